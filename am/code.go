@@ -1,0 +1,64 @@
+package am
+
+// Code is a geni_code: the outcome of a call on the wire.
+type Code int
+
+// The codes this server answers. Numbers 18 to 28 of later drafts confuse
+// deployed clients, so they appear only as Detail.
+const (
+	Success      Code = 0
+	BadArgs      Code = 1
+	ErrorCode    Code = 2
+	Forbidden    Code = 3
+	BadVersion   Code = 4
+	ServerError  Code = 5
+	TooBig       Code = 6
+	Refused      Code = 7
+	TimedOut     Code = 8
+	DBError      Code = 9
+	RPCError     Code = 10
+	Unavailable  Code = 11
+	SearchFailed Code = 12
+	Unsupported  Code = 13
+	Busy         Code = 14
+	Expired      Code = 15
+	InProgress   Code = 16
+	Exists       Code = 17
+	ServerBusy   Code = -32001
+)
+
+var codeNames = map[Code]string{
+	Success: "SUCCESS", BadArgs: "BADARGS", ErrorCode: "ERROR", Forbidden: "FORBIDDEN", BadVersion: "BADVERSION",
+	ServerError: "SERVERERROR", TooBig: "TOOBIG", Refused: "REFUSED", TimedOut: "TIMEDOUT", DBError: "DBERROR",
+	RPCError: "RPCERROR", Unavailable: "UNAVAILABLE", SearchFailed: "SEARCHFAILED", Unsupported: "UNSUPPORTED",
+	Busy: "BUSY", Expired: "EXPIRED", InProgress: "INPROGRESS", Exists: "ALREADYEXISTS", ServerBusy: "SERVERBUSY",
+}
+
+// String is the code's name in the specification.
+func (c Code) String() string {
+	if s, ok := codeNames[c]; ok {
+		return s
+	}
+	return "UNKNOWN"
+}
+
+// Detail is an am_code of am_type "patchbay": the finer reason that geni_code
+// has no room for. Its numbers are those of the later AM API drafts.
+type Detail int
+
+// The finer reasons.
+const (
+	NoDetail              Detail = 0
+	MissingArgs           Detail = 18
+	OutOfRange            Detail = 19
+	CredentialInvalid     Detail = 20
+	CredentialExpired     Detail = 21
+	CredentialMismatch    Detail = 22
+	CredentialUntrusted   Detail = 23
+	VLANUnavailable       Detail = 24
+	InsufficientBandwidth Detail = 25
+	InsufficientNodes     Detail = 26
+)
+
+// AMType is the name space of Detail on the wire.
+const AMType = "patchbay"

@@ -1,0 +1,183 @@
+package am
+
+import (
+	"time"
+
+	"patchbay/am/urn"
+)
+
+// Slice is what this aggregate knows of an experimenter's container. It exists
+// here while it has slivers or is shut down.
+type Slice struct {
+	URN     urn.URN
+	Created time.Time
+	// Serial counts the changes to the slice and its slivers; decisions about
+	// the slice expect it unchanged.
+	Serial int64
+	// Shutdown is when the slice was frozen; zero while it is not.
+	Shutdown time.Time `json:",omitzero"`
+	// ShutdownBy is who froze it.
+	ShutdownBy urn.URN `json:",omitzero"`
+}
+
+// Sliver is one allocated resource: a reservation on a component, what was
+// promised of it, and what was last seen. The record exists until the provider
+// has confirmed that nothing is left, so it is the reservation, too.
+type Sliver struct {
+	URN   urn.URN
+	Slice urn.URN
+	// ClientID is the name the request gave the node.
+	ClientID string
+	// Document is the id of the request that asked for the sliver.
+	Document string
+
+	Component  urn.URN
+	SliverType string
+	Image      string
+	// Exclusive says that no other slice may hold a sliver on the component.
+	Exclusive bool
+	// Amount is what the sliver takes of the component's capacity.
+	Amount Amount
+
+	Status  Status
+	Created time.Time
+	Creator urn.URN
+	// Expires is the end of the lease.
+	Expires time.Time
+	// Frozen slivers belong to a slice that was shut down: they do not expire.
+	Frozen bool `json:",omitempty"`
+
+	// Generation counts the promises made; results of older ones are dropped.
+	Generation int64
+	Desired    Desired
+	Observed   Observed `json:",omitzero"`
+	// Error is what to tell the experimenter about the last thing that failed.
+	Error string `json:",omitempty"`
+}
+
+// Live tells whether the sliver still belongs to its slice at time now: it is
+// neither released nor past its lease. A frozen sliver stays.
+func (s *Sliver) Live(now time.Time) bool {
+	return s.Status.Allocation != Unallocated && (s.Frozen || now.Before(s.Expires))
+}
+
+// Desired is what methods have promised and the runner makes true.
+type Desired struct {
+	Present bool
+	On      bool
+	// RestartSerial grows by one with each restart.
+	RestartSerial int       `json:",omitempty"`
+	Accounts      []Account `json:",omitempty"`
+}
+
+// Account is a login name on a node, whose it is, and the SSH keys that open it.
+type Account struct {
+	Login string
+	User  urn.URN
+	Keys  []string
+}
+
+// Observed is what the provider last reported of the resource.
+type Observed struct {
+	// State is the provider's word: pending, changing, ready or failed.
+	State   string `json:",omitempty"`
+	Message string `json:",omitempty"`
+	// Addresses are host addresses as text.
+	Addresses []string `json:",omitempty"`
+	// Logins are the doors of the node, each host:port or user@host:port.
+	Logins []string `json:",omitempty"`
+	// Proxy is a gateway in front of the doors, user@host:port.
+	Proxy    string   `json:",omitempty"`
+	HostKeys []string `json:",omitempty"`
+	// Accounts are the login names that work now.
+	Accounts []Account `json:",omitempty"`
+}
+
+// Amount is a quantity of a component's capacity. A zero field takes nothing;
+// in a capacity it limits nothing.
+type Amount struct {
+	// Slots counts slivers.
+	Slots int64 `json:",omitempty" yaml:"slots"`
+	// Cores counts processor cores.
+	Cores int64 `json:",omitempty" yaml:"cores"`
+	// Memory is in MiB.
+	Memory int64 `json:",omitempty" yaml:"memory"`
+	// Disk is in MiB.
+	Disk int64 `json:",omitempty" yaml:"disk"`
+}
+
+// Add is a + b, field by field.
+func (a Amount) Add(b Amount) Amount {
+	return Amount{a.Slots + b.Slots, a.Cores + b.Cores, a.Memory + b.Memory, a.Disk + b.Disk}
+}
+
+// Sub is a - b, field by field.
+func (a Amount) Sub(b Amount) Amount {
+	return Amount{a.Slots - b.Slots, a.Cores - b.Cores, a.Memory - b.Memory, a.Disk - b.Disk}
+}
+
+// Fits tells how many times need fits into what is left of capacity after
+// used, where a zero field of capacity is no limit. The answer is at most limit.
+func Fits(capacity, used, need Amount, limit int64) int64 {
+	n := limit
+	for _, f := range [...][3]int64{
+		{capacity.Slots, used.Slots, need.Slots},
+		{capacity.Cores, used.Cores, need.Cores},
+		{capacity.Memory, used.Memory, need.Memory},
+		{capacity.Disk, used.Disk, need.Disk},
+	} {
+		if f[0] > 0 && f[2] > 0 {
+			n = min(n, max(0, f[0]-f[1])/f[2])
+		}
+	}
+	return n
+}
+
+// Document is a request as it was received; manifests are made from it.
+type Document struct {
+	ID       string
+	Slice    urn.URN
+	Received time.Time
+	Text     []byte
+}
+
+// Goal names what a task is to bring about.
+type Goal string
+
+// Goals.
+const (
+	GoalMake    Goal = "make"
+	GoalStart   Goal = "start"
+	GoalStop    Goal = "stop"
+	GoalRestart Goal = "restart"
+	GoalUsers   Goal = "users"
+	GoalRemove  Goal = "remove"
+)
+
+// Task is work that a sliver still needs: bring it to its desired state of
+// this generation. There is at most one per sliver; a newer promise replaces it.
+type Task struct {
+	Sliver     urn.URN
+	Generation int64
+	Goal       Goal
+	// Attempt counts failed tries of this generation.
+	Attempt int `json:",omitempty"`
+	// NotBefore is when to try next.
+	NotBefore time.Time `json:",omitzero"`
+	Since     time.Time
+	// Request is the id of the call that caused the task, for the log.
+	Request string `json:",omitempty"`
+}
+
+// JournalEntry is one line of the aggregate's memory: who did what to which
+// slice, and how it ended.
+type JournalEntry struct {
+	ID      string
+	At      time.Time
+	Event   string
+	Request string  `json:",omitempty"`
+	Caller  urn.URN `json:",omitzero"`
+	Slice   urn.URN
+	Slivers []urn.URN `json:",omitempty"`
+	Text    string    `json:",omitempty"`
+}

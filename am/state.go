@@ -1,0 +1,55 @@
+package am
+
+// AllocationState says whether a sliver is promised; the value is the wire word.
+type AllocationState string
+
+// Allocation states (AM API v3, "Sliver allocation states").
+const (
+	Unallocated AllocationState = "geni_unallocated"
+	Allocated   AllocationState = "geni_allocated"
+	Provisioned AllocationState = "geni_provisioned"
+)
+
+// OperationalState says what a sliver is doing; the value is the wire word.
+type OperationalState string
+
+// Operational states (AM API v3, "Sliver operational states").
+const (
+	PendingAllocation OperationalState = "geni_pending_allocation"
+	NotReady          OperationalState = "geni_notready"
+	Configuring       OperationalState = "geni_configuring"
+	Ready             OperationalState = "geni_ready"
+	Stopping          OperationalState = "geni_stopping"
+	UpdatingUsers     OperationalState = "geni_updating_users"
+	Failed            OperationalState = "geni_failed"
+)
+
+// Status is the pair of states that a sliver is in.
+type Status struct {
+	Allocation  AllocationState
+	Operational OperationalState
+}
+
+// Event is something that may move a sliver from one status to another: a
+// method, an operational action, or an observation of the runner.
+type Event string
+
+// Events. Those with a geni_ name are the operational actions on the wire.
+const (
+	EventAllocate  Event = "Allocate"
+	EventProvision Event = "Provision"
+	EventRenew     Event = "Renew"
+	EventDelete    Event = "Delete"
+	EventExpire    Event = "lease over"
+	EventShutdown  Event = "Shutdown"
+
+	ActionStart             Event = "geni_start"
+	ActionRestart           Event = "geni_restart"
+	ActionStop              Event = "geni_stop"
+	ActionUpdateUsers       Event = "geni_update_users"
+	ActionUpdateUsersCancel Event = "geni_updating_users_cancel"
+
+	EventDone   Event = "done"
+	EventGaveUp Event = "gave up"
+	EventLost   Event = "lost"
+)

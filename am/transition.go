@@ -1,0 +1,153 @@
+package am
+
+import "strings"
+
+// Transition is one row of the table: in status From, Event leads to To.
+type Transition struct {
+	From  Status
+	Event Event
+	To    Status
+	// Says describes the event to an experimenter; it appears in the advertisement.
+	Says string
+}
+
+// Transitions is the whole life of a sliver. What has no row is refused and
+// leaves the sliver where it was. Provisioned is where a provider's work shows
+// as an operational state; an allocated sliver is always pending_allocation.
+var Transitions = []Transition{
+	{unallocated, EventAllocate, allocated, "reserve"},
+	{allocated, EventProvision, pending, "make it real"},
+	{allocated, EventRenew, allocated, "prolong the reservation"},
+	{allocated, EventDelete, unallocated, "release"},
+	{allocated, EventExpire, unallocated, "release"},
+
+	{pending, EventDone, notReady, ""},
+	{pending, EventGaveUp, failed, ""},
+
+	{notReady, ActionStart, configuring, "switch on"},
+	{notReady, ActionStop, notReady, "already off: nothing to do"},
+	{notReady, EventLost, failed, ""},
+
+	{configuring, ActionStart, configuring, "already being switched on: nothing to do"},
+	{configuring, EventDone, ready, ""},
+	{configuring, EventGaveUp, failed, ""},
+
+	{ready, ActionStart, ready, "already on: nothing to do"},
+	{ready, ActionRestart, configuring, "switch off and on; files stay"},
+	{ready, ActionStop, stopping, "switch off; files stay"},
+	{ready, ActionUpdateUsers, updatingUsers, "replace the keys of the users listed in geni_users"},
+	{ready, EventLost, failed, ""},
+
+	{stopping, ActionStop, stopping, "already being switched off: nothing to do"},
+	{stopping, EventDone, notReady, ""},
+	{stopping, EventGaveUp, failed, ""},
+
+	{updatingUsers, ActionStart, updatingUsers, "already on: nothing to do"},
+	{updatingUsers, ActionUpdateUsersCancel, ready, "stop waiting for the update of users"},
+	{updatingUsers, EventDone, ready, ""},
+	{updatingUsers, EventGaveUp, ready, ""},
+	{updatingUsers, EventLost, failed, ""},
+}
+
+// ProvisionedTransitions are the rows that hold in every operational state of
+// a provisioned sliver: To's operational state is empty where it does not change.
+var ProvisionedTransitions = []Transition{
+	{Status{Provisioned, ""}, EventRenew, Status{Provisioned, ""}, "prolong the lease"},
+	{Status{Provisioned, ""}, EventDelete, unallocated, "release"},
+	{Status{Provisioned, ""}, EventExpire, unallocated, "release"},
+	{Status{Provisioned, ""}, EventShutdown, Status{Provisioned, ""}, "freeze for inspection"},
+}
+
+var (
+	unallocated   = Status{Unallocated, PendingAllocation}
+	allocated     = Status{Allocated, PendingAllocation}
+	pending       = Status{Provisioned, PendingAllocation}
+	notReady      = Status{Provisioned, NotReady}
+	configuring   = Status{Provisioned, Configuring}
+	ready         = Status{Provisioned, Ready}
+	stopping      = Status{Provisioned, Stopping}
+	updatingUsers = Status{Provisioned, UpdatingUsers}
+	failed        = Status{Provisioned, Failed}
+)
+
+// StartState is where a sliver is when its provider has made it (the start
+// attribute of the advertised machine).
+const StartState = NotReady
+
+// WaitStates are left by the sliver itself, on success or on failure.
+var WaitStates = []OperationalState{PendingAllocation, Configuring, Stopping, UpdatingUsers}
+
+// AdvertisedStates are the states of the advertised machine, in its order;
+// pending_allocation precedes the machine and is not part of it.
+var AdvertisedStates = []OperationalState{NotReady, Configuring, Ready, Stopping, UpdatingUsers, Failed}
+
+// Actions are the operational actions, in the order they are advertised.
+var Actions = []Event{ActionStart, ActionRestart, ActionStop, ActionUpdateUsers, ActionUpdateUsersCancel}
+
+// ParseAction reads an action as a client wrote it. Unknown actions, the empty
+// one too, are Unsupported.
+func ParseAction(s string) (Event, error) {
+	if s == "geni_update_users_cancel" { // the spelling of one deployed server
+		return ActionUpdateUsersCancel, nil
+	}
+	for _, a := range Actions {
+		if string(a) == s {
+			return a, nil
+		}
+	}
+	names := make([]string, len(Actions))
+	for i, a := range Actions {
+		names[i] = string(a)
+	}
+	return "", Errorf(Unsupported, "there is no action %q here; try %s", s, strings.Join(names, ", "))
+}
+
+// Next is the status that event leads to from s. Where the table has no row
+// the error is an *Error with the code the API gives that refusal: Refused for
+// geni_update_users, Unsupported for everything else.
+func Next(s Status, e Event) (Status, error) {
+	for _, t := range Transitions {
+		if t.From == s && t.Event == e {
+			return t.To, nil
+		}
+	}
+	if s.Allocation == Provisioned {
+		for _, t := range ProvisionedTransitions {
+			if t.Event == e {
+				to := t.To
+				if to.Operational == "" {
+					to.Operational = s.Operational
+				}
+				return to, nil
+			}
+		}
+	}
+	return s, refusal(s, e)
+}
+
+func refusal(s Status, e Event) error {
+	code := Unsupported
+	if e == ActionUpdateUsers && s.Allocation == Provisioned {
+		code = Refused
+	}
+	where := string(s.Operational)
+	if s.Allocation != Provisioned {
+		where = string(s.Allocation)
+	}
+	var can []string
+	for _, t := range Transitions {
+		if t.From == s && strings.HasPrefix(string(t.Event), "geni_") {
+			can = append(can, string(t.Event))
+		}
+	}
+	hint := "Delete is possible"
+	switch {
+	case s == allocated:
+		hint = "Provision it first"
+	case s == pending:
+		hint = "wait until its provider has made it"
+	case len(can) > 0:
+		hint = "possible now: " + strings.Join(can, ", ")
+	}
+	return Errorf(code, "%s is not possible in state %s; %s", e, where, hint)
+}
