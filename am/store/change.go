@@ -1,0 +1,104 @@
+package store
+
+import (
+	"patchbay/am"
+	"patchbay/am/urn"
+)
+
+// Kind is a kind of record.
+type Kind string
+
+// Kinds of record; the value is the bucket.
+const (
+	Slices    Kind = "slices"
+	Slivers   Kind = "slivers"
+	Documents Kind = "requests"
+	Tasks     Kind = "tasks"
+	Journal   Kind = "journal"
+)
+
+// Key names one record. ID is a URN's Key, a document's id, or a journal
+// entry's number.
+type Key struct {
+	Kind Kind
+	ID   string
+}
+
+// Rev is the revision a record was last written in; 0 means there is none.
+type Rev uint64
+
+// Record is a value to put: one of am.Slice, am.Sliver, am.Document, am.Task
+// and am.JournalEntry, under its key.
+type Record struct {
+	Key   Key
+	Value any
+}
+
+// Expect is a condition of a change set: the record still has this revision.
+type Expect struct {
+	Key Key
+	Rev Rev
+}
+
+// ChangeSet is what a decision wants: if all of Expect holds, Put and Delete
+// happen together.
+type ChangeSet struct {
+	Expect []Expect
+	Put    []Record
+	Delete []Key
+}
+
+// SliceKey is the key of a slice's record.
+func SliceKey(u urn.URN) Key { return Key{Slices, u.Key()} }
+
+// SliverKey is the key of a sliver's record.
+func SliverKey(u urn.URN) Key { return Key{Slivers, u.Key()} }
+
+// TaskKey is the key of a sliver's task.
+func TaskKey(sliver urn.URN) Key { return Key{Tasks, sliver.Key()} }
+
+// DocumentKey is the key of a request document.
+func DocumentKey(id string) Key { return Key{Documents, id} }
+
+// PutSlice adds a slice's record.
+func (c *ChangeSet) PutSlice(s am.Slice) {
+	c.Put = append(c.Put, Record{SliceKey(s.URN), s})
+}
+
+// PutSliver adds a sliver's record.
+func (c *ChangeSet) PutSliver(s am.Sliver) {
+	c.Put = append(c.Put, Record{SliverKey(s.URN), s})
+}
+
+// PutTask adds a task; it replaces an older one of the same sliver.
+func (c *ChangeSet) PutTask(t am.Task) {
+	c.Put = append(c.Put, Record{TaskKey(t.Sliver), t})
+}
+
+// PutDocument adds a request document.
+func (c *ChangeSet) PutDocument(d am.Document) {
+	c.Put = append(c.Put, Record{DocumentKey(d.ID), d})
+}
+
+// Log adds a journal entry; the store numbers it.
+func (c *ChangeSet) Log(e am.JournalEntry) {
+	c.Put = append(c.Put, Record{Key{Kind: Journal}, e})
+}
+
+// Remove adds keys to delete. Deleting what is absent is no error.
+func (c *ChangeSet) Remove(k ...Key) { c.Delete = append(c.Delete, k...) }
+
+// ExpectRev adds a condition.
+func (c *ChangeSet) ExpectRev(k Key, r Rev) { c.Expect = append(c.Expect, Expect{k, r}) }
+
+// Empty tells whether the change set changes nothing.
+func (c *ChangeSet) Empty() bool { return len(c.Put) == 0 && len(c.Delete) == 0 }
+
+// Observer keeps an index of its own in step with the store. The committer
+// calls it from one goroutine: Stage for each accepted change set in order,
+// then either Publish, when all staged sets are durable, or Rollback.
+type Observer interface {
+	Stage(ChangeSet)
+	Publish()
+	Rollback()
+}

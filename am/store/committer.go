@@ -1,0 +1,174 @@
+package store
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"patchbay/am"
+)
+
+// committer turns groups of decisions into writes. One goroutine owns it.
+type committer struct {
+	engine    engine
+	now       func() time.Time
+	revision  Rev // the last one written
+	observers []Observer
+}
+
+func (c *committer) load(r reader) error {
+	b := r.Get(metaBucket, []byte(revisionName))
+	if b == nil {
+		return nil
+	}
+	if len(b) != 8 {
+		return errors.New("its revision is damaged; restore a backup")
+	}
+	c.revision = Rev(binary.BigEndian.Uint64(b))
+	return nil
+}
+
+// commit decides, stages, writes, publishes and answers one group.
+func (c *committer) commit(group []*pending) {
+	answers := make([]error, len(group))
+	revision := c.revision
+	var ops []op
+	err := c.engine.View(func(r reader) error {
+		o := newOverlay(r)
+		for i, p := range group {
+			switch {
+			case p.attach != nil:
+				// Earlier members of the group are staged, not yet published:
+				// the newcomer sees them by the overlay and shares their fate.
+				answers[i] = c.attach(o, p.attach)
+			case p.ctx.Err() != nil:
+				answers[i] = p.ctx.Err()
+			default:
+				answers[i] = c.decide(o, p.decide, &revision)
+			}
+		}
+		ops = o.ops
+		return nil
+	})
+	if err == nil && len(ops) > 0 {
+		ops = append(ops, op{metaBucket, []byte(revisionName), binary.BigEndian.AppendUint64(nil, uint64(revision))})
+		err = c.engine.Apply(ops)
+	}
+	if err == nil {
+		c.revision = revision
+	}
+	for _, x := range c.observers {
+		if err == nil {
+			x.Publish()
+		} else {
+			x.Rollback()
+		}
+	}
+	for i, p := range group {
+		if err != nil && answers[i] == nil {
+			answers[i] = fmt.Errorf("%w: %w", ErrNotCommitted, err)
+		}
+		p.answer <- answers[i]
+	}
+}
+
+// decide runs one decision over the overlay and stages what it wants.
+func (c *committer) decide(o *overlay, d Decision, revision *Rev) error {
+	cs, err := run(d, &View{o, c.now()})
+	if err != nil {
+		return err
+	}
+	v := &View{r: o}
+	for _, e := range cs.Expect {
+		if v.Rev(e.Key) != e.Rev {
+			return fmt.Errorf("%w: %s %s", ErrConflict, e.Key.Kind, e.Key.ID)
+		}
+	}
+	if cs.Empty() {
+		return nil
+	}
+	next := *revision + 1
+	ops, err := operations(v, cs, next)
+	if err != nil {
+		return err
+	}
+	*revision = next
+	o.stage(ops)
+	for _, x := range c.observers {
+		x.Stage(cs)
+	}
+	return nil
+}
+
+// run turns a panic of a decision into its refusal: one caller's bug must not
+// end the committer of all.
+func run(d Decision, v *View) (cs ChangeSet, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("a decision panicked: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return d(v)
+}
+
+func (c *committer) attach(o *overlay, x Observer) error {
+	var all ChangeSet
+	err := (&View{r: o}).Slivers(func(s am.Sliver) bool { all.PutSliver(s); return true })
+	if err != nil {
+		return err
+	}
+	x.Stage(all)
+	c.observers = append(c.observers, x)
+	return nil
+}
+
+// operations spells a change set out as writes, the indexes included.
+func operations(v *View, cs ChangeSet, rev Rev) ([]op, error) {
+	var ops []op
+	unindex := func(k Key) error {
+		if k.Kind != Slivers {
+			return nil
+		}
+		old, _, err := get[am.Sliver](v, k)
+		if errors.Is(err, ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		ops = append(ops, op{bySlice, sliceIndexKey(old.Slice.Key(), k.ID), nil})
+		if mayExpire(&old) {
+			ops = append(ops, op{byExpiry, expiryKey(old.Expires, k.ID), nil})
+		}
+		return nil
+	}
+	for _, k := range cs.Delete {
+		if err := unindex(k); err != nil {
+			return nil, err
+		}
+		ops = append(ops, op{string(k.Kind), []byte(k.ID), nil})
+	}
+	for i, p := range cs.Put {
+		if e, ok := p.Value.(am.JournalEntry); ok {
+			e.ID = fmt.Sprintf("%016x-%04x", rev, i)
+			p.Key.ID, p.Value = e.ID, e
+		}
+		if err := unindex(p.Key); err != nil {
+			return nil, err
+		}
+		b, err := encode(rev, p.Value)
+		if err != nil {
+			return nil, err
+		}
+		ops = append(ops, op{string(p.Key.Kind), []byte(p.Key.ID), b})
+		if s, ok := p.Value.(am.Sliver); ok {
+			ops = append(ops, op{bySlice, sliceIndexKey(s.Slice.Key(), p.Key.ID), []byte{}})
+			if mayExpire(&s) {
+				ops = append(ops, op{byExpiry, expiryKey(s.Expires, p.Key.ID), []byte{}})
+			}
+		}
+	}
+	return ops, nil
+}

@@ -1,0 +1,157 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"patchbay/am"
+)
+
+// ErrNotCommitted is wrapped by Commit when the group's write failed: nothing
+// of the decision has happened.
+var ErrNotCommitted = errors.New("the store could not write the change")
+
+// ErrConflict is wrapped by Commit when a condition of the change set does not
+// hold: nothing of the decision has happened.
+var ErrConflict = errors.New("the record has changed meanwhile")
+
+// ErrClosed is returned by Commit and Read after Close.
+var ErrClosed = errors.New("the store is closed")
+
+// Decision reads a view and says what to change, or refuses with an error that
+// Commit hands back unchanged. It runs exactly once and must not keep the view,
+// wait, or have effects of its own.
+type Decision func(*View) (ChangeSet, error)
+
+// Options are the store's settings; the zero value is good.
+type Options struct {
+	// Now is the clock of views; time.Now when nil.
+	Now func() time.Time
+	// MaxGroup is how many decisions share one write, 256 when 0.
+	MaxGroup int
+}
+
+// Store keeps the records. All methods may be called at the same time.
+type Store struct {
+	engine engine
+	opt    Options
+	queue  chan *pending
+	done   chan struct{} // closed when the committer has ended
+
+	mu     sync.RWMutex // guards closed, and the queue against sends after Close
+	closed bool
+}
+
+// pending is a commit waiting for its answer. Either decide or attach is set.
+type pending struct {
+	ctx    context.Context
+	decide Decision
+	attach Observer
+	answer chan error
+}
+
+// Open opens or creates the store in the file path.
+func Open(path string, o Options) (*Store, error) {
+	e, err := openBolt(path)
+	if err != nil {
+		return nil, err
+	}
+	return newStore(e, o)
+}
+
+func newStore(e engine, o Options) (*Store, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.MaxGroup == 0 {
+		o.MaxGroup = 256
+	}
+	c := &committer{engine: e, now: o.Now}
+	if err := e.View(c.load); err != nil {
+		e.Close()
+		return nil, fmt.Errorf("cannot open the store: %w", err)
+	}
+	s := &Store{engine: e, opt: o, queue: make(chan *pending, o.MaxGroup), done: make(chan struct{})}
+	go s.run(c)
+	return s, nil
+}
+
+// run is the committer's goroutine: it takes what is waiting as one group.
+func (s *Store) run(c *committer) {
+	defer close(s.done)
+	for p := range s.queue {
+		group := []*pending{p}
+		for len(group) < s.opt.MaxGroup {
+			select {
+			case q, ok := <-s.queue:
+				if ok {
+					group = append(group, q)
+					continue
+				}
+			default:
+			}
+			break
+		}
+		c.commit(group)
+	}
+}
+
+// Commit runs the decision and returns when its changes are durable and
+// published, or with the reason why nothing has changed: the decision's own
+// error, ErrConflict, ErrNotCommitted, ErrClosed, or that of ctx if it ended
+// before the decision's turn.
+func (s *Store) Commit(ctx context.Context, d Decision) error {
+	return s.submit(&pending{ctx: ctx, decide: d, answer: make(chan error, 1)})
+}
+
+// Observe registers o: it is staged and published all slivers there are, and
+// then every change, in order.
+func (s *Store) Observe(o Observer) error {
+	return s.submit(&pending{ctx: context.Background(), attach: o, answer: make(chan error, 1)})
+}
+
+func (s *Store) submit(p *pending) error {
+	s.mu.RLock()
+	if s.closed {
+		s.mu.RUnlock()
+		return ErrClosed
+	}
+	s.queue <- p
+	s.mu.RUnlock()
+	return <-p.answer
+}
+
+// Read calls f with a view of what is published.
+func (s *Store) Read(f func(*View) error) error {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.closed {
+		return ErrClosed
+	}
+	return s.engine.View(func(r reader) error { return f(&View{r, s.opt.Now()}) })
+}
+
+// Slivers is Read for all slivers, as a list.
+func (s *Store) Slivers() (all []am.Sliver, err error) {
+	err = s.Read(func(v *View) error {
+		return v.Slivers(func(x am.Sliver) bool { all = append(all, x); return true })
+	})
+	return all, err
+}
+
+// Close answers what is waiting, then closes the file.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closed = true
+	close(s.queue)
+	s.mu.Unlock()
+	<-s.done
+	return s.engine.Close()
+}

@@ -1,0 +1,129 @@
+package store
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"patchbay/am"
+	"patchbay/am/urn"
+)
+
+// ErrNotFound is returned for a record that is not there.
+var ErrNotFound = errors.New("no such record")
+
+// View reads one consistent state of the store. It is valid only within the
+// function it was given to; what it returns may be kept.
+type View struct {
+	r   reader
+	now time.Time
+}
+
+// Now is the time of the view, the same for all that is read in it.
+func (v *View) Now() time.Time { return v.now }
+
+func get[T any](v *View, k Key) (T, Rev, error) {
+	var t T
+	b := v.r.Get(string(k.Kind), []byte(k.ID))
+	if b == nil {
+		return t, 0, ErrNotFound
+	}
+	rev, err := decode(b, &t)
+	if err != nil {
+		return t, 0, fmt.Errorf("%s %s: %w", k.Kind, k.ID, err)
+	}
+	return t, rev, nil
+}
+
+// Slice reads a slice's record, or ErrNotFound.
+func (v *View) Slice(u urn.URN) (am.Slice, Rev, error) { return get[am.Slice](v, SliceKey(u)) }
+
+// Sliver reads a sliver's record, or ErrNotFound.
+func (v *View) Sliver(u urn.URN) (am.Sliver, Rev, error) { return get[am.Sliver](v, SliverKey(u)) }
+
+// Document reads a request document, or ErrNotFound.
+func (v *View) Document(id string) (am.Document, Rev, error) {
+	return get[am.Document](v, DocumentKey(id))
+}
+
+// Task reads the task of a sliver, or ErrNotFound.
+func (v *View) Task(sliver urn.URN) (am.Task, Rev, error) { return get[am.Task](v, TaskKey(sliver)) }
+
+// Rev is the revision of a record, 0 if there is none.
+func (v *View) Rev(k Key) Rev {
+	b := v.r.Get(string(k.Kind), []byte(k.ID))
+	if len(b) < 8 {
+		return 0
+	}
+	return Rev(binary.BigEndian.Uint64(b))
+}
+
+// SliversOf reads all slivers of a slice, released and expired ones that still
+// hold a component too, ordered by URN. A slice without slivers has none: that
+// is no error.
+func (v *View) SliversOf(slice urn.URN) ([]am.Sliver, error) {
+	prefix := sliceIndexKey(slice.Key(), "")
+	var ids []string
+	v.r.Scan(bySlice, prefix, func(k, _ []byte) bool {
+		ids = append(ids, string(k[len(prefix):]))
+		return true
+	})
+	out := make([]am.Sliver, 0, len(ids))
+	for _, id := range ids {
+		s, _, err := get[am.Sliver](v, Key{Slivers, id})
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+func each[T any](v *View, k Kind, f func(T) bool) error {
+	var failed error
+	v.r.Scan(string(k), nil, func(id, b []byte) bool {
+		var t T
+		if _, err := decode(b, &t); err != nil {
+			failed = fmt.Errorf("%s %s: %w", k, id, err)
+			return false
+		}
+		return f(t)
+	})
+	return failed
+}
+
+// Slivers calls f with every sliver, ordered by URN, until f returns false.
+func (v *View) Slivers(f func(am.Sliver) bool) error { return each(v, Slivers, f) }
+
+// Slices calls f with every slice, ordered by URN, until f returns false.
+func (v *View) Slices(f func(am.Slice) bool) error { return each(v, Slices, f) }
+
+// Tasks calls f with every task, ordered by sliver, until f returns false.
+func (v *View) Tasks(f func(am.Task) bool) error { return each(v, Tasks, f) }
+
+// Journal calls f with every entry, oldest first, until f returns false.
+func (v *View) Journal(f func(am.JournalEntry) bool) error { return each(v, Journal, f) }
+
+// Due gives up to limit slivers whose leases are over at the view's time,
+// earliest first, and when the next lease after those ends (zero if none).
+func (v *View) Due(limit int) (due []am.Sliver, next time.Time, err error) {
+	var ids []string
+	v.r.Scan(byExpiry, nil, func(k, _ []byte) bool {
+		at := time.Unix(0, int64(binary.BigEndian.Uint64(k)))
+		if at.After(v.now) || len(ids) == limit {
+			next = at
+			return false
+		}
+		ids = append(ids, string(k[8:]))
+		return true
+	})
+	for _, id := range ids {
+		s, _, err := get[am.Sliver](v, Key{Slivers, id})
+		if err != nil {
+			return nil, time.Time{}, err
+		}
+		due = append(due, s)
+	}
+	return due, next, nil
+}
