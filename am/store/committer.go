@@ -36,13 +36,15 @@ func (c *committer) commit(group []*pending) {
 	revision := c.revision
 	var ops []op
 	err := c.engine.View(func(r reader) error {
+		for i, p := range group {
+			if p.attach != nil {
+				answers[i] = c.attach(r, p.attach)
+			}
+		}
 		o := newOverlay(r)
 		for i, p := range group {
 			switch {
 			case p.attach != nil:
-				// Earlier members of the group are staged, not yet published:
-				// the newcomer sees them by the overlay and shares their fate.
-				answers[i] = c.attach(o, p.attach)
 			case p.ctx.Err() != nil:
 				answers[i] = p.ctx.Err()
 			default:
@@ -67,7 +69,7 @@ func (c *committer) commit(group []*pending) {
 		}
 	}
 	for i, p := range group {
-		if err != nil && answers[i] == nil {
+		if err != nil && answers[i] == nil && p.attach == nil {
 			answers[i] = fmt.Errorf("%w: %w", ErrNotCommitted, err)
 		}
 		p.answer <- answers[i]
@@ -113,13 +115,15 @@ func run(d Decision, v *View) (cs ChangeSet, err error) {
 	return d(v)
 }
 
-func (c *committer) attach(o *overlay, x Observer) error {
+// attach shows a new observer what is published, before any of the group.
+func (c *committer) attach(r reader, x Observer) error {
 	var all ChangeSet
-	err := (&View{r: o}).Slivers(func(s am.Sliver) bool { all.PutSliver(s); return true })
+	err := (&View{r: r}).Slivers(func(s am.Sliver) bool { all.PutSliver(s); return true })
 	if err != nil {
 		return err
 	}
 	x.Stage(all)
+	x.Publish()
 	c.observers = append(c.observers, x)
 	return nil
 }
