@@ -28,6 +28,8 @@ type Sliver struct {
 	Slice urn.URN
 	// ClientID is the name the request gave the node.
 	ClientID string
+	// Hostname is derived from ClientID and unique in the slice.
+	Hostname string
 	// Document is the id of the request that asked for the sliver.
 	Document string
 
@@ -44,6 +46,9 @@ type Sliver struct {
 	Creator urn.URN
 	// Expires is the end of the lease.
 	Expires time.Time
+	// Wish is the end of the lease that Allocate was asked for, for Provision
+	// to honour; zero if none.
+	Wish time.Time `json:",omitzero"`
 	// Frozen slivers belong to a slice that was shut down: they do not expire.
 	Frozen bool `json:",omitempty"`
 

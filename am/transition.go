@@ -20,6 +20,7 @@ var Transitions = []Transition{
 	{allocated, EventRenew, allocated, "prolong the reservation"},
 	{allocated, EventDelete, unallocated, "release"},
 	{allocated, EventExpire, unallocated, "release"},
+	{allocated, EventShutdown, allocated, "freeze for inspection"},
 
 	{pending, EventDone, notReady, ""},
 	{pending, EventGaveUp, failed, ""},
@@ -29,6 +30,7 @@ var Transitions = []Transition{
 	{notReady, EventLost, failed, ""},
 
 	{configuring, ActionStart, configuring, "already being switched on: nothing to do"},
+	{configuring, EventShutdown, stopping, "freeze for inspection"},
 	{configuring, EventDone, ready, ""},
 	{configuring, EventGaveUp, failed, ""},
 
@@ -36,6 +38,7 @@ var Transitions = []Transition{
 	{ready, ActionRestart, configuring, "switch off and on; files stay"},
 	{ready, ActionStop, stopping, "switch off; files stay"},
 	{ready, ActionUpdateUsers, updatingUsers, "replace the keys of the users listed in geni_users"},
+	{ready, EventShutdown, stopping, "freeze for inspection"},
 	{ready, EventLost, failed, ""},
 
 	{stopping, ActionStop, stopping, "already being switched off: nothing to do"},
@@ -44,13 +47,15 @@ var Transitions = []Transition{
 
 	{updatingUsers, ActionStart, updatingUsers, "already on: nothing to do"},
 	{updatingUsers, ActionUpdateUsersCancel, ready, "stop waiting for the update of users"},
+	{updatingUsers, EventShutdown, stopping, "freeze for inspection"},
 	{updatingUsers, EventDone, ready, ""},
 	{updatingUsers, EventGaveUp, ready, ""},
 	{updatingUsers, EventLost, failed, ""},
 }
 
 // ProvisionedTransitions are the rows that hold in every operational state of
-// a provisioned sliver: To's operational state is empty where it does not change.
+// a provisioned sliver that has none of its own above: To's operational state
+// is empty where it does not change.
 var ProvisionedTransitions = []Transition{
 	{Status{Provisioned, ""}, EventRenew, Status{Provisioned, ""}, "prolong the lease"},
 	{Status{Provisioned, ""}, EventDelete, unallocated, "release"},

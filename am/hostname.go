@@ -1,0 +1,73 @@
+package am
+
+import (
+	"fmt"
+	"strings"
+
+	"patchbay/am/urn"
+)
+
+// maxLabel is the longest label of a host name (RFC 1123).
+const maxLabel = 63
+
+// Hostname derives a host name from a client_id, which may be any text: letters
+// are folded, other characters become hyphens. A name for which taken answers
+// true gets a number.
+func Hostname(clientID string, taken func(string) bool) string {
+	base := label(clientID, "node", maxLabel-5)
+	for n, name := 1, base; ; n++ {
+		if !taken(name) {
+			return name
+		}
+		name = fmt.Sprintf("%s-%d", base, n+1)
+	}
+}
+
+// reservedLogins exist on the usual images or mean something to them.
+var reservedLogins = map[string]bool{
+	"root": true, "daemon": true, "bin": true, "sys": true, "sync": true, "games": true, "man": true, "mail": true,
+	"news": true, "proxy": true, "backup": true, "list": true, "nobody": true, "sshd": true, "systemd": true, "admin": true,
+	"wheel": true, "sudo": true, "operator": true, "adm": true, "www-data": true, "messagebus": true, "gateway": true,
+}
+
+// LoginName derives a login from the name of a user's URN. A name for which
+// taken answers true, or that a system reserves, gets a number.
+func LoginName(user urn.URN, taken func(string) bool) string {
+	base := label(user.Name, "user", 28)
+	if base[0] >= '0' && base[0] <= '9' {
+		base = "u" + base
+	}
+	for n, name := 1, base; ; n++ {
+		if !reservedLogins[name] && !taken(name) {
+			return name
+		}
+		name = fmt.Sprintf("%s%d", base, n+1)
+	}
+}
+
+// label keeps lower-case letters, digits and single inner hyphens of s, at most
+// limit of them; other is the answer where nothing is left.
+func label(s, other string, limit int) string {
+	var b strings.Builder
+	hyphen := false
+	for i := 0; i < len(s) && b.Len() < limit; i++ {
+		c := s[i]
+		switch {
+		case c >= 'A' && c <= 'Z':
+			c += 'a' - 'A'
+		case c >= 'a' && c <= 'z' || c >= '0' && c <= '9':
+		default:
+			hyphen = b.Len() > 0
+			continue
+		}
+		if hyphen && b.Len() < limit-1 {
+			b.WriteByte('-')
+		}
+		hyphen = false
+		b.WriteByte(c)
+	}
+	if b.Len() == 0 {
+		return other
+	}
+	return b.String()
+}

@@ -1,0 +1,55 @@
+package am
+
+import (
+	"strings"
+	"testing"
+
+	"patchbay/am/urn"
+)
+
+func TestHostname(t *testing.T) {
+	taken := map[string]bool{"a-b": true, "a-b-2": true}
+	for in, want := range map[string]string{
+		"node0":                             "node0",
+		"My Node:1":                         "my-node-1",
+		"../../etc":                         "etc",
+		"a_b":                               "a-b-3",
+		"éè":                                "node",
+		"--x--":                             "x",
+		strings.Repeat("x", 200):            strings.Repeat("x", 58),
+		"a" + strings.Repeat("-", 80) + "b": "a-b-3",
+	} {
+		if got := Hostname(in, func(s string) bool { return taken[s] }); got != want {
+			t.Errorf("Hostname(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestLoginName(t *testing.T) {
+	free := func(string) bool { return false }
+	for in, want := range map[string]string{
+		"alice": "alice", "Root": "root2", "9lives": "u9lives", "a.b": "a-b", "$(reboot)": "reboot",
+	} {
+		if got := LoginName(urn.URN{Authority: "example.org", Type: urn.User, Name: in}, free); got != want {
+			t.Errorf("LoginName(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestFits(t *testing.T) {
+	host := Amount{Cores: 8, Memory: 1000}
+	for _, tt := range []struct {
+		used, need Amount
+		want       int64
+	}{
+		{Amount{}, Amount{Cores: 2, Memory: 100}, 4},
+		{Amount{Cores: 7}, Amount{Cores: 2, Memory: 100}, 0},
+		{Amount{Cores: 9}, Amount{Cores: 1}, 0},
+		{Amount{}, Amount{Memory: 400}, 2},
+		{Amount{}, Amount{Slots: 1}, 50},
+	} {
+		if got := Fits(host, tt.used, tt.need, 50); got != tt.want {
+			t.Errorf("Fits(%v used, %v) = %d, want %d", tt.used, tt.need, got, tt.want)
+		}
+	}
+}

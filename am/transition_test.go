@@ -1,0 +1,92 @@
+package am
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestActionsOfTheSpecification holds what the API's texts and tests demand of
+// the actions, against the table.
+func TestActionsOfTheSpecification(t *testing.T) {
+	no := Status{}
+	for _, tt := range []struct {
+		from   Status
+		action Event
+		want   Status
+		code   Code
+	}{
+		{notReady, ActionStart, configuring, 0},
+		{configuring, ActionStart, configuring, 0}, // idempotent: clients start whatever the state
+		{ready, ActionStart, ready, 0},
+		{ready, ActionRestart, configuring, 0},
+		{ready, ActionStop, stopping, 0},
+		{notReady, ActionStop, notReady, 0},
+		{ready, ActionUpdateUsers, updatingUsers, 0},
+		{notReady, ActionUpdateUsers, no, Refused},
+		{configuring, ActionRestart, no, Unsupported},
+		{configuring, ActionStop, no, Unsupported},
+		{pending, ActionStart, no, Unsupported},
+		{failed, ActionStart, no, Unsupported},
+		{allocated, ActionStart, no, Unsupported},
+		{allocated, ActionUpdateUsers, no, Unsupported},
+		{pending, EventProvision, no, Unsupported},
+		{allocated, EventProvision, pending, 0},
+		{failed, EventDelete, unallocated, 0},
+		{failed, EventRenew, failed, 0},
+		{stopping, EventRenew, stopping, 0},
+		{ready, EventShutdown, stopping, 0},
+		{pending, EventShutdown, pending, 0},
+	} {
+		got, err := Next(tt.from, tt.action)
+		if CodeOf(err) != tt.code || err == nil && got != tt.want {
+			t.Errorf("Next(%v, %s) = %v, %v; want %v, code %d", tt.from, tt.action, got, err, tt.want, tt.code)
+		}
+		if err != nil && got != tt.from {
+			t.Errorf("Next(%v, %s): a refused event moved the sliver to %v", tt.from, tt.action, got)
+		}
+	}
+}
+
+func TestTableIsWhole(t *testing.T) {
+	type cell struct {
+		Status
+		Event
+	}
+	seen := map[cell]bool{}
+	for _, r := range Transitions {
+		if seen[cell{r.From, r.Event}] {
+			t.Errorf("two rows for %s in %v", r.Event, r.From)
+		}
+		seen[cell{r.From, r.Event}] = true
+		if strings.HasPrefix(string(r.Event), "geni_") && !slices.Contains(Actions, r.Event) {
+			t.Errorf("action %s has a row but is not advertised", r.Event)
+		}
+	}
+	// A state that the sliver must leave by itself needs both ways out.
+	for _, w := range WaitStates {
+		for _, e := range []Event{EventDone, EventGaveUp} {
+			if _, err := Next(Status{Provisioned, w}, e); err != nil {
+				t.Errorf("wait state %s has no way out on %q", w, e)
+			}
+		}
+	}
+	for _, s := range AdvertisedStates {
+		if _, err := Next(Status{Provisioned, s}, EventDelete); err != nil {
+			t.Errorf("a sliver in %s cannot be deleted: %v", s, err)
+		}
+	}
+}
+
+func TestParseAction(t *testing.T) {
+	for _, bad := range []string{"", "start", "geni_reload", "GENI_START"} {
+		if _, err := ParseAction(bad); CodeOf(err) != Unsupported {
+			t.Errorf("ParseAction(%q): %v, want Unsupported", bad, err)
+		}
+	}
+	for _, s := range []string{"geni_update_users_cancel", "geni_updating_users_cancel"} {
+		if a, err := ParseAction(s); a != ActionUpdateUsersCancel {
+			t.Errorf("ParseAction(%q) = %v, %v", s, a, err)
+		}
+	}
+}
