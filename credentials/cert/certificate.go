@@ -1,0 +1,140 @@
+package cert
+
+import (
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+
+	"golang.org/x/crypto/cryptobyte"
+	"golang.org/x/crypto/cryptobyte/asn1"
+
+	"patchbay/am/urn"
+)
+
+// MaxBytes is the largest certificate, and the largest text of certificates
+// (ParsePEM), that is read.
+const MaxBytes = 64 << 10
+
+// Certificate is an X.509 certificate with the names GENI reads from it. Its
+// Raw and RawTBSCertificate are the bytes as received.
+type Certificate struct {
+	*x509.Certificate
+	// URN is the one subject alternative name that begins with urn:publicid:.
+	// It is zero when there is none, or when NameErr is not nil.
+	URN urn.URN
+	// UUID is the urn:uuid: entry in lower case, Email the first address; they
+	// may be empty and decide nothing.
+	UUID, Email string
+
+	nameErr error
+	hash    [sha256.Size]byte
+}
+
+// Parse reads one certificate in DER. The error is that of the standard
+// library; one non-critical authorityInfoAccess extension may be malformed.
+func Parse(der []byte) (*Certificate, error) {
+	if len(der) > MaxBytes {
+		return nil, fmt.Errorf("certificate of %d bytes, at most %d are read", len(der), MaxBytes)
+	}
+	x, err := x509.ParseCertificate(der)
+	if err != nil {
+		cut, tbs, ok := cutAIA(der)
+		if !ok {
+			return nil, err
+		}
+		if x, err = x509.ParseCertificate(cut); err != nil {
+			return nil, err
+		}
+		x.Raw = append([]byte(nil), der...)
+		x.RawTBSCertificate = tbs
+	}
+	c := &Certificate{Certificate: x, hash: sha256.Sum256(x.Raw)}
+	c.readNames()
+	return c, nil
+}
+
+// Fingerprint is the SHA-256 of the certificate in hexadecimal.
+func (c *Certificate) Fingerprint() string { return hex.EncodeToString(c.hash[:]) }
+
+// NameErr says why the URNs in the certificate name nobody: malformed, or two
+// different ones. It is nil when there is one, and when there is none.
+func (c *Certificate) NameErr() error { return c.nameErr }
+
+// Name is how messages speak of the certificate: by URN, or else by subject.
+func (c *Certificate) Name() string {
+	if !c.URN.IsZero() {
+		return c.URN.String()
+	}
+	s := c.Subject.String()
+	if len(s) > 100 {
+		s = s[:100] + "…"
+	}
+	return fmt.Sprintf("certificate %q", s)
+}
+
+func (c *Certificate) same(d *Certificate) bool { return c.hash == d.hash }
+
+// readNames reads the subject alternative names from their raw bytes: a round
+// trip through net/url would fold and re-escape them.
+func (c *Certificate) readNames() {
+	const uriTag, emailTag = asn1.Tag(6 | 0x80), asn1.Tag(1 | 0x80)
+	for _, ext := range c.Extensions {
+		if !ext.Id.Equal(oidSubjectAltName) {
+			continue
+		}
+		in := cryptobyte.String(ext.Value)
+		var names cryptobyte.String
+		if !in.ReadASN1(&names, asn1.SEQUENCE) {
+			return
+		}
+		for !names.Empty() {
+			var value cryptobyte.String
+			var tag asn1.Tag
+			if !names.ReadAnyASN1(&value, &tag) {
+				c.setNameErr(errors.New("malformed alternative names"))
+				return
+			}
+			switch tag {
+			case uriTag:
+				c.readURI(string(value))
+			case emailTag:
+				if c.Email == "" {
+					c.Email = string(value)
+				}
+			}
+		}
+	}
+}
+
+func (c *Certificate) readURI(s string) {
+	if rest, ok := cutPrefixFold(s, "urn:uuid:"); ok {
+		if c.UUID == "" {
+			c.UUID = strings.ToLower(rest)
+		}
+		return
+	}
+	if _, ok := cutPrefixFold(s, "urn:publicid:"); !ok || c.nameErr != nil {
+		return
+	}
+	u, err := urn.Parse(s)
+	switch {
+	case err != nil:
+		c.setNameErr(err)
+	case c.URN.IsZero():
+		c.URN = u
+	case !c.URN.Equal(u):
+		c.setNameErr(fmt.Errorf("two URNs, %s and %s", c.URN, u))
+	}
+}
+
+func (c *Certificate) setNameErr(err error) { c.URN, c.nameErr = urn.URN{}, err }
+
+func cutPrefixFold(s, prefix string) (string, bool) {
+	if len(s) < len(prefix) || !strings.EqualFold(s[:len(prefix)], prefix) {
+		return "", false
+	}
+	return s[len(prefix):], true
+}

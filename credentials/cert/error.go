@@ -1,0 +1,45 @@
+package cert
+
+import "fmt"
+
+// Reason is why a certificate was refused.
+type Reason int
+
+// The reasons. Untrusted says that no chain to an anchor was found at all; the
+// others say what broke the one that came farthest.
+const (
+	Untrusted Reason = iota
+	Expired
+	NotYetValid
+	NoName       // no URN, a malformed one, or two
+	NotIssuer    // the issuer may not issue: no CA, not for signing, no authority, too deep
+	Namespace    // the issuer does not speak for that authority
+	WeakKey      // size or kind of the key
+	WeakDigest   // SHA-1 where the operator does not allow it
+	BadSignature // including algorithms never accepted
+	Unsupported  // a critical extension, or an old version of X.509
+)
+
+var reasonNames = [...]string{"untrusted", "expired", "not yet valid", "no name", "not an issuer", "namespace", "weak key", "weak digest", "bad signature", "unsupported"}
+
+func (r Reason) String() string {
+	if r < 0 || int(r) >= len(reasonNames) {
+		return "unknown"
+	}
+	return reasonNames[r]
+}
+
+// Error is a certificate that Verify refused.
+type Error struct {
+	Reason Reason
+	// Certificate is the one at fault, which need not be the leaf.
+	Certificate *Certificate
+	// Text is one readable line that names it and, where there is one, the remedy.
+	Text string
+}
+
+func (e *Error) Error() string { return e.Text }
+
+func refuse(r Reason, c *Certificate, format string, args ...any) *Error {
+	return &Error{Reason: r, Certificate: c, Text: c.Name() + " " + fmt.Sprintf(format, args...)}
+}

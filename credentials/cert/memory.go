@@ -1,0 +1,54 @@
+package cert
+
+import (
+	"crypto/sha256"
+	"sync"
+	"time"
+)
+
+// memory keeps verified chains, bounded: when the young half is full it
+// becomes the old half, and what was in the old half and not asked for since
+// is forgotten.
+type memory struct {
+	mu         sync.Mutex
+	half       int
+	young, old map[[sha256.Size]byte]verified
+}
+
+// verified is a chain with the time in which every certificate of it is valid.
+type verified struct {
+	chain           Chain
+	notBefore, ends time.Time
+}
+
+func newMemory(size int) *memory {
+	return &memory{half: size / 2, young: map[[sha256.Size]byte]verified{}}
+}
+
+func (m *memory) get(key [sha256.Size]byte, now time.Time) (Chain, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	v, ok := m.young[key]
+	if !ok {
+		if v, ok = m.old[key]; ok {
+			m.putLocked(key, v)
+		}
+	}
+	if !ok || now.Before(v.notBefore) || now.After(v.ends) {
+		return nil, false
+	}
+	return v.chain, true
+}
+
+func (m *memory) put(key [sha256.Size]byte, v verified) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.putLocked(key, v)
+}
+
+func (m *memory) putLocked(key [sha256.Size]byte, v verified) {
+	if len(m.young) >= m.half {
+		m.old, m.young = m.young, make(map[[sha256.Size]byte]verified)
+	}
+	m.young[key] = v
+}

@@ -1,0 +1,267 @@
+package cert
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/asn1"
+	"strings"
+	"time"
+
+	"patchbay/am/urn"
+)
+
+const (
+	// DefaultMinRSABits is the smallest RSA key accepted unless Options say otherwise.
+	DefaultMinRSABits = 2048
+	// maxDepth is the longest chain, leaf and anchor included.
+	maxDepth = 8
+	// maxChecks bounds the signature checks for one leaf.
+	maxChecks = 64
+	// skew is how far an issuer's clock may run ahead of ours.
+	skew = 5 * time.Minute
+)
+
+// Options are what an operator may allow.
+type Options struct {
+	// SHA1 accepts SHA-1 signatures on certificates below the anchor.
+	SHA1 bool
+	// MinRSABits is the smallest RSA key; zero means DefaultMinRSABits. Below
+	// 1024 bits no signature verifies.
+	MinRSABits int
+}
+
+// Chain runs from the leaf, first, to the anchor, last. It is shared: read only.
+type Chain []*Certificate
+
+// Expires is when the first certificate of the chain expires.
+func (c Chain) Expires() time.Time {
+	var t time.Time
+	for i, x := range c {
+		if i == 0 || x.NotAfter.Before(t) {
+			t = x.NotAfter
+		}
+	}
+	return t
+}
+
+func (c Chain) begins() time.Time {
+	var t time.Time
+	for i, x := range c {
+		if i == 0 || x.NotBefore.After(t) {
+			t = x.NotBefore
+		}
+	}
+	return t.Add(-skew)
+}
+
+// Verify finds a chain from leaf to one of the anchors, over the others where
+// it needs them, that is good at the time now. The others may be junk: nothing
+// is believed of them that is not verified.
+//
+// The error is always an *Error. A leaf that names nobody is refused, even
+// where it is itself an anchor.
+func Verify(leaf *Certificate, others []*Certificate, a *Anchors, o Options, now time.Time) (Chain, error) {
+	key := memoryKey(leaf, others, o)
+	if chain, ok := a.verified.get(key, now); ok {
+		return chain, nil
+	}
+	if leaf.nameErr != nil {
+		return nil, refuse(NoName, leaf, "has %v", leaf.nameErr)
+	}
+	if leaf.URN.IsZero() {
+		return nil, refuse(NoName, leaf, "holds no URN among its alternative names")
+	}
+	s := search{others: others, anchors: a, options: o, now: now, checks: maxChecks}
+	chain := s.from(leaf, nil)
+	if chain == nil {
+		return nil, s.best
+	}
+	a.verified.put(key, verified{chain: chain, notBefore: chain.begins(), ends: chain.Expires()})
+	return chain, nil
+}
+
+func memoryKey(leaf *Certificate, others []*Certificate, o Options) [sha256.Size]byte {
+	b := make([]byte, 0, (1+len(others))*sha256.Size+5)
+	b = append(b, leaf.hash[:]...)
+	for _, c := range others {
+		b = append(b, c.hash[:]...)
+	}
+	if o.SHA1 {
+		b = append(b, 1)
+	}
+	b = append(b, byte(o.MinRSABits>>24), byte(o.MinRSABits>>16), byte(o.MinRSABits>>8), byte(o.MinRSABits))
+	return sha256.Sum256(b)
+}
+
+// search is one walk from a leaf towards the anchors, depth first.
+type search struct {
+	others  []*Certificate
+	anchors *Anchors
+	options Options
+	now     time.Time
+	checks  int // signature checks left
+	best    *Error
+	depth   int // where best was found
+}
+
+// fail keeps the reason that came farthest up.
+func (s *search) fail(depth int, e *Error) Chain {
+	if s.best == nil || depth > s.depth {
+		s.best, s.depth = e, depth
+	}
+	return nil
+}
+
+// from continues the path with c and gives the whole chain, or nil.
+func (s *search) from(c *Certificate, path Chain) Chain {
+	if e := s.checkSelf(c); e != nil {
+		return s.fail(len(path), e)
+	}
+	path = append(path[:len(path):len(path)], c)
+	if anchor, ok := s.anchors.find(c); ok {
+		if e := checkNames(path, anchor); e != nil {
+			return s.fail(len(path), e)
+		}
+		return path
+	}
+	if c.Version < 3 && len(path) > 1 {
+		return s.fail(len(path), refuse(Unsupported, c, "is X.509 version %d and may not issue", c.Version))
+	}
+	if len(path) == maxDepth {
+		return s.fail(len(path), refuse(NotIssuer, path[0], "has a chain of more than %d certificates", maxDepth))
+	}
+	for _, i := range s.anchors.bySubject[string(c.RawIssuer)] {
+		if chain := s.over(s.anchors.list[i].Certificate, true, path); chain != nil {
+			return chain
+		}
+	}
+	for _, issuer := range s.others {
+		if _, ok := s.anchors.find(issuer); ok || contains(path, issuer) || !bytes.Equal(issuer.RawSubject, c.RawIssuer) {
+			continue
+		}
+		if chain := s.over(issuer, false, path); chain != nil {
+			return chain
+		}
+	}
+	return s.fail(len(path)-1, refuse(Untrusted, c, "is issued by %q, which is no authority this server trusts", short(c.Issuer.String())))
+}
+
+// over tries issuer as the issuer of the last certificate of the path.
+func (s *search) over(issuer *Certificate, anchor bool, path Chain) Chain {
+	c := path[len(path)-1]
+	if e := checkIssuer(issuer, anchor, len(path)-1); e != nil {
+		return s.fail(len(path), e)
+	}
+	if usesSHA1(c.SignatureAlgorithm) && !s.options.SHA1 {
+		return s.fail(len(path), refuse(WeakDigest, c, "is signed with SHA-1, which this server does not accept; ask its authority for a new one"))
+	}
+	if e := checkKey(issuer, s.options); e != nil {
+		return s.fail(len(path), e)
+	}
+	if s.checks == 0 {
+		return s.fail(len(path), refuse(Untrusted, path[0], "cannot be traced to a trusted authority within %d signatures", maxChecks))
+	}
+	s.checks--
+	if err := CheckSignature(issuer.PublicKey, c.SignatureAlgorithm, c.RawTBSCertificate, c.Signature); err != nil {
+		return s.fail(len(path), refuse(BadSignature, c, "is not signed by %s: %v", issuer.Name(), err))
+	}
+	return s.from(issuer, path)
+}
+
+// checkSelf judges what a certificate says of itself.
+func (s *search) checkSelf(c *Certificate) *Error {
+	switch {
+	case s.now.After(c.NotAfter):
+		return refuse(Expired, c, "expired %s", c.NotAfter.UTC().Format(time.RFC3339))
+	case s.now.Before(c.NotBefore.Add(-skew)):
+		return refuse(NotYetValid, c, "is not valid before %s", c.NotBefore.UTC().Format(time.RFC3339))
+	case c.nameErr != nil && !s.isAnchor(c):
+		return refuse(NoName, c, "has %v", c.nameErr)
+	}
+	for _, ext := range c.Extensions {
+		if ext.Critical && !evaluated(ext.Id) {
+			return refuse(Unsupported, c, "has a critical extension %s that this server does not evaluate", ext.Id)
+		}
+	}
+	return checkKey(c, s.options)
+}
+
+func (s *search) isAnchor(c *Certificate) bool {
+	_, ok := s.anchors.find(c)
+	return ok
+}
+
+// evaluated tells whether a critical extension is taken into account, or (key
+// identifiers, extended usage, policies) says nothing that GENI limits by.
+func evaluated(oid asn1.ObjectIdentifier) bool {
+	switch oid.String() {
+	case "2.5.29.14", // subject key identifier
+		"2.5.29.15", // key usage
+		"2.5.29.17", // subject alternative name
+		"2.5.29.19", // basic constraints
+		"2.5.29.32", // certificate policies
+		"2.5.29.35", // authority key identifier
+		"2.5.29.37": // extended key usage
+		return true
+	}
+	return false
+}
+
+// checkIssuer judges whether a certificate may issue at all, with below
+// certificates between it and the leaf. An anchor need not be a CA.
+func checkIssuer(c *Certificate, anchor bool, below int) *Error {
+	isCA := c.BasicConstraintsValid && c.IsCA
+	switch {
+	case !isCA && !anchor:
+		return refuse(NotIssuer, c, "issued a certificate but is no CA")
+	case c.KeyUsage != 0 && c.KeyUsage&x509.KeyUsageCertSign == 0:
+		return refuse(NotIssuer, c, "issued a certificate but its key usage does not allow it")
+	case isCA && c.MaxPathLen >= 0 && (c.MaxPathLen > 0 || c.MaxPathLenZero) && below > c.MaxPathLen:
+		return refuse(NotIssuer, c, "allows only %d certificates between it and the last", c.MaxPathLen)
+	case !c.URN.IsZero() && c.URN.Type != urn.Authority:
+		return refuse(NotIssuer, c, "issued a certificate but is no authority")
+	}
+	return nil
+}
+
+// checkNames walks a complete path down from its anchor: every name must lie
+// within what the one above it may speak for. A certificate without URN passes
+// on the limits it is under.
+func checkNames(path Chain, anchor Anchor) *Error {
+	scope := anchor.Covers()
+	for i := len(path) - 2; i >= 0; i-- {
+		c := path[i]
+		if c.URN.IsZero() {
+			continue
+		}
+		if !covered(scope, c.URN.Authority) {
+			if len(scope) == 0 {
+				return refuse(Namespace, c, "is issued under %s, which this server does not let speak for any authority", anchor.Certificate.Name())
+			}
+			return refuse(Namespace, c, "is issued under %s, which speaks only for %s", path[i+1].Name(), strings.Join(scope, ", "))
+		}
+		scope = []string{c.URN.Authority}
+	}
+	return nil
+}
+
+func covered(scope []string, authority string) bool {
+	for _, s := range scope {
+		if urn.Covers(s, authority) {
+			return true
+		}
+	}
+	return false
+}
+
+func usesSHA1(alg x509.SignatureAlgorithm) bool {
+	return alg == x509.SHA1WithRSA || alg == x509.ECDSAWithSHA1
+}
+
+func short(s string) string {
+	if len(s) > 100 {
+		return s[:100] + "…"
+	}
+	return s
+}
