@@ -28,6 +28,8 @@ type Sliver struct {
 	Slice urn.URN
 	// ClientID is the name the request gave the node.
 	ClientID string
+	// Ordinal is the place of the node in its request, from 0.
+	Ordinal int
 	// Hostname is derived from ClientID and unique in the slice.
 	Hostname string
 	// Document is the id of the request that asked for the sliver.
