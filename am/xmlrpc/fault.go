@@ -1,0 +1,44 @@
+package xmlrpc
+
+import "fmt"
+
+// Fault codes, from the "Specification for Fault Code Interoperability".
+const (
+	// FaultParse: the text is not well-formed, or uses XML that is refused here.
+	FaultParse = -32700
+	// FaultEncoding: the text says that it is in a character set other than
+	// UTF-8 or US-ASCII.
+	FaultEncoding = -32701
+	// FaultCharacter: a byte is not a character of the encoding.
+	FaultCharacter = -32702
+	// FaultInvalid: well-formed, but not XML-RPC; or beyond a limit.
+	FaultInvalid = -32600
+	// FaultMethod: the method does not exist.
+	FaultMethod = -32601
+	// FaultParams: the number of parameters is wrong.
+	FaultParams = -32602
+	// FaultInternal: the server broke.
+	FaultInternal = -32603
+	// FaultSystem: the server cannot serve now.
+	FaultSystem = -32400
+)
+
+// Fault is a call that failed as XML-RPC; nothing was executed.
+type Fault struct {
+	Code int
+	// Text says what is wrong and where, in one line.
+	Text string
+}
+
+func (f *Fault) Error() string { return fmt.Sprintf("fault %d: %s", f.Code, f.Text) }
+
+// SyntaxError is an answer that cannot be read.
+type SyntaxError struct {
+	// Code is one of the fault codes.
+	Code int
+	// Line counts from 1.
+	Line int
+	Msg  string
+}
+
+func (e *SyntaxError) Error() string { return fmt.Sprintf("line %d: %s", e.Line, e.Msg) }
