@@ -1,0 +1,26 @@
+// Package provider runs the executables that make resources real.
+//
+// A provider is one file, NAME.prov, after libral's JSON convention: it is
+// started for one action (describe, get or set), reads one JSON object from
+// standard input, writes one to standard output and ends. PROVIDER.md beside
+// this file tells its author everything; package providertest is the suite the
+// author runs.
+//
+//	Load ─→ *Provider ─┬─ Get(names)   what is      → Result per name
+//	                   └─ Set(updates) make it so   → Change per update
+//
+// The vocabulary of resources of type node is in node.go, with the way from
+// am.Sliver to a Resource and from a Resource to am.Observed.
+//
+// Every answer is outside bytes: bounded in time, size and count, checked
+// against the attributes the provider declared, never trusted beyond that. No
+// process of the provider's group and no descriptor outlives a call. A failed
+// call carries an *Error whose Kind says what the refusal means and whose
+// Temporary says whether trying again can help.
+//
+// The package never decides when to call, retries nothing and keeps nothing
+// between calls. It knows no slices, states or codes of the API.
+//
+// It answers libral's "JSON calling convention" with the additions parallel,
+// probe and timeouts.
+package provider

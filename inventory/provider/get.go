@@ -1,0 +1,129 @@
+package provider
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Get asks what is. Without names (nil) it asks for everything, with an empty
+// list for nothing. The answer holds each name asked for and whatever else the
+// provider told; a name it did not mention is an absent resource when the type
+// has ensure, and an error of kind Unknown when not. More than MaxNames names
+// are asked in several runs.
+//
+// The error is an *Error: the run failed as a whole, and the map holds what
+// earlier runs have told.
+func (p *Provider) Get(ctx context.Context, names []string) (map[string]Result, error) {
+	found := map[string]Result{}
+	if err := p.offers("get"); err != nil {
+		return found, err
+	}
+	if names == nil {
+		return found, p.getSome(ctx, []string{}, found)
+	}
+	for some := range slices.Chunk(names, MaxNames) {
+		if err := p.getSome(ctx, some, found); err != nil {
+			return found, err
+		}
+	}
+	return found, nil
+}
+
+func (p *Provider) getSome(ctx context.Context, names []string, found map[string]Result) error {
+	in, err := json.Marshal(struct {
+		Names []string `json:"names"`
+	}{names})
+	if err != nil {
+		return p.unusable("get", err)
+	}
+	out, err := p.run(ctx, call{action: "get", in: in, limit: p.get, answer: maxAnswer})
+	if err != nil {
+		return p.unusable("get", err)
+	}
+	told, err := p.readGet(out)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if _, ok := told[name]; ok {
+			continue
+		}
+		if p.Has(AttrEnsure) {
+			told[name] = Result{Resource: Resource{AttrName: name, AttrEnsure: Absent}}
+		} else {
+			told[name] = Result{Err: said(string(Unknown), fmt.Sprintf("provider %s knows no %s %s", p.Name, p.Type, name))}
+		}
+	}
+	for name, r := range told {
+		found[name] = r
+	}
+	return nil
+}
+
+// readGet reads the answer to a get. Its error is always an *Error.
+func (p *Provider) readGet(text []byte) (map[string]Result, error) {
+	told := map[string]Result{}
+	saw, _, err := p.read(text, "get", "resources", func(a *answer) error {
+		name, r, err := a.resource()
+		if err != nil {
+			return err
+		}
+		if _, twice := told[name]; twice {
+			return fmt.Errorf("has the resource %q twice", clean(name, 100))
+		}
+		told[name] = r
+		return nil
+	})
+	if err == nil && !saw {
+		err = p.unusable("get", errors.New("its answer has neither resources nor error"))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return told, nil
+}
+
+// resource reads one entry of resources.
+func (a *answer) resource() (name string, res Result, err error) {
+	r := Resource{}
+	err = a.members(func(key string) error {
+		switch key {
+		case AttrName:
+			name, err = a.name()
+			r[AttrName] = name
+			return err
+		case "error":
+			e, err := a.error()
+			if e != nil {
+				res.Err = e
+			}
+			return err
+		}
+		d, ok := a.p.Attributes[key]
+		if !ok || d.Kind == "w" {
+			return a.skip()
+		}
+		raw, err := a.raw()
+		if err != nil {
+			return err
+		}
+		v, bad := a.attribute(key, d.Type, raw)
+		if bad != nil && res.Err == nil {
+			res.Err = bad
+		}
+		if v != nil {
+			r[key] = v
+		}
+		return nil
+	})
+	if err == nil && name == "" {
+		err = errors.New("has a resource without a name")
+	}
+	if res.Err == nil {
+		res.Resource = r
+	}
+	return name, res, err
+}

@@ -1,0 +1,269 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Bounds on metadata.
+const (
+	maxCompanion  = 1 << 20
+	maxDescribe   = 1 << 20
+	maxAttributes = 256
+	maxNameLength = 64
+	maxParallel   = 1024
+)
+
+// errNoMetadata: the text has no top-level key provider.
+var errNoMetadata = errors.New("no key provider")
+
+// metadata is what stands under the key provider, as it was written.
+type metadata struct {
+	Name       string               `yaml:"name"`
+	Type       string               `yaml:"type"`
+	Desc       string               `yaml:"desc"`
+	Invoke     string               `yaml:"invoke"`
+	Actions    []string             `yaml:"actions"`
+	Suitable   *suitable            `yaml:"suitable"`
+	Parallel   *int                 `yaml:"parallel"`
+	Probe      bool                 `yaml:"probe"`
+	Timeouts   map[string]string    `yaml:"timeouts"`
+	Attributes map[string]attribute `yaml:"attributes"`
+
+	unknown []string // keys that are none of the above
+}
+
+type attribute struct {
+	Desc string `yaml:"desc"`
+	Type string `yaml:"type"`
+	Kind string `yaml:"kind"`
+}
+
+// suitable is true, false, or a list of commands that must be there.
+type suitable struct {
+	yes      bool
+	commands []string
+}
+
+func (s *suitable) UnmarshalYAML(n *yaml.Node) error {
+	if n.Decode(&s.yes) == nil {
+		return nil
+	}
+	var m struct {
+		Commands []string `yaml:"commands"`
+	}
+	if err := n.Decode(&m); err != nil || len(m.Commands) == 0 {
+		return fmt.Errorf("line %d: suitable is neither true, false nor commands: [name, not name]", n.Line)
+	}
+	s.yes, s.commands = true, m.Commands
+	return nil
+}
+
+// parseMetadata reads a describe answer or a companion file. Other top-level
+// keys are the provider's own business.
+func parseMetadata(text []byte) (*metadata, error) {
+	var top map[string]yaml.Node
+	if err := yaml.Unmarshal(text, &top); err != nil {
+		return nil, fmt.Errorf("is not a YAML mapping: %s", clean(err.Error(), 300))
+	}
+	node, ok := top["provider"]
+	if !ok {
+		return nil, errNoMetadata
+	}
+	var m metadata
+	if err := node.Decode(&m); err != nil {
+		return nil, errors.New(clean(err.Error(), 300))
+	}
+	var keys map[string]yaml.Node
+	if err := node.Decode(&keys); err != nil || keys == nil {
+		return nil, fmt.Errorf("line %d: provider is not a mapping", node.Line)
+	}
+	for _, k := range slices.Sorted(maps.Keys(keys)) {
+		switch k {
+		case "name", "type", "desc", "invoke", "actions", "suitable", "parallel", "probe", "timeouts", "attributes":
+		default:
+			m.unknown = append(m.unknown, k)
+		}
+	}
+	return &m, nil
+}
+
+// readCompanion is the text of NAME.yaml, nothing when there is none.
+func readCompanion(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if err := notWritableByAll(path); err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxCompanion+1))
+	if err == nil && len(text) > maxCompanion {
+		err = fmt.Errorf("%s: is larger than %d bytes", path, maxCompanion)
+	}
+	return text, err
+}
+
+func (p *Provider) runDescribe() (*metadata, error) {
+	out, err := p.run(context.Background(), call{action: "describe", limit: p.describe, answer: maxDescribe})
+	if err != nil {
+		return nil, fmt.Errorf("%w; run it by hand to see why, or put the metadata beside it as a .yaml file", err)
+	}
+	return parseMetadata(out)
+}
+
+// apply checks the metadata and takes it over.
+func (p *Provider) apply(m *metadata) error {
+	if m.Name != "" {
+		p.Name = m.Name
+	}
+	switch {
+	case !word(p.Name):
+		return fmt.Errorf("name %q is not letters, digits, dots, hyphens and underscores", clean(p.Name, 80))
+	case m.Type == "":
+		return errors.New("type is missing; add type: node")
+	case !word(m.Type):
+		return fmt.Errorf("type %q is not a word", clean(m.Type, 80))
+	case m.Invoke != "json":
+		return fmt.Errorf("invoke is %q; only invoke: json is known", clean(m.Invoke, 80))
+	case m.Suitable == nil:
+		return errors.New("suitable is missing; add suitable: true, or the commands it needs")
+	}
+	p.Type, p.Desc, p.Probe = m.Type, clean(m.Desc, 4*maxMessage), m.Probe
+	for _, f := range []func(*metadata) error{p.applySuitable, p.applyActions, p.applyLimits, p.applyAttributes} {
+		if err := f(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *Provider) applySuitable(m *metadata) error {
+	if !m.Suitable.yes {
+		return errors.New("says suitable: false, so it does not work on this host; remove it from the folder")
+	}
+	for _, c := range m.Suitable.commands {
+		name, absent := strings.CutPrefix(c, "not ")
+		name = strings.TrimSpace(name)
+		switch there := onPath(name); {
+		case absent && there:
+			return fmt.Errorf("is not suitable where there is a command %q", clean(name, 80))
+		case !absent && !there:
+			return fmt.Errorf("needs the command %q, which is not in PATH; install it", clean(name, 80))
+		}
+	}
+	return nil
+}
+
+// onPath looks where the provider itself would.
+func onPath(command string) bool {
+	if command == "" || strings.ContainsAny(command, "/\x00") {
+		return false
+	}
+	for _, dir := range filepath.SplitList(searchPath()) {
+		if st, err := os.Stat(filepath.Join(dir, command)); err == nil && st.Mode().IsRegular() && st.Mode().Perm()&0o111 != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *Provider) applyActions(m *metadata) error {
+	p.actions = m.Actions
+	if m.Actions == nil {
+		p.actions = []string{"get", "set"}
+	}
+	for _, a := range p.actions {
+		if a != "get" && a != "set" {
+			return fmt.Errorf("action %q is neither get nor set", clean(a, 80))
+		}
+	}
+	return nil
+}
+
+func (p *Provider) applyLimits(m *metadata) error {
+	p.Parallel = 1
+	if m.Parallel != nil {
+		if p.Parallel = *m.Parallel; p.Parallel < 1 || p.Parallel > maxParallel {
+			return fmt.Errorf("parallel is %d, which is not from 1 to %d", p.Parallel, maxParallel)
+		}
+	}
+	p.running = make(chan struct{}, p.Parallel)
+	p.get, p.set = GetTimeout, SetTimeout
+	for name, text := range m.Timeouts {
+		d, err := time.ParseDuration(text)
+		if err != nil || d <= 0 || d > maxTimeout {
+			return fmt.Errorf("timeouts: %s is not a time up to %v, such as 30s", clean(name, 80), maxTimeout)
+		}
+		switch name {
+		case "get":
+			p.get = d
+		case "set":
+			p.set = d
+		default:
+			return fmt.Errorf("timeouts: %q is neither get nor set", clean(name, 80))
+		}
+	}
+	return nil
+}
+
+func (p *Provider) applyAttributes(m *metadata) error {
+	if len(m.Attributes) > maxAttributes {
+		return fmt.Errorf("has more than %d attributes", maxAttributes)
+	}
+	p.Attributes = make(map[string]Attribute, len(m.Attributes))
+	for _, name := range slices.Sorted(maps.Keys(m.Attributes)) {
+		a := m.Attributes[name]
+		t, err := ParseType(a.Type)
+		if err != nil {
+			return fmt.Errorf("attribute %s: %w", clean(name, 80), err)
+		}
+		if a.Kind == "" {
+			a.Kind = "rw"
+		}
+		switch {
+		case name == "ral" || strings.HasPrefix(name, "ral_") || strings.HasPrefix(name, "__"):
+			return fmt.Errorf("attribute %s: ral, ral_… and __… are reserved; rename it", clean(name, 80))
+		case name == "error" || name == "derive" || !word(name):
+			return fmt.Errorf("attribute %q cannot be called so; rename it", clean(name, 80))
+		case a.Kind != "r" && a.Kind != "w" && a.Kind != "rw":
+			return fmt.Errorf("attribute %s: kind %q is none of r, w, rw", name, clean(a.Kind, 80))
+		}
+		p.Attributes[name] = Attribute{Desc: clean(a.Desc, 4*maxMessage), Type: t, Kind: a.Kind}
+	}
+	if a, ok := p.Attributes[AttrName]; !ok || a.Type.Base != "string" || a.Kind == "w" {
+		return errors.New("attributes: name is missing or is not a string; every resource has name: {type: string}")
+	}
+	if a, ok := p.Attributes[AttrEnsure]; ok && (a.Type.Base != "enum" || !slices.Contains(a.Type.Options, Present) || !slices.Contains(a.Type.Options, Absent)) {
+		return errors.New("attribute ensure: type is not enum[present,absent]")
+	}
+	return nil
+}
+
+// word is what names and attributes are made of: letters, digits, underscores,
+// and inside also dots and hyphens.
+func word(s string) bool {
+	if s == "" || len(s) > maxNameLength {
+		return false
+	}
+	for i := range len(s) {
+		if c := s[i]; !isAlnum(c) && c != '_' && (i == 0 || c != '-' && c != '.') {
+			return false
+		}
+	}
+	return true
+}

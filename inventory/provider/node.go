@@ -1,0 +1,244 @@
+package provider
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"patchbay/am"
+	"patchbay/am/urn"
+)
+
+// TypeNode is the type of providers that make nodes.
+const TypeNode = "node"
+
+// Attributes of a node that the manager asks for. AttrSetup is write-only.
+const (
+	AttrName          = "name"           // UUID: the name part of the sliver's URN
+	AttrEnsure        = "ensure"         // enum[present,absent]
+	AttrPower         = "power"          // enum[on,off]
+	AttrRestartSerial = "restart_serial" // grows by one with each restart
+	AttrComponent     = "component"      // component name, as in the inventory
+	AttrSliverType    = "sliver_type"
+	AttrImage         = "image"
+	AttrHostname      = "hostname"
+	AttrUsers         = "users"      // items: {"login":…,"urn":…,"keys":[…]}
+	AttrInterfaces    = "interfaces" // items: JSON objects
+	AttrSetup         = "setup"
+)
+
+// Attributes of a node that the provider reports and nobody sets.
+const (
+	AttrState        = "state" // enum[pending,changing,ready,failed]
+	AttrMessage      = "message"
+	AttrAddresses    = "addresses"
+	AttrLogin        = "login"     // items: host:port or user@host:port
+	AttrProxy        = "proxy"     // user@host:port
+	AttrHostKeys     = "host_keys" // items: as in known_hosts, without the host
+	AttrCapabilities = "capabilities"
+)
+
+// Values of ensure and power.
+const (
+	Present = "present"
+	Absent  = "absent"
+	On      = "on"
+	Off     = "off"
+)
+
+// Values of state.
+const (
+	// StatePending: accepted, not begun.
+	StatePending = "pending"
+	// StateChanging: still working.
+	StateChanging = "changing"
+	// StateReady: is as last asked, on or off.
+	StateReady = "ready"
+	// StateFailed: cannot be as last asked.
+	StateFailed = "failed"
+)
+
+// Bounds on what is read from an observed node.
+const (
+	maxAddresses = 64
+	maxLogins    = 64
+	maxHostKeys  = 16
+	maxAccounts  = 1000
+	maxKeys      = 100
+)
+
+// account is one item of users.
+type account struct {
+	Login string   `json:"login"`
+	URN   string   `json:"urn,omitempty"`
+	Keys  []string `json:"keys"`
+}
+
+// DesiredNode is what the sliver's promise asks of its provider. component is
+// the component's name in the inventory, hostname the name the node shall give
+// itself. A sliver that shall be gone asks only for that.
+func DesiredNode(s *am.Sliver, component, hostname string) Resource {
+	if !s.Desired.Present {
+		return Resource{AttrName: s.URN.Name, AttrEnsure: Absent}
+	}
+	r := Resource{
+		AttrName:          s.URN.Name,
+		AttrEnsure:        Present,
+		AttrPower:         Off,
+		AttrRestartSerial: strconv.Itoa(s.Desired.RestartSerial),
+		AttrComponent:     component,
+		AttrSliverType:    s.SliverType,
+		AttrImage:         s.Image,
+		AttrHostname:      hostname,
+		AttrUsers:         users(s.Desired.Accounts),
+	}
+	if s.Desired.On {
+		r[AttrPower] = On
+	}
+	return r
+}
+
+func users(accounts []am.Account) []string {
+	list := make([]string, 0, len(accounts))
+	for _, a := range accounts {
+		item := account{Login: a.Login, URN: a.User.String(), Keys: a.Keys}
+		if item.Keys == nil {
+			item.Keys = []string{}
+		}
+		var b bytes.Buffer
+		e := json.NewEncoder(&b)
+		e.SetEscapeHTML(false)
+		if e.Encode(item) == nil { // strings always encode
+			list = append(list, strings.TrimSuffix(b.String(), "\n"))
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// Gone tells whether r is no resource, or one that is absent. A resource
+// reported without ensure is there.
+func Gone(r Resource) bool {
+	return len(r) == 0 || r.Text(AttrEnsure) == Absent
+}
+
+// PowerOn tells whether r was last asked to be on. A provider that does not
+// know power keeps its nodes on.
+func PowerOn(r Resource) bool {
+	return !Gone(r) && r.Text(AttrPower) != Off
+}
+
+// RestartSerial is the last restart that r has taken note of, 0 for none.
+func RestartSerial(r Resource) int {
+	n, err := strconv.Atoi(r.Text(AttrRestartSerial))
+	if err != nil || n < 0 {
+		return 0
+	}
+	return n
+}
+
+// ObservedNode is what r, as Get returned it, says of a node. What is not an
+// address, a door, a host key or an account is left out. A node whose provider
+// reports no state is ready; of one that is gone nothing is known.
+func ObservedNode(r Resource) am.Observed {
+	if Gone(r) {
+		return am.Observed{}
+	}
+	o := am.Observed{
+		State:     r.Text(AttrState),
+		Message:   clean(r.Text(AttrMessage), maxMessage),
+		Addresses: keep(r.List(AttrAddresses), maxAddresses, address),
+		Logins:    keep(r.List(AttrLogin), maxLogins, isDoor),
+		HostKeys:  keep(r.List(AttrHostKeys), maxHostKeys, isHostKey),
+		Accounts:  accounts(r.List(AttrUsers)),
+	}
+	if o.State == "" {
+		o.State = StateReady
+	}
+	if p := r.Text(AttrProxy); isDoor(p) && strings.Contains(p, "@") {
+		o.Proxy = p
+	}
+	return o
+}
+
+func keep(items []string, limit int, valid func(string) bool) []string {
+	var out []string
+	for _, s := range items {
+		if len(out) == limit {
+			break
+		}
+		if valid(s) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+func address(s string) bool {
+	a, err := netip.ParseAddr(s)
+	return err == nil && a.Zone() == ""
+}
+
+// isDoor accepts host:port and user@host:port.
+func isDoor(s string) bool {
+	if len(s) > 400 {
+		return false
+	}
+	if user, rest, ok := strings.Cut(s, "@"); ok {
+		if !word(user) {
+			return false
+		}
+		s = rest
+	}
+	host, port, err := net.SplitHostPort(s)
+	if err != nil {
+		return false
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	return err == nil && n > 0 && (isHostname(host) || address(host))
+}
+
+func isHostname(s string) bool {
+	if s == "" || len(s) > 253 {
+		return false
+	}
+	for i := range len(s) {
+		if c := s[i]; !isAlnum(c) && (i == 0 || c != '-' && c != '.' && c != '_') {
+			return false
+		}
+	}
+	return true
+}
+
+func isAlnum(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+}
+
+// isHostKey accepts "type base64 comment", where base64 begins with its type.
+func isHostKey(s string) bool {
+	f := strings.Fields(s)
+	if len(s) > 16<<10 || len(f) < 2 || clean(s, len(s)) != s {
+		return false
+	}
+	b, err := base64.StdEncoding.DecodeString(f[1])
+	return err == nil && len(b) > 4+len(f[0]) && string(b[4:4+len(f[0])]) == f[0]
+}
+
+func accounts(items []string) []am.Account {
+	var out []am.Account
+	for _, s := range items {
+		var a account
+		if len(out) == maxAccounts || json.Unmarshal([]byte(s), &a) != nil || !word(a.Login) {
+			continue
+		}
+		who, _ := urn.Parse(a.URN) // an account may be nobody's
+		a.Keys = keep(a.Keys, maxKeys, func(k string) bool { return k != "" && clean(k, len(k)) == k })
+		out = append(out, am.Account{Login: a.Login, User: who, Keys: a.Keys})
+	}
+	return out
+}

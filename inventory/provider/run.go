@@ -1,0 +1,161 @@
+package provider
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// maxAnswer is the most a get or set may write to standard output.
+	maxAnswer = 16 << 20
+	// drain is how long a descendant may hold the streams open after the
+	// provider itself has ended.
+	drain = 250 * time.Millisecond
+)
+
+// call is one run of the executable.
+type call struct {
+	action string
+	in     []byte // nil: standard input is empty
+	limit  time.Duration
+	answer int // the most it may write, in bytes
+}
+
+// run starts the executable in a process group of its own and returns what it
+// wrote to standard output. When run returns, nothing of that group is alive
+// and no descriptor is open. The error is what happened, without the
+// provider's name; it wraps context.DeadlineExceeded when the limit was over.
+func (p *Provider) run(ctx context.Context, c call) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.limit)
+	defer cancel()
+	out := &bounded{max: c.answer, full: make(chan struct{})}
+	stderr := &lines{log: p.logger().With("provider", p.Name, "action", c.action)}
+	cmd, err := p.start(ctx, c, out, stderr)
+	if err != nil {
+		return nil, err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- awaitExit(cmd.Process.Pid) }()
+	var stopped error
+	select {
+	case err = <-ended:
+	case <-out.full:
+		stopped = fmt.Errorf("wrote more than %d bytes", c.answer)
+	case <-ctx.Done():
+		stopped = ctx.Err()
+		if errors.Is(stopped, context.DeadlineExceeded) {
+			stopped = fmt.Errorf("did not end in time: %w", stopped)
+		}
+	}
+	// Not reaped yet, so the number of the group cannot be anybody else's.
+	_ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL)
+	if stopped != nil {
+		err = <-ended
+	}
+	waitErr := cmd.Wait()
+	stderr.flush()
+	switch {
+	case stopped != nil:
+		return nil, stopped
+	case err != nil:
+		return nil, err
+	case errors.Is(waitErr, exec.ErrWaitDelay):
+		stderr.log.Warn("left a process behind that holds its output open; redirect the streams of what shall live on")
+	case waitErr != nil:
+		return nil, fmt.Errorf("ended with %w, so what it wrote does not count", waitErr)
+	}
+	if out.over {
+		return nil, fmt.Errorf("wrote more than %d bytes", c.answer)
+	}
+	if !utf8.Valid(out.buf.Bytes()) {
+		return nil, errors.New("wrote text that is not UTF-8")
+	}
+	return out.buf.Bytes(), nil
+}
+
+func (p *Provider) start(ctx context.Context, c call, out *bounded, stderr *lines) (*exec.Cmd, error) {
+	for {
+		cmd := exec.Command(p.Path, "ral_action="+c.action)
+		cmd.Dir = p.Dir
+		cmd.Env = environment()
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		cmd.WaitDelay = drain
+		cmd.Stdout, cmd.Stderr = out, stderr
+		if c.in != nil {
+			cmd.Stdin = bytes.NewReader(c.in)
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		err := cmd.Start()
+		if err == nil {
+			return cmd, nil
+		}
+		if !errors.Is(err, unix.ETXTBSY) {
+			return nil, fmt.Errorf("cannot be started: %w", err)
+		}
+		// Somebody is still writing the file, or was when another process of
+		// ours was forked; either passes.
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// awaitExit returns when the child has ended and leaves it to be reaped.
+func awaitExit(pid int) error {
+	for {
+		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		if !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
+// environment is all a provider gets to see of ours.
+func environment() []string {
+	home := os.Getenv("HOME")
+	if home == "" {
+		home = "/"
+	}
+	return []string{"PATH=" + searchPath(), "HOME=" + home, "LANG=C.UTF-8"}
+}
+
+func searchPath() string {
+	if path := os.Getenv("PATH"); path != "" {
+		return path
+	}
+	return "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+}
+
+// bounded keeps up to max bytes and closes full when there are more.
+type bounded struct {
+	buf  bytes.Buffer
+	max  int
+	over bool
+	full chan struct{}
+}
+
+var errFull = errors.New("too much")
+
+func (b *bounded) Write(s []byte) (int, error) {
+	if b.over {
+		return 0, errFull
+	}
+	if b.buf.Len()+len(s) > b.max {
+		b.over = true
+		close(b.full)
+		return 0, errFull
+	}
+	return b.buf.Write(s)
+}

@@ -1,0 +1,203 @@
+package provider
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// setInput is what a set reads.
+type setInput struct {
+	Updates []setUpdate `json:"updates"`
+	Ral     struct {
+		Noop bool `json:"noop"`
+	} `json:"ral"`
+}
+
+type setUpdate struct {
+	Name   string   `json:"name"`
+	Is     Resource `json:"is"`
+	Should Resource `json:"should"`
+}
+
+// Set asks for the updates to be made so; with noop the provider only says
+// what it would do. It sends what differs between Is and Should and what the
+// provider declares as writable, and starts nothing when that is nothing. It
+// waits for one of the provider's Parallel places first; keeping two sets of
+// one resource apart is the caller's business.
+//
+// There is one Change for each update, in order, and then one for each further
+// resource that the provider touched. More than MaxNames updates are sent in
+// several runs.
+//
+// The error is an *Error: a run failed as a whole. What then became of its
+// resources is not known until Get; the changes are those of earlier runs.
+func (p *Provider) Set(ctx context.Context, updates []Update, noop bool) ([]Change, error) {
+	if err := p.offers("set"); err != nil {
+		return nil, err
+	}
+	changes := make([]Change, len(updates))
+	index := make(map[string]int, len(updates))
+	var todo []setUpdate
+	for i, u := range updates {
+		if _, twice := index[u.Name]; twice || u.Name == "" {
+			err := fmt.Errorf("provider %s: set: no name, or the same name twice: %q", p.Name, u.Name)
+			return nil, &Error{Kind: Failed, Msg: err.Error(), Err: err}
+		}
+		index[u.Name] = i
+		changes[i].Name = u.Name
+		if should := p.writable(Diff(u.Is, u.Should)); len(should) > 0 {
+			todo = append(todo, setUpdate{u.Name, u.Is, should})
+		}
+	}
+	if len(todo) == 0 {
+		return changes, nil
+	}
+	select {
+	case p.running <- struct{}{}:
+		defer func() { <-p.running }()
+	case <-ctx.Done():
+		return nil, p.unusable("set", ctx.Err())
+	}
+	for some := range slices.Chunk(todo, MaxNames) {
+		told, err := p.setSome(ctx, some, noop)
+		if err != nil {
+			return changes, err
+		}
+		for _, c := range told {
+			if i, asked := index[c.Name]; asked {
+				changes[i] = c
+			} else {
+				changes = append(changes, c)
+			}
+		}
+	}
+	return changes, nil
+}
+
+// writable drops what the provider has not declared or lets nobody set.
+func (p *Provider) writable(r Resource) Resource {
+	for name := range r {
+		if a, ok := p.Attributes[name]; !ok || a.Kind == "r" {
+			delete(r, name)
+		}
+	}
+	return r
+}
+
+func (p *Provider) setSome(ctx context.Context, updates []setUpdate, noop bool) ([]Change, error) {
+	in := setInput{Updates: updates}
+	in.Ral.Noop = noop
+	text, err := json.Marshal(in)
+	if err != nil {
+		return nil, p.unusable("set", err)
+	}
+	out, err := p.run(ctx, call{action: "set", in: text, limit: p.set, answer: maxAnswer})
+	if err != nil {
+		return nil, p.unusable("set", err)
+	}
+	return p.readSet(out, updates)
+}
+
+// readSet reads the answer to a set of updates. Its error is always an *Error.
+func (p *Provider) readSet(text []byte, updates []setUpdate) ([]Change, error) {
+	var changes []Change
+	seen := map[string]bool{}
+	saw, derive, err := p.read(text, "set", "changes", func(a *answer) error {
+		c, err := a.change()
+		if err != nil {
+			return err
+		}
+		if seen[c.Name] {
+			return fmt.Errorf("has the change of %q twice", clean(c.Name, 100))
+		}
+		seen[c.Name] = true
+		changes = append(changes, c)
+		return nil
+	})
+	if err == nil && !saw && !derive {
+		err = p.unusable("set", errors.New("its answer has none of changes, derive and error"))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if derive {
+		for _, u := range updates {
+			if !seen[u.Name] {
+				changes = append(changes, u.derived())
+			}
+		}
+	}
+	return changes, nil
+}
+
+// derived is the change of an update that took effect as it was asked. A
+// resource that went has nothing but ensure.
+func (u setUpdate) derived() Change {
+	c := Change{Name: u.Name, Is: Resource{}, Was: Resource{}}
+	for name, v := range u.Should {
+		if u.Should.Text(AttrEnsure) == Absent && name != AttrEnsure {
+			continue
+		}
+		c.Is[name] = v
+		if was, ok := u.Is[name]; ok {
+			c.Was[name] = was
+		}
+	}
+	return c
+}
+
+// change reads one entry of changes.
+func (a *answer) change() (c Change, err error) {
+	c.Is, c.Was = Resource{}, Resource{}
+	var half string // an attribute without is or was
+	err = a.members(func(key string) error {
+		switch key {
+		case AttrName:
+			c.Name, err = a.name()
+			return err
+		case "error":
+			e, err := a.error()
+			if e != nil {
+				c.Err = e
+			}
+			return err
+		}
+		d, ok := a.p.Attributes[key]
+		if !ok {
+			return a.skip()
+		}
+		raw, err := a.raw()
+		if err != nil {
+			return err
+		}
+		var m map[string]json.RawMessage
+		if json.Unmarshal(raw, &m) != nil || m["is"] == nil || m["was"] == nil {
+			half = key
+			return nil
+		}
+		for side, into := range map[string]Resource{"is": c.Is, "was": c.Was} {
+			v, bad := a.attribute(key, d.Type, m[side])
+			if bad != nil && c.Err == nil {
+				c.Err = bad
+			}
+			if v != nil {
+				into[key] = v
+			}
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return c, err
+	case c.Name == "":
+		return c, errors.New("has a change without a name")
+	case half != "" && c.Err == nil:
+		return c, fmt.Errorf("has a change of %q where %s lacks is or was", clean(c.Name, 100), half)
+	case c.Err != nil:
+		c.Is, c.Was = nil, nil
+	}
+	return c, nil
+}

@@ -1,0 +1,107 @@
+package provider
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Bounds on one value.
+const (
+	maxText  = 64 << 10
+	maxItems = 4096
+)
+
+// Type is the type of an attribute: string, boolean, array[string] or
+// enum[a,b].
+type Type struct {
+	// Base is string, boolean, array or enum.
+	Base string
+	// Options are the values of an enum.
+	Options []string
+}
+
+// ParseType reads the text of a type; blanks count nowhere and no text is string.
+func ParseType(s string) (Type, error) {
+	text := strings.Join(strings.Fields(s), "")
+	switch text {
+	case "", "string":
+		return Type{Base: "string"}, nil
+	case "boolean":
+		return Type{Base: "boolean"}, nil
+	case "array[string]":
+		return Type{Base: "array"}, nil
+	}
+	inner, ok := strings.CutPrefix(text, "enum[")
+	if inner, ok2 := strings.CutSuffix(inner, "]"); ok && ok2 {
+		t := Type{Base: "enum", Options: strings.Split(inner, ",")}
+		for _, o := range t.Options {
+			if o == "" || strings.Trim(o, "abcdefghijklmnopqrstuvwxyz0123456789") != "" {
+				return Type{}, fmt.Errorf("type %q: an option is one or more lower-case letters and digits", s)
+			}
+		}
+		return t, nil
+	}
+	return Type{}, fmt.Errorf("type %q is none of string, boolean, array[string], enum[a,b]", s)
+}
+
+func (t Type) String() string {
+	switch t.Base {
+	case "array":
+		return "array[string]"
+	case "enum":
+		return "enum[" + strings.Join(t.Options, ",") + "]"
+	}
+	return t.Base
+}
+
+// errNumber accompanies a good value: a number where text was due.
+var errNumber = errors.New("is a number; quote it")
+
+// decode reads one JSON value; null is nil.
+func (t Type) decode(raw json.RawMessage) (Value, error) {
+	if string(raw) == "null" {
+		return nil, nil
+	}
+	switch t.Base {
+	case "boolean":
+		var b bool
+		if json.Unmarshal(raw, &b) != nil {
+			return nil, errors.New("is not true or false")
+		}
+		return b, nil
+	case "array":
+		var l []*string
+		if raw[0] != '[' || json.Unmarshal(raw, &l) != nil || slices.Contains(l, nil) {
+			return nil, errors.New("is not an array of strings")
+		}
+		if len(l) > maxItems {
+			return nil, fmt.Errorf("has more than %d items", maxItems)
+		}
+		out := make([]string, len(l))
+		for i, s := range l {
+			if len(*s) > maxText {
+				return nil, fmt.Errorf("has an item of more than %d bytes", maxText)
+			}
+			out[i] = *s
+		}
+		return out, nil
+	}
+	var s string
+	if json.Unmarshal(raw, &s) != nil {
+		var n json.Number
+		if t.Base == "enum" || json.Unmarshal(raw, &n) != nil || strings.Trim(n.String(), "-0123456789") != "" || len(n) > 20 {
+			return nil, errors.New("is not a string")
+		}
+		return n.String(), errNumber
+	}
+	if len(s) > maxText {
+		return nil, fmt.Errorf("has more than %d bytes", maxText)
+	}
+	if t.Base == "enum" && !slices.Contains(t.Options, s) {
+		return nil, fmt.Errorf("is %q, which is not in %s", clean(s, 40), t)
+	}
+	return s, nil
+}
