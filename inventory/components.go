@@ -1,0 +1,194 @@
+package inventory
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"patchbay/am"
+	"patchbay/am/urn"
+)
+
+// maxComponents stops a slip in a range from filling the memory.
+const maxComponents = 1_000_000
+
+var componentKeys = []string{
+	"name", "names", "component_id", "exclusive", "hardware_types", "sliver_types", "capacity", "location", "provider", "gateway", "drained", "settings",
+}
+
+func (s *site) readComponents(n *yaml.Node) {
+	for _, item := range s.items(n, "components") {
+		s.readComponent(item)
+	}
+}
+
+// readComponent reads one entry: a component, or many alike.
+func (s *site) readComponent(item *yaml.Node) {
+	c := Component{Provider: s.provider}
+	var names []string
+	var id, exclusive, capacity *yaml.Node
+	bad := len(s.problems)
+	s.fields(item, "a component", componentKeys, func(key string, n *yaml.Node) {
+		switch key {
+		case "name":
+			if name := s.text(n, key); name != "" {
+				names = append(names, name)
+			}
+		case "names":
+			for _, r := range s.texts(n, key) {
+				names = append(names, s.spread(r)...)
+			}
+		case "component_id":
+			c.URN, id = s.urn(n, urn.Node), n
+		case "exclusive":
+			c.Exclusive, exclusive = s.flag(n, key), n
+		case "hardware_types":
+			for _, h := range s.texts(n, key) {
+				if !s.hardware[h.Value] {
+					s.unknown(h, "hardware type", s.HardwareTypes)
+				}
+				c.HardwareTypes = append(c.HardwareTypes, h.Value)
+			}
+		case "sliver_types":
+			for _, name := range s.texts(n, key) {
+				if t := s.sliverType(name); t != nil && !c.Offers(t) {
+					c.SliverTypes = append(c.SliverTypes, t)
+				}
+			}
+		case "capacity":
+			c.Capacity, capacity = s.amount(n, key, am.Amount{}), n
+		case "location":
+			if c.Location = s.locations[n.Value]; c.Location == nil {
+				s.unknown(n, "location", keys(s.Locations, func(l *Location) string { return l.Name }))
+			}
+		case "provider":
+			c.Provider = s.text(n, key)
+		case "gateway":
+			if c.Gateway = s.gateways[n.Value]; c.Gateway == nil {
+				s.unknown(n, "gateway", keys(s.Gateways, func(g *Gateway) string { return g.Name }))
+			}
+		case "drained":
+			c.Drained = s.flag(n, key)
+		case "settings":
+			c.Settings = s.settings(n)
+		}
+	})
+	if len(s.problems) > bad {
+		return
+	}
+	if len(c.SliverTypes) == 0 && s.DefaultSliverType != nil {
+		c.SliverTypes = []*SliverType{s.DefaultSliverType}
+	}
+	switch {
+	case len(names) == 0:
+		s.missing(item, "a component", "name")
+	case id != nil && len(names) > 1:
+		s.wrong(id, "component_id is for one component; this entry makes %d", len(names))
+	case exclusive == nil:
+		s.wrong(item, "component %s does not say whether it is exclusive; add exclusive: true (one experiment at a time) or false (shared)", names[0])
+	case c.Provider == "":
+		s.wrong(item, "component %s has no provider; add one here, or one for all at the top", names[0])
+	case c.Exclusive && capacity != nil:
+		s.wrong(capacity, "component %s is exclusive, so it holds one sliver whatever its size; drop capacity", names[0])
+	default:
+		if c.Exclusive {
+			c.Capacity = am.Amount{Slots: 1}
+		} else if !s.holds(item, names[0], &c) {
+			return
+		}
+		for _, name := range names {
+			s.add(item, name, c)
+		}
+	}
+}
+
+// holds checks that each sliver type of a shared component fits into it at
+// least once, and not without end.
+func (s *site) holds(n *yaml.Node, name string, c *Component) bool {
+	for _, t := range c.SliverTypes {
+		switch am.Fits(c.Capacity, am.Amount{}, t.Needs, math.MaxInt64) {
+		case 0:
+			s.wrong(n, "component %s is too small for one %s; raise its capacity or lower what %s needs", name, t.Name, t.Name)
+			return false
+		case math.MaxInt64:
+			s.wrong(n, "component %s is shared and nothing limits how many %s it holds; add capacity: {slots: N}", name, t.Name)
+			return false
+		}
+	}
+	return true
+}
+
+func (s *site) add(n *yaml.Node, name string, c Component) {
+	c.Index, c.Name = len(s.Components), name
+	if c.URN.IsZero() {
+		c.URN = s.named(n, urn.Node, name)
+	}
+	key := c.URN.Key()
+	switch {
+	case s.byURN[key] != nil:
+		s.wrong(n, "there are two components %s; rename one", c.URN)
+	case s.byName[name] != nil:
+		s.wrong(n, "there are two components %q; rename one", name)
+	default:
+		s.byURN[key], s.byName[name] = &c, &c
+		s.Components = append(s.Components, &c)
+	}
+}
+
+// spread makes names of a range: pc1..pc20, or pc001..pc100. Other texts are
+// one name.
+func (s *site) spread(n *yaml.Node) []string {
+	from, to, isRange := strings.Cut(n.Value, "..")
+	if !isRange {
+		return []string{n.Value}
+	}
+	stem := strings.TrimRight(from, "0123456789")
+	first, err1 := strconv.Atoi(from[len(stem):])
+	last, err2 := strconv.Atoi(strings.TrimPrefix(to, stem))
+	width := 0
+	if strings.HasPrefix(from[len(stem):], "0") {
+		width = len(from) - len(stem)
+	}
+	switch {
+	case err1 != nil || err2 != nil || last < first:
+		s.wrong(n, "%q is no range; write it like pc1..pc20", n.Value)
+		return nil
+	case last-first >= maxComponents-len(s.Components):
+		s.wrong(n, "%q makes more components than the %d an inventory may have", n.Value, maxComponents)
+		return nil
+	}
+	names := make([]string, 0, last-first+1)
+	for i := first; i <= last; i++ {
+		names = append(names, fmt.Sprintf("%s%0*d", stem, width, i))
+	}
+	return names
+}
+
+// settings reads what only the provider understands: texts by any key.
+func (s *site) settings(n *yaml.Node) map[string]string {
+	if n.Kind != yaml.MappingNode {
+		s.wrong(n, "settings must be a list of keys and texts")
+		return nil
+	}
+	m := make(map[string]string, len(n.Content)/2)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		k, value := n.Content[i], deref(n.Content[i+1])
+		if value.Kind != yaml.ScalarNode {
+			s.wrong(value, "setting %q must be a text", k.Value)
+			continue
+		}
+		m[k.Value] = value.Value
+	}
+	return m
+}
+
+func keys[T any](list []T, name func(T) string) []string {
+	names := make([]string, len(list))
+	for i, x := range list {
+		names[i] = name(x)
+	}
+	return names
+}

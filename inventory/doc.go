@@ -1,0 +1,21 @@
+// Package inventory is what this site owns: components, the sliver types they
+// offer, images, capacities, locations and gateways. Load reads the operator's
+// inventory.yaml into an Inventory that never changes afterwards; a changed
+// file is a new Inventory.
+//
+//	Inventory ─┬─< SliverType ──< Image
+//	           ├─< Component ──< SliverType      what it offers
+//	           │       ├── Location, Gateway     where it is, how to reach it
+//	           │       └── Provider              who makes slivers on it
+//	           └── policies: unknown images, exclusive use of shared components
+//
+// A file is taken whole or not at all: every mistake in it is reported at once
+// with its line and a remedy, and an unknown key is a mistake. Lists hold
+// entries with a name; no name is ever a key.
+//
+// The package knows nothing of who holds what (am/binder does), starts no
+// provider (inventory/provider does) and writes no documents (rspec does).
+//
+// It answers what the GENI RSpec v3 text says of components: component_id,
+// exclusive, sliver_type, disk_image, hardware_type and location.
+package inventory

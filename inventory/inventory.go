@@ -1,0 +1,96 @@
+package inventory
+
+import (
+	"time"
+
+	"patchbay/am/urn"
+)
+
+// Choice is an answer to one of the site's policy questions.
+type Choice string
+
+// Choices.
+const (
+	// Refuse says no.
+	Refuse Choice = "refuse"
+	// UseDefault takes the sliver type's default image instead of an unknown one.
+	UseDefault Choice = "default"
+	// Grant lets a slice have a shared component for itself while no other slice
+	// is on it.
+	Grant Choice = "grant"
+)
+
+// Inventory is all that a site offers. It is immutable: whatever it points to
+// must only be read.
+type Inventory struct {
+	// Authority is the site's name in URNs.
+	Authority string
+	// Manager is this aggregate's own URN.
+	Manager urn.URN
+	// Managers are further URNs by which requests may call this aggregate.
+	Managers []urn.URN
+
+	// Components in the order of the file; Components[i].Index is i.
+	Components []*Component
+	// SliverTypes in the order of the file; at least one.
+	SliverTypes []*SliverType
+	// DefaultSliverType is for nodes of a request that name none.
+	DefaultSliverType *SliverType
+	// Images in the order of the file.
+	Images []*Image
+	// HardwareTypes in the order of the file.
+	HardwareTypes []string
+	// LinkTypes are the kinds of link the site's providers can make.
+	LinkTypes []string
+	Gateways  []*Gateway
+	Locations []*Location
+
+	// UnknownImage is what to do with a disk image that the site does not have:
+	// Refuse or UseDefault.
+	UnknownImage Choice
+	// ExclusiveOnShared is what to do when a shared component is asked for
+	// exclusively: Grant or Refuse.
+	ExclusiveOnShared Choice
+	// CleaningTime is how long a component is usually being cleaned after its
+	// last use. Experimenters are told so; nothing else depends on it.
+	CleaningTime time.Duration
+
+	byURN    map[string]*Component
+	byName   map[string]*Component
+	types    map[string]*SliverType
+	patterns []pattern
+	images   map[string]*Image
+}
+
+// Component finds a component by its URN.
+func (v *Inventory) Component(u urn.URN) (*Component, bool) {
+	c, ok := v.byURN[u.Key()]
+	return c, ok
+}
+
+// ComponentNamed finds a component by its short name.
+func (v *Inventory) ComponentNamed(name string) (*Component, bool) {
+	c, ok := v.byName[name]
+	return c, ok
+}
+
+// SliverType finds what a request calls name: first one of the site's own
+// names, then an alias, then the first alias pattern that matches.
+func (v *Inventory) SliverType(name string) (*SliverType, bool) {
+	if t, ok := v.types[name]; ok {
+		return t, true
+	}
+	for _, p := range v.patterns {
+		if p.match.MatchString(name) {
+			return p.to, true
+		}
+	}
+	return nil, false
+}
+
+// Image finds an image of the site by its name, URN or URL, whether or not a
+// sliver type offers it.
+func (v *Inventory) Image(name string) (*Image, bool) {
+	i, ok := v.images[imageKey(name)]
+	return i, ok
+}

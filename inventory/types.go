@@ -1,0 +1,199 @@
+package inventory
+
+import (
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"patchbay/am"
+	"patchbay/am/urn"
+)
+
+func (s *site) readImages(n *yaml.Node) {
+	for _, item := range s.items(n, "images") {
+		i := &Image{}
+		bad := len(s.problems)
+		s.fields(item, "an image", []string{"name", "urn", "os", "version", "description", "url"}, func(key string, n *yaml.Node) {
+			switch key {
+			case "name":
+				i.Name = s.text(n, key)
+			case "urn":
+				i.URN = s.urn(n, urn.Image)
+			case "os":
+				i.OS = s.text(n, key)
+			case "version":
+				i.Version = s.text(n, key)
+			case "description":
+				i.Description = s.text(n, key)
+			case "url":
+				i.URL = s.text(n, key)
+			}
+		})
+		if len(s.problems) > bad {
+			continue
+		}
+		if i.Name == "" {
+			s.missing(item, "an image", "name")
+			continue
+		}
+		if i.URN.IsZero() {
+			i.URN = s.named(item, urn.Image, i.Name)
+		}
+		if s.index(item, s.images, i) {
+			s.Images = append(s.Images, i)
+		}
+	}
+}
+
+// index enters an image under all it may be asked by.
+func (s *site) index(n *yaml.Node, m map[string]*Image, i *Image) bool {
+	for _, k := range []string{imageKey(i.Name), i.URN.Key(), i.URL} {
+		if other := m[k]; k != "" && other != nil && other != i {
+			s.wrong(n, "image %s is also image %s; give them different names, URNs and URLs", i.Name, other.Name)
+			return false
+		}
+		if k != "" {
+			m[k] = i
+		}
+	}
+	return true
+}
+
+// named makes the URN of a thing of this site from its name, or takes the name
+// if that is a URN itself.
+func (s *site) named(n *yaml.Node, kind, name string) urn.URN {
+	if strings.HasPrefix(strings.ToLower(name), "urn:") {
+		return s.urn(&yaml.Node{Kind: yaml.ScalarNode, Value: name, Line: n.Line}, kind)
+	}
+	u := urn.URN{Authority: s.Authority, Type: kind, Name: urn.Transcribe(name)}
+	if _, err := urn.Parse(u.String()); err != nil {
+		s.wrong(n, "%q makes no URN: %v; use another name", name, err)
+	}
+	return u
+}
+
+func (s *site) urn(n *yaml.Node, kind string) urn.URN {
+	u, err := urn.Parse(n.Value)
+	if err != nil || u.Type != kind {
+		s.wrong(n, "%q is not the URN of a %s; write urn:publicid:IDN+%s+%s+NAME", n.Value, kind, s.Authority, kind)
+	}
+	return u
+}
+
+func (s *site) readSliverTypes(n *yaml.Node) {
+	aliases := map[string]*yaml.Node{}
+	for _, item := range s.items(n, "sliver_types") {
+		s.readSliverType(item, aliases)
+	}
+	for _, t := range s.SliverTypes {
+		for _, a := range t.Aliases {
+			if own := s.types[a]; own != nil && own.Name == a {
+				s.wrong(aliases[a], "alias %q of %s is the name of a sliver type; drop the alias", a, t.Name)
+			} else if hasWildcard(a) {
+				s.patterns = append(s.patterns, pattern{compile(a), t})
+			} else {
+				s.types[a] = t
+			}
+		}
+	}
+}
+
+func (s *site) readSliverType(item *yaml.Node, aliases map[string]*yaml.Node) {
+	t := &SliverType{Needs: am.Amount{Slots: 1}, images: map[string]*Image{}}
+	var first *yaml.Node
+	s.fields(item, "a sliver type", []string{"name", "aliases", "needs", "images", "default_image"}, func(key string, n *yaml.Node) {
+		switch key {
+		case "name":
+			t.Name = s.text(n, "name")
+		case "aliases":
+			for _, a := range s.texts(n, "aliases") {
+				if aliases[a.Value] != nil {
+					s.wrong(a, "the alias %q is here twice; drop one", a.Value)
+					continue
+				}
+				aliases[a.Value] = a
+				t.Aliases = append(t.Aliases, a.Value)
+			}
+		case "needs":
+			t.Needs = s.amount(n, "needs", t.Needs)
+		case "images":
+			for _, name := range s.texts(n, "images") {
+				if i := s.image(name); i != nil && s.index(name, t.images, i) {
+					t.Images = append(t.Images, i)
+				}
+			}
+		case "default_image":
+			first = n
+		}
+	})
+	if len(t.Images) > 0 {
+		t.DefaultImage = t.Images[0]
+	}
+	if first != nil {
+		i, ok := t.Image(first.Value)
+		if !ok {
+			s.wrong(first, "default_image %q is not among the images of %s; add it there", first.Value, t.Name)
+		}
+		t.DefaultImage = i
+	}
+	switch {
+	case t.Name == "":
+		s.missing(item, "a sliver type", "name")
+	case s.types[t.Name] != nil:
+		s.wrong(item, "there are two sliver types %q; rename one", t.Name)
+	default:
+		s.types[t.Name] = t
+		s.SliverTypes = append(s.SliverTypes, t)
+		if s.DefaultSliverType == nil {
+			s.DefaultSliverType = t
+		}
+	}
+}
+
+func (s *site) image(n *yaml.Node) *Image {
+	i, ok := s.Image(n.Value)
+	if !ok {
+		names := make([]string, len(s.Images))
+		for i, image := range s.Images {
+			names[i] = image.Name
+		}
+		s.unknown(n, "image", names)
+	}
+	return i
+}
+
+// amount reads a quantity over the values in base.
+func (s *site) amount(n *yaml.Node, what string, base am.Amount) am.Amount {
+	s.fields(n, what, []string{"slots", "cores", "memory", "disk"}, func(key string, n *yaml.Node) {
+		switch key {
+		case "slots":
+			base.Slots = s.whole(n, key)
+		case "cores":
+			base.Cores = s.whole(n, key)
+		case "memory":
+			base.Memory = s.size(n, key)
+		case "disk":
+			base.Disk = s.size(n, key)
+		}
+	})
+	return base
+}
+
+func (s *site) readDefaultSliverType(n *yaml.Node) {
+	if t := s.sliverType(n); t != nil {
+		s.DefaultSliverType = t
+	}
+}
+
+// sliverType finds a type by its own name only: aliases are for requests.
+func (s *site) sliverType(n *yaml.Node) *SliverType {
+	if t := s.types[n.Value]; t != nil && t.Name == n.Value {
+		return t
+	}
+	names := make([]string, len(s.SliverTypes))
+	for i, t := range s.SliverTypes {
+		names[i] = t.Name
+	}
+	s.unknown(n, "sliver type", names)
+	return nil
+}
