@@ -1,0 +1,49 @@
+package mtls
+
+import (
+	"errors"
+	"fmt"
+	"net"
+)
+
+// KeyPair names the files of one server certificate and its private key, both PEM.
+type KeyPair struct {
+	// CertFile holds the server's certificate, followed by the intermediates
+	// that clients need to reach a root they know.
+	CertFile string
+	// KeyFile holds the private key of that certificate, without a pass
+	// phrase. Nobody but its owner and its group may read it: mode 0600 or 0640.
+	// It may be the same file as CertFile.
+	KeyFile string
+}
+
+// Config is what an operator decides about the listener.
+type Config struct {
+	// Keys are the server's key pairs, at most one of each algorithm. With an
+	// ECDSA and an RSA pair a client gets the one it can use; clients too old
+	// for elliptic curves need the RSA one.
+	Keys []KeyPair
+
+	// LegacyCertificates admits clients with 1024-bit RSA keys and handshakes
+	// signed with SHA-1 (OpenSSL's security level 0 instead of 2). Signatures
+	// on the clients' certificates are not checked here in either case.
+	LegacyCertificates bool
+
+	// OnHandshakeError, if not nil, is told of every connection that ended
+	// before its handshake was done, with an error that wraps an *Error, a
+	// net.Error or io.EOF. Connections call it, several at once.
+	OnHandshakeError func(remote net.Addr, err error)
+}
+
+// Validate says whether key pairs are named at all; New looks into the files.
+func (c Config) Validate() error {
+	if len(c.Keys) == 0 {
+		return errors.New("no server certificate is configured: give at least one pair of certificate and key files")
+	}
+	for i, k := range c.Keys {
+		if k.CertFile == "" || k.KeyFile == "" {
+			return fmt.Errorf("key pair %d needs both a certificate file and a key file", i+1)
+		}
+	}
+	return nil
+}

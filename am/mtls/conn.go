@@ -1,0 +1,295 @@
+package mtls
+
+import (
+	"io"
+	"net"
+	"sync"
+	"time"
+)
+
+const (
+	// maxRecord is the most that one TLS record carries.
+	maxRecord = 16 << 10
+	// maxWrite is the most that is encrypted at once.
+	maxWrite = maxRecord
+	// maxReplies bounds what a peer can make us send by anything but requests:
+	// answers to key updates and to offers of a renegotiation, in bytes over
+	// the life of a connection. Honest peers need a few dozen.
+	maxReplies = 4 << 10
+	// goodbyeTimeout is how long Close tries to send its close_notify.
+	goodbyeTimeout = 5 * time.Second
+)
+
+// Buffers for one read of the inner connection, and for a write's records with
+// room for every reply that may wait before them.
+type (
+	inBuffer  [8 << 10]byte
+	outBuffer [maxWrite + maxReplies + 512]byte
+)
+
+var (
+	inBuffers  = sync.Pool{New: func() any { return new(inBuffer) }}
+	outBuffers = sync.Pool{New: func() any { return new(outBuffer) }}
+)
+
+// Conn is the server's side of one TLS connection. It is a net.Conn; its
+// handshake is done by the first Read or Write, under whatever deadlines are
+// set then. A failed handshake, and a failed write, fail all that follows.
+//
+// Locks are taken in the order of the fields.
+type Conn struct {
+	raw net.Conn
+	ctx *Context
+
+	hsMu   sync.Mutex // held during the handshake
+	hsDone bool
+	hsErr  error
+
+	inMu sync.Mutex // held by the reader, so that bytes are fed in their order
+
+	outMu  sync.Mutex // held from encryption to sending, so that records keep their order
+	outErr error      // the failed write; records are lost since
+
+	mu      sync.Mutex // never held over network I/O
+	ssl     session
+	freed   bool     // ssl is gone
+	broken  error    // a failure of ssl, which is then good for draining only
+	chain   [][]byte // the peer's certificates, once the handshake is done
+	waiting int      // bytes in ssl that are to be sent
+	replies int      // bytes that reads have caused, see maxReplies
+}
+
+// PeerChain returns the certificates the peer sent, in DER, its own first; nil
+// before the handshake is done. The peer has proven possession of the key of
+// the first; nothing is known of the others. The caller must not change them.
+func (c *Conn) PeerChain() [][]byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.chain
+}
+
+// Read reads decrypted bytes. It returns io.EOF after the peer's close_notify,
+// and also when the peer ends the connection without one, as many clients do:
+// HTTP knows by itself whether a message was cut short.
+func (c *Conn) Read(p []byte) (int, error) {
+	if err := c.handshake(); err != nil {
+		return 0, err
+	}
+	if len(p) == 0 {
+		return 0, nil
+	}
+	c.inMu.Lock()
+	defer c.inMu.Unlock()
+	return c.pump(func(s session, in []byte) (result, error) {
+		before := c.waiting
+		r, err := s.read(p, in)
+		if c.replies += r.pending - before; err == nil && c.replies > maxReplies {
+			err = &Error{Op: "read", Reason: "the peer asks for new keys again and again"}
+		}
+		return r, err
+	})
+}
+
+// Write encrypts p and sends it.
+func (c *Conn) Write(p []byte) (int, error) {
+	if err := c.handshake(); err != nil {
+		return 0, err
+	}
+	buf := outBuffers.Get().(*outBuffer)
+	defer outBuffers.Put(buf)
+	c.outMu.Lock()
+	defer c.outMu.Unlock()
+	sent := 0
+	for sent < len(p) {
+		r, err := c.do(func(s session) (result, error) { return s.write(p[sent:], buf[:]) })
+		if err == nil && r.state != done {
+			err = &Error{Op: "write", Reason: "OpenSSL wants to read first"}
+		}
+		if err != nil {
+			return sent, err
+		}
+		if err = c.send(buf[:r.out]); err == nil && r.pending > 0 {
+			err = c.drain(session.drain)
+		}
+		if err != nil {
+			return sent, err
+		}
+		sent += r.n
+	}
+	return sent, nil
+}
+
+// CloseWrite sends a close_notify, after which Write fails and Read goes on.
+// net/http calls it to let an answer arrive before it drops a request's body.
+func (c *Conn) CloseWrite() error { return c.goodbye() }
+
+// Close sends a close_notify if that can be done in a few seconds and no writer
+// is at work, closes the inner connection, which ends every Read and Write, and
+// frees the memory in OpenSSL at once. A second Close returns net.ErrClosed.
+func (c *Conn) Close() error {
+	c.goodbye() // best effort: the peer may be gone
+	err := c.raw.Close()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.freed {
+		return net.ErrClosed
+	}
+	c.freed = true
+	c.ctx.free(c.ssl)
+	return err
+}
+
+// LocalAddr is the inner connection's.
+func (c *Conn) LocalAddr() net.Addr { return c.raw.LocalAddr() }
+
+// RemoteAddr is the inner connection's.
+func (c *Conn) RemoteAddr() net.Addr { return c.raw.RemoteAddr() }
+
+// SetDeadline sets both deadlines of the inner connection.
+func (c *Conn) SetDeadline(t time.Time) error { return c.raw.SetDeadline(t) }
+
+// SetReadDeadline bounds reads, and the handshake. A Read that timed out may be repeated.
+func (c *Conn) SetReadDeadline(t time.Time) error { return c.raw.SetReadDeadline(t) }
+
+// SetWriteDeadline bounds writes. After a Write that timed out all others fail.
+func (c *Conn) SetWriteDeadline(t time.Time) error { return c.raw.SetWriteDeadline(t) }
+
+// handshake makes sure that the handshake is done. It touches no deadline:
+// net/http has set the one that covers handshake and header.
+func (c *Conn) handshake() error {
+	c.hsMu.Lock()
+	defer c.hsMu.Unlock()
+	if c.hsDone {
+		return c.hsErr
+	}
+	_, err := c.pump(func(s session, in []byte) (result, error) {
+		r, err := s.handshake(in)
+		if err == nil && r.state == done {
+			c.chain = s.peers()
+		}
+		return r, err
+	})
+	c.hsDone, c.hsErr = true, err
+	if err != nil {
+		c.ctx.report(c.RemoteAddr(), err)
+	}
+	return err
+}
+
+// pump repeats op, giving it what the peer sends and sending what it leaves to
+// be sent, until it is done. It returns the bytes that op gave the caller.
+func (c *Conn) pump(op func(s session, in []byte) (result, error)) (int, error) {
+	var in []byte
+	var buf *inBuffer
+	defer func() {
+		if buf != nil {
+			inBuffers.Put(buf)
+		}
+	}()
+	for {
+		r, err := c.do(func(s session) (result, error) { return op(s, in) })
+		if r.pending > 0 {
+			// Alerts go out even when the operation has failed.
+			if e := c.flush(); err == nil && r.state == more {
+				err = e
+			}
+		}
+		if err != nil {
+			return 0, err
+		}
+		switch r.state {
+		case done:
+			return r.n, nil
+		case eof:
+			return 0, io.EOF
+		}
+		if buf == nil {
+			buf = inBuffers.Get().(*inBuffer)
+		}
+		n, err := c.raw.Read(buf[:])
+		if n == 0 && err != nil {
+			return 0, err
+		}
+		// An error that came with bytes comes again without.
+		in = buf[:n]
+	}
+}
+
+// do runs one operation on the session, unless that is freed or broken.
+func (c *Conn) do(op func(session) (result, error)) (result, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.freed {
+		return result{}, net.ErrClosed
+	}
+	if c.broken != nil {
+		return result{}, c.broken
+	}
+	r, err := op(c.ssl)
+	c.waiting, c.broken = r.pending, err
+	return r, err
+}
+
+// flush sends the bytes that wait, unless a writer is at work: they go out
+// with the next of its records.
+func (c *Conn) flush() error {
+	if !c.outMu.TryLock() {
+		return nil
+	}
+	defer c.outMu.Unlock()
+	return c.drain(session.drain)
+}
+
+// goodbye sends a close_notify, and whatever alert still waits.
+func (c *Conn) goodbye() error {
+	if !c.outMu.TryLock() {
+		return nil
+	}
+	defer c.outMu.Unlock()
+	if c.outErr != nil {
+		return c.outErr
+	}
+	last := session.drain
+	c.mu.Lock()
+	if c.chain != nil && c.broken == nil {
+		last = session.shutdown
+	} else if c.waiting == 0 {
+		c.mu.Unlock()
+		return nil
+	}
+	c.mu.Unlock()
+	c.raw.SetWriteDeadline(time.Now().Add(goodbyeTimeout))
+	return c.drain(last)
+}
+
+// drain sends the bytes that wait in the session, and those that the first
+// step adds. The caller holds outMu.
+func (c *Conn) drain(step func(s session, out []byte) result) error {
+	buf := outBuffers.Get().(*outBuffer)
+	defer outBuffers.Put(buf)
+	for {
+		c.mu.Lock()
+		if c.freed {
+			c.mu.Unlock()
+			return net.ErrClosed
+		}
+		r := step(c.ssl, buf[:])
+		c.waiting = r.pending
+		c.mu.Unlock()
+		if r.out == 0 {
+			return nil
+		}
+		if err := c.send(buf[:r.out]); err != nil {
+			return err
+		}
+		step = session.drain
+	}
+}
+
+// send writes records to the inner connection. The caller holds outMu.
+func (c *Conn) send(b []byte) error {
+	if c.outErr == nil {
+		_, c.outErr = c.raw.Write(b)
+	}
+	return c.outErr
+}

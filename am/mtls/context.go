@@ -1,0 +1,121 @@
+package mtls
+
+import (
+	"net"
+	"sync"
+	"sync/atomic"
+)
+
+// Context holds the server's keys and whatever else all connections share. Its
+// methods may be called from several goroutines.
+type Context struct {
+	cfg  Config
+	live atomic.Int64
+
+	mu     sync.Mutex // guards the fields below; never held over file or network I/O
+	ring   keyring
+	closed bool
+}
+
+// New loads the key pairs of cfg. An error names the file and the remedy: one
+// that cannot be read, that others may read, whose key has a pass phrase or
+// does not belong to the certificate, or is too weak for the library.
+func New(cfg Config) (*Context, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	ring, err := newKeyring(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &Context{cfg: cfg, ring: ring}, nil
+}
+
+// Reload reads the key files again, for connections accepted from now on; those
+// that live go on with the keys they have. On an error, as from New, the
+// present keys stay. After Close it returns net.ErrClosed.
+func (c *Context) Reload() error {
+	ring, err := newKeyring(c.cfg)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		ring.free()
+		return net.ErrClosed
+	}
+	ring, c.ring = c.ring, ring
+	c.mu.Unlock()
+	ring.free()
+	return nil
+}
+
+// Live is the number of connections whose memory in OpenSSL is not freed yet.
+func (c *Context) Live() int64 { return c.live.Load() }
+
+// Close frees the keys. Live connections go on; new ones are closed as soon as
+// they are accepted.
+func (c *Context) Close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return
+	}
+	c.closed = true
+	c.ring.free()
+}
+
+// newSession makes a session with the present keys.
+func (c *Context) newSession() (session, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return session{}, net.ErrClosed
+	}
+	s, err := c.ring.newSession()
+	if err == nil {
+		c.live.Add(1)
+	}
+	return s, err
+}
+
+// free ends a session made by newSession.
+func (c *Context) free(s session) {
+	s.free()
+	c.live.Add(-1)
+}
+
+// report tells the operator of a connection that came to nothing.
+func (c *Context) report(remote net.Addr, err error) {
+	if c.cfg.OnHandshakeError != nil {
+		c.cfg.OnHandshakeError(remote, err)
+	}
+}
+
+// Listener wraps l, which keeps the ownership of its socket: its connections
+// are *Conn. A listener that limits connections belongs inside, as l, because
+// ConnContext must see the *Conn.
+func (c *Context) Listener(l net.Listener) net.Listener { return &listener{l, c} }
+
+type listener struct {
+	net.Listener
+	ctx *Context
+}
+
+// Accept returns only errors of the inner listener: any other would end
+// http.Server.Serve for the sake of one connection.
+func (l *listener) Accept() (net.Conn, error) {
+	for {
+		raw, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		s, err := l.ctx.newSession()
+		if err == nil {
+			return &Conn{raw: raw, ctx: l.ctx, ssl: s}, nil
+		}
+		raw.Close()
+		l.ctx.report(raw.RemoteAddr(), err)
+	}
+}

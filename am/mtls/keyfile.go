@@ -1,0 +1,55 @@
+package mtls
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+)
+
+// maxPEM bounds what is read of a certificate or key file.
+const maxPEM = 1 << 20
+
+// readKey reads a private key, provided nobody but its owner and its group may.
+func readKey(file string) ([]byte, error) {
+	return readPEM(file, func(mode os.FileMode) error {
+		if mode.Perm()&0o037 == 0 {
+			return nil
+		}
+		return fmt.Errorf("its mode %#o lets others at the key: run chmod 0600 %s (or 0640)", mode.Perm(), file)
+	})
+}
+
+// readCertificates reads a certificate and the chain that follows it.
+func readCertificates(file string) ([]byte, error) {
+	return readPEM(file, func(os.FileMode) error { return nil })
+}
+
+// readPEM reads a regular file whose mode the caller allows. The mode is that
+// of the open file, so what is judged is what is read.
+func readPEM(file string, allow func(os.FileMode) error) ([]byte, error) {
+	// A FIFO must not hold up the start: it opens at once and is then refused.
+	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: not a regular file", file)
+	}
+	if err := allow(info.Mode()); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxPEM+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxPEM {
+		return nil, fmt.Errorf("%s: larger than %d bytes", file, maxPEM)
+	}
+	return text, nil
+}

@@ -1,0 +1,191 @@
+package mtls
+
+/*
+#cgo pkg-config: libssl libcrypto
+#cgo CFLAGS: -Wall -Wextra -Wno-unused-parameter
+#include <stdlib.h>
+#include "openssl.h"
+
+#cgo noescape mtls_handshake
+#cgo nocallback mtls_handshake
+#cgo noescape mtls_read
+#cgo nocallback mtls_read
+#cgo noescape mtls_write
+#cgo nocallback mtls_write
+#cgo noescape mtls_shutdown
+#cgo nocallback mtls_shutdown
+#cgo noescape mtls_drain
+#cgo nocallback mtls_drain
+*/
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"unsafe"
+)
+
+// Error is a refusal by OpenSSL, in its words.
+type Error struct {
+	Op     string // "handshake", "read" or "write"
+	Reason string
+}
+
+func (e *Error) Error() string { return "tls " + e.Op + ": " + e.Reason }
+
+// keyring is an SSL_CTX: the keys and settings that sessions are made from.
+type keyring struct{ ctx *C.SSL_CTX }
+
+// newKeyring loads the files that c names.
+func newKeyring(c Config) (keyring, error) {
+	var legacy C.int
+	if c.LegacyCertificates {
+		legacy = 1
+	}
+	var why *C.char
+	ctx := C.mtls_context_new(legacy, &why)
+	if ctx == nil {
+		return keyring{}, fmt.Errorf("cannot set up TLS: %s", goText(why))
+	}
+	k := keyring{ctx}
+	fileOf := make(map[C.int]string) // by algorithm
+	for _, pair := range c.Keys {
+		kind, err := k.add(pair)
+		if err == nil && fileOf[kind] != "" {
+			err = fmt.Errorf("key files %s and %s hold keys of the same algorithm: only one of each can be served", fileOf[kind], pair.KeyFile)
+		}
+		if err != nil {
+			k.free()
+			return keyring{}, err
+		}
+		fileOf[kind] = pair.KeyFile
+	}
+	return k, nil
+}
+
+// add loads one pair and returns the number of the key's algorithm.
+func (k keyring) add(p KeyPair) (C.int, error) {
+	chain, err := readCertificates(p.CertFile)
+	if err != nil {
+		return 0, fmt.Errorf("cannot read certificate: %w", err)
+	}
+	key, err := readKey(p.KeyFile)
+	if err != nil {
+		return 0, fmt.Errorf("cannot read private key: %w", err)
+	}
+	r := C.mtls_context_add_key(k.ctx, unsafe.Pointer(unsafe.SliceData(chain)), C.int(len(chain)),
+		unsafe.Pointer(unsafe.SliceData(key)), C.int(len(key)))
+	why := goText(r.why)
+	switch r.state {
+	case C.MTLS_KEY_OK:
+		return r.kind, nil
+	case C.MTLS_KEY_BAD_CERTIFICATE:
+		return 0, fmt.Errorf("cannot use the certificates in %s: %s", p.CertFile, why)
+	case C.MTLS_KEY_ENCRYPTED:
+		return 0, fmt.Errorf("the private key in %s has a pass phrase: write a copy without one with openssl pkey -in %[1]s -out NEWFILE", p.KeyFile)
+	case C.MTLS_KEY_MISMATCH:
+		return 0, fmt.Errorf("the private key in %s does not belong to the first certificate in %s", p.KeyFile, p.CertFile)
+	}
+	return 0, fmt.Errorf("cannot use the private key in %s: %s", p.KeyFile, why)
+}
+
+func (k keyring) free() { C.mtls_context_free(k.ctx) }
+
+// session is an SSL object with its two memory BIOs. It is not safe for
+// concurrent use, and freed exactly once.
+type session struct{ ssl *C.SSL }
+
+var errNoMemory = errors.New("OpenSSL is out of memory")
+
+// newSession keeps the keyring's SSL_CTX alive until it is freed.
+func (k keyring) newSession() (session, error) {
+	s := session{C.mtls_new(k.ctx)}
+	if s.ssl == nil {
+		return s, errNoMemory
+	}
+	return s, nil
+}
+
+func (s session) free() { C.mtls_free(s.ssl) }
+
+// state is how an operation of a session ended.
+type state int
+
+const (
+	done state = C.MTLS_DONE
+	more state = C.MTLS_MORE // it needs bytes from the peer
+	eof  state = C.MTLS_EOF  // the peer has said goodbye
+)
+
+// result is the outcome of an operation that did not fail.
+type result struct {
+	state   state
+	n       int // bytes of the caller's buffer that were filled or sent
+	out     int // bytes for the peer, put into out
+	pending int // bytes for the peer that still wait
+}
+
+func goResult(op string, r C.mtls_result) (result, error) {
+	g := result{state(r.state), int(r.n), int(r.out), int(r.pending)}
+	if r.state == C.MTLS_FAILED {
+		return g, &Error{Op: op, Reason: goText(r.why)}
+	}
+	return g, nil
+}
+
+// In the following, p comes from the caller of a net.Conn and may be a part of
+// a struct that holds pointers (net/http reads single bytes into one). Such an
+// address passes the runtime's pointer check only when it is spelled inside
+// the call itself. in and out are buffers of this package.
+
+// handshake goes on with the handshake, given bytes in of the peer.
+func (s session) handshake(in []byte) (result, error) {
+	return goResult("handshake", C.mtls_handshake(s.ssl, unsafe.Pointer(unsafe.SliceData(in)), C.int(len(in))))
+}
+
+// read decrypts into p, which is not empty, given bytes in of the peer.
+func (s session) read(p, in []byte) (result, error) {
+	return goResult("read", C.mtls_read(s.ssl, unsafe.Pointer(&p[0]), C.int(min(len(p), maxRecord)),
+		unsafe.Pointer(unsafe.SliceData(in)), C.int(len(in))))
+}
+
+// write encrypts the beginning of p, which is not empty, into out.
+func (s session) write(p, out []byte) (result, error) {
+	return goResult("write", C.mtls_write(s.ssl, unsafe.Pointer(&p[0]), C.int(min(len(p), maxWrite)),
+		unsafe.Pointer(unsafe.SliceData(out)), C.int(len(out))))
+}
+
+// shutdown writes a goodbye into out.
+func (s session) shutdown(out []byte) result {
+	r, _ := goResult("", C.mtls_shutdown(s.ssl, unsafe.Pointer(unsafe.SliceData(out)), C.int(len(out))))
+	return r
+}
+
+// drain moves bytes for the peer into out.
+func (s session) drain(out []byte) result {
+	r, _ := goResult("", C.mtls_drain(s.ssl, unsafe.Pointer(unsafe.SliceData(out)), C.int(len(out))))
+	return r
+}
+
+// peers copies the certificates the peer sent, leaf first.
+func (s session) peers() [][]byte {
+	var chain [][]byte
+	for {
+		var der *C.uchar
+		n := C.mtls_peer(s.ssl, C.int(len(chain)), &der)
+		if n == 0 {
+			return chain
+		}
+		chain = append(chain, C.GoBytes(unsafe.Pointer(der), n))
+		C.mtls_peer_free(der)
+	}
+}
+
+// goText takes over a text that C allocated.
+func goText(s *C.char) string {
+	if s == nil {
+		return ""
+	}
+	defer C.free(unsafe.Pointer(s))
+	return C.GoString(s)
+}
