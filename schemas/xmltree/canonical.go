@@ -1,0 +1,77 @@
+package xmltree
+
+/*
+#include "flatten.h"
+#include <libxml/c14n.h>
+*/
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"unsafe"
+)
+
+// Method is a canonicalization; comments are never part of it.
+type Method int
+
+// The methods.
+const (
+	// C14N10 is http://www.w3.org/TR/2001/REC-xml-c14n-20010315.
+	C14N10 Method = iota
+	// C14N11 is http://www.w3.org/2006/12/xml-c14n11.
+	C14N11
+	// ExclusiveC14N10 is http://www.w3.org/2001/10/xml-exc-c14n# with an empty
+	// list of inclusive prefixes.
+	ExclusiveC14N10
+)
+
+var errClosed = errors.New("the document has been closed: canonical octets are only to be had while it is being read")
+
+// Canonical is the canonical form of e with everything below it, except the
+// element without and everything below that one (nil: nothing is left out).
+// Namespaces, and for the inclusive methods xml: attributes, of the elements
+// around e are inherited as the method says. It works only inside the function
+// given to Parse. It fails for a relative namespace name, and for elements of
+// another document.
+func (d *Doc) Canonical(e *Element, m Method, without *Element) ([]byte, error) {
+	mode := map[Method]C.int{C14N10: C.XML_C14N_1_0, C14N11: C.XML_C14N_1_1, ExclusiveC14N10: C.XML_C14N_EXCLUSIVE_1_0}
+	how, ok := mode[m]
+	skip := -1
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("there is no canonicalization %d", int(m))
+	case !d.holds(e):
+		return nil, errors.New("cannot canonicalize an element of another document")
+	case without != nil && (!d.holds(without) || !inside(without, e)):
+		return nil, errors.New("cannot leave out an element that is not inside the canonicalized one")
+	case without != nil:
+		skip = without.Index
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.flat == nil {
+		return nil, errClosed
+	}
+	var out *C.xmlChar
+	n := C.xt_canonical(d.flat, C.int(e.Index), C.int(skip), how, &out)
+	if n < 0 {
+		return nil, fmt.Errorf("cannot canonicalize <%.80s>: a namespace name in it is relative, or memory is short", e.Local)
+	}
+	defer C.xt_free_octets(out)
+	return C.GoBytes(unsafe.Pointer(out), n), nil
+}
+
+func (d *Doc) holds(e *Element) bool {
+	return e != nil && e.Index >= 0 && e.Index < len(d.elements) && d.elements[e.Index] == e
+}
+
+// inside tells whether e lies strictly below outer.
+func inside(e, outer *Element) bool {
+	for p := e.Parent; p != nil; p = p.Parent {
+		if p == outer {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,25 @@
+// Package xmltree is the only room that touches libxml2: it parses a document
+// under limits into a plain Go tree, and canonicalizes parts of it.
+//
+// Parse lends a Doc to a function and frees everything that libxml2 holds when
+// the function returns, also when it panics. The Go tree may be kept; no C
+// pointer leaves the package, and Doc.Canonical answers an error once the
+// function has returned.
+//
+// What is refused before libxml2 sees a byte: more than Limits allows, any
+// DOCTYPE, NUL bytes, text that is not UTF-8 or declares another encoding.
+// What is tolerated: a byte order mark, white space before the document, and a
+// declaration of XML 1.1, which is read as 1.0; Doc.Source is the text as it
+// was really parsed. Names must be right by Namespaces in XML 1.0 as well.
+//
+// Nothing outside the given bytes is ever read: the process-wide entity loader
+// of libxml2 is replaced by one that denies everything.
+//
+// It never validates, never serializes, and does not know what any element means.
+//
+//	bytes ── limits, encoding ── libxml2 ── one flat copy ── Doc{Root *Element}
+//	                                └── octets of an element: Doc.Canonical
+//
+// It answers XML 1.0, Namespaces in XML 1.0, Canonical XML 1.0 and 1.1, and
+// Exclusive XML Canonicalization 1.0 (all without comments).
+package xmltree

@@ -1,0 +1,66 @@
+package xmltree
+
+import "fmt"
+
+// Limits bound what Parse accepts. A zero field takes its default.
+type Limits struct {
+	// Bytes is the size of the text; default 8 MiB.
+	Bytes int
+	// Depth is how deep elements nest, the root being 1; default 64, at most 200.
+	Depth int
+	// Elements counts elements, comments, processing instructions and CDATA
+	// sections together; default 200,000. A document holds at most four times
+	// as many attributes.
+	Elements int
+	// Attrs is the number of attributes and namespace declarations of one
+	// element; default 100.
+	Attrs int
+	// Namespaces is the number of namespace declarations made by an element and
+	// all elements around it; default 100.
+	Namespaces int
+}
+
+func (l Limits) withDefaults() Limits {
+	set := func(v *int, def, highest int) {
+		if *v <= 0 {
+			*v = def
+		}
+		*v = min(*v, highest)
+	}
+	set(&l.Bytes, 8<<20, 1<<30)
+	set(&l.Depth, 64, 200)
+	set(&l.Elements, 200_000, 1<<28)
+	set(&l.Attrs, 100, 10_000)
+	set(&l.Namespaces, 100, 10_000)
+	return l
+}
+
+// LimitError says which limit a document exceeds.
+type LimitError struct {
+	// Limit is what was counted, in plural: bytes, elements, …
+	Limit string
+	Max   int
+	// Line is where the limit was passed; 0 for the size.
+	Line int
+}
+
+func (e *LimitError) Error() string {
+	if e.Line == 0 {
+		return fmt.Sprintf("the document has more than %d %s", e.Max, e.Limit)
+	}
+	return fmt.Sprintf("line %d: the document has more than %d %s", e.Line, e.Max, e.Limit)
+}
+
+// SyntaxError says why a text is not a document that Parse reads.
+type SyntaxError struct {
+	// Line counts from 1; 0 where no line is concerned.
+	Line int
+	Msg  string
+}
+
+func (e *SyntaxError) Error() string {
+	if e.Line == 0 {
+		return e.Msg
+	}
+	return fmt.Sprintf("line %d: %s", e.Line, e.Msg)
+}

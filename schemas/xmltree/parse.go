@@ -1,0 +1,191 @@
+package xmltree
+
+/*
+#cgo pkg-config: libxml-2.0
+#include "flatten.h"
+*/
+import "C"
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"unsafe"
+
+	"github.com/lestrrat-go/libxml2/parser"
+)
+
+// Doc is one parsed document.
+type Doc struct {
+	Root *Element
+	// Source is the text that was parsed: the bytes given to Parse without
+	// what stood in front of the document, and with version 1.1 read as 1.0.
+	Source []byte
+	// Offset is the number of bytes that stood in front of the document.
+	Offset int
+
+	elements []*Element
+	mu       sync.Mutex // guards flat
+	flat     *C.xt_doc  // nil once Parse has returned
+}
+
+// denyEntities is called by every way into libxml2; the loader is the process's.
+var denyEntities = sync.OnceFunc(func() { C.xt_init() })
+
+// Lines are counted by scan, so BigLines is not asked for; NoCDATA merges CDATA
+// sections into text.
+const options = parser.XMLParseNoNet | parser.XMLParseNoError | parser.XMLParseNoWarning |
+	parser.XMLParseIgnoreEnc | parser.XMLParseNoCDATA
+
+// Parse reads b and lends the document to f, whose error it returns. The
+// document's tree may be kept, its canonical octets are only to be had inside f.
+// Other errors are *SyntaxError and *LimitError.
+func Parse(b []byte, lim Limits, f func(*Doc) error) error {
+	denyEntities()
+	lim = lim.withDefaults()
+	if len(b) > lim.Bytes {
+		return &LimitError{Limit: "bytes", Max: lim.Bytes}
+	}
+	text, cut, err := prepare(b)
+	if err != nil {
+		return err
+	}
+	before := bytes.Count(b[:cut], newline)
+	lines, err := scan(text, 1+before, lim)
+	if err != nil {
+		return err
+	}
+	doc, err := parser.New(options).Parse(text)
+	if err != nil {
+		return syntaxError(err, before)
+	}
+	defer doc.Free()
+	pointer := doc.Pointer()
+	flat := C.xt_flatten(*(*C.xmlDocPtr)(unsafe.Pointer(&pointer)))
+	if flat == nil {
+		return &SyntaxError{Msg: "the document holds something that cannot be read, such as an entity"}
+	}
+	d := &Doc{Source: text, Offset: cut, flat: flat}
+	defer d.close()
+	if err := d.build(lines); err != nil {
+		return err
+	}
+	return f(d)
+}
+
+func (d *Doc) close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	C.xt_free(d.flat)
+	d.flat = nil
+}
+
+var (
+	parserError = regexp.MustCompile(`line (\d+): parser error : (?s:(.*))$`)
+	lineInside  = regexp.MustCompile(` line \d+`)
+)
+
+// syntaxError reads line and message out of the parser's text, the only form
+// in which it gives them. It counts lines from where the document begins.
+func syntaxError(err error, before int) error {
+	m := parserError.FindStringSubmatch(err.Error())
+	if m == nil {
+		return &SyntaxError{Msg: "not well-formed"}
+	}
+	move := func(digits string) string {
+		n, _ := strconv.Atoi(digits)
+		return strconv.Itoa(n + before)
+	}
+	line, _ := strconv.Atoi(move(m[1]))
+	msg := lineInside.ReplaceAllStringFunc(strings.Join(strings.Fields(m[2]), " "), func(s string) string {
+		return " line " + move(strings.TrimPrefix(s, " line "))
+	})
+	return &SyntaxError{Line: line, Msg: "not well-formed: " + msg}
+}
+
+// build makes the Go tree of the flat one.
+func (d *Doc) build(lines []int32) error {
+	flat := d.flat
+	if int(flat.nelements) != len(lines) {
+		return &SyntaxError{Msg: "not well-formed: start tags cannot be told apart"}
+	}
+	text := string(unsafe.Slice((*byte)(unsafe.Pointer(flat.text)), int(flat.ntext)))
+	str := func(r C.xt_range) string { return text[r.at : r.at+r.len] }
+	namespaces := make([]struct{ prefix, uri string }, int(flat.nns))
+	for i, ns := range unsafe.Slice(flat.ns, int(flat.nns)) {
+		namespaces[i].prefix, namespaces[i].uri = str(ns.prefix), str(ns.uri)
+	}
+	attrs := make([]Attr, int(flat.nattrs))
+	for i, a := range unsafe.Slice(flat.attrs, int(flat.nattrs)) {
+		attrs[i].Local, attrs[i].Value = str(a.name), str(a.value)
+		if a.ns >= 0 {
+			attrs[i].Space, attrs[i].Prefix = namespaces[a.ns].uri, namespaces[a.ns].prefix
+		}
+	}
+	nodes := unsafe.Slice(flat.nodes, int(flat.nnodes))
+	children := make([]int, len(lines)) // number of children of each element
+	for _, n := range nodes[1:] {
+		children[n.parent]++
+	}
+	room := make([]Node, 0, len(nodes))
+	block := make([]Element, len(lines))
+	d.elements = make([]*Element, 0, len(lines))
+	for _, n := range nodes {
+		var node Node
+		switch n.kind {
+		case C.XML_TEXT_NODE:
+			node = Text(str(n.content))
+		case C.XML_COMMENT_NODE:
+			node = Comment(str(n.content))
+		case C.XML_PI_NODE:
+			node = PI{str(n.name), str(n.content)}
+		default:
+			i := len(d.elements)
+			e := &block[i]
+			e.Index, e.Line, e.Local = i, int(lines[i]), str(n.name)
+			if n.ns >= 0 {
+				e.Space, e.Prefix = namespaces[n.ns].uri, namespaces[n.ns].prefix
+			}
+			e.Attrs = attrs[n.attrs : n.attrs+n.nattrs : n.attrs+n.nattrs]
+			at := len(room)
+			e.Children = room[at : at : at+children[i]]
+			room = room[:at+children[i]]
+			d.elements = append(d.elements, e)
+			if err := checkNames(e); err != nil {
+				return err
+			}
+			node = e
+		}
+		if n.parent >= 0 {
+			p := d.elements[n.parent]
+			p.Children = append(p.Children, node)
+			if e, ok := node.(*Element); ok {
+				e.Parent = p
+			}
+		}
+	}
+	d.Root = d.elements[0]
+	return nil
+}
+
+// checkNames refuses what is well-formed but breaks Namespaces in XML, which
+// libxml2 only warns of: it leaves a colon in the name of an unbound prefix.
+func checkNames(e *Element) error {
+	if prefix, _, found := strings.Cut(e.Local, ":"); found {
+		return &SyntaxError{Line: e.Line, Msg: fmt.Sprintf("the prefix of <%.80s> is not declared; add xmlns:%.40s=…", e.Local, prefix)}
+	}
+	for i, a := range e.Attrs {
+		if prefix, _, found := strings.Cut(a.Local, ":"); found {
+			return &SyntaxError{Line: e.Line, Msg: fmt.Sprintf("the prefix of the attribute %.80s is not declared; add xmlns:%.40s=…", a.Local, prefix)}
+		}
+		for _, other := range e.Attrs[:i] {
+			if a.Space != "" && a.Name == other.Name {
+				return &SyntaxError{Line: e.Line, Msg: fmt.Sprintf("the attribute %.80s is given twice under two prefixes", a.Local)}
+			}
+		}
+	}
+	return nil
+}

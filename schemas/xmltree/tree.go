@@ -1,0 +1,84 @@
+package xmltree
+
+import "strings"
+
+// Name is an expanded name: namespace and local part.
+type Name struct{ Space, Local string }
+
+// Attr is one attribute; namespace declarations are not attributes here.
+type Attr struct {
+	Name
+	Prefix, Value string
+}
+
+// Node is a child of an element: *Element, Text, Comment or PI.
+type Node interface{}
+
+// Text is character data. CDATA sections and references are merged into it, so
+// two Texts never follow each other.
+type Text string
+
+// Comment is the text between <!-- and -->.
+type Comment string
+
+// PI is a processing instruction.
+type PI struct{ Target, Data string }
+
+// Element is one element of a document. The tree shares one copy of the
+// document's text, which lives as long as any string taken from it.
+type Element struct {
+	Name
+	Prefix   string
+	Attrs    []Attr
+	Children []Node
+	// Parent is nil for the root.
+	Parent *Element
+	// Line is where the start tag begins, counted from 1 in the bytes given to Parse.
+	Line int
+	// Index counts elements in document order from 0, the root.
+	Index int
+}
+
+// Attr is the value of an attribute; space is empty for an unprefixed one.
+func (e *Element) Attr(space, local string) (string, bool) {
+	for i := range e.Attrs {
+		if a := &e.Attrs[i]; a.Local == local && a.Space == space {
+			return a.Value, true
+		}
+	}
+	return "", false
+}
+
+// Elements are the children that are elements.
+func (e *Element) Elements() []*Element {
+	var out []*Element
+	for _, c := range e.Children {
+		if c, ok := c.(*Element); ok {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// Text is all character data below e, in document order.
+func (e *Element) Text() string {
+	if len(e.Children) == 1 {
+		if t, ok := e.Children[0].(Text); ok {
+			return string(t)
+		}
+	}
+	var b strings.Builder
+	e.appendText(&b)
+	return b.String()
+}
+
+func (e *Element) appendText(b *strings.Builder) {
+	for _, c := range e.Children {
+		switch c := c.(type) {
+		case Text:
+			b.WriteString(string(c))
+		case *Element:
+			c.appendText(b)
+		}
+	}
+}
