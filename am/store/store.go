@@ -134,6 +134,9 @@ func (s *Store) Read(f func(*View) error) error {
 	return s.engine.View(func(r reader) error { return f(&View{r, s.opt.Now()}) })
 }
 
+// Now is the time by the store's clock, which views have, too.
+func (s *Store) Now() time.Time { return s.opt.Now() }
+
 // Slivers is Read for all slivers, as a list.
 func (s *Store) Slivers() (all []am.Sliver, err error) {
 	err = s.Read(func(v *View) error {
