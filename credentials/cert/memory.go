@@ -15,10 +15,11 @@ type memory struct {
 	young, old map[[sha256.Size]byte]verified
 }
 
-// verified is a chain with the time in which every certificate of it is valid.
+// verified is a chain with the time in which every certificate of it is known
+// to be valid: since it was verified, until the first one expires.
 type verified struct {
-	chain           Chain
-	notBefore, ends time.Time
+	chain      Chain
+	from, ends time.Time
 }
 
 func newMemory(size int) *memory {
@@ -34,7 +35,7 @@ func (m *memory) get(key [sha256.Size]byte, now time.Time) (Chain, bool) {
 			m.putLocked(key, v)
 		}
 	}
-	if !ok || now.Before(v.notBefore) || now.After(v.ends) {
+	if !ok || now.Before(v.from) || now.After(v.ends) {
 		return nil, false
 	}
 	return v.chain, true

@@ -45,16 +45,6 @@ func (c Chain) Expires() time.Time {
 	return t
 }
 
-func (c Chain) begins() time.Time {
-	var t time.Time
-	for i, x := range c {
-		if i == 0 || x.NotBefore.After(t) {
-			t = x.NotBefore
-		}
-	}
-	return t.Add(-skew)
-}
-
 // Verify finds a chain from leaf to one of the anchors, over the others where
 // it needs them, that is good at the time now. The others may be junk: nothing
 // is believed of them that is not verified.
@@ -77,7 +67,7 @@ func Verify(leaf *Certificate, others []*Certificate, a *Anchors, o Options, now
 	if chain == nil {
 		return nil, s.best
 	}
-	a.verified.put(key, verified{chain: chain, notBefore: chain.begins(), ends: chain.Expires()})
+	a.verified.put(key, verified{chain: chain, from: now, ends: chain.Expires()})
 	return chain, nil
 }
 

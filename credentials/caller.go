@@ -1,0 +1,90 @@
+package credentials
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"time"
+
+	"patchbay/am"
+	"patchbay/am/urn"
+	"patchbay/credentials/cert"
+)
+
+// Caller is who is at the other end of a connection. Only Identify makes one
+// that Authorize accepts.
+type Caller struct {
+	// URN is the user's name; zero when Err is not nil.
+	URN urn.URN
+	// Chain is the verified chain of the user's certificate.
+	Chain cert.Chain
+	// Err says why nobody vouches for the certificate, in one line for the user.
+	// Such a caller may ask for nothing that needs credentials.
+	Err error
+}
+
+// Identify judges the certificates a TLS peer has shown, in DER, its own first.
+// It is for any bytes: what cannot be vouched for is in Caller.Err.
+func (z *Authorizer) Identify(rawChain [][]byte, now time.Time) Caller {
+	t := z.trust.Load()
+	size := 0
+	for _, raw := range rawChain {
+		size += len(raw)
+	}
+	switch {
+	case len(rawChain) == 0:
+		return Caller{Err: faultf(am.CredentialInvalid, "no client certificate was shown; use the one your authority issued to you")}
+	case len(rawChain) > cert.MaxCertificates || size > cert.MaxBytes:
+		return Caller{Err: faultf(am.CredentialInvalid, "the client showed more than %d certificates or %d bytes", cert.MaxCertificates, cert.MaxBytes)}
+	}
+	key := chainKey(rawChain)
+	if c, ok := t.callers.get(key); ok && !now.Before(c.since) && now.Before(c.Chain.Expires()) {
+		return c.Caller
+	}
+	c := z.identify(t, rawChain, now)
+	if c.Err == nil {
+		t.callers.put(key, knownCaller{Caller: c, since: now})
+	}
+	return c
+}
+
+// knownCaller is a caller with the time it was identified.
+type knownCaller struct {
+	Caller
+	since time.Time
+}
+
+func (z *Authorizer) identify(t *trust, rawChain [][]byte, now time.Time) Caller {
+	leaf, err := cert.Parse(rawChain[0])
+	if err != nil {
+		return Caller{Err: faultf(am.CredentialInvalid, "the client certificate cannot be read: %v", err)}
+	}
+	var others []*cert.Certificate
+	for _, raw := range rawChain[1:] {
+		if c, err := cert.Parse(raw); err == nil {
+			others = append(others, c)
+		}
+	}
+	chain, err := cert.Verify(leaf, others, t.anchors, z.certificates, now)
+	if err != nil {
+		return Caller{Err: faultf(detailOf(err), "your certificate is not accepted: %v", err)}
+	}
+	switch leaf.URN.Type {
+	case urn.User:
+		return Caller{URN: leaf.URN, Chain: chain}
+	case urn.Tool:
+		return Caller{Err: faultf(am.CredentialUntrusted,
+			"%s is a tool, and this server does not do speaks-for yet; connect with the certificate of a user", leaf.URN)}
+	}
+	return Caller{Err: faultf(am.CredentialInvalid, "%s is no user; connect with the certificate of a user", leaf.URN)}
+}
+
+func chainKey(rawChain [][]byte) [sha256.Size]byte {
+	h := sha256.New()
+	var n [8]byte
+	for _, raw := range rawChain {
+		binary.BigEndian.PutUint64(n[:], uint64(len(raw)))
+		h.Write(n[:])
+		h.Write(raw)
+	}
+	return [sha256.Size]byte(h.Sum(nil))
+}

@@ -1,0 +1,26 @@
+// Package dsig says which octets of a signed credential were really signed, and
+// by which certificate.
+//
+// Verify knows one profile of XML signatures, the one of SFA credentials:
+//
+//	<signed-credential>
+//	  <credential xml:id="ref0">…<parent><credential xml:id="ref1">…</credential></parent></credential>
+//	  <signatures> <Signature>… Reference URI="#ref0" …</Signature>+ </signatures>
+//	</signed-credential>
+//
+// Every credential in that chain must be the object of exactly one signature
+// with exactly one Reference, by algorithms of a short list. What comes back
+// are the canonical octets that were digested; whoever wants to know what a
+// credential says must read it from these alone.
+//
+// Refused are names in the wrong namespace, an id given twice in any spelling,
+// CDATA, comments inside text, references to anything but a credential of the
+// chain, transforms and parameters beyond the profile, and key material other
+// than certificates where it would be followed. Keys are taken from
+// certificates only; whether a certificate is trusted is not decided here.
+//
+// Sign makes the form that Verify reads.
+//
+// It answers XML Signature Syntax and Processing as far as the GENI AM API's
+// credentials use it.
+package dsig

@@ -1,0 +1,211 @@
+package dsig
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/rand"
+	"crypto/rsa"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"html"
+	"math/big"
+	"slices"
+	"strings"
+
+	"golang.org/x/crypto/cryptobyte"
+	"golang.org/x/crypto/cryptobyte/asn1"
+
+	"patchbay/credentials/cert"
+	"patchbay/schemas/xmltree"
+)
+
+// SignOptions choose how to sign.
+type SignOptions struct {
+	// SHA1 signs by rsa-sha1, for readers that know nothing newer.
+	SHA1 bool
+}
+
+// Sign signs the credential with that xml:id and gives the document with one
+// more Signature in <signatures>, which must be there, empty or not. The method
+// is rsa-sha256, or for an ECDSA key the one that fits its curve. chain holds
+// the certificate of the key, first, and those a reader may need to trust it.
+func Sign(doc []byte, id string, key crypto.Signer, chain []*cert.Certificate, o SignOptions) ([]byte, error) {
+	m, err := chooseMethod(key, o)
+	if err != nil {
+		return nil, err
+	}
+	if len(chain) == 0 {
+		return nil, errors.New("cannot sign without a certificate")
+	}
+	s := signing{method: m, id: id, chain: chain}
+	err = xmltree.Parse(doc, DefaultLimits, func(d *xmltree.Doc) error {
+		e := findCredential(d.Root, id)
+		if e == nil {
+			return fmt.Errorf("cannot sign: there is no credential %q", id)
+		}
+		canonical, err := d.Canonical(e, xmltree.C14N10, nil)
+		s.digest = m.sum(canonical)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	unsigned, err := insert(doc, s.element(nil))
+	if err != nil {
+		return nil, err
+	}
+	var info []byte
+	err = xmltree.Parse(unsigned, DefaultLimits, func(d *xmltree.Doc) error {
+		signatures := d.Root.Elements()[len(d.Root.Elements())-1].Elements()
+		e, err := exactlyOne(signatures[len(signatures)-1], ds("SignedInfo"))
+		if err != nil {
+			return err
+		}
+		info, err = d.Canonical(e, xmltree.C14N10, nil)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	value, err := key.Sign(rand.Reader, m.sum(info), m.hash)
+	if err != nil {
+		return nil, fmt.Errorf("cannot sign: %w", err)
+	}
+	if k, ok := key.Public().(*ecdsa.PublicKey); ok {
+		if value, err = xmlSignature(value, (k.Curve.Params().BitSize+7)/8); err != nil {
+			return nil, err
+		}
+	}
+	return insert(doc, s.element(value))
+}
+
+// method is one way of signing, with the names it has on paper.
+type method struct {
+	signature, digest string
+	hash              crypto.Hash
+}
+
+func (m method) sum(b []byte) []byte {
+	h := m.hash.New()
+	h.Write(b)
+	return h.Sum(nil)
+}
+
+func chooseMethod(key crypto.Signer, o SignOptions) (method, error) {
+	sha256 := method{digest: nsEnc + "sha256", hash: crypto.SHA256}
+	switch k := key.Public().(type) {
+	case *rsa.PublicKey:
+		if o.SHA1 {
+			return method{nsDS + "rsa-sha1", nsDS + "sha1", crypto.SHA1}, nil
+		}
+		sha256.signature = nsMore + "rsa-sha256"
+		return sha256, nil
+	case *ecdsa.PublicKey:
+		switch size := k.Curve.Params().BitSize; {
+		case o.SHA1:
+		case size == 256:
+			sha256.signature = nsMore + "ecdsa-sha256"
+			return sha256, nil
+		case size == 384:
+			return method{nsMore + "ecdsa-sha384", nsMore + "sha384", crypto.SHA384}, nil
+		case size == 521:
+			return method{nsMore + "ecdsa-sha512", nsEnc + "sha512", crypto.SHA512}, nil
+		}
+	}
+	return method{}, errors.New("cannot sign with this kind of key")
+}
+
+// signing is one Signature element in the making.
+type signing struct {
+	method method
+	id     string
+	chain  []*cert.Certificate
+	digest []byte
+}
+
+func (s signing) element(value []byte) []byte {
+	var b bytes.Buffer
+	id := html.EscapeString(s.id)
+	fmt.Fprintf(&b, `<Signature xmlns="%s" xml:id="Sig_%s">
+  <SignedInfo>
+    <CanonicalizationMethod Algorithm="%s"/>
+    <SignatureMethod Algorithm="%s"/>
+    <Reference URI="#%s">
+      <Transforms>
+        <Transform Algorithm="%s"/>
+      </Transforms>
+      <DigestMethod Algorithm="%s"/>
+      <DigestValue>%s</DigestValue>
+    </Reference>
+  </SignedInfo>
+  <SignatureValue>%s</SignatureValue>
+  <KeyInfo>
+    <X509Data>
+`, nsDS, id, c14n10, s.method.signature, id, enveloped, s.method.digest, base64.StdEncoding.EncodeToString(s.digest), lines(value))
+	for _, c := range s.chain {
+		fmt.Fprintf(&b, "      <X509Certificate>%s</X509Certificate>\n", lines(c.Raw))
+	}
+	b.WriteString("    </X509Data>\n  </KeyInfo>\n</Signature>")
+	return b.Bytes()
+}
+
+// lines is base64 broken as other signers break it.
+func lines(raw []byte) string {
+	s := base64.StdEncoding.EncodeToString(raw)
+	var b strings.Builder
+	for len(s) > 64 {
+		b.WriteString(s[:64])
+		b.WriteByte('\n')
+		s = s[64:]
+	}
+	b.WriteString(s)
+	return b.String()
+}
+
+// insert puts the element last into <signatures>.
+func insert(doc, element []byte) ([]byte, error) {
+	head, tail, found := cutLast(doc, []byte("</signatures>"))
+	if !found {
+		if head, tail, found = cutLast(doc, []byte("<signatures/>")); !found {
+			return nil, errors.New("cannot sign: there is no <signatures> to hold the signature")
+		}
+		head = append(head[:len(head):len(head)], "<signatures>"...)
+	}
+	return slices.Concat(head, element, []byte("</signatures>"), tail), nil
+}
+
+func cutLast(b, sep []byte) (before, after []byte, found bool) {
+	i := bytes.LastIndex(b, sep)
+	if i < 0 {
+		return nil, nil, false
+	}
+	return b[:i], b[i+len(sep):], true
+}
+
+func findCredential(e *xmltree.Element, id string) *xmltree.Element {
+	if have, _ := e.Attr(nsXML, "id"); have == id && e.Name == plain("credential") {
+		return e
+	}
+	for _, c := range e.Elements() {
+		if found := findCredential(c, id); found != nil {
+			return found
+		}
+	}
+	return nil
+}
+
+// xmlSignature turns an ASN.1 signature into two numbers of size bytes, joined.
+func xmlSignature(der []byte, size int) ([]byte, error) {
+	in := cryptobyte.String(der)
+	var seq cryptobyte.String
+	r, s := new(big.Int), new(big.Int)
+	if !in.ReadASN1(&seq, asn1.SEQUENCE) || !seq.ReadASN1Integer(r) || !seq.ReadASN1Integer(s) {
+		return nil, errors.New("cannot sign: the key gave a malformed signature")
+	}
+	out := make([]byte, 2*size)
+	r.FillBytes(out[:size])
+	s.FillBytes(out[size:])
+	return out, nil
+}

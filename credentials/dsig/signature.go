@@ -1,0 +1,214 @@
+package dsig
+
+import (
+	"crypto"
+	"crypto/x509"
+	"math/big"
+
+	"golang.org/x/crypto/cryptobyte"
+	"golang.org/x/crypto/cryptobyte/asn1"
+
+	"patchbay/credentials/cert"
+	"patchbay/schemas/xmltree"
+)
+
+// signature is one Signature element, read by the profile.
+type signature struct {
+	info             *xmltree.Element // SignedInfo
+	canonicalization xmltree.Method
+	method           x509.SignatureAlgorithm
+	uri              string
+	transform        xmltree.Method
+	digest           crypto.Hash
+	digestValue      []byte
+	value            []byte
+	certificates     []string // base64, as written
+	sha1             bool
+}
+
+// readSignature refuses everything outside the profile.
+func readSignature(e *xmltree.Element, o Options) (*signature, error) {
+	if err := only(e, "SignedInfo", "SignatureValue", "KeyInfo"); err != nil {
+		return nil, err
+	}
+	s := &signature{}
+	var err error
+	if s.info, err = exactlyOne(e, ds("SignedInfo")); err != nil {
+		return nil, err
+	}
+	if err := s.readInfo(); err != nil {
+		return nil, err
+	}
+	if s.value, err = base64Child(e, "SignatureValue"); err != nil {
+		return nil, err
+	}
+	keys, err := exactlyOne(e, ds("KeyInfo"))
+	if err != nil {
+		return nil, err
+	}
+	if err := s.readKeys(keys); err != nil {
+		return nil, err
+	}
+	if s.sha1 = s.method == x509.SHA1WithRSA || s.digest == crypto.SHA1; s.sha1 && !o.SHA1 {
+		return nil, refuse(WeakDigest, "the credential is signed with SHA-1, which this server does not accept; ask its authority for a new one")
+	}
+	return s, nil
+}
+
+func (s *signature) readInfo() error {
+	if err := only(s.info, "CanonicalizationMethod", "SignatureMethod", "Reference"); err != nil {
+		return err
+	}
+	var err error
+	if s.canonicalization, err = algorithm(s.info, "CanonicalizationMethod", canonicalizations); err != nil {
+		return err
+	}
+	if s.method, err = algorithm(s.info, "SignatureMethod", signatureMethods); err != nil {
+		return err
+	}
+	reference, err := exactlyOne(s.info, ds("Reference"))
+	if err != nil {
+		return err
+	}
+	if err := only(reference, "Transforms", "DigestMethod", "DigestValue"); err != nil {
+		return err
+	}
+	s.uri, _ = reference.Attr("", "URI")
+	if len(s.uri) < 2 || s.uri[0] != '#' {
+		return refuse(Unsupported, "line %d: a signature must refer to a credential by #id, not %.60q", reference.Line, s.uri)
+	}
+	if err := s.readTransforms(reference); err != nil {
+		return err
+	}
+	if s.digest, err = algorithm(reference, "DigestMethod", digestMethods); err != nil {
+		return err
+	}
+	s.digestValue, err = base64Child(reference, "DigestValue")
+	return err
+}
+
+// readTransforms accepts the enveloped-signature transform, which does nothing
+// here because signatures lie outside credentials, and then one
+// canonicalization. Without one it is Canonical XML 1.0.
+func (s *signature) readTransforms(reference *xmltree.Element) error {
+	s.transform = xmltree.C14N10
+	transforms, err := atMostOne(reference, ds("Transforms"))
+	if err != nil || transforms == nil {
+		return err
+	}
+	list := transforms.Elements()
+	for i, t := range list {
+		if t.Name != ds("Transform") {
+			return refuse(Unsupported, "line %d: unexpected %s among the transforms", t.Line, describe(t))
+		}
+		name, _ := t.Attr("", "Algorithm")
+		method, isC14N := canonicalizations[name]
+		switch {
+		case len(t.Elements()) > 0:
+			return refuse(Unsupported, "line %d: a transform with parameters", t.Line)
+		case i == 0 && name == enveloped:
+		case i == len(list)-1 && isC14N:
+			s.transform = method
+		default:
+			return refuse(Unsupported, "line %d: the transform %.80q is not accepted", t.Line, name)
+		}
+	}
+	if len(list) > 2 {
+		return refuse(Unsupported, "line %d: more than two transforms", transforms.Line)
+	}
+	return nil
+}
+
+// readKeys collects the certificates. Bare keys and names beside them are not
+// even looked at.
+func (s *signature) readKeys(keys *xmltree.Element) error {
+	for _, e := range keys.Elements() {
+		switch e.Name {
+		case ds("X509Data"):
+		case ds("KeyValue"), ds("KeyName"):
+			continue
+		default:
+			return refuse(Unsupported, "line %d: %s is not accepted as key", e.Line, describe(e))
+		}
+		for _, c := range e.Elements() {
+			if c.Name != ds("X509Certificate") {
+				continue
+			}
+			if len(s.certificates) == cert.MaxCertificates {
+				return refuse(Unsupported, "a signature with more than %d certificates", cert.MaxCertificates)
+			}
+			content, err := text(c)
+			if err != nil {
+				return err
+			}
+			s.certificates = append(s.certificates, content)
+		}
+	}
+	if len(s.certificates) == 0 {
+		return refuse(Unsupported, "line %d: the signature holds no certificate", keys.Line)
+	}
+	return nil
+}
+
+// algorithm reads the child e/name, which may have no parameters, by a list.
+func algorithm[T any](e *xmltree.Element, name string, list map[string]T) (T, error) {
+	var zero T
+	c, err := exactlyOne(e, ds(name))
+	if err != nil {
+		return zero, err
+	}
+	value, _ := c.Attr("", "Algorithm")
+	found, ok := list[value]
+	switch {
+	case len(c.Elements()) > 0:
+		return zero, refuse(Unsupported, "line %d: a %s with parameters", c.Line, name)
+	case !ok:
+		return zero, refuse(Unsupported, "line %d: the %s %.80q is not accepted", c.Line, name, value)
+	}
+	return found, nil
+}
+
+func base64Child(e *xmltree.Element, name string) ([]byte, error) {
+	c, err := exactlyOne(e, ds(name))
+	if err != nil {
+		return nil, err
+	}
+	content, err := text(c)
+	if err != nil {
+		return nil, err
+	}
+	b, err := decodeBase64(content)
+	if err != nil {
+		return nil, refuse(Malformed, "line %d: <%s> is not base64", c.Line, name)
+	}
+	return b, nil
+}
+
+// only refuses children other than the named ones.
+func only(e *xmltree.Element, names ...string) error {
+next:
+	for _, c := range e.Elements() {
+		for _, name := range names {
+			if c.Name == ds(name) {
+				continue next
+			}
+		}
+		return refuse(Unsupported, "line %d: unexpected %s in %s", c.Line, describe(c), describe(e))
+	}
+	return nil
+}
+
+// asn1Signature turns the two numbers of an XML signature by ECDSA, joined,
+// into the sequence that the standard library reads.
+func asn1Signature(value []byte) ([]byte, error) {
+	if len(value) == 0 || len(value)%2 != 0 || len(value) > 2*66 {
+		return nil, refuse(BadSignature, "the signature value has the wrong length for ECDSA")
+	}
+	half := len(value) / 2
+	var b cryptobyte.Builder
+	b.AddASN1(asn1.SEQUENCE, func(b *cryptobyte.Builder) {
+		b.AddASN1BigInt(new(big.Int).SetBytes(value[:half]))
+		b.AddASN1BigInt(new(big.Int).SetBytes(value[half:]))
+	})
+	return b.Bytes()
+}

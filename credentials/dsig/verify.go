@@ -1,0 +1,178 @@
+package dsig
+
+import (
+	"crypto/subtle"
+	"crypto/x509"
+	"encoding/base64"
+	"strings"
+
+	"patchbay/credentials/cert"
+	"patchbay/schemas/xmltree"
+)
+
+// Options are what an operator may allow, and the limits of a document.
+type Options struct {
+	// SHA1 accepts SHA-1 as digest and in the signature.
+	SHA1 bool
+	// Limits bound the document; zero fields take the defaults of DefaultLimits.
+	Limits xmltree.Limits
+}
+
+// DefaultLimits bound a signed credential.
+var DefaultLimits = xmltree.Limits{Bytes: 1 << 20, Depth: 32, Elements: 10_000, Attrs: 32, Namespaces: 64}
+
+func (o Options) limits() xmltree.Limits {
+	l := o.Limits
+	for _, v := range []struct {
+		field *int
+		value int
+	}{
+		{&l.Bytes, DefaultLimits.Bytes}, {&l.Depth, DefaultLimits.Depth}, {&l.Elements, DefaultLimits.Elements},
+		{&l.Attrs, DefaultLimits.Attrs}, {&l.Namespaces, DefaultLimits.Namespaces},
+	} {
+		if *v.field == 0 {
+			*v.field = v.value
+		}
+	}
+	return l
+}
+
+// Signed is one credential and who signed it.
+type Signed struct {
+	// ID is its xml:id.
+	ID string
+	// Canonical are the octets that were digested, a document of their own.
+	// Nothing of the original document may be believed but these.
+	Canonical []byte
+	// Signer is the certificate whose key made the signature. It is not yet trusted.
+	Signer *cert.Certificate
+	// Others are the other certificates of the signature, perhaps its chain.
+	Others []*cert.Certificate
+	// SHA1 tells whether digest or signature use it.
+	SHA1 bool
+}
+
+// Verify checks the signatures of a signed credential and gives every
+// credential of its chain with the octets that were signed, outermost first.
+// All of them are signed, or it is an error; the error is always an *Error.
+func Verify(doc []byte, o Options) ([]Signed, error) {
+	var signed []Signed
+	err := xmltree.Parse(doc, o.limits(), func(d *xmltree.Doc) error {
+		var err error
+		signed, err = verify(d, o)
+		return err
+	})
+	if err == nil {
+		return signed, nil
+	}
+	if e, ok := err.(*Error); ok {
+		return nil, e
+	}
+	return nil, &Error{Reason: Malformed, Text: "cannot be read: " + err.Error(), Err: err}
+}
+
+func verify(doc *xmltree.Doc, o Options) ([]Signed, error) {
+	d, err := readShape(doc)
+	if err != nil {
+		return nil, err
+	}
+	of := make([]*signature, len(d.chain))
+	for _, e := range d.signatures {
+		s, err := readSignature(e, o)
+		if err != nil {
+			return nil, err
+		}
+		// A signature for something else than the chain proves nothing and
+		// harms nobody: it is passed over.
+		for i, id := range d.ids {
+			if s.uri != "#"+id {
+				continue
+			}
+			if of[i] != nil {
+				return nil, refuse(Unsigned, "the credential %.60q is signed twice", id)
+			}
+			of[i] = s
+		}
+	}
+	signed := make([]Signed, len(d.chain))
+	for i, e := range d.chain {
+		if of[i] == nil {
+			return nil, refuse(Unsigned, "the credential %.60q is not signed", d.ids[i])
+		}
+		if signed[i], err = of[i].check(doc, e); err != nil {
+			return nil, err
+		}
+		signed[i].ID = d.ids[i]
+	}
+	return signed, nil
+}
+
+// check proves that the signature is over exactly the element e.
+func (s *signature) check(doc *xmltree.Doc, e *xmltree.Element) (Signed, error) {
+	canonical, err := doc.Canonical(e, s.transform, nil)
+	if err != nil {
+		return Signed{}, &Error{Reason: Malformed, Text: "cannot be canonicalized", Err: err}
+	}
+	h := s.digest.New()
+	h.Write(canonical)
+	if subtle.ConstantTimeCompare(h.Sum(nil), s.digestValue) != 1 {
+		return Signed{}, refuse(BadSignature, "the credential was changed after it was signed (digest)")
+	}
+	info, err := doc.Canonical(s.info, s.canonicalization, nil)
+	if err != nil {
+		return Signed{}, &Error{Reason: Malformed, Text: "cannot be canonicalized", Err: err}
+	}
+	signer, others, err := s.findSigner(info)
+	if err != nil {
+		return Signed{}, err
+	}
+	return Signed{Canonical: canonical, Signer: signer, Others: others, SHA1: s.sha1}, nil
+}
+
+// findSigner is the certificate whose key made the signature. Usually it is
+// the first; its place says nothing.
+func (s *signature) findSigner(info []byte) (signer *cert.Certificate, others []*cert.Certificate, err error) {
+	value := s.value
+	if isECDSA(s.method) {
+		if value, err = asn1Signature(value); err != nil {
+			return nil, nil, err
+		}
+	}
+	var list []*cert.Certificate
+	var unreadable error
+	for _, text := range s.certificates {
+		der, err := decodeBase64(text)
+		if err != nil {
+			unreadable = err
+			continue
+		}
+		c, err := cert.Parse(der)
+		if err != nil {
+			unreadable = err
+			continue
+		}
+		list = append(list, c)
+	}
+	for i, c := range list {
+		if cert.CheckSignature(c.PublicKey, s.method, info, value) == nil {
+			return c, append(list[:i:i], list[i+1:]...), nil
+		}
+	}
+	if unreadable != nil {
+		return nil, nil, &Error{Reason: BadSignature, Text: "a certificate of the signature cannot be read, and no other one made it", Err: unreadable}
+	}
+	return nil, nil, refuse(BadSignature, "the signature was not made by the key of its certificate")
+}
+
+// decodeBase64 reads base64 with white space anywhere.
+func decodeBase64(s string) ([]byte, error) {
+	b, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(s), ""))
+	if err != nil {
+		return nil, refuse(Malformed, "not base64")
+	}
+	return b, nil
+}
+
+func isECDSA(alg x509.SignatureAlgorithm) bool {
+	return alg == x509.ECDSAWithSHA256 || alg == x509.ECDSAWithSHA384 || alg == x509.ECDSAWithSHA512
+}

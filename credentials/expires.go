@@ -1,0 +1,22 @@
+package credentials
+
+import (
+	"errors"
+	"time"
+)
+
+// parseExpires reads an xs:dateTime: an offset or Z may be missing, which means
+// UTC, and fractions are cut off. Years have four digits, and there are no leap
+// seconds.
+func parseExpires(s string) (time.Time, error) {
+	t, err := time.Parse("2006-01-02T15:04:05.999999999Z07:00", s)
+	if err != nil {
+		if t, err = time.Parse("2006-01-02T15:04:05.999999999", s); err != nil {
+			return time.Time{}, errors.New("not a date such as 2026-01-31T12:00:00Z")
+		}
+	}
+	if _, offset := t.Zone(); offset < -14*3600 || offset > 14*3600 {
+		return time.Time{}, errors.New("an offset of more than 14 hours")
+	}
+	return t.UTC().Truncate(time.Second), nil
+}

@@ -1,0 +1,65 @@
+package credentials
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Right is what one method asks for.
+type Right string
+
+// The rights, one for each method that asks for credentials.
+const (
+	RightListResources            Right = "ListResources"
+	RightDescribe                 Right = "Describe"
+	RightStatus                   Right = "Status"
+	RightAllocate                 Right = "Allocate"
+	RightProvision                Right = "Provision"
+	RightPerformOperationalAction Right = "PerformOperationalAction"
+	RightRenew                    Right = "Renew"
+	RightDelete                   Right = "Delete"
+	RightShutdown                 Right = "Shutdown"
+)
+
+var (
+	reading = []string{"*", "embed", "control", "sa", "info", "pi", "authority"}
+	writing = []string{"*", "embed", "control", "sa", "bind", "instantiate", "pi", "authority"}
+	halting = []string{"*", "embed", "control", "sa", "instantiate", "pi", "authority"}
+)
+
+// table says which privileges carry a right; any one of them does. An empty
+// row asks for a credential of the caller's own, whatever its target and
+// privileges. It is the union of what gcf, SFA and Emulab accept: there is no
+// normative one.
+var table = map[Right][]string{
+	RightListResources:            nil,
+	RightDescribe:                 reading,
+	RightStatus:                   reading,
+	RightAllocate:                 writing,
+	RightProvision:                writing,
+	RightPerformOperationalAction: writing,
+	RightRenew:                    writing,
+	RightDelete:                   writing,
+	RightShutdown:                 halting,
+}
+
+// Rights lists all rights in alphabetic order.
+func Rights() []Right { return slices.Sorted(maps.Keys(table)) }
+
+// Privileges lists the privileges of which any one carries r; none where a
+// credential of the caller's own is enough.
+func Privileges(r Right) []string { return slices.Clone(table[r]) }
+
+// overSlice tells whether r is exercised on a slice.
+func (r Right) overSlice() bool { return len(table[r]) > 0 }
+
+// carriedBy tells whether one of the privileges, in any case, carries r.
+func (r Right) carriedBy(privileges []string) bool {
+	for _, p := range privileges {
+		if slices.Contains(table[r], strings.ToLower(p)) {
+			return true
+		}
+	}
+	return false
+}
