@@ -1,0 +1,71 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"patchbay/inventory/simulated"
+)
+
+func command() *cobra.Command {
+	root := &cobra.Command{
+		Use:               "patchbay-local",
+		Short:             "The part of Patchbay that makes nodes on this host",
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+	}
+	root.AddCommand(simulatedCommand(), versionCommand())
+	return root
+}
+
+// simulatedOptions are the flags of the simulated provider.
+type simulatedOptions struct {
+	name string
+}
+
+func simulatedCommand() *cobra.Command {
+	var o simulatedOptions
+	c := &cobra.Command{
+		Use:   "simulated --name NAME ral_action=ACTION",
+		Short: "Act as the simulated provider: one call, JSON in and out",
+		Long: `Act as the simulated provider: take one call (describe, get or set), read JSON
+from standard input and write the answer to standard output.
+
+NAME.yaml in the working directory holds the settings, NAME.state the nodes.
+The server calls this through a file NAME.prov.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return simulated.Run(".", o.name, args[0], os.Stdin, os.Stdout)
+		},
+	}
+	c.Flags().StringVar(&o.name, "name", "simulated", "name of this provider: the stem of its file")
+	return c
+}
+
+func versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Args:  cobra.NoArgs,
+		Run: func(c *cobra.Command, args []string) {
+			fmt.Fprintln(c.OutOrStdout(), "patchbay-local", buildVersion())
+		},
+	}
+}
+
+// version is set by the linker (-X main.version=…) in a release.
+var version string
+
+func buildVersion() string {
+	if version != "" {
+		return version
+	}
+	if b, ok := debug.ReadBuildInfo(); ok && b.Main.Version != "" {
+		return b.Main.Version
+	}
+	return "unknown"
+}

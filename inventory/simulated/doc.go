@@ -1,0 +1,21 @@
+// Package simulated is a provider of nodes that never exist but behave as if
+// they did: they take believable times, report doors, addresses and host keys,
+// and can be told to be slow, to fail, to hang, to die, to refuse or to get lost.
+//
+// It is for trying out a site, for testing clients, and for testing the
+// manager itself. It opens no socket, starts no process and never sleeps,
+// unless told to hang: an operation is accepted with the time it will be done,
+// and get compares that time with the clock.
+//
+//	providers/NAME.prov        two lines of shell (Script)
+//	providers/NAME.yaml        metadata and settings, commented (Settings)
+//	providers/NAME.state/log   what was accepted, one JSON object a line
+//	providers/NAME.state/lock  held while the log is read or written
+//
+// The log is only appended to, rewritten by renaming when most of it is past,
+// and read tolerantly: the end of a line that a killed process left unfinished
+// does not count. Names of addresses and hosts are out of ranges kept for
+// documentation and benchmarks, so nobody's machine is ever meant.
+//
+// Contract: PROVIDER.md in package provider.
+package simulated

@@ -1,0 +1,132 @@
+package simulated
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	"patchbay/inventory/provider"
+)
+
+// node is one simulated node as it was last accepted; its line in the log.
+type node struct {
+	Name          string    `json:"name"`
+	Component     string    `json:"component"`
+	SliverType    string    `json:"sliver_type,omitempty"`
+	Image         string    `json:"image,omitempty"`
+	Hostname      string    `json:"hostname,omitempty"`
+	Power         string    `json:"power"`
+	RestartSerial string    `json:"restart_serial,omitempty"`
+	Users         []string  `json:"users,omitempty"`
+	Interfaces    []string  `json:"interfaces,omitempty"`
+	Doing         operation `json:"doing"`
+	// ReadyAt is when Doing is over.
+	ReadyAt time.Time `json:"ready_at"`
+	// Fails is why the node is failed once Doing is over.
+	Fails string `json:"fails,omitempty"`
+	// LostAt is when the node vanishes.
+	LostAt time.Time `json:"lost_at,omitzero"`
+	// Place numbers the nodes there are, for their addresses.
+	Place int `json:"place"`
+	Port  int `json:"port"`
+}
+
+// gone tells whether nothing is left of the node.
+func (n *node) gone(now time.Time) bool {
+	if n.Doing == opRemove && !now.Before(n.ReadyAt) {
+		return true
+	}
+	return !n.LostAt.IsZero() && !now.Before(n.LostAt)
+}
+
+var doing = map[operation]string{
+	opMake: "installing", opStart: "booting", opStop: "shutting down",
+	opRestart: "rebooting", opUsers: "updating accounts", opRemove: "wiping",
+}
+
+// report is what get says of a node that is not gone.
+func (n *node) report(now time.Time, domain string) provider.Resource {
+	r := provider.Resource{
+		provider.AttrName:          n.Name,
+		provider.AttrEnsure:        provider.Present,
+		provider.AttrPower:         n.Power,
+		provider.AttrRestartSerial: n.RestartSerial,
+		provider.AttrComponent:     n.Component,
+		provider.AttrSliverType:    n.SliverType,
+		provider.AttrImage:         n.Image,
+		provider.AttrHostname:      n.Hostname,
+		provider.AttrUsers:         list(n.Users),
+		provider.AttrInterfaces:    list(n.Interfaces),
+		provider.AttrState:         provider.StateReady,
+		provider.AttrAddresses:     []string{address(n.Place)},
+	}
+	up := n.Power == provider.On
+	switch {
+	case now.Before(n.ReadyAt):
+		r[provider.AttrState] = provider.StateChanging
+		r[provider.AttrMessage] = doing[n.Doing]
+		up = up && n.Doing == opUsers
+	case n.Fails != "":
+		r[provider.AttrState] = provider.StateFailed
+		r[provider.AttrMessage] = n.Fails
+		up = up && n.Doing == opUsers
+	}
+	if up {
+		r[provider.AttrLogin] = []string{fmt.Sprintf("%s.%s:%d", hostPart(n.Component), domain, n.Port)}
+		r[provider.AttrHostKeys] = []string{hostKey(n.Name)}
+	}
+	return r
+}
+
+func list(l []string) []string {
+	if l == nil {
+		return []string{}
+	}
+	return l
+}
+
+// hostPart makes a label of a host name out of any text.
+func hostPart(s string) string {
+	return strings.Trim(strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '.' {
+			return r
+		}
+		return '-'
+	}, strings.ToLower(s)), "-.")
+}
+
+// ranges are for documentation (RFC 5737) and, when those are all in use, for
+// benchmarks (RFC 2544): addresses that are nobody's.
+var ranges = []struct {
+	first string
+	size  int
+}{
+	{"192.0.2.1", 254}, {"198.51.100.1", 254}, {"203.0.113.1", 254}, {"198.18.0.1", 131_070},
+}
+
+func address(place int) string {
+	for i, r := range ranges {
+		if place < r.size || i == len(ranges)-1 {
+			b := netip.MustParseAddr(r.first).As4()
+			binary.BigEndian.PutUint32(b[:], binary.BigEndian.Uint32(b[:])+uint32(place%r.size))
+			return netip.AddrFrom4(b).String()
+		}
+		place -= r.size
+	}
+	return ""
+}
+
+// hostKey has the form of an Ed25519 key; nobody knows a private half.
+func hostKey(name string) string {
+	const kind = "ssh-ed25519"
+	sum := sha256.Sum256([]byte("host key of " + name))
+	b := binary.BigEndian.AppendUint32(nil, uint32(len(kind)))
+	b = append(b, kind...)
+	b = binary.BigEndian.AppendUint32(b, uint32(len(sum)))
+	b = append(b, sum[:]...)
+	return kind + " " + base64.StdEncoding.EncodeToString(b)
+}

@@ -1,0 +1,135 @@
+package simulated
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"patchbay/inventory/provider"
+)
+
+// maxInput is the most that is read of one call, in bytes.
+const maxInput = 64 << 20
+
+// simulation is one call of the provider.
+type simulation struct {
+	settings
+	state string // folder
+	now   func() time.Time
+	hang  func()
+	die   func()
+}
+
+// Run is one call of the simulated provider called name, whose settings and
+// state lie in dir: it takes the argument ral_action=…, reads in and writes
+// the answer to out. What is wrong with settings or state is reported in the
+// answer; the error is for calls that cannot be answered at all.
+func Run(dir, name, argument string, in io.Reader, out io.Writer) error {
+	if name == "" || name[0] == '.' || strings.ContainsRune(name, '/') {
+		return fmt.Errorf("%q cannot be the name of a provider", name)
+	}
+	s := &simulation{
+		state: filepath.Join(dir, name+".state"),
+		now:   time.Now,
+		hang: func() {
+			for {
+				time.Sleep(time.Hour)
+			}
+		},
+		die: func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) },
+	}
+	action, ok := strings.CutPrefix(argument, "ral_action=")
+	if !ok {
+		return fmt.Errorf("the argument %q is not ral_action=describe, get or set", argument)
+	}
+	if action == "describe" {
+		_, err := io.WriteString(out, describeText)
+		return err
+	}
+	var err error
+	if s.settings, err = readSettings(filepath.Join(dir, name+".yaml")); err != nil {
+		return answer(out, failed(provider.Failed, err))
+	}
+	switch action {
+	case "get":
+		var q struct {
+			Names []string `json:"names"`
+		}
+		if err := decode(in, &q); err != nil {
+			return err
+		}
+		return answer(out, s.get(q.Names))
+	case "set":
+		var q struct {
+			Updates []update `json:"updates"`
+			Ral     struct {
+				Noop bool `json:"noop"`
+			} `json:"ral"`
+		}
+		if err := decode(in, &q); err != nil {
+			return err
+		}
+		return answer(out, s.set(q.Updates, q.Ral.Noop))
+	}
+	return fmt.Errorf("there is no action %q", action)
+}
+
+func decode(in io.Reader, v any) error {
+	b, err := io.ReadAll(io.LimitReader(in, maxInput+1))
+	if err == nil && len(b) > maxInput {
+		err = errors.New("too much")
+	}
+	if err == nil {
+		err = json.Unmarshal(b, v)
+	}
+	if err != nil {
+		return fmt.Errorf("standard input: %w", err)
+	}
+	return nil
+}
+
+// object is an answer or a part of one.
+type object map[string]any
+
+func answer(out io.Writer, o object) error {
+	b, err := json.Marshal(o)
+	if err == nil {
+		_, err = out.Write(append(b, '\n'))
+	}
+	return err
+}
+
+// failed is an error in an answer or in one of its entries.
+func failed(kind provider.Kind, err error) object {
+	return object{"error": object{"message": err.Error(), "kind": kind}}
+}
+
+// get answers for the names, or for all nodes when there are none.
+func (s *simulation) get(names []string) object {
+	st, err := openState(s.state, false)
+	if err != nil {
+		return failed(provider.Failed, err)
+	}
+	defer st.close()
+	now := s.now()
+	resources := []provider.Resource{}
+	if len(names) == 0 {
+		for _, n := range st.live(now) {
+			resources = append(resources, n.report(now, s.Domain))
+		}
+	}
+	for _, name := range names {
+		if n := st.nodes[name]; n != nil && !n.gone(now) {
+			resources = append(resources, n.report(now, s.Domain))
+		} else {
+			resources = append(resources, provider.Resource{provider.AttrName: name, provider.AttrEnsure: provider.Absent})
+		}
+	}
+	return object{"resources": resources}
+}

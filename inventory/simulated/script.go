@@ -1,0 +1,38 @@
+package simulated
+
+import (
+	_ "embed"
+	"fmt"
+	"strings"
+)
+
+// Script is the text of NAME.prov: it runs bin, the path of patchbay-local, as
+// the simulated provider called name.
+func Script(bin, name string) []byte {
+	return fmt.Appendf(nil, "#!/bin/sh\nexec %s simulated --name %s \"$@\"\n", quote(bin), quote(name))
+}
+
+func quote(s string) string {
+	if strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-") == "" && s != "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+//go:embed describe.yaml
+var describeText string
+
+//go:embed settings.yaml
+var settingsText string
+
+// DefaultDomain is the domain of hosts when the settings name none.
+const DefaultDomain = "sim.example.org"
+
+// Settings is the text of NAME.yaml with every setting at its default, each
+// explained.
+func Settings() []byte { return SettingsFor(DefaultDomain) }
+
+// SettingsFor is Settings with hosts in the domain, for example sim.AUTHORITY.
+func SettingsFor(domain string) []byte {
+	return []byte(describeText + "\n" + strings.Replace(settingsText, "domain: "+DefaultDomain, fmt.Sprintf("domain: %q", domain), 1))
+}

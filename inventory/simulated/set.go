@@ -1,0 +1,289 @@
+package simulated
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"patchbay/inventory/provider"
+)
+
+// update is one resource of a set. What is counts as the log has it, so the
+// caller's is is not read.
+type update struct {
+	Name   string `json:"name"`
+	Should should `json:"should"`
+}
+
+// should is what differs; nil where nothing was asked.
+type should struct {
+	Ensure        *string   `json:"ensure"`
+	Power         *string   `json:"power"`
+	RestartSerial *string   `json:"restart_serial"`
+	Component     *string   `json:"component"`
+	SliverType    *string   `json:"sliver_type"`
+	Image         *string   `json:"image"`
+	Hostname      *string   `json:"hostname"`
+	Users         *[]string `json:"users"`
+	Interfaces    *[]string `json:"interfaces"`
+}
+
+// set accepts the updates one by one. A hang or a death in the middle leaves
+// those before it accepted.
+func (s *simulation) set(updates []update, noop bool) object {
+	st, err := openState(s.state, !noop)
+	if err != nil {
+		return failed(provider.Failed, err)
+	}
+	defer st.close()
+	now := s.now()
+	if err := s.seed(st); err != nil {
+		return failed(provider.Failed, err)
+	}
+	changes := []object{}
+	for _, u := range updates {
+		c, b, err := s.accept(st, u, now)
+		if refusal, ok := errors.AsType[*refusalError](err); ok {
+			c = failed(refusal.kind, err)
+		} else if err != nil {
+			return failed(provider.Failed, err)
+		}
+		if c != nil {
+			c["name"] = u.Name
+			changes = append(changes, c)
+		}
+		if noop || b != hang && b != die {
+			continue
+		}
+		if err := st.save(now); err != nil {
+			return failed(provider.Failed, err)
+		}
+		if b == die {
+			s.die()
+		}
+		st.close() // or nobody could even get
+		s.hang()
+	}
+	if !noop {
+		if err := st.save(now); err != nil {
+			return failed(provider.Failed, err)
+		}
+	}
+	return object{"changes": changes}
+}
+
+// seed settles which dice are thrown.
+func (s *simulation) seed(st *state) error {
+	switch {
+	case s.Seed != 0:
+		st.seed = s.Seed
+	case st.seed == 0:
+		return st.put(line{Seed: rand.Uint64() | 1})
+	}
+	return nil
+}
+
+// refusalError is the outcome of one update that is not accepted.
+type refusalError struct {
+	kind provider.Kind
+	text string
+}
+
+func (e *refusalError) Error() string { return e.text }
+
+func refused(kind provider.Kind, format string, args ...any) error {
+	return &refusalError{kind, fmt.Sprintf(format, args...)}
+}
+
+// accept puts one update into the state. Its change is nil when there is
+// nothing to do.
+func (s *simulation) accept(st *state, u update, now time.Time) (object, behaviour, error) {
+	old := st.nodes[u.Name]
+	if old != nil && old.gone(now) {
+		old = nil
+	}
+	n, ops, err := next(old, u)
+	if err != nil || len(ops) == 0 {
+		return nil, well, err
+	}
+	h := st.histories[n.Component]
+	h.Component = n.Component
+	r := dice(st.seed, h.Component, h.Draws)
+	b := s.behaviour(h, ops[0], r)
+	lasts := s.lasts(r, b, ops...)
+	h.Draws++
+	if b != well {
+		h.Bad++
+	}
+	if err := st.put(line{Component: &h}); err != nil {
+		return nil, b, err
+	}
+	switch b {
+	case refuse:
+		return nil, b, refused(provider.Forbidden, "component %s refuses to %s", n.Component, ops[0])
+	case hang:
+		return nil, b, nil
+	}
+	if old == nil {
+		st.settle(n, now)
+	}
+	n.Doing, n.ReadyAt = ops[0], now.Add(lasts)
+	if old != nil && old.ReadyAt.After(now) && ops[0] != opRemove {
+		n.ReadyAt = old.ReadyAt.Add(lasts)
+	}
+	switch {
+	case old != nil && old.Fails != "" && old.Doing == opMake && ops[0] != opRemove:
+		n.Doing, n.ReadyAt = opMake, old.ReadyAt // what was never made stays failed
+	case b == fail:
+		n.Fails = fmt.Sprintf("component %s could not %s", n.Component, ops[0])
+	default:
+		n.Fails = ""
+	}
+	if b == lose {
+		n.LostAt = n.ReadyAt.Add(time.Duration(s.LoseAfter))
+	}
+	return changed(old, n, now), b, st.put(line{Node: n})
+}
+
+// settle gives a new node its place and its port.
+func (st *state) settle(n *node, now time.Time) {
+	taken := map[int]bool{}
+	n.Port = 22
+	for _, other := range st.nodes {
+		if other.gone(now) {
+			continue
+		}
+		taken[other.Place] = true
+		if other.Component == n.Component {
+			n.Port = 0
+		}
+	}
+	for taken[n.Place] {
+		n.Place++
+	}
+	if n.Port == 0 {
+		n.Port = 20000 + n.Place%40000
+	}
+}
+
+// next is the node as asked for, and what must be done to it, the weightiest
+// first. old is nil when there is none.
+func next(old *node, u update) (*node, []operation, error) {
+	if u.Name == "" {
+		return nil, nil, refused(provider.Failed, "a node needs a name")
+	}
+	w := u.Should
+	if w.Ensure != nil && *w.Ensure == provider.Absent {
+		if old == nil || old.Doing == opRemove {
+			return nil, nil, nil
+		}
+		n := *old
+		return &n, []operation{opRemove}, nil
+	}
+	if old != nil && old.Doing == opRemove {
+		return nil, nil, refused(provider.Failed, "node %s is being removed", u.Name)
+	}
+	if old == nil {
+		return fresh(u)
+	}
+	if changes(w.Component, old.Component) || changes(w.SliverType, old.SliverType) || changes(w.Image, old.Image) {
+		return nil, nil, refused(provider.Failed, "component, sliver_type and image of node %s cannot be changed; remove it first", u.Name)
+	}
+	n := *old
+	var ops []operation
+	assign(&n.Hostname, w.Hostname)
+	switch {
+	case changes(w.Power, old.Power) && *w.Power == provider.On:
+		ops = append(ops, opStart)
+	case changes(w.Power, old.Power):
+		ops = append(ops, opStop)
+	case changes(w.RestartSerial, old.RestartSerial) && old.Power == provider.On:
+		ops = append(ops, opRestart)
+	}
+	assign(&n.Power, w.Power)
+	assign(&n.RestartSerial, w.RestartSerial)
+	if w.Users != nil && !slices.Equal(*w.Users, old.Users) {
+		n.Users = *w.Users
+		ops = append(ops, opUsers)
+	}
+	if w.Interfaces != nil {
+		n.Interfaces = *w.Interfaces
+	}
+	if len(ops) == 0 && u.touches(old) {
+		ops = append(ops, opUsers) // a small change, done as quickly
+	}
+	return &n, ops, nil
+}
+
+// fresh is a node that is not there yet.
+func fresh(u update) (*node, []operation, error) {
+	w := u.Should
+	if w.Ensure == nil {
+		return nil, nil, refused(provider.Unknown, "there is no node %s", u.Name)
+	}
+	n := &node{Name: u.Name, Power: provider.On}
+	for to, from := range map[*string]*string{
+		&n.Component: w.Component, &n.SliverType: w.SliverType, &n.Image: w.Image, &n.Hostname: w.Hostname,
+		&n.Power: w.Power, &n.RestartSerial: w.RestartSerial,
+	} {
+		assign(to, from)
+	}
+	if n.Component == "" {
+		return nil, nil, refused(provider.Failed, "node %s needs a component", u.Name)
+	}
+	if w.Users != nil {
+		n.Users = *w.Users
+	}
+	if w.Interfaces != nil {
+		n.Interfaces = *w.Interfaces
+	}
+	if n.Power == provider.On {
+		return n, []operation{opMake, opStart}, nil
+	}
+	return n, []operation{opMake}, nil
+}
+
+// touches tells whether the update changes anything that takes no operation of
+// its own.
+func (u update) touches(old *node) bool {
+	w := u.Should
+	return changes(w.Hostname, old.Hostname) || changes(w.RestartSerial, old.RestartSerial) ||
+		w.Interfaces != nil && !slices.Equal(*w.Interfaces, old.Interfaces)
+}
+
+func changes(want *string, is string) bool { return want != nil && *want != is }
+
+func assign(to, from *string) {
+	if from != nil {
+		*to = *from
+	}
+}
+
+// changed is the entry in changes: every writable attribute that is not as it was.
+func changed(old, n *node, now time.Time) object {
+	c := object{}
+	was := provider.Resource{provider.AttrEnsure: provider.Absent}
+	if old != nil {
+		was = old.report(now, "")
+	}
+	is := provider.Resource{provider.AttrEnsure: provider.Absent}
+	if n.Doing != opRemove {
+		is = n.report(now, "")
+	}
+	for _, name := range slices.Sorted(maps.Keys(is)) {
+		switch name {
+		case provider.AttrName, provider.AttrState, provider.AttrMessage, provider.AttrAddresses, provider.AttrLogin, provider.AttrHostKeys:
+			continue
+		}
+		a, _ := json.Marshal(is[name])
+		b, _ := json.Marshal(was[name])
+		if string(a) != string(b) {
+			c[name] = object{"is": is[name], "was": was[name]}
+		}
+	}
+	return c
+}
