@@ -1,0 +1,98 @@
+package trial
+
+import (
+	"crypto/rand"
+	"crypto/rsa"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"patchbay/am/urn"
+	"patchbay/credentials/cert"
+)
+
+// Authority names and certifies users and slices. It is safe for concurrent
+// use; of two processes that make the same name at once, one gets an error.
+type Authority struct {
+	dir  string
+	cert *cert.Certificate
+	key  *rsa.PrivateKey
+	mu   sync.Mutex // held while files are looked for and made
+}
+
+// Create makes an authority in the folder dir, which it makes too. Where there
+// is one already the error is fs.ErrExist, and nothing is touched.
+func Create(dir, authority string, now time.Time) (*Authority, error) {
+	if err := checkAuthority(authority); err != nil {
+		return nil, err
+	}
+	if _, err := os.Lstat(filepath.Join(dir, "authority.key")); err == nil {
+		return nil, fmt.Errorf("cannot create an authority in %s: %w", dir, fs.ErrExist)
+	}
+	key, err := rsa.GenerateKey(rand.Reader, rsaBits)
+	if err != nil {
+		return nil, err
+	}
+	c, err := issue(holder{
+		urn:   urn.URN{Authority: authority, Type: urn.Authority, Name: "sa"},
+		email: "authority@" + host(authority),
+		key:   &key.PublicKey,
+		ca:    true,
+	}, nil, key, now)
+	if err != nil {
+		return nil, err
+	}
+	if err := writeNew(filepath.Join(dir, "authority.key"), encodeKey(key), 0o600); err != nil {
+		return nil, err
+	}
+	if err := writeNew(filepath.Join(dir, "authority.pem"), encodeCertificate(c), 0o644); err != nil {
+		return nil, err
+	}
+	return &Authority{dir: dir, cert: c, key: key}, nil
+}
+
+// Open reads the authority in the folder dir.
+func Open(dir string) (*Authority, error) {
+	c, err := readCertificate(filepath.Join(dir, "authority.pem"))
+	if err != nil {
+		return nil, fmt.Errorf("open authority: %w", err)
+	}
+	key, err := readKey(filepath.Join(dir, "authority.key"))
+	if err != nil {
+		return nil, fmt.Errorf("open authority: %w", err)
+	}
+	if !key.PublicKey.Equal(c.PublicKey) {
+		return nil, fmt.Errorf("open authority: the key in %s is not that of its certificate", dir)
+	}
+	if c.URN.Type != urn.Authority {
+		return nil, fmt.Errorf("open authority: the certificate in %s is that of %s", dir, c.Name())
+	}
+	return &Authority{dir: dir, cert: c, key: key}, nil
+}
+
+// URN is the authority's own name.
+func (a *Authority) URN() urn.URN { return a.cert.URN }
+
+// Expires is when the authority's certificate ends, and all it has issued.
+func (a *Authority) Expires() time.Time { return a.cert.NotAfter }
+
+// Certificate is the authority's certificate in PEM: what a server must trust.
+func (a *Authority) Certificate() []byte { return encodeCertificate(a.cert) }
+
+func (a *Authority) name(kind, name string) urn.URN {
+	return urn.URN{Authority: a.cert.URN.Authority, Type: kind, Name: name}
+}
+
+func (a *Authority) email(name string) string { return name + "@" + host(a.cert.URN.Authority) }
+
+// path is the file of a user or slice, whose name has been checked.
+func (a *Authority) path(folder, name, extension string) string {
+	return filepath.Join(a.dir, folder, strings.ToLower(name)+extension)
+}
+
+func missing(err error) bool { return errors.Is(err, fs.ErrNotExist) }

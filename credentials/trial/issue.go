@@ -1,0 +1,87 @@
+package trial
+
+import (
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"fmt"
+	"math/big"
+	"net/url"
+	"time"
+
+	"patchbay/am/urn"
+	"patchbay/credentials/cert"
+)
+
+const (
+	rsaBits = 2048
+	// lifetime of the authority and of everything it certifies.
+	lifetime = 10 * 365 * 24 * time.Hour
+	// early is how far certificates reach back, for servers whose clock is slow.
+	early = time.Hour
+)
+
+// holder is who a certificate is for.
+type holder struct {
+	urn   urn.URN
+	email string
+	key   *rsa.PublicKey
+	ca    bool
+}
+
+// issue makes a certificate, signed by the given issuer, or by itself when the
+// issuer is nil.
+func issue(h holder, issuer *cert.Certificate, key *rsa.PrivateKey, now time.Time) (*cert.Certificate, error) {
+	uuid := newUUID()
+	uris := []*url.URL{{Scheme: "urn", Opaque: h.urn.String()[len("urn:"):]}, {Scheme: "urn", Opaque: "uuid:" + uuid}}
+	template := &x509.Certificate{
+		SerialNumber:          newSerial(),
+		Subject:               pkix.Name{CommonName: commonName(h.urn, uuid)},
+		NotBefore:             now.Add(-early).UTC().Truncate(time.Second),
+		NotAfter:              now.Add(lifetime).UTC().Truncate(time.Second),
+		URIs:                  uris,
+		EmailAddresses:        []string{h.email},
+		BasicConstraintsValid: true,
+		IsCA:                  h.ca,
+		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment,
+		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		SignatureAlgorithm:    x509.SHA256WithRSA,
+	}
+	if h.ca {
+		template.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageCRLSign | x509.KeyUsageDigitalSignature
+		template.ExtKeyUsage = nil
+	}
+	parent := template
+	if issuer != nil {
+		parent = issuer.Certificate
+		template.NotAfter = issuer.NotAfter
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, h.key, key)
+	if err != nil {
+		return nil, fmt.Errorf("cannot issue the certificate of %s: %w", h.urn, err)
+	}
+	return cert.Parse(der)
+}
+
+// commonName is only for people to read; it holds at most 64 characters.
+func commonName(u urn.URN, uuid string) string {
+	if name := u.Authority + "." + u.Type + "." + u.Name; len(name) <= 64 {
+		return name
+	}
+	return uuid
+}
+
+func newSerial() *big.Int {
+	b := make([]byte, 16)
+	rand.Read(b)
+	b[0] = b[0]&0x7f | 0x40
+	return new(big.Int).SetBytes(b)
+}
+
+func newUUID() string {
+	b := make([]byte, 16)
+	rand.Read(b)
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}

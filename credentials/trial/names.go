@@ -1,0 +1,44 @@
+package trial
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"patchbay/am/urn"
+)
+
+var (
+	userName  = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]{0,7}$`)
+	sliceName = regexp.MustCompile(`^[A-Za-z0-9][-A-Za-z0-9]{0,18}$`)
+)
+
+// maxAuthority leaves room for the rest of a URN.
+const maxAuthority = 200
+
+func checkAuthority(name string) error {
+	if !urn.ValidAuthority(name) || len(name) > maxAuthority {
+		return fmt.Errorf("%q cannot name an authority: use letters, digits, dots, hyphens and underscores, such as example.org, or example.org:project below it", name)
+	}
+	return nil
+}
+
+func checkUser(name string) error {
+	if !userName.MatchString(name) {
+		return fmt.Errorf("%q cannot name a user: a letter, then up to 7 letters, digits or underscores", name)
+	}
+	return nil
+}
+
+func checkSlice(name string) error {
+	if !sliceName.MatchString(name) {
+		return fmt.Errorf("%q cannot name a slice: a letter or digit, then up to 18 letters, digits or hyphens", name)
+	}
+	return nil
+}
+
+// host is the part of an authority that can stand in an email address.
+func host(authority string) string {
+	top, _, _ := strings.Cut(authority, ":")
+	return top
+}

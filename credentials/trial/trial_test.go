@@ -1,0 +1,207 @@
+package trial_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"patchbay/am/urn"
+	"patchbay/credentials"
+	"patchbay/credentials/cert"
+	"patchbay/credentials/trial"
+)
+
+var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+func create(t *testing.T) (*trial.Authority, string) {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "authority")
+	a, err := trial.Create(dir, "example.org:lab", now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a, dir
+}
+
+func authorizer(t *testing.T, a *trial.Authority) *credentials.Authorizer {
+	t.Helper()
+	list, err := cert.ParsePEM(a.Certificate())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return credentials.New(cert.NewAnchors(cert.Anchor{Certificate: list[0]}), credentials.Config{})
+}
+
+func rawChain(t *testing.T, pem []byte) (raw [][]byte) {
+	t.Helper()
+	list, err := cert.ParsePEM(pem)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range list {
+		raw = append(raw, c.Raw)
+	}
+	return raw
+}
+
+func TestIssuedCredentialsAreAcceptedByOurOwnServer(t *testing.T) {
+	a, _ := create(t)
+	alice, err := a.User("alice", now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slice, err := a.Slice("s1", "Alice", now.Add(48*time.Hour), now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	z := authorizer(t, a)
+	caller := z.Identify(rawChain(t, alice.Certificate), now)
+	if caller.Err != nil || caller.URN != urn.MustParse("urn:publicid:IDN+example.org:lab+user+alice") {
+		t.Fatalf("caller %v, %v", caller.URN, caller.Err)
+	}
+	for right, doc := range map[credentials.Right][]byte{credentials.RightListResources: alice.Credential, credentials.RightAllocate: slice.Credential, credentials.RightShutdown: slice.Credential} {
+		g, err := z.Authorize(caller, []credentials.Presented{{Type: "geni_sfa", Version: "3", Text: string(doc)}}, "", right, now)
+		if err != nil {
+			t.Fatalf("%s: %v", right, err)
+		}
+		if right == credentials.RightListResources {
+			continue
+		}
+		if until, err := g.Over(slice.URN); err != nil || !until.Equal(slice.Expires) {
+			t.Errorf("%s over %s until %v, %v; want %v", right, slice.URN, until, err, slice.Expires)
+		}
+	}
+}
+
+func TestIssuedCertificatesCarryTheirNames(t *testing.T) {
+	a, _ := create(t)
+	alice, err := a.User("alice", now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := cert.ParsePEM(alice.Certificate)
+	if err != nil || len(list) != 2 {
+		t.Fatalf("%d certificates, %v", len(list), err)
+	}
+	serials := map[string]bool{}
+	for _, c := range list {
+		if c.URN.IsZero() || len(c.UUID) != 36 || !strings.HasSuffix(c.Email, "@example.org") {
+			t.Errorf("%s has UUID %q and email %q", c.Name(), c.UUID, c.Email)
+		}
+		serials[c.SerialNumber.String()] = true
+	}
+	if list[0].IsCA || !list[1].IsCA || len(serials) != 2 || list[1].URN != a.URN() || a.URN().Name != "sa" {
+		t.Errorf("leaf CA %v, authority %s CA %v, %d serials", list[0].IsCA, a.URN(), list[1].IsCA, len(serials))
+	}
+	if _, _, _, _, err := ssh.ParseAuthorizedKey(alice.SSHPublicKey); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestOpenedAuthorityKnowsItsUsersAndSlices(t *testing.T) {
+	a, dir := create(t)
+	first, err := a.User("alice", now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := trial.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := b.User("ALICE", now.Add(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(first.Certificate) != string(again.Certificate) || string(first.Key) != string(again.Key) || string(first.SSHKey) != string(again.SSHKey) {
+		t.Error("asking again made another user")
+	}
+	if string(first.Credential) == string(again.Credential) {
+		t.Error("asking again gave the old credential")
+	}
+	if _, err := trial.Create(dir, "example.org", now); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("a second authority in the same folder: %v", err)
+	}
+}
+
+func TestKeysAreForTheirOwnerAlone(t *testing.T) {
+	a, dir := create(t)
+	if _, err := a.User("alice", now); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"authority.key", "users/alice.key", "users/alice.ssh"} {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", name, info.Mode(), err)
+		}
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, "users", ".new-*")); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestNamesFollowTheStrictForms(t *testing.T) {
+	a, _ := create(t)
+	for _, name := range []string{"", "9alice", "alice.b", "ninechars", "a-b", "../alice", "älice", "a\n"} {
+		if _, err := a.User(name, now); err == nil || !strings.Contains(err.Error(), "a letter, then up to 7") {
+			t.Errorf("user %q: %v", name, err)
+		}
+	}
+	if _, err := a.User("Alice_99", now); err != nil {
+		t.Error(err)
+	}
+	for _, name := range []string{"", "-s", "s_1", "twenty-characters-xx", "a/b", "s\n"} {
+		if _, err := a.Slice(name, "Alice_99", now.Add(time.Hour), now); err == nil || !strings.Contains(err.Error(), "up to 18") {
+			t.Errorf("slice %q: %v", name, err)
+		}
+	}
+	if _, err := a.Slice("9teen-characters-xx", "Alice_99", now.Add(time.Hour), now); err != nil {
+		t.Error(err)
+	}
+	for _, name := range []string{"", "a b", "-x", "a::b"} {
+		if _, err := trial.Create(t.TempDir(), name, now); err == nil {
+			t.Errorf("authority %q was made", name)
+		}
+	}
+}
+
+func TestSliceNeedsAnOwnerAndATimeToLive(t *testing.T) {
+	a, _ := create(t)
+	if _, err := a.Slice("s1", "nobody", now.Add(time.Hour), now); err == nil || !strings.Contains(err.Error(), "no user nobody") {
+		t.Errorf("without an owner: %v", err)
+	}
+	if _, err := a.User("alice", now); err != nil {
+		t.Fatal(err)
+	}
+	for _, expires := range []time.Time{now, now.Add(-time.Hour), a.Expires().Add(time.Second)} {
+		if _, err := a.Slice("s1", "alice", expires, now); err == nil {
+			t.Errorf("a slice until %v was made", expires)
+		}
+	}
+}
+
+func TestConcurrentCallsMakeOneUser(t *testing.T) {
+	a, _ := create(t)
+	var wg sync.WaitGroup
+	users := make([]trial.User, 4)
+	for i := range users {
+		wg.Go(func() {
+			var err error
+			if users[i], err = a.User("alice", now); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	for _, u := range users[1:] {
+		if string(u.Certificate) != string(users[0].Certificate) {
+			t.Fatal("two users of one name")
+		}
+	}
+}
