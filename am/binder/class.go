@@ -1,0 +1,65 @@
+package binder
+
+import (
+	"slices"
+
+	"patchbay/inventory"
+)
+
+// classKey names the components that offer a sliver type and, unless hardware
+// is empty, are of that hardware type.
+type classKey struct {
+	sliverType *inventory.SliverType
+	hardware   string
+}
+
+// class orders the components of one classKey, as in the inventory, by what is
+// free on them: how many slivers of the type fit now.
+type class struct {
+	sliverType *inventory.SliverType
+	members    []int32 // indexes of components, ascending
+	exclusive  int     // how many of members are exclusive components
+
+	lone  tree // exclusive components
+	open  tree // shared components that hold slivers and are not closed
+	empty tree // shared components that hold none
+
+	// For explanations: members in service, members with room, slivers that
+	// would fit, and members that will have room when they are clean.
+	serving, roomy, slots, cleaning int
+}
+
+func newClass(t *inventory.SliverType, members []int32) *class {
+	n := len(members)
+	return &class{sliverType: t, members: members, lone: newTree(n), open: newTree(n), empty: newTree(n)}
+}
+
+// set says that n slivers fit on the member at place; kind is where it stands,
+// and the trees of other kinds forget it.
+func (c *class) set(place int, kind *tree, n int32) {
+	was := c.lone.at(place) + c.open.at(place) + c.empty.at(place) // only one is not 0
+	for _, t := range []*tree{&c.lone, &c.open, &c.empty} {
+		v := int32(0)
+		if t == kind {
+			v = n
+		}
+		if t.at(place) != v {
+			t.set(place, v)
+		}
+	}
+	c.slots += int(n) - int(was)
+	c.roomy += positive(n) - positive(was)
+}
+
+// has tells whether component i is a member.
+func (c *class) has(i int32) bool {
+	_, ok := slices.BinarySearch(c.members, i)
+	return ok
+}
+
+func positive(n int32) int {
+	if n > 0 {
+		return 1
+	}
+	return 0
+}

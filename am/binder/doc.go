@@ -1,0 +1,35 @@
+// Package binder chooses components for the nodes of a request, or says why it
+// cannot and what would have fitted. The choice is pure: it depends on the
+// request, the slice, the inventory and the slivers there are, and on nothing
+// else. Its cost follows the request, not the inventory.
+//
+//	inventory.Inventory ──> Index <── Stage, Publish, Rollback ── store
+//	                          │
+//	rspec.Request ──────────> Bind ──> Binding, or *UnsatisfiedError
+//
+// The Index sorts components into classes, one for each sliver type and one
+// for each sliver type on each hardware type, and keeps in trees how many
+// slivers fit on each. Bind picks from the trees, counts what it has picked
+// itself, and changes nothing; the store tells the index when the slivers exist.
+//
+// The rules, in the order of Bind:
+//
+//   - Nodes that ask for a component come first, then groups that share a host
+//     (colocate), then nodes that ask for a hardware type, then those that want
+//     to be alone, then the rest; in each, the order of the request. All nodes
+//     are bound, or none.
+//   - An exclusive component holds one sliver. A shared one holds what fits.
+//   - exclusive="true" on a shared component needs that no other slice is there
+//     and closes it to others. Unless bound, such a node gets an exclusive
+//     component first, then a shared one that only its own slice uses, then an
+//     empty one.
+//   - Any other node gets a shared component first: one that only its own slice
+//     uses, then any in use, then an empty one; then an exclusive component. So
+//     hosts fill up before others are opened.
+//   - Among equals the first in the inventory is taken.
+//   - A released sliver holds its component until it is clean: bound nodes are
+//     told to wait, others pass by.
+//   - A drained component takes nothing new.
+//
+// It never reads the store, a clock or a provider.
+package binder

@@ -1,0 +1,67 @@
+package binder
+
+// tree finds the first of many places, at or after a given one, where a number
+// is large enough. Setting and finding take the logarithm of the places.
+type tree struct {
+	base int     // places, rounded up to a power of two
+	max  []int32 // max[1] is the root, max[base+i] is place i; nil while all are 0
+}
+
+func newTree(places int) tree {
+	base := 1
+	for base < places {
+		base *= 2
+	}
+	return tree{base: base}
+}
+
+func (t *tree) at(i int) int32 {
+	if t.max == nil {
+		return 0
+	}
+	return t.max[t.base+i]
+}
+
+func (t *tree) set(i int, v int32) {
+	if t.max == nil {
+		if v == 0 {
+			return
+		}
+		t.max = make([]int32, 2*t.base)
+	}
+	i += t.base
+	t.max[i] = v
+	for i > 1 {
+		i /= 2
+		m := max(t.max[2*i], t.max[2*i+1])
+		if t.max[i] == m {
+			return
+		}
+		t.max[i] = m
+	}
+}
+
+// next is the first place not before from that holds at least v, which must be
+// positive, or -1.
+func (t *tree) next(from int, v int32) int {
+	if t.max == nil || from >= t.base {
+		return -1
+	}
+	i := t.base + from
+	for t.max[i] < v {
+		for i&1 == 1 { // a right child: go on behind its parent
+			i /= 2
+		}
+		if i == 0 {
+			return -1
+		}
+		i++
+	}
+	for i < t.base {
+		i *= 2
+		if t.max[i] < v {
+			i++
+		}
+	}
+	return i - t.base
+}
