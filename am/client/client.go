@@ -1,0 +1,224 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"sync"
+	"time"
+
+	kolo "github.com/kolo/xmlrpc"
+
+	"patchbay/am/xmlrpc"
+)
+
+const (
+	defaultTimeout = 2 * time.Minute
+	// maxAnswer bounds an answer after decompression of its transfer, in bytes.
+	maxAnswer = 64 << 20
+	maxValues = 2_000_000
+)
+
+// Config says whom to call and as whom.
+type Config struct {
+	// URL is where the aggregate manager listens: https, with the path of one
+	// version of the API.
+	URL string
+	// CertFile holds the caller's certificate and, after it, any of its chain,
+	// as PEM. Empty: the call is made without a certificate.
+	CertFile string
+	// KeyFile holds the private key as PEM, without a passphrase. Empty: the
+	// key is in CertFile.
+	KeyFile string
+	// ServerCAFile holds certificates, as PEM, that may vouch for the server;
+	// the name in URL is then checked, too. Empty: any server certificate is
+	// accepted, as the clients of this trade do, so that whoever is between may
+	// answer in the aggregate's place.
+	ServerCAFile string
+	// Timeout is how long one call may take; zero means two minutes.
+	Timeout time.Duration
+	// RecordTo, if set, is given each call and answer as they went over the
+	// wire, credentials included.
+	RecordTo io.Writer
+}
+
+// Client calls one aggregate manager. It keeps connections open between calls
+// and may be used by several goroutines.
+type Client struct {
+	url     *url.URL
+	http    *http.Client
+	timeout time.Duration
+
+	recording sync.Mutex // guards what is written to record
+	record    io.Writer
+}
+
+// New makes a Client. It reads the files named in cfg, and connects to nothing.
+func New(cfg Config) (*Client, error) {
+	u, err := url.Parse(cfg.URL)
+	if err != nil {
+		return nil, fmt.Errorf("cannot use the URL of the aggregate manager: %w", err)
+	}
+	if u.Scheme != "https" || u.Host == "" {
+		return nil, fmt.Errorf("the URL of an aggregate manager begins with https://, unlike %q", cfg.URL)
+	}
+	t := &tls.Config{InsecureSkipVerify: cfg.ServerCAFile == ""}
+	if cfg.ServerCAFile != "" {
+		if t.RootCAs, err = loadRoots(cfg.ServerCAFile); err != nil {
+			return nil, err
+		}
+	}
+	if cfg.CertFile != "" {
+		id, err := loadIdentity(cfg.CertFile, cfg.KeyFile)
+		if err != nil {
+			return nil, err
+		}
+		// Certificates set in the Config would be parsed to choose among them.
+		t.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return id, nil }
+	} else if cfg.KeyFile != "" {
+		return nil, errors.New("a key without a certificate is of no use: name the certificate's file, too")
+	}
+	c := &Client{url: u, timeout: cfg.Timeout, record: cfg.RecordTo}
+	if c.timeout <= 0 {
+		c.timeout = defaultTimeout
+	}
+	c.http = &http.Client{
+		Transport: &http.Transport{
+			Proxy:               http.ProxyFromEnvironment,
+			TLSClientConfig:     t,
+			TLSHandshakeTimeout: 30 * time.Second,
+			IdleConnTimeout:     90 * time.Second,
+			MaxIdleConnsPerHost: 16,
+		},
+		// A call is never sent on to where it was not meant to go.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return c, nil
+}
+
+func loadRoots(file string) (*x509.CertPool, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the server's authorities: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("%s holds no certificate as PEM that can vouch for a server", file)
+	}
+	return pool, nil
+}
+
+// Close drops the connections that are kept open.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// Call makes one call. A refusal by the aggregate is a Reply, not an error; an
+// error is that no reply was had: a *xmlrpc.Fault, an *HTTPError, or one that
+// says in words what went wrong with the connection, the parameters or the
+// answer. The Reply then holds no more than Took.
+//
+// Parameters may also be []byte, which goes as base64.
+func (c *Client) Call(ctx context.Context, method string, params ...xmlrpc.Value) (Reply, error) {
+	start := time.Now()
+	r, err := c.call(ctx, method, params)
+	r.Took = time.Since(start)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", method, err)
+	}
+	return r, err
+}
+
+func (c *Client) call(ctx context.Context, method string, params []xmlrpc.Value) (Reply, error) {
+	req, err := c.request(method, params)
+	if err != nil {
+		return Reply{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	body, err := c.send(req.WithContext(ctx), method)
+	if err != nil {
+		return Reply{}, err
+	}
+	v, err := xmlrpc.DecodeResponse(body, xmlrpc.Limits{Values: maxValues})
+	if err != nil {
+		if _, ok := errors.AsType[*xmlrpc.Fault](err); ok {
+			return Reply{}, err
+		}
+		return Reply{}, fmt.Errorf("the answer cannot be read: %w", err)
+	}
+	return parseReply(v)
+}
+
+func (c *Client) request(method string, params []xmlrpc.Value) (*http.Request, error) {
+	if !xmlrpc.ValidMethod(method) {
+		return nil, fmt.Errorf("%q cannot be the name of a method", method)
+	}
+	args, err := sendable(params, 1)
+	if err != nil {
+		return nil, err
+	}
+	return kolo.NewRequest(c.url.String(), method, args)
+}
+
+// send makes the exchange and gives the body of a good answer.
+func (c *Client) send(req *http.Request, method string) ([]byte, error) {
+	if err := c.note(req, method); err != nil {
+		return nil, err
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, c.explain(req.Context(), err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	if err != nil {
+		return nil, c.explain(req.Context(), err)
+	}
+	if err := c.noteAnswer(resp, body); err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, newHTTPError(resp)
+	}
+	if len(body) > maxAnswer {
+		return nil, fmt.Errorf("the answer is larger than %d MiB", maxAnswer>>20)
+	}
+	return body, nil
+}
+
+func (c *Client) note(req *http.Request, method string) error {
+	if c.record == nil {
+		return nil
+	}
+	body, err := req.GetBody()
+	if err != nil {
+		return err
+	}
+	text, err := io.ReadAll(body)
+	if err != nil {
+		return err
+	}
+	return c.write("> %s %s %s\n%s\n", req.Method, c.url, method, bytes.TrimSpace(text))
+}
+
+func (c *Client) noteAnswer(resp *http.Response, body []byte) error {
+	if c.record == nil {
+		return nil
+	}
+	return c.write("< %s\n%s\n", resp.Status, bytes.TrimSpace(body))
+}
+
+func (c *Client) write(format string, args ...any) error {
+	c.recording.Lock()
+	defer c.recording.Unlock()
+	if _, err := fmt.Fprintf(c.record, format, args...); err != nil {
+		return fmt.Errorf("cannot record the call: %w", err)
+	}
+	return nil
+}

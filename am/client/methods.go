@@ -1,0 +1,145 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"patchbay/am/xmlrpc"
+)
+
+// Answer is the value of the methods that speak of a slice's slivers.
+type Answer struct {
+	// URN is the slice's, where the method tells it.
+	URN string
+	// RSpec is the manifest, where the method gives one.
+	RSpec   string
+	Slivers []Sliver
+}
+
+// The typed calls below give their result, the whole Reply, and an error: that
+// of Call, the Reply's Err if the aggregate refused, or that the value is not
+// what the API says. The Reply is filled in whenever there was one.
+
+// ListResources asks for the advertisement.
+func (c *Client) ListResources(ctx context.Context, creds []Credential, o Options) (string, Reply, error) {
+	const method = "ListResources"
+	r, err := c.do(ctx, method, Credentials(creds), o.wire(true))
+	if err != nil {
+		return "", r, err
+	}
+	text, ok := r.Value.(string)
+	if !ok {
+		return "", r, misread(method, fmt.Errorf("the value is %s, not a string", kind(r.Value)))
+	}
+	text, err = Unpack(text)
+	return text, r, misread(method, err)
+}
+
+// Describe asks for the manifest and the states of slivers; urns is a slice or
+// some of its slivers, here as in the other methods.
+func (c *Client) Describe(ctx context.Context, urns []string, creds []Credential, o Options) (Answer, Reply, error) {
+	return c.answer(ctx, "Describe", true, true, list(urns), Credentials(creds), o.wire(true))
+}
+
+// Allocate asks to reserve what the request says.
+func (c *Client) Allocate(ctx context.Context, slice string, creds []Credential, request string, o Options) (Answer, Reply, error) {
+	return c.answer(ctx, "Allocate", false, true, slice, Credentials(creds), request, o.wire(false))
+}
+
+// Provision asks to make real what is reserved.
+func (c *Client) Provision(ctx context.Context, urns []string, creds []Credential, o Options) (Answer, Reply, error) {
+	return c.answer(ctx, "Provision", false, true, list(urns), Credentials(creds), o.wire(true))
+}
+
+// Status asks for the states of slivers.
+func (c *Client) Status(ctx context.Context, urns []string, creds []Credential, o Options) (Answer, Reply, error) {
+	return c.answer(ctx, "Status", true, false, list(urns), Credentials(creds), o.wire(false))
+}
+
+// Renew asks for leases until until.
+func (c *Client) Renew(ctx context.Context, urns []string, creds []Credential, until time.Time, o Options) ([]Sliver, Reply, error) {
+	return c.slivers(ctx, "Renew", list(urns), Credentials(creds), Time(until), o.wire(false))
+}
+
+// PerformOperationalAction asks for an action such as geni_start.
+func (c *Client) PerformOperationalAction(ctx context.Context, urns []string, creds []Credential, action string, o Options) ([]Sliver, Reply, error) {
+	return c.slivers(ctx, "PerformOperationalAction", list(urns), Credentials(creds), action, o.wire(false))
+}
+
+// Delete asks to release slivers.
+func (c *Client) Delete(ctx context.Context, urns []string, creds []Credential, o Options) ([]Sliver, Reply, error) {
+	return c.slivers(ctx, "Delete", list(urns), Credentials(creds), o.wire(false))
+}
+
+// Shutdown asks to stop a slice for good, and tells whether that was done.
+func (c *Client) Shutdown(ctx context.Context, slice string, creds []Credential, o Options) (bool, Reply, error) {
+	const method = "Shutdown"
+	r, err := c.do(ctx, method, slice, Credentials(creds), o.wire(false))
+	if err != nil {
+		return false, r, err
+	}
+	done, ok := r.Value.(bool)
+	if !ok {
+		return false, r, misread(method, fmt.Errorf("the value is %s, not a boolean", kind(r.Value)))
+	}
+	return done, r, nil
+}
+
+// do is Call with refusals as errors.
+func (c *Client) do(ctx context.Context, method string, params ...xmlrpc.Value) (Reply, error) {
+	r, err := c.Call(ctx, method, params...)
+	if err == nil {
+		err = r.Err()
+	}
+	return r, err
+}
+
+// answer is do for methods whose value is a struct.
+func (c *Client) answer(ctx context.Context, method string, withURN, withRSpec bool, params ...xmlrpc.Value) (Answer, Reply, error) {
+	r, err := c.do(ctx, method, params...)
+	if err != nil {
+		return Answer{}, r, err
+	}
+	a, err := parseAnswer(r.Value, withURN, withRSpec)
+	return a, r, misread(method, err)
+}
+
+func parseAnswer(v xmlrpc.Value, withURN, withRSpec bool) (Answer, error) {
+	s, ok := v.(xmlrpc.Struct)
+	if !ok {
+		return Answer{}, fmt.Errorf("the value is %s, not a struct", kind(v))
+	}
+	var a Answer
+	if err := member(s, "geni_urn", &a.URN, withURN); err != nil {
+		return Answer{}, err
+	}
+	if err := member(s, "geni_rspec", &a.RSpec, withRSpec); err != nil {
+		return Answer{}, err
+	}
+	var err error
+	if a.RSpec, err = Unpack(a.RSpec); err != nil {
+		return Answer{}, err
+	}
+	slivers, _ := s.Get("geni_slivers")
+	a.Slivers, err = parseSlivers(slivers)
+	return a, err
+}
+
+// slivers is do for methods whose value is a bare array.
+func (c *Client) slivers(ctx context.Context, method string, params ...xmlrpc.Value) ([]Sliver, Reply, error) {
+	r, err := c.do(ctx, method, params...)
+	if err != nil {
+		return nil, r, err
+	}
+	s, err := parseSlivers(r.Value)
+	return s, r, misread(method, err)
+}
+
+// misread says that a good answer is not what the API promises.
+func misread(method string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: the answer is not what the API says: %w", method, err)
+}

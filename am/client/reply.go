@@ -1,0 +1,82 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"patchbay/am"
+	"patchbay/am/xmlrpc"
+)
+
+// Reply is what an aggregate answered: the triple of code, value and output.
+type Reply struct {
+	Code am.Code
+	// Detail is the am_code, in the name space AMType; zero if there was none.
+	Detail int
+	AMType string
+	// Output is the aggregate's word to the user, on an error above all.
+	Output string
+	// Value is the result, as it came; nil if there was none.
+	Value xmlrpc.Value
+	// Raw is the whole answer, for members beside the three.
+	Raw xmlrpc.Struct
+	// Took is the time from the call to its answer.
+	Took time.Duration
+}
+
+// Err is nil for a success, and otherwise an *am.Error with code, detail (if
+// AMType is ours) and a message that tells the code's name, too.
+func (r Reply) Err() error {
+	if r.Code == am.Success {
+		return nil
+	}
+	text := r.Output
+	if text == "" {
+		text = "the aggregate gives no reason"
+	}
+	e := am.Errorf(r.Code, "%s (%d): %s", r.Code, int(r.Code), text)
+	if r.AMType == am.AMType {
+		e.Detail = am.Detail(r.Detail)
+	}
+	return e
+}
+
+func parseReply(v xmlrpc.Value) (Reply, error) {
+	raw, ok := v.(xmlrpc.Struct)
+	if !ok {
+		return Reply{}, errors.New("the answer is no struct of code, value and output")
+	}
+	r := Reply{Raw: raw}
+	code, ok := raw.Get("code")
+	if !ok {
+		return Reply{}, errors.New("the answer has no code")
+	}
+	s, ok := code.(xmlrpc.Struct)
+	if !ok {
+		return Reply{}, errors.New("the answer's code is no struct")
+	}
+	number, _ := s.Get("geni_code")
+	n, ok := number.(int)
+	if !ok {
+		return Reply{}, errors.New("the answer's code has no int called geni_code")
+	}
+	r.Code = am.Code(n)
+	if d, ok := s.Get("am_code"); ok {
+		r.Detail, _ = xmlrpc.AsInt(d)
+	}
+	if t, ok := s.Get("am_type"); ok {
+		r.AMType, _ = xmlrpc.AsString(t)
+	}
+	r.Value, _ = raw.Get("value")
+	switch o, _ := raw.Get("output"); o := o.(type) {
+	case nil:
+	case string:
+		r.Output = o
+	case time.Time: // one aggregate answers Renew of version 2 like this
+		r.Output = o.Format(time.RFC3339)
+	default:
+		r.Output = fmt.Sprint(o)
+	}
+	return r, nil
+}

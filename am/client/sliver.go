@@ -1,0 +1,114 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"patchbay/am/xmlrpc"
+)
+
+// Sliver is one sliver as an answer tells it.
+type Sliver struct {
+	URN string
+	// ClientID is the name in the request, if the aggregate repeats it.
+	ClientID string
+	// Allocation and Operational are the words of the API, such as geni_allocated.
+	Allocation, Operational string
+	// Error is what to know about a sliver that failed.
+	Error   string
+	Expires time.Time
+}
+
+// parseSlivers reads an array of slivers. URN, allocation state and end of
+// lease must be there; they must be for every client.
+func parseSlivers(v xmlrpc.Value) ([]Sliver, error) {
+	list, ok := v.([]xmlrpc.Value)
+	if !ok {
+		return nil, fmt.Errorf("the slivers come as %s, not as an array", kind(v))
+	}
+	out := make([]Sliver, len(list))
+	for i, v := range list {
+		s, ok := v.(xmlrpc.Struct)
+		if !ok {
+			return nil, fmt.Errorf("sliver %d is %s, not a struct", i+1, kind(v))
+		}
+		var expires string
+		for _, f := range []struct {
+			name string
+			to   *string
+			must bool
+		}{
+			{"geni_sliver_urn", &out[i].URN, true},
+			{"geni_allocation_status", &out[i].Allocation, true},
+			{"geni_expires", &expires, true},
+			{"geni_operational_status", &out[i].Operational, false},
+			{"geni_error", &out[i].Error, false},
+			{"geni_client_id", &out[i].ClientID, false},
+		} {
+			if err := member(s, f.name, f.to, f.must); err != nil {
+				return nil, fmt.Errorf("sliver %d: %w", i+1, err)
+			}
+		}
+		var err error
+		if out[i].Expires, err = parseTime(expires); err != nil {
+			return nil, fmt.Errorf("sliver %d: geni_expires: %w", i+1, err)
+		}
+	}
+	return out, nil
+}
+
+// member reads a string out of s.
+func member(s xmlrpc.Struct, name string, to *string, must bool) error {
+	v, ok := s.Get(name)
+	if !ok && !must {
+		return nil
+	}
+	text, isText := v.(string)
+	switch {
+	case !ok:
+		return fmt.Errorf("%s is missing", name)
+	case !isText:
+		return fmt.Errorf("%s is %s, not a string", name, kind(v))
+	}
+	*to = text
+	return nil
+}
+
+// parseTime reads a time as aggregates write it: RFC 3339, or with a blank in
+// the middle, or without an offset, which then is UTC.
+func parseTime(s string) (time.Time, error) {
+	t := strings.Replace(strings.ToUpper(strings.TrimSpace(s)), " ", "T", 1)
+	for _, layout := range [...]string{time.RFC3339, "2006-01-02T15:04:05"} {
+		if at, err := time.Parse(layout, t); err == nil {
+			return at.UTC(), nil
+		}
+	}
+	return time.Time{}, errors.New("not a time: " + fmt.Sprintf("%q", s))
+}
+
+// kind names the type of v as XML-RPC does.
+func kind(v xmlrpc.Value) string {
+	switch v.(type) {
+	case nil:
+		return "nothing"
+	case string:
+		return "a string"
+	case int:
+		return "an int"
+	case bool:
+		return "a boolean"
+	case float64:
+		return "a double"
+	case []byte:
+		return "base64"
+	case time.Time:
+		return "a dateTime"
+	case xmlrpc.Struct:
+		return "a struct"
+	case []xmlrpc.Value:
+		return "an array"
+	}
+	return fmt.Sprintf("a %T", v)
+}

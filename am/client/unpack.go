@@ -1,0 +1,35 @@
+package client
+
+import (
+	"compress/zlib"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// maxRSpec bounds a document after unpacking, in bytes.
+const maxRSpec = 64 << 20
+
+// Unpack gives the text of a document that came compressed (base64 of a zlib
+// stream, AM API v3, geni_compressed). One that did not comes back as it is.
+// More than 64 MiB of text is an error.
+func Unpack(s string) (string, error) {
+	if t := strings.TrimLeft(s, "\ufeff \t\r\n"); t == "" || t[0] == '<' {
+		return s, nil
+	}
+	z, err := zlib.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(s)))
+	if err != nil {
+		return "", fmt.Errorf("the document is neither XML nor compressed XML: %w", err)
+	}
+	defer z.Close()
+	var text strings.Builder
+	if _, err := io.Copy(&text, io.LimitReader(z, maxRSpec+1)); err != nil {
+		return "", fmt.Errorf("cannot unpack the document: %w", err)
+	}
+	if text.Len() > maxRSpec {
+		return "", errors.New("the document is larger than 64 MiB")
+	}
+	return text.String(), nil
+}
