@@ -124,7 +124,7 @@ func (s *site) read(top *yaml.Node) {
 			read.f(n)
 		}
 	}
-	if len(s.SliverTypes) == 0 && sections["sliver_types"] == nil {
+	if len(s.SliverTypes) == 0 && len(s.problems) == 0 {
 		s.missing(top, "the inventory", "sliver_types")
 	}
 }

@@ -1,0 +1,170 @@
+package binder
+
+import (
+	"fmt"
+	"strings"
+
+	"patchbay/am"
+	"patchbay/inventory"
+)
+
+// refuse notes why n cannot be bound.
+func (b *binding) refuse(n *node, c am.Code, format string, args ...any) {
+	n.done = true
+	r := Reason{
+		ClientID: n.Node.ClientID,
+		Line:     n.Node.Line,
+		Code:     c,
+		Text:     fmt.Sprintf("node %.80q: ", n.Node.ClientID) + fmt.Sprintf(format, args...),
+	}
+	if c == am.TooBig {
+		r.Detail = am.InsufficientNodes
+	}
+	b.reasons = append(b.reasons, r)
+}
+
+// refuseBound says why n does not fit on the component that it asks for.
+func (b *binding) refuseBound(n *node, c *inventory.Component, v verdict) {
+	switch v {
+	case drained:
+		b.refuse(n, am.TooBig, "%s is out of service; %s", c.Name, b.elsewhere(n.SliverType))
+	case held:
+		b.refuse(n, am.TooBig, "%s is held; %s", c.Name, b.elsewhere(n.SliverType))
+	case closed:
+		b.refuse(n, am.TooBig, "%s is held exclusively by another slice; %s", c.Name, b.elsewhere(n.SliverType))
+	case full:
+		left := am.Fits(c.Capacity, b.x.usage[c.Index].used, n.Amount, atEnd)
+		b.refuse(n, am.TooBig, "%s has room for %d %s, fewer than the request asks for; %s", c.Name, left, n.SliverType.Name, b.elsewhere(n.SliverType))
+	case cleaning:
+		b.refuse(n, am.Busy, "%s is being cleaned after its last use, which usually takes up to %s; try again then", c.Name, b.x.inv.CleaningTime)
+	case taken:
+		b.refuse(n, am.BadArgs, "%s is exclusive and another node of the request is bound to it; bind only one", c.Name)
+	case occupied:
+		b.refuse(n, am.Refused, `%s has slivers of another slice, so it cannot be had with exclusive="true"; %s`, c.Name, b.elsewhere(n.SliverType))
+	case refused:
+		b.refuse(n, am.Refused, `%s is shared and not given exclusively here; ask for exclusive="false"`, c.Name)
+	}
+}
+
+// refuseUnbound says why nothing in class c has room for n.
+func (b *binding) refuseUnbound(n *node, c *class) {
+	what := n.SliverType.Name
+	if n.hardware != "" {
+		what += " on " + n.hardware
+	}
+	others := b.elsewhere(n.SliverType)
+	if n.hardware == "" {
+		others = b.elsewhere(nil)
+	}
+	switch {
+	case c.serving == 0:
+		b.refuse(n, am.TooBig, "no %s is in service; %s", what, others)
+	case n.alone && c.exclusive == 0 && !b.grantsAlone():
+		b.refuse(n, am.Refused, `components with %s are shared and not given exclusively here; ask for exclusive="false"`, what)
+	case c.slots == 0 && c.cleaning > 0:
+		b.refuse(n, am.TooBig, "no %s is free: %d of %d are held and %d being cleaned; %s", what, c.serving-c.cleaning, c.serving, c.cleaning, others)
+	case c.slots == 0:
+		b.refuse(n, am.TooBig, "no %s is free: %d of %d are held; %s", what, c.serving, c.serving, others)
+	case n.alone && c.exclusive < len(c.members):
+		b.refuse(n, am.TooBig, "no component with %s is free of other slices; %s", what, others)
+	default:
+		b.refuse(n, am.TooBig, "the request asks for more %s than the %d that are free; %s", what, c.slots, others)
+	}
+}
+
+// refuseGroup says why no host has room for all nodes of a group.
+func (b *binding) refuseGroup(n *node, name string, size int, c *class) {
+	if c.exclusive == len(c.members) {
+		b.refuse(n, am.Unsupported, "%s is exclusive, so %d nodes cannot share one by colocate %.80q; drop colocate", n.SliverType.Name, size, name)
+		return
+	}
+	b.refuse(n, am.TooBig, "no host has room for the %d nodes of colocate %.80q; %s", size, name, b.elsewhere(n.SliverType))
+}
+
+// elsewhere says what is free, type first at the front, from what was there
+// before the request.
+func (b *binding) elsewhere(first *inventory.SliverType) string {
+	var all []string
+	add := func(t *inventory.SliverType) {
+		if c := b.x.classes[classKey{t, ""}]; c != nil && c.slots > 0 && len(all) < 3 {
+			all = append(all, t.Name+" has "+plural(c.slots, "slot")+" free")
+		}
+	}
+	if first != nil {
+		add(first)
+	}
+	for _, t := range b.x.inv.SliverTypes {
+		if t != first {
+			add(t)
+		}
+	}
+	if len(all) == 0 {
+		return "nothing else is free"
+	}
+	return strings.Join(all, ", ")
+}
+
+func plural(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprint(n, " ", what)
+}
+
+// A wrong name is compared with at most searchable others, and only a few times
+// in a request, which must not keep the committer busy.
+const (
+	searchable = 100
+	searches   = 5
+)
+
+// hint says what was probably meant by name, or what there is.
+func (b *binding) hint(name string, have []string) string {
+	if near := b.nearest(name, have); near != "" {
+		return fmt.Sprintf("; did you mean %q?", near)
+	}
+	return "; there are " + list(have, itself)
+}
+
+// likeComponent says which component was probably meant by name.
+func (b *binding) likeComponent(name string) string {
+	c, ok := b.x.inv.ComponentNamed(name)
+	if !ok {
+		names := make([]string, 0, searchable)
+		for _, c := range b.x.inv.Components[:min(len(b.x.inv.Components), searchable)] {
+			names = append(names, c.Name)
+		}
+		c, ok = b.x.inv.ComponentNamed(b.nearest(name, names))
+	}
+	if !ok {
+		return "; the advertisement lists what there is"
+	}
+	return fmt.Sprintf("; did you mean %s?", c.URN)
+}
+
+func (b *binding) nearest(name string, have []string) string {
+	if b.searches++; b.searches > searches || len(name) > 64 {
+		return ""
+	}
+	return inventory.Nearest(name, have[:min(len(have), searchable)])
+}
+
+// list prints at most ten names.
+func list[T any](all []T, name func(T) string) string {
+	if len(all) == 0 {
+		return "none"
+	}
+	var names []string
+	for i, x := range all {
+		if i == 10 {
+			names = append(names, "…")
+			break
+		}
+		names = append(names, name(x))
+	}
+	return strings.Join(names, ", ")
+}
+
+func itself(s string) string                  { return s }
+func typeName(t *inventory.SliverType) string { return t.Name }
+func imageName(i *inventory.Image) string     { return i.Name }

@@ -1,0 +1,174 @@
+package binder
+
+import (
+	"slices"
+
+	"patchbay/inventory"
+)
+
+// search is a way to look through the trees that this request has gone before.
+// Within a request things only get fewer, so what did not fit will not later,
+// and the next search of the same kind goes on where the last one ended.
+type search struct {
+	class *class
+	w     want
+	kind  int
+}
+
+// atEnd is the cursor of a search that has found all there was.
+const atEnd = 1 << 30
+
+// Kinds of components.
+const (
+	ownHosts   = iota // shared, and used by no other slice
+	openHosts         // shared, in use, not closed
+	emptyHosts        // shared, not in use
+	loneNodes         // exclusive
+)
+
+var (
+	aloneOrder    = []int{loneNodes, ownHosts, emptyHosts}
+	anyOrder      = []int{ownHosts, openHosts, emptyHosts, loneNodes}
+	groupOrder    = []int{ownHosts, openHosts, emptyHosts}
+	aloneTogether = []int{ownHosts, emptyHosts}
+)
+
+// pick finds the component for an unbound node, or refuses and gives -1.
+func (b *binding) pick(n *node) int32 {
+	c := b.x.classes[classKey{n.SliverType, n.hardware}]
+	if i := b.find(c, n.want(), 1, nil); i >= 0 {
+		return i
+	}
+	b.refuseUnbound(n, c)
+	return -1
+}
+
+// bindGroup finds one host for all members, or refuses.
+func (b *binding) bindGroup(name string, members []*node) {
+	w := want{}
+	count := map[*inventory.SliverType]int32{}
+	for _, n := range members {
+		w.amount = w.amount.Add(n.Amount)
+		w.nodes++
+		w.alone = w.alone || n.alone
+		count[n.SliverType]++
+	}
+	// Search where the most numerous type has room for all of its nodes.
+	first := members[0]
+	for _, n := range members {
+		if count[n.SliverType] > count[first.SliverType] {
+			first = n
+		}
+	}
+	alike := true
+	for _, n := range members {
+		alike = alike && n.SliverType == first.SliverType && n.hardware == first.hardware
+	}
+	suits := func(c *inventory.Component) bool {
+		for _, n := range members {
+			if !c.Offers(n.SliverType) || n.hardware != "" && !slices.Contains(c.HardwareTypes, n.hardware) {
+				return false
+			}
+		}
+		return true
+	}
+	if alike {
+		suits = nil
+	}
+	c := b.x.classes[classKey{first.SliverType, first.hardware}]
+	i := b.find(c, w, count[first.SliverType], suits)
+	for _, n := range members {
+		if i < 0 {
+			b.refuseGroup(n, name, len(members), c)
+		} else {
+			b.take(n, i)
+		}
+	}
+}
+
+// find is the first component of class c, in the order of its kinds, that has
+// room for w, or -1. On it at least least slivers of the class's type fit, and
+// suits holds if it is not nil.
+func (b *binding) find(c *class, w want, least int32, suits func(*inventory.Component) bool) int32 {
+	order := anyOrder
+	switch {
+	case w.alone && w.nodes > 1:
+		order = aloneTogether
+	case w.nodes > 1:
+		order = groupOrder
+	case w.alone:
+		order = aloneOrder
+	}
+	for _, kind := range order {
+		s := search{c, w, kind}
+		from := 0
+		if suits == nil {
+			from = b.cursors[s]
+		}
+		for {
+			at, i := b.next(c, kind, from, least)
+			if at >= 0 && (b.room(i, w) != fits || suits != nil && !suits(b.x.inv.Components[i])) {
+				from = at + 1
+				continue
+			}
+			if at < 0 {
+				at = atEnd
+			}
+			if suits == nil {
+				b.cursors[s] = at
+			}
+			if at != atEnd {
+				return i
+			}
+			break
+		}
+	}
+	return -1
+}
+
+// next is the first place of a kind, not before from, where least slivers fit,
+// and the component there; a negative place is the end.
+func (b *binding) next(c *class, kind, from int, least int32) (int, int32) {
+	var t *tree
+	switch kind {
+	case openHosts:
+		t = &c.open
+	case emptyHosts:
+		t = &c.empty
+	case loneNodes:
+		t = &c.lone
+	default:
+		own := b.alreadyOwn()
+		for ; from < len(own); from++ {
+			if c.has(own[from]) {
+				return from, own[from]
+			}
+		}
+		return -1, -1
+	}
+	at := t.next(from, least)
+	if at < 0 {
+		return -1, -1
+	}
+	return at, c.members[at]
+}
+
+// alreadyOwn are the shared components that only the slice uses, in the order
+// of the inventory.
+func (b *binding) alreadyOwn() []int32 {
+	if b.own == nil {
+		b.own = []int32{}
+		for i, m := range b.mine {
+			c, u := b.x.inv.Components[i], &b.x.usage[i]
+			if !c.Exclusive && m.slivers == u.slivers {
+				b.own = append(b.own, i)
+			}
+		}
+		slices.Sort(b.own)
+	}
+	return b.own
+}
+
+func (b *binding) grantsAlone() bool {
+	return b.x.inv.ExclusiveOnShared == inventory.Grant
+}

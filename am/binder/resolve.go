@@ -1,0 +1,128 @@
+package binder
+
+import (
+	"slices"
+
+	"patchbay/am"
+	"patchbay/am/urn"
+	"patchbay/inventory"
+)
+
+// resolve turns the words of a node into what the inventory knows by them.
+func (b *binding) resolve(n *node) {
+	n.alone = n.Node.Exclusive != nil && *n.Node.Exclusive
+	n.hardware = n.Node.HardwareType
+	if n.Node.ComponentID == "" {
+		b.chooseAnywhere(n)
+		return
+	}
+	u, err := urn.Parse(n.Node.ComponentID)
+	if err != nil {
+		b.refuse(n, am.BadArgs, "its component_id is no URN: %.200q%s", n.Node.ComponentID, b.likeComponent(n.Node.ComponentID))
+		return
+	}
+	c, ok := b.x.inv.Component(u)
+	if !ok {
+		b.refuse(n, am.SearchFailed, "there is no component %s%s", u, b.likeComponent(u.Name))
+		return
+	}
+	n.Component = c
+	b.choose(n, c)
+}
+
+// choose settles sliver type and image of a node on component c.
+func (b *binding) choose(n *node, c *inventory.Component) {
+	t, ok := b.named(n)
+	if !ok {
+		return
+	}
+	if n.Node.SliverType == "" && !c.Offers(t) {
+		t = c.SliverTypes[0]
+	}
+	switch {
+	case !c.Offers(t):
+		b.refuse(n, am.Unsupported, "%s offers no %s but %s", c.Name, t.Name, list(c.SliverTypes, typeName))
+	case n.hardware != "" && !slices.Contains(c.HardwareTypes, n.hardware):
+		b.refuse(n, b.hardwareCode(n), "%s is no %.80q but %s", c.Name, n.hardware, list(c.HardwareTypes, itself))
+	default:
+		b.equip(n, t)
+	}
+}
+
+// chooseAnywhere settles sliver type and image of a node that may go anywhere.
+func (b *binding) chooseAnywhere(n *node) {
+	t, ok := b.named(n)
+	if !ok {
+		return
+	}
+	if b.x.classes[classKey{t, n.hardware}] == nil && n.Node.SliverType == "" {
+		for _, other := range b.x.inv.SliverTypes {
+			if b.x.classes[classKey{other, n.hardware}] != nil {
+				t = other
+				break
+			}
+		}
+	}
+	switch {
+	case b.x.classes[classKey{t, n.hardware}] != nil:
+		b.equip(n, t)
+	case b.x.classes[classKey{t, ""}] == nil:
+		b.refuse(n, am.Unsupported, "no component offers %s; %s", t.Name, b.elsewhere(nil))
+	default:
+		b.refuse(n, b.hardwareCode(n), "no component that offers %s is a %.80q%s", t.Name, n.hardware, b.hint(n.hardware, b.x.inv.HardwareTypes))
+	}
+}
+
+// named finds the sliver type that the node names, or the site's default.
+func (b *binding) named(n *node) (*inventory.SliverType, bool) {
+	name := n.Node.SliverType
+	if name == "" {
+		return b.x.inv.DefaultSliverType, true
+	}
+	t, ok := b.x.inv.SliverType(name)
+	if !ok {
+		names := make([]string, len(b.x.inv.SliverTypes))
+		for i, t := range b.x.inv.SliverTypes {
+			names[i] = t.Name
+		}
+		b.refuse(n, am.SearchFailed, "there is no sliver type %.80q%s", name, b.hint(name, names))
+	}
+	return t, ok
+}
+
+// hardwareCode tells a hardware type that is in the wrong place from one that
+// is nowhere.
+func (b *binding) hardwareCode(n *node) am.Code {
+	if slices.Contains(b.x.inv.HardwareTypes, n.hardware) {
+		return am.Unsupported
+	}
+	return am.SearchFailed
+}
+
+// equip gives n sliver type t and the image it asks for.
+func (b *binding) equip(n *node, t *inventory.SliverType) {
+	n.SliverType, n.Amount, n.Image = t, t.Needs, ""
+	if t.DefaultImage != nil {
+		n.Image = t.DefaultImage.Name
+	}
+	asked := ""
+	for _, name := range []string{n.Node.DiskImage, n.Node.DiskImageURL} {
+		if name == "" {
+			continue
+		}
+		if i, ok := t.Image(name); ok {
+			n.Image = i.Name
+			return
+		}
+		if _, ok := b.x.inv.Image(name); ok {
+			b.refuse(n, am.Unsupported, "disk image %.200q is not for %s; there are %s", name, t.Name, list(t.Images, imageName))
+			return
+		}
+		if asked == "" {
+			asked = name
+		}
+	}
+	if asked != "" && b.x.inv.UnknownImage == inventory.Refuse {
+		b.refuse(n, am.SearchFailed, "there is no disk image %.200q; for %s there are %s", asked, t.Name, list(t.Images, imageName))
+	}
+}

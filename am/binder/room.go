@@ -1,0 +1,64 @@
+package binder
+
+import "patchbay/am"
+
+// verdict says whether something fits on a component, or what is in the way.
+type verdict int
+
+const (
+	fits     verdict = iota
+	drained          // out of service
+	held             // exclusive, and somebody has it
+	cleaning         // will fit when what was released is clean
+	taken            // exclusive, and this request has it already
+	closed           // shared, and another slice has it for itself
+	occupied         // wanted alone, and another slice is there
+	refused          // wanted alone, and the site does not grant that
+	full             // shared, and too little is left
+)
+
+// room judges whether w fits on component i beside everything that is there.
+// It is the whole of the rules; the trees only lead to components where it is
+// worth asking.
+func (b *binding) room(i int32, w want) verdict {
+	c, u, mine, claim := b.x.inv.Components[i], &b.x.usage[i], b.mine[i], b.claims[i]
+	if c.Drained {
+		return drained
+	}
+	if c.Exclusive {
+		switch {
+		case u.slivers > 0 && u.slivers == u.cleaning.slivers:
+			return cleaning
+		case u.slivers > 0:
+			return held
+		case claim.slivers > 0 || w.nodes > 1:
+			return taken
+		}
+		return fits
+	}
+	// What others have here, and how much of that is only being cleaned.
+	others := u.slivers - mine.slivers
+	othersCleaning := u.cleaning.slivers - mine.cleaning
+	closing := u.exclusive - mine.exclusive
+	closingCleaning := u.cleaning.exclusive - mine.cleaningExclusive
+	switch {
+	case closing > 0 && closing == closingCleaning:
+		return cleaning
+	case closing > 0:
+		return closed
+	case w.alone && !b.grantsAlone():
+		return refused
+	case w.alone && others > 0 && others == othersCleaning:
+		return cleaning
+	case w.alone && others > 0:
+		return occupied
+	}
+	used := u.used.Add(claim.amount)
+	switch {
+	case am.Fits(c.Capacity, used, w.amount, 1) == 1:
+		return fits
+	case am.Fits(c.Capacity, used.Sub(u.cleaning.amount), w.amount, 1) == 1:
+		return cleaning
+	}
+	return full
+}

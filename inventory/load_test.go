@@ -1,0 +1,316 @@
+package inventory
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"patchbay/am"
+	"patchbay/am/urn"
+)
+
+const whole = `
+provider: rack
+default_sliver_type: vm
+unknown_image: default
+exclusive_on_shared: refuse
+cleaning_time: 90s
+managers: ["urn:publicid:IDN+old.example.org+authority+am"]
+link_types: [lan, vlan]
+hardware_types: [small, large]
+locations:
+  - {name: hall, country: BE, latitude: 51.04, longitude: -3.730}
+gateways:
+  - {name: door, host: door.example.org, port: 2222, user: gw}
+images:
+  - {name: debian, os: Linux, version: 12, description: Debian, url: "https://images.example.org/debian"}
+  - {name: "urn:publicid:IDN+other.example.org+image+emulab-ops//UBUNTU"}
+  - {name: bsd, urn: "urn:publicid:IDN+example.org+image+freebsd"}
+sliver_types:
+  - name: raw-pc
+    images: [debian, bsd]
+  - name: vm
+    aliases: [default-vm, "emulab-*", "http://?.example.org/*"]
+    needs: {cores: 2, memory: 4G, disk: 1TiB}
+    images: ["urn:publicid:IDN+other.example.org+image+emulab-ops//UBUNTU", debian]
+    default_image: debian
+components:
+  - name: pc1
+    component_id: urn:publicid:IDN+example.org+node+rack-1
+    exclusive: true
+    sliver_types: [raw-pc, vm]
+    hardware_types: small
+    location: hall
+    gateway: door
+    drained: true
+    provider: ipmi
+    settings: {address: 192.0.2.1, port: 623}
+  - names: [host08..host10, spare]
+    exclusive: false
+    hardware_types: [large]
+    capacity: {slots: 3, cores: 16, memory: 65536, disk: 4T}
+`
+
+func TestParse(t *testing.T) {
+	v, err := Parse([]byte(whole), "inventory.yaml", "Example.org")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v.Manager.String() != "urn:publicid:IDN+Example.org+authority+cm" || len(v.Managers) != 1 {
+		t.Errorf("managers %v, %v", v.Manager, v.Managers)
+	}
+	if v.UnknownImage != UseDefault || v.ExclusiveOnShared != Refuse || v.CleaningTime != 90*time.Second || v.DefaultSliverType.Name != "vm" {
+		t.Errorf("policies %v, %v, %v, %v", v.UnknownImage, v.ExclusiveOnShared, v.CleaningTime, v.DefaultSliverType.Name)
+	}
+	var names []string
+	for i, c := range v.Components {
+		names = append(names, c.Name)
+		if found, ok := v.Component(urn.URN{Authority: "EXAMPLE.ORG", Type: "node", Name: c.URN.Name}); !ok || found != c || c.Index != i {
+			t.Errorf("component %d %s is not found by %s", i, c.Name, c.URN)
+		}
+	}
+	if diff := cmp.Diff([]string{"pc1", "host08", "host09", "host10", "spare"}, names); diff != "" {
+		t.Error(diff)
+	}
+	pc1 := *v.Components[0]
+	if pc1.URN.Name != "rack-1" || !pc1.Exclusive || pc1.Provider != "ipmi" || !pc1.Drained || pc1.Settings["port"] != "623" || pc1.Gateway.Port != 2222 || pc1.Location.Longitude != "-3.730" || pc1.Capacity != (am.Amount{Slots: 1}) || pc1.SliverTypes[1].Name != "vm" {
+		t.Errorf("pc1 is %+v", pc1)
+	}
+	host := v.Components[1]
+	if host.Provider != "rack" || host.SliverTypes[0].Name != "vm" || host.Capacity != (am.Amount{Slots: 3, Cores: 16, Memory: 65536, Disk: 4 << 20}) {
+		t.Errorf("host08 is %+v", host)
+	}
+	vm := v.SliverTypes[1]
+	if vm.Needs != (am.Amount{Slots: 1, Cores: 2, Memory: 4096, Disk: 1 << 20}) || vm.DefaultImage.Name != "debian" || v.SliverTypes[0].DefaultImage.Name != "debian" {
+		t.Errorf("vm is %+v", vm)
+	}
+}
+
+func TestSliverType(t *testing.T) {
+	v, err := Parse([]byte(whole), "inventory.yaml", "example.org")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"vm": "vm", "raw-pc": "raw-pc", "default-vm": "vm", "emulab-xen": "vm", "emulab-": "vm", "emulab-a/b\nc": "vm",
+		"http://x.example.org/large": "vm", "http://xy.example.org/large": "", "http://xaexample.org/": "",
+		"VM": "", "an-emulab-xen": "", "": "", "default-vm2": "",
+	} {
+		got, ok := v.SliverType(name)
+		if ok != (want != "") || ok && got.Name != want {
+			t.Errorf("SliverType(%q) = %v, %v; want %q", name, got, ok, want)
+		}
+	}
+}
+
+func TestImage(t *testing.T) {
+	v, err := Parse([]byte(whole), "inventory.yaml", "example.org")
+	if err != nil {
+		t.Fatal(err)
+	}
+	vm, _ := v.SliverType("vm")
+	for _, tt := range []struct {
+		rule, name   string
+		ofSite, ofVM bool
+	}{
+		{"by name", "debian", true, true},
+		{"by the URN made of its name", "urn:publicid:IDN+EXAMPLE.org+image+debian", true, true},
+		{"by URL", "https://images.example.org/debian", true, true},
+		{"named by a URN", "urn:publicid:IDN+other.example.org+image+emulab-ops//UBUNTU", true, true},
+		{"image names keep their case", "urn:publicid:IDN+other.example.org+image+emulab-ops//ubuntu", false, false},
+		{"by its own URN", "urn:publicid:IDN+example.org+image+freebsd", true, false},
+		{"its own URN replaces the made one", "urn:publicid:IDN+example.org+image+bsd", false, false},
+		{"of another type", "bsd", true, false},
+		{"no name", "", false, false},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			_, site := v.Image(tt.name)
+			_, ofVM := vm.Image(tt.name)
+			if site != tt.ofSite || ofVM != tt.ofVM {
+				t.Errorf("Image(%q): site %v, vm %v", tt.name, site, ofVM)
+			}
+		})
+	}
+}
+
+// TestMistakes changes one line of a good file and expects one complaint, on
+// that line or the one its entry begins on.
+func TestMistakes(t *testing.T) {
+	for _, tt := range []struct{ rule, old, new, want string }{
+		{"unknown key", "unknown_image:", "unknown_images:", `4: an inventory has no key "unknown_images"; did you mean "unknown_image"?`},
+		{"unknown key, nothing near", "    drained: true", "    colour: red", `34: a component has no key "colour"; there are name,`},
+		{"key twice", "exclusive_on_shared: refuse", "provider: twice", `5: an inventory has the key "provider" twice`},
+		{"policy", "exclusive_on_shared: refuse", "exclusive_on_shared: maybe", "5: exclusive_on_shared must be grant or refuse"},
+		{"policy of another question", "unknown_image: default", "unknown_image: grant", "4: unknown_image must be refuse or default"},
+		{"time", "90s", "soon", "6: cleaning_time must be a time such as 30s"},
+		{"manager", "authority+am\"", "node+am\"", "7: "},
+		{"hardware type twice", "[small, large]", "[small, large, small]", `9: the hardware type "small" is here twice`},
+		{"hardware type unknown", "hardware_types: small", "hardware_types: smal", `31: there is no hardware type "smal"; did you mean "small"?`},
+		{"latitude alone", ", longitude: -3.730", "", "11: location hall has only one of latitude and longitude"},
+		{"latitude off the earth", "latitude: 51.04", "latitude: 91", "11: latitude must be decimal degrees from -90 to 90"},
+		{"longitude is no number", "-3.730", "NaN", "11: longitude must be"},
+		{"country", "country: BE", "country: Belgium", "11: country must be two capital letters"},
+		{"location unknown", "location: hall", "location: hell", `32: there is no location "hell"; did you mean "hall"?`},
+		{"gateway unknown", "gateway: door", "gateway: window", `33: there is no gateway "window"; there are door`},
+		{"gateway port", "port: 2222", "port: 70000", "13: port must be from 1 to 65535"},
+		{"gateway host", "host: door.example.org, ", "", "13: gateway door has no host"},
+		{"image twice", "{name: bsd, urn: \"urn:publicid:IDN+example.org+image+freebsd\"}", "{name: debian}", "17: image debian is also image debian"},
+		{"image by another's URN", "+image+freebsd", "+image+debian", "17: image bsd is also image debian"},
+		{"image URN of a node", "+image+freebsd", "+node+freebsd", "17: "},
+		{"image unknown", "images: [debian, bsd]", "images: [debina, bsd]", `20: there is no image "debina"; did you mean "debian"?`},
+		{"default image not offered", "default_image: debian", "default_image: bsd", `25: default_image "bsd" is not among the images of vm`},
+		{"two types", "name: vm", "name: raw-pc", `21: there are two sliver types "raw-pc"`},
+		{"alias twice", "[default-vm,", "[default-vm, default-vm,", `22: the alias "default-vm" is here twice`},
+		{"alias of a name", "[default-vm,", "[raw-pc,", `22: alias "raw-pc" of vm is the name of a sliver type`},
+		{"size", "memory: 4G", "memory: 4X", "23: memory must be a size such as 512M"},
+		{"negative size", "memory: 4G", "memory: -4G", "23: memory must be a size"},
+		{"size beyond all bounds", "memory: 4G", "memory: 99999999999T", "23: memory must be a size"},
+		{"negative count", "cores: 2", "cores: -2", "23: cores must be a whole number"},
+		{"default type unknown", "default_sliver_type: vm", "default_sliver_type: default-vm", `3: there is no sliver type "default-vm"`},
+		{"component type unknown", "[raw-pc, vm]", "[raw-pc, xen]", `30: there is no sliver type "xen"`},
+		{"not said whether exclusive", "    exclusive: false\n", "", "37: component host08 does not say whether it is exclusive"},
+		{"exclusive is no flag", "exclusive: false", "exclusive: no", "38: exclusive must be true or false"},
+		{"capacity of an exclusive component", "    drained: true", "    capacity: {slots: 2}", "34: component pc1 is exclusive"},
+		{"too small", "memory: 65536", "memory: 4095", "37: component host08 is too small for one vm"},
+		{"no limit", "    capacity: {slots: 3, cores: 16, memory: 65536, disk: 4T}\n", "", "37: component host08 is shared and nothing limits"},
+		{"no name", "name: pc1\n    component_id", "component_id", "27: a component has no name"},
+		{"same component twice", "spare]", "host09]", `37: there are two components urn:publicid:IDN+example.org+node+host09`},
+		{"same name, other URN", "spare]", "pc1]", `37: there are two components "pc1"`},
+		{"component id for many", "  - names: [host08..host10, spare]", "  - names: [host08..host10, spare]\n    component_id: urn:publicid:IDN+example.org+node+h", "38: component_id is for one component; this entry makes 4"},
+		{"component id no URN", "urn:publicid:IDN+example.org+node+rack-1", "rack-1", "28: "},
+		{"range backwards", "host08..host10", "host10..host08", `37: "host10..host08" is no range`},
+		{"range of nothing", "host08..host10", "..", `37: ".." is no range`},
+		{"range too long", "host08..host10", "host1..host99999999", "37: "},
+		{"settings", "{address: 192.0.2.1, port: 623}", "[a]", "36: settings must be"},
+		{"no provider", "provider: rack\n", "", "36: component host08 has no provider"},
+		{"name of control characters", "name: pc1", `name: "pc\u00011"`, "27: name must be one line"},
+		{"not YAML", "link_types: [lan, vlan]", "link_types: [lan, vlan", "this is not YAML"},
+		{"second document", "components:", "---\ncomponents:", "a second YAML document begins here"},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			if strings.Count(whole, tt.old) < 1 {
+				t.Fatalf("%q is not in the file", tt.old)
+			}
+			text := strings.Replace(whole, tt.old, tt.new, 1)
+			_, err := Parse([]byte(text), "inventory.yaml", "example.org")
+			var e *FileError
+			if !errors.As(err, &e) {
+				t.Fatalf("error is %v", err)
+			}
+			if !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error is\n%v\nwant %s", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestAllMistakesAtOnceInOrder(t *testing.T) {
+	text := "sliver_types: [{name: vm, imagse: []}]\ncomponents:\n  - name: a\n    exclusive: yes\n  - nam: b\nunknown_image: x\n"
+	_, err := Parse([]byte(text), "inv.yaml", "example.org")
+	var e *FileError
+	if !errors.As(err, &e) {
+		t.Fatal(err)
+	}
+	var lines []int
+	for _, p := range e.Problems {
+		lines = append(lines, p.Line)
+	}
+	if diff := cmp.Diff([]int{1, 4, 5, 6}, lines); diff != "" {
+		t.Errorf("%v\n%s", err, diff)
+	}
+	if !strings.HasPrefix(err.Error(), "inv.yaml:1: ") {
+		t.Errorf("no file and line: %v", err)
+	}
+}
+
+func TestParseNothing(t *testing.T) {
+	for _, text := range []string{"", "# only a comment\n", "components: []\n", "[]", "7", "sliver_types: []\n"} {
+		v, err := Parse([]byte(text), "f", "example.org")
+		if err == nil && v.DefaultSliverType == nil && len(v.Components) > 0 {
+			t.Errorf("%q: components without a sliver type", text)
+		}
+		if err == nil {
+			t.Errorf("%q is taken for an inventory", text)
+		}
+	}
+	if _, err := Parse([]byte(whole), "f", "not an authority"); err == nil {
+		t.Error("an authority with blanks is taken")
+	}
+}
+
+func TestLoad(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "inventory.yaml")
+	if _, err := Load(file, "example.org"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("an absent file gives %v", err)
+	}
+	if err := os.WriteFile(file, []byte(whole), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := Load(file, "example.org"); err != nil || len(v.Components) != 5 {
+		t.Errorf("Load gives %v, %v", v, err)
+	}
+}
+
+func TestNearest(t *testing.T) {
+	for _, tt := range []struct{ want, got string }{
+		{"vm", "vm"}, {"VM", "vm"}, {"raw-cp", "raw-pc"}, {"rawpc", "raw-pc"}, {"xen", ""}, {"", ""}, {"containers", "container"},
+	} {
+		if got := Nearest(tt.want, []string{"raw-pc", "vm", "container"}); got != tt.got {
+			t.Errorf("Nearest(%q) = %q, want %q", tt.want, got, tt.got)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(whole))
+	f.Add(SimulatedText("example.org"))
+	f.Add([]byte("a: &a [*a]\n"))
+	f.Add([]byte("sliver_types: &x\n - name: *x\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		v, err := Parse(text, "f", "example.org")
+		if err != nil {
+			return
+		}
+		for i, c := range v.Components {
+			if found, ok := v.Component(c.URN); !ok || found != c || c.Index != i || len(c.SliverTypes) == 0 {
+				t.Fatalf("component %d %+v", i, c)
+			}
+		}
+	})
+}
+
+// large writes an inventory that spells out n components.
+func large(n int) []byte {
+	var b bytes.Buffer
+	b.WriteString("provider: rack\nhardware_types: [small]\nimages: [{name: debian}]\nsliver_types: [{name: raw-pc, images: [debian]}]\ncomponents:\n")
+	for i := range n {
+		fmt.Fprintf(&b, "  - name: pc%d\n    exclusive: true\n    sliver_types: [raw-pc]\n    hardware_types: [small]\n", i)
+	}
+	return b.Bytes()
+}
+
+func BenchmarkParse(b *testing.B) {
+	for _, f := range []struct {
+		name string
+		text []byte
+	}{
+		{"100000 entries", large(100_000)},
+		{"range of 100000", []byte("provider: rack\nsliver_types: [{name: raw-pc}]\ncomponents:\n  - {names: pc1..pc100000, exclusive: true}\n")},
+	} {
+		b.Run(f.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if v, err := Parse(f.text, "f", "example.org"); err != nil || len(v.Components) != 100_000 {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
