@@ -1,0 +1,87 @@
+package cert_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"patchbay/credentials/cert"
+	"patchbay/credentials/testdata/pki"
+)
+
+func write(t *testing.T, dir string, files map[string]string) {
+	t.Helper()
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestTrustFolder(t *testing.T) {
+	a := pki.Authority(t, nil, saURN, "rsa1")
+	b := pki.Authority(t, nil, "urn:publicid:IDN+example.net+authority+ca", "rsa2")
+	nameless := pki.Issue(t, nil, pki.Subject{CN: "root without URN", Key: "rsa3", CA: true})
+	extra := pki.Authority(t, nil, "urn:publicid:IDN+example.com+authority+ca", "rsa4")
+	dir := t.TempDir()
+	write(t, dir, map[string]string{
+		"two.pem":             "# both\n" + pki.PEM(a, b),
+		"again.pem":           pki.PEM(a),
+		"CATedCACerts.pem":    pki.PEM(extra),
+		"notes.txt":           pki.PEM(extra),
+		"junk.pem":            "nothing",
+		"half.pem":            pki.PEM(nameless) + "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
+		"listed.pem":          pki.PEM(nameless),
+		"listed.authorities":  "# whom it speaks for\nilab.example  # one\n\nother.example:sub\n",
+		"badlist.pem":         pki.PEM(b),
+		"badlist.authorities": "fine.example\nnot an authority\n",
+	})
+	anchors, problems, err := cert.LoadAnchors(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text []string
+	for _, p := range problems {
+		text = append(text, filepath.Base(p.File)+": "+p.Text)
+	}
+	for _, want := range []string{"junk.pem: certificate 1: not base64", "half.pem: certificate 2: ", "half.pem: certificate 1: ", "list the authorities it may speak for in half.authorities", "badlist.authorities: line 2: "} {
+		if !strings.Contains(strings.Join(text, "\n"), want) {
+			t.Errorf("no problem %q among\n%s", want, strings.Join(text, "\n"))
+		}
+	}
+	if len(problems) != 4 {
+		t.Errorf("%d problems, want 4:\n%s", len(problems), strings.Join(text, "\n"))
+	}
+	covers := map[string]string{}
+	for _, anchor := range anchors.List() {
+		covers[anchor.Certificate.Name()] = strings.Join(anchor.Covers(), " ")
+	}
+	want := map[string]string{saURN: "example.org", b.Name(): "example.net", nameless.Name(): "ilab.example other.example:sub"}
+	if len(covers) != len(want) {
+		t.Errorf("anchors %v, want %v", covers, want)
+	}
+	for name, c := range want {
+		if covers[name] != c {
+			t.Errorf("%s covers %q, want %q", name, covers[name], c)
+		}
+	}
+	if _, _, err := cert.LoadAnchors(filepath.Join(dir, "missing")); err == nil {
+		t.Error("a missing folder is no error")
+	}
+}
+
+func TestGenerationNamesTheSetOfAnchors(t *testing.T) {
+	a, b := pki.Authority(t, nil, saURN, "rsa1"), pki.Authority(t, nil, "urn:publicid:IDN+example.net+authority+ca", "rsa2")
+	same := pki.Anchors(a, b).Generation()
+	if got := pki.Anchors(b, a, b).Generation(); got != same {
+		t.Error("order or repetition changes the generation")
+	}
+	if got := pki.Anchors(a).Generation(); got == same {
+		t.Error("fewer anchors have the same generation")
+	}
+	listed := cert.NewAnchors(cert.Anchor{Certificate: a.Certificate, Authorities: []string{"example.com"}}, cert.Anchor{Certificate: b.Certificate})
+	if listed.Generation() == same {
+		t.Error("what an anchor may speak for does not change the generation")
+	}
+}

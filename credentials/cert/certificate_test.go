@@ -1,0 +1,272 @@
+package cert_test
+
+import (
+	"bytes"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
+	"encoding/base64"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"patchbay/credentials/cert"
+	"patchbay/credentials/testdata/pki"
+	"patchbay/testdata/need"
+)
+
+const (
+	saURN    = "urn:publicid:IDN+example.org+authority+sa"
+	aliceURN = "urn:publicid:IDN+example.org+user+alice"
+)
+
+func TestParseCutsOneNonCriticalAIA(t *testing.T) {
+	root := pki.Authority(t, nil, saURN, "rsa1")
+	odd, critical := pki.OddAIA(false), pki.OddAIA(true)
+	other := pkix.Extension{Id: asn1.ObjectIdentifier{2, 5, 29, 15}, Critical: true, Value: []byte{1, 2, 3}}
+	for _, tt := range []struct {
+		rule  string
+		extra []pkix.Extension
+		want  bool
+	}{
+		{"none", nil, true},
+		{"one, not critical", []pkix.Extension{odd}, true},
+		{"critical", []pkix.Extension{critical}, false},
+		{"two", []pkix.Extension{odd, odd}, false},
+		{"another malformed extension stays an error", []pkix.Extension{other}, false},
+		{"another malformed extension beside it", []pkix.Extension{odd, other}, false},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			der := pki.DER(t, root, pki.Subject{URIs: []string{aliceURN}, Key: "rsa2", Extra: tt.extra})
+			if len(tt.extra) > 0 {
+				if _, err := x509.ParseCertificate(der); err == nil {
+					t.Fatal("the standard library reads it: the test proves nothing")
+				}
+			}
+			c, err := cert.Parse(der)
+			if (err == nil) != tt.want {
+				t.Fatalf("Parse: %v, want success %v", err, tt.want)
+			}
+			if err != nil {
+				return
+			}
+			if !bytes.Equal(c.Raw, der) || c.URN.String() != aliceURN {
+				t.Errorf("the original bytes or the URN %s are lost", c.URN)
+			}
+			if err := cert.CheckSignature(root.PublicKey, c.SignatureAlgorithm, c.RawTBSCertificate, c.Signature); err != nil {
+				t.Errorf("signature over the original bytes: %v", err)
+			}
+		})
+	}
+}
+
+func TestOneURNIsReadFromRawNames(t *testing.T) {
+	for _, tt := range []struct {
+		rule      string
+		uris      []string
+		want      string
+		wantError bool
+	}{
+		{"alone", []string{aliceURN}, aliceURN, false},
+		{"after the UUID", []string{"urn:uuid:4210B70B-0ee9-4e70-9c6c-8a6326b541a7", aliceURN}, aliceURN, false},
+		{"beside an https URI", []string{"https://sa.example.org/xmlrpc", aliceURN}, aliceURN, false},
+		{"prefix in any case", []string{"URN:PublicID:IDN+example.org+user+alice"}, aliceURN, false},
+		{"escapes stay", []string{"urn:publicid:IDN+example.org+user+%7Aa"}, "urn:publicid:IDN+example.org+user+%7Aa", false},
+		{"twice the same", []string{aliceURN, aliceURN}, aliceURN, false},
+		{"two different", []string{aliceURN, "urn:publicid:IDN+example.org+user+bob"}, "", true},
+		{"two different, good one last", []string{"urn:publicid:x", aliceURN}, "", true},
+		{"malformed", []string{"urn:publicid:IDN+example.org+user"}, "", true},
+		{"trailing blank", []string{aliceURN + " "}, "", true},
+		{"none", []string{"urn:uuid:4210b70b-0ee9-4e70-9c6c-8a6326b541a7"}, "", false},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			c, err := cert.Parse(pki.DER(t, nil, pki.Subject{URIs: tt.uris, CN: aliceURN}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.URN.String() != tt.want || (c.NameErr() != nil) != tt.wantError {
+				t.Errorf("URN %q, %v; want %q, error %v", c.URN, c.NameErr(), tt.want, tt.wantError)
+			}
+		})
+	}
+}
+
+func TestNULInANameIsRefused(t *testing.T) {
+	if c, err := cert.Parse(pki.DER(t, nil, pki.Subject{URIs: []string{aliceURN + "\x00.example.net"}})); err == nil && !c.URN.IsZero() {
+		t.Errorf("read as %s", c.URN)
+	}
+}
+
+func TestUUIDAndEmailAreRead(t *testing.T) {
+	names := pki.AltNames(t, "urn:uuid:4210B70B-0ee9-4e70-9c6c-8a6326b541a7", aliceURN)
+	var list []asn1.RawValue
+	if _, err := asn1.Unmarshal(names.Value, &list); err != nil {
+		t.Fatal(err)
+	}
+	list = append(list, asn1.RawValue{Class: asn1.ClassContextSpecific, Tag: 1, Bytes: []byte("alice@example.org")})
+	names.Value, _ = asn1.Marshal(list)
+	c, err := cert.Parse(pki.DER(t, nil, pki.Subject{CN: "x", Extra: []pkix.Extension{names}}))
+	if err != nil || c.UUID != "4210b70b-0ee9-4e70-9c6c-8a6326b541a7" || c.Email != "alice@example.org" {
+		t.Errorf("UUID %q, email %q, %v", c.UUID, c.Email, err)
+	}
+}
+
+func TestParsePEMReadsEveryFormOfGID(t *testing.T) {
+	root := pki.Authority(t, nil, saURN, "rsa1")
+	alice := pki.User(t, root, aliceURN, "rsa2")
+	both := pki.PEM(alice, root)
+	bare := func(e *pki.Entity) string { return base64.StdEncoding.EncodeToString(e.Raw) }
+	for _, tt := range []struct {
+		rule, text string
+		want       int
+	}{
+		{"concatenated", both, 2},
+		{"text around", "Certificate:\n  Data:\n" + pki.PEM(alice) + "Issuer: x\n" + pki.PEM(root) + "\n--\n", 2},
+		{"CR at line ends", strings.ReplaceAll(both, "\n", "\r\n"), 2},
+		{"leading and trailing blanks", " \r\n\t" + both + "\n \n", 2},
+		{"line ends lost", strings.ReplaceAll(both, "\n", " "), 2},
+		{"joined by parent", pki.PEM(alice) + "-----parent-----\n" + pki.PEM(root), 2},
+		{"bare base64", bare(alice), 1},
+		{"bare base64 in lines", "\n" + bare(alice)[:64] + "\r\n" + bare(alice)[64:] + "\n", 1},
+		{"bare base64 joined by parent", bare(alice) + "\n-----parent-----\n" + bare(root), 2},
+		{"duplicates dropped", both + both, 2},
+		{"empty", " \n", 0},
+		{"junk", "hello", 0},
+		{"no END", strings.TrimSuffix(pki.PEM(alice), "-----END CERTIFICATE-----\n"), 0},
+		{"one bad block", pki.PEM(alice) + "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", 0},
+		{"ten blocks", strings.Repeat(pki.PEM(alice), 10), 1},
+		{"eleven blocks", strings.Repeat(pki.PEM(alice), 11), 0},
+		{"too long", strings.Repeat(" ", cert.MaxBytes) + pki.PEM(alice), 0},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			list, err := cert.ParsePEM([]byte(tt.text))
+			if len(list) != tt.want || (err == nil) != (tt.want > 0) {
+				t.Fatalf("%d certificates, %v; want %d", len(list), err, tt.want)
+			}
+			if tt.want > 0 && list[0].URN.String() != aliceURN {
+				t.Errorf("the leaf %s is not first", list[0].Name())
+			}
+		})
+	}
+}
+
+func TestFlippedByteIsNeverVouchedFor(t *testing.T) {
+	root := pki.Authority(t, nil, saURN, "rsa1")
+	alice := pki.Issue(t, root, pki.Subject{URIs: []string{aliceURN}, Key: "rsa2", Extra: []pkix.Extension{pki.OddAIA(false)}})
+	anchors := pki.Anchors(root)
+	if _, err := cert.Verify(alice.Certificate, nil, anchors, cert.Options{}, pki.Now); err != nil {
+		t.Fatal(err)
+	}
+	for i := range alice.Raw {
+		for _, bit := range []byte{1, 0x20, 0x80} {
+			der := bytes.Clone(alice.Raw)
+			der[i] ^= bit
+			c, err := cert.Parse(der)
+			if err != nil {
+				continue
+			}
+			if _, err := cert.Verify(c, nil, anchors, cert.Options{}, pki.Now); err == nil {
+				t.Errorf("byte %d of %d changed by %#x and still accepted", i, len(der), bit)
+			}
+		}
+	}
+}
+
+func TestOpensslMadeCertificatesWithOddAIA(t *testing.T) {
+	openssl := need.Tool(t, "openssl")
+	dir := t.TempDir()
+	config := `[req]
+distinguished_name=dn
+[dn]
+[aia]
+authorityInfoAccess=2.25.305821105408246119474742976030998643995;URI:https://sa.example.org/xmlrpc
+subjectAltName=$ENV::SAN
+basicConstraints=CA:$ENV::CA
+`
+	if err := os.WriteFile(filepath.Join(dir, "c.cnf"), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run := func(env []string, args ...string) {
+		t.Helper()
+		cmd := exec.Command(openssl, args...)
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("openssl %v: %v\n%s", args, err, out)
+		}
+	}
+	keys, _ := filepath.Abs("../testdata/keys")
+	make1 := func(name, uri, ca, key string, sign ...string) *cert.Certificate {
+		env := []string{"SAN=URI:" + uri + ",URI:urn:uuid:4210b70b-0ee9-4e70-9c6c-8a6326b541a7,email:a@example.org", "CA=" + ca}
+		run(env, "req", "-new", "-key", filepath.Join(keys, key+".pem"), "-subj", "/CN="+name, "-config", "c.cnf", "-out", name+".csr")
+		run(env, append([]string{"x509", "-req", "-in", name + ".csr", "-out", name + ".pem", "-days", "3650", "-extfile", "c.cnf", "-extensions", "aia"}, sign...)...)
+		text, err := os.ReadFile(filepath.Join(dir, name+".pem"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, err := cert.ParsePEM(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := x509.ParseCertificate(list[0].Raw); err == nil {
+			t.Fatal("the standard library reads it: the test proves nothing")
+		}
+		return list[0]
+	}
+	root := make1("root", "urn:publicid:IDN+example.org+authority+root", "TRUE", "rsa1", "-signkey", filepath.Join(keys, "rsa1.pem"))
+	sub := make1("sub", "urn:publicid:IDN+example.org:lab+authority+sa", "TRUE", "rsa2", "-CA", "root.pem", "-CAkey", filepath.Join(keys, "rsa1.pem"), "-CAcreateserial")
+	alice := make1("alice", "urn:publicid:IDN+example.org:lab+user+alice", "FALSE", "rsa3", "-CA", "sub.pem", "-CAkey", filepath.Join(keys, "rsa2.pem"), "-CAcreateserial")
+	anchors := cert.NewAnchors(cert.Anchor{Certificate: root})
+	at := root.NotBefore.AddDate(0, 0, 1)
+	chain, err := cert.Verify(alice, []*cert.Certificate{sub}, anchors, cert.Options{}, at)
+	if err != nil || len(chain) != 3 {
+		t.Fatalf("chain of %d, %v", len(chain), err)
+	}
+	if _, err := cert.Verify(alice, nil, anchors, cert.Options{}, at); err == nil {
+		t.Error("accepted without the authority between")
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	root := pki.Authority(f, nil, saURN, "rsa1")
+	f.Add(root.Raw)
+	f.Add(pki.DER(f, root, pki.Subject{URIs: []string{aliceURN}, Key: "p256", Extra: []pkix.Extension{pki.OddAIA(false)}}))
+	anchors := pki.Anchors(root)
+	f.Fuzz(func(t *testing.T, der []byte) {
+		c, err := cert.Parse(der)
+		if err != nil {
+			return
+		}
+		if !bytes.Equal(c.Raw, der) {
+			t.Fatal("Raw is not what was read")
+		}
+		_, _ = cert.Verify(c, []*cert.Certificate{c}, anchors, cert.Options{SHA1: true, MinRSABits: 1024}, pki.Now)
+	})
+}
+
+func FuzzParsePEM(f *testing.F) {
+	root := pki.Authority(f, nil, saURN, "p256")
+	f.Add([]byte(pki.PEM(root, root)))
+	f.Add([]byte(base64.StdEncoding.EncodeToString(root.Raw)))
+	f.Add([]byte("-----parent-----\n-----BEGIN CERTIFICATE-----"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		list, err := cert.ParsePEM(text)
+		if (err == nil) != (len(list) > 0) || len(list) > cert.MaxCertificates {
+			t.Fatalf("%d certificates, %v", len(list), err)
+		}
+	})
+}
+
+func BenchmarkParse(b *testing.B) {
+	for name, extra := range map[string][]pkix.Extension{"plain": nil, "odd AIA": {pki.OddAIA(false)}} {
+		b.Run(name, func(b *testing.B) {
+			der := pki.DER(b, nil, pki.Subject{URIs: []string{aliceURN}, Extra: extra})
+			for b.Loop() {
+				if _, err := cert.Parse(der); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,85 @@
+package pki
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"patchbay/credentials/cert"
+	"patchbay/credentials/dsig"
+)
+
+// Credential says what a credential is to hold.
+type Credential struct {
+	Owner, Target []*Entity // each with its chain
+	Signer        []*Entity // the key of the first signs
+	// OwnerURN and TargetURN are those of the certificates unless given.
+	OwnerURN, TargetURN string
+	Type                string // privilege unless given
+	Expires             string // a day after Now unless given
+	Privileges          []string
+	// Parent is a credential element to stand in <parent>.
+	Parent string
+	ID     string // ref0 unless given
+	// Edit changes the document before it is signed.
+	Edit func(doc string) string
+	SHA1 bool
+}
+
+// Element is the <credential>, unsigned.
+func (c Credential) Element() string {
+	or := func(s, otherwise string) string {
+		if s == "" {
+			return otherwise
+		}
+		return s
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, `<credential xml:id="%s"><type>%s</type><serial>8</serial><owner_gid>%s</owner_gid><owner_urn>%s</owner_urn><target_gid>%s</target_gid><target_urn>%s</target_urn><uuid/><expires>%s</expires><privileges>`,
+		or(c.ID, "ref0"), or(c.Type, "privilege"), PEM(c.Owner...), or(c.OwnerURN, c.Owner[0].URN.String()),
+		PEM(c.Target...), or(c.TargetURN, c.Target[0].URN.String()), or(c.Expires, "2026-11-22T12:00:00Z"))
+	for _, p := range c.Privileges {
+		fmt.Fprintf(&b, "<privilege><name>%s</name><can_delegate>true</can_delegate></privilege>", p)
+	}
+	b.WriteString("</privileges>")
+	if c.Parent != "" {
+		fmt.Fprintf(&b, "<parent>%s</parent>", c.Parent)
+	}
+	b.WriteString("</credential>")
+	return b.String()
+}
+
+// Unsigned is the document with an empty <signatures/>.
+func (c Credential) Unsigned() string {
+	doc := `<?xml version="1.0" encoding="utf-8"?>
+<signed-credential xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:noNamespaceSchemaLocation="http://www.planet-lab.org/resources/sfa/credential.xsd">` +
+		c.Element() + `<signatures/></signed-credential>`
+	if c.Edit != nil {
+		doc = c.Edit(doc)
+	}
+	return doc
+}
+
+// Signed is the document with its signature.
+func (c Credential) Signed(t testing.TB) string {
+	t.Helper()
+	id := c.ID
+	if id == "" {
+		id = "ref0"
+	}
+	return Sign(t, c.Unsigned(), id, c.SHA1, c.Signer...)
+}
+
+// Sign signs the credential of that id in a document.
+func Sign(t testing.TB, doc, id string, sha1 bool, signer ...*Entity) string {
+	t.Helper()
+	var chain []*cert.Certificate
+	for _, e := range signer {
+		chain = append(chain, e.Certificate)
+	}
+	signed, err := dsig.Sign([]byte(doc), id, signer[0].Key, chain, dsig.SignOptions{SHA1: sha1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(signed)
+}
