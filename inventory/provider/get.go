@@ -92,23 +92,16 @@ func (a *answer) resource() (name string, res Result, err error) {
 	err = a.members(func(key string) error {
 		switch key {
 		case AttrName:
-			name, err = a.name()
+			err := a.name(&name)
 			r[AttrName] = name
 			return err
 		case "error":
-			e, err := a.error()
-			if e != nil {
-				res.Err = e
-			}
-			return err
+			return a.error(&res.Err)
 		}
+		raw := a.value()
 		d, ok := a.p.Attributes[key]
 		if !ok || d.Kind == "w" {
-			return a.skip()
-		}
-		raw, err := a.raw()
-		if err != nil {
-			return err
+			return nil
 		}
 		v, bad := a.attribute(key, d.Type, raw)
 		if bad != nil && res.Err == nil {

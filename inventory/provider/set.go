@@ -156,22 +156,14 @@ func (a *answer) change() (c Change, err error) {
 	err = a.members(func(key string) error {
 		switch key {
 		case AttrName:
-			c.Name, err = a.name()
-			return err
+			return a.name(&c.Name)
 		case "error":
-			e, err := a.error()
-			if e != nil {
-				c.Err = e
-			}
-			return err
+			return a.error(&c.Err)
 		}
+		raw := a.value()
 		d, ok := a.p.Attributes[key]
 		if !ok {
-			return a.skip()
-		}
-		raw, err := a.raw()
-		if err != nil {
-			return err
+			return nil
 		}
 		var m map[string]json.RawMessage
 		if json.Unmarshal(raw, &m) != nil || m["is"] == nil || m["was"] == nil {

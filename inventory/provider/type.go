@@ -60,42 +60,49 @@ func (t Type) String() string {
 // errNumber accompanies a good value: a number where text was due.
 var errNumber = errors.New("is a number; quote it")
 
-// decode reads one JSON value; null is nil.
+func decodeArray(raw json.RawMessage) (Value, error) {
+	w := &walker{text: raw}
+	out := []string{}
+	if w.blank() != '[' {
+		return nil, errors.New("is not an array of strings")
+	}
+	err := w.items(maxItems, func() error {
+		s, ok := unquote(w.value())
+		if !ok {
+			return errors.New("is not an array of strings")
+		}
+		if len(s) > maxText {
+			return fmt.Errorf("has an item of more than %d bytes", maxText)
+		}
+		out = append(out, s)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// decode reads one valid JSON value; null is nil.
 func (t Type) decode(raw json.RawMessage) (Value, error) {
 	if string(raw) == "null" {
 		return nil, nil
 	}
 	switch t.Base {
 	case "boolean":
-		var b bool
-		if json.Unmarshal(raw, &b) != nil {
+		if s := string(raw); s != "true" && s != "false" {
 			return nil, errors.New("is not true or false")
 		}
-		return b, nil
+		return raw[0] == 't', nil
 	case "array":
-		var l []*string
-		if raw[0] != '[' || json.Unmarshal(raw, &l) != nil || slices.Contains(l, nil) {
-			return nil, errors.New("is not an array of strings")
-		}
-		if len(l) > maxItems {
-			return nil, fmt.Errorf("has more than %d items", maxItems)
-		}
-		out := make([]string, len(l))
-		for i, s := range l {
-			if len(*s) > maxText {
-				return nil, fmt.Errorf("has an item of more than %d bytes", maxText)
-			}
-			out[i] = *s
-		}
-		return out, nil
+		return decodeArray(raw)
 	}
-	var s string
-	if json.Unmarshal(raw, &s) != nil {
-		var n json.Number
-		if t.Base == "enum" || json.Unmarshal(raw, &n) != nil || strings.Trim(n.String(), "-0123456789") != "" || len(n) > 20 {
-			return nil, errors.New("is not a string")
+	s, ok := unquote(raw)
+	if !ok {
+		if n := string(raw); t.Base == "string" && len(n) <= 20 && strings.Trim(n, "-0123456789") == "" {
+			return n, errNumber
 		}
-		return n.String(), errNumber
+		return nil, errors.New("is not a string")
 	}
 	if len(s) > maxText {
 		return nil, fmt.Errorf("has more than %d bytes", maxText)

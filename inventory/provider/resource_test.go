@@ -1,0 +1,242 @@
+package provider
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestDiff(t *testing.T) {
+	users := []string{`{"login":"a","keys":["k"]}`, `{"login":"b"}`}
+	for _, tt := range []struct {
+		rule             string
+		is, should, want Resource
+	}{
+		{"same", Resource{"cpu": "1"}, Resource{"cpu": "1"}, Resource{}},
+		{"name never", Resource{}, Resource{"name": "x"}, Resource{}},
+		{"differs", Resource{"cpu": "1", "image": "A"}, Resource{"cpu": "1", "image": "B"}, Resource{"image": "B"}},
+		{"new", Resource{"ensure": "absent"}, Resource{"ensure": "present", "cpu": "1"}, Resource{"ensure": "present", "cpu": "1"}},
+		{"removal is ensure alone", Resource{"ensure": "present"}, Resource{"ensure": "absent", "cpu": "1"}, Resource{"ensure": "absent"}},
+		{"absent already", Resource{"ensure": "absent"}, Resource{"ensure": "absent"}, Resource{}},
+		{"absent, never seen", nil, Resource{"ensure": "absent"}, Resource{}},
+		{"unset is empty text", Resource{}, Resource{"cpu": ""}, Resource{}},
+		{"unset is an empty array", Resource{}, Resource{"users": []string{}}, Resource{}},
+		{"emptied", Resource{"users": users}, Resource{"users": []string{}}, Resource{"users": []string{}}},
+		{"unset is not false", Resource{}, Resource{"fast": false}, Resource{"fast": false}},
+		{"objects in any order and spacing", Resource{"users": []string{`{ "login": "b" }`, `{"keys":["k"],"login":"a"}`}}, Resource{"users": users}, Resource{}},
+		{"plain text is not normalized", Resource{"users": []string{" x"}}, Resource{"users": []string{"x"}}, Resource{"users": []string{"x"}}},
+		{"another type", Resource{"cpu": []string{"1"}}, Resource{"cpu": "1"}, Resource{"cpu": "1"}},
+	} {
+		if diff := cmp.Diff(tt.want, Diff(tt.is, tt.should)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.rule, diff)
+		}
+	}
+}
+
+func TestValues(t *testing.T) {
+	for _, tt := range []struct {
+		typ, json string
+		want      Value
+		bad       string
+	}{
+		{"string", `"x"`, "x", ""},
+		{"string", `12`, "12", ""},
+		{"string", `null`, nil, ""},
+		{"string", `1.5`, nil, "not a string"},
+		{"string", `true`, nil, "not a string"},
+		{"string", `"` + strings.Repeat("x", maxText+1) + `"`, nil, "more than"},
+		{"boolean", `true`, true, ""},
+		{"boolean", `"true"`, nil, "not true or false"},
+		{"array[string]", `["a","b"]`, []string{"a", "b"}, ""},
+		{"array[string]", `[]`, []string{}, ""},
+		{"array[string]", `["a",null]`, nil, "not an array of strings"},
+		{"array[string]", `["a",1]`, nil, "not an array of strings"},
+		{"array[string]", `"a"`, nil, "not an array of strings"},
+		{"array[string]", `[` + strings.Repeat(`"",`, maxItems) + `""]`, nil, "more than"},
+		{"enum[on,off]", `"on"`, "on", ""},
+		{"enum[on,off]", `"ON"`, nil, "not in"},
+		{"enum[on,off]", `1`, nil, "not a string"},
+	} {
+		typ, err := ParseType(tt.typ)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := bare(t)
+		p.Attributes["v"] = Attribute{Type: typ, Kind: "rw"}
+		var logged []string
+		p.Log = slog.New(memory{&logged})
+		got, err := p.readGet([]byte(`{"resources":[{"name":"a","v":` + tt.json + `}]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := got["a"]; tt.bad != "" {
+			if r.Err == nil || r.Err.Kind != Failed || !strings.Contains(r.Err.Msg, tt.bad) {
+				t.Errorf("%s %.40s: %v, want a failure that says %q", tt.typ, tt.json, r.Err, tt.bad)
+			}
+		} else if diff := cmp.Diff(tt.want, r.Resource["v"]); diff != "" {
+			t.Errorf("%s %s (-want +got):\n%s", tt.typ, tt.json, diff)
+		}
+		if (len(logged) > 0) != (tt.json == "12") {
+			t.Errorf("%s %.40s: logged %q", tt.typ, tt.json, logged)
+		}
+	}
+}
+
+func TestWriteOnlyIsNotRead(t *testing.T) {
+	got, err := bare(t).readGet([]byte(`{"resources":[{"name":"a","setup":7,"Resources":[]}],"Error":{}}`))
+	if diff := cmp.Diff(map[string]Result{"a": {Resource: Resource{"name": "a"}}}, got); diff != "" || err != nil {
+		t.Errorf("readGet: %v (-want +got):\n%s", err, diff)
+	}
+}
+
+func TestBoundsOnCounts(t *testing.T) {
+	var many strings.Builder
+	for i := range maxMembers + 1 {
+		fmt.Fprintf(&many, `,"x%d":0`, i)
+	}
+	var entries strings.Builder
+	for i := range maxEntries {
+		fmt.Fprintf(&entries, `{"name":"%d"},`, i)
+	}
+	for rule, text := range map[string]string{
+		"members": `{"resources":[{"name":"a"` + many.String() + `}]}`,
+		"depth":   `{"resources":[{"name":"a","cpu":` + strings.Repeat("[", 20000) + `]}]}`,
+		"entries": `{"resources":[` + entries.String() + `{"name":"a"}]}`,
+		"name":    `{"resources":[{"name":"` + strings.Repeat("x", maxRefText+1) + `"}]}`,
+	} {
+		if got, err := bare(t).readGet([]byte(text)); err == nil {
+			t.Errorf("%s: %d resources, want a failure", rule, len(got))
+		}
+	}
+}
+
+func FuzzAnswers(f *testing.F) {
+	for _, s := range []string{
+		`{"resources":[{"name":"a","cpu":1,"users":["x"],"error":null}]}`,
+		`{"changes":[{"name":"a","cpu":{"is":"1","was":null}}],"derive":true}`,
+		`{"error":{"message":"x","kind":"unknown"}}`,
+		`{"resources":[{"name":"a","state":"ready","fast":true}]}`,
+	} {
+		f.Add([]byte(s))
+	}
+	p := bare(f)
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if json.Valid(text) {
+			checkWalk(t, text)
+		}
+		got, err := p.readGet(text)
+		if _, ok := err.(*Error); err != nil && !ok {
+			t.Fatalf("readGet: %T", err)
+		}
+		for name, r := range got {
+			if r.Err == nil {
+				checkResource(t, p, r.Resource)
+				ObservedNode(r.Resource)
+				if d := Diff(r.Resource, r.Resource); len(d) > 0 {
+					t.Fatalf("%q differs from itself: %v", name, d)
+				}
+			} else if r.Resource != nil {
+				t.Fatalf("%q has both a resource and an error", name)
+			}
+		}
+		changes, err := p.readSet(text, []setUpdate{{Name: "a", Should: Resource{"cpu": "1"}}})
+		if _, ok := err.(*Error); err != nil && (!ok || changes != nil) {
+			t.Fatalf("readSet: %T, %v", err, changes)
+		}
+		for _, c := range changes {
+			checkResource(t, p, c.Is)
+			checkResource(t, p, c.Was)
+		}
+	})
+}
+
+// checkWalk compares the walker with the decoder on valid JSON.
+func checkWalk(t *testing.T, text []byte) {
+	var want map[string]any
+	if !utf8.Valid(text) || json.Unmarshal(text, &want) != nil || want == nil {
+		return
+	}
+	got := map[string]any{}
+	w := &walker{text: text}
+	err := w.members(func(key string) error {
+		raw := w.value()
+		var v any
+		if err := json.Unmarshal(raw, &v); err != nil {
+			t.Fatalf("value %q: %v", raw, err)
+		}
+		got[key] = v
+		return nil
+	})
+	if err != nil && !strings.Contains(err.Error(), "twice") && !strings.Contains(err.Error(), "members") {
+		t.Fatal(err)
+	}
+	if err == nil && !cmp.Equal(got, want) {
+		t.Fatalf("read %v, want %v", got, want)
+	}
+}
+
+func checkResource(t *testing.T, p *Provider, r Resource) {
+	for name, v := range r {
+		a, ok := p.Attributes[name]
+		if !ok {
+			t.Fatalf("attribute %q was not declared", name)
+		}
+		raw, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := a.Type.decode(raw); err != nil || !same(again, v) {
+			t.Fatalf("%s: %v is no %v: %v", name, v, a.Type, err)
+		}
+	}
+}
+
+func FuzzMetadata(f *testing.F) {
+	f.Add([]byte(nodeMetadata))
+	f.Add([]byte("provider: {type: node, invoke: json, suitable: {commands: [sh, not x]}, attributes: {name: {}}}"))
+	f.Add([]byte("a: &a [b]\nprovider: {attributes: {name: *a}}"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		m, err := parseMetadata(text)
+		if err != nil {
+			return
+		}
+		p := &Provider{Name: "x"}
+		if p.apply(m) != nil {
+			return
+		}
+		if p.Parallel < 1 || p.get <= 0 || p.set <= 0 || !p.Has(AttrName) || !word(p.Name) {
+			t.Fatalf("accepted %+v", p)
+		}
+		for name, a := range p.Attributes {
+			if again, err := ParseType(a.Type.String()); err != nil || !slices.Equal(again.Options, a.Type.Options) {
+				t.Fatalf("%s: type %v", name, a.Type)
+			}
+		}
+	})
+}
+
+func BenchmarkReadGet1000(b *testing.B) {
+	var list []Resource
+	for i := range 1000 {
+		list = append(list, Resource{"name": fmt.Sprintf("n%d", i), "ensure": "present", "cpu": "4", "image": "debian-12",
+			"state": "ready", "users": []string{`{"login":"someone","keys":["` + strings.Repeat("k", 500) + `"]}`}})
+	}
+	text, err := json.Marshal(map[string]any{"resources": list})
+	if err != nil {
+		b.Fatal(err)
+	}
+	p := bare(b)
+	b.SetBytes(int64(len(text)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if got, err := p.readGet(text); err != nil || len(got) != 1000 {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,166 @@
+package provider
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func quick(set string) string {
+	return strings.Replace(nodeMetadata, "type: node", "type: node\n  timeouts: {set: "+set+", get: "+set+"}", 1)
+}
+
+// childOf is the process that the provider left behind.
+func childOf(t *testing.T, p *Provider) int {
+	t.Helper()
+	text, err := os.ReadFile(strings.TrimSuffix(p.Path, Suffix) + ".child")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pid int
+	if err := json.Unmarshal(text, &pid); err != nil {
+		t.Fatal(err)
+	}
+	return pid
+}
+
+// alive tells whether pid still runs; a dead one that nobody has reaped does not.
+func alive(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	_, after, _ := strings.Cut(string(stat), ") ")
+	return after == "" || after[0] != 'Z' && after[0] != 'X'
+}
+
+func dies(pid int) bool {
+	for range 200 {
+		if !alive(pid) {
+			return true
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return false
+}
+
+func TestTimeLimitEndsTheWholeGroup(t *testing.T) {
+	p := open(t, quick("700ms"), double{Hang: true, Child: "group"})
+	_, err := p.Set(t.Context(), update, false)
+	if e, ok := errors.AsType[*Error](err); !ok || !errors.Is(err, context.DeadlineExceeded) || !e.Temporary || e.Kind != Failed {
+		t.Errorf("Set: %v, want the time limit", err)
+	}
+	if pid := childOf(t, p); !dies(pid) {
+		t.Errorf("process %d outlived the call", pid)
+		syscall.Kill(pid, syscall.SIGKILL)
+	}
+}
+
+func TestCallerGivesUp(t *testing.T) {
+	p := open(t, nodeMetadata, double{Hang: true})
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(50*time.Millisecond, cancel)
+	if _, err := p.Get(ctx, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("Get: %v, want canceled", err)
+	}
+}
+
+func TestWhatStaysInTheGroupEndsWithTheCall(t *testing.T) {
+	p := open(t, nodeMetadata, double{Stdout: `{"resources":[]}`, Child: "group"})
+	if _, err := p.Get(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if pid := childOf(t, p); !dies(pid) {
+		t.Errorf("process %d outlived the call", pid)
+		syscall.Kill(pid, syscall.SIGKILL)
+	}
+}
+
+func TestADetachedProcessDoesNotHoldUpTheCall(t *testing.T) {
+	p := open(t, nodeMetadata, double{Stdout: `{"resources":[{"name":"a"}]}`, Child: "session"})
+	var logged []string
+	p.Log = slog.New(memory{&logged})
+	got, err := p.Get(t.Context(), nil)
+	pid := childOf(t, p)
+	defer syscall.Kill(pid, syscall.SIGKILL)
+	if err != nil || len(got) != 1 {
+		t.Errorf("Get = %v, %v; want the answer", got, err)
+	}
+	if !alive(pid) {
+		t.Error("a process with a session of its own did not outlive the call")
+	}
+	if len(logged) != 1 || !strings.Contains(logged[0], "left a process behind") {
+		t.Errorf("logged %q, want one warning", logged)
+	}
+}
+
+func TestNoDescriptorIsLeft(t *testing.T) {
+	open1 := func() int {
+		entries, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Skip("needs /proc")
+		}
+		return len(entries)
+	}
+	good := answering(t, `{"resources":[]}`)
+	bad := open(t, nodeMetadata, double{Flood: 17 << 20})
+	slow := open(t, quick("30ms"), double{Hang: true})
+	broken := answering(t, "")
+	if err := os.Remove(broken.Path); err != nil {
+		t.Fatal(err)
+	}
+	var before int
+	for i := range 4 {
+		for _, p := range []*Provider{good, bad, slow, broken} {
+			_, err := p.Get(t.Context(), nil)
+			if (err == nil) != (p == good) {
+				t.Fatalf("Get: %v", err)
+			}
+		}
+		if i == 0 {
+			before = open1() // after the runtime has opened what it keeps
+		}
+	}
+	if after := open1(); after != before {
+		t.Errorf("%d descriptors before, %d after", before, after)
+	}
+}
+
+func TestInputIsNotRead(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir+"/deaf.yaml", nodeMetadata, 0o644)
+	write(t, dir+"/deaf.prov", "#!/bin/sh\necho '{\"derive\":true}'\n", 0o755)
+	p, err := Open(dir+"/deaf.prov", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	big := Update{Name: "a", Should: Resource{"image": strings.Repeat("x", 1<<20)}}
+	if got, err := p.Set(t.Context(), []Update{big}, false); err != nil || got[0].Is.Text("image") == "" {
+		t.Errorf("Set to a provider that reads nothing: %v", err)
+	}
+}
+
+func BenchmarkGet(b *testing.B) {
+	dir := b.TempDir()
+	for name, text := range map[string]string{"x.yaml": nodeMetadata, "x.prov": "#!/bin/sh\necho '{\"resources\":[]}'\n"} {
+		if err := os.WriteFile(dir+"/"+name, []byte(text), 0o755); err != nil {
+			b.Fatal(err)
+		}
+	}
+	p, err := Open(dir+"/x.prov", nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if _, err := p.Get(b.Context(), nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
