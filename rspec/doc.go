@@ -1,0 +1,27 @@
+// Package rspec reads requests and writes manifests and advertisements: GENI
+// RSpec version 3.
+//
+// A Request is a request that was checked: its form, its names, and which of
+// its nodes are this aggregate's. What the site has and what is free is not its
+// business. A manifest is the request's own bytes with splices: attributes go
+// before the end of a start tag, children before an end tag, stale facts of an
+// earlier manifest are cut from our own nodes, and every other byte stays:
+// prefixes, comments, CDATA, white space, quotes, other managers' nodes,
+// extensions nobody here has heard of. What is spliced in declares its own
+// namespace and is ASCII, so it is right wherever it lands.
+//
+//	bytes ── xmltree (is it XML? what does each name mean?)
+//	      └─ one pass of tokens (where is it?) ── must agree
+//	                  └── Request ── Part{Request, facts} ── WriteManifest
+//	Site ── Advertiser, fragments prepared once ── Append
+//
+// The only edits beside ours: a byte order mark and white space in front of the
+// document go, XML 1.1 is written as 1.0, and ManifestOptions.ASCII turns
+// characters beyond ASCII into references.
+//
+// It never validates against a schema, never re-serializes a tree, never
+// decides what is granted, and reads nothing but the bytes it is given.
+//
+// It answers RSpec version 3 (request, manifest, advertisement), and the
+// extensions opstate/1, user/1, proxy/1.0 and Emulab's node_type.
+package rspec

@@ -1,0 +1,62 @@
+package rspec
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// escape writes s as ASCII that is right in an attribute, whatever its quotes,
+// and in character data. What XML cannot hold becomes U+FFFD.
+func escape(s string) string {
+	clean := true
+	for i := 0; i < len(s) && clean; i++ {
+		clean = plain(s[i])
+	}
+	if clean {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		if plain(s[i]) {
+			b.WriteByte(s[i])
+			i++
+			continue
+		}
+		r, n := utf8.DecodeRuneInString(s[i:])
+		switch r {
+		case '&':
+			b.WriteString("&amp;")
+		case '<':
+			b.WriteString("&lt;")
+		case '>':
+			b.WriteString("&gt;")
+		case '"':
+			b.WriteString("&quot;")
+		default:
+			writeReference(&b, r)
+		}
+		i += n
+	}
+	return b.String()
+}
+
+// plain tells which bytes stand for themselves everywhere.
+func plain(c byte) bool {
+	switch c {
+	case '&', '<', '>', '"', '\'':
+		return false
+	}
+	return c >= ' ' && c < 0x7f
+}
+
+func writeReference(b *strings.Builder, r rune) {
+	switch {
+	case r == '\t' || r == '\n' || r == '\r':
+	case r < ' ' || r >= 0xd800 && r < 0xe000 || r == 0xfffe || r == 0xffff:
+		r = utf8.RuneError
+	}
+	b.WriteString("&#x")
+	b.WriteString(strings.ToUpper(strconv.FormatInt(int64(r), 16)))
+	b.WriteByte(';')
+}
