@@ -21,9 +21,8 @@ import (
 
 const (
 	defaultTimeout = 2 * time.Minute
-	// maxAnswer bounds an answer after decompression of its transfer, in bytes.
-	maxAnswer = 64 << 20
-	maxValues = 2_000_000
+	maxAnswer      = 64 << 20
+	maxValues      = 2_000_000
 )
 
 // Config says whom to call and as whom.
@@ -55,6 +54,8 @@ type Client struct {
 	url     *url.URL
 	http    *http.Client
 	timeout time.Duration
+	// largest bounds an answer, once its transfer is decompressed, in bytes.
+	largest int64
 
 	recording sync.Mutex // guards what is written to record
 	record    io.Writer
@@ -85,7 +86,7 @@ func New(cfg Config) (*Client, error) {
 	} else if cfg.KeyFile != "" {
 		return nil, errors.New("a key without a certificate is of no use: name the certificate's file, too")
 	}
-	c := &Client{url: u, timeout: cfg.Timeout, record: cfg.RecordTo}
+	c := &Client{url: u, timeout: cfg.Timeout, largest: maxAnswer, record: cfg.RecordTo}
 	if c.timeout <= 0 {
 		c.timeout = defaultTimeout
 	}
@@ -176,7 +177,7 @@ func (c *Client) send(req *http.Request, method string) ([]byte, error) {
 		return nil, c.explain(req.Context(), err)
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	body, err := io.ReadAll(io.LimitReader(resp.Body, c.largest+1))
 	if err != nil {
 		return nil, c.explain(req.Context(), err)
 	}
@@ -186,8 +187,8 @@ func (c *Client) send(req *http.Request, method string) ([]byte, error) {
 	if resp.StatusCode != http.StatusOK {
 		return nil, newHTTPError(resp)
 	}
-	if len(body) > maxAnswer {
-		return nil, fmt.Errorf("the answer is larger than %d MiB", maxAnswer>>20)
+	if int64(len(body)) > c.largest {
+		return nil, fmt.Errorf("the answer is larger than %d MiB", c.largest>>20)
 	}
 	return body, nil
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"syscall"
 )
@@ -49,6 +50,9 @@ func newHTTPError(resp *http.Response) *HTTPError {
 
 // explain says in words why there is no answer; err stays in the chain.
 func (c *Client) explain(ctx context.Context, err error) error {
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		err = e.Err // the method and the URL are known
+	}
 	if words := c.words(ctx, err); words != "" {
 		return fmt.Errorf("%s: %w", words, err)
 	}
@@ -65,8 +69,8 @@ func (c *Client) words(ctx context.Context, err error) string {
 	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "remote error" {
 		return alertWords(strings.TrimPrefix(e.Err.Error(), "tls: "))
 	}
-	if e, ok := errors.AsType[tls.RecordHeaderError](err); ok {
-		return fmt.Sprintf("what listens at %s does not speak TLS (%s)", c.url.Host, e.Msg)
+	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok || errors.Is(err, http.ErrSchemeMismatch) {
+		return fmt.Sprintf("what listens at %s does not speak TLS", c.url.Host)
 	}
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return serverWords(err)

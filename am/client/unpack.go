@@ -3,7 +3,6 @@ package client
 import (
 	"compress/zlib"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -15,7 +14,9 @@ const maxRSpec = 64 << 20
 // Unpack gives the text of a document that came compressed (base64 of a zlib
 // stream, AM API v3, geni_compressed). One that did not comes back as it is.
 // More than 64 MiB of text is an error.
-func Unpack(s string) (string, error) {
+func Unpack(s string) (string, error) { return unpack(s, maxRSpec) }
+
+func unpack(s string, most int64) (string, error) {
 	if t := strings.TrimLeft(s, "\ufeff \t\r\n"); t == "" || t[0] == '<' {
 		return s, nil
 	}
@@ -25,11 +26,11 @@ func Unpack(s string) (string, error) {
 	}
 	defer z.Close()
 	var text strings.Builder
-	if _, err := io.Copy(&text, io.LimitReader(z, maxRSpec+1)); err != nil {
+	if _, err := io.Copy(&text, io.LimitReader(z, most+1)); err != nil {
 		return "", fmt.Errorf("cannot unpack the document: %w", err)
 	}
-	if text.Len() > maxRSpec {
-		return "", errors.New("the document is larger than 64 MiB")
+	if int64(text.Len()) > most {
+		return "", fmt.Errorf("the document is larger than %d MiB", most>>20)
 	}
 	return text.String(), nil
 }

@@ -1,0 +1,363 @@
+package client
+
+import (
+	"bytes"
+	"compress/zlib"
+	"context"
+	"encoding/base64"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"patchbay/am"
+	"patchbay/am/xmlrpc"
+	"patchbay/testdata/need"
+)
+
+type (
+	field struct {
+		name  string
+		value any
+	}
+	fields []field
+	values = []xmlrpc.Value
+)
+
+// wire makes structs of fields, which are quicker to write.
+func wire(v any) xmlrpc.Value {
+	switch v := v.(type) {
+	case fields:
+		s := xmlrpc.Struct{}
+		for _, f := range v {
+			s = append(s, xmlrpc.Member{Name: f.name, Value: wire(f.value)})
+		}
+		return s
+	case values:
+		a := values{}
+		for _, e := range v {
+			a = append(a, wire(e))
+		}
+		return a
+	}
+	return v
+}
+
+const slice = "urn:publicid:IDN+example.org+slice+s"
+
+var (
+	creds     = []Credential{{Text: "<signed-credential/>"}, {Type: "geni_abac", Version: "1", Text: "<a/>"}}
+	wireCreds = values{
+		fields{{"geni_type", "geni_sfa"}, {"geni_version", "3"}, {"geni_value", "<signed-credential/>"}},
+		fields{{"geni_type", "geni_abac"}, {"geni_version", "1"}, {"geni_value", "<a/>"}},
+	}
+	format = field{"geni_rspec_version", fields{{"type", "GENI"}, {"version", "3"}}}
+	end    = time.Date(2030, 1, 2, 3, 4, 5, 678, time.FixedZone("", 3600))
+)
+
+func wireSliver(more ...field) fields {
+	return append(fields{{"geni_sliver_urn", "urn:publicid:IDN+example.org+sliver+1"}, {"geni_expires", "2030-01-02T03:04:05Z"},
+		{"geni_allocation_status", "geni_allocated"}}, more...)
+}
+
+// TestMethods proves for each method what it sends, in which order, and what
+// it makes of an answer.
+func TestMethods(t *testing.T) {
+	sliver := Sliver{URN: "urn:publicid:IDN+example.org+sliver+1", Allocation: "geni_allocated", Expires: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)}
+	full := sliver
+	full.ClientID, full.Operational, full.Error = "n0", "geni_ready", "e"
+	bare := values{wireSliver(field{"geni_operational_status", "geni_ready"},
+		field{"geni_error", "e"}, field{"geni_client_id", "n0"})}
+	urns := []string{slice}
+	for _, tt := range []struct {
+		method string
+		call   func(context.Context, *Client) (any, Reply, error)
+		sends  values
+		answer xmlrpc.Value
+		want   any
+	}{
+		{"ListResources", func(ctx context.Context, c *Client) (any, Reply, error) {
+			return c.ListResources(ctx, creds, Options{Available: true, Compressed: true})
+		}, values{wireCreds, fields{format, {"geni_available", true}, {"geni_compressed", true}}}, packed("<rspec/>"), "<rspec/>"},
+		{"Describe", func(ctx context.Context, c *Client) (any, Reply, error) {
+			return c.Describe(ctx, urns, creds, Options{RSpecType: "geni", RSpecVersion: "2"})
+		}, values{values{slice}, wireCreds, fields{{"geni_rspec_version", fields{{"type", "geni"}, {"version", "2"}}}}},
+			fields{{"geni_urn", slice}, {"geni_rspec", packed("<rspec/>")}, {"geni_slivers", bare}}, Answer{slice, "<rspec/>", []Sliver{full}}},
+		{"Allocate", func(ctx context.Context, c *Client) (any, Reply, error) {
+			return c.Allocate(ctx, slice, creds, "<request/>", Options{EndTime: end})
+		}, values{slice, wireCreds, "<request/>", fields{{"geni_end_time", "2030-01-02T02:04:05Z"}}},
+			fields{{"geni_rspec", "<rspec/>"}, {"geni_slivers", values{wireSliver()}}}, Answer{"", "<rspec/>", []Sliver{sliver}}},
+		{"Provision", func(ctx context.Context, c *Client) (any, Reply, error) {
+			return c.Provision(ctx, urns, creds, Options{BestEffort: true, Users: []User{{"urn:publicid:IDN+example.org+user+alice", []string{"ssh-ed25519 A a"}}}})
+		}, values{values{slice}, wireCreds, fields{format, {"geni_best_effort", true},
+			{"geni_users", values{fields{{"urn", "urn:publicid:IDN+example.org+user+alice"}, {"keys", values{"ssh-ed25519 A a"}}}}}}},
+			fields{{"geni_rspec", "<rspec/>"}, {"geni_slivers", values{}}}, Answer{"", "<rspec/>", []Sliver{}}},
+		{"Status", func(ctx context.Context, c *Client) (any, Reply, error) { return c.Status(ctx, urns, creds, Options{}) },
+			values{values{slice}, wireCreds, fields{}}, fields{{"geni_urn", slice}, {"geni_slivers", bare}}, Answer{slice, "", []Sliver{full}}},
+		{"Renew", func(ctx context.Context, c *Client) (any, Reply, error) {
+			return c.Renew(ctx, urns, creds, end, Options{ExtendALAP: true})
+		}, values{values{slice}, wireCreds, "2030-01-02T02:04:05Z", fields{{"geni_extend_alap", true}}}, bare, []Sliver{full}},
+		{"PerformOperationalAction", func(ctx context.Context, c *Client) (any, Reply, error) {
+			return c.PerformOperationalAction(ctx, urns, creds, "geni_start", Options{})
+		}, values{values{slice}, wireCreds, "geni_start", fields{}}, bare, []Sliver{full}},
+		{"Delete", func(ctx context.Context, c *Client) (any, Reply, error) {
+			return c.Delete(ctx, urns, creds, Options{BestEffort: true, Extra: xmlrpc.Struct{{Name: "geni_best_effort", Value: 0}, {Name: "x_force", Value: "yes"}}})
+		}, values{values{slice}, wireCreds, fields{{"geni_best_effort", 0}, {"x_force", "yes"}}}, bare, []Sliver{full}},
+		{"Shutdown", func(ctx context.Context, c *Client) (any, Reply, error) {
+			return c.Shutdown(ctx, slice, creds, Options{})
+		}, values{slice, wireCreds, fields{}}, true, true},
+	} {
+		t.Run(tt.method, func(t *testing.T) {
+			var got xmlrpc.Call
+			s := aggregate(t, func(w http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				got, _ = xmlrpc.DecodeCall(body, xmlrpc.Limits{})
+				w.Write(triple(tt.answer))
+			})
+			v, r, err := tt.call(t.Context(), dial(t, Config{URL: s.URL}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Method != tt.method || !reflect.DeepEqual(unordered(got.Params), unordered(tt.sends)) {
+				t.Errorf("sent %s %v\nwant %s %v", got.Method, got.Params, tt.method, tt.sends)
+			}
+			if !reflect.DeepEqual(v, tt.want) {
+				t.Errorf("got %#v\nwant %#v", v, tt.want)
+			}
+			if r.Code != am.Success || r.Raw == nil || !reflect.DeepEqual(r.Value, wire(tt.answer)) {
+				t.Errorf("the reply is %+v", r)
+			}
+			// The same method, with an answer that is not what it promises.
+			_, r, err = tt.call(t.Context(), dial(t, Config{URL: aggregate(t, with(1.5)).URL}))
+			if err == nil || !strings.Contains(err.Error(), tt.method+": the answer is not what the API says") || r.Value != 1.5 {
+				t.Errorf("got %+v, %v for a double", r, err)
+			}
+		})
+	}
+}
+
+// unordered makes maps of structs, whose members are sent in any order.
+func unordered(v xmlrpc.Value) any {
+	switch v := wire(v).(type) {
+	case xmlrpc.Struct:
+		m := map[string]any{}
+		for _, e := range v {
+			m[e.Name] = unordered(e.Value)
+		}
+		return m
+	case values:
+		a := []any{}
+		for _, e := range v {
+			a = append(a, unordered(e))
+		}
+		return a
+	}
+	return v
+}
+
+func packed(text string) string {
+	var b bytes.Buffer
+	z := zlib.NewWriter(&b)
+	io.WriteString(z, text)
+	z.Close()
+	return base64.StdEncoding.EncodeToString(b.Bytes())
+}
+
+func TestMalformedSlivers(t *testing.T) {
+	without := func(name string) fields {
+		var s fields
+		for _, m := range wireSliver() {
+			if m.name != name {
+				s = append(s, m)
+			}
+		}
+		return s
+	}
+	for rule, tt := range map[string]struct {
+		in   any
+		says string
+	}{
+		"a struct in place of the array": {fields{}, "come as a struct, not as an array"},
+		"nothing":                        {nil, "come as nothing"},
+		"a string in the array":          {values{"x"}, "sliver 1 is a string"},
+		"no URN":                         {values{wireSliver(), without("geni_sliver_urn")}, "sliver 2: geni_sliver_urn is missing"},
+		"no state":                       {values{without("geni_allocation_status")}, "geni_allocation_status is missing"},
+		"no end":                         {values{without("geni_expires")}, "geni_expires is missing"},
+		"end is no time":                 {values{append(without("geni_expires"), field{"geni_expires", "soon"})}, `not a time: "soon"`},
+		"error is nil":                   {values{wireSliver(field{"geni_error", nil})}, "geni_error is nothing, not a string"},
+		"error is an int":                {values{wireSliver(field{"geni_error", 0})}, "geni_error is an int, not a string"},
+	} {
+		if s, err := parseSlivers(wire(tt.in)); err == nil || !strings.Contains(err.Error(), tt.says) {
+			t.Errorf("%s: got %v, %v, want %q", rule, s, err, tt.says)
+		}
+	}
+}
+
+func TestTimesOfAggregates(t *testing.T) {
+	want := time.Date(2026, 11, 20, 22, 41, 25, 0, time.UTC)
+	for _, in := range []string{"2026-11-20T22:41:25Z", "2026-11-20T22:41:25+00:00", "2026-11-20t23:41:25+01:00", "2026-11-20 22:41:25", " 2026-11-20T22:41:25z "} {
+		if got, err := parseTime(in); err != nil || !got.Equal(want) {
+			t.Errorf("%q: got %v, %v", in, got, err)
+		}
+	}
+	if got, err := parseTime("2026-11-20T22:41:25.5+00:00"); err != nil || !got.Equal(want.Add(time.Second/2)) {
+		t.Errorf("with a fraction: got %v, %v", got, err)
+	}
+}
+
+func TestUnpack(t *testing.T) {
+	for _, tt := range []struct{ rule, in, want string }{
+		{"compressed", packed("<rspec/>"), "<rspec/>"},
+		{"compressed, with line ends", "\n" + packed("<rspec/>")[:8] + "\r\n" + packed("<rspec/>")[8:] + "\n", "<rspec/>"},
+		{"plain", " \n<rspec/>", " \n<rspec/>"},
+		{"plain with a byte order mark", "\ufeff<rspec/>", "\ufeff<rspec/>"},
+		{"nothing", "", ""},
+	} {
+		if got, err := Unpack(tt.in); err != nil || got != tt.want {
+			t.Errorf("%s: got %q, %v", tt.rule, got, err)
+		}
+	}
+	for rule, in := range map[string]string{
+		"neither":   "hello world",
+		"no zlib":   base64.StdEncoding.EncodeToString([]byte("<rspec/>")),
+		"cut short": packed(strings.Repeat("<rspec/>", 100))[:20],
+	} {
+		if got, err := Unpack(in); err == nil {
+			t.Errorf("%s: got %q", rule, got)
+		}
+	}
+	bomb := packed("<" + strings.Repeat(" ", 1<<20))
+	if got, err := unpack(bomb, 1<<20); err == nil || !strings.Contains(err.Error(), "larger than 1 MiB") {
+		t.Errorf("more than the limit: %d bytes, %v", len(got), err)
+	}
+	if got, err := unpack(bomb, 1<<20+1); err != nil || len(got) != 1<<20+1 {
+		t.Errorf("as much as the limit: %d bytes, %v", len(got), err)
+	}
+}
+
+func TestGetVersion(t *testing.T) {
+	formats := func(schema string) values {
+		return values{fields{{"type", "GENI"}, {"version", "3"}, {"schema", schema}, {"namespace", "ns"}, {"extensions", values{"x"}}}}
+	}
+	good := fields{
+		{"geni_api", 3}, {"geni_urn", "urn:publicid:IDN+example.org+authority+am"},
+		{"geni_api_versions", fields{{"2", "https://am.example.org/am/2.0"}, {"3", "https://am.example.org/am/3.0"}}},
+		{"geni_request_rspec_versions", formats("request.xsd")}, {"geni_ad_rspec_versions", formats("ad.xsd")},
+		{"geni_credential_types", values{fields{{"geni_type", "geni_sfa"}, {"geni_version", "3"}}}},
+		{"geni_single_allocation", 1}, {"geni_allocate", "geni_many"},
+	}
+	v, _, err := dial(t, Config{URL: aggregate(t, with(good)).URL}).GetVersion(t.Context())
+	want := Version{
+		API: 3, URN: "urn:publicid:IDN+example.org+authority+am", URLs: map[int]string{2: "https://am.example.org/am/2.0", 3: "https://am.example.org/am/3.0"},
+		Requests:        []RSpecVersion{{"GENI", "3", "request.xsd", "ns", []string{"x"}}},
+		Advertisements:  []RSpecVersion{{"GENI", "3", "ad.xsd", "ns", []string{"x"}}},
+		CredentialTypes: []Credential{{Type: "geni_sfa", Version: "3"}}, SingleAllocation: true, Allocate: "geni_many",
+	}
+	if err != nil || !reflect.DeepEqual(v, want) {
+		t.Errorf("got %+v, %v\nwant %+v", v, err, want)
+	}
+	for _, tt := range []struct {
+		member string
+		value  xmlrpc.Value
+	}{
+		{"geni_api", "3"},
+		{"geni_api_versions", values{}},
+		{"geni_api_versions", fields{{"three", "https://am.example.org"}}},
+		{"geni_request_rspec_versions", fields{}},
+		{"geni_ad_rspec_versions", values{fields{{"type", "GENI"}, {"version", 3}, {"schema", ""}, {"namespace", ""}}}},
+		{"geni_credential_types", values{"geni_sfa"}},
+		{"geni_allocate", 1},
+	} {
+		bad := append(fields{}, good...)
+		for i := range bad {
+			if bad[i].name == tt.member {
+				bad[i].value = tt.value
+			}
+		}
+		if v, err := parseVersion(wire(bad)); err == nil || !strings.Contains(err.Error(), tt.member) && !strings.Contains(err.Error(), "version") {
+			t.Errorf("%s = %v: got %+v, %v", tt.member, tt.value, v, err)
+		}
+	}
+}
+
+// TestCapturedAnswers gives the typed calls what another aggregate answered to
+// a real client.
+func TestCapturedAnswers(t *testing.T) {
+	dir := need.Shared(t, "captures", "v3")
+	server := func(t *testing.T, file string) *Client {
+		b, err := os.ReadFile(filepath.Join(dir, file+".response.xml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return dial(t, Config{URL: aggregate(t, func(w http.ResponseWriter, _ *http.Request) { w.Write(b) }).URL})
+	}
+	urns, ctx := []string{slice}, t.Context()
+	two := func(s []Sliver) bool {
+		for _, s := range s {
+			if s.URN == "" || s.Allocation == "" || s.Expires.IsZero() {
+				return false
+			}
+		}
+		return len(s) == 2
+	}
+	if v, r, err := server(t, "01-GetVersion").GetVersion(ctx); err != nil || v.API != 3 || v.URLs[3] == "" || len(v.Requests) == 0 || len(v.CredentialTypes) == 0 || r.AMType != "gcf" {
+		t.Errorf("GetVersion: %+v, %v", v, err)
+	}
+	if ad, _, err := server(t, "04-ListResources").ListResources(ctx, creds, Options{Compressed: true}); err != nil || !strings.Contains(ad, `type="advertisement"`) {
+		t.Errorf("ListResources: %s, %v", ad, err)
+	}
+	if a, _, err := server(t, "18-Describe").Describe(ctx, urns, creds, Options{}); err != nil || !two(a.Slivers) || !strings.Contains(a.RSpec, `type="manifest"`) || a.URN == "" {
+		t.Errorf("Describe: %+v, %v", a, err)
+	}
+	if a, _, err := server(t, "08-Allocate").Allocate(ctx, slice, creds, "", Options{}); err != nil || !two(a.Slivers) || !strings.Contains(a.RSpec, "client_id") {
+		t.Errorf("Allocate: %+v, %v", a, err)
+	}
+	if a, _, err := server(t, "12-Provision").Provision(ctx, urns, creds, Options{}); err != nil || !two(a.Slivers) || a.Slivers[0].Allocation != "geni_provisioned" {
+		t.Errorf("Provision: %+v, %v", a, err)
+	}
+	if a, _, err := server(t, "16-Status").Status(ctx, urns, creds, Options{}); err != nil || !two(a.Slivers) || a.Slivers[0].Operational == "" {
+		t.Errorf("Status: %+v, %v", a, err)
+	}
+	if s, _, err := server(t, "20-Renew").Renew(ctx, urns, creds, end, Options{}); err != nil || !two(s) {
+		t.Errorf("Renew: %+v, %v", s, err)
+	}
+	if s, _, err := server(t, "14-PerformOperationalAction").PerformOperationalAction(ctx, urns, creds, "geni_start", Options{}); err != nil || !two(s) {
+		t.Errorf("PerformOperationalAction: %+v, %v", s, err)
+	}
+	if s, _, err := server(t, "26-Delete").Delete(ctx, urns, creds, Options{}); err != nil || !two(s) || s[0].Allocation != "geni_unallocated" {
+		t.Errorf("Delete: %+v, %v", s, err)
+	}
+	if done, _, err := server(t, "32-Shutdown").Shutdown(ctx, slice, creds, Options{}); err != nil || !done {
+		t.Errorf("Shutdown: %v, %v", done, err)
+	}
+	if _, r, err := server(t, "28-Status").Status(ctx, urns, creds, Options{}); am.CodeOf(err) != am.SearchFailed || r.Output == "" {
+		t.Errorf("Status of what was deleted: %+v, %v", r, err)
+	}
+}
+
+// FuzzAnswer: no answer of an aggregate breaks the client.
+func FuzzAnswer(f *testing.F) {
+	f.Add(triple(fields{{"geni_urn", slice}, {"geni_rspec", packed("<rspec/>")}, {"geni_slivers", values{wireSliver()}}}))
+	f.Add(triple(fields{{"geni_api", 3}, {"geni_api_versions", fields{{"3", "u"}}}, {"geni_request_rspec_versions", values{}}}))
+	f.Add(xmlrpc.AppendFault(nil, &xmlrpc.Fault{Code: 1, Text: "x"}))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		v, err := xmlrpc.DecodeResponse(b, xmlrpc.Limits{})
+		if err != nil {
+			return
+		}
+		r, err := parseReply(v)
+		if err != nil {
+			return
+		}
+		if (r.Code == am.Success) != (r.Err() == nil) {
+			t.Errorf("code %v, error %v", r.Code, r.Err())
+		}
+		parseAnswer(r.Value, true, true)
+		parseSlivers(r.Value)
+		parseVersion(r.Value)
+	})
+}
