@@ -1,0 +1,111 @@
+package api
+
+import (
+	"bytes"
+	"compress/gzip"
+	"compress/zlib"
+	"context"
+	"encoding/base64"
+	"sync"
+	"sync/atomic"
+
+	"patchbay/am"
+	"patchbay/am/xmlrpc"
+)
+
+// A form is one way to ask for the advertisement: bits that may be combined.
+const (
+	formFree       = 1 << iota // geni_available
+	formCompressed             // geni_compressed
+	formGzip                   // an HTTP body in gzip
+	forms          = 8
+)
+
+// preparedAnswer is the complete body of ListResources in one form. It is
+// replaced as a whole; readers never wait while it is current.
+type preparedAnswer struct {
+	now    atomic.Pointer[preparedBody]
+	making sync.Mutex // one maker at a time; the others wait for its result
+}
+
+type preparedBody struct {
+	version uint64
+	body    []byte
+}
+
+// listResources answers the advertisement from the prepared body of the form
+// asked for (AM API v3, ListResources).
+func listResources(_ context.Context, c *call) (xmlrpc.Value, []string, error) {
+	if err := c.options.rspecVersion(); err != nil {
+		return nil, nil, err
+	}
+	if _, ok := c.options.get("geni_slice_urn"); ok {
+		return nil, nil, badOption("geni_slice_urn", "it is not of ListResources in AM API v3; use Describe")
+	}
+	form := 0
+	for _, f := range []struct {
+		name string
+		bit  int
+	}{{"geni_available", formFree}, {"geni_compressed", formCompressed}} {
+		on, err := c.options.flag(f.name)
+		if err != nil {
+			return nil, nil, err
+		}
+		if on {
+			form |= f.bit
+		}
+	}
+	if c.request.AcceptGzip {
+		form |= formGzip
+	}
+	body, err := c.api.advertisement(form)
+	c.ready, c.gzipped = body, form&formGzip != 0
+	return nil, nil, err
+}
+
+// advertisement gives the body of a form, made again by the first reader after
+// a change. A reader may get the state at the time of its call, never an older.
+func (a *API) advertisement(form int) ([]byte, error) {
+	p := &a.prepared[form]
+	version := a.agg.AdvertisementVersion()
+	if b := p.now.Load(); b != nil && b.version >= version {
+		return b.body, nil
+	}
+	p.making.Lock()
+	defer p.making.Unlock()
+	if b := p.now.Load(); b != nil && b.version >= version {
+		return b.body, nil
+	}
+	// Read before the content: a change in between makes the body newer than
+	// its number, never older.
+	version = a.agg.AdvertisementVersion()
+	text := a.agg.AppendAdvertisement(nil, form&formFree != 0)
+	value := ""
+	if form&formCompressed != 0 {
+		value = compress(text)
+	} else {
+		value = string(text)
+	}
+	body, err := xmlrpc.AppendResponse(nil, envelope(am.Success, am.NoDetail, value, "", nil))
+	if err != nil {
+		return nil, err
+	}
+	if form&formGzip != 0 {
+		var z bytes.Buffer
+		w := gzip.NewWriter(&z)
+		w.Write(body)
+		w.Close()
+		body = z.Bytes()
+	}
+	p.now.Store(&preparedBody{version, body})
+	return body, nil
+}
+
+// compress is what geni_compressed means: base64 of zlib (RFC 1950).
+func compress(text []byte) string {
+	var z bytes.Buffer
+	w := zlib.NewWriter(&z)
+	w.Write(text)
+	w.Close()
+	return base64.StdEncoding.EncodeToString(z.Bytes())
+}

@@ -1,0 +1,154 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"patchbay/am"
+	"patchbay/am/service"
+	"patchbay/am/urn"
+	"patchbay/am/xmlrpc"
+	"patchbay/credentials"
+	"patchbay/rspec"
+)
+
+// Aggregate is what the methods need done.
+type Aggregate interface {
+	Allocate(context.Context, credentials.Grant, urn.URN, *rspec.Request, service.AllocateOptions) (service.Outcome, error)
+	Provision(context.Context, credentials.Grant, service.Targets, service.ProvisionOptions) (service.Outcome, error)
+	Renew(context.Context, credentials.Grant, service.Targets, time.Time, service.RenewOptions) (service.Outcome, error)
+	Status(context.Context, credentials.Grant, service.Targets, service.Call) (service.Outcome, error)
+	Describe(context.Context, credentials.Grant, service.Targets, service.Call) (service.Outcome, error)
+	PerformOperationalAction(context.Context, credentials.Grant, service.Targets, am.Event, service.ActionOptions) (service.Outcome, error)
+	Delete(context.Context, credentials.Grant, service.Targets, service.Call) (service.Outcome, error)
+	Shutdown(context.Context, credentials.Grant, urn.URN, service.Call) error
+	AdvertisementVersion() uint64
+	AppendAdvertisement(b []byte, onlyFree bool) []byte
+}
+
+// Config is what the API says of its aggregate.
+type Config struct {
+	// Manager is the aggregate's URN.
+	Manager urn.URN
+	// PublicURL is https://host:port as clients reach it, without a slash at the end.
+	PublicURL string
+	// SoftwareVersion is shown by GetVersion.
+	SoftwareVersion string
+	// Reading is how requests are read.
+	Reading rspec.ReadOptions
+	// Limits bound a call's structure.
+	Limits xmlrpc.Limits
+	// Now is the clock by which credentials are judged; time.Now when nil.
+	Now func() time.Time
+}
+
+// API answers calls. It may be used by any number of goroutines.
+type API struct {
+	agg      Aggregate
+	auth     *credentials.Authorizer
+	cfg      Config
+	version  xmlrpc.Struct // the value of GetVersion
+	prepared [forms]preparedAnswer
+}
+
+// New makes an API over an aggregate.
+func New(agg Aggregate, auth *credentials.Authorizer, cfg Config) *API {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	return &API{agg: agg, auth: auth, cfg: cfg, version: versionValue(cfg)}
+}
+
+// Request is one call as it came in.
+type Request struct {
+	// ID names the call in logs, journal and the text of internal errors.
+	ID string
+	// Chain is the caller's certificates in DER, leaf first, as TLS proved them.
+	Chain [][]byte
+	Body  []byte
+	// AcceptGzip says that the caller takes a gzip body.
+	AcceptGzip bool
+	// Remote is the caller's address, for the log.
+	Remote string
+}
+
+// Response is the body to answer with.
+type Response struct {
+	Body []byte
+	// Gzip says that Body is compressed.
+	Gzip  bool
+	Event Event
+}
+
+// Event is what a call was, for the log.
+type Event struct {
+	Method string
+	Caller urn.URN
+	// Slice is what the call was about, as far as it is known.
+	Slice  urn.URN
+	Code   am.Code
+	Detail am.Detail
+	Output string
+	// Slivers counts those in the answer.
+	Slivers int
+	// Credentials are fingerprints of what granted the right.
+	Credentials []string
+	// Err is the cause behind the code, for the operator only.
+	Err error
+	// Fault says that the answer was an XML-RPC fault.
+	Fault bool
+}
+
+// Serve answers one call to the URL of an API version, 2 or 3. It always has
+// an answer: even broken XML-RPC gets a fault, and a panic an envelope.
+func (a *API) Serve(ctx context.Context, version int, r Request) (resp Response) {
+	call := &call{api: a, request: r, now: a.cfg.Now()}
+	defer func() {
+		if p := recover(); p != nil {
+			call.event.Err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+			resp = Response{Body: call.envelope("", internalError(r.ID), nil), Event: call.event}
+		}
+	}()
+	body, gzipped, err := a.dispatch(ctx, version, call)
+	if fault, ok := errors.AsType[*xmlrpc.Fault](err); ok {
+		call.event.Fault, call.event.Err, call.event.Output = true, err, fault.Text
+		return Response{Body: xmlrpc.AppendFault(nil, fault), Event: call.event}
+	}
+	return Response{Body: body, Gzip: gzipped, Event: call.event}
+}
+
+// dispatch decodes the call, finds its row, and runs it. Its error is a Fault.
+func (a *API) dispatch(ctx context.Context, version int, c *call) (body []byte, gzipped bool, err error) {
+	in, err := xmlrpc.DecodeCall(c.request.Body, a.cfg.Limits)
+	if err != nil {
+		return nil, false, err
+	}
+	m, ok := methods[in.Method]
+	switch {
+	case !ok:
+		return nil, false, &xmlrpc.Fault{Code: xmlrpc.FaultMethod, Text: fmt.Sprintf("there is no method %.80q in AM API v3", in.Method)}
+	case version == 2 && in.Method != "GetVersion":
+		c.event.Method = m.name
+		return nil, false, &xmlrpc.Fault{Code: xmlrpc.FaultMethod, Text: "AM API v2 is not spoken here; v3 is at " + a.cfg.PublicURL + "/am/3.0"}
+	}
+	c.event.Method = m.name
+	// The options struct at the end may be left out.
+	if n := len(in.Params); n > len(m.args) || n < len(m.args)-1 {
+		return nil, false, &xmlrpc.Fault{Code: xmlrpc.FaultParams, Text: fmt.Sprintf("%s takes %d parameters, not %d", m.name, len(m.args), n)}
+	}
+	value, notices, err := c.run(ctx, m, in.Params)
+	if err == nil && c.ready != nil {
+		c.event.Code = am.Success
+		return c.ready, c.gzipped, nil
+	}
+	if err == nil {
+		if body := c.success(m, value, notices); body != nil {
+			return body, false, nil
+		}
+		err = errors.New("the answer cannot be encoded")
+	}
+	return c.envelope("", err, nil), false, nil
+}

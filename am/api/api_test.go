@@ -1,0 +1,338 @@
+package api
+
+import (
+	"bytes"
+	"compress/gzip"
+	"compress/zlib"
+	"context"
+	"encoding/base64"
+	"encoding/pem"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"patchbay/am"
+	"patchbay/am/binder"
+	"patchbay/am/service"
+	"patchbay/am/store"
+	"patchbay/am/urn"
+	"patchbay/am/xmlrpc"
+	"patchbay/credentials"
+	"patchbay/credentials/cert"
+	"patchbay/credentials/trial"
+	"patchbay/inventory"
+	"patchbay/rspec"
+)
+
+// site is an aggregate without server and runner: calls go in as bytes, and
+// what a provider would do, settle does at once.
+type site struct {
+	t     testing.TB
+	api   *API
+	store *store.Store
+	trial *trial.Authority
+
+	mu  sync.Mutex
+	now time.Time
+}
+
+const authority = "example.org"
+
+// began is the clock of all sites at their start. They share one authority and
+// its users, for keys take long to make.
+var (
+	began  = time.Now().UTC().Truncate(time.Second)
+	common *trial.Authority
+	known  sync.Map // user name → trial.User
+)
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "patchbay-api")
+	if err != nil {
+		panic(err)
+	}
+	if common, err = trial.Create(dir+"/authority", authority, began); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+func newAuthority(t testing.TB, dir string, now time.Time) *trial.Authority {
+	t.Helper()
+	a, err := trial.Create(filepath.Join(dir, "authority"), authority, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func newSite(t testing.TB) *site {
+	t.Helper()
+	s := &site{t: t, now: began, trial: common}
+	dir := t.TempDir()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var err error
+	trusted := filepath.Join(dir, "trusted")
+	must(os.Mkdir(trusted, 0o700))
+	must(os.WriteFile(filepath.Join(trusted, "trial.pem"), s.trial.Certificate(), 0o600))
+	anchors, problems, err := cert.LoadAnchors(trusted)
+	must(err)
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	file := filepath.Join(dir, "inventory.yaml")
+	must(os.WriteFile(file, inventory.SimulatedText(authority), 0o600))
+	inv, err := inventory.Load(file, authority)
+	must(err)
+	s.store, err = store.Open(filepath.Join(dir, "store"), store.Options{Now: s.clock})
+	must(err)
+	t.Cleanup(func() { s.store.Close() })
+	index := binder.NewIndex(inv)
+	must(s.store.Observe(index))
+	reading := rspec.ReadOptions{Managers: []urn.URN{inv.Manager}, LinkTypes: inv.LinkTypes}
+	svc := service.New(service.Config{Store: s.store, Index: index, Inventory: inv, GeneratedBy: "patchbay"})
+	s.api = New(svc, credentials.New(anchors, credentials.Config{}), Config{
+		Manager: inv.Manager, PublicURL: "https://am.example.org:8443", SoftwareVersion: "test", Reading: reading, Now: s.clock,
+	})
+	return s
+}
+
+func (s *site) clock() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.now
+}
+
+// pass lets time go by.
+func (s *site) pass(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now = s.now.Add(d)
+}
+
+// settle does all tasks as a willing provider would.
+func (s *site) settle() {
+	s.t.Helper()
+	err := s.store.Commit(context.Background(), func(v *store.View) (store.ChangeSet, error) {
+		var cs store.ChangeSet
+		var tasks []am.Task
+		v.Tasks(func(t am.Task) bool { tasks = append(tasks, t); return true })
+		for _, t := range tasks {
+			x, _, err := v.Sliver(t.Sliver)
+			if err != nil {
+				return cs, err
+			}
+			cs.Remove(store.TaskKey(t.Sliver))
+			if t.Goal == am.GoalRemove {
+				cs.Remove(store.SliverKey(t.Sliver))
+				continue
+			}
+			if to, err := am.Next(x.Status, am.EventDone); err == nil {
+				x.Status = to
+			}
+			x.Observed = am.Observed{State: "ready", Addresses: []string{"192.0.2.7"}, Logins: []string{"pc1.example.org:22"}}
+			cs.PutSliver(x)
+		}
+		return cs, nil
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// caller is a user with credentials.
+type caller struct {
+	site  *site
+	urn   urn.URN
+	chain [][]byte
+	user  string
+}
+
+func (s *site) user(name string) *caller {
+	s.t.Helper()
+	var u trial.User
+	if v, ok := known.Load(name); ok && s.trial == common {
+		u = v.(trial.User)
+	} else {
+		var err error
+		if u, err = s.trial.User(name, began); err != nil {
+			s.t.Fatal(err)
+		}
+		if s.trial == common {
+			known.Store(name, u)
+		}
+	}
+	c := &caller{site: s, urn: u.URN, user: string(u.Credential)}
+	for rest := u.Certificate; ; {
+		var b *pem.Block
+		if b, rest = pem.Decode(rest); b == nil {
+			return c
+		}
+		c.chain = append(c.chain, b.Bytes)
+	}
+}
+
+// slice makes a slice of the caller's and its credential.
+func (c *caller) slice(name string, lasts time.Duration) (u, credential string) {
+	c.site.t.Helper()
+	x, err := c.site.trial.Slice(name, c.urn.Name, c.site.clock().Add(lasts), c.site.clock())
+	if err != nil {
+		c.site.t.Fatal(err)
+	}
+	return x.URN.String(), string(x.Credential)
+}
+
+// answer is an envelope taken apart.
+type answer struct {
+	code   am.Code
+	detail int
+	output string
+	value  xmlrpc.Value
+	top    xmlrpc.Struct
+	resp   Response
+}
+
+func (c *caller) call(method string, params ...xmlrpc.Value) answer {
+	c.site.t.Helper()
+	body, err := xmlrpc.AppendCall(nil, xmlrpc.Call{Method: method, Params: params})
+	if err != nil {
+		c.site.t.Fatal(err)
+	}
+	return c.site.serve(Request{ID: "r1", Chain: c.chain, Body: body})
+}
+
+func (s *site) serve(r Request) answer {
+	s.t.Helper()
+	resp := s.api.Serve(context.Background(), 3, r)
+	body := resp.Body
+	if resp.Gzip {
+		z, err := gzip.NewReader(bytes.NewReader(body))
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		body, _ = io.ReadAll(z)
+	}
+	v, err := xmlrpc.DecodeResponse(body, xmlrpc.Limits{})
+	if err != nil {
+		s.t.Fatalf("no envelope: %v", err)
+	}
+	return openEnvelope(s.t, v, resp)
+}
+
+// openEnvelope checks what every answer must have: all three members with
+// their types (am-api: the return triple).
+func openEnvelope(t testing.TB, v xmlrpc.Value, resp Response) answer {
+	t.Helper()
+	top, ok := v.(xmlrpc.Struct)
+	code, ok2 := get(top, "code").(xmlrpc.Struct)
+	output, ok3 := get(top, "output").(string)
+	value := get(top, "value")
+	gc, ok4 := get(code, "geni_code").(int)
+	ac, ok5 := get(code, "am_code").(int)
+	if !ok || !ok2 || !ok3 || !ok4 || !ok5 || value == nil || get(code, "am_type") != "patchbay" {
+		t.Fatalf("the envelope is not whole: %v", v)
+	}
+	if gc != 0 && output == "" {
+		t.Fatalf("code %d without output", gc)
+	}
+	return answer{am.Code(gc), ac, output, value, top, resp}
+}
+
+func get(v xmlrpc.Value, name string) xmlrpc.Value {
+	s, _ := v.(xmlrpc.Struct)
+	x, _ := s.Get(name)
+	return x
+}
+
+// creds is a list of credentials in the struct form.
+func creds(texts ...string) []xmlrpc.Value {
+	list := []xmlrpc.Value{}
+	for _, t := range texts {
+		list = append(list, xmlrpc.Struct{{Name: "geni_type", Value: "geni_sfa"}, {Name: "geni_version", Value: "3"}, {Name: "geni_value", Value: t}})
+	}
+	return list
+}
+
+func strs(s ...string) []xmlrpc.Value {
+	list := make([]xmlrpc.Value, len(s))
+	for i := range s {
+		list[i] = s[i]
+	}
+	return list
+}
+
+// opts is an options struct with the RSpec version every method may have.
+func opts(m ...xmlrpc.Member) xmlrpc.Struct {
+	return append(xmlrpc.Struct{{Name: "geni_rspec_version", Value: xmlrpc.Struct{{Name: "type", Value: "geni"}, {Name: "version", Value: "3"}}}}, m...)
+}
+
+func opt(name string, v xmlrpc.Value) xmlrpc.Member { return xmlrpc.Member{Name: name, Value: v} }
+
+func (a answer) want(t testing.TB, what string, code am.Code) answer {
+	t.Helper()
+	if a.code != code {
+		t.Fatalf("%s: code %d %q, want %d (cause: %v)", what, a.code, a.output, code, a.resp.Event.Err)
+	}
+	return a
+}
+
+// slivers are the sliver structs of any method's value, each checked for the
+// members that clients insist on.
+func (a answer) slivers(t testing.TB) []xmlrpc.Struct {
+	t.Helper()
+	list, ok := a.value.([]xmlrpc.Value)
+	if !ok {
+		list, ok = get(a.value, "geni_slivers").([]xmlrpc.Value)
+	}
+	if !ok {
+		t.Fatalf("no slivers in %v", a.value)
+	}
+	var out []xmlrpc.Struct
+	for _, v := range list {
+		s := v.(xmlrpc.Struct)
+		for _, name := range []string{"geni_sliver_urn", "geni_expires", "geni_allocation_status", "geni_operational_status", "geni_error"} {
+			if _, ok := get(s, name).(string); !ok {
+				t.Fatalf("sliver without %s: %v", name, s)
+			}
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+func unzip(t testing.TB, s string) string {
+	t.Helper()
+	raw, err := base64.StdEncoding.DecodeString(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	z, err := zlib.NewReader(bytes.NewReader(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func request(nodes ...string) string {
+	return `<?xml version="1.0" encoding="UTF-8"?>
+<rspec xmlns="http://www.geni.net/resources/rspec/3" type="request">` + strings.Join(nodes, "") + `</rspec>`
+}
+
+func node(id string) string {
+	return `<node client_id="` + id + `"><sliver_type name="raw-pc"/></node>`
+}

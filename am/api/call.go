@@ -1,0 +1,248 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"patchbay/am"
+	"patchbay/am/service"
+	"patchbay/am/urn"
+	"patchbay/am/xmlrpc"
+	"patchbay/credentials"
+)
+
+// call is one call on its way: the arguments as they are read, then the grant.
+type call struct {
+	api     *API
+	request Request
+	now     time.Time
+	event   Event
+
+	targets   service.Targets
+	presented []credentials.Presented
+	rspec     string
+	until     time.Time
+	action    string
+	options   options
+	grant     credentials.Grant
+
+	// ready is a complete body that needs no envelope any more.
+	ready   []byte
+	gzipped bool
+}
+
+// run goes through the checks in their order: the shape of the arguments, the
+// caller and the credentials, the slice, then the method itself.
+func (c *call) run(ctx context.Context, m method, params []xmlrpc.Value) (xmlrpc.Value, []string, error) {
+	c.options = options{}
+	for i, p := range params {
+		if err := m.args[i].read(c, p); err != nil {
+			return nil, nil, err
+		}
+	}
+	if m.right != "" {
+		if err := c.authorize(m); err != nil {
+			return nil, nil, err
+		}
+	}
+	return m.handle(ctx, c)
+}
+
+func (c *call) authorize(m method) error {
+	caller := c.api.auth.Identify(c.request.Chain, c.now)
+	c.event.Caller = caller.URN
+	if len(c.presented) == 0 && m.right == credentials.RightListResources && caller.Err == nil {
+		return am.Errorf(am.BadArgs, "the list of credentials is empty; give your user credential").With(am.MissingArgs)
+	}
+	speakingFor, err := c.options.text("geni_speaking_for")
+	if err != nil {
+		return err
+	}
+	grant, err := c.api.auth.Authorize(caller, c.presented, speakingFor, m.right, c.now)
+	if err != nil {
+		return err
+	}
+	c.grant = grant
+	c.event.Caller, c.event.Credentials = grant.Caller(), grant.Fingerprints()
+	// The right to a slice comes before everything that the options could tell.
+	if !c.targets.Slice.IsZero() {
+		if _, err := grant.Over(c.targets.Slice); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func badArg(name, format string, args ...any) error {
+	return am.Errorf(am.BadArgs, "argument %s: %s", name, fmt.Sprintf(format, args...))
+}
+
+func (c *call) readSlice(v xmlrpc.Value) error {
+	s, ok := xmlrpc.AsString(v)
+	if !ok {
+		return badArg("slice_urn", "it must be a string")
+	}
+	u, err := urn.Parse(strings.TrimSpace(s))
+	if err != nil {
+		return badArg("slice_urn", "%v", err)
+	}
+	if u.Type != urn.Slice {
+		return badArg("slice_urn", "%s is a %s, not a slice", u, u.Type)
+	}
+	c.targets.Slice, c.event.Slice = u, u
+	return nil
+}
+
+// maxTargets bounds how many slivers one call may name.
+const maxTargets = 10000
+
+func (c *call) readURNs(v xmlrpc.Value) error {
+	list, ok := v.([]xmlrpc.Value)
+	if !ok {
+		return badArg("urns", "it must be an array of strings")
+	}
+	if len(list) == 0 {
+		return badArg("urns", "it is empty; name one slice, or slivers of one slice")
+	}
+	if len(list) > maxTargets {
+		return badArg("urns", "it names %d; the limit is %d", len(list), maxTargets)
+	}
+	for _, v := range list {
+		s, ok := xmlrpc.AsString(v)
+		if !ok {
+			return badArg("urns", "it must hold strings only")
+		}
+		u, err := urn.Parse(strings.TrimSpace(s))
+		if err != nil {
+			return badArg("urns", "%v", err)
+		}
+		switch u.Type {
+		case urn.Slice:
+			if !c.targets.Slice.IsZero() && !c.targets.Slice.Equal(u) {
+				return badArg("urns", "it names two slices; name one")
+			}
+			c.targets.Slice, c.event.Slice = u, u
+		case urn.Sliver:
+			c.targets.Slivers = append(c.targets.Slivers, u)
+		default:
+			return badArg("urns", "%s is a %s; name one slice, or slivers of one slice", u, u.Type)
+		}
+	}
+	if !c.targets.Slice.IsZero() && len(c.targets.Slivers) > 0 {
+		return badArg("urns", "it mixes a slice and slivers; name one slice, or slivers of one slice")
+	}
+	return nil
+}
+
+// maxCredentials bounds the list of credentials.
+const maxCredentials = 32
+
+func (c *call) readCredentials(v xmlrpc.Value) error {
+	list, ok := v.([]xmlrpc.Value)
+	if !ok {
+		return badArg("credentials", "it must be an array")
+	}
+	if len(list) > maxCredentials {
+		return badArg("credentials", "it holds %d; the limit is %d", len(list), maxCredentials)
+	}
+	for i, v := range list {
+		p, err := presented(v)
+		if err != nil {
+			return badArg("credentials", "number %d: %v", i+1, err)
+		}
+		c.presented = append(c.presented, p)
+	}
+	return nil
+}
+
+// presented reads a credential in either of its wire forms: a struct of
+// geni_type, geni_version and geni_value, or the bare document.
+func presented(v xmlrpc.Value) (credentials.Presented, error) {
+	if text, ok := xmlrpc.AsString(v); ok {
+		return credentials.Presented{Type: "geni_sfa", Version: "3", Text: text}, nil
+	}
+	s, ok := v.(xmlrpc.Struct)
+	if !ok {
+		return credentials.Presented{}, fmt.Errorf("it must be a struct with geni_type, geni_version and geni_value")
+	}
+	var p credentials.Presented
+	for _, m := range []struct {
+		name string
+		into *string
+	}{{"geni_type", &p.Type}, {"geni_version", &p.Version}, {"geni_value", &p.Text}} {
+		v, ok := s.Get(m.name)
+		if !ok && m.name == "geni_version" {
+			continue
+		}
+		if !ok {
+			return p, fmt.Errorf("its member %s is missing", m.name)
+		}
+		if *m.into, ok = scalar(v); !ok {
+			return p, fmt.Errorf("its member %s must be a string", m.name)
+		}
+	}
+	return p, nil
+}
+
+// scalar is a string, or an int in its decimal spelling: some clients send
+// versions as numbers.
+func scalar(v xmlrpc.Value) (string, bool) {
+	if n, ok := v.(int); ok {
+		return fmt.Sprint(n), true
+	}
+	return xmlrpc.AsString(v)
+}
+
+func (c *call) readRSpec(v xmlrpc.Value) error {
+	s, ok := xmlrpc.AsString(v)
+	if !ok {
+		return badArg("rspec", "it must be a string")
+	}
+	c.rspec = s
+	return nil
+}
+
+func (c *call) readTime(v xmlrpc.Value) (err error) {
+	s, ok := v.(string)
+	if !ok {
+		return badArg("expiration_time", "it must be a string such as 2030-01-31T12:00:00Z")
+	}
+	if c.until, err = parseTime(s); err != nil {
+		return badArg("expiration_time", "%v", err)
+	}
+	return nil
+}
+
+func (c *call) readAction(v xmlrpc.Value) error {
+	s, ok := xmlrpc.AsString(v)
+	if !ok {
+		return badArg("action", "it must be a string")
+	}
+	c.action = s
+	return nil
+}
+
+func (c *call) readOptions(v xmlrpc.Value) error {
+	s, ok := v.(xmlrpc.Struct)
+	if !ok {
+		return badArg("options", "it must be a struct")
+	}
+	c.options = options(s)
+	return nil
+}
+
+// common are the members of the service's options that every method has.
+func (c *call) common() (service.Call, error) {
+	best, err := c.options.flag("geni_best_effort")
+	return service.Call{Request: c.request.ID, BestEffort: best}, err
+}
+
+// note keeps what the log says of an outcome.
+func (c *call) note(out service.Outcome) {
+	c.event.Slivers = len(out.Slivers)
+	if c.event.Slice.IsZero() {
+		c.event.Slice = out.Slice
+	}
+}

@@ -1,0 +1,142 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"patchbay/am"
+	"patchbay/am/binder"
+	"patchbay/am/service"
+	"patchbay/am/store"
+	"patchbay/am/xmlrpc"
+	"patchbay/credentials"
+	"patchbay/rspec"
+)
+
+// codeOf is the one table from an error to what a client is told: first an
+// error that carries its code, then those of the rooms below, then time and
+// storage. What is left is our own fault, and its text is for the operator.
+func codeOf(err error, request string) (am.Code, am.Detail, string) {
+	if e, ok := errors.AsType[*am.Error](err); ok {
+		return e.Code, e.Detail, e.Msg
+	}
+	if e, ok := errors.AsType[*credentials.DeniedError](err); ok {
+		return am.Forbidden, deniedDetail(e), e.Error()
+	}
+	if e, ok := errors.AsType[*rspec.RequestError](err); ok {
+		return requestCode[e.Kind], am.NoDetail, e.Error()
+	}
+	if e, ok := errors.AsType[*binder.UnsatisfiedError](err); ok {
+		return e.Reasons[0].Code, e.Reasons[0].Detail, e.Error()
+	}
+	switch {
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return am.TimedOut, am.NoDetail, "the call took too long; nothing was changed"
+	case errors.Is(err, store.ErrNotCommitted), errors.Is(err, store.ErrConflict), errors.Is(err, store.ErrClosed):
+		return am.DBError, am.NoDetail, "the aggregate could not store the change; nothing was changed (request " + request + ")"
+	}
+	return am.ServerError, am.NoDetail, internalError(request).Msg
+}
+
+// requestCode is what a request RSpec that cannot be taken is answered with.
+var requestCode = map[rspec.Kind]am.Code{
+	rspec.BadArgs: am.BadArgs, rspec.BadVersion: am.BadVersion, rspec.Unsupported: am.Unsupported, rspec.TooBig: am.TooBig,
+}
+
+func internalError(request string) *am.Error {
+	return am.Errorf(am.ServerError, "internal error of the aggregate; its operators find the cause under request %s", request)
+}
+
+// deniedDetail is the finer reason that all credentials share, or that of the
+// first that has one.
+func deniedDetail(e *credentials.DeniedError) am.Detail {
+	for _, r := range e.Reasons {
+		if r.Detail != am.NoDetail {
+			return r.Detail
+		}
+	}
+	return am.NoDetail
+}
+
+// envelope answers an error: its code, its text, and a value that is there
+// because some clients insist on one.
+func (c *call) envelope(value string, err error, notices []string) []byte {
+	code, detail, text := codeOf(err, c.request.ID)
+	c.event.Code, c.event.Detail, c.event.Output = code, detail, text
+	if c.event.Err == nil {
+		c.event.Err = err
+	}
+	body, err := xmlrpc.AppendResponse(nil, envelope(code, detail, value, oneLine(append(notices, text)), nil))
+	if err != nil { // only strings and numbers: it cannot be
+		panic(err)
+	}
+	return body
+}
+
+// success answers a value; nil if it cannot be encoded.
+func (c *call) success(m method, value xmlrpc.Value, notices []string) []byte {
+	var extra xmlrpc.Struct
+	if m.name == "GetVersion" { // the remnant of version 1 that clients look for
+		extra = xmlrpc.Struct{{Name: "geni_api", Value: 3}}
+	}
+	c.event.Output = oneLine(notices)
+	body, err := xmlrpc.AppendResponse(nil, envelope(am.Success, am.NoDetail, value, c.event.Output, extra))
+	if err != nil {
+		c.event.Err = err
+		return nil
+	}
+	return body
+}
+
+func envelope(code am.Code, detail am.Detail, value xmlrpc.Value, output string, extra xmlrpc.Struct) xmlrpc.Struct {
+	fine := int(detail)
+	if detail == am.NoDetail {
+		fine = int(code)
+	}
+	return append(xmlrpc.Struct{
+		{Name: "code", Value: xmlrpc.Struct{
+			{Name: "geni_code", Value: int(code)},
+			{Name: "am_type", Value: am.AMType},
+			{Name: "am_code", Value: fine},
+		}},
+		{Name: "value", Value: value},
+		{Name: "output", Value: output},
+	}, extra...)
+}
+
+// oneLine joins texts; clients show output as it is, on a line.
+func oneLine(texts []string) string {
+	return strings.Join(strings.Fields(strings.Join(texts, "; ")), " ")
+}
+
+// sliver is the struct of one sliver. All times and states are always there:
+// clients insist on them.
+func sliver(r *service.Report) xmlrpc.Struct {
+	failure := r.Failed
+	if failure == "" {
+		failure = r.Error
+	}
+	s := xmlrpc.Struct{
+		{Name: "geni_sliver_urn", Value: r.URN.String()},
+		{Name: "geni_expires", Value: formatTime(r.Expires)},
+		{Name: "geni_allocation_status", Value: string(r.Status.Allocation)},
+		{Name: "geni_operational_status", Value: string(r.Status.Operational)},
+		{Name: "geni_error", Value: failure},
+	}
+	if r.ClientID != "" {
+		s = append(s, xmlrpc.Member{Name: "geni_client_id", Value: r.ClientID})
+	}
+	if m := r.Observed.Message; m != "" {
+		s = append(s, xmlrpc.Member{Name: "geni_resource_status", Value: oneLine([]string{m})})
+	}
+	return s
+}
+
+func slivers(out service.Outcome) []xmlrpc.Value {
+	list := make([]xmlrpc.Value, len(out.Slivers))
+	for i := range out.Slivers {
+		list[i] = sliver(&out.Slivers[i])
+	}
+	return list
+}

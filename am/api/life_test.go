@@ -1,0 +1,552 @@
+package api
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"patchbay/am"
+	"patchbay/am/urn"
+	"patchbay/am/xmlrpc"
+)
+
+func TestGetVersion(t *testing.T) {
+	s := newSite(t)
+	stranger := &caller{site: s}
+	for _, params := range [][]xmlrpc.Value{{}, {xmlrpc.Struct{}}, {xmlrpc.Struct{opt("geni_speaking_for", "x")}}} {
+		a := stranger.call("GetVersion", params...).want(t, "GetVersion", am.Success)
+		if get(a.top, "geni_api") != 3 || get(a.value, "geni_api") != 3 {
+			t.Error("geni_api must be there twice")
+		}
+		if u := get(get(a.value, "geni_api_versions"), "3"); u != "https://am.example.org:8443/am/3.0" {
+			t.Errorf("URL of version 3: %v", u)
+		}
+		for _, list := range []string{"geni_request_rspec_versions", "geni_ad_rspec_versions"} {
+			v := get(a.value, list).([]xmlrpc.Value)[0]
+			for _, m := range []string{"type", "version", "schema", "namespace"} {
+				if x, ok := get(v, m).(string); !ok || x == "" {
+					t.Errorf("%s.%s = %v", list, m, x)
+				}
+			}
+			if _, ok := get(v, "extensions").([]xmlrpc.Value); !ok {
+				t.Errorf("%s has no extensions", list)
+			}
+		}
+		if get(a.value, "geni_single_allocation") != 0 || get(a.value, "geni_allocate") != "geni_many" {
+			t.Errorf("single_allocation %v, allocate %v", get(a.value, "geni_single_allocation"), get(a.value, "geni_allocate"))
+		}
+		if list := get(a.value, "geni_credential_types").([]xmlrpc.Value); len(list) == 0 {
+			t.Error("no credential types")
+		}
+	}
+}
+
+// TestLife is the order of calls of the automated jFed test (10.2 of the
+// digest), and after it omni's deletion of what is gone.
+func TestLife(t *testing.T) {
+	s := newSite(t)
+	alice := s.user("alice")
+	slice, cred := alice.slice("s1", 48*time.Hour)
+
+	alice.call("ListResources", creds(), opts()).want(t, "ListResources without credentials", am.BadArgs)
+	ad := alice.call("ListResources", creds(alice.user), opts()).want(t, "ListResources", am.Success)
+	for _, want := range []string{`type="advertisement"`, "ad.xsd", `component_name="pc1"`, `now="true"`, "rspec_opstate", "geni_update_users"} {
+		if !strings.Contains(ad.value.(string), want) {
+			t.Errorf("the advertisement lacks %s", want)
+		}
+	}
+	alice.call("Status", strs(slice), creds(alice.user), opts()).want(t, "Status with the user credential", am.Forbidden)
+	alice.call("Status", strs(slice), creds(cred), opts()).want(t, "Status of an empty slice", am.SearchFailed)
+	for _, compressed := range []bool{false, true} {
+		a := alice.call("Describe", strs(slice), creds(cred), opts(opt("geni_compressed", compressed))).want(t, "Describe of an empty slice", am.Success)
+		m := get(a.value, "geni_rspec").(string)
+		if compressed {
+			m = unzip(t, m)
+		}
+		if !strings.Contains(m, `type="manifest"`) || get(a.value, "geni_urn") != slice || len(a.slivers(t)) != 0 {
+			t.Errorf("empty manifest: %s, %v", m, a.value)
+		}
+	}
+
+	a := alice.call("Allocate", slice, creds(cred), request(node("n0")), xmlrpc.Struct{}).want(t, "Allocate", am.Success)
+	sl := a.slivers(t)
+	if len(sl) != 1 || get(sl[0], "geni_allocation_status") != "geni_allocated" || get(sl[0], "geni_client_id") != "n0" {
+		t.Fatalf("allocated: %v", sl)
+	}
+	sliver := get(sl[0], "geni_sliver_urn").(string)
+	manifest := get(a.value, "geni_rspec").(string)
+	for _, want := range []string{`type="manifest"`, "manifest.xsd", `sliver_id="` + sliver + `"`, "urn:publicid:IDN+example.org+node+pc1", `client_id="n0"`} {
+		if !strings.Contains(manifest, want) {
+			t.Errorf("the manifest lacks %s:\n%s", want, manifest)
+		}
+	}
+
+	a = alice.call("Provision", strs(sliver), creds(cred), opts(opt("geni_users", []xmlrpc.Value{user(alice.urn.String(), testKey)}))).want(t, "Provision", am.Success)
+	sl = a.slivers(t)
+	if len(sl) != 1 || get(sl[0], "geni_sliver_urn") != sliver || get(sl[0], "geni_allocation_status") != "geni_provisioned" || get(sl[0], "geni_operational_status") != "geni_pending_allocation" {
+		t.Fatalf("provisioned: %v", sl)
+	}
+	alice.call("PerformOperationalAction", strs(sliver), creds(cred), "geni_start", opts()).want(t, "start while pending", am.Unsupported)
+	s.settle()
+	state := func(want string) {
+		t.Helper()
+		a := alice.call("Status", strs(sliver), creds(cred), opts()).want(t, "Status", am.Success)
+		if got := get(a.slivers(t)[0], "geni_operational_status"); got != want || get(a.value, "geni_urn") != slice {
+			t.Fatalf("state %v of %v, want %s", got, get(a.value, "geni_urn"), want)
+		}
+	}
+	state("geni_notready")
+	for range 2 { // the second one finds it configuring
+		a = alice.call("PerformOperationalAction", strs(sliver), creds(cred), "geni_start", opts()).want(t, "start", am.Success)
+		if n := len(a.slivers(t)); n != 1 {
+			t.Fatalf("start answered %d slivers", n)
+		}
+	}
+	state("geni_configuring")
+	s.settle()
+	state("geni_ready")
+	alice.call("PerformOperationalAction", strs(slice), creds(cred), "geni_start", opts()).want(t, "start when ready", am.Success)
+
+	a = alice.call("Describe", strs(slice), creds(cred), opts()).want(t, "Describe", am.Success)
+	manifest = get(a.value, "geni_rspec").(string)
+	for _, want := range []string{`authentication="ssh-keys"`, `hostname="pc1.example.org"`, `port="22"`, `username="alice"`, "services_user", testKey[:60], `ipv4="192.0.2.7"`} {
+		if !strings.Contains(manifest, want) {
+			t.Errorf("the manifest lacks %s:\n%s", want, manifest)
+		}
+	}
+
+	// Renew answers and shows exactly the text that was sent.
+	expires, _ := time.Parse(time.RFC3339, get(a.slivers(t)[0], "geni_expires").(string))
+	later := expires.Add(5 * time.Minute).Format(time.RFC3339)
+	alice.call("Renew", strs(slice), creds(cred), later, opts()).want(t, "Renew", am.Success)
+	a = alice.call("Status", strs(slice), creds(cred), opts())
+	if got := get(a.slivers(t)[0], "geni_expires"); got != later {
+		t.Errorf("renewed to %v, want %s", got, later)
+	}
+
+	sl = alice.call("Delete", strs(slice), creds(cred), opts()).want(t, "Delete", am.Success).slivers(t)
+	if len(sl) != 1 || get(sl[0], "geni_allocation_status") != "geni_unallocated" || get(sl[0], "geni_expires") != later {
+		t.Fatalf("deleted: %v", sl)
+	}
+	// Gone for the caller at once, also while the provider cleans up.
+	for range 2 {
+		alice.call("Delete", strs(slice), creds(cred), opts()).want(t, "second Delete", am.SearchFailed)
+		alice.call("Status", strs(sliver), creds(cred), opts()).want(t, "Status of the deleted", am.SearchFailed)
+		s.settle()
+	}
+	left, err := s.store.Slivers()
+	if err != nil || len(left) != 0 {
+		t.Errorf("left in the store: %v, %v", left, err)
+	}
+}
+
+func TestURNsArgument(t *testing.T) {
+	s := newSite(t)
+	alice := s.user("alice")
+	s1, c1 := alice.slice("s1", 24*time.Hour)
+	s2, c2 := alice.slice("s2", 24*time.Hour)
+	sliver := func(slice, cred string) string {
+		return get(alice.call("Allocate", slice, creds(cred), request(node("n")), opts()).want(t, "Allocate", am.Success).slivers(t)[0], "geni_sliver_urn").(string)
+	}
+	a, b := sliver(s1, c1), sliver(s2, c2)
+	both := creds(c1, c2)
+	for _, tt := range []struct {
+		rule string
+		urns xmlrpc.Value
+		want am.Code
+	}{
+		{"one slice", strs(s1), am.Success},
+		{"the same slice twice", strs(s1, strings.ToUpper(s1[:12])+s1[12:]), am.Success},
+		{"one sliver", strs(a), am.Success},
+		{"the same sliver twice", strs(a, a), am.Success},
+		{"not an array", s1, am.BadArgs},
+		{"empty", strs(), am.BadArgs},
+		{"no string", []xmlrpc.Value{1}, am.BadArgs},
+		{"no URN", strs("hello"), am.BadArgs},
+		{"a node", strs("urn:publicid:IDN+example.org+node+pc1"), am.BadArgs},
+		{"two slices", strs(s1, s2), am.BadArgs},
+		{"slice and sliver", strs(s1, a), am.BadArgs},
+		{"slivers of two slices", strs(a, b), am.BadArgs},
+		{"unknown sliver", strs("urn:publicid:IDN+example.org+sliver+nope"), am.SearchFailed},
+		{"one known, one not", strs(a, "urn:publicid:IDN+example.org+sliver+nope"), am.SearchFailed},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			alice.call("Status", tt.urns, both, opts()).want(t, tt.rule, tt.want)
+		})
+	}
+	mallory := s.user("mallory")
+	_, cm := mallory.slice("m", 24*time.Hour)
+	mallory.call("Status", strs(a), creds(cm), opts()).want(t, "another's sliver", am.Forbidden)
+	mallory.call("Delete", strs(s1), creds(c1), opts()).want(t, "another's credential", am.Forbidden)
+	mallory.call("Delete", strs(s1), creds(cm), opts()).want(t, "a credential of another slice", am.Forbidden)
+	alice.call("Status", strs(s1), both, opts()).want(t, "afterwards", am.Success)
+}
+
+func TestUnknownSlice(t *testing.T) {
+	s := newSite(t)
+	alice := s.user("alice")
+	slice, cred := alice.slice("s1", 24*time.Hour)
+	for _, tt := range []struct {
+		method string
+		args   []xmlrpc.Value
+		want   am.Code
+	}{
+		{"Describe", nil, am.Success},
+		{"Status", nil, am.SearchFailed},
+		{"Provision", nil, am.SearchFailed},
+		{"Delete", nil, am.SearchFailed},
+		{"Renew", []xmlrpc.Value{s.clock().Add(time.Hour).Format(time.RFC3339)}, am.SearchFailed},
+		{"PerformOperationalAction", []xmlrpc.Value{"geni_start"}, am.SearchFailed},
+	} {
+		params := append([]xmlrpc.Value{strs(slice), creds(cred)}, tt.args...)
+		alice.call(tt.method, append(params, opts())...).want(t, tt.method, tt.want)
+		// The credential is checked first.
+		params[1] = creds(alice.user)
+		alice.call(tt.method, append(params, opts())...).want(t, tt.method+" with the user credential", am.Forbidden)
+	}
+	alice.call("Shutdown", slice, creds(cred), opts()).want(t, "Shutdown", am.SearchFailed)
+}
+
+func TestGeniMany(t *testing.T) {
+	s := newSite(t)
+	alice := s.user("alice")
+	slice, cred := alice.slice("s1", 24*time.Hour)
+	first := alice.call("Allocate", slice, creds(cred), request(node("a"), node("b")), opts()).want(t, "first", am.Success)
+	alice.call("Allocate", slice, creds(cred), request(node("b"), node("c")), opts()).want(t, "a client_id again", am.Exists)
+	second := alice.call("Allocate", slice, creds(cred), request(node("c")), opts()).want(t, "second", am.Success)
+	if m := get(second.value, "geni_rspec").(string); strings.Contains(m, `client_id="a"`) || !strings.Contains(m, `client_id="c"`) {
+		t.Errorf("the second manifest is not of the second call only:\n%s", m)
+	}
+	all := alice.call("Describe", strs(slice), creds(cred), opts()).want(t, "Describe", am.Success)
+	if n := len(all.slivers(t)); n != 3 {
+		t.Errorf("%d slivers, want 3", n)
+	}
+	m := get(all.value, "geni_rspec").(string)
+	for _, id := range []string{"a", "b", "c"} {
+		if strings.Count(m, `client_id="`+id+`"`) != 1 {
+			t.Errorf("node %s is not once in the manifest:\n%s", id, m)
+		}
+	}
+	one := get(first.slivers(t)[1], "geni_sliver_urn").(string)
+	m = get(alice.call("Describe", strs(one), creds(cred), opts()).value, "geni_rspec").(string)
+	if strings.Contains(m, `client_id="a"`) || !strings.Contains(m, `client_id="b"`) {
+		t.Errorf("the manifest of one sliver:\n%s", m)
+	}
+	alice.call("Delete", strs(one), creds(cred), opts()).want(t, "Delete one", am.Success)
+	alice.call("Allocate", slice, creds(cred), request(node("b")), opts()).want(t, "the name is free again", am.Success)
+}
+
+func TestAllOrNothingAndBestEffort(t *testing.T) {
+	s := newSite(t)
+	alice := s.user("alice")
+	slice, cred := alice.slice("s1", 24*time.Hour)
+	sl := alice.call("Allocate", slice, creds(cred), request(node("a"), node("b")), opts()).slivers(t)
+	a, b := get(sl[0], "geni_sliver_urn").(string), get(sl[1], "geni_sliver_urn").(string)
+	alice.call("Provision", strs(a), creds(cred), opts()).want(t, "Provision a", am.Success)
+
+	alice.call("Provision", strs(a, b), creds(cred), opts()).want(t, "a again and b", am.Unsupported)
+	st := alice.call("Status", strs(b), creds(cred), opts()).slivers(t)
+	if get(st[0], "geni_allocation_status") != "geni_allocated" {
+		t.Error("a refused call changed b")
+	}
+	const nope = "urn:publicid:IDN+example.org+sliver+nope"
+	res := alice.call("Provision", strs(a, b, nope), creds(cred), opts(opt("geni_best_effort", true))).want(t, "best effort", am.Success).slivers(t)
+	if len(res) != 3 || get(res[0], "geni_error") == "" || get(res[1], "geni_error") != "" || get(res[1], "geni_allocation_status") != "geni_provisioned" || get(res[2], "geni_error") == "" {
+		t.Errorf("best effort: %v", res)
+	}
+	alice.call("Provision", strs(a, b), creds(cred), opts(opt("geni_best_effort", "true"))).want(t, "best effort, all refused", am.Unsupported)
+	alice.call("Provision", strs(slice), creds(cred), opts()).want(t, "nothing left to provision", am.SearchFailed)
+}
+
+func TestRenewLimits(t *testing.T) {
+	s := newSite(t)
+	alice := s.user("alice")
+	slice, cred := alice.slice("s1", 10*24*time.Hour)
+	alice.call("Allocate", slice, creds(cred), request(node("a")), opts()).want(t, "Allocate", am.Success)
+	at := func(d time.Duration) string { return s.clock().Add(d).Format(time.RFC3339) }
+	expires := func() string {
+		return get(alice.call("Status", strs(slice), creds(cred), opts()).slivers(t)[0], "geni_expires").(string)
+	}
+	renew := func(rule, to string, want am.Code, o ...xmlrpc.Member) answer {
+		t.Helper()
+		before := expires()
+		a := alice.call("Renew", strs(slice), creds(cred), to, opts(o...)).want(t, rule, want)
+		if want != am.Success && expires() != before {
+			t.Errorf("%s: a refused renewal changed the lease", rule)
+		}
+		return a
+	}
+	if got := expires(); got != at(10*time.Minute) {
+		t.Errorf("a reservation lasts until %s, want %s", got, at(10*time.Minute))
+	}
+	renew("reservation to two hours", at(2*time.Hour), am.Success)
+	if a := renew("reservation beyond two hours", at(3*time.Hour), am.Refused); a.detail != int(am.OutOfRange) {
+		t.Errorf("am_code %d", a.detail)
+	}
+	alice.call("Provision", strs(slice), creds(cred), opts()).want(t, "Provision", am.Success)
+	if got := expires(); got != at(24*time.Hour) {
+		t.Errorf("provisioned until %s, want %s", got, at(24*time.Hour))
+	}
+	renew("5 days", at(5*24*time.Hour), am.Success)
+	renew("beyond the credential", at(11*24*time.Hour), am.Refused)
+	renew("past", at(-time.Minute), am.BadArgs)
+	renew("no time", "tomorrow", am.BadArgs)
+	renew("shorter", at(time.Hour), am.Success)
+	renew("as long as possible", at(300*24*time.Hour), am.Success, opt("geni_extend_alap", true))
+	if got := expires(); got != at(10*24*time.Hour) {
+		t.Errorf("as long as possible: %s, want the credential's %s", got, at(10*24*time.Hour))
+	}
+	// A lease over is gone, whether or not a runner has noticed.
+	s.pass(10*24*time.Hour - time.Second)
+	alice.call("Status", strs(slice), creds(cred), opts()).want(t, "a second before the end", am.Success)
+}
+
+func TestLeaseOver(t *testing.T) {
+	s := newSite(t)
+	alice := s.user("alice")
+	slice, cred := alice.slice("s1", 24*time.Hour)
+	sl := alice.call("Allocate", slice, creds(cred), request(node("a")), opts()).slivers(t)
+	s.pass(10 * time.Minute)
+	for _, u := range []string{slice, get(sl[0], "geni_sliver_urn").(string)} {
+		alice.call("Status", strs(u), creds(cred), opts()).want(t, "after its lease", am.SearchFailed)
+		alice.call("Renew", strs(u), creds(cred), s.clock().Add(time.Hour).Format(time.RFC3339), opts()).want(t, "Renew of the expired", am.SearchFailed)
+	}
+}
+
+func TestDefaultLeaseLeavesRoomToRenew(t *testing.T) {
+	s := newSite(t)
+	alice := s.user("alice")
+	slice, cred := alice.slice("s1", 3*time.Hour)
+	alice.call("Allocate", slice, creds(cred), request(node("a")), opts())
+	sl := alice.call("Provision", strs(slice), creds(cred), opts()).slivers(t)
+	if got, want := get(sl[0], "geni_expires"), s.clock().Add(3*time.Hour-10*time.Minute).Format(time.RFC3339); got != want {
+		t.Errorf("lease until %v, want %s", got, want)
+	}
+}
+
+func TestEndTime(t *testing.T) {
+	s := newSite(t)
+	alice := s.user("alice")
+	slice, cred := alice.slice("s1", 48*time.Hour)
+	at := func(d time.Duration) string { return s.clock().Add(d).Format(time.RFC3339) }
+	alice.call("Allocate", slice, creds(cred), request(node("a")), xmlrpc.Struct{opt("geni_end_time", at(-time.Hour))}).want(t, "past", am.BadArgs)
+	alice.call("Allocate", slice, creds(cred), request(node("a")), xmlrpc.Struct{opt("geni_end_time", "soon")}).want(t, "no time", am.BadArgs)
+	alice.call("Allocate", slice, creds(cred), request(node("a")), xmlrpc.Struct{opt("geni_start_time", at(time.Hour))}).want(t, "future reservation", am.Unsupported)
+	alice.call("Allocate", slice, creds(cred), request(node("a")), xmlrpc.Struct{opt("geni_end_time", at(30*time.Hour))}).want(t, "Allocate", am.Success)
+	sl := alice.call("Provision", strs(slice), creds(cred), opts()).slivers(t)
+	if got := get(sl[0], "geni_expires"); got != at(30*time.Hour) {
+		t.Errorf("the wish of Allocate is %s, Provision gave %v", at(30*time.Hour), got)
+	}
+	alice.call("Allocate", slice, creds(cred), request(node("b")), opts())
+	sl = alice.call("Provision", strs(slice), creds(cred), opts(opt("geni_end_time", at(500*time.Hour)))).slivers(t)
+	if got := get(sl[0], "geni_expires"); got != at(48*time.Hour) {
+		t.Errorf("a wish beyond the limits is capped to %s, not %v", at(48*time.Hour), got)
+	}
+}
+
+func TestActions(t *testing.T) {
+	s := newSite(t)
+	alice := s.user("alice")
+	slice, cred := alice.slice("s1", 24*time.Hour)
+	alice.call("Allocate", slice, creds(cred), request(node("a")), opts())
+	act := func(rule, action string, want am.Code, o ...xmlrpc.Member) answer {
+		t.Helper()
+		return alice.call("PerformOperationalAction", strs(slice), creds(cred), action, opts(o...)).want(t, rule, want)
+	}
+	act("allocated only", "geni_start", am.Unsupported)
+	alice.call("Provision", strs(slice), creds(cred), opts(opt("geni_users", []xmlrpc.Value{user(alice.urn.String(), testKey)})))
+	s.settle()
+	act("empty action", "", am.Unsupported)
+	act("unknown action", "reboot", am.Unsupported)
+	act("users when not ready", "geni_update_users", am.Refused, opt("geni_users", []xmlrpc.Value{}))
+	act("start", "geni_start", am.Success)
+	act("restart while configuring", "geni_restart", am.Unsupported)
+	s.settle()
+	act("users without the option", "geni_update_users", am.BadArgs)
+	const bob = "urn:publicid:IDN+example.org+user+bob"
+	a := act("add bob", "geni_update_users", am.Success, opt("geni_users", []xmlrpc.Value{user(bob, testKey)}))
+	if got := get(a.slivers(t)[0], "geni_operational_status"); got != "geni_updating_users" {
+		t.Errorf("state %v", got)
+	}
+	s.settle()
+	manifest := func() string {
+		return get(alice.call("Describe", strs(slice), creds(cred), opts()).value, "geni_rspec").(string)
+	}
+	if m := manifest(); !strings.Contains(m, `username="bob"`) || !strings.Contains(m, `username="alice"`) {
+		t.Errorf("bob is added and alice stays:\n%s", m)
+	}
+	act("take alice's keys away", "geni_update_users", am.Success, opt("geni_users", []xmlrpc.Value{user(alice.urn.String())}))
+	act("cancel", "geni_updating_users_cancel", am.Success)
+	s.settle()
+	if m := manifest(); strings.Contains(m, `username="alice"`) || !strings.Contains(m, `username="bob"`) {
+		t.Errorf("alice is gone and bob stays:\n%s", m)
+	}
+	act("stop", "geni_stop", am.Success)
+	s.settle()
+	a = act("stop again", "geni_stop", am.Success)
+	if got := get(a.slivers(t)[0], "geni_operational_status"); got != "geni_notready" {
+		t.Errorf("state %v", got)
+	}
+}
+
+func TestShutdown(t *testing.T) {
+	s := newSite(t)
+	alice := s.user("alice")
+	slice, cred := alice.slice("s1", 24*time.Hour)
+	alice.call("Allocate", slice, creds(cred), request(node("a")), opts()).want(t, "Allocate", am.Success)
+	alice.call("Shutdown", "urn:publicid:IDN+example.org+user+x", creds(cred), opts()).want(t, "not a slice", am.BadArgs)
+	alice.call("Shutdown", slice, creds(alice.user), opts()).want(t, "without the right", am.Forbidden)
+	a := alice.call("Shutdown", slice, creds(cred)).want(t, "Shutdown without options", am.Success)
+	if a.value != true {
+		t.Errorf("value %v", a.value)
+	}
+	alice.call("Shutdown", slice, creds(cred), opts()).want(t, "again", am.Success)
+	for _, m := range []string{"Describe", "Status", "Provision", "Delete"} {
+		alice.call(m, strs(slice), creds(cred), opts()).want(t, m, am.Forbidden)
+	}
+	alice.call("Allocate", slice, creds(cred), request(node("b")), opts()).want(t, "Allocate", am.Forbidden)
+	s.pass(12 * time.Hour) // its lease is over, but it is kept for inspection
+	left, err := s.store.Slivers()
+	if err != nil || len(left) != 1 || !left[0].Live(s.clock()) {
+		t.Errorf("the frozen sliver is not kept: %v, %v", left, err)
+	}
+}
+
+func TestFaults(t *testing.T) {
+	s := newSite(t)
+	alice := s.user("alice")
+	for _, tt := range []struct {
+		rule, body string
+		fault      bool
+	}{
+		{"malformed XML", "<methodCall><methodName>GetVersion", true},
+		{"unknown method", "<methodCall><methodName>Update</methodName></methodCall>", true},
+		{"too many parameters", "<methodCall><methodName>GetVersion</methodName><params><param><value>a</value></param><param><value>b</value></param></params></methodCall>", true},
+		{"too few parameters", "<methodCall><methodName>Describe</methodName><params><param><value>a</value></param></params></methodCall>", true},
+		{"a wrong type is no fault", "<methodCall><methodName>GetVersion</methodName><params><param><value>a</value></param></params></methodCall>", false},
+	} {
+		body := s.api.Serve(t.Context(), 3, Request{Chain: alice.chain, Body: []byte(tt.body)}).Body
+		_, err := xmlrpc.DecodeResponse(body, xmlrpc.Limits{})
+		if (err != nil) != tt.fault {
+			t.Errorf("%s: %v", tt.rule, err)
+		}
+	}
+}
+
+func TestCallerNobodyVouchesFor(t *testing.T) {
+	s, other := newSite(t), newSite(t)
+	other.trial = newAuthority(t, t.TempDir(), other.now)
+	stranger := other.user("mallory")
+	slice, cred := stranger.slice("s1", time.Hour)
+	stranger.site = s
+	stranger.call("GetVersion").want(t, "GetVersion", am.Success)
+	a := stranger.call("ListResources", creds(stranger.user), opts()).want(t, "ListResources", am.Forbidden)
+	if a.detail != int(am.CredentialUntrusted) {
+		t.Errorf("am_code %d, want %d: %s", a.detail, am.CredentialUntrusted, a.output)
+	}
+	stranger.call("ListResources", creds(), opts()).want(t, "ListResources without credentials", am.Forbidden)
+	stranger.call("Allocate", slice, creds(cred), request(node("a")), opts()).want(t, "Allocate", am.Forbidden)
+	nobody := &caller{site: s}
+	nobody.call("Allocate", slice, creds(cred), request(node("a")), opts()).want(t, "without a certificate", am.Forbidden)
+}
+
+func TestOddWireForms(t *testing.T) {
+	s := newSite(t)
+	alice := s.user("alice")
+	slice, cred := alice.slice("s1", time.Hour)
+	alice.call("Allocate", slice, creds(cred), request(node("a")), opts()).want(t, "Allocate", am.Success)
+	for _, tt := range []struct {
+		rule string
+		cred xmlrpc.Value
+		want am.Code
+	}{
+		{"bare string", strs(cred), am.Success},
+		{"base64", []xmlrpc.Value{xmlrpc.Struct{opt("geni_type", "SFA"), opt("geni_version", 3), opt("geni_value", cred)}}, am.Success},
+		{"no version", []xmlrpc.Value{xmlrpc.Struct{opt("geni_type", "geni_sfa"), opt("geni_value", cred)}}, am.Success},
+		{"junk first", []xmlrpc.Value{xmlrpc.Struct{opt("geni_type", "geni_abac"), opt("geni_version", "1"), opt("geni_value", "<x/>")}, cred}, am.Success},
+		{"leading white space and a declaration", strs("\n \ufeff" + cred), am.Success},
+		{"only an unknown type", []xmlrpc.Value{xmlrpc.Struct{opt("geni_type", "jwt"), opt("geni_version", "1"), opt("geni_value", cred)}}, am.Forbidden},
+		{"not an array", cred, am.BadArgs},
+		{"a number in the list", []xmlrpc.Value{7}, am.BadArgs},
+		{"a struct without value", []xmlrpc.Value{xmlrpc.Struct{opt("geni_type", "geni_sfa")}}, am.BadArgs},
+		{"empty list", strs(), am.Forbidden},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			alice.call("Status", strs(slice), tt.cred, opts()).want(t, tt.rule, tt.want)
+		})
+	}
+	alice.call("Status", strs(slice), creds(cred), opts(opt("geni_speaking_for", alice.urn.String()))).want(t, "speaking for oneself", am.Success)
+	alice.call("Status", strs(slice), creds(cred), opts(opt("geni_speaking_for", "urn:publicid:IDN+example.org+user+bob"))).want(t, "speaking for another", am.Forbidden)
+}
+
+func TestAdvertisementForms(t *testing.T) {
+	s := newSite(t)
+	alice := s.user("alice")
+	slice, cred := alice.slice("s1", time.Hour)
+	alice.call("ListResources", creds(alice.user), xmlrpc.Struct{}).want(t, "no version", am.BadArgs)
+	alice.call("ListResources", creds(alice.user), opts(opt("geni_slice_urn", slice))).want(t, "slice_urn is of version 2", am.BadArgs)
+	text := func(gz bool, o ...xmlrpc.Member) string {
+		t.Helper()
+		body, _ := xmlrpc.AppendCall(nil, xmlrpc.Call{Method: "ListResources", Params: []xmlrpc.Value{creds(alice.user), opts(o...)}})
+		a := s.serve(Request{Chain: alice.chain, Body: body, AcceptGzip: gz}).want(t, "ListResources", am.Success)
+		if a.resp.Gzip != gz {
+			t.Errorf("gzip %v, want %v", a.resp.Gzip, gz)
+		}
+		return a.value.(string)
+	}
+	full := text(false)
+	if got := text(true); got != full {
+		t.Error("the gzip body differs")
+	}
+	if got := unzip(t, text(true, opt("geni_compressed", 1))); strings.Count(got, "<node ") != 24 {
+		t.Errorf("%d nodes, want 24", strings.Count(got, "<node "))
+	}
+	alice.call("Allocate", slice, creds(cred), request(node("a")), opts()).want(t, "Allocate", am.Success)
+	if got := text(false); strings.Count(got, `now="false"`) != 1 || strings.Count(got, "<node ") != 24 {
+		t.Errorf("%d nodes are held, want 1 of 24", strings.Count(got, `now="false"`))
+	}
+	if got := text(false, opt("geni_available", true)); strings.Contains(got, `now="false"`) || strings.Count(got, "<node ") != 23 {
+		t.Errorf("%d nodes are free, want 23", strings.Count(got, "<node "))
+	}
+}
+
+func TestAllocateRefusals(t *testing.T) {
+	s := newSite(t)
+	alice := s.user("alice")
+	slice, cred := alice.slice("s1", time.Hour)
+	pc1 := urn.URN{Authority: authority, Type: urn.Node, Name: "pc1"}.String()
+	alice.call("Allocate", slice, creds(cred), request(`<node client_id="held" component_id="`+pc1+`"/>`), opts()).want(t, "bound", am.Success)
+	many := make([]string, 21)
+	for i := range many {
+		many[i] = node(string(rune('a' + i)))
+	}
+	for _, tt := range []struct {
+		rule, rspec string
+		want        am.Code
+		says        string
+	}{
+		{"not XML", "hello", am.BadArgs, ""},
+		{"empty", "", am.BadArgs, ""},
+		{"not an RSpec", "<x/>", am.BadArgs, ""},
+		{"a manifest", strings.Replace(request(node("x")), `"request"`, `"manifest"`, 1), am.BadArgs, "request"},
+		{"another RSpec version", `<rspec xmlns="http://www.protogeni.net/resources/rspec/2" type="request"/>`, am.BadVersion, ""},
+		{"no nodes", request(), am.SearchFailed, "node"},
+		{"only another's nodes", request(`<node client_id="x" component_manager_id="urn:publicid:IDN+other.example.org+authority+cm"/>`), am.SearchFailed, ""},
+		{"no client_id", request(`<node/>`), am.BadArgs, "client_id"},
+		{"client_id twice", request(node("x"), node("x")), am.BadArgs, "x"},
+		{"unknown sliver type", request(`<node client_id="x"><sliver_type name="quantum"/></node>`), am.SearchFailed, "raw-pc"},
+		{"unknown component", request(`<node client_id="x" component_id="urn:publicid:IDN+example.org+node+pc99"/>`), am.SearchFailed, "pc99"},
+		{"held component", request(`<node client_id="x" component_id="` + pc1 + `"/>`), am.TooBig, "pc1"},
+		{"more than there is", request(many...), am.TooBig, ""},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			a := alice.call("Allocate", slice, creds(cred), tt.rspec, opts()).want(t, tt.rule, tt.want)
+			if !strings.Contains(a.output, tt.says) {
+				t.Errorf("output %q does not name %q", a.output, tt.says)
+			}
+		})
+	}
+	if left, _ := s.store.Slivers(); len(left) != 1 {
+		t.Errorf("%d slivers after refusals, want 1", len(left))
+	}
+}

@@ -1,0 +1,70 @@
+package service
+
+import (
+	"slices"
+
+	"patchbay/am"
+	"patchbay/am/store"
+	"patchbay/am/urn"
+)
+
+// nameAccounts chooses login names for users: the one a user has in this slice
+// already, else one derived from the URN, unique in the slice. Users without a
+// key get no account.
+func nameAccounts(v *store.View, slice urn.URN, users []am.Account) ([]am.Account, error) {
+	live, err := liveSlivers(v, slice)
+	if err != nil {
+		return nil, err
+	}
+	names := map[string]string{} // user → login
+	taken := map[string]bool{}
+	note := func(a am.Account) {
+		names[a.User.Key()] = a.Login
+		taken[a.Login] = true
+	}
+	for _, x := range live {
+		for _, a := range x.Desired.Accounts {
+			note(a)
+		}
+	}
+	var out []am.Account
+	for _, u := range users {
+		if len(u.Keys) == 0 {
+			continue
+		}
+		i := slices.IndexFunc(out, func(a am.Account) bool { return a.User.Equal(u.User) })
+		if i >= 0 { // the same user twice: all keys count
+			for _, k := range u.Keys {
+				if !slices.Contains(out[i].Keys, k) {
+					out[i].Keys = append(out[i].Keys, k)
+				}
+			}
+			continue
+		}
+		login, ok := names[u.User.Key()]
+		if !ok {
+			login = am.LoginName(u.User, func(s string) bool { return taken[s] })
+		}
+		a := am.Account{Login: login, User: u.User, Keys: slices.Clone(u.Keys)}
+		note(a)
+		out = append(out, a)
+	}
+	return out, nil
+}
+
+// updateAccounts is what geni_update_users makes of a node's accounts: the keys
+// of listed users are replaced, an empty list takes the account away, new users
+// are added, others stay.
+func updateAccounts(v *store.View, x *am.Sliver, users []am.Account) ([]am.Account, error) {
+	named, err := nameAccounts(v, x.Slice, users)
+	if err != nil {
+		return nil, err
+	}
+	var out []am.Account
+	for _, a := range x.Desired.Accounts {
+		if !slices.ContainsFunc(users, func(u am.Account) bool { return u.User.Equal(a.User) }) {
+			out = append(out, a)
+		}
+	}
+	return append(out, named...), nil
+}

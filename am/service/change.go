@@ -1,0 +1,94 @@
+package service
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"patchbay/am"
+	"patchbay/am/store"
+	"patchbay/credentials"
+)
+
+// sortByCreation orders slivers as they were allocated; those of one Allocate
+// by their place in the request, which their URNs do not show, so by client_id.
+func sortByCreation(all []am.Sliver) {
+	slices.SortStableFunc(all, func(a, b am.Sliver) int {
+		if c := a.Created.Compare(b.Created); c != 0 {
+			return c
+		}
+		if c := a.Ordinal - b.Ordinal; c != 0 {
+			return c
+		}
+		return strings.Compare(a.ClientID, b.ClientID)
+	})
+}
+
+// change is the shape of every method that moves slivers: resolve, then step
+// for each sliver, all or nothing unless best effort.
+type change struct {
+	event   string
+	grant   credentials.Grant
+	targets Targets
+	call    Call
+	// pick leaves out slivers that a call for the whole slice passes over; nil
+	// keeps all. It refuses when none is left.
+	pick func([]am.Sliver) ([]am.Sliver, error)
+	// step changes one sliver and adds what follows to the change set. A sliver
+	// it refuses must not have added anything.
+	step func(v *store.View, cs *store.ChangeSet, r *resolved, x *am.Sliver) error
+	// finish adds what concerns the slivers that step let through, as they were
+	// before it, all at once; nil for nothing.
+	finish func(v *store.View, cs *store.ChangeSet, before []am.Sliver) error
+}
+
+// run commits the change and reports every sliver named.
+func (s *Service) run(ctx context.Context, c change) (Outcome, error) {
+	var out Outcome
+	err := s.commit(ctx, func(v *store.View) (store.ChangeSet, error) {
+		var cs store.ChangeSet
+		r, err := resolve(v, c.grant, c.targets, c.call.BestEffort)
+		if err != nil {
+			return cs, err
+		}
+		if c.pick != nil && !c.targets.Slice.IsZero() {
+			if r.slivers, err = c.pick(r.slivers); err != nil {
+				return cs, err
+			}
+		}
+		out = Outcome{Slice: r.slice}
+		var before, changed []am.Sliver
+		var refusal error
+		for _, x := range r.slivers {
+			after := x
+			if err := c.step(v, &cs, &r, &after); err != nil {
+				if !c.call.BestEffort || am.CodeOf(err) == am.ErrorCode {
+					return store.ChangeSet{}, err
+				}
+				refusal = err
+				out.Slivers = append(out.Slivers, Report{Sliver: x, Failed: err.Error()})
+				continue
+			}
+			before, changed = append(before, x), append(changed, after)
+			out.Slivers = append(out.Slivers, Report{Sliver: after})
+		}
+		if len(changed) == 0 && refusal != nil {
+			return store.ChangeSet{}, refusal
+		}
+		out.Slivers = append(out.Slivers, r.absent(v.Now())...)
+		if cs.Empty() && c.finish == nil {
+			return cs, nil
+		}
+		if err := touch(&cs, v, r.slice); err != nil {
+			return store.ChangeSet{}, err
+		}
+		if c.finish != nil {
+			if err := c.finish(v, &cs, before); err != nil {
+				return store.ChangeSet{}, err
+			}
+		}
+		journal(&cs, v, c.grant, c.call, c.event, r.slice, changed)
+		return cs, nil
+	})
+	return out, err
+}

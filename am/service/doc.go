@@ -1,0 +1,13 @@
+// Package service is the aggregate manager's methods in Go terms: each takes a
+// Grant, decides over the store, commits, and renders what came out of it.
+//
+// A method never waits for a provider. It writes what is promised (a sliver's
+// Desired, its Generation) and a task, and wakes the runner; what is seen of the
+// work later appears in the store, which is all that Status and Describe read.
+//
+//	Grant, Targets ─ resolve ─> slivers ─ am.Next, binder.Bind ─> ChangeSet ─> Commit ─> Outcome
+//
+// No method reaches a sliver but through resolve, which asks Grant.Over for the
+// slice. One file holds one method of AM API v3 (§6 of the digest of its rules
+// in ARCHITECTURE.md).
+package service

@@ -1,0 +1,172 @@
+package service
+
+import (
+	"container/list"
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+	"sync"
+
+	"patchbay/am"
+	"patchbay/am/store"
+	"patchbay/rspec"
+)
+
+// withManifest adds the manifest of an outcome's slivers.
+func (s *Service) withManifest(out Outcome) (Outcome, error) {
+	err := s.cfg.Store.Read(func(v *store.View) (err error) {
+		out.Manifest, err = s.manifest(v, out.Slivers)
+		return err
+	})
+	return out, err
+}
+
+// manifest writes the slivers into the requests that asked for them.
+func (s *Service) manifest(v *store.View, slivers []Report) ([]byte, error) {
+	var parts []rspec.Part
+	place := map[string]int{}
+	o := rspec.ManifestOptions{Manager: s.cfg.Inventory.Manager, Generated: v.Now().UTC(), GeneratedBy: s.cfg.GeneratedBy, ASCII: s.cfg.ASCIIManifests}
+	for _, x := range slivers {
+		if x.Status.Allocation == am.Unallocated {
+			continue
+		}
+		i, ok := place[x.Document]
+		if !ok {
+			req, err := s.requests.get(v, x.Document)
+			if err != nil {
+				return nil, fmt.Errorf("cannot read the request of sliver %s: %w", x.URN, err)
+			}
+			i = len(parts)
+			place[x.Document] = i
+			parts = append(parts, rspec.Part{Request: req, Nodes: map[string]rspec.NodeFacts{}})
+		}
+		parts[i].Nodes[x.ClientID] = s.facts(&x.Sliver)
+		if o.Expires.IsZero() || x.Expires.Before(o.Expires) {
+			o.Expires = x.Expires
+		}
+	}
+	return rspec.WriteManifest(parts, o)
+}
+
+// facts are what a manifest says of one node.
+func (s *Service) facts(x *am.Sliver) rspec.NodeFacts {
+	f := rspec.NodeFacts{
+		ComponentID: x.Component, SliverID: x.URN, SliverType: x.SliverType, Exclusive: x.Exclusive,
+	}
+	if i, ok := s.cfg.Inventory.Image(x.Image); ok {
+		f.DiskImage = i.URN.String()
+	}
+	if c, ok := s.cfg.Inventory.Component(x.Component); ok {
+		f.ComponentName = c.Name
+		if len(c.HardwareTypes) > 0 {
+			f.HardwareType = c.HardwareTypes[0]
+		}
+	}
+	for _, a := range x.Observed.Addresses {
+		ip, err := netip.ParseAddr(a)
+		if err == nil && ip.Is4() {
+			f.Hosts = append(f.Hosts, rspec.Host{Name: x.Hostname, IPv4: ip.String()})
+		}
+	}
+	for _, door := range x.Observed.Logins {
+		user, host, port, ok := splitDoor(door)
+		switch {
+		case !ok:
+		case user != "":
+			f.Logins = append(f.Logins, rspec.Login{Hostname: host, Port: port, Username: user})
+		default:
+			for _, a := range x.Desired.Accounts {
+				f.Logins = append(f.Logins, rspec.Login{Hostname: host, Port: port, Username: a.Login})
+			}
+		}
+	}
+	if user, host, port, ok := splitDoor(x.Observed.Proxy); ok && user != "" {
+		for _, l := range f.Logins {
+			f.Proxies = append(f.Proxies, rspec.Proxy{
+				Proxy: fmt.Sprintf("%s@%s:%d", user, host, port),
+				For:   fmt.Sprintf("%s@%s:%d", l.Username, l.Hostname, l.Port),
+			})
+		}
+		if len(f.Logins) > 0 {
+			f.Logins = append(f.Logins, rspec.Login{Hostname: host, Port: port, Username: user})
+		}
+	}
+	for _, a := range x.Desired.Accounts {
+		f.Users = append(f.Users, rspec.User{Login: a.Login, URN: a.User, Keys: a.Keys})
+	}
+	return f
+}
+
+// splitDoor reads [user@]host:port as a provider reports it; an IPv6 address
+// stands in brackets.
+func splitDoor(s string) (user, host string, port int, ok bool) {
+	if i := strings.LastIndexByte(s, '@'); i >= 0 {
+		user, s = s[:i], s[i+1:]
+	}
+	i := strings.LastIndexByte(s, ':')
+	if i <= 0 {
+		return "", "", 0, false
+	}
+	port, err := strconv.Atoi(s[i+1:])
+	host = strings.Trim(s[:i], "[]")
+	return user, host, port, err == nil && port > 0 && port < 65536 && host != ""
+}
+
+// cachedBytes is how much request text the cache may stand for.
+const cachedBytes = 64 << 20
+
+// requestCache keeps parsed requests: a manifest of a slice needs them again
+// with every Describe, and a stored request never changes.
+type requestCache struct {
+	reading rspec.ReadOptions
+
+	mu     sync.Mutex // guards the rest
+	byID   map[string]*list.Element
+	recent *list.List // of *cachedRequest, latest use first
+	bytes  int
+}
+
+type cachedRequest struct {
+	id  string
+	req *rspec.Request
+}
+
+func newRequestCache(o rspec.ReadOptions) *requestCache {
+	return &requestCache{reading: o, byID: map[string]*list.Element{}, recent: list.New()}
+}
+
+func (c *requestCache) get(v *store.View, id string) (*rspec.Request, error) {
+	c.mu.Lock()
+	if e, ok := c.byID[id]; ok {
+		c.recent.MoveToFront(e)
+		c.mu.Unlock()
+		return e.Value.(*cachedRequest).req, nil
+	}
+	c.mu.Unlock()
+	doc, _, err := v.Document(id)
+	if err != nil {
+		return nil, err
+	}
+	req, err := rspec.ParseRequest(doc.Text, c.reading)
+	if err != nil {
+		return nil, err
+	}
+	c.add(id, req)
+	return req, nil
+}
+
+func (c *requestCache) add(id string, req *rspec.Request) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, ok := c.byID[id]; ok {
+		return
+	}
+	c.byID[id] = c.recent.PushFront(&cachedRequest{id, req})
+	c.bytes += len(req.Text())
+	for c.bytes > cachedBytes && c.recent.Len() > 1 {
+		last := c.recent.Remove(c.recent.Back()).(*cachedRequest)
+		delete(c.byID, last.id)
+		c.bytes -= len(last.req.Text())
+	}
+}

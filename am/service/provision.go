@@ -1,0 +1,77 @@
+package service
+
+import (
+	"context"
+	"time"
+
+	"patchbay/am"
+	"patchbay/am/store"
+	"patchbay/credentials"
+)
+
+// ProvisionOptions are the options of Provision.
+type ProvisionOptions struct {
+	Call
+	// EndTime is the wished end of the lease; zero if none.
+	EndTime time.Time
+	// Users get accounts on every node; their Login is chosen here.
+	Users []am.Account
+}
+
+// Provision promises to make reserved slivers real and gives them their long
+// lease (AM API v3, Provision). It answers at once; the work goes on as
+// geni_pending_allocation. For a whole slice it takes the slivers that are
+// geni_allocated and passes over the others.
+//
+// Errors: those of resolve; Unsupported for a sliver that is provisioned
+// already; SearchFailed when a slice has none left to provision.
+func (s *Service) Provision(ctx context.Context, g credentials.Grant, t Targets, o ProvisionOptions) (Outcome, error) {
+	out, err := s.run(ctx, change{
+		event: "Provision", grant: g, targets: t, call: o.Call,
+		pick: func(all []am.Sliver) ([]am.Sliver, error) {
+			todo := filter(all, func(x *am.Sliver) bool { return x.Status.Allocation == am.Allocated })
+			if len(todo) == 0 {
+				return nil, am.Errorf(am.SearchFailed, "all slivers of slice %s are provisioned already", t.Slice).About(t.Slice)
+			}
+			return todo, nil
+		},
+		step: func(v *store.View, cs *store.ChangeSet, r *resolved, x *am.Sliver) error {
+			status, err := am.Next(x.Status, am.EventProvision)
+			if err != nil {
+				return err
+			}
+			now := v.Now().UTC()
+			wish := o.EndTime
+			if wish.IsZero() {
+				wish = x.Wish
+			}
+			if !o.EndTime.IsZero() && !o.EndTime.After(now) {
+				return am.Errorf(am.BadArgs, "geni_end_time %s is in the past", o.EndTime.Format(time.RFC3339)).With(am.OutOfRange)
+			}
+			accounts, err := nameAccounts(v, r.slice, o.Users)
+			if err != nil {
+				return err
+			}
+			x.Status = status
+			x.Expires = s.leaseEnd(now, r.until, wish)
+			x.Desired = am.Desired{Present: true, Accounts: accounts}
+			promise(cs, v, x, am.GoalMake, o.Call)
+			cs.PutSliver(*x)
+			return nil
+		},
+	})
+	if err != nil {
+		return Outcome{}, err
+	}
+	return s.withManifest(out)
+}
+
+func filter(all []am.Sliver, keep func(*am.Sliver) bool) []am.Sliver {
+	var out []am.Sliver
+	for i := range all {
+		if keep(&all[i]) {
+			out = append(out, all[i])
+		}
+	}
+	return out
+}

@@ -1,0 +1,132 @@
+package service
+
+import (
+	"errors"
+	"time"
+
+	"patchbay/am"
+	"patchbay/am/store"
+	"patchbay/am/urn"
+	"patchbay/credentials"
+)
+
+// resolved is what a call may act on.
+type resolved struct {
+	slice urn.URN
+	// slivers are live, in the order they were named (a whole slice's: by creation).
+	slivers []am.Sliver
+	// missing are named slivers that do not exist, under best effort.
+	missing []urn.URN
+	// until is the end of the credential that covers the slice.
+	until time.Time
+}
+
+// resolve finds the slivers that targets names, and asks the grant for their
+// slice. It is the only way from a call to a sliver.
+//
+// Errors, in this order: Forbidden for a slice the grant does not cover or that
+// is shut down, SearchFailed for a sliver that is not there (unless best effort
+// finds another), BadArgs for slivers of two slices, SearchFailed for a slice
+// without slivers.
+func resolve(v *store.View, g credentials.Grant, t Targets, bestEffort bool) (resolved, error) {
+	if t.Slice.IsZero() {
+		return resolveSlivers(v, g, t.Slivers, bestEffort)
+	}
+	r := resolved{slice: t.Slice}
+	var err error
+	if r.until, err = over(v, g, t.Slice); err != nil {
+		return r, err
+	}
+	all, err := liveSlivers(v, t.Slice)
+	if err != nil {
+		return r, err
+	}
+	if len(all) == 0 {
+		return r, am.Errorf(am.SearchFailed, "slice %s has no slivers at this aggregate", t.Slice).About(t.Slice)
+	}
+	r.slivers = all
+	return r, nil
+}
+
+func resolveSlivers(v *store.View, g credentials.Grant, named []urn.URN, bestEffort bool) (resolved, error) {
+	var r resolved
+	seen := map[string]bool{}
+	var other urn.URN
+	for _, u := range named {
+		if seen[u.Key()] {
+			continue
+		}
+		seen[u.Key()] = true
+		x, _, err := v.Sliver(u)
+		if errors.Is(err, store.ErrNotFound) || err == nil && !x.Live(v.Now()) {
+			r.missing = append(r.missing, u)
+			continue
+		}
+		if err != nil {
+			return r, err
+		}
+		switch {
+		case r.slice.IsZero():
+			// The right comes before everything else that could be told.
+			if r.until, err = over(v, g, x.Slice); err != nil {
+				return r, err
+			}
+			r.slice = x.Slice
+		case !x.Slice.Equal(r.slice):
+			other = u
+		}
+		r.slivers = append(r.slivers, x)
+	}
+	switch {
+	case len(r.missing) > 0 && (!bestEffort || len(r.slivers) == 0):
+		return r, am.Errorf(am.SearchFailed, "there is no sliver %s at this aggregate; it may be deleted or expired", r.missing[0]).About(r.missing[0])
+	case !other.IsZero():
+		return r, am.Errorf(am.BadArgs, "sliver %s is of another slice than %s; name slivers of one slice", other, r.slivers[0].URN).About(other)
+	}
+	return r, nil
+}
+
+// over asks the grant for a slice and refuses one that is shut down.
+func over(v *store.View, g credentials.Grant, slice urn.URN) (time.Time, error) {
+	until, err := g.Over(slice)
+	if err != nil {
+		return until, err
+	}
+	switch rec, _, err := v.Slice(slice); {
+	case err == nil && !rec.Shutdown.IsZero():
+		return until, am.Errorf(am.Forbidden, "slice %s was shut down at %s; only the operators of this aggregate can lift that", slice, rec.Shutdown.Format(time.RFC3339)).About(slice)
+	case err != nil && !errors.Is(err, store.ErrNotFound):
+		return until, err
+	}
+	return until, nil
+}
+
+// liveSlivers are the slice's slivers that are neither released nor expired,
+// in the order of their creation.
+func liveSlivers(v *store.View, slice urn.URN) ([]am.Sliver, error) {
+	all, err := v.SliversOf(slice)
+	if err != nil {
+		return nil, err
+	}
+	live := all[:0]
+	for _, x := range all {
+		if x.Live(v.Now()) {
+			live = append(live, x)
+		}
+	}
+	sortByCreation(live)
+	return live, nil
+}
+
+// absent reports the named slivers that do not exist, so that an answer lists
+// everything that was named.
+func (r *resolved) absent(now time.Time) []Report {
+	var out []Report
+	for _, u := range r.missing {
+		out = append(out, Report{
+			Sliver: am.Sliver{URN: u, Slice: r.slice, Expires: now.UTC(), Status: am.Status{Allocation: am.Unallocated, Operational: am.PendingAllocation}},
+			Failed: "there is no such sliver at this aggregate; it may be deleted or expired",
+		})
+	}
+	return out
+}

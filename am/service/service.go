@@ -1,0 +1,162 @@
+package service
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"patchbay/am"
+	"patchbay/am/binder"
+	"patchbay/am/store"
+	"patchbay/am/urn"
+	"patchbay/credentials"
+	"patchbay/inventory"
+	"patchbay/rspec"
+)
+
+// Leases are the limits of leases. A lease never outlives the credential that
+// asked for it.
+type Leases struct {
+	// Allocated is how long a reservation lasts that was not provisioned.
+	Allocated time.Duration
+	// AllocatedMax is how far Renew may prolong a reservation, from now.
+	AllocatedMax time.Duration
+	// Provisioned is the lease after Provision when none is asked for.
+	Provisioned time.Duration
+	// ProvisionedMax is the longest lease, from now.
+	ProvisionedMax time.Duration
+	// Margin is how far before its credential a default lease ends, so that a
+	// small renewal still works.
+	Margin time.Duration
+}
+
+// DefaultLeases are the leases of a site that says nothing.
+var DefaultLeases = Leases{
+	Allocated: 10 * time.Minute, AllocatedMax: 2 * time.Hour,
+	Provisioned: 24 * time.Hour, ProvisionedMax: 30 * 24 * time.Hour,
+	Margin: 10 * time.Minute,
+}
+
+// Config is what a Service is made of.
+type Config struct {
+	Store     *store.Store
+	Index     *binder.Index
+	Inventory *inventory.Inventory
+	Leases    Leases
+	// GeneratedBy signs the documents we write.
+	GeneratedBy string
+	// EmptyDescribeNotFound answers SearchFailed to Describe of a slice without
+	// slivers, instead of an empty manifest.
+	EmptyDescribeNotFound bool
+	// ASCIIManifests replaces a client's non-ASCII characters by references,
+	// for old clients that fail on them.
+	ASCIIManifests bool
+	// Reading are the limits and names by which stored requests are read again.
+	Reading rspec.ReadOptions
+	// Wake tells the runner that there is work; it must not block.
+	Wake func()
+}
+
+// Service has the methods. All may be called at the same time.
+type Service struct {
+	cfg      Config
+	requests *requestCache
+	ads      *advertiser
+}
+
+// New makes a Service over opened rooms.
+func New(c Config) *Service {
+	if c.Leases == (Leases{}) {
+		c.Leases = DefaultLeases
+	}
+	if c.Wake == nil {
+		c.Wake = func() {}
+	}
+	return &Service{cfg: c, requests: newRequestCache(c.Reading), ads: newAdvertiser(c)}
+}
+
+// Targets is what a call is about: a whole slice, or some of its slivers.
+type Targets struct {
+	Slice   urn.URN
+	Slivers []urn.URN
+}
+
+// Call identifies the call for journal and log.
+type Call struct {
+	// Request is the id of the call.
+	Request string
+	// BestEffort asks for what is possible instead of all or nothing.
+	BestEffort bool
+}
+
+// Report is one sliver as a method found or left it.
+type Report struct {
+	am.Sliver
+	// Failed says why this sliver was not changed, under best effort.
+	Failed string
+}
+
+// Outcome is the result of a method.
+type Outcome struct {
+	Slice   urn.URN
+	Slivers []Report
+	// Manifest is the RSpec, for the methods that give one.
+	Manifest []byte
+	// Notices are remarks on what was accepted, for the experimenter.
+	Notices []string
+}
+
+// commit runs a decision, and wakes the runner if it changed anything: there
+// may be a task, or a lease that ends sooner than all others.
+func (s *Service) commit(ctx context.Context, d store.Decision) error {
+	changed := false
+	err := s.cfg.Store.Commit(ctx, func(v *store.View) (store.ChangeSet, error) {
+		cs, err := d(v)
+		changed = !cs.Empty()
+		return cs, err
+	})
+	if err == nil && changed {
+		s.cfg.Wake()
+	}
+	return err
+}
+
+// journal adds the line of a mutating call.
+func journal(cs *store.ChangeSet, v *store.View, g credentials.Grant, c Call, event string, slice urn.URN, slivers []am.Sliver) {
+	e := am.JournalEntry{At: v.Now().UTC(), Event: event, Request: c.Request, Caller: g.Caller(), Slice: slice}
+	for _, x := range slivers {
+		e.Slivers = append(e.Slivers, x.URN)
+	}
+	cs.Log(e)
+}
+
+// touch records that a slice's slivers change: it counts the slice's serial up
+// and makes the change set conditional on the slice being as it was read.
+func touch(cs *store.ChangeSet, v *store.View, u urn.URN) error {
+	slice, rev, err := v.Slice(u)
+	if errors.Is(err, store.ErrNotFound) {
+		slice = am.Slice{URN: u, Created: v.Now().UTC()}
+	} else if err != nil {
+		return err
+	}
+	slice.Serial++
+	cs.ExpectRev(store.SliceKey(u), rev)
+	cs.PutSlice(slice)
+	return nil
+}
+
+// promise raises a sliver's generation and leaves the task that makes it true.
+func promise(cs *store.ChangeSet, v *store.View, x *am.Sliver, goal am.Goal, c Call) {
+	x.Generation++
+	cs.PutTask(am.Task{Sliver: x.URN, Generation: x.Generation, Goal: goal, Since: v.Now().UTC(), Request: c.Request})
+}
+
+// newUUID is a random UUID (RFC 9562, version 4).
+func newUUID() string {
+	var b [16]byte
+	rand.Read(b[:])
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[0:4], b[4:6], b[6:8], b[8:10], b[10:])
+}

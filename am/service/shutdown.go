@@ -1,0 +1,55 @@
+package service
+
+import (
+	"context"
+	"errors"
+
+	"patchbay/am"
+	"patchbay/am/store"
+	"patchbay/am/urn"
+	"patchbay/credentials"
+)
+
+// Shutdown freezes a slice: its nodes are switched off, nothing is freed, no
+// lease ends, and every later call on it is Forbidden until an operator lifts
+// that (AM API v3, Shutdown). Repeating it succeeds.
+//
+// Errors: Forbidden without the right, SearchFailed for a slice unknown here.
+func (s *Service) Shutdown(ctx context.Context, g credentials.Grant, slice urn.URN, c Call) error {
+	return s.commit(ctx, func(v *store.View) (store.ChangeSet, error) {
+		var cs store.ChangeSet
+		if _, err := g.Over(slice); err != nil {
+			return cs, err
+		}
+		rec, rev, err := v.Slice(slice)
+		if err == nil && !rec.Shutdown.IsZero() {
+			return cs, nil
+		}
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return cs, err
+		}
+		live, err := liveSlivers(v, slice)
+		if err != nil {
+			return cs, err
+		}
+		if len(live) == 0 {
+			return cs, am.Errorf(am.SearchFailed, "slice %s has no slivers at this aggregate", slice).About(slice)
+		}
+		rec.Shutdown, rec.ShutdownBy, rec.Serial = v.Now().UTC(), g.Caller(), rec.Serial+1
+		cs.ExpectRev(store.SliceKey(slice), rev)
+		cs.PutSlice(rec)
+		for _, x := range live {
+			status, err := am.Next(x.Status, am.EventShutdown)
+			if err != nil {
+				return cs, err
+			}
+			if status != x.Status || x.Desired.On {
+				promise(&cs, v, &x, am.GoalStop, c)
+			}
+			x.Status, x.Desired.On, x.Frozen = status, false, true
+			cs.PutSliver(x)
+		}
+		journal(&cs, v, g, c, "Shutdown", slice, live)
+		return cs, nil
+	})
+}

@@ -1,0 +1,58 @@
+package service
+
+import (
+	"context"
+
+	"patchbay/am"
+	"patchbay/am/store"
+	"patchbay/credentials"
+)
+
+// Status tells the states of slivers from the store; it asks no provider (AM
+// API v3, Status).
+//
+// Errors: those of resolve.
+func (s *Service) Status(_ context.Context, g credentials.Grant, t Targets, c Call) (Outcome, error) {
+	var out Outcome
+	err := s.cfg.Store.Read(func(v *store.View) error {
+		r, err := resolve(v, g, t, c.BestEffort)
+		if err != nil {
+			return err
+		}
+		out = Outcome{Slice: r.slice, Slivers: append(reports(r.slivers), r.absent(v.Now())...)}
+		return nil
+	})
+	return out, err
+}
+
+// Describe is Status with the manifest of the slivers (AM API v3, Describe). A
+// slice without slivers has an empty manifest, unless the site says otherwise.
+//
+// Errors: those of resolve.
+func (s *Service) Describe(_ context.Context, g credentials.Grant, t Targets, c Call) (Outcome, error) {
+	var out Outcome
+	err := s.cfg.Store.Read(func(v *store.View) error {
+		r, err := resolve(v, g, t, c.BestEffort)
+		if am.CodeOf(err) == am.SearchFailed && !t.Slice.IsZero() && !s.cfg.EmptyDescribeNotFound {
+			err = nil
+		}
+		if err != nil {
+			return err
+		}
+		out = Outcome{Slice: r.slice, Slivers: reports(r.slivers)}
+		if out.Manifest, err = s.manifest(v, out.Slivers); err != nil {
+			return err
+		}
+		out.Slivers = append(out.Slivers, r.absent(v.Now())...)
+		return nil
+	})
+	return out, err
+}
+
+func reports(all []am.Sliver) []Report {
+	out := make([]Report, len(all))
+	for i := range all {
+		out[i] = Report{Sliver: all[i]}
+	}
+	return out
+}
