@@ -1,0 +1,113 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"time"
+
+	"patchbay/am"
+	"patchbay/am/api"
+)
+
+// event is what is known of one request when it is over.
+type event struct {
+	id       string
+	start    time.Time
+	remote   string
+	path     string
+	version  int
+	status   int
+	received int // bytes
+	sent     int // bytes
+	answer   api.Event
+	refused  string // why it was no call
+	unsent   error  // why the answer did not get through
+}
+
+// emit writes the event's line and counts it.
+func (s *Server) emit(e *event) {
+	took := time.Since(e.start)
+	s.metrics.count(e, took)
+
+	level := slog.LevelInfo
+	attrs := []slog.Attr{
+		slog.String("id", e.id),
+		slog.String("remote", e.remote),
+		slog.Int("status", e.status),
+		slog.Duration("took", took.Round(time.Microsecond)),
+	}
+	add := func(key, value string) {
+		if value != "" {
+			attrs = append(attrs, slog.String(key, value))
+		}
+	}
+	if e.status != http.StatusOK {
+		add("path", e.path)
+		add("refused", e.refused)
+		s.opt.Log.LogAttrs(context.Background(), level, "request", attrs...)
+		return
+	}
+	a := e.answer
+	add("method", a.Method)
+	attrs = append(attrs, slog.Int("api", e.version))
+	if a.Fault {
+		attrs = append(attrs, slog.Bool("fault", true))
+	} else {
+		attrs = append(attrs, slog.Int("code", int(a.Code)))
+	}
+	if a.Detail != am.NoDetail {
+		attrs = append(attrs, slog.Int("detail", int(a.Detail)))
+	}
+	add("caller", a.Caller.String())
+	add("slice", a.Slice.String())
+	if a.Slivers > 0 {
+		attrs = append(attrs, slog.Int("slivers", a.Slivers))
+	}
+	if len(a.Credentials) > 0 {
+		attrs = append(attrs, slog.Any("credentials", a.Credentials))
+	}
+	add("output", a.Output)
+	attrs = append(attrs, slog.Int("received", e.received), slog.Int("sent", e.sent))
+	if a.Err != nil {
+		add("error", a.Err.Error())
+	}
+	if e.unsent != nil {
+		add("unsent", e.unsent.Error())
+	}
+	switch a.Code {
+	case am.ServerError, am.DBError, am.RPCError:
+		level = slog.LevelError
+	}
+	s.opt.Log.LogAttrs(context.Background(), level, "call", attrs...)
+}
+
+// labels are the method and the outcome as metrics name them; few, whatever
+// clients send.
+func (e *event) labels() (method, outcome string) {
+	if e.status != http.StatusOK {
+		return "none", "http_" + strconv.Itoa(e.status)
+	}
+	method = "unknown"
+	if known[e.answer.Method] {
+		method = e.answer.Method
+	}
+	if e.answer.Fault {
+		return method, "fault"
+	}
+	return method, strconv.Itoa(int(e.answer.Code))
+}
+
+// known are the methods of all versions of the API.
+var known = func() map[string]bool {
+	m := make(map[string]bool)
+	for _, name := range []string{
+		"GetVersion", "ListResources", "Shutdown",
+		"CreateSliver", "DeleteSliver", "RenewSliver", "SliverStatus",
+		"Allocate", "Provision", "Describe", "Status", "Renew", "Delete", "PerformOperationalAction",
+	} {
+		m[name] = true
+	}
+	return m
+}()

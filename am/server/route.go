@@ -1,0 +1,100 @@
+package server
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// versions are the API versions by path, without the trailing slash. Clients
+// that are given no path call /RPC2.
+var versions = map[string]int{
+	"": 3, "/RPC2": 3,
+	"/am/3.0": 3, "/xmlrpc/am/3.0": 3,
+	"/am/2.0": 2, "/xmlrpc/am/2.0": 2,
+}
+
+// versionOf is the API version that a path stands for; 0 when it stands for none.
+func versionOf(path string) int { return versions[strings.TrimSuffix(path, "/")] }
+
+// refusal is an answer below XML-RPC: a status, and what to do about it.
+type refusal struct {
+	status int
+	text   string
+}
+
+// route finds the version that r calls, or says what is wrong with it.
+func (s *Server) route(r *http.Request) (int, *refusal) {
+	version := versionOf(r.URL.Path)
+	if version == 0 {
+		return 0, &refusal{http.StatusNotFound, "There is nothing at this URL. " + s.urls()}
+	}
+	if r.Method != http.MethodPost {
+		return 0, &refusal{http.StatusMethodNotAllowed,
+			"This is a GENI aggregate manager: it is called by XML-RPC, with POST, by clients like jFed, omni or patchbay call. " + s.urls()}
+	}
+	if e := r.Header.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
+		return 0, &refusal{http.StatusUnsupportedMediaType, fmt.Sprintf("Content-Encoding %q is not read here: send the call as it is.", e)}
+	}
+	if r.ContentLength > s.config.MaxBody {
+		return 0, s.bodyTooLarge()
+	}
+	return version, nil
+}
+
+func (s *Server) urls() string {
+	return fmt.Sprintf("Version 3 of the API is at %[1]s/am/3.0 and version 2 at %[1]s/am/2.0.", s.opt.PublicURL)
+}
+
+func (s *Server) bodyTooLarge() *refusal {
+	return &refusal{http.StatusRequestEntityTooLarge, fmt.Sprintf("The call is larger than %d bytes, the limit of this server (max_body).", s.config.MaxBody)}
+}
+
+func (f *refusal) write(w http.ResponseWriter) {
+	h := w.Header()
+	switch f.status {
+	case http.StatusMethodNotAllowed:
+		h.Set("Allow", http.MethodPost)
+	case http.StatusServiceUnavailable:
+		h.Set("Retry-After", "5")
+	}
+	http.Error(w, f.text, f.status)
+}
+
+// acceptsGzip tells whether the values of Accept-Encoding allow gzip (RFC 9110,
+// 12.5.3): it is named, or meant by *, and not with a weight of 0.
+func acceptsGzip(values []string) bool {
+	named, star := -1.0, -1.0
+	for _, v := range values {
+		for item := range strings.SplitSeq(v, ",") {
+			coding, params, _ := strings.Cut(item, ";")
+			q := weight(params)
+			switch strings.ToLower(strings.TrimSpace(coding)) {
+			case "gzip", "x-gzip":
+				named = max(named, q)
+			case "*":
+				star = max(star, q)
+			}
+		}
+	}
+	if named >= 0 {
+		return named > 0
+	}
+	return star > 0
+}
+
+// weight reads q out of the parameters of one coding; nonsense weighs nothing.
+func weight(params string) float64 {
+	for param := range strings.SplitSeq(params, ";") {
+		key, value, _ := strings.Cut(param, "=")
+		if strings.EqualFold(strings.TrimSpace(key), "q") {
+			q, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			if err != nil || !(q >= 0 && q <= 1) {
+				return 0
+			}
+			return q
+		}
+	}
+	return 1
+}
