@@ -72,7 +72,8 @@ func newAuthority(t testing.TB, dir string, now time.Time) *trial.Authority {
 	return a
 }
 
-func newSite(t testing.TB) *site {
+// newSite makes a site; fault, if given, makes writes of its store fail.
+func newSite(t testing.TB, fault ...func() error) *site {
 	t.Helper()
 	s := &site{t: t, now: began, trial: common}
 	dir := t.TempDir()
@@ -95,7 +96,11 @@ func newSite(t testing.TB) *site {
 	must(os.WriteFile(file, inventory.SimulatedText(authority), 0o600))
 	inv, err := inventory.Load(file, authority)
 	must(err)
-	s.store, err = store.Open(filepath.Join(dir, "store"), store.Options{Now: s.clock})
+	o := store.Options{Now: s.clock}
+	if len(fault) > 0 {
+		o.Fault = fault[0]
+	}
+	s.store, err = store.Open(filepath.Join(dir, "store"), o)
 	must(err)
 	t.Cleanup(func() { s.store.Close() })
 	index := binder.NewIndex(inv)

@@ -36,3 +36,16 @@ const (
 )
 
 var buckets = []string{metaBucket, string(Slices), string(Slivers), string(Documents), string(Tasks), string(Journal), bySlice, byExpiry}
+
+// faulty is an engine whose writes fail when fault says so.
+type faulty struct {
+	engine
+	fault func() error
+}
+
+func (f faulty) Apply(ops []op) error {
+	if err := f.fault(); err != nil {
+		return err
+	}
+	return f.engine.Apply(ops)
+}

@@ -32,6 +32,8 @@ type Options struct {
 	Now func() time.Time
 	// MaxGroup is how many decisions share one write, 256 when 0.
 	MaxGroup int
+	// Fault is asked before each write, for tests: its error is the write's.
+	Fault func() error
 }
 
 // Store keeps the records. All methods may be called at the same time.
@@ -68,6 +70,9 @@ func newStore(e engine, o Options) (*Store, error) {
 	}
 	if o.MaxGroup == 0 {
 		o.MaxGroup = 256
+	}
+	if o.Fault != nil {
+		e = faulty{e, o.Fault}
 	}
 	c := &committer{engine: e, now: o.Now}
 	if err := e.View(c.load); err != nil {
