@@ -260,7 +260,7 @@ func TestLoad(t *testing.T) {
 
 func TestNearest(t *testing.T) {
 	for _, tt := range []struct{ want, got string }{
-		{"vm", "vm"}, {"VM", "vm"}, {"raw-cp", "raw-pc"}, {"rawpc", "raw-pc"}, {"xen", ""}, {"", ""}, {"containers", "container"},
+		{"vm", "vm"}, {"VM", "vm"}, {"raw-cp", "raw-pc"}, {"rawpc", "raw-pc"}, {"xen", ""}, {"", ""}, {"v", ""}, {"vn", "vm"}, {"containers", "container"},
 	} {
 		if got := Nearest(tt.want, []string{"raw-pc", "vm", "container"}); got != tt.got {
 			t.Errorf("Nearest(%q) = %q, want %q", tt.want, got, tt.got)

@@ -3,14 +3,14 @@ package inventory
 import "strings"
 
 // Nearest is the word of have that was most likely meant by want, or "" if
-// none is near: at most a third of the letters differ, or only the case.
+// none is near: at most one letter differs or a third of them, or only the case.
 func Nearest(want string, have []string) string {
-	best, least := "", len(want)/3+1
+	best, least := "", max(2, len(want)/3+1)
 	for _, h := range have {
 		if strings.EqualFold(want, h) {
 			return h
 		}
-		if d := len(want) - len(h); d >= least || -d >= least {
+		if d := len(want) - len(h); len(want) < 2 || d >= least || -d >= least {
 			continue
 		}
 		if d := distance(want, h); d < least {

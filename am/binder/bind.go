@@ -36,6 +36,7 @@ func Bind(r *rspec.Request, x *Index, slice urn.URN) (Binding, error) {
 		nodes:   make([]node, len(r.Nodes)),
 		claims:  map[int32]claim{},
 		cursors: map[search]int{},
+		said:    map[*inventory.SliverType]string{},
 	}
 	for i := range r.Nodes {
 		b.nodes[i].Node = &r.Nodes[i]
@@ -65,7 +66,8 @@ type binding struct {
 	cursors map[search]int
 	reasons []Reason
 
-	searches int // for names like a wrong one
+	searches int                              // for names like a wrong one
+	said     map[*inventory.SliverType]string // answers of elsewhere
 }
 
 // claim is what the request has taken of a component.

@@ -24,14 +24,15 @@ type class struct {
 	open  tree // shared components that hold slivers and are not closed
 	empty tree // shared components that hold none
 
-	// For explanations: members in service, members with room, slivers that
-	// would fit, and members that will have room when they are clean.
-	serving, roomy, slots, cleaning int
+	// For explanations: members in service, slivers that would fit, and members
+	// on which all that is left is being cleaned.
+	serving, slots, cleaning int
 }
 
-func newClass(t *inventory.SliverType, members []int32) *class {
-	n := len(members)
-	return &class{sliverType: t, members: members, lone: newTree(n), open: newTree(n), empty: newTree(n)}
+// plant makes the trees for the members there are.
+func (c *class) plant() {
+	n := len(c.members)
+	c.lone, c.open, c.empty = newTree(n), newTree(n), newTree(n)
 }
 
 // set says that n slivers fit on the member at place; kind is where it stands,
@@ -48,18 +49,10 @@ func (c *class) set(place int, kind *tree, n int32) {
 		}
 	}
 	c.slots += int(n) - int(was)
-	c.roomy += positive(n) - positive(was)
 }
 
 // has tells whether component i is a member.
 func (c *class) has(i int32) bool {
 	_, ok := slices.BinarySearch(c.members, i)
 	return ok
-}
-
-func positive(n int32) int {
-	if n > 0 {
-		return 1
-	}
-	return 0
 }

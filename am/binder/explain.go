@@ -66,7 +66,7 @@ func (b *binding) refuseUnbound(n *node, c *class) {
 	case c.slots == 0:
 		b.refuse(n, am.TooBig, "no %s is free: %d of %d are held; %s", what, c.serving, c.serving, others)
 	case n.alone && c.exclusive < len(c.members):
-		b.refuse(n, am.TooBig, "no component with %s is free of other slices; %s", what, others)
+		b.refuse(n, am.TooBig, "no component with %s is free of other slices; %s", what, b.elsewhere(n.SliverType))
 	default:
 		b.refuse(n, am.TooBig, "the request asks for more %s than the %d that are free; %s", what, c.slots, others)
 	}
@@ -84,6 +84,9 @@ func (b *binding) refuseGroup(n *node, name string, size int, c *class) {
 // elsewhere says what is free, type first at the front, from what was there
 // before the request.
 func (b *binding) elsewhere(first *inventory.SliverType) string {
+	if said, ok := b.said[first]; ok {
+		return said
+	}
 	var all []string
 	add := func(t *inventory.SliverType) {
 		if c := b.x.classes[classKey{t, ""}]; c != nil && c.slots > 0 && len(all) < 3 {
@@ -99,9 +102,10 @@ func (b *binding) elsewhere(first *inventory.SliverType) string {
 		}
 	}
 	if len(all) == 0 {
-		return "nothing else is free"
+		all = []string{"nothing else is free"}
 	}
-	return strings.Join(all, ", ")
+	b.said[first] = strings.Join(all, ", ")
+	return b.said[first]
 }
 
 func plural(n int, what string) string {

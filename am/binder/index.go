@@ -24,7 +24,7 @@ type Index struct {
 	holds   map[string]hold
 	slices  map[string]map[int32]share // slice → component → its part
 	undo    []change                   // since the last Publish or Rollback
-	touched map[int32]bool             // components, since then
+	touched []int32                    // components, since then; some twice
 
 	free    atomic.Pointer[[]atomic.Int32]
 	version atomic.Uint64
@@ -73,7 +73,7 @@ type change struct {
 // NewIndex makes an index of an inventory on which nothing is held. Register
 // it with store.Store.Observe to fill it.
 func NewIndex(v *inventory.Inventory) *Index {
-	x := &Index{holds: map[string]hold{}, touched: map[int32]bool{}}
+	x := &Index{holds: map[string]hold{}}
 	x.SetInventory(v)
 	return x
 }
@@ -86,7 +86,6 @@ func (x *Index) SetInventory(v *inventory.Inventory) {
 	x.inv = v
 	x.usage = make([]usage, len(v.Components))
 	x.slices = map[string]map[int32]share{}
-	x.touched = map[int32]bool{}
 	x.arrange()
 	for sliver, h := range x.holds {
 		h.at = x.find(h.component)
@@ -98,6 +97,7 @@ func (x *Index) SetInventory(v *inventory.Inventory) {
 		x.refresh(int32(i))
 		free[i].Store(x.fits(int32(i), v.Components[i].SliverTypes[0]))
 	}
+	x.touched = nil
 	x.free.Store(&free)
 	x.version.Add(1)
 }
@@ -111,44 +111,40 @@ func (x *Index) Inventory() *inventory.Inventory {
 
 // arrange sorts the components into classes.
 func (x *Index) arrange() {
-	members := map[classKey][]int32{}
+	x.classes = map[classKey]*class{}
 	x.places = make([][]place, len(x.inv.Components))
 	for i, c := range x.inv.Components {
-		for _, k := range keysOf(c) {
-			members[k] = append(members[k], int32(i))
-		}
-	}
-	x.classes = make(map[classKey]*class, len(members))
-	for k, m := range members {
-		x.classes[k] = newClass(k.sliverType, m)
-	}
-	next := make(map[*class]int, len(members))
-	for i, c := range x.inv.Components {
-		for _, k := range keysOf(c) {
-			cl := x.classes[k]
-			x.places[i] = append(x.places[i], place{class: cl, at: next[cl]})
-			next[cl]++
-			if c.Exclusive {
-				cl.exclusive++
-			}
-			if !c.Drained {
-				cl.serving++
+		places := make([]place, 0, len(c.SliverTypes)*(1+len(c.HardwareTypes)))
+		for _, t := range c.SliverTypes {
+			places = append(places, x.enter(c, classKey{t, ""}))
+			for j, h := range c.HardwareTypes {
+				if !slices.Contains(c.HardwareTypes[:j], h) {
+					places = append(places, x.enter(c, classKey{t, h}))
+				}
 			}
 		}
+		x.places[i] = places
+	}
+	for _, c := range x.classes {
+		c.plant()
 	}
 }
 
-func keysOf(c *inventory.Component) []classKey {
-	var keys []classKey
-	for _, t := range c.SliverTypes {
-		keys = append(keys, classKey{t, ""})
-		for i, h := range c.HardwareTypes {
-			if !slices.Contains(c.HardwareTypes[:i], h) {
-				keys = append(keys, classKey{t, h})
-			}
-		}
+// enter makes a component the last member of a class.
+func (x *Index) enter(c *inventory.Component, k classKey) place {
+	cl := x.classes[k]
+	if cl == nil {
+		cl = &class{sliverType: k.sliverType}
+		x.classes[k] = cl
 	}
-	return keys
+	cl.members = append(cl.members, int32(c.Index))
+	if c.Exclusive {
+		cl.exclusive++
+	}
+	if !c.Drained {
+		cl.serving++
+	}
+	return place{class: cl, at: len(cl.members) - 1}
 }
 
 func (x *Index) find(u urn.URN) int32 {
@@ -173,7 +169,6 @@ func (x *Index) Stage(cs store.ChangeSet) {
 		if s, ok := r.Value.(am.Sliver); ok {
 			x.hold(r.Key.ID, hold{
 				component: s.Component,
-				at:        x.find(s.Component),
 				slice:     s.Slice.Key(),
 				amount:    s.Amount,
 				exclusive: s.Exclusive,
@@ -194,7 +189,8 @@ func (x *Index) Publish() {
 func (x *Index) Rollback() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	for _, c := range slices.Backward(slices.Clone(x.undo)) {
+	undo := x.undo
+	for _, c := range slices.Backward(undo) {
 		x.hold(c.sliver, c.before, c.held)
 	}
 	x.settle()
@@ -202,15 +198,14 @@ func (x *Index) Rollback() {
 
 func (x *Index) settle() {
 	free, changed := *x.free.Load(), false
-	for i := range x.touched {
+	for _, i := range x.touched {
 		n := x.fits(i, x.inv.Components[i].SliverTypes[0])
 		changed = free[i].Swap(n) != n || changed
 	}
 	if changed {
 		x.version.Add(1)
 	}
-	x.undo = x.undo[:0]
-	clear(x.touched)
+	x.undo, x.touched = nil, nil
 }
 
 // Free is how many slivers of its first sliver type would fit on component i
@@ -228,14 +223,18 @@ func (x *Index) Free(i int) int {
 func (x *Index) Version() uint64 { return x.version.Load() }
 
 // hold notes what a sliver holds from now on, if held, and how to undo that.
+// Where the component stands is found anew: what is undone may be older than
+// the inventory.
 func (x *Index) hold(sliver string, h hold, held bool) {
 	before, ok := x.holds[sliver]
 	if !ok && !held {
 		return
 	}
-	if ok && held {
-		h.at = x.find(h.component) // an undone hold may be older than the inventory
-		if h == before {
+	if held {
+		if h.at = x.find(h.component); h.at >= 0 {
+			h.component = x.inv.Components[h.at].URN // share its text
+		}
+		if ok && h == before {
 			return
 		}
 	}
@@ -246,9 +245,6 @@ func (x *Index) hold(sliver string, h hold, held bool) {
 		x.refresh(before.at)
 	}
 	if held {
-		if h.at = x.find(h.component); h.at >= 0 {
-			h.component = x.inv.Components[h.at].URN // share its text
-		}
 		x.holds[sliver] = h
 		x.count(h, 1)
 		x.refresh(h.at)
@@ -299,7 +295,7 @@ func (x *Index) refresh(i int32) {
 	if i < 0 {
 		return
 	}
-	x.touched[i] = true
+	x.touched = append(x.touched, i)
 	c, u := x.inv.Components[i], &x.usage[i]
 	for j := range x.places[i] {
 		p := &x.places[i][j]

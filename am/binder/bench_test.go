@@ -1,0 +1,127 @@
+package binder
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"patchbay/am/store"
+	"patchbay/inventory"
+)
+
+// rack is a site of n components: nine exclusive ones to one shared.
+func rack(b *testing.B, n int) *inventory.Inventory {
+	return site(b, fmt.Sprintf(`
+provider: rack
+hardware_types: [small, large]
+sliver_types: [{name: raw-pc}, {name: vm, needs: {memory: 1G}}]
+components:
+  - {names: pc1..pc%d, exclusive: true, sliver_types: [raw-pc], hardware_types: [small]}
+  - {names: big1..big%d, exclusive: true, sliver_types: [raw-pc], hardware_types: [large]}
+  - {names: h1..h%d, exclusive: false, sliver_types: [vm], capacity: {slots: 10, memory: 64G}}
+`, n/2, n*4/10, n/10))
+}
+
+// fill holds the first part of the exclusive and of the shared components.
+func fill(v *inventory.Inventory, part float64) *Index {
+	x := NewIndex(v)
+	var cs store.ChangeSet
+	held := map[bool]int{}
+	all := map[bool]int{}
+	for _, c := range v.Components {
+		all[c.Exclusive]++
+	}
+	for _, c := range v.Components {
+		if held[c.Exclusive]++; float64(held[c.Exclusive]) > part*float64(all[c.Exclusive]) {
+			continue
+		}
+		for i := range c.Capacity.Slots {
+			cs.PutSliver(sliver(v, fmt.Sprint(c.Name, "-", i), fmt.Sprint("s", c.Index%1000), c.Name, c.SliverTypes[0].Name))
+		}
+	}
+	x.Stage(cs)
+	x.Publish()
+	return x
+}
+
+func mixed(nodes int) []string {
+	var words []string
+	for i := range nodes {
+		words = append(words, []string{"type=raw-pc", "type=vm", "type=raw-pc hw=large", "type=vm exclusive=true"}[i%4])
+	}
+	return words
+}
+
+func BenchmarkBind(b *testing.B) {
+	for _, nodes := range []int{10, 1000} {
+		for _, components := range []int{1_000, 10_000, 100_000} {
+			for _, part := range []float64{0, 0.3} {
+				if nodes > components/4 {
+					continue
+				}
+				b.Run(fmt.Sprintf("%d nodes on %d, %.0f%% held", nodes, components, part*100), func(b *testing.B) {
+					x := fill(rack(b, components), part)
+					r := request(mixed(nodes)...)
+					b.ReportAllocs()
+					for b.Loop() {
+						if _, err := Bind(r, x, slice("mine")); err != nil {
+							b.Fatal(err)
+						}
+					}
+				})
+			}
+		}
+	}
+	b.Run("1000 groups of 2 on 100000", func(b *testing.B) {
+		x := NewIndex(rack(b, 100_000))
+		r := request(strings.Split(strings.Repeat("type=vm,", 1999)+"type=vm", ",")...)
+		for i := range r.Nodes {
+			r.Nodes[i].Colocate = fmt.Sprint("g", i/2)
+		}
+		for b.Loop() {
+			if _, err := Bind(r, x, slice("mine")); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("10000 nodes refused of 100000", func(b *testing.B) {
+		x := fill(rack(b, 100_000), 1)
+		r := request(mixed(10_000)...)
+		for b.Loop() {
+			if _, err := Bind(r, x, slice("mine")); err == nil {
+				b.Fatal("bound on a full site")
+			}
+		}
+	})
+}
+
+// BenchmarkStage puts ten slivers, publishes, and takes them away again.
+func BenchmarkStage(b *testing.B) {
+	for _, components := range []int{1_000, 100_000} {
+		b.Run(fmt.Sprint(components), func(b *testing.B) {
+			v := rack(b, components)
+			x := fill(v, 0.3)
+			var put, take store.ChangeSet
+			for i := range 10 {
+				s := sliver(v, fmt.Sprint("new", i), "mine", fmt.Sprint("big", i+1), "raw-pc")
+				put.PutSliver(s)
+				take.Remove(store.SliverKey(s.URN))
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				x.Stage(put)
+				x.Publish()
+				x.Stage(take)
+				x.Publish()
+			}
+		})
+	}
+}
+
+func BenchmarkNewIndex(b *testing.B) {
+	v := rack(b, 100_000)
+	b.ReportAllocs()
+	for b.Loop() {
+		NewIndex(v)
+	}
+}

@@ -1,0 +1,304 @@
+package binder
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"patchbay/am"
+	"patchbay/am/store"
+	"patchbay/am/urn"
+	"patchbay/inventory"
+	"patchbay/rspec"
+)
+
+const testbed = `
+provider: rack
+default_sliver_type: raw-pc
+unknown_image: refuse
+cleaning_time: 45s
+hardware_types: [small, large, unused]
+images: [{name: debian}, {name: ubuntu, url: "http://images.example.org/ubuntu"}, {name: bsd}]
+sliver_types:
+  - {name: raw-pc, images: [debian, ubuntu], default_image: ubuntu}
+  - {name: vm, aliases: ["emulab-*"], needs: {cores: 1, memory: 1G}, images: [debian]}
+  - {name: big-vm, needs: {cores: 2, memory: 4G}}
+  - {name: orphan}
+components:
+  - {names: pc1..pc2, exclusive: true, sliver_types: [raw-pc], hardware_types: [small]}
+  - {name: pc3, exclusive: true, sliver_types: [raw-pc], hardware_types: [large]}
+  - {names: h1..h3, exclusive: false, sliver_types: [vm, big-vm], hardware_types: [large], capacity: {slots: 4, cores: 4, memory: 8G}}
+`
+
+func site(t testing.TB, text string) *inventory.Inventory {
+	t.Helper()
+	v, err := inventory.Parse([]byte(text), "inventory.yaml", "example.org")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func component(name string) urn.URN {
+	return urn.URN{Authority: "example.org", Type: urn.Node, Name: name}
+}
+
+func slice(name string) urn.URN {
+	return urn.URN{Authority: "example.org", Type: urn.Slice, Name: name}
+}
+
+// sliver makes a record. Marks after the sliver type: "!" wants to be alone,
+// "~" is being cleaned.
+func sliver(v *inventory.Inventory, id, of, on, kind string) am.Sliver {
+	t, ok := v.SliverType(strings.TrimRight(kind, "!~"))
+	if !ok {
+		panic(kind)
+	}
+	s := am.Sliver{
+		URN:       urn.URN{Authority: "example.org", Type: urn.Sliver, Name: id},
+		Slice:     slice(of),
+		Component: component(on),
+		Amount:    t.Needs,
+		Exclusive: strings.Contains(kind, "!"),
+		Status:    am.Status{Allocation: am.Allocated},
+	}
+	if strings.Contains(kind, "~") {
+		s.Status.Allocation = am.Unallocated
+	}
+	return s
+}
+
+// holding makes an index where each of held, "SLICE COMPONENT KIND", is a sliver.
+func holding(v *inventory.Inventory, held ...string) *Index {
+	x := NewIndex(v)
+	var cs store.ChangeSet
+	for i, h := range held {
+		f := strings.Fields(h)
+		cs.PutSliver(sliver(v, fmt.Sprint("held", i), f[0], f[1], f[2]))
+	}
+	x.Stage(cs)
+	x.Publish()
+	return x
+}
+
+// request makes nodes a, b, c, … of "key=value" words.
+func request(nodes ...string) *rspec.Request {
+	r := &rspec.Request{}
+	for i, words := range nodes {
+		n := rspec.Node{ClientID: string(rune('a' + i)), Line: i + 1}
+		for w := range strings.FieldsSeq(words) {
+			key, value, _ := strings.Cut(w, "=")
+			switch key {
+			case "on":
+				n.ComponentID = value
+				if !strings.HasPrefix(value, "urn:") {
+					n.ComponentID = component(value).String()
+				}
+			case "type":
+				n.SliverType = value
+			case "hw":
+				n.HardwareType = value
+			case "image":
+				n.DiskImage = value
+			case "url":
+				n.DiskImageURL = value
+			case "group":
+				n.Colocate = value
+			case "exclusive":
+				yes := value == "true"
+				n.Exclusive = &yes
+			default:
+				panic(w)
+			}
+		}
+		r.Nodes = append(r.Nodes, n)
+	}
+	return r
+}
+
+// result prints a binding, or the codes and texts of a refusal.
+func result(b Binding, err error) string {
+	var out []string
+	if e, ok := errors.AsType[*UnsatisfiedError](err); ok {
+		for _, r := range e.Reasons {
+			out = append(out, fmt.Sprintf("%s:%d %d/%d", r.ClientID, r.Line, r.Code, r.Detail))
+		}
+		return strings.Join(out, " ")
+	}
+	for _, n := range b.Nodes {
+		s := n.Node.ClientID + "=" + n.Component.Name + "/" + n.SliverType.Name
+		if n.Image != "" {
+			s += "/" + n.Image
+		}
+		if n.Exclusive {
+			s += "!"
+		}
+		out = append(out, s)
+	}
+	return strings.Join(out, " ")
+}
+
+func TestBind(t *testing.T) {
+	allPCs := []string{"s pc1 raw-pc", "s pc2 raw-pc", "s pc3 raw-pc"}
+	for _, tt := range []struct {
+		rule  string
+		held  []string
+		nodes []string // of slice mine
+		want  string
+		text  string // in the error
+	}{
+		{"nothing asked", nil, nil, "", ""},
+		{"first in the inventory", nil, []string{"type=raw-pc", "type=raw-pc"}, "a=pc1/raw-pc/ubuntu! b=pc2/raw-pc/ubuntu!", ""},
+		{"default type of the site", []string{"s pc1 raw-pc"}, []string{""}, "a=pc2/raw-pc/ubuntu!", ""},
+		{"default type of the component", nil, []string{"on=h2"}, "a=h2/vm/debian", ""},
+		{"default type for a hardware type", nil, []string{"hw=large"}, "a=pc3/raw-pc/ubuntu!", ""},
+		{"alias", nil, []string{"type=emulab-xen"}, "a=h1/vm/debian", ""},
+		{"unknown type", nil, []string{"type=vn"}, "a:1 12/0", `node "a": there is no sliver type "vn"; did you mean "vm"?`},
+		{"unknown type, nothing near", nil, []string{"type=quantum"}, "a:1 12/0", "there are raw-pc, vm, big-vm, orphan"},
+		{"type on no component", nil, []string{"type=orphan"}, "a:1 13/0", "no component offers orphan; raw-pc has 3 slots free, vm has 12 slots free, big-vm has 6 slots free"},
+		{"type not on that component", nil, []string{"on=pc1 type=vm"}, "a:1 13/0", "pc1 offers no vm but raw-pc"},
+		{"unknown component", nil, []string{"on=pc11"}, "a:1 12/0", "did you mean urn:publicid:IDN+example.org+node+pc1?"},
+		{"component of another authority", nil, []string{"on=urn:publicid:IDN+other.org+node+pc1"}, "a:1 12/0", "did you mean urn:publicid:IDN+example.org+node+pc1?"},
+		{"unknown component, nothing near", nil, []string{"on=zzzzzz"}, "a:1 12/0", "the advertisement lists what there is"},
+		{"component_id is no URN", nil, []string{"on=urn:pc1"}, "a:1 1/0", "its component_id is no URN"},
+		{"authority of a component ignores case", nil, []string{"on=urn:publicid:IDN+EXAMPLE.org+node+pc1"}, "a=pc1/raw-pc/ubuntu!", ""},
+
+		{"image by name", nil, []string{"type=raw-pc image=debian"}, "a=pc1/raw-pc/debian!", ""},
+		{"image by URN", nil, []string{"type=raw-pc image=urn:publicid:IDN+example.org+image+debian"}, "a=pc1/raw-pc/debian!", ""},
+		{"image by URL", nil, []string{"on=pc1 url=http://images.example.org/ubuntu"}, "a=pc1/raw-pc/ubuntu!", ""},
+		{"image of another type", nil, []string{"type=vm image=ubuntu"}, "a:1 13/0", `disk image "ubuntu" is not for vm; there are debian`},
+		{"image of no type", nil, []string{"type=vm image=bsd"}, "a:1 13/0", ""},
+		{"unknown image", nil, []string{"type=vm image=plan9"}, "a:1 12/0", `there is no disk image "plan9"; for vm there are debian`},
+		{"unknown image, known URL", nil, []string{"image=plan9 url=http://images.example.org/ubuntu"}, "a=pc1/raw-pc/ubuntu!", ""},
+		{"image for a type without images", nil, []string{"type=big-vm"}, "a=h1/big-vm", ""},
+
+		{"hardware type", nil, []string{"hw=large type=raw-pc"}, "a=pc3/raw-pc/ubuntu!", ""},
+		{"hardware type comes before freedom", nil, []string{"", "", "hw=small"}, "a=pc2/raw-pc/ubuntu! b=pc3/raw-pc/ubuntu! c=pc1/raw-pc/ubuntu!", ""},
+		{"unknown hardware type", nil, []string{"hw=larg"}, "a:1 12/0", `no component that offers raw-pc is a "larg"; did you mean "large"?`},
+		{"hardware type without such slivers", nil, []string{"hw=small type=vm"}, "a:1 13/0", ""},
+		{"hardware type of no component", nil, []string{"hw=unused"}, "a:1 13/0", ""},
+		{"bound to other hardware", nil, []string{"on=pc1 hw=large"}, "a:1 13/0", `pc1 is no "large" but small`},
+		{"hardware type used up", []string{"s pc3 raw-pc"}, []string{"hw=large type=raw-pc"}, "a:1 6/26", "no raw-pc on large is free: 1 of 1 are held; raw-pc has 2 slots free"},
+
+		{"bound before unbound", nil, []string{"", "on=pc1"}, "a=pc2/raw-pc/ubuntu! b=pc1/raw-pc/ubuntu!", ""},
+		{"all held", allPCs, []string{""}, "a:1 6/26", `node "a": no raw-pc is free: 3 of 3 are held; vm has 12 slots free, big-vm has 6 slots free`},
+		{"more than there are", []string{"s pc1 raw-pc"}, []string{"", "", ""}, "c:3 6/26", "the request asks for more raw-pc than the 2 that are free"},
+		{"bound and held", []string{"s pc1 raw-pc"}, []string{"on=pc1"}, "a:1 6/26", "pc1 is held; raw-pc has 2 slots free"},
+		{"bound and held by the same slice", []string{"mine pc1 raw-pc"}, []string{"on=pc1"}, "a:1 6/26", ""},
+		{"exclusive component twice", nil, []string{"on=pc1", "on=pc1"}, "b:2 1/0", "pc1 is exclusive and another node of the request is bound to it"},
+		{"shared component twice", nil, []string{"on=h1", "on=h1"}, "a=h1/vm/debian b=h1/vm/debian", ""},
+		{"bound and full", []string{"s h1 big-vm", "s h1 big-vm"}, []string{"on=h1"}, "a:1 6/26", "h1 has room for 0 vm"},
+		{"bound and full by this request", []string{"s h1 big-vm"}, []string{"on=h1", "on=h1", "on=h1"}, "c:3 6/26", "h1 has room for 2 vm, fewer than the request asks for"},
+		{"any dimension can be the limit", []string{"s h1 vm", "s h1 vm", "s h1 vm"}, []string{"on=h1 type=big-vm"}, "a:1 6/26", ""},
+
+		{"being cleaned, bound", []string{"s pc1 raw-pc~"}, []string{"on=pc1"}, "a:1 14/0", "pc1 is being cleaned after its last use, which usually takes up to 45s"},
+		{"being cleaned, unbound", []string{"s pc1 raw-pc~"}, []string{""}, "a=pc2/raw-pc/ubuntu!", ""},
+		{"all being cleaned, unbound", []string{"s pc1 raw-pc~", "s pc2 raw-pc~", "s pc3 raw-pc"}, []string{""}, "a:1 6/26", "1 of 3 are held and 2 being cleaned"},
+		{"shared, full until clean", []string{"s h1 big-vm~", "s h1 big-vm"}, []string{"on=h1"}, "a:1 14/0", ""},
+		{"shared, closed until clean", []string{"s h1 vm!~"}, []string{"on=h1"}, "a:1 14/0", ""},
+		{"shared, not alone until clean", []string{"s h1 vm~"}, []string{"on=h1 exclusive=true"}, "a:1 14/0", ""},
+		{"shared, too full even when clean", []string{"s h1 vm~", "s h1 vm", "s h1 big-vm"}, []string{"on=h1 type=big-vm"}, "a:1 6/26", ""},
+
+		{"hosts in use fill up first", []string{"s h2 vm"}, []string{"type=vm", "type=vm", "type=vm", "type=vm"}, "a=h2/vm/debian b=h2/vm/debian c=h2/vm/debian d=h1/vm/debian", ""},
+		{"own hosts first", []string{"s h1 vm", "mine h3 vm"}, []string{"type=vm"}, "a=h3/vm/debian", ""},
+		{"exclusive=false may share", nil, []string{"type=vm exclusive=false"}, "a=h1/vm/debian", ""},
+		{"exclusive=false gets what there is", nil, []string{"exclusive=false"}, "a=pc1/raw-pc/ubuntu!", ""},
+		{"closed hosts are skipped", []string{"s h1 vm!"}, []string{"type=vm"}, "a=h2/vm/debian", ""},
+		{"bound to a closed host", []string{"s h1 vm!"}, []string{"on=h1"}, "a:1 6/26", "h1 is held exclusively by another slice"},
+		{"own closed host is open", []string{"mine h2 vm!"}, []string{"type=vm", "on=h2"}, "a=h2/vm/debian b=h2/vm/debian", ""},
+
+		{"alone on a shared component", nil, []string{"on=h1 exclusive=true"}, "a=h1/vm/debian!", ""},
+		{"alone, beside own slivers", []string{"mine h1 vm"}, []string{"on=h1 exclusive=true"}, "a=h1/vm/debian!", ""},
+		{"alone, but others are there", []string{"s h1 vm"}, []string{"on=h1 exclusive=true"}, "a:1 7/0", "h1 has slivers of another slice"},
+		{"alone wants an empty host", []string{"s h1 vm"}, []string{"type=vm exclusive=true", "type=vm exclusive=true"}, "a=h2/vm/debian! b=h2/vm/debian!", ""},
+		{"alone comes before freedom", []string{"s h1 vm", "s h2 big-vm"}, []string{"type=big-vm", "type=big-vm", "type=vm exclusive=true"}, "a=h1/big-vm b=h2/big-vm c=h3/vm/debian!", ""},
+		{"alone prefers own hosts", []string{"mine h3 vm"}, []string{"type=vm exclusive=true"}, "a=h3/vm/debian!", ""},
+		{"nowhere alone", []string{"s h1 vm", "s h2 vm", "s h3 vm"}, []string{"type=vm exclusive=true"}, "a:1 6/26", "no component with vm is free of other slices; vm has 9 slots free"},
+
+		{"group on one host", []string{"s h1 vm", "s h1 vm"}, []string{"type=vm group=g", "type=vm group=g", "type=vm group=g"}, "a=h2/vm/debian b=h2/vm/debian c=h2/vm/debian", ""},
+		{"group prefers hosts in use", []string{"s h2 vm"}, []string{"type=vm group=g", "type=vm group=g"}, "a=h2/vm/debian b=h2/vm/debian", ""},
+		{"mixed group", []string{"s h1 vm", "s h1 vm"}, []string{"type=vm group=g", "type=big-vm group=g"}, "a=h2/vm/debian b=h2/big-vm", ""},
+		{"group with a bound member", nil, []string{"type=vm group=g", "on=h3 group=g"}, "a=h3/vm/debian b=h3/vm/debian", ""},
+		{"group without types takes the host's", nil, []string{"group=g", "on=h3 group=g"}, "a=h3/vm/debian b=h3/vm/debian", ""},
+		{"group bound apart", nil, []string{"on=h1 group=g", "on=h2 group=g"}, "b:2 1/0", "bound to h1"},
+		{"group too large", []string{"s h1 vm"}, []string{"type=vm group=g", "type=vm group=g", "type=vm group=g", "type=vm group=g", "type=vm group=g"}, "a:1 6/26 b:2 6/26 c:3 6/26 d:4 6/26 e:5 6/26", "no host has room for the 5 nodes"},
+		{"group on exclusive components", nil, []string{"group=g", "group=g"}, "a:1 13/0 b:2 13/0", "raw-pc is exclusive, so 2 nodes cannot share one"},
+		{"group of one", nil, []string{"group=g"}, "a=pc1/raw-pc/ubuntu!", ""},
+		{"group with hardware types", nil, []string{"type=vm group=g hw=large", "type=vm group=g"}, "a=h1/vm/debian b=h1/vm/debian", ""},
+		{"group alone", []string{"s h1 vm"}, []string{"type=vm group=g exclusive=true", "type=vm group=g"}, "a=h2/vm/debian! b=h2/vm/debian", ""},
+		{"two groups", nil, []string{"type=big-vm group=g", "type=big-vm group=h", "type=big-vm group=h", "type=big-vm group=g"}, "a=h1/big-vm b=h2/big-vm c=h2/big-vm d=h1/big-vm", ""},
+
+		{"what lasts comes first", []string{"s pc1 raw-pc~", "s pc2 raw-pc"}, []string{"on=pc1", "on=pc2", "type=quantum"}, "c:3 12/0 b:2 6/26 a:1 14/0", ""},
+		{"all or nothing", nil, []string{"type=vm", "type=quantum"}, "b:2 12/0", ""},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			x := holding(site(t, testbed), tt.held...)
+			b, err := Bind(request(tt.nodes...), x, slice("mine"))
+			if diff := cmp.Diff(tt.want, result(b, err)); diff != "" {
+				t.Errorf("%s\n%v", diff, err)
+			}
+			if err != nil && !strings.Contains(err.Error(), tt.text) {
+				t.Errorf("the error is\n%v\nand lacks\n%s", err, tt.text)
+			}
+			if err != nil && b.Nodes != nil {
+				t.Error("something is bound beside an error")
+			}
+			if tt.text != "" && err == nil {
+				t.Error("no error")
+			}
+		})
+	}
+}
+
+func TestBindPolicies(t *testing.T) {
+	for _, tt := range []struct {
+		rule, old, new string
+		nodes          []string
+		want, text     string
+	}{
+		{"unknown image: default", "unknown_image: refuse", "unknown_image: default", []string{"type=vm image=plan9"}, "a=h1/vm/debian", ""},
+		{"unknown image: default, but known elsewhere", "unknown_image: refuse", "unknown_image: default", []string{"type=vm image=bsd"}, "a:1 13/0", ""},
+		{"exclusive on shared: refuse, bound", "cleaning", "exclusive_on_shared: refuse\ncleaning", []string{"on=h1 exclusive=true"}, "a:1 7/0", "h1 is shared and not given exclusively here"},
+		{"exclusive on shared: refuse, unbound", "cleaning", "exclusive_on_shared: refuse\ncleaning", []string{"type=vm exclusive=true"}, "a:1 7/0", "components with vm are shared and not given exclusively here"},
+		{"exclusive on shared: refuse, exclusive component", "cleaning", "exclusive_on_shared: refuse\ncleaning", []string{"exclusive=true"}, "a=pc1/raw-pc/ubuntu!", ""},
+		{"drained, unbound", "names: pc1..pc2,", "names: pc1..pc2, drained: true,", []string{""}, "a=pc3/raw-pc/ubuntu!", ""},
+		{"drained, bound", "names: pc1..pc2,", "names: pc1..pc2, drained: true,", []string{"on=pc2"}, "a:1 6/26", "pc2 is out of service; raw-pc has 1 slot free"},
+		{"all drained", "names: h1..h3,", "names: h1..h3, drained: true,", []string{"type=vm"}, "a:1 6/26", "no vm is in service; raw-pc has 3 slots free"},
+		{"a shared component before an exclusive one", "{names: pc1..pc2, exclusive: true, sliver_types: [raw-pc]", "{names: pc1..pc2, exclusive: true, sliver_types: [vm]", []string{"type=vm", "type=vm exclusive=true"}, "a=h1/vm/debian b=pc1/vm/debian!", ""},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			text := strings.Replace(testbed, tt.old, tt.new, 1)
+			b, err := Bind(request(tt.nodes...), NewIndex(site(t, text)), slice("mine"))
+			if diff := cmp.Diff(tt.want, result(b, err)); diff != "" {
+				t.Errorf("%s\n%v", diff, err)
+			}
+			if err != nil && !strings.Contains(err.Error(), tt.text) {
+				t.Errorf("the error is\n%v\nand lacks\n%s", err, tt.text)
+			}
+		})
+	}
+}
+
+func TestErrorIsShort(t *testing.T) {
+	var nodes []string
+	for range 20 {
+		nodes = append(nodes, "type=quantum")
+	}
+	_, err := Bind(request(nodes...), NewIndex(site(t, testbed)), slice("mine"))
+	if e, ok := errors.AsType[*UnsatisfiedError](err); !ok || len(e.Reasons) != 20 {
+		t.Fatalf("%v", err)
+	}
+	if strings.Count(err.Error(), "quantum") != 5 || !strings.HasSuffix(err.Error(), "and 15 more nodes") {
+		t.Error(err)
+	}
+}
+
+func TestAmountIsWhatTheTypeNeeds(t *testing.T) {
+	b, err := Bind(request("type=big-vm"), NewIndex(site(t, testbed)), slice("mine"))
+	if err != nil || b.Nodes[0].Amount != (am.Amount{Slots: 1, Cores: 2, Memory: 4096}) {
+		t.Errorf("%+v, %v", b, err)
+	}
+}

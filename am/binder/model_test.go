@@ -1,0 +1,392 @@
+package binder
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"patchbay/am"
+	"patchbay/am/store"
+	"patchbay/inventory"
+	"patchbay/rspec"
+)
+
+// model binds by the rules of doc.go over a plain map of slivers, looking at
+// every component every time.
+type model struct {
+	v       *inventory.Inventory
+	slivers map[string]am.Sliver
+}
+
+func (m *model) on(c *inventory.Component) (all []am.Sliver) {
+	for _, s := range m.slivers {
+		if s.Component == c.URN {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+func (m *model) free(c *inventory.Component) int {
+	used := am.Amount{}
+	all := m.on(c)
+	for _, s := range all {
+		used = used.Add(s.Amount)
+		if s.Exclusive {
+			return 0
+		}
+	}
+	switch {
+	case c.Drained, c.Exclusive && len(all) > 0:
+		return 0
+	case c.Exclusive:
+		return 1
+	}
+	return int(am.Fits(c.Capacity, used, c.SliverTypes[0].Needs, 1000))
+}
+
+// room tells whether a group of alike nodes fits beside what the model and the
+// request's earlier nodes, taken, hold.
+func (m *model) room(c *inventory.Component, of string, alone bool, need am.Amount, nodes int, taken []am.Sliver) bool {
+	if c.Drained {
+		return false
+	}
+	used, here := need, nodes
+	for _, s := range m.on(c) {
+		used = used.Add(s.Amount)
+		here++
+		if other := s.Slice != slice(of); other && (alone || s.Exclusive) {
+			return false
+		}
+	}
+	for _, s := range taken {
+		if s.Component == c.URN {
+			used = used.Add(s.Amount)
+			here++
+		}
+	}
+	if c.Exclusive {
+		return here == 1
+	}
+	return fitsInto(c.Capacity, used)
+}
+
+func fitsInto(capacity, used am.Amount) bool {
+	for _, f := range [][2]int64{{capacity.Slots, used.Slots}, {capacity.Cores, used.Cores}, {capacity.Memory, used.Memory}, {capacity.Disk, used.Disk}} {
+		if f[0] > 0 && f[1] > f[0] {
+			return false
+		}
+	}
+	return true
+}
+
+// rank orders components for a node; less is better, negative is never.
+func (m *model) rank(c *inventory.Component, of string, alone bool) int {
+	all := m.on(c)
+	others := slices.ContainsFunc(all, func(s am.Sliver) bool { return s.Slice != slice(of) })
+	switch {
+	case c.Exclusive && alone:
+		return 0
+	case c.Exclusive:
+		return 9
+	case len(all) > 0 && !others:
+		return 1
+	case len(all) == 0:
+		return 3
+	case alone:
+		return -1
+	}
+	return 2
+}
+
+// bind gives the names of the components of all nodes, or false.
+func (m *model) bind(r *rspec.Request, of string) ([]string, bool) {
+	names := make([]string, len(r.Nodes))
+	var taken []am.Sliver
+	give := func(i int, c *inventory.Component) {
+		names[i] = c.Name
+		t := m.typeOn(&r.Nodes[i], c)
+		taken = append(taken, am.Sliver{Component: c.URN, Amount: t.Needs})
+	}
+	alone := func(i int) bool { return r.Nodes[i].Exclusive != nil && *r.Nodes[i].Exclusive }
+	suits := func(i int, c *inventory.Component) bool {
+		n := &r.Nodes[i]
+		t := m.typeOn(n, c)
+		return t != nil && (n.HardwareType == "" || slices.Contains(c.HardwareTypes, n.HardwareType))
+	}
+	for i := range r.Nodes {
+		if r.Nodes[i].ComponentID == "" {
+			continue
+		}
+		k := slices.IndexFunc(m.v.Components, func(c *inventory.Component) bool { return c.URN.String() == r.Nodes[i].ComponentID })
+		c := m.v.Components[k]
+		if !suits(i, c) || !m.room(c, of, alone(i), m.typeOn(&r.Nodes[i], c).Needs, 1, taken) {
+			return nil, false
+		}
+		give(i, c)
+	}
+	choose := func(group []int) bool {
+		var best *inventory.Component
+		bestRank := 100
+		for _, c := range m.v.Components {
+			need, any := am.Amount{}, false
+			ok := true
+			for _, i := range group {
+				if ok = ok && suits(i, c); ok {
+					need = need.Add(m.typeOn(&r.Nodes[i], c).Needs)
+					any = any || alone(i)
+				}
+			}
+			if !ok || !m.room(c, of, any, need, len(group), taken) {
+				continue
+			}
+			if rank := m.rank(c, of, any); rank >= 0 && rank < bestRank {
+				best, bestRank = c, rank
+			}
+		}
+		if best == nil {
+			return false
+		}
+		for _, i := range group {
+			give(i, best)
+		}
+		return true
+	}
+	for _, g := range []string{"g", "h"} {
+		var group []int
+		for i, n := range r.Nodes {
+			if n.Colocate == g {
+				group = append(group, i)
+			}
+		}
+		if len(group) > 1 && !choose(group) {
+			return nil, false
+		}
+	}
+	for rank := range 3 {
+		for i, n := range r.Nodes {
+			mine := 2
+			if n.HardwareType != "" {
+				mine = 0
+			} else if alone(i) {
+				mine = 1
+			}
+			if names[i] == "" && mine == rank && !choose([]int{i}) {
+				return nil, false
+			}
+		}
+	}
+	return names, true
+}
+
+// typeOn is the sliver type a node gets on c, nil if c does not offer it.
+func (m *model) typeOn(n *rspec.Node, c *inventory.Component) *inventory.SliverType {
+	t, _ := m.v.SliverType(n.SliverType)
+	if !c.Offers(t) {
+		return nil
+	}
+	return t
+}
+
+// first is the order in which groups appear, for the model's two group names.
+func swapGroups(r *rspec.Request) {
+	for _, n := range r.Nodes {
+		switch n.Colocate {
+		case "g":
+			return
+		case "h":
+			for i := range r.Nodes {
+				r.Nodes[i].Colocate = map[string]string{"g": "h", "h": "g", "": ""}[r.Nodes[i].Colocate]
+			}
+			return
+		}
+	}
+}
+
+const modelled = `
+provider: rack
+unknown_image: refuse
+hardware_types: [small, large]
+sliver_types:
+  - {name: raw-pc}
+  - {name: vm, needs: {memory: 1G}}
+  - {name: big-vm, needs: {memory: 3G, slots: 2}}
+components:
+  - {names: pc1..pc2, exclusive: true, sliver_types: [raw-pc], hardware_types: [small]}
+  - {name: pc3, exclusive: true, sliver_types: [raw-pc, vm], hardware_types: [large, small]}
+  - {name: pc4, exclusive: true, sliver_types: [raw-pc], drained: true, hardware_types: [large]}
+  - {names: h1..h2, exclusive: false, sliver_types: [vm], hardware_types: [large], capacity: {slots: 3}}
+  - {names: h3..h4, exclusive: false, sliver_types: [big-vm, vm], hardware_types: [small, large], capacity: {memory: 5G}}
+`
+
+func drawRequest(t *rapid.T, v *inventory.Inventory) *rspec.Request {
+	r := &rspec.Request{}
+	for i := range rapid.IntRange(1, 5).Draw(t, "nodes") {
+		n := rspec.Node{ClientID: fmt.Sprint("n", i), Line: i}
+		n.SliverType = rapid.SampledFrom([]string{"raw-pc", "vm", "vm", "big-vm"}).Draw(t, "type")
+		if rapid.IntRange(0, 3).Draw(t, "hardware") == 0 {
+			n.HardwareType = rapid.SampledFrom([]string{"small", "large"}).Draw(t, "hardware type")
+		}
+		switch rapid.IntRange(0, 5).Draw(t, "exclusive") {
+		case 0:
+			yes := true
+			n.Exclusive = &yes
+		case 1:
+			no := false
+			n.Exclusive = &no
+		}
+		switch rapid.IntRange(0, 5).Draw(t, "place") {
+		case 0:
+			n.ComponentID = rapid.SampledFrom(v.Components).Draw(t, "component").URN.String()
+		case 1:
+			n.Colocate = rapid.SampledFrom([]string{"g", "h"}).Draw(t, "group")
+		}
+		r.Nodes = append(r.Nodes, n)
+	}
+	swapGroups(r)
+	return r
+}
+
+// TestModel runs random lives of slivers and compares every choice with the
+// model's, then checks that nothing is over-booked.
+func TestModel(t *testing.T) {
+	sites := []*inventory.Inventory{
+		site(t, modelled),
+		site(t, modelled+"exclusive_on_shared: grant\n"),
+		site(t, strings.Replace(modelled, "sliver_types: [raw-pc], drained: true", "sliver_types: [raw-pc]", 1)),
+	}
+	bound := 0
+	rapid.Check(t, func(t *rapid.T) {
+		x := NewIndex(sites[0])
+		m := &model{sites[0], map[string]am.Sliver{}}
+		published := maps.Clone(m.slivers)
+		serial := 0
+		pick := func(t *rapid.T) (am.Sliver, bool) {
+			ids := slices.Sorted(maps.Keys(m.slivers))
+			if len(ids) == 0 {
+				return am.Sliver{}, false
+			}
+			return m.slivers[rapid.SampledFrom(ids).Draw(t, "sliver")], true
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"allocate": func(t *rapid.T) {
+				of := rapid.SampledFrom([]string{"x", "y", "z"}).Draw(t, "slice")
+				r := drawRequest(t, m.v)
+				got, err := Bind(r, x, slice(of))
+				again, err2 := Bind(r, x, slice(of))
+				if fmt.Sprint(got, err) != fmt.Sprint(again, err2) {
+					t.Fatalf("two answers: %v, %v; %v, %v", got, err, again, err2)
+				}
+				want, ok := m.bind(r, of)
+				if ok != (err == nil) {
+					t.Fatalf("bound %v, %v; the model %v, %v", result(got, nil), err, want, ok)
+				}
+				if err != nil {
+					if e, ok := errors.AsType[*UnsatisfiedError](err); !ok || len(e.Reasons) == 0 {
+						t.Fatalf("no reasons: %v", err)
+					}
+					return
+				}
+				bound++
+				var cs store.ChangeSet
+				for i, b := range got.Nodes {
+					if b.Component.Name != want[i] {
+						t.Fatalf("node %d is on %s, by the model on %s", i, b.Component.Name, want[i])
+					}
+					serial++
+					s := sliver(m.v, fmt.Sprint(serial), of, b.Component.Name, b.SliverType.Name)
+					s.Exclusive, s.Amount = b.Exclusive, b.Amount
+					m.slivers[store.SliverKey(s.URN).ID] = s
+					cs.PutSliver(s)
+				}
+				x.Stage(cs)
+			},
+			"release": func(t *rapid.T) {
+				if s, ok := pick(t); ok {
+					s.Status.Allocation = am.Unallocated
+					m.slivers[store.SliverKey(s.URN).ID] = s
+					stage(x, s)
+				}
+			},
+			"forget": func(t *rapid.T) {
+				if s, ok := pick(t); ok {
+					k := store.SliverKey(s.URN)
+					delete(m.slivers, k.ID)
+					x.Stage(store.ChangeSet{Delete: []store.Key{k}})
+				}
+			},
+			"publish": func(t *rapid.T) {
+				x.Publish()
+				published = maps.Clone(m.slivers)
+			},
+			"rollback": func(t *rapid.T) {
+				x.Rollback()
+				m.slivers = maps.Clone(published)
+			},
+			"reload": func(t *rapid.T) {
+				x.Publish()
+				published = maps.Clone(m.slivers)
+				m.v = rapid.SampledFrom(sites).Draw(t, "site")
+				x.SetInventory(m.v)
+			},
+			"": func(t *rapid.T) {
+				shown := &model{m.v, published}
+				for _, c := range m.v.Components {
+					if got, want := x.Free(c.Index), shown.free(c); got != want {
+						t.Fatalf("%s: %d free, by the model %d", c.Name, got, want)
+					}
+					used := am.Amount{}
+					all := m.on(c)
+					for _, s := range all {
+						used = used.Add(s.Amount)
+						for _, other := range all {
+							if s.Exclusive && other.Slice != s.Slice {
+								t.Fatalf("%s: %s and %s though one is alone", c.Name, s.Slice, other.Slice)
+							}
+						}
+					}
+					if c.Exclusive && len(all) > 1 || !c.Exclusive && !fitsInto(c.Capacity, used) {
+						t.Fatalf("%s is over-booked: %+v", c.Name, all)
+					}
+				}
+			},
+		})
+	})
+	t.Logf("%d requests bound", bound)
+	if bound == 0 {
+		t.Error("no request was ever bound: the test tests nothing")
+	}
+}
+
+func TestTree(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 70).Draw(t, "places")
+		plain := make([]int32, n)
+		tr := newTree(n)
+		t.Repeat(map[string]func(*rapid.T){
+			"set": func(t *rapid.T) {
+				i := rapid.IntRange(0, n-1).Draw(t, "place")
+				plain[i] = rapid.Int32Range(0, 4).Draw(t, "value")
+				tr.set(i, plain[i])
+			},
+			"next": func(t *rapid.T) {
+				from, v := rapid.IntRange(0, n+70).Draw(t, "from"), rapid.Int32Range(1, 5).Draw(t, "value")
+				want := -1
+				for i := from; i < n; i++ {
+					if plain[i] >= v {
+						want = i
+						break
+					}
+				}
+				if got := tr.next(from, v); got != want {
+					t.Fatalf("next(%d, %d) of %v is %d, want %d", from, v, plain, got, want)
+				}
+			},
+		})
+	})
+}
