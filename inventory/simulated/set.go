@@ -151,21 +151,20 @@ func (s *simulation) accept(st *state, u update, now time.Time) (object, behavio
 
 // settle gives a new node its place and its port.
 func (st *state) settle(n *node, now time.Time) {
-	taken := map[int]bool{}
+	if st.places == nil {
+		st.places, st.crowd = map[int]bool{}, map[string]int{}
+		for _, other := range st.nodes {
+			if !other.gone(now) {
+				st.places[other.Place] = true
+				st.crowd[other.Component]++
+			}
+		}
+	}
+	for n.Place = st.lowest; st.places[n.Place]; n.Place++ {
+	}
+	st.places[n.Place], st.lowest = true, n.Place+1
 	n.Port = 22
-	for _, other := range st.nodes {
-		if other.gone(now) {
-			continue
-		}
-		taken[other.Place] = true
-		if other.Component == n.Component {
-			n.Port = 0
-		}
-	}
-	for taken[n.Place] {
-		n.Place++
-	}
-	if n.Port == 0 {
+	if st.crowd[n.Component]++; st.crowd[n.Component] > 1 {
 		n.Port = 20000 + n.Place%40000
 	}
 }

@@ -42,6 +42,11 @@ type state struct {
 	size      int64  // bytes of whole lines in the log
 	lines     int    // how many those are
 	news      []byte // lines to append
+
+	// What settle needs, made when the first node is settled.
+	places map[int]bool   // taken
+	lowest int            // no place below is free
+	crowd  map[string]int // nodes of each component
 }
 
 // openState takes the lock, shared or exclusive, and reads the log.

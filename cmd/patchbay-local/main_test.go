@@ -1,0 +1,385 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"patchbay/inventory/provider"
+	"patchbay/inventory/simulated"
+)
+
+// binary is the real program, built as it is shipped.
+var binary string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "patchbay-local")
+	if err == nil {
+		binary = filepath.Join(dir, "patchbay-local")
+		build := exec.Command("go", "build", "-o", binary, ".")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		build.Stderr = os.Stderr
+		err = build.Run()
+	}
+	code := 1
+	if err == nil {
+		code = m.Run()
+	} else {
+		fmt.Fprintln(os.Stderr, "cannot build patchbay-local:", err)
+	}
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// quick makes times short enough for tests and long enough to be seen.
+const quick = `
+timing: {make: 60ms, start: 60ms, stop: 40ms, restart: 60ms, users: 40ms, remove: 40ms}
+jitter: 0.1
+seed: 1
+lose_after: 50ms
+`
+
+// install is what init does, with other settings.
+func install(t testing.TB, settings string) *provider.Provider {
+	t.Helper()
+	dir := t.TempDir()
+	metadata, err := exec.Command(binary, "simulated", "ral_action=describe").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A lower time limit, so that a hang is a short one.
+	text := strings.Replace(string(metadata), "parallel: 4", "parallel: 4\n  timeouts: {set: 500ms}", 1) + settings
+	for name, text := range map[string]string{"sim.prov": string(simulated.Script(binary, "sim")), "sim.yaml": text} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found, problems := provider.Load(dir)
+	if len(problems) > 0 || found["sim"] == nil {
+		t.Fatalf("Load: %v, %q", found, problems)
+	}
+	found["sim"].Log = slog.New(slog.DiscardHandler)
+	return found["sim"]
+}
+
+func look(t testing.TB, p *provider.Provider, name string) provider.Resource {
+	t.Helper()
+	got, err := p.Get(t.Context(), []string{name})
+	if err != nil || got[name].Err != nil {
+		t.Fatalf("get %s: %v, %v", name, err, got[name].Err)
+	}
+	return got[name].Resource
+}
+
+func stateOf(r provider.Resource) string {
+	if provider.Gone(r) {
+		return provider.Absent
+	}
+	return r.Text(provider.AttrState)
+}
+
+// await asks until the node is in the state.
+func await(t testing.TB, p *provider.Provider, name, state string) provider.Resource {
+	t.Helper()
+	var r provider.Resource
+	for range 500 {
+		if r = look(t, p, name); stateOf(r) == state {
+			return r
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	t.Fatalf("%s is %s for long, want %s: %v", name, stateOf(r), state, r)
+	return nil
+}
+
+// ask sets one node to what should says beside what it is.
+func ask(t testing.TB, p *provider.Provider, name string, should provider.Resource) (provider.Change, error) {
+	t.Helper()
+	got, err := p.Set(t.Context(), []provider.Update{{Name: name, Is: look(t, p, name), Should: should}}, false)
+	if err != nil {
+		return provider.Change{}, err
+	}
+	return got[0], nil
+}
+
+func must(t testing.TB, p *provider.Provider, name string, should provider.Resource) provider.Change {
+	t.Helper()
+	c, err := ask(t, p, name, should)
+	if err != nil || c.Err != nil {
+		t.Fatalf("set %s: %v, %v", name, err, c.Err)
+	}
+	return c
+}
+
+func node(component string, more provider.Resource) provider.Resource {
+	r := provider.Resource{"ensure": "present", "component": component, "power": "off", "restart_serial": "0"}
+	maps.Copy(r, more)
+	return r
+}
+
+func TestWholeLife(t *testing.T) {
+	p := install(t, quick)
+	if p.Parallel != 4 || p.Type != provider.TypeNode || p.Probe {
+		t.Errorf("metadata: %+v", p)
+	}
+	users := []string{`{"login":"alice","keys":["ssh-ed25519 AAAA"]}`}
+	c := must(t, p, "n", node("pc1", provider.Resource{"users": users, "image": "debian-12"}))
+	if c.Is["ensure"] != "present" || c.Was["ensure"] != "absent" || c.Is["image"] != "debian-12" {
+		t.Errorf("change %+v", c)
+	}
+	if got := stateOf(look(t, p, "n")); got != "changing" {
+		t.Errorf("just made, it is %s", got)
+	}
+	await(t, p, "n", "ready")
+	for _, should := range []provider.Resource{
+		{"power": "on"}, {"restart_serial": "1"}, {"users": []string{}}, {"power": "off"},
+	} {
+		c := must(t, p, "n", should)
+		if diff := provider.Diff(c.Is, should); len(diff) > 0 {
+			t.Errorf("asked for %v, changed %v", should, c.Is)
+		}
+		r := await(t, p, "n", "ready")
+		if diff := provider.Diff(r, should); len(diff) > 0 {
+			t.Errorf("asked for %v, is %v", should, r)
+		}
+		o := provider.ObservedNode(r)
+		if up := provider.PowerOn(r); up != (len(o.Logins) == 1 && o.Logins[0] == "pc1.sim.example.org:22") {
+			t.Errorf("on %v with doors %q", up, o.Logins)
+		}
+	}
+	must(t, p, "n", provider.Resource{"ensure": "absent"})
+	await(t, p, "n", "absent")
+	if all, err := p.Get(t.Context(), nil); err != nil || len(all) != 0 {
+		t.Errorf("in the end there is %v, %v", all, err)
+	}
+}
+
+func TestMisbehaviourThroughTheManager(t *testing.T) {
+	p := install(t, quick+`
+components:
+  - {name: slow, behaviour: slow}
+  - {name: fail, behaviour: fail}
+  - {name: refuse, behaviour: refuse}
+  - {name: hang, behaviour: hang}
+  - {name: die, behaviour: die}
+  - {name: lose, behaviour: lose}
+`)
+	for _, tt := range []struct{ component, state string }{
+		{"slow", "ready"}, {"fail", "failed"}, {"lose", "absent"},
+	} {
+		t.Run(tt.component, func(t *testing.T) {
+			must(t, p, tt.component, node(tt.component, nil))
+			await(t, p, tt.component, tt.state)
+		})
+	}
+	t.Run("refuse", func(t *testing.T) {
+		if c, err := ask(t, p, "r", node("refuse", nil)); err != nil || c.Err == nil || c.Err.Kind != provider.Forbidden {
+			t.Errorf("set: %+v, %v", c, err)
+		}
+		await(t, p, "r", "absent")
+	})
+	t.Run("hang", func(t *testing.T) {
+		begun := make(chan struct{})
+		time.AfterFunc(100*time.Millisecond, func() { close(begun) })
+		var wait sync.WaitGroup
+		wait.Go(func() {
+			if _, err := ask(t, p, "h", node("hang", nil)); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("set: %v, want the time limit", err)
+			}
+		})
+		<-begun
+		must(t, p, "beside", node("pc1", nil)) // while the other hangs
+		wait.Wait()
+		await(t, p, "h", "absent")
+	})
+	t.Run("die", func(t *testing.T) {
+		_, err := ask(t, p, "d", node("die", nil))
+		if e, ok := errors.AsType[*provider.Error](err); !ok || !e.Temporary || !strings.Contains(e.Msg, "killed") {
+			t.Errorf("set: %v, want a death", err)
+		}
+		await(t, p, "d", "ready") // the work was accepted
+	})
+}
+
+// The process is killed at some moment of a set, again and again: the log is
+// readable each time, and in the end every node can be made and removed.
+func TestKilledInTheMiddle(t *testing.T) {
+	p := install(t, "timing: {make: 0s, start: 0s, remove: 0s}\n")
+	type update struct {
+		Name   string            `json:"name"`
+		Is     provider.Resource `json:"is"`
+		Should provider.Resource `json:"should"`
+	}
+	var updates []provider.Update
+	var raw []update
+	for i := range 100 {
+		u := update{fmt.Sprint("n", i), provider.Resource{"ensure": "absent"}, node("pc1", nil)}
+		raw = append(raw, u)
+		updates = append(updates, provider.Update(u))
+	}
+	input, err := json.Marshal(map[string]any{"updates": raw, "ral": map[string]bool{"noop": false}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	killed := 0
+	for i := range 30 {
+		c := exec.Command(p.Path, "ral_action=set")
+		c.Dir = p.Dir
+		c.Stdin = strings.NewReader(string(input))
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Duration(i) * 300 * time.Microsecond)
+		c.Process.Signal(syscall.SIGKILL)
+		if c.Wait() != nil {
+			killed++
+		}
+		if _, err := p.Get(t.Context(), nil); err != nil {
+			t.Fatalf("after a kill: %v", err)
+		}
+	}
+	t.Logf("%d of 30 were killed before they ended", killed)
+	for _, want := range []int{100, 0} {
+		if _, err := p.Set(t.Context(), updates, false); err != nil {
+			t.Fatal(err)
+		}
+		if all, err := p.Get(t.Context(), nil); err != nil || len(all) != want {
+			t.Fatalf("%d nodes, %v; want %d", len(all), err, want)
+		}
+		for i := range updates {
+			updates[i].Is, updates[i].Should = provider.Resource{"ensure": "present"}, provider.Resource{"ensure": "absent"}
+		}
+	}
+}
+
+func TestConcurrentSetsKeepEachOther(t *testing.T) {
+	p := install(t, "timing: {make: 0s, start: 0s}\n")
+	var wait sync.WaitGroup
+	for i := range 20 {
+		wait.Go(func() {
+			u := []provider.Update{{Name: fmt.Sprint("n", i), Should: node("pc1", nil)}}
+			if c, err := p.Set(t.Context(), u, false); err != nil || c[0].Err != nil {
+				t.Errorf("set: %v, %v", err, c)
+			}
+		})
+	}
+	wait.Wait()
+	got, err := p.Get(t.Context(), nil)
+	addresses := map[string]bool{}
+	for _, r := range got {
+		addresses[r.Resource.List("addresses")[0]] = true
+	}
+	if err != nil || len(got) != 20 || len(addresses) != 20 {
+		t.Errorf("%d nodes with %d addresses, %v; want 20 of each", len(got), len(addresses), err)
+	}
+}
+
+// thousand makes 1,000 nodes and returns their names.
+func thousand(t testing.TB, p *provider.Provider) []string {
+	t.Helper()
+	var names []string
+	var updates []provider.Update
+	for i := range 1000 {
+		name := fmt.Sprintf("00000000-0000-4000-8000-%012d", i)
+		names = append(names, name)
+		updates = append(updates, provider.Update{Name: name, Should: node(fmt.Sprint("pc", i%24), provider.Resource{
+			"users": []string{`{"login":"alice","keys":["ssh-ed25519 ` + strings.Repeat("A", 68) + `"]}`},
+		})})
+	}
+	if got, err := p.Set(t.Context(), updates, false); err != nil || len(got) != 1000 {
+		t.Fatalf("set: %d, %v", len(got), err)
+	}
+	return names
+}
+
+func TestThousandNodes(t *testing.T) {
+	p := install(t, "timing: {make: 0s, start: 0s}\n")
+	names := thousand(t, p)
+	got, err := p.Get(t.Context(), names)
+	if err != nil || len(got) != 1000 {
+		t.Fatalf("get: %d, %v", len(got), err)
+	}
+	for _, name := range names {
+		if stateOf(got[name].Resource) != "ready" {
+			t.Fatalf("%s: %+v", name, got[name])
+		}
+	}
+}
+
+// TestDependencies keeps the program small and free of cgo.
+func TestDependencies(t *testing.T) {
+	list := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ".")
+	list.Env = append(os.Environ(), "CGO_ENABLED=0")
+	out, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	allowed := []string{
+		"github.com/spf13/cobra",
+		"github.com/spf13/pflag",
+		"go.yaml.in/yaml/v3",
+		"golang.org/x/sys/unix",
+		"patchbay/am",
+		"patchbay/am/urn",
+		"patchbay/cmd/patchbay-local",
+		"patchbay/inventory/provider",
+		"patchbay/inventory/simulated",
+	}
+	for _, dep := range strings.Fields(string(out)) {
+		if !slices.Contains(allowed, dep) {
+			t.Errorf("depends on %s", dep)
+		}
+	}
+}
+
+func TestIsStatic(t *testing.T) {
+	if out, err := exec.Command("go", "version", "-m", binary).CombinedOutput(); err != nil || !strings.Contains(string(out), "CGO_ENABLED=0") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+func TestCommands(t *testing.T) {
+	out, err := exec.Command(binary, "version").CombinedOutput()
+	if err != nil || !regexp.MustCompile(`^patchbay-local \S+\n$`).Match(out) {
+		t.Errorf("version: %v, %q", err, out)
+	}
+	for _, args := range [][]string{{"simulated"}, {"simulated", "get"}, {"simulated", "--name", "../x", "ral_action=get"}, {"nonsense"}} {
+		c := exec.Command(binary, args...)
+		c.Dir = t.TempDir()
+		out, err := c.CombinedOutput()
+		if err == nil || !strings.HasPrefix(string(out), "error: ") {
+			t.Errorf("%q: %v, %q; want a refusal", args, err, out)
+		}
+	}
+}
+
+func BenchmarkGetOne(b *testing.B) {
+	p := install(b, quick)
+	must(b, p, "n", node("pc1", nil))
+	for b.Loop() {
+		look(b, p, "n")
+	}
+}
+
+func BenchmarkGetThousand(b *testing.B) {
+	p := install(b, "timing: {make: 0s, start: 0s}\n")
+	names := thousand(b, p)
+	for b.Loop() {
+		if _, err := p.Get(b.Context(), names); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

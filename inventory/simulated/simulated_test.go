@@ -1,0 +1,527 @@
+package simulated
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"patchbay/inventory/provider"
+)
+
+// bench is a simulation under a clock of its own; a hang or a death ends the
+// call by panicking.
+type bench struct {
+	*simulation
+	t   *testing.T
+	now time.Time
+}
+
+var errHang, errDie = errors.New("hangs"), errors.New("dies")
+
+func setUp(t *testing.T, text string) *bench {
+	t.Helper()
+	s, err := parseSettings([]byte("jitter: 0\nseed: 1\n" + text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{t: t, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+	b.simulation = &simulation{
+		settings: s,
+		state:    filepath.Join(t.TempDir(), "x.state"),
+		now:      func() time.Time { return b.now },
+		hang:     func() { panic(errHang) },
+		die:      func() { panic(errDie) },
+	}
+	return b
+}
+
+// ask sends updates as JSON and returns the changes by name.
+func (b *bench) ask(noop bool, updates string) (changes map[string]map[string]any, end error) {
+	b.t.Helper()
+	defer func() {
+		if r := recover(); r != nil {
+			end = r.(error)
+		}
+	}()
+	var u []update
+	if err := json.Unmarshal([]byte(updates), &u); err != nil {
+		b.t.Fatal(err)
+	}
+	text, err := json.Marshal(b.set(u, noop))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	var answer struct {
+		Changes []map[string]any
+		Error   *struct{ Message string }
+	}
+	if err := json.Unmarshal(text, &answer); err != nil {
+		b.t.Fatal(err)
+	}
+	if answer.Error != nil {
+		return nil, errors.New(answer.Error.Message)
+	}
+	changes = map[string]map[string]any{}
+	for _, c := range answer.Changes {
+		changes[c["name"].(string)] = c
+	}
+	return changes, nil
+}
+
+func (b *bench) must(updates string) {
+	b.t.Helper()
+	changes, err := b.ask(false, updates)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for name, c := range changes {
+		if c["error"] != nil {
+			b.t.Fatalf("%s: %v", name, c["error"])
+		}
+	}
+}
+
+func (b *bench) look(name string) provider.Resource {
+	b.t.Helper()
+	o := b.get([]string{name})
+	r, ok := o["resources"].([]provider.Resource)
+	if !ok || len(r) != 1 {
+		b.t.Fatalf("get: %v", o)
+	}
+	return r[0]
+}
+
+func (b *bench) state1(name string) string { // "absent", or the state
+	r := b.look(name)
+	if provider.Gone(r) {
+		return provider.Absent
+	}
+	return r.Text(provider.AttrState)
+}
+
+func (b *bench) expect(after time.Duration, name, state string) {
+	b.t.Helper()
+	b.now = b.now.Add(after)
+	if got := b.state1(name); got != state {
+		b.t.Fatalf("%s is %s at %s, want %s: %v", name, got, b.now.Format("05.000"), state, b.look(name))
+	}
+}
+
+func made(name, component, power string) string {
+	return fmt.Sprintf(`{"name":%q,"is":{"ensure":"absent"},"should":{"ensure":"present","component":%q,"power":%q}}`, name, component, power)
+}
+
+func TestLifeOfANode(t *testing.T) {
+	b := setUp(t, "")
+	b.expect(0, "a", "absent")
+	b.must("[" + made("a", "PC_1", "off") + "]")
+	b.expect(0, "a", "changing")
+	b.expect(1999*time.Millisecond, "a", "changing")
+	b.expect(time.Millisecond, "a", "ready")
+	if got := b.look("a"); got["login"] != nil || got["host_keys"] != nil {
+		t.Errorf("has doors while it is off: %v", got)
+	}
+	b.must(`[{"name":"a","should":{"power":"on"}}]`)
+	b.expect(1499*time.Millisecond, "a", "changing")
+	b.expect(time.Millisecond, "a", "ready")
+	up := b.look("a")
+	if diff := cmp.Diff([]string{"pc-1.sim.example.org:22"}, up["login"]); diff != "" {
+		t.Errorf("login (-want +got):\n%s", diff)
+	}
+	if o := provider.ObservedNode(up); len(o.Logins) != 1 || len(o.HostKeys) != 1 || len(o.Addresses) != 1 {
+		t.Errorf("a manager would read %+v", o)
+	}
+	b.must(`[{"name":"a","should":{"restart_serial":"1"}}]`)
+	if b.expect(1999*time.Millisecond, "a", "changing"); b.look("a")["login"] != nil {
+		t.Error("has doors while it restarts")
+	}
+	b.expect(time.Millisecond, "a", "ready")
+	b.must(`[{"name":"a","should":{"users":["{\"login\":\"u\"}"]}}]`)
+	if b.expect(199*time.Millisecond, "a", "changing"); b.look("a")["login"] == nil {
+		t.Error("lost its doors while accounts are updated")
+	}
+	b.expect(time.Millisecond, "a", "ready")
+	b.must(`[{"name":"a","should":{"power":"off"}}]`)
+	b.expect(500*time.Millisecond, "a", "ready")
+	b.must(`[{"name":"a","should":{"hostname":"web","interfaces":["{}"],"restart_serial":"2"}}]`)
+	b.expect(time.Second, "a", "ready")
+	want := provider.Resource{
+		"name": "a", "ensure": "present", "power": "off", "restart_serial": "2", "component": "PC_1", "sliver_type": "", "image": "",
+		"hostname": "web", "users": []string{`{"login":"u"}`}, "interfaces": []string{"{}"}, "state": "ready", "addresses": []string{"192.0.2.1"},
+	}
+	if diff := cmp.Diff(want, b.look("a")); diff != "" {
+		t.Errorf("in the end (-want +got):\n%s", diff)
+	}
+	gone := `[{"name":"a","should":{"ensure":"absent"}}]`
+	b.must(gone)
+	b.expect(499*time.Millisecond, "a", "changing")
+	b.must(gone) // again, which does not start it anew
+	b.expect(time.Millisecond, "a", "absent")
+	b.must(gone)
+	b.expect(0, "a", "absent")
+}
+
+func TestRefusals(t *testing.T) {
+	b := setUp(t, "")
+	b.must("[" + made("a", "pc1", "on") + "," + made("leaving", "pc2", "on") + "]")
+	b.must(`[{"name":"leaving","should":{"ensure":"absent"}}]`)
+	changes, err := b.ask(false, `[
+		{"name":"nobody","should":{"power":"on"}},
+		{"name":"homeless","should":{"ensure":"present"}},
+		{"name":"a","should":{"image":"other"}},
+		{"name":"leaving","should":{"power":"off"}},
+		{"should":{"ensure":"present"}},
+		`+made("b", "pc1", "on")+`]`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, kind := range map[string]string{"nobody": "unknown", "homeless": "failed", "a": "failed", "leaving": "failed", "": "failed"} {
+		if e, _ := changes[name]["error"].(map[string]any); e["kind"] != kind {
+			t.Errorf("%q: %v, want kind %s", name, changes[name], kind)
+		}
+	}
+	if changes["b"]["error"] != nil || b.state1("b") != "changing" {
+		t.Errorf("b was not accepted beside them: %v", changes["b"])
+	}
+	if b.look("b")["login"] != nil {
+		t.Error("b has doors too early")
+	}
+	b.now = b.now.Add(time.Minute)
+	if a, b := b.look("a").List("login"), b.look("b").List("login"); slices.Equal(a, b) || len(b) != 1 {
+		t.Errorf("two nodes of one component have the doors %v and %v", a, b)
+	}
+}
+
+func TestNoopSaysTheSameAndDoesNothing(t *testing.T) {
+	b := setUp(t, "components: [{name: bad, behaviour: refuse}, {name: dead, behaviour: die}, {name: hung, behaviour: hang}]")
+	all := "[" + made("a", "pc1", "on") + "," + made("b", "bad", "on") + "]"
+	dry, err := b.ask(true, all)
+	if err != nil || b.state1("a") != "absent" {
+		t.Fatalf("after a dry run a is %s, %v", b.state1("a"), err)
+	}
+	wet, err := b.ask(false, all)
+	if diff := cmp.Diff(wet, dry); diff != "" || err != nil {
+		t.Errorf("dry and real run differ: %v\n%s", err, diff)
+	}
+	if _, err := b.ask(true, "["+made("c", "dead", "on")+","+made("d", "hung", "on")+"]"); err != nil {
+		t.Errorf("a dry run %v", err)
+	}
+}
+
+func TestMisbehaviour(t *testing.T) {
+	set := func(b *bench, updates ...string) error {
+		_, err := b.ask(false, "["+strings.Join(updates, ",")+"]")
+		return err
+	}
+	start := `{"name":"n","should":{"power":"on"}}`
+	remove := `{"name":"n","should":{"ensure":"absent"}}`
+	node := made("n", "pc3", "off")
+	other := made("o", "pc1", "off")
+
+	t.Run("slow takes longer", func(t *testing.T) {
+		b := setUp(t, "slow_factor: 3\ncomponents: [{name: pc3, behaviour: slow}]")
+		b.must("[" + node + "]")
+		b.expect(5999*time.Millisecond, "n", "changing")
+		b.expect(time.Millisecond, "n", "ready")
+	})
+	t.Run("fail ends in failed and can be removed", func(t *testing.T) {
+		b := setUp(t, "components: [{name: pc3, behaviour: fail}]")
+		b.must("[" + node + "]")
+		b.expect(time.Second, "n", "changing")
+		b.expect(time.Second, "n", "failed")
+		if got := b.look("n").Text("message"); got != "component pc3 could not make" {
+			t.Errorf("message %q", got)
+		}
+		b.must("[" + start + "]")
+		b.expect(time.Minute, "n", "failed")
+		b.must("[" + remove + "]")
+		b.expect(time.Minute, "n", "absent")
+	})
+	t.Run("fail to start, then start well", func(t *testing.T) {
+		b := setUp(t, "components: [{name: pc3, behaviour: fail, times: 1, on: [start]}]")
+		b.must("[" + node + "]")
+		b.expect(2*time.Second, "n", "ready")
+		b.must("[" + start + "]")
+		b.expect(2*time.Second, "n", "failed")
+		b.must(`[{"name":"n","should":{"power":"off"}}]`)
+		b.expect(2*time.Second, "n", "ready")
+		b.must("[" + start + "]")
+		b.expect(2*time.Second, "n", "ready")
+	})
+	t.Run("refuse", func(t *testing.T) {
+		b := setUp(t, "components: [{name: pc3, behaviour: refuse}]")
+		changes, err := b.ask(false, "["+node+","+other+"]")
+		if e, _ := changes["n"]["error"].(map[string]any); err != nil || e["kind"] != "forbidden" || changes["o"]["error"] != nil {
+			t.Errorf("%v, %v", changes, err)
+		}
+		b.expect(0, "n", "absent")
+	})
+	t.Run("hang does nothing and blocks nobody", func(t *testing.T) {
+		b := setUp(t, "components: [{name: pc3, behaviour: hang, times: 1}]")
+		if err := set(b, other, node); err != errHang {
+			t.Fatalf("set %v", err)
+		}
+		b.expect(0, "o", "changing")
+		b.expect(0, "n", "absent")
+		if err := set(b, node); err != nil {
+			t.Fatalf("the second time: %v", err)
+		}
+		b.expect(0, "n", "changing")
+	})
+	t.Run("die accepts and does not answer", func(t *testing.T) {
+		b := setUp(t, "components: [{name: pc3, behaviour: die, on: [make]}]")
+		if err := set(b, other, node, made("never", "pc4", "off")); err != errDie {
+			t.Fatalf("set %v", err)
+		}
+		b.expect(0, "o", "changing")
+		b.expect(2*time.Second, "n", "ready")
+		b.expect(0, "never", "absent")
+		b.must("[" + start + "]")
+	})
+	t.Run("lose", func(t *testing.T) {
+		b := setUp(t, "lose_after: 5s\ncomponents: [{name: pc3, behaviour: lose, times: 1}]")
+		b.must("[" + node + "]")
+		b.expect(6999*time.Millisecond, "n", "ready")
+		b.expect(time.Millisecond, "n", "absent")
+		b.must("[" + node + "]")
+		b.expect(time.Minute, "n", "ready")
+	})
+}
+
+func TestTheSameSeedIsTheSameCourse(t *testing.T) {
+	course := func(seed uint64) (all []string) {
+		b := setUp(t, "chance: {fail: 0.3, refuse: 0.2, slow: 0.1}")
+		b.Seed, b.Jitter = seed, 0.5
+		for i := range 40 {
+			name := fmt.Sprint("n", i)
+			changes, err := b.ask(false, "["+made(name, fmt.Sprint("pc", i%7), "on")+"]")
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.now = b.now.Add(10 * time.Second)
+			all = append(all, fmt.Sprintf("%t %s", changes[name]["error"] != nil, b.state1(name)))
+		}
+		return all
+	}
+	one, again, two := course(7), course(7), course(8)
+	if !slices.Equal(one, again) {
+		t.Errorf("seed 7 gives\n%v and\n%v", one, again)
+	}
+	if slices.Equal(one, two) {
+		t.Error("seeds 7 and 8 give the same")
+	}
+	count := map[string]int{}
+	for _, s := range append(one, two...) {
+		count[s]++
+	}
+	// 80 throws: 24 fail and 16 refused are due; half as many would be a wonder.
+	if count["false failed"] < 6 || count["true absent"] < 5 || count["false ready"] < 5 {
+		t.Errorf("chances are not met: %v", count)
+	}
+}
+
+func TestNoSeedKeepsTheOneItDrew(t *testing.T) {
+	b := setUp(t, "")
+	b.Seed = 0
+	b.must("[" + made("a", "pc1", "on") + "]")
+	first := seedOf(t, b)
+	b.must("[" + made("b", "pc1", "on") + "]")
+	if again := seedOf(t, b); first == 0 || first != again {
+		t.Errorf("seeds %d and %d", first, again)
+	}
+}
+
+func seedOf(t *testing.T, b *bench) uint64 {
+	t.Helper()
+	s, err := openState(b.state, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	return s.seed
+}
+
+func TestTornLineDoesNotCount(t *testing.T) {
+	b := setUp(t, "")
+	b.must("[" + made("a", "pc1", "on") + "]")
+	path := filepath.Join(b.state, "log")
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.must("[" + made("b", "pc2", "on") + "]")
+	both, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Whatever part of the second call reached the file, the first counts and
+	// the next one works.
+	for cut := len(whole); cut < len(both); cut++ {
+		if err := os.WriteFile(path, both[:cut], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		b.expect(0, "a", "changing")
+		b.expect(0, "b", "absent")
+		b.must("[" + made("c", "pc3", "on") + "]")
+		b.expect(0, "a", "changing")
+		b.expect(0, "c", "changing")
+	}
+}
+
+func TestSpoiledLogIsSaid(t *testing.T) {
+	b := setUp(t, "")
+	b.must("[" + made("a", "pc1", "on") + "]")
+	if err := os.WriteFile(filepath.Join(b.state, "log"), []byte("{}\nnonsense\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.ask(false, "["+made("a", "pc1", "on")+"]"); err == nil || !strings.Contains(err.Error(), "log:2:") {
+		t.Errorf("set: %v, want file and line", err)
+	}
+}
+
+func TestLogIsCompacted(t *testing.T) {
+	b := setUp(t, "")
+	b.must("[" + made("stays", "pc0", "on") + "]")
+	big := strings.Repeat("x", 20<<10)
+	for i := range 25 {
+		name := fmt.Sprint("n", i)
+		b.must("[" + made(name, "pc1", "off") + `,{"name":"` + name + `","should":{"users":["` + big + `"]}}]`)
+		b.must(`[{"name":"` + name + `","should":{"ensure":"absent"}}]`)
+		b.now = b.now.Add(time.Minute)
+	}
+	st, err := os.Stat(filepath.Join(b.state, "log"))
+	if err != nil || st.Size() > 2*compactAbove+100<<10 {
+		t.Errorf("the log has %d bytes, %v", st.Size(), err)
+	}
+	b.expect(0, "stays", "ready")
+	s, err := openState(b.state, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	if h := s.histories["pc1"]; h.Draws != 75 {
+		t.Errorf("pc1 has had %d operations, want 75", h.Draws)
+	}
+}
+
+func TestAddressesAreNobodys(t *testing.T) {
+	seen := map[string]bool{}
+	for place := range 100_000 {
+		a := address(place)
+		seen[a] = true
+		if p := strings.SplitN(a, ".", 4); len(p) != 4 || !slices.Contains([]string{"192.0.2", "198.51.100", "203.0.113"}, strings.Join(p[:3], ".")) && p[0]+"."+p[1] != "198.18" && p[0]+"."+p[1] != "198.19" {
+			t.Fatalf("place %d has the address %s", place, a)
+		}
+	}
+	if len(seen) != 100_000 {
+		t.Errorf("%d addresses for 100000 places", len(seen))
+	}
+	if address(1<<30) == "" {
+		t.Error("no address beyond the ranges")
+	}
+}
+
+func TestSettings(t *testing.T) {
+	got, err := parseSettings(SettingsFor("sim.lab.example.org"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := defaults()
+	want.Domain = "sim.lab.example.org"
+	want.Provider = got.Provider
+	got.Components, got.Chance = nil, nil // written as empty
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("what is written down is not the default (-default +written):\n%s", diff)
+	}
+	for rule, text := range map[string]string{
+		"unknown key":         "timings: {}",
+		"unknown operation":   "timing: {boot: 1s}",
+		"no time":             "timing: {make: soon}",
+		"negative time":       "lose_after: -1s",
+		"unknown behaviour":   "components: [{name: pc1, behaviour: odd}]",
+		"behaviour of nobody": "components: [{behaviour: fail}]",
+		"misbehaves in what":  "components: [{name: pc1, behaviour: fail, on: [boot]}]",
+		"unknown chance":      "chance: {odd: 0.1}",
+		"chance above one":    "chance: {fail: 1.5}",
+		"chances above one":   "chance: {fail: 0.6, slow: 0.6}",
+		"chance not a number": "chance: {fail: .nan}",
+		"jitter":              "jitter: 2",
+		"slow factor":         "slow_factor: 0.5",
+		"empty domain":        "domain: ''",
+	} {
+		if s, err := parseSettings([]byte(text)); err == nil {
+			t.Errorf("%s: %q was accepted: %+v", rule, text, s)
+		}
+	}
+	if s, err := parseSettings(nil); err != nil || s.Domain != DefaultDomain {
+		t.Errorf("empty settings: %v, %v", s, err)
+	}
+}
+
+func TestZeroTimesAreReadyAtOnce(t *testing.T) {
+	b := setUp(t, "timing: {make: 0s, start: 0s}")
+	b.must("[" + made("a", "pc1", "on") + "]")
+	b.expect(0, "a", "ready")
+}
+
+func TestScript(t *testing.T) {
+	if got, want := string(Script("/opt/bin/patchbay-local", "simulated")), "#!/bin/sh\nexec /opt/bin/patchbay-local simulated --name simulated \"$@\"\n"; got != want {
+		t.Errorf("Script = %q, want %q", got, want)
+	}
+	if got := string(Script("/it's here/x", "y")); !strings.Contains(got, `'/it'\''s here/x'`) {
+		t.Errorf("Script = %q", got)
+	}
+}
+
+func TestRun(t *testing.T) {
+	dir := t.TempDir()
+	for _, tt := range []struct{ rule, name, argument, in string }{
+		{"a name that leads out", "../x", "ral_action=get", "{}"},
+		{"no name", "", "ral_action=get", "{}"},
+		{"not an action", "x", "get", "{}"},
+		{"unknown action", "x", "ral_action=list", "{}"},
+		{"input is no JSON", "x", "ral_action=get", "names"},
+		{"input of the wrong form", "x", "ral_action=set", `{"updates":7}`},
+	} {
+		var out bytes.Buffer
+		if err := Run(dir, tt.name, tt.argument, strings.NewReader(tt.in), &out); err == nil || out.Len() > 0 {
+			t.Errorf("%s: %v, answered %q", tt.rule, err, &out)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "x.yaml"), []byte("jitter: 7"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := Run(dir, "x", "ral_action=get", strings.NewReader("{}"), &out); err != nil || !strings.Contains(out.String(), "x.yaml: jitter") {
+		t.Errorf("bad settings: %v, answered %q", err, &out)
+	}
+}
+
+func FuzzSet(f *testing.F) {
+	f.Add(`[{"name":"a","should":{"ensure":"present","component":"pc1","power":"on"}}]`, int64(3))
+	f.Add(`[{"name":"a","should":{"ensure":"absent"}},{"name":"a","should":{"users":["x"]}}]`, int64(0))
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, text string, seconds int64) {
+		var u []update
+		if json.Unmarshal([]byte(text), &u) != nil {
+			return
+		}
+		now := time.Unix(seconds%1e6, 0)
+		s := &simulation{settings: defaults(), state: dir, now: func() time.Time { return now }}
+		if o := s.set(u, false); o["error"] != nil {
+			t.Fatal(o)
+		}
+		if o := s.get(nil); o["error"] != nil {
+			t.Fatal(o)
+		}
+	})
+}
