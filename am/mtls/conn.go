@@ -48,7 +48,7 @@ type Conn struct {
 	inMu sync.Mutex // held by the reader, so that bytes are fed in their order
 
 	outMu  sync.Mutex // held from encryption to sending, so that records keep their order
-	outErr error      // the failed write; records are lost since
+	outErr error      // why nothing goes out any more: records are lost, or the goodbye is said
 
 	mu      sync.Mutex // never held over network I/O
 	ssl     session
@@ -101,6 +101,9 @@ func (c *Conn) Write(p []byte) (int, error) {
 	defer c.outMu.Unlock()
 	sent := 0
 	for sent < len(p) {
+		if c.outErr != nil {
+			return sent, c.outErr
+		}
 		r, err := c.do(func(s session) (result, error) { return s.write(p[sent:], buf[:]) })
 		if err == nil && r.state != done {
 			err = &Error{Op: "write", Reason: "OpenSSL wants to read first"}
@@ -119,7 +122,8 @@ func (c *Conn) Write(p []byte) (int, error) {
 	return sent, nil
 }
 
-// CloseWrite sends a close_notify, after which Write fails and Read goes on.
+// CloseWrite sends a close_notify, after which Read goes on and Write returns
+// net.ErrClosed.
 // net/http calls it to let an answer arrive before it drops a request's body.
 func (c *Conn) CloseWrite() error { return c.goodbye() }
 
@@ -259,7 +263,9 @@ func (c *Conn) goodbye() error {
 	}
 	c.mu.Unlock()
 	c.raw.SetWriteDeadline(time.Now().Add(goodbyeTimeout))
-	return c.drain(last)
+	err := c.drain(last)
+	c.outErr = net.ErrClosed
+	return err
 }
 
 // drain sends the bytes that wait in the session, and those that the first

@@ -140,7 +140,6 @@ func TestKeysOfTheClient(t *testing.T) {
 		{"RSAOf8193Bits", forged(t, &rsa.PublicKey{N: bigOdd(t, 8193), E: 65537}, 0), "too large: modulus 8193 bits", "unsupported certificate"},
 		{"RSAOf16384Bits", forged(t, &rsa.PublicKey{N: bigOdd(t, 16384), E: 65537}, 0), "too large: modulus 16384 bits", "unsupported certificate"},
 		{"X25519", ders(t, "x25519")[0], "cannot sign here", "unsupported certificate"},
-		{"DSA", ders(t, "dsa")[0], "cannot sign here", "unsupported certificate"},
 	} {
 		for name, v := range versions {
 			t.Run(c.name+name, func(t *testing.T) {

@@ -27,8 +27,8 @@ import (
 // The test PKI is made by openssl, so that nothing of Go's opinion about
 // certificates gets into it:
 //
-//	root ─ authority (odd AIA) ─ alice, ecdsa, ed25519, pss, dsa, … (odd AIA)
-//	                           └ weak, sha1, expired
+//	root ─┬ authority (odd AIA) ─ alice, ecdsa, ed25519, pss, sha1, weak, … (odd AIA)
+//	      └ expired
 //	selfsigned, v1, server, server-ecdsa, server-new
 const pkiConfig = `
 [req]
@@ -83,8 +83,6 @@ openssl genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:2048 -pkeyopt rsa_keygen
 openssl genpkey -algorithm ED25519 -out ed25519.key
 openssl genpkey -algorithm X25519 -out x25519.key
 openssl pkey -in x25519.key -pubout -out x25519.pub
-openssl genpkey -algorithm DSA -pkeyopt dsa_paramgen_bits:1024 -genparam -out dsa.params
-openssl genpkey -paramfile dsa.params -out dsa.key
 openssl pkey -in rsa.key -aes256 -passout pass:secret -out encrypted.key
 
 self root ec2 root
@@ -95,7 +93,6 @@ issue alice member rsa
 issue ecdsa member ec2
 issue pss member pss
 issue ed25519 member ed25519
-issue dsa member dsa
 issue longexp member longexp
 issue x25519 member rsa -force_pubkey x25519.pub
 issue sha1 member rsa -sha1

@@ -1,0 +1,237 @@
+package mtls_test
+
+import (
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"patchbay/am/mtls"
+)
+
+// clientHello is what a client of crypto/tls sends first.
+func clientHello(t testing.TB) []byte {
+	t.Helper()
+	var c recorder
+	tls.Client(&c, tlsConfig(nil, tls.VersionTLS13)).Handshake()
+	if c.Len() == 0 {
+		t.Fatal("no ClientHello")
+	}
+	return c.Bytes()
+}
+
+// recorder is a net.Conn that keeps what is written and has nothing to read.
+type recorder struct {
+	net.Conn
+	bytes.Buffer
+}
+
+func (r *recorder) Read([]byte) (int, error)    { return 0, io.EOF }
+func (r *recorder) Write(p []byte) (int, error) { return r.Buffer.Write(p) }
+func (r *recorder) Close() error                { return nil }
+
+// A thousand clients that say nothing, half a greeting, or one byte now and
+// then hold up nobody, and are gone when ReadHeaderTimeout is over.
+func TestHalfOpenAndDrippingClients(t *testing.T) {
+	const clients, timeout = 1000, time.Second
+	s := serve(t, chainHandler, func(_ *mtls.Config, srv *http.Server) { srv.ReadHeaderTimeout = timeout })
+	hello := clientHello(t)
+	alice := tlsConfig(identity(t, "rsa", "alice"), tls.VersionTLS13)
+
+	conns := make([]net.Conn, clients)
+	for i := range conns {
+		tcp := s.dialTCP(t)
+		conns[i] = tcp
+		switch i % 4 {
+		case 1:
+			tcp.Write(hello[:len(hello)/2])
+		case 2:
+			tcp.Write(hello[:3])
+		case 3:
+			tcp.Write(hello) // and never an answer to the server's
+		}
+	}
+	// Some more are through with the handshake and drip their header.
+	for range 10 {
+		c := s.dial(t, alice)
+		io.WriteString(c, "GET / HTTP/1.1\r\n")
+		conns = append(conns, c)
+	}
+	stop := make(chan bool)
+	var drip sync.WaitGroup
+	drip.Go(func() {
+		for i := 3; ; i++ {
+			select {
+			case <-stop:
+				return
+			case <-time.After(100 * time.Millisecond):
+			}
+			for j, c := range conns {
+				if j >= clients {
+					io.WriteString(c, "a")
+				} else if j%4 == 2 && i < len(hello) {
+					c.Write(hello[i : i+1])
+				}
+			}
+		}
+	})
+
+	start := time.Now()
+	if _, err := s.get(t, alice); err != nil {
+		t.Errorf("a good client meanwhile: %v", err)
+	}
+	t.Logf("a good client was served in %v", time.Since(start))
+	gone := within(timeout+4*time.Second, func() bool { return s.ctx.Live() == 0 })
+	t.Logf("the last was gone after %v", time.Since(start))
+	if !gone {
+		t.Errorf("%d connections live on", s.ctx.Live())
+	}
+	close(stop)
+	drip.Wait()
+	for i, c := range conns[:clients] {
+		if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatalf("client %d: its connection was not closed", i)
+		}
+	}
+}
+
+func TestPlainHTTPIsClosedWithoutWaiting(t *testing.T) {
+	s := serve(t, chainHandler, nil)
+	c := s.dialTCP(t)
+	start := time.Now()
+	io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+	answer, _ := io.ReadAll(c)
+	if d := time.Since(start); d > 5*time.Second {
+		t.Errorf("closed after %v only", d)
+	}
+	if strings.Contains(string(answer), "HTTP") {
+		t.Errorf("answered in plain text: %q", answer)
+	}
+	if err := s.lastFailure(); err == nil || !strings.Contains(err.Error(), "http request") {
+		t.Errorf("the operator saw %v", err)
+	}
+	s.mustFreeAll(t)
+}
+
+func TestGarbageIsClosedWithoutWaiting(t *testing.T) {
+	s := serve(t, chainHandler, nil)
+	for _, text := range []string{strings.Repeat("\x00", 64), "\x80\x2e\x01\x00\x02" + strings.Repeat("\x00", 64), "SSH-2.0-OpenSSH_9.2\r\n", strings.Repeat("\xff", 70000)} {
+		c := s.dialTCP(t)
+		io.WriteString(c, text)
+		if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%.10q: not closed", text)
+		}
+	}
+	s.mustFreeAll(t)
+}
+
+func TestPeerResetInEachPhase(t *testing.T) {
+	hello := clientHello(t)
+	alice := tlsConfig(identity(t, "rsa", "alice"), tls.VersionTLS13)
+	established := func(t *testing.T, s *site) (*tls.Conn, *net.TCPConn) {
+		tcp := s.dialTCP(t)
+		c := tls.Client(tcp, alice)
+		if err := c.Handshake(); err != nil {
+			t.Fatal(err)
+		}
+		return c, tcp
+	}
+	for _, c := range []struct {
+		name string
+		to   func(t *testing.T, s *site) *net.TCPConn // talks up to a phase
+	}{
+		{"BeforeTheFirstByte", func(t *testing.T, s *site) *net.TCPConn { return s.dialTCP(t) }},
+		{"InTheClientHello", func(t *testing.T, s *site) *net.TCPConn {
+			tcp := s.dialTCP(t)
+			tcp.Write(hello[:len(hello)/2])
+			return tcp
+		}},
+		{"AfterTheClientHello", func(t *testing.T, s *site) *net.TCPConn {
+			tcp := s.dialTCP(t)
+			tcp.Write(hello)
+			return tcp
+		}},
+		{"AfterTheServersHello", func(t *testing.T, s *site) *net.TCPConn {
+			tcp := s.dialTCP(t)
+			tcp.Write(hello)
+			io.ReadFull(tcp, make([]byte, 100))
+			return tcp
+		}},
+		{"AfterTheHandshake", func(t *testing.T, s *site) *net.TCPConn {
+			_, tcp := established(t, s)
+			return tcp
+		}},
+		{"InTheHeader", func(t *testing.T, s *site) *net.TCPConn {
+			c, tcp := established(t, s)
+			io.WriteString(c, "GET / HTTP/1.1\r\nHo")
+			return tcp
+		}},
+		{"InTheBody", func(t *testing.T, s *site) *net.TCPConn {
+			c, tcp := established(t, s)
+			io.WriteString(c, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\nabc")
+			return tcp
+		}},
+		{"InTheAnswer", func(t *testing.T, s *site) *net.TCPConn {
+			c, tcp := established(t, s)
+			io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+			io.ReadFull(c, make([]byte, 100_000))
+			return tcp
+		}},
+		{"BetweenRequests", func(t *testing.T, s *site) *net.TCPConn {
+			c, tcp := established(t, s)
+			io.WriteString(c, "HEAD / HTTP/1.1\r\nHost: x\r\n\r\n")
+			c.Read(make([]byte, 1000))
+			return tcp
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			page := make([]byte, 5<<20)
+			s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				io.Copy(io.Discard, r.Body)
+				w.Write(page)
+			}), nil)
+			tcp := c.to(t, s)
+			if !within(5*time.Second, func() bool { return s.ctx.Live() == 1 }) {
+				t.Fatal("not accepted")
+			}
+			tcp.SetLinger(0)
+			tcp.Close()
+			s.mustFreeAll(t)
+			if _, err := s.get(t, alice); err != nil {
+				t.Errorf("the next client: %v", err)
+			}
+		})
+	}
+}
+
+// A client that asks for 5 MB and never reads them is gone when WriteTimeout is over.
+func TestPeerThatNeverReads(t *testing.T) {
+	page := make([]byte, 5<<20)
+	failed := make(chan error, 1)
+	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, err := w.Write(page)
+		failed <- err
+	}), func(_ *mtls.Config, srv *http.Server) { srv.WriteTimeout = 300 * time.Millisecond })
+	tcp := s.dialTCP(t)
+	tcp.SetReadBuffer(4096)
+	c := tls.Client(tcp, tlsConfig(identity(t, "rsa", "alice"), tls.VersionTLS13))
+	if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-failed:
+		if ne, ok := errors.AsType[net.Error](err); !ok || !ne.Timeout() {
+			t.Errorf("Write ended with %v, want a timeout", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("Write did not end")
+	}
+	s.mustFreeAll(t)
+}

@@ -1,0 +1,276 @@
+package mtls_test
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"patchbay/am/mtls"
+)
+
+func TestVersionsBelowTLS12AreRefused(t *testing.T) {
+	s := serve(t, chainHandler, func(c *mtls.Config, _ *http.Server) { c.LegacyCertificates = true })
+	for name, v := range map[string]uint16{"TLS10": tls.VersionTLS10, "TLS11": tls.VersionTLS11} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := s.get(t, tlsConfig(identity(t, "rsa", "alice"), v)); err == nil || !strings.Contains(err.Error(), "protocol version not supported") {
+				t.Errorf("the client saw %v, want the alert protocol_version", err)
+			}
+		})
+	}
+	t.Run("OpenSSL", func(t *testing.T) {
+		out, page := s.sClient(t, append(presenting(t, "rsa", "alice"), "-tls1_1")...)
+		if page != nil || !strings.Contains(out, "alert protocol version") {
+			t.Errorf("want the alert protocol_version:\n%s", out)
+		}
+	})
+}
+
+func TestSuites(t *testing.T) {
+	both := serve(t, chainHandler, nil)
+	legacy := serve(t, chainHandler, func(c *mtls.Config, _ *http.Server) { c.LegacyCertificates = true })
+	for _, c := range []struct {
+		name, suite string
+		site        *site
+		served      bool
+	}{
+		{"RSAKeyExchangeCBC", "AES128-SHA", both, true},
+		{"RSAKeyExchangeCBC256", "AES256-SHA256", both, true},
+		{"RSAKeyExchangeGCM", "AES256-GCM-SHA384", both, true},
+		{"ECDHEWithRSAKeyCBC", "ECDHE-RSA-AES128-SHA", both, true},
+		{"ECDHEWithRSAKey", "ECDHE-RSA-AES256-GCM-SHA384", both, true},
+		{"ECDHEWithECDSAKey", "ECDHE-ECDSA-CHACHA20-POLY1305", both, true},
+		{"RSAKeyExchangeLegacy", "AES128-SHA", legacy, true},
+		{"Anonymous", "aNULL", both, false},
+		{"AnonymousLegacy", "aNULL", legacy, false},
+		{"NoEncryption", "eNULL", both, false},
+		{"NoEncryptionLegacy", "eNULL", legacy, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			args := append(presenting(t, "rsa", "alice"), "-tls1_2", "-cipher", c.suite+":@SECLEVEL=0")
+			out, page := c.site.sClient(t, args...)
+			if c.served != (page != nil) {
+				t.Errorf("served: %t\n%s", page != nil, out)
+			}
+			if c.served && !strings.Contains(out, "Cipher is "+c.suite) {
+				t.Errorf("not by %s:\n%s", c.suite, out)
+			}
+		})
+	}
+}
+
+func TestHandshakesSignedWithSHA1NeedTheSwitch(t *testing.T) {
+	args := append(presenting(t, "rsa", "alice"), "-tls1_2", "-cipher", "AES128-SHA:@SECLEVEL=0", "-sigalgs", "RSA+SHA1")
+	for name, legacy := range map[string]bool{"Off": false, "On": true} {
+		t.Run(name, func(t *testing.T) {
+			s := serve(t, chainHandler, func(c *mtls.Config, _ *http.Server) { c.LegacyCertificates = legacy })
+			if out, page := s.sClient(t, args...); legacy != (page != nil) {
+				t.Errorf("served: %t\n%s", page != nil, out)
+			}
+		})
+	}
+}
+
+func TestOneRSAKeyIsEnough(t *testing.T) {
+	s := serve(t, chainHandler, func(c *mtls.Config, _ *http.Server) { c.Keys = keys(t, "server") })
+	for name, v := range versions {
+		if _, err := s.get(t, tlsConfig(identity(t, "rsa", "alice"), v)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A client whose first ClientHello offers no group of ours is asked again.
+func TestHelloRetryRequest(t *testing.T) {
+	s := serve(t, chainHandler, nil)
+	out, page := s.sClient(t, append(presenting(t, "rsa", "alice"), "-tls1_3", "-groups", "X448:P-521", "-msg")...)
+	if page == nil {
+		t.Errorf("not served:\n%s", out)
+	}
+}
+
+func TestResumptionIsNeverDone(t *testing.T) {
+	s := serve(t, chainHandler, nil)
+	want := ders(t, "alice", "authority")
+
+	for name, v := range versions {
+		t.Run("CacheOfAGoClient"+name, func(t *testing.T) {
+			cfg := tlsConfig(identity(t, "rsa", "alice", "authority"), v)
+			cfg.ClientSessionCache = tls.NewLRUClientSessionCache(0)
+			for range 3 {
+				c := s.dial(t, cfg)
+				body, err := roundTrip(c, bufio.NewReader(c), "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if c.ConnectionState().DidResume {
+					t.Error("resumed")
+				}
+				if got, err := parseChain([]byte(body)); err != nil || !sameChain(got, want) {
+					t.Errorf("%d certificates (%v), want 2", len(got), err)
+				}
+				c.Close()
+			}
+		})
+	}
+
+	for flag, protocol := range map[string]string{"-tls1_2": "TLSv1.2", "-tls1_3": "TLSv1.3"} {
+		t.Run("ForeignTicket"+flag, func(t *testing.T) {
+			ticket := foreignSession(t, flag)
+			out, page := s.sClient(t, append(presenting(t, "rsa", "alice", "authority"), flag, "-sess_in", ticket)...)
+			if got, err := parseChain(page); err != nil || !sameChain(got, want) {
+				t.Errorf("%d certificates (%v), want 2\n%s", len(got), err, out)
+			}
+			if !strings.Contains(out, "New, "+protocol) {
+				t.Errorf("no full handshake:\n%s", out)
+			}
+		})
+		t.Run("NoSessionIsGivenOut"+flag, func(t *testing.T) {
+			out, page := s.sClient(t, append(presenting(t, "rsa", "alice"), flag, "-msg")...)
+			if page == nil || strings.Contains(out, "NewSessionTicket") {
+				t.Errorf("a ticket, or no answer:\n%s", out)
+			}
+		})
+	}
+	t.Run("Reconnect", func(t *testing.T) {
+		out, _ := s.sClient(t, append(presenting(t, "rsa", "alice"), "-tls1_2", "-reconnect")...)
+		if n := strings.Count(out, "New, TLSv1.2"); n != 6 || strings.Contains(out, "Reused, ") {
+			t.Errorf("%d full handshakes, want 6:\n%s", n, out)
+		}
+	})
+}
+
+// foreignSession gets a session with a ticket from a server of openssl's own.
+func foreignSession(t *testing.T, flag string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "session.pem")
+	server := exec.Command("openssl", "s_server", "-accept", "127.0.0.1:0", "-cert", file(t, "server.crt"), "-key", file(t, "rsa.key"), "-naccept", "1", flag)
+	stdin, err := server.StdinPipe() // kept open: it quits at the end of its input
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stdin.Close()
+	stdout, err := server.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer server.Wait()
+	defer server.Process.Kill()
+	var addr string
+	lines := bufio.NewScanner(stdout)
+	for addr == "" && lines.Scan() {
+		if after, ok := strings.CutPrefix(lines.Text(), "ACCEPT "); ok {
+			addr = after
+		}
+	}
+	go io.Copy(io.Discard, stdout)
+
+	client := exec.Command("openssl", "s_client", "-connect", addr, flag, "-sess_out", name)
+	in, err := client.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ok := within(5*time.Second, func() bool { info, err := os.Stat(name); return err == nil && info.Size() > 0 })
+	in.Close()
+	client.Wait()
+	if !ok {
+		t.Fatal("openssl s_server gave no session")
+	}
+	return name
+}
+
+// talk runs s_client with a keyboard: its lines R and K renegotiate and change keys.
+type talk struct {
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out bytes.Buffer // complete after wait
+}
+
+func (s *site) talk(t *testing.T, args ...string) *talk {
+	t.Helper()
+	k := &talk{cmd: exec.CommandContext(t.Context(), "openssl", append([]string{"s_client", "-connect", s.addr}, args...)...)}
+	k.cmd.Stdout, k.cmd.Stderr = &k.out, &k.out
+	var err error
+	if k.in, err = k.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := k.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// wait ends the input and returns what was printed.
+func (k *talk) wait() string {
+	k.in.Close()
+	k.cmd.Wait() // its exit code says little
+	return k.out.String()
+}
+
+func TestRenegotiationIsRefusedAtOnce(t *testing.T) {
+	s := serve(t, chainHandler, nil)
+	k := s.talk(t, append(presenting(t, "rsa", "alice"), "-tls1_2")...)
+	if !within(5*time.Second, func() bool { return s.ctx.Live() == 1 }) {
+		t.Fatal("no connection")
+	}
+	time.Sleep(100 * time.Millisecond) // s_client reads a line per turn of its loop
+	io.WriteString(k.in, "R\n")
+	exited := make(chan string, 1)
+	go func() { k.cmd.Wait(); exited <- k.out.String() }()
+	select {
+	case out := <-exited:
+		if !strings.Contains(out, "RENEGOTIATING") || !strings.Contains(out, "no renegotiation") {
+			t.Errorf("want the alert no_renegotiation:\n%s", out)
+		}
+	case <-time.After(5 * time.Second):
+		k.cmd.Process.Kill()
+		t.Errorf("the client still waits for an answer:\n%s", <-exited)
+	}
+	k.in.Close()
+}
+
+func TestKeyUpdates(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		updates int
+		served  bool
+	}{{"AFewAreAnswered", 5, true}, {"AFloodEndsTheConnection", 300, false}} {
+		t.Run(c.name, func(t *testing.T) {
+			s := serve(t, chainHandler, nil)
+			k := s.talk(t, append(presenting(t, "rsa", "alice"), "-tls1_3")...)
+			if !within(5*time.Second, func() bool { return s.ctx.Live() == 1 }) {
+				t.Fatal("no connection")
+			}
+			time.Sleep(100 * time.Millisecond)
+			for range c.updates {
+				if _, err := io.WriteString(k.in, "K\n"); err != nil {
+					break
+				}
+				time.Sleep(2 * time.Millisecond)
+			}
+			fmt.Fprint(k.in, "GET / HTTP/1.0\r\n\r\n")
+			ended := within(2*time.Second, func() bool { return s.ctx.Live() == 0 })
+			out := k.wait()
+			if n := strings.Count(out, "KEYUPDATE"); n == 0 {
+				t.Fatalf("s_client has changed no keys:\n%s", out)
+			}
+			if served := strings.Contains(out, "200 OK"); !ended || served != c.served {
+				t.Errorf("ended %t, served %t\n%s", ended, served, out)
+			}
+		})
+	}
+}
