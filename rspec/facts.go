@@ -92,18 +92,23 @@ func (s *splices) annotate(e *xmltree.Element, f *NodeFacts, manager urn.URN) {
 
 // annotateType tells sliver type and image where the request is silent.
 func (s *splices) annotateType(e *xmltree.Element, f *NodeFacts, added *strings.Builder) {
-	var image strings.Builder
-	if f.DiskImage != "" {
-		writeElement(&image, Namespace, "disk_image", "name", f.DiskImage)
+	image := func(b *strings.Builder, space string) {
+		if f.DiskImage != "" {
+			writeElement(b, space, "disk_image", "name", f.DiskImage)
+		}
 	}
 	types := children(e, "sliver_type")
 	switch {
 	case len(types) > 0:
 		if len(children(types[0], "disk_image")) == 0 {
-			s.appendTo(types[0], image.String())
+			var b strings.Builder
+			image(&b, Namespace)
+			s.appendTo(types[0], b.String())
 		}
 	case f.SliverType != "":
-		added.WriteString(`<sliver_type xmlns="` + Namespace + `" name="` + escape(f.SliverType) + `">` + image.String() + `</sliver_type>`)
+		added.WriteString(`<sliver_type xmlns="` + Namespace + `" name="` + escape(f.SliverType) + `">`)
+		image(added, inherited)
+		added.WriteString(`</sliver_type>`)
 	}
 }
 
@@ -117,13 +122,17 @@ func (s *splices) annotateServices(e *xmltree.Element, f *NodeFacts, added *stri
 			}
 		}
 	}
+	space := Namespace
+	if len(services) == 0 {
+		space = inherited // from the services element of our own
+	}
 	var b strings.Builder
 	for _, l := range f.Logins {
 		port := l.Port
 		if port == 0 {
 			port = 22
 		}
-		writeElement(&b, Namespace, "login", "authentication", "ssh-keys", "hostname", l.Hostname, "port", strconv.Itoa(port), "username", l.Username)
+		writeElement(&b, space, "login", "authentication", "ssh-keys", "hostname", l.Hostname, "port", strconv.Itoa(port), "username", l.Username)
 	}
 	for _, u := range f.Users {
 		b.WriteString(`<services_user xmlns="` + userSpace + `" login="` + escape(u.Login) + `"`)
@@ -170,10 +179,16 @@ func (s *splices) annotateLink(e *xmltree.Element) {
 	}
 }
 
-// writeElement writes an empty element with attributes given as name, value;
-// those without a value are left out.
+// inherited is the namespace of an element inside one of our own.
+const inherited = ""
+
+// writeElement writes an empty element that declares its namespace, with
+// attributes given as name, value; those without a value are left out.
 func writeElement(b *strings.Builder, space, local string, attrs ...string) {
-	b.WriteString("<" + local + ` xmlns="` + space + `"`)
+	b.WriteString("<" + local)
+	if space != inherited {
+		b.WriteString(` xmlns="` + space + `"`)
+	}
 	for i := 0; i < len(attrs); i += 2 {
 		if attrs[i+1] != "" {
 			b.WriteString(" " + attrs[i] + `="` + escape(attrs[i+1]) + `"`)

@@ -6,7 +6,8 @@ import "fmt"
 type Limits struct {
 	// Bytes is the size of the text; default 8 MiB.
 	Bytes int
-	// Depth is how deep elements nest, the root being 1; default 64, at most 200.
+	// Depth is how deep elements nest, the root being 1; default and at most 240,
+	// a little less than libxml2's own limit.
 	Depth int
 	// Elements counts elements, comments, processing instructions and CDATA
 	// sections together; default 200,000. A document holds at most four times
@@ -16,7 +17,8 @@ type Limits struct {
 	// element; default 100.
 	Attrs int
 	// Namespaces is the number of namespace declarations made by an element and
-	// all elements around it; default 100.
+	// all elements around it; default 250. The cost of Canonical grows with its
+	// square.
 	Namespaces int
 }
 
@@ -28,10 +30,10 @@ func (l Limits) withDefaults() Limits {
 		*v = min(*v, highest)
 	}
 	set(&l.Bytes, 8<<20, 1<<30)
-	set(&l.Depth, 64, 200)
+	set(&l.Depth, 240, 240)
 	set(&l.Elements, 200_000, 1<<28)
 	set(&l.Attrs, 100, 10_000)
-	set(&l.Namespaces, 100, 10_000)
+	set(&l.Namespaces, 250, 10_000)
 	return l
 }
 

@@ -1,0 +1,426 @@
+package rspec
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"patchbay/am/urn"
+)
+
+// corpus is a folder of public documents, one subfolder per kind, and schemas.
+func corpus(t testing.TB) string {
+	dir := os.Getenv("PATCHBAY_CORPUS")
+	if dir == "" {
+		t.Skip("set PATCHBAY_CORPUS to a folder with corpus/rspecs and schemas")
+	}
+	return dir
+}
+
+// validate holds a document against a published schema, if there are schemas.
+func validate(t *testing.T, schema, text string) {
+	t.Helper()
+	dir := os.Getenv("PATCHBAY_CORPUS")
+	if _, err := exec.LookPath("xmllint"); err != nil || dir == "" {
+		t.Log("not validated: needs xmllint and PATCHBAY_CORPUS")
+		return
+	}
+	for _, finding := range findings(t, dir, schema, text) {
+		t.Error(finding)
+	}
+}
+
+// relaxed are the places where the published schemas refuse what everybody writes.
+var relaxed = []string{
+	"The attribute 'vlantag' is required but missing",
+	"attribute 'ipv4': The attribute 'ipv4' is not allowed",
+}
+
+func findings(t *testing.T, dir, schema, text string) []string {
+	file := filepath.Join(t.TempDir(), "doc.xml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command("xmllint", "--nonet", "--noout", "--schema", filepath.Join(dir, "schemas/geni.net_resources_rspec_3", schema), file).CombinedOutput()
+	if err == nil {
+		return nil
+	}
+	var list []string
+	for line := range strings.Lines(string(out)) {
+		_, line, found := strings.Cut(strings.TrimSpace(line), "element ")
+		if found && !slices.ContainsFunc(relaxed, func(r string) bool { return strings.Contains(line, r) }) {
+			list = append(list, line)
+		}
+	}
+	return list
+}
+
+// requests are the well-formed requests of version 3.
+func requests(t testing.TB) map[string][]byte {
+	found := map[string][]byte{}
+	for _, pattern := range []string{"request/*", "synthetic/*"} {
+		files, _ := filepath.Glob(filepath.Join(corpus(t), "corpus/rspecs", pattern))
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if bytes.Contains(text, []byte(Namespace)) {
+				found[filepath.Base(file)] = text
+			}
+		}
+	}
+	return found
+}
+
+// allOurs reads every node as ours.
+func allOurs(text []byte) ReadOptions {
+	o := ReadOptions{CopyCrossLinks: true}
+	dec := xml.NewDecoder(bytes.NewReader(bytes.Replace(text, []byte(`version="1.1"`), []byte(`version="1.0"`), 1)))
+	dec.CharsetReader = func(_ string, r io.Reader) (io.Reader, error) { return r, nil }
+	for {
+		token, err := dec.Token()
+		if err != nil {
+			return o
+		}
+		if e, ok := token.(xml.StartElement); ok {
+			for _, a := range e.Attr {
+				u, err := urn.Parse(a.Value)
+				switch {
+				case err != nil:
+				case a.Name.Local == "component_manager_id":
+					o.Managers = append(o.Managers, u)
+				case a.Name.Local == "component_id":
+					o.Managers = append(o.Managers, urn.URN{Authority: u.Authority, Type: urn.Authority, Name: "cm"})
+				}
+			}
+		}
+	}
+}
+
+// TestCorpusAllOurs makes every node of every real request ours and holds what
+// is left of the manifest, once all facts are taken out, against what is left of
+// the request.
+func TestCorpusAllOurs(t *testing.T) {
+	refused := map[string]int{}
+	written, found := 0, map[string]int{}
+	for name, text := range requests(t) {
+		r, err := ParseRequest(text, allOurs(text))
+		if err != nil {
+			e, ok := errors.AsType[*RequestError](err)
+			if !ok || e.Kind == 0 || e.Msg == "" {
+				t.Errorf("%s: %T %v", name, err, err)
+			}
+			_, reason, _ := strings.Cut(err.Error(), ": ")
+			refused[fmt.Sprintf("%s: %.110s", name, reason)]++
+			continue
+		}
+		written++
+		for _, tell := range []func(int) NodeFacts{facts, fullFacts} {
+			got := mustWrite(t, options(), part(r, tell))
+			if diff := cmp.Diff(essence(t, string(text)), essence(t, got)); diff != "" {
+				t.Errorf("%s: -request +manifest:\n%s", name, diff)
+			}
+			o := allOurs([]byte(got))
+			o.Managers = append(o.Managers, allOurs(text).Managers...)
+			again := mustParse(t, []byte(asRequest(got)), o)
+			if !slices.EqualFunc(r.Nodes, again.Nodes, func(a, b Node) bool { return a.ClientID == b.ClientID }) || len(r.Links) != len(again.Links) {
+				t.Errorf("%s: asked for again it has other nodes or links", name)
+			}
+		}
+		ascii := options()
+		ascii.ASCII = true
+		if got := mustWrite(t, ascii, part(r, fullFacts)); !isASCII(got) {
+			t.Errorf("%s: not ASCII", name)
+		} else {
+			mustParse(t, []byte(asRequest(got)), allOurs([]byte(got)))
+		}
+		if _, err := exec.LookPath("xmllint"); err == nil && written%6 == 0 {
+			before := findings(t, corpus(t), "request.xsd", string(text))
+			if len(before) > 0 {
+				continue
+			}
+			for _, f := range findings(t, corpus(t), "manifest.xsd", mustWrite(t, options(), part(r, fullFacts))) {
+				found[f]++
+			}
+		}
+	}
+	t.Logf("%d manifests; %d requests refused", written, len(refused))
+	for reason := range refused {
+		t.Log("refused: ", reason)
+	}
+	for f, n := range found {
+		t.Logf("%d times, a valid request's manifest: %s", n, f)
+	}
+	if written < 250 {
+		t.Errorf("only %d manifests", written)
+	}
+}
+
+// TestCorpusAllForeign makes every node another's: behind the root's start tag
+// not one byte may change.
+func TestCorpusAllForeign(t *testing.T) {
+	n := 0
+	for name, text := range requests(t) {
+		text = makeForeign(text)
+		r, err := ParseRequest(text, ours())
+		if err != nil {
+			continue
+		}
+		n++
+		if len(r.Nodes) != 0 {
+			t.Errorf("%s: %d own nodes", name, len(r.Nodes))
+		}
+		got := mustWrite(t, options(), Part{Request: r})
+		before, after := rootTag(t, string(r.doc.src))
+		gotBefore, gotAfter := rootTag(t, got)
+		if gotBefore != before || gotAfter != after {
+			t.Errorf("%s: bytes were changed outside the root's start tag", name)
+		}
+	}
+	t.Logf("%d requests", n)
+	if n < 250 {
+		t.Errorf("only %d requests", n)
+	}
+}
+
+// makeForeign writes another manager into every node of version 3.
+func makeForeign(text []byte) []byte {
+	text = bytes.Replace(text, []byte(`version="1.1"`), []byte(`version="1.0"`), 1)
+	dec := xml.NewDecoder(bytes.NewReader(text))
+	dec.CharsetReader = func(_ string, r io.Reader) (io.Reader, error) { return r, nil }
+	var out bytes.Buffer
+	last := 0
+	for {
+		start := int(dec.InputOffset())
+		token, err := dec.Token()
+		if err != nil {
+			out.Write(text[last:])
+			return out.Bytes()
+		}
+		e, ok := token.(xml.StartElement)
+		if !ok || e.Name.Local != "node" || e.Name.Space != Namespace {
+			continue
+		}
+		tag := string(text[start:dec.InputOffset()])
+		given := false
+		for _, a := range e.Attr {
+			if a.Name.Local == "component_manager_id" {
+				given = true
+				tag = strings.Replace(tag, `component_manager_id="`+a.Value+`"`, `component_manager_id="`+them+`"`, 1)
+			}
+		}
+		if !given {
+			at := strings.IndexAny(tag, " \t\r\n/>")
+			tag = tag[:at] + ` component_manager_id="` + them + `"` + tag[at:]
+		}
+		out.Write(text[last:start])
+		out.WriteString(tag)
+		last = int(dec.InputOffset())
+	}
+}
+
+func rootTag(t *testing.T, text string) (before, after string) {
+	t.Helper()
+	dec := xml.NewDecoder(strings.NewReader(text))
+	dec.CharsetReader = func(_ string, r io.Reader) (io.Reader, error) { return r, nil }
+	for {
+		start := dec.InputOffset()
+		token, err := dec.RawToken()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := token.(xml.StartElement); ok {
+			return text[:start], strings.TrimPrefix(text[dec.InputOffset():], "</rspec>")
+		}
+	}
+}
+
+// essence is a document as a list of its raw tokens without all that a manifest
+// may tell, drop or replace in own nodes, and without the white space among
+// their children.
+func essence(t *testing.T, text string) []string {
+	t.Helper()
+	text = strings.TrimLeft(strings.TrimPrefix(text, "\xef\xbb\xbf"), " \t\r\n")
+	if head, rest, ok := strings.Cut(text, "?>"); ok && strings.HasPrefix(head, "<?xml") {
+		text = strings.Replace(head, "1.1", "1.0", 1) + "?>" + rest
+	}
+	dec := xml.NewDecoder(strings.NewReader(text))
+	dec.CharsetReader = func(_ string, r io.Reader) (io.Reader, error) { return r, nil }
+	var (
+		list  []string
+		path  []string // local names of RSpec elements, "?" for others
+		facts int      // depth within a fact
+	)
+	for {
+		start := dec.InputOffset()
+		token, err := dec.Token()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		raw := text[start:dec.InputOffset()]
+		switch token := token.(type) {
+		case xml.StartElement:
+			local := "?"
+			if token.Name.Space == Namespace {
+				local = token.Name.Local
+			}
+			path = append(path, local)
+			if facts > 0 || isFact(strings.Join(path, "/"), token.Name) {
+				facts++
+				continue
+			}
+			list = append(list, tagEssence(raw, strings.Join(path, "/")))
+		case xml.EndElement:
+			path = path[:len(path)-1]
+			if facts > 0 {
+				facts--
+				continue
+			}
+			list = append(list, "</"+token.Name.Local+">")
+		case xml.CharData:
+			at := strings.Join(path, "/")
+			if facts > 0 || strings.TrimSpace(raw) == "" && (at == "rspec/node" || at == "rspec/node/services" || at == "rspec/node/interface" || at == "rspec/node/sliver_type") {
+				continue
+			}
+			list = append(list, raw)
+		default:
+			list = append(list, raw)
+		}
+	}
+	return withoutEmpty(list)
+}
+
+func isFact(path string, name xml.Name) bool {
+	switch path {
+	case "rspec/node/host", "rspec/node/interface/host", "rspec/node/services/login",
+		// told where the request is silent; taken out on both sides
+		"rspec/node/hardware_type", "rspec/node/sliver_type/disk_image":
+		return true
+	case "rspec/node/services/?":
+		return name.Local == "services_user" && (name.Space == userSpace || name.Space == oldUserSpace) || name.Local == "proxy" && name.Space == proxySpace
+	}
+	return false
+}
+
+var told = map[string][]string{
+	"rspec":                    {"type", "generated", "generated_by", "expires"},
+	"rspec/node":               {"component_id", "component_manager_id", "component_name", "sliver_id", "exclusive"},
+	"rspec/node/interface":     {"sliver_id", "mac_address"},
+	"rspec/link":               {"sliver_id"},
+	"rspec/link/interface_ref": {"sliver_id"},
+}
+
+// tagEssence is a start tag without the attributes that a manifest tells.
+func tagEssence(raw, path string) string {
+	raw = strings.TrimSuffix(strings.TrimSuffix(raw, ">"), "/")
+	var out strings.Builder
+	for raw != "" {
+		eq := strings.IndexByte(raw, '=')
+		if eq < 0 {
+			break
+		}
+		open := strings.IndexAny(raw, `"'`)
+		end := open + 1 + strings.IndexByte(raw[open+1:], raw[open]) + 1
+		words := strings.Fields(raw[:eq])
+		name := words[len(words)-1]
+		skip := slices.Contains(told[path], name) || path == "rspec" && (strings.HasSuffix(name, ":schemaLocation") || name == "xmlns:xsi")
+		if len(words) == 2 {
+			out.WriteString(words[0]) // the element's name
+		}
+		if !skip {
+			out.WriteString(" " + name + "=" + raw[open:end])
+		}
+		raw = raw[end:]
+	}
+	if out.Len() == 0 {
+		out.WriteString(strings.TrimSpace(raw))
+	}
+	return out.String()
+}
+
+// withoutEmpty takes out services and sliver types that hold nothing: a
+// manifest adds them.
+func withoutEmpty(list []string) []string {
+	var out []string
+	for _, s := range list {
+		if n := len(out); n > 0 {
+			if s == "</services>" && strings.HasSuffix(out[n-1], "services") || s == "</services>" && out[n-1] == `<services xmlns="`+Namespace+`"` ||
+				s == "</sliver_type>" && out[n-1] == `<sliver_type xmlns="`+Namespace+`" name="raw-pc"` {
+				out = out[:n-1]
+				continue
+			}
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// FuzzRequest: whatever is read can be written, is well-formed, and keeps the
+// foreign bytes.
+func FuzzRequest(f *testing.F) {
+	files, _ := filepath.Glob("testdata/*.request.xml")
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+	}
+	f.Add(manyNodes(2))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		r, err := ParseRequest(text, ours())
+		if err != nil {
+			if e, ok := errors.AsType[*RequestError](err); !ok || e.Kind == 0 || strings.ContainsAny(e.Msg, "\r\n") {
+				t.Fatalf("%T %q", err, err)
+			}
+			return
+		}
+		for _, ascii := range []bool{false, true} {
+			o := options()
+			o.ASCII = ascii
+			got := mustWrite(t, o, part(r, fullFacts))
+			again, err := ParseRequest([]byte(asRequest(got)), ours())
+			if err != nil {
+				t.Fatalf("%v\n%s\n%s", err, text, got)
+			}
+			if len(again.Nodes) != len(r.Nodes) || len(again.Links) != len(r.Links) || again.Foreign != r.Foreign {
+				t.Fatalf("other nodes or links\n%s\n%s", text, got)
+			}
+			if ascii {
+				continue
+			}
+			rest := got
+			for _, e := range r.doc.elements[0].Elements() {
+				if is(e, "node") && slices.ContainsFunc(r.Nodes, func(n Node) bool { return n.element == e.Index }) || is(e, "link") {
+					continue
+				}
+				_, after, found := strings.Cut(rest, string(r.doc.bytes(e)))
+				if !found {
+					t.Fatalf("foreign bytes changed: %s\n%s", r.doc.bytes(e), got)
+				}
+				rest = after
+			}
+			both := mustWrite(t, o, part(r, facts), part(r, facts))
+			if len(r.Nodes) == 0 {
+				if again, err := ParseRequest([]byte(asRequest(both)), ours()); err != nil || again.Foreign != r.Foreign {
+					t.Fatalf("union with itself: %v\n%s", err, both)
+				}
+			}
+			mustWrite(t, o, Part{Request: r})
+		}
+	})
+}

@@ -1,0 +1,383 @@
+package rspec
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"patchbay/am/urn"
+)
+
+var update = flag.Bool("update", false, "write the manifests in testdata anew")
+
+var someTime = time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func options() ManifestOptions {
+	return ManifestOptions{Manager: us, Generated: someTime, Expires: someTime.Add(24 * time.Hour), GeneratedBy: "patchbay"}
+}
+
+func facts(i int) NodeFacts {
+	return NodeFacts{
+		ComponentID:   urn.MustParse(fmt.Sprintf("urn:publicid:IDN+example.org+node+pc%d", i)),
+		SliverID:      urn.MustParse(fmt.Sprintf("urn:publicid:IDN+example.org+sliver+%d", i)),
+		ComponentName: fmt.Sprintf("pc%d", i), Exclusive: true,
+	}
+}
+
+// fullFacts tell everything that can be told.
+func fullFacts(i int) NodeFacts {
+	f := facts(i)
+	f.SliverType, f.DiskImage, f.HardwareType = "raw-pc", "urn:publicid:IDN+example.org+image+debian", "pc3000"
+	f.Hosts = []Host{{fmt.Sprintf("pc%d.example.org", i), "192.0.2.10"}, {Name: "alias.example.org"}}
+	f.Logins = []Login{{Hostname: "gw.example.org", Username: "alice"}, {"192.0.2.10", 2222, "bob"}}
+	f.Users = []User{{"alice", urn.MustParse("urn:publicid:IDN+example.org+user+alice"), []string{"ssh-ed25519 AAAA alice <é>\n"}}, {Login: "bob"}}
+	f.Proxies = []Proxy{{"gw@gw.example.org:22", "bob@192.0.2.10:2222"}}
+	return f
+}
+
+// part tells f of every own node of r.
+func part(r *Request, f func(int) NodeFacts) Part {
+	p := Part{r, map[string]NodeFacts{}}
+	for i, n := range r.Nodes {
+		p.Nodes[n.ClientID] = f(i)
+	}
+	return p
+}
+
+func mustWrite(t testing.TB, o ManifestOptions, parts ...Part) string {
+	t.Helper()
+	b, err := WriteManifest(parts, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func TestManifestGoldens(t *testing.T) {
+	requests, err := filepath.Glob("testdata/*.request.xml")
+	if err != nil || len(requests) == 0 {
+		t.Fatal("no requests in testdata", err)
+	}
+	for _, file := range requests {
+		name := strings.TrimSuffix(file, ".request.xml")
+		t.Run(filepath.Base(name), func(t *testing.T) {
+			in, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o := options()
+			o.ASCII = strings.HasSuffix(name, "ascii")
+			got := mustWrite(t, o, part(mustParse(t, in, ours()), fullFacts))
+			golden := name + ".manifest.xml"
+			if *update {
+				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); diff != "" {
+				t.Errorf("-want +got (run with -update and review):\n%s", diff)
+			}
+			mustParse(t, []byte(asRequest(got)), ours())
+		})
+	}
+}
+
+// asRequest is what a user does to ask for a manifest again.
+func asRequest(manifest string) string {
+	for _, quote := range []string{`"`, `'`} {
+		manifest = strings.Replace(manifest, `type=`+quote+`manifest`+quote, `type=`+quote+`request`+quote, 1)
+	}
+	return manifest
+}
+
+// TestManifestOfAManifest: a manifest asked for again has the facts once, and
+// asking again and again changes nothing any more.
+func TestManifestOfAManifest(t *testing.T) {
+	requests, _ := filepath.Glob("testdata/*.request.xml")
+	for _, file := range requests {
+		in, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again := func(text string) string {
+			return mustWrite(t, options(), part(mustParse(t, []byte(asRequest(text)), ours()), fullFacts))
+		}
+		once := mustWrite(t, options(), part(mustParse(t, in, ours()), fullFacts))
+		twice := again(once)
+		for _, fact := range []string{"<host ", "<login ", "<services_user ", "<proxy ", "<hardware_type ", "<disk_image ", "<services", "sliver_id="} {
+			if a, b := strings.Count(once, fact), strings.Count(twice, fact); a != b {
+				t.Errorf("%s: %d of %s, then %d", file, a, fact, b)
+			}
+		}
+		if thrice := again(twice); thrice != twice {
+			t.Errorf("%s: still changes\n%s\n%s", file, twice, thrice)
+		}
+	}
+}
+
+func TestWhatIsAlreadyRightStays(t *testing.T) {
+	in := `<rspec type = 'manifest' xmlns="` + Namespace + `"/>`
+	in = strings.Replace(in, "manifest", "request", 1)
+	got := mustWrite(t, ManifestOptions{Manager: us, Generated: someTime}, Part{Request: mustParse(t, []byte(in), ours())})
+	want := `<rspec type = 'manifest' xmlns="` + Namespace + `" generated="2030-01-02T03:04:05Z" xmlns:xsi="` + xsiSpace + `" xsi:schemaLocation="` + Namespace + ` ` + ManifestSchema + `"/>`
+	if got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+func TestOwnAttributes(t *testing.T) {
+	const node = `<node client_id="a" component_id="urn:publicid:IDN+example.org+node+pc0" component_manager_id="urn:publicid:IDN+example.org+authority+cm" component_name="pc0" sliver_id="urn:publicid:IDN+example.org+sliver+0" exclusive="true"/>`
+	for _, tt := range []struct{ rule, in, want string }{
+		{"all added behind the others", `<node client_id="a"/>`, node},
+		{"white space in the tag stays", "<node\tclient_id = 'a'\r\n/>", "<node\tclient_id = 'a'" + strings.TrimSuffix(strings.TrimPrefix(node, `<node client_id="a"`), "/>") + "\r\n/>"},
+		{"what is right stays as written", `<node exclusive='1' client_id="a" component_name='&#112;c0' component_manager_id='URN:publicid:IDN+EXAMPLE.org+authority+am'/>`,
+			`<node exclusive='1' client_id="a" component_name='&#112;c0' component_manager_id='URN:publicid:IDN+EXAMPLE.org+authority+am' component_id="urn:publicid:IDN+example.org+node+pc0" sliver_id="urn:publicid:IDN+example.org+sliver+0"/>`},
+		{"what is wrong is replaced in place", `<node exclusive='false' sliver_id="stale" client_id="a" component_manager_id="" component_id='' component_name="x>y"/>`,
+			`<node exclusive='true' sliver_id="urn:publicid:IDN+example.org+sliver+0" client_id="a" component_manager_id="urn:publicid:IDN+example.org+authority+cm" component_id='urn:publicid:IDN+example.org+node+pc0' component_name="pc0"/>`},
+		{"attributes of other namespaces are others", `<node client_id="a" xmlns:x="urn:x" x:exclusive="false" x:sliver_id="s"/>`,
+			`<node client_id="a" xmlns:x="urn:x" x:exclusive="false" x:sliver_id="s"` + strings.TrimPrefix(node, `<node client_id="a"`)},
+	} {
+		got := mustWrite(t, options(), part(mustParse(t, request(tt.in), ours()), facts))
+		if !strings.Contains(got, tt.want) {
+			t.Errorf("%s:\ngot  %s\nwant %s", tt.rule, got, tt.want)
+		}
+	}
+}
+
+func TestSubsetOfNodes(t *testing.T) {
+	in := request(`
+ <node client_id="a"><interface client_id="a:0"/></node>
+ <!-- b -->
+ <node client_id="b"><interface client_id="b:0"/></node>
+ <node client_id="f" component_manager_id="` + them + `"><interface client_id="f:0"/></node>
+ <link client_id="ab"><interface_ref client_id="a:0"/><interface_ref client_id="b:0"/></link>
+ <link client_id="b"><interface_ref client_id="b:0"/></link>
+ <link client_id="f"><interface_ref client_id="f:0"/></link>
+ <x xmlns="urn:x"/>
+`)
+	got := mustWrite(t, options(), Part{mustParse(t, in, ours()), map[string]NodeFacts{"a": facts(0), "unknown": facts(1)}})
+	_, got, _ = strings.Cut(got, "xsd\">")
+	got = strings.Replace(got, strings.TrimPrefix(mustTag(t, "a", facts(0)), `<node client_id="a"`), ">", 1)
+	want := `
+ <node client_id="a"><interface client_id="a:0"/></node>
+ <!-- b -->
+ <node client_id="f" component_manager_id="` + them + `"><interface client_id="f:0"/></node>
+ <link client_id="ab"><interface_ref client_id="a:0"/><interface_ref client_id="b:0"/></link>
+ <link client_id="f"><interface_ref client_id="f:0"/></link>
+ <x xmlns="urn:x"/>
+</rspec>`
+	if got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// mustTag is the start tag of an own node with nothing but a client_id.
+func mustTag(t *testing.T, id string, f NodeFacts) string {
+	r := mustParse(t, request(`<node client_id="`+id+`"></node>`), ours())
+	got := mustWrite(t, options(), Part{r, map[string]NodeFacts{id: f}})
+	_, got, _ = strings.Cut(got, "<node")
+	got, _, _ = strings.Cut(got, "</node")
+	return "<node" + got
+}
+
+func TestEmptyManifest(t *testing.T) {
+	got := mustWrite(t, ManifestOptions{Manager: us, Generated: someTime, GeneratedBy: `"é"`})
+	want := `<?xml version="1.0" encoding="UTF-8"?>
+<rspec xmlns="http://www.geni.net/resources/rspec/3" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:schemaLocation="http://www.geni.net/resources/rspec/3 http://www.geni.net/resources/rspec/3/manifest.xsd" type="manifest" generated="2030-01-02T03:04:05Z" generated_by="&quot;&#xE9;&quot;"/>
+`
+	if got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+func TestFrontMatter(t *testing.T) {
+	body := strings.TrimPrefix(string(request("")), "<rspec")
+	for _, tt := range []struct{ rule, in, want string }{
+		{"byte order mark and blanks go", "\xef\xbb\xbf\r\n <rspec" + body, "<rspec"},
+		{"XML 1.1 becomes 1.0", "<?xml version='1.1'?>\r\n<!-- x --><rspec" + body, "<?xml version='1.0'?>\r\n<!-- x --><rspec"},
+		{"a declaration stays as written", `<?xml  version="1.0"   encoding='Utf-8' ?><?p?><rspec` + body, `<?xml  version="1.0"   encoding='Utf-8' ?><?p?><rspec`},
+	} {
+		r := mustParse(t, []byte(tt.in), ours())
+		got := mustWrite(t, options(), Part{Request: r})
+		if !strings.HasPrefix(got, tt.want) {
+			t.Errorf("%s: %q", tt.rule, got)
+		}
+		if string(r.Text()) != tt.in {
+			t.Errorf("%s: the request was changed", tt.rule)
+		}
+	}
+}
+
+func TestManifestLocations(t *testing.T) {
+	const r3 = Namespace
+	for _, tt := range []struct {
+		rule, in string
+		add      []pair
+		want     string
+	}{
+		{"the RSpec's schema is replaced", r3 + " " + RequestSchema, nil, r3 + " " + ManifestSchema},
+		{"white space and other pairs stay", "\n urn:x\tx.xsd  " + r3 + "\n" + RequestSchema + " ", nil, "\n urn:x\tx.xsd  " + r3 + "\n" + ManifestSchema + " "},
+		{"wherever it is said to be", r3 + " file:///request.xsd", nil, r3 + " " + ManifestSchema},
+		{"a pasted advertisement's", r3 + " " + AdSchema, nil, r3 + " " + ManifestSchema},
+		{"a schema without its namespace", RequestSchema, nil, ManifestSchema},
+		{"none of ours", "urn:x x.xsd", nil, "urn:x x.xsd " + r3 + " " + ManifestSchema},
+		{"empty", "", nil, " " + r3 + " " + ManifestSchema},
+		{"already a manifest's", r3 + " " + ManifestSchema, nil, r3 + " " + ManifestSchema},
+		{"extensions are added once", r3 + " " + RequestSchema + " urn:x x.xsd", []pair{{"urn:x", "y.xsd"}, {"urn:y", "y.xsd"}, {"urn:y", "y.xsd"}, {r3, RequestSchema}},
+			r3 + " " + ManifestSchema + " urn:x x.xsd urn:y y.xsd"},
+		{"a word within a word", r3 + "/x x.xsd " + r3 + " " + RequestSchema, nil, r3 + "/x x.xsd " + r3 + " " + ManifestSchema},
+	} {
+		if got := manifestLocations(tt.in, tt.add); got != tt.want {
+			t.Errorf("%s:\ngot  %q\nwant %q", tt.rule, got, tt.want)
+		}
+	}
+}
+
+func TestSchemaLocationUnderAnyPrefix(t *testing.T) {
+	for _, tt := range []struct{ rule, attrs, want string }{
+		{"no prefix declared", ``, ` xmlns:xsi="` + xsiSpace + `" xsi:schemaLocation="` + Namespace + ` ` + ManifestSchema + `"`},
+		{"prefix declared", ` xmlns:i="` + xsiSpace + `"`, ` i:schemaLocation="` + Namespace + ` ` + ManifestSchema + `"`},
+		{"prefix taken", ` xmlns:xsi="urn:x" xmlns:xsi1="urn:y"`, ` xmlns:xsi2="` + xsiSpace + `" xsi2:schemaLocation="` + Namespace + ` ` + ManifestSchema + `"`},
+		{"unprefixed schemaLocation is another", ` schemaLocation="x"`, ` xsi:schemaLocation="` + Namespace + ` ` + ManifestSchema + `"`},
+	} {
+		in := strings.Replace(string(request("")), "<rspec", "<rspec"+tt.attrs, 1)
+		got := mustWrite(t, options(), Part{Request: mustParse(t, []byte(in), ours())})
+		if !strings.Contains(got, tt.want) {
+			t.Errorf("%s: %s", tt.rule, got)
+		}
+		mustParse(t, []byte(asRequest(got)), ours())
+	}
+}
+
+func TestASCII(t *testing.T) {
+	in := `<?xml version="1.0"?><!-- é --><rspec type="request" xmlns="` + Namespace + `"><é:x xmlns:é="urn:é" a='é>"é' b="1"/>é&#233;<![CDATA[a<é€>b]]><?p é?>` + "\U0001F600" + `</rspec>`
+	r := mustParse(t, []byte(in), ours())
+	o := options()
+	o.ASCII = true
+	got := mustWrite(t, o, Part{Request: r})
+	for _, want := range []string{
+		"<!--   -->", `a='&#xE9;>"&#xE9;' b="1"/>`, `&#xE9;&#233;<![CDATA[a<]]>&#xE9;<![CDATA[]]>&#x20AC;<![CDATA[>b]]><?p  ?>&#x1F600;</rspec>`,
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("got %s\nwithout %s", got, want)
+		}
+	}
+	plain := mustWrite(t, options(), Part{Request: r})
+	a, b := mustParse(t, []byte(asRequest(got)), ours()), mustParse(t, []byte(asRequest(plain)), ours())
+	if a.doc.elements[0].Text() != b.doc.elements[0].Text() {
+		t.Error("the text means something else")
+	}
+	if !strings.Contains(plain, in[strings.Index(in, "<é"):]) {
+		t.Errorf("without the option the characters do not stay: %s", plain)
+	}
+}
+
+func TestSplicedTextIsASCIIAndEscaped(t *testing.T) {
+	f := facts(0)
+	nasty := "<&>\"'é\n\x01\U0001F600\xff"
+	f.Hosts = []Host{{nasty, nasty}}
+	f.Logins = []Login{{nasty, 1, nasty}}
+	f.Users = []User{{nasty, urn.URN{}, []string{nasty}}}
+	f.Proxies = []Proxy{{nasty, nasty}}
+	f.ComponentName, f.SliverType, f.DiskImage, f.HardwareType = nasty, nasty, nasty, nasty
+	o := options()
+	o.GeneratedBy = nasty
+	for _, in := range []string{`<node client_id="a"/>`, `<node client_id='a' component_name='x'><sliver_type name="x"/><services/></node>`} {
+		got := mustWrite(t, o, Part{mustParse(t, request(in), ours()), map[string]NodeFacts{"a": f}})
+		if !isASCII(got) {
+			t.Errorf("not ASCII: %s", got)
+		}
+		r := mustParse(t, []byte(asRequest(got)), ours())
+		read := strings.ReplaceAll(strings.ReplaceAll(nasty, "\x01", "\uFFFD"), "\xff", "\uFFFD")
+		if host := children(r.doc.elements[1], "host")[0]; value(host, "name") != read {
+			t.Errorf("host reads %q, want %q", value(host, "name"), read)
+		}
+		if r.Nodes[0].HardwareType != read || r.Nodes[0].DiskImage != read || r.GeneratedBy != read {
+			t.Errorf("%+v", r.Nodes[0])
+		}
+	}
+}
+
+func TestForeignBytesInAnyForm(t *testing.T) {
+	for _, foreign := range []string{
+		"<node component_manager_id='" + them + "'\r\n  client_id = \"f\"\t><a>\r\n</a >&#10;&quot;<!-- c --><![CDATA[ ]] > ]]><?p?></node\n>",
+		`<x:y xmlns:x="urn:x" x:z='>' />`,
+		"<link xmlns='' ><node client_id='x'/></link>",
+		`<node xmlns="` + Namespace + `" client_id="f" component_manager_id="` + them + `"><services><login/></services><host/></node>`,
+	} {
+		in := "\n" + foreign + "\n<node client_id='a' />\n" + foreign + "\n"
+		if strings.HasPrefix(foreign, "<node") {
+			in = "\n" + foreign + "\n<node client_id='a' />\n"
+		}
+		got := mustWrite(t, options(), part(mustParse(t, request(in), ours()), fullFacts))
+		if strings.Count(got, foreign) != strings.Count(in, foreign) {
+			t.Errorf("changed: %s\nin %s", foreign, got)
+		}
+	}
+}
+
+func TestManifestIsLinear(t *testing.T) {
+	r := mustParse(t, manyNodes(2000), ours())
+	p := part(r, fullFacts)
+	if n := len(p.Request.doc.elements); n < 2000 {
+		t.Fatal(n)
+	}
+	got := mustWrite(t, options(), p)
+	if n := strings.Count(got, "</services>"); n != 2000 {
+		t.Errorf("%d nodes have services", n)
+	}
+}
+
+// manyNodes is a request of n nodes of some 400 bytes.
+func manyNodes(n int) []byte {
+	var b bytes.Buffer
+	b.WriteString(`<rspec type="request" xmlns="` + Namespace + `">` + "\n")
+	for i := range n {
+		fmt.Fprintf(&b, `  <node client_id="n%d" exclusive="true" component_manager_id="urn:publicid:IDN+example.org+authority+cm">
+    <sliver_type name="raw-pc"><disk_image name="urn:publicid:IDN+example.org+image+debian"/></sliver_type>
+    <interface client_id="n%d:0"><ip address="10.0.%d.%d" netmask="255.255.0.0" type="ipv4"/></interface>
+    <services><execute shell="sh" command="true"/></services>
+  </node>
+`, i, i, i/250%250, i%250+1)
+	}
+	b.WriteString("</rspec>\n")
+	return b.Bytes()
+}
+
+func BenchmarkParseRequest(b *testing.B) {
+	for _, n := range []int{4, 1000, 10_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			in := manyNodes(n)
+			b.SetBytes(int64(len(in)))
+			b.ReportAllocs()
+			for b.Loop() {
+				mustParse(b, in, ours())
+			}
+		})
+	}
+}
+
+func BenchmarkWriteManifest(b *testing.B) {
+	for _, n := range []int{4, 1000, 10_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			in := manyNodes(n)
+			p := part(mustParse(b, in, ours()), fullFacts)
+			b.SetBytes(int64(len(in)))
+			b.ReportAllocs()
+			for b.Loop() {
+				mustWrite(b, options(), p)
+			}
+		})
+	}
+}

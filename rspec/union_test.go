@@ -1,0 +1,129 @@
+package rspec
+
+import (
+	"strings"
+	"testing"
+)
+
+// own is the part of a request all of whose own nodes have facts.
+func own(t *testing.T, in string) Part {
+	return part(mustParse(t, []byte(in), ours()), facts)
+}
+
+func TestUnion(t *testing.T) {
+	const ext = `<x:e xmlns:x="urn:x" a='1'>text <!-- c --></x:e>`
+	foreign := `<node client_id="f" component_manager_id="` + them + `"/>`
+	a := own(t, "<rspec type='request' xmlns='"+Namespace+"'>\n <node client_id='a'/>\n "+foreign+"\n "+ext+"\n "+ext+"\n</rspec>")
+	b := own(t, "<?xml version='1.0'?><rspec type='request' xmlns='"+Namespace+"'>\n <!-- second -->\n <node client_id='b'><interface client_id='b:0'/></node>\n "+foreign+"\n "+ext+
+		"\n <link client_id='l'><interface_ref client_id='b:0'/></link>\n <y xmlns='urn:y'/></rspec>")
+	c := own(t, "<rspec type='request' xmlns='"+Namespace+"'/>")
+	got := mustWrite(t, options(), a, b, c)
+	for _, once := range []string{foreign, "<!-- second -->", "client_id='a'", "client_id='b'", "<link client_id='l'>", "<y xmlns='urn:y'/>", "</rspec>"} {
+		if strings.Count(got, once) != 1 {
+			t.Errorf("%d times %s", strings.Count(got, once), once)
+		}
+	}
+	// What one request says twice it says twice.
+	if strings.Count(got, ext) != 2 {
+		t.Errorf("%d times %s", strings.Count(got, ext), ext)
+	}
+	r := mustParse(t, []byte(asRequest(got)), ours())
+	if len(r.Nodes) != 2 || len(r.Links) != 1 || r.Foreign != 1 {
+		t.Errorf("%d nodes, %d links, %d foreign in %s", len(r.Nodes), len(r.Links), r.Foreign, got)
+	}
+	if alone := mustWrite(t, options(), a); !strings.HasPrefix(got, strings.TrimSuffix(alone, "</rspec>")) {
+		t.Errorf("the first part was changed:\n%s\n%s", alone, got)
+	}
+}
+
+func TestUnionUnderAnEmptyRoot(t *testing.T) {
+	a := own(t, "<p:rspec type='request' xmlns:p='"+Namespace+"'/>")
+	b := own(t, "<rspec type='request' xmlns='"+Namespace+"'><node client_id='b'/></rspec>")
+	got := mustWrite(t, options(), a, b)
+	if !strings.HasSuffix(got, "</p:rspec>") {
+		t.Error(got)
+	}
+	if r := mustParse(t, []byte(asRequest(got)), ours()); len(r.Nodes) != 1 {
+		t.Errorf("%d nodes in %s", len(r.Nodes), got)
+	}
+}
+
+// TestUnionKeepsMeaning: each element means under the common root what it
+// meant under its own.
+func TestUnionKeepsMeaning(t *testing.T) {
+	roots := []string{
+		`<rspec type="request" xmlns="` + Namespace + `" xmlns:p="urn:1">`,
+		`<rspec type="request" xmlns="` + Namespace + `" xmlns:p="urn:2" xmlns:q="urn:&lt;1&gt;">`,
+		`<r:rspec type="request" xmlns:r="` + Namespace + `" xmlns:p="urn:1" xmlns:q="urn:3">`,
+		`<r:rspec type="request" xmlns:r="` + Namespace + `" xmlns="urn:4">`,
+	}
+	content := []string{
+		`<node client_id="ID"/><p:x p:y="1" z="2"><none/></p:x>`,
+		`<node client_id="ID" /><q:x/><p:x p:y="1"/><p:z xmlns:p="urn:own"/><node client_id="f" component_manager_id="` + them + `"/>`,
+		`<r:node client_id='ID'/><none><none xmlns="urn:own"/></none><q:x/>`,
+		`<r:node client_id='ID'/><none/><e xmlns=""><none/></e><n client_id="ID"/>`,
+	}
+	// names lists the expanded names below the root, of elements and attributes.
+	names := func(r *Request) map[string]int {
+		n := map[string]int{}
+		for _, e := range r.doc.elements[1:] {
+			n["{"+e.Space+"}"+e.Local]++
+			for _, a := range e.Attrs {
+				n["@{"+a.Space+"}"+a.Local]++
+			}
+		}
+		return n
+	}
+	for i := range roots {
+		for j := range roots {
+			if i == j {
+				continue
+			}
+			var parts []Part
+			want := map[string]int{}
+			for n, k := range []int{i, j} {
+				end := "</rspec>"
+				if strings.HasPrefix(roots[k], "<r:") {
+					end = "</r:rspec>"
+				}
+				p := own(t, roots[k]+strings.ReplaceAll(content[k], "ID", string(rune('a'+n)))+end)
+				alone := mustWrite(t, options(), p)
+				for name, count := range names(mustParse(t, []byte(asRequest(alone)), ours())) {
+					want[name] += count
+				}
+				parts = append(parts, p)
+			}
+			got := mustWrite(t, options(), parts...)
+			have := names(mustParse(t, []byte(asRequest(got)), ours()))
+			for name, count := range want {
+				if have[name] != count {
+					t.Errorf("roots %d and %d: %d of %s, want %d\n%s", i, j, have[name], name, count, got)
+				}
+			}
+			if len(have) != len(want) {
+				t.Errorf("roots %d and %d: names %v, want %v", i, j, have, want)
+			}
+		}
+	}
+}
+
+func TestUnionTellsOneExtensionsMeaningsApart(t *testing.T) {
+	root := func(uri string) string {
+		return `<rspec type="request" xmlns="` + Namespace + `" xmlns:p="` + uri + `"><p:x/><y xmlns="urn:y"/></rspec>`
+	}
+	got := mustWrite(t, options(), own(t, root("urn:1")), own(t, root("urn:2")), own(t, root("urn:1")))
+	if strings.Count(got, "<p:x") != 2 || strings.Count(got, `<y xmlns="urn:y"/>`) != 1 {
+		t.Error(got)
+	}
+}
+
+func TestUnionOfSchemaLocations(t *testing.T) {
+	root := func(locations string) string {
+		return `<rspec type="request" xmlns="` + Namespace + `" xmlns:i="` + xsiSpace + `" i:schemaLocation='` + locations + `'/>`
+	}
+	got := mustWrite(t, options(), own(t, root("urn:a a.xsd")), own(t, root(Namespace+" "+RequestSchema+` urn:b b.xsd urn:" c.xsd`)))
+	want := `i:schemaLocation='urn:a a.xsd ` + Namespace + ` ` + ManifestSchema + ` urn:b b.xsd'`
+	if !strings.Contains(got, want) {
+		t.Error(got)
+	}
+}
