@@ -1,0 +1,195 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"patchbay/am"
+	"patchbay/am/client"
+)
+
+const callLong = `Call an aggregate manager, this site's or any other, and show what it answers.
+
+Who calls is told by --user: a folder made by "patchbay user", or files in any
+number and order: certificate, key, credentials, SSH public keys. The slice is
+told by --slice: a name, whose credential lies in that folder, or a URN, or a
+file with a slice credential.
+
+  GetVersion
+  ListResources                         what is offered
+  Allocate REQUEST                      reserve what the file asks for; - is standard input
+  Provision [SLIVER …]                  make it real; all of the slice without SLIVER
+  Status, Describe [SLIVER …]
+  Renew TIME [SLIVER …]                 2026-12-24T18:00:00Z, or 2h from now
+  PerformOperationalAction ACTION [SLIVER …]   start, stop, restart, update_users, …
+  Delete [SLIVER …]
+  Shutdown
+
+and in version 2: GetVersion, ListResources, CreateSliver REQUEST, SliverStatus,
+RenewSliver TIME, DeleteSliver, Shutdown. Of any other method, arguments go as
+they are: text, or a value in JSON.
+
+Documents and tables go to standard output, the outcome to standard error. The
+exit status is 0 only if the aggregate answered with code 0.`
+
+type callOptions struct {
+	site    siteFlag
+	URL     string
+	Users   []string
+	Slice   string
+	API     int
+	Options []string
+	CA      string
+	Output  string
+	Raw     bool
+	Timeout time.Duration
+
+	method string
+	args   []string
+}
+
+func (o *callOptions) AddFlags(fs *pflag.FlagSet) {
+	o.site.AddFlags(fs)
+	fs.StringVar(&o.URL, "url", os.Getenv(envPrefix+"URL"), "the aggregate manager; without it the site of --config; also PATCHBAY_URL")
+	fs.StringArrayVar(&o.Users, "user", nil, "who calls: a folder or a file; may be given several times")
+	fs.StringVar(&o.Slice, "slice", "", "the slice: a name, a URN or a file with its credential")
+	fs.IntVar(&o.API, "api-version", 0, "2 or 3 (default: what the URL says, else 3)")
+	fs.StringArrayVar(&o.Options, "option", nil, "an option of the call, NAME=VALUE; true, false, numbers and JSON are values of their type")
+	fs.StringVar(&o.CA, "ca", "", "a file with certificates that vouch for the server (default: any server is believed, as omni does)")
+	fs.StringVarP(&o.Output, "output", "o", "", "write the RSpec of the answer to this file")
+	fs.BoolVar(&o.Raw, "raw", false, "show the answer as the XML that came")
+	fs.DurationVar(&o.Timeout, "timeout", 2*time.Minute, "how long to wait for the answer")
+}
+
+func (o *callOptions) Validate(args []string) error {
+	if len(args) == 0 {
+		return errors.New("the method is missing; begin with: patchbay call GetVersion")
+	}
+	if o.API != 0 && o.API != 2 && o.API != 3 {
+		return fmt.Errorf("--api-version %d is neither 2 nor 3", o.API)
+	}
+	o.method, o.args = args[0], args[1:]
+	return nil
+}
+
+func (o *callOptions) Run(ctx context.Context, c console) error {
+	target, err := o.target(ctx)
+	if err != nil {
+		return err
+	}
+	me, err := readCaller(o.Users, o.Slice)
+	if err != nil {
+		return err
+	}
+	request := callRequest{api: o.API, method: o.method, args: o.args, options: o.Options, me: me, now: time.Now()}
+	params, err := request.params()
+	if err != nil {
+		return fmt.Errorf("%s: %w", o.method, err)
+	}
+	answer := &answerOnly{}
+	ca := client.Config{URL: target, CertFile: me.certFile, KeyFile: me.keyFile, ServerCAFile: o.CA, Timeout: o.Timeout}
+	if o.Raw {
+		ca.RecordTo = answer
+	}
+	am, err := client.New(ca)
+	if err != nil {
+		return err
+	}
+	defer am.Close()
+	reply, err := am.Call(ctx, o.method, params...)
+	if o.Raw {
+		c.out.Write(answer.body.Bytes())
+	}
+	if err != nil {
+		if me.certFile == "" {
+			err = fmt.Errorf("%w; no --user was given", err)
+		}
+		return err
+	}
+	fmt.Fprintf(c.err, "%s: %s (%d), %s\n", o.method, reply.Code, int(reply.Code), reply.Took.Round(time.Millisecond))
+	return o.show(c, reply)
+}
+
+func (o *callOptions) show(c console, reply client.Reply) error {
+	if reply.Output != "" {
+		fmt.Fprintf(c.err, "%s\n", printable(reply.Output))
+	}
+	if o.Raw {
+		if reply.Code != am.Success {
+			return exitError(1)
+		}
+		return nil
+	}
+	shown := readValue(reply.Value)
+	if o.Output != "" && shown.rspec != "" {
+		if err := os.WriteFile(o.Output, []byte(shown.rspec), 0o644); err != nil {
+			return fmt.Errorf("cannot write the RSpec: %w", err)
+		}
+		shown.rspec = ""
+	}
+	shown.print(c.out)
+	if reply.Code != am.Success {
+		return exitError(1)
+	}
+	return nil
+}
+
+// target is the URL to call, with the path of a version; it settles the version.
+func (o *callOptions) target(ctx context.Context) (string, error) {
+	target := o.URL
+	if target == "" {
+		config, _, err := o.site.read()
+		if err != nil {
+			if _, statErr := os.Stat(o.site.path()); statErr != nil {
+				return "", errors.New("whom to call? Give --url https://HOST:PORT/am/3.0, or --config with a site of this host")
+			}
+			return "", err
+		}
+		if target = strings.TrimSuffix(config.PublicURL, "/"); target == "" {
+			target = publicURL(ctx, config.Listen)
+		}
+	}
+	u, err := url.Parse(target)
+	if err != nil {
+		return "", fmt.Errorf("--url: %w", err)
+	}
+	if o.API == 0 {
+		o.API = 3
+		if strings.HasSuffix(strings.TrimSuffix(u.Path, "/"), "/2.0") {
+			o.API = 2
+		}
+	}
+	if u.Path == "" || u.Path == "/" {
+		u.Path = fmt.Sprintf("/am/%d.0", o.API)
+	}
+	return u.String(), nil
+}
+
+// answerOnly keeps what the server sent out of a client's record.
+type answerOnly struct{ body bytes.Buffer }
+
+func (a *answerOnly) Write(p []byte) (int, error) {
+	if bytes.HasPrefix(p, []byte("< ")) {
+		_, body, _ := bytes.Cut(p, []byte("\n"))
+		a.body.Write(body)
+	}
+	return len(p), nil
+}
+
+// readInput reads a file that the user named; - is standard input.
+func readInput(name string) ([]byte, error) {
+	if name == "-" {
+		return io.ReadAll(os.Stdin)
+	}
+	return os.ReadFile(filepath.Clean(name))
+}

@@ -1,0 +1,199 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode"
+
+	"patchbay/am/client"
+	"patchbay/am/xmlrpc"
+)
+
+// answer is the value of a reply, taken apart for people.
+type answer struct {
+	slivers []xmlrpc.Struct
+	rspec   string
+	rest    xmlrpc.Value // what is left
+}
+
+// readValue finds slivers and RSpec in a value, wherever the methods of both
+// versions put them.
+func readValue(v xmlrpc.Value) answer {
+	switch v := v.(type) {
+	case string:
+		if text, err := client.Unpack(v); err == nil && strings.Contains(text, "<rspec") {
+			return answer{rspec: text}
+		}
+	case []xmlrpc.Value:
+		if s := sliversIn(v); s != nil {
+			return answer{slivers: s}
+		}
+	case xmlrpc.Struct:
+		var a answer
+		var rest xmlrpc.Struct
+		for _, m := range v {
+			switch m.Name {
+			case "geni_rspec":
+				if text, ok := m.Value.(string); ok {
+					a.rspec = readValue(text).rspec
+				}
+			case "geni_slivers", "geni_resources":
+				list, _ := m.Value.([]xmlrpc.Value)
+				a.slivers = sliversIn(list)
+			default:
+				rest = append(rest, m)
+			}
+		}
+		if len(rest) > 0 {
+			a.rest = rest
+		}
+		return a
+	}
+	return answer{rest: v}
+}
+
+func sliversIn(list []xmlrpc.Value) []xmlrpc.Struct {
+	var out []xmlrpc.Struct
+	for _, v := range list {
+		s, ok := v.(xmlrpc.Struct)
+		if !ok {
+			return nil
+		}
+		_, v3 := s.Get("geni_sliver_urn")
+		_, v2 := s.Get("geni_status")
+		if !v3 && !v2 {
+			return nil
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+func (a answer) print(w io.Writer) {
+	if a.rest != nil && a.rest != "" {
+		printValue(w, a.rest, "")
+	}
+	if len(a.slivers) > 0 {
+		printSlivers(w, a.slivers)
+	}
+	if a.rspec != "" {
+		if a.rest != nil || len(a.slivers) > 0 {
+			fmt.Fprintln(w)
+		}
+		fmt.Fprintln(w, strings.TrimSpace(a.rspec))
+	}
+}
+
+// columns of the table of slivers: a heading and the members it may come from.
+var columns = []struct {
+	heading string
+	members []string
+}{
+	{"NODE", []string{"geni_client_id"}},
+	{"SLIVER", []string{"geni_sliver_urn", "geni_urn"}},
+	{"ALLOCATION", []string{"geni_allocation_status"}},
+	{"STATE", []string{"geni_operational_status", "geni_status"}},
+	{"EXPIRES", []string{"geni_expires"}},
+	{"ERROR", []string{"geni_error"}},
+}
+
+// printSlivers writes a table without the columns in which nothing stands.
+func printSlivers(w io.Writer, slivers []xmlrpc.Struct) {
+	var used []int
+	cells := make([][]string, len(columns))
+	for i, c := range columns {
+		some := false
+		for _, s := range slivers {
+			text := ""
+			for _, m := range c.members {
+				if v, ok := s.Get(m); ok && text == "" {
+					text, _ = xmlrpc.AsString(v)
+				}
+			}
+			cells[i] = append(cells[i], strings.TrimPrefix(printable(text), "geni_"))
+			some = some || text != ""
+		}
+		if some {
+			used = append(used, i)
+		}
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	row := func(cell func(i int) string) {
+		line := make([]string, len(used))
+		for n, i := range used {
+			line[n] = cell(i)
+		}
+		fmt.Fprintln(t, strings.TrimRight(strings.Join(line, "\t"), "\t"))
+	}
+	row(func(i int) string { return columns[i].heading })
+	for n := range slivers {
+		row(func(i int) string { return cells[i][n] })
+	}
+	t.Flush()
+}
+
+// printValue writes a value as an indented list of names and values.
+func printValue(w io.Writer, v xmlrpc.Value, indent string) {
+	switch v := v.(type) {
+	case xmlrpc.Struct:
+		for _, m := range v {
+			printMember(w, printable(m.Name)+":", m.Value, indent)
+		}
+	case []xmlrpc.Value:
+		for _, item := range v {
+			printMember(w, "-", item, indent)
+		}
+	default:
+		fmt.Fprintf(w, "%s%s\n", indent, scalar(v))
+	}
+}
+
+func printMember(w io.Writer, head string, v xmlrpc.Value, indent string) {
+	switch x := v.(type) {
+	case xmlrpc.Struct:
+		if len(x) == 0 {
+			break
+		}
+		fmt.Fprintf(w, "%s%s\n", indent, head)
+		printValue(w, v, indent+"  ")
+		return
+	case []xmlrpc.Value:
+		if len(x) == 0 {
+			break
+		}
+		fmt.Fprintf(w, "%s%s\n", indent, head)
+		printValue(w, v, indent+"  ")
+		return
+	}
+	fmt.Fprintf(w, "%s%s %s\n", indent, head, scalar(v))
+}
+
+func scalar(v xmlrpc.Value) string {
+	switch v := v.(type) {
+	case nil:
+		return "nothing"
+	case string:
+		return printable(v)
+	case []byte:
+		return printable(string(v))
+	case time.Time:
+		return client.Time(v)
+	case xmlrpc.Struct, []xmlrpc.Value:
+		return "none"
+	}
+	return fmt.Sprint(v)
+}
+
+// printable is text without what a terminal would obey: an aggregate's words
+// are a stranger's.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' || unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, s)
+}

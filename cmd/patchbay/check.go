@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"patchbay/inventory"
+)
+
+const checkLong = `Explain what is wrong with a site, or with single files, and what to do about it:
+file, line, what, remedy. Nothing is changed, and nothing is sent anywhere.
+
+Without FILE the whole site of --config is checked: configuration, inventory,
+trust folder (each certificate with the authorities it covers and its end),
+providers, server certificates. A FILE may be a configuration, an inventory, a
+folder or file of trusted certificates, a provider (NAME.prov), a request RSpec
+or a credential; what it is, is seen from its content. Requests are read as the
+site of --config would read them, if there is one.
+
+The exit status is 0 if nothing is wrong; warnings do not count.`
+
+type checkOptions struct {
+	site  siteFlag
+	Files []string
+	given bool // --config, or its variable
+	flags *pflag.FlagSet
+}
+
+func (o *checkOptions) AddFlags(fs *pflag.FlagSet) {
+	o.site.AddFlags(fs)
+	o.flags = fs
+}
+
+func (o *checkOptions) Validate(args []string) error {
+	o.Files = args
+	o.given = o.flags.Changed("config") || os.Getenv(envPrefix+"CONFIG") != ""
+	return nil
+}
+
+func (o *checkOptions) Run(ctx context.Context, c console) error {
+	k := &checker{out: c.out}
+	if len(o.Files) == 0 {
+		k.site(ctx, o.site.path())
+		return k.verdict()
+	}
+	k.config = o.optionalSite(k)
+	for _, f := range o.Files {
+		k.file(ctx, f)
+	}
+	return k.verdict()
+}
+
+// optionalSite is the site by which files are read: the one that was named, or
+// the one that happens to be here.
+func (o *checkOptions) optionalSite(k *checker) *Config {
+	if _, err := os.Stat(o.site.path()); err != nil && !o.given {
+		return nil
+	}
+	config, err := ReadConfig(o.site.path())
+	if err != nil {
+		k.errors(err)
+		return nil
+	}
+	return config
+}
+
+// checker says what it finds, and counts.
+type checker struct {
+	out    io.Writer
+	config *Config // of the site, nil for none
+	wrong  int
+}
+
+func (k *checker) good(what, format string, args ...any) { k.line("ok", what, format, args...) }
+func (k *checker) warn(what, format string, args ...any) { k.line("warning", what, format, args...) }
+func (k *checker) bad(what, format string, args ...any) {
+	k.wrong++
+	k.line("error", what, format, args...)
+}
+
+func (k *checker) line(verdict, what, format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if what != "" {
+		text = what + ": " + text
+	}
+	fmt.Fprintf(k.out, "%-8s %s\n", verdict, printable(text))
+}
+
+// errors has a line for each error that is joined in err.
+func (k *checker) errors(err error) {
+	if f, ok := errors.AsType[*inventory.FileError](err); ok {
+		for _, p := range f.Problems {
+			k.bad("", "%s", p)
+		}
+		return
+	}
+	if many, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, e := range many.Unwrap() {
+			k.errors(e)
+		}
+		return
+	}
+	k.bad("", "%v", err)
+}
+
+// verdict is the last word.
+func (k *checker) verdict() error {
+	if k.wrong == 0 {
+		return nil
+	}
+	fmt.Fprintf(k.out, "\n%s.\n", plural(k.wrong, "mistake"))
+	return exitError(1)
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, strings.TrimSuffix(what, "s"))
+}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// console is where a command speaks to its user.
+type console struct{ out, err io.Writer }
+
+// options are those of one subcommand.
+type options interface {
+	AddFlags(*pflag.FlagSet)
+	// Validate takes the arguments that are no flags. Its error is one of usage.
+	Validate(args []string) error
+	Run(context.Context, console) error
+}
+
+// run executes the command line and gives the exit status.
+func run(ctx context.Context, args []string, c console) int {
+	root := &cobra.Command{
+		Use:           "patchbay",
+		Short:         "A GENI/Fed4FIRE aggregate manager and its operator's tools",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return &usageError{cmd, unknownCommand(cmd, args[0])}
+			}
+			return cmd.Help()
+		},
+	}
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SetOut(c.out)
+	root.SetErr(c.err)
+	root.SetArgs(args)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return &usageError{cmd, err} })
+	for _, s := range []struct {
+		use, short, long string
+		options          options
+	}{
+		{"init DIR", "Make a site in a new folder", initLong, &initOptions{}},
+		{"serve", "Serve a site", serveLong, &serveOptions{}},
+		{"user NAME", "Make a user of the trial authority", userLong, &userOptions{}},
+		{"slice NAME --owner USER", "Make a slice of the trial authority", sliceLong, &sliceOptions{}},
+		{"call METHOD [ARG …]", "Call an aggregate manager", callLong, &callOptions{}},
+		{"demo", "See the whole life of an experiment", demoLong, &demoOptions{}},
+		{"check [FILE …]", "Explain what is wrong with a site or an RSpec", checkLong, &checkOptions{}},
+		{"version", "Print the version", "", &versionOptions{}},
+	} {
+		cmd := &cobra.Command{Use: s.use, Short: s.short, Long: s.long, DisableFlagsInUseLine: true}
+		s.options.AddFlags(cmd.Flags())
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			if err := s.options.Validate(args); err != nil {
+				return &usageError{cmd, err}
+			}
+			return s.options.Run(cmd.Context(), c)
+		}
+		root.AddCommand(cmd)
+	}
+	return report(root.ExecuteContext(ctx), c)
+}
+
+func unknownCommand(root *cobra.Command, name string) error {
+	root.SuggestionsMinimumDistance = 2
+	err := fmt.Errorf("there is no command %q", name)
+	if near := root.SuggestionsFor(name); len(near) > 0 {
+		err = fmt.Errorf("%w; did you mean %q?", err, near[0])
+	}
+	return err
+}
+
+// usageError is a command line that makes no sense.
+type usageError struct {
+	cmd *cobra.Command
+	err error
+}
+
+func (e *usageError) Error() string {
+	return fmt.Sprintf("%v\nsee: %s --help", e.err, e.cmd.CommandPath())
+}
+
+// exitError ends the program with a status when all has been said.
+type exitError int
+
+func (e exitError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
+
+// report says what went wrong and gives the exit status for it.
+func report(err error, c console) int {
+	if err == nil {
+		return 0
+	}
+	if code, ok := errors.AsType[exitError](err); ok {
+		return int(code)
+	}
+	fmt.Fprintf(c.err, "patchbay: %v\n", err)
+	if _, ok := errors.AsType[*usageError](err); ok {
+		return 2
+	}
+	if _, ok := errors.AsType[*configError](err); ok {
+		return 2
+	}
+	return 1
+}
+
+// siteFlag is the --config that most subcommands have.
+type siteFlag struct{ file string }
+
+func (f *siteFlag) AddFlags(fs *pflag.FlagSet) {
+	file := os.Getenv(envPrefix + "CONFIG")
+	if file == "" {
+		file = configName
+	}
+	fs.StringVar(&f.file, "config", file, "the site's configuration, or its folder; also PATCHBAY_CONFIG")
+}
+
+// path is the configuration file meant.
+func (f *siteFlag) path() string {
+	if info, err := os.Stat(f.file); err == nil && info.IsDir() {
+		return filepath.Join(f.file, configName)
+	}
+	return f.file
+}
+
+// read is the site's configuration and its folder.
+func (f *siteFlag) read() (*Config, string, error) {
+	c, err := ReadConfig(f.path())
+	if err != nil {
+		return nil, "", err
+	}
+	return c, filepath.Dir(c.origin.file), nil
+}
+
+func noArguments(args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("it takes no argument, not %q", args[0])
+	}
+	return nil
+}
+
+func oneArgument(args []string, what string) (string, error) {
+	if len(args) != 1 {
+		return "", fmt.Errorf("it takes one argument, %s", what)
+	}
+	return args[0], nil
+}

@@ -1,0 +1,249 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"patchbay/am/server"
+	"patchbay/am/service"
+	"patchbay/am/urn"
+)
+
+// Config is patchbay.yaml: one site. Paths that are not absolute are relative
+// to the folder of the file. Every key can also be given by the environment:
+// leases.provisioned is PATCHBAY_LEASES_PROVISIONED. Times are written 30s,
+// 10m, 24h or 30d.
+type Config struct {
+	// Authority is the site's name in URNs, a name that no other site of the
+	// federation has; the host's full name is a good one. The aggregate is then
+	// urn:publicid:IDN+AUTHORITY+authority+cm. Never change it: every URN that
+	// was handed out names it.
+	Authority string `mapstructure:"authority"`
+	// Listen is the address and port for clients; :8443 for port 8443 on every
+	// address. Port 0 takes any free one.
+	Listen string `mapstructure:"listen"`
+	// PublicURL is https://HOST:PORT as clients reach it. Without it, it is the
+	// host's full name and the port of Listen.
+	PublicURL string `mapstructure:"public_url"`
+	// Admin is the loopback address and port of /healthz, /readyz and /metrics;
+	// "off" for none. Without it, it is the port after that of Listen.
+	Admin string `mapstructure:"admin"`
+	// Keys are the server's certificates and private keys, one pair for each
+	// kind of key. An RSA pair beside an ECDSA one serves old clients.
+	Keys []KeyPair `mapstructure:"keys"`
+	// Trusted is the folder of trust anchors: every *.pem in it.
+	Trusted string `mapstructure:"trusted"`
+	// Inventory is the file that says what this site offers.
+	Inventory string `mapstructure:"inventory"`
+	// Providers is the folder of *.prov executables that make slivers.
+	Providers string `mapstructure:"providers"`
+	// State is the file in which the site keeps what it has promised.
+	State string `mapstructure:"state"`
+	// Credentials says which old-fashioned credentials are still good.
+	Credentials CredentialsConfig `mapstructure:"credentials"`
+	// Leases limit how long slivers live.
+	Leases LeasesConfig `mapstructure:"leases"`
+	// EmptyDescribe is what Describe answers for a slice without slivers:
+	// "empty", an empty manifest (jFed expects it), or "not-found".
+	EmptyDescribe string `mapstructure:"empty_describe"`
+	// ASCIIManifests writes characters beyond ASCII as references; old omni
+	// fails on them.
+	ASCIIManifests bool `mapstructure:"ascii_manifests"`
+	// Log says how the log on standard error looks.
+	Log LogConfig `mapstructure:"log"`
+	// Limits protect the server from its clients.
+	Limits server.Config `mapstructure:"limits"`
+	// StopTimeout is how long calls may go on when the server is told to stop.
+	StopTimeout time.Duration `mapstructure:"stop_timeout"`
+
+	origin origin
+}
+
+// KeyPair names a certificate and its private key, both PEM.
+type KeyPair struct {
+	Certificate string `mapstructure:"certificate"`
+	Key         string `mapstructure:"key"`
+}
+
+// CredentialsConfig is what an operator may allow beyond what is sound today.
+type CredentialsConfig struct {
+	// SHA1Signatures accepts credentials signed with SHA-1, as old authorities do.
+	SHA1Signatures bool `mapstructure:"sha1_signatures"`
+	// SHA1Certificates accepts certificates signed with SHA-1.
+	SHA1Certificates bool `mapstructure:"sha1_certificates"`
+	// MinRSABits is the smallest RSA key; 2048, at least 1024.
+	MinRSABits int `mapstructure:"min_rsa_bits"`
+	// CacheSize is how many verified credentials are remembered.
+	CacheSize int `mapstructure:"cache_size"`
+}
+
+// LeasesConfig limits how long slivers live. A lease never outlives the
+// credential that asked for it.
+type LeasesConfig struct {
+	// Allocated is how long a reservation lasts that is not provisioned; 10m.
+	Allocated time.Duration `mapstructure:"allocated"`
+	// AllocatedMax is how far Renew may prolong a reservation; 2h.
+	AllocatedMax time.Duration `mapstructure:"allocated_max"`
+	// Provisioned is the first lease of a provisioned sliver; 24h.
+	Provisioned time.Duration `mapstructure:"provisioned"`
+	// ProvisionedMax is the longest lease from now; 30d.
+	ProvisionedMax time.Duration `mapstructure:"provisioned_max"`
+	// Margin is how far before its credential the first lease ends, so that a
+	// small renewal still works; 10m.
+	Margin time.Duration `mapstructure:"margin"`
+}
+
+// LogConfig says how the log looks.
+type LogConfig struct {
+	// Format is "text" or "json".
+	Format string `mapstructure:"format"`
+	// Level is the least that is written: "debug", "info", "warn" or "error".
+	Level string `mapstructure:"level"`
+}
+
+// defaultConfig is a site about which nothing is said.
+func defaultConfig() Config {
+	l := service.DefaultLeases
+	return Config{
+		Listen:        ":8443",
+		Trusted:       "trusted",
+		Inventory:     "inventory.yaml",
+		Providers:     "providers",
+		State:         "state.db",
+		Credentials:   CredentialsConfig{MinRSABits: 2048, CacheSize: 4096},
+		Leases:        LeasesConfig{l.Allocated, l.AllocatedMax, l.Provisioned, l.ProvisionedMax, l.Margin},
+		EmptyDescribe: "empty",
+		Log:           LogConfig{Format: "text", Level: "info"},
+		StopTimeout:   30 * time.Second,
+	}
+}
+
+// resolve makes all paths absolute, from the folder dir.
+func (c *Config) resolve(dir string) {
+	paths := []*string{&c.Trusted, &c.Inventory, &c.Providers, &c.State}
+	for i := range c.Keys {
+		paths = append(paths, &c.Keys[i].Certificate, &c.Keys[i].Key)
+	}
+	for _, p := range paths {
+		if *p != "" && !filepath.IsAbs(*p) {
+			*p = filepath.Join(dir, *p)
+		}
+	}
+}
+
+// Validate looks at every value by itself; files are not opened. The error
+// joins a *configError for each mistake.
+func (c *Config) Validate() error {
+	var errs []error
+	wrong := func(key, format string, args ...any) {
+		errs = append(errs, c.origin.wrong(key, format, args...))
+	}
+	switch {
+	case c.Authority == "":
+		wrong("authority", "the site has no name; set authority to one like testbed.example.org")
+	case !urn.ValidAuthority(c.Authority):
+		wrong("authority", "%q cannot stand in a URN: letters, digits, dots, hyphens and underscores, with colons between sub-authorities", c.Authority)
+	case isLoopbackName(c.Authority):
+		wrong("authority", "%q means another site on every host; use a name of your own like testbed.example.org", c.Authority)
+	}
+	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
+		wrong("listen", "%q is not HOST:PORT or :PORT", c.Listen)
+	}
+	if c.PublicURL != "" {
+		if err := checkPublicURL(c.PublicURL); err != nil {
+			wrong("public_url", "%v", err)
+		}
+	}
+	if c.Admin != "" && c.Admin != "off" {
+		host, _, err := net.SplitHostPort(c.Admin)
+		if err != nil {
+			wrong("admin", "%q is not HOST:PORT; write 127.0.0.1:8444, or off", c.Admin)
+		} else if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			wrong("admin", "%q is not a loopback address: anybody could read it; write 127.0.0.1:8444, or off", c.Admin)
+		}
+	}
+	if len(c.Keys) == 0 {
+		wrong("keys", "the server has no certificate; name a pair of files: keys: [{certificate: server.pem, key: server-key.pem}]")
+	}
+	for i, k := range c.Keys {
+		if k.Certificate == "" || k.Key == "" {
+			wrong("keys", "pair %d needs both certificate and key", i+1)
+		}
+	}
+	for key, value := range map[string]string{"trusted": c.Trusted, "inventory": c.Inventory, "providers": c.Providers, "state": c.State} {
+		if value == "" {
+			wrong(key, "it must not be empty")
+		}
+	}
+	if n := c.Credentials.MinRSABits; n < 1024 {
+		wrong("credentials.min_rsa_bits", "%d is less than 1024, which anybody can break", n)
+	}
+	if c.Credentials.CacheSize < 0 {
+		wrong("credentials.cache_size", "it must not be negative")
+	}
+	c.Leases.validate(wrong)
+	oneOf := func(key, value string, allowed ...string) {
+		if !slices.Contains(allowed, value) {
+			wrong(key, "%q is none of %s", value, strings.Join(allowed, ", "))
+		}
+	}
+	oneOf("empty_describe", c.EmptyDescribe, "empty", "not-found")
+	oneOf("log.format", c.Log.Format, "text", "json")
+	oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
+	l := c.Limits
+	for key, n := range map[string]int64{
+		"max_body": l.MaxBody, "max_bodies": l.MaxBodies, "max_calls": int64(l.MaxCalls), "max_header": int64(l.MaxHeader),
+		"header_timeout": int64(l.HeaderTimeout), "read_timeout": int64(l.ReadTimeout), "call_timeout": int64(l.CallTimeout),
+		"write_timeout": int64(l.WriteTimeout), "idle_timeout": int64(l.IdleTimeout),
+	} {
+		if n < 0 {
+			wrong("limits."+key, "it must not be negative")
+		}
+	}
+	if c.StopTimeout < 0 {
+		wrong("stop_timeout", "it must not be negative")
+	}
+	slices.SortStableFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errors.Join(errs...)
+}
+
+func (l LeasesConfig) validate(wrong func(key, format string, args ...any)) {
+	for key, d := range map[string]time.Duration{
+		"allocated": l.Allocated, "allocated_max": l.AllocatedMax,
+		"provisioned": l.Provisioned, "provisioned_max": l.ProvisionedMax,
+	} {
+		if d <= 0 {
+			wrong("leases."+key, "it must be a time like 24h")
+		}
+	}
+	if l.Margin < 0 {
+		wrong("leases.margin", "it must not be negative")
+	}
+	if l.Allocated > l.AllocatedMax {
+		wrong("leases.allocated", "%s is longer than allocated_max, %s", l.Allocated, l.AllocatedMax)
+	}
+	if l.Provisioned > l.ProvisionedMax {
+		wrong("leases.provisioned", "%s is longer than provisioned_max, %s", l.Provisioned, l.ProvisionedMax)
+	}
+}
+
+func checkPublicURL(s string) error {
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || (u.Path != "" && u.Path != "/") || u.RawQuery != "" || u.Fragment != "" {
+		return fmt.Errorf("%q is not https://HOST:PORT", s)
+	}
+	return nil
+}
+
+// isLoopbackName tells whether a name means every host itself.
+func isLoopbackName(s string) bool {
+	host, _, _ := strings.Cut(strings.ToLower(s), ":")
+	ip := net.ParseIP(s)
+	return host == "localhost" || strings.HasPrefix(host, "localhost.") || strings.HasSuffix(host, ".localhost") || ip != nil && ip.IsLoopback()
+}

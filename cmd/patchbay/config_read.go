@@ -1,0 +1,248 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/go-viper/mapstructure/v2"
+	"github.com/spf13/viper"
+	"go.yaml.in/yaml/v3"
+
+	"patchbay/inventory"
+)
+
+// envPrefix begins the environment variables that stand for keys.
+const envPrefix = "PATCHBAY_"
+
+// origin says where values came from, for messages.
+type origin struct {
+	file  string
+	lines map[string]int // of keys in the file
+}
+
+// configError is one mistake: where it is and what to do.
+type configError struct{ Where, Key, Msg string }
+
+func (e *configError) Error() string {
+	if e.Key == "" {
+		return e.Where + ": " + e.Msg
+	}
+	return e.Where + ": " + e.Key + ": " + e.Msg
+}
+
+func (o origin) wrong(key, format string, args ...any) error {
+	return &configError{o.where(key), key, fmt.Sprintf(format, args...)}
+}
+
+// where is the variable, or the file and line, that a key's value is from.
+func (o origin) where(key string) string {
+	if name := envName(key); os.Getenv(name) != "" {
+		return "environment " + name
+	}
+	for k := key; k != ""; k = parentKey(k) {
+		if line := o.lines[k]; line > 0 {
+			return fmt.Sprintf("%s:%d", o.file, line)
+		}
+	}
+	return o.file
+}
+
+func parentKey(key string) string {
+	return key[:max(0, strings.LastIndexByte(key, '.'))]
+}
+
+func envName(key string) string {
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
+}
+
+// ReadConfig reads a site's configuration from file and environment, puts in
+// the defaults and validates it. Errors name file and line, or the variable,
+// and say what to do.
+func ReadConfig(file string) (*Config, error) {
+	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &configError{Where: file, Msg: "there is no such file; make a site with: patchbay init DIR"}
+	}
+	if err != nil {
+		return nil, &configError{Where: file, Msg: fmt.Sprintf("cannot be read: %v", err)}
+	}
+	file, err = filepath.Abs(file)
+	if err != nil {
+		return nil, err
+	}
+	return parseConfig(file, text)
+}
+
+func parseConfig(file string, text []byte) (*Config, error) {
+	o := origin{file: file, lines: make(map[string]int)}
+	if err := o.checkKeys(text); err != nil {
+		return nil, err
+	}
+	v := viper.New() // folds case and splits at dots: our keys have neither
+	v.SetConfigType("yaml")
+	if err := v.ReadConfig(bytes.NewReader(text)); err != nil {
+		return nil, &configError{Where: file, Msg: err.Error()}
+	}
+	for _, key := range leaves(reflect.TypeFor[Config](), "") {
+		if err := v.BindEnv(key, envName(key)); err != nil { // Unmarshal sees no variable that is not bound
+			return nil, err
+		}
+	}
+	c := defaultConfig()
+	c.origin = o
+	err := v.UnmarshalExact(&c, viper.DecodeHook(decodeTime))
+	if err != nil {
+		return nil, o.explain(err)
+	}
+	c.resolve(filepath.Dir(file))
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	return &c, nil
+}
+
+// decodeTime reads times with a unit only: a bare number would be nanoseconds.
+func decodeTime(from, to reflect.Type, data any) (any, error) {
+	if to != reflect.TypeFor[time.Duration]() {
+		return data, nil
+	}
+	return parseDuration(fmt.Sprint(data))
+}
+
+// explain turns the decoder's error into ours.
+func (o origin) explain(err error) error {
+	var all []error
+	var walk func(error)
+	walk = func(err error) {
+		if many, ok := err.(interface{ Unwrap() []error }); ok {
+			for _, e := range many.Unwrap() {
+				walk(e)
+			}
+			return
+		}
+		if d, ok := errors.AsType[*mapstructure.DecodeError](err); ok {
+			all = append(all, o.wrong(d.Name(), "%v", d.Unwrap()))
+			return
+		}
+		if e := errors.Unwrap(err); e != nil {
+			walk(e)
+			return
+		}
+		all = append(all, &configError{Where: o.file, Msg: err.Error()})
+	}
+	walk(err)
+	return errors.Join(all...)
+}
+
+// checkKeys notes the line of every key and names those that mean nothing. An
+// empty file has no keys.
+func (o origin) checkKeys(text []byte) error {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(text, &doc); err != nil {
+		return &configError{Where: o.file, Msg: "this is not YAML: " + strings.TrimPrefix(err.Error(), "yaml: ")}
+	}
+	if len(doc.Content) == 0 {
+		return nil
+	}
+	var errs []error
+	o.walk(doc.Content[0], reflect.TypeFor[Config](), "", &errs)
+	return errors.Join(errs...)
+}
+
+func (o origin) walk(n *yaml.Node, t reflect.Type, prefix string, errs *[]error) {
+	wrong := func(n *yaml.Node, format string, args ...any) {
+		*errs = append(*errs, &configError{Where: fmt.Sprintf("%s:%d", o.file, n.Line), Msg: fmt.Sprintf(format, args...)})
+	}
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	switch {
+	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct:
+		if n.Kind != yaml.SequenceNode {
+			wrong(n, "%s is a list; each entry begins with a dash", strings.TrimSuffix(prefix, "."))
+			return
+		}
+		for _, item := range n.Content {
+			o.walk(item, t.Elem(), prefix, errs)
+		}
+		return
+	case t.Kind() != reflect.Struct:
+		return
+	}
+	if n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
+		return
+	}
+	if n.Kind != yaml.MappingNode {
+		wrong(n, "%s needs keys below it: %s", strings.TrimSuffix(prefix, "."), strings.Join(fieldNames(t), ", "))
+		return
+	}
+	seen := make(map[string]bool)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		f, ok := fieldNamed(t, key.Value)
+		switch {
+		case !ok:
+			hint := "known here: " + strings.Join(fieldNames(t), ", ")
+			if near := inventory.Nearest(key.Value, fieldNames(t)); near != "" {
+				hint = "did you mean " + prefix + near + "?"
+			}
+			wrong(key, "unknown key %s%s; %s", prefix, key.Value, hint)
+			continue
+		case seen[key.Value]:
+			wrong(key, "%s%s is given twice", prefix, key.Value)
+		}
+		seen[key.Value] = true
+		o.lines[prefix+key.Value] = key.Line
+		o.walk(value, f.Type, prefix+key.Value+".", errs)
+	}
+}
+
+// leaves are the keys that hold a single value.
+func leaves(t reflect.Type, prefix string) []string {
+	var list []string
+	for f := range fields(t) {
+		key := prefix + f.Tag.Get("mapstructure")
+		switch f.Type.Kind() {
+		case reflect.Struct:
+			list = append(list, leaves(f.Type, key+".")...)
+		case reflect.Slice: // of pairs: one variable cannot hold it
+		default:
+			list = append(list, key)
+		}
+	}
+	return list
+}
+
+func fields(t reflect.Type) func(func(reflect.StructField) bool) {
+	return func(yield func(reflect.StructField) bool) {
+		for _, f := range reflect.VisibleFields(t) {
+			if f.Tag.Get("mapstructure") != "" && !yield(f) {
+				return
+			}
+		}
+	}
+}
+
+func fieldNamed(t reflect.Type, key string) (reflect.StructField, bool) {
+	for f := range fields(t) {
+		if f.Tag.Get("mapstructure") == key {
+			return f, true
+		}
+	}
+	return reflect.StructField{}, false
+}
+
+func fieldNames(t reflect.Type) []string {
+	var names []string
+	for f := range fields(t) {
+		names = append(names, f.Tag.Get("mapstructure"))
+	}
+	return names
+}

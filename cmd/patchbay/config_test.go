@@ -1,0 +1,145 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+const smallest = "authority: testbed.example.org\nkeys: [{certificate: a.pem, key: b.pem}]\n"
+
+func TestConfigSaysWhatIsWrongAndWhere(t *testing.T) {
+	for _, c := range []struct {
+		name, text string
+		want       string // parts of the error, separated by |
+	}{
+		{"UnknownKeyNamesTheNearest", smallest + "lisen: :1\n", "f.yaml:3: unknown key lisen; did you mean listen?"},
+		{"UnknownNestedKeyNamesTheNearest", smallest + "leases:\n  provisoned: 3h\n", "f.yaml:4: unknown key leases.provisoned; did you mean leases.provisioned?"},
+		{"UnknownKeyInAListEntry", "authority: a\nkeys:\n  - certificate: a\n    keyy: b\n", "f.yaml:4: unknown key keys.keyy; did you mean keys.key?"},
+		{"StrangeKeyListsAll", smallest + "log: {colour: red}\n", "f.yaml:3: unknown key log.colour; known here: format, level"},
+		{"WrongCaseIsUnknown", smallest + "Listen: :1\n", "unknown key Listen; did you mean listen?"},
+		{"KeyTwice", smallest + "listen: :1\nlisten: :2\n", "f.yaml|listen"},
+		{"NoAuthority", "keys: [{certificate: a, key: b}]", "authority: the site has no name; set authority"},
+		{"AuthorityIsLoopback", "authority: localhost\nkeys: [{certificate: a, key: b}]", "f.yaml:1: authority: \"localhost\" means another site on every host"},
+		{"AuthorityIsNoLabel", "authority: a b\nkeys: [{certificate: a, key: b}]", "cannot stand in a URN"},
+		{"NoKeys", "authority: a", "keys: the server has no certificate"},
+		{"HalfAPair", "authority: a\nkeys: [{certificate: a}]", "pair 1 needs both"},
+		{"KeysIsNoList", "authority: a\nkeys: {certificate: a, key: b}", "keys is a list; each entry begins with a dash"},
+		{"SectionIsAScalar", smallest + "leases: 3h\n", "leases needs keys below it: allocated"},
+		{"TimeWithoutUnit", smallest + "stop_timeout: 30\n", "f.yaml:3: stop_timeout|\"30\" is not a time like 30s, 10m, 24h or 30d"},
+		{"TimeIsNonsense", smallest + "leases: {provisioned: soon}\n", "f.yaml:3: leases.provisioned|is not a time"},
+		{"NumberIsAWord", smallest + "limits: {max_calls: many}\n", "f.yaml:3: limits.max_calls"},
+		{"NegativeLimit", smallest + "limits: {max_calls: -1}\n", "limits.max_calls: it must not be negative"},
+		{"LeaseLongerThanLongest", smallest + "leases: {provisioned: 40d}\n", "f.yaml:3: leases.provisioned: 960h0m0s is longer than provisioned_max"},
+		{"ListenWithoutPort", smallest + "listen: example.org\n", "f.yaml:3: listen: \"example.org\" is not HOST:PORT or :PORT"},
+		{"PublicURLWithPath", smallest + "public_url: https://a.example.org:8443/am/3.0\n", "is not https://HOST:PORT"},
+		{"PublicURLWithoutTLS", smallest + "public_url: http://a.example.org\n", "is not https://HOST:PORT"},
+		{"AdminForEverybody", smallest + "admin: 0.0.0.0:9000\n", "is not a loopback address"},
+		{"UnknownChoice", smallest + "empty_describe: maybe\n", "\"maybe\" is none of empty, not-found"},
+		{"TooSmallKeys", smallest + "credentials: {min_rsa_bits: 512}\n", "512 is less than 1024"},
+		{"NotYAML", "authority: [", "f.yaml: this is not YAML: line 1"},
+		{"AListIsNoConfig", "- a\n", "needs keys below it: authority, listen"},
+		{"TwoMistakesAreBothTold", smallest + "lisen: :1\npublik_url: x\n", "did you mean listen?|did you mean public_url?"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := parseConfig("/site/f.yaml", []byte(c.text))
+			if err == nil {
+				t.Fatal("accepted")
+			}
+			for part := range strings.SplitSeq(c.want, "|") {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("got  %v\nwant %q in it", err, part)
+				}
+			}
+		})
+	}
+}
+
+func TestConfigDefaultsAndPaths(t *testing.T) {
+	c, err := parseConfig("/site/patchbay.yaml", []byte(smallest+"leases: {provisioned: 1d12h}\nstate: /var/lib/state.db\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct{ what, got, want string }{
+		{"listen", c.Listen, ":8443"},
+		{"trusted", c.Trusted, "/site/trusted"},
+		{"state", c.State, "/var/lib/state.db"},
+		{"certificate", c.Keys[0].Certificate, "/site/a.pem"},
+		{"key", c.Keys[0].Key, "/site/b.pem"},
+		{"provisioned", c.Leases.Provisioned.String(), "36h0m0s"},
+		{"provisioned_max", c.Leases.ProvisionedMax.String(), "720h0m0s"},
+		{"allocated", c.Leases.Allocated.String(), "10m0s"},
+	} {
+		if x.got != x.want {
+			t.Errorf("%s is %q, want %q", x.what, x.got, x.want)
+		}
+	}
+}
+
+func TestEnvironmentBeatsTheFile(t *testing.T) {
+	t.Setenv("PATCHBAY_LISTEN", "127.0.0.1:9")
+	t.Setenv("PATCHBAY_LEASES_PROVISIONED_MAX", "2d")
+	t.Setenv("PATCHBAY_LIMITS_MAX_CALLS", "7")
+	t.Setenv("PATCHBAY_CREDENTIALS_SHA1_SIGNATURES", "true")
+	c, err := parseConfig("/site/f.yaml", []byte(smallest+"listen: :1\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Listen != "127.0.0.1:9" || c.Leases.ProvisionedMax != 48*time.Hour || c.Limits.MaxCalls != 7 || !c.Credentials.SHA1Signatures {
+		t.Errorf("got %q, %s, %d, %v", c.Listen, c.Leases.ProvisionedMax, c.Limits.MaxCalls, c.Credentials.SHA1Signatures)
+	}
+	t.Setenv("PATCHBAY_LISTEN", "nowhere")
+	if _, err = parseConfig("/site/f.yaml", []byte(smallest)); err == nil || !strings.Contains(err.Error(), "environment PATCHBAY_LISTEN: listen:") {
+		t.Errorf("the message does not name the variable: %v", err)
+	}
+}
+
+func TestMissingConfigNamesTheRemedy(t *testing.T) {
+	_, err := ReadConfig(filepath.Join(t.TempDir(), "patchbay.yaml"))
+	if err == nil || !strings.Contains(err.Error(), "patchbay init") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestDurations(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		want time.Duration
+		say  string
+	}{
+		{"30s", 30 * time.Second, "30s"},
+		{"10m", 10 * time.Minute, "10m"},
+		{"24h", 24 * time.Hour, "24h"},
+		{"1d", 24 * time.Hour, "24h"},
+		{"30d", 720 * time.Hour, "30d"},
+		{"1d12h", 36 * time.Hour, "36h"},
+		{"1.5d", 36 * time.Hour, "36h"},
+		{"23h50m", 23*time.Hour + 50*time.Minute, "23h50m"},
+		{"1500ms", 1500 * time.Millisecond, "1.5s"},
+	} {
+		got, err := parseDuration(c.text)
+		if err != nil || got != c.want {
+			t.Errorf("%s: got %s, %v, want %s", c.text, got, err, c.want)
+		}
+		if s := sayDuration(got); s != c.say {
+			t.Errorf("%s is said %q, want %q", c.text, s, c.say)
+		}
+	}
+	for _, bad := range []string{"", "30", "-5m", "d", "1d2", "99999999d", "NaNd", "1d-3h", "0", "week"} {
+		if d, err := parseDuration(bad); err == nil {
+			t.Errorf("%q was read as %s", bad, d)
+		}
+	}
+}
+
+func FuzzConfig(f *testing.F) {
+	f.Add(smallest)
+	f.Add(smallest + "leases: {provisioned: 1d12h}\nlimits:\n  max_calls: 7\n")
+	f.Add("keys: &a [*a]\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		if c, err := parseConfig("/site/f.yaml", []byte(text)); err == nil && c.Authority == "" {
+			t.Error("a site without a name was accepted")
+		}
+	})
+}

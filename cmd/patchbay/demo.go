@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"patchbay/am/client"
+)
+
+const demoLong = `See the whole life of an experiment, in about ten seconds: a site is made in a
+temporary folder and served on a free port of this host, a user reserves two
+nodes, gets them, logs in, renews and gives back. Every step shows what was
+asked, what came of it, and the command to do the same by hand.
+
+It needs neither root nor a network, and leaves nothing behind; --keep DIR keeps
+the site in DIR, to be served and looked at.`
+
+// demoTimeout is when something is wrong with a demonstration.
+const demoTimeout = 2 * time.Minute
+
+type demoOptions struct{ Keep string }
+
+func (o *demoOptions) AddFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.Keep, "keep", "", "make the site in this folder, new or empty, and keep it")
+}
+
+func (o *demoOptions) Validate(args []string) error { return noArguments(args) }
+
+func (o *demoOptions) Run(ctx context.Context, c console) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, demoTimeout)
+	defer cancel()
+	dir := o.Keep
+	if dir == "" {
+		temporary, err := os.MkdirTemp("", "patchbay-demo-")
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(temporary)) }()
+		dir = filepath.Join(temporary, "site")
+	}
+	d := &demo{stage: newStage(c.out)}
+	if err := d.open(ctx, dir); err != nil {
+		return err
+	}
+	err = errors.Join(d.play(ctx), d.close())
+	if err != nil {
+		return err
+	}
+	if o.Keep != "" {
+		fmt.Fprintf(c.out, "The site is kept; serve it with:\n  patchbay serve --config %s\n", shellWord(filepath.Join(dir, configName)))
+	}
+	return nil
+}
+
+// demo is a site being served in this process, and a user of it.
+type demo struct {
+	*stage
+	dir    string
+	trial  *trialSite
+	user   *trialUser
+	client *client.Client
+	slice  string // URN
+	creds  []client.Credential
+	stop   context.CancelFunc
+	ended  chan error
+	log    *os.File
+}
+
+// open makes and serves the site, and gives it a user and a slice.
+func (d *demo) open(ctx context.Context, dir string) (err error) {
+	if d.dir, err = filepath.Abs(dir); err != nil {
+		return err
+	}
+	file := filepath.Join(d.dir, configName)
+	init := &initOptions{Authority: "demo.example.org", Provider: "simulated", Listen: "127.0.0.1:0"}
+	d.step("Make a site", shellLine([]string{"patchbay", "init", "--authority", init.Authority, "--listen", init.Listen, d.dir}))
+	if err := init.Validate([]string{d.dir}); err != nil {
+		return err
+	}
+	if err := init.Run(ctx, console{io.Discard, io.Discard}); err != nil {
+		return err
+	}
+	d.say("%s: a configuration, an inventory, keys, and an authority of its own.", init.Authority)
+
+	d.step("Serve it", shellLine([]string{"patchbay", "serve", "--config", file}))
+	config, err := ReadConfig(file)
+	if err != nil {
+		return err
+	}
+	if d.log, err = os.Create(filepath.Join(d.dir, "serve.log")); err != nil {
+		return err
+	}
+	s, err := openSite(ctx, config, config.Log.newLog(d.log))
+	if err != nil {
+		return errors.Join(err, d.log.Close())
+	}
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	d.stop, d.ended = stop, make(chan error, 1)
+	go func() { d.ended <- s.run(serving) }()
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, d.close())
+		}
+	}()
+	d.say("%s", s.announcement())
+	config.PublicURL = s.PublicURL // the port is known now
+
+	now := time.Now()
+	d.step("Make a user and a slice", shellLine([]string{"patchbay", "user", "ann", "--config", file}),
+		shellLine([]string{"patchbay", "slice", "demo", "--owner", "ann", "--config", file}))
+	if d.trial, err = openTrial(ctx, config, d.dir); err != nil {
+		return err
+	}
+	if d.user, _, err = d.trial.user("ann", false, now); err != nil {
+		return err
+	}
+	slice, _, _, err := d.trial.slice("demo", "ann", now.Add(7*24*time.Hour), now)
+	if err != nil {
+		return err
+	}
+	d.slice = slice.URN.String()
+	d.creds = []client.Credential{{Text: string(slice.Credential)}}
+	d.say("%s\n%s, until %s", d.user.URN, d.slice, slice.Expires.Format(time.RFC3339))
+	d.client, err = client.New(client.Config{URL: d.trial.URL, CertFile: d.user.path("cert.pem"), KeyFile: d.user.path("key.pem")})
+	return err
+}
+
+// close stops serving.
+func (d *demo) close() error {
+	if d.client != nil {
+		d.client.Close()
+	}
+	d.stop()
+	return errors.Join(<-d.ended, d.log.Close())
+}

@@ -1,0 +1,239 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"patchbay/am"
+	"patchbay/am/client"
+)
+
+// demoRequest asks for a machine, a virtual machine and a link between them.
+const demoRequest = `<rspec type="request" xmlns="http://www.geni.net/resources/rspec/3">
+  <node client_id="server" exclusive="true">
+    <sliver_type name="raw-pc"/>
+    <interface client_id="server:0"><ip address="10.0.0.1" netmask="255.255.255.0" type="ipv4"/></interface>
+  </node>
+  <node client_id="client" exclusive="false">
+    <sliver_type name="vm"/>
+    <interface client_id="client:0"><ip address="10.0.0.2" netmask="255.255.255.0" type="ipv4"/></interface>
+  </node>
+  <link client_id="lan">
+    <interface_ref client_id="server:0"/>
+    <interface_ref client_id="client:0"/>
+  </link>
+</rspec>
+`
+
+// play is the life of an experiment, from the first question to the end.
+func (d *demo) play(ctx context.Context) error {
+	urns := []string{d.slice}
+	before, err := d.ask(ctx)
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(d.dir, "request.xml")
+	if err := os.WriteFile(file, []byte(demoRequest), 0o644); err != nil {
+		return err
+	}
+
+	d.step("Reserve what a request asks for", d.callLine("Allocate", file))
+	d.document("the request", demoRequest)
+	a, _, err := d.client.Allocate(ctx, d.slice, d.creds, demoRequest, client.Options{})
+	if err != nil {
+		return err
+	}
+	d.slivers(a.Slivers)
+	if err := expect(a.Slivers, string(am.Allocated), ""); err != nil {
+		return err
+	}
+	part, err := excerpt(a.RSpec, "node")
+	if err != nil {
+		return err
+	}
+	d.document("its first node in the manifest", part)
+
+	d.step("Make it real, with an account for the user", d.callLine("Provision"))
+	user := client.User{URN: d.user.URN.String(), Keys: []string{string(d.user.SSHPublicKey)}}
+	if a, _, err = d.client.Provision(ctx, urns, d.creds, client.Options{Users: []client.User{user}}); err != nil {
+		return err
+	}
+	d.slivers(a.Slivers)
+	if err := d.await(ctx, am.NotReady); err != nil {
+		return err
+	}
+
+	d.step("Switch the nodes on", d.callLine("PerformOperationalAction", "start"))
+	s, _, err := d.client.PerformOperationalAction(ctx, urns, d.creds, string(am.ActionStart), client.Options{})
+	if err != nil {
+		return err
+	}
+	d.slivers(s)
+	if err := d.await(ctx, am.Ready); err != nil {
+		return err
+	}
+	if err := d.logIn(ctx); err != nil {
+		return err
+	}
+
+	until := time.Now().Add(48 * time.Hour)
+	d.step("Keep it for longer", d.callLine("Renew", "48h"))
+	if s, _, err = d.client.Renew(ctx, urns, d.creds, until, client.Options{}); err != nil {
+		return err
+	}
+	d.slivers(s)
+
+	d.step("Give it back", d.callLine("Delete"))
+	if s, _, err = d.client.Delete(ctx, urns, d.creds, client.Options{}); err != nil {
+		return err
+	}
+	d.slivers(s)
+	if err := expect(s, string(am.Unallocated), ""); err != nil {
+		return err
+	}
+	return d.gone(ctx, before)
+}
+
+// ask is what a client does first: who are you, and what have you got? It
+// gives the number of free nodes.
+func (d *demo) ask(ctx context.Context) (free int, err error) {
+	d.step("Ask what is there", d.callLine("GetVersion"), d.callLine("ListResources"))
+	v, _, err := d.client.GetVersion(ctx)
+	if err != nil {
+		return 0, err
+	}
+	d.say("%s speaks version %d.", v.URN, v.API)
+	ad, _, err := d.client.ListResources(ctx, d.creds, client.Options{})
+	if err != nil {
+		return 0, err
+	}
+	all, free, err := countNodes(ad)
+	if err != nil {
+		return 0, err
+	}
+	d.say("It offers %d nodes, %d of them free.", all, free)
+	part, err := excerpt(ad, "node")
+	if err != nil {
+		return 0, err
+	}
+	d.document("the first node of the advertisement", part)
+	return free, nil
+}
+
+// await asks for the status until every sliver is in state.
+func (d *demo) await(ctx context.Context, state am.OperationalState) error {
+	d.say("Now the provider works; Status is asked until it is done:")
+	last := ""
+	for {
+		a, _, err := d.client.Status(ctx, []string{d.slice}, d.creds, client.Options{})
+		if err != nil {
+			return err
+		}
+		if now := states(a.Slivers); now != last {
+			d.tick("%s", now)
+			last = now
+		}
+		switch err := expect(a.Slivers, string(am.Provisioned), string(state)); {
+		case err == nil:
+			return nil
+		case failed(a.Slivers):
+			return err
+		}
+		if err := pause(ctx); err != nil {
+			return fmt.Errorf("waiting for %s, last seen %s: %w", state, last, err)
+		}
+	}
+}
+
+// logIn shows the doors of the nodes; nobody is behind those of simulated ones.
+func (d *demo) logIn(ctx context.Context) error {
+	d.step("See how to log in", d.callLine("Describe"))
+	a, _, err := d.client.Describe(ctx, []string{d.slice}, d.creds, client.Options{})
+	if err != nil {
+		return err
+	}
+	part, err := excerpt(a.RSpec, "node")
+	if err != nil {
+		return err
+	}
+	d.document("the first node of the manifest now", part)
+	doors, err := logins(a.RSpec)
+	if err != nil {
+		return err
+	}
+	if len(doors) != len(a.Slivers) {
+		return fmt.Errorf("%d nodes are ready, but the manifest has logins for %d", len(a.Slivers), len(doors))
+	}
+	for _, l := range doors {
+		d.say("%s: %s", l.node, shellLine([]string{"ssh", "-i", filepath.Join(d.user.Dir, "id_ed25519"), "-p", l.port, l.user + "@" + l.host}))
+	}
+	d.say("(These nodes are simulated: there is nobody to answer.)")
+	return nil
+}
+
+// gone waits until the slice is unknown and its nodes are free again.
+func (d *demo) gone(ctx context.Context, before int) error {
+	d.step("See that nothing is left", d.callLine("Status"), d.callLine("ListResources"))
+	_, reply, err := d.client.Status(ctx, []string{d.slice}, d.creds, client.Options{})
+	if reply.Code != am.SearchFailed {
+		return errors.Join(fmt.Errorf("Status of an empty slice answered %s, not %s", reply.Code, am.SearchFailed), err)
+	}
+	d.say("Status: %s (%d): %s", reply.Code, int(reply.Code), reply.Output)
+	for {
+		ad, _, err := d.client.ListResources(ctx, d.creds, client.Options{})
+		if err != nil {
+			return err
+		}
+		_, free, err := countNodes(ad)
+		if err != nil {
+			return err
+		}
+		if free == before {
+			d.tick("%d nodes are free, as before.", free)
+			return nil
+		}
+		if err := pause(ctx); err != nil {
+			return fmt.Errorf("%d nodes are free, not %d as before: %w", free, before, err)
+		}
+	}
+}
+
+// callLine is the command to do a step by hand.
+func (d *demo) callLine(args ...string) string {
+	return d.trial.call(d.user, append([]string{"--slice", "demo"}, args...)...)
+}
+
+func pause(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(100 * time.Millisecond):
+		return nil
+	}
+}
+
+// expect wants every sliver in the states; an empty state is any.
+func expect(slivers []client.Sliver, allocation, operational string) error {
+	if len(slivers) != 2 {
+		return fmt.Errorf("the slice has %d slivers, not 2", len(slivers))
+	}
+	for _, s := range slivers {
+		if s.Allocation != allocation || operational != "" && s.Operational != operational {
+			return fmt.Errorf("sliver %s is %s and %s: %s", s.URN, s.Allocation, s.Operational, s.Error)
+		}
+	}
+	return nil
+}
+
+func failed(slivers []client.Sliver) bool {
+	for _, s := range slivers {
+		if s.Operational == string(am.Failed) {
+			return true
+		}
+	}
+	return false
+}

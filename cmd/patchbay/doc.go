@@ -1,0 +1,30 @@
+// Command patchbay is a GENI/Fed4FIRE aggregate manager and its operator's tools.
+//
+//	patchbay init DIR      make a site: configuration, inventory, keys, trial authority
+//	patchbay serve         serve it
+//	patchbay user NAME     make a user of the trial authority, ready for clients
+//	patchbay slice NAME    make a slice and its owner's credential
+//	patchbay call METHOD   call an aggregate manager, this one or any other
+//	patchbay demo          see the whole life of an experiment
+//	patchbay check         explain what is wrong with a site or an RSpec
+//	patchbay version       print the version
+//
+// A site is a folder:
+//
+//	patchbay.yaml          the configuration (Config)
+//	inventory.yaml         what the site offers
+//	trusted/*.pem          whose users may come; re-read when it changes
+//	providers/NAME.prov    executables that make slivers
+//	server-*.pem           the server's certificates and keys
+//	state.db               what was promised
+//	authority/             the trial authority: keep it private
+//	users/NAME/            what a trial user needs: keys, credentials, omni_config
+//
+// This is the only room that knows flags, environment variables and the
+// configuration library, and the only one that opens the others: site.go puts
+// them together, and takes them apart in the opposite order. Every subcommand
+// is an options struct in a file of its own.
+//
+// Exit status: 0 success; 1 it did not work, also a call that the aggregate
+// refused; 2 wrong usage or configuration.
+package main

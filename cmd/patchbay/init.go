@@ -1,0 +1,228 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"patchbay/am/urn"
+	"patchbay/credentials/trial"
+	"patchbay/inventory"
+	"patchbay/inventory/simulated"
+)
+
+// Names of a site's files.
+const (
+	configName    = "patchbay.yaml"
+	inventoryName = "inventory.yaml"
+	authorityDir  = "authority"
+	trustedDir    = "trusted"
+	providersDir  = "providers"
+	usersDir      = "users"
+)
+
+const initLong = `Make a site in DIR, a folder that is new or empty: configuration, inventory,
+server certificates, the trust folder, a provider, and a private trial
+authority whose users the site trusts. Nothing is asked and nothing leaves the
+host; every file is commented and meant to be edited.`
+
+type initOptions struct {
+	Dir       string
+	Authority string
+	Provider  string
+	Listen    string
+	PublicURL string
+	Outbound  string
+}
+
+func (o *initOptions) AddFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.Authority, "authority", "", "the site's name in URNs, unique in its federation (default: the host's full name)")
+	fs.StringVar(&o.Provider, "provider", "simulated", "who makes slivers: simulated, nodes that only pretend to exist")
+	fs.StringVar(&o.Listen, "listen", ":8443", "address and port for clients")
+	fs.StringVar(&o.PublicURL, "public-url", "", "https://HOST:PORT as clients reach it (default: the host's full name and the port)")
+	fs.StringVar(&o.Outbound, "outbound", "", "yes or no: whether nodes reach the network outside; simulated nodes never do")
+}
+
+func (o *initOptions) Validate(args []string) (err error) {
+	if o.Dir, err = oneArgument(args, "the folder to make"); err != nil {
+		return err
+	}
+	switch o.Provider {
+	case "simulated":
+	case "local":
+		return errors.New("--provider local, nodes that are containers of this host, comes with a later release; for now take --provider simulated and replace it in inventory.yaml then")
+	default:
+		return fmt.Errorf("--provider %q is neither simulated nor local", o.Provider)
+	}
+	switch o.Outbound {
+	case "", "no":
+	case "yes":
+		return errors.New("--outbound yes needs nodes that exist; --provider simulated has none")
+	default:
+		return fmt.Errorf("--outbound %q is neither yes nor no", o.Outbound)
+	}
+	if o.Authority != "" && (!urn.ValidAuthority(o.Authority) || isLoopbackName(o.Authority)) {
+		return fmt.Errorf("--authority %q cannot name a site; a good name is like testbed.example.org", o.Authority)
+	}
+	if _, _, err := net.SplitHostPort(o.Listen); err != nil {
+		return fmt.Errorf("--listen %q is not HOST:PORT or :PORT", o.Listen)
+	}
+	if o.PublicURL != "" {
+		o.PublicURL = strings.TrimSuffix(o.PublicURL, "/")
+		if err := checkPublicURL(o.PublicURL); err != nil {
+			return fmt.Errorf("--public-url %w", err)
+		}
+	}
+	return nil
+}
+
+func (o *initOptions) Run(ctx context.Context, c console) error {
+	note := ""
+	if o.Authority == "" {
+		if o.Authority = fullName(ctx); o.Authority == "" || !urn.ValidAuthority(o.Authority) {
+			return errors.New("this host has no name of its own to name the site by; give one, for example --authority testbed.example.org")
+		}
+		if !strings.Contains(o.Authority, ".") {
+			note = fmt.Sprintf("The site is named %s after this host. Before it joins a federation, make it again\nwith --authority and a name that nobody else has, like testbed.example.org.\n\n", o.Authority)
+		}
+	}
+	dir, err := filepath.Abs(o.Dir)
+	if err != nil {
+		return err
+	}
+	helper, err := findProgram("patchbay-local")
+	if err != nil {
+		return err
+	}
+	if err := requireEmpty(dir); err != nil {
+		return err
+	}
+	if err := o.write(ctx, dir, helper, time.Now()); err != nil {
+		return fmt.Errorf("cannot make the site: %w; what is in %s is incomplete: remove it and try again", err, dir)
+	}
+	fmt.Fprintf(c.out, initDone, o.Authority, dir, note, shellWord(filepath.Join(dir, configName)))
+	return nil
+}
+
+const initDone = `Made the site %[1]s in %[2]s:
+
+  patchbay.yaml     its configuration
+  inventory.yaml    what it offers: 20 nodes, 4 shared hosts
+  trusted/          whose users may come: now those of authority/
+  providers/        who makes slivers: simulated
+  server-*.pem      the server's certificates and keys
+  authority/        the trial authority; keep it private
+
+%[3]sNext:
+  patchbay serve --config %[4]s
+and in another terminal:
+  patchbay user ann --config %[4]s
+  patchbay slice first --owner ann --config %[4]s
+`
+
+// requireEmpty makes sure that dir is empty or not there, and touches nothing.
+func requireEmpty(dir string) error {
+	entries, err := os.ReadDir(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("cannot look into %s: %w", dir, err)
+	case len(entries) == 0:
+		return nil
+	}
+	what := "is not empty"
+	for _, e := range entries {
+		if e.Name() == configName {
+			what = "holds a site already"
+		}
+	}
+	return fmt.Errorf("%s %s and was left as it is; give a new folder, or remove this one first", dir, what)
+}
+
+func (o *initOptions) write(ctx context.Context, dir, helper string, now time.Time) error {
+	var host string
+	if o.PublicURL != "" {
+		u, err := url.Parse(o.PublicURL)
+		if err != nil {
+			return err
+		}
+		host = u.Hostname()
+	}
+	listen, _, _ := net.SplitHostPort(o.Listen)
+	hosts, ips := names(ctx, host, listen)
+	manager := urn.URN{Authority: o.Authority, Type: urn.Authority, Name: "cm"}
+
+	authority, err := trial.Create(filepath.Join(dir, authorityDir), o.Authority, now)
+	if err != nil {
+		return err
+	}
+	files := []siteFile{
+		{configName, configText(o), 0o644},
+		{inventoryName, inventory.SimulatedText(o.Authority), 0o644},
+		{filepath.Join(trustedDir, "trial.pem"), authority.Certificate(), 0o644},
+		{filepath.Join(providersDir, "simulated.prov"), simulated.Script(helper, "simulated"), 0o755},
+		{filepath.Join(providersDir, "simulated.yaml"), simulated.SettingsFor("sim." + topAuthority(o.Authority)), 0o644},
+	}
+	for _, kind := range []string{"ecdsa", "rsa"} {
+		certificate, key, err := serverPair(kind, manager, hosts, ips, now)
+		if err != nil {
+			return err
+		}
+		files = append(files,
+			siteFile{"server-" + kind + ".pem", certificate, 0o644},
+			siteFile{"server-" + kind + "-key.pem", key, 0o600})
+	}
+	return writeFiles(dir, files)
+}
+
+// siteFile is a file to be written into a site.
+type siteFile struct {
+	name    string
+	content []byte
+	mode    fs.FileMode
+}
+
+// writeFiles writes files below dir, replacing each as a whole.
+func writeFiles(dir string, files []siteFile) error {
+	for _, f := range files {
+		path := filepath.Join(dir, f.name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		if err := replaceFile(path, f.content, f.mode); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replaceFile puts content where readers see either the old or the new, and
+// strangers never a key.
+func replaceFile(path string, content []byte, mode fs.FileMode) error {
+	t, err := os.CreateTemp(filepath.Dir(path), ".new-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(t.Name())
+	_, err = t.Write(content)
+	if err = errors.Join(err, t.Chmod(mode), t.Close()); err != nil {
+		return err
+	}
+	return os.Rename(t.Name(), path)
+}
+
+// topAuthority is an authority without its sub-authorities.
+func topAuthority(a string) string {
+	top, _, _ := strings.Cut(a, ":")
+	return top
+}

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+)
+
+// omniConfig is an omni_config that works without a clearinghouse: credentials
+// come from files, and ch is asked for nothing. The sections' names hold a
+// hyphen, which a user's name cannot.
+func (t *trialSite) omniConfig(u *trialUser) []byte {
+	ini := func(s string) string { return strings.ReplaceAll(s, "%", "%%") }
+	manager := t.URN()
+	manager.Name = "cm"
+	return fmt.Appendf(nil, `# For omni, as user %[1]s of the trial authority of %[2]s.
+# Credentials are given as files: --usercredfile and --slicecredfile.
+
+[omni]
+default_cf = trial-authority
+users = user-%[1]s
+
+[trial-authority]
+type = gcf
+authority = %[2]s
+ch = https://localhost:1
+cert = %[3]s
+key = %[4]s
+
+[user-%[1]s]
+urn = %[5]s
+keys = %[6]s
+
+[aggregate_nicknames]
+site = %[7]s,%[8]s
+`, u.Name, t.URN().Authority, ini(u.path("cert.pem")), ini(u.path("key.pem")), u.URN, ini(filepath.Join(u.Dir, "id_ed25519.pub")), manager, ini(t.URL))
+}
+
+// omni is a command line of omni; slice is a file with a slice credential, or "".
+func (t *trialSite) omni(u *trialUser, slice string, args ...string) string {
+	line := []string{"omni", "-c", filepath.Join(u.Dir, "omni_config"), "-a", t.URL, "-V", "3", "--usercredfile", u.path("usercred.xml")}
+	if slice != "" {
+		line = append(line, "--slicecredfile", slice)
+	}
+	return shellLine(append(line, args...))
+}
+
+// call is the same with our own client.
+func (t *trialSite) call(u *trialUser, args ...string) string {
+	return shellLine(append([]string{"patchbay", "call", "--url", t.URL, "--user", u.Dir}, args...))
+}
+
+func shellLine(words []string) string {
+	quoted := make([]string, len(words))
+	for i, w := range words {
+		quoted[i] = shellWord(w)
+	}
+	return strings.Join(quoted, " ")
+}

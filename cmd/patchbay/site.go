@@ -1,0 +1,330 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"patchbay/am"
+	"patchbay/am/api"
+	"patchbay/am/binder"
+	"patchbay/am/mtls"
+	"patchbay/am/server"
+	"patchbay/am/service"
+	"patchbay/am/store"
+	"patchbay/am/urn"
+	"patchbay/am/work"
+	"patchbay/credentials"
+	"patchbay/credentials/cert"
+	"patchbay/inventory"
+	"patchbay/rspec"
+)
+
+// site is a running site: all rooms, opened and put together.
+type site struct {
+	config    *Config
+	log       *slog.Logger
+	store     *store.Store
+	runner    *work.Runner
+	working   atomic.Bool // the runner runs
+	auth      *credentials.Authorizer
+	anchors   atomic.Pointer[cert.Anchors]
+	tls       *mtls.Context
+	server    *server.Server
+	listener  net.Listener // before TLS
+	admin     net.Listener // nil for none
+	PublicURL string       // as clients are told
+	LocalURL  string       // of the address that is really listened at
+}
+
+// openSite opens every room of a site in the order in which they need each
+// other. What is wrong is said with the file and the remedy; then nothing is
+// left open.
+func openSite(ctx context.Context, c *Config, log *slog.Logger) (_ *site, err error) {
+	s := &site{config: c, log: log}
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
+	inv, err := inventory.Load(c.Inventory, c.Authority)
+	if err != nil {
+		return nil, err
+	}
+	providers, err := loadProviders(c.Providers, inv, log)
+	if err != nil {
+		return nil, err
+	}
+	anchors, err := loadAnchors(c.Trusted, log)
+	if err != nil {
+		return nil, err
+	}
+	s.anchors.Store(anchors)
+	s.auth = credentials.New(anchors, credentials.Config{
+		SHA1Signatures:   c.Credentials.SHA1Signatures,
+		SHA1Certificates: c.Credentials.SHA1Certificates,
+		MinRSABits:       c.Credentials.MinRSABits,
+		CacheSize:        c.Credentials.CacheSize,
+	})
+	if s.tls, err = mtls.New(c.tls(log)); err != nil {
+		return nil, err
+	}
+	if err := s.listen(ctx); err != nil {
+		return nil, err
+	}
+	if s.store, err = store.Open(c.State, store.Options{}); err != nil {
+		return nil, err
+	}
+	index := binder.NewIndex(inv)
+	if err := s.store.Observe(index); err != nil {
+		return nil, err
+	}
+	s.runner = work.New(work.Config{
+		Store:      s.store,
+		Components: components(inv),
+		Providers:  providers.get,
+		Log:        log,
+	})
+	reading := c.reading(inv)
+	again := reading
+	again.LinkTypes = nil // what was accepted once stays readable
+	aggregate := service.New(service.Config{
+		Store:                 s.store,
+		Index:                 index,
+		Inventory:             inv,
+		Leases:                service.Leases(c.Leases),
+		GeneratedBy:           "patchbay " + softwareVersion(),
+		EmptyDescribeNotFound: c.EmptyDescribe == "not-found",
+		ASCIIManifests:        c.ASCIIManifests,
+		Reading:               again,
+		Wake:                  s.runner.Wake,
+	})
+	s.server = server.New(c.Limits, server.Options{
+		API: api.New(aggregate, s.auth, api.Config{
+			Manager:         inv.Manager,
+			PublicURL:       s.PublicURL,
+			SoftwareVersion: softwareVersion(),
+			Reading:         reading,
+		}),
+		Log:       log,
+		PublicURL: s.PublicURL,
+		Chain:     peerChain,
+		Ready:     s.ready,
+		Gauges:    s.gauges(),
+	})
+	return s, nil
+}
+
+// reading is how requests are read at a site.
+func (c *Config) reading(inv *inventory.Inventory) rspec.ReadOptions {
+	return rspec.ReadOptions{Managers: append([]urn.URN{inv.Manager}, inv.Managers...), LinkTypes: inv.LinkTypes}
+}
+
+func (c *Config) tls(log *slog.Logger) mtls.Config {
+	m := mtls.Config{
+		LegacyCertificates: c.Credentials.SHA1Certificates || c.Credentials.MinRSABits < 2048,
+		OnHandshakeError: func(remote net.Addr, err error) {
+			log.Debug("no connection", "remote", remote, "error", err)
+		},
+	}
+	for _, k := range c.Keys {
+		m.Keys = append(m.Keys, mtls.KeyPair{CertFile: k.Certificate, KeyFile: k.Key})
+	}
+	return m
+}
+
+func components(inv *inventory.Inventory) func(urn.URN) (component, provider string, ok bool) {
+	return func(u urn.URN) (string, string, bool) {
+		c, ok := inv.Component(u)
+		if !ok {
+			return "", "", false
+		}
+		return c.Name, c.Provider, true
+	}
+}
+
+func peerChain(c net.Conn) [][]byte {
+	if c, ok := c.(*mtls.Conn); ok {
+		return c.PeerChain()
+	}
+	return nil
+}
+
+// listen opens both listeners and finds out the URLs.
+func (s *site) listen(ctx context.Context) (err error) {
+	c := s.config
+	if s.listener, err = listenTCP(c.Listen, "listen"); err != nil {
+		return err
+	}
+	real := s.listener.Addr().(*net.TCPAddr)
+	host, _, _ := net.SplitHostPort(c.Listen)
+	s.LocalURL = publicURL(ctx, net.JoinHostPort(host, strconv.Itoa(real.Port)))
+	s.PublicURL = strings.TrimSuffix(c.PublicURL, "/")
+	if s.PublicURL == "" {
+		s.PublicURL = s.LocalURL
+	}
+	admin := c.Admin
+	switch {
+	case admin == "off":
+		return nil
+	case admin == "" && strings.HasSuffix(c.Listen, ":0"):
+		admin = "127.0.0.1:0"
+	case admin == "":
+		admin = net.JoinHostPort("127.0.0.1", strconv.Itoa(real.Port%65535+1))
+	}
+	s.admin, err = listenTCP(admin, "admin")
+	return err
+}
+
+// listenTCP listens, and says what to do when that is not possible. key is the
+// setting that holds addr.
+func listenTCP(addr, key string) (net.Listener, error) {
+	l, err := net.Listen("tcp", addr)
+	switch {
+	case err == nil:
+		return l, nil
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fmt.Errorf("cannot listen at %s: another program has that port; stop it, or choose another with the key %s", addr, key)
+	case errors.Is(err, syscall.EACCES):
+		return nil, fmt.Errorf("cannot listen at %s: ports below 1024 need a right this user has not; choose another with the key %s", addr, key)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return nil, fmt.Errorf("cannot listen at %s: this host has no such address; correct the key %s", addr, key)
+	}
+	return nil, fmt.Errorf("cannot listen: %w; correct the key %s", err, key)
+}
+
+// AdminURL is where health and metrics are; "" for nowhere.
+func (s *site) AdminURL() string {
+	if s.admin == nil {
+		return ""
+	}
+	return "http://" + s.admin.Addr().String()
+}
+
+// serve answers calls until ctx ends, then stops in order: no new calls, the
+// calls in progress, the runner, the store.
+func (s *site) serve(ctx context.Context) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	workers, stopWorkers := context.WithCancel(context.WithoutCancel(ctx))
+	runnerEnded := make(chan error, 1)
+	s.working.Store(true)
+	go func() {
+		err := s.runner.Run(workers)
+		s.working.Store(false)
+		if err != nil && workers.Err() == nil {
+			stop(fmt.Errorf("the runner has ended: %w", err))
+		}
+		runnerEnded <- err
+	}()
+	serving := 1
+	served := make(chan error, 2)
+	go func() { served <- s.server.Serve(s.tls.Listener(s.listener)) }()
+	if s.admin != nil {
+		serving++
+		go func() { served <- s.server.ServeAdmin(s.admin) }()
+	}
+
+	var failed error
+	select {
+	case <-ctx.Done():
+		if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
+			failed = cause
+		}
+	case failed = <-served:
+		serving--
+	}
+	s.log.Info("stopping: no new calls, finishing those in progress")
+	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.config.StopTimeout)
+	defer cancel()
+	if err := s.server.Shutdown(patience); err != nil {
+		s.log.Warn("calls were cut off", "error", err)
+	}
+	for ; serving > 0; serving-- {
+		<-served
+	}
+	stopWorkers()
+	<-runnerEnded
+	return errors.Join(failed, s.close())
+}
+
+// close frees what openSite has opened, in the opposite order.
+func (s *site) close() error {
+	for _, l := range []net.Listener{s.listener, s.admin} {
+		if l != nil {
+			l.Close()
+		}
+	}
+	var err error
+	if s.store != nil {
+		err = s.store.Close()
+	}
+	if s.tls != nil {
+		s.tls.Close()
+	}
+	return err
+}
+
+// ready tells what is missing to serve calls.
+func (s *site) ready() error {
+	if len(s.anchors.Load().List()) == 0 {
+		return errors.New("the trust folder holds no certificate, so nobody may call")
+	}
+	if !s.working.Load() {
+		return errors.New("the runner does not run")
+	}
+	return s.store.Read(func(*store.View) error { return nil })
+}
+
+// gauges are the numbers that /metrics shows beside those of the server.
+func (s *site) gauges() []server.Gauge {
+	count := func(f func(*store.View, func()) error) func() float64 {
+		return func() float64 {
+			n := 0.0
+			if err := s.store.Read(func(v *store.View) error { return f(v, func() { n++ }) }); err != nil {
+				return -1
+			}
+			return n
+		}
+	}
+	return []server.Gauge{
+		{Name: "tls_connections", Help: "Connections whose TLS state is in memory.", Value: func() float64 { return float64(s.tls.Live()) }},
+		{Name: "trust_anchors", Help: "Certificates in the trust folder.", Value: func() float64 { return float64(len(s.anchors.Load().List())) }},
+		{Name: "tasks", Help: "Slivers that need work of their providers.", Value: count(func(v *store.View, one func()) error {
+			return v.Tasks(func(am.Task) bool { one(); return true })
+		})},
+		{Name: "slivers", Help: "Slivers kept, those being removed included.", Value: count(func(v *store.View, one func()) error {
+			return v.Slivers(func(am.Sliver) bool { one(); return true })
+		})},
+	}
+}
+
+// newLog is the log the configuration asks for.
+func (l LogConfig) newLog(w io.Writer) *slog.Logger {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(l.Level)); err != nil {
+		level = slog.LevelInfo
+	}
+	o := &slog.HandlerOptions{Level: level}
+	if l.Format == "json" {
+		return slog.New(slog.NewJSONHandler(w, o))
+	}
+	return slog.New(slog.NewTextHandler(w, o))
+}
+
+// warnExpiry tells of anchors that are over, or soon will be.
+func warnExpiry(a *cert.Anchors, now time.Time, log *slog.Logger) {
+	for _, x := range a.List() {
+		if left := x.Certificate.NotAfter.Sub(now); left < 30*24*time.Hour {
+			log.Warn("a trusted certificate expires", "file", x.File, "name", x.Certificate.URN, "expires", x.Certificate.NotAfter)
+		}
+	}
+}

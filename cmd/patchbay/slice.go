@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"patchbay/credentials/trial"
+)
+
+const sliceLong = `Make a slice of the site's private trial authority, and its owner's credential in
+users/OWNER/slices/NAME-cred.xml beside the configuration. Asked again for a
+slice that exists, it writes a fresh credential: so a slice is renewed, and so a
+second user becomes an owner of it.`
+
+type sliceOptions struct {
+	site    siteFlag
+	Name    string
+	Owner   string
+	Expires string
+	life    time.Duration
+}
+
+func (o *sliceOptions) AddFlags(fs *pflag.FlagSet) {
+	o.site.AddFlags(fs)
+	fs.StringVar(&o.Owner, "owner", "", "the user who owns the slice")
+	fs.StringVar(&o.Expires, "expires", "7d", "how long the credential lasts; no sliver lives longer")
+}
+
+func (o *sliceOptions) Validate(args []string) (err error) {
+	if o.Name, err = oneArgument(args, "the slice's name"); err != nil {
+		return err
+	}
+	if o.Owner == "" {
+		return errors.New("--owner USER is missing; make a user with: patchbay user NAME")
+	}
+	if o.life, err = parseDuration(o.Expires); err != nil {
+		return fmt.Errorf("--expires: %w", err)
+	}
+	return nil
+}
+
+func (o *sliceOptions) Run(ctx context.Context, c console) error {
+	config, dir, err := o.site.read()
+	if err != nil {
+		return err
+	}
+	t, err := openTrial(ctx, config, dir)
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	s, u, file, err := t.slice(o.Name, o.Owner, now.Add(o.life), now)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(c.out, "Slice %s\nof %s until %s; the credential is\n  %s\n", s.URN, s.Owner, s.Expires.Format(time.RFC3339), file)
+	fmt.Fprintf(c.out, "\nReserve what a request asks for, and make it real:\n")
+	for _, call := range [][2]string{
+		{t.omni(u, file, "allocate", s.URN.Name, "request.xml"), t.call(u, "--slice", s.URN.Name, "Allocate", "request.xml")},
+		{t.omni(u, file, "provision", s.URN.Name), t.call(u, "--slice", s.URN.Name, "Provision")},
+	} {
+		fmt.Fprintf(c.out, "  %s\n  %s\n\n", call[0], call[1])
+	}
+	return nil
+}
+
+// slice makes or renews a slice and writes its owner's credential.
+func (t *trialSite) slice(name, owner string, expires, now time.Time) (trial.Slice, *trialUser, string, error) {
+	if _, err := os.Lstat(filepath.Join(t.dir, usersDir, strings.ToLower(owner))); errors.Is(err, fs.ErrNotExist) {
+		return trial.Slice{}, nil, "", fmt.Errorf("there is no user %s here; make it with: patchbay user %s --config %s",
+			owner, shellWord(owner), shellWord(t.config.origin.file))
+	}
+	s, err := t.Slice(name, owner, expires, now)
+	if err != nil {
+		return s, nil, "", err
+	}
+	u, _, err := t.user(owner, false, now)
+	if err != nil {
+		return s, nil, "", err
+	}
+	file := filepath.Join("slices", s.URN.Name+"-cred.xml")
+	return s, u, filepath.Join(u.Dir, file), writeFiles(u.Dir, []siteFile{{file, s.Credential, 0o600}})
+}
