@@ -1,0 +1,260 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"patchbay/am"
+	"patchbay/inventory/provider"
+)
+
+// errPreempted ends a set that has kept others waiting for too long.
+var errPreempted = errors.New("made room for others")
+
+type callKind int
+
+const (
+	getCall callKind = iota
+	setCall
+	noteCall // no call of a provider: only write down why not
+)
+
+// call is one call of a provider, made by a goroutine of its own, and writing
+// down what came of it.
+type call struct {
+	kind     callKind
+	lane     *lane
+	provider Provider
+	jobs     []*job // the loop's
+	items    []*item
+	limit    time.Duration
+	apart    bool // a get that is not for all
+	suspect  bool // a set of one resource that may hang
+	text     string
+
+	started   time.Time
+	cancel    context.CancelCauseFunc
+	preempted bool
+
+	// What came of it, set by the call's goroutine before it hands the call back.
+	took     time.Duration
+	outcomes []outcome // one for each item, or none
+	err      error     // the call as a whole failed
+	unstored error     // the outcomes could not be written down
+}
+
+func (j *job) removes() bool { return j.task.Goal == am.GoalRemove }
+
+// begin starts a call in its own goroutine.
+func (l *loop) begin(ctx context.Context, c *call) {
+	c.started = time.Now()
+	for _, j := range c.jobs {
+		j.call = c
+		c.items = append(c.items, &item{job: j, sliver: j.sliver, task: j.task, component: j.component,
+			is: j.is, asked: j.asked, missing: j.missing, since: j.since})
+	}
+	own, cancel := context.WithCancelCause(ctx)
+	c.cancel = cancel
+	l.calls.Go(func() {
+		defer cancel(nil)
+		l.r.make(ctx, own, c)
+		select {
+		case l.results <- c:
+		case <-ctx.Done():
+		}
+	})
+}
+
+// make makes the call and writes down what came of it. The call may be ended
+// through own; ctx is the whole runner's.
+func (r *Runner) make(ctx, own context.Context, c *call) {
+	if c.kind == noteCall {
+		for range c.items {
+			c.outcomes = append(c.outcomes, outcome{verdict: note, text: c.text})
+		}
+	} else {
+		limited, cancel := context.WithTimeout(own, c.limit)
+		defer cancel()
+		if c.kind == getCall {
+			c.get(limited, r.limits)
+		} else {
+			c.set(limited)
+		}
+		c.took = time.Since(c.started)
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	if c.err != nil && len(c.items) == 1 && context.Cause(own) != errPreempted {
+		// Alone, it is what failed.
+		c.outcomes = []outcome{c.items[0].failed(refusal(c.lane.name, c.err))}
+	}
+	for n, i := range c.items {
+		if n == len(c.outcomes) {
+			return
+		}
+		o := &c.outcomes[n]
+		switch {
+		case o.verdict == gone && c.kind == setCall:
+			o.verdict = asked // get has the last word
+		case o.verdict == retry && !i.removes() && i.task.Attempt+1 >= r.limits.Attempts:
+			o.verdict = refuse
+		case o.verdict == retry:
+			o.delay = r.limits.backoff(i.task.Attempt+1, i.removes())
+		}
+	}
+	c.unstored = r.record(ctx, c.items, c.outcomes)
+}
+
+func (c *call) get(ctx context.Context, limits Limits) {
+	names := make([]string, len(c.items))
+	for n, i := range c.items {
+		names[n] = i.name()
+	}
+	found, err := c.provider.Get(ctx, names)
+	if c.err = err; err != nil {
+		return
+	}
+	for _, i := range c.items {
+		c.outcomes = append(c.outcomes, judge(c.provider, i, found[i.name()], limits.Changing))
+	}
+}
+
+func (c *call) set(ctx context.Context) {
+	updates := make([]provider.Update, len(c.items))
+	for n, i := range c.items {
+		should := provider.Diff(i.is, wanted(c.provider, &i.sliver, i.component))
+		updates[n] = provider.Update{Name: i.name(), Is: i.is, Should: should}
+	}
+	changes, err := c.provider.Set(ctx, updates, false)
+	if c.err = err; err != nil {
+		return
+	}
+	refused := map[string]*provider.Error{}
+	for _, ch := range changes {
+		refused[ch.Name] = ch.Err
+	}
+	for _, i := range c.items {
+		o := outcome{verdict: asked}
+		if e := refused[i.name()]; e != nil {
+			o = i.failed(e)
+		}
+		c.outcomes = append(c.outcomes, o)
+	}
+}
+
+// refusal is why a call for one resource failed. What is no provider's word is
+// not for experimenters: the log has it.
+func refusal(name string, err error) *provider.Error {
+	if e, ok := errors.AsType[*provider.Error](err); ok {
+		return e
+	}
+	return &provider.Error{Kind: provider.Failed, Msg: "its provider " + name + " did not answer", Temporary: true, Err: err}
+}
+
+// finish takes a call back.
+func (l *loop) finish(c *call) {
+	now := time.Now()
+	l.release(c)
+	for n, i := range c.items {
+		j := l.jobs[i.job.id]
+		if j == nil {
+			continue
+		}
+		j.call = nil
+		switch {
+		case j.obsolete:
+			l.drop(j.id, j)
+			continue
+		case j != i.job: // a newer promise: it begins anew
+			j.apart = i.job.apart
+			continue
+		case c.unstored != nil:
+			j.setting, j.asked, j.due = false, false, now.Add(unusable)
+			continue
+		case n >= len(c.outcomes):
+			j.setting, j.asked, j.due = false, false, now // taken apart
+			continue
+		}
+		l.follow(j, c.outcomes[n], now)
+	}
+	if c.unstored != nil {
+		l.r.cfg.Log.Error("cannot write down what providers said", "error", c.unstored)
+	}
+}
+
+// release gives the call's place back, and learns from it how long calls take.
+func (l *loop) release(c *call) {
+	switch n := c.lane; c.kind {
+	case getCall:
+		if c.apart {
+			n.apart--
+		} else {
+			n.together = false
+			n.nextLook = time.Now().Add(min(c.took, l.r.limits.PollMin))
+		}
+		for _, i := range c.items {
+			if c.err == nil {
+				i.job.apart = 0
+			} else if i.job.apart++; len(c.items) == 1 {
+				i.job.apart = max(2, i.job.apart)
+			}
+		}
+		if c.err == nil {
+			n.getPatience = patience(n.getPatience, 2*l.r.limits.Patience, c.took)
+		} else if len(c.items) > 1 {
+			l.r.cfg.Log.Warn("a get failed; its resources are looked at apart", "provider", n.name, "resources", len(c.items), "error", c.err)
+		}
+	case setCall:
+		delete(n.running, c)
+		for _, i := range c.items {
+			if c.err != nil {
+				l.suspects[i.job.id] = true
+			} else {
+				delete(l.suspects, i.job.id)
+			}
+		}
+		if c.err == nil {
+			n.setPatience = patience(n.setPatience, l.r.limits.Patience, c.took)
+		} else if len(c.outcomes) == 0 {
+			l.r.cfg.Log.Warn("a set failed; its resources are tried one by one", "provider", n.name, "resources", len(c.items), "error", c.err)
+		}
+	}
+}
+
+// patience is four times what good calls take, with a slow memory.
+func patience(old, least, took time.Duration) time.Duration {
+	return max(least, 4*took, old*9/10)
+}
+
+// follow does in memory what an outcome means.
+func (l *loop) follow(j *job, o outcome, now time.Time) {
+	j.setting = false
+	switch o.verdict {
+	case wait:
+		j.missing, j.sliver.Observed = o.vanished, o.observed
+		if j.since.IsZero() {
+			j.since = now
+		}
+		j.due = now.Add(j.poll)
+		j.poll = min(j.poll*3/2, l.r.limits.PollMax)
+	case ask:
+		j.missing, j.sliver.Observed = false, o.observed
+		j.setting, j.is, j.due = true, o.is, now
+	case asked:
+		j.asked, j.since, j.poll, j.due = true, now, l.r.limits.PollMin, now
+	case retry:
+		j.asked, j.since = false, time.Time{}
+		j.task.Attempt++
+		j.sliver.Error, j.sliver.Observed = o.text, o.observed
+		j.due = now.Add(o.delay)
+	case note:
+		j.sliver.Error, j.due = o.text, now.Add(unusable)
+	case done, gone, refuse, lose:
+		delete(l.jobs, j.id)
+		if o.verdict != refuse {
+			delete(l.suspects, j.id)
+		}
+	}
+}

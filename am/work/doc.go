@@ -1,0 +1,26 @@
+// Package work brings what is to what was promised. Methods of the API write
+// promises into the store, as am.Sliver.Desired under a generation and an
+// am.Task; the Runner reads the tasks, asks providers what is, asks them for
+// what differs, and writes down what came of it.
+//
+//	store ── tasks ──> scan ──> job ──┬─> look (get) ─> judge ─┬─ done, gave up, lost, gone ─> record
+//	                            ^     │                        ├─ wait, retry ──────────> look, later
+//	                            │     └── apply (set) <─ ask ──┘                               │
+//	                            └──────────────────────────────────────────────────────────────┘
+//	store ── leases ─> expire ── lease.Release ─> store
+//	store ── slivers > sweep ─── get ── lost ───> store
+//
+// All that must not be forgotten is in the store: what the runner keeps in
+// memory only saves time, so it may be stopped at any line and started again.
+// A provider is asked what is before it is asked for anything, a result counts
+// only while the generation it was for is the current one, and no decision
+// waits for a provider.
+//
+// One resource is in at most one set at a time, and a set holds resources of
+// one slice. A set that dies or does not end is read back, and its resources
+// are tried one by one in places of their own, so that one bad node stops
+// nobody else.
+//
+// The package never answers a client and imports no room that does. It answers
+// AM API v3, "Sliver operational states", and what the API says of expiry.
+package work

@@ -1,0 +1,191 @@
+package work
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"patchbay/inventory/provider"
+)
+
+// double is a provider in memory that checks what it is promised: one set per
+// resource at once, one slice per batch, no more sets than Parallel.
+type double struct {
+	places int
+	slow   time.Duration // how long a change takes
+	answer time.Duration // how long a call takes
+
+	mu       sync.Mutex
+	nodes    map[string]*node
+	sliceOf  func(name string) string
+	inSet    map[string]bool
+	sets     int
+	hangs    map[string]bool                   // a set with it never ends
+	getHangs map[string]bool                   // a get with it never ends
+	dies     map[string]bool                   // a set with it dies
+	lies     map[string]bool                   // a set of it is accepted and does nothing
+	refuses  map[string]func() *provider.Error // what a set of it says
+	breaks   error                             // every call fails
+	gets     int
+	setCalls [][]string
+	broken   []string // promises to the provider that were not kept
+}
+
+type node struct {
+	is    provider.Resource
+	until time.Time // changing until then
+	fails string    // then failed, with this message
+}
+
+func newDouble(places int) *double {
+	return &double{
+		places: places, nodes: map[string]*node{}, inSet: map[string]bool{}, hangs: map[string]bool{}, getHangs: map[string]bool{},
+		dies: map[string]bool{}, lies: map[string]bool{}, refuses: map[string]func() *provider.Error{},
+		sliceOf: func(name string) string { s, _, _ := strings.Cut(name, "-"); return s },
+	}
+}
+
+func (d *double) Parallel() int { return d.places }
+
+func (d *double) Reports(attribute string) bool {
+	return !slices.Contains([]string{provider.AttrSetup, provider.AttrInterfaces}, attribute)
+}
+
+func (d *double) wait(ctx context.Context, hang bool) error {
+	if hang {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return pause(ctx, d.answer)
+}
+
+func (d *double) with(f func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f()
+}
+
+func any2(names []string, m map[string]bool) bool {
+	return slices.ContainsFunc(names, func(n string) bool { return m[n] })
+}
+
+func (d *double) Get(ctx context.Context, names []string) (map[string]provider.Result, error) {
+	d.mu.Lock()
+	d.gets++
+	hang, broken := any2(names, d.getHangs), d.breaks
+	if len(names) > 1000 {
+		d.broken = append(d.broken, "a get of more than 1000 names")
+	}
+	d.mu.Unlock()
+	if broken != nil {
+		return nil, broken
+	}
+	if err := d.wait(ctx, hang); err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	out := map[string]provider.Result{}
+	for _, name := range names {
+		out[name] = provider.Result{Resource: d.show(name)}
+	}
+	return out, nil
+}
+
+func (d *double) show(name string) provider.Resource {
+	n := d.nodes[name]
+	if n == nil {
+		return provider.Resource{"name": name, "ensure": "absent"}
+	}
+	is := maps.Clone(n.is)
+	switch {
+	case time.Now().Before(n.until):
+		is["state"] = "changing"
+	case n.fails != "":
+		is["state"], is["message"] = "failed", n.fails
+	case is.Text("ensure") == "absent":
+		delete(d.nodes, name)
+	default:
+		is["state"], is["login"] = "ready", []string{"192.0.2.1:22"}
+	}
+	return is
+}
+
+func (d *double) Set(ctx context.Context, us []provider.Update, noop bool) ([]provider.Change, error) {
+	var names []string
+	for _, u := range us {
+		names = append(names, u.Name)
+	}
+	d.mu.Lock()
+	d.setCalls = append(d.setCalls, names)
+	if d.sets++; d.sets > d.places {
+		d.broken = append(d.broken, fmt.Sprintf("%d sets at once", d.sets))
+	}
+	for _, u := range us {
+		if d.inSet[u.Name] {
+			d.broken = append(d.broken, "two sets of "+u.Name)
+		}
+		if d.sliceOf(u.Name) != d.sliceOf(names[0]) {
+			d.broken = append(d.broken, "a set of two slices: "+u.Name+" and "+names[0])
+		}
+		if len(u.Should) == 0 {
+			d.broken = append(d.broken, "a set of nothing for "+u.Name)
+		}
+		d.inSet[u.Name] = true
+	}
+	hang, dies, broken := any2(names, d.hangs), any2(names, d.dies), d.breaks
+	d.mu.Unlock()
+	defer d.with(func() {
+		d.sets--
+		for _, n := range names {
+			delete(d.inSet, n)
+		}
+	})
+	if broken != nil {
+		return nil, broken
+	}
+	err := d.wait(ctx, hang)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var changes []provider.Change
+	for _, u := range us {
+		if d.hangs[u.Name] || d.dies[u.Name] {
+			break // those before it have been done
+		}
+		c := provider.Change{Name: u.Name, Is: u.Should}
+		if f := d.refuses[u.Name]; f != nil {
+			c.Err = f()
+		}
+		if c.Err == nil && !d.lies[u.Name] {
+			d.apply(u)
+		}
+		changes = append(changes, c)
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case dies:
+		return nil, &provider.Error{Kind: provider.Failed, Msg: "provider double: set: exit status 1", Temporary: true}
+	}
+	return changes, nil
+}
+
+func (d *double) apply(u provider.Update) {
+	n := d.nodes[u.Name]
+	if n == nil {
+		if u.Should.Text("ensure") == "absent" {
+			return
+		}
+		n = &node{is: provider.Resource{"name": u.Name}}
+		d.nodes[u.Name] = n
+	}
+	maps.Copy(n.is, u.Should)
+	n.until = time.Now().Add(d.slow)
+	if u.Should.Text("ensure") == "absent" {
+		n.fails = ""
+	}
+}

@@ -1,0 +1,115 @@
+package work
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"patchbay/am"
+	"patchbay/inventory/provider"
+)
+
+// verdict is what follows from a look at a resource, or from a set.
+type verdict int
+
+const (
+	wait   verdict = iota // it is on its way: look again
+	ask                   // it differs from the promise: set
+	asked                 // a set has been accepted: look
+	done                  // it is as promised
+	gone                  // nothing is left of it
+	retry                 // it went wrong, and may go better later
+	refuse                // it went wrong for good
+	lose                  // it has vanished
+	note                  // nothing can be asked now: text says why
+)
+
+// outcome is a verdict with what it was found on.
+type outcome struct {
+	verdict  verdict
+	text     string // what went wrong, for the experimenter
+	is       provider.Resource
+	observed am.Observed
+	vanished bool          // seen gone that should be there
+	delay    time.Duration // before a retry
+}
+
+// item is one sliver in a call of a provider: the job as it was when the call
+// was made.
+type item struct {
+	job       *job // the loop's; not to be touched by a call
+	sliver    am.Sliver
+	task      am.Task
+	component string
+	is        provider.Resource
+	asked     bool
+	missing   bool
+	since     time.Time
+}
+
+func (i *item) name() string { return i.sliver.URN.Name }
+
+func (i *item) removes() bool { return i.task.Goal == am.GoalRemove }
+
+const (
+	vanishedText = "its resource has vanished from its provider"
+	failedText   = "its provider reports that it failed"
+)
+
+// judge compares what get said of the sliver's resource with its promise.
+func judge(p Provider, i *item, res provider.Result, limit time.Duration) outcome {
+	if res.Err != nil {
+		return i.failed(res.Err)
+	}
+	r := res.Resource
+	state := cmp.Or(r.Text(provider.AttrState), provider.StateReady)
+	changing := state == provider.StateChanging || state == provider.StatePending
+	vanished := provider.Gone(r)
+	diff := provider.Diff(r, wanted(p, &i.sliver, i.component))
+	o := outcome{is: r, observed: provider.ObservedNode(r)}
+	switch {
+	case i.removes() && vanished && state != provider.StateChanging:
+		o.verdict = gone
+	case i.removes() && len(diff) == 0 && !changing:
+		o.verdict = gone // all is done that such a provider can do
+	case vanished && i.task.Goal != am.GoalMake && !i.removes():
+		// It was made before, so it must not be made anew without its data. Look
+		// twice before believing it.
+		o.verdict, o.vanished = wait, true
+		if i.missing {
+			o.verdict, o.text = lose, vanishedText
+		}
+	case len(diff) == 0 && state == provider.StateReady:
+		o.verdict = done
+	case state == provider.StateFailed && (i.asked || len(diff) == 0):
+		o.verdict, o.text = refuse, cmp.Or(o.observed.Message, failedText)
+		if i.removes() {
+			o.verdict = retry
+		}
+	case changing && (i.asked || len(diff) == 0):
+		o.verdict = wait
+		if !i.removes() && !i.since.IsZero() && time.Since(i.since) > limit {
+			o.verdict, o.text = refuse, fmt.Sprintf("it is still changing after %v", limit)
+		}
+	case !i.asked:
+		o.verdict = ask
+	default:
+		o.verdict, o.text = retry, "its provider accepted a change that has not happened: "+strings.Join(slices.Sorted(maps.Keys(diff)), ", ")
+	}
+	return o
+}
+
+// failed is what a provider's refusal of one resource means.
+func (i *item) failed(e *provider.Error) outcome {
+	o := outcome{verdict: refuse, text: e.Error(), observed: i.sliver.Observed}
+	switch {
+	case i.removes() && e.Kind == provider.Unknown:
+		o.verdict = gone
+	case i.removes() || e.Temporary:
+		o.verdict = retry
+	}
+	return o
+}

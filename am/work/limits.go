@@ -1,0 +1,65 @@
+package work
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"time"
+)
+
+// Limits are the runner's times and counts. A zero field is its default.
+type Limits struct {
+	// Sweep is how often slivers without work are looked at, 30 s.
+	Sweep time.Duration
+	// PollMin and PollMax are the shortest and longest wait between two looks
+	// at a resource that is changing, 100 ms and 2 s.
+	PollMin, PollMax time.Duration
+	// Get and Set are how long one call of a provider may take, 60 s and 15 s.
+	Get, Set time.Duration
+	// Patience is how long a call may keep others waiting before its resources
+	// are taken apart, 500 ms. It grows for providers that are always slow.
+	Patience time.Duration
+	// RetryMin and RetryMax bound the wait before another attempt, 500 ms and
+	// 1 min. Removing goes on for ever, with at most RemoveMax between two
+	// attempts, 5 min.
+	RetryMin, RetryMax, RemoveMax time.Duration
+	// Attempts is how often bringing a sliver to one generation may fail, 8.
+	Attempts int
+	// Changing is how long a resource may be changing, 1 h.
+	Changing time.Duration
+	// Names is how many resources one call names, 1000.
+	Names int
+	// Expire is how many leases end in one decision, 500.
+	Expire int
+}
+
+func (l Limits) withDefaults() Limits {
+	l.Sweep = cmp.Or(l.Sweep, 30*time.Second)
+	l.PollMin = cmp.Or(l.PollMin, 100*time.Millisecond)
+	l.PollMax = cmp.Or(l.PollMax, 2*time.Second)
+	l.Get = cmp.Or(l.Get, time.Minute)
+	l.Set = cmp.Or(l.Set, 15*time.Second)
+	l.Patience = cmp.Or(l.Patience, 500*time.Millisecond)
+	l.RetryMin = cmp.Or(l.RetryMin, 500*time.Millisecond)
+	l.RetryMax = cmp.Or(l.RetryMax, time.Minute)
+	l.RemoveMax = cmp.Or(l.RemoveMax, 5*time.Minute)
+	l.Attempts = cmp.Or(l.Attempts, 8)
+	l.Changing = cmp.Or(l.Changing, time.Hour)
+	l.Names = cmp.Or(l.Names, 1000)
+	l.Expire = cmp.Or(l.Expire, 500)
+	return l
+}
+
+// backoff is how long to wait after the attempt-th failure, the first being 1:
+// doubling up to limit, a quarter more or less.
+func (l Limits) backoff(attempt int, remove bool) time.Duration {
+	limit := l.RetryMax
+	if remove {
+		limit = l.RemoveMax
+	}
+	d := l.RetryMin
+	for ; attempt > 1 && d < limit; attempt-- {
+		d *= 2
+	}
+	d = min(d, limit)
+	return d*3/4 + rand.N(d/2+1)
+}

@@ -1,0 +1,235 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"patchbay/am"
+	"patchbay/am/store"
+	"patchbay/inventory/provider"
+)
+
+// unusable is how long to wait before asking again for a provider that cannot
+// be used, or for a store that could not write.
+const unusable = time.Second
+
+// loop owns what is under way. All of it belongs to the goroutine of run;
+// calls get copies.
+type loop struct {
+	r        *Runner
+	jobs     map[string]*job  // by the sliver's key
+	lanes    map[string]*lane // by the provider's name
+	suspects map[string]bool  // slivers in a set that died or did not end, until one did
+	results  chan *call
+	calls    sync.WaitGroup
+
+	stale     bool      // the store may hold tasks not seen yet
+	scanAfter time.Time // when the next scan may be
+	scanBy    time.Time // when it must be, called for or not
+	scans     int
+}
+
+// job is a task under way.
+type job struct {
+	id     string
+	task   am.Task
+	sliver am.Sliver // as it was when the task was read, and what we wrote since
+	scan   int       // the last scan that saw the task
+
+	lane      *lane // nil while its component is not in the inventory
+	component string
+
+	call     *call // the call that it is in, or nil
+	obsolete bool  // the task is gone, but the call has not ended
+	due      time.Time
+	poll     time.Duration     // how long to wait after the next look
+	apart    int               // how often a get with it has failed: 0 looks with all others, 1 with its slice, more alone
+	setting  bool              // to be set next, not looked at
+	is       provider.Resource // what the last look showed
+	asked    bool              // a set for this generation was accepted
+	missing  bool              // the last look showed nothing
+	since    time.Time         // when it began to change
+}
+
+func newLoop(r *Runner) *loop {
+	return &loop{
+		r: r, jobs: map[string]*job{}, lanes: map[string]*lane{}, suspects: map[string]bool{},
+		results: make(chan *call), stale: true,
+	}
+}
+
+func (l *loop) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer l.calls.Wait()
+	defer cancel()
+	for {
+		now := time.Now()
+		l.stale = l.stale || !now.Before(l.scanBy)
+		if l.stale && !now.Before(l.scanAfter) {
+			if err := l.scan(ctx, now); errors.Is(err, store.ErrClosed) {
+				return err
+			} else if err != nil && ctx.Err() == nil {
+				l.r.cfg.Log.Error("cannot read tasks", "error", err)
+			}
+		}
+		next := earlier(l.dispatch(ctx, now), l.scanBy)
+		if l.stale && l.scanAfter.After(now) {
+			next = earlier(next, l.scanAfter)
+		}
+		t := time.NewTimer(time.Until(next))
+		select {
+		case <-ctx.Done():
+		case <-l.r.tasks:
+			l.stale = true
+		case c := <-l.results:
+			l.finish(c)
+		case <-t.C:
+		}
+		t.Stop()
+		if ctx.Err() != nil {
+			return nil
+		}
+	}
+}
+
+// scan reads the tasks. It keeps to a fifth of the time, however many there are.
+func (l *loop) scan(ctx context.Context, now time.Time) error {
+	l.scans++
+	var outdated []am.Task
+	var unreadable error
+	err := l.r.cfg.Store.Read(func(v *store.View) error {
+		return v.Tasks(func(t am.Task) bool {
+			id := t.Sliver.Key()
+			if j := l.jobs[id]; j != nil && !j.obsolete && j.task.Generation == t.Generation {
+				j.scan = l.scans
+				return true
+			}
+			s, _, err := v.Sliver(t.Sliver)
+			switch {
+			case errors.Is(err, store.ErrNotFound) || err == nil && s.Generation != t.Generation:
+				outdated = append(outdated, t)
+			case err != nil:
+				unreadable = err
+			default:
+				l.take(id, t, s, now, v.Now())
+			}
+			return true
+		})
+	})
+	l.scanAfter = time.Now().Add(4 * time.Since(now))
+	if err = errors.Join(err, unreadable); err != nil {
+		l.scanAfter = l.scanAfter.Add(unusable)
+		return err
+	}
+	l.stale, l.scanBy = false, now.Add(l.r.limits.Sweep)
+	for id, j := range l.jobs {
+		if j.scan != l.scans {
+			j.obsolete = true
+			l.drop(id, j)
+		}
+	}
+	return l.r.discard(ctx, outdated)
+}
+
+// take makes or renews the job of a task.
+func (l *loop) take(id string, t am.Task, s am.Sliver, now, clock time.Time) {
+	old := l.jobs[id]
+	j := &job{id: id, task: t, sliver: s, scan: l.scans, due: now, poll: l.r.limits.PollMin}
+	if t.Attempt > 0 {
+		// No longer than a failure just now would wait: the clock may have jumped.
+		limit := l.r.limits.RetryMax
+		if t.Goal == am.GoalRemove {
+			limit = l.r.limits.RemoveMax
+		}
+		j.due = now.Add(max(0, min(t.NotBefore.Sub(clock), limit)))
+	}
+	if old != nil {
+		j.call, j.apart = old.call, old.apart // the resource is the same
+	}
+	l.jobs[id] = j
+}
+
+// drop forgets an obsolete job, unless it is in a call: its resource must not
+// be in another one until that has ended.
+func (l *loop) drop(id string, j *job) {
+	if j.call == nil {
+		delete(l.jobs, id)
+	}
+}
+
+// discard deletes tasks that no sliver waits for any more.
+func (r *Runner) discard(ctx context.Context, tasks []am.Task) error {
+	if len(tasks) == 0 {
+		return nil
+	}
+	return r.cfg.Store.Commit(ctx, func(v *store.View) (cs store.ChangeSet, err error) {
+		for _, t := range tasks {
+			now, _, err := v.Task(t.Sliver)
+			s, _, missing := v.Sliver(t.Sliver)
+			if err == nil && (missing != nil || s.Generation != now.Generation) {
+				cs.Remove(store.TaskKey(t.Sliver))
+			}
+		}
+		return cs, nil
+	})
+}
+
+// dispatch starts every call that may start now, and says when to come back
+// if nothing happens before.
+func (l *loop) dispatch(ctx context.Context, now time.Time) time.Time {
+	next := now.Add(time.Minute)
+	for _, n := range l.lanes {
+		n.looks, n.soon, n.sets = n.looks[:0], n.soon[:0], n.sets[:0]
+	}
+	var homeless []*job
+	for _, j := range l.jobs {
+		switch {
+		case j.call != nil:
+		case j.due.After(now) && j.lane != nil && j.due.Sub(now) <= j.poll/2:
+			j.lane.soon = append(j.lane.soon, j)
+			next = earlier(next, j.due)
+		case j.due.After(now):
+			next = earlier(next, j.due)
+		case !l.settle(j):
+			homeless = append(homeless, j)
+		case j.setting:
+			j.lane.sets = append(j.lane.sets, j)
+		default:
+			j.lane.looks = append(j.lane.looks, j)
+		}
+	}
+	if len(homeless) > 0 {
+		l.begin(ctx, &call{kind: noteCall, jobs: homeless, text: "its component is not in the inventory of this site"})
+	}
+	for _, n := range l.lanes {
+		next = earlier(next, l.start(ctx, n, now))
+	}
+	return next
+}
+
+// settle finds the lane of a job.
+func (l *loop) settle(j *job) bool {
+	if j.lane != nil {
+		return true
+	}
+	component, name, ok := l.r.cfg.Components(j.sliver.Component)
+	if !ok {
+		return false
+	}
+	n := l.lanes[name]
+	if n == nil {
+		n = &lane{name: name, getPatience: 2 * l.r.limits.Patience, setPatience: l.r.limits.Patience, running: map[*call]bool{}}
+		l.lanes[name] = n
+	}
+	j.lane, j.component = n, component
+	return true
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,138 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"reflect"
+
+	"patchbay/am"
+	"patchbay/am/lease"
+	"patchbay/am/store"
+	"patchbay/am/urn"
+)
+
+// record writes down in one decision what came of the items. What was for an
+// older generation is dropped.
+func (r *Runner) record(ctx context.Context, items []*item, outcomes []outcome) error {
+	news := false
+	for n, i := range items {
+		news = news || isNews(i, outcomes[n])
+	}
+	if !news {
+		return nil
+	}
+	err := r.cfg.Store.Commit(ctx, func(v *store.View) (cs store.ChangeSet, err error) {
+		var left []am.Sliver
+		for n, i := range items {
+			s, t, err := current(v, i.task)
+			switch {
+			case errors.Is(err, store.ErrNotFound):
+			case err != nil:
+				return cs, err
+			case outcomes[n].verdict == gone:
+				left = append(left, s)
+			case isNews(i, outcomes[n]):
+				put(v, &cs, s, t, outcomes[n])
+			}
+		}
+		return cs, lease.Forget(v, &cs, left)
+	})
+	if err == nil {
+		for n, i := range items {
+			r.tell(i, outcomes[n])
+		}
+	}
+	return err
+}
+
+// isNews tells whether the outcome changes a record.
+func isNews(i *item, o outcome) bool {
+	switch o.verdict {
+	case wait, ask:
+		return !reflect.DeepEqual(o.observed, i.sliver.Observed)
+	case note:
+		return o.text != i.sliver.Error
+	case asked:
+		return false
+	}
+	return true
+}
+
+// current is the sliver and the task as stored, or store.ErrNotFound if what t
+// was to bring about is no longer wanted.
+func current(v *store.View, t am.Task) (am.Sliver, am.Task, error) {
+	s, _, err := v.Sliver(t.Sliver)
+	if err != nil {
+		return s, t, err
+	}
+	now, _, err := v.Task(t.Sliver)
+	if err == nil && (s.Generation != t.Generation || now.Generation != t.Generation) {
+		err = store.ErrNotFound
+	}
+	return s, now, err
+}
+
+// put adds what one outcome changes.
+func put(v *store.View, cs *store.ChangeSet, s am.Sliver, t am.Task, o outcome) {
+	if o.verdict == note {
+		s.Error = o.text
+		cs.PutSliver(s)
+		return
+	}
+	s.Observed = o.observed
+	switch o.verdict {
+	case done:
+		s.Status, s.Error = after(s.Status, am.EventDone), ""
+		cs.Remove(store.TaskKey(s.URN))
+	case refuse:
+		fail(v, cs, &s, am.EventGaveUp, o.text, t.Request)
+	case lose:
+		event := am.EventLost
+		if _, err := am.Next(s.Status, event); err != nil {
+			event = am.EventGaveUp
+		}
+		fail(v, cs, &s, event, o.text, t.Request)
+	case retry:
+		s.Error = o.text
+		t.Attempt++
+		t.NotBefore = v.Now().Add(o.delay)
+		cs.PutTask(t)
+	}
+	cs.PutSliver(s)
+}
+
+// fail ends the sliver's task with an event that says it did not work out.
+func fail(v *store.View, cs *store.ChangeSet, s *am.Sliver, e am.Event, text, request string) {
+	s.Status, s.Error = after(s.Status, e), text
+	cs.Remove(store.TaskKey(s.URN))
+	cs.Log(am.JournalEntry{At: v.Now(), Event: string(e), Request: request, Slice: s.Slice, Slivers: []urn.URN{s.URN}, Text: text})
+}
+
+// after is the status that e leads to. A method may have moved the sliver on
+// meanwhile without a promise of its own; then it stays where it is.
+func after(s am.Status, e am.Event) am.Status {
+	if to, err := am.Next(s, e); err == nil {
+		return to
+	}
+	return s
+}
+
+// tell logs what happened to a sliver.
+func (r *Runner) tell(i *item, o outcome) {
+	log := r.cfg.Log.With("request", i.task.Request, "slice", i.sliver.Slice.String(), "sliver", i.sliver.URN.String(),
+		"goal", string(i.task.Goal), "generation", i.task.Generation)
+	switch o.verdict {
+	case done, gone:
+		log.Info("task done", "attempt", i.task.Attempt+1)
+	case refuse:
+		log.Warn("task given up", "attempt", i.task.Attempt+1, "error", o.text)
+	case lose:
+		log.Warn("resource lost", "error", o.text)
+	case retry:
+		log.Warn("task will be tried again", "attempt", i.task.Attempt+1, "after", o.delay, "error", o.text)
+	case note:
+		if o.text != i.sliver.Error {
+			log.Warn("task waits", "error", o.text)
+		}
+	}
+}

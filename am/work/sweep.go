@@ -1,0 +1,206 @@
+package work
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"patchbay/am"
+	"patchbay/am/store"
+	"patchbay/am/urn"
+	"patchbay/inventory/provider"
+)
+
+// sweepCalls bounds the calls spent on finding the names that make a provider
+// fail, in one sweep.
+const sweepCalls = 32
+
+// settled is a sliver that needs no work: its provider should show it as it is.
+type settled struct {
+	urn        urn.URN
+	generation int64
+}
+
+// sweep looks at all slivers without work from time to time until ctx ends.
+func (r *Runner) sweep(ctx context.Context) {
+	// The first waits, too: providers may be starting just like us.
+	t := time.NewTicker(r.limits.Sweep)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		all, err := r.settled()
+		if err != nil {
+			r.cfg.Log.Error("cannot read the slivers to look at", "error", err)
+		}
+		var each sync.WaitGroup
+		for name, slivers := range all {
+			if p, err := r.cfg.Providers(name); err == nil {
+				each.Go(func() { r.sweepProvider(ctx, name, p, slivers) })
+			}
+		}
+		each.Wait()
+	}
+}
+
+// settled gives the slivers to look at, by provider.
+func (r *Runner) settled() (map[string][]settled, error) {
+	all := map[string][]settled{}
+	err := r.cfg.Store.Read(func(v *store.View) error {
+		return v.Slivers(func(s am.Sliver) bool {
+			if isSettled(v, &s) {
+				if _, name, ok := r.cfg.Components(s.Component); ok {
+					all[name] = append(all[name], settled{s.URN, s.Generation})
+				}
+			}
+			return true
+		})
+	})
+	return all, err
+}
+
+func isSettled(v *store.View, s *am.Sliver) bool {
+	o := s.Status.Operational
+	return s.Status.Allocation == am.Provisioned && (o == am.Ready || o == am.NotReady) && v.Rev(store.TaskKey(s.URN)) == 0
+}
+
+func (r *Runner) sweepProvider(ctx context.Context, name string, p Provider, all []settled) {
+	calls := sweepCalls
+	for some := range slices.Chunk(all, r.limits.Names) {
+		if err := r.sweepSome(ctx, p, some, &calls); err != nil && ctx.Err() == nil {
+			r.cfg.Log.Warn("cannot look at slivers", "provider", name, "slivers", len(some), "error", err)
+		}
+	}
+}
+
+// sweepSome looks at some slivers in one call. If it fails, and there are
+// calls left, each half is looked at alone.
+func (r *Runner) sweepSome(ctx context.Context, p Provider, some []settled, calls *int) error {
+	found, err := r.get(ctx, p, some)
+	if err != nil {
+		if len(some) == 1 || *calls < 2 || ctx.Err() != nil {
+			return err
+		}
+		*calls -= 2
+		half := len(some) / 2
+		return errors.Join(r.sweepSome(ctx, p, some[:half], calls), r.sweepSome(ctx, p, some[half:], calls))
+	}
+	var bad []settled
+	for _, s := range some {
+		if trouble(found[s.urn.Name]) != "" {
+			bad = append(bad, s)
+		}
+	}
+	if len(bad) > 0 {
+		// Look twice before believing it.
+		if err := pause(ctx, r.limits.PollMax); err != nil {
+			return err
+		}
+		again, err := r.get(ctx, p, bad)
+		for _, s := range bad {
+			delete(found, s.urn.Name)
+			if res, ok := again[s.urn.Name]; ok && err == nil {
+				found[s.urn.Name] = res
+			}
+		}
+	}
+	return r.seen(ctx, some, found)
+}
+
+func (r *Runner) get(ctx context.Context, p Provider, some []settled) (map[string]provider.Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.limits.Get)
+	defer cancel()
+	names := make([]string, len(some))
+	for n, s := range some {
+		names[n] = s.urn.Name
+	}
+	found, err := p.Get(ctx, names)
+	if err != nil {
+		return nil, err
+	}
+	found = maps.Clone(found)
+	for _, name := range names {
+		if _, ok := found[name]; !ok {
+			found[name] = provider.Result{}
+		}
+	}
+	return found, nil
+}
+
+// trouble says why the resource of a settled sliver is lost; nothing if it is
+// not, or if that is not known.
+func trouble(res provider.Result) string {
+	switch {
+	case res.Err != nil && res.Err.Kind == provider.Unknown:
+		return vanishedText
+	case res.Err != nil:
+		return ""
+	case provider.Gone(res.Resource):
+		return vanishedText
+	case res.Resource.Text(provider.AttrState) == provider.StateFailed:
+		return cmp.Or(provider.ObservedNode(res.Resource).Message, failedText)
+	}
+	return ""
+}
+
+// seen writes down what has changed.
+func (r *Runner) seen(ctx context.Context, some []settled, found map[string]provider.Result) error {
+	changes := func(v *store.View) (cs store.ChangeSet, err error) {
+		for _, x := range some {
+			res, ok := found[x.urn.Name]
+			s, _, err := v.Sliver(x.urn)
+			switch {
+			case errors.Is(err, store.ErrNotFound) || err == nil && (!ok || s.Generation != x.generation || !isSettled(v, &s)):
+				continue
+			case err != nil:
+				return cs, err
+			}
+			observed := provider.ObservedNode(res.Resource)
+			if text := trouble(res); text != "" {
+				s.Observed = observed
+				fail(v, &cs, &s, am.EventLost, text, "")
+				cs.PutSliver(s)
+			} else if res.Err == nil && !reflect.DeepEqual(observed, s.Observed) {
+				s.Observed = observed
+				cs.PutSliver(s)
+			}
+		}
+		return cs, nil
+	}
+	// Mostly nothing has changed, and then the committer is left alone.
+	var cs store.ChangeSet
+	err := r.cfg.Store.Read(func(v *store.View) (err error) { cs, err = changes(v); return err })
+	if err != nil || cs.Empty() {
+		return err
+	}
+	err = r.cfg.Store.Commit(ctx, func(v *store.View) (store.ChangeSet, error) { cs, err = changes(v); return cs, err })
+	if err != nil {
+		return err
+	}
+	for _, put := range cs.Put {
+		if s, ok := put.Value.(am.Sliver); ok && s.Error != "" && s.Status.Operational == am.Failed {
+			r.cfg.Log.Warn("resource lost", "slice", s.Slice.String(), "sliver", s.URN.String(), "error", s.Error)
+		}
+	}
+	return nil
+}
+
+// pause waits, or gives the error of ctx when that ends first.
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}

@@ -1,0 +1,180 @@
+package work
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"patchbay/am"
+	"patchbay/am/store"
+	"patchbay/am/urn"
+)
+
+func TestWalkThroughEveryGoal(t *testing.T) {
+	bubble(t, 2, func(e *env) {
+		e.d.slow = 3 * time.Second
+		e.start()
+		e.allocate("a-1")
+		e.provision("a-1")
+		e.becomes(10*time.Second, notReady, "a-1")
+		if e.d.show("a-1").Text("power") != "off" {
+			t.Error("made, but not off")
+		}
+		e.on("a-1")
+		e.becomes(10*time.Second, ready, "a-1")
+		if s := e.sliver("a-1"); len(s.Observed.Logins) != 1 || s.Observed.State != "ready" {
+			t.Errorf("observed %+v", s.Observed)
+		}
+		e.do(am.ActionRestart, am.GoalRestart, func(d *am.Desired) { d.RestartSerial++ }, "a-1")
+		e.becomes(10*time.Second, ready, "a-1")
+		if e.d.show("a-1").Text("restart_serial") != "1" {
+			t.Error("not restarted")
+		}
+		keys := []am.Account{{Login: "alice", User: urn.MustParse("urn:publicid:IDN+example.org+user+alice"), Keys: []string{"ssh-ed25519 AAAA"}}}
+		e.do(am.ActionUpdateUsers, am.GoalUsers, func(d *am.Desired) { d.Accounts = keys }, "a-1")
+		e.becomes(10*time.Second, ready, "a-1")
+		if got := e.sliver("a-1").Observed.Accounts; len(got) != 1 || got[0].Login != "alice" {
+			t.Errorf("accounts %+v", got)
+		}
+		e.do(am.ActionStop, am.GoalStop, func(d *am.Desired) { d.On = false }, "a-1")
+		e.becomes(10*time.Second, notReady, "a-1")
+		e.release("a-1")
+		e.within(10*time.Second, "nothing is left", func() bool { return e.records() == "" })
+		if len(e.d.nodes) != 0 {
+			t.Error("the resource is still there")
+		}
+	})
+}
+
+func TestReservationStaysUntilProviderConfirms(t *testing.T) {
+	bubble(t, 2, func(e *env) {
+		e.start()
+		e.makeReady("a-1")
+		e.d.with(func() { e.d.slow = time.Minute })
+		e.release("a-1")
+		time.Sleep(50 * time.Second)
+		if s := e.sliver("a-1"); s.Status.Allocation != am.Unallocated || s.Desired.Present {
+			t.Errorf("while it is removed: %+v", s)
+		}
+		e.within(15*time.Second, "it is forgotten", func() bool { return !e.exists("a-1") })
+	})
+}
+
+func TestOlderGenerationIsDropped(t *testing.T) {
+	bubble(t, 2, func(e *env) {
+		e.start()
+		e.makeReady("a-1")
+		e.d.with(func() { e.d.answer = 2 * time.Second })
+		e.do(am.ActionStop, am.GoalStop, func(d *am.Desired) { d.On = false }, "a-1")
+		// While the stop is at the provider, the slice is frozen: a newer promise
+		// of the same thing. Only its own result may end it.
+		time.Sleep(3 * time.Second)
+		gen := e.sliver("a-1").Generation
+		e.do(am.ActionStop, am.GoalStop, func(d *am.Desired) { d.On = false }, "a-1")
+		e.within(20*time.Second, "the newer task is done", func() bool {
+			x, busy := e.task("a-1")
+			if busy && x.Generation != gen+1 {
+				t.Fatalf("task of generation %d", x.Generation)
+			}
+			return !busy
+		})
+		if s := e.sliver("a-1"); s.Status != notReady || s.Generation != gen+1 {
+			t.Errorf("ends as %+v", s)
+		}
+	})
+}
+
+func TestDeleteWhileMaking(t *testing.T) {
+	bubble(t, 1, func(e *env) {
+		e.d.slow = time.Hour
+		e.start()
+		e.allocate("a-1", "a-2")
+		e.provision("a-1", "a-2")
+		time.Sleep(5 * time.Second)
+		e.d.with(func() { e.d.slow = 0 })
+		e.release("a-1")
+		e.within(5*time.Second, "it is gone", func() bool { return !e.exists("a-1") })
+		if e.sliver("a-2").Status != pending {
+			t.Error("the other was touched")
+		}
+	})
+}
+
+func TestDeleteDuringSet(t *testing.T) {
+	bubble(t, 2, func(e *env) {
+		e.d.answer = 4 * time.Second
+		e.start()
+		e.allocate("a-1")
+		e.provision("a-1")
+		e.within(20*time.Second, "a set is running", func() bool { e.d.mu.Lock(); defer e.d.mu.Unlock(); return e.d.sets > 0 })
+		e.release("a-1") // kept() checks that no two sets of it meet
+		e.within(60*time.Second, "it is gone", func() bool { return !e.exists("a-1") })
+		if len(e.d.nodes) != 0 {
+			t.Error("the resource was left behind")
+		}
+	})
+}
+
+func TestTaskOutdatedBySliverIsDiscarded(t *testing.T) {
+	bubble(t, 2, func(e *env) {
+		e.start()
+		e.makeReady("a-1")
+		e.commit(func(v *store.View) (cs store.ChangeSet, err error) {
+			s, _, err := v.Sliver(sliverURN("a-1"))
+			cs.PutTask(am.Task{Sliver: s.URN, Generation: s.Generation - 1, Goal: am.GoalStop})
+			cs.PutTask(am.Task{Sliver: sliverURN("a-9"), Generation: 1, Goal: am.GoalMake})
+			return cs, err
+		})
+		e.becomes(time.Second, ready, "a-1")
+		e.within(time.Second, "the orphan goes, too", func() bool { _, ok := e.task("a-9"); return !ok })
+	})
+}
+
+func TestCancelledUpdateStaysReady(t *testing.T) {
+	bubble(t, 2, func(e *env) {
+		e.start()
+		e.makeReady("a-1")
+		e.d.with(func() { e.d.slow = time.Minute })
+		e.do(am.ActionUpdateUsers, am.GoalUsers, func(d *am.Desired) { d.Accounts = []am.Account{{Login: "bob"}} }, "a-1")
+		time.Sleep(time.Second)
+		e.commit(func(v *store.View) (cs store.ChangeSet, err error) { // it stops waiting; the task goes on
+			s, _, err := v.Sliver(sliverURN("a-1"))
+			s.Status = ready
+			cs.PutSliver(s)
+			return cs, err
+		})
+		e.becomes(2*time.Minute, ready, "a-1")
+		if got := e.sliver("a-1").Observed.Accounts; len(got) != 1 {
+			t.Errorf("accounts %+v", got)
+		}
+	})
+}
+
+func TestThousandSliversInBoundedCalls(t *testing.T) {
+	bubble(t, 2, func(e *env) {
+		e.d.slow = 5 * time.Second
+		e.start()
+		var names []string
+		for i := range 1000 {
+			names = append(names, fmt.Sprintf("s%d-%d", i%4, i))
+		}
+		e.makeReady(names...)
+		e.d.with(func() {
+			if len(e.d.setCalls) > 4*2 {
+				t.Errorf("%d sets for 4 slices made and started", len(e.d.setCalls))
+			}
+			if e.d.gets > 40 {
+				t.Errorf("%d gets", e.d.gets)
+			}
+			t.Logf("%d sets, %d gets", len(e.d.setCalls), e.d.gets)
+			e.d.setCalls, e.d.gets = nil, 0
+		})
+		e.release(names...)
+		e.within(time.Minute, "all is gone", func() bool { return e.records() == "" })
+		e.d.with(func() {
+			if len(e.d.setCalls) > 4 || e.d.gets > 20 {
+				t.Errorf("removed in %d sets and %d gets", len(e.d.setCalls), e.d.gets)
+			}
+		})
+	})
+}
