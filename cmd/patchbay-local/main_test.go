@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"patchbay/inventory/provider"
+	"patchbay/inventory/provider/providertest"
 	"patchbay/inventory/simulated"
 )
 
@@ -164,6 +165,36 @@ func TestWholeLife(t *testing.T) {
 	await(t, p, "n", "absent")
 	if all, err := p.Get(t.Context(), nil); err != nil || len(all) != 0 {
 		t.Errorf("in the end there is %v, %v", all, err)
+	}
+}
+
+func TestPassesTheSuiteOfAuthors(t *testing.T) {
+	providertest.Run(t, install(t, quick).Path, providertest.Options{
+		Node: provider.Resource{"component": "pc1"},
+		Wait: 5 * time.Second,
+		Poll: 10 * time.Millisecond,
+	})
+}
+
+func TestAsInitInstallsIt(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string][]byte{
+		"simulated.prov": simulated.Script(binary, "simulated"), "simulated.yaml": simulated.SettingsFor("sim.lab.example.org"),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found, problems := provider.Load(dir)
+	p := found["simulated"]
+	if p == nil || len(problems) > 0 {
+		t.Fatalf("Load: %v, %q", found, problems)
+	}
+	if c := must(t, p, "n", node("pc1", nil)); c.Is["component"] != "pc1" {
+		t.Errorf("change %+v", c)
+	}
+	if st, err := os.Stat(filepath.Join(dir, "simulated.state")); err != nil || !st.IsDir() {
+		t.Errorf("state: %v", err)
 	}
 }
 
