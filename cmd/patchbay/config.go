@@ -73,7 +73,8 @@ type KeyPair struct {
 
 // CredentialsConfig is what an operator may allow beyond what is sound today.
 type CredentialsConfig struct {
-	// SHA1Signatures accepts credentials signed with SHA-1, as old authorities do.
+	// SHA1Signatures accepts credentials signed with SHA-1, as many authorities
+	// still sign; true.
 	SHA1Signatures bool `mapstructure:"sha1_signatures"`
 	// SHA1Certificates accepts certificates signed with SHA-1.
 	SHA1Certificates bool `mapstructure:"sha1_certificates"`
@@ -116,7 +117,7 @@ func defaultConfig() Config {
 		Inventory:     "inventory.yaml",
 		Providers:     "providers",
 		State:         "state.db",
-		Credentials:   CredentialsConfig{MinRSABits: 2048, CacheSize: 4096},
+		Credentials:   CredentialsConfig{SHA1Signatures: true, MinRSABits: 2048, CacheSize: 4096},
 		Leases:        LeasesConfig{l.Allocated, l.AllocatedMax, l.Provisioned, l.ProvisionedMax, l.Margin},
 		EmptyDescribe: "empty",
 		Log:           LogConfig{Format: "text", Level: "info"},

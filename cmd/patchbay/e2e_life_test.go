@@ -1,0 +1,509 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"patchbay/am"
+	"patchbay/am/client"
+	"patchbay/am/xmlrpc"
+)
+
+// programs builds both programs once for all tests that drive them from outside.
+var programs = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "patchbay-bin")
+	if err != nil {
+		return "", err
+	}
+	for name, env := range map[string]string{"patchbay": "CGO_ENABLED=1", "patchbay-local": "CGO_ENABLED=0"} {
+		c := exec.Command("go", "build", "-o", filepath.Join(dir, name), "patchbay/cmd/"+name)
+		c.Env = append(os.Environ(), env)
+		if out, err := c.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("build %s: %v\n%s", name, err, out)
+		}
+	}
+	return dir, nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if dir, err := programs(); err == nil {
+		os.RemoveAll(dir)
+	}
+	os.Exit(code)
+}
+
+// served is a site served by the real program.
+type served struct {
+	t    testing.TB
+	dir  string
+	bin  string
+	name string
+	cmd  *exec.Cmd
+	url  string
+	log  *os.File
+}
+
+// newServed makes a site named name with simulated nodes that trusts f.
+func newServed(t testing.TB, name string, f *federation, root *identity) *served {
+	t.Helper()
+	bin, err := programs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &served{t: t, bin: bin, name: name, dir: filepath.Join(t.TempDir(), "site")}
+	out, err := exec.Command(filepath.Join(bin, "patchbay"), "init", "--authority", name, "--public-url", "https://am.example.org:8443", s.dir).CombinedOutput()
+	if err != nil {
+		t.Fatalf("init: %v\n%s", err, out)
+	}
+	if root != nil {
+		if err := os.WriteFile(filepath.Join(s.dir, "trusted", "theirs.pem"), []byte(readFile(t, root.cert)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s.log, err = os.Create(filepath.Join(s.dir, "log")); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		s.kill()
+		if t.Failed() {
+			b, _ := os.ReadFile(s.log.Name())
+			t.Logf("the server's log ends with:\n%s", b[max(0, len(b)-4000):])
+		}
+		s.log.Close()
+	})
+	return s
+}
+
+// timing replaces the simulated provider's settings.
+func (s *served) settings(text string) {
+	s.t.Helper()
+	if err := os.WriteFile(filepath.Join(s.dir, "providers", "simulated.yaml"), []byte(text), 0o644); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// start serves, and waits for the line that says where.
+func (s *served) start() {
+	s.t.Helper()
+	s.cmd = exec.Command(filepath.Join(s.bin, "patchbay"), "serve", "--config", filepath.Join(s.dir, "patchbay.yaml"), "--listen", "127.0.0.1:0")
+	s.cmd.Stderr = s.log
+	out, err := s.cmd.StdoutPipe()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := s.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		b, _ := os.ReadFile(s.log.Name())
+		s.t.Fatalf("the server did not start: %v\n%s", err, b)
+	}
+	u, err := url.Parse(strings.TrimSuffix(strings.Fields(line)[2], ","))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.url = "https://" + net.JoinHostPort("127.0.0.1", u.Port())
+}
+
+func (s *served) kill() {
+	if s.cmd != nil {
+		s.cmd.Process.Signal(syscall.SIGKILL)
+		s.cmd.Wait()
+		s.cmd = nil
+	}
+}
+
+// stop ends the server as an operator would.
+func (s *served) stop() {
+	s.t.Helper()
+	s.cmd.Process.Signal(syscall.SIGTERM)
+	if err := s.cmd.Wait(); err != nil {
+		s.t.Errorf("the server did not stop well: %v", err)
+	}
+	s.cmd = nil
+}
+
+// as is a client with an identity's certificate; with the chain or leaf only.
+func (s *served) as(id *identity, chain bool) *client.Client {
+	s.t.Helper()
+	file := id.cert
+	if chain {
+		file = id.full
+	}
+	c, err := client.New(client.Config{URL: s.url + "/am/3.0", CertFile: file, KeyFile: id.key, Timeout: 20 * time.Second})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(c.Close)
+	return c
+}
+
+func signed(texts ...string) []client.Credential {
+	var list []client.Credential
+	for _, t := range texts {
+		list = append(list, client.Credential{Text: t})
+	}
+	return list
+}
+
+// sshKey is a fresh public key.
+func sshKey(t testing.TB) string {
+	t.Helper()
+	dir := t.TempDir()
+	if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "flooby@home", "-f", dir+"/k").CombinedOutput(); err != nil {
+		t.Skipf("ssh-keygen: %v %s", err, out)
+	}
+	line := strings.TrimSpace(readFile(t, dir+"/k.pub"))
+	if _, _, _, _, err := ssh.ParseAuthorizedKey([]byte(line)); err != nil {
+		t.Fatal(err)
+	}
+	return line
+}
+
+const oneNode = `<?xml version="1.0" encoding="UTF-8"?>
+<rspec xmlns="http://www.geni.net/resources/rspec/3" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xmlns:j="http://jfed.iminds.be/rspec/ext/jfed/1" xsi:schemaLocation="http://www.geni.net/resources/rspec/3 http://www.geni.net/resources/rspec/3/request.xsd" type="request" generated_by="jFed RSpec Editor" generated="2026-01-01T12:00:00.123+01:00">
+  <!-- one node -->
+  <node client_id='node0' component_manager_id="urn:publicid:IDN+%s+authority+am" exclusive="true"><sliver_type name="raw-pc"/><j:location x="100.0" y="50.5"/></node>
+  <node client_id="theirs" component_manager_id="urn:publicid:IDN+other.example.org+authority+cm"><sliver_type   name="x"/></node>
+</rspec>`
+
+// within polls until ok or the time is over.
+func within(t testing.TB, d time.Duration, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(d); ; time.Sleep(20 * time.Millisecond) {
+		if ok() {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("not within %s: %s", d, what)
+		}
+	}
+}
+
+// TestOutsideLife drives the served program as strangers do: certificates made
+// by openssl with the access method that Go's parser refuses, credentials
+// signed by xmlsec1, and the calls in the order of the automated jFed test.
+func TestOutsideLife(t *testing.T) {
+	for _, tt := range []struct {
+		rule    string
+		chain   bool
+		sub     bool // the user's and slice's authority is a sub-authority
+		keyAlg  []string
+		sig, di string
+	}{
+		{rule: "leaf only, rsa-sha256"},
+		{rule: "with its chain, rsa-sha1", chain: true, sig: "http://www.w3.org/2000/09/xmldsig#rsa-sha1", di: "http://www.w3.org/2000/09/xmldsig#sha1"},
+		{rule: "sub-authority, ECDSA client key", chain: true, sub: true},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			f := newFederation(t, "fed.example.org")
+			root := f.issue(f.urn("authority", "ca"), true, nil)
+			issuer := root
+			if tt.sub {
+				f.name = "fed.example.org:proj"
+				issuer = f.issue(f.urn("authority", "sa"), true, root)
+				f.keyAlg = []string{"-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256"}
+			}
+			user := f.issue(f.urn("user", "flooby"), false, issuer)
+			slice := f.issue(f.urn("slice", "test_1.x"), false, issuer)
+			if tt.sig != "" {
+				f.sigAlg, f.digAlg = tt.sig, tt.di
+			}
+			userCred := f.sign(statement{owner: user, target: user, privileges: []string{"*"}}, issuer)
+			sliceCred := f.sign(statement{owner: user, target: slice, privileges: []string{"*"}}, issuer)
+
+			s := newServed(t, "testbed.example.org", f, root)
+			s.settings("timing: {make: 200ms, start: 200ms, stop: 50ms, restart: 100ms, users: 50ms, remove: 50ms}\n")
+			s.start()
+			jfedOrder(t, s.as(user, tt.chain), slice.urn, signed(userCred), signed(sliceCred), user.urn)
+			s.stop()
+		})
+	}
+}
+
+func jfedOrder(t *testing.T, c *client.Client, slice string, user, cred []client.Credential, userURN string) {
+	ctx := t.Context()
+	code := func(what string, r client.Reply, want am.Code) {
+		t.Helper()
+		if r.Code != want {
+			t.Fatalf("%s: code %d %q, want %d", what, r.Code, r.Output, want)
+		}
+	}
+	// 2. GetVersion, without any parameter.
+	r, err := c.Call(ctx, "GetVersion")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := r.Value.(xmlrpc.Struct)
+	urls, _ := v.Get("geni_api_versions")
+	for _, m := range urls.(xmlrpc.Struct) {
+		u, err := url.Parse(m.Value.(string))
+		if err != nil || u.Hostname() == "localhost" || u.Hostname() == "127.0.0.1" || u.Hostname() == "" {
+			t.Errorf("URL of version %s: %v", m.Name, m.Value)
+		}
+	}
+	// 3. ListResources with an empty credential list must answer exactly 1.
+	_, r, _ = c.ListResources(ctx, nil, client.Options{})
+	code("ListResources without credentials", r, am.BadArgs)
+	ad, r, _ := c.ListResources(ctx, user, client.Options{})
+	code("ListResources", r, am.Success)
+	if !strings.Contains(ad, `type="advertisement"`) {
+		t.Errorf("advertisement: %.200s", ad)
+	}
+	// 4. Status of a slice that does not exist, with the user credential.
+	_, r, _ = c.Status(ctx, []string{slice + "no"}, user, client.Options{})
+	code("Status with the user credential", r, am.Forbidden)
+	// 5. A fresh slice.
+	_, r, _ = c.Status(ctx, []string{slice}, cred, client.Options{})
+	code("Status of the empty slice", r, am.SearchFailed)
+	for _, compressed := range []bool{true, false} {
+		a, r, err := c.Describe(ctx, []string{slice}, cred, client.Options{Compressed: compressed})
+		code("Describe of the empty slice", r, am.Success)
+		if err != nil || a.URN != slice || len(a.Slivers) != 0 || !strings.Contains(a.RSpec, "<rspec") {
+			t.Errorf("empty: %v, %v", a, err)
+		}
+	}
+	// 6. Allocate of one node: exactly one sliver.
+	request := fmt.Sprintf(oneNode, "testbed.example.org")
+	a, r, _ := c.Allocate(ctx, slice, cred, request, client.Options{})
+	code("Allocate", r, am.Success)
+	if len(a.Slivers) != 1 || a.Slivers[0].Allocation != "geni_allocated" {
+		t.Fatalf("allocated %v", a.Slivers)
+	}
+	sliver := a.Slivers[0].URN
+	checkManifest(t, request, a.RSpec, sliver)
+	// 7. Provision by sliver URN.
+	key := sshKey(t)
+	a, r, _ = c.Provision(ctx, []string{sliver}, cred, client.Options{Users: []client.User{{URN: userURN, Keys: []string{key}}}})
+	code("Provision", r, am.Success)
+	if len(a.Slivers) != 1 || a.Slivers[0].URN != sliver || a.Slivers[0].Allocation != "geni_provisioned" || !a.Slivers[0].Expires.After(time.Now()) {
+		t.Fatalf("provisioned %v", a.Slivers)
+	}
+	// 8. Status until the state is not pending any more.
+	state := func() client.Sliver {
+		t.Helper()
+		a, r, _ := c.Status(ctx, []string{sliver}, cred, client.Options{})
+		code("Status", r, am.Success)
+		if len(a.Slivers) != 1 || a.URN != slice || a.Slivers[0].Allocation != "geni_provisioned" || a.Slivers[0].Operational == "geni_failed" {
+			t.Fatalf("status %v", a)
+		}
+		return a.Slivers[0]
+	}
+	within(t, 10*time.Second, "made", func() bool { return state().Operational != "geni_pending_allocation" })
+	// 9. geni_start.
+	got, r, _ := c.PerformOperationalAction(ctx, []string{sliver}, cred, "geni_start", client.Options{})
+	code("geni_start", r, am.Success)
+	if len(got) != 1 || got[0].URN != sliver {
+		t.Fatalf("started %v", got)
+	}
+	// 10. and 11.
+	within(t, 10*time.Second, "ready", func() bool { return state().Operational == "geni_ready" })
+	a, r, _ = c.Describe(ctx, []string{slice}, cred, client.Options{})
+	code("Describe", r, am.Success)
+	checkManifest(t, request, a.RSpec, sliver)
+	login := regexp.MustCompile(`<login [^>]*authentication="ssh-keys"[^>]*>`).FindString(a.RSpec)
+	for _, want := range []string{`hostname="`, `port="`, `username="flooby"`} {
+		if !strings.Contains(login, want) {
+			t.Errorf("login %q lacks %s", login, want)
+		}
+	}
+	if !strings.Contains(a.RSpec, strings.Fields(key)[1]) {
+		t.Error("the manifest does not tell the key")
+	}
+	// 12. Renew to the present expiry and five minutes.
+	later := state().Expires.Add(5 * time.Minute)
+	_, r, _ = c.Renew(ctx, []string{sliver}, cred, later, client.Options{})
+	code("Renew", r, am.Success)
+	if !state().Expires.Equal(later) {
+		t.Errorf("renewed to %v, want %v", state().Expires, later)
+	}
+	// 13. Delete by slice URN.
+	got, r, _ = c.Delete(ctx, []string{slice}, cred, client.Options{})
+	code("Delete", r, am.Success)
+	if len(got) != 1 || got[0].Allocation != "geni_unallocated" || got[0].Operational == "" {
+		t.Fatalf("deleted %v", got)
+	}
+	_, r, _ = c.Status(ctx, []string{slice}, cred, client.Options{})
+	code("Status after Delete", r, am.SearchFailed)
+	within(t, 10*time.Second, "all nodes free again", func() bool {
+		ad, _, _ := c.ListResources(ctx, user, client.Options{})
+		return strings.Contains(ad, `now="true"`) && !strings.Contains(ad, `now="false"`)
+	})
+}
+
+// checkManifest checks that everything which is not ours stands as it was.
+func checkManifest(t *testing.T, request, manifest, sliver string) {
+	t.Helper()
+	_, theirs, _ := strings.Cut(request, `<node client_id="theirs"`)
+	for _, want := range []string{
+		`<node client_id="theirs"` + theirs, "<!-- one node -->", `<j:location x="100.0" y="50.5"/>`, "client_id='node0'",
+		`sliver_id="` + sliver + `"`, "http://www.geni.net/resources/rspec/3/manifest.xsd", `type="manifest"`,
+	} {
+		if !strings.Contains(manifest, want) {
+			t.Errorf("the manifest lacks %q:\n%s", want, manifest)
+		}
+	}
+}
+
+// TestKillBetweenRounds races callers over the wire and kills the server in
+// the middle: what was acknowledged is there after the next start, what is
+// there has one owner, and everything can be given back.
+func TestKillBetweenRounds(t *testing.T) {
+	const callers, rounds = 16, 3
+	f := newFederation(t, "fed.example.org")
+	root := f.issue(f.urn("authority", "sa"), true, nil)
+	user := f.issue(f.urn("user", "flooby"), false, root)
+	type share struct {
+		urn  string
+		cred []client.Credential
+	}
+	shares := make([]share, callers)
+	for i := range shares {
+		x := f.issue(f.urn("slice", fmt.Sprintf("s%d", i)), false, root)
+		shares[i] = share{x.urn, signed(f.sign(statement{owner: user, target: x, privileges: []string{"*"}}, root))}
+	}
+	s := newServed(t, "testbed.example.org", f, root)
+	s.settings("timing: {make: 20ms, start: 20ms, stop: 20ms, restart: 20ms, users: 20ms, remove: 20ms}\n")
+	request := `<rspec xmlns="http://www.geni.net/resources/rspec/3" type="request"><node client_id="a"/><node client_id="b"/></rspec>`
+	for round := range rounds {
+		s.start()
+		c := s.as(user, false)
+		var mu sync.Mutex
+		acknowledged := map[string]string{} // sliver → slice
+		var answered atomic.Int64
+		var wg sync.WaitGroup
+		for i, x := range shares {
+			wg.Go(func() {
+				a, r, err := c.Allocate(context.Background(), x.urn, x.cred, request, client.Options{})
+				if err != nil && r.Code == 0 && len(a.Slivers) == 0 {
+					return // the server died first
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				for _, sl := range a.Slivers {
+					acknowledged[sl.URN] = x.urn
+				}
+				if answered.Add(1) == callers/2 {
+					s.cmd.Process.Signal(syscall.SIGKILL)
+				}
+				if i%2 == 0 {
+					c.Provision(context.Background(), []string{x.urn}, x.cred, client.Options{})
+				}
+			})
+		}
+		wg.Wait()
+		s.kill()
+
+		s.start()
+		c = s.as(user, false)
+		owner := map[string]string{} // component → slice
+		for _, x := range shares {
+			a, r, err := c.Describe(t.Context(), []string{x.urn}, x.cred, client.Options{})
+			if err != nil || r.Code != am.Success {
+				t.Fatalf("round %d: Describe: %v %v", round, r.Code, err)
+			}
+			if n := len(a.Slivers); n != 0 && n != 2 {
+				t.Errorf("round %d: slice %s has %d of 2 slivers", round, x.urn, n)
+			}
+			for _, sl := range a.Slivers {
+				delete(acknowledged, sl.URN)
+			}
+			for _, m := range regexp.MustCompile(`component_id="([^"]+)"`).FindAllStringSubmatch(a.RSpec, -1) {
+				if other, ok := owner[m[1]]; ok {
+					t.Errorf("round %d: %s belongs to %s and %s", round, m[1], other, x.urn)
+				}
+				owner[m[1]] = x.urn
+			}
+		}
+		if len(acknowledged) > 0 {
+			t.Errorf("round %d: acknowledged and lost: %v", round, acknowledged)
+		}
+		if round == 0 && len(owner) == 0 {
+			t.Error("nothing was allocated: the test proves nothing")
+		}
+		for _, x := range shares {
+			if _, r, _ := c.Delete(t.Context(), []string{x.urn}, x.cred, client.Options{}); r.Code != am.Success && r.Code != am.SearchFailed {
+				t.Errorf("round %d: Delete: %d %s", round, r.Code, r.Output)
+			}
+		}
+		cred := signed(f.sign(statement{owner: user, target: user, privileges: []string{"*"}}, root))
+		within(t, 20*time.Second, "all nodes free again", func() bool {
+			ad, _, _ := c.ListResources(t.Context(), cred, client.Options{})
+			return strings.Contains(ad, `now="true"`) && !strings.Contains(ad, `now="false"`)
+		})
+		s.stop()
+	}
+}
+
+// TestHangingNode has one node whose provider hangs for ever: another slice is
+// ready as soon as ever.
+func TestHangingNode(t *testing.T) {
+	f := newFederation(t, "fed.example.org")
+	root := f.issue(f.urn("authority", "sa"), true, nil)
+	user := f.issue(f.urn("user", "flooby"), false, root)
+	hung, good := f.issue(f.urn("slice", "hung"), false, root), f.issue(f.urn("slice", "good"), false, root)
+	grant := func(x *identity) []client.Credential {
+		return signed(f.sign(statement{owner: user, target: x, privileges: []string{"*"}}, root))
+	}
+	s := newServed(t, "testbed.example.org", f, root)
+	s.settings("timing: {make: 0s, start: 0s, stop: 0s, restart: 0s, users: 0s, remove: 0s}\ncomponents: [{name: pc3, behaviour: hang}]\n")
+	s.start()
+	c := s.as(user, true)
+	begin := func(slice, component string, cred []client.Credential) {
+		t.Helper()
+		request := `<rspec xmlns="http://www.geni.net/resources/rspec/3" type="request"><node client_id="n" component_id="urn:publicid:IDN+testbed.example.org+node+` + component + `"/></rspec>`
+		for _, call := range []func() (client.Reply, error){
+			func() (client.Reply, error) {
+				_, r, err := c.Allocate(t.Context(), slice, cred, request, client.Options{})
+				return r, err
+			},
+			func() (client.Reply, error) {
+				_, r, err := c.Provision(t.Context(), []string{slice}, cred, client.Options{})
+				return r, err
+			},
+		} {
+			if r, err := call(); err != nil || r.Code != am.Success {
+				t.Fatalf("%v %v", r.Output, err)
+			}
+		}
+	}
+	operational := func(slice string, cred []client.Credential) string {
+		a, _, err := c.Status(t.Context(), []string{slice}, cred, client.Options{})
+		if err != nil || len(a.Slivers) != 1 {
+			t.Fatalf("Status: %v %v", a, err)
+		}
+		return a.Slivers[0].Operational
+	}
+	hc, gc := grant(hung), grant(good)
+	begin(hung.urn, "pc3", hc)
+	time.Sleep(300 * time.Millisecond) // it hangs by now
+	began := time.Now()
+	begin(good.urn, "pc4", gc)
+	within(t, 2*time.Second, "made", func() bool { return operational(good.urn, gc) == "geni_notready" })
+	if _, r, err := c.PerformOperationalAction(t.Context(), []string{good.urn}, gc, "geni_start", client.Options{}); err != nil || r.Code != am.Success {
+		t.Fatalf("geni_start: %v %v", r.Output, err)
+	}
+	within(t, 2*time.Second-time.Since(began), "ready", func() bool { return operational(good.urn, gc) == "geni_ready" })
+	if got := operational(hung.urn, hc); got != "geni_pending_allocation" {
+		t.Errorf("the hanging node is %s: it does not hang", got)
+	}
+	t.Logf("ready %v after Allocate, beside a node that hangs", time.Since(began).Round(time.Millisecond))
+	s.kill() // the provider of the hanging node goes with its group, or by its own limit
+}
