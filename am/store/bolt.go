@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -20,50 +21,124 @@ var root = []byte("v1")
 // boltEngine keeps the buckets in one bbolt file.
 type boltEngine struct{ db *bbolt.DB }
 
-// openBolt opens or creates the file. It refuses a file that is locked by
-// another process, is not a bbolt file, or was written by a newer program; it
-// never resets one.
+// patience is how long to wait for another process to let go of the file.
+const patience = 2 * time.Second
+
+// openBolt opens or creates the file. It refuses, and leaves as it is, a file
+// that is locked by another process, cut off, otherwise damaged, of another
+// program, or of a newer schema.
 func openBolt(path string) (*boltEngine, error) {
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: 2 * time.Second, FreelistType: bbolt.FreelistMapType})
-	switch {
-	case errors.Is(err, bolterrors.ErrTimeout):
-		return nil, fmt.Errorf("cannot open the store %s: another process holds it; is a server running on it?", path)
-	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrChecksum), errors.Is(err, bolterrors.ErrVersionMismatch):
-		return nil, fmt.Errorf("cannot open the store %s: it is damaged or no store (%w); restore a backup, nothing was changed", path, err)
-	case errors.Is(err, os.ErrPermission):
-		return nil, fmt.Errorf("cannot open the store %s: this user may not write it", path)
-	case err != nil:
-		return nil, fmt.Errorf("cannot open the store %s: %w", path, err)
-	}
-	if err := prepare(db); err != nil {
-		db.Close()
+	db, err := openWhole(path)
+	if err != nil {
 		return nil, fmt.Errorf("cannot open the store %s: %w", path, err)
 	}
 	return &boltEngine{db}, nil
 }
 
-// prepare makes missing buckets and checks the schema's number.
+// openWhole looks at what there is before it opens the file for writing. bbolt
+// panics, or touches memory behind the end, when pages are missing; both are
+// errors here.
+func openWhole(path string) (db *bbolt.DB, err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if p := recover(); p != nil {
+			err = damaged(fmt.Errorf("%v", p))
+		}
+	}()
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+	case err != nil:
+		return nil, explain(err)
+	case !info.Mode().IsRegular():
+		return nil, errors.New("it is a directory or device; name a file")
+	case info.Size() > 0:
+		if err := inspect(path, info.Size()); err != nil {
+			return nil, err
+		}
+	}
+	db, err = bbolt.Open(path, 0o600, &bbolt.Options{Timeout: patience, FreelistType: bbolt.FreelistMapType})
+	if err != nil {
+		return nil, explain(err)
+	}
+	if err := prepare(db); err != nil {
+		db.Close()
+		return nil, err
+	}
+	return db, nil
+}
+
+// inspect reads a file of some size without writing to it.
+func inspect(path string, size int64) error {
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: patience, ReadOnly: true, PreLoadFreelist: true})
+	if err != nil {
+		return explain(err)
+	}
+	defer db.Close()
+	return db.View(func(tx *bbolt.Tx) error {
+		if tx.Size() > size {
+			return damaged(fmt.Errorf("%d of %d bytes are there", size, tx.Size()))
+		}
+		_, err := known(tx)
+		return err
+	})
+}
+
+// explain says what an error of bbolt.Open means to an operator.
+func explain(err error) error {
+	switch {
+	case errors.Is(err, bolterrors.ErrTimeout):
+		return errors.New("another process holds it; is a server running on it?")
+	case errors.Is(err, os.ErrPermission):
+		return fmt.Errorf("this user may not write it (%w)", err)
+	}
+	if _, ok := errors.AsType[*os.PathError](err); ok {
+		return err
+	}
+	return damaged(err)
+}
+
+func damaged(err error) error {
+	return fmt.Errorf("it is damaged or no store (%w); restore a backup, nothing was changed", err)
+}
+
+// known tells whether the file is a store of this program, which it is not if
+// it is new.
+func known(tx *bbolt.Tx) (bool, error) {
+	top := tx.Bucket(root)
+	if top == nil {
+		if k, _ := tx.Cursor().First(); k != nil {
+			return false, errors.New("it is a bbolt file of another program")
+		}
+		return false, nil
+	}
+	meta := top.Bucket([]byte(metaBucket))
+	if meta == nil {
+		return false, damaged(errors.New("its schema number is missing"))
+	}
+	v := meta.Get([]byte(schemaName))
+	if len(v) != 8 {
+		return false, damaged(errors.New("its schema number is missing"))
+	}
+	if n := binary.BigEndian.Uint64(v); n != schemaVersion {
+		return false, fmt.Errorf("it has schema %d and this program knows %d; use the program that wrote it", n, schemaVersion)
+	}
+	for _, b := range buckets {
+		if top.Bucket([]byte(b)) == nil {
+			return false, damaged(fmt.Errorf("the bucket %s is missing", b))
+		}
+	}
+	if v := meta.Get([]byte(revisionName)); v != nil && len(v) != 8 {
+		return false, damaged(errors.New("its revision is no number"))
+	}
+	return true, nil
+}
+
+// prepare makes the buckets of a new file.
 func prepare(db *bbolt.DB) error {
 	ready := false
-	err := db.View(func(tx *bbolt.Tx) error {
-		top := tx.Bucket(root)
-		if top == nil {
-			if k, _ := tx.Cursor().First(); k != nil {
-				return errors.New("it is a bbolt file of another program")
-			}
-			return nil
-		}
-		v := top.Bucket([]byte(metaBucket)).Get([]byte(schemaName))
-		if len(v) != 8 {
-			return errors.New("its schema number is missing; restore a backup")
-		}
-		if n := binary.BigEndian.Uint64(v); n != schemaVersion {
-			return fmt.Errorf("it has schema %d and this program knows %d; use the program that wrote it", n, schemaVersion)
-		}
-		ready = true
-		return nil
-	})
-	if err != nil || ready {
+	err := db.View(func(tx *bbolt.Tx) (err error) { ready, err = known(tx); return err })
+	if ready || err != nil {
 		return err
 	}
 	return db.Update(func(tx *bbolt.Tx) error {

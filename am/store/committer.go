@@ -35,7 +35,9 @@ func (c *committer) commit(group []*pending) {
 	answers := make([]error, len(group))
 	revision := c.revision
 	var ops []op
+	read := false
 	err := c.engine.View(func(r reader) error {
+		read = true
 		for i, p := range group {
 			if p.attach != nil {
 				answers[i] = c.attach(r, p.attach)
@@ -69,7 +71,7 @@ func (c *committer) commit(group []*pending) {
 		}
 	}
 	for i, p := range group {
-		if err != nil && answers[i] == nil && p.attach == nil {
+		if err != nil && answers[i] == nil && (p.attach == nil || !read) {
 			answers[i] = fmt.Errorf("%w: %w", ErrNotCommitted, err)
 		}
 		p.answer <- answers[i]
@@ -154,7 +156,14 @@ func operations(v *View, cs ChangeSet, rev Rev) ([]op, error) {
 		}
 		ops = append(ops, op{string(k.Kind), []byte(k.ID), nil})
 	}
+	last := make(map[Key]int, len(cs.Put)) // a record put twice is what the last one says
 	for i, p := range cs.Put {
+		last[p.Key] = i
+	}
+	for i, p := range cs.Put {
+		if p.Key.Kind != Journal && last[p.Key] != i {
+			continue
+		}
 		if e, ok := p.Value.(am.JournalEntry); ok {
 			e.ID = fmt.Sprintf("%016x-%04x", rev, i)
 			p.Key.ID, p.Value = e.ID, e

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"math"
 	"time"
 
 	"patchbay/am"
@@ -58,9 +59,17 @@ func sliceIndexKey(slice, sliver string) []byte {
 	return append(append([]byte(slice), 0), sliver...)
 }
 
-// expiryKey orders by time, then sliver.
+// expiryKey orders by time, then sliver. Times that nanoseconds since 1970
+// cannot tell are the first or the last of all.
 func expiryKey(t time.Time, sliver string) []byte {
-	return append(binary.BigEndian.AppendUint64(nil, uint64(max(0, t.UnixNano()))), sliver...)
+	n := max(0, t.UnixNano())
+	switch {
+	case t.Year() < 1970:
+		n = 0
+	case t.Year() > 2261:
+		n = math.MaxInt64
+	}
+	return append(binary.BigEndian.AppendUint64(nil, uint64(n)), sliver...)
 }
 
 // mayExpire tells whether a lease is running on the sliver.

@@ -1,0 +1,422 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"patchbay/am"
+)
+
+func TestMain(m *testing.M) {
+	if runAsWriter() {
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func TestRefusedContributesNothing(t *testing.T) {
+	s, w := open(t, Options{}), newWatch()
+	if err := s.Observe(w); err != nil {
+		t.Fatal(err)
+	}
+	refuse := func(v *View) (ChangeSet, error) {
+		cs, _ := put(sliver("no", "s", 1))(v)
+		return cs, errNo
+	}
+	answers := together(t, s, context.Background(), put(sliver("a", "s", 1)), refuse, put(sliver("b", "s", 1)))
+	if answers[0] != nil || answers[1] != errNo || answers[2] != nil {
+		t.Errorf("answers %v", answers)
+	}
+	if diff := cmp.Diff([]string{"a", "b"}, names(t, s)); diff != "" {
+		t.Error(diff)
+	}
+	if len(w.published) != 2 || len(w.staged) != 2 {
+		t.Errorf("the observer has %v", w.published)
+	}
+	consistent(t, s)
+}
+
+func TestFailedWriteUndoesItsGroup(t *testing.T) {
+	disk := errors.New("no space left")
+	var failing atomic.Bool
+	var writes atomic.Int32
+	s := open(t, Options{Fault: func() error {
+		writes.Add(1)
+		if failing.Load() {
+			return disk
+		}
+		return nil
+	}})
+	w := newWatch()
+	if err := s.Observe(w); err != nil {
+		t.Fatal(err)
+	}
+	commit(t, s, put(sliver("old", "s", 1)))
+	failing.Store(true)
+	writes.Store(0)
+	answers := together(t, s, context.Background(), put(sliver("a", "s", 1)), func(*View) (ChangeSet, error) { return ChangeSet{}, errNo }, put(sliver("old", "t", 9)))
+	for i, err := range answers {
+		if i == 1 {
+			if err != errNo {
+				t.Errorf("the refused member got %v", err)
+			}
+		} else if !errors.Is(err, ErrNotCommitted) || !errors.Is(err, disk) {
+			t.Errorf("member %d got %v", i, err)
+		}
+	}
+	if writes.Load() != 1 {
+		t.Errorf("%d writes of one group", writes.Load())
+	}
+	old := SliverKey(sliverURN("old"))
+	if len(w.published) != 1 || w.staged[old].(am.Sliver).Slice != sliceURN("s") || w.rollbacks != 1 {
+		t.Errorf("the observer has %v after %d rollbacks", w.staged, w.rollbacks)
+	}
+	failing.Store(false)
+	var seen []string
+	commit(t, s, func(v *View) (ChangeSet, error) {
+		err := v.Slivers(func(x am.Sliver) bool { seen = append(seen, x.URN.Name); return true })
+		cs, _ := put(sliver("next", "s", 1))(v)
+		return cs, err
+	})
+	if diff := cmp.Diff([]string{"old"}, seen); diff != "" {
+		t.Errorf("the next decision saw what was undone: %s", diff)
+	}
+	if diff := cmp.Diff([]string{"next", "old"}, names(t, s)); diff != "" {
+		t.Error(diff)
+	}
+	consistent(t, s)
+}
+
+func TestGroupSeesItsEarlierMembers(t *testing.T) {
+	var writes atomic.Int32
+	s := open(t, Options{Fault: func() error { writes.Add(1); return nil }})
+	commit(t, s, put(sliver("gone", "s", 1)))
+	writes.Store(0)
+	claim := func(name string) Decision {
+		return func(v *View) (ChangeSet, error) {
+			if _, _, err := v.Sliver(sliverURN("one")); !errors.Is(err, ErrNotFound) {
+				return ChangeSet{}, errNo
+			}
+			of, err := v.SliversOf(sliceURN("s"))
+			if err != nil || len(of) != 1 {
+				return ChangeSet{}, fmt.Errorf("%v, %v", of, err)
+			}
+			var cs ChangeSet
+			cs.PutSliver(sliver("one", name, 5))
+			cs.Remove(SliverKey(sliverURN("gone")))
+			return cs, nil
+		}
+	}
+	look := func(v *View) (ChangeSet, error) {
+		of, err := v.SliversOf(sliceURN("s"))
+		if err != nil || len(of) != 0 {
+			return ChangeSet{}, fmt.Errorf("s has %v, %v", of, err)
+		}
+		_, next, err := v.Due(10)
+		if err != nil || !next.Equal(noon.Add(5*time.Minute)) {
+			return ChangeSet{}, fmt.Errorf("next lease %v, %v", next, err)
+		}
+		return ChangeSet{}, nil
+	}
+	answers := together(t, s, context.Background(), claim("x"), claim("y"), look)
+	if answers[0] != nil || answers[1] != errNo || answers[2] != nil {
+		t.Errorf("answers %v", answers)
+	}
+	if writes.Load() != 1 {
+		t.Errorf("%d writes", writes.Load())
+	}
+	consistent(t, s)
+}
+
+func TestConditions(t *testing.T) {
+	s := open(t, Options{})
+	a := sliver("a", "s", 1)
+	commit(t, s, put(a))
+	var rev Rev
+	_ = s.Read(func(v *View) error { rev = v.Rev(SliverKey(a.URN)); return nil })
+	if rev == 0 {
+		t.Fatal("a record without a revision")
+	}
+	expecting := func(name string, r Rev) Decision {
+		return func(v *View) (ChangeSet, error) {
+			cs, _ := put(a)(v)
+			cs.ExpectRev(SliverKey(sliverURN(name)), r)
+			return cs, nil
+		}
+	}
+	for _, tt := range []struct {
+		rule string
+		d    Decision
+		ok   bool
+	}{
+		{"absent, expected present", expecting("b", rev), false},
+		{"present, expected absent", expecting("a", 0), false},
+		{"older revision", expecting("a", rev-1), false},
+		{"absent as expected", expecting("b", 0), true},
+		{"changed meanwhile", expecting("a", rev), false},
+	} {
+		if err := s.Commit(context.Background(), tt.d); (err == nil) != tt.ok || !tt.ok && !errors.Is(err, ErrConflict) {
+			t.Errorf("%s: %v", tt.rule, err)
+		}
+	}
+	_ = s.Read(func(v *View) error { rev = v.Rev(SliverKey(a.URN)); return nil })
+	answers := together(t, s, context.Background(), expecting("a", rev), expecting("a", rev))
+	if answers[0] != nil || !errors.Is(answers[1], ErrConflict) {
+		t.Errorf("two of one group: %v", answers)
+	}
+}
+
+func TestPanicIsARefusal(t *testing.T) {
+	s := open(t, Options{})
+	answers := together(t, s, context.Background(), put(sliver("a", "s", 1)), func(*View) (ChangeSet, error) { panic("a bug") }, put(sliver("b", "s", 1)))
+	if answers[0] != nil || answers[1] == nil || !strings.Contains(answers[1].Error(), "a bug") || answers[2] != nil {
+		t.Errorf("answers %v", answers)
+	}
+	if got := names(t, s); len(got) != 2 {
+		t.Errorf("there are %v", got)
+	}
+}
+
+func TestContext(t *testing.T) {
+	s := open(t, Options{})
+	ctx, cancel := context.WithCancel(context.Background())
+	ran := false
+	answers := together(t, s, ctx, func(*View) (ChangeSet, error) { cancel(); return ChangeSet{}, nil }, func(v *View) (ChangeSet, error) {
+		ran = true
+		return put(sliver("late", "s", 1))(v)
+	})
+	if answers[0] != nil || !errors.Is(answers[1], context.Canceled) || ran {
+		t.Errorf("answers %v, ran %v", answers, ran)
+	}
+	if got := names(t, s); len(got) != 0 {
+		t.Errorf("there are %v", got)
+	}
+}
+
+func TestClose(t *testing.T) {
+	s := open(t, Options{})
+	var inside sync.WaitGroup
+	busy, release, closed := make(chan struct{}), make(chan struct{}), make(chan error)
+	answers := make([]error, 3)
+	for i := range answers {
+		inside.Go(func() {
+			answers[i] = s.Commit(context.Background(), func(v *View) (ChangeSet, error) {
+				if i == 0 {
+					close(busy)
+					<-release
+				}
+				return put(sliver(fmt.Sprint(i), "s", 1))(v)
+			})
+		})
+		if i == 0 {
+			<-busy
+		}
+	}
+	for len(s.queue) != 2 {
+		time.Sleep(10 * time.Microsecond)
+	}
+	go func() { closed <- s.Close() }()
+	for {
+		s.mu.RLock()
+		done := s.closed
+		s.mu.RUnlock()
+		if done {
+			break
+		}
+		time.Sleep(10 * time.Microsecond)
+	}
+	if err := s.Commit(context.Background(), put()); !errors.Is(err, ErrClosed) {
+		t.Errorf("Commit after Close: %v", err)
+	}
+	if err := s.Read(func(*View) error { return nil }); !errors.Is(err, ErrClosed) {
+		t.Errorf("Read after Close: %v", err)
+	}
+	if err := s.Observe(newWatch()); !errors.Is(err, ErrClosed) {
+		t.Errorf("Observe after Close: %v", err)
+	}
+	close(release)
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+	inside.Wait()
+	for i, err := range answers {
+		if err != nil {
+			t.Errorf("what was waiting got %d: %v", i, err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Errorf("the second Close: %v", err)
+	}
+}
+
+func TestObserve(t *testing.T) {
+	s := open(t, Options{})
+	commit(t, s, put(sliver("a", "s", 1), sliver("b", "s", 1)))
+	w := newWatch()
+	if err := s.Observe(w); err != nil {
+		t.Fatal(err)
+	}
+	if len(w.published) != 2 {
+		t.Errorf("a new observer sees %v", w.published)
+	}
+	commit(t, s, func(*View) (ChangeSet, error) {
+		var cs ChangeSet
+		cs.Remove(SliverKey(sliverURN("a")))
+		return cs, nil
+	})
+	if len(w.published) != 1 {
+		t.Errorf("after a deletion it sees %v", w.published)
+	}
+}
+
+// unreadable is an engine that fails to read.
+type unreadable struct {
+	engine
+	broken *atomic.Bool
+}
+
+func (u unreadable) View(f func(reader) error) error {
+	if u.broken.Load() {
+		return errNo
+	}
+	return u.engine.View(f)
+}
+
+func TestUnreadableEngine(t *testing.T) {
+	e, err := openBolt(t.TempDir() + "/store.db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var broken atomic.Bool
+	s, err := newStore(unreadable{e, &broken}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	broken.Store(true)
+	if err := s.Commit(context.Background(), put(sliver("a", "s", 1))); !errors.Is(err, ErrNotCommitted) {
+		t.Errorf("Commit: %v", err)
+	}
+	if err := s.Observe(newWatch()); err == nil {
+		t.Error("Observe says that it has registered an observer that saw nothing")
+	}
+}
+
+// TestRace lets many callers race for few components while every third
+// decision is refused and writes fail now and then.
+func TestRace(t *testing.T) {
+	var writes atomic.Int32
+	s := open(t, Options{Fault: func() error {
+		if writes.Add(1)%5 == 0 {
+			return errNo
+		}
+		return nil
+	}})
+	w := newWatch()
+	if err := s.Observe(w); err != nil {
+		t.Fatal(err)
+	}
+	const callers, slots, turns = 64, 10, 20
+	var mu sync.Mutex
+	owners := map[string]string{}
+	var all sync.WaitGroup
+	for c := range callers {
+		all.Go(func() {
+			for turn := range turns {
+				slot, mine := fmt.Sprint((c+turn)%slots), fmt.Sprintf("s%d-%d", c, turn)
+				err := s.Commit(context.Background(), func(v *View) (ChangeSet, error) {
+					var cs ChangeSet
+					if (c+turn)%3 == 0 {
+						cs.PutSliver(sliver(slot, mine, 1))
+						return cs, errNo
+					}
+					if _, _, err := v.Sliver(sliverURN(slot)); !errors.Is(err, ErrNotFound) {
+						return cs, errNo
+					}
+					cs.PutSlice(am.Slice{URN: sliceURN(mine)})
+					cs.PutSliver(sliver(slot, mine, 1))
+					cs.Log(am.JournalEntry{Event: "Allocate", Slice: sliceURN(mine)})
+					return cs, nil
+				})
+				if err == nil {
+					mu.Lock()
+					if other := owners[slot]; other != "" {
+						t.Errorf("slot %s has two owners: %s and %s", slot, other, mine)
+					}
+					owners[slot] = mine
+					mu.Unlock()
+				} else if !errors.Is(err, errNo) {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if len(owners) != slots {
+		t.Errorf("%d of %d slots have an owner", len(owners), slots)
+	}
+	err := s.Read(func(v *View) error {
+		for slot, owner := range owners {
+			x, _, err := v.Sliver(sliverURN(slot))
+			if err != nil || x.Slice.Name != owner {
+				t.Errorf("slot %s is %v's, not %s's: %v", slot, x.Slice, owner, err)
+			}
+		}
+		journal, slices := 0, 0
+		if err := v.Journal(func(am.JournalEntry) bool { journal++; return true }); err != nil {
+			return err
+		}
+		if err := v.Slices(func(am.Slice) bool { slices++; return true }); err != nil {
+			return err
+		}
+		if journal != slots || slices != slots {
+			t.Errorf("%d entries and %d slices for %d owners: something is half-written", journal, slices, slots)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	if len(w.published) != slots || len(w.staged) != slots {
+		t.Errorf("the observer has %d slivers", len(w.published))
+	}
+	consistent(t, s)
+}
+
+// memory is an engine that takes no time.
+type memory struct{ plain }
+
+func (m memory) View(f func(reader) error) error { return f(m.plain) }
+func (m memory) Apply(ops []op) error            { m.apply(ops); return nil }
+func (m memory) Close() error                    { return nil }
+
+// TestLoneCallerIsNotDelayed: a committer that waited for company would let
+// the bubble's clock go on.
+func TestLoneCallerIsNotDelayed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := newStore(memory{plain{}}, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		for i := range 10 {
+			commit(t, s, put(sliver(fmt.Sprint(i), "s", 1)))
+		}
+		if d := time.Since(began); d != 0 {
+			t.Errorf("ten commits waited %v", d)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}

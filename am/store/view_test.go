@@ -1,0 +1,267 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"patchbay/am"
+)
+
+func due(t testing.TB, s *Store, limit int) (list []string, next time.Time) {
+	t.Helper()
+	err := s.Read(func(v *View) error {
+		all, n, err := v.Due(limit)
+		for _, x := range all {
+			list = append(list, x.URN.Name)
+		}
+		next = n
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list, next
+}
+
+func TestDue(t *testing.T) {
+	s := open(t, Options{})
+	frozen, released := sliver("frozen", "s", -9), sliver("released", "s", -9)
+	frozen.Frozen, released.Status.Allocation = true, am.Unallocated
+	never, ages := sliver("never", "s", 0), sliver("ages", "s", 0)
+	never.Expires, ages.Expires = time.Time{}, noon.AddDate(400, 0, 0)
+	commit(t, s, put(sliver("c", "s", -1), sliver("a", "s", -2), sliver("b", "t", -2), sliver("now", "s", 0), sliver("later", "s", 7), frozen, released, ages))
+	list, next := due(t, s, 10)
+	if diff := cmp.Diff([]string{"a", "b", "c", "now"}, list); diff != "" || !next.Equal(noon.Add(7*time.Minute)) {
+		t.Errorf("%s, next %v", diff, next)
+	}
+	list, next = due(t, s, 2)
+	if diff := cmp.Diff([]string{"a", "b"}, list); diff != "" || !next.Equal(noon.Add(-time.Minute)) {
+		t.Errorf("with a limit: %s, next %v", diff, next)
+	}
+	commit(t, s, put(sliver("a", "s", 9), never))
+	if list, _ = due(t, s, 10); !cmp.Equal([]string{"never", "b", "c", "now"}, list) {
+		t.Errorf("after renewing a: %v", list)
+	}
+	consistent(t, s)
+}
+
+func TestSliversOf(t *testing.T) {
+	s := open(t, Options{})
+	released := sliver("c", "S", 1)
+	released.Status.Allocation = am.Unallocated
+	commit(t, s, put(sliver("b", "s", 1), released, sliver("x", "s1", 1), sliver("a", "s", 1)))
+	err := s.Read(func(v *View) error {
+		for slice, want := range map[string]string{"s": "a b c", "S": "a b c", "s1": "x", "none": ""} {
+			all, err := v.SliversOf(sliceURN(slice))
+			if err != nil {
+				return err
+			}
+			var got []string
+			for _, x := range all {
+				got = append(got, x.URN.Name)
+			}
+			if strings.Join(got, " ") != want {
+				t.Errorf("slice %s has %v, want %s", slice, got, want)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRecordsComeBackAsTheyWere(t *testing.T) {
+	s := open(t, Options{})
+	slice := am.Slice{URN: sliceURN("s"), Created: noon, Serial: 7, Shutdown: noon, ShutdownBy: sliceURN("x")}
+	x := sliver("a", "s", 1)
+	x.Desired.Accounts = []am.Account{{Login: "u", Keys: []string{"k"}}}
+	doc := am.Document{ID: "d", Slice: slice.URN, Received: noon, Text: []byte("<rspec>\x00 \xff ünïcode</rspec>")}
+	task := am.Task{Sliver: x.URN, Generation: 3, Goal: am.GoalMake, Since: noon}
+	commit(t, s, func(*View) (ChangeSet, error) {
+		var cs ChangeSet
+		cs.PutSlice(slice)
+		cs.PutSliver(x)
+		cs.PutDocument(doc)
+		cs.PutTask(task)
+		return cs, nil
+	})
+	err := s.Read(func(v *View) error {
+		gotSlice, _, err1 := v.Slice(slice.URN)
+		gotSliver, _, err2 := v.Sliver(x.URN)
+		gotDoc, _, err3 := v.Document("d")
+		gotTask, _, err4 := v.Task(x.URN)
+		_, _, err5 := v.Document("other")
+		if !errors.Is(err5, ErrNotFound) {
+			t.Errorf("another document: %v", err5)
+		}
+		if diff := cmp.Diff([]any{slice, x, doc, task}, []any{gotSlice, gotSliver, gotDoc, gotTask}); diff != "" {
+			t.Error(diff)
+		}
+		tasks := 0
+		if err := v.Tasks(func(am.Task) bool { tasks++; return true }); err != nil || tasks != 1 {
+			t.Errorf("%d tasks, %v", tasks, err)
+		}
+		return errors.Join(err1, err2, err3, err4)
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestJournalIsInOrder(t *testing.T) {
+	s := open(t, Options{})
+	var want []string
+	for i := range 20 {
+		commit(t, s, func(*View) (ChangeSet, error) {
+			var cs ChangeSet
+			for j := range 20 {
+				cs.Log(am.JournalEntry{Event: fmt.Sprint(i, ".", j)})
+			}
+			return cs, nil
+		})
+		for j := range 20 {
+			want = append(want, fmt.Sprint(i, ".", j))
+		}
+	}
+	var got []string
+	last := ""
+	err := s.Read(func(v *View) error {
+		return v.Journal(func(e am.JournalEntry) bool {
+			if e.ID <= last {
+				t.Errorf("entry %q comes after %q", e.ID, last)
+			}
+			last = e.ID
+			got = append(got, e.Event)
+			return true
+		})
+	})
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Error(diff, err)
+	}
+}
+
+func TestOneChangeSetMayNameARecordTwice(t *testing.T) {
+	s := open(t, Options{})
+	commit(t, s, put(sliver("a", "s", 1)))
+	commit(t, s, func(*View) (ChangeSet, error) {
+		var cs ChangeSet
+		cs.Remove(SliverKey(sliverURN("a")), SliverKey(sliverURN("a")))
+		cs.PutSliver(sliver("a", "t", -1))
+		cs.PutSliver(sliver("a", "u", -2))
+		cs.PutSliver(sliver("b", "u", -3))
+		cs.PutSliver(sliver("b", "u", 3))
+		return cs, nil
+	})
+	consistent(t, s)
+	if list, _ := due(t, s, 9); !cmp.Equal([]string{"a"}, list) {
+		t.Errorf("due are %v", list)
+	}
+}
+
+// TestIndexesFollowRecords runs random change sets, some of which fail, against
+// a map.
+func TestIndexesFollowRecords(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		failing := false
+		s, err := newStore(memory{plain{}}, Options{Now: at, Fault: func() error {
+			if failing {
+				return errNo
+			}
+			return nil
+		}})
+		if err != nil {
+			rt.Fatal(err)
+		}
+		defer s.Close()
+		model := map[string]am.Sliver{}
+		for range rapid.IntRange(1, 12).Draw(rt, "change sets") {
+			var cs ChangeSet
+			next := map[string]am.Sliver{}
+			for k, v := range model {
+				next[k] = v
+			}
+			name := rapid.SampledFrom([]string{"a", "b", "c", "d"})
+			for range rapid.IntRange(0, 2).Draw(rt, "deletes") {
+				n := name.Draw(rt, "name")
+				delete(next, n)
+				cs.Remove(SliverKey(sliverURN(n)))
+			}
+			for range rapid.IntRange(0, 4).Draw(rt, "puts") {
+				x := sliver(name.Draw(rt, "name"), rapid.SampledFrom([]string{"s", "t"}).Draw(rt, "slice"), rapid.IntRange(-3, 3).Draw(rt, "minutes"))
+				x.Frozen = rapid.Bool().Draw(rt, "frozen")
+				if rapid.Bool().Draw(rt, "released") {
+					x.Status.Allocation = am.Unallocated
+				}
+				next[x.URN.Name] = x
+				cs.PutSliver(x)
+			}
+			failing = rapid.IntRange(0, 3).Draw(rt, "fault") == 0
+			err := s.Commit(t.Context(), func(*View) (ChangeSet, error) { return cs, nil })
+			if err == nil {
+				model = next
+			} else if !failing {
+				rt.Fatal(err)
+			}
+			if err := inconsistency(s); err != nil {
+				rt.Fatal(err)
+			}
+			all, _ := s.Slivers()
+			got := map[string]am.Sliver{}
+			for _, x := range all {
+				got[x.URN.Name] = x
+			}
+			if diff := cmp.Diff(model, got); diff != "" {
+				rt.Fatal(diff)
+			}
+		}
+	})
+}
+
+func TestDamagedRecordsAreErrors(t *testing.T) {
+	var d am.Document
+	var x am.Sliver
+	for _, tt := range []struct {
+		rule string
+		b    string
+		v    any
+	}{
+		{"too short", "1234567", &x},
+		{"no JSON", "12345678", &x},
+		{"half of it", `12345678{"URN":"urn:pub`, &x},
+		{"a name that is none", `12345678{"URN":"urn:pub"}`, &x},
+		{"a document without text", `12345678{}`, &d},
+	} {
+		if _, err := decode([]byte(tt.b), tt.v); err == nil {
+			t.Errorf("%s is read", tt.rule)
+		}
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	b, _ := encode(7, sliver("a", "s", 1))
+	f.Add(b)
+	b, _ = encode(8, am.Document{ID: "d", Text: []byte("t")})
+	f.Add(b)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var d am.Document
+		if _, err := decode(b, &d); err == nil {
+			again, err := encode(1, d)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var e am.Document
+			if _, err := decode(again, &e); err != nil || string(e.Text) != string(d.Text) {
+				t.Fatalf("%q is read back as %q, %v", d.Text, e.Text, err)
+			}
+		}
+		var x am.Sliver
+		_, _ = decode(b, &x)
+	})
+}
