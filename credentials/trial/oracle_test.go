@@ -1,0 +1,64 @@
+package trial_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"patchbay/credentials/trial"
+	"patchbay/testdata/need"
+)
+
+// TestXmlsec1TrustsWhatTheAuthoritySigns checks a credential as the reference
+// implementation does: by a foreign program, with the authority's certificate
+// as the only root.
+func TestXmlsec1TrustsWhatTheAuthoritySigns(t *testing.T) {
+	xmlsec1 := need.Tool(t, "xmlsec1")
+	dir := t.TempDir()
+	today := time.Now()
+	a, err := trial.Create(filepath.Join(dir, "authority"), "example.org", today)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.User("alice", today); err != nil {
+		t.Fatal(err)
+	}
+	slice, err := a.Slice("s1", "alice", today.Add(time.Hour), today)
+	if err != nil {
+		t.Fatal(err)
+	}
+	verify := func(doc string) error {
+		file := filepath.Join(dir, "credential.xml")
+		if err := os.WriteFile(file, []byte(doc), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return exec.Command(xmlsec1, "--verify", "--node-id", "Sig_ref0", "--trusted-pem", filepath.Join(dir, "authority", "authority.pem"), file).Run()
+	}
+	if err := verify(string(slice.Credential)); err != nil {
+		t.Errorf("xmlsec1 refuses it: %v", err)
+	}
+	if verify(strings.Replace(string(slice.Credential), "<name>info", "<name>pi", 1)) == nil {
+		t.Error("xmlsec1 accepts it changed, so it proves nothing")
+	}
+}
+
+// TestOpensslReadsTheCertificates checks chain and purpose as a TLS server of
+// another make would.
+func TestOpensslReadsTheCertificates(t *testing.T) {
+	openssl := need.Tool(t, "openssl")
+	dir := t.TempDir()
+	a, err := trial.Create(dir, "example.org:lab", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.User("alice", time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command(openssl, "verify", "-x509_strict", "-purpose", "sslclient", "-CAfile", filepath.Join(dir, "authority.pem"), filepath.Join(dir, "users", "alice.pem")).CombinedOutput()
+	if err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
