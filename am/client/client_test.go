@@ -87,7 +87,12 @@ func TestCallSendsItsParameters(t *testing.T) {
 }
 
 func TestCallRefusesWhatCannotBeSent(t *testing.T) {
-	c := dial(t, Config{URL: "https://example.org/"})
+	s := aggregate(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		t.Errorf("was sent: %s", body)
+		w.Write(triple(""))
+	})
+	c := dial(t, Config{URL: s.URL})
 	loop := []xmlrpc.Value{nil}
 	loop[0] = loop
 	for rule, v := range map[string]xmlrpc.Value{
@@ -133,6 +138,11 @@ func TestReply(t *testing.T) {
 	e, ok := errors.AsType[*am.Error](err)
 	if !ok || e.Code != am.Forbidden || e.Detail != am.CredentialExpired || !strings.Contains(err.Error(), "FORBIDDEN (3): the credential expired") || r.Output == "" {
 		t.Errorf("the typed call gave %+v, %v", r, err)
+	}
+
+	foreign := Reply{Code: am.Forbidden, Detail: 21, AMType: "protogeni"}
+	if e, ok := errors.AsType[*am.Error](foreign.Err()); !ok || e.Detail != am.NoDetail || !strings.Contains(e.Msg, "gives no reason") {
+		t.Errorf("another's number is taken for ours: %+v", e)
 	}
 
 	const cut = `<methodResponse><params><param><value><struct><member><name>code</name><value><struct><member><name>geni_code</name>` +
@@ -236,6 +246,7 @@ func TestContextEndsACall(t *testing.T) {
 			select {
 			case <-release:
 			case <-r.Context().Done():
+			case <-time.After(5 * time.Second):
 			}
 		}
 		w.Write(triple(""))

@@ -197,6 +197,22 @@ func TestMalformedSlivers(t *testing.T) {
 	}
 }
 
+func TestMalformedAnswers(t *testing.T) {
+	for rule, tt := range map[string]struct {
+		in   fields
+		says string
+	}{
+		"no URN":           {fields{{"geni_rspec", "<rspec/>"}, {"geni_slivers", values{}}}, "geni_urn is missing"},
+		"no RSpec":         {fields{{"geni_urn", slice}, {"geni_slivers", values{}}}, "geni_rspec is missing"},
+		"RSpec is no text": {fields{{"geni_urn", slice}, {"geni_rspec", "hello"}, {"geni_slivers", values{}}}, "neither XML nor"},
+		"no slivers":       {fields{{"geni_urn", slice}, {"geni_rspec", "<rspec/>"}}, "slivers come as nothing"},
+	} {
+		if a, err := parseAnswer(wire(tt.in), true, true); err == nil || !strings.Contains(err.Error(), tt.says) {
+			t.Errorf("%s: got %+v, %v, want %q", rule, a, err, tt.says)
+		}
+	}
+}
+
 func TestTimesOfAggregates(t *testing.T) {
 	want := time.Date(2026, 11, 20, 22, 41, 25, 0, time.UTC)
 	for _, in := range []string{"2026-11-20T22:41:25Z", "2026-11-20T22:41:25+00:00", "2026-11-20t23:41:25+01:00", "2026-11-20 22:41:25", " 2026-11-20T22:41:25z "} {

@@ -73,6 +73,16 @@ func TestAppendRefuses(t *testing.T) {
 			}
 		})
 	}
+	var deep Value = "x"
+	for range defaultDepth - 1 {
+		deep = []Value{deep}
+	}
+	if _, err := AppendResponse(nil, deep); err != nil {
+		t.Errorf("as deep as the limit: %v", err)
+	}
+	if _, err := AppendResponse(nil, []Value{deep}); err == nil {
+		t.Error("deeper than the limit was encoded")
+	}
 	for _, m := range []string{"", "a b", "<x>", "é", strings.Repeat("x", 256)} {
 		if _, err := AppendCall(nil, Call{Method: m}); err == nil {
 			t.Errorf("method %q was encoded", m)
