@@ -47,9 +47,10 @@ func TestMain(m *testing.M) {
 
 // quick makes times short enough for tests and long enough to be seen.
 const quick = `
-timing: {make: 60ms, start: 60ms, stop: 40ms, restart: 60ms, users: 40ms, remove: 40ms}
+timing: {make: 250ms, start: 60ms, stop: 40ms, restart: 60ms, users: 40ms, remove: 40ms}
 jitter: 0.1
 seed: 1
+slow_factor: 3
 lose_after: 50ms
 `
 
@@ -62,7 +63,7 @@ func install(t testing.TB, settings string) *provider.Provider {
 		t.Fatal(err)
 	}
 	// A lower time limit, so that a hang is a short one.
-	text := strings.Replace(string(metadata), "parallel: 4", "parallel: 4\n  timeouts: {set: 500ms}", 1) + settings
+	text := strings.Replace(string(metadata), "parallel: 4", "parallel: 4\n  timeouts: {set: 1500ms}", 1) + settings
 	for name, text := range map[string]string{"sim.prov": string(simulated.Script(binary, "sim")), "sim.yaml": text} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
 			t.Fatal(err)

@@ -52,7 +52,7 @@ func dies(pid int) bool {
 }
 
 func TestTimeLimitEndsTheWholeGroup(t *testing.T) {
-	p := open(t, quick("700ms"), double{Hang: true, Child: "group"})
+	p := open(t, quick("1500ms"), double{Hang: true, Child: "group"})
 	_, err := p.Set(t.Context(), update, false)
 	if e, ok := errors.AsType[*Error](err); !ok || !errors.Is(err, context.DeadlineExceeded) || !e.Temporary || e.Kind != Failed {
 		t.Errorf("Set: %v, want the time limit", err)

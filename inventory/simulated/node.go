@@ -37,7 +37,7 @@ type node struct {
 
 // gone tells whether nothing is left of the node.
 func (n *node) gone(now time.Time) bool {
-	if n.Doing == opRemove && !now.Before(n.ReadyAt) {
+	if n.Doing == opRemove && n.Fails == "" && !now.Before(n.ReadyAt) {
 		return true
 	}
 	return !n.LostAt.IsZero() && !now.Before(n.LostAt)

@@ -150,21 +150,21 @@ func (s *simulation) accept(st *state, u update, now time.Time) (object, behavio
 }
 
 // settle gives a new node its place and its port.
-func (st *state) settle(n *node, now time.Time) {
-	if st.places == nil {
-		st.places, st.crowd = map[int]bool{}, map[string]int{}
-		for _, other := range st.nodes {
+func (s *state) settle(n *node, now time.Time) {
+	if s.places == nil {
+		s.places, s.crowd = map[int]bool{}, map[string]int{}
+		for _, other := range s.nodes {
 			if !other.gone(now) {
-				st.places[other.Place] = true
-				st.crowd[other.Component]++
+				s.places[other.Place] = true
+				s.crowd[other.Component]++
 			}
 		}
 	}
-	for n.Place = st.lowest; st.places[n.Place]; n.Place++ {
+	for n.Place = s.lowest; s.places[n.Place]; n.Place++ {
 	}
-	st.places[n.Place], st.lowest = true, n.Place+1
+	s.places[n.Place], s.lowest = true, n.Place+1
 	n.Port = 22
-	if st.crowd[n.Component]++; st.crowd[n.Component] > 1 {
+	if s.crowd[n.Component]++; s.crowd[n.Component] > 1 {
 		n.Port = 20000 + n.Place%40000
 	}
 }
@@ -177,7 +177,7 @@ func next(old *node, u update) (*node, []operation, error) {
 	}
 	w := u.Should
 	if w.Ensure != nil && *w.Ensure == provider.Absent {
-		if old == nil || old.Doing == opRemove {
+		if old == nil || old.Doing == opRemove && old.Fails == "" {
 			return nil, nil, nil
 		}
 		n := *old

@@ -257,6 +257,14 @@ func TestMisbehaviour(t *testing.T) {
 		b.must("[" + start + "]")
 		b.expect(2*time.Second, "n", "ready")
 	})
+	t.Run("fail to remove, then remove well", func(t *testing.T) {
+		b := setUp(t, "components: [{name: pc3, behaviour: fail, times: 1, on: [remove]}]")
+		b.must("[" + node + "]")
+		b.must("[" + remove + "]")
+		b.expect(2*time.Second, "n", "failed")
+		b.must("[" + remove + "]")
+		b.expect(2*time.Second, "n", "absent")
+	})
 	t.Run("refuse", func(t *testing.T) {
 		b := setUp(t, "components: [{name: pc3, behaviour: refuse}]")
 		changes, err := b.ask(false, "["+node+","+other+"]")
