@@ -124,7 +124,7 @@ func (e *env) allocate(names ...string) {
 			cs.PutDocument(am.Document{ID: "doc-" + sliceURN(n).Name, Slice: sliceURN(n), Text: []byte("<rspec/>")})
 			cs.PutSliver(am.Sliver{
 				URN: sliverURN(n), Slice: sliceURN(n), ClientID: n, Hostname: n, Document: "doc-" + sliceURN(n).Name,
-				Component: urn.URN{Authority: "example.org", Type: urn.Node, Name: "pc1"}, SliverType: "raw-pc", Image: "img",
+				Component: componentURN("pc1"), SliverType: "raw-pc", Image: "img",
 				Status: allocated, Created: v.Now(), Expires: v.Now().Add(24 * time.Hour),
 			})
 		}
@@ -212,17 +212,35 @@ func (e *env) within(d time.Duration, what string, f func() bool) {
 		if time.Since(start) > d {
 			e.t.Fatalf("not within %v: %s", d, what)
 		}
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(max(10*time.Millisecond, d/200))
 	}
 }
 
 func (e *env) becomes(d time.Duration, want am.Status, names ...string) {
 	e.t.Helper()
-	for _, n := range names {
-		e.within(d, fmt.Sprintf("%s is %v (it is %v, error %q)", n, want, e.sliver(n).Status, e.sliver(n).Error), func() bool {
-			_, busy := e.task(n)
-			return e.sliver(n).Status == want && !busy
+	for start := time.Now(); ; time.Sleep(max(10*time.Millisecond, d/200)) {
+		var late string
+		err := e.st.Read(func(v *store.View) error {
+			for _, n := range names {
+				s, _, err := v.Sliver(sliverURN(n))
+				if err != nil {
+					return err
+				}
+				if s.Status != want || v.Rev(store.TaskKey(s.URN)) != 0 {
+					late = fmt.Sprintf("%s is %v, error %q", n, s.Status, s.Error)
+					return nil
+				}
+			}
+			return nil
 		})
+		switch {
+		case err != nil:
+			e.t.Fatal(err)
+		case late == "":
+			return
+		case time.Since(start) > d:
+			e.t.Fatalf("not within %v %v: %s", d, want, late)
+		}
 	}
 }
 
@@ -274,4 +292,14 @@ func (e *env) records() string {
 		e.t.Fatal(err)
 	}
 	return b.String()
+}
+
+// onComponent moves an allocated sliver.
+func onComponent(name, component string) store.Decision {
+	return func(v *store.View) (cs store.ChangeSet, err error) {
+		s, _, err := v.Sliver(sliverURN(name))
+		s.Component = componentURN(component)
+		cs.PutSliver(s)
+		return cs, err
+	}
 }

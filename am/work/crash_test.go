@@ -1,0 +1,278 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"patchbay/am"
+	"patchbay/am/store"
+	"patchbay/inventory/provider"
+)
+
+// meddler acts before each commit of the runner.
+type meddler struct {
+	Store
+	before func()
+}
+
+func (m *meddler) Commit(ctx context.Context, d store.Decision) error {
+	m.before()
+	return m.Store.Commit(ctx, d)
+}
+
+var errDead = errors.New("the process is dead")
+
+// mortal is a store whose process dies at the nth commit that changes
+// something: just before it, or just after it but before anybody knows.
+type mortal struct {
+	Store
+	left   int
+	after  bool
+	died   chan struct{}
+	isDead atomic.Bool
+}
+
+func (m *mortal) Commit(ctx context.Context, d store.Decision) error {
+	if m.isDead.Load() {
+		return errDead
+	}
+	changes := false
+	die := false
+	err := m.Store.Commit(ctx, func(v *store.View) (store.ChangeSet, error) {
+		cs, err := d(v)
+		if changes = !cs.Empty(); changes {
+			m.left--
+		}
+		if die = changes && m.left == 0; die && !m.after {
+			return store.ChangeSet{}, errDead
+		}
+		return cs, err
+	})
+	if die {
+		m.isDead.Store(true)
+		close(m.died)
+		return errDead
+	}
+	return err
+}
+
+// story is a life of two slices with all that the runner writes down: what is
+// made, restarted, refused, retried and removed, and a lease that ends.
+func story(e *env, step func()) {
+	e.t.Helper()
+	temporary := 2
+	e.d.refuses["b-2"] = func() *provider.Error {
+		if temporary--; temporary < 0 {
+			return nil
+		}
+		return &provider.Error{Kind: provider.Failed, Msg: "busy", Temporary: true}
+	}
+	e.d.refuses["b-3"] = refusing(provider.Forbidden, "no", false)
+	e.d.slow = 300 * time.Millisecond
+	e.allocate("a-1", "a-2", "b-1", "b-2", "b-3", "c-1")
+	e.provision("a-1", "a-2", "b-1", "b-2", "b-3")
+	step()
+	e.on("a-1", "a-2", "b-1")
+	step()
+	e.do(am.ActionRestart, am.GoalRestart, func(d *am.Desired) { d.RestartSerial++ }, "a-1")
+	e.lease("c-1", time.Now())
+	step()
+	e.release("b-1", "b-3")
+	step()
+}
+
+const storyEnd = `slice a; slice b; ` +
+	`sliver a-1 {geni_provisioned geni_ready} gen 3 on true ""; sliver a-2 {geni_provisioned geni_ready} gen 2 on true ""; ` +
+	`sliver b-2 {geni_provisioned geni_notready} gen 1 on false ""; `
+
+// settle waits until no task is left and no lease is over.
+func (e *env) settle() {
+	e.t.Helper()
+	e.within(3*time.Minute, "no task is left", func() bool { return !busy(e) })
+}
+
+func TestCrashAtEveryCommit(t *testing.T) {
+	for n := 1; ; n++ {
+		died := false
+		for _, after := range []bool{false, true} {
+			t.Run(fmt.Sprintf("commit %d, after %v", n, after), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					e := newEnv(t, 2)
+					m := &mortal{left: n, after: after, died: make(chan struct{})}
+					e.wrap = func(s Store) Store { m.Store = s; return m }
+					e.start()
+					story(e, func() {
+						for !m.isDead.Load() && busy(e) {
+							select {
+							case <-m.died:
+							case <-time.After(100 * time.Millisecond):
+							}
+						}
+						if m.isDead.Load() && e.wrap != nil {
+							died, e.wrap = true, nil
+							e.stop()
+							e.st.Close()
+							time.Sleep(10 * time.Second)
+							e.open()
+							e.start()
+						}
+						e.settle()
+					})
+					if got := e.records(); got != storyEnd {
+						t.Errorf("ends with\n%s\nwant\n%s", got, storyEnd)
+					}
+					for name := range e.d.nodes {
+						if name != "a-1" && name != "a-2" && name != "b-2" {
+							t.Errorf("%s was left behind", name)
+						}
+					}
+					e.kept()
+				})
+			})
+		}
+		if !died {
+			if n < 10 {
+				t.Errorf("only %d commits", n-1)
+			}
+			t.Logf("%d commits", n-1)
+			return
+		}
+	}
+}
+
+func busy(e *env) bool {
+	left := false
+	err := e.st.Read(func(v *store.View) error {
+		d, _, err := v.Due(1)
+		left = len(d) > 0
+		return errors.Join(err, v.Tasks(func(am.Task) bool { left = true; return false }))
+	})
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	return left
+}
+
+// A store that cannot write for a while loses nothing.
+func TestStoreThatCannotWrite(t *testing.T) {
+	bubble(t, 2, func(e *env) {
+		fails := 20
+		e.wrap = func(s Store) Store {
+			return failing{s, func() bool { fails--; return fails >= 0 }}
+		}
+		e.start()
+		e.allocate("a-1")
+		e.provision("a-1")
+		e.lease("a-1", time.Now().Add(time.Hour))
+		e.becomes(time.Minute, notReady, "a-1")
+	})
+}
+
+type failing struct {
+	Store
+	fail func() bool
+}
+
+func (f failing) Commit(ctx context.Context, d store.Decision) error {
+	if f.fail() {
+		return store.ErrNotCommitted
+	}
+	return f.Store.Commit(ctx, d)
+}
+
+func TestRunEndsWhenStoreIsClosed(t *testing.T) {
+	bubble(t, 2, func(e *env) {
+		ctx := context.Background()
+		r := New(Config{Store: e.st, Providers: func(string) (Provider, error) { return e.d, nil }})
+		e.st.Close()
+		if err := r.Run(ctx); !errors.Is(err, store.ErrClosed) {
+			t.Errorf("Run: %v", err)
+		}
+	})
+}
+
+// Real executables, real time: from task to node and back, and nothing is left
+// running when Run returns in the middle of a call.
+func TestRealExecutables(t *testing.T) {
+	dir := t.TempDir()
+	script := `#!/bin/sh
+# Keeps one file per node beside itself; a name that holds "hang" is never answered.
+case "$1" in
+ral_action=describe)
+	cat <<'YAML'
+provider:
+  type: node
+  invoke: json
+  suitable: true
+  parallel: 2
+  attributes:
+    name: {type: string}
+    ensure: {type: "enum[present,absent]"}
+    power: {type: "enum[on,off]"}
+YAML
+	;;
+ral_action=get)
+	tr -d '" ' | sed 's/.*\[//; s/\].*//' | tr ',' '\n' | {
+	sep='{"resources":['
+	while read -r n || [ -n "$n" ]; do
+		if [ -e "$n.node" ]; then e=present p=$(cat "$n.node"); else e=absent p=off; fi
+		printf '%s{"name":"%s","ensure":"%s","power":"%s"}' "$sep" "$n" "$e" "$p"; sep=,
+	done
+	echo ']}'; }
+	;;
+ral_action=set)
+	sed 's/{"name"/\n{"name"/g' | grep '^{"name":"[ab]-' | {
+	while read -r u || [ -n "$u" ]; do
+		n=${u#*\"name\":\"} n=${n%%\"*} should=${u#*\"should\":}
+		case "$n" in *hang*) sleep 1000 ;; esac
+		case "$should" in
+		*'"ensure":"absent"'*) rm -f "$n.node" ;;
+		*'"power":"on"'*) echo on >"$n.node" ;;
+		*) echo off >"$n.node" ;;
+		esac
+	done; }
+	echo '{"derive":true,"changes":[]}'
+	;;
+esac
+`
+	file := filepath.Join(dir, "files.prov")
+	if err := os.WriteFile(file, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p, err := provider.Open(file, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaks := goleak.IgnoreCurrent()
+	e := newEnv(t, 0)
+	e.providers = func(string) (Provider, error) { return Executable(p), nil }
+	e.start()
+	e.allocate("a-1", "a-2", "b-hang")
+	e.provision("b-hang")
+	e.provision("a-1", "a-2")
+	e.becomes(5*time.Second, notReady, "a-1", "a-2")
+	start := time.Now()
+	e.on("a-1", "a-2")
+	e.becomes(2*time.Second, ready, "a-1", "a-2")
+	t.Logf("started in %v beside one that hangs", time.Since(start))
+	if b, err := os.ReadFile(filepath.Join(dir, "a-1.node")); err != nil || string(b) != "on\n" {
+		t.Errorf("a-1 is %q, %v", b, err)
+	}
+	e.release("a-1", "a-2")
+	e.within(5*time.Second, "they are gone", func() bool { return !e.exists("a-1") && !e.exists("a-2") })
+	start = time.Now()
+	if err := e.stop(); err != nil || time.Since(start) > 2*time.Second {
+		t.Errorf("stop: %v after %v", err, time.Since(start))
+	}
+	e.st.Close()
+	goleak.VerifyNone(t, leaks)
+}

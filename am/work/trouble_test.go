@@ -1,0 +1,361 @@
+package work
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"patchbay/am"
+	"patchbay/am/urn"
+	"patchbay/inventory/provider"
+)
+
+func refusing(kind provider.Kind, msg string, temporary bool) func() *provider.Error {
+	return func() *provider.Error { return &provider.Error{Kind: kind, Msg: msg, Temporary: temporary} }
+}
+
+func TestHangingNodesStopNobodyElse(t *testing.T) {
+	for _, c := range []struct {
+		rule   string
+		places int
+		hang   func(d *double, name string)
+	}{
+		{"sets hang, two places", 2, func(d *double, n string) { d.hangs[n] = true }},
+		{"sets hang, four places", 4, func(d *double, n string) { d.hangs[n] = true }},
+		{"gets hang", 2, func(d *double, n string) { d.getHangs[n] = true }},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			bubble(t, c.places, func(e *env) {
+				for _, n := range []string{"a-1", "b-1", "c-1"} {
+					c.hang(e.d, n)
+				}
+				e.start()
+				e.allocate("a-1", "a-2", "b-1", "c-1", "d-1", "d-2", "f-1")
+				e.provision("a-1", "a-2", "b-1", "c-1")
+				// One that comes with them may wait for a few to be taken apart.
+				e.provision("d-1", "d-2")
+				e.becomes(4*time.Second, notReady, "d-1", "d-2")
+				e.on("d-1", "d-2")
+				e.becomes(4*time.Second, ready, "d-1", "d-2")
+				for range 5 { // at five different moments of their hanging
+					time.Sleep(3700 * time.Millisecond)
+					start := time.Now()
+					e.provision("f-1")
+					e.becomes(2*time.Second, notReady, "f-1")
+					e.on("f-1")
+					e.becomes(2*time.Second-time.Since(start), ready, "f-1")
+					e.release("f-1")
+					e.within(5*time.Second, "f-1 is gone", func() bool { return !e.exists("f-1") })
+					e.allocate("f-1")
+				}
+				// What hangs holds up its own slice only until it is known.
+				e.becomes(time.Minute, notReady, "a-2")
+			})
+		})
+	}
+}
+
+func TestBatchThatDiesIsTriedOneByOne(t *testing.T) {
+	bubble(t, 2, func(e *env) {
+		e.d.dies["a-3"] = true
+		e.start()
+		names := []string{"a-1", "a-2", "a-3", "a-4", "a-5"}
+		e.allocate(names...)
+		e.provision(names...)
+		e.becomes(5*time.Second, notReady, "a-1", "a-2", "a-4", "a-5")
+		e.becomes(5*time.Minute, failed, "a-3")
+		e.d.with(func() {
+			for i, names := range e.d.setCalls {
+				if i > 0 && len(names) != 1 {
+					t.Errorf("set %d holds %v", i, names)
+				}
+				if i > 0 && (names[0] == "a-1" || names[0] == "a-2") {
+					t.Errorf("%v was done and set again", names)
+				}
+			}
+		})
+		if s := e.sliver("a-3"); s.Error != "provider double: set: exit status 1" {
+			t.Errorf("error %q", s.Error)
+		}
+	})
+}
+
+func TestGivingUp(t *testing.T) {
+	for _, c := range []struct {
+		rule  string
+		setup func(*double)
+		sets  int // how many sets it takes
+		says  string
+	}{
+		{"a temporary refusal is tried again to the limit", func(d *double) {
+			d.refuses["a-1"] = refusing(provider.Failed, "no power", true)
+		}, 8, "no power"},
+		{"a lasting refusal is not", func(d *double) { d.refuses["a-1"] = refusing(provider.Forbidden, "not yours", false) }, 1, "not yours"},
+		{"what cannot exist is not", func(d *double) { d.refuses["a-1"] = refusing(provider.Unknown, "no such", false) }, 1, "no such"},
+		{"a provider that lies is tried again to the limit", func(d *double) { d.lies["a-1"] = true }, 8, "has not happened: component, ensure"},
+		{"the provider's state failed ends it", func(d *double) {
+			d.nodes["a-1"] = &node{is: provider.Resource{"name": "a-1", "ensure": "present"}, fails: "disk broken"}
+		}, 1, "disk broken"},
+		{"no end of changing ends", func(d *double) { d.slow = 1000 * time.Hour }, 1, "still changing after 1h0m0s"},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			bubble(t, 2, func(e *env) {
+				c.setup(e.d)
+				e.start()
+				e.allocate("a-1")
+				e.provision("a-1")
+				e.becomes(2*time.Hour, failed, "a-1")
+				if s := e.sliver("a-1"); !strings.Contains(s.Error, c.says) {
+					t.Errorf("error %q, want %q", s.Error, c.says)
+				}
+				if n := len(e.d.setCalls); n != c.sets {
+					t.Errorf("%d sets, want %d", n, c.sets)
+				}
+				// A failed make is undone.
+				e.d.with(func() { clear(e.d.refuses); clear(e.d.lies); e.d.slow = 0 })
+				e.release("a-1")
+				e.within(time.Minute, "it is gone", func() bool { return !e.exists("a-1") })
+				if len(e.d.nodes) != 0 {
+					t.Error("the resource was left behind")
+				}
+			})
+		})
+	}
+}
+
+func TestUpdateOfUsersThatFailsStaysReady(t *testing.T) {
+	bubble(t, 2, func(e *env) {
+		e.start()
+		e.makeReady("a-1")
+		e.d.with(func() { e.d.refuses["a-1"] = refusing(provider.Forbidden, "no more accounts", false) })
+		e.do(am.ActionUpdateUsers, am.GoalUsers, func(d *am.Desired) { d.Accounts = []am.Account{{Login: "bob"}} }, "a-1")
+		e.becomes(time.Second, ready, "a-1")
+		if s := e.sliver("a-1"); s.Error != "no more accounts" {
+			t.Errorf("error %q", s.Error)
+		}
+	})
+}
+
+func TestRemovingNeverGivesUp(t *testing.T) {
+	bubble(t, 2, func(e *env) {
+		e.start()
+		e.makeReady("a-1")
+		e.d.with(func() { e.d.refuses["a-1"] = refusing(provider.Forbidden, "it is on fire", false); e.d.setCalls = nil })
+		e.release("a-1")
+		time.Sleep(24 * time.Hour)
+		s := e.sliver("a-1")
+		if s.Status.Allocation != am.Unallocated || s.Error != "it is on fire" {
+			t.Errorf("after a day: %v %q", s.Status, s.Error)
+		}
+		// About every five minutes in the end, a quarter more or less.
+		if n := len(e.d.setCalls); n < 24*60/7 || n > 24*60/3 {
+			t.Errorf("%d attempts in a day", n)
+		}
+		e.d.with(func() { clear(e.d.refuses) })
+		e.within(7*time.Minute, "it is gone", func() bool { return !e.exists("a-1") })
+	})
+}
+
+func TestUnknownToProviderIsRemoved(t *testing.T) {
+	i := &item{task: am.Task{Goal: am.GoalRemove}}
+	if o := i.failed(&provider.Error{Kind: provider.Unknown}); o.verdict != gone {
+		t.Errorf("verdict %v", o.verdict)
+	}
+}
+
+func TestBackoffDoublesUpToItsLimit(t *testing.T) {
+	l := Limits{}.withDefaults()
+	for _, c := range []struct {
+		attempt int
+		remove  bool
+		want    time.Duration
+	}{{1, false, l.RetryMin}, {2, false, 2 * l.RetryMin}, {5, false, 16 * l.RetryMin}, {1000, false, l.RetryMax}, {1000, true, l.RemoveMax}} {
+		for range 100 {
+			if d := l.backoff(c.attempt, c.remove); d < c.want*3/4 || d > c.want*5/4+1 {
+				t.Fatalf("backoff(%d, %v) = %v, want about %v", c.attempt, c.remove, d, c.want)
+			}
+		}
+	}
+}
+
+func TestMissingProviderIsWaitedFor(t *testing.T) {
+	bubble(t, 2, func(e *env) {
+		missing := true
+		e.providers = func(string) (Provider, error) {
+			if missing {
+				return nil, errors.New("/etc/x.prov: no such file")
+			}
+			return e.d, nil
+		}
+		e.start()
+		e.allocate("a-1", "a-2")
+		e.provision("a-1", "a-2")
+		time.Sleep(time.Hour)
+		if s := e.sliver("a-1"); s.Status != pending || s.Error != `its provider "double" cannot be used now` {
+			t.Errorf("while it is missing: %v %q", s.Status, s.Error)
+		}
+		missing = false
+		e.becomes(2*time.Second, notReady, "a-1", "a-2")
+		if s := e.sliver("a-1"); s.Error != "" {
+			t.Errorf("error stays %q", s.Error)
+		}
+	})
+}
+
+func TestComponentThatLeftTheInventoryIsWaitedFor(t *testing.T) {
+	bubble(t, 2, func(e *env) {
+		e.start()
+		e.allocate("a-1", "a-2")
+		e.commit(onComponent("a-1", "unknown"))
+		e.provision("a-1", "a-2")
+		e.becomes(time.Second, notReady, "a-2")
+		if s := e.sliver("a-1"); s.Status != pending || !strings.Contains(s.Error, "not in the inventory") {
+			t.Errorf("%v %q", s.Status, s.Error)
+		}
+	})
+}
+
+func TestProviderThatBreaksIsTriedAgain(t *testing.T) {
+	bubble(t, 2, func(e *env) {
+		e.d.breaks = &provider.Error{Kind: provider.Failed, Msg: "provider double: get: exit status 2", Temporary: true}
+		e.start()
+		e.allocate("a-1", "a-2", "b-1")
+		e.provision("a-1", "a-2", "b-1")
+		time.Sleep(10 * time.Second)
+		x, _ := e.task("a-1")
+		if s := e.sliver("a-1"); s.Error != "provider double: get: exit status 2" || x.Attempt == 0 {
+			t.Errorf("error %q, attempt %d", s.Error, x.Attempt)
+		}
+		e.d.with(func() { e.d.breaks = nil })
+		e.becomes(30*time.Second, notReady, "a-1", "a-2", "b-1")
+	})
+}
+
+func TestLostNodes(t *testing.T) {
+	bubble(t, 2, func(e *env) {
+		e.start()
+		e.makeReady("a-1", "a-2", "a-3", "a-4")
+		e.do(am.ActionStop, am.GoalStop, func(d *am.Desired) { d.On = false }, "a-4")
+		e.becomes(time.Second, notReady, "a-4")
+		e.d.with(func() {
+			delete(e.d.nodes, "a-1")
+			e.d.nodes["a-2"].fails = "kernel panic"
+			delete(e.d.nodes, "a-4")
+		})
+		e.becomes(40*time.Second, failed, "a-1", "a-2", "a-4")
+		if s := e.sliver("a-1"); s.Error != vanishedText {
+			t.Errorf("error %q", s.Error)
+		}
+		if s := e.sliver("a-2"); s.Error != "kernel panic" {
+			t.Errorf("error %q", s.Error)
+		}
+		if e.sliver("a-3").Status != ready {
+			t.Error("the good one was touched")
+		}
+	})
+}
+
+func TestVanishedForAMomentIsNotLost(t *testing.T) {
+	bubble(t, 2, func(e *env) {
+		e.start()
+		e.makeReady("a-1")
+		n := e.d.nodes["a-1"]
+		for range 60 { // whenever the sweep comes, the second look finds it
+			e.d.with(func() { delete(e.d.nodes, "a-1") })
+			time.Sleep(time.Second)
+			e.d.with(func() { e.d.nodes["a-1"] = n })
+			time.Sleep(1900 * time.Millisecond)
+		}
+		if s := e.sliver("a-1"); s.Status != ready {
+			t.Errorf("%v %q", s.Status, s.Error)
+		}
+	})
+}
+
+func TestVanishedIsNotMadeAnew(t *testing.T) {
+	bubble(t, 2, func(e *env) {
+		e.start()
+		e.makeReady("a-1")
+		e.d.with(func() { delete(e.d.nodes, "a-1"); e.d.setCalls = nil })
+		e.do(am.ActionRestart, am.GoalRestart, func(d *am.Desired) { d.RestartSerial++ }, "a-1")
+		e.becomes(time.Second, failed, "a-1")
+		if len(e.d.setCalls) != 0 {
+			t.Errorf("sets %v", e.d.setCalls)
+		}
+	})
+}
+
+func TestSweepFindsWhatIsBehindABadName(t *testing.T) {
+	bubble(t, 2, func(e *env) {
+		e.start()
+		var names []string
+		for i := range 20 {
+			names = append(names, fmt.Sprintf("a-%02d", i))
+		}
+		e.makeReady(names...)
+		e.d.with(func() { e.d.getHangs["a-07"] = true; delete(e.d.nodes, "a-15") })
+		e.becomes(10*time.Minute, failed, "a-15")
+		if e.sliver("a-07").Status != ready {
+			t.Error("a node of which nothing is known was given up")
+		}
+	})
+}
+
+func TestSweepKeepsWhatIsSeen(t *testing.T) {
+	bubble(t, 2, func(e *env) {
+		e.start()
+		e.makeReady("a-1")
+		e.d.with(func() { e.d.nodes["a-1"].is["addresses"] = []string{"192.0.2.77"} })
+		e.within(31*time.Second, "the address is known", func() bool {
+			return slices.Equal(e.sliver("a-1").Observed.Addresses, []string{"192.0.2.77"})
+		})
+	})
+}
+
+func TestDeletesGoFirst(t *testing.T) {
+	bubble(t, 1, func(e *env) {
+		e.start()
+		e.makeReady("a-1", "b-1")
+		e.d.with(func() { e.d.answer, e.d.setCalls = time.Second, nil })
+		e.allocate("c-1", "d-1", "f-1")
+		e.provision("c-1", "d-1", "f-1")
+		time.Sleep(1500 * time.Millisecond) // the first set is running
+		e.release("a-1", "b-1")
+		e.within(time.Minute, "all is done", func() bool { _, busy := e.task("f-1"); return !busy && !e.exists("a-1") && !e.exists("b-1") })
+		var order []string
+		for _, s := range e.d.setCalls {
+			order = append(order, s...)
+		}
+		if i := slices.Index(order, "b-1"); i > 3 || slices.Index(order, "a-1") > 3 {
+			t.Errorf("order %v", order)
+		}
+	})
+}
+
+func TestProviderThatCannotRemove(t *testing.T) {
+	p := withoutEnsure{newDouble(1)}
+	s := am.Sliver{URN: sliverURN("a-1")}
+	i := &item{sliver: s, task: am.Task{Goal: am.GoalRemove}}
+	is := provider.Resource{"name": "a-1", "power": "on", "users": []string{`{"login":"alice","keys":[]}`}}
+	if o := judge(p, i, provider.Result{Resource: is}, time.Hour); o.verdict != ask {
+		t.Errorf("on and open: verdict %v", o.verdict)
+	}
+	if d := provider.Diff(is, wanted(p, &s, "pc1")); d.Text("power") != "off" || d.List("users") == nil {
+		t.Errorf("asks for %v", d)
+	}
+	is = provider.Resource{"name": "a-1", "power": "off"}
+	if o := judge(p, i, provider.Result{Resource: is}, time.Hour); o.verdict != gone {
+		t.Errorf("off and closed: verdict %v", o.verdict)
+	}
+}
+
+type withoutEnsure struct{ *double }
+
+func (w withoutEnsure) Reports(a string) bool { return a != provider.AttrEnsure && w.double.Reports(a) }
+
+func componentURN(name string) urn.URN {
+	return urn.URN{Authority: "example.org", Type: urn.Node, Name: name}
+}
