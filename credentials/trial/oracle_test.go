@@ -62,3 +62,32 @@ func TestOpensslReadsTheCertificates(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
+
+// TestCredentialsFitThePublishedSchema asks the schema for what our own reader
+// is too lenient to ask.
+func TestCredentialsFitThePublishedSchema(t *testing.T) {
+	xmllint := need.Tool(t, "xmllint")
+	schema := need.Shared(t, "schemas", "geni.net_resources_credential_2", "credential.xsd")
+	dir := t.TempDir()
+	a, err := trial.Create(filepath.Join(dir, "authority"), "example.org", now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	alice, err := a.User("alice", now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slice, err := a.Slice("s1", "alice", now.Add(time.Hour), now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, doc := range map[string][]byte{"user.xml": alice.Credential, "slice.xml": slice.Credential} {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, doc, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := exec.Command(xmllint, "--nonet", "--noout", "--schema", schema, file).CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", name, err, out)
+		}
+	}
+}
