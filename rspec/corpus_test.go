@@ -258,9 +258,10 @@ func essence(t *testing.T, text string) []string {
 	dec := xml.NewDecoder(strings.NewReader(text))
 	dec.CharsetReader = func(_ string, r io.Reader) (io.Reader, error) { return r, nil }
 	var (
-		list  []string
-		path  []string // local names of RSpec elements, "?" for others
-		facts int      // depth within a fact
+		list    []string
+		path    []string // local names of RSpec elements, "?" for others
+		facts   int      // depth within a fact
+		wasText bool     // the last of list is character data
 	)
 	for {
 		start := dec.InputOffset()
@@ -283,6 +284,7 @@ func essence(t *testing.T, text string) []string {
 				facts++
 				continue
 			}
+			wasText = false
 			list = append(list, tagEssence(raw, strings.Join(path, "/")))
 		case xml.EndElement:
 			path = path[:len(path)-1]
@@ -290,15 +292,24 @@ func essence(t *testing.T, text string) []string {
 				facts--
 				continue
 			}
+			wasText = false
 			list = append(list, "</"+token.Name.Local+">")
 		case xml.CharData:
-			at := strings.Join(path, "/")
-			if facts > 0 || strings.TrimSpace(raw) == "" && (at == "rspec/node" || at == "rspec/node/services" || at == "rspec/node/interface" || at == "rspec/node/sliver_type") {
+			if facts > 0 {
 				continue
 			}
-			list = append(list, raw)
+			switch strings.Join(path, "/") {
+			case "rspec/node", "rspec/node/services", "rspec/node/interface", "rspec/node/sliver_type":
+				raw = strings.Join(strings.Fields(raw), "")
+			}
+			if n := len(list) - 1; wasText {
+				list[n] += raw // what stood between them is gone
+			} else if raw != "" {
+				list, wasText = append(list, raw), true
+			}
+			continue
 		default:
-			list = append(list, raw)
+			list, wasText = append(list, raw), false
 		}
 	}
 	return withoutEmpty(list)

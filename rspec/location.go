@@ -66,11 +66,11 @@ func manifestLocations(raw string, add []pair) string {
 	return b.String()
 }
 
-// xsiPrefix is a prefix that the root binds to the namespace of schemaLocation,
-// or one that it leaves free.
-func (d *document) xsiPrefix() string {
+// xsiPrefix is a prefix that is bound to the namespace of schemaLocation, or one
+// that is free.
+func xsiPrefix(spaces map[string]string) string {
 	var bound []string
-	for prefix, uri := range d.rootSpaces {
+	for prefix, uri := range spaces {
 		if uri == xsiSpace && prefix != "" {
 			bound = append(bound, prefix)
 		}
@@ -79,7 +79,7 @@ func (d *document) xsiPrefix() string {
 		return slices.Min(bound)
 	}
 	prefix := "xsi"
-	for n := 1; d.rootSpaces[prefix] != ""; n++ {
+	for n := 1; spaces[prefix] != ""; n++ {
 		prefix = "xsi" + strconv.Itoa(n)
 	}
 	return prefix

@@ -1,6 +1,7 @@
 package rspec
 
 import (
+	"errors"
 	"strings"
 	"time"
 
@@ -31,14 +32,28 @@ type Part struct {
 
 // WriteManifest writes the manifest of one slice: the request's own bytes with
 // splices, the union of several requests, or, without parts, a manifest of
-// nothing. The requests are left as they are.
+// nothing. The requests are left as they are. What is told must stay below 64 MiB.
 func WriteManifest(parts []Part, o ManifestOptions) ([]byte, error) {
 	if len(parts) == 0 {
 		return emptyManifest(o), nil
 	}
-	m := union{seen: map[string]bool{}}
+	var m *union
 	for i := range parts {
-		m.add(&parts[i], o)
+		p := &parts[i]
+		s, err := p.edit(o.Manager)
+		switch {
+		case err != nil:
+			return nil, err
+		case m == nil:
+			m = newUnion(p, s)
+			if len(parts) > 1 {
+				m.remember(p)
+			}
+		default:
+			if err := m.add(p, s); err != nil {
+				return nil, err
+			}
+		}
 	}
 	text, err := m.write(o)
 	if err != nil {
@@ -49,6 +64,12 @@ func WriteManifest(parts []Part, o ManifestOptions) ([]byte, error) {
 	}
 	return []byte(text), nil
 }
+
+// maxManifest bounds what is spliced in: keys times nodes, or namespaces times
+// elements, may make much of little.
+const maxManifest = 64 << 20
+
+var errTooLarge = errors.New("the manifest is larger than 64 MiB")
 
 func emptyManifest(o ManifestOptions) []byte {
 	var b strings.Builder
@@ -78,7 +99,7 @@ func rootAttributes(o ManifestOptions) []rootAttribute {
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // edit makes the splices of one part, except those of the root's start tag.
-func (p *Part) edit(manager urn.URN) *splices {
+func (p *Part) edit(manager urn.URN) (*splices, error) {
 	r := p.Request
 	s := &splices{doc: r.doc}
 	kept := make([]bool, len(r.Nodes))
@@ -90,6 +111,9 @@ func (p *Part) edit(manager urn.URN) *splices {
 			s.annotate(e, &facts, manager)
 		} else {
 			s.cut(e)
+		}
+		if s.size > maxManifest {
+			return nil, errTooLarge
 		}
 	}
 	for _, l := range r.links {
@@ -104,5 +128,5 @@ func (p *Part) edit(manager urn.URN) *splices {
 			s.annotateLink(e)
 		}
 	}
-	return s
+	return s, nil
 }

@@ -14,6 +14,7 @@ import (
 type splices struct {
 	doc   *document
 	edits []edit
+	size  int // bytes of all edits' text
 }
 
 // edit puts text in the place of src[from:to].
@@ -24,6 +25,7 @@ type edit struct {
 
 func (s *splices) replace(from, to int, text string) {
 	s.edits = append(s.edits, edit{from, to, text})
+	s.size += len(text)
 }
 
 // cut takes an element out, with the white space in front of it if nothing but

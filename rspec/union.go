@@ -1,6 +1,8 @@
 package rspec
 
 import (
+	"bytes"
+	"maps"
 	"slices"
 	"strings"
 
@@ -14,74 +16,116 @@ type union struct {
 	// seen are the foreign nodes and links and the root extensions that are in
 	// already, by their bytes and by what their prefixes mean.
 	seen map[string]bool
+	// spaces are what prefixes mean under the common root; added are those of
+	// them that the first part's root does not declare itself.
+	spaces map[string]string
+	added  []string
 	// pairs are the schema locations of the parts behind the first.
 	pairs []pair
 	// users and proxies tell whether these extensions were written.
 	users, proxies bool
 }
 
-// add edits a part and fits it to the parts before.
-func (m *union) add(p *Part, o ManifestOptions) {
-	s := p.edit(o.Manager)
+// newUnion begins with the first part.
+func newUnion(p *Part, s *splices) *union {
+	m := &union{seen: map[string]bool{}, spaces: maps.Clone(s.doc.rootSpaces)}
+	m.take(p, s)
+	return m
+}
+
+// remember notes what the first part holds, in case that others hold it, too.
+func (m *union) remember(p *Part) {
+	for _, e := range p.Request.shared() {
+		m.seen[meaning(p.Request.doc, e)] = true
+	}
+}
+
+// add fits a further part to those before.
+func (m *union) add(p *Part, s *splices) error {
 	doc := s.doc
-	own := map[int]bool{}
-	for i := range p.Request.Nodes {
-		own[p.Request.Nodes[i].element] = true
+	shared := map[int]bool{}
+	for _, e := range p.Request.shared() {
+		shared[e.Index] = true
 	}
-	for _, l := range p.Request.links {
-		own[l.element] = true
-	}
-	first := len(m.parts) == 0
+	conflicts := m.merge(doc.rootSpaces)
 	for _, e := range doc.elements[0].Elements() {
-		if !own[e.Index] {
+		if shared[e.Index] {
 			key := meaning(doc, e)
-			if m.seen[key] && !first {
+			if m.seen[key] {
 				s.cut(e)
 				continue
 			}
 			m.seen[key] = true
 		}
-		if !first {
-			s.redeclare(e, m.parts[0].doc)
+		s.redeclare(e, conflicts)
+		if s.size > maxManifest {
+			return errTooLarge
 		}
 	}
-	if !first {
-		if raw, found := doc.schemaLocation(); found {
-			m.pairs = append(m.pairs, pairsOf(raw)...)
-		}
+	if raw, found := doc.schemaLocation(); found {
+		m.pairs = append(m.pairs, pairsOf(raw)...)
 	}
-	for _, n := range p.Request.Nodes {
-		f := p.Nodes[n.ClientID]
+	m.take(p, s)
+	return nil
+}
+
+func (m *union) take(p *Part, s *splices) {
+	for i := range p.Request.Nodes {
+		f := p.Nodes[p.Request.Nodes[i].ClientID]
 		m.users = m.users || len(f.Users) > 0
 		m.proxies = m.proxies || len(f.Proxies) > 0
 	}
 	m.parts = append(m.parts, s)
 }
 
-// redeclare gives the start tag of a root's child the namespaces that mean
-// something else, or nothing, under the other root.
-func (s *splices) redeclare(e *xmltree.Element, other *document) {
-	var missing []string
-	for prefix, uri := range s.doc.rootSpaces {
-		if was, found := other.rootSpaces[prefix]; (!found && uri != "") || found && was != uri {
-			missing = append(missing, prefix)
+// shared are the root's children that several requests may have alike: all but
+// own nodes and own links.
+func (r *Request) shared() []*xmltree.Element {
+	own := map[int]bool{}
+	for i := range r.Nodes {
+		own[r.Nodes[i].element] = true
+	}
+	for i := range r.links {
+		own[r.links[i].element] = true
+	}
+	return slices.DeleteFunc(r.doc.elements[0].Elements(), func(e *xmltree.Element) bool { return own[e.Index] })
+}
+
+// merge takes the declarations of another root up into the common one where the
+// prefix is free there. It returns the prefixes that mean something else.
+func (m *union) merge(spaces map[string]string) (conflicts []string) {
+	for _, prefix := range slices.Sorted(maps.Keys(spaces)) {
+		was, taken := m.spaces[prefix]
+		switch {
+		case prefix == "":
+		case !taken:
+			m.spaces[prefix] = spaces[prefix]
+			m.added = append(m.added, prefix)
+		case was != spaces[prefix]:
+			conflicts = append(conflicts, prefix)
 		}
 	}
-	if _, found := s.doc.rootSpaces[""]; !found && other.rootSpaces[""] != "" {
-		missing = append(missing, "")
+	if spaces[""] != m.spaces[""] {
+		conflicts = append(conflicts, "")
 	}
-	if len(missing) == 0 {
+	return conflicts
+}
+
+// redeclare gives the start tag of a root's child those of the prefixes that
+// it may use and does not declare itself.
+func (s *splices) redeclare(e *xmltree.Element, prefixes []string) {
+	if len(prefixes) == 0 {
 		return
 	}
-	slices.Sort(missing)
 	t := s.startTag(e)
-	for _, prefix := range missing {
+	for _, prefix := range prefixes {
+		uri := escape(s.doc.rootSpaces[prefix])
 		switch {
 		case t.declares(prefix):
 		case prefix == "":
-			t.add("xmlns", escape(s.doc.rootSpaces[""]))
-		default:
-			t.add("xmlns:"+prefix, escape(s.doc.rootSpaces[prefix]))
+			t.add("xmlns", uri)
+		case bytes.Contains(s.doc.bytes(e), []byte(prefix+":")): // in names or in content
+			t.add("xmlns:"+prefix, uri)
 		}
 	}
 }
@@ -105,12 +149,7 @@ func meaning(doc *document, e *xmltree.Element) string {
 		}
 	}
 	walk(e)
-	list := make([]string, 0, len(used))
-	for u := range used {
-		list = append(list, u)
-	}
-	slices.Sort(list)
-	return strings.Join(list, " ") + "\n" + string(doc.bytes(e))
+	return strings.Join(slices.Sorted(maps.Keys(used)), " ") + "\n" + string(doc.bytes(e))
 }
 
 // write puts the parts together.
@@ -125,24 +164,30 @@ func (m *union) write(o ManifestOptions) (string, error) {
 		if at := s.doc.spans[0]; !at.selfClosing() {
 			s.appendRange(&more, at.open, at.closing)
 		}
+		if more.Len() > maxManifest {
+			return "", errTooLarge
+		}
 	}
-	base.root(root, m, o)
+	m.editRoot(root, o)
 	base.appendTo(root, more.String())
 	if err := base.order(); err != nil {
 		return "", err
 	}
 	var b strings.Builder
-	b.Grow(len(base.doc.src)*3/2 + more.Len())
+	b.Grow(len(base.doc.src) + base.size)
 	base.appendRange(&b, 0, len(base.doc.src))
 	return b.String(), nil
 }
 
-// root edits the root's start tag.
-func (s *splices) root(root *xmltree.Element, m *union, o ManifestOptions) {
-	t := s.startTag(root)
+// editRoot edits the start tag of the common root.
+func (m *union) editRoot(root *xmltree.Element, o ManifestOptions) {
+	t := m.parts[0].startTag(root)
 	t.set("type", "manifest")
 	for _, a := range rootAttributes(o) {
 		t.set(a.name, a.value)
+	}
+	for _, prefix := range m.added {
+		t.add("xmlns:"+prefix, escape(m.spaces[prefix]))
 	}
 	add := m.pairs
 	if m.users {
@@ -152,14 +197,14 @@ func (s *splices) root(root *xmltree.Element, m *union, o ManifestOptions) {
 		add = append(add, pair{proxySpace, proxySchema})
 	}
 	if a, found := t.find(xsiSpace, "schemaLocation"); found {
-		was := string(s.doc.src[a.from:a.to])
+		was := string(t.doc.src[a.from:a.to])
 		if is := manifestLocations(was, add); is != was {
 			t.replace(a.from, a.to, is)
 		}
 		return
 	}
-	prefix := s.doc.xsiPrefix()
-	if s.doc.rootSpaces[prefix] != xsiSpace {
+	prefix := xsiPrefix(m.spaces)
+	if m.spaces[prefix] != xsiSpace {
 		t.add("xmlns:"+prefix, xsiSpace)
 	}
 	t.add(prefix+":schemaLocation", manifestLocations(Namespace+" "+ManifestSchema, add))

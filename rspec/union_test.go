@@ -1,6 +1,7 @@
 package rspec
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -125,5 +126,37 @@ func TestUnionOfSchemaLocations(t *testing.T) {
 	want := `i:schemaLocation='urn:a a.xsd ` + Namespace + ` ` + ManifestSchema + ` urn:b b.xsd'`
 	if !strings.Contains(got, want) {
 		t.Error(got)
+	}
+}
+
+func TestUnionDeclaresOnceWhatItCan(t *testing.T) {
+	root := func(spaces, content string) Part {
+		return own(t, `<rspec type="request" xmlns="`+Namespace+`"`+spaces+`>`+content+`</rspec>`)
+	}
+	got := mustWrite(t, options(), root(` xmlns:p="urn:1"`, `<p:x/>`), root(` xmlns:p="urn:2" xmlns:q="urn:3"`, `<q:x/><q:y/><p:x/>`), root(` xmlns:q="urn:3"`, `<q:z/>`))
+	if strings.Count(got, `xmlns:q=`) != 1 || strings.Count(got, `xmlns:p="urn:2"`) != 1 || !strings.Contains(got, `<q:x/><q:y/><p:x xmlns:p="urn:2"/><q:z/>`) {
+		t.Error(got)
+	}
+}
+
+func TestManifestCannotGrowWithoutBounds(t *testing.T) {
+	long := "urn:" + strings.Repeat("x", 1<<20)
+	a := own(t, `<rspec type="request" xmlns="`+Namespace+`" xmlns:p="urn:1"/>`)
+	b := own(t, `<rspec type="request" xmlns="`+Namespace+`" xmlns:p="`+long+`">`+strings.Repeat("<p:x/> <p:y/>", 500)+`</rspec>`)
+	if _, err := WriteManifest([]Part{a, b}, options()); err != nil {
+		t.Errorf("two extensions, said often: %v", err)
+	}
+	var many strings.Builder
+	for i := range 500 {
+		fmt.Fprintf(&many, "<p:x n='%d'/>", i)
+	}
+	b = own(t, `<rspec type="request" xmlns="`+Namespace+`" xmlns:p="`+long+`">`+many.String()+`</rspec>`)
+	if _, err := WriteManifest([]Part{a, b}, options()); err != errTooLarge {
+		t.Errorf("namespaces times elements: %v", err)
+	}
+	key := strings.Repeat("k", 1<<20)
+	f := func(i int) NodeFacts { return NodeFacts{Users: []User{{Login: "u", Keys: []string{key}}}} }
+	if _, err := WriteManifest([]Part{part(mustParse(t, manyNodes(100), ours()), f)}, options()); err != errTooLarge {
+		t.Errorf("keys times nodes: %v", err)
 	}
 }

@@ -1,0 +1,138 @@
+package rspec
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// draw makes random requests that are right, in all the spellings XML allows.
+type draw struct {
+	*rapid.T
+	ids int
+}
+
+func (d *draw) one(of ...string) string { return rapid.SampledFrom(of).Draw(d.T, "one") }
+
+func (d *draw) some(most int, f func() string) string {
+	var b strings.Builder
+	for range rapid.IntRange(0, most).Draw(d.T, "some") {
+		b.WriteString(f())
+	}
+	return b.String()
+}
+
+func (d *draw) id() string {
+	d.ids++
+	return fmt.Sprintf("id%d", d.ids)
+}
+
+func (d *draw) blank() string { return d.one("", "", " ", "\n  ", "\r\n\t") }
+
+func (d *draw) attr(name, value string) string {
+	q := d.one(`"`, `'`)
+	return d.one(" ", "\n", "\t ") + name + d.one("=", " = ") + q + value + q
+}
+
+// element is an RSpec element under any of the spellings that the root allows.
+func (d *draw) element(local, attrs string, content ...string) string {
+	name, declare := d.one("r:", "s:", ""), ""
+	if name == "" {
+		declare = d.attr("xmlns", Namespace)
+	}
+	if c := strings.Join(content, ""); c != "" || d.one("full", "empty") == "full" {
+		return "<" + name + local + declare + attrs + d.blank() + ">" + c + "</" + name + local + d.one("", " ", "\n") + ">"
+	}
+	return "<" + name + local + declare + attrs + d.blank() + "/>"
+}
+
+// odd is what a manifest must keep wherever it stands.
+func (d *draw) odd() string {
+	return d.one("<!-- <node> & -->", "<![CDATA[<login/> ]] > é]]>", "<?p <x?>", "&#233;&lt;é", "<x:login xmlns:x='urn:x' x:sliver_id='1'>t</x:login>",
+		"<node xmlns='urn:y' a='>'/>", "<p:host/>", "\n", "  ", "<e xmlns=''><services/></e>", "text")
+}
+
+func (d *draw) maybe(s string) string { return d.one("", s) }
+
+func (d *draw) node() string {
+	attrs := d.attr("client_id", d.id()) + d.maybe(d.attr("exclusive", d.one("true", "false", "1", "0"))) + d.maybe(d.attr("p:exclusive", "a>b")) +
+		d.maybe(d.attr("component_manager_id", d.one(us.String(), "urn:publicid:IDN+example.org+authority+am", them, ""))) +
+		d.maybe(d.attr("sliver_id", "stale")) + d.maybe(d.attr("component_name", "x&amp;y"))
+	return d.element("node", attrs,
+		d.some(2, d.odd), d.blank(),
+		d.maybe(d.element("sliver_type", d.attr("name", "raw-pc"), d.some(1, d.odd), d.maybe(d.element("disk_image", d.attr("name", "i"))))),
+		d.some(2, d.odd),
+		d.maybe(d.element("host", d.attr("name", "stale"))),
+		d.some(2, func() string {
+			return d.element("interface", d.attr("client_id", d.id())+d.maybe(d.attr("mac_address", "stale")), d.some(2, d.odd))
+		}),
+		d.maybe(d.element("services", "", d.some(2, d.odd), d.maybe(d.element("execute", d.attr("command", "a &gt; b&#10;c"))), d.maybe(d.element("login", "")), d.blank(),
+			d.maybe("<u:services_user xmlns:u='"+oldUserSpace+"'><u:public_key/></u:services_user>"))),
+		d.some(1, d.odd))
+}
+
+func (d *draw) request() string {
+	root := d.one("r:", "s:") + "rspec"
+	return d.one("", "\xef\xbb\xbf", "\n", "<?xml version='1.1'?>", `<?xml version="1.0" encoding="utf-8"?>`+"\r\n") + d.maybe("<!-- é -->") +
+		"<" + root + d.attr("xmlns:r", Namespace) + d.attr("xmlns:s", Namespace) + d.attr("xmlns:p", "urn:p") + d.attr("type", "request") +
+		d.maybe(d.attr("expires", "never")) + d.maybe(d.attr("xmlns", d.one("urn:z", Namespace))) + d.blank() + ">" +
+		d.some(4, func() string { return d.blank() + d.node() + d.some(2, d.odd) }) + "</" + root + ">" + d.blank()
+}
+
+// TestRandomRequests: whatever the spelling, a manifest without its facts is
+// the request without its stale ones, and asking for it again gives the same nodes.
+func TestRandomRequests(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		d := &draw{T: rt}
+		text := d.request()
+		r, err := ParseRequest([]byte(text), ours())
+		if err != nil {
+			rt.Fatalf("%v\n%s", err, text)
+		}
+		got := mustWrite(t, options(), part(r, facts))
+		if diff := cmp.Diff(essenceOf(t, text, r), essenceOf(t, got, r)); diff != "" {
+			rt.Fatalf("-request +manifest:\n%s\n%s\n%s", diff, text, got)
+		}
+		full := mustWrite(t, options(), part(r, fullFacts))
+		for _, manifest := range []string{got, full, asciiXML(full)} {
+			again, err := ParseRequest([]byte(asRequest(manifest)), ours())
+			if err != nil {
+				rt.Fatalf("%v\n%s", err, manifest)
+			}
+			if len(again.Nodes) != len(r.Nodes) || again.Foreign != r.Foreign {
+				rt.Fatalf("%d own and %d foreign nodes became %d and %d\n%s", len(r.Nodes), r.Foreign, len(again.Nodes), again.Foreign, manifest)
+			}
+			for i, n := range again.Nodes {
+				if n.ClientID != r.Nodes[i].ClientID || n.ComponentID == "" {
+					rt.Fatalf("node %d is %+v", i, n)
+				}
+			}
+			if strings.Contains(manifest, `"stale"`) && r.Foreign == 0 {
+				rt.Fatalf("stale facts are left\n%s", manifest)
+			}
+		}
+	})
+}
+
+// essenceOf is the essence of a text if r has no foreign nodes, in which
+// nothing may change; else it is all that lies in foreign nodes.
+func essenceOf(t *testing.T, text string, r *Request) []string {
+	if r.Foreign == 0 {
+		return essence(t, text)
+	}
+	var list []string
+	rest := text
+	for _, e := range r.doc.elements[0].Elements() {
+		if raw := string(r.doc.bytes(e)); value(e, "component_manager_id") == them {
+			_, after, found := strings.Cut(rest, raw)
+			if !found {
+				t.Errorf("%s\nis not in %s", raw, rest)
+			}
+			list, rest = append(list, raw), after
+		}
+	}
+	return list
+}
