@@ -165,9 +165,9 @@ func busy(e *env) bool {
 // A store that cannot write for a while loses nothing.
 func TestStoreThatCannotWrite(t *testing.T) {
 	bubble(t, 2, func(e *env) {
-		fails := 20
+		var fails atomic.Int32
 		e.wrap = func(s Store) Store {
-			return failing{s, func() bool { fails--; return fails >= 0 }}
+			return failing{s, func() bool { return fails.Add(1) <= 20 }}
 		}
 		e.start()
 		e.allocate("a-1")

@@ -19,14 +19,11 @@ import (
 )
 
 var (
-	pending     = am.Status{Allocation: am.Provisioned, Operational: am.PendingAllocation}
-	allocated   = am.Status{Allocation: am.Allocated, Operational: am.PendingAllocation}
-	notReady    = am.Status{Allocation: am.Provisioned, Operational: am.NotReady}
-	configuring = am.Status{Allocation: am.Provisioned, Operational: am.Configuring}
-	ready       = am.Status{Allocation: am.Provisioned, Operational: am.Ready}
-	stopping    = am.Status{Allocation: am.Provisioned, Operational: am.Stopping}
-	updating    = am.Status{Allocation: am.Provisioned, Operational: am.UpdatingUsers}
-	failed      = am.Status{Allocation: am.Provisioned, Operational: am.Failed}
+	pending   = am.Status{Allocation: am.Provisioned, Operational: am.PendingAllocation}
+	allocated = am.Status{Allocation: am.Allocated, Operational: am.PendingAllocation}
+	notReady  = am.Status{Allocation: am.Provisioned, Operational: am.NotReady}
+	ready     = am.Status{Allocation: am.Provisioned, Operational: am.Ready}
+	failed    = am.Status{Allocation: am.Provisioned, Operational: am.Failed}
 )
 
 // A sliver is called SLICE-N, and so is its resource.

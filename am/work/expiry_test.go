@@ -2,6 +2,7 @@ package work
 
 import (
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -93,13 +94,10 @@ func TestRenewedInBetweenIsNotTouched(t *testing.T) {
 		soon := time.Now().Add(time.Second)
 		e.lease("a-1", soon)
 		e.lease("a-2", soon)
-		done := false
+		var once sync.Once
 		e.wrap = func(s Store) Store {
 			return &meddler{Store: s, before: func() {
-				if !done {
-					done = true
-					e.lease("a-1", time.Now().Add(time.Hour))
-				}
+				once.Do(func() { e.lease("a-1", time.Now().Add(time.Hour)) })
 			}}
 		}
 		e.start()

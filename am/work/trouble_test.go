@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -183,9 +184,10 @@ func TestBackoffDoublesUpToItsLimit(t *testing.T) {
 
 func TestMissingProviderIsWaitedFor(t *testing.T) {
 	bubble(t, 2, func(e *env) {
-		missing := true
+		var missing atomic.Bool
+		missing.Store(true)
 		e.providers = func(string) (Provider, error) {
-			if missing {
+			if missing.Load() {
 				return nil, errors.New("/etc/x.prov: no such file")
 			}
 			return e.d, nil
@@ -197,7 +199,7 @@ func TestMissingProviderIsWaitedFor(t *testing.T) {
 		if s := e.sliver("a-1"); s.Status != pending || s.Error != `its provider "double" cannot be used now` {
 			t.Errorf("while it is missing: %v %q", s.Status, s.Error)
 		}
-		missing = false
+		missing.Store(false)
 		e.becomes(2*time.Second, notReady, "a-1", "a-2")
 		if s := e.sliver("a-1"); s.Error != "" {
 			t.Errorf("error stays %q", s.Error)
