@@ -180,7 +180,7 @@ func (d *demo) gone(ctx context.Context, before int) error {
 	d.step("See that nothing is left", d.callLine("Status"), d.callLine("ListResources"))
 	_, reply, err := d.client.Status(ctx, []string{d.slice}, d.creds, client.Options{})
 	if reply.Code != am.SearchFailed {
-		return errors.Join(fmt.Errorf("Status of an empty slice answered %s, not %s", reply.Code, am.SearchFailed), err)
+		return errors.Join(fmt.Errorf("the empty slice has the status %s, not %s", reply.Code, am.SearchFailed), err)
 	}
 	d.say("Status: %s (%d): %s", reply.Code, int(reply.Code), reply.Output)
 	for {

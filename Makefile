@@ -1,0 +1,86 @@
+# Patchbay. `make help` lists the targets.
+
+SHELL       := /bin/bash
+.SHELLFLAGS := -o pipefail -c
+.DEFAULT_GOAL := all
+
+GO       ?= go
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo development)
+LDFLAGS  := -X main.version=$(VERSION)
+# The version is stamped above; git's own stamp fails in a checkout of another user.
+BUILD    := $(GO) build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)'
+# Packages below testdata are not in ./... .
+PACKAGES := ./... ./testdata/need
+FUZZTIME ?= 20s
+SOAKTIME ?= 10m
+
+.PHONY: all build demo test check check-full bench fuzz soak help clean packages go
+
+## all: check and build
+all: check build
+
+## build: make bin/patchbay and bin/patchbay-local
+build: packages
+	$(BUILD) -o bin/patchbay ./cmd/patchbay
+	CGO_ENABLED=0 $(BUILD) -o bin/patchbay-local ./cmd/patchbay-local
+
+## demo: build, then show the whole life of an experiment (DEMO="--keep DIR" keeps its site)
+demo: build
+	bin/patchbay demo $(DEMO)
+
+## test: run all tests; one that is skipped must be named in testdata/skips.txt
+test: packages
+	@mkdir -p .cache
+	$(GO) test -v $(PACKAGES) 2>&1 | tee .cache/test.log
+	@.ci/skips .cache/test.log testdata/skips.txt
+
+## check: format, vet, static analysis, imports, and no drift of go.mod
+check: packages
+	@bad=$$(gofmt -l am cmd credentials inventory rspec schemas testdata); \
+	  if [ -n "$$bad" ]; then echo "not formatted; run gofmt -w on:"; echo "$$bad"; exit 1; fi
+	$(GO) vet $(PACKAGES)
+	$(GO) tool staticcheck $(PACKAGES)
+	$(GO) test -run '^TestImports' ./am
+	$(GO) mod verify
+	$(GO) mod tidy -diff
+
+## check-full: check, then all tests with the race detector and, around C, the address sanitizer
+check-full: check
+	$(GO) test -race -timeout 30m $(PACKAGES)
+	ASAN_OPTIONS=detect_leaks=0 $(GO) test -asan ./am/mtls ./schemas/xmltree ./credentials/dsig
+	$(GO) test -count=3 -shuffle=on -timeout 30m $(PACKAGES)
+
+## bench: run the benchmarks (B=NAME for some of them)
+bench: packages
+	$(GO) test -run '^$$' -bench '$(or $(B),.)' -benchmem $(PACKAGES)
+
+## fuzz: run one fuzz target (T=FuzzName), or each for FUZZTIME (20s)
+fuzz: packages
+	@grep -rl --include='*_test.go' -E '^func $(or $(T),Fuzz[A-Za-z0-9]+)\(' am cmd credentials inventory rspec schemas | \
+	while read -r file; do \
+	  for target in $$(grep -hoE '^func $(or $(T),Fuzz[A-Za-z0-9]+)\(' "$$file" | sed 's/^func //; s/($$//'); do \
+	    echo "$$target in $$(dirname "$$file")"; \
+	    $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "./$$(dirname "$$file")" || exit 1; \
+	  done; \
+	done
+
+## soak: reserve and give back for SOAKTIME (10m) and watch that memory and state stay flat
+soak: packages
+	PATCHBAY_SOAK=$(SOAKTIME) $(GO) test -v -run '^TestSoak' -timeout 24h ./cmd/patchbay
+
+## clean: remove what was built
+clean:
+	rm -rf bin .cache
+
+## help: print this list
+help:
+	@sed -n 's/^## \([a-z-]*\): /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r t d; do printf '  %-11s %s\n' "$$t" "$$d"; done
+
+packages: go
+	@.ci/packages
+
+go:
+	@command -v $(GO) >/dev/null || { echo "Go is missing: install Go 1.26 or later from https://go.dev/dl/ and put it on the PATH"; exit 1; }
+	@v=$$($(GO) env GOVERSION); v=$${v#go}; major=$${v%%.*}; rest=$${v#*.}; minor=$${rest%%[!0-9]*}; \
+	  if [ "$$major" -lt 1 ] || { [ "$$major" -eq 1 ] && [ "$$minor" -lt 26 ]; }; then \
+	    echo "Go $$v is too old: install Go 1.26 or later from https://go.dev/dl/"; exit 1; fi

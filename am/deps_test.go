@@ -1,0 +1,194 @@
+package am_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// rooms is who may import whom: the line of a room, its name, and its arrows,
+// ours and other modules'. A room imports only rooms of smaller numbers. The
+// standard library goes without saying; C is cgo. Tests may import more.
+const rooms = `
+0  am/urn
+0  am/xmlrpc
+1  am                               am/urn
+1  schemas/xmltree                  C github.com/lestrrat-go/libxml2
+1  credentials/cert                 am/urn golang.org/x/crypto
+2  credentials/dsig                 credentials/cert schemas/xmltree golang.org/x/crypto
+2  inventory                        am am/urn go.yaml.in/yaml/v3
+3  credentials                      am am/urn credentials/cert credentials/dsig schemas/xmltree
+3  credentials/trial                am/urn credentials/cert credentials/dsig golang.org/x/crypto
+3  rspec                            am/urn schemas/xmltree
+3  inventory/provider               am am/urn go.yaml.in/yaml/v3 golang.org/x/sys
+3  am/store                         am am/urn go.etcd.io/bbolt
+4  inventory/provider/providertest  inventory/provider
+4  inventory/simulated              inventory/provider go.yaml.in/yaml/v3
+4  am/lease                         am am/store am/urn
+4  am/binder                        am am/store am/urn inventory rspec
+5  am/work                          am am/lease am/store am/urn inventory/provider
+5  am/service                       am am/binder am/lease am/store am/urn credentials inventory rspec
+6  am/api                           am am/binder am/service am/store am/urn am/xmlrpc credentials rspec golang.org/x/crypto
+6  am/mtls                          C
+7  am/server                        am am/api am/xmlrpc github.com/prometheus/client_golang
+7  am/client                        am am/xmlrpc github.com/kolo/xmlrpc
+8  cmd/patchbay                     am am/api am/binder am/client am/mtls am/server am/service am/store am/urn am/work am/xmlrpc credentials credentials/cert credentials/trial inventory inventory/provider inventory/simulated rspec github.com/fsnotify/fsnotify github.com/go-viper/mapstructure/v2 github.com/spf13/cobra github.com/spf13/pflag github.com/spf13/viper go.yaml.in/yaml/v3
+8  cmd/patchbay-local               inventory/simulated github.com/spf13/cobra
+`
+
+// localModules are the modules that the static binary is made of.
+var localModules = []string{
+	"patchbay", "github.com/spf13/cobra", "github.com/spf13/pflag", "go.yaml.in/yaml/v3", "golang.org/x/sys",
+}
+
+const module = "patchbay/"
+
+type room struct {
+	line    int
+	imports []string
+}
+
+func table(t *testing.T) map[string]room {
+	t.Helper()
+	m := make(map[string]room)
+	for row := range strings.SplitSeq(strings.TrimSpace(rooms), "\n") {
+		f := strings.Fields(row)
+		line, err := strconv.Atoi(f[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		m[f[1]] = room{line, f[2:]}
+	}
+	return m
+}
+
+type listed struct {
+	ImportPath string
+	Imports    []string
+	Standard   bool
+	Module     *struct{ Path string }
+}
+
+func goList(t *testing.T, env []string, args ...string) []listed {
+	t.Helper()
+	c := exec.Command("go", append([]string{"list", "-e", "-json=ImportPath,Imports,Standard,Module"}, args...)...)
+	c.Dir = ".."
+	c.Env = append(os.Environ(), env...)
+	out, err := c.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var all []listed
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p listed
+		err := d.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+}
+
+// modules are the paths of the modules in go.mod, so that a package's import
+// is told by its module.
+func modules(t *testing.T) []string {
+	t.Helper()
+	text, err := os.ReadFile("../go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []string
+	for _, m := range regexp.MustCompile(`(?m)^\s*(?:require )?(\S+\.\S+/\S+) v`).FindAllStringSubmatch(string(text), -1) {
+		list = append(list, m[1])
+	}
+	return list
+}
+
+func TestImportsFollowTheTable(t *testing.T) {
+	want, mods := table(t), modules(t)
+	seen := make(map[string]bool)
+	for _, p := range goList(t, nil, "./...") {
+		name := strings.TrimPrefix(p.ImportPath, module)
+		seen[name] = true
+		r, ok := want[name]
+		if !ok {
+			t.Errorf("%s is no room of the table in deps_test.go; give it a line there and in ARCHITECTURE.md", name)
+			continue
+		}
+		got := make(map[string]bool)
+		for _, i := range p.Imports {
+			switch {
+			case strings.HasPrefix(i, module):
+				i = strings.TrimPrefix(i, module)
+			case i == "C":
+			case !strings.Contains(i, "."):
+				continue // the standard library
+			default:
+				for _, m := range mods {
+					if i == m || strings.HasPrefix(i, m+"/") {
+						i = m
+						break
+					}
+				}
+			}
+			got[i] = true
+		}
+		for _, i := range slices.Sorted(maps.Keys(got)) {
+			if !slices.Contains(r.imports, i) {
+				t.Errorf("%s imports %s, an arrow that is not in the table: is it meant?", name, i)
+			}
+			if to, ours := want[i]; ours && to.line >= r.line {
+				t.Errorf("%s, line %d, imports %s, line %d: arrows go to smaller lines only", name, r.line, i, to.line)
+			}
+		}
+		for _, i := range r.imports {
+			if !got[i] {
+				t.Errorf("%s does not import %s any more; drop the arrow from the table", name, i)
+			}
+		}
+	}
+	for name := range want {
+		if !seen[name] {
+			t.Errorf("there is no room %s any more; drop it from the table", name)
+		}
+	}
+}
+
+func TestImportsTableIsThatOfTheArchitecture(t *testing.T) {
+	text, err := os.ReadFile("../ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := table(t)
+	rows := regexp.MustCompile("(?m)^\\| (\\d+) \\| `([^`]+)` \\|").FindAllStringSubmatch(string(text), -1)
+	if len(rows) == 0 {
+		t.Fatal("ARCHITECTURE.md has no table of rooms")
+	}
+	for _, row := range rows {
+		if r, ok := want[row[2]]; !ok || strconv.Itoa(r.line) != row[1] {
+			t.Errorf("ARCHITECTURE.md has %s in line %s, deps_test.go in line %d", row[2], row[1], r.line)
+		}
+	}
+}
+
+func TestImportsOfTheStaticBinaryAreFew(t *testing.T) {
+	for _, p := range goList(t, []string{"CGO_ENABLED=0"}, "-deps", "./cmd/patchbay-local") {
+		if p.Standard || p.Module == nil {
+			continue
+		}
+		if !slices.Contains(localModules, p.Module.Path) {
+			t.Errorf("patchbay-local needs %s of %s, which is not on its list", p.ImportPath, p.Module.Path)
+		}
+	}
+}
