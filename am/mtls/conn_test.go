@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -104,6 +105,52 @@ func TestCloseRacesReadAndWrite(t *testing.T) {
 	}
 }
 
+// Records keep their order however many goroutines read and write.
+func TestConcurrentReadersAndWriters(t *testing.T) {
+	const n, size = 4, 1 << 20
+	ctx := newContext(t)
+	for name, v := range versions {
+		t.Run(name, func(t *testing.T) {
+			server, c := pair(t, ctx, tlsConfig(identity(t, "ec2", "ecdsa"), v))
+			var readers, all sync.WaitGroup
+			var arrived atomic.Int64
+			for range n {
+				readers.Go(func() {
+					m, err := io.Copy(io.Discard, struct{ io.Reader }{server})
+					if arrived.Add(m); err != nil {
+						t.Errorf("reader: %v", err)
+					}
+				})
+				all.Go(func() {
+					if _, err := server.Write(make([]byte, size)); err != nil {
+						t.Errorf("writer: %v", err)
+					}
+				})
+			}
+			all.Go(func() {
+				if _, err := io.CopyN(io.Discard, c, n*size); err != nil {
+					t.Errorf("the client's reader: %v", err)
+				}
+			})
+			all.Go(func() {
+				for range n * size / 1000 {
+					if _, err := c.Write(make([]byte, 1000)); err != nil {
+						t.Errorf("the client's writer: %v", err)
+						return
+					}
+				}
+			})
+			all.Wait()
+			c.CloseWrite()
+			readers.Wait()
+			if got := arrived.Load(); got != n*size/1000*1000 {
+				t.Errorf("%d bytes have arrived, want %d", got, n*size/1000*1000)
+			}
+			server.Close()
+		})
+	}
+}
+
 // Everything on a closed connection fails with net.ErrClosed, and a second
 // Close does not free twice.
 func TestClosedConn(t *testing.T) {
@@ -158,6 +205,69 @@ func TestCloseWriteLetsReadsGoOn(t *testing.T) {
 	if text, err := io.ReadAll(server); err != nil || string(text) != "still here" {
 		t.Errorf("read %q, %v", text, err)
 	}
+}
+
+// Whoever is refused learns why at once, not only when the caller gets round to Close.
+func TestAlertDoesNotWaitForClose(t *testing.T) {
+	server, c := pair(t, newContext(t), tlsConfig(nil, tls.VersionTLS12))
+	failed := make(chan error, 1)
+	go func() {
+		_, err := server.Read(make([]byte, 1))
+		failed <- err
+	}()
+	if err := c.Handshake(); err == nil || !strings.Contains(err.Error(), "handshake failure") {
+		t.Errorf("the client saw %v, want an alert", err)
+	}
+	first := <-failed
+	if _, ok := errors.AsType[*mtls.Error](first); !ok {
+		t.Errorf("Read: %v, want an *Error", first)
+	}
+	if _, err := server.Write([]byte("x")); err != first {
+		t.Errorf("Write: %v, want the error of the handshake, %v", err, first)
+	}
+	server.Close()
+}
+
+// After a record that was tampered with nothing is read or written any more.
+func TestBrokenRecordIsFinal(t *testing.T) {
+	server, c := pair(t, newContext(t), tlsConfig(identity(t, "rsa", "alice"), tls.VersionTLS13))
+	go c.Handshake()
+	if _, err := server.Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	c.NetConn().Write(append([]byte{23, 3, 3, 0, 32}, make([]byte, 32)...))
+	p := make([]byte, 1)
+	_, first := server.Read(p)
+	if e, ok := errors.AsType[*mtls.Error](first); !ok || e.Op != "read" {
+		t.Fatalf("Read: %v, want an *Error", first)
+	}
+	if _, err := server.Read(p); err != first {
+		t.Errorf("second Read: %v, want %v", err, first)
+	}
+	if _, err := server.Write(p); err != first {
+		t.Errorf("Write: %v, want %v", err, first)
+	}
+	server.Close()
+}
+
+// A write that was cut short has lost records: what came after would be garbage.
+func TestWriteThatTimedOutIsFinal(t *testing.T) {
+	server, c := pair(t, newContext(t), tlsConfig(identity(t, "rsa", "alice"), tls.VersionTLS13))
+	go c.Handshake()
+	if _, err := server.Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	server.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+	n, err := server.Write(make([]byte, 50<<20))
+	if !errors.Is(err, os.ErrDeadlineExceeded) || n == 0 || n == 50<<20 {
+		t.Fatalf("Write: %d bytes, %v, want a timeout in the midst", n, err)
+	}
+	server.SetWriteDeadline(time.Now().Add(5 * time.Second))
+	go io.Copy(io.Discard, c)
+	if n, err := server.Write([]byte("x")); err == nil {
+		t.Errorf("Write after that: %d bytes are taken", n)
+	}
+	server.Close()
 }
 
 // A Read that timed out may be repeated: net/http does so with each request.

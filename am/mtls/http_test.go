@@ -107,8 +107,7 @@ func TestHTTP10(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := s.dial(t, tlsConfig(identity(t, "rsa", "alice"), tls.VersionTLS12))
 			io.WriteString(c, "GET / HTTP/1.0\r\n"+header+"\r\n")
-			br := bufio.NewReader(c)
-			resp, err := http.ReadResponse(br, nil)
+			resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -116,14 +115,26 @@ func TestHTTP10(t *testing.T) {
 			if chain, err := parseChain(body); err != nil || len(chain) != 1 {
 				t.Errorf("%d certificates (%v)", len(chain), err)
 			}
-			if header != "" {
-				return
-			}
-			// The end is said by a close_notify, not by a bare end of the stream.
-			if _, err := br.ReadByte(); err != io.EOF {
-				t.Errorf("after the answer: %v, want EOF", err)
-			}
 		})
+	}
+}
+
+// The end is said by a close_notify, so that a client can tell it from a cut.
+func TestEndIsSaidByCloseNotify(t *testing.T) {
+	s := serve(t, chainHandler, nil)
+	tcp := s.dialTCP(t)
+	var wire bytes.Buffer
+	c := tls.Client(slowConn{tcp, io.TeeReader(tcp, &wire)}, tlsConfig(identity(t, "rsa", "alice"), tls.VersionTLS12))
+	io.WriteString(c, "GET / HTTP/1.0\r\n\r\n")
+	if _, err := io.ReadAll(c); err != nil {
+		t.Fatal(err)
+	}
+	last := byte(0) // the type of the last record, which TLS 1.2 does not hide
+	for b := wire.Bytes(); len(b) > 5; b = b[5+(int(b[3])<<8|int(b[4])):] {
+		last = b[0]
+	}
+	if last != 21 {
+		t.Errorf("the last record has type %d, want 21, an alert", last)
 	}
 }
 
