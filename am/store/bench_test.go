@@ -31,7 +31,7 @@ func promise(i int) ChangeSet {
 
 // kept is how many promises the benchmarks write before they write the first
 // one anew.
-const kept = 4096
+const kept = 16384
 
 // share runs f b.N times in all from so many callers.
 func share(b *testing.B, callers int, f func(i int) error) {
@@ -62,7 +62,9 @@ func share(b *testing.B, callers int, f func(i int) error) {
 func BenchmarkCommit(b *testing.B) {
 	for _, callers := range []int{1, 8, 64} {
 		b.Run(fmt.Sprint("store/", callers), func(b *testing.B) {
-			s := open(b, Options{})
+			var writes atomic.Int64
+			s := open(b, Options{Fault: func() error { writes.Add(1); return nil }})
+			defer func() { b.ReportMetric(float64(b.N)/float64(writes.Load()), "commits/write") }()
 			share(b, callers, func(i int) error {
 				return s.Commit(context.Background(), func(v *View) (ChangeSet, error) {
 					cs := promise(i)

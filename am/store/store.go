@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"time"
 
@@ -87,21 +88,39 @@ func newStore(e engine, o Options) (*Store, error) {
 // run is the committer's goroutine: it takes what is waiting as one group.
 func (s *Store) run(c *committer) {
 	defer close(s.done)
+	var group []*pending
 	for p := range s.queue {
-		group := []*pending{p}
-		for len(group) < s.opt.MaxGroup {
-			select {
-			case q, ok := <-s.queue:
-				if ok {
-					group = append(group, q)
-					continue
-				}
-			default:
-			}
-			break
-		}
+		company := len(group) // of the last group
+		group = s.gather(append(group[:0], p), company)
 		c.commit(group)
 	}
+}
+
+// regroup is how long those who were answered together get to come back
+// together: less than a write takes.
+const regroup = 100 * time.Microsecond
+
+// gather adds what is waiting to group. Without regrouping, the first of those
+// just answered would write alone while all others wait. A lone caller had no
+// company and is not delayed.
+func (s *Store) gather(group []*pending, company int) []*pending {
+	began := time.Now()
+	for len(group) < s.opt.MaxGroup {
+		select {
+		case q, ok := <-s.queue:
+			if !ok {
+				return group
+			}
+			group = append(group, q)
+			continue
+		default:
+		}
+		if len(group) >= company || time.Since(began) > regroup {
+			break
+		}
+		runtime.Gosched()
+	}
+	return group
 }
 
 // Commit runs the decision and returns when its changes are durable and
