@@ -95,7 +95,7 @@ func openSite(ctx context.Context, c *Config, log *slog.Logger) (_ *site, err er
 	})
 	reading := c.reading(inv)
 	again := reading
-	again.LinkTypes = nil // what was accepted once stays readable
+	again.LinkTypes, again.CopyCrossLinks = nil, true // what was accepted once stays readable
 	aggregate := service.New(service.Config{
 		Store:                 s.store,
 		Index:                 index,
