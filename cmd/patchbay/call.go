@@ -137,6 +137,9 @@ func (o *callOptions) show(c console, reply client.Reply) error {
 		}
 		shown.rspec = ""
 	}
+	if toTerminal(c.out) {
+		shown.rspec = printable(shown.rspec)
+	}
 	shown.print(c.out)
 	if reply.Code != am.Success {
 		return exitError(1)
@@ -192,4 +195,15 @@ func readInput(name string) ([]byte, error) {
 		return io.ReadAll(os.Stdin)
 	}
 	return os.ReadFile(filepath.Clean(name))
+}
+
+// toTerminal tells whether a person's terminal would obey what is written; a
+// file or a pipe gets documents byte for byte.
+func toTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"time"
@@ -73,14 +74,20 @@ type demo struct {
 	log    *os.File
 }
 
-// open makes and serves the site, and gives it a user and a slice.
+// open makes and serves the site, and gives it a user and a slice. Commands are
+// shown as they are typed in the site's folder.
 func (d *demo) open(ctx context.Context, dir string) (err error) {
 	if d.dir, err = filepath.Abs(dir); err != nil {
 		return err
 	}
 	file := filepath.Join(d.dir, configName)
-	init := &initOptions{Authority: "demo.example.org", Provider: "simulated", Listen: "127.0.0.1:0"}
-	d.step("Make a site", shellLine([]string{"patchbay", "init", "--authority", init.Authority, "--listen", init.Listen, d.dir}))
+	addr, err := freeAddress()
+	if err != nil {
+		return err
+	}
+	init := &initOptions{Authority: "demo.example.org", Provider: "simulated", Listen: addr}
+	d.step("Make a site", shellLine([]string{"patchbay", "init", "--authority", init.Authority, "--listen", init.Listen, d.dir}),
+		shellLine([]string{"cd", d.dir}))
 	if err := init.Validate([]string{d.dir}); err != nil {
 		return err
 	}
@@ -89,11 +96,12 @@ func (d *demo) open(ctx context.Context, dir string) (err error) {
 	}
 	d.say("%s: a configuration, an inventory, keys, and an authority of its own.", init.Authority)
 
-	d.step("Serve it", shellLine([]string{"patchbay", "serve", "--config", file}))
+	d.step("Serve it", "patchbay serve")
 	config, err := ReadConfig(file)
 	if err != nil {
 		return err
 	}
+	config.Admin = "127.0.0.1:0" // the next port may be somebody's
 	if d.log, err = os.Create(filepath.Join(d.dir, "serve.log")); err != nil {
 		return err
 	}
@@ -110,11 +118,9 @@ func (d *demo) open(ctx context.Context, dir string) (err error) {
 		}
 	}()
 	d.say("%s", s.announcement())
-	config.PublicURL = s.PublicURL // the port is known now
 
 	now := time.Now()
-	d.step("Make a user and a slice", shellLine([]string{"patchbay", "user", "ann", "--config", file}),
-		shellLine([]string{"patchbay", "slice", "demo", "--owner", "ann", "--config", file}))
+	d.step("Make a user and a slice", "patchbay user ann", "patchbay slice demo --owner ann")
 	if d.trial, err = openTrial(ctx, config, d.dir); err != nil {
 		return err
 	}
@@ -139,4 +145,13 @@ func (d *demo) close() error {
 	}
 	d.stop()
 	return errors.Join(<-d.ended, d.log.Close())
+}
+
+// freeAddress is an address of this host with a port that nobody has.
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
 }

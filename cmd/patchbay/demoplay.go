@@ -41,7 +41,7 @@ func (d *demo) play(ctx context.Context) error {
 		return err
 	}
 
-	d.step("Reserve what a request asks for", d.callLine("Allocate", file))
+	d.step("Reserve what a request asks for", d.callLine("Allocate", filepath.Base(file)))
 	d.document("the request", demoRequest)
 	a, _, err := d.client.Allocate(ctx, d.slice, d.creds, demoRequest, client.Options{})
 	if err != nil {
@@ -101,7 +101,7 @@ func (d *demo) play(ctx context.Context) error {
 // ask is what a client does first: who are you, and what have you got? It
 // gives the number of free nodes.
 func (d *demo) ask(ctx context.Context) (free int, err error) {
-	d.step("Ask what is there", d.callLine("GetVersion"), d.callLine("ListResources"))
+	d.step("Ask what is there", "patchbay call --user users/ann GetVersion", "patchbay call --user users/ann ListResources")
 	v, _, err := d.client.GetVersion(ctx)
 	if err != nil {
 		return 0, err
@@ -169,7 +169,7 @@ func (d *demo) logIn(ctx context.Context) error {
 		return fmt.Errorf("%d nodes are ready, but the manifest has logins for %d", len(a.Slivers), len(doors))
 	}
 	for _, l := range doors {
-		d.say("%s: %s", l.node, shellLine([]string{"ssh", "-i", filepath.Join(d.user.Dir, "id_ed25519"), "-p", l.port, l.user + "@" + l.host}))
+		d.say("%s: %s", l.node, shellLine([]string{"ssh", "-i", "users/ann/id_ed25519", "-p", l.port, l.user + "@" + l.host}))
 	}
 	d.say("(These nodes are simulated: there is nobody to answer.)")
 	return nil
@@ -177,7 +177,7 @@ func (d *demo) logIn(ctx context.Context) error {
 
 // gone waits until the slice is unknown and its nodes are free again.
 func (d *demo) gone(ctx context.Context, before int) error {
-	d.step("See that nothing is left", d.callLine("Status"), d.callLine("ListResources"))
+	d.step("See that nothing is left", d.callLine("Status"), "patchbay call --user users/ann ListResources")
 	_, reply, err := d.client.Status(ctx, []string{d.slice}, d.creds, client.Options{})
 	if reply.Code != am.SearchFailed {
 		return errors.Join(fmt.Errorf("the empty slice has the status %s, not %s", reply.Code, am.SearchFailed), err)
@@ -204,7 +204,7 @@ func (d *demo) gone(ctx context.Context, before int) error {
 
 // callLine is the command to do a step by hand.
 func (d *demo) callLine(args ...string) string {
-	return d.trial.call(d.user, append([]string{"--slice", "demo"}, args...)...)
+	return shellLine(append([]string{"patchbay", "call", "--user", "users/ann", "--slice", "demo"}, args...))
 }
 
 func pause(ctx context.Context) error {

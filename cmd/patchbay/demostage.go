@@ -43,11 +43,18 @@ func (s *stage) tick(format string, args ...any) {
 	s.say("[%.1fs] %s", time.Since(s.start).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// document shows a part of a document.
+// document shows a part of a document. Lines that are too long to read are
+// broken between elements.
 func (s *stage) document(what, text string) {
-	const most = 16
+	const most, width = 16, 100
 	fmt.Fprintf(s.w, "    --- %s\n", what)
-	lines := strings.Split(strings.TrimSpace(text), "\n")
+	var lines []string
+	for line := range strings.SplitSeq(strings.TrimSpace(text), "\n") {
+		if len(line) > width {
+			line = strings.ReplaceAll(line, "><", ">\n      <")
+		}
+		lines = append(lines, strings.Split(line, "\n")...)
+	}
 	for i, line := range lines {
 		if i == most {
 			fmt.Fprintf(s.w, "    | … %d more lines\n", len(lines)-most)
@@ -61,7 +68,7 @@ func (s *stage) document(what, text string) {
 func (s *stage) slivers(list []client.Sliver) {
 	t := tabwriter.NewWriter(s.w, 0, 0, 2, ' ', 0)
 	for _, x := range list {
-		fmt.Fprintf(t, "    %s\t%s\t%s\tuntil %s\t%s\n", x.URN, word(x.Allocation), word(x.Operational), client.Time(x.Expires), x.Error)
+		fmt.Fprintf(t, "    %s\t%s\t%s\tuntil %s\n", x.URN, word(x.Allocation), word(x.Operational), client.Time(x.Expires))
 	}
 	t.Flush()
 }
