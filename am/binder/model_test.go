@@ -193,7 +193,7 @@ func (m *model) typeOn(n *rspec.Node, c *inventory.Component) *inventory.SliverT
 	return t
 }
 
-// first is the order in which groups appear, for the model's two group names.
+// swapGroups renames groups so that g comes first: the model serves g before h.
 func swapGroups(r *rspec.Request) {
 	for _, n := range r.Nodes {
 		switch n.Colocate {
