@@ -12,9 +12,17 @@ static xmlParserInputPtr deny(const char *url, const char *id, xmlParserCtxtPtr 
 	return NULL;
 }
 
+/* A document must not write to our standard error, as an xml:id that is there
+ * twice would do whatever the parser's options say. */
+static void print_nothing(void *ctx, const char *msg, ...) {
+	(void)ctx, (void)msg;
+}
+
 void xt_init(void) {
 	xmlInitParser();
 	xmlSetExternalEntityLoader(deny);
+	xmlSetGenericErrorFunc(NULL, print_nothing);      /* this thread */
+	xmlThrDefSetGenericErrorFunc(NULL, print_nothing); /* those that have not parsed yet */
 }
 
 /* The walk runs twice over the same nodes: once to count, once to fill. */

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"runtime"
 	"strconv"
 	"strings"
@@ -410,5 +411,30 @@ func BenchmarkParse(b *testing.B) {
 		if err := Parse(in, Limits{}, func(*Doc) error { return nil }); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// TestDocumentsDoNotWriteToStandardError has a child parse what libxml2 prints
+// about, on many threads.
+func TestDocumentsDoNotWriteToStandardError(t *testing.T) {
+	if os.Getenv("PATCHBAY_NOISY_CHILD") != "" {
+		var all sync.WaitGroup
+		for range 16 {
+			all.Go(func() {
+				runtime.LockOSThread()
+				for _, s := range []string{`<a xml:id="x"><b xml:id="x"/></a>`, `<a xml:id="1 2"/>`, `<a xmlns:p="not a uri%"/>`, `<a`, `<a>&b;</a>`} {
+					Parse([]byte(s), Limits{}, func(*Doc) error { return nil })
+				}
+			})
+		}
+		all.Wait()
+		return
+	}
+	c := exec.Command(os.Args[0], "-test.run", "^TestDocumentsDoNotWriteToStandardError$")
+	c.Env = append(os.Environ(), "PATCHBAY_NOISY_CHILD=1")
+	var stderr bytes.Buffer
+	c.Stderr = &stderr
+	if err := c.Run(); err != nil || stderr.Len() > 0 {
+		t.Errorf("%v; standard error: %q", err, stderr.String())
 	}
 }
