@@ -1,0 +1,106 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"patchbay/am/client"
+)
+
+// soakRequest is small enough that all workers always fit.
+const soakRequest = `<rspec type="request" xmlns="http://www.geni.net/resources/rspec/3"><node client_id="n" exclusive="false"><sliver_type name="vm"/></node></rspec>`
+
+// TestSoak reserves, makes and gives back for PATCHBAY_SOAK, or two seconds:
+// every call succeeds, nothing is left afterwards, and memory stays flat.
+func TestSoak(t *testing.T) {
+	length := 2 * time.Second
+	if s := os.Getenv("PATCHBAY_SOAK"); s != "" {
+		var err error
+		if length, err = parseDuration(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const workers = 4
+	dir := made(t)
+	for i := range workers {
+		for _, args := range [][]string{{"user", fmt.Sprint("u", i)}, {"slice", fmt.Sprint("s", i), "--owner", fmt.Sprint("u", i)}} {
+			if code, out := tell(t, append(args, "--config", dir)...); code != 0 {
+				t.Fatal(out)
+			}
+		}
+	}
+	s := serve(t, dir)
+	var calls atomic.Int64
+	work := func(i int, until time.Time) error {
+		home := filepath.Join(dir, "users", fmt.Sprint("u", i))
+		me, err := readCaller([]string{home}, fmt.Sprint("s", i))
+		if err != nil {
+			return err
+		}
+		c, err := client.New(client.Config{URL: s.url + "/am/3.0", CertFile: me.certFile, KeyFile: me.keyFile})
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		creds, urns := me.forSlice(), []string{me.sliceURN}
+		var made time.Time // seldom, for what is being removed still takes its place
+		for time.Now().Before(until) {
+			if _, _, err := c.Allocate(t.Context(), me.sliceURN, creds, soakRequest, client.Options{}); err != nil {
+				return fmt.Errorf("allocate: %w", err)
+			}
+			calls.Add(2)
+			if time.Since(made) > time.Second {
+				made = time.Now()
+				if _, _, err := c.Provision(t.Context(), urns, creds, client.Options{Users: me.users()}); err != nil {
+					return fmt.Errorf("provision: %w", err)
+				}
+				if _, _, err := c.Describe(t.Context(), urns, creds, client.Options{}); err != nil {
+					return fmt.Errorf("describe: %w", err)
+				}
+				calls.Add(2)
+			}
+			if _, _, err := c.Delete(t.Context(), urns, creds, client.Options{}); err != nil {
+				return fmt.Errorf("delete: %w", err)
+			}
+		}
+		return nil
+	}
+	spell := func(d time.Duration) {
+		until := time.Now().Add(d)
+		var all sync.WaitGroup
+		for i := range workers {
+			all.Go(func() {
+				if err := work(i, until); err != nil {
+					t.Errorf("worker %d: %v", i, err)
+				}
+			})
+		}
+		all.Wait()
+		within(t, time.Minute, "nothing left", func() bool {
+			_, metrics := get(t, s.admin+"/metrics")
+			return strings.Contains(metrics, "\npatchbay_slivers 0\n") && strings.Contains(metrics, "\npatchbay_tasks 0\n")
+		})
+	}
+	heap := func() uint64 {
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	spell(length / 4) // caches fill
+	before := heap()
+	spell(length * 3 / 4)
+	after := heap()
+	t.Logf("%d calls in %s, heap %d kB before and %d kB after", calls.Load(), length, before>>10, after>>10)
+	if after > before+(16<<20) {
+		t.Errorf("the heap has grown from %d kB to %d kB", before>>10, after>>10)
+	}
+}
