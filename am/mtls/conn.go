@@ -123,8 +123,8 @@ func (c *Conn) Write(p []byte) (int, error) {
 }
 
 // CloseWrite sends a close_notify, after which Read goes on and Write returns
-// net.ErrClosed.
-// net/http calls it to let an answer arrive before it drops a request's body.
+// net.ErrClosed. net/http calls it to let an answer arrive before it drops the
+// rest of a request's body.
 func (c *Conn) CloseWrite() error { return c.goodbye() }
 
 // Close sends a close_notify if that can be done in a few seconds and no writer
