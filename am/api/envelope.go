@@ -22,7 +22,7 @@ func codeOf(err error, request string) (am.Code, am.Detail, string) {
 		return e.Code, e.Detail, e.Msg
 	}
 	if e, ok := errors.AsType[*credentials.DeniedError](err); ok {
-		return am.Forbidden, deniedDetail(e), e.Error()
+		return am.Forbidden, e.Detail(), e.Error()
 	}
 	if e, ok := errors.AsType[*rspec.RequestError](err); ok {
 		return requestCode[e.Kind], am.NoDetail, e.Error()
@@ -46,17 +46,6 @@ var requestCode = map[rspec.Kind]am.Code{
 
 func internalError(request string) *am.Error {
 	return am.Errorf(am.ServerError, "internal error of the aggregate; its operators find the cause under request %s", request)
-}
-
-// deniedDetail is the finer reason that all credentials share, or that of the
-// first that has one.
-func deniedDetail(e *credentials.DeniedError) am.Detail {
-	for _, r := range e.Reasons {
-		if r.Detail != am.NoDetail {
-			return r.Detail
-		}
-	}
-	return am.NoDetail
 }
 
 // envelope answers an error: its code, its text, and a value that is there
