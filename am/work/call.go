@@ -3,6 +3,7 @@ package work
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"patchbay/am"
@@ -17,7 +18,7 @@ type callKind int
 const (
 	getCall callKind = iota
 	setCall
-	noteCall // no call of a provider: only write down why not
+	findCall // finds the provider, or writes down why its slivers wait
 )
 
 // call is one call of a provider, made by a goroutine of its own, and writing
@@ -31,7 +32,6 @@ type call struct {
 	limit    time.Duration
 	apart    bool // a get that is not for all
 	suspect  bool // a set of one resource that may hang
-	text     string
 
 	started   time.Time
 	cancel    context.CancelCauseFunc
@@ -41,6 +41,7 @@ type call struct {
 	took     time.Duration
 	outcomes []outcome // one for each item, or none
 	err      error     // the call as a whole failed
+	trouble  error     // why there is no provider
 	unstored error     // the outcomes could not be written down
 }
 
@@ -69,10 +70,8 @@ func (l *loop) begin(ctx context.Context, c *call) {
 // make makes the call and writes down what came of it. The call may be ended
 // through own; ctx is the whole runner's.
 func (r *Runner) make(ctx, own context.Context, c *call) {
-	if c.kind == noteCall {
-		for range c.items {
-			c.outcomes = append(c.outcomes, outcome{verdict: note, text: c.text})
-		}
+	if c.kind == findCall {
+		c.find(r.cfg.Providers)
 	} else {
 		limited, cancel := context.WithTimeout(own, c.limit)
 		defer cancel()
@@ -105,6 +104,22 @@ func (r *Runner) make(ctx, own context.Context, c *call) {
 		}
 	}
 	c.unstored = r.record(ctx, c.items, c.outcomes)
+}
+
+// find finds the provider of a lane; the call has no lane if the inventory
+// does not name one. What is wrong with a provider is for the operator, not
+// for experimenters: it may tell of files.
+func (c *call) find(providers func(string) (Provider, error)) {
+	text := "its component is not in the inventory of this site"
+	if c.lane != nil {
+		if c.provider, c.trouble = providers(c.lane.name); c.trouble == nil {
+			return
+		}
+		text = fmt.Sprintf("its provider %q cannot be used now", c.lane.name)
+	}
+	for range c.items {
+		c.outcomes = append(c.outcomes, outcome{verdict: note, text: text})
+	}
 }
 
 func (c *call) get(ctx context.Context, limits Limits) {
@@ -187,6 +202,15 @@ func (l *loop) finish(c *call) {
 // release gives the call's place back, and learns from it how long calls take.
 func (l *loop) release(c *call) {
 	switch n := c.lane; c.kind {
+	case findCall:
+		if n == nil {
+			break
+		}
+		n.finding, n.provider = false, c.provider
+		if c.trouble != nil && c.trouble.Error() != n.trouble {
+			n.trouble = c.trouble.Error()
+			l.r.cfg.Log.Error("a provider cannot be used", "provider", n.name, "error", c.trouble)
+		}
 	case getCall:
 		if c.apart {
 			n.apart--

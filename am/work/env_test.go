@@ -43,9 +43,10 @@ type env struct {
 	st   *store.Store
 	d    *double
 	// providers, when set, replaces the one provider.
-	providers func(string) (Provider, error)
-	limits    Limits
-	clock     func() time.Time
+	providers  func(string) (Provider, error)
+	components func(urn.URN) (string, string, bool)
+	limits     Limits
+	clock      func() time.Time
 	// wrap, when set, stands between the runner and the store.
 	wrap func(Store) Store
 
@@ -62,7 +63,9 @@ func newEnv(t testing.TB, places int) *env {
 
 func (e *env) open() {
 	e.t.Helper()
-	st, err := store.Open(e.path, store.Options{Now: func() time.Time { return e.clock() }})
+	// One decision a write: with more, the committer waits for company by the
+	// clock, which stands still in a bubble.
+	st, err := store.Open(e.path, store.Options{Now: func() time.Time { return e.clock() }, MaxGroup: 1})
 	if err != nil {
 		e.t.Fatal(err)
 	}
@@ -79,9 +82,13 @@ func (e *env) start() {
 	if providers == nil {
 		providers = func(string) (Provider, error) { return e.d, nil }
 	}
+	components := e.components
+	if components == nil {
+		components = func(u urn.URN) (string, string, bool) { return u.Name, "double", u.Name != "unknown" }
+	}
 	e.r = New(Config{
 		Store:      s,
-		Components: func(u urn.URN) (string, string, bool) { return u.Name, "double", u.Name != "unknown" },
+		Components: components,
 		Providers:  providers,
 		Log:        slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Limits:     e.limits,

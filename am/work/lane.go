@@ -3,7 +3,6 @@ package work
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"time"
 )
@@ -13,8 +12,10 @@ const looksApart = 4
 
 // lane is the traffic with one provider. It belongs to the loop.
 type lane struct {
-	name    string
-	trouble string // why the provider cannot be used
+	name     string
+	provider Provider // nil until it was found
+	finding  bool     // a call is looking for it
+	trouble  string   // why it cannot be used, as logged last
 
 	// How long a get and a set may keep others waiting: a few times what good
 	// ones have taken lately.
@@ -36,17 +37,14 @@ func (l *loop) start(ctx context.Context, n *lane, now time.Time) time.Time {
 	if len(n.looks)+len(n.sets) == 0 {
 		return never
 	}
-	p, err := l.r.cfg.Providers(n.name)
-	if err != nil {
-		if n.trouble != err.Error() {
-			n.trouble = err.Error()
-			l.r.cfg.Log.Error("a provider cannot be used", "provider", n.name, "error", err)
+	p := n.provider
+	if p == nil {
+		if !n.finding {
+			n.finding = true
+			l.begin(ctx, &call{kind: findCall, lane: n, jobs: slices.Concat(n.looks, n.sets)})
 		}
-		// The error itself is for the operator: it may tell of files.
-		l.begin(ctx, &call{kind: noteCall, jobs: append(n.looks, n.sets...), text: fmt.Sprintf("its provider %q cannot be used now", n.name)})
 		return never
 	}
-	n.trouble = ""
 	return earlier(l.startLooks(ctx, n, p, now), l.startSets(ctx, n, p, now))
 }
 

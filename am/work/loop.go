@@ -192,7 +192,7 @@ func (l *loop) dispatch(ctx context.Context, now time.Time) time.Time {
 			next = earlier(next, j.due)
 		case j.due.After(now):
 			next = earlier(next, j.due)
-		case !l.settle(j):
+		case !l.home(j):
 			homeless = append(homeless, j)
 		case j.setting:
 			j.lane.sets = append(j.lane.sets, j)
@@ -201,7 +201,7 @@ func (l *loop) dispatch(ctx context.Context, now time.Time) time.Time {
 		}
 	}
 	if len(homeless) > 0 {
-		l.begin(ctx, &call{kind: noteCall, jobs: homeless, text: "its component is not in the inventory of this site"})
+		l.begin(ctx, &call{kind: findCall, jobs: homeless})
 	}
 	for _, n := range l.lanes {
 		next = earlier(next, l.start(ctx, n, now))
@@ -209,8 +209,8 @@ func (l *loop) dispatch(ctx context.Context, now time.Time) time.Time {
 	return next
 }
 
-// settle finds the lane of a job.
-func (l *loop) settle(j *job) bool {
+// home finds the lane of a job.
+func (l *loop) home(j *job) bool {
 	if j.lane != nil {
 		return true
 	}

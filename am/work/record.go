@@ -82,7 +82,10 @@ func put(v *store.View, cs *store.ChangeSet, s am.Sliver, t am.Task, o outcome) 
 	s.Observed = o.observed
 	switch o.verdict {
 	case done:
-		s.Status, s.Error = after(s.Status, am.EventDone), ""
+		s.Status = after(s.Status, am.EventDone)
+		if s.Status.Operational != am.Failed { // a failed one stays so, even when it is switched off
+			s.Error = ""
+		}
 		cs.Remove(store.TaskKey(s.URN))
 	case refuse:
 		fail(v, cs, &s, am.EventGaveUp, o.text, t.Request)
@@ -103,7 +106,10 @@ func put(v *store.View, cs *store.ChangeSet, s am.Sliver, t am.Task, o outcome) 
 
 // fail ends the sliver's task with an event that says it did not work out.
 func fail(v *store.View, cs *store.ChangeSet, s *am.Sliver, e am.Event, text, request string) {
-	s.Status, s.Error = after(s.Status, e), text
+	if s.Status.Operational != am.Failed || s.Error == "" { // the first reason is the one that counts
+		s.Error = text
+	}
+	s.Status = after(s.Status, e)
 	cs.Remove(store.TaskKey(s.URN))
 	cs.Log(am.JournalEntry{At: v.Now(), Event: string(e), Request: request, Slice: s.Slice, Slivers: []urn.URN{s.URN}, Text: text})
 }

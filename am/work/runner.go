@@ -20,11 +20,12 @@ type Store interface {
 type Config struct {
 	Store Store
 	// Components tells a component's name and its provider's name. Not ok: the
-	// inventory does not hold it, so its slivers wait.
+	// inventory does not hold it, so its slivers wait. It must be quick.
 	Components func(urn.URN) (component, provider string, ok bool)
-	// Providers gives a provider by name. While it gives an error, which is
-	// logged, the slivers of the provider wait; it is asked again about once a
-	// second, so a provider may appear later.
+	// Providers finds a provider by name. While it gives an error, which is
+	// logged, the slivers of the provider wait, and it is asked again about once
+	// a second: a provider may appear later. One that was found is kept. It may
+	// take its time, and may be called from several goroutines.
 	Providers func(name string) (Provider, error)
 	// Log receives a line for each task that ended or has to be tried again;
 	// nil is slog.Default.

@@ -43,9 +43,11 @@ func (r *Runner) sweep(ctx context.Context) {
 		}
 		var each sync.WaitGroup
 		for name, slivers := range all {
-			if p, err := r.cfg.Providers(name); err == nil {
-				each.Go(func() { r.sweepProvider(ctx, name, p, slivers) })
-			}
+			each.Go(func() {
+				if p, err := r.cfg.Providers(name); err == nil {
+					r.sweepProvider(ctx, name, p, slivers)
+				}
+			})
 		}
 		each.Wait()
 	}

@@ -207,6 +207,46 @@ func TestMissingProviderIsWaitedFor(t *testing.T) {
 	})
 }
 
+// Looking for a provider may take long; others do not wait for it.
+func TestProviderThatIsSlowToLoadStopsNobodyElse(t *testing.T) {
+	bubble(t, 2, func(e *env) {
+		e.components = func(u urn.URN) (string, string, bool) { return u.Name, u.Name, true }
+		e.providers = func(name string) (Provider, error) {
+			if name == "pc1" {
+				return e.d, nil
+			}
+			time.Sleep(10 * time.Second)
+			return nil, errors.New("describe did not end")
+		}
+		e.start()
+		e.allocate("a-1", "b-1")
+		e.commit(onComponent("a-1", "pc2"))
+		e.provision("a-1")
+		time.Sleep(time.Second)
+		e.provision("b-1")
+		e.becomes(time.Second, notReady, "b-1")
+	})
+}
+
+// An operator's freeze switches a failed sliver off and keeps its reason.
+func TestFailedSliverKeepsItsReason(t *testing.T) {
+	bubble(t, 2, func(e *env) {
+		e.start()
+		e.makeReady("a-1", "a-2")
+		e.d.with(func() { e.d.nodes["a-1"].fails = "kernel panic"; e.d.nodes["a-2"].fails = "disk broken" })
+		e.becomes(40*time.Second, failed, "a-1", "a-2")
+		e.d.with(func() { e.d.nodes["a-1"].fails = ""; delete(e.d.nodes, "a-2") })
+		e.do(am.EventShutdown, am.GoalStop, func(d *am.Desired) { d.On = false }, "a-1", "a-2")
+		e.becomes(5*time.Second, failed, "a-1", "a-2")
+		if s := e.sliver("a-1"); s.Error != "kernel panic" || e.d.show("a-1").Text("power") != "off" {
+			t.Errorf("a-1: error %q", s.Error)
+		}
+		if s := e.sliver("a-2"); s.Error != "disk broken" {
+			t.Errorf("a-2: error %q", s.Error)
+		}
+	})
+}
+
 func TestComponentThatLeftTheInventoryIsWaitedFor(t *testing.T) {
 	bubble(t, 2, func(e *env) {
 		e.start()
@@ -287,6 +327,19 @@ func TestVanishedIsNotMadeAnew(t *testing.T) {
 		if len(e.d.setCalls) != 0 {
 			t.Errorf("sets %v", e.d.setCalls)
 		}
+	})
+}
+
+func TestVanishedForAMomentDoesNotEndTask(t *testing.T) {
+	bubble(t, 2, func(e *env) {
+		e.start()
+		e.makeReady("a-1")
+		n := e.d.nodes["a-1"]
+		e.d.with(func() { delete(e.d.nodes, "a-1") })
+		e.do(am.ActionRestart, am.GoalRestart, func(d *am.Desired) { d.RestartSerial++ }, "a-1")
+		time.Sleep(e.r.limits.PollMin / 2)
+		e.d.with(func() { e.d.nodes["a-1"] = n })
+		e.becomes(time.Second, ready, "a-1")
 	})
 }
 

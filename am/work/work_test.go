@@ -64,22 +64,19 @@ func TestOlderGenerationIsDropped(t *testing.T) {
 	bubble(t, 2, func(e *env) {
 		e.start()
 		e.makeReady("a-1")
-		e.d.with(func() { e.d.answer = 2 * time.Second })
+		e.d.with(func() { e.d.answer = 800 * time.Millisecond })
 		e.do(am.ActionStop, am.GoalStop, func(d *am.Desired) { d.On = false }, "a-1")
-		// While the stop is at the provider, the slice is frozen: a newer promise
-		// of the same thing. Only its own result may end it.
-		time.Sleep(3 * time.Second)
-		gen := e.sliver("a-1").Generation
-		e.do(am.ActionStop, am.GoalStop, func(d *am.Desired) { d.On = false }, "a-1")
-		e.within(20*time.Second, "the newer task is done", func() bool {
-			x, busy := e.task("a-1")
-			if busy && x.Generation != gen+1 {
-				t.Fatalf("task of generation %d", x.Generation)
-			}
-			return !busy
-		})
-		if s := e.sliver("a-1"); s.Status != notReady || s.Generation != gen+1 {
-			t.Errorf("ends as %+v", s)
+		// Get, set, get: the last, which finds it done, is under way when the
+		// promise is replaced. It must not end the newer task.
+		time.Sleep(2 * time.Second)
+		e.release("a-1")
+		time.Sleep(600 * time.Millisecond)
+		if x, busy := e.task("a-1"); !busy || x.Goal != am.GoalRemove {
+			t.Fatalf("task %+v, %v", x, busy)
+		}
+		e.within(20*time.Second, "it is gone", func() bool { return !e.exists("a-1") })
+		if len(e.d.nodes) != 0 {
+			t.Error("the resource was left behind")
 		}
 	})
 }
@@ -176,5 +173,32 @@ func TestThousandSliversInBoundedCalls(t *testing.T) {
 				t.Errorf("removed in %d sets and %d gets", len(e.d.setCalls), e.d.gets)
 			}
 		})
+	})
+}
+
+// Slices that wait at the same time are asked about together, whenever they
+// began to wait.
+func TestPollsOfManySlicesGoTogether(t *testing.T) {
+	bubble(t, 40, func(e *env) {
+		e.d.slow = time.Minute
+		e.start()
+		var names []string
+		for i := range 40 {
+			names = append(names, fmt.Sprintf("s%d-1", i))
+		}
+		e.allocate(names...)
+		for _, n := range names {
+			e.provision(n)
+			time.Sleep(47 * time.Millisecond)
+		}
+		time.Sleep(10 * time.Second)
+		e.d.with(func() { e.d.gets = 0 })
+		time.Sleep(20 * time.Second)
+		e.d.with(func() {
+			if e.d.gets > 40 { // each of the 40 is due ten times
+				t.Errorf("%d gets in 20 s", e.d.gets)
+			}
+		})
+		e.becomes(time.Minute, notReady, names...)
 	})
 }
