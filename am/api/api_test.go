@@ -72,10 +72,24 @@ func newAuthority(t testing.TB, dir string, now time.Time) *trial.Authority {
 	return a
 }
 
-// newSite makes a site; fault, if given, makes writes of its store fail.
-func newSite(t testing.TB, fault ...func() error) *site {
+// setting is what may be special about a site; the zero value is a good one.
+type setting struct {
+	began   time.Time
+	anchors *cert.Anchors
+	// alias is one more name for sliver type vm.
+	alias string
+	// fault makes writes of the store fail.
+	fault func() error
+}
+
+func newSite(t testing.TB) *site { return setting{}.site(t) }
+
+func (o setting) site(t testing.TB) *site {
 	t.Helper()
 	s := &site{t: t, now: began, trial: common}
+	if !o.began.IsZero() {
+		s.now = o.began
+	}
 	dir := t.TempDir()
 	must := func(err error) {
 		t.Helper()
@@ -83,31 +97,25 @@ func newSite(t testing.TB, fault ...func() error) *site {
 			t.Fatal(err)
 		}
 	}
-	var err error
-	trusted := filepath.Join(dir, "trusted")
-	must(os.Mkdir(trusted, 0o700))
-	must(os.WriteFile(filepath.Join(trusted, "trial.pem"), s.trial.Certificate(), 0o600))
-	anchors, problems, err := cert.LoadAnchors(trusted)
-	must(err)
-	if len(problems) > 0 {
-		t.Fatal(problems)
+	if o.anchors == nil {
+		anchors, err := cert.ParsePEM(s.trial.Certificate())
+		must(err)
+		o.anchors = cert.NewAnchors(cert.Anchor{Certificate: anchors[0]})
 	}
-	file := filepath.Join(dir, "inventory.yaml")
-	must(os.WriteFile(file, inventory.SimulatedText(authority), 0o600))
-	inv, err := inventory.Load(file, authority)
-	must(err)
-	o := store.Options{Now: s.clock}
-	if len(fault) > 0 {
-		o.Fault = fault[0]
+	text := string(inventory.SimulatedText(authority))
+	if o.alias != "" {
+		text = strings.Replace(text, "aliases: [", "aliases: ["+o.alias+", ", 1)
 	}
-	s.store, err = store.Open(filepath.Join(dir, "store"), o)
+	inv, err := inventory.Parse([]byte(text), "inventory.yaml", authority)
+	must(err)
+	s.store, err = store.Open(filepath.Join(dir, "store"), store.Options{Now: s.clock, Fault: o.fault})
 	must(err)
 	t.Cleanup(func() { s.store.Close() })
 	index := binder.NewIndex(inv)
 	must(s.store.Observe(index))
 	reading := rspec.ReadOptions{Managers: []urn.URN{inv.Manager}, LinkTypes: inv.LinkTypes}
 	svc := service.New(service.Config{Store: s.store, Index: index, Inventory: inv, GeneratedBy: "patchbay"})
-	s.api = New(svc, credentials.New(anchors, credentials.Config{}), Config{
+	s.api = New(svc, credentials.New(o.anchors, credentials.Config{SHA1Signatures: true}), Config{
 		Manager: inv.Manager, PublicURL: "https://am.example.org:8443", SoftwareVersion: "test", Reading: reading, Now: s.clock,
 	})
 	return s

@@ -17,12 +17,12 @@ import (
 // at most one owner, and the store holds exactly what was acknowledged.
 func TestRace(t *testing.T) {
 	var writes atomic.Int64
-	s := newSite(t, func() error {
+	s := setting{fault: func() error {
 		if writes.Add(1)%7 == 0 {
 			return errors.New("the disk is full")
 		}
 		return nil
-	})
+	}}.site(t)
 	const callers, rounds = 64, 6
 	alice := s.user("alice")
 	type share struct{ slice, cred string }
