@@ -31,6 +31,9 @@ type Config struct {
 	IdleTimeout time.Duration `mapstructure:"idle_timeout"`
 }
 
+// DefaultConfig is what a Config of which nothing is said comes to.
+func DefaultConfig() Config { return Config{}.withDefaults() }
+
 func (c Config) withDefaults() Config {
 	return Config{
 		MaxBody:       cmp.Or(c.MaxBody, 16<<20),

@@ -166,6 +166,9 @@ func (o *callOptions) target(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("--url: %w", err)
 	}
+	if u.Port() == "0" {
+		return "", errors.New("the site listens on any free port; give --url with what serve has printed")
+	}
 	if o.API == 0 {
 		o.API = 3
 		if strings.HasSuffix(strings.TrimSuffix(u.Path, "/"), "/2.0") {

@@ -2,9 +2,15 @@ package main
 
 import (
 	"path/filepath"
+	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"patchbay/am/server"
 )
 
 const smallest = "authority: testbed.example.org\nkeys: [{certificate: a.pem, key: b.pem}]\n"
@@ -92,6 +98,35 @@ func TestEnvironmentBeatsTheFile(t *testing.T) {
 	t.Setenv("PATCHBAY_LISTEN", "nowhere")
 	if _, err = parseConfig("/site/f.yaml", []byte(smallest)); err == nil || !strings.Contains(err.Error(), "environment PATCHBAY_LISTEN: listen:") {
 		t.Errorf("the message does not name the variable: %v", err)
+	}
+}
+
+// The new site's configuration shows every key, commented out where it has its
+// default: taken out of comments, it must say what the program does anyhow.
+func TestNewConfigShowsTheDefaults(t *testing.T) {
+	text := string(configText(&initOptions{Authority: "a.example.org", Listen: ":8443"}))
+	shown := regexp.MustCompile(`(?m)^# ( *[a-z0-9_]+:)`).ReplaceAllString(text, "$1")
+	got, err := parseConfig("/site/patchbay.yaml", []byte(shown))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range leaves(reflect.TypeFor[Config](), "") {
+		if got.origin.lines[key] == 0 {
+			t.Errorf("the key %s is not shown", key)
+		}
+	}
+	want, err := parseConfig("/site/patchbay.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got.PublicURL, got.Admin = want.PublicURL, want.Admin // examples: the default depends on the host
+	limits := server.DefaultConfig()
+	if got.Limits != limits {
+		t.Errorf("limits are shown as %+v, and are %+v", got.Limits, limits)
+	}
+	got.Limits, got.origin, want.origin = want.Limits, origin{}, origin{}
+	if d := cmp.Diff(want, got, cmp.AllowUnexported(Config{}, origin{})); d != "" {
+		t.Errorf("-default +shown\n%s", d)
 	}
 }
 

@@ -36,9 +36,9 @@ site = %[7]s,%[8]s
 `, u.Name, t.URN().Authority, ini(u.path("cert.pem")), ini(u.path("key.pem")), u.URN, ini(filepath.Join(u.Dir, "id_ed25519.pub")), manager, ini(t.URL))
 }
 
-// omni is a command line of omni; slice is a file with a slice credential, or "".
+// omni is a command line of omni.py; slice is a file with a slice credential, or "".
 func (t *trialSite) omni(u *trialUser, slice string, args ...string) string {
-	line := []string{"omni", "-c", filepath.Join(u.Dir, "omni_config"), "-a", t.URL, "-V", "3", "--usercredfile", u.path("usercred.xml")}
+	line := []string{"omni.py", "-c", filepath.Join(u.Dir, "omni_config"), "-a", t.URL, "-V", "3", "--usercredfile", u.path("usercred.xml")}
 	if slice != "" {
 		line = append(line, "--slicecredfile", slice)
 	}
