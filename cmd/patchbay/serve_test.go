@@ -1,0 +1,229 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// serving is `patchbay serve` in this process.
+type serving struct {
+	dir, url, admin string
+	out             *syncBuffer
+	stop            func() int
+}
+
+// syncBuffer is a console that can be read while it is written to.
+type syncBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+var announced = regexp.MustCompile(`listening on (https://\S+), admin (http://\S+)`)
+
+func serve(t *testing.T, dir string, args ...string) *serving {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &serving{dir: dir, out: new(syncBuffer)}
+	ended := make(chan int, 1)
+	go func() {
+		ended <- run(ctx, append([]string{"serve", "--config", dir}, args...), console{s.out, s.out})
+	}()
+	s.stop = sync.OnceValue(func() int {
+		cancel()
+		return <-ended
+	})
+	t.Cleanup(func() { s.stop() })
+	within(t, 20*time.Second, "the announcement", func() bool {
+		m := announced.FindStringSubmatch(s.out.String())
+		if m == nil {
+			select {
+			case code := <-ended:
+				ended <- code
+				t.Fatalf("serve ended with %d:\n%s", code, s.out)
+			default:
+			}
+			return false
+		}
+		s.url, s.admin = m[1], m[2]
+		return true
+	})
+	return s
+}
+
+func get(t *testing.T, url string) (int, string) {
+	t.Helper()
+	resp, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, _ := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(body)
+}
+
+func TestServeAnswersReloadsAndStops(t *testing.T) {
+	dir := made(t)
+	for _, args := range [][]string{{"user", "ann"}, {"slice", "first", "--owner", "ann"}} {
+		if code, out := tell(t, append(args, "--config", dir)...); code != 0 {
+			t.Fatal(out)
+		}
+	}
+	s := serve(t, dir, "--listen", "127.0.0.1:0")
+	ann := filepath.Join(dir, "users", "ann")
+	call := func(args ...string) (int, string) {
+		return tell(t, append([]string{"call", "--url", s.url, "--user", ann}, args...)...)
+	}
+	if code, body := get(t, s.admin+"/readyz"); code != 200 {
+		t.Errorf("not ready: %s", body)
+	}
+
+	code, out := call("GetVersion")
+	if code != 0 {
+		t.Fatal(out)
+	}
+	has(t, out, "GetVersion: SUCCESS (0)", "geni_urn: urn:publicid:IDN+testbed.example.org+authority+cm", s.url+"/am/3.0")
+	if code, out = call("--option", "geni_available=true", "--option", "geni_compressed=true", "ListResources"); code != 0 {
+		t.Fatal(out)
+	}
+	has(t, out, `type="advertisement"`, "+node+pc20")
+
+	request := filepath.Join(t.TempDir(), "request.xml")
+	if err := os.WriteFile(request, []byte(demoRequest), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	manifest := filepath.Join(t.TempDir(), "manifest.xml")
+	if code, out = call("--slice", "first", "-o", manifest, "Allocate", request); code != 0 {
+		t.Fatal(out)
+	}
+	has(t, out, "SLIVER", "allocated", "pending_allocation")
+	if strings.Contains(out, "<rspec") {
+		t.Error("the manifest was printed although -o was given")
+	}
+	has(t, readFile(t, manifest), `type="manifest"`, `client_id="server"`)
+	if code, out = call("--slice", "first", "--raw", "Status"); code != 0 {
+		t.Error(out)
+	}
+	has(t, out, "<methodResponse>", "geni_slivers")
+	if code, out = call("--slice", "first", "PerformOperationalAction", "start"); code != 1 {
+		t.Errorf("a refusal has exit status %d", code)
+	}
+	has(t, out, "UNSUPPORTED (13)")
+	if code, out = call("--slice", "first", "Delete"); code != 0 {
+		t.Error(out)
+	}
+	code, out = call("--slice", "first", "Status")
+	if code != 1 {
+		t.Error("the status of an empty slice is a success")
+	}
+	has(t, out, "SEARCHFAILED (12)")
+	code, out = call("--api-version", "2", "--slice", "first", "SliverStatus")
+	if code != 1 {
+		t.Error("version 2 answers")
+	}
+	has(t, out, "fault")
+
+	_, metrics := get(t, s.admin+"/metrics")
+	has(t, metrics, `patchbay_calls_total{code="0",method="Allocate"} 1`, `patchbay_calls_total{code="12",method="Status"} 1`,
+		"patchbay_trust_anchors 1", "patchbay_slivers 0", "patchbay_tls_connections")
+
+	t.Run("TrustFolderCountsAtOnce", func(t *testing.T) {
+		file := filepath.Join(dir, "trusted", "trial.pem")
+		pem := readFile(t, file)
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+		within(t, 5*time.Second, "nobody is trusted", func() bool {
+			code, out := call("ListResources")
+			return code == 1 && strings.Contains(out, "FORBIDDEN (3)")
+		})
+		if code, body := get(t, s.admin+"/readyz"); code != 503 || !strings.Contains(body, "trust folder") {
+			t.Errorf("readyz: %d %s", code, body)
+		}
+		if err := os.WriteFile(file, []byte(pem), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		within(t, 5*time.Second, "trusted again", func() bool { code, _ := call("ListResources"); return code == 0 })
+	})
+	t.Run("HangupReadsCertificates", func(t *testing.T) {
+		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+		within(t, 5*time.Second, "reload", func() bool { return strings.Contains(s.out.String(), "certificates were read again") })
+		key := filepath.Join(dir, "server-rsa-key.pem")
+		os.Chmod(key, 0o644)
+		defer os.Chmod(key, 0o600)
+		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+		within(t, 5*time.Second, "refused reload", func() bool { return strings.Contains(s.out.String(), "the old ones stay") })
+		if code, out := call("GetVersion"); code != 0 {
+			t.Error(out)
+		}
+	})
+	t.Run("OneServerOnAStore", func(t *testing.T) {
+		code, out := tell(t, "serve", "--config", dir)
+		if code != 1 {
+			t.Errorf("exit status %d", code)
+		}
+		has(t, out, "is a server running on it?")
+	})
+	t.Run("PortInUse", func(t *testing.T) {
+		code, out := tell(t, "serve", "--config", dir, "--listen", strings.TrimPrefix(s.url, "https://"))
+		if code != 1 {
+			t.Errorf("exit status %d", code)
+		}
+		has(t, out, "another program has that port")
+	})
+	if code := s.stop(); code != 0 {
+		t.Errorf("stopped with exit status %d:\n%s", code, s.out)
+	}
+	has(t, s.out.String(), "msg=call", "method=Allocate", "caller=urn:publicid:IDN+testbed.example.org+user+ann", "stopping")
+	if code, out := call("GetVersion"); code != 1 {
+		t.Errorf("it still answers: %s", out)
+	}
+}
+
+func TestServeRefusesASiteThatCannotServe(t *testing.T) {
+	dir := made(t)
+	for _, c := range []struct{ name, file, old, new, want string }{
+		{"NoAnchor", "trusted/trial.pem", "CERTIFICATE", "NOTHING", "holds no trusted certificate"},
+		{"NoProvider", "inventory.yaml", "provider: simulated", "provider: rack", `a provider "rack"`},
+		{"NoKey", "patchbay.yaml", "key: server-rsa-key.pem", "key: nowhere.pem", "nowhere.pem"},
+		{"NoSuchAddress", "patchbay.yaml", "127.0.0.1:0", "192.0.2.1:8443", "this host has no such address"},
+		{"StoreIsNone", "patchbay.yaml", "# state: state.db", "state: inventory.yaml", "damaged or no store"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			file := filepath.Join(dir, c.file)
+			before := readFile(t, file)
+			defer os.WriteFile(file, []byte(before), 0o644)
+			edit(t, file, c.old, c.new)
+			code, out := tell(t, "serve", "--config", dir)
+			if code == 0 {
+				t.Error("it served")
+			}
+			has(t, out, c.want)
+		})
+	}
+}
