@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,6 +23,7 @@ import (
 	"patchbay/am"
 	"patchbay/am/client"
 	"patchbay/am/xmlrpc"
+	"patchbay/testdata/need"
 )
 
 // programs builds both programs once for all tests that drive them from outside.
@@ -166,9 +168,10 @@ func signed(texts ...string) []client.Credential {
 // sshKey is a fresh public key.
 func sshKey(t testing.TB) string {
 	t.Helper()
+	need.SSH(t)
 	dir := t.TempDir()
 	if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "flooby@home", "-f", dir+"/k").CombinedOutput(); err != nil {
-		t.Skipf("ssh-keygen: %v %s", err, out)
+		t.Fatalf("ssh-keygen: %v %s", err, out)
 	}
 	line := strings.TrimSpace(readFile(t, dir+"/k.pub"))
 	if _, _, _, _, err := ssh.ParseAuthorizedKey([]byte(line)); err != nil {
@@ -505,5 +508,13 @@ func TestHangingNode(t *testing.T) {
 		t.Errorf("the hanging node is %s: it does not hang", got)
 	}
 	t.Logf("ready %v after Allocate, beside a node that hangs", time.Since(began).Round(time.Millisecond))
-	s.kill() // the provider of the hanging node goes with its group, or by its own limit
+	// A server that is killed takes the provider that hangs along.
+	s.kill()
+	within(t, 5*time.Second, "no provider left", func() bool {
+		lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+		return !slices.ContainsFunc(lines, func(file string) bool {
+			b, _ := os.ReadFile(file)
+			return strings.HasPrefix(string(b), filepath.Join(s.bin, "patchbay-local"))
+		})
+	})
 }

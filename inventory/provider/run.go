@@ -83,7 +83,9 @@ func (p *Provider) start(ctx context.Context, c call, out *bounded, stderr *line
 		cmd := exec.Command(p.Path, "ral_action="+c.action)
 		cmd.Dir = p.Dir
 		cmd.Env = environment()
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		// The provider goes with us even if we are killed, so that no two of them
+		// ever set the same resource.
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 		cmd.WaitDelay = drain
 		cmd.Stdout, cmd.Stderr = out, stderr
 		if c.in != nil {
