@@ -39,6 +39,7 @@ func TestModelRandomLives(t *testing.T) {
 		bad := ""
 		synctest.Test(t, func(t *testing.T) {
 			e := newEnv(t, places)
+			e.racing = true
 			e.d.slow, e.d.answer = slow, answer
 			e.start()
 			for _, x := range events {
