@@ -16,16 +16,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"patchbay/am/urn"
+	"patchbay/testdata/need"
 )
 
 // corpus is a folder of public documents, one subfolder per kind, and schemas.
-func corpus(t testing.TB) string {
-	dir := os.Getenv("PATCHBAY_CORPUS")
-	if dir == "" {
-		t.Skip("set PATCHBAY_CORPUS to a folder with corpus/rspecs and schemas")
-	}
-	return dir
-}
+func corpus(t testing.TB) string { return need.Shared(t) }
 
 // validate holds a document against a published schema, if there are schemas.
 func validate(t *testing.T, schema, text string) {
@@ -167,9 +162,7 @@ func TestCorpusAllOurs(t *testing.T) {
 // published schema is valid by the published schema, but for what is relaxed.
 func TestCorpusManifestsAreValid(t *testing.T) {
 	dir := corpus(t)
-	if _, err := exec.LookPath("xmllint"); err != nil {
-		t.Skip("needs xmllint")
-	}
+	need.Tool(t, "xmllint")
 	texts, manifests := map[string]string{}, map[string]string{}
 	for name, text := range requests(t) {
 		if r, err := ParseRequest(text, allOurs(text)); err == nil {

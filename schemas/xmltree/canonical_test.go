@@ -8,6 +8,8 @@ import (
 
 	"github.com/beevik/etree"
 	dsig "github.com/russellhaering/goxmldsig"
+
+	"patchbay/testdata/need"
 )
 
 func find(e *Element, local string) *Element {
@@ -109,9 +111,7 @@ var secondOpinions = []string{
 }
 
 func TestCanonicalAgainstXmllint(t *testing.T) {
-	if _, err := exec.LookPath("xmllint"); err != nil {
-		t.Skip("needs xmllint")
-	}
+	need.Tool(t, "xmllint")
 	for option, method := range map[string]Method{"--c14n": C14N10, "--c14n11": C14N11, "--exc-c14n": ExclusiveC14N10} {
 		for _, in := range secondOpinions {
 			cmd := exec.Command("xmllint", option, "-")

@@ -3,13 +3,13 @@ package providertest
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"patchbay/inventory/provider"
+	"patchbay/testdata/need"
 )
 
 var options = Options{
@@ -19,9 +19,7 @@ var options = Options{
 }
 
 func TestTheExampleIsRight(t *testing.T) {
-	if _, err := exec.LookPath("jq"); err != nil {
-		t.Skip("the example in PROVIDER.md needs jq, which is not installed")
-	}
+	need.Tool(t, "jq") // the example uses it
 	page, err := os.ReadFile("../PROVIDER.md")
 	if err != nil {
 		t.Fatal(err)
