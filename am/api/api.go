@@ -128,11 +128,10 @@ func (a *API) dispatch(ctx context.Context, version int, c *call) (body []byte, 
 	}
 	m, ok := methods[in.Method]
 	switch {
+	case version == 2 && in.Method != "GetVersion":
+		return nil, false, &xmlrpc.Fault{Code: xmlrpc.FaultMethod, Text: "AM API v2 is not spoken here; v3 is at " + a.cfg.PublicURL + "/am/3.0"}
 	case !ok:
 		return nil, false, &xmlrpc.Fault{Code: xmlrpc.FaultMethod, Text: fmt.Sprintf("there is no method %.80q in AM API v3", in.Method)}
-	case version == 2 && in.Method != "GetVersion":
-		c.event.Method = m.name
-		return nil, false, &xmlrpc.Fault{Code: xmlrpc.FaultMethod, Text: "AM API v2 is not spoken here; v3 is at " + a.cfg.PublicURL + "/am/3.0"}
 	}
 	c.event.Method = m.name
 	// The options struct at the end may be left out.
