@@ -104,6 +104,8 @@ type Presented struct {
 // extends over, Grant.Over tells; here a credential for any target will do.
 // The error is a *DeniedError.
 func (z *Authorizer) Authorize(c Caller, p []Presented, speakingFor string, r Right, now time.Time) (Grant, error) {
+	t := z.trust.Load()
+	c = z.complete(t, c, p, now)
 	if err := checkCaller(c, speakingFor, now); err != nil {
 		return Grant{}, err
 	}
@@ -116,10 +118,9 @@ func (z *Authorizer) Authorize(c Caller, p []Presented, speakingFor string, r Ri
 	case len(p) > MaxCredentials:
 		return Grant{}, deny(am.CredentialInvalid, "%d credentials were presented, at most %d are read", len(p), MaxCredentials)
 	}
-	t := z.trust.Load()
 	g := Grant{caller: c.URN, right: r, expires: c.Chain.Expires()}
 	for i, presented := range p {
-		s, err := z.examine(t, presented, now)
+		s, err := z.examine(t, presented, c.issuers(), now)
 		if err == nil {
 			err = s.admits(c, r)
 		}
@@ -165,8 +166,10 @@ func (s *statement) admits(c Caller, r Right) error {
 	return nil
 }
 
-// examine verifies one credential, or remembers having done so.
-func (z *Authorizer) examine(t *trust, p Presented, now time.Time) (*statement, error) {
+// examine verifies one credential, or remembers having done so. The certificates
+// beside it may lie between its own and an anchor; what they prove is true
+// whoever showed them.
+func (z *Authorizer) examine(t *trust, p Presented, beside []*cert.Certificate, now time.Time) (*statement, error) {
 	switch strings.ToLower(p.Type) {
 	case "", "geni_sfa", "sfa":
 	default:
@@ -186,7 +189,7 @@ func (z *Authorizer) examine(t *trust, p Presented, now time.Time) (*statement, 
 	if s, ok := t.statements.get(key); ok && s.holds(now) {
 		return s, nil
 	}
-	s, err := z.verify(t, []byte(text), now)
+	s, err := z.verify(t, []byte(text), beside, now)
 	if err != nil {
 		return nil, err
 	}
@@ -214,7 +217,7 @@ func trim(s string) string {
 }
 
 // verify checks all of a credential that does not depend on who presents it.
-func (z *Authorizer) verify(t *trust, document []byte, now time.Time) (*statement, error) {
+func (z *Authorizer) verify(t *trust, document []byte, beside []*cert.Certificate, now time.Time) (*statement, error) {
 	chain, err := dsig.Verify(document, z.signatures)
 	if err != nil {
 		return nil, err
@@ -241,7 +244,7 @@ func (z *Authorizer) verify(t *trust, document []byte, now time.Time) (*statemen
 		return nil, err
 	}
 	s := &statement{owner: owner.URN, target: target.URN, privileges: c.privileges, since: now, until: c.expires, sha1: signed.SHA1}
-	others := slices.Concat(signed.Others, c.target[1:], c.owner[1:])
+	others := slices.Concat([]*cert.Certificate{signed.Signer}, signed.Others, c.target[1:], c.owner[1:], beside)
 	for _, part := range []struct {
 		role string
 		leaf *cert.Certificate
@@ -251,6 +254,7 @@ func (z *Authorizer) verify(t *trust, document []byte, now time.Time) (*statemen
 			return nil, faultf(detailOf(err), "its %s is not accepted: %v", part.role, err)
 		}
 		s.until = earlier(s.until, chain.Expires())
+		s.issuers = chain[1:] // of the last one, the owner
 	}
 	return s, nil
 }

@@ -3,6 +3,8 @@ package credentials
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
+	"slices"
 	"time"
 
 	"patchbay/am"
@@ -20,6 +22,37 @@ type Caller struct {
 	// Err says why nobody vouches for the certificate, in one line for the user.
 	// Such a caller may ask for nothing that needs credentials.
 	Err error
+
+	// leaf is the certificate of a user that could not be traced to an anchor
+	// over the others that were shown; nil when that was not the trouble.
+	leaf   *cert.Certificate
+	others []*cert.Certificate
+}
+
+// issuers are the certificates that came with the caller's own.
+func (c Caller) issuers() []*cert.Certificate {
+	if len(c.Chain) > 0 {
+		return c.Chain[1:]
+	}
+	return c.others
+}
+
+// complete vouches for a caller whose client sent less than its chain, when
+// verified credentials of that very user hold the certificates in between.
+func (z *Authorizer) complete(t *trust, c Caller, p []Presented, now time.Time) Caller {
+	if c.leaf == nil || len(p) > MaxCredentials {
+		return c
+	}
+	for _, presented := range p {
+		s, err := z.examine(t, presented, c.issuers(), now)
+		if err != nil || !s.owner.Equal(c.leaf.URN) {
+			continue
+		}
+		if chain, err := cert.Verify(c.leaf, slices.Concat(c.others, s.issuers), t.anchors, z.certificates, now); err == nil {
+			return Caller{URN: c.leaf.URN, Chain: chain}
+		}
+	}
+	return c
 }
 
 // Identify judges the certificates a TLS peer has shown, in DER, its own first.
@@ -66,7 +99,11 @@ func (z *Authorizer) identify(t *trust, rawChain [][]byte, now time.Time) Caller
 	}
 	chain, err := cert.Verify(leaf, others, t.anchors, z.certificates, now)
 	if err != nil {
-		return Caller{Err: faultf(detailOf(err), "your certificate is not accepted: %v", err)}
+		c := Caller{Err: faultf(detailOf(err), "your certificate is not accepted: %v", err)}
+		if e, ok := errors.AsType[*cert.Error](err); ok && e.Reason == cert.Untrusted && leaf.URN.Type == urn.User {
+			c.leaf, c.others = leaf, others
+		}
+		return c
 	}
 	switch leaf.URN.Type {
 	case urn.User:

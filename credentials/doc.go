@@ -25,6 +25,10 @@
 // authority by none; a speaks-for option that names the caller is harmless.
 // Delegated credentials, those with a parent, are refused too.
 //
+// The certificates between a leaf and its anchor may come with the TLS
+// connection, in a GID or in a signature, for leaves of all three kinds: TLS
+// clients send any prefix of their chain.
+//
 // # What is remembered
 //
 // A verified credential is kept by the SHA-256 of its exact bytes, in a bounded

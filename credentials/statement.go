@@ -15,6 +15,7 @@ import (
 type statement struct {
 	owner, target urn.URN
 	privileges    []string
+	issuers       []*cert.Certificate // above the owner's certificate, verified
 	// since is when it was verified, until the earliest expiry of the credential
 	// and of every certificate behind it.
 	since, until time.Time
