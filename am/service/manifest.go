@@ -113,8 +113,9 @@ func splitDoor(s string) (user, host string, port int, ok bool) {
 	return user, host, port, err == nil && port > 0 && port < 65536 && host != ""
 }
 
-// cachedBytes is how much request text the cache may stand for.
-const cachedBytes = 64 << 20
+// cachedBytes is how much request text the cache may stand for; a parsed
+// request takes about ten times its text.
+const cachedBytes = 4 << 20
 
 // requestCache keeps parsed requests: a manifest of a slice needs them again
 // with every Describe, and a stored request never changes.
