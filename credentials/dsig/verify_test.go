@@ -261,7 +261,8 @@ func TestAttacks(t *testing.T) {
 		{"23 huge text", in("<serial>8", "<serial>"+strings.Repeat("8", 1<<20)), dsig.Malformed},
 		{"23 deep nesting", in("<serial>8", strings.Repeat("<x>", 40)+strings.Repeat("</x>", 40)+"<serial>8"), dsig.Malformed},
 		{"23 many attributes", in("<serial>", "<serial"+numbered(40, ` a%d=""`)+">"), dsig.Malformed},
-		{"23 many elements", in("<serial>", strings.Repeat("<x/>", 10_001)+"<serial>"), dsig.Malformed},
+		{"23 many elements", in("<serial>", strings.Repeat("<x/>", dsig.DefaultLimits.Elements)+"<serial>"), dsig.Malformed},
+		{"23 many namespaces", in("<serial>", "<serial"+numbered(dsig.DefaultLimits.Namespaces, ` xmlns:n%d="urn:n"`)+">"), dsig.Malformed},
 		{"23 eleven certificates", in("<X509Certificate>", strings.Repeat("<X509Certificate/>", 10)+"<X509Certificate>"), dsig.Unsupported},
 		{"23 seventeen signatures", in(sig, sig+numbered(16, strings.NewReplacer("%", "%%", "#ref0", "#x%[1]d", "Sig_ref0", "S%[1]d").Replace(sig))), dsig.Malformed},
 		{"23 six credentials inside each other", in(cred, nested(cred, 6)), dsig.Malformed},
@@ -377,9 +378,26 @@ func FuzzVerify(f *testing.F) {
 	})
 }
 
+// crowded is a credential as costly to canonicalize as the limits allow.
+func (c cast) crowded(t testing.TB) string {
+	costly := c.credential()
+	costly.Edit = func(doc string) string {
+		spaces := numbered(dsig.DefaultLimits.Namespaces-2, ` xmlns:n%d="urn:n"`) // beside xsi and that of the signature
+		extensions := "<extensions" + spaces + ">" + strings.Repeat("<x/>", dsig.DefaultLimits.Elements-100) + "</extensions>"
+		return strings.Replace(doc, "</credential>", extensions+"</credential>", 1)
+	}
+	return costly.Signed(t)
+}
+
+func TestLimitsOfADocumentCanBeReached(t *testing.T) {
+	if _, err := dsig.Verify([]byte(newCast(t).crowded(t)), dsig.Options{}); err != nil {
+		t.Error(err)
+	}
+}
+
 func BenchmarkVerify(b *testing.B) {
 	c := newCast(b)
-	for name, doc := range map[string]string{"single": c.credential().Signed(b), "delegated": c.delegated(b)} {
+	for name, doc := range map[string]string{"single": c.credential().Signed(b), "delegated": c.delegated(b), "crowded": c.crowded(b)} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				if _, err := dsig.Verify([]byte(doc), dsig.Options{}); err != nil {
