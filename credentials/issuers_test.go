@@ -1,6 +1,7 @@
 package credentials_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -84,13 +85,15 @@ func TestBorrowedIssuersProveNothingOfTheirOwn(t *testing.T) {
 		want      am.Detail
 	}{
 		{"neighbour", good, w.alice, -1},
+		{"neighbour: junk before it", "junk|junk|junk|" + good, w.alice, -1},
+		{"beyond what is searched for a stranger", "junk|junk|junk|junk|" + good, w.alice, am.CredentialUntrusted},
 		{"credential of another", good, bob, am.CredentialUntrusted},
 		{"issuer made by the caller", deep(w.alice, w.sa, w.ma, fakeMA), pki.User(t, fakeMA, aliceURN, "rsa2"), am.CredentialUntrusted},
 		{"credential signed by its owner", deep(w.alice, w.alice, w.ma), w.alice, am.CredentialUntrusted},
 		{"a slice calls", deep(w.alice, w.sa, w.ma), w.slice, am.CredentialUntrusted},
 		{"expired certificate", good, pki.Issue(t, w.ma, pki.Subject{URIs: []string{aliceURN}, Key: "rsa2", From: now.Add(-2 * time.Hour), To: now.Add(-time.Hour)}), am.CredentialExpired},
 	} {
-		_, err := w.z.Authorize(w.z.Identify(pki.Raw(tt.caller), now), sfa(tt.doc), "", credentials.RightAllocate, now)
+		_, err := w.z.Authorize(w.z.Identify(pki.Raw(tt.caller), now), sfa(strings.Split(tt.doc, "|")...), "", credentials.RightAllocate, now)
 		switch {
 		case tt.want == -1 && err != nil, tt.want != -1 && err == nil:
 			t.Errorf("%s: %v", tt.rule, err)
