@@ -1,0 +1,110 @@
+package service
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"patchbay/am"
+	"patchbay/am/urn"
+	"patchbay/inventory"
+	"patchbay/rspec"
+)
+
+func TestSplitDoor(t *testing.T) {
+	type door struct {
+		user, host string
+		port       int
+	}
+	for in, want := range map[string]door{
+		"pc1.example.org:22":         {"", "pc1.example.org", 22},
+		"me@10.1.2.3:2022":           {"me", "10.1.2.3", 2022},
+		"[2001:db8::1]:22":           {"", "2001:db8::1", 22},
+		"a@b@host.example.org:1":     {"a@b", "host.example.org", 1},
+		"host":                       {},
+		"host:":                      {},
+		":22":                        {},
+		"host:0":                     {},
+		"host:65536":                 {},
+		"host:ssh":                   {},
+		"":                           {},
+		"[]:22":                      {},
+		strings.Repeat("x", 9) + ":": {},
+	} {
+		user, host, port, ok := splitDoor(in)
+		if got := (door{user, host, port}); ok != (want.port != 0) || ok && got != want {
+			t.Errorf("splitDoor(%q) = %v, %v; want %v", in, got, ok, want)
+		}
+	}
+}
+
+func testInventory(t *testing.T) *inventory.Inventory {
+	t.Helper()
+	inv, err := inventory.Parse(inventory.SimulatedText("example.org"), "inventory.yaml", "example.org")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return inv
+}
+
+// TestFactsOfLogins holds which logins, accounts and gateways a manifest tells.
+func TestFactsOfLogins(t *testing.T) {
+	s := &Service{cfg: Config{Inventory: testInventory(t)}}
+	ann := am.Account{Login: "ann", User: urn.MustParse("urn:publicid:IDN+example.org+user+ann"), Keys: []string{"k"}}
+	bob := am.Account{Login: "bob", User: urn.MustParse("urn:publicid:IDN+example.org+user+bob"), Keys: []string{"l"}}
+	for _, tt := range []struct {
+		rule     string
+		accounts []am.Account
+		seen     am.Observed
+		logins   []rspec.Login
+		proxies  []rspec.Proxy
+	}{
+		{"no keys, no login", nil, am.Observed{Logins: []string{"h:22"}}, nil, nil},
+		{"no door yet, no login", []am.Account{ann}, am.Observed{}, nil, nil},
+		{"one login an account", []am.Account{ann, bob}, am.Observed{Logins: []string{"h:2201"}},
+			[]rspec.Login{{Hostname: "h", Port: 2201, Username: "ann"}, {Hostname: "h", Port: 2201, Username: "bob"}}, nil},
+		{"a door with its own user", []am.Account{ann}, am.Observed{Logins: []string{"root@h:22"}},
+			[]rspec.Login{{Hostname: "h", Port: 22, Username: "root"}}, nil},
+		{"a gateway is a login, too, and each proxy names both as the logins do", []am.Account{ann}, am.Observed{Logins: []string{"10.0.0.2:22"}, Proxy: "gw@g:2222"},
+			[]rspec.Login{{Hostname: "10.0.0.2", Port: 22, Username: "ann"}, {Hostname: "g", Port: 2222, Username: "gw"}},
+			[]rspec.Proxy{{Proxy: "gw@g:2222", For: "ann@10.0.0.2:22"}}},
+		{"a gateway to nowhere is not told", nil, am.Observed{Logins: []string{"h:22"}, Proxy: "gw@g:2222"}, nil, nil},
+	} {
+		f := s.facts(&am.Sliver{Desired: am.Desired{Accounts: tt.accounts}, Observed: tt.seen})
+		if d := cmp.Diff(tt.logins, f.Logins) + cmp.Diff(tt.proxies, f.Proxies); d != "" {
+			t.Errorf("%s:\n%s", tt.rule, d)
+		}
+		if len(f.Users) != len(tt.accounts) {
+			t.Errorf("%s: %d users, want %d", tt.rule, len(f.Users), len(tt.accounts))
+		}
+	}
+}
+
+func TestFactsOfHosts(t *testing.T) {
+	s := &Service{cfg: Config{Inventory: testInventory(t)}}
+	f := s.facts(&am.Sliver{Hostname: "n", Observed: am.Observed{Addresses: []string{"192.0.2.1", "2001:db8::1", "nonsense"}}})
+	if d := cmp.Diff([]rspec.Host{{Name: "n", IPv4: "192.0.2.1"}}, f.Hosts); d != "" {
+		t.Error(d)
+	}
+}
+
+// TestRequestCacheIsBounded fills the cache far beyond its limit.
+func TestRequestCacheIsBounded(t *testing.T) {
+	c := newRequestCache(rspec.ReadOptions{})
+	text := `<rspec xmlns="http://www.geni.net/resources/rspec/3" type="request"><node client_id="n"/><!--` + strings.Repeat("x", 1<<20) + `--></rspec>`
+	for i := range 20 {
+		req, err := rspec.ParseRequest([]byte(text), rspec.ReadOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.add(fmt.Sprint(i), req)
+	}
+	if c.bytes > cachedBytes+len(text) || c.recent.Len() != len(c.byID) || c.recent.Len() > 5 {
+		t.Errorf("%d requests of %d bytes are kept, the limit is %d bytes", c.recent.Len(), c.bytes, cachedBytes)
+	}
+	if _, err := c.get(nil, "19"); err != nil {
+		t.Errorf("the latest is not kept: %v", err)
+	}
+}
