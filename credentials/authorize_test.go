@@ -355,3 +355,17 @@ func TestConcurrentUse(t *testing.T) {
 		}
 	}
 }
+
+// TestReasonsAreInTheOrderPresented mixes a credential that is another's with
+// one for another slice, which only Over finds out.
+func TestReasonsAreInTheOrderPresented(t *testing.T) {
+	w := newWorld(t)
+	elsewhere, anothers := w.sliceCredential(), w.sliceCredential()
+	elsewhere.Target = []*pki.Entity{w.other, w.sa}
+	anothers.Owner = []*pki.Entity{w.bob}
+	_, err := w.over(t, credentials.RightStatus, elsewhere.Signed(t), anothers.Signed(t))
+	e, ok := errors.AsType[*credentials.DeniedError](err)
+	if !ok || len(e.Reasons) != 2 || e.Reasons[0].Credential != 1 || e.Reasons[1].Credential != 2 {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,6 +1,7 @@
 package credentials
 
 import (
+	"slices"
 	"time"
 
 	"patchbay/am"
@@ -55,6 +56,7 @@ func (g Grant) Over(slice urn.URN) (time.Time, error) {
 		}
 	}
 	if latest.IsZero() {
+		slices.SortFunc(reasons, func(a, b Reason) int { return a.Credential - b.Credential })
 		return time.Time{}, &DeniedError{Reasons: reasons}
 	}
 	return latest, nil
