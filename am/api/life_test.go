@@ -176,7 +176,10 @@ func TestURNsArgument(t *testing.T) {
 	}
 	mallory := s.user("mallory")
 	_, cm := mallory.slice("m", 24*time.Hour)
-	mallory.call("Status", strs(a), creds(cm), opts()).want(t, "another's sliver", am.Forbidden)
+	foreign := mallory.call("Status", strs(a), creds(cm), opts()).want(t, "another's sliver", am.Forbidden)
+	if strings.Contains(foreign.output, s1) || !strings.Contains(foreign.output, a) || foreign.detail != int(am.CredentialMismatch) {
+		t.Errorf("whose sliver it is, is told to one without the right: %d %q", foreign.detail, foreign.output)
+	}
 	mallory.call("Delete", strs(s1), creds(c1), opts()).want(t, "another's credential", am.Forbidden)
 	mallory.call("Delete", strs(s1), creds(cm), opts()).want(t, "a credential of another slice", am.Forbidden)
 	alice.call("Status", strs(s1), both, opts()).want(t, "afterwards", am.Success)

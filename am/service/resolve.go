@@ -67,8 +67,13 @@ func resolveSlivers(v *store.View, g credentials.Grant, named []urn.URN, bestEff
 		}
 		switch {
 		case r.slice.IsZero():
-			// The right comes before everything else that could be told.
-			if r.until, err = over(v, g, x.Slice); err != nil {
+			// The right comes before everything else that could be told: whoever
+			// has none over the slice does not even learn its name.
+			r.until, err = over(v, g, x.Slice)
+			if denied, ok := errors.AsType[*credentials.DeniedError](err); ok {
+				return r, am.Errorf(am.Forbidden, "sliver %s is of a slice over which no credential presented gives the right to %s; present that slice's", u, g.Right()).About(u).With(denied.Detail())
+			}
+			if err != nil {
 				return r, err
 			}
 			r.slice = x.Slice
