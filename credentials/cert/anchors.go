@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"patchbay/am/urn"
 )
@@ -167,12 +169,18 @@ func loadAnchorFile(file string) (list []Anchor, problems []Problem) {
 	return list, problems
 }
 
+// readFile reads a regular file; a pipe would keep the reader waiting forever.
 func readFile(file string) ([]byte, error) {
-	f, err := os.Open(file)
+	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
+	if info, err := f.Stat(); err != nil {
+		return nil, err
+	} else if !info.Mode().IsRegular() {
+		return nil, errors.New("it is not a regular file")
+	}
 	text, err := io.ReadAll(io.LimitReader(f, maxAnchorFile+1))
 	if err == nil && len(text) > maxAnchorFile {
 		err = fmt.Errorf("larger than %d bytes", maxAnchorFile)

@@ -4,7 +4,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"patchbay/credentials/cert"
 	"patchbay/credentials/testdata/pki"
@@ -68,6 +70,34 @@ func TestTrustFolder(t *testing.T) {
 	}
 	if _, _, err := cert.LoadAnchors(filepath.Join(dir, "missing")); err == nil {
 		t.Error("a missing folder is no error")
+	}
+}
+
+func TestTrustFolderWaitsForNoPipe(t *testing.T) {
+	a := pki.Authority(t, nil, saURN, "rsa1")
+	dir := t.TempDir()
+	write(t, dir, map[string]string{"a.pem": pki.PEM(a)})
+	for _, name := range []string{"pipe.pem", "a.authorities"} {
+		if err := syscall.Mkfifo(filepath.Join(dir, name), 0o600); err != nil {
+			t.Skipf("needs named pipes: %v", err)
+		}
+	}
+	type answer struct {
+		anchors  *cert.Anchors
+		problems []cert.Problem
+	}
+	read := make(chan answer, 1)
+	go func() {
+		anchors, problems, _ := cert.LoadAnchors(dir)
+		read <- answer{anchors, problems}
+	}()
+	select {
+	case got := <-read:
+		if len(got.anchors.List()) != 1 || len(got.problems) != 2 {
+			t.Errorf("%d anchors and the problems %v, want one and one for each pipe", len(got.anchors.List()), got.problems)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("LoadAnchors waits for somebody to write into a pipe")
 	}
 }
 

@@ -17,7 +17,7 @@ const (
 	// maxDepth is the longest chain, leaf and anchor included.
 	maxDepth = 8
 	// maxChecks bounds the signature checks for one leaf.
-	maxChecks = 64
+	maxChecks = 32
 	// skew is how far an issuer's clock may run ahead of ours.
 	skew = 5 * time.Minute
 )
