@@ -25,8 +25,8 @@ type boltEngine struct{ db *bbolt.DB }
 const patience = 2 * time.Second
 
 // openBolt opens or creates the file. It refuses, and leaves as it is, a file
-// that is locked by another process, cut off, otherwise damaged, of another
-// program, or of a newer schema.
+// that is locked by another process, empty, cut off, otherwise damaged, of
+// another program, or of a newer schema.
 func openBolt(path string) (*boltEngine, error) {
 	db, err := openWhole(path)
 	if err != nil {
@@ -52,7 +52,10 @@ func openWhole(path string) (db *bbolt.DB, err error) {
 		return nil, explain(err)
 	case !info.Mode().IsRegular():
 		return nil, errors.New("it is a directory or device; name a file")
-	case info.Size() > 0:
+	case info.Size() == 0:
+		// A store never is. To take it for a new one would forget all promises.
+		return nil, errors.New("it is empty; restore a backup, or remove it to begin anew")
+	default:
 		if err := inspect(path, info.Size()); err != nil {
 			return nil, err
 		}

@@ -212,6 +212,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"garbage", write([]byte(strings.Repeat("garbage\n", 4096))), "damaged or no store"},
 		{"a short text", write([]byte("hello\n")), "damaged or no store"},
 		{"zeros", write(make([]byte, 65536)), "damaged or no store"},
+		{"truncated to nothing", write(nil), "it is empty"},
 		{"truncated to a page", func(t *testing.T, path string) { write(good(t, path)[:4096])(t, path) }, "damaged or no store"},
 		{"truncated to two pages", func(t *testing.T, path string) { write(good(t, path)[:8192])(t, path) }, "damaged"},
 		// The end of a file may be room that was never used: then all is there.
