@@ -99,6 +99,10 @@ func (p *Provider) start(ctx context.Context, c call, out *bounded, stderr *line
 			return cmd, nil
 		}
 		if !errors.Is(err, unix.ETXTBSY) {
+			// Experimenters may get to read this: where the file is, is not for them.
+			if e, ok := errors.AsType[*os.PathError](err); ok {
+				err = e.Err
+			}
 			return nil, fmt.Errorf("cannot be started: %w", err)
 		}
 		// Somebody is still writing the file, or was when another process of

@@ -133,6 +133,17 @@ func TestNoDescriptorIsLeft(t *testing.T) {
 	}
 }
 
+func TestPathIsNotTold(t *testing.T) {
+	p := answering(t, "")
+	if err := os.Remove(p.Path); err != nil {
+		t.Fatal(err)
+	}
+	_, err := p.Get(t.Context(), nil)
+	if err == nil || strings.Contains(err.Error(), "/") || !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("Get without an executable: %v, want a reason that names no file", err)
+	}
+}
+
 func TestInputIsNotRead(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir+"/deaf.yaml", nodeMetadata, 0o644)
