@@ -104,7 +104,7 @@ func ParseAction(s string) (Event, error) {
 	for i, a := range Actions {
 		names[i] = string(a)
 	}
-	return "", Errorf(Unsupported, "there is no action %q here; try %s", s, strings.Join(names, ", "))
+	return "", Errorf(Unsupported, "there is no action %.40q here; try %s", s, strings.Join(names, ", "))
 }
 
 // Next is the status that event leads to from s. Where the table has no row

@@ -79,9 +79,12 @@ func TestTableIsWhole(t *testing.T) {
 }
 
 func TestParseAction(t *testing.T) {
-	for _, bad := range []string{"", "start", "geni_reload", "GENI_START"} {
-		if _, err := ParseAction(bad); CodeOf(err) != Unsupported {
-			t.Errorf("ParseAction(%q): %v, want Unsupported", bad, err)
+	for _, bad := range []string{"", "start", "geni_reload", "GENI_START", strings.Repeat("a", 100000)} {
+		_, err := ParseAction(bad)
+		if CodeOf(err) != Unsupported {
+			t.Errorf("ParseAction(%.40q): %v, want Unsupported", bad, err)
+		} else if len(err.Error()) > 250 {
+			t.Errorf("ParseAction(%.40q): the refusal has %d bytes", bad, len(err.Error()))
 		}
 	}
 	for _, s := range []string{"geni_update_users_cancel", "geni_updating_users_cancel"} {

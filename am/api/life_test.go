@@ -216,6 +216,12 @@ func TestGeniMany(t *testing.T) {
 	slice, cred := alice.slice("s1", 24*time.Hour)
 	first := alice.call("Allocate", slice, creds(cred), request(node("a"), node("b")), opts()).want(t, "first", am.Success)
 	alice.call("Allocate", slice, creds(cred), request(node("b"), node("c")), opts()).want(t, "a client_id again", am.Exists)
+	long := strings.Repeat("long", 20000)
+	third := alice.call("Allocate", slice, creds(cred), request(node(long)), opts()).want(t, "a long client_id", am.Success)
+	if a := alice.call("Allocate", slice, creds(cred), request(node(long)), opts()).want(t, "it again", am.Exists); len(a.output) > 400 {
+		t.Errorf("the refusal repeats a long client_id: %d bytes", len(a.output))
+	}
+	alice.call("Delete", strs(get(third.slivers(t)[0], "geni_sliver_urn").(string)), creds(cred), opts()).want(t, "Delete it", am.Success)
 	second := alice.call("Allocate", slice, creds(cred), request(node("c")), opts()).want(t, "second", am.Success)
 	if m := get(second.value, "geni_rspec").(string); strings.Contains(m, `client_id="a"`) || !strings.Contains(m, `client_id="c"`) {
 		t.Errorf("the second manifest is not of the second call only:\n%s", m)
@@ -295,6 +301,7 @@ func TestRenewLimits(t *testing.T) {
 	renew("past", at(-time.Minute), am.BadArgs)
 	renew("no time", "tomorrow", am.BadArgs)
 	renew("shorter", at(time.Hour), am.Success)
+	renew("with white space around", " "+at(2*time.Hour)+"\n", am.Success)
 	renew("as long as possible", at(300*24*time.Hour), am.Success, opt("geni_extend_alap", true))
 	if got := expires(); got != at(10*24*time.Hour) {
 		t.Errorf("as long as possible: %s, want the credential's %s", got, at(10*24*time.Hour))

@@ -124,12 +124,12 @@ func (s *Service) heldNames(v *store.View, slice urn.URN) (*held, error) {
 func (h *held) admit(req *rspec.Request) error {
 	for _, n := range req.Nodes {
 		if u, ok := h.nodes[n.ClientID]; ok {
-			return am.Errorf(am.Exists, "line %d: the slice has a node %q already (%s); Delete that one first, or use another client_id", n.Line, n.ClientID, u).About(u)
+			return am.Errorf(am.Exists, "line %d: the slice has a node %.40q already (%s); Delete that one first, or use another client_id", n.Line, n.ClientID, u).About(u)
 		}
 	}
 	for _, l := range req.Links {
 		if _, ok := h.links[l.ClientID]; ok {
-			return am.Errorf(am.Exists, "line %d: the slice has a link %q already; Delete its nodes first, or use another client_id", l.Line, l.ClientID)
+			return am.Errorf(am.Exists, "line %d: the slice has a link %.40q already; Delete its nodes first, or use another client_id", l.Line, l.ClientID)
 		}
 	}
 	return nil
