@@ -205,11 +205,11 @@ func (c *call) readRSpec(v xmlrpc.Value) error {
 }
 
 func (c *call) readTime(v xmlrpc.Value) (err error) {
-	s, ok := v.(string)
+	s, ok := xmlrpc.AsString(v)
 	if !ok {
 		return badArg("expiration_time", "it must be a string such as 2030-01-31T12:00:00Z")
 	}
-	if c.until, err = parseTime(s); err != nil {
+	if c.until, err = parseTime(strings.TrimSpace(s)); err != nil {
 		return badArg("expiration_time", "%v", err)
 	}
 	return nil

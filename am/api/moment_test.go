@@ -1,6 +1,9 @@
 package api
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 func TestParseTime(t *testing.T) {
 	for _, tt := range []struct{ rule, in, want string }{
@@ -43,4 +46,21 @@ func FuzzParseTime(f *testing.F) {
 			t.Fatalf("%q became %v, then %v, %v", s, m, again, err)
 		}
 	})
+}
+
+func TestExpirationTimeIsAnyText(t *testing.T) {
+	want := time.Date(2030, 1, 31, 12, 0, 0, 0, time.UTC)
+	for rule, v := range map[string]any{
+		"string": "2030-01-31T12:00:00Z", "base64": []byte("2030-01-31T12:00:00Z"), "with white space around": " 2030-01-31T12:00:00Z\n",
+	} {
+		c := new(call)
+		if err := c.readTime(v); err != nil || !c.until.Equal(want) {
+			t.Errorf("%s: %v, %v", rule, c.until, err)
+		}
+	}
+	for _, v := range []any{1, true, want, []any{}, []byte("tomorrow")} {
+		if err := new(call).readTime(v); err == nil {
+			t.Errorf("%v is taken for a time", v)
+		}
+	}
 }
