@@ -3,6 +3,7 @@ package binder
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -283,9 +284,32 @@ func TestBindPolicies(t *testing.T) {
 }
 
 func TestErrorIsShort(t *testing.T) {
+	held := []string{"s pc1 raw-pc", "s pc2 raw-pc", "s pc3 raw-pc"}
+	for _, tt := range []struct {
+		rule  string
+		nodes []string
+		want  string
+	}{
+		{"nodes that share a reason share a sentence", []string{"", "", "", "", ""},
+			`nodes "a", "b", "c", "d" and "e": no raw-pc is free: 3 of 3 are held; vm has 12 slots free, big-vm has 6 slots free`},
+		{"others have one of their own", []string{"", "on=pc1", ""},
+			`node "b": pc1 is held; vm has 12 slots free, big-vm has 6 slots free; nodes "a" and "c": no raw-pc is free: 3 of 3 are held; vm has 12 slots free, big-vm has 6 slots free`},
+		{"at most ten nodes are named", slices.Repeat([]string{"type=orphan"}, 20),
+			`nodes "a", "b", "c", "d", "e", "f", "g", "h", "i", "j" and 10 more: no component offers orphan; vm has 12 slots free, big-vm has 6 slots free`},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			_, err := Bind(request(tt.nodes...), holding(site(t, testbed), held...), slice("mine"))
+			if err == nil || err.Error() != tt.want {
+				t.Errorf("the error is\n%v\nwant\n%s", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestErrorHasAtMostFiveReasons(t *testing.T) {
 	var nodes []string
-	for range 20 {
-		nodes = append(nodes, "type=quantum")
+	for i := range 20 {
+		nodes = append(nodes, fmt.Sprint("type=quantum", i))
 	}
 	_, err := Bind(request(nodes...), NewIndex(site(t, testbed)), slice("mine"))
 	if e, ok := errors.AsType[*UnsatisfiedError](err); !ok || len(e.Reasons) != 20 {

@@ -15,7 +15,7 @@ func (b *binding) refuse(n *node, c am.Code, format string, args ...any) {
 		ClientID: n.Node.ClientID,
 		Line:     n.Node.Line,
 		Code:     c,
-		Text:     fmt.Sprintf("node %.80q: ", n.Node.ClientID) + fmt.Sprintf(format, args...),
+		Text:     fmt.Sprintf(format, args...),
 	}
 	if c == am.TooBig {
 		r.Detail = am.InsufficientNodes
