@@ -73,7 +73,7 @@ func (o *callOptions) AddFlags(fs *pflag.FlagSet) {
 
 func (o *callOptions) Validate(args []string) error {
 	if len(args) == 0 {
-		return errors.New("the method is missing; begin with: patchbay call GetVersion")
+		return fmt.Errorf("the method is missing; begin with: %s", o.site.hint("call", "GetVersion"))
 	}
 	if o.API != 0 && o.API != 2 && o.API != 3 {
 		return fmt.Errorf("--api-version %d is neither 2 nor 3", o.API)

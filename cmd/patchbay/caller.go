@@ -60,7 +60,7 @@ func readCaller(paths []string, slice string) (*caller, error) {
 			}
 		}
 		if me.certFile == "" {
-			return nil, fmt.Errorf("--user %s: the folder holds no NAME-cert.pem; make it with: patchbay user NAME", p)
+			return nil, fmt.Errorf("--user %s: the folder holds no NAME-cert.pem; make it with: %s", p, ourCommand("user", "NAME"))
 		}
 	}
 	if slice != "" {
@@ -123,8 +123,8 @@ func (me *caller) setSlice(slice string, folders []string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%q is no URN, and there is no slice credential in %s; make a slice with: patchbay slice %s --owner USER",
-		slice, strings.Join(candidates, " or "), filepath.Base(slice))
+	return fmt.Errorf("%q is no URN, and there is no slice credential in %s; make a slice with: %s",
+		slice, strings.Join(candidates, " or "), ourCommand("slice", filepath.Base(slice), "--owner", "USER"))
 }
 
 // addSliceCredential takes the slice from a file, if that is a slice credential.

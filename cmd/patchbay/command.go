@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -85,7 +86,8 @@ type usageError struct {
 }
 
 func (e *usageError) Error() string {
-	return fmt.Sprintf("%v\nsee: %s --help", e.err, e.cmd.CommandPath())
+	path := strings.Fields(e.cmd.CommandPath())
+	return fmt.Sprintf("%v\nsee: %s", e.err, ourCommand(append(path[1:], "--help")...))
 }
 
 // exitError ends the program with a status when all has been said.
@@ -128,6 +130,14 @@ func (f *siteFlag) path() string {
 		return filepath.Join(f.file, configName)
 	}
 	return f.file
+}
+
+// hint is a command line about the same site.
+func (f *siteFlag) hint(args ...string) string {
+	if f.file == configName {
+		return ourCommand(args...)
+	}
+	return commandAt(f.file, args...)
 }
 
 // read is the site's configuration and its folder.

@@ -72,7 +72,7 @@ func TestCommandLineMistakesSayWhatToDo(t *testing.T) {
 		{"InitWithBadAuthority", "init --authority a+b d", 2, "cannot name a site"},
 		{"InitWithBadURL", "init --authority a --public-url http://a d", 2, "https://HOST:PORT"},
 		{"InitLocalComesLater", "init --provider local d", 2, "comes with a later release"},
-		{"InitUnknownProvider", "init --provider none d", 2, "neither simulated nor local"},
+		{"InitUnknownProvider", "init --provider none d", 2, "init can only set up simulated"},
 		{"ServeWithoutSite", "serve", 2, "patchbay init DIR"},
 		{"ServeWithBadAddress", "serve --listen nowhere", 2, "HOST:PORT"},
 		{"SliceWithoutOwner", "slice s1", 2, "--owner USER is missing"},

@@ -68,7 +68,7 @@ func envName(key string) string {
 func ReadConfig(file string) (*Config, error) {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &configError{Where: file, Msg: "there is no such file; make a site with: patchbay init DIR"}
+		return nil, &configError{Where: file, Msg: "there is no such file; name the site's with --config, or make a site with: " + ourCommand("init", "DIR")}
 	}
 	if err != nil {
 		return nil, &configError{Where: file, Msg: fmt.Sprintf("cannot be read: %v", err)}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -55,7 +56,7 @@ func (o *demoOptions) Run(ctx context.Context, c console) (err error) {
 		return err
 	}
 	if o.Keep != "" {
-		fmt.Fprintf(c.out, "The site is kept; serve it with:\n  patchbay serve --config %s\n", shellWord(filepath.Join(dir, configName)))
+		fmt.Fprintf(c.out, "The site is kept; serve it with:\n  %s\n", commandAt(filepath.Join(d.dir, configName), "serve"))
 	}
 	return nil
 }
@@ -86,7 +87,7 @@ func (d *demo) open(ctx context.Context, dir string) (err error) {
 		return err
 	}
 	init := &initOptions{Authority: "demo.example.org", Provider: "simulated", Listen: addr}
-	d.step("Make a site", shellLine([]string{"patchbay", "init", "--authority", init.Authority, "--listen", init.Listen, d.dir}),
+	d.step("Make a site", ourCommand("init", "--authority", init.Authority, "--listen", init.Listen, d.dir),
 		shellLine([]string{"cd", d.dir}))
 	if err := init.Validate([]string{d.dir}); err != nil {
 		return err
@@ -96,7 +97,7 @@ func (d *demo) open(ctx context.Context, dir string) (err error) {
 	}
 	d.say("%s: a configuration, an inventory, keys, and an authority of its own.", init.Authority)
 
-	d.step("Serve it", "patchbay serve")
+	d.step("Serve it", d.command("serve"))
 	config, err := ReadConfig(file)
 	if err != nil {
 		return err
@@ -120,7 +121,7 @@ func (d *demo) open(ctx context.Context, dir string) (err error) {
 	d.say("%s", s.announcement())
 
 	now := time.Now()
-	d.step("Make a user and a slice", "patchbay user ann", "patchbay slice demo --owner ann")
+	d.step("Make a user and a slice", d.command("user", "ann"), d.command("slice", "demo", "--owner", "ann"))
 	if d.trial, err = openTrial(ctx, config, d.dir); err != nil {
 		return err
 	}
@@ -136,6 +137,18 @@ func (d *demo) open(ctx context.Context, dir string) (err error) {
 	d.say("%s\n%s, until %s", d.user.URN, d.slice, slice.Expires.Format(time.RFC3339))
 	d.client, err = client.New(client.Config{URL: d.trial.URL, CertFile: d.user.path("cert.pem"), KeyFile: d.user.path("key.pem")})
 	return err
+}
+
+// command is a command line for the site's folder: there a relative path to
+// this program would not do.
+func (d *demo) command(args ...string) string {
+	name := program
+	if strings.ContainsRune(name, filepath.Separator) {
+		if path, err := filepath.Abs(name); err == nil {
+			name = path
+		}
+	}
+	return shellLine(append([]string{name}, args...))
 }
 
 // close stops serving.

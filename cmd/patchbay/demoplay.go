@@ -101,7 +101,7 @@ func (d *demo) play(ctx context.Context) error {
 // ask is what a client does first: who are you, and what have you got? It
 // gives the number of free nodes.
 func (d *demo) ask(ctx context.Context) (free int, err error) {
-	d.step("Ask what is there", "patchbay call --user users/ann GetVersion", "patchbay call --user users/ann ListResources")
+	d.step("Ask what is there", d.command("call", "--user", "users/ann", "GetVersion"), d.command("call", "--user", "users/ann", "ListResources"))
 	v, _, err := d.client.GetVersion(ctx)
 	if err != nil {
 		return 0, err
@@ -177,7 +177,7 @@ func (d *demo) logIn(ctx context.Context) error {
 
 // gone waits until the slice is unknown and its nodes are free again.
 func (d *demo) gone(ctx context.Context, before int) error {
-	d.step("See that nothing is left", d.callLine("Status"), "patchbay call --user users/ann ListResources")
+	d.step("See that nothing is left", d.callLine("Status"), d.command("call", "--user", "users/ann", "ListResources"))
 	_, reply, err := d.client.Status(ctx, []string{d.slice}, d.creds, client.Options{})
 	if reply.Code != am.SearchFailed {
 		return errors.Join(fmt.Errorf("the empty slice has the status %s, not %s", reply.Code, am.SearchFailed), err)
@@ -204,7 +204,7 @@ func (d *demo) gone(ctx context.Context, before int) error {
 
 // callLine is the command to do a step by hand.
 func (d *demo) callLine(args ...string) string {
-	return shellLine(append([]string{"patchbay", "call", "--user", "users/ann", "--slice", "demo"}, args...))
+	return d.command(append([]string{"call", "--user", "users/ann", "--slice", "demo"}, args...)...)
 }
 
 func pause(ctx context.Context) error {

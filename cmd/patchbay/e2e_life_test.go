@@ -43,6 +43,7 @@ var programs = sync.OnceValues(func() (string, error) {
 })
 
 func TestMain(m *testing.M) {
+	program = "patchbay" // not the name of the test
 	code := m.Run()
 	if dir, err := programs(); err == nil {
 		os.RemoveAll(dir)

@@ -46,6 +46,12 @@ func publicURL(ctx context.Context, addr string) string {
 	return "https://" + net.JoinHostPort(host, port)
 }
 
+// isLocalName tells whether a host's name means something on this host, or in
+// its network, only: a loopback name, or one without a dot.
+func isLocalName(host string) bool {
+	return isLoopbackName(host) || net.ParseIP(host) == nil && !strings.Contains(host, ".")
+}
+
 // names are all names and addresses by which this host may be reached; more
 // are those asked for beside its own.
 func names(ctx context.Context, more ...string) (hosts []string, ips []net.IP) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -28,6 +29,7 @@ const (
 	trustedDir    = "trusted"
 	providersDir  = "providers"
 	usersDir      = "users"
+	requestName   = "request.xml"
 )
 
 const initLong = `Make a site in DIR, a folder that is new or empty: configuration, inventory,
@@ -46,7 +48,7 @@ type initOptions struct {
 
 func (o *initOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Authority, "authority", "", "the site's name in URNs, unique in its federation (default: the host's full name)")
-	fs.StringVar(&o.Provider, "provider", "simulated", "who makes slivers: simulated, nodes that only pretend to exist")
+	fs.StringVar(&o.Provider, "provider", "simulated", "who makes slivers; there is only simulated, whose nodes pretend to exist (others go into the site's folder providers/ later)")
 	fs.StringVar(&o.Listen, "listen", ":8443", "address and port for clients")
 	fs.StringVar(&o.PublicURL, "public-url", "", "https://HOST:PORT as clients reach it (default: the host's full name and the port)")
 	fs.StringVar(&o.Outbound, "outbound", "", "yes or no: whether nodes reach the network outside; simulated nodes never do")
@@ -61,7 +63,7 @@ func (o *initOptions) Validate(args []string) (err error) {
 	case "local":
 		return errors.New("--provider local, nodes that are containers of this host, comes with a later release; for now take --provider simulated and replace it in inventory.yaml then")
 	default:
-		return fmt.Errorf("--provider %q is neither simulated nor local", o.Provider)
+		return fmt.Errorf("--provider %q: init can only set up simulated; a provider of your own goes into the site's folder providers/ afterwards", o.Provider)
 	}
 	switch o.Outbound {
 	case "", "no":
@@ -107,9 +109,14 @@ func (o *initOptions) Run(ctx context.Context, c console) error {
 		return err
 	}
 	if err := o.write(ctx, dir, helper, time.Now()); err != nil {
-		return fmt.Errorf("cannot make the site: %w; what is in %s is incomplete: remove it and try again", err, dir)
+		if left, _ := os.ReadDir(dir); len(left) > 0 {
+			return fmt.Errorf("cannot make the site: %w; what init has put into %s is incomplete: remove that and try again", err, dir)
+		}
+		return fmt.Errorf("cannot make the site: %w; nothing was made", err)
 	}
-	fmt.Fprintf(c.out, initDone, o.Authority, dir, note, shellWord(filepath.Join(dir, configName)))
+	file := filepath.Join(dir, configName)
+	fmt.Fprintf(c.out, initDone, o.Authority, dir, note+o.clientsAt(ctx),
+		commandAt(file, "serve"), commandAt(file, "user", "ann"), commandAt(file, "slice", "first", "--owner", "ann"))
 	return nil
 }
 
@@ -121,13 +128,34 @@ const initDone = `Made the site %[1]s in %[2]s:
   providers/        who makes slivers: simulated
   server-*.pem      the server's certificates and keys
   authority/        the trial authority; keep it private
+  request.xml       what an experimenter may ask for: a machine and a virtual one
 
 %[3]sNext:
-  patchbay serve --config %[4]s
+  %[4]s
 and in another terminal:
-  patchbay user ann --config %[4]s
-  patchbay slice first --owner ann --config %[4]s
+  %[5]s
+  %[6]s
 `
+
+//go:embed request.xml
+var sampleRequest []byte
+
+// clientsAt says where clients will find the site.
+func (o *initOptions) clientsAt(ctx context.Context) string {
+	public := o.PublicURL
+	if public == "" {
+		public = publicURL(ctx, o.Listen)
+	}
+	u, err := url.Parse(public)
+	switch {
+	case err != nil || u.Port() == "0":
+		return "Clients will use the URL that serve prints.\n\n"
+	case isLocalName(u.Hostname()):
+		return fmt.Sprintf("Clients will use %s.\nClients elsewhere cannot resolve %s: set public_url in %s, or make the site again with --public-url.\n\n",
+			public, u.Hostname(), configName)
+	}
+	return fmt.Sprintf("Clients will use %s.\n\n", public)
+}
 
 // requireEmpty makes sure that dir is empty or not there, and touches nothing.
 func requireEmpty(dir string) error {
@@ -146,7 +174,7 @@ func requireEmpty(dir string) error {
 			what = "holds a site already"
 		}
 	}
-	return fmt.Errorf("%s %s and was left as it is; give a new folder, or remove this one first", dir, what)
+	return fmt.Errorf("%s %s and was left as it is; give a new folder", dir, what)
 }
 
 func (o *initOptions) write(ctx context.Context, dir, helper string, now time.Time) error {
@@ -167,8 +195,8 @@ func (o *initOptions) write(ctx context.Context, dir, helper string, now time.Ti
 		return err
 	}
 	files := []siteFile{
-		{configName, configText(o), 0o644},
 		{inventoryName, inventory.SimulatedText(o.Authority), 0o644},
+		{requestName, sampleRequest, 0o644},
 		{filepath.Join(trustedDir, "trial.pem"), authority.Certificate(), 0o644},
 		{filepath.Join(providersDir, "simulated.prov"), simulated.Script(helper, "simulated"), 0o755},
 		{filepath.Join(providersDir, "simulated.yaml"), simulated.SettingsFor("sim." + topAuthority(o.Authority)), 0o644},
@@ -182,7 +210,7 @@ func (o *initOptions) write(ctx context.Context, dir, helper string, now time.Ti
 			siteFile{"server-" + kind + ".pem", certificate, 0o644},
 			siteFile{"server-" + kind + "-key.pem", key, 0o600})
 	}
-	return writeFiles(dir, files)
+	return writeFiles(dir, append(files, siteFile{configName, configText(o), 0o644}))
 }
 
 // siteFile is a file to be written into a site.

@@ -57,6 +57,12 @@ func TestInitLeavesOtherFoldersAlone(t *testing.T) {
 		t.Errorf("exit status %d, left %v", code, entries)
 	}
 	has(t, out, "is not empty and was left as it is")
+	if strings.Contains(out, "remove") {
+		t.Errorf("it advises to remove what is not ours: %s", out)
+	}
+	if _, out = tell(t, "init", "--authority", "a.example.org", filepath.Join(dir, "mine", "site")); strings.Contains(out, "remove") || !strings.Contains(out, "cannot look into") {
+		t.Errorf("a folder that cannot be made: %s", out)
+	}
 
 	site := made(t)
 	before := readFile(t, filepath.Join(site, "authority", "authority.pem"))
@@ -71,13 +77,36 @@ func TestInitLeavesOtherFoldersAlone(t *testing.T) {
 	}
 }
 
+func TestPrintedCommandsRunAsPrinted(t *testing.T) {
+	before := program
+	defer func() { program = before }()
+	program = "../my tools/patchbay"
+	dir := filepath.Join(t.TempDir(), "my site")
+	code, out := tell(t, "init", "--authority", "testbed.example.org", "--public-url", "https://testbed:8443", dir)
+	if code != 0 {
+		t.Fatal(out)
+	}
+	file := "'" + filepath.Join(dir, "patchbay.yaml") + "'"
+	has(t, out, "'../my tools/patchbay' serve --config "+file, "'../my tools/patchbay' slice first --owner ann --config "+file,
+		"Clients will use https://testbed:8443", "cannot resolve testbed", "--public-url", "request.xml")
+	_, out = tell(t, "user", "ann", "--config", dir)
+	has(t, out, "'../my tools/patchbay' slice first --owner ann --config "+file)
+	_, out = tell(t, "slice", "first", "--owner", "ann", "--config", dir)
+	has(t, out, "'../my tools/patchbay' call --config "+file+" --user '")
+	_, out = tell(t, "serve", "--colour")
+	has(t, out, "see: '../my tools/patchbay' serve --help")
+	if code, out := tell(t, "check", "--config", dir, filepath.Join(dir, "request.xml")); code != 0 {
+		t.Error(out)
+	}
+}
+
 func TestUserIsMadeOnceAndRenewedOnDemand(t *testing.T) {
 	dir := made(t)
 	code, out := tell(t, "user", "ann", "--config", filepath.Join(dir, "patchbay.yaml"))
 	if code != 0 {
 		t.Fatal(out)
 	}
-	has(t, out, "was made", "--usercredfile", "listresources", "-V 3", "patchbay call --url")
+	has(t, out, "was made", "--usercredfile", "listresources", "-V 3", "patchbay call --config "+filepath.Join(dir, "patchbay.yaml")+" --user ")
 	home := filepath.Join(dir, "users", "ann")
 	for name, mode := range map[string]fs.FileMode{
 		"ann-cert.pem": 0o644, "ann-key.pem": 0o600, "ann-usercred.xml": 0o600, "id_ed25519": 0o600, "id_ed25519.pub": 0o644, "omni_config": 0o644,
@@ -134,7 +163,7 @@ func TestSliceBelongsToAUser(t *testing.T) {
 		t.Fatal(out)
 	}
 	file := filepath.Join(dir, "users", "ann", "slices", "first-cred.xml")
-	has(t, out, file, "--slicecredfile", "allocate first request.xml", "patchbay call")
+	has(t, out, file, "--slicecredfile", "allocate first "+filepath.Join(dir, "request.xml"), "{ patchbay call --config", "pb Allocate "+filepath.Join(dir, "request.xml"), "pb Delete")
 	c, err := readCredential([]byte(readFile(t, file)))
 	if err != nil {
 		t.Fatal(err)

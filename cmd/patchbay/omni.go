@@ -47,13 +47,5 @@ func (t *trialSite) omni(u *trialUser, slice string, args ...string) string {
 
 // call is the same with our own client.
 func (t *trialSite) call(u *trialUser, args ...string) string {
-	return shellLine(append([]string{"patchbay", "call", "--url", t.URL, "--user", u.Dir}, args...))
-}
-
-func shellLine(words []string) string {
-	quoted := make([]string, len(words))
-	for i, w := range words {
-		quoted[i] = shellWord(w)
-	}
-	return strings.Join(quoted, " ")
+	return ourCommand(append([]string{"call", "--config", t.config.origin.file, "--user", u.Dir}, args...)...)
 }

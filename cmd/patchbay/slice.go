@@ -39,7 +39,7 @@ func (o *sliceOptions) Validate(args []string) (err error) {
 		return err
 	}
 	if o.Owner == "" {
-		return errors.New("--owner USER is missing; make a user with: patchbay user NAME")
+		return fmt.Errorf("--owner USER is missing; make a user with: %s", o.site.hint("user", "NAME"))
 	}
 	if o.life, err = parseDuration(o.Expires); err != nil {
 		return fmt.Errorf("--expires: %w", err)
@@ -62,21 +62,42 @@ func (o *sliceOptions) Run(ctx context.Context, c console) error {
 		return err
 	}
 	fmt.Fprintf(c.out, "Slice %s\nof %s until %s; the credential is\n  %s\n", s.URN, s.Owner, s.Expires.Format(time.RFC3339), file)
-	fmt.Fprintf(c.out, "\nReserve what a request asks for, and make it real:\n")
-	for _, call := range [][2]string{
-		{t.omni(u, file, "allocate", s.URN.Name, "request.xml"), t.call(u, "--slice", s.URN.Name, "Allocate", "request.xml")},
-		{t.omni(u, file, "provision", s.URN.Name), t.call(u, "--slice", s.URN.Name, "Provision")},
-	} {
-		fmt.Fprintf(c.out, "  %s\n  %s\n\n", call[0], call[1])
+	request, hint := filepath.Join(dir, requestName), ""
+	if _, err := os.Stat(request); err != nil {
+		request, hint = requestName, " (write your request into it first)"
 	}
+	fmt.Fprintf(c.out, sliceLife, t.call(u, "--slice", s.URN.Name), shellWord(request), hint,
+		t.omni(u, file), s.URN.Name)
 	return nil
 }
+
+// sliceLife shows how to go on, in functions of the shell so that each line is
+// short.
+const sliceLife = `
+The life of what a request asks for%[3]s, with patchbay call:
+  pb() { %[1]s "$@"; }
+  pb Allocate %[2]s
+  pb Provision
+  pb Status                          # until geni_notready
+  pb PerformOperationalAction start
+  pb Status                          # until geni_ready
+  pb Describe                        # how to log in
+  pb Delete
+
+or with omni:
+  om() { %[4]s "$@"; }
+  om allocate %[5]s %[2]s
+  om provision %[5]s
+  om status %[5]s
+  om performoperationalaction %[5]s geni_start
+  om describe %[5]s
+  om delete %[5]s
+`
 
 // slice makes or renews a slice and writes its owner's credential.
 func (t *trialSite) slice(name, owner string, expires, now time.Time) (trial.Slice, *trialUser, string, error) {
 	if _, err := os.Lstat(filepath.Join(t.dir, usersDir, strings.ToLower(owner))); errors.Is(err, fs.ErrNotExist) {
-		return trial.Slice{}, nil, "", fmt.Errorf("there is no user %s here; make it with: patchbay user %s --config %s",
-			owner, shellWord(owner), shellWord(t.config.origin.file))
+		return trial.Slice{}, nil, "", fmt.Errorf("there is no user %s here; make it with: %s", owner, commandAt(t.config.origin.file, "user", owner))
 	}
 	s, err := t.Slice(name, owner, expires, now)
 	if err != nil {

@@ -71,7 +71,7 @@ func (o *userOptions) Run(ctx context.Context, c console) error {
 	}
 	fmt.Fprintf(c.out, "\nWhat does the site offer?\n  %s\n  %s\n",
 		t.omni(u, "", "listresources"), t.call(u, "ListResources"))
-	fmt.Fprintf(c.out, "\nThen make a slice:\n  patchbay slice first --owner %s --config %s\n", u.Name, shellWord(config.origin.file))
+	fmt.Fprintf(c.out, "\nThen make a slice:\n  %s\n", commandAt(config.origin.file, "slice", "first", "--owner", u.Name))
 	return nil
 }
 
