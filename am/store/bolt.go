@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"time"
 
@@ -48,6 +49,9 @@ func openWhole(path string) (db *bbolt.DB, err error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
+		if err := create(path); err != nil {
+			return nil, explain(err)
+		}
 	case err != nil:
 		return nil, explain(err)
 	case !info.Mode().IsRegular():
@@ -69,6 +73,37 @@ func openWhole(path string) (db *bbolt.DB, err error) {
 		return nil, err
 	}
 	return db, nil
+}
+
+// create makes an empty store, which gets its name when it is whole: a crash
+// leaves a good file or none.
+func create(path string) error {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".new-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	f.Close()
+	db, err := bbolt.Open(f.Name(), 0o600, &bbolt.Options{Timeout: patience})
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(prepare(db), db.Close()); err != nil {
+		return err
+	}
+	// A link, unlike a new name, does not replace what another process made
+	// meanwhile; some file systems know no links.
+	if err := os.Link(f.Name(), path); err != nil && !errors.Is(err, os.ErrExist) {
+		if err := os.Rename(f.Name(), path); err != nil {
+			return err
+		}
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return dir.Sync()
 }
 
 // inspect reads a file of some size without writing to it.

@@ -303,3 +303,60 @@ func TestOpenReadOnly(t *testing.T) {
 		t.Errorf("it says %q after %v", out, time.Since(began))
 	}
 }
+
+func TestStoreIsOfOneSite(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store")
+	open := func(site string) error {
+		s, err := Open(path, Options{Site: site})
+		if err == nil {
+			err = s.Close()
+		}
+		return err
+	}
+	for _, tt := range []struct {
+		rule, site string
+		ok         bool
+	}{
+		{"a new store is anybody's", "a.example.org", true},
+		{"and then that site's", "a.example.org", true},
+		{"not another's", "b.example.org", false},
+		{"tools open any", "", true},
+	} {
+		err := open(tt.site)
+		if (err == nil) != tt.ok {
+			t.Errorf("%s: %v", tt.rule, err)
+		}
+		if err != nil && !strings.Contains(err.Error(), "a.example.org") {
+			t.Errorf("%s: the refusal does not name the owner: %v", tt.rule, err)
+		}
+	}
+}
+
+// TestNewStoreIsWholeOrNot looks at the folder after each moment at which
+// making a store may have been killed: nothing half-made bears the name.
+func TestNewStoreIsWholeOrNot(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "store")
+	// What a killed maker leaves behind does not matter.
+	if err := os.WriteFile(path+".new-1", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for range 8 { // makers at the same time do not replace each other's file
+		all.Go(func() {
+			if err := create(path); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	s, err := Open(path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	left, _ := filepath.Glob(path + "*")
+	if len(left) != 2 {
+		t.Errorf("left behind: %v", left)
+	}
+}

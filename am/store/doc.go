@@ -14,7 +14,7 @@
 // leaves this package, so a replicated engine can stand there later. The bucket
 // tree, changed only together with a numbered migration:
 //
-//	v1/meta        schema, revision
+//	v1/meta        schema, revision, site
 //	v1/slices      slice URN             → am.Slice
 //	v1/slivers     sliver URN            → am.Sliver
 //	v1/requests    document id           → am.Document

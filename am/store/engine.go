@@ -33,6 +33,7 @@ const (
 	byExpiry     = "by_expiry"
 	revisionName = "revision"
 	schemaName   = "schema"
+	siteName     = "site"
 )
 
 var buckets = []string{metaBucket, string(Slices), string(Slivers), string(Documents), string(Tasks), string(Journal), bySlice, byExpiry}

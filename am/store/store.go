@@ -33,6 +33,9 @@ type Options struct {
 	Now func() time.Time
 	// MaxGroup is how many decisions share one write, 256 when 0.
 	MaxGroup int
+	// Site is the name of the site whose promises the store keeps. A new store
+	// remembers it, and is then opened for no other; "" opens any.
+	Site string
 	// Fault is asked before each write, for tests: its error is the write's.
 	Fault func() error
 }
@@ -76,13 +79,31 @@ func newStore(e engine, o Options) (*Store, error) {
 		e = faulty{e, o.Fault}
 	}
 	c := &committer{engine: e, now: o.Now}
-	if err := e.View(c.load); err != nil {
+	if err := errors.Join(e.View(c.load), claim(e, o.Site)); err != nil {
 		e.Close()
 		return nil, fmt.Errorf("cannot open the store: %w", err)
 	}
 	s := &Store{engine: e, opt: o, queue: make(chan *pending, o.MaxGroup), done: make(chan struct{})}
 	go s.run(c)
 	return s, nil
+}
+
+// claim makes sure that the store is the site's.
+func claim(e engine, site string) error {
+	if site == "" {
+		return nil
+	}
+	var owner string
+	err := e.View(func(r reader) error { owner = string(r.Get(metaBucket, []byte(siteName))); return nil })
+	switch {
+	case err != nil:
+		return err
+	case owner == "":
+		return e.Apply([]op{{metaBucket, []byte(siteName), []byte(site)}})
+	case owner != site:
+		return fmt.Errorf("it keeps the promises of site %s, not of %s; set authority back to %s, or name another file for the new site", owner, site, owner)
+	}
+	return nil
 }
 
 // run is the committer's goroutine: it takes what is waiting as one group.
