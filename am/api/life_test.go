@@ -520,6 +520,24 @@ func TestAdvertisementForms(t *testing.T) {
 	}
 }
 
+// TestSubstitutedImageIsTold: the site takes its default image for one it does
+// not have, and says so; the request keeps its own word in the manifest.
+func TestSubstitutedImageIsTold(t *testing.T) {
+	s := newSite(t)
+	alice := s.user("alice")
+	slice, cred := alice.slice("s1", time.Hour)
+	image := func(name string) string {
+		return `<node client_id="` + name + `"><sliver_type name="raw-pc"><disk_image name="` + name + `"/></sliver_type></node>`
+	}
+	a := alice.call("Allocate", slice, creds(cred), request(image("ubuntu-24"), image("beos")), opts()).want(t, "Allocate", am.Success)
+	if !strings.Contains(a.output, `"beos"`) || strings.Contains(a.output, "ubuntu") || !strings.Contains(a.output, "debian-12") {
+		t.Errorf("output: %q", a.output)
+	}
+	if !strings.Contains(get(a.value, "geni_rspec").(string), `<disk_image name="beos"/>`) {
+		t.Error("the client's disk image was rewritten")
+	}
+}
+
 func TestAllocateRefusals(t *testing.T) {
 	s := newSite(t)
 	alice := s.user("alice")

@@ -227,3 +227,51 @@ func TestForgetKeepsSliceOfNewSliver(t *testing.T) {
 		t.Errorf("left %s\nwant %s", got, want)
 	}
 }
+
+func TestThaw(t *testing.T) {
+	st := open(t)
+	seed(t, st, true, []string{"d", "d"}, am.Status{Allocation: am.Provisioned, Operational: am.NotReady}, am.Status{Allocation: am.Allocated, Operational: am.PendingAllocation})
+	commit(t, st, func(v *store.View) (cs store.ChangeSet, err error) {
+		for i := range 2 {
+			s, _, err := v.Sliver(sliverURN(i))
+			if err != nil {
+				return cs, err
+			}
+			s.Frozen, s.Expires = true, start.Add(-time.Hour)
+			cs.PutSliver(s)
+		}
+		return cs, nil
+	})
+	var due []am.Sliver
+	look := func() (slice am.Slice) {
+		t.Helper()
+		if err := st.Read(func(v *store.View) (err error) {
+			if slice, _, err = v.Slice(sliceA); err == nil {
+				due, _, err = v.Due(9)
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return slice
+	}
+	if look(); len(due) != 0 {
+		t.Fatalf("frozen slivers are due: %v", due)
+	}
+	commit(t, st, func(v *store.View) (cs store.ChangeSet, err error) {
+		_, err = lease.Thaw(v, &cs, sliceA)
+		return cs, err
+	})
+	if s := look(); !s.Shutdown.IsZero() || len(due) != 2 {
+		t.Errorf("thawed: shut down %v, %d slivers whose leases are over; want 2", s.Shutdown, len(due))
+	}
+	for slice, want := range map[urn.URN]am.Code{sliceA: am.Refused, sliceB: am.Refused} {
+		err := st.Commit(t.Context(), func(v *store.View) (cs store.ChangeSet, err error) {
+			_, err = lease.Thaw(v, &cs, slice)
+			return cs, err
+		})
+		if am.CodeOf(err) != want {
+			t.Errorf("Thaw of %s, which is not shut down: %v", slice, err)
+		}
+	}
+}

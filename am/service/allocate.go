@@ -1,7 +1,10 @@
 package service
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"slices"
 	"time"
 
 	"patchbay/am"
@@ -57,7 +60,7 @@ func (s *Service) Allocate(ctx context.Context, g credentials.Grant, slice urn.U
 			return cs, err
 		}
 		doc.Received = now
-		out = Outcome{Slice: slice, Notices: req.Notices}
+		out = Outcome{Slice: slice, Notices: append(slices.Clone(req.Notices), s.substitutes(binding)...)}
 		slivers := make([]am.Sliver, 0, len(binding.Nodes))
 		for i, b := range binding.Nodes {
 			x := am.Sliver{
@@ -88,6 +91,20 @@ func (s *Service) Allocate(ctx context.Context, g credentials.Grant, slice urn.U
 	}
 	s.requests.add(doc.ID, req)
 	return s.withManifest(out)
+}
+
+// substitutes says which nodes get another disk image than they asked for.
+func (s *Service) substitutes(b binder.Binding) (notices []string) {
+	for _, n := range b.Nodes {
+		asked := cmp.Or(n.Node.DiskImage, n.Node.DiskImageURL)
+		if asked == "" || n.Image == "" {
+			continue
+		}
+		if i, ok := s.cfg.Inventory.Image(asked); !ok || i.Name != n.Image {
+			notices = append(notices, fmt.Sprintf("node %.40q: there is no disk image %.80q here; it gets %s", n.Node.ClientID, asked, n.Image))
+		}
+	}
+	return notices
 }
 
 // held are the names that a slice's live slivers and links bear already.

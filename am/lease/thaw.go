@@ -1,0 +1,39 @@
+package lease
+
+import (
+	"patchbay/am"
+	"patchbay/am/store"
+	"patchbay/am/urn"
+)
+
+// Thaw adds to cs what lifts the shutdown of a slice: its slivers are the
+// experimenters' again, switched off as Shutdown left them, and their leases
+// count. Those that are over end as soon as a runner looks. The error is
+// store.ErrNotFound for a slice that is unknown, and an *am.Error for one that
+// is not shut down.
+func Thaw(v *store.View, cs *store.ChangeSet, slice urn.URN) ([]am.Sliver, error) {
+	rec, rev, err := v.Slice(slice)
+	if err != nil {
+		return nil, err
+	}
+	if rec.Shutdown.IsZero() {
+		return nil, am.Errorf(am.Refused, "slice %s is not shut down", slice).About(slice)
+	}
+	slivers, err := v.SliversOf(slice)
+	if err != nil {
+		return nil, err
+	}
+	rec.Serial++
+	rec.Shutdown, rec.ShutdownBy = am.Slice{}.Shutdown, urn.URN{}
+	cs.ExpectRev(store.SliceKey(slice), rev)
+	cs.PutSlice(rec)
+	for i := range slivers {
+		slivers[i].Frozen = false
+		cs.PutSliver(slivers[i])
+	}
+	if len(slivers) == 0 { // a slice exists while it has slivers or is shut down
+		cs.Put = nil
+		cs.Remove(store.SliceKey(slice))
+	}
+	return slivers, nil
+}
