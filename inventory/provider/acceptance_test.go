@@ -135,6 +135,23 @@ func TestL4ErrorOfOneResource(t *testing.T) {
 
 var update = []Update{{Name: "a", Is: Resource{"name": "a", "ensure": "absent"}, Should: Resource{"ensure": "present"}}}
 
+func TestExperimentersAreNotToldWhatOnlyTheHostUnderstands(t *testing.T) {
+	for _, d := range []double{{Exit: 127}, {Signal: true}, {Stdout: "nonsense"}, {Stdout: "{}"}} {
+		p := open(t, nodeMetadata, d)
+		var logged []string
+		p.Log = slog.New(memory{&logged})
+		_, err := p.Get(t.Context(), nil)
+		e, ok := errors.AsType[*Error](err)
+		if !ok || !strings.Contains(e.Error(), "is not working properly") || strings.Contains(e.Error(), e.Unwrap().Error()) {
+			t.Errorf("%+v: the experimenter reads %v", d, err)
+			continue
+		}
+		if !strings.HasPrefix(e.Detail(), "provider "+p.Name+": get: ") || len(logged) != 1 {
+			t.Errorf("%+v: the operator reads %q and in the log %q", d, e.Detail(), logged)
+		}
+	}
+}
+
 func TestL5OutputOfAFailedProcessDoesNotCount(t *testing.T) {
 	const perfect = `{"changes": [{"name":"a","ensure":{"is":"present","was":"absent"}}]}`
 	for _, tt := range []struct {
@@ -151,7 +168,7 @@ func TestL5OutputOfAFailedProcessDoesNotCount(t *testing.T) {
 			p := open(t, nodeMetadata, tt.d)
 			got, err := p.Set(t.Context(), update, false)
 			e, ok := errors.AsType[*Error](err)
-			if !ok || e.Kind != Failed || !e.Temporary || e.Err == nil || !strings.Contains(e.Msg, tt.says) {
+			if !ok || e.Kind != Failed || !e.Temporary || e.Err == nil || !strings.Contains(e.Detail(), tt.says) {
 				t.Errorf("Set: %v, want a temporary failure that says %q", err, tt.says)
 			}
 			if len(got) != 1 || len(got[0].Is) != 0 {
@@ -313,7 +330,7 @@ func TestL15MalformedAnswersFailTheCall(t *testing.T) {
 			p := bare(t)
 			got, err := p.readSet([]byte(tt.answer), []setUpdate{{Name: "a"}})
 			e, ok := errors.AsType[*Error](err)
-			if !ok || e.Kind != Failed || !e.Temporary || e.Err == nil || !strings.Contains(e.Msg, tt.says) || got != nil {
+			if !ok || e.Kind != Failed || !e.Temporary || e.Err == nil || !strings.Contains(e.Detail(), tt.says) || got != nil {
 				t.Errorf("readSet(%s) = %v, %v; want a failure that says %q", tt.answer, got, err, tt.says)
 			}
 		})

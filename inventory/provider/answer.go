@@ -127,7 +127,11 @@ func (a *answer) attribute(name string, t Type, raw json.RawMessage) (Value, *Er
 		wrong = nil
 	}
 	if wrong != nil {
-		return nil, &Error{Kind: Failed, Msg: fmt.Sprintf("provider %s: attribute %s %v", a.p.Name, name, wrong), Temporary: true, Err: wrong}
+		a.log.Warn("an attribute cannot be used", "attribute", name, "error", wrong)
+		return nil, &Error{
+			Kind: Failed, Msg: fmt.Sprintf("what the provider %s reports of it cannot be used; the log of the site says why", a.p.Name),
+			Temporary: true, Err: fmt.Errorf("provider %s: attribute %s %w", a.p.Name, name, wrong),
+		}
 	}
 	return v, nil
 }

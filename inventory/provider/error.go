@@ -1,6 +1,8 @@
 package provider
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"unicode"
@@ -26,17 +28,18 @@ const maxMessage = 1000
 // Error is why a call, or one resource of a call, has no result.
 type Error struct {
 	Kind Kind
-	// Msg is one readable line. It may hold text of the provider, cleaned of
-	// control characters and at most 1,000 bytes of it.
+	// Msg is one line for experimenters. It may hold text of the provider,
+	// cleaned of control characters and at most 1,000 bytes of it.
 	Msg string
 	// Temporary says that the same call may succeed later.
 	Temporary bool
 	// Err is set when it was not the provider that said so: the process died,
 	// its answer was unusable, or a time limit was over, which is
-	// context.DeadlineExceeded.
+	// context.DeadlineExceeded. Its text is for operators.
 	Err error
 }
 
+// Error is what experimenters may read; Detail is for operators.
 func (e *Error) Error() string {
 	if e.Msg == "" {
 		return string(e.Kind)
@@ -45,6 +48,14 @@ func (e *Error) Error() string {
 }
 
 func (e *Error) Unwrap() error { return e.Err }
+
+// Detail is what happened, in the words of the host: one line for operators.
+func (e *Error) Detail() string {
+	if e.Err == nil {
+		return e.Error()
+	}
+	return e.Err.Error()
+}
 
 // said is an error the provider reported itself. Only failed is worth another try.
 func said(kind, msg string) *Error {
@@ -55,9 +66,21 @@ func said(kind, msg string) *Error {
 	return e
 }
 
-// unusable is a call whose outcome is not known: the process or its answer broke.
+// unusable is a call whose outcome is not known: the process or its answer
+// broke. The log gets to know why, unless the call was given up on purpose.
 func (p *Provider) unusable(action string, cause error) *Error {
-	return &Error{Kind: Failed, Msg: fmt.Sprintf("provider %s: %s: %v", p.Name, action, cause), Temporary: true, Err: cause}
+	e := &Error{Kind: Failed, Temporary: true, Err: fmt.Errorf("provider %s: %s: %w", p.Name, action, cause)}
+	switch {
+	case errors.Is(cause, context.Canceled):
+		e.Msg = fmt.Sprintf("the provider %s was interrupted before it had answered", p.Name)
+		return e
+	case errors.Is(cause, context.DeadlineExceeded):
+		e.Msg = fmt.Sprintf("the provider %s, which does the work on this site, did not answer in time", p.Name)
+	default:
+		e.Msg = fmt.Sprintf("the provider %s, which does the work on this site, is not working properly; the log of the site says why", p.Name)
+	}
+	p.logger().Warn("the call of a provider has no usable answer", "provider", p.Name, "action", action, "error", clean(cause.Error(), maxMessage))
+	return e
 }
 
 // clean makes one line of at most limit bytes out of text from outside.

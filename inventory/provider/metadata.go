@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -74,7 +75,7 @@ func (s *suitable) UnmarshalYAML(n *yaml.Node) error {
 func parseMetadata(text []byte) (*metadata, error) {
 	var top map[string]yaml.Node
 	if err := yaml.Unmarshal(text, &top); err != nil {
-		return nil, fmt.Errorf("is not a YAML mapping: %s", clean(err.Error(), 300))
+		return nil, fmt.Errorf("is not a YAML mapping: %s", plainYAML(err))
 	}
 	node, ok := top["provider"]
 	if !ok {
@@ -82,7 +83,7 @@ func parseMetadata(text []byte) (*metadata, error) {
 	}
 	var m metadata
 	if err := node.Decode(&m); err != nil {
-		return nil, errors.New(clean(err.Error(), 300))
+		return nil, errors.New(plainYAML(err))
 	}
 	var keys map[string]yaml.Node
 	if err := node.Decode(&keys); err != nil || keys == nil {
@@ -96,6 +97,21 @@ func parseMetadata(text []byte) (*metadata, error) {
 		}
 	}
 	return &m, nil
+}
+
+var yamlLine = regexp.MustCompile(`^line (\d+): `)
+
+// plainYAML makes one line of what the YAML reader complains about: its first
+// complaint. The line it tells of a syntax error is where it began to read what
+// it could not, so the mistake may be further down.
+func plainYAML(err error) string {
+	text := strings.TrimPrefix(err.Error(), "yaml: ")
+	if mistakes, ok := errors.AsType[*yaml.TypeError](err); ok && len(mistakes.Errors) > 0 {
+		text = mistakes.Errors[0]
+	} else {
+		text = yamlLine.ReplaceAllString(text, "at or after line $1: ")
+	}
+	return clean(text, 300)
 }
 
 // readCompanion is the text of NAME.yaml, nothing when there is none.

@@ -76,13 +76,13 @@ func TestValues(t *testing.T) {
 			t.Fatal(err)
 		}
 		if r := got["a"]; tt.bad != "" {
-			if r.Err == nil || r.Err.Kind != Failed || !strings.Contains(r.Err.Msg, tt.bad) {
+			if r.Err == nil || r.Err.Kind != Failed || !strings.Contains(r.Err.Detail(), tt.bad) {
 				t.Errorf("%s %.40s: %v, want a failure that says %q", tt.typ, tt.json, r.Err, tt.bad)
 			}
 		} else if diff := cmp.Diff(tt.want, r.Resource["v"]); diff != "" {
 			t.Errorf("%s %s (-want +got):\n%s", tt.typ, tt.json, diff)
 		}
-		if (len(logged) > 0) != (tt.json == "12") {
+		if (len(logged) > 0) != (tt.json == "12" || tt.bad != "") {
 			t.Errorf("%s %.40s: logged %q", tt.typ, tt.json, logged)
 		}
 	}

@@ -48,7 +48,7 @@ func (p *Provider) run(ctx context.Context, c call) ([]byte, error) {
 	select {
 	case err = <-ended:
 	case <-out.full:
-		stopped = fmt.Errorf("wrote more than %d bytes", c.answer)
+		stopped = errTooLong(c)
 	case <-ctx.Done():
 		stopped = ctx.Err()
 		if errors.Is(stopped, context.DeadlineExceeded) {
@@ -65,6 +65,8 @@ func (p *Provider) run(ctx context.Context, c call) ([]byte, error) {
 	switch {
 	case stopped != nil:
 		return nil, stopped
+	case out.over: // and ended of that before it could be stopped
+		return nil, errTooLong(c)
 	case err != nil:
 		return nil, err
 	case errors.Is(waitErr, exec.ErrWaitDelay):
@@ -72,11 +74,10 @@ func (p *Provider) run(ctx context.Context, c call) ([]byte, error) {
 	case waitErr != nil:
 		return nil, fmt.Errorf("ended with %w, so what it wrote does not count", waitErr)
 	}
-	if out.over {
-		return nil, fmt.Errorf("wrote more than %d bytes", c.answer)
-	}
 	return out.buf.Bytes(), nil
 }
+
+func errTooLong(c call) error { return fmt.Errorf("wrote more than %d bytes", c.answer) }
 
 func (p *Provider) start(ctx context.Context, c call, out *bounded, stderr *lines) (*exec.Cmd, error) {
 	for {

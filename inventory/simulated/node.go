@@ -48,6 +48,12 @@ var doing = map[operation]string{
 	opRestart: "rebooting", opUsers: "updating accounts", opRemove: "wiping",
 }
 
+// wish is what a component that misbehaves could not do, for experimenters.
+var wish = map[operation]string{
+	opMake: "be installed", opStart: "boot", opStop: "shut down",
+	opRestart: "reboot", opUsers: "take its new accounts or settings", opRemove: "be wiped",
+}
+
 // report is what get says of a node that is not gone.
 func (n *node) report(now time.Time, domain string) provider.Resource {
 	r := provider.Resource{

@@ -124,7 +124,7 @@ func (s *simulation) accept(st *state, u update, now time.Time) (object, behavio
 	}
 	switch b {
 	case refuse:
-		return nil, b, refused(provider.Forbidden, "component %s refuses to %s", n.Component, ops[0])
+		return nil, b, refused(provider.Forbidden, "%s is not permitted to %s; this refusal is simulated", n.Component, wish[ops[0]])
 	case hang:
 		return nil, b, nil
 	}
@@ -139,7 +139,7 @@ func (s *simulation) accept(st *state, u update, now time.Time) (object, behavio
 	case old != nil && old.Fails != "" && old.Doing == opMake && ops[0] != opRemove:
 		n.Doing, n.ReadyAt = opMake, old.ReadyAt // what was never made stays failed
 	case b == fail:
-		n.Fails = fmt.Sprintf("component %s could not %s", n.Component, ops[0])
+		n.Fails = fmt.Sprintf("%s could not %s; this failure is simulated", n.Component, wish[ops[0]])
 	default:
 		n.Fails = ""
 	}

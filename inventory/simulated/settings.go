@@ -1,15 +1,12 @@
 package simulated
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
-
-	"go.yaml.in/yaml/v3"
 )
 
 // operation is something that a set makes a node do.
@@ -42,37 +39,27 @@ const (
 
 var behaviours = []behaviour{slow, fail, refuse, hang, die, lose}
 
-// settings is NAME.yaml without the metadata.
+// settings is NAME.yaml without the metadata; parseSettings knows its keys.
 type settings struct {
-	Provider   yaml.Node              `yaml:"provider"` // the manager's business
-	Domain     string                 `yaml:"domain"`
-	Timing     map[operation]duration `yaml:"timing"`
-	Jitter     float64                `yaml:"jitter"`
-	Seed       uint64                 `yaml:"seed"`
-	SlowFactor float64                `yaml:"slow_factor"`
-	LoseAfter  duration               `yaml:"lose_after"`
-	Components []component            `yaml:"components"`
-	Chance     map[behaviour]float64  `yaml:"chance"`
+	Domain     string
+	Timing     map[operation]duration
+	Jitter     float64
+	Seed       uint64
+	SlowFactor float64
+	LoseAfter  duration
+	Components []component
+	Chance     map[behaviour]float64
 }
 
 // component is one that misbehaves.
 type component struct {
-	Name      string      `yaml:"name"`
-	Behaviour behaviour   `yaml:"behaviour"`
-	On        []operation `yaml:"on"`
-	Times     int         `yaml:"times"`
+	Name      string
+	Behaviour behaviour
+	On        []operation
+	Times     int
 }
 
 type duration time.Duration
-
-func (d *duration) UnmarshalYAML(n *yaml.Node) error {
-	v, err := time.ParseDuration(n.Value)
-	if err != nil || v < 0 || v > 24*time.Hour {
-		return fmt.Errorf("line %d: %q is not a time up to a day, such as 1500ms", n.Line, n.Value)
-	}
-	*d = duration(v)
-	return nil
-}
 
 func defaults() settings {
 	return settings{
@@ -91,69 +78,22 @@ func defaults() settings {
 	}
 }
 
-// readSettings reads the file over the defaults; no file is all defaults.
+// readSettings reads the file over the defaults; no file is all defaults. Its
+// error is one line, which names the file without its folder: it may reach
+// experimenters.
 func readSettings(path string) (settings, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return defaults(), nil
 	}
+	file := filepath.Base(path)
 	if err != nil {
-		return settings{}, err
-	}
-	s, err := parseSettings(text)
-	if err != nil {
-		err = fmt.Errorf("%s: %w", path, err)
-	}
-	return s, err
-}
-
-func parseSettings(text []byte) (settings, error) {
-	s := defaults()
-	d := yaml.NewDecoder(bytes.NewReader(text))
-	d.KnownFields(true)
-	if err := d.Decode(&s); err != nil && !errors.Is(err, io.EOF) {
-		return s, err
-	}
-	return s, s.validate()
-}
-
-func (s *settings) validate() error {
-	for op := range s.Timing {
-		if !slices.Contains(operations, op) {
-			return fmt.Errorf("timing: %q is none of %v", op, operations)
+		if e, ok := errors.AsType[*os.PathError](err); ok {
+			err = e.Err
 		}
+		return settings{}, fmt.Errorf("%s: cannot be read: %w", file, err)
 	}
-	for _, c := range s.Components {
-		if c.Name == "" || !slices.Contains(behaviours, c.Behaviour) {
-			return fmt.Errorf("components: behaviour %q of %q is none of %v", c.Behaviour, c.Name, behaviours)
-		}
-		for _, op := range c.On {
-			if !slices.Contains(operations, op) {
-				return fmt.Errorf("components: %s: %q is none of %v", c.Name, op, operations)
-			}
-		}
-	}
-	sum := 0.0
-	for b, p := range s.Chance {
-		if !slices.Contains(behaviours, b) {
-			return fmt.Errorf("chance: %q is none of %v", b, behaviours)
-		}
-		if !(p >= 0 && p <= 1) {
-			return fmt.Errorf("chance: %s is not from 0 to 1", b)
-		}
-		sum += p
-	}
-	switch {
-	case sum > 1:
-		return errors.New("chance: together more than 1")
-	case !(s.Jitter >= 0 && s.Jitter <= 1):
-		return errors.New("jitter is not from 0 to 1")
-	case !(s.SlowFactor >= 1 && s.SlowFactor <= 1e6):
-		return errors.New("slow_factor is not from 1 to 1000000")
-	case s.Domain == "":
-		return errors.New("domain is empty")
-	}
-	return nil
+	return parseSettings(text, file)
 }
 
 // misbehaves tells whether the component was set up to go wrong in op, having

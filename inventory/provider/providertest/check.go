@@ -175,19 +175,27 @@ func sameType(got, want string) bool {
 	return true
 }
 
+// detail is an error as its provider's author needs it.
+func detail(err error) string {
+	if e, ok := errors.AsType[*provider.Error](err); ok {
+		return e.Detail()
+	}
+	return err.Error()
+}
+
 const ruleGet = "get"
 
 // checkGet tells whether get can be relied on.
 func (s *suite) checkGet() bool {
 	all, err := s.p.Get(s.ctx, nil)
 	if err != nil {
-		s.wrong(ruleGet, "asked for everything: %v", err)
+		s.wrong(ruleGet, "asked for everything: %v", detail(err))
 		return false
 	}
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if e := all[name].Err; e != nil {
-			s.note(ruleGet, "%s: %v", name, e)
+			s.note(ruleGet, "%s: %v", name, detail(e))
 			continue
 		}
 		names = append(names, name)
@@ -196,12 +204,12 @@ func (s *suite) checkGet() bool {
 	nobody := unheardOf()
 	some, err := s.p.Get(s.ctx, append(names[:min(len(names), 5)], nobody))
 	if err != nil {
-		s.wrong(ruleGet, "asked by name: %v", err)
+		s.wrong(ruleGet, "asked by name: %v", detail(err))
 		return false
 	}
 	switch r := some[nobody]; {
 	case r.Err != nil && r.Err.Kind != provider.Unknown:
-		s.wrong(ruleGet, "asked for a name nobody has: %v; answer that it is absent", r.Err)
+		s.wrong(ruleGet, "asked for a name nobody has: %v; answer that it is absent", detail(r.Err))
 	case r.Err == nil && !provider.Gone(r.Resource):
 		s.wrong(ruleGet, "says that %s is there, a name nobody has", nobody)
 	}
@@ -239,13 +247,13 @@ func (s *suite) checkNoop() {
 	_, err := s.p.Set(s.ctx, []provider.Update{{Name: nobody, Is: is, Should: s.wanted(nobody)}}, true)
 	if err != nil {
 		if !errors.Is(err, errors.ErrUnsupported) {
-			s.wrong(ruleNoop, "%v", err)
+			s.wrong(ruleNoop, "%v", detail(err))
 		}
 		return
 	}
 	after, err := s.p.Get(s.ctx, []string{nobody})
 	if err != nil {
-		s.wrong(ruleNoop, "get afterwards: %v", err)
+		s.wrong(ruleNoop, "get afterwards: %v", detail(err))
 	} else if r := after[nobody]; r.Err == nil && !provider.Gone(r.Resource) {
 		s.wrong(ruleNoop, "has really made %s; obey ral.noop, and remove that node by hand", nobody)
 	}

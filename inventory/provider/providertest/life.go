@@ -76,10 +76,10 @@ func (s *suite) step(does, name string, should provider.Resource) error {
 		s.wrong(ruleState, "%s: set took more than %v; accept the work, go on in the background and report state changing", does, time.Since(begun).Round(time.Second))
 		return errEnd
 	case err != nil:
-		s.wrong(ruleSet, "%s: %v", does, err)
+		s.wrong(ruleSet, "%s: %v", does, detail(err))
 		return errEnd
 	case changes[0].Err != nil:
-		s.wrong(ruleSet, "%s: %v", does, changes[0].Err)
+		s.wrong(ruleSet, "%s: %v", does, detail(changes[0].Err))
 		return errEnd
 	case len(changes[0].Is) == 0:
 		s.wrong(ruleSet, "%s: the answer tells no change; list it in changes, or answer derive: true", does)
@@ -90,11 +90,11 @@ func (s *suite) step(does, name string, should provider.Resource) error {
 func (s *suite) look(does, name string) (provider.Resource, error) {
 	got, err := s.p.Get(s.ctx, []string{name})
 	if err != nil {
-		s.wrong(ruleGet, "%s: %v", does, err)
+		s.wrong(ruleGet, "%s: %v", does, detail(err))
 		return nil, errEnd
 	}
 	if e := got[name].Err; e != nil && e.Kind != provider.Unknown {
-		s.wrong(ruleGet, "%s: %v", does, e)
+		s.wrong(ruleGet, "%s: %v", does, detail(e))
 		return nil, errEnd
 	}
 	return got[name].Resource, nil
@@ -147,8 +147,8 @@ func (s *suite) removeAgain(name string) {
 	should := provider.Resource{provider.AttrEnsure: provider.Absent}
 	changes, err := s.p.Set(s.ctx, []provider.Update{{Name: name, Is: is, Should: should}}, false)
 	if err != nil {
-		s.wrong(ruleSet, "remove it once more: %v", err)
+		s.wrong(ruleSet, "remove it once more: %v", detail(err))
 	} else if e := changes[0].Err; e != nil {
-		s.wrong(ruleSet, "remove it once more: %v; removing what is not there succeeds", e)
+		s.wrong(ruleSet, "remove it once more: %v; removing what is not there succeeds", detail(e))
 	}
 }
