@@ -11,7 +11,7 @@ type Config struct {
 	// credentials, 10 to 50 kB as a rule.
 	MaxBody int64 `mapstructure:"max_body"`
 	// MaxBodies is how many bytes of requests may be in memory at one time;
-	// 256 MiB. Beyond it callers are told to come back (503).
+	// 64 MiB, for a call takes several times its bytes. Beyond it callers are told to come back (503).
 	MaxBodies int64 `mapstructure:"max_bodies"`
 	// MaxCalls is how many calls are worked on at one time; 256. Beyond it
 	// callers are told to come back (503).
@@ -37,7 +37,7 @@ func DefaultConfig() Config { return Config{}.withDefaults() }
 func (c Config) withDefaults() Config {
 	return Config{
 		MaxBody:       cmp.Or(c.MaxBody, 16<<20),
-		MaxBodies:     cmp.Or(c.MaxBodies, 256<<20),
+		MaxBodies:     cmp.Or(c.MaxBodies, 64<<20),
 		MaxCalls:      cmp.Or(c.MaxCalls, 256),
 		MaxHeader:     cmp.Or(c.MaxHeader, 64<<10),
 		HeaderTimeout: cmp.Or(c.HeaderTimeout, 20*time.Second),
