@@ -3,6 +3,7 @@ package inventory
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -34,12 +35,15 @@ func (s *site) readComponent(item *yaml.Node) {
 	s.fields(item, "a component", componentKeys, func(key string, n *yaml.Node) {
 		switch key {
 		case "name":
-			if name := s.text(n, key); name != "" {
+			switch name := s.name(n, key); {
+			case strings.Contains(name, ".."):
+				s.wrong(n, "name %q is one component; for a range write names: %s", name, name)
+			case name != "":
 				names = append(names, name)
 			}
 		case "names":
-			for _, r := range s.texts(n, key) {
-				names = append(names, s.spread(r)...)
+			for _, r := range s.names(n, key) {
+				names = append(names, s.spread(r, r == n)...)
 			}
 		case "component_id":
 			c.URN, id = s.urn(n, urn.Node), n
@@ -65,7 +69,7 @@ func (s *site) readComponent(item *yaml.Node) {
 				s.unknown(n, "location", keys(s.Locations, func(l *Location) string { return l.Name }))
 			}
 		case "provider":
-			c.Provider = s.text(n, key)
+			c.Provider = s.name(n, key)
 		case "gateway":
 			if c.Gateway = s.gateways[n.Value]; c.Gateway == nil {
 				s.unknown(n, "gateway", keys(s.Gateways, func(g *Gateway) string { return g.Name }))
@@ -138,9 +142,21 @@ func (s *site) add(n *yaml.Node, name string, c Component) {
 	}
 }
 
+// like is what a range is often written like, by mistake; a single name may
+// rightly look like the second.
+var like = regexp.MustCompile(`^(\D*)(\d+)(?:-|–|:|\.\.\.|…)(\D*)(\d+)$`)
+
 // spread makes names of a range: pc1..pc20, or pc001..pc100. Other texts are
-// one name.
-func (s *site) spread(n *yaml.Node) []string {
+// one name. Only says that n is all there is under names.
+func (s *site) spread(n *yaml.Node, only bool) []string {
+	if m := like.FindStringSubmatch(n.Value); m != nil && (m[1] == m[3] && m[1] != "" || m[3] == "" && only) {
+		s.wrong(n, "%q is one name; for a range write %s%s..%s%s, for one component write name: %s in an entry of its own", n.Value, m[1], m[2], m[1], m[4], n.Value)
+		return nil
+	}
+	if strings.Contains(n.Value, ",") {
+		s.wrong(n, "%q is one name; for a list write [%s]", n.Value, strings.Join(strings.Split(n.Value, ","), ", "))
+		return nil
+	}
 	from, to, isRange := strings.Cut(n.Value, "..")
 	if !isRange {
 		return []string{n.Value}

@@ -192,6 +192,21 @@ func TestMistakes(t *testing.T) {
 		{"settings", "{address: 192.0.2.1, port: 623}", "[a]", "36: settings must be"},
 		{"no provider", "provider: rack\n", "", "36: component host08 has no provider"},
 		{"name of control characters", "name: pc1", `name: "pc\u00011"`, "27: name must be one line"},
+		{"hyphen for a range", "[host08..host10, spare]", "host08-host10", `37: "host08-host10" is one name; for a range write host08..host10, for one component write name: host08-host10`},
+		{"hyphen for a range in a list", "host08..host10", "host08-host10", `37: "host08-host10" is one name; for a range write host08..host10`},
+		{"short range", "[host08..host10, spare]", "host08-10", `37: "host08-10" is one name; for a range write host08..host10`},
+		{"three dots", "host08..host10", "host08...host10", `37: "host08...host10" is one name; for a range write host08..host10`},
+		{"list in one text", "[host08..host10, spare]", "host08,host09", `37: "host08,host09" is one name; for a list write [host08, host09]`},
+		{"range under name", "name: pc1", "name: pc1..pc3", `27: name "pc1..pc3" is one component; for a range write names: pc1..pc3`},
+		{"name with a blank", "name: pc1", "name: pc 1", `27: name "pc 1" must not have blanks; write "pc-1"`},
+		{"one of the names with a blank", "spare]", "spare pc]", `37: names "spare pc" must not have blanks; write "spare-pc"`},
+		{"link type with a blank", "[lan, vlan]", "[lan, gre tunnel]", `8: link_types "gre tunnel" must not have blanks; write "gre-tunnel"`},
+		{"image with a blank", "name: bsd,", "name: free bsd,", `17: name "free bsd" must not have blanks; write "free-bsd"`},
+		{"sliver type with a blank", "name: raw-pc", `name: "raw pc "`, `19: name "raw pc " must not have blanks; write "raw-pc"`},
+		{"control character in the only one", "hardware_types: small", `hardware_types: "a\u0001"`, "31: hardware_types must be one line"},
+		{"misindented late in the file", "    settings:", "   settings:", "36: at or after line 36 this is not YAML: "},
+		{"bracket not closed", "[raw-pc, vm]", "[raw-pc, vm", "30: at or after line 30 this is not YAML: "},
+		{"tab", "    drained: true", "\tdrained: true", "34: at or after line 34 this is not YAML: "},
 		{"not YAML", "link_types: [lan, vlan]", "link_types: [lan, vlan", "this is not YAML"},
 		{"second document", "components:", "---\ncomponents:", "a second YAML document begins here"},
 	} {
@@ -240,6 +255,14 @@ func TestParseNothing(t *testing.T) {
 		if err == nil {
 			t.Errorf("%q is taken for an inventory", text)
 		}
+	}
+	for _, text := range []string{"", "\n\n", "# only a comment\n", "---\n", "~"} {
+		if _, err := Parse([]byte(text), "f", "example.org"); err == nil || !strings.HasPrefix(err.Error(), "f: the inventory is empty; ") {
+			t.Errorf("%q: %v, want that it is empty", text, err)
+		}
+	}
+	if v, err := Parse([]byte(strings.Replace(whole, "spare]", "rack1-12]", 1)), "f", "example.org"); err != nil || v.Components[4].Name != "rack1-12" {
+		t.Errorf("a name with a hyphen in a list: %v", err)
 	}
 	if _, err := Parse([]byte(whole), "f", "not an authority"); err == nil {
 		t.Error("an authority with blanks is taken")

@@ -64,7 +64,7 @@ func (r *reader) items(n *yaml.Node, what string) []*yaml.Node {
 // texts is a list of texts; a single text is a list of one.
 func (r *reader) texts(n *yaml.Node, what string) []*yaml.Node {
 	if n.Kind == yaml.ScalarNode && !isNull(n) {
-		return []*yaml.Node{n}
+		n = &yaml.Node{Kind: yaml.SequenceNode, Content: []*yaml.Node{n}, Line: n.Line}
 	}
 	var list []*yaml.Node
 	for _, item := range r.items(n, what) {
@@ -89,6 +89,21 @@ func (r *reader) text(n *yaml.Node, what string) string {
 		}
 	}
 	return n.Value
+}
+
+// name is a text that requests refer to: it has no blanks.
+func (r *reader) name(n *yaml.Node, what string) string {
+	t := r.text(n, what)
+	if words := strings.Fields(t); len(words) > 1 || len(words) == 1 && words[0] != t {
+		r.wrong(deref(n), "%s %q must not have blanks; write %q", what, t, strings.Join(words, "-"))
+		return ""
+	}
+	return t
+}
+
+// names is a list of names; a single one is a list of one.
+func (r *reader) names(n *yaml.Node, what string) []*yaml.Node {
+	return slices.DeleteFunc(r.texts(n, what), func(n *yaml.Node) bool { return r.name(n, what) == "" })
 }
 
 func (r *reader) flag(n *yaml.Node, what string) bool {

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"errors"
 	"io"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -67,8 +66,6 @@ func Parse(text []byte, file, authority string) (*Inventory, error) {
 	return s.Inventory, nil
 }
 
-var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
-
 // document parses the text as one YAML document.
 func (s *site) document(text []byte) *yaml.Node {
 	d := yaml.NewDecoder(bytes.NewReader(text))
@@ -76,10 +73,14 @@ func (s *site) document(text []byte) *yaml.Node {
 	err := d.Decode(&doc)
 	switch {
 	case errors.Is(err, io.EOF):
-		s.wrong(&yaml.Node{}, "the inventory is empty; it needs sliver_types and components")
+		s.empty()
 	case err == nil:
 		if err = d.Decode(&more); err == nil {
 			s.wrong(&more, "a second YAML document begins here; an inventory is one document")
+			return nil
+		}
+		if errors.Is(err, io.EOF) && isNull(doc.Content[0]) {
+			s.empty()
 			return nil
 		}
 		if errors.Is(err, io.EOF) {
@@ -87,14 +88,13 @@ func (s *site) document(text []byte) *yaml.Node {
 		}
 		fallthrough
 	default:
-		m := yamlLine.FindStringSubmatch(err.Error())
-		at := &yaml.Node{}
-		if m != nil {
-			at.Line, _ = strconv.Atoi(m[1])
-		}
-		s.wrong(at, "this is not YAML: %s", strings.TrimPrefix(yamlLine.ReplaceAllString(err.Error(), ""), "yaml: "))
+		s.notYAML(text, err)
 	}
 	return nil
+}
+
+func (s *site) empty() {
+	s.wrong(&yaml.Node{}, "the inventory is empty; it needs at least sliver_types and components")
 }
 
 // read takes the sections in the order in which they refer to each other,
@@ -110,8 +110,8 @@ func (s *site) read(top *yaml.Node) {
 		{"unknown_image", func(n *yaml.Node) { s.UnknownImage = s.choice(n, "unknown_image", Refuse, UseDefault) }},
 		{"exclusive_on_shared", func(n *yaml.Node) { s.ExclusiveOnShared = s.choice(n, "exclusive_on_shared", Grant, Refuse) }},
 		{"cleaning_time", s.readCleaningTime},
-		{"link_types", func(n *yaml.Node) { s.LinkTypes = values(s.texts(n, "link_types")) }},
-		{"provider", func(n *yaml.Node) { s.provider = s.text(n, "provider") }},
+		{"link_types", func(n *yaml.Node) { s.LinkTypes = values(s.names(n, "link_types")) }},
+		{"provider", func(n *yaml.Node) { s.provider = s.name(n, "provider") }},
 		{"hardware_types", s.readHardwareTypes},
 		{"locations", s.readLocations},
 		{"gateways", s.readGateways},
@@ -150,7 +150,7 @@ func (s *site) readCleaningTime(n *yaml.Node) {
 }
 
 func (s *site) readHardwareTypes(n *yaml.Node) {
-	for _, item := range s.texts(n, "hardware_types") {
+	for _, item := range s.names(n, "hardware_types") {
 		if s.hardware[item.Value] {
 			s.wrong(item, "the hardware type %q is here twice; drop one", item.Value)
 			continue
@@ -208,7 +208,7 @@ func (s *site) readGateways(n *yaml.Node) {
 		s.fields(item, "a gateway", []string{"name", "host", "port", "user"}, func(key string, n *yaml.Node) {
 			switch key {
 			case "name":
-				g.Name = s.text(n, "name")
+				g.Name = s.name(n, "name")
 			case "host":
 				g.Host = s.text(n, "host")
 			case "port":

@@ -16,7 +16,7 @@ func (s *site) readImages(n *yaml.Node) {
 		s.fields(item, "an image", []string{"name", "urn", "os", "version", "description", "url"}, func(key string, n *yaml.Node) {
 			switch key {
 			case "name":
-				i.Name = s.text(n, key)
+				i.Name = s.name(n, key)
 			case "urn":
 				i.URN = s.urn(n, urn.Image)
 			case "os":
@@ -104,7 +104,7 @@ func (s *site) readSliverType(item *yaml.Node, aliases map[string]*yaml.Node) {
 	s.fields(item, "a sliver type", []string{"name", "aliases", "needs", "images", "default_image"}, func(key string, n *yaml.Node) {
 		switch key {
 		case "name":
-			t.Name = s.text(n, "name")
+			t.Name = s.name(n, "name")
 		case "aliases":
 			for _, a := range s.texts(n, "aliases") {
 				if aliases[a.Value] != nil {
