@@ -158,7 +158,7 @@ func TestAnswersAreShownForPeople(t *testing.T) {
 		v    xmlrpc.Value
 		want string
 	}{
-		{"BareArrayIsATable", []xmlrpc.Value{sliver}, "SLIVER                       ALLOCATION  EXPIRES\nurn:publicid:IDN+a+sliver+1  allocated   2026-01-01T00:00:00Z\n"},
+		{"BareArrayIsATable", []xmlrpc.Value{sliver}, "SLIVER                       ALLOCATION      EXPIRES\nurn:publicid:IDN+a+sliver+1  geni_allocated  2026-01-01T00:00:00Z\n"},
 		{"DocumentComesLast", xmlrpc.Struct{{Name: "geni_urn", Value: "u"}, {Name: "geni_rspec", Value: "<rspec/>"}}, "geni_urn: u\n\n<rspec/>\n"},
 		{"DocumentAlone", "<rspec/>", "<rspec/>\n"},
 		{"CompressedDocument", "eJyzKSouSE22S87PLShKLS5OTbHRh4gAAH4dCZM=", "<rspec>compressed</rspec>\n"},

@@ -113,7 +113,7 @@ func printSlivers(w io.Writer, slivers []xmlrpc.Struct) {
 					text, _ = xmlrpc.AsString(v)
 				}
 			}
-			cells[i] = append(cells[i], strings.TrimPrefix(printable(text), "geni_"))
+			cells[i] = append(cells[i], printable(text))
 			some = some || text != ""
 		}
 		if some {
@@ -168,7 +168,7 @@ func printMember(w io.Writer, head string, v xmlrpc.Value, indent string) {
 		printValue(w, v, indent+"  ")
 		return
 	}
-	fmt.Fprintf(w, "%s%s %s\n", indent, head, scalar(v))
+	fmt.Fprintln(w, strings.TrimRight(indent+head+" "+scalar(v), " "))
 }
 
 func scalar(v xmlrpc.Value) string {

@@ -68,7 +68,7 @@ func (s *stage) document(what, text string) {
 func (s *stage) slivers(list []client.Sliver) {
 	t := tabwriter.NewWriter(s.w, 0, 0, 2, ' ', 0)
 	for _, x := range list {
-		fmt.Fprintf(t, "    %s\t%s\t%s\tuntil %s\n", x.URN, word(x.Allocation), word(x.Operational), client.Time(x.Expires))
+		fmt.Fprintf(t, "    %s\t%s\t%s\t%s\tuntil %s\n", x.ClientID, x.URN, x.Allocation, x.Operational, client.Time(x.Expires))
 	}
 	t.Flush()
 }
@@ -77,12 +77,10 @@ func (s *stage) slivers(list []client.Sliver) {
 func states(list []client.Sliver) string {
 	words := make([]string, len(list))
 	for i, x := range list {
-		words[i] = word(x.Operational)
+		words[i] = x.Operational
 	}
 	return strings.Join(words, ", ")
 }
-
-func word(state string) string { return strings.TrimPrefix(state, "geni_") }
 
 // excerpt is the first element of that name in a document, as it is written.
 func excerpt(doc, name string) (string, error) {
