@@ -35,7 +35,7 @@ func TestConfigSaysWhatIsWrongAndWhere(t *testing.T) {
 		{"SectionIsAScalar", smallest + "leases: 3h\n", "leases needs keys below it: allocated"},
 		{"TimeWithoutUnit", smallest + "stop_timeout: 30\n", "f.yaml:3: stop_timeout|\"30\" is not a time like 30s, 10m, 24h or 30d"},
 		{"TimeIsNonsense", smallest + "leases: {provisioned: soon}\n", "f.yaml:3: leases.provisioned|is not a time"},
-		{"NumberIsAWord", smallest + "limits: {max_calls: many}\n", "f.yaml:3: limits.max_calls"},
+		{"NumberIsAWord", smallest + "limits: {max_calls: many}\n", "f.yaml:3: limits.max_calls: \"many\" is not a whole number, nor a size like 64K, 16M or 1G"},
 		{"NegativeLimit", smallest + "limits: {max_calls: -1}\n", "limits.max_calls: it must not be negative"},
 		{"LeaseLongerThanLongest", smallest + "leases: {provisioned: 40d}\n", "f.yaml:3: leases.provisioned: 960h0m0s is longer than provisioned_max"},
 		{"ListenWithoutPort", smallest + "listen: example.org\n", "f.yaml:3: listen: \"example.org\" is not HOST:PORT or :PORT"},
@@ -164,6 +164,33 @@ func TestDurations(t *testing.T) {
 	for _, bad := range []string{"", "30", "-5m", "d", "1d2", "99999999d", "NaNd", "1d-3h", "0", "week"} {
 		if d, err := parseDuration(bad); err == nil {
 			t.Errorf("%q was read as %s", bad, d)
+		}
+	}
+}
+
+func TestSizes(t *testing.T) {
+	for text, want := range map[string]int64{"0": 0, "16777216": 16 << 20, "64K": 64 << 10, "16M": 16 << 20, "1G": 1 << 30, "-1": -1} {
+		if got, err := parseSize(text); err != nil || got != want {
+			t.Errorf("%q: got %d, %v, want %d", text, got, err, want)
+		}
+	}
+	for _, bad := range []string{"", "M", "16MB", "1.5G", "9999999999999G", "many"} {
+		if got, err := parseSize(bad); err == nil {
+			t.Errorf("%q was read as %d", bad, got)
+		}
+	}
+}
+
+func TestUnknownVariablesAreMistakes(t *testing.T) {
+	err := checkEnvironment([]string{"PATH=/bin", "PATCHBAY_LISTEN=:1", "PATCHBAY_CONFIG=x", "PATCHBAY_REQUIRE=", "PATCHBAY_LEASES_PROVISONED=1d", "PATCHBAY_KEYS=x", "PATCHBAY_WHATEVER_IT_IS=1"})
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	has(t, err.Error(), "environment PATCHBAY_LEASES_PROVISONED: ", "did you mean PATCHBAY_LEASES_PROVISIONED?",
+		"environment PATCHBAY_KEYS: ", "in patchbay.yaml only", "environment PATCHBAY_WHATEVER_IT_IS: ")
+	for _, good := range []string{"PATCHBAY_LISTEN:", "PATCHBAY_CONFIG:", "PATCHBAY_REQUIRE:"} {
+		if strings.Contains(err.Error(), good) {
+			t.Errorf("%s is refused: %v", good, err)
 		}
 	}
 }

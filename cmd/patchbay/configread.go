@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -82,6 +85,9 @@ func ReadConfig(file string) (*Config, error) {
 
 func parseConfig(file string, text []byte) (*Config, error) {
 	o := origin{file: file, lines: make(map[string]int)}
+	if err := checkEnvironment(os.Environ()); err != nil {
+		return nil, err
+	}
 	if err := o.checkKeys(text); err != nil {
 		return nil, err
 	}
@@ -97,7 +103,7 @@ func parseConfig(file string, text []byte) (*Config, error) {
 	}
 	c := defaultConfig()
 	c.origin = o
-	err := v.UnmarshalExact(&c, viper.DecodeHook(decodeTime))
+	err := v.UnmarshalExact(&c, viper.DecodeHook(decodeText))
 	if err != nil {
 		return nil, o.explain(err)
 	}
@@ -108,12 +114,58 @@ func parseConfig(file string, text []byte) (*Config, error) {
 	return &c, nil
 }
 
-// decodeTime reads times with a unit only: a bare number would be nanoseconds.
-func decodeTime(from, to reflect.Type, data any) (any, error) {
-	if to != reflect.TypeFor[time.Duration]() {
-		return data, nil
+// decodeText reads times, with a unit only, for a bare number would be
+// nanoseconds, and whole numbers, also as sizes.
+func decodeText(from, to reflect.Type, data any) (any, error) {
+	switch {
+	case to == reflect.TypeFor[time.Duration]():
+		return parseDuration(fmt.Sprint(data))
+	case from.Kind() == reflect.String && (to.Kind() == reflect.Int || to.Kind() == reflect.Int64):
+		return parseSize(fmt.Sprint(data))
 	}
-	return parseDuration(fmt.Sprint(data))
+	return data, nil
+}
+
+// parseSize reads a whole number, and 64K, 16M and 1G.
+func parseSize(s string) (int64, error) {
+	digits, shift := strings.TrimSpace(s), 0
+	if digits != "" {
+		if i := strings.IndexByte("KMG", digits[len(digits)-1]); i >= 0 {
+			digits, shift = digits[:len(digits)-1], 10*(i+1)
+		}
+	}
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || n > math.MaxInt64>>shift || n < math.MinInt64>>shift {
+		return 0, fmt.Errorf("%q is not a whole number, nor a size like 64K, 16M or 1G", s)
+	}
+	return n << shift, nil
+}
+
+// otherVariables are those that stand for no key.
+var otherVariables = []string{"PATCHBAY_CONFIG", "PATCHBAY_URL", "PATCHBAY_CORPUS", "PATCHBAY_REQUIRE", "PATCHBAY_SOAK"}
+
+// checkEnvironment names the variables that are meant for us and mean nothing.
+func checkEnvironment(environ []string) error {
+	known := slices.Clone(otherVariables)
+	for _, key := range leaves(reflect.TypeFor[Config](), "") {
+		known = append(known, envName(key))
+	}
+	var errs []error
+	for _, entry := range environ {
+		name, _, _ := strings.Cut(entry, "=")
+		if !strings.HasPrefix(name, envPrefix) || slices.Contains(known, name) {
+			continue
+		}
+		hint := "a variable is PATCHBAY_ and a key, as PATCHBAY_LEASES_PROVISIONED for leases.provisioned; unset it"
+		if near := inventory.Nearest(name, known); near != "" {
+			hint = "did you mean " + near + "?"
+		}
+		if name == envName("keys") {
+			hint = "certificates can be named in " + configName + " only"
+		}
+		errs = append(errs, &configError{Where: "environment " + name, Msg: "this variable stands for no key; " + hint})
+	}
+	return errors.Join(errs...)
 }
 
 // explain turns the decoder's error into ours.
@@ -169,8 +221,9 @@ func (o origin) walk(n *yaml.Node, t reflect.Type, prefix string, errs *[]error)
 			wrong(n, "%s is a list; each entry begins with a dash", strings.TrimSuffix(prefix, "."))
 			return
 		}
-		for _, item := range n.Content {
+		for i, item := range n.Content {
 			o.walk(item, t.Elem(), prefix, errs)
+			o.lines[fmt.Sprintf("%s%d", prefix, i)] = item.Line
 		}
 		return
 	case t.Kind() != reflect.Struct:

@@ -117,7 +117,7 @@ func TestServeAnswersReloadsAndStops(t *testing.T) {
 	if code, out = call("--slice", "first", "-o", manifest, "Allocate", request); code != 0 {
 		t.Fatal(out)
 	}
-	has(t, out, "SLIVER", "allocated", "pending_allocation")
+	has(t, out, "SLIVER", "geni_allocated", "geni_pending_allocation")
 	if strings.Contains(out, "<rspec") {
 		t.Error("the manifest was printed although -o was given")
 	}
@@ -202,6 +202,28 @@ func TestServeAnswersReloadsAndStops(t *testing.T) {
 	has(t, s.out.String(), "msg=call", "method=Allocate", "caller=urn:publicid:IDN+testbed.example.org+user+ann", "stopping")
 	if code, out := call("GetVersion"); code != 1 {
 		t.Errorf("it still answers: %s", out)
+	}
+}
+
+func TestServeTellsOfComponentsThatWentMissing(t *testing.T) {
+	dir := made(t)
+	tell(t, "user", "ann", "--config", dir)
+	tell(t, "slice", "first", "--owner", "ann", "--config", dir)
+	s := serve(t, dir)
+	ann := filepath.Join(dir, "users", "ann")
+	code, out := tell(t, "call", "--url", s.url, "--user", ann, "--slice", "first", "Allocate", filepath.Join(dir, "request.xml"))
+	if code != 0 {
+		t.Fatal(out)
+	}
+	has(t, out, "NODE ", "geni_allocated")
+	s.stop()
+	edit(t, filepath.Join(dir, "inventory.yaml"), "names: pc1..pc12", "names: pc31..pc42")
+	again := serve(t, dir)
+	has(t, again.out.String(), "missing from the inventory", "put it back with drained: true", "+node+pc1 ", "+sliver+")
+	again.stop()
+	edit(t, filepath.Join(dir, "patchbay.yaml"), "authority: testbed.example.org", "authority: other.example.org")
+	if code, out := tell(t, "serve", "--config", dir); code != 1 || !strings.Contains(out, "testbed.example.org") {
+		t.Errorf("the store of another site was taken: %d\n%s", code, out)
 	}
 }
 

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -55,6 +57,9 @@ func openSite(ctx context.Context, c *Config, log *slog.Logger) (_ *site, err er
 			s.close()
 		}
 	}()
+	if err := c.checkFiles(); err != nil {
+		return nil, err
+	}
 	inv, err := inventory.Load(c.Inventory, c.Authority)
 	if err != nil {
 		return nil, err
@@ -80,7 +85,10 @@ func openSite(ctx context.Context, c *Config, log *slog.Logger) (_ *site, err er
 	if err := s.listen(ctx); err != nil {
 		return nil, err
 	}
-	if s.store, err = store.Open(c.State, store.Options{}); err != nil {
+	if s.store, err = store.Open(c.State, store.Options{Site: c.Authority}); err != nil {
+		return nil, err
+	}
+	if err := s.warnMissing(inv); err != nil {
 		return nil, err
 	}
 	index := binder.NewIndex(inv)
@@ -121,6 +129,26 @@ func openSite(ctx context.Context, c *Config, log *slog.Logger) (_ *site, err er
 		Gauges:    s.gauges(),
 	})
 	return s, nil
+}
+
+// warnMissing tells of components that are gone from the inventory while slivers
+// are on them: nobody can look after those, nor take them away.
+func (s *site) warnMissing(inv *inventory.Inventory) error {
+	slivers, err := s.store.Slivers()
+	if err != nil {
+		return err
+	}
+	held := make(map[string][]string)
+	for _, x := range slivers {
+		if _, ok := inv.Component(x.Component); !ok {
+			held[x.Component.String()] = append(held[x.Component.String()], x.URN.String())
+		}
+	}
+	for _, component := range slices.Sorted(maps.Keys(held)) {
+		s.log.Warn("slivers are on a component that is missing from the inventory, so they can be neither looked after nor removed; put it back with drained: true",
+			"component", component, "slivers", held[component], "inventory", s.config.Inventory)
+	}
+	return nil
 }
 
 // reading is how requests are read at a site.
