@@ -41,6 +41,28 @@ func TestTheExampleIsRight(t *testing.T) {
 	}
 }
 
+func TestTheDescribeOfThePageIsMetadata(t *testing.T) {
+	page, err := os.ReadFile("../PROVIDER.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, ok := strings.Cut(string(page), "ral_action=describe\nprovider:\n")
+	text, _, ok2 := strings.Cut(after, "```\n")
+	if !ok || !ok2 {
+		t.Fatal("PROVIDER.md shows no answer to describe")
+	}
+	text = strings.Replace(text, "[jq, ipmitool]", "[sh]", 1) // of any host
+	path := filepath.Join(t.TempDir(), "rack.prov")
+	script := "#!/bin/sh\ncat <<'END'\nprovider:\n" + text + "END\n"
+	if err := os.WriteFile(path, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p, err := provider.Open(path, nil)
+	if err != nil || p.Parallel != 4 || !p.Has(provider.AttrState) {
+		t.Errorf("%+v, %v", p, err)
+	}
+}
+
 func TestAGoodProviderHasNoFindings(t *testing.T) {
 	p := double(t, "", "", "")
 	if got := append(Check(t.Context(), p, options), Life(t.Context(), p, options)...); len(got) != 0 {
