@@ -140,15 +140,23 @@ func loadAnchorFile(file string) (list []Anchor, problems []Problem) {
 		problem(file, "%v", err)
 		return nil, problems
 	}
+	if bytes.Contains(text, []byte("PRIVATE KEY-----")) {
+		problem(file, "IT HOLDS A PRIVATE KEY, which must never lie here: whoever reads it can act as its owner; move it away, and replace it if others could read it")
+	}
+	if isDER(text) {
+		problem(file, "it is in DER form, not PEM; convert it with: openssl x509 -inform DER -in %s -out %s-converted.pem, and remove %[1]s",
+			filepath.Base(file), strings.TrimSuffix(filepath.Base(file), ".pem"))
+		return nil, problems
+	}
 	blocks, err := splitPEM(text, maxFileAnchors)
 	if err != nil {
-		problem(file, "%v", err)
+		problem(file, "%v; put a certificate in PEM form into it, or remove it", err)
 		return nil, problems
 	}
 	companion := strings.TrimSuffix(file, ".pem") + ".authorities"
-	authorities, err := readAuthorities(companion)
-	if err != nil {
-		problem(companion, "%v", err)
+	authorities, listErr := readAuthorities(companion)
+	if listErr != nil {
+		problem(companion, "%v", listErr)
 	}
 	for i, block := range blocks {
 		c, err := parseBase64(block)
@@ -160,13 +168,19 @@ func loadAnchorFile(file string) (list []Anchor, problems []Problem) {
 		if c.nameErr != nil {
 			problem(file, "certificate %d: %s has %v", i+1, c.Name(), c.nameErr)
 		}
-		if c.URN.IsZero() && len(authorities) == 0 {
+		if c.URN.IsZero() && len(authorities) == 0 && listErr == nil {
 			problem(file, "certificate %d: %s names no authority and so vouches for nobody; list the authorities it may speak for in %s",
 				i+1, c.Name(), filepath.Base(companion))
 		}
 		list = append(list, anchor)
 	}
 	return list, problems
+}
+
+// isDER tells whether text is a certificate in binary.
+func isDER(text []byte) bool {
+	_, err := Parse(text)
+	return err == nil
 }
 
 // readFile reads a regular file; a pipe would keep the reader waiting forever.
@@ -206,6 +220,9 @@ func readAuthorities(file string) ([]string, error) {
 		name := string(bytes.TrimSpace(line))
 		if name == "" {
 			continue
+		}
+		if u, err := urn.Parse(name); err == nil {
+			return nil, fmt.Errorf("line %d: %q is a whole URN; write only the authority in it: %s", n, name, u.Authority)
 		}
 		if !urn.ValidAuthority(name) {
 			return nil, fmt.Errorf("line %d: %q is no authority such as example.org or example.org:project", n, name)

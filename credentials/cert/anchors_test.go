@@ -73,6 +73,30 @@ func TestTrustFolder(t *testing.T) {
 	}
 }
 
+func TestTrustFolderNamesTheRemedy(t *testing.T) {
+	a := pki.Authority(t, nil, saURN, "rsa1")
+	nameless := pki.Issue(t, nil, pki.Subject{CN: "root without URN", Key: "rsa3", CA: true})
+	for _, c := range []struct {
+		name  string
+		files map[string]string
+		want  string
+	}{
+		{"DER", map[string]string{"a.pem": string(a.Certificate.Raw)}, "openssl x509 -inform DER -in a.pem -out a-converted.pem"},
+		{"PrivateKey", map[string]string{"a.pem": pki.PEM(a) + "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"}, "IT HOLDS A PRIVATE KEY"},
+		{"URNInAList", map[string]string{"a.pem": pki.PEM(nameless), "a.authorities": saURN + "\n"}, "write only the authority in it: example.org"},
+		{"NothingInIt", map[string]string{"a.pem": ""}, "put a certificate in PEM form into it"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			write(t, dir, c.files)
+			_, problems, err := cert.LoadAnchors(dir)
+			if err != nil || len(problems) != 1 || !strings.Contains(problems[0].Text, c.want) {
+				t.Errorf("got %v, %v, want %q alone", problems, err, c.want)
+			}
+		})
+	}
+}
+
 func TestTrustFolderWaitsForNoPipe(t *testing.T) {
 	a := pki.Authority(t, nil, saURN, "rsa1")
 	dir := t.TempDir()
