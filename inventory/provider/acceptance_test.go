@@ -136,13 +136,20 @@ func TestL4ErrorOfOneResource(t *testing.T) {
 var update = []Update{{Name: "a", Is: Resource{"name": "a", "ensure": "absent"}, Should: Resource{"ensure": "present"}}}
 
 func TestExperimentersAreNotToldWhatOnlyTheHostUnderstands(t *testing.T) {
-	for _, d := range []double{{Exit: 127}, {Signal: true}, {Stdout: "nonsense"}, {Stdout: "{}"}} {
+	for _, tt := range []struct {
+		d    double
+		says string
+	}{
+		{double{Exit: 127}, "is not working properly"}, {double{Stdout: "nonsense"}, "is not working properly"},
+		{double{Stdout: "{}"}, "is not working properly"}, {double{Signal: true}, "was killed before it had answered"},
+	} {
+		d := tt.d
 		p := open(t, nodeMetadata, d)
 		var logged []string
 		p.Log = slog.New(memory{&logged})
 		_, err := p.Get(t.Context(), nil)
 		e, ok := errors.AsType[*Error](err)
-		if !ok || !strings.Contains(e.Error(), "is not working properly") || strings.Contains(e.Error(), e.Unwrap().Error()) {
+		if !ok || !strings.Contains(e.Error(), tt.says) || strings.Contains(e.Error(), e.Unwrap().Error()) {
 			t.Errorf("%+v: the experimenter reads %v", d, err)
 			continue
 		}

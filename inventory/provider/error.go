@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/exec"
 	"strings"
+	"syscall"
 	"unicode"
 	"unicode/utf8"
 )
@@ -76,11 +78,23 @@ func (p *Provider) unusable(action string, cause error) *Error {
 		return e
 	case errors.Is(cause, context.DeadlineExceeded):
 		e.Msg = fmt.Sprintf("the provider %s, which does the work on this site, did not answer in time", p.Name)
+	case wasKilled(cause):
+		e.Msg = fmt.Sprintf("the provider %s, which does the work on this site, was killed before it had answered; the log of the site says how", p.Name)
 	default:
 		e.Msg = fmt.Sprintf("the provider %s, which does the work on this site, is not working properly; the log of the site says why", p.Name)
 	}
 	p.logger().Warn("the call of a provider has no usable answer", "provider", p.Name, "action", action, "error", clean(cause.Error(), maxMessage))
 	return e
+}
+
+// wasKilled tells whether a signal ended the process.
+func wasKilled(cause error) bool {
+	e, ok := errors.AsType[*exec.ExitError](cause)
+	if !ok {
+		return false
+	}
+	status, ok := e.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled()
 }
 
 // clean makes one line of at most limit bytes out of text from outside.
