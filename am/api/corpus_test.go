@@ -1,0 +1,92 @@
+package api
+
+import (
+	"encoding/xml"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"patchbay/am"
+	"patchbay/testdata/need"
+)
+
+var (
+	anyManager   = regexp.MustCompile(`component_manager_id=("[^"]*"|'[^']*')`)
+	anyComponent = regexp.MustCompile(`\scomponent_id=("[^"]*"|'[^']*')`)
+	anyExclusive = regexp.MustCompile(`exclusive=("true"|'true'|"1")`)
+	linkManager  = regexp.MustCompile(`<component_manager name=[^>]*>`)
+)
+
+// TestRealRequests lets every public request live at a site that has room for
+// all: as it is, and with its nodes made ours. Whatever the outcome, it is one
+// that the API names for such a request, and what lives is given back whole.
+func TestRealRequests(t *testing.T) {
+	files, _ := filepath.Glob(need.Shared(t, "corpus", "rspecs", "request") + "/*")
+	s := setting{alias: `"*"`}.site(t)
+	alice := s.user("alice")
+	slice, cred := alice.slice("s1", 24*time.Hour)
+	outcomes := map[string]map[am.Code]int{"as it is": {}, "made ours": {}}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ours := anyManager.ReplaceAllString(string(text), `component_manager_id="urn:publicid:IDN+example.org+authority+cm"`)
+		ours = linkManager.ReplaceAllString(anyExclusive.ReplaceAllString(anyComponent.ReplaceAllString(ours, ""), `exclusive="false"`), `<component_manager name="urn:publicid:IDN+example.org+authority+cm"/>`)
+		for how, rspec := range map[string]string{"as it is": string(text), "made ours": ours} {
+			rspec = strings.ToValidUTF8(rspec, "?")
+			a := alice.call("Allocate", slice, creds(cred), rspec, opts())
+			outcomes[how][a.code]++
+			switch a.code {
+			case am.Success:
+			case am.BadArgs, am.BadVersion, am.TooBig, am.SearchFailed, am.Unsupported:
+				if a.output == "" {
+					t.Errorf("%s %s: refused without a word", filepath.Base(file), how)
+				}
+				continue
+			default:
+				t.Errorf("%s %s: code %d %s (%v)", filepath.Base(file), how, a.code, a.output, a.resp.Event.Err)
+				continue
+			}
+			n := len(a.slivers(t))
+			for _, call := range []struct {
+				method string
+				params []any
+			}{
+				{"Provision", nil}, {"Describe", nil}, {"PerformOperationalAction", []any{"geni_start"}}, {"Status", nil}, {"Describe", nil}, {"Delete", nil},
+			} {
+				b := alice.call(call.method, append(append([]any{strs(slice), creds(cred)}, call.params...), opts())...)
+				if b.code != am.Success || len(b.slivers(t)) != n {
+					t.Fatalf("%s %s: %s: code %d %s, want %d slivers", filepath.Base(file), how, call.method, b.code, b.output, n)
+				}
+				if m, ok := get(b.value, "geni_rspec").(string); ok {
+					wellFormed(t, filepath.Base(file), m)
+				}
+				s.settle()
+			}
+		}
+	}
+	t.Logf("outcomes by code: %v", outcomes)
+	if outcomes["made ours"][am.Success] < len(files)/2 {
+		t.Errorf("only %d of %d requests live", outcomes["made ours"][am.Success], len(files))
+	}
+	if left, _ := s.store.Slivers(); len(left) != 0 {
+		t.Errorf("%d slivers are left", len(left))
+	}
+}
+
+func wellFormed(t *testing.T, name, text string) {
+	t.Helper()
+	d := xml.NewDecoder(strings.NewReader(text))
+	for {
+		if _, err := d.Token(); err == io.EOF {
+			return
+		} else if err != nil {
+			t.Fatalf("%s: the manifest is not well-formed: %v", name, err)
+		}
+	}
+}
