@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -16,7 +17,14 @@ func TestCheckExplains(t *testing.T) {
 	}{
 		{"UnknownKey", "patchbay.yaml", "listen:", "lisen:", 1, "did you mean listen?"},
 		{"InventoryMistake", "inventory.yaml", "sliver_types: [raw-pc]", "sliver_typs: [raw-pc]", 1, "inventory.yaml:"},
-		{"ProviderMissing", "inventory.yaml", "provider: simulated", "provider: rack", 1, `the inventory names a provider "rack"`},
+		{"ProviderMissing", "inventory.yaml", "provider: simulated", "provider: rack", 1, `inventory.yaml:9: the provider "rack"`},
+		{"ProviderMisspelt", "inventory.yaml", "provider: simulated", "provider: simulatd", 1, "did you mean simulated?"},
+		{"UndottedName", "patchbay.yaml", "# public_url: https://testbed.example.org:8443", "public_url: https://testbed:8443", 0, "cannot resolve the name testbed"},
+		{"OtherAuthority", "patchbay.yaml", "authority: testbed.example.org", "authority: other.example.org", 0, "this is the trial authority of testbed.example.org, but authority is other.example.org in "},
+		{"NoInventory", "patchbay.yaml", "# inventory: inventory.yaml", "inventory: nowhere.yaml", 1, "patchbay.yaml:34: inventory: the file "},
+		{"NoProvidersFolder", "patchbay.yaml", "# providers: providers", "providers: nowhere", 1, "patchbay.yaml:35: providers: the folder "},
+		{"StateInNoFolder", "patchbay.yaml", "# state: state.db", "state: nowhere/state.db", 1, "patchbay.yaml:36: state: the folder "},
+		{"NoCertificate", "patchbay.yaml", "certificate: server-rsa.pem", "certificate: nowhere.pem", 1, "patchbay.yaml:26: keys: the certificate "},
 		{"BrokenAnchor", "trusted/trial.pem", "MII", "mii", 1, "trusted/trial.pem"},
 		{"KeyOfAnother", "patchbay.yaml", "key: server-rsa-key.pem", "key: server-ecdsa-key.pem", 1, "server-rsa.pem"},
 		{"LoopbackURL", "patchbay.yaml", "# public_url: https://testbed.example.org:8443", "public_url: https://localhost:8443", 0, "clients elsewhere cannot reach"},
@@ -35,6 +43,68 @@ func TestCheckExplains(t *testing.T) {
 			has(t, out, c.want)
 		})
 	}
+	t.Run("ProviderWhoseGetFails", func(t *testing.T) {
+		file := filepath.Join(dir, "providers", "rack.prov")
+		metadata := strings.TrimSuffix(file, "prov") + "yaml"
+		for name, text := range map[string]string{file: "#!/bin/sh\nexit 3\n", metadata: "provider:\n  type: node\n  invoke: json\n  suitable: true\n  actions: [get, set]\n  attributes:\n    name: {type: string}\n"} {
+			if err := os.WriteFile(name, []byte(text), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			defer os.Remove(name)
+		}
+		code, out := tell(t, "check", "--config", dir)
+		if code != 1 {
+			t.Errorf("exit status %d", code)
+		}
+		has(t, out, "rack.prov: get fails: ", "run it by hand")
+	})
+	t.Run("ProviderThatCannotBeLoadedIsToldOnce", func(t *testing.T) {
+		file := filepath.Join(dir, "providers", "simulated.prov")
+		os.Chmod(file, 0o644)
+		defer os.Chmod(file, 0o755)
+		code, out := tell(t, "check", "--config", dir)
+		if code != 1 {
+			t.Errorf("exit status %d", code)
+		}
+		has(t, out, "chmod +x", "\n1 mistake.")
+		if code, out := tell(t, "serve", "--config", dir); code != 1 || !strings.Contains(out, "chmod +x") {
+			t.Errorf("it serves without a provider: %s", out)
+		}
+	})
+	t.Run("TrustFolder", func(t *testing.T) {
+		trusted := filepath.Join(dir, "trusted")
+		pem := readFile(t, filepath.Join(trusted, "trial.pem"))
+		server := readFile(t, filepath.Join(dir, "server-rsa.pem"))
+		for name, text := range map[string]string{"root.crt": pem, "fed.authorities": "example.net\n", "fed.key": "x", "TWO.PEM": pem, "srv.pem": server} {
+			file := filepath.Join(trusted, name)
+			if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			defer os.Remove(file)
+		}
+		code, out := tell(t, "check", "--config", dir)
+		if code != 0 {
+			t.Errorf("exit status %d", code)
+		}
+		has(t, out, "root.crt: it is passed over", "fed.authorities: it says for whom fed.pem vouches", "PRIVATE KEYS", "TWO.PEM: it is passed over")
+	})
+	t.Run("WeakAnchor", func(t *testing.T) {
+		file := filepath.Join(dir, "patchbay.yaml")
+		before := readFile(t, file)
+		defer os.WriteFile(file, []byte(before), 0o644)
+		edit(t, file, "# credentials:\n#   sha1_signatures: true", "credentials:\n  min_rsa_bits: 8192")
+		edit(t, file, "#   min_rsa_bits: 2048\n", "")
+		_, out := tell(t, "check", "--config", dir)
+		has(t, out, "bits, and credentials.min_rsa_bits is 8192")
+	})
+	t.Run("EmptyFile", func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "request.xml")
+		if err := os.WriteFile(file, []byte("\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		_, out := tell(t, "check", "--config", dir, file)
+		has(t, out, "request.xml: it is empty")
+	})
 	t.Run("KeyForEverybody", func(t *testing.T) {
 		file := filepath.Join(dir, "server-rsa-key.pem")
 		os.Chmod(file, 0o644)
@@ -85,6 +155,9 @@ func TestCheckReadsRequestsAsTheSiteWould(t *testing.T) {
 				t.Errorf("exit status %d, want %d", code, c.code)
 			}
 			has(t, out, c.want)
+			if strings.Contains(out, ": line ") {
+				t.Errorf("the line is told twice: %s", out)
+			}
 		})
 	}
 }

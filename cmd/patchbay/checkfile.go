@@ -33,7 +33,7 @@ func (k *checker) file(ctx context.Context, name string) {
 			return
 		}
 		if files, _ := filepath.Glob(filepath.Join(name, "*"+provider.Suffix)); len(files) > 0 {
-			k.providers(name, nil)
+			k.providers(ctx, name, nil, "")
 			return
 		}
 		k.trustFolder(name)
@@ -45,7 +45,7 @@ func (k *checker) file(ctx context.Context, name string) {
 			k.errors(err)
 			return
 		}
-		k.provider(p)
+		k.provider(ctx, p)
 		return
 	}
 	text, err := os.ReadFile(name)
@@ -54,6 +54,8 @@ func (k *checker) file(ctx context.Context, name string) {
 		return
 	}
 	switch {
+	case len(bytes.TrimSpace(text)) == 0:
+		k.bad(name, "it is empty")
 	case bytes.Contains(text, []byte("signed-credential")):
 		k.credential(name, text)
 	case bytes.Contains(text, []byte("-----BEGIN CERTIFICATE")):
@@ -98,11 +100,12 @@ func (k *checker) request(name string, text []byte) {
 	}
 	r, err := rspec.ParseRequest(text, options)
 	if err != nil {
-		where := name
+		where, text := name, err.Error()
 		if e, ok := errors.AsType[*rspec.RequestError](err); ok && e.Line > 0 {
 			where = fmt.Sprintf("%s:%d", name, e.Line)
+			text = strings.Replace(text, fmt.Sprintf("line %d: ", e.Line), "", 1)
 		}
-		k.bad(where, "%v", err)
+		k.bad(where, "%s", text)
 		return
 	}
 	for _, n := range r.Notices {

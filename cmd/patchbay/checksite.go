@@ -2,16 +2,24 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/rsa"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
+	"io/fs"
 	"log/slog"
+	"maps"
 	"net/url"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"patchbay/am/mtls"
 	"patchbay/credentials/cert"
+	"patchbay/credentials/trial"
 	"patchbay/inventory"
 	"patchbay/inventory/provider"
 )
@@ -26,20 +34,55 @@ func (k *checker) site(ctx context.Context, file string) {
 		k.errors(err)
 		return
 	}
-	k.config = c
+	k.config, file = c, c.origin.file
 	public := strings.TrimSuffix(c.PublicURL, "/")
 	if public == "" {
 		public = publicURL(ctx, c.Listen)
 	}
 	k.good(file, "site %s, for clients at %s", c.Authority, public)
 	u, err := url.Parse(public)
-	if err == nil && isLoopbackName(u.Hostname()) {
+	switch {
+	case err != nil:
+	case isLoopbackName(u.Hostname()):
 		k.warn(file, "clients elsewhere cannot reach %s, and jFed refuses it; set public_url to the host's name in the network", public)
+	case isLocalName(u.Hostname()):
+		k.warn(file, "clients elsewhere cannot resolve the name %s of %s; set public_url to the host's full name", u.Hostname(), public)
 	}
-	k.serverKeys(c, u.Hostname())
-	inv := k.inventory(c.Inventory, c.Authority)
-	k.trustFolder(c.Trusted)
-	k.providers(c.Providers, inv)
+	there := func(err error) bool {
+		if err != nil {
+			k.errors(err)
+		}
+		return err == nil
+	}
+	if there(c.checkKeyFiles()) {
+		k.serverKeys(c, u.Hostname())
+	}
+	var inv *inventory.Inventory
+	if there(c.checkFile("inventory", c.Inventory)) {
+		inv = k.inventory(c.Inventory, c.Authority)
+	}
+	if there(c.checkFolder("trusted", c.Trusted)) {
+		k.trustFolder(c.Trusted)
+	}
+	k.trialAuthority(c, filepath.Join(filepath.Dir(file), authorityDir))
+	if there(c.checkFolder("providers", c.Providers)) {
+		k.providers(ctx, c.Providers, inv, c.Inventory)
+	}
+	there(c.checkState())
+}
+
+// trialAuthority warns of one that is for a site of another name: its users
+// would be strangers.
+func (k *checker) trialAuthority(c *Config, dir string) {
+	a, err := trial.Open(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		k.warn(dir, "the trial authority cannot be used: %v", err)
+	case !strings.EqualFold(a.URN().Authority, c.Authority):
+		k.warn(dir, "this is the trial authority of %s, but authority is %s in %s; go back to that name, or make a new site with init",
+			a.URN().Authority, c.Authority, c.origin.where("authority"))
+	}
 }
 
 func (k *checker) inventory(file, authority string) *inventory.Inventory {
@@ -72,24 +115,66 @@ func (k *checker) trustFolder(dir string) {
 	if len(a.List()) == 0 {
 		k.bad(dir, "it holds no certificate, so nobody may call; put the root of your federation into it as NAME.pem")
 	}
+	k.passedOver(dir)
 	for _, x := range a.List() {
+		if len(x.Covers()) == 0 && x.Certificate.URN.IsZero() {
+			continue // that is one of the problems
+		}
 		k.anchor(x)
 	}
 }
 
-func (k *checker) anchor(x cert.Anchor) {
-	covers := "nothing: it has no URN; name its authorities in a file beside it, NAME.authorities"
-	if list := x.Covers(); len(list) > 0 {
-		covers = strings.Join(list, ", ") + " and below"
+// passedOver warns of files that look as if they were meant to count.
+func (k *checker) passedOver(dir string) {
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		file := filepath.Join(dir, e.Name())
+		ext := filepath.Ext(file)
+		stem := strings.TrimSuffix(file, ext)
+		switch strings.ToLower(ext) {
+		case ".crt", ".cer", ".cert", ".der":
+			k.warn(file, "it is passed over: only *.pem counts; rename it if it is in PEM form, or convert it with: %s",
+				shellLine([]string{"openssl", "x509", "-inform", "DER", "-in", file, "-out", stem + ".pem"}))
+		case ".key":
+			k.warn(file, "PRIVATE KEYS must never lie here; move it away")
+		case ".authorities":
+			if _, err := os.Stat(stem + ".pem"); errors.Is(err, fs.ErrNotExist) {
+				k.warn(file, "it says for whom %s.pem vouches, but there is no such file; give both the same name", filepath.Base(stem))
+			}
+		case ".pem":
+			if ext != ".pem" {
+				k.warn(file, "it is passed over: only *.pem, in small letters, counts; rename it")
+			}
+		}
 	}
+}
+
+func (k *checker) anchor(x cert.Anchor) {
+	list := x.Covers()
+	covers := strings.Join(list, ", ") + " and below"
 	name := x.Certificate.URN.String()
 	if name == "" {
 		name = x.Certificate.Subject.String()
+	}
+	least := defaultConfig().Credentials.MinRSABits
+	if k.config != nil {
+		least = k.config.Credentials.MinRSABits
+	}
+	bits := least
+	if key, ok := x.Certificate.PublicKey.(*rsa.PublicKey); ok {
+		bits = key.N.BitLen()
 	}
 	end := x.Certificate.NotAfter.UTC()
 	switch left := time.Until(end); {
 	case left < 0:
 		k.bad(x.File, "%s ended on %s; get the authority's new certificate", name, end.Format(time.DateOnly))
+	case len(list) == 0 && x.Certificate.URN.IsZero():
+		k.warn(x.File, "%s has no URN; as a trusted certificate it needs its authorities in a file beside it, NAME.authorities; it ends on %s", name, end.Format(time.DateOnly))
+	case len(list) == 0:
+		k.warn(x.File, "%s is no authority, so as a trusted certificate it covers nothing; it ends on %s", name, end.Format(time.DateOnly))
+	case bits < least:
+		k.warn(x.File, "%s covers %s, but has an RSA key of %d bits, and credentials.min_rsa_bits is %d: what it signs is refused; get a new certificate of the authority",
+			name, covers, bits, least)
 	case left < soon:
 		k.warn(x.File, "%s covers %s; it ends on %s", name, covers, end.Format(time.DateOnly))
 	default:
@@ -97,23 +182,42 @@ func (k *checker) anchor(x cert.Anchor) {
 	}
 }
 
-func (k *checker) providers(dir string, inv *inventory.Inventory) {
+func (k *checker) providers(ctx context.Context, dir string, inv *inventory.Inventory, inventoryFile string) {
 	found, problems := provider.Load(dir)
 	for _, p := range problems {
 		k.errors(p)
 	}
-	for _, p := range found {
-		k.provider(p)
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		k.provider(ctx, found[name])
 	}
 	if inv != nil {
-		for _, err := range missingProviders(found, inv) {
+		missing, _ := missingProviders(dir, found, inv, inventoryFile)
+		for _, err := range missing {
 			k.errors(err)
 		}
 	}
 }
 
-func (k *checker) provider(p *provider.Provider) {
-	k.good(p.Path, "provider %s of type %s, %s", p.Name, p.Type, plural(len(p.Attributes), "attribute"))
+// provider asks a provider for a resource that nobody has made.
+func (k *checker) provider(ctx context.Context, p *provider.Provider) {
+	const remedy = "run it by hand, as PROVIDER.md says"
+	name := "check-" + strings.ToLower(rand.Text())
+	answer, err := p.Get(ctx, []string{name})
+	if err != nil {
+		k.bad(p.Path, "get fails: %v; %s", err, remedy)
+		return
+	}
+	r := answer[name]
+	switch {
+	case r.Err != nil && !p.Has(provider.AttrEnsure) && r.Err.Kind == provider.Unknown: // as it should be
+	case r.Err != nil:
+		k.bad(p.Path, "get of %s, which nobody has made, fails: %v; it must answer that it is absent; %s", name, r.Err, remedy)
+		return
+	case p.Has(provider.AttrEnsure) && r.Resource.Text(provider.AttrEnsure) != provider.Absent:
+		k.bad(p.Path, "get of %s, which nobody has made, says that it is %q, not absent; %s", name, r.Resource.Text(provider.AttrEnsure), remedy)
+		return
+	}
+	k.good(p.Path, "provider %s of type %s, %s; get works", p.Name, p.Type, plural(len(p.Attributes), "attribute"))
 }
 
 // serverKeys checks that the server's certificates load, are those of their

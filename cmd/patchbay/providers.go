@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+
+	"go.yaml.in/yaml/v3"
 
 	"patchbay/am/work"
 	"patchbay/inventory"
@@ -26,10 +29,10 @@ type providerSet struct {
 
 // loadProviders opens the folder's providers. Every provider that the inventory
 // names must be there; others may be broken, which is logged.
-func loadProviders(dir string, inv *inventory.Inventory, log *slog.Logger) (*providerSet, error) {
+func loadProviders(dir string, inv *inventory.Inventory, inventoryFile string, log *slog.Logger) (*providerSet, error) {
 	found, problems := provider.Load(dir)
-	missing := missingProviders(found, inv)
-	if len(missing) > 0 {
+	missing, broken := missingProviders(dir, found, inv, inventoryFile)
+	if len(missing) > 0 || broken {
 		return nil, errors.Join(append(missing, problems...)...)
 	}
 	for _, p := range problems {
@@ -41,25 +44,69 @@ func loadProviders(dir string, inv *inventory.Inventory, log *slog.Logger) (*pro
 	return &providerSet{dir: dir, log: log, found: found}, nil
 }
 
-// missingProviders has an error for each provider that components name but
-// nobody found.
-func missingProviders(found map[string]*provider.Provider, inv *inventory.Inventory) []error {
+// missingProviders has an error for each provider that components name but that
+// is not in the folder dir. One whose file is there is only broken: what is
+// wrong with it was said when it was loaded.
+func missingProviders(dir string, found map[string]*provider.Provider, inv *inventory.Inventory, inventoryFile string) (missing []error, broken bool) {
 	uses := make(map[string][]string)
 	for _, c := range inv.Components {
 		if found[c.Provider] == nil {
 			uses[c.Provider] = append(uses[c.Provider], c.Name)
 		}
 	}
-	var missing []error
+	lines := providerLines(inventoryFile)
+	have := slices.Sorted(maps.Keys(found))
 	for _, name := range slices.Sorted(maps.Keys(uses)) {
-		have := "there is none in the folder"
-		if len(found) > 0 {
-			have = "there are: " + strings.Join(slices.Sorted(maps.Keys(found)), ", ")
+		file := filepath.Join(dir, name+provider.Suffix)
+		if _, err := os.Lstat(file); err == nil && name == filepath.Base(name) {
+			broken = true
+			continue
 		}
-		missing = append(missing, fmt.Errorf("the inventory names a provider %q, for component %s and %d more, that is not to be had; %s",
-			name, uses[name][0], len(uses[name])-1, have))
+		where := inventoryFile
+		if line := lines[name]; line > 0 {
+			where = fmt.Sprintf("%s:%d", inventoryFile, line)
+		}
+		hint := "put it there as " + file
+		if near := inventory.Nearest(name, have); near != "" {
+			hint = fmt.Sprintf("did you mean %s?", near)
+		} else if len(have) > 0 {
+			hint = "there are: " + strings.Join(have, ", ") + "; name one of them, or " + hint
+		}
+		components := "component " + uses[name][0]
+		if more := len(uses[name]) - 1; more > 0 {
+			components += fmt.Sprintf(" and %d more", more)
+		}
+		missing = append(missing, fmt.Errorf("%s: the provider %q, for %s, is not in the folder %s; %s", where, name, components, dir, hint))
 	}
-	return missing
+	return missing, broken
+}
+
+// providerLines are the first lines of an inventory that name each provider.
+func providerLines(file string) map[string]int {
+	lines := make(map[string]int)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return lines
+	}
+	var doc struct {
+		Provider   yaml.Node `yaml:"provider"`
+		Components []struct {
+			Provider yaml.Node `yaml:"provider"`
+		} `yaml:"components"`
+	}
+	if yaml.Unmarshal(text, &doc) != nil {
+		return lines
+	}
+	note := func(n yaml.Node) {
+		if lines[n.Value] == 0 {
+			lines[n.Value] = n.Line
+		}
+	}
+	note(doc.Provider)
+	for _, c := range doc.Components {
+		note(c.Provider)
+	}
+	return lines
 }
 
 func (s *providerSet) get(name string) (work.Provider, error) {

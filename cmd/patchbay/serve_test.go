@@ -231,7 +231,7 @@ func TestServeRefusesASiteThatCannotServe(t *testing.T) {
 	dir := made(t)
 	for _, c := range []struct{ name, file, old, new, want string }{
 		{"NoAnchor", "trusted/trial.pem", "CERTIFICATE", "NOTHING", "holds no trusted certificate"},
-		{"NoProvider", "inventory.yaml", "provider: simulated", "provider: rack", `a provider "rack"`},
+		{"NoProvider", "inventory.yaml", "provider: simulated", "provider: rack", `inventory.yaml:9: the provider "rack"`},
 		{"NoKey", "patchbay.yaml", "key: server-rsa-key.pem", "key: nowhere.pem", "nowhere.pem"},
 		{"NoSuchAddress", "patchbay.yaml", "127.0.0.1:0", "192.0.2.1:8443", "this host has no such address"},
 		{"StoreIsNone", "patchbay.yaml", "# state: state.db", "state: inventory.yaml", "damaged or no store"},

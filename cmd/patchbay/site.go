@@ -64,7 +64,7 @@ func openSite(ctx context.Context, c *Config, log *slog.Logger) (_ *site, err er
 	if err != nil {
 		return nil, err
 	}
-	providers, err := loadProviders(c.Providers, inv, log)
+	providers, err := loadProviders(c.Providers, inv, c.Inventory, log)
 	if err != nil {
 		return nil, err
 	}
