@@ -91,7 +91,11 @@ func (o *callOptions) Run(ctx context.Context, c console) error {
 	if err != nil {
 		return err
 	}
-	request := callRequest{api: o.API, method: o.method, args: o.args, options: o.Options, me: me, now: time.Now()}
+	now := time.Now()
+	for _, over := range me.expired(now) {
+		fmt.Fprintf(c.err, "%s\n", printable(over))
+	}
+	request := callRequest{api: o.API, method: o.method, args: o.args, options: o.Options, me: me, now: now}
 	params, err := request.params()
 	if err != nil {
 		return fmt.Errorf("%s: %w", o.method, err)
@@ -153,7 +157,7 @@ func (o *callOptions) target(ctx context.Context) (string, error) {
 	if target == "" {
 		config, _, err := o.site.read()
 		if err != nil {
-			if _, statErr := os.Stat(o.site.path()); statErr != nil {
+			if _, statErr := os.Stat(o.site.path()); statErr != nil && !o.site.given() {
 				return "", errors.New("whom to call? Give --url https://HOST:PORT/am/3.0, or --config with a site of this host")
 			}
 			return "", err

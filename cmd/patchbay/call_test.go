@@ -138,7 +138,7 @@ func TestCallParametersByMethod(t *testing.T) {
 		})
 	}
 	for slice, want := range map[string]string{
-		"s2":                                    "patchbay slice s2 --owner USER",
+		"s2":                                    "patchbay slice s2 --owner ann",
 		"urn:publicid:IDN+b.example.org+user+x": "the URN of something else",
 		filepath.Join(dir, "ann-usercred.xml"):  "no slice credential",
 	} {
@@ -146,6 +146,30 @@ func TestCallParametersByMethod(t *testing.T) {
 			t.Errorf("--slice %s: got %v, want %q", slice, err, want)
 		}
 	}
+}
+
+func TestExpiredCredentialsNameTheRemedy(t *testing.T) {
+	dir := t.TempDir()
+	config := filepath.Join(dir, "patchbay.yaml")
+	slices := filepath.Join(dir, "users", "ann", "slices")
+	file := filepath.Join(slices, "s1-cred.xml")
+	if err := os.MkdirAll(slices, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{config: "", file: credentialFor("slice", "s1")} {
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	me, err := readCaller(nil, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	if got := me.expired(end.Add(-time.Second)); len(got) > 0 {
+		t.Errorf("it has expired too early: %v", got)
+	}
+	has(t, strings.Join(me.expired(end), "\n"), "slice+s1 has ended on 2030-01-02", "patchbay slice s1 --owner ann --config "+config)
 }
 
 func TestAnswersAreShownForPeople(t *testing.T) {

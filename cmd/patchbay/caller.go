@@ -5,6 +5,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,7 +27,7 @@ type caller struct {
 // credential is one document, and what it says of itself: the client only
 // looks, the server verifies.
 type credential struct {
-	text          string
+	text, file    string
 	owner, target string // URNs
 	kind          string // of the target: user, slice, …
 	expires       time.Time
@@ -39,11 +40,11 @@ func readCaller(paths []string, slice string) (*caller, error) {
 	for _, p := range paths {
 		info, err := os.Stat(p)
 		if err != nil {
-			return nil, fmt.Errorf("--user: %w", err)
+			return nil, fmt.Errorf("--user: %w; make a user with: %s", err, ourCommand("user", "NAME", "--config", "FILE"))
 		}
 		if !info.IsDir() {
 			if err := me.add(p); err != nil {
-				return nil, err
+				return nil, fmt.Errorf("--user: %w", err)
 			}
 			continue
 		}
@@ -55,12 +56,12 @@ func readCaller(paths []string, slice string) (*caller, error) {
 			}
 			for _, f := range files {
 				if err := me.add(f); err != nil {
-					return nil, err
+					return nil, fmt.Errorf("--user %s: %w", p, err)
 				}
 			}
 		}
 		if me.certFile == "" {
-			return nil, fmt.Errorf("--user %s: the folder holds no NAME-cert.pem; make it with: %s", p, ourCommand("user", "NAME"))
+			return nil, fmt.Errorf("--user %s: the folder holds no NAME-cert.pem; make it with: %s", p, commandAbout(p, "user", "NAME"))
 		}
 	}
 	if slice != "" {
@@ -85,6 +86,7 @@ func (me *caller) add(file string) error {
 		me.keyFile, known = file, true
 	}
 	if c, err := readCredential(text); err == nil {
+		c.file = file
 		me.credentials, known = append(me.credentials, c), true
 	}
 	for line := range strings.Lines(string(text)) {
@@ -106,7 +108,10 @@ func (me *caller) setSlice(slice string, folders []string) error {
 			return fmt.Errorf("%s is the URN of something else", slice)
 		}
 		for _, dir := range folders {
-			me.addSliceCredential(filepath.Join(dir, "slices", u.Name+"-cred.xml"))
+			file := filepath.Join(dir, "slices", u.Name+"-cred.xml")
+			if err := me.addSliceCredential(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
 		}
 		return nil
 	}
@@ -118,28 +123,99 @@ func (me *caller) setSlice(slice string, folders []string) error {
 		}
 		candidates = append(candidates, slice)
 	}
+	var missing []string
 	for _, file := range candidates {
-		if me.addSliceCredential(file) {
-			return nil
+		err := me.addSliceCredential(file)
+		if err == nil || !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		missing = append(missing, file)
+	}
+	about, owner := "", "USER"
+	if len(folders) > 0 {
+		about, owner = folders[0], filepath.Base(filepath.Clean(folders[0]))
+	}
+	if u := me.users(); len(u) > 0 {
+		if x, err := urn.Parse(u[0].URN); err == nil {
+			owner = x.Name
 		}
 	}
-	return fmt.Errorf("%q is no URN, and there is no slice credential in %s; make a slice with: %s",
-		slice, strings.Join(candidates, " or "), ourCommand("slice", filepath.Base(slice), "--owner", "USER"))
+	name := strings.TrimSuffix(filepath.Base(slice), "-cred.xml")
+	return fmt.Errorf("%q is no URN, and there is no file %s; make a slice with: %s",
+		slice, strings.Join(missing, " or "), commandAbout(about, "slice", name, "--owner", owner))
 }
 
-// addSliceCredential takes the slice from a file, if that is a slice credential.
-func (me *caller) addSliceCredential(file string) bool {
+// addSliceCredential takes the slice from a file. The error says why that is no
+// credential over it.
+func (me *caller) addSliceCredential(file string) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return false
+		return err
 	}
 	c, err := readCredential(text)
-	if err != nil || c.kind != urn.Slice || me.sliceURN != "" && !strings.EqualFold(me.sliceURN, c.target) {
-		return false
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s is no slice credential: %w", file, err)
+	case c.kind != urn.Slice:
+		return fmt.Errorf("%s is no slice credential but one over %s", file, c.target)
+	case me.sliceURN != "" && !strings.EqualFold(me.sliceURN, c.target):
+		return fmt.Errorf("%s is a credential over another slice, %s", file, c.target)
 	}
+	c.file = file
 	me.credentials = append(me.credentials, c)
 	me.sliceURN = c.target
-	return true
+	return nil
+}
+
+// expired says of each credential that is over how to get a new one.
+func (me *caller) expired(now time.Time) []string {
+	var list []string
+	for _, c := range me.credentials {
+		if c.expires.IsZero() || now.Before(c.expires) {
+			continue
+		}
+		remedy := "get a new one from its authority"
+		target, _ := urn.Parse(c.target)
+		owner, err := urn.Parse(c.owner)
+		if site := siteOf(c.file); site != "" && err == nil {
+			remedy = "make a new one with: "
+			if c.kind == urn.Slice {
+				remedy += commandAt(site, "slice", target.Name, "--owner", owner.Name)
+			} else {
+				remedy += commandAt(site, "user", owner.Name, "--renew")
+			}
+		}
+		list = append(list, fmt.Sprintf("the credential over %s has ended on %s; %s", c.target, c.expires.Format(time.RFC3339), remedy))
+	}
+	return list
+}
+
+// commandAbout is a command line for the site that path belongs to.
+func commandAbout(path string, args ...string) string {
+	if site := siteOf(path); site != "" {
+		return commandAt(site, args...)
+	}
+	return ourCommand(args...)
+}
+
+// siteOf is the configuration of the site that path, something of a user, lies
+// in; "" for none.
+func siteOf(path string) string {
+	if path == "" {
+		return ""
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return ""
+	}
+	for range 4 { // site/users/NAME/slices/FILE
+		path = filepath.Dir(path)
+		file := filepath.Join(path, configName)
+		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() {
+			return file
+		}
+	}
+	return ""
 }
 
 // forSlice are the credentials for a call about the slice: those over it, or

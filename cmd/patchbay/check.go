@@ -28,18 +28,14 @@ The exit status is 0 if nothing is wrong; warnings do not count.`
 type checkOptions struct {
 	site  siteFlag
 	Files []string
-	given bool // --config, or its variable
-	flags *pflag.FlagSet
 }
 
 func (o *checkOptions) AddFlags(fs *pflag.FlagSet) {
 	o.site.AddFlags(fs)
-	o.flags = fs
 }
 
 func (o *checkOptions) Validate(args []string) error {
 	o.Files = args
-	o.given = o.flags.Changed("config") || os.Getenv(envPrefix+"CONFIG") != ""
 	return nil
 }
 
@@ -59,7 +55,7 @@ func (o *checkOptions) Run(ctx context.Context, c console) error {
 // optionalSite is the site by which files are read: the one that was named, or
 // the one that happens to be here.
 func (o *checkOptions) optionalSite(k *checker) *Config {
-	if _, err := os.Stat(o.site.path()); err != nil && !o.given {
+	if _, err := os.Stat(o.site.path()); err != nil && !o.site.given() {
 		return nil
 	}
 	config, err := ReadConfig(o.site.path())

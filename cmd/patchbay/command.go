@@ -31,6 +31,7 @@ func run(ctx context.Context, args []string, c console) int {
 		Short:         "A GENI/Fed4FIRE aggregate manager and its operator's tools",
 		SilenceUsage:  true,
 		SilenceErrors: true,
+		Version:       versionLine(),
 		Args:          cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -39,6 +40,7 @@ func run(ctx context.Context, args []string, c console) int {
 			return cmd.Help()
 		},
 	}
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetOut(c.out)
 	root.SetErr(c.err)
@@ -115,9 +117,18 @@ func report(err error, c console) int {
 }
 
 // siteFlag is the --config that most subcommands have.
-type siteFlag struct{ file string }
+type siteFlag struct {
+	file  string
+	flags *pflag.FlagSet
+}
+
+// given tells whether the user named the site, with the flag or its variable.
+func (f *siteFlag) given() bool {
+	return f.flags.Changed("config") || os.Getenv(envPrefix+"CONFIG") != ""
+}
 
 func (f *siteFlag) AddFlags(fs *pflag.FlagSet) {
+	f.flags = fs
 	file := os.Getenv(envPrefix + "CONFIG")
 	if file == "" {
 		file = configName
@@ -135,7 +146,7 @@ func (f *siteFlag) path() string {
 
 // hint is a command line about the same site.
 func (f *siteFlag) hint(args ...string) string {
-	if f.file == configName {
+	if !f.given() {
 		return ourCommand(args...)
 	}
 	return commandAt(f.file, args...)

@@ -79,8 +79,10 @@ func TestCommandLineMistakesSayWhatToDo(t *testing.T) {
 		{"SliceWithBadTime", "slice s1 --owner ann --expires soon", 2, "30d"},
 		{"CallWithoutMethod", "call", 2, "patchbay call GetVersion"},
 		{"CallNobody", "call GetVersion", 1, "--url https://HOST:PORT/am/3.0"},
+		{"CallSiteThatIsNot", "call --config nowhere.yaml GetVersion", 2, "nowhere.yaml: there is no such file"},
 		{"CallUnknownUser", "call --url https://127.0.0.1:1 --user nobody GetVersion", 1, "nobody: no such file"},
 		{"CallNoServer", "call --url https://127.0.0.1:1 GetVersion", 1, "nothing listens at 127.0.0.1:1"},
+		{"Version", "--version", 0, "patchbay "},
 		{"CheckWithoutSite", "check", 1, "patchbay init DIR"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -1,11 +1,15 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
 )
+
+// errTooLong is a time that is none any more.
+var errTooLong = errors.New("longer than 36500d")
 
 // parseDuration reads 90s, 10m, 24h, and also days: 30d, 1d12h.
 func parseDuration(s string) (time.Duration, error) {
@@ -14,8 +18,11 @@ func parseDuration(s string) (time.Duration, error) {
 	var sum time.Duration
 	if head, tail, ok := strings.Cut(rest, "d"); ok {
 		days, err := strconv.ParseFloat(head, 64)
-		if err != nil || !(days >= 0 && days <= 36500) {
+		if err != nil || !(days >= 0) {
 			return 0, bad
+		}
+		if days > 36500 {
+			return 0, fmt.Errorf("%q is too long: %w", s, errTooLong)
 		}
 		sum, rest = time.Duration(days*24*float64(time.Hour)), tail
 		if rest == "" {

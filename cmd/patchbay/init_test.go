@@ -162,6 +162,9 @@ func TestSliceBelongsToAUser(t *testing.T) {
 	if code, out = tell(t, "slice", "first", "--owner", "ann", "--expires", "2d", "--config", dir); code != 0 {
 		t.Fatal(out)
 	}
+	if code, out := tell(t, "slice", "first", "--owner", "ann", "--expires", "100000d", "--config", dir); code != 1 || !strings.Contains(out, "the longest is 36") {
+		t.Errorf("100000 days: %d %s", code, out)
+	}
 	file := filepath.Join(dir, "users", "ann", "slices", "first-cred.xml")
 	has(t, out, file, "--slicecredfile", "allocate first "+filepath.Join(dir, "request.xml"), "{ patchbay call --config", "pb Allocate "+filepath.Join(dir, "request.xml"), "pb Delete")
 	c, err := readCredential([]byte(readFile(t, file)))

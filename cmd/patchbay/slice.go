@@ -25,7 +25,7 @@ type sliceOptions struct {
 	Name    string
 	Owner   string
 	Expires string
-	life    time.Duration
+	life    time.Duration // 0 if that is too long for any time
 }
 
 func (o *sliceOptions) AddFlags(fs *pflag.FlagSet) {
@@ -41,7 +41,7 @@ func (o *sliceOptions) Validate(args []string) (err error) {
 	if o.Owner == "" {
 		return fmt.Errorf("--owner USER is missing; make a user with: %s", o.site.hint("user", "NAME"))
 	}
-	if o.life, err = parseDuration(o.Expires); err != nil {
+	if o.life, err = parseDuration(o.Expires); err != nil && !errors.Is(err, errTooLong) {
 		return fmt.Errorf("--expires: %w", err)
 	}
 	return nil
@@ -57,6 +57,10 @@ func (o *sliceOptions) Run(ctx context.Context, c console) error {
 		return err
 	}
 	now := time.Now()
+	if longest := t.Expires().Sub(now); o.life == 0 || o.life >= longest {
+		return fmt.Errorf("--expires %s is too long: the trial authority ends on %s, so the longest is %dd",
+			o.Expires, t.Expires().Format(time.DateOnly), max(0, longest-time.Minute)/(24*time.Hour))
+	}
 	s, u, file, err := t.slice(o.Name, o.Owner, now.Add(o.life), now)
 	if err != nil {
 		return err

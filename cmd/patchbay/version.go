@@ -43,6 +43,10 @@ func (o *versionOptions) AddFlags(*pflag.FlagSet) {}
 func (o *versionOptions) Validate(args []string) error { return noArguments(args) }
 
 func (o *versionOptions) Run(_ context.Context, c console) error {
-	fmt.Fprintf(c.out, "patchbay %s (%s, %s/%s)\n", softwareVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	fmt.Fprintln(c.out, versionLine())
 	return nil
+}
+
+func versionLine() string {
+	return fmt.Sprintf("patchbay %s (%s, %s/%s)", softwareVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
