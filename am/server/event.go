@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"patchbay/am"
@@ -70,7 +71,7 @@ func (s *Server) emit(e *event) {
 	}
 	add("output", a.Output)
 	attrs = append(attrs, slog.Int("received", e.received), slog.Int("sent", e.sent))
-	if a.Err != nil {
+	if a.Err != nil && !strings.Contains(a.Output, a.Err.Error()) { // the caller was not told all
 		add("error", a.Err.Error())
 	}
 	if e.unsent != nil {

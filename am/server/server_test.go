@@ -336,6 +336,19 @@ func TestPanicIsAnAnswer(t *testing.T) {
 	}
 }
 
+func TestRefusalIsLoggedOnce(t *testing.T) {
+	s := start(t, server.Config{}, double{func(context.Context, int, api.Request) api.Response {
+		return api.Response{Body: []byte("no"), Event: api.Event{
+			Method: "Allocate", Code: am.TooBig, Output: "no node is left", Err: errors.New("no node is left"),
+		}}
+	}})
+	do(t, "POST", s.url, "call")
+	line := s.log.last(t)
+	if _, twice := line["error"]; twice || line["output"] != "no node is left" {
+		t.Errorf("got %v, want the text as output alone", line)
+	}
+}
+
 func TestOneLineTellsTheCall(t *testing.T) {
 	s := start(t, server.Config{}, double{func(_ context.Context, _ int, r api.Request) api.Response {
 		if string(bytes.Join(r.Chain, []byte(","))) != "leaf,issuer" {
