@@ -13,6 +13,7 @@
 //
 //	patchbay.yaml          the configuration (Config)
 //	inventory.yaml         what the site offers
+//	request.xml            what an experimenter may ask for, a sample
 //	trusted/*.pem          whose users may come; re-read when it changes
 //	providers/NAME.prov    executables that make slivers
 //	server-*.pem           the server's certificates and keys

@@ -151,8 +151,12 @@ func (o *initOptions) clientsAt(ctx context.Context) string {
 	case err != nil || u.Port() == "0":
 		return "Clients will use the URL that serve prints.\n\n"
 	case isLocalName(u.Hostname()):
-		return fmt.Sprintf("Clients will use %s.\nClients elsewhere cannot resolve %s: set public_url in %s, or make the site again with --public-url.\n\n",
-			public, u.Hostname(), configName)
+		verb := "resolve"
+		if isLoopbackName(u.Hostname()) {
+			verb = "reach"
+		}
+		return fmt.Sprintf("Clients will use %s.\nClients elsewhere cannot %s %s: set public_url in %s, or make the site again with --public-url.\n\n",
+			public, verb, u.Hostname(), configName)
 	}
 	return fmt.Sprintf("Clients will use %s.\n\n", public)
 }
