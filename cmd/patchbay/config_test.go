@@ -181,14 +181,14 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-func TestUnknownVariablesAreMistakes(t *testing.T) {
+func TestMisspeltVariablesAreMistakes(t *testing.T) {
 	err := checkEnvironment([]string{"PATH=/bin", "PATCHBAY_LISTEN=:1", "PATCHBAY_CONFIG=x", "PATCHBAY_REQUIRE=", "PATCHBAY_LEASES_PROVISONED=1d", "PATCHBAY_KEYS=x", "PATCHBAY_WHATEVER_IT_IS=1"})
 	if err == nil {
 		t.Fatal("accepted")
 	}
 	has(t, err.Error(), "environment PATCHBAY_LEASES_PROVISONED: ", "did you mean PATCHBAY_LEASES_PROVISIONED?",
-		"environment PATCHBAY_KEYS: ", "in patchbay.yaml only", "environment PATCHBAY_WHATEVER_IT_IS: ")
-	for _, good := range []string{"PATCHBAY_LISTEN:", "PATCHBAY_CONFIG:", "PATCHBAY_REQUIRE:"} {
+		"environment PATCHBAY_KEYS: ", "in patchbay.yaml only")
+	for _, good := range []string{"PATCHBAY_LISTEN:", "PATCHBAY_CONFIG:", "PATCHBAY_REQUIRE:", "PATCHBAY_WHATEVER_IT_IS:"} {
 		if strings.Contains(err.Error(), good) {
 			t.Errorf("%s is refused: %v", good, err)
 		}

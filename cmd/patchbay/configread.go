@@ -144,26 +144,32 @@ func parseSize(s string) (int64, error) {
 // otherVariables are those that stand for no key.
 var otherVariables = []string{"PATCHBAY_CONFIG", "PATCHBAY_URL", "PATCHBAY_CORPUS", "PATCHBAY_REQUIRE", "PATCHBAY_SOAK"}
 
-// checkEnvironment names the variables that are meant for us and mean nothing.
+// checkEnvironment names the variables that look like a misspelt key. Others
+// with our prefix may be somebody else's, and are left alone.
 func checkEnvironment(environ []string) error {
-	known := slices.Clone(otherVariables)
+	known := []string{"KEYS"}
+	for _, name := range otherVariables {
+		known = append(known, strings.TrimPrefix(name, envPrefix))
+	}
 	for _, key := range leaves(reflect.TypeFor[Config](), "") {
-		known = append(known, envName(key))
+		known = append(known, strings.TrimPrefix(envName(key), envPrefix))
 	}
 	var errs []error
 	for _, entry := range environ {
 		name, _, _ := strings.Cut(entry, "=")
-		if !strings.HasPrefix(name, envPrefix) || slices.Contains(known, name) {
+		key, ours := strings.CutPrefix(name, envPrefix)
+		if !ours {
 			continue
 		}
-		hint := "a variable is PATCHBAY_ and a key, as PATCHBAY_LEASES_PROVISIONED for leases.provisioned; unset it"
-		if near := inventory.Nearest(name, known); near != "" {
-			hint = "did you mean " + near + "?"
+		msg := ""
+		if key == "KEYS" {
+			msg = "certificates can be named in " + configName + " only"
+		} else if near := inventory.Nearest(key, known); near != "" && !slices.Contains(known, key) {
+			msg = "this variable stands for no key; did you mean " + envPrefix + near + "?"
 		}
-		if name == envName("keys") {
-			hint = "certificates can be named in " + configName + " only"
+		if msg != "" {
+			errs = append(errs, &configError{Where: "environment " + name, Msg: msg})
 		}
-		errs = append(errs, &configError{Where: "environment " + name, Msg: "this variable stands for no key; " + hint})
 	}
 	return errors.Join(errs...)
 }
