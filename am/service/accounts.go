@@ -54,17 +54,13 @@ func nameAccounts(v *store.View, slice urn.URN, users []am.Account) ([]am.Accoun
 
 // updateAccounts is what geni_update_users makes of a node's accounts: the keys
 // of listed users are replaced, an empty list takes the account away, new users
-// are added, others stay.
-func updateAccounts(v *store.View, x *am.Sliver, users []am.Account) ([]am.Account, error) {
-	named, err := nameAccounts(v, x.Slice, users)
-	if err != nil {
-		return nil, err
-	}
+// are added, others stay. named are the users with keys, and their logins.
+func updateAccounts(present, users, named []am.Account) []am.Account {
 	var out []am.Account
-	for _, a := range x.Desired.Accounts {
+	for _, a := range present {
 		if !slices.ContainsFunc(users, func(u am.Account) bool { return u.User.Equal(a.User) }) {
 			out = append(out, a)
 		}
 	}
-	return append(out, named...), nil
+	return append(out, named...)
 }

@@ -5,6 +5,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/store"
+	"patchbay/am/urn"
 	"patchbay/credentials"
 )
 
@@ -26,6 +27,7 @@ var goals = map[am.Event]am.Goal{
 //
 // Errors: those of resolve and of am.Next.
 func (s *Service) PerformOperationalAction(ctx context.Context, g credentials.Grant, t Targets, action am.Event, o ActionOptions) (Outcome, error) {
+	var accounts []am.Account
 	return s.run(ctx, change{
 		event: string(action), grant: g, targets: t, call: o.Call,
 		pick: func(all []am.Sliver) ([]am.Sliver, error) {
@@ -33,6 +35,10 @@ func (s *Service) PerformOperationalAction(ctx context.Context, g credentials.Gr
 				return todo, nil
 			}
 			return nil, am.Errorf(am.Unsupported, "%s is not possible: no sliver of slice %s is provisioned; Provision it first", action, t.Slice).About(t.Slice)
+		},
+		prepare: func(v *store.View, slice urn.URN) (err error) {
+			accounts, err = nameAccounts(v, slice, o.Users)
+			return err
 		},
 		step: func(v *store.View, cs *store.ChangeSet, _ *resolved, x *am.Sliver) error {
 			status, err := am.Next(x.Status, action)
@@ -51,9 +57,7 @@ func (s *Service) PerformOperationalAction(ctx context.Context, g credentials.Gr
 			case am.ActionRestart:
 				x.Desired.RestartSerial++
 			case am.ActionUpdateUsers:
-				if x.Desired.Accounts, err = updateAccounts(v, x, o.Users); err != nil {
-					return err
-				}
+				x.Desired.Accounts = updateAccounts(x.Desired.Accounts, o.Users, accounts)
 			}
 			// A cancelled update keeps its task: the promise stands, only the
 			// sliver does not wait for it any longer.

@@ -7,6 +7,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/store"
+	"patchbay/am/urn"
 	"patchbay/credentials"
 )
 
@@ -34,6 +35,8 @@ type change struct {
 	// pick leaves out slivers that a call for the whole slice passes over; nil
 	// keeps all. It refuses when none is left.
 	pick func([]am.Sliver) ([]am.Sliver, error)
+	// prepare finds out, once for all slivers, what step needs; nil for nothing.
+	prepare func(v *store.View, slice urn.URN) error
 	// step changes one sliver and adds what follows to the change set. A sliver
 	// it refuses must not have added anything.
 	step func(v *store.View, cs *store.ChangeSet, r *resolved, x *am.Sliver) error
@@ -53,6 +56,11 @@ func (s *Service) run(ctx context.Context, c change) (Outcome, error) {
 		}
 		if c.pick != nil && !c.targets.Slice.IsZero() {
 			if r.slivers, err = c.pick(r.slivers); err != nil {
+				return cs, err
+			}
+		}
+		if c.prepare != nil {
+			if err := c.prepare(v, r.slice); err != nil {
 				return cs, err
 			}
 		}

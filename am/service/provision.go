@@ -6,6 +6,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/store"
+	"patchbay/am/urn"
 	"patchbay/credentials"
 )
 
@@ -26,6 +27,7 @@ type ProvisionOptions struct {
 // Errors: those of resolve; Unsupported for a sliver that is provisioned
 // already; SearchFailed when a slice has none left to provision.
 func (s *Service) Provision(ctx context.Context, g credentials.Grant, t Targets, o ProvisionOptions) (Outcome, error) {
+	var accounts []am.Account
 	out, err := s.run(ctx, change{
 		event: "Provision", grant: g, targets: t, call: o.Call,
 		pick: func(all []am.Sliver) ([]am.Sliver, error) {
@@ -34,6 +36,10 @@ func (s *Service) Provision(ctx context.Context, g credentials.Grant, t Targets,
 				return nil, am.Errorf(am.SearchFailed, "all slivers of slice %s are provisioned already", t.Slice).About(t.Slice)
 			}
 			return todo, nil
+		},
+		prepare: func(v *store.View, slice urn.URN) (err error) {
+			accounts, err = nameAccounts(v, slice, o.Users)
+			return err
 		},
 		step: func(v *store.View, cs *store.ChangeSet, r *resolved, x *am.Sliver) error {
 			status, err := am.Next(x.Status, am.EventProvision)
@@ -47,10 +53,6 @@ func (s *Service) Provision(ctx context.Context, g credentials.Grant, t Targets,
 			}
 			if !o.EndTime.IsZero() && !o.EndTime.After(now) {
 				return am.Errorf(am.BadArgs, "geni_end_time %s is in the past", o.EndTime.Format(time.RFC3339)).With(am.OutOfRange)
-			}
-			accounts, err := nameAccounts(v, r.slice, o.Users)
-			if err != nil {
-				return err
 			}
 			x.Status = status
 			x.Expires = s.leaseEnd(now, r.until, wish)
