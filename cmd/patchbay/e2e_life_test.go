@@ -366,11 +366,11 @@ func checkManifest(t *testing.T, request, manifest, sliver string) {
 	}
 }
 
-// TestKillBetweenRounds races callers over the wire and kills the server in
-// the middle: what was acknowledged is there after the next start, what is
+// TestKillBetweenRounds races 64 callers over the wire for 20 nodes, with every
+// third request refused, and kills the server in the middle: what was acknowledged is there after the next start, what is
 // there has one owner, and everything can be given back.
 func TestKillBetweenRounds(t *testing.T) {
-	const callers, rounds = 16, 3
+	const callers, rounds = 64, 3
 	f := newFederation(t, "fed.example.org")
 	root := f.issue(f.urn("authority", "sa"), true, nil)
 	user := f.issue(f.urn("user", "flooby"), false, root)
@@ -379,6 +379,7 @@ func TestKillBetweenRounds(t *testing.T) {
 		cred []client.Credential
 	}
 	shares := make([]share, callers)
+	f.keyAlg = []string{"-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256"} // quick to make
 	for i := range shares {
 		x := f.issue(f.urn("slice", fmt.Sprintf("s%d", i)), false, root)
 		shares[i] = share{x.urn, signed(f.sign(statement{owner: user, target: x, privileges: []string{"*"}}, root))}
@@ -395,7 +396,11 @@ func TestKillBetweenRounds(t *testing.T) {
 		var wg sync.WaitGroup
 		for i, x := range shares {
 			wg.Go(func() {
-				a, r, err := c.Allocate(context.Background(), x.urn, x.cred, request, client.Options{})
+				asked := request
+				if i%3 == 2 { // every third asks for what does not exist
+					asked = strings.Replace(request, `client_id="b"/`, `client_id="b"><sliver_type name="none"/></node`, 1)
+				}
+				a, r, err := c.Allocate(context.Background(), x.urn, x.cred, asked, client.Options{})
 				if err != nil && r.Code == 0 && len(a.Slivers) == 0 {
 					return // the server died first
 				}
