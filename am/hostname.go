@@ -10,17 +10,31 @@ import (
 // maxLabel is the longest label of a host name (RFC 1123).
 const maxLabel = 63
 
-// Hostname derives a host name from a client_id, which may be any text: letters
-// are folded, other characters become hyphens. A name for which taken answers
-// true gets a number.
-func Hostname(clientID string, taken func(string) bool) string {
-	base := label(clientID, "node", maxLabel-5)
-	for n, name := 1, base; ; n++ {
-		if !taken(name) {
-			return name
-		}
-		name = fmt.Sprintf("%s-%d", base, n+1)
+// Hostnames gives out the host names of a slice, each once.
+type Hostnames struct {
+	taken map[string]bool
+	next  map[string]int // by the name without a number
+}
+
+// Take says that name is in use.
+func (h *Hostnames) Take(name string) {
+	if h.taken == nil {
+		h.taken, h.next = map[string]bool{}, map[string]int{}
 	}
+	h.taken[name] = true
+}
+
+// For derives a host name from a client_id, which may be any text: letters are
+// folded, other characters become hyphens. A name that is in use gets a number.
+func (h *Hostnames) For(clientID string) string {
+	base := label(clientID, "node", maxLabel-6)
+	name := base
+	for n := max(2, h.next[base]); h.taken[name]; n++ {
+		name = fmt.Sprintf("%s-%d", base, n)
+		h.next[base] = n + 1
+	}
+	h.Take(name)
+	return name
 }
 
 // reservedLogins exist on the usual images or mean something to them.

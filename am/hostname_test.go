@@ -8,7 +8,6 @@ import (
 )
 
 func TestHostname(t *testing.T) {
-	taken := map[string]bool{"a-b": true, "a-b-2": true}
 	for in, want := range map[string]string{
 		"node0":                             "node0",
 		"My Node:1":                         "my-node-1",
@@ -16,12 +15,32 @@ func TestHostname(t *testing.T) {
 		"a_b":                               "a-b-3",
 		"éè":                                "node",
 		"--x--":                             "x",
-		strings.Repeat("x", 200):            strings.Repeat("x", 58),
+		strings.Repeat("x", 200):            strings.Repeat("x", 57),
 		"a" + strings.Repeat("-", 80) + "b": "a-b-3",
 	} {
-		if got := Hostname(in, func(s string) bool { return taken[s] }); got != want {
-			t.Errorf("Hostname(%q) = %q, want %q", in, got, want)
+		var h Hostnames
+		h.Take("a-b")
+		h.Take("a-b-2")
+		if got := h.For(in); got != want {
+			t.Errorf("For(%q) = %q, want %q", in, got, want)
 		}
+	}
+}
+
+// TestHostnamesOfOneLabel: names that differ only in what a host name cannot
+// say are numbered, and soon.
+func TestHostnamesOfOneLabel(t *testing.T) {
+	var h Hostnames
+	seen := map[string]bool{}
+	for i := range 100_000 { // at the square of that, this would take hours
+		name := h.For(strings.Repeat("é", i%50))
+		if seen[name] {
+			t.Fatalf("%s is given out twice", name)
+		}
+		seen[name] = true
+	}
+	if !seen["node-100000"] || len("node-100000") > maxLabel {
+		t.Error("they are not numbered through")
 	}
 }
 

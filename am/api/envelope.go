@@ -101,9 +101,12 @@ func oneLine(texts []string) string {
 
 // sliver is the struct of one sliver. All times and states are always there:
 // clients insist on them.
-func sliver(r *service.Report) xmlrpc.Struct {
+//
+// geni_error is why this call did not change the sliver, or, where a method
+// shows what is, the last thing that failed.
+func sliver(r *service.Report, shows bool) xmlrpc.Struct {
 	failure := r.Failed
-	if failure == "" {
+	if failure == "" && shows {
 		failure = r.Error
 	}
 	s := xmlrpc.Struct{
@@ -122,10 +125,10 @@ func sliver(r *service.Report) xmlrpc.Struct {
 	return s
 }
 
-func slivers(out service.Outcome) []xmlrpc.Value {
+func slivers(out service.Outcome, shows bool) []xmlrpc.Value {
 	list := make([]xmlrpc.Value, len(out.Slivers))
 	for i := range out.Slivers {
-		list[i] = sliver(&out.Slivers[i])
+		list[i] = sliver(&out.Slivers[i], shows)
 	}
 	return list
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"patchbay/am"
+	"patchbay/am/store"
 	"patchbay/am/urn"
 	"patchbay/am/xmlrpc"
 )
@@ -577,4 +578,69 @@ func TestAllocateRefusals(t *testing.T) {
 	if left, _ := s.store.Slivers(); len(left) != 1 {
 		t.Errorf("%d slivers after refusals, want 1", len(left))
 	}
+}
+
+// TestWishEndsWithRenew: a wish of Allocate that Renew has overtaken must not
+// end the lease that Provision gives.
+func TestWishEndsWithRenew(t *testing.T) {
+	s := newSite(t)
+	alice := s.user("alice")
+	slice, cred := alice.slice("s1", 48*time.Hour)
+	at := func(d time.Duration) string { return s.clock().Add(d).Format(time.RFC3339) }
+	alice.call("Allocate", slice, creds(cred), request(node("a")), xmlrpc.Struct{opt("geni_end_time", at(5*time.Minute))}).want(t, "Allocate", am.Success)
+	alice.call("Renew", strs(slice), creds(cred), at(time.Hour), opts()).want(t, "Renew", am.Success)
+	s.pass(20 * time.Minute)
+	sl := alice.call("Provision", strs(slice), creds(cred), opts()).want(t, "Provision", am.Success).slivers(t)
+	if got := get(sl[0], "geni_expires"); got != at(24*time.Hour) {
+		t.Errorf("provisioned until %v, want %s", got, at(24*time.Hour))
+	}
+}
+
+// TestLinkNameIsFreeWithItsNodes: a link that no node holds any more can be
+// asked for again.
+func TestLinkNameIsFreeWithItsNodes(t *testing.T) {
+	s := newSite(t)
+	alice := s.user("alice")
+	slice, cred := alice.slice("s1", time.Hour)
+	end := func(id string) string {
+		return `<node client_id="` + id + `"><sliver_type name="raw-pc"/><interface client_id="` + id + `:0"/></node>`
+	}
+	link := func(a, b string) string {
+		return `<link client_id="lan"><interface_ref client_id="` + a + `:0"/><interface_ref client_id="` + b + `:0"/></link>`
+	}
+	sl := alice.call("Allocate", slice, creds(cred), request(end("a"), end("b"), end("c"), link("a", "b")), opts()).want(t, "Allocate", am.Success).slivers(t)
+	alice.call("Allocate", slice, creds(cred), request(end("d"), end("e"), link("d", "e")), opts()).want(t, "the name is held", am.Exists)
+	alice.call("Delete", strs(get(sl[0], "geni_sliver_urn").(string)), creds(cred), opts()).want(t, "Delete a", am.Success)
+	alice.call("Allocate", slice, creds(cred), request(end("d"), end("e"), link("d", "e")), opts()).want(t, "b holds it still", am.Exists)
+	alice.call("Delete", strs(get(sl[1], "geni_sliver_urn").(string)), creds(cred), opts()).want(t, "Delete b", am.Success)
+	alice.call("Allocate", slice, creds(cred), request(end("d"), end("e"), link("d", "e")), opts()).want(t, "nobody holds it", am.Success)
+}
+
+// TestOldErrorIsNotTheCalls: what once failed is shown by Status, and is not
+// the error of a Renew or Delete that succeeds.
+func TestOldErrorIsNotTheCalls(t *testing.T) {
+	s := newSite(t)
+	alice := s.user("alice")
+	slice, cred := alice.slice("s1", 24*time.Hour)
+	alice.call("Allocate", slice, creds(cred), request(node("a")), opts()).want(t, "Allocate", am.Success)
+	alice.call("Provision", strs(slice), creds(cred), opts()).want(t, "Provision", am.Success)
+	err := s.store.Commit(t.Context(), func(v *store.View) (cs store.ChangeSet, err error) {
+		return cs, v.Slivers(func(x am.Sliver) bool {
+			x.Status.Operational, x.Error = am.Failed, "it broke"
+			cs.PutSliver(x)
+			return true
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	says := func(what string, a answer, want string) {
+		t.Helper()
+		if got := get(a.want(t, what, am.Success).slivers(t)[0], "geni_error"); got != want {
+			t.Errorf("%s: geni_error %q, want %q", what, got, want)
+		}
+	}
+	says("Status", alice.call("Status", strs(slice), creds(cred), opts()), "it broke")
+	says("Renew", alice.call("Renew", strs(slice), creds(cred), s.clock().Add(time.Hour).Format(time.RFC3339), opts()), "")
+	says("Delete", alice.call("Delete", strs(slice), creds(cred), opts()), "")
 }

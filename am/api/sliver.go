@@ -104,7 +104,7 @@ func status(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {
 	c.note(out)
 	return xmlrpc.Struct{
 		{Name: "geni_urn", Value: out.Slice.String()},
-		{Name: "geni_slivers", Value: slivers(out)},
+		{Name: "geni_slivers", Value: slivers(out, true)},
 	}, nil, nil
 }
 
@@ -151,7 +151,7 @@ func (c *call) array(out service.Outcome, err error) (xmlrpc.Value, []string, er
 		return nil, nil, err
 	}
 	c.note(out)
-	return slivers(out), out.Notices, nil
+	return slivers(out, false), out.Notices, nil
 }
 
 // withManifest is the value of the methods that answer an RSpec, too.
@@ -166,6 +166,6 @@ func (c *call) withManifest(out service.Outcome, err error, compressed bool) (xm
 	}
 	return xmlrpc.Struct{
 		{Name: "geni_rspec", Value: manifest},
-		{Name: "geni_slivers", Value: slivers(out)},
+		{Name: "geni_slivers", Value: slivers(out, true)},
 	}, out.Notices, nil
 }

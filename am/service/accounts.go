@@ -10,11 +10,11 @@ import (
 
 // nameAccounts chooses login names for users: the one a user has in this slice
 // already, else one derived from the URN, unique in the slice. Users without a
-// key get no account.
-func nameAccounts(v *store.View, slice urn.URN, users []am.Account) ([]am.Account, error) {
+// key get no account. It counts the slice's slivers, too.
+func nameAccounts(v *store.View, slice urn.URN, users []am.Account) (named []am.Account, slivers int, err error) {
 	live, err := liveSlivers(v, slice)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	names := map[string]string{} // user → login
 	taken := map[string]bool{}
@@ -49,16 +49,38 @@ func nameAccounts(v *store.View, slice urn.URN, users []am.Account) ([]am.Accoun
 		note(a)
 		out = append(out, a)
 	}
-	return out, nil
+	return out, len(live), nil
+}
+
+// maxAccounts bounds the keys of all nodes of a slice, in bytes: they are in
+// every record and manifest.
+const maxAccounts = 32 << 20
+
+// boundAccounts refuses accounts that would be too many on all slivers.
+func boundAccounts(accounts []am.Account, slivers int) error {
+	n := 0
+	for _, a := range accounts {
+		for _, k := range a.Keys {
+			n += len(k)
+		}
+	}
+	if n*slivers > maxAccounts {
+		return am.Errorf(am.TooBig, "the keys of geni_users take %d bytes on each of %d slivers, together more than %d; give fewer keys", n, slivers, maxAccounts)
+	}
+	return nil
 }
 
 // updateAccounts is what geni_update_users makes of a node's accounts: the keys
 // of listed users are replaced, an empty list takes the account away, new users
 // are added, others stay. named are the users with keys, and their logins.
 func updateAccounts(present, users, named []am.Account) []am.Account {
+	listed := make(map[string]bool, len(users))
+	for _, u := range users {
+		listed[u.User.Key()] = true
+	}
 	var out []am.Account
 	for _, a := range present {
-		if !slices.ContainsFunc(users, func(u am.Account) bool { return u.User.Equal(a.User) }) {
+		if !listed[a.User.Key()] {
 			out = append(out, a)
 		}
 	}

@@ -28,6 +28,14 @@ var goals = map[am.Event]am.Goal{
 // Errors: those of resolve and of am.Next.
 func (s *Service) PerformOperationalAction(ctx context.Context, g credentials.Grant, t Targets, action am.Event, o ActionOptions) (Outcome, error) {
 	var accounts []am.Account
+	var slivers int // of the slice
+	var prepare func(*store.View, urn.URN) error
+	if action == am.ActionUpdateUsers {
+		prepare = func(v *store.View, slice urn.URN) (err error) {
+			accounts, slivers, err = nameAccounts(v, slice, o.Users)
+			return err
+		}
+	}
 	return s.run(ctx, change{
 		event: string(action), grant: g, targets: t, call: o.Call,
 		pick: func(all []am.Sliver) ([]am.Sliver, error) {
@@ -36,10 +44,7 @@ func (s *Service) PerformOperationalAction(ctx context.Context, g credentials.Gr
 			}
 			return nil, am.Errorf(am.Unsupported, "%s is not possible: no sliver of slice %s is provisioned; Provision it first", action, t.Slice).About(t.Slice)
 		},
-		prepare: func(v *store.View, slice urn.URN) (err error) {
-			accounts, err = nameAccounts(v, slice, o.Users)
-			return err
-		},
+		prepare: prepare,
 		step: func(v *store.View, cs *store.ChangeSet, _ *resolved, x *am.Sliver) error {
 			status, err := am.Next(x.Status, action)
 			if err != nil {
@@ -58,6 +63,9 @@ func (s *Service) PerformOperationalAction(ctx context.Context, g credentials.Gr
 				x.Desired.RestartSerial++
 			case am.ActionUpdateUsers:
 				x.Desired.Accounts = updateAccounts(x.Desired.Accounts, o.Users, accounts)
+				if err := boundAccounts(x.Desired.Accounts, slivers); err != nil {
+					return err
+				}
 			}
 			// A cancelled update keeps its task: the promise stands, only the
 			// sliver does not wait for it any longer.

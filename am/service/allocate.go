@@ -66,7 +66,7 @@ func (s *Service) Allocate(ctx context.Context, g credentials.Grant, slice urn.U
 			x := am.Sliver{
 				URN:   urn.URN{Authority: s.cfg.Inventory.Manager.Authority, Type: urn.Sliver, Name: newUUID()},
 				Slice: slice, ClientID: b.Node.ClientID, Ordinal: i, Document: doc.ID,
-				Hostname:  am.Hostname(b.Node.ClientID, held.hostnameTaken),
+				Hostname:  held.hostnames.For(b.Node.ClientID),
 				Component: b.Component.URN, SliverType: b.SliverType.Name, Image: b.Image,
 				Exclusive: b.Exclusive, Amount: b.Amount,
 				Status: status, Created: now, Creator: g.Caller(),
@@ -74,7 +74,6 @@ func (s *Service) Allocate(ctx context.Context, g credentials.Grant, slice urn.U
 				Wish:       o.EndTime,
 				Generation: 1,
 			}
-			held.hostnames[x.Hostname] = true
 			slivers = append(slivers, x)
 			cs.PutSliver(x)
 			out.Slivers = append(out.Slivers, Report{Sliver: x})
@@ -110,30 +109,52 @@ func (s *Service) substitutes(b binder.Binding) (notices []string) {
 // held are the names that a slice's live slivers and links bear already.
 type held struct {
 	nodes, links map[string]urn.URN
-	hostnames    map[string]bool
+	hostnames    am.Hostnames
 }
-
-func (h *held) hostnameTaken(name string) bool { return h.hostnames[name] }
 
 // heldNames collects the names in use; slivers on their way out do not count.
 func (s *Service) heldNames(v *store.View, slice urn.URN) (*held, error) {
-	h := &held{nodes: map[string]urn.URN{}, links: map[string]urn.URN{}, hostnames: map[string]bool{}}
+	h := &held{nodes: map[string]urn.URN{}, links: map[string]urn.URN{}}
 	live, err := liveSlivers(v, slice)
 	if err != nil {
 		return nil, err
 	}
+	documents := map[string]bool{}
 	for _, x := range live {
 		h.nodes[x.ClientID] = x.URN
-		h.hostnames[x.Hostname] = true
-		req, err := s.requests.get(v, x.Document)
+		h.hostnames.Take(x.Hostname)
+		documents[x.Document] = true
+	}
+	for id := range documents {
+		req, err := s.requests.get(v, id)
 		if err != nil {
 			return nil, err
 		}
-		for _, l := range req.Links {
-			h.links[l.ClientID] = x.URN
-		}
+		h.holdLinks(req)
 	}
 	return h, nil
+}
+
+// holdLinks adds the links of a request that still end at a node.
+func (h *held) holdLinks(req *rspec.Request) {
+	if len(req.Links) == 0 {
+		return
+	}
+	at := map[string]urn.URN{} // interface → sliver
+	for _, n := range req.Nodes {
+		if u, ok := h.nodes[n.ClientID]; ok {
+			for _, i := range n.Interfaces {
+				at[i.ClientID] = u
+			}
+		}
+	}
+	for _, l := range req.Links {
+		for _, i := range l.Interfaces {
+			if u, ok := at[i]; ok {
+				h.links[l.ClientID] = u
+			}
+		}
+	}
 }
 
 // admit refuses a request that uses a client_id again: a manifest of the slice

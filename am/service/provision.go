@@ -28,6 +28,7 @@ type ProvisionOptions struct {
 // already; SearchFailed when a slice has none left to provision.
 func (s *Service) Provision(ctx context.Context, g credentials.Grant, t Targets, o ProvisionOptions) (Outcome, error) {
 	var accounts []am.Account
+	var slivers int // of the slice
 	out, err := s.run(ctx, change{
 		event: "Provision", grant: g, targets: t, call: o.Call,
 		pick: func(all []am.Sliver) ([]am.Sliver, error) {
@@ -38,7 +39,7 @@ func (s *Service) Provision(ctx context.Context, g credentials.Grant, t Targets,
 			return todo, nil
 		},
 		prepare: func(v *store.View, slice urn.URN) (err error) {
-			accounts, err = nameAccounts(v, slice, o.Users)
+			accounts, slivers, err = nameAccounts(v, slice, o.Users)
 			return err
 		},
 		step: func(v *store.View, cs *store.ChangeSet, r *resolved, x *am.Sliver) error {
@@ -48,11 +49,14 @@ func (s *Service) Provision(ctx context.Context, g credentials.Grant, t Targets,
 			}
 			now := v.Now().UTC()
 			wish := o.EndTime
-			if wish.IsZero() {
+			if wish.IsZero() && x.Wish.After(now) {
 				wish = x.Wish
 			}
 			if !o.EndTime.IsZero() && !o.EndTime.After(now) {
 				return am.Errorf(am.BadArgs, "geni_end_time %s is in the past", o.EndTime.Format(time.RFC3339)).With(am.OutOfRange)
+			}
+			if err := boundAccounts(accounts, slivers); err != nil {
+				return err
 			}
 			x.Status = status
 			x.Expires = s.leaseEnd(now, r.until, wish)

@@ -46,7 +46,8 @@ func (s *Service) Renew(ctx context.Context, g credentials.Grant, t Targets, unt
 					end = x.Expires
 				}
 			}
-			x.Status, x.Expires = status, end
+			// Whoever renews has another wish now than when he allocated.
+			x.Status, x.Expires, x.Wish = status, end, time.Time{}
 			cs.PutSliver(*x)
 			return nil
 		},
