@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -419,4 +420,48 @@ func TestLoneCallerIsNotDelayed(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// late is an engine whose writes last although they are said to have failed.
+type late struct {
+	engine
+	fails *atomic.Bool
+}
+
+func (l late) Apply(ops []op) error {
+	err := l.engine.Apply(ops)
+	if err == nil && l.fails.Load() {
+		err = errors.New("input/output error")
+	}
+	return err
+}
+
+// TestDoubtfulWriteEndsPromises: a write that failed and yet shows may or may
+// not be there after the next start, so nothing is built on it.
+func TestDoubtfulWriteEndsPromises(t *testing.T) {
+	e, err := openBolt(filepath.Join(t.TempDir(), "store"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fails atomic.Bool
+	s, err := newStore(late{e, &fails}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	w := newWatch()
+	if err := errors.Join(s.Observe(w), s.Commit(t.Context(), put(sliver("a", "s", 1)))); err != nil {
+		t.Fatal(err)
+	}
+	fails.Store(true)
+	if err := s.Commit(t.Context(), put(sliver("b", "s", 1))); !errors.Is(err, ErrNotCommitted) {
+		t.Errorf("the doubtful write: %v", err)
+	}
+	fails.Store(false)
+	if err := s.Commit(t.Context(), put(sliver("c", "s", 1))); !errors.Is(err, ErrNotCommitted) || !strings.Contains(err.Error(), "doubt") {
+		t.Errorf("after the doubtful write: %v", err)
+	}
+	if len(w.published) != 1 {
+		t.Errorf("the observer has %v", w.published)
+	}
 }

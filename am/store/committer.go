@@ -16,6 +16,9 @@ type committer struct {
 	now       func() time.Time
 	revision  Rev // the last one written
 	observers []Observer
+	// doubt is set when a write failed and yet shows: nobody knows whether it
+	// lasts, so nothing more is promised until the next start.
+	doubt error
 }
 
 func (c *committer) load(r reader) error {
@@ -32,6 +35,12 @@ func (c *committer) load(r reader) error {
 
 // commit decides, stages, writes, publishes and answers one group.
 func (c *committer) commit(group []*pending) {
+	if c.doubt != nil {
+		for _, p := range group {
+			p.answer <- c.doubt
+		}
+		return
+	}
 	answers := make([]error, len(group))
 	revision := c.revision
 	var ops []op
@@ -58,7 +67,9 @@ func (c *committer) commit(group []*pending) {
 	})
 	if err == nil && len(ops) > 0 {
 		ops = append(ops, op{metaBucket, []byte(revisionName), binary.BigEndian.AppendUint64(nil, uint64(revision))})
-		err = c.engine.Apply(ops)
+		if err = c.engine.Apply(ops); err != nil && c.shows(revision) {
+			c.doubt = fmt.Errorf("%w: it is in doubt whether an earlier change has lasted; start the server again (%w)", ErrNotCommitted, err)
+		}
 	}
 	if err == nil {
 		c.revision = revision
@@ -76,6 +87,12 @@ func (c *committer) commit(group []*pending) {
 		}
 		p.answer <- answers[i]
 	}
+}
+
+// shows tells whether the engine shows a revision.
+func (c *committer) shows(revision Rev) bool {
+	now := &committer{}
+	return c.engine.View(now.load) != nil || now.revision == revision
 }
 
 // decide runs one decision over the overlay and stages what it wants.
