@@ -31,6 +31,9 @@ func (r *Runner) sweep(ctx context.Context) {
 	// The first waits, too: providers may be starting just like us.
 	t := time.NewTicker(r.limits.Sweep)
 	defer t.Stop()
+	var looks sync.WaitGroup
+	defer looks.Wait()
+	var looking sync.Map // providers that have not answered since the last time
 	for {
 		select {
 		case <-ctx.Done():
@@ -41,15 +44,17 @@ func (r *Runner) sweep(ctx context.Context) {
 		if err != nil {
 			r.cfg.Log.Error("cannot read the slivers to look at", "error", err)
 		}
-		var each sync.WaitGroup
 		for name, slivers := range all {
-			each.Go(func() {
+			if _, busy := looking.LoadOrStore(name, true); busy {
+				continue // one that hangs keeps no other waiting
+			}
+			looks.Go(func() {
+				defer looking.Delete(name)
 				if p, err := r.cfg.Providers(name); err == nil {
 					r.sweepProvider(ctx, name, p, slivers)
 				}
 			})
 		}
-		each.Wait()
 	}
 }
 
