@@ -79,9 +79,6 @@ var (
 // attribute of the advertised machine).
 const StartState = NotReady
 
-// WaitStates are left by the sliver itself, on success or on failure.
-var WaitStates = []OperationalState{PendingAllocation, Configuring, Stopping, UpdatingUsers}
-
 // AdvertisedStates are the states of the advertised machine, in its order;
 // pending_allocation precedes the machine and is not part of it.
 var AdvertisedStates = []OperationalState{NotReady, Configuring, Ready, Stopping, UpdatingUsers, Failed}

@@ -244,7 +244,7 @@ func (s *site) serve(r Request) answer {
 }
 
 // openEnvelope checks what every answer must have: all three members with
-// their types (am-api: the return triple).
+// their types (AM API v3, "Return struct").
 func openEnvelope(t testing.TB, v xmlrpc.Value, resp Response) answer {
 	t.Helper()
 	top, ok := v.(xmlrpc.Struct)

@@ -42,8 +42,8 @@ func TestGetVersion(t *testing.T) {
 	}
 }
 
-// TestLife is the order of calls of the automated jFed test (10.2 of the
-// digest), and after it omni's deletion of what is gone.
+// TestLife is the order of calls of the automated jFed test, and after it omni's
+// deletion of what is gone.
 func TestLife(t *testing.T) {
 	s := newSite(t)
 	alice := s.user("alice")

@@ -17,6 +17,6 @@
 // The admin handler (health, readiness, metrics) is a second, plain listener
 // that belongs on a loopback address.
 //
-// It answers AM API v3, "Transport", and section 1.5 of the digest on overload:
-// HTTP 503 is one of the four ways clients understand.
+// It answers AM API v3, "Transport". Overload is HTTP 503, one of the ways that
+// clients understand.
 package server

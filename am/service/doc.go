@@ -7,7 +7,7 @@
 //
 //	Grant, Targets ─ resolve ─> slivers ─ am.Next, binder.Bind ─> ChangeSet ─> Commit ─> Outcome
 //
-// No method reaches a sliver but through resolve, which asks Grant.Over for the
-// slice. One file holds one method of AM API v3 (§6 of the digest of its rules
-// in ARCHITECTURE.md).
+// No method acts on a sliver before it has asked Grant.Over for the slice;
+// resolve is where most do. A file holds one method, or two that are alike. It answers AM API v3,
+// "API operations".
 package service
