@@ -1,6 +1,7 @@
 package am
 
 import (
+	"net/netip"
 	"time"
 
 	"patchbay/am/urn"
@@ -42,6 +43,10 @@ type Sliver struct {
 	Exclusive bool
 	// Amount is what the sliver takes of the component's capacity.
 	Amount Amount
+	// Interfaces are what its interfaces got, in the order of the request.
+	Interfaces []Interface `json:",omitempty"`
+	// PublicAddress is one of the site's public addresses; zero if it has none.
+	PublicAddress netip.Addr `json:",omitzero"`
 
 	Status  Status
 	Created time.Time
@@ -66,6 +71,23 @@ type Sliver struct {
 // neither released nor past its lease. A frozen sliver stays.
 func (s *Sliver) Live(now time.Time) bool {
 	return s.Status.Allocation != Unallocated && (s.Frozen || now.Before(s.Expires))
+}
+
+// Interface is what one interface of a sliver got. Links are no slivers: what
+// a link takes of the network is held by the interfaces at its ends.
+type Interface struct {
+	ClientID string
+	// Link is the client_id of the link it is on; empty if it is on none.
+	Link string `json:",omitempty"`
+	// Component is the physical interface; zero if the inventory names none.
+	Component urn.URN `json:",omitzero"`
+	// Out and In are what it takes of the physical interface, in kbit/s.
+	Out int64 `json:",omitempty"`
+	In  int64 `json:",omitempty"`
+	// VLAN is the tag of the link's VLAN; 0 if there is none.
+	VLAN int `json:",omitempty"`
+	// Addresses are those asked for, or the one that was assigned.
+	Addresses []netip.Prefix `json:",omitempty"`
 }
 
 // Desired is what methods have promised and the runner makes true.
@@ -98,6 +120,8 @@ type Observed struct {
 	HostKeys []string `json:",omitempty"`
 	// Accounts are the login names that work now.
 	Accounts []Account `json:",omitempty"`
+	// MACs are hardware addresses by the client_id of the interface.
+	MACs map[string]string `json:",omitempty"`
 }
 
 // Amount is a quantity of a component's capacity. A zero field takes nothing;

@@ -26,6 +26,9 @@ type Component struct {
 	// Provider is the name of the provider instance that makes slivers on it.
 	Provider string
 	Gateway  *Gateway // nil if its nodes are reached directly
+	// Interfaces are those that the inventory names; without any, the network of
+	// the component is the provider's affair and is not accounted.
+	Interfaces []*Interface
 	// Drained components keep the slivers they have and take no new ones.
 	Drained bool
 	// Settings are for the provider.

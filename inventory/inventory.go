@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"net/netip"
 	"time"
 
 	"patchbay/am/urn"
@@ -18,6 +19,11 @@ const (
 	// Grant lets a slice have a shared component for itself while no other slice
 	// is on it.
 	Grant Choice = "grant"
+	// Copy leaves what cannot be done in the manifest, with a notice.
+	Copy Choice = "copy"
+	// InPercent and AsFraction are units: 1 per cent is "1" or "0.01".
+	InPercent  Choice = "percent"
+	AsFraction Choice = "fraction"
 )
 
 // Inventory is all that a site offers. It is immutable: whatever it points to
@@ -44,6 +50,20 @@ type Inventory struct {
 	LinkTypes []string
 	Gateways  []*Gateway
 	Locations []*Location
+	// Links are the physical links, in the order of the file.
+	Links []*Link
+	// VLANs are the tags, 1 to 4094, that links over physical links get; none if
+	// it is empty.
+	VLANs []int
+	// SharedVLANs have tags outside VLANs.
+	SharedVLANs []*SharedVLAN
+	// LinkAddresses is the range from which interfaces of links get addresses
+	// that ask for none.
+	LinkAddresses netip.Prefix
+	// PublicAddresses are for nodes that ask for one.
+	PublicAddresses []netip.Addr
+	// Monitoring is nil if the site offers none.
+	Monitoring *Monitoring
 
 	// UnknownImage is what to do with a disk image that the site does not have:
 	// Refuse or UseDefault.
@@ -51,6 +71,12 @@ type Inventory struct {
 	// ExclusiveOnShared is what to do when a shared component is asked for
 	// exclusively: Grant or Refuse.
 	ExclusiveOnShared Choice
+	// CrossLinks is what to do with a link between our nodes and another
+	// aggregate's: Refuse, or Copy it into the manifest.
+	CrossLinks Choice
+	// LossUnit is the unit in which requests tell packet loss: InPercent or
+	// AsFraction.
+	LossUnit Choice
 	// CleaningTime is how long a component is usually being cleaned after its
 	// last use. Experimenters are told so; nothing else depends on it.
 	CleaningTime time.Duration

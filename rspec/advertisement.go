@@ -18,7 +18,47 @@ type Site struct {
 	Lifetime time.Duration
 	Machines []Machine
 	Nodes    []AdNode
+	Links    []AdLink
+	// SharedVLANs are those that links may join.
+	SharedVLANs []AdSharedVLAN
+	// PublicAddresses is how many the site has for nodes that ask for one.
+	PublicAddresses int
+	// Monitoring is nil if the site offers none.
+	Monitoring *AdMonitoring
 }
+
+// AdLink is a physical link, or a switch, and the interfaces it joins.
+type AdLink struct {
+	ComponentID urn.URN
+	Name, Type  string
+	// Capacity is in kbit/s; 0 tells nothing.
+	Capacity   int64
+	Interfaces []urn.URN
+}
+
+// AdInterface is an interface of a component.
+type AdInterface struct {
+	ComponentID urn.URN
+	Name, Role  string
+	PublicIPv4  string
+}
+
+// AdSharedVLAN is a VLAN that links of several slices may join.
+type AdSharedVLAN struct {
+	Name        string
+	Tag         int
+	Description string
+	Restricted  bool
+}
+
+// AdMonitoring is infrastructure monitoring on offer.
+type AdMonitoring struct {
+	Type, Doc string
+	Metrics   []AdMetric
+}
+
+// AdMetric is one thing that is measured.
+type AdMetric struct{ ID, Description, Unit string }
 
 // AdNode is one component on offer.
 type AdNode struct {
@@ -29,6 +69,7 @@ type AdNode struct {
 	Exclusive     bool
 	HardwareTypes []string
 	SliverTypes   []AdSliverType
+	Interfaces    []AdInterface
 	// Location is left out if it is nil or has no country.
 	Location *Location
 }

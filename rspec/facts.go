@@ -1,8 +1,10 @@
 package rspec
 
 import (
+	"net/netip"
 	"strconv"
 	"strings"
+	"time"
 
 	"patchbay/am/urn"
 	"patchbay/schemas/xmltree"
@@ -23,7 +25,41 @@ type NodeFacts struct {
 	Logins  []Login
 	Users   []User
 	Proxies []Proxy
+
+	// Interfaces are told by client_id.
+	Interfaces map[string]InterfaceFacts
+	// Sliver is told as geni_sliver_info, VNode as Emulab's vnode; what the
+	// request had of them is replaced then, and else copied.
+	Sliver *SliverInfo
+	VNode  *VNode
 }
+
+// InterfaceFacts are what a manifest tells about an interface of an own node.
+type InterfaceFacts struct {
+	// ComponentID is the physical interface.
+	ComponentID urn.URN
+	// MAC is told as it is written here.
+	MAC string
+	// Addresses are told where the request names none.
+	Addresses []netip.Prefix
+}
+
+// LinkFacts are what a manifest tells about an own link.
+type LinkFacts struct {
+	// VLANTag is the tag of its VLAN; empty if there is none.
+	VLANTag string
+}
+
+// SliverInfo is the life of a sliver, for the sliver-info extension.
+type SliverInfo struct {
+	Creator          urn.URN
+	Created, Expires time.Time
+	// State is the operational state, Error what went wrong last.
+	State, Error string
+}
+
+// VNode is the physical identity of a node, for the Emulab extension.
+type VNode struct{ Name, HardwareType string }
 
 // Host is a name, and perhaps an address, of a node.
 type Host struct{ Name, IPv4 string }

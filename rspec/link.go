@@ -64,10 +64,11 @@ func (p *requestParser) readLink(e *xmltree.Element, ids *names) error {
 	}
 	link.Type = kind
 	for _, c := range children(e, "property") {
-		link.Properties = append(link.Properties, Property{
-			Source: value(c, "source_id"), Dest: value(c, "dest_id"),
-			Capacity: value(c, "capacity"), Latency: value(c, "latency"), PacketLoss: value(c, "packet_loss"),
-		})
+		property, wrong := readProperty(c, p.o.PacketLoss)
+		if wrong != "" {
+			return refuse(BadArgs, "has a property with %s", wrong)
+		}
+		link.Properties = append(link.Properties, property)
 	}
 	if address := p.sharedAddress(link.Interfaces); address != "" {
 		return refuse(BadArgs, "has the address %.80q twice; give each interface its own", address)
@@ -111,11 +112,12 @@ func (p *requestParser) sharedAddress(interfaces []string) string {
 	bearer := map[string]string{}
 	for _, name := range interfaces {
 		end := p.interfaces[name]
-		for _, ip := range p.r.Nodes[end.node].Interfaces[end.number].IPs {
-			if other, taken := bearer[ip.Address]; taken && other != name {
-				return ip.Address
+		for _, a := range p.r.Nodes[end.node].Interfaces[end.number].Addresses {
+			address := a.Addr().Unmap().String()
+			if other, taken := bearer[address]; taken && other != name {
+				return address
 			}
-			bearer[ip.Address] = name
+			bearer[address] = name
 		}
 	}
 	return ""

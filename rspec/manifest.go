@@ -28,6 +28,9 @@ type Part struct {
 	// and so are links that end at own nodes of which none is left; facts
 	// without an own node are not told.
 	Nodes map[string]NodeFacts
+	// Links are the facts of own links by client_id; a link without facts is
+	// shown while one of its nodes is.
+	Links map[string]LinkFacts
 }
 
 // WriteManifest writes the manifest of one slice: the request's own bytes with

@@ -45,7 +45,7 @@ func fullFacts(i int) NodeFacts {
 
 // part tells f of every own node of r.
 func part(r *Request, f func(int) NodeFacts) Part {
-	p := Part{r, map[string]NodeFacts{}}
+	p := Part{Request: r, Nodes: map[string]NodeFacts{}}
 	for i, n := range r.Nodes {
 		p.Nodes[n.ClientID] = f(i)
 	}
@@ -167,7 +167,7 @@ func TestSubsetOfNodes(t *testing.T) {
  <link client_id="f"><interface_ref client_id="f:0"/></link>
  <x xmlns="urn:x"/>
 `)
-	got := mustWrite(t, options(), Part{mustParse(t, in, ours()), map[string]NodeFacts{"a": facts(0), "unknown": facts(1)}})
+	got := mustWrite(t, options(), Part{Request: mustParse(t, in, ours()), Nodes: map[string]NodeFacts{"a": facts(0), "unknown": facts(1)}})
 	_, got, _ = strings.Cut(got, "xsd\">")
 	got = strings.Replace(got, strings.TrimPrefix(mustTag(t, "a", facts(0)), `<node client_id="a"`), ">", 1)
 	want := `
@@ -186,7 +186,7 @@ func TestSubsetOfNodes(t *testing.T) {
 // mustTag is the start tag of an own node with nothing but a client_id.
 func mustTag(t *testing.T, id string, f NodeFacts) string {
 	r := mustParse(t, request(`<node client_id="`+id+`"></node>`), ours())
-	got := mustWrite(t, options(), Part{r, map[string]NodeFacts{id: f}})
+	got := mustWrite(t, options(), Part{Request: r, Nodes: map[string]NodeFacts{id: f}})
 	_, got, _ = strings.Cut(got, "<node")
 	got, _, _ = strings.Cut(got, "</node")
 	return "<node" + got
@@ -295,7 +295,7 @@ func TestSplicedTextIsASCIIAndEscaped(t *testing.T) {
 	o := options()
 	o.GeneratedBy = nasty
 	for _, in := range []string{`<node client_id="a"/>`, `<node client_id='a' component_name='x'><sliver_type name="x"/><services/></node>`} {
-		got := mustWrite(t, o, Part{mustParse(t, request(in), ours()), map[string]NodeFacts{"a": f}})
+		got := mustWrite(t, o, Part{Request: mustParse(t, request(in), ours()), Nodes: map[string]NodeFacts{"a": f}})
 		if !isASCII(got) {
 			t.Errorf("not ASCII: %s", got)
 		}

@@ -1,6 +1,7 @@
 package rspec
 
 import (
+	"bytes"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -41,13 +42,13 @@ func readNode(e *xmltree.Element) (Node, error) {
 		n.HardwareType = value(types[0], "name")
 	}
 	for _, i := range children(e, "interface") {
-		in := Interface{ClientID: value(i, "client_id")}
+		in := Interface{ClientID: value(i, "client_id"), Line: i.Line}
 		for _, a := range children(i, "ip") {
-			ip := IP{value(a, "address"), value(a, "netmask"), value(a, "type")}
-			if msg := ip.wrong(); msg != "" {
-				return refuse("has an interface %.80q with %s", in.ClientID, msg)
+			p, wrong := readAddress(value(a, "address"), value(a, "netmask"))
+			if wrong != "" {
+				return refuse("has an interface %.80q with %s", in.ClientID, wrong)
 			}
-			in.IPs = append(in.IPs, ip)
+			in.Addresses = append(in.Addresses, p)
 		}
 		n.Interfaces = append(n.Interfaces, in)
 	}
@@ -73,24 +74,48 @@ func boolean(s string) (v, ok bool) {
 	return false, false
 }
 
-// wrong says what is wrong with an address and what to do; empty if nothing is.
-func (ip IP) wrong() string {
-	if _, err := netip.ParseAddr(ip.Address); err != nil {
-		return "the address " + strconv.Quote(clip(ip.Address)) + ", which is none; write one such as 10.0.0.1"
+// readAddress reads an address and its mask, which may be dotted or a length;
+// wrong says what is wrong with them and what to do.
+func readAddress(address, mask string) (p netip.Prefix, wrong string) {
+	a, err := netip.ParseAddr(address)
+	if err != nil || a.Zone() != "" {
+		return p, "the address " + strconv.Quote(clip(address)) + ", which is none; write one such as 10.0.0.1"
 	}
-	if ip.Netmask == "" || validMask(ip.Netmask) {
-		return ""
+	bits, ok := maskLength(a, mask)
+	if !ok {
+		return p, "the netmask " + strconv.Quote(clip(mask)) + "; write one such as 255.255.255.0"
 	}
-	return "the netmask " + strconv.Quote(clip(ip.Netmask)) + "; write one such as 255.255.255.0"
+	return netip.PrefixFrom(a, bits), ""
 }
 
-// validMask takes dotted masks and prefix lengths.
-func validMask(s string) bool {
-	if n, err := strconv.Atoi(strings.TrimPrefix(s, "/")); err == nil {
-		return n >= 0 && n <= 128
+// maskLength is the length that a netmask gives to the network of a.
+func maskLength(a netip.Addr, mask string) (bits int, ok bool) {
+	if mask == "" {
+		if a.Is4() {
+			return 24, true
+		}
+		return 64, true
 	}
-	a, err := netip.ParseAddr(s)
-	return err == nil && (a.Is4() || a.Is6())
+	if n, err := strconv.Atoi(strings.TrimPrefix(mask, "/")); err == nil {
+		return n, n >= 0 && n <= a.BitLen()
+	}
+	m, err := netip.ParseAddr(mask)
+	if err != nil || m.BitLen() != a.BitLen() {
+		return 0, false
+	}
+	for bits := range a.BitLen() + 1 {
+		if p, _ := allOnes(a).Prefix(bits); p.Addr() == m {
+			return bits, true
+		}
+	}
+	return 0, false
+}
+
+// allOnes is the mask of a whole address like a.
+func allOnes(a netip.Addr) netip.Addr {
+	b := bytes.Repeat([]byte{0xff}, a.BitLen()/8)
+	ones, _ := netip.AddrFromSlice(b)
+	return ones
 }
 
 // clip keeps quoted text short.

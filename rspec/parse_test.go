@@ -3,8 +3,10 @@ package rspec
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -213,16 +215,19 @@ func TestParseRequestReads(t *testing.T) {
 	wantNodes := []Node{{
 		ClientID: "n0", ComponentID: "urn:publicid:IDN+example.org+node+pc1", Component: urn.MustParse("urn:publicid:IDN+example.org+node+pc1"),
 		Exclusive: &yes, SliverType: "raw-pc", DiskImage: "img", DiskImageURL: "http://example.org/i", HardwareType: "pc3000", Colocate: "c",
-		Interfaces: []Interface{{"n0:0", []IP{{"10.0.0.1", "255.255.255.0", "ipv4"}, {"fd00::1", "64", "ipv6"}}}, {"n0:1", nil}},
-		Installs:   []Install{{"http://example.org/x.tar.gz", "/opt"}},
-		Executes:   []Execute{{"bash", "echo \"hi\"\ntrue"}, {"sh", "b"}},
-		Line:       4,
-	}, {ClientID: "n1", Exclusive: &no, Interfaces: []Interface{{"n1:0", nil}}, Line: 12}}
+		Interfaces: []Interface{
+			{ClientID: "n0:0", Addresses: []netip.Prefix{netip.MustParsePrefix("10.0.0.1/24"), netip.MustParsePrefix("fd00::1/64")}, Line: 7},
+			{ClientID: "n0:1", Line: 8},
+		},
+		Installs: []Install{{"http://example.org/x.tar.gz", "/opt"}},
+		Executes: []Execute{{"bash", "echo \"hi\"\ntrue"}, {"sh", "b"}},
+		Line:     4,
+	}, {ClientID: "n1", Exclusive: &no, Interfaces: []Interface{{ClientID: "n1:0", Line: 12}}, Line: 12}}
 	wantLinks := []Link{
-		{ClientID: "l", Type: "LAN", Interfaces: []string{"n0:1", "n1:0"}, Properties: []Property{{"n0:1", "n1:0", "1000", "2", "0.01"}}, Line: 13},
+		{ClientID: "l", Type: "LAN", Interfaces: []string{"n0:1", "n1:0"}, Properties: []Property{{"n0:1", "n1:0", 1000, 2 * time.Millisecond, 0.0001}}, Line: 13},
 		{ClientID: "m", Interfaces: []string{"n0:0"}, Line: 19},
 	}
-	if diff := cmp.Diff(wantNodes, r.Nodes, cmpopts.IgnoreUnexported(Node{})); diff != "" {
+	if diff := cmp.Diff(wantNodes, r.Nodes, cmpopts.IgnoreUnexported(Node{}), cmpopts.EquateComparable(netip.Prefix{})); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff(wantLinks, r.Links); diff != "" {

@@ -1,6 +1,9 @@
 package rspec
 
 import (
+	"net/netip"
+	"time"
+
 	"patchbay/am/urn"
 	"patchbay/schemas/xmltree"
 )
@@ -20,7 +23,19 @@ type ReadOptions struct {
 	// CopyCrossLinks takes a link between our nodes and another aggregate's for
 	// something to copy, with a notice, instead of refusing it.
 	CopyCrossLinks bool
+	// PacketLoss is the unit in which links ask for packet loss.
+	PacketLoss LossUnit
 }
+
+// LossUnit is how packet_loss is read: the RSpec text says per cent, the schema
+// says fraction.
+type LossUnit int
+
+// Units of packet loss.
+const (
+	Percent  LossUnit = iota // 1 is one per cent
+	Fraction                 // 1 is everything
+)
 
 // Request is a request that was checked. It is immutable.
 type Request struct {
@@ -69,6 +84,11 @@ type Node struct {
 	// Colocate: nodes of equal, non-empty value share a host.
 	Colocate   string
 	Interfaces []Interface
+	// RoutableIP asks for an address that can be reached from everywhere
+	// (Emulab's routable_control_ip).
+	RoutableIP bool
+	// Monitoring is nil where the node asks for none.
+	Monitoring *Monitoring
 	Installs   []Install
 	Executes   []Execute
 	// Line is where the node begins in the request.
@@ -80,14 +100,24 @@ type Node struct {
 // Interface is one interface of a node.
 type Interface struct {
 	ClientID string
-	IPs      []IP
+	// ComponentID is the physical interface it is bound to, as written; empty if
+	// it is not bound. Component is the same, parsed.
+	ComponentID string
+	Component   urn.URN
+	// Addresses are those asked for on the experiment's network, each with its
+	// network's length: 24 bits (IPv6: 64) where the request has no netmask.
+	Addresses []netip.Prefix
+	Line      int
 }
 
-// IP is an address asked for on the experiment's network, as written.
-type IP struct {
-	Address, Netmask string
-	// Type is ipv4 or ipv6; empty means ipv4.
-	Type string
+// Monitoring is the wish for infrastructure monitoring (Fed4FIRE's monitoring
+// extension, in either of its namespaces).
+type Monitoring struct {
+	Enabled  bool
+	Endpoint string
+	Type     string
+	// Metrics are the ids asked for; empty means all.
+	Metrics []string
 }
 
 // Install fetches an archive and unpacks it.
@@ -104,15 +134,23 @@ type Link struct {
 	// Interfaces are the client_ids of its ends; at least one.
 	Interfaces []string
 	Properties []Property
+	// SharedVLAN is the name of the VLAN that the link joins, shared with other
+	// slices; empty for none. SharedTag is the tag asked for with it, as written.
+	SharedVLAN, SharedTag string
+	// Monitoring is nil where the link asks for none.
+	Monitoring *Monitoring
 	Line       int
 }
 
-// Property shapes one direction of a link. Values are as written, empty where
-// nothing is asked: capacity in kbit/s, latency in ms, packet loss in the
-// site's unit.
+// Property shapes one direction of a link. What is zero is not asked for.
 type Property struct {
-	Source, Dest                  string
-	Capacity, Latency, PacketLoss string
+	// Source and Dest are client_ids of interfaces.
+	Source, Dest string
+	// Capacity is in kbit/s.
+	Capacity int64
+	Latency  time.Duration
+	// Loss is the part of the packets that is lost, from 0 to 1.
+	Loss float64
 }
 
 // Kind is why a request was refused.

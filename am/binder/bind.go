@@ -1,6 +1,8 @@
 package binder
 
 import (
+	"net/netip"
+
 	"patchbay/am"
 	"patchbay/am/urn"
 	"patchbay/inventory"
@@ -22,6 +24,10 @@ type Bound struct {
 	Exclusive bool
 	// Amount is what the sliver takes of the component.
 	Amount am.Amount
+	// Interfaces are what the node's interfaces get, in its order.
+	Interfaces []am.Interface
+	// PublicAddress is one of the site's public addresses; zero for none.
+	PublicAddress netip.Addr
 }
 
 // Bind chooses components for all own nodes of r on behalf of slice. The error
