@@ -1,29 +1,10 @@
 #include "flatten.h"
 
 #include <libxml/c14n.h>
-#include <libxml/parser.h>
 #include <libxml/xmlerror.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-static xmlParserInputPtr deny(const char *url, const char *id, xmlParserCtxtPtr ctxt) {
-	(void)url, (void)id, (void)ctxt;
-	return NULL;
-}
-
-/* A document must not write to our standard error, as an xml:id that is there
- * twice would do whatever the parser's options say. */
-static void print_nothing(void *ctx, const char *msg, ...) {
-	(void)ctx, (void)msg;
-}
-
-void xt_init(void) {
-	xmlInitParser();
-	xmlSetExternalEntityLoader(deny);
-	xmlSetGenericErrorFunc(NULL, print_nothing);      /* this thread */
-	xmlThrDefSetGenericErrorFunc(NULL, print_nothing); /* those that have not parsed yet */
-}
 
 /* The walk runs twice over the same nodes: once to count, once to fill. */
 typedef struct {
@@ -99,7 +80,7 @@ static int put_node(walk *w, xmlNodePtr n, int parent) {
 		x.nattrs = w->nattrs - x.attrs;
 		if (w->fill)
 			w->d->elements[w->nelements] = n;
-		w->nelements++;
+		n->_private = (void *)(intptr_t)++w->nelements; /* the number, plus one */
 		break;
 	case XML_PI_NODE:
 		x.name = put(w, n->name);

@@ -25,11 +25,9 @@ typedef struct {
 	char *text;         size_t ntext;
 } xt_doc;
 
-/* Installs the entity loader that denies everything; once per process. */
-void xt_init(void);
-
 /* A flat copy of doc, or NULL: no memory, or a node that cannot be.
- * doc stays the caller's and must outlive the copy. */
+ * doc stays the caller's and must outlive the copy; the _private of an element
+ * becomes its number plus one. */
 xt_doc *xt_flatten(xmlDocPtr doc);
 void xt_free(xt_doc *d);
 

@@ -42,8 +42,9 @@ type LimitError struct {
 	// Limit is what was counted, in plural: bytes, elements, …
 	Limit string
 	Max   int
-	// Line is where the limit was passed; 0 for the size.
-	Line int
+	// Line and Column are where the limit was passed, both counted from 1 and the
+	// column in characters; 0 for the size.
+	Line, Column int
 }
 
 func (e *LimitError) Error() string {
@@ -55,9 +56,10 @@ func (e *LimitError) Error() string {
 
 // SyntaxError says why a text is not a document that Parse reads.
 type SyntaxError struct {
-	// Line counts from 1; 0 where no line is concerned.
-	Line int
-	Msg  string
+	// Line and Column count from 1, the column in characters; both are 0 where
+	// no place is concerned.
+	Line, Column int
+	Msg          string
 }
 
 func (e *SyntaxError) Error() string {

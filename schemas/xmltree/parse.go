@@ -3,6 +3,7 @@ package xmltree
 /*
 #cgo pkg-config: libxml-2.0
 #include "flatten.h"
+#include "mistake.h"
 */
 import "C"
 
@@ -28,14 +29,12 @@ type Doc struct {
 	Offset int
 
 	elements []*Element
+	tags     []startTag // of each element
 	mu       sync.Mutex // guards flat
 	flat     *C.xt_doc  // nil once Parse has returned
 }
 
-// denyEntities is called by every way into libxml2; the loader is the process's.
-var denyEntities = sync.OnceFunc(func() { C.xt_init() })
-
-// Lines are counted by scan, so BigLines is not asked for; NoCDATA merges CDATA
+// Places are counted by scan, so BigLines is not asked for; NoCDATA merges CDATA
 // sections into text.
 const options = parser.XMLParseNoNet | parser.XMLParseNoError | parser.XMLParseNoWarning |
 	parser.XMLParseIgnoreEnc | parser.XMLParseNoCDATA
@@ -44,7 +43,7 @@ const options = parser.XMLParseNoNet | parser.XMLParseNoError | parser.XMLParseN
 // document's tree may be kept, its canonical octets are only to be had inside f.
 // Other errors are *SyntaxError and *LimitError.
 func Parse(b []byte, lim Limits, f func(*Doc) error) error {
-	denyEntities()
+	start()
 	lim = lim.withDefaults()
 	if len(b) > lim.Bytes {
 		return &LimitError{Limit: "bytes", Max: lim.Bytes}
@@ -53,14 +52,13 @@ func Parse(b []byte, lim Limits, f func(*Doc) error) error {
 	if err != nil {
 		return err
 	}
-	before := bytes.Count(b[:cut], newline)
-	lines, err := scan(text, 1+before, lim)
+	tags, err := scan(text, placeOf(b, cut), lim)
 	if err != nil {
 		return err
 	}
 	doc, err := parser.New(options).Parse(text)
 	if err != nil {
-		return syntaxError(err, before)
+		return syntaxError(b, text, cut)
 	}
 	defer doc.Free()
 	pointer := doc.Pointer()
@@ -68,9 +66,9 @@ func Parse(b []byte, lim Limits, f func(*Doc) error) error {
 	if flat == nil {
 		return &SyntaxError{Msg: "the document holds something that cannot be read, such as an entity"}
 	}
-	d := &Doc{Source: text, Offset: cut, flat: flat}
+	d := &Doc{Source: text, Offset: cut, tags: tags, flat: flat}
 	defer d.close()
-	if err := d.build(lines); err != nil {
+	if err := d.build(); err != nil {
 		return err
 	}
 	return f(d)
@@ -83,33 +81,30 @@ func (d *Doc) close() {
 	d.flat = nil
 }
 
-var (
-	parserError = regexp.MustCompile(`line (\d+): parser error : (?s:(.*))$`)
-	lineInside  = regexp.MustCompile(` line \d+`)
-)
+// lineInside is how libxml2 names a line in its messages.
+var lineInside = regexp.MustCompile(` line \d+`)
 
-// syntaxError reads line and message out of the parser's text, the only form
-// in which it gives them. It counts lines from where the document begins.
-func syntaxError(err error, before int) error {
-	m := parserError.FindStringSubmatch(err.Error())
-	if m == nil {
+// syntaxError says what is wrong with text, which begins at offset cut of b:
+// the first error, since what follows is often only its consequence.
+func syntaxError(b, text []byte, cut int) error {
+	var x C.xt_mistake
+	C.xt_diagnose((*C.char)(unsafe.Pointer(unsafe.SliceData(text))), C.int(len(text)), &x)
+	msg := C.GoString(&x.text[0])
+	if msg == "" {
 		return &SyntaxError{Msg: "not well-formed"}
 	}
-	move := func(digits string) string {
-		n, _ := strconv.Atoi(digits)
-		return strconv.Itoa(n + before)
-	}
-	line, _ := strconv.Atoi(move(m[1]))
-	msg := lineInside.ReplaceAllStringFunc(strings.Join(strings.Fields(m[2]), " "), func(s string) string {
-		return " line " + move(strings.TrimPrefix(s, " line "))
+	before := bytes.Count(b[:cut], newline)
+	msg = lineInside.ReplaceAllStringFunc(strings.ToValidUTF8(strings.Join(strings.Fields(msg), " "), "�"), func(s string) string {
+		n, _ := strconv.Atoi(strings.TrimPrefix(s, " line "))
+		return " line " + strconv.Itoa(n+before)
 	})
-	return &SyntaxError{Line: line, Msg: "not well-formed: " + msg}
+	return syntaxErrorAt(b, cut+min(int(x.at), len(text)), "not well-formed: "+msg)
 }
 
 // build makes the Go tree of the flat one.
-func (d *Doc) build(lines []int32) error {
-	flat := d.flat
-	if int(flat.nelements) != len(lines) {
+func (d *Doc) build() error {
+	flat, tags := d.flat, d.tags
+	if int(flat.nelements) != len(tags) {
 		return &SyntaxError{Msg: "not well-formed: start tags cannot be told apart"}
 	}
 	text := string(unsafe.Slice((*byte)(unsafe.Pointer(flat.text)), int(flat.ntext)))
@@ -126,13 +121,13 @@ func (d *Doc) build(lines []int32) error {
 		}
 	}
 	nodes := unsafe.Slice(flat.nodes, int(flat.nnodes))
-	children := make([]int, len(lines)) // number of children of each element
+	children := make([]int, len(tags)) // number of children of each element
 	for _, n := range nodes[1:] {
 		children[n.parent]++
 	}
 	room := make([]Node, 0, len(nodes))
-	block := make([]Element, len(lines))
-	d.elements = make([]*Element, 0, len(lines))
+	block := make([]Element, len(tags))
+	d.elements = make([]*Element, 0, len(tags))
 	for _, n := range nodes {
 		var node Node
 		switch n.kind {
@@ -145,7 +140,7 @@ func (d *Doc) build(lines []int32) error {
 		default:
 			i := len(d.elements)
 			e := &block[i]
-			e.Index, e.Line, e.Local = i, int(lines[i]), str(n.name)
+			e.Index, e.Line, e.Column, e.Local = i, int(tags[i].line), int(tags[i].column), str(n.name)
 			if n.ns >= 0 {
 				e.Space, e.Prefix = namespaces[n.ns].uri, namespaces[n.ns].prefix
 			}
@@ -175,15 +170,15 @@ func (d *Doc) build(lines []int32) error {
 // libxml2 only warns of: it leaves a colon in the name of an unbound prefix.
 func checkNames(e *Element) error {
 	if prefix, _, found := strings.Cut(e.Local, ":"); found {
-		return &SyntaxError{Line: e.Line, Msg: fmt.Sprintf("the prefix of <%.80s> is not declared; add xmlns:%.40s=…", e.Local, prefix)}
+		return &SyntaxError{Line: e.Line, Column: e.Column, Msg: fmt.Sprintf("the prefix of <%.80s> is not declared; add xmlns:%.40s=…", e.Local, prefix)}
 	}
 	for i, a := range e.Attrs {
 		if prefix, _, found := strings.Cut(a.Local, ":"); found {
-			return &SyntaxError{Line: e.Line, Msg: fmt.Sprintf("the prefix of the attribute %.80s is not declared; add xmlns:%.40s=…", a.Local, prefix)}
+			return &SyntaxError{Line: e.Line, Column: e.Column, Msg: fmt.Sprintf("the prefix of the attribute %.80s is not declared; add xmlns:%.40s=…", a.Local, prefix)}
 		}
 		for _, other := range e.Attrs[:i] {
 			if a.Space != "" && a.Name == other.Name {
-				return &SyntaxError{Line: e.Line, Msg: fmt.Sprintf("the attribute %.80s is given twice under two prefixes", a.Local)}
+				return &SyntaxError{Line: e.Line, Column: e.Column, Msg: fmt.Sprintf("the attribute %.80s is given twice under two prefixes", a.Local)}
 			}
 		}
 	}

@@ -3,15 +3,15 @@ package xmltree
 import "bytes"
 
 // scan walks over the markup of s and holds it against the limits before
-// libxml2 builds anything. It returns the line of every start tag, counted
-// from line.
+// libxml2 builds anything. It returns where every start tag begins, s itself
+// beginning at p.
 //
 // On a well-formed text its counts are exact. On any other they are exact up to
 // the first error, which is as far as libxml2 goes; there scan may stop early,
 // for the error is libxml2's to report.
-func scan(s []byte, line int, lim Limits) ([]int32, error) {
+func scan(s []byte, p place, lim Limits) ([]startTag, error) {
 	var (
-		lines     = make([]int32, 0, 64)
+		tags      = make([]startTag, 0, 64)
 		spaces    []int // namespace declarations of the open elements
 		inScope   int
 		others    int // comments, PIs and CDATA sections
@@ -21,9 +21,9 @@ func scan(s []byte, line int, lim Limits) ([]int32, error) {
 	for {
 		i := bytes.IndexByte(s[at:], '<')
 		if i < 0 {
-			return lines, nil
+			return tags, nil
 		}
-		line += bytes.Count(s[at:at+i], newline)
+		p.over(s[at : at+i])
 		at += i
 		rest := s[at:]
 		var n int
@@ -38,7 +38,7 @@ func scan(s []byte, line int, lim Limits) ([]int32, error) {
 			n = skip(rest, 2, "?>")
 			others++
 		case bytes.HasPrefix(rest, []byte("<!")):
-			return nil, &SyntaxError{Line: line, Msg: "a DOCTYPE or other declaration is not allowed"}
+			return nil, &SyntaxError{Line: p.line, Column: p.column, Msg: "a DOCTYPE or other declaration is not allowed"}
 		case bytes.HasPrefix(rest, []byte("</")):
 			n = skip(rest, 2, ">")
 			if depth > 0 {
@@ -49,17 +49,17 @@ func scan(s []byte, line int, lim Limits) ([]int32, error) {
 		default:
 			t := scanTag(rest)
 			n = t.size
-			lines = append(lines, int32(line))
+			tags = append(tags, startTag{int32(at), int32(p.line), int32(p.column)})
 			attrs += t.attrs
 			switch {
 			case t.attrs > lim.Attrs:
-				return nil, &LimitError{"attributes of one element", lim.Attrs, line}
+				return nil, &LimitError{"attributes of one element", lim.Attrs, p.line, p.column}
 			case attrs > 4*lim.Elements:
-				return nil, &LimitError{"attributes", 4 * lim.Elements, line}
+				return nil, &LimitError{"attributes", 4 * lim.Elements, p.line, p.column}
 			case inScope+t.namespaces > lim.Namespaces:
-				return nil, &LimitError{"namespace declarations in one place", lim.Namespaces, line}
+				return nil, &LimitError{"namespace declarations in one place", lim.Namespaces, p.line, p.column}
 			case depth+1 > lim.Depth:
-				return nil, &LimitError{"levels of elements", lim.Depth, line}
+				return nil, &LimitError{"levels of elements", lim.Depth, p.line, p.column}
 			}
 			if !t.empty {
 				depth++
@@ -67,18 +67,16 @@ func scan(s []byte, line int, lim Limits) ([]int32, error) {
 				spaces = append(spaces, t.namespaces)
 			}
 		}
-		if len(lines)+others > lim.Elements {
-			return nil, &LimitError{"elements", lim.Elements, line}
+		if len(tags)+others > lim.Elements {
+			return nil, &LimitError{"elements", lim.Elements, p.line, p.column}
 		}
 		if n < 0 {
-			return lines, nil
+			return tags, nil
 		}
-		line += bytes.Count(s[at:at+n], newline)
+		p.over(s[at : at+n])
 		at += n
 	}
 }
-
-var newline = []byte{'\n'}
 
 // skip is the length of s up to and with end, searched from offset from; -1
 // when it does not come.
@@ -109,7 +107,7 @@ func scanTag(s []byte) (t tag) {
 			}
 		case '=':
 			t.attrs++
-			if n := s[name:i]; name > 0 && bytes.HasPrefix(n, []byte("xmlns")) && (len(n) == 5 || n[5] == ':' || n[5] <= ' ') {
+			if name > 0 && declaresNamespace(s[name:i]) {
 				t.namespaces++
 			}
 		case '"', '\'':

@@ -15,11 +15,11 @@ func prepare(b []byte) (text []byte, cut int, err error) {
 	case bytes.HasPrefix(b, []byte("\xfe\xff")) || bytes.HasPrefix(b, []byte("\xff\xfe")):
 		return nil, 0, &SyntaxError{Msg: "the text is UTF-16; only UTF-8 is read"}
 	case bytes.IndexByte(b, 0) >= 0:
-		return nil, 0, &SyntaxError{Line: lineAt(b, bytes.IndexByte(b, 0)), Msg: "a NUL byte is not allowed"}
+		return nil, 0, syntaxErrorAt(b, bytes.IndexByte(b, 0), "a NUL byte is not allowed")
 	case !utf8.Valid(b):
-		return nil, 0, &SyntaxError{Line: lineAt(b, invalidAt(b)), Msg: "the text is not UTF-8"}
+		return nil, 0, syntaxErrorAt(b, invalidAt(b), "the text is not UTF-8")
 	}
-	text = bytes.TrimLeft(bytes.TrimPrefix(b, []byte("\xef\xbb\xbf")), " \t\r\n")
+	text = bytes.TrimLeft(bytes.TrimPrefix(b, []byte(byteOrderMark)), " \t\r\n")
 	if len(text) == 0 {
 		return nil, 0, &SyntaxError{Msg: "the document is empty"}
 	}
@@ -33,7 +33,7 @@ func prepare(b []byte) (text []byte, cut int, err error) {
 		switch enc := string(decl[from:to]); strings.ToLower(enc) {
 		case "utf-8", "utf8", "us-ascii", "ascii":
 		default:
-			return nil, 0, &SyntaxError{Line: lineAt(b, cut), Msg: fmt.Sprintf("the text declares the encoding %.40q; only UTF-8 is read", enc)}
+			return nil, 0, syntaxErrorAt(b, cut+from, fmt.Sprintf("the text declares the encoding %.40q; only UTF-8 is read", enc))
 		}
 	}
 	if from, to := pseudoAttr(decl, "version"); from > 0 && string(decl[from:to]) == "1.1" {
@@ -70,7 +70,10 @@ func pseudoAttr(decl []byte, name string) (from, to int) {
 	}
 }
 
-func lineAt(b []byte, offset int) int { return 1 + bytes.Count(b[:offset], newline) }
+func syntaxErrorAt(b []byte, offset int, msg string) *SyntaxError {
+	p := placeOf(b, offset)
+	return &SyntaxError{Line: p.line, Column: p.column, Msg: msg}
+}
 
 func invalidAt(b []byte) int {
 	for i := 0; i < len(b); {

@@ -33,8 +33,9 @@ type Element struct {
 	Children []Node
 	// Parent is nil for the root.
 	Parent *Element
-	// Line is where the start tag begins, counted from 1 in the bytes given to Parse.
-	Line int
+	// Line and Column are where the start tag begins, counted from 1 in the bytes
+	// given to Parse; the column counts characters.
+	Line, Column int
 	// Index counts elements in document order from 0, the root.
 	Index int
 }

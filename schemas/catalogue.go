@@ -1,0 +1,117 @@
+package schemas
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+	"slices"
+)
+
+//go:embed *.xsd rspec/*.xsd ext/*.xsd
+var files embed.FS
+
+// Namespace is the one of GENI RSpec version 3, in documents of all kinds.
+const Namespace = "http://www.geni.net/resources/rspec/3"
+
+// Kind is a kind of RSpec, spelled as the type attribute of its root.
+type Kind string
+
+// The kinds.
+const (
+	Advertisement Kind = "advertisement"
+	Request       Kind = "request"
+	Manifest      Kind = "manifest"
+)
+
+// Kinds are all kinds.
+func Kinds() []Kind { return []Kind{Advertisement, Request, Manifest} }
+
+// short is the word for a kind in names of files.
+func (k Kind) short() string {
+	if k == Advertisement {
+		return "ad"
+	}
+	return string(k)
+}
+
+// Core is the name of the file that judges documents of kind k and knows no
+// extension.
+func Core(k Kind) string { return "rspec/" + k.short() + ".xsd" }
+
+// Known is the name of the file that judges documents of kind k with all
+// extensions of the catalogue.
+func Known(k Kind) string { return k.short() + ".xsd" }
+
+// Extension is one namespace that is known beside the core's.
+type Extension struct {
+	Namespace string
+	// What it is, in a few words.
+	What string
+	// Files are the names of the schemas that documents of each kind are judged by;
+	// without a file the kind has no use for the extension.
+	Files map[Kind]string
+}
+
+func everywhere(file string) map[Kind]string {
+	return map[Kind]string{Advertisement: file, Request: file, Manifest: file}
+}
+
+func offered(file string) map[Kind]string {
+	return map[Kind]string{Advertisement: file}
+}
+
+func granted(file string) map[Kind]string {
+	return map[Kind]string{Manifest: file}
+}
+
+func asked(file string) map[Kind]string {
+	return map[Kind]string{Request: file, Manifest: file}
+}
+
+func both(ad, request string) map[Kind]string {
+	return map[Kind]string{Advertisement: ad, Request: request, Manifest: request}
+}
+
+// Catalogue lists the extensions, ordered by namespace.
+func Catalogue() []Extension {
+	return []Extension{
+		{"http://groups.geni.net/exogeni/attachment/wiki/RspecExtensions/slice-info/1", "the slice of a manifest", granted("ext/sliceinfo.xsd")},
+		{"http://groups.geni.net/exogeni/attachment/wiki/RspecExtensions/sliver-info/1", "owner and times of a sliver", granted("ext/sliverinfo.xsd")},
+		{"http://jfed.iminds.be/proxy/1.0", "SSH gateways", asked("ext/proxy.xsd")},
+		{"http://jfed.iminds.be/rspec/ext/jfed/1", "where jFed draws a node", everywhere("ext/jfed.xsd")},
+		{"http://schemas.fed4fire.eu/schemas/rspec/ext/f4f_monitoring/1", "infrastructure monitoring, as aggregates write it", both("ext/monitoring-ad-f4f.xsd", "ext/monitoring-request-f4f.xsd")},
+		{"http://schemas.fed4fire.eu/schemas/rspec/ext/monitoring/1", "infrastructure monitoring, as the federation's text names it", both("ext/monitoring-ad-text.xsd", "ext/monitoring-request-text.xsd")},
+		{"http://www.geni.net/resources/rspec/ext/opstate/1", "operational states and actions", offered("ext/opstate.xsd")},
+		{"http://www.geni.net/resources/rspec/ext/shared-vlan/1", "shared VLANs", both("ext/sharedvlan-geni-ad.xsd", "ext/sharedvlan-geni.xsd")},
+		{"http://www.geni.net/resources/rspec/ext/user/1", "accounts and their keys", asked("ext/user-geni.xsd")},
+		{"http://www.protogeni.net/resources/rspec/ext/delay/1", "nodes that shape traffic", asked("ext/delay.xsd")},
+		{"http://www.protogeni.net/resources/rspec/ext/emulab/1", "what Emulab's aggregates add", both("ext/emulab-ad.xsd", "ext/emulab-request.xsd")},
+		{"http://www.protogeni.net/resources/rspec/ext/pxe/1", "network boot images", everywhere("ext/pxe.xsd")},
+		{"http://www.protogeni.net/resources/rspec/ext/shared-vlan/1", "shared VLANs, as jFed writes them", asked("ext/sharedvlan-protogeni.xsd")},
+		{"http://www.protogeni.net/resources/rspec/ext/user/1", "accounts and their keys, as the published file names them", asked("ext/user-protogeni.xsd")},
+	}
+}
+
+// Read is the text of one file of ours; names are as Core, Known and Files give
+// them, and as they include each other. It fails for any other name.
+func Read(name string) ([]byte, error) {
+	b, err := files.ReadFile(name)
+	if err != nil {
+		return nil, fmt.Errorf("there is no schema %q; Names lists them", name)
+	}
+	return b, nil
+}
+
+// Names are the names of all files, sorted.
+func Names() []string {
+	var names []string
+	// An embedded file system cannot fail to be walked.
+	_ = fs.WalkDir(files, ".", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			names = append(names, path)
+		}
+		return err
+	})
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,31 @@
+#include "mistake.h"
+
+#include <libxml/parser.h>
+#include <libxml/xmlerror.h>
+#include <string.h>
+
+static void first(void *data, xmlErrorPtr e) {
+	xmlParserCtxtPtr c = data;
+	xt_mistake *out = c->_private;
+	/* What is wrong with namespaces only is told by others. */
+	if (out->text[0] || e->level < XML_ERR_ERROR || e->domain == XML_FROM_NAMESPACE || !e->message)
+		return;
+	strncpy(out->text, e->message, sizeof out->text - 1);
+	xmlParserInputPtr in = c->input;
+	if (in && in->cur)
+		out->at = (long)in->consumed + (in->cur - in->base);
+}
+
+void xt_diagnose(const char *text, int len, xt_mistake *out) {
+	memset(out, 0, sizeof *out);
+	xmlParserCtxtPtr c = xmlNewParserCtxt();
+	if (!c)
+		return;
+	c->_private = out;
+	c->sax->serror = first;
+	xmlDocPtr d = xmlCtxtReadMemory(c, text, len, NULL, NULL, XML_PARSE_NONET | XML_PARSE_IGNORE_ENC | XML_PARSE_NOCDATA);
+	if (d)
+		xmlFreeDoc(d);
+	xmlFreeParserCtxt(c);
+	xmlResetLastError();
+}

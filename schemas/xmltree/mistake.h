@@ -1,0 +1,13 @@
+/* Why a text is not well-formed. */
+#ifndef XMLTREE_MISTAKE_H
+#define XMLTREE_MISTAKE_H
+
+typedef struct {
+	long at;        /* the offset that the parser had reached */
+	char text[400]; /* the message, cut; empty without one */
+} xt_mistake;
+
+/* Parses text, which the caller found not to be well-formed, for its first error. */
+void xt_diagnose(const char *text, int len, xt_mistake *out);
+
+#endif

@@ -1,0 +1,79 @@
+package xmltree
+
+/*
+#include "loader.h"
+#include <stdlib.h>
+*/
+import "C"
+
+import (
+	"fmt"
+	"sync"
+	"unsafe"
+
+	"patchbay/schemas"
+)
+
+// Schema is one of the embedded schemas. It is compiled when it is first
+// needed, lives as long as the process, and may be used by many goroutines.
+type Schema struct {
+	file    string
+	compile func() C.xmlSchemaPtr
+}
+
+// base makes a name of package schemas absolute, so that libxml2 can resolve
+// what the files include.
+const base = "patchbay-schema:///"
+
+// compiling lets one schema be compiled at a time.
+var compiling sync.Mutex
+
+func newSchema(file string) *Schema {
+	return &Schema{file, sync.OnceValue(func() C.xmlSchemaPtr {
+		start()
+		compiling.Lock()
+		defer compiling.Unlock()
+		name := C.CString(base + file)
+		defer C.free(unsafe.Pointer(name))
+		s := C.xt_compile(name)
+		if s == nil {
+			panic(fmt.Sprintf("xmltree: the embedded schema %s cannot be compiled", file))
+		}
+		return s
+	})}
+}
+
+var (
+	core  = make(map[schemas.Kind]*Schema)
+	known = make(map[schemas.Kind]*Schema)
+)
+
+func init() {
+	for _, k := range schemas.Kinds() {
+		core[k] = newSchema(schemas.Core(k))
+		known[k] = newSchema(schemas.Known(k))
+	}
+}
+
+// Core is the schema of documents of kind k that leaves all extensions alone;
+// nil for an unknown kind.
+func Core(k schemas.Kind) *Schema { return core[k] }
+
+// Known is the schema of documents of kind k that judges the extensions of
+// schemas.Catalogue, too; nil for an unknown kind.
+func Known(k schemas.Kind) *Schema { return known[k] }
+
+// start prepares libxml2; it is called by every way into it, for the entity
+// loader is the process's.
+var start = sync.OnceFunc(func() {
+	names := schemas.Names()
+	C.xt_init(C.int(len(names)))
+	for _, name := range names {
+		text, err := schemas.Read(name)
+		if err != nil {
+			panic("xmltree: " + err.Error())
+		}
+		// Both copies are kept for ever.
+		C.xt_serve(C.CString(base+name), (*C.char)(C.CBytes(text)), C.size_t(len(text)))
+	}
+})

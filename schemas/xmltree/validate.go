@@ -1,0 +1,120 @@
+package xmltree
+
+/*
+#include "findings.h"
+#include <stdlib.h>
+*/
+import "C"
+
+import (
+	"fmt"
+	"unsafe"
+
+	"patchbay/schemas"
+)
+
+// MaxFindings is how many findings about one document are told.
+const MaxFindings = 100
+
+// Finding is one thing that a schema has against a document.
+type Finding struct {
+	// Line and Column are where the attribute or the start tag concerned begins,
+	// counted from 1 in the bytes given to Parse; the column counts characters.
+	// Both are 0 for what concerns no place.
+	Line, Column int
+	// Element is the name of the element concerned, as the document spells it.
+	Element string
+	// Attribute is the name of the attribute concerned, if one is.
+	Attribute string
+	// Msg says what is wrong and what would have been accepted, in one line of
+	// bounded length.
+	Msg string
+}
+
+func (f Finding) String() string {
+	if f.Line == 0 {
+		return f.Msg
+	}
+	return fmt.Sprintf("%d:%d: %s", f.Line, f.Column, f.Msg)
+}
+
+// UnknownKindError says why a document is judged by no schema.
+type UnknownKindError struct {
+	Line, Column int
+	Msg          string
+}
+
+func (e *UnknownKindError) Error() string { return fmt.Sprintf("line %d: %s", e.Line, e.Msg) }
+
+// Validate reads text and judges it by the schema of its kind and by those of
+// the extensions that are known. Kind "" is the one that the root's type
+// attribute names. No findings: the document is valid.
+//
+// Errors are *SyntaxError and *LimitError, as those of Parse, and, for kind "",
+// *UnknownKindError for a document that is no RSpec of GENI version 3 or has an
+// unknown type. It panics for an unknown kind.
+func Validate(text []byte, kind schemas.Kind, lim Limits) ([]Finding, error) {
+	if kind != "" && Known(kind) == nil {
+		panic(fmt.Sprintf("xmltree: there is no kind %q", kind))
+	}
+	var found []Finding
+	err := Parse(text, lim, func(d *Doc) error {
+		k := kind
+		if k == "" {
+			var err error
+			if k, err = d.Kind(); err != nil {
+				return err
+			}
+		}
+		found = d.Validate(Known(k))
+		return nil
+	})
+	return found, err
+}
+
+// Kind is the kind of RSpec that the root says it is. The error is an
+// *UnknownKindError.
+func (d *Doc) Kind() (schemas.Kind, error) {
+	no := func(format string, args ...any) (schemas.Kind, error) {
+		return "", &UnknownKindError{d.Root.Line, d.Root.Column, fmt.Sprintf(format, args...)}
+	}
+	if d.Root.Local != "rspec" || d.Root.Space != schemas.Namespace {
+		return no("the root is <%.80s> of the namespace %.120q; schemas are only known for <rspec xmlns=%q>", d.Root.Local, d.Root.Space, schemas.Namespace)
+	}
+	value, given := d.Root.Attr("", "type")
+	if !given {
+		return no("the rspec has no type; add type=\"request\", \"manifest\" or \"advertisement\"")
+	}
+	k := schemas.Kind(collapse(value))
+	if Known(k) == nil {
+		return no("the rspec has the type %.40q; known are request, manifest and advertisement", value)
+	}
+	return k, nil
+}
+
+// Validate judges the document by s and tells at most MaxFindings findings, in
+// document order; a last one tells of more. It works only inside the function
+// given to Parse and panics once that has returned.
+func (d *Doc) Validate(s *Schema) []Finding {
+	compiled := s.compile()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.flat == nil {
+		panic("xmltree: " + errClosed.Error())
+	}
+	var c C.xt_findings
+	C.xt_validate(d.flat, compiled, MaxFindings, &c)
+	defer C.xt_free_findings(&c)
+	found := make([]Finding, 0, int(c.n))
+	for _, x := range unsafe.Slice(c.found, int(c.n)) {
+		found = append(found, d.finding(s, int(x.code), int(x.element), int(x.attribute), C.GoString(x.text)))
+	}
+	if c.failed != 0 && c.n == 0 {
+		found = append(found, Finding{Msg: "the document cannot be judged: memory is short; try again"})
+	}
+	if c.more > 0 {
+		last := found[len(found)-1]
+		found = append(found, Finding{Line: last.Line, Column: last.Column, Msg: fmt.Sprintf("%d more findings are not told; mend those above first", int(c.more))})
+	}
+	return found
+}
