@@ -7,7 +7,8 @@ import (
 
 // asciiXML writes a well-formed document in ASCII: references in character data
 // and attributes, CDATA sections interrupted for them, blanks in comments and
-// processing instructions. Names cannot be written otherwise and stay.
+// processing instructions. Names, a processing instruction's target among them,
+// have no other spelling and stay.
 func asciiXML(s string) string {
 	if isASCII(s) {
 		return s
@@ -19,13 +20,11 @@ func asciiXML(s string) string {
 		case strings.HasPrefix(s, "<!--"):
 			s = asciiUntil(&b, s, "-->", blank)
 		case strings.HasPrefix(s, "<?"):
-			s = asciiUntil(&b, s, "?>", blank)
+			target := 2 + strings.IndexAny(s[2:], " \t\r\n?")
+			b.WriteString(s[:target])
+			s = asciiUntil(&b, s[target:], "?>", blank)
 		case strings.HasPrefix(s, "<![CDATA["):
-			s = asciiUntil(&b, s, "]]>", func(b *strings.Builder, r rune) {
-				b.WriteString("]]>")
-				writeReference(b, r)
-				b.WriteString("<![CDATA[")
-			})
+			s = asciiCDATA(&b, s)
 		case s[0] == '<':
 			s = asciiTag(&b, s)
 		default:
@@ -46,6 +45,30 @@ func blank(b *strings.Builder, _ rune) { b.WriteByte(' ') }
 func asciiUntil(b *strings.Builder, s, end string, other func(*strings.Builder, rune)) string {
 	n := strings.Index(s, end) + len(end)
 	asciiText(b, s[:n], other)
+	return s[n:]
+}
+
+// asciiCDATA handles a CDATA section, which holds no references: each run of them
+// stands between two sections.
+func asciiCDATA(b *strings.Builder, s string) string {
+	n := strings.Index(s, "]]>") + len("]]>")
+	for i := 0; i < n; {
+		plain := i
+		for i < n && s[i] < utf8.RuneSelf {
+			i++
+		}
+		b.WriteString(s[plain:i])
+		if i == n {
+			break
+		}
+		b.WriteString("]]>")
+		for s[i] >= utf8.RuneSelf {
+			r, size := utf8.DecodeRuneInString(s[i:])
+			writeReference(b, r)
+			i += size
+		}
+		b.WriteString("<![CDATA[")
+	}
 	return s[n:]
 }
 

@@ -2,23 +2,11 @@ package rspec
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 )
 
 // pair is a namespace and where its schema is published.
 type pair struct{ space, schema string }
-
-// schemaLocation is the root's attribute as it is written.
-func (d *document) schemaLocation() (raw string, found bool) {
-	list, _ := d.attributes(d.elements[0])
-	for _, a := range list {
-		if a.of != nil && a.of.Local == "schemaLocation" && a.of.Space == xsiSpace {
-			return string(d.src[a.from:a.to]), true
-		}
-	}
-	return "", false
-}
 
 // pairsOf are the pairs of an attribute as it is written.
 func pairsOf(raw string) []pair {
@@ -53,34 +41,20 @@ func manifestLocations(raw string, add []pair) string {
 		b.WriteString(rest[:at] + wanted[i])
 		rest = rest[at+len(w):]
 	}
-	if !slices.Contains(wanted, ManifestSchema) {
-		add = append([]pair{{Namespace, ManifestSchema}}, add...)
+	there := map[string]bool{}
+	for _, w := range wanted {
+		there[w] = true
+	}
+	if !there[ManifestSchema] {
+		b.WriteString(" " + Namespace + " " + ManifestSchema)
+		there[Namespace] = true
 	}
 	for _, p := range add {
-		if !slices.Contains(wanted, p.space) || p.space == Namespace && !slices.Contains(wanted, ManifestSchema) {
+		if !there[p.space] {
 			b.WriteString(" " + p.space + " " + p.schema)
-			wanted = append(wanted, p.space, p.schema)
+			there[p.space] = true
 		}
 	}
 	b.WriteString(rest)
 	return b.String()
-}
-
-// xsiPrefix is a prefix that is bound to the namespace of schemaLocation, or one
-// that is free.
-func xsiPrefix(spaces map[string]string) string {
-	var bound []string
-	for prefix, uri := range spaces {
-		if uri == xsiSpace && prefix != "" {
-			bound = append(bound, prefix)
-		}
-	}
-	if len(bound) > 0 {
-		return slices.Min(bound)
-	}
-	prefix := "xsi"
-	for n := 1; spaces[prefix] != ""; n++ {
-		prefix = "xsi" + strconv.Itoa(n)
-	}
-	return prefix
 }

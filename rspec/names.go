@@ -19,5 +19,10 @@ const (
 	proxySpace    = "http://jfed.iminds.be/proxy/1.0"
 	proxySchema   = proxySpace + "/proxy.xsd"
 
+	vnodeSchema  = emulabSpace + "/vtop_extension.xsd"
+	sliverSpace  = "http://groups.geni.net/exogeni/attachment/wiki/RspecExtensions/sliver-info/1"
+	sliverSchema = sliverSpace + "/sliver_info.xsd?format=raw"
+
 	xsiSpace = "http://www.w3.org/2001/XMLSchema-instance"
+	xmlSpace = "http://www.w3.org/XML/1998/namespace"
 )

@@ -15,6 +15,10 @@ type splices struct {
 	doc   *document
 	edits []edit
 	size  int // bytes of all edits' text
+	// gone are the elements that were cut, by index.
+	gone map[int]bool
+	// extensions are those that were written.
+	extensions []pair
 }
 
 // edit puts text in the place of src[from:to].
@@ -40,6 +44,17 @@ func (s *splices) cut(e *xmltree.Element) {
 		from = at.start
 	}
 	s.replace(from, at.end, "")
+	if s.gone == nil {
+		s.gone = map[int]bool{}
+	}
+	s.gone[e.Index] = true
+}
+
+// uses notes that an extension was written.
+func (s *splices) uses(space, schema string) {
+	if p := (pair{space, schema}); !slices.Contains(s.extensions, p) {
+		s.extensions = append(s.extensions, p)
+	}
 }
 
 // appendTo puts text behind all that e contains.
@@ -91,9 +106,13 @@ func (t startTag) set(name, value string) {
 }
 
 // add puts a new attribute behind the others; raw is the escaped value.
-func (t startTag) add(name, raw string) {
-	t.replace(t.end, t.end, " "+name+`="`+raw+`"`)
-}
+func (t startTag) add(name, raw string) { t.addRaw(name, `"`+raw+`"`) }
+
+// addRaw is add for a value that is in quotes already.
+func (t startTag) addRaw(name, quoted string) { t.replace(t.end, t.end, " "+name+"="+quoted) }
+
+// quoted is the value of an attribute as it is written, in its quotes.
+func (d *document) quoted(a attribute) string { return string(d.src[a.from-1 : a.end()]) }
 
 // drop takes an unprefixed attribute out, with the white space in front of it.
 func (t startTag) drop(name string) {
@@ -108,18 +127,16 @@ func (t startTag) drop(name string) {
 	t.replace(from, a.end(), "")
 }
 
-// declares tells whether the tag itself declares a prefix ("" is the default).
-func (t startTag) declares(prefix string) bool {
-	name := "xmlns"
-	if prefix != "" {
-		name += ":" + prefix
-	}
+// declared are the prefixes that the tag itself declares ("" is the default).
+func (t startTag) declared() []string {
+	var list []string
 	for _, a := range t.list {
-		if a.of == nil && string(t.doc.src[a.start:a.nameEnd]) == name {
-			return true
+		if a.of == nil {
+			_, prefix, _ := strings.Cut(string(t.doc.src[a.start:a.nameEnd]), ":")
+			list = append(list, prefix)
 		}
 	}
-	return false
+	return list
 }
 
 // order sorts the edits, insertions before what they stand in front of. Two

@@ -2,8 +2,11 @@ package rspec
 
 import (
 	"bytes"
+	"cmp"
+	"crypto/sha256"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"patchbay/schemas/xmltree"
@@ -13,69 +16,58 @@ import (
 // parts' roots put behind its own.
 type union struct {
 	parts []*splices
-	// seen are the foreign nodes and links and the root extensions that are in
-	// already, by their bytes and by what their prefixes mean.
-	seen map[string]bool
-	// spaces are what prefixes mean under the common root; added are those of
-	// them that the first part's root does not declare itself.
-	spaces map[string]string
-	added  []string
-	// pairs are the schema locations of the parts behind the first.
-	pairs []pair
-	// users and proxies tell whether these extensions were written.
-	users, proxies bool
+	// seen counts the foreign nodes and links and the root extensions that are
+	// in already.
+	seen map[fingerprint]int
+	root commonRoot
 }
 
-// newUnion begins with the first part.
-func newUnion(p *Part, s *splices) *union {
-	m := &union{seen: map[string]bool{}, spaces: maps.Clone(s.doc.rootSpaces)}
-	m.take(p, s)
+// fingerprint stands for bytes and what they mean.
+type fingerprint [sha256.Size]byte
+
+// newUnion begins with the first part; more tells whether others follow.
+func newUnion(r *Request, s *splices, more bool) *union {
+	m := &union{parts: []*splices{s}, root: newCommonRoot(s)}
+	if !more {
+		return m
+	}
+	m.seen = map[fingerprint]int{around(s.doc.before()): 1, around(s.doc.after()): 1}
+	for _, e := range r.shared() {
+		m.seen[meaning(s.doc, e)]++
+	}
 	return m
 }
 
-// remember notes what the first part holds, in case that others hold it, too.
-func (m *union) remember(p *Part) {
-	for _, e := range p.Request.shared() {
-		m.seen[meaning(p.Request.doc, e)] = true
-	}
-}
-
 // add fits a further part to those before.
-func (m *union) add(p *Part, s *splices) error {
+func (m *union) add(r *Request, s *splices) error {
 	doc := s.doc
 	shared := map[int]bool{}
-	for _, e := range p.Request.shared() {
+	for _, e := range r.shared() {
 		shared[e.Index] = true
 	}
-	conflicts := m.merge(doc.rootSpaces)
+	conflicts, given := m.root.take(s)
+	here := map[fingerprint]int{}
 	for _, e := range doc.elements[0].Elements() {
+		if s.gone[e.Index] {
+			continue
+		}
 		if shared[e.Index] {
 			key := meaning(doc, e)
-			if m.seen[key] {
+			here[key]++
+			if here[key] <= m.seen[key] {
 				s.cut(e)
 				continue
 			}
-			m.seen[key] = true
+			m.seen[key] = here[key]
 		}
 		s.redeclare(e, conflicts)
+		s.inherit(e, given)
 		if s.size > maxManifest {
 			return errTooLarge
 		}
 	}
-	if raw, found := doc.schemaLocation(); found {
-		m.pairs = append(m.pairs, pairsOf(raw)...)
-	}
-	m.take(p, s)
-	return nil
-}
-
-func (m *union) take(p *Part, s *splices) {
-	for i := range p.Request.Nodes {
-		f := p.Nodes[p.Request.Nodes[i].ClientID]
-		m.users = m.users || len(f.Users) > 0
-		m.proxies = m.proxies || len(f.Proxies) > 0
-	}
 	m.parts = append(m.parts, s)
+	return nil
 }
 
 // shared are the root's children that several requests may have alike: all but
@@ -91,55 +83,87 @@ func (r *Request) shared() []*xmltree.Element {
 	return slices.DeleteFunc(r.doc.elements[0].Elements(), func(e *xmltree.Element) bool { return own[e.Index] })
 }
 
-// merge takes the declarations of another root up into the common one where the
-// prefix is free there. It returns the prefixes that mean something else.
-func (m *union) merge(spaces map[string]string) (conflicts []string) {
-	for _, prefix := range slices.Sorted(maps.Keys(spaces)) {
-		was, taken := m.spaces[prefix]
-		switch {
-		case prefix == "":
-		case !taken:
-			m.spaces[prefix] = spaces[prefix]
-			m.added = append(m.added, prefix)
-		case was != spaces[prefix]:
-			conflicts = append(conflicts, prefix)
-		}
-	}
-	if spaces[""] != m.spaces[""] {
-		conflicts = append(conflicts, "")
-	}
-	return conflicts
-}
-
 // redeclare gives the start tag of a root's child those of the prefixes that
 // it may use and does not declare itself.
-func (s *splices) redeclare(e *xmltree.Element, prefixes []string) {
+func (s *splices) redeclare(e *xmltree.Element, prefixes map[string]bool) {
 	if len(prefixes) == 0 {
 		return
 	}
+	used := prefixesIn(s.doc.bytes(e), prefixes)
+	if prefixes[""] {
+		used[""] = true
+	}
 	t := s.startTag(e)
-	for _, prefix := range prefixes {
-		uri := escape(s.doc.rootSpaces[prefix])
-		switch {
-		case t.declares(prefix):
-		case prefix == "":
-			t.add("xmlns", uri)
-		case bytes.Contains(s.doc.bytes(e), []byte(prefix+":")): // in names or in content
-			t.add("xmlns:"+prefix, uri)
+	for _, prefix := range t.declared() {
+		delete(used, prefix)
+	}
+	for _, prefix := range slices.Sorted(maps.Keys(used)) {
+		t.add(declaration(prefix), escape(s.doc.rootSpaces[prefix]))
+	}
+}
+
+func declaration(prefix string) string {
+	if prefix == "" {
+		return "xmlns"
+	}
+	return "xmlns:" + prefix
+}
+
+// inherit gives the start tag of a root's child those xml: attributes that it
+// would inherit from its own root.
+func (s *splices) inherit(e *xmltree.Element, given []rawAttribute) {
+	if len(given) == 0 {
+		return
+	}
+	t := s.startTag(e)
+	for _, a := range given {
+		if _, has := t.find(xmlSpace, a.local); !has {
+			t.addRaw("xml:"+a.local, a.quoted)
 		}
 	}
 }
 
-// meaning is what makes two children of roots the same: equal bytes, in which
-// equal prefixes stand for equal namespaces.
-func meaning(doc *document, e *xmltree.Element) string {
+// prefixesIn are those of known that stand in front of a colon in text: in names
+// or in content.
+func prefixesIn[V any](text []byte, known map[string]V) map[string]bool {
 	used := map[string]bool{}
+	if len(known) == 0 {
+		return used
+	}
+	for at := 0; ; {
+		n := bytes.IndexByte(text[at:], ':')
+		if n < 0 {
+			return used
+		}
+		end := at + n
+		start := end
+		for start > at && isNameByte(text[start-1]) {
+			start--
+		}
+		if _, ok := known[string(text[start:end])]; ok && start < end {
+			used[string(text[start:end])] = true
+		}
+		at = end + 1
+	}
+}
+
+// isNameByte tells which bytes a prefix may hold; of those beyond ASCII it takes
+// all.
+func isNameByte(c byte) bool {
+	return c >= 0x80 || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-' || c == '.'
+}
+
+// meaning is what makes two children of roots the same: equal bytes, in which
+// equal prefixes stand for equal namespaces, and which inherit the same.
+func meaning(doc *document, e *xmltree.Element) fingerprint {
+	type binding struct{ prefix, space string }
+	used := map[binding]bool{}
 	var walk func(*xmltree.Element)
 	walk = func(e *xmltree.Element) {
-		used[e.Prefix+"="+e.Space] = true
-		for _, a := range e.Attrs {
-			if a.Prefix != "" {
-				used[a.Prefix+"="+a.Space] = true
+		used[binding{e.Prefix, e.Space}] = true
+		for i := range e.Attrs {
+			if a := &e.Attrs[i]; a.Prefix != "" {
+				used[binding{a.Prefix, a.Space}] = true
 			}
 		}
 		for _, c := range e.Children {
@@ -149,8 +173,50 @@ func meaning(doc *document, e *xmltree.Element) string {
 		}
 	}
 	walk(e)
-	return strings.Join(slices.Sorted(maps.Keys(used)), " ") + "\n" + string(doc.bytes(e))
+	// prefixes in content mean what the root says, unless e says it anew
+	text := doc.bytes(e)
+	content := prefixesIn(text, doc.rootSpaces)
+	for _, prefix := range (&splices{doc: doc}).startTag(e).declared() {
+		delete(content, prefix)
+	}
+	for prefix := range content {
+		used[binding{prefix, doc.rootSpaces[prefix]}] = true
+	}
+	for _, local := range inheritable {
+		if v, found := doc.elements[0].Attr(xmlSpace, local); found {
+			used[binding{"xml:" + local, v}] = true
+		}
+	}
+	sum := sha256.New()
+	var words []byte
+	for _, b := range slices.SortedFunc(maps.Keys(used), func(a, b binding) int {
+		return cmp.Or(cmp.Compare(a.prefix, b.prefix), cmp.Compare(a.space, b.space))
+	}) {
+		words = strconv.AppendQuote(words[:0], b.prefix)
+		words = strconv.AppendQuote(words, b.space)
+		sum.Write(words)
+	}
+	sum.Write([]byte{0})
+	sum.Write(text)
+	return fingerprint(sum.Sum(nil))
 }
+
+// around is the fingerprint of what stands before or behind a root.
+func around(text []byte) fingerprint {
+	return sha256.Sum256(append([]byte("around\x00"), text...))
+}
+
+// before is what stands between the XML declaration and the root, after what
+// stands behind the root; both without blanks at their ends.
+func (d *document) before() []byte {
+	head := d.src[:d.spans[0].start]
+	if len(head) > 5 && bytes.HasPrefix(head, []byte("<?xml")) && isSpace(head[5]) {
+		head = head[bytes.Index(head, []byte("?>"))+2:]
+	}
+	return bytes.TrimSpace(head)
+}
+
+func (d *document) after() []byte { return bytes.TrimSpace(d.src[d.spans[0].end:]) }
 
 // write puts the parts together.
 func (m *union) write(o ManifestOptions) (string, error) {
@@ -161,14 +227,16 @@ func (m *union) write(o ManifestOptions) (string, error) {
 		if err := s.order(); err != nil {
 			return "", err
 		}
+		m.writeAround(&more, s.doc.before())
 		if at := s.doc.spans[0]; !at.selfClosing() {
 			s.appendRange(&more, at.open, at.closing)
 		}
+		m.writeAround(&more, s.doc.after())
 		if more.Len() > maxManifest {
 			return "", errTooLarge
 		}
 	}
-	m.editRoot(root, o)
+	m.root.write(base, o, m.extensions())
 	base.appendTo(root, more.String())
 	if err := base.order(); err != nil {
 		return "", err
@@ -179,33 +247,23 @@ func (m *union) write(o ManifestOptions) (string, error) {
 	return b.String(), nil
 }
 
-// editRoot edits the start tag of the common root.
-func (m *union) editRoot(root *xmltree.Element, o ManifestOptions) {
-	t := m.parts[0].startTag(root)
-	t.set("type", "manifest")
-	for _, a := range rootAttributes(o) {
-		t.set(a.name, a.value)
-	}
-	for _, prefix := range m.added {
-		t.add("xmlns:"+prefix, escape(m.spaces[prefix]))
-	}
-	add := m.pairs
-	if m.users {
-		add = append(add, pair{userSpace, userSchema})
-	}
-	if m.proxies {
-		add = append(add, pair{proxySpace, proxySchema})
-	}
-	if a, found := t.find(xsiSpace, "schemaLocation"); found {
-		was := string(t.doc.src[a.from:a.to])
-		if is := manifestLocations(was, add); is != was {
-			t.replace(a.from, a.to, is)
-		}
+// writeAround keeps comments and processing instructions around a root, once.
+func (m *union) writeAround(b *strings.Builder, text []byte) {
+	key := around(text)
+	if len(text) == 0 || m.seen[key] > 0 {
 		return
 	}
-	prefix := xsiPrefix(m.spaces)
-	if m.spaces[prefix] != xsiSpace {
-		t.add("xmlns:"+prefix, xsiSpace)
+	m.seen[key]++
+	b.WriteByte('\n')
+	b.Write(text)
+	b.WriteByte('\n')
+}
+
+// extensions are those that were written into any part.
+func (m *union) extensions() []pair {
+	var list []pair
+	for _, s := range m.parts {
+		list = append(list, s.extensions...)
 	}
-	t.add(prefix+":schemaLocation", manifestLocations(Namespace+" "+ManifestSchema, add))
+	return list
 }

@@ -1,0 +1,178 @@
+package rspec
+
+import (
+	"strconv"
+	"strings"
+
+	"patchbay/am/urn"
+	"patchbay/schemas/xmltree"
+)
+
+// annotate writes the facts into an own node.
+func (s *splices) annotate(e *xmltree.Element, f *NodeFacts, manager urn.URN) {
+	t := s.startTag(e)
+	if !f.ComponentID.IsZero() {
+		t.set("component_id", f.ComponentID.String())
+	}
+	if strings.TrimSpace(value(e, "component_manager_id")) == "" { // else it names us
+		t.set("component_manager_id", manager.String())
+	}
+	if f.ComponentName != "" {
+		t.set("component_name", f.ComponentName)
+	}
+	if f.SliverID.IsZero() {
+		t.drop("sliver_id")
+	} else {
+		t.set("sliver_id", f.SliverID.String())
+	}
+	if v, ok := boolean(value(e, "exclusive")); !ok || v != f.Exclusive {
+		t.set("exclusive", strconv.FormatBool(f.Exclusive))
+	}
+
+	var added strings.Builder
+	s.annotateType(e, f, &added)
+	if f.HardwareType != "" && len(children(e, "hardware_type")) == 0 {
+		writeElement(&added, Namespace, "hardware_type", "name", f.HardwareType)
+	}
+	for _, h := range children(e, "host") {
+		s.cut(h)
+	}
+	for _, h := range f.Hosts {
+		writeElement(&added, Namespace, "host", "name", h.Name, "ipv4", h.IPv4)
+	}
+	for _, i := range children(e, "interface") {
+		s.annotateInterface(i, f.Interfaces[value(i, "client_id")])
+	}
+	s.annotateServices(e, f, &added)
+	s.annotateExtensions(e, f, &added)
+	s.appendTo(e, added.String())
+}
+
+// annotateType tells sliver type and image where the request is silent.
+func (s *splices) annotateType(e *xmltree.Element, f *NodeFacts, added *strings.Builder) {
+	image := func(b *strings.Builder, space string) {
+		if f.DiskImage != "" {
+			writeElement(b, space, "disk_image", "name", f.DiskImage)
+		}
+	}
+	types := children(e, "sliver_type")
+	switch {
+	case len(types) > 0:
+		if len(children(types[0], "disk_image")) == 0 {
+			var b strings.Builder
+			image(&b, Namespace)
+			s.appendTo(types[0], b.String())
+		}
+	case f.SliverType != "":
+		added.WriteString(`<sliver_type xmlns="` + Namespace + `" name="` + escape(f.SliverType) + `">`)
+		image(added, inherited)
+		added.WriteString(`</sliver_type>`)
+	}
+}
+
+// annotateServices drops the accounts of an earlier manifest and tells ours.
+func (s *splices) annotateServices(e *xmltree.Element, f *NodeFacts, added *strings.Builder) {
+	services := children(e, "services")
+	for _, v := range services {
+		for _, c := range v.Elements() {
+			if isAccount(c) {
+				s.cut(c)
+			}
+		}
+	}
+	space := Namespace
+	if len(services) == 0 {
+		space = inherited // from the services element of our own
+	}
+	var b strings.Builder
+	for _, l := range f.Logins {
+		port := l.Port
+		if port == 0 {
+			port = 22
+		}
+		writeElement(&b, space, "login", "authentication", "ssh-keys", "hostname", l.Hostname, "port", strconv.Itoa(port), "username", l.Username)
+	}
+	for _, u := range f.Users {
+		s.uses(userSpace, userSchema)
+		b.WriteString(`<services_user xmlns="` + userSpace + `" login="` + escape(u.Login) + `"`)
+		if !u.URN.IsZero() {
+			b.WriteString(` user_urn="` + escape(u.URN.String()) + `"`)
+		}
+		b.WriteByte('>')
+		for _, k := range u.Keys {
+			b.WriteString("<public_key>" + escape(strings.TrimSpace(k)) + "</public_key>")
+		}
+		b.WriteString("</services_user>")
+	}
+	for _, p := range f.Proxies {
+		s.uses(proxySpace, proxySchema)
+		writeElement(&b, proxySpace, "proxy", "proxy", p.Proxy, "for", p.For)
+	}
+	switch {
+	case b.Len() == 0:
+	case len(services) > 0:
+		s.appendTo(services[0], b.String())
+	default:
+		added.WriteString(`<services xmlns="` + Namespace + `">` + b.String() + `</services>`)
+	}
+}
+
+// isAccount tells what in services is a fact of a manifest.
+func isAccount(e *xmltree.Element) bool {
+	switch e.Space {
+	case Namespace:
+		return e.Local == "login"
+	case userSpace, oldUserSpace:
+		return e.Local == "services_user"
+	case proxySpace:
+		return e.Local == "proxy"
+	}
+	return false
+}
+
+// annotateExtensions tells the life and the physical identity of a sliver, in
+// the place of what an earlier manifest told.
+func (s *splices) annotateExtensions(e *xmltree.Element, f *NodeFacts, added *strings.Builder) {
+	sliver, vnode := f.Sliver.complete(), f.VNode != nil && f.VNode.Name != ""
+	if !sliver && !vnode {
+		return
+	}
+	for _, c := range e.Elements() {
+		isSliver := c.Space == sliverSpace && c.Local == "geni_sliver_info"
+		isVNode := c.Space == emulabSpace && c.Local == "vnode"
+		if isSliver && sliver || isVNode && vnode {
+			s.cut(c)
+		}
+	}
+	if sliver {
+		s.uses(sliverSpace, sliverSchema)
+		i, started := f.Sliver, ""
+		if !i.Started.IsZero() {
+			started = stamp(i.Started)
+		}
+		writeElement(added, sliverSpace, "geni_sliver_info", "creator_urn", i.Creator.String(), "creation_time", stamp(i.Created), "start_time", started,
+			"expiration_time", stamp(i.Expires), "state", i.State, "resource_id", i.ResourceID, "error", i.Error)
+	}
+	if vnode {
+		s.uses(emulabSpace, vnodeSchema)
+		writeElement(added, emulabSpace, "vnode", "name", f.VNode.Name, "hardware_type", f.VNode.HardwareType)
+	}
+}
+
+// inherited is the namespace of an element inside one of our own.
+const inherited = ""
+
+// writeElement writes an empty element that declares its namespace, with
+// attributes given as name, value; those without a value are left out.
+func writeElement(b *strings.Builder, space, local string, attrs ...string) {
+	b.WriteString("<" + local)
+	if space != inherited {
+		b.WriteString(` xmlns="` + space + `"`)
+	}
+	for i := 0; i < len(attrs); i += 2 {
+		if attrs[i+1] != "" {
+			b.WriteString(" " + attrs[i] + `="` + escape(attrs[i+1]) + `"`)
+		}
+	}
+	b.WriteString("/>")
+}

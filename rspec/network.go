@@ -1,0 +1,98 @@
+package rspec
+
+import (
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"patchbay/schemas/xmltree"
+)
+
+// annotateInterface tells the facts of an interface and drops those of an
+// earlier manifest: interfaces are no slivers here.
+func (s *splices) annotateInterface(e *xmltree.Element, f InterfaceFacts) {
+	t := s.startTag(e)
+	t.drop("sliver_id")
+	if f.MAC == "" {
+		t.drop("mac_address")
+	} else {
+		t.set("mac_address", f.MAC)
+	}
+	if !f.ComponentID.IsZero() {
+		t.set("component_id", f.ComponentID.String())
+	}
+	for _, h := range children(e, "host") {
+		s.cut(h)
+	}
+	s.annotateAddresses(e, f.Addresses)
+}
+
+// annotateAddresses tells the addresses of an interface for which the request
+// names none: in the ip elements that are open, the rest behind them.
+func (s *splices) annotateAddresses(e *xmltree.Element, addresses []netip.Prefix) {
+	open := children(e, "ip")
+	for _, ip := range open {
+		if strings.TrimSpace(value(ip, "address")) != "" {
+			return
+		}
+	}
+	left := make([]address, 0, len(addresses))
+	for _, p := range addresses {
+		if p.IsValid() {
+			left = append(left, addressOf(p))
+		}
+	}
+	for _, ip := range open {
+		kind := strings.TrimSpace(value(ip, "type"))
+		i := slices.IndexFunc(left, func(a address) bool { return kind == "" || strings.EqualFold(kind, a.kind) })
+		if i < 0 {
+			continue
+		}
+		t := s.startTag(ip)
+		t.set("address", left[i].address)
+		t.set("netmask", left[i].netmask)
+		t.set("type", left[i].kind)
+		left = slices.Delete(left, i, i+1)
+	}
+	var b strings.Builder
+	for _, a := range left {
+		writeElement(&b, Namespace, "ip", "address", a.address, "netmask", a.netmask, "type", a.kind)
+	}
+	s.appendTo(e, b.String())
+}
+
+// address is what an ip element says.
+type address struct{ address, netmask, kind string }
+
+// addressOf spells a valid prefix: the mask dotted for IPv4, as clients expect
+// it, and as a length for IPv6, which has no other form.
+func addressOf(p netip.Prefix) address {
+	a, bits := p.Addr().WithZone(""), p.Bits()
+	if a.Is4In6() {
+		a, bits = a.Unmap(), max(bits-96, 0)
+	}
+	if a.Is4() {
+		return address{a.String(), net.IP(net.CIDRMask(bits, 32)).String(), "ipv4"}
+	}
+	return address{a.String(), strconv.Itoa(bits), "ipv6"}
+}
+
+// annotateLink tells the facts of an own link and drops those of an earlier
+// manifest: links are no slivers here. ends are the component_ids of interfaces
+// by client_id.
+func (s *splices) annotateLink(e *xmltree.Element, f LinkFacts, ends map[string]string) {
+	t := s.startTag(e)
+	t.drop("sliver_id")
+	if f.VLANTag != "" {
+		t.set("vlantag", f.VLANTag)
+	}
+	for _, ref := range children(e, "interface_ref") {
+		t := s.startTag(ref)
+		t.drop("sliver_id")
+		if id := ends[value(ref, "client_id")]; id != "" {
+			t.set("component_id", id)
+		}
+	}
+}
