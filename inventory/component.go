@@ -26,8 +26,7 @@ type Component struct {
 	// Provider is the name of the provider instance that makes slivers on it.
 	Provider string
 	Gateway  *Gateway // nil if its nodes are reached directly
-	// Interfaces are those that the inventory names; without any, the network of
-	// the component is the provider's affair and is not accounted.
+	// Interfaces are those that the inventory names.
 	Interfaces []*Interface
 	// Drained components keep the slivers they have and take no new ones.
 	Drained bool
@@ -37,6 +36,11 @@ type Component struct {
 
 // Offers tells whether slivers of type t can be made on c.
 func (c *Component) Offers(t *SliverType) bool { return slices.Contains(c.SliverTypes, t) }
+
+// Wired tells whether the inventory knows how c is joined to others. The network
+// of a component that is not wired is its provider's affair: nothing of it is
+// chosen or counted.
+func (c *Component) Wired() bool { return slices.ContainsFunc(c.Interfaces, (*Interface).Carries) }
 
 // Location is where components stand.
 type Location struct {

@@ -17,7 +17,7 @@ import (
 const maxComponents = 1_000_000
 
 var componentKeys = []string{
-	"name", "names", "component_id", "exclusive", "hardware_types", "sliver_types", "capacity", "location", "provider", "gateway", "drained", "settings",
+	"name", "names", "component_id", "exclusive", "hardware_types", "sliver_types", "capacity", "interfaces", "location", "provider", "gateway", "drained", "settings",
 }
 
 func (s *site) readComponents(n *yaml.Node) {
@@ -30,6 +30,7 @@ func (s *site) readComponents(n *yaml.Node) {
 func (s *site) readComponent(item *yaml.Node) {
 	c := Component{Provider: s.provider}
 	var names []string
+	var ports []port
 	var id, exclusive, capacity *yaml.Node
 	bad := len(s.problems)
 	s.fields(item, "a component", componentKeys, func(key string, n *yaml.Node) {
@@ -64,6 +65,8 @@ func (s *site) readComponent(item *yaml.Node) {
 			}
 		case "capacity":
 			c.Capacity, capacity = s.amount(n, key, am.Amount{}), n
+		case "interfaces":
+			ports = s.readInterfaces(n)
 		case "location":
 			if c.Location = s.locations[n.Value]; c.Location == nil {
 				s.unknown(n, "location", keys(s.Locations, func(l *Location) string { return l.Name }))
@@ -98,13 +101,19 @@ func (s *site) readComponent(item *yaml.Node) {
 	case c.Exclusive && capacity != nil:
 		s.wrong(capacity, "component %s is exclusive, so it holds one sliver whatever its size; drop capacity", names[0])
 	default:
+		for _, p := range ports {
+			if p.single != nil && len(names) > 1 {
+				s.wrong(p.single, "%s is for one interface; this entry makes %d", p.what, len(names))
+				return
+			}
+		}
 		if c.Exclusive {
 			c.Capacity = am.Amount{Slots: 1}
 		} else if !s.holds(item, names[0], &c) {
 			return
 		}
 		for _, name := range names {
-			s.add(item, name, c)
+			s.add(item, name, c, ports)
 		}
 	}
 }
@@ -125,7 +134,7 @@ func (s *site) holds(n *yaml.Node, name string, c *Component) bool {
 	return true
 }
 
-func (s *site) add(n *yaml.Node, name string, c Component) {
+func (s *site) add(n *yaml.Node, name string, c Component, ports []port) {
 	c.Index, c.Name = len(s.Components), name
 	if c.URN.IsZero() {
 		c.URN = s.named(n, urn.Node, name)
@@ -139,6 +148,7 @@ func (s *site) add(n *yaml.Node, name string, c Component) {
 	default:
 		s.byURN[key], s.byName[name] = &c, &c
 		s.Components = append(s.Components, &c)
+		s.plug(&c, ports)
 	}
 }
 

@@ -6,8 +6,10 @@
 //	Inventory ─┬─< SliverType ──< Image
 //	           ├─< Component ──< SliverType      what it offers
 //	           │       ├── Location, Gateway     where it is, how to reach it
-//	           │       └── Provider              who makes slivers on it
-//	           └── policies: unknown images, exclusive use of shared components
+//	           │       ├── Provider              who makes slivers on it
+//	           │       └─< Interface >── Link    how it is joined to others
+//	           ├── VLAN tags, shared VLANs, addresses of links, public addresses
+//	           └── policies: unknown images, exclusive use of shared components, …
 //
 // A file is taken whole or not at all: every mistake in it is reported at once
 // with its line and a remedy, and an unknown key is a mistake. Lists hold
@@ -17,5 +19,5 @@
 // provider (inventory/provider does) and writes no documents (rspec does).
 //
 // It answers what the GENI RSpec v3 text says of components: component_id,
-// exclusive, sliver_type, disk_image, hardware_type and location.
+// exclusive, sliver_type, disk_image, hardware_type, location, interface and link.
 package inventory

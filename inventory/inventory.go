@@ -38,6 +38,8 @@ type Inventory struct {
 
 	// Components in the order of the file; Components[i].Index is i.
 	Components []*Component
+	// Interfaces are those of all components; Interfaces[i].Index is i.
+	Interfaces []*Interface
 	// SliverTypes in the order of the file; at least one.
 	SliverTypes []*SliverType
 	// DefaultSliverType is for nodes of a request that name none.
@@ -52,8 +54,8 @@ type Inventory struct {
 	Locations []*Location
 	// Links are the physical links, in the order of the file.
 	Links []*Link
-	// VLANs are the tags, 1 to 4094, that links over physical links get; none if
-	// it is empty.
+	// VLANs are the tags, 1 to 4094, that links over physical links get; if it
+	// is empty they get none.
 	VLANs []int
 	// SharedVLANs have tags outside VLANs.
 	SharedVLANs []*SharedVLAN
@@ -83,6 +85,8 @@ type Inventory struct {
 
 	byURN    map[string]*Component
 	byName   map[string]*Component
+	byPort   map[string]*Interface
+	shared   map[string]*SharedVLAN
 	types    map[string]*SliverType
 	patterns []pattern
 	images   map[string]*Image
@@ -98,6 +102,18 @@ func (v *Inventory) Component(u urn.URN) (*Component, bool) {
 func (v *Inventory) ComponentNamed(name string) (*Component, bool) {
 	c, ok := v.byName[name]
 	return c, ok
+}
+
+// Interface finds a physical interface by its URN.
+func (v *Inventory) Interface(u urn.URN) (*Interface, bool) {
+	i, ok := v.byPort[u.Key()]
+	return i, ok
+}
+
+// SharedVLAN finds a shared VLAN by its name.
+func (v *Inventory) SharedVLAN(name string) (*SharedVLAN, bool) {
+	s, ok := v.shared[name]
+	return s, ok
 }
 
 // SliverType finds what a request calls name: first one of the site's own

@@ -6,14 +6,24 @@ import (
 	"patchbay/am/urn"
 )
 
+// Roles of interfaces.
+const (
+	// ControlRole is the interface by which a node is managed and logged in to;
+	// links never get it.
+	ControlRole = "control"
+	// ExperimentalRole is the interface of links, and MixedRole is both.
+	ExperimentalRole = "experimental"
+	MixedRole        = "mixed"
+)
+
 // Interface is a physical interface of a component.
 type Interface struct {
-	// Index is the interface's place among all of the inventory.
+	// Index is the interface's place in Inventory.Interfaces.
 	Index int
 	URN   urn.URN
 	// Name is unique on the component.
 	Name string
-	// Role is "control", "experimental" or "mixed".
+	// Role is ControlRole, ExperimentalRole or MixedRole.
 	Role      string
 	Component *Component
 	// Link is the physical link it is on; nil if it is on none.
@@ -24,6 +34,10 @@ type Interface struct {
 	// PublicIPv4 is zero if it has none.
 	PublicIPv4 netip.Addr
 }
+
+// Carries tells whether links of experiments may run over the interface: it is
+// on a physical link, and not for control only.
+func (i *Interface) Carries() bool { return i.Link != nil && i.Role != ControlRole }
 
 // Link is a physical link, or a switch: it joins all of its interfaces.
 type Link struct {
@@ -37,20 +51,21 @@ type Link struct {
 	Interfaces []*Interface
 }
 
-// SharedVLAN is a VLAN that links of several slices may join.
+// SharedVLAN is a VLAN that links of several slices may join. It is at hand on
+// every physical link.
 type SharedVLAN struct {
 	Name string
 	// Tag is 1 to 4094.
 	Tag         int
 	Description string
-	// Restricted is told to experimenters; the site hands such VLANs out by
-	// other means.
+	// Restricted VLANs are advertised and refused: what joins them is for the
+	// operators to arrange.
 	Restricted bool
 }
 
 // Monitoring is the infrastructure monitoring that the site offers.
 type Monitoring struct {
-	// Type is such as "oml"; Doc is a URL.
+	// Type is such as "oml"; Doc is a URL, or empty.
 	Type, Doc string
 	Metrics   []Metric
 }

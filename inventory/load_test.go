@@ -57,6 +57,30 @@ components:
     exclusive: false
     hardware_types: [large]
     capacity: {slots: 3, cores: 16, memory: 65536, disk: 4T}
+  - names: [sw1..sw2]
+    exclusive: true
+    interfaces:
+      - {name: eth0, role: control}
+      - {name: eth1, link: core}
+      - {name: eth2, link: "edge", capacity: 100M}
+  - name: router
+    exclusive: true
+    interfaces:
+      - {name: wan, link: core, capacity: 2.5G, role: mixed, public_ipv4: 192.0.2.99, component_id: "urn:publicid:IDN+example.org+interface+border:0"}
+links:
+  - {name: core, capacity: 10G}
+  - {name: edge, type: wireless}
+vlans: [100..102, 250]
+shared_vlans:
+  - {name: exchange, tag: 1750, description: to the others, restricted: true}
+link_addresses: 172.16.0.0/16
+public_addresses: [192.0.2.10..192.0.2.12, 192.0.2.20]
+cross_links: copy
+packet_loss_unit: fraction
+monitoring:
+  type: oml
+  doc: https://example.org/oml
+  metrics: [{id: cpu.load, description: load, unit: percent}, {id: Free_Mem}]
 `
 
 func TestParse(t *testing.T) {
@@ -77,7 +101,7 @@ func TestParse(t *testing.T) {
 			t.Errorf("component %d %s is not found by %s", i, c.Name, c.URN)
 		}
 	}
-	if diff := cmp.Diff([]string{"pc1", "host08", "host09", "host10", "spare"}, names); diff != "" {
+	if diff := cmp.Diff([]string{"pc1", "host08", "host09", "host10", "spare", "sw1", "sw2", "router"}, names); diff != "" {
 		t.Error(diff)
 	}
 	pc1 := *v.Components[0]
@@ -87,6 +111,31 @@ func TestParse(t *testing.T) {
 	host := v.Components[1]
 	if host.Provider != "rack" || host.SliverTypes[0].Name != "vm" || host.Capacity != (am.Amount{Slots: 3, Cores: 16, Memory: 65536, Disk: 4 << 20}) {
 		t.Errorf("host08 is %+v", host)
+	}
+	eth2 := v.Components[5].Interfaces[2]
+	if i, ok := v.Interface(urn.MustParse("urn:publicid:IDN+EXAMPLE.org+interface+sw1:eth2")); !ok || i != eth2 || v.Interfaces[i.Index] != i || i.Link.Name != "edge" || i.Capacity != 100_000 || i.Role != ExperimentalRole || i.Component.Name != "sw1" {
+		t.Errorf("eth2 of sw1 is %+v", eth2)
+	}
+	if eth1 := v.Components[6].Interfaces[1]; eth1.Capacity != 10_000_000 || !eth1.Carries() || v.Components[6].Interfaces[0].Carries() {
+		t.Errorf("eth1 of sw2 is %+v", eth1)
+	}
+	if wan := v.Components[7].Interfaces[0]; wan.URN.Name != "border:0" || wan.Capacity != 2_500_000 || wan.PublicIPv4.String() != "192.0.2.99" || wan.Role != MixedRole {
+		t.Errorf("the router's interface is %+v", wan)
+	}
+	if core := v.Links[0]; core.URN.String() != "urn:publicid:IDN+Example.org+link+core" || core.Type != "ethernet" || len(core.Interfaces) != 3 {
+		t.Errorf("core is %+v", core)
+	}
+	if diff := cmp.Diff([]int{100, 101, 102, 250}, v.VLANs); diff != "" {
+		t.Error(diff)
+	}
+	if shared, ok := v.SharedVLAN("exchange"); !ok || *shared != (SharedVLAN{"exchange", 1750, "to the others", true}) {
+		t.Errorf("the shared VLAN is %+v", shared)
+	}
+	if fmt.Sprint(v.LinkAddresses, v.PublicAddresses) != "172.16.0.0/16 [192.0.2.10 192.0.2.11 192.0.2.12 192.0.2.20]" || v.CrossLinks != Copy || v.LossUnit != AsFraction {
+		t.Errorf("addresses %v and %v, policies %v and %v", v.LinkAddresses, v.PublicAddresses, v.CrossLinks, v.LossUnit)
+	}
+	if diff := cmp.Diff(&Monitoring{"oml", "https://example.org/oml", []Metric{{"cpu.load", "load", "percent"}, {ID: "Free_Mem"}}}, v.Monitoring); diff != "" {
+		t.Error(diff)
 	}
 	vm := v.SliverTypes[1]
 	if vm.Needs != (am.Amount{Slots: 1, Cores: 2, Memory: 4096, Disk: 1 << 20}) || vm.DefaultImage.Name != "debian" || v.SliverTypes[0].DefaultImage.Name != "debian" {
@@ -207,6 +256,48 @@ func TestMistakes(t *testing.T) {
 		{"misindented late in the file", "    settings:", "   settings:", "36: at or after line 36 this is not YAML: "},
 		{"bracket not closed", "[raw-pc, vm]", "[raw-pc, vm", "30: at or after line 30 this is not YAML: "},
 		{"tab", "    drained: true", "\tdrained: true", "34: at or after line 34 this is not YAML: "},
+		{"capacity of a link", "capacity: 10G", "capacity: 10Gbit", "52: capacity must be a number of kbit/s, or of bits per second such as"},
+		{"capacity of nothing", "capacity: 10G", "capacity: 0", "52: capacity must be"},
+		{"capacity less than can be counted", "capacity: 10G", "capacity: 0.4", "52: capacity must be"},
+		{"capacity beyond all bounds", "capacity: 10G", "capacity: 1e300", "52: capacity must be"},
+		{"link without name", "{name: core, ", "{", "52: a link has no name"},
+		{"link twice", "name: edge, type", "name: core, type", `53: there are two links "core"`},
+		{"key of a link", "type: wireless", "typ: wireless", `53: a link has no key "typ"; did you mean "type"?`},
+		{"link unknown", "link: core}", "link: cord}", `45: there is no link "cord"; did you mean "core"?`},
+		{"interface without name", "{name: eth0, ", "{", "44: an interface has no name"},
+		{"interface twice", "name: eth0", "name: eth1", `45: there are two interfaces "eth1"`},
+		{"interfaces of two components with one URN", "border:0", "sw2:eth1", "50: there are two interfaces urn:publicid:IDN+example.org+interface+sw2:eth1"},
+		{"role", "role: control", "role: boss", "44: role must be control, experimental or mixed"},
+		{"public address of a range", "role: control", "public_ipv4: 192.0.2.98", "44: public_ipv4 is for one interface; this entry makes 2"},
+		{"interface id of a range", "role: control", `component_id: "urn:publicid:IDN+example.org+interface+x"`, "44: component_id is for one interface; this entry makes 2"},
+		{"interface id of a node", "+interface+border:0", "+node+border", "50: "},
+		{"public address of an interface", "192.0.2.99", "2001:db8::1", "50: public_ipv4 must be an IPv4 address"},
+		{"public address of an interface and of the pool", "192.0.2.99", "192.0.2.11", "50: public_ipv4 192.0.2.11 is among public_addresses"},
+		{"tag too great", "250]", "4095]", `54: vlans: "4095" is no tag from 1 to 4094`},
+		{"tags backwards", "100..102", "102..100", `54: vlans: "102..100" is no tag`},
+		{"tags with a hyphen", "100..102", "100-102", `54: vlans: "100-102" is no tag from 1 to 4094 and no range of them; write it like 250 or 100..199`},
+		{"tag twice", "250]", "101]", "54: vlans: the tag 101 is here twice"},
+		{"shared VLAN without name", "{name: exchange, ", "{", "56: a shared VLAN has no name"},
+		{"shared VLAN without tag", "tag: 1750, ", "", "56: shared VLAN exchange has no tag"},
+		{"shared VLAN with a tag of links", "tag: 1750", "tag: 250", "56: shared VLAN exchange has the tag 250, which vlans gives"},
+		{"shared VLAN with a reserved tag", "tag: 1750", "tag: 4095", "56: tag must be from 1 to 4094"},
+		{"shared VLANs twice", "restricted: true}", "restricted: true}\n  - {name: exchange, tag: 3}", `57: there are two shared VLANs "exchange"`},
+		{"shared VLANs of one tag", "restricted: true}", "restricted: true}\n  - {name: other, tag: 1750}", "57: shared VLANs exchange and other have the same tag 1750"},
+		{"link addresses", "172.16.0.0/16", "172.16.0.0", "57: link_addresses must be an IPv4 network"},
+		{"link addresses of IPv6", "172.16.0.0/16", "fd00::/48", "57: link_addresses must be an IPv4 network"},
+		{"link addresses not at the border", "172.16.0.0/16", "172.16.1.0/16", "57: link_addresses 172.16.1.0/16 is an address in a network; write the network, 172.16.0.0/16"},
+		{"link addresses too small", "172.16.0.0/16", "172.16.0.0/25", "57: link_addresses 172.16.0.0/25 is too small"},
+		{"link addresses that are others'", "172.16.0.0/16", "172.0.0.0/8", "57: link_addresses 172.0.0.0/8 has public addresses"},
+		{"public addresses", "192.0.2.20]", "192.0.2.0/24]", `58: public_addresses: "192.0.2.0/24" is no IPv4 address and no range`},
+		{"public addresses backwards", "192.0.2.10..192.0.2.12", "192.0.2.12..192.0.2.10", "58: public_addresses: "},
+		{"public address twice", "192.0.2.20]", "192.0.2.11]", "58: public_addresses: 192.0.2.11 is here twice"},
+		{"too many public addresses", "192.0.2.20]", "11.0.0.0..11.255.255.255]", "58: public_addresses: "},
+		{"cross links", "cross_links: copy", "cross_links: stitch", "59: cross_links must be refuse or copy"},
+		{"unit of loss", "packet_loss_unit: fraction", "packet_loss_unit: ratio", "60: packet_loss_unit must be percent or fraction"},
+		{"monitoring page", "https://example.org/oml", "example.org", "63: doc must be a URL"},
+		{"metric without id", "{id: Free_Mem}", "{unit: x}", "64: a metric has no id"},
+		{"metric id", "Free_Mem", "free memory", "64: id must be 2 to 50 letters"},
+		{"metric twice", "Free_Mem", "CPU.load", `64: there are two metrics "CPU.load"`},
 		{"not YAML", "link_types: [lan, vlan]", "link_types: [lan, vlan", "this is not YAML"},
 		{"second document", "components:", "---\ncomponents:", "a second YAML document begins here"},
 	} {
@@ -277,7 +368,7 @@ func TestLoad(t *testing.T) {
 	if err := os.WriteFile(file, []byte(whole), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if v, err := Load(file, "example.org"); err != nil || len(v.Components) != 5 {
+	if v, err := Load(file, "example.org"); err != nil || len(v.Components) != 8 {
 		t.Errorf("Load gives %v, %v", v, err)
 	}
 }

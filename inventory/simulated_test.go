@@ -2,6 +2,8 @@ package inventory
 
 import (
 	"fmt"
+	"regexp"
+	"strings"
 	"testing"
 )
 
@@ -26,5 +28,37 @@ func TestSimulatedText(t *testing.T) {
 		if s, ok := v.SliverType(alias); !ok || s.Name != "vm" {
 			t.Errorf("%s is %v", alias, s)
 		}
+	}
+}
+
+// TestSimulatedTextExamples takes the examples in the comments out of them: all
+// must be right.
+func TestSimulatedTextExamples(t *testing.T) {
+	var text, components strings.Builder // what belongs under components comes last
+	key, item := regexp.MustCompile(`^# ([a-z_]+:(?: .*)?\n)`), regexp.MustCompile(`^# (  .*\n)`)
+	inKey := false
+	for line := range strings.Lines(string(SimulatedText("example.org"))) {
+		if m := key.FindStringSubmatch(line); m != nil {
+			text.WriteString(m[1])
+			inKey = true
+		} else if m := item.FindStringSubmatch(line); m != nil && inKey {
+			text.WriteString(m[1])
+		} else if m != nil {
+			components.WriteString(m[1])
+		} else {
+			text.WriteString(line)
+			inKey = false
+		}
+	}
+	v, err := Parse([]byte(text.String()+components.String()), "inventory.yaml", "example.org")
+	if err != nil {
+		t.Fatalf("%v\n%s%s", err, &text, &components)
+	}
+	pc30, ok := v.ComponentNamed("pc30")
+	if !ok || len(pc30.Interfaces) != 3 || pc30.Interfaces[1].URN.String() != "urn:publicid:IDN+example.org+interface+pc30:eth1" || !pc30.Wired() {
+		t.Errorf("pc30 is %+v", pc30)
+	}
+	if len(v.Locations) != 1 || len(v.Gateways) != 1 || len(v.Links) != 1 || len(v.Links[0].Interfaces) != 20 || len(v.VLANs) != 101 || len(v.SharedVLANs) != 1 || len(v.PublicAddresses) != 11 || v.Monitoring == nil || len(v.Monitoring.Metrics) != 1 {
+		t.Errorf("the examples make %+v", v)
 	}
 }

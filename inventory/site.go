@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"io"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,8 +20,9 @@ import (
 const DefaultCleaningTime = time.Minute
 
 var siteKeys = []string{
-	"default_sliver_type", "managers", "unknown_image", "exclusive_on_shared", "cleaning_time", "link_types", "provider",
-	"hardware_types", "locations", "gateways", "images", "sliver_types", "components",
+	"default_sliver_type", "managers", "unknown_image", "exclusive_on_shared", "cleaning_time", "link_types", "cross_links", "packet_loss_unit", "provider",
+	"vlans", "shared_vlans", "link_addresses", "public_addresses", "monitoring",
+	"hardware_types", "locations", "gateways", "images", "sliver_types", "links", "components",
 }
 
 // site is an inventory while it is being read.
@@ -31,6 +33,9 @@ type site struct {
 	hardware  map[string]bool
 	locations map[string]*Location
 	gateways  map[string]*Gateway
+	links     map[string]*Link
+	tags      map[int]string // who has a tag: vlans, or the name of a shared VLAN
+	public    map[netip.Addr]bool
 }
 
 // Parse reads an inventory from text; file is its name in messages. The error
@@ -44,15 +49,23 @@ func Parse(text []byte, file, authority string) (*Inventory, error) {
 			LinkTypes:         []string{"lan"},
 			UnknownImage:      Refuse,
 			ExclusiveOnShared: Grant,
+			CrossLinks:        Refuse,
+			LossUnit:          InPercent,
+			LinkAddresses:     defaultLinkAddresses,
 			CleaningTime:      DefaultCleaningTime,
 			byURN:             map[string]*Component{},
 			byName:            map[string]*Component{},
+			byPort:            map[string]*Interface{},
+			shared:            map[string]*SharedVLAN{},
 			types:             map[string]*SliverType{},
 			images:            map[string]*Image{},
 		},
 		hardware:  map[string]bool{},
 		locations: map[string]*Location{},
 		gateways:  map[string]*Gateway{},
+		links:     map[string]*Link{},
+		tags:      map[int]string{},
+		public:    map[netip.Addr]bool{},
 	}
 	if !urn.ValidAuthority(authority) {
 		s.wrong(&yaml.Node{}, "the authority %q cannot stand in a URN; use a domain name", authority)
@@ -111,6 +124,14 @@ func (s *site) read(top *yaml.Node) {
 		{"exclusive_on_shared", func(n *yaml.Node) { s.ExclusiveOnShared = s.choice(n, "exclusive_on_shared", Grant, Refuse) }},
 		{"cleaning_time", s.readCleaningTime},
 		{"link_types", func(n *yaml.Node) { s.LinkTypes = values(s.names(n, "link_types")) }},
+		{"cross_links", func(n *yaml.Node) { s.CrossLinks = s.choice(n, "cross_links", Refuse, Copy) }},
+		{"packet_loss_unit", func(n *yaml.Node) { s.LossUnit = s.choice(n, "packet_loss_unit", InPercent, AsFraction) }},
+		{"vlans", s.readVLANs},
+		{"shared_vlans", s.readSharedVLANs},
+		{"link_addresses", s.readLinkAddresses},
+		{"public_addresses", s.readPublicAddresses},
+		{"monitoring", s.readMonitoring},
+		{"links", s.readLinks},
 		{"provider", func(n *yaml.Node) { s.provider = s.name(n, "provider") }},
 		{"hardware_types", s.readHardwareTypes},
 		{"locations", s.readLocations},

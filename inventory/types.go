@@ -75,7 +75,7 @@ func (s *site) named(n *yaml.Node, kind, name string) urn.URN {
 func (s *site) urn(n *yaml.Node, kind string) urn.URN {
 	u, err := urn.Parse(n.Value)
 	if err != nil || u.Type != kind {
-		s.wrong(n, "%q is not the URN of a %s; write urn:publicid:IDN+%s+%s+NAME", n.Value, kind, s.Authority, kind)
+		s.wrong(n, "%q is no URN of type %s; write urn:publicid:IDN+%s+%s+NAME", n.Value, kind, s.Authority, kind)
 	}
 	return u
 }

@@ -103,7 +103,7 @@ func openSite(ctx context.Context, c *Config, log *slog.Logger) (_ *site, err er
 	})
 	reading := c.reading(inv)
 	again := reading
-	again.LinkTypes, again.CopyCrossLinks = nil, true // what was accepted once stays readable
+	again.LinkTypes, again.CopyCrossLinks, again.PacketLoss = nil, true, rspec.Percent // what was accepted once stays readable
 	aggregate := service.New(service.Config{
 		Store:                 s.store,
 		Index:                 index,
@@ -153,7 +153,14 @@ func (s *site) warnMissing(inv *inventory.Inventory) error {
 
 // reading is how requests are read at a site.
 func (c *Config) reading(inv *inventory.Inventory) rspec.ReadOptions {
-	return rspec.ReadOptions{Managers: append([]urn.URN{inv.Manager}, inv.Managers...), LinkTypes: inv.LinkTypes}
+	o := rspec.ReadOptions{
+		Managers: append([]urn.URN{inv.Manager}, inv.Managers...), LinkTypes: inv.LinkTypes,
+		CopyCrossLinks: inv.CrossLinks == inventory.Copy,
+	}
+	if inv.LossUnit == inventory.AsFraction {
+		o.PacketLoss = rspec.Fraction
+	}
+	return o
 }
 
 func (c *Config) tls(log *slog.Logger) mtls.Config {

@@ -1,0 +1,92 @@
+package inventory
+
+import (
+	"net/netip"
+
+	"go.yaml.in/yaml/v3"
+
+	"patchbay/am/urn"
+)
+
+// port is an interface as an entry of components describes it, for each
+// component that the entry makes.
+type port struct {
+	Interface
+	at *yaml.Node
+	// single is the key that is for one component only, if there is one.
+	single *yaml.Node
+	what   string // the name of that key
+}
+
+// readInterfaces reads the interfaces of an entry of components.
+func (s *site) readInterfaces(n *yaml.Node) (ports []port) {
+	names := map[string]bool{}
+	for _, item := range s.items(n, "interfaces") {
+		p := port{Interface: Interface{Role: ExperimentalRole}, at: item}
+		bad := len(s.problems)
+		s.fields(item, "an interface", []string{"name", "link", "capacity", "role", "public_ipv4", "component_id"}, func(key string, n *yaml.Node) {
+			switch key {
+			case "name":
+				p.Name = s.name(n, key)
+			case "link":
+				if p.Link = s.links[n.Value]; p.Link == nil {
+					s.unknown(n, "link", keys(s.Links, func(l *Link) string { return l.Name }))
+				}
+			case "capacity":
+				p.Capacity = s.rate(n, key)
+			case "role":
+				if p.Role = n.Value; p.Role != ControlRole && p.Role != ExperimentalRole && p.Role != MixedRole {
+					s.wrong(n, "role must be control, experimental or mixed")
+				}
+			case "public_ipv4":
+				var err error
+				if p.PublicIPv4, err = netip.ParseAddr(n.Value); err != nil || !p.PublicIPv4.Is4() {
+					s.wrong(n, "public_ipv4 must be an IPv4 address such as 192.0.2.7")
+				} else if s.public[p.PublicIPv4] {
+					s.wrong(n, "public_ipv4 %s is among public_addresses, which go to nodes that ask; take it out there", p.PublicIPv4)
+				}
+				p.single, p.what = n, key
+			case "component_id":
+				p.URN = s.urn(n, urn.Interface)
+				p.single, p.what = n, key
+			}
+		})
+		switch {
+		case len(s.problems) > bad:
+		case p.Name == "":
+			s.missing(item, "an interface", "name")
+		case names[p.Name]:
+			s.wrong(item, "there are two interfaces %q; rename one", p.Name)
+		default:
+			if p.Capacity == 0 && p.Link != nil {
+				p.Capacity = p.Link.Capacity
+			}
+			names[p.Name] = true
+			ports = append(ports, p)
+		}
+	}
+	return ports
+}
+
+// plug gives component c, which is complete, its interfaces.
+func (s *site) plug(c *Component, ports []port) {
+	for _, p := range ports {
+		i := p.Interface
+		i.Index, i.Component = len(s.Interfaces), c
+		if i.URN.IsZero() {
+			i.URN = s.named(p.at, urn.Interface, i.Name)
+			i.URN.Name = c.URN.Name + ":" + i.URN.Name
+		}
+		key := i.URN.Key()
+		if s.byPort[key] != nil {
+			s.wrong(p.at, "there are two interfaces %s; rename one", i.URN)
+			continue
+		}
+		s.byPort[key] = &i
+		s.Interfaces = append(s.Interfaces, &i)
+		c.Interfaces = append(c.Interfaces, &i)
+		if i.Link != nil {
+			i.Link.Interfaces = append(i.Link.Interfaces, &i)
+		}
+	}
+}

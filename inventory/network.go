@@ -1,0 +1,191 @@
+package inventory
+
+import (
+	"math"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"patchbay/am/urn"
+)
+
+// maxRate is the greatest capacity of a link, in kbit/s: one Pbit/s, so that
+// sums of what is held never overflow.
+const maxRate = 1_000_000_000_000
+
+// rate reads a capacity: kbit/s, or bits per second with k, M, G or T, which
+// are powers of 1000 as everywhere in networks.
+func (r *reader) rate(n *yaml.Node, what string) int64 {
+	number, unit := n.Value, 1.0
+	if i := strings.LastIndexAny(number, "0123456789") + 1; i < len(number) {
+		unit = map[string]float64{"k": 1, "M": 1e3, "G": 1e6, "T": 1e9}[number[i:]]
+		number = number[:i]
+	}
+	f, err := strconv.ParseFloat(number, 64)
+	rate := math.Round(f * unit)
+	if n.Kind != yaml.ScalarNode || unit == 0 || err != nil || !(rate >= 1 && rate <= maxRate) || math.Abs(rate-f*unit) > 1e-6 {
+		r.wrong(n, "%s must be a number of kbit/s, or of bits per second such as 100M, 1G or 2.5G", what)
+		return 0
+	}
+	return int64(rate)
+}
+
+func (s *site) readLinks(n *yaml.Node) {
+	for _, item := range s.items(n, "links") {
+		l := &Link{Type: "ethernet"}
+		bad := len(s.problems)
+		s.fields(item, "a link", []string{"name", "type", "capacity"}, func(key string, n *yaml.Node) {
+			switch key {
+			case "name":
+				l.Name = s.name(n, key)
+			case "type":
+				l.Type = s.name(n, key)
+			case "capacity":
+				l.Capacity = s.rate(n, key)
+			}
+		})
+		switch {
+		case l.Name == "" && len(s.problems) > bad:
+		case l.Name == "":
+			s.missing(item, "a link", "name")
+		case s.links[l.Name] != nil:
+			s.wrong(item, "there are two links %q; rename one", l.Name)
+		default: // with other mistakes, too: it is there for those who name it
+			l.URN = s.named(item, urn.Link, l.Name)
+			s.links[l.Name] = l
+			s.Links = append(s.Links, l)
+		}
+	}
+}
+
+// maxTag is the greatest tag of a VLAN: 4095 is reserved.
+const maxTag = 4094
+
+// readVLANs reads tags and ranges of tags.
+func (s *site) readVLANs(n *yaml.Node) {
+	for _, item := range s.texts(n, "vlans") {
+		from, to, isRange := strings.Cut(item.Value, "..")
+		if !isRange {
+			to = from
+		}
+		first, err1 := strconv.Atoi(from)
+		last, err2 := strconv.Atoi(to)
+		if err1 != nil || err2 != nil || first < 1 || last > maxTag || last < first {
+			s.wrong(item, "vlans: %q is no tag from 1 to %d and no range of them; write it like 250 or 100..199", item.Value, maxTag)
+			continue
+		}
+		for tag := first; tag <= last; tag++ {
+			if s.tags[tag] != "" {
+				s.wrong(item, "vlans: the tag %d is here twice; drop one", tag)
+				break
+			}
+			s.tags[tag] = "vlans"
+			s.VLANs = append(s.VLANs, tag)
+		}
+	}
+}
+
+func (s *site) readSharedVLANs(n *yaml.Node) {
+	for _, item := range s.items(n, "shared_vlans") {
+		v := &SharedVLAN{}
+		bad := len(s.problems)
+		s.fields(item, "a shared VLAN", []string{"name", "tag", "description", "restricted"}, func(key string, n *yaml.Node) {
+			switch key {
+			case "name":
+				v.Name = s.name(n, key)
+			case "tag":
+				if v.Tag = int(s.whole(n, key)); v.Tag < 1 || v.Tag > maxTag {
+					s.wrong(n, "tag must be from 1 to %d", maxTag)
+				}
+			case "description":
+				v.Description = s.text(n, key)
+			case "restricted":
+				v.Restricted = s.flag(n, key)
+			}
+		})
+		switch {
+		case len(s.problems) > bad:
+		case v.Name == "":
+			s.missing(item, "a shared VLAN", "name")
+		case v.Tag == 0:
+			s.missing(item, "shared VLAN "+v.Name, "tag")
+		case s.shared[v.Name] != nil:
+			s.wrong(item, "there are two shared VLANs %q; rename one", v.Name)
+		case s.tags[v.Tag] == "vlans":
+			s.wrong(item, "shared VLAN %s has the tag %d, which vlans gives to links of its own; take it out there", v.Name, v.Tag)
+		case s.tags[v.Tag] != "":
+			s.wrong(item, "shared VLANs %s and %s have the same tag %d; give each its own", s.tags[v.Tag], v.Name, v.Tag)
+		default:
+			s.tags[v.Tag] = v.Name
+			s.shared[v.Name] = v
+			s.SharedVLANs = append(s.SharedVLANs, v)
+		}
+	}
+}
+
+// defaultLinkAddresses is the link_addresses of a file that has none.
+var defaultLinkAddresses = netip.MustParsePrefix("10.128.0.0/9")
+
+// unrouted are the networks that may be given to links: no node loses its way
+// to a real host by them.
+var unrouted = []netip.Prefix{
+	netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("172.16.0.0/12"), netip.MustParsePrefix("192.168.0.0/16"),
+	netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("198.18.0.0/15"),
+	netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("198.51.100.0/24"), netip.MustParsePrefix("203.0.113.0/24"),
+}
+
+// readLinkAddresses wants at least one network of the size that links get, /24.
+func (s *site) readLinkAddresses(n *yaml.Node) {
+	p, err := netip.ParsePrefix(n.Value)
+	switch {
+	case err != nil || !p.Addr().Is4():
+		s.wrong(n, "link_addresses must be an IPv4 network such as %s", defaultLinkAddresses)
+		return
+	case p != p.Masked():
+		s.wrong(n, "link_addresses %s is an address in a network; write the network, %s", p, p.Masked())
+		return
+	case p.Bits() > 24:
+		s.wrong(n, "link_addresses %s is too small, for a link gets a /24 or more; write a network of at most 24 bits, such as %s", p, defaultLinkAddresses)
+		return
+	}
+	for _, private := range unrouted {
+		if private.Bits() <= p.Bits() && private.Contains(p.Addr()) {
+			s.LinkAddresses = p
+			return
+		}
+	}
+	s.wrong(n, "link_addresses %s has public addresses, and nodes would lose their way to them; write a private network such as %s", p, defaultLinkAddresses)
+}
+
+// maxAddresses stops a slip in a range from filling the memory.
+const maxAddresses = 1 << 16
+
+// readPublicAddresses reads IPv4 addresses and ranges of them.
+func (s *site) readPublicAddresses(n *yaml.Node) {
+	for _, item := range s.texts(n, "public_addresses") {
+		from, to, isRange := strings.Cut(item.Value, "..")
+		if !isRange {
+			to = from
+		}
+		first, err1 := netip.ParseAddr(from)
+		last, err2 := netip.ParseAddr(to)
+		if err1 != nil || err2 != nil || !first.Is4() || !last.Is4() || last.Less(first) {
+			s.wrong(item, "public_addresses: %q is no IPv4 address and no range of them; write it like 192.0.2.7 or 192.0.2.10..192.0.2.20", item.Value)
+			continue
+		}
+		for a := first; a.IsValid() && !last.Less(a); a = a.Next() {
+			if len(s.PublicAddresses) == maxAddresses {
+				s.wrong(item, "public_addresses: %q makes more than the %d addresses that an inventory may have", item.Value, maxAddresses)
+				return
+			}
+			if s.public[a] {
+				s.wrong(item, "public_addresses: %s is here twice; drop one", a)
+				break
+			}
+			s.public[a] = true
+			s.PublicAddresses = append(s.PublicAddresses, a)
+		}
+	}
+}
