@@ -2,9 +2,12 @@ package rspec
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"patchbay/am/urn"
 	"patchbay/schemas/xmltree"
@@ -33,65 +36,285 @@ func site(n int) Site {
 	return s
 }
 
-func TestAdvertisement(t *testing.T) {
-	s := site(3)
-	s.Nodes[2].HardwareTypes, s.Nodes[2].Location = nil, &Location{Country: "DE", Latitude: "1"}
+// fullSite has something of everything: two exclusive nodes on a cable, both on
+// a switch with a shared one, and a shared node of no hardware type.
+func fullSite() Site {
+	s := site(4)
 	s.Lifetime = time.Minute
-	free := []int{1, 7, 0}
-	got := string(NewAdvertiser(s).Append([]byte("before"), someTime, func(i int) int { return free[i] }, false))
-	want := `before<?xml version="1.0" encoding="UTF-8"?>
-<rspec xmlns="http://www.geni.net/resources/rspec/3" xmlns:emulab="http://www.protogeni.net/resources/rspec/ext/emulab/1" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:schemaLocation="http://www.geni.net/resources/rspec/3 http://www.geni.net/resources/rspec/3/ad.xsd http://www.geni.net/resources/rspec/ext/opstate/1 http://www.geni.net/resources/rspec/ext/opstate/1/ad.xsd http://www.protogeni.net/resources/rspec/ext/emulab/1 http://www.protogeni.net/resources/rspec/ext/emulab/1/ptop_extension.xsd" type="advertisement" generated_by="patchbay" generated="2030-01-02T03:04:05Z" expires="2030-01-02T03:05:05Z">
- <rspec_opstate xmlns="http://www.geni.net/resources/rspec/ext/opstate/1" aggregate_manager_id="urn:publicid:IDN+example.org+authority+cm" start="geni_notready">
-  <sliver_type name="raw-pc"/>
-  <sliver_type name="vm"/>
-  <state name="geni_notready"><action name="geni_start" next="geni_configuring"><description>switch on &lt;&amp;&gt;</description></action></state>
-  <state name="geni_configuring"><description>booting</description><wait type="geni_success" next="geni_ready"></wait><wait type="geni_failure" next="geni_failed"><description>too bad</description></wait></state>
-  <state name="geni_ready"></state>
-  <state name="geni_failed"></state>
- </rspec_opstate>
- <node component_id="urn:publicid:IDN+example.org+node+pc0" component_manager_id="urn:publicid:IDN+example.org+authority+cm" component_name="pc0" exclusive="true"><sliver_type name="raw-pc"><disk_image name="urn:publicid:IDN+example.org+image+debian" os="Linux" version="12" description="Debian &quot;12&quot; &#xE9;" default="true"/><disk_image name="bare"/></sliver_type><hardware_type name="pc3000"/><hardware_type name="pc"/><location country="BE" latitude="51.03" longitude="3.73"/><available now="true"/></node>
- <node component_id="urn:publicid:IDN+example.org+node+pc1" component_manager_id="urn:publicid:IDN+example.org+authority+cm" component_name="pc1" exclusive="false"><sliver_type name="vm"/><hardware_type name="pc3000"><emulab:node_type type_slots="7"/></hardware_type><hardware_type name="pc"><emulab:node_type type_slots="7"/></hardware_type><available now="true"/></node>
- <node component_id="urn:publicid:IDN+example.org+node+pc2" component_manager_id="urn:publicid:IDN+example.org+authority+cm" component_name="pc2" exclusive="true"><sliver_type name="raw-pc"><disk_image name="urn:publicid:IDN+example.org+image+debian" os="Linux" version="12" description="Debian &quot;12&quot; &#xE9;" default="true"/><disk_image name="bare"/></sliver_type><location country="DE"/><available now="false"/></node>
-</rspec>
-`
-	if got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
+	for i := range 3 {
+		for j := range 2 {
+			n := &s.Nodes[i]
+			n.Interfaces = append(n.Interfaces, AdInterface{ComponentID: adInterface(i, j), Name: fmt.Sprintf("eth%d", j), Role: "experimental"})
+		}
 	}
-	validate(t, "ad.xsd", got)
+	s.Nodes[0].Interfaces = append(s.Nodes[0].Interfaces, AdInterface{ComponentID: adInterface(0, 2), Name: "eth2", Role: "control", PublicIPv4: "192.0.2.7"})
+	s.Nodes[1].Interfaces[0].Capacity = 10_000_000
+	s.Nodes[3].HardwareTypes = nil
+	s.Nodes[3].SliverTypes = []AdSliverType{{Name: "vm", Images: []AdImage{{Name: "urn:publicid:IDN+example.org+image+small"}}}, {Name: "container"}}
+	s.Links = []AdLink{
+		{ComponentID: urn.MustParse("urn:publicid:IDN+example.org+link+switch"), Name: "switch", Type: "ethernet", Capacity: 1_000_000,
+			Interfaces: []urn.URN{adInterface(0, 0), adInterface(1, 0), adInterface(2, 0)}},
+		{ComponentID: urn.MustParse("urn:publicid:IDN+example.org+link+cable"), Name: "cable", Type: "ethernet", Capacity: 100_000,
+			Interfaces: []urn.URN{adInterface(0, 1), adInterface(2, 1)}},
+		{ComponentID: urn.MustParse("urn:publicid:IDN+example.org+link+stub"), Interfaces: []urn.URN{adInterface(1, 1), adInterface(77, 0)}},
+		{ComponentID: urn.MustParse("urn:publicid:IDN+example.org+link+elsewhere"), Type: "ethernet", Interfaces: []urn.URN{adInterface(78, 0)}},
+	}
+	s.SharedVLANs = []AdSharedVLAN{{Name: "mesoscale", Tag: 1750, Description: "between all <sites>"}, {Name: "private", Restricted: true}}
+	s.PublicAddresses = 14
+	s.Monitoring = &AdMonitoring{Type: "oml", Doc: "https://example.org/metrics", Metrics: []AdMetric{{"cpu_load", "load & idle", "%"}, {ID: "free_ram"}}}
+	return s
 }
 
-func TestOnlyFreeNodes(t *testing.T) {
-	free := []int{0, 2, -1, 0}
-	a := NewAdvertiser(site(4))
-	got := string(a.Append(nil, someTime, func(i int) int { return free[i] }, true))
-	if strings.Count(got, "<node ") != 1 || !strings.Contains(got, `component_name="pc1"`) || strings.Contains(got, `now="false"`) {
-		t.Error(got)
+func adInterface(node, number int) urn.URN {
+	return urn.MustParse(fmt.Sprintf("urn:publicid:IDN+example.org+interface+pc%d:eth%d", node, number))
+}
+
+// at is an advertisement of which node i has free[i] slots left.
+func at(onlyFree bool, free ...int) Availability {
+	return Availability{Generated: someTime, Free: func(i int) int { return free[i] }, PublicAddresses: 9, OnlyFree: onlyFree}
+}
+
+// golden compares with a file of testdata, which -update writes anew, and has
+// the schemas judge.
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
-	all := string(a.Append(nil, someTime, func(i int) int { return free[i] }, false))
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), got); d != "" {
+		t.Errorf("%s (-want +got):\n%s", file, d)
+	}
+	judge(t, got)
+}
+
+// judge holds an advertisement against our schemas, the published ones, and
+// what clients expect beyond schemas.
+func judge(t *testing.T, ad string) {
+	t.Helper()
+	found, err := xmltree.Validate([]byte(ad), "", xmltree.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range found {
+		t.Error(f)
+	}
+	validate(t, "ad.xsd", ad)
+	if !isASCII(ad) || !strings.HasPrefix(ad, "<?xml ") || strings.Count(ad, "\n<rspec xmlns=\""+Namespace+"\"") != 1 {
+		t.Errorf("begins with %.100q", ad)
+	}
+	err = xmltree.Parse([]byte(ad), xmltree.Limits{}, func(d *xmltree.Doc) error {
+		for e := range elements(d.Root) {
+			seen := map[string]bool{}
+			for _, a := range e.Attrs {
+				name := strings.ToLower(a.Local)
+				if seen[name] {
+					t.Errorf("line %d: attribute %s is there twice but for case", e.Line, name)
+				}
+				seen[name] = true
+			}
+		}
+		dangling(t, d.Root)
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// elements are e and all below it.
+func elements(e *xmltree.Element) func(yield func(*xmltree.Element) bool) {
+	var walk func(e *xmltree.Element, yield func(*xmltree.Element) bool) bool
+	walk = func(e *xmltree.Element, yield func(*xmltree.Element) bool) bool {
+		if !yield(e) {
+			return false
+		}
+		for _, c := range e.Children {
+			if child, ok := c.(*xmltree.Element); ok && !walk(child, yield) {
+				return false
+			}
+		}
+		return true
+	}
+	return func(yield func(*xmltree.Element) bool) { walk(e, yield) }
+}
+
+// dangling reports references of links to interfaces that no node has.
+func dangling(t *testing.T, root *xmltree.Element) {
+	t.Helper()
+	have := map[string]bool{}
+	for _, n := range children(root, "node") {
+		for _, i := range children(n, "interface") {
+			have[value(i, "component_id")] = true
+		}
+	}
+	for _, l := range children(root, "link") {
+		refs := children(l, "interface_ref")
+		if len(refs) == 0 {
+			t.Errorf("link %s has no interfaces", value(l, "component_name"))
+		}
+		for _, r := range refs {
+			if id := value(r, "component_id"); !have[id] {
+				t.Errorf("link %s refers to %s, which no node has", value(l, "component_name"), id)
+			}
+		}
+		for _, p := range children(l, "property") {
+			if from, to := value(p, "source_id"), value(p, "dest_id"); !have[from] || !have[to] {
+				t.Errorf("link %s has a property from %s to %s", value(l, "component_name"), from, to)
+			}
+		}
+	}
+}
+
+func TestAdvertisementOfEverything(t *testing.T) {
+	a := NewAdvertiser(fullSite())
+	got := string(a.Append([]byte("before"), at(false, 1, 7, 0, 3)))
+	rest, ok := strings.CutPrefix(got, "before")
+	if !ok {
+		t.Fatalf("%.20q: what was there is gone", got)
+	}
+	golden(t, "testdata/full.ad.xml", rest)
+	if a.size < len(rest) {
+		t.Errorf("room for %d bytes is made, but it takes %d", a.size, len(rest))
+	}
+	want := []string{opstateSpace, emulabSpace, sharedVLANSpace, monitoringSpace}
+	if d := cmp.Diff(want, a.Extensions()); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestAdvertisementOfWhatIsFree(t *testing.T) {
+	a := NewAdvertiser(fullSite())
+	golden(t, "testdata/free.ad.xml", string(a.Append(nil, at(true, 0, 7, 1, -1))))
+	for free := range 16 {
+		text := string(a.Append(nil, at(true, free&1, free&2, free&4, free&8)))
+		judge(t, text)
+		if strings.Contains(text, `now="false"`) {
+			t.Errorf("%b: a node that is not free", free)
+		}
+		for i := range 4 {
+			if has := strings.Contains(text, fmt.Sprintf("component_name=\"pc%d\"", i)); has != (free&(1<<i) != 0) {
+				t.Errorf("%b: node %d is there: %v", free, i, has)
+			}
+		}
+	}
+}
+
+func TestUnavailableNodesAreTold(t *testing.T) {
+	all := string(NewAdvertiser(site(4)).Append(nil, at(false, 0, 2, -1, 0)))
 	if strings.Count(all, "<node ") != 4 || strings.Count(all, `now="false"`) != 3 || strings.Contains(all, `"-1"`) || strings.Contains(all, "expires=") {
 		t.Error(all)
 	}
 }
 
-func TestEmptySite(t *testing.T) {
-	got := string(NewAdvertiser(Site{Manager: us}).Append(nil, someTime, nil, false))
-	if !strings.HasPrefix(got, "<?xml") || !strings.HasSuffix(got, "</rspec>\n") {
-		t.Error(got)
+// TestOnlyWhatIsUsedIsDeclared holds that a document names the extensions that
+// it has something of, and no others.
+func TestOnlyWhatIsUsedIsDeclared(t *testing.T) {
+	exclusive, shared := site(1), site(2)
+	shared.Nodes = shared.Nodes[1:]
+	for _, tt := range []struct {
+		rule   string
+		site   Site
+		change func(*Site)
+		want   []string
+		prefix string
+	}{
+		{"nothing", Site{Manager: us}, func(*Site) {}, nil, ""},
+		{"exclusive nodes need opstate only", exclusive, func(*Site) {}, []string{opstateSpace}, ""},
+		{"a machine without sliver types is none", exclusive, func(s *Site) { s.Machines = []Machine{{Start: "geni_notready"}} }, nil, ""},
+		{"shared nodes count slots", shared, func(*Site) {}, []string{opstateSpace, emulabSpace}, "emulab"},
+		{"public addresses need no prefix", exclusive, func(s *Site) { s.PublicAddresses = 1 }, []string{opstateSpace, emulabSpace}, ""},
+		{"shared VLANs", exclusive, func(s *Site) { s.SharedVLANs = []AdSharedVLAN{{Name: "v"}} }, []string{opstateSpace, sharedVLANSpace}, ""},
+		{"monitoring", exclusive, func(s *Site) { s.Monitoring = &AdMonitoring{} }, []string{opstateSpace, monitoringSpace}, "f4f"},
+		{"monitoring of no nodes", Site{Manager: us}, func(s *Site) { s.Monitoring = &AdMonitoring{} }, nil, ""},
+	} {
+		s := tt.site
+		tt.change(&s)
+		a := NewAdvertiser(s)
+		text := string(a.Append(nil, at(false, 1)))
+		judge(t, text)
+		if d := cmp.Diff(tt.want, a.Extensions()); d != "" {
+			t.Errorf("%s:\n%s", tt.rule, d)
+		}
+		root, _, _ := strings.Cut(text[strings.Index(text, "<rspec"):], ">")
+		for _, prefix := range []string{"emulab", "f4f"} {
+			if strings.Contains(root, "xmlns:"+prefix+"=") != (tt.prefix == prefix) {
+				t.Errorf("%s: prefix %s: %s", tt.rule, prefix, root)
+			}
+		}
+		for _, x := range []string{opstateSpace, emulabSpace, sharedVLANSpace, monitoringSpace} {
+			used := 0
+			for _, want := range tt.want {
+				if x == want {
+					used = 1
+				}
+			}
+			if n := strings.Count(root, x+" "+x+"/"); n != used {
+				t.Errorf("%s: %d schemas of %s: %s", tt.rule, n, x, root)
+			}
+		}
 	}
-	validate(t, "ad.xsd", got)
+}
+
+func TestLocationNeedsCountryAndCoordinates(t *testing.T) {
+	for _, tt := range []struct {
+		location *Location
+		told     bool
+	}{
+		{nil, false}, {&Location{Country: "BE"}, false}, {&Location{"BE", "51.03", ""}, false}, {&Location{"", "51.03", "3.73"}, false}, {&Location{"BE", "51.03", "3.73"}, true},
+	} {
+		s := site(1)
+		s.Nodes[0].Location = tt.location
+		if text := string(NewAdvertiser(s).Append(nil, at(false, 1))); strings.Contains(text, "<location") != tt.told {
+			t.Errorf("%+v: %s", tt.location, text)
+		}
+	}
+}
+
+func TestRequestExtensions(t *testing.T) {
+	s := Site{Manager: us}
+	always := s.RequestExtensions()
+	if d := cmp.Diff([]string{userSpace, proxySpace, emulabSpace, sliverSpace}, always); d != "" {
+		t.Error(d)
+	}
+	s = fullSite()
+	if d := cmp.Diff(append(always, sharedVLANSpace, oldSharedVLANSpace, monitoringSpace, oldMonitoringSpace), s.RequestExtensions()); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestEmptySite(t *testing.T) {
+	got := string(NewAdvertiser(Site{Manager: us}).Append(nil, at(false)))
+	want := `<?xml version="1.0" encoding="UTF-8"?>
+<rspec xmlns="http://www.geni.net/resources/rspec/3" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:schemaLocation="http://www.geni.net/resources/rspec/3 http://www.geni.net/resources/rspec/3/ad.xsd" type="advertisement" generated="2030-01-02T03:04:05Z">
+</rspec>
+`
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	judge(t, got)
 }
 
 func TestAdvertisementIsASCIIAndWellFormed(t *testing.T) {
-	s := site(2)
+	s := fullSite()
 	const nasty = "<&>\"'é\n\x01]]>"
 	s.GeneratedBy = nasty
 	n := &s.Nodes[1]
 	n.Name, n.HardwareTypes = nasty, []string{nasty}
-	n.SliverTypes = []AdSliverType{{nasty, []AdImage{{nasty, nasty, nasty, nasty, nasty, true}}}}
+	n.SliverTypes = []AdSliverType{{nasty, []AdImage{{nasty, nasty, nasty, nasty, true}}}}
 	n.Location = &Location{nasty, nasty, nasty}
 	s.Machines[0].SliverTypes = []string{nasty}
 	s.Machines[0].States[0] = State{nasty, nasty, []Action{{nasty, nasty, nasty}}, []Wait{{nasty, nasty, nasty}}}
-	got := string(NewAdvertiser(s).Append(nil, someTime, func(int) int { return 1 }, false))
+	n.Interfaces[0].Name, n.Interfaces[0].Role, n.Interfaces[0].PublicIPv4 = nasty, nasty, nasty
+	s.Links[0].Name, s.Links[0].Type = nasty, nasty
+	s.SharedVLANs[0] = AdSharedVLAN{Name: nasty, Description: nasty}
+	s.Monitoring = &AdMonitoring{nasty, nasty, []AdMetric{{nasty, nasty, nasty}}}
+	got := string(NewAdvertiser(s).Append(nil, at(false, 1, 1, 1, 1)))
 	if !isASCII(got) {
 		t.Error("not ASCII")
 	}
@@ -108,13 +331,35 @@ func TestAdvertisementIsASCIIAndWellFormed(t *testing.T) {
 }
 
 func BenchmarkAdvertisement(b *testing.B) {
-	for _, n := range []int{1000, 10_000} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			a := NewAdvertiser(site(n))
+	wired := func(n int) Site {
+		s := site(n)
+		for i := range s.Nodes {
+			s.Nodes[i].Interfaces = []AdInterface{
+				{ComponentID: adInterface(i, 0), Name: "eth0", Role: "control", PublicIPv4: "192.0.2.1"}, {ComponentID: adInterface(i, 1), Name: "eth1", Role: "experimental"},
+			}
+			if i%48 == 0 {
+				s.Links = append(s.Links, AdLink{ComponentID: urn.MustParse(fmt.Sprintf("urn:publicid:IDN+example.org+link+s%d", i)), Type: "ethernet", Capacity: 1_000_000})
+			}
+			l := &s.Links[len(s.Links)-1]
+			l.Interfaces = append(l.Interfaces, adInterface(i, 1))
+		}
+		return s
+	}
+	for _, bench := range []struct {
+		name     string
+		site     Site
+		onlyFree bool
+	}{
+		{"1000", site(1000), false}, {"10000", site(10_000), false}, {"10000 free", site(10_000), true},
+		{"10000 wired", wired(10_000), false}, {"10000 wired free", wired(10_000), true}, {"100000 wired", wired(100_000), false},
+	} {
+		b.Run(bench.name, func(b *testing.B) {
+			a := NewAdvertiser(bench.site)
+			now := Availability{Generated: someTime, Free: func(i int) int { return i % 3 }, OnlyFree: bench.onlyFree}
 			var text []byte
 			b.ReportAllocs()
 			for b.Loop() {
-				text = a.Append(text[:0], someTime, func(i int) int { return i % 3 }, false)
+				text = a.Append(text[:0], now)
 			}
 			b.SetBytes(int64(len(text)))
 		})

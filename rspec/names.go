@@ -23,6 +23,13 @@ const (
 	sliverSpace  = "http://groups.geni.net/exogeni/attachment/wiki/RspecExtensions/sliver-info/1"
 	sliverSchema = sliverSpace + "/sliver_info.xsd?format=raw"
 
+	sharedVLANSpace    = "http://www.geni.net/resources/rspec/ext/shared-vlan/1"
+	sharedVLANAdSchema = sharedVLANSpace + "/ad.xsd"
+	oldSharedVLANSpace = "http://www.protogeni.net/resources/rspec/ext/shared-vlan/1" // read, never written
+	monitoringSpace    = "http://schemas.fed4fire.eu/schemas/rspec/ext/f4f_monitoring/1"
+	monitoringAdSchema = monitoringSpace + "/advertisement.xsd"
+	oldMonitoringSpace = "http://schemas.fed4fire.eu/schemas/rspec/ext/monitoring/1" // read, never written
+
 	xsiSpace = "http://www.w3.org/2001/XMLSchema-instance"
 	xmlSpace = "http://www.w3.org/XML/1998/namespace"
 )

@@ -27,31 +27,49 @@ type Action struct{ Name, Next, Description string }
 // Wait is an outcome, such as geni_success, and the state it leads to.
 type Wait struct{ Type, Next, Description string }
 
+// write writes the machine as the opstate extension has it; one without sliver
+// types is no machine.
 func (m *Machine) write(b *strings.Builder, manager urn.URN) {
+	if len(m.SliverTypes) == 0 {
+		return
+	}
 	b.WriteString(` <rspec_opstate xmlns="` + opstateSpace + `" aggregate_manager_id="` + escape(manager.String()) + `" start="` + escape(m.Start) + "\">\n")
 	for _, t := range m.SliverTypes {
 		b.WriteString(`  <sliver_type name="` + escape(t) + "\"/>\n")
 	}
 	for _, s := range m.States {
-		b.WriteString(`  <state name="` + escape(s.Name) + `">`)
-		writeDescription(b, s.Description)
+		var inner strings.Builder
+		if s.Description != "" {
+			inner.WriteString("<description>" + escape(s.Description) + "</description>")
+		}
 		for _, a := range s.Actions {
-			b.WriteString(`<action name="` + escape(a.Name) + `" next="` + escape(a.Next) + `">`)
-			writeDescription(b, a.Description)
-			b.WriteString("</action>")
+			writeStep(&inner, "action", "name", a.Name, a.Next, a.Description)
 		}
 		for _, w := range s.Waits {
-			b.WriteString(`<wait type="` + escape(w.Type) + `" next="` + escape(w.Next) + `">`)
-			writeDescription(b, w.Description)
-			b.WriteString("</wait>")
+			writeStep(&inner, "wait", "type", w.Type, w.Next, w.Description)
 		}
-		b.WriteString("</state>\n")
+		b.WriteString("  ")
+		writeAround(b, `state name="`+escape(s.Name)+`"`, "state", inner.String())
+		b.WriteByte('\n')
 	}
 	b.WriteString(" </rspec_opstate>\n")
 }
 
-func writeDescription(b *strings.Builder, s string) {
-	if s != "" {
-		b.WriteString("<description>" + escape(s) + "</description>")
+// writeStep writes what leads from one state to the next.
+func writeStep(b *strings.Builder, element, key, name, next, description string) {
+	inner := ""
+	if description != "" {
+		inner = "<description>" + escape(description) + "</description>"
 	}
+	writeAround(b, element+` `+key+`="`+escape(name)+`" next="`+escape(next)+`"`, element, inner)
+}
+
+// writeAround writes an element, given as its start tag and its name, around
+// what is inside.
+func writeAround(b *strings.Builder, tag, element, inner string) {
+	if inner == "" {
+		b.WriteString("<" + tag + "/>")
+		return
+	}
+	b.WriteString("<" + tag + ">" + inner + "</" + element + ">")
 }

@@ -27,6 +27,7 @@ type Aggregate interface {
 	Shutdown(context.Context, credentials.Grant, urn.URN, service.Call) error
 	AdvertisementVersion() uint64
 	AppendAdvertisement(b []byte, onlyFree bool) []byte
+	RSpecExtensions() (requests, advertisements []string)
 }
 
 // Config is what the API says of its aggregate.
@@ -59,7 +60,7 @@ func New(agg Aggregate, auth *credentials.Authorizer, cfg Config) *API {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &API{agg: agg, auth: auth, cfg: cfg, version: versionValue(cfg)}
+	return &API{agg: agg, auth: auth, cfg: cfg, version: versionValue(cfg, agg)}
 }
 
 // Request is one call as it came in.

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,12 @@ import (
 	"patchbay/am/urn"
 	"patchbay/am/xmlrpc"
 )
+
+// extensionsEverywhere are those that every site has with a shared component.
+var extensionsEverywhere = map[string][]xmlrpc.Value{
+	"geni_request_rspec_versions": {"http://www.geni.net/resources/rspec/ext/user/1", "http://jfed.iminds.be/proxy/1.0", "http://www.protogeni.net/resources/rspec/ext/emulab/1"},
+	"geni_ad_rspec_versions":      {"http://www.geni.net/resources/rspec/ext/opstate/1", "http://www.protogeni.net/resources/rspec/ext/emulab/1"},
+}
 
 func TestGetVersion(t *testing.T) {
 	s := newSite(t)
@@ -29,8 +36,17 @@ func TestGetVersion(t *testing.T) {
 					t.Errorf("%s.%s = %v", list, m, x)
 				}
 			}
-			if _, ok := get(v, "extensions").([]xmlrpc.Value); !ok {
+			known, ok := get(v, "extensions").([]xmlrpc.Value)
+			if !ok {
 				t.Errorf("%s has no extensions", list)
+			}
+			for i, x := range known {
+				if x, ok := x.(string); !ok || !strings.HasPrefix(x, "http://") || slices.Contains(known[:i], xmlrpc.Value(x)) {
+					t.Errorf("%s has extensions %v", list, known)
+				}
+			}
+			if want := extensionsEverywhere[list]; slices.ContainsFunc(want, func(x xmlrpc.Value) bool { return !slices.Contains(known, x) }) {
+				t.Errorf("%s has extensions %v without some of %v", list, known, want)
 			}
 		}
 		if get(a.value, "geni_single_allocation") != 0 || get(a.value, "geni_allocate") != "geni_many" {

@@ -1,38 +1,84 @@
 package service
 
 import (
+	"slices"
 	"strings"
 
 	"patchbay/am"
+	"patchbay/inventory"
 	"patchbay/rspec"
 )
 
 // advertiser writes the advertisement: what the inventory says, prepared once,
 // and what is free, read each time.
 type advertiser struct {
-	site *rspec.Advertiser
+	site     *rspec.Advertiser
+	requests []string // the extensions understood in requests
 }
 
 // newAdvertiser turns the inventory into the plain values that rspec writes.
 func newAdvertiser(c Config) *advertiser {
-	site := rspec.Site{Manager: c.Inventory.Manager, GeneratedBy: c.GeneratedBy, Machines: []rspec.Machine{machine(c)}}
-	for _, n := range c.Inventory.Components {
-		ad := rspec.AdNode{ComponentID: n.URN, Name: n.Name, Exclusive: n.Exclusive, HardwareTypes: n.HardwareTypes}
-		for _, t := range n.SliverTypes {
-			st := rspec.AdSliverType{Name: t.Name}
-			for _, i := range t.Images {
-				st.Images = append(st.Images, rspec.AdImage{
-					Name: i.URN.String(), OS: i.OS, Version: i.Version, Description: i.Description, URL: i.URL, Default: i == t.DefaultImage,
-				})
-			}
-			ad.SliverTypes = append(ad.SliverTypes, st)
-		}
-		if l := n.Location; l != nil {
-			ad.Location = &rspec.Location{Country: l.Country, Latitude: l.Latitude, Longitude: l.Longitude}
-		}
-		site.Nodes = append(site.Nodes, ad)
+	v := c.Inventory
+	site := rspec.Site{
+		Manager: v.Manager, GeneratedBy: c.GeneratedBy, Machines: []rspec.Machine{machine(c)},
+		Nodes: make([]rspec.AdNode, len(v.Components)), PublicAddresses: len(v.PublicAddresses),
 	}
-	return &advertiser{site: rspec.NewAdvertiser(site)}
+	types := map[*inventory.SliverType]rspec.AdSliverType{}
+	for _, t := range v.SliverTypes {
+		types[t] = adSliverType(t)
+	}
+	for i, n := range v.Components {
+		site.Nodes[i] = adNode(n, types)
+	}
+	for _, l := range v.Links {
+		site.Links = append(site.Links, adLink(l))
+	}
+	for _, n := range v.SharedVLANs {
+		site.SharedVLANs = append(site.SharedVLANs, rspec.AdSharedVLAN{Name: n.Name, Tag: n.Tag, Description: n.Description, Restricted: n.Restricted})
+	}
+	if m := v.Monitoring; m != nil {
+		site.Monitoring = &rspec.AdMonitoring{Type: m.Type, Doc: m.Doc}
+		for _, x := range m.Metrics {
+			site.Monitoring.Metrics = append(site.Monitoring.Metrics, rspec.AdMetric(x))
+		}
+	}
+	return &advertiser{rspec.NewAdvertiser(site), site.RequestExtensions()}
+}
+
+func adSliverType(t *inventory.SliverType) rspec.AdSliverType {
+	ad := rspec.AdSliverType{Name: t.Name}
+	for _, i := range t.Images {
+		ad.Images = append(ad.Images, rspec.AdImage{
+			Name: i.URN.String(), OS: i.OS, Version: i.Version, Description: i.Description, Default: i == t.DefaultImage,
+		})
+	}
+	return ad
+}
+
+func adNode(n *inventory.Component, types map[*inventory.SliverType]rspec.AdSliverType) rspec.AdNode {
+	ad := rspec.AdNode{ComponentID: n.URN, Name: n.Name, Exclusive: n.Exclusive, HardwareTypes: n.HardwareTypes}
+	for _, t := range n.SliverTypes {
+		ad.SliverTypes = append(ad.SliverTypes, types[t])
+	}
+	for _, i := range n.Interfaces {
+		in := rspec.AdInterface{ComponentID: i.URN, Name: i.Name, Role: i.Role, Capacity: i.Capacity}
+		if i.PublicIPv4.IsValid() {
+			in.PublicIPv4 = i.PublicIPv4.String()
+		}
+		ad.Interfaces = append(ad.Interfaces, in)
+	}
+	if l := n.Location; l != nil {
+		ad.Location = &rspec.Location{Country: l.Country, Latitude: l.Latitude, Longitude: l.Longitude}
+	}
+	return ad
+}
+
+func adLink(l *inventory.Link) rspec.AdLink {
+	ad := rspec.AdLink{ComponentID: l.URN, Name: l.Name, Type: l.Type, Capacity: l.Capacity}
+	for _, i := range l.Interfaces {
+		ad.Interfaces = append(ad.Interfaces, i.URN)
+	}
+	return ad
 }
 
 // machine is the table of transitions in the words of the advertisement.
@@ -67,5 +113,14 @@ func (s *Service) AdvertisementVersion() uint64 { return s.cfg.Index.Version() }
 // AppendAdvertisement appends the advertisement as of now: all nodes, or only
 // those that could be had (AM API v3, ListResources).
 func (s *Service) AppendAdvertisement(b []byte, onlyFree bool) []byte {
-	return s.ads.site.Append(b, s.cfg.Store.Now(), s.cfg.Index.Free, onlyFree)
+	return s.ads.site.Append(b, rspec.Availability{
+		Generated: s.cfg.Store.Now(), Free: s.cfg.Index.Free, PublicAddresses: len(s.cfg.Inventory.PublicAddresses), OnlyFree: onlyFree,
+	})
+}
+
+// RSpecExtensions are the namespaces of the extensions that requests and
+// manifests, and those that advertisements of this site have something of
+// (AM API v3, GetVersion).
+func (s *Service) RSpecExtensions() (requests, advertisements []string) {
+	return slices.Clone(s.ads.requests), s.ads.site.Extensions()
 }

@@ -1,0 +1,92 @@
+package rspec
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// AdSharedVLAN is a VLAN that links of several slices may join.
+type AdSharedVLAN struct {
+	Name string
+	// Tag is left out if it is 0.
+	Tag         int
+	Description string
+	Restricted  bool
+}
+
+// AdMonitoring is infrastructure monitoring on offer.
+type AdMonitoring struct {
+	Type, Doc string
+	Metrics   []AdMetric
+}
+
+// AdMetric is one thing that is measured.
+type AdMetric struct{ ID, Description, Unit string }
+
+// adExtension is an extension of which advertisements may have something.
+type adExtension struct {
+	space, schema string
+	prefix        string // empty if its elements declare the namespace themselves
+}
+
+// Prefixes of what stands in many nodes.
+const (
+	emulabPrefix     = "emulab"
+	monitoringPrefix = "f4f"
+)
+
+// extensionsOf are those that the advertisement of s needs.
+func extensionsOf(s *Site) []adExtension {
+	var used []adExtension
+	if slices.ContainsFunc(s.Machines, func(m Machine) bool { return len(m.SliverTypes) > 0 }) {
+		used = append(used, adExtension{opstateSpace, opstateSchema, ""})
+	}
+	if slots := slices.ContainsFunc(s.Nodes, func(n AdNode) bool { return n.countsSlots() }); slots {
+		used = append(used, adExtension{emulabSpace, emulabSchema, emulabPrefix})
+	} else if s.PublicAddresses > 0 {
+		used = append(used, adExtension{emulabSpace, emulabSchema, ""})
+	}
+	if len(s.SharedVLANs) > 0 {
+		used = append(used, adExtension{sharedVLANSpace, sharedVLANAdSchema, ""})
+	}
+	if s.Monitoring != nil && len(s.Nodes) > 0 {
+		used = append(used, adExtension{monitoringSpace, monitoringAdSchema, monitoringPrefix})
+	}
+	return used
+}
+
+func writeSharedVLANs(b *strings.Builder, vlans []AdSharedVLAN) {
+	if len(vlans) == 0 {
+		return
+	}
+	b.WriteString(` <rspec_shared_vlan xmlns="` + sharedVLANSpace + "\">\n")
+	for _, v := range vlans {
+		tag := ""
+		if v.Tag != 0 {
+			tag = strconv.Itoa(v.Tag)
+		}
+		b.WriteString("  ")
+		writeElement(b, inherited, "available", "name", v.Name, "description", v.Description, "localTag", tag, "restricted", strconv.FormatBool(v.Restricted))
+		b.WriteByte('\n')
+	}
+	b.WriteString(" </rspec_shared_vlan>\n")
+}
+
+func writeMonitoring(b *strings.Builder, m *AdMonitoring) {
+	if m == nil {
+		return
+	}
+	const name, metric = monitoringPrefix + ":monitoring", monitoringPrefix + ":metric"
+	tag := name + ` supported="true"`
+	for _, a := range [...][2]string{{"type", m.Type}, {"doc", m.Doc}} {
+		if a[1] != "" {
+			tag += " " + a[0] + `="` + escape(a[1]) + `"`
+		}
+	}
+	var inner strings.Builder
+	for _, x := range m.Metrics {
+		writeElement(&inner, inherited, metric, "id", x.ID, "description", x.Description, "unit", x.Unit)
+	}
+	writeAround(b, tag, name, inner.String())
+}

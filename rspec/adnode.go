@@ -1,0 +1,175 @@
+package rspec
+
+import (
+	"strconv"
+	"strings"
+
+	"patchbay/am/urn"
+)
+
+// AdNode is one component on offer.
+type AdNode struct {
+	ComponentID urn.URN
+	Name        string
+	// Exclusive says that the whole component is had; a shared one tells its
+	// free slots with each hardware type, or if it has none with its first
+	// sliver type.
+	Exclusive     bool
+	HardwareTypes []string
+	SliverTypes   []AdSliverType
+	Interfaces    []AdInterface
+	// Location is left out if it is nil or lacks a country or the coordinates:
+	// the schema requires the one, and clients fail without the others.
+	Location *Location
+}
+
+// AdSliverType is a sliver type and the images that fit it.
+type AdSliverType struct {
+	Name   string
+	Images []AdImage
+}
+
+// AdImage is a disk image; empty fields are left out.
+type AdImage struct {
+	Name, OS, Version, Description string
+	// Default marks the image taken where a request names none.
+	Default bool
+}
+
+// Location is where a component stands.
+type Location struct {
+	// Country is an ISO 3166 code.
+	Country string
+	// Latitude and Longitude are WGS 84 degrees as decimal text.
+	Latitude, Longitude string
+}
+
+// AdInterface is an interface of a component. Its empty fields are left out.
+type AdInterface struct {
+	ComponentID urn.URN
+	Name, Role  string
+	PublicIPv4  string
+	// Capacity is what it carries in each direction, in kbit/s; 0 if it is as
+	// its link says.
+	Capacity int64
+}
+
+// nodeFragment is the text of one node up to where all nodes end alike.
+type nodeFragment struct {
+	start      string
+	kind       *nodeKind
+	interfaces string
+}
+
+// nodeKind is the text that a node shares with its like.
+type nodeKind struct {
+	// busy is the text while no slot is free.
+	busy string
+	// free is the text else: the number of free slots goes between the pieces.
+	free []string
+}
+
+// mark stands for the number of free slots while a kind is being written; no
+// XML has it.
+const mark = "\x00"
+
+func nodeFragments(s *Site) []nodeFragment {
+	nodes := make([]nodeFragment, len(s.Nodes))
+	kinds := map[string]*nodeKind{}
+	manager := escape(s.Manager.String())
+	var b strings.Builder
+	for i := range s.Nodes {
+		n, f := &s.Nodes[i], &nodes[i]
+		f.start = ` <node component_id="` + escape(n.ComponentID.String()) + `" component_manager_id="` + manager + `" component_name="` + escape(n.Name) +
+			`" exclusive="` + strconv.FormatBool(n.Exclusive) + `">`
+		b.Reset()
+		n.writeTypes(&b)
+		types := b.String()
+		b.Reset()
+		writeLocation(&b, n.Location)
+		key := types + mark + mark + b.String()
+		if f.kind = kinds[key]; f.kind == nil {
+			f.kind = &nodeKind{
+				busy: strings.ReplaceAll(types, mark, "0") + `<available now="false"/>` + b.String(),
+				free: strings.Split(types+`<available now="true"/>`+b.String(), mark),
+			}
+			kinds[key] = f.kind
+		}
+		b.Reset()
+		for _, in := range n.Interfaces {
+			in.write(&b)
+		}
+		f.interfaces = b.String()
+	}
+	return nodes
+}
+
+// append writes a kind of which so many slots are free.
+func (k *nodeKind) append(b []byte, slots int) []byte {
+	if slots == 0 {
+		return append(b, k.busy...)
+	}
+	b = append(b, k.free[0]...)
+	for _, piece := range k.free[1:] {
+		b = strconv.AppendInt(b, int64(slots), 10)
+		b = append(b, piece...)
+	}
+	return b
+}
+
+// size is about how long the fragment gets.
+func (f *nodeFragment) size() int {
+	return len(f.start) + len(f.kind.busy) + 4*len(f.kind.free) + len(f.interfaces)
+}
+
+// writeTypes writes hardware and sliver types, with marks.
+func (n *AdNode) writeTypes(b *strings.Builder) {
+	const slots = `<` + emulabPrefix + `:node_type type_slots="` + mark + `"/>`
+	for _, h := range n.HardwareTypes {
+		b.WriteString(`<hardware_type name="` + escape(h) + `"`)
+		if n.Exclusive {
+			b.WriteString("/>")
+		} else {
+			b.WriteString(">" + slots + "</hardware_type>")
+		}
+	}
+	for i, t := range n.SliverTypes {
+		tellsSlots := i == 0 && !n.Exclusive && len(n.HardwareTypes) == 0
+		b.WriteString(`<sliver_type name="` + escape(t.Name) + `"`)
+		if len(t.Images) == 0 && !tellsSlots {
+			b.WriteString("/>")
+			continue
+		}
+		b.WriteByte('>')
+		for _, image := range t.Images {
+			image.write(b)
+		}
+		if tellsSlots {
+			b.WriteString(slots)
+		}
+		b.WriteString("</sliver_type>")
+	}
+}
+
+// countsSlots tells whether the text of the node has a count of free slots.
+func (n *AdNode) countsSlots() bool {
+	return !n.Exclusive && len(n.HardwareTypes)+len(n.SliverTypes) > 0
+}
+
+func (i *AdImage) write(b *strings.Builder) {
+	standard := ""
+	if i.Default {
+		standard = "true"
+	}
+	writeElement(b, inherited, "disk_image", "name", i.Name, "os", i.OS, "version", i.Version, "description", i.Description, "default", standard)
+}
+
+func (i *AdInterface) write(b *strings.Builder) {
+	writeElement(b, inherited, "interface", "component_id", i.ComponentID.String(), "component_name", i.Name, "role", i.Role, "public_ipv4", i.PublicIPv4)
+}
+
+func writeLocation(b *strings.Builder, l *Location) {
+	if l != nil && l.Country != "" && l.Latitude != "" && l.Longitude != "" {
+		writeElement(b, inherited, "location", "country", l.Country, "latitude", l.Latitude, "longitude", l.Longitude)
+	}
+}
