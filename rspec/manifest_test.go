@@ -68,6 +68,9 @@ func TestManifestGoldens(t *testing.T) {
 	}
 	for _, file := range requests {
 		name := strings.TrimSuffix(file, ".request.xml")
+		if isRule(file) { // TestManifestRules knows what is told
+			continue
+		}
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			in, err := os.ReadFile(file)
 			if err != nil {
@@ -112,9 +115,9 @@ func TestManifestOfAManifest(t *testing.T) {
 			t.Fatal(err)
 		}
 		again := func(text string) string {
-			return mustWrite(t, options(), part(mustParse(t, []byte(asRequest(text)), ours()), fullFacts))
+			return mustWrite(t, options(), part(mustParse(t, []byte(asRequest(text)), reading()), fullFacts))
 		}
-		once := mustWrite(t, options(), part(mustParse(t, in, ours()), fullFacts))
+		once := mustWrite(t, options(), part(mustParse(t, in, reading()), fullFacts))
 		twice := again(once)
 		for _, fact := range []string{"<host ", "<login ", "<services_user ", "<proxy ", "<hardware_type ", "<disk_image ", "<services", "sliver_id="} {
 			if a, b := strings.Count(once, fact), strings.Count(twice, fact); a != b {

@@ -18,10 +18,9 @@ const (
 	oldUserSpace  = "http://www.protogeni.net/resources/rspec/ext/user/1" // read, never written
 	proxySpace    = "http://jfed.iminds.be/proxy/1.0"
 	proxySchema   = proxySpace + "/proxy.xsd"
-
-	vnodeSchema  = emulabSpace + "/vtop_extension.xsd"
-	sliverSpace  = "http://groups.geni.net/exogeni/attachment/wiki/RspecExtensions/sliver-info/1"
-	sliverSchema = sliverSpace + "/sliver_info.xsd?format=raw"
+	vnodeSchema   = emulabSpace + "/vtop_extension.xsd"
+	sliverSpace   = "http://groups.geni.net/exogeni/attachment/wiki/RspecExtensions/sliver-info/1"
+	sliverSchema  = sliverSpace + "/sliver_info.xsd?format=raw"
 
 	sharedVLANSpace    = "http://www.geni.net/resources/rspec/ext/shared-vlan/1"
 	sharedVLANAdSchema = sharedVLANSpace + "/ad.xsd"
