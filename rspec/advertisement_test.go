@@ -109,7 +109,7 @@ func judge(t *testing.T, ad string) {
 		t.Errorf("begins with %.100q", ad)
 	}
 	err = xmltree.Parse([]byte(ad), xmltree.Limits{}, func(d *xmltree.Doc) error {
-		for e := range elements(d.Root) {
+		for e := range below(d.Root) {
 			seen := map[string]bool{}
 			for _, a := range e.Attrs {
 				name := strings.ToLower(a.Local)
@@ -127,8 +127,8 @@ func judge(t *testing.T, ad string) {
 	}
 }
 
-// elements are e and all below it.
-func elements(e *xmltree.Element) func(yield func(*xmltree.Element) bool) {
+// below is e and every element in it.
+func below(e *xmltree.Element) func(yield func(*xmltree.Element) bool) {
 	var walk func(e *xmltree.Element, yield func(*xmltree.Element) bool) bool
 	walk = func(e *xmltree.Element, yield func(*xmltree.Element) bool) bool {
 		if !yield(e) {

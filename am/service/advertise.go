@@ -45,12 +45,18 @@ func newAdvertiser(c Config) *advertiser {
 	return &advertiser{rspec.NewAdvertiser(site), site.RequestExtensions()}
 }
 
+// adSliverType puts the default image first: of a node pasted into a request the
+// first image counts.
 func adSliverType(t *inventory.SliverType) rspec.AdSliverType {
 	ad := rspec.AdSliverType{Name: t.Name}
 	for _, i := range t.Images {
-		ad.Images = append(ad.Images, rspec.AdImage{
-			Name: i.URN.String(), OS: i.OS, Version: i.Version, Description: i.Description, Default: i == t.DefaultImage,
-		})
+		image := rspec.AdImage{Name: i.URN.String(), OS: i.OS, Version: i.Version, Description: i.Description}
+		if i == t.DefaultImage {
+			image.Default = true
+			ad.Images = slices.Insert(ad.Images, 0, image)
+		} else {
+			ad.Images = append(ad.Images, image)
+		}
 	}
 	return ad
 }
