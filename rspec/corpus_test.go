@@ -406,7 +406,7 @@ func FuzzRequest(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		r, err := ParseRequest(text, ours())
 		if err != nil {
-			if e, ok := errors.AsType[*RequestError](err); !ok || e.Kind == 0 || strings.ContainsAny(e.Msg, "\r\n") {
+			if e, ok := errors.AsType[*RequestError](err); !ok || e.Kind == 0 || strings.ContainsAny(e.Error(), "\r\n") {
 				t.Fatalf("%T %q", err, err)
 			}
 			return

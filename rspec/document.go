@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"strings"
 
 	"patchbay/schemas/xmltree"
@@ -16,6 +17,7 @@ import (
 type document struct {
 	given []byte // as received
 	src   []byte // as parsed; what spans count in
+	cut   int    // bytes of given in front of src
 	// elements and spans are indexed by xmltree.Element.Index.
 	elements []*xmltree.Element
 	spans    []span
@@ -34,7 +36,7 @@ var errDisagree = errors.New("not well-formed: its tags are read in two ways")
 // locate finds the spans of all elements with one pass of tokens and holds
 // names, attributes and nesting against the tree.
 func locate(d *xmltree.Doc, given []byte) (*document, error) {
-	doc := &document{given: given, src: d.Source}
+	doc := &document{given: given, src: d.Source, cut: d.Offset}
 	doc.collect(d.Root)
 	doc.spans = make([]span, len(doc.elements))
 	tokens := xml.NewDecoder(bytes.NewReader(d.Source))
@@ -200,6 +202,17 @@ func children(e *xmltree.Element, local string) []*xmltree.Element {
 		}
 	}
 	return out
+}
+
+// childElements are the direct children of e that are elements.
+func childElements(e *xmltree.Element) iter.Seq[*xmltree.Element] {
+	return func(yield func(*xmltree.Element) bool) {
+		for _, c := range e.Children {
+			if c, ok := c.(*xmltree.Element); ok && !yield(c) {
+				return
+			}
+		}
+	}
 }
 
 // value is the value of an unprefixed attribute, empty without one.

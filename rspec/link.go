@@ -14,111 +14,142 @@ type ownLink struct {
 	cross   bool  // it ends at foreign nodes, too, and is only copied
 }
 
-// readLink sorts a link: ours, another's, or between the two.
-func (p *requestParser) readLink(e *xmltree.Element, ids *names) error {
-	id := value(e, "client_id")
-	refuse := func(k Kind, format string, args ...any) error {
-		return refusal(k, e, id, "link %.80q "+format, append([]any{id}, args...)...)
+// linkParts are the children of a link, sorted.
+type linkParts struct {
+	refs, types, properties, managers []*xmltree.Element
+	// vlans are wishes for a shared VLAN.
+	vlans      []*xmltree.Element
+	monitoring *xmltree.Element
+}
+
+func partsOf(e *xmltree.Element) (l linkParts) {
+	for c := range childElements(e) {
+		switch {
+		case isSharedVLAN(c):
+			l.vlans = append(l.vlans, c)
+		case isMonitoring(c):
+			if l.monitoring == nil {
+				l.monitoring = c
+			}
+		case c.Space != Namespace:
+		case c.Local == "interface_ref":
+			l.refs = append(l.refs, c)
+		case c.Local == "link_type":
+			l.types = append(l.types, c)
+		case c.Local == "property":
+			l.properties = append(l.properties, c)
+		case c.Local == "component_manager":
+			l.managers = append(l.managers, c)
+		}
 	}
+	return l
+}
+
+// readLink sorts a link: ours, another's, or between the two.
+func (p *requestParser) readLink(e *xmltree.Element) {
+	id := value(e, "client_id")
+	parts := partsOf(e)
 	link := Link{ClientID: id, Line: e.Line}
 	own := ownLink{element: e.Index}
-	var foreign, dangling int
-	for _, ref := range children(e, "interface_ref") {
+	var dangling []*xmltree.Element
+	foreign := 0
+	for _, ref := range parts.refs {
 		name := value(ref, "client_id")
+		i, found := p.interfaces[name]
+		if !found {
+			dangling = append(dangling, ref)
+			continue
+		}
 		link.Interfaces = append(link.Interfaces, name)
-		switch end, found := p.interfaces[name]; {
-		case !found:
-			dangling++
-		case end.own:
-			own.nodes = append(own.nodes, end.node)
-		default:
+		if p.ends[i].own {
+			own.nodes = append(own.nodes, p.ends[i].node)
+		} else {
 			foreign++
 		}
 	}
-	ours := len(own.nodes) > 0 || foreign == 0 && len(p.r.Nodes) > 0 && p.managesLink(e)
-	if err := ids.add(e, ours); err != nil {
-		return err
+	ours := len(own.nodes) > 0 || foreign == 0 && len(p.r.Nodes) > 0 && p.managesLink(parts.managers)
+	p.nameIsFree(&p.linkNames, e, ours)
+	if !ours {
+		return
 	}
+	for _, ref := range dangling {
+		p.wrong(place{ref, "client_id"}, id, "add <interface client_id=…> to a node or drop the interface_ref", "link %.80q refers to the interface %.80q, which no node has", id, value(ref, "client_id"))
+	}
+	at := place{e, ""}
 	switch {
-	case !ours:
-		return nil
-	case dangling > 0:
-		for _, name := range link.Interfaces {
-			if _, found := p.interfaces[name]; !found {
-				return refuse(BadArgs, "refers to the interface %.80q, which no node has; add <interface client_id=…> to a node or drop the interface_ref", name)
-			}
-		}
-	case len(link.Interfaces) == 0:
-		return refuse(BadArgs, "has no interfaces; add an <interface_ref client_id=…> for each end")
+	case len(parts.refs) == 0:
+		p.wrong(at, id, "add an <interface_ref client_id=…> for each end", "link %.80q has no interfaces", id)
 	case foreign > 0 && !p.o.CopyCrossLinks:
-		return refuse(Unsupported, "joins nodes of this aggregate with nodes of another, which cannot be done here; remove it or put all its nodes at one aggregate")
+		p.refuse(Unsupported, at, id, "remove it or put all its nodes at one aggregate", "link %.80q joins nodes of this aggregate with nodes of another, which cannot be done here", id)
+		return
 	case foreign > 0:
-		p.notice("line %d: link %.80q joins nodes of this aggregate with nodes of another; it is copied, and nothing is done about it", e.Line, id)
+		p.remark(at, id, "it is copied, and nothing is done about it", "link %.80q joins nodes of this aggregate with nodes of another", id)
 		own.cross = true
 		p.r.links = append(p.r.links, own)
-		return nil
+		return
 	}
-	kind, ok := p.linkType(e)
-	if !ok {
-		return refuse(Unsupported, "has the type %.80q, which is not to be had here; use %s or leave link_type out", kind, strings.Join(p.o.LinkTypes, ", "))
+	p.meet(e, id, &parts)
+	p.readType(&link, parts.types)
+	p.readProperties(e, &link, parts.properties)
+	p.joinVLANs(&link, parts.vlans)
+	if parts.monitoring != nil {
+		link.Monitoring = p.readMonitoring(parts.monitoring, &id)
 	}
-	link.Type = kind
-	for _, c := range children(e, "property") {
-		property, wrong := readProperty(c, p.o.PacketLoss)
-		if wrong != "" {
-			return refuse(BadArgs, "has a property with %s", wrong)
-		}
-		link.Properties = append(link.Properties, property)
-	}
-	if address := p.sharedAddress(link.Interfaces); address != "" {
-		return refuse(BadArgs, "has the address %.80q twice; give each interface its own", address)
-	}
+	p.checkAddresses(e, &link)
 	p.r.Links = append(p.r.Links, link)
 	p.r.links = append(p.r.links, own)
-	return nil
+}
+
+// meet notes that an own link ends at its interfaces, each of which has one
+// place at one own link, and takes up their wishes for a shared VLAN.
+func (p *requestParser) meet(e *xmltree.Element, id string, parts *linkParts) {
+	for _, ref := range parts.refs {
+		name := value(ref, "client_id")
+		i, found := p.interfaces[name]
+		if !found {
+			continue
+		}
+		x, at := &p.ends[i], place{ref, "client_id"}
+		switch x.link {
+		case nil:
+			x.link = e
+			if x.vlan != nil {
+				parts.vlans = append(parts.vlans, x.vlan)
+			}
+		case e:
+			p.wrong(at, id, "drop one interface_ref", "link %.80q ends twice at the interface %.80q", id, name)
+		default:
+			p.wrong(at, id, "give its node an interface for each link", "link %.80q ends at the interface %.80q, which is at the end of link %.80q already", id, name, value(x.link, "client_id"))
+			x.link = e
+		}
+	}
 }
 
 // managesLink tells whether a link without known ends is ours: it names us, or
 // nobody.
-func (p *requestParser) managesLink(e *xmltree.Element) bool {
-	managers := children(e, "component_manager")
+func (p *requestParser) managesLink(managers []*xmltree.Element) bool {
 	for _, m := range managers {
-		if p.isUs(strings.TrimSpace(value(m, "name")), func() {}) {
+		if us, _ := p.isUs(strings.TrimSpace(value(m, "name"))); us {
 			return true
 		}
 	}
 	return len(managers) == 0
 }
 
-// linkType is the kind asked for, and whether it is to be had.
-func (p *requestParser) linkType(e *xmltree.Element) (kind string, ok bool) {
-	types := children(e, "link_type")
+// readType reads the kind asked for; of several the first that is to be had.
+func (p *requestParser) readType(l *Link, types []*xmltree.Element) {
 	for _, t := range types {
-		kind = strings.TrimSpace(value(t, "name"))
-		if kind == "" || p.o.LinkTypes == nil {
-			return kind, true
+		l.Type = strings.TrimSpace(value(t, "name"))
+		if l.Type == "" || p.o.LinkTypes == nil {
+			return
 		}
 		for _, have := range p.o.LinkTypes {
-			if strings.EqualFold(kind, have) {
-				return kind, true
+			if strings.EqualFold(l.Type, have) {
+				return
 			}
 		}
 	}
-	return kind, len(types) == 0
-}
-
-// sharedAddress is an address that two interfaces of one own link ask for.
-func (p *requestParser) sharedAddress(interfaces []string) string {
-	bearer := map[string]string{}
-	for _, name := range interfaces {
-		end := p.interfaces[name]
-		for _, a := range p.r.Nodes[end.node].Interfaces[end.number].Addresses {
-			address := a.Addr().Unmap().String()
-			if other, taken := bearer[address]; taken && other != name {
-				return address
-			}
-			bearer[address] = name
-		}
+	if n := len(types); n > 0 {
+		p.refuse(Unsupported, place{types[n-1], "name"}, l.ClientID, "use "+strings.Join(append(p.o.LinkTypes[:len(p.o.LinkTypes):len(p.o.LinkTypes)], "or leave link_type out"), ", "), "link %.80q has the type %.80q, which is not to be had here", l.ClientID, l.Type)
 	}
-	return ""
 }

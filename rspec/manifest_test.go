@@ -163,10 +163,10 @@ func TestSubsetOfNodes(t *testing.T) {
 	in := request(`
  <node client_id="a"><interface client_id="a:0"/></node>
  <!-- b -->
- <node client_id="b"><interface client_id="b:0"/></node>
+ <node client_id="b"><interface client_id="b:0"/><interface client_id="b:1"/></node>
  <node client_id="f" component_manager_id="` + them + `"><interface client_id="f:0"/></node>
  <link client_id="ab"><interface_ref client_id="a:0"/><interface_ref client_id="b:0"/></link>
- <link client_id="b"><interface_ref client_id="b:0"/></link>
+ <link client_id="b"><interface_ref client_id="b:1"/></link>
  <link client_id="f"><interface_ref client_id="f:0"/></link>
  <x xmlns="urn:x"/>
 `)

@@ -1,66 +1,81 @@
 package rspec
 
 import (
-	"bytes"
-	"net/netip"
-	"strconv"
 	"strings"
 
 	"patchbay/am/urn"
 	"patchbay/schemas/xmltree"
 )
 
-// readNode reads an own node, whose client_id is there.
-func readNode(e *xmltree.Element) (Node, error) {
+// readNode reads an own node, the next of Request.Nodes.
+func (p *requestParser) readNode(e *xmltree.Element) Node {
 	n := Node{ClientID: value(e, "client_id"), Colocate: value(e, "colocate"), Line: e.Line, element: e.Index}
-	refuse := func(format string, args ...any) (Node, error) {
-		return Node{}, refusal(BadArgs, e, n.ClientID, "node %.80q "+format, append([]any{n.ClientID}, args...)...)
-	}
 	if n.ComponentID = strings.TrimSpace(value(e, "component_id")); n.ComponentID != "" {
 		u, err := urn.Parse(n.ComponentID)
 		if err != nil {
-			return refuse("has a component_id that is no URN, %.80q; copy one from the advertisement or leave it out", n.ComponentID)
+			p.wrong(place{e, "component_id"}, n.ClientID, "copy one from the advertisement or leave it out", "node %.80q has a component_id that is no URN, %.80q", n.ClientID, n.ComponentID)
 		}
 		n.Component = u
 	}
 	if text, given := e.Attr("", "exclusive"); given {
-		v, ok := boolean(text)
-		if !ok {
-			return refuse("has exclusive=%.40q; write true or false", text)
-		}
-		n.Exclusive = &v
-	}
-	if types := children(e, "sliver_type"); len(types) > 0 {
-		if n.SliverType = strings.TrimSpace(value(types[0], "name")); n.SliverType == "" {
-			return refuse("has a sliver_type without a name; name one of the advertisement or leave the element out")
-		}
-		if images := children(types[0], "disk_image"); len(images) > 0 {
-			n.DiskImage, n.DiskImageURL = value(images[0], "name"), value(images[0], "url")
+		if v, ok := boolean(text); ok {
+			n.Exclusive = &v
+		} else {
+			p.wrong(place{e, "exclusive"}, n.ClientID, "write true or false", "node %.80q has exclusive=%.40q", n.ClientID, text)
 		}
 	}
-	if types := children(e, "hardware_type"); len(types) > 0 {
-		n.HardwareType = value(types[0], "name")
-	}
-	for _, i := range children(e, "interface") {
-		in := Interface{ClientID: value(i, "client_id"), Line: i.Line}
-		for _, a := range children(i, "ip") {
-			p, wrong := readAddress(value(a, "address"), value(a, "netmask"))
-			if wrong != "" {
-				return refuse("has an interface %.80q with %s", in.ClientID, wrong)
+	var types, hardware int
+	for c := range childElements(e) {
+		switch {
+		case isMonitoring(c):
+			if n.Monitoring == nil {
+				n.Monitoring = p.readMonitoring(c, &n.ClientID)
 			}
-			in.Addresses = append(in.Addresses, p)
+		case c.Space == emulabSpace:
+			n.RoutableIP = n.RoutableIP || c.Local == "routable_control_ip"
+		case c.Space != Namespace:
+		case c.Local == "sliver_type":
+			if types++; types == 1 {
+				p.readSliverType(c, &n)
+			} else if types == 2 {
+				p.remark(place{c, ""}, n.ClientID, "the first one counts", "node %.80q has several sliver_types", n.ClientID)
+			}
+		case c.Local == "hardware_type":
+			if hardware++; hardware == 1 {
+				n.HardwareType = strings.TrimSpace(value(c, "name"))
+			} else if hardware == 2 {
+				p.remark(place{c, ""}, n.ClientID, "the first one counts", "node %.80q has several hardware_types", n.ClientID)
+			}
+		case c.Local == "interface":
+			p.addInterface(c, &n)
+		case c.Local == "services":
+			readServices(c, &n)
 		}
-		n.Interfaces = append(n.Interfaces, in)
 	}
-	for _, services := range children(e, "services") {
-		for _, i := range children(services, "install") {
-			n.Installs = append(n.Installs, Install{value(i, "url"), value(i, "install_path")})
-		}
-		for _, x := range children(services, "execute") {
-			n.Executes = append(n.Executes, Execute{value(x, "shell"), value(x, "command")})
+	return n
+}
+
+func (p *requestParser) readSliverType(e *xmltree.Element, n *Node) {
+	if n.SliverType = strings.TrimSpace(value(e, "name")); n.SliverType == "" {
+		p.wrong(place{e, "name"}, n.ClientID, "name one of the advertisement or leave the element out", "node %.80q has a sliver_type without a name", n.ClientID)
+	}
+	for c := range childElements(e) {
+		if is(c, "disk_image") {
+			n.DiskImage, n.DiskImageURL = strings.TrimSpace(value(c, "name")), strings.TrimSpace(value(c, "url"))
+			return
 		}
 	}
-	return n, nil
+}
+
+func readServices(e *xmltree.Element, n *Node) {
+	for c := range childElements(e) {
+		switch {
+		case is(c, "install"):
+			n.Installs = append(n.Installs, Install{value(c, "url"), value(c, "install_path")})
+		case is(c, "execute"):
+			n.Executes = append(n.Executes, Execute{value(c, "shell"), value(c, "command")})
+		}
+	}
 }
 
 // boolean reads an xs:boolean.
@@ -72,50 +87,6 @@ func boolean(s string) (v, ok bool) {
 		return false, true
 	}
 	return false, false
-}
-
-// readAddress reads an address and its mask, which may be dotted or a length;
-// wrong says what is wrong with them and what to do.
-func readAddress(address, mask string) (p netip.Prefix, wrong string) {
-	a, err := netip.ParseAddr(address)
-	if err != nil || a.Zone() != "" {
-		return p, "the address " + strconv.Quote(clip(address)) + ", which is none; write one such as 10.0.0.1"
-	}
-	bits, ok := maskLength(a, mask)
-	if !ok {
-		return p, "the netmask " + strconv.Quote(clip(mask)) + "; write one such as 255.255.255.0"
-	}
-	return netip.PrefixFrom(a, bits), ""
-}
-
-// maskLength is the length that a netmask gives to the network of a.
-func maskLength(a netip.Addr, mask string) (bits int, ok bool) {
-	if mask == "" {
-		if a.Is4() {
-			return 24, true
-		}
-		return 64, true
-	}
-	if n, err := strconv.Atoi(strings.TrimPrefix(mask, "/")); err == nil {
-		return n, n >= 0 && n <= a.BitLen()
-	}
-	m, err := netip.ParseAddr(mask)
-	if err != nil || m.BitLen() != a.BitLen() {
-		return 0, false
-	}
-	for bits := range a.BitLen() + 1 {
-		if p, _ := allOnes(a).Prefix(bits); p.Addr() == m {
-			return bits, true
-		}
-	}
-	return 0, false
-}
-
-// allOnes is the mask of a whole address like a.
-func allOnes(a netip.Addr) netip.Addr {
-	b := bytes.Repeat([]byte{0xff}, a.BitLen()/8)
-	ones, _ := netip.AddrFromSlice(b)
-	return ones
 }
 
 // clip keeps quoted text short.

@@ -3,232 +3,230 @@ package rspec
 import (
 	"errors"
 	"fmt"
-	"strings"
 
-	"patchbay/am/urn"
 	"patchbay/schemas/xmltree"
 )
 
-const (
-	defaultMaxNodes = 10_000
-	defaultMaxLinks = 10_000
-)
-
-// ParseRequest reads and checks a request. Every error is a *RequestError. The
-// bytes become the request's and must not be changed afterwards.
+// ParseRequest reads and checks a request. Every error is a *RequestError and
+// tells all that was found. The bytes become the request's and must not be
+// changed afterwards.
 func ParseRequest(b []byte, o ReadOptions) (*Request, error) {
+	r, refused, _ := read(b, o)
+	if refused != nil {
+		return nil, refused
+	}
+	return r, nil
+}
+
+// Check is ParseRequest for those who want to see everything: all problems and
+// all remarks, by line. The request is nil if there is a problem that is more
+// than a remark.
+func Check(b []byte, o ReadOptions) (*Request, []Problem) {
+	r, refused, remarks := read(b, o)
+	if refused == nil {
+		return r, remarks
+	}
+	return nil, merged(refused.Problems, remarks)
+}
+
+// read gives either the request or why it is refused, and the remarks on it.
+func read(b []byte, o ReadOptions) (*Request, *RequestError, []Problem) {
+	o.Limits = o.Limits.withDefaults()
+	if o.Stored {
+		o.Limits, o.LinkTypes, o.CopyCrossLinks = widest(), nil, true
+	}
 	var doc *document
-	err := xmltree.Parse(b, o.Limits, func(d *xmltree.Doc) (err error) {
+	err := xmltree.Parse(b, o.Limits.xml(), func(d *xmltree.Doc) (err error) {
 		doc, err = locate(d, b)
 		return err
 	})
 	if err != nil {
-		return nil, unreadable(err)
+		return nil, unreadable(err), nil
 	}
 	root := doc.elements[0]
-	if err := checkRoot(root); err != nil {
-		return nil, err
-	}
 	p := requestParser{
-		o:          o,
-		r:          &Request{doc: doc, GeneratedBy: value(root, "generated_by")},
-		interfaces: map[string]end{},
+		o:        o,
+		r:        &Request{doc: doc, GeneratedBy: value(root, "generated_by")},
+		problems: report{most: maxProblems},
+		remarks:  report{most: maxRemarks},
 	}
-	if err := p.read(root); err != nil {
-		return nil, err
+	if p.checkRoot(root); len(p.problems.list) == 0 {
+		p.read(root)
 	}
-	return p.r, nil
+	p.r.Notices = p.remarks.problems(doc)
+	return p.r, refusal(p.problems.problems(doc), p.problems.more), p.r.Notices
 }
 
 // unreadable says why there is no document at all.
-func unreadable(err error) error {
+func unreadable(err error) *RequestError {
+	var p Problem
 	if limit, ok := errors.AsType[*xmltree.LimitError](err); ok {
-		kind := BadArgs
-		switch limit.Limit {
-		case "bytes", "elements", "attributes":
-			kind = TooBig
-		}
-		return &RequestError{Kind: kind, Line: limit.Line, Msg: fmt.Sprintf("the request is too big: %v; split it or leave something out", limit)}
+		p = tooBig(limit)
+	} else if syntax, ok := errors.AsType[*xmltree.SyntaxError](err); ok {
+		p = Problem{Kind: BadArgs, Line: syntax.Line, Column: syntax.Column, Msg: "cannot read the request: " + syntax.Msg, Remedy: "check it with xmllint --noout"}
+	} else {
+		p = Problem{Kind: BadArgs, Msg: fmt.Sprintf("cannot read the request: %v", err), Remedy: "check it with xmllint --noout"}
 	}
-	if syntax, ok := errors.AsType[*xmltree.SyntaxError](err); ok {
-		return &RequestError{Kind: BadArgs, Line: syntax.Line, Msg: fmt.Sprintf("cannot read the request: %v; check it with xmllint --noout", syntax)}
-	}
-	return &RequestError{Kind: BadArgs, Msg: fmt.Sprintf("cannot read the request: %v; check it with xmllint --noout", err)}
-}
-
-func checkRoot(root *xmltree.Element) error {
-	refuse := func(k Kind, format string, args ...any) error { return refusal(k, root, "", format, args...) }
-	switch {
-	case root.Local != "rspec":
-		return refuse(BadArgs, "the document is a <%.80s>, not an RSpec; begin it with <rspec type=\"request\" xmlns=%q>", root.Local, Namespace)
-	case root.Space == "":
-		return refuse(BadArgs, "the rspec is in no namespace; add xmlns=%q", Namespace)
-	case root.Space != Namespace:
-		return refuse(BadVersion, "RSpecs of the namespace %.120q are not read here; send GENI version 3, xmlns=%q", root.Space, Namespace)
-	}
-	switch kind, given := root.Attr("", "type"); {
-	case !given:
-		return refuse(BadArgs, "the rspec has no type; add type=\"request\"")
-	case kind == "manifest":
-		return refuse(BadArgs, "this is a manifest; to ask for the same again change type to \"request\"")
-	case kind != "request":
-		return refuse(BadArgs, "the rspec has type %.40q; only type=\"request\" can be asked for", kind)
-	}
-	return nil
-}
-
-// refusal makes a RequestError about e; its message begins with the line.
-func refusal(k Kind, e *xmltree.Element, clientID, format string, args ...any) *RequestError {
-	msg := fmt.Sprintf("line %d: ", e.Line) + fmt.Sprintf(format, args...)
-	return &RequestError{Kind: k, ClientID: clientID, Line: e.Line, Msg: msg}
+	return refusal([]Problem{p}, 0)
 }
 
 // requestParser fills in a Request.
 type requestParser struct {
-	o ReadOptions
-	r *Request
-	// interfaces are those of all nodes, by client_id.
-	interfaces map[string]end
+	o                 ReadOptions
+	r                 *Request
+	problems, remarks report
+
+	// interfaces are the numbers of ends by client_id.
+	interfaces map[string]int
+	ends       []end
+	// nodeNames, linkNames and interfaceNames are the client_ids given so far.
+	nodeNames, linkNames, interfaceNames names
 }
 
-// end is an interface that a link may end at.
-type end struct {
-	own bool
-	// node is the number of the own node among Request.Nodes, and number that
-	// of the interface among the node's.
-	node, number int
+// refuse notes why the request cannot be taken; client_id and remedy may be
+// empty. Nothing is wrong with a request that was taken once.
+func (p *requestParser) refuse(k Kind, at place, clientID, remedy, format string, args ...any) {
+	if !p.o.Stored {
+		p.problems.add(finding{at, k, clientID, remedy, format, args})
+	}
 }
 
-func (p *requestParser) read(root *xmltree.Element) error {
-	nodes, links := children(root, "node"), children(root, "link")
-	if most := orDefault(p.o.MaxNodes, defaultMaxNodes); len(nodes) > most {
-		return refusal(TooBig, nodes[most], "", "the request has more than %d nodes; split it into several", most)
+// wrong refuses what is wrong in itself.
+func (p *requestParser) wrong(at place, clientID, remedy, format string, args ...any) {
+	p.refuse(BadArgs, at, clientID, remedy, format, args...)
+}
+
+// remark notes what the experimenter should know.
+func (p *requestParser) remark(at place, clientID, remedy, format string, args ...any) {
+	p.remarks.add(finding{at, 0, clientID, remedy, format, args})
+}
+
+func (p *requestParser) checkRoot(root *xmltree.Element) {
+	here, kind := place{root, ""}, place{root, "type"}
+	switch {
+	case root.Local != "rspec":
+		p.wrong(here, "", fmt.Sprintf("begin it with <rspec type=\"request\" xmlns=%q>", Namespace), "the document is a <%.80s>, not an RSpec", root.Local)
+		return
+	case root.Space == "":
+		p.wrong(here, "", fmt.Sprintf("add xmlns=%q", Namespace), "the rspec is in no namespace")
+		return
+	case root.Space != Namespace:
+		p.refuse(BadVersion, here, "", fmt.Sprintf("send GENI version 3, xmlns=%q", Namespace), "RSpecs of the namespace %.120q are not read here", root.Space)
+		return
 	}
-	if most := orDefault(p.o.MaxLinks, defaultMaxLinks); len(links) > most {
-		return refusal(TooBig, links[most], "", "the request has more than %d links; split it into several", most)
+	switch is, given := root.Attr("", "type"); {
+	case !given:
+		p.wrong(here, "", `add type="request"`, "the rspec has no type")
+	case is == "manifest":
+		p.wrong(kind, "", `to ask for the same again change type to "request"`, "this is a manifest")
+	case is != "request":
+		p.wrong(kind, "", `only type="request" can be asked for`, "the rspec has type %.40q", is)
 	}
-	ids := newNames("node")
+}
+
+func (p *requestParser) read(root *xmltree.Element) {
+	var nodes, links []*xmltree.Element
+	for e := range childElements(root) {
+		switch {
+		case is(e, "node"):
+			nodes = append(nodes, e)
+		case is(e, "link"):
+			links = append(links, e)
+		case isMonitoring(e) && p.r.Monitoring == nil:
+			p.r.Monitoring = p.readMonitoring(e, nil)
+		}
+	}
+	if p.tooMany(nodes, links) {
+		return
+	}
+	p.r.numbers = make(map[string]int, len(nodes))
+	p.interfaces = make(map[string]int, len(nodes))
+	p.nodeNames, p.linkNames, p.interfaceNames = newNames("node", len(nodes)), newNames("link", len(links)), newNames("interface", len(nodes))
 	for _, e := range nodes {
 		own := p.owns(e)
-		if err := ids.add(e, own); err != nil {
-			return err
-		}
+		free := p.nameIsFree(&p.nodeNames, e, own)
 		if !own {
 			p.r.Foreign++
+			p.passBy(e)
 			continue
 		}
-		n, err := readNode(e)
-		if err != nil {
-			return err
+		if free {
+			p.r.numbers[value(e, "client_id")] = len(p.r.Nodes)
 		}
-		p.r.Nodes = append(p.r.Nodes, n)
+		p.r.Nodes = append(p.r.Nodes, p.readNode(e))
 	}
-	if err := p.collectInterfaces(nodes); err != nil {
-		return err
-	}
-	ids = newNames("link")
 	for _, e := range links {
-		if err := p.readLink(e, ids); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func orDefault(n, def int) int {
-	if n <= 0 {
-		return def
-	}
-	return n
-}
-
-// owns tells whether a node is this aggregate's: it names us, or nobody and is
-// not bound to another's component.
-func (p *requestParser) owns(e *xmltree.Element) bool {
-	if manager := strings.TrimSpace(value(e, "component_manager_id")); manager != "" {
-		return p.isUs(manager, func() {
-			p.notice("line %d: node %.80q names a manager that is no URN, %.80q; it is taken for another aggregate's", e.Line, value(e, "client_id"), manager)
-		})
-	}
-	component, err := urn.Parse(strings.TrimSpace(value(e, "component_id")))
-	if err != nil {
-		return true // readNode says what is wrong with it
-	}
-	for _, m := range p.o.Managers {
-		if urn.Covers(m.Authority, component.Authority) {
-			return true
-		}
-	}
-	return false
-}
-
-// isUs tells whether text names this aggregate; odd is called if it is no URN.
-func (p *requestParser) isUs(text string, odd func()) bool {
-	u, err := urn.Parse(text)
-	if err != nil {
-		odd()
-		return false
-	}
-	for _, m := range p.o.Managers {
-		if urn.SameManager(u, m) || u.Equal(m) {
-			return true
-		}
-	}
-	return false
-}
-
-// maxNotices keeps the answer short however odd the request is.
-const maxNotices = 20
-
-func (p *requestParser) notice(format string, args ...any) {
-	if len(p.r.Notices) < maxNotices {
-		p.r.Notices = append(p.r.Notices, fmt.Sprintf(format, args...))
+		p.readLink(e)
 	}
 }
 
-// collectInterfaces notes whose each interface is; nodes are all the nodes.
-func (p *requestParser) collectInterfaces(nodes []*xmltree.Element) error {
-	ids := newNames("interface")
-	number := 0
+// tooMany refuses more than the limits of this package allow; it is then the
+// only thing that is said.
+func (p *requestParser) tooMany(nodes, links []*xmltree.Element) bool {
+	lim := p.o.Limits
+	refuse := func(first *xmltree.Element, most int, key string) bool {
+		p.refuse(TooBig, place{first, ""}, "", raise("split it into several", key), "the request has more than %d %s", most, key)
+		return true
+	}
+	if len(nodes) > lim.Nodes {
+		return refuse(nodes[lim.Nodes], lim.Nodes, "nodes")
+	}
+	if len(links) > lim.Links {
+		return refuse(links[lim.Links], lim.Links, "links")
+	}
+	n := 0
 	for _, e := range nodes {
-		own := number < len(p.r.Nodes) && p.r.Nodes[number].element == e.Index
-		for i, in := range children(e, "interface") {
-			if err := ids.add(in, own); err != nil {
-				return err
+		for c := range childElements(e) {
+			if !is(c, "interface") {
+				continue
 			}
-			if id := value(in, "client_id"); id != "" {
-				p.interfaces[id] = end{own, number, i}
+			if n++; n > lim.Interfaces {
+				return refuse(c, lim.Interfaces, "interfaces")
 			}
-		}
-		if own {
-			number++
 		}
 	}
-	return nil
+	return false
 }
 
 // names are the client_ids of one kind of element.
 type names struct {
 	kind string
-	seen map[string]bool // whether an own element bears it
+	seen map[string]bearer
 }
 
-func newNames(kind string) *names { return &names{kind, map[string]bool{}} }
+// bearer is the first element with a name.
+type bearer struct {
+	line int
+	own  bool // whether it, or another of the name, is ours
+}
 
-// add notes the client_id of e. It must be there if e is ours, and be used once
-// if e or its other bearer is.
-func (s *names) add(e *xmltree.Element, own bool) error {
+func newNames(kind string, n int) names { return names{kind, make(map[string]bearer, n)} }
+
+// nameIsFree notes the client_id of e. It must be there if e is ours, and be
+// used once if e or its other bearer is.
+func (p *requestParser) nameIsFree(s *names, e *xmltree.Element, own bool) bool {
 	id := value(e, "client_id")
+	at := place{e, "client_id"}
 	if id == "" {
 		if own {
-			return refusal(BadArgs, e, "", "a %s has no client_id; give it one, such as client_id=\"%s0\"", s.kind, s.kind)
+			p.wrong(at, "", "give it one, such as client_id=\""+s.kind+"0\"", "a %s has no client_id", s.kind)
 		}
-		return nil
+		return false
+	}
+	if own && len(id) > p.o.Limits.ClientID {
+		p.refuse(TooBig, at, "", raise("choose a shorter one", "client_id"), "the client_id of a %s has more than %d bytes, %.40q…", s.kind, p.o.Limits.ClientID, id)
 	}
 	before, twice := s.seen[id]
-	if twice && (own || before) {
-		return refusal(BadArgs, e, id, "two %ss have the client_id %.80q; rename one of them", s.kind, id)
+	if twice && (own || before.own) {
+		p.wrong(at, id, "rename one of them", "two %ss have the client_id %.80q, this one and the one in line %d", s.kind, id, before.line)
+		before.own = true
+		s.seen[id] = before
+		return false
 	}
-	s.seen[id] = own || before
-	return nil
+	if !twice {
+		before.line = e.Line
+	}
+	before.own = before.own || own
+	s.seen[id] = before
+	return true
 }

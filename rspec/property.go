@@ -1,6 +1,7 @@
 package rspec
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -9,38 +10,140 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// readProperty reads a property of an own link; wrong says what is wrong with
-// it and what to do.
-func readProperty(e *xmltree.Element, unit LossUnit) (p Property, wrong string) {
-	p = Property{Source: value(e, "source_id"), Dest: value(e, "dest_id")}
-	capacity, ok := quantity(e, "capacity", math.MaxInt64/2)
-	if !ok {
-		return p, "the capacity " + strconv.Quote(clip(value(e, "capacity"))) + "; write kbit/s, such as 100000"
+// The most that a property may ask for. Nothing that exists is beyond it, so
+// what is, is a mistake.
+const (
+	maxCapacity = 1e12 // kbit/s
+	maxLatency  = float64(time.Hour / time.Millisecond)
+)
+
+// readProperties reads what the link l, which is e, is to be like, by direction.
+func (p *requestParser) readProperties(e *xmltree.Element, l *Link, list []*xmltree.Element) {
+	type direction struct{ source, dest string }
+	var (
+		known map[direction]int // number among l.Properties
+		said  bool              // how packet_loss is read
+	)
+	for _, c := range list {
+		q, ok := p.readProperty(c, l)
+		if !ok || q == (Property{Source: q.Source, Dest: q.Dest}) {
+			continue // asks for nothing: something to copy
+		}
+		if !p.readSides(c, e, l, &q) {
+			continue
+		}
+		if text := strings.TrimSpace(value(c, "packet_loss")); !said && q.Loss > 0 {
+			said = p.sayLoss(c, l, text, q.Loss)
+		}
+		if known == nil {
+			known = make(map[direction]int, len(list))
+		}
+		d := direction{q.Source, q.Dest}
+		i, twice := known[d]
+		if !twice {
+			known[d] = len(l.Properties)
+			l.Properties = append(l.Properties, q)
+			continue
+		}
+		if attr := l.Properties[i].join(q); attr != "" {
+			p.wrong(place{c, attr}, l.ClientID, "keep one of them", "link %.80q has two properties from %.80q to %.80q with different %s", l.ClientID, value(c, "source_id"), value(c, "dest_id"), attr)
+		}
 	}
-	p.Capacity = int64(math.Ceil(capacity))
-	latency, ok := quantity(e, "latency", float64(time.Hour/time.Millisecond))
-	if !ok {
-		return p, "the latency " + strconv.Quote(clip(value(e, "latency"))) + "; write milliseconds, such as 10"
-	}
-	p.Latency = time.Duration(latency * float64(time.Millisecond))
-	most, remedy := 100.0, "; write per cent, from 0 to 100"
-	if unit == Fraction {
-		most, remedy = 1, "; write a fraction, from 0 to 1"
-	}
-	loss, ok := quantity(e, "packet_loss", most)
-	if !ok {
-		return p, "the packet_loss " + strconv.Quote(clip(value(e, "packet_loss"))) + remedy
-	}
-	p.Loss = loss / most
-	return p, ""
 }
 
-// quantity is a number from 0 to most; without one it is 0.
-func quantity(e *xmltree.Element, name string, most float64) (n float64, ok bool) {
-	text := strings.TrimSpace(value(e, name))
+// join takes up what q asks for in the same direction; what both ask for must
+// be the same, or the answer is the attribute in which they differ.
+func (p *Property) join(q Property) (differs string) {
+	switch {
+	case p.Capacity != 0 && q.Capacity != 0 && p.Capacity != q.Capacity:
+		return "capacity"
+	case p.Latency != 0 && q.Latency != 0 && p.Latency != q.Latency:
+		return "latency"
+	case p.Loss != 0 && q.Loss != 0 && p.Loss != q.Loss:
+		return "packet_loss"
+	}
+	p.Capacity, p.Latency, p.Loss = max(p.Capacity, q.Capacity), max(p.Latency, q.Latency), max(p.Loss, q.Loss)
+	return ""
+}
+
+// readProperty reads the numbers of a property; ok is false if one is refused.
+func (p *requestParser) readProperty(e *xmltree.Element, l *Link) (q Property, ok bool) {
+	ok = true
+	number := func(name string, most float64, remedy string) float64 {
+		text := strings.TrimSpace(value(e, name))
+		n, fits := quantity(text, most)
+		if !fits {
+			ok = false
+			p.wrong(place{e, name}, l.ClientID, remedy, "link %.80q has a property with the %s %.80q", l.ClientID, name, text)
+		}
+		return n
+	}
+	capacity := number("capacity", maxCapacity, "write kbit/s as a number, such as 100000 for 100 Mbit/s")
+	latency := number("latency", maxLatency, "write milliseconds as a number up to an hour, such as 10")
+	most, remedy := 100.0, "write per cent as a number from 0 to 100"
+	if p.o.PacketLoss == Fraction {
+		most, remedy = 1, "write a fraction from 0 to 1, such as 0.01 for 1 %; values above 1 are per cent, which is not read here"
+	}
+	loss := number("packet_loss", most, remedy)
+	q.Capacity = int64(math.Ceil(capacity))
+	q.Latency = time.Duration(math.Round(latency * float64(time.Millisecond)))
+	q.Loss = loss / most
+	return q, ok
+}
+
+// quantity is a decimal number from 0 to most; empty text is 0, not asked for.
+func quantity(text string, most float64) (n float64, ok bool) {
 	if text == "" {
 		return 0, true
 	}
+	if strings.Trim(text, "+-.0123456789eE") != "" {
+		return 0, false // infinity, hexadecimal
+	}
 	n, err := strconv.ParseFloat(text, 64)
-	return n, err == nil && n >= 0 && n <= most
+	if err != nil || !(n >= 0 && n <= most) {
+		return 0, false
+	}
+	return n, true
+}
+
+// readSides reads between which interfaces of the link a property c holds. The
+// link's own name stands for all of its interfaces but the other side.
+func (p *requestParser) readSides(c, link *xmltree.Element, l *Link, q *Property) bool {
+	side := func(attr string) (name string, ok bool) {
+		name = value(c, attr)
+		if i, found := p.interfaces[name]; found && p.ends[i].link == link {
+			return name, true
+		}
+		if name != "" && name == l.ClientID {
+			return "", true
+		}
+		p.wrong(place{c, attr}, l.ClientID, "name one that the link has an interface_ref for", "link %.80q has a property with the %s %.80q, which is none of its interfaces", l.ClientID, attr, name)
+		return "", false
+	}
+	source, ok := side("source_id")
+	dest, ok2 := side("dest_id")
+	if !ok || !ok2 {
+		return false
+	}
+	if source == dest {
+		p.wrong(place{c, "dest_id"}, l.ClientID, "name another interface of the link", "link %.80q has a property from %.80q to itself", l.ClientID, value(c, "source_id"))
+		return false
+	}
+	q.Source, q.Dest = source, dest
+	return true
+}
+
+// sayLoss says how a packet_loss below 1 is read, for there are two readings.
+func (p *requestParser) sayLoss(e *xmltree.Element, l *Link, text string, loss float64) bool {
+	n, _ := strconv.ParseFloat(text, 64)
+	if n >= 1 {
+		return false
+	}
+	percent := strconv.FormatFloat(loss*100, 'g', 4, 64)
+	unit, remedy := "per cent", fmt.Sprintf("if a fraction was meant, write %s", strconv.FormatFloat(n*100, 'g', 6, 64))
+	if p.o.PacketLoss == Fraction {
+		unit, remedy = "a fraction", fmt.Sprintf("if per cent was meant, write %s", strconv.FormatFloat(n/100, 'g', 6, 64))
+	}
+	p.remark(place{e, "packet_loss"}, l.ClientID, remedy, "link %.80q has the packet_loss %.40q, which is read as %s: %s %% of the packets", l.ClientID, text, unit, percent)
+	return true
 }

@@ -2,10 +2,10 @@ package rspec
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 
 	"patchbay/am/urn"
-	"patchbay/schemas/xmltree"
 )
 
 // ReadOptions say how a request is to be read.
@@ -14,17 +14,19 @@ type ReadOptions struct {
 	// of one authority are the same. Without any, every node is somebody else's
 	// that names a manager.
 	Managers []urn.URN
-	Limits   xmltree.Limits
-	// MaxNodes and MaxLinks count those of all managers; default 10,000 each.
-	MaxNodes, MaxLinks int
+	Limits   Limits
 	// LinkTypes are the kinds of link that own links may ask for, compared
-	// without case; nil accepts every kind, as is right for requests read again.
+	// without case; nil accepts every kind.
 	LinkTypes []string
 	// CopyCrossLinks takes a link between our nodes and another aggregate's for
 	// something to copy, with a notice, instead of refusing it.
 	CopyCrossLinks bool
 	// PacketLoss is the unit in which links ask for packet loss.
 	PacketLoss LossUnit
+	// Stored is for a request that was taken once: what it is to be refused for
+	// is left out of it or left alone, so that a rule or setting that came later
+	// never makes it unreadable. Limits, LinkTypes and CopyCrossLinks do not count.
+	Stored bool
 }
 
 // LossUnit is how packet_loss is read: the RSpec text says per cent, the schema
@@ -45,13 +47,17 @@ type Request struct {
 	Links []Link
 	// Foreign counts the nodes of other aggregates.
 	Foreign int
-	// Notices are remarks for the experimenter, one line each.
-	Notices []string
+	// Monitoring is what the whole request asks for; nil if it asks for none.
+	Monitoring *Monitoring
+	// Notices are remarks for the experimenter, by line; at most twenty.
+	Notices []Problem
 	// GeneratedBy is the client's word about itself; no decision may depend on it.
 	GeneratedBy string
 
 	doc   *document
 	links []ownLink
+	// numbers are those of Nodes by client_id; nil in a Request made by hand.
+	numbers map[string]int
 }
 
 // Text is the request as it was received.
@@ -59,12 +65,18 @@ func (r *Request) Text() []byte { return r.doc.given }
 
 // Node finds an own node by its client_id.
 func (r *Request) Node(clientID string) (*Node, bool) {
-	for i := range r.Nodes {
-		if r.Nodes[i].ClientID == clientID {
-			return &r.Nodes[i], true
+	if r.numbers != nil {
+		i, found := r.numbers[clientID]
+		if !found {
+			return nil, false
 		}
+		return &r.Nodes[i], true
 	}
-	return nil, false
+	i := slices.IndexFunc(r.Nodes, func(n Node) bool { return n.ClientID == clientID })
+	if i < 0 {
+		return nil, false
+	}
+	return &r.Nodes[i], true
 }
 
 // Node is a node that this aggregate is asked for.
@@ -105,7 +117,8 @@ type Interface struct {
 	ComponentID string
 	Component   urn.URN
 	// Addresses are those asked for on the experiment's network, each with its
-	// network's length: 24 bits (IPv6: 64) where the request has no netmask.
+	// network's length: 24 bits (IPv6: 64) where the request has no netmask. An
+	// IPv4 address written as IPv6 is an IPv4 address here.
 	Addresses []netip.Prefix
 	Line      int
 }
@@ -113,10 +126,11 @@ type Interface struct {
 // Monitoring is the wish for infrastructure monitoring (Fed4FIRE's monitoring
 // extension, in either of its namespaces).
 type Monitoring struct {
-	Enabled  bool
+	Enabled bool
+	// Endpoint is where measurements go, for OML [tcp:]host[:port].
 	Endpoint string
 	Type     string
-	// Metrics are the ids asked for; empty means all.
+	// Metrics are the ids asked for, each once whatever its case; empty means all.
 	Metrics []string
 }
 
@@ -133,6 +147,7 @@ type Link struct {
 	Type string
 	// Interfaces are the client_ids of its ends; at least one.
 	Interfaces []string
+	// Properties are those that ask for something, at most one for a direction.
 	Properties []Property
 	// SharedVLAN is the name of the VLAN that the link joins, shared with other
 	// slices; empty for none. SharedTag is the tag asked for with it, as written.
@@ -144,39 +159,13 @@ type Link struct {
 
 // Property shapes one direction of a link. What is zero is not asked for.
 type Property struct {
-	// Source and Dest are client_ids of interfaces.
+	// Source and Dest are client_ids of interfaces of the link. An empty one, of
+	// which there is at most one, stands for all its other interfaces: a client
+	// that shapes what goes into a LAN writes the link's own client_id there.
 	Source, Dest string
-	// Capacity is in kbit/s.
+	// Capacity is in kbit/s, rounded up.
 	Capacity int64
 	Latency  time.Duration
 	// Loss is the part of the packets that is lost, from 0 to 1.
 	Loss float64
 }
-
-// Kind is why a request was refused.
-type Kind int
-
-// Kinds of refusal.
-const (
-	// BadArgs: the request is wrong in itself.
-	BadArgs Kind = iota + 1
-	// BadVersion: an RSpec, but of a version that is not read here.
-	BadVersion
-	// Unsupported: right, but more than this aggregate can do.
-	Unsupported
-	// TooBig: beyond a limit of size.
-	TooBig
-)
-
-// RequestError is the refusal of a request.
-type RequestError struct {
-	Kind Kind
-	// ClientID is the node, link or interface concerned; empty if none is.
-	ClientID string
-	// Line counts from 1; 0 if no line is concerned.
-	Line int
-	// Msg is one line for the experimenter: what is wrong, where, and what to do.
-	Msg string
-}
-
-func (e *RequestError) Error() string { return e.Msg }

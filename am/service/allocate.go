@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"patchbay/am"
@@ -60,7 +59,7 @@ func (s *Service) Allocate(ctx context.Context, g credentials.Grant, slice urn.U
 			return cs, err
 		}
 		doc.Received = now
-		out = Outcome{Slice: slice, Notices: append(slices.Clone(req.Notices), s.substitutes(binding)...)}
+		out = Outcome{Slice: slice, Notices: append(rspec.Lines(req.Notices), s.substitutes(binding)...)}
 		slivers := make([]am.Sliver, 0, len(binding.Nodes))
 		for i, b := range binding.Nodes {
 			x := am.Sliver{

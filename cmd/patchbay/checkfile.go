@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -98,18 +97,23 @@ func (k *checker) request(name string, text []byte) {
 		}
 		options = k.config.reading(inv)
 	}
-	r, err := rspec.ParseRequest(text, options)
-	if err != nil {
-		where, text := name, err.Error()
-		if e, ok := errors.AsType[*rspec.RequestError](err); ok && e.Line > 0 {
-			where = fmt.Sprintf("%s:%d", name, e.Line)
-			text = strings.Replace(text, fmt.Sprintf("line %d: ", e.Line), "", 1)
+	r, problems := rspec.Check(text, options)
+	for _, p := range problems {
+		where := name
+		if p.Line > 0 {
+			where += fmt.Sprintf(":%d", p.Line)
 		}
-		k.bad(where, "%s", text)
-		return
+		if p.Column > 0 {
+			where += fmt.Sprintf(":%d", p.Column)
+		}
+		if p.IsRemark() {
+			k.warn(where, "%s", p.Text())
+		} else {
+			k.bad(where, "%s", p.Text())
+		}
 	}
-	for _, n := range r.Notices {
-		k.warn(name, "%s", n)
+	if r == nil {
+		return
 	}
 	if inv == nil {
 		k.good(name, "a request that can be read; give --config to see whether a site can serve it")

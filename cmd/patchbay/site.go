@@ -103,7 +103,7 @@ func openSite(ctx context.Context, c *Config, log *slog.Logger) (_ *site, err er
 	})
 	reading := c.reading(inv)
 	again := reading
-	again.LinkTypes, again.CopyCrossLinks, again.PacketLoss = nil, true, rspec.Percent // what was accepted once stays readable
+	again.Stored = true // what was accepted once stays readable
 	aggregate := service.New(service.Config{
 		Store:                 s.store,
 		Index:                 index,

@@ -1,0 +1,113 @@
+package rspec
+
+import (
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// badAddress is what is wrong with an address: the attribute, the end of a
+// sentence that begins with the interface, and the remedy.
+type badAddress struct {
+	attr   string
+	remedy string
+	format string
+	args   []any
+}
+
+// readAddress reads an address and the mask of its network, which may be dotted
+// or a length. Without a mask the network is the usual one. An IPv4 address
+// written as IPv6 (::ffff:10.0.0.1) is read as IPv4.
+func readAddress(address, mask, family string) (netip.Prefix, *badAddress) {
+	refuse := func(attr, remedy, format string, args ...any) (netip.Prefix, *badAddress) {
+		return netip.Prefix{}, &badAddress{attr, remedy, format, args}
+	}
+	a, err := netip.ParseAddr(address)
+	if err != nil {
+		return refuse("address", "write one such as 10.0.0.1, with the netmask apart", "has the address %.80q, which is none", address)
+	}
+	if a.Zone() != "" {
+		return refuse("address", "leave out what begins with %", "has the address %.80q with a zone, which means nothing outside of one node", address)
+	}
+	if f := strings.ToLower(family); f == "ipv6" && a.Is4() || f == "ipv4" && a.Is6() && !a.Is4In6() {
+		return refuse("type", "leave out type or correct it", "has the address %.80q, which is not of type %.10q", address, family)
+	}
+	mapped := a.Is4In6()
+	a = a.Unmap()
+	bits, ok := maskLength(a, mask)
+	if !ok && mapped { // it may be that of the longer spelling
+		bits, ok = maskLength(netip.IPv6Unspecified(), mask)
+		bits, ok = bits-96, ok && bits > 96
+	}
+	if !ok {
+		example := "255.255.255.0"
+		if a.Is6() {
+			example = "64"
+		}
+		return refuse("netmask", "write one such as "+example, "has the netmask %.80q, which is none for %s", mask, a)
+	}
+	p := netip.PrefixFrom(a, bits)
+	switch {
+	case a.IsUnspecified():
+		return refuse("address", "write one such as 10.0.0.1, or leave out the ip to be given one", "has the address %s, which stands for none", a)
+	case a.IsMulticast(), a == broadcast(netip.PrefixFrom(netip.IPv4Unspecified(), 0)):
+		return refuse("address", "write one such as 10.0.0.1", "has the address %s, which is that of a group", a)
+	case a.IsLoopback():
+		return refuse("address", "write one such as 10.0.0.1", "has the address %s, which never leaves a node", a)
+	case mask == "" || a.Is6() || bits > 30: // no mask: ours need not be meant
+	case a == p.Masked().Addr():
+		return refuse("address", "write "+a.Next().String()+", say", "has the address %s, which names the network %s itself", a, p)
+	case a == broadcast(p):
+		return refuse("address", "write "+a.Prev().String()+", say", "has the address %s, which is the broadcast address of the network %s", a, p.Masked())
+	}
+	return p, nil
+}
+
+// maskLength is the length that a netmask gives to the network of a.
+func maskLength(a netip.Addr, mask string) (bits int, ok bool) {
+	if mask == "" {
+		if a.Is4() {
+			return 24, true
+		}
+		return 64, true
+	}
+	if digits := strings.TrimPrefix(mask, "/"); digits != "" && strings.Trim(digits, "0123456789") == "" {
+		n, err := strconv.Atoi(digits)
+		return n, err == nil && n >= 1 && n <= a.BitLen()
+	}
+	m, err := netip.ParseAddr(mask)
+	if err != nil || m.BitLen() != a.BitLen() || m.Zone() != "" {
+		return 0, false
+	}
+	for bits := 1; bits <= a.BitLen(); bits++ {
+		if p, _ := allOnes(a).Prefix(bits); p.Addr() == m {
+			return bits, true
+		}
+	}
+	return 0, false
+}
+
+// allOnes is the mask of a whole address like a.
+func allOnes(a netip.Addr) netip.Addr {
+	if a.Is4() {
+		return netip.AddrFrom4([4]byte{255, 255, 255, 255})
+	}
+	var ones [16]byte
+	for i := range ones {
+		ones[i] = 255
+	}
+	return netip.AddrFrom16(ones)
+}
+
+// broadcast is the last address of an IPv4 network.
+func broadcast(p netip.Prefix) netip.Addr {
+	b := p.Addr().As4()
+	for i := range b {
+		if kept := p.Bits() - 8*i; kept <= 0 {
+			b[i] = 255
+		} else if kept < 8 {
+			b[i] |= 255 >> kept
+		}
+	}
+	return netip.AddrFrom4(b)
+}

@@ -1,0 +1,94 @@
+package rspec
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	"patchbay/am/urn"
+	"patchbay/schemas/xmltree"
+)
+
+// end is an interface that links may end at.
+type end struct {
+	own bool
+	// node is the number of the own node among Request.Nodes, and number that
+	// of the interface among the node's.
+	node, number int
+	// vlan is its wish for a shared VLAN.
+	vlan *xmltree.Element
+	// link is the own link that ends here, the last one if there are several.
+	link *xmltree.Element
+}
+
+// addInterface reads an interface of n, which will be the next of Request.Nodes.
+func (p *requestParser) addInterface(e *xmltree.Element, n *Node) {
+	in := Interface{ClientID: value(e, "client_id"), Line: e.Line}
+	own := end{own: true, node: len(p.r.Nodes), number: len(n.Interfaces)}
+	free := p.nameIsFree(&p.interfaceNames, e, true)
+	p.readBinding(e, &in)
+	for c := range childElements(e) {
+		switch {
+		case isSharedVLAN(c):
+			if own.vlan == nil {
+				own.vlan = c
+			}
+		case is(c, "ip"):
+			p.addAddress(c, &in)
+		}
+	}
+	if most := p.o.Limits.Addresses; len(in.Addresses) > most {
+		p.refuse(TooBig, place{e, ""}, in.ClientID, raise("ask for less", "addresses"), "interface %.80q asks for more than %d addresses", in.ClientID, most)
+	}
+	if free {
+		p.interfaces[in.ClientID] = len(p.ends)
+		p.ends = append(p.ends, own)
+	}
+	n.Interfaces = append(n.Interfaces, in)
+}
+
+// readBinding reads which physical interface is asked for. Some clients name
+// it as the operating system of the node does: that says nothing here.
+func (p *requestParser) readBinding(e *xmltree.Element, in *Interface) {
+	text := strings.TrimSpace(value(e, "component_id"))
+	if text == "" {
+		return
+	}
+	at := place{e, "component_id"}
+	const name = "urn:"
+	if len(text) < len(name) || !strings.EqualFold(text[:len(name)], name) {
+		p.remark(at, in.ClientID, "it is not bound; a physical interface is named by the URN in the advertisement", "interface %.80q has a component_id that is no URN, %.80q", in.ClientID, text)
+		return
+	}
+	u, err := urn.Parse(text)
+	if err != nil || u.Type != urn.Interface {
+		p.wrong(at, in.ClientID, "copy one from the advertisement, …+interface+…, or leave it out", "interface %.80q has a component_id that names no interface, %.80q", in.ClientID, text)
+		return
+	}
+	in.ComponentID, in.Component = text, u
+}
+
+// addAddress reads an address asked for; an ip without one leaves the choice
+// to the site.
+func (p *requestParser) addAddress(e *xmltree.Element, in *Interface) {
+	if len(in.Addresses) > p.o.Limits.Addresses {
+		return // it is refused anyway
+	}
+	address, mask, family := strings.TrimSpace(value(e, "address")), strings.TrimSpace(value(e, "netmask")), strings.TrimSpace(value(e, "type"))
+	if address == "" {
+		return
+	}
+	a, wrong := readAddress(address, mask, family)
+	if wrong != nil {
+		p.wrong(place{e, wrong.attr}, in.ClientID, wrong.remedy, "interface %.80q "+wrong.format, append([]any{in.ClientID}, wrong.args...)...)
+		return
+	}
+	same := func(b netip.Prefix) bool { return a.Addr() == b.Addr() }
+	if i := slices.IndexFunc(in.Addresses, same); i >= 0 {
+		if in.Addresses[i] != a {
+			p.wrong(place{e, "netmask"}, in.ClientID, "drop one of them", "interface %.80q has the address %s with two netmasks", in.ClientID, a.Addr())
+		}
+		return
+	}
+	in.Addresses = append(in.Addresses, a)
+}

@@ -1,0 +1,139 @@
+package rspec
+
+import (
+	"errors"
+	"fmt"
+
+	"patchbay/schemas/xmltree"
+)
+
+// Limits bound what a request may hold; what is beyond them is TooBig. A zero
+// field takes its default.
+type Limits struct {
+	// Bytes is the size of the document; 8 MiB, at most 1 GiB.
+	Bytes int `mapstructure:"bytes"`
+	// Depth is how deep elements nest, the root being 1; 240, which is also the
+	// most, for libxml2 gives up a little later.
+	Depth int `mapstructure:"depth"`
+	// Elements counts elements, comments, processing instructions and CDATA
+	// sections together; 200,000. A document holds at most four times as many
+	// attributes.
+	Elements int `mapstructure:"elements"`
+	// Attributes is the number of attributes and namespace declarations of one
+	// element; 100, at most 10,000.
+	Attributes int `mapstructure:"attributes"`
+	// Namespaces is the number of namespace declarations made by an element and
+	// all elements around it; 250, at most 10,000.
+	Namespaces int `mapstructure:"namespaces"`
+	// Nodes and Links count those of all aggregates; 10,000 each.
+	Nodes int `mapstructure:"nodes"`
+	Links int `mapstructure:"links"`
+	// Interfaces counts those of all nodes together; 50,000.
+	Interfaces int `mapstructure:"interfaces"`
+	// ClientID is the length of a client_id of ours in bytes; 256.
+	ClientID int `mapstructure:"client_id"`
+	// Addresses is how many one interface of ours may ask for; 64.
+	Addresses int `mapstructure:"addresses"`
+}
+
+// DefaultLimits are what Limits of which nothing is said come to.
+func DefaultLimits() Limits {
+	return Limits{
+		Bytes: 8 << 20, Depth: maxDepth, Elements: 200_000, Attributes: 100, Namespaces: 250,
+		Nodes: 10_000, Links: 10_000, Interfaces: 50_000, ClientID: 256, Addresses: 64,
+	}
+}
+
+// maxDepth is as deep as xmltree reads.
+const maxDepth = 240
+
+// limitsKey stands before the name of a limit in a site's configuration.
+const limitsKey = "limits.rspec."
+
+// limit is one of the limits, with the name an operator knows it by.
+type limit struct {
+	key     string
+	value   *int
+	highest int
+}
+
+func (l *Limits) all() []limit {
+	return []limit{
+		{"bytes", &l.Bytes, 1 << 30},
+		{"depth", &l.Depth, maxDepth},
+		{"elements", &l.Elements, 1 << 28},
+		{"attributes", &l.Attributes, 10_000},
+		{"namespaces", &l.Namespaces, 10_000},
+		{"nodes", &l.Nodes, 1 << 28},
+		{"links", &l.Links, 1 << 28},
+		{"interfaces", &l.Interfaces, 1 << 28},
+		{"client_id", &l.ClientID, 1 << 28},
+		{"addresses", &l.Addresses, 1 << 28},
+	}
+}
+
+// Validate says which fields are negative or beyond what can be set; the keys
+// in the error are those of the configuration.
+func (l Limits) Validate() error {
+	var errs []error
+	for _, x := range l.all() {
+		if *x.value < 0 || *x.value > x.highest {
+			errs = append(errs, fmt.Errorf("%s%s is %d; give a number from 1 to %d, or leave it out", limitsKey, x.key, *x.value, x.highest))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (l Limits) withDefaults() Limits {
+	def := DefaultLimits()
+	from := def.all()
+	for i, x := range l.all() {
+		if *x.value <= 0 {
+			*x.value = *from[i].value
+		}
+		*x.value = min(*x.value, x.highest)
+	}
+	return l
+}
+
+// widest are the limits of what was let in once.
+func widest() Limits {
+	var l Limits
+	for _, x := range l.all() {
+		*x.value = x.highest
+	}
+	return l
+}
+
+func (l Limits) xml() xmltree.Limits {
+	return xmltree.Limits{Bytes: l.Bytes, Depth: l.Depth, Elements: l.Elements, Attrs: l.Attributes, Namespaces: l.Namespaces}
+}
+
+// raise is the remedy for too much of something: what the client can do, and
+// what the operator.
+func raise(less, key string) string {
+	return less + ", or ask the operator to raise " + limitsKey + key
+}
+
+// tooBig says in our words which limit of the text was passed.
+func tooBig(e *xmltree.LimitError) Problem {
+	p := Problem{Kind: TooBig, Line: e.Line, Column: e.Column, Msg: fmt.Sprintf("the request has more than %d %s", e.Max, e.Limit)}
+	switch e.Limit {
+	case "bytes":
+		p.Remedy = raise("split it into several", "bytes")
+	case "elements", "attributes": // these are four times the elements
+		p.Remedy = raise("split it into several", "elements")
+	case "attributes of one element":
+		p.Remedy = raise("leave some out", "attributes")
+	case "namespace declarations in one place":
+		p.Remedy = raise("declare each namespace once", "namespaces")
+	default:
+		p.Remedy = "nest them less deeply"
+		if e.Max < maxDepth {
+			p.Remedy = raise(p.Remedy, "depth")
+		} else {
+			p.Remedy += "; no setting goes further"
+		}
+	}
+	return p
+}

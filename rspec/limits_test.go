@@ -1,0 +1,83 @@
+package rspec
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+func TestLimitsAreNamed(t *testing.T) {
+	many := func(n int, s string) string { return strings.Repeat(s, n) }
+	for _, tt := range []struct {
+		rule     string
+		in       string
+		l        Limits
+		msg, key string
+	}{
+		{"bytes", "", Limits{Bytes: 20}, "20 bytes", "bytes"},
+		{"elements", many(10, "<x/>"), Limits{Elements: 5}, "5 elements", "elements"},
+		{"comments are counted with them", many(10, "<!-- -->"), Limits{Elements: 5}, "5 elements", "elements"},
+		{"depth", many(10, "<x>") + many(10, "</x>"), Limits{Depth: 5}, "5 levels", "depth"},
+		{"attributes of an element", `<x a="" b="" c=""/>`, Limits{Attributes: 2}, "2 attributes", "attributes"},
+		{"attributes of all", many(5, `<x a="" b="" c="" d="" e=""/>`), Limits{Elements: 6}, "24 attributes", "elements"},
+		{"namespaces in one place", `<x xmlns:a="u:a"><x xmlns:b="u:b"/></x>`, Limits{Namespaces: 2}, "2 namespace declarations", "namespaces"},
+		{"nodes", many(3, `<node/>`), Limits{Nodes: 2}, "2 nodes", "nodes"},
+		{"foreign nodes are counted", many(3, `<node component_manager_id="`+them+`"/>`), Limits{Nodes: 2}, "2 nodes", "nodes"},
+		{"links", many(3, `<link/>`), Limits{Links: 2}, "2 links", "links"},
+		{"interfaces of all nodes", many(2, `<node>`+many(2, "<interface/>")+`</node>`), Limits{Interfaces: 3}, "3 interfaces", "interfaces"},
+		{"client_id of a node", `<node client_id="abcd"/>`, Limits{ClientID: 3}, "3 bytes", "client_id"},
+		{"client_id of an interface", `<node client_id="a"><interface client_id="abcd"/></node>`, Limits{ClientID: 3}, "3 bytes", "client_id"},
+		{"client_id of a link", `<node client_id="a"><interface client_id="b"/></node><link client_id="abcd"><interface_ref client_id="b"/></link>`, Limits{ClientID: 3}, "3 bytes", "client_id"},
+		{"client_id in bytes", `<node client_id="éé"/>`, Limits{ClientID: 3}, "3 bytes", "client_id"},
+		{"addresses of an interface", `<node client_id="a"><interface client_id="b"><ip address="10.0.0.1"/><ip address="10.0.0.2"/><ip address="10.0.0.3"/></interface></node>`, Limits{Addresses: 2}, "2 addresses", "addresses"},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			o := ours()
+			o.Limits = tt.l
+			r, err := ParseRequest(request(tt.in), o)
+			e, ok := errors.AsType[*RequestError](err)
+			if !ok || r != nil || e.Kind != TooBig || len(e.Problems) != 1 {
+				t.Fatalf("got %v, %v", r, err)
+			}
+			if !strings.Contains(e.Msg, tt.msg) || !strings.Contains(e.Remedy, "limits.rspec."+tt.key) {
+				t.Errorf("%q names neither %q nor its key", e, tt.msg)
+			}
+			wide := ours()
+			if _, problems := Check(request(tt.in), wide); len(problems) > 0 && problems[0].Kind == TooBig {
+				t.Errorf("too big without that limit: %v", problems)
+			}
+		})
+	}
+}
+
+func TestLimitsAtTheirValueAreKept(t *testing.T) {
+	o := ours()
+	o.Limits = Limits{Nodes: 1, Links: 1, Interfaces: 2, ClientID: 3, Addresses: 1, Elements: 7, Depth: 4, Attributes: 2}
+	mustParse(t, request(`<node client_id="abc"><interface client_id="a:0"><ip address="10.0.0.1"/></interface><interface client_id="a:1"/></node><link client_id="lan"><interface_ref client_id="a:0"/></link>`), o)
+}
+
+func TestDepthHasAnEnd(t *testing.T) {
+	o := ours()
+	o.Limits.Depth = 1000
+	in := request(strings.Repeat("<x>", 300) + strings.Repeat("</x>", 300))
+	_, err := ParseRequest(in, o)
+	if e, ok := errors.AsType[*RequestError](err); !ok || e.Kind != TooBig || strings.Contains(e.Remedy, "raise") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestLimitsValidate(t *testing.T) {
+	if err := (Limits{}).Validate(); err != nil {
+		t.Error(err)
+	}
+	if err := DefaultLimits().Validate(); err != nil {
+		t.Error(err)
+	}
+	err := Limits{Nodes: -1, Depth: 1000}.Validate()
+	if err == nil || !strings.Contains(err.Error(), "limits.rspec.nodes is -1") || !strings.Contains(err.Error(), "limits.rspec.depth is 1000; give a number from 1 to 240") {
+		t.Error(err)
+	}
+	if (Limits{}).withDefaults() != DefaultLimits() {
+		t.Error("a zero field is not the default")
+	}
+}

@@ -1,0 +1,33 @@
+package rspec
+
+import (
+	"strings"
+
+	"patchbay/schemas/xmltree"
+)
+
+// isSharedVLAN knows the wish for a shared VLAN in both of its namespaces.
+func isSharedVLAN(e *xmltree.Element) bool {
+	return e.Local == "link_shared_vlan" && (e.Space == sharedVLANSpace || e.Space == oldSharedVLANSpace)
+}
+
+// joinVLANs reads which shared VLAN a link joins: the wishes stand in the link
+// or in the interfaces that it ends at, and must not differ.
+func (p *requestParser) joinVLANs(l *Link, wishes []*xmltree.Element) {
+	for _, e := range wishes {
+		name, tag := strings.TrimSpace(value(e, "name")), strings.TrimSpace(value(e, "vlantag"))
+		switch {
+		case name == "":
+			p.wrong(place{e, "name"}, l.ClientID, "name one of the advertisement", "link %.80q joins a shared VLAN without a name", l.ClientID)
+		case l.SharedVLAN != "" && name != l.SharedVLAN:
+			p.refuse(Unsupported, place{e, "name"}, l.ClientID, "keep one of them, or make a link for each", "link %.80q joins two shared VLANs, %.80q and %.80q", l.ClientID, l.SharedVLAN, name)
+		case l.SharedTag != "" && tag != "" && tag != l.SharedTag:
+			p.wrong(place{e, "vlantag"}, l.ClientID, "keep one of them", "link %.80q asks for two tags of the shared VLAN %.80q, %.20q and %.20q", l.ClientID, name, l.SharedTag, tag)
+		default:
+			l.SharedVLAN = name
+			if tag != "" {
+				l.SharedTag = tag
+			}
+		}
+	}
+}
