@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -48,6 +49,34 @@ func part(r *Request, f func(int) NodeFacts) Part {
 	p := Part{Request: r, Nodes: map[string]NodeFacts{}}
 	for i, n := range r.Nodes {
 		p.Nodes[n.ClientID] = f(i)
+	}
+	return p
+}
+
+// everything is part with full facts and all that can be told of life, interfaces
+// and links besides.
+func everything(r *Request) Part {
+	p := part(r, fullFacts)
+	p.Links = map[string]LinkFacts{}
+	for i, n := range r.Nodes {
+		f := p.Nodes[n.ClientID]
+		life := withLife(i)
+		f.Sliver, f.VNode = life.Sliver, life.VNode
+		f.Interfaces = map[string]InterfaceFacts{}
+		for k, in := range n.Interfaces {
+			f.Interfaces[in.ClientID] = InterfaceFacts{
+				ComponentID: urn.MustParse(fmt.Sprintf("urn:publicid:IDN+example.org+interface+pc%d:eth%d", i, k)),
+				MAC:         fmt.Sprintf("02%06x%04x", i, k),
+				Addresses: []netip.Prefix{
+					netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), byte(1 + k)}), 8),
+					netip.MustParsePrefix(fmt.Sprintf("fd00::%x:%x/64", i, 1+k)),
+				},
+			}
+		}
+		p.Nodes[n.ClientID] = f
+	}
+	for i, l := range r.Links {
+		p.Links[l.ClientID] = LinkFacts{VLANTag: fmt.Sprint(100 + i)}
 	}
 	return p
 }
@@ -115,11 +144,12 @@ func TestManifestOfAManifest(t *testing.T) {
 			t.Fatal(err)
 		}
 		again := func(text string) string {
-			return mustWrite(t, options(), part(mustParse(t, []byte(asRequest(text)), reading()), fullFacts))
+			return mustWrite(t, options(), everything(mustParse(t, []byte(asRequest(text)), reading())))
 		}
-		once := mustWrite(t, options(), part(mustParse(t, in, reading()), fullFacts))
+		once := mustWrite(t, options(), everything(mustParse(t, in, reading())))
 		twice := again(once)
-		for _, fact := range []string{"<host ", "<login ", "<services_user ", "<proxy ", "<hardware_type ", "<disk_image ", "<services", "sliver_id="} {
+		for _, fact := range []string{"<host ", "<login ", "<services_user ", "<proxy ", "<hardware_type ", "<disk_image ", "<services", " sliver_id=",
+			"<geni_sliver_info ", "<vnode ", "<ip ", " mac_address=", " vlantag=", " component_id="} {
 			if a, b := strings.Count(once, fact), strings.Count(twice, fact); a != b {
 				t.Errorf("%s: %d of %s, then %d", file, a, fact, b)
 			}
@@ -386,16 +416,87 @@ func BenchmarkParseRequest(b *testing.B) {
 	}
 }
 
+// pairs is manyNodes with a link in each pair of nodes.
+func pairs(n int) []byte {
+	b := bytes.TrimSuffix(manyNodes(n), []byte("</rspec>\n"))
+	for i := 0; i+1 < n; i += 2 {
+		b = fmt.Appendf(b, `  <link client_id="l%d"><interface_ref client_id="n%d:0"/><interface_ref client_id="n%d:0"/><link_type name="lan"/></link>`+"\n", i, i, i+1)
+	}
+	return append(b, "</rspec>\n"...)
+}
+
+func perNode(b *testing.B, nodes int) {
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(nodes), "ns/node")
+}
+
 func BenchmarkWriteManifest(b *testing.B) {
 	for _, n := range []int{4, 1000, 10_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			in := manyNodes(n)
-			p := part(mustParse(b, in, ours()), fullFacts)
+			in := pairs(n)
+			p := everything(mustParse(b, in, ours()))
 			b.SetBytes(int64(len(in)))
 			b.ReportAllocs()
 			for b.Loop() {
 				mustWrite(b, options(), p)
 			}
+			perNode(b, n)
+		})
+	}
+}
+
+// BenchmarkUnion writes parts of ten own nodes, a foreign one and an extension;
+// in the second kind each root declares prefixes that mean something else in all.
+func BenchmarkUnion(b *testing.B) {
+	for _, prefixes := range []int{0, 90} {
+		for _, n := range []int{10, 100} {
+			b.Run(fmt.Sprintf("prefixes=%d/parts=%d", prefixes, n), func(b *testing.B) {
+				var parts []Part
+				for k := range n {
+					var in bytes.Buffer
+					in.WriteString(`<rspec type="request" xmlns="` + Namespace + `"`)
+					for i := range prefixes {
+						fmt.Fprintf(&in, ` xmlns:p%d="urn:%d:%d"`, i, i, k)
+					}
+					in.WriteString(">\n")
+					for i := range 10 {
+						fmt.Fprintf(&in, `  <node client_id="n%d-%d"><sliver_type name="raw-pc"/><interface client_id="n%d-%d:0"/></node>`+"\n", k, i, k, i)
+					}
+					in.WriteString(`  <node client_id="far" component_manager_id="` + them + `"/><x xmlns="urn:x">some text: more</x>` + "\n</rspec>")
+					parts = append(parts, everything(mustParse(b, in.Bytes(), ours())))
+				}
+				b.ReportAllocs()
+				for b.Loop() {
+					mustWrite(b, options(), parts...)
+				}
+				perNode(b, 10*n)
+			})
+		}
+	}
+}
+
+// BenchmarkUnionOfManyChildren is the worst of namespaces: roots of many children
+// that use prefixes of another meaning.
+func BenchmarkUnionOfManyChildren(b *testing.B) {
+	for _, n := range []int{1000, 10_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			root := func(k int) Part {
+				var in bytes.Buffer
+				in.WriteString(`<rspec type="request" xmlns="` + Namespace + `"`)
+				for i := range 80 {
+					fmt.Fprintf(&in, ` xmlns:p%d="urn:%d:%d"`, i, i, k)
+				}
+				in.WriteString(">")
+				for i := range n {
+					fmt.Fprintf(&in, `<p%d:x n="%d"/>`, i%80, i)
+				}
+				in.WriteString("</rspec>")
+				return Part{Request: mustParse(b, in.Bytes(), ours())}
+			}
+			parts := []Part{root(0), root(1)}
+			for b.Loop() {
+				mustWrite(b, options(), parts...)
+			}
+			perNode(b, n)
 		})
 	}
 }

@@ -7,12 +7,16 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"patchbay/schemas/xmltree"
 )
 
 // draw makes random requests that are right, in all the spellings XML allows.
 type draw struct {
 	*rapid.T
 	ids int
+	// interfaces are the client_ids of those so far that no link ends at.
+	interfaces []string
 }
 
 func (d *draw) one(of ...string) string { return rapid.SampledFrom(of).Draw(d.T, "one") }
@@ -67,19 +71,39 @@ func (d *draw) node() string {
 		d.some(2, d.odd),
 		d.maybe(d.element("host", d.attr("name", "stale"))),
 		d.some(2, func() string {
-			return d.element("interface", d.attr("client_id", d.id())+d.maybe(d.attr("mac_address", "stale")), d.some(2, d.odd))
+			id := d.id()
+			d.interfaces = append(d.interfaces, id)
+			return d.element("interface", d.attr("client_id", id)+d.maybe(d.attr("mac_address", "stale"))+d.maybe(d.attr("component_id", "urn:publicid:IDN+example.org+interface+x")), d.some(1, d.odd),
+				d.maybe(d.element("ip", d.attr("address", fmt.Sprintf("172.16.0.%d", 1+d.ids%250))+d.maybe(d.attr("netmask", "255.255.255.0")))), d.some(1, d.odd))
 		}),
+		d.maybe("<i:geni_sliver_info xmlns:i='"+sliverSpace+"' state='old'/>"), d.maybe("<vnode xmlns='"+emulabSpace+"' name='old'>x</vnode>"),
 		d.maybe(d.element("services", "", d.some(2, d.odd), d.maybe(d.element("execute", d.attr("command", "a &gt; b&#10;c"))), d.maybe(d.element("login", "")), d.blank(),
 			d.maybe("<u:services_user xmlns:u='"+oldUserSpace+"'><u:public_key/></u:services_user>"))),
 		d.some(1, d.odd))
+}
+
+// link joins some of the interfaces that are left, if there are any.
+func (d *draw) link() string {
+	if len(d.interfaces) == 0 {
+		return ""
+	}
+	n := rapid.IntRange(1, min(3, len(d.interfaces))).Draw(d.T, "ends")
+	ends, refs := d.interfaces[:n], ""
+	d.interfaces = d.interfaces[n:]
+	for _, id := range ends {
+		refs += d.some(1, d.odd) + d.element("interface_ref", d.attr("client_id", id)+d.maybe(d.attr("sliver_id", "stale"))+d.maybe(d.attr("component_id", "c")))
+	}
+	return d.element("link", d.attr("client_id", d.id())+d.maybe(d.attr("vlantag", "7"))+d.maybe(d.attr("p:vlantag", "8")), refs, d.maybe(d.element("link_type", d.attr("name", "lan"))), d.some(1, d.odd))
 }
 
 func (d *draw) request() string {
 	root := d.one("r:", "s:") + "rspec"
 	return d.one("", "\xef\xbb\xbf", "\n", "<?xml version='1.1'?>", `<?xml version="1.0" encoding="utf-8"?>`+"\r\n") + d.maybe("<!-- é -->") +
 		"<" + root + d.attr("xmlns:r", Namespace) + d.attr("xmlns:s", Namespace) + d.attr("xmlns:p", "urn:p") + d.attr("type", "request") +
-		d.maybe(d.attr("expires", "never")) + d.maybe(d.attr("xmlns", d.one("urn:z", Namespace))) + d.blank() + ">" +
-		d.some(4, func() string { return d.blank() + d.node() + d.some(2, d.odd) }) + "</" + root + ">" + d.blank()
+		d.maybe(d.attr("expires", "never")) + d.maybe(d.attr("xmlns", d.one("urn:z", Namespace))) + d.maybe(d.attr("xmlns:q", d.one("urn:q", "urn:p"))) +
+		d.maybe(d.attr("xml:lang", d.one("de", "en"))) + d.maybe(d.attr("p:root", d.one("1", "2"))) + d.blank() + ">" +
+		d.some(4, func() string { return d.blank() + d.node() + d.some(2, d.odd) }) +
+		d.some(2, func() string { return d.link() + d.some(1, d.odd) }) + "</" + root + ">" + d.blank()
 }
 
 // TestRandomRequests: whatever the spelling, a manifest without its facts is
@@ -88,21 +112,25 @@ func TestRandomRequests(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		d := &draw{T: rt}
 		text := d.request()
-		r, err := ParseRequest([]byte(text), ours())
+		r, err := ParseRequest([]byte(text), reading())
 		if err != nil {
 			rt.Fatalf("%v\n%s", err, text)
 		}
-		got := mustWrite(t, options(), part(r, facts))
-		if diff := cmp.Diff(essenceOf(t, text, r), essenceOf(t, got, r)); diff != "" {
-			rt.Fatalf("-request +manifest:\n%s\n%s\n%s", diff, text, got)
+		got, full := mustWrite(t, options(), part(r, facts)), mustWrite(t, options(), everything(r))
+		for _, manifest := range []string{got, full} {
+			if diff := cmp.Diff(essenceOf(t, text, r), essenceOf(t, manifest, r)); diff != "" {
+				rt.Fatalf("-request +manifest:\n%s\n%s\n%s", diff, text, manifest)
+			}
 		}
-		full := mustWrite(t, options(), part(r, fullFacts))
+		if old := strings.Contains(full, "'old'"); old && r.Foreign == 0 {
+			rt.Fatalf("stale extensions are left\n%s", full)
+		}
 		for _, manifest := range []string{got, full, asciiXML(full)} {
-			again, err := ParseRequest([]byte(asRequest(manifest)), ours())
+			again, err := ParseRequest([]byte(asRequest(manifest)), reading())
 			if err != nil {
 				rt.Fatalf("%v\n%s", err, manifest)
 			}
-			if len(again.Nodes) != len(r.Nodes) || again.Foreign != r.Foreign {
+			if len(again.Nodes) != len(r.Nodes) || len(again.Links) != len(r.Links) || again.Foreign != r.Foreign {
 				rt.Fatalf("%d own and %d foreign nodes became %d and %d\n%s", len(r.Nodes), r.Foreign, len(again.Nodes), again.Foreign, manifest)
 			}
 			for i, n := range again.Nodes {
@@ -113,6 +141,61 @@ func TestRandomRequests(t *testing.T) {
 			if strings.Contains(manifest, `"stale"`) && r.Foreign == 0 {
 				rt.Fatalf("stale facts are left\n%s", manifest)
 			}
+			if manifest == got {
+				continue
+			}
+			twice := mustWrite(t, options(), everything(again))
+			if thrice := mustWrite(t, options(), everything(mustParse(t, []byte(asRequest(twice)), reading()))); thrice != twice {
+				rt.Fatalf("the second pass is not stable\n%s\n%s", twice, thrice)
+			}
+		}
+	})
+}
+
+// TestRandomUnions: the union of random requests holds the nodes and links of
+// each, can be asked for again, and is then stable, also for a part of the slice.
+func TestRandomUnions(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		d := &draw{T: rt}
+		var parts []Part
+		nodes, links := 0, 0
+		for range rapid.IntRange(2, 4).Draw(rt, "parts") {
+			d.interfaces = nil
+			r, err := ParseRequest([]byte(d.request()), reading())
+			if err != nil {
+				rt.Fatal(err)
+			}
+			p := everything(r)
+			if d.one("whole", "part") == "part" {
+				for id := range p.Nodes {
+					if d.one("shown", "not") == "not" {
+						delete(p.Nodes, id)
+					}
+				}
+				if len(p.Nodes) < len(r.Nodes) { // links may dangle
+					links = -1 << 20
+				}
+			}
+			nodes, links = nodes+len(p.Nodes), links+len(r.Links)
+			parts = append(parts, p)
+		}
+		got := mustWrite(t, options(), parts...)
+		if err := xmltree.Parse([]byte(got), xmltree.Limits{}, func(*xmltree.Doc) error { return nil }); err != nil {
+			rt.Fatalf("%v\n%s", err, got)
+		}
+		if links < 0 {
+			return
+		}
+		again, err := ParseRequest([]byte(asRequest(got)), reading())
+		if err != nil {
+			rt.Fatalf("%v\n%s", err, got)
+		}
+		if len(again.Nodes) != nodes || len(again.Links) != links {
+			rt.Fatalf("%d nodes and %d links became %d and %d\n%s", nodes, links, len(again.Nodes), len(again.Links), got)
+		}
+		twice := mustWrite(t, options(), everything(again))
+		if thrice := mustWrite(t, options(), everything(mustParse(t, []byte(asRequest(twice)), reading()))); thrice != twice {
+			rt.Fatalf("the second pass is not stable\n%s\n%s", twice, thrice)
 		}
 	})
 }
