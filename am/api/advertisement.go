@@ -21,6 +21,10 @@ const (
 	forms          = 8
 )
 
+// level is how hard the advertisement is compressed. Its nodes are so alike that
+// the default takes thrice the time for a fifth less.
+const level = 2
+
 // preparedAnswer is the complete body of ListResources in one form. It is
 // replaced as a whole; readers never wait while it is current.
 type preparedAnswer struct {
@@ -86,13 +90,14 @@ func (a *API) advertisement(form int) ([]byte, error) {
 	} else {
 		value = string(text)
 	}
-	body, err := xmlrpc.AppendResponse(nil, envelope(am.Success, am.NoDetail, value, "", nil))
+	// Room for references in it, so that it is not copied as it grows.
+	body, err := xmlrpc.AppendResponse(make([]byte, 0, len(value)+len(value)/4+1024), envelope(am.Success, am.NoDetail, value, "", nil))
 	if err != nil {
 		return nil, err
 	}
 	if form&formGzip != 0 {
 		var z bytes.Buffer
-		w := gzip.NewWriter(&z)
+		w, _ := gzip.NewWriterLevel(&z, level)
 		w.Write(body)
 		w.Close()
 		body = z.Bytes()
@@ -104,7 +109,7 @@ func (a *API) advertisement(form int) ([]byte, error) {
 // compress is what geni_compressed means: base64 of zlib (RFC 1950).
 func compress(text []byte) string {
 	var z bytes.Buffer
-	w := zlib.NewWriter(&z)
+	w, _ := zlib.NewWriterLevel(&z, level)
 	w.Write(text)
 	w.Close()
 	return base64.StdEncoding.EncodeToString(z.Bytes())
