@@ -3,6 +3,8 @@ package rspec
 import (
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +13,7 @@ import (
 
 	"patchbay/am/urn"
 	"patchbay/schemas/xmltree"
+	"patchbay/testdata/need"
 )
 
 func site(n int) Site {
@@ -298,6 +301,47 @@ func TestEmptySite(t *testing.T) {
 		t.Error(d)
 	}
 	judge(t, got)
+}
+
+// TestAdvertisementsByThePublishedExtensions has the published schemas of all
+// extensions judge at once that can be compiled; that of monitoring cannot.
+func TestAdvertisementsByThePublishedExtensions(t *testing.T) {
+	dir, xmllint := need.Shared(t, "schemas"), need.Tool(t, "xmllint")
+	schema := `<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema">`
+	for space, file := range map[string]string{
+		Namespace:       "geni.net_resources_rspec_3/ad.xsd",
+		opstateSpace:    "geni.net_resources_rspec_ext_opstate_1/ad.xsd",
+		sharedVLANSpace: "geni.net_resources_rspec_ext_shared-vlan_1/ad-vlan.omnlib.xsd",
+		emulabSpace:     "protogeni.net_resources_rspec_ext_emulab_1/ptop_extension.xsd",
+	} {
+		schema += fmt.Sprintf("\n<xs:import namespace=%q schemaLocation=%q/>", space, filepath.Join(dir, file))
+	}
+	all := filepath.Join(t.TempDir(), "all.xsd")
+	if err := os.WriteFile(all, []byte(schema+"\n</xs:schema>"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ads, err := filepath.Glob("testdata/*.ad.xml")
+	if err != nil || len(ads) == 0 {
+		t.Fatal(err, ads)
+	}
+	out, err := exec.Command(xmllint, append([]string{"--nonet", "--noout", "--schema", all}, ads...)...).CombinedOutput()
+	if err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	// The judge must be able to object.
+	ad, err := os.ReadFile(ads[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, wrong := range [][2]string{{`<sliver_type name="raw-pc"/>`, `<sliver_type/>`}, {`type_slots=`, `slots=`}, {`localTag="1750"`, `localTag="a"`}, {`exclusive="true"`, ``}} {
+		file := filepath.Join(t.TempDir(), "wrong.xml")
+		if err := os.WriteFile(file, []byte(strings.Replace(string(ad), wrong[0], wrong[1], 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := exec.Command(xmllint, "--nonet", "--noout", "--schema", all, file).CombinedOutput(); err == nil {
+			t.Errorf("%s instead of %s is taken: %s", wrong[1], wrong[0], out)
+		}
+	}
 }
 
 func TestAdvertisementIsASCIIAndWellFormed(t *testing.T) {
