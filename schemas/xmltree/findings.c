@@ -5,6 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A node that was taken out, and where it belongs. */
+typedef struct { xmlNodePtr node, parent, prev, next; } gap;
+
+typedef struct {
+	xt_findings *out;
+	int pass;
+	gap *gaps; /* as many as there is room for findings */
+	int ngaps; /* those up to done have been taken out */
+	int done;
+} judge;
+
 /* The text without its line end; never longer than head and tail together. */
 static char *shortened(const char *s) {
 	size_t len = strlen(s);
@@ -25,40 +36,78 @@ static char *shortened(const char *s) {
 	return out;
 }
 
+static int known(const xt_findings *f, const xt_finding *x) {
+	for (int i = 0; i < f->n; i++)
+		if (f->found[i].element == x->element && f->found[i].code == x->code && !strcmp(f->found[i].text, x->text))
+			return 1;
+	return 0;
+}
+
 static void found(void *data, xmlErrorPtr e) {
-	xt_findings *f = data;
+	judge *j = data;
+	xt_findings *f = j->out;
+	int missing = e->code == XML_SCHEMAV_ELEMENT_CONTENT && e->message && strstr(e->message, "Missing child element");
+	if (missing && j->pass) /* only so because a misspelt one was taken out */
+		return;
 	if (f->n == f->room) {
 		f->more++;
 		return;
 	}
-	xt_finding x = {.code = e->code, .element = -1, .attribute = -1};
 	xmlNodePtr n = e->node;
-	if (n && n->type == XML_ATTRIBUTE_NODE) {
-		x.attribute = 0;
-		for (xmlAttrPtr a = ((xmlAttrPtr)n)->prev; a; a = a->prev)
-			x.attribute++;
-	}
 	while (n && n->type != XML_ELEMENT_NODE)
 		n = n->parent;
-	if (n)
-		x.element = (int)(intptr_t)n->_private - 1;
-	x.text = e->message ? shortened(e->message) : NULL;
-	f->found[f->n++] = x;
-}
-
-void xt_validate(xt_doc *d, xmlSchemaPtr s, int room, xt_findings *out) {
-	memset(out, 0, sizeof *out);
-	out->found = calloc(room, sizeof *out->found);
-	xmlSchemaValidCtxtPtr c = out->found ? xmlSchemaNewValidCtxt(s) : NULL;
-	if (!c) {
-		out->failed = 1;
+	xt_finding x = {.code = e->code, .element = n ? (int)(intptr_t)n->_private - 1 : -1};
+	x.text = shortened(e->message ? e->message : "");
+	if (!x.text || known(f, &x)) {
+		f->failed |= !x.text;
+		free(x.text);
 		return;
 	}
-	out->room = room;
-	xmlSchemaSetValidStructuredErrors(c, found, out);
-	if (xmlSchemaValidateDoc(c, d->doc) < 0)
-		out->failed = 1;
-	xmlSchemaFreeValidCtxt(c);
+	f->found[f->n++] = x;
+	if (n && n->parent && n->parent->type == XML_ELEMENT_NODE && e->code == XML_SCHEMAV_ELEMENT_CONTENT && !missing)
+		j->gaps[j->ngaps++].node = n;
+}
+
+static void take_out(gap *g) {
+	xmlNodePtr n = g->node;
+	g->parent = n->parent;
+	g->prev = n->prev;
+	g->next = n->next;
+	xmlUnlinkNode(n);
+}
+
+static void put_back(gap *g) {
+	xmlNodePtr n = g->node;
+	n->parent = g->parent;
+	n->prev = g->prev;
+	n->next = g->next;
+	*(n->prev ? &n->prev->next : &n->parent->children) = n;
+	*(n->next ? &n->next->prev : &n->parent->last) = n;
+}
+
+void xt_validate(xt_doc *d, xmlSchemaPtr s, int room, int passes, xt_findings *out) {
+	memset(out, 0, sizeof *out);
+	judge j = {.out = out, .gaps = calloc(room, sizeof *j.gaps)};
+	out->found = calloc(room, sizeof *out->found);
+	out->failed = !j.gaps || !out->found;
+	out->room = out->failed ? 0 : room;
+	for (int again = !out->failed; again; j.pass++) {
+		xmlSchemaValidCtxtPtr c = xmlSchemaNewValidCtxt(s);
+		if (!c) {
+			out->failed = 1;
+			break;
+		}
+		xmlSchemaSetValidStructuredErrors(c, found, &j);
+		if (xmlSchemaValidateDoc(c, d->doc) < 0)
+			out->failed = 1;
+		xmlSchemaFreeValidCtxt(c);
+		again = j.done < j.ngaps && j.pass + 1 < passes && out->n < room && !out->failed;
+		for (; again && j.done < j.ngaps; j.done++)
+			take_out(&j.gaps[j.done]);
+	}
+	while (j.done)
+		put_back(&j.gaps[--j.done]);
+	free(j.gaps);
 	xmlResetLastError();
 }
 

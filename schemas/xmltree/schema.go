@@ -17,8 +17,8 @@ import (
 // Schema is one of the embedded schemas. It is compiled when it is first
 // needed, lives as long as the process, and may be used by many goroutines.
 type Schema struct {
-	file    string
 	compile func() C.xmlSchemaPtr
+	grammar func() *grammar // for messages
 }
 
 // base makes a name of package schemas absolute, so that libxml2 can resolve
@@ -29,7 +29,7 @@ const base = "patchbay-schema:///"
 var compiling sync.Mutex
 
 func newSchema(file string) *Schema {
-	return &Schema{file, sync.OnceValue(func() C.xmlSchemaPtr {
+	compile := func() C.xmlSchemaPtr {
 		start()
 		compiling.Lock()
 		defer compiling.Unlock()
@@ -40,7 +40,15 @@ func newSchema(file string) *Schema {
 			panic(fmt.Sprintf("xmltree: the embedded schema %s cannot be compiled", file))
 		}
 		return s
-	})}
+	}
+	read := func() *grammar {
+		g, err := readGrammar(file)
+		if err != nil {
+			panic("xmltree: " + err.Error())
+		}
+		return g
+	}
+	return &Schema{sync.OnceValue(compile), sync.OnceValue(read)}
 }
 
 var (

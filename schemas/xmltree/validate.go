@@ -2,12 +2,13 @@ package xmltree
 
 /*
 #include "findings.h"
-#include <stdlib.h>
 */
 import "C"
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"unsafe"
 
 	"patchbay/schemas"
@@ -15,6 +16,10 @@ import (
 
 // MaxFindings is how many findings about one document are told.
 const MaxFindings = 100
+
+// passes is how often a document is judged at most, each time without the
+// elements that were not expected before.
+const passes = 8
 
 // Finding is one thing that a schema has against a document.
 type Finding struct {
@@ -103,12 +108,14 @@ func (d *Doc) Validate(s *Schema) []Finding {
 		panic("xmltree: " + errClosed.Error())
 	}
 	var c C.xt_findings
-	C.xt_validate(d.flat, compiled, MaxFindings, &c)
+	C.xt_validate(d.flat, compiled, MaxFindings, passes, &c)
 	defer C.xt_free_findings(&c)
 	found := make([]Finding, 0, int(c.n))
 	for _, x := range unsafe.Slice(c.found, int(c.n)) {
-		found = append(found, d.finding(s, int(x.code), int(x.element), int(x.attribute), C.GoString(x.text)))
+		found = append(found, d.finding(s, int(x.code), int(x.element), C.GoString(x.text)))
 	}
+	found = slices.CompactFunc(found, func(a, b Finding) bool { return a == b })
+	slices.SortStableFunc(found, func(a, b Finding) int { return cmp.Or(a.Line-b.Line, a.Column-b.Column) })
 	if c.failed != 0 && c.n == 0 {
 		found = append(found, Finding{Msg: "the document cannot be judged: memory is short; try again"})
 	}

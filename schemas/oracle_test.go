@@ -1,0 +1,188 @@
+package schemas_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"patchbay/schemas"
+	"patchbay/schemas/xmltree"
+	"patchbay/testdata/need"
+)
+
+// document is one text to judge.
+type document struct {
+	name string
+	text []byte
+	kind schemas.Kind // what it is to be judged as
+	// extension says that a mutant was changed inside an extension, so that it is
+	// only judged where extensions are known.
+	extension bool
+}
+
+// verdict is what a judge says of a document.
+type verdict struct {
+	valid bool
+	found []remark
+}
+
+// remark is one finding of xmllint: the line is that of the start tag's end.
+type remark struct {
+	line         int
+	element, msg string
+}
+
+// xmllint judges documents by a schema file, all in one process.
+func xmllint(t *testing.T, schema string, docs []document) []verdict {
+	t.Helper()
+	tool := need.Tool(t, "xmllint")
+	dir := quickDir(t)
+	args := []string{"--nonet", "--noout", "--schema", schema}
+	for i, d := range docs {
+		name := strconv.Itoa(i)
+		if err := os.WriteFile(filepath.Join(dir, name), d.text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, name)
+	}
+	cmd := exec.Command(tool, args...)
+	cmd.Dir = dir
+	var out bytes.Buffer
+	cmd.Stderr = &out
+	_ = cmd.Run() // it fails when one document is invalid
+	verdicts := make([]verdict, len(docs))
+	judged := 0
+	remarks := regexp.MustCompile(`^(\d+):(\d+): element ([^:]*(?::[^: ]+)?): Schemas validity error : (.*)$`)
+	verdictLine := regexp.MustCompile(`^(\d+) (validates|fails to validate)$`)
+	for line := range strings.SplitSeq(out.String(), "\n") {
+		if m := verdictLine.FindStringSubmatch(line); m != nil {
+			i, _ := strconv.Atoi(m[1])
+			verdicts[i].valid = m[2] == "validates"
+			judged++
+		} else if m := remarks.FindStringSubmatch(line); m != nil {
+			i, _ := strconv.Atoi(m[1])
+			at, _ := strconv.Atoi(m[2])
+			verdicts[i].found = append(verdicts[i].found, remark{at, m[3], m[4]})
+		} else if strings.Contains(line, "parser error") || strings.Contains(line, "WXS schema") {
+			t.Fatalf("xmllint: %s", line)
+		}
+	}
+	if judged != len(docs) {
+		t.Fatalf("xmllint judged %d of %d documents: %.2000s", judged, len(docs), out.String())
+	}
+	for i, v := range verdicts {
+		if v.valid != (len(v.found) == 0) {
+			t.Fatalf("%s: xmllint says valid = %v with %d findings", docs[i].name, v.valid, len(v.found))
+		}
+	}
+	return verdicts
+}
+
+// quickDir is a folder for thousands of files, in memory where that is to be had.
+func quickDir(t *testing.T) string {
+	dir, err := os.MkdirTemp("/dev/shm", "patchbay")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// tree is a document with what our schema finds in it.
+type tree struct {
+	root  *xmltree.Element
+	all   []*xmltree.Element // in document order
+	ends  []int              // the line of the end of each start tag
+	found []xmltree.Finding
+}
+
+// ours judges documents by one of our schemas.
+func ours(t *testing.T, schema func(schemas.Kind) *xmltree.Schema, docs []document) []tree {
+	t.Helper()
+	trees := make([]tree, len(docs))
+	for i, d := range docs {
+		err := xmltree.Parse(d.text, xmltree.Limits{}, func(doc *xmltree.Doc) error {
+			trees[i].root = doc.Root
+			trees[i].found = doc.Validate(schema(d.kind))
+			return nil
+		})
+		if err != nil {
+			t.Fatalf("%s: %v", d.name, err)
+		}
+		trees[i].walk(trees[i].root)
+		trees[i].measure(d.text)
+	}
+	return trees
+}
+
+func (t *tree) walk(e *xmltree.Element) {
+	t.all = append(t.all, e)
+	for _, c := range e.Elements() {
+		t.walk(c)
+	}
+}
+
+// measure finds the end of each start tag.
+func (t *tree) measure(text []byte) {
+	at, line := 0, 1 // the offset of the line's beginning, and its number
+	for _, e := range t.all {
+		for ; line < e.Line; line++ {
+			at += bytes.IndexByte(text[at:], '\n') + 1
+		}
+		i := at
+		for column := 1; column < e.Column; column++ {
+			_, n := utf8.DecodeRune(text[i:])
+			i += n
+		}
+		end, quote := line, byte(0)
+		for ; quote != 0 || text[i] != '>'; i++ {
+			switch c := text[i]; {
+			case c == '\n':
+				end++
+			case quote == 0 && (c == '"' || c == '\''):
+				quote = c
+			case c == quote:
+				quote = 0
+			}
+		}
+		t.ends = append(t.ends, end)
+	}
+}
+
+// element is the element that a finding is about: the last that begins where the finding is or before.
+func (t *tree) element(f xmltree.Finding) *xmltree.Element {
+	var last *xmltree.Element
+	for _, e := range t.all {
+		if e.Line > f.Line || e.Line == f.Line && e.Column > f.Column {
+			break
+		}
+		last = e
+	}
+	return last
+}
+
+// meant are the elements that a remark may mean.
+func (t *tree) meant(r remark) []*xmltree.Element {
+	var all []*xmltree.Element
+	for i, e := range t.all {
+		if e.Local == r.element && t.ends[i] == r.line {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+// told tells whether we have a finding on one of the elements.
+func (t *tree) told(elements []*xmltree.Element) bool {
+	return slices.ContainsFunc(t.found, func(f xmltree.Finding) bool { return slices.Contains(elements, t.element(f)) })
+}
+
+func (r remark) String() string { return fmt.Sprintf("line %d, %s: %.300s", r.line, r.element, r.msg) }

@@ -1,0 +1,168 @@
+package xmltree
+
+import (
+	"fmt"
+	"path"
+	"strings"
+
+	"patchbay/schemas"
+)
+
+// grammar is what messages tell of a schema: which attributes and children an
+// element may have. It knows as much of XML Schema as our own files use.
+type grammar struct {
+	// declared are the global declarations, by what they declare ("element",
+	// "complexType", "group", "attributeGroup") and their name.
+	declared map[string]map[Name]declaration
+}
+
+// declaration is an element of a schema file and the namespace that the file
+// declares in, which for a file without one is that of the including file.
+type declaration struct {
+	*Element
+	space string
+}
+
+func readGrammar(file string) (*grammar, error) {
+	g := &grammar{make(map[string]map[Name]declaration)}
+	if err := g.read(file, "", make(map[Name]bool)); err != nil {
+		return nil, fmt.Errorf("cannot read the schema %s: %w", file, err)
+	}
+	return g, nil
+}
+
+func (g *grammar) read(file, space string, seen map[Name]bool) error {
+	text, err := schemas.Read(file)
+	if err != nil {
+		return err
+	}
+	return Parse(text, Limits{}, func(d *Doc) error {
+		if target, given := d.Root.Attr("", "targetNamespace"); given {
+			space = target
+		}
+		if at := (Name{space, file}); seen[at] {
+			return nil
+		} else {
+			seen[at] = true
+		}
+		for _, e := range d.Root.Elements() {
+			if location, given := e.Attr("", "schemaLocation"); given {
+				in := space
+				if e.Local == "import" {
+					in = ""
+				}
+				if err := g.read(path.Join(path.Dir(file), location), in, seen); err != nil {
+					return err
+				}
+				continue
+			}
+			name, _ := e.Attr("", "name")
+			if g.declared[e.Local] == nil {
+				g.declared[e.Local] = make(map[Name]declaration)
+			}
+			g.declared[e.Local][Name{space, name}] = declaration{e, space}
+		}
+		return nil
+	})
+}
+
+// resolve is what the attribute by of d (ref or type) names; our files refer only to
+// their own namespace, without a prefix.
+func (g *grammar) resolve(what string, d declaration, by string) (declaration, bool) {
+	name, given := d.Attr("", by)
+	if !given || strings.Contains(name, ":") {
+		return declaration{}, false
+	}
+	to, ok := g.declared[what][Name{d.space, name}]
+	return to, ok
+}
+
+// of is the declaration of e, found by way of the elements around it: a child
+// that its parent does not know is judged by the global declaration.
+func (g *grammar) of(e *Element) (declaration, bool) {
+	if e.Parent != nil {
+		if parent, ok := g.of(e.Parent); ok {
+			known, _ := g.children(parent)
+			for _, c := range known {
+				if c.space == e.Space && c.name() == e.Local {
+					return c, true
+				}
+			}
+		}
+	}
+	d, ok := g.declared["element"][e.Name]
+	return d, ok
+}
+
+func (d declaration) name() string {
+	name, _ := d.Attr("", "name")
+	return name
+}
+
+// content is the complexType of an element's declaration.
+func (g *grammar) content(d declaration) (declaration, bool) {
+	for _, c := range d.Elements() {
+		if c.Local == "complexType" {
+			return declaration{c, d.space}, true
+		}
+	}
+	return g.resolve("complexType", d, "type")
+}
+
+// children are the declarations of the elements that one may hold, and whether
+// it may hold those of other namespaces.
+func (g *grammar) children(d declaration) (found []declaration, foreign bool) {
+	var walk func(d declaration)
+	walk = func(d declaration) {
+		for _, c := range d.Elements() {
+			c := declaration{c, d.space}
+			switch c.Local {
+			case "element":
+				if to, ok := g.resolve("element", c, "ref"); ok {
+					c = to
+				}
+				found = append(found, c)
+			case "group":
+				if to, ok := g.resolve("group", c, "ref"); ok {
+					walk(to)
+				}
+			case "sequence", "choice":
+				walk(c)
+			case "any":
+				foreign = true
+			}
+		}
+	}
+	if t, ok := g.content(d); ok {
+		walk(t)
+	}
+	return found, foreign
+}
+
+// attributes are the names of the attributes that an element may have, those
+// that it must have first.
+func (g *grammar) attributes(d declaration) []string {
+	var must, may []string
+	var walk func(d declaration)
+	walk = func(d declaration) {
+		for _, c := range d.Elements() {
+			c := declaration{c, d.space}
+			switch c.Local {
+			case "attribute":
+				if use, _ := c.Attr("", "use"); use == "required" {
+					must = append(must, c.name())
+				} else {
+					may = append(may, c.name())
+				}
+			case "attributeGroup":
+				if to, ok := g.resolve("attributeGroup", c, "ref"); ok {
+					walk(to)
+				}
+			}
+		}
+	}
+	if t, ok := g.content(d); ok {
+		walk(t)
+	}
+	return append(must, may...)
+}
