@@ -40,8 +40,9 @@ type remark struct {
 	element, msg string
 }
 
-// xmllint judges documents by a schema file, all in one process.
-func xmllint(t *testing.T, schema string, docs []document) []verdict {
+// xmllint begins to judge documents by a schema file, all in one process; the
+// answer waits for the verdicts.
+func xmllint(t *testing.T, schema string, docs []document) func() []verdict {
 	t.Helper()
 	tool := need.Tool(t, "xmllint")
 	dir := quickDir(t)
@@ -57,12 +58,23 @@ func xmllint(t *testing.T, schema string, docs []document) []verdict {
 	cmd.Dir = dir
 	var out bytes.Buffer
 	cmd.Stderr = &out
-	_ = cmd.Run() // it fails when one document is invalid
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return func() []verdict {
+		t.Helper()
+		_ = cmd.Wait() // it fails when one document is invalid
+		return readVerdicts(t, out.String(), docs)
+	}
+}
+
+func readVerdicts(t *testing.T, out string, docs []document) []verdict {
+	t.Helper()
 	verdicts := make([]verdict, len(docs))
 	judged := 0
 	remarks := regexp.MustCompile(`^(\d+):(\d+): element ([^:]*(?::[^: ]+)?): Schemas validity error : (.*)$`)
 	verdictLine := regexp.MustCompile(`^(\d+) (validates|fails to validate)$`)
-	for line := range strings.SplitSeq(out.String(), "\n") {
+	for line := range strings.SplitSeq(out, "\n") {
 		if m := verdictLine.FindStringSubmatch(line); m != nil {
 			i, _ := strconv.Atoi(m[1])
 			verdicts[i].valid = m[2] == "validates"
@@ -76,7 +88,7 @@ func xmllint(t *testing.T, schema string, docs []document) []verdict {
 		}
 	}
 	if judged != len(docs) {
-		t.Fatalf("xmllint judged %d of %d documents: %.2000s", judged, len(docs), out.String())
+		t.Fatalf("xmllint judged %d of %d documents: %.2000s", judged, len(docs), out)
 	}
 	for i, v := range verdicts {
 		if v.valid != (len(v.found) == 0) {
