@@ -88,6 +88,3 @@ func boolean(s string) (v, ok bool) {
 	}
 	return false, false
 }
-
-// clip keeps quoted text short.
-func clip(s string) string { return s[:min(len(s), 80)] }

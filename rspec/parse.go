@@ -190,7 +190,7 @@ func (p *requestParser) tooMany(nodes, links []*xmltree.Element) bool {
 
 // names are the client_ids of one kind of element.
 type names struct {
-	kind string
+	kind, one string // as in "node" and "a node"
 	seen map[string]bearer
 }
 
@@ -200,7 +200,13 @@ type bearer struct {
 	own  bool // whether it, or another of the name, is ours
 }
 
-func newNames(kind string, n int) names { return names{kind, make(map[string]bearer, n)} }
+func newNames(kind string, n int) names {
+	one := "a " + kind
+	if kind == "interface" {
+		one = "an " + kind
+	}
+	return names{kind, one, make(map[string]bearer, n)}
+}
 
 // nameIsFree notes the client_id of e. It must be there if e is ours, and be
 // used once if e or its other bearer is.
@@ -209,12 +215,12 @@ func (p *requestParser) nameIsFree(s *names, e *xmltree.Element, own bool) bool 
 	at := place{e, "client_id"}
 	if id == "" {
 		if own {
-			p.wrong(at, "", "give it one, such as client_id=\""+s.kind+"0\"", "a %s has no client_id", s.kind)
+			p.wrong(at, "", "give it one, such as client_id=\""+s.kind+"0\"", "%s has no client_id", s.one)
 		}
 		return false
 	}
 	if own && len(id) > p.o.Limits.ClientID {
-		p.refuse(TooBig, at, "", raise("choose a shorter one", "client_id"), "the client_id of a %s has more than %d bytes, %.40q…", s.kind, p.o.Limits.ClientID, id)
+		p.refuse(TooBig, at, "", raise("choose a shorter one", "client_id"), "the client_id of %s has more than %d bytes, %.40q…", s.one, p.o.Limits.ClientID, id)
 	}
 	before, twice := s.seen[id]
 	if twice && (own || before.own) {

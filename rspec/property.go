@@ -26,10 +26,10 @@ func (p *requestParser) readProperties(e *xmltree.Element, l *Link, list []*xmlt
 	)
 	for _, c := range list {
 		q, ok := p.readProperty(c, l)
-		if !ok || q == (Property{Source: q.Source, Dest: q.Dest}) {
+		if ok && q == (Property{}) {
 			continue // asks for nothing: something to copy
 		}
-		if !p.readSides(c, e, l, &q) {
+		if sides := p.readSides(c, e, l, &q); !sides || !ok {
 			continue
 		}
 		if text := strings.TrimSpace(value(c, "packet_loss")); !said && q.Loss > 0 {
