@@ -75,25 +75,27 @@ const mark = "\x00"
 
 func nodeFragments(s *Site) []nodeFragment {
 	nodes := make([]nodeFragment, len(s.Nodes))
-	kinds := map[string]*nodeKind{}
+	type text struct{ types, location string }
+	kinds := map[text]*nodeKind{}
 	manager := escape(s.Manager.String())
 	var b strings.Builder
 	for i := range s.Nodes {
 		n, f := &s.Nodes[i], &nodes[i]
 		f.start = ` <node component_id="` + escape(n.ComponentID.String()) + `" component_manager_id="` + manager + `" component_name="` + escape(n.Name) +
 			`" exclusive="` + strconv.FormatBool(n.Exclusive) + `">`
+		var t text
 		b.Reset()
 		n.writeTypes(&b)
-		types := b.String()
+		t.types = b.String()
 		b.Reset()
 		writeLocation(&b, n.Location)
-		key := types + mark + mark + b.String()
-		if f.kind = kinds[key]; f.kind == nil {
+		t.location = b.String()
+		if f.kind = kinds[t]; f.kind == nil {
 			f.kind = &nodeKind{
-				busy: strings.ReplaceAll(types, mark, "0") + `<available now="false"/>` + b.String(),
-				free: strings.Split(types+`<available now="true"/>`+b.String(), mark),
+				busy: strings.ReplaceAll(t.types, mark, "0") + `<available now="false"/>` + t.location,
+				free: strings.Split(t.types+`<available now="true"/>`+t.location, mark),
 			}
-			kinds[key] = f.kind
+			kinds[t] = f.kind
 		}
 		b.Reset()
 		for _, in := range n.Interfaces {

@@ -44,6 +44,8 @@ sliver_types:
   - {name: raw-pc, images: [small, debian], default_image: debian}
   - {name: vm, images: [small], needs: {slots: 1, memory: 1G}}
   - {name: container}
+gateways:
+  - {name: front, host: gateway.example.org, port: 2222, user: keeper}
 locations:
   - {name: basement, country: BE, latitude: 51.04, longitude: 3.73}
   - {name: somewhere, country: BE}
@@ -63,7 +65,8 @@ components:
     hardware_types: [d430]
     sliver_types: [raw-pc]
     location: basement
-    settings: {address: 198.51.100.7}
+    gateway: front
+    settings: {address: 198.51.100.7, mac: "02:00:00:00:00:07"}
     interfaces:
       - {name: eth0, role: control}
       - {name: eth1, link: core, capacity: 1G}
@@ -112,6 +115,11 @@ func TestAdvertisedInventories(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", file, d)
 		}
 		judge(t, got)
+		for _, inside := range []string{"gateway.example.org", "2222", "keeper", "198.51.100.7", "02:00:00", "rack"} {
+			if strings.Contains(got, inside) {
+				t.Errorf("%s tells %s, which is nobody's business", file, inside)
+			}
+		}
 	}
 }
 
