@@ -23,5 +23,7 @@
 // decides what is granted, and reads nothing but the bytes it is given.
 //
 // It answers RSpec version 3 (request, manifest, advertisement), and the
-// extensions opstate/1, user/1, proxy/1.0 and Emulab's node_type.
+// extensions opstate/1, user/1, proxy/1.0, sliver-info/1, shared-vlan/1 and
+// Fed4FIRE's monitoring/1 in both of their namespaces, and of Emulab's vnode,
+// routable_control_ip, node_type and rspec_routable_addresses.
 package rspec
