@@ -426,6 +426,9 @@ func FuzzRequest(f *testing.F) {
 		f.Add(text)
 	}
 	f.Add(manyNodes(2))
+	odd := mustParse(f, []byte("<!-- odd --><odd:rspec xmlns:odd='"+Namespace+"' xmlns='urn:odd' xmlns:e='urn:odd:e' xmlns:ns2='urn:odd:2' type='request' xml:lang='x' e:a='b'>"+
+		"<odd:node client_id='odd a'><x e:y='ns2:z'/><odd:interface client_id='odd a:0'/></odd:node><e:x/><node xmlns='"+Namespace+"' client_id='odd b'/>"+
+		"<odd:link client_id='odd l'><odd:interface_ref client_id='odd a:0'/></odd:link></odd:rspec><?odd?>"), ours())
 	f.Fuzz(func(t *testing.T, text []byte) {
 		r, err := ParseRequest(text, ours())
 		if err != nil {
@@ -476,6 +479,19 @@ func FuzzRequest(f *testing.F) {
 				}
 			}
 			mustWrite(t, o, Part{Request: r})
+			if len(r.Nodes) == 0 { // whose a link without ends is depends on whether there are own nodes
+				return
+			}
+			for _, parts := range [][]Part{{everything(r), everything(odd)}, {everything(odd), everything(r)}} {
+				union := mustWrite(t, o, parts...)
+				again, err := ParseRequest([]byte(asRequest(union)), ours())
+				if err != nil && !strings.Contains(err.Error(), "two ") { // names of both
+					t.Fatalf("%v\n%s\n%s", err, text, union)
+				}
+				if err == nil && (len(again.Nodes) != len(r.Nodes)+2 || len(again.Links) != len(r.Links)+1) {
+					t.Fatalf("a union of other nodes or links\n%s\n%s", text, union)
+				}
+			}
 		}
 	})
 }

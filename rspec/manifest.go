@@ -85,7 +85,7 @@ func WriteManifest(parts []Part, o ManifestOptions) ([]byte, error) {
 // elements, may make much of little.
 const maxManifest = 64 << 20
 
-var errTooLarge = errors.New("the manifest is larger than 64 MiB")
+var errTooLarge = errors.New("the manifest is larger than 64 MiB; ask for fewer slivers at once")
 
 func emptyManifest(o ManifestOptions) []byte {
 	var b strings.Builder

@@ -68,6 +68,7 @@ var goldens = []manifestGolden{
 	{name: "rule11-pasted-advertisement", invalid: "available and cloud are for advertisements only"},
 	{name: "rule12-interface", tell: withInterfaces(3)},
 	{name: "rule12-address-assigned", tell: withInterfaces(2, "10.0.0.7/20", "fd00::7/64")},
+	{name: "rule12-address-open", tell: withInterfaces(2, "10.0.0.7/20", "fd00::7/64")},
 	{name: "rule12-address-kept", tell: withInterfaces(2, "10.0.0.7/20", "fd00::7/64")},
 	{name: "rule13-link", tell: withInterfaces(1), links: map[string]LinkFacts{"told": {VLANTag: "1234"}, "unknown": {VLANTag: "1"}}},
 	{name: "rule13-nothing-to-tell"},

@@ -141,6 +141,78 @@ func TestUnionDeclaresOnceWhatItCan(t *testing.T) {
 	}
 }
 
+// TestUnionRootIsBounded: however many roots say however much, the common one can
+// be read again; prefixes that found no room there are declared where they are used.
+func TestUnionRootIsBounded(t *testing.T) {
+	var parts []Part
+	for k := range 10 {
+		var root, content strings.Builder
+		for i := range 20 {
+			fmt.Fprintf(&root, ` xmlns:p%d-%d="urn:%d:%d" p%d-%d:a="1"`, k, i, k, i, k, i)
+			fmt.Fprintf(&content, "<p%d-%d:x/>", k, i)
+		}
+		parts = append(parts, own(t, `<rspec type="request" xmlns="`+Namespace+`"`+root.String()+`>`+content.String()+`</rspec>`))
+	}
+	got := mustWrite(t, options(), parts...)
+	r := mustParse(t, []byte(asRequest(got)), ours())
+	for k := range 10 {
+		for i := range 20 {
+			if e := r.doc.elements[1+20*k+i]; e.Space != fmt.Sprintf("urn:%d:%d", k, i) {
+				t.Fatalf("element %d of part %d is in %s", i, k, e.Space)
+			}
+		}
+	}
+	if n := len(r.doc.elements[0].Attrs); n < 25 || n > 90 {
+		t.Errorf("the root has %d attributes", n)
+	}
+}
+
+// TestUnionOfOddRoots: what a root's prefixes, quotes and blanks are does not
+// matter.
+func TestUnionOfOddRoots(t *testing.T) {
+	a := own(t, `<r:rspec xmlns:r="`+Namespace+`" type='request' />`)
+	for rule, tt := range map[string]struct{ in, want string }{
+		"the namespace of an attribute is bound already": {`<rspec xmlns="` + Namespace + `" xmlns:s="` + Namespace + `" type="request" s:a="1"/>`, ` s:a="1"`},
+		"quotes stay":                       {`<rspec xmlns="` + Namespace + `" type="request" a='"'/>`, ` a='"'`},
+		"unprefixed attributes":             {`<rspec xmlns="` + Namespace + `" type="request" valid_until="x"/>`, ` valid_until="x"`},
+		"xml:id is no inheritance":          {`<rspec xmlns="` + Namespace + `" type="request" xml:id="x"><y xmlns="urn:y"/></rspec>`, ` xml:id="x"`},
+		"a conflicting prefix of attribute": {`<s:rspec xmlns:s="` + Namespace + `" xmlns:r="urn:r" type="request" r:a="1"/>`, ` xmlns:r1="urn:r" r1:a="1"`},
+	} {
+		got := mustWrite(t, options(), a, own(t, tt.in))
+		if !strings.Contains(got, tt.want) || strings.Count(got, tt.want) != 1 {
+			t.Errorf("%s: %s", rule, got)
+		}
+		mustParse(t, []byte(asRequest(got)), ours())
+	}
+}
+
+// TestMeaning: when two children of roots count as one.
+func TestMeaning(t *testing.T) {
+	first := func(root, child string) fingerprint {
+		r := mustParse(t, []byte(`<r:rspec xmlns:r="`+Namespace+`" type="request" `+root+`>`+child+`</r:rspec>`), ours())
+		return meaning(r.doc, r.doc.elements[1])
+	}
+	for _, tt := range []struct {
+		rule, child, a, b string
+		same              bool
+	}{
+		{"equal roots", `<p:x/>`, `xmlns:p="urn:1"`, `xmlns:p='urn:1'`, true},
+		{"another meaning of the prefix", `<p:x/>`, `xmlns:p="urn:1"`, `xmlns:p="urn:2"`, false},
+		{"of an attribute's prefix", `<x p:a=""/>`, `xmlns:p="urn:1"`, `xmlns:p="urn:2"`, false},
+		{"of a prefix in content", `<x>p:y</x>`, `xmlns:p="urn:1"`, `xmlns:p="urn:2"`, false},
+		{"of one that is not used", `<x>p</x>`, `xmlns:p="urn:1"`, `xmlns:p="urn:2"`, true},
+		{"of one that the child declares", `<p:x xmlns:p="urn:p"/>`, `xmlns:p="urn:1"`, ``, true},
+		{"another default", `<x/>`, `xmlns="urn:1"`, ``, false},
+		{"another default that is not used", `<x xmlns="urn:x"/>`, `xmlns="urn:1"`, ``, true},
+		{"another language", `<x/>`, `xml:lang="de"`, `xml:lang="en"`, false},
+		{"other attributes of the root", `<x/>`, `a="1"`, `a="2"`, true},
+	} {
+		if same := first(tt.a, tt.child) == first(tt.b, tt.child); same != tt.same {
+			t.Errorf("%s: same is %v", tt.rule, same)
+		}
+	}
+}
+
 func TestManifestCannotGrowWithoutBounds(t *testing.T) {
 	long := "urn:" + strings.Repeat("x", 1<<20)
 	a := own(t, `<rspec type="request" xmlns="`+Namespace+`" xmlns:p="urn:1"/>`)
