@@ -270,6 +270,9 @@ func TestManifestLocations(t *testing.T) {
 		{"already a manifest's", r3 + " " + ManifestSchema, nil, r3 + " " + ManifestSchema},
 		{"extensions are added once", r3 + " " + RequestSchema + " urn:x x.xsd", []pair{{"urn:x", "y.xsd"}, {"urn:y", "y.xsd"}, {"urn:y", "y.xsd"}, {r3, RequestSchema}},
 			r3 + " " + ManifestSchema + " urn:x x.xsd urn:y y.xsd"},
+		{"spelled in references", "&#x20;" + strings.ReplaceAll(r3, "/", "&#47;") + "&#10;" + strings.ReplaceAll(RequestSchema, ".", "&#x2e;") + " urn:&amp; x.xsd&#9;",
+			[]pair{{"urn:&", "y.xsd"}, {"urn:y&", "y.xsd"}},
+			"&#x20;" + strings.ReplaceAll(r3, "/", "&#47;") + "&#10;" + ManifestSchema + " urn:&amp; x.xsd urn:y&amp; y.xsd&#9;"},
 		{"a word within a word", r3 + "/x x.xsd " + r3 + " " + RequestSchema, nil, r3 + "/x x.xsd " + r3 + " " + ManifestSchema},
 	} {
 		if got := manifestLocations(tt.in, tt.add); got != tt.want {

@@ -125,7 +125,7 @@ func TestUnionOfSchemaLocations(t *testing.T) {
 		return `<rspec type="request" xmlns="` + Namespace + `" xmlns:i="` + xsiSpace + `" i:schemaLocation='` + locations + `'/>`
 	}
 	got := mustWrite(t, options(), own(t, root("urn:a a.xsd")), own(t, root(Namespace+" "+RequestSchema+` urn:b b.xsd urn:" c.xsd`)))
-	want := `i:schemaLocation='urn:a a.xsd ` + Namespace + ` ` + ManifestSchema + ` urn:b b.xsd'`
+	want := `i:schemaLocation='urn:a a.xsd ` + Namespace + ` ` + ManifestSchema + ` urn:b b.xsd urn:&quot; c.xsd'`
 	if !strings.Contains(got, want) {
 		t.Error(got)
 	}
