@@ -19,9 +19,10 @@ file, line, what, remedy. Nothing is changed, and nothing is sent anywhere.
 Without FILE the whole site of --config is checked: configuration, inventory,
 trust folder (each certificate with the authorities it covers and its end),
 providers, server certificates. A FILE may be a configuration, an inventory, a
-folder or file of trusted certificates, a provider (NAME.prov), a request RSpec
-or a credential; what it is, is seen from its content. Requests are read as the
-site of --config would read them, if there is one.
+folder or file of trusted certificates, a provider (NAME.prov), an RSpec or a
+credential; what it is, is seen from its content. Requests are read as the site
+of --config would read them, if there is one: an error is what the site would
+refuse, a warning what it tolerates, though the schema does not.
 
 The exit status is 0 if nothing is wrong; warnings do not count.`
 

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,12 +10,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"patchbay/am/binder"
-	"patchbay/am/urn"
 	"patchbay/credentials/cert"
-	"patchbay/inventory"
 	"patchbay/inventory/provider"
-	"patchbay/rspec"
 )
 
 // file checks one file or folder for what it is.
@@ -60,7 +55,7 @@ func (k *checker) file(ctx context.Context, name string) {
 	case bytes.Contains(text, []byte("-----BEGIN CERTIFICATE")):
 		k.certificates(name, text)
 	case bytes.HasPrefix(bytes.TrimLeft(text, "\ufeff \t\r\n"), []byte("<")):
-		k.request(name, text)
+		k.document(name, text)
 	default:
 		k.yaml(ctx, name, text)
 	}
@@ -82,53 +77,6 @@ func (k *checker) yaml(ctx context.Context, name string, text []byte) {
 		return
 	}
 	k.site(ctx, name)
-}
-
-// request reads a request as the site would, and looks whether it would fit on
-// the site if nobody else were there.
-func (k *checker) request(name string, text []byte) {
-	var options rspec.ReadOptions
-	var inv *inventory.Inventory
-	if k.config != nil {
-		var err error
-		if inv, err = inventory.Load(k.config.Inventory, k.config.Authority); err != nil {
-			k.errors(err)
-			return
-		}
-		options = k.config.reading(inv)
-	}
-	r, problems := rspec.Check(text, options)
-	for _, p := range problems {
-		where := name
-		if p.Line > 0 {
-			where += fmt.Sprintf(":%d", p.Line)
-		}
-		if p.Column > 0 {
-			where += fmt.Sprintf(":%d", p.Column)
-		}
-		if p.IsRemark() {
-			k.warn(where, "%s", p.Text())
-		} else {
-			k.bad(where, "%s", p.Text())
-		}
-	}
-	if r == nil {
-		return
-	}
-	if inv == nil {
-		k.good(name, "a request that can be read; give --config to see whether a site can serve it")
-		return
-	}
-	if len(r.Nodes) == 0 {
-		k.bad(name, "it asks for nothing here: none of its nodes names %s as its component_manager_id", inv.Manager)
-		return
-	}
-	slice := urn.URN{Authority: k.config.Authority, Type: urn.Slice, Name: "check"}
-	if _, err := binder.Bind(r, binder.NewIndex(inv), slice); err != nil {
-		k.bad(name, "not even when the whole site is free: %v", err)
-		return
-	}
-	k.good(name, "%s and %s for this site; it fits when enough is free", plural(len(r.Nodes), "node"), plural(len(r.Links), "link"))
 }
 
 func (k *checker) certificates(name string, text []byte) {

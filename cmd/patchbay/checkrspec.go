@@ -1,0 +1,158 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"patchbay/am/binder"
+	"patchbay/am/urn"
+	"patchbay/inventory"
+	"patchbay/rspec"
+	"patchbay/schemas"
+	"patchbay/schemas/xmltree"
+)
+
+// document checks an RSpec of any kind. What would be refused is an error; what
+// the schemas have against it, and what is taken with a remark, is a warning.
+func (k *checker) document(name string, text []byte) {
+	kind, findings, err := judge(text)
+	if err != nil || kind == schemas.Request {
+		k.request(name, text, findings) // says better what is wrong
+		return
+	}
+	r := diagnosis{name: name, text: text}
+	r.addFindings(findings)
+	k.report(&r)
+	if kind == schemas.Manifest {
+		k.good(name, "a manifest that can be read; to ask for the same again change its type to request")
+		return
+	}
+	k.good(name, "an %s that can be read", kind)
+}
+
+// maxDocument is the size of an advertisement or manifest that is looked at, in
+// bytes; a site limits requests by itself.
+const maxDocument = 256 << 20
+
+// judge asks the schemas about a document of the kind that its root tells.
+func judge(text []byte) (kind schemas.Kind, findings []xmltree.Finding, err error) {
+	limits := xmltree.Limits{Bytes: maxDocument, Elements: maxDocument / 16}
+	err = xmltree.Parse(text, limits, func(d *xmltree.Doc) (err error) {
+		if kind, err = d.Kind(); err == nil {
+			findings = d.Validate(xmltree.Known(kind))
+		}
+		return err
+	})
+	return kind, findings, err
+}
+
+// request reads a request as the site would, and looks whether it would fit on
+// the site if nobody else were there.
+func (k *checker) request(name string, text []byte, findings []xmltree.Finding) {
+	var options rspec.ReadOptions
+	var inv *inventory.Inventory
+	if k.config != nil {
+		var err error
+		if inv, err = inventory.Load(k.config.Inventory, k.config.Authority); err != nil {
+			k.errors(err)
+			return
+		}
+		options = k.config.reading(inv)
+	}
+	req, problems := rspec.Check(text, options)
+	r := diagnosis{name: name, text: text}
+	for _, p := range problems {
+		r.add(diagnostic{p.Line, p.Column, !p.IsRemark(), p.Text()})
+	}
+	r.addFindings(findings)
+	if req != nil && inv != nil {
+		slice := urn.URN{Authority: k.config.Authority, Type: urn.Slice, Name: "check"}
+		_, err := binder.Bind(req, binder.NewIndex(inv), slice)
+		if unsatisfied, ok := errors.AsType[*binder.UnsatisfiedError](err); ok {
+			for _, reason := range unsatisfied.Reasons {
+				r.add(diagnostic{reason.Line, 0, true, fmt.Sprintf("node %.80q: %s (also when the whole site is free)", reason.ClientID, reason.Text)})
+			}
+		} else if err != nil {
+			r.add(diagnostic{0, 0, true, err.Error()})
+		}
+		if len(req.Nodes) == 0 {
+			r.add(diagnostic{0, 0, true, fmt.Sprintf("it asks for nothing here: none of its nodes names %s as its component_manager_id", inv.Manager)})
+		}
+	}
+	k.report(&r)
+	switch {
+	case r.errors > 0:
+	case inv == nil:
+		k.good(name, "a request that can be read; give --config to see whether a site can serve it")
+	default:
+		k.good(name, "%s and %s for this site; it fits when enough is free", plural(len(req.Nodes), "node"), plural(len(req.Links), "link"))
+	}
+}
+
+// diagnostic is one thing to say about a place in a file.
+type diagnostic struct {
+	line, column int // counted from 1; 0 if unknown
+	isError      bool
+	text         string
+}
+
+// diagnosis is all there is to say about one file.
+type diagnosis struct {
+	name             string
+	text             []byte
+	list             []diagnostic
+	errors, warnings int
+}
+
+func (r *diagnosis) add(d diagnostic) {
+	r.list = append(r.list, d)
+	if d.isError {
+		r.errors++
+	} else {
+		r.warnings++
+	}
+}
+
+// addFindings adds what a schema says, except where an error is told already.
+func (r *diagnosis) addFindings(findings []xmltree.Finding) {
+	told := map[[2]int]bool{}
+	for _, d := range r.list {
+		if d.isError {
+			told[[2]int{d.line, d.column}] = true
+		}
+	}
+	for _, f := range findings {
+		if !told[[2]int{f.Line, f.Column}] {
+			r.add(diagnostic{f.Line, f.Column, false, f.Msg + " (by the schema; it is tolerated)"})
+		}
+	}
+}
+
+// report prints a diagnosis in the order of the file, each line of the file that
+// is concerned below what is said about it.
+func (k *checker) report(r *diagnosis) {
+	slices.SortStableFunc(r.list, func(a, b diagnostic) int {
+		return cmp.Or(cmp.Compare(a.line, b.line), cmp.Compare(a.column, b.column))
+	})
+	lines := newExcerpts(r.text)
+	for _, d := range r.list {
+		where := r.name
+		if d.line > 0 {
+			where += fmt.Sprintf(":%d", d.line)
+			if d.column > 0 {
+				where += fmt.Sprintf(":%d", d.column)
+			}
+		}
+		severity := "warning"
+		if d.isError {
+			severity = "error"
+		}
+		fmt.Fprintf(k.out, "%s: %s: %s\n%s", printable(where), severity, printable(d.text), lines.at(d.line, d.column))
+	}
+	if len(r.list) > 0 {
+		fmt.Fprintf(k.out, "%s: %s, %s\n", printable(r.name), plural(r.errors, "error"), plural(r.warnings, "warning"))
+	}
+	k.wrong += r.errors
+}

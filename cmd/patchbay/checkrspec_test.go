@@ -1,0 +1,109 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// checked runs check on one document and gives what it prints, without the
+// folder of the file.
+func checked(t *testing.T, config, text string) (code int, out string) {
+	t.Helper()
+	folder := t.TempDir()
+	file := filepath.Join(folder, "some.xml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, out = tell(t, "check", "--config", config, file)
+	return code, strings.ReplaceAll(out, folder+"/", "")
+}
+
+func TestCheckReportsLikeACompiler(t *testing.T) {
+	code, out := checked(t, made(t), `<rspec xmlns="http://www.geni.net/resources/rspec/3" type="request">
+	<node client_id="a" exclusive="maybe" pi_tag="é">
+		<interface client_id="a:0"><ip address="10.0.0.300"/></interface>
+	</node>
+	<node client_id="é"/><node client_id="b"><sliver_type name="mainframe"/></node>
+	<link client_id="l"><interface_ref client_id="zz"/></link>
+</rspec>`)
+	want := `some.xml:2:22: error: node "a" has exclusive="maybe"; write true or false
+     2 |  <node client_id="a" exclusive="maybe" pi_tag="é">
+       |                      ^
+some.xml:2:40: warning: the attribute "pi_tag" is not allowed on <node>; allowed: client_id, component_id, component_manager_id, component_name, exclusive, colocate (by the schema; it is tolerated)
+     2 |  <node client_id="a" exclusive="maybe" pi_tag="é">
+       |                                        ^
+some.xml:3:34: error: interface "a:0" has the address "10.0.0.300", which is none; write one such as 10.0.0.1, with the netmask apart
+     3 |   <interface client_id="a:0"><ip address="10.0.0.300"/></interface>
+       |                                  ^
+some.xml:6:37: error: link "l" refers to the interface "zz", which no node has; add <interface client_id=…> to a node or drop the interface_ref
+     6 |  <link client_id="l"><interface_ref client_id="zz"/></link>
+       |                                     ^
+some.xml: 3 errors, 1 warning
+
+3 mistakes.
+`
+	if diff := cmp.Diff(want, out); code != 1 || diff != "" {
+		t.Errorf("exit status %d, -want +got:\n%s", code, diff)
+	}
+}
+
+func TestCheckTellsErrorsFromWarnings(t *testing.T) {
+	const ns = `xmlns="http://www.geni.net/resources/rspec/3"`
+	dir := made(t)
+	for _, c := range []struct {
+		name, text string
+		code       int
+		want       string
+	}{
+		{"ToleratedIsAWarning", `<rspec type="request" ` + ns + `><node client_id="a" x="1"/></rspec>`, 0, "1 warning\nok "},
+		{"RefusedBySite", `<rspec type="request" ` + ns + `>` + "\n" + `<node client_id="a"><sliver_type name="mainframe"/></node></rspec>`, 1, "some.xml:2: error: node \"a\": there is no sliver type \"mainframe\""},
+		{"SaidOnce", `<rspec type="request" ` + ns + `><node/></rspec>`, 1, "1 error, 0 warnings"},
+		{"Manifest", `<rspec type="manifest" ` + ns + `><node client_id="a" nonsense="1"/></rspec>`, 0, "ok       some.xml: a manifest"},
+		{"Advertisement", `<rspec type="advertisement" ` + ns + `><node component_id="x"/></rspec>`, 0, "warning: <node> "},
+		{"UnknownType", `<rspec type="wish" ` + ns + `/>`, 1, `some.xml:1:8: error: the rspec has type "wish"`},
+		{"NoRSpec", `<html/>`, 1, "some.xml:1:1: error: the document is a <html>"},
+		{"NotWellFormed", "<rspec>\n<node>\n</rspec>", 1, "some.xml:3:9: error: "},
+		{"ByteOrderMark", "\ufeff<rspec type=\"request\" " + ns + "><node/></rspec>", 1, "some.xml:1:69: error: "},
+		{"ControlCharactersAreNotPrinted", `<rspec type="request" ` + ns + `><node client_id="a&#x85;" exclusive="&#x9b;31m"/></rspec>`, 1, "error"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			code, out := checked(t, dir, c.text)
+			if code != c.code {
+				t.Errorf("exit status %d, want %d", code, c.code)
+			}
+			has(t, out, c.want)
+			if strings.ContainsAny(out, "\u0085\u009b") {
+				t.Errorf("control characters are printed: %q", out)
+			}
+		})
+	}
+}
+
+func TestExcerptsShowThePlace(t *testing.T) {
+	long := strings.Repeat("é", 300)
+	for _, c := range []struct {
+		name, text   string
+		line, column int
+		want         string
+	}{
+		{"Mark", "a\nbc\n", 2, 2, "     2 | bc\n       |  ^\n"},
+		{"NoColumn", "a\nbc", 2, 0, "     2 | bc\n"},
+		{"ByteOrderMark", "\ufeffab", 1, 2, "     1 | ab\n       |  ^\n"},
+		{"CRLF", "ab\r\ncd\r\n", 1, 1, "     1 | ab\n       | ^\n"},
+		{"Tabs", "\t\tab", 1, 3, "     1 |   ab\n       |   ^\n"},
+		{"Behind", "ab", 1, 9, "     1 | ab\n       |   ^\n"},
+		{"NoSuchLine", "ab", 2, 1, ""},
+		{"NoLine", "ab", 0, 0, ""},
+		{"Long", long, 1, 100, "     1 | …" + strings.Repeat("é", 50) + strings.Repeat("é", 49) + "…\n       | " + strings.Repeat(" ", 51) + "^\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if diff := cmp.Diff(c.want, newExcerpts([]byte(c.text)).at(c.line, c.column)); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
