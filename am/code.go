@@ -4,7 +4,8 @@ package am
 type Code int
 
 // The codes this server answers. Numbers 18 to 28 of later drafts confuse
-// deployed clients, so they appear only as Detail.
+// deployed clients, so they appear only as Detail; but for 24, on which tools
+// that stitch links try again.
 const (
 	Success      Code = 0
 	BadArgs      Code = 1
@@ -24,6 +25,7 @@ const (
 	Expired      Code = 15
 	InProgress   Code = 16
 	Exists       Code = 17
+	NoVLAN       Code = 24
 	ServerBusy   Code = -32001
 )
 
@@ -31,7 +33,7 @@ var codeNames = map[Code]string{
 	Success: "SUCCESS", BadArgs: "BADARGS", ErrorCode: "ERROR", Forbidden: "FORBIDDEN", BadVersion: "BADVERSION",
 	ServerError: "SERVERERROR", TooBig: "TOOBIG", Refused: "REFUSED", TimedOut: "TIMEDOUT", DBError: "DBERROR",
 	RPCError: "RPCERROR", Unavailable: "UNAVAILABLE", SearchFailed: "SEARCHFAILED", Unsupported: "UNSUPPORTED",
-	Busy: "BUSY", Expired: "EXPIRED", InProgress: "INPROGRESS", Exists: "ALREADYEXISTS", ServerBusy: "SERVERBUSY",
+	Busy: "BUSY", Expired: "EXPIRED", InProgress: "INPROGRESS", Exists: "ALREADYEXISTS", NoVLAN: "VLAN_UNAVAILABLE", ServerBusy: "SERVERBUSY",
 }
 
 // String is the code's name in the specification.

@@ -52,7 +52,7 @@ type Inventory struct {
 	LinkTypes []string
 	Gateways  []*Gateway
 	Locations []*Location
-	// Links are the physical links, in the order of the file.
+	// Links are the physical links, in the order of the file; Links[i].Index is i.
 	Links []*Link
 	// VLANs are the tags, 1 to 4094, that links over physical links get; if it
 	// is empty they get none.

@@ -41,8 +41,10 @@ func (i *Interface) Carries() bool { return i.Link != nil && i.Role != ControlRo
 
 // Link is a physical link, or a switch: it joins all of its interfaces.
 type Link struct {
-	URN  urn.URN
-	Name string
+	// Index is the link's place in Inventory.Links.
+	Index int
+	URN   urn.URN
+	Name  string
 	// Type is what advertisements call it, such as "ethernet".
 	Type string
 	// Capacity is that of its interfaces that say nothing else, in kbit/s; 0 if

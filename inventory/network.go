@@ -53,7 +53,7 @@ func (s *site) readLinks(n *yaml.Node) {
 		case s.links[l.Name] != nil:
 			s.wrong(item, "there are two links %q; rename one", l.Name)
 		default: // with other mistakes, too: it is there for those who name it
-			l.URN = s.named(item, urn.Link, l.Name)
+			l.Index, l.URN = len(s.Links), s.named(item, urn.Link, l.Name)
 			s.links[l.Name] = l
 			s.Links = append(s.Links, l)
 		}

@@ -2,6 +2,7 @@ package binder
 
 import (
 	"net/netip"
+	"slices"
 
 	"patchbay/am"
 	"patchbay/am/urn"
@@ -9,7 +10,8 @@ import (
 	"patchbay/rspec"
 )
 
-// Binding says which component serves each node of a request, in its order.
+// Binding says which component serves each node of a request, in its order, and
+// what its interfaces get.
 type Binding struct{ Nodes []Bound }
 
 // Bound is a node and what it gets.
@@ -30,27 +32,24 @@ type Bound struct {
 	PublicAddress netip.Addr
 }
 
-// Bind chooses components for all own nodes of r on behalf of slice. The error
-// is an *UnsatisfiedError. Nothing is taken: x learns of the slivers from the
-// store, so Bind belongs inside the decision that puts them.
-func Bind(r *rspec.Request, x *Index, slice urn.URN) (Binding, error) {
+// Bind chooses components for all own nodes of r on behalf of slice, and what
+// its links take of the network; used are the addresses that the slice has
+// already, with their networks. The error is an *UnsatisfiedError. Nothing is
+// taken: x learns of the slivers from the store, so Bind belongs inside the
+// decision that puts them.
+func Bind(r *rspec.Request, x *Index, slice urn.URN, used ...netip.Prefix) (Binding, error) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	b := &binding{
-		x:       x,
-		mine:    x.slices[slice.Key()],
-		nodes:   make([]node, len(r.Nodes)),
-		claims:  map[int32]claim{},
-		cursors: map[search]int{},
-		said:    map[*inventory.SliverType]string{},
+	b := newBinding(r, x, slice)
+	b.choose(nil)
+	if len(b.reasons) > 0 && b.onlyLinks() {
+		b = b.together()
 	}
-	for i := range r.Nodes {
-		b.nodes[i].Node = &r.Nodes[i]
-		b.resolve(&b.nodes[i])
+	if len(b.reasons) == 0 {
+		b.assignTags()
+		b.assignAddresses(used)
+		b.assignPublic()
 	}
-	b.bindBound()
-	b.bindGroups()
-	b.bindFree()
 	if len(b.reasons) > 0 {
 		sortReasons(b.reasons)
 		return Binding{}, &UnsatisfiedError{b.reasons}
@@ -62,15 +61,62 @@ func Bind(r *rspec.Request, x *Index, slice urn.URN) (Binding, error) {
 	return out, nil
 }
 
+func newBinding(r *rspec.Request, x *Index, slice urn.URN) *binding {
+	return &binding{
+		x:       x,
+		request: r,
+		slice:   slice,
+		mine:    x.slices[slice.Key()],
+		nodes:   make([]node, len(r.Nodes)),
+		claims:  map[int32]claim{},
+		ports:   map[int32]port{},
+		cursors: map[search]int{},
+		said:    map[*inventory.SliverType]string{},
+	}
+}
+
+// choose finds a component for each node and physical interfaces for each link,
+// or notes the reasons why not. Nodes that are in within get a component that
+// can use that physical link.
+func (b *binding) choose(within map[int]*inventory.Link) {
+	for i := range b.request.Nodes {
+		n := &b.nodes[i]
+		n.Node = &b.request.Nodes[i]
+		n.makeInterfaces()
+		b.resolve(n)
+	}
+	b.readWires()
+	b.restrict(within)
+	b.bindBound()
+	b.bindGroups()
+	b.bindFree()
+	for i := range b.nodes {
+		if n := &b.nodes[i]; n.Component != nil && n.done {
+			b.fix(n)
+		}
+	}
+	if len(b.reasons) > 0 {
+		return
+	}
+	for i := range b.wires {
+		b.connect(&b.wires[i])
+	}
+}
+
 // binding is one Bind under way.
 type binding struct {
 	x       *Index
+	request *rspec.Request
+	slice   urn.URN
 	mine    map[int32]share // what the slice has already
 	own     []int32         // see alreadyOwn
 	nodes   []node
+	wires   []wire
 	claims  map[int32]claim // what this request has taken, by component
+	ports   map[int32]port  // and by physical interface
 	cursors map[search]int
 	reasons []Reason
+	flawed  bool // a link is wrong in itself
 
 	searches int                              // for names like a wrong one
 	said     map[*inventory.SliverType]string // answers of elsewhere
@@ -80,6 +126,7 @@ type binding struct {
 type claim struct {
 	amount  am.Amount
 	slivers int32
+	traffic amount // of nodes that are to use one physical link
 }
 
 // node is a node of the request on its way.
@@ -87,7 +134,24 @@ type node struct {
 	Bound
 	hardware string // "" for any
 	alone    bool   // exclusive="true"
+	bound    bool   // to a component, by the request
 	done     bool   // bound, or refused with a reason
+	refused  bool
+	fixed    []*inventory.Interface // those asked for; nil for none
+	within   *inventory.Link        // that it has to use; nil for any
+	traffic  traffic                // what it takes of it
+}
+
+// makeInterfaces notes what the interfaces have before anything is chosen.
+func (n *node) makeInterfaces() {
+	if len(n.Node.Interfaces) == 0 {
+		return
+	}
+	n.Interfaces = make([]am.Interface, len(n.Node.Interfaces))
+	for i := range n.Node.Interfaces {
+		in := &n.Node.Interfaces[i]
+		n.Interfaces[i] = am.Interface{ClientID: in.ClientID, Addresses: slices.Clone(in.Addresses)}
+	}
 }
 
 // want is what a node, or a group of nodes on one host, takes together.
@@ -95,9 +159,11 @@ type want struct {
 	amount am.Amount
 	nodes  int32
 	alone  bool
+	within *inventory.Link
+	traffic
 }
 
-func (n *node) want() want { return want{n.Amount, 1, n.alone} }
+func (n *node) want() want { return want{n.Amount, 1, n.alone, n.within, n.traffic} }
 
 // take gives component i to n.
 func (b *binding) take(n *node, i int32) {
@@ -107,6 +173,7 @@ func (b *binding) take(n *node, i int32) {
 	c := b.claims[i]
 	c.amount = c.amount.Add(n.Amount)
 	c.slivers++
+	c.traffic = c.traffic.add(n.traffic.total)
 	b.claims[i] = c
 }
 
@@ -132,11 +199,14 @@ func (b *binding) bindBound() {
 	for i := range b.nodes {
 		n := &b.nodes[i]
 		if host := hosts[n.Node.Colocate]; !n.done && host != nil {
-			b.choose(n, host)
+			b.outfit(n, host)
 			if !n.done {
 				b.bindTo(n, host)
 			}
 		}
+	}
+	for i := range b.nodes {
+		b.nodes[i].bound = b.nodes[i].done
 	}
 }
 

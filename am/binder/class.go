@@ -7,10 +7,11 @@ import (
 )
 
 // classKey names the components that offer a sliver type and, unless hardware
-// is empty, are of that hardware type.
+// is empty, are of that hardware type and, unless link is nil, can use it.
 type classKey struct {
 	sliverType *inventory.SliverType
 	hardware   string
+	link       *inventory.Link
 }
 
 // class orders the components of one classKey, as in the inventory, by what is

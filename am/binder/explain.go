@@ -2,6 +2,7 @@ package binder
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"patchbay/am"
@@ -10,8 +11,9 @@ import (
 
 // refuse notes why n cannot be bound.
 func (b *binding) refuse(n *node, c am.Code, format string, args ...any) {
-	n.done = true
+	n.done, n.refused = true, true
 	r := Reason{
+		Kind:     "node",
 		ClientID: n.Node.ClientID,
 		Line:     n.Node.Line,
 		Code:     c,
@@ -21,6 +23,71 @@ func (b *binding) refuse(n *node, c am.Code, format string, args ...any) {
 		r.Detail = am.InsufficientNodes
 	}
 	b.reasons = append(b.reasons, r)
+}
+
+// refuseLink notes why a link cannot be made.
+func (b *binding) refuseLink(w *wire, c am.Code, d am.Detail, format string, args ...any) {
+	w.failed = true
+	b.reasons = append(b.reasons, Reason{"link", w.ClientID, w.Line, c, d, fmt.Sprintf(format, args...)})
+}
+
+// refuseShort says which physical interface has too little left for a link.
+func (b *binding) refuseShort(w *wire, s *shortage) {
+	way, asked, left := "out of", s.out, s.left.out
+	if s.out <= left {
+		way, asked, left = "into", s.in, s.left.in
+	}
+	if left <= 0 {
+		b.refuseLink(w, am.TooBig, am.InsufficientBandwidth, "its interface %.80q asks for %d kbit/s %s %s of %s (%s), of whose %d nothing is left; leave capacity out, or take another component", b.clientID(s.end), asked, way, s.port.Name, s.port.Component.Name, s.port.Link.Name, s.port.Capacity)
+		return
+	}
+	b.refuseLink(w, am.TooBig, am.InsufficientBandwidth, "its interface %.80q asks for %d kbit/s %s %s of %s (%s), of whose %d only %d are left; ask for no more, or take another component", b.clientID(s.end), asked, way, s.port.Name, s.port.Component.Name, s.port.Link.Name, s.port.Capacity, left)
+}
+
+// refuseApart says that no physical link joins the nodes of a link, and what
+// would work.
+func (b *binding) refuseApart(w *wire) {
+	var where []string
+	var first *inventory.Link
+	for _, e := range w.ends {
+		n := &b.nodes[e.node]
+		if !n.Component.Wired() {
+			continue
+		}
+		var links []string
+		for i, p := range n.Component.Interfaces {
+			if f := b.fixed(e); p.Carries() && !onLink(n.Component.Interfaces[:i], p.Link) && (f == nil || f.Link == p.Link) {
+				links = append(links, p.Link.Name)
+				if first == nil {
+					first = p.Link
+				}
+			}
+		}
+		if len(where) == 4 {
+			where = append(where, "…")
+			break
+		}
+		where = append(where, fmt.Sprintf("node %.80q is on %s (%s)", n.Node.ClientID, n.Component.Name, list(links, itself)))
+	}
+	var others []string
+	for _, p := range first.Interfaces[:min(len(first.Interfaces), searchable)] {
+		if p.Carries() && !slices.Contains(others, p.Component.Name) {
+			others = append(others, p.Component.Name)
+		}
+	}
+	b.refuseLink(w, am.Unsupported, am.NoDetail, "no physical link joins its nodes: %s; take components that are on one, such as %s, which joins %s", strings.Join(where, ", "), first.Name, list(others, itself))
+}
+
+// clientID is the name that the request gave the interface at an end.
+func (b *binding) clientID(e end) string { return b.nodes[e.node].Interfaces[e.number].ClientID }
+
+func carriers(c *inventory.Component) (all []*inventory.Interface) {
+	for _, p := range c.Interfaces {
+		if p.Carries() {
+			all = append(all, p)
+		}
+	}
+	return all
 }
 
 // refuseBound says why n does not fit on the component that it asks for.
@@ -48,6 +115,10 @@ func (b *binding) refuseBound(n *node, c *inventory.Component, v verdict) {
 
 // refuseUnbound says why nothing in class c has room for n.
 func (b *binding) refuseUnbound(n *node, c *class) {
+	if n.within != nil { // only tried
+		b.refuse(n, am.TooBig, "there is no room on %s", n.within.Name)
+		return
+	}
 	what := n.SliverType.Name
 	if n.hardware != "" {
 		what += " on " + n.hardware
@@ -74,6 +145,10 @@ func (b *binding) refuseUnbound(n *node, c *class) {
 
 // refuseGroup says why no host has room for all nodes of a group.
 func (b *binding) refuseGroup(n *node, name string, size int, c *class) {
+	if n.within != nil { // only tried
+		b.refuse(n, am.TooBig, "there is no room on %s", n.within.Name)
+		return
+	}
 	if c.exclusive == len(c.members) {
 		b.refuse(n, am.Unsupported, "%s is exclusive, so %d nodes cannot share one by colocate %.80q; drop colocate", n.SliverType.Name, size, name)
 		return
@@ -89,7 +164,7 @@ func (b *binding) elsewhere(first *inventory.SliverType) string {
 	}
 	var all []string
 	add := func(t *inventory.SliverType) {
-		if c := b.x.classes[classKey{t, ""}]; c != nil && c.slots > 0 && len(all) < 3 {
+		if c := b.x.classes[classKey{sliverType: t}]; c != nil && c.slots > 0 && len(all) < 3 {
 			all = append(all, t.Name+" has "+plural(c.slots, "slot")+" free")
 		}
 	}

@@ -21,6 +21,7 @@ type Index struct {
 	classes map[classKey]*class
 	places  [][]place // where each component stands in its classes
 	usage   []usage   // of each component
+	network network
 	holds   map[string]hold
 	slices  map[string]map[int32]share // slice → component → its part
 	undo    []change                   // since the last Publish or Rollback
@@ -45,6 +46,14 @@ type hold struct {
 	amount    am.Amount
 	exclusive bool
 	cleaning  bool // released; its component is being cleaned
+	network   *networkHold
+}
+
+// same tells whether two holds take the same.
+func (h hold) same(o hold) bool {
+	alike := h.network.same(o.network)
+	h.network, o.network = nil, nil
+	return alike && h == o
 }
 
 // usage is what all slivers of one component take of it together.
@@ -85,6 +94,7 @@ func (x *Index) SetInventory(v *inventory.Inventory) {
 	defer x.mu.Unlock()
 	x.inv = v
 	x.usage = make([]usage, len(v.Components))
+	x.network = newNetwork(v)
 	x.slices = map[string]map[int32]share{}
 	x.arrange()
 	for sliver, h := range x.holds {
@@ -116,10 +126,10 @@ func (x *Index) arrange() {
 	for i, c := range x.inv.Components {
 		places := make([]place, 0, len(c.SliverTypes)*(1+len(c.HardwareTypes)))
 		for _, t := range c.SliverTypes {
-			places = append(places, x.enter(c, classKey{t, ""}))
+			places = x.enterAll(places, c, classKey{sliverType: t})
 			for j, h := range c.HardwareTypes {
 				if !slices.Contains(c.HardwareTypes[:j], h) {
-					places = append(places, x.enter(c, classKey{t, h}))
+					places = x.enterAll(places, c, classKey{sliverType: t, hardware: h})
 				}
 			}
 		}
@@ -128,6 +138,20 @@ func (x *Index) arrange() {
 	for _, c := range x.classes {
 		c.plant()
 	}
+}
+
+// enterAll makes a component a member of the class of k, and of that class on
+// each physical link it can use.
+func (x *Index) enterAll(places []place, c *inventory.Component, k classKey) []place {
+	places = append(places, x.enter(c, k))
+	for j, i := range c.Interfaces {
+		if !i.Carries() || onLink(c.Interfaces[:j], i.Link) {
+			continue
+		}
+		k.link = i.Link
+		places = append(places, x.enter(c, k))
+	}
+	return places
 }
 
 // enter makes a component the last member of a class.
@@ -173,6 +197,7 @@ func (x *Index) Stage(cs store.ChangeSet) {
 				amount:    s.Amount,
 				exclusive: s.Exclusive,
 				cleaning:  s.Status.Allocation == am.Unallocated,
+				network:   x.networkOf(&s),
 			}, true)
 		}
 	}
@@ -234,7 +259,7 @@ func (x *Index) hold(sliver string, h hold, held bool) {
 		if h.at = x.find(h.component); h.at >= 0 {
 			h.component = x.inv.Components[h.at].URN // share its text
 		}
-		if ok && h == before {
+		if ok && h.same(before) {
 			return
 		}
 	}
@@ -253,6 +278,7 @@ func (x *Index) hold(sliver string, h hold, held bool) {
 
 // count adds what h holds to, or takes it from, its component and slice.
 func (x *Index) count(h hold, sign int32) {
+	x.network.count(x.inv, h.network, sign)
 	if h.at < 0 {
 		return
 	}

@@ -33,9 +33,12 @@ var (
 	aloneTogether = []int{ownHosts, emptyHosts}
 )
 
+// class is where components for an unbound node are.
+func (n *node) class() classKey { return classKey{n.SliverType, n.hardware, n.within} }
+
 // pick finds the component for an unbound node, or refuses and gives -1.
 func (b *binding) pick(n *node) int32 {
-	c := b.x.classes[classKey{n.SliverType, n.hardware}]
+	c := b.x.classes[n.class()]
 	if i := b.find(c, n.want(), 1, nil); i >= 0 {
 		return i
 	}
@@ -45,12 +48,13 @@ func (b *binding) pick(n *node) int32 {
 
 // bindGroup finds one host for all members, or refuses.
 func (b *binding) bindGroup(name string, members []*node) {
-	w := want{}
+	w := want{within: members[0].within}
 	count := map[*inventory.SliverType]int32{}
 	for _, n := range members {
 		w.amount = w.amount.Add(n.Amount)
 		w.nodes++
 		w.alone = w.alone || n.alone
+		w.traffic = w.traffic.add(n.traffic)
 		count[n.SliverType]++
 	}
 	// Search where the most numerous type has room for all of its nodes.
@@ -75,7 +79,7 @@ func (b *binding) bindGroup(name string, members []*node) {
 	if alike {
 		suits = nil
 	}
-	c := b.x.classes[classKey{first.SliverType, first.hardware}]
+	c := b.x.classes[first.class()]
 	i := b.find(c, w, count[first.SliverType], suits)
 	for _, n := range members {
 		if i < 0 {

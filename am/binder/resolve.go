@@ -13,7 +13,11 @@ func (b *binding) resolve(n *node) {
 	n.alone = n.Node.Exclusive != nil && *n.Node.Exclusive
 	n.hardware = n.Node.HardwareType
 	if n.Node.ComponentID == "" {
-		b.chooseAnywhere(n)
+		if n.Component = b.componentOfInterfaces(n); n.Component != nil {
+			b.outfit(n, n.Component)
+		} else {
+			b.outfitAnywhere(n)
+		}
 		return
 	}
 	u, err := urn.Parse(n.Node.ComponentID)
@@ -27,11 +31,11 @@ func (b *binding) resolve(n *node) {
 		return
 	}
 	n.Component = c
-	b.choose(n, c)
+	b.outfit(n, c)
 }
 
-// choose settles sliver type and image of a node on component c.
-func (b *binding) choose(n *node, c *inventory.Component) {
+// outfit settles sliver type and image of a node on component c.
+func (b *binding) outfit(n *node, c *inventory.Component) {
 	t, ok := b.named(n)
 	if !ok {
 		return
@@ -49,24 +53,24 @@ func (b *binding) choose(n *node, c *inventory.Component) {
 	}
 }
 
-// chooseAnywhere settles sliver type and image of a node that may go anywhere.
-func (b *binding) chooseAnywhere(n *node) {
+// outfitAnywhere settles sliver type and image of a node that may go anywhere.
+func (b *binding) outfitAnywhere(n *node) {
 	t, ok := b.named(n)
 	if !ok {
 		return
 	}
-	if b.x.classes[classKey{t, n.hardware}] == nil && n.Node.SliverType == "" {
+	if b.x.classes[classKey{sliverType: t, hardware: n.hardware}] == nil && n.Node.SliverType == "" {
 		for _, other := range b.x.inv.SliverTypes {
-			if b.x.classes[classKey{other, n.hardware}] != nil {
+			if b.x.classes[classKey{sliverType: other, hardware: n.hardware}] != nil {
 				t = other
 				break
 			}
 		}
 	}
 	switch {
-	case b.x.classes[classKey{t, n.hardware}] != nil:
+	case b.x.classes[classKey{sliverType: t, hardware: n.hardware}] != nil:
 		b.equip(n, t)
-	case b.x.classes[classKey{t, ""}] == nil:
+	case b.x.classes[classKey{sliverType: t}] == nil:
 		b.refuse(n, am.Unsupported, "no component offers %s; %s", t.Name, b.elsewhere(nil))
 	default:
 		b.refuse(n, b.hardwareCode(n), "no component that offers %s is a %.80q%s", t.Name, n.hardware, b.hint(n.hardware, b.x.inv.HardwareTypes))

@@ -15,6 +15,7 @@ const (
 	occupied         // wanted alone, and another slice is there
 	refused          // wanted alone, and the site does not grant that
 	full             // shared, and too little is left
+	narrow           // its physical interfaces have too little left
 )
 
 // room judges whether w fits on component i beside everything that is there.
@@ -24,6 +25,9 @@ func (b *binding) room(i int32, w want) verdict {
 	c, u, mine, claim := b.x.inv.Components[i], &b.x.usage[i], b.mine[i], b.claims[i]
 	if c.Drained {
 		return drained
+	}
+	if w.within != nil && !b.carries(c, w) {
+		return narrow
 	}
 	if c.Exclusive {
 		switch {

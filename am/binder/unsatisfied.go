@@ -11,61 +11,70 @@ import (
 
 // UnsatisfiedError says why a request cannot be bound: nothing of it is.
 type UnsatisfiedError struct {
-	// Reasons has one for each node concerned, what lasts before what passes:
+	// Reasons has one for each node or link concerned, what lasts before what passes:
 	// Reasons[0] has the code for the whole.
 	Reasons []Reason
 }
 
-// Reason says why one node cannot be bound.
+// Reason says why one node cannot be bound, or one link not made.
 type Reason struct {
+	Kind     string // "node" or "link"
 	ClientID string
-	Line     int // of the node in the request
+	Line     int // of the node or link in the request
 	Code     am.Code
 	Detail   am.Detail
-	// Text says what is in the way and what would have fitted, without the node.
+	// Text says what is in the way and what would have fitted, without the name.
 	Text string
 }
 
-// shown is how many different reasons an error prints, named how many nodes
-// that share one.
+// shown is how many different reasons an error prints, named how many nodes or
+// links that share one.
 const (
 	shown = 5
 	named = 10
 )
 
-// Error is a sentence for each reason, which names all nodes that share it.
+// Error is a sentence for each reason, which names all nodes or links that
+// share it.
 func (e *UnsatisfiedError) Error() string {
 	type reason struct {
+		kind string
 		code am.Code
 		text string
 	}
 	var order []reason
-	nodes := map[reason][]string{}
+	names, left := map[reason][]string{}, map[string]int{}
 	for _, r := range e.Reasons {
-		k := reason{r.Code, r.Text}
-		if nodes[k] == nil {
+		k := reason{r.Kind, r.Code, r.Text}
+		if names[k] == nil {
 			order = append(order, k)
 		}
-		nodes[k] = append(nodes[k], r.ClientID)
+		names[k] = append(names[k], r.ClientID)
+		left[r.Kind]++
 	}
 	var b strings.Builder
-	left := len(e.Reasons)
 	for i, k := range order {
 		if i == shown {
-			fmt.Fprintf(&b, "; and %s", plural(left, "more node"))
+			var more []string
+			for _, kind := range []string{"node", "link"} {
+				if left[kind] > 0 {
+					more = append(more, plural(left[kind], "more "+kind))
+				}
+			}
+			b.WriteString("; and " + strings.Join(more, " and "))
 			break
 		}
 		if i > 0 {
 			b.WriteString("; ")
 		}
-		b.WriteString(together(nodes[k]) + ": " + k.text)
-		left -= len(nodes[k])
+		b.WriteString(together(k.kind, names[k]) + ": " + k.text)
+		left[k.kind] -= len(names[k])
 	}
 	return b.String()
 }
 
-// together names the nodes of one reason: node "a", or nodes "a", "b" and "c".
-func together(clientIDs []string) string {
+// together names those of one reason: node "a", or nodes "a", "b" and "c".
+func together(kind string, clientIDs []string) string {
 	var quoted []string
 	for _, id := range clientIDs[:min(len(clientIDs), named)] {
 		quoted = append(quoted, fmt.Sprintf("%.80q", id))
@@ -73,16 +82,16 @@ func together(clientIDs []string) string {
 	last := len(quoted) - 1
 	switch more := len(clientIDs) - len(quoted); {
 	case more > 0:
-		return fmt.Sprintf("nodes %s and %d more", strings.Join(quoted, ", "), more)
+		return fmt.Sprintf("%ss %s and %d more", kind, strings.Join(quoted, ", "), more)
 	case last == 0:
-		return "node " + quoted[0]
+		return kind + " " + quoted[0]
 	}
-	return "nodes " + strings.Join(quoted[:last], ", ") + " and " + quoted[last]
+	return kind + "s " + strings.Join(quoted[:last], ", ") + " and " + quoted[last]
 }
 
 // lasting orders codes: a client that repeats the call should first mend what
 // will not pass by itself.
-var lasting = []am.Code{am.BadArgs, am.SearchFailed, am.Unsupported, am.Refused, am.TooBig, am.Busy}
+var lasting = []am.Code{am.BadArgs, am.SearchFailed, am.Unsupported, am.Refused, am.TooBig, am.NoVLAN, am.Busy}
 
 func sortReasons(r []Reason) {
 	slices.SortStableFunc(r, func(a, b Reason) int {

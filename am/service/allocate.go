@@ -1,9 +1,8 @@
 package service
 
 import (
-	"cmp"
 	"context"
-	"fmt"
+	"net/netip"
 	"time"
 
 	"patchbay/am"
@@ -30,6 +29,7 @@ type AllocateOptions struct {
 func (s *Service) Allocate(ctx context.Context, g credentials.Grant, slice urn.URN, req *rspec.Request, o AllocateOptions) (Outcome, error) {
 	doc := am.Document{ID: newUUID(), Slice: slice, Text: req.Text()}
 	var out Outcome
+	var binding binder.Binding
 	err := s.commit(ctx, func(v *store.View) (store.ChangeSet, error) {
 		var cs store.ChangeSet
 		until, err := over(v, g, slice)
@@ -50,7 +50,7 @@ func (s *Service) Allocate(ctx context.Context, g credentials.Grant, slice urn.U
 		if err := held.admit(req); err != nil {
 			return cs, err
 		}
-		binding, err := binder.Bind(req, s.cfg.Index, slice)
+		binding, err = binder.Bind(req, s.cfg.Index, slice, held.addresses...)
 		if err != nil {
 			return cs, err
 		}
@@ -59,7 +59,7 @@ func (s *Service) Allocate(ctx context.Context, g credentials.Grant, slice urn.U
 			return cs, err
 		}
 		doc.Received = now
-		out = Outcome{Slice: slice, Notices: append(rspec.Lines(req.Notices), s.substitutes(binding)...)}
+		out = Outcome{Slice: slice}
 		slivers := make([]am.Sliver, 0, len(binding.Nodes))
 		for i, b := range binding.Nodes {
 			x := am.Sliver{
@@ -68,6 +68,7 @@ func (s *Service) Allocate(ctx context.Context, g credentials.Grant, slice urn.U
 				Hostname:  held.hostnames.For(b.Node.ClientID),
 				Component: b.Component.URN, SliverType: b.SliverType.Name, Image: b.Image,
 				Exclusive: b.Exclusive, Amount: b.Amount,
+				Interfaces: b.Interfaces, PublicAddress: b.PublicAddress,
 				Status: status, Created: now, Creator: g.Caller(),
 				Expires:    s.reservationEnd(now, until, o.EndTime),
 				Wish:       o.EndTime,
@@ -87,31 +88,20 @@ func (s *Service) Allocate(ctx context.Context, g credentials.Grant, slice urn.U
 	if err != nil {
 		return Outcome{}, err
 	}
+	out.Notices = append(rspec.Lines(req.Notices), s.notices(req, binding)...)
 	s.requests.add(doc.ID, req)
 	return s.withManifest(out)
 }
 
-// substitutes says which nodes get another disk image than they asked for.
-func (s *Service) substitutes(b binder.Binding) (notices []string) {
-	for _, n := range b.Nodes {
-		asked := cmp.Or(n.Node.DiskImage, n.Node.DiskImageURL)
-		if asked == "" || n.Image == "" {
-			continue
-		}
-		if i, ok := s.cfg.Inventory.Image(asked); !ok || i.Name != n.Image {
-			notices = append(notices, fmt.Sprintf("node %.40q: there is no disk image %.80q here; it gets %s", n.Node.ClientID, asked, n.Image))
-		}
-	}
-	return notices
-}
-
-// held are the names that a slice's live slivers and links bear already.
+// held are the names that a slice's live slivers and links bear already, and
+// the addresses of their interfaces with their networks.
 type held struct {
 	nodes, links map[string]urn.URN
 	hostnames    am.Hostnames
+	addresses    []netip.Prefix
 }
 
-// heldNames collects the names in use; slivers on their way out do not count.
+// heldNames collects what is in use; slivers on their way out do not count.
 func (s *Service) heldNames(v *store.View, slice urn.URN) (*held, error) {
 	h := &held{nodes: map[string]urn.URN{}, links: map[string]urn.URN{}}
 	live, err := liveSlivers(v, slice)
@@ -123,6 +113,9 @@ func (s *Service) heldNames(v *store.View, slice urn.URN) (*held, error) {
 		h.nodes[x.ClientID] = x.URN
 		h.hostnames.Take(x.Hostname)
 		documents[x.Document] = true
+		for _, i := range x.Interfaces {
+			h.addresses = append(h.addresses, i.Addresses...)
+		}
 	}
 	for id := range documents {
 		req, err := s.requests.get(v, id)

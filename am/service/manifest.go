@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -39,9 +40,14 @@ func (s *Service) manifest(v *store.View, slivers []Report) ([]byte, error) {
 			}
 			i = len(parts)
 			place[x.Document] = i
-			parts = append(parts, rspec.Part{Request: req, Nodes: map[string]rspec.NodeFacts{}})
+			parts = append(parts, rspec.Part{Request: req, Nodes: map[string]rspec.NodeFacts{}, Links: map[string]rspec.LinkFacts{}})
 		}
 		parts[i].Nodes[x.ClientID] = s.facts(&x.Sliver)
+		for _, in := range x.Interfaces {
+			if in.VLAN != 0 {
+				parts[i].Links[in.Link] = rspec.LinkFacts{VLANTag: strconv.Itoa(in.VLAN)}
+			}
+		}
 		if o.Expires.IsZero() || x.Expires.Before(o.Expires) {
 			o.Expires = x.Expires
 		}
@@ -63,12 +69,17 @@ func (s *Service) facts(x *am.Sliver) rspec.NodeFacts {
 			f.HardwareType = c.HardwareTypes[0]
 		}
 	}
+	if x.PublicAddress.IsValid() {
+		f.Hosts = append(f.Hosts, rspec.Host{Name: x.Hostname, IPv4: x.PublicAddress.String()})
+	}
 	for _, a := range x.Observed.Addresses {
 		ip, err := netip.ParseAddr(a)
-		if err == nil && ip.Is4() {
+		if err == nil && ip.Is4() && ip != x.PublicAddress {
 			f.Hosts = append(f.Hosts, rspec.Host{Name: x.Hostname, IPv4: ip.String()})
 		}
 	}
+	s.tellInterfaces(&f, x)
+	s.tellExtensions(&f, x)
 	for _, door := range x.Observed.Logins {
 		user, host, port, ok := splitDoor(door)
 		switch {
@@ -96,6 +107,27 @@ func (s *Service) facts(x *am.Sliver) rspec.NodeFacts {
 		f.Users = append(f.Users, rspec.User{Login: a.Login, URN: a.User, Keys: a.Keys})
 	}
 	return f
+}
+
+// tellInterfaces adds what the interfaces of a node got.
+func (s *Service) tellInterfaces(f *rspec.NodeFacts, x *am.Sliver) {
+	if len(x.Interfaces) == 0 {
+		return
+	}
+	f.Interfaces = make(map[string]rspec.InterfaceFacts, len(x.Interfaces))
+	for _, i := range x.Interfaces {
+		f.Interfaces[i.ClientID] = rspec.InterfaceFacts{ComponentID: i.Component, MAC: x.Observed.MACs[i.ClientID], Addresses: i.Addresses}
+	}
+}
+
+// tellExtensions adds what only some sites tell.
+func (s *Service) tellExtensions(f *rspec.NodeFacts, x *am.Sliver) {
+	if slices.Contains(s.cfg.ManifestExtensions, SliverInfo) {
+		f.Sliver = &rspec.SliverInfo{Creator: x.Creator, Created: x.Created, Expires: x.Expires, State: string(x.Status.Operational), Error: x.Error}
+	}
+	if slices.Contains(s.cfg.ManifestExtensions, VNode) {
+		f.VNode = &rspec.VNode{Name: f.ComponentName, HardwareType: f.HardwareType}
+	}
 }
 
 // splitDoor reads [user@]host:port as a provider reports it; an IPv6 address

@@ -53,11 +53,22 @@ type Config struct {
 	// ASCIIManifests replaces a client's non-ASCII characters by references,
 	// for old clients that fail on them.
 	ASCIIManifests bool
+	// ManifestExtensions are what manifests tell beside the core: SliverInfo,
+	// VNode.
+	ManifestExtensions []string
 	// Reading are the limits and names by which stored requests are read again.
 	Reading rspec.ReadOptions
 	// Wake tells the runner that there is work; it must not block.
 	Wake func()
 }
+
+// Extensions that manifests may have beside the core.
+const (
+	// SliverInfo tells the life of each sliver (ExoGENI's geni_sliver_info).
+	SliverInfo = "sliver-info"
+	// VNode tells the physical identity of each node (Emulab's vnode).
+	VNode = "vnode"
+)
 
 // Service has the methods. All may be called at the same time.
 type Service struct {

@@ -1,0 +1,226 @@
+package binder
+
+import (
+	"math/bits"
+	"net/netip"
+	"slices"
+
+	"patchbay/am"
+)
+
+// assignTags gives a VLAN of its own to each link that runs over a physical
+// link, and that of the others to a link that joins one.
+func (b *binding) assignTags() {
+	pool, from := &b.x.network.tags, 0
+	for i := range b.wires {
+		w := &b.wires[i]
+		tag := 0
+		switch {
+		case w.shared != nil:
+			tag = w.shared.Tag
+		case w.routed && len(pool.names) > 0:
+			at := pool.free.next(from, 1)
+			if at < 0 {
+				b.refuseLink(w, am.NoVLAN, am.VLANUnavailable, "none of the %s of this aggregate is free for it; try again later, or put its nodes on one component or into fewer links", plural(len(pool.names), "VLAN"))
+				continue
+			}
+			tag, from = pool.names[at], at+1
+		}
+		for _, e := range w.ends {
+			b.nodes[e.node].Interfaces[e.number].VLAN = tag
+		}
+	}
+}
+
+// assignPublic gives public addresses to the nodes that ask for one, if the
+// site has any at all.
+func (b *binding) assignPublic() {
+	pool, from := &b.x.network.public, 0
+	for i := range b.nodes {
+		n := &b.nodes[i]
+		if !n.Node.RoutableIP || len(pool.names) == 0 {
+			continue
+		}
+		at := pool.free.next(from, 1)
+		if at < 0 {
+			b.refuse(n, am.TooBig, "none of the %d public addresses of this aggregate is free for it; leave routable_control_ip out, or try again later", len(pool.names))
+			continue
+		}
+		n.PublicAddress, from = pool.names[at], at+1
+	}
+}
+
+// assignAddresses gives an address to each interface on a link that asks for
+// none: in the network of the link's other addresses, or in a new one that the
+// slice does not use. In a shared VLAN it is for the slices to agree.
+func (b *binding) assignAddresses(used []netip.Prefix) {
+	var free *networks
+	for i := range b.wires {
+		w := &b.wires[i]
+		var open []*am.Interface
+		var asked []netip.Prefix
+		for _, e := range w.ends {
+			if in := &b.nodes[e.node].Interfaces[e.number]; len(in.Addresses) > 0 {
+				asked = append(asked, in.Addresses...)
+			} else {
+				open = append(open, in)
+			}
+		}
+		if len(open) == 0 || w.shared != nil {
+			continue
+		}
+		network := commonNetwork(asked)
+		if !network.IsValid() {
+			if free == nil {
+				free = newNetworks(b.x.inv.LinkAddresses, used, b.asked())
+			}
+			var ok bool
+			if network, ok = free.next(len(w.ends)); !ok {
+				b.refuseLink(w, am.TooBig, am.NoDetail, "no network for its %s is left in %s; give them addresses", plural(len(w.ends), "interface"), b.x.inv.LinkAddresses)
+				continue
+			}
+		}
+		if !assignHosts(network, asked, open) {
+			b.refuseLink(w, am.BadArgs, am.NoDetail, "the network %s of its addresses has no room for %s more; write a wider netmask, or give each interface an address", network, plural(len(open), "interface"))
+		}
+	}
+}
+
+// asked are the addresses of all interfaces of the request.
+func (b *binding) asked() (all []netip.Prefix) {
+	for i := range b.request.Nodes {
+		for _, in := range b.request.Nodes[i].Interfaces {
+			all = append(all, in.Addresses...)
+		}
+	}
+	return all
+}
+
+// commonNetwork is that of the first IPv4 address, else of the first IPv6 one.
+func commonNetwork(asked []netip.Prefix) netip.Prefix {
+	first := netip.Prefix{}
+	for _, p := range asked {
+		if p.Addr().Is4() {
+			return p.Masked()
+		}
+		if !first.IsValid() {
+			first = p.Masked()
+		}
+	}
+	return first
+}
+
+// assignHosts gives each of open the lowest host of a network that is not taken.
+func assignHosts(network netip.Prefix, taken []netip.Prefix, open []*am.Interface) bool {
+	held := make(map[netip.Addr]bool, len(taken))
+	for _, p := range taken {
+		held[p.Addr()] = true
+	}
+	if host := network.Addr().BitLen() - network.Bits(); host > 1 { // else both are hosts
+		held[network.Addr()] = true
+		if network.Addr().Is4() {
+			held[lastOf(network)] = true
+		}
+	}
+	next := network.Addr()
+	for _, in := range open {
+		for held[next] {
+			next = next.Next()
+		}
+		if !network.Contains(next) {
+			return false
+		}
+		in.Addresses = []netip.Prefix{netip.PrefixFrom(next, network.Bits())}
+		next = next.Next()
+	}
+	return true
+}
+
+// lastOf is the last address of an IPv4 network.
+func lastOf(p netip.Prefix) netip.Addr {
+	return address4(number4(p.Addr()) + size4(p.Bits()) - 1)
+}
+
+// networks finds IPv4 networks in a range that overlap nothing in use.
+type networks struct {
+	in    netip.Prefix
+	used  []span     // ascending, disjoint
+	first [33]uint64 // where to look next for networks of that many bits
+}
+
+// span is a run of IPv4 addresses as numbers.
+type span struct{ first, last uint64 }
+
+func newNetworks(in netip.Prefix, used ...[]netip.Prefix) *networks {
+	n := &networks{in: in}
+	for _, list := range used {
+		for _, p := range list {
+			if p.Addr().Is4() && p.Overlaps(in) {
+				first := number4(p.Masked().Addr())
+				n.used = append(n.used, span{first, first + size4(p.Bits()) - 1})
+			}
+		}
+	}
+	slices.SortFunc(n.used, func(a, b span) int {
+		if a.first != b.first {
+			return int(int64(a.first) - int64(b.first))
+		}
+		return int(int64(b.last) - int64(a.last))
+	})
+	disjoint := n.used[:0]
+	for _, s := range n.used { // of two networks that overlap, one is inside the other
+		if len(disjoint) == 0 || s.first > disjoint[len(disjoint)-1].last {
+			disjoint = append(disjoint, s)
+		}
+	}
+	n.used = disjoint
+	for i := range n.first {
+		n.first[i] = number4(in.Addr())
+	}
+	return n
+}
+
+// next takes the lowest free network for that many hosts: a /24 or, if they
+// are more, as large as it must be.
+func (n *networks) next(hosts int) (netip.Prefix, bool) {
+	length := min(24, 32-bits.Len(uint(hosts+1)))
+	if length < n.in.Bits() {
+		return netip.Prefix{}, false
+	}
+	size, end := size4(length), number4(n.in.Addr())+size4(n.in.Bits())
+	at := n.first[length]
+	for {
+		i, _ := slices.BinarySearchFunc(n.used, at, func(s span, at uint64) int {
+			if s.last < at {
+				return -1
+			}
+			return 1
+		})
+		if at+size > end {
+			n.first[length] = at
+			return netip.Prefix{}, false
+		}
+		if i < len(n.used) && n.used[i].first < at+size {
+			at = (n.used[i].last + size) / size * size
+			continue
+		}
+		n.first[length] = at + size
+		if i > 0 && n.used[i-1].last+1 == at {
+			n.used[i-1].last = at + size - 1
+		} else {
+			n.used = slices.Insert(n.used, i, span{at, at + size - 1})
+		}
+		return netip.PrefixFrom(address4(at), length), true
+	}
+}
+
+func size4(length int) uint64 { return 1 << (32 - length) }
+
+func number4(a netip.Addr) uint64 {
+	b := a.As4()
+	return uint64(b[0])<<24 | uint64(b[1])<<16 | uint64(b[2])<<8 | uint64(b[3])
+}
+
+func address4(n uint64) netip.Addr {
+	return netip.AddrFrom4([4]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)})
+}

@@ -1,0 +1,86 @@
+package binder
+
+import (
+	"net/netip"
+	"slices"
+
+	"patchbay/am"
+	"patchbay/am/urn"
+	"patchbay/inventory"
+)
+
+// network is what slivers hold of the site's network.
+type network struct {
+	ports  []port // of each interface of the inventory
+	tags   pool[int]
+	public pool[netip.Addr]
+}
+
+// port is what is held of a physical interface.
+type port struct {
+	out, in int64 // kbit/s
+	users   int32 // interfaces of slivers
+}
+
+// networkHold is what one sliver holds of the network.
+type networkHold struct {
+	ports  []portHold
+	public netip.Addr
+}
+
+type portHold struct {
+	port    urn.URN // zero for none
+	out, in int64
+	tag     int // 0 for none
+}
+
+func newNetwork(v *inventory.Inventory) network {
+	return network{make([]port, len(v.Interfaces)), newPool(v.VLANs), newPool(v.PublicAddresses)}
+}
+
+// networkOf is what a sliver holds of the network; nil for nothing.
+func (x *Index) networkOf(s *am.Sliver) *networkHold {
+	var ports []portHold
+	for _, i := range s.Interfaces {
+		if i.Component.IsZero() && i.VLAN == 0 {
+			continue
+		}
+		h := portHold{i.Component, i.Out, i.In, i.VLAN}
+		if known, ok := x.inv.Interface(h.port); ok {
+			h.port = known.URN // share its text
+		}
+		ports = append(ports, h)
+	}
+	if len(ports) == 0 && !s.PublicAddress.IsValid() {
+		return nil
+	}
+	return &networkHold{ports, s.PublicAddress}
+}
+
+func (h *networkHold) same(o *networkHold) bool {
+	if h == nil || o == nil {
+		return h == o
+	}
+	return h.public == o.public && slices.Equal(h.ports, o.ports)
+}
+
+// count adds what h holds, or takes it away.
+func (n *network) count(v *inventory.Inventory, h *networkHold, sign int32) {
+	if h == nil {
+		return
+	}
+	for _, p := range h.ports {
+		if i, ok := v.Interface(p.port); ok {
+			held := &n.ports[i.Index]
+			held.out += int64(sign) * p.out
+			held.in += int64(sign) * p.in
+			held.users += sign
+		}
+		if p.tag != 0 {
+			n.tags.count(p.tag, sign)
+		}
+	}
+	if h.public.IsValid() {
+		n.public.count(h.public, sign)
+	}
+}

@@ -1,0 +1,300 @@
+package binder
+
+import (
+	"cmp"
+
+	"patchbay/am"
+	"patchbay/am/urn"
+	"patchbay/inventory"
+)
+
+// componentOfInterfaces is the component on which an interface of n is asked
+// for; nil for none.
+func (b *binding) componentOfInterfaces(n *node) *inventory.Component {
+	for i := range n.Node.Interfaces {
+		if p, ok := b.x.inv.Interface(interfaceURN(n.Node.Interfaces[i].ComponentID)); ok {
+			return p.Component
+		}
+	}
+	return nil
+}
+
+// interfaceURN is the URN that text is, or zero.
+func interfaceURN(text string) urn.URN {
+	u, err := urn.Parse(text)
+	if err != nil {
+		return urn.URN{}
+	}
+	return u
+}
+
+// fix finds the physical interfaces that n, which has a component, asks for by
+// URN or by name. Where the inventory names none it is the provider's affair.
+func (b *binding) fix(n *node) {
+	c := n.Component
+	if len(c.Interfaces) == 0 {
+		return
+	}
+	for i := range n.Node.Interfaces {
+		in := &n.Node.Interfaces[i]
+		if in.ComponentID == "" {
+			continue
+		}
+		asked, known := b.x.inv.Interface(interfaceURN(in.ComponentID))
+		for _, p := range c.Interfaces {
+			if p.Name == in.ComponentID {
+				asked, known = p, true
+			}
+		}
+		switch {
+		case !known:
+			b.refuse(n, am.SearchFailed, "%s has no interface %.200q, for which its interface %.80q asks; there are %s", c.Name, in.ComponentID, in.ClientID, list(c.Interfaces, interfaceName))
+		case asked.Component != c:
+			b.refuse(n, am.BadArgs, "its interface %.80q asks for %s of %s, but the node is on %s; name one component", in.ClientID, asked.Name, asked.Component.Name, c.Name)
+		default:
+			if n.fixed == nil {
+				n.fixed = make([]*inventory.Interface, len(n.Node.Interfaces))
+			}
+			n.fixed[i], n.Interfaces[i].Component = asked, asked.URN
+		}
+	}
+}
+
+// fixed is the physical interface that an end asks for; nil for any.
+func (b *binding) fixed(e end) *inventory.Interface {
+	if f := b.nodes[e.node].fixed; f != nil {
+		return f[e.number]
+	}
+	return nil
+}
+
+// left is what a physical interface still carries.
+func (b *binding) left(p *inventory.Interface) amount {
+	if p.Capacity == 0 {
+		return amount{unlimited, unlimited}
+	}
+	held, claimed := b.x.network.ports[p.Index], b.ports[int32(p.Index)]
+	return amount{p.Capacity - held.out - claimed.out, p.Capacity - held.in - claimed.in}
+}
+
+func (b *binding) users(p *inventory.Interface) int32 {
+	return b.x.network.ports[p.Index].users + b.ports[int32(p.Index)].users
+}
+
+// claimPort takes a, or with a negative sign gives it back.
+func (b *binding) claimPort(p *inventory.Interface, a amount, sign int32) {
+	c := b.ports[int32(p.Index)]
+	c.out += int64(sign) * a.out
+	c.in += int64(sign) * a.in
+	c.users += sign
+	b.ports[int32(p.Index)] = c
+}
+
+// better orders interfaces of a component that an end could get: those that
+// fewer links use before others, then those with more left.
+func (b *binding) better(p, than *inventory.Interface) bool {
+	if than == nil {
+		return true
+	}
+	l, o := b.left(p), b.left(than)
+	return cmp.Or(cmp.Compare(b.users(p), b.users(than)), cmp.Compare(min(o.out, o.in), min(l.out, l.in))) < 0
+}
+
+// portOn finds an interface of c on physical link l (nil for any) that carries
+// a. If there is none, short is the roomiest that c has there.
+func (b *binding) portOn(c *inventory.Component, l *inventory.Link, fixed *inventory.Interface, a amount) (best, short *inventory.Interface) {
+	for _, p := range c.Interfaces {
+		switch {
+		case !p.Carries() || l != nil && p.Link != l || fixed != nil && p != fixed:
+		case a.within(b.left(p)):
+			if b.better(p, best) {
+				best = p
+			}
+		case short == nil || b.left(short).within(b.left(p)):
+			short = p
+		}
+	}
+	return best, short
+}
+
+// shortage is an end that finds no room on the one interface it could have.
+type shortage struct {
+	end  end
+	port *inventory.Interface
+	amount
+	left amount
+}
+
+// route is a choice of physical interfaces, one for each wired end (nil for
+// the others).
+type route struct {
+	ports []*inventory.Interface
+	users int64 // of all its interfaces, before it
+	left  int64 // the least left on any of them, after it
+}
+
+// try takes interfaces on physical link l for all wired ends of w. If it
+// cannot it takes none, and tells the end that found no room; without one, a
+// component is not on l.
+func (b *binding) try(w *wire, l *inventory.Link, amounts []amount) (r route, short *shortage, ok bool) {
+	r = route{ports: make([]*inventory.Interface, len(w.ends)), left: unlimited}
+	for i, e := range w.ends {
+		c := b.nodes[e.node].Component
+		if !c.Wired() {
+			continue
+		}
+		p, roomiest := b.portOn(c, l, b.fixed(e), amounts[i])
+		if p == nil {
+			if roomiest != nil {
+				short = &shortage{e, roomiest, amounts[i], b.left(roomiest)}
+			}
+			r.ports = r.ports[:i]
+			b.giveBack(r, amounts)
+			return route{}, short, false
+		}
+		r.ports[i] = p
+		r.users += int64(b.users(p))
+		b.claimPort(p, amounts[i], 1)
+		now := b.left(p)
+		r.left = min(r.left, now.out, now.in)
+	}
+	return r, nil, true
+}
+
+func (b *binding) giveBack(r route, amounts []amount) {
+	for i, p := range r.ports {
+		if p != nil {
+			b.claimPort(p, amounts[i], -1)
+		}
+	}
+}
+
+// connect chooses the physical interfaces of a wire, or refuses it.
+func (b *binding) connect(w *wire) {
+	if w.tunnel || len(w.ends) == 0 {
+		return
+	}
+	amounts := b.amounts(w)
+	leaves, wired := b.leaves(w)
+	if w.shared != nil || leaves && wired > 1 {
+		for _, e := range w.ends {
+			if p := b.fixed(e); p != nil && !p.Carries() {
+				b.refuseLink(w, am.Unsupported, am.NoDetail, "%s of %s carries no links; leave out the component_id of interface %.80q, or name one of %s", p.Name, p.Component.Name, b.clientID(e), list(carriers(p.Component), interfaceName))
+				return
+			}
+		}
+	}
+	switch {
+	case w.shared != nil:
+		b.connectShared(w, amounts)
+	case leaves && wired > 1:
+		b.connectOver(w, amounts)
+	default: // on one component, or mostly the provider's affair
+		for i, e := range w.ends {
+			p := b.fixed(e)
+			if p == nil {
+				continue
+			}
+			if !amounts[i].within(b.left(p)) {
+				b.refuseShort(w, &shortage{e, p, amounts[i], b.left(p)})
+				return
+			}
+			b.claimPort(p, amounts[i], 1)
+			b.give(e, p, amounts[i])
+		}
+	}
+}
+
+// connectShared gives each wired end an interface of its own choice: a shared
+// VLAN is on every physical link.
+func (b *binding) connectShared(w *wire, amounts []amount) {
+	for i, e := range w.ends {
+		c := b.nodes[e.node].Component
+		if !c.Wired() {
+			continue
+		}
+		p, short := b.portOn(c, nil, b.fixed(e), amounts[i])
+		if p == nil {
+			b.refuseShort(w, &shortage{e, short, amounts[i], b.left(short)})
+			return
+		}
+		b.claimPort(p, amounts[i], 1)
+		b.give(e, p, amounts[i])
+	}
+}
+
+// connectOver finds the physical link that joins all wired ends: the one whose
+// interfaces fewer links use, then the one with more left, then the first in
+// the inventory.
+func (b *binding) connectOver(w *wire, amounts []amount) {
+	var first *inventory.Component
+	for _, e := range w.ends {
+		if c := b.nodes[e.node].Component; c.Wired() {
+			first = c
+			break
+		}
+	}
+	var best *inventory.Link
+	var bestRoute route
+	var short *shortage
+	for i, p := range first.Interfaces {
+		if !p.Carries() || onLink(first.Interfaces[:i], p.Link) {
+			continue
+		}
+		r, s, ok := b.try(w, p.Link, amounts)
+		if !ok {
+			if short == nil {
+				short = s
+			}
+			continue
+		}
+		b.giveBack(r, amounts)
+		if best == nil || cmp.Or(cmp.Compare(r.users, bestRoute.users), cmp.Compare(bestRoute.left, r.left), cmp.Compare(p.Link.Index, best.Index)) < 0 {
+			best, bestRoute = p.Link, r
+		}
+	}
+	if best == nil && short != nil && b.joins(w, short.port.Link) {
+		b.refuseShort(w, short)
+		return
+	}
+	if best == nil {
+		b.refuseApart(w)
+		return
+	}
+	for i, p := range bestRoute.ports {
+		if p != nil {
+			b.claimPort(p, amounts[i], 1)
+			b.give(w.ends[i], p, amounts[i])
+		}
+	}
+	w.routed = true
+}
+
+// joins tells whether all wired ends could be on l if there were room.
+func (b *binding) joins(w *wire, l *inventory.Link) bool {
+	for _, e := range w.ends {
+		c := b.nodes[e.node].Component
+		if p, short := b.portOn(c, l, b.fixed(e), amount{}); c.Wired() && p == nil && short == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// onLink tells whether one of the interfaces can use l.
+func onLink(ports []*inventory.Interface, l *inventory.Link) bool {
+	for _, p := range ports {
+		if p.Carries() && p.Link == l {
+			return true
+		}
+	}
+	return false
+}
+
+// give notes what an end got.
+func (b *binding) give(e end, p *inventory.Interface, a amount) {
+	got := &b.nodes[e.node].Interfaces[e.number]
+	got.Component, got.Out, got.In = p.URN, a.out, a.in
+}
+
+func interfaceName(i *inventory.Interface) string { return i.Name }

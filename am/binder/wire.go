@@ -1,0 +1,146 @@
+package binder
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"patchbay/am"
+	"patchbay/inventory"
+	"patchbay/rspec"
+)
+
+// wire is a link of the request, in terms of its nodes.
+type wire struct {
+	*rspec.Link
+	ends  []end
+	flows []flow
+	// shared is the VLAN it joins, nil for none; tunnel says that it is no
+	// affair of physical links.
+	shared *inventory.SharedVLAN
+	tunnel bool
+	routed bool // it runs over a physical link
+	failed bool // refused with a reason
+}
+
+// end is the place of an interface: in the request, and in its node.
+type end struct{ node, number int }
+
+// flow is a property that asks for capacity, from one of the wire's ends to
+// another.
+type flow struct {
+	from, to int
+	capacity int64 // kbit/s
+}
+
+// amount is what an end takes in each direction, in kbit/s.
+type amount struct{ out, in int64 }
+
+// unlimited is more than any interface has, and small enough that sums over
+// all slivers of a site do not overflow.
+const unlimited = 1 << 40
+
+func sum(a, b int64) int64 { return min(a+b, unlimited) }
+
+func (a amount) add(b amount) amount { return amount{sum(a.out, b.out), sum(a.in, b.in)} }
+
+func (a amount) within(b amount) bool { return a.out <= b.out && a.in <= b.in }
+
+// readWires turns the links of the request into wires. What is wrong with them
+// in themselves is noted as a reason.
+func (b *binding) readWires() {
+	r := b.request
+	if len(r.Links) == 0 {
+		return
+	}
+	places := map[string]end{}
+	for n := range r.Nodes {
+		for i := range r.Nodes[n].Interfaces {
+			places[r.Nodes[n].Interfaces[i].ClientID] = end{n, i}
+		}
+	}
+	on := map[end]string{}
+	b.wires = make([]wire, 0, len(r.Links))
+	before := len(b.reasons)
+	for l := range r.Links {
+		w := wire{Link: &r.Links[l], tunnel: strings.Contains(strings.ToLower(r.Links[l].Type), "tunnel")}
+		number := map[string]int{} // among the ends
+		for _, id := range w.Link.Interfaces {
+			e, ok := places[id]
+			if _, twice := number[id]; twice || !ok {
+				continue
+			}
+			if other, taken := on[e]; taken {
+				b.refuseLink(&w, am.BadArgs, am.NoDetail, "its interface %.80q is on link %.80q already; give each link an interface of its own", id, other)
+				continue
+			}
+			on[e] = w.ClientID
+			b.nodes[e.node].Interfaces[e.number].Link = w.ClientID
+			number[id] = len(w.ends)
+			w.ends = append(w.ends, e)
+		}
+		for _, p := range w.Properties {
+			from, ok1 := number[p.Source]
+			to, ok2 := number[p.Dest]
+			if ok1 && ok2 && from != to && p.Capacity > 0 {
+				w.flows = append(w.flows, flow{from, to, min(p.Capacity, unlimited)})
+			}
+		}
+		b.readSharedVLAN(&w)
+		b.wires = append(b.wires, w)
+	}
+	b.flawed = len(b.reasons) > before
+}
+
+// readSharedVLAN finds the VLAN that a link joins.
+func (b *binding) readSharedVLAN(w *wire) {
+	if w.SharedVLAN == "" {
+		return
+	}
+	v, ok := b.x.inv.SharedVLAN(w.SharedVLAN)
+	tag := strings.TrimSpace(w.SharedTag)
+	switch {
+	case !ok && len(b.x.inv.SharedVLANs) == 0:
+		b.refuseLink(w, am.SearchFailed, am.NoDetail, "there is no shared VLAN %.80q; this aggregate has none", w.SharedVLAN)
+	case !ok:
+		names := make([]string, len(b.x.inv.SharedVLANs))
+		for i, v := range b.x.inv.SharedVLANs {
+			names[i] = v.Name
+		}
+		b.refuseLink(w, am.SearchFailed, am.NoDetail, "there is no shared VLAN %.80q%s", w.SharedVLAN, b.hint(w.SharedVLAN, names))
+	case v.Restricted:
+		b.refuseLink(w, am.Refused, am.NoDetail, "the shared VLAN %s is restricted; ask the operators of this aggregate for it", v.Name)
+	case tag != "" && tag != strconv.Itoa(v.Tag):
+		b.refuseLink(w, am.BadArgs, am.NoDetail, "the shared VLAN %s has the tag %d, not %.40q; leave vlantag out", v.Name, v.Tag, tag)
+	default:
+		w.shared = v
+	}
+}
+
+// amounts is what each end takes, now that its nodes have components: what
+// stays on a component takes nothing.
+func (b *binding) amounts(w *wire) []amount {
+	all := make([]amount, len(w.ends))
+	for _, f := range w.flows {
+		from, to := w.ends[f.from].node, w.ends[f.to].node
+		if b.nodes[from].Component != b.nodes[to].Component {
+			all[f.from].out = sum(all[f.from].out, f.capacity)
+			all[f.to].in = sum(all[f.to].in, f.capacity)
+		}
+	}
+	return all
+}
+
+// leaves tells whether the wire goes from one component to another, and from
+// how many wired ones.
+func (b *binding) leaves(w *wire) (leaves bool, wired int) {
+	var seen []*inventory.Component
+	for _, e := range w.ends {
+		c := b.nodes[e.node].Component
+		if len(seen) < 2 && c.Wired() && !slices.Contains(seen, c) {
+			seen = append(seen, c)
+		}
+		leaves = leaves || c != b.nodes[w.ends[0].node].Component
+	}
+	return leaves, len(seen)
+}

@@ -1,0 +1,120 @@
+package service
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"patchbay/am/binder"
+	"patchbay/rspec"
+)
+
+// Remarks keep the answer short however large the request is.
+const (
+	maxRemarks = 20 // different ones
+	maxNamed   = 5  // nodes or links of one remark
+)
+
+// remarks collects what to say of nodes and links; those of which the same is
+// said are named together.
+type remarks struct {
+	order []remark
+	names map[remark][]string
+	// metrics are those on offer, in lower case; nil until somebody asks.
+	metrics map[string]bool
+}
+
+type remark struct{ kind, text string }
+
+func (r *remarks) add(kind, clientID, format string, args ...any) {
+	m := remark{kind, fmt.Sprintf(format, args...)}
+	if r.names == nil {
+		r.names = map[remark][]string{}
+	}
+	if r.names[m] == nil {
+		if len(r.order) == maxRemarks {
+			return
+		}
+		r.order = append(r.order, m)
+	}
+	r.names[m] = append(r.names[m], fmt.Sprintf("%.40q", clientID))
+}
+
+func (r *remarks) texts() (all []string) {
+	for _, m := range r.order {
+		names := r.names[m]
+		kind, more := m.kind, ""
+		if len(names) > 1 {
+			kind += "s"
+		}
+		if left := len(names) - maxNamed; left > 0 {
+			names, more = names[:maxNamed], fmt.Sprintf(" and %d more", left)
+		}
+		all = append(all, kind+" "+strings.Join(names, ", ")+more+": "+m.text)
+	}
+	return all
+}
+
+// notices say what of an accepted request is not done, or done otherwise.
+func (s *Service) notices(req *rspec.Request, b binder.Binding) []string {
+	var r remarks
+	for i := range b.Nodes {
+		n := &b.Nodes[i]
+		s.remarkImage(&r, n)
+		if n.Node.RoutableIP && !n.PublicAddress.IsValid() {
+			r.add("node", n.Node.ClientID, "there are no public addresses here, so routable_control_ip is copied and gives none")
+		}
+		s.remarkMonitoring(&r, "node", n.Node.ClientID, n.Node.Monitoring)
+	}
+	bare := map[string]bool{} // links with an interface without address
+	for i := range b.Nodes {
+		for _, in := range b.Nodes[i].Interfaces {
+			bare[in.Link] = bare[in.Link] || len(in.Addresses) == 0
+		}
+	}
+	for i := range req.Links {
+		l := &req.Links[i]
+		if l.SharedVLAN != "" && bare[l.ClientID] {
+			r.add("link", l.ClientID, "other slices are on the shared VLAN %.80q, too, so its interfaces get no addresses but those that you give them", l.SharedVLAN)
+		}
+		s.remarkMonitoring(&r, "link", l.ClientID, l.Monitoring)
+	}
+	return r.texts()
+}
+
+// remarkImage says which disk image a node gets instead of the one it asks for.
+func (s *Service) remarkImage(r *remarks, n *binder.Bound) {
+	asked := cmp.Or(n.Node.DiskImage, n.Node.DiskImageURL)
+	if asked == "" || n.Image == "" {
+		return
+	}
+	if i, ok := s.cfg.Inventory.Image(asked); !ok || i.Name != n.Image {
+		r.add("node", n.Node.ClientID, "there is no disk image %.80q here; it gets %s", asked, n.Image)
+	}
+}
+
+// remarkMonitoring says what of the monitoring asked for is not to be had.
+func (s *Service) remarkMonitoring(r *remarks, kind, clientID string, m *rspec.Monitoring) {
+	if m == nil || !m.Enabled {
+		return
+	}
+	offer := s.cfg.Inventory.Monitoring
+	switch {
+	case offer == nil:
+		r.add(kind, clientID, "this aggregate offers no monitoring; the wish is copied, and nothing is measured")
+		return
+	case m.Type != "" && offer.Type != "" && !strings.EqualFold(m.Type, offer.Type):
+		r.add(kind, clientID, "monitoring of the type %.40q is not to be had here, only %s; the wish is copied", m.Type, offer.Type)
+	}
+	if r.metrics == nil {
+		r.metrics = map[string]bool{}
+		for _, o := range offer.Metrics {
+			r.metrics[strings.ToLower(o.ID)] = true
+		}
+	}
+	for _, id := range m.Metrics {
+		if !r.metrics[strings.ToLower(id)] {
+			r.add(kind, clientID, "there is no metric %.50q here; the advertisement lists what there is", id)
+		}
+	}
+}
