@@ -37,11 +37,26 @@ func (b *binding) refuseShort(w *wire, s *shortage) {
 	if s.out <= left {
 		way, asked, left = "into", s.in, s.left.in
 	}
-	if left <= 0 {
-		b.refuseLink(w, am.TooBig, am.InsufficientBandwidth, "its interface %.80q asks for %d kbit/s %s %s of %s (%s), of whose %d nothing is left; leave capacity out, or take another component", b.clientID(s.end), asked, way, s.port.Name, s.port.Component.Name, s.port.Link.Name, s.port.Capacity)
-		return
+	room, remedy := fmt.Sprintf("of whose %d only %d are left", s.port.Capacity, left), "ask for no more"
+	switch {
+	case left <= 0:
+		room, remedy = fmt.Sprintf("of whose %d nothing is left", s.port.Capacity), "leave capacity out"
+	case left == s.port.Capacity:
+		room = fmt.Sprintf("which carries %d", left)
 	}
-	b.refuseLink(w, am.TooBig, am.InsufficientBandwidth, "its interface %.80q asks for %d kbit/s %s %s of %s (%s), of whose %d only %d are left; ask for no more, or take another component", b.clientID(s.end), asked, way, s.port.Name, s.port.Component.Name, s.port.Link.Name, s.port.Capacity, left)
+	if b.nodes[s.end.node].bound {
+		remedy += ", or take another component"
+	}
+	b.refuseLink(w, am.TooBig, am.InsufficientBandwidth, "its interface %.80q asks for %d kbit/s %s %s of %s%s, %s; %s",
+		b.clientID(s.end), asked, way, s.port.Name, s.port.Component.Name, onWhat(s.port), room, remedy)
+}
+
+// onWhat is the physical link of p, in brackets.
+func onWhat(p *inventory.Interface) string {
+	if p.Link == nil {
+		return ""
+	}
+	return " (" + p.Link.Name + ")"
 }
 
 // refuseApart says that no physical link joins the nodes of a link, and what

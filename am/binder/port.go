@@ -110,7 +110,7 @@ func (b *binding) portOn(c *inventory.Component, l *inventory.Link, fixed *inven
 			if b.better(p, best) {
 				best = p
 			}
-		case short == nil || b.left(short).within(b.left(p)):
+		case short == nil || !b.left(p).within(b.left(short)):
 			short = p
 		}
 	}

@@ -1,0 +1,366 @@
+package binder
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"patchbay/am"
+	"patchbay/am/store"
+	"patchbay/am/urn"
+	"patchbay/rspec"
+)
+
+const switched = `
+provider: rack
+default_sliver_type: pc
+link_types: [lan, vlan, gre-tunnel]
+hardware_types: [fast]
+links: [{name: core, capacity: 1G}, {name: edge, capacity: 100M}, {name: uplink, capacity: 10G}]
+vlans: [100..102]
+shared_vlans: [{name: exchange, tag: 1750}, {name: closed, tag: 1751, restricted: true}]
+link_addresses: 10.128.0.0/22
+public_addresses: [192.0.2.10..192.0.2.11]
+sliver_types: [{name: pc}, {name: vm}, {name: ap}, {name: island}]
+components:
+  - names: pc1..pc3
+    exclusive: true
+    interfaces: [{name: eth0, role: control, link: core}, {name: eth1, link: core}, {name: eth2, link: core}, {name: eth3, link: edge}]
+  - names: pc4..pc5
+    exclusive: true
+    interfaces: [{name: eth1, link: edge}]
+  - names: pc6..pc7
+    exclusive: true
+    hardware_types: [fast]
+    interfaces: [{name: eth1, link: uplink}]
+  - names: h1..h2
+    exclusive: false
+    sliver_types: [vm]
+    capacity: {slots: 4}
+    interfaces: [{name: nic, link: core}]
+  - names: ap1..ap2
+    exclusive: true
+    sliver_types: [ap]
+  - names: is1..is2
+    exclusive: true
+    sliver_types: [island]
+    interfaces: [{name: eth0, role: control}]
+`
+
+// linked adds links of "NAME INTERFACE… key=value…" words to a request; a word
+// A>B=N is a property of N kbit/s. The interfaces are made on the nodes that
+// their first letters name; behind an interface may follow @PORT and addresses,
+// each after a comma.
+func linked(r *rspec.Request, links ...string) *rspec.Request {
+	for line, words := range links {
+		l := rspec.Link{Line: 100 + line}
+		for i, w := range strings.Fields(words) {
+			key, value, isKey := strings.Cut(w, "=")
+			from, to, isProperty := strings.Cut(key, ">")
+			switch {
+			case i == 0:
+				l.ClientID = w
+			case isProperty:
+				n, _ := strconv.ParseInt(value, 10, 64)
+				l.Properties = append(l.Properties, rspec.Property{Source: from, Dest: to, Capacity: n})
+			case key == "type":
+				l.Type = value
+			case key == "shared":
+				l.SharedVLAN = value
+			case key == "tag":
+				l.SharedTag = value
+			case isKey:
+				panic(w)
+			default:
+				l.Interfaces = append(l.Interfaces, join(r, w))
+			}
+		}
+		r.Links = append(r.Links, l)
+	}
+	return r
+}
+
+// join makes the interface that w describes and gives its client_id.
+func join(r *rspec.Request, w string) string {
+	f := strings.Split(w, ",")
+	id, port, _ := strings.Cut(f[0], "@")
+	n := &r.Nodes[id[0]-'a']
+	for _, in := range n.Interfaces {
+		if in.ClientID == id {
+			return id
+		}
+	}
+	in := rspec.Interface{ClientID: id}
+	if in.ComponentID = port; strings.Contains(port, ":") {
+		in.ComponentID = urn.URN{Authority: "example.org", Type: urn.Interface, Name: port}.String()
+	}
+	for _, a := range f[1:] {
+		in.Addresses = append(in.Addresses, netip.MustParsePrefix(a))
+	}
+	n.Interfaces = append(n.Interfaces, in)
+	return id
+}
+
+// wiring prints what interfaces got, or the codes of a refusal.
+func wiring(b Binding, err error) string {
+	if err != nil {
+		return result(b, err)
+	}
+	var out []string
+	for _, n := range b.Nodes {
+		for _, i := range n.Interfaces {
+			s := i.ClientID + "=" + n.Component.Name
+			if !i.Component.IsZero() {
+				s = i.ClientID + "=" + i.Component.Name
+			}
+			if i.Out+i.In > 0 {
+				s += fmt.Sprintf(" >%d <%d", i.Out, i.In)
+			}
+			if i.VLAN != 0 {
+				s += fmt.Sprint(" #", i.VLAN)
+			}
+			for _, a := range i.Addresses {
+				s += " " + a.String()
+			}
+			out = append(out, s)
+		}
+	}
+	return strings.Join(out, "; ")
+}
+
+// record is the sliver that a bound node becomes.
+func record(id, of string, b Bound) am.Sliver {
+	return am.Sliver{
+		URN: urn.URN{Authority: "example.org", Type: urn.Sliver, Name: id}, Slice: slice(of), ClientID: b.Node.ClientID,
+		Component: b.Component.URN, Amount: b.Amount, Exclusive: b.Exclusive, Status: am.Status{Allocation: am.Allocated},
+		Interfaces: b.Interfaces, PublicAddress: b.PublicAddress,
+	}
+}
+
+// allocate binds a request and publishes its slivers, named NAME-0, NAME-1, ….
+func allocate(t *testing.T, x *Index, name, of string, r *rspec.Request) []am.Sliver {
+	t.Helper()
+	b, err := Bind(r, x, slice(of))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []am.Sliver
+	for i, n := range b.Nodes {
+		all = append(all, record(fmt.Sprint(name, "-", i), of, n))
+	}
+	stage(x, all...)
+	x.Publish()
+	return all
+}
+
+func TestBindLinks(t *testing.T) {
+	const ap, vm = "type=ap", "type=vm"
+	for _, tt := range []struct {
+		rule  string
+		nodes []string
+		links []string
+		want  string
+		text  string // in the error
+	}{
+		{"over the first physical link", []string{"on=pc1", "on=pc2"}, []string{"l a:0 b:0"},
+			"a:0=pc1:eth1 #100 10.128.0.1/24; b:0=pc2:eth1 #100 10.128.0.2/24", ""},
+		{"a property takes of both its ends", []string{"on=pc1", "on=pc2"}, []string{"l a:0 b:0 a:0>b:0=5 b:0>a:0=7"},
+			"a:0=pc1:eth1 >5 <7 #100 10.128.0.1/24; b:0=pc2:eth1 >7 <5 #100 10.128.0.2/24", ""},
+		{"properties of a LAN add up", []string{"on=pc1", "on=pc2", "on=h1"}, []string{"l a:0 b:0 c:0 a:0>b:0=5 a:0>c:0=5"},
+			"a:0=pc1:eth1 >10 <0 #100 10.128.0.1/24; b:0=pc2:eth1 >0 <5 #100 10.128.0.2/24; c:0=h1:nic >0 <5 #100 10.128.0.3/24", ""},
+		{"each link its own interface and tag", []string{"on=pc1", "on=pc2"}, []string{"l a:0 b:0", "m a:1 b:1"},
+			"a:0=pc1:eth1 #100 10.128.0.1/24; a:1=pc1:eth2 #101 10.128.1.1/24; b:0=pc2:eth1 #100 10.128.0.2/24; b:1=pc2:eth2 #101 10.128.1.2/24", ""},
+		{"the less used physical link", []string{"on=pc1", "on=pc2"}, []string{"l a:0 b:0", "m a:1 b:1", "n a:2 b:2"},
+			"a:0=pc1:eth1 #100 10.128.0.1/24; a:1=pc1:eth2 #101 10.128.1.1/24; a:2=pc1:eth3 #102 10.128.2.1/24; b:0=pc2:eth1 #100 10.128.0.2/24; b:1=pc2:eth2 #101 10.128.1.2/24; b:2=pc2:eth3 #102 10.128.2.2/24", ""},
+		{"room before that", []string{"on=pc1", "on=pc2"}, []string{"l a:0 b:0", "m a:1 b:1", "n a:2 b:2 a:2>b:2=200000"},
+			"a:0=pc1:eth1 #100 10.128.0.1/24; a:1=pc1:eth2 #101 10.128.1.1/24; a:2=pc1:eth1 >200000 <0 #102 10.128.2.1/24; b:0=pc2:eth1 #100 10.128.0.2/24; b:1=pc2:eth2 #101 10.128.1.2/24; b:2=pc2:eth1 >0 <200000 #102 10.128.2.2/24", ""},
+		{"a physical link that joins all", []string{"on=pc1", "on=pc4"}, []string{"l a:0 b:0"},
+			"a:0=pc1:eth3 #100 10.128.0.1/24; b:0=pc4:eth1 #100 10.128.0.2/24", ""},
+		{"none joins them", []string{"on=h1", "on=pc4"}, []string{"l a:0 b:0"},
+			"l:100 13/0", `link "l": no physical link joins its nodes: node "a" is on h1 (core), node "b" is on pc4 (edge); take components that are on one, such as core, which joins pc1, pc2, pc3, h1, h2`},
+		{"more than an interface carries", []string{"on=pc4", "on=pc5"}, []string{"l a:0 b:0 a:0>b:0=100001"},
+			"l:100 6/25", `link "l": its interface "a:0" asks for 100001 kbit/s out of eth1 of pc4 (edge), which carries 100000; ask for no more, or take another component`},
+		{"more than it receives", []string{"on=pc1", "on=pc5"}, []string{"l a:0@pc1:eth3 b:0 b:0>a:0=60000", "m b:1 a:1@pc1:eth3 b:1>a:1=60000"},
+			"m:101 6/25", `its interface "b:1" asks for 60000 kbit/s out of eth1 of pc5 (edge), of whose 100000 only 40000 are left`},
+		{"beyond all bounds", []string{"on=pc1", "on=pc2"}, []string{"l a:0 b:0 a:0>b:0=9223372036854775807 a:0>b:0=9223372036854775807"}, "l:100 6/25", ""},
+
+		{"on one component nothing is taken", []string{"on=h1", "on=h1"}, []string{"l a:0 b:0 a:0>b:0=9000000"}, "a:0=h1 10.128.0.1/24; b:0=h1 10.128.0.2/24", ""},
+		{"what leaves it is", []string{"on=h1", "on=h1", "on=h2"}, []string{"l a:0 b:0 c:0 a:0>b:0=9000000 a:0>c:0=4"},
+			"a:0=h1:nic >4 <0 #100 10.128.0.1/24; b:0=h1:nic #100 10.128.0.2/24; c:0=h2:nic >0 <4 #100 10.128.0.3/24", ""},
+		{"the network of others is their provider's affair", []string{ap, ap}, []string{"l a:0 b:0 a:0>b:0=9000000"}, "a:0=ap1 10.128.0.1/24; b:0=ap2 10.128.0.2/24", ""},
+		{"… also on the other side", []string{"on=pc1", ap}, []string{"l a:0 b:0 a:0>b:0=9000000"}, "a:0=pc1 10.128.0.1/24; b:0=ap1 10.128.0.2/24", ""},
+		{"… also with interfaces on no physical link", []string{"type=island", "type=island"}, []string{"l a:0 b:0"}, "a:0=is1 10.128.0.1/24; b:0=is2 10.128.0.2/24", ""},
+		{"tunnels need no physical link", []string{"on=h1", "on=pc4"}, []string{"l a:0 b:0 type=GRE-Tunnel a:0>b:0=9000000"}, "a:0=h1 10.128.0.1/24; b:0=pc4 10.128.0.2/24", ""},
+		{"a link of one", []string{"on=pc1"}, []string{"l a:0"}, "a:0=pc1 10.128.0.1/24", ""},
+
+		{"interface by URN", []string{"on=pc1", "on=pc2"}, []string{"l a:0@pc1:eth3 b:0"}, "a:0=pc1:eth3 #100 10.128.0.1/24; b:0=pc2:eth3 #100 10.128.0.2/24", ""},
+		{"interface by name", []string{"on=pc1", ""}, []string{"l a:0@eth2 b:0"}, "a:0=pc1:eth2 #100 10.128.0.1/24; b:0=pc2:eth1 #100 10.128.0.2/24", ""},
+		{"interface names the component", []string{"", ""}, []string{"l a:0@pc3:eth1 b:0"}, "a:0=pc3:eth1 #100 10.128.0.1/24; b:0=pc1:eth1 #100 10.128.0.2/24", ""},
+		{"interface of another component", []string{"on=pc1", ""}, []string{"l a:0@pc3:eth1 b:0"}, "a:1 1/0", `its interface "a:0" asks for eth1 of pc3, but the node is on pc1`},
+		{"unknown interface", []string{"on=pc1", ""}, []string{"l a:0@pc1:eth9 b:0"}, "a:1 12/0", "pc1 has no interface"},
+		{"unknown name of an interface", []string{"on=pc1", ""}, []string{"l a:0@eth9 b:0"}, "a:1 12/0", `for which its interface "a:0" asks; there are eth0, eth1, eth2, eth3`},
+		{"interface for control", []string{"on=pc1", "on=pc2"}, []string{"l a:0@eth0 b:0"}, "l:100 13/0", `eth0 of pc1 carries no links; leave out the component_id of interface "a:0", or name one of eth1, eth2, eth3`},
+		{"interfaces that the inventory does not name", []string{"on=ap1", ap}, []string{"l a:0@eth9 b:0"}, "a:0=ap1 10.128.0.1/24; b:0=ap2 10.128.0.2/24", ""},
+		{"interfaces apart", []string{"on=pc1", "on=pc2"}, []string{"l a:0@eth1 b:0@eth3"}, "l:100 13/0", `node "a" is on pc1 (core), node "b" is on pc2 (edge)`},
+		{"an asked interface counts where the other end does not", []string{"on=pc1", ap}, []string{"l a:0@eth3 b:0 a:0>b:0=100001"}, "l:100 6/25", "out of eth3 of pc1 (edge)"},
+		{"interface on two links", []string{"on=pc1", "on=pc2"}, []string{"l a:0 b:0", "m a:0 b:1"}, "m:101 1/0", `its interface "a:0" is on link "l" already`},
+		{"interface twice on a link", []string{"on=pc1", "on=pc2"}, []string{"l a:0 b:0 a:0"}, "a:0=pc1:eth1 #100 10.128.0.1/24; b:0=pc2:eth1 #100 10.128.0.2/24", ""},
+
+		{"more links than VLANs", []string{"on=pc1", "on=pc2"}, []string{"l a:0 b:0", "m a:1 b:1", "n a:2 b:2", "o a:3 b:3"}, "o:103 24/24", "none of the 3 VLANs of this aggregate is free"},
+		{"shared VLAN", []string{"on=h1", "on=pc4"}, []string{"l a:0 b:0 shared=exchange tag=1750 a:0>b:0=3"}, "a:0=h1:nic >3 <0 #1750; b:0=pc4:eth1 >0 <3 #1750", ""},
+		{"shared VLAN from one interface", []string{"on=pc1"}, []string{"l a:0,10.9.9.9/24 shared=exchange"}, "a:0=pc1:eth1 #1750 10.9.9.9/24", ""},
+		{"shared VLAN where the network is the provider's affair", []string{ap}, []string{"l a:0 shared=exchange"}, "a:0=ap1 #1750", ""},
+		{"unknown shared VLAN", []string{"on=pc1"}, []string{"l a:0 shared=exchnge"}, "l:100 12/0", `there is no shared VLAN "exchnge"; did you mean "exchange"?`},
+		{"unknown shared VLAN, nothing near", []string{"on=pc1"}, []string{"l a:0 shared=zz"}, "l:100 12/0", "there are exchange, closed"},
+		{"shared VLAN with another tag", []string{"on=pc1"}, []string{"l a:0 shared=exchange tag=7"}, "l:100 1/0", `the shared VLAN exchange has the tag 1750, not "7"`},
+		{"restricted shared VLAN", []string{"on=pc1"}, []string{"l a:0 shared=closed"}, "l:100 7/0", "ask the operators"},
+
+		{"components are chosen so that a physical link joins them", []string{"on=pc4", "", ""}, []string{"l a:0 b:0 c:0"},
+			"a:0=pc4:eth1 #100 10.128.0.1/24; b:0=pc1:eth3 #100 10.128.0.2/24; c:0=pc2:eth3 #100 10.128.0.3/24", ""},
+		{"… for hosts, too", []string{"on=pc6", "", vm, vm}, []string{"l a:0 b:0", "m c:0 d:0"},
+			"a:0=pc6:eth1 #100 10.128.0.1/24; b:0=pc7:eth1 #100 10.128.0.2/24; c:0=h1 10.128.1.1/24; d:0=h1 10.128.1.2/24", ""},
+		{"… so that there is room", []string{"", ""}, []string{"l a:0 b:0 a:0>b:0=2000000"},
+			"a:0=pc6:eth1 >2000000 <0 #100 10.128.0.1/24; b:0=pc7:eth1 >0 <2000000 #100 10.128.0.2/24", ""},
+		{"… group by group", []string{"", "", "on=pc4", ""}, []string{"l a:0 b:0 a:0>b:0=2000000", "m c:0 d:0"},
+			"a:0=pc6:eth1 >2000000 <0 #100 10.128.0.1/24; b:0=pc7:eth1 >0 <2000000 #100 10.128.0.2/24; c:0=pc4:eth1 #101 10.128.1.1/24; d:0=pc1:eth3 #101 10.128.1.2/24", ""},
+		{"no choice helps", []string{"on=pc4", "hw=fast"}, []string{"l a:0 b:0"}, "l:100 13/0", `node "a" is on pc4 (edge), node "b" is on pc6 (uplink)`},
+		{"no choice has room", []string{"", ""}, []string{"l a:0 b:0 a:0>b:0=20000000"}, "l:100 6/25", "out of eth1 of pc1 (core), which carries 1000000; ask for no more"},
+		{"nodes come before links", []string{"on=pc99", "on=pc4"}, []string{"l a:0 b:0"}, "a:1 12/0", ""},
+
+		{"in the network of the others", []string{vm, vm, vm}, []string{"l a:0,10.0.0.2/29 b:0 c:0"}, "a:0=h1 10.0.0.2/29; b:0=h1 10.0.0.1/29; c:0=h1 10.0.0.3/29", ""},
+		{"in the IPv4 network of the others", []string{vm, vm}, []string{"l a:0,fd00::5/64,10.0.0.2/29 b:0"}, "a:0=h1 fd00::5/64 10.0.0.2/29; b:0=h1 10.0.0.1/29", ""},
+		{"in the IPv6 network of the others", []string{vm, vm, vm}, []string{"l a:0,fd00::1/64 b:0 c:0"}, "a:0=h1 fd00::1/64; b:0=h1 fd00::2/64; c:0=h1 fd00::3/64", ""},
+		{"two hosts", []string{vm, vm}, []string{"l a:0,10.0.0.1/31 b:0"}, "a:0=h1 10.0.0.1/31; b:0=h1 10.0.0.0/31", ""},
+		{"a network too small", []string{vm, vm, vm}, []string{"l a:0,10.0.0.1/30 b:0 c:0"}, "l:100 1/0", "the network 10.0.0.0/30 of its addresses has no room for 2 interfaces more"},
+		{"a network of one host", []string{vm, vm}, []string{"l a:0,10.0.0.1/32 b:0"}, "l:100 1/0", "10.0.0.1/32"},
+		{"at the end of all addresses", []string{vm, vm, vm}, []string{"l a:0,255.255.255.255/31 b:0 c:0"}, "l:100 1/0", ""},
+		{"a new network overlaps no other", []string{vm, vm}, []string{"l a:0 b:0", "m a:1,10.128.0.9/25 b:1"}, "a:0=h1 10.128.1.1/24; a:1=h1 10.128.0.9/25; b:0=h1 10.128.1.2/24; b:1=h1 10.128.0.1/25", ""},
+		{"no network left", []string{vm, vm}, []string{"l a:0 b:0", "m a:1,10.128.0.9/16 b:1"}, "l:100 6/0", "no network for its 2 interfaces is left in 10.128.0.0/22; give them addresses"},
+		{"more links than networks", []string{vm, vm}, []string{"l a:0 b:0", "m a:1 b:1", "n a:2 b:2", "o a:3 b:3", "p a:4 b:4"}, "p:104 6/0", ""},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			x := NewIndex(site(t, switched))
+			b, err := Bind(linked(request(tt.nodes...), tt.links...), x, slice("mine"))
+			if diff := cmp.Diff(tt.want, wiring(b, err)); diff != "" {
+				t.Errorf("%s\n%v", diff, err)
+			}
+			if (err == nil) != (tt.text == "") && !strings.Contains(tt.want, "/") {
+				t.Error("an error without a text, or the other way round")
+			}
+			if err != nil && !strings.Contains(err.Error(), tt.text) {
+				t.Errorf("the error is\n%v\nand lacks\n%s", err, tt.text)
+			}
+		})
+	}
+}
+
+func TestPublicAddresses(t *testing.T) {
+	x := NewIndex(site(t, switched))
+	r := request("", "", "")
+	r.Nodes[0].RoutableIP, r.Nodes[2].RoutableIP = true, true
+	held := allocate(t, x, "x", "s", r)
+	if held[0].PublicAddress.String() != "192.0.2.10" || held[1].PublicAddress.IsValid() || held[2].PublicAddress.String() != "192.0.2.11" {
+		t.Errorf("%v, %v, %v", held[0].PublicAddress, held[1].PublicAddress, held[2].PublicAddress)
+	}
+	one := request("")
+	one.Nodes[0].RoutableIP = true
+	_, err := Bind(one, x, slice("mine"))
+	if got := result(Binding{}, err); got != "a:1 6/26" || !strings.Contains(err.Error(), "none of the 2 public addresses of this aggregate is free") {
+		t.Errorf("%s: %v", got, err)
+	}
+	held[0].Status.Allocation = am.Unallocated
+	stage(x, held[0])
+	x.Publish()
+	if _, err := Bind(one, x, slice("mine")); err == nil {
+		t.Error("an address is given again before its sliver is gone")
+	}
+	x.Stage(store.ChangeSet{Delete: []store.Key{store.SliverKey(held[0].URN)}})
+	x.Publish()
+	if b, err := Bind(one, x, slice("mine")); err != nil || b.Nodes[0].PublicAddress.String() != "192.0.2.10" {
+		t.Errorf("%v, %v", b, err)
+	}
+	x = NewIndex(site(t, testbed))
+	if b, err := Bind(one, x, slice("mine")); err != nil || b.Nodes[0].PublicAddress.IsValid() {
+		t.Errorf("without a pool: %v, %v", b, err)
+	}
+}
+
+// TestLinksHoldUntilTheirRecordsAreDeleted takes all of an interface and waits
+// for it.
+func TestLinksHoldUntilTheirRecordsAreDeleted(t *testing.T) {
+	x := NewIndex(site(t, switched))
+	full := func() *rspec.Request {
+		return linked(request("on=h1", "on=h2"), "l a:0 b:0 a:0>b:0=600000")
+	}
+	held := allocate(t, x, "x", "s", full())
+	refused := func(when string) {
+		t.Helper()
+		if got := wiring(Bind(full(), x, slice("mine"))); got != "l:100 6/25" {
+			t.Errorf("%s: %s", when, got)
+		}
+	}
+	refused("while it is held")
+	if got := wiring(Bind(linked(request("on=h1", "on=h2"), "l a:0 b:0 a:0>b:0=400000"), x, slice("mine"))); !strings.Contains(got, "#101") {
+		t.Errorf("what is left with a tag of its own: %s", got)
+	}
+	for i := range held {
+		held[i].Status.Allocation = am.Unallocated
+	}
+	stage(x, held...)
+	x.Publish()
+	refused("while it is being cleaned")
+	x.SetInventory(site(t, strings.Replace(switched, "[100..102]", "[101..103]", 1)))
+	refused("after the inventory was read again")
+	var gone store.ChangeSet
+	for _, s := range held {
+		gone.Remove(store.SliverKey(s.URN))
+	}
+	x.Stage(gone)
+	x.Rollback()
+	refused("after a rollback")
+	x.Stage(gone)
+	x.Publish()
+	if got := wiring(Bind(full(), x, slice("mine"))); !strings.Contains(got, "a:0=h1:nic >600000 <0 #101") {
+		t.Errorf("after it is gone: %s", got)
+	}
+	for i, p := range x.network.ports {
+		if p != (port{}) {
+			t.Errorf("something is left on %s: %+v", x.inv.Interfaces[i].URN, p)
+		}
+	}
+}
+
+func TestAddressesOfTheSliceAreNotUsedAgain(t *testing.T) {
+	x := NewIndex(site(t, switched))
+	r := linked(request("type=vm"), "l a:0")
+	used := []netip.Prefix{netip.MustParsePrefix("10.128.0.7/24"), netip.MustParsePrefix("10.128.2.1/23"), netip.MustParsePrefix("fd00::1/64")}
+	if got := wiring(Bind(r, x, slice("mine"), used...)); got != "a:0=h1 10.128.1.1/24" {
+		t.Error(got)
+	}
+	used = append(used, netip.MustParsePrefix("10.128.1.200/25"))
+	if got := wiring(Bind(r, x, slice("mine"), used...)); got != "l:100 6/0" {
+		t.Error(got)
+	}
+}
+
+func TestLargeLANGetsALargeNetwork(t *testing.T) {
+	for n, want := range map[int]string{254: "10.128.0.254/24", 255: "10.128.0.255/23", 1022: "10.128.3.254/22", 1023: ""} {
+		x := NewIndex(site(t, strings.Replace(switched, "slots: 4", "slots: 2000", 1)))
+		r := &rspec.Request{}
+		l := rspec.Link{ClientID: "l"}
+		for i := range n {
+			id := fmt.Sprint("n", i)
+			r.Nodes = append(r.Nodes, rspec.Node{ClientID: id, SliverType: "vm", Interfaces: []rspec.Interface{{ClientID: id + ":0"}}})
+			l.Interfaces = append(l.Interfaces, id+":0")
+		}
+		r.Links = []rspec.Link{l}
+		b, err := Bind(r, x, slice("mine"))
+		if (err == nil) != (want != "") || err == nil && b.Nodes[n-1].Interfaces[0].Addresses[0].String() != want {
+			t.Errorf("%d interfaces: %v, want the last to be %s", n, err, want)
+		}
+	}
+}
