@@ -1,7 +1,6 @@
 package rspec
 
 import (
-	"errors"
 	"fmt"
 
 	"patchbay/schemas/xmltree"
@@ -72,16 +71,14 @@ func (l *Limits) all() []limit {
 	}
 }
 
-// Validate says which fields are negative or beyond what can be set; the keys
-// in the error are those of the configuration.
-func (l Limits) Validate() error {
-	var errs []error
+// Validate calls wrong for each field that is negative or beyond what can be
+// set, with its key in a site's configuration.
+func (l Limits) Validate(wrong func(key, format string, args ...any)) {
 	for _, x := range l.all() {
 		if *x.value < 0 || *x.value > x.highest {
-			errs = append(errs, fmt.Errorf("%s%s is %d; give a number from 1 to %d, or leave it out", limitsKey, x.key, *x.value, x.highest))
+			wrong(limitsKey+x.key, "%d is not possible; give a number from 1 to %d, or leave it out", *x.value, x.highest)
 		}
 	}
-	return errors.Join(errs...)
 }
 
 func (l Limits) withDefaults() Limits {

@@ -2,6 +2,7 @@ package rspec
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -67,15 +68,16 @@ func TestDepthHasAnEnd(t *testing.T) {
 }
 
 func TestLimitsValidate(t *testing.T) {
-	if err := (Limits{}).Validate(); err != nil {
-		t.Error(err)
+	mistakes := func(l Limits) (list []string) {
+		l.Validate(func(key, format string, args ...any) { list = append(list, key+": "+fmt.Sprintf(format, args...)) })
+		return list
 	}
-	if err := DefaultLimits().Validate(); err != nil {
-		t.Error(err)
+	if bad := append(mistakes(Limits{}), mistakes(DefaultLimits())...); bad != nil {
+		t.Error(bad)
 	}
-	err := Limits{Nodes: -1, Depth: 1000}.Validate()
-	if err == nil || !strings.Contains(err.Error(), "limits.rspec.nodes is -1") || !strings.Contains(err.Error(), "limits.rspec.depth is 1000; give a number from 1 to 240") {
-		t.Error(err)
+	bad := strings.Join(mistakes(Limits{Nodes: -1, Depth: 1000}), "\n")
+	if !strings.Contains(bad, "limits.rspec.nodes: -1 is not") || !strings.Contains(bad, "limits.rspec.depth: 1000 is not possible; give a number from 1 to 240") {
+		t.Error(bad)
 	}
 	if (Limits{}).withDefaults() != DefaultLimits() {
 		t.Error("a zero field is not the default")

@@ -191,7 +191,7 @@ func (p *requestParser) tooMany(nodes, links []*xmltree.Element) bool {
 // names are the client_ids of one kind of element.
 type names struct {
 	kind, one string // as in "node" and "a node"
-	seen map[string]bearer
+	seen      map[string]bearer
 }
 
 // bearer is the first element with a name.

@@ -107,3 +107,13 @@ func TestExcerptsShowThePlace(t *testing.T) {
 		})
 	}
 }
+
+func TestLimitsOfRequestsAreTheSites(t *testing.T) {
+	dir := made(t)
+	edit(t, filepath.Join(dir, "patchbay.yaml"), "# limits:\n", "limits: {rspec: {nodes: 1}}\n# limits:\n")
+	code, out := checked(t, dir, demoRequest)
+	if code != 1 {
+		t.Errorf("exit status %d", code)
+	}
+	has(t, out, "more than 1 nodes", "limits.rspec.nodes")
+}

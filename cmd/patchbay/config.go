@@ -13,6 +13,7 @@ import (
 	"patchbay/am/server"
 	"patchbay/am/service"
 	"patchbay/am/urn"
+	"patchbay/rspec"
 )
 
 // Config is patchbay.yaml: one site. Paths that are not absolute are relative
@@ -58,7 +59,7 @@ type Config struct {
 	// Log says how the log on standard error looks.
 	Log LogConfig `mapstructure:"log"`
 	// Limits protect the server from its clients.
-	Limits server.Config `mapstructure:"limits"`
+	Limits LimitsConfig `mapstructure:"limits"`
 	// StopTimeout is how long calls may go on when the server is told to stop.
 	StopTimeout time.Duration `mapstructure:"stop_timeout"`
 
@@ -98,6 +99,13 @@ type LeasesConfig struct {
 	// Margin is how far before its credential the first lease ends, so that a
 	// small renewal still works; 10m.
 	Margin time.Duration `mapstructure:"margin"`
+}
+
+// LimitsConfig is how much clients may ask for: calls, and requests in them.
+type LimitsConfig struct {
+	server.Config `mapstructure:",squash"`
+	// RSpec bounds what a request may hold; beyond it Allocate answers 6.
+	RSpec rspec.Limits `mapstructure:"rspec"`
 }
 
 // LogConfig says how the log looks.
@@ -207,6 +215,7 @@ func (c *Config) Validate() error {
 			wrong("limits."+key, "it must not be negative")
 		}
 	}
+	c.Limits.RSpec.Validate(wrong)
 	if c.StopTimeout < 0 {
 		wrong("stop_timeout", "it must not be negative")
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"patchbay/am/server"
+	"patchbay/rspec"
 )
 
 const smallest = "authority: testbed.example.org\nkeys: [{certificate: a.pem, key: b.pem}]\n"
@@ -120,7 +121,7 @@ func TestNewConfigShowsTheDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	got.PublicURL, got.Admin = want.PublicURL, want.Admin // examples: the default depends on the host
-	limits := server.DefaultConfig()
+	limits := LimitsConfig{server.DefaultConfig(), rspec.DefaultLimits()}
 	if got.Limits != limits {
 		t.Errorf("limits are shown as %+v, and are %+v", got.Limits, limits)
 	}

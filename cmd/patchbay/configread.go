@@ -282,7 +282,7 @@ func leaves(t reflect.Type, prefix string) []string {
 func fields(t reflect.Type) func(func(reflect.StructField) bool) {
 	return func(yield func(reflect.StructField) bool) {
 		for _, f := range reflect.VisibleFields(t) {
-			if f.Tag.Get("mapstructure") != "" && !yield(f) {
+			if f.Tag.Get("mapstructure") != "" && !f.Anonymous && !yield(f) {
 				return
 			}
 		}

@@ -115,7 +115,7 @@ func openSite(ctx context.Context, c *Config, log *slog.Logger) (_ *site, err er
 		Reading:               again,
 		Wake:                  s.runner.Wake,
 	})
-	s.server = server.New(c.Limits, server.Options{
+	s.server = server.New(c.Limits.Config, server.Options{
 		API: api.New(aggregate, s.auth, api.Config{
 			Manager:         inv.Manager,
 			PublicURL:       s.PublicURL,
@@ -155,7 +155,7 @@ func (s *site) warnMissing(inv *inventory.Inventory) error {
 func (c *Config) reading(inv *inventory.Inventory) rspec.ReadOptions {
 	o := rspec.ReadOptions{
 		Managers: append([]urn.URN{inv.Manager}, inv.Managers...), LinkTypes: inv.LinkTypes,
-		CopyCrossLinks: inv.CrossLinks == inventory.Copy,
+		CopyCrossLinks: inv.CrossLinks == inventory.Copy, Limits: c.Limits.RSpec,
 	}
 	if inv.LossUnit == inventory.AsFraction {
 		o.PacketLoss = rspec.Fraction
