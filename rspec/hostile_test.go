@@ -1,0 +1,78 @@
+package rspec
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// hostile are requests of about n elements that cost as much as they can.
+func hostile(n int) map[string][]byte {
+	many := func(n int, s string) string { return strings.Repeat(s, n) }
+	numbered := func(n int, format string) string {
+		var b strings.Builder
+		for i := range n {
+			b.WriteString(strings.ReplaceAll(format, "#", fmt.Sprint(i)))
+		}
+		return b.String()
+	}
+	node := `<node client_id="a"><interface client_id="x"/></node>`
+	return map[string][]byte{
+		"many problems on one line":         request(many(n, `<link/>`) + `<node/>` + many(n/20, `<node exclusive="?"/>`)),
+		"many problems of one element":      request(`<node client_id="a">` + many(n, `<interface/>`) + `</node>`),
+		"many remarks":                      request(many(n/20, `<node component_manager_id="?"/>`)),
+		"one name for all":                  request(many(n/20, `<node client_id="a"/>`)),
+		"foreign nodes of one name":         request(many(n/20, `<node client_id="a" component_manager_id="`+them+`"/>`)),
+		"dangling references":               request(node + `<link client_id="l"><interface_ref client_id="x"/>` + many(n, `<interface_ref client_id="y"/>`) + `</link>`),
+		"one end again and again":           request(node + `<link client_id="l">` + many(n, `<interface_ref client_id="x"/>`) + `</link>`),
+		"one interface on all links":        request(node + numbered(n/20, `<link client_id="l#"><interface_ref client_id="x"/></link>`)),
+		"properties of one direction":       request(node + `<link client_id="l"><interface_ref client_id="x"/>` + numbered(n, `<property source_id="x" dest_id="l" capacity="#"/>`) + `</link>`),
+		"properties of nothing":             request(node + `<link client_id="l"><interface_ref client_id="x"/>` + many(n, `<property capacity="?"/>`) + `</link>`),
+		"addresses of one interface":        request(`<node client_id="a"><interface client_id="x">` + many(n, `<ip address="10.0.0.1"/>`) + `</interface></node>`),
+		"different addresses":               request(`<node client_id="a"><interface client_id="x">` + numbered(n, `<ip address="fd00::#"/>`) + `</interface></node>`),
+		"networks that never meet":          request(numbered(n/20, `<node client_id="n#"><interface client_id="i#"><ip address="fd00:#::1"/></interface></node>`) + `<link client_id="l">` + numbered(n/20, `<interface_ref client_id="i#"/>`) + `</link>`),
+		"the same address everywhere":       request(numbered(n/20, `<node client_id="n#"><interface client_id="i#"><ip address="fd00::1"/></interface></node>`) + `<link client_id="l">` + numbered(n/20, `<interface_ref client_id="i#"/>`) + `</link>`),
+		"many link types":                   request(node + `<link client_id="l"><interface_ref client_id="x"/>` + many(n, `<link_type name="odd"/>`) + `</link>`),
+		"many managers":                     request(node + `<link client_id="l">` + many(n, `<component_manager name="`+them+`"/>`) + `</link>`),
+		"many shared VLANs":                 request(node + `<link client_id="l" xmlns:v="` + sharedVLANSpace + `"><interface_ref client_id="x"/>` + numbered(n, `<v:link_shared_vlan name="#"/>`) + `</link>`),
+		"many metrics":                      request(`<node client_id="a"><m:monitoring xmlns:m="` + monitoringSpace + `" enabled="1">` + numbered(n, `<m:metric id="#"/>`) + `</m:monitoring></node>`),
+		"a giant attribute":                 request(`<node client_id="` + many(4*n, "é") + `" exclusive="` + many(4*n, "\t") + `" component_id="` + many(4*n, "%s") + `"/>`),
+		"a giant attribute before problems": request(`<link a="` + many(20*n, "x") + `"/>` + many(100, `<node exclusive="?"/>`)),
+		"deep":                              request(many(200, `<x>`) + node + many(200, `</x>`)),
+		"deep and wide":                     request(many(n/240, many(200, `<x>`)+many(200, `</x>`))),
+	}
+}
+
+func TestHostileRequestsAreAnsweredShortly(t *testing.T) {
+	for name, text := range hostile(20_000) {
+		r, list := Check(text, ours())
+		if len(list) > maxProblems+maxRemarks {
+			t.Errorf("%s: %d problems", name, len(list))
+		}
+		for _, p := range list {
+			if s := p.String(); len(s) > 2000 || strings.ContainsAny(s, "\r\n") {
+				t.Errorf("%s: %d bytes: %.200q", name, len(s), s)
+			}
+		}
+		if _, err := ParseRequest(text, ours()); (err == nil) != (r != nil) || err != nil && len(err.Error()) > 5000 {
+			t.Errorf("%s: %.200v", name, err)
+		}
+	}
+}
+
+// BenchmarkHostile shows that the worst of requests cost time and memory in
+// proportion to their size.
+func BenchmarkHostile(b *testing.B) {
+	small, large := hostile(20_000), hostile(180_000)
+	for name, text := range small {
+		for _, in := range [][]byte{text, large[name]} {
+			b.Run(fmt.Sprintf("%s/%d", name, len(in)), func(b *testing.B) {
+				b.SetBytes(int64(len(in)))
+				b.ReportAllocs()
+				for b.Loop() {
+					Check(in, ours())
+				}
+			})
+		}
+	}
+}
