@@ -72,13 +72,10 @@ func WriteManifest(parts []Part, o ManifestOptions) ([]byte, error) {
 		}
 	}
 	text, err := m.write(o)
-	if err != nil {
-		return nil, err
+	if err == nil && o.ASCII {
+		text = []byte(asciiXML(string(text)))
 	}
-	if o.ASCII {
-		text = asciiXML(text)
-	}
-	return []byte(text), nil
+	return text, err
 }
 
 // maxManifest bounds what is spliced in: keys times nodes, or namespaces times

@@ -157,16 +157,16 @@ func (s *splices) order() error {
 
 // appendRange appends src[from:to] with the edits that lie in it; the edits
 // must be in order.
-func (s *splices) appendRange(b *strings.Builder, from, to int) {
+func (s *splices) appendRange(b []byte, from, to int) []byte {
 	first, _ := slices.BinarySearchFunc(s.edits, from, func(e edit, from int) int { return cmp.Compare(e.from, from) })
 	at := from
 	for _, e := range s.edits[first:] {
 		if e.from > to || e.from == to && e.to > to {
 			break
 		}
-		b.Write(s.doc.src[at:e.from])
-		b.WriteString(e.text)
+		b = append(b, s.doc.src[at:e.from]...)
+		b = append(b, e.text...)
 		at = e.to
 	}
-	b.Write(s.doc.src[at:to])
+	return append(b, s.doc.src[at:to]...)
 }

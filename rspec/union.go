@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 
 	"patchbay/schemas/xmltree"
 )
@@ -219,44 +218,40 @@ func (d *document) before() []byte {
 func (d *document) after() []byte { return bytes.TrimSpace(d.src[d.spans[0].end:]) }
 
 // write puts the parts together.
-func (m *union) write(o ManifestOptions) (string, error) {
+func (m *union) write(o ManifestOptions) ([]byte, error) {
 	base := m.parts[0]
 	root := base.doc.elements[0]
-	var more strings.Builder
+	var more []byte
 	for _, s := range m.parts[1:] {
 		if err := s.order(); err != nil {
-			return "", err
+			return nil, err
 		}
-		m.writeAround(&more, s.doc.before())
+		more = m.appendAround(more, s.doc.before())
 		if at := s.doc.spans[0]; !at.selfClosing() {
-			s.appendRange(&more, at.open, at.closing)
+			more = s.appendRange(more, at.open, at.closing)
 		}
-		m.writeAround(&more, s.doc.after())
-		if more.Len() > maxManifest {
-			return "", errTooLarge
+		more = m.appendAround(more, s.doc.after())
+		if len(more) > maxManifest {
+			return nil, errTooLarge
 		}
 	}
 	m.root.write(base, o, m.extensions())
-	base.appendTo(root, more.String())
+	base.appendTo(root, string(more))
 	if err := base.order(); err != nil {
-		return "", err
+		return nil, err
 	}
-	var b strings.Builder
-	b.Grow(len(base.doc.src) + base.size)
-	base.appendRange(&b, 0, len(base.doc.src))
-	return b.String(), nil
+	return base.appendRange(make([]byte, 0, len(base.doc.src)+base.size), 0, len(base.doc.src)), nil
 }
 
-// writeAround keeps comments and processing instructions around a root, once.
-func (m *union) writeAround(b *strings.Builder, text []byte) {
+// appendAround keeps comments and processing instructions around a root, once.
+func (m *union) appendAround(b, text []byte) []byte {
 	key := around(text)
 	if len(text) == 0 || m.seen[key] > 0 {
-		return
+		return b
 	}
 	m.seen[key]++
-	b.WriteByte('\n')
-	b.Write(text)
-	b.WriteByte('\n')
+	b = append(append(b, '\n'), text...)
+	return append(b, '\n')
 }
 
 // extensions are those that were written into any part.
