@@ -71,8 +71,13 @@ func TestWhatIsIncompleteIsNotTold(t *testing.T) {
 		}
 	}
 	f := facts(0)
+	f.VNode = &VNode{Name: "pcvm1"}
+	if got := mustWrite(t, options(), Part{Request: in, Nodes: map[string]NodeFacts{"a": f}}); !strings.Contains(got, `><s:geni_sliver_info xmlns:s="`+sliverSpace+`"/><vnode xmlns="`+emulabSpace+`" name="pcvm1"/></node>`) {
+		t.Errorf("one of the two: %s", got)
+	}
+	f.VNode = nil
 	f.Sliver = &SliverInfo{Creator: alice, Created: someTime.In(time.FixedZone("", 3600)), Expires: someTime.Add(time.Hour)}
-	want := `<geni_sliver_info xmlns="` + sliverSpace + `" creator_urn="` + alice.String() + `" creation_time="2030-01-02T03:04:05Z" expiration_time="2030-01-02T04:04:05Z"/></node>`
+	want := `><e:vnode xmlns:e="` + emulabSpace + `"/><geni_sliver_info xmlns="` + sliverSpace + `" creator_urn="` + alice.String() + `" creation_time="2030-01-02T03:04:05Z" expiration_time="2030-01-02T04:04:05Z"/></node>`
 	if got := mustWrite(t, options(), Part{Request: in, Nodes: map[string]NodeFacts{"a": f}}); !strings.Contains(got, want) {
 		t.Errorf("without what is optional: %s", got)
 	}
