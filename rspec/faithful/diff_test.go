@@ -113,15 +113,14 @@ func (d *differ) element(in, out *elem) {
 	}
 }
 
+// tagAtoms are the name, each attribute with the white space before it, and the
+// bytes that end the tag.
 func tagAtoms(d *doc, e *elem) []atom {
 	list := []atom{{kind: otherAtom, start: e.start, end: e.start + 1 + len(e.name)}}
 	pos := list[0].end
 	for i := range e.attrs {
 		a := &e.attrs[i]
-		for ; pos < a.start; pos++ {
-			list = append(list, atom{start: pos, end: pos + 1})
-		}
-		list = append(list, atom{kind: attrAtom, start: a.start, end: a.end, attr: a})
+		list = append(list, atom{kind: attrAtom, start: pos, end: a.end, attr: a})
 		pos = a.end
 	}
 	for ; pos < e.tag; pos++ {
@@ -194,23 +193,21 @@ func (d *differ) sequence(in, out *elem, a, b []atom) {
 			pairs[i][0] = next - 1
 		}
 	}
-	// What was put into a tag is seen so, too; into a content, at its end.
-	tag := a != nil && a[0].start == in.start
-	for i := len(pairs) - 2; i > 0 && tag; i-- {
-		if next := pairs[i+1][1]; next-pairs[i][1] > 1 && d.out.equal(b[pairs[i][1]-1], b[next-2]) {
-			pairs[i][1] = next - 1
-		}
-	}
-	for i := 1; i < len(pairs)-1 && !tag; i++ {
+	// What was put in lies as far to the end as it may.
+	for i := 1; i < len(pairs)-1; i++ {
 		if first := pairs[i-1][1] + 1; pairs[i][1] > first && d.out.equal(b[first-1], b[pairs[i][1]-1]) {
 			pairs[i][1] = first
 		}
 	}
+	tag := a != nil && a[0].start == in.start
 	for i := 0; i+1 < len(pairs); i++ {
 		if i > 0 {
 			d.pair(in, out, a[pairs[i][0]-1], b[pairs[i][1]-1])
 		}
 		gone, added := a[pairs[i][0]:pairs[i+1][0]-1], b[pairs[i][1]:pairs[i+1][1]-1]
+		if len(gone)+len(added) == 0 {
+			continue
+		}
 		at, mat := 0, 0 // where the gap is
 		if i > 0 {
 			at, mat = a[pairs[i][0]-1].end, b[pairs[i][1]-1].end

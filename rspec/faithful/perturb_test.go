@@ -12,6 +12,8 @@ import (
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
+
+	"patchbay/am/urn"
 )
 
 var (
@@ -19,20 +21,25 @@ var (
 	times = flag.Int("perturb.times", 1, "how often each document is perturbed")
 )
 
-// TestPerturbed writes each request of the corpus and of testdata anew, in
-// another spelling that means the same, and holds that against its manifest.
-func TestPerturbed(t *testing.T) {
+// TestCorpusPerturbed writes each request of the corpus anew, in another
+// spelling that means the same, and holds that against its manifest.
+func TestCorpusPerturbed(t *testing.T) {
 	names, all := requests(t)
-	for name, b := range nasty(t) {
-		names = append(names, name)
-		all[name] = b
-	}
-	slices.Sort(names)
+	perturbed(t, names, all, *times, everyManager)
+}
+
+// TestNastyPerturbed does so with the hand-written documents, more often.
+func TestNastyPerturbed(t *testing.T) {
+	all := nasty(t)
+	perturbed(t, slices.Sorted(maps.Keys(all)), all, 10**times, func(*doc) []urn.URN { return []urn.URN{manager} })
+}
+
+func perturbed(t *testing.T, names []string, all map[string][]byte, times int, managersOf func(*doc) []urn.URN) {
 	first := *seed
 	if first == 0 {
 		first = uint64(time.Now().UnixNano())
 	}
-	t.Logf("-perturb.seed=%d -perturb.times=%d", first, *times)
+	t.Logf("-perturb.seed=%d", first)
 	changed := 0
 	for i, name := range names {
 		b := all[name]
@@ -40,9 +47,9 @@ func TestPerturbed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		managers := everyManager(d)
+		managers := managersOf(d)
 		plain, _, why := held(t, name, b, managers)
-		for n := range *times {
+		for n := range times {
 			s := first + uint64(n*len(names)+i)
 			other := perturb(d, s)
 			if _, err := parse(other); err != nil {
@@ -174,7 +181,7 @@ func (p *perturber) element(e *elem, outer map[string]string, depth, around int)
 			tags = append(tags, p.attribute(a.name, &a))
 		}
 	}
-	few := around < 100 // the limit is 250
+	few := around < 60 // the limit is 250
 	if few && p.chance("declare") {
 		declare(p.fresh(), pick(p, core, "urn:unused", e.space+"/more", userExt, proxyExt))
 	}

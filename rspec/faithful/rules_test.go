@@ -255,8 +255,7 @@ func (c *check) attribute(role string, e edit) string {
 		a = e.oldAttr
 	}
 	if e.old != "" && e.new != "" {
-		head := func(d *doc, a *attr) string { return d.bytes(a.start, a.val) }
-		if head(c.in, e.oldAttr) != head(c.out, e.newAttr) {
+		if c.in.bytes(e.at, e.oldAttr.val) != c.out.bytes(e.mat, e.newAttr.val) {
 			return "the spelling, or the quotes, changed"
 		}
 	}
