@@ -123,7 +123,7 @@ func pick[T any](p *perturber, list ...T) T { return list[p.IntN(len(list))] }
 
 func (p *perturber) fresh() string {
 	p.counter++
-	return fmt.Sprintf("%s%d", pick(p, "q", "ns-", "_", "préfixe.", "xsi", "rspec", "Ж"), p.counter)
+	return fmt.Sprintf("%s.%d", pick(p, "q", "ns-", "_", "préfixe", "xsi", "rspec", "Ж"), p.counter)
 }
 
 func (p *perturber) prolog() {
