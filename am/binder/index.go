@@ -13,8 +13,8 @@ import (
 )
 
 // Index knows what is free, from the records of slivers: it observes the
-// store. Bind sees everything staged; Free and Version only what is published.
-// All methods may be called at the same time.
+// store. Bind sees everything staged; Free, FreePublicAddresses and Version only
+// what is published. All methods may be called at the same time.
 type Index struct {
 	mu      sync.RWMutex // guards all but the atomics
 	inv     *inventory.Inventory
@@ -28,6 +28,7 @@ type Index struct {
 	touched []int32                    // components, since then; some twice
 
 	free    atomic.Pointer[[]atomic.Int32]
+	public  atomic.Int64 // free public addresses
 	version atomic.Uint64
 }
 
@@ -109,6 +110,7 @@ func (x *Index) SetInventory(v *inventory.Inventory) {
 	}
 	x.touched = nil
 	x.free.Store(&free)
+	x.public.Store(x.network.freePublic())
 	x.version.Add(1)
 }
 
@@ -227,6 +229,8 @@ func (x *Index) settle() {
 		n := x.fits(i, x.inv.Components[i].SliverTypes[0])
 		changed = free[i].Swap(n) != n || changed
 	}
+	public := x.network.freePublic()
+	changed = x.public.Swap(public) != public || changed
 	if changed {
 		x.version.Add(1)
 	}
@@ -244,7 +248,11 @@ func (x *Index) Free(i int) int {
 	return int(free[i].Load())
 }
 
-// Version grows whenever an answer of Free may have changed.
+// FreePublicAddresses is how many public addresses no sliver has now.
+func (x *Index) FreePublicAddresses() int { return int(x.public.Load()) }
+
+// Version grows whenever an answer of Free or FreePublicAddresses may have
+// changed.
 func (x *Index) Version() uint64 { return x.version.Load() }
 
 // hold notes what a sliver holds from now on, if held, and how to undo that.

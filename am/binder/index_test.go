@@ -179,3 +179,51 @@ func TestManyReadersOneWriter(t *testing.T) {
 	close(done)
 	readers.Wait()
 }
+
+// TestFreePublicAddresses holds that the count follows what is published, and
+// that a change of nothing else makes a new version.
+func TestFreePublicAddresses(t *testing.T) {
+	v := site(t, testbed+"public_addresses: [192.0.2.10..192.0.2.12]\n")
+	x := NewIndex(v)
+	want := func(free int) {
+		t.Helper()
+		if got := x.FreePublicAddresses(); got != free {
+			t.Errorf("%d addresses are free, want %d", got, free)
+		}
+	}
+	want(3)
+	s := sliver(v, "1", "s", "pc1", "raw-pc")
+	stage(x, s)
+	x.Publish()
+	before := x.Version()
+	s.PublicAddress = v.PublicAddresses[1]
+	stage(x, s)
+	want(3)
+	x.Rollback()
+	want(3)
+	stage(x, s)
+	x.Publish()
+	want(2)
+	if x.Version() == before {
+		t.Error("a held address makes no new version")
+	}
+	other := s
+	other.URN.Name, other.Component.Name = "2", "gone" // two with one address: it counts once
+	stage(x, other)
+	x.Publish()
+	want(2)
+	x.SetInventory(site(t, testbed+"public_addresses: [192.0.2.11]\n"))
+	want(0)
+	x.Stage(store.ChangeSet{Delete: []store.Key{store.SliverKey(s.URN)}})
+	x.Publish()
+	want(0)
+	before = x.Version()
+	x.Stage(store.ChangeSet{Delete: []store.Key{store.SliverKey(other.URN)}})
+	x.Publish()
+	want(1)
+	if x.Version() == before {
+		t.Error("a freed address makes no new version")
+	}
+	x.SetInventory(site(t, testbed))
+	want(0)
+}

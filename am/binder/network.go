@@ -38,6 +38,9 @@ func newNetwork(v *inventory.Inventory) network {
 	return network{make([]port, len(v.Interfaces)), newPool(v.VLANs), newPool(v.PublicAddresses)}
 }
 
+// freePublic counts the public addresses that nobody holds.
+func (n *network) freePublic() int64 { return int64(len(n.public.names) - n.public.held) }
+
 // networkOf is what a sliver holds of the network; nil for nothing.
 func (x *Index) networkOf(s *am.Sliver) *networkHold {
 	var ports []portHold

@@ -7,10 +7,11 @@ type pool[K comparable] struct {
 	place   map[K]int
 	holders []int32
 	free    tree
+	held    int // how many names are held
 }
 
 func newPool[K comparable](names []K) pool[K] {
-	p := pool[K]{names, make(map[K]int, len(names)), make([]int32, len(names)), newTree(len(names))}
+	p := pool[K]{names: names, place: make(map[K]int, len(names)), holders: make([]int32, len(names)), free: newTree(len(names))}
 	for i, n := range names {
 		p.place[n] = i
 		p.free.set(i, 1)
@@ -29,7 +30,8 @@ func (p *pool[K]) count(n K, sign int32) {
 	if p.holders[i] == 0 {
 		free = 1
 	}
-	if p.free.at(i) != free {
+	if was := p.free.at(i); was != free {
 		p.free.set(i, free)
+		p.held += int(was - free)
 	}
 }

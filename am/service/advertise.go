@@ -120,7 +120,7 @@ func (s *Service) AdvertisementVersion() uint64 { return s.cfg.Index.Version() }
 // those that could be had (AM API v3, ListResources).
 func (s *Service) AppendAdvertisement(b []byte, onlyFree bool) []byte {
 	return s.ads.site.Append(b, rspec.Availability{
-		Generated: s.cfg.Store.Now(), Free: s.cfg.Index.Free, PublicAddresses: len(s.cfg.Inventory.PublicAddresses), OnlyFree: onlyFree,
+		Generated: s.cfg.Store.Now(), Free: s.cfg.Index.Free, PublicAddresses: s.cfg.Index.FreePublicAddresses(), OnlyFree: onlyFree,
 	})
 }
 

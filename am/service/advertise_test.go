@@ -28,7 +28,7 @@ var update = flag.Bool("update", false, "write the advertisements in testdata an
 func advertise(v *inventory.Inventory, x *binder.Index, onlyFree bool) string {
 	ads := newAdvertiser(Config{Inventory: v, GeneratedBy: "patchbay"})
 	return string(ads.site.Append(nil, rspec.Availability{
-		Generated: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC), Free: x.Free, PublicAddresses: len(v.PublicAddresses), OnlyFree: onlyFree,
+		Generated: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC), Free: x.Free, PublicAddresses: x.FreePublicAddresses(), OnlyFree: onlyFree,
 	}))
 }
 
@@ -181,28 +181,34 @@ func randomInventory(t *rapid.T) string {
 
 var (
 	nodeText      = regexp.MustCompile(` <node .*</node>\n`)
-	interfaceText = regexp.MustCompile(`<interface `)
+	interfaceText = regexp.MustCompile(`<interface [^>]*>`)
 	rootText      = regexp.MustCompile(`<rspec [^>]*>`)
 )
 
 // pasted makes a request of some nodes of an advertisement, as clients do that
-// copy them: each gets a client_id, and so do its interfaces.
+// copy them: each gets a client_id, and so do its interfaces. Those that are not
+// for control only get a link each.
 func pasted(ad string, nodes ...string) string {
 	root := strings.Replace(rootText.FindString(ad), `type="advertisement"`, `type="request"`, 1)
+	links := ""
 	for i, n := range nodes {
 		port := 0
-		n = interfaceText.ReplaceAllStringFunc(n, func(string) string {
+		n = interfaceText.ReplaceAllStringFunc(n, func(in string) string {
 			port++
-			return fmt.Sprintf(`<interface client_id="n%d:if%d" `, i, port)
+			if !strings.Contains(in, `role="control"`) {
+				links += fmt.Sprintf(`<link client_id="l%d:%d"><interface_ref client_id="n%d:if%d"/></link>`, i, port, i, port)
+			}
+			return strings.Replace(in, "<interface ", fmt.Sprintf(`<interface client_id="n%d:if%d" `, i, port), 1)
 		})
 		root += strings.Replace(n, "<node ", fmt.Sprintf(`<node client_id="n%d" `, i), 1)
 	}
-	return root + "</rspec>"
+	return root + links + "</rspec>"
 }
 
 // TestWhatIsAdvertisedCanBeRequested holds for any inventory that a node pasted
-// from the advertisement is bound to that very component if it was advertised
-// as available, and else refused for want of room only.
+// from the advertisement is bound to that very component, and its links to the
+// very interfaces, if it was advertised as available, and else refused for want
+// of room only.
 func TestWhatIsAdvertisedCanBeRequested(t *testing.T) {
 	slice := urn.MustParse("urn:publicid:IDN+example.org+slice+s")
 	rapid.Check(t, func(t *rapid.T) {
@@ -225,6 +231,11 @@ func TestWhatIsAdvertisedCanBeRequested(t *testing.T) {
 			case strings.Contains(n, `<available now="true"/>`):
 				if err != nil || len(bound.Nodes) != 1 || bound.Nodes[0].Component != want || bound.Nodes[0].SliverType != want.SliverTypes[0] {
 					t.Fatalf("%s: %v %+v\n%s", want.Name, err, bound, text)
+				}
+				for k, in := range bound.Nodes[0].Interfaces {
+					if port := want.Interfaces[k]; port.Carries() && in.Component != port.URN {
+						t.Fatalf("%s: interface %d is %+v, want %s\n%s", want.Name, k, in, port.URN, text)
+					}
 				}
 			case !want.Drained || err == nil:
 				t.Fatalf("%s: %v\n%s", want.Name, err, text)
