@@ -1,5 +1,6 @@
 // Package xmltree is the only room that touches libxml2: it parses a document
-// under limits into a plain Go tree, and canonicalizes parts of it.
+// under limits into a plain Go tree, judges it by the schemas of package
+// schemas, and canonicalizes parts of it.
 //
 // Parse lends a Doc to a function and frees everything that libxml2 holds when
 // the function returns, also when it panics. The Go tree may be kept; no C
@@ -13,12 +14,19 @@
 // was really parsed. Names must be right by Namespaces in XML 1.0 as well.
 //
 // Nothing outside the given bytes is ever read: the process-wide entity loader
-// of libxml2 is replaced by one that denies everything.
+// of libxml2 is replaced by one that denies everything but our embedded
+// schemas, and those only to the compiler of schemas. What a document says of
+// the whereabouts of schemas is ignored.
 //
-// It never validates, never serializes, and does not know what any element means.
+// Validate goes from bytes to findings; Doc.Validate judges a document that is
+// being read. Findings are bounded in number and length, have a line and a
+// column, and inform: whether to refuse is for others to say.
+//
+// It never serializes, and knows of elements only what the schemas tell.
 //
 //	bytes ── limits, encoding ── libxml2 ── one flat copy ── Doc{Root *Element}
-//	                                └── octets of an element: Doc.Canonical
+//	                                ├── octets of an element: Doc.Canonical
+//	                                └── findings of a schema: Doc.Validate
 //
 // It answers XML 1.0, Namespaces in XML 1.0, Canonical XML 1.0 and 1.1, and
 // Exclusive XML Canonicalization 1.0 (all without comments).

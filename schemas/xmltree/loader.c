@@ -70,3 +70,14 @@ xmlSchemaPtr xt_compile(const char *name) {
 	compiling = 0;
 	return s;
 }
+
+int xt_loads(const char *url) {
+	xmlParserCtxtPtr c = xmlNewParserCtxt();
+	xmlParserInputPtr in = c ? xmlLoadExternalEntity(url, NULL, c) : NULL;
+	int loaded = in != NULL;
+	if (in)
+		xmlFreeInputStream(in);
+	if (c)
+		xmlFreeParserCtxt(c);
+	return loaded;
+}

@@ -16,4 +16,7 @@ void xt_serve(const char *name, const char *text, size_t len);
 /* Compiles the served schema name; NULL when it cannot be. */
 xmlSchemaPtr xt_compile(const char *name);
 
+/* Whether the parser of a document would be served url. */
+int xt_loads(const char *url);
+
 #endif

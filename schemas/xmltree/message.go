@@ -31,8 +31,9 @@ var (
 	namespaces  = regexp.MustCompile(`\{[^{}]*\}`)
 )
 
-// finding puts what libxml2 found into words.
-func (d *Doc) finding(s *Schema, code, element int, text string) Finding {
+// finding puts what libxml2 found into words. Places are those of the
+// attributes of elements that were asked for before.
+func (d *Doc) finding(s *Schema, places map[int][]place, code, element int, text string) Finding {
 	text = strings.ToValidUTF8(strings.Join(strings.Fields(text), " "), "�")
 	if element < 0 || element >= len(d.elements) {
 		return Finding{Msg: cut(namespaces.ReplaceAllString(text, ""), 200)}
@@ -46,7 +47,10 @@ func (d *Doc) finding(s *Schema, code, element int, text string) Finding {
 		})
 	}
 	if n >= 0 {
-		p := d.attribute(e, n)
+		if places[element] == nil {
+			places[element] = d.attributes(e)
+		}
+		p := places[element][n]
 		f.Line, f.Column = p.line, p.column
 		f.Attribute = cut(spelled(e.Attrs[n].Prefix, e.Attrs[n].Local), shown)
 	}
@@ -102,21 +106,17 @@ func (w words) message(code int) string {
 		}
 		return w.value() + " is not a value that is allowed here"
 	case C.XML_SCHEMAV_CVC_ENUMERATION_VALID:
-		if m := setOfValues.FindStringSubmatch(w.text); m != nil {
-			return fmt.Sprintf("%s is not allowed; allowed: %s", w.value(), strings.ReplaceAll(m[1], "'", ""))
-		}
+		return w.facet(setOfValues, "is not allowed; allowed: %s")
 	case C.XML_SCHEMAV_CVC_PATTERN_VALID:
-		if m := bound.FindStringSubmatch(w.text); m != nil {
-			return fmt.Sprintf("%s does not look as it must; it must match %s", w.value(), m[1])
-		}
-	case C.XML_SCHEMAV_CVC_MINLENGTH_VALID, C.XML_SCHEMAV_CVC_MAXLENGTH_VALID, C.XML_SCHEMAV_CVC_MININCLUSIVE_VALID, C.XML_SCHEMAV_CVC_MAXINCLUSIVE_VALID:
-		if m := bound.FindStringSubmatch(w.text); m != nil {
-			how := map[int]string{
-				C.XML_SCHEMAV_CVC_MINLENGTH_VALID: "is too short; it needs at least %s characters", C.XML_SCHEMAV_CVC_MAXLENGTH_VALID: "is too long; at most %s characters are allowed",
-				C.XML_SCHEMAV_CVC_MININCLUSIVE_VALID: "is too small; the least is %s", C.XML_SCHEMAV_CVC_MAXINCLUSIVE_VALID: "is too big; the most is %s",
-			}[code]
-			return fmt.Sprintf("%s "+how, w.value(), m[1])
-		}
+		return w.facet(bound, "does not look as it must; it must match %s")
+	case C.XML_SCHEMAV_CVC_MINLENGTH_VALID:
+		return w.facet(bound, "is too short; it needs at least %s characters")
+	case C.XML_SCHEMAV_CVC_MAXLENGTH_VALID:
+		return w.facet(bound, "is too long; at most %s characters are allowed")
+	case C.XML_SCHEMAV_CVC_MININCLUSIVE_VALID:
+		return w.facet(bound, "is too small; the least is %s")
+	case C.XML_SCHEMAV_CVC_MAXINCLUSIVE_VALID:
+		return w.facet(bound, "is too big; the most is %s")
 	}
 	// Rare ones, such as a wrong xsi:type, in libxml2's own words.
 	rest := ofElement.ReplaceAllString(ofAttribute.ReplaceAllString(w.text, ""), "")
@@ -125,6 +125,16 @@ func (w words) message(code int) string {
 		return w.value() + ": " + rest
 	}
 	return tag + ": " + rest
+}
+
+// facet says how a value breaks a limit, which re finds in the text; libxml2
+// cuts a text that repeats a very long value.
+func (w words) facet(re *regexp.Regexp, how string) string {
+	m := re.FindStringSubmatch(w.text)
+	if m == nil {
+		return w.value() + " is not a value that is allowed here"
+	}
+	return w.value() + " " + fmt.Sprintf(how, strings.ReplaceAll(m[1], "'", ""))
 }
 
 // value is the attribute with its value, or the element with its text.

@@ -12,8 +12,13 @@ static void first(void *data, xmlErrorPtr e) {
 		return;
 	strncpy(out->text, e->message, sizeof out->text - 1);
 	xmlParserInputPtr in = c->input;
-	if (in && in->cur)
-		out->at = (long)in->consumed + (in->cur - in->base);
+	if (!in || !in->cur)
+		return;
+	const xmlChar *at = in->cur;
+	if (e->code == XML_ERR_TAG_NAME_MISMATCH) /* where the end tag begins */
+		while (at > in->base && *at != '<')
+			at--;
+	out->at = (long)in->consumed + (at - in->base);
 }
 
 void xt_diagnose(const char *text, int len, xt_mistake *out) {

@@ -3,7 +3,7 @@
 #define XMLTREE_MISTAKE_H
 
 typedef struct {
-	long at;        /* the offset that the parser had reached */
+	long at;        /* the offset of what is wrong, or of what follows it */
 	char text[400]; /* the message, cut; empty without one */
 } xt_mistake;
 

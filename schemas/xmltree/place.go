@@ -33,38 +33,33 @@ func placeOf(b []byte, offset int) place {
 // startTag is where one start tag begins: its offset in Doc.Source, and its place.
 type startTag struct{ at, line, column int32 }
 
-// attribute is the place of the attribute number n of an element, its
-// namespace declarations not counted.
-func (d *Doc) attribute(e *Element, n int) place {
+// attributes are the places of the attributes of e, in the order of e.Attrs.
+func (d *Doc) attributes(e *Element) []place {
 	t := d.tags[e.Index]
 	p := place{int(t.line), int(t.column)}
 	tag := d.Source[t.at:]
-	at := 0
-	for i := 1; i < len(tag) && tag[i] != '>'; i++ {
-		if tag[i-1] > ' ' || tag[i] <= ' ' || tag[i] == '/' {
+	found := make([]place, 0, len(e.Attrs))
+	at := 0 // where p is
+	for i := 1; i < len(tag) && len(found) < len(e.Attrs); i++ {
+		if tag[i-1] > ' ' || tag[i] <= ' ' {
 			continue
 		}
-		// A name begins here; skip to the end of its value.
-		name := tag[i:]
-		q := bytes.IndexAny(name, `"'`)
-		if q < 0 {
+		// A name begins here; go on behind its value.
+		open := i + bytes.IndexAny(tag[i:], `"'`)
+		if open < i {
 			break
 		}
-		end := bytes.IndexByte(name[q+1:], name[q])
-		if end < 0 {
-			break
+		if !declaresNamespace(tag[i:open]) {
+			p.over(tag[at:i])
+			at = i
+			found = append(found, p)
 		}
-		if !declaresNamespace(name[:q]) {
-			if n == 0 {
-				at = i
-				break
-			}
-			n--
-		}
-		i += q + 1 + end
+		i = open + 1 + bytes.IndexByte(tag[open+1:], tag[open])
 	}
-	p.over(tag[:at])
-	return p
+	for len(found) < len(e.Attrs) { // never in what libxml2 accepts
+		found = append(found, p)
+	}
+	return found
 }
 
 // declaresNamespace tells whether an attribute's name, with what follows it,

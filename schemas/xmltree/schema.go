@@ -51,16 +51,14 @@ func newSchema(file string) *Schema {
 	return &Schema{sync.OnceValue(compile), sync.OnceValue(read)}
 }
 
-var (
-	core  = make(map[schemas.Kind]*Schema)
-	known = make(map[schemas.Kind]*Schema)
-)
+var core, known = ofKinds(schemas.Core), ofKinds(schemas.Known)
 
-func init() {
+func ofKinds(file func(schemas.Kind) string) map[schemas.Kind]*Schema {
+	all := make(map[schemas.Kind]*Schema)
 	for _, k := range schemas.Kinds() {
-		core[k] = newSchema(schemas.Core(k))
-		known[k] = newSchema(schemas.Known(k))
+		all[k] = newSchema(file(k))
 	}
+	return all
 }
 
 // Core is the schema of documents of kind k that leaves all extensions alone;
@@ -85,3 +83,12 @@ var start = sync.OnceFunc(func() {
 		C.xt_serve(C.CString(base+name), (*C.char)(C.CBytes(text)), C.size_t(len(text)))
 	}
 })
+
+// loads tells whether the loader serves url to the parser of a document. It is
+// for tests, which cannot call C.
+func loads(url string) bool {
+	start()
+	s := C.CString(url)
+	defer C.free(unsafe.Pointer(s))
+	return C.xt_loads(s) != 0
+}

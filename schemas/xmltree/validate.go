@@ -17,6 +17,10 @@ import (
 // MaxFindings is how many findings about one document are told.
 const MaxFindings = 100
 
+// maxPieces is into how many pieces comments may cut the text of an element that
+// holds no elements: libxml2 joins them in a time that grows with the square.
+const maxPieces = 1000
+
 // passes is how often a document is judged at most, each time without the
 // elements that were not expected before.
 const passes = 8
@@ -107,12 +111,16 @@ func (d *Doc) Validate(s *Schema) []Finding {
 	if d.flat == nil {
 		panic("xmltree: " + errClosed.Error())
 	}
+	if e := d.chopped(); e != nil {
+		return []Finding{{e.Line, e.Column, cut(e.spelled(), shown), "", fmt.Sprintf("the text of <%s> is in more than %d pieces, and the document is not judged; take comments and processing instructions out of it", cut(e.spelled(), shown), maxPieces)}}
+	}
 	var c C.xt_findings
 	C.xt_validate(d.flat, compiled, MaxFindings, passes, &c)
 	defer C.xt_free_findings(&c)
 	found := make([]Finding, 0, int(c.n))
+	places := make(map[int][]place)
 	for _, x := range unsafe.Slice(c.found, int(c.n)) {
-		found = append(found, d.finding(s, int(x.code), int(x.element), C.GoString(x.text)))
+		found = append(found, d.finding(s, places, int(x.code), int(x.element), C.GoString(x.text)))
 	}
 	found = slices.CompactFunc(found, func(a, b Finding) bool { return a == b })
 	slices.SortStableFunc(found, func(a, b Finding) int { return cmp.Or(a.Line-b.Line, a.Column-b.Column) })
@@ -124,4 +132,23 @@ func (d *Doc) Validate(s *Schema) []Finding {
 		found = append(found, Finding{Line: last.Line, Column: last.Column, Msg: fmt.Sprintf("%d more findings are not told; mend those above first", int(c.more))})
 	}
 	return found
+}
+
+// chopped is an element whose text is in too many pieces, if there is one.
+func (d *Doc) chopped() *Element {
+	for _, e := range d.elements {
+		pieces := 0
+		for i := 0; i < len(e.Children) && len(e.Children) > maxPieces; i++ {
+			switch e.Children[i].(type) {
+			case *Element:
+				i = len(e.Children) // libxml2 drops what follows
+			case Text:
+				pieces++
+			}
+		}
+		if pieces > maxPieces {
+			return e
+		}
+	}
+	return nil
 }
