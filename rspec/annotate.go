@@ -12,7 +12,7 @@ import (
 func (s *splices) annotate(e *xmltree.Element, f *NodeFacts, manager urn.URN) {
 	t := s.startTag(e)
 	if !f.ComponentID.IsZero() {
-		t.set("component_id", f.ComponentID.String())
+		t.setURN("component_id", f.ComponentID)
 	}
 	if strings.TrimSpace(value(e, "component_manager_id")) == "" { // else it names us
 		t.set("component_manager_id", manager.String())
@@ -23,7 +23,7 @@ func (s *splices) annotate(e *xmltree.Element, f *NodeFacts, manager urn.URN) {
 	if f.SliverID.IsZero() {
 		t.drop("sliver_id")
 	} else {
-		t.set("sliver_id", f.SliverID.String())
+		t.setURN("sliver_id", f.SliverID)
 	}
 	if v, ok := boolean(value(e, "exclusive")); !ok || v != f.Exclusive {
 		t.set("exclusive", strconv.FormatBool(f.Exclusive))

@@ -3,73 +3,69 @@ package rspec
 import (
 	"strconv"
 	"strings"
-	"unicode/utf8"
 )
 
 // pair is a namespace and where its schema is published.
 type pair struct{ space, schema string }
 
-// word is a word of a list: where it stands, and what it says.
+// word is a word of a list in an attribute: it is written raw[from:to] and reads
+// text. References may stand for its characters and for the white space around it.
 type word struct {
 	from, to int
 	text     string
 }
 
-// wordsOf are the words of an attribute as it is written, be it in references.
 func wordsOf(raw string) []word {
 	var list []word
-	var text []rune
-	from := 0
-	for i := 0; ; {
-		r, n := ' ', 0
-		if i < len(raw) {
-			r, n = character(raw[i:])
+	var text strings.Builder
+	from := -1
+	end := func(at int) {
+		if from >= 0 {
+			list = append(list, word{from, at, text.String()})
+			from = -1
+			text.Reset()
 		}
-		switch r {
-		case ' ', '\t', '\r', '\n':
-			if len(text) > 0 {
-				list = append(list, word{from, i, string(text)})
+	}
+	for i := 0; i < len(raw); {
+		s, n := raw[i:i+1], 1
+		if raw[i] == '&' {
+			n = strings.IndexByte(raw[i:], ';') + 1
+			s = referred(raw[i : i+n])
+		}
+		if len(s) == 1 && isSpace(s[0]) {
+			end(i)
+		} else {
+			if from < 0 {
+				from = i
 			}
-			text, from = nil, i+n
-		default:
-			text = append(text, r)
-		}
-		if n == 0 {
-			return list
+			text.WriteString(s)
 		}
 		i += n
 	}
+	end(len(raw))
+	return list
 }
 
-// character reads the first character of an attribute's text, and how many
-// bytes it takes.
-func character(raw string) (rune, int) {
-	end := strings.IndexByte(raw, ';')
-	if raw[0] != '&' || end < 0 {
-		return utf8.DecodeRuneInString(raw)
+// referred is what a reference of a well-formed document stands for.
+func referred(ref string) string {
+	switch ref {
+	case "&lt;":
+		return "<"
+	case "&gt;":
+		return ">"
+	case "&amp;":
+		return "&"
+	case "&quot;":
+		return `"`
+	case "&apos;":
+		return "'"
 	}
-	switch name := raw[1:end]; name {
-	case "lt":
-		return '<', end + 1
-	case "gt":
-		return '>', end + 1
-	case "amp":
-		return '&', end + 1
-	case "quot":
-		return '"', end + 1
-	case "apos":
-		return '\'', end + 1
-	default:
-		digits, base := strings.TrimPrefix(name, "#"), 10
-		if hex, ok := strings.CutPrefix(digits, "x"); ok {
-			digits, base = hex, 16
-		}
-		n, err := strconv.ParseUint(digits, base, 32)
-		if err != nil || n > utf8.MaxRune {
-			return utf8.RuneError, end + 1 // cannot be: the document is well-formed
-		}
-		return rune(n), end + 1
+	digits, base := strings.Trim(ref, "&#;"), 10
+	if digits[0] == 'x' {
+		digits, base = digits[1:], 16
 	}
+	r, _ := strconv.ParseInt(digits, base, 32)
+	return string(rune(r))
 }
 
 // pairsOf are the pairs of an attribute as it is written.
@@ -89,31 +85,35 @@ func pairsOf(raw string) []pair {
 func manifestLocations(raw string, add []pair) string {
 	var b strings.Builder
 	there := map[string]bool{}
-	end, before := 0, ""
-	for i, w := range wordsOf(raw) {
-		is := w.text
-		if i%2 == 1 && before == Namespace || is == RequestSchema || is == AdSchema {
-			is = ManifestSchema
+	at := 0
+	words := wordsOf(raw)
+	for i, w := range words {
+		text := w.text
+		isSchema := i%2 == 1 && words[i-1].text == Namespace
+		if isSchema || text == RequestSchema || text == AdSchema {
+			text = ManifestSchema
 		}
-		b.WriteString(raw[end:w.from])
-		if is == w.text {
+		there[text] = true
+		b.WriteString(raw[at:w.from])
+		if text == w.text {
 			b.WriteString(raw[w.from:w.to])
 		} else {
-			b.WriteString(is)
+			b.WriteString(text)
 		}
-		end, before = w.to, w.text
-		there[is] = true
+		at = w.to
+	}
+	put := func(space, schema string) {
+		there[space] = true
+		b.WriteString(" " + escape(space) + " " + escape(schema))
 	}
 	if !there[ManifestSchema] {
-		b.WriteString(" " + Namespace + " " + ManifestSchema)
-		there[Namespace] = true
+		put(Namespace, ManifestSchema)
 	}
 	for _, p := range add {
 		if !there[p.space] {
-			b.WriteString(" " + escape(p.space) + " " + escape(p.schema))
-			there[p.space] = true
+			put(p.space, p.schema)
 		}
 	}
-	b.WriteString(raw[end:])
+	b.WriteString(raw[at:])
 	return b.String()
 }

@@ -119,7 +119,7 @@ func (p *Part) edit(manager urn.URN) (*splices, error) {
 	r := p.Request
 	s := &splices{doc: r.doc}
 	kept := make([]bool, len(r.Nodes))
-	ends := map[string]string{}
+	ends := map[string]urn.URN{}
 	for i := range r.Nodes {
 		n := &r.Nodes[i]
 		facts, ok := p.Nodes[n.ClientID]
@@ -134,7 +134,7 @@ func (p *Part) edit(manager urn.URN) (*splices, error) {
 		}
 		if len(facts.Interfaces) > 0 {
 			for _, in := range n.Interfaces {
-				ends[in.ClientID] = facts.Interfaces[in.ClientID].ComponentID.String()
+				ends[in.ClientID] = facts.Interfaces[in.ClientID].ComponentID
 			}
 		}
 	}

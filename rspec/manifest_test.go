@@ -273,6 +273,7 @@ func TestManifestLocations(t *testing.T) {
 		{"spelled in references", "&#x20;" + strings.ReplaceAll(r3, "/", "&#47;") + "&#10;" + strings.ReplaceAll(RequestSchema, ".", "&#x2e;") + " urn:&amp; x.xsd&#9;",
 			[]pair{{"urn:&", "y.xsd"}, {"urn:y&", "y.xsd"}},
 			"&#x20;" + strings.ReplaceAll(r3, "/", "&#47;") + "&#10;" + ManifestSchema + " urn:&amp; x.xsd urn:y&amp; y.xsd&#9;"},
+		{"references in the RSpec's pair", r3 + "&#x9;" + r3 + "/&#114;equest.xsd&#32;urn:&lt;&gt;&quot;&apos;&#60; x", []pair{{`urn:<>"'<`, "y"}}, r3 + "&#x9;" + ManifestSchema + "&#32;urn:&lt;&gt;&quot;&apos;&#60; x"},
 		{"a word within a word", r3 + "/x x.xsd " + r3 + " " + RequestSchema, nil, r3 + "/x x.xsd " + r3 + " " + ManifestSchema},
 	} {
 		if got := manifestLocations(tt.in, tt.add); got != tt.want {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"patchbay/am/urn"
 	"patchbay/schemas/xmltree"
 )
 
@@ -21,7 +22,7 @@ func (s *splices) annotateInterface(e *xmltree.Element, f InterfaceFacts) {
 		t.set("mac_address", f.MAC)
 	}
 	if !f.ComponentID.IsZero() {
-		t.set("component_id", f.ComponentID.String())
+		t.setURN("component_id", f.ComponentID)
 	}
 	for _, h := range children(e, "host") {
 		s.cut(h)
@@ -82,7 +83,7 @@ func addressOf(p netip.Prefix) address {
 // annotateLink tells the facts of an own link and drops those of an earlier
 // manifest: links are no slivers here. ends are the component_ids of interfaces
 // by client_id.
-func (s *splices) annotateLink(e *xmltree.Element, f LinkFacts, ends map[string]string) {
+func (s *splices) annotateLink(e *xmltree.Element, f LinkFacts, ends map[string]urn.URN) {
 	t := s.startTag(e)
 	t.drop("sliver_id")
 	if f.VLANTag != "" {
@@ -91,8 +92,8 @@ func (s *splices) annotateLink(e *xmltree.Element, f LinkFacts, ends map[string]
 	for _, ref := range children(e, "interface_ref") {
 		t := s.startTag(ref)
 		t.drop("sliver_id")
-		if id := ends[value(ref, "client_id")]; id != "" {
-			t.set("component_id", id)
+		if u := ends[value(ref, "client_id")]; !u.IsZero() {
+			t.setURN("component_id", u)
 		}
 	}
 }

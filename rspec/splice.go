@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"patchbay/am/urn"
 	"patchbay/schemas/xmltree"
 )
 
@@ -102,6 +103,13 @@ func (t startTag) set(name, value string) {
 		t.add(name, escape(value))
 	case a.of.Value != value:
 		t.replace(a.from, a.to, escape(value))
+	}
+}
+
+// setURN is set for a URN: another spelling of the same one stays, too.
+func (t startTag) setURN(name string, u urn.URN) {
+	if was, err := urn.Parse(strings.TrimSpace(value(t.e, name))); err != nil || was != u {
+		t.set(name, u.String())
 	}
 }
 
