@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -195,6 +196,64 @@ func TestCorpusManifestsAreValid(t *testing.T) {
 	}
 	t.Logf("by our schemas %d requests are valid, %d not", ours, none)
 	t.Logf("%d requests, %d of them not valid; %d manifests not valid", len(texts), len(before), len(after))
+}
+
+// TestCorpusUnions puts real requests together, each with the next: every element
+// and attribute of both means the same there.
+func TestCorpusUnions(t *testing.T) {
+	all := requests(t)
+	names := slices.Sorted(maps.Keys(all))
+	meanings := func(text string) map[string]int {
+		count := map[string]int{}
+		err := xmltree.Parse([]byte(text), xmltree.Limits{Namespaces: 1000, Attrs: 1000}, func(d *xmltree.Doc) error {
+			var walk func(e *xmltree.Element)
+			walk = func(e *xmltree.Element) {
+				count["{"+e.Space+"}"+e.Local]++
+				for _, a := range e.Attrs {
+					if e.Parent != nil && a.Space != xmlSpace {
+						count["@{"+a.Space+"}"+a.Local]++
+					}
+				}
+				for c := range childElements(e) {
+					walk(c)
+				}
+			}
+			walk(d.Root)
+			return nil
+		})
+		if err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		return count
+	}
+	pairs := 0
+	var before *Part
+	var was string
+	for _, name := range names {
+		r, err := ParseRequest(all[name], allOurs(all[name]))
+		if err != nil {
+			continue
+		}
+		p := everything(r)
+		if before != nil {
+			a, b := meanings(mustWrite(t, options(), *before)), meanings(mustWrite(t, options(), p))
+			both := meanings(mustWrite(t, options(), *before, p))
+			for what, n := range both {
+				if n > a[what]+b[what] {
+					t.Errorf("%s and %s: %d of %s, which are %d and %d", was, name, n, what, a[what], b[what])
+				}
+				delete(b, what)
+			}
+			for what := range b {
+				t.Errorf("%s and %s: %s is gone", was, name, what)
+			}
+			pairs++
+		}
+		before, was = &p, name
+	}
+	if pairs < 250 {
+		t.Errorf("only %d pairs", pairs)
+	}
 }
 
 // TestCorpusAllForeign makes every node another's: behind the root's start tag

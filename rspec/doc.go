@@ -17,7 +17,7 @@
 //
 // The only edits beside ours: a byte order mark and white space in front of the
 // document go, XML 1.1 is written as 1.0, and ManifestOptions.ASCII turns
-// characters beyond ASCII into references.
+// characters beyond ASCII into references, names apart.
 //
 // It never validates against a schema, never re-serializes a tree, never
 // decides what is granted, and reads nothing but the bytes it is given.
