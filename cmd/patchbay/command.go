@@ -57,6 +57,7 @@ func run(ctx context.Context, args []string, c console) int {
 		{"call METHOD [ARG …]", "Call an aggregate manager", callLong, &callOptions{}},
 		{"demo", "See the whole life of an experiment", demoLong, &demoOptions{}},
 		{"check [FILE …]", "Explain what is wrong with a site or an RSpec", checkLong, &checkOptions{}},
+		{"draw FILE", "Draw a request, a manifest or an advertisement", drawLong, &drawOptions{}},
 		{"thaw [SLICE]", "Lift the shutdown of a slice", thawLong, &thawOptions{}},
 		{"version", "Print the version", "", &versionOptions{}},
 	} {

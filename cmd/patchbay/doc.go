@@ -7,6 +7,7 @@
 //	patchbay call METHOD   call an aggregate manager, this one or any other
 //	patchbay demo          see the whole life of an experiment
 //	patchbay check         explain what is wrong with a site or an RSpec
+//	patchbay draw FILE     draw an RSpec, in the terminal or as SVG
 //	patchbay version       print the version
 //
 // A site is a folder:

@@ -1,0 +1,283 @@
+package draw
+
+import (
+	"fmt"
+	"strings"
+)
+
+// builder fills in a scene's boxes and lines.
+type builder struct {
+	scene   *scene
+	groups  []group
+	grouped map[int]int // node → group
+	// pairs are the links of two ends, by the vertices they join.
+	pairs map[[2]int][]int
+	// outside are the boxes of what the document names and does not hold.
+	outside map[string]int
+	// hubs and dropped count links.
+	hubs, dropped, loose int
+	common               string // what most lines promise, said in the heading
+}
+
+// boxes makes a vertex of each group; a group's number is its vertex's.
+func (b *builder) boxes() {
+	p := b.scene.picture
+	room := boxRoom(len(b.groups))
+	for _, g := range b.groups {
+		v := vertex{shape: nodeShape, frame: p.Nodes[g.nodes[0]].Manager}
+		if g.level == 4 {
+			v.frame = -1
+		}
+		if len(g.nodes) == 1 {
+			b.nodeLines(&v, &p.Nodes[g.nodes[0]])
+		} else {
+			v.shape = stackShape
+			b.groupLines(&v, g)
+		}
+		v.fit(room)
+		b.scene.vertices = append(b.scene.vertices, v)
+	}
+	// Equal widths make a tidy picture.
+	widest := 0.0
+	for i := range b.scene.vertices {
+		widest = max(widest, b.scene.vertices[i].hw)
+	}
+	for i := range b.scene.vertices {
+		b.scene.vertices[i].hw = widest
+	}
+}
+
+// boxRoom is how wide the text of a box may be: the more there are the narrower.
+func boxRoom(n int) float64 {
+	switch {
+	case n <= 6:
+		return 230
+	case n <= 12:
+		return 180
+	case n <= 30:
+		return 160
+	}
+	return 124
+}
+
+func (v *vertex) add(text string, f font, dim bool) {
+	if text != "" {
+		v.lines = append(v.lines, line{text, f, dim})
+	}
+}
+
+// fit cuts the lines to the room and gives the box its size.
+func (v *vertex) fit(room float64) {
+	w, h := 0.0, 0.0
+	for i := range v.lines {
+		l := &v.lines[i]
+		cut := room
+		if i == 0 && v.state != unknown {
+			cut -= markRoom
+		}
+		l.text = squeeze(l.text, cut, l.font.width)
+		lw := l.font.width(l.text)
+		if i == 0 && v.state != unknown {
+			lw += markRoom
+		}
+		w, h = max(w, lw), h+l.font.height()
+	}
+	v.hw, v.hh = max(w+24, 92)/2, (h+14)/2
+	if v.shape == hubShape {
+		v.hw, v.hh = max(w+24, 64)/2, (h+8)/2
+	}
+}
+
+// markRoom is how wide the mark of a state is, with its distance.
+const markRoom = 17
+
+func (b *builder) nodeLines(v *vertex, n *Node) {
+	roomy := len(b.groups) <= 12
+	v.state = conditionOf(n.State)
+	v.add(n.name(), nameFont, false)
+	v.add(b.kindOfNode(n), detailFont, true)
+	if b.scene.picture.Kind == Advertisement {
+		v.add(freeWord(n), detailFont, false)
+	} else {
+		status := ""
+		if n.Component != "" {
+			status = "on " + full(n.Component)
+		}
+		if word := stateWord(n.State); word != "" {
+			if status != "" {
+				status = word + ", " + status
+			} else {
+				status = word
+			}
+		}
+		v.add(status, detailFont, false)
+	}
+	for _, in := range n.Interfaces {
+		if !in.linked && len(in.Addresses) > 0 && len(v.lines) < 5 {
+			v.add(full(in.Addresses[0]), labelFont, true)
+		}
+	}
+	if roomy && len(n.Logins) > 0 {
+		v.add(full(n.Logins[0].String()), labelFont, true)
+	}
+	v.title = nodeTitle(n)
+}
+
+// name is what a node is called in a drawing.
+func (n *Node) name() string {
+	if name := full(n.Name); name != "" {
+		return name
+	}
+	return "(no client_id)"
+}
+
+// kindOfNode says what a node is: "emulab-xen · UBUNTU18-64-STD". An image that
+// does not fit is left to the tooltip, unless the picture is small.
+func (b *builder) kindOfNode(n *Node) string {
+	s := full(typesOf(n))
+	if n.Image != "" {
+		both := full(n.Image)
+		if s != "" {
+			both = s + " · " + both
+		}
+		if s == "" || len(b.groups) <= 6 || detailFont.width(both) <= boxRoom(len(b.groups)) {
+			s = both
+		}
+	}
+	if s == "" && n.Exclusive != nil {
+		s = exclusiveWord(*n.Exclusive)
+	}
+	return s
+}
+
+func exclusiveWord(yes bool) string {
+	if yes {
+		return "exclusive"
+	}
+	return "shared"
+}
+
+// typesOf names the sliver types, or else the hardware.
+func typesOf(n *Node) string {
+	switch len(n.SliverTypes) {
+	case 0:
+		return n.HardwareType
+	case 1, 2:
+		return strings.Join(n.SliverTypes, ", ")
+	}
+	return fmt.Sprintf("%s +%d types", n.SliverTypes[0], len(n.SliverTypes)-1)
+}
+
+func freeWord(n *Node) string {
+	word := ""
+	if n.Available != nil {
+		if word = "taken"; *n.Available {
+			word = "free"
+		}
+	}
+	if n.Slots > 1 {
+		if word != "" {
+			word += ", "
+		}
+		word += count(n.Slots, "slot")
+	}
+	return word
+}
+
+// nodeTitle is all that is known, for the tooltip.
+func nodeTitle(n *Node) string {
+	var t strings.Builder
+	say := func(format string, args ...any) { fmt.Fprintf(&t, format+"\n", args...) }
+	say("%s", n.name())
+	facts := func(word string, values ...string) {
+		for _, v := range values {
+			if v != "" {
+				say("%s: %s", word, full(v))
+			}
+		}
+	}
+	facts("sliver type", strings.Join(n.SliverTypes[:min(len(n.SliverTypes), 8)], ", "))
+	facts("hardware", n.HardwareType)
+	facts("image", n.Image)
+	if n.Exclusive != nil {
+		facts("use", exclusiveWord(*n.Exclusive))
+	}
+	facts("component", n.Component)
+	facts("state", n.State)
+	facts("error", n.Error)
+	if n.Monitored {
+		facts("monitoring", "yes")
+	}
+	for i, h := range n.Hosts {
+		if i < 4 {
+			facts("host", strings.TrimSpace(h.Name+" "+h.IPv4))
+		}
+	}
+	for i, l := range n.Logins {
+		if i < 4 {
+			facts("login", l.String())
+		}
+	}
+	for i, in := range n.Interfaces {
+		if i < 16 {
+			facts(full(in.Name), strings.Join(in.Addresses, ", "))
+		}
+	}
+	return strings.TrimSuffix(t.String(), "\n")
+}
+
+func (b *builder) groupLines(v *vertex, g group) {
+	p := b.scene.picture
+	room := boxRoom(len(b.groups))
+	v.add(g.span(p, func(s string) string { return squeeze(s, room/2-10, nameFont.width) }), nameFont, false)
+	var kinds, states tally
+	free, said, slots := 0, 0, 0
+	for _, i := range g.nodes {
+		n := &p.Nodes[i]
+		kinds.add(full(typesOf(n)))
+		states.add(stateWord(n.State))
+		slots += n.Slots
+		if n.Available != nil {
+			said++
+			if *n.Available {
+				free++
+			}
+		}
+	}
+	kind := kinds.words[0]
+	if len(kinds.words) > 1 {
+		kind = fmt.Sprintf("of %d kinds", len(kinds.words))
+	}
+	if kind == "" {
+		kind = "node"
+	}
+	v.add(fmt.Sprintf("%d × %s", len(g.nodes), kind), detailFont, true)
+	last := ""
+	if said > 0 {
+		last = fmt.Sprintf("%d free", free)
+	}
+	if slots > len(g.nodes) {
+		if last != "" {
+			last += ", "
+		}
+		last += count(slots, "slot")
+	}
+	for _, w := range states.words {
+		if w != "" && len(last) < 40 {
+			if last != "" {
+				last += ", "
+			}
+			last += fmt.Sprintf("%d %s", states.count[w], w)
+		}
+	}
+	v.add(last, detailFont, false)
+	v.title = g.span(p, full) + "\n" + strings.Join([]string{fmt.Sprintf("%d × %s", len(g.nodes), kind), last}, "\n")
+}
+
+// count is "1 node" or "3 nodes".
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

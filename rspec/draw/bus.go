@@ -1,0 +1,155 @@
+package draw
+
+import (
+	"math"
+	"slices"
+)
+
+// busFrom is how many nodes of its own make a hub a bus.
+const busFrom = 5
+
+// Distances along a bus.
+const (
+	stubLength = 36.0
+	busGap     = 20.0
+)
+
+// bus hangs nodes above and below the bars of a hub, and makes one block of all.
+// The hub's own box stands at the left, where other lines come in.
+func (s *scene) bus(hub int, edges []int) *block {
+	h := &s.vertices[hub]
+	pitch, high := 0.0, 0.0
+	for _, i := range edges {
+		e := &s.edges[i]
+		e.stub = 1
+		v := &s.vertices[e.from]
+		pitch = max(pitch, v.hw*2+busGap, labelFont.width(e.near[0])+14)
+		high = max(high, v.hh*2)
+	}
+	bars, columns := busForm(len(edges), pitch, 2*high+2*stubLength+busGap, h.hw*2)
+	first := h.hw*2 + 30 + pitch/2
+	step := 2*high + 2*stubLength + busGap + 8
+	trunk := first - pitch/2 - 6
+	h.point = point{h.hw, float64(bars-1) * step / 2}
+	h.wires = nil
+	if bars > 1 {
+		h.wires = append(h.wires, [2]point{h.point, {trunk, h.y}}, [2]point{{trunk, 0}, {trunk, float64(bars-1) * step}})
+	}
+	b := &block{members: []int{hub}}
+	for bar := range bars {
+		y := float64(bar) * step
+		here := edges[:min(2*columns, len(edges))]
+		edges = edges[len(here):]
+		upper := min(columns, (len(here)+1)/2)
+		if bars > 1 {
+			upper = min(columns, len(here))
+		}
+		end := first
+		for k, i := range here {
+			v := &s.vertices[s.edges[i].from]
+			column, side := float64(k), -1.0
+			if k >= upper {
+				column, side = float64(k-upper), 1
+				if missing := upper - (len(here) - upper); missing > 0 && bars == 1 {
+					column += float64(missing) / 2
+				}
+			}
+			v.point = point{first + column*pitch, y + side*(stubLength+v.hh)}
+			end = max(end, v.x)
+			v.feet = []point{{v.x, y}}
+			b.members = append(b.members, s.edges[i].from)
+		}
+		from := point{trunk, y}
+		if bars == 1 {
+			from = h.point
+		}
+		h.wires = append(h.wires, [2]point{from, {end, y}})
+	}
+	s.enclose(b)
+	return b
+}
+
+// enclose makes a block as large as all that is in it.
+func (s *scene) enclose(b *block) {
+	for _, m := range b.members {
+		v := &s.vertices[m]
+		b.rect = b.rect.union(v.rect)
+		for _, w := range v.wires {
+			b.rect = b.rect.union(box(min(w[0].x, w[1].x), min(w[0].y, w[1].y), max(w[0].x, w[1].x), max(w[0].y, w[1].y)).grown(2))
+		}
+	}
+}
+
+// around are the vertices beyond members that lines join with vertex v.
+func (s *scene) around(v int, members []int) []int {
+	var list []int
+	for i := range s.edges {
+		e := &s.edges[i]
+		other := e.from
+		switch v {
+		case e.from:
+			other = e.to
+		case e.to:
+		default:
+			continue
+		}
+		if !slices.Contains(members, other) && !slices.Contains(list, other) {
+			list = append(list, other)
+		}
+	}
+	return list
+}
+
+// fan sets buses beside the one node that joins them: all to its right, or to
+// both sides where they are many.
+func (s *scene) fan(node int, buses []*block) *block {
+	width, height := 0.0, 0.0
+	for _, b := range buses {
+		width, height = max(width, b.hw*2), height+b.hh*2+partGap
+	}
+	gap := s.gaps([]int{node}).x + 30
+	sides := [][]*block{buses}
+	if len(buses) > 1 && width/height < proportion*0.6 {
+		sides = [][]*block{buses[:(len(buses)+1)/2], buses[(len(buses)+1)/2:]}
+	}
+	v := &s.vertices[node]
+	v.point = point{}
+	all := &block{rect: v.rect, members: []int{node}}
+	for k, side := range sides {
+		height := -partGap
+		for _, b := range side {
+			height += b.hh*2 + partGap
+		}
+		y := -height / 2
+		for _, b := range side {
+			x := v.hw + gap + b.hw
+			if k == 1 {
+				s.mirror(b, true, false, 0)
+				x = -x
+			}
+			s.move(b, point{x, y + b.hh})
+			y += b.hh*2 + partGap
+			all.rect = all.rect.union(b.rect)
+			all.members = append(all.members, b.members...)
+		}
+	}
+	return all
+}
+
+// busForm is how many bars, and how many columns of nodes they have, come
+// nearest to the proportion of a page.
+func busForm(n int, pitch, step, pill float64) (bars, columns int) {
+	best := math.Inf(1)
+	for k := 1; k*k <= n+8; k++ {
+		c := (n + 2*k - 1) / (2 * k)
+		off := math.Abs(math.Log((pill + 30 + float64(c)*pitch) / (float64(k) * step) / (proportion * 1.25)))
+		if k == 1 && n <= 10 {
+			off = 0
+		}
+		if off < best {
+			best, bars, columns = off, k, c
+		}
+	}
+	// No bar stays empty.
+	return (n + 2*columns - 1) / (2 * columns), columns
+}

@@ -1,0 +1,226 @@
+package draw
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"patchbay/schemas/xmltree"
+)
+
+// net makes pictures without the detour over a document.
+type net struct{ p Picture }
+
+// network has n nodes named node0, node1, … of each of some managers in turn.
+func network(n, managers int) *net {
+	w := &net{Picture{Kind: Request}}
+	for m := range managers {
+		name := fmt.Sprintf("m%d.example.org", m)
+		w.p.Managers = append(w.p.Managers, Manager{"urn:publicid:IDN+" + name + "+authority+cm", name})
+	}
+	for i := range n {
+		w.p.Nodes = append(w.p.Nodes, Node{Name: fmt.Sprintf("node%d", i), Manager: i % managers, SliverTypes: []string{"raw-pc"}, Image: "debian12"})
+	}
+	return w
+}
+
+// link joins nodes; -1 is an interface that no node has.
+func (w *net) link(nodes ...int) *Link {
+	l := Link{Name: fmt.Sprintf("link%d", len(w.p.Links))}
+	for k, n := range nodes {
+		if n < 0 {
+			l.Ends = append(l.Ends, End{Name: fmt.Sprintf("nobody:if%d", k), Node: -1, Interface: -1})
+			continue
+		}
+		node := &w.p.Nodes[n]
+		i := len(node.Interfaces)
+		in := Interface{Name: fmt.Sprintf("%s:if%d", node.Name, i), Addresses: []string{fmt.Sprintf("10.%d.%d.%d", len(w.p.Links)/250, len(w.p.Links)%250, k+1)}, linked: true}
+		node.Interfaces = append(node.Interfaces, in)
+		l.Ends = append(l.Ends, End{Name: in.Name, Node: n, Interface: i})
+	}
+	w.p.Links = append(w.p.Links, l)
+	return &w.p.Links[len(w.p.Links)-1]
+}
+
+func upTo(n int) []int {
+	list := make([]int, n)
+	for i := range list {
+		list[i] = i
+	}
+	return list
+}
+
+// topologies are the forms that experiments have.
+func topologies() map[string]*Picture {
+	all := map[string]*net{}
+	add := func(name string, n, managers int) *net {
+		all[name] = network(n, managers)
+		return all[name]
+	}
+	add("Nothing", 0, 0)
+	add("One", 1, 1)
+	add("Loose", 20, 1)
+	add("Pair", 2, 1).link(0, 1)
+	w := add("ParallelLinks", 2, 1)
+	for range 4 {
+		w.link(0, 1)
+		w.link(1, 0)
+	}
+	w = add("ParallelAroundABox", 3, 1)
+	for _, l := range [][]int{{0, 1}, {1, 2}, {0, 2}, {2, 0}} {
+		w.link(l...)
+	}
+	add("SmallLAN", 3, 1).link(upTo(3)...)
+	add("LargeLAN", 60, 1).link(upTo(60)...)
+	w = add("TwoLANs", 10, 1)
+	w.link(upTo(10)...)
+	w.link(upTo(10)...)
+	for _, n := range []int{5, 14, 60} {
+		w = add(fmt.Sprintf("Chain%d", n), n, 1)
+		for i := range n - 1 {
+			w.link(i, i+1)
+		}
+	}
+	for _, n := range []int{4, 12, 40} {
+		w = add(fmt.Sprintf("Star%d", n), n, 1)
+		for i := 1; i < n; i++ {
+			w.link(0, i)
+		}
+	}
+	for _, n := range []int{3, 4, 10, 33} {
+		w = add(fmt.Sprintf("Ring%d", n), n, 1)
+		for i := range n {
+			w.link(i, (i+1)%n)
+		}
+	}
+	for _, n := range []int{4, 8} {
+		w = add(fmt.Sprintf("Grid%d", n), n*n, 1)
+		for i := range n * n {
+			if i%n < n-1 {
+				w.link(i, i+1)
+			}
+			if i < n*(n-1) {
+				w.link(i, i+n)
+			}
+		}
+	}
+	for _, n := range []int{5, 9} {
+		w = add(fmt.Sprintf("Mesh%d", n), n, 1)
+		for i := range n {
+			for j := range i {
+				w.link(i, j)
+			}
+		}
+	}
+	w = add("Tree", 31, 1)
+	for i := 1; i < 31; i++ {
+		w.link((i-1)/2, i)
+	}
+	w = add("SixtyOverTwoManagers", 60, 2)
+	for k := range 6 {
+		ends := []int{k % 2}
+		for i := range 9 {
+			ends = append(ends, 2+k+6*i)
+		}
+		w.link(ends...)
+	}
+	w.link(0, 1)
+	w = add("LANOverFourManagers", 16, 4)
+	w.link(upTo(16)...)
+	w = add("ManagersInARing", 24, 6)
+	for i := range 24 {
+		w.link(i, (i+1)%24)
+	}
+	w = add("Dangling", 3, 1)
+	w.link(0, -1)
+	w.link(1)
+	w.link()
+	w.link(-1, -1)
+	w.link(2, 2)
+	out := map[string]*Picture{}
+	for name, w := range all {
+		out[name] = &w.p
+	}
+	return out
+}
+
+// drawn is the scene of a picture as SVG draws it.
+func drawn(p *Picture) *scene {
+	s := newScene(p)
+	s.complete()
+	return s
+}
+
+func svgOf(t interface {
+	Helper()
+	Fatal(...any)
+}, p *Picture) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := SVG(&b, p); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func textOf(t testing.TB, p *Picture, o TextOptions) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := Text(&b, p, o); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func read(t testing.TB, text string) *Picture {
+	t.Helper()
+	p, err := Read([]byte(text), xmltree.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// checkSVG tells what is wrong with a drawing as a document: it must be
+// well-formed and stand by itself.
+func checkSVG(svg string) error {
+	d := xml.NewDecoder(strings.NewReader(svg))
+	d.Strict = true
+	for {
+		tok, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		e, ok := tok.(xml.StartElement)
+		if !ok {
+			continue
+		}
+		switch e.Name.Local {
+		case "svg", "title", "rect", "g", "path", "text", "circle":
+		default:
+			return fmt.Errorf("an element <%s>", e.Name.Local)
+		}
+		for _, a := range e.Attr {
+			if strings.HasPrefix(a.Name.Local, "on") || a.Name.Local == "href" || a.Name.Local == "style" || strings.Contains(a.Value, "url(") {
+				return fmt.Errorf("an attribute %s=%q", a.Name.Local, a.Value)
+			}
+		}
+	}
+}
+
+// checkTerminal tells whether a text could do anything to a terminal.
+func checkTerminal(text string) error {
+	for i, r := range text {
+		if r != '\n' && (r < ' ' || r >= 0x7f && r < 0xa0 || r >= 0x200b && r <= 0x200f || r >= 0x2028 && r <= 0x202e || r >= 0x2060 && r <= 0x2069) {
+			return fmt.Errorf("character %U at %d", r, i)
+		}
+	}
+	return nil
+}

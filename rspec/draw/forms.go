@@ -1,0 +1,340 @@
+package draw
+
+import (
+	"math"
+	"slices"
+)
+
+// placePart gives connected blocks their places, by the form of their graph.
+func (a *arrangement) placePart(list []int) {
+	leaves, widest := 0, 0
+	for _, i := range list {
+		if len(a.near[i]) == 1 {
+			leaves++
+		}
+		if len(a.near[i]) > len(a.near[list[widest]]) {
+			widest = slices.Index(list, i)
+		}
+	}
+	joins := 0
+	for _, i := range list {
+		joins += len(a.near[i])
+	}
+	joins /= 2
+	tree := joins == len(list)-1
+	ring := joins == len(list)
+	for _, i := range list {
+		ring = ring && len(a.near[i]) == 2
+	}
+	dense := len(list) >= 5 && len(list) <= 16 && joins*5 >= len(list)*(len(list)-1)/2*3
+	switch {
+	case tree && a.frames && leaves == len(list)-1 && leaves > 2 && len(a.blocks[list[widest]].members) == 1:
+		a.court(list, list[widest])
+	case dense && !a.frames:
+		a.circle(list)
+	case tree && leaves == 2:
+		a.chain(list)
+	case tree && leaves == len(list)-1 && !a.frames:
+		a.star(list, list[widest])
+	case ring:
+		a.ring(list)
+	case tree && leaves <= 9 && !a.frames:
+		a.tree(list)
+	case len(list) > mostStress:
+		a.tile(list)
+	default:
+		a.spread(list)
+	}
+	a.turn(list)
+}
+
+// cell is how much room a block of middle size takes with the gap to the next.
+func (a *arrangement) cell(list []int) point {
+	var ws, hs []float64
+	for _, i := range list {
+		ws, hs = append(ws, a.blocks[i].hw*2), append(hs, a.blocks[i].hh*2)
+	}
+	slices.Sort(ws)
+	slices.Sort(hs)
+	return point{ws[len(ws)/2] + a.gap.x, hs[len(hs)/2] + a.gap.y}
+}
+
+// chain sets blocks in a row, or in rows that turn like an ox at the plough.
+func (a *arrangement) chain(list []int) {
+	at := slices.IndexFunc(list, func(i int) bool { return len(a.near[i]) == 1 })
+	start := list[at]
+	for _, i := range list { // the first end in the document
+		if len(a.near[i]) == 1 && i < start {
+			start = i
+		}
+	}
+	walk := a.reach(start)
+	width, total := 0.0, 0.0
+	for _, i := range walk {
+		width = max(width, a.blocks[i].hw*2)
+		total += a.blocks[i].hw*2 + a.gap.x
+	}
+	most := 1500.0
+	if a.frames {
+		most = 1900
+	}
+	perRow := len(walk)
+	if total > most {
+		rows := math.Ceil(total / most)
+		perRow = max(2, int(math.Ceil(float64(len(walk))/rows)))
+		if mean := total / float64(len(walk)); mean > most/2 {
+			// Large blocks: as many to a row as make a fair page.
+			high := 0.0
+			for _, i := range walk {
+				high += (a.blocks[i].hh*2 + a.gap.y) / float64(len(walk))
+			}
+			perRow = max(1, int(math.Round(math.Sqrt(float64(len(walk))*proportion*high/mean))))
+		}
+	}
+	y, high := 0.0, 0.0
+	for k := 0; k < len(walk); k += perRow {
+		row := walk[k:min(k+perRow, len(walk))]
+		rowHigh := 0.0
+		for _, i := range row {
+			rowHigh = max(rowHigh, a.blocks[i].hh*2)
+		}
+		if k > 0 {
+			y += high/2 + a.gap.y + rowHigh/2
+		}
+		high = rowHigh
+		x := 0.0
+		for n, i := range row {
+			if perRow == len(walk) { // one row: each block its own width
+				x += a.blocks[i].hw
+				a.put(i, point{x, y})
+				x += a.blocks[i].hw + a.gap.x
+				continue
+			}
+			column := n
+			if k/perRow%2 == 1 {
+				column = perRow - 1 - n
+			}
+			a.put(i, point{float64(column) * (width + a.gap.x), y})
+		}
+	}
+}
+
+// ring sets blocks around an ellipse.
+func (a *arrangement) ring(list []int) {
+	first := slices.Min(list)
+	walk := []int{first}
+	for at, from := a.near[first][0], first; at != first; {
+		walk = append(walk, at)
+		next := a.near[at][0]
+		if next == from {
+			next = a.near[at][1]
+		}
+		at, from = next, at
+	}
+	a.grow(walk, ellipse(len(walk)), float64(len(walk))/(2*math.Pi))
+}
+
+// circle sets blocks that are nearly all joined around an ellipse, in the order
+// of the document: no line between two of them meets a third.
+func (a *arrangement) circle(list []int) {
+	walk := slices.Sorted(slices.Values(list))
+	a.grow(walk, ellipse(len(walk)), float64(len(walk))/4)
+}
+
+// ellipse is n places around the middle; with a flat top where n is even.
+func ellipse(n int) []point {
+	at := make([]point, n)
+	for k := range at {
+		turn := -math.Pi/2 + 2*math.Pi*float64(k)/float64(n)
+		if n%2 == 0 {
+			turn -= math.Pi / float64(n)
+		}
+		at[k] = point{math.Cos(turn), math.Sin(turn)}
+	}
+	return at
+}
+
+// court sets frames around the one box that joins them: in a row above it, or
+// in two rows with the box between.
+func (a *arrangement) court(list []int, middle int) {
+	frames := slices.Clone(a.near[middle])
+	slices.Sort(frames)
+	total := 0.0
+	for _, i := range frames {
+		total += a.blocks[i].hw*2 + frameGap
+	}
+	rows := [][]int{frames}
+	if len(frames) > 3 || total > 2000 {
+		rows = [][]int{frames[:(len(frames)+1)/2], frames[(len(frames)+1)/2:]}
+	}
+	y := 0.0
+	for k, row := range rows {
+		width, high := -frameGap*0.6, 0.0
+		for _, i := range row {
+			width, high = width+a.blocks[i].hw*2+frameGap*0.6, max(high, a.blocks[i].hh*2)
+		}
+		x := -width / 2
+		for _, i := range row {
+			// Frames stand on the side of the box.
+			level := y + high - a.blocks[i].hh
+			if k == 1 {
+				level = y + a.blocks[i].hh
+			}
+			a.put(i, point{x + a.blocks[i].hw, level})
+			x += a.blocks[i].hw*2 + frameGap*0.6
+		}
+		y += high
+		if k == 0 {
+			y += frameGap * 0.7
+			a.put(middle, point{0, y + a.blocks[middle].hh})
+			y += a.blocks[middle].hh*2 + frameGap*0.7
+		}
+	}
+}
+
+// star sets the leaves around the middle, on one ellipse or more.
+func (a *arrangement) star(list []int, middle int) {
+	leaves := slices.Clone(a.near[middle])
+	slices.Sort(leaves)
+	walk := []int{middle}
+	unit := []point{{}}
+	rings := 1
+	for ; len(leaves) > 14*rings*(rings+1)/2; rings++ {
+	}
+	// Ring k has a share of k.
+	left, shares := len(leaves), rings*(rings+1)/2
+	at := 0
+	for k := 1; k <= rings; k++ {
+		here := int(math.Round(float64(left) * float64(k) / float64(shares)))
+		if k == rings {
+			here = left
+		}
+		here = min(here, left)
+		for j := range here {
+			turn := -math.Pi/2 + 2*math.Pi*(float64(j)+0.5*float64(k-1))/float64(here)
+			if here%2 == 0 && rings == 1 {
+				turn -= math.Pi / float64(here)
+			}
+			radius := 1 + 0.75*float64(k-1)
+			unit = append(unit, point{math.Cos(turn) * radius, math.Sin(turn) * radius})
+			walk = append(walk, leaves[at])
+			at++
+		}
+		left -= here
+		shares -= k
+	}
+	a.grow(walk, unit, 0.8)
+}
+
+// grow sets blocks at places that are scaled up until all have room.
+func (a *arrangement) grow(walk []int, unit []point, scale float64) {
+	c := a.cell(walk)
+	at := make([]point, len(walk))
+	for ; ; scale *= 1.06 {
+		for k := range walk {
+			at[k] = point{unit[k].x * scale * c.x, unit[k].y * scale * c.y}
+		}
+		if a.roomy(walk, at) {
+			break
+		}
+	}
+	for k, i := range walk {
+		a.put(i, at[k])
+	}
+}
+
+// roomy tells whether no two blocks are too near to each other, and joined ones
+// leave room for what stands between them.
+func (a *arrangement) roomy(walk []int, at []point) bool {
+	for k, i := range walk {
+		for m, j := range walk[:k] {
+			if a.crowded(i, j, at[k], at[m]) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// between is how far apart two blocks must be, one way or the other.
+func (a *arrangement) between(i, j int) point {
+	if need, joined := a.need[[2]int{min(i, j), max(i, j)}]; joined {
+		return need
+	}
+	return point{clearance, clearance}
+}
+
+func (a *arrangement) crowded(i, j int, p, q point) bool {
+	dx := math.Abs(p.x-q.x) - a.blocks[i].hw - a.blocks[j].hw
+	dy := math.Abs(p.y-q.y) - a.blocks[i].hh - a.blocks[j].hh
+	gap := a.between(i, j)
+	return dx < gap.x && dy < gap.y
+}
+
+// tree sets a small tree top-down, each parent over the middle of its children.
+func (a *arrangement) tree(list []int) {
+	root := a.middle(list)
+	var set func(i, from int, y, left float64) float64
+	place := map[int]point{}
+	set = func(i, from int, y, left float64) float64 {
+		b := a.blocks[i]
+		children := slices.DeleteFunc(slices.Clone(a.near[i]), func(j int) bool { return j == from })
+		slices.Sort(children)
+		at := left
+		for n, j := range children {
+			if n > 0 {
+				at += clearance + 14
+			}
+			at = set(j, i, y+1, at)
+		}
+		x := left + b.hw
+		if len(children) > 0 {
+			x = (place[children[0]].x + place[children[len(children)-1]].x) / 2
+			x = max(x, left+b.hw)
+		}
+		place[i] = point{x, y}
+		return max(at, x+b.hw)
+	}
+	set(root, -1, 0, 0)
+	// Rows are as high as their highest block.
+	var rows []float64
+	for _, i := range list {
+		d := int(place[i].y)
+		for len(rows) <= d {
+			rows = append(rows, 0)
+		}
+		rows[d] = max(rows[d], a.blocks[i].hh*2)
+	}
+	for _, i := range list {
+		y := 0.0
+		for d := range int(place[i].y) {
+			y += rows[d]/2 + a.gap.y + rows[d+1]/2
+		}
+		a.put(i, point{place[i].x, y})
+	}
+}
+
+// middle is the block of a tree with the least distance to the farthest other;
+// of two the one with more neighbours.
+func (a *arrangement) middle(list []int) int {
+	far := a.reach(list[0])
+	walk := a.reach(far[len(far)-1])
+	// The way back from the farthest block, by distance from the other end.
+	parent := map[int]int{walk[0]: -1}
+	for _, i := range walk {
+		for _, j := range a.near[i] {
+			if _, seen := parent[j]; !seen {
+				parent[j] = i
+			}
+		}
+	}
+	var way []int
+	for i := walk[len(walk)-1]; i >= 0; i = parent[i] {
+		way = append(way, i)
+	}
+	m := way[len(way)/2]
+	if len(way)%2 == 0 && len(a.near[way[len(way)/2-1]]) > len(a.near[m]) {
+		m = way[len(way)/2-1]
+	}
+	return m
+}

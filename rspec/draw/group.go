@@ -1,0 +1,146 @@
+package draw
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// group is one box's nodes, by number.
+type group struct {
+	nodes []int
+	// level is how much was put together: 0 is a node alone.
+	level int
+}
+
+// groupNodes gives each node a box of its own, or puts together those of an
+// advertisement that are of one kind and linked alike. A picture with too many
+// boxes groups more and more, whatever it is.
+func groupNodes(p *Picture) []group {
+	first := 0
+	if p.Kind == Advertisement {
+		first = 1
+	}
+	peers := neighbours(p)
+	var groups []group
+	for level := first; level <= 4; level++ {
+		groups = groups[:0]
+		at := map[string]int{}
+		for i := range p.Nodes {
+			key := kindKey(p, i, level, peers)
+			g, known := at[key]
+			if !known {
+				g = len(groups)
+				at[key] = g
+				groups = append(groups, group{level: level})
+			}
+			groups[g].nodes = append(groups[g].nodes, i)
+		}
+		if len(groups) <= maxBoxes {
+			break
+		}
+	}
+	return groups
+}
+
+// kindKey is equal for nodes that share a box at a level.
+func kindKey(p *Picture, i, level int, peers [][]string) string {
+	n := &p.Nodes[i]
+	exclusive := "?"
+	if n.Exclusive != nil {
+		exclusive = fmt.Sprint(*n.Exclusive)
+	}
+	switch level {
+	case 0:
+		return fmt.Sprint(i)
+	case 1:
+		return fmt.Sprintf("%d\x00%q\x00%q\x00%s\x00%q", n.Manager, n.SliverTypes, n.HardwareType, exclusive, peers[i])
+	case 2:
+		return fmt.Sprintf("%d\x00%q\x00%q\x00%s", n.Manager, n.SliverTypes, n.HardwareType, exclusive)
+	case 3:
+		return fmt.Sprint(n.Manager)
+	}
+	return ""
+}
+
+// neighbours are the other ends of each node's links, in order and once.
+func neighbours(p *Picture) [][]string {
+	lists := make([][]string, len(p.Nodes))
+	for i := range p.Links {
+		l := &p.Links[i]
+		for k, e := range l.Ends {
+			switch {
+			case e.Node < 0:
+			case len(l.Ends) == 2 && l.Shared == "":
+				other := l.Ends[1-k]
+				lists[e.Node] = append(lists[e.Node], fmt.Sprintf("node %d %s", other.Node, other.Authority))
+			default:
+				lists[e.Node] = append(lists[e.Node], fmt.Sprintf("link %d", i))
+			}
+		}
+	}
+	for i := range lists {
+		slices.Sort(lists[i])
+		lists[i] = slices.Compact(lists[i])
+	}
+	return lists
+}
+
+// span names a group of several by its first and last name, each shortened.
+func (g group) span(p *Picture, short func(string) string) string {
+	names := make([]string, len(g.nodes))
+	for i, n := range g.nodes {
+		names[i] = p.Nodes[n].Name
+	}
+	slices.SortStableFunc(names, natural)
+	between := "…"
+	if len(names) == 2 {
+		between = ", "
+	}
+	return short(full(names[0])) + between + short(full(names[len(names)-1]))
+}
+
+// natural orders names as people count: pc2 before pc10.
+func natural(a, b string) int {
+	for a != "" && b != "" {
+		da, db := leadingDigits(a), leadingDigits(b)
+		if da > 0 && db > 0 {
+			x, y := strings.TrimLeft(a[:da], "0"), strings.TrimLeft(b[:db], "0")
+			if c := cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(x, y)); c != 0 {
+				return c
+			}
+			a, b = a[da:], b[db:]
+			continue
+		}
+		if a[0] != b[0] {
+			return cmp.Compare(a[0], b[0])
+		}
+		a, b = a[1:], b[1:]
+	}
+	return cmp.Compare(len(a), len(b))
+}
+
+func leadingDigits(s string) int {
+	n := 0
+	for n < len(s) && s[n] >= '0' && s[n] <= '9' {
+		n++
+	}
+	return n
+}
+
+// tally counts words in the order in which they first come.
+type tally struct {
+	words []string
+	count map[string]int
+}
+
+func (t *tally) add(word string) {
+	if t.count == nil {
+		t.count = map[string]int{}
+	}
+	if t.count[word] == 0 {
+		t.words = append(t.words, word)
+	}
+	t.count[word]++
+}

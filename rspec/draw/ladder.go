@@ -1,0 +1,113 @@
+package draw
+
+import (
+	"math"
+	"slices"
+)
+
+// ladders are the blocks of nodes that hang on the same two hubs and on nothing
+// else: rows of nodes with a bar of one hub above and of the other below.
+func (s *scene) ladders(vertices []int, degree map[int]int) []*block {
+	in := map[int]bool{}
+	for _, v := range vertices {
+		in[v] = true
+	}
+	spokes := map[int][]int{} // node → its edges to hubs
+	for i := range s.edges {
+		e := &s.edges[i]
+		if in[e.from] && in[e.to] && s.vertices[e.to].shape == hubShape && s.vertices[e.from].shape != hubShape && degree[e.from] == 2 {
+			spokes[e.from] = append(spokes[e.from], i)
+		}
+	}
+	rungs := map[[2]int][]int{}
+	var order [][2]int
+	for _, v := range vertices {
+		if len(spokes[v]) != 2 {
+			continue
+		}
+		x, y := s.edges[spokes[v][0]].to, s.edges[spokes[v][1]].to
+		pair := [2]int{min(x, y), max(x, y)}
+		if x == y {
+			continue
+		}
+		if rungs[pair] == nil {
+			order = append(order, pair)
+		}
+		rungs[pair] = append(rungs[pair], v)
+	}
+	taken := map[int]bool{}
+	var list []*block
+	for _, pair := range order {
+		if len(rungs[pair]) >= 4 && !taken[pair[0]] && !taken[pair[1]] {
+			taken[pair[0]], taken[pair[1]] = true, true
+			list = append(list, s.ladder(pair, rungs[pair], spokes))
+		}
+	}
+	return list
+}
+
+// ladder sets nodes between the bars of two hubs. The first hub's box stands at
+// the left, the other's at the right.
+func (s *scene) ladder(hubs [2]int, nodes []int, spokes map[int][]int) *block {
+	pitch, high := 0.0, 0.0
+	for _, n := range nodes {
+		v := &s.vertices[n]
+		pitch, high = max(pitch, v.hw*2+busGap), max(high, v.hh*2)
+		for _, i := range spokes[n] {
+			pitch = max(pitch, labelFont.width(s.edges[i].near[0])+14)
+		}
+	}
+	step := high + 2*stubLength + busGap
+	best, columns := math.Inf(1), len(nodes)
+	for rows := 1; rows <= len(nodes); rows++ {
+		c := (len(nodes) + rows - 1) / rows
+		off := math.Abs(math.Log((float64(c)*pitch + 200) / (float64(rows) * step) / (proportion * 1.25)))
+		if rows == 1 && c <= 6 {
+			off = 0
+		}
+		if off < best {
+			best, columns = off, c
+		}
+	}
+	rows := (len(nodes) + columns - 1) / columns
+	left, right := &s.vertices[hubs[0]], &s.vertices[hubs[1]]
+	first := left.hw*2 + 30 + pitch/2
+	end := first + float64(columns-1)*pitch
+	trunks := [2]float64{first - pitch/2 - 6, end + pitch/2 + 6}
+	b := &block{members: []int{hubs[0], hubs[1]}}
+	var bars [2][]float64
+	for k, n := range nodes {
+		row := float64(k / columns)
+		v := &s.vertices[n]
+		v.point = point{first + float64(k%columns)*pitch, row * step}
+		v.feet = make([]point, 2)
+		for f, i := range spokes[n] {
+			e := &s.edges[i]
+			e.stub = f + 1
+			y := v.y - high/2 - stubLength
+			if e.to == hubs[1] {
+				y = v.y + high/2 + stubLength
+			}
+			v.feet[f] = point{v.x, y}
+		}
+		b.members = append(b.members, n)
+	}
+	for row := range rows {
+		y := float64(row) * step
+		last := first + float64(min(columns, len(nodes)-row*columns)-1)*pitch
+		up, down := y-high/2-stubLength, y+high/2+stubLength
+		left.wires = append(left.wires, [2]point{{trunks[0], up}, {last, up}})
+		right.wires = append(right.wires, [2]point{{first, down}, {trunks[1], down}})
+		bars[0], bars[1] = append(bars[0], up), append(bars[1], down)
+	}
+	for k, hub := range []*vertex{left, right} {
+		low, high := slices.Min(bars[k]), slices.Max(bars[k])
+		hub.point = point{hub.hw, (low + high) / 2}
+		if k == 1 {
+			hub.x = trunks[1] + 24 + hub.hw
+		}
+		hub.wires = append(hub.wires, [2]point{hub.point, {trunks[k], hub.y}}, [2]point{{trunks[k], low}, {trunks[k], high}})
+	}
+	s.enclose(b)
+	return b
+}

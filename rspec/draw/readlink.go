@@ -1,0 +1,68 @@
+package draw
+
+import (
+	"slices"
+
+	"patchbay/am/urn"
+	"patchbay/schemas/xmltree"
+)
+
+func (r *reader) link(e *xmltree.Element) {
+	l := Link{
+		Name:      value(e, "client_id"),
+		VLAN:      value(e, "vlantag"),
+		Monitored: monitored(e),
+	}
+	if l.Name == "" {
+		if l.Name = componentName(value(e, "component_name")); l.Name == "" {
+			l.Name = componentName(value(e, "component_id"))
+		}
+	}
+	for _, t := range r.children(e, "link_type") {
+		if name := lastName(value(t, "name")); name != "" && !slices.Contains(l.Types, name) && len(l.Types) < maxTypes {
+			l.Types = append(l.Types, name)
+		}
+	}
+	for _, s := range childrenOf(e, "link_shared_vlan", vlanSpace, oldVLANSpace) {
+		if l.Shared = value(s, "name"); l.VLAN == "" {
+			l.VLAN = value(s, "vlantag")
+		}
+	}
+	for _, ref := range r.children(e, "interface_ref") {
+		l.Ends = append(l.Ends, r.end(ref))
+	}
+	for _, c := range r.children(e, "property") {
+		l.Properties = append(l.Properties, Property{
+			Source:   value(c, "source_id"),
+			Dest:     value(c, "dest_id"),
+			Capacity: capacity(value(c, "capacity")),
+			Latency:  latency(value(c, "latency")),
+			Loss:     loss(value(c, "packet_loss")),
+		})
+	}
+	r.p.Links = append(r.p.Links, l)
+}
+
+// end finds the interface that ref means: by client_id where it has one, as
+// several interfaces may share a component.
+func (r *reader) end(ref *xmltree.Element) End {
+	name := ""
+	for _, id := range []string{value(ref, "client_id"), value(ref, "component_id")} {
+		if id == "" {
+			continue
+		}
+		if name == "" {
+			name = id
+		}
+		if at, known := r.interfaces[id]; known {
+			in := &r.p.Nodes[at.node].Interfaces[at.number]
+			in.linked = true
+			return End{Name: in.Name, Node: at.node, Interface: at.number}
+		}
+	}
+	end := End{Name: componentName(name), Node: -1, Interface: -1}
+	if u, err := urn.Parse(name); err == nil {
+		end.Authority = u.Authority
+	}
+	return end
+}

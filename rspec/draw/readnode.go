@@ -1,0 +1,159 @@
+package draw
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"patchbay/am/urn"
+	"patchbay/schemas/xmltree"
+)
+
+func (r *reader) node(e *xmltree.Element) {
+	component := value(e, "component_id")
+	n := Node{
+		Name:      value(e, "client_id"),
+		Manager:   r.manager(value(e, "component_manager_id"), component),
+		Component: value(e, "component_name"),
+		Exclusive: truth(e, "exclusive"),
+	}
+	if n.Component = componentName(n.Component); n.Component == "" {
+		n.Component = componentName(component)
+	}
+	if n.Name == "" {
+		n.Name = n.Component
+	}
+	if r.p.Kind == Advertisement {
+		n.Component = ""
+	}
+	for _, t := range r.children(e, "sliver_type") {
+		if name := lastName(value(t, "name")); name != "" && !slices.Contains(n.SliverTypes, name) && len(n.SliverTypes) < maxTypes {
+			n.SliverTypes = append(n.SliverTypes, name)
+		}
+		if n.Image == "" && r.p.Kind != Advertisement {
+			n.Image = imageName(r.first(t, "disk_image"))
+		}
+	}
+	if n.Image == "" && r.p.Kind != Advertisement {
+		n.Image = imageName(r.first(e, "disk_image"))
+	}
+	for _, h := range r.children(e, "hardware_type") {
+		if n.HardwareType == "" {
+			n.HardwareType = lastName(value(h, "name"))
+		}
+		for _, t := range childrenOf(h, "node_type", emulabSpace) {
+			if slots, err := strconv.Atoi(value(t, "type_slots")); err == nil && slots > n.Slots {
+				n.Slots = min(slots, maxSlots)
+			}
+		}
+	}
+	n.Available = truth(r.first(e, "available"), "now")
+	for _, h := range r.children(e, "host") {
+		n.Hosts = append(n.Hosts, Host{value(h, "name"), value(h, "ipv4")})
+	}
+	for _, s := range r.children(e, "services") {
+		for _, l := range r.children(s, "login") {
+			n.Logins = append(n.Logins, Login{value(l, "username"), value(l, "hostname"), value(l, "port")})
+		}
+		for _, u := range childrenOf(s, "services_user", userSpace, oldUserSpace) {
+			n.Accounts = append(n.Accounts, value(u, "login"))
+		}
+	}
+	for _, info := range childrenOf(e, sliverInfoElement, sliverInfoSpace) {
+		n.State, n.Error = value(info, "state"), value(info, "error")
+	}
+	n.Monitored = monitored(e)
+	number := len(r.p.Nodes)
+	for _, i := range r.children(e, "interface") {
+		in := Interface{Name: value(i, "client_id"), MAC: value(i, "mac_address")}
+		for _, name := range []string{value(i, "client_id"), value(i, "component_id")} {
+			if name == "" {
+				continue
+			}
+			if in.Name == "" {
+				in.Name = componentName(name)
+			}
+			// Several interfaces of a manifest may share a component.
+			if _, taken := r.interfaces[name]; !taken {
+				r.interfaces[name] = place{number, len(n.Interfaces)}
+			}
+		}
+		for _, ip := range r.children(i, "ip") {
+			if a := value(ip, "address"); a != "" {
+				in.Addresses = append(in.Addresses, a)
+			}
+		}
+		n.Interfaces = append(n.Interfaces, in)
+	}
+	r.p.Nodes = append(r.p.Nodes, n)
+}
+
+const (
+	maxTypes = 64      // sliver types that are kept of a node
+	maxSlots = 1 << 20 // beyond belief
+)
+
+// monitored tells whether e asks for monitoring or offers it, in either
+// spelling of the namespace.
+func monitored(e *xmltree.Element) bool {
+	for _, m := range childrenOf(e, "monitoring", monitoringSpace, textMonitorSpace) {
+		for _, word := range []string{"enabled", "supported"} {
+			if v := truth(m, word); v != nil && *v {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// componentName is the short name of a component's URN.
+func componentName(id string) string {
+	if u, err := urn.Parse(id); err == nil {
+		return u.Name
+	}
+	// Some are longer than a URN may be, or hold blanks.
+	if parts := strings.SplitN(id, "+", 4); len(parts) == 4 && strings.HasPrefix(id, "urn:publicid:") {
+		return parts[3]
+	}
+	return id
+}
+
+// imageName is the short name of a disk image, which is a URN, a name or a URL.
+func imageName(e *xmltree.Element) string {
+	name := value(e, "name")
+	if name == "" {
+		name = value(e, "url")
+	}
+	name = lastName(name)
+	// Emulab puts the project in front.
+	if i := strings.LastIndexByte(name, ':'); i >= 0 && i < len(name)-1 {
+		name = name[i+1:]
+	}
+	return name
+}
+
+// String is a command line for the login: "ssh -p 2022 user@host". Names that
+// a shell or ssh might take for something else are only told, as user@host:port.
+func (l Login) String() string {
+	s := l.Host
+	if l.User != "" {
+		s = l.User + "@" + s
+	}
+	if !plainName(l.Host) || l.User != "" && !plainName(l.User) || strings.Trim(l.Port, "0123456789") != "" {
+		return s + ":" + l.Port
+	}
+	if l.Port != "" && l.Port != "22" {
+		s = "-p " + l.Port + " " + s
+	}
+	return "ssh " + s
+}
+
+// plainName tells whether s means nothing to a shell, and is no option.
+func plainName(s string) bool {
+	for _, r := range s {
+		if !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._:-", r)) {
+			return false
+		}
+	}
+	return s != "" && s[0] != '-'
+}

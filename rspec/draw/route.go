@@ -1,0 +1,259 @@
+package draw
+
+import (
+	"fmt"
+	"math"
+	"strings"
+)
+
+// router leads lines around boxes.
+type router struct {
+	s *scene
+	// budget is how many more times a line may be held against a box in the
+	// search of ways around; when it is spent, lines go straight.
+	budget int
+	titles []rect // of frames, which lines leave free as well
+}
+
+// lineGap is how far a line stays away from boxes that are not its own.
+const lineGap = 6.0
+
+// route gives every edge its path.
+func (s *scene) route() {
+	r := router{s: s, budget: 80_000_000}
+	for f, frame := range s.frames {
+		if s.framed && frame.hw > 0 {
+			r.titles = append(r.titles, s.titleRoom(f))
+		}
+	}
+	alike := map[[2]int][]int{}
+	var order [][2]int
+	for i := range s.edges {
+		e := &s.edges[i]
+		if e.stub > 0 {
+			e.path = []point{s.vertices[e.from].point, s.vertices[e.from].feet[e.stub-1]}
+			e.drawn = polyline(e.path)
+			continue
+		}
+		pair := [2]int{min(e.from, e.to), max(e.from, e.to)}
+		if alike[pair] == nil {
+			order = append(order, pair)
+		}
+		alike[pair] = append(alike[pair], i)
+	}
+	for _, pair := range order {
+		r.pair(alike[pair])
+	}
+}
+
+// bows are how far lines may bend to one side, in the order in which they are
+// tried. After the first few comes a way around boxes.
+var bows = []float64{0, 26, -26, 46, -46, 76, -76, 116, -116, 170, -170}
+
+const fewBows = 5
+
+// lane is the distance of parallel ways around boxes.
+const lane = 6.0
+
+// pair routes all lines between two boxes: parallel ones bend together, so that
+// they can be told apart.
+func (r *router) pair(edges []int) {
+	e := &r.s.edges[edges[0]]
+	p, q := r.s.vertices[e.from].point, r.s.vertices[e.to].point
+	near := r.near(e, p, q)
+	around := func(mostTurns int, lane float64) bool {
+		ways := make([][]point, len(edges))
+		for k := range edges {
+			ways[k] = r.around(p, q, near, lane*float64(k))
+			if ways[k] == nil || len(ways[k]) > mostTurns+2 {
+				return false
+			}
+		}
+		for k, i := range edges {
+			r.s.edges[i].path, r.s.edges[i].drawn = ways[k], rounded(ways[k])
+		}
+		return true
+	}
+	for k, bow := range bows {
+		if k == fewBows && around(2, lane) || r.bend(edges, p, q, near, bow) {
+			return
+		}
+	}
+	if !around(99, lane) && !around(99, 1) {
+		r.bend(edges, p, q, nil, 0)
+	}
+}
+
+// bend lets lines bend by a bow and their distance from each other, if none
+// meets a box.
+func (r *router) bend(edges []int, p, q point, near []rect, bow float64) bool {
+	apart := func(k int) float64 { return bow + 24*(2*float64(k)-float64(len(edges)-1)) }
+	for k := range edges {
+		if r.hits(arc(p, q, apart(k)), near, lineGap) {
+			return false
+		}
+	}
+	for k, i := range edges {
+		r.s.edges[i].path, r.s.edges[i].drawn = arc(p, q, apart(k)), curve(p, q, apart(k))
+	}
+	return true
+}
+
+// near are the boxes that a line from p to q may have to do with.
+func (r *router) near(e *edge, p, q point) []rect {
+	reach := box(min(p.x, q.x), min(p.y, q.y), max(p.x, q.x), max(p.y, q.y)).grown(320)
+	var list []rect
+	for i := range r.s.vertices {
+		if i != e.from && i != e.to && r.s.vertices[i].overlaps(reach) {
+			list = append(list, r.s.vertices[i].rect)
+		}
+	}
+	for _, t := range r.titles {
+		if t.overlaps(reach) {
+			list = append(list, t)
+		}
+	}
+	return list
+}
+
+func (r *router) hits(path []point, boxes []rect, gap float64) bool {
+	for i := 1; i < len(path); i++ {
+		for _, b := range boxes {
+			if b.grown(gap).cuts(path[i-1], path[i]) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// around finds a short way with few turns along the corners of boxes; nil if
+// there is none or the budget is spent. Parallel lines have lanes, the first of
+// which is 0.
+func (r *router) around(p, q point, boxes []rect, lane float64) []point {
+	spots := []point{p, q}
+	for i, b := range boxes {
+		g := b.grown(lineGap + 2 + lane)
+		for _, c := range []point{{g.left(), g.top()}, {g.right(), g.top()}, {g.left(), g.bottom()}, {g.right(), g.bottom()}} {
+			free := true
+			for j, other := range boxes {
+				if j != i && other.grown(lineGap).contains(c) {
+					free = false
+					break
+				}
+			}
+			if free {
+				spots = append(spots, c)
+			}
+		}
+	}
+	const turn = 45 // a turn is as bad as this much more way
+	cost, from, done := make([]float64, len(spots)), make([]int, len(spots)), make([]bool, len(spots))
+	for i := range cost {
+		cost[i] = math.Inf(1)
+	}
+	cost[0] = 0
+	for {
+		at := -1
+		for i := range spots {
+			if !done[i] && !math.IsInf(cost[i], 1) && (at < 0 || cost[i]+spots[i].to(q) < cost[at]+spots[at].to(q)) {
+				at = i
+			}
+		}
+		if at < 0 {
+			return nil
+		}
+		if at == 1 {
+			break
+		}
+		done[at] = true
+		if r.budget -= len(spots) * len(boxes) / 2; r.budget < 0 {
+			return nil
+		}
+		for i := range spots {
+			if at == 0 && i == 1 && lane > 0 {
+				continue // the straight line is that of the first lane
+			}
+			c := cost[at] + spots[at].to(spots[i]) + turn
+			if done[i] || c >= cost[i] || r.hits([]point{spots[at], spots[i]}, boxes, lineGap) {
+				continue
+			}
+			cost[i], from[i] = c, at
+		}
+	}
+	var way []point
+	for i := 1; i != 0; i = from[i] {
+		way = append([]point{spots[i]}, way...)
+	}
+	return append([]point{p}, way...)
+}
+
+// arc is a line from p to q that bends by bow in its middle, as points.
+func arc(p, q point, bow float64) []point {
+	if bow == 0 {
+		return []point{p, q}
+	}
+	c := control(p, q, bow)
+	const steps = 16
+	path := make([]point, 0, steps+1)
+	for i := range steps + 1 {
+		t := float64(i) / steps
+		path = append(path, between(between(p, c, t), between(c, q, t), t))
+	}
+	return path
+}
+
+// control is the point that pulls a quadratic curve out by bow. The side does
+// not depend on which end comes first.
+func control(p, q point, bow float64) point {
+	d := q.sub(p)
+	if d.x < 0 || d.x == 0 && d.y < 0 {
+		d = d.times(-1)
+	}
+	l := max(d.length(), 1e-9)
+	return between(p, q, 0.5).add(point{-d.y / l, d.x / l}.times(2 * bow))
+}
+
+func curve(p, q point, bow float64) string {
+	if bow == 0 {
+		return polyline([]point{p, q})
+	}
+	c := control(p, q, bow)
+	return fmt.Sprintf("M%s Q%s %s", coordinates(p), coordinates(c), coordinates(q))
+}
+
+func polyline(path []point) string {
+	var b strings.Builder
+	for i, p := range path {
+		b.WriteString([]string{"M", " L"}[min(i, 1)])
+		b.WriteString(coordinates(p))
+	}
+	return b.String()
+}
+
+// rounded is a way with soft corners.
+func rounded(way []point) string {
+	var b strings.Builder
+	b.WriteString("M" + coordinates(way[0]))
+	for i := 1; i < len(way)-1; i++ {
+		before, at, after := way[i-1], way[i], way[i+1]
+		r := min(12, before.to(at)/2, at.to(after)/2)
+		in := between(at, before, r/max(before.to(at), 1e-9))
+		out := between(at, after, r/max(at.to(after), 1e-9))
+		fmt.Fprintf(&b, " L%s Q%s %s", coordinates(in), coordinates(at), coordinates(out))
+	}
+	b.WriteString(" L" + coordinates(way[len(way)-1]))
+	return b.String()
+}
+
+func coordinates(p point) string { return decimal(p.x) + "," + decimal(p.y) }
+
+// decimal prints a coordinate with one digit after the point.
+func decimal(v float64) string {
+	s := fmt.Sprintf("%.1f", v)
+	s = strings.TrimSuffix(s, ".0")
+	if s == "-0" {
+		return "0"
+	}
+	return s
+}

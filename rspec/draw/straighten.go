@@ -1,0 +1,222 @@
+package draw
+
+import (
+	"math"
+	"slices"
+)
+
+// align turns places so that edges run along the axes where they can, else so
+// that the drawing is wider than high. It tells whether the edges do so.
+func align(at []point, near [][]int) (axes bool) {
+	var c, s, sx, sy, sxy, edges float64
+	mean := point{}
+	for i := range at {
+		mean = mean.add(at[i].times(1 / float64(len(at))))
+	}
+	for i := range at {
+		for _, j := range near[i] {
+			e := at[j].sub(at[i])
+			turn := 4 * math.Atan2(e.y, e.x)
+			c, s, edges = c+math.Cos(turn), s+math.Sin(turn), edges+1
+		}
+		p := at[i].sub(mean)
+		sx, sy, sxy = sx+p.x*p.x, sy+p.y*p.y, sxy+p.x*p.y
+	}
+	turn := -math.Atan2(2*sxy, sx-sy) / 2
+	if axes = math.Hypot(c, s) > 0.45*edges; axes {
+		turn = -math.Atan2(s, c) / 4
+	}
+	rotate := func(turn float64) {
+		sin, cos := math.Sincos(turn)
+		for i, p := range at {
+			at[i] = point{p.x*cos - p.y*sin, p.x*sin + p.y*cos}
+		}
+	}
+	rotate(turn)
+	low, high := at[0], at[0]
+	for _, p := range at {
+		low = point{min(low.x, p.x), min(low.y, p.y)}
+		high = point{max(high.x, p.x), max(high.y, p.y)}
+	}
+	if high.y-low.y > 1.02*(high.x-low.x) {
+		rotate(math.Pi / 2)
+	}
+	return axes
+}
+
+// facing mirrors places so that the first is at the top left.
+func facing(at []point, first int) {
+	mean := point{}
+	for i := range at {
+		mean = mean.add(at[i].times(1 / float64(len(at))))
+	}
+	p := at[first].sub(mean)
+	for i := range at {
+		if p.x > 1e-6 {
+			at[i].x = -at[i].x
+		}
+		if p.y > 1e-6 {
+			at[i].y = -at[i].y
+		}
+	}
+}
+
+// straighten puts what stands nearly in a row or a column exactly there, where
+// that makes nothing worse.
+func (a *arrangement) straighten(list []int, at []point, near [][]int) {
+	n := len(at)
+	if n > 400 {
+		return
+	}
+	for _, vertical := range []bool{false, true} {
+		class := make([]int, n)
+		for i := range class {
+			class[i] = i
+		}
+		find := func(i int) int {
+			for class[i] != i {
+				class[i] = class[class[i]]
+				i = class[i]
+			}
+			return i
+		}
+		for i := range at {
+			for _, j := range near[i] {
+				d := at[j].sub(at[i])
+				along, off := math.Abs(d.x), math.Abs(d.y)
+				if vertical {
+					along, off = off, along
+				}
+				if off < 0.3*along {
+					class[find(i)] = find(j)
+				}
+			}
+		}
+		groups := map[int][]int{}
+		var order []int
+		for i := range class {
+			r := find(i)
+			if groups[r] == nil {
+				order = append(order, r)
+			}
+			groups[r] = append(groups[r], i)
+		}
+		order = slices.DeleteFunc(order, func(r int) bool { return len(groups[r]) < 2 })
+		before := slices.Clone(at)
+		cost := a.faults(list, at, near)
+		level := func(r int) {
+			mean := 0.0
+			for _, i := range groups[r] {
+				mean += coordinate(&at[i], vertical) / float64(len(groups[r]))
+			}
+			for _, i := range groups[r] {
+				setCoordinate(&at[i], vertical, mean)
+			}
+		}
+		for _, r := range order {
+			level(r)
+		}
+		if a.faults(list, at, near) <= cost {
+			continue
+		}
+		copy(at, before)
+		if n > 120 {
+			continue
+		}
+		for _, r := range order {
+			before := slices.Clone(at)
+			level(r)
+			if c := a.faults(list, at, near); c > cost {
+				copy(at, before)
+			} else {
+				cost = c
+			}
+		}
+	}
+}
+
+func coordinate(p *point, vertical bool) float64 {
+	if vertical {
+		return p.x
+	}
+	return p.y
+}
+
+func setCoordinate(p *point, vertical bool, v float64) {
+	if vertical {
+		p.x = v
+	} else {
+		p.y = v
+	}
+}
+
+// enough is the share of the usual distances that rows and columns may cost.
+const enough = 0.7
+
+// faults counts what is bad about places: boxes that lie on each other, and
+// lines that pass through boxes.
+func (a *arrangement) faults(list []int, at []point, near [][]int) int {
+	boxes := make([]rect, len(at))
+	for k, i := range list {
+		b := a.blocks[i]
+		boxes[k] = rect{at[k], b.hw, b.hh}.grown(clearance / 2 * enough)
+	}
+	n := 0
+	for i := range boxes {
+		for j := range i {
+			if boxes[i].overlaps(boxes[j]) {
+				n += 3
+			}
+		}
+		for _, j := range near[i] {
+			if j < i {
+				continue
+			}
+			for k := range boxes {
+				if k != i && k != j && boxes[k].cuts(at[i], at[j]) {
+					n++
+				}
+			}
+		}
+	}
+	return n
+}
+
+// separate moves boxes apart that are too near, each pair along the shorter
+// way; what that cannot do in time, growing does.
+// Slack is the share of the distances that must be kept.
+func (a *arrangement) separate(list []int, at []point, slack float64) {
+	for round := 0; ; round++ {
+		if round > 0 && round%60 == 0 {
+			for k := range at {
+				at[k] = at[k].times(1.08)
+			}
+		}
+		clear := true
+		for k, i := range list {
+			for m, j := range list[:k] {
+				p, q := a.blocks[i], a.blocks[j]
+				dx, dy := at[k].x-at[m].x, at[k].y-at[m].y
+				gap := a.between(i, j).times(slack)
+				joined := gap.x > clearance
+				ox := p.hw + q.hw + gap.x - math.Abs(dx)
+				oy := p.hh + q.hh + gap.y - math.Abs(dy)
+				if ox <= 1e-6 || oy <= 1e-6 {
+					continue
+				}
+				clear = false
+				// Joined boxes move along their line.
+				if joined && math.Abs(dx)*oy > math.Abs(dy)*ox || !joined && ox < oy {
+					s := math.Copysign(ox/2+0.01, dx)
+					at[k].x, at[m].x = at[k].x+s, at[m].x-s
+				} else {
+					s := math.Copysign(oy/2+0.01, dy)
+					at[k].y, at[m].y = at[k].y+s, at[m].y-s
+				}
+			}
+		}
+		if clear {
+			return
+		}
+	}
+}

@@ -1,0 +1,310 @@
+package draw
+
+import (
+	"bufio"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// The colours: quiet, told apart by people who see few of them, and never the
+// only sign of anything.
+const (
+	ink       = "#1f2933"
+	faint     = "#52606d"
+	rule      = "#7b8794"
+	edgeInk   = "#8a97a6"
+	boxFill   = "#ffffff"
+	boxRule   = "#7b8794"
+	hubFill   = "#e6eef8"
+	hubRule   = "#5b7ea6"
+	ghostRule = "#b0543c"
+	paper     = "#ffffff"
+)
+
+// tints fill the frames of managers in turn.
+var tints = []string{"#f4f7fb", "#fbf7ef", "#f3f9f5", "#f9f4f9", "#f5f6f6"}
+
+// marks are the colours of states; each has a shape of its own, too.
+var marks = map[condition]string{ready: "#007f5f", busy: "#c77700", resting: "#6b7785", failed: "#c0392b"}
+
+const fontFamily = `"Helvetica Neue",Helvetica,Arial,"Liberation Sans","DejaVu Sans",sans-serif`
+
+// SVG writes a drawing of p that stands by itself: no scripts, no references,
+// no fonts to load. The error is w's.
+func SVG(w io.Writer, p *Picture) error {
+	s := newScene(p)
+	s.complete()
+	out := &svgWriter{w: bufio.NewWriter(w), s: s}
+	out.document()
+	return out.w.Flush()
+}
+
+// frameUp moves everything so that it begins at the margin, below the heading.
+func (s *scene) frameUp() {
+	all := rect{}
+	for i := range s.vertices {
+		v := &s.vertices[i]
+		all = all.union(v.rect)
+		if v.shape == stackShape {
+			all = all.union(v.rect.grown(6)) // it stands out a little
+		}
+		for _, w := range v.wires {
+			all = all.union(box(min(w[0].x, w[1].x), min(w[0].y, w[1].y)-1, max(w[0].x, w[1].x), max(w[0].y, w[1].y)+1))
+		}
+	}
+	for _, f := range s.frames {
+		all = all.union(f)
+	}
+	for _, l := range s.labels {
+		all = all.union(l.rect)
+	}
+	for i := range s.edges {
+		for _, p := range s.edges[i].path {
+			all = all.union(rect{p, 2, 2})
+		}
+	}
+	if s.left > 0 {
+		s.notes = append(s.notes, count(s.left, "label")+" left out for want of room; see the tooltips or the text form")
+	}
+	head := headFont.height() + 14
+	for range s.heading[1:] {
+		head += noteFont.height()
+	}
+	if len(s.vertices) == 0 {
+		s.notes = append(s.notes, "nothing to draw: the document holds no nodes and no links")
+	}
+	wide := headFont.width(s.heading[0])
+	for _, t := range append(s.heading[1:], s.notes...) {
+		wide = max(wide, noteFont.width(t))
+	}
+	legend := s.legendWidth()
+	wide = max(wide, all.hw*2, legend)
+	foot := float64(len(s.notes)) * noteFont.height()
+	if legend > 0 {
+		foot += 26
+	}
+	if foot > 0 {
+		foot += 14
+	}
+	d := point{margin - all.left() + (wide-all.hw*2)/2, margin + head - all.top()}
+	for i := range s.vertices {
+		v := &s.vertices[i]
+		v.point = v.point.add(d)
+		for k := range v.wires {
+			v.wires[k][0], v.wires[k][1] = v.wires[k][0].add(d), v.wires[k][1].add(d)
+		}
+	}
+	for i := range s.frames {
+		s.frames[i].point = s.frames[i].point.add(d)
+	}
+	for i := range s.labels {
+		s.labels[i].point = s.labels[i].point.add(d)
+	}
+	s.size = box(0, 0, wide+2*margin, 2*margin+head+all.hh*2+foot)
+	s.shift = d
+}
+
+type svgWriter struct {
+	w *bufio.Writer
+	s *scene
+}
+
+func (o *svgWriter) put(format string, args ...any) { fmt.Fprintf(o.w, format, args...) }
+
+// escape is text as it may stand between tags and in attributes.
+func escape(s string) string {
+	var b strings.Builder
+	xml.EscapeText(&b, []byte(s))
+	return b.String()
+}
+
+func (o *svgWriter) document() {
+	s := o.s
+	w, h := s.size.hw*2, s.size.hh*2
+	o.put(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %s %s" width="%s" height="%s" role="img" font-family='%s' font-size="11" fill="%s">`+"\n",
+		decimal(w), decimal(h), decimal(w), decimal(h), fontFamily, ink)
+	o.put("<title>%s</title>\n", escape(s.heading[0]))
+	o.put(`<rect width="100%%" height="100%%" fill="%s"/>`+"\n", paper)
+	y := margin + headFont.size
+	for i, t := range s.heading {
+		f, fill := noteFont, faint
+		if i == 0 {
+			f, fill = headFont, ink
+		}
+		o.text(margin, y, t, f, fill, "")
+		y += noteFont.height() + 1
+		if i == 0 {
+			y += 4
+		}
+	}
+	for f, r := range s.frames {
+		if s.framed && r.hw > 0 {
+			o.frame(f, r)
+		}
+	}
+	o.put(`<g fill="none" stroke="%s" stroke-width="1.4" transform="translate(%s)">`+"\n", edgeInk, coordinates(s.shift))
+	for i := range s.edges {
+		o.edge(&s.edges[i])
+	}
+	o.put("</g>\n")
+	for i := range s.vertices {
+		for _, wire := range s.vertices[i].wires {
+			o.put(`<path d="%s" stroke="%s" stroke-width="3" stroke-linecap="round"/>`+"\n", polyline(wire[:]), hubRule)
+		}
+	}
+	for i := range s.vertices {
+		o.vertex(&s.vertices[i])
+	}
+	o.put(`<g font-size="%s" text-anchor="middle" stroke="%s" stroke-width="3" stroke-linejoin="round" paint-order="stroke">`+"\n", decimal(labelFont.size), paper)
+	for _, l := range s.labels {
+		fill := ink
+		if l.dim {
+			fill = faint
+		}
+		y := l.top() + labelFont.size*0.98
+		for _, t := range l.lines {
+			o.put(`<text x="%s" y="%s" fill="%s">%s</text>`+"\n", decimal(l.x), decimal(y), fill, escape(t))
+			y += labelFont.height()
+		}
+	}
+	o.put("</g>\n")
+	y = s.size.bottom() - margin - float64(len(s.notes)-1)*noteFont.height()
+	for _, t := range s.notes {
+		o.text(margin, y, t, noteFont, faint, "")
+		y += noteFont.height()
+	}
+	o.legend(s.size.bottom() - margin - float64(len(s.notes))*noteFont.height() - 4)
+	o.put("</svg>\n")
+}
+
+func (o *svgWriter) text(x, y float64, t string, f font, fill, anchor string) {
+	extra := ""
+	if f.bold {
+		extra = ` font-weight="bold"`
+	}
+	if anchor != "" {
+		extra += ` text-anchor="` + anchor + `"`
+	}
+	o.put(`<text x="%s" y="%s" font-size="%s" fill="%s"%s>%s</text>`+"\n", decimal(x), decimal(y), decimal(f.size), fill, extra, escape(t))
+}
+
+func (o *svgWriter) frame(f int, r rect) {
+	o.put(`<rect x="%s" y="%s" width="%s" height="%s" rx="10" fill="%s" stroke="#cbd2d9"><title>%s</title></rect>`+"\n",
+		decimal(r.left()), decimal(r.top()), decimal(r.hw*2), decimal(r.hh*2), tints[f%len(tints)], escape(full(o.s.picture.Managers[f].URN)))
+	o.text(o.s.titleRoom(f).left()+4, r.top()+24, o.s.frameName(f), frameFont, faint, "")
+}
+
+func (o *svgWriter) edge(e *edge) {
+	extra := ""
+	switch {
+	case e.trunk:
+		extra = fmt.Sprintf(` stroke="%s" stroke-width="3"`, hubRule)
+	case e.bundle:
+		extra = ` stroke-width="3"`
+	case o.s.vertices[e.to].shape == hubShape:
+		extra = fmt.Sprintf(` stroke="%s"`, hubRule)
+	}
+	if o.s.vertices[e.from].shape == ghostShape || o.s.vertices[e.to].shape == ghostShape {
+		extra += ` stroke-dasharray="5 4"`
+	}
+	o.put(`<path d="%s"%s><title>%s</title></path>`+"\n", e.drawn, extra, escape(e.title))
+}
+
+func (o *svgWriter) vertex(v *vertex) {
+	o.put("<g><title>%s</title>\n", escape(v.title))
+	draw := func(dx, dy, radius float64, fill, stroke, extra string) {
+		o.put(`<rect x="%s" y="%s" width="%s" height="%s" rx="%s" fill="%s" stroke="%s"%s/>`+"\n",
+			decimal(v.left()+dx), decimal(v.top()+dy), decimal(v.hw*2), decimal(v.hh*2), decimal(radius), fill, stroke, extra)
+	}
+	switch v.shape {
+	case stackShape:
+		draw(5, -5, 5, boxFill, boxRule, "")
+		draw(2.5, -2.5, 5, boxFill, boxRule, "")
+		draw(0, 0, 5, boxFill, boxRule, "")
+	case hubShape:
+		draw(0, 0, min(v.hh, 13), hubFill, hubRule, "")
+	case ghostShape:
+		draw(0, 0, 5, "#fdf6f4", ghostRule, ` stroke-dasharray="5 4"`)
+	default:
+		draw(0, 0, 5, boxFill, boxRule, "")
+	}
+	text := 0.0
+	for _, l := range v.lines {
+		text += l.font.height()
+	}
+	y := v.y - text/2
+	for i, l := range v.lines {
+		fill := ink
+		if l.dim {
+			fill = faint
+		}
+		x := v.x
+		base := y + l.font.size*1.02
+		if i == 0 && v.state != unknown {
+			x += markRoom / 2
+			o.mark(v.state, x-l.font.width(l.text)/2-markRoom+5, base-l.font.size*0.36)
+		}
+		o.text(x, base, l.text, l.font, fill, "middle")
+		y += l.font.height()
+	}
+	o.put("</g>\n")
+}
+
+// mark draws the sign of a state: a disc, a half-filled ring, a ring, a cross.
+func (o *svgWriter) mark(c condition, x, y float64) {
+	colour := marks[c]
+	const r = 5.0
+	switch c {
+	case ready:
+		o.put(`<circle cx="%s" cy="%s" r="%s" fill="%s"/>`+"\n", decimal(x), decimal(y), decimal(r), colour)
+	case busy:
+		o.put(`<circle cx="%s" cy="%s" r="%s" fill="%s" stroke="%s" stroke-width="1.6"/>`+"\n", decimal(x), decimal(y), decimal(r-0.6), paper, colour)
+		o.put(`<path d="M%s A%s,%s 0 0 1 %s Z" fill="%s"/>`+"\n", coordinates(point{x, y - r}), decimal(r), decimal(r), coordinates(point{x, y + r}), colour)
+	case resting:
+		o.put(`<circle cx="%s" cy="%s" r="%s" fill="%s" stroke="%s" stroke-width="1.6"/>`+"\n", decimal(x), decimal(y), decimal(r-0.6), paper, colour)
+	case failed:
+		o.put(`<path d="M%s L%s M%s L%s" stroke="%s" stroke-width="3" stroke-linecap="round"/>`+"\n",
+			coordinates(point{x - 3.6, y - 3.6}), coordinates(point{x + 3.6, y + 3.6}), coordinates(point{x - 3.6, y + 3.6}), coordinates(point{x + 3.6, y - 3.6}), colour)
+	}
+}
+
+var conditionWords = []struct {
+	is   condition
+	word string
+}{{ready, "ready"}, {busy, "on its way"}, {resting, "not running"}, {failed, "failed"}}
+
+func (s *scene) conditions() map[condition]int {
+	seen := map[condition]int{}
+	for i := range s.vertices {
+		if s.vertices[i].shape == nodeShape && s.vertices[i].state != unknown {
+			seen[s.vertices[i].state]++
+		}
+	}
+	return seen
+}
+
+func (s *scene) legendWidth() float64 {
+	w := 0.0
+	for _, c := range conditionWords {
+		if n := s.conditions()[c.is]; n > 0 {
+			w += noteFont.width(fmt.Sprintf("%d %s", n, c.word)) + 42
+		}
+	}
+	return w
+}
+
+// legend explains the marks that the drawing shows.
+func (o *svgWriter) legend(y float64) {
+	x := margin + 5
+	seen := o.s.conditions()
+	for _, c := range conditionWords {
+		if n := seen[c.is]; n > 0 {
+			t := fmt.Sprintf("%d %s", n, c.word)
+			o.mark(c.is, x, y-4)
+			o.text(x+12, y, t, noteFont, faint, "")
+			x += noteFont.width(t) + 42
+		}
+	}
+}

@@ -1,0 +1,290 @@
+package draw
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// TextOptions say for whose eyes a text is.
+type TextOptions struct {
+	// Width is that of the terminal, in columns; 0 is 80.
+	Width int
+	// ASCII leaves out all other characters.
+	ASCII bool
+	// Color marks states and headings. Nothing depends on it.
+	Color bool
+}
+
+// Most lines of one kind that a text holds.
+const (
+	mostLinkLines = 600
+	mostMembers   = 600
+)
+
+// Text writes p for a terminal: what it is, a table of the nodes of each
+// manager, the links of two ends as lines, all others as trees. The error is w's.
+func Text(w io.Writer, p *Picture, o TextOptions) error {
+	if o.Width <= 0 {
+		o.Width = 80
+	}
+	o.Width = max(o.Width, 40)
+	t := textWriter{w: bufio.NewWriter(w), o: o, p: p, groups: groupNodes(p)}
+	t.document()
+	return t.w.Flush()
+}
+
+type textWriter struct {
+	w      *bufio.Writer
+	o      TextOptions
+	p      *Picture
+	groups []group
+}
+
+// plain are our own signs in ASCII.
+var plain = strings.NewReplacer("─", "-", "├", "|", "└", "`", "│", "|", "…", "~", "·", "-", "×", "x", "µ", "u", "→", ">", "←", "<", "═", "=", "●", "*", "◐", "*", "○", "*", "✕", "*")
+
+// see is text as this terminal can show it.
+func (t *textWriter) see(s string) string {
+	if !t.o.ASCII {
+		return s
+	}
+	return strings.Map(func(r rune) rune {
+		if r > '~' {
+			return '?'
+		}
+		return r
+	}, plain.Replace(s))
+}
+
+func (t *textWriter) line(format string, args ...any) {
+	fmt.Fprintln(t.w, strings.TrimRight(fmt.Sprintf(format, args...), " "))
+}
+
+// fit is a text in one line of the terminal, of which some columns are taken.
+func (t *textWriter) fit(s string, taken int) string {
+	return t.see(squeeze(t.see(s), float64(t.o.Width-taken), inColumns))
+}
+
+func inColumns(s string) float64 { return float64(columns(s)) }
+
+const (
+	bold  = "\x1b[1m"
+	dim   = "\x1b[2m"
+	reset = "\x1b[0m"
+)
+
+// style wraps a text in a sequence of the terminal, where it has colours.
+func (t *textWriter) style(s, sequence string) string {
+	if !t.o.Color || sequence == "" || s == "" {
+		return s
+	}
+	return sequence + s + reset
+}
+
+func (t *textWriter) document() {
+	t.line("%s", t.style(t.fit(t.p.summary(), 0), bold))
+	if o := t.p.origin(); o != "" {
+		t.line("%s", t.fit(o, 0))
+	}
+	for m := range t.p.Managers {
+		var here []group
+		for _, g := range t.groups {
+			if t.p.Nodes[g.nodes[0]].Manager == m {
+				here = append(here, g)
+			}
+		}
+		if len(here) > 0 {
+			t.line("")
+			t.manager(m, here)
+		}
+	}
+	t.links()
+}
+
+func (t *textWriter) manager(m int, groups []group) {
+	name := full(t.p.Managers[m].Name)
+	if name == "" {
+		name = "no manager named"
+	}
+	total := 0
+	alike := len(groups) > manyAlike
+	for _, g := range groups {
+		total += len(g.nodes)
+		n := &t.p.Nodes[g.nodes[0]]
+		alike = alike && g.level == 0 && n.Component == "" && n.State == "" && len(n.Logins) == 0 && len(n.Hosts) == 0 && n.Available == nil
+	}
+	title := fmt.Sprintf("%s  %s", name, count(total, "node"))
+	if len(t.p.Managers) == 1 && t.p.Managers[0].Name == "" {
+		title = count(total, "node")
+	}
+	t.line("%s", t.style(t.fit(title, 0), bold))
+	switch {
+	case alike:
+		t.names(groups)
+	case t.p.Kind == Advertisement:
+		t.components(groups)
+	default:
+		t.nodes(groups)
+	}
+}
+
+// manyAlike is from when on nodes that only their kinds tell apart are listed
+// by kind.
+const manyAlike = 20
+
+// names lists nodes by kind, several to a line.
+func (t *textWriter) names(groups []group) {
+	var kinds tally
+	members := map[string][]string{}
+	for _, g := range groups {
+		n := &t.p.Nodes[g.nodes[0]]
+		kind := strings.Trim(full(typesOf(n))+" · "+full(n.Image), " ·")
+		if n.Exclusive != nil {
+			kind = strings.TrimPrefix(kind+", "+exclusiveWord(*n.Exclusive), ", ")
+		}
+		if kind == "" {
+			kind = "no type named"
+		}
+		kinds.add(kind)
+		members[kind] = append(members[kind], t.see(n.name()))
+	}
+	for _, kind := range kinds.words {
+		t.line("  %s", t.fit(fmt.Sprintf("%d × %s", kinds.count[kind], kind), indent))
+		t.columns("    ", members[kind])
+	}
+}
+
+// columns sets words in columns, down and then right.
+func (t *textWriter) columns(indent string, words []string) {
+	widest := 0
+	for _, w := range words {
+		widest = max(widest, columns(w))
+	}
+	widest = min(widest, t.o.Width-len(indent))
+	n := max(1, (t.o.Width-len(indent)+2)/(widest+2))
+	rows := (len(words) + n - 1) / n
+	for r := range rows {
+		var b strings.Builder
+		for i := r; i < len(words); i += rows {
+			b.WriteString(pad(words[i], widest) + "  ")
+		}
+		t.line("%s%s", indent, b.String())
+	}
+}
+
+// nodes is the table of a request or a manifest.
+func (t *textWriter) nodes(groups []group) {
+	tab := t.table("node", "type", "image", "use", "component", "state", "address", "reach it")
+	tab.tail = 7
+	for _, g := range groups {
+		n := &t.p.Nodes[g.nodes[0]]
+		if len(g.nodes) > 1 {
+			var kinds, states tally
+			for _, i := range g.nodes {
+				kinds.add(typesOf(&t.p.Nodes[i]))
+				states.add(t.p.Nodes[i].State)
+			}
+			kind := full(kinds.words[0])
+			if len(kinds.words) > 1 {
+				kind = fmt.Sprintf("%d kinds", len(kinds.words))
+			}
+			state := full(states.words[0])
+			if len(states.words) > 1 {
+				state = fmt.Sprintf("%d states", len(states.words))
+			}
+			tab.add(g.span(t.p, full), fmt.Sprintf("%d × %s", len(g.nodes), kind), "", "", "", state, "", "")
+			continue
+		}
+		use := ""
+		if n.Exclusive != nil {
+			use = exclusiveWord(*n.Exclusive)
+		}
+		if n.Monitored {
+			use = strings.TrimPrefix(use+", monitored", ", ")
+		}
+		state := stateWord(n.State)
+		if state != "" {
+			state = stateSigns[conditionOf(n.State)] + " " + state
+		}
+		if n.Error != "" {
+			state += ": " + clean(n.Error, 80)
+		}
+		var loose []string
+		for _, in := range n.Interfaces {
+			if !in.linked {
+				loose = append(loose, in.Addresses...)
+			}
+		}
+		tab.add(n.name(), full(typesOf(n)), full(n.Image), use, full(n.Component), state, full(strings.Join(loose, " ")), t.reach(n))
+	}
+	if common := tab.common(1, 2, 3, 4); len(common) > 0 {
+		t.line("  %s", t.fit("every node: "+strings.Join(common, ", "), indent))
+	}
+	tab.style = func(column int, cell string) string {
+		for c, sign := range stateSigns {
+			if column == 5 && sign != "" && strings.HasPrefix(cell, t.see(sign)) && !t.o.ASCII {
+				return stateColors[c]
+			}
+		}
+		return ""
+	}
+	tab.write()
+}
+
+var (
+	stateSigns  = map[condition]string{unknown: " ", ready: "●", busy: "◐", resting: "○", failed: "✕"}
+	stateColors = map[condition]string{ready: "\x1b[32m", busy: "\x1b[33m", failed: "\x1b[31m"}
+)
+
+// reach is how to get at a node: its first login, or the name of its host.
+func (t *textWriter) reach(n *Node) string {
+	s := ""
+	switch {
+	case len(n.Logins) > 0:
+		s = full(n.Logins[0].String())
+		if more := len(n.Logins) - 1; more > 0 {
+			s += fmt.Sprintf(" +%d", more)
+		}
+	case len(n.Hosts) > 0:
+		if s = n.Hosts[0].Name; s == "" {
+			s = n.Hosts[0].IPv4
+		}
+		s = full(s)
+	}
+	return s
+}
+
+// components is the table of an advertisement.
+func (t *textWriter) components(groups []group) {
+	tab := t.table("component", "count", "type", "hardware", "use", "free", "slots")
+	for _, g := range groups {
+		n := &t.p.Nodes[g.nodes[0]]
+		free, said, slots := 0, 0, 0
+		for _, i := range g.nodes {
+			slots += t.p.Nodes[i].Slots
+			if a := t.p.Nodes[i].Available; a != nil {
+				said++
+				if *a {
+					free++
+				}
+			}
+		}
+		name, use, freeText, slotText := n.name(), "", "", ""
+		if len(g.nodes) > 1 {
+			name = g.span(t.p, full)
+		}
+		if n.Exclusive != nil {
+			use = exclusiveWord(*n.Exclusive)
+		}
+		if said > 0 {
+			freeText = fmt.Sprintf("%d free", free)
+		}
+		if slots > 0 {
+			slotText = fmt.Sprint(slots)
+		}
+		tab.add(name, fmt.Sprintf("%d ×", len(g.nodes)), full(typesOf(n)), full(n.HardwareType), use, freeText, slotText)
+	}
+	tab.write()
+}

@@ -1,0 +1,208 @@
+package draw
+
+import (
+	"fmt"
+	"strings"
+)
+
+// links writes the links of two ends as lines in columns, then all others as
+// trees of their ends.
+func (t *textWriter) links() {
+	grouped := map[int]int{}
+	bundled := false
+	for i, g := range t.groups {
+		for _, n := range g.nodes {
+			grouped[n] = i
+		}
+		bundled = bundled || g.level > 0
+	}
+	var lines, trees []*Link
+	for i := range t.p.Links {
+		l := &t.p.Links[i]
+		if len(l.Ends) == 2 && l.Shared == "" {
+			lines = append(lines, l)
+		} else {
+			trees = append(trees, l)
+		}
+	}
+	switch {
+	case bundled && len(t.p.Links) > 0:
+		t.bundles(grouped, lines)
+	case len(lines) > 0:
+		t.lines(lines)
+	}
+	if bundled && len(trees) > 0 {
+		t.line("")
+		t.line("%s", t.fit(count(len(trees), "link")+" of one end, or of more than two", 0))
+		return
+	}
+	for i, l := range trees {
+		if i == mostLinkLines {
+			t.line("")
+			t.line("and %s more", count(len(trees)-i, "link"))
+			return
+		}
+		t.tree(l)
+	}
+}
+
+// lines has a line for each link: "a:if0 10.0.1.1 ──── 10.0.1.2 b:if0".
+func (t *textWriter) lines(links []*Link) {
+	t.line("")
+	common := commonPromise(t.p)
+	title := count(len(links), "link") + " of two ends"
+	if common != "" {
+		title += ", every link " + common
+	}
+	t.line("%s", t.style(t.fit(title, 0), bold))
+	tab := t.table("", "", "", "", "", "link", "promise", "more")
+	tab.gap = []int{1, 1, 1, 1, 2, 2, 2}
+	tab.bare = true
+	tab.tail = 6
+	for i, l := range links {
+		if i == mostLinkLines {
+			break
+		}
+		promise := l.promise()
+		if promise == common {
+			promise = ""
+		}
+		more := specialType(l)
+		if l.VLAN != "" {
+			more = strings.TrimSpace(more + " VLAN " + l.VLAN)
+		}
+		a, z := l.Ends[0], l.Ends[1]
+		tab.add(t.endName(a), t.addresses(a), "────", t.addresses(z), t.endName(z), full(l.Name), full(promise), full(more))
+	}
+	tab.write()
+	if more := len(links) - mostLinkLines; more > 0 {
+		t.line("  and %s more", count(more, "link"))
+	}
+}
+
+// tree has a branch for each end of a link.
+func (t *textWriter) tree(l *Link) {
+	name := full(l.Name)
+	if name == "" {
+		name = "(link)"
+	}
+	facts := []string{count(len(l.Ends), "end")}
+	if promise := l.promise(); promise != "" {
+		facts = append(facts, full(promise))
+	}
+	if s := specialType(l); s != "" {
+		facts = append(facts, full(s))
+	}
+	if l.Shared != "" {
+		facts = append(facts, "shared VLAN "+full(l.Shared))
+	}
+	if l.VLAN != "" {
+		facts = append(facts, "VLAN "+full(l.VLAN))
+	}
+	t.line("")
+	t.line("%s", t.style(t.fit(name+"  "+strings.Join(facts, ", "), 0), bold))
+	ends := l.Ends[:min(len(l.Ends), mostMembers)]
+	rest := len(l.Ends) - len(ends)
+	if len(ends) > mostBranches {
+		words := make([]string, len(ends))
+		wide := 0
+		for _, e := range ends {
+			wide = max(wide, columns(t.see(t.endName(e))))
+		}
+		for i, e := range ends {
+			words[i] = strings.TrimRight(pad(t.see(t.endName(e)), wide)+" "+t.see(t.addresses(e)), " ")
+		}
+		t.columns("  ", words)
+	} else {
+		tab := t.table("", "", "")
+		tab.bare = true
+		tab.gap = []int{1, 2}
+		for i, e := range ends {
+			branch := "├─"
+			if i == len(ends)-1 && rest == 0 {
+				branch = "└─"
+			}
+			tab.add(branch, t.endName(e), t.addresses(e))
+		}
+		tab.write()
+	}
+	if rest > 0 {
+		t.line("  and %d more", rest)
+	}
+}
+
+// mostBranches is how many ends a tree has before they stand in columns.
+const mostBranches = 8
+
+// bundles counts the links between the boxes of a grouped picture.
+func (t *textWriter) bundles(grouped map[int]int, links []*Link) {
+	var between tally
+	type pair struct{ a, z string }
+	ends := map[string]pair{}
+	name := func(e End) string {
+		if e.Node < 0 {
+			if e.Authority != "" {
+				return full(e.Authority) + " (outside)"
+			}
+			return full(e.Name) + " (outside)"
+		}
+		g := t.groups[grouped[e.Node]]
+		if len(g.nodes) > 1 {
+			return g.span(t.p, full)
+		}
+		return full(t.p.Nodes[e.Node].Name)
+	}
+	for _, l := range links {
+		p := pair{name(l.Ends[0]), name(l.Ends[1])}
+		key := fmt.Sprintf("%q %q", p.a, p.z)
+		if between.count[key] == 0 {
+			if back := fmt.Sprintf("%q %q", p.z, p.a); between.count[back] > 0 {
+				key = back
+			} else {
+				ends[key] = p
+			}
+		}
+		between.add(key)
+	}
+	if len(between.words) == 0 {
+		return
+	}
+	t.line("")
+	t.line("%s", t.style(t.fit(count(len(links), "link")+" of two ends", 0), bold))
+	tab := t.table("", "", "")
+	tab.bare = true
+	tab.gap = []int{1, 1}
+	for i, key := range between.words {
+		if i == mostLinkLines {
+			break
+		}
+		tab.add(ends[key].a, "── "+count(between.count[key], "link")+" ──", ends[key].z)
+	}
+	tab.write()
+	if more := len(between.words) - mostLinkLines; more > 0 {
+		t.line("  and those between %d more pairs", more)
+	}
+}
+
+// endName is the node and the interface at which a link ends.
+func (t *textWriter) endName(e End) string {
+	name := full(e.Name)
+	if name == "" {
+		name = "(no name)"
+	}
+	if e.Node < 0 {
+		return name + " (nowhere)"
+	}
+	node := t.p.Nodes[e.Node].name()
+	if strings.HasPrefix(name, node) {
+		return name
+	}
+	return node + ":" + name
+}
+
+func (t *textWriter) addresses(e End) string {
+	if e.Node < 0 {
+		return ""
+	}
+	return clean(strings.Join(t.p.Nodes[e.Node].Interfaces[e.Interface].Addresses, " "), 80)
+}

@@ -1,0 +1,95 @@
+package draw
+
+// turn mirrors the blocks of several boxes so that those which lines join come
+// near to each other.
+func (a *arrangement) turn(list []int) {
+	in := map[int]int{}
+	for _, i := range list {
+		for _, m := range a.blocks[i].members {
+			in[m] = i
+		}
+	}
+	crossing := map[int][]*edge{}
+	for k := range a.s.edges {
+		e := &a.s.edges[k]
+		x, okx := in[e.from]
+		y, oky := in[e.to]
+		if okx && oky && x != y {
+			crossing[x] = append(crossing[x], e)
+			crossing[y] = append(crossing[y], e)
+		}
+	}
+	header := 0.0
+	if a.frames {
+		header = frameTitle
+	}
+	cost := func(i int) float64 {
+		sum := 0.0
+		for _, e := range crossing[i] {
+			sum += a.s.vertices[e.from].point.to(a.s.vertices[e.to].point)
+		}
+		return sum
+	}
+	for range 2 {
+		for _, i := range list {
+			b := a.blocks[i]
+			if len(b.members) == 1 || len(crossing[i]) == 0 {
+				continue
+			}
+			best, x, y := cost(i), false, false
+			for k := 1; k < 4; k++ {
+				a.s.mirror(b, k&1 > 0, k&2 > 0, header)
+				if c := cost(i); c < best-max(20, best/20) {
+					best, x, y = c, k&1 > 0, k&2 > 0
+				}
+				a.s.mirror(b, k&1 > 0, k&2 > 0, header)
+			}
+			a.s.mirror(b, x, y, header)
+		}
+	}
+}
+
+// plumb shifts frames a little so that lines between them that are nearly
+// upright or level become so.
+func (a *arrangement) plumb() {
+	of := map[int]int{}
+	for i, b := range a.blocks {
+		for _, m := range b.members {
+			of[m] = i
+		}
+	}
+	const little = 40
+	shifted := map[[2]int]bool{} // block and axis
+	for k := range a.s.edges {
+		e := &a.s.edges[k]
+		x, okx := of[e.from]
+		y, oky := of[e.to]
+		if !okx || !oky || x == y {
+			continue
+		}
+		d := a.s.vertices[e.to].point.sub(a.s.vertices[e.from].point)
+		for axis, off := range []point{{d.x, 0}, {0, d.y}} {
+			if l := off.length(); l == 0 || l > little || l > d.length()/3 {
+				continue
+			}
+			if len(a.blocks[x].members) < len(a.blocks[y].members) {
+				x, y, off = y, x, off.times(-1)
+			}
+			if shifted[[2]int{x, axis}] && shifted[[2]int{y, axis}] {
+				continue
+			}
+			if shifted[[2]int{y, axis}] {
+				x, y, off = y, x, off.times(-1)
+			}
+			shifted[[2]int{x, axis}], shifted[[2]int{y, axis}] = true, true
+			to := rect{a.blocks[y].point.sub(off), a.blocks[y].hw, a.blocks[y].hh}.grown(clearance)
+			free := true
+			for i, b := range a.blocks {
+				free = free && (i == y || !b.overlaps(to))
+			}
+			if free {
+				a.put(y, to.point)
+			}
+		}
+	}
+}
