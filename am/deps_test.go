@@ -32,6 +32,7 @@ const rooms = `
 3  inventory/provider               am am/urn go.yaml.in/yaml/v3 golang.org/x/sys
 3  am/store                         am am/urn go.etcd.io/bbolt
 4  inventory/provider/providertest  inventory/provider
+4  rspec/draw                       am/urn rspec schemas/xmltree
 4  rspec/faithful
 4  inventory/simulated              inventory/provider go.yaml.in/yaml/v3
 4  am/lease                         am am/store am/urn
@@ -42,7 +43,7 @@ const rooms = `
 6  am/mtls                          C
 7  am/server                        am am/api am/xmlrpc github.com/prometheus/client_golang
 7  am/client                        am am/xmlrpc github.com/kolo/xmlrpc
-8  cmd/patchbay                     am am/api am/binder am/client am/lease am/mtls am/server am/service am/store am/urn am/work am/xmlrpc credentials credentials/cert credentials/trial inventory inventory/provider inventory/simulated rspec schemas schemas/xmltree github.com/fsnotify/fsnotify github.com/go-viper/mapstructure/v2 github.com/spf13/cobra github.com/spf13/pflag github.com/spf13/viper go.yaml.in/yaml/v3 golang.org/x/sys
+8  cmd/patchbay                     am am/api am/binder am/client am/lease am/mtls am/server am/service am/store am/urn am/work am/xmlrpc credentials credentials/cert credentials/trial inventory inventory/provider inventory/simulated rspec rspec/draw schemas schemas/xmltree github.com/fsnotify/fsnotify github.com/go-viper/mapstructure/v2 github.com/spf13/cobra github.com/spf13/pflag github.com/spf13/viper go.yaml.in/yaml/v3 golang.org/x/sys
 8  cmd/patchbay-local               inventory/simulated github.com/spf13/cobra
 `
 
