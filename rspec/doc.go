@@ -3,7 +3,15 @@
 //
 // A Request is a request that was checked: its form, its names, and which of
 // its nodes are this aggregate's. What the site has and what is free is not its
-// business. A manifest is the request's own bytes with splices: attributes go
+// business. Elements are known by namespace and name, never by prefix, and only
+// where they belong: what lies inside an extension is the extension's. What is
+// another aggregate's is never judged. Reading goes on after a mistake, so that
+// a refusal tells all of them at once, each a Problem with its place in the
+// bytes as received and what would have been accepted; remarks are Problems
+// without a Kind. Only a text that is no document, or beyond the Limits, is
+// refused with one. A Stored request is read whatever today's rules say.
+//
+// A manifest is the request's own bytes with splices: attributes go
 // before the end of a start tag, children before an end tag, stale facts of an
 // earlier manifest are cut from our own nodes, and every other byte stays:
 // prefixes, comments, CDATA, white space, quotes, other managers' nodes,

@@ -3,8 +3,13 @@ package rspec
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -198,4 +203,63 @@ func TestUnreadableIsOneProblemWithItsPlace(t *testing.T) {
 			t.Errorf("%s: got %v", tt.rule, e)
 		}
 	}
+}
+
+// placed is the text from a line and column on.
+func placed(text string, line, column int) (rest string, ok bool) {
+	text = strings.TrimPrefix(text, "\xef\xbb\xbf")
+	for ; line > 1; line-- {
+		if _, text, ok = strings.Cut(text, "\n"); !ok {
+			return "", false
+		}
+	}
+	for range column - 1 {
+		_, n := utf8.DecodeRuneInString(text)
+		if text = text[n:]; text == "" {
+			return "", false
+		}
+	}
+	return text, true
+}
+
+var tagOrAttribute = regexp.MustCompile(`^(<|[^\s<>="']+\s*=\s*["'])`)
+
+// FuzzCheck: every problem stands at a tag or an attribute, in order; what is
+// taken is read alike once it is stored, and what is stored is always read.
+func FuzzCheck(f *testing.F) {
+	files, _ := filepath.Glob("testdata/*.request.xml")
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+	}
+	in, _ := marked(string(shaped(property(`capacity="?" latency="0.1" packet_loss="0.5"`) + `<link_type name="odd"/>`)))
+	f.Add([]byte("\xef\xbb\xbf\r\n" + in))
+	f.Add(request(`<node client_id="a" exclusive="?"><interface client_id="i" component_id="x"><ip address="10.0.0.0" netmask="24"/></interface></node>` + "\n<node component_manager_id='é'/>"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		r, list := Check(text, ours())
+		o := ours()
+		o.Stored = true
+		stored, err := ParseRequest(text, o)
+		if len(list) == 1 && (strings.HasPrefix(list[0].Msg, "cannot read the request") || list[0].Kind == TooBig) {
+			return
+		}
+		if err != nil {
+			t.Fatalf("not to be read when stored: %v", err)
+		}
+		if r != nil && summary(r) != summary(stored) {
+			t.Fatalf("%s is stored as %s", summary(r), summary(stored))
+		}
+		for i, p := range list {
+			rest, ok := placed(string(text), p.Line, p.Column)
+			if !ok || !tagOrAttribute.MatchString(rest) || i > 0 && (p.Line < list[i-1].Line || p.Line == list[i-1].Line && p.Column < list[i-1].Column) {
+				t.Fatalf("problem %d, %+v, stands at %.40q\n%s", i, p, rest, text)
+			}
+		}
+		if (r == nil) != slices.ContainsFunc(list, func(p Problem) bool { return !p.IsRemark() }) {
+			t.Fatalf("%v, but %v", r, list)
+		}
+	})
 }
