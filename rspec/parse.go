@@ -225,14 +225,11 @@ func (p *requestParser) nameIsFree(s *names, e *xmltree.Element, own bool) bool 
 	before, twice := s.seen[id]
 	if twice && (own || before.own) {
 		p.wrong(at, id, "rename one of them", "two %ss have the client_id %.80q, this one and the one in line %d", s.kind, id, before.line)
-		before.own = true
-		s.seen[id] = before
+		s.seen[id] = bearer{before.line, true}
 		return false
 	}
 	if !twice {
-		before.line = e.Line
+		s.seen[id] = bearer{e.Line, own}
 	}
-	before.own = before.own || own
-	s.seen[id] = before
 	return true
 }

@@ -171,6 +171,16 @@ func TestProblemsAreBounded(t *testing.T) {
 	}
 }
 
+func TestEveryBearerOfANameIsTold(t *testing.T) {
+	foreign := `<node client_id="a" component_manager_id="` + them + `"/>`
+	for _, in := range []string{"<node client_id='a'/>\n" + foreign + "\n" + foreign, foreign + "\n<node client_id='a'/>\n" + foreign} {
+		e := refusalOf(t, request(in), ours())
+		if len(e.Problems) != 2 || e.Problems[0].Line != 2 || e.Problems[1].Line != 3 || !strings.Contains(e.Problems[1].Msg, "line 1") {
+			t.Errorf("got %v", e)
+		}
+	}
+}
+
 func TestCheckTellsRemarksAmongProblems(t *testing.T) {
 	odd := `<node client_id="f" component_manager_id="odd"/>`
 	r, list := Check(request("\n"+odd), ours())

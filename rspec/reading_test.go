@@ -136,6 +136,7 @@ func TestNodeIsRead(t *testing.T) {
 		{"component_name is not read", `component_name="pc1"`, "", Node{}},
 		{"several services", "", `<services><install url="u" install_path="p"/></services><services/><services><execute shell="sh" command="1"/><execute shell="bash" command="2"/></services>`, Node{Installs: []Install{{"u", "p"}}, Executes: []Execute{{"sh", "1"}, {"bash", "2"}}}},
 		{"routable_control_ip", "", `<e:routable_control_ip xmlns:e="` + emulabSpace + `"/>`, Node{RoutableIP: true}},
+		{"routable_control_ip before others", "", `<e:routable_control_ip xmlns:e="` + emulabSpace + `"/><e:fd xmlns:e="` + emulabSpace + `"/>`, Node{RoutableIP: true}},
 		{"routable_control_ip of another namespace", "", `<routable_control_ip/><e:routable_control_ip xmlns:e="urn:x"/>`, Node{}},
 		{"routable_control_ip deeper down", "", `<services><e:routable_control_ip xmlns:e="` + emulabSpace + `"/></services>`, Node{}},
 		{"other Emulab elements are copied", "", `<e:vnode xmlns:e="` + emulabSpace + `" name="x" hardware_type="y"/><e:fd xmlns:e="` + emulabSpace + `" name="x" weight="1"/>`, Node{}},
