@@ -95,8 +95,9 @@ func join(r *rspec.Request, w string) string {
 		}
 	}
 	in := rspec.Interface{ClientID: id}
-	if in.ComponentID = port; strings.Contains(port, ":") {
-		in.ComponentID = urn.URN{Authority: "example.org", Type: urn.Interface, Name: port}.String()
+	if port != "" {
+		in.Component = urn.URN{Authority: "example.org", Type: urn.Interface, Name: port}
+		in.ComponentID = in.Component.String()
 	}
 	for _, a := range f[1:] {
 		in.Addresses = append(in.Addresses, netip.MustParsePrefix(a))
@@ -198,15 +199,14 @@ func TestBindLinks(t *testing.T) {
 		{"a link of one", []string{"on=pc1"}, []string{"l a:0"}, "a:0=pc1 10.128.0.1/24", ""},
 
 		{"interface by URN", []string{"on=pc1", "on=pc2"}, []string{"l a:0@pc1:eth3 b:0"}, "a:0=pc1:eth3 #100 10.128.0.1/24; b:0=pc2:eth3 #100 10.128.0.2/24", ""},
-		{"interface by name", []string{"on=pc1", ""}, []string{"l a:0@eth2 b:0"}, "a:0=pc1:eth2 #100 10.128.0.1/24; b:0=pc2:eth1 #100 10.128.0.2/24", ""},
+		{"interface of a bound node", []string{"on=pc1", ""}, []string{"l a:0@pc1:eth2 b:0"}, "a:0=pc1:eth2 #100 10.128.0.1/24; b:0=pc2:eth1 #100 10.128.0.2/24", ""},
 		{"interface names the component", []string{"", ""}, []string{"l a:0@pc3:eth1 b:0"}, "a:0=pc3:eth1 #100 10.128.0.1/24; b:0=pc1:eth1 #100 10.128.0.2/24", ""},
 		{"interface of another component", []string{"on=pc1", ""}, []string{"l a:0@pc3:eth1 b:0"}, "a:1 1/0", `its interface "a:0" asks for eth1 of pc3, but the node is on pc1`},
-		{"unknown interface", []string{"on=pc1", ""}, []string{"l a:0@pc1:eth9 b:0"}, "a:1 12/0", "pc1 has no interface"},
-		{"unknown name of an interface", []string{"on=pc1", ""}, []string{"l a:0@eth9 b:0"}, "a:1 12/0", `for which its interface "a:0" asks; there are eth0, eth1, eth2, eth3`},
-		{"interface for control", []string{"on=pc1", "on=pc2"}, []string{"l a:0@eth0 b:0"}, "l:100 13/0", `eth0 of pc1 carries no links; leave out the component_id of interface "a:0", or name one of eth1, eth2, eth3`},
-		{"interfaces that the inventory does not name", []string{"on=ap1", ap}, []string{"l a:0@eth9 b:0"}, "a:0=ap1 10.128.0.1/24; b:0=ap2 10.128.0.2/24", ""},
-		{"interfaces apart", []string{"on=pc1", "on=pc2"}, []string{"l a:0@eth1 b:0@eth3"}, "l:100 13/0", `node "a" is on pc1 (core), node "b" is on pc2 (edge)`},
-		{"an asked interface counts where the other end does not", []string{"on=pc1", ap}, []string{"l a:0@eth3 b:0 a:0>b:0=100001"}, "l:100 6/25", "out of eth3 of pc1 (edge)"},
+		{"unknown interface", []string{"on=pc1", ""}, []string{"l a:0@pc1:eth9 b:0"}, "a:1 12/0", `there is no physical interface urn:publicid:IDN+example.org+interface+pc1:eth9, for which its interface "a:0" asks; pc1 has urn:publicid:IDN+example.org+interface+pc1:eth0, `},
+		{"interface for control", []string{"on=pc1", "on=pc2"}, []string{"l a:0@pc1:eth0 b:0"}, "l:100 13/0", `eth0 of pc1 carries no links; leave out the component_id of interface "a:0", or name one of eth1, eth2, eth3`},
+		{"interfaces that the inventory does not name", []string{"on=ap1", ap}, []string{"l a:0@ap1:eth9 b:0"}, "a:0=ap1 10.128.0.1/24; b:0=ap2 10.128.0.2/24", ""},
+		{"interfaces apart", []string{"on=pc1", "on=pc2"}, []string{"l a:0@pc1:eth1 b:0@pc2:eth3"}, "l:100 13/0", `node "a" is on pc1 (core), node "b" is on pc2 (edge)`},
+		{"an asked interface counts where the other end does not", []string{"on=pc1", ap}, []string{"l a:0@pc1:eth3 b:0 a:0>b:0=100001"}, "l:100 6/25", "out of eth3 of pc1 (edge)"},
 		{"interface on two links", []string{"on=pc1", "on=pc2"}, []string{"l a:0 b:0", "m a:0 b:1"}, "m:101 1/0", `its interface "a:0" is on link "l" already`},
 		{"interface twice on a link", []string{"on=pc1", "on=pc2"}, []string{"l a:0 b:0 a:0"}, "a:0=pc1:eth1 #100 10.128.0.1/24; b:0=pc2:eth1 #100 10.128.0.2/24", ""},
 
@@ -263,6 +263,9 @@ func TestPublicAddresses(t *testing.T) {
 	r := request("", "", "")
 	r.Nodes[0].RoutableIP, r.Nodes[2].RoutableIP = true, true
 	held := allocate(t, x, "x", "s", r)
+	if x.FreePublicAddresses() != 0 {
+		t.Errorf("%d public addresses are left", x.FreePublicAddresses())
+	}
 	if held[0].PublicAddress.String() != "192.0.2.10" || held[1].PublicAddress.IsValid() || held[2].PublicAddress.String() != "192.0.2.11" {
 		t.Errorf("%v, %v, %v", held[0].PublicAddress, held[1].PublicAddress, held[2].PublicAddress)
 	}
@@ -280,7 +283,7 @@ func TestPublicAddresses(t *testing.T) {
 	}
 	x.Stage(store.ChangeSet{Delete: []store.Key{store.SliverKey(held[0].URN)}})
 	x.Publish()
-	if b, err := Bind(one, x, slice("mine")); err != nil || b.Nodes[0].PublicAddress.String() != "192.0.2.10" {
+	if b, err := Bind(one, x, slice("mine")); err != nil || b.Nodes[0].PublicAddress.String() != "192.0.2.10" || x.FreePublicAddresses() != 1 {
 		t.Errorf("%v, %v", b, err)
 	}
 	x = NewIndex(site(t, testbed))

@@ -4,7 +4,6 @@ import (
 	"cmp"
 
 	"patchbay/am"
-	"patchbay/am/urn"
 	"patchbay/inventory"
 )
 
@@ -12,24 +11,17 @@ import (
 // for; nil for none.
 func (b *binding) componentOfInterfaces(n *node) *inventory.Component {
 	for i := range n.Node.Interfaces {
-		if p, ok := b.x.inv.Interface(interfaceURN(n.Node.Interfaces[i].ComponentID)); ok {
-			return p.Component
+		if in := &n.Node.Interfaces[i]; in.ComponentID != "" {
+			if p, ok := b.x.inv.Interface(in.Component); ok {
+				return p.Component
+			}
 		}
 	}
 	return nil
 }
 
-// interfaceURN is the URN that text is, or zero.
-func interfaceURN(text string) urn.URN {
-	u, err := urn.Parse(text)
-	if err != nil {
-		return urn.URN{}
-	}
-	return u
-}
-
-// fix finds the physical interfaces that n, which has a component, asks for by
-// URN or by name. Where the inventory names none it is the provider's affair.
+// fix finds the physical interfaces that n, which has a component, asks for.
+// Where the inventory names none it is the provider's affair.
 func (b *binding) fix(n *node) {
 	c := n.Component
 	if len(c.Interfaces) == 0 {
@@ -40,15 +32,10 @@ func (b *binding) fix(n *node) {
 		if in.ComponentID == "" {
 			continue
 		}
-		asked, known := b.x.inv.Interface(interfaceURN(in.ComponentID))
-		for _, p := range c.Interfaces {
-			if p.Name == in.ComponentID {
-				asked, known = p, true
-			}
-		}
+		asked, known := b.x.inv.Interface(in.Component)
 		switch {
 		case !known:
-			b.refuse(n, am.SearchFailed, "%s has no interface %.200q, for which its interface %.80q asks; there are %s", c.Name, in.ComponentID, in.ClientID, list(c.Interfaces, interfaceName))
+			b.refuse(n, am.SearchFailed, "there is no physical interface %s, for which its interface %.80q asks; %s has %s", in.Component, in.ClientID, c.Name, list(c.Interfaces, interfaceURN))
 		case asked.Component != c:
 			b.refuse(n, am.BadArgs, "its interface %.80q asks for %s of %s, but the node is on %s; name one component", in.ClientID, asked.Name, asked.Component.Name, c.Name)
 		default:
@@ -298,3 +285,4 @@ func (b *binding) give(e end, p *inventory.Interface, a amount) {
 }
 
 func interfaceName(i *inventory.Interface) string { return i.Name }
+func interfaceURN(i *inventory.Interface) string  { return i.URN.String() }

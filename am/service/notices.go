@@ -26,6 +26,7 @@ type remarks struct {
 
 type remark struct{ kind, text string }
 
+// add notes a remark on a node or link, or on what has no client_id.
 func (r *remarks) add(kind, clientID, format string, args ...any) {
 	m := remark{kind, fmt.Sprintf(format, args...)}
 	if r.names == nil {
@@ -37,7 +38,10 @@ func (r *remarks) add(kind, clientID, format string, args ...any) {
 		}
 		r.order = append(r.order, m)
 	}
-	r.names[m] = append(r.names[m], fmt.Sprintf("%.40q", clientID))
+	if clientID != "" {
+		clientID = fmt.Sprintf(" %.40q", clientID)
+	}
+	r.names[m] = append(r.names[m], clientID)
 }
 
 func (r *remarks) texts() (all []string) {
@@ -50,7 +54,7 @@ func (r *remarks) texts() (all []string) {
 		if left := len(names) - maxNamed; left > 0 {
 			names, more = names[:maxNamed], fmt.Sprintf(" and %d more", left)
 		}
-		all = append(all, kind+" "+strings.Join(names, ", ")+more+": "+m.text)
+		all = append(all, kind+strings.Join(names, ",")+more+": "+m.text)
 	}
 	return all
 }
@@ -79,6 +83,7 @@ func (s *Service) notices(req *rspec.Request, b binder.Binding) []string {
 		}
 		s.remarkMonitoring(&r, "link", l.ClientID, l.Monitoring)
 	}
+	s.remarkMonitoring(&r, "the request", "", req.Monitoring)
 	return r.texts()
 }
 

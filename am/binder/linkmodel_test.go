@@ -1,0 +1,332 @@
+package binder
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"patchbay/am"
+	"patchbay/am/store"
+	"patchbay/am/urn"
+	"patchbay/inventory"
+	"patchbay/rspec"
+)
+
+// linkModel is the slivers there are; what they take of the network is counted
+// anew each time.
+type linkModel struct {
+	v       *inventory.Inventory
+	slivers map[string]am.Sliver // by key
+	of      map[string]int       // sliver → the Allocate that made it
+	asked   map[string]bool      // links on which the request names addresses
+}
+
+// held is what slivers hold of an interface.
+func (m *linkModel) held(u urn.URN) (p port) {
+	for _, s := range m.slivers {
+		for _, i := range s.Interfaces {
+			if i.Component == u {
+				p.out, p.in, p.users = p.out+i.Out, p.in+i.In, p.users+1
+			}
+		}
+	}
+	return p
+}
+
+// check holds the slivers against every promise that links make.
+func (m *linkModel) check(t *rapid.T, x *Index) {
+	for i, p := range m.v.Interfaces {
+		held := m.held(p.URN)
+		if p.Capacity > 0 && (held.out > p.Capacity || held.in > p.Capacity) {
+			t.Fatalf("%s carries %d: %+v are booked", p.URN, p.Capacity, held)
+		}
+		if held != x.network.ports[i] {
+			t.Fatalf("%s: the index counts %+v, there are %+v", p.URN, x.network.ports[i], held)
+		}
+	}
+	tags := map[int]string{}
+	public := map[netip.Addr]string{}
+	onLink := map[string]netip.Addr{}
+	networks := map[string]map[netip.Prefix]string{} // of live slivers: slice → network → link
+	for key, s := range m.slivers {
+		if a := s.PublicAddress; a.IsValid() {
+			if public[a] != "" {
+				t.Fatalf("%s has two slivers, %s and %s", a, public[a], key)
+			}
+			public[a] = key
+		}
+		for _, i := range s.Interfaces {
+			link := fmt.Sprint(m.of[key], i.Link)
+			if i.VLAN != 0 && i.VLAN != 1750 {
+				if other := tags[i.VLAN]; other != "" && other != link {
+					t.Fatalf("tag %d is of two links, %s and %s", i.VLAN, other, link)
+				}
+				tags[i.VLAN] = link
+			}
+			for _, a := range i.Addresses {
+				name := link + " " + a.Addr().String()
+				if _, twice := onLink[name]; twice {
+					t.Fatalf("address %s is twice on link %s", a, link)
+				}
+				onLink[name] = a.Addr()
+				if s.Status.Allocation == am.Unallocated || !m.v.LinkAddresses.Contains(a.Addr()) {
+					continue
+				}
+				of := networks[s.Slice.Name]
+				if of == nil {
+					of = map[netip.Prefix]string{}
+					networks[s.Slice.Name] = of
+				}
+				of[a.Masked()] = link
+			}
+		}
+	}
+	for name, of := range networks {
+		for p, link := range of {
+			for q, other := range of {
+				if link != other && p.Overlaps(q) && !(m.asked[link] && m.asked[other]) {
+					t.Fatalf("slice %s: links %s and %s have the networks %s and %s", name, link, other, p, q)
+				}
+			}
+		}
+	}
+	for _, tag := range m.v.VLANs {
+		if free := x.network.tags.free.at(x.network.tags.place[tag]) == 1; free != (tags[tag] == "") {
+			t.Fatalf("tag %d: free is %v, it is held by %q", tag, free, tags[tag])
+		}
+	}
+	if x.network.public.held != len(public) {
+		t.Fatalf("%d public addresses are held by the index, %d there are", x.network.public.held, len(public))
+	}
+}
+
+// checkBound holds a binding against its request.
+func (m *linkModel) checkBound(t *rapid.T, r *rspec.Request, b Binding) {
+	ends := map[string][]am.Interface{}
+	for i, n := range b.Nodes {
+		if len(n.Interfaces) != len(r.Nodes[i].Interfaces) {
+			t.Fatalf("node %s has %d interfaces", n.Node.ClientID, len(n.Interfaces))
+		}
+		for j, in := range n.Interfaces {
+			asked := r.Nodes[i].Interfaces[j]
+			if in.ClientID != asked.ClientID || len(asked.Addresses) > 0 && !slices.Equal(in.Addresses, asked.Addresses) || asked.ComponentID != "" && n.Component.Wired() && in.Component != asked.Component {
+				t.Fatalf("asked for %+v, got %+v", asked, in)
+			}
+			if p, ok := m.v.Interface(in.Component); ok && p.Component != n.Component {
+				t.Fatalf("%s is on %s, its interface on %s", n.Node.ClientID, n.Component.Name, p.Component.Name)
+			}
+			if in.Link == "" && (len(in.Addresses) > len(asked.Addresses) || in.VLAN != 0 || in.Out+in.In != 0) {
+				t.Fatalf("on no link: %+v", in)
+			}
+			ends[in.Link] = append(ends[in.Link], in)
+		}
+	}
+	for _, l := range r.Links {
+		var over *inventory.Link
+		for _, in := range ends[l.ClientID] {
+			if in.VLAN != ends[l.ClientID][0].VLAN {
+				t.Fatalf("link %s has two tags: %+v", l.ClientID, ends[l.ClientID])
+			}
+			if l.SharedVLAN == "" && len(in.Addresses) == 0 {
+				t.Fatalf("no address: %+v", in)
+			}
+			p, ok := m.v.Interface(in.Component)
+			if !ok || l.SharedVLAN != "" || l.Type != "" || in.VLAN == 0 {
+				continue
+			}
+			if over == nil {
+				over = p.Link
+			}
+			if p.Link != over {
+				t.Fatalf("link %s is on %s and %s: %+v", l.ClientID, over.Name, p.Link.Name, ends[l.ClientID])
+			}
+		}
+	}
+}
+
+// possible tells whether a request of one link between two bound components
+// has a pair of interfaces on one physical link with room.
+func (m *linkModel) possible(from, to *inventory.Component, capacity int64) bool {
+	for _, p := range from.Interfaces {
+		for _, q := range to.Interfaces {
+			if p.Carries() && q.Carries() && p.Link == q.Link && p.Capacity-m.held(p.URN).out >= capacity && q.Capacity-m.held(q.URN).in >= capacity {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func drawLinks(t *rapid.T, v *inventory.Inventory) *rspec.Request {
+	r := &rspec.Request{}
+	nodes := rapid.IntRange(1, 4).Draw(t, "nodes")
+	for i := range nodes {
+		n := rspec.Node{ClientID: fmt.Sprint("n", i)}
+		n.SliverType = rapid.SampledFrom([]string{"pc", "vm", "vm", "ap"}).Draw(t, "type")
+		if rapid.IntRange(0, 3).Draw(t, "bound") == 0 {
+			c := rapid.SampledFrom(v.Components).Draw(t, "component")
+			n.ComponentID, n.SliverType = c.URN.String(), ""
+		}
+		n.RoutableIP = rapid.IntRange(0, 9).Draw(t, "public") == 0
+		r.Nodes = append(r.Nodes, n)
+	}
+	for i := range rapid.IntRange(0, 3).Draw(t, "links") {
+		l := rspec.Link{ClientID: fmt.Sprint("l", i)}
+		switch rapid.IntRange(0, 9).Draw(t, "kind") {
+		case 0:
+			l.Type = "gre-tunnel"
+		case 1:
+			l.SharedVLAN = "exchange"
+		}
+		for j := range nodes {
+			if rapid.Bool().Draw(t, "on it") && (j < nodes-1 || len(l.Interfaces) > 0) || j == nodes-1 && len(l.Interfaces) == 0 {
+				in := rspec.Interface{ClientID: fmt.Sprintf("n%d:%d", j, i)}
+				if rapid.IntRange(0, 4).Draw(t, "address") == 0 {
+					in.Addresses = []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 128 + byte(rapid.IntRange(0, 1).Draw(t, "half")), byte(i), byte(j + 1)}), 24)}
+				}
+				if rapid.IntRange(0, 9).Draw(t, "fixed") == 0 {
+					in.Component = rapid.SampledFrom(v.Interfaces).Draw(t, "port").URN
+					in.ComponentID = in.Component.String()
+				}
+				r.Nodes[j].Interfaces = append(r.Nodes[j].Interfaces, in)
+				l.Interfaces = append(l.Interfaces, in.ClientID)
+			}
+		}
+		for range rapid.IntRange(0, 2).Draw(t, "properties") {
+			from, to := rapid.SampledFrom(l.Interfaces).Draw(t, "from"), rapid.SampledFrom(l.Interfaces).Draw(t, "to")
+			if from != to {
+				l.Properties = append(l.Properties, rspec.Property{Source: from, Dest: to, Capacity: rapid.SampledFrom([]int64{10_000, 60_000, 500_000, 5_000_000}).Draw(t, "capacity")})
+			}
+		}
+		r.Links = append(r.Links, l)
+	}
+	return r
+}
+
+// TestLinkModel runs random lives of linked slivers and checks after every step
+// that nothing is over-booked, nothing is given twice, and the index knows.
+func TestLinkModel(t *testing.T) {
+	other := strings.Replace(switched, "vlans: [100..102]", "vlans: [101..103]", 1)
+	sites := []*inventory.Inventory{site(t, switched), site(t, strings.Replace(other, "10.128.0.0/22", "10.128.0.0/20", 1))}
+	bound, linked, refused := 0, 0, map[am.Detail]int{}
+	rapid.Check(t, func(t *rapid.T) {
+		x := NewIndex(sites[0])
+		m := &linkModel{sites[0], map[string]am.Sliver{}, map[string]int{}, map[string]bool{}}
+		published := maps.Clone(m.slivers)
+		serial := 0
+		addresses := func(of string) (all []netip.Prefix) {
+			for _, s := range m.slivers {
+				if s.Slice == slice(of) && s.Status.Allocation != am.Unallocated {
+					for _, i := range s.Interfaces {
+						all = append(all, i.Addresses...)
+					}
+				}
+			}
+			return all
+		}
+		pick := func(t *rapid.T) (am.Sliver, bool) {
+			ids := slices.Sorted(maps.Keys(m.slivers))
+			if len(ids) == 0 {
+				return am.Sliver{}, false
+			}
+			return m.slivers[rapid.SampledFrom(ids).Draw(t, "sliver")], true
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"allocate": func(t *rapid.T) {
+				of := rapid.SampledFrom([]string{"x", "y"}).Draw(t, "slice")
+				r := drawLinks(t, m.v)
+				b, err := Bind(r, x, slice(of), addresses(of)...)
+				if again, err2 := Bind(r, x, slice(of), addresses(of)...); fmt.Sprint(wiring(b, err), err) != fmt.Sprint(wiring(again, err2), err2) {
+					t.Fatalf("two answers: %s, %v; %s, %v", wiring(b, err), err, wiring(again, err2), err2)
+				}
+				if err != nil {
+					e, ok := errors.AsType[*UnsatisfiedError](err)
+					if !ok || len(e.Reasons) == 0 {
+						t.Fatalf("no reasons: %v", err)
+					}
+					refused[e.Reasons[0].Detail]++
+					return
+				}
+				bound++
+				linked += len(r.Links)
+				m.checkBound(t, r, b)
+				serial++
+				for _, n := range r.Nodes {
+					for _, in := range n.Interfaces {
+						if len(in.Addresses) > 0 {
+							m.asked[fmt.Sprint(serial, "l", in.ClientID[3:])] = true
+						}
+					}
+				}
+				for i, n := range b.Nodes {
+					s := record(fmt.Sprint(serial, "-", i), of, n)
+					k := store.SliverKey(s.URN).ID
+					m.slivers[k], m.of[k] = s, serial
+					stage(x, s)
+				}
+			},
+			"one link": func(t *rapid.T) {
+				from, to := rapid.SampledFrom(m.v.Components).Draw(t, "from"), rapid.SampledFrom(m.v.Components).Draw(t, "to")
+				if from == to || !from.Wired() || !to.Wired() {
+					return
+				}
+				capacity := rapid.SampledFrom([]int64{1, 40_000, 600_000, 5_000_000}).Draw(t, "capacity")
+				r := &rspec.Request{Links: []rspec.Link{{ClientID: "l", Interfaces: []string{"a:0", "b:0"}, Properties: []rspec.Property{{Source: "a:0", Dest: "b:0", Capacity: capacity}}}}}
+				for i, c := range []*inventory.Component{from, to} {
+					id := []string{"a", "b"}[i]
+					r.Nodes = append(r.Nodes, rspec.Node{ClientID: id, ComponentID: c.URN.String(), Interfaces: []rspec.Interface{{ClientID: id + ":0"}}})
+				}
+				_, err := Bind(r, x, slice("z"))
+				got := ""
+				if e, ok := errors.AsType[*UnsatisfiedError](err); ok {
+					if e.Reasons[0].Kind == "node" || e.Reasons[0].Code == am.NoVLAN {
+						return
+					}
+					got = err.Error()
+				}
+				if want := m.possible(from, to, capacity); want != (got == "") {
+					t.Fatalf("%d kbit/s from %s to %s is possible by the model: %v, but %s", capacity, from.Name, to.Name, want, got)
+				}
+			},
+			"release": func(t *rapid.T) {
+				if s, ok := pick(t); ok {
+					s.Status.Allocation = am.Unallocated
+					m.slivers[store.SliverKey(s.URN).ID] = s
+					stage(x, s)
+				}
+			},
+			"forget": func(t *rapid.T) {
+				if s, ok := pick(t); ok {
+					k := store.SliverKey(s.URN)
+					delete(m.slivers, k.ID)
+					x.Stage(store.ChangeSet{Delete: []store.Key{k}})
+				}
+			},
+			"publish": func(t *rapid.T) {
+				x.Publish()
+				published = maps.Clone(m.slivers)
+			},
+			"rollback": func(t *rapid.T) {
+				x.Rollback()
+				m.slivers = maps.Clone(published)
+			},
+			"reload": func(t *rapid.T) {
+				x.Publish()
+				published = maps.Clone(m.slivers)
+				m.v = rapid.SampledFrom(sites).Draw(t, "site")
+				x.SetInventory(m.v)
+			},
+			"": func(t *rapid.T) { m.check(t, x) },
+		})
+	})
+	t.Logf("%d requests with %d links bound, refused: %v", bound, linked, refused)
+	if bound == 0 || linked == 0 || refused[am.InsufficientBandwidth] == 0 {
+		t.Error("nothing was ever bound or refused: the test tests nothing")
+	}
+}
