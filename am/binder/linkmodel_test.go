@@ -168,9 +168,13 @@ func drawLinks(t *rapid.T, v *inventory.Inventory) *rspec.Request {
 	nodes := rapid.IntRange(1, 4).Draw(t, "nodes")
 	for i := range nodes {
 		n := rspec.Node{ClientID: fmt.Sprint("n", i)}
-		n.SliverType = rapid.SampledFrom([]string{"pc", "vm", "vm", "ap"}).Draw(t, "type")
-		if rapid.IntRange(0, 3).Draw(t, "bound") == 0 {
-			c := rapid.SampledFrom(v.Components).Draw(t, "component")
+		n.SliverType = rapid.SampledFrom([]string{"pc", "vm", "vm", "vm", "vm", "ap"}).Draw(t, "type")
+		if rapid.Bool().Draw(t, "bound") {
+			hosts := slices.DeleteFunc(slices.Clone(v.Components), func(c *inventory.Component) bool { return c.Exclusive })
+			c := rapid.SampledFrom(hosts).Draw(t, "component")
+			if rapid.IntRange(0, 3).Draw(t, "exclusive") == 0 {
+				c = rapid.SampledFrom(v.Components).Draw(t, "component")
+			}
 			n.ComponentID, n.SliverType = c.URN.String(), ""
 		}
 		n.RoutableIP = rapid.IntRange(0, 9).Draw(t, "public") == 0
@@ -190,7 +194,7 @@ func drawLinks(t *rapid.T, v *inventory.Inventory) *rspec.Request {
 				if rapid.IntRange(0, 4).Draw(t, "address") == 0 {
 					in.Addresses = []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 128 + byte(rapid.IntRange(0, 1).Draw(t, "half")), byte(i), byte(j + 1)}), 24)}
 				}
-				if rapid.IntRange(0, 9).Draw(t, "fixed") == 0 {
+				if rapid.IntRange(0, 19).Draw(t, "fixed") == 0 {
 					in.Component = rapid.SampledFrom(v.Interfaces).Draw(t, "port").URN
 					in.ComponentID = in.Component.String()
 				}
@@ -198,10 +202,10 @@ func drawLinks(t *rapid.T, v *inventory.Inventory) *rspec.Request {
 				l.Interfaces = append(l.Interfaces, in.ClientID)
 			}
 		}
-		for range rapid.IntRange(0, 2).Draw(t, "properties") {
+		for range rapid.IntRange(0, 4).Draw(t, "properties") {
 			from, to := rapid.SampledFrom(l.Interfaces).Draw(t, "from"), rapid.SampledFrom(l.Interfaces).Draw(t, "to")
 			if from != to {
-				l.Properties = append(l.Properties, rspec.Property{Source: from, Dest: to, Capacity: rapid.SampledFrom([]int64{10_000, 60_000, 500_000, 5_000_000}).Draw(t, "capacity")})
+				l.Properties = append(l.Properties, rspec.Property{Source: from, Dest: to, Capacity: rapid.SampledFrom([]int64{60_000, 300_000, 600_000}).Draw(t, "capacity")})
 			}
 		}
 		r.Links = append(r.Links, l)
@@ -212,8 +216,10 @@ func drawLinks(t *rapid.T, v *inventory.Inventory) *rspec.Request {
 // TestLinkModel runs random lives of linked slivers and checks after every step
 // that nothing is over-booked, nothing is given twice, and the index knows.
 func TestLinkModel(t *testing.T) {
-	other := strings.Replace(switched, "vlans: [100..102]", "vlans: [101..103]", 1)
-	sites := []*inventory.Inventory{site(t, switched), site(t, strings.Replace(other, "10.128.0.0/22", "10.128.0.0/20", 1))}
+	// Hosts with room for many, so that their interfaces are what is short.
+	text := strings.NewReplacer("slots: 4", "slots: 40", "vlans: [100..102]", "vlans: [100..105]").Replace(switched)
+	other := strings.Replace(text, "vlans: [100..105]", "vlans: [102..107]", 1)
+	sites := []*inventory.Inventory{site(t, text), site(t, strings.Replace(other, "10.128.0.0/22", "10.128.0.0/20", 1))}
 	bound, linked, refused := 0, 0, map[am.Detail]int{}
 	rapid.Check(t, func(t *rapid.T) {
 		x := NewIndex(sites[0])
