@@ -31,10 +31,11 @@ import (
 // site is an aggregate without server and runner: calls go in as bytes, and
 // what a provider would do, settle does at once.
 type site struct {
-	t     testing.TB
-	api   *API
-	store *store.Store
-	trial *trial.Authority
+	t         testing.TB
+	api       *API
+	store     *store.Store
+	trial     *trial.Authority
+	inventory *inventory.Inventory
 
 	mu  sync.Mutex
 	now time.Time
@@ -78,6 +79,10 @@ type setting struct {
 	anchors *cert.Anchors
 	// alias is one more name for sliver type vm.
 	alias string
+	// inventory is what the site offers, if not what a simulated one does.
+	inventory string
+	// extensions are told in manifests beside the core.
+	extensions []string
 	// fault makes writes of the store fail.
 	fault func() error
 }
@@ -106,15 +111,19 @@ func (o setting) site(t testing.TB) *site {
 	if o.alias != "" {
 		text = strings.Replace(text, "aliases: [", "aliases: ["+o.alias+", ", 1)
 	}
+	if o.inventory != "" {
+		text = o.inventory
+	}
 	inv, err := inventory.Parse([]byte(text), "inventory.yaml", authority)
 	must(err)
+	s.inventory = inv
 	s.store, err = store.Open(filepath.Join(dir, "store"), store.Options{Now: s.clock, Fault: o.fault})
 	must(err)
 	t.Cleanup(func() { s.store.Close() })
 	index := binder.NewIndex(inv)
 	must(s.store.Observe(index))
-	reading := rspec.ReadOptions{Managers: []urn.URN{inv.Manager}, LinkTypes: inv.LinkTypes}
-	svc := service.New(service.Config{Store: s.store, Index: index, Inventory: inv, GeneratedBy: "patchbay"})
+	reading := rspec.ReadOptions{Managers: []urn.URN{inv.Manager}, LinkTypes: inv.LinkTypes, CopyCrossLinks: inv.CrossLinks == inventory.Copy}
+	svc := service.New(service.Config{Store: s.store, Index: index, Inventory: inv, GeneratedBy: "patchbay", ManifestExtensions: o.extensions})
 	s.api = New(svc, credentials.New(o.anchors, credentials.Config{SHA1Signatures: true}), Config{
 		Manager: inv.Manager, PublicURL: "https://am.example.org:8443", SoftwareVersion: "test", Reading: reading, Now: s.clock,
 	})

@@ -7,6 +7,7 @@ import (
 
 	"patchbay/am/store"
 	"patchbay/inventory"
+	"patchbay/rspec"
 )
 
 // rack is a site of n components: nine exclusive ones to one shared.
@@ -123,5 +124,51 @@ func BenchmarkNewIndex(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		NewIndex(v)
+	}
+}
+
+// BenchmarkBindLinks binds n nodes that n-1 links join, over switches of 50
+// components each: in line where the first choice will do, and where it will
+// not, for each node has to have more than the first half of the site carries.
+func BenchmarkBindLinks(b *testing.B) {
+	for _, components := range []int{1_000, 100_000} {
+		var text strings.Builder
+		text.WriteString("provider: rack\nvlans: [1..4000]\nsliver_types: [{name: raw-pc}]\nlinks:\n")
+		for i := range components / 50 {
+			fmt.Fprintf(&text, "  - {name: s%d, capacity: %dG}\n", i, 1+9*(2*i/(components/50)))
+		}
+		text.WriteString("components:\n")
+		for i := range components / 50 {
+			fmt.Fprintf(&text, "  - {names: pc%d-1..pc%d-50, exclusive: true, interfaces: [{name: eth1, link: s%d}, {name: eth2, link: s%d}]}\n", i, i, i, i)
+		}
+		v := site(b, text.String())
+		for _, nodes := range []int{10, 1000} {
+			for name, capacity := range map[string]int64{"first choice": 1000, "other choice": 5_000_000, "no choice": 50_000_000} {
+				if nodes > components/4 {
+					continue
+				}
+				b.Run(fmt.Sprintf("%d nodes on %d, %s", nodes, components, name), func(b *testing.B) {
+					x := NewIndex(v)
+					r := request(strings.Split(strings.Repeat(",", nodes-1), ",")...)
+					for i := range r.Nodes {
+						r.Nodes[i].ClientID = fmt.Sprint("n", i)
+						r.Nodes[i].Interfaces = []rspec.Interface{{ClientID: fmt.Sprint("in", i)}, {ClientID: fmt.Sprint("out", i)}}
+					}
+					for i := range nodes - 1 {
+						if i%10 == 9 { // lines of ten
+							continue
+						}
+						from, to := fmt.Sprint("out", i), fmt.Sprint("in", i+1)
+						r.Links = append(r.Links, rspec.Link{ClientID: fmt.Sprint("l", i), Interfaces: []string{from, to}, Properties: []rspec.Property{{Source: from, Dest: to, Capacity: capacity}}})
+					}
+					b.ReportAllocs()
+					for b.Loop() {
+						if _, err := Bind(r, x, slice("mine")); (err == nil) != (name != "no choice") {
+							b.Fatal(err)
+						}
+					}
+				})
+			}
+		}
 	}
 }

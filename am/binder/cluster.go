@@ -13,16 +13,34 @@ import (
 // the request.
 const tries = 8
 
-// scans bounds how many physical links are looked at, in a request, to find
+// scans bounds how often, in a request, a physical link is looked at to find
 // those worth a try.
 const scans = 100_000
+
+// retry is the search for another choice than the first, which it holds.
+type retry struct {
+	*binding
+	scanned int
+	booked  map[classKey]int // by all clusters that are on a link
+	// fitting are the physical links for clusters of one class.
+	fitting map[shape][]*inventory.Link
+}
+
+// shape is what clusters have in common that need the same.
+type shape struct {
+	class classKey
+	nodes int
+	most  int64
+}
 
 // cluster is a set of nodes that may go anywhere and that links hold together.
 type cluster struct {
 	nodes []int
 	wires []*wire           // those that end at one of them
+	needs map[classKey]int  // how many components of each class
 	links []*inventory.Link // to be tried, the likeliest first; nil: not looked for yet
-	tried int
+	tried int               // how many of links are behind us
+	on    *inventory.Link   // that is being tried, or nil
 }
 
 // onlyLinks tells whether all reasons are about links, and another choice of
@@ -41,28 +59,25 @@ func (b *binding) onlyLinks() bool {
 func (b *binding) together() *binding {
 	clusters := b.clusters()
 	within := map[int]*inventory.Link{}
-	scanned := 0
+	r := retry{binding: b, booked: map[classKey]int{}, fitting: map[shape][]*inventory.Link{}}
 	at := b
 	for range tries {
 		moved := map[*cluster]bool{}
 		for _, i := range at.failures(b) {
 			c := clusters[i]
-			switch {
-			case c == nil:
+			if c == nil {
 				return b // nothing about it can change
-			case moved[c]:
-				continue
-			case c.links == nil:
-				c.links = b.likely(c, &scanned)
 			}
-			if c.tried == len(c.links) {
-				return b
+			if moved[c] {
+				continue
 			}
 			moved[c] = true
-			for _, n := range c.nodes {
-				within[n] = c.links[c.tried]
+			if !r.move(c) {
+				return b
 			}
-			c.tried++
+			for _, n := range c.nodes {
+				within[n] = c.on
+			}
 		}
 		at = newBinding(b.request, b.x, b.slice)
 		at.choose(within)
@@ -71,6 +86,44 @@ func (b *binding) together() *binding {
 		}
 	}
 	return b
+}
+
+// move puts c on the next of its links that has components left beside those
+// that other clusters have booked.
+func (r *retry) move(c *cluster) bool {
+	if c.links == nil {
+		c.links = r.likely(c)
+	}
+	book := func(sign int) {
+		for k, n := range c.needs {
+			k.link = c.on
+			r.booked[k] += sign * n
+		}
+	}
+	if c.on != nil {
+		book(-1)
+	}
+	for ; c.tried < len(c.links) && r.scanned < scans; c.tried++ {
+		r.scanned++
+		c.on = c.links[c.tried]
+		if r.fits(c, r.booked) {
+			book(1)
+			c.tried++
+			return true
+		}
+	}
+	return false
+}
+
+// fits tells whether there are components for c on its link beside those booked.
+func (r *retry) fits(c *cluster, booked map[classKey]int) bool {
+	for k, n := range c.needs {
+		k.link = c.on
+		if class := r.x.classes[k]; class == nil || class.slots-booked[k] < n {
+			return false
+		}
+	}
+	return true
 }
 
 // failures are the nodes that were refused, and one of each link that was: one
@@ -157,15 +210,21 @@ func (b *binding) clusters() []*cluster {
 // likely are the physical links on which there are components for all nodes of
 // c: first those that most of the bound nodes can use to which c is linked,
 // else in the order of the inventory.
-func (b *binding) likely(c *cluster, scanned *int) []*inventory.Link {
-	needs := map[classKey]int{}
+func (r *retry) likely(c *cluster) []*inventory.Link {
+	c.needs = map[classKey]int{}
+	s := shape{}
 	for _, i := range c.nodes {
-		needs[classKey{sliverType: b.nodes[i].SliverType, hardware: b.nodes[i].hardware}]++
+		s.class = classKey{sliverType: r.nodes[i].SliverType, hardware: r.nodes[i].hardware}
+		c.needs[s.class]++
 	}
+	s.nodes = len(c.nodes)
 	bound := map[*inventory.Link]int{}
 	for _, w := range c.wires {
+		for _, a := range w.atMost() {
+			s.most = max(s.most, a.out, a.in)
+		}
 		for _, e := range w.ends {
-			n := &b.nodes[e.node]
+			n := &r.nodes[e.node]
 			if !n.bound {
 				continue
 			}
@@ -176,23 +235,28 @@ func (b *binding) likely(c *cluster, scanned *int) []*inventory.Link {
 			}
 		}
 	}
-	links := []*inventory.Link{}
-	for _, l := range b.x.inv.Links {
-		if *scanned += len(needs); *scanned > scans {
-			break
+	links, known := r.fitting[s]
+	if !known || len(c.needs) > 1 {
+		links = []*inventory.Link{}
+		for _, l := range r.x.inv.Links {
+			if r.scanned++; r.scanned > scans {
+				break
+			}
+			if c.on = l; s.most <= r.x.network.widest[l.Index] && r.fits(c, nil) {
+				links = append(links, l)
+			}
 		}
-		fit := true
-		for k, n := range needs {
-			k.link = l
-			class := b.x.classes[k]
-			fit = fit && class != nil && class.slots >= n
-		}
-		if fit {
-			links = append(links, l)
+		c.on = nil
+		if len(c.needs) == 1 {
+			r.fitting[s] = links
 		}
 	}
-	slices.SortStableFunc(links, func(x, y *inventory.Link) int { return cmp.Compare(bound[y], bound[x]) })
-	return links[:min(len(links), tries)]
+	if len(bound) > 0 && r.scanned < scans {
+		r.scanned += len(links)
+		links = slices.Clone(links)
+		slices.SortStableFunc(links, func(x, y *inventory.Link) int { return cmp.Compare(bound[y], bound[x]) })
+	}
+	return links
 }
 
 // traffic is what a node takes of the physical link that it has to use: all its
@@ -217,19 +281,24 @@ func (b *binding) restrict(within map[int]*inventory.Link) {
 		if w.tunnel {
 			continue
 		}
-		ends := make([]amount, len(w.ends))
-		for _, f := range w.flows {
-			if w.ends[f.from].node != w.ends[f.to].node {
-				ends[f.from].out = sum(ends[f.from].out, f.capacity)
-				ends[f.to].in = sum(ends[f.to].in, f.capacity)
-			}
-		}
-		for j, e := range w.ends {
-			if n := &b.nodes[e.node]; n.within != nil {
-				n.traffic = n.traffic.add(traffic{ends[j], ends[j]})
+		for j, a := range w.atMost() {
+			if n := &b.nodes[w.ends[j].node]; n.within != nil {
+				n.traffic = n.traffic.add(traffic{a, a})
 			}
 		}
 	}
+}
+
+// atMost is what each end takes if no two nodes share a component.
+func (w *wire) atMost() []amount {
+	ends := make([]amount, len(w.ends))
+	for _, f := range w.flows {
+		if w.ends[f.from].node != w.ends[f.to].node {
+			ends[f.from].out = sum(ends[f.from].out, f.capacity)
+			ends[f.to].in = sum(ends[f.to].in, f.capacity)
+		}
+	}
+	return ends
 }
 
 // carries tells whether the interfaces of c have room for w beside what other

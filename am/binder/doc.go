@@ -1,7 +1,8 @@
 // Package binder chooses components for the nodes of a request, or says why it
 // cannot and what would have fitted. The choice is pure: it depends on the
 // request, the slice, the inventory and the slivers there are, and on nothing
-// else. Its cost follows the request, not the inventory.
+// else. Its cost follows the request, not the inventory. It gives links what
+// they take of the network, too: physical interfaces, VLANs and addresses.
 //
 //	inventory.Inventory ──> Index <── Stage, Publish, Rollback ── store
 //	                          │
@@ -30,6 +31,23 @@
 //   - A released sliver holds its component until it is clean: bound nodes are
 //     told to wait, others pass by.
 //   - A drained component takes nothing new.
+//
+// For links, when all nodes have components that are wired (inventory):
+//
+//   - A property takes its capacity out of the interface at its source and into
+//     the one at its destination. What stays on one component takes nothing, and
+//     so do tunnels. Where components are not wired, it is the provider's affair.
+//   - One physical link has to join all wired ends: the one whose interfaces
+//     fewer links use, then the one with more left, then the first. An interface
+//     of the request may name its own.
+//   - If there is none, the nodes that may go anywhere are tried together on
+//     other physical links, a few times at most.
+//   - A link over a physical link gets the first free tag of the site's VLANs for
+//     itself. A shared VLAN is on every physical link.
+//   - An interface without address gets the lowest free one of its link's
+//     network; a link without addresses gets the lowest network, /24 or larger,
+//     that its slice does not use.
+//   - What a released sliver took of the network is held, too, until it is clean.
 //
 // It never reads the store, a clock or a provider.
 package binder

@@ -86,7 +86,7 @@ func (b *binding) refuseApart(w *wire) {
 	}
 	var others []string
 	for _, p := range first.Interfaces[:min(len(first.Interfaces), searchable)] {
-		if p.Carries() && !slices.Contains(others, p.Component.Name) {
+		if len(others) <= 10 && p.Carries() && !slices.Contains(others, p.Component.Name) {
 			others = append(others, p.Component.Name)
 		}
 	}

@@ -11,7 +11,8 @@ import (
 
 // network is what slivers hold of the site's network.
 type network struct {
-	ports  []port // of each interface of the inventory
+	ports  []port  // of each interface of the inventory
+	widest []int64 // the most that one interface of each physical link carries
 	tags   pool[int]
 	public pool[netip.Addr]
 }
@@ -35,7 +36,21 @@ type portHold struct {
 }
 
 func newNetwork(v *inventory.Inventory) network {
-	return network{make([]port, len(v.Interfaces)), newPool(v.VLANs), newPool(v.PublicAddresses)}
+	n := network{make([]port, len(v.Interfaces)), make([]int64, len(v.Links)), newPool(v.VLANs), newPool(v.PublicAddresses)}
+	for _, p := range v.Interfaces {
+		if p.Carries() {
+			n.widest[p.Link.Index] = max(n.widest[p.Link.Index], capacity(p))
+		}
+	}
+	return n
+}
+
+// capacity is what p carries in each direction, when nothing is held of it.
+func capacity(p *inventory.Interface) int64 {
+	if p.Capacity == 0 {
+		return unlimited
+	}
+	return p.Capacity
 }
 
 // freePublic counts the public addresses that nobody holds.
