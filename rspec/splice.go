@@ -108,9 +108,12 @@ func (t startTag) set(name, value string) {
 
 // setURN is set for a URN: another spelling of the same one stays, too.
 func (t startTag) setURN(name string, u urn.URN) {
-	if was, err := urn.Parse(strings.TrimSpace(value(t.e, name))); err != nil || was != u {
-		t.set(name, u.String())
+	if given := strings.TrimSpace(value(t.e, name)); given != "" {
+		if was, err := urn.Parse(given); err == nil && was == u {
+			return
+		}
 	}
+	t.set(name, u.String())
 }
 
 // add puts a new attribute behind the others; raw is the escaped value.
