@@ -77,6 +77,7 @@ func Catalogue() []Extension {
 	return []Extension{
 		{"http://groups.geni.net/exogeni/attachment/wiki/RspecExtensions/slice-info/1", "the slice of a manifest", granted("ext/sliceinfo.xsd")},
 		{"http://groups.geni.net/exogeni/attachment/wiki/RspecExtensions/sliver-info/1", "owner and times of a sliver", granted("ext/sliverinfo.xsd")},
+		{"http://hpn.east.isi.edu/rspec/ext/stitch/0.1/", "stitching of links across aggregates", everywhere("ext/stitch.xsd")},
 		{"http://jfed.iminds.be/proxy/1.0", "SSH gateways", asked("ext/proxy.xsd")},
 		{"http://jfed.iminds.be/rspec/ext/jfed/1", "where jFed draws a node", everywhere("ext/jfed.xsd")},
 		{"http://schemas.fed4fire.eu/schemas/rspec/ext/f4f_monitoring/1", "infrastructure monitoring, as aggregates write it", both("ext/monitoring-ad-f4f.xsd", "ext/monitoring-request-f4f.xsd")},

@@ -116,7 +116,7 @@ func TestWhatIsDeclaredIsValid(t *testing.T) {
 			for _, m := range regexp.MustCompile(`<xs:(element|attribute) name="([^"]+)"`).FindAllStringSubmatch(read(t, file), -1) {
 				here := regexp.MustCompile(`<(\w+:)?` + m[2] + `[\s/>]`)
 				if m[1] == "attribute" {
-					here = regexp.MustCompile(`\s` + m[2] + `="`)
+					here = regexp.MustCompile(`[\s:]` + m[2] + `="`)
 				}
 				if !here.Match(text) && !slices.Contains([]string{"link_class", "rspec_proxy", "jfed_location"}, m[2]) {
 					t.Errorf("testdata/%s.xml has no %s %s of %s", k, m[1], m[2], file)

@@ -23,6 +23,7 @@ var (
 	publishedExtensions = map[string][]string{
 		"http://groups.geni.net/exogeni/attachment/wiki/RspecExtensions/slice-info/1":  {"", "", "groups.geni.net_exogeni_slice-info_1/slice_info.xsd"},
 		"http://groups.geni.net/exogeni/attachment/wiki/RspecExtensions/sliver-info/1": {"", "", "groups.geni.net_exogeni_sliver-info_1/sliver_info.xsd"},
+		"http://hpn.east.isi.edu/rspec/ext/stitch/0.1/":                                everywhere("hpn.east.isi.edu_rspec_ext_stitch_0.1/stitch-schema.xsd"),
 		"http://jfed.iminds.be/proxy/1.0":                                              asked("jfed.iminds.be_proxy_1.0/proxy.xsd"),
 		"http://jfed.iminds.be/rspec/ext/jfed/1":                                       everywhere("jfed.iminds.be_rspec_ext_jfed_1/jfed.xsd"),
 		"http://schemas.fed4fire.eu/schemas/rspec/ext/f4f_monitoring/1":                {"fed4fire_monitoring/advertisement.xsd", "fed4fire_monitoring/request.xsd", "fed4fire_monitoring/request.xsd"},

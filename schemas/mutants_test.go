@@ -89,7 +89,12 @@ func mutations(e *element) map[string]*element {
 		}
 		change("foreign "+a.Local, func(c *element) { c.attrs[i].Space = "http://www.example.org/x" })
 	}
-	for _, name := range []string{"zork", "default", "ipv4", "vlantag", "sliver_id", "component_id", "client_id", "name", "type"} {
+	children, others := names, strings.Fields("rspec node link interface login user host zork")
+	attributes := strings.Fields("zork default ipv4 vlantag sliver_id component_id client_id name type")
+	if e.space != schemas.Namespace { // few, for one name of the core is as foreign as any other
+		children, others, attributes = strings.Fields("node available metric"), strings.Fields("link zork"), strings.Fields("zork name")
+	}
+	for _, name := range attributes {
 		if !slices.ContainsFunc(e.attrs, func(a xmltree.Attr) bool { return a.Local == name }) {
 			change("with "+name, func(c *element) {
 				c.attrs = append(c.attrs, xmltree.Attr{Name: xmltree.Name{Local: name}, Value: "true"})
@@ -101,16 +106,12 @@ func mutations(e *element) map[string]*element {
 	})
 	change("with text", func(c *element) { c.children = append([]any{"text"}, c.children...) })
 	change("empty", func(c *element) { c.children = nil })
-	names := names
-	if e.space != schemas.Namespace {
-		names = strings.Fields("node available location interface services metric") // few, for they are as foreign as any
-	}
-	for _, name := range names {
+	for _, name := range children {
 		change("with a "+name, func(c *element) {
 			c.children = append(c.children, &element{schemas.Namespace, name, nil, nil})
 		})
 	}
-	for _, name := range strings.Fields("rspec node link interface login user host zork") {
+	for _, name := range others {
 		change("renamed "+name, func(c *element) { c.local = name })
 	}
 	for what, space := range map[string]string{"of its own": e.space, "of none": "", "of another": "http://www.example.org/x"} {
@@ -142,7 +143,12 @@ func mutants(t *testing.T, docs []document) []document {
 			if strings.Count(way, "/") > 8 {
 				return
 			}
-			if place := e.Space + " " + way; interesting(e.Space) && (richest[place] == nil || len(richest[place].Attrs) < len(e.Attrs)) {
+			place := e.Space + " " + way
+			if e.Space != schemas.Namespace && e.Parent != nil && e.Parent.Space == e.Space {
+				// Inside an extension only the next element matters.
+				place = e.Space + " " + value + "/…/" + e.Parent.Local + "/" + e.Local
+			}
+			if interesting(e.Space) && (richest[place] == nil || len(richest[place].Attrs) < len(e.Attrs)) {
 				richest[place] = e
 			}
 			for _, c := range e.Elements() {

@@ -154,6 +154,8 @@ func (g *grammar) attributes(d declaration) []string {
 				} else {
 					may = append(may, c.name())
 				}
+			case "simpleContent", "extension":
+				walk(c)
 			case "attributeGroup":
 				if to, ok := g.resolve("attributeGroup", c, "ref"); ok {
 					walk(to)

@@ -338,9 +338,9 @@ func TestValidatingKeepsMemoryFlat(t *testing.T) {
 	}
 	round(200)
 	before := resident(t)
-	round(1000)
+	round(500)
 	if grown := resident(t) - before; grown > 8<<10 {
-		t.Errorf("grew by %d kB over 4000 documents", grown)
+		t.Errorf("grew by %d kB over 2000 documents", grown)
 	}
 }
 
