@@ -9,9 +9,12 @@ import (
 
 // Where the ordinary choice puts the nodes of a link where nothing joins them,
 // or where there is too little room, the nodes that may go anywhere are tried
-// together on one physical link after the other: at most tries times, whatever
-// the request.
-const tries = 8
+// together on one physical link after the other: at most tries times, and not
+// much longer for a request of very many nodes.
+const (
+	tries      = 8
+	triedNodes = 20_000 // in all tries together, beyond the second
+)
 
 // scans bounds how often, in a request, a physical link is looked at to find
 // those worth a try.
@@ -61,7 +64,7 @@ func (b *binding) together() *binding {
 	within := map[int]*inventory.Link{}
 	r := retry{binding: b, booked: map[classKey]int{}, fitting: map[shape][]*inventory.Link{}}
 	at := b
-	for range tries {
+	for range min(tries, max(2, triedNodes/len(b.nodes))) {
 		moved := map[*cluster]bool{}
 		for _, i := range at.failures(b) {
 			c := clusters[i]

@@ -123,7 +123,7 @@ func (s *Service) tellInterfaces(f *rspec.NodeFacts, x *am.Sliver) {
 // tellExtensions adds what only some sites tell.
 func (s *Service) tellExtensions(f *rspec.NodeFacts, x *am.Sliver) {
 	if slices.Contains(s.cfg.ManifestExtensions, SliverInfo) {
-		f.Sliver = &rspec.SliverInfo{Creator: x.Creator, Created: x.Created, Expires: x.Expires, State: string(x.Status.Operational), Error: x.Error}
+		f.Sliver = &rspec.SliverInfo{Creator: x.Creator, Created: x.Created, Expires: x.Expires, State: string(x.Status.Operational), Error: x.Error, ResourceID: f.ComponentName}
 	}
 	if slices.Contains(s.cfg.ManifestExtensions, VNode) {
 		f.VNode = &rspec.VNode{Name: f.ComponentName, HardwareType: f.HardwareType}

@@ -2,10 +2,13 @@ package service
 
 import (
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"patchbay/am"
 	"patchbay/am/urn"
@@ -87,6 +90,71 @@ func TestFactsOfHosts(t *testing.T) {
 	f := s.facts(&am.Sliver{Hostname: "n", Observed: am.Observed{Addresses: []string{"192.0.2.1", "2001:db8::1", "nonsense"}}})
 	if d := cmp.Diff([]rspec.Host{{Name: "n", IPv4: "192.0.2.1"}}, f.Hosts); d != "" {
 		t.Error(d)
+	}
+}
+
+// TestFactsOfInterfaces holds what a manifest tells of interfaces and of a
+// public address, which the provider may report, too.
+func TestFactsOfInterfaces(t *testing.T) {
+	s := &Service{cfg: Config{Inventory: testInventory(t)}}
+	nic := urn.MustParse("urn:publicid:IDN+example.org+interface+pc1:eth1")
+	x := am.Sliver{
+		Hostname:      "n",
+		PublicAddress: netip.MustParseAddr("192.0.2.10"),
+		Interfaces: []am.Interface{
+			{ClientID: "n:0", Link: "l", Component: nic, VLAN: 7, Addresses: []netip.Prefix{netip.MustParsePrefix("10.0.0.1/24")}},
+			{ClientID: "n:1"},
+		},
+		Observed: am.Observed{Addresses: []string{"192.0.2.10", "10.9.9.9"}, MACs: map[string]string{"n:1": "020000000001"}},
+	}
+	f := s.facts(&x)
+	if d := cmp.Diff([]rspec.Host{{Name: "n", IPv4: "192.0.2.10"}, {Name: "n", IPv4: "10.9.9.9"}}, f.Hosts); d != "" {
+		t.Error(d)
+	}
+	want := map[string]rspec.InterfaceFacts{
+		"n:0": {ComponentID: nic, Addresses: []netip.Prefix{netip.MustParsePrefix("10.0.0.1/24")}},
+		"n:1": {MAC: "020000000001"},
+	}
+	if d := cmp.Diff(want, f.Interfaces, cmpopts.EquateComparable(netip.Prefix{})); d != "" {
+		t.Error(d)
+	}
+	if f.Sliver != nil || f.VNode != nil {
+		t.Error("extensions are told though the site does not ask for them")
+	}
+}
+
+func TestFactsOfExtensions(t *testing.T) {
+	s := &Service{cfg: Config{Inventory: testInventory(t), ManifestExtensions: []string{SliverInfo, VNode}}}
+	made := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	ann := urn.MustParse("urn:publicid:IDN+example.org+user+ann")
+	f := s.facts(&am.Sliver{
+		Component: urn.MustParse("urn:publicid:IDN+example.org+node+pc13"), Creator: ann, Created: made, Expires: made.Add(time.Hour),
+		Status: am.Status{Allocation: am.Provisioned, Operational: am.Ready}, Error: "an install failed",
+	})
+	if d := cmp.Diff(&rspec.SliverInfo{Creator: ann, Created: made, Expires: made.Add(time.Hour), State: "geni_ready", Error: "an install failed", ResourceID: "pc13"}, f.Sliver); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff(&rspec.VNode{Name: "pc13", HardwareType: "pc-large"}, f.VNode); d != "" {
+		t.Error(d)
+	}
+}
+
+// TestRemarksAreFew holds the answer short however large the request is.
+func TestRemarksAreFew(t *testing.T) {
+	var r remarks
+	for i := range 1000 {
+		r.add("node", fmt.Sprint("n", i), "says the same")
+		r.add("link", fmt.Sprint("l", i), "says %d", i)
+	}
+	r.add("the request", "", "is not named")
+	got := r.texts()
+	if len(got) != maxRemarks || got[0] != `nodes "n0", "n1", "n2", "n3", "n4" and 995 more: says the same` || got[1] != `link "l0": says 0` {
+		t.Errorf("%d remarks: %q", len(got), got)
+	}
+	var one remarks
+	one.add("the request", "", "is not named")
+	if got := one.texts(); len(got) != 1 || got[0] != "the request: is not named" {
+		t.Errorf("%q", got)
 	}
 }
 
