@@ -165,7 +165,8 @@ func TestDifferentNetworksOnALinkAreRemarked(t *testing.T) {
 		{"two pairs on one LAN", []string{ip(`address="10.0.0.1"`), ip(`address="10.0.1.1"`), ip(`address="10.0.0.2"`), ip(`address="10.0.1.2"`)}, ""},
 		{"IPv4 and IPv6 are two things", []string{ip(`address="10.0.0.1"`), ip(`address="fd00::1"`)}, ""},
 		{"IPv6", []string{ip(`address="fd00::1"`), ip(`address="fd01::1"`)}, `"x0" "x1"`},
-		{"apart in IPv4, together in IPv6", []string{ip(`address="10.0.0.1"`) + ip(`address="fd00::1"`), ip(`address="10.0.1.1"`) + ip(`address="fd00::2"`)}, `"x0" "x1"`},
+		{"apart in IPv4, together in IPv6", []string{ip(`address="10.0.0.1"`) + ip(`address="fd00::1"`), ip(`address="10.0.1.1"`) + ip(`address="fd00::2"`)}, `"x0" "x1" 10.0.0.1/24 10.0.1.1/24`},
+		{"together in both", []string{ip(`address="10.0.0.1"`) + ip(`address="fd00::1"`), ip(`address="10.0.0.2"`) + ip(`address="fd00::2"`)}, ""},
 		{"a router", []string{ip(`address="10.0.0.1"`) + ip(`address="10.0.1.1"`), ip(`address="10.0.0.2"`), ip(`address="10.0.1.2"`)}, ""},
 		{"alone", []string{ip(`address="10.0.0.1"`) + ip(`address="10.0.1.1"`)}, ""},
 	} {
