@@ -66,7 +66,7 @@ func TestCheckTellsErrorsFromWarnings(t *testing.T) {
 		{"Advertisement", `<rspec type="advertisement" ` + ns + `><node component_id="x"/></rspec>`, 0, "warning: <node> "},
 		{"UnknownType", `<rspec type="wish" ` + ns + `/>`, 1, `some.xml:1:8: error: the rspec has type "wish"`},
 		{"NoRSpec", `<html/>`, 1, "some.xml:1:1: error: the document is a <html>"},
-		{"NotWellFormed", "<rspec>\n<node>\n</rspec>", 1, "some.xml:3:9: error: "},
+		{"NotWellFormed", "<rspec>\n<node>\n</rspec>", 1, "some.xml:3:1: error: "},
 		{"ByteOrderMark", "\ufeff<rspec type=\"request\" " + ns + "><node/></rspec>", 1, "some.xml:1:69: error: "},
 		{"ControlCharactersAreNotPrinted", `<rspec type="request" ` + ns + `><node client_id="a&#x85;" exclusive="&#x9b;31m"/></rspec>`, 1, "error"},
 	} {
