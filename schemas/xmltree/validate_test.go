@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"testing"
@@ -325,6 +326,8 @@ func TestSchemasAreServedToTheirCompilerAlone(t *testing.T) {
 }
 
 func TestValidatingKeepsMemoryFlat(t *testing.T) {
+	runtime.LockOSThread() // one thread has one heap in C
+	defer runtime.UnlockOSThread()
 	valid := []byte(request(strings.Repeat(`<node client_id="n" exclusive="true"><interface client_id="i"/></node>`, 20)))
 	invalid := []byte(request(strings.Repeat(`<node exclusive="maybe"><zork/>text</node>`, 60)))
 	round := func(n int) {
@@ -334,12 +337,14 @@ func TestValidatingKeepsMemoryFlat(t *testing.T) {
 			_, _ = Validate(valid, "", Limits{})
 			_, _ = Validate(invalid, "", Limits{})
 		}
-		runtime.GC()
+		debug.FreeOSMemory()
 	}
 	round(200)
 	before := resident(t)
 	round(500)
-	if grown := resident(t) - before; grown > 8<<10 {
+	grown := resident(t) - before
+	t.Logf("grew by %d kB", grown)
+	if grown > 4<<10 {
 		t.Errorf("grew by %d kB over 2000 documents", grown)
 	}
 }
