@@ -23,26 +23,35 @@ import (
 // the order of their names.
 func requests(t testing.TB) (names []string, found map[string][]byte) {
 	t.Helper()
-	dir := need.Shared(t, "corpus", "rspecs")
 	found = map[string][]byte{}
-	for _, folder := range []string{"request", "synthetic"} {
-		files, err := filepath.Glob(filepath.Join(dir, folder, "*"))
-		if err != nil || len(files) == 0 {
-			t.Fatalf("%s is empty: %v", folder, err)
-		}
-		for _, file := range files {
-			b, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+	for _, kind := range []string{"request", "synthetic"} {
+		for name, b := range folder(t, kind) {
 			if d, err := parse(b); err != nil {
-				t.Errorf("%s: %v", file, err)
+				t.Errorf("%s: %v", name, err)
 			} else if d.root.is(core, "rspec") && d.root.get("type") == "request" {
-				found[filepath.Base(file)] = b
+				found[name] = b
 			}
 		}
 	}
 	return slices.Sorted(maps.Keys(found)), found
+}
+
+// folder is what a folder of the corpus holds.
+func folder(t testing.TB, name string) map[string][]byte {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(need.Shared(t, "corpus", "rspecs", name), "*"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%s is empty: %v", name, err)
+	}
+	found := map[string][]byte{}
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found[filepath.Base(file)] = b
+	}
+	return found
 }
 
 // held writes a generous manifest of a request and holds the two against each

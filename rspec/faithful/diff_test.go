@@ -156,6 +156,7 @@ var opened = map[string]bool{
 var facts = map[[2]string]bool{
 	{core, "host"}: true, {core, "login"}: true, {proxyExt, "proxy"}: true,
 	{userExt, "services_user"}: true, {userExtPG, "services_user"}: true,
+	{infoExt, "geni_sliver_info"}: true, {emulabExt, "vnode"}: true,
 }
 
 func (d *differ) same(a, b atom) bool {

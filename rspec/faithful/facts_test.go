@@ -40,7 +40,7 @@ func generous(r *reading, day int) story {
 		o:     rspec.ManifestOptions{Manager: manager, Generated: now, Expires: now.Add(90 * time.Minute), GeneratedBy: `an "AM" & more`},
 		nodes: map[string]rspec.NodeFacts{}, links: map[string]rspec.LinkFacts{},
 	}
-	address := netip.MustParseAddr("198.18.0.0")
+	ends := 0
 	for i, n := range r.nodes {
 		f := rspec.NodeFacts{
 			ComponentID:   mustURN(fmt.Sprintf("urn:publicid:IDN+example.org+node+pc%d", i)),
@@ -64,13 +64,14 @@ func generous(r *reading, day int) story {
 			f.ComponentID = u // what is bound stays so
 		}
 		for j, e := range n.all(core, "interface") {
-			address = address.Next()
+			ends++
+			address := netip.AddrFrom4([4]byte{198, 18, byte(ends / 200), byte(1 + ends%200)})
 			fact := rspec.InterfaceFacts{MAC: fmt.Sprintf("02:00:00:00:%02x:%02x", i%256, j%256), Addresses: []netip.Prefix{netip.PrefixFrom(address, 24)}}
 			if j%2 == 0 {
 				fact.ComponentID = mustURN(fmt.Sprintf("urn:publicid:IDN+example.org+interface+pc%d:eth%d", i, j))
 			}
 			if j%3 == 2 {
-				fact.Addresses = []netip.Prefix{netip.MustParsePrefix("2001:db8::1/64")}
+				fact.Addresses = []netip.Prefix{netip.PrefixFrom(netip.MustParseAddr("2001:db8::"+address.String()), 64)}
 			}
 			f.Interfaces[e.get("client_id")] = fact
 		}

@@ -14,6 +14,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"patchbay/am/urn"
+	"patchbay/rspec"
 )
 
 var (
@@ -48,7 +49,11 @@ func perturbed(t *testing.T, names []string, all map[string][]byte, times int, m
 			t.Fatal(err)
 		}
 		managers := managersOf(d)
-		plain, _, why := held(t, name, b, managers)
+		plain, err := rspec.ParseRequest(b, rspec.ReadOptions{Managers: managers})
+		why, wrong := expected(d, managers, err)
+		if wrong != nil {
+			t.Fatalf("%s: %v", name, wrong)
+		}
 		for n := range times {
 			s := first + uint64(n*len(names)+i)
 			other := perturb(d, s)

@@ -137,6 +137,24 @@ type check struct {
 
 func (c *check) node(e *elem) rspec.NodeFacts { return c.s.nodes[e.get("client_id")] }
 
+// left tells what a manifest of a part of the slice leaves out (rule 22): own
+// nodes of which nothing is told, and own links that touch no other own node.
+func (c *check) left(e *elem) bool {
+	switch c.r.role[e] {
+	case "node":
+		_, told := c.s.nodes[e.get("client_id")]
+		return !told
+	case "link":
+		for _, ref := range e.all(core, "interface_ref") {
+			if n := c.r.bearer[ref.get("client_id")]; n != nil && !c.left(n) {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
+
 func (c *check) end(e *elem) rspec.InterfaceFacts {
 	return c.node(e.parent).Interfaces[e.get("client_id")]
 }
@@ -215,6 +233,9 @@ func (c *check) forbidden(e edit, grown map[*elem]bool) string {
 	case e.what == "attribute":
 		return c.attribute(role, e)
 	case e.what == "child" && e.new == "":
+		if c.left(e.oldElem) {
+			return "" // rule 22
+		}
 		for _, s := range stale {
 			if s.role == role && e.oldElem.is(s.space, s.name) && s.goes(c, e.in) {
 				return ""
@@ -494,10 +515,11 @@ func (c *check) complete() (wrong []string) {
 		bad(root, "schemaLocation is %q", a.value)
 	}
 	out := read(c.out, c.r.managers)
-	if a, b := ids(c.in.root), ids(root); !slices.Equal(a, b) {
+	if a, b := c.ids(c.in.root), c.ids(root); !slices.Equal(a, b) {
 		bad(root, "the client_ids were %q and are %q", a, b)
 		return wrong
 	}
+	nodes, links := slices.DeleteFunc(slices.Clone(c.r.nodes), c.left), slices.DeleteFunc(slices.Clone(c.r.links), c.left)
 	match := func(in, made *elem) {
 		role := c.r.role[in]
 		for _, rule := range attributes {
@@ -528,11 +550,11 @@ func (c *check) complete() (wrong []string) {
 		}
 	}
 	match(c.in.root, root)
-	if len(out.nodes) != len(c.r.nodes) || len(out.links) != len(c.r.links) {
-		bad(root, "%d own nodes and %d links were %d and %d", len(out.nodes), len(out.links), len(c.r.nodes), len(c.r.links))
+	if len(out.nodes) != len(nodes) || len(out.links) < len(links) {
+		bad(root, "%d own nodes and %d links should be %d and %d", len(out.nodes), len(out.links), len(nodes), len(links))
 		return wrong
 	}
-	for i, in := range c.r.nodes {
+	for i, in := range nodes {
 		made := out.nodes[i]
 		match(in, made)
 		for _, kind := range []string{"services", "sliver_type", "interface"} {
@@ -551,10 +573,13 @@ func (c *check) complete() (wrong []string) {
 		}
 		c.grew(bad, in, made)
 	}
-	for i, in := range c.r.links {
-		match(in, out.links[i])
+	made := slices.DeleteFunc(root.all(core, "link"), func(l *elem) bool {
+		return !slices.ContainsFunc(links, func(in *elem) bool { return in.get("client_id") == l.get("client_id") })
+	})
+	for i, in := range links {
+		match(in, made[i])
 		for j, ref := range in.all(core, "interface_ref") {
-			match(ref, out.links[i].all(core, "interface_ref")[j])
+			match(ref, made[i].all(core, "interface_ref")[j])
 		}
 	}
 	return wrong
@@ -585,12 +610,19 @@ func (c *check) wantedNow(in *elem, space, name string) (list []string) {
 	return list
 }
 
-// ids are all client_ids of the RSpec, in document order.
-func ids(root *elem) (list []string) {
-	root.walk(func(e *elem) {
-		if a := e.attr("", "client_id"); a != nil && e.space == core {
-			list = append(list, e.local+" "+a.value)
+// ids are all client_ids of the RSpec's own elements, in document order, but of
+// those that are left out.
+func (c *check) ids(e *elem) (list []string) {
+	if c.left(e) {
+		return nil
+	}
+	if a := e.attr("", "client_id"); a != nil && e.space == core {
+		list = append(list, e.local+" "+a.value)
+	}
+	for _, i := range e.items {
+		if i.kind == element {
+			list = append(list, c.ids(i.el)...)
 		}
-	})
+	}
 	return list
 }

@@ -120,16 +120,6 @@ func (e *elem) path() string {
 	return s
 }
 
-// walk calls f for e and all elements inside, in document order.
-func (e *elem) walk(f func(*elem)) {
-	f(e)
-	for _, i := range e.items {
-		if i.kind == element {
-			i.el.walk(f)
-		}
-	}
-}
-
 func (e *elem) resolve(prefix string) (string, bool) {
 	if prefix == "xml" {
 		return xmlSpace, true
@@ -297,7 +287,7 @@ func (s *scanner) tree(d *doc) error {
 
 func (s *scanner) name() string {
 	start := s.pos
-	for s.pos < len(s.b) && !isBlank(s.b[s.pos]) && !strings.ContainsRune("=/><'\"&;!?", rune(s.b[s.pos])) {
+	for s.pos < len(s.b) && !isBlank(s.b[s.pos]) && strings.IndexByte("=/><'\"&;!?", s.b[s.pos]) < 0 {
 		s.pos++
 	}
 	return string(s.b[start:s.pos])
