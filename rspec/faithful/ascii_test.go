@@ -87,7 +87,7 @@ func notASCII(d *doc) string {
 	}
 	tags(d.root)
 	for i, c := range b {
-		if c > 126 {
+		if c > 127 {
 			return fmt.Sprintf("%.40q", d.b[max(0, i-20):])
 		}
 	}
@@ -99,6 +99,7 @@ func notASCII(d *doc) string {
 func tokens(text string) (string, error) {
 	var b strings.Builder
 	d := xml.NewDecoder(strings.NewReader(text))
+	d.CharsetReader = func(_ string, r io.Reader) (io.Reader, error) { return r, nil } // it is UTF-8, whatever its name
 	for {
 		token, err := d.RawToken()
 		if err == io.EOF {

@@ -87,6 +87,7 @@ func held(t *testing.T, name string, b []byte, managers []urn.URN) (r *rspec.Req
 
 // TestCorpusOurs reads every node of every real request as ours.
 func TestCorpusOurs(t *testing.T) {
+	t.Parallel()
 	names, all := requests(t)
 	nodes, links := 0, 0
 	refused := map[string][]string{}
@@ -114,6 +115,7 @@ func TestCorpusOurs(t *testing.T) {
 // aggregate, and puts an own node in the middle and one at the end. None may be
 // refused, and nothing of the others' may change.
 func TestCorpusForeign(t *testing.T) {
+	t.Parallel()
 	names, all := requests(t)
 	foreign := 0
 	for i, name := range names {

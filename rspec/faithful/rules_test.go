@@ -2,6 +2,7 @@ package faithful_test
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -98,6 +99,26 @@ var attributes = []struct {
 		return verdict{state: absent}
 	}},
 	{"13 no sliver_id on interfaces", "interface", "sliver_id", func(*check, *elem) verdict { return verdict{state: absent} }},
+	{"12 address", "ip", "address", func(c *check, e *elem) verdict {
+		if p, ok := c.open(e.parent)[e]; ok {
+			return verdict{told, p.Addr().String()}
+		}
+		return verdict{}
+	}},
+	{"12 netmask", "ip", "netmask", func(c *check, e *elem) verdict {
+		if p, ok := c.open(e.parent)[e]; ok {
+			_, mask := kindAndMask(p)
+			return verdict{told, mask}
+		}
+		return verdict{}
+	}},
+	{"12 type", "ip", "type", func(c *check, e *elem) verdict {
+		if p, ok := c.open(e.parent)[e]; ok {
+			kind, _ := kindAndMask(p)
+			return verdict{may, kind}
+		}
+		return verdict{}
+	}},
 	{"13 vlantag", "link", "vlantag", func(c *check, e *elem) verdict { return tell(c.s.links[e.get("client_id")].VLANTag) }},
 	{"13 no sliver_id on links", "link", "sliver_id", func(*check, *elem) verdict { return verdict{state: absent} }},
 	{"13 no sliver_id on interface_refs", "interface_ref", "sliver_id", func(*check, *elem) verdict { return verdict{state: absent} }},
@@ -267,7 +288,7 @@ func prefixOf(name string) string {
 }
 
 func isASCII(s string) bool {
-	return strings.IndexFunc(s, func(r rune) bool { return r > 126 }) < 0
+	return strings.IndexFunc(s, func(r rune) bool { return r > 127 }) < 0
 }
 
 func (c *check) attribute(role string, e edit) string {
@@ -418,18 +439,55 @@ func (c *check) wanted(e *elem) (list []string) {
 			list = append(list, canonText(core, "disk_image", "", "name", f.DiskImage))
 		}
 	case "interface":
-		if len(e.all(core, "ip")) > 0 {
+		if asks(e) {
 			return nil
 		}
+		filled := map[netip.Prefix]bool{}
+		for _, p := range c.open(e) {
+			filled[p] = true
+		}
 		for _, p := range c.end(e).Addresses {
-			kind, mask := "ipv6", "64"
-			if p.Addr().Is4() {
-				kind, mask = "ipv4", "255.255.255.0" // all stories tell 24 bits, or 64
+			if filled[p] {
+				continue
 			}
+			kind, mask := kindAndMask(p)
 			list = append(list, canonText(core, "ip", "", "address", p.Addr().String(), "netmask", mask, "type", kind))
 		}
 	}
 	return list
+}
+
+// asks tells whether an interface asks for an address that it names.
+func asks(e *elem) bool {
+	return slices.ContainsFunc(e.all(core, "ip"), func(ip *elem) bool { return strings.TrimSpace(ip.get("address")) != "" })
+}
+
+// open are the ip elements of an interface that leave the address to us, and
+// what they get: each the next address of its type.
+func (c *check) open(e *elem) map[*elem]netip.Prefix {
+	got := map[*elem]netip.Prefix{}
+	if asks(e) {
+		return got
+	}
+	for _, p := range c.end(e).Addresses {
+		kind, _ := kindAndMask(p)
+		for _, ip := range e.all(core, "ip") {
+			wish := strings.TrimSpace(ip.get("type"))
+			if _, taken := got[ip]; !taken && (wish == kind || wish == "") {
+				got[ip] = p
+				break
+			}
+		}
+	}
+	return got
+}
+
+// kindAndMask are how an address is told; all stories tell 24 bits, or 64.
+func kindAndMask(p netip.Prefix) (kind, mask string) {
+	if p.Addr().Is4() {
+		return "ipv4", "255.255.255.0"
+	}
+	return "ipv6", "64"
 }
 
 // doors are the ways into a node.
@@ -562,6 +620,11 @@ func (c *check) complete() (wrong []string) {
 			for j, e := range before {
 				if j < len(after) {
 					match(e, after[j])
+					for k, ip := range e.all(core, "ip") {
+						if ips := after[j].all(core, "ip"); kind == "interface" && k < len(ips) {
+							match(ip, ips[k])
+						}
+					}
 					if kind != "services" { // those were compared name by name
 						c.grew(bad, e, after[j])
 					}

@@ -80,6 +80,7 @@ func TestManifestsAsRequests(t *testing.T) {
 }
 
 func TestCorpusManifestsAsRequests(t *testing.T) {
+	t.Parallel()
 	names, all := requests(t)
 	for i, name := range names {
 		if i%3 == 0 {
@@ -108,6 +109,7 @@ func TestCorpusManifestsAsRequests(t *testing.T) {
 
 // TestCorpusParts writes manifests of a part of a slice: each second own node.
 func TestCorpusParts(t *testing.T) {
+	t.Parallel()
 	names, all := requests(t)
 	for _, name := range names {
 		d, err := parse(all[name])

@@ -269,6 +269,7 @@ func TestUnions(t *testing.T) {
 
 // TestCorpusUnions unites some of the real requests that follow each other.
 func TestCorpusUnions(t *testing.T) {
+	t.Parallel()
 	names, all := requests(t)
 	for i := 0; i+2 < len(names); i += 7 {
 		united(t, fmt.Sprintf("%q", names[i:i+3]), [][]byte{all[names[i]], all[names[i+1]], all[names[i+2]]})
