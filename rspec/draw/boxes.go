@@ -218,9 +218,12 @@ func nodeTitle(n *Node) string {
 			facts("login", l.String())
 		}
 	}
+	if len(n.Accounts) > 0 {
+		facts("accounts", strings.Join(n.Accounts[:min(len(n.Accounts), 8)], ", "))
+	}
 	for i, in := range n.Interfaces {
 		if i < 16 {
-			facts(full(in.Name), strings.Join(in.Addresses, ", "))
+			facts(full(in.Name), strings.TrimSpace(strings.Join(in.Addresses, ", ")+" "+in.MAC))
 		}
 	}
 	return strings.TrimSuffix(t.String(), "\n")

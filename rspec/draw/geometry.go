@@ -69,9 +69,3 @@ func (r rect) cuts(p, q point) bool {
 	}
 	return true
 }
-
-// cross tells whether two lines have a point in common inside both.
-func cross(a, b, c, d point) bool {
-	side := func(p, q, r point) float64 { return (q.x-p.x)*(r.y-p.y) - (q.y-p.y)*(r.x-p.x) }
-	return side(a, b, c)*side(a, b, d) < 0 && side(c, d, a)*side(c, d, b) < 0
-}

@@ -166,7 +166,11 @@ func (b *builder) linkLabel(l *Link) []string {
 func (b *builder) facts(l *Link) []string {
 	var words []string
 	if promise := l.promise(); promise != "" && promise != b.common {
-		words = append(words, squeeze(full(promise), 170, labelFont.width))
+		there, back, apart := strings.Cut(promise, " ← ")
+		words = append(words, squeeze(full(there), 190, labelFont.width))
+		if apart {
+			words = append(words, squeeze("← "+full(back), 190, labelFont.width))
+		}
 	}
 	if special := specialType(l); special != "" {
 		words = append(words, squeeze(full(special), 130, labelFont.width))

@@ -3,16 +3,19 @@ package draw
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 )
 
 // router leads lines around boxes.
 type router struct {
 	s *scene
-	// budget is how many more times a line may be held against a box in the
-	// search of ways around; when it is spent, lines go straight.
+	// budget is how many more times a line may be held against a box or another
+	// line in the search of ways around; when it is spent, lines go straight.
 	budget int
 	titles []rect // of frames, which lines leave free as well
+	// runs are the ways around boxes so far, which others do not lie on.
+	runs [][2]point
 }
 
 // lineGap is how far a line stays away from boxes that are not its own.
@@ -20,7 +23,7 @@ const lineGap = 6.0
 
 // route gives every edge its path.
 func (s *scene) route() {
-	r := router{s: s, budget: 80_000_000}
+	r := router{s: s, budget: 60_000_000}
 	for f, frame := range s.frames {
 		if s.framed && frame.hw > 0 {
 			r.titles = append(r.titles, s.titleRoom(f))
@@ -71,6 +74,9 @@ func (r *router) pair(edges []int) {
 		}
 		for k, i := range edges {
 			r.s.edges[i].path, r.s.edges[i].drawn = ways[k], rounded(ways[k])
+			for n := 1; n < len(ways[k]); n++ {
+				r.runs = append(r.runs, [2]point{ways[k][n-1], ways[k][n]})
+			}
 		}
 		return true
 	}
@@ -89,7 +95,7 @@ func (r *router) pair(edges []int) {
 func (r *router) bend(edges []int, p, q point, near []rect, bow float64) bool {
 	apart := func(k int) float64 { return bow + 24*(2*float64(k)-float64(len(edges)-1)) }
 	for k := range edges {
-		if r.hits(arc(p, q, apart(k)), near, lineGap) {
+		if hits(arc(p, q, apart(k)), near) {
 			return false
 		}
 	}
@@ -99,27 +105,32 @@ func (r *router) bend(edges []int, p, q point, near []rect, bow float64) bool {
 	return true
 }
 
-// near are the boxes that a line from p to q may have to do with.
+// near are the boxes that a line from p to q may have to do with, with the
+// distance that it keeps from them.
 func (r *router) near(e *edge, p, q point) []rect {
 	reach := box(min(p.x, q.x), min(p.y, q.y), max(p.x, q.x), max(p.y, q.y)).grown(320)
 	var list []rect
 	for i := range r.s.vertices {
 		if i != e.from && i != e.to && r.s.vertices[i].overlaps(reach) {
-			list = append(list, r.s.vertices[i].rect)
+			list = append(list, r.s.vertices[i].grown(lineGap))
 		}
 	}
 	for _, t := range r.titles {
 		if t.overlaps(reach) {
-			list = append(list, t)
+			list = append(list, t.grown(lineGap))
 		}
 	}
 	return list
 }
 
-func (r *router) hits(path []point, boxes []rect, gap float64) bool {
+// hits tells whether a path passes through one of the boxes.
+func hits(path []point, boxes []rect) bool {
 	for i := 1; i < len(path); i++ {
-		for _, b := range boxes {
-			if b.grown(gap).cuts(path[i-1], path[i]) {
+		p, q := path[i-1], path[i]
+		left, right, top, bottom := min(p.x, q.x), max(p.x, q.x), min(p.y, q.y), max(p.y, q.y)
+		for k := range boxes {
+			b := &boxes[k]
+			if b.x-b.hw < right && b.x+b.hw > left && b.y-b.hh < bottom && b.y+b.hh > top && b.cuts(p, q) {
 				return true
 			}
 		}
@@ -127,23 +138,45 @@ func (r *router) hits(path []point, boxes []rect, gap float64) bool {
 	return false
 }
 
+// lane tells whether a line may turn at c without lying on another.
+func (r *router) lane(c point) bool {
+	r.budget -= len(r.runs)
+	spot := rect{c, 3, 3}
+	for _, s := range r.runs {
+		if spot.cuts(s[0], s[1]) {
+			return false
+		}
+	}
+	return true
+}
+
 // around finds a short way with few turns along the corners of boxes; nil if
 // there is none or the budget is spent. Parallel lines have lanes, the first of
 // which is 0.
 func (r *router) around(p, q point, boxes []rect, lane float64) []point {
+	if r.budget -= 4 * len(boxes) * len(boxes); r.budget < 0 {
+		return nil
+	}
 	spots := []point{p, q}
-	for i, b := range boxes {
-		g := b.grown(lineGap + 2 + lane)
-		for _, c := range []point{{g.left(), g.top()}, {g.right(), g.top()}, {g.left(), g.bottom()}, {g.right(), g.bottom()}} {
-			free := true
-			for j, other := range boxes {
-				if j != i && other.grown(lineGap).contains(c) {
-					free = false
+	for _, b := range boxes {
+		for _, at := range []point{{-1, -1}, {1, -1}, {-1, 1}, {1, 1}} {
+			// Beside the lines that pass here already, while there is room.
+			corner, found := point{}, false
+			for out := 2 + lane; out < 2+lane+20; out += 5 {
+				c := point{b.x + at.x*(b.hw+out), b.y + at.y*(b.hh+out)}
+				if slices.ContainsFunc(boxes, func(b rect) bool { return b.contains(c) }) {
+					break
+				}
+				free := r.lane(c)
+				if free || !found {
+					corner, found = c, true
+				}
+				if free {
 					break
 				}
 			}
-			if free {
-				spots = append(spots, c)
+			if found {
+				spots = append(spots, corner)
 			}
 		}
 	}
@@ -175,7 +208,7 @@ func (r *router) around(p, q point, boxes []rect, lane float64) []point {
 				continue // the straight line is that of the first lane
 			}
 			c := cost[at] + spots[at].to(spots[i]) + turn
-			if done[i] || c >= cost[i] || r.hits([]point{spots[at], spots[i]}, boxes, lineGap) {
+			if done[i] || c >= cost[i] || hits([]point{spots[at], spots[i]}, boxes) {
 				continue
 			}
 			cost[i], from[i] = c, at
