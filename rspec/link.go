@@ -17,8 +17,9 @@ type ownLink struct {
 // linkParts are the children of a link, sorted.
 type linkParts struct {
 	refs, types, properties, managers []*xmltree.Element
-	// vlans are wishes for a shared VLAN.
+	// vlans are wishes for a shared VLAN, endVLANs those of its interfaces.
 	vlans      []*xmltree.Element
+	endVLANs   []*xmltree.Element
 	monitoring *xmltree.Element
 }
 
@@ -92,6 +93,7 @@ func (p *requestParser) readLink(e *xmltree.Element) {
 	p.readType(&link, parts.types)
 	p.readProperties(e, &link, parts.properties)
 	p.joinVLANs(&link, parts.vlans)
+	p.joinEnds(&link, parts.endVLANs)
 	if parts.monitoring != nil {
 		link.Monitoring = p.readMonitoring(parts.monitoring, &id)
 	}
@@ -114,7 +116,7 @@ func (p *requestParser) meet(e *xmltree.Element, id string, parts *linkParts) {
 		case nil:
 			x.link = e
 			if x.vlan != nil {
-				parts.vlans = append(parts.vlans, x.vlan)
+				parts.endVLANs = append(parts.endVLANs, x.vlan)
 			}
 		case e:
 			p.wrong(at, id, "drop one interface_ref", "link %.80q ends twice at the interface %.80q", id, name)

@@ -64,7 +64,6 @@ func TestLinkIsRefused(t *testing.T) {
 		{"a shared VLAN with an empty name", nodeA + linkTo("l", shared+`§name=""/>`, "a:0"), BadArgs, "l", "without a name"},
 		{"two shared VLANs", nodeA + linkTo("l", shared+`name="v"/>`+shared+`§name="w"/>`, "a:0"), Unsupported, "l", `"v" and "w"`},
 		{"two tags of a shared VLAN", nodeA + linkTo("l", shared+`name="v" vlantag="7"/>`+shared+`name="v" §vlantag="8"/>`, "a:0"), BadArgs, "l", `"7" and "8"`},
-		{"another shared VLAN at an interface", `<node client_id="a"><interface client_id="a:0">` + shared + `§name="w"/></interface></node>` + linkTo("l", shared+`name="v"/>`, "a:0"), Unsupported, "l", `"v" and "w"`},
 	} {
 		in, places := marked(string(request(tt.in)))
 		e := refusalOf(t, []byte(in), ours())
@@ -114,6 +113,9 @@ func TestSharedVLAN(t *testing.T) {
 			{"at its interfaces", at(join(`name="v" vlantag="1"`)) + linkTo("l", "", "a:0", "a:1"), "v", "1"},
 			{"in both", at(join(`name="v"`)) + linkTo("l", join(`name="v" vlantag="1"`), "a:0"), "v", "1"},
 			{"at an interface of no link", at(join("")) + nodeB + linkTo("l", "", "b:0"), "", ""},
+			{"another at an interface", at(join(`name="w"`)) + linkTo("l", join(`name="v"`), "a:0"), "v", ""},
+			{"interfaces that differ", `<node client_id="a"><interface client_id="a:0">` + join(`name="v"`) + `</interface><interface client_id="a:1">` + join(`name="w"`) + `</interface></node>` + linkTo("l", "", "a:0", "a:1"), "", ""},
+			{"without a name at an interface", at(join(`vlantag="7"`)) + linkTo("l", "", "a:0"), "", ""},
 			{"inside something else", nodeA + linkTo("l", "<x>"+join(`name="v"`)+"</x>", "a:0"), "", ""},
 			{"in an interface_ref", nodeA + `<link client_id="l"><interface_ref client_id="a:0">` + join(`name="v"`) + `</interface_ref></link>`, "", ""},
 			{"an offer is no wish", nodeA + linkTo("l", `<available xmlns="`+space+`" name="v"/>`, "a:0"), "", ""},

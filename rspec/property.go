@@ -117,7 +117,7 @@ func (p *requestParser) readSides(c, link *xmltree.Element, l *Link, q *Property
 		if name != "" && name == l.ClientID {
 			return "", true
 		}
-		p.wrong(place{c, attr}, l.ClientID, "name one that the link has an interface_ref for", "link %.80q has a property with the %s %.80q, which is none of its interfaces", l.ClientID, attr, name)
+		p.remark(place{c, attr}, l.ClientID, "it is copied, and nothing is done about it", "link %.80q has a property with the %s %.80q, which is none of its interfaces", l.ClientID, attr, name)
 		return "", false
 	}
 	source, ok := side("source_id")

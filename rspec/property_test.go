@@ -73,9 +73,6 @@ func TestPropertyIsRefused(t *testing.T) {
 		{"more than all", property(`§packet_loss="100.1"`), Percent, "per cent"},
 		{"per cent for a fraction", property(`§packet_loss="5"`), Fraction, "values above 1 are per cent"},
 		{"negative loss", property(`§packet_loss="-0.1"`), Fraction, "fraction"},
-		{"source of another link", `<property §source_id="elsewhere" dest_id="y" capacity="1"/>`, Percent, "interface_ref"},
-		{"dest that is not there", `<property source_id="x" §dest_id="nobody" capacity="1"/>`, Percent, "interface_ref"},
-		{"without a source", `§<property dest_id="y" capacity="1"/>`, Percent, "interface_ref"},
 		{"to itself", `<property source_id="x" §dest_id="x" capacity="1"/>`, Percent, "itself"},
 		{"from the LAN to the LAN", `<property source_id="l" §dest_id="l" capacity="1"/>`, Percent, "itself"},
 		{"two capacities", property(`capacity="1"`) + property(`§capacity="2"`), Percent, "different capacity"},
@@ -139,4 +136,23 @@ func FuzzProperty(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Real requests hold properties that clients have pasted or left behind.
+func TestPropertiesOfOtherInterfacesAreCopiedWithARemark(t *testing.T) {
+	for rule, in := range map[string]string{
+		"source of another link": `<property §source_id="elsewhere" dest_id="y" capacity="1"/>`,
+		"dest that is not there": `<property source_id="x" §dest_id="nobody" capacity="1"/>`,
+		"without a source":       `§<property dest_id="y" capacity="1"/>`,
+	} {
+		in, places := marked(string(shaped(in)))
+		r := mustParse(t, []byte(in), ours())
+		if len(r.Links[0].Properties) != 0 || len(r.Notices) != 1 {
+			t.Errorf("%s: got %v, %v", rule, r.Links[0].Properties, r.Notices)
+			continue
+		}
+		if n := r.Notices[0]; n.ClientID != "l" || n.Line != places[0][0] || n.Column != places[0][1] || !strings.Contains(n.String(), "none of its interfaces") {
+			t.Errorf("%s: got %d:%d %v, want %v", rule, n.Line, n.Column, n, places)
+		}
+	}
 }

@@ -11,8 +11,7 @@ func isSharedVLAN(e *xmltree.Element) bool {
 	return e.Local == "link_shared_vlan" && (e.Space == sharedVLANSpace || e.Space == oldSharedVLANSpace)
 }
 
-// joinVLANs reads which shared VLAN a link joins: the wishes stand in the link
-// or in the interfaces that it ends at, and must not differ.
+// joinVLANs reads which shared VLAN a link joins; its wishes must not differ.
 func (p *requestParser) joinVLANs(l *Link, wishes []*xmltree.Element) {
 	for _, e := range wishes {
 		name, tag := strings.TrimSpace(value(e, "name")), strings.TrimSpace(value(e, "vlantag"))
@@ -30,4 +29,20 @@ func (p *requestParser) joinVLANs(l *Link, wishes []*xmltree.Element) {
 			}
 		}
 	}
+}
+
+// joinEnds reads the wishes in the interfaces that a link ends at. They stand
+// for the link's where all name one VLAN; else each is for a VLAN of that
+// interface alone, as some switches translate them, which is not done here.
+func (p *requestParser) joinEnds(l *Link, wishes []*xmltree.Element) {
+	name := l.SharedVLAN
+	for _, e := range wishes {
+		other := strings.TrimSpace(value(e, "name"))
+		if other == "" || name != "" && other != name {
+			p.remark(place{e, "name"}, l.ClientID, "it is copied, and nothing is done about it", "link %.80q ends at interfaces with shared VLANs of their own", l.ClientID)
+			return
+		}
+		name = other
+	}
+	p.joinVLANs(l, wishes)
 }
