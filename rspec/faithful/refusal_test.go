@@ -128,23 +128,6 @@ var refusals = []struct {
 		}
 		return list
 	}},
-	{"a property between what its link does not join", rspec.BadArgs, func(r *reading) (list []*elem) {
-		for _, l := range r.links {
-			ends := map[string]bool{l.get("client_id"): true} // the LAN itself
-			for _, ref := range l.all(core, "interface_ref") {
-				ends[ref.get("client_id")] = true
-			}
-			for _, p := range l.all(core, "property") {
-				if p.get("capacity")+p.get("latency")+p.get("packet_loss") == "" {
-					continue // it asks for nothing and is only copied
-				}
-				if !ends[p.get("source_id")] || !ends[p.get("dest_id")] {
-					list = append(list, p)
-				}
-			}
-		}
-		return list
-	}},
 	{"a shared VLAN without a name", rspec.BadArgs, func(r *reading) (list []*elem) {
 		for _, l := range r.links {
 			for _, v := range r.sharedVLANs(l) {
@@ -196,23 +179,11 @@ func (r *reading) interfaces() (list []*elem) {
 	return list
 }
 
-// sharedVLANs are those that a link, or an interface at its end, asks for.
-func (r *reading) sharedVLANs(l *elem) (list []*elem) {
-	parents := []*elem{l}
-	for _, ref := range l.all(core, "interface_ref") {
-		if n := r.bearer[ref.get("client_id")]; n != nil {
-			for _, i := range n.all(core, "interface") {
-				if i.get("client_id") == ref.get("client_id") {
-					parents = append(parents, i)
-				}
-			}
-		}
-	}
-	for _, p := range parents {
-		list = append(list, p.all("http://www.geni.net/resources/rspec/ext/shared-vlan/1", "link_shared_vlan")...)
-		list = append(list, p.all("http://www.protogeni.net/resources/rspec/ext/shared-vlan/1", "link_shared_vlan")...)
-	}
-	return list
+// sharedVLANs are those that a link asks for. An interface at its end may ask
+// for one of its own, which is only copied.
+func (r *reading) sharedVLANs(l *elem) []*elem {
+	return append(l.all("http://www.geni.net/resources/rspec/ext/shared-vlan/1", "link_shared_vlan"),
+		l.all("http://www.protogeni.net/resources/rspec/ext/shared-vlan/1", "link_shared_vlan")...)
 }
 
 // ownLinks are those that touch a node of ours, and those that touch nobody's
@@ -375,8 +346,6 @@ func TestRefusals(t *testing.T) {
 		{"an interface_ref to nothing", two + `<link client_id="l"><interface_ref client_id="a:0"/><interface_ref client_id="c:0"/></link>`,
 			two + `<link client_id="l"><interface_ref client_id="a:0"/><interface_ref client_id="b:0"/></link>`},
 		{"a property with what is no number", two + pair(`capacity="fast"`), two + pair(`capacity="100"`)},
-		{"a property between what its link does not join", two + strings.Replace(pair(`latency="5"`), `dest_id="b:0"`, `dest_id="c:0"`, 1),
-			two + strings.Replace(pair(`latency="5"`), `dest_id="b:0"`, `dest_id="l"`, 1)},
 		{"an interface at the end of two links", two + pair("") + strings.Replace(pair(""), `"l"`, `"m"`, 1), two + pair("")},
 		{"a shared VLAN without a name", two + vlan(`<v:link_shared_vlan/>`), two + vlan(`<v:link_shared_vlan name="mesoscale"/>`)},
 		{"two shared VLANs on one link", two + vlan(`<v:link_shared_vlan name="a"/><v:link_shared_vlan name="b"/>`), two + vlan(`<link_shared_vlan/>`)},
