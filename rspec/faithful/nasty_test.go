@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"patchbay/am/urn"
+	"patchbay/rspec"
 )
 
 // TestNasty holds the hand-written documents: each is one corner of XML or of
@@ -21,6 +22,32 @@ func TestNasty(t *testing.T) {
 				t.Errorf("refused: %q", reasons)
 			}
 		})
+	}
+}
+
+// TestCrossLinksAreCopied: no byte of a link between us and others changes, and
+// of our node at its end only what would without it.
+func TestCrossLinksAreCopied(t *testing.T) {
+	b := []byte(`<rspec xmlns="` + core + `" type="request"><node client_id="a"><interface client_id="a:0" sliver_id="stale"/></node>
+<node client_id="b" component_manager_id="urn:publicid:IDN+elsewhere.example.net+authority+cm"><interface client_id="b:0" sliver_id="kept"/></node>
+<link client_id="l" sliver_id="kept" vlantag="7"><interface_ref client_id="a:0" sliver_id="kept"/><interface_ref client_id="b:0"/></link></rspec>`)
+	d, err := parse(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	managers := []urn.URN{manager}
+	r, err := rspec.ParseRequest(b, rspec.ReadOptions{Managers: managers, CopyCrossLinks: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := generous(read(d, managers), 0)
+	s.links["l"] = rspec.LinkFacts{VLANTag: "9"}
+	m, err := rspec.WriteManifest([]rspec.Part{s.part(r)}, s.o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range compare(b, m, managers, s) {
+		t.Error(w)
 	}
 }
 

@@ -124,11 +124,12 @@ var attributes = []struct {
 	{"13 no sliver_id on interface_refs", "interface_ref", "sliver_id", func(*check, *elem) verdict { return verdict{state: absent} }},
 	{"13 component_id", "interface_ref", "component_id", func(c *check, e *elem) verdict {
 		id := e.get("client_id")
-		u := c.s.nodes[c.r.bearer[id].get("client_id")].Interfaces[id].ComponentID
-		if u.IsZero() {
-			return verdict{}
+		if bearer := c.r.bearer[id]; bearer != nil {
+			if u := c.node(bearer).Interfaces[id].ComponentID; !u.IsZero() {
+				return verdict{may, u.String()}
+			}
 		}
-		return verdict{may, u.String()}
+		return verdict{}
 	}},
 }
 
