@@ -65,6 +65,60 @@ var refusals = []struct {
 		}
 		return list
 	}},
+	{"an address that no interface can have", rspec.BadArgs, func(r *reading) (list []*elem) {
+		for _, i := range r.interfaces() {
+			for _, ip := range i.all(core, "ip") {
+				if a, ok := address(ip); ok && !usable(a, strings.TrimSpace(ip.get("netmask"))) {
+					list = append(list, i)
+				}
+			}
+		}
+		return list
+	}},
+	{"an address of another type", rspec.BadArgs, func(r *reading) (list []*elem) {
+		for _, i := range r.interfaces() {
+			for _, ip := range i.all(core, "ip") {
+				kind := strings.ToLower(strings.TrimSpace(ip.get("type")))
+				if a, ok := address(ip); ok && (kind == "ipv4" && !a.Is4() || kind == "ipv6" && a.Is4()) {
+					list = append(list, i)
+				}
+			}
+		}
+		return list
+	}},
+	{"a sliver_type without a name", rspec.BadArgs, func(r *reading) (list []*elem) {
+		for _, n := range r.nodes {
+			for _, s := range n.all(core, "sliver_type") {
+				if strings.TrimSpace(s.get("name")) == "" {
+					list = append(list, n)
+				}
+			}
+		}
+		return list
+	}},
+	{"a link twice at one interface", rspec.BadArgs, func(r *reading) (list []*elem) {
+		for _, l := range r.ownLinks() {
+			seen := map[string]bool{}
+			for _, ref := range l.all(core, "interface_ref") {
+				if id := ref.get("client_id"); seen[id] {
+					list = append(list, l)
+				} else {
+					seen[id] = true
+				}
+			}
+		}
+		return list
+	}},
+	{"a property from an interface to itself", rspec.BadArgs, func(r *reading) (list []*elem) {
+		for _, l := range r.links {
+			for _, p := range l.all(core, "property") {
+				if p.get("source_id") == p.get("dest_id") && p.get("capacity")+p.get("latency")+p.get("packet_loss") != "" {
+					list = append(list, l)
+				}
+			}
+		}
+		return list
+	}},
 	{"a link without client_id", rspec.BadArgs, func(r *reading) []*elem { return without(r.ownLinks(), "client_id") }},
 	{"a link's client_id twice", rspec.BadArgs, func(r *reading) []*elem {
 		return twice(r.ownLinks(), r.d.root.all(core, "link"), "client_id")
@@ -130,9 +184,9 @@ var refusals = []struct {
 	}},
 	{"a shared VLAN without a name", rspec.BadArgs, func(r *reading) (list []*elem) {
 		for _, l := range r.links {
-			for _, v := range r.sharedVLANs(l) {
+			for _, v := range sharedVLANs(l) {
 				if strings.TrimSpace(v.get("name")) == "" {
-					list = append(list, l, v.parent)
+					list = append(list, l)
 				}
 			}
 		}
@@ -140,9 +194,9 @@ var refusals = []struct {
 	}},
 	{"two shared VLANs on one link", rspec.Unsupported, func(r *reading) (list []*elem) {
 		for _, l := range r.links {
-			for _, v := range r.sharedVLANs(l) {
-				if v.get("name") != r.sharedVLANs(l)[0].get("name") {
-					list = append(list, l, v.parent)
+			for _, v := range sharedVLANs(l) {
+				if v.get("name") != sharedVLANs(l)[0].get("name") {
+					list = append(list, l)
 				}
 			}
 		}
@@ -179,9 +233,9 @@ func (r *reading) interfaces() (list []*elem) {
 	return list
 }
 
-// sharedVLANs are those that a link asks for. An interface at its end may ask
-// for one of its own, which is only copied.
-func (r *reading) sharedVLANs(l *elem) []*elem {
+// sharedVLANs are those that a link asks for, in either spelling. An interface at
+// its end may ask for one of its own, which is only copied.
+func sharedVLANs(l *elem) []*elem {
 	return append(l.all("http://www.geni.net/resources/rspec/ext/shared-vlan/1", "link_shared_vlan"),
 		l.all("http://www.protogeni.net/resources/rspec/ext/shared-vlan/1", "link_shared_vlan")...)
 }
@@ -254,6 +308,36 @@ func address(ip *elem) (netip.Addr, bool) {
 		ended = ended || !one
 	}
 	return a, true
+}
+
+// usable tells whether an interface can have an address: it is no group's and not
+// this host's, and, where the netmask is told, names neither network nor all.
+func usable(a netip.Addr, mask string) bool {
+	if a.IsUnspecified() || a.IsLoopback() || a.IsMulticast() {
+		return false
+	}
+	m, err := netip.ParseAddr(mask)
+	if err != nil {
+		bits, err := strconv.Atoi(strings.TrimPrefix(mask, "/"))
+		if err != nil || !a.Is4() {
+			return true
+		}
+		m = netip.AddrFrom4([4]byte{255, 255, 255, 255})
+		all := m.As4()
+		for i := bits; i < 32; i++ {
+			all[i/8] &^= 0x80 >> (i % 8)
+		}
+		m = netip.AddrFrom4(all)
+	}
+	host, mine, zero, ones := m.As4(), a.As4(), true, true
+	if host[3] >= 254 {
+		return true // such networks have only hosts
+	}
+	for i := range host {
+		zero = zero && mine[i]&^host[i] == 0
+		ones = ones && mine[i]|host[i] == 255
+	}
+	return !zero && !ones
 }
 
 // expected checks a refusal, or that there is none, against the table: each
@@ -339,6 +423,12 @@ func TestRefusals(t *testing.T) {
 		{"an interface without client_id", `<node client_id="a"><interface/></node>`, two},
 		{"an interface's client_id twice", `<node client_id="a"><interface client_id="i"/><interface client_id="i"/></node>`, two},
 		{"an address that is none", ip(`address="10.0.0.300"`, `address="10.0.0.2"`), ip(`address="10.0.0.1" netmask="255.255.0.0"`, `address="2001:db8::1" type="ipv6"`)},
+		{"an address that no interface can have", ip(`address="10.0.0.255" netmask="255.255.255.0"`, `address="127.0.0.1"`),
+			ip(`address="10.0.1.0" netmask="22"`, `address="10.0.0.3" netmask="255.255.255.254"`)},
+		{"an address of another type", ip(`address="10.0.0.1" type="ipv6"`, `address="10.0.0.2"`), ip(`address="10.0.0.1" type="ipv4"`, `address="10.0.0.2"`)},
+		{"a sliver_type without a name", `<node client_id="a"><sliver_type/></node>`, `<node client_id="a"><sliver_type name="x"/></node>`},
+		{"a link twice at one interface", two + `<link client_id="l"><interface_ref client_id="a:0"/><interface_ref client_id="a:0"/></link>`, two + pair("")},
+		{"a property from an interface to itself", two + strings.Replace(pair(`latency="5"`), `dest_id="b:0"`, `dest_id="a:0"`, 1), two + pair(`latency="5"`)},
 		{"an address twice on a link", ip(`address="10.0.0.1"`, `address="10.0.0.1"`), ip(`address="10.0.0.1"`, `address="10.0.0.2"`)},
 		{"a link without client_id", two + `<link><interface_ref client_id="a:0"/></link>`, two + `<link client_id="l"><interface_ref client_id="a:0"/></link>`},
 		{"a link's client_id twice", two + `<link client_id="l"><interface_ref client_id="a:0"/></link><link client_id="l"><interface_ref client_id="b:0"/></link>`, two},
