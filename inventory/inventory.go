@@ -48,7 +48,7 @@ type Inventory struct {
 	Images []*Image
 	// HardwareTypes in the order of the file.
 	HardwareTypes []string
-	// LinkTypes are the kinds of link the site's providers can make.
+	// LinkTypes are the kinds of link the site's providers can make; nil for any.
 	LinkTypes []string
 	Gateways  []*Gateway
 	Locations []*Location

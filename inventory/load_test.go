@@ -83,6 +83,18 @@ monitoring:
   metrics: [{id: cpu.load, description: load, unit: percent}, {id: Free_Mem}]
 `
 
+func TestAnyLinkType(t *testing.T) {
+	for text, want := range map[string]int{`["*"]`: -1, `[lan, "*"]`: -1, "[]": 0, "lan": 1} {
+		v, err := Parse([]byte(strings.Replace(whole, "link_types: [lan, vlan]", "link_types: "+text, 1)), "inventory.yaml", "example.org")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := len(v.LinkTypes); got != max(want, 0) || (v.LinkTypes == nil) != (want < 0) {
+			t.Errorf("link_types: %s gives %#v", text, v.LinkTypes)
+		}
+	}
+}
+
 func TestParse(t *testing.T) {
 	v, err := Parse([]byte(whole), "inventory.yaml", "Example.org")
 	if err != nil {

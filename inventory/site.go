@@ -123,7 +123,7 @@ func (s *site) read(top *yaml.Node) {
 		{"unknown_image", func(n *yaml.Node) { s.UnknownImage = s.choice(n, "unknown_image", Refuse, UseDefault) }},
 		{"exclusive_on_shared", func(n *yaml.Node) { s.ExclusiveOnShared = s.choice(n, "exclusive_on_shared", Grant, Refuse) }},
 		{"cleaning_time", s.readCleaningTime},
-		{"link_types", func(n *yaml.Node) { s.LinkTypes = values(s.names(n, "link_types")) }},
+		{"link_types", s.readLinkTypes},
 		{"cross_links", func(n *yaml.Node) { s.CrossLinks = s.choice(n, "cross_links", Refuse, Copy) }},
 		{"packet_loss_unit", func(n *yaml.Node) { s.LossUnit = s.choice(n, "packet_loss_unit", InPercent, AsFraction) }},
 		{"vlans", s.readVLANs},
@@ -158,6 +158,13 @@ func (s *site) readManagers(n *yaml.Node) {
 			continue
 		}
 		s.Managers = append(s.Managers, u)
+	}
+}
+
+func (s *site) readLinkTypes(n *yaml.Node) {
+	s.LinkTypes = values(s.names(n, "link_types"))
+	if slices.Contains(s.LinkTypes, "*") {
+		s.LinkTypes = nil
 	}
 }
 

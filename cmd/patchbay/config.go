@@ -56,6 +56,9 @@ type Config struct {
 	// ASCIIManifests writes characters beyond ASCII as references; old omni
 	// fails on them.
 	ASCIIManifests bool `mapstructure:"ascii_manifests"`
+	// ManifestExtensions are what manifests tell beside the core: "sliver-info",
+	// the life of each sliver, and "vnode", its physical identity as Emulab tells it.
+	ManifestExtensions []string `mapstructure:"manifest_extensions"`
 	// Log says how the log on standard error looks.
 	Log LogConfig `mapstructure:"log"`
 	// Limits protect the server from its clients.
@@ -203,6 +206,9 @@ func (c *Config) Validate() error {
 		}
 	}
 	oneOf("empty_describe", c.EmptyDescribe, "empty", "not-found")
+	for _, e := range c.ManifestExtensions {
+		oneOf("manifest_extensions", e, service.SliverInfo, service.VNode)
+	}
 	oneOf("log.format", c.Log.Format, "text", "json")
 	oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
 	l := c.Limits

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"patchbay/am/server"
 	"patchbay/rspec"
@@ -44,6 +45,7 @@ func TestConfigSaysWhatIsWrongAndWhere(t *testing.T) {
 		{"PublicURLWithoutTLS", smallest + "public_url: http://a.example.org\n", "is not https://HOST:PORT"},
 		{"AdminForEverybody", smallest + "admin: 0.0.0.0:9000\n", "is not a loopback address"},
 		{"UnknownChoice", smallest + "empty_describe: maybe\n", "\"maybe\" is none of empty, not-found"},
+		{"UnknownExtension", smallest + "manifest_extensions: [vnode, sliver_info]\n", "\"sliver_info\" is none of sliver-info, vnode"},
 		{"TooSmallKeys", smallest + "credentials: {min_rsa_bits: 512}\n", "512 is less than 1024"},
 		{"NotYAML", "authority: [", "f.yaml: this is not YAML: line 1"},
 		{"AListIsNoConfig", "- a\n", "needs keys below it: authority, listen"},
@@ -126,7 +128,7 @@ func TestNewConfigShowsTheDefaults(t *testing.T) {
 		t.Errorf("limits are shown as %+v, and are %+v", got.Limits, limits)
 	}
 	got.Limits, got.origin, want.origin = want.Limits, origin{}, origin{}
-	if d := cmp.Diff(want, got, cmp.AllowUnexported(Config{}, origin{})); d != "" {
+	if d := cmp.Diff(want, got, cmp.AllowUnexported(Config{}, origin{}), cmpopts.EquateEmpty()); d != "" {
 		t.Errorf("-default +shown\n%s", d)
 	}
 }

@@ -112,6 +112,7 @@ func openSite(ctx context.Context, c *Config, log *slog.Logger) (_ *site, err er
 		GeneratedBy:           "patchbay " + softwareVersion(),
 		EmptyDescribeNotFound: c.EmptyDescribe == "not-found",
 		ASCIIManifests:        c.ASCIIManifests,
+		ManifestExtensions:    c.ManifestExtensions,
 		Reading:               again,
 		Wake:                  s.runner.Wake,
 	})
