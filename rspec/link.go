@@ -95,7 +95,7 @@ func (p *requestParser) readLink(e *xmltree.Element) {
 	p.joinVLANs(&link, parts.vlans)
 	p.joinEnds(&link, parts.endVLANs)
 	if parts.monitoring != nil {
-		link.Monitoring = p.readMonitoring(parts.monitoring, &id)
+		link.Monitoring = p.readMonitoring(parts.monitoring, id)
 	}
 	p.checkAddresses(e, &link)
 	p.r.Links = append(p.r.Links, link)

@@ -157,12 +157,13 @@ func TestMonitoring(t *testing.T) {
 		}
 		for _, attrs := range []string{`§enabled="yes"`, `§enabled=""`} {
 			in, places := marked(string(request("<node client_id='a'>\n" + wish(attrs, "") + "</node>")))
-			if e := refusalOf(t, []byte(in), ours()); e.ClientID != "a" || e.Line != 2 || e.Column != places[0][1] {
-				t.Errorf("%s: %+v", attrs, e)
+			r := mustParse(t, []byte(in), ours())
+			if r.Nodes[0].Monitoring != nil || len(r.Notices) != 1 || r.Notices[0].ClientID != "a" || r.Notices[0].Line != 2 || r.Notices[0].Column != places[0][1] {
+				t.Errorf("%s: %+v", attrs, r.Notices)
 			}
 		}
-		if e := refusalOf(t, request(nodeA+linkTo("l", wish("", ""), "a:0")), ours()); e.ClientID != "l" {
-			t.Error(e)
+		if r := mustParse(t, request(nodeA+linkTo("l", wish("", ""), "a:0")), ours()); r.Links[0].Monitoring != nil || len(r.Notices) != 1 || r.Notices[0].ClientID != "l" {
+			t.Errorf("%+v", r.Notices)
 		}
 		r := mustParse(t, request(wish(`enabled="yes"`, "")+`<node client_id="f" component_manager_id="`+them+`">`+wish(`enabled="yes"`, "")+"</node>"), ours())
 		if r.Monitoring != nil || len(r.Notices) != 1 {

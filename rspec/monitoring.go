@@ -1,6 +1,7 @@
 package rspec
 
 import (
+	"fmt"
 	"strings"
 
 	"patchbay/schemas/xmltree"
@@ -12,28 +13,25 @@ func isMonitoring(e *xmltree.Element) bool {
 	return e.Local == "monitoring" && (e.Space == monitoringSpace || e.Space == oldMonitoringSpace)
 }
 
-// readMonitoring reads the wish of an own node or link, whose name is owner;
-// nil for the request as a whole, about which we only remark.
-func (p *requestParser) readMonitoring(e *xmltree.Element, owner *string) *Monitoring {
+// readMonitoring reads the wish of an own node or link, whose name is id; empty
+// for the request as a whole. A wish that makes no sense is remarked upon and
+// copied: an extension never makes a request fail.
+func (p *requestParser) readMonitoring(e *xmltree.Element, id string) *Monitoring {
 	m := &Monitoring{Endpoint: strings.TrimSpace(value(e, "monitoring_endpoint")), Type: strings.TrimSpace(value(e, "type"))}
-	id := ""
-	if owner != nil {
-		id = *owner
-	}
 	text, given := e.Attr("", "enabled")
 	if _, offer := e.Attr("", "supported"); offer && !given {
 		return nil // pasted from an advertisement
 	}
 	enabled, ok := boolean(text)
-	switch {
-	case ok:
-		m.Enabled = enabled
-	case owner == nil:
-		p.remark(place{e, "enabled"}, id, "write true or false; nothing is monitored", "monitoring has enabled=%.40q", text)
+	if !ok {
+		of := ""
+		if id != "" {
+			of = fmt.Sprintf(" of %.80q", id)
+		}
+		p.remark(place{e, "enabled"}, id, "write true or false; nothing is monitored", "the monitoring%s has enabled=%.40q", of, text)
 		return nil
-	default:
-		p.wrong(place{e, "enabled"}, id, "write true or false", "the monitoring of %.80q has enabled=%.40q", id, text)
 	}
+	m.Enabled = enabled
 	seen := map[string]bool{}
 	for c := range childElements(e) {
 		if c.Local != "metric" || c.Space != e.Space {

@@ -29,7 +29,7 @@ func (p *requestParser) readNode(e *xmltree.Element) Node {
 		switch {
 		case isMonitoring(c):
 			if n.Monitoring == nil {
-				n.Monitoring = p.readMonitoring(c, &n.ClientID)
+				n.Monitoring = p.readMonitoring(c, n.ClientID)
 			}
 		case c.Space == emulabSpace:
 			n.RoutableIP = n.RoutableIP || c.Local == "routable_control_ip"

@@ -133,7 +133,7 @@ func (p *requestParser) read(root *xmltree.Element) {
 		case is(e, "link"):
 			links = append(links, e)
 		case isMonitoring(e) && p.r.Monitoring == nil:
-			p.r.Monitoring = p.readMonitoring(e, nil)
+			p.r.Monitoring = p.readMonitoring(e, "")
 		}
 	}
 	if p.tooMany(nodes, links) {
