@@ -28,7 +28,7 @@ const rooms = `
 2  inventory                        am am/urn go.yaml.in/yaml/v3
 3  credentials                      am am/urn credentials/cert credentials/dsig schemas/xmltree
 3  credentials/trial                am/urn credentials/cert credentials/dsig golang.org/x/crypto
-3  rspec                            am/urn schemas/xmltree
+3  rspec                            am/urn schemas schemas/xmltree
 3  inventory/provider               am am/urn go.yaml.in/yaml/v3 golang.org/x/sys
 3  am/store                         am am/urn go.etcd.io/bbolt
 4  inventory/provider/providertest  inventory/provider

@@ -83,3 +83,18 @@ func TestLimitsValidate(t *testing.T) {
 		t.Error("a zero field is not the default")
 	}
 }
+
+func TestSchemasAreAskedAboutSmallRequests(t *testing.T) {
+	o := ours()
+	o.Judge = true
+	odd := func(size int) []byte { return request(`<node client_id="a" odd="` + strings.Repeat("x", size) + `"/>`) }
+	if r := mustParse(t, odd(1), o); len(r.Findings) != 1 || r.Findings[0].Line == 0 {
+		t.Errorf("got %v", r.Findings)
+	}
+	if r := mustParse(t, odd(maxJudged), o); r.Findings != nil {
+		t.Errorf("judged: %v", r.Findings)
+	}
+	if r := mustParse(t, odd(1), ours()); r.Findings != nil {
+		t.Errorf("judged without being asked: %v", r.Findings)
+	}
+}

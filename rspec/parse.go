@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"patchbay/schemas"
 	"patchbay/schemas/xmltree"
 )
 
@@ -29,14 +30,23 @@ func Check(b []byte, o ReadOptions) (*Request, []Problem) {
 	return nil, merged(refused.Problems, remarks)
 }
 
+// maxJudged is the size in bytes of a request that the schemas are asked about.
+const maxJudged = 256 << 10
+
 // read gives either the request or why it is refused, and the remarks on it.
 func read(b []byte, o ReadOptions) (*Request, *RequestError, []Problem) {
 	o.Limits = o.Limits.withDefaults()
 	if o.Stored {
 		o.Limits, o.LinkTypes, o.CopyCrossLinks = widest(), nil, true
 	}
-	var doc *document
+	var (
+		doc      *document
+		findings []xmltree.Finding
+	)
 	err := xmltree.Parse(b, o.Limits.xml(), func(d *xmltree.Doc) (err error) {
+		if o.Judge && len(b) <= maxJudged {
+			findings = d.Validate(xmltree.Known(schemas.Request))
+		}
 		doc, err = locate(d, b)
 		return err
 	})
@@ -46,7 +56,7 @@ func read(b []byte, o ReadOptions) (*Request, *RequestError, []Problem) {
 	root := doc.elements[0]
 	p := requestParser{
 		o:        o,
-		r:        &Request{doc: doc, GeneratedBy: value(root, "generated_by")},
+		r:        &Request{doc: doc, Findings: findings, GeneratedBy: value(root, "generated_by")},
 		problems: report{most: maxProblems},
 		remarks:  report{most: maxRemarks},
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"patchbay/am/urn"
+	"patchbay/schemas/xmltree"
 )
 
 // ReadOptions say how a request is to be read.
@@ -27,6 +28,9 @@ type ReadOptions struct {
 	// is left out of it or left alone, so that a rule or setting that came later
 	// never makes it unreadable. Limits, LinkTypes and CopyCrossLinks do not count.
 	Stored bool
+	// Judge asks the schemas, too, for Request.Findings: they inform and refuse
+	// nothing. Requests above 256 KiB are not judged, for the time it takes.
+	Judge bool
 }
 
 // LossUnit is how packet_loss is read: the RSpec text says per cent, the schema
@@ -51,6 +55,9 @@ type Request struct {
 	Monitoring *Monitoring
 	// Notices are remarks for the experimenter, by line; at most twenty.
 	Notices []Problem
+	// Findings are what the schemas have against the request, by line; see
+	// ReadOptions.Judge.
+	Findings []xmltree.Finding
 	// GeneratedBy is the client's word about itself; no decision may depend on it.
 	GeneratedBy string
 

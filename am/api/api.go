@@ -99,6 +99,10 @@ type Event struct {
 	Credentials []string
 	// Err is the cause behind the code, for the operator only.
 	Err error
+	// Findings counts what the schemas have against the request, Finding is the
+	// first of them: for the operator, since they refuse nothing.
+	Findings int
+	Finding  string
 	// Fault says that the answer was an XML-RPC fault.
 	Fault bool
 }

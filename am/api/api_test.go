@@ -122,7 +122,7 @@ func (o setting) site(t testing.TB) *site {
 	t.Cleanup(func() { s.store.Close() })
 	index := binder.NewIndex(inv)
 	must(s.store.Observe(index))
-	reading := rspec.ReadOptions{Managers: []urn.URN{inv.Manager}, LinkTypes: inv.LinkTypes, CopyCrossLinks: inv.CrossLinks == inventory.Copy}
+	reading := rspec.ReadOptions{Managers: []urn.URN{inv.Manager}, LinkTypes: inv.LinkTypes, CopyCrossLinks: inv.CrossLinks == inventory.Copy, Judge: true}
 	svc := service.New(service.Config{Store: s.store, Index: index, Inventory: inv, GeneratedBy: "patchbay", ManifestExtensions: o.extensions})
 	s.api = New(svc, credentials.New(o.anchors, credentials.Config{SHA1Signatures: true}), Config{
 		Manager: inv.Manager, PublicURL: "https://am.example.org:8443", SoftwareVersion: "test", Reading: reading, Now: s.clock,

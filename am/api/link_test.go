@@ -118,3 +118,17 @@ func TestNoticesOfWhatIsNotDone(t *testing.T) {
 		}
 	}
 }
+
+// What the schemas have against a request is for the operator's log alone.
+func TestSchemasInformTheOperator(t *testing.T) {
+	alice := setting{}.site(t).user("alice")
+	slice, cred := alice.slice("s1", time.Hour)
+	a := alice.call("Allocate", slice, creds(cred), request(`<node client_id="a" pi_tag="1" x="2"/>`), opts()).want(t, "against the schema", am.Success)
+	if e := a.resp.Event; e.Findings != 2 || !strings.Contains(e.Finding, "pi_tag") || strings.Contains(a.output, "pi_tag") {
+		t.Errorf("%d findings, first %q; output %q", e.Findings, e.Finding, a.output)
+	}
+	a = alice.call("Allocate", slice, creds(cred), request(`<node client_id="b"/>`), opts()).want(t, "by the schema", am.Success)
+	if e := a.resp.Event; e.Findings != 0 || e.Finding != "" {
+		t.Errorf("%d findings, first %q", e.Findings, e.Finding)
+	}
+}

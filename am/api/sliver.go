@@ -33,6 +33,9 @@ func allocate(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	if len(req.Findings) > 0 {
+		c.event.Findings, c.event.Finding = len(req.Findings), req.Findings[0].String()
+	}
 	out, err := c.api.agg.Allocate(ctx, c.grant, c.targets.Slice, req, service.AllocateOptions{Call: common, EndTime: end})
 	return c.withManifest(out, err, false)
 }

@@ -69,6 +69,10 @@ func (s *Server) emit(e *event) {
 	if len(a.Credentials) > 0 {
 		attrs = append(attrs, slog.Any("credentials", a.Credentials))
 	}
+	if a.Findings > 0 {
+		attrs = append(attrs, slog.Int("findings", a.Findings))
+		add("finding", a.Finding)
+	}
 	add("output", a.Output)
 	attrs = append(attrs, slog.Int("received", e.received), slog.Int("sent", e.sent))
 	if a.Err != nil && !strings.Contains(a.Output, a.Err.Error()) { // the caller was not told all

@@ -103,7 +103,7 @@ func openSite(ctx context.Context, c *Config, log *slog.Logger) (_ *site, err er
 	})
 	reading := c.reading(inv)
 	again := reading
-	again.Stored = true // what was accepted once stays readable
+	again.Stored, again.Judge = true, false // what was accepted once stays readable
 	aggregate := service.New(service.Config{
 		Store:                 s.store,
 		Index:                 index,
@@ -156,7 +156,7 @@ func (s *site) warnMissing(inv *inventory.Inventory) error {
 func (c *Config) reading(inv *inventory.Inventory) rspec.ReadOptions {
 	o := rspec.ReadOptions{
 		Managers: append([]urn.URN{inv.Manager}, inv.Managers...), LinkTypes: inv.LinkTypes,
-		CopyCrossLinks: inv.CrossLinks == inventory.Copy, Limits: c.Limits.RSpec,
+		CopyCrossLinks: inv.CrossLinks == inventory.Copy, Limits: c.Limits.RSpec, Judge: true,
 	}
 	if inv.LossUnit == inventory.AsFraction {
 		o.PacketLoss = rspec.Fraction
