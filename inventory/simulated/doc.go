@@ -1,6 +1,6 @@
 // Package simulated is a provider of nodes that never exist but behave as if
-// they did: they take believable times, report doors, addresses and host keys,
-// and can be told to be slow, to fail, to hang, to die, to refuse or to get lost.
+// they did: they take believable times, report doors, addresses, hardware
+// addresses and host keys, and can be told to be slow, to fail, to hang, to die, to refuse or to get lost.
 //
 // It is for trying out a site, for testing clients, and for testing the
 // manager itself. It opens no socket, starts no process and never sleeps,

@@ -4,8 +4,11 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
+	"net"
 	"net/netip"
+	"strconv"
 	"strings"
 	"time"
 
@@ -66,7 +69,7 @@ func (n *node) report(now time.Time, domain string) provider.Resource {
 		provider.AttrImage:         n.Image,
 		provider.AttrHostname:      n.Hostname,
 		provider.AttrUsers:         list(n.Users),
-		provider.AttrInterfaces:    list(n.Interfaces),
+		provider.AttrInterfaces:    n.ports(),
 		provider.AttrState:         provider.StateReady,
 		provider.AttrAddresses:     []string{address(n.Place)},
 	}
@@ -93,6 +96,30 @@ func list(l []string) []string {
 		return []string{}
 	}
 	return l
+}
+
+// ports are the interfaces as asked for, each with a hardware address.
+func (n *node) ports() []string {
+	all := make([]string, 0, len(n.Interfaces))
+	for _, text := range n.Interfaces {
+		var item map[string]json.RawMessage
+		var id string
+		if json.Unmarshal([]byte(text), &item) == nil && json.Unmarshal(item["client_id"], &id) == nil {
+			item["mac"] = json.RawMessage(strconv.Quote(hardwareAddress(n.Name, id)))
+			if b, err := json.Marshal(item); err == nil {
+				text = string(b)
+			}
+		}
+		all = append(all, text)
+	}
+	return all
+}
+
+// hardwareAddress is of the kind that every site gives out by itself (bit 1 of
+// the first octet), always the same for an interface of a node.
+func hardwareAddress(node, clientID string) string {
+	sum := sha256.Sum256([]byte("interface " + clientID + " of " + node))
+	return net.HardwareAddr(append([]byte{0x02}, sum[:5]...)).String()
 }
 
 // hostPart makes a label of a host name out of any text.

@@ -421,6 +421,30 @@ func TestLogIsCompacted(t *testing.T) {
 	}
 }
 
+func TestInterfacesHaveHardwareAddresses(t *testing.T) {
+	b := setUp(t, "")
+	ports := []string{`{"client_id":"a:0","link":"l","vlan":101,"addresses":["10.128.0.1/24"]}`, `{"client_id":"a:\u003c1"}`, `{"role":"control","public_address":"192.0.2.10"}`, `eth7`}
+	asked, _ := json.Marshal(ports)
+	b.must(`[{"name":"a","should":{"ensure":"present","component":"pc1","interfaces":` + string(asked) + `}},{"name":"b","should":{"ensure":"present","component":"pc1","interfaces":` + string(asked) + `}}]`)
+	a, other := b.look("a"), b.look("b")
+	macs := provider.ObservedNode(a).MACs
+	if len(macs) != 2 || !strings.HasPrefix(macs["a:0"], "02:") || macs["a:0"] == macs["a:<1"] || macs["a:<1"] == "" {
+		t.Errorf("hardware addresses %v of %q", macs, a["interfaces"])
+	}
+	if provider.ObservedNode(other).MACs["a:0"] == macs["a:0"] {
+		t.Error("two nodes have the same")
+	}
+	should := provider.Resource{"interfaces": ports}
+	if diff := provider.Diff(a, should); len(diff) != 0 {
+		t.Errorf("would be asked again for %q, is %q", diff, a["interfaces"])
+	}
+	b.now = b.now.Add(time.Hour)
+	b.must(`[{"name":"a","should":{"power":"off"}}]`)
+	if diff := cmp.Diff(macs, provider.ObservedNode(b.look("a")).MACs); diff != "" {
+		t.Errorf("they do not last (-before +after):\n%s", diff)
+	}
+}
+
 func TestAddressesAreNobodys(t *testing.T) {
 	seen := map[string]bool{}
 	for place := range 100_000 {
