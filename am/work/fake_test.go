@@ -52,7 +52,7 @@ func newDouble(places int) *double {
 func (d *double) Parallel() int { return d.places }
 
 func (d *double) Reports(attribute string) bool {
-	return !slices.Contains([]string{provider.AttrSetup, provider.AttrInterfaces}, attribute)
+	return attribute != provider.AttrSetup
 }
 
 func (d *double) wait(ctx context.Context, hang bool) error {

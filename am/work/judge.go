@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"patchbay/am"
+	"patchbay/am/urn"
 	"patchbay/inventory/provider"
 )
 
@@ -30,7 +31,7 @@ const (
 // outcome is a verdict with what it was found on.
 type outcome struct {
 	verdict  verdict
-	text     string // what went wrong, for the experimenter
+	text     string // what went wrong, or what done leaves out, for the experimenter
 	is       provider.Resource
 	observed am.Observed
 	vanished bool          // seen gone that should be there
@@ -44,6 +45,7 @@ type item struct {
 	sliver    am.Sliver
 	task      am.Task
 	component string
+	port      func(urn.URN) string // as Config.Interfaces
 	is        provider.Resource
 	asked     bool
 	missing   bool
@@ -68,8 +70,8 @@ func judge(p Provider, i *item, res provider.Result, limit time.Duration) outcom
 	state := cmp.Or(r.Text(provider.AttrState), provider.StateReady)
 	changing := state == provider.StateChanging || state == provider.StatePending
 	vanished := provider.Gone(r)
-	diff := provider.Diff(r, wanted(p, &i.sliver, i.component))
-	o := outcome{is: r, observed: provider.ObservedNode(r)}
+	diff := provider.Diff(r, wanted(p, i))
+	o := outcome{is: r, observed: observed(&i.sliver, r)}
 	switch {
 	case i.removes() && vanished && state != provider.StateChanging:
 		o.verdict = gone
@@ -83,7 +85,7 @@ func judge(p Provider, i *item, res provider.Result, limit time.Duration) outcom
 			o.verdict, o.text = lose, vanishedText
 		}
 	case len(diff) == 0 && state == provider.StateReady:
-		o.verdict = done
+		o.verdict, o.text = done, unheard(p, &i.sliver)
 	case state == provider.StateFailed && (i.asked || len(diff) == 0):
 		o.verdict, o.text = refuse, cmp.Or(o.observed.Message, failedText)
 		if i.removes() {

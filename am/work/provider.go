@@ -2,6 +2,7 @@ package work
 
 import (
 	"context"
+	"fmt"
 
 	"patchbay/am"
 	"patchbay/inventory/provider"
@@ -34,9 +35,9 @@ func (e executable) Reports(attribute string) bool {
 // wanted is what the sliver's promise comes to for its provider: only what the
 // provider can be asked for and compared by. From a provider that cannot
 // remove, going means to be off and closed.
-func wanted(p Provider, s *am.Sliver, component string) provider.Resource {
-	r := provider.DesiredNode(s, component, s.Hostname)
-	if !s.Desired.Present && !p.Reports(provider.AttrEnsure) {
+func wanted(p Provider, i *item) provider.Resource {
+	r := provider.DesiredNode(&i.sliver, i.component, i.sliver.Hostname, i.port)
+	if !i.sliver.Desired.Present && !p.Reports(provider.AttrEnsure) {
 		r[provider.AttrPower], r[provider.AttrUsers] = provider.Off, []string{}
 	}
 	for name := range r {
@@ -45,4 +46,30 @@ func wanted(p Provider, s *am.Sliver, component string) provider.Resource {
 		}
 	}
 	return r
+}
+
+// unheard says what the sliver was promised that its provider cannot be asked
+// for, and that does not show in what it reports; nothing if there is none.
+func unheard(p Provider, s *am.Sliver) string {
+	if s.Desired.Present && s.PublicAddress.IsValid() && !p.Reports(provider.AttrInterfaces) {
+		return fmt.Sprintf("its provider cannot be told of public addresses, so it is not reached at %s", s.PublicAddress)
+	}
+	return ""
+}
+
+// observed is what r says of the sliver's node. Of interfaces that the sliver
+// has not, nothing is kept.
+func observed(s *am.Sliver, r provider.Resource) am.Observed {
+	o := provider.ObservedNode(r)
+	told := o.MACs
+	o.MACs = nil
+	for _, i := range s.Interfaces {
+		if mac, ok := told[i.ClientID]; ok {
+			if o.MACs == nil {
+				o.MACs = map[string]string{}
+			}
+			o.MACs[i.ClientID] = mac
+		}
+	}
+	return o
 }

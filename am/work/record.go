@@ -84,7 +84,7 @@ func put(v *store.View, cs *store.ChangeSet, s am.Sliver, t am.Task, o outcome) 
 	case done:
 		s.Status = after(s.Status, am.EventDone)
 		if s.Status.Operational != am.Failed { // a failed one stays so, even when it is switched off
-			s.Error = ""
+			s.Error = o.text
 		}
 		cs.Remove(store.TaskKey(s.URN))
 	case refuse:
@@ -130,6 +130,9 @@ func (r *Runner) tell(i *item, o outcome) {
 	switch o.verdict {
 	case done, gone:
 		log.Info("task done", "attempt", i.task.Attempt+1)
+		if o.text != "" {
+			log.Warn("a promise is beyond the provider", "error", o.text)
+		}
 	case refuse:
 		log.Warn("task given up", "attempt", i.task.Attempt+1, "error", o.text)
 	case lose:

@@ -22,6 +22,11 @@ type Config struct {
 	// Components tells a component's name and its provider's name. Not ok: the
 	// inventory does not hold it, so its slivers wait. It must be quick.
 	Components func(urn.URN) (component, provider string, ok bool)
+	// Interfaces tells what a physical interface is called on its component;
+	// nothing for one that the inventory does not hold, whose URN then tells. It
+	// must be quick, and may be called from several goroutines. Without it (nil)
+	// the URN tells of all.
+	Interfaces func(urn.URN) string
 	// Providers finds a provider by name. While it gives an error, which is
 	// logged, the slivers of the provider wait, and it is asked again about once
 	// a second: a provider may appear later. One that was found is kept. It may

@@ -170,13 +170,13 @@ func (r *Runner) seen(ctx context.Context, some []settled, found map[string]prov
 			case err != nil:
 				return cs, err
 			}
-			observed := provider.ObservedNode(res.Resource)
+			now := observed(&s, res.Resource)
 			if text := trouble(res); text != "" {
-				s.Observed = observed
+				s.Observed = now
 				fail(v, &cs, &s, am.EventLost, text, "")
 				cs.PutSliver(s)
-			} else if res.Err == nil && !reflect.DeepEqual(observed, s.Observed) {
-				s.Observed = observed
+			} else if res.Err == nil && !reflect.DeepEqual(now, s.Observed) {
+				s.Observed = now
 				cs.PutSliver(s)
 			}
 		}

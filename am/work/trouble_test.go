@@ -392,13 +392,12 @@ func TestDeletesGoFirst(t *testing.T) {
 
 func TestProviderThatCannotRemove(t *testing.T) {
 	p := withoutEnsure{newDouble(1)}
-	s := am.Sliver{URN: sliverURN("a-1")}
-	i := &item{sliver: s, task: am.Task{Goal: am.GoalRemove}}
+	i := &item{sliver: am.Sliver{URN: sliverURN("a-1")}, component: "pc1", task: am.Task{Goal: am.GoalRemove}}
 	is := provider.Resource{"name": "a-1", "power": "on", "users": []string{`{"login":"alice","keys":[]}`}}
 	if o := judge(p, i, provider.Result{Resource: is}, time.Hour); o.verdict != ask {
 		t.Errorf("on and open: verdict %v", o.verdict)
 	}
-	if d := provider.Diff(is, wanted(p, &s, "pc1")); d.Text("power") != "off" || d.List("users") == nil {
+	if d := provider.Diff(is, wanted(p, i)); d.Text("power") != "off" || d.List("users") == nil {
 		t.Errorf("asks for %v", d)
 	}
 	is = provider.Resource{"name": "a-1", "power": "off"}

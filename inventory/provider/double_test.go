@@ -100,6 +100,7 @@ provider:
     image: {type: string}
     fast: {type: boolean}
     users: {type: "array[string]"}
+    interfaces: {type: "array[string]"}
     setup: {type: "array[string]", kind: w}
     state: {type: "enum[pending,changing,ready,failed]", kind: r}
 `

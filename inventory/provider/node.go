@@ -1,7 +1,6 @@
 package provider
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"net"
@@ -28,7 +27,7 @@ const (
 	AttrImage         = "image"
 	AttrHostname      = "hostname"
 	AttrUsers         = "users"      // items: {"login":…,"urn":…,"keys":[…]}
-	AttrInterfaces    = "interfaces" // items: JSON objects
+	AttrInterfaces    = "interfaces" // items: {"client_id":…,"link":…,"slice":…,"component":…,"vlan":…,"addresses":[…]}
 	AttrSetup         = "setup"
 )
 
@@ -50,6 +49,9 @@ const (
 	On      = "on"
 	Off     = "off"
 )
+
+// RoleControl marks the item of interfaces that tells a public address.
+const RoleControl = "control"
 
 // Values of state.
 const (
@@ -81,8 +83,10 @@ type account struct {
 
 // DesiredNode is what the sliver's promise asks of its provider. component is
 // the component's name in the inventory, hostname the name the node shall give
-// itself. A sliver that shall be gone asks only for that.
-func DesiredNode(s *am.Sliver, component, hostname string) Resource {
+// itself, and port the name that a physical interface has on its component;
+// where port is nil or answers nothing, the interface's URN tells. A sliver that
+// shall be gone asks only for that.
+func DesiredNode(s *am.Sliver, component, hostname string, port func(urn.URN) string) Resource {
 	if !s.Desired.Present {
 		return Resource{AttrName: s.URN.Name, AttrEnsure: Absent}
 	}
@@ -96,6 +100,7 @@ func DesiredNode(s *am.Sliver, component, hostname string) Resource {
 		AttrImage:         s.Image,
 		AttrHostname:      hostname,
 		AttrUsers:         users(s.Desired.Accounts),
+		AttrInterfaces:    interfaces(s, component, port),
 	}
 	if s.Desired.On {
 		r[AttrPower] = On
@@ -110,12 +115,7 @@ func users(accounts []am.Account) []string {
 		if item.Keys == nil {
 			item.Keys = []string{}
 		}
-		var b bytes.Buffer
-		e := json.NewEncoder(&b)
-		e.SetEscapeHTML(false)
-		if e.Encode(item) == nil { // strings always encode
-			list = append(list, strings.TrimSuffix(b.String(), "\n"))
-		}
+		list = append(list, encode(item))
 	}
 	slices.Sort(list)
 	return list
@@ -143,8 +143,9 @@ func RestartSerial(r Resource) int {
 }
 
 // ObservedNode is what r, as Get returned it, says of a node. What is not an
-// address, a door, a host key or an account is left out. A node whose provider
-// reports no state is ready; of one that is gone nothing is known.
+// address, a door, a host key, an account or a hardware address is left out;
+// whether the interfaces are the node's is for the caller to see. A node whose
+// provider reports no state is ready; of one that is gone nothing is known.
 func ObservedNode(r Resource) am.Observed {
 	if Gone(r) {
 		return am.Observed{}
@@ -156,6 +157,7 @@ func ObservedNode(r Resource) am.Observed {
 		Logins:    keep(r.List(AttrLogin), maxLogins, isDoor),
 		HostKeys:  keep(r.List(AttrHostKeys), maxHostKeys, isHostKey),
 		Accounts:  accounts(r.List(AttrUsers)),
+		MACs:      hardwareAddresses(r.List(AttrInterfaces)),
 	}
 	if o.State == "" {
 		o.State = StateReady

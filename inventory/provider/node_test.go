@@ -1,6 +1,10 @@
 package provider
 
 import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -24,13 +28,13 @@ func TestDesiredNode(t *testing.T) {
 	}
 	want := Resource{
 		"name": "0b1c", "ensure": "present", "power": "on", "restart_serial": "2", "component": "pc1",
-		"sliver_type": "vm", "image": "debian-12", "hostname": "web",
+		"sliver_type": "vm", "image": "debian-12", "hostname": "web", "interfaces": []string{},
 		"users": []string{
 			`{"login":"alice","urn":"urn:publicid:IDN+example.org+user+alice","keys":["ssh-ed25519 A<&>"]}`,
 			`{"login":"bob","keys":[]}`,
 		},
 	}
-	got := DesiredNode(s, "pc1", "web")
+	got := DesiredNode(s, "pc1", "web", nil)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("DesiredNode (-want +got):\n%s", diff)
 	}
@@ -44,8 +48,93 @@ func TestDesiredNode(t *testing.T) {
 	}
 
 	s.Desired.Present = false
-	if diff := cmp.Diff(Resource{"name": "0b1c", "ensure": "absent"}, DesiredNode(s, "pc1", "web")); diff != "" {
+	if diff := cmp.Diff(Resource{"name": "0b1c", "ensure": "absent"}, DesiredNode(s, "pc1", "web", nil)); diff != "" {
 		t.Errorf("absent (-want +got):\n%s", diff)
+	}
+}
+
+func TestDesiredInterfaces(t *testing.T) {
+	named := func(name string) urn.URN { return urn.URN{Authority: "example.org", Type: urn.Interface, Name: name} }
+	s := &am.Sliver{
+		URN: urn.MustParse("urn:publicid:IDN+example.org+sliver+0b1c"), Slice: urn.MustParse("urn:publicid:IDN+example.org+slice+s"),
+		Interfaces: []am.Interface{
+			{ClientID: "b:<&>", Link: "lan", Component: named("pc1:eth1"), Out: 5, VLAN: 101, Addresses: []netip.Prefix{netip.MustParsePrefix("10.128.0.1/24"), netip.MustParsePrefix("fd00::1/64")}},
+			{ClientID: "a"},
+			{ClientID: "c", Component: named("port-77")},
+		},
+		PublicAddress: netip.MustParseAddr("192.0.2.10"),
+		Desired:       am.Desired{Present: true},
+	}
+	inventory := func(u urn.URN) string {
+		if u.Name == "port-77" {
+			return "eth2"
+		}
+		return ""
+	}
+	want := []string{
+		`{"client_id":"b:<&>","link":"lan","slice":"urn:publicid:IDN+example.org+slice+s","component":"eth1","vlan":101,"addresses":["10.128.0.1/24","fd00::1/64"]}`,
+		`{"client_id":"a"}`,
+		`{"client_id":"c","component":"eth2"}`,
+		`{"role":"control","public_address":"192.0.2.10"}`,
+	}
+	if diff := cmp.Diff(want, DesiredNode(s, "pc1", "web", inventory).List(AttrInterfaces)); diff != "" {
+		t.Errorf("interfaces (-want +got):\n%s", diff)
+	}
+	want[2] = `{"client_id":"c","component":"port-77"}`
+	got := DesiredNode(s, "pc1", "web", nil)
+	if diff := cmp.Diff(want, got.List(AttrInterfaces)); diff != "" {
+		t.Errorf("by their URNs (-want +got):\n%s", diff)
+	}
+	// Every key that is written is one that is compared.
+	for _, item := range want {
+		var m map[string]any
+		if err := json.Unmarshal([]byte(item), &m); err != nil {
+			t.Fatal(err)
+		}
+		for key := range m {
+			m[key] = "other"
+			other, _ := json.Marshal(m)
+			is := Resource{AttrInterfaces: append([]string{string(other)}, slices.DeleteFunc(slices.Clone(want), func(s string) bool { return s == item })...)}
+			if len(Diff(is, Resource{AttrInterfaces: want})) == 0 {
+				t.Errorf("another %s of %s is no difference", key, item)
+			}
+		}
+	}
+}
+
+func TestHardwareAddresses(t *testing.T) {
+	many := make([]string, maxItems)
+	for i := range many {
+		many[i] = fmt.Sprintf(`{"client_id":"x%d","mac":"02:00:00:00:%02x:%02x"}`, i, i>>8, i&255)
+	}
+	if got := ObservedNode(Resource{AttrInterfaces: many}).MACs; len(got) != maxItems {
+		t.Errorf("%d of %d", len(got), maxItems)
+	}
+	for _, tt := range []struct{ rule, item, want string }{
+		{"usual", `{"client_id":"a","mac":"02:00:00:00:00:0a","link":"l"}`, "02:00:00:00:00:0a"},
+		{"another spelling", `{"client_id":"a","mac":"02-00-00-00-00-0A"}`, "02:00:00:00:00:0a"},
+		{"with dots", `{"client_id":"a","mac":"0200.0000.000a"}`, "02:00:00:00:00:0a"},
+		{"no interface", `{"mac":"02:00:00:00:00:0a"}`, ""},
+		{"none", `{"client_id":"a"}`, ""},
+		{"not text", `{"client_id":"a","mac":2}`, ""},
+		{"not an object", `["a"]`, ""},
+		{"not JSON", `{"client_id":"a","mac":"02:00:00:00:00:0a"`, ""},
+		{"markup", `{"client_id":"a","mac":"\"/><x y=\""}`, ""},
+		{"control characters", `{"client_id":"a","mac":"02:00:00:00:00:0\u0007"}`, ""},
+		{"long", `{"client_id":"a","mac":"` + strings.Repeat("02:", 10000) + `02"}`, ""},
+		{"64 bits", `{"client_id":"a","mac":"02:00:00:00:00:00:00:0a"}`, ""},
+		{"of a group", `{"client_id":"a","mac":"01:00:5e:00:00:01"}`, ""},
+		{"of everybody", `{"client_id":"a","mac":"ff:ff:ff:ff:ff:ff"}`, ""},
+		{"zero", `{"client_id":"a","mac":"00:00:00:00:00:00"}`, ""},
+	} {
+		got := ObservedNode(Resource{AttrInterfaces: []string{tt.item, `{"client_id":"b","mac":"02:00:00:00:00:0b"}`}}).MACs
+		if got["a"] != tt.want || got["b"] != "02:00:00:00:00:0b" {
+			t.Errorf("%s: %v, want %q", tt.rule, got, tt.want)
+		}
+	}
+	twice := []string{`{"client_id":"a","mac":"?"}`, `{"client_id":"a","mac":"02:00:00:00:00:01"}`, `{"client_id":"a","mac":"02:00:00:00:00:02"}`}
+	if got := ObservedNode(Resource{AttrInterfaces: twice}).MACs["a"]; got != "02:00:00:00:00:01" {
+		t.Errorf("told twice: %q", got)
 	}
 }
 

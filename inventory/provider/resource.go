@@ -2,6 +2,7 @@ package provider
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 )
 
@@ -55,7 +56,9 @@ type Change struct {
 //
 // Arrays are equal when they hold the same items in any order, and items that
 // are JSON objects are compared as such, so a provider may report them
-// re-spaced. An unset attribute equals an empty string and an empty array. A
+// re-spaced. In the items of a node's users and interfaces only the keys that
+// the manager writes count, so a provider may add others, and an empty one is
+// the same as none. An unset attribute equals an empty string and an empty array. A
 // write-only attribute is never in is, so it always differs: the caller leaves
 // it out of should once it has been applied, for example by keeping a digest
 // of what it last sent.
@@ -68,14 +71,14 @@ func Diff(is, should Resource) Resource {
 	}
 	d := Resource{}
 	for name, want := range should {
-		if name != AttrName && !same(is[name], want) {
+		if name != AttrName && !same(name, is[name], want) {
 			d[name] = want
 		}
 	}
 	return d
 }
 
-func same(a, b Value) bool {
+func same(attribute string, a, b Value) bool {
 	switch b := b.(type) {
 	case nil:
 		return a == nil
@@ -91,13 +94,15 @@ func same(a, b Value) bool {
 		if !ok && a != nil || len(list) != len(b) {
 			return false
 		}
-		return slices.Equal(list, b) || slices.Equal(canonical(list), canonical(b))
+		return slices.Equal(list, b) || slices.Equal(canonical(attribute, list), canonical(attribute, b))
 	}
 	return false
 }
 
-// canonical sorts a copy of items with JSON objects in their shortest form.
-func canonical(items []string) []string {
+// canonical sorts a copy of items with JSON objects in their shortest form,
+// holding only what counts.
+func canonical(attribute string, items []string) []string {
+	keys := itemKeys[attribute]
 	out := slices.Clone(items)
 	for i, s := range out {
 		if len(s) == 0 || s[0] != '{' {
@@ -107,10 +112,18 @@ func canonical(items []string) []string {
 		if json.Unmarshal([]byte(s), &v) != nil {
 			continue
 		}
+		if keys != nil {
+			maps.DeleteFunc(v, func(k string, v any) bool { return !keys[k] || empty(v) })
+		}
 		if b, err := json.Marshal(v); err == nil {
 			out[i] = string(b)
 		}
 	}
 	slices.Sort(out)
 	return out
+}
+
+func empty(v any) bool {
+	list, ok := v.([]any)
+	return v == nil || v == "" || v == 0.0 || ok && len(list) == 0
 }

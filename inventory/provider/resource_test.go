@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -30,6 +31,14 @@ func TestDiff(t *testing.T) {
 		{"emptied", Resource{"users": users}, Resource{"users": []string{}}, Resource{"users": []string{}}},
 		{"unset is not false", Resource{}, Resource{"fast": false}, Resource{"fast": false}},
 		{"objects in any order and spacing", Resource{"users": []string{`{ "login": "b" }`, `{"keys":["k"],"login":"a"}`}}, Resource{"users": users}, Resource{}},
+		{"keys that a provider adds", Resource{"interfaces": []string{`{"role":"control","public_address":"192.0.2.1","gateway":null}`, `{"mac":"02:00:00:00:00:01","client_id":"n:0","vlan":7,"speed":{"x":[1]}}`}},
+			Resource{"interfaces": []string{`{"client_id":"n:0","vlan":7}`, `{"role":"control","public_address":"192.0.2.1"}`}}, Resource{}},
+		{"empty keys are none", Resource{"interfaces": []string{`{"client_id":"n:0","link":"","vlan":0,"addresses":[],"role":null}`}}, Resource{"interfaces": []string{`{"client_id":"n:0"}`}}, Resource{}},
+		{"a key that is no longer asked for", Resource{"interfaces": []string{`{"client_id":"n:0","vlan":7}`}}, Resource{"interfaces": []string{`{"client_id":"n:0"}`}}, Resource{"interfaces": []string{`{"client_id":"n:0"}`}}},
+		{"another value of a key", Resource{"interfaces": []string{`{"client_id":"n:0","vlan":8,"mac":"02:00:00:00:00:01"}`}}, Resource{"interfaces": []string{`{"client_id":"n:0","vlan":7}`}}, Resource{"interfaces": []string{`{"client_id":"n:0","vlan":7}`}}},
+		{"an item too many", Resource{"interfaces": []string{`{"client_id":"n:0"}`, `{"client_id":"n:0"}`}}, Resource{"interfaces": []string{`{"client_id":"n:0"}`}}, Resource{"interfaces": []string{`{"client_id":"n:0"}`}}},
+		{"the same item twice is not two", Resource{"interfaces": []string{`{"client_id":"n:0"}`, `{"client_id":"n:0"}`}}, Resource{"interfaces": []string{`{"client_id":"n:0"}`, `{"client_id":"n:1"}`}}, Resource{"interfaces": []string{`{"client_id":"n:0"}`, `{"client_id":"n:1"}`}}},
+		{"in other arrays every key counts", Resource{"disks": []string{`{"a":1,"b":2}`}}, Resource{"disks": []string{`{"a":1}`}}, Resource{"disks": []string{`{"a":1}`}}},
 		{"plain text is not normalized", Resource{"users": []string{" x"}}, Resource{"users": []string{"x"}}, Resource{"users": []string{"x"}}},
 		{"another type", Resource{"cpu": []string{"1"}}, Resource{"cpu": "1"}, Resource{"cpu": "1"}},
 	} {
@@ -122,6 +131,7 @@ func FuzzAnswers(f *testing.F) {
 		`{"changes":[{"name":"a","cpu":{"is":"1","was":null}}],"derive":true}`,
 		`{"error":{"message":"x","kind":"unknown"}}`,
 		`{"resources":[{"name":"a","state":"ready","fast":true}]}`,
+		`{"resources":[{"name":"a","users":["{\"login\":\"a\",\"x\":1}"],"interfaces":["{\"client_id\":\"a\",\"mac\":\"02:00:00:00:00:01\"}"]}]}`,
 	} {
 		f.Add([]byte(s))
 	}
@@ -137,7 +147,11 @@ func FuzzAnswers(f *testing.F) {
 		for name, r := range got {
 			if r.Err == nil {
 				checkResource(t, p, r.Resource)
-				ObservedNode(r.Resource)
+				for id, mac := range ObservedNode(r.Resource).MACs {
+					if hw, err := net.ParseMAC(mac); err != nil || len(hw) != 6 || hw.String() != mac || id == "" {
+						t.Fatalf("%q: interface %q has the hardware address %q", name, id, mac)
+					}
+				}
 				if d := Diff(r.Resource, r.Resource); len(d) > 0 {
 					t.Fatalf("%q differs from itself: %v", name, d)
 				}
@@ -191,7 +205,7 @@ func checkResource(t *testing.T, p *Provider, r Resource) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if again, err := a.Type.decode(raw); err != nil || !same(again, v) {
+		if again, err := a.Type.decode(raw); err != nil || !same(name, again, v) {
 			t.Fatalf("%s: %v is no %v: %v", name, v, a.Type, err)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -122,12 +123,16 @@ var lacking = map[string]string{
 	provider.AttrPower:         "nodes cannot be stopped and started",
 	provider.AttrRestartSerial: "nodes cannot be restarted",
 	provider.AttrUsers:         "nobody can be given a login",
+	provider.AttrInterfaces:    "nodes get neither links nor public addresses",
 	provider.AttrLogin:         "nobody is told where to log in",
 	provider.AttrState:         "a node counts as ready as soon as get knows it",
 	provider.AttrMessage:       "nobody is told why a node failed",
 }
 
-const ruleAttributes = "Attributes of a node"
+const (
+	ruleAttributes = "Attributes of a node"
+	ruleInterfaces = "Interfaces"
+)
 
 func (s *suite) checkAttributes() {
 	if s.p.Type != provider.TypeNode {
@@ -233,6 +238,15 @@ func (s *suite) checkNode(name string, r provider.Resource) {
 			s.wrong(ruleAttributes, "%s of %s has %d items of which only %d can be used: %q", c.attribute, name, told, c.used, r.List(c.attribute))
 		}
 	}
+	for _, item := range r.List(provider.AttrInterfaces) {
+		var i struct {
+			ClientID string `json:"client_id"`
+			MAC      any    `json:"mac"`
+		}
+		if json.Unmarshal([]byte(item), &i) == nil && i.MAC != nil && i.MAC != "" && o.MACs[i.ClientID] == "" {
+			s.wrong(ruleInterfaces, "mac of interface %.80q of %s is not like 02:00:00:00:00:01: %.80q", i.ClientID, name, fmt.Sprint(i.MAC))
+		}
+	}
 	if told := r.Text(provider.AttrProxy); told != o.Proxy {
 		s.wrong(ruleAttributes, "proxy of %s is not user@host:port: %q", name, told)
 	}
@@ -261,7 +275,10 @@ func (s *suite) checkNoop() {
 
 // wanted is the node that may be made, or as good as nothing.
 func (s *suite) wanted(name string) provider.Resource {
-	r := provider.Resource{provider.AttrComponent: "no-such-component", provider.AttrPower: provider.On, provider.AttrRestartSerial: "0"}
+	r := provider.Resource{
+		provider.AttrComponent: "no-such-component", provider.AttrPower: provider.On, provider.AttrRestartSerial: "0",
+		provider.AttrInterfaces: []string{`{"client_id":"node0:if0","link":"link0","slice":"urn:publicid:IDN+example.org+slice+slice0","addresses":["10.128.0.1/24"]}`},
+	}
 	maps.Copy(r, s.o.Node)
 	r[provider.AttrName], r[provider.AttrEnsure] = name, provider.Present
 	return r

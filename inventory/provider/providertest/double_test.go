@@ -42,6 +42,7 @@ provider:
     power: {type: "enum[on,off]"}
     restart_serial: {}
     users: {type: "array[string]"}
+    interfaces: {type: "array[string]"}
     login: {type: "array[string]", kind: r}
     proxy: {kind: r}
     state: {type: "enum[pending,changing,ready,failed]", kind: r}
@@ -109,6 +110,10 @@ func actGet(fault string, nodes map[string]map[string]any) (map[string]any, erro
 		switch fault {
 		case "no port":
 			n["login"] = []string{"pc1.example.org"}
+		case "no address":
+			n["interfaces"] = []string{`{"client_id":"node0:if0","link":"link0","slice":"urn:publicid:IDN+example.org+slice+slice0","addresses":["10.128.0.1/24"],"mac":"eth0"}`}
+		case "unplugged":
+			delete(n, "interfaces")
 		case "no user":
 			n["proxy"] = "gate.example.org:22"
 		case "never ready":

@@ -88,6 +88,8 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 		{"", "    component: {}\n", "", ruleAttributes, "component is missing"},
 		{"no port", "", "", ruleAttributes, "login of"},
 		{"no user", "", "", ruleAttributes, "proxy of"},
+		{"no address", "", "", ruleInterfaces, `mac of interface "node0:if0" of`},
+		{"unplugged", "", "", ruleState, "make it: it is ready, but get does not say map[interfaces:"},
 		{"slow", "set: 2s", "set: 200ms", ruleState, "set took more than"},
 		{"strict", "", "", ruleSet, "once more"},
 		{"mute", "", "", ruleSet, "tells no change"},

@@ -1,0 +1,107 @@
+package provider
+
+import (
+	"bytes"
+	"encoding/json"
+	"net"
+	"strings"
+
+	"patchbay/am"
+	"patchbay/am/urn"
+)
+
+// port is one item of interfaces: an interface of the experiment's network, or
+// with RoleControl the one by which the node is reached from everywhere.
+type port struct {
+	ClientID      string   `json:"client_id,omitempty"`
+	Link          string   `json:"link,omitempty"`
+	Slice         string   `json:"slice,omitempty"` // whose link it is
+	Component     string   `json:"component,omitempty"`
+	VLAN          int      `json:"vlan,omitempty"`
+	Addresses     []string `json:"addresses,omitempty"`
+	Role          string   `json:"role,omitempty"`
+	PublicAddress string   `json:"public_address,omitempty"`
+}
+
+// itemKeys are the keys that the manager writes into items that are objects.
+// What else a provider reports there is its own addition.
+var itemKeys = map[string]map[string]bool{
+	AttrUsers:      {"login": true, "urn": true, "keys": true},
+	AttrInterfaces: {"client_id": true, "link": true, "slice": true, "component": true, "vlan": true, "addresses": true, "role": true, "public_address": true},
+}
+
+// interfaces are the sliver's interfaces in the order of its request; name
+// tells what a physical one is called on its component.
+func interfaces(s *am.Sliver, component string, name func(urn.URN) string) []string {
+	list := make([]string, 0, len(s.Interfaces)+1)
+	for _, i := range s.Interfaces {
+		p := port{ClientID: i.ClientID, Link: i.Link, VLAN: i.VLAN}
+		if i.Link != "" {
+			p.Slice = s.Slice.String()
+		}
+		if !i.Component.IsZero() {
+			if name != nil {
+				p.Component = name(i.Component)
+			}
+			if p.Component == "" {
+				p.Component = strings.TrimPrefix(i.Component.Name, component+":")
+			}
+		}
+		for _, a := range i.Addresses {
+			p.Addresses = append(p.Addresses, a.String())
+		}
+		list = append(list, encode(p))
+	}
+	if s.PublicAddress.IsValid() {
+		list = append(list, encode(port{Role: RoleControl, PublicAddress: s.PublicAddress.String()}))
+	}
+	return list
+}
+
+// encode writes an item, which always can be encoded, as one line.
+func encode(item any) string {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(item); err != nil {
+		panic(err)
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// hardwareAddresses are those that items tell, by client_id. Of two items about
+// one interface the first counts.
+func hardwareAddresses(items []string) map[string]string {
+	var all map[string]string
+	for _, s := range items {
+		var i struct {
+			ClientID string `json:"client_id"`
+			MAC      string `json:"mac"`
+		}
+		if json.Unmarshal([]byte(s), &i) != nil || i.ClientID == "" {
+			continue
+		}
+		mac, ok := hardwareAddress(i.MAC)
+		if _, twice := all[i.ClientID]; twice || !ok {
+			continue
+		}
+		if all == nil {
+			all = map[string]string{}
+		}
+		all[i.ClientID] = mac
+	}
+	return all
+}
+
+// hardwareAddress is s in its usual spelling, if it is an Ethernet address that
+// one interface can have: 48 bits, no group's, not zero.
+func hardwareAddress(s string) (string, bool) {
+	if len(s) > len("00:00:00:00:00:00") {
+		return "", false
+	}
+	mac, err := net.ParseMAC(s)
+	if err != nil || len(mac) != 6 || mac[0]&1 != 0 || bytes.Equal(mac, make([]byte, 6)) {
+		return "", false
+	}
+	return mac.String(), true
+}
