@@ -172,3 +172,22 @@ func BenchmarkBindLinks(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkBindLAN binds a LAN of n nodes with a property from each to each
+// other: n(n-1) of them.
+func BenchmarkBindLAN(b *testing.B) {
+	v := site(b, "provider: rack\nvlans: [1..9]\nsliver_types: [{name: raw-pc}]\nlinks: [{name: core}]\ncomponents: [{names: pc1..pc1000, exclusive: true, interfaces: [{name: eth1, link: core}]}]\n")
+	for _, nodes := range []int{50, 100, 200, 400} {
+		b.Run(fmt.Sprint(nodes), func(b *testing.B) {
+			x := NewIndex(v)
+			r := lan(nodes, "raw-pc", 1000)
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := Bind(r, x, slice("mine")); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(nodes*(nodes-1)), "ns/property")
+		})
+	}
+}

@@ -294,14 +294,7 @@ func (b *binding) restrict(within map[int]*inventory.Link) {
 
 // atMost is what each end takes if no two nodes share a component.
 func (w *wire) atMost() []amount {
-	ends := make([]amount, len(w.ends))
-	for _, f := range w.flows {
-		if w.ends[f.from].node != w.ends[f.to].node {
-			ends[f.from].out = sum(ends[f.from].out, f.capacity)
-			ends[f.to].in = sum(ends[f.to].in, f.capacity)
-		}
-	}
-	return ends
+	return w.amounts(func(x, y end) bool { return x.node != y.node })
 }
 
 // carries tells whether the interfaces of c have room for w beside what other

@@ -35,7 +35,8 @@
 // For links, when all nodes have components that are wired (inventory):
 //
 //   - A property takes its capacity out of the interface at its source and into
-//     the one at its destination. What stays on one component takes nothing, and
+//     the one at its destination; those of a link add up at each end. One between
+//     an interface and all others takes of that interface only. What stays on one component takes nothing, and
 //     so do tunnels. Where components are not wired, it is the provider's affair.
 //   - One physical link has to join all wired ends: the one whose interfaces
 //     fewer links use, then the one with more left, then the first. An interface

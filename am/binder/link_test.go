@@ -52,7 +52,7 @@ components:
 `
 
 // linked adds links of "NAME INTERFACE… key=value…" words to a request; a word
-// A>B=N is a property of N kbit/s. The interfaces are made on the nodes that
+// A>B=N is a property of N kbit/s, where a side left out is all other interfaces. The interfaces are made on the nodes that
 // their first letters name; behind an interface may follow @PORT and addresses,
 // each after a comma.
 func linked(r *rspec.Request, links ...string) *rspec.Request {
@@ -173,6 +173,23 @@ func TestBindLinks(t *testing.T) {
 			"a:0=pc1:eth1 >5 <7 #100 10.128.0.1/24; b:0=pc2:eth1 >7 <5 #100 10.128.0.2/24", ""},
 		{"properties of a LAN add up", []string{"on=pc1", "on=pc2", "on=h1"}, []string{"l a:0 b:0 c:0 a:0>b:0=5 a:0>c:0=5"},
 			"a:0=pc1:eth1 >10 <0 #100 10.128.0.1/24; b:0=pc2:eth1 >0 <5 #100 10.128.0.2/24; c:0=h1:nic >0 <5 #100 10.128.0.3/24", ""},
+		{"out of an interface to all others", []string{"on=pc1", "on=pc2", "on=h1"}, []string{"l a:0 b:0 c:0 a:0>=5"},
+			"a:0=pc1:eth1 >5 <0 #100 10.128.0.1/24; b:0=pc2:eth1 #100 10.128.0.2/24; c:0=h1:nic #100 10.128.0.3/24", ""},
+		{"into an interface from all others", []string{"on=pc1", "on=pc2", "on=h1"}, []string{"l a:0 b:0 c:0 >b:0=7"},
+			"a:0=pc1:eth1 #100 10.128.0.1/24; b:0=pc2:eth1 >0 <7 #100 10.128.0.2/24; c:0=h1:nic #100 10.128.0.3/24", ""},
+		{"… which add up with others", []string{"on=pc1", "on=pc2"}, []string{"l a:0 b:0 a:0>b:0=5 a:0>=6 >b:0=7 >a:0=8"},
+			"a:0=pc1:eth1 >11 <8 #100 10.128.0.1/24; b:0=pc2:eth1 >0 <12 #100 10.128.0.2/24", ""},
+		{"… and are more than an interface carries", []string{"on=pc4", "on=pc5"}, []string{"l a:0 b:0 >b:0=100001"}, "l:100 6/25",
+			`its interface "b:0" asks for 100001 kbit/s into eth1 of pc5 (edge), which carries 100000`},
+		{"all others on the same component", []string{"on=h1", "on=h1"}, []string{"l a:0 b:0 a:0>=9000000 >a:0=9000000"}, "a:0=h1 10.128.0.1/24; b:0=h1 10.128.0.2/24", ""},
+		{"some of them on another", []string{"on=h1", "on=h1", "on=h2"}, []string{"l a:0 b:0 c:0 a:0>=9 >c:0=8"},
+			"a:0=h1:nic >9 <0 #100 10.128.0.1/24; b:0=h1:nic #100 10.128.0.2/24; c:0=h2:nic >0 <8 #100 10.128.0.3/24", ""},
+		{"no others at all", []string{"on=pc1"}, []string{"l a:0 a:0>=9000000"}, "a:0=pc1 10.128.0.1/24", ""},
+		{"others of a shared VLAN", []string{"on=pc1"}, []string{"l a:0,10.9.9.9/24 shared=exchange a:0>=5 >a:0=6"}, "a:0=pc1:eth1 >5 <6 #1750 10.9.9.9/24", ""},
+		{"from all to all is nothing", []string{"on=pc1", "on=pc2"}, []string{"l a:0 b:0 >=5"},
+			"a:0=pc1:eth1 #100 10.128.0.1/24; b:0=pc2:eth1 #100 10.128.0.2/24", ""},
+		{"one direction is no other", []string{"on=pc1", "on=pc2"}, []string{"l a:0 b:0 b:0>a:0=7"},
+			"a:0=pc1:eth1 >0 <7 #100 10.128.0.1/24; b:0=pc2:eth1 >7 <0 #100 10.128.0.2/24", ""},
 		{"each link its own interface and tag", []string{"on=pc1", "on=pc2"}, []string{"l a:0 b:0", "m a:1 b:1"},
 			"a:0=pc1:eth1 #100 10.128.0.1/24; a:1=pc1:eth2 #101 10.128.1.1/24; b:0=pc2:eth1 #100 10.128.0.2/24; b:1=pc2:eth2 #101 10.128.1.2/24", ""},
 		{"the less used physical link", []string{"on=pc1", "on=pc2"}, []string{"l a:0 b:0", "m a:1 b:1", "n a:2 b:2"},
@@ -225,6 +242,8 @@ func TestBindLinks(t *testing.T) {
 			"a:0=pc6:eth1 #100 10.128.0.1/24; b:0=pc7:eth1 #100 10.128.0.2/24; c:0=h1 10.128.1.1/24; d:0=h1 10.128.1.2/24", ""},
 		{"… so that there is room", []string{"", ""}, []string{"l a:0 b:0 a:0>b:0=2000000"},
 			"a:0=pc6:eth1 >2000000 <0 #100 10.128.0.1/24; b:0=pc7:eth1 >0 <2000000 #100 10.128.0.2/24", ""},
+		{"… for what all others send, too", []string{"", ""}, []string{"l a:0 b:0 >b:0=2000000"},
+			"a:0=pc6:eth1 #100 10.128.0.1/24; b:0=pc7:eth1 >0 <2000000 #100 10.128.0.2/24", ""},
 		{"… group by group", []string{"", "", "on=pc4", ""}, []string{"l a:0 b:0 a:0>b:0=2000000", "m c:0 d:0"},
 			"a:0=pc6:eth1 >2000000 <0 #100 10.128.0.1/24; b:0=pc7:eth1 >0 <2000000 #100 10.128.0.2/24; c:0=pc4:eth1 #101 10.128.1.1/24; d:0=pc1:eth3 #101 10.128.1.2/24", ""},
 		{"no choice helps", []string{"on=pc4", "hw=fast"}, []string{"l a:0 b:0"}, "l:100 13/0", `node "a" is on pc4 (edge), node "b" is on pc6 (uplink)`},
@@ -255,6 +274,52 @@ func TestBindLinks(t *testing.T) {
 				t.Errorf("the error is\n%v\nand lacks\n%s", err, tt.text)
 			}
 		})
+	}
+}
+
+// lan is n nodes of one sliver type on a link with a property from each of its
+// interfaces to each other; without capacity, with none.
+func lan(n int, sliverType string, capacity int64) *rspec.Request {
+	r := &rspec.Request{}
+	l := rspec.Link{ClientID: "l"}
+	for i := range n {
+		id := fmt.Sprint("n", i)
+		r.Nodes = append(r.Nodes, rspec.Node{ClientID: id, SliverType: sliverType, Interfaces: []rspec.Interface{{ClientID: id + ":0"}}})
+		l.Interfaces = append(l.Interfaces, id+":0")
+	}
+	for _, from := range l.Interfaces {
+		for _, to := range l.Interfaces {
+			if from != to && capacity > 0 {
+				l.Properties = append(l.Properties, rspec.Property{Source: from, Dest: to, Capacity: capacity})
+			}
+		}
+	}
+	r.Links = []rspec.Link{l}
+	return r
+}
+
+// TestPropertiesOfALANAddUpAtEachEnd fills the interfaces of a LAN in both
+// directions, and asks for one kbit/s more.
+func TestPropertiesOfALANAddUpAtEachEnd(t *testing.T) {
+	text := strings.Replace(switched, "names: pc6..pc7", "names: pc100..pc120", 1) // on uplink, of 10 Gbit/s
+	bind := func(capacity int64) (Binding, error) {
+		r := lan(21, "pc", capacity)
+		for i := range r.Nodes {
+			r.Nodes[i].HardwareType = "fast"
+		}
+		return Bind(r, NewIndex(site(t, text)), slice("mine"))
+	}
+	b, err := bind(500_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range b.Nodes {
+		if i := n.Interfaces[0]; i.Out != 10_000_000 || i.In != 10_000_000 {
+			t.Errorf("%s: %d out, %d in", i.ClientID, i.Out, i.In)
+		}
+	}
+	if b, err = bind(500_001); wiring(b, err) != "l:0 6/25" {
+		t.Errorf("more than there is: %s, %v", wiring(b, err), err)
 	}
 }
 
@@ -353,14 +418,7 @@ func TestAddressesOfTheSliceAreNotUsedAgain(t *testing.T) {
 func TestLargeLANGetsALargeNetwork(t *testing.T) {
 	for n, want := range map[int]string{254: "10.128.0.254/24", 255: "10.128.0.255/23", 1022: "10.128.3.254/22", 1023: ""} {
 		x := NewIndex(site(t, strings.Replace(switched, "slots: 4", "slots: 2000", 1)))
-		r := &rspec.Request{}
-		l := rspec.Link{ClientID: "l"}
-		for i := range n {
-			id := fmt.Sprint("n", i)
-			r.Nodes = append(r.Nodes, rspec.Node{ClientID: id, SliverType: "vm", Interfaces: []rspec.Interface{{ClientID: id + ":0"}}})
-			l.Interfaces = append(l.Interfaces, id+":0")
-		}
-		r.Links = []rspec.Link{l}
+		r := lan(n, "vm", 0)
 		b, err := Bind(r, x, slice("mine"))
 		if (err == nil) != (want != "") || err == nil && b.Nodes[n-1].Interfaces[0].Addresses[0].String() != want {
 			t.Errorf("%d interfaces: %v, want the last to be %s", n, err, want)

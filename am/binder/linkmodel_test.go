@@ -127,6 +127,15 @@ func (m *linkModel) checkBound(t *rapid.T, r *rspec.Request, b Binding) {
 			ends[in.Link] = append(ends[in.Link], in)
 		}
 	}
+	on := map[string]*inventory.Component{}
+	for _, n := range b.Nodes {
+		for _, in := range n.Interfaces {
+			on[in.ClientID] = n.Component
+		}
+	}
+	for i := range r.Links {
+		m.checkTaken(t, &r.Links[i], ends[r.Links[i].ClientID], on)
+	}
 	for _, l := range r.Links {
 		var over *inventory.Link
 		for _, in := range ends[l.ClientID] {
@@ -146,6 +155,36 @@ func (m *linkModel) checkBound(t *rapid.T, r *rspec.Request, b Binding) {
 			if p.Link != over {
 				t.Fatalf("link %s is on %s and %s: %+v", l.ClientID, over.Name, p.Link.Name, ends[l.ClientID])
 			}
+		}
+	}
+}
+
+// checkTaken holds what the ends of a link take against its properties; on are
+// the components of interfaces.
+func (m *linkModel) checkTaken(t *rapid.T, l *rspec.Link, ends []am.Interface, on map[string]*inventory.Component) {
+	for _, in := range ends {
+		// passes tells whether something between in and other, or any other,
+		// passes the network.
+		passes := func(other string) bool {
+			if other != "" {
+				return on[other] != on[in.ClientID]
+			}
+			return l.SharedVLAN != "" || slices.ContainsFunc(l.Interfaces, func(id string) bool { return on[id] != on[in.ClientID] })
+		}
+		var out, into int64
+		for _, p := range l.Properties {
+			if p.Source == in.ClientID && passes(p.Dest) {
+				out += p.Capacity
+			}
+			if p.Dest == in.ClientID && passes(p.Source) {
+				into += p.Capacity
+			}
+		}
+		if in.Component.IsZero() || l.Type == "gre-tunnel" {
+			out, into = 0, 0
+		}
+		if in.Out != out || in.In != into {
+			t.Fatalf("link %+v: %s takes %d out and %d in, want %d and %d", l, in.ClientID, in.Out, in.In, out, into)
 		}
 	}
 }
@@ -203,7 +242,8 @@ func drawLinks(t *rapid.T, v *inventory.Inventory) *rspec.Request {
 			}
 		}
 		for range rapid.IntRange(0, 4).Draw(t, "properties") {
-			from, to := rapid.SampledFrom(l.Interfaces).Draw(t, "from"), rapid.SampledFrom(l.Interfaces).Draw(t, "to")
+			sides := append([]string{""}, l.Interfaces...)
+			from, to := rapid.SampledFrom(sides).Draw(t, "from"), rapid.SampledFrom(sides).Draw(t, "to")
 			if from != to {
 				l.Properties = append(l.Properties, rspec.Property{Source: from, Dest: to, Capacity: rapid.SampledFrom([]int64{60_000, 300_000, 600_000}).Draw(t, "capacity")})
 			}

@@ -27,11 +27,15 @@ type wire struct {
 type end struct{ node, number int }
 
 // flow is a property that asks for capacity, from one of the wire's ends to
-// another.
+// another, or between one and the rest.
 type flow struct {
 	from, to int
 	capacity int64 // kbit/s
 }
+
+// rest stands for all other ends of a wire. How a flow is shared among them is
+// not known, so it takes nothing of theirs.
+const rest = -1
 
 // amount is what an end takes in each direction, in kbit/s.
 type amount struct{ out, in int64 }
@@ -79,9 +83,16 @@ func (b *binding) readWires() {
 			number[id] = len(w.ends)
 			w.ends = append(w.ends, e)
 		}
+		side := func(id string) (n int, ok bool) {
+			if id == "" {
+				return rest, true
+			}
+			n, ok = number[id]
+			return n, ok
+		}
 		for _, p := range w.Properties {
-			from, ok1 := number[p.Source]
-			to, ok2 := number[p.Dest]
+			from, ok1 := side(p.Source)
+			to, ok2 := side(p.Dest)
 			if ok1 && ok2 && from != to && p.Capacity > 0 {
 				w.flows = append(w.flows, flow{from, to, min(p.Capacity, unlimited)})
 			}
@@ -120,11 +131,30 @@ func (b *binding) readSharedVLAN(w *wire) {
 // amounts is what each end takes, now that its nodes have components: what
 // stays on a component takes nothing.
 func (b *binding) amounts(w *wire) []amount {
+	return w.amounts(func(x, y end) bool { return b.nodes[x.node].Component != b.nodes[y.node].Component })
+}
+
+// amounts adds up what each end takes, where apart tells of two ends whether
+// what goes from one to the other passes the network. It costs a step for each
+// end and each flow.
+func (w *wire) amounts(apart func(x, y end) bool) []amount {
 	all := make([]amount, len(w.ends))
+	if len(w.flows) == 0 {
+		return all
+	}
+	beyond := w.shared != nil // which has ends elsewhere
+	for _, e := range w.ends {
+		beyond = beyond || apart(w.ends[0], e)
+	}
 	for _, f := range w.flows {
-		from, to := w.ends[f.from].node, w.ends[f.to].node
-		if b.nodes[from].Component != b.nodes[to].Component {
+		passes := beyond
+		if f.from != rest && f.to != rest {
+			passes = apart(w.ends[f.from], w.ends[f.to])
+		}
+		if passes && f.from != rest {
 			all[f.from].out = sum(all[f.from].out, f.capacity)
+		}
+		if passes && f.to != rest {
 			all[f.to].in = sum(all[f.to].in, f.capacity)
 		}
 	}
