@@ -98,6 +98,7 @@ func openSite(ctx context.Context, c *Config, log *slog.Logger) (_ *site, err er
 	s.runner = work.New(work.Config{
 		Store:      s.store,
 		Components: components(inv),
+		Interfaces: interfaces(inv),
 		Providers:  providers.get,
 		Log:        log,
 	})
@@ -184,6 +185,15 @@ func components(inv *inventory.Inventory) func(urn.URN) (component, provider str
 			return "", "", false
 		}
 		return c.Name, c.Provider, true
+	}
+}
+
+func interfaces(inv *inventory.Inventory) func(urn.URN) string {
+	return func(u urn.URN) string {
+		if i, ok := inv.Interface(u); ok {
+			return i.Name
+		}
+		return ""
 	}
 }
 
