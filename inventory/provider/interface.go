@@ -11,7 +11,8 @@ import (
 )
 
 // port is one item of interfaces: an interface of the experiment's network, or
-// with RoleControl the one by which the node is reached from everywhere.
+// with RoleControl the one by which the node is reached from everywhere. What
+// else a provider reports there is its own addition.
 type port struct {
 	ClientID      string   `json:"client_id,omitempty"`
 	Link          string   `json:"link,omitempty"`
@@ -21,13 +22,6 @@ type port struct {
 	Addresses     []string `json:"addresses,omitempty"`
 	Role          string   `json:"role,omitempty"`
 	PublicAddress string   `json:"public_address,omitempty"`
-}
-
-// itemKeys are the keys that the manager writes into items that are objects.
-// What else a provider reports there is its own addition.
-var itemKeys = map[string]map[string]bool{
-	AttrUsers:      {"login": true, "urn": true, "keys": true},
-	AttrInterfaces: {"client_id": true, "link": true, "slice": true, "component": true, "vlan": true, "addresses": true, "role": true, "public_address": true},
 }
 
 // interfaces are the sliver's interfaces in the order of its request; name

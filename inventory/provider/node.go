@@ -81,6 +81,14 @@ type account struct {
 	Keys  []string `json:"keys"`
 }
 
+// complete is a with a list of keys, however short.
+func (a account) complete() account {
+	if a.Keys == nil {
+		a.Keys = []string{}
+	}
+	return a
+}
+
 // DesiredNode is what the sliver's promise asks of its provider. component is
 // the component's name in the inventory, hostname the name the node shall give
 // itself, and port the name that a physical interface has on its component;
@@ -111,11 +119,7 @@ func DesiredNode(s *am.Sliver, component, hostname string, port func(urn.URN) st
 func users(accounts []am.Account) []string {
 	list := make([]string, 0, len(accounts))
 	for _, a := range accounts {
-		item := account{Login: a.Login, URN: a.User.String(), Keys: a.Keys}
-		if item.Keys == nil {
-			item.Keys = []string{}
-		}
-		list = append(list, encode(item))
+		list = append(list, encode(account{Login: a.Login, URN: a.User.String(), Keys: a.Keys}.complete()))
 	}
 	slices.Sort(list)
 	return list

@@ -2,7 +2,6 @@ package provider
 
 import (
 	"encoding/json"
-	"maps"
 	"slices"
 )
 
@@ -94,36 +93,47 @@ func same(attribute string, a, b Value) bool {
 		if !ok && a != nil || len(list) != len(b) {
 			return false
 		}
-		return slices.Equal(list, b) || slices.Equal(canonical(attribute, list), canonical(attribute, b))
+		return sameItems(attribute, list, b)
 	}
 	return false
 }
 
-// canonical sorts a copy of items with JSON objects in their shortest form,
-// holding only what counts.
+func sameItems(attribute string, is, want []string) bool {
+	if slices.Equal(is, want) {
+		return true
+	}
+	is = canonical(attribute, is)
+	// What the manager writes is in that form already.
+	return slices.Equal(is, slices.Sorted(slices.Values(want))) || slices.Equal(is, canonical(attribute, want))
+}
+
+// canonical sorts a copy of items with JSON objects in one form, holding only
+// what counts.
 func canonical(attribute string, items []string) []string {
-	keys := itemKeys[attribute]
 	out := slices.Clone(items)
 	for i, s := range out {
 		if len(s) == 0 || s[0] != '{' {
 			continue
 		}
-		var v map[string]any
-		if json.Unmarshal([]byte(s), &v) != nil {
-			continue
-		}
-		if keys != nil {
-			maps.DeleteFunc(v, func(k string, v any) bool { return !keys[k] || empty(v) })
-		}
-		if b, err := json.Marshal(v); err == nil {
-			out[i] = string(b)
+		switch attribute {
+		case AttrUsers:
+			out[i] = again(s, account.complete)
+		case AttrInterfaces:
+			out[i] = again(s, func(p port) port { return p })
+		default:
+			out[i] = again(s, func(m map[string]any) map[string]any { return m })
 		}
 	}
 	slices.Sort(out)
 	return out
 }
 
-func empty(v any) bool {
-	list, ok := v.([]any)
-	return v == nil || v == "" || v == 0.0 || ok && len(list) == 0
+// again writes an item anew as the object it is read into, or leaves it as it
+// is where it cannot be read.
+func again[T any](item string, complete func(T) T) string {
+	var object T
+	if json.Unmarshal([]byte(item), &object) != nil {
+		return item
+	}
+	return encode(complete(object))
 }

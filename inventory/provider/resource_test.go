@@ -34,6 +34,8 @@ func TestDiff(t *testing.T) {
 		{"keys that a provider adds", Resource{"interfaces": []string{`{"role":"control","public_address":"192.0.2.1","gateway":null}`, `{"mac":"02:00:00:00:00:01","client_id":"n:0","vlan":7,"speed":{"x":[1]}}`}},
 			Resource{"interfaces": []string{`{"client_id":"n:0","vlan":7}`, `{"role":"control","public_address":"192.0.2.1"}`}}, Resource{}},
 		{"empty keys are none", Resource{"interfaces": []string{`{"client_id":"n:0","link":"","vlan":0,"addresses":[],"role":null}`}}, Resource{"interfaces": []string{`{"client_id":"n:0"}`}}, Resource{}},
+		{"no keys are none", Resource{"users": []string{`{"login":"a","urn":null,"keys":null}`, `{"login":"b"}`}}, Resource{"users": []string{`{"login":"a","keys":[]}`, `{"login":"b","keys":[]}`}}, Resource{}},
+		{"an account without its owner", Resource{"users": []string{`{"login":"a","urn":"u","keys":["k"],"shell":"sh"}`}}, Resource{"users": []string{`{"login":"a","keys":["k"]}`}}, Resource{"users": []string{`{"login":"a","keys":["k"]}`}}},
 		{"a key that is no longer asked for", Resource{"interfaces": []string{`{"client_id":"n:0","vlan":7}`}}, Resource{"interfaces": []string{`{"client_id":"n:0"}`}}, Resource{"interfaces": []string{`{"client_id":"n:0"}`}}},
 		{"another value of a key", Resource{"interfaces": []string{`{"client_id":"n:0","vlan":8,"mac":"02:00:00:00:00:01"}`}}, Resource{"interfaces": []string{`{"client_id":"n:0","vlan":7}`}}, Resource{"interfaces": []string{`{"client_id":"n:0","vlan":7}`}}},
 		{"an item too many", Resource{"interfaces": []string{`{"client_id":"n:0"}`, `{"client_id":"n:0"}`}}, Resource{"interfaces": []string{`{"client_id":"n:0"}`}}, Resource{"interfaces": []string{`{"client_id":"n:0"}`}}},
@@ -251,6 +253,24 @@ func BenchmarkReadGet1000(b *testing.B) {
 	for b.Loop() {
 		if got, err := p.readGet(text); err != nil || len(got) != 1000 {
 			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkLookAtInterfaces is what one look at a node costs that reports a
+// thousand interfaces with keys of its own.
+func BenchmarkLookAtInterfaces(b *testing.B) {
+	var is, should []string
+	for i := range 1000 {
+		item := fmt.Sprintf(`{"client_id":"n:%d","link":"l%d","slice":"urn:publicid:IDN+example.org+slice+s","vlan":%d,"addresses":["10.128.0.1/24"]`, i, i, i)
+		should = append(should, item+"}")
+		is = append(is, item+`,"mac":"02:00:00:00:00:01"}`)
+	}
+	slices.Reverse(is)
+	b.ReportAllocs()
+	for b.Loop() {
+		if d := Diff(Resource{"interfaces": is}, Resource{"interfaces": should}); len(d) != 0 || len(ObservedNode(Resource{"interfaces": is}).MACs) != 1000 {
+			b.Fatal(d)
 		}
 	}
 }
