@@ -113,6 +113,27 @@ func TestHostileInterfacesAreHarmless(t *testing.T) {
 	})
 }
 
+func TestMoreInterfacesThanAProviderCanReport(t *testing.T) {
+	bubble(t, 2, func(e *env) {
+		e.start()
+		e.allocate("a-1", "a-2")
+		many := make([]am.Interface, provider.MaxItems+1)
+		for i := range many {
+			many[i].ClientID = fmt.Sprint("n:", i)
+		}
+		e.wired("a-1", "", many...)
+		e.wired("a-2", "", many[1:]...)
+		e.provision("a-1", "a-2")
+		e.becomes(time.Minute, failed, "a-1")
+		e.becomes(time.Minute, notReady, "a-2")
+		if got := e.sliver("a-1").Error; got != "it has 4097 interfaces, and a node can have 4096; ask for fewer on each node" {
+			t.Errorf("error %q", got)
+		}
+		e.release("a-1", "a-2")
+		e.within(time.Minute, "both are gone", func() bool { return e.records() == "" })
+	})
+}
+
 // TestPhysicalInterfacesByTheInventorysNames holds that the inventory tells,
 // where it can.
 func TestPhysicalInterfacesByTheInventorysNames(t *testing.T) {

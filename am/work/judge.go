@@ -70,9 +70,12 @@ func judge(p Provider, i *item, res provider.Result, limit time.Duration) outcom
 	state := cmp.Or(r.Text(provider.AttrState), provider.StateReady)
 	changing := state == provider.StateChanging || state == provider.StatePending
 	vanished := provider.Gone(r)
-	diff := provider.Diff(r, wanted(p, i))
+	want := wanted(p, i)
+	diff := provider.Diff(r, want)
 	o := outcome{is: r, observed: observed(&i.sliver, r)}
-	switch {
+	switch n := len(want.List(provider.AttrInterfaces)); {
+	case n > provider.MaxItems:
+		o.verdict, o.text = refuse, fmt.Sprintf("it has %d interfaces, and a node can have %d; ask for fewer on each node", n, provider.MaxItems)
 	case i.removes() && vanished && state != provider.StateChanging:
 		o.verdict = gone
 	case i.removes() && len(diff) == 0 && !changing:

@@ -103,12 +103,12 @@ func TestDesiredInterfaces(t *testing.T) {
 }
 
 func TestHardwareAddresses(t *testing.T) {
-	many := make([]string, maxItems)
+	many := make([]string, MaxItems)
 	for i := range many {
 		many[i] = fmt.Sprintf(`{"client_id":"x%d","mac":"02:00:00:00:%02x:%02x"}`, i, i>>8, i&255)
 	}
-	if got := ObservedNode(Resource{AttrInterfaces: many}).MACs; len(got) != maxItems {
-		t.Errorf("%d of %d", len(got), maxItems)
+	if got := ObservedNode(Resource{AttrInterfaces: many}).MACs; len(got) != MaxItems {
+		t.Errorf("%d of %d", len(got), MaxItems)
 	}
 	for _, tt := range []struct{ rule, item, want string }{
 		{"usual", `{"client_id":"a","mac":"02:00:00:00:00:0a","link":"l"}`, "02:00:00:00:00:0a"},

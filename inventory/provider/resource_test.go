@@ -69,7 +69,7 @@ func TestValues(t *testing.T) {
 		{"array[string]", `["a",null]`, nil, "not an array of strings"},
 		{"array[string]", `["a",1]`, nil, "not an array of strings"},
 		{"array[string]", `"a"`, nil, "not an array of strings"},
-		{"array[string]", `[` + strings.Repeat(`"",`, maxItems) + `""]`, nil, "more than"},
+		{"array[string]", `[` + strings.Repeat(`"",`, MaxItems) + `""]`, nil, "more than"},
 		{"enum[on,off]", `"on"`, "on", ""},
 		{"enum[on,off]", `"ON"`, nil, "not in"},
 		{"enum[on,off]", `1`, nil, "not a string"},

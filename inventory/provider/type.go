@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// Bounds on one value.
-const (
-	maxText  = 64 << 10
-	maxItems = 4096
-)
+// maxText is the longest string of one value, in bytes.
+const maxText = 64 << 10
+
+// MaxItems is how many items an array may have.
+const MaxItems = 4096
 
 // Type is the type of an attribute: string, boolean, array[string] or
 // enum[a,b].
@@ -66,7 +66,7 @@ func decodeArray(raw json.RawMessage) (Value, error) {
 	if w.blank() != '[' {
 		return nil, errors.New("is not an array of strings")
 	}
-	err := w.items(maxItems, func() error {
+	err := w.items(MaxItems, func() error {
 		s, ok := unquote(w.value())
 		if !ok {
 			return errors.New("is not an array of strings")
