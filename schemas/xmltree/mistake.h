@@ -10,4 +10,8 @@ typedef struct {
 /* Parses text, which the caller found not to be well-formed, for its first error. */
 void xt_diagnose(const char *text, int len, xt_mistake *out);
 
+/* Parses text, which is well-formed, for the first declaration of a namespace
+ * that Namespaces in XML forbids. */
+void xt_diagnose_namespaces(const char *text, int len, xt_mistake *out);
+
 #endif

@@ -11,6 +11,7 @@ import (
 	"bytes"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -62,6 +63,11 @@ func Parse(b []byte, lim Limits, f func(*Doc) error) error {
 	}
 	defer doc.Free()
 	pointer := doc.Pointer()
+	if (*(*C.xmlDocPtr)(unsafe.Pointer(&pointer))).properties&C.XML_DOC_NSVALID == 0 {
+		if err := checkDeclarations(text, tags); err != nil {
+			return err
+		}
+	}
 	flat := C.xt_flatten(*(*C.xmlDocPtr)(unsafe.Pointer(&pointer)))
 	if flat == nil {
 		return &SyntaxError{Msg: "the document holds something that cannot be read, such as an entity"}
@@ -99,6 +105,22 @@ func syntaxError(b, text []byte, cut int) error {
 		return " line " + strconv.Itoa(n+before)
 	})
 	return syntaxErrorAt(b, cut+min(int(x.at), len(text)), "not well-formed: "+msg)
+}
+
+// checkDeclarations refuses declarations of namespaces that are well-formed but
+// break Namespaces in XML: other readers refuse them, and libxml2 drops them.
+// It is only asked where libxml2 had something to say of namespaces.
+func checkDeclarations(text []byte, tags []startTag) error {
+	var x C.xt_mistake
+	C.xt_diagnose_namespaces((*C.char)(unsafe.Pointer(unsafe.SliceData(text))), C.int(len(text)), &x)
+	msg := strings.ToValidUTF8(strings.Join(strings.Fields(C.GoString(&x.text[0])), " "), "�")
+	if msg == "" {
+		return nil
+	}
+	// The place is inside the tag, or behind it.
+	i, _ := slices.BinarySearchFunc(tags, int(x.at), func(t startTag, at int) int { return int(t.at) - at })
+	t := tags[max(i-1, 0)]
+	return &SyntaxError{Line: int(t.line), Column: int(t.column), Msg: fmt.Sprintf("a namespace is declared as it must not be (%s); leave that declaration out", msg)}
 }
 
 // build makes the Go tree of the flat one.
