@@ -132,6 +132,10 @@ func TestParseRefuses(t *testing.T) {
 		{"not UTF-8", "<a>\n\xe9</a>", 2, "UTF-8"},
 		{"another encoding declared", `<?xml version="1.0" encoding="ISO-8859-1"?><a/>`, 1, "ISO-8859-1"},
 		{"UTF-7 declared", `<?xml version='1.0' encoding = 'UTF-7' ?><a/>`, 1, "UTF-7"},
+		{"two hyphens in a comment", "<a>\n<!--\na -- b --></a>", 3, "comment"},
+		{"three hyphens at the end of a comment", "<a><!-- a ---></a>", 1, "comment"},
+		{"two hyphens in a comment without end", "<a>\n<!-- -- >", 2, "comment"},
+		{"hyphens are refused before libxml2 sees them", "<!--" + strings.Repeat("-", 1<<20) + "--><a/>", 1, "comment"},
 		{"control character", "<a>\x01</a>", 1, "not well-formed"},
 		{"XML 1.1 does not bring its control characters", `<?xml version="1.1"?><a>&#1;</a>`, 1, "not well-formed"},
 	} {

@@ -31,6 +31,11 @@ func scan(s []byte, p place, lim Limits) ([]startTag, error) {
 		case bytes.HasPrefix(rest, []byte("<!--")):
 			n = skip(rest, 4, "-->")
 			others++
+			if i := bytes.Index(rest[4:], []byte("--")); i >= 0 && 4+i+3 != n {
+				// libxml2 would go on, and copy the comment for each further mistake.
+				p.over(rest[:4+i])
+				return nil, &SyntaxError{Line: p.line, Column: p.column, Msg: "not well-formed: -- stands inside a comment"}
+			}
 		case bytes.HasPrefix(rest, []byte("<![CDATA[")):
 			n = skip(rest, 9, "]]>")
 			others++
