@@ -291,16 +291,36 @@ func TestErrorIsShort(t *testing.T) {
 		want  string
 	}{
 		{"nodes that share a reason share a sentence", []string{"", "", "", "", ""},
-			`nodes "a", "b", "c", "d" and "e": no raw-pc is free: 3 of 3 are held; vm has 12 slots free, big-vm has 6 slots free`},
+			`from line 1: nodes "a", "b", "c", "d" and "e": no raw-pc is free: 3 of 3 are held; vm has 12 slots free, big-vm has 6 slots free`},
 		{"others have one of their own", []string{"", "on=pc1", ""},
-			`node "b": pc1 is held; vm has 12 slots free, big-vm has 6 slots free; nodes "a" and "c": no raw-pc is free: 3 of 3 are held; vm has 12 slots free, big-vm has 6 slots free`},
+			`line 2: node "b": pc1 is held; vm has 12 slots free, big-vm has 6 slots free; from line 1: nodes "a" and "c": no raw-pc is free: 3 of 3 are held; vm has 12 slots free, big-vm has 6 slots free`},
 		{"at most ten nodes are named", slices.Repeat([]string{"type=orphan"}, 20),
-			`nodes "a", "b", "c", "d", "e", "f", "g", "h", "i", "j" and 10 more: no component offers orphan; vm has 12 slots free, big-vm has 6 slots free`},
+			`from line 1: nodes "a", "b", "c", "d", "e", "f", "g", "h", "i", "j" and 10 more: no component offers orphan; vm has 12 slots free, big-vm has 6 slots free`},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
 			_, err := Bind(request(tt.nodes...), holding(site(t, testbed), held...), slice("mine"))
 			if err == nil || err.Error() != tt.want {
 				t.Errorf("the error is\n%v\nwant\n%s", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestRefusalTellsTheLine(t *testing.T) {
+	for _, tt := range []struct {
+		rule    string
+		reasons []Reason
+		want    string
+	}{
+		{"of a node", []Reason{{Kind: "node", ClientID: "a", Line: 7, Text: "gone"}}, `line 7: node "a": gone`},
+		{"of a link", []Reason{{Kind: "link", ClientID: "l", Line: 9, Text: "gone"}}, `line 9: link "l": gone`},
+		{"the first of those that share a reason", []Reason{{Kind: "node", ClientID: "a", Line: 7, Text: "gone"}, {Kind: "node", ClientID: "b", Line: 4, Text: "gone"}},
+			`from line 4: nodes "a" and "b": gone`},
+		{"of nothing that has none", []Reason{{Kind: "node", ClientID: "a", Text: "gone"}}, `node "a": gone`},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			if got := (&UnsatisfiedError{tt.reasons}).Error(); got != tt.want {
+				t.Errorf("got  %s\nwant %s", got, tt.want)
 			}
 		})
 	}

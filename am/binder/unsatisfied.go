@@ -35,7 +35,7 @@ const (
 )
 
 // Error is a sentence for each reason, which names all nodes or links that
-// share it.
+// share it, and tells where the first of them stands.
 func (e *UnsatisfiedError) Error() string {
 	type reason struct {
 		kind string
@@ -43,13 +43,14 @@ func (e *UnsatisfiedError) Error() string {
 		text string
 	}
 	var order []reason
-	names, left := map[reason][]string{}, map[string]int{}
+	names, lines, left := map[reason][]string{}, map[reason][]int{}, map[string]int{}
 	for _, r := range e.Reasons {
 		k := reason{r.Kind, r.Code, r.Text}
 		if names[k] == nil {
 			order = append(order, k)
 		}
 		names[k] = append(names[k], r.ClientID)
+		lines[k] = append(lines[k], r.Line)
 		left[r.Kind]++
 	}
 	var b strings.Builder
@@ -67,10 +68,23 @@ func (e *UnsatisfiedError) Error() string {
 		if i > 0 {
 			b.WriteString("; ")
 		}
-		b.WriteString(together(k.kind, names[k]) + ": " + k.text)
+		b.WriteString(places(lines[k]) + together(k.kind, names[k]) + ": " + k.text)
 		left[k.kind] -= len(names[k])
 	}
 	return b.String()
+}
+
+// places tells the line of what has a reason alone, and the first line of what
+// shares one.
+func places(lines []int) string {
+	switch first := slices.Min(lines); {
+	case first == 0:
+		return ""
+	case len(lines) > 1:
+		return fmt.Sprintf("from line %d: ", first)
+	default:
+		return fmt.Sprintf("line %d: ", first)
+	}
 }
 
 // together names those of one reason: node "a", or nodes "a", "b" and "c".
