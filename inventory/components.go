@@ -13,8 +13,11 @@ import (
 	"patchbay/am/urn"
 )
 
-// maxComponents stops a slip in a range from filling the memory.
-const maxComponents = 1_000_000
+// maxComponents and maxInterfaces stop a slip in a range from filling the memory.
+const (
+	maxComponents = 1_000_000
+	maxInterfaces = 2_000_000
+)
 
 var componentKeys = []string{
 	"name", "names", "component_id", "exclusive", "hardware_types", "sliver_types", "capacity", "interfaces", "location", "provider", "gateway", "drained", "settings",
@@ -106,6 +109,10 @@ func (s *site) readComponent(item *yaml.Node) {
 				s.wrong(p.single, "%s is for one interface; this entry makes %d", p.what, len(names))
 				return
 			}
+		}
+		if len(ports)*len(names) > maxInterfaces-len(s.Interfaces) {
+			s.wrong(item, "%d interfaces on each of %d components are more than the %d that an inventory may have in all; give them fewer", len(ports), len(names), maxInterfaces)
+			return
 		}
 		if c.Exclusive {
 			c.Capacity = am.Amount{Slots: 1}

@@ -42,8 +42,12 @@ func (s *site) readInterfaces(n *yaml.Node) (ports []port) {
 				var err error
 				if p.PublicIPv4, err = netip.ParseAddr(n.Value); err != nil || !p.PublicIPv4.Is4() {
 					s.wrong(n, "public_ipv4 must be an IPv4 address such as 192.0.2.7")
-				} else if s.public[p.PublicIPv4] {
+				} else if other := s.public[p.PublicIPv4]; other == "public_addresses" {
 					s.wrong(n, "public_ipv4 %s is among public_addresses, which go to nodes that ask; take it out there", p.PublicIPv4)
+				} else if other != "" {
+					s.wrong(n, "public_ipv4 %s is that of another interface; give each its own", p.PublicIPv4)
+				} else if s.forHosts(n, "public_ipv4 ", p.PublicIPv4) {
+					s.public[p.PublicIPv4] = "an interface"
 				}
 				p.single, p.what = n, key
 			case "component_id":

@@ -304,6 +304,14 @@ func TestMistakes(t *testing.T) {
 		{"public addresses backwards", "192.0.2.10..192.0.2.12", "192.0.2.12..192.0.2.10", "58: public_addresses: "},
 		{"public address twice", "192.0.2.20]", "192.0.2.11]", "58: public_addresses: 192.0.2.11 is here twice"},
 		{"too many public addresses", "192.0.2.20]", "11.0.0.0..11.255.255.255]", "58: public_addresses: "},
+		{"public address of no host", "192.0.2.20]", "0.0.0.0]", "58: public_addresses: 0.0.0.0 is in 0.0.0.0/8, by which no node is reached; take it out"},
+		{"public address of a group", "192.0.2.20]", "224.0.0.1]", "58: public_addresses: 224.0.0.1 is in 224.0.0.0/3"},
+		{"public address to all", "192.0.2.20]", "255.255.255.255]", "58: public_addresses: 255.255.255.255 is in 224.0.0.0/3"},
+		{"public address of the host itself", "192.0.2.20]", "127.0.0.1]", "58: public_addresses: 127.0.0.1 is in 127.0.0.0/8"},
+		{"public address among those of links", "192.0.2.20]", "172.16.9.1]", "58: public_addresses: 172.16.9.1 is in 172.16.0.0/16, of which links get theirs; take it out, or set link_addresses"},
+		{"public address of an interface among those of links", "192.0.2.99", "172.16.9.1", "50: public_ipv4 172.16.9.1 is in 172.16.0.0/16, of which links get theirs"},
+		{"public address of two interfaces", "public_ipv4: 192.0.2.99, component_id: \"urn:publicid:IDN+example.org+interface+border:0\"}", "public_ipv4: 192.0.2.99}\n      - {name: wan2, public_ipv4: 192.0.2.99}", "51: public_ipv4 192.0.2.99 is that of another interface; give each its own"},
+		{"links of one URN", "name: edge, type", "name: \"urn:publicid:IDN+EXAMPLE.org+link+core\", type", "53: there are two links urn:publicid:IDN+EXAMPLE.org+link+core; rename one"},
 		{"cross links", "cross_links: copy", "cross_links: stitch", "59: cross_links must be refuse or copy"},
 		{"unit of loss", "packet_loss_unit: fraction", "packet_loss_unit: ratio", "60: packet_loss_unit must be percent or fraction"},
 		{"monitoring page", "https://example.org/oml", "example.org", "63: doc must be a URL"},
@@ -327,6 +335,22 @@ func TestMistakes(t *testing.T) {
 				t.Errorf("error is\n%v\nwant %s", err, tt.want)
 			}
 		})
+	}
+}
+
+// TestSlipsAreBounded makes one mistake very often, and more interfaces than
+// there may be.
+func TestSlipsAreBounded(t *testing.T) {
+	many := "sliver_types: [{name: vm}]\nprovider: rack\ncomponents:\n" + strings.Repeat("  - {names: a1..a1000, exclusive: true}\n", 2)
+	_, err := Parse([]byte(many), "inv.yaml", "example.org")
+	if lines := strings.Split(err.Error(), "\n"); len(lines) != maxProblems+1 || lines[maxProblems] != "inv.yaml: and 900 more mistakes; mend these first" {
+		t.Errorf("%d lines, the last is %s", len(lines), lines[len(lines)-1])
+	}
+	wide := "sliver_types: [{name: vm}]\nprovider: rack\ncomponents:\n  - {name: b, exclusive: true, interfaces: [{name: e}]}\n" +
+		"  - {names: a1..a700000, exclusive: true, interfaces: [{name: e}, {name: f}, {name: g}]}\n"
+	_, err = Parse([]byte(wide), "inv.yaml", "example.org")
+	if want := "inv.yaml:5: 3 interfaces on each of 700000 components are more than the 2000000 that an inventory may have in all; give them fewer"; err == nil || err.Error() != want {
+		t.Errorf("error is %v", err)
 	}
 }
 

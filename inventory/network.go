@@ -54,6 +54,11 @@ func (s *site) readLinks(n *yaml.Node) {
 			s.wrong(item, "there are two links %q; rename one", l.Name)
 		default: // with other mistakes, too: it is there for those who name it
 			l.Index, l.URN = len(s.Links), s.named(item, urn.Link, l.Name)
+			if key := l.URN.Key(); s.linkURNs[key] {
+				s.wrong(item, "there are two links %s; rename one", l.URN)
+			} else {
+				s.linkURNs[key] = true
+			}
 			s.links[l.Name] = l
 			s.Links = append(s.Links, l)
 		}
@@ -73,7 +78,7 @@ func (s *site) readVLANs(n *yaml.Node) {
 		first, err1 := strconv.Atoi(from)
 		last, err2 := strconv.Atoi(to)
 		if err1 != nil || err2 != nil || first < 1 || last > maxTag || last < first {
-			s.wrong(item, "vlans: %q is no tag from 1 to %d and no range of them; write it like 250 or 100..199", item.Value, maxTag)
+			s.wrong(item, "vlans: %.80q is no tag from 1 to %d and no range of them; write it like 250 or 100..199", item.Value, maxTag)
 			continue
 		}
 		for tag := first; tag <= last; tag++ {
@@ -162,6 +167,27 @@ func (s *site) readLinkAddresses(n *yaml.Node) {
 // maxAddresses stops a slip in a range from filling the memory.
 const maxAddresses = 1 << 16
 
+// reserved are addresses by which no node is reached.
+var reserved = []netip.Prefix{
+	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("169.254.0.0/16"), netip.MustParsePrefix("224.0.0.0/3"),
+}
+
+// forHosts checks that a node of its own can have a, and that no link gives it
+// to another.
+func (s *site) forHosts(n *yaml.Node, what string, a netip.Addr) bool {
+	for _, p := range reserved {
+		if p.Contains(a) {
+			s.wrong(n, "%s%s is in %s, by which no node is reached; take it out", what, a, p)
+			return false
+		}
+	}
+	if s.LinkAddresses.Contains(a) {
+		s.wrong(n, "%s%s is in %s, of which links get theirs; take it out, or set link_addresses to another private network", what, a, s.LinkAddresses)
+		return false
+	}
+	return true
+}
+
 // readPublicAddresses reads IPv4 addresses and ranges of them.
 func (s *site) readPublicAddresses(n *yaml.Node) {
 	for _, item := range s.texts(n, "public_addresses") {
@@ -172,7 +198,7 @@ func (s *site) readPublicAddresses(n *yaml.Node) {
 		first, err1 := netip.ParseAddr(from)
 		last, err2 := netip.ParseAddr(to)
 		if err1 != nil || err2 != nil || !first.Is4() || !last.Is4() || last.Less(first) {
-			s.wrong(item, "public_addresses: %q is no IPv4 address and no range of them; write it like 192.0.2.7 or 192.0.2.10..192.0.2.20", item.Value)
+			s.wrong(item, "public_addresses: %.80q is no IPv4 address and no range of them; write it like 192.0.2.7 or 192.0.2.10..192.0.2.20", item.Value)
 			continue
 		}
 		for a := first; a.IsValid() && !last.Less(a); a = a.Next() {
@@ -180,11 +206,14 @@ func (s *site) readPublicAddresses(n *yaml.Node) {
 				s.wrong(item, "public_addresses: %q makes more than the %d addresses that an inventory may have", item.Value, maxAddresses)
 				return
 			}
-			if s.public[a] {
+			if s.public[a] != "" {
 				s.wrong(item, "public_addresses: %s is here twice; drop one", a)
 				break
 			}
-			s.public[a] = true
+			if !s.forHosts(item, "public_addresses: ", a) {
+				break
+			}
+			s.public[a] = "public_addresses"
 			s.PublicAddresses = append(s.PublicAddresses, a)
 		}
 	}

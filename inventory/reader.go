@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -19,6 +20,19 @@ type reader struct {
 
 func (r *reader) wrong(n *yaml.Node, format string, args ...any) {
 	r.problems = append(r.problems, Problem{r.file, n.Line, fmt.Sprintf(format, args...)})
+}
+
+// maxProblems keeps a slip that is repeated, such as in a long range, readable.
+const maxProblems = 100
+
+// sorted are the mistakes by line, and how many more there are.
+func (r *reader) sorted() []Problem {
+	all := r.problems
+	slices.SortStableFunc(all, func(a, b Problem) int { return cmp.Compare(a.Line, b.Line) })
+	if more := len(all) - maxProblems; more > 0 {
+		all = append(all[:maxProblems:maxProblems], Problem{r.file, 0, fmt.Sprintf("and %d more mistakes; mend these first", more)})
+	}
+	return all
 }
 
 // fields calls f for each key of a mapping. Keys that are not among keys, and

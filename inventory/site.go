@@ -2,7 +2,6 @@ package inventory
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"io"
 	"net/netip"
@@ -34,8 +33,9 @@ type site struct {
 	locations map[string]*Location
 	gateways  map[string]*Gateway
 	links     map[string]*Link
-	tags      map[int]string // who has a tag: vlans, or the name of a shared VLAN
-	public    map[netip.Addr]bool
+	linkURNs  map[string]bool       // by their keys
+	tags      map[int]string        // who has a tag: vlans, or the name of a shared VLAN
+	public    map[netip.Addr]string // who has an address: public_addresses, or an interface
 }
 
 // Parse reads an inventory from text; file is its name in messages. The error
@@ -64,8 +64,9 @@ func Parse(text []byte, file, authority string) (*Inventory, error) {
 		locations: map[string]*Location{},
 		gateways:  map[string]*Gateway{},
 		links:     map[string]*Link{},
+		linkURNs:  map[string]bool{},
 		tags:      map[int]string{},
-		public:    map[netip.Addr]bool{},
+		public:    map[netip.Addr]string{},
 	}
 	if !urn.ValidAuthority(authority) {
 		s.wrong(&yaml.Node{}, "the authority %q cannot stand in a URN; use a domain name", authority)
@@ -73,8 +74,7 @@ func Parse(text []byte, file, authority string) (*Inventory, error) {
 		s.read(top)
 	}
 	if len(s.problems) > 0 {
-		slices.SortStableFunc(s.problems, func(a, b Problem) int { return cmp.Compare(a.Line, b.Line) })
-		return nil, &FileError{s.problems}
+		return nil, &FileError{s.sorted()}
 	}
 	return s.Inventory, nil
 }
