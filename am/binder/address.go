@@ -12,6 +12,12 @@ import (
 // link, and that of the others to a link that joins one.
 func (b *binding) assignTags() {
 	pool, from := &b.x.network.tags, 0
+	asked := 0
+	for i := range b.wires {
+		if w := &b.wires[i]; w.shared == nil && w.routed {
+			asked++
+		}
+	}
 	for i := range b.wires {
 		w := &b.wires[i]
 		tag := 0
@@ -21,7 +27,7 @@ func (b *binding) assignTags() {
 		case w.routed && len(pool.names) > 0:
 			at := pool.free.next(from, 1)
 			if at < 0 {
-				b.refuseLink(w, am.NoVLAN, am.VLANUnavailable, "none of the %s of this aggregate is free for it; try again later, or put its nodes on one component or into fewer links", plural(len(pool.names), "VLAN"))
+				b.refuseLink(w, am.NoVLAN, am.VLANUnavailable, "%s; put its nodes on one component or into fewer links%s", pool.shortOf("VLANs", asked), pool.later(asked))
 				continue
 			}
 			tag, from = pool.names[at], at+1
@@ -36,6 +42,12 @@ func (b *binding) assignTags() {
 // site has any at all.
 func (b *binding) assignPublic() {
 	pool, from := &b.x.network.public, 0
+	asked := 0
+	for i := range b.nodes {
+		if b.nodes[i].Node.RoutableIP {
+			asked++
+		}
+	}
 	for i := range b.nodes {
 		n := &b.nodes[i]
 		if !n.Node.RoutableIP || len(pool.names) == 0 {
@@ -43,7 +55,7 @@ func (b *binding) assignPublic() {
 		}
 		at := pool.free.next(from, 1)
 		if at < 0 {
-			b.refuse(n, am.TooBig, "none of the %d public addresses of this aggregate is free for it; leave routable_control_ip out, or try again later", len(pool.names))
+			b.refuse(n, am.TooBig, "%s; leave routable_control_ip out%s", pool.shortOf("public addresses", asked), pool.later(asked))
 			continue
 		}
 		n.PublicAddress, from = pool.names[at], at+1
@@ -52,9 +64,11 @@ func (b *binding) assignPublic() {
 
 // assignAddresses gives an address to each interface on a link that asks for
 // none: in the network of the link's other addresses, or in a new one that the
-// slice does not use. In a shared VLAN it is for the slices to agree.
+// slice does not use. It is one that the slice has nowhere, if there is one. In
+// a shared VLAN it is for the slices to agree.
 func (b *binding) assignAddresses(used []netip.Prefix) {
 	var free *networks
+	var taken map[netip.Addr]bool // by the slice
 	for i := range b.wires {
 		w := &b.wires[i]
 		var open []*am.Interface
@@ -80,10 +94,30 @@ func (b *binding) assignAddresses(used []netip.Prefix) {
 				continue
 			}
 		}
-		if !assignHosts(network, asked, open) {
+		if len(asked) > 0 && taken == nil {
+			taken = addresses(used, b.asked())
+		}
+		if !assignHosts(network, taken, open) && !assignHosts(network, addresses(asked), open) {
 			b.refuseLink(w, am.BadArgs, am.NoDetail, "the network %s of its addresses has no room for %s more; write a wider netmask, or give each interface an address", network, plural(len(open), "interface"))
+			continue
+		}
+		for _, in := range open {
+			if taken != nil {
+				taken[in.Addresses[0].Addr()] = true
+			}
 		}
 	}
+}
+
+// addresses are those of all lists, without their networks.
+func addresses(lists ...[]netip.Prefix) map[netip.Addr]bool {
+	all := map[netip.Addr]bool{}
+	for _, list := range lists {
+		for _, p := range list {
+			all[p.Addr()] = true
+		}
+	}
+	return all
 }
 
 // asked are the addresses of all interfaces of the request.
@@ -110,21 +144,24 @@ func commonNetwork(asked []netip.Prefix) netip.Prefix {
 	return first
 }
 
+// noHosts are the IPv4 addresses that no host has.
+var noHosts = netip.MustParsePrefix("0.0.0.0/8")
+
 // assignHosts gives each of open the lowest host of a network that is not taken.
-func assignHosts(network netip.Prefix, taken []netip.Prefix, open []*am.Interface) bool {
-	held := make(map[netip.Addr]bool, len(taken))
-	for _, p := range taken {
-		held[p.Addr()] = true
-	}
+func assignHosts(network netip.Prefix, taken map[netip.Addr]bool, open []*am.Interface) bool {
+	var first, last netip.Addr                                      // that are no hosts
 	if host := network.Addr().BitLen() - network.Bits(); host > 1 { // else both are hosts
-		held[network.Addr()] = true
-		if network.Addr().Is4() {
-			held[lastOf(network)] = true
+		first = network.Addr()
+		if first.Is4() {
+			last = lastOf(network)
 		}
 	}
 	next := network.Addr()
+	if noHosts.Contains(next) {
+		next = lastOf(noHosts).Next()
+	}
 	for _, in := range open {
-		for held[next] {
+		for next.IsValid() && (taken[next] || next == first || next == last) {
 			next = next.Next()
 		}
 		if !network.Contains(next) {

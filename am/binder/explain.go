@@ -64,11 +64,13 @@ func onWhat(p *inventory.Interface) string {
 func (b *binding) refuseApart(w *wire) {
 	var where []string
 	var first *inventory.Link
+	told := map[int]bool{} // nodes, but for interfaces that are asked for
 	for _, e := range w.ends {
 		n := &b.nodes[e.node]
-		if !n.Component.Wired() {
+		if !n.Component.Wired() || told[e.node] {
 			continue
 		}
+		told[e.node] = b.fixed(e) == nil
 		var links []string
 		for i, p := range n.Component.Interfaces {
 			if f := b.fixed(e); p.Carries() && !onLink(n.Component.Interfaces[:i], p.Link) && (f == nil || f.Link == p.Link) {

@@ -227,7 +227,7 @@ func TestBindLinks(t *testing.T) {
 		{"interface on two links", []string{"on=pc1", "on=pc2"}, []string{"l a:0 b:0", "m a:0 b:1"}, "m:101 1/0", `its interface "a:0" is on link "l" already`},
 		{"interface twice on a link", []string{"on=pc1", "on=pc2"}, []string{"l a:0 b:0 a:0"}, "a:0=pc1:eth1 #100 10.128.0.1/24; b:0=pc2:eth1 #100 10.128.0.2/24", ""},
 
-		{"more links than VLANs", []string{"on=pc1", "on=pc2"}, []string{"l a:0 b:0", "m a:1 b:1", "n a:2 b:2", "o a:3 b:3"}, "o:103 24/24", "none of the 3 VLANs of this aggregate is free"},
+		{"more links than VLANs", []string{"on=pc1", "on=pc2"}, []string{"l a:0 b:0", "m a:1 b:1", "n a:2 b:2", "o a:3 b:3"}, "o:103 24/24", "the request asks for 4 VLANs; this aggregate has 3, of which 3 free; put its nodes on one component or into fewer links"},
 		{"shared VLAN", []string{"on=h1", "on=pc4"}, []string{"l a:0 b:0 shared=exchange tag=1750 a:0>b:0=3"}, "a:0=h1:nic >3 <0 #1750; b:0=pc4:eth1 >0 <3 #1750", ""},
 		{"shared VLAN from one interface", []string{"on=pc1"}, []string{"l a:0,10.9.9.9/24 shared=exchange"}, "a:0=pc1:eth1 #1750 10.9.9.9/24", ""},
 		{"shared VLAN where the network is the provider's affair", []string{ap}, []string{"l a:0 shared=exchange"}, "a:0=ap1 #1750", ""},
@@ -247,6 +247,7 @@ func TestBindLinks(t *testing.T) {
 		{"… group by group", []string{"", "", "on=pc4", ""}, []string{"l a:0 b:0 a:0>b:0=2000000", "m c:0 d:0"},
 			"a:0=pc6:eth1 >2000000 <0 #100 10.128.0.1/24; b:0=pc7:eth1 >0 <2000000 #100 10.128.0.2/24; c:0=pc4:eth1 #101 10.128.1.1/24; d:0=pc1:eth3 #101 10.128.1.2/24", ""},
 		{"no choice helps", []string{"on=pc4", "hw=fast"}, []string{"l a:0 b:0"}, "l:100 13/0", `node "a" is on pc4 (edge), node "b" is on pc6 (uplink)`},
+		{"a node with two interfaces is told once", []string{"on=pc4", "on=pc6"}, []string{"l a:0 a:1 b:0"}, "l:100 13/0", `its nodes: node "a" is on pc4 (edge), node "b" is on pc6 (uplink); `},
 		{"no choice has room", []string{"", ""}, []string{"l a:0 b:0 a:0>b:0=20000000"}, "l:100 6/25", "out of eth1 of pc1 (core), which carries 1000000; ask for no more"},
 		{"nodes come before links", []string{"on=pc99", "on=pc4"}, []string{"l a:0 b:0"}, "a:1 12/0", ""},
 
@@ -255,6 +256,11 @@ func TestBindLinks(t *testing.T) {
 		{"in the IPv6 network of the others", []string{vm, vm, vm}, []string{"l a:0,fd00::1/64 b:0 c:0"}, "a:0=h1 fd00::1/64; b:0=h1 fd00::2/64; c:0=h1 fd00::3/64", ""},
 		{"two hosts", []string{vm, vm}, []string{"l a:0,10.0.0.1/31 b:0"}, "a:0=h1 10.0.0.1/31; b:0=h1 10.0.0.0/31", ""},
 		{"a network too small", []string{vm, vm, vm}, []string{"l a:0,10.0.0.1/30 b:0 c:0"}, "l:100 1/0", "the network 10.0.0.0/30 of its addresses has no room for 2 interfaces more"},
+		{"an address that no other link of the slice has", []string{vm, vm}, []string{"l a:0,10.0.0.1/24 b:0", "m a:1,10.0.0.9/24 b:1"},
+			"a:0=h1 10.0.0.1/24; a:1=h1 10.0.0.9/24; b:0=h1 10.0.0.2/24; b:1=h1 10.0.0.3/24", ""},
+		{"… unless its network has no other", []string{vm, vm}, []string{"l a:0,10.0.0.1/30 b:0", "m a:1,10.0.0.1/30 b:1"},
+			"a:0=h1 10.0.0.1/30; a:1=h1 10.0.0.1/30; b:0=h1 10.0.0.2/30; b:1=h1 10.0.0.2/30", ""},
+		{"an address that hosts can have", []string{vm, vm}, []string{"l a:0,10.0.0.1/1 b:0"}, "a:0=h1 10.0.0.1/1; b:0=h1 1.0.0.0/1", ""},
 		{"a network of one host", []string{vm, vm}, []string{"l a:0,10.0.0.1/32 b:0"}, "l:100 1/0", "10.0.0.1/32"},
 		{"at the end of all addresses", []string{vm, vm, vm}, []string{"l a:0,255.255.255.255/31 b:0 c:0"}, "l:100 1/0", ""},
 		{"a new network overlaps no other", []string{vm, vm}, []string{"l a:0 b:0", "m a:1,10.128.0.9/25 b:1"}, "a:0=h1 10.128.1.1/24; a:1=h1 10.128.0.9/25; b:0=h1 10.128.1.2/24; b:1=h1 10.128.0.1/25", ""},
@@ -323,6 +329,17 @@ func TestPropertiesOfALANAddUpAtEachEnd(t *testing.T) {
 	}
 }
 
+// TestAssignedAddressesAreNewToTheSlice asks for a network that the slice uses
+// already.
+func TestAssignedAddressesAreNewToTheSlice(t *testing.T) {
+	used := []netip.Prefix{netip.MustParsePrefix("10.128.0.1/24"), netip.MustParsePrefix("10.128.0.2/24")}
+	r := linked(request("type=vm", "type=vm"), "l a:0,10.128.0.9/24 b:0")
+	b, err := Bind(r, NewIndex(site(t, switched)), slice("mine"), used...)
+	if got := wiring(b, err); got != "a:0=h1 10.128.0.9/24; b:0=h1 10.128.0.3/24" {
+		t.Error(got, err)
+	}
+}
+
 func TestPublicAddresses(t *testing.T) {
 	x := NewIndex(site(t, switched))
 	r := request("", "", "")
@@ -339,6 +356,10 @@ func TestPublicAddresses(t *testing.T) {
 	_, err := Bind(one, x, slice("mine"))
 	if got := result(Binding{}, err); got != "a:1 6/26" || !strings.Contains(err.Error(), "none of the 2 public addresses of this aggregate is free") {
 		t.Errorf("%s: %v", got, err)
+	}
+	_, err = Bind(r, NewIndex(site(t, strings.Replace(switched, "..192.0.2.11", "..192.0.2.10", 1))), slice("mine"))
+	if want := "the request asks for 2 public addresses; this aggregate has 1, of which 1 free; leave routable_control_ip out"; err == nil || !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("asking for more than there are: %v", err)
 	}
 	held[0].Status.Allocation = am.Unallocated
 	stage(x, held[0])

@@ -1,5 +1,7 @@
 package binder
 
+import "fmt"
+
 // pool is a set of names, such as tags or addresses, of which each is held or
 // free. Those that the inventory no longer has are nowhere.
 type pool[K comparable] struct {
@@ -34,4 +36,22 @@ func (p *pool[K]) count(n K, sign int32) {
 		p.free.set(i, free)
 		p.held += int(was - free)
 	}
+}
+
+// shortOf says why a request that asks for so many of what the pool has does
+// not get them.
+func (p *pool[K]) shortOf(what string, asked int) string {
+	total := len(p.names)
+	if free := total - p.held; free > 0 {
+		return fmt.Sprintf("the request asks for %d %s; this aggregate has %d, of which %d free", asked, what, total, free)
+	}
+	return fmt.Sprintf("none of the %d %s of this aggregate is free for it", total, what)
+}
+
+// later is a further remedy where waiting can help.
+func (p *pool[K]) later(asked int) string {
+	if asked > len(p.names) {
+		return ""
+	}
+	return ", or try again later"
 }
