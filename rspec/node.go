@@ -9,7 +9,7 @@ import (
 
 // readNode reads an own node, the next of Request.Nodes.
 func (p *requestParser) readNode(e *xmltree.Element) Node {
-	n := Node{ClientID: value(e, "client_id"), Colocate: value(e, "colocate"), Line: e.Line, element: e.Index}
+	n := Node{ClientID: value(e, "client_id"), Colocate: value(e, "colocate"), Line: e.Line, Column: e.Column, element: e.Index}
 	if n.ComponentID = strings.TrimSpace(value(e, "component_id")); n.ComponentID != "" {
 		u, err := urn.Parse(n.ComponentID)
 		if err != nil {

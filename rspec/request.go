@@ -110,8 +110,8 @@ type Node struct {
 	Monitoring *Monitoring
 	Installs   []Install
 	Executes   []Execute
-	// Line is where the node begins in the request.
-	Line int
+	// Line and Column are where the node begins in the request, counted from 1.
+	Line, Column int
 
 	element int
 }
@@ -161,7 +161,8 @@ type Link struct {
 	SharedVLAN, SharedTag string
 	// Monitoring is nil where the link asks for none.
 	Monitoring *Monitoring
-	Line       int
+	// Line and Column are where the link begins in the request, counted from 1.
+	Line, Column int
 }
 
 // Property shapes one direction of a link. What is zero is not asked for.

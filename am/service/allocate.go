@@ -88,7 +88,7 @@ func (s *Service) Allocate(ctx context.Context, g credentials.Grant, slice urn.U
 	if err != nil {
 		return Outcome{}, err
 	}
-	out.Notices = append(rspec.Lines(req.Notices), s.notices(req, binding)...)
+	out.Notices = append(rspec.Lines(req.Notices), Remarks(s.cfg.Inventory, req, binding)...)
 	s.requests.add(doc.ID, req)
 	return s.withManifest(out)
 }

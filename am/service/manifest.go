@@ -69,15 +69,7 @@ func (s *Service) facts(x *am.Sliver) rspec.NodeFacts {
 			f.HardwareType = c.HardwareTypes[0]
 		}
 	}
-	if x.PublicAddress.IsValid() {
-		f.Hosts = append(f.Hosts, rspec.Host{Name: x.Hostname, IPv4: x.PublicAddress.String()})
-	}
-	for _, a := range x.Observed.Addresses {
-		ip, err := netip.ParseAddr(a)
-		if err == nil && ip.Is4() && ip != x.PublicAddress {
-			f.Hosts = append(f.Hosts, rspec.Host{Name: x.Hostname, IPv4: ip.String()})
-		}
-	}
+	f.Hosts = hosts(x)
 	s.tellInterfaces(&f, x)
 	s.tellExtensions(&f, x)
 	for _, door := range x.Observed.Logins {
@@ -128,6 +120,20 @@ func (s *Service) tellExtensions(f *rspec.NodeFacts, x *am.Sliver) {
 	if slices.Contains(s.cfg.ManifestExtensions, VNode) {
 		f.VNode = &rspec.VNode{Name: f.ComponentName, HardwareType: f.HardwareType}
 	}
+}
+
+// hosts are the addresses of a sliver: its public one, or those that its
+// provider tells. Clients take the first for the way to the node.
+func hosts(x *am.Sliver) (list []rspec.Host) {
+	if x.PublicAddress.IsValid() {
+		return []rspec.Host{{Name: x.Hostname, IPv4: x.PublicAddress.String()}}
+	}
+	for _, a := range x.Observed.Addresses {
+		if ip, err := netip.ParseAddr(a); err == nil && ip.Is4() {
+			list = append(list, rspec.Host{Name: x.Hostname, IPv4: ip.String()})
+		}
+	}
+	return list
 }
 
 // splitDoor reads [user@]host:port as a provider reports it; an IPv6 address

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"patchbay/am/binder"
+	"patchbay/inventory"
 	"patchbay/rspec"
 )
 
@@ -18,6 +19,7 @@ const (
 // remarks collects what to say of nodes and links; those of which the same is
 // said are named together.
 type remarks struct {
+	inv   *inventory.Inventory
 	order []remark
 	names map[remark][]string
 	// metrics are those on offer, in lower case; nil until somebody asks.
@@ -59,16 +61,17 @@ func (r *remarks) texts() (all []string) {
 	return all
 }
 
-// notices say what of an accepted request is not done, or done otherwise.
-func (s *Service) notices(req *rspec.Request, b binder.Binding) []string {
-	var r remarks
+// Remarks say what of a request that can be bound is not done, or done
+// otherwise: one line each, and few.
+func Remarks(inv *inventory.Inventory, req *rspec.Request, b binder.Binding) []string {
+	r := remarks{inv: inv}
 	for i := range b.Nodes {
 		n := &b.Nodes[i]
-		s.remarkImage(&r, n)
+		r.image(n)
 		if n.Node.RoutableIP && !n.PublicAddress.IsValid() {
 			r.add("node", n.Node.ClientID, "there are no public addresses here, so routable_control_ip is copied and gives none")
 		}
-		s.remarkMonitoring(&r, "node", n.Node.ClientID, n.Node.Monitoring)
+		r.monitoring("node", n.Node.ClientID, n.Node.Monitoring)
 	}
 	bare := map[string]bool{} // links with an interface without address
 	for i := range b.Nodes {
@@ -79,31 +82,31 @@ func (s *Service) notices(req *rspec.Request, b binder.Binding) []string {
 	for i := range req.Links {
 		l := &req.Links[i]
 		if l.SharedVLAN != "" && bare[l.ClientID] {
-			r.add("link", l.ClientID, "other slices are on the shared VLAN %.80q, too, so its interfaces get no addresses but those that you give them", l.SharedVLAN)
+			r.add("link", l.ClientID, "other slices may be on the shared VLAN %.80q, so its interfaces get no addresses but those that you give them", l.SharedVLAN)
 		}
-		s.remarkMonitoring(&r, "link", l.ClientID, l.Monitoring)
+		r.monitoring("link", l.ClientID, l.Monitoring)
 	}
-	s.remarkMonitoring(&r, "the request", "", req.Monitoring)
+	r.monitoring("the request", "", req.Monitoring)
 	return r.texts()
 }
 
-// remarkImage says which disk image a node gets instead of the one it asks for.
-func (s *Service) remarkImage(r *remarks, n *binder.Bound) {
+// image says which disk image a node gets instead of the one it asks for.
+func (r *remarks) image(n *binder.Bound) {
 	asked := cmp.Or(n.Node.DiskImage, n.Node.DiskImageURL)
 	if asked == "" || n.Image == "" {
 		return
 	}
-	if i, ok := s.cfg.Inventory.Image(asked); !ok || i.Name != n.Image {
+	if i, ok := r.inv.Image(asked); !ok || i.Name != n.Image {
 		r.add("node", n.Node.ClientID, "there is no disk image %.80q here; it gets %s", asked, n.Image)
 	}
 }
 
-// remarkMonitoring says what of the monitoring asked for is not to be had.
-func (s *Service) remarkMonitoring(r *remarks, kind, clientID string, m *rspec.Monitoring) {
+// monitoring says what of the monitoring asked for is not to be had.
+func (r *remarks) monitoring(kind, clientID string, m *rspec.Monitoring) {
 	if m == nil || !m.Enabled {
 		return
 	}
-	offer := s.cfg.Inventory.Monitoring
+	offer := r.inv.Monitoring
 	switch {
 	case offer == nil:
 		r.add(kind, clientID, "this aggregate offers no monitoring; the wish is copied, and nothing is measured")

@@ -20,7 +20,7 @@ Without FILE the whole site of --config is checked: configuration, inventory,
 trust folder (each certificate with the authorities it covers and its end),
 providers, server certificates. A FILE may be a configuration, an inventory, a
 folder or file of trusted certificates, a provider (NAME.prov), an RSpec or a
-credential; what it is, is seen from its content. Requests are read as the site
+credential, or - for the standard input; what it is, is seen from its content. Requests are read as the site
 of --config would read them, if there is one: an error is what the site would
 refuse, a warning what it tolerates, though the schema does not.
 
@@ -116,8 +116,11 @@ func (k *checker) verdict() error {
 }
 
 func plural(n int, what string) string {
-	if n == 1 {
+	switch {
+	case n == 1:
 		return "1 " + what
+	case strings.HasSuffix(what, "ss"):
+		return fmt.Sprintf("%d %ses", n, what)
 	}
-	return fmt.Sprintf("%d %ss", n, strings.TrimSuffix(what, "s"))
+	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,8 +15,20 @@ import (
 	"patchbay/inventory/provider"
 )
 
+// standardInput is what - is called in messages.
+const standardInput = "standard input"
+
 // file checks one file or folder for what it is.
 func (k *checker) file(ctx context.Context, name string) {
+	if name == "-" {
+		text, err := io.ReadAll(io.LimitReader(os.Stdin, maxDocument))
+		if err != nil {
+			k.errors(err)
+			return
+		}
+		k.text(ctx, standardInput, text)
+		return
+	}
 	info, err := os.Stat(name)
 	if err != nil {
 		k.errors(err)
@@ -47,6 +60,11 @@ func (k *checker) file(ctx context.Context, name string) {
 		k.errors(err)
 		return
 	}
+	k.text(ctx, name, text)
+}
+
+// text checks what stands in a file for what it is.
+func (k *checker) text(ctx context.Context, name string, text []byte) {
 	switch {
 	case len(bytes.TrimSpace(text)) == 0:
 		k.bad(name, "it is empty")
@@ -56,6 +74,8 @@ func (k *checker) file(ctx context.Context, name string) {
 		k.certificates(name, text)
 	case bytes.HasPrefix(bytes.TrimLeft(text, "\ufeff \t\r\n"), []byte("<")):
 		k.document(name, text)
+	case name == standardInput:
+		k.bad(name, "only RSpecs, credentials and certificates are read from it; name the file")
 	default:
 		k.yaml(ctx, name, text)
 	}

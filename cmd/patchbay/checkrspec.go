@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"patchbay/am/binder"
+	"patchbay/am/service"
 	"patchbay/am/urn"
 	"patchbay/inventory"
 	"patchbay/rspec"
@@ -51,7 +54,7 @@ func judge(text []byte) (kind schemas.Kind, findings []xmltree.Finding, err erro
 // request reads a request as the site would, and looks whether it would fit on
 // the site if nobody else were there.
 func (k *checker) request(name string, text []byte, findings []xmltree.Finding) {
-	var options rspec.ReadOptions
+	options := rspec.ReadOptions{CopyCrossLinks: true} // without a site nobody says that they cannot be made
 	var inv *inventory.Inventory
 	if k.config != nil {
 		var err error
@@ -61,26 +64,17 @@ func (k *checker) request(name string, text []byte, findings []xmltree.Finding) 
 		}
 		options = k.config.reading(inv)
 	}
-	req, problems := rspec.Check(text, options)
+	_, problems := rspec.Check(text, options)
 	r := diagnosis{name: name, text: text}
 	for _, p := range problems {
 		r.add(diagnostic{p.Line, p.Column, !p.IsRemark(), p.Text()})
 	}
-	r.addFindings(findings)
-	if req != nil && inv != nil {
-		slice := urn.URN{Authority: k.config.Authority, Type: urn.Slice, Name: "check"}
-		_, err := binder.Bind(req, binder.NewIndex(inv), slice)
-		if unsatisfied, ok := errors.AsType[*binder.UnsatisfiedError](err); ok {
-			for _, reason := range unsatisfied.Reasons {
-				r.add(diagnostic{reason.Line, 0, true, fmt.Sprintf("node %.80q: %s (also when the whole site is free)", reason.ClientID, reason.Text)})
-			}
-		} else if err != nil {
-			r.add(diagnostic{0, 0, true, err.Error()})
-		}
-		if len(req.Nodes) == 0 {
-			r.add(diagnostic{0, 0, true, fmt.Sprintf("it asks for nothing here: none of its nodes names %s as its component_manager_id", inv.Manager)})
-		}
+	options.Stored = true // what can be read of it, whatever else is wrong
+	req, err := rspec.ParseRequest(text, options)
+	if err == nil && inv != nil {
+		r.bind(req, inv)
 	}
+	r.addFindings(findings)
 	k.report(&r)
 	switch {
 	case r.errors > 0:
@@ -89,6 +83,44 @@ func (k *checker) request(name string, text []byte, findings []xmltree.Finding) 
 	default:
 		k.good(name, "%s and %s for this site; it fits when enough is free", plural(len(req.Nodes), "node"), plural(len(req.Links), "link"))
 	}
+}
+
+// bind looks whether a request would fit on a site on which nobody else is, and
+// what would be done otherwise than it asks.
+func (r *diagnosis) bind(req *rspec.Request, inv *inventory.Inventory) {
+	if len(req.Nodes) == 0 {
+		r.add(diagnostic{0, 0, true, fmt.Sprintf("it asks for nothing here: none of its nodes names %s as its component_manager_id", inv.Manager)})
+		return
+	}
+	slice := urn.URN{Authority: inv.Authority, Type: urn.Slice, Name: "check"}
+	binding, err := binder.Bind(req, binder.NewIndex(inv), slice)
+	if unsatisfied, ok := errors.AsType[*binder.UnsatisfiedError](err); ok {
+		for _, reason := range unsatisfied.Reasons {
+			line, column := begins(req, reason)
+			r.add(diagnostic{line, column, true, fmt.Sprintf("%s %.80q: %s", reason.Kind, reason.ClientID, reason.Text)})
+		}
+		return
+	}
+	if err != nil {
+		r.add(diagnostic{0, 0, true, err.Error()})
+		return
+	}
+	for _, text := range service.Remarks(inv, req, binding) {
+		r.add(diagnostic{0, 0, false, text})
+	}
+}
+
+// begins is where the node or link of a reason begins.
+func begins(req *rspec.Request, reason binder.Reason) (line, column int) {
+	if n, ok := req.Node(reason.ClientID); ok && n.Line == reason.Line {
+		return n.Line, n.Column
+	}
+	for i := range req.Links {
+		if l := &req.Links[i]; l.ClientID == reason.ClientID && l.Line == reason.Line {
+			return l.Line, l.Column
+		}
+	}
+	return reason.Line, 0
 }
 
 // diagnostic is one thing to say about a place in a file.
@@ -131,28 +163,61 @@ func (r *diagnosis) addFindings(findings []xmltree.Finding) {
 }
 
 // report prints a diagnosis in the order of the file, each line of the file that
-// is concerned below what is said about it.
+// is concerned below what is said about it. A warning that is the same in
+// several places is told at the first.
 func (k *checker) report(r *diagnosis) {
 	slices.SortStableFunc(r.list, func(a, b diagnostic) int {
 		return cmp.Or(cmp.Compare(a.line, b.line), cmp.Compare(a.column, b.column))
 	})
+	again := map[string][]string{} // where else a warning is due
+	for _, d := range r.list {
+		if !d.isError {
+			again[d.text] = append(again[d.text], d.place())
+		}
+	}
 	lines := newExcerpts(r.text)
 	for _, d := range r.list {
+		text := d.text
+		if !d.isError {
+			places := again[text]
+			if places == nil {
+				continue // told already
+			}
+			again[text] = nil
+			text += alsoAt(places[1:])
+		}
 		where := r.name
 		if d.line > 0 {
-			where += fmt.Sprintf(":%d", d.line)
-			if d.column > 0 {
-				where += fmt.Sprintf(":%d", d.column)
-			}
+			where += ":" + d.place()
 		}
 		severity := "warning"
 		if d.isError {
 			severity = "error"
 		}
-		fmt.Fprintf(k.out, "%s: %s: %s\n%s", printable(where), severity, printable(d.text), lines.at(d.line, d.column))
+		fmt.Fprintf(k.out, "%s: %s: %s\n%s", printable(where), severity, printable(text), lines.at(d.line, d.column))
 	}
 	if len(r.list) > 0 {
 		fmt.Fprintf(k.out, "%s: %s, %s\n", printable(r.name), plural(r.errors, "error"), plural(r.warnings, "warning"))
 	}
 	k.wrong += r.errors
+}
+
+// place is LINE or LINE:COLUMN.
+func (d diagnostic) place() string {
+	if d.column == 0 {
+		return strconv.Itoa(d.line)
+	}
+	return fmt.Sprintf("%d:%d", d.line, d.column)
+}
+
+// alsoAt lists further places, the first few of them.
+func alsoAt(places []string) string {
+	const most = 5
+	switch more := len(places) - most; {
+	case len(places) == 0:
+		return ""
+	case more > 0:
+		return fmt.Sprintf("; also at %s and %s", strings.Join(places[:most], ", "), plural(more, "other place"))
+	}
+	return "; also at " + strings.Join(places, ", ")
 }

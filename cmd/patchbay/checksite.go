@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"maps"
@@ -97,8 +98,19 @@ func (k *checker) inventory(file, authority string) *inventory.Inventory {
 			exclusive++
 		}
 	}
-	k.good(file, "%s (%d exclusive), %s, %s", plural(len(inv.Components), "component"), exclusive,
-		plural(len(inv.SliverTypes), "sliver type"), plural(len(inv.Images), "image"))
+	list := []string{fmt.Sprintf("%s (%d exclusive)", plural(len(inv.Components), "component"), exclusive)}
+	for _, x := range []struct {
+		n    int
+		what string
+	}{
+		{len(inv.SliverTypes), "sliver type"}, {len(inv.Images), "image"}, {len(inv.Links), "physical link"}, {len(inv.Interfaces), "interface"},
+		{len(inv.VLANs), "VLAN tag"}, {len(inv.SharedVLANs), "shared VLAN"}, {len(inv.PublicAddresses), "public address"},
+	} {
+		if x.n > 0 {
+			list = append(list, plural(x.n, x.what))
+		}
+	}
+	k.good(file, "%s", strings.Join(list, ", "))
 	return inv
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -49,7 +50,7 @@ type initOptions struct {
 func (o *initOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Authority, "authority", "", "the site's name in URNs, unique in its federation (default: the host's full name)")
 	fs.StringVar(&o.Provider, "provider", "simulated", "who makes slivers; there is only simulated, whose nodes pretend to exist (others go into the site's folder providers/ later)")
-	fs.StringVar(&o.Listen, "listen", ":8443", "address and port for clients")
+	fs.StringVar(&o.Listen, "listen", "", "address and port for clients (default: the port of --public-url, or :8443)")
 	fs.StringVar(&o.PublicURL, "public-url", "", "https://HOST:PORT as clients reach it (default: the host's full name and the port)")
 	fs.StringVar(&o.Outbound, "outbound", "", "yes or no: whether nodes reach the network outside; simulated nodes never do")
 }
@@ -75,16 +76,28 @@ func (o *initOptions) Validate(args []string) (err error) {
 	if o.Authority != "" && (!urn.ValidAuthority(o.Authority) || isLoopbackName(o.Authority)) {
 		return fmt.Errorf("--authority %q cannot name a site; a good name is like testbed.example.org", o.Authority)
 	}
-	if _, _, err := net.SplitHostPort(o.Listen); err != nil {
-		return fmt.Errorf("--listen %q is not HOST:PORT or :PORT", o.Listen)
-	}
 	if o.PublicURL != "" {
 		o.PublicURL = strings.TrimSuffix(o.PublicURL, "/")
 		if err := checkPublicURL(o.PublicURL); err != nil {
 			return fmt.Errorf("--public-url %w", err)
 		}
 	}
+	if o.Listen == "" {
+		o.Listen = ":" + cmp.Or(portOf(o.PublicURL), "8443")
+	}
+	if _, _, err := net.SplitHostPort(o.Listen); err != nil {
+		return fmt.Errorf("--listen %q is not HOST:PORT or :PORT", o.Listen)
+	}
 	return nil
+}
+
+// portOf is the port that a URL names, empty if it names none.
+func portOf(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return ""
+	}
+	return u.Port()
 }
 
 func (o *initOptions) Run(ctx context.Context, c console) error {
@@ -155,8 +168,12 @@ func (o *initOptions) clientsAt(ctx context.Context) string {
 		if isLoopbackName(u.Hostname()) {
 			verb = "reach"
 		}
-		return fmt.Sprintf("Clients will use %s.\nClients elsewhere cannot %s %s: set public_url in %s, or make the site again with --public-url.\n\n",
-			public, verb, u.Hostname(), configName)
+		remedy := "make the site again with --public-url"
+		if o.PublicURL != "" {
+			remedy = "make the site again with another --public-url"
+		}
+		return fmt.Sprintf("Clients will use %s.\nClients elsewhere cannot %s %s: set public_url in %s, or %s.\n\n",
+			public, verb, u.Hostname(), configName, remedy)
 	}
 	return fmt.Sprintf("Clients will use %s.\n\n", public)
 }
