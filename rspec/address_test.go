@@ -146,6 +146,12 @@ func TestAddressTwiceOnALink(t *testing.T) {
 	if e := refusalOf(t, lanOf(ip(`address="10.0.0.1"`), "", ip(`address="10.0.0.1"`), ip(`address="10.0.0.1"`)), ours()); len(e.Problems) != 2 {
 		t.Errorf("thrice: %v", e)
 	}
+	// With an end that is there twice addresses are not compared: there might be
+	// any number of ends.
+	twice := strings.Replace(string(lanOf(ip(`address="10.0.0.1"`), ip(`address="10.0.0.1"`))), `<interface_ref client_id="x1"/>`, `<interface_ref client_id="x1"/><interface_ref client_id="x1"/>`, 1)
+	if e := refusalOf(t, []byte(twice), ours()); len(e.Problems) != 1 || !strings.Contains(e.Error(), "ends twice") {
+		t.Errorf("an end twice: %v", e)
+	}
 	// On two links it is right.
 	mustParse(t, request(`<node client_id="a"><interface client_id="x">`+ip(`address="10.0.0.1"`)+`</interface><interface client_id="y">`+ip(`address="10.0.0.1"`)+`</interface></node>
 		<link client_id="l"><interface_ref client_id="x"/></link><link client_id="m"><interface_ref client_id="y"/></link>`), ours())

@@ -89,7 +89,7 @@ func (p *requestParser) readLink(e *xmltree.Element) {
 		p.r.links = append(p.r.links, own)
 		return
 	}
-	p.meet(e, id, &parts)
+	alone := p.meet(e, id, &parts)
 	p.readType(&link, parts.types)
 	p.readProperties(e, &link, parts.properties)
 	p.joinVLANs(&link, parts.vlans)
@@ -97,14 +97,18 @@ func (p *requestParser) readLink(e *xmltree.Element) {
 	if parts.monitoring != nil {
 		link.Monitoring = p.readMonitoring(parts.monitoring, id)
 	}
-	p.checkAddresses(e, &link)
+	if alone { // otherwise one address may be there at any number of ends
+		p.checkAddresses(e, &link)
+	}
 	p.r.Links = append(p.r.Links, link)
 	p.r.links = append(p.r.links, own)
 }
 
 // meet notes that an own link ends at its interfaces, each of which has one
-// place at one own link, and takes up their wishes for a shared VLAN.
-func (p *requestParser) meet(e *xmltree.Element, id string, parts *linkParts) {
+// place at one own link, and takes up their wishes for a shared VLAN. It tells
+// whether the link has them for itself, each once.
+func (p *requestParser) meet(e *xmltree.Element, id string, parts *linkParts) (alone bool) {
+	alone = true
 	for _, ref := range parts.refs {
 		name := value(ref, "client_id")
 		i, found := p.interfaces[name]
@@ -119,12 +123,15 @@ func (p *requestParser) meet(e *xmltree.Element, id string, parts *linkParts) {
 				parts.endVLANs = append(parts.endVLANs, x.vlan)
 			}
 		case e:
+			alone = false
 			p.wrong(at, id, "drop one interface_ref", "link %.80q ends twice at the interface %.80q", id, name)
 		default:
+			alone = false
 			p.wrong(at, id, "give its node an interface for each link", "link %.80q ends at the interface %.80q, which is at the end of link %.80q already", id, name, value(x.link, "client_id"))
 			x.link = e
 		}
 	}
+	return alone
 }
 
 // managesLink tells whether a link without known ends is ours: it names us, or
