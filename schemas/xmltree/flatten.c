@@ -1,7 +1,7 @@
 #include "flatten.h"
+#include "error.h"
 
 #include <libxml/c14n.h>
-#include <libxml/xmlerror.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -180,7 +180,7 @@ static int visible(void *data, xmlNodePtr n, xmlNodePtr parent) {
 	return 0;
 }
 
-static void silent(void *data, xmlErrorPtr e) { (void)data, (void)e; }
+static void silent(void *data, xt_error e) { (void)data, (void)e; }
 
 int xt_canonical(xt_doc *d, int apex, int skip, int mode, xmlChar **out) {
 	subtree s = {d->elements[apex], skip < 0 ? NULL : d->elements[skip]};

@@ -1,8 +1,8 @@
 #include "loader.h"
+#include "error.h"
 
 #include <libxml/parser.h>
 #include <libxml/parserInternals.h>
-#include <libxml/xmlerror.h>
 #include <libxml/xmlschemastypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,8 +27,7 @@ static xmlParserInputPtr load(const char *url, const char *id, xmlParserCtxtPtr 
 		xmlParserInputPtr in = xmlNewIOInputStream(ctxt, b, XML_CHAR_ENCODING_NONE);
 		if (in)
 			in->filename = (const char *)xmlStrdup((const xmlChar *)url); /* what an include is relative to */
-		else
-			xmlFreeParserInputBuffer(b);
+		/* Otherwise memory is short: newer versions have freed b, older ones leave it. It rather leaks. */
 		return in;
 	}
 	return NULL;
@@ -55,7 +54,7 @@ void xt_serve(const char *name, const char *text, size_t len) {
 		files[nfiles++] = (file){name, text, len};
 }
 
-static void silent(void *data, xmlErrorPtr e) { (void)data, (void)e; }
+static void silent(void *data, xt_error e) { (void)data, (void)e; }
 
 xmlSchemaPtr xt_compile(const char *name) {
 	xmlSchemaPtr s = NULL;

@@ -11,6 +11,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"patchbay/schemas"
 )
 
 // shown bounds how much of a document's own words a message repeats, in bytes.
@@ -147,7 +149,7 @@ func (w words) value() string {
 
 // content is about elements that are not expected, or missing.
 func (w words) content(tag string) string {
-	missing := strings.Contains(w.text, "Missing child element")
+	missing := strings.HasPrefix(w.text, "Element '"+qualified(w.e.Name)+"': Missing child element(s)")
 	parent := w.e
 	if !missing {
 		parent = w.e.Parent
@@ -192,8 +194,16 @@ func (w words) content(tag string) string {
 	return what + "; allowed: " + list
 }
 
+// qualified is a name as libxml2 writes it.
+func qualified(n Name) string {
+	if n.Space == "" {
+		return n.Local
+	}
+	return "{" + n.Space + "}" + n.Local
+}
+
 func (w words) root(tag string) string {
-	return fmt.Sprintf("%s of the namespace %q cannot be the root; begin with <rspec xmlns=\"http://www.geni.net/resources/rspec/3\" type=…>", tag, cut(w.e.Space, 2*shown))
+	return fmt.Sprintf("%s of the namespace %q cannot be the root; begin with <rspec xmlns=%q type=…>", tag, cut(w.e.Space, 2*shown), schemas.Namespace)
 }
 
 // typeWords says what a value of a type of XML Schema looks like.

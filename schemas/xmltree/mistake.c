@@ -1,10 +1,10 @@
 #include "mistake.h"
+#include "error.h"
 
 #include <libxml/parser.h>
-#include <libxml/xmlerror.h>
 #include <string.h>
 
-static void first(void *data, xmlErrorPtr e) {
+static void first(void *data, xt_error e) {
 	xmlParserCtxtPtr c = data;
 	xt_mistake *out = c->_private;
 	/* What is wrong with namespaces only is told by others. */
@@ -23,7 +23,7 @@ static void first(void *data, xmlErrorPtr e) {
 
 /* libxml2 has one code for all declarations that are forbidden; the names of
  * namespaces that are no URIs have another, and do no harm. */
-static void forbidden(void *data, xmlErrorPtr e) {
+static void forbidden(void *data, xt_error e) {
 	xmlParserCtxtPtr c = data;
 	xt_mistake *out = c->_private;
 	if (out->text[0] || e->code != XML_NS_ERR_XML_NAMESPACE || !e->message)

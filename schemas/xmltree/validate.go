@@ -122,14 +122,25 @@ func (d *Doc) Validate(s *Schema) []Finding {
 	for _, x := range unsafe.Slice(c.found, int(c.n)) {
 		found = append(found, d.finding(s, places, int(x.code), int(x.element), C.GoString(x.text)))
 	}
-	found = slices.CompactFunc(found, func(a, b Finding) bool { return a == b })
+	return told(found, int(c.more), c.failed != 0)
+}
+
+// told puts findings in order, each once, and says at the end what is not among
+// them: so many more, or all that was not judged for want of memory.
+func told(found []Finding, more int, failed bool) []Finding {
+	known := make(map[Finding]bool, len(found))
+	found = slices.DeleteFunc(found, func(f Finding) bool {
+		again := known[f]
+		known[f] = true
+		return again
+	})
 	slices.SortStableFunc(found, func(a, b Finding) int { return cmp.Or(a.Line-b.Line, a.Column-b.Column) })
-	if c.failed != 0 && c.n == 0 {
-		found = append(found, Finding{Msg: "the document cannot be judged: memory is short; try again"})
+	if n := len(found); n > 0 && more > 0 {
+		last := found[n-1]
+		found = append(found, Finding{Line: last.Line, Column: last.Column, Msg: fmt.Sprintf("%d more findings are not told; mend those above first", more)})
 	}
-	if c.more > 0 {
-		last := found[len(found)-1]
-		found = append(found, Finding{Line: last.Line, Column: last.Column, Msg: fmt.Sprintf("%d more findings are not told; mend those above first", int(c.more))})
+	if failed {
+		found = append(found, Finding{Msg: "the document cannot be judged to its end: memory is short; try again"})
 	}
 	return found
 }

@@ -77,6 +77,9 @@ func TestFindings(t *testing.T) {
 			[]string{`2:30: penalty="-1" is too small; the least is 0`}},
 		{"order and children of an extension", request(`<m:monitoring enabled="1" monitoring_endpoint="e" xmlns:m="http://schemas.fed4fire.eu/schemas/rspec/ext/f4f_monitoring/1"><m:zork/></m:monitoring>`),
 			[]string{`2:123: <m:zork> is not allowed in <m:monitoring>; allowed: <m:metric>`}},
+		{"a namespace that imitates what is missing", request(`<m:monitoring enabled="1" monitoring_endpoint="e" xmlns:m="http://schemas.fed4fire.eu/schemas/rspec/ext/f4f_monitoring/1"><a xmlns="u:': Missing child element(s)"/><b xmlns="u:b"/></m:monitoring>`),
+			[]string{`2:123: <a> of the namespace "u:': Missing child element(s)" is not allowed in <m:monitoring>; allowed: <m:metric>`,
+				`2:165: <b> of the namespace "u:b" is not allowed in <m:monitoring>; allowed: <m:metric>`}},
 		{"missing child", request(`<p:rspec_proxy xmlns:p="http://jfed.iminds.be/proxy/1.0"/>`), []string{`2:1: <p:rspec_proxy> lacks a child; add <p:proxy>`}},
 		{"a misspelt child is not missing as well", request(`<p:rspec_proxy xmlns:p="http://jfed.iminds.be/proxy/1.0"><p:prox/></p:rspec_proxy>`),
 			[]string{`2:58: <p:prox> is not allowed in <p:rspec_proxy>; allowed: <p:proxy>`}},
@@ -101,6 +104,29 @@ func TestFindings(t *testing.T) {
 				t.Errorf("%s\n(-want +got)\n%s", tt.in, diff)
 			}
 		})
+	}
+}
+
+func TestFindingsAreTold(t *testing.T) {
+	a, b := Finding{Line: 1, Column: 1, Msg: "a"}, Finding{Line: 2, Column: 1, Msg: "b"}
+	short := Finding{Msg: "the document cannot be judged to its end: memory is short; try again"}
+	for _, tt := range []struct {
+		rule   string
+		found  []Finding
+		more   int
+		failed bool
+		want   []Finding
+	}{
+		{"in document order", []Finding{b, a}, 0, false, []Finding{a, b}},
+		{"each once, though others are between", []Finding{a, b, a}, 0, false, []Finding{a, b}},
+		{"each once, though others are in the same place", []Finding{a, {Line: 1, Column: 1, Msg: "c"}, a}, 0, false, []Finding{a, {Line: 1, Column: 1, Msg: "c"}}},
+		{"how many more", []Finding{b, a}, 3, false, []Finding{a, b, {Line: 2, Column: 1, Msg: "3 more findings are not told; mend those above first"}}},
+		{"memory is short", nil, 0, true, []Finding{short}},
+		{"memory is short after a finding", []Finding{a}, 0, true, []Finding{a, short}},
+	} {
+		if diff := cmp.Diff(tt.want, told(tt.found, tt.more, tt.failed)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.rule, diff)
+		}
 	}
 }
 
