@@ -90,6 +90,22 @@ func mustWrite(t testing.TB, o ManifestOptions, parts ...Part) string {
 	return string(b)
 }
 
+func TestStaleFactsTakeNoTextWithThem(t *testing.T) {
+	for _, tt := range []struct{ before, kept string }{
+		{"a >  ", "a >  "}, {"a>", "a>"}, {"a&gt; ", "a&gt; "}, {"&#32; ", "&#32; "}, {"<![CDATA[a]]> ", "<![CDATA[a]]> "},
+		{"\n  ", ""}, {"a<b xmlns='u:'/> ", "a<b xmlns='u:'/>"}, {"a > <!-- --> ", "a > <!-- -->"}, {"a > <?p?>\t", "a > <?p?>"},
+		{"a > <host name='g'/> ", "a > "},
+	} {
+		in := request(`<node client_id="a">` + tt.before + `<host name="h"/></node>`)
+		got := mustWrite(t, options(), part(mustParse(t, in, ours()), facts))
+		_, got, _ = strings.Cut(got, "<node")
+		_, got, _ = strings.Cut(got, ">")
+		if got, _, _ = strings.Cut(got, "</node>"); got != tt.kept {
+			t.Errorf("%q: got %q, want %q", tt.before, got, tt.kept)
+		}
+	}
+}
+
 func TestManifestGoldens(t *testing.T) {
 	requests, err := filepath.Glob("testdata/*.request.xml")
 	if err != nil || len(requests) == 0 {

@@ -18,6 +18,8 @@ type splices struct {
 	size  int // bytes of all edits' text
 	// gone are the elements that were cut, by index.
 	gone map[int]bool
+	// blank tells of elements whether only white space is before them.
+	blank map[*xmltree.Element]bool
 	// extensions are those that were written.
 	extensions []pair
 }
@@ -41,7 +43,7 @@ func (s *splices) cut(e *xmltree.Element) {
 	for from > 0 && isSpace(s.doc.src[from-1]) {
 		from--
 	}
-	if from > 0 && s.doc.src[from-1] != '>' {
+	if from > 0 && s.doc.src[from-1] != '>' || !s.apart(e) {
 		from = at.start
 	}
 	s.replace(from, at.end, "")
@@ -49,6 +51,31 @@ func (s *splices) cut(e *xmltree.Element) {
 		s.gone = map[int]bool{}
 	}
 	s.gone[e.Index] = true
+}
+
+// apart tells whether no text but blanks is between an element and what is
+// before it. The siblings of an element that was asked about are known, too.
+func (s *splices) apart(e *xmltree.Element) bool {
+	if e.Parent == nil {
+		return true
+	}
+	if _, known := s.blank[e]; !known {
+		if s.blank == nil {
+			s.blank = map[*xmltree.Element]bool{}
+		}
+		blank := true
+		for _, c := range e.Parent.Children {
+			switch c := c.(type) {
+			case *xmltree.Element:
+				s.blank[c], blank = blank, true
+			case xmltree.Text:
+				blank = strings.Trim(string(c), " \t\r\n") == ""
+			default:
+				blank = true
+			}
+		}
+	}
+	return s.blank[e]
 }
 
 // uses notes that an extension was written.

@@ -1,8 +1,10 @@
 package faithful_test
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"patchbay/am/urn"
@@ -48,6 +50,32 @@ func TestCrossLinksAreCopied(t *testing.T) {
 	}
 	for _, w := range compare(b, m, managers, s) {
 		t.Error(w)
+	}
+}
+
+// TestWhiteSpaceOfTextIsSeenToGo: what is taken out takes the white space before
+// it only where no text ends there, though it ends with a ">".
+func TestWhiteSpaceOfTextIsSeenToGo(t *testing.T) {
+	managers := []urn.URN{manager}
+	for _, tt := range []struct {
+		before string
+		text   bool
+	}{
+		{"a >  ", true}, {"<![CDATA[a]]>  ", true}, {"a&gt;  ", true}, {"a<!-- -->  ", false}, {"\n  ", false}, {"<![CDATA[ ]]>  ", false},
+	} {
+		b := []byte(`<rspec xmlns="` + core + `" type="request"><node client_id="a">` + tt.before + `<host name="h"/></node></rspec>`)
+		d, err := parse(b)
+		_, m, reasons := held(t, tt.before, b, managers)
+		if err != nil || reasons != nil {
+			t.Errorf("%q: refused: %v %q", tt.before, err, reasons)
+			continue
+		}
+		if tt.text {
+			m = bytes.Replace(m, []byte(tt.before), []byte(strings.TrimRight(tt.before, " ")), 1)
+			if len(compare(b, m, managers, generous(read(d, managers), 0))) == 0 {
+				t.Errorf("%q: not seen", tt.before)
+			}
+		}
 	}
 }
 

@@ -255,6 +255,9 @@ func (c *check) forbidden(e edit, grown map[*elem]bool) string {
 	case e.what == "attribute":
 		return c.attribute(role, e)
 	case e.what == "child" && e.new == "":
+		if isBlank(e.old[0]) && c.behindText(e.oldElem) {
+			return "white space of a text went"
+		}
 		if c.left(e.oldElem) {
 			return "" // rule 22
 		}
@@ -279,6 +282,23 @@ func (c *check) forbidden(e edit, grown map[*elem]bool) string {
 		return ""
 	}
 	return "no rule allows it"
+}
+
+// behindText tells whether text that is not blank ends where an element begins.
+func (c *check) behindText(e *elem) bool {
+	items := e.parent.items
+	at := slices.IndexFunc(items, func(i item) bool { return i.el == e })
+	for at--; at >= 0; at-- {
+		if k := items[at].kind; k != text && k != cdata {
+			return false
+		}
+		raw := c.in.bytes(items[at].start, items[at].end)
+		raw = strings.TrimSuffix(strings.TrimPrefix(raw, "<![CDATA["), "]]>")
+		if strings.Trim(raw, blank) != "" {
+			return true
+		}
+	}
+	return false
 }
 
 func prefixOf(name string) string {
