@@ -132,3 +132,42 @@ func TestSchemasInformTheOperator(t *testing.T) {
 		t.Errorf("%d findings, first %q", e.Findings, e.Finding)
 	}
 }
+
+// TestNamesAreHeldAcrossAllocates: a manifest of the slice has each client_id
+// once for a node, an interface and a link, also a link that is only copied.
+func TestNamesAreHeldAcrossAllocates(t *testing.T) {
+	s := setting{inventory: strings.Replace(switched, "link_types", "cross_links: copy\nlink_types", 1)}.site(t)
+	alice := s.user("alice")
+	slice, cred := alice.slice("s1", 48*time.Hour)
+	end := func(node, name string) string {
+		return `<node client_id="` + node + `"><interface client_id="` + name + `"/></node>`
+	}
+	far := `<node client_id="far" component_manager_id="urn:publicid:IDN+elsewhere.example.net+authority+am"><interface client_id="far:0"/></node>`
+	link := func(id, a, b string) string {
+		return `<link client_id="` + id + `"><interface_ref client_id="` + a + `"/><interface_ref client_id="` + b + `"/></link>`
+	}
+	sl := alice.call("Allocate", slice, creds(cred), request(end("a", "if0"), end("b", "if1"), far, link("lan", "if0", "if1"), link("cross", "if0", "far:0")), opts()).want(t, "Allocate", am.Success).slivers(t)
+	for _, tt := range []struct {
+		rule, in, says string
+		want           am.Code
+	}{
+		{"an interface again", request(end("c", "if0")), `interface "if0" is in the slice already`, am.Exists},
+		{"a cross link again", request(end("c", "if2"), far, link("cross", "if2", "far:0")), `link "cross" is in the slice already`, am.Exists},
+		{"an own link named as a cross link", request(end("c", "if2"), `<link client_id="cross"><interface_ref client_id="if2"/></link>`), `link "cross"`, am.Exists},
+		{"a cross link named as an own link", request(end("c", "if2"), far, link("lan", "if2", "far:0")), `link "lan"`, am.Exists},
+		{"a node named as an interface and a link named as a node", request(end("if0", "lan"), `<link client_id="a"><interface_ref client_id="lan"/></link>`), "", am.Success},
+	} {
+		if a := alice.call("Allocate", slice, creds(cred), tt.in, opts()).want(t, tt.rule, tt.want); !strings.Contains(a.output, tt.says) {
+			t.Errorf("%s: %q lacks %q", tt.rule, a.output, tt.says)
+		}
+	}
+	alice.call("Delete", strs(get(sl[0], "geni_sliver_urn").(string)), creds(cred), opts()).want(t, "Delete a", am.Success)
+	alice.call("Allocate", slice, creds(cred), request(end("a", "if3")), opts()).want(t, "another node of the name", am.Success)
+	alice.call("Allocate", slice, creds(cred), request(end("c", "if0"), far, link("cross", "if0", "far:0")), opts()).want(t, "free with the node, whatever has its name now", am.Success)
+	m := get(alice.call("Describe", strs(slice), creds(cred), opts()).want(t, "Describe", am.Success).value, "geni_rspec").(string)
+	for _, id := range []string{"<link client_id=\"cross\"", "<interface client_id=\"if0\""} {
+		if n := strings.Count(m, id); n != 1 {
+			t.Errorf("%s is %d times in the manifest:\n%s", id, n, m)
+		}
+	}
+}

@@ -93,74 +93,72 @@ func (s *Service) Allocate(ctx context.Context, g credentials.Grant, slice urn.U
 	return s.withManifest(out)
 }
 
-// held are the names that a slice's live slivers and links bear already, and
-// the addresses of their interfaces with their networks.
+// held are the names that the parts of a slice's manifest bear already, and the
+// addresses of its interfaces with their networks.
 type held struct {
-	nodes, links map[string]urn.URN
-	hostnames    am.Hostnames
-	addresses    []netip.Prefix
+	names     map[name]urn.URN // the sliver with which a part is shown
+	hostnames am.Hostnames
+	addresses []netip.Prefix
 }
+
+// name is a client_id, which no two parts of one kind may have.
+type name struct{ kind, clientID string }
+
+// holders hold a name, by the kind of what bears it.
+var holders = map[string]string{"node": "that one", "interface": "its node", "link": "the nodes at its ends"}
 
 // heldNames collects what is in use; slivers on their way out do not count.
 func (s *Service) heldNames(v *store.View, slice urn.URN) (*held, error) {
-	h := &held{nodes: map[string]urn.URN{}, links: map[string]urn.URN{}}
+	h := &held{names: map[name]urn.URN{}}
 	live, err := liveSlivers(v, slice)
 	if err != nil {
 		return nil, err
 	}
-	documents := map[string]bool{}
+	documents := map[string]map[string]urn.URN{} // what lives of each: client_id → sliver
 	for _, x := range live {
-		h.nodes[x.ClientID] = x.URN
+		of := documents[x.Document]
+		if of == nil {
+			of = map[string]urn.URN{}
+			documents[x.Document] = of
+		}
+		of[x.ClientID] = x.URN
+		h.names[name{"node", x.ClientID}] = x.URN
 		h.hostnames.Take(x.Hostname)
-		documents[x.Document] = true
 		for _, i := range x.Interfaces {
 			h.addresses = append(h.addresses, i.Addresses...)
 		}
 	}
-	for id := range documents {
+	for id, slivers := range documents {
 		req, err := s.requests.get(v, id)
 		if err != nil {
 			return nil, err
 		}
-		h.holdLinks(req)
+		h.hold(req, slivers)
 	}
 	return h, nil
 }
 
-// holdLinks adds the links of a request that still end at a node.
-func (h *held) holdLinks(req *rspec.Request) {
-	if len(req.Links) == 0 {
-		return
-	}
-	at := map[string]urn.URN{} // interface → sliver
-	for _, n := range req.Nodes {
-		if u, ok := h.nodes[n.ClientID]; ok {
-			for _, i := range n.Interfaces {
-				at[i.ClientID] = u
-			}
-		}
-	}
-	for _, l := range req.Links {
-		for _, i := range l.Interfaces {
-			if u, ok := at[i]; ok {
-				h.links[l.ClientID] = u
+// hold adds what a request has at slivers, which are by client_id.
+func (h *held) hold(req *rspec.Request, slivers map[string]urn.URN) {
+	for c := range req.Claims() {
+		for _, i := range c.Nodes {
+			if u, ok := slivers[req.Nodes[i].ClientID]; ok {
+				h.names[name{c.Kind, c.ClientID}] = u
+				break
 			}
 		}
 	}
 }
 
 // admit refuses a request that uses a client_id again: a manifest of the slice
-// could not tell the two apart.
+// could not tell the two apart, nor could it be asked for as it is.
 func (h *held) admit(req *rspec.Request) error {
-	for _, n := range req.Nodes {
-		if u, ok := h.nodes[n.ClientID]; ok {
-			return am.Errorf(am.Exists, "line %d: the slice has a node %.40q already (%s); Delete that one first, or use another client_id", n.Line, n.ClientID, u).About(u)
+	for c := range req.Claims() {
+		u, ok := h.names[name{c.Kind, c.ClientID}]
+		if !ok {
+			continue
 		}
-	}
-	for _, l := range req.Links {
-		if _, ok := h.links[l.ClientID]; ok {
-			return am.Errorf(am.Exists, "line %d: the slice has a link %.40q already; Delete its nodes first, or use another client_id", l.Line, l.ClientID)
-		}
+		return am.Errorf(am.Exists, "line %d: %s %.40q is in the slice already (%s); Delete %s first, or use another client_id", c.Line, c.Kind, c.ClientID, u, holders[c.Kind]).About(u)
 	}
 	return nil
 }
