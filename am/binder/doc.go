@@ -35,9 +35,11 @@
 // For links, when all nodes have components that are wired (inventory):
 //
 //   - A property takes its capacity out of the interface at its source and into
-//     the one at its destination; those of a link add up at each end. One between
-//     an interface and all others takes of that interface only. What stays on one component takes nothing, and
-//     so do tunnels. Where components are not wired, it is the provider's affair.
+//     the one at its destination. Of one link an interface takes the largest that
+//     leaves it and the largest that arrives at it; different links add up. One
+//     between an interface and all others takes of that interface only. What
+//     stays on one component takes nothing, and so do tunnels. Where components
+//     are not wired, it is the provider's affair.
 //   - One physical link has to join all wired ends: the one whose interfaces
 //     fewer links use, then the one with more left, then the first. An interface
 //     of the request may name its own.

@@ -37,7 +37,7 @@ func (b *binding) refuseShort(w *wire, s *shortage) {
 	if s.out <= left {
 		way, asked, left = "into", s.in, s.left.in
 	}
-	room, remedy := fmt.Sprintf("of whose %d only %d are left", s.port.Capacity, left), "ask for no more"
+	room, remedy := fmt.Sprintf("of whose %d only %d are left", s.port.Capacity, left), fmt.Sprintf("ask for at most %d, or leave capacity out", left)
 	switch {
 	case left <= 0:
 		room, remedy = fmt.Sprintf("of whose %d nothing is left", s.port.Capacity), "leave capacity out"

@@ -171,14 +171,22 @@ func TestBindLinks(t *testing.T) {
 			"a:0=pc1:eth1 #100 10.128.0.1/24; b:0=pc2:eth1 #100 10.128.0.2/24", ""},
 		{"a property takes of both its ends", []string{"on=pc1", "on=pc2"}, []string{"l a:0 b:0 a:0>b:0=5 b:0>a:0=7"},
 			"a:0=pc1:eth1 >5 <7 #100 10.128.0.1/24; b:0=pc2:eth1 >7 <5 #100 10.128.0.2/24", ""},
-		{"properties of a LAN add up", []string{"on=pc1", "on=pc2", "on=h1"}, []string{"l a:0 b:0 c:0 a:0>b:0=5 a:0>c:0=5"},
-			"a:0=pc1:eth1 >10 <0 #100 10.128.0.1/24; b:0=pc2:eth1 >0 <5 #100 10.128.0.2/24; c:0=h1:nic >0 <5 #100 10.128.0.3/24", ""},
+		{"of the properties of a LAN the largest counts", []string{"on=pc1", "on=pc2", "on=h1"}, []string{"l a:0 b:0 c:0 a:0>b:0=5 a:0>c:0=5"},
+			"a:0=pc1:eth1 >5 <0 #100 10.128.0.1/24; b:0=pc2:eth1 >0 <5 #100 10.128.0.2/24; c:0=h1:nic >0 <5 #100 10.128.0.3/24", ""},
 		{"out of an interface to all others", []string{"on=pc1", "on=pc2", "on=h1"}, []string{"l a:0 b:0 c:0 a:0>=5"},
 			"a:0=pc1:eth1 >5 <0 #100 10.128.0.1/24; b:0=pc2:eth1 #100 10.128.0.2/24; c:0=h1:nic #100 10.128.0.3/24", ""},
 		{"into an interface from all others", []string{"on=pc1", "on=pc2", "on=h1"}, []string{"l a:0 b:0 c:0 >b:0=7"},
 			"a:0=pc1:eth1 #100 10.128.0.1/24; b:0=pc2:eth1 >0 <7 #100 10.128.0.2/24; c:0=h1:nic #100 10.128.0.3/24", ""},
-		{"… which add up with others", []string{"on=pc1", "on=pc2"}, []string{"l a:0 b:0 a:0>b:0=5 a:0>=6 >b:0=7 >a:0=8"},
-			"a:0=pc1:eth1 >11 <8 #100 10.128.0.1/24; b:0=pc2:eth1 >0 <12 #100 10.128.0.2/24", ""},
+		{"… each way for itself, in any order", []string{"on=pc1", "on=pc2", "on=h1"}, []string{"l a:0 b:0 c:0 a:0>b:0=5 a:0>c:0=9 b:0>a:0=7 c:0>a:0=3 c:0>b:0=4"},
+			"a:0=pc1:eth1 >9 <7 #100 10.128.0.1/24; b:0=pc2:eth1 >7 <5 #100 10.128.0.2/24; c:0=h1:nic >4 <9 #100 10.128.0.3/24", ""},
+		{"a speed written for every pair is that of each interface", []string{"on=pc1", "on=pc2", "on=h1"}, []string{"l a:0 b:0 c:0 a:0>b:0=600000 a:0>c:0=600000 b:0>a:0=600000 b:0>c:0=600000 c:0>a:0=600000 c:0>b:0=600000"},
+			"a:0=pc1:eth1 >600000 <600000 #100 10.128.0.1/24; b:0=pc2:eth1 >600000 <600000 #100 10.128.0.2/24; c:0=h1:nic >600000 <600000 #100 10.128.0.3/24", ""},
+		{"different links on one interface add up", []string{"on=pc4", "on=pc5"}, []string{"l a:0 b:0 a:0>b:0=60000", "m a:1 b:1 a:1>b:1=40000"},
+			"a:0=pc4:eth1 >60000 <0 #100 10.128.0.1/24; a:1=pc4:eth1 >40000 <0 #101 10.128.1.1/24; b:0=pc5:eth1 >0 <60000 #100 10.128.0.2/24; b:1=pc5:eth1 >0 <40000 #101 10.128.1.2/24", ""},
+		{"… to more than it carries", []string{"on=pc4", "on=pc5"}, []string{"l a:0 b:0 a:0>b:0=60000", "m a:1 b:1 a:1>b:1=40001"}, "m:101 6/25",
+			"of whose 100000 only 40000 are left; ask for at most 40000, or leave capacity out, or take another component"},
+		{"… beside what goes to all others", []string{"on=pc1", "on=pc2"}, []string{"l a:0 b:0 a:0>b:0=5 a:0>=6 >b:0=7 >a:0=8"},
+			"a:0=pc1:eth1 >6 <8 #100 10.128.0.1/24; b:0=pc2:eth1 >0 <7 #100 10.128.0.2/24", ""},
 		{"… and are more than an interface carries", []string{"on=pc4", "on=pc5"}, []string{"l a:0 b:0 >b:0=100001"}, "l:100 6/25",
 			`its interface "b:0" asks for 100001 kbit/s into eth1 of pc5 (edge), which carries 100000`},
 		{"all others on the same component", []string{"on=h1", "on=h1"}, []string{"l a:0 b:0 a:0>=9000000 >a:0=9000000"}, "a:0=h1 10.128.0.1/24; b:0=h1 10.128.0.2/24", ""},
@@ -201,7 +209,7 @@ func TestBindLinks(t *testing.T) {
 		{"none joins them", []string{"on=h1", "on=pc4"}, []string{"l a:0 b:0"},
 			"l:100 13/0", `link "l": no physical link joins its nodes: node "a" is on h1 (core), node "b" is on pc4 (edge); take components that are on one, such as core, which joins pc1, pc2, pc3, h1, h2`},
 		{"more than an interface carries", []string{"on=pc4", "on=pc5"}, []string{"l a:0 b:0 a:0>b:0=100001"},
-			"l:100 6/25", `link "l": its interface "a:0" asks for 100001 kbit/s out of eth1 of pc4 (edge), which carries 100000; ask for no more, or take another component`},
+			"l:100 6/25", `link "l": its interface "a:0" asks for 100001 kbit/s out of eth1 of pc4 (edge), which carries 100000; ask for at most 100000, or leave capacity out, or take another component`},
 		{"more than it receives", []string{"on=pc1", "on=pc5"}, []string{"l a:0@pc1:eth3 b:0 b:0>a:0=60000", "m b:1 a:1@pc1:eth3 b:1>a:1=60000"},
 			"m:101 6/25", `its interface "b:1" asks for 60000 kbit/s out of eth1 of pc5 (edge), of whose 100000 only 40000 are left`},
 		{"beyond all bounds", []string{"on=pc1", "on=pc2"}, []string{"l a:0 b:0 a:0>b:0=9223372036854775807 a:0>b:0=9223372036854775807"}, "l:100 6/25", ""},
@@ -248,7 +256,7 @@ func TestBindLinks(t *testing.T) {
 			"a:0=pc6:eth1 >2000000 <0 #100 10.128.0.1/24; b:0=pc7:eth1 >0 <2000000 #100 10.128.0.2/24; c:0=pc4:eth1 #101 10.128.1.1/24; d:0=pc1:eth3 #101 10.128.1.2/24", ""},
 		{"no choice helps", []string{"on=pc4", "hw=fast"}, []string{"l a:0 b:0"}, "l:100 13/0", `node "a" is on pc4 (edge), node "b" is on pc6 (uplink)`},
 		{"a node with two interfaces is told once", []string{"on=pc4", "on=pc6"}, []string{"l a:0 a:1 b:0"}, "l:100 13/0", `its nodes: node "a" is on pc4 (edge), node "b" is on pc6 (uplink); `},
-		{"no choice has room", []string{"", ""}, []string{"l a:0 b:0 a:0>b:0=20000000"}, "l:100 6/25", "out of eth1 of pc1 (core), which carries 1000000; ask for no more"},
+		{"no choice has room", []string{"", ""}, []string{"l a:0 b:0 a:0>b:0=20000000"}, "l:100 6/25", "out of eth1 of pc1 (core), which carries 1000000; ask for at most 1000000, or leave capacity out"},
 		{"nodes come before links", []string{"on=pc99", "on=pc4"}, []string{"l a:0 b:0"}, "a:1 12/0", ""},
 
 		{"in the network of the others", []string{vm, vm, vm}, []string{"l a:0,10.0.0.2/29 b:0 c:0"}, "a:0=h1 10.0.0.2/29; b:0=h1 10.0.0.1/29; c:0=h1 10.0.0.3/29", ""},
@@ -304,9 +312,9 @@ func lan(n int, sliverType string, capacity int64) *rspec.Request {
 	return r
 }
 
-// TestPropertiesOfALANAddUpAtEachEnd fills the interfaces of a LAN in both
-// directions, and asks for one kbit/s more.
-func TestPropertiesOfALANAddUpAtEachEnd(t *testing.T) {
+// TestPropertiesOfALANTakeTheLargest fills the interfaces of a LAN in both
+// directions, with a property for each pair, and asks for one kbit/s more.
+func TestPropertiesOfALANTakeTheLargest(t *testing.T) {
 	text := strings.Replace(switched, "names: pc6..pc7", "names: pc100..pc120", 1) // on uplink, of 10 Gbit/s
 	bind := func(capacity int64) (Binding, error) {
 		r := lan(21, "pc", capacity)
@@ -315,7 +323,7 @@ func TestPropertiesOfALANAddUpAtEachEnd(t *testing.T) {
 		}
 		return Bind(r, NewIndex(site(t, text)), slice("mine"))
 	}
-	b, err := bind(500_000)
+	b, err := bind(10_000_000)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -324,7 +332,7 @@ func TestPropertiesOfALANAddUpAtEachEnd(t *testing.T) {
 			t.Errorf("%s: %d out, %d in", i.ClientID, i.Out, i.In)
 		}
 	}
-	if b, err = bind(500_001); wiring(b, err) != "l:0 6/25" {
+	if b, err = bind(10_000_001); wiring(b, err) != "l:0 6/25" {
 		t.Errorf("more than there is: %s, %v", wiring(b, err), err)
 	}
 }

@@ -174,10 +174,10 @@ func (m *linkModel) checkTaken(t *rapid.T, l *rspec.Link, ends []am.Interface, o
 		var out, into int64
 		for _, p := range l.Properties {
 			if p.Source == in.ClientID && passes(p.Dest) {
-				out += p.Capacity
+				out = max(out, p.Capacity)
 			}
 			if p.Dest == in.ClientID && passes(p.Source) {
-				into += p.Capacity
+				into = max(into, p.Capacity)
 			}
 		}
 		if in.Component.IsZero() || l.Type == "gre-tunnel" {

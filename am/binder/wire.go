@@ -134,9 +134,11 @@ func (b *binding) amounts(w *wire) []amount {
 	return w.amounts(func(x, y end) bool { return b.nodes[x.node].Component != b.nodes[y.node].Component })
 }
 
-// amounts adds up what each end takes, where apart tells of two ends whether
-// what goes from one to the other passes the network. It costs a step for each
-// end and each flow.
+// amounts is what each end takes, where apart tells of two ends whether what
+// goes from one to the other passes the network: the largest flow that leaves
+// it, and the largest that arrives. Clients write the speed of an interface once
+// for every pair of a LAN, so a sum would be a multiple of what they mean. It
+// costs a step for each end and each flow.
 func (w *wire) amounts(apart func(x, y end) bool) []amount {
 	all := make([]amount, len(w.ends))
 	if len(w.flows) == 0 {
@@ -152,10 +154,10 @@ func (w *wire) amounts(apart func(x, y end) bool) []amount {
 			passes = apart(w.ends[f.from], w.ends[f.to])
 		}
 		if passes && f.from != rest {
-			all[f.from].out = sum(all[f.from].out, f.capacity)
+			all[f.from].out = max(all[f.from].out, f.capacity)
 		}
 		if passes && f.to != rest {
-			all[f.to].in = sum(all[f.to].in, f.capacity)
+			all[f.to].in = max(all[f.to].in, f.capacity)
 		}
 	}
 	return all
