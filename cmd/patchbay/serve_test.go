@@ -227,6 +227,33 @@ func TestServeTellsOfComponentsThatWentMissing(t *testing.T) {
 	}
 }
 
+func TestServeTellsOfInterfacesThatWentMissing(t *testing.T) {
+	dir := made(t)
+	tell(t, "user", "ann", "--config", dir)
+	tell(t, "slice", "first", "--owner", "ann", "--config", dir)
+	file := filepath.Join(dir, "inventory.yaml")
+	edit(t, file, "  - names: pc1..pc12\n", "  - names: pc1..pc12\n    interfaces: [{name: eth1, link: core}]\n")
+	edit(t, file, "\ncomponents:\n", "\nlinks: [{name: core}]\ncomponents:\n")
+	request := filepath.Join(t.TempDir(), "request.xml")
+	if err := os.WriteFile(request, []byte(`<rspec xmlns="http://www.geni.net/resources/rspec/3" type="request">
+		<node client_id="a"><interface client_id="a:0"/></node><node client_id="b"><interface client_id="b:0"/></node>
+		<link client_id="l"><interface_ref client_id="a:0"/><interface_ref client_id="b:0"/></link></rspec>`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, dir)
+	if code, out := tell(t, "call", "--url", s.url, "--user", filepath.Join(dir, "users", "ann"), "--slice", "first", "Allocate", request); code != 0 {
+		t.Fatal(out)
+	}
+	s.stop()
+	if strings.Contains(s.out.String(), "missing from the inventory") {
+		t.Error(s.out)
+	}
+	edit(t, file, "[{name: eth1, link: core}]", "[{name: eno1, link: core}]")
+	again := serve(t, dir)
+	has(t, again.out.String(), "slivers use an interface that is missing from the inventory", "+interface+pc1:eth1 ", "+interface+pc2:eth1 ", "+sliver+")
+	again.stop()
+}
+
 func TestServeRefusesASiteThatCannotServe(t *testing.T) {
 	dir := made(t)
 	for _, c := range []struct{ name, file, old, new, want string }{

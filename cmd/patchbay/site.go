@@ -134,17 +134,28 @@ func openSite(ctx context.Context, c *Config, log *slog.Logger) (_ *site, err er
 }
 
 // warnMissing tells of components that are gone from the inventory while slivers
-// are on them: nobody can look after those, nor take them away.
+// are on them: nobody can look after those, nor take them away. It tells of
+// interfaces, too, for what is not there cannot be counted.
 func (s *site) warnMissing(inv *inventory.Inventory) error {
 	slivers, err := s.store.Slivers()
 	if err != nil {
 		return err
 	}
-	held := make(map[string][]string)
+	held, plugged := make(map[string][]string), make(map[string][]string)
 	for _, x := range slivers {
 		if _, ok := inv.Component(x.Component); !ok {
 			held[x.Component.String()] = append(held[x.Component.String()], x.URN.String())
+			continue
 		}
+		for _, i := range x.Interfaces {
+			if _, ok := inv.Interface(i.Component); !ok && !i.Component.IsZero() {
+				plugged[i.Component.String()] = append(plugged[i.Component.String()], x.URN.String())
+			}
+		}
+	}
+	for _, port := range slices.Sorted(maps.Keys(plugged)) {
+		s.log.Warn("slivers use an interface that is missing from the inventory, so what they take of the network is not counted; put it back under its old name until they are gone",
+			"interface", port, "slivers", plugged[port], "inventory", s.config.Inventory)
 	}
 	for _, component := range slices.Sorted(maps.Keys(held)) {
 		s.log.Warn("slivers are on a component that is missing from the inventory, so they can be neither looked after nor removed; put it back with drained: true",
