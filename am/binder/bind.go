@@ -43,7 +43,7 @@ func Bind(r *rspec.Request, x *Index, slice urn.URN, used ...netip.Prefix) (Bind
 	b := newBinding(r, x, slice)
 	b.choose(nil)
 	if len(b.reasons) > 0 && b.onlyLinks() {
-		b = b.together()
+		b = b.regroup()
 	}
 	if len(b.reasons) == 0 {
 		b.assignTags()
@@ -132,14 +132,14 @@ type claim struct {
 // node is a node of the request on its way.
 type node struct {
 	Bound
-	hardware string // "" for any
-	alone    bool   // exclusive="true"
-	bound    bool   // to a component, by the request
-	done     bool   // bound, or refused with a reason
-	refused  bool
-	fixed    []*inventory.Interface // those asked for; nil for none
-	within   *inventory.Link        // that it has to use; nil for any
-	traffic  traffic                // what it takes of it
+	hardware   string // "" for any
+	alone      bool   // exclusive="true"
+	bound      bool   // to a component, by the request
+	done       bool   // bound, or refused with a reason
+	refused    bool
+	portsAsked []*inventory.Interface // of its interfaces, each nil for any; nil for none
+	within     *inventory.Link        // that it has to use; nil for any
+	traffic    traffic                // what it takes of it
 }
 
 // makeInterfaces notes what the interfaces have before anything is chosen.

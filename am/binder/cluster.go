@@ -57,9 +57,9 @@ func (b *binding) onlyLinks() bool {
 	return !b.flawed
 }
 
-// together tries other choices, and gives the first that works, or b with its
+// regroup tries other choices, and gives the first that works, or b with its
 // reasons.
-func (b *binding) together() *binding {
+func (b *binding) regroup() *binding {
 	clusters := b.clusters()
 	within := map[int]*inventory.Link{}
 	r := retry{binding: b, booked: map[classKey]int{}, fitting: map[shape][]*inventory.Link{}}
@@ -109,7 +109,7 @@ func (r *retry) move(c *cluster) bool {
 	for ; c.tried < len(c.links) && r.scanned < scans; c.tried++ {
 		r.scanned++
 		c.on = c.links[c.tried]
-		if r.fits(c, r.booked) {
+		if r.hasRoom(c, r.booked) {
 			book(1)
 			c.tried++
 			return true
@@ -118,8 +118,8 @@ func (r *retry) move(c *cluster) bool {
 	return false
 }
 
-// fits tells whether there are components for c on its link beside those booked.
-func (r *retry) fits(c *cluster, booked map[classKey]int) bool {
+// hasRoom tells whether there are components for c on its link beside those booked.
+func (r *retry) hasRoom(c *cluster, booked map[classKey]int) bool {
 	for k, n := range c.needs {
 		k.link = c.on
 		if class := r.x.classes[k]; class == nil || class.slots-booked[k] < n {
@@ -130,12 +130,19 @@ func (r *retry) fits(c *cluster, booked map[classKey]int) bool {
 }
 
 // failures are the nodes that were refused, and one of each link that was: one
-// that the request left to us, as first found, if there is any.
+// that the request left to us, as first found, if there is any. Links fail here
+// for want of a physical interface, so they have ends.
 func (b *binding) failures(first *binding) (nodes []int) {
 	for i := range b.wires {
-		if w := &b.wires[i]; w.failed {
-			nodes = append(nodes, append(w.free(first), w.ends[0].node)[0])
+		w := &b.wires[i]
+		if !w.failed {
+			continue
 		}
+		node := w.ends[0].node
+		if free := w.free(first); len(free) > 0 {
+			node = free[0]
+		}
+		nodes = append(nodes, node)
 	}
 	for i := range b.nodes {
 		if b.nodes[i].refused {
@@ -245,7 +252,7 @@ func (r *retry) likely(c *cluster) []*inventory.Link {
 			if r.scanned++; r.scanned > scans {
 				break
 			}
-			if c.on = l; s.most <= r.x.network.widest[l.Index] && r.fits(c, nil) {
+			if c.on = l; s.most <= r.x.network.widest[l.Index] && r.hasRoom(c, nil) {
 				links = append(links, l)
 			}
 		}

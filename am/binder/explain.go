@@ -70,10 +70,10 @@ func (b *binding) refuseApart(w *wire) {
 		if !n.Component.Wired() || told[e.node] {
 			continue
 		}
-		told[e.node] = b.fixed(e) == nil
+		told[e.node] = b.portAsked(e) == nil
 		var links []string
 		for i, p := range n.Component.Interfaces {
-			if f := b.fixed(e); p.Carries() && !onLink(n.Component.Interfaces[:i], p.Link) && (f == nil || f.Link == p.Link) {
+			if f := b.portAsked(e); p.Carries() && !onLink(n.Component.Interfaces[:i], p.Link) && (f == nil || f.Link == p.Link) {
 				links = append(links, p.Link.Name)
 				if first == nil {
 					first = p.Link

@@ -39,18 +39,18 @@ func (b *binding) fix(n *node) {
 		case asked.Component != c:
 			b.refuse(n, am.BadArgs, "its interface %.80q asks for %s of %s, but the node is on %s; name one component", in.ClientID, asked.Name, asked.Component.Name, c.Name)
 		default:
-			if n.fixed == nil {
-				n.fixed = make([]*inventory.Interface, len(n.Node.Interfaces))
+			if n.portsAsked == nil {
+				n.portsAsked = make([]*inventory.Interface, len(n.Node.Interfaces))
 			}
-			n.fixed[i], n.Interfaces[i].Component = asked, asked.URN
+			n.portsAsked[i], n.Interfaces[i].Component = asked, asked.URN
 		}
 	}
 }
 
-// fixed is the physical interface that an end asks for; nil for any.
-func (b *binding) fixed(e end) *inventory.Interface {
-	if f := b.nodes[e.node].fixed; f != nil {
-		return f[e.number]
+// portAsked is the physical interface that an end asks for; nil for any.
+func (b *binding) portAsked(e end) *inventory.Interface {
+	if asked := b.nodes[e.node].portsAsked; asked != nil {
+		return asked[e.number]
 	}
 	return nil
 }
@@ -89,10 +89,10 @@ func (b *binding) better(p, than *inventory.Interface) bool {
 
 // portOn finds an interface of c on physical link l (nil for any) that carries
 // a. If there is none, short is the roomiest that c has there.
-func (b *binding) portOn(c *inventory.Component, l *inventory.Link, fixed *inventory.Interface, a amount) (best, short *inventory.Interface) {
+func (b *binding) portOn(c *inventory.Component, l *inventory.Link, asked *inventory.Interface, a amount) (best, short *inventory.Interface) {
 	for _, p := range c.Interfaces {
 		switch {
-		case !p.Carries() || l != nil && p.Link != l || fixed != nil && p != fixed:
+		case !p.Carries() || l != nil && p.Link != l || asked != nil && p != asked:
 		case a.within(b.left(p)):
 			if b.better(p, best) {
 				best = p
@@ -130,7 +130,7 @@ func (b *binding) try(w *wire, l *inventory.Link, amounts []amount) (r route, sh
 		if !c.Wired() {
 			continue
 		}
-		p, roomiest := b.portOn(c, l, b.fixed(e), amounts[i])
+		p, roomiest := b.portOn(c, l, b.portAsked(e), amounts[i])
 		if p == nil {
 			if roomiest != nil {
 				short = &shortage{e, roomiest, amounts[i], b.left(roomiest)}
@@ -165,7 +165,7 @@ func (b *binding) connect(w *wire) {
 	leaves, wired := b.leaves(w)
 	if w.shared != nil || leaves && wired > 1 {
 		for _, e := range w.ends {
-			if p := b.fixed(e); p != nil && !p.Carries() {
+			if p := b.portAsked(e); p != nil && !p.Carries() {
 				b.refuseLink(w, am.Unsupported, am.NoDetail, "%s of %s carries no links; leave out the component_id of interface %.80q, or name one of %s", p.Name, p.Component.Name, b.clientID(e), list(carriers(p.Component), interfaceName))
 				return
 			}
@@ -178,7 +178,7 @@ func (b *binding) connect(w *wire) {
 		b.connectOver(w, amounts)
 	default: // on one component, or mostly the provider's affair
 		for i, e := range w.ends {
-			p := b.fixed(e)
+			p := b.portAsked(e)
 			if p == nil {
 				continue
 			}
@@ -200,7 +200,7 @@ func (b *binding) connectShared(w *wire, amounts []amount) {
 		if !c.Wired() {
 			continue
 		}
-		p, short := b.portOn(c, nil, b.fixed(e), amounts[i])
+		p, short := b.portOn(c, nil, b.portAsked(e), amounts[i])
 		if p == nil {
 			b.refuseShort(w, &shortage{e, short, amounts[i], b.left(short)})
 			return
@@ -261,7 +261,7 @@ func (b *binding) connectOver(w *wire, amounts []amount) {
 func (b *binding) joins(w *wire, l *inventory.Link) bool {
 	for _, e := range w.ends {
 		c := b.nodes[e.node].Component
-		if p, short := b.portOn(c, l, b.fixed(e), amount{}); c.Wired() && p == nil && short == nil {
+		if p, short := b.portOn(c, l, b.portAsked(e), amount{}); c.Wired() && p == nil && short == nil {
 			return false
 		}
 	}
