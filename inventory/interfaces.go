@@ -22,7 +22,7 @@ type port struct {
 func (s *site) readInterfaces(n *yaml.Node) (ports []port) {
 	names := map[string]bool{}
 	for _, item := range s.items(n, "interfaces") {
-		p := port{Interface: Interface{Role: ExperimentalRole}, at: item}
+		p := port{Interface: Interface{Role: experimentalRole}, at: item}
 		bad := len(s.problems)
 		s.fields(item, "an interface", []string{"name", "link", "capacity", "role", "public_ipv4", "component_id"}, func(key string, n *yaml.Node) {
 			switch key {
@@ -35,7 +35,7 @@ func (s *site) readInterfaces(n *yaml.Node) (ports []port) {
 			case "capacity":
 				p.Capacity = s.rate(n, key)
 			case "role":
-				if p.Role = n.Value; p.Role != ControlRole && p.Role != ExperimentalRole && p.Role != MixedRole {
+				if p.Role = n.Value; p.Role != controlRole && p.Role != experimentalRole && p.Role != mixedRole {
 					s.wrong(n, "role must be control, experimental or mixed")
 				}
 			case "public_ipv4":

@@ -8,12 +8,12 @@ import (
 
 // Roles of interfaces.
 const (
-	// ControlRole is the interface by which a node is managed and logged in to;
+	// controlRole is the interface by which a node is managed and logged in to;
 	// links never get it.
-	ControlRole = "control"
-	// ExperimentalRole is the interface of links, and MixedRole is both.
-	ExperimentalRole = "experimental"
-	MixedRole        = "mixed"
+	controlRole = "control"
+	// experimentalRole is the interface of links, and mixedRole is both.
+	experimentalRole = "experimental"
+	mixedRole        = "mixed"
 )
 
 // Interface is a physical interface of a component.
@@ -23,7 +23,7 @@ type Interface struct {
 	URN   urn.URN
 	// Name is unique on the component.
 	Name string
-	// Role is ControlRole, ExperimentalRole or MixedRole.
+	// Role is "control", "experimental" or "mixed".
 	Role      string
 	Component *Component
 	// Link is the physical link it is on; nil if it is on none.
@@ -37,7 +37,7 @@ type Interface struct {
 
 // Carries tells whether links of experiments may run over the interface: it is
 // on a physical link, and not for control only.
-func (i *Interface) Carries() bool { return i.Link != nil && i.Role != ControlRole }
+func (i *Interface) Carries() bool { return i.Link != nil && i.Role != controlRole }
 
 // Link is a physical link, or a switch: it joins all of its interfaces.
 type Link struct {

@@ -125,13 +125,13 @@ func TestParse(t *testing.T) {
 		t.Errorf("host08 is %+v", host)
 	}
 	eth2 := v.Components[5].Interfaces[2]
-	if i, ok := v.Interface(urn.MustParse("urn:publicid:IDN+EXAMPLE.org+interface+sw1:eth2")); !ok || i != eth2 || v.Interfaces[i.Index] != i || i.Link.Name != "edge" || i.Capacity != 100_000 || i.Role != ExperimentalRole || i.Component.Name != "sw1" {
+	if i, ok := v.Interface(urn.MustParse("urn:publicid:IDN+EXAMPLE.org+interface+sw1:eth2")); !ok || i != eth2 || v.Interfaces[i.Index] != i || i.Link.Name != "edge" || i.Capacity != 100_000 || i.Role != experimentalRole || i.Component.Name != "sw1" {
 		t.Errorf("eth2 of sw1 is %+v", eth2)
 	}
 	if eth1 := v.Components[6].Interfaces[1]; eth1.Capacity != 10_000_000 || !eth1.Carries() || v.Components[6].Interfaces[0].Carries() {
 		t.Errorf("eth1 of sw2 is %+v", eth1)
 	}
-	if wan := v.Components[7].Interfaces[0]; wan.URN.Name != "border:0" || wan.Capacity != 2_500_000 || wan.PublicIPv4.String() != "192.0.2.99" || wan.Role != MixedRole {
+	if wan := v.Components[7].Interfaces[0]; wan.URN.Name != "border:0" || wan.Capacity != 2_500_000 || wan.PublicIPv4.String() != "192.0.2.99" || wan.Role != mixedRole {
 		t.Errorf("the router's interface is %+v", wan)
 	}
 	if core := v.Links[0]; core.URN.String() != "urn:publicid:IDN+Example.org+link+core" || core.Type != "ethernet" || len(core.Interfaces) != 3 {
