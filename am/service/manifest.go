@@ -84,16 +84,8 @@ func (s *Service) facts(x *am.Sliver) rspec.NodeFacts {
 			}
 		}
 	}
-	if user, host, port, ok := splitDoor(x.Observed.Proxy); ok && user != "" {
-		for _, l := range f.Logins {
-			f.Proxies = append(f.Proxies, rspec.Proxy{
-				Proxy: fmt.Sprintf("%s@%s:%d", user, host, port),
-				For:   fmt.Sprintf("%s@%s:%d", l.Username, l.Hostname, l.Port),
-			})
-		}
-		if len(f.Logins) > 0 {
-			f.Logins = append(f.Logins, rspec.Login{Hostname: host, Port: port, Username: user})
-		}
+	if g, ok := s.gateway(x); ok {
+		tellGateway(&f, g)
 	}
 	for _, a := range x.Desired.Accounts {
 		f.Users = append(f.Users, rspec.User{Login: a.Login, URN: a.User, Keys: a.Keys})
@@ -119,6 +111,38 @@ func (s *Service) tellExtensions(f *rspec.NodeFacts, x *am.Sliver) {
 	}
 	if slices.Contains(s.cfg.ManifestExtensions, VNode) {
 		f.VNode = &rspec.VNode{Name: f.ComponentName, HardwareType: f.HardwareType}
+	}
+}
+
+// gateway is the SSH host in front of a sliver: the one that its provider tells,
+// or that of its component. Without a user everybody logs in as himself.
+func (s *Service) gateway(x *am.Sliver) (rspec.Login, bool) {
+	if user, host, port, ok := splitDoor(x.Observed.Proxy); ok && user != "" {
+		return rspec.Login{Hostname: host, Port: port, Username: user}, true
+	}
+	if c, ok := s.cfg.Inventory.Component(x.Component); ok && c.Gateway != nil {
+		return rspec.Login{Hostname: c.Gateway.Host, Port: c.Gateway.Port, Username: c.Gateway.User}, true
+	}
+	return rspec.Login{}, false
+}
+
+// tellGateway puts a gateway in front of each login; both sides must be logins
+// themselves.
+func tellGateway(f *rspec.NodeFacts, g rspec.Login) {
+	told := map[rspec.Login]bool{}
+	for _, l := range f.Logins {
+		door := g
+		if door.Username == "" {
+			door.Username = l.Username
+		}
+		f.Proxies = append(f.Proxies, rspec.Proxy{
+			Proxy: fmt.Sprintf("%s@%s:%d", door.Username, door.Hostname, door.Port),
+			For:   fmt.Sprintf("%s@%s:%d", l.Username, l.Hostname, l.Port),
+		})
+		if !told[door] {
+			told[door] = true
+			f.Logins = append(f.Logins, door)
+		}
 	}
 }
 

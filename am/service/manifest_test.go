@@ -176,3 +176,37 @@ func TestRequestCacheIsBounded(t *testing.T) {
 		t.Errorf("the latest is not kept: %v", err)
 	}
 }
+
+// TestFactsOfTheComponentsGateway holds that a gateway of the inventory stands
+// in front of nodes whose provider tells none.
+func TestFactsOfTheComponentsGateway(t *testing.T) {
+	for _, tt := range []struct {
+		rule, gateway, told string
+		logins              []rspec.Login
+		proxies             []rspec.Proxy
+	}{
+		{"a user of its own", "{name: door, host: g, user: gw}", "",
+			[]rspec.Login{{Hostname: "h", Port: 22, Username: "ann"}, {Hostname: "h", Port: 22, Username: "bob"}, {Hostname: "g", Port: 22, Username: "gw"}},
+			[]rspec.Proxy{{Proxy: "gw@g:22", For: "ann@h:22"}, {Proxy: "gw@g:22", For: "bob@h:22"}}},
+		{"everybody as himself", "{name: door, host: g, port: 2222}", "",
+			[]rspec.Login{{Hostname: "h", Port: 22, Username: "ann"}, {Hostname: "h", Port: 22, Username: "bob"}, {Hostname: "g", Port: 2222, Username: "ann"}, {Hostname: "g", Port: 2222, Username: "bob"}},
+			[]rspec.Proxy{{Proxy: "ann@g:2222", For: "ann@h:22"}, {Proxy: "bob@g:2222", For: "bob@h:22"}}},
+		{"the provider knows better", "{name: door, host: g, user: gw}", "x@p:1",
+			[]rspec.Login{{Hostname: "h", Port: 22, Username: "ann"}, {Hostname: "h", Port: 22, Username: "bob"}, {Hostname: "p", Port: 1, Username: "x"}},
+			[]rspec.Proxy{{Proxy: "x@p:1", For: "ann@h:22"}, {Proxy: "x@p:1", For: "bob@h:22"}}},
+	} {
+		inv, err := inventory.Parse([]byte("provider: rack\nsliver_types: [{name: vm}]\ngateways: ["+tt.gateway+"]\ncomponents: [{name: pc, exclusive: true, gateway: door}]"), "inventory.yaml", "example.org")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &Service{cfg: Config{Inventory: inv}}
+		f := s.facts(&am.Sliver{
+			Component: inv.Components[0].URN,
+			Desired:   am.Desired{Accounts: []am.Account{{Login: "ann"}, {Login: "bob"}}},
+			Observed:  am.Observed{Logins: []string{"h:22"}, Proxy: tt.told},
+		})
+		if d := cmp.Diff(tt.logins, f.Logins) + cmp.Diff(tt.proxies, f.Proxies); d != "" {
+			t.Errorf("%s:\n%s", tt.rule, d)
+		}
+	}
+}
