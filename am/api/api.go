@@ -53,6 +53,7 @@ type API struct {
 	cfg      Config
 	version  xmlrpc.Struct // the value of GetVersion
 	prepared [forms]preparedAnswer
+	large    largeRequests
 }
 
 // New makes an API over an aggregate.
@@ -60,7 +61,7 @@ func New(agg Aggregate, auth *credentials.Authorizer, cfg Config) *API {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &API{agg: agg, auth: auth, cfg: cfg, version: versionValue(cfg, agg)}
+	return &API{agg: agg, auth: auth, cfg: cfg, version: versionValue(cfg, agg), large: newLargeRequests()}
 }
 
 // Request is one call as it came in.

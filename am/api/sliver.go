@@ -29,6 +29,11 @@ func allocate(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {
 	if start.After(c.now) {
 		return nil, nil, am.Errorf(am.Unsupported, "option geni_start_time: reservations in the future are not supported; leave it out")
 	}
+	done, err := c.api.large.enter(ctx, len(c.rspec))
+	if err != nil {
+		return nil, nil, err
+	}
+	defer done()
 	req, err := rspec.ParseRequest([]byte(c.rspec), c.api.cfg.Reading)
 	if err != nil {
 		return nil, nil, err
