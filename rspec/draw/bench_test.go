@@ -23,7 +23,12 @@ func BenchmarkSVG(b *testing.B) {
 		}
 		run(b, fmt.Sprintf("tangle/%d", n), &w.p)
 	}
-	w := network(1000, 1)
+	w := network(400, 1) // as much as is drawn
+	for i := range 4000 {
+		w.link(i%400, (i+1+(i/400*37+i%400*i%400*7)%398)%400)
+	}
+	run(b, "tangle/most", &w.p)
+	w = network(1000, 1)
 	w.p.Kind = Advertisement
 	for i := 1; i < 1000; i++ {
 		w.link(0, i)

@@ -16,7 +16,7 @@ type label struct {
 type placer struct {
 	s        *scene
 	taken    grid // boxes and labels
-	segments grid // lines
+	segments grid // those that the lines are in
 	lines    [][2]point
 }
 
@@ -25,11 +25,11 @@ type placer struct {
 func (s *scene) letter() {
 	p := placer{s: s, taken: grid{}, segments: grid{}}
 	for i := range s.vertices {
-		p.taken.add(s.vertices[i].rect, len(p.taken.rects))
+		p.taken.add(s.vertices[i].rect)
 	}
 	for f, r := range s.frames {
 		if s.framed && r.hw > 0 {
-			p.taken.add(s.titleRoom(f), 0)
+			p.taken.add(s.titleRoom(f))
 		}
 	}
 	for i := range s.edges {
@@ -59,7 +59,7 @@ func (s *scene) letter() {
 }
 
 func (p *placer) line(a, b point) {
-	p.segments.add(box(min(a.x, b.x), min(a.y, b.y), max(a.x, b.x)+0.1, max(a.y, b.y)+0.1), len(p.lines))
+	p.segments.add(box(min(a.x, b.x), min(a.y, b.y), max(a.x, b.x)+0.1, max(a.y, b.y)+0.1))
 	p.lines = append(p.lines, [2]point{a, b})
 }
 
@@ -203,12 +203,13 @@ func (p *placer) best(text []string, size point, tries []try, dim bool) {
 			continue
 		}
 		bad := t.bad
-		for _, i := range p.segments.near(r) {
+		p.segments.near(r, func(i int) bool {
 			if r.cuts(p.lines[i][0], p.lines[i][1]) {
 				bad += 7
 			}
-		}
-		if bad < least && bad < worst {
+			return bad < min(least, worst)
+		})
+		if bad < min(least, worst) {
 			found, least = r, bad
 		}
 	}
@@ -216,55 +217,68 @@ func (p *placer) best(text []string, size point, tries []try, dim bool) {
 		p.s.left++
 		return
 	}
-	p.taken.add(found, 0)
+	p.taken.add(found)
 	p.s.labels = append(p.s.labels, label{found, text, dim})
 }
 
 // grid finds rects by place.
 type grid struct {
-	rects  []rect
-	values []int
-	cells  map[[2]int][]int
+	rects []rect
+	cells map[[2]int][]int // numbers of rects
+	// seen is the last question in which a rect, by number, was come across.
+	seen      []int
+	questions int
 }
 
 const gridCell = 120.0
 
-func (g *grid) each(r rect, f func([2]int)) {
+// each calls f for the cells that r lies in, while f wants more.
+func (g *grid) each(r rect, f func([2]int) bool) {
 	for x := int(math.Floor(r.left() / gridCell)); x <= int(math.Floor(r.right()/gridCell)); x++ {
 		for y := int(math.Floor(r.top() / gridCell)); y <= int(math.Floor(r.bottom()/gridCell)); y++ {
-			f([2]int{x, y})
+			if !f([2]int{x, y}) {
+				return
+			}
 		}
 	}
 }
 
-func (g *grid) add(r rect, value int) {
+func (g *grid) add(r rect) {
 	if g.cells == nil {
 		g.cells = map[[2]int][]int{}
 	}
 	i := len(g.rects)
-	g.rects, g.values = append(g.rects, r), append(g.values, value)
-	g.each(r, func(c [2]int) { g.cells[c] = append(g.cells[c], i) })
-}
-
-func (g *grid) hits(r rect) bool {
-	hit := false
-	g.each(r, func(c [2]int) {
-		for _, i := range g.cells[c] {
-			hit = hit || g.rects[i].overlaps(r)
-		}
+	g.rects, g.seen = append(g.rects, r), append(g.seen, 0)
+	g.each(r, func(c [2]int) bool {
+		g.cells[c] = append(g.cells[c], i)
+		return true
 	})
-	return hit
 }
 
-// near are the values of the rects that r overlaps, each once.
-func (g *grid) near(r rect) []int {
-	var list []int
-	g.each(r, func(c [2]int) {
+// near calls f with the number of each rect that r overlaps, once, while f wants
+// more.
+func (g *grid) near(r rect, f func(int) bool) {
+	g.questions++
+	g.each(r, func(c [2]int) bool {
 		for _, i := range g.cells[c] {
-			if g.rects[i].overlaps(r) && !slices.Contains(list, g.values[i]) {
-				list = append(list, g.values[i])
+			if g.seen[i] == g.questions {
+				continue
+			}
+			g.seen[i] = g.questions
+			if g.rects[i].overlaps(r) && !f(i) {
+				return false
 			}
 		}
+		return true
 	})
-	return list
+}
+
+// hits tells whether r overlaps any.
+func (g *grid) hits(r rect) bool {
+	hit := false
+	g.near(r, func(int) bool {
+		hit = true
+		return false
+	})
+	return hit
 }

@@ -182,11 +182,19 @@ func (a *arrangement) faults(list []int, at []point, near [][]int) int {
 	return n
 }
 
+// mostRounds bounds separate: the drawing has grown twentyfold by then.
+const mostRounds = 40 * 60
+
 // separate moves boxes apart that are too near, each pair along the shorter
-// way; what that cannot do in time, growing does.
-// Slack is the share of the distances that must be kept.
+// way; what that cannot do in time, growing does. Of the distances that boxes
+// must keep, slack is the share that is asked for here.
 func (a *arrangement) separate(list []int, at []point, slack float64) {
-	for round := 0; ; round++ {
+	widest := point{clearance, clearance} // what any two must keep
+	for _, need := range a.need {
+		widest = point{max(widest.x, need.x), max(widest.y, need.y)}
+	}
+	widest = widest.times(slack)
+	for round := range mostRounds {
 		if round > 0 && round%60 == 0 {
 			for k := range at {
 				at[k] = at[k].times(1.08)
@@ -197,6 +205,9 @@ func (a *arrangement) separate(list []int, at []point, slack float64) {
 			for m, j := range list[:k] {
 				p, q := a.blocks[i], a.blocks[j]
 				dx, dy := at[k].x-at[m].x, at[k].y-at[m].y
+				if p.hw+q.hw+widest.x <= math.Abs(dx) || p.hh+q.hh+widest.y <= math.Abs(dy) {
+					continue
+				}
 				gap := a.between(i, j).times(slack)
 				joined := gap.x > clearance
 				ox := p.hw + q.hw + gap.x - math.Abs(dx)
