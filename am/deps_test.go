@@ -32,7 +32,7 @@ const rooms = `
 3  inventory/provider               am am/urn go.yaml.in/yaml/v3 golang.org/x/sys
 3  am/store                         am am/urn go.etcd.io/bbolt
 4  inventory/provider/providertest  inventory/provider
-4  rspec/draw                       am/urn rspec schemas/xmltree
+4  rspec/draw                       am/urn rspec schemas schemas/xmltree
 4  rspec/faithful
 4  inventory/simulated              inventory/provider go.yaml.in/yaml/v3
 4  am/lease                         am am/store am/urn

@@ -14,12 +14,9 @@ type Site struct {
 	// Manager is the aggregate, as component_manager_id and in the machines.
 	Manager     urn.URN
 	GeneratedBy string
-	// Lifetime is for how long a client may keep an advertisement; expires is
-	// not told if it is 0. It is counted in whole seconds.
-	Lifetime time.Duration
-	Machines []Machine
-	Nodes    []AdNode
-	Links    []AdLink
+	Machines    []Machine
+	Nodes       []AdNode
+	Links       []AdLink
 	// SharedVLANs are those that links may join.
 	SharedVLANs []AdSharedVLAN
 	// PublicAddresses is how many the site has for nodes that ask for one.
@@ -51,14 +48,13 @@ type Advertiser struct {
 	nodes      []nodeFragment
 	endOfNode  string
 	links      linkFragments
-	lease      time.Duration
 	extensions []string
 	size       int // of an advertisement of everything, about
 }
 
 // NewAdvertiser prepares the advertisement of a site.
 func NewAdvertiser(s Site) *Advertiser {
-	a := &Advertiser{lease: s.Lifetime.Truncate(time.Second)}
+	a := &Advertiser{}
 	var b strings.Builder
 	b.WriteString("\">\n")
 	writeSharedVLANs(&b, s.SharedVLANs)
@@ -120,10 +116,6 @@ func (a *Advertiser) Append(b []byte, now Availability) []byte {
 	b = slices.Grow(b, a.size)
 	b = append(b, a.head...)
 	b = append(b, stamp(now.Generated)...)
-	if a.lease > 0 {
-		b = append(b, `" expires="`...)
-		b = append(b, stamp(now.Generated.Add(a.lease))...)
-	}
 	b = append(b, a.vlans...)
 	if a.addresses != "" {
 		b = strconv.AppendInt(b, int64(max(0, now.PublicAddresses)), 10)

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -43,7 +42,6 @@ func site(n int) Site {
 // a switch with a shared one, and a shared node of no hardware type.
 func fullSite() Site {
 	s := site(4)
-	s.Lifetime = time.Minute
 	for i := range 3 {
 		for j := range 2 {
 			n := &s.Nodes[i]

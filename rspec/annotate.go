@@ -146,11 +146,8 @@ func (s *splices) annotateExtensions(e *xmltree.Element, f *NodeFacts, added *st
 	}
 	if sliver {
 		s.uses(sliverSpace, sliverSchema)
-		i, started := f.Sliver, ""
-		if !i.Started.IsZero() {
-			started = stamp(i.Started)
-		}
-		writeElement(added, sliverSpace, "geni_sliver_info", "creator_urn", i.Creator.String(), "creation_time", stamp(i.Created), "start_time", started,
+		i := f.Sliver
+		writeElement(added, sliverSpace, "geni_sliver_info", "creator_urn", i.Creator.String(), "creation_time", stamp(i.Created),
 			"expiration_time", stamp(i.Expires), "state", i.State, "resource_id", i.ResourceID, "error", i.Error)
 	}
 	if vnode {

@@ -55,8 +55,6 @@ type LinkFacts struct {
 type SliverInfo struct {
 	Creator          urn.URN
 	Created, Expires time.Time
-	// Started is when the resource began to run; zero is not told.
-	Started time.Time
 	// State is the operational state, Error what went wrong last.
 	State, Error string
 	// ResourceID is the site's own name of the resource.

@@ -116,7 +116,7 @@ func withType(i int) NodeFacts {
 func withLife(i int) NodeFacts {
 	f := facts(i)
 	f.Sliver = &SliverInfo{
-		Creator: urn.MustParse("urn:publicid:IDN+example.org+user+alice"), Created: someTime, Started: someTime.Add(time.Minute), Expires: someTime.Add(24 * time.Hour),
+		Creator: urn.MustParse("urn:publicid:IDN+example.org+user+alice"), Created: someTime, Expires: someTime.Add(24 * time.Hour),
 		State: "geni_failed", ResourceID: "rack 1", Error: `no "disk"`,
 	}
 	f.VNode = &VNode{fmt.Sprintf("pcvm%d", i), "pcvm"}

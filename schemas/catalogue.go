@@ -10,9 +10,6 @@ import (
 //go:embed *.xsd rspec/*.xsd ext/*.xsd
 var files embed.FS
 
-// Namespace is the one of GENI RSpec version 3, in documents of all kinds.
-const Namespace = "http://www.geni.net/resources/rspec/3"
-
 // Kind is a kind of RSpec, spelled as the type attribute of its root.
 type Kind string
 
@@ -75,21 +72,21 @@ func both(ad, request string) map[Kind]string {
 // Catalogue lists the extensions, ordered by namespace.
 func Catalogue() []Extension {
 	return []Extension{
-		{"http://groups.geni.net/exogeni/attachment/wiki/RspecExtensions/slice-info/1", "the slice of a manifest", granted("ext/sliceinfo.xsd")},
-		{"http://groups.geni.net/exogeni/attachment/wiki/RspecExtensions/sliver-info/1", "owner and times of a sliver", granted("ext/sliverinfo.xsd")},
-		{"http://hpn.east.isi.edu/rspec/ext/stitch/0.1/", "stitching of links across aggregates", everywhere("ext/stitch.xsd")},
-		{"http://jfed.iminds.be/proxy/1.0", "SSH gateways", asked("ext/proxy.xsd")},
-		{"http://jfed.iminds.be/rspec/ext/jfed/1", "where jFed draws a node", everywhere("ext/jfed.xsd")},
-		{"http://schemas.fed4fire.eu/schemas/rspec/ext/f4f_monitoring/1", "infrastructure monitoring, as aggregates write it", both("ext/monitoring-ad-f4f.xsd", "ext/monitoring-request-f4f.xsd")},
-		{"http://schemas.fed4fire.eu/schemas/rspec/ext/monitoring/1", "infrastructure monitoring, as the federation's text names it", both("ext/monitoring-ad-text.xsd", "ext/monitoring-request-text.xsd")},
-		{"http://www.geni.net/resources/rspec/ext/opstate/1", "operational states and actions", offered("ext/opstate.xsd")},
-		{"http://www.geni.net/resources/rspec/ext/shared-vlan/1", "shared VLANs", both("ext/sharedvlan-geni-ad.xsd", "ext/sharedvlan-geni.xsd")},
-		{"http://www.geni.net/resources/rspec/ext/user/1", "accounts and their keys", asked("ext/user-geni.xsd")},
-		{"http://www.protogeni.net/resources/rspec/ext/delay/1", "nodes that shape traffic", asked("ext/delay.xsd")},
-		{"http://www.protogeni.net/resources/rspec/ext/emulab/1", "what Emulab's aggregates add", both("ext/emulab-ad.xsd", "ext/emulab-request.xsd")},
-		{"http://www.protogeni.net/resources/rspec/ext/pxe/1", "network boot images", everywhere("ext/pxe.xsd")},
-		{"http://www.protogeni.net/resources/rspec/ext/shared-vlan/1", "shared VLANs, as jFed writes them", asked("ext/sharedvlan-protogeni.xsd")},
-		{"http://www.protogeni.net/resources/rspec/ext/user/1", "accounts and their keys, as the published file names them", asked("ext/user-protogeni.xsd")},
+		{SliceInfo, "the slice of a manifest", granted("ext/sliceinfo.xsd")},
+		{SliverInfo, "owner and times of a sliver", granted("ext/sliverinfo.xsd")},
+		{Stitching, "stitching of links across aggregates", everywhere("ext/stitch.xsd")},
+		{Proxy, "SSH gateways", asked("ext/proxy.xsd")},
+		{JFed, "where jFed draws a node", everywhere("ext/jfed.xsd")},
+		{Monitoring, "infrastructure monitoring, as aggregates write it", both("ext/monitoring-ad-f4f.xsd", "ext/monitoring-request-f4f.xsd")},
+		{OldMonitoring, "infrastructure monitoring, as the federation's text names it", both("ext/monitoring-ad-text.xsd", "ext/monitoring-request-text.xsd")},
+		{OpState, "operational states and actions", offered("ext/opstate.xsd")},
+		{SharedVLAN, "shared VLANs", both("ext/sharedvlan-geni-ad.xsd", "ext/sharedvlan-geni.xsd")},
+		{User, "accounts and their keys", asked("ext/user-geni.xsd")},
+		{Delay, "nodes that shape traffic", asked("ext/delay.xsd")},
+		{Emulab, "what Emulab's aggregates add", both("ext/emulab-ad.xsd", "ext/emulab-request.xsd")},
+		{PXE, "network boot images", everywhere("ext/pxe.xsd")},
+		{OldSharedVLAN, "shared VLANs, as jFed writes them", asked("ext/sharedvlan-protogeni.xsd")},
+		{OldUser, "accounts and their keys, as the published file names them", asked("ext/user-protogeni.xsd")},
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"patchbay/am/urn"
 	"patchbay/rspec"
+	"patchbay/schemas"
 	"patchbay/schemas/xmltree"
 )
 
@@ -14,14 +15,14 @@ import (
 // spellings is understood in both.
 const (
 	protogeniSpace    = "http://www.protogeni.net/resources/rspec/2"
-	emulabSpace       = "http://www.protogeni.net/resources/rspec/ext/emulab/1"
-	userSpace         = "http://www.geni.net/resources/rspec/ext/user/1"
-	oldUserSpace      = "http://www.protogeni.net/resources/rspec/ext/user/1"
-	vlanSpace         = "http://www.geni.net/resources/rspec/ext/shared-vlan/1"
-	oldVLANSpace      = "http://www.protogeni.net/resources/rspec/ext/shared-vlan/1"
-	monitoringSpace   = "http://schemas.fed4fire.eu/schemas/rspec/ext/f4f_monitoring/1"
-	textMonitorSpace  = "http://schemas.fed4fire.eu/schemas/rspec/ext/monitoring/1"
-	sliverInfoSpace   = "http://groups.geni.net/exogeni/attachment/wiki/RspecExtensions/sliver-info/1"
+	emulabSpace       = schemas.Emulab
+	userSpace         = schemas.User
+	oldUserSpace      = schemas.OldUser
+	vlanSpace         = schemas.SharedVLAN
+	oldVLANSpace      = schemas.OldSharedVLAN
+	monitoringSpace   = schemas.Monitoring
+	textMonitorSpace  = schemas.OldMonitoring
+	sliverInfoSpace   = schemas.SliverInfo
 	sliverInfoElement = "geni_sliver_info"
 )
 

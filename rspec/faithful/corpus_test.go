@@ -224,7 +224,7 @@ func (s splices) on(b []byte) []byte {
 // meaning compares requests without where things stood.
 var meaning = gocmp.Options{
 	cmpopts.IgnoreUnexported(rspec.Node{}, rspec.Request{}),
-	cmpopts.IgnoreFields(rspec.Node{}, "Line"), cmpopts.IgnoreFields(rspec.Interface{}, "Line"), cmpopts.IgnoreFields(rspec.Link{}, "Line"),
+	cmpopts.IgnoreFields(rspec.Node{}, "Line", "Column"), cmpopts.IgnoreFields(rspec.Interface{}, "Line"), cmpopts.IgnoreFields(rspec.Link{}, "Line", "Column"),
 	cmpopts.IgnoreFields(rspec.Request{}, "Notices"), // they tell lines
 	cmpopts.EquateComparable(netip.Prefix{}),
 }

@@ -6,7 +6,7 @@
 //	          ├─ names, own walk ─ where, put in, left out or ──── in the table of rules;
 //	manifest ─┘                    changed                         every rule was followed
 //
-// The documents are the shared corpus, read as nobody's and as all ours, what a
+// The documents are the corpus (PATCHBAY_CORPUS), read as nobody's and as all ours, what a
 // generator makes of them without changing their meaning, the hand-written ones
 // in testdata, and what a fuzzer finds.
 package faithful

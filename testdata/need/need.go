@@ -5,7 +5,7 @@
 //
 // PATCHBAY_REQUIRE is a list of names with commas between them: root, netns,
 // tun, ssh, shared, or the name of a program such as openssl or xmlsec1.
-// PATCHBAY_CORPUS is the folder of the shared corpus.
+// PATCHBAY_CORPUS is the folder of the corpus.
 //
 // Only tests import it.
 package need

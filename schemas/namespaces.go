@@ -1,0 +1,24 @@
+package schemas
+
+// Namespace is the one of GENI RSpec version 3, in documents of all kinds.
+const Namespace = "http://www.geni.net/resources/rspec/3"
+
+// Namespaces of extensions. Where aggregates and published files disagree about
+// one, Old is that which is read and never written.
+const (
+	Delay         = "http://www.protogeni.net/resources/rspec/ext/delay/1"
+	Emulab        = "http://www.protogeni.net/resources/rspec/ext/emulab/1"
+	JFed          = "http://jfed.iminds.be/rspec/ext/jfed/1"
+	Monitoring    = "http://schemas.fed4fire.eu/schemas/rspec/ext/f4f_monitoring/1"
+	OldMonitoring = "http://schemas.fed4fire.eu/schemas/rspec/ext/monitoring/1"
+	OpState       = "http://www.geni.net/resources/rspec/ext/opstate/1"
+	Proxy         = "http://jfed.iminds.be/proxy/1.0"
+	PXE           = "http://www.protogeni.net/resources/rspec/ext/pxe/1"
+	SharedVLAN    = "http://www.geni.net/resources/rspec/ext/shared-vlan/1"
+	OldSharedVLAN = "http://www.protogeni.net/resources/rspec/ext/shared-vlan/1"
+	SliceInfo     = "http://groups.geni.net/exogeni/attachment/wiki/RspecExtensions/slice-info/1"
+	SliverInfo    = "http://groups.geni.net/exogeni/attachment/wiki/RspecExtensions/sliver-info/1"
+	Stitching     = "http://hpn.east.isi.edu/rspec/ext/stitch/0.1/"
+	User          = "http://www.geni.net/resources/rspec/ext/user/1"
+	OldUser       = "http://www.protogeni.net/resources/rspec/ext/user/1"
+)
