@@ -28,6 +28,12 @@ func BenchmarkSVG(b *testing.B) {
 		w.link(i%400, (i+1+(i/400*37+i%400*i%400*7)%398)%400)
 	}
 	run(b, "tangle/most", &w.p)
+	w = network(300, 1)
+	w.link(upTo(300)...)
+	for i := range 300 {
+		w.link(i, (i+1)%300)
+	}
+	run(b, "lan and ring/300", &w.p)
 	w = network(1000, 1)
 	w.p.Kind = Advertisement
 	for i := 1; i < 1000; i++ {

@@ -2,6 +2,7 @@ package draw
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -112,9 +113,13 @@ func (b *builder) nodeLines(v *vertex, n *Node) {
 		}
 		v.add(status, detailFont, false)
 	}
-	for _, in := range n.Interfaces {
-		if !in.linked && len(in.Addresses) > 0 && len(v.lines) < 5 {
-			v.add(full(in.Addresses[0]), labelFont, true)
+	if n.Error != "" {
+		v.add(clean(n.Error, longest), labelFont, true)
+	}
+	for _, address := range n.publicAddresses() {
+		told := len(n.Logins) > 0 && n.Logins[0].Host == address
+		if len(v.lines) < 5 && !(roomy && told) {
+			v.add(full(address), labelFont, true)
 		}
 	}
 	if roomy && len(n.Logins) > 0 {
@@ -122,6 +127,31 @@ func (b *builder) nodeLines(v *vertex, n *Node) {
 	}
 	v.title = nodeTitle(n)
 }
+
+// publicAddresses are those at which a node is reached beside its links: its
+// hosts' and those of interfaces without a link, each once.
+func (n *Node) publicAddresses() []string {
+	var list []string
+	add := func(address string) {
+		if address != "" && len(list) < mostAddresses && !slices.Contains(list, address) {
+			list = append(list, address)
+		}
+	}
+	for _, h := range n.Hosts {
+		add(h.IPv4)
+	}
+	for _, in := range n.Interfaces {
+		for _, a := range in.Addresses {
+			if !in.linked {
+				add(a)
+			}
+		}
+	}
+	return list
+}
+
+// mostAddresses are drawn of a node.
+const mostAddresses = 4
 
 // name is what a node is called in a drawing.
 func (n *Node) name() string {
@@ -204,7 +234,9 @@ func nodeTitle(n *Node) string {
 	}
 	facts("component", n.Component)
 	facts("state", n.State)
-	facts("error", n.Error)
+	if n.Error != "" {
+		say("error: %s", clean(n.Error, longestReason))
+	}
 	if n.Monitored {
 		facts("monitoring", "yes")
 	}
@@ -281,6 +313,9 @@ func (b *builder) groupLines(v *vertex, g group) {
 func count(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
+	}
+	if strings.HasSuffix(what, "s") {
+		what += "e"
 	}
 	return fmt.Sprintf("%d %ss", n, what)
 }

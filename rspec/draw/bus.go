@@ -8,6 +8,10 @@ import (
 // busFrom is how many nodes of its own make a hub a bus.
 const busFrom = 5
 
+// crowd is how many spokes make a hub a bus of all its nodes, even of those that
+// other lines join as well: nobody can follow the lines of a larger star.
+const crowd = 25
+
 // Distances along a bus.
 const (
 	stubLength = 36.0
@@ -19,14 +23,25 @@ const (
 func (s *scene) bus(hub int, edges []int) *block {
 	h := &s.vertices[hub]
 	pitch, high := 0.0, 0.0
+	stubs := map[int]int{}
+	var nodes []int
 	for _, i := range edges {
 		e := &s.edges[i]
-		e.stub = 1
+		if stubs[e.from]++; stubs[e.from] == 1 {
+			nodes = append(nodes, e.from)
+		}
+		e.stub = stubs[e.from]
 		v := &s.vertices[e.from]
 		pitch = max(pitch, v.hw*2+busGap, labelFont.width(e.near[0])+14)
 		high = max(high, v.hh*2)
 	}
-	bars, columns := busForm(len(edges), pitch, 2*high+2*stubLength+busGap, h.hw*2)
+	// Nodes that are joined among themselves stand in a row that turns at its
+	// ends, with room for the labels, and their stubs beside the middle.
+	joined := s.within(stubs)
+	if joined.x > 0 {
+		pitch = max(pitch, 2*s.vertices[nodes[0]].hw+joined.x)
+	}
+	bars, columns := busForm(len(nodes), pitch, 2*high+2*stubLength+busGap, h.hw*2)
 	first := h.hw*2 + 30 + pitch/2
 	step := 2*high + 2*stubLength + busGap + 8
 	trunk := first - pitch/2 - 6
@@ -38,15 +53,15 @@ func (s *scene) bus(hub int, edges []int) *block {
 	b := &block{members: []int{hub}}
 	for bar := range bars {
 		y := float64(bar) * step
-		here := edges[:min(2*columns, len(edges))]
-		edges = edges[len(here):]
+		here := nodes[:min(2*columns, len(nodes))]
+		nodes = nodes[len(here):]
 		upper := min(columns, (len(here)+1)/2)
 		if bars > 1 {
 			upper = min(columns, len(here))
 		}
 		end := first
 		for k, i := range here {
-			v := &s.vertices[s.edges[i].from]
+			v := &s.vertices[i]
 			column, side := float64(k), -1.0
 			if k >= upper {
 				column, side = float64(k-upper), 1
@@ -54,10 +69,20 @@ func (s *scene) bus(hub int, edges []int) *block {
 					column += float64(missing) / 2
 				}
 			}
+			if side > 0 && joined.x > 0 {
+				column = float64(upper-1) - float64(k-upper)
+			}
 			v.point = point{first + column*pitch, y + side*(stubLength+v.hh)}
 			end = max(end, v.x)
-			v.feet = []point{{v.x, y}}
-			b.members = append(b.members, s.edges[i].from)
+			for n := range stubs[i] {
+				foot := v.x + v.hw*((2*float64(n)+1)/float64(stubs[i])-1)
+				if joined.x > 0 {
+					foot -= v.hw / float64(2*stubs[i])
+				}
+				v.feet = append(v.feet, point{foot, y})
+				end = max(end, foot)
+			}
+			b.members = append(b.members, i)
 		}
 		from := point{trunk, y}
 		if bars == 1 {
@@ -67,6 +92,20 @@ func (s *scene) bus(hub int, edges []int) *block {
 	}
 	s.enclose(b)
 	return b
+}
+
+// within is how far apart nodes must be for the labels of the lines between two
+// of them; zero where there are none.
+func (s *scene) within(nodes map[int]int) point {
+	gap := point{}
+	for i := range s.edges {
+		e := &s.edges[i]
+		if nodes[e.from] > 0 && nodes[e.to] > 0 {
+			need := e.gap()
+			gap = point{max(gap.x, need.x), max(gap.y, need.y)}
+		}
+	}
+	return gap
 }
 
 // enclose makes a block as large as all that is in it.

@@ -76,6 +76,18 @@ func topologies() map[string]*Picture {
 	}
 	add("SmallLAN", 3, 1).link(upTo(3)...)
 	add("LargeLAN", 60, 1).link(upTo(60)...)
+	w = add("LANAndRing60", 60, 1)
+	w.link(upTo(60)...)
+	for i := range 60 {
+		w.link(i, (i+1)%60)
+	}
+	w = add("LANAndChain300", 300, 1)
+	w.link(upTo(300)...)
+	for i := range 299 {
+		w.link(i, i+1)
+	}
+	w = add("LANTwice", 30, 1)
+	w.link(append(upTo(30), upTo(30)...)...)
 	w = add("TwoLANs", 10, 1)
 	w.link(upTo(10)...)
 	w.link(upTo(10)...)

@@ -125,6 +125,42 @@ func TestFormsAreDrawnWell(t *testing.T) {
 	}
 }
 
+// TestParallelLinksPassBesideAHub proves that lines which only pass by a LAN
+// keep away from its box, and so do their labels.
+func TestParallelLinksPassBesideAHub(t *testing.T) {
+	w := network(12, 1)
+	for i := range 12 {
+		w.link(i, (i+1)%12)
+	}
+	w.link(0, 6)
+	w.link(0, 6)
+	w.link(0, 3, 6, 9)
+	s := drawn(&w.p)
+	for _, f := range faultsOf(s) {
+		t.Error(f)
+	}
+	hub := s.vertices[len(s.vertices)-1]
+	if hub.shape != hubShape {
+		t.Fatal("the last box is no hub")
+	}
+	for i := range s.edges {
+		e := &s.edges[i]
+		if s.vertices[e.to].shape == hubShape {
+			continue
+		}
+		for k := 1; k < len(e.path); k++ {
+			if hub.grown(hubGap-1).cuts(e.path[k-1].add(s.shift), e.path[k].add(s.shift)) {
+				t.Errorf("%q passes too near", e.middle)
+			}
+		}
+	}
+	for _, l := range s.labels {
+		if l.grown(4).overlaps(hub.rect) {
+			t.Errorf("the label %q touches the hub", l.lines)
+		}
+	}
+}
+
 func TestRandomNetworksAreDrawnWell(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 40).Draw(t, "nodes")

@@ -57,5 +57,11 @@ func (b *builder) headings() []string {
 	if b.common != "" {
 		list = append(list, "every link: "+full(b.common))
 	}
+	if vlans := p.vlanSummary(); vlans != "" {
+		list = append(list, squeeze("shared VLANs: "+vlans, 700, noteFont.width))
+	}
+	if a := p.Addresses.String(); a != "" {
+		list = append(list, a)
+	}
 	return list
 }

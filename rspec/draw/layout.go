@@ -147,7 +147,7 @@ func (e *edge) gap() point {
 		middle = max(middle, labelFont.width(t)+20)
 	}
 	return point{
-		max(leastGap.x, min(max(ends, middle), 190)),
+		max(leastGap.x, min(max(ends, middle), 230)),
 		max(leastGap.y, min((rows+float64(len(e.middle)))*labelFont.height()+26, 100)),
 	}
 }
@@ -172,12 +172,25 @@ func (s *scene) blocks(vertices []int) []*block {
 		}
 		list = append(list, l)
 	}
-	hanging := map[int][]int{} // hub → its own nodes' edges
+	spokes := map[int]int{} // hub → lines that end there
+	for i := range s.edges {
+		if in[s.edges[i].from] {
+			spokes[s.edges[i].to]++
+		}
+	}
+	hanging := map[int][]int{} // hub → the edges of nodes on its bus
+	on := map[int]int{}        // node → the hub on whose bus it is
 	for i := range s.edges {
 		e := &s.edges[i]
-		if in[e.from] && in[e.to] && !taken[e.to] && s.vertices[e.to].shape == hubShape && degree[e.from] == 1 && s.vertices[e.from].shape != hubShape {
-			hanging[e.to] = append(hanging[e.to], i)
+		if !in[e.from] || !in[e.to] || taken[e.to] || taken[e.from] || s.vertices[e.to].shape != hubShape || s.vertices[e.from].shape == hubShape {
+			continue
 		}
+		hub, claimed := on[e.from]
+		if claimed && hub != e.to || degree[e.from] > 1 && spokes[e.to] < crowd {
+			continue
+		}
+		on[e.from] = e.to
+		hanging[e.to] = append(hanging[e.to], i)
 	}
 	fans := map[int][]*block{} // node → the buses that hang on it alone
 	for _, v := range vertices {

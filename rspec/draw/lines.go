@@ -165,11 +165,10 @@ func (b *builder) linkLabel(l *Link) []string {
 
 func (b *builder) facts(l *Link) []string {
 	var words []string
-	if promise := l.promise(); promise != "" && promise != b.common {
-		there, back, apart := strings.Cut(promise, " ← ")
-		words = append(words, squeeze(full(there), 190, labelFont.width))
-		if apart {
-			words = append(words, squeeze("← "+full(back), 190, labelFont.width))
+	p := b.scene.picture
+	if b.common == "" || p.promise(l) != b.common {
+		for _, promise := range p.promises(l, func(s string) string { return squeeze(s, 54, labelFont.width) }) {
+			words = append(words, squeeze(full(promise), 260, labelFont.width))
 		}
 	}
 	if special := specialType(l); special != "" {
@@ -201,6 +200,7 @@ func linkTitle(l *Link) string {
 		}
 	}
 	say("type", strings.Join(l.Types[:min(len(l.Types), 4)], ", "))
+	say("speed", strings.Join(l.Speeds[:min(len(l.Speeds), 4)], ", "))
 	say("VLAN", l.VLAN)
 	say("shared VLAN", l.Shared)
 	if l.Monitored {
@@ -224,7 +224,7 @@ func linkTitle(l *Link) string {
 func commonPromise(p *Picture) string {
 	common := ""
 	for i := range p.Links {
-		promise := p.Links[i].promise()
+		promise := p.promise(&p.Links[i])
 		if promise == "" || common != "" && promise != common {
 			return ""
 		}

@@ -20,7 +20,22 @@ type Picture struct {
 	Managers []Manager
 	Nodes    []Node
 	Links    []Link
+	// SharedVLANs are what an advertisement offers to link_shared_vlan.
+	SharedVLANs []SharedVLAN
+	// Addresses are the routable ones of an advertisement, nil where it says
+	// nothing of them.
+	Addresses *Addresses
 }
+
+// SharedVLAN is a network that the links of any slice may join.
+type SharedVLAN struct {
+	Name, Tag, Description string
+	Restricted             bool
+}
+
+// Addresses count what an aggregate gives to nodes that ask to be reached from
+// everywhere. A number is -1 where the document leaves it open.
+type Addresses struct{ Available, Configured int }
 
 // Manager is who answers for nodes.
 type Manager struct {
@@ -86,8 +101,11 @@ type End struct {
 type Link struct {
 	Name  string
 	Types []string
-	Ends  []End
-	VLAN  string
+	// Speeds are capacities that the document tells as types, such as
+	// "ethernet-1000000", in words made for people.
+	Speeds []string
+	Ends   []End
+	VLAN   string
 	// Shared is the name of a shared VLAN that the link joins.
 	Shared     string
 	Monitored  bool

@@ -25,7 +25,11 @@ type placer struct {
 func (s *scene) letter() {
 	p := placer{s: s, taken: grid{}, segments: grid{}}
 	for i := range s.vertices {
-		p.taken.add(s.vertices[i].rect)
+		room := s.vertices[i].rect
+		if s.vertices[i].shape == hubShape {
+			room = room.grown(4) // else a label beside it seems to be its own
+		}
+		p.taken.add(room)
 	}
 	for f, r := range s.frames {
 		if s.framed && r.hw > 0 {

@@ -66,6 +66,8 @@ func Read(b []byte, limits xmltree.Limits) (*Picture, error) {
 	for _, e := range r.children(root, "link") {
 		r.link(e)
 	}
+	r.offers(root)
+	r.settle()
 	return r.p, nil
 }
 
@@ -145,8 +147,9 @@ func (r *reader) manager(id, component string) int {
 	m := Manager{URN: id, Name: id}
 	if u, err := urn.Parse(id); err == nil {
 		m.Name = u.Authority
-	} else if u, err := urn.Parse(component); err == nil && id == "" {
-		m = Manager{URN: component, Name: u.Authority}
+	} else if a := authorityOf(component); a != "" && id == "" {
+		// Aggregates take such a node as their own, too.
+		m = Manager{URN: component, Name: a}
 	}
 	key := strings.ToLower(m.Name)
 	n, known := r.managers[key]

@@ -41,13 +41,29 @@ func TestReadUnderstands(t *testing.T) {
 		{"ProtoGENI2", `<rspec xmlns="http://www.protogeni.net/resources/rspec/2" type="advertisement"><node component_id="urn:publicid:IDN+x.org+node+pc1"/></rspec>`,
 			"advertisement pc1 x.org", func(p *Picture) any { return fmt.Sprint(p.Kind, " ", p.Nodes[0].Name, " ", p.Managers[0].Name) }},
 		{"ManagersByAuthority", document("request", `<node client_id="a" component_manager_id="urn:publicid:IDN+X.org+authority+cm"/><node client_id="b" component_manager_id="urn:publicid:IDN+x.org+authority+am"/><node client_id="c" component_id="urn:publicid:IDN+x.org+node+n"/><node client_id="d"/>`),
-			"[{urn:publicid:IDN+X.org+authority+cm X.org} { }] [0 0 0 1]", func(p *Picture) any {
+			"[{urn:publicid:IDN+X.org+authority+cm X.org}] [0 0 0 0]", func(p *Picture) any {
 				var of []int
 				for _, n := range p.Nodes {
 					of = append(of, n.Manager)
 				}
 				return fmt.Sprint(p.Managers, " ", of)
 			}},
+		{"NobodysNodesApartFromSeveralManagers", document("request", `<node client_id="a"/><node client_id="b" component_manager_id="urn:publicid:IDN+x.org+authority+cm"/><node client_id="c" component_id="urn:publicid:IDN+y.org+node+with blank"/>`),
+			"[ x.org y.org]", func(p *Picture) any {
+				var names []string
+				for _, m := range p.Managers {
+					names = append(names, m.Name)
+				}
+				return names
+			}},
+		{"SpeedsInTypes", document("advertisement", `<link><link_type name="ethernet"/><link_type name="ethernet-1000000"/><link_type name="Ethernet-10000000"/><link_type name="ethernet-fast"/></link>`),
+			"[ethernet ethernet-fast] [1 Gbit/s 10 Gbit/s] 1 Gbit/s or 10 Gbit/s", func(p *Picture) any {
+				return fmt.Sprint(p.Links[0].Types, " ", p.Links[0].Speeds, " ", p.promise(&p.Links[0]))
+			}},
+		{"Offers", document("advertisement", `<rspec_shared_vlan xmlns="http://www.geni.net/resources/rspec/ext/shared-vlan/1"><available name="lab" localTag="7" restricted="true"/></rspec_shared_vlan><rspec_routable_addresses xmlns="http://www.protogeni.net/resources/rspec/ext/emulab/1" available="2" configured="3"/>`),
+			"[{lab 7  true}] 2 of 3 public addresses free", func(p *Picture) any { return fmt.Sprint(p.SharedVLANs, " ", p.Addresses) }},
+		{"OffersLeftOpen", document("advertisement", `<rspec_routable_addresses xmlns="http://www.protogeni.net/resources/rspec/ext/emulab/1" available="-4" configured="many"/>`),
+			"", func(p *Picture) any { return p.Addresses }},
 		{"ExpiresAsGenerated", `<rspec xmlns="http://www.geni.net/resources/rspec/3" generated="t" expires="t"/>`, "", func(p *Picture) any { return p.Expires }},
 		{"Exclusive", document("request", `<node client_id="a" exclusive="1"/>`), "true", func(p *Picture) any { return *p.Nodes[0].Exclusive }},
 		{"ExclusiveLeftOpen", document("request", `<node client_id="a" exclusive="perhaps"/>`), "<nil>", func(p *Picture) any { return fmt.Sprint(p.Nodes[0].Exclusive) }},
@@ -138,7 +154,8 @@ func TestLoginsAreCommandsOnlyWhereTheyAreSafe(t *testing.T) {
 }
 
 func TestPromises(t *testing.T) {
-	ends := []End{{Name: "a"}, {Name: "b"}}
+	p := &Picture{Nodes: []Node{{Name: "left"}, {Name: "right"}}}
+	ends := []End{{Name: "a"}, {Name: "b", Node: 1}}
 	both := []Property{{Source: "a", Dest: "b", Capacity: "1 Gbit/s"}, {Source: "b", Dest: "a", Capacity: "1 Gbit/s"}}
 	apart := []Property{{Source: "b", Dest: "a", Capacity: "1 Mbit/s"}, {Source: "a", Dest: "b", Capacity: "1 Gbit/s", Latency: "2 ms"}}
 	for _, c := range []struct {
@@ -149,9 +166,11 @@ func TestPromises(t *testing.T) {
 		{"None", Link{Ends: ends}, ""},
 		{"Empty", Link{Ends: ends, Properties: []Property{{}}}, ""},
 		{"BothWays", Link{Ends: ends, Properties: both}, "1 Gbit/s"},
-		{"EachWayApart", Link{Ends: ends, Properties: apart}, "→ 1 Gbit/s, 2 ms ← 1 Mbit/s"},
+		{"EachWayApart", Link{Ends: ends, Properties: apart}, "left → right 1 Gbit/s, 2 ms; right → left 1 Mbit/s"},
+		{"EachWayInOneNode", Link{Ends: []End{{Name: "a", Node: 1}, {Name: "b", Node: 1}}, Properties: apart}, "a → b 1 Gbit/s, 2 ms; b → a 1 Mbit/s"},
+		{"OfOtherEnds", Link{Ends: []End{{Name: "c"}, {Name: "d", Node: 1}}, Properties: apart}, "1 Mbit/s and 1 more"},
 	} {
-		if got := c.link.promise(); got != c.want {
+		if got := p.promise(&c.link); got != c.want {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
 		}
 	}

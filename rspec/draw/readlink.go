@@ -2,6 +2,7 @@ package draw
 
 import (
 	"slices"
+	"strings"
 
 	"patchbay/am/urn"
 	"patchbay/schemas/xmltree"
@@ -19,7 +20,14 @@ func (r *reader) link(e *xmltree.Element) {
 		}
 	}
 	for _, t := range r.children(e, "link_type") {
-		if name := lastName(value(t, "name")); name != "" && !slices.Contains(l.Types, name) && len(l.Types) < maxTypes {
+		name := lastName(value(t, "name"))
+		if speed := speedOf(name); speed != "" {
+			if !slices.Contains(l.Speeds, speed) && len(l.Speeds) < maxTypes {
+				l.Speeds = append(l.Speeds, speed)
+			}
+			continue
+		}
+		if name != "" && !slices.Contains(l.Types, name) && len(l.Types) < maxTypes {
 			l.Types = append(l.Types, name)
 		}
 	}
@@ -33,8 +41,8 @@ func (r *reader) link(e *xmltree.Element) {
 	}
 	for _, c := range r.children(e, "property") {
 		l.Properties = append(l.Properties, Property{
-			Source:   value(c, "source_id"),
-			Dest:     value(c, "dest_id"),
+			Source:   r.interfaceName(value(c, "source_id")),
+			Dest:     r.interfaceName(value(c, "dest_id")),
 			Capacity: capacity(value(c, "capacity")),
 			Latency:  latency(value(c, "latency")),
 			Loss:     loss(value(c, "packet_loss")),
@@ -65,4 +73,22 @@ func (r *reader) end(ref *xmltree.Element) End {
 		end.Authority = u.Authority
 	}
 	return end
+}
+
+// interfaceName is what the drawing calls the interface that id means.
+func (r *reader) interfaceName(id string) string {
+	if at, known := r.interfaces[id]; known {
+		return r.p.Nodes[at.node].Interfaces[at.number].Name
+	}
+	return componentName(id)
+}
+
+// speedOf is the capacity in a link type like "ethernet-1000000", in kbit/s;
+// empty for any other type.
+func speedOf(name string) string {
+	speed, found := strings.CutPrefix(strings.ToLower(name), "ethernet-")
+	if !found || speed == "" || strings.Trim(speed, "0123456789") != "" {
+		return ""
+	}
+	return capacity(speed)
 }

@@ -21,6 +21,10 @@ type router struct {
 // lineGap is how far a line stays away from boxes that are not its own.
 const lineGap = 6.0
 
+// hubGap is how far it stays away from hubs while it can: nearer by, it looks
+// as if it ended there.
+const hubGap = 16.0
+
 // route gives every edge its path.
 func (s *scene) route() {
 	r := router{s: s, budget: 60_000_000}
@@ -34,7 +38,8 @@ func (s *scene) route() {
 	for i := range s.edges {
 		e := &s.edges[i]
 		if e.stub > 0 {
-			e.path = []point{s.vertices[e.from].point, s.vertices[e.from].feet[e.stub-1]}
+			foot := s.vertices[e.from].feet[e.stub-1]
+			e.path = []point{{foot.x, s.vertices[e.from].y}, foot}
 			e.drawn = polyline(e.path)
 			continue
 		}
@@ -55,15 +60,16 @@ var bows = []float64{0, 26, -26, 46, -46, 76, -76, 116, -116, 170, -170}
 
 const fewBows = 5
 
-// lane is the distance of parallel ways around boxes.
-const lane = 6.0
+// lane is the distance of parallel ways around boxes. It is no multiple of the
+// steps by which ways make room for each other.
+const lane = 9.0
 
 // pair routes all lines between two boxes: parallel ones bend together, so that
 // they can be told apart.
 func (r *router) pair(edges []int) {
 	e := &r.s.edges[edges[0]]
 	p, q := r.s.vertices[e.from].point, r.s.vertices[e.to].point
-	near := r.near(e, p, q)
+	near := r.near(e, p, q, hubGap)
 	around := func(mostTurns int, lane float64) bool {
 		ways := make([][]point, len(edges))
 		for k := range edges {
@@ -85,6 +91,10 @@ func (r *router) pair(edges []int) {
 			return
 		}
 	}
+	if around(99, lane) {
+		return
+	}
+	near = r.near(e, p, q, lineGap)
 	if !around(99, lane) && !around(99, 1) {
 		r.bend(edges, p, q, nil, 0)
 	}
@@ -106,13 +116,17 @@ func (r *router) bend(edges []int, p, q point, near []rect, bow float64) bool {
 }
 
 // near are the boxes that a line from p to q may have to do with, with the
-// distance that it keeps from them.
-func (r *router) near(e *edge, p, q point) []rect {
+// distance that it keeps from them; that from hubs is given.
+func (r *router) near(e *edge, p, q point, hubGap float64) []rect {
 	reach := box(min(p.x, q.x), min(p.y, q.y), max(p.x, q.x), max(p.y, q.y)).grown(320)
 	var list []rect
 	for i := range r.s.vertices {
 		if i != e.from && i != e.to && r.s.vertices[i].overlaps(reach) {
-			list = append(list, r.s.vertices[i].grown(lineGap))
+			gap := lineGap
+			if r.s.vertices[i].shape == hubShape {
+				gap = hubGap
+			}
+			list = append(list, r.s.vertices[i].grown(gap))
 		}
 	}
 	for _, t := range r.titles {

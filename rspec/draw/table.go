@@ -111,7 +111,8 @@ func (b *table) write() {
 		b.row(r, width, gap, style)
 		if wrapped {
 			if rest := strings.Join(slices.DeleteFunc(slices.Clone(r[b.tail:]), func(s string) bool { return s == "" }), ", "); rest != "" {
-				b.t.line("%s%s", strings.Repeat(" ", 3*indent), b.t.fit(rest, 3*indent))
+				margin := strings.Repeat(" ", 3*indent)
+				b.t.wrap(margin, margin, rest)
 			}
 		}
 	}

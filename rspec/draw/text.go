@@ -101,6 +101,7 @@ func (t *textWriter) document() {
 		}
 	}
 	t.links()
+	t.offers()
 }
 
 func (t *textWriter) manager(m int, groups []group) {
@@ -178,6 +179,8 @@ func (t *textWriter) columns(indent string, words []string) {
 func (t *textWriter) nodes(groups []group) {
 	tab := t.table("node", "type", "image", "use", "component", "state", "address", "reach it")
 	tab.tail = 7
+	var reasons tally
+	failing := map[string][]string{} // reason → nodes
 	for _, g := range groups {
 		n := &t.p.Nodes[g.nodes[0]]
 		if len(g.nodes) > 1 {
@@ -209,15 +212,10 @@ func (t *textWriter) nodes(groups []group) {
 			state = stateSigns[conditionOf(n.State)] + " " + state
 		}
 		if n.Error != "" {
-			state += ": " + clean(n.Error, 80)
+			reasons.add(clean(n.Error, longestReason))
+			failing[clean(n.Error, longestReason)] = append(failing[clean(n.Error, longestReason)], n.name())
 		}
-		var loose []string
-		for _, in := range n.Interfaces {
-			if !in.linked {
-				loose = append(loose, in.Addresses...)
-			}
-		}
-		tab.add(n.name(), full(typesOf(n)), full(n.Image), use, full(n.Component), state, full(strings.Join(loose, " ")), t.reach(n))
+		tab.add(n.name(), full(typesOf(n)), full(n.Image), use, full(n.Component), state, full(strings.Join(n.publicAddresses(), " ")), t.reach(n))
 	}
 	if common := tab.common(1, 2, 3, 4); len(common) > 0 {
 		t.line("  %s", t.fit("every node: "+strings.Join(common, ", "), indent))
@@ -231,6 +229,37 @@ func (t *textWriter) nodes(groups []group) {
 		return ""
 	}
 	tab.write()
+	for i, reason := range reasons.words {
+		if i == mostLinkLines {
+			break
+		}
+		who := failing[reason]
+		names := strings.Join(who[:min(len(who), mostBranches)], ", ")
+		if more := len(who) - mostBranches; more > 0 {
+			names += fmt.Sprintf(" and %d more", more)
+		}
+		t.wrap("  ", "    ", names+": "+reason)
+	}
+}
+
+// longestReason is how much is told of why a node failed.
+const longestReason = 1000
+
+// wrap writes words in as many lines as they need, the first of which is
+// indented otherwise.
+func (t *textWriter) wrap(first, rest, text string) {
+	line, empty := first, true
+	for word := range strings.FieldsSeq(t.see(text)) {
+		if !empty && columns(line)+1+columns(word) > t.o.Width {
+			t.line("%s", line)
+			line, empty = rest, true
+		}
+		if !empty {
+			line += " "
+		}
+		line, empty = line+squeeze(word, float64(t.o.Width-len(rest)), inColumns), false
+	}
+	t.line("%s", t.see(line))
 }
 
 var (
@@ -238,7 +267,8 @@ var (
 	stateColors = map[condition]string{ready: "\x1b[32m", busy: "\x1b[33m", failed: "\x1b[31m"}
 )
 
-// reach is how to get at a node: its first login, or the name of its host.
+// reach is how to get at a node: its first login, or the name of its host. One
+// that only repeats the node's name leads nowhere.
 func (t *textWriter) reach(n *Node) string {
 	s := ""
 	switch {
@@ -247,11 +277,8 @@ func (t *textWriter) reach(n *Node) string {
 		if more := len(n.Logins) - 1; more > 0 {
 			s += fmt.Sprintf(" +%d", more)
 		}
-	case len(n.Hosts) > 0:
-		if s = n.Hosts[0].Name; s == "" {
-			s = n.Hosts[0].IPv4
-		}
-		s = full(s)
+	case len(n.Hosts) > 0 && n.Hosts[0].Name != n.Name && (n.Hosts[0].IPv4 != "" || strings.Contains(n.Hosts[0].Name, ".")):
+		s = full(n.Hosts[0].Name)
 	}
 	return s
 }

@@ -32,8 +32,7 @@ func (t *textWriter) links() {
 		t.lines(lines)
 	}
 	if bundled && len(trees) > 0 {
-		t.line("")
-		t.line("%s", t.fit(count(len(trees), "link")+" of one end, or of more than two", 0))
+		t.many(grouped, trees)
 		return
 	}
 	for i, l := range trees {
@@ -63,7 +62,7 @@ func (t *textWriter) lines(links []*Link) {
 		if i == mostLinkLines {
 			break
 		}
-		promise := l.promise()
+		promise := t.p.promise(l)
 		if promise == common {
 			promise = ""
 		}
@@ -87,7 +86,7 @@ func (t *textWriter) tree(l *Link) {
 		name = "(link)"
 	}
 	facts := []string{count(len(l.Ends), "end")}
-	if promise := l.promise(); promise != "" {
+	if promise := t.p.promise(l); promise != "" {
 		facts = append(facts, full(promise))
 	}
 	if s := specialType(l); s != "" {
@@ -139,21 +138,10 @@ func (t *textWriter) bundles(grouped map[int]int, links []*Link) {
 	var between tally
 	type pair struct{ a, z string }
 	ends := map[string]pair{}
-	name := func(e End) string {
-		if e.Node < 0 {
-			if e.Authority != "" {
-				return full(e.Authority) + " (outside)"
-			}
-			return full(e.Name) + " (outside)"
-		}
-		g := t.groups[grouped[e.Node]]
-		if len(g.nodes) > 1 {
-			return g.span(t.p, full)
-		}
-		return full(t.p.Nodes[e.Node].Name)
-	}
+	names := map[string]string{} // of links that are alone between their boxes
+	facts := map[string]*tally{}
 	for _, l := range links {
-		p := pair{name(l.Ends[0]), name(l.Ends[1])}
+		p := pair{t.boxName(grouped, l.Ends[0]), t.boxName(grouped, l.Ends[1])}
 		key := fmt.Sprintf("%q %q", p.a, p.z)
 		if between.count[key] == 0 {
 			if back := fmt.Sprintf("%q %q", p.z, p.a); between.count[back] > 0 {
@@ -162,25 +150,102 @@ func (t *textWriter) bundles(grouped map[int]int, links []*Link) {
 				ends[key] = p
 			}
 		}
-		between.add(key)
+		if between.add(key); facts[key] == nil {
+			facts[key] = &tally{}
+		}
+		facts[key].add(strings.Join(t.kindOfLink(l), ", "))
+		names[key] = full(l.Name)
 	}
 	if len(between.words) == 0 {
 		return
 	}
 	t.line("")
 	t.line("%s", t.style(t.fit(count(len(links), "link")+" of two ends", 0), bold))
-	tab := t.table("", "", "")
+	tab := t.table("", "", "", "link", "each")
 	tab.bare = true
-	tab.gap = []int{1, 1}
+	tab.gap = []int{1, 1, 2, 2}
+	tab.tail = 3
 	for i, key := range between.words {
 		if i == mostLinkLines {
 			break
 		}
-		tab.add(ends[key].a, "── "+count(between.count[key], "link")+" ──", ends[key].z)
+		name, each := "", facts[key].words[0]
+		if between.count[key] == 1 {
+			name = names[key]
+		}
+		if n := len(facts[key].words); n > 1 {
+			each = fmt.Sprintf("of %d kinds", n)
+		}
+		tab.add(ends[key].a, "── "+count(between.count[key], "link")+" ──", ends[key].z, name, each)
 	}
 	tab.write()
 	if more := len(between.words) - mostLinkLines; more > 0 {
 		t.line("  and those between %d more pairs", more)
+	}
+}
+
+// boxName is the box of a grouped picture at which a link ends.
+func (t *textWriter) boxName(grouped map[int]int, e End) string {
+	if e.Node < 0 {
+		if e.Authority != "" {
+			return full(e.Authority) + " (outside)"
+		}
+		return full(e.Name) + " (outside)"
+	}
+	g := t.groups[grouped[e.Node]]
+	if len(g.nodes) > 1 {
+		return g.span(t.p, full)
+	}
+	return full(t.p.Nodes[e.Node].Name)
+}
+
+// kindOfLink is what a link promises and its type, where it is special.
+func (t *textWriter) kindOfLink(l *Link) []string {
+	var words []string
+	for _, s := range []string{t.p.promise(l), specialType(l)} {
+		if s != "" {
+			words = append(words, full(s))
+		}
+	}
+	return words
+}
+
+// many is the table of those links of a grouped picture that join any number of
+// interfaces but two.
+func (t *textWriter) many(grouped map[int]int, links []*Link) {
+	t.line("")
+	t.line("%s", t.style(t.fit(count(len(links), "link")+" of one end, or of more than two", 0), bold))
+	tab := t.table("link", "type", "ends", "capacity", "VLAN", "joins")
+	tab.tail = 5
+	for i, l := range links {
+		if i == mostLinkLines {
+			break
+		}
+		name := full(l.Name)
+		if name == "" {
+			name = "(link)"
+		}
+		kind := specialType(l)
+		if kind == "" && len(l.Types) > 0 {
+			kind = l.Types[0]
+		}
+		vlan := l.VLAN
+		if l.Shared != "" {
+			vlan = strings.TrimSpace(l.Shared + " " + vlan)
+		}
+		var boxes tally
+		for _, e := range l.Ends[:min(len(l.Ends), mostMembers)] {
+			boxes.add(t.boxName(grouped, e))
+		}
+		joins := strings.Join(boxes.words[:min(len(boxes.words), mostBranches)], ", ")
+		if more := len(boxes.words) - mostBranches; more > 0 {
+			joins += fmt.Sprintf(" and %d more", more)
+		}
+		tab.add(name, full(kind), fmt.Sprint(len(l.Ends)), full(t.p.promise(l)), full(vlan), joins)
+	}
+	tab.write()
+	if more := len(links) - mostLinkLines; more > 0 {
+		t.line("  and %s more", count(more, "link"))
 	}
 }
 

@@ -84,27 +84,42 @@ func (p Property) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// promise sums up the properties of a link in one line: what holds for all
-// directions, or each direction apart while they are two.
-func (l *Link) promise() string {
+// promises sum up what a link promises: what holds for all directions, or each
+// direction by the names of its ends while they are two. Names are shortened by
+// short.
+func (p *Picture) promises(l *Link, short func(string) string) []string {
 	var words []string // different ones, in order
+	var first []*Property
 	seen := map[string]bool{}
-	for _, p := range l.Properties {
-		if s := p.String(); s != "" && !seen[s] {
+	for i := range l.Properties {
+		if s := l.Properties[i].String(); s != "" && !seen[s] {
 			seen[s] = true
-			words = append(words, s)
+			words, first = append(words, s), append(first, &l.Properties[i])
 		}
 	}
 	switch {
-	case len(words) == 0:
-		return ""
-	case len(words) == 1:
-		return words[0]
+	case len(words) == 0 && len(l.Speeds) > 0:
+		return []string{strings.Join(l.Speeds[:min(len(l.Speeds), 4)], " or ")}
+	case len(words) < 2:
+		return words
 	case len(words) == 2 && len(l.Properties) == 2 && len(l.Ends) == 2:
-		if l.Properties[0].Source == l.Ends[1].Name {
-			words[0], words[1] = words[1], words[0]
+		a, z := l.Ends[0], l.Ends[1]
+		if first[0].Source == z.Name && first[0].Dest == a.Name {
+			first[0], first[1] = first[1], first[0]
 		}
-		return "→ " + words[0] + " ← " + words[1]
+		if first[0].Source != a.Name || first[0].Dest != z.Name || first[1].Source != z.Name || first[1].Dest != a.Name {
+			break
+		}
+		there, back := short(full(a.Name)), short(full(z.Name))
+		if a.Node >= 0 && z.Node >= 0 && a.Node != z.Node {
+			there, back = short(p.Nodes[a.Node].name()), short(p.Nodes[z.Node].name())
+		}
+		return []string{there + " → " + back + " " + first[0].String(), back + " → " + there + " " + first[1].String()}
 	}
-	return words[0] + " and " + strconv.Itoa(len(words)-1) + " more"
+	return []string{words[0] + " and " + strconv.Itoa(len(words)-1) + " more"}
+}
+
+// promise is all of it in one line.
+func (p *Picture) promise(l *Link) string {
+	return strings.Join(p.promises(l, func(s string) string { return s }), "; ")
 }
