@@ -61,7 +61,7 @@ func TestWhiteSpaceOfTextIsSeenToGo(t *testing.T) {
 		before string
 		text   bool
 	}{
-		{"a >  ", true}, {"<![CDATA[a]]>  ", true}, {"a&gt;  ", true}, {"a<!-- -->  ", false}, {"\n  ", false}, {"<![CDATA[ ]]>  ", false},
+		{"a >  ", true}, {"<![CDATA[a]]>  ", true}, {"a&gt;  ", true}, {"a<!-- -->  ", false}, {"\n  ", false}, {"<![CDATA[ ]]>  ", false}, {"&#32;<![CDATA[ ]]>  ", false},
 	} {
 		b := []byte(`<rspec xmlns="` + core + `" type="request"><node client_id="a">` + tt.before + `<host name="h"/></node></rspec>`)
 		d, err := parse(b)

@@ -293,8 +293,11 @@ func (c *check) behindText(e *elem) bool {
 			return false
 		}
 		raw := c.in.bytes(items[at].start, items[at].end)
-		raw = strings.TrimSuffix(strings.TrimPrefix(raw, "<![CDATA["), "]]>")
-		if strings.Trim(raw, blank) != "" {
+		said := strings.TrimSuffix(strings.TrimPrefix(raw, "<![CDATA["), "]]>")
+		if items[at].kind == text {
+			said, _ = decode(raw, false) // read before without an error
+		}
+		if strings.Trim(said, blank) != "" {
 			return true
 		}
 	}
