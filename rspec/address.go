@@ -50,14 +50,14 @@ func readAddress(address, mask, family string) (netip.Prefix, *badAddress) {
 	switch {
 	case a.IsUnspecified():
 		return refuse("address", "write one such as 10.0.0.1, or leave out the ip to be given one", "has the address %s, which stands for none", a)
-	case a.IsMulticast(), a == broadcast(netip.PrefixFrom(netip.IPv4Unspecified(), 0)):
+	case a.IsMulticast(), a == LastAddress(netip.PrefixFrom(netip.IPv4Unspecified(), 0)):
 		return refuse("address", "write one such as 10.0.0.1", "has the address %s, which is that of a group", a)
 	case a.IsLoopback():
 		return refuse("address", "write one such as 10.0.0.1", "has the address %s, which never leaves a node", a)
 	case mask == "" || a.Is6() || bits > 30: // no mask: ours need not be meant
 	case a == p.Masked().Addr():
 		return refuse("address", "write "+a.Next().String()+", say", "has the address %s, which names the network %s itself", a, p)
-	case a == broadcast(p):
+	case a == LastAddress(p):
 		return refuse("address", "write "+a.Prev().String()+", say", "has the address %s, which is the broadcast address of the network %s", a, p.Masked())
 	}
 	return p, nil
@@ -99,8 +99,9 @@ func allOnes(a netip.Addr) netip.Addr {
 	return netip.AddrFrom16(ones)
 }
 
-// broadcast is the last address of an IPv4 network.
-func broadcast(p netip.Prefix) netip.Addr {
+// LastAddress is the last address of an IPv4 network, that of its broadcasts. It
+// panics for other networks.
+func LastAddress(p netip.Prefix) netip.Addr {
 	b := p.Addr().As4()
 	for i := range b {
 		if kept := p.Bits() - 8*i; kept <= 0 {

@@ -239,3 +239,13 @@ func FuzzAddress(f *testing.F) {
 		}
 	})
 }
+
+func TestLastAddress(t *testing.T) {
+	for in, want := range map[string]string{
+		"0.0.0.0/0": "255.255.255.255", "10.0.0.0/8": "10.255.255.255", "10.1.2.3/22": "10.1.3.255", "10.1.2.3/30": "10.1.2.3", "10.1.2.3/31": "10.1.2.3", "10.1.2.3/32": "10.1.2.3",
+	} {
+		if got := LastAddress(netip.MustParsePrefix(in)); got.String() != want {
+			t.Errorf("%s: got %s, want %s", in, got, want)
+		}
+	}
+}

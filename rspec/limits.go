@@ -37,14 +37,12 @@ type Limits struct {
 
 // DefaultLimits are what Limits of which nothing is said come to.
 func DefaultLimits() Limits {
+	text := xmltree.DefaultLimits()
 	return Limits{
-		Bytes: 8 << 20, Depth: maxDepth, Elements: 200_000, Attributes: 100, Namespaces: 250,
+		Bytes: text.Bytes, Depth: text.Depth, Elements: text.Elements, Attributes: text.Attrs, Namespaces: text.Namespaces,
 		Nodes: 10_000, Links: 10_000, Interfaces: 50_000, ClientID: 256, Addresses: 64,
 	}
 }
-
-// maxDepth is as deep as xmltree reads.
-const maxDepth = 240
 
 // limitsKey stands before the name of a limit in a site's configuration.
 const limitsKey = "limits.rspec."
@@ -57,12 +55,13 @@ type limit struct {
 }
 
 func (l *Limits) all() []limit {
+	text := xmltree.HighestLimits()
 	return []limit{
-		{"bytes", &l.Bytes, 1 << 30},
-		{"depth", &l.Depth, maxDepth},
-		{"elements", &l.Elements, 1 << 28},
-		{"attributes", &l.Attributes, 10_000},
-		{"namespaces", &l.Namespaces, 10_000},
+		{"bytes", &l.Bytes, text.Bytes},
+		{"depth", &l.Depth, text.Depth},
+		{"elements", &l.Elements, text.Elements},
+		{"attributes", &l.Attributes, text.Attrs},
+		{"namespaces", &l.Namespaces, text.Namespaces},
 		{"nodes", &l.Nodes, 1 << 28},
 		{"links", &l.Links, 1 << 28},
 		{"interfaces", &l.Interfaces, 1 << 28},
@@ -126,7 +125,7 @@ func tooBig(e *xmltree.LimitError) Problem {
 		p.Remedy = raise("declare each namespace once", "namespaces")
 	default:
 		p.Remedy = "nest them less deeply"
-		if e.Max < maxDepth {
+		if e.Max < xmltree.HighestLimits().Depth {
 			p.Remedy = raise(p.Remedy, "depth")
 		} else {
 			p.Remedy += "; no setting goes further"

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"patchbay/am"
+	"patchbay/rspec"
 )
 
 // assignTags gives a VLAN of its own to each link that runs over a physical
@@ -153,12 +154,12 @@ func assignHosts(network netip.Prefix, taken map[netip.Addr]bool, open []*am.Int
 	if host := network.Addr().BitLen() - network.Bits(); host > 1 { // else both are hosts
 		first = network.Addr()
 		if first.Is4() {
-			last = lastOf(network)
+			last = rspec.LastAddress(network)
 		}
 	}
 	next := network.Addr()
 	if noHosts.Contains(next) {
-		next = lastOf(noHosts).Next()
+		next = rspec.LastAddress(noHosts).Next()
 	}
 	for _, in := range open {
 		for next.IsValid() && (taken[next] || next == first || next == last) {
@@ -171,11 +172,6 @@ func assignHosts(network netip.Prefix, taken map[netip.Addr]bool, open []*am.Int
 		next = next.Next()
 	}
 	return true
-}
-
-// lastOf is the last address of an IPv4 network.
-func lastOf(p netip.Prefix) netip.Addr {
-	return address4(number4(p.Addr()) + size4(p.Bits()) - 1)
 }
 
 // networks finds IPv4 networks in a range that overlap nothing in use.

@@ -131,7 +131,7 @@ func value(e *xmltree.Element, local string) string {
 // truth is an attribute of type xs:boolean, nil for anything else.
 func truth(e *xmltree.Element, local string) *bool {
 	var v bool
-	switch strings.ToLower(value(e, local)) {
+	switch value(e, local) {
 	case "true", "1":
 		v = true
 	case "false", "0":

@@ -67,6 +67,7 @@ func TestReadUnderstands(t *testing.T) {
 		{"ExpiresAsGenerated", `<rspec xmlns="http://www.geni.net/resources/rspec/3" generated="t" expires="t"/>`, "", func(p *Picture) any { return p.Expires }},
 		{"Exclusive", document("request", `<node client_id="a" exclusive="1"/>`), "true", func(p *Picture) any { return *p.Nodes[0].Exclusive }},
 		{"ExclusiveLeftOpen", document("request", `<node client_id="a" exclusive="perhaps"/>`), "<nil>", func(p *Picture) any { return fmt.Sprint(p.Nodes[0].Exclusive) }},
+		{"ExclusiveInNoSpellingOfTheSchema", document("request", `<node client_id="a" exclusive="TRUE"/>`), "<nil>", func(p *Picture) any { return fmt.Sprint(p.Nodes[0].Exclusive) }},
 		{"ImageByURL", document("request", `<node client_id="a"><sliver_type name="vm"><disk_image url="http://images.example.org/debian12.qcow2"/></sliver_type></node>`),
 			"debian12.qcow2", func(p *Picture) any { return p.Nodes[0].Image }},
 		{"AccountsOfBothSpellings", document("manifest", `<node client_id="a"><services><services_user xmlns="http://www.geni.net/resources/rspec/ext/user/1" login="new"/><services_user xmlns="http://www.protogeni.net/resources/rspec/ext/user/1" login="old"/><services_user login="none"/></services></node>`),

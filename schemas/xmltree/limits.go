@@ -22,18 +22,29 @@ type Limits struct {
 	Namespaces int
 }
 
+// DefaultLimits are what Limits of which nothing is said come to.
+func DefaultLimits() Limits {
+	return Limits{Bytes: 8 << 20, Depth: 240, Elements: 200_000, Attrs: 100, Namespaces: 250}
+}
+
+// HighestLimits are as far as Limits can be set; what is beyond is cut to them.
+func HighestLimits() Limits {
+	return Limits{Bytes: 1 << 30, Depth: 240, Elements: 1 << 28, Attrs: 10_000, Namespaces: 10_000}
+}
+
 func (l Limits) withDefaults() Limits {
+	def, highest := DefaultLimits(), HighestLimits()
 	set := func(v *int, def, highest int) {
 		if *v <= 0 {
 			*v = def
 		}
 		*v = min(*v, highest)
 	}
-	set(&l.Bytes, 8<<20, 1<<30)
-	set(&l.Depth, 240, 240)
-	set(&l.Elements, 200_000, 1<<28)
-	set(&l.Attrs, 100, 10_000)
-	set(&l.Namespaces, 250, 10_000)
+	set(&l.Bytes, def.Bytes, highest.Bytes)
+	set(&l.Depth, def.Depth, highest.Depth)
+	set(&l.Elements, def.Elements, highest.Elements)
+	set(&l.Attrs, def.Attrs, highest.Attrs)
+	set(&l.Namespaces, def.Namespaces, highest.Namespaces)
 	return l
 }
 
