@@ -257,9 +257,9 @@ func (t *textWriter) wrap(first, rest, text string) {
 		if !empty {
 			line += " "
 		}
-		line, empty = line+squeeze(word, float64(t.o.Width-len(rest)), inColumns), false
+		line, empty = line+t.see(squeeze(word, float64(t.o.Width-len(rest)), inColumns)), false
 	}
-	t.line("%s", t.see(line))
+	t.line("%s", line)
 }
 
 var (

@@ -54,3 +54,16 @@ func TestDrawingTellsAddressesAndReasons(t *testing.T) {
 		}
 	}
 }
+
+func TestWrappedTextStaysASCII(t *testing.T) {
+	p := read(t, document("manifest", `<node client_id="a">`+sliverInfo+`state="geni_failed" error="`+strings.Repeat("x", 100)+` is full"/></node>`))
+	text := textOf(t, p, TextOptions{ASCII: true, Width: 40})
+	if !strings.Contains(text, "~") || strings.ContainsFunc(text, func(r rune) bool { return r > '~' }) {
+		t.Errorf("not cut, or beyond ASCII: %q", text)
+	}
+	for line := range strings.SplitSeq(text, "\n") {
+		if columns(line) > 40 {
+			t.Errorf("a line of %d columns: %s", columns(line), line)
+		}
+	}
+}
