@@ -15,7 +15,7 @@ type Limits struct {
 	// most, for libxml2 gives up a little later.
 	Depth int `mapstructure:"depth"`
 	// Elements counts elements, comments, processing instructions and CDATA
-	// sections together; 200,000. A document holds at most four times as many
+	// sections together; 200,000. A document holds at most twice as many
 	// attributes.
 	Elements int `mapstructure:"elements"`
 	// Attributes is the number of attributes and namespace declarations of one
@@ -117,7 +117,7 @@ func tooBig(e *xmltree.LimitError) Problem {
 	switch e.Limit {
 	case "bytes":
 		p.Remedy = raise("split it into several", "bytes")
-	case "elements", "attributes": // these are four times the elements
+	case "elements", "attributes": // these are twice the elements
 		p.Remedy = raise("split it into several", "elements")
 	case "attributes of one element":
 		p.Remedy = raise("leave some out", "attributes")

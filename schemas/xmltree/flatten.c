@@ -2,6 +2,9 @@
 #include "error.h"
 
 #include <libxml/c14n.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -164,6 +167,12 @@ void xt_free(xt_doc *d) {
 	free(d->elements);
 	free(d->text);
 	free(d);
+}
+
+void xt_trim(void) {
+#ifdef __GLIBC__
+	malloc_trim(0);
+#endif
 }
 
 typedef struct { xmlNodePtr apex, skip; } subtree;

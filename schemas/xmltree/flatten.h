@@ -31,6 +31,9 @@ typedef struct {
 xt_doc *xt_flatten(xmlDocPtr doc);
 void xt_free(xt_doc *d);
 
+/* xt_trim gives free memory back to the system, where that is possible. */
+void xt_trim(void);
+
 /* Canonical octets of element number apex without the subtree of number skip
  * (-1: none), without comments. The octets are xmlFree'd by xt_free_octets; the
  * answer is their number or -1. */

@@ -10,8 +10,8 @@ type Limits struct {
 	// a little less than libxml2's own limit.
 	Depth int
 	// Elements counts elements, comments, processing instructions and CDATA
-	// sections together; default 200,000. A document holds at most four times
-	// as many attributes.
+	// sections together; default 200,000. A document holds at most twice as many
+	// attributes.
 	Elements int
 	// Attrs is the number of attributes and namespace declarations of one
 	// element; default 100.

@@ -40,6 +40,10 @@ type Doc struct {
 const options = parser.XMLParseNoNet | parser.XMLParseNoError | parser.XMLParseNoWarning |
 	parser.XMLParseIgnoreEnc | parser.XMLParseNoCDATA
 
+// largeDocument is the size in bytes of a document after which C gives its memory
+// back to the system: it would keep hundreds of megabytes for the next one.
+const largeDocument = 1 << 20
+
 // Parse reads b and lends the document to f, whose error it returns. The
 // document's tree may be kept, its canonical octets are only to be had inside f.
 // Other errors are *SyntaxError and *LimitError.
@@ -48,6 +52,9 @@ func Parse(b []byte, lim Limits, f func(*Doc) error) error {
 	lim = lim.withDefaults()
 	if len(b) > lim.Bytes {
 		return &LimitError{Limit: "bytes", Max: lim.Bytes}
+	}
+	if len(b) >= largeDocument {
+		defer C.xt_trim()
 	}
 	text, cut, err := prepare(b)
 	if err != nil {

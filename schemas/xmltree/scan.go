@@ -59,8 +59,8 @@ func scan(s []byte, p place, lim Limits) ([]startTag, error) {
 			switch {
 			case t.attrs > lim.Attrs:
 				return nil, &LimitError{"attributes of one element", lim.Attrs, p.line, p.column}
-			case attrs > 4*lim.Elements:
-				return nil, &LimitError{"attributes", 4 * lim.Elements, p.line, p.column}
+			case attrs > 2*lim.Elements:
+				return nil, &LimitError{"attributes", 2 * lim.Elements, p.line, p.column}
 			case inScope+t.namespaces > lim.Namespaces:
 				return nil, &LimitError{"namespace declarations in one place", lim.Namespaces, p.line, p.column}
 			case depth+1 > lim.Depth:
