@@ -86,6 +86,9 @@ type Interface struct {
 	In  int64 `json:",omitempty"`
 	// VLAN is the tag of the link's VLAN; 0 if there is none.
 	VLAN int `json:",omitempty"`
+	// SharedVLAN is the name of the VLAN if the link shares it with other
+	// slices; else the tag is the link's alone.
+	SharedVLAN string `json:",omitempty"`
 	// Addresses are those asked for, or the one that was assigned.
 	Addresses []netip.Prefix `json:",omitempty"`
 }

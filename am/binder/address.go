@@ -21,10 +21,10 @@ func (b *binding) assignTags() {
 	}
 	for i := range b.wires {
 		w := &b.wires[i]
-		tag := 0
+		tag, shared := 0, ""
 		switch {
 		case w.shared != nil:
-			tag = w.shared.Tag
+			tag, shared = w.shared.Tag, w.shared.Name
 		case w.routed && len(pool.names) > 0:
 			at := pool.free.next(from, 1)
 			if at < 0 {
@@ -34,7 +34,8 @@ func (b *binding) assignTags() {
 			tag, from = pool.names[at], at+1
 		}
 		for _, e := range w.ends {
-			b.nodes[e.node].Interfaces[e.number].VLAN = tag
+			in := &b.nodes[e.node].Interfaces[e.number]
+			in.VLAN, in.SharedVLAN = tag, shared
 		}
 	}
 }

@@ -454,3 +454,39 @@ func TestLargeLANGetsALargeNetwork(t *testing.T) {
 		}
 	}
 }
+
+// A tag that a link holds for itself does not become a shared VLAN's under it,
+// nor the other way round, when the inventory changes.
+func TestTagsStayWhatTheyWereWhenTheInventoryChanges(t *testing.T) {
+	alone := func() *rspec.Request { return linked(request("on=h1", "on=h2"), "l a:0 b:0") }
+	shared := func() *rspec.Request { return linked(request("on=h1", "on=h2"), "l a:0 b:0 shared=exchange") }
+	swapped := strings.NewReplacer("[100..102]", "[1750]", "tag: 1750", "tag: 100").Replace(switched)
+
+	x := NewIndex(site(t, switched))
+	held := allocate(t, x, "x", "s", alone())
+	x.SetInventory(site(t, swapped))
+	if got := wiring(Bind(shared(), x, slice("mine"))); got != "l:100 24/24" {
+		t.Errorf("a shared VLAN with the tag of a link: %s", got)
+	}
+	stage(x, held...)
+	x.Rollback()
+	var gone store.ChangeSet
+	for _, s := range held {
+		gone.Remove(store.SliverKey(s.URN))
+	}
+	x.Stage(gone)
+	x.Publish()
+	if got := wiring(Bind(shared(), x, slice("mine"))); !strings.Contains(got, "#100") {
+		t.Errorf("when the link is gone: %s", got)
+	}
+
+	x = NewIndex(site(t, switched))
+	allocate(t, x, "x", "s", shared())
+	if got := wiring(Bind(shared(), x, slice("mine"))); !strings.Contains(got, "#1750") {
+		t.Errorf("two slices on a shared VLAN: %s", got)
+	}
+	x.SetInventory(site(t, swapped))
+	if got := wiring(Bind(alone(), x, slice("mine"))); got != "l:100 24/24" {
+		t.Errorf("a link with the tag of a shared VLAN: %s", got)
+	}
+}

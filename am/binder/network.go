@@ -15,6 +15,9 @@ type network struct {
 	widest []int64 // the most that one interface of each physical link carries
 	tags   pool[int]
 	public pool[netip.Addr]
+	// alone counts the interfaces that hold a tag for their link alone, whether
+	// or not the tag is in the pool any more.
+	alone map[int]int32
 }
 
 // port is what is held of a physical interface.
@@ -33,10 +36,11 @@ type portHold struct {
 	port    urn.URN // zero for none
 	out, in int64
 	tag     int // 0 for none
+	shared  bool
 }
 
 func newNetwork(v *inventory.Inventory) network {
-	n := network{make([]port, len(v.Interfaces)), make([]int64, len(v.Links)), newPool(v.VLANs), newPool(v.PublicAddresses)}
+	n := network{make([]port, len(v.Interfaces)), make([]int64, len(v.Links)), newPool(v.VLANs), newPool(v.PublicAddresses), map[int]int32{}}
 	for _, p := range v.Interfaces {
 		if p.Carries() {
 			n.widest[p.Link.Index] = max(n.widest[p.Link.Index], capacity(p))
@@ -63,7 +67,7 @@ func (x *Index) networkOf(s *am.Sliver) *networkHold {
 		if i.Component.IsZero() && i.VLAN == 0 {
 			continue
 		}
-		h := portHold{i.Component, i.Out, i.In, i.VLAN}
+		h := portHold{i.Component, i.Out, i.In, i.VLAN, i.SharedVLAN != ""}
 		if known, ok := x.inv.Interface(h.port); ok {
 			h.port = known.URN // share its text
 		}
@@ -96,6 +100,9 @@ func (n *network) count(v *inventory.Inventory, h *networkHold, sign int32) {
 		}
 		if p.tag != 0 {
 			n.tags.count(p.tag, sign)
+			if !p.shared {
+				n.alone[p.tag] += sign
+			}
 		}
 	}
 	if h.public.IsValid() {

@@ -123,6 +123,8 @@ func (b *binding) readSharedVLAN(w *wire) {
 		b.refuseLink(w, am.Refused, am.NoDetail, "the shared VLAN %s is restricted; ask the operators of this aggregate for it", v.Name)
 	case tag != "" && tag != strconv.Itoa(v.Tag):
 		b.refuseLink(w, am.BadArgs, am.NoDetail, "the shared VLAN %s has the tag %d, not %.40q; leave vlantag out", v.Name, v.Tag, tag)
+	case b.x.network.alone[v.Tag] > 0: // the inventory has changed meanwhile
+		b.refuseLink(w, am.NoVLAN, am.VLANUnavailable, "the tag %d of the shared VLAN %s is still that of a link made before; try again later", v.Tag, v.Name)
 	default:
 		w.shared = v
 	}

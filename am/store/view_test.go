@@ -88,7 +88,7 @@ func TestRecordsComeBackAsTheyWere(t *testing.T) {
 	x.PublicAddress = netip.MustParseAddr("192.0.2.10")
 	x.Interfaces = []am.Interface{{
 		ClientID: "a:0", Link: "l", Component: urn.MustParse("urn:publicid:IDN+example.org+interface+pc1:eth1"),
-		Out: 1000, In: 2000, VLAN: 101, Addresses: []netip.Prefix{netip.MustParsePrefix("10.128.0.1/24"), netip.MustParsePrefix("fd00::1/64")},
+		Out: 1000, In: 2000, VLAN: 101, SharedVLAN: "v", Addresses: []netip.Prefix{netip.MustParsePrefix("10.128.0.1/24"), netip.MustParsePrefix("fd00::1/64")},
 	}, {ClientID: "a:1"}}
 	doc := am.Document{ID: "d", Slice: slice.URN, Received: noon, Text: []byte("<rspec>\x00 \xff ünïcode</rspec>")}
 	task := am.Task{Sliver: x.URN, Generation: 3, Goal: am.GoalMake, Since: noon}
