@@ -52,7 +52,10 @@ func locate(d *xmltree.Doc, given []byte) (*document, error) {
 			break
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%w (%w)", errDisagree, err)
+			at := newPosition(given)
+			at.moveTo(d.Offset + before)
+			return nil, &xmltree.SyntaxError{Line: at.line, Column: at.column, Msg: fmt.Sprintf(
+				"what begins here is not read alike by all XML readers (%v); use the letters of XML 1.0's first editions in names, such as a to z", err)}
 		}
 		after := int(tokens.InputOffset())
 		switch t := token.(type) {
