@@ -171,3 +171,24 @@ func TestNamesAreHeldAcrossAllocates(t *testing.T) {
 		}
 	}
 }
+
+// Where the inventory does not know the network of one end, nothing is counted,
+// and the experimenter hears of it.
+func TestCapacityThatIsNotAccountedIsNoticed(t *testing.T) {
+	alice := setting{inventory: switched + "  - {name: far, exclusive: true}\n"}.site(t).user("alice")
+	slice, cred := alice.slice("s1", time.Hour)
+	pair := func(a, b, on, property string) string {
+		return `<node client_id="` + a + `"><interface client_id="` + a + `:0"/></node>` +
+			`<node client_id="` + b + `" component_id="urn:publicid:IDN+` + authority + `+node+` + on + `"><interface client_id="` + b + `:0"/></node>` +
+			`<link client_id="` + a + b + `"><interface_ref client_id="` + a + `:0"/><interface_ref client_id="` + b + `:0"/>` + property + `</link>`
+	}
+	const notice = `link "ab": the inventory knows no network of far, so the capacity is not accounted`
+	a := alice.call("Allocate", slice, creds(cred), request(pair("a", "b", "far", `<property source_id="a:0" dest_id="b:0" capacity="5"/>`)), opts()).want(t, "one end not known", am.Success)
+	if !strings.Contains(a.output, notice) {
+		t.Errorf("output is %q", a.output)
+	}
+	a = alice.call("Allocate", slice, creds(cred), request(pair("c", "d", "h2", `<property source_id="c:0" dest_id="d:0" capacity="5"/>`)), opts()).want(t, "both known", am.Success)
+	if strings.Contains(a.output, "accounted") {
+		t.Errorf("output is %q", a.output)
+	}
+}

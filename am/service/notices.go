@@ -3,6 +3,7 @@ package service
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"patchbay/am/binder"
@@ -73,10 +74,15 @@ func Remarks(inv *inventory.Inventory, req *rspec.Request, b binder.Binding) []s
 		}
 		r.monitoring("node", n.Node.ClientID, n.Node.Monitoring)
 	}
-	bare := map[string]bool{} // links with an interface without address
+	bare := map[string]bool{}      // links with an interface without address
+	unwired := map[string]string{} // a component at a link whose network is not known
 	for i := range b.Nodes {
-		for _, in := range b.Nodes[i].Interfaces {
+		n := &b.Nodes[i]
+		for _, in := range n.Interfaces {
 			bare[in.Link] = bare[in.Link] || len(in.Addresses) == 0
+			if !n.Component.Wired() {
+				unwired[in.Link] = n.Component.Name
+			}
 		}
 	}
 	for i := range req.Links {
@@ -84,10 +90,17 @@ func Remarks(inv *inventory.Inventory, req *rspec.Request, b binder.Binding) []s
 		if l.SharedVLAN != "" && bare[l.ClientID] {
 			r.add("link", l.ClientID, "other slices may be on the shared VLAN %.80q, so its interfaces get no addresses but those that you give them", l.SharedVLAN)
 		}
+		if loose := unwired[l.ClientID]; len(inv.Links) > 0 && loose != "" && asksCapacity(l) {
+			r.add("link", l.ClientID, "the inventory knows no network of %s, so the capacity is not accounted", loose)
+		}
 		r.monitoring("link", l.ClientID, l.Monitoring)
 	}
 	r.monitoring("the request", "", req.Monitoring)
 	return r.texts()
+}
+
+func asksCapacity(l *rspec.Link) bool {
+	return slices.ContainsFunc(l.Properties, func(p rspec.Property) bool { return p.Capacity > 0 })
 }
 
 // image says which disk image a node gets instead of the one it asks for.
