@@ -70,7 +70,8 @@ func (b *binding) assignPublic() {
 // a shared VLAN it is for the slices to agree.
 func (b *binding) assignAddresses(used []netip.Prefix) {
 	var free *networks
-	var taken map[netip.Addr]bool // by the slice
+	var taken map[netip.Addr]bool         // by the slice
+	next := map[netip.Prefix]netip.Addr{} // where to go on in each network: taken only grows
 	for i := range b.wires {
 		w := &b.wires[i]
 		var open []*am.Interface
@@ -99,7 +100,16 @@ func (b *binding) assignAddresses(used []netip.Prefix) {
 		if len(asked) > 0 && taken == nil {
 			taken = addresses(used, b.asked())
 		}
-		if !assignHosts(network, taken, open) && !assignHosts(network, addresses(asked), open) {
+		from, seen := next[network]
+		if !seen {
+			from = firstHost(network)
+		}
+		end, ok := assignHosts(network, from, taken, open)
+		next[network] = end
+		if !ok {
+			_, ok = assignHosts(network, firstHost(network), addresses(asked), open)
+		}
+		if !ok {
 			b.refuseLink(w, am.BadArgs, am.NoDetail, "the network %s of its addresses has no room for %s more; write a wider netmask, or give each interface an address", network, plural(len(open), "interface"))
 			continue
 		}
@@ -149,8 +159,18 @@ func commonNetwork(asked []netip.Prefix) netip.Prefix {
 // noHosts are the IPv4 addresses that no host has.
 var noHosts = netip.MustParsePrefix("0.0.0.0/8")
 
-// assignHosts gives each of open the lowest host of a network that is not taken.
-func assignHosts(network netip.Prefix, taken map[netip.Addr]bool, open []*am.Interface) bool {
+// firstHost is the lowest address of a network that a host may have, or the
+// network's own.
+func firstHost(network netip.Prefix) netip.Addr {
+	if noHosts.Contains(network.Addr()) {
+		return rspec.LastAddress(noHosts).Next()
+	}
+	return network.Addr()
+}
+
+// assignHosts gives each of open the lowest host of a network, not below from,
+// that is not taken; next is behind what was looked at.
+func assignHosts(network netip.Prefix, from netip.Addr, taken map[netip.Addr]bool, open []*am.Interface) (next netip.Addr, ok bool) {
 	var first, last netip.Addr                                      // that are no hosts
 	if host := network.Addr().BitLen() - network.Bits(); host > 1 { // else both are hosts
 		first = network.Addr()
@@ -158,21 +178,18 @@ func assignHosts(network netip.Prefix, taken map[netip.Addr]bool, open []*am.Int
 			last = rspec.LastAddress(network)
 		}
 	}
-	next := network.Addr()
-	if noHosts.Contains(next) {
-		next = rspec.LastAddress(noHosts).Next()
-	}
+	next = from
 	for _, in := range open {
 		for next.IsValid() && (taken[next] || next == first || next == last) {
 			next = next.Next()
 		}
 		if !network.Contains(next) {
-			return false
+			return next, false
 		}
 		in.Addresses = []netip.Prefix{netip.PrefixFrom(next, network.Bits())}
 		next = next.Next()
 	}
-	return true
+	return next, true
 }
 
 // networks finds IPv4 networks in a range that overlap nothing in use.

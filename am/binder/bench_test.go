@@ -2,6 +2,7 @@ package binder
 
 import (
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -188,6 +189,35 @@ func BenchmarkBindLAN(b *testing.B) {
 				}
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(nodes*(nodes-1)), "ns/property")
+		})
+	}
+}
+
+// BenchmarkBindAddresses binds n links of which each asks for ten addresses of
+// one network and leaves an interface open.
+func BenchmarkBindAddresses(b *testing.B) {
+	v := site(b, "provider: rack\nsliver_types: [{name: raw-pc}]\ncomponents: [{names: pc1..pc2, exclusive: true}]\n")
+	for _, links := range []int{1_000, 10_000} {
+		b.Run(fmt.Sprint(links), func(b *testing.B) {
+			x := NewIndex(v)
+			r := request("", "")
+			next := netip.MustParseAddr("10.0.0.1")
+			for i := range links {
+				full, open := rspec.Interface{ClientID: fmt.Sprint("full", i)}, rspec.Interface{ClientID: fmt.Sprint("open", i)}
+				for range 10 {
+					full.Addresses = append(full.Addresses, netip.PrefixFrom(next, 8))
+					next = next.Next()
+				}
+				r.Nodes[0].Interfaces = append(r.Nodes[0].Interfaces, full)
+				r.Nodes[1].Interfaces = append(r.Nodes[1].Interfaces, open)
+				r.Links = append(r.Links, rspec.Link{ClientID: fmt.Sprint("l", i), Interfaces: []string{full.ClientID, open.ClientID}})
+			}
+			for b.Loop() {
+				if _, err := Bind(r, x, slice("mine")); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(links), "ns/link")
 		})
 	}
 }

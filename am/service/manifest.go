@@ -184,6 +184,9 @@ const cachedBytes = 4 << 20
 type requestCache struct {
 	reading rspec.ReadOptions
 
+	// parsing is held while a large document is read again.
+	parsing sync.Mutex
+
 	mu     sync.Mutex // guards the rest
 	byID   map[string]*list.Element
 	recent *list.List // of *cachedRequest, latest use first
@@ -200,16 +203,19 @@ func newRequestCache(o rspec.ReadOptions) *requestCache {
 }
 
 func (c *requestCache) get(v *store.View, id string) (*rspec.Request, error) {
-	c.mu.Lock()
-	if e, ok := c.byID[id]; ok {
-		c.recent.MoveToFront(e)
-		c.mu.Unlock()
-		return e.Value.(*cachedRequest).req, nil
+	if req, ok := c.known(id); ok {
+		return req, nil
 	}
-	c.mu.Unlock()
 	doc, _, err := v.Document(id)
 	if err != nil {
 		return nil, err
+	}
+	if len(doc.Text) >= largeDocument {
+		c.parsing.Lock()
+		defer c.parsing.Unlock()
+		if req, ok := c.known(id); ok { // somebody else has read it meanwhile
+			return req, nil
+		}
 	}
 	req, err := rspec.ParseRequest(doc.Text, c.reading)
 	if err != nil {
@@ -217,6 +223,22 @@ func (c *requestCache) get(v *store.View, id string) (*rspec.Request, error) {
 	}
 	c.add(id, req)
 	return req, nil
+}
+
+// largeDocument is the size in bytes from which requests are read again one at
+// a time, for the memory it takes.
+const largeDocument = 1 << 20
+
+// known is a request that is in the cache.
+func (c *requestCache) known(id string) (*rspec.Request, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e, ok := c.byID[id]
+	if !ok {
+		return nil, false
+	}
+	c.recent.MoveToFront(e)
+	return e.Value.(*cachedRequest).req, true
 }
 
 func (c *requestCache) add(id string, req *rspec.Request) {

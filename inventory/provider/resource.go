@@ -2,7 +2,9 @@ package provider
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
+	"strings"
 )
 
 // Value is what an attribute holds: string, bool or []string. An enum's value
@@ -117,15 +119,26 @@ func canonical(attribute string, items []string) []string {
 		}
 		switch attribute {
 		case AttrUsers:
-			out[i] = again(s, account.complete)
+			out[i] = again(lowercase(s), account.complete)
 		case AttrInterfaces:
-			out[i] = again(s, func(p port) port { return p })
+			out[i] = again(lowercase(s), func(p port) port { return p })
 		default:
 			out[i] = again(s, func(m map[string]any) map[string]any { return m })
 		}
 	}
 	slices.Sort(out)
 	return out
+}
+
+// lowercase leaves out of an item all keys that cannot be ours: the decoder would
+// take VLAN for vlan.
+func lowercase(item string) string {
+	var keys map[string]json.RawMessage
+	if json.Unmarshal([]byte(item), &keys) != nil {
+		return item
+	}
+	maps.DeleteFunc(keys, func(k string, _ json.RawMessage) bool { return strings.Trim(k, "abcdefghijklmnopqrstuvwxyz_") != "" })
+	return encode(keys)
 }
 
 // again writes an item anew as the object it is read into, or leaves it as it

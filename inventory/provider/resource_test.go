@@ -33,6 +33,7 @@ func TestDiff(t *testing.T) {
 		{"objects in any order and spacing", Resource{"users": []string{`{ "login": "b" }`, `{"keys":["k"],"login":"a"}`}}, Resource{"users": users}, Resource{}},
 		{"keys that a provider adds", Resource{"interfaces": []string{`{"role":"control","public_address":"192.0.2.1","gateway":null}`, `{"mac":"02:00:00:00:00:01","client_id":"n:0","vlan":7,"speed":{"x":[1]}}`}},
 			Resource{"interfaces": []string{`{"client_id":"n:0","vlan":7}`, `{"role":"control","public_address":"192.0.2.1"}`}}, Resource{}},
+		{"a provider's keys that differ from ours by case", Resource{"interfaces": []string{`{"client_id":"n:0","vlan":5,"VLAN":"office","Role":"x","ſlice":"y"}`}}, Resource{"interfaces": []string{`{"client_id":"n:0","vlan":5}`}}, Resource{}},
 		{"empty keys are none", Resource{"interfaces": []string{`{"client_id":"n:0","link":"","vlan":0,"addresses":[],"role":null}`}}, Resource{"interfaces": []string{`{"client_id":"n:0"}`}}, Resource{}},
 		{"no keys are none", Resource{"users": []string{`{"login":"a","urn":null,"keys":null}`, `{"login":"b"}`}}, Resource{"users": []string{`{"login":"a","keys":[]}`, `{"login":"b","keys":[]}`}}, Resource{}},
 		{"an account without its owner", Resource{"users": []string{`{"login":"a","urn":"u","keys":["k"],"shell":"sh"}`}}, Resource{"users": []string{`{"login":"a","keys":["k"]}`}}, Resource{"users": []string{`{"login":"a","keys":["k"]}`}}},
