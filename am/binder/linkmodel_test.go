@@ -3,7 +3,6 @@ package binder
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -21,10 +20,9 @@ import (
 // linkModel is the slivers there are; what they take of the network is counted
 // anew each time.
 type linkModel struct {
-	v       *inventory.Inventory
-	slivers map[string]am.Sliver // by key
-	of      map[string]int       // sliver → the Allocate that made it
-	asked   map[string]bool      // links on which the request names addresses
+	*lives
+	of    map[string]int  // sliver → the Allocate that made it
+	asked map[string]bool // links on which the request names addresses
 }
 
 // held is what slivers hold of an interface.
@@ -262,9 +260,8 @@ func TestLinkModel(t *testing.T) {
 	sites := []*inventory.Inventory{site(t, text), site(t, strings.Replace(other, "10.128.0.0/22", "10.128.0.0/20", 1))}
 	bound, linked, refused := 0, 0, map[am.Detail]int{}
 	rapid.Check(t, func(t *rapid.T) {
-		x := NewIndex(sites[0])
-		m := &linkModel{sites[0], map[string]am.Sliver{}, map[string]int{}, map[string]bool{}}
-		published := maps.Clone(m.slivers)
+		m := &linkModel{newLives(sites[0]), map[string]int{}, map[string]bool{}}
+		x := m.x
 		serial := 0
 		addresses := func(of string) (all []netip.Prefix) {
 			for _, s := range m.slivers {
@@ -276,14 +273,7 @@ func TestLinkModel(t *testing.T) {
 			}
 			return all
 		}
-		pick := func(t *rapid.T) (am.Sliver, bool) {
-			ids := slices.Sorted(maps.Keys(m.slivers))
-			if len(ids) == 0 {
-				return am.Sliver{}, false
-			}
-			return m.slivers[rapid.SampledFrom(ids).Draw(t, "sliver")], true
-		}
-		t.Repeat(map[string]func(*rapid.T){
+		t.Repeat(m.steps(sites, map[string]func(*rapid.T){
 			"allocate": func(t *rapid.T) {
 				of := rapid.SampledFrom([]string{"x", "y"}).Draw(t, "slice")
 				r := drawLinks(t, m.v)
@@ -340,36 +330,8 @@ func TestLinkModel(t *testing.T) {
 					t.Fatalf("%d kbit/s from %s to %s is possible by the model: %v, but %s", capacity, from.Name, to.Name, want, got)
 				}
 			},
-			"release": func(t *rapid.T) {
-				if s, ok := pick(t); ok {
-					s.Status.Allocation = am.Unallocated
-					m.slivers[store.SliverKey(s.URN).ID] = s
-					stage(x, s)
-				}
-			},
-			"forget": func(t *rapid.T) {
-				if s, ok := pick(t); ok {
-					k := store.SliverKey(s.URN)
-					delete(m.slivers, k.ID)
-					x.Stage(store.ChangeSet{Delete: []store.Key{k}})
-				}
-			},
-			"publish": func(t *rapid.T) {
-				x.Publish()
-				published = maps.Clone(m.slivers)
-			},
-			"rollback": func(t *rapid.T) {
-				x.Rollback()
-				m.slivers = maps.Clone(published)
-			},
-			"reload": func(t *rapid.T) {
-				x.Publish()
-				published = maps.Clone(m.slivers)
-				m.v = rapid.SampledFrom(sites).Draw(t, "site")
-				x.SetInventory(m.v)
-			},
 			"": func(t *rapid.T) { m.check(t, x) },
-		})
+		}))
 	})
 	t.Logf("%d requests with %d links bound, refused: %v", bound, linked, refused)
 	if bound == 0 || linked == 0 || refused[am.InsufficientBandwidth] == 0 {

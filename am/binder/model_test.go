@@ -3,7 +3,6 @@ package binder
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -18,10 +17,7 @@ import (
 
 // model binds by the rules of doc.go over a plain map of slivers, looking at
 // every component every time.
-type model struct {
-	v       *inventory.Inventory
-	slivers map[string]am.Sliver
-}
+type model struct{ *lives }
 
 func (m *model) on(c *inventory.Component) (all []am.Sliver) {
 	for _, s := range m.slivers {
@@ -262,18 +258,10 @@ func TestModel(t *testing.T) {
 	}
 	bound := 0
 	rapid.Check(t, func(t *rapid.T) {
-		x := NewIndex(sites[0])
-		m := &model{sites[0], map[string]am.Sliver{}}
-		published := maps.Clone(m.slivers)
+		m := &model{newLives(sites[0])}
+		x := m.x
 		serial := 0
-		pick := func(t *rapid.T) (am.Sliver, bool) {
-			ids := slices.Sorted(maps.Keys(m.slivers))
-			if len(ids) == 0 {
-				return am.Sliver{}, false
-			}
-			return m.slivers[rapid.SampledFrom(ids).Draw(t, "sliver")], true
-		}
-		t.Repeat(map[string]func(*rapid.T){
+		t.Repeat(m.steps(sites, map[string]func(*rapid.T){
 			"allocate": func(t *rapid.T) {
 				of := rapid.SampledFrom([]string{"x", "y", "z"}).Draw(t, "slice")
 				r := drawRequest(t, m.v)
@@ -306,36 +294,8 @@ func TestModel(t *testing.T) {
 				}
 				x.Stage(cs)
 			},
-			"release": func(t *rapid.T) {
-				if s, ok := pick(t); ok {
-					s.Status.Allocation = am.Unallocated
-					m.slivers[store.SliverKey(s.URN).ID] = s
-					stage(x, s)
-				}
-			},
-			"forget": func(t *rapid.T) {
-				if s, ok := pick(t); ok {
-					k := store.SliverKey(s.URN)
-					delete(m.slivers, k.ID)
-					x.Stage(store.ChangeSet{Delete: []store.Key{k}})
-				}
-			},
-			"publish": func(t *rapid.T) {
-				x.Publish()
-				published = maps.Clone(m.slivers)
-			},
-			"rollback": func(t *rapid.T) {
-				x.Rollback()
-				m.slivers = maps.Clone(published)
-			},
-			"reload": func(t *rapid.T) {
-				x.Publish()
-				published = maps.Clone(m.slivers)
-				m.v = rapid.SampledFrom(sites).Draw(t, "site")
-				x.SetInventory(m.v)
-			},
 			"": func(t *rapid.T) {
-				shown := &model{m.v, published}
+				shown := &model{&lives{v: m.v, slivers: m.published}}
 				for _, c := range m.v.Components {
 					if got, want := x.Free(c.Index), shown.free(c); got != want {
 						t.Fatalf("%s: %d free, by the model %d", c.Name, got, want)
@@ -355,7 +315,7 @@ func TestModel(t *testing.T) {
 					}
 				}
 			},
-		})
+		}))
 	})
 	t.Logf("%d requests bound", bound)
 	if bound == 0 {
