@@ -35,6 +35,10 @@ type Limits struct {
 	Addresses int `mapstructure:"addresses"`
 }
 
+// Large is the size in bytes from which a request costs so much memory while it
+// is read, up to seventy times its bytes, that few should be read at one time.
+const Large = 1 << 20
+
 // DefaultLimits are what Limits of which nothing is said come to.
 func DefaultLimits() Limits {
 	text := xmltree.DefaultLimits()

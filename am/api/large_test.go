@@ -5,6 +5,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"patchbay/rspec"
 )
 
 func TestLargeRequestsWaitForEachOther(t *testing.T) {
@@ -13,16 +15,16 @@ func TestLargeRequestsWaitForEachOther(t *testing.T) {
 	defer cancel()
 	var leave []func()
 	for range largeTogether {
-		done, err := l.enter(ctx, largeRequest)
+		done, err := l.enter(ctx, rspec.Large)
 		if err != nil {
 			t.Fatal(err)
 		}
 		leave = append(leave, done)
 	}
-	if _, err := l.enter(ctx, largeRequest); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := l.enter(ctx, rspec.Large); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("one more than may be at one time: %v", err)
 	}
-	if done, err := l.enter(ctx, largeRequest-1); err != nil {
+	if done, err := l.enter(ctx, rspec.Large-1); err != nil {
 		t.Errorf("a small one must not wait: %v", err)
 	} else {
 		done()

@@ -210,7 +210,7 @@ func (c *requestCache) get(v *store.View, id string) (*rspec.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(doc.Text) >= largeDocument {
+	if len(doc.Text) >= rspec.Large { // one at a time, for the memory it takes
 		c.parsing.Lock()
 		defer c.parsing.Unlock()
 		if req, ok := c.known(id); ok { // somebody else has read it meanwhile
@@ -224,10 +224,6 @@ func (c *requestCache) get(v *store.View, id string) (*rspec.Request, error) {
 	c.add(id, req)
 	return req, nil
 }
-
-// largeDocument is the size in bytes from which requests are read again one at
-// a time, for the memory it takes.
-const largeDocument = 1 << 20
 
 // known is a request that is in the cache.
 func (c *requestCache) known(id string) (*rspec.Request, bool) {
