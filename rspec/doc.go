@@ -27,8 +27,9 @@
 // document go, XML 1.1 is written as 1.0, and ManifestOptions.ASCII turns
 // characters beyond ASCII into references, names apart.
 //
-// It never validates against a schema, never re-serializes a tree, never
-// decides what is granted, and reads nothing but the bytes it is given.
+// It refuses nothing for a schema's sake (Judge only tells what schemas say),
+// never re-serializes a tree, never decides what is granted, and reads nothing
+// but the bytes it is given.
 //
 // It answers RSpec version 3 (request, manifest, advertisement), and the
 // extensions opstate/1, user/1, proxy/1.0, sliver-info/1, shared-vlan/1 and
