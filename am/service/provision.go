@@ -43,25 +43,15 @@ func (s *Service) Provision(ctx context.Context, g credentials.Grant, t Targets,
 			return err
 		},
 		step: func(v *store.View, cs *store.ChangeSet, r *resolved, x *am.Sliver) error {
-			status, err := am.Next(x.Status, am.EventProvision)
-			if err != nil {
-				return err
-			}
-			now := v.Now().UTC()
-			wish := o.EndTime
-			if wish.IsZero() && x.Wish.After(now) {
-				wish = x.Wish
-			}
-			if !o.EndTime.IsZero() && !o.EndTime.After(now) {
+			if !o.EndTime.IsZero() && !o.EndTime.After(v.Now()) {
 				return am.Errorf(am.BadArgs, "geni_end_time %s is in the past", o.EndTime.Format(time.RFC3339)).With(am.OutOfRange)
 			}
 			if err := boundAccounts(accounts, slivers); err != nil {
 				return err
 			}
-			x.Status = status
-			x.Expires = s.leaseEnd(now, r.until, wish)
-			x.Desired = am.Desired{Present: true, Accounts: accounts}
-			promise(cs, v, x, am.GoalMake, o.Call)
+			if err := s.promiseToMake(v, cs, x, provisioning{until: r.until, wish: o.EndTime, accounts: accounts, call: o.Call}); err != nil {
+				return err
+			}
 			cs.PutSliver(*x)
 			return nil
 		},
@@ -70,6 +60,36 @@ func (s *Service) Provision(ctx context.Context, g credentials.Grant, t Targets,
 		return Outcome{}, err
 	}
 	return s.withManifest(out)
+}
+
+// provisioning is what a reserved sliver is promised.
+type provisioning struct {
+	// until is the end of the credential.
+	until time.Time
+	// wish is when the lease is to end; if zero, what Allocate was told counts.
+	wish     time.Time
+	accounts []am.Account
+	// on says to switch it on as soon as it is made.
+	on   bool
+	call Call
+}
+
+// promiseToMake takes a reserved sliver to pending, with its long lease and the
+// task to make it. It does not put the sliver.
+func (s *Service) promiseToMake(v *store.View, cs *store.ChangeSet, x *am.Sliver, p provisioning) error {
+	status, err := am.Next(x.Status, am.EventProvision)
+	if err != nil {
+		return err
+	}
+	now := v.Now().UTC()
+	if p.wish.IsZero() && x.Wish.After(now) {
+		p.wish = x.Wish
+	}
+	x.Status = status
+	x.Expires = s.leaseEnd(now, p.until, p.wish)
+	x.Desired = am.Desired{Present: true, On: p.on, Accounts: p.accounts}
+	promise(cs, v, x, am.GoalMake, p.call)
+	return nil
 }
 
 func filter(all []am.Sliver, keep func(*am.Sliver) bool) []am.Sliver {
