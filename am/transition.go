@@ -127,6 +127,25 @@ func Next(s Status, e Event) (Status, error) {
 	return s, refusal(s, e)
 }
 
+// Done is the status when the work towards goal is done. A sliver that was to
+// be switched on as soon as it was made goes through the start, too: its
+// provider has reported it to be on. A method may have moved a sliver on
+// meanwhile without a promise of its own; then it stays where it is.
+func Done(s Status, goal Goal, on bool) Status {
+	events := []Event{EventDone}
+	if goal == GoalMake && on {
+		events = []Event{EventDone, ActionStart, EventDone}
+	}
+	for _, e := range events {
+		to, err := Next(s, e)
+		if err != nil {
+			break
+		}
+		s = to
+	}
+	return s
+}
+
 func refusal(s Status, e Event) error {
 	code := Unsupported
 	if e == ActionUpdateUsers && s.Allocation == Provisioned {

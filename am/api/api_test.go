@@ -160,9 +160,7 @@ func (s *site) settle() {
 				cs.Remove(store.SliverKey(t.Sliver))
 				continue
 			}
-			if to, err := am.Next(x.Status, am.EventDone); err == nil {
-				x.Status = to
-			}
+			x.Status = am.Done(x.Status, t.Goal, x.Desired.On)
 			x.Observed = am.Observed{State: "ready", Addresses: []string{"192.0.2.7"}, Logins: []string{"pc1.example.org:22"}}
 			cs.PutSliver(x)
 		}

@@ -82,7 +82,7 @@ func put(v *store.View, cs *store.ChangeSet, s am.Sliver, t am.Task, o outcome) 
 	s.Observed = o.observed
 	switch o.verdict {
 	case done:
-		s.Status = after(s.Status, am.EventDone)
+		s.Status = am.Done(s.Status, t.Goal, s.Desired.On)
 		if s.Status.Operational != am.Failed { // a failed one stays so, even when it is switched off
 			s.Error = o.text
 		}
