@@ -93,3 +93,27 @@ func TestParseAction(t *testing.T) {
 		}
 	}
 }
+
+// TestDone checks that a sliver of version 2 is started with being made, and
+// only then.
+func TestDone(t *testing.T) {
+	for _, tt := range []struct {
+		rule string
+		from Status
+		goal Goal
+		on   bool
+		want Status
+	}{
+		{"made", pending, GoalMake, false, notReady},
+		{"made, and on", pending, GoalMake, true, ready},
+		{"started", configuring, GoalStart, true, ready},
+		{"stopped", stopping, GoalStop, false, notReady},
+		{"users", updatingUsers, GoalUsers, true, ready},
+		{"moved on meanwhile", ready, GoalUsers, true, ready},
+		{"failed", failed, GoalMake, true, failed},
+	} {
+		if got := Done(tt.from, tt.goal, tt.on); got != tt.want {
+			t.Errorf("%s: %v, want %v", tt.rule, got, tt.want)
+		}
+	}
+}

@@ -40,27 +40,11 @@ type preparedBody struct {
 // listResources answers the advertisement from the prepared body of the form
 // asked for (AM API v3, ListResources).
 func listResources(_ context.Context, c *call) (xmlrpc.Value, []string, error) {
-	if err := c.options.rspecVersion(); err != nil {
-		return nil, nil, err
-	}
-	if _, ok := c.options.get("geni_slice_urn"); ok {
-		return nil, nil, badOption("geni_slice_urn", "it is not of ListResources in AM API v3; use Describe")
-	}
 	form := 0
-	for _, f := range []struct {
-		name string
-		bit  int
-	}{{"geni_available", formFree}, {"geni_compressed", formCompressed}} {
-		on, err := c.options.flag(f.name)
-		if err != nil {
-			return nil, nil, err
-		}
+	for bit, on := range map[int]bool{formFree: c.available, formCompressed: c.compressed, formGzip: c.request.AcceptGzip} {
 		if on {
-			form |= f.bit
+			form |= bit
 		}
-	}
-	if c.request.AcceptGzip {
-		form |= formGzip
 	}
 	body, err := c.api.advertisement(form)
 	c.ready, c.gzipped = body, form&formGzip != 0

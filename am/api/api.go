@@ -25,6 +25,8 @@ type Aggregate interface {
 	PerformOperationalAction(context.Context, credentials.Grant, service.Targets, am.Event, service.ActionOptions) (service.Outcome, error)
 	Delete(context.Context, credentials.Grant, service.Targets, service.Call) (service.Outcome, error)
 	Shutdown(context.Context, credentials.Grant, urn.URN, service.Call) error
+	CreateSliver(context.Context, credentials.Grant, urn.URN, *rspec.Request, service.CreateOptions) (service.Outcome, error)
+	SliverStatus(context.Context, credentials.Grant, urn.URN, service.Call) (service.Outcome, error)
 	AdvertisementVersion() uint64
 	AppendAdvertisement(b []byte, onlyFree bool) []byte
 	RSpecExtensions() (requests, advertisements []string)
@@ -51,7 +53,7 @@ type API struct {
 	agg      Aggregate
 	auth     *credentials.Authorizer
 	cfg      Config
-	version  xmlrpc.Struct // the value of GetVersion
+	versions map[int]xmlrpc.Struct // the values of GetVersion
 	prepared [forms]preparedAnswer
 	large    largeRequests
 }
@@ -61,7 +63,7 @@ func New(agg Aggregate, auth *credentials.Authorizer, cfg Config) *API {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &API{agg: agg, auth: auth, cfg: cfg, version: versionValue(cfg, agg), large: newLargeRequests()}
+	return &API{agg: agg, auth: auth, cfg: cfg, versions: versionValues(cfg, agg), large: newLargeRequests()}
 }
 
 // Request is one call as it came in.
@@ -111,7 +113,7 @@ type Event struct {
 // Serve answers one call to the URL of an API version, 2 or 3. It always has
 // an answer: even broken XML-RPC gets a fault, and a panic an envelope.
 func (a *API) Serve(ctx context.Context, version int, r Request) (resp Response) {
-	call := &call{api: a, request: r, now: a.cfg.Now()}
+	call := &call{api: a, request: r, version: version, now: a.cfg.Now()}
 	defer func() {
 		if p := recover(); p != nil {
 			call.event.Err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
@@ -132,12 +134,9 @@ func (a *API) dispatch(ctx context.Context, version int, c *call) (body []byte, 
 	if err != nil {
 		return nil, false, err
 	}
-	m, ok := methods[in.Method]
-	switch {
-	case version == 2 && in.Method != "GetVersion":
-		return nil, false, &xmlrpc.Fault{Code: xmlrpc.FaultMethod, Text: "AM API v2 is not spoken here; v3 is at " + a.cfg.PublicURL + "/am/3.0"}
-	case !ok:
-		return nil, false, &xmlrpc.Fault{Code: xmlrpc.FaultMethod, Text: fmt.Sprintf("there is no method %.80q in AM API v3", in.Method)}
+	m, ok := methods[version][in.Method]
+	if !ok {
+		return nil, false, a.noMethod(version, in.Method)
 	}
 	c.event.Method = m.name
 	// The options struct at the end may be left out.
@@ -156,4 +155,16 @@ func (a *API) dispatch(ctx context.Context, version int, c *call) (body []byte, 
 		err = errors.New("the answer cannot be encoded")
 	}
 	return c.envelope("", err, nil), false, nil
+}
+
+// noMethod is the fault for a method that a version has not, with the URL of
+// the version that has it.
+func (a *API) noMethod(version int, name string) *xmlrpc.Fault {
+	text := fmt.Sprintf("there is no method %.80q in AM API v%d", name, version)
+	for other, table := range methods {
+		if _, ok := table[name]; ok {
+			text += fmt.Sprintf("; v%d has it, at %s", other, a.cfg.url(other))
+		}
+	}
+	return &xmlrpc.Fault{Code: xmlrpc.FaultMethod, Text: text}
 }

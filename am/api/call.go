@@ -17,15 +17,18 @@ import (
 type call struct {
 	api     *API
 	request Request
+	version int
 	now     time.Time
 	event   Event
 
 	targets   service.Targets
 	presented []credentials.Presented
 	rspec     string
+	accounts  []am.Account // the users of version 2
 	until     time.Time
 	action    string
 	options   options
+	given     // the options, read
 	grant     credentials.Grant
 
 	// ready is a complete body that needs no envelope any more.
@@ -42,25 +45,48 @@ func (c *call) run(ctx context.Context, m method, params []xmlrpc.Value) (xmlrpc
 			return nil, nil, err
 		}
 	}
+	if err := c.readGiven(m, true); err != nil {
+		return nil, nil, err
+	}
 	if m.right != "" {
 		if err := c.authorize(m); err != nil {
 			return nil, nil, err
 		}
 	}
+	if err := c.readGiven(m, false); err != nil {
+		return nil, nil, err
+	}
 	return m.handle(ctx, c)
 }
 
+// readGiven reads the options of a method: those that decide about the right,
+// or the others.
+func (c *call) readGiven(m method, early bool) error {
+	for _, o := range m.options {
+		if o.early != early {
+			continue
+		}
+		if err := o.read(c); err != nil {
+			return err
+		}
+	}
+	if early && !c.slice.IsZero() {
+		c.targets.Slice, c.event.Slice = c.slice, c.slice
+	}
+	return nil
+}
+
 func (c *call) authorize(m method) error {
+	right := m.right
+	if !c.slice.IsZero() {
+		right = m.sliceRight
+	}
 	caller := c.api.auth.Identify(c.request.Chain, c.now)
 	c.event.Caller = caller.URN
-	if len(c.presented) == 0 && m.right == credentials.RightListResources && caller.Err == nil {
+	if len(c.presented) == 0 && right == credentials.RightListResources && caller.Err == nil {
 		return am.Errorf(am.BadArgs, "the list of credentials is empty; give your user credential").With(am.MissingArgs)
 	}
-	speakingFor, err := c.options.text("geni_speaking_for")
-	if err != nil {
-		return err
-	}
-	grant, err := c.api.auth.Authorize(caller, c.presented, speakingFor, m.right, c.now)
+	grant, err := c.api.auth.Authorize(caller, c.presented, c.speakingFor, right, c.now)
 	if err != nil {
 		return err
 	}
@@ -224,6 +250,11 @@ func (c *call) readAction(v xmlrpc.Value) error {
 	return nil
 }
 
+func (c *call) readUsers(v xmlrpc.Value) (err error) {
+	c.accounts, err = users("argument users", v)
+	return err
+}
+
 func (c *call) readOptions(v xmlrpc.Value) error {
 	s, ok := v.(xmlrpc.Struct)
 	if !ok {
@@ -233,10 +264,9 @@ func (c *call) readOptions(v xmlrpc.Value) error {
 	return nil
 }
 
-// common are the members of the service's options that every method has.
-func (c *call) common() (service.Call, error) {
-	best, err := c.options.flag("geni_best_effort")
-	return service.Call{Request: c.request.ID, BestEffort: best}, err
+// common is what every method of the aggregate is told of the call.
+func (c *call) common() service.Call {
+	return service.Call{Request: c.request.ID, BestEffort: c.bestEffort}
 }
 
 // note keeps what the log says of an outcome.

@@ -67,7 +67,7 @@ func (c *call) envelope(value string, err error, notices []string) []byte {
 func (c *call) success(m method, value xmlrpc.Value, notices []string) []byte {
 	var extra xmlrpc.Struct
 	if m.name == "GetVersion" { // the remnant of version 1 that clients look for
-		extra = xmlrpc.Struct{{Name: "geni_api", Value: 3}}
+		extra = xmlrpc.Struct{{Name: "geni_api", Value: c.version}}
 	}
 	c.event.Output = oneLine(notices)
 	body, err := xmlrpc.AppendResponse(nil, envelope(am.Success, am.NoDetail, value, c.event.Output, extra))

@@ -1,16 +1,115 @@
 package api
 
 import (
-	"encoding/base64"
 	"fmt"
 	"strings"
 	"time"
 
-	"golang.org/x/crypto/ssh"
-
 	"patchbay/am"
 	"patchbay/am/urn"
 	"patchbay/am/xmlrpc"
+)
+
+// option is a row about one option, wherever it is understood (AM API v3,
+// "Options").
+type option struct {
+	name string
+	// kind is what it must be.
+	kind string
+	// says is what it does, in a sentence.
+	says string
+	// required means that the call is BadArgs without it.
+	required bool
+	// early options decide about the caller's right, so they are read before it
+	// is checked; whatever the others say must wait.
+	early bool
+	// read takes it into the call.
+	read func(c *call) error
+}
+
+// given are the options of a call, read; the zero value of each is its default.
+type given struct {
+	speakingFor                                         string
+	slice                                               urn.URN
+	available, compressed, bestEffort, asLongAsPossible bool
+	endTime                                             time.Time
+	users                                               []am.Account
+	hasUsers                                            bool
+}
+
+var (
+	optSpeakingFor = option{
+		name: "geni_speaking_for", kind: "URN of a user", early: true,
+		says: "the caller is a tool and acts for this user, whose speaks-for credential is among the credentials",
+		read: func(c *call) (err error) { c.speakingFor, err = c.options.text("geni_speaking_for"); return err },
+	}
+	optSliceURN = option{
+		name: "geni_slice_urn", kind: "URN of a slice", early: true,
+		says: "answer the manifest of this slice instead of the advertisement",
+		read: func(c *call) (err error) { c.slice, err = c.options.slice("geni_slice_urn"); return err },
+	}
+	optNoSliceURN = option{
+		name: "geni_slice_urn", kind: "–",
+		says: "refused: a slice's manifest is told by Describe",
+		read: func(c *call) error {
+			if _, ok := c.options.get("geni_slice_urn"); ok {
+				return badOption("geni_slice_urn", "it is not of ListResources in AM API v3; use Describe")
+			}
+			return nil
+		},
+	}
+	optRSpecVersion = option{
+		name: "geni_rspec_version", kind: "struct of type and version", required: true,
+		says: "the RSpecs to answer with: GENI 3, in any case of letters",
+		read: func(c *call) error { return c.options.rspecVersion() },
+	}
+	optAvailable = option{
+		name: "geni_available", kind: "boolean",
+		says: "only what is free now",
+		read: func(c *call) (err error) { c.available, err = c.options.flag("geni_available"); return err },
+	}
+	optCompressed = option{
+		name: "geni_compressed", kind: "boolean",
+		says: "the RSpec as base64 of zlib, still a string",
+		read: func(c *call) (err error) { c.compressed, err = c.options.flag("geni_compressed"); return err },
+	}
+	optBestEffort = option{
+		name: "geni_best_effort", kind: "boolean",
+		says: "do what is possible, with geni_error for each sliver that was left as it was; otherwise all or nothing",
+		read: func(c *call) (err error) { c.bestEffort, err = c.options.flag("geni_best_effort"); return err },
+	}
+	optAsLongAsPossible = option{
+		name: "geni_extend_alap", kind: "boolean",
+		says: "a time beyond the limits is cut to them instead of being refused; never shortens a lease",
+		read: func(c *call) (err error) { c.asLongAsPossible, err = c.options.flag("geni_extend_alap"); return err },
+	}
+	optEndTime = option{
+		name: "geni_end_time", kind: "time",
+		says: "wish for the end of the lease, cut to the limits",
+		read: func(c *call) (err error) { c.endTime, err = c.options.moment("geni_end_time"); return err },
+	}
+	optStartTime = option{
+		name: "geni_start_time", kind: "time",
+		says: "must not lie in the future: there are no reservations for later",
+		read: func(c *call) error {
+			start, err := c.options.moment("geni_start_time")
+			if err == nil && start.After(c.now) {
+				err = am.Errorf(am.Unsupported, "option geni_start_time: reservations in the future are not supported; leave it out")
+			}
+			return err
+		},
+	}
+	optUsers = option{
+		name: "geni_users", kind: "array of structs of urn and keys",
+		says: "whose accounts to make, and the SSH keys that open them",
+		read: func(c *call) (err error) {
+			v, ok := c.options.get("geni_users")
+			if c.hasUsers = ok; ok {
+				c.users, err = users("option geni_users", v)
+			}
+			return err
+		},
+	}
 )
 
 // options is the options struct of a call. Unknown members are ignored.
@@ -46,6 +145,22 @@ func (o options) text(name string) (string, error) {
 		return "", badOption(name, "it must be a string")
 	}
 	return strings.TrimSpace(s), nil
+}
+
+// slice reads the URN of a slice; absent is the zero URN.
+func (o options) slice(name string) (urn.URN, error) {
+	s, err := o.text(name)
+	if err != nil || s == "" {
+		return urn.URN{}, err
+	}
+	u, err := urn.Parse(s)
+	switch {
+	case err != nil:
+		return u, badOption(name, "%v", err)
+	case u.Type != urn.Slice:
+		return u, badOption(name, "%s is a %s, not a slice", u, u.Type)
+	}
+	return u, nil
 }
 
 // moment reads a time; absent and empty are the zero time.
@@ -84,94 +199,4 @@ func (o options) rspecVersion() error {
 		return am.Errorf(am.BadVersion, "RSpecs of type %.40q version %.40q are not spoken here; ask for GENI 3", typ, ver)
 	}
 	return nil
-}
-
-// Limits of geni_users.
-const (
-	maxUsers      = 256
-	maxKeys       = 64
-	maxKeyLength  = 16 << 10
-	maxKeyComment = 256
-)
-
-// users reads geni_users: whose accounts to make and the keys that open them.
-// Logins are chosen later. A key that cannot work is refused, for a key left
-// out silently locks its user out.
-func (o options) users() ([]am.Account, error) {
-	const name = "geni_users"
-	v, ok := o.get(name)
-	if !ok {
-		return nil, nil
-	}
-	list, ok := v.([]xmlrpc.Value)
-	if !ok {
-		return nil, badOption(name, "it must be an array of structs with urn and keys")
-	}
-	if len(list) > maxUsers {
-		return nil, badOption(name, "it names %d users; the limit is %d", len(list), maxUsers)
-	}
-	var out []am.Account
-	for i, v := range list {
-		s, ok := v.(xmlrpc.Struct)
-		u, hasURN := s.Get("urn")
-		k, hasKeys := s.Get("keys")
-		if !ok || !hasURN || !hasKeys {
-			return nil, badOption(name, "number %d must be a struct with urn and keys", i+1)
-		}
-		text, ok := xmlrpc.AsString(u)
-		if !ok {
-			return nil, badOption(name, "number %d: urn must be a string", i+1)
-		}
-		user, err := urn.Parse(strings.TrimSpace(text))
-		if err != nil || user.Type != urn.User {
-			return nil, badOption(name, "number %d: %.80q is no URN of a user", i+1, text)
-		}
-		keys, ok := k.([]xmlrpc.Value)
-		if !ok {
-			return nil, badOption(name, "%s: keys must be an array of strings", user)
-		}
-		if len(keys) > maxKeys {
-			return nil, badOption(name, "%s has %d keys; the limit is %d", user, len(keys), maxKeys)
-		}
-		a := am.Account{User: user}
-		for n, v := range keys {
-			line, ok := xmlrpc.AsString(v)
-			if !ok {
-				return nil, badOption(name, "%s: key %d must be a string", user, n+1)
-			}
-			key, err := publicKey(line)
-			if err != nil {
-				return nil, badOption(name, "%s: key %d: %v", user, n+1, err)
-			}
-			a.Keys = append(a.Keys, key)
-		}
-		out = append(out, a)
-	}
-	return out, nil
-}
-
-// publicKey checks one line as OpenSSH writes public keys, and gives it in its
-// plain form: type, key, comment. Options such as command= are refused.
-func publicKey(line string) (string, error) {
-	line = strings.TrimSpace(line)
-	if len(line) > maxKeyLength {
-		return "", fmt.Errorf("it is longer than %d bytes", maxKeyLength)
-	}
-	if strings.ContainsAny(line, "\r\n\x00") {
-		return "", fmt.Errorf("it has a line break inside; give one key a string")
-	}
-	key, comment, opts, _, err := ssh.ParseAuthorizedKey([]byte(line))
-	switch {
-	case err != nil:
-		return "", fmt.Errorf("%.24q… is no OpenSSH public key; it looks like \"ssh-ed25519 AAAA… comment\"", line)
-	case len(opts) > 0:
-		return "", fmt.Errorf("it has options (%.40q); give type, key and comment only", strings.Join(opts, ","))
-	case len(comment) > maxKeyComment:
-		return "", fmt.Errorf("its comment is longer than %d bytes", maxKeyComment)
-	}
-	plain := key.Type() + " " + base64.StdEncoding.EncodeToString(key.Marshal())
-	if comment = strings.TrimSpace(comment); comment != "" {
-		plain += " " + comment
-	}
-	return plain, nil
 }

@@ -56,7 +56,7 @@ func TestUsers(t *testing.T) {
 		{"too many keys", []xmlrpc.Value{user(flooby, make([]xmlrpc.Value, maxKeys+1)...)}, -1},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
-			got, err := options{{Name: "geni_users", Value: tt.in}}.users()
+			got, err := users("option geni_users", tt.in)
 			if tt.want < 0 {
 				if am.CodeOf(err) != am.BadArgs {
 					t.Errorf("got %v, %v; want BadArgs", got, err)

@@ -14,74 +14,42 @@ import (
 // Renew, PerformOperationalAction and Delete answer a bare array.
 
 func allocate(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {
-	common, err := c.common()
-	if err != nil {
-		return nil, nil, err
-	}
-	end, err := c.options.moment("geni_end_time")
-	if err != nil {
-		return nil, nil, err
-	}
-	start, err := c.options.moment("geni_start_time")
-	if err != nil {
-		return nil, nil, err
-	}
-	if start.After(c.now) {
-		return nil, nil, am.Errorf(am.Unsupported, "option geni_start_time: reservations in the future are not supported; leave it out")
-	}
-	done, err := c.api.large.enter(ctx, len(c.rspec))
+	req, done, err := c.readRequest(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer done()
-	req, err := rspec.ParseRequest([]byte(c.rspec), c.api.cfg.Reading)
-	if err != nil {
+	out, err := c.api.agg.Allocate(ctx, c.grant, c.targets.Slice, req, service.AllocateOptions{Call: c.common(), EndTime: c.endTime})
+	return c.withManifest(out, err, false)
+}
+
+// readRequest reads the request RSpec; large ones wait for their turn, which
+// lasts until done is called.
+func (c *call) readRequest(ctx context.Context) (req *rspec.Request, done func(), err error) {
+	if done, err = c.api.large.enter(ctx, len(c.rspec)); err != nil {
+		return nil, nil, err
+	}
+	if req, err = rspec.ParseRequest([]byte(c.rspec), c.api.cfg.Reading); err != nil {
+		done()
 		return nil, nil, err
 	}
 	if len(req.Findings) > 0 {
 		c.event.Findings, c.event.Finding = len(req.Findings), req.Findings[0].String()
 	}
-	out, err := c.api.agg.Allocate(ctx, c.grant, c.targets.Slice, req, service.AllocateOptions{Call: common, EndTime: end})
-	return c.withManifest(out, err, false)
+	return req, done, nil
 }
 
 func provision(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {
-	common, err := c.common()
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := c.options.rspecVersion(); err != nil {
-		return nil, nil, err
-	}
-	end, err := c.options.moment("geni_end_time")
-	if err != nil {
-		return nil, nil, err
-	}
-	users, err := c.options.users()
-	if err != nil {
-		return nil, nil, err
-	}
-	out, err := c.api.agg.Provision(ctx, c.grant, c.targets, service.ProvisionOptions{Call: common, EndTime: end, Users: users})
+	out, err := c.api.agg.Provision(ctx, c.grant, c.targets, service.ProvisionOptions{Call: c.common(), EndTime: c.endTime, Users: c.users})
 	return c.withManifest(out, err, false)
 }
 
 func describe(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {
-	common, err := c.common()
+	out, err := c.api.agg.Describe(ctx, c.grant, c.targets, c.common())
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := c.options.rspecVersion(); err != nil {
-		return nil, nil, err
-	}
-	compressed, err := c.options.flag("geni_compressed")
-	if err != nil {
-		return nil, nil, err
-	}
-	out, err := c.api.agg.Describe(ctx, c.grant, c.targets, common)
-	if err != nil {
-		return nil, nil, err
-	}
-	value, notices, err := c.withManifest(out, nil, compressed)
+	value, notices, err := c.withManifest(out, nil, c.compressed)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -89,23 +57,11 @@ func describe(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {
 }
 
 func renew(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {
-	common, err := c.common()
-	if err != nil {
-		return nil, nil, err
-	}
-	alap, err := c.options.flag("geni_extend_alap")
-	if err != nil {
-		return nil, nil, err
-	}
-	return c.array(c.api.agg.Renew(ctx, c.grant, c.targets, c.until, service.RenewOptions{Call: common, AsLongAsPossible: alap}))
+	return c.array(c.api.agg.Renew(ctx, c.grant, c.targets, c.until, service.RenewOptions{Call: c.common(), AsLongAsPossible: c.asLongAsPossible}))
 }
 
 func status(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {
-	common, err := c.common()
-	if err != nil {
-		return nil, nil, err
-	}
-	out, err := c.api.agg.Status(ctx, c.grant, c.targets, common)
+	out, err := c.api.agg.Status(ctx, c.grant, c.targets, c.common())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -117,40 +73,23 @@ func status(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {
 }
 
 func performOperationalAction(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {
-	common, err := c.common()
-	if err != nil {
-		return nil, nil, err
-	}
 	action, err := am.ParseAction(c.action)
 	if err != nil {
 		return nil, nil, err
 	}
-	o := service.ActionOptions{Call: common}
-	if action == am.ActionUpdateUsers {
-		if _, ok := c.options.get("geni_users"); !ok {
-			return nil, nil, badOption("geni_users", "%s needs it: an array of structs with urn and keys", action)
-		}
-		if o.Users, err = c.options.users(); err != nil {
-			return nil, nil, err
-		}
+	if action == am.ActionUpdateUsers && !c.hasUsers {
+		return nil, nil, badOption("geni_users", "%s needs it: an array of structs with urn and keys", action)
 	}
+	o := service.ActionOptions{Call: c.common(), Users: c.users}
 	return c.array(c.api.agg.PerformOperationalAction(ctx, c.grant, c.targets, action, o))
 }
 
 func deleteSlivers(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {
-	common, err := c.common()
-	if err != nil {
-		return nil, nil, err
-	}
-	return c.array(c.api.agg.Delete(ctx, c.grant, c.targets, common))
+	return c.array(c.api.agg.Delete(ctx, c.grant, c.targets, c.common()))
 }
 
 func shutdown(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {
-	common, err := c.common()
-	if err != nil {
-		return nil, nil, err
-	}
-	return true, nil, c.api.agg.Shutdown(ctx, c.grant, c.targets.Slice, common)
+	return true, nil, c.api.agg.Shutdown(ctx, c.grant, c.targets.Slice, c.common())
 }
 
 // array is the value of the methods that answer slivers alone.

@@ -2,15 +2,20 @@ package api
 
 import (
 	"context"
+	"fmt"
 
 	"patchbay/am"
 	"patchbay/am/xmlrpc"
 	"patchbay/rspec"
 )
 
-// versionValue is what GetVersion answers. geni_single_allocation is an int
-// because that is the one form all known clients read.
-func versionValue(c Config, agg Aggregate) xmlrpc.Struct {
+// url is where a version of the API is spoken.
+func (c Config) url(version int) string { return fmt.Sprintf("%s/am/%d.0", c.PublicURL, version) }
+
+// versionValues are what GetVersion answers, by the version of the URL.
+// geni_single_allocation is an int because that is the one form all known
+// clients read.
+func versionValues(c Config, agg Aggregate) map[int]xmlrpc.Struct {
 	rspecVersion := func(schema string, extensions []string) []xmlrpc.Value {
 		names := make([]xmlrpc.Value, len(extensions))
 		for i, x := range extensions {
@@ -24,28 +29,33 @@ func versionValue(c Config, agg Aggregate) xmlrpc.Struct {
 			{Name: "extensions", Value: names},
 		}}
 	}
-	credentialType := func(version string) xmlrpc.Value {
-		return xmlrpc.Struct{{Name: "geni_type", Value: "geni_sfa"}, {Name: "geni_version", Value: version}}
+	credentialType := func(name, version string) xmlrpc.Value {
+		return xmlrpc.Struct{{Name: "geni_type", Value: name}, {Name: "geni_version", Value: version}}
 	}
 	requests, advertisements := agg.RSpecExtensions()
-	return xmlrpc.Struct{
-		{Name: "geni_api", Value: 3},
-		{Name: "geni_api_versions", Value: xmlrpc.Struct{{Name: "3", Value: c.PublicURL + "/am/3.0"}}},
+	all := xmlrpc.Struct{
+		{Name: "geni_api_versions", Value: xmlrpc.Struct{{Name: "2", Value: c.url(Version2)}, {Name: "3", Value: c.url(Version3)}}},
 		{Name: "geni_request_rspec_versions", Value: rspecVersion(rspec.RequestSchema, requests)},
 		{Name: "geni_ad_rspec_versions", Value: rspecVersion(rspec.AdSchema, advertisements)},
-		{Name: "geni_credential_types", Value: []xmlrpc.Value{credentialType("3"), credentialType("2")}},
-		{Name: "geni_single_allocation", Value: 0},
-		{Name: "geni_allocate", Value: "geni_many"},
-		{Name: "geni_handles_speaksfor", Value: false},
+		{Name: "geni_credential_types", Value: []xmlrpc.Value{credentialType("geni_sfa", "3"), credentialType("geni_sfa", "2"), credentialType("geni_abac", "1")}},
+		{Name: "geni_handles_speaksfor", Value: true},
 		{Name: "geni_am_type", Value: []xmlrpc.Value{am.AMType}},
 		{Name: "geni_am_code", Value: c.SoftwareVersion},
 		{Name: "geni_am_code_version", Value: c.SoftwareVersion},
 		{Name: "geni_urn", Value: c.Manager.String()},
 		{Name: "urn", Value: c.Manager.String()},
 	}
+	return map[int]xmlrpc.Struct{
+		Version2: append(xmlrpc.Struct{{Name: "geni_api", Value: Version2}}, all...),
+		Version3: append(xmlrpc.Struct{
+			{Name: "geni_api", Value: Version3},
+			{Name: "geni_single_allocation", Value: 0},
+			{Name: "geni_allocate", Value: "geni_many"},
+		}, all...),
+	}
 }
 
 // getVersion needs no credentials, and no certificate that anybody vouches for.
 func getVersion(_ context.Context, c *call) (xmlrpc.Value, []string, error) {
-	return c.api.version, nil, nil
+	return c.api.versions[c.version], nil, nil
 }

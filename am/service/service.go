@@ -113,6 +113,8 @@ type Report struct {
 type Outcome struct {
 	Slice   urn.URN
 	Slivers []Report
+	// Shutdown says that the slice is shut down; only SliverStatus tells.
+	Shutdown bool
 	// Manifest is the RSpec, for the methods that give one.
 	Manifest []byte
 	// Notices are remarks on what was accepted, for the experimenter.

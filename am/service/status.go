@@ -5,6 +5,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/store"
+	"patchbay/am/urn"
 	"patchbay/credentials"
 )
 
@@ -21,6 +22,30 @@ func (s *Service) Status(_ context.Context, g credentials.Grant, t Targets, c Ca
 		}
 		out = Outcome{Slice: r.slice, Slivers: append(reports(r.slivers), r.absent(v.Now())...)}
 		return nil
+	})
+	return out, err
+}
+
+// SliverStatus tells the states of all slivers of a slice, and of one that was
+// shut down, too (AM API v2, SliverStatus).
+//
+// Errors: Forbidden, SearchFailed for a slice without slivers.
+func (s *Service) SliverStatus(_ context.Context, g credentials.Grant, slice urn.URN, _ Call) (Outcome, error) {
+	out := Outcome{Slice: slice}
+	err := s.cfg.Store.Read(func(v *store.View) error {
+		if _, err := g.Over(slice); err != nil {
+			return err
+		}
+		live, err := liveSlivers(v, slice)
+		if err != nil {
+			return err
+		}
+		if len(live) == 0 {
+			return am.Errorf(am.SearchFailed, "slice %s has no slivers at this aggregate", slice).About(slice)
+		}
+		rec, _, err := v.Slice(slice)
+		out.Slivers, out.Shutdown = reports(live), !rec.Shutdown.IsZero()
+		return err
 	})
 	return out, err
 }

@@ -1,0 +1,102 @@
+package api
+
+import (
+	"encoding/base64"
+	"fmt"
+	"strings"
+
+	"golang.org/x/crypto/ssh"
+
+	"patchbay/am"
+	"patchbay/am/urn"
+	"patchbay/am/xmlrpc"
+)
+
+// Limits of geni_users.
+const (
+	maxUsers      = 256
+	maxKeys       = 64
+	maxKeyLength  = 16 << 10
+	maxKeyComment = 256
+)
+
+// users reads geni_users, or the users of version 2: whose accounts to make and the keys that open them.
+// Logins are chosen later. A key that cannot work is refused, for a key left
+// out silently locks its user out.
+// What says where they were given.
+func users(what string, v xmlrpc.Value) ([]am.Account, error) {
+	bad := func(format string, args ...any) error {
+		return am.Errorf(am.BadArgs, "%s: %s", what, fmt.Sprintf(format, args...))
+	}
+	list, ok := v.([]xmlrpc.Value)
+	if !ok {
+		return nil, bad("it must be an array of structs with urn and keys")
+	}
+	if len(list) > maxUsers {
+		return nil, bad("it names %d users; the limit is %d", len(list), maxUsers)
+	}
+	var out []am.Account
+	for i, v := range list {
+		s, ok := v.(xmlrpc.Struct)
+		u, hasURN := s.Get("urn")
+		k, hasKeys := s.Get("keys")
+		if !ok || !hasURN || !hasKeys {
+			return nil, bad("number %d must be a struct with urn and keys", i+1)
+		}
+		text, ok := xmlrpc.AsString(u)
+		if !ok {
+			return nil, bad("number %d: urn must be a string", i+1)
+		}
+		user, err := urn.Parse(strings.TrimSpace(text))
+		if err != nil || user.Type != urn.User {
+			return nil, bad("number %d: %.80q is no URN of a user", i+1, text)
+		}
+		keys, ok := k.([]xmlrpc.Value)
+		if !ok {
+			return nil, bad("%s: keys must be an array of strings", user)
+		}
+		if len(keys) > maxKeys {
+			return nil, bad("%s has %d keys; the limit is %d", user, len(keys), maxKeys)
+		}
+		a := am.Account{User: user}
+		for n, v := range keys {
+			line, ok := xmlrpc.AsString(v)
+			if !ok {
+				return nil, bad("%s: key %d must be a string", user, n+1)
+			}
+			key, err := publicKey(line)
+			if err != nil {
+				return nil, bad("%s: key %d: %v", user, n+1, err)
+			}
+			a.Keys = append(a.Keys, key)
+		}
+		out = append(out, a)
+	}
+	return out, nil
+}
+
+// publicKey checks one line as OpenSSH writes public keys, and gives it in its
+// plain form: type, key, comment. Options such as command= are refused.
+func publicKey(line string) (string, error) {
+	line = strings.TrimSpace(line)
+	if len(line) > maxKeyLength {
+		return "", fmt.Errorf("it is longer than %d bytes", maxKeyLength)
+	}
+	if strings.ContainsAny(line, "\r\n\x00") {
+		return "", fmt.Errorf("it has a line break inside; give one key a string")
+	}
+	key, comment, opts, _, err := ssh.ParseAuthorizedKey([]byte(line))
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("%.24q… is no OpenSSH public key; it looks like \"ssh-ed25519 AAAA… comment\"", line)
+	case len(opts) > 0:
+		return "", fmt.Errorf("it has options (%.40q); give type, key and comment only", strings.Join(opts, ","))
+	case len(comment) > maxKeyComment:
+		return "", fmt.Errorf("its comment is longer than %d bytes", maxKeyComment)
+	}
+	plain := key.Type() + " " + base64.StdEncoding.EncodeToString(key.Marshal())
+	if comment = strings.TrimSpace(comment); comment != "" {
+		plain += " " + comment
+	}
+	return plain, nil
+}

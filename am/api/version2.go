@@ -1,0 +1,96 @@
+package api
+
+import (
+	"context"
+
+	"patchbay/am"
+	"patchbay/am/service"
+	"patchbay/am/xmlrpc"
+)
+
+// The handlers of AM API v2: the same aggregate, spoken to about whole slices.
+
+// listResources2 answers the advertisement, or the manifest of a slice.
+func listResources2(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {
+	if c.slice.IsZero() {
+		return listResources(ctx, c)
+	}
+	out, err := c.api.agg.Describe(ctx, c.grant, c.targets, c.common())
+	if err == nil && len(out.Slivers) == 0 {
+		err = am.Errorf(am.SearchFailed, "slice %s has no slivers at this aggregate", c.slice).About(c.slice)
+	}
+	return c.manifest(out, err)
+}
+
+func createSliver(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {
+	req, done, err := c.readRequest(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer done()
+	return c.manifest(c.api.agg.CreateSliver(ctx, c.grant, c.targets.Slice, req, service.CreateOptions{Call: c.common(), EndTime: c.endTime, Users: c.accounts}))
+}
+
+func deleteSliver(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {
+	out, err := c.api.agg.Delete(ctx, c.grant, c.targets, c.common())
+	return c.done(out, err)
+}
+
+// renewSliver tells the time that geni_extend_alap led to in the output.
+func renewSliver(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {
+	out, err := c.api.agg.Renew(ctx, c.grant, c.targets, c.until, service.RenewOptions{Call: c.common(), AsLongAsPossible: c.asLongAsPossible})
+	if err == nil && c.asLongAsPossible {
+		out.Notices = append(out.Notices, formatTime(earliest(out)))
+	}
+	return c.done(out, err)
+}
+
+func sliverStatus(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {
+	out, err := c.api.agg.SliverStatus(ctx, c.grant, c.targets.Slice, c.common())
+	if err != nil {
+		return nil, nil, err
+	}
+	c.note(out)
+	resources := make([]xmlrpc.Value, len(out.Slivers))
+	states := make([]string, len(out.Slivers))
+	for i := range out.Slivers {
+		r := &out.Slivers[i]
+		states[i] = status2(r.Status, out.Shutdown)
+		resources[i] = xmlrpc.Struct{
+			{Name: "geni_urn", Value: r.URN.String()},
+			{Name: "geni_status", Value: states[i]},
+			{Name: "geni_error", Value: r.Error},
+			{Name: "geni_client_id", Value: r.ClientID},
+			{Name: "geni_expires", Value: formatTime(r.Expires)},
+		}
+	}
+	expires := formatTime(earliest(out))
+	return xmlrpc.Struct{
+		{Name: "geni_urn", Value: out.Slice.String()},
+		{Name: "geni_status", Value: overall(states)},
+		{Name: "geni_resources", Value: resources},
+		{Name: "geni_expires", Value: expires},
+		{Name: "pg_expires", Value: expires},
+	}, nil, nil
+}
+
+// manifest is the value of the methods that answer an RSpec alone.
+func (c *call) manifest(out service.Outcome, err error) (xmlrpc.Value, []string, error) {
+	if err != nil {
+		return nil, nil, err
+	}
+	c.note(out)
+	if c.compressed {
+		return compress(out.Manifest), out.Notices, nil
+	}
+	return string(out.Manifest), out.Notices, nil
+}
+
+// done is the value of the methods that answer only that they worked.
+func (c *call) done(out service.Outcome, err error) (xmlrpc.Value, []string, error) {
+	if err != nil {
+		return nil, nil, err
+	}
+	c.note(out)
+	return true, out.Notices, nil
+}
