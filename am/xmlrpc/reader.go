@@ -5,6 +5,8 @@ import (
 	"encoding/xml"
 	"fmt"
 	"io"
+	"regexp"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -31,6 +33,24 @@ func newReader(b []byte, lim Limits) (*reader, error) {
 	// declared decides about character sets; what it lets pass is UTF-8.
 	d.CharsetReader = func(_ string, r io.Reader) (io.Reader, error) { return r, nil }
 	return &reader{d: d, in: in, lim: lim.orDefault()}, nil
+}
+
+// surrogate is a reference that XML forbids (XML 1.0, "Legal Character") and
+// that encoding/xml reads as U+FFFD.
+var surrogate = regexp.MustCompile(`&#(?:0*(5529[6-9]|55[3-9]\d{2}|5[67]\d{3})|x0*[dD][89a-fA-F][0-9a-fA-F]{2});`)
+
+// refersToSurrogate tells whether the raw text of a token holds such a one.
+func refersToSurrogate(raw []byte) bool {
+	if bytes.HasPrefix(raw, []byte("<![CDATA[")) {
+		return false
+	}
+	for _, m := range surrogate.FindAllSubmatch(raw, -1) {
+		n, err := strconv.Atoi(string(m[1]))
+		if m[1] == nil || err == nil && n >= 0xD800 && n <= 0xDFFF {
+			return true
+		}
+	}
+	return false
 }
 
 // firstBad is the index of the first byte that is NUL or no part of a
@@ -74,6 +94,9 @@ func (r *reader) token() (xml.Token, error) {
 			r.begun = true
 		case xml.CharData:
 			r.begun = r.begun || !blank(t)
+			if raw := r.in.b[r.in.token:r.d.InputOffset()]; bytes.ContainsRune(t, utf8.RuneError) && refersToSurrogate(raw) {
+				return nil, r.refuse(FaultCharacter, "a reference to half of a surrogate pair, which is no character; write the whole character")
+			}
 			return t, nil
 		default:
 			r.begun = true

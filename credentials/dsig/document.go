@@ -2,6 +2,7 @@ package dsig
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 
 	"patchbay/schemas/xmltree"
@@ -94,6 +95,26 @@ func (d *document) follow(e *xmltree.Element) error {
 		e = inner[0]
 	}
 	return nil
+}
+
+// concerns tells whether a signature refers to a credential of the chain, or
+// might be taken to: one without a clear reference does.
+func (d *document) concerns(signature *xmltree.Element) bool {
+	clear, concerned := false, false
+	var walk func(e *xmltree.Element)
+	walk = func(e *xmltree.Element) {
+		if e.Local == "Reference" {
+			uri, _ := e.Attr("", "URI")
+			id, isID := strings.CutPrefix(uri, "#")
+			clear = clear || isID
+			concerned = concerned || !isID || strings.HasPrefix(id, "xpointer") || slices.Contains(d.ids, strings.TrimSpace(id))
+		}
+		for _, c := range e.Elements() {
+			walk(c)
+		}
+	}
+	walk(signature)
+	return concerned || !clear
 }
 
 // checkIDs refuses an id that occurs twice anywhere in the document, under any

@@ -80,12 +80,15 @@ func verify(doc *xmltree.Doc, o Options) ([]Signed, error) {
 	}
 	of := make([]*signature, len(d.chain))
 	for _, e := range d.signatures {
+		// A signature for something else than the chain proves nothing and
+		// harms nobody: it is passed over, whatever it looks like.
+		if !d.concerns(e) {
+			continue
+		}
 		s, err := readSignature(e, o)
 		if err != nil {
 			return nil, err
 		}
-		// A signature for something else than the chain proves nothing and
-		// harms nobody: it is passed over.
 		for i, id := range d.ids {
 			if s.uri != "#"+id {
 				continue

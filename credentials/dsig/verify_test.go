@@ -168,6 +168,7 @@ func TestHarmlessDifferencesAreAccepted(t *testing.T) {
 		{"byte order mark and blanks before", "\ufeff\n" + doc},
 		{"empty X509SubjectName and X509IssuerSerial", replace(t, doc, "<X509Data>", "<X509Data><X509SubjectName/><X509IssuerSerial/>")},
 		{"a signature that refers to nothing used", replace(t, doc, "<signatures>", "<signatures>"+strings.NewReplacer("#ref0", "#other", "Sig_ref0", "Sig_other").Replace(sig))},
+		{"such a one that nobody could check", replace(t, doc, "<signatures>", "<signatures>"+strings.NewReplacer("#ref0", "#other", "Sig_ref0", "Sig_other", "enveloped-signature", "nonsense").Replace(sig))},
 		{"a comment between elements", replace(t, doc, "<serial>", "<!-- x --><serial>")},
 		{"US-ASCII declared", replace(t, doc, "utf-8", "US-ASCII")},
 	} {
@@ -215,7 +216,8 @@ func TestAttacks(t *testing.T) {
 		{"3 wrapped: signed one as second child", in(cred, forged+cred), dsig.Malformed},
 		{"3 wrapped: forged one without id first", in(cred, strings.Replace(forged, ` xml:id="ref9"`, "", 1)+cred), dsig.Malformed},
 		{"3 wrapped: forged one without id alone", in(cred, strings.Replace(forged, ` xml:id="ref9"`, "", 1)), dsig.Malformed},
-		{"3 wrapped: in an Object of the signature", strings.Replace(in(cred, forged), "</Signature>", "<Object>"+cred+"</Object></Signature>", 1), dsig.Unsupported},
+		{"3 wrapped: in an Object of the signature", strings.Replace(in(cred, forged), "</Signature>", "<Object>"+cred+"</Object></Signature>", 1), dsig.Unsigned},
+		{"3 an Object in a right signature", in("</Signature>", "<Object><x/></Object></Signature>"), dsig.Unsupported},
 		{"3 wrapped: signed one as parent of the forged", in(cred, strings.Replace(forged, "</credential>", "<parent>"+cred+"</parent></credential>", 1)), dsig.Unsigned},
 		{"3 wrapped: in a foreign child of the root", in(cred, forged+"<extra>"+cred+"</extra>"), dsig.Malformed},
 		{"3 wrapped: two signatures elements", in("</signed-credential>", "<signatures/></signed-credential>"), dsig.Malformed},
