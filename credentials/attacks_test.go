@@ -209,31 +209,6 @@ func TestAttacksOnTheDocument(t *testing.T) {
 	}
 }
 
-// TestDelegatedCredentialsAreRefused covers #6, #19 and #34: none is accepted,
-// right or wrong, and the right one says so plainly.
-func TestDelegatedCredentialsAreRefused(t *testing.T) {
-	w := newWorld(t)
-	inner := w.sliceCredential()
-	outer := w.sliceCredential()
-	outer.Owner, outer.ID, outer.Parent, outer.Signer = []*pki.Entity{w.bob}, "ref1", inner.Element(), []*pki.Entity{w.alice, w.sa}
-	doc := pki.Sign(t, pki.Sign(t, outer.Unsigned(), "ref0", false, w.sa), "ref1", false, w.alice, w.sa)
-	bob := w.caller(t, w.bob)
-	refuse := func(rule, doc, want string) {
-		t.Helper()
-		_, err := w.z.Authorize(bob, sfa(doc), "", credentials.RightAllocate, now)
-		if detail(t, err) != am.CredentialInvalid || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", rule, err)
-		}
-	}
-	refuse("a right one", doc, "delegated credentials are not accepted yet")
-	refuse("outer one unsigned (#6)", pki.Sign(t, outer.Unsigned(), "ref0", false, w.sa), "is not signed")
-	refuse("inner one unsigned", pki.Sign(t, outer.Unsigned(), "ref1", false, w.alice, w.sa), "is not signed")
-	refuse("inner one changed (#34)", strings.Replace(doc, "<serial>8</serial><owner_gid>", "<serial>9</serial><owner_gid>", 2), "changed after it was signed")
-	if _, err := w.z.Authorize(bob, sfa(strings.Replace(doc, "<parent>", "<parent>"+strings.Repeat("<credential>", 100)+strings.Repeat("</credential>", 100), 1)), "", credentials.RightAllocate, now); err == nil {
-		t.Error("a depth of 100 (#19) is accepted")
-	}
-}
-
 func TestExpiredAnchorVouchesForNobody(t *testing.T) {
 	// #35: the anchor lies in the trust folder but its time is over.
 	old := pki.Issue(t, nil, pki.Subject{URIs: []string{saURN}, Key: "rsa1", CA: true, From: now.Add(-2 * time.Hour), To: now.Add(time.Hour)})

@@ -162,9 +162,18 @@ func TestFormsOnTheWire(t *testing.T) {
 		{"bare string", credentials.Presented{Text: doc}, true},
 		{"type in any case", credentials.Presented{Type: "GENI_SFA", Version: "3", Text: doc}, true},
 		{"type without prefix", credentials.Presented{Type: "sfa", Text: doc}, true},
+		{"int version", credentials.Presented{Type: "geni_sfa", Version: "2", Text: doc}, true},
+		{"omni's label for a delegated one", credentials.Presented{Type: "geni_unknown", Version: "0", Text: doc}, true},
+		{"labelled abac", credentials.Presented{Type: "geni_abac", Version: "1", Text: doc}, true},
+		{"labelled abac, without prefix", credentials.Presented{Type: "ABAC", Text: doc}, true},
+		{"labelled speaksfor", credentials.Presented{Type: "speaksfor", Version: "1", Text: doc}, true},
+		{"sfa with abac's version", credentials.Presented{Type: "sfa", Version: "1", Text: doc}, true},
 		{"white space and byte order mark", credentials.Presented{Text: " \r\n\ufeff\n" + doc + "\n\n"}, true},
-		{"abac is ignored", credentials.Presented{Type: "geni_abac", Version: "1", Text: doc}, false},
 		{"unknown type", credentials.Presented{Type: "x509", Text: doc}, false},
+		{"type of omni's acceptance tests", credentials.Presented{Type: "geni_sfaBROKEN", Version: "3", Text: doc}, false},
+		{"nearly a known type", credentials.Presented{Type: "geni_foo", Version: "3", Text: doc}, false},
+		{"white space in the type", credentials.Presented{Type: "geni_sfa ", Version: "3", Text: doc}, false},
+		{"labelled unknown and junk", credentials.Presented{Type: "geni_unknown", Version: "0", Text: doc[1:]}, false},
 		{"unknown version", credentials.Presented{Type: "geni_sfa", Version: "4", Text: doc}, false},
 		{"empty", credentials.Presented{Type: "geni_sfa", Version: "3"}, false},
 		{"too large", credentials.Presented{Text: doc + strings.Repeat(" ", credentials.MaxBytes)}, false},
@@ -219,23 +228,6 @@ func TestReasonPerCredential(t *testing.T) {
 	}
 	if !strings.Contains(e.Error(), "credential 3: expired 2026-11-21T11:59:59Z") || e.Detail() != am.CredentialExpired {
 		t.Errorf("%d: %s", e.Detail(), e)
-	}
-}
-
-func TestSpeakingFor(t *testing.T) {
-	w := newWorld(t)
-	doc := sfa(w.sliceCredential().Signed(t))
-	for option, want := range map[string]bool{
-		"": true, aliceURN: true, strings.Replace(aliceURN, "alice", "ALICE", 1): true,
-		bobURN: false, "alice": false, aliceURN + " ": false,
-	} {
-		_, err := w.z.Authorize(w.caller(t, w.alice), doc, option, credentials.RightAllocate, now)
-		if (err == nil) != want {
-			t.Errorf("speaking for %q: %v, want success %v", option, err, want)
-		}
-		if err != nil && (detail(t, err) != am.CredentialMismatch || !strings.Contains(err.Error(), "speaks-for")) {
-			t.Errorf("speaking for %q: %v", option, err)
-		}
 	}
 }
 

@@ -1,8 +1,7 @@
 package credentials
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
+	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -39,9 +38,29 @@ type Config struct {
 	// Signers are further names of authorities, the last part of the URN, that
 	// may sign credentials, beside sa, ma, ca, ch and root. Case does not matter.
 	Signers []string
+	// Speakers are the URNs of those who may speak for users, by a credential
+	// that the user signed. Where none is listed, every tool and every authority
+	// that the anchors vouch for may; otherwise only those listed, who may then
+	// be users too.
+	Speakers []string
 	// CacheSize is how many verified credentials, and how many callers, are
 	// remembered; 0 means DefaultCacheSize.
 	CacheSize int
+}
+
+// Validate says what of the configuration cannot be meant; New leaves out the
+// speakers that it names.
+func (c Config) Validate() error {
+	for _, name := range c.Speakers {
+		u, err := urn.Parse(name)
+		switch {
+		case err != nil:
+			return fmt.Errorf("speaker %.100q: %w; write the URN of a tool, such as urn:publicid:IDN+example.org+tool+portal", name, err)
+		case u.Type != urn.Tool && u.Type != urn.Authority && u.Type != urn.User:
+			return fmt.Errorf("speaker %s is no tool, authority or user, and no other can speak for a user", u)
+		}
+	}
+	return nil
 }
 
 // Authorizer decides who may do what. It is safe for concurrent use.
@@ -49,6 +68,7 @@ type Authorizer struct {
 	certificates cert.Options
 	signatures   dsig.Options
 	signers      []string
+	speakers     map[string]bool // by urn.URN.Key; nil where none is listed
 	cacheSize    int
 	trust        atomic.Pointer[trust]
 }
@@ -73,6 +93,14 @@ func New(a *cert.Anchors, c Config) *Authorizer {
 	for _, name := range c.Signers {
 		z.signers = append(z.signers, strings.ToLower(name))
 	}
+	if len(c.Speakers) > 0 {
+		z.speakers = map[string]bool{}
+	}
+	for _, name := range c.Speakers {
+		if u, err := urn.Parse(name); err == nil {
+			z.speakers[u.Key()] = true
+		}
+	}
 	if z.cacheSize <= 0 {
 		z.cacheSize = DefaultCacheSize
 	}
@@ -89,24 +117,16 @@ func (z *Authorizer) SetAnchors(a *cert.Anchors) {
 	z.trust.Store(&trust{anchors: a, statements: newMemory[*statement](z.cacheSize), callers: newMemory[knownCaller](z.cacheSize)})
 }
 
-// Presented is one credential as a client gave it.
-type Presented struct {
-	// Type is geni_sfa, sfa or, for a bare string, empty; in any case.
-	Type string
-	// Version is 2, 3 or empty.
-	Version string
-	// Text is the document.
-	Text string
-}
-
 // Authorize says whether the credentials give the caller a right. speakingFor
-// is the option geni_speaking_for, empty when absent. Which slice the right
-// extends over, Grant.Over tells; here a credential for any target will do.
-// The error is a *DeniedError.
+// is the option geni_speaking_for, empty when absent; where it names a user
+// other than the caller, one of the credentials must let the caller speak for
+// that user, and the right is the user's. Which slice the right extends over,
+// Grant.Over tells; here a credential for any target will do. The error is a
+// *DeniedError.
 func (z *Authorizer) Authorize(c Caller, p []Presented, speakingFor string, r Right, now time.Time) (Grant, error) {
 	t := z.trust.Load()
 	c = z.complete(t, c, p, now)
-	if err := checkCaller(c, speakingFor, now); err != nil {
+	if err := checkCaller(c, now); err != nil {
 		return Grant{}, err
 	}
 	_, known := table[r]
@@ -118,25 +138,48 @@ func (z *Authorizer) Authorize(c Caller, p []Presented, speakingFor string, r Ri
 	case len(p) > MaxCredentials:
 		return Grant{}, deny(am.CredentialInvalid, "%d credentials were presented, at most %d are read", len(p), MaxCredentials)
 	}
-	g := Grant{caller: c.URN, right: r, expires: c.Chain.Expires()}
+	user, err := z.speakingFor(c, speakingFor)
+	if err != nil {
+		return Grant{}, err
+	}
+	list := make([]examined, len(p))
 	for i, presented := range p {
-		s, err := z.examine(t, presented, c.issuers(), now)
-		if err == nil {
-			err = s.admits(c, r)
-		}
-		if err != nil {
-			g.reasons = append(g.reasons, Reason{Credential: i + 1, Detail: detailOf(err), Text: err.Error()})
-			continue
-		}
-		g.held = append(g.held, held{number: i + 1, statement: s})
+		list[i].statement, list[i].err = z.examine(t, presented, c.issuers(), now)
 	}
-	if len(g.held) == 0 {
-		return Grant{}, &DeniedError{Reasons: g.reasons}
+	g := Grant{caller: c.URN, right: r, expires: c.Chain.Expires()}
+	if !user.IsZero() {
+		if err := g.speakFor(user, c, list); err != nil {
+			return Grant{}, err
+		}
+		z.examineAgain(t, p, list, slices.Concat(g.speech.issuers, c.issuers()), now)
 	}
-	return g, nil
+	return g.hold(list)
 }
 
-func checkCaller(c Caller, speakingFor string, now time.Time) error {
+// hold keeps the credentials that carry the right, and why the others do not.
+func (g Grant) hold(list []examined) (Grant, error) {
+	for i, e := range list {
+		err := e.err
+		if err == nil {
+			err = e.admits(g)
+		}
+		switch {
+		case err == nil && e.speech == nil:
+			g.held = append(g.held, held{number: i + 1, statement: e.statement})
+		case err != nil:
+			g.reasons = append(g.reasons, Reason{Credential: i + 1, Detail: detailOf(err), Text: err.Error()})
+		}
+	}
+	switch {
+	case len(g.held) > 0:
+		return g, nil
+	case len(g.reasons) == 0:
+		return Grant{}, deny(am.CredentialInvalid, "beside the speaks-for credential there is none that gives %s a right; present that user's credential too", g.caller)
+	}
+	return Grant{}, &DeniedError{Reasons: g.reasons}
+}
+
+func checkCaller(c Caller, now time.Time) error {
 	switch {
 	case c.Err != nil:
 		return deny(detailOf(c.Err), "%v", c.Err)
@@ -144,149 +187,26 @@ func checkCaller(c Caller, speakingFor string, now time.Time) error {
 		return deny(am.CredentialInvalid, "the caller was not identified")
 	case now.After(c.Chain.Expires()):
 		return deny(am.CredentialExpired, "your certificate, or one above it, expired %s", c.Chain.Expires().UTC().Format(time.RFC3339))
-	case speakingFor == "":
-		return nil
-	}
-	if u, err := urn.Parse(speakingFor); err != nil || !u.Equal(c.URN) {
-		return deny(am.CredentialMismatch,
-			"geni_speaking_for names %.100q, but this server does not do speaks-for yet; connect with the certificate of that user", speakingFor)
 	}
 	return nil
 }
 
 // admits checks what differs from call to call.
-func (s *statement) admits(c Caller, r Right) error {
-	if !s.owner.Equal(c.URN) {
-		return faultf(am.CredentialMismatch, "it belongs to %s, but %s is calling", s.owner, c.URN)
-	}
-	if r.overSlice() && !r.carriedBy(s.privileges) {
+func (s *statement) admits(g Grant) error {
+	switch {
+	case s.speech != nil && g.speech == nil:
+		return faultf(am.CredentialMismatch, "it lets a tool speak for %s, but the option geni_speaking_for does not name that user", s.speech.user)
+	case s.speech != nil:
+		return nil // another one was taken
+	case !s.owner.Equal(g.caller) && !g.speaker.IsZero():
+		return faultf(am.CredentialMismatch, "it belongs to %s, but geni_speaking_for names %s; present a credential of that user", s.owner, g.caller)
+	case !s.owner.Equal(g.caller) && g.caller.Type == urn.Tool:
+		return faultf(am.CredentialMismatch, "it belongs to %s, but %s is calling; have it delegated to the tool, or %s", s.owner, g.caller, howToSpeak)
+	case !s.owner.Equal(g.caller):
+		return faultf(am.CredentialMismatch, "it belongs to %s, but %s is calling", s.owner, g.caller)
+	case g.right.overSlice() && !g.right.carriedBy(s.names()):
 		return faultf(am.NoDetail, "its privileges (%.100q) do not allow %s; one of %s would",
-			strings.Join(s.privileges, ", "), r, strings.Join(table[r], ", "))
-	}
-	return nil
-}
-
-// examine verifies one credential, or remembers having done so. The certificates
-// beside it may lie between its own and an anchor; what they prove is true
-// whoever showed them.
-func (z *Authorizer) examine(t *trust, p Presented, beside []*cert.Certificate, now time.Time) (*statement, error) {
-	switch strings.ToLower(p.Type) {
-	case "", "geni_sfa", "sfa":
-	default:
-		return nil, faultf(am.CredentialInvalid, "credentials of the type %.40q are not used here", p.Type)
-	}
-	if p.Version != "" && p.Version != "2" && p.Version != "3" {
-		return nil, faultf(am.CredentialInvalid, "version %.40q of SFA credentials is not known, only 2 and 3", p.Version)
-	}
-	text := trim(p.Text)
-	switch {
-	case len(p.Text) > MaxBytes:
-		return nil, faultf(am.CredentialInvalid, "it has %d bytes, at most %d are read", len(p.Text), MaxBytes)
-	case text == "":
-		return nil, faultf(am.CredentialInvalid, "it is empty")
-	}
-	key := sum(text)
-	if s, ok := t.statements.get(key); ok && s.holds(now) {
-		return s, nil
-	}
-	s, err := z.verify(t, []byte(text), beside, now)
-	if err != nil {
-		return nil, err
-	}
-	s.fingerprint = hex.EncodeToString(key[:])
-	t.statements.put(key, s)
-	return s, nil
-}
-
-// sum is the SHA-256 of a document, without a second copy of it.
-func sum(text string) (key [sha256.Size]byte) {
-	h := sha256.New()
-	var part [1024]byte
-	for len(text) > 0 {
-		n := copy(part[:], text)
-		h.Write(part[:n])
-		text = text[n:]
-	}
-	h.Sum(key[:0])
-	return key
-}
-
-// trim drops white space and a byte order mark around a document.
-func trim(s string) string {
-	return strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(s), "\ufeff"))
-}
-
-// verify checks all of a credential that does not depend on who presents it.
-func (z *Authorizer) verify(t *trust, document []byte, beside []*cert.Certificate, now time.Time) (*statement, error) {
-	chain, err := dsig.Verify(document, z.signatures)
-	if err != nil {
-		return nil, err
-	}
-	if len(chain) > 1 {
-		return nil, faultf(am.CredentialInvalid, "delegated credentials are not accepted yet; present the slice authority's own")
-	}
-	signed := chain[0]
-	c, err := readContent(signed)
-	if err != nil {
-		return nil, err
-	}
-	if !now.Before(c.expires) {
-		return nil, faultf(am.CredentialExpired, "expired %s", c.expires.Format(time.RFC3339))
-	}
-	owner, target := c.owner[0], c.target[0]
-	if err := sameName("owner", c.ownerURN, owner); err != nil {
-		return nil, err
-	}
-	if err := sameName("target", c.targetURN, target); err != nil {
-		return nil, err
-	}
-	if err := z.maySign(signed.Signer, target); err != nil {
-		return nil, err
-	}
-	s := &statement{owner: owner.URN, target: target.URN, privileges: c.privileges, since: now, until: c.expires, sha1: signed.SHA1}
-	others := slices.Concat([]*cert.Certificate{signed.Signer}, signed.Others, c.target[1:], c.owner[1:], beside)
-	for _, part := range []struct {
-		role string
-		leaf *cert.Certificate
-	}{{"signer", signed.Signer}, {"target", target}, {"owner", owner}} {
-		chain, err := cert.Verify(part.leaf, others, t.anchors, z.certificates, now)
-		if err != nil {
-			return nil, faultf(detailOf(err), "its %s is not accepted: %v", part.role, err)
-		}
-		s.until = earlier(s.until, chain.Expires())
-		s.issuers = chain[1:] // of the last one, the owner
-	}
-	return s, nil
-}
-
-// sameName checks the name that is written beside a certificate.
-func sameName(role, written string, c *cert.Certificate) error {
-	if err := c.NameErr(); err != nil {
-		return faultf(am.CredentialInvalid, "the certificate of its %s has %v", role, err)
-	}
-	if c.URN.IsZero() {
-		return faultf(am.CredentialInvalid, "the certificate of its %s holds no URN", role)
-	}
-	if written == "" {
-		return nil
-	}
-	if u, err := urn.Parse(written); err != nil || !u.Equal(c.URN) {
-		return faultf(am.CredentialMismatch, "its %s_urn is %.100q, but the certificate is that of %s", role, written, c.URN)
-	}
-	return nil
-}
-
-// maySign checks that the signer is an authority that speaks for the target.
-// That its certificate is genuine is checked elsewhere.
-func (z *Authorizer) maySign(signer, target *cert.Certificate) error {
-	switch {
-	case signer.URN.Type != urn.Authority:
-		return faultf(am.CredentialUntrusted, "it is signed by %s, which is no authority", signer.Name())
-	case !urn.Covers(signer.URN.Authority, target.URN.Authority):
-		return faultf(am.CredentialUntrusted, "it is signed by %s, which does not speak for %s", signer.URN, target.URN)
-	case !slices.Contains(z.signers, strings.ToLower(signer.URN.Name)):
-		return faultf(am.CredentialUntrusted, "it is signed by %s, which is not among the authorities that sign credentials (%s)",
-			signer.URN, strings.Join(z.signers, ", "))
+			strings.Join(s.names(), ", "), g.right, strings.Join(table[g.right], ", "))
 	}
 	return nil
 }

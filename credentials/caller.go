@@ -15,15 +15,15 @@ import (
 // Caller is who is at the other end of a connection. Only Identify makes one
 // that Authorize accepts.
 type Caller struct {
-	// URN is the user's name; zero when Err is not nil.
+	// URN is the name of the user, tool or authority; zero when Err is not nil.
 	URN urn.URN
-	// Chain is the verified chain of the user's certificate.
+	// Chain is the verified chain of its certificate.
 	Chain cert.Chain
 	// Err says why nobody vouches for the certificate, in one line for the user.
 	// Such a caller may ask for nothing that needs credentials.
 	Err error
 
-	// leaf is the certificate of a user that could not be traced to an anchor
+	// leaf is the certificate of a user or tool that could not be traced to an anchor
 	// over the others that were shown; nil when that was not the trouble.
 	leaf   *cert.Certificate
 	others []*cert.Certificate
@@ -41,7 +41,7 @@ func (c Caller) issuers() []*cert.Certificate {
 const maxBorrowed = 4
 
 // complete vouches for a caller whose client sent less than its chain, when
-// verified credentials of that very user hold the certificates in between. It
+// verified credentials of that very owner hold the certificates in between. It
 // works for strangers, so it looks at few.
 func (z *Authorizer) complete(t *trust, c Caller, p []Presented, now time.Time) Caller {
 	if c.leaf == nil {
@@ -104,19 +104,16 @@ func (z *Authorizer) identify(t *trust, rawChain [][]byte, now time.Time) Caller
 	chain, err := cert.Verify(leaf, others, t.anchors, z.certificates, now)
 	if err != nil {
 		c := Caller{Err: faultf(detailOf(err), "your certificate is not accepted: %v", err)}
-		if e, ok := errors.AsType[*cert.Error](err); ok && e.Reason == cert.Untrusted && leaf.URN.Type == urn.User {
+		if e, ok := errors.AsType[*cert.Error](err); ok && e.Reason == cert.Untrusted && (leaf.URN.Type == urn.User || leaf.URN.Type == urn.Tool) {
 			c.leaf, c.others = leaf, others
 		}
 		return c
 	}
 	switch leaf.URN.Type {
-	case urn.User:
+	case urn.User, urn.Tool, urn.Authority:
 		return Caller{URN: leaf.URN, Chain: chain}
-	case urn.Tool:
-		return Caller{Err: faultf(am.CredentialUntrusted,
-			"%s is a tool, and this server does not do speaks-for yet; connect with the certificate of a user", leaf.URN)}
 	}
-	return Caller{Err: faultf(am.CredentialInvalid, "%s is no user; connect with the certificate of a user", leaf.URN)}
+	return Caller{Err: faultf(am.CredentialInvalid, "%s is neither a user nor a tool; connect with the certificate of a user", leaf.URN)}
 }
 
 func chainKey(rawChain [][]byte) [sha256.Size]byte {

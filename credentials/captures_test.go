@@ -79,13 +79,11 @@ func TestCredentialsOfTheReferenceImplementation(t *testing.T) {
 				if strings.Contains(file, "ListResources") && target[0].URN.Type == "user" {
 					right = credentials.RightListResources
 				}
-				g, err := z.Authorize(caller, sfa(doc), "", right, at)
+				p := sfa(doc)
 				if delegated {
-					if err == nil || !strings.Contains(err.Error(), "delegated credentials are not accepted yet") {
-						t.Errorf("%s: %v", file, err)
-					}
-					continue
+					p[0].Type, p[0].Version = "geni_unknown", "0" // what omni writes
 				}
+				g, err := z.Authorize(caller, p, "", right, at)
 				if err != nil || !g.SHA1() {
 					t.Errorf("%s: %v", file, err)
 					continue
@@ -95,7 +93,7 @@ func TestCredentialsOfTheReferenceImplementation(t *testing.T) {
 						t.Errorf("%s: until %v, %v", file, until, err)
 					}
 				}
-				if _, err := z.Authorize(caller, sfa(doc), "", right, at.AddDate(1, 0, 0)); detail(t, err) != am.CredentialExpired {
+				if _, err := z.Authorize(caller, p, "", right, at.AddDate(1, 0, 0)); detail(t, err) != am.CredentialExpired {
 					t.Errorf("%s, a year later: %v", file, err)
 				}
 			}

@@ -12,29 +12,57 @@
 //	documents ── dsig.Verify ── read ─┘
 //
 // Whatever is read of a credential is read from the octets its signature
-// covers, parsed again. The credential must be unexpired, owned by the caller,
-// and signed by an authority that may speak for its target; the chains of
-// signer, owner and target must lead to an anchor. One good credential
-// suffices; a DeniedError carries the reason for each.
+// covers, parsed again; what kind it is, its signed type says and not the label
+// it came with. The credential must be unexpired, owned by the caller, and
+// signed by an authority that may speak for its target; the chains of signer,
+// owner and target must lead to an anchor. One good credential suffices; a
+// DeniedError carries the reason for each.
+//
+// # Delegation
+//
+// A credential with a parent is signed by the parent's owner: same name, same
+// key. It gives only privileges that the parent lets be delegated (*, all of
+// them), over the same certificate of the same target, and lasts no longer. So
+// upwards, five levels at most, to one that an authority signed. Only users and
+// tools delegate.
 //
 // # Who may call
 //
-// A caller is a user: its certificate names exactly one URN of type user and
-// an anchor vouches for it. Certificates of tools and authorities are refused,
-// because a tool acts for a user only by a speaks-for credential and an
-// authority by none; a speaks-for option that names the caller is harmless.
-// Delegated credentials, those with a parent, are refused too.
+// A caller is a user, a tool or an authority: its certificate names exactly one
+// URN, and an anchor vouches for it. A user and a tool use credentials of their
+// own, delegated ones too. An authority has no rights of its own.
+//
+// # Speaking for a user
+//
+// Where the option geni_speaking_for names a user other than the caller, one
+// credential must say that the caller may speak for that user; then the right
+// is the user's, all other credentials must be the user's, and Grant.Speaker
+// tells who speaks. It comes in two forms:
+//
+//	type       who signs   who may speak                     what else
+//	abac       the user    the tail's key, and no role       head and role name the signer's key
+//	speaksfor  the user    the owner, by name and key        the target is the user, by name and key
+//
+// Keys are named by the SHA-1 of the key itself; what a certificate says of it
+// is not read. Tools and authorities may speak, or those whom Config.Speakers
+// lists. No other ABAC rule is of any use here, and without the option none is:
+// it is passed over with a reason.
+//
+// # Where certificates come from
 //
 // The certificates between a leaf and its anchor may come with the TLS
-// connection, in a GID or in a signature, for leaves of all three kinds: TLS
-// clients send any prefix of their chain.
+// connection, in a GID or in a signature, of any level of a delegated
+// credential, for leaves of all kinds: TLS clients send any prefix of their
+// chain. What lies above a user may also come with the signature of the
+// speaks-for credential.
 //
 // # What is remembered
 //
 // A verified credential is kept by the SHA-256 of its exact bytes, in a bounded
 // store that belongs to one generation of anchors, until something in it
-// expires. Owner, target, method and time are checked on every call all the
-// same. Refusals are not kept.
+// expires. Owner, target, method and time, of a speaks-for credential the user
+// and the tool's key, are checked on every call all the same. Refusals are not
+// kept.
 //
 // It answers the GENI AM API's sections on credentials and on privileges.
 // Privileges gives the table from methods to privileges.

@@ -12,8 +12,10 @@ import (
 // Grant is nobody's and grants nothing.
 type Grant struct {
 	caller  urn.URN
+	speaker urn.URN    // zero when nobody speaks for the caller
+	speech  *statement // what lets the speaker speak
 	right   Right
-	expires time.Time // of the caller's own chain
+	expires time.Time // of the chain of whoever is connected, and of the speech
 	held    []held
 	reasons []Reason // of the credentials that are not held
 }
@@ -24,15 +26,20 @@ type held struct {
 	*statement
 }
 
-// Caller is who holds the right.
+// Caller is who holds the right: the user for whom a tool speaks, or else who
+// is connected.
 func (g Grant) Caller() urn.URN { return g.caller }
+
+// Speaker is who speaks for the caller; zero when nobody does.
+func (g Grant) Speaker() urn.URN { return g.speaker }
 
 // Right is what the caller may do.
 func (g Grant) Right() Right { return g.right }
 
 // Over says until when the right extends over a slice: the earliest of the
-// credential's own expiry and those of every certificate behind it and behind
-// the caller. Of several credentials the one that admits most counts. Where
+// credential's own expiry, those of every credential it was delegated from, of
+// the speaks-for credential, and of every certificate behind these and behind
+// whoever is connected. Of several credentials the one that admits most counts. Where
 // none is for that slice the error is a *DeniedError.
 func (g Grant) Over(slice urn.URN) (time.Time, error) {
 	if g.caller.IsZero() {
@@ -63,11 +70,15 @@ func (g Grant) Over(slice urn.URN) (time.Time, error) {
 }
 
 // Fingerprints are the SHA-256 sums, in hexadecimal, of the credentials that
-// carry the right, for the audit log.
+// carry the right, and of the one that lets the speaker speak, for the audit
+// log.
 func (g Grant) Fingerprints() []string {
-	list := make([]string, len(g.held))
+	list := make([]string, len(g.held), len(g.held)+1)
 	for i, h := range g.held {
 		list[i] = h.fingerprint
+	}
+	if g.speech != nil {
+		list = append(list, g.speech.fingerprint)
 	}
 	return list
 }
@@ -79,7 +90,7 @@ func (g Grant) SHA1() bool {
 			return true
 		}
 	}
-	return false
+	return g.speech != nil && g.speech.sha1
 }
 
 func earlier(a, b time.Time) time.Time {

@@ -13,16 +13,17 @@ import (
 // deepWorld is a federation whose only anchor is the root: users are issued by
 // one authority below it, slices by another.
 type deepWorld struct {
-	ma, sa, alice, slice *pki.Entity
-	z                    *credentials.Authorizer
+	root, ma, sa, alice, slice *pki.Entity
+	z                          *credentials.Authorizer
 }
 
 func newDeepWorld(t *testing.T) deepWorld {
 	root := pki.Authority(t, nil, "urn:publicid:IDN+example.org+authority+root", "rsa1")
 	w := deepWorld{
-		ma: pki.Authority(t, root, "urn:publicid:IDN+example.org+authority+ma", "rsa5"),
-		sa: pki.Authority(t, root, saURN, "rsa6"),
-		z:  credentials.New(pki.Anchors(root), credentials.Config{}),
+		root: root,
+		ma:   pki.Authority(t, root, "urn:publicid:IDN+example.org+authority+ma", "rsa5"),
+		sa:   pki.Authority(t, root, saURN, "rsa6"),
+		z:    credentials.New(pki.Anchors(root), credentials.Config{}),
 	}
 	w.alice, w.slice = pki.User(t, w.ma, aliceURN, "rsa2"), pki.User(t, w.sa, sliceURN, "rsa3")
 	return w

@@ -14,19 +14,21 @@ const (
 	saURN    = "urn:publicid:IDN+example.org+authority+sa"
 	aliceURN = "urn:publicid:IDN+example.org+user+alice"
 	bobURN   = "urn:publicid:IDN+example.org+user+bob"
+	toolURN  = "urn:publicid:IDN+example.org+tool+portal"
 	sliceURN = "urn:publicid:IDN+example.org+slice+s1"
 )
 
 // world is one federation with one trusted authority.
 type world struct {
-	sa, alice, bob, slice, other *pki.Entity
-	z                            *credentials.Authorizer
+	sa, alice, bob, tool, slice, other *pki.Entity
+	z                                  *credentials.Authorizer
 }
 
 func newWorld(t testing.TB) *world {
 	sa := pki.Authority(t, nil, saURN, "rsa1")
 	return &world{
 		sa: sa, alice: pki.User(t, sa, aliceURN, "rsa2"), bob: pki.User(t, sa, bobURN, "rsa4"),
+		tool:  pki.User(t, sa, toolURN, "rsa6"),
 		slice: pki.User(t, sa, sliceURN, "rsa3"), other: pki.User(t, sa, "urn:publicid:IDN+example.org+slice+s2", "rsa3"),
 		z: credentials.New(pki.Anchors(sa), credentials.Config{}),
 	}

@@ -1,29 +1,41 @@
 package credentials
 
 import (
-	"strings"
+	"slices"
 	"time"
 
 	"patchbay/am"
 	"patchbay/am/urn"
 	"patchbay/credentials/cert"
 	"patchbay/credentials/dsig"
-	"patchbay/schemas/xmltree"
 )
 
 // statement is what one verified credential says, and how long that holds.
 type statement struct {
 	owner, target urn.URN
-	privileges    []string
-	issuers       []*cert.Certificate // above the owner's certificate, verified
-	// since is when it was verified, until the earliest expiry of the credential
-	// and of every certificate behind it.
+	privileges    []privilege
+	// speech is what a speaks-for credential says; such a one has no target and
+	// gives no privileges. Otherwise it is nil.
+	speech *speech
+	// issuers are the certificates above the owner's, or above that of the user
+	// who lets a tool speak, verified.
+	issuers []*cert.Certificate
+	// since is when it was verified, until the earliest expiry of the credential,
+	// of those it was delegated from, and of every certificate behind it.
 	since, until time.Time
 	fingerprint  string
 	sha1         bool
 }
 
 func (s *statement) holds(now time.Time) bool { return !now.Before(s.since) && now.Before(s.until) }
+
+func (s *statement) names() []string {
+	list := make([]string, len(s.privileges))
+	for i, p := range s.privileges {
+		list[i] = p.name
+	}
+	return list
+}
 
 // mismatch says why the statement is not about a slice.
 func (s *statement) mismatch(slice urn.URN) string {
@@ -33,147 +45,134 @@ func (s *statement) mismatch(slice urn.URN) string {
 	return "it is for the slice " + s.target.String() + ", not for " + slice.String()
 }
 
-// content is what is written in a credential; nothing of it is trusted but
-// that its signer wrote it.
-type content struct {
-	owner, target       []*cert.Certificate // the GIDs, with what came along
-	ownerURN, targetURN string              // empty where absent
-	expires             time.Time
-	privileges          []string
+// level is one credential of a delegated chain, or the only one.
+type level struct {
+	dsig.Signed
+	content
 }
 
-// readContent reads a credential from the octets that were signed.
-func readContent(signed dsig.Signed) (content, error) {
-	var c content
-	err := xmltree.Parse(signed.Canonical, dsig.DefaultLimits, func(d *xmltree.Doc) error {
-		return c.read(d.Root)
-	})
-	return c, err
-}
-
-// single-valued children of a credential.
-var leaves = map[string]struct{ required bool }{
-	"type": {true}, "serial": {}, "owner_gid": {true}, "owner_urn": {}, "target_gid": {true}, "target_urn": {}, "uuid": {}, "expires": {true},
-}
-
-func (c *content) read(e *xmltree.Element) error {
-	values := map[string]string{}
-	var privileges *xmltree.Element
-	for _, child := range e.Elements() {
-		_, isLeaf := leaves[child.Local]
-		switch {
-		case isLeaf:
-			if _, again := values[child.Local]; again {
-				return faultf(am.CredentialInvalid, "it holds more than one %s", child.Local)
-			}
-			v, err := leaf(child)
-			if err != nil {
-				return err
-			}
-			values[child.Local] = v
-		case child.Local == "privileges":
-			if child.Space != "" || privileges != nil {
-				return faultf(am.CredentialInvalid, "it holds more than one list of privileges, or one in a foreign namespace")
-			}
-			privileges = child
-		}
-	}
-	for name, rule := range leaves {
-		if _, ok := values[name]; rule.required && !ok {
-			return faultf(am.CredentialInvalid, "it holds no %s", name)
-		}
-	}
-	if t := values["type"]; t != "privilege" {
-		return faultf(am.CredentialInvalid, "credentials of the type %.40q are not used here", t)
-	}
-	if err := blankText(e); err != nil {
-		return err
-	}
-	return c.fill(values, privileges)
-}
-
-func (c *content) fill(values map[string]string, privileges *xmltree.Element) error {
-	var err error
-	if c.expires, err = parseExpires(values["expires"]); err != nil {
-		return faultf(am.CredentialInvalid, "its expires, %.40q, is %v", values["expires"], err)
-	}
-	if c.owner, err = cert.ParsePEM([]byte(values["owner_gid"])); err != nil {
-		return faultf(am.CredentialInvalid, "its owner_gid cannot be read: %v", err)
-	}
-	if c.target, err = cert.ParsePEM([]byte(values["target_gid"])); err != nil {
-		return faultf(am.CredentialInvalid, "its target_gid cannot be read: %v", err)
-	}
-	c.ownerURN, c.targetURN = values["owner_urn"], values["target_urn"]
-	if privileges == nil {
-		return nil
-	}
-	c.privileges, err = readPrivileges(privileges)
-	return err
-}
-
-func readPrivileges(e *xmltree.Element) ([]string, error) {
-	if err := blankText(e); err != nil {
+// verify checks all of a credential that does not depend on who presents it.
+func (z *Authorizer) verify(t *trust, document []byte, beside []*cert.Certificate, now time.Time) (*statement, error) {
+	chain, err := dsig.Verify(document, z.signatures)
+	if err != nil {
 		return nil, err
 	}
-	var list []string
-	seen := map[string]bool{}
-	for _, p := range e.Elements() {
-		if p.Name != (xmltree.Name{Local: "privilege"}) {
-			return nil, faultf(am.CredentialInvalid, "its privileges hold <%.40s>", p.Local)
+	levels := make([]level, len(chain))
+	w := witnesses{options: z.certificates, anchors: t.anchors, now: now}
+	s := &statement{since: now}
+	for i, signed := range chain {
+		c, err := readContent(signed)
+		if err != nil {
+			return nil, ofParent(i, err)
 		}
-		if err := blankText(p); err != nil {
-			return nil, err
+		if !now.Before(c.expires) {
+			return nil, ofParent(i, faultf(am.CredentialExpired, "expired %s", c.expires.Format(time.RFC3339)))
 		}
-		var name, delegate string
-		var names, delegates int
-		for _, child := range p.Elements() {
-			v, err := leaf(child)
+		if i == 0 || c.expires.Before(s.until) {
+			s.until = c.expires
+		}
+		levels[i] = level{signed, c}
+		s.sha1 = s.sha1 || signed.SHA1
+		w.others = append(append(w.others, signed.Signer), signed.Others...)
+		if c.kind != kindABAC {
+			w.others = slices.Concat(w.others, c.target[1:], c.owner[1:])
+		}
+	}
+	w.others = append(w.others, beside...)
+	if kind := levels[0].kind; len(levels) > 1 && kind != kindPrivilege {
+		return nil, faultf(am.CredentialInvalid, "it is of the type %s and holds a parent; only privileges can be delegated", kind)
+	}
+	switch levels[0].kind {
+	case kindABAC:
+		err = w.abac(levels[0], s)
+	case kindSpeaksFor:
+		err = w.speaksFor(levels[0], s)
+	default:
+		err = z.privileges(levels, &w, s)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// privileges checks a chain of privilege credentials from the outermost in.
+func (z *Authorizer) privileges(levels []level, w *witnesses, s *statement) error {
+	for i, l := range levels {
+		if err := l.checkNames(); err != nil {
+			return ofParent(i, err)
+		}
+		if i > 0 {
+			if err := checkDelegation(levels[i-1], l); err != nil {
+				return ofParent(i-1, err)
+			}
+		}
+	}
+	root := levels[len(levels)-1]
+	if err := z.maySign(root.Signer, root.target[0]); err != nil {
+		return ofParent(len(levels)-1, err)
+	}
+	for i, l := range levels {
+		for _, part := range []witness{{"signer", l.Signer}, {"target", l.target[0]}, {"owner", l.owner[0]}} {
+			chain, err := w.vouch(part, s)
 			if err != nil {
-				return nil, err
+				return ofParent(i, err)
 			}
-			switch child.Local {
-			case "name":
-				name = v
-				names++
-			case "can_delegate":
-				delegate = v
-				delegates++
+			if i == 0 {
+				s.issuers = chain[1:] // of the last one, the owner
 			}
 		}
-		key := strings.ToLower(name)
-		switch {
-		case names != 1 || name == "" || delegates > 1:
-			return nil, faultf(am.CredentialInvalid, "a privilege must have one name and at most one can_delegate")
-		case delegates == 1 && delegate != "true" && delegate != "false" && delegate != "1" && delegate != "0":
-			return nil, faultf(am.CredentialInvalid, "a privilege has the can_delegate %.40q", delegate)
-		case seen[key]:
-			return nil, faultf(am.CredentialInvalid, "the privilege %.40q is listed twice", name)
-		}
-		seen[key] = true
-		list = append(list, name)
 	}
-	return list, nil
+	s.owner, s.target, s.privileges = levels[0].owner[0].URN, levels[0].target[0].URN, levels[0].privileges
+	return nil
 }
 
-// leaf is the text of an element that may hold nothing else.
-func leaf(e *xmltree.Element) (string, error) {
-	if e.Space != "" {
-		return "", faultf(am.CredentialInvalid, "its <%.40s> is in a foreign namespace", e.Local)
-	}
-	for _, c := range e.Children {
-		if _, ok := c.(xmltree.Text); !ok {
-			return "", faultf(am.CredentialInvalid, "its %.40s may hold only text", e.Local)
-		}
-	}
-	return strings.Trim(e.Text(), " \t\r\n"), nil
+// witnesses vouch for the certificates of one document: the others it holds,
+// up to an anchor.
+type witnesses struct {
+	others  []*cert.Certificate
+	anchors *cert.Anchors
+	options cert.Options
+	now     time.Time
 }
 
-// blankText refuses text between elements.
-func blankText(e *xmltree.Element) error {
-	for _, c := range e.Children {
-		if t, ok := c.(xmltree.Text); ok && strings.Trim(string(t), " \t\r\n") != "" {
-			return faultf(am.CredentialInvalid, "it holds text between the elements of <%.40s>", e.Local)
-		}
+// witness is a certificate and its part in a credential.
+type witness struct {
+	role string
+	*cert.Certificate
+}
+
+// vouch finds the chain of a certificate. The statement holds no longer than it.
+func (w *witnesses) vouch(part witness, s *statement) (cert.Chain, error) {
+	chain, err := cert.Verify(part.Certificate, w.others, w.anchors, w.options, w.now)
+	if err != nil {
+		return nil, faultf(detailOf(err), "its %s is not accepted: %v", part.role, err)
+	}
+	s.until = earlier(s.until, chain.Expires())
+	return chain, nil
+}
+
+// checkNames compares the names that are written beside the certificates.
+func (l level) checkNames() error {
+	if err := sameName("owner", l.ownerURN, l.owner[0]); err != nil {
+		return err
+	}
+	return sameName("target", l.targetURN, l.target[0])
+}
+
+// sameName checks the name that is written beside a certificate.
+func sameName(role, written string, c *cert.Certificate) error {
+	if err := c.NameErr(); err != nil {
+		return faultf(am.CredentialInvalid, "the certificate of its %s has %v", role, err)
+	}
+	if c.URN.IsZero() {
+		return faultf(am.CredentialInvalid, "the certificate of its %s holds no URN", role)
+	}
+	if written == "" {
+		return nil
+	}
+	if u, err := urn.Parse(written); err != nil || !u.Equal(c.URN) {
+		return faultf(am.CredentialMismatch, "its %s_urn is %.100q, but the certificate is that of %s", role, written, c.URN)
 	}
 	return nil
 }

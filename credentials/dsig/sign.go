@@ -25,11 +25,15 @@ import (
 type SignOptions struct {
 	// SHA1 signs by rsa-sha1, for readers that know nothing newer.
 	SHA1 bool
+	// Hash is SHA-256, 384 or 512 for an RSA key; 0 means SHA-256. That of an
+	// ECDSA key goes with its curve.
+	Hash crypto.Hash
 }
 
 // Sign signs the credential with that xml:id and gives the document with one
 // more Signature in <signatures>, which must be there, empty or not. The method
-// is rsa-sha256, or for an ECDSA key the one that fits its curve. chain holds
+// is rsa-sha256 unless the options say otherwise, or for an ECDSA key the one
+// that fits its curve. chain holds
 // the certificate of the key, first, and those a reader may need to trust it.
 func Sign(doc []byte, id string, key crypto.Signer, chain []*cert.Certificate, o SignOptions) ([]byte, error) {
 	m, err := chooseMethod(key, o)
@@ -100,8 +104,15 @@ func chooseMethod(key crypto.Signer, o SignOptions) (method, error) {
 		if o.SHA1 {
 			return method{nsDS + "rsa-sha1", nsDS + "sha1", crypto.SHA1}, nil
 		}
-		sha256.signature = nsMore + "rsa-sha256"
-		return sha256, nil
+		switch o.Hash {
+		case 0, crypto.SHA256:
+			sha256.signature = nsMore + "rsa-sha256"
+			return sha256, nil
+		case crypto.SHA384:
+			return method{nsMore + "rsa-sha384", nsMore + "sha384", crypto.SHA384}, nil
+		case crypto.SHA512:
+			return method{nsMore + "rsa-sha512", nsEnc + "sha512", crypto.SHA512}, nil
+		}
 	case *ecdsa.PublicKey:
 		switch size := k.Curve.Params().BitSize; {
 		case o.SHA1:

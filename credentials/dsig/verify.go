@@ -52,6 +52,9 @@ type Signed struct {
 	Others []*cert.Certificate
 	// SHA1 tells whether digest or signature use it.
 	SHA1 bool
+	// Signatures is how many the document holds, those for nothing in the chain
+	// included.
+	Signatures int
 }
 
 // Verify checks the signatures of a signed credential and gives every
@@ -107,7 +110,7 @@ func verify(doc *xmltree.Doc, o Options) ([]Signed, error) {
 		if signed[i], err = of[i].check(doc, e); err != nil {
 			return nil, err
 		}
-		signed[i].ID = d.ids[i]
+		signed[i].ID, signed[i].Signatures = d.ids[i], len(d.signatures)
 	}
 	return signed, nil
 }

@@ -2,6 +2,7 @@ package pki
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,6 +19,7 @@ type Credential struct {
 	Type                string // privilege unless given
 	Expires             string // a day after Now unless given
 	Privileges          []string
+	CanDelegate         string // true unless given
 	// Parent is a credential element to stand in <parent>.
 	Parent string
 	ID     string // ref0 unless given
@@ -26,20 +28,21 @@ type Credential struct {
 	SHA1 bool
 }
 
+func or(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
 // Element is the <credential>, unsigned.
 func (c Credential) Element() string {
-	or := func(s, otherwise string) string {
-		if s == "" {
-			return otherwise
-		}
-		return s
-	}
 	var b strings.Builder
 	fmt.Fprintf(&b, `<credential xml:id="%s"><type>%s</type><serial>8</serial><owner_gid>%s</owner_gid><owner_urn>%s</owner_urn><target_gid>%s</target_gid><target_urn>%s</target_urn><uuid/><expires>%s</expires><privileges>`,
 		or(c.ID, "ref0"), or(c.Type, "privilege"), PEM(c.Owner...), or(c.OwnerURN, c.Owner[0].URN.String()),
 		PEM(c.Target...), or(c.TargetURN, c.Target[0].URN.String()), or(c.Expires, "2026-11-22T12:00:00Z"))
 	for _, p := range c.Privileges {
-		fmt.Fprintf(&b, "<privilege><name>%s</name><can_delegate>true</can_delegate></privilege>", p)
+		fmt.Fprintf(&b, "<privilege><name>%s</name><can_delegate>%s</can_delegate></privilege>", p, or(c.CanDelegate, "true"))
 	}
 	b.WriteString("</privileges>")
 	if c.Parent != "" {
@@ -63,11 +66,31 @@ func (c Credential) Unsigned() string {
 // Signed is the document with its signature.
 func (c Credential) Signed(t testing.TB) string {
 	t.Helper()
-	id := c.ID
-	if id == "" {
-		id = "ref0"
+	return Sign(t, c.Unsigned(), or(c.ID, "ref0"), c.SHA1, c.Signer...)
+}
+
+// Nest puts every credential into the one before as its parent, the outermost
+// first, and gives them ids: ref0 to the innermost.
+func Nest(levels ...Credential) Credential {
+	var c Credential
+	for i, level := range slices.Backward(levels) {
+		level.ID = fmt.Sprint("ref", len(levels)-1-i)
+		if i < len(levels)-1 {
+			level.Parent = c.Element()
+		}
+		c = level
 	}
-	return Sign(t, c.Unsigned(), id, c.SHA1, c.Signer...)
+	return c
+}
+
+// Delegated is the document of nested credentials, each signed.
+func Delegated(t testing.TB, levels ...Credential) string {
+	t.Helper()
+	doc := Nest(levels...).Unsigned()
+	for i, level := range slices.Backward(levels) {
+		doc = Sign(t, doc, fmt.Sprint("ref", len(levels)-1-i), level.SHA1, level.Signer...)
+	}
+	return doc
 }
 
 // Sign signs the credential of that id in a document.

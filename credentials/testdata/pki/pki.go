@@ -26,7 +26,7 @@ var Now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 var keys sync.Map
 
 // Key reads a private key of ../keys: rsa1 to rsa6, rsa1024, rsa-e3, rsa8200,
-// p224, p256 or p384.
+// p224, p256, p384 or p521.
 func Key(t testing.TB, name string) crypto.Signer {
 	t.Helper()
 	if k, ok := keys.Load(name); ok {

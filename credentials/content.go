@@ -1,0 +1,133 @@
+package credentials
+
+import (
+	"strings"
+	"time"
+
+	"patchbay/am"
+	"patchbay/credentials/cert"
+	"patchbay/credentials/dsig"
+	"patchbay/schemas/xmltree"
+)
+
+// The kinds of credential that are read.
+const (
+	kindPrivilege = "privilege"
+	kindABAC      = "abac"
+	kindSpeaksFor = "speaksfor" // Emulab's form of speaks-for, older than ABAC
+)
+
+// content is what is written in a credential; nothing of it is trusted but
+// that its signer wrote it.
+type content struct {
+	kind                string
+	owner, target       []*cert.Certificate // the GIDs, with what came along; none in ABAC
+	ownerURN, targetURN string              // empty where absent
+	expires             time.Time
+	privileges          []privilege
+	rule                *rule // of ABAC
+}
+
+// readContent reads a credential from the octets that were signed.
+func readContent(signed dsig.Signed) (content, error) {
+	var c content
+	err := xmltree.Parse(signed.Canonical, dsig.DefaultLimits, func(d *xmltree.Doc) error {
+		return c.read(d.Root)
+	})
+	return c, err
+}
+
+// single-valued children of a credential; an ABAC credential needs no GIDs.
+var leaves = map[string]struct{ required, gid bool }{
+	"type": {required: true}, "serial": {}, "owner_gid": {true, true}, "owner_urn": {}, "target_gid": {true, true}, "target_urn": {},
+	"uuid": {}, "expires": {required: true},
+}
+
+func (c *content) read(e *xmltree.Element) error {
+	values := map[string]string{}
+	parts := map[string]*xmltree.Element{}
+	for _, child := range e.Elements() {
+		_, isLeaf := leaves[child.Local]
+		switch {
+		case isLeaf:
+			if _, again := values[child.Local]; again {
+				return faultf(am.CredentialInvalid, "it holds more than one %s", child.Local)
+			}
+			v, err := leaf(child)
+			if err != nil {
+				return err
+			}
+			values[child.Local] = v
+		case child.Local == "privileges", child.Local == "abac":
+			if child.Space != "" || parts[child.Local] != nil {
+				return faultf(am.CredentialInvalid, "it holds <%s> more than once, or in a foreign namespace", child.Local)
+			}
+			parts[child.Local] = child
+		}
+	}
+	c.kind = values["type"]
+	for name, l := range leaves {
+		if _, ok := values[name]; l.required && !ok && !(l.gid && c.kind == kindABAC) {
+			return faultf(am.CredentialInvalid, "it holds no %s", name)
+		}
+	}
+	if err := blankText(e); err != nil {
+		return err
+	}
+	var err error
+	if c.expires, err = parseExpires(values["expires"]); err != nil {
+		return faultf(am.CredentialInvalid, "its expires, %.40q, is %v", values["expires"], err)
+	}
+	switch c.kind {
+	case kindABAC:
+		c.rule, err = readABAC(parts["abac"])
+		return err
+	case kindSpeaksFor:
+		if parts["abac"] != nil {
+			return faultf(am.CredentialInvalid, "it is of the type speaksfor and holds an ABAC rule too, so it could be read in two ways")
+		}
+	case kindPrivilege:
+	default:
+		return faultf(am.CredentialInvalid, "credentials of the type %.40q are not used here", c.kind)
+	}
+	return c.fill(values, parts["privileges"])
+}
+
+func (c *content) fill(values map[string]string, privileges *xmltree.Element) error {
+	var err error
+	if c.owner, err = cert.ParsePEM([]byte(values["owner_gid"])); err != nil {
+		return faultf(am.CredentialInvalid, "its owner_gid cannot be read: %v", err)
+	}
+	if c.target, err = cert.ParsePEM([]byte(values["target_gid"])); err != nil {
+		return faultf(am.CredentialInvalid, "its target_gid cannot be read: %v", err)
+	}
+	c.ownerURN, c.targetURN = values["owner_urn"], values["target_urn"]
+	if privileges == nil {
+		return nil
+	}
+	c.privileges, err = readPrivileges(privileges)
+	return err
+}
+
+// leaf is the text of an element that may hold nothing else.
+func leaf(e *xmltree.Element) (string, error) {
+	if e.Space != "" {
+		return "", faultf(am.CredentialInvalid, "its <%.40s> is in a foreign namespace", e.Local)
+	}
+	for _, c := range e.Children {
+		if _, ok := c.(xmltree.Text); !ok {
+			return "", faultf(am.CredentialInvalid, "its %.40s may hold only text", e.Local)
+		}
+	}
+	return strings.Trim(e.Text(), " \t\r\n"), nil
+}
+
+// blankText refuses text between elements.
+func blankText(e *xmltree.Element) error {
+	for _, c := range e.Children {
+		if t, ok := c.(xmltree.Text); ok && strings.Trim(string(t), " \t\r\n") != "" {
+			return faultf(am.CredentialInvalid, "it holds text between the elements of <%.40s>", e.Local)
+		}
+	}
+	return nil
+}

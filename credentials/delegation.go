@@ -1,0 +1,69 @@
+package credentials
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"patchbay/am"
+	"patchbay/am/urn"
+	"patchbay/credentials/cert"
+)
+
+// checkDelegation checks one step of a delegation: the child is what its
+// parent's owner made of the parent, and gives no more. That both are genuine
+// is checked elsewhere.
+func checkDelegation(child, parent level) error {
+	owner, target := parent.owner[0], parent.target[0]
+	switch {
+	case child.kind != parent.kind:
+		return faultf(am.CredentialInvalid, "it is of the type %s, but its parent of the type %s", child.kind, parent.kind)
+	case owner.URN.Type != urn.User && owner.URN.Type != urn.Tool:
+		return faultf(am.CredentialUntrusted, "its parent belongs to %s; only users and tools can delegate", owner.URN)
+	case !child.Signer.URN.Equal(owner.URN):
+		return faultf(am.CredentialUntrusted, "it is signed by %s, but its parent belongs to %s, who alone can delegate it", child.Signer.Name(), owner.URN)
+	case !sameKey(child.Signer, owner):
+		return faultf(am.CredentialUntrusted, "it is signed with another key of %s than the one its parent was issued to; get a new credential and delegate that", owner.URN)
+	case !child.target[0].URN.Equal(target.URN) || child.target[0].Fingerprint() != target.Fingerprint():
+		return faultf(am.CredentialMismatch, "its target is %s, but its parent is on %s, or they hold different certificates of it", child.target[0].URN, target.URN)
+	case child.expires.After(parent.expires):
+		return faultf(am.CredentialUntrusted, "it lasts until %s, longer than its parent, which expires %s",
+			child.expires.Format(time.RFC3339), parent.expires.Format(time.RFC3339))
+	}
+	for _, p := range child.privileges {
+		if !slices.ContainsFunc(parent.privileges, p.comesFrom) {
+			return faultf(am.CredentialUntrusted, "it gives the privilege %.40q, which its parent does not let %s delegate", p.name, owner.URN)
+		}
+	}
+	return nil
+}
+
+// comesFrom tells whether the parent's privilege q may be delegated and covers
+// p. Whether p may be delegated further needs no asking: q may.
+func (p privilege) comesFrom(q privilege) bool {
+	return q.delegate && (q.name == "*" || strings.EqualFold(p.name, q.name))
+}
+
+// ofParent says which credential of a chain is at fault: the outermost, 0, goes
+// without saying.
+func ofParent(i int, err error) error {
+	if i == 0 {
+		return err
+	}
+	return faultf(detailOf(err), "its parent%s: %v", strings.Repeat("'s parent", i-1), err)
+}
+
+// maySign checks that the signer is an authority that speaks for the target.
+// That its certificate is genuine is checked elsewhere.
+func (z *Authorizer) maySign(signer, target *cert.Certificate) error {
+	switch {
+	case signer.URN.Type != urn.Authority:
+		return faultf(am.CredentialUntrusted, "it is signed by %s, which is no authority", signer.Name())
+	case !urn.Covers(signer.URN.Authority, target.URN.Authority):
+		return faultf(am.CredentialUntrusted, "it is signed by %s, which does not speak for %s", signer.URN, target.URN)
+	case !slices.Contains(z.signers, strings.ToLower(signer.URN.Name)):
+		return faultf(am.CredentialUntrusted, "it is signed by %s, which is not among the authorities that sign credentials (%s)",
+			signer.URN, strings.Join(z.signers, ", "))
+	}
+	return nil
+}

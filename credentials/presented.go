@@ -1,0 +1,91 @@
+package credentials
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
+	"time"
+
+	"patchbay/am"
+	"patchbay/credentials/cert"
+)
+
+// Presented is one credential as a client gave it. Which kind it is, its signed
+// text says; the label need only be one that clients are known to write.
+type Presented struct {
+	// Type is geni_sfa, geni_abac, sfa, abac, speaksfor, geni_unknown (omni's word
+	// for a delegated credential) or, for a bare string, empty; in any case.
+	Type string
+	// Version is 0, 1, 2, 3 or empty.
+	Version string
+	// Text is the document.
+	Text string
+}
+
+var (
+	knownTypes    = []string{"", "geni_sfa", "sfa", "geni_abac", "abac", "speaksfor", "geni_speaksfor", "geni_unknown"}
+	knownVersions = []string{"", "0", "1", "2", "3"}
+)
+
+// examined is what came of one presented credential.
+type examined struct {
+	*statement
+	err error
+}
+
+// examine verifies one credential, or remembers having done so. The certificates
+// beside it may lie between its own and an anchor; what they prove is true
+// whoever showed them.
+func (z *Authorizer) examine(t *trust, p Presented, beside []*cert.Certificate, now time.Time) (*statement, error) {
+	text := trim(p.Text)
+	switch {
+	case !slices.Contains(knownTypes, strings.ToLower(p.Type)):
+		return nil, faultf(am.CredentialInvalid, "credentials of the type %.40q are not used here, only geni_sfa and geni_abac", p.Type)
+	case !slices.Contains(knownVersions, p.Version):
+		return nil, faultf(am.CredentialInvalid, "version %.40q of credentials is not known, only 2 and 3 of geni_sfa and 1 of geni_abac", p.Version)
+	case len(p.Text) > MaxBytes:
+		return nil, faultf(am.CredentialInvalid, "it has %d bytes, at most %d are read", len(p.Text), MaxBytes)
+	case text == "":
+		return nil, faultf(am.CredentialInvalid, "it is empty")
+	}
+	key := sum(text)
+	if s, ok := t.statements.get(key); ok && s.holds(now) {
+		return s, nil
+	}
+	s, err := z.verify(t, []byte(text), beside, now)
+	if err != nil {
+		return nil, err
+	}
+	s.fingerprint = hex.EncodeToString(key[:])
+	t.statements.put(key, s)
+	return s, nil
+}
+
+// examineAgain gives a second chance to what could not be traced to an anchor,
+// now that more certificates are known.
+func (z *Authorizer) examineAgain(t *trust, p []Presented, list []examined, beside []*cert.Certificate, now time.Time) {
+	for i, e := range list {
+		if e.err != nil && detailOf(e.err) == am.CredentialUntrusted {
+			list[i].statement, list[i].err = z.examine(t, p[i], beside, now)
+		}
+	}
+}
+
+// sum is the SHA-256 of a document, without a second copy of it.
+func sum(text string) (key [sha256.Size]byte) {
+	h := sha256.New()
+	var part [1024]byte
+	for len(text) > 0 {
+		n := copy(part[:], text)
+		h.Write(part[:n])
+		text = text[n:]
+	}
+	h.Sum(key[:0])
+	return key
+}
+
+// trim drops white space and a byte order mark around a document.
+func trim(s string) string {
+	return strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(s), "\ufeff"))
+}

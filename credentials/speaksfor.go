@@ -1,0 +1,152 @@
+package credentials
+
+import (
+	"strings"
+
+	"patchbay/am"
+	"patchbay/am/urn"
+)
+
+// speech is a user's word that a tool may act for it.
+type speech struct {
+	user    urn.URN
+	tool    urn.URN // zero in ABAC, which names keys only
+	toolKey keyID
+}
+
+const (
+	rolePrefix = "speaks_for_"
+	howToSpeak = "name a user in geni_speaking_for and present the speaks-for credential that the user signed"
+)
+
+// abac reads a rule as the permission to speak for its signer. Every other rule
+// is refused, for nothing else is granted by ABAC.
+func (w *witnesses) abac(l level, s *statement) error {
+	r := l.rule
+	named, isSpeaksFor := strings.CutPrefix(r.role, rolePrefix)
+	user, isKey := parseKeyID(named)
+	signer, ok := keyIDOf(l.Signer)
+	switch {
+	case !isSpeaksFor:
+		return faultf(am.CredentialInvalid, "its ABAC rule is about the role %.60q; of ABAC only speaks-for is used here", r.role)
+	case l.Signatures != 1:
+		return faultf(am.CredentialInvalid, "a speaks-for credential must have one signature, but it has %d", l.Signatures)
+	case len(r.tails) != 1:
+		return faultf(am.CredentialInvalid, "its ABAC rule names %d tails; a speaks-for credential names one tool", len(r.tails))
+	case r.tails[0].role != "" || r.tails[0].linking != "":
+		return faultf(am.CredentialInvalid, "its ABAC rule lets the members of a role speak (%.60q); a speaks-for credential names one tool by its key", r.tails[0].role)
+	case !ok:
+		return faultf(am.CredentialInvalid, "the key of its signer cannot be read")
+	case r.head != signer:
+		return faultf(am.CredentialUntrusted, "the head of its ABAC rule is the key %s, but it is signed with the key %s of %s; only a user can let a tool speak for itself",
+			r.head, signer, l.Signer.Name())
+	case !isKey || user != signer:
+		return faultf(am.CredentialUntrusted, "its ABAC rule is about the role %.60q, but its signer can only give the role %s%s", r.role, rolePrefix, signer)
+	}
+	s.speech = &speech{toolKey: r.tails[0].principal}
+	return w.user(l, s)
+}
+
+// speaksFor reads the older form: the owner is the tool, the target the user,
+// who signed it.
+func (w *witnesses) speaksFor(l level, s *statement) error {
+	tool, user := l.owner[0], l.target[0]
+	if err := l.checkNames(); err != nil {
+		return err
+	}
+	id, ok := keyIDOf(tool)
+	switch {
+	case l.Signatures != 1:
+		return faultf(am.CredentialInvalid, "a speaks-for credential must have one signature, but it has %d", l.Signatures)
+	case !ok:
+		return faultf(am.CredentialInvalid, "the key of its owner cannot be read")
+	case !l.Signer.URN.Equal(user.URN) || !sameKey(l.Signer, user):
+		return faultf(am.CredentialUntrusted, "it lets a tool speak for %s, but is signed by %s; only the user, with the key in the target_gid, can do so",
+			user.URN, l.Signer.Name())
+	}
+	for _, part := range []witness{{"target", user}, {"owner", tool}} {
+		if _, err := w.vouch(part, s); err != nil {
+			return err
+		}
+	}
+	s.speech = &speech{tool: tool.URN, toolKey: id}
+	return w.user(l, s)
+}
+
+// user completes a speech with its signer.
+func (w *witnesses) user(l level, s *statement) error {
+	if l.Signer.URN.Type != urn.User {
+		return faultf(am.CredentialUntrusted, "it is signed by %s, which is no user; only a user can let a tool speak for itself", l.Signer.Name())
+	}
+	chain, err := w.vouch(witness{"signer", l.Signer}, s)
+	if err != nil {
+		return err
+	}
+	s.speech.user, s.issuers = l.Signer.URN, chain[1:]
+	return nil
+}
+
+// speakingFor is the user whom the option geni_speaking_for names, zero where
+// the caller acts for itself.
+func (z *Authorizer) speakingFor(c Caller, option string) (urn.URN, error) {
+	u, err := urn.Parse(option)
+	switch {
+	case option == "" || err == nil && u.Equal(c.URN):
+		if c.URN.Type == urn.Authority {
+			return urn.URN{}, deny(am.CredentialInvalid, "%s is an authority, which has no rights of its own; connect with the certificate of a user, or %s", c.URN, howToSpeak)
+		}
+		return urn.URN{}, nil
+	case err != nil || u.Type != urn.User:
+		return urn.URN{}, deny(am.CredentialMismatch, "geni_speaking_for is %.100q, which is no URN of a user; name the user of a speaks-for credential, or leave the option out", option)
+	case z.speakers != nil && !z.speakers[c.URN.Key()]:
+		return urn.URN{}, deny(am.CredentialUntrusted, "%s is not among those that this server lets speak for users; ask its operator, or leave geni_speaking_for out", c.URN)
+	case z.speakers == nil && c.URN.Type != urn.Tool && c.URN.Type != urn.Authority:
+		return urn.URN{}, deny(am.CredentialMismatch, "geni_speaking_for names %s, but %s is neither a tool nor an authority, and speaks-for is for these; leave the option out", u, c.URN)
+	}
+	return u, nil
+}
+
+// speakFor makes the grant one of the user, by the first of the credentials
+// that lets the caller speak for that user.
+func (g *Grant) speakFor(user urn.URN, c Caller, list []examined) error {
+	key, ok := keyIDOf(c.Chain[0])
+	if !ok {
+		return deny(am.CredentialInvalid, "the key of your certificate cannot be read")
+	}
+	var tried []Reason
+	for i, e := range list {
+		err := e.err
+		switch {
+		case err == nil && e.speech == nil:
+			continue
+		case err == nil:
+			err = e.speech.admits(c, key, user)
+		}
+		if err == nil {
+			g.caller, g.speaker, g.speech = e.speech.user, c.URN, e.statement
+			g.expires = earlier(g.expires, e.until)
+			return nil
+		}
+		tried = append(tried, Reason{Credential: i + 1, Detail: detailOf(err), Text: err.Error()})
+	}
+	detail := am.CredentialMismatch
+	if len(tried) > 0 {
+		detail = (&DeniedError{tried}).Detail()
+	}
+	denied := deny(detail, "geni_speaking_for names %s, but no good speaks-for credential of that user for %s was presented", user, c.URN)
+	denied.Reasons = append(denied.Reasons, tried...)
+	return denied
+}
+
+// admits checks what differs from call to call.
+func (s *speech) admits(c Caller, key keyID, user urn.URN) error {
+	switch {
+	case !s.user.Equal(user):
+		return faultf(am.CredentialMismatch, "it lets a tool speak for %s, but geni_speaking_for names %s", s.user, user)
+	case s.toolKey != key:
+		return faultf(am.CredentialMismatch, "it lets the key %s speak for %s, but %s is calling with the key %s; have the user sign one for that", s.toolKey, s.user, c.URN, key)
+	case !s.tool.IsZero() && !s.tool.Equal(c.URN):
+		return faultf(am.CredentialMismatch, "it lets %s speak for %s, but %s is calling", s.tool, s.user, c.URN)
+	}
+	return nil
+}
