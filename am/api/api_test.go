@@ -17,6 +17,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/binder"
+	"patchbay/am/lease"
 	"patchbay/am/service"
 	"patchbay/am/store"
 	"patchbay/am/urn"
@@ -149,22 +150,23 @@ func (s *site) settle() {
 	err := s.store.Commit(context.Background(), func(v *store.View) (store.ChangeSet, error) {
 		var cs store.ChangeSet
 		var tasks []am.Task
+		var gone []am.Sliver
 		v.Tasks(func(t am.Task) bool { tasks = append(tasks, t); return true })
 		for _, t := range tasks {
 			x, _, err := v.Sliver(t.Sliver)
 			if err != nil {
 				return cs, err
 			}
-			cs.Remove(store.TaskKey(t.Sliver))
 			if t.Goal == am.GoalRemove {
-				cs.Remove(store.SliverKey(t.Sliver))
+				gone = append(gone, x)
 				continue
 			}
+			cs.Remove(store.TaskKey(t.Sliver))
 			x.Status = am.Done(x.Status, t.Goal, x.Desired.On)
 			x.Observed = am.Observed{State: "ready", Addresses: []string{"192.0.2.7"}, Logins: []string{"pc1.example.org:22"}}
 			cs.PutSliver(x)
 		}
-		return cs, nil
+		return cs, lease.Forget(v, &cs, gone)
 	})
 	if err != nil {
 		s.t.Fatal(err)
@@ -234,7 +236,12 @@ func (c *caller) call(method string, params ...xmlrpc.Value) answer {
 
 func (s *site) serve(r Request) answer {
 	s.t.Helper()
-	resp := s.api.Serve(context.Background(), 3, r)
+	return s.serveVersion(Version3, r)
+}
+
+func (s *site) serveVersion(version int, r Request) answer {
+	s.t.Helper()
+	resp := s.api.Serve(context.Background(), version, r)
 	body := resp.Body
 	if resp.Gzip {
 		z, err := gzip.NewReader(bytes.NewReader(body))

@@ -37,7 +37,6 @@ func versionValues(c Config, agg Aggregate) map[int]xmlrpc.Struct {
 		{Name: "geni_api_versions", Value: xmlrpc.Struct{{Name: "2", Value: c.url(Version2)}, {Name: "3", Value: c.url(Version3)}}},
 		{Name: "geni_request_rspec_versions", Value: rspecVersion(rspec.RequestSchema, requests)},
 		{Name: "geni_ad_rspec_versions", Value: rspecVersion(rspec.AdSchema, advertisements)},
-		{Name: "geni_credential_types", Value: []xmlrpc.Value{credentialType("geni_sfa", "3"), credentialType("geni_sfa", "2"), credentialType("geni_abac", "1")}},
 		{Name: "geni_handles_speaksfor", Value: true},
 		{Name: "geni_am_type", Value: []xmlrpc.Value{am.AMType}},
 		{Name: "geni_am_code", Value: c.SoftwareVersion},
@@ -51,6 +50,7 @@ func versionValues(c Config, agg Aggregate) map[int]xmlrpc.Struct {
 			{Name: "geni_api", Value: Version3},
 			{Name: "geni_single_allocation", Value: 0},
 			{Name: "geni_allocate", Value: "geni_many"},
+			{Name: "geni_credential_types", Value: []xmlrpc.Value{credentialType("geni_sfa", "3"), credentialType("geni_sfa", "2"), credentialType("geni_abac", "1")}},
 		}, all...),
 	}
 }

@@ -65,7 +65,7 @@ func boundAccounts(accounts []am.Account, slivers int) error {
 		}
 	}
 	if n*slivers > maxAccounts {
-		return am.Errorf(am.TooBig, "the keys of geni_users take %d bytes on each of %d slivers, together more than %d; give fewer keys", n, slivers, maxAccounts)
+		return am.Errorf(am.TooBig, "the keys of the users take %d bytes on each of %d slivers, together more than %d; give fewer keys", n, slivers, maxAccounts)
 	}
 	return nil
 }
