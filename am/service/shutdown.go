@@ -44,7 +44,11 @@ func (s *Service) Shutdown(ctx context.Context, g credentials.Grant, slice urn.U
 				return cs, err
 			}
 			if status != x.Status || x.Desired.On {
-				promise(&cs, v, &x, am.GoalStop, c)
+				goal := am.GoalStop
+				if x.Status.Operational == am.PendingAllocation {
+					goal = am.GoalMake // still to be made, but no more to be started
+				}
+				promise(&cs, v, &x, goal, c)
 			}
 			x.Status, x.Desired.On, x.Frozen = status, false, true
 			cs.PutSliver(x)
