@@ -18,9 +18,10 @@ const (
 	WeakDigest   // SHA-1 where the operator does not allow it
 	BadSignature // including algorithms never accepted
 	Unsupported  // a critical extension, or an old version of X.509
+	Revoked      // by a CRL or the deny list of the trust folder
 )
 
-var reasonNames = [...]string{"untrusted", "expired", "not yet valid", "no name", "not an issuer", "namespace", "weak key", "weak digest", "bad signature", "unsupported"}
+var reasonNames = [...]string{"untrusted", "expired", "not yet valid", "no name", "not an issuer", "namespace", "weak key", "weak digest", "bad signature", "unsupported", "revoked"}
 
 func (r Reason) String() string {
 	if r < 0 || int(r) >= len(reasonNames) {

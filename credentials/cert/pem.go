@@ -5,16 +5,21 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // MaxCertificates is the most certificates one GID or one TLS peer may show.
 const MaxCertificates = 10
 
-var (
-	beginMark  = []byte("-----BEGIN CERTIFICATE-----")
-	endMark    = []byte("-----END CERTIFICATE-----")
-	parentMark = []byte("-----parent-----")
+// Labels of PEM blocks.
+const (
+	certificateLabel = "CERTIFICATE"
+	listLabel        = "X509 CRL"
 )
+
+var parentMark = []byte("-----parent-----")
+
+func beginOf(label string) []byte { return []byte("-----BEGIN " + label + "-----") }
 
 // ParsePEM reads the certificates of a GID, leaf first, in every form met:
 // PEM blocks with or without text around them, old SFA's blocks joined by
@@ -46,35 +51,21 @@ func ParsePEM(text []byte) ([]*Certificate, error) {
 // splitPEM finds the base64 text of each certificate.
 func splitPEM(text []byte, most int) ([][]byte, error) {
 	var blocks [][]byte
-	add := func(b []byte) error {
-		if len(blocks) == most {
-			return fmt.Errorf("more than %d certificates", most)
-		}
-		blocks = append(blocks, b)
-		return nil
-	}
-	if !bytes.Contains(text, beginMark) {
-		for part := range bytes.SplitSeq(text, parentMark) {
-			if part = bytes.TrimSpace(part); len(part) > 0 {
-				if err := add(part); err != nil {
-					return nil, err
-				}
-			}
-		}
-	}
-	for {
-		_, rest, found := bytes.Cut(text, beginMark)
-		if !found {
-			break
-		}
-		block, after, found := bytes.Cut(rest, endMark)
-		if !found {
-			return nil, errors.New("a certificate without END line")
-		}
-		if err := add(block); err != nil {
+	if bytes.Contains(text, beginOf(certificateLabel)) {
+		var err error
+		if blocks, err = splitBlocks(text, certificateLabel, most); err != nil {
 			return nil, err
 		}
-		text = after
+	} else {
+		for part := range bytes.SplitSeq(text, parentMark) {
+			if part = bytes.TrimSpace(part); len(part) == 0 {
+				continue
+			}
+			if len(blocks) == most {
+				return nil, fmt.Errorf("more than %d certificates", most)
+			}
+			blocks = append(blocks, part)
+		}
 	}
 	if len(blocks) == 0 {
 		return nil, errors.New("no certificate")
@@ -82,14 +73,42 @@ func splitPEM(text []byte, most int) ([][]byte, error) {
 	return blocks, nil
 }
 
+// splitBlocks finds the base64 text of each block of that label. What has no
+// END line is not given; the error says so.
+func splitBlocks(text []byte, label string, most int) (blocks [][]byte, err error) {
+	begin, end := beginOf(label), []byte("-----END "+label+"-----")
+	for {
+		_, rest, found := bytes.Cut(text, begin)
+		if !found {
+			return blocks, nil
+		}
+		block, after, found := bytes.Cut(rest, end)
+		if !found {
+			return blocks, fmt.Errorf("a %s without END line", strings.ToLower(label))
+		}
+		if len(blocks) == most {
+			return blocks, fmt.Errorf("more than %d blocks %s", most, label)
+		}
+		blocks, text = append(blocks, block), after
+	}
+}
+
 func parseBase64(text []byte) (*Certificate, error) {
+	der, err := decodeBase64(text)
+	if err != nil {
+		return nil, err
+	}
+	return Parse(der)
+}
+
+func decodeBase64(text []byte) ([]byte, error) {
 	text = bytes.Join(bytes.Fields(text), nil)
 	der := make([]byte, base64.StdEncoding.DecodedLen(len(text)))
 	n, err := base64.StdEncoding.Decode(der, text)
 	if err != nil {
 		return nil, errors.New("not base64")
 	}
-	return Parse(der[:n])
+	return der[:n], nil
 }
 
 func contains(list []*Certificate, c *Certificate) bool {

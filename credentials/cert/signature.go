@@ -38,6 +38,12 @@ func CheckSignature(key any, alg x509.SignatureAlgorithm, signed, sig []byte) er
 	}
 	h := hash.New()
 	h.Write(signed)
+	return checkDigest(key, alg, h.Sum(nil), sig)
+}
+
+// checkDigest is CheckSignature for what is already digested as alg says.
+func checkDigest(key any, alg x509.SignatureAlgorithm, digest, sig []byte) error {
+	hash := digests[alg]
 	switch k := key.(type) {
 	case *rsa.PublicKey:
 		if !usesRSA(alg) {
@@ -46,7 +52,7 @@ func CheckSignature(key any, alg x509.SignatureAlgorithm, signed, sig []byte) er
 		if k.N.BitLen() > MaxRSABits {
 			return fmt.Errorf("RSA key of %d bits, at most %d", k.N.BitLen(), MaxRSABits)
 		}
-		if rsa.VerifyPKCS1v15(k, hash, h.Sum(nil), sig) != nil {
+		if rsa.VerifyPKCS1v15(k, hash, digest, sig) != nil {
 			return errors.New("signature does not match")
 		}
 		return nil
@@ -57,7 +63,7 @@ func CheckSignature(key any, alg x509.SignatureAlgorithm, signed, sig []byte) er
 		if !acceptedCurve(k.Curve) {
 			return errors.New("elliptic curve is not accepted")
 		}
-		if !ecdsa.VerifyASN1(k, h.Sum(nil), sig) {
+		if !ecdsa.VerifyASN1(k, digest, sig) {
 			return errors.New("signature does not match")
 		}
 		return nil

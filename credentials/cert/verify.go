@@ -113,7 +113,13 @@ func (s *search) from(c *Certificate, path Chain) Chain {
 		if e := checkNames(path, anchor); e != nil {
 			return s.fail(len(path), e)
 		}
+		if e := s.anchors.revoked.among(path); e != nil {
+			return s.fail(len(path), e)
+		}
 		return path
+	}
+	if e := s.anchors.revoked.anchor(c); e != nil {
+		return s.fail(len(path), e)
 	}
 	if c.Version < 3 && len(path) > 1 {
 		return s.fail(len(path), refuse(Unsupported, c, "is X.509 version %d and may not issue", c.Version))
@@ -133,6 +139,9 @@ func (s *search) from(c *Certificate, path Chain) Chain {
 		if chain := s.over(issuer, false, path); chain != nil {
 			return chain
 		}
+	}
+	if e := s.anchors.revoked.above(c); e != nil {
+		return s.fail(len(path), e)
 	}
 	return s.fail(len(path)-1, refuse(Untrusted, c, "is issued by %q, which is no authority this server trusts", short(c.Issuer.String())))
 }

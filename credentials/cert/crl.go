@@ -1,0 +1,314 @@
+package cert
+
+import (
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/asn1"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/crypto/cryptobyte"
+	cbasn1 "golang.org/x/crypto/cryptobyte/asn1"
+)
+
+// Limits of certificate revocation lists.
+const (
+	maxListFile    = 16 << 20
+	maxFileLists   = 1000
+	maxListEntries = 1_000_000 // of a whole folder
+	maxSerial      = 64        // bytes; RFC 5280 has 20
+)
+
+// RevocationList is one CRL: serial numbers that its issuer has revoked. It is
+// immutable. What it says counts only for certificates of an issuer that has
+// its subject and has signed it.
+type RevocationList struct {
+	// File is where it came from; empty when it came from no file.
+	File string
+	// ThisUpdate is when it was made, NextUpdate when its issuer meant to have
+	// made a newer one; that is zero where it is not said.
+	ThisUpdate, NextUpdate time.Time
+
+	issuer    string // the DER of the name
+	keyID     string // of the issuer, where the list tells
+	serials   map[string]struct{}
+	algorithm x509.SignatureAlgorithm
+	digest    []byte // of what is signed, by the algorithm
+	signature []byte
+	hash      [sha256.Size]byte
+
+	mu     sync.Mutex
+	signed map[[sha256.Size]byte]bool // by the hash of a public key
+}
+
+// Issuer is the name of the one who made the list, as openssl prints it with
+// -nameopt RFC2253.
+func (l *RevocationList) Issuer() string {
+	d, err := readDN([]byte(l.issuer))
+	if err != nil {
+		return "a name that cannot be read"
+	}
+	return d.String()
+}
+
+// Len is how many certificates are revoked.
+func (l *RevocationList) Len() int { return len(l.serials) }
+
+// Stale tells whether a newer list should have come by now. What a stale list
+// says still holds: nobody takes a revocation back by being late.
+func (l *RevocationList) Stale(now time.Time) bool {
+	return !l.NextUpdate.IsZero() && now.After(l.NextUpdate)
+}
+
+// maxSigners is of how many keys a list remembers whether they signed it.
+const maxSigners = 256
+
+// signedBy tells whether the key of c made the signature. The answer is
+// remembered: only verified certificates are asked for.
+func (l *RevocationList) signedBy(c *Certificate) bool {
+	key := sha256.Sum256(c.RawSubjectPublicKeyInfo)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if yes, ok := l.signed[key]; ok {
+		return yes
+	}
+	yes := checkDigest(c.PublicKey, l.algorithm, l.digest, l.signature) == nil
+	if len(l.signed) < maxSigners {
+		if l.signed == nil {
+			l.signed = map[[sha256.Size]byte]bool{}
+		}
+		l.signed[key] = yes
+	}
+	return yes
+}
+
+// revokes tells whether issuer made the list and c is on it.
+func (l *RevocationList) revokes(c, issuer *Certificate) bool {
+	_, listed := l.serials[serialKey(c)]
+	return listed && maySignLists(issuer) && l.signedBy(issuer)
+}
+
+// maySignLists tells whether a certificate's key usage, if it has any, is for
+// revocation lists.
+func maySignLists(c *Certificate) bool {
+	return c.KeyUsage == 0 || c.KeyUsage&x509.KeyUsageCRLSign != 0
+}
+
+// serialKey is the number as a CRL's map has it.
+func serialKey(c *Certificate) string { return numberKey(c.SerialNumber.Bytes()) }
+
+// numberKey drops what stands before a number that is not negative.
+func numberKey(b []byte) string {
+	for len(b) > 0 && b[0] == 0 {
+		b = b[1:]
+	}
+	return string(b)
+}
+
+var (
+	oidCRLNumber         = asn1.ObjectIdentifier{2, 5, 29, 20}
+	oidReason            = asn1.ObjectIdentifier{2, 5, 29, 21}
+	oidDelta             = asn1.ObjectIdentifier{2, 5, 29, 27}
+	oidDistributionPoint = asn1.ObjectIdentifier{2, 5, 29, 28}
+	oidCertificateIssuer = asn1.ObjectIdentifier{2, 5, 29, 29}
+	oidAuthorityKeyID    = asn1.ObjectIdentifier{2, 5, 29, 35}
+)
+
+var listAlgorithms = map[string]x509.SignatureAlgorithm{
+	"1.2.840.113549.1.1.5":  x509.SHA1WithRSA,
+	"1.2.840.113549.1.1.11": x509.SHA256WithRSA,
+	"1.2.840.113549.1.1.12": x509.SHA384WithRSA,
+	"1.2.840.113549.1.1.13": x509.SHA512WithRSA,
+	"1.2.840.10045.4.1":     x509.ECDSAWithSHA1,
+	"1.2.840.10045.4.3.2":   x509.ECDSAWithSHA256,
+	"1.2.840.10045.4.3.3":   x509.ECDSAWithSHA384,
+	"1.2.840.10045.4.3.4":   x509.ECDSAWithSHA512,
+}
+
+var errListShape = errors.New("it cannot be read as a CRL")
+
+// ParseRevocationList reads one CRL in DER, of version 1 or 2. It is refused
+// when it is not the whole list of one issuer (a delta, an indirect list, one
+// for some certificates or reasons only), or when a critical extension says
+// what is not evaluated here. The signature is not checked yet.
+//
+// The standard library reads no lists of version 1, which openssl writes by
+// default, and takes ten times the memory.
+func ParseRevocationList(der []byte) (*RevocationList, error) {
+	if len(der) > maxListFile {
+		return nil, fmt.Errorf("CRL of %d bytes, at most %d are read", len(der), maxListFile)
+	}
+	in := cryptobyte.String(der)
+	var outer, element, tbs, algorithm, inner, issuer cryptobyte.String
+	l := &RevocationList{hash: sha256.Sum256(der)}
+	if !in.ReadASN1(&outer, cbasn1.SEQUENCE) || !in.Empty() ||
+		!outer.ReadASN1Element(&element, cbasn1.SEQUENCE) ||
+		!outer.ReadASN1Element(&algorithm, cbasn1.SEQUENCE) ||
+		!outer.ReadASN1BitStringAsBytes(&l.signature) || !outer.Empty() {
+		return nil, errListShape
+	}
+	signed := element
+	if !element.ReadASN1(&tbs, cbasn1.SEQUENCE) {
+		return nil, errListShape
+	}
+	version := int64(0)
+	if tbs.PeekASN1Tag(cbasn1.INTEGER) && !tbs.ReadASN1Integer(&version) {
+		return nil, errListShape
+	}
+	if version > 1 {
+		return nil, fmt.Errorf("it is a CRL of version %d, only 1 and 2 are known", version+1)
+	}
+	if !tbs.ReadASN1Element(&inner, cbasn1.SEQUENCE) || !tbs.ReadASN1Element(&issuer, cbasn1.SEQUENCE) || !readTime(&tbs, &l.ThisUpdate) {
+		return nil, errListShape
+	}
+	if isTime(tbs) && !readTime(&tbs, &l.NextUpdate) {
+		return nil, errListShape
+	}
+	if string(inner) != string(algorithm) {
+		return nil, errors.New("it names two different algorithms of its signature")
+	}
+	if len(issuer) > MaxBytes {
+		return nil, errors.New("the name of its issuer is too long")
+	}
+	l.issuer = string(issuer)
+	if err := l.readAlgorithm(algorithm); err != nil {
+		return nil, err
+	}
+	if err := l.readEntries(&tbs); err != nil {
+		return nil, err
+	}
+	if err := l.readExtensions(&tbs, version); err != nil {
+		return nil, err
+	}
+	if !tbs.Empty() {
+		return nil, errListShape
+	}
+	h := digests[l.algorithm].New()
+	h.Write(signed)
+	l.digest = h.Sum(nil)
+	return l, nil
+}
+
+func (l *RevocationList) readAlgorithm(element cryptobyte.String) error {
+	var algorithm cryptobyte.String
+	var oid asn1.ObjectIdentifier
+	if !element.ReadASN1(&algorithm, cbasn1.SEQUENCE) || !algorithm.ReadASN1ObjectIdentifier(&oid) {
+		return errListShape
+	}
+	var ok bool
+	if l.algorithm, ok = listAlgorithms[oid.String()]; !ok {
+		return fmt.Errorf("the algorithm %s of its signature is not accepted", oid)
+	}
+	return nil
+}
+
+// readEntries reads the serial numbers. An entry's date does not matter: what
+// is listed is revoked.
+func (l *RevocationList) readEntries(tbs *cryptobyte.String) error {
+	var entries cryptobyte.String
+	if !tbs.ReadOptionalASN1(&entries, nil, cbasn1.SEQUENCE) {
+		return errListShape
+	}
+	l.serials = make(map[string]struct{}, min(len(entries)/40, maxListEntries))
+	for !entries.Empty() {
+		var entry, serial, date, extensions cryptobyte.String
+		var tag cbasn1.Tag
+		var extended bool
+		if !entries.ReadASN1(&entry, cbasn1.SEQUENCE) || !entry.ReadASN1(&serial, cbasn1.INTEGER) || len(serial) == 0 ||
+			!isTime(entry) || !entry.ReadAnyASN1(&date, &tag) ||
+			!entry.ReadOptionalASN1(&extensions, &extended, cbasn1.SEQUENCE) || !entry.Empty() {
+			return errListShape
+		}
+		if len(serial) > maxSerial {
+			return fmt.Errorf("it has a serial number of %d bytes, at most %d are read", len(serial), maxSerial)
+		}
+		if extended {
+			if err := entryExtensions(extensions, serial); err != nil {
+				return err
+			}
+		}
+		if serial[0] < 0x80 { // no certificate with a negative number is read
+			l.serials[numberKey(serial)] = struct{}{}
+		}
+	}
+	return nil
+}
+
+func entryExtensions(list, serial cryptobyte.String) error {
+	return eachExtension(list, func(oid asn1.ObjectIdentifier, critical bool, value cryptobyte.String) error {
+		switch {
+		case oid.Equal(oidReason):
+			var reason int
+			if !value.ReadASN1Enum(&reason) || !value.Empty() {
+				return errListShape
+			}
+			if reason == 8 {
+				return fmt.Errorf("it takes the revocation of %X back, as only an addition to another CRL does; get the whole list of its issuer", serial)
+			}
+		case oid.Equal(oidCertificateIssuer):
+			return errors.New("it is an indirect CRL, which speaks for other issuers; get the list of each issuer")
+		case critical:
+			return fmt.Errorf("its entry %X has a critical extension %s that is not evaluated here", serial, oid)
+		}
+		return nil
+	})
+}
+
+func (l *RevocationList) readExtensions(tbs *cryptobyte.String, version int64) error {
+	var wrapped, list cryptobyte.String
+	var present bool
+	if !tbs.ReadOptionalASN1(&wrapped, &present, cbasn1.Tag(0).Constructed().ContextSpecific()) {
+		return errListShape
+	}
+	if !present {
+		return nil
+	}
+	if version == 0 || !wrapped.ReadASN1(&list, cbasn1.SEQUENCE) || !wrapped.Empty() {
+		return errListShape
+	}
+	return eachExtension(list, func(oid asn1.ObjectIdentifier, critical bool, value cryptobyte.String) error {
+		switch {
+		case oid.Equal(oidDelta):
+			return errors.New("it is a delta CRL, only an addition to another; get the whole list of its issuer")
+		case oid.Equal(oidDistributionPoint):
+			return errors.New("it is for some certificates only, or speaks for other issuers (issuing distribution point); get the whole list of its issuer")
+		case oid.Equal(oidAuthorityKeyID):
+			l.keyID = string(value)
+		case oid.Equal(oidCRLNumber):
+		case critical:
+			return fmt.Errorf("it has a critical extension %s that is not evaluated here", oid)
+		}
+		return nil
+	})
+}
+
+// eachExtension calls f for each extension of a list.
+func eachExtension(list cryptobyte.String, f func(oid asn1.ObjectIdentifier, critical bool, value cryptobyte.String) error) error {
+	for !list.Empty() {
+		var extension, value cryptobyte.String
+		var oid asn1.ObjectIdentifier
+		critical := false
+		if !list.ReadASN1(&extension, cbasn1.SEQUENCE) || !extension.ReadASN1ObjectIdentifier(&oid) ||
+			extension.PeekASN1Tag(cbasn1.BOOLEAN) && !extension.ReadASN1Boolean(&critical) ||
+			!extension.ReadASN1(&value, cbasn1.OCTET_STRING) || !extension.Empty() {
+			return errListShape
+		}
+		if err := f(oid, critical, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func isTime(s cryptobyte.String) bool {
+	return s.PeekASN1Tag(cbasn1.UTCTime) || s.PeekASN1Tag(cbasn1.GeneralizedTime)
+}
+
+func readTime(s *cryptobyte.String, t *time.Time) bool {
+	if s.PeekASN1Tag(cbasn1.UTCTime) {
+		return s.ReadASN1UTCTime(t)
+	}
+	return s.ReadASN1GeneralizedTime(t)
+}

@@ -1,0 +1,225 @@
+package cert
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"patchbay/am/urn"
+)
+
+// DeniedFile is the name of the deny list in a trust folder.
+const DeniedFile = "denied"
+
+// Limits of a deny list.
+const (
+	maxDeniedFile  = 4 << 20
+	maxDeniedLines = 100_000
+)
+
+// Denial is one entry of the deny list: a certificate, or several, that the
+// operator refuses, with all that they have issued.
+type Denial struct {
+	// File and Line are where it stands; Text is the entry.
+	File string
+	Line int
+	Text string
+
+	urn    urn.URN           // a name, or
+	hash   [sha256.Size]byte // a certificate, or
+	serial *string           // a number
+	issuer urn.URN           // of an authority of this URN, or
+	dn     string            // of this name's key
+}
+
+// parseDenied reads a deny list. A line that cannot be read is a Problem and
+// leaves the others as they are.
+func parseDenied(file string, text []byte) (list []Denial, problems []Problem) {
+	n := 0
+	for line := range bytes.Lines(text) {
+		n++
+		entry := strings.TrimSpace(string(line))
+		if entry == "" || entry[0] == '#' {
+			continue
+		}
+		if len(list) == maxDeniedLines {
+			return list, append(problems, Problem{file, fmt.Sprintf("line %d: more than %d entries; what follows is not read: a CRL holds more", n, maxDeniedLines)})
+		}
+		d, err := parseDenial(entry)
+		if err != nil {
+			problems = append(problems, Problem{file, fmt.Sprintf("line %d: %v", n, err)})
+			continue
+		}
+		d.File, d.Line = file, n
+		list = append(list, d)
+	}
+	return list, problems
+}
+
+const denialForms = "write a URN, sha256:FINGERPRINT, or serial NUMBER of ISSUER"
+
+// parseDenial reads one entry.
+func parseDenial(s string) (d Denial, err error) {
+	word, rest, _ := strings.Cut(strings.ReplaceAll(s, "\t", " "), " ")
+	if strings.EqualFold(word, "serial") {
+		d.Text = s
+		return d, d.parseSerial(rest)
+	}
+	if rest = strings.TrimSpace(rest); rest != "" && rest[0] != '#' {
+		return d, fmt.Errorf("%.60q: only a comment may follow %.60q; %s", s, word, denialForms)
+	}
+	d.Text = word
+	if digits, ok := cutPrefixFold(word, "sha256:"); ok {
+		b, err := hex.DecodeString(strings.ReplaceAll(digits, ":", ""))
+		if err != nil || len(b) != sha256.Size {
+			return d, fmt.Errorf("%.80q is no SHA-256 fingerprint of %d digits in hexadecimal; get it with: openssl x509 -noout -fingerprint -sha256 -in FILE", digits, 2*sha256.Size)
+		}
+		d.hash = [sha256.Size]byte(b)
+		return d, nil
+	}
+	if d.urn, err = urn.Parse(word); err != nil {
+		if _, ok := cutPrefixFold(word, "urn:"); !ok {
+			return d, fmt.Errorf("%.60q says nothing; %s", s, denialForms)
+		}
+		return d, err
+	}
+	switch d.urn.Type {
+	case urn.User, urn.Tool, urn.Slice, urn.Authority:
+		return d, nil
+	}
+	return d, fmt.Errorf("%s names a %s; only users, tools, slices and authorities have certificates", d.urn, d.urn.Type)
+}
+
+// parseSerial reads what follows the word serial: NUMBER of ISSUER.
+func (d *Denial) parseSerial(s string) error {
+	fields := strings.Fields(s)
+	if len(fields) < 3 || !strings.EqualFold(fields[1], "of") {
+		return errors.New("after serial there must be NUMBER of ISSUER, as openssl x509 -noout -serial -issuer -nameopt RFC2253 prints them")
+	}
+	digits := strings.ReplaceAll(fields[0], ":", "")
+	digits, _ = strings.CutPrefix(strings.ToLower(digits), "0x")
+	if len(digits)%2 != 0 {
+		digits = "0" + digits
+	}
+	b, err := hex.DecodeString(digits)
+	if err != nil || len(b) == 0 || len(b) > maxSerial {
+		return fmt.Errorf("%.60q is no serial number in hexadecimal; get it with: openssl x509 -noout -serial -in FILE", fields[0])
+	}
+	number := numberKey(b)
+	d.serial = &number
+	_, issuer, _ := strings.Cut(strings.TrimSpace(s), " ") // behind the number
+	issuer = strings.TrimSpace(strings.TrimSpace(issuer)[len("of"):])
+	if _, ok := cutPrefixFold(issuer, "urn:"); ok {
+		word, comment, _ := strings.Cut(issuer, " ")
+		if comment = strings.TrimSpace(comment); comment != "" && comment[0] != '#' {
+			return fmt.Errorf("only a comment may follow the URN %.60q", word)
+		}
+		if d.issuer, err = urn.Parse(word); err != nil {
+			return err
+		}
+		if d.issuer.Type != urn.Authority {
+			return fmt.Errorf("%s is no authority, so it issues nothing", d.issuer)
+		}
+		return nil
+	}
+	name, err := parseDN(issuer)
+	if err != nil {
+		return fmt.Errorf("the issuer: %v; write its URN, or its name as openssl x509 -noout -issuer -nameopt RFC2253 prints it behind issuer=", err)
+	}
+	d.dn = name.key()
+	return nil
+}
+
+// key is equal for entries that say the same.
+func (d Denial) key() string {
+	switch {
+	case !d.urn.IsZero():
+		return "urn " + d.urn.Key()
+	case d.serial == nil:
+		return "sha256 " + hex.EncodeToString(d.hash[:])
+	case !d.issuer.IsZero():
+		return fmt.Sprintf("serial %x of %s", *d.serial, d.issuer.Key())
+	}
+	return fmt.Sprintf("serial %x of %s", *d.serial, d.dn)
+}
+
+// denials is a deny list by key.
+type denials map[string]Denial
+
+func newDenials(list []Denial) denials {
+	m := make(denials, len(list))
+	for _, d := range list {
+		if _, ok := m[d.key()]; !ok {
+			m[d.key()] = d
+		}
+	}
+	return m
+}
+
+// sorted gives the entries in the order of their lines.
+func (m denials) sorted() []Denial {
+	list := make([]Denial, 0, len(m))
+	for _, d := range m {
+		list = append(list, d)
+	}
+	slices.SortFunc(list, func(a, b Denial) int { return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.key(), b.key())) })
+	return list
+}
+
+// find gives the entry that refuses c, issued by one of the issuers.
+func (m denials) find(c *Certificate, issuers ...*Certificate) (Denial, bool) {
+	if len(m) == 0 {
+		return Denial{}, false
+	}
+	serial := serialKey(c)
+	probes := []Denial{{hash: c.hash}, {serial: &serial, dn: nameKey(c.RawIssuer)}}
+	if !c.URN.IsZero() {
+		probes = append(probes, Denial{urn: c.URN})
+	}
+	for _, issuer := range issuers {
+		if !issuer.URN.IsZero() {
+			probes = append(probes, Denial{serial: &serial, issuer: issuer.URN})
+		}
+	}
+	for _, p := range probes {
+		if d, ok := m[p.key()]; ok {
+			return d, true
+		}
+	}
+	return Denial{}, false
+}
+
+// deniedFile is what the deny list said when it was last read.
+type deniedFile struct {
+	known bool // the folder was read before
+	list  []Denial
+}
+
+// load reads the deny list again; the error says that it cannot be read, and
+// that nothing is known from before.
+func (f *deniedFile) load(file string) ([]Denial, []Problem, error) {
+	text, err := readFile(file, maxDeniedFile)
+	if err != nil && !f.known {
+		return nil, nil, fmt.Errorf("the deny list cannot be read: %w; correct it, or remove it", err)
+	}
+	if err != nil {
+		return f.list, []Problem{{file, err.Error() + "; what it said before stays in force"}}, nil
+	}
+	list, problems := parseDenied(file, text)
+	if len(problems) > 0 {
+		now := newDenials(list)
+		for _, d := range f.list {
+			if _, ok := now[d.key()]; !ok {
+				list = append(list, d)
+			}
+		}
+		problems[len(problems)-1].Text += "; the other lines are in force, and so is what the list said before, until it is good again"
+	}
+	f.list = list
+	return list, problems, nil
+}

@@ -1,0 +1,208 @@
+package cert
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"patchbay/am/urn"
+)
+
+// Limits of a trust folder.
+const (
+	maxAnchorFile  = 4 << 20
+	maxFileAnchors = 1000
+)
+
+// Problem is something in the trust folder that was passed over, or that does
+// nothing as it stands.
+type Problem struct {
+	File string
+	Text string
+}
+
+func (p Problem) String() string { return p.File + ": " + p.Text }
+
+// LoadAnchors reads a trust folder once, with the strict Options; see Folder.
+func LoadAnchors(dir string) (*Anchors, []Problem, error) {
+	return NewFolder(dir, Options{}).Load(time.Now())
+}
+
+// Folder is a trust folder (see the package's documentation) that is read
+// again whenever it changes. It remembers what was revoked, so that a list
+// that is broken, or only half written, lets nobody in again.
+type Folder struct {
+	dir     string
+	options Options
+
+	mu     sync.Mutex
+	files  map[string]listFile // by name, those of CRLs
+	denied deniedFile
+}
+
+// NewFolder makes a Folder of dir. The options say what algorithms a CRL may
+// be signed with.
+func NewFolder(dir string, o Options) *Folder { return &Folder{dir: dir, options: o} }
+
+// Load reads the folder at the time now. The error says that the folder itself
+// cannot be read, or, the first time, its deny list; a bad file, certificate
+// or line is a Problem and leaves the rest as it is. Of a bad CRL or deny list
+// what it said before stays in force until it is good again or removed.
+func (f *Folder) Load(now time.Time) (*Anchors, []Problem, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	entries, err := os.ReadDir(f.dir)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read trust folder: %w", err)
+	}
+	var anchors []Anchor
+	var lists []*RevocationList
+	var denied []Denial
+	var problems []Problem
+	files := map[string]listFile{}
+	room := maxListEntries
+	for _, entry := range entries {
+		name, file := entry.Name(), filepath.Join(f.dir, entry.Name())
+		var found []Problem
+		switch {
+		case name == DeniedFile:
+			if denied, found, err = f.denied.load(file); err != nil {
+				return nil, nil, err
+			}
+		case filepath.Ext(name) == ".crl":
+			files[name], found = f.files[name].load(file, f.options, room, now)
+			for _, l := range files[name].lists {
+				room -= l.Len()
+				lists = append(lists, l)
+			}
+		case filepath.Ext(name) == ".pem" && name != "CATedCACerts.pem":
+			var list []Anchor
+			list, found = loadAnchorFile(file)
+			anchors = append(anchors, list...)
+		}
+		problems = append(problems, found...)
+	}
+	f.files = files
+	if denied == nil {
+		f.denied.list = nil // the file is gone, or empty
+	}
+	f.denied.known = true
+	a := newAnchors(anchors, lists, denied)
+	for _, l := range lists {
+		if text := a.unmade(l); text != "" {
+			problems = append(problems, Problem{l.File, text})
+		}
+	}
+	return a, problems, nil
+}
+
+func loadAnchorFile(file string) (list []Anchor, problems []Problem) {
+	problem := func(file, format string, args ...any) {
+		problems = append(problems, Problem{File: file, Text: fmt.Sprintf(format, args...)})
+	}
+	text, err := readFile(file, maxAnchorFile)
+	if err != nil {
+		problem(file, "%v", err)
+		return nil, problems
+	}
+	if bytes.Contains(text, []byte("PRIVATE KEY-----")) {
+		problem(file, "IT HOLDS A PRIVATE KEY, which must never lie here: whoever reads it can act as its owner; move it away, and replace it if others could read it")
+	}
+	if isDER(text) {
+		problem(file, "it is in DER form, not PEM; convert it with: openssl x509 -inform DER -in %s -out %s-converted.pem, and remove %[1]s",
+			filepath.Base(file), strings.TrimSuffix(filepath.Base(file), ".pem"))
+		return nil, problems
+	}
+	if bytes.Contains(text, beginOf(listLabel)) {
+		problem(file, "it holds a CRL, which counts only in a file named *.crl; move it there")
+	}
+	blocks, err := splitPEM(text, maxFileAnchors)
+	if err != nil {
+		problem(file, "%v; put a certificate in PEM form into it, or remove it", err)
+		return nil, problems
+	}
+	companion := strings.TrimSuffix(file, ".pem") + ".authorities"
+	authorities, listErr := readAuthorities(companion)
+	if listErr != nil {
+		problem(companion, "%v", listErr)
+	}
+	for i, block := range blocks {
+		c, err := parseBase64(block)
+		if err != nil {
+			problem(file, "certificate %d: %v", i+1, err)
+			continue
+		}
+		anchor := Anchor{Certificate: c, Authorities: authorities, File: file}
+		if c.nameErr != nil {
+			problem(file, "certificate %d: %s has %v", i+1, c.Name(), c.nameErr)
+		}
+		if c.URN.IsZero() && len(authorities) == 0 && listErr == nil {
+			problem(file, "certificate %d: %s names no authority and so vouches for nobody; list the authorities it may speak for in %s",
+				i+1, c.Name(), filepath.Base(companion))
+		}
+		list = append(list, anchor)
+	}
+	return list, problems
+}
+
+// isDER tells whether text is a certificate in binary.
+func isDER(text []byte) bool {
+	_, err := Parse(text)
+	return err == nil
+}
+
+// readFile reads a regular file; a pipe would keep the reader waiting forever.
+func readFile(file string, most int) ([]byte, error) {
+	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil {
+		return nil, err
+	} else if !info.Mode().IsRegular() {
+		return nil, errors.New("it is not a regular file")
+	}
+	text, err := io.ReadAll(io.LimitReader(f, int64(most)+1))
+	if err == nil && len(text) > most {
+		err = fmt.Errorf("larger than %d bytes", most)
+	}
+	return text, err
+}
+
+// readAuthorities reads a list of authorities; no file is an empty list. One
+// bad line voids the list, for half a list is not what the operator wrote.
+func readAuthorities(file string) ([]string, error) {
+	text, err := readFile(file, maxAnchorFile)
+	if os.IsNotExist(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var list []string
+	n := 0
+	for line := range bytes.Lines(text) {
+		n++
+		line, _, _ = bytes.Cut(line, []byte("#"))
+		name := string(bytes.TrimSpace(line))
+		if name == "" {
+			continue
+		}
+		if u, err := urn.Parse(name); err == nil {
+			return nil, fmt.Errorf("line %d: %q is a whole URN; write only the authority in it: %s", n, name, u.Authority)
+		}
+		if !urn.ValidAuthority(name) {
+			return nil, fmt.Errorf("line %d: %q is no authority such as example.org or example.org:project", n, name)
+		}
+		list = append(list, name)
+	}
+	return list, nil
+}

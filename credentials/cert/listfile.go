@@ -1,0 +1,112 @@
+package cert
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// listFile is what a file of CRLs said when it was last read.
+type listFile struct {
+	sum   [sha256.Size]byte
+	good  bool
+	lists []*RevocationList // in force
+}
+
+// load reads the file again. A file that was good and is the same is not parsed
+// once more; one with anything wrong keeps in force what it said before and
+// says no more. There is room for so many entries in all.
+func (f listFile) load(file string, o Options, room int, now time.Time) (listFile, []Problem) {
+	text, err := readFile(file, maxListFile)
+	sum := sha256.Sum256(text)
+	if err == nil && f.good && f.sum == sum {
+		return f, nil
+	}
+	var lists []*RevocationList
+	var problems []Problem
+	problem := func(format string, args ...any) {
+		problems = append(problems, Problem{file, fmt.Sprintf(format, args...)})
+	}
+	if err != nil {
+		problem("%v", err)
+	} else {
+		parts, err := listParts(text)
+		for i, part := range parts {
+			l, err := readList(part, o, room, now)
+			if err != nil {
+				problem("CRL %d: %v", i+1, err)
+				continue
+			}
+			l.File = file
+			room -= l.Len()
+			lists = append(lists, l)
+		}
+		if err != nil {
+			problem("%v; put a CRL in PEM or DER form into it, or remove it", err)
+		}
+	}
+	if len(problems) == 0 {
+		return listFile{sum: sum, good: true, lists: lists}, nil
+	}
+	kept := keep(f.lists, lists)
+	if len(kept) > 0 {
+		last := &problems[len(problems)-1]
+		last.Text += fmt.Sprintf("; what this file said before stays in force until it is good again or removed (%d CRLs)", len(kept))
+	}
+	return listFile{lists: append(lists, kept...)}, problems
+}
+
+// readList reads one CRL, and says what forbids to use it.
+func readList(der []byte, o Options, room int, now time.Time) (*RevocationList, error) {
+	l, err := ParseRevocationList(der)
+	switch {
+	case err != nil:
+		return nil, err
+	case usesSHA1(l.algorithm) && !o.SHA1:
+		return nil, fmt.Errorf("the CRL of %s is signed with SHA-1, which this server does not accept; ask for one with SHA-256, or allow SHA-1 for certificates", short(l.Issuer()))
+	case l.ThisUpdate.After(now.Add(skew)):
+		return nil, fmt.Errorf("the CRL of %s is from the future, %s; wait, or correct the clock", short(l.Issuer()), l.ThisUpdate.UTC().Format(time.RFC3339))
+	case l.Len() > room:
+		return nil, fmt.Errorf("the CRL of %s has %d entries, with which all CRLs would have more than %d; remove what is not needed", short(l.Issuer()), l.Len(), maxListEntries)
+	}
+	return l, nil
+}
+
+// listParts finds the CRLs of a file: one in DER, or blocks of PEM, of which
+// one that is no base64 is empty.
+func listParts(text []byte) (parts [][]byte, err error) {
+	if len(text) > 0 && text[0] == 0x30 && !bytes.Contains(text, beginOf(listLabel)) {
+		return [][]byte{text}, nil
+	}
+	blocks, err := splitBlocks(text, listLabel, maxFileLists)
+	for _, b := range blocks {
+		der, _ := decodeBase64(b)
+		parts = append(parts, der)
+	}
+	if err == nil && len(parts) == 0 {
+		err = errors.New("it holds no CRL")
+	}
+	return parts, err
+}
+
+// keep gives the lists from before that have no successor among those of now.
+func keep(before, now []*RevocationList) (kept []*RevocationList) {
+	count := func(lists []*RevocationList, like *RevocationList) (n int) {
+		for _, l := range lists {
+			if l.issuer == like.issuer && l.keyID == like.keyID {
+				n++
+			}
+		}
+		return n
+	}
+	for _, l := range before {
+		again := slices.ContainsFunc(now, func(m *RevocationList) bool { return m.hash == l.hash })
+		if !again && count(now, l) < count(before, l) {
+			kept = append(kept, l)
+		}
+	}
+	return kept
+}
