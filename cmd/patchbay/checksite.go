@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"crypto/rand"
-	"crypto/rsa"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
@@ -19,7 +18,6 @@ import (
 	"time"
 
 	"patchbay/am/mtls"
-	"patchbay/credentials/cert"
 	"patchbay/credentials/trial"
 	"patchbay/inventory"
 	"patchbay/inventory/provider"
@@ -112,86 +110,6 @@ func (k *checker) inventory(file, authority string) *inventory.Inventory {
 	}
 	k.good(file, "%s", strings.Join(list, ", "))
 	return inv
-}
-
-// trustFolder lists each anchor with the authorities it covers and its end.
-func (k *checker) trustFolder(dir string) {
-	a, problems, err := cert.LoadAnchors(dir)
-	if err != nil {
-		k.bad(dir, "%v; make the folder and put the certificates of authorities into it", err)
-		return
-	}
-	for _, p := range problems {
-		k.bad("", "%s", p)
-	}
-	if len(a.List()) == 0 {
-		k.bad(dir, "it holds no certificate, so nobody may call; put the root of your federation into it as NAME.pem")
-	}
-	k.passedOver(dir)
-	for _, x := range a.List() {
-		if len(x.Covers()) == 0 && x.Certificate.URN.IsZero() {
-			continue // that is one of the problems
-		}
-		k.anchor(x)
-	}
-}
-
-// passedOver warns of files that look as if they were meant to count.
-func (k *checker) passedOver(dir string) {
-	entries, _ := os.ReadDir(dir)
-	for _, e := range entries {
-		file := filepath.Join(dir, e.Name())
-		ext := filepath.Ext(file)
-		stem := strings.TrimSuffix(file, ext)
-		switch strings.ToLower(ext) {
-		case ".crt", ".cer", ".cert", ".der":
-			k.warn(file, "it is passed over: only *.pem counts; rename it if it is in PEM form, or convert it with: %s",
-				shellLine([]string{"openssl", "x509", "-inform", "DER", "-in", file, "-out", stem + ".pem"}))
-		case ".key":
-			k.warn(file, "PRIVATE KEYS must never lie here; move it away")
-		case ".authorities":
-			if _, err := os.Stat(stem + ".pem"); errors.Is(err, fs.ErrNotExist) {
-				k.warn(file, "it says for whom %s.pem vouches, but there is no such file; give both the same name", filepath.Base(stem))
-			}
-		case ".pem":
-			if ext != ".pem" {
-				k.warn(file, "it is passed over: only *.pem, in small letters, counts; rename it")
-			}
-		}
-	}
-}
-
-func (k *checker) anchor(x cert.Anchor) {
-	list := x.Covers()
-	covers := strings.Join(list, ", ") + " and below"
-	name := x.Certificate.URN.String()
-	if name == "" {
-		name = x.Certificate.Subject.String()
-	}
-	least := defaultConfig().Credentials.MinRSABits
-	if k.config != nil {
-		least = k.config.Credentials.MinRSABits
-	}
-	bits := least
-	if key, ok := x.Certificate.PublicKey.(*rsa.PublicKey); ok {
-		bits = key.N.BitLen()
-	}
-	end := x.Certificate.NotAfter.UTC()
-	switch left := time.Until(end); {
-	case left < 0:
-		k.bad(x.File, "%s ended on %s; get the authority's new certificate", name, end.Format(time.DateOnly))
-	case len(list) == 0 && x.Certificate.URN.IsZero():
-		k.warn(x.File, "%s has no URN; as a trusted certificate it needs its authorities in a file beside it, NAME.authorities; it ends on %s", name, end.Format(time.DateOnly))
-	case len(list) == 0:
-		k.warn(x.File, "%s is no authority, so as a trusted certificate it covers nothing; it ends on %s", name, end.Format(time.DateOnly))
-	case bits < least:
-		k.warn(x.File, "%s covers %s, but has an RSA key of %d bits, and credentials.min_rsa_bits is %d: what it signs is refused; get a new certificate of the authority",
-			name, covers, bits, least)
-	case left < soon:
-		k.warn(x.File, "%s covers %s; it ends on %s", name, covers, end.Format(time.DateOnly))
-	default:
-		k.good(x.File, "%s covers %s, until %s", name, covers, end.Format(time.DateOnly))
-	}
 }
 
 func (k *checker) providers(ctx context.Context, dir string, inv *inventory.Inventory, inventoryFile string) {

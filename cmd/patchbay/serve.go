@@ -78,11 +78,7 @@ func (s *site) run(ctx context.Context) error {
 		slog.Int("anchors", len(s.anchors.Load().List())), "pid", os.Getpid())
 	watching, stop := context.WithCancel(ctx)
 	var watchers sync.WaitGroup
-	watchers.Go(func() {
-		if err := s.watchTrust(watching); err != nil {
-			s.log.Warn("the trust folder is not watched; send SIGHUP after a change", "error", err)
-		}
-	})
+	watchers.Go(func() { s.watchTrust(watching) })
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	watchers.Go(func() {

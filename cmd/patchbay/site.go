@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -38,6 +39,8 @@ type site struct {
 	runner    *work.Runner
 	working   atomic.Bool // the runner runs
 	auth      *credentials.Authorizer
+	trusted   *cert.Folder
+	reading   sync.Mutex // of the trust folder: one at a time
 	anchors   atomic.Pointer[cert.Anchors]
 	tls       *mtls.Context
 	server    *server.Server
@@ -68,12 +71,10 @@ func openSite(ctx context.Context, c *Config, log *slog.Logger) (_ *site, err er
 	if err != nil {
 		return nil, err
 	}
-	anchors, err := loadAnchors(c.Trusted, log)
-	if err != nil {
+	if err := s.loadAnchors(); err != nil {
 		return nil, err
 	}
-	s.anchors.Store(anchors)
-	s.auth = credentials.New(anchors, credentials.Config{
+	s.auth = credentials.New(s.anchors.Load(), credentials.Config{
 		SHA1Signatures:   c.Credentials.SHA1Signatures,
 		SHA1Certificates: c.Credentials.SHA1Certificates,
 		MinRSABits:       c.Credentials.MinRSABits,

@@ -12,80 +12,154 @@ import (
 	"patchbay/credentials/cert"
 )
 
-// trustPause is how long the trust folder must be quiet before it is read, so
-// that a file is not read while it is being written.
-const trustPause = 200 * time.Millisecond
+const (
+	// trustPause is how long the trust folder must be quiet before it is read, so
+	// that a file is not read while it is being written.
+	trustPause = 200 * time.Millisecond
+	// trustInterval is how often it is read where nothing seems to change: a CRL
+	// gets out of date by itself, and file systems of the network may not tell.
+	trustInterval = time.Hour
+)
+
+// certificates is which certificates, and CRLs, are accepted.
+func (c CredentialsConfig) certificates() cert.Options {
+	return cert.Options{SHA1: c.SHA1Certificates, MinRSABits: c.MinRSABits}
+}
 
 // loadAnchors reads the trust folder of a site that is about to serve.
-func loadAnchors(dir string, log *slog.Logger) (*cert.Anchors, error) {
-	a, problems, err := cert.LoadAnchors(dir)
+func (s *site) loadAnchors() error {
+	dir := s.config.Trusted
+	s.trusted = cert.NewFolder(dir, s.config.Credentials.certificates())
+	a, problems, err := s.trusted.Load(time.Now())
 	if err != nil {
-		return nil, fmt.Errorf("%w; put the certificates of the authorities whose users may come into this folder (key trusted)", err)
+		return fmt.Errorf("%w; the certificates of the authorities whose users may come belong into this folder (key trusted)", err)
 	}
-	for _, p := range problems {
-		log.Warn("trust folder", "problem", p.String())
-	}
+	s.tellTrust(a, problems)
 	if len(a.List()) == 0 {
-		return nil, fmt.Errorf("%s holds no trusted certificate, so nobody could call; put the root of your federation, or authority/authority.pem, into it as NAME.pem", dir)
+		return fmt.Errorf("%s holds no trusted certificate, so nobody could call; put the root of your federation, or authority/authority.pem, into it as NAME.pem", dir)
 	}
-	warnExpiry(a, time.Now(), log)
-	return a, nil
+	s.anchors.Store(a)
+	return nil
 }
 
 // reloadAnchors reads the trust folder again. A folder that cannot be read
 // changes nothing; one that has become empty is taken by its word.
 func (s *site) reloadAnchors() {
-	a, problems, err := cert.LoadAnchors(s.config.Trusted)
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	a, problems, err := s.trusted.Load(time.Now())
 	if err != nil {
 		s.log.Error("the trust folder cannot be read; what was trusted stays trusted", "error", err)
 		return
 	}
-	for _, p := range problems {
-		s.log.Warn("trust folder", "problem", p.String())
-	}
 	if a.Generation() == s.anchors.Load().Generation() {
+		s.tellProblems(problems)
 		return
 	}
 	s.anchors.Store(a)
 	s.auth.SetAnchors(a)
+	s.tellTrust(a, problems)
 	if len(a.List()) == 0 {
-		s.log.Error("the trust folder is empty: nobody may call any more", "folder", s.config.Trusted)
+		s.log.Error("the trust folder holds no trusted certificate: nobody may call any more", "folder", s.config.Trusted)
 		return
 	}
-	s.log.Info("trust folder read", "anchors", len(a.List()), "generation", a.Generation())
-	warnExpiry(a, time.Now(), s.log)
+	entries := 0
+	for _, l := range a.RevocationLists() {
+		entries += l.Len()
+	}
+	s.log.Info("trust folder read", "anchors", len(a.List()), "crls", len(a.RevocationLists()), "revoked", entries,
+		"denied", len(a.Denials()), "generation", a.Generation())
 }
 
-// watchTrust reads the trust folder again whenever it changes, until ctx ends.
-func (s *site) watchTrust(ctx context.Context) error {
-	w, err := fsnotify.NewWatcher()
-	if err != nil {
-		return err
+// tellTrust logs what an operator should know of a trust folder.
+func (s *site) tellTrust(a *cert.Anchors, problems []cert.Problem) {
+	s.tellProblems(problems)
+	now := time.Now()
+	for _, x := range a.Struck() {
+		s.log.Warn("a certificate of the trust folder is revoked, so it is not trusted", "file", x.Anchor.File, "name", x.Certificate.Name(), "by", where(x.File, x.Line))
 	}
-	defer w.Close()
-	dir := s.config.Trusted
-	// The folder above tells when the folder itself is replaced.
-	for _, d := range []string{filepath.Dir(dir), dir} {
-		if err := w.Add(d); err != nil {
-			return err
+	for _, l := range a.RevocationLists() {
+		if l.Stale(now) {
+			s.log.Warn("a CRL is out of date; what it lists stays revoked; get a new one from its issuer", "file", l.File, "issuer", l.Issuer(), "next_update", l.NextUpdate)
 		}
 	}
+	warnExpiry(a, now, s.log)
+}
+
+// tellProblems logs what was passed over. A list that lets somebody in who
+// should stay out is worse than one that keeps somebody out.
+func (s *site) tellProblems(problems []cert.Problem) {
+	for _, p := range problems {
+		level := slog.LevelWarn
+		if revokes(p.File) {
+			level = slog.LevelError
+		}
+		s.log.Log(context.Background(), level, "trust folder", "problem", p.String())
+	}
+}
+
+// revokes tells whether a file of the trust folder says who stays out.
+func revokes(file string) bool {
+	return filepath.Ext(file) == ".crl" || filepath.Base(file) == cert.DeniedFile
+}
+
+// where is a file and, if there is one, a line in it.
+func where(file string, line int) string {
+	if line == 0 {
+		return file
+	}
+	return fmt.Sprintf("%s:%d", file, line)
+}
+
+// watchTrust reads the trust folder again whenever it changes, and now and
+// then, until ctx ends.
+func (s *site) watchTrust(ctx context.Context) {
+	dir := s.config.Trusted
+	var events chan fsnotify.Event
+	var lost chan error
+	w, err := watchFolder(dir)
+	if err != nil {
+		s.log.Warn("the trust folder is not watched; send SIGHUP after a change", "error", err)
+	} else {
+		defer w.Close()
+		events, lost = w.Events, w.Errors
+	}
+	again := time.NewTicker(trustInterval)
+	defer again.Stop()
 	quiet := time.NewTimer(time.Hour)
 	quiet.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
-		case e := <-w.Events:
+			return
+		case e := <-events:
 			if e.Name == dir || filepath.Dir(e.Name) == dir {
 				quiet.Reset(trustPause)
 			}
-		case err := <-w.Errors: // such as an overflow: events were lost
+		case err := <-lost: // such as an overflow: events were lost
 			s.log.Warn("watching the trust folder", "error", err)
 			quiet.Reset(trustPause)
+		case <-again.C:
+			s.reloadAnchors()
 		case <-quiet.C:
 			w.Add(dir) // it may be a new folder of that name
 			s.reloadAnchors()
 		}
 	}
+}
+
+// watchFolder watches dir and the folder above, which tells when dir itself is
+// replaced.
+func watchFolder(dir string) (*fsnotify.Watcher, error) {
+	w, err := fsnotify.NewWatcher()
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range []string{filepath.Dir(dir), dir} {
+		if err := w.Add(d); err != nil {
+			w.Close()
+			return nil, err
+		}
+	}
+	return w, nil
 }

@@ -135,6 +135,9 @@ func (d *Denial) parseSerial(s string) error {
 	return nil
 }
 
+// OfIssuer tells whether the entry is a number of an issuer.
+func (d Denial) OfIssuer() bool { return d.serial != nil }
+
 // key is equal for entries that say the same.
 func (d Denial) key() string {
 	switch {

@@ -122,6 +122,9 @@ func loadAnchorFile(file string) (list []Anchor, problems []Problem) {
 	}
 	if bytes.Contains(text, beginOf(listLabel)) {
 		problem(file, "it holds a CRL, which counts only in a file named *.crl; move it there")
+		if !bytes.Contains(text, beginOf(certificateLabel)) {
+			return nil, problems
+		}
 	}
 	blocks, err := splitPEM(text, maxFileAnchors)
 	if err != nil {
