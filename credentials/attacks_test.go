@@ -338,23 +338,32 @@ func TestExpiresForms(t *testing.T) {
 
 func FuzzAuthorize(f *testing.F) {
 	w := newWorld(f)
-	caller := w.caller(f, w.alice)
-	f.Add("geni_sfa", "3", w.sliceCredential().Signed(f), "")
+	callers := []credentials.Caller{w.caller(f, w.alice), w.caller(f, w.bob), w.caller(f, w.tool), w.caller(f, w.sa)}
+	slice := credentials.Presented{Type: "geni_sfa", Version: "3", Text: w.sliceCredential().Signed(f)}
+	f.Add("geni_sfa", "3", slice.Text, "")
 	f.Add("", "", w.userCredential().Signed(f), aliceURN)
 	f.Add("geni_abac", "1", "<signed-credential/>", bobURN)
+	f.Add("geni_unknown", "0", pki.Delegated(f, w.handedOn(w.bob)...), "")
+	f.Add("geni_abac", "1", w.speaksFor().Signed(f), aliceURN)
+	f.Add("speaksfor", "1", w.oldSpeaksFor().Signed(f), aliceURN)
 	f.Fuzz(func(t *testing.T, kind, version, text, speakingFor string) {
-		g, err := w.z.Authorize(caller, []credentials.Presented{{Type: kind, Version: version, Text: text}}, speakingFor, credentials.RightAllocate, now)
-		if err != nil {
-			if e, ok := errors.AsType[*credentials.DeniedError](err); !ok || len(e.Reasons) == 0 || strings.ContainsAny(e.Error(), "\r\n") {
-				t.Fatalf("not a readable denial: %q", err)
+		for _, c := range callers {
+			g, err := w.z.Authorize(c, []credentials.Presented{{Type: kind, Version: version, Text: text}, slice}, speakingFor, credentials.RightAllocate, now)
+			if err != nil {
+				if e, ok := errors.AsType[*credentials.DeniedError](err); !ok || len(e.Reasons) == 0 || strings.ContainsAny(e.Error(), "\r\n") {
+					t.Fatalf("not a readable denial: %q", err)
+				}
+				continue
 			}
-			return
-		}
-		if until, err := g.Over(w.other.URN); err == nil {
-			t.Fatalf("a right over another slice until %v", until)
-		}
-		if until, err := g.Over(w.slice.URN); err == nil && until.After(now.Add(24*time.Hour)) {
-			t.Fatalf("a right until %v", until)
+			if until, err := g.Over(w.other.URN); err == nil {
+				t.Fatalf("a right over another slice until %v", until)
+			}
+			if until, err := g.Over(w.slice.URN); err == nil && until.After(now.Add(24*time.Hour)) {
+				t.Fatalf("a right until %v", until)
+			}
+			if speaks := !g.Speaker().IsZero(); speaks != (g.Caller() != c.URN) || speaks && (g.Caller() != w.alice.URN || c.URN != w.tool.URN) {
+				t.Fatalf("%s is authorized as %s", c.URN, g.Caller())
+			}
 		}
 	})
 }

@@ -25,14 +25,14 @@ func checkDelegation(child, parent level) error {
 	case !sameKey(child.Signer, owner):
 		return faultf(am.CredentialUntrusted, "it is signed with another key of %s than the one its parent was issued to; get a new credential and delegate that", owner.URN)
 	case !child.target[0].URN.Equal(target.URN) || child.target[0].Fingerprint() != target.Fingerprint():
-		return faultf(am.CredentialMismatch, "its target is %s, but its parent is on %s, or they hold different certificates of it", child.target[0].URN, target.URN)
+		return faultf(am.CredentialMismatch, "its target is %s, but its parent is on %s, or they hold different certificates of it; delegate it again and leave the target as it is", child.target[0].URN, target.URN)
 	case child.expires.After(parent.expires):
-		return faultf(am.CredentialUntrusted, "it lasts until %s, longer than its parent, which expires %s",
+		return faultf(am.CredentialUntrusted, "it lasts until %s, longer than its parent, which expires %s; delegate it again for no longer",
 			child.expires.Format(time.RFC3339), parent.expires.Format(time.RFC3339))
 	}
 	for _, p := range child.privileges {
 		if !slices.ContainsFunc(parent.privileges, p.comesFrom) {
-			return faultf(am.CredentialUntrusted, "it gives the privilege %.40q, which its parent does not let %s delegate", p.name, owner.URN)
+			return faultf(am.CredentialUntrusted, "it gives the privilege %.40q, which its parent does not let %s delegate; delegate it again without", p.name, owner.URN)
 		}
 	}
 	return nil

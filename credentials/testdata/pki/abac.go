@@ -39,8 +39,8 @@ type SpeaksFor struct {
 	SHA1             bool
 }
 
-// Signed is the document with its signature.
-func (s SpeaksFor) Signed(t testing.TB) string {
+// Unsigned is the document with an empty <signatures/>.
+func (s SpeaksFor) Unsigned(t testing.TB) string {
 	t.Helper()
 	principal := func(id, name string) string {
 		return fmt.Sprintf("<ABACprincipal><keyid>%s</keyid><mnemonic>%s</mnemonic></ABACprincipal>", id, name)
@@ -59,5 +59,11 @@ func (s SpeaksFor) Signed(t testing.TB) string {
 	if s.Edit != nil {
 		doc = s.Edit(doc)
 	}
-	return Sign(t, doc, "ref0", s.SHA1, s.Signer...)
+	return doc
+}
+
+// Signed is the document with its signature.
+func (s SpeaksFor) Signed(t testing.TB) string {
+	t.Helper()
+	return Sign(t, s.Unsigned(t), "ref0", s.SHA1, s.Signer...)
 }
