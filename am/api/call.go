@@ -37,7 +37,8 @@ type call struct {
 }
 
 // run goes through the checks in their order: the shape of the arguments, the
-// caller and the credentials, the slice, then the method itself.
+// caller and the credentials, the slice and its slivers, the options, then the
+// method itself.
 func (c *call) run(ctx context.Context, m method, params []xmlrpc.Value) (xmlrpc.Value, []string, error) {
 	c.options = options{}
 	for i, p := range params {
@@ -54,26 +55,35 @@ func (c *call) run(ctx context.Context, m method, params []xmlrpc.Value) (xmlrpc
 		}
 	}
 	if err := c.readGiven(m, false); err != nil {
-		return nil, nil, err
+		return nil, nil, c.graver(ctx, err)
 	}
 	return m.handle(ctx, c)
 }
 
 // readGiven reads the options of a method: those that decide about the right,
-// or the others.
-func (c *call) readGiven(m method, early bool) error {
+// or the others. Its error is about the first that is wrong.
+func (c *call) readGiven(m method, early bool) (first error) {
 	for _, o := range m.options {
 		if o.early != early {
 			continue
 		}
-		if err := o.read(c); err != nil {
-			return err
+		if err := o.read(c); err != nil && first == nil {
+			first = err
 		}
 	}
 	if early && !c.slice.IsZero() {
 		c.targets.Slice, c.event.Slice = c.slice, c.slice
 	}
-	return nil
+	return first
+}
+
+// graver is what to answer when err is wrong with the options, the action or
+// the request: what stands against the call whatever they say comes first.
+func (c *call) graver(ctx context.Context, err error) error {
+	if graver := c.api.agg.Standing(ctx, c.grant, c.targets, c.common()); graver != nil {
+		return graver
+	}
+	return err
 }
 
 func (c *call) authorize(m method) error {

@@ -12,6 +12,8 @@ type method struct {
 	name string
 	// args are the arguments in their order; the last is the options.
 	args []argument
+	// answers is what its value is, in words.
+	answers string
 	// options are those it understands; all others are ignored.
 	options []option
 	// right is what the caller must have; GetVersion asks for none.
@@ -45,36 +47,40 @@ const (
 	Version3 = 3
 )
 
-// methods are the versions' tables: AM API v2, "Methods", and AM API v3, "API
-// operations".
-var methods = map[int]map[string]method{
-	Version2: table(
-		method{"GetVersion", []argument{argOptions}, nil, "", "", getVersion},
-		method{"ListResources", []argument{argCredentials, argOptions}, []option{optSpeakingFor, optSliceURN, optRSpecVersion, optAvailable, optCompressed}, credentials.RightListResources, credentials.RightDescribe, listResources2},
-		method{"CreateSliver", []argument{argSlice, argCredentials, argRSpec, argUsers, argOptions}, []option{optSpeakingFor, optEndTime}, credentials.RightAllocate, "", createSliver},
-		method{"DeleteSliver", []argument{argSlice, argCredentials, argOptions}, []option{optSpeakingFor}, credentials.RightDelete, "", deleteSliver},
-		method{"SliverStatus", []argument{argSlice, argCredentials, argOptions}, []option{optSpeakingFor}, credentials.RightStatus, "", sliverStatus},
-		method{"RenewSliver", []argument{argSlice, argCredentials, argTime, argOptions}, []option{optSpeakingFor, optAsLongAsPossible}, credentials.RightRenew, "", renewSliver},
-		method{"Shutdown", []argument{argSlice, argCredentials, argOptions}, []option{optSpeakingFor}, credentials.RightShutdown, "", shutdown},
-	),
-	Version3: table(
-		method{"GetVersion", []argument{argOptions}, nil, "", "", getVersion},
-		method{"ListResources", []argument{argCredentials, argOptions}, []option{optSpeakingFor, optNoSliceURN, optRSpecVersion, optAvailable, optCompressed}, credentials.RightListResources, "", listResources},
-		method{"Describe", []argument{argURNs, argCredentials, argOptions}, []option{optSpeakingFor, optRSpecVersion, optCompressed, optBestEffort}, credentials.RightDescribe, "", describe},
-		method{"Allocate", []argument{argSlice, argCredentials, argRSpec, argOptions}, []option{optSpeakingFor, optEndTime, optStartTime}, credentials.RightAllocate, "", allocate},
-		method{"Provision", []argument{argURNs, argCredentials, argOptions}, []option{optSpeakingFor, optRSpecVersion, optBestEffort, optEndTime, optUsers}, credentials.RightProvision, "", provision},
-		method{"Renew", []argument{argURNs, argCredentials, argTime, argOptions}, []option{optSpeakingFor, optBestEffort, optAsLongAsPossible}, credentials.RightRenew, "", renew},
-		method{"Status", []argument{argURNs, argCredentials, argOptions}, []option{optSpeakingFor, optBestEffort}, credentials.RightStatus, "", status},
-		method{"PerformOperationalAction", []argument{argURNs, argCredentials, argAction, argOptions}, []option{optSpeakingFor, optBestEffort, optUsers}, credentials.RightPerformOperationalAction, "", performOperationalAction},
-		method{"Delete", []argument{argURNs, argCredentials, argOptions}, []option{optSpeakingFor, optBestEffort}, credentials.RightDelete, "", deleteSlivers},
-		method{"Shutdown", []argument{argSlice, argCredentials, argOptions}, []option{optSpeakingFor}, credentials.RightShutdown, "", shutdown},
-	),
+// tables are the versions' methods in the order of their specifications: AM API
+// v2, "Methods", and AM API v3, "API operations".
+var tables = map[int][]method{
+	Version2: {
+		{"GetVersion", []argument{argOptions}, "struct, about the aggregate", nil, "", "", getVersion},
+		{"ListResources", []argument{argCredentials, argOptions}, "advertisement, or the manifest of the slice", []option{optSpeakingFor, optSliceURN, optRSpecVersion, optAvailable, optCompressed}, credentials.RightListResources, credentials.RightDescribe, listResources2},
+		{"CreateSliver", []argument{argSlice, argCredentials, argRSpec, argUsers, argOptions}, "manifest", []option{optSpeakingFor, optEndTime}, credentials.RightAllocate, "", createSliver},
+		{"DeleteSliver", []argument{argSlice, argCredentials, argOptions}, "true", []option{optSpeakingFor}, credentials.RightDelete, "", deleteSliver},
+		{"SliverStatus", []argument{argSlice, argCredentials, argOptions}, "struct of geni_urn, geni_status, geni_resources and the first geni_expires, also as pg_expires", []option{optSpeakingFor}, credentials.RightStatus, "", sliverStatus},
+		{"RenewSliver", []argument{argSlice, argCredentials, argTime, argOptions}, "true", []option{optSpeakingFor, optAsLongAsPossible}, credentials.RightRenew, "", renewSliver},
+		{"Shutdown", []argument{argSlice, argCredentials, argOptions}, "true", []option{optSpeakingFor}, credentials.RightShutdown, "", shutdown},
+	},
+	Version3: {
+		{"GetVersion", []argument{argOptions}, "struct, about the aggregate", nil, "", "", getVersion},
+		{"ListResources", []argument{argCredentials, argOptions}, "advertisement", []option{optSpeakingFor, optNoSliceURN, optRSpecVersion, optAvailable, optCompressed}, credentials.RightListResources, "", listResources},
+		{"Describe", []argument{argURNs, argCredentials, argOptions}, "struct of geni_rspec, geni_slivers, geni_urn", []option{optSpeakingFor, optRSpecVersion, optCompressed, optBestEffort}, credentials.RightDescribe, "", describe},
+		{"Allocate", []argument{argSlice, argCredentials, argRSpec, argOptions}, "struct of geni_rspec, geni_slivers", []option{optSpeakingFor, optEndTime, optStartTime}, credentials.RightAllocate, "", allocate},
+		{"Provision", []argument{argURNs, argCredentials, argOptions}, "struct of geni_rspec, geni_slivers", []option{optSpeakingFor, optRSpecVersion, optBestEffort, optEndTime, optUsers}, credentials.RightProvision, "", provision},
+		{"Renew", []argument{argURNs, argCredentials, argTime, argOptions}, "array of slivers", []option{optSpeakingFor, optBestEffort, optAsLongAsPossible}, credentials.RightRenew, "", renew},
+		{"Status", []argument{argURNs, argCredentials, argOptions}, "struct of geni_urn, geni_slivers", []option{optSpeakingFor, optBestEffort}, credentials.RightStatus, "", status},
+		{"PerformOperationalAction", []argument{argURNs, argCredentials, argAction, argOptions}, "array of slivers", []option{optSpeakingFor, optBestEffort, optUsers}, credentials.RightPerformOperationalAction, "", performOperationalAction},
+		{"Delete", []argument{argURNs, argCredentials, argOptions}, "array of slivers, as they were", []option{optSpeakingFor, optBestEffort}, credentials.RightDelete, "", deleteSlivers},
+		{"Shutdown", []argument{argSlice, argCredentials, argOptions}, "true", []option{optSpeakingFor}, credentials.RightShutdown, "", shutdown},
+	},
 }
 
-func table(rows ...method) map[string]method {
-	m := make(map[string]method, len(rows))
-	for _, r := range rows {
-		m[r.name] = r
+// methods are the rows of tables by name.
+var methods = func() map[int]map[string]method {
+	all := make(map[int]map[string]method, len(tables))
+	for version, rows := range tables {
+		all[version] = make(map[string]method, len(rows))
+		for _, r := range rows {
+			all[version][r.name] = r
+		}
 	}
-	return m
-}
+	return all
+}()

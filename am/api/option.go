@@ -16,6 +16,8 @@ type option struct {
 	name string
 	// kind is what it must be.
 	kind string
+	// without is what holds where it is not given.
+	without string
 	// says is what it does, in a sentence.
 	says string
 	// required means that the call is BadArgs without it.
@@ -40,17 +42,19 @@ type given struct {
 var (
 	optSpeakingFor = option{
 		name: "geni_speaking_for", kind: "URN of a user", early: true,
-		says: "the caller is a tool and acts for this user, whose speaks-for credential is among the credentials",
-		read: func(c *call) (err error) { c.speakingFor, err = c.options.text("geni_speaking_for"); return err },
+		without: "the caller speaks for himself",
+		says:    "the caller is a tool and acts for this user, whose speaks-for credential is among the credentials",
+		read:    func(c *call) (err error) { c.speakingFor, err = c.options.text("geni_speaking_for"); return err },
 	}
 	optSliceURN = option{
 		name: "geni_slice_urn", kind: "URN of a slice", early: true,
-		says: "answer the manifest of this slice instead of the advertisement",
-		read: func(c *call) (err error) { c.slice, err = c.options.slice("geni_slice_urn"); return err },
+		without: "the advertisement",
+		says:    "answer the manifest of this slice; needs a credential of the slice",
+		read:    func(c *call) (err error) { c.slice, err = c.options.slice("geni_slice_urn"); return err },
 	}
 	optNoSliceURN = option{
 		name: "geni_slice_urn", kind: "–",
-		says: "refused: a slice's manifest is told by Describe",
+		says: "refused (1) by ListResources of version 3: Describe tells a slice's manifest",
 		read: func(c *call) error {
 			if _, ok := c.options.get("geni_slice_urn"); ok {
 				return badOption("geni_slice_urn", "it is not of ListResources in AM API v3; use Describe")
@@ -59,38 +63,38 @@ var (
 		},
 	}
 	optRSpecVersion = option{
-		name: "geni_rspec_version", kind: "struct of type and version", required: true,
-		says: "the RSpecs to answer with: GENI 3, in any case of letters",
+		name: "geni_rspec_version", kind: `struct of type and version`, required: true,
+		says: "the RSpecs to answer with: `GENI` `3`, in any case of letters; all others are refused (4)",
 		read: func(c *call) error { return c.options.rspecVersion() },
 	}
 	optAvailable = option{
-		name: "geni_available", kind: "boolean",
-		says: "only what is free now",
+		name: "geni_available", kind: "boolean", without: "false",
+		says: "advertise only what is free now",
 		read: func(c *call) (err error) { c.available, err = c.options.flag("geni_available"); return err },
 	}
 	optCompressed = option{
-		name: "geni_compressed", kind: "boolean",
-		says: "the RSpec as base64 of zlib, still a string",
+		name: "geni_compressed", kind: "boolean", without: "false",
+		says: "the RSpec as base64 of zlib (RFC 1950), still in a string",
 		read: func(c *call) (err error) { c.compressed, err = c.options.flag("geni_compressed"); return err },
 	}
 	optBestEffort = option{
-		name: "geni_best_effort", kind: "boolean",
-		says: "do what is possible, with geni_error for each sliver that was left as it was; otherwise all or nothing",
+		name: "geni_best_effort", kind: "boolean", without: "false: all or nothing",
+		says: "do what is possible: slivers that were left as they are, or are not there, say why in `geni_error`; a code only if nothing was possible",
 		read: func(c *call) (err error) { c.bestEffort, err = c.options.flag("geni_best_effort"); return err },
 	}
 	optAsLongAsPossible = option{
-		name: "geni_extend_alap", kind: "boolean",
-		says: "a time beyond the limits is cut to them instead of being refused; never shortens a lease",
+		name: "geni_extend_alap", kind: "boolean", without: "false: exactly the time, or refused (7, am_code 19)",
+		says: "as long as possible: a time beyond the limits is cut to them, and no lease is shortened",
 		read: func(c *call) (err error) { c.asLongAsPossible, err = c.options.flag("geni_extend_alap"); return err },
 	}
 	optEndTime = option{
-		name: "geni_end_time", kind: "time",
-		says: "wish for the end of the lease, cut to the limits",
+		name: "geni_end_time", kind: "time in the future", without: "the site's default; for Provision what Allocate was told",
+		says: "wish for the end of the lease, earlier or later than the default; cut to the limits",
 		read: func(c *call) (err error) { c.endTime, err = c.options.moment("geni_end_time"); return err },
 	}
 	optStartTime = option{
-		name: "geni_start_time", kind: "time",
-		says: "must not lie in the future: there are no reservations for later",
+		name: "geni_start_time", kind: "time", without: "now",
+		says: "must not lie in the future (13): there are no reservations for later",
 		read: func(c *call) error {
 			start, err := c.options.moment("geni_start_time")
 			if err == nil && start.After(c.now) {
@@ -100,8 +104,8 @@ var (
 		},
 	}
 	optUsers = option{
-		name: "geni_users", kind: "array of structs of urn and keys",
-		says: "whose accounts to make, and the SSH keys that open them",
+		name: "geni_users", kind: "array of structs of urn and keys", without: "no accounts; `geni_update_users` needs it (1)",
+		says: "whose accounts to make on each node, and the OpenSSH public keys that open them. Of one user named twice all keys count; a user without keys gets no account",
 		read: func(c *call) (err error) {
 			v, ok := c.options.get("geni_users")
 			if c.hasUsers = ok; ok {
@@ -115,7 +119,11 @@ var (
 // options is the options struct of a call. Unknown members are ignored.
 type options xmlrpc.Struct
 
-func (o options) get(name string) (xmlrpc.Value, bool) { return xmlrpc.Struct(o).Get(name) }
+// get is an option as it was given; one that is nil was not.
+func (o options) get(name string) (xmlrpc.Value, bool) {
+	v, ok := xmlrpc.Struct(o).Get(name)
+	return v, ok && v != nil
+}
 
 func badOption(name, format string, args ...any) error {
 	return am.Errorf(am.BadArgs, "option %s: %s", name, fmt.Sprintf(format, args...))
@@ -182,7 +190,7 @@ func (o options) rspecVersion() error {
 	const name = "geni_rspec_version"
 	v, ok := o.get(name)
 	if !ok {
-		return badOption(name, `it is required: a struct such as {"type": "GENI", "version": "3"}`)
+		return am.Errorf(am.BadArgs, `option %s is required: a struct such as {"type": "GENI", "version": "3"}`, name).With(am.MissingArgs)
 	}
 	s, isStruct := v.(xmlrpc.Struct)
 	t, hasType := s.Get("type")

@@ -31,7 +31,7 @@ func (c *call) readRequest(ctx context.Context) (req *rspec.Request, done func()
 	}
 	if req, err = rspec.ParseRequest([]byte(c.rspec), c.api.cfg.Reading); err != nil {
 		done()
-		return nil, nil, err
+		return nil, nil, c.graver(ctx, err)
 	}
 	if len(req.Findings) > 0 {
 		c.event.Findings, c.event.Finding = len(req.Findings), req.Findings[0].String()
@@ -74,11 +74,11 @@ func status(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {
 
 func performOperationalAction(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {
 	action, err := am.ParseAction(c.action)
-	if err != nil {
-		return nil, nil, err
+	if err == nil && action == am.ActionUpdateUsers && !c.hasUsers {
+		err = am.Errorf(am.BadArgs, "option geni_users is required by %s: an array of structs with urn and keys", action).With(am.MissingArgs)
 	}
-	if action == am.ActionUpdateUsers && !c.hasUsers {
-		return nil, nil, badOption("geni_users", "%s needs it: an array of structs with urn and keys", action)
+	if err != nil {
+		return nil, nil, c.graver(ctx, err)
 	}
 	o := service.ActionOptions{Call: c.common(), Users: c.users}
 	return c.array(c.api.agg.PerformOperationalAction(ctx, c.grant, c.targets, action, o))

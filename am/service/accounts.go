@@ -52,20 +52,28 @@ func nameAccounts(v *store.View, slice urn.URN, users []am.Account) (named []am.
 	return out, len(live), nil
 }
 
-// maxAccounts bounds the keys of all nodes of a slice, in bytes: they are in
-// every record and manifest.
-const maxAccounts = 32 << 20
+// Limits of accounts: they are in every record and manifest.
+const (
+	// maxAccounts is how many a node can have; a provider tells no more, either.
+	maxAccounts = 1000
+	// maxKeyBytes bounds the keys of all nodes of a slice.
+	maxKeyBytes = 32 << 20
+)
 
-// boundAccounts refuses accounts that would be too many on all slivers.
+// boundAccounts refuses accounts that would be too many on one node or on all
+// slivers.
 func boundAccounts(accounts []am.Account, slivers int) error {
+	if n := len(accounts); n > maxAccounts {
+		return am.Errorf(am.TooBig, "each node would have %d accounts; the limit is %d; take users away by an empty list of keys", n, maxAccounts)
+	}
 	n := 0
 	for _, a := range accounts {
 		for _, k := range a.Keys {
 			n += len(k)
 		}
 	}
-	if n*slivers > maxAccounts {
-		return am.Errorf(am.TooBig, "the keys of the users take %d bytes on each of %d slivers, together more than %d; give fewer keys", n, slivers, maxAccounts)
+	if n*slivers > maxKeyBytes {
+		return am.Errorf(am.TooBig, "the keys of the users take %d bytes on each of %d slivers, together more than %d; give fewer keys", n, slivers, maxKeyBytes)
 	}
 	return nil
 }
@@ -78,11 +86,24 @@ func updateAccounts(present, users, named []am.Account) []am.Account {
 	for _, u := range users {
 		listed[u.User.Key()] = true
 	}
+	with := make(map[string]am.Account, len(named))
+	for _, a := range named {
+		with[a.User.Key()] = a
+	}
 	var out []am.Account
 	for _, a := range present {
-		if !listed[a.User.Key()] {
+		key := a.User.Key()
+		if !listed[key] {
+			out = append(out, a)
+		} else if now, ok := with[key]; ok {
+			out = append(out, now)
+			delete(with, key)
+		}
+	}
+	for _, a := range named {
+		if _, ok := with[a.User.Key()]; ok {
 			out = append(out, a)
 		}
 	}
-	return append(out, named...)
+	return out
 }

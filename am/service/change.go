@@ -35,7 +35,8 @@ type change struct {
 	// pick leaves out slivers that a call for the whole slice passes over; nil
 	// keeps all. It refuses when none is left.
 	pick func([]am.Sliver) ([]am.Sliver, error)
-	// prepare finds out, once for all slivers, what step needs; nil for nothing.
+	// prepare finds out, once for all slivers, what step needs, and refuses what
+	// is wrong with the call whatever the slivers' states; nil for nothing.
 	prepare func(v *store.View, slice urn.URN) error
 	// step changes one sliver and adds what follows to the change set. A sliver
 	// it refuses must not have added anything.
@@ -73,7 +74,9 @@ func (s *Service) run(ctx context.Context, c change) (Outcome, error) {
 				if !c.call.BestEffort || am.CodeOf(err) == am.ErrorCode {
 					return store.ChangeSet{}, err
 				}
-				refusal = err
+				if refusal == nil {
+					refusal = err
+				}
 				out.Slivers = append(out.Slivers, Report{Sliver: x, Failed: err.Error()})
 				continue
 			}

@@ -24,11 +24,11 @@ type ProvisionOptions struct {
 // geni_pending_allocation. For a whole slice it takes the slivers that are
 // geni_allocated and passes over the others.
 //
-// Errors: those of resolve; Unsupported for a sliver that is provisioned
-// already; SearchFailed when a slice has none left to provision.
+// Errors: those of resolve; SearchFailed when a slice has none left to
+// provision; BadArgs for an end in the past; TooBig for too many keys;
+// Unsupported for a sliver that is provisioned already.
 func (s *Service) Provision(ctx context.Context, g credentials.Grant, t Targets, o ProvisionOptions) (Outcome, error) {
 	var accounts []am.Account
-	var slivers int // of the slice
 	out, err := s.run(ctx, change{
 		event: "Provision", grant: g, targets: t, call: o.Call,
 		pick: func(all []am.Sliver) ([]am.Sliver, error) {
@@ -39,16 +39,16 @@ func (s *Service) Provision(ctx context.Context, g credentials.Grant, t Targets,
 			return todo, nil
 		},
 		prepare: func(v *store.View, slice urn.URN) (err error) {
-			accounts, slivers, err = nameAccounts(v, slice, o.Users)
-			return err
-		},
-		step: func(v *store.View, cs *store.ChangeSet, r *resolved, x *am.Sliver) error {
 			if !o.EndTime.IsZero() && !o.EndTime.After(v.Now()) {
 				return am.Errorf(am.BadArgs, "geni_end_time %s is in the past", o.EndTime.Format(time.RFC3339)).With(am.OutOfRange)
 			}
-			if err := boundAccounts(accounts, slivers); err != nil {
+			var slivers int // of the slice
+			if accounts, slivers, err = nameAccounts(v, slice, o.Users); err != nil {
 				return err
 			}
+			return boundAccounts(accounts, slivers)
+		},
+		step: func(v *store.View, cs *store.ChangeSet, r *resolved, x *am.Sliver) error {
 			if err := s.promiseToMake(v, cs, x, provisioning{until: r.until, wish: o.EndTime, accounts: accounts, call: o.Call}); err != nil {
 				return err
 			}

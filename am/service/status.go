@@ -58,7 +58,7 @@ func (s *Service) Describe(_ context.Context, g credentials.Grant, t Targets, c 
 	var out Outcome
 	err := s.cfg.Store.Read(func(v *store.View) error {
 		r, err := resolve(v, g, t, c.BestEffort)
-		if am.CodeOf(err) == am.SearchFailed && !t.Slice.IsZero() && !s.cfg.EmptyDescribeNotFound {
+		if s.emptyDescribed(t, err) {
 			err = nil
 		}
 		if err != nil {
