@@ -211,6 +211,8 @@ type JournalEntry struct {
 	Event   string
 	Request string  `json:",omitempty"`
 	Caller  urn.URN `json:",omitzero"`
+	// Speaker is the tool that spoke for the caller; zero if none did.
+	Speaker urn.URN `json:",omitzero"`
 	Slice   urn.URN
 	Slivers []urn.URN `json:",omitempty"`
 	Text    string    `json:",omitempty"`

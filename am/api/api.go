@@ -92,6 +92,8 @@ type Response struct {
 type Event struct {
 	Method string
 	Caller urn.URN
+	// Speaker is the tool that spoke for the caller; zero if none did.
+	Speaker urn.URN
 	// Slice is what the call was about, as far as it is known.
 	Slice  urn.URN
 	Code   am.Code
@@ -101,6 +103,8 @@ type Event struct {
 	Slivers int
 	// Credentials are fingerprints of what granted the right.
 	Credentials []string
+	// SHA1 says that one of them, or a certificate behind it, is signed with SHA-1.
+	SHA1 bool
 	// Err is the cause behind the code, for the operator only.
 	Err error
 	// Findings counts what the schemas have against the request, Finding is the

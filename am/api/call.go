@@ -101,7 +101,8 @@ func (c *call) authorize(m method) error {
 		return err
 	}
 	c.grant = grant
-	c.event.Caller, c.event.Credentials = grant.Caller(), grant.Fingerprints()
+	c.event.Caller, c.event.Speaker = grant.Caller(), grant.Speaker()
+	c.event.Credentials, c.event.SHA1 = grant.Fingerprints(), grant.SHA1()
 	// The right to a slice comes before everything that the options could tell.
 	if !c.targets.Slice.IsZero() {
 		if _, err := grant.Over(c.targets.Slice); err != nil {

@@ -62,12 +62,16 @@ func (s *Server) emit(e *event) {
 		attrs = append(attrs, slog.Int("detail", int(a.Detail)))
 	}
 	add("caller", a.Caller.String())
+	add("speaker", a.Speaker.String())
 	add("slice", a.Slice.String())
 	if a.Slivers > 0 {
 		attrs = append(attrs, slog.Int("slivers", a.Slivers))
 	}
 	if len(a.Credentials) > 0 {
 		attrs = append(attrs, slog.Any("credentials", a.Credentials))
+	}
+	if a.SHA1 {
+		attrs = append(attrs, slog.Bool("sha1", true))
 	}
 	if a.Findings > 0 {
 		attrs = append(attrs, slog.Int("findings", a.Findings))

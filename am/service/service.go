@@ -138,7 +138,7 @@ func (s *Service) commit(ctx context.Context, d store.Decision) error {
 
 // journal adds the line of a mutating call.
 func journal(cs *store.ChangeSet, v *store.View, g credentials.Grant, c Call, event string, slice urn.URN, slivers []am.Sliver) {
-	e := am.JournalEntry{At: v.Now().UTC(), Event: event, Request: c.Request, Caller: g.Caller(), Slice: slice}
+	e := am.JournalEntry{At: v.Now().UTC(), Event: event, Request: c.Request, Caller: g.Caller(), Speaker: g.Speaker(), Slice: slice}
 	for _, x := range slivers {
 		e.Slivers = append(e.Slivers, x.URN)
 	}

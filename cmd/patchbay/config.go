@@ -13,6 +13,7 @@ import (
 	"patchbay/am/server"
 	"patchbay/am/service"
 	"patchbay/am/urn"
+	"patchbay/credentials"
 	"patchbay/rspec"
 )
 
@@ -84,6 +85,12 @@ type CredentialsConfig struct {
 	SHA1Certificates bool `mapstructure:"sha1_certificates"`
 	// MinRSABits is the smallest RSA key; 2048, at least 1024.
 	MinRSABits int `mapstructure:"min_rsa_bits"`
+	// Signers are further names of authorities that may sign credentials, the
+	// last part of their URNs; sa, ma, ca, ch and root always may.
+	Signers []string `mapstructure:"signers"`
+	// Speakers are the URNs of those who may speak for users by a credential
+	// signed by the user; where none is listed, all trusted tools and authorities.
+	Speakers []string `mapstructure:"speakers"`
 	// CacheSize is how many verified credentials are remembered.
 	CacheSize int `mapstructure:"cache_size"`
 }
@@ -195,6 +202,9 @@ func (c *Config) Validate() error {
 	}
 	if n := c.Credentials.MinRSABits; n < 1024 {
 		wrong("credentials.min_rsa_bits", "%d is less than 1024, which anybody can break", n)
+	}
+	if err := (credentials.Config{Speakers: c.Credentials.Speakers}).Validate(); err != nil {
+		wrong("credentials.speakers", "%v", err)
 	}
 	if c.Credentials.CacheSize < 0 {
 		wrong("credentials.cache_size", "it must not be negative")

@@ -78,6 +78,8 @@ func openSite(ctx context.Context, c *Config, log *slog.Logger) (_ *site, err er
 		SHA1Signatures:   c.Credentials.SHA1Signatures,
 		SHA1Certificates: c.Credentials.SHA1Certificates,
 		MinRSABits:       c.Credentials.MinRSABits,
+		Signers:          c.Credentials.Signers,
+		Speakers:         c.Credentials.Speakers,
 		CacheSize:        c.Credentials.CacheSize,
 	})
 	if s.tls, err = mtls.New(c.tls(log)); err != nil {
