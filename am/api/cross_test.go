@@ -260,7 +260,7 @@ func TestExpiredBetweenVersions(t *testing.T) {
 	x.list2().want(t, "ListResources", am.SearchFailed)
 	x.v3("Status").want(t, "Status", am.SearchFailed)
 
-	y := x.caller.own("s2", 48*time.Hour)
+	y := x.caller.own("later", 48*time.Hour)
 	y.allocate(request(node("a"))).want(t, "Allocate", am.Success)
 	s.pass(10 * time.Minute)
 	y.create(request(node("a"))).want(t, "CreateSliver after a reservation that is over", am.Success)
