@@ -187,8 +187,12 @@ func (s *site) user(name string) *caller {
 	if v, ok := known.Load(name); ok && s.trial == common {
 		u = v.(trial.User)
 	} else {
+		now := s.clock()
+		if s.trial == common {
+			now = began
+		}
 		var err error
-		if u, err = s.trial.User(name, began); err != nil {
+		if u, err = s.trial.User(name, now); err != nil {
 			s.t.Fatal(err)
 		}
 		if s.trial == common {

@@ -1,10 +1,12 @@
 package api
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,83 +16,190 @@ import (
 	"patchbay/testdata/need"
 )
 
-// TestRecordedOmni plays the calls that omni once sent to the reference
-// aggregate, byte by byte and at their time, and compares the answers' shapes.
-func TestRecordedOmni(t *testing.T) {
-	folder := need.Shared(t, "captures", "v3")
-	read := func(pattern string) []byte {
-		t.Helper()
-		files, _ := filepath.Glob(filepath.Join(folder, pattern))
-		if len(files) != 1 {
-			t.Fatalf("%s: %d files", pattern, len(files))
-		}
-		b, err := os.ReadFile(files[0])
-		if err != nil {
-			t.Fatal(err)
-		}
-		return b
-	}
-	// The slice credential brings its authority's certificate and the caller's.
-	call, err := xmlrpc.DecodeCall(read("08-Allocate.request.xml"), xmlrpc.Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	credential := get(call.Params[1].([]xmlrpc.Value)[0], "geni_value").(string)
-	gid := func(name string) []*cert.Certificate {
-		m := regexp.MustCompile(`(?s)<` + name + `>(.*?)</` + name + `>`).FindStringSubmatch(credential)
-		list, err := cert.ParsePEM([]byte(m[1]))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return list
-	}
-	target := gid("target_gid")
-	s := setting{
-		began:   time.Date(2026, 11, 20, 21, 41, 30, 0, time.UTC),
-		anchors: cert.NewAnchors(cert.Anchor{Certificate: target[len(target)-1]}),
-		alias:   "fake-vm",
-	}.site(t)
-	chain := [][]byte{gid("owner_gid")[0].Raw}
+// recording is what omni once sent to the reference aggregate in one version of
+// the API, and what that answered.
+type recording struct {
+	t       *testing.T
+	folder  string
+	version int
+	// codes are those other than Success that we answer, by call.
+	codes map[string]am.Code
+	// differs are the calls whose answers have another shape on purpose.
+	differs []string
+}
 
-	for _, tt := range []struct {
-		file string
-		want am.Code
-	}{
-		{"01-GetVersion", am.Success},
-		{"04-ListResources", am.Success},
-		{"06-ListResources", am.Success},
-		{"08-Allocate", am.Success},
-		{"10-Describe", am.Success},
-		{"12-Provision", am.Success},
-		{"14-PerformOperationalAction", am.Success},
-		{"16-Status", am.Success},
-		{"18-Describe", am.Success},
-		{"20-Renew", am.Success},
-		{"22-PerformOperationalAction", am.Success},
-		{"24-PerformOperationalAction", am.Success},
-		{"26-Delete", am.Success},
-		{"28-Status", am.SearchFailed},
-		{"30-Allocate", am.Success},
-		{"32-Shutdown", am.Success},
-		{"34-Status", am.Forbidden}, // the reference aggregate says 7
-	} {
-		a := s.serve(Request{ID: tt.file, Chain: chain, Body: read(tt.file + ".request.xml"), AcceptGzip: true})
-		a.want(t, tt.file, tt.want)
-		recorded, err := xmlrpc.DecodeResponse(read(tt.file+".response.xml"), xmlrpc.Limits{})
+// recordedAt is when the recordings began.
+var recordedAt = time.Date(2026, 11, 20, 21, 41, 30, 0, time.UTC)
+
+func recordings(t *testing.T) []recording {
+	return []recording{
+		{t, need.Shared(t, "captures", "v2"), Version2, map[string]am.Code{"18-SliverStatus": am.SearchFailed}, nil},
+		{t, need.Shared(t, "captures", "v3"), Version3, map[string]am.Code{"28-Status": am.SearchFailed, "34-Status": am.Forbidden},
+			[]string{"34-Status"}}, // the reference aggregate says 7, we what the later draft does
+	}
+}
+
+func (r recording) read(name string) []byte {
+	r.t.Helper()
+	b, err := os.ReadFile(filepath.Join(r.folder, name))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return b
+}
+
+// calls are the names of the calls in their order, such as 08-Allocate.
+func (r recording) calls() (names []string) {
+	r.t.Helper()
+	files, _ := filepath.Glob(filepath.Join(r.folder, "*.request.xml"))
+	for _, f := range files {
+		names = append(names, strings.TrimSuffix(filepath.Base(f), ".request.xml"))
+	}
+	if len(names) < 10 {
+		r.t.Fatalf("%s: %d calls", r.folder, len(names))
+	}
+	return names
+}
+
+// credentials are those of a call, in either of their wire forms.
+func (r recording) credentials(body []byte) (texts []string) {
+	r.t.Helper()
+	call, err := xmlrpc.DecodeCall(body, xmlrpc.Limits{})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, p := range call.Params {
+		list, _ := p.([]xmlrpc.Value)
+		for _, v := range list {
+			if s, ok := get(v, "geni_value").(string); ok {
+				v = s
+			}
+			if s, ok := v.(string); ok && strings.Contains(s, "<signed-credential") {
+				texts = append(texts, s)
+			}
+		}
+	}
+	return texts
+}
+
+// slice is the credential over the recording's slice.
+func (r recording) slice() string {
+	r.t.Helper()
+	for _, name := range r.calls() {
+		for _, text := range r.credentials(r.read(name + ".request.xml")) {
+			if strings.Contains(inside(r.t, text, "target_urn"), "+slice+") {
+				return text
+			}
+		}
+	}
+	r.t.Fatal("no slice credential was recorded")
+	return ""
+}
+
+func inside(t *testing.T, text, element string) string {
+	t.Helper()
+	m := regexp.MustCompile(`(?s)<` + element + `>(.*?)</` + element + `>`).FindStringSubmatch(text)
+	if m == nil {
+		t.Fatalf("no %s", element)
+	}
+	return strings.TrimSpace(m[1])
+}
+
+// play sends the calls, as edit leaves them, and compares the answers.
+func (r recording) play(s *site, chain [][]byte, edit func([]byte) []byte) {
+	t := r.t
+	t.Helper()
+	for _, name := range r.calls() {
+		a := s.serveVersion(r.version, Request{ID: name, Chain: chain, Body: edit(r.read(name + ".request.xml")), AcceptGzip: true})
+		a.want(t, name, r.codes[name])
+		theirs, err := xmlrpc.DecodeResponse(r.read(name+".response.xml"), xmlrpc.Limits{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if tt.want != am.Forbidden {
-			sameShape(t, tt.file, recorded, a.top)
+		if !strings.Contains(strings.Join(r.differs, " "), name) {
+			sameShape(t, name, theirs, a.top)
 		}
 		s.settle()
 	}
 }
 
+// TestRecordedOmni plays the calls byte by byte and at their time.
+func TestRecordedOmni(t *testing.T) {
+	for _, r := range recordings(t) {
+		t.Run(filepath.Base(r.folder), func(t *testing.T) {
+			r.t = t
+			// The slice credential brings its authority's certificate and the caller's.
+			credential := r.slice()
+			gid := func(name string) []*cert.Certificate {
+				list, err := cert.ParsePEM([]byte(inside(t, credential, name)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				return list
+			}
+			target := gid("target_gid")
+			s := setting{
+				began:   recordedAt,
+				anchors: cert.NewAnchors(cert.Anchor{Certificate: target[len(target)-1]}),
+				alias:   "fake-vm",
+			}.site(t)
+			r.play(s, [][]byte{gid("owner_gid")[0].Raw}, func(b []byte) []byte { return b })
+		})
+	}
+}
+
+// TestReissuedOmni plays the same calls for a user and a slice of our own: the
+// credentials and both names are put in their place, every other byte stays.
+func TestReissuedOmni(t *testing.T) {
+	all := recordings(t)
+	authority := newAuthority(t, t.TempDir(), recordedAt)
+	for _, r := range all {
+		t.Run(filepath.Base(r.folder), func(t *testing.T) {
+			r.t = t
+			anchors, err := cert.ParsePEM(authority.Certificate())
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := setting{began: recordedAt, anchors: cert.NewAnchors(cert.Anchor{Certificate: anchors[0]}), alias: "fake-vm"}.site(t)
+			s.trial = authority
+			x := s.user("flooby").own("replayed", 24*time.Hour)
+			theirs := r.slice()
+			names := strings.NewReplacer(inside(t, theirs, "target_urn"), x.slice, inside(t, theirs, "owner_urn"), x.urn.String())
+			r.play(s, x.chain, func(body []byte) []byte {
+				for _, text := range r.credentials(body) {
+					ours := x.user
+					if strings.Contains(inside(t, text, "target_urn"), "+slice+") {
+						ours = x.cred
+					}
+					old := asText(text)
+					if !bytes.Contains(body, old) {
+						t.Fatal("a credential is written otherwise than expected")
+					}
+					body = bytes.ReplaceAll(body, old, asText(ours))
+				}
+				body = []byte(names.Replace(string(body)))
+				if bytes.Contains(body, []byte("geni:gpo:gcf+slice")) || bytes.Contains(body, []byte("geni:gpo:gcf+user")) {
+					t.Fatal("a name of the recording is left")
+				}
+				return body
+			})
+		})
+	}
+}
+
+// asText writes text as the client did, which escapes no more than it must.
+func asText(text string) []byte {
+	return []byte(strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(text))
+}
+
 // sameShape checks that everything the reference aggregate answered is there
-// with the same type, but for what is its own habit.
+// with the same type, but for what is its own habit. The states of version 2
+// are the same words, too.
 func sameShape(t *testing.T, place string, theirs, ours xmlrpc.Value) {
 	t.Helper()
+	if _, ok := theirs.(time.Time); ok && strings.HasSuffix(place, "RenewSliver.output") {
+		theirs = "" // no client can do anything with a dateTime there
+	}
 	if fmt.Sprintf("%T", theirs) != fmt.Sprintf("%T", ours) {
 		t.Errorf("%s: theirs is %T, ours %T", place, theirs, ours)
 		return
@@ -106,6 +215,9 @@ func sameShape(t *testing.T, place string, theirs, ours xmlrpc.Value) {
 			if !ok {
 				t.Errorf("%s: %s is missing", place, m.Name)
 				continue
+			}
+			if m.Name == "geni_status" && m.Value != v {
+				t.Errorf("%s: %s is %v, theirs %v", place, m.Name, v, m.Value)
 			}
 			sameShape(t, place+"."+m.Name, m.Value, v)
 		}
