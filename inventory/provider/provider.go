@@ -45,6 +45,10 @@ type Provider struct {
 	// Log receives what the provider writes to standard error; nil is slog.Default.
 	// It must not be changed once calls are made.
 	Log *slog.Logger
+	// Trace is shown what each get and set was given on standard input and what
+	// it wrote to standard output, before that is judged; nil shows nobody. It
+	// must not be changed once calls are made, and may be called at the same time.
+	Trace func(action string, in, out []byte)
 
 	get, set, describe time.Duration
 	actions            []string
@@ -144,6 +148,14 @@ func (p *Provider) logger() *slog.Logger {
 		return p.Log
 	}
 	return slog.Default()
+}
+
+// Timeout is how long a get or set may take.
+func (p *Provider) Timeout(action string) time.Duration {
+	if action == "get" {
+		return p.get
+	}
+	return p.set
 }
 
 func (p *Provider) offers(action string) *Error {

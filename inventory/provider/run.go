@@ -74,6 +74,9 @@ func (p *Provider) run(ctx context.Context, c call) ([]byte, error) {
 	case waitErr != nil:
 		return nil, fmt.Errorf("ended with %w, so what it wrote does not count", waitErr)
 	}
+	if p.Trace != nil && c.in != nil {
+		p.Trace(c.action, c.in, out.buf.Bytes())
+	}
 	return out.buf.Bytes(), nil
 }
 

@@ -2,197 +2,42 @@ package providertest
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"patchbay/inventory/provider"
 )
 
-// Finding is one thing that is not as PROVIDER.md says.
-type Finding struct {
-	// Rule is the heading in PROVIDER.md.
-	Rule string
-	Text string
-	// Note says that the provider may be used all the same.
-	Note bool
-}
-
-func (f Finding) String() string { return f.Rule + ": " + f.Text }
-
-// Options say what may be done to a real provider.
-type Options struct {
-	// Node is a node that may be made and removed again: component, and image,
-	// sliver_type or whatever else the provider needs. Without it nothing is made.
-	Node provider.Resource
-	// Wait is how long one operation may take; zero is ten minutes.
-	Wait time.Duration
-	// Poll is how often get asks meanwhile; zero is a second.
-	Poll time.Duration
-}
-
-// T is what Run needs of a *testing.T.
-type T interface {
-	Helper()
-	Logf(format string, args ...any)
-	Errorf(format string, args ...any)
-	Context() context.Context
-}
-
-// Run opens the provider and reports every finding of Check, and of Life when
-// the options allow it, through t.
-func Run(t T, path string, o Options) {
-	t.Helper()
-	p, err := provider.Open(path, nil)
-	if err != nil {
-		t.Errorf("%v", err)
-		return
-	}
-	findings := Check(t.Context(), p, o)
-	if o.Node != nil {
-		findings = append(findings, Life(t.Context(), p, o)...)
-	}
-	for _, f := range findings {
-		if f.Note {
-			t.Logf("%v", f)
-		} else {
-			t.Errorf("%v", f)
-		}
-	}
-}
-
-// suite collects findings about one provider.
-type suite struct {
-	ctx      context.Context
-	p        *provider.Provider
-	o        Options
-	findings []Finding
-}
-
-func (s *suite) wrong(rule, format string, args ...any) {
-	s.findings = append(s.findings, Finding{Rule: rule, Text: fmt.Sprintf(format, args...)})
-}
-
-func (s *suite) note(rule, format string, args ...any) {
-	s.findings = append(s.findings, Finding{Rule: rule, Text: fmt.Sprintf(format, args...), Note: true})
-}
-
-// Check looks at the metadata, gets everything, gets a name nobody has, and
-// makes a dry run of making it. It changes nothing, and finds out when the
-// provider does.
+// Check looks at the metadata, gets everything, gets names nobody has, some at
+// once and many in one call, and makes dry runs of making nodes. It changes
+// nothing, and finds out when the provider does.
 func Check(ctx context.Context, p *provider.Provider, o Options) []Finding {
-	s := &suite{ctx: ctx, p: p, o: o}
+	s := newSuite(ctx, p, o)
+	return s.around(s.check)
+}
+
+func (s *suite) check() {
+	s.begin("look at the metadata")
 	s.checkAttributes()
+	s.begin("get what there is")
 	if !s.checkGet() {
-		return s.findings
-	}
-	s.checkNoop()
-	return s.findings
-}
-
-// declared is the type of each attribute of a node, and whether the manager
-// sets it (rw), only reads it (r), or only writes it (w).
-var declared = map[string][2]string{
-	provider.AttrName:          {"string", ""},
-	provider.AttrEnsure:        {"enum[present,absent]", "rw"},
-	provider.AttrPower:         {"enum[on,off]", "rw"},
-	provider.AttrRestartSerial: {"string", "rw"},
-	provider.AttrComponent:     {"string", "rw"},
-	provider.AttrSliverType:    {"string", "rw"},
-	provider.AttrImage:         {"string", "rw"},
-	provider.AttrHostname:      {"string", "rw"},
-	provider.AttrUsers:         {"array[string]", "rw"},
-	provider.AttrInterfaces:    {"array[string]", "rw"},
-	provider.AttrSetup:         {"array[string]", "w"},
-	provider.AttrState:         {"enum[pending,changing,ready,failed]", "r"},
-	provider.AttrMessage:       {"string", "r"},
-	provider.AttrAddresses:     {"array[string]", "r"},
-	provider.AttrLogin:         {"array[string]", "r"},
-	provider.AttrProxy:         {"string", "r"},
-	provider.AttrHostKeys:      {"array[string]", "r"},
-	provider.AttrCapabilities:  {"array[string]", "r"},
-}
-
-// lacking says what cannot be had from a provider without the attribute.
-var lacking = map[string]string{
-	provider.AttrPower:         "nodes cannot be stopped and started",
-	provider.AttrRestartSerial: "nodes cannot be restarted",
-	provider.AttrUsers:         "nobody can be given a login",
-	provider.AttrInterfaces:    "nodes get neither links nor public addresses",
-	provider.AttrLogin:         "nobody is told where to log in",
-	provider.AttrState:         "a node counts as ready as soon as get knows it",
-	provider.AttrMessage:       "nobody is told why a node failed",
-}
-
-const (
-	ruleAttributes = "Attributes of a node"
-	ruleInterfaces = "Interfaces"
-)
-
-func (s *suite) checkAttributes() {
-	if s.p.Type != provider.TypeNode {
-		s.note(ruleAttributes, "the type is %s, of which this suite knows only the general rules", s.p.Type)
 		return
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.p.Attributes)) {
-		a := s.p.Attributes[name]
-		want, known := declared[name]
-		if !known {
-			s.note(ruleAttributes, "%s is not asked for by anybody", name)
-			continue
-		}
-		if got := a.Type.String(); !sameType(got, want[0]) {
-			s.wrong(ruleAttributes, "%s is %s and must be %s", name, got, want[0])
-		}
-		if want[1] != "" && a.Kind != want[1] {
-			s.wrong(ruleAttributes, "%s has kind %s and must have %s", name, a.Kind, want[1])
-		}
+	s.begin("get several at once, and 1,000 names in one call")
+	s.checkMany()
+	if s.failed() {
+		return
 	}
-	for _, name := range []string{provider.AttrEnsure, provider.AttrComponent} {
-		if !s.p.Has(name) {
-			s.wrong(ruleAttributes, "%s is missing", name)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(lacking)) {
-		if !s.p.Has(name) {
-			s.note(ruleAttributes, "%s is missing, so %s", name, lacking[name])
-		}
-	}
+	s.begin("make dry runs")
+	s.checkNoop()
 }
-
-// sameType ignores the order of an enum's options and allows more of them.
-func sameType(got, want string) bool {
-	a, err1 := provider.ParseType(got)
-	b, err2 := provider.ParseType(want)
-	if err1 != nil || err2 != nil || a.Base != b.Base {
-		return false
-	}
-	for _, o := range b.Options {
-		if !slices.Contains(a.Options, o) {
-			return false
-		}
-	}
-	return true
-}
-
-// detail is an error as its provider's author needs it.
-func detail(err error) string {
-	if e, ok := errors.AsType[*provider.Error](err); ok {
-		return e.Detail()
-	}
-	return err.Error()
-}
-
-const ruleGet = "get"
 
 // checkGet tells whether get can be relied on.
 func (s *suite) checkGet() bool {
-	all, err := s.p.Get(s.ctx, nil)
+	all, err := s.everything()
 	if err != nil {
 		s.wrong(ruleGet, "asked for everything: %v", detail(err))
 		return false
@@ -207,88 +52,154 @@ func (s *suite) checkGet() bool {
 		s.checkNode(name, all[name].Resource)
 	}
 	nobody := unheardOf()
-	some, err := s.p.Get(s.ctx, append(names[:min(len(names), 5)], nobody))
+	some, err := s.get(append(names[:min(len(names), 5)], nobody)...)
 	if err != nil {
 		s.wrong(ruleGet, "asked by name: %v", detail(err))
 		return false
 	}
 	switch r := some[nobody]; {
-	case r.Err != nil && r.Err.Kind != provider.Unknown:
+	case r.Err != nil && r.Err.Kind == provider.Unknown && !s.p.Has(provider.AttrEnsure):
+	case r.Err != nil:
 		s.wrong(ruleGet, "asked for a name nobody has: %v; answer that it is absent", detail(r.Err))
-	case r.Err == nil && !provider.Gone(r.Resource):
-		s.wrong(ruleGet, "says that %s is there, a name nobody has", nobody)
+	case !provider.Gone(r.Resource):
+		s.wrong(ruleGet, "says that %s is there, a name nobody has; answer that it is absent", nobody)
 	}
 	return true
 }
 
-// checkNode looks for what a manager would leave out.
-func (s *suite) checkNode(name string, r provider.Resource) {
-	if s.p.Type != provider.TypeNode || provider.Gone(r) {
-		return
+// checkMany asks several times at once, and for as many names as there can be
+// in a call.
+func (s *suite) checkMany() {
+	var calls sync.WaitGroup
+	for range 4 {
+		calls.Go(func() {
+			if _, err := s.get(unheardOf()); err != nil {
+				s.wrong(ruleCalls, "of several gets at once one fails: %v; let them run beside each other", detail(err))
+			}
+		})
 	}
-	o := provider.ObservedNode(r)
-	for _, c := range []struct {
-		attribute string
-		used      int
-	}{
-		{provider.AttrAddresses, len(o.Addresses)}, {provider.AttrLogin, len(o.Logins)},
-		{provider.AttrHostKeys, len(o.HostKeys)}, {provider.AttrUsers, len(o.Accounts)},
-	} {
-		if told := len(r.List(c.attribute)); told != c.used {
-			s.wrong(ruleAttributes, "%s of %s has %d items of which only %d can be used: %q", c.attribute, name, told, c.used, r.List(c.attribute))
-		}
-	}
-	for _, item := range r.List(provider.AttrInterfaces) {
-		var i struct {
-			ClientID string `json:"client_id"`
-			MAC      any    `json:"mac"`
-		}
-		if json.Unmarshal([]byte(item), &i) == nil && i.MAC != nil && i.MAC != "" && o.MACs[i.ClientID] == "" {
-			s.wrong(ruleInterfaces, "mac of interface %.80q of %s is not like 02:00:00:00:00:01: %.80q", i.ClientID, name, fmt.Sprint(i.MAC))
-		}
-	}
-	if told := r.Text(provider.AttrProxy); told != o.Proxy {
-		s.wrong(ruleAttributes, "proxy of %s is not user@host:port: %q", name, told)
+	calls.Wait()
+	if _, err := s.get(unheardOfNames(provider.MaxNames)...); err != nil {
+		s.wrong(ruleGet, "asked for %d names at once, the most there may be: %v", provider.MaxNames, detail(err))
 	}
 }
 
-const ruleNoop = "set, dry run"
-
-// checkNoop asks what making a node would do, which must do nothing.
+// checkNoop asks what making nodes would do, which must do nothing.
 func (s *suite) checkNoop() {
-	nobody := unheardOf()
-	is := provider.Resource{provider.AttrName: nobody, provider.AttrEnsure: provider.Absent}
-	_, err := s.p.Set(s.ctx, []provider.Update{{Name: nobody, Is: is, Should: s.wanted(nobody)}}, true)
+	good := s.making(s.o.Node)
+	change, err := s.dryRun(good)
+	switch {
+	case errors.Is(err, errors.ErrUnsupported):
+		s.wrong(ruleSet, "actions leaves it out, so nothing can be made or removed; offer it")
+		return
+	case err != nil:
+		return
+	case s.o.Node != nil && change.Err != nil:
+		s.wrong(ruleNoop, "it refuses to make the node that may be made: %v", detail(change.Err))
+	}
+	if s.deaf {
+		return // more would be made
+	}
+	bad := s.making(nil)
+	some, err := s.set(true, good, bad)
+	switch {
+	case err != nil:
+		s.wrong(ruleErrors, "a component that it does not have fails the whole call: %v; give that resource's entry in changes an error, and do the others", detail(err))
+		return
+	case some[0].Err != nil && change.Err == nil:
+		s.wrong(ruleSet, "a node is refused because another one in the call cannot be made: %v; do every update you can", detail(some[0].Err))
+	}
+	s.checkBatch(change)
+}
+
+// checkBatch makes dry runs of as many updates as there can be in a call.
+func (s *suite) checkBatch(alone provider.Change) {
+	updates := make([]provider.Update, provider.MaxNames)
+	for i := range updates {
+		updates[i] = s.making(s.o.Node)
+	}
+	changes, err := s.set(true, updates...)
 	if err != nil {
-		if !errors.Is(err, errors.ErrUnsupported) {
+		s.wrong(ruleNoop, "asked for %d updates at once, the most there may be: %v", len(updates), detail(err))
+		return
+	}
+	mute := 0
+	for _, c := range changes[:len(updates)] {
+		if c.Err == nil && len(c.Is) == 0 {
+			mute++
+		}
+	}
+	if mute > 0 && len(alone.Is) > 0 {
+		s.wrong(ruleNoop, "asked for %d updates at once, it says nothing of %d; list each in changes, or answer derive: true", len(updates), mute)
+	}
+}
+
+// dryRun makes a dry run of one update, and looks that nothing came of it.
+func (s *suite) dryRun(u provider.Update) (provider.Change, error) {
+	changes, err := s.set(true, u)
+	if err != nil {
+		switch e, ok := errors.AsType[*provider.Error](err); {
+		case errors.Is(err, errors.ErrUnsupported):
+		case ok && e.Err == nil:
+			s.wrong(ruleErrors, "asked for one node, it reports an error for the whole call: %v; give the entry of that node in changes the error, so that others are done", detail(err))
+		default:
 			s.wrong(ruleNoop, "%v", detail(err))
 		}
-		return
+		return provider.Change{}, err
 	}
-	after, err := s.p.Get(s.ctx, []string{nobody})
+	if c := changes[0]; c.Err == nil && len(c.Is) == 0 {
+		s.wrong(ruleNoop, "the answer tells no change; list it in changes, or answer derive: true")
+	}
+	after, err := s.get(u.Name)
 	if err != nil {
 		s.wrong(ruleNoop, "get afterwards: %v", detail(err))
-	} else if r := after[nobody]; r.Err == nil && !provider.Gone(r.Resource) {
-		s.wrong(ruleNoop, "has really made %s; obey ral.noop, and remove that node by hand", nobody)
+		return changes[0], err
+	}
+	if r := after[u.Name]; r.Err == nil && s.differs(u.Is, r.Resource) {
+		s.deaf = true
+		what := "it has really changed " + u.Name
+		if provider.Gone(u.Is) {
+			what = "it has really made " + u.Name
+			s.undo(u.Name, r.Resource)
+		}
+		s.wrong(ruleNoop, "%s; obey ral.noop: answer, and do nothing", what)
+	}
+	return changes[0], nil
+}
+
+// undo removes what a dry run has made.
+func (s *suite) undo(name string, is provider.Resource) {
+	should := provider.Resource{provider.AttrEnsure: provider.Absent}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), time.Minute)
+	defer cancel()
+	if _, err := s.p.Set(ctx, []provider.Update{{Name: name, Is: is, Should: should}}, false); err != nil {
+		s.wrong(ruleNoop, "what a dry run has made, %s, cannot be removed: %v; remove it by hand", name, detail(err))
 	}
 }
 
-// wanted is the node that may be made, or as good as nothing.
-func (s *suite) wanted(name string) provider.Resource {
+// differs tells whether anything that can be set is not the same in both.
+func (s *suite) differs(a, b provider.Resource) bool {
+	if provider.Gone(a) || provider.Gone(b) {
+		return provider.Gone(a) != provider.Gone(b)
+	}
+	return len(s.writable(provider.Diff(a, b))) > 0 || len(s.writable(provider.Diff(b, a))) > 0
+}
+
+// writable leaves out what nobody sets.
+func (s *suite) writable(r provider.Resource) provider.Resource {
+	maps.DeleteFunc(r, func(name string, _ provider.Value) bool { return s.p.Attributes[name].Kind != "rw" })
+	return r
+}
+
+// making asks for the node that may be made, or for one that cannot be there.
+func (s *suite) making(node provider.Resource) provider.Update {
+	name := unheardOf()
 	r := provider.Resource{
 		provider.AttrComponent: "no-such-component", provider.AttrPower: provider.On, provider.AttrRestartSerial: "0",
 		provider.AttrInterfaces: []string{`{"client_id":"node0:if0","link":"link0","slice":"urn:publicid:IDN+example.org+slice+slice0","addresses":["10.128.0.1/24"]}`},
 	}
-	maps.Copy(r, s.o.Node)
+	maps.Copy(r, node)
 	r[provider.AttrName], r[provider.AttrEnsure] = name, provider.Present
-	return r
-}
-
-// unheardOf is a name like those the manager gives, which nobody has.
-func unheardOf() string {
-	var b [16]byte
-	rand.Read(b[:])
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	h := hex.EncodeToString(b[:])
-	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
+	is := provider.Resource{provider.AttrName: name, provider.AttrEnsure: provider.Absent}
+	return provider.Update{Name: name, Is: is, Should: r}
 }

@@ -2,11 +2,13 @@ package providertest
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -20,7 +22,11 @@ import (
 // link to it is a provider of nodes with one fault, named in NAME.fault.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && strings.HasPrefix(os.Args[1], "ral_action=") {
-		if err := act(strings.TrimPrefix(os.Args[1], "ral_action=")); err != nil {
+		d, err := readDouble()
+		if err == nil {
+			err = d.act(strings.TrimPrefix(os.Args[1], "ral_action="))
+		}
+		if err != nil {
 			fmt.Fprintln(os.Stderr, "error:", err)
 			syscall.Exit(1)
 		}
@@ -34,7 +40,8 @@ provider:
   type: node
   invoke: json
   suitable: true
-  timeouts: {set: 2s}
+  timeouts: {get: 3s, set: 2s}
+  parallel: 4
   attributes:
     name: {}
     ensure: {type: "enum[present,absent]"}
@@ -49,8 +56,8 @@ provider:
     message: {kind: r}
 `
 
-// double lays down a provider with a fault, its metadata changed from old to new.
-func double(t *testing.T, fault, old, new string) *provider.Provider {
+// lay lays down a provider with a fault, its metadata changed from old to new.
+func lay(t *testing.T, fault, old, new string) *provider.Provider {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -76,26 +83,70 @@ func double(t *testing.T, fault, old, new string) *provider.Provider {
 	return p
 }
 
-func act(action string) error {
+type object = map[string]any
+
+// double is one call of the provider.
+type double struct {
+	fault string
+	nodes map[string]object
+}
+
+func readDouble() (*double, error) {
 	fault, err := os.ReadFile("double.fault")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	nodes := map[string]map[string]any{}
-	if text, err := os.ReadFile("double.state"); err == nil {
-		if err := json.Unmarshal(text, &nodes); err != nil {
-			return err
+	d := &double{string(fault), map[string]object{}}
+	if d.is("torn") { // readers wait for writers, and yet find what a killed one has left
+		lock, err := os.OpenFile("double.lock", os.O_CREATE|os.O_RDWR, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil { // until the end
+			return nil, err
 		}
 	}
+	if text, err := os.ReadFile("double.state"); err == nil {
+		return d, json.Unmarshal(text, &d.nodes)
+	}
+	return d, nil
+}
+
+func (d *double) is(fault string) bool { return d.fault == fault }
+
+func (d *double) act(action string) error {
 	input, err := io.ReadAll(os.Stdin)
 	if err != nil {
 		return err
 	}
-	var answer map[string]any
+	switch {
+	case d.is("talks"):
+		fmt.Fprintln(os.Stderr, "now at work")
+	case d.is("clings") && action == "set":
+		c := exec.Command("/bin/sleep", "1")
+		c.Stdout = os.Stdout
+		c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		if err := c.Start(); err != nil {
+			return err
+		}
+	case d.is("litters"):
+		if err := os.WriteFile("other.state", nil, 0o600); err != nil {
+			return err
+		}
+	case d.is("alone"): // two of them get into each other's way
+		f, err := os.OpenFile("double.lock", os.O_CREATE|os.O_EXCL, 0o600)
+		if err != nil {
+			return errors.New("another one runs")
+		}
+		f.Close()
+		defer os.Remove("double.lock")
+		time.Sleep(20 * time.Millisecond)
+	}
+	var answer object
 	if action == "get" {
-		answer, err = actGet(string(fault), nodes)
+		answer, err = d.get(input)
 	} else {
-		answer, err = actSet(string(fault), nodes, input)
+		answer, err = d.set(input)
 	}
 	if err != nil {
 		return err
@@ -103,13 +154,22 @@ func act(action string) error {
 	return json.NewEncoder(os.Stdout).Encode(answer)
 }
 
-func actGet(fault string, nodes map[string]map[string]any) (map[string]any, error) {
-	resources := []map[string]any{}
-	for _, n := range nodes {
-		n["login"] = []string{"pc1.example.org:22"}
-		switch fault {
-		case "no port":
+func (d *double) get(input []byte) (object, error) {
+	var in struct{ Names []string }
+	if err := json.Unmarshal(input, &in); err != nil {
+		return nil, err
+	}
+	resources := []object{}
+	for _, n := range d.nodes {
+		n["login"] = []string{}
+		switch on := n["power"] == "on"; {
+		case d.is("no door"):
+		case on && d.is("no port"):
 			n["login"] = []string{"pc1.example.org"}
+		case on || d.is("open when off"):
+			n["login"] = []string{"pc1.example.org:22"}
+		}
+		switch d.fault {
 		case "no address":
 			n["interfaces"] = []string{`{"client_id":"node0:if0","link":"link0","slice":"urn:publicid:IDN+example.org+slice+slice0","addresses":["10.128.0.1/24"],"mac":"eth0"}`}
 		case "unplugged":
@@ -120,64 +180,201 @@ func actGet(fault string, nodes map[string]map[string]any) (map[string]any, erro
 			n["state"] = "changing"
 		case "fails":
 			n["state"], n["message"] = "failed", "no disk"
+		case "bad state":
+			n["state"] = "up"
+		case "number":
+			n["restart_serial"] = json.Number(n["restart_serial"].(string))
+		case "undeclared":
+			n["colour"] = "blue"
+		case "tells what is written":
+			n["setup"] = []string{}
 		}
 		resources = append(resources, n)
 	}
-	if fault == "get fails" {
-		return nil, fmt.Errorf("out of order")
+	switch {
+	case d.is("get fails"):
+		return nil, errors.New("out of order")
+	case d.is("ghost") && len(in.Names) > 0:
+		resources = append(resources, object{"name": in.Names[len(in.Names)-1], "ensure": "present"})
+	case d.is("denies") && len(in.Names) == 1:
+		resources = append(resources, object{"name": in.Names[0], "error": object{"message": "not there"}})
+	case d.is("twice"):
+		resources = append(resources, object{"name": "a"}, object{"name": "a"})
+	case d.is("few names") && len(in.Names) > 100:
+		return nil, errors.New("too many")
+	case d.is("keeps") && len(in.Names) == 0:
+		gone, _ := os.ReadFile("double.gone")
+		if len(gone) > 0 {
+			resources = append(resources, object{"name": string(gone), "ensure": "present"})
+		}
 	}
-	return map[string]any{"resources": resources}, nil
+	return object{"resources": resources}, nil
 }
 
-func actSet(fault string, nodes map[string]map[string]any, input []byte) (map[string]any, error) {
+type asked struct {
+	Name       string
+	Is, Should object
+}
+
+func refusal(name, kind, message string) object {
+	return object{"name": name, "error": object{"kind": kind, "message": message}}
+}
+
+func (d *double) set(input []byte) (object, error) {
 	var in struct {
-		Updates []struct {
-			Name       string
-			Is, Should map[string]any
-		}
-		Ral struct{ Noop bool }
+		Updates []asked
+		Ral     struct{ Noop bool }
 	}
 	if err := json.Unmarshal(input, &in); err != nil {
 		return nil, err
 	}
-	if in.Ral.Noop && fault != "noop" {
-		return map[string]any{"derive": true}, nil
-	}
+	noop := in.Ral.Noop
+	changes := []object{}
+	bad := 0
 	for _, u := range in.Updates {
-		if u.Should["ensure"] == "absent" {
-			if _, there := nodes[u.Name]; !there && fault == "strict" {
-				return map[string]any{"changes": []any{map[string]any{"name": u.Name, "error": map[string]string{"message": "not there"}}}}, nil
-			}
-			delete(nodes, u.Name)
+		e := d.update(u, noop)
+		if e == nil {
 			continue
 		}
-		if fault == "refuses" {
-			return map[string]any{"error": map[string]string{"kind": "forbidden", "message": "not you"}}, nil
-		}
-		n := u.Is
-		maps.Copy(n, u.Should)
-		if fault == "deaf" {
-			n["restart_serial"] = "0"
-		}
-		nodes[u.Name] = n
+		bad++
+		changes = append(changes, e)
 	}
-	if fault == "forgets" {
-		clear(nodes)
+	first := in.Updates[0]
+	_, making := first.Should["component"]
+	switch {
+	case d.is("all or nothing") && bad > 0 && len(in.Updates) > 1:
+		return object{"error": object{"message": "one of them is wrong"}}, nil
+	case d.is("none or all") && bad > 0 && len(in.Updates) > 1:
+		for _, u := range in.Updates[:len(in.Updates)-bad] {
+			changes = append(changes, refusal(u.Name, "failed", "another one is wrong"))
+		}
+	case d.is("latched") && !noop:
+		f, err := os.OpenFile("double.latch", os.O_CREATE|os.O_EXCL, 0o600)
+		if err != nil {
+			return nil, errors.New("somebody is at it")
+		}
+		f.Close()
+		defer os.Remove("double.latch")
+		time.Sleep(20 * time.Millisecond)
+	case d.is("few updates") && len(in.Updates) > 100:
+		return nil, errors.New("too many")
+	case d.is("forgets many") && len(in.Updates) > 100:
+		return object{"changes": []any{}}, nil
+	case d.is("noop fails") && noop:
+		return nil, errors.New("no such option")
+	case d.is("noop mute") && noop:
+		return object{"changes": []any{}}, nil
+	case d.is("noop guesses") && noop && making && bad == 0:
+		guess := object{"name": first.Name}
+		for name, v := range first.Should {
+			guess[name] = object{"is": v, "was": first.Is[name]}
+		}
+		guess["power"] = object{"is": "off", "was": nil}
+		changes = append(changes, guess)
+	case d.is("timid") && noop && first.Should["users"] != nil:
+		return object{"changes": []any{refusal(first.Name, "failed", "better not")}}, nil
 	}
-	text, err := json.Marshal(nodes)
-	if err != nil {
+	if noop && !(d.is("noop") || d.is("noop removes") && first.Should["ensure"] == "absent") {
+		return object{"derive": true, "changes": changes}, nil
+	}
+	if d.is("refuses") && making {
+		return object{"error": object{"kind": "forbidden", "message": "not you"}}, nil
+	}
+	if d.is("forgets") {
+		clear(d.nodes)
+	}
+	if err := d.save(); err != nil {
 		return nil, err
 	}
-	if err := os.WriteFile("double.state", text, 0o600); err != nil {
-		return nil, err
-	}
-	switch fault {
-	case "mute":
-		return map[string]any{"changes": []any{}}, nil
-	case "empty":
-		return map[string]any{}, nil
-	case "slow":
+	switch {
+	case d.is("mute"):
+		return object{"changes": []any{}}, nil
+	case d.is("empty"):
+		return object{}, nil
+	case d.is("slow"):
 		time.Sleep(time.Minute)
+	case d.is("rather slow") && first.Should["power"] == "off":
+		time.Sleep(1200 * time.Millisecond)
+	case d.is("tells less") && making && bad == 0:
+		return object{"changes": []any{object{"name": first.Name, "power": object{"is": "on", "was": nil}}}}, nil
+	case d.is("tells other") && first.Should["power"] == "off":
+		changes = append(changes, object{"name": first.Name, "power": object{"is": "on", "was": "on"}})
+	case d.is("tells other past") && first.Should["power"] == "off":
+		changes = append(changes, object{"name": first.Name, "power": object{"is": "off", "was": "off"}})
 	}
-	return map[string]any{"derive": true}, nil
+	return object{"derive": true, "changes": changes}, nil
+}
+
+// update takes one update over, or says why not. The nodes of a dry run are
+// not kept.
+func (d *double) update(u asked, noop bool) object {
+	old, there := d.nodes[u.Name]
+	if u.Should["ensure"] == "absent" {
+		if !there && d.is("strict") {
+			return refusal(u.Name, "failed", "not there")
+		}
+		delete(d.nodes, u.Name)
+		if d.is("keeps") && !noop {
+			_ = os.WriteFile("double.gone", []byte(u.Name), 0o600)
+		}
+		return nil
+	}
+	if u.Should["component"] == "no-such-component" {
+		switch d.fault {
+		case "odd kind":
+			return refusal(u.Name, "missing", "there is no such component")
+		case "no message":
+			return refusal(u.Name, "unknown", "")
+		case "long message":
+			return refusal(u.Name, "unknown", "there is\nno such component")
+		}
+		return refusal(u.Name, "unknown", "there is no such component")
+	}
+	if d.is("picky") {
+		return refusal(u.Name, "failed", "not today")
+	}
+	if there && u.Should["component"] != nil && d.is("once") {
+		return refusal(u.Name, "failed", "it exists")
+	}
+	n := object{}
+	if there {
+		maps.Copy(n, old)
+	} else {
+		maps.Copy(n, u.Is)
+	}
+	maps.Copy(n, u.Should)
+	switch {
+	case d.is("deaf"):
+		n["restart_serial"] = "0"
+	case d.is("hoards") && u.Should["users"] != nil && len(u.Should["users"].([]any)) == 1:
+		n["users"] = old["users"]
+	}
+	d.nodes[u.Name] = n
+	return nil
+}
+
+// save writes the state; torn, so that a reader or a death in the middle finds half of it.
+func (d *double) save() error {
+	text, err := json.Marshal(d.nodes)
+	if err != nil {
+		return err
+	}
+	if d.is("torn") || d.is("bare") {
+		f, err := os.Create("double.state")
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if _, err := f.Write(text[:len(text)/2]); err != nil {
+			return err
+		}
+		time.Sleep(100 * time.Millisecond)
+		_, err = f.Write(text[len(text)/2:])
+		return err
+	}
+	name := fmt.Sprintf("double.new%d", os.Getpid())
+	if err := os.WriteFile(name, text, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(name, "double.state")
 }

@@ -4,61 +4,87 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"sync"
 	"time"
 
 	"patchbay/inventory/provider"
 )
 
-const (
-	ruleSet   = "set"
-	ruleState = "Slow work"
-)
-
 // errEnd ends a life of which a step went wrong; the finding is written down.
 var errEnd = errors.New("cannot go on")
 
-// Life makes the node of the options, restarts it, gives it an account, turns
-// it off and on, removes it, and looks after each step whether get says so.
-// The node is removed whatever happened.
+// Accounts that a life gives and takes.
+const (
+	alice = `{"login":"alice","urn":"urn:publicid:IDN+example.org+user+alice","keys":["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f alice"]}`
+	bob   = `{"login":"bob","urn":"urn:publicid:IDN+example.org+user+bob","keys":["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIB8eHRwbGhkYFxYVFBMSERAPDg0MCwoJCAcGBQQDAgEA bob"]}`
+)
+
+// Life is Check and, if that finds nothing wrong, the whole life of the node of
+// the options: it is made, made once more, restarted, given accounts and left
+// one of them, switched off and on, and removed twice. Before each step there is
+// a dry run, whose answer must be that of the step, and after it get must say
+// so. Then another node is made on the same component while the provider is
+// killed in the middle, and that is removed, too.
+//
+// Nothing is left, whatever happened; where that cannot be, a finding says so.
 func Life(ctx context.Context, p *provider.Provider, o Options) []Finding {
-	if o.Wait == 0 {
-		o.Wait = 10 * time.Minute
-	}
-	if o.Poll == 0 {
-		o.Poll = time.Second
-	}
-	s := &suite{ctx: ctx, p: p, o: o}
-	name := unheardOf()
-	users := []string{`{"login":"alice","urn":"urn:publicid:IDN+example.org+user+alice","keys":["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f alice"]}`}
-	steps := []struct {
+	s := newSuite(ctx, p, o)
+	return s.around(func() {
+		s.check()
+		switch {
+		case s.failed():
+		case p.Type != provider.TypeNode:
+			s.wrong(ruleAttributes, "the type is %s; only the life of a node is known", p.Type)
+		default:
+			s.live()
+		}
+	})
+}
+
+func (s *suite) live() {
+	made := s.making(s.o.Node)
+	set := func(attribute string, v provider.Value) provider.Resource { return provider.Resource{attribute: v} }
+	for _, step := range []struct {
 		does   string
 		should provider.Resource
 	}{
-		{"make it", s.wanted(name)},
-		{"restart it", provider.Resource{provider.AttrRestartSerial: "1"}},
-		{"give it an account", provider.Resource{provider.AttrUsers: users}},
-		{"switch it off", provider.Resource{provider.AttrPower: provider.Off}},
-		{"switch it on", provider.Resource{provider.AttrPower: provider.On}},
-	}
-	for _, step := range steps {
-		if s.step(step.does, name, step.should) != nil {
-			break
+		{making, made.Should},
+		{"restart it", set(provider.AttrRestartSerial, "1")},
+		{"give it two accounts", set(provider.AttrUsers, []string{alice, bob})},
+		{"take one account away", set(provider.AttrUsers, []string{bob})},
+		{"switch it off", set(provider.AttrPower, provider.Off)},
+		{"switch it on", set(provider.AttrPower, provider.On)},
+		{removing, removed},
+	} {
+		err := s.step(step.does, made.Name, step.should)
+		if err == nil && step.does == making {
+			err = s.makeAgain(made)
+		}
+		if err != nil || s.ctx.Err() != nil {
+			s.clear(made.Name)
+			return
 		}
 	}
-	s.ctx = context.WithoutCancel(ctx) // nothing may be left
-	if s.step("remove it", name, provider.Resource{provider.AttrEnsure: provider.Absent}) == nil {
-		s.removeAgain(name)
+	s.removeAgain(made.Name)
+	if killed := s.making(s.o.Node); !s.failed() && s.kill(killed) != nil {
+		s.clear(killed.Name)
 	}
-	return s.findings
 }
+
+// Steps that are spoken of in several places.
+const (
+	making   = "make it"
+	removing = "remove it"
+)
+
+var removed = provider.Resource{provider.AttrEnsure: provider.Absent}
 
 // step asks for should and waits until it is so.
 func (s *suite) step(does, name string, should provider.Resource) error {
-	for attribute := range should {
-		if !s.p.Has(attribute) {
-			delete(should, attribute)
-		}
-	}
+	should = maps.Clone(should)
+	maps.DeleteFunc(should, func(attribute string, _ provider.Value) bool { return !s.p.Has(attribute) })
 	if len(should) == 0 {
 		return nil // not a provider that can
 	}
@@ -66,29 +92,118 @@ func (s *suite) step(does, name string, should provider.Resource) error {
 	if err != nil {
 		return err
 	}
-	if len(provider.Diff(is, should)) == 0 {
+	u := provider.Update{Name: name, Is: is, Should: provider.Diff(is, should)}
+	if len(u.Should) == 0 {
 		return nil
 	}
-	begun := time.Now()
-	changes, err := s.p.Set(s.ctx, []provider.Update{{Name: name, Is: is, Should: should}}, false)
+	s.begin(does)
+	var dry *provider.Change
+	if !s.deaf {
+		if c, err := s.dryRun(u); err == nil && !s.deaf {
+			dry = &c
+		}
+	}
+	c, err := s.apply(does, u)
+	if err != nil {
+		return err
+	}
 	switch {
-	case errors.Is(err, context.DeadlineExceeded):
-		s.wrong(ruleState, "%s: set took more than %v; accept the work, go on in the background and report state changing", does, time.Since(begun).Round(time.Second))
+	case c.Err != nil:
+		s.wrong(ruleSet, "%s: %v", does, detail(c.Err))
 		return errEnd
-	case err != nil:
-		s.wrong(ruleSet, "%s: %v", does, detail(err))
-		return errEnd
-	case changes[0].Err != nil:
-		s.wrong(ruleSet, "%s: %v", does, detail(changes[0].Err))
-		return errEnd
-	case len(changes[0].Is) == 0:
-		s.wrong(ruleSet, "%s: the answer tells no change; list it in changes, or answer derive: true", does)
+	case s.checkChange(does, u, c) && dry != nil:
+		s.compare(does, u, *dry, c)
 	}
 	return s.await(does, name, should)
 }
 
+// apply makes the update for real, and looks at it meanwhile.
+func (s *suite) apply(does string, u provider.Update) (provider.Change, error) {
+	var beside sync.WaitGroup
+	done := make(chan struct{})
+	beside.Go(func() {
+		for err := error(nil); err == nil; {
+			select {
+			case <-done:
+				return
+			default:
+			}
+			if _, err = s.p.Get(s.ctx, []string{u.Name}); err == nil {
+				continue
+			}
+			s.wrong(ruleCalls, "%s: a get that runs beside the set fails: %v; write a new file and rename it, so that it is whole whenever it is read", does, detail(err))
+		}
+	})
+	begun := time.Now()
+	changes, err := s.set(false, u)
+	close(done)
+	beside.Wait()
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		s.wrong(ruleState, "%s: set took more than %v; accept the work, go on in the background and report state changing", does, time.Since(begun).Round(time.Second))
+		return provider.Change{}, errEnd
+	case err != nil:
+		s.wrong(ruleSet, "%s: %v", does, detail(err))
+		return provider.Change{}, errEnd
+	}
+	return changes[0], nil
+}
+
+// checkChange tells whether an answer says what was asked.
+func (s *suite) checkChange(does string, u provider.Update, c provider.Change) bool {
+	if len(c.Is) == 0 {
+		s.wrong(ruleSet, "%s: the answer tells no change; list it in changes, or answer derive: true", does)
+		return false
+	}
+	for _, name := range slices.Sorted(maps.Keys(u.Should)) {
+		is, ok := c.Is[name]
+		switch {
+		case s.p.Attributes[name].Kind != "rw":
+			continue
+		case !ok:
+			s.wrong(ruleSet, "%s: changes do not tell %s, which was asked for; list it with is and was, or answer derive: true", does, name)
+		case !equal(name, is, u.Should[name]):
+			s.wrong(ruleSet, "%s: changes tell that %s is %q, and asked for was %q; what cannot be so is an error", does, name, is, u.Should[name])
+		case !equal(name, c.Was[name], u.Is[name]):
+			s.wrong(ruleSet, "%s: changes tell that %s was %q, but get said %q", does, name, c.Was[name], u.Is[name])
+		default:
+			continue
+		}
+		return false
+	}
+	return true
+}
+
+// compare looks whether a dry run has answered what the real one did.
+func (s *suite) compare(does string, u provider.Update, dry, c provider.Change) {
+	if dry.Err != nil {
+		s.wrong(ruleNoop, "%s: it answered the error %q, and the real run succeeded; answer what a real run would", does, detail(dry.Err))
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(u.Should)) {
+		if s.p.Attributes[name].Kind == "rw" && !equal(name, dry.Is[name], c.Is[name]) {
+			s.wrong(ruleNoop, "%s: it answered that %s becomes %q, and in the real run it became %q; answer what a real run would", does, name, dry.Is[name], c.Is[name])
+		}
+	}
+}
+
+// equal compares two values of an attribute as the manager does.
+func equal(attribute string, a, b provider.Value) bool {
+	as, bs := provider.Resource{}, provider.Resource{}
+	if a != nil {
+		as[attribute] = a
+	}
+	if b != nil {
+		bs[attribute] = b
+	}
+	if attribute == provider.AttrEnsure {
+		return provider.Gone(as) == provider.Gone(bs)
+	}
+	return len(provider.Diff(as, bs)) == 0 && len(provider.Diff(bs, as)) == 0
+}
+
 func (s *suite) look(does, name string) (provider.Resource, error) {
-	got, err := s.p.Get(s.ctx, []string{name})
+	got, err := s.get(name)
 	if err != nil {
 		s.wrong(ruleGet, "%s: %v", does, detail(err))
 		return nil, errEnd
@@ -107,13 +222,11 @@ func (s *suite) await(does, name string, should provider.Resource) error {
 		if err != nil {
 			return err
 		}
-		left := provider.Diff(r, should)
+		left := s.writable(provider.Diff(r, should))
 		state := provider.ObservedNode(r).State
 		switch {
 		case len(left) == 0 && (provider.Gone(r) || state == provider.StateReady):
-			if !provider.Gone(r) {
-				s.checkNode(name, r)
-			}
+			s.checkDoors(name, r)
 			return nil
 		case state == provider.StateFailed:
 			s.wrong(ruleState, "%s: it failed: %s", does, provider.ObservedNode(r).Message)
@@ -134,21 +247,21 @@ func (s *suite) await(does, name string, should provider.Resource) error {
 	}
 }
 
+// checkDoors looks at a node that is as it should be, on or off.
+func (s *suite) checkDoors(name string, r provider.Resource) {
+	s.checkNode(name, r)
+	switch doors := r.List(provider.AttrLogin); {
+	case provider.Gone(r) || !s.p.Has(provider.AttrLogin):
+	case r.Text(provider.AttrPower) == provider.Off && len(doors) > 0:
+		s.wrong(ruleAttributes, "login of %s is told while it is switched off; tell it only while it can be used", name)
+	case provider.PowerOn(r) && len(doors) == 0:
+		s.note(ruleAttributes, "%s is ready and switched on, but login is not told, so nobody can log in", name)
+	}
+}
+
 func said(state string) string {
 	if state == "" {
 		return "absent"
 	}
 	return fmt.Sprintf("in state %s", state)
-}
-
-// removeAgain asks to remove what is not there, which must succeed.
-func (s *suite) removeAgain(name string) {
-	is := provider.Resource{provider.AttrName: name, provider.AttrEnsure: provider.Present}
-	should := provider.Resource{provider.AttrEnsure: provider.Absent}
-	changes, err := s.p.Set(s.ctx, []provider.Update{{Name: name, Is: is, Should: should}}, false)
-	if err != nil {
-		s.wrong(ruleSet, "remove it once more: %v", detail(err))
-	} else if e := changes[0].Err; e != nil {
-		s.wrong(ruleSet, "remove it once more: %v; removing what is not there succeeds", detail(e))
-	}
 }

@@ -18,26 +18,53 @@ var options = Options{
 	Poll: 20 * time.Millisecond,
 }
 
+// example copies the worked provider of PROVIDER.md to where it may run.
+func example(t *testing.T) string {
+	t.Helper()
+	need.Tool(t, "jq") // it uses that
+	dir := t.TempDir()
+	for _, name := range []string{"rack.prov", "rack.yaml"} {
+		text, err := os.ReadFile(filepath.Join("../testdata", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return filepath.Join(dir, "rack.prov")
+}
+
 func TestTheExampleIsRight(t *testing.T) {
-	need.Tool(t, "jq") // the example uses it
+	path := example(t)
+	p, err := provider.Open(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range Life(t.Context(), p, options) {
+		// It is as short as can be, so it leaves out what PROVIDER.md says may be.
+		if !f.Note || !strings.Contains(f.Text, "is missing, so ") {
+			t.Errorf("%v", f)
+		}
+	}
+	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "rack.nodes", "*")); len(left) != 0 {
+		t.Errorf("nodes are left: %v", left)
+	}
+}
+
+func TestThePageShowsTheExample(t *testing.T) {
 	page, err := os.ReadFile("../PROVIDER.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
 	for name, language := range map[string]string{"rack.prov": "sh", "rack.yaml": "yaml"} {
-		_, after, ok := strings.Cut(string(page), "\n```"+language+"\n")
-		text, _, ok2 := strings.Cut(after, "```\n")
-		if !ok || !ok2 {
-			t.Fatalf("PROVIDER.md has no %s block", language)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
+		text, err := os.ReadFile(filepath.Join("../testdata", name))
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	Run(t, filepath.Join(dir, "rack.prov"), options)
-	if left, _ := filepath.Glob(filepath.Join(dir, "rack.nodes", "*")); len(left) != 0 {
-		t.Errorf("nodes are left: %v", left)
+		if strings.Count(string(page), "\n```"+language+"\n"+string(text)+"```\n") != 1 {
+			t.Errorf("PROVIDER.md does not show testdata/%s as it is, in one block of %s", name, language)
+		}
 	}
 }
 
@@ -63,61 +90,155 @@ func TestTheDescribeOfThePageIsMetadata(t *testing.T) {
 	}
 }
 
-func TestAGoodProviderHasNoFindings(t *testing.T) {
-	p := double(t, "", "", "")
-	if got := append(Check(t.Context(), p, options), Life(t.Context(), p, options)...); len(got) != 0 {
-		t.Errorf("findings: %v", got)
+// TestFindingsAreUnderHeadingsOfThePage keeps the names of rules true.
+func TestFindingsAreUnderHeadingsOfThePage(t *testing.T) {
+	page, err := os.ReadFile("../PROVIDER.md")
+	if err != nil {
+		t.Fatal(err)
 	}
-}
-
-func TestL10ADryRunThatChangesSomethingIsFlagged(t *testing.T) {
-	for fault, want := range map[string]int{"": 0, "noop": 1} {
-		got := Check(t.Context(), double(t, fault, "", ""), options)
-		if len(got) != want || want == 1 && (got[0].Rule != ruleNoop || got[0].Note || !strings.Contains(got[0].Text, "has really made")) {
-			t.Errorf("fault %q: findings %v, want %d", fault, got, want)
+	for _, rule := range []string{ruleFiles, ruleCalls, ruleGet, ruleSet, ruleNoop, ruleState, ruleErrors, ruleAttributes, ruleInterfaces} {
+		if !strings.Contains(string(page), "\n## "+rule+"\n") && !strings.Contains(string(page), "\n### "+rule+"\n") {
+			t.Errorf("PROVIDER.md has no heading %q", rule)
 		}
 	}
 }
 
-func TestWhatIsWrongIsFound(t *testing.T) {
+func TestAGoodProviderHasNoFindings(t *testing.T) {
+	p := lay(t, "", "", "")
+	if got := Life(t.Context(), p, options); len(got) != 0 {
+		t.Errorf("findings: %v", got)
+	}
+	if got := Check(t.Context(), p, Options{}); len(got) != 0 {
+		t.Errorf("findings without a node: %v", got)
+	}
+}
+
+func TestL10ADryRunThatChangesSomethingIsFlagged(t *testing.T) {
+	p := lay(t, "noop", "", "")
+	got := Check(t.Context(), p, options)
+	if len(got) != 1 || got[0].Rule != ruleNoop || got[0].Note || !strings.Contains(got[0].Text, "has really made") {
+		t.Errorf("findings %v, want one", got)
+	}
+	all, err := p.Get(t.Context(), nil)
+	if err != nil || len(all) != 0 {
+		t.Errorf("left behind: %v, %v", all, err)
+	}
+}
+
+// TestOneFaultIsOneFinding breaks the good provider in one respect at a time.
+func TestOneFaultIsOneFinding(t *testing.T) {
 	for _, tt := range []struct{ fault, old, new, rule, says string }{
 		{"get fails", "", "", ruleGet, "exit status 1"},
-		{"", `power: {type: "enum[on,off]"}`, "power: {type: boolean}", ruleAttributes, "power is boolean"},
-		{"", `power: {type: "enum[on,off]"}`, `power: {type: "enum[on]"}`, ruleAttributes, "power is enum[on]"},
-		{"", `login: {type: "array[string]", kind: r}`, `login: {type: "array[string]"}`, ruleAttributes, "login has kind rw"},
+		{"ghost", "", "", ruleGet, "a name nobody has; answer that it is absent"},
+		{"denies", "", "", ruleGet, "a name nobody has: not there; answer that it is absent"},
+		{"twice", "", "", ruleGet, `has the resource "a" twice`},
+		{"few names", "", "", ruleGet, "asked for 1000 names at once"},
+		{"keeps", "", "", ruleGet, "which it calls absent when asked by name"},
+		{"bad state", "", "", ruleGet, `"up", which is not in enum[pending,changing,ready,failed]`},
+		{"alone", "", "", ruleCalls, "of several gets at once one fails"},
+		{"clings", "", "", ruleCalls, "setsid ./install"},
+		{"bare", "", "", ruleCalls, "make it: a get that runs beside the set fails"},
+		{"torn", "", "", ruleFiles, "killed in the middle, and get then fails"},
+		{"latched", "", "", ruleFiles, "killed in the middle, and the next one fails"},
+
+		{"", `power: {type: "enum[on,off]"}`, "power: {type: boolean}", ruleAttributes, "power is boolean and must be enum[on,off]"},
+		{"", `login: {type: "array[string]", kind: r}`, `login: {type: "array[string]"}`, ruleAttributes, "login has kind rw and must have r"},
 		{"", "    component: {}\n", "", ruleAttributes, "component is missing"},
 		{"no port", "", "", ruleAttributes, "login of"},
+		{"open when off", "", "", ruleAttributes, "while it is switched off"},
 		{"no user", "", "", ruleAttributes, "proxy of"},
 		{"no address", "", "", ruleInterfaces, `mac of interface "node0:if0" of`},
+
+		{"noop", "", "", ruleNoop, "has really made"},
+		{"noop removes", "", "", ruleNoop, "has really changed"},
+		{"noop fails", "", "", ruleNoop, "exit status 1"},
+		{"noop mute", "", "", ruleNoop, "the answer tells no change"},
+		{"noop guesses", "", "", ruleNoop, `make it: it answered that power becomes "off", and in the real run it became "on"`},
+		{"timid", "", "", ruleNoop, `give it two accounts: it answered the error "better not"`},
+		{"picky", "", "", ruleNoop, "it refuses to make the node that may be made: not today"},
+		{"few updates", "", "", ruleNoop, "asked for 1000 updates at once, the most there may be"},
+		{"forgets many", "", "", ruleNoop, "asked for 1000 updates at once, it says nothing of 1000"},
+
+		{"", "parallel: 4", "parallel: 4\n  actions: [get]", ruleSet, "actions leaves it out"},
+		{"strict", "", "", ruleSet, "remove it once more: not there; removing what is not there succeeds"},
+		{"once", "", "", ruleSet, "make it once more: it exists; asking for what is so already succeeds"},
+		{"none or all", "", "", ruleSet, "do every update you can"},
+		{"mute", "", "", ruleSet, "the answer tells no change"},
+		{"tells less", "", "", ruleSet, "changes do not tell component"},
+		{"tells other", "", "", ruleSet, `power is "on", and asked for was "off"`},
+		{"tells other past", "", "", ruleSet, `power was "off", but get said "on"`},
+		{"refuses", "", "", ruleSet, "not you"},
+		{"empty", "", "", ruleSet, "none of changes, derive and error"},
+		{"all or nothing", "", "", ruleErrors, "fails the whole call: one of them is wrong"},
+
+		{"slow", "", "", ruleState, "set took more than"},
 		{"unplugged", "", "", ruleState, "make it: it is ready, but get does not say map[interfaces:"},
-		{"slow", "set: 2s", "set: 200ms", ruleState, "set took more than"},
-		{"strict", "", "", ruleSet, "once more"},
-		{"mute", "", "", ruleSet, "tells no change"},
-		{"refuses", "", "", ruleSet, "make it: not you"},
-		{"empty", "", "", ruleSet, "none of changes"},
-		{"forgets", "", "", ruleState, "still absent"},
+		{"forgets", "", "", ruleState, "make it: still absent"},
 		{"never ready", "", "", ruleState, "still in state changing"},
 		{"fails", "", "", ruleState, "it failed: no disk"},
 		{"deaf", "", "", ruleState, "restart it: it is ready, but"},
+		{"hoards", "", "", ruleState, "take one account away: it is ready, but"},
 	} {
 		t.Run(tt.fault+" "+tt.says, func(t *testing.T) {
-			p := double(t, tt.fault, tt.old, tt.new)
-			findings := append(Check(t.Context(), p, options), Life(t.Context(), p, options)...)
-			for _, f := range findings {
-				if f.Rule == tt.rule && strings.Contains(f.Text, tt.says) && !f.Note {
-					return
+			t.Parallel()
+			var wrong []Finding
+			for _, f := range Life(t.Context(), lay(t, tt.fault, tt.old, tt.new), options) {
+				if !f.Note {
+					wrong = append(wrong, f)
 				}
 			}
-			t.Errorf("no finding under %q says %q: %v", tt.rule, tt.says, findings)
+			if len(wrong) != 1 || wrong[0].Rule != tt.rule || !strings.Contains(wrong[0].Text, tt.says) {
+				t.Errorf("findings %q, want one under %q that says %q", wrong, tt.rule, tt.says)
+			}
 		})
 	}
 }
 
-func TestWhatIsMissingIsANote(t *testing.T) {
-	p := double(t, "", "    power: {type: \"enum[on,off]\"}\n", "")
-	findings := Check(t.Context(), p, options)
-	if len(findings) != 1 || !findings[0].Note || !strings.Contains(findings[0].Text, "cannot be stopped") {
-		t.Errorf("findings: %v", findings)
+// TestWhatIsToleratedIsANote does the same with faults that do no harm.
+func TestWhatIsToleratedIsANote(t *testing.T) {
+	for _, tt := range []struct{ fault, old, new, rule, says string }{
+		{"", "    restart_serial: {}\n", "", ruleAttributes, "restart_serial is missing, so nodes cannot be restarted"},
+		{"", "    proxy: {kind: r}\n", "    proxy: {kind: r}\n    colour: {}\n", ruleAttributes, "colour is not asked for by anybody"},
+		{"no door", "", "", ruleAttributes, "nobody can log in"},
+		{"number", "", "", ruleGet, "put it into quotes"},
+		{"undeclared", "", "", ruleGet, `"colour", which the metadata do not declare`},
+		{"tells what is written", "    message: {kind: r}\n", "    message: {kind: r}\n    setup: {type: \"array[string]\", kind: w}\n", ruleGet, "only written"},
+		{"talks", "", "", ruleCalls, `"now at work"; a line counts as a warning`},
+		{"litters", "", "", ruleFiles, `"other.state" appeared`},
+		{"odd kind", "", "", ruleErrors, `no kind "missing"`},
+		{"no message", "", "", ruleErrors, "no message"},
+		{"long message", "", "", ruleErrors, "2 lines"},
+		{"rather slow", "", "", ruleState, "of the 2s it may take"},
+	} {
+		t.Run(tt.fault+" "+tt.says, func(t *testing.T) {
+			t.Parallel()
+			got := Life(t.Context(), lay(t, tt.fault, tt.old, tt.new), options)
+			if len(got) != 1 || !got[0].Note || got[0].Rule != tt.rule || !strings.Contains(got[0].Text, tt.says) {
+				t.Errorf("findings %q, want one note under %q that says %q", got, tt.rule, tt.says)
+			}
+		})
+	}
+}
+
+func TestProgressIsTold(t *testing.T) {
+	var steps []string
+	o := options
+	o.Progress = func(step string) { steps = append(steps, step) }
+	Life(t.Context(), lay(t, "", "", ""), o)
+	for _, want := range []string{"make dry runs", "make it", "make it once more", "take one account away", "remove it, and kill it in the middle", "remove it once more"} {
+		if !strings.Contains("|"+strings.Join(steps, "|")+"|", "|"+want+"|") {
+			t.Errorf("%q is not among the steps %q", want, steps)
+		}
+	}
+}
+
+func TestNothingIsLeftWhateverHappened(t *testing.T) {
+	for _, fault := range []string{"", "never ready", "deaf", "fails", "once", "noop"} {
+		p := lay(t, fault, "", "")
+		Life(t.Context(), p, options)
+		if all, err := p.Get(t.Context(), nil); err != nil || len(all) != 0 {
+			t.Errorf("fault %q: left behind: %v, %v", fault, all, err)
+		}
 	}
 }
 
@@ -138,7 +259,7 @@ func TestRunReports(t *testing.T) {
 		t.Errorf("a provider that is not there: %q, want one error", r.errors)
 	}
 	r = &recorder{T: t}
-	Run(r, double(t, "strict", "", "").Path, options)
+	Run(r, lay(t, "strict", "", "").Path, options)
 	if len(r.errors) != 1 || !strings.Contains(r.errors[0], "once more") {
 		t.Errorf("a provider with one fault: %q, want one error", r.errors)
 	}

@@ -1,0 +1,121 @@
+package providertest
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"patchbay/inventory/provider"
+)
+
+// declared is the type of each attribute of a node, and whether the manager
+// sets it (rw), only reads it (r), or only writes it (w).
+var declared = map[string][2]string{
+	provider.AttrName:          {"string", ""},
+	provider.AttrEnsure:        {"enum[present,absent]", "rw"},
+	provider.AttrPower:         {"enum[on,off]", "rw"},
+	provider.AttrRestartSerial: {"string", "rw"},
+	provider.AttrComponent:     {"string", "rw"},
+	provider.AttrSliverType:    {"string", "rw"},
+	provider.AttrImage:         {"string", "rw"},
+	provider.AttrHostname:      {"string", "rw"},
+	provider.AttrUsers:         {"array[string]", "rw"},
+	provider.AttrInterfaces:    {"array[string]", "rw"},
+	provider.AttrSetup:         {"array[string]", "w"},
+	provider.AttrState:         {"enum[pending,changing,ready,failed]", "r"},
+	provider.AttrMessage:       {"string", "r"},
+	provider.AttrAddresses:     {"array[string]", "r"},
+	provider.AttrLogin:         {"array[string]", "r"},
+	provider.AttrProxy:         {"string", "r"},
+	provider.AttrHostKeys:      {"array[string]", "r"},
+	provider.AttrCapabilities:  {"array[string]", "r"},
+}
+
+// lacking says what cannot be had from a provider without the attribute.
+var lacking = map[string]string{
+	provider.AttrPower:         "nodes cannot be stopped and started",
+	provider.AttrRestartSerial: "nodes cannot be restarted",
+	provider.AttrUsers:         "nobody can be given a login",
+	provider.AttrInterfaces:    "nodes get neither links nor public addresses",
+	provider.AttrLogin:         "nobody is told where to log in",
+	provider.AttrState:         "a node counts as ready as soon as get knows it",
+	provider.AttrMessage:       "nobody is told why a node failed",
+}
+
+func (s *suite) checkAttributes() {
+	if s.p.Type != provider.TypeNode {
+		s.note(ruleAttributes, "the type is %s, of which this suite knows only the general rules", s.p.Type)
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.p.Attributes)) {
+		a := s.p.Attributes[name]
+		want, known := declared[name]
+		if !known {
+			s.note(ruleAttributes, "%s is not asked for by anybody", name)
+			continue
+		}
+		if got := a.Type.String(); !sameType(got, want[0]) {
+			s.wrong(ruleAttributes, "%s is %s and must be %s", name, got, want[0])
+		}
+		if want[1] != "" && a.Kind != want[1] {
+			s.wrong(ruleAttributes, "%s has kind %s and must have %s", name, a.Kind, want[1])
+		}
+	}
+	for _, name := range []string{provider.AttrEnsure, provider.AttrComponent} {
+		if !s.p.Has(name) {
+			s.wrong(ruleAttributes, "%s is missing", name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(lacking)) {
+		if !s.p.Has(name) {
+			s.note(ruleAttributes, "%s is missing, so %s", name, lacking[name])
+		}
+	}
+}
+
+// sameType ignores the order of an enum's options and allows more of them.
+func sameType(got, want string) bool {
+	a, err1 := provider.ParseType(got)
+	b, err2 := provider.ParseType(want)
+	if err1 != nil || err2 != nil || a.Base != b.Base {
+		return false
+	}
+	for _, o := range b.Options {
+		if !slices.Contains(a.Options, o) {
+			return false
+		}
+	}
+	return true
+}
+
+// checkNode looks for what a manager would leave out.
+func (s *suite) checkNode(name string, r provider.Resource) {
+	if s.p.Type != provider.TypeNode || provider.Gone(r) {
+		return
+	}
+	o := provider.ObservedNode(r)
+	for _, c := range []struct {
+		attribute string
+		used      int
+	}{
+		{provider.AttrAddresses, len(o.Addresses)}, {provider.AttrLogin, len(o.Logins)},
+		{provider.AttrHostKeys, len(o.HostKeys)}, {provider.AttrUsers, len(o.Accounts)},
+	} {
+		if told := len(r.List(c.attribute)); told != c.used {
+			s.wrong(ruleAttributes, "%s of %s has %d items of which only %d can be used: %q", c.attribute, name, told, c.used, r.List(c.attribute))
+		}
+	}
+	for _, item := range r.List(provider.AttrInterfaces) {
+		var i struct {
+			ClientID string `json:"client_id"`
+			MAC      any    `json:"mac"`
+		}
+		if json.Unmarshal([]byte(item), &i) == nil && i.MAC != nil && i.MAC != "" && o.MACs[i.ClientID] == "" {
+			s.wrong(ruleInterfaces, "mac of interface %.80q of %s is not like 02:00:00:00:00:01: %.80q", i.ClientID, name, fmt.Sprint(i.MAC))
+		}
+	}
+	if told := r.Text(provider.AttrProxy); told != o.Proxy {
+		s.wrong(ruleAttributes, "proxy of %s is not user@host:port: %q", name, told)
+	}
+}

@@ -1,0 +1,126 @@
+package providertest
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"patchbay/inventory/provider"
+)
+
+// get is a call that is watched.
+func (s *suite) get(names ...string) (map[string]provider.Result, error) {
+	defer s.clock("get", time.Now())
+	return s.p.Get(s.ctx, names)
+}
+
+// everything is a get without names.
+func (s *suite) everything() (map[string]provider.Result, error) { return s.get() }
+
+// set is a call that is watched.
+func (s *suite) set(noop bool, updates ...provider.Update) ([]provider.Change, error) {
+	defer s.clock("set", time.Now())
+	return s.p.Set(s.ctx, updates, noop)
+}
+
+// clock tells of calls that are nearly too slow; those that are, fail.
+func (s *suite) clock(action string, begun time.Time) {
+	took, limit := time.Since(begun), s.p.Timeout(action)
+	if took > limit/2 && took < limit {
+		s.note(ruleState, "a %s took %v of the %v it may take; answer sooner, or raise timeouts in the metadata", action, took.Round(time.Millisecond), limit)
+	}
+}
+
+// listener hears what a provider writes to standard error, and what is said
+// about its calls.
+type listener struct {
+	slog.Handler
+	s *suite
+}
+
+func (s *suite) listen(log *slog.Logger) *slog.Logger {
+	if log == nil {
+		log = slog.Default()
+	}
+	return slog.New(listener{log.Handler(), s})
+}
+
+func (l listener) Enabled(context.Context, slog.Level) bool { return true }
+
+func (l listener) WithAttrs(a []slog.Attr) slog.Handler {
+	return listener{l.Handler.WithAttrs(a), l.s}
+}
+
+func (l listener) WithGroup(name string) slog.Handler {
+	return listener{l.Handler.WithGroup(name), l.s}
+}
+
+func (l listener) Handle(ctx context.Context, r slog.Record) error {
+	attributes := map[string]string{}
+	r.Attrs(func(a slog.Attr) bool { attributes[a.Key] = a.Value.String(); return true })
+	switch text := r.Message; {
+	case strings.HasPrefix(text, "left a process behind"):
+		l.s.wrong(ruleCalls, "it %s, as in: setsid ./install pc1 </dev/null >>NAME.log 2>&1 &", text)
+	case strings.HasPrefix(text, "a number stands for a string"):
+		l.s.note(ruleGet, "%s is a number, %s, where text belongs; put it into quotes", attributes["attribute"], attributes["value"])
+	case strings.HasPrefix(text, "an attribute cannot be used"), strings.HasPrefix(text, "the call of a provider has no usable answer"):
+		// The call's error tells it.
+	case strings.HasPrefix(text, "wrote more lines"):
+		l.s.note(ruleCalls, "it %s; say less", text)
+	case r.Level >= slog.LevelWarn:
+		l.s.note(ruleCalls, "standard error has a warning or an error: %.200q; a line counts as a warning unless it begins with debug:, info: or error:", text)
+	}
+	if !l.Handler.Enabled(ctx, r.Level) {
+		return nil
+	}
+	return l.Handler.Handle(ctx, r)
+}
+
+// trace looks at an answer for what is tolerated and yet not right. What makes
+// it unusable is the call's error.
+func (s *suite) trace(action string, _, out []byte) {
+	var answer struct {
+		Error     json.RawMessage
+		Resources []map[string]json.RawMessage
+		Changes   []map[string]json.RawMessage
+	}
+	if json.Unmarshal(out, &answer) != nil {
+		return
+	}
+	s.traceError(answer.Error)
+	for _, entry := range append(answer.Resources, answer.Changes...) {
+		s.traceError(entry["error"])
+		for _, name := range slices.Sorted(maps.Keys(entry)) {
+			a, ok := s.p.Attributes[name]
+			switch {
+			case name == provider.AttrName || name == "error":
+			case !ok:
+				s.note(action, "the answer has %.80q, which the metadata do not declare, so nobody sees it; declare it or leave it out", name)
+			case action == "get" && a.Kind == "w":
+				s.note(action, "the answer has %s, which is declared to be only written (w); leave it out", name)
+			}
+		}
+	}
+}
+
+func (s *suite) traceError(raw json.RawMessage) {
+	var e *struct{ Message, Kind string }
+	if len(raw) == 0 || json.Unmarshal(raw, &e) != nil || e == nil {
+		return
+	}
+	switch provider.Kind(e.Kind) {
+	case provider.Unknown, provider.Forbidden, provider.Failed, "":
+	default:
+		s.note(ruleErrors, "there is no kind %.80q, so it counts as failed; say unknown, forbidden or failed", e.Kind)
+	}
+	switch {
+	case strings.TrimSpace(e.Message) == "":
+		s.note(ruleErrors, "an error has no message; say in a line what an experimenter can do about it")
+	case len(e.Message) > 1000 || strings.ContainsAny(strings.TrimSpace(e.Message), "\n\r"):
+		s.note(ruleErrors, "a message has %d bytes and %d lines; it is shown to experimenters as one line of at most 1,000 bytes, so put the rest on standard error", len(e.Message), strings.Count(strings.TrimSpace(e.Message), "\n")+1)
+	}
+}
