@@ -20,28 +20,39 @@ Without FILE the whole site of --config is checked: configuration, inventory,
 trust folder (each certificate with the authorities it covers and its end),
 providers, server certificates. A FILE may be a configuration, an inventory, a
 folder or file of trusted certificates, a provider (NAME.prov), an RSpec or a
-credential, or - for the standard input; what it is, is seen from its content. Requests are read as the site
-of --config would read them, if there is one: an error is what the site would
-refuse, a warning what it tolerates, though the schema does not.
+credential, or - for the standard input; what it is, is seen from its content.
+
+Requests are read as the site of --config would read them, if there is one: an
+error is what the site would refuse, a warning what it tolerates, though the
+schema does not.
+
+A provider goes through the suite of PROVIDER.md, which only looks and makes dry
+runs, so it may be done while the site is served. With --life COMPONENT a node
+is made there, restarted, given accounts, switched off and on, and removed. That
+needs a component which nobody has: one that the site has promised, or on which
+the provider tells of a node, is refused, and so is any while the site is
+served, unless it is drained.
 
 The exit status is 0 if nothing is wrong; warnings do not count.`
 
 type checkOptions struct {
 	site  siteFlag
+	life  lifeOptions
 	Files []string
 }
 
 func (o *checkOptions) AddFlags(fs *pflag.FlagSet) {
 	o.site.AddFlags(fs)
+	o.life.AddFlags(fs)
 }
 
 func (o *checkOptions) Validate(args []string) error {
 	o.Files = args
-	return nil
+	return o.life.validate(args)
 }
 
 func (o *checkOptions) Run(ctx context.Context, c console) error {
-	k := &checker{out: c.out}
+	k := &checker{out: c.out, err: c.err, life: o.life}
 	if len(o.Files) == 0 {
 		k.site(ctx, o.site.path())
 		return k.verdict()
@@ -70,7 +81,9 @@ func (o *checkOptions) optionalSite(k *checker) *Config {
 // checker says what it finds, and counts.
 type checker struct {
 	out    io.Writer
-	config *Config // of the site, nil for none
+	err    io.Writer // what providers say meanwhile
+	config *Config   // of the site, nil for none
+	life   lifeOptions
 	wrong  int
 }
 

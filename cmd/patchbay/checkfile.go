@@ -47,12 +47,7 @@ func (k *checker) file(ctx context.Context, name string) {
 		return
 	}
 	if strings.HasSuffix(name, provider.Suffix) {
-		p, err := provider.Open(name, nil)
-		if err != nil {
-			k.errors(err)
-			return
-		}
-		k.provider(ctx, p)
+		k.author(ctx, name)
 		return
 	}
 	text, err := os.ReadFile(name)

@@ -68,7 +68,7 @@ func (l listener) Handle(ctx context.Context, r slog.Record) error {
 	case strings.HasPrefix(text, "a number stands for a string"):
 		l.s.note(ruleGet, "%s is a number, %s, where text belongs; put it into quotes", attributes["attribute"], attributes["value"])
 	case strings.HasPrefix(text, "an attribute cannot be used"), strings.HasPrefix(text, "the call of a provider has no usable answer"):
-		// The call's error tells it.
+		return nil // the call's error tells it, and calls that are killed were to be
 	case strings.HasPrefix(text, "wrote more lines"):
 		l.s.note(ruleCalls, "it %s; say less", text)
 	case r.Level >= slog.LevelWarn:

@@ -1,0 +1,211 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"patchbay/am"
+	"patchbay/am/store"
+	"patchbay/inventory"
+	"patchbay/inventory/provider"
+	"patchbay/inventory/provider/providertest"
+)
+
+// lifeOptions ask for the whole life of a node.
+type lifeOptions struct {
+	Component  string
+	SliverType string
+	Image      string
+	Wait       time.Duration
+}
+
+func (o *lifeOptions) AddFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.Component, "life", "", "with a provider: make, use and remove a node on this component, which must be free")
+	fs.StringVar(&o.SliverType, "sliver-type", "", "with --life: what kind of node, instead of the component's default")
+	fs.StringVar(&o.Image, "image", "", "with --life: what it boots, instead of the sliver type's default")
+	fs.DurationVar(&o.Wait, "wait", 10*time.Minute, "with --life: how long each step may take")
+}
+
+func (o *lifeOptions) validate(files []string) error {
+	switch {
+	case o.Component == "" && (o.SliverType != "" || o.Image != ""):
+		return fmt.Errorf("--sliver-type and --image go with --life COMPONENT")
+	case o.Component != "" && (len(files) != 1 || !strings.HasSuffix(files[0], provider.Suffix)):
+		return fmt.Errorf("--life goes with one provider, NAME%s", provider.Suffix)
+	case o.Wait <= 0:
+		return fmt.Errorf("--wait %v must be more than nothing", o.Wait)
+	}
+	return nil
+}
+
+// author checks a provider as its author needs it: by the whole suite, and with
+// --life by the life of a node.
+func (k *checker) author(ctx context.Context, file string) {
+	log := slog.New(slog.NewTextHandler(k.err, nil))
+	p, err := provider.Open(file, log)
+	if err != nil {
+		k.errors(err)
+		return
+	}
+	suite, o := providertest.Check, providertest.Options{Progress: func(step string) { k.line("", "", "%s", step) }}
+	if k.life.Component != "" {
+		node, done, err := k.candidate(ctx, p)
+		if err != nil {
+			k.bad(p.Path, "no node is made: %v", err)
+			return
+		}
+		defer done()
+		suite, o.Node, o.Wait = providertest.Life, node, k.life.Wait
+	}
+	before := k.wrong
+	for _, f := range suite(ctx, p, o) {
+		if f.Note {
+			k.line("note", p.Path, "%s", f)
+		} else {
+			k.bad(p.Path, "%s", f)
+		}
+	}
+	switch {
+	case k.wrong > before:
+		fmt.Fprintln(k.out, "\nThe words before each finding are a heading in PROVIDER.md.")
+		if k.life.Component != "" {
+			fmt.Fprintln(k.out, "A node is made only when all else is right.")
+		}
+	case k.life.Component != "":
+		k.good(p.Path, "provider %s of type %s; a node has lived on %s and is gone", p.Name, p.Type, k.life.Component)
+	default:
+		k.good(p.Path, "provider %s of type %s, %s; nothing was made: --life COMPONENT does that", p.Name, p.Type, plural(len(p.Attributes), "attribute"))
+	}
+}
+
+// candidate is the node to be made. Nobody else may have its component, nor get
+// it meanwhile: done gives it free. The error says why not, and what to do.
+func (k *checker) candidate(ctx context.Context, p *provider.Provider) (node provider.Resource, done func(), err error) {
+	done = func() {}
+	node = provider.Resource{provider.AttrComponent: k.life.Component}
+	alone := true
+	if config := k.siteOf(p); config != nil {
+		inv, err := inventory.Load(config.Inventory, config.Authority)
+		if err != nil {
+			return nil, nil, err
+		}
+		c, err := componentOf(inv, p, k.life.Component)
+		if err != nil {
+			return nil, nil, err
+		}
+		alone = c.Exclusive
+		t := c.SliverTypes[0]
+		if name := k.life.SliverType; name != "" {
+			named, ok := inv.SliverType(name)
+			if !ok || !c.Offers(named) {
+				return nil, nil, fmt.Errorf("%s offers no sliver type %q; leave out --sliver-type for %s", c.Name, name, t.Name)
+			}
+			t = named
+		}
+		node[provider.AttrSliverType] = t.Name
+		if t.DefaultImage != nil {
+			node[provider.AttrImage] = t.DefaultImage.Name
+		}
+		if done, err = hold(config, c); err != nil {
+			return nil, nil, err
+		}
+	}
+	for attribute, word := range map[string]string{provider.AttrSliverType: k.life.SliverType, provider.AttrImage: k.life.Image} {
+		if word != "" {
+			node[attribute] = word
+		}
+	}
+	if err := free(ctx, p, k.life.Component, alone); err != nil {
+		done()
+		return nil, nil, err
+	}
+	return node, done, nil
+}
+
+// siteOf is the site that a provider belongs to: the one named, or the one in
+// whose folder it lies; nil for none.
+func (k *checker) siteOf(p *provider.Provider) *Config {
+	if k.config != nil {
+		return k.config
+	}
+	file := filepath.Join(filepath.Dir(p.Dir), configName)
+	if _, err := os.Stat(file); err != nil {
+		return nil
+	}
+	config, err := ReadConfig(file)
+	if err != nil {
+		k.errors(err)
+		return nil
+	}
+	return config
+}
+
+func componentOf(inv *inventory.Inventory, p *provider.Provider, name string) (*inventory.Component, error) {
+	i := slices.IndexFunc(inv.Components, func(c *inventory.Component) bool { return c.Name == name })
+	if i < 0 {
+		names := make([]string, len(inv.Components))
+		for i, c := range inv.Components {
+			names[i] = c.Name
+		}
+		hint := "name one of its components"
+		if near := inventory.Nearest(name, names); near != "" {
+			hint = fmt.Sprintf("did you mean %s?", near)
+		}
+		return nil, fmt.Errorf("the inventory has no component %s; %s", name, hint)
+	}
+	if c := inv.Components[i]; c.Provider != p.Name {
+		return nil, fmt.Errorf("%s is made by the provider %s; name a component of %s", name, c.Provider, p.Name)
+	}
+	return inv.Components[i], nil
+}
+
+// hold keeps a site from giving c to anybody until done. While the site is
+// served its promises cannot be read, so c must be drained.
+func hold(config *Config, c *inventory.Component) (done func(), err error) {
+	if _, err := os.Stat(config.State); err != nil {
+		return func() {}, nil // nothing was ever promised
+	}
+	s, err := store.Open(config.State, store.Options{Site: config.Authority})
+	switch {
+	case err != nil && c.Drained:
+		return func() {}, nil
+	case err != nil:
+		return nil, fmt.Errorf("the site could give %s to somebody meanwhile (%w); stop it, or set drained: true at %s in %s and start it again", c.Name, err, c.Name, config.Inventory)
+	}
+	done = func() { s.Close() } // until then it cannot be served
+	slivers, err := s.Slivers()
+	if err == nil {
+		i := slices.IndexFunc(slivers, func(x am.Sliver) bool { return x.Component.Equal(c.URN) })
+		if i >= 0 && c.Exclusive {
+			err = fmt.Errorf("%s is held by %s; take a component that is free", c.Name, slivers[i].URN)
+		}
+	}
+	if err != nil {
+		done()
+		return nil, err
+	}
+	return done, nil
+}
+
+// free asks the provider itself whether there is a node on a component that
+// holds only one.
+func free(ctx context.Context, p *provider.Provider, component string, alone bool) error {
+	all, err := p.Get(ctx, nil)
+	if err != nil || !alone {
+		return nil // the suite tells what is wrong with get
+	}
+	for name, r := range all {
+		if !provider.Gone(r.Resource) && r.Resource.Text(provider.AttrComponent) == component {
+			return fmt.Errorf("%s is in use: the provider tells of node %s there; take a component that is free", component, name)
+		}
+	}
+	return nil
+}

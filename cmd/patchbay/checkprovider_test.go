@@ -1,0 +1,155 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"patchbay/am"
+	"patchbay/am/store"
+	"patchbay/am/urn"
+	"patchbay/testdata/need"
+)
+
+// rack copies the worked provider of PROVIDER.md into a folder.
+func rack(t testing.TB, dir string) string {
+	t.Helper()
+	need.Tool(t, "jq") // it uses that
+	for _, name := range []string{"rack.prov", "rack.yaml"} {
+		text := readFile(t, filepath.Join("../../inventory/provider/testdata", name))
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return filepath.Join(dir, "rack.prov")
+}
+
+// quick makes the simulated nodes of a site quick.
+func quick(t testing.TB, site string) string {
+	t.Helper()
+	edit(t, filepath.Join(site, "providers", "simulated.yaml"), "timing:\n  make: 2s\n  start: 1500ms\n  stop: 500ms\n  restart: 2s\n  users: 200ms\n  remove: 500ms\n",
+		"timing: {make: 0s, start: 0s, stop: 0s, restart: 0s, users: 0s, remove: 0s}\n")
+	return filepath.Join(site, "providers", "simulated.prov")
+}
+
+// outside runs the real program and gives its exit status and what it printed.
+func outside(t testing.TB, args ...string) (int, string) {
+	t.Helper()
+	bin, err := programs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command(filepath.Join(bin, "patchbay"), args...)
+	c.Dir = t.TempDir() // not in a site
+	out, err := c.Output()
+	if c.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return c.ProcessState.ExitCode(), string(out)
+}
+
+func TestCheckTakesAProviderThroughTheSuite(t *testing.T) {
+	t.Parallel()
+	file := rack(t, t.TempDir())
+	code, out := outside(t, "check", file)
+	if code != 0 {
+		t.Errorf("exit status %d", code)
+	}
+	has(t, out, "make dry runs", "\nok       "+file+": provider rack of type node, 7 attributes; nothing was made", "\nnote     "+file+": Attributes of a node: interfaces is missing")
+
+	code, out = outside(t, "check", "--life", "pc1", file)
+	if code != 0 {
+		t.Errorf("exit status %d", code)
+	}
+	has(t, out, "         restart it\n", "\nok       "+file+": provider rack of type node; a node has lived on pc1 and is gone")
+
+	code, out = outside(t, "check", "--life", "pc9", file)
+	if code != 1 {
+		t.Errorf("exit status %d", code)
+	}
+	has(t, out, "\nerror    "+file+": set, dry run: it refuses to make the node that may be made: there is no machine pc9", "heading in PROVIDER.md", "\n1 mistake.")
+
+	edit(t, file, "select(.ral.noop | not) | ", "")
+	code, out = outside(t, "check", file)
+	if code != 0 { // it refuses what it is asked for without --life
+		t.Errorf("exit status %d:\n%s", code, out)
+	}
+	code, out = outside(t, "check", "--life", "pc1", file)
+	if code != 1 {
+		t.Errorf("exit status %d", code)
+	}
+	has(t, out, "set, dry run: it has really made ", "A node is made only when all else is right.")
+	if strings.Contains(out, "make it") {
+		t.Errorf("a node was made:\n%s", out)
+	}
+}
+
+func TestCheckMakesNoNodeWhereSomebodyIs(t *testing.T) {
+	t.Parallel()
+	f := newFederation(t, "fed.example.org")
+	s := newServed(t, "testbed.example.org", f, nil)
+	file := quick(t, s.dir)
+	refused := func(component string, says ...string) {
+		t.Helper()
+		code, out := outside(t, "check", "--life", component, file)
+		if code != 1 || strings.Contains(out, "make it") {
+			t.Errorf("exit status %d:\n%s", code, out)
+		}
+		has(t, out, append(says, "no node is made: ")...)
+	}
+	refused("pc77", "the inventory has no component pc77")
+	config, err := ReadConfig(filepath.Join(s.dir, configName))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	// Promised, and nothing there yet.
+	st, err := store.Open(config.State, store.Options{Site: config.Authority})
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := func(kind, name string) urn.URN { return urn.URN{Authority: config.Authority, Type: kind, Name: name} }
+	err = st.Commit(t.Context(), func(*store.View) (cs store.ChangeSet, err error) {
+		cs.PutSliver(am.Sliver{URN: name(urn.Sliver, "x"), Slice: name(urn.Slice, "s"), Component: name(urn.Node, "pc3"), Status: am.Status{Allocation: am.Allocated}, Frozen: true})
+		return cs, nil
+	})
+	if err != nil || st.Close() != nil {
+		t.Fatal(err)
+	}
+	refused("pc3", "pc3 is held by "+name(urn.Sliver, "x").String())
+
+	// There, whoever made it.
+	c := exec.Command(file, "ral_action=set")
+	c.Dir = filepath.Dir(file)
+	c.Stdin = strings.NewReader(`{"updates":[{"name":"n1","is":{"ensure":"absent"},"should":{"ensure":"present","component":"pc4"}}],"ral":{"noop":false}}`)
+	if out, err := c.Output(); err != nil || strings.Contains(string(out), "error") {
+		t.Fatalf("%s %v", out, err)
+	}
+	refused("pc4", "pc4 is in use: the provider tells of node n1 there")
+
+	code, out := outside(t, "check", "--life", "pc5", file)
+	if code != 0 {
+		t.Errorf("a free component: exit status %d:\n%s", code, out)
+	}
+	s.start()
+	refused("pc5", "the site could give pc5 to somebody meanwhile", "drained: true")
+	s.stop()
+	edit(t, filepath.Join(s.dir, "inventory.yaml"), "  - names: pc1..pc12\n", "  - names: pc1..pc12\n    drained: true\n")
+	s.start()
+	if code, out := outside(t, "check", "--life", "pc5", file); code != 0 {
+		t.Errorf("a drained component: exit status %d:\n%s", code, out)
+	}
+	s.stop()
+}
+
+func TestLifeAsksForOneProvider(t *testing.T) {
+	for _, args := range [][]string{
+		{"--life", "pc1"}, {"--life", "pc1", "x.xml"}, {"--life", "pc1", "a.prov", "b.prov"}, {"--image", "x", "a.prov"}, {"--life", "pc1", "--wait", "0s", "a.prov"},
+	} {
+		if code, out := tell(t, append([]string{"check"}, args...)...); code != 2 {
+			t.Errorf("check %q: exit status %d: %s", args, code, out)
+		}
+	}
+}
