@@ -30,6 +30,7 @@ func TestDelegation(t *testing.T) {
 	expired := func(uri, key string) *pki.Entity {
 		return pki.Issue(t, w.sa, pki.Subject{URIs: []string{uri}, Key: key, From: now.Add(-2 * time.Hour), To: now.Add(-time.Minute)})
 	}
+	lab := pki.Authority(t, w.sa, "urn:publicid:IDN+example.org:lab+authority+sa", "rsa5")
 	carol := pki.User(t, w.sa, "urn:publicid:IDN+example.org+user+carol", "rsa5")
 	sliceAgain := pki.User(t, w.sa, sliceURN, "rsa3")
 	operator := pki.Authority(t, w.sa, "urn:publicid:IDN+example.org+authority+ma", "rsa5")
@@ -88,6 +89,12 @@ func TestDelegation(t *testing.T) {
 		{rule: "19 a second longer", caller: w.bob, change: func(c chain) chain { c[0].Expires = "2026-11-22T12:00:01Z"; return c }, want: "longer than its parent", detail: am.CredentialUntrusted},
 		{rule: "19 signed by its new owner", caller: w.bob, change: func(c chain) chain { c[0].Signer = list{w.bob, w.sa}; return c }, want: "is signed by " + bobURN, detail: am.CredentialUntrusted},
 		{rule: "19 signed by the authority", caller: w.bob, change: func(c chain) chain { c[0].Signer = list{w.sa}; return c }, want: "who alone can delegate it", detail: am.CredentialUntrusted},
+		{rule: "13 signed by the same name of a sub-authority", caller: w.bob, change: func(c chain) chain { c[0].Signer = list{pki.User(t, lab, labAlice, "rsa2"), lab}; return c }, want: "is signed by " + labAlice, detail: am.CredentialUntrusted},
+		{rule: "neighbour: all of it the sub-authority's user", caller: w.bob, change: func(c chain) chain {
+			a := pki.User(t, lab, labAlice, "rsa2")
+			c[1].Owner, c[0].Signer = list{a, lab}, list{a, lab}
+			return c
+		}},
 		{rule: "19 signed with another key of the owner", caller: w.bob, change: func(c chain) chain { c[0].Signer = list{pki.User(t, w.sa, aliceURN, "rsa5")}; return c }, want: "another key", detail: am.CredentialUntrusted},
 		{rule: "19 signed with the owner's key as somebody else", caller: w.bob, change: func(c chain) chain {
 			c[0].Signer = list{pki.User(t, w.sa, "urn:publicid:IDN+example.org+user+mallory", "rsa2")}

@@ -13,6 +13,7 @@ var now = pki.Now
 const (
 	saURN    = "urn:publicid:IDN+example.org+authority+sa"
 	aliceURN = "urn:publicid:IDN+example.org+user+alice"
+	labAlice = "urn:publicid:IDN+example.org:lab+user+alice" // another user
 	bobURN   = "urn:publicid:IDN+example.org+user+bob"
 	toolURN  = "urn:publicid:IDN+example.org+tool+portal"
 	sliceURN = "urn:publicid:IDN+example.org+slice+s1"

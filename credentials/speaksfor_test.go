@@ -122,6 +122,7 @@ func TestSpeaksFor(t *testing.T) {
 			s.Signer = []*pki.Entity{pki.Issue(t, w.sa, pki.Subject{URIs: []string{aliceURN}, Key: "rsa2", From: now.Add(-2 * time.Hour), To: now.Add(-time.Minute)}), w.sa}
 		}, want: "its signer is not accepted", detail: am.CredentialExpired},
 		{rule: "29 option of a third user", option: "urn:publicid:IDN+example.org+user+carol", want: "but geni_speaking_for names urn:publicid:IDN+example.org+user+carol", detail: am.CredentialMismatch},
+		{rule: "13 option of the same name in a sub-authority", option: labAlice, want: "but geni_speaking_for names " + labAlice, detail: am.CredentialMismatch},
 		{rule: "29 option is no user", option: sliceURN, want: "no URN of a user", detail: am.CredentialMismatch},
 		{rule: "29 option is no URN", option: "alice", want: "no URN of a user", detail: am.CredentialMismatch},
 		{rule: "29 option with a blank", option: aliceURN + " ", want: "no URN of a user", detail: am.CredentialMismatch},
@@ -359,6 +360,38 @@ func TestSpeaksForSignatures(t *testing.T) {
 		_, err := w.speak(t, w.tool, aliceURN, tt.doc, slice)
 		if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
 			t.Errorf("%s: %v; want %q", tt.rule, err, tt.want)
+		}
+	}
+}
+
+// TestSignedTypeDecidesAndNotTheLabel gives every credential every label that
+// clients write, right or wrong, and one that nobody writes.
+func TestSignedTypeDecidesAndNotTheLabel(t *testing.T) {
+	w := newWorld(t)
+	slice := sfa(w.sliceCredential().Signed(t))[0]
+	for _, tt := range []struct {
+		form   string
+		caller *pki.Entity
+		option string
+		doc    string
+	}{
+		{"delegated", w.bob, "", pki.Delegated(t, w.handedOn(w.bob)...)},
+		{"abac", w.tool, aliceURN, w.speaksFor().Signed(t)},
+		{"speaksfor", w.tool, aliceURN, w.oldSpeaksFor().Signed(t)},
+	} {
+		for label, want := range map[[2]string]bool{
+			{"geni_sfa", "3"}: true, {"geni_sfa", "2"}: true, {"SFA", ""}: true, {"", ""}: true, {"geni_abac", "1"}: true, {"Geni_ABAC", "1"}: true,
+			{"abac", "1"}: true, {"speaksfor", "1"}: true, {"geni_unknown", "0"}: true, {"GENI_UNKNOWN", "0"}: true,
+			{"geni_foo", "3"}: false, {"geni_abacBROKEN", "1"}: false, {"geni_unknownBROKEN", "0"}: false, {"geni_sfa", "4"}: false, {"geni_sfa", "03"}: false,
+		} {
+			p := []credentials.Presented{{Type: label[0], Version: label[1], Text: tt.doc}, slice}
+			_, err := w.z.Authorize(w.caller(t, tt.caller), p, tt.option, credentials.RightAllocate, now)
+			if (err == nil) != want {
+				t.Errorf("%s labelled %q: %v, want success %v", tt.form, label, err, want)
+			}
+			if err != nil && !strings.Contains(err.Error(), "credential 1: ") {
+				t.Errorf("%s labelled %q: no reason given: %v", tt.form, label, err)
+			}
 		}
 	}
 }

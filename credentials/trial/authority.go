@@ -16,7 +16,7 @@ import (
 	"patchbay/credentials/cert"
 )
 
-// Authority names and certifies users and slices. It is safe for concurrent
+// Authority names and certifies users, tools and slices. It is safe for concurrent
 // use; of two processes that make the same name at once, one gets an error.
 type Authority struct {
 	dir  string
@@ -90,7 +90,7 @@ func (a *Authority) name(kind, name string) urn.URN {
 
 func (a *Authority) email(name string) string { return name + "@" + host(a.cert.URN.Authority) }
 
-// path is the file of a user or slice, whose name has been checked.
+// path is the file of a user, tool or slice, whose name has been checked.
 func (a *Authority) path(folder, name, extension string) string {
 	return filepath.Join(a.dir, folder, strings.ToLower(name)+extension)
 }

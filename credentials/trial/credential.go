@@ -33,5 +33,5 @@ func (a *Authority) credential(owner, target *cert.Certificate, privileges []str
 
 // chainPEM is a certificate followed by the authority's.
 func (a *Authority) chainPEM(c *cert.Certificate) []byte {
-	return append(encodeCertificate(c), encodeCertificate(a.cert)...)
+	return encodeChain([]*cert.Certificate{c, a.cert})
 }

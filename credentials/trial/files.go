@@ -17,6 +17,15 @@ func encodeCertificate(c *cert.Certificate) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
 }
 
+// encodeChain writes certificates one after the other.
+func encodeChain(list []*cert.Certificate) []byte {
+	var b []byte
+	for _, c := range list {
+		b = append(b, encodeCertificate(c)...)
+	}
+	return b
+}
+
 // encodeKey writes the old form of RSA keys, which old clients ask for.
 func encodeKey(k *rsa.PrivateKey) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(k)})
@@ -39,15 +48,19 @@ func readKey(file string) (*rsa.PrivateKey, error) {
 	if err != nil {
 		return nil, err
 	}
-	block, _ := pem.Decode(text)
-	if block == nil {
-		return nil, fmt.Errorf("%s: no key", file)
-	}
-	k, err := x509.ParsePKCS1PrivateKey(block.Bytes)
+	k, err := parseKey(text)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	return k, nil
+}
+
+func parseKey(text []byte) (*rsa.PrivateKey, error) {
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return nil, errors.New("no key")
+	}
+	return x509.ParsePKCS1PrivateKey(block.Bytes)
 }
 
 // writeNew writes a file that must not be there yet, all of it or none.

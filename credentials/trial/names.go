@@ -10,6 +10,7 @@ import (
 
 var (
 	userName  = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]{0,7}$`)
+	toolName  = regexp.MustCompile(`^[A-Za-z][-A-Za-z0-9_.]{0,63}$`)
 	sliceName = regexp.MustCompile(`^[A-Za-z0-9][-A-Za-z0-9]{0,18}$`)
 )
 
@@ -26,6 +27,13 @@ func checkAuthority(name string) error {
 func checkUser(name string) error {
 	if !userName.MatchString(name) {
 		return fmt.Errorf("%q cannot name a user: a letter, then up to 7 letters, digits or underscores", name)
+	}
+	return nil
+}
+
+func checkTool(name string) error {
+	if !toolName.MatchString(name) {
+		return fmt.Errorf("%q cannot name a tool: a letter, then up to 63 letters, digits, hyphens, dots or underscores", name)
 	}
 	return nil
 }

@@ -81,7 +81,19 @@ func TestCredentialsFitThePublishedSchema(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, doc := range map[string][]byte{"user.xml": alice.Credential, "slice.xml": slice.Credential} {
+	tool, err := a.Tool("portal", now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	delegated, err := trial.Delegate(slice.Credential, alice, tool.Certificate, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	speaksFor, err := trial.SpeaksFor(alice, tool.Certificate, now.Add(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, doc := range map[string][]byte{"user.xml": alice.Credential, "slice.xml": slice.Credential, "delegated.xml": delegated, "speaksfor.xml": speaksFor} {
 		file := filepath.Join(dir, name)
 		if err := os.WriteFile(file, doc, 0o600); err != nil {
 			t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 
 	"patchbay/am/urn"
 	"patchbay/credentials/cert"
+	"patchbay/credentials/dsig"
 )
 
 // userCredential is how long a user credential lasts.
@@ -74,13 +75,22 @@ func (a *Authority) User(name string, now time.Time) (User, error) {
 	}, nil
 }
 
+// sign signs the credential of that id with the user's key.
+func (u User) sign(document []byte, id string) ([]byte, error) {
+	key, err := parseKey(u.Key)
+	if err != nil {
+		return nil, fmt.Errorf("key of %s: %w", u.URN, err)
+	}
+	chain, err := cert.ParsePEM(u.Certificate)
+	if err != nil {
+		return nil, fmt.Errorf("certificate of %s: %w", u.URN, err)
+	}
+	return dsig.Sign(document, id, key, chain, dsig.SignOptions{})
+}
+
 // makeUser writes the certificate last: it is the mark that a user is whole.
 func (a *Authority) makeUser(name string, now time.Time) error {
-	key, err := rsa.GenerateKey(rand.Reader, rsaBits)
-	if err != nil {
-		return err
-	}
-	c, err := issue(holder{urn: a.name(urn.User, name), email: a.email(name), key: &key.PublicKey}, a.cert, a.key, now)
+	c, key, err := a.certify(a.name(urn.User, name), now)
 	if err != nil {
 		return err
 	}
@@ -102,6 +112,16 @@ func (a *Authority) makeUser(name string, now time.Time) error {
 		return err
 	}
 	return writeNew(a.path("users", name, ".pem"), a.chainPEM(c), 0o644)
+}
+
+// certify makes a key and its certificate.
+func (a *Authority) certify(u urn.URN, now time.Time) (*cert.Certificate, *rsa.PrivateKey, error) {
+	key, err := rsa.GenerateKey(rand.Reader, rsaBits)
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := issue(holder{urn: u, email: a.email(u.Name), key: &key.PublicKey}, a.cert, a.key, now)
+	return c, key, err
 }
 
 func (a *Authority) userCertificate(name string) (*cert.Certificate, error) {

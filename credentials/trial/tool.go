@@ -1,0 +1,48 @@
+package trial
+
+import (
+	"os"
+	"time"
+
+	"patchbay/am/urn"
+)
+
+// Tool is a program, such as a portal, that acts for users.
+type Tool struct {
+	URN urn.URN
+	// Certificate is the chain in PEM, the tool's own first; Key is its key.
+	Certificate, Key []byte
+}
+
+// Tool gives the tool of that name, making one when there is none. A name is a
+// letter and up to 63 letters, digits, hyphens, dots or underscores.
+func (a *Authority) Tool(name string, now time.Time) (Tool, error) {
+	if err := checkTool(name); err != nil {
+		return Tool{}, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	certificate, secret := a.path("tools", name, ".pem"), a.path("tools", name, ".key")
+	c, err := readCertificate(certificate)
+	if missing(err) {
+		made, key, err := a.certify(a.name(urn.Tool, name), now)
+		if err != nil {
+			return Tool{}, err
+		}
+		os.Remove(secret) // left by a run that was cut off
+		if err := writeNew(secret, encodeKey(key), 0o600); err != nil {
+			return Tool{}, err
+		}
+		if err := writeNew(certificate, a.chainPEM(made), 0o644); err != nil {
+			return Tool{}, err
+		}
+		c = made
+	} else if err != nil {
+		return Tool{}, err
+	}
+	key, err := os.ReadFile(secret)
+	if err != nil {
+		return Tool{}, err
+	}
+	return Tool{URN: c.URN, Certificate: a.chainPEM(c), Key: key}, nil
+}
