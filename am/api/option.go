@@ -88,12 +88,12 @@ var (
 		read: func(c *call) (err error) { c.asLongAsPossible, err = c.options.flag("geni_extend_alap"); return err },
 	}
 	optEndTime = option{
-		name: "geni_end_time", kind: "time in the future", without: "the site's default; for Provision what Allocate was told",
+		name: "geni_end_time", kind: "RFC 3339 time in the future", without: "the site's default; for Provision what Allocate was told",
 		says: "wish for the end of the lease, earlier or later than the default; cut to the limits",
 		read: func(c *call) (err error) { c.endTime, err = c.options.moment("geni_end_time"); return err },
 	}
 	optStartTime = option{
-		name: "geni_start_time", kind: "time", without: "now",
+		name: "geni_start_time", kind: "RFC 3339 time", without: "now",
 		says: "must not lie in the future (13): there are no reservations for later",
 		read: func(c *call) error {
 			start, err := c.options.moment("geni_start_time")
