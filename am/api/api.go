@@ -103,7 +103,8 @@ type Event struct {
 	Slivers int
 	// Credentials are fingerprints of what granted the right.
 	Credentials []string
-	// SHA1 says that one of them, or a certificate behind it, is signed with SHA-1.
+	// SHA1 says that one of them, or a certificate of the caller, is signed with
+	// SHA-1.
 	SHA1 bool
 	// Err is the cause behind the code, for the operator only.
 	Err error

@@ -102,7 +102,7 @@ func (c *call) authorize(m method) error {
 	}
 	c.grant = grant
 	c.event.Caller, c.event.Speaker = grant.Caller(), grant.Speaker()
-	c.event.Credentials, c.event.SHA1 = grant.Fingerprints(), grant.SHA1()
+	c.event.Credentials, c.event.SHA1 = grant.Fingerprints(), grant.SHA1() || caller.Chain.SHA1()
 	// The right to a slice comes before everything that the options could tell.
 	if !c.targets.Slice.IsZero() {
 		if _, err := grant.Over(c.targets.Slice); err != nil {

@@ -24,10 +24,11 @@ type Config struct {
 	// for elliptic curves need the RSA one.
 	Keys []KeyPair
 
-	// LegacyCertificates admits clients with 1024-bit RSA keys and handshakes
-	// signed with SHA-1 (OpenSSL's security level 0 instead of 2). Signatures
-	// on the clients' certificates are not checked here in either case.
-	LegacyCertificates bool
+	// SHA1Handshakes admits clients too old to sign the handshake with anything
+	// but SHA-1 (OpenSSL's security level 0 instead of 2). The signatures on the
+	// clients' certificates, and keys from 1024 bits on, are not judged here in
+	// either case.
+	SHA1Handshakes bool
 
 	// OnHandshakeError, if not nil, is told of every connection that ended
 	// before its handshake was done, with an error that wraps an *Error, a

@@ -425,7 +425,7 @@ func FuzzClientBytes(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{0x80, 0x2e, 1, 3, 1, 0, 9, 0, 0, 0, 16, 1, 2, 3, 4, 5, 6, 7, 8, 9})
 	f.Add(append(clientHello(f), 20, 3, 3, 0, 1, 1, 22, 3, 3, 0, 4, 14, 0, 0, 0))
-	ctx, err := mtls.New(mtls.Config{Keys: keys(f, "server", "server-ecdsa"), LegacyCertificates: true})
+	ctx, err := mtls.New(mtls.Config{Keys: keys(f, "server", "server-ecdsa"), SHA1Handshakes: true})
 	if err != nil {
 		f.Fatal(err)
 	}

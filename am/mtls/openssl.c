@@ -18,9 +18,9 @@ enum {
 	MAX_RSA_BITS = 8192,
 	MAX_RSA_EXPONENT_BITS = 64,
 
-	// The strength of RSA-2048 and of RSA-1024, in bits as NIST counts them.
-	MIN_STRENGTH = 112,
-	MIN_STRENGTH_LEGACY = 80,
+	// The strength of RSA-1024, in bits as NIST counts them. Whoever judges the
+	// chain may ask for more, and can say so in words instead of an alert.
+	MIN_STRENGTH = 80,
 };
 
 // why takes the oldest error of the queue, the cause of the others, and empties the queue.
@@ -44,9 +44,9 @@ static char *why(void)
 
 // weigh says whether the peer's key can prove anything at a bearable cost. It
 // returns X509_V_OK or the error whose alert fits, with a text in the error queue.
-static int weigh(EVP_PKEY *key, int min_strength)
+static int weigh(EVP_PKEY *key)
 {
-	int bits, strength;
+	int bits;
 
 	if (key == NULL) {
 		ERR_raise_data(ERR_LIB_USER, ERR_R_PASSED_INVALID_ARGUMENT, "the client's key is of an unknown kind");
@@ -78,8 +78,7 @@ static int weigh(EVP_PKEY *key, int min_strength)
 		ERR_raise_data(ERR_LIB_USER, ERR_R_PASSED_INVALID_ARGUMENT, "the client's key cannot sign here");
 		return X509_V_ERR_INVALID_PURPOSE;
 	}
-	strength = EVP_PKEY_get_security_bits(key);
-	if (strength < min_strength) {
+	if (EVP_PKEY_get_security_bits(key) < MIN_STRENGTH) {
 		ERR_raise_data(ERR_LIB_USER, ERR_R_PASSED_INVALID_ARGUMENT, "the client's key is too weak: %d bits", bits);
 		return X509_V_ERR_EE_KEY_TOO_SMALL;
 	}
@@ -88,10 +87,10 @@ static int weigh(EVP_PKEY *key, int min_strength)
 
 // accept_any stands in for the verification of the chain, which is not done
 // here. It judges only the key whose possession the handshake is to prove, and
-// the length of the chain. min_strength is an int in disguise.
-static int accept_any(X509_STORE_CTX *x, void *min_strength)
+// the length of the chain.
+static int accept_any(X509_STORE_CTX *x, void *unused)
 {
-	int verdict = weigh(X509_get0_pubkey(X509_STORE_CTX_get0_cert(x)), (int)(intptr_t)min_strength);
+	int verdict = weigh(X509_get0_pubkey(X509_STORE_CTX_get0_cert(x)));
 	int n = sk_X509_num(X509_STORE_CTX_get0_untrusted(x));
 
 	if (verdict == X509_V_OK && n > MAX_CHAIN_CERTS) {
@@ -103,12 +102,11 @@ static int accept_any(X509_STORE_CTX *x, void *min_strength)
 	return verdict == X509_V_OK;
 }
 
-SSL_CTX *mtls_context_new(int legacy, char **reason)
+SSL_CTX *mtls_context_new(int sha1, char **reason)
 {
-	intptr_t min_strength = legacy ? MIN_STRENGTH_LEGACY : MIN_STRENGTH;
 	// Anonymous suites would not ask for a certificate: they are named even
 	// though DEFAULT leaves them out. RSA key exchange stays in, for old clients.
-	const char *suites = legacy ? "DEFAULT:!aNULL:!eNULL:@SECLEVEL=0" : "DEFAULT:!aNULL:!eNULL:@SECLEVEL=2";
+	const char *suites = sha1 ? "DEFAULT:!aNULL:!eNULL:@SECLEVEL=0" : "DEFAULT:!aNULL:!eNULL:@SECLEVEL=2";
 	SSL_CTX *ctx;
 
 	ERR_clear_error();
@@ -128,7 +126,7 @@ SSL_CTX *mtls_context_new(int legacy, char **reason)
 	SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
 		SSL_MODE_RELEASE_BUFFERS);
 	SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
-	SSL_CTX_set_cert_verify_callback(ctx, accept_any, (void *)min_strength);
+	SSL_CTX_set_cert_verify_callback(ctx, accept_any, NULL);
 	SSL_CTX_set_max_cert_list(ctx, MAX_CHAIN_BYTES);
 	return ctx;
 }

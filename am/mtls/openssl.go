@@ -38,12 +38,12 @@ type keyring struct{ ctx *C.SSL_CTX }
 
 // newKeyring loads the files that c names.
 func newKeyring(c Config) (keyring, error) {
-	var legacy C.int
-	if c.LegacyCertificates {
-		legacy = 1
+	var sha1 C.int
+	if c.SHA1Handshakes {
+		sha1 = 1
 	}
 	var why *C.char
-	ctx := C.mtls_context_new(legacy, &why)
+	ctx := C.mtls_context_new(sha1, &why)
 	if ctx == nil {
 		return keyring{}, fmt.Errorf("cannot set up TLS: %s", goText(why))
 	}

@@ -41,7 +41,7 @@ typedef struct {
 } mtls_key_result;
 
 // mtls_context_new makes a context without keys; NULL, and *why, when it cannot.
-SSL_CTX *mtls_context_new(int legacy, char **why);
+SSL_CTX *mtls_context_new(int sha1, char **why);
 
 // mtls_context_add_key adds a chain, leaf first, and the key of its leaf; both are PEM.
 mtls_key_result mtls_context_add_key(SSL_CTX *ctx, const void *chain, int chain_len, const void *key, int key_len);

@@ -18,7 +18,7 @@ import (
 )
 
 func TestVersionsBelowTLS12AreRefused(t *testing.T) {
-	s := serve(t, chainHandler, func(c *mtls.Config, _ *http.Server) { c.LegacyCertificates = true })
+	s := serve(t, chainHandler, func(c *mtls.Config, _ *http.Server) { c.SHA1Handshakes = true })
 	for name, v := range map[string]uint16{"TLS10": tls.VersionTLS10, "TLS11": tls.VersionTLS11} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := s.get(t, tlsConfig(identity(t, "rsa", "alice"), v)); err == nil || !strings.Contains(err.Error(), "protocol version not supported") {
@@ -36,7 +36,7 @@ func TestVersionsBelowTLS12AreRefused(t *testing.T) {
 
 func TestSuites(t *testing.T) {
 	both := serve(t, chainHandler, nil)
-	legacy := serve(t, chainHandler, func(c *mtls.Config, _ *http.Server) { c.LegacyCertificates = true })
+	legacy := serve(t, chainHandler, func(c *mtls.Config, _ *http.Server) { c.SHA1Handshakes = true })
 	for _, c := range []struct {
 		name, suite string
 		site        *site
@@ -71,7 +71,7 @@ func TestHandshakesSignedWithSHA1NeedTheSwitch(t *testing.T) {
 	args := append(presenting(t, "rsa", "alice"), "-tls1_2", "-cipher", "AES128-SHA:@SECLEVEL=0", "-sigalgs", "RSA+SHA1")
 	for name, legacy := range map[string]bool{"Off": false, "On": true} {
 		t.Run(name, func(t *testing.T) {
-			s := serve(t, chainHandler, func(c *mtls.Config, _ *http.Server) { c.LegacyCertificates = legacy })
+			s := serve(t, chainHandler, func(c *mtls.Config, _ *http.Server) { c.SHA1Handshakes = legacy })
 			if out, page := s.sClient(t, args...); legacy != (page != nil) {
 				t.Errorf("served: %t\n%s", page != nil, out)
 			}

@@ -26,6 +26,13 @@ type federation struct {
 	sigAlg   string
 	digAlg   string
 	lifetime int // days
+	// names are the alternative names in their order, as openssl reads them,
+	// where UUID and URN stand for the certificate's own.
+	names string
+	// key is the file of a private key to use again, "" for a new one each.
+	key string
+	// signing is how certificates are signed: -sha1, for example.
+	signing []string
 }
 
 // identity is a certificate with its key and, above it, its chain.
@@ -47,7 +54,7 @@ func newFederation(t testing.TB, name string) *federation {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	return &federation{
-		t: t, dir: dir, name: name, oddAIA: true, lifetime: 30,
+		t: t, dir: dir, name: name, oddAIA: true, lifetime: 30, names: "email.1=ops@example.org\nURI.1=UUID\nURI.2=URN\n",
 		openssl: need.Tool(t, "openssl"), xmlsec: need.Tool(t, "xmlsec1"),
 		keyAlg: []string{"-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048"},
 		sigAlg: "http://www.w3.org/2001/04/xmldsig-more#rsa-sha256", digAlg: "http://www.w3.org/2001/04/xmlenc#sha256",
@@ -77,12 +84,17 @@ func (f *federation) issue(urn string, ca bool, issuer *identity) *identity {
 	if f.oddAIA {
 		ext += "authorityInfoAccess=" + oddOID + ";URI:https://" + strings.ReplaceAll(f.name, ":", ".") + "/sa\n"
 	}
-	ext += fmt.Sprintf("[san]\nemail.1=ops@example.org\nURI.1=urn:uuid:%08d-0000-4000-8000-000000000000\nURI.2=%s\n", f.serial, urn)
+	ext += "[san]\n" + strings.NewReplacer("UUID", fmt.Sprintf("urn:uuid:%08d-0000-4000-8000-000000000000", f.serial), "URN", urn).Replace(f.names)
 	os.WriteFile(base+".ext", []byte(ext), 0o600)
-	f.run(f.openssl, append([]string{"genpkey", "-quiet", "-out", id.key}, f.keyAlg...)...)
+	if f.key == "" {
+		f.run(f.openssl, append([]string{"genpkey", "-quiet", "-out", id.key}, f.keyAlg...)...)
+	} else {
+		os.WriteFile(id.key, []byte(readFile(f.t, f.key)), 0o600)
+	}
 	// The subject must differ from level to level, as in the field; it identifies nobody.
 	f.run(f.openssl, "req", "-new", "-key", id.key, "-out", base+".csr", "-subj", fmt.Sprintf("/CN=%s %d", f.name, f.serial))
 	args := []string{"x509", "-req", "-in", base + ".csr", "-days", fmt.Sprint(f.lifetime), "-set_serial", fmt.Sprint(1000 + f.serial), "-extfile", base + ".ext", "-out", id.cert}
+	args = append(args, f.signing...)
 	if issuer == nil {
 		args = append(args, "-signkey", id.key)
 	} else {

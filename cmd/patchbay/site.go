@@ -181,7 +181,7 @@ func (c *Config) reading(inv *inventory.Inventory) rspec.ReadOptions {
 
 func (c *Config) tls(log *slog.Logger) mtls.Config {
 	m := mtls.Config{
-		LegacyCertificates: c.Credentials.SHA1Certificates || c.Credentials.MinRSABits < 2048,
+		SHA1Handshakes: c.Credentials.SHA1Certificates,
 		OnHandshakeError: func(remote net.Addr, err error) {
 			log.Debug("no connection", "remote", remote, "error", err)
 		},

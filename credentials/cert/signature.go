@@ -89,7 +89,7 @@ func checkKey(c *Certificate, o Options) *Error {
 		}
 		switch bits := k.N.BitLen(); {
 		case bits < least:
-			return refuse(WeakKey, c, "has an RSA key of %d bits, at least %d are needed", bits, least)
+			return refuse(WeakKey, c, "has an RSA key of %d bits, at least %d are needed; ask its authority for a certificate with a new key", bits, least)
 		case bits > MaxRSABits:
 			return refuse(WeakKey, c, "has an RSA key of %d bits, at most %d are read", bits, MaxRSABits)
 		}

@@ -45,6 +45,17 @@ func (c Chain) Expires() time.Time {
 	return t
 }
 
+// SHA1 tells whether a certificate below the anchor is signed with SHA-1, for
+// the log.
+func (c Chain) SHA1() bool {
+	for i, x := range c {
+		if i < len(c)-1 && usesSHA1(x.SignatureAlgorithm) {
+			return true
+		}
+	}
+	return false
+}
+
 // Verify finds a chain from leaf to one of the anchors, over the others where
 // it needs them, that is good at the time now. The others may be junk: nothing
 // is believed of them that is not verified.

@@ -1,0 +1,395 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"patchbay/am"
+	"patchbay/am/client"
+)
+
+// crl has openssl make the list of what issuer revokes.
+func (f *federation) crl(issuer *identity, revoked ...*identity) string {
+	f.t.Helper()
+	f.serial++
+	base := filepath.Join(f.dir, fmt.Sprintf("%d.ca", f.serial))
+	var index strings.Builder
+	for _, x := range revoked {
+		serial := strings.TrimSpace(strings.TrimPrefix(f.run(f.openssl, "x509", "-noout", "-serial", "-in", x.cert), "serial="))
+		fmt.Fprintf(&index, "R\t301231235959Z\t260101000000Z,keyCompromise\t%s\tunknown\t/CN=x\n", serial)
+	}
+	os.WriteFile(base+".index", []byte(index.String()), 0o600)
+	os.WriteFile(base, fmt.Appendf(nil, "[ca]\ndefault_ca=a\n[a]\ndatabase=%s.index\ndefault_md=sha256\ndefault_crl_days=7\n", base), 0o600)
+	return f.run(f.openssl, "ca", "-gencrl", "-config", base, "-keyfile", issuer.key, "-cert", issuer.cert)
+}
+
+// trust puts a file into the trust folder in one step; "" removes it.
+func (s *served) trust(name, text string) {
+	s.t.Helper()
+	file := filepath.Join(s.dir, "trusted", name)
+	if text == "" {
+		os.Remove(file)
+		return
+	}
+	if err := os.WriteFile(file+".new", []byte(text), 0o644); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.Rename(file+".new", file); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *served) logged() string {
+	s.t.Helper()
+	return readFile(s.t, s.log.Name())
+}
+
+// counted puts a forwarder before the server that counts connections.
+func (s *served) counted() *atomic.Int64 {
+	s.t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { l.Close() })
+	behind := strings.TrimPrefix(s.url, "https://")
+	s.url = "https://" + l.Addr().String()
+	var n atomic.Int64
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			n.Add(1)
+			d, err := net.Dial("tcp", behind)
+			if err != nil {
+				c.Close()
+				continue
+			}
+			go func() { io.Copy(d, c); d.Close() }()
+			go func() { io.Copy(c, d); c.Close() }()
+		}
+	}()
+	return &n
+}
+
+// TestTrustChangesWhileServing changes everything in the trust folder of a
+// served site, with lists made by openssl, and sees the next calls over the
+// same connections answered by what the folder says then.
+func TestTrustChangesWhileServing(t *testing.T) {
+	t.Parallel() // it mostly waits
+	f := newFederation(t, "fed.example.org")
+	root := f.issue(f.urn("authority", "ca"), true, nil)
+	f.name = "fed.example.org:proj"
+	sa := f.issue(f.urn("authority", "sa"), true, root)
+	f.keyAlg = []string{"-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256"}
+	user, friend := f.issue(f.urn("user", "flooby"), false, sa), f.issue(f.urn("user", "friend"), false, sa)
+	slice := f.issue(f.urn("slice", "s1"), false, sa)
+	grant := func(g *federation, owner, target, signer *identity) []client.Credential {
+		return signed(g.sign(statement{owner: owner, target: target, privileges: []string{"*"}}, signer))
+	}
+	// Somebody else's authority without URN, with its own users.
+	g := newFederation(t, "other.example.net")
+	g.key, g.names = root.key, "email.1=ops@example.org\nURI.1=UUID\n"
+	nameless := g.issue("", true, nil)
+	g.key, g.names = sa.key, "URI.1=URN\nURI.2=https://other.example.net/sa\nemail.1=ops@example.org\nURI.3=UUID\n"
+	theirSA := g.issue(g.urn("authority", "sa"), true, nameless)
+	stranger := g.issue(g.urn("user", "anna"), false, theirSA)
+
+	s := newServed(t, "testbed.example.org", f, root)
+	s.start()
+	connections := s.counted()
+	type caller struct {
+		c    *client.Client
+		cred []client.Credential
+	}
+	callers := map[string]caller{
+		"user":     {s.as(user, true), grant(f, user, user, sa)},
+		"friend":   {s.as(friend, true), grant(f, friend, friend, sa)},
+		"stranger": {s.as(stranger, true), grant(g, stranger, stranger, theirSA)},
+	}
+	call := func(who string) client.Reply {
+		t.Helper()
+		_, r, err := callers[who].c.ListResources(t.Context(), callers[who].cred, client.Options{})
+		if err != nil && r.Code == am.Success {
+			t.Fatalf("%s: %v", who, err)
+		}
+		return r
+	}
+	works := func(why, who string) {
+		t.Helper()
+		within(t, 5*time.Second, why+": "+who+" works", func() bool { return call(who).Code == am.Success })
+	}
+	refused := func(why, who string, texts ...string) {
+		t.Helper()
+		var r client.Reply
+		defer func() {
+			if t.Failed() {
+				t.Logf("%s: %s got %d %q", why, who, r.Code, r.Output)
+			}
+		}()
+		within(t, 5*time.Second, fmt.Sprintf("%s: %s is refused with %q", why, who, texts), func() bool {
+			r = call(who)
+			return r.Code == am.Forbidden && !slices.ContainsFunc(texts, func(want string) bool { return !strings.Contains(r.Output, want) })
+		})
+		if r.Detail != int(am.CredentialUntrusted) {
+			t.Errorf("%s: am_code %d", why, r.Detail)
+		}
+	}
+	overSlice := func(want am.Code) {
+		t.Helper()
+		cred := grant(f, user, slice, sa)
+		within(t, 5*time.Second, fmt.Sprintf("Status answers %d", want), func() bool {
+			_, r, _ := callers["user"].c.Status(t.Context(), []string{slice.urn}, cred, client.Options{})
+			return r.Code == want
+		})
+	}
+	works("at first", "user")
+	works("at first", "friend")
+	refused("not trusted yet", "stranger", "which is no authority this server trusts")
+
+	// CRLs.
+	s.trust("fed.crl", f.crl(sa, user))
+	refused("a CRL of the authority between", "user", user.urn, "revoked", "fed.crl", "ask it for a new certificate")
+	works("not in the CRL", "friend")
+	whole := f.crl(sa, user, friend)
+	s.trust("fed.crl", whole[:len(whole)/2])
+	within(t, 5*time.Second, "the half is noticed", func() bool {
+		return strings.Contains(s.logged(), "without END line") && strings.Contains(s.logged(), "stays in force")
+	})
+	refused("half a CRL", "user", "revoked")
+	works("half a CRL", "friend")
+	s.trust("fed.crl", whole)
+	refused("the whole CRL", "friend", "revoked")
+	s.trust("fed.crl", "")
+	works("without CRL", "user")
+	works("without CRL", "friend")
+	s.trust("fed.crl", f.crl(root)+f.crl(sa, slice))
+	overSlice(am.Forbidden)
+	works("the slice is revoked, not its user", "user")
+	s.trust("fed.crl", f.crl(root, sa))
+	refused("a CRL of the root", "user", sa.urn, "revoked")
+	s.trust("fed.crl", "")
+	overSlice(am.SearchFailed)
+
+	// The deny list.
+	s.trust("denied", "# since yesterday\n"+user.urn+"\n")
+	refused("denied", "user", user.urn, "denied", "operator")
+	works("not denied", "friend")
+	s.trust("denied", user.urn+"\nurn:publicid:IDN+fed\n"+friend.urn+"\n")
+	refused("a line is bad, the others hold", "friend", "denied")
+	refused("a line is bad, the others hold", "user", "denied")
+	serial := strings.TrimSpace(strings.TrimPrefix(f.run(f.openssl, "x509", "-noout", "-serial", "-in", friend.cert), "serial="))
+	issuer := strings.TrimSpace(strings.TrimPrefix(f.run(f.openssl, "x509", "-noout", "-issuer", "-nameopt", "RFC2253", "-in", friend.cert), "issuer="))
+	s.trust("denied", "serial "+serial+" of "+issuer+"\n")
+	refused("number of an issuer, as openssl prints them", "friend", "denied")
+	works("another number", "user")
+	_, fingerprint, _ := strings.Cut(strings.TrimSpace(f.run(f.openssl, "x509", "-noout", "-fingerprint", "-sha256", "-in", sa.cert)), "=")
+	s.trust("denied", "sha256:"+fingerprint+"\n")
+	refused("fingerprint of the authority", "user", sa.urn, "denied")
+	s.trust("denied", root.urn+"\n")
+	refused("the anchor", "user", root.urn, "denied")
+	s.trust("denied", "")
+	works("no deny list", "user")
+
+	// Anchors and whom they may speak for.
+	s.trust("other.pem", readFile(t, nameless.cert))
+	refused("an anchor without URN", "stranger", "does not let speak for any authority")
+	s.trust("other.authorities", "other.example.com\n")
+	refused("another authority listed", "stranger", "speaks only for other.example.com")
+	s.trust("other.authorities", "# whom it speaks for\nother.example.net\n")
+	works("the authority is listed", "stranger")
+	s.trust("other.authorities", "other.example.netx\n")
+	refused("taken back", "stranger")
+	s.trust("other.pem", readFile(t, theirSA.cert))
+	works("the authority between is the anchor", "stranger")
+	s.trust("other.pem", "")
+	refused("no anchor", "stranger", "no authority this server trusts")
+	works("all the while", "user")
+
+	// SIGHUP reads it, too.
+	s.trust("denied", friend.urn+"\n")
+	if err := s.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	refused("after SIGHUP", "friend", "denied")
+
+	if n := connections.Load(); n != int64(len(callers)) {
+		t.Errorf("%d connections for %d callers: the calls did not go over the same ones", n, len(callers))
+	}
+	s.stop()
+}
+
+// TestChainsOverTheWire shows chains of two to four certificates, whole or in
+// part, as clients do; what is missing may come with the credentials.
+func TestChainsOverTheWire(t *testing.T) {
+	t.Parallel()
+	f := newFederation(t, "fed.example.org")
+	keys := []string{f.issue("urn:publicid:IDN+x+authority+sa", true, nil).key, f.issue("urn:publicid:IDN+x+authority+sa", true, nil).key}
+	f.keyAlg = []string{"-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256"}
+	s := newServed(t, "testbed.example.org", f, nil)
+	const names = "URI.1=https://fed.example.org/xmlrpc\nURI.2=URN\nemail.1=ops@example.org\nURI.3=UUID\n" // old Emulab
+	type level struct {
+		authority string // "" for a certificate without URN
+		ca        bool
+	}
+	table := []struct {
+		rule   string
+		levels []level // from the root
+		anchor int     // which of them is in the folder
+		listed string  // its .authorities
+		user   string  // authority of the user
+		shows  int     // certificates; 0 for all
+		want   am.Code
+		says   string
+	}{
+		{"two", []level{{"a.example", true}}, 0, "", "a.example", 0, am.Success, ""},
+		{"two, leaf only", []level{{"b.example", true}}, 0, "", "b.example", 1, am.Success, ""},
+		{"three", []level{{"c.example", true}, {"c.example:p", true}}, 0, "", "c.example:p", 0, am.Success, ""},
+		{"three, without the root", []level{{"d.example", true}, {"d.example:p", true}}, 0, "", "d.example:p", 2, am.Success, ""},
+		{"three, leaf only", []level{{"e.example", true}, {"e.example:p", true}}, 0, "", "e.example:p", 1, am.Success, ""},
+		{"four", []level{{"g.example", true}, {"g.example", true}, {"g.example:p", true}}, 0, "", "g.example:p", 0, am.Success, ""},
+		{"four, leaf and one", []level{{"h.example", true}, {"h.example:p", true}, {"h.example:p:q", true}}, 0, "", "h.example:p:q", 2, am.Success, ""},
+		{"the authority between is the anchor", []level{{"i.example", true}, {"i.example:p", true}}, 1, "", "i.example:p", 0, am.Success, ""},
+		{"the lowest is the anchor, leaf only", []level{{"j.example", true}, {"j.example", true}, {"j.example:p", true}}, 2, "", "j.example:p", 1, am.Success, ""},
+		{"the anchor is no CA", []level{{"k.example", false}}, 0, "", "k.example", 0, am.Success, ""},
+		{"an authority between is no CA", []level{{"l.example", true}, {"l.example:p", false}}, 0, "", "l.example:p", 0, am.Forbidden, "is no CA"},
+		{"root without URN, listed", []level{{"", true}, {"m.example", true}}, 0, "m.example", "m.example", 0, am.Success, ""},
+		{"root without URN, a part of the name listed", []level{{"", true}, {"n.example:pq", true}}, 0, "n.example:p", "n.example:pq", 0, am.Forbidden, "speaks only for n.example:p"},
+		{"root without URN, one below listed", []level{{"", true}, {"o.example:p", true}}, 0, "o.example", "o.example:p", 0, am.Success, ""},
+		{"between without URN", []level{{"q.example", true}, {"", true}}, 0, "", "q.example:x", 0, am.Success, ""},
+		{"between without URN widens nothing", []level{{"r.example", true}, {"", true}}, 0, "", "rr.example", 0, am.Forbidden, "speaks only for r.example"},
+		{"a name that only begins so", []level{{"s.example", true}}, 0, "", "s.example.evil", 0, am.Forbidden, "speaks only for s.example"},
+		{"a sub-authority's neighbour", []level{{"t.example", true}, {"t.example:p", true}}, 0, "", "t.example:pp", 0, am.Forbidden, "speaks only for t.example:p"},
+		{"above the sub-authority", []level{{"u.example", true}, {"u.example:p", true}}, 0, "", "u.example", 0, am.Forbidden, "speaks only for u.example:p"},
+	}
+	users := make([]identity, len(table)) // full is what they show
+	creds := make([][]client.Credential, len(table))
+	for i, tt := range table {
+		var chain []*identity
+		var above *identity
+		for j, l := range tt.levels {
+			f.key = keys[j%2] // RSA, for xmlsec1; another than the level above
+			f.names = names
+			if l.authority == "" {
+				f.names = "URI.1=UUID\n"
+			}
+			above = f.issue("urn:publicid:IDN+"+l.authority+"+authority+sa", l.ca, above)
+			chain = append(chain, above)
+		}
+		f.names, f.key = names, ""
+		user := f.issue("urn:publicid:IDN+"+tt.user+"+user+u", false, above)
+		signer := above
+		if tt.levels[len(tt.levels)-1].authority == "" {
+			signer = chain[0]
+		}
+		creds[i] = signed(f.sign(statement{owner: user, target: user, privileges: []string{"*"}}, signer))
+		shown := ""
+		for j, x := range append([]*identity{user}, reversed(chain)...) {
+			if tt.shows == 0 || j < tt.shows {
+				shown += readFile(t, x.cert)
+			}
+		}
+		users[i] = *user
+		users[i].full = user.full + ".part"
+		os.WriteFile(users[i].full, []byte(shown), 0o600)
+		base := fmt.Sprintf("chain%d", i)
+		s.trust(base+".pem", readFile(t, chain[tt.anchor].cert))
+		s.trust(base+".authorities", tt.listed)
+	}
+	s.start()
+	for i, tt := range table {
+		t.Run(tt.rule, func(t *testing.T) {
+			c := s.as(&users[i], true)
+			if r, err := c.Call(t.Context(), "GetVersion"); err != nil || r.Code != am.Success {
+				t.Errorf("GetVersion is for everybody: %d %v", r.Code, err)
+			}
+			for range 2 { // the second time from memory
+				_, r, _ := c.ListResources(t.Context(), creds[i], client.Options{})
+				if r.Code != tt.want || !strings.Contains(r.Output, tt.says) {
+					t.Errorf("%d %q, want %d %q", r.Code, r.Output, tt.want, tt.says)
+				}
+			}
+		})
+	}
+	s.stop()
+}
+
+func reversed(list []*identity) (out []*identity) {
+	for i := len(list) - 1; i >= 0; i-- {
+		out = append(out, list[i])
+	}
+	return out
+}
+
+// TestOldCertificates shows what users with certificates of old get: by the
+// switches they work, without them they are told, by the protocol, why not.
+func TestOldCertificates(t *testing.T) {
+	t.Parallel()
+	f := newFederation(t, "fed.example.org")
+	root := f.issue(f.urn("authority", "sa"), true, nil)
+	weakKey := []string{"-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:1024"}
+	strongKey := f.keyAlg
+	type old struct {
+		user *identity
+		cred []client.Credential
+		why  string // it is refused without switch
+	}
+	made := map[string]old{}
+	for name, x := range map[string]struct {
+		key, signing []string
+		why          string
+	}{
+		"RSA-1024":             {weakKey, nil, "has an RSA key of 1024 bits, at least 2048 are needed"},
+		"SHA-1":                {strongKey, []string{"-sha1"}, "is signed with SHA-1, which this server does not accept"},
+		"RSA-1024 and SHA-1":   {weakKey, []string{"-sha1"}, "has an RSA key of 1024 bits"},
+		"neither, beside them": {strongKey, nil, ""},
+	} {
+		f.keyAlg, f.signing = x.key, x.signing
+		user := f.issue(f.urn("user", "u"), false, root)
+		made[name] = old{user, signed(f.sign(statement{owner: user, target: user, privileges: []string{"*"}}, root)), x.why}
+	}
+	for _, allowed := range []bool{false, true} {
+		s := newServed(t, "testbed.example.org", f, root)
+		if allowed {
+			file := filepath.Join(s.dir, "patchbay.yaml")
+			text := readFile(t, file) + "\ncredentials: {sha1_certificates: true, min_rsa_bits: 1024}\n"
+			if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.start()
+		for name, x := range made {
+			t.Run(fmt.Sprintf("%s, allowed %v", name, allowed), func(t *testing.T) {
+				c := s.as(x.user, true)
+				if r, err := c.Call(t.Context(), "GetVersion"); err != nil || r.Code != am.Success {
+					t.Fatalf("GetVersion: %d %v", r.Code, err)
+				}
+				_, r, _ := c.ListResources(t.Context(), x.cred, client.Options{})
+				if allowed || x.why == "" {
+					if r.Code != am.Success {
+						t.Errorf("%d %s", r.Code, r.Output)
+					}
+					return
+				}
+				if r.Code != am.Forbidden || !strings.Contains(r.Output, x.why) {
+					t.Errorf("%d %q, want %q", r.Code, r.Output, x.why)
+				}
+			})
+		}
+		if got := strings.Contains(s.logged(), "sha1=true"); got != allowed {
+			t.Errorf("allowed %v: the use of SHA-1 is in the log: %v", allowed, got)
+		}
+		s.stop()
+	}
+}
