@@ -1,0 +1,137 @@
+package work
+
+import (
+	"testing"
+	"time"
+
+	"patchbay/am"
+	"patchbay/am/store"
+	"patchbay/inventory/provider"
+)
+
+// create promises what CreateSliver of version 2 does: to make the slivers and
+// to switch them on, in one task.
+func (e *env) create(names ...string) {
+	e.t.Helper()
+	e.allocate(names...)
+	e.do(am.EventProvision, am.GoalMake, func(d *am.Desired) { d.Present, d.On = true, true }, names...)
+}
+
+// sets counts the calls of set for a sliver.
+func (e *env) sets(name string) (n int) {
+	e.d.with(func() {
+		for _, names := range e.d.setCalls {
+			for _, x := range names {
+				if x == name {
+					n++
+				}
+			}
+		}
+	})
+	return n
+}
+
+// TestMadeAndStartedOnce: a sliver of version 2 is pending until it is ready,
+// its provider is asked once for both, and no action is needed.
+func TestMadeAndStartedOnce(t *testing.T) {
+	bubble(t, 2, func(e *env) {
+		e.d.slow = 3 * time.Second
+		e.start()
+		e.create("a-1", "a-2")
+		for range 20 { // it never waits in notready for somebody to start it
+			time.Sleep(100 * time.Millisecond)
+			if s := e.sliver("a-1"); s.Status != pending {
+				t.Fatalf("while it is made: %v", s.Status)
+			}
+		}
+		e.becomes(10*time.Second, ready, "a-1", "a-2")
+		for _, name := range []string{"a-1", "a-2"} {
+			if n := e.sets(name); n != 1 {
+				t.Errorf("set was called %d times for %s, want once", n, name)
+			}
+			if e.d.show(name).Text("power") != "on" {
+				t.Errorf("%s is not on", name)
+			}
+			if s := e.sliver(name); len(s.Observed.Logins) != 1 || s.Generation != 1 {
+				t.Errorf("%s: %+v", name, s)
+			}
+		}
+		time.Sleep(2 * time.Minute) // nothing follows
+		if n := e.sets("a-1"); n != 1 {
+			t.Errorf("set was called %d times in the end", n)
+		}
+		e.do(am.ActionStop, am.GoalStop, func(d *am.Desired) { d.On = false }, "a-1")
+		e.becomes(10*time.Second, notReady, "a-1")
+		e.on("a-1")
+		e.becomes(10*time.Second, ready, "a-1")
+	})
+}
+
+// TestStartOutlivesTheRunner: a runner that dies while a sliver of version 2 is
+// made leaves it to the next, which asks for nothing again.
+func TestStartOutlivesTheRunner(t *testing.T) {
+	bubble(t, 2, func(e *env) {
+		e.d.slow = 10 * time.Second
+		e.start()
+		e.create("a-1")
+		e.within(5*time.Second, "it has been asked for", func() bool { return e.sets("a-1") == 1 })
+		if err := e.stop(); err != nil {
+			t.Fatal(err)
+		}
+		if err := e.st.Close(); err != nil {
+			t.Fatal(err)
+		}
+		e.open()
+		e.start()
+		e.becomes(20*time.Second, ready, "a-1")
+		if n := e.sets("a-1"); n != 1 {
+			t.Errorf("set was called %d times, want once", n)
+		}
+	})
+}
+
+// TestCreatedSliverFails: what cannot be made is failed, and is not started.
+func TestCreatedSliverFails(t *testing.T) {
+	bubble(t, 2, func(e *env) {
+		e.start()
+		e.d.with(func() {
+			e.d.nodes["a-1"] = &node{is: provider.Resource{"name": "a-1", "ensure": "present"}, fails: "its disk is broken"}
+		})
+		e.create("a-1", "a-2")
+		e.becomes(20*time.Second, ready, "a-2")
+		e.becomes(20*time.Second, failed, "a-1")
+		if s := e.sliver("a-1"); s.Error != "its disk is broken" {
+			t.Errorf("error %q", s.Error)
+		}
+		e.release("a-1", "a-2")
+		e.within(20*time.Second, "nothing is left", func() bool { return e.records() == "" })
+	})
+}
+
+// TestFrozenWhileBeingMade: a slice of version 2 that is shut down before it is
+// made is made all the same, and stays off.
+func TestFrozenWhileBeingMade(t *testing.T) {
+	for name, after := range map[string]time.Duration{"before its provider was asked": 0, "while its provider works": 2 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 2, func(e *env) {
+				e.d.slow = 5 * time.Second
+				e.create("a-1")
+				if after > 0 {
+					e.start()
+					time.Sleep(after)
+				}
+				e.commit(func(v *store.View) (cs store.ChangeSet, err error) {
+					err = promise(v, &cs, "a-1", am.EventShutdown, am.GoalMake, func(d *am.Desired) { d.On = false })
+					return cs, err
+				})
+				if after == 0 {
+					e.start()
+				}
+				e.becomes(30*time.Second, notReady, "a-1")
+				if e.d.show("a-1").Text("power") != "off" {
+					t.Error("it is on")
+				}
+			})
+		})
+	}
+}
