@@ -2,12 +2,14 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/url"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"time"
@@ -16,6 +18,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/client"
+	"patchbay/am/urn"
 )
 
 const callLong = `Call an aggregate manager, this site's or any other, and show what it answers.
@@ -35,9 +38,22 @@ file with a slice credential.
   Delete [SLIVER …]
   Shutdown
 
-and in version 2: GetVersion, ListResources, CreateSliver REQUEST, SliverStatus,
-RenewSliver TIME, DeleteSliver, Shutdown. Of any other method, arguments go as
-they are: text, or a value in JSON.
+and in version 2 (--api-version 2, or a URL that ends in /am/2.0), where all is
+about a whole slice:
+
+  GetVersion
+  ListResources                         what is offered; with --slice its manifest
+  CreateSliver REQUEST                  reserve it, make it real and start it
+  SliverStatus
+  RenewSliver TIME
+  DeleteSliver
+  Shutdown
+
+Of any other method, arguments go as they are: text, or a value in JSON.
+
+A tool that acts for a user gives its own certificate and key with --user,
+whom it acts for with --speaking-for, the credential that permits it with
+--credential, and the user's own credentials.
 
 Documents and tables go to standard output, the outcome to standard error. The
 exit status is 0 only if the aggregate answered with code 0.`
@@ -49,10 +65,13 @@ type callOptions struct {
 	Slice   string
 	API     int
 	Options []string
-	CA      string
-	Output  string
-	Raw     bool
-	Timeout time.Duration
+	// Credentials are files; SpeakingFor is a URN.
+	Credentials []string
+	SpeakingFor string
+	CA          string
+	Output      string
+	Raw         bool
+	Timeout     time.Duration
 
 	method string
 	args   []string
@@ -65,6 +84,8 @@ func (o *callOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Slice, "slice", "", "the slice: a name, a URN or a file with its credential")
 	fs.IntVar(&o.API, "api-version", 0, "2 or 3 (default: what the URL says, else 3)")
 	fs.StringArrayVar(&o.Options, "option", nil, "an option of the call, NAME=VALUE; true, false, numbers and JSON are values of their type")
+	fs.StringArrayVar(&o.Credentials, "credential", nil, "a file with one more credential to send with the call; may be given several times")
+	fs.StringVar(&o.SpeakingFor, "speaking-for", "", "the URN of the user for whom a tool calls (option geni_speaking_for)")
 	fs.StringVar(&o.CA, "ca", "", "a file with certificates that vouch for the server (default: any server is believed, as omni does)")
 	fs.StringVarP(&o.Output, "output", "o", "", "write the RSpec of the answer to this file")
 	fs.BoolVar(&o.Raw, "raw", false, "show the answer as the XML that came")
@@ -78,6 +99,13 @@ func (o *callOptions) Validate(args []string) error {
 	if o.API != 0 && o.API != 2 && o.API != 3 {
 		return fmt.Errorf("--api-version %d is neither 2 nor 3", o.API)
 	}
+	if o.SpeakingFor != "" {
+		if u, err := urn.Parse(o.SpeakingFor); err != nil {
+			return fmt.Errorf("--speaking-for: %w", err)
+		} else if u.Type != urn.User {
+			return fmt.Errorf("--speaking-for: %s is a %s, not a user", u, u.Type)
+		}
+	}
 	o.method, o.args = args[0], args[1:]
 	return nil
 }
@@ -90,6 +118,12 @@ func (o *callOptions) Run(ctx context.Context, c console) error {
 	me, err := readCaller(o.Users, o.Slice)
 	if err != nil {
 		return err
+	}
+	me.speakingFor = o.SpeakingFor
+	for _, file := range o.Credentials {
+		if err := me.addCredential(file); err != nil {
+			return fmt.Errorf("--credential: %w", err)
+		}
 	}
 	now := time.Now()
 	for _, over := range me.expired(now) {
@@ -173,14 +207,16 @@ func (o *callOptions) target(ctx context.Context) (string, error) {
 	if u.Port() == "0" {
 		return "", errors.New("the site listens on any free port; give --url with what serve has printed")
 	}
+	place, version := path.Split(strings.TrimSuffix(u.Path, "/"))
+	said := map[string]int{"2.0": 2, "3.0": 3}[version] // what the URL says
 	if o.API == 0 {
-		o.API = 3
-		if strings.HasSuffix(strings.TrimSuffix(u.Path, "/"), "/2.0") {
-			o.API = 2
-		}
+		o.API = cmp.Or(said, 3)
 	}
-	if u.Path == "" || u.Path == "/" {
+	switch {
+	case u.Path == "" || u.Path == "/":
 		u.Path = fmt.Sprintf("/am/%d.0", o.API)
+	case said != 0 && said != o.API: // the other version is at its neighbour
+		u.Path = fmt.Sprintf("%s%d.0", place, o.API)
 	}
 	return u.String(), nil
 }

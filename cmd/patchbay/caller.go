@@ -22,15 +22,20 @@ type caller struct {
 	credentials       []credential
 	sshKeys           []string
 	sliceURN          string
+	// speakingFor is the user for whom a tool calls; "" for oneself.
+	speakingFor string
 }
 
 // credential is one document, and what it says of itself: the client only
 // looks, the server verifies.
 type credential struct {
 	text, file    string
-	owner, target string // URNs
+	abac          bool
+	owner, target string // URNs; an ABAC credential has none
 	kind          string // of the target: user, slice, …
 	expires       time.Time
+	// always says that it goes with every call, whatever that is about.
+	always bool
 }
 
 // readCaller takes folders and files in any order, and what --slice says.
@@ -167,11 +172,31 @@ func (me *caller) addSliceCredential(file string) error {
 	return nil
 }
 
+// addCredential takes a credential that goes with every call, such as one that
+// lets a tool speak for a user.
+func (me *caller) addCredential(file string) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	c, err := readCredential(text)
+	if err != nil {
+		return fmt.Errorf("%s is no credential: %w", file, err)
+	}
+	c.file, c.always = file, true
+	me.credentials = append(me.credentials, c)
+	return nil
+}
+
 // expired says of each credential that is over how to get a new one.
 func (me *caller) expired(now time.Time) []string {
 	var list []string
 	for _, c := range me.credentials {
 		if c.expires.IsZero() || now.Before(c.expires) {
+			continue
+		}
+		if c.abac {
+			list = append(list, fmt.Sprintf("the ABAC credential in %s has ended on %s; its signer makes a new one", c.file, c.expires.Format(time.RFC3339)))
 			continue
 		}
 		remedy := "get a new one from its authority"
@@ -219,15 +244,13 @@ func siteOf(path string) string {
 }
 
 // forSlice are the credentials for a call about the slice: those over it, or
-// all where there are none.
+// all where there are none, and those that always go along.
 func (me *caller) forSlice() []client.Credential {
-	over := slices.DeleteFunc(slices.Clone(me.credentials), func(c credential) bool {
-		return !strings.EqualFold(c.target, me.sliceURN)
-	})
-	if len(over) == 0 {
-		over = me.credentials
+	overSlice := func(c credential) bool { return strings.EqualFold(c.target, me.sliceURN) }
+	if !slices.ContainsFunc(me.credentials, overSlice) {
+		return me.forUser()
 	}
-	return wireCredentials(over)
+	return wireCredentials(slices.DeleteFunc(slices.Clone(me.credentials), func(c credential) bool { return !overSlice(c) && !c.always && !c.abac }))
 }
 
 // forUser are the credentials for a call about no slice.
@@ -237,16 +260,26 @@ func wireCredentials(list []credential) []client.Credential {
 	out := make([]client.Credential, len(list))
 	for i, c := range list {
 		out[i] = client.Credential{Text: c.text}
+		if c.abac {
+			out[i].Type, out[i].Version = "geni_abac", "1"
+		}
 	}
 	return out
 }
 
-// users is who is to log in: the owner of the credentials with the SSH keys given.
+// users is who is to log in with the SSH keys given: the user for whom a tool
+// speaks, or the owner of the credentials.
 func (me *caller) users() []client.User {
-	if len(me.sshKeys) == 0 || len(me.credentials) == 0 {
+	who := me.speakingFor
+	for _, c := range me.credentials {
+		if who == "" {
+			who = c.owner
+		}
+	}
+	if len(me.sshKeys) == 0 || who == "" {
 		return nil
 	}
-	return []client.User{{URN: me.credentials[0].owner, Keys: me.sshKeys}}
+	return []client.User{{URN: who, Keys: me.sshKeys}}
 }
 
 // readCredential looks into a signed credential without verifying it.
@@ -254,6 +287,7 @@ func readCredential(text []byte) (credential, error) {
 	var doc struct {
 		XMLName    xml.Name `xml:"signed-credential"`
 		Credential []struct {
+			Type    string `xml:"type"`
 			Owner   string `xml:"owner_urn"`
 			Target  string `xml:"target_urn"`
 			Expires string `xml:"expires"`
@@ -266,11 +300,14 @@ func readCredential(text []byte) (credential, error) {
 		return credential{}, errors.New("no credential in it")
 	}
 	d := doc.Credential[0]
-	target, err := urn.Parse(strings.TrimSpace(d.Target))
-	if err != nil {
-		return credential{}, err
+	c := credential{text: string(text), abac: strings.EqualFold(strings.TrimSpace(d.Type), "abac")}
+	if !c.abac {
+		target, err := urn.Parse(strings.TrimSpace(d.Target))
+		if err != nil {
+			return credential{}, err
+		}
+		c.owner, c.target, c.kind = strings.TrimSpace(d.Owner), target.String(), target.Type
 	}
-	c := credential{text: string(text), owner: strings.TrimSpace(d.Owner), target: target.String(), kind: target.Type}
 	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05"} { // without an offset it is UTC
 		if t, err := time.Parse(layout, strings.TrimSpace(d.Expires)); err == nil {
 			c.expires = t.UTC()

@@ -213,6 +213,9 @@ func (r *callRequest) optionStruct() (xmlrpc.Struct, error) {
 		}
 		options = append(options, xmlrpc.Member{Name: name, Value: v})
 	}
+	if r.me.speakingFor != "" {
+		options = withDefault(options, "geni_speaking_for", r.me.speakingFor)
+	}
 	return options, nil
 }
 
