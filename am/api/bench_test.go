@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/am"
 	"patchbay/am/xmlrpc"
 )
 
@@ -41,24 +42,35 @@ func BenchmarkAllocateDelete(b *testing.B) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "calls/s")
 }
 
-// BenchmarkListResources is the prepared answer, and Status the cheapest call
-// that clients poll.
+// BenchmarkListResources is the prepared answer, in both versions.
 func BenchmarkListResources(b *testing.B) {
 	s := newSite(b)
 	alice := s.user("alice")
-	body, _ := xmlrpc.AppendCall(nil, xmlrpc.Call{Method: "ListResources", Params: []xmlrpc.Value{creds(alice.user), opts(opt("geni_compressed", true))}})
-	for b.Loop() {
-		s.api.Serve(b.Context(), 3, Request{Chain: alice.chain, Body: body})
+	for version, list := range map[int][]xmlrpc.Value{Version2: strs(alice.user), Version3: creds(alice.user)} {
+		b.Run(fmt.Sprintf("v%d", version), func(b *testing.B) {
+			body := callBody(b, "ListResources", list, opts(opt("geni_compressed", true)))
+			b.ReportAllocs()
+			for b.Loop() {
+				s.api.Serve(b.Context(), version, Request{Chain: alice.chain, Body: body})
+			}
+		})
 	}
 }
 
+// BenchmarkStatus is the cheapest call, which clients poll, in both versions.
 func BenchmarkStatus(b *testing.B) {
 	s := newSite(b)
-	alice := s.user("alice")
-	slice, cred := alice.slice("b", time.Hour)
-	alice.call("Allocate", slice, creds(cred), request(node("a")), opts())
-	body, _ := xmlrpc.AppendCall(nil, xmlrpc.Call{Method: "Status", Params: []xmlrpc.Value{strs(slice), creds(cred), opts()}})
-	for b.Loop() {
-		s.api.Serve(b.Context(), 3, Request{Chain: alice.chain, Body: body})
+	x := s.user("alice").own("b", time.Hour)
+	x.create(request(node("a"))).want(b, "CreateSliver", am.Success)
+	for version, body := range map[int][]byte{
+		Version2: callBody(b, "SliverStatus", x.slice, strs(x.cred), xmlrpc.Struct{}),
+		Version3: callBody(b, "Status", strs(x.slice), creds(x.cred), xmlrpc.Struct{}),
+	} {
+		b.Run(fmt.Sprintf("v%d", version), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				s.api.Serve(b.Context(), version, Request{Chain: x.chain, Body: body})
+			}
+		})
 	}
 }
