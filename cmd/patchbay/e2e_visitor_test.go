@@ -1,0 +1,454 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/tls"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"patchbay/am"
+	"patchbay/am/xmlrpc"
+	"patchbay/credentials/trial"
+)
+
+// strangersSite is a site as strangers find it: the served program, whose users and
+// slices come from its own trial authority, and which is called by the URLs
+// that it tells.
+type strangersSite struct {
+	*served
+	authority *trial.Authority
+}
+
+// newStrangersSite serves a site named testbed.example.org whose provider has these settings.
+func newStrangersSite(t testing.TB, settings string) *strangersSite {
+	t.Helper()
+	s := newServed(t, "testbed.example.org", nil, nil)
+	s.settings(settings)
+	s.start()
+	a, err := trial.Open(filepath.Join(s.dir, "authority"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &strangersSite{s, a}
+}
+
+// visitor is a user who calls the aggregate at one version of the API.
+type visitor struct {
+	t    testing.TB
+	site *strangersSite
+	trial.User
+	identity tls.Certificate
+	version  int
+	url      string
+	http     *http.Client
+}
+
+// visit makes a user, who asks where the version is spoken and goes there.
+func (s *strangersSite) visit(t testing.TB, name string, version int) *visitor {
+	t.Helper()
+	u, err := s.authority.User(name, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := tls.X509KeyPair(u.Certificate, u.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	here, err := url.Parse(s.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := &visitor{t: t, site: s, User: u, identity: id, version: version, url: s.url + "/"}
+	v.http = &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{
+		// The name of the site is of the examples: its door is here.
+		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, here.Host)
+		},
+		TLSClientConfig:    &tls.Config{Certificates: []tls.Certificate{id}, InsecureSkipVerify: true},
+		DisableCompression: true,
+	}}
+	t.Cleanup(v.http.CloseIdleConnections)
+	there, ok := member(v.want("GetVersion", am.Success), "geni_api_versions", strconv.Itoa(version)).(string)
+	if !ok {
+		t.Fatalf("version %d is nowhere", version)
+	}
+	v.url = there
+	return v
+}
+
+// slice makes a slice of the visitor's that lasts for days, with its credential.
+func (v *visitor) slice(name string, days int) (slice, credential string, expires time.Time) {
+	v.t.Helper()
+	x, err := v.site.authority.Slice(name, v.URN.Name, time.Now().Add(time.Duration(days)*24*time.Hour), time.Now())
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	return x.URN.String(), string(x.Credential), x.Expires
+}
+
+// said is an answer.
+type said struct {
+	code   am.Code
+	value  xmlrpc.Value
+	output string
+	top    xmlrpc.Struct
+	fault  *xmlrpc.Fault
+}
+
+// call demands what every client does of every answer, and leaves the code to the caller.
+func (v *visitor) call(method string, params ...xmlrpc.Value) said {
+	v.t.Helper()
+	body, err := xmlrpc.AppendCall(nil, xmlrpc.Call{Method: method, Params: params})
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	return v.post(string(body))
+}
+
+func (v *visitor) post(body string) said {
+	v.t.Helper()
+	req, err := http.NewRequest(http.MethodPost, v.url, strings.NewReader(body))
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "text/xml")
+	resp, err := v.http.Do(req)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	switch {
+	case err != nil:
+		v.t.Fatal(err)
+	case resp.StatusCode != http.StatusOK:
+		v.t.Fatalf("HTTP status %d", resp.StatusCode)
+	case resp.ContentLength != int64(len(text)) || !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/xml"):
+		v.t.Fatalf("%d bytes with Content-Length %d and type %s", len(text), resp.ContentLength, resp.Header.Get("Content-Type"))
+	}
+	return v.read(text)
+}
+
+// read takes an answer apart: code, value and output are always there, and of
+// the types that clients compare with.
+func (v *visitor) read(text []byte) said {
+	v.t.Helper()
+	value, err := xmlrpc.DecodeResponse(text, xmlrpc.Limits{})
+	if f, ok := err.(*xmlrpc.Fault); ok {
+		return said{code: -1, output: f.Text, fault: f}
+	}
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	top, ok := value.(xmlrpc.Struct)
+	code, ok1 := member(top, "code", "geni_code").(int)
+	_, ok2 := member(top, "code", "am_code").(int)
+	_, ok3 := member(top, "code", "am_type").(string)
+	output, ok4 := member(top, "output").(string)
+	a := said{am.Code(code), member(top, "value"), output, top, nil}
+	if !ok || !ok1 || !ok2 || !ok3 || !ok4 || a.value == nil || code != 0 && output == "" {
+		v.t.Fatalf("an envelope that is not whole: code %v, output %.200q", member(top, "code"), output)
+	}
+	return a
+}
+
+// want is the value of a call that must answer one of these codes.
+func (v *visitor) want(method string, code am.Code, params ...xmlrpc.Value) xmlrpc.Value {
+	v.t.Helper()
+	a := v.call(method, params...)
+	if a.code != code {
+		v.t.Fatalf("%s: code %d %.300q, want %d", method, a.code, a.output, code)
+	}
+	return a.value
+}
+
+// fails demands that a call fails, in the envelope.
+func (v *visitor) fails(what, method string, params ...xmlrpc.Value) {
+	v.t.Helper()
+	if a := v.call(method, params...); a.code <= am.Success {
+		v.t.Errorf("%s: %s answers code %d %.200q, and must fail", what, method, a.code, a.output)
+	}
+}
+
+// creds are credentials in the form of the visitor's version.
+func (v *visitor) creds(documents ...string) []xmlrpc.Value {
+	list := []xmlrpc.Value{}
+	for _, d := range documents {
+		if v.version == 2 {
+			list = append(list, d)
+		} else {
+			list = append(list, labelled("geni_sfa", "3", d))
+		}
+	}
+	return list
+}
+
+func labelled(typ, version, document string) xmlrpc.Value {
+	return xmlrpc.Struct{{Name: "geni_type", Value: typ}, {Name: "geni_version", Value: version}, {Name: "geni_value", Value: document}}
+}
+
+func urns(list ...string) []xmlrpc.Value {
+	var out []xmlrpc.Value
+	for _, u := range list {
+		out = append(out, u)
+	}
+	return out
+}
+
+// rspec3 are options that ask for GENI 3, with the type as the client wrote it.
+func rspec3(typ string, more ...xmlrpc.Member) xmlrpc.Struct {
+	return append(xmlrpc.Struct{{Name: "geni_rspec_version", Value: xmlrpc.Struct{{Name: "type", Value: typ}, {Name: "version", Value: "3"}}}}, more...)
+}
+
+func with(name string, value xmlrpc.Value) xmlrpc.Member {
+	return xmlrpc.Member{Name: name, Value: value}
+}
+
+// accounts is geni_users for one user with one key.
+func accounts(u trial.User) []xmlrpc.Value {
+	key := strings.TrimSpace(string(u.SSHPublicKey))
+	return []xmlrpc.Value{xmlrpc.Struct{{Name: "urn", Value: u.URN.String()}, {Name: "keys", Value: []xmlrpc.Value{key}}}}
+}
+
+// member walks through structs.
+func member(v xmlrpc.Value, names ...string) xmlrpc.Value {
+	for _, n := range names {
+		s, _ := v.(xmlrpc.Struct)
+		v, _ = s.Get(n)
+	}
+	return v
+}
+
+// slivers are the sliver structs of any method's value of version 3.
+func (v *visitor) slivers(value xmlrpc.Value) (all []xmlrpc.Struct) {
+	v.t.Helper()
+	list, ok := value.([]xmlrpc.Value)
+	if !ok {
+		list, ok = member(value, "geni_slivers").([]xmlrpc.Value)
+	}
+	if !ok {
+		v.t.Fatalf("no slivers in a %T", value)
+	}
+	for _, x := range list {
+		s, _ := x.(xmlrpc.Struct)
+		for _, name := range []string{"geni_sliver_urn", "geni_allocation_status", "geni_operational_status", "geni_expires", "geni_error"} {
+			if _, ok := member(s, name).(string); !ok {
+				v.t.Fatalf("a sliver whose %s is no string: %v", name, s)
+			}
+		}
+		if u := member(s, "geni_sliver_urn").(string); !regexp.MustCompile(`^urn:publicid:IDN\+testbed\.example\.org\+sliver\+[-a-zA-Z0-9_.]+$`).MatchString(u) {
+			v.t.Fatalf("%s is no name of a sliver", u)
+		}
+		if e := member(s, "geni_expires").(string); !regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$`).MatchString(e) {
+			v.t.Fatalf("it expires at %q", e)
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+func sliverNames(slivers []xmlrpc.Struct) (all []string) {
+	for _, s := range slivers {
+		all = append(all, member(s, "geni_sliver_urn").(string))
+	}
+	return all
+}
+
+// every demands that each of them has this in a member.
+func (v *visitor) every(slivers []xmlrpc.Struct, name, value string) {
+	v.t.Helper()
+	for _, s := range slivers {
+		if got := member(s, name); got != value {
+			v.t.Errorf("%s: %s is %v, want %s", member(s, "geni_sliver_urn"), name, got, value)
+		}
+	}
+}
+
+// document is what a client sees of an RSpec.
+type document struct {
+	XMLName xml.Name
+	Type    string    `xml:"type,attr"`
+	Schemas string    `xml:"http://www.w3.org/2001/XMLSchema-instance schemaLocation,attr"`
+	Expires string    `xml:"expires,attr"`
+	Nodes   []nodeXML `xml:"http://www.geni.net/resources/rspec/3 node"`
+	All     []struct {
+		XMLName xml.Name
+	} `xml:",any"`
+}
+
+type nodeXML struct {
+	Client    string `xml:"client_id,attr"`
+	Component string `xml:"component_id,attr"`
+	Sliver    string `xml:"sliver_id,attr"`
+	Available *struct {
+		Now string `xml:"now,attr"`
+	} `xml:"http://www.geni.net/resources/rspec/3 available"`
+	Location []struct {
+		Latitude  string `xml:"latitude,attr"`
+		Longitude string `xml:"longitude,attr"`
+	} `xml:"http://www.geni.net/resources/rspec/3 location"`
+	Logins []struct {
+		Authentication string `xml:"authentication,attr"`
+		Host           string `xml:"hostname,attr"`
+		Port           string `xml:"port,attr"`
+		User           string `xml:"username,attr"`
+	} `xml:"http://www.geni.net/resources/rspec/3 services>login"`
+}
+
+// rspec reads an RSpec as the acceptance tests do: it is well-formed, also in
+// lower case, says what it is, and names the schema of that.
+func (v *visitor) rspec(value xmlrpc.Value, typ string) (d document) {
+	v.t.Helper()
+	text, ok := value.(string)
+	if !ok {
+		v.t.Fatalf("the RSpec is a %T", value)
+	}
+	if !strings.HasPrefix(text, "<") {
+		v.t.Fatalf("the RSpec begins with %.20q", text)
+	}
+	if err := xml.Unmarshal([]byte(text), &d); err != nil {
+		v.t.Fatalf("the %s: %v", typ, err)
+	}
+	for lower := xml.NewDecoder(strings.NewReader(strings.ToLower(text))); ; {
+		if _, err := lower.Token(); err == io.EOF {
+			break
+		} else if err != nil {
+			v.t.Fatalf("the %s in lower case: %v", typ, err)
+		}
+	}
+	schema := map[string]string{"advertisement": "ad.xsd", "manifest": "manifest.xsd"}[typ]
+	if !strings.Contains(text, "<rspec") || d.XMLName.Local != "rspec" || d.Type != typ || !strings.Contains(d.Schemas, "http://www.geni.net/resources/rspec/3/"+schema) {
+		v.t.Fatalf("the root is %v of type %q with %q, want a %s", d.XMLName, d.Type, d.Schemas, typ)
+	}
+	return d
+}
+
+// ids are the sets of client_ids and component_ids of all nodes.
+func (d document) ids() (clients, components []string) {
+	for _, n := range d.Nodes {
+		clients = append(clients, n.Client)
+		if n.Component != "" {
+			components = append(components, n.Component)
+		}
+	}
+	slices.Sort(clients)
+	slices.Sort(components)
+	return clients, components
+}
+
+// hand is a TLS connection on which HTTP is written by hand.
+type hand struct {
+	t testing.TB
+	net.Conn
+	in *bufio.Reader
+}
+
+func (v *visitor) byHand(change func(*tls.Config)) *hand {
+	v.t.Helper()
+	c := &tls.Config{Certificates: []tls.Certificate{v.identity}, InsecureSkipVerify: true}
+	if change != nil {
+		change(c)
+	}
+	conn, err := tls.Dial("tcp", strings.TrimPrefix(v.site.url, "https://"), c)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	conn.SetDeadline(time.Now().Add(10 * time.Second))
+	v.t.Cleanup(func() { conn.Close() })
+	return &hand{v.t, conn, bufio.NewReader(conn)}
+}
+
+func (h *hand) write(text string) {
+	h.t.Helper()
+	if _, err := h.Write([]byte(text)); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// answered is an HTTP answer as an old client reads it: a head, and as many
+// bytes as that says.
+type answered struct {
+	status string // the whole first line
+	head   map[string]string
+	body   []byte
+}
+
+// read is strict: without the length of the body it does not know where it ends.
+func (h *hand) read() (a answered) {
+	h.t.Helper()
+	a.head = map[string]string{}
+	for {
+		line, err := h.in.ReadString('\n')
+		if err != nil {
+			h.t.Fatalf("the answer ends within its head: %v", err)
+		}
+		line = strings.TrimRight(line, "\r\n")
+		if line == "" {
+			break
+		}
+		if a.status == "" {
+			a.status = line
+			continue
+		}
+		name, value, _ := strings.Cut(line, ":")
+		a.head[strings.ToLower(name)] = strings.TrimSpace(value)
+	}
+	if strings.Contains(a.status, " 100 ") {
+		return a
+	}
+	n, err := strconv.Atoi(a.head["content-length"])
+	if err != nil || a.head["transfer-encoding"] != "" {
+		h.t.Fatalf("%s without a length: Content-Length %q, Transfer-Encoding %q", a.status, a.head["content-length"], a.head["transfer-encoding"])
+	}
+	a.body = make([]byte, n)
+	if _, err := io.ReadFull(h.in, a.body); err != nil {
+		h.t.Fatalf("fewer than %d bytes: %v", n, err)
+	}
+	return a
+}
+
+// ended demands that the server has closed, with nothing left unread.
+func (h *hand) ended() {
+	h.t.Helper()
+	if rest, err := io.ReadAll(h.in); err != nil || len(rest) > 0 {
+		h.t.Errorf("after the answer: %d bytes, %v", len(rest), err)
+	}
+}
+
+func gunzip(t testing.TB, b []byte) []byte {
+	t.Helper()
+	z, err := gzip.NewReader(bytes.NewReader(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// chunks is a body in chunks of n bytes.
+func chunks(body string, n int) string {
+	var b strings.Builder
+	for len(body) > 0 {
+		part := body[:min(n, len(body))]
+		body = body[len(part):]
+		fmt.Fprintf(&b, "%x\r\n%s\r\n", len(part), part)
+	}
+	return b.String() + "0\r\n\r\n"
+}
