@@ -7,9 +7,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"patchbay/credentials/trial"
 )
 
 // patchbay runs the built program and gives what it wrote and its exit status.
@@ -121,5 +124,71 @@ func TestCallVersion2(t *testing.T) {
 	has(t, good("--slice", "s1", "Shutdown"), "true")
 	has(t, good("--slice", "s1", "SliverStatus"), "geni_status: shutdown")
 	bad("FORBIDDEN (3)", "--slice", "s1", "DeleteSliver")
+	s.stop()
+}
+
+// TestCallSpeaksFor lets a tool act for a user, in both versions: with the
+// credential that permits it and the user named, and not without either.
+func TestCallSpeaksFor(t *testing.T) {
+	s := newServed(t, "testbed.example.org", nil, nil)
+	config := filepath.Join(s.dir, "patchbay.yaml")
+	for _, args := range [][]string{{"user", "alice"}, {"slice", "s1", "--owner", "alice"}} {
+		if out, errs, status := s.patchbay(append(args, "--config", config)...); status != 0 {
+			t.Fatalf("%v: %s%s", args, out, errs)
+		}
+	}
+	authority, err := trial.Open(filepath.Join(s.dir, authorityDir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	alice, err := authority.User("alice", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tool, err := authority.Tool("portal", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	permit, err := trial.SpeaksFor(alice, tool.Certificate, time.Now().Add(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, home := t.TempDir(), filepath.Join(s.dir, "users", "alice")
+	write := func(name string, text []byte) string {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	cert, key, speaks := write("portal-cert.pem", tool.Certificate), write("portal-key.pem", tool.Key), write("speaks.xml", permit)
+	request := write("request.xml", fmt.Appendf(nil, oneNode, "testbed.example.org"))
+	s.settings("timing: {make: 0s, start: 0s, stop: 0s, restart: 0s, users: 0s, remove: 0s}\n")
+	s.start()
+	call := func(version string, args ...string) (string, string, int) {
+		t.Helper()
+		return s.patchbay(append([]string{"call", "--url", s.url + "/am/" + version, "--user", cert, "--user", key,
+			"--user", filepath.Join(home, "id_ed25519.pub"), "--slice", filepath.Join(home, "slices", "s1-cred.xml")}, args...)...)
+	}
+	speaking := []string{"--credential", speaks, "--speaking-for", alice.URN.String()}
+	for version, methods := range map[string][][]string{
+		"2.0": {{"CreateSliver", request}, {"SliverStatus"}, {"RenewSliver", "30m"}, {"ListResources"}, {"DeleteSliver"}},
+		"3.0": {{"Allocate", request}, {"Provision"}, {"Status"}, {"Describe"}, {"Delete"}},
+	} {
+		for _, method := range methods {
+			for what, some := range map[string][]string{"the credential": speaking[2:], "the user's name": speaking[:2]} {
+				if _, errs, status := call(version, slices.Concat(some, method)...); status != 1 || !strings.Contains(errs, "FORBIDDEN (3)") {
+					t.Errorf("%s without %s: exit status %d, %s", method[0], what, status, errs)
+				}
+			}
+			out, errs, status := call(version, slices.Concat(speaking, method)...)
+			if status != 0 {
+				t.Fatalf("%s: exit status %d, %s", method[0], status, errs)
+			}
+			if method[0] == "CreateSliver" || method[0] == "Provision" { // the account is the user's, not the tool's
+				has(t, out, `login="alice"`)
+			}
+		}
+	}
 	s.stop()
 }
