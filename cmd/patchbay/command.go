@@ -54,6 +54,8 @@ func run(ctx context.Context, args []string, c console) int {
 		{"serve", "Serve a site", serveLong, &serveOptions{}},
 		{"user NAME", "Make a user of the trial authority", userLong, &userOptions{}},
 		{"slice NAME --owner USER", "Make a slice of the trial authority", sliceLong, &sliceOptions{}},
+		{"delegate SLICE --from USER --to WHO", "Hand a user's slice on to somebody else", delegateLong, &delegateOptions{}},
+		{"tool NAME --for USER", "Make a tool that may speak for a user", toolLong, &toolOptions{}},
 		{"call METHOD [ARG …]", "Call an aggregate manager", callLong, &callOptions{}},
 		{"demo", "See the whole life of an experiment", demoLong, &demoOptions{}},
 		{"check [FILE …]", "Explain what is wrong with a site or an RSpec", checkLong, &checkOptions{}},

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -100,17 +98,14 @@ or with omni:
 
 // slice makes or renews a slice and writes its owner's credential.
 func (t *trialSite) slice(name, owner string, expires, now time.Time) (trial.Slice, *trialUser, string, error) {
-	if _, err := os.Lstat(filepath.Join(t.dir, usersDir, strings.ToLower(owner))); errors.Is(err, fs.ErrNotExist) {
-		return trial.Slice{}, nil, "", fmt.Errorf("there is no user %s here; make it with: %s", owner, commandAt(t.config.origin.file, "user", owner))
+	u, err := t.existing(owner)
+	if err != nil {
+		return trial.Slice{}, nil, "", err
 	}
 	s, err := t.Slice(name, owner, expires, now)
 	if err != nil {
 		return s, nil, "", err
 	}
-	u, _, err := t.user(owner, false, now)
-	if err != nil {
-		return s, nil, "", err
-	}
-	file := filepath.Join("slices", s.URN.Name+"-cred.xml")
-	return s, u, filepath.Join(u.Dir, file), writeFiles(u.Dir, []siteFile{{file, s.Credential, 0o600}})
+	file := u.slice(s.URN.Name)
+	return s, u, file, writeFiles(filepath.Dir(file), []siteFile{{filepath.Base(file), s.Credential, 0o600}})
 }

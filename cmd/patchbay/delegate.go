@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"patchbay/am/urn"
+	"patchbay/credentials/cert"
+	"patchbay/credentials/trial"
+)
+
+const delegateLong = `Hand a slice of one user on to somebody else, as any client could: the first
+user signs a credential that holds its own and names the second. Whoever gets it
+may do with the slice what its owner may, but not hand it on again.
+
+--to names a user or a tool of this site's trial authority, who finds the
+credential in its own folder, or a file with anybody's certificate; then -o says
+where the credential is to go.`
+
+type delegateOptions struct {
+	site     siteFlag
+	Slice    string
+	From, To string
+	Expires  string
+	Output   string
+	life     time.Duration // 0 for as long as the credential itself
+}
+
+func (o *delegateOptions) AddFlags(fs *pflag.FlagSet) {
+	o.site.AddFlags(fs)
+	fs.StringVar(&o.From, "from", "", "the user who has a credential for the slice")
+	fs.StringVar(&o.To, "to", "", "the user or tool who is to get one, or a file with its certificate")
+	fs.StringVar(&o.Expires, "expires", "", "how long it lasts (default: as long as the credential that is handed on)")
+	fs.StringVarP(&o.Output, "output", "o", "", "write the credential to this file")
+}
+
+func (o *delegateOptions) Validate(args []string) (err error) {
+	if o.Slice, err = oneArgument(args, "the slice's name"); err != nil {
+		return err
+	}
+	if o.From == "" || o.To == "" {
+		return errors.New("--from USER and --to WHO are both needed")
+	}
+	if o.Expires != "" {
+		if o.life, err = parseDuration(o.Expires); err != nil {
+			return fmt.Errorf("--expires: %w", err)
+		}
+	}
+	return nil
+}
+
+func (o *delegateOptions) Run(ctx context.Context, c console) error {
+	config, dir, err := o.site.read()
+	if err != nil {
+		return err
+	}
+	t, err := openTrial(ctx, config, dir)
+	if err != nil {
+		return err
+	}
+	from, err := t.existing(o.From)
+	if err != nil {
+		return err
+	}
+	credential, err := os.ReadFile(from.slice(o.Slice))
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s has no credential for the slice %s; get one with: %s", from.Name, o.Slice, commandAt(config.origin.file, "slice", o.Slice, "--owner", from.Name))
+	}
+	if err != nil {
+		return err
+	}
+	to, err := t.receiver(o.To)
+	if err != nil {
+		return err
+	}
+	file := o.Output
+	if file == "" {
+		if file, err = to.sliceFile(o.Slice); err != nil {
+			return err
+		}
+	}
+	var expires time.Time
+	if o.life > 0 {
+		expires = time.Now().Add(o.life)
+	}
+	text, err := trial.Delegate(credential, from.User, to.certificate, expires)
+	if err != nil {
+		return err
+	}
+	if err := writeFiles(filepath.Dir(file), []siteFile{{filepath.Base(file), text, 0o600}}); err != nil {
+		return err
+	}
+	fmt.Fprintf(c.out, "%s may use the slice %s of %s; the credential is\n  %s\n", to.urn, o.Slice, from.URN, file)
+	if to.dir != "" {
+		fmt.Fprintf(c.out, "\nSo it is used:\n  %s\n", ourCommand("call", "--config", config.origin.file, "--user", to.dir, "--slice", o.Slice, "Status"))
+	}
+	return nil
+}
+
+func (u *trialUser) slice(name string) string {
+	return filepath.Join(u.Dir, "slices", name+"-cred.xml")
+}
+
+// existing is a user who has been made before.
+func (t *trialSite) existing(name string) (*trialUser, error) {
+	if _, err := os.Lstat(filepath.Join(t.dir, usersDir, strings.ToLower(name))); errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("there is no user %s here; make it with: %s", name, commandAt(t.config.origin.file, "user", name))
+	}
+	u, _, err := t.user(name, false, time.Now())
+	return u, err
+}
+
+// receiver is who is handed a credential.
+type receiver struct {
+	urn         urn.URN
+	certificate []byte // PEM, with its chain
+	dir         string // of a user or tool of this site; "" for others
+}
+
+// receiver finds a user, a tool or a file of that name.
+func (t *trialSite) receiver(name string) (receiver, error) {
+	for _, folder := range []string{usersDir, toolsDir} {
+		dir := filepath.Join(t.dir, folder, strings.ToLower(name))
+		if r, err := readReceiver(filepath.Join(dir, name+"-cert.pem")); err == nil {
+			r.dir = dir
+			return r, nil
+		}
+	}
+	r, err := readReceiver(name)
+	if err != nil {
+		return r, fmt.Errorf("--to %s: there is no user or tool of that name here, nor a file with a certificate: %w", name, err)
+	}
+	return r, nil
+}
+
+func readReceiver(file string) (receiver, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return receiver{}, err
+	}
+	list, err := cert.ParsePEM(text)
+	if err != nil {
+		return receiver{}, fmt.Errorf("%s: %w", file, err)
+	}
+	return receiver{urn: list[0].URN, certificate: text}, nil
+}
+
+// sliceFile is where the receiver looks for credentials of a slice. One that an
+// authority gave is never overwritten.
+func (r receiver) sliceFile(slice string) (string, error) {
+	if r.dir == "" {
+		return "", errors.New("say with -o FILE where the credential is to go")
+	}
+	file := filepath.Join(r.dir, "slices", slice+"-cred.xml")
+	text, err := os.ReadFile(file)
+	if err == nil && !strings.Contains(string(text), "<parent>") {
+		return "", fmt.Errorf("%s has a credential of its own for this slice, %s; say with -o FILE where the other is to go", r.urn, file)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	return file, nil
+}

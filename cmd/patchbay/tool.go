@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"patchbay/credentials/trial"
+)
+
+const toolLong = `Make a tool of the site's private trial authority, such as a portal that acts for
+users: a certificate and its key, in tools/NAME beside the configuration. With
+--for USER, that user signs a speaks-for credential: as long as it lasts the tool
+may do whatever the user may (option geni_speaking_for).`
+
+// toolsDir holds a folder for each tool of the trial authority.
+const toolsDir = "tools"
+
+type toolOptions struct {
+	site    siteFlag
+	Name    string
+	For     string
+	Expires string
+	life    time.Duration
+}
+
+func (o *toolOptions) AddFlags(fs *pflag.FlagSet) {
+	o.site.AddFlags(fs)
+	fs.StringVar(&o.For, "for", "", "the user for whom it may speak")
+	fs.StringVar(&o.Expires, "expires", "30d", "how long it may")
+}
+
+func (o *toolOptions) Validate(args []string) (err error) {
+	if o.Name, err = oneArgument(args, "the tool's name"); err != nil {
+		return err
+	}
+	if o.life, err = parseDuration(o.Expires); err != nil {
+		return fmt.Errorf("--expires: %w", err)
+	}
+	return nil
+}
+
+func (o *toolOptions) Run(ctx context.Context, c console) error {
+	config, dir, err := o.site.read()
+	if err != nil {
+		return err
+	}
+	t, err := openTrial(ctx, config, dir)
+	if err != nil {
+		return err
+	}
+	var user *trialUser
+	if o.For != "" {
+		if user, err = t.existing(o.For); err != nil {
+			return err
+		}
+	}
+	now := time.Now()
+	tool, err := t.Tool(o.Name, now)
+	if err != nil {
+		return err
+	}
+	name := tool.URN.Name
+	folder := filepath.Join(dir, toolsDir, strings.ToLower(name))
+	files := []siteFile{{name + "-cert.pem", tool.Certificate, 0o644}, {name + "-key.pem", tool.Key, 0o600}}
+	if user != nil {
+		expires := now.Add(o.life)
+		if expires.After(t.Expires()) {
+			return errors.New("--expires is later than the end of the trial authority")
+		}
+		text, err := trial.SpeaksFor(user.User, tool.Certificate, expires)
+		if err != nil {
+			return err
+		}
+		files = append(files, siteFile{"for-" + user.Name + ".xml", text, 0o600})
+	}
+	if err := writeFiles(folder, files); err != nil {
+		return err
+	}
+	fmt.Fprintf(c.out, "Tool %s, in %s:\n\n", tool.URN, folder)
+	for _, f := range files {
+		fmt.Fprintf(c.out, "  %s\n", f.name)
+	}
+	if user != nil {
+		fmt.Fprintf(c.out, "\nSo it speaks for %s, with the user's own credentials:\n  %s\n", user.Name,
+			ourCommand("call", "--config", config.origin.file, "--user", folder, "--credential", filepath.Join(folder, "for-"+user.Name+".xml"),
+				"--user", user.path("usercred.xml"), "--speaking-for", user.URN.String(), "ListResources"))
+	}
+	return nil
+}
