@@ -26,16 +26,17 @@ func parseKeyID(s string) (k keyID, ok bool) {
 
 // keyIDOf computes the name of a certificate's key. What the certificate itself
 // says in its subjectKeyIdentifier was chosen by whoever asked for it and may
-// be the name of another's key.
-func keyIDOf(c *cert.Certificate) (keyID, bool) {
+// be the name of another's key. One that cannot be taken apart, which no parsed
+// certificate has, is named by all of it.
+func keyIDOf(c *cert.Certificate) keyID {
 	var info struct {
 		Algorithm pkix.AlgorithmIdentifier
 		Key       asn1.BitString
 	}
 	if _, err := asn1.Unmarshal(c.RawSubjectPublicKeyInfo, &info); err != nil {
-		return keyID{}, false
+		return sha1.Sum(c.RawSubjectPublicKeyInfo)
 	}
-	return sha1.Sum(info.Key.Bytes), true
+	return sha1.Sum(info.Key.Bytes)
 }
 
 // sameKey tells whether two certificates are of one key.

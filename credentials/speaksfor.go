@@ -25,7 +25,7 @@ func (w *witnesses) abac(l level, s *statement) error {
 	r := l.rule
 	named, isSpeaksFor := strings.CutPrefix(r.role, rolePrefix)
 	user, isKey := parseKeyID(named)
-	signer, ok := keyIDOf(l.Signer)
+	signer := keyIDOf(l.Signer)
 	switch {
 	case !isSpeaksFor:
 		return faultf(am.CredentialInvalid, "its ABAC rule is about the role %.60q; of ABAC only speaks-for is used here", r.role)
@@ -35,8 +35,6 @@ func (w *witnesses) abac(l level, s *statement) error {
 		return faultf(am.CredentialInvalid, "its ABAC rule names %d tails; a speaks-for credential names one tool", len(r.tails))
 	case r.tails[0].role != "" || r.tails[0].linking != "":
 		return faultf(am.CredentialInvalid, "its ABAC rule lets the members of a role speak (%.60q); a speaks-for credential names one tool by its key", r.tails[0].role)
-	case !ok:
-		return faultf(am.CredentialInvalid, "the key of its signer cannot be read")
 	case r.head != signer:
 		return faultf(am.CredentialUntrusted, "the head of its ABAC rule is the key %s, but it is signed with the key %s of %s; only a user can let a tool speak for itself",
 			r.head, signer, l.Signer.Name())
@@ -54,12 +52,9 @@ func (w *witnesses) speaksFor(l level, s *statement) error {
 	if err := l.checkNames(); err != nil {
 		return err
 	}
-	id, ok := keyIDOf(tool)
 	switch {
 	case l.Signatures != 1:
 		return faultf(am.CredentialInvalid, "a speaks-for credential must have one signature, but it has %d", l.Signatures)
-	case !ok:
-		return faultf(am.CredentialInvalid, "the key of its owner cannot be read")
 	case !l.Signer.URN.Equal(user.URN) || !sameKey(l.Signer, user):
 		return faultf(am.CredentialUntrusted, "it lets a tool speak for %s, but is signed by %s; only the user, with the key in the target_gid, can do so",
 			user.URN, l.Signer.Name())
@@ -69,7 +64,7 @@ func (w *witnesses) speaksFor(l level, s *statement) error {
 			return err
 		}
 	}
-	s.speech = &speech{tool: tool.URN, toolKey: id}
+	s.speech = &speech{tool: tool.URN, toolKey: keyIDOf(tool)}
 	return w.user(l, s)
 }
 
@@ -109,10 +104,7 @@ func (z *Authorizer) speakingFor(c Caller, option string) (urn.URN, error) {
 // speakFor makes the grant one of the user, by the first of the credentials
 // that lets the caller speak for that user.
 func (g *Grant) speakFor(user urn.URN, c Caller, list []examined) error {
-	key, ok := keyIDOf(c.Chain[0])
-	if !ok {
-		return deny(am.CredentialInvalid, "the key of your certificate cannot be read")
-	}
+	key := keyIDOf(c.Chain[0])
 	var tried []Reason
 	for i, e := range list {
 		err := e.err

@@ -349,11 +349,15 @@ func TestSpeaksForSignatures(t *testing.T) {
 	w := newWorld(t)
 	slice, doc := w.sliceCredential().Signed(t), w.speaksFor().Signed(t)
 	signature := between(doc, "<Signature ", "</Signature>")
-	second := strings.NewReplacer(`xml:id="Sig_ref0"`, `xml:id="Sig_other"`, `URI="#ref0"`, `URI="#other"`).Replace(signature)
+	elsewhere := strings.NewReplacer(`xml:id="Sig_ref0"`, `xml:id="Sig_other"`, `URI="#ref0"`, `URI="#other"`)
+	second, old := elsewhere.Replace(signature), w.oldSpeaksFor().Signed(t)
+	oldSignature := between(old, "<Signature ", "</Signature>")
 	for _, tt := range []struct{ rule, doc, want string }{
 		{"neighbour", doc, ""},
 		{"no signature", replace(t, doc, signature, ""), "is not signed"},
 		{"two signatures", replace(t, doc, signature, signature+second), "must have one signature, but it has 2"},
+		{"neighbour in the older form", old, ""},
+		{"two signatures in the older form", replace(t, old, oldSignature, oldSignature+elsewhere.Replace(oldSignature)), "must have one signature, but it has 2"},
 		{"key of another tool", replace(t, doc, pki.KeyID(t, w.tool), pki.KeyID(t, w.bob)), "changed after it was signed"},
 		{"HMAC", replace(t, doc, "http://www.w3.org/2001/04/xmldsig-more#rsa-sha256", "http://www.w3.org/2000/09/xmldsig#hmac-sha1"), "not accepted"},
 	} {
