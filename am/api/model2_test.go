@@ -159,13 +159,10 @@ func TestModelOfBothVersions(t *testing.T) {
 					if n.state == "reserved" {
 						latest = earlier2(s.clock().Add(2*time.Hour), until)
 					}
-					switch ends[n] = end; {
-					case !end.After(latest):
-					case alap && latest.Before(n.expires):
-						ends[n] = n.expires
-					case alap:
-						ends[n] = latest
-					case want == am.Success:
+					switch ends[n] = earlier2(end, latest); {
+					case alap && ends[n].Before(n.expires):
+						ends[n] = n.expires // it never shortens
+					case !alap && end.After(latest) && want == am.Success:
 						want = am.Refused
 					}
 				}
