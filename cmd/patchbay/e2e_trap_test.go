@@ -117,10 +117,14 @@ func providersNode(t *testing.T, s *strangersSite) (last pretended) {
 func TestTrap32CertificatesOfTheFederation(t *testing.T) {
 	t.Parallel()
 	f := newFederation(t, "fed.example.org")
+	rsa, quick := f.keyAlg, []string{"-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256"}
+	f.keyAlg = quick
 	root := f.issue(f.urn("authority", "sa"), true, nil)
-	f.name = "fed.example.org:proj"
+	f.name, f.keyAlg = "fed.example.org:proj", rsa
 	project := f.issue(f.urn("authority", "sa"), true, root)
-	user, slice := f.issue(f.urn("user", "flooby"), false, project), f.issue(f.urn("slice", "odd"), false, project)
+	user := f.issue(f.urn("user", "flooby"), false, project)
+	f.keyAlg = quick
+	slice := f.issue(f.urn("slice", "odd"), false, project)
 	for block, rest := pem.Decode([]byte(readFile(t, user.full))); block != nil; block, rest = pem.Decode(rest) {
 		if _, err := x509.ParseCertificate(block.Bytes); err == nil {
 			t.Fatal("Go's parser takes this certificate: the test proves nothing")

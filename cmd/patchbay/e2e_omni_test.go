@@ -1,0 +1,615 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"patchbay/am"
+	"patchbay/am/client"
+	"patchbay/am/xmlrpc"
+	"patchbay/credentials/trial"
+)
+
+// TestClientScripts has strangers at work at one served site, all at the same
+// time: what the acceptance tests of omni demand, in both versions, the order
+// of the automated test of jFed, and the forms of geni-lib.
+func TestClientScripts(t *testing.T) {
+	t.Parallel()
+	s := newStrangersSite(t, "timing: {make: 300ms, start: 300ms, stop: 100ms, restart: 200ms, users: 100ms, remove: 50ms}\njitter: 0\n")
+	for _, version := range []int{2, 3} {
+		t.Run(fmt.Sprintf("OmniVersion%d", version), func(t *testing.T) {
+			t.Parallel()
+			omniAcceptance(t, s, version)
+		})
+	}
+	t.Run("JFed", func(t *testing.T) {
+		t.Parallel()
+		jfedScript(t, s)
+	})
+	t.Run("GeniLib", func(t *testing.T) {
+		t.Parallel()
+		geniLibForms(t, s)
+	})
+}
+
+// omni does what the acceptance tests of omni do, with the assertions they
+// make; its methods are named by what is done in both versions.
+type omni struct {
+	*visitor
+	prefix string
+}
+
+// omniAcceptance is the whole suite for one version of the API.
+func omniAcceptance(t *testing.T, s *strangersSite, version int) {
+	o := &omni{s.visit(t, fmt.Sprintf("omni%d", version), version), fmt.Sprintf("v%d-", version)}
+	o.getVersion()
+	o.listResources()
+	o.badCredentials()
+	o.createSliver()
+	o.neverExisted()
+	o.multiSlice()
+	o.secondAllocate()
+	o.badRequests()
+	o.delegate()
+	o.scaling()
+	o.shutdown()
+}
+
+// typed is a member that must be of type T, as Python would name it.
+func typed[T any](o *visitor, v xmlrpc.Value, name string) T {
+	o.t.Helper()
+	x, ok := member(v, name).(T)
+	if !ok {
+		o.t.Fatalf("%s is a %T", name, member(v, name))
+	}
+	return x
+}
+
+func (o *omni) getVersion() {
+	a := o.call("GetVersion")
+	if member(a.top, "geni_api") != o.version || typed[int](o.visitor, a.value, "geni_api") != o.version {
+		o.t.Errorf("geni_api is %v and %v", member(a.top, "geni_api"), member(a.value, "geni_api"))
+	}
+	versions := typed[xmlrpc.Struct](o.visitor, a.value, "geni_api_versions")
+	typed[string](o.visitor, versions, fmt.Sprint(o.version))
+	for _, list := range []string{"geni_request_rspec_versions", "geni_ad_rspec_versions"} {
+		known := false
+		for _, v := range typed[[]xmlrpc.Value](o.visitor, a.value, list) {
+			typ, number := typed[string](o.visitor, v, "type"), typed[string](o.visitor, v, "version")
+			typed[string](o.visitor, v, "schema")
+			typed[string](o.visitor, v, "namespace")
+			typed[[]xmlrpc.Value](o.visitor, v, "extensions")
+			known = known || strings.EqualFold(typ, "GENI") && number == "3"
+		}
+		if !known {
+			o.t.Errorf("%s lacks GENI 3", list)
+		}
+	}
+	if o.version < 3 {
+		return
+	}
+	if n := typed[int](o.visitor, a.value, "geni_single_allocation"); n != 0 && n != 1 {
+		o.t.Errorf("geni_single_allocation is %d", n)
+	}
+	if w := typed[string](o.visitor, a.value, "geni_allocate"); !slices.Contains([]string{"geni_single", "geni_disjoint", "geni_many"}, w) {
+		o.t.Errorf("geni_allocate is %q", w)
+	}
+	sfa := false
+	for _, c := range typed[[]xmlrpc.Value](o.visitor, a.value, "geni_credential_types") {
+		typ, number := typed[string](o.visitor, c, "geni_type"), typed[string](o.visitor, c, "geni_version")
+		sfa = sfa || typ == "geni_sfa" && (number == "2" || number == "3")
+	}
+	if !sfa {
+		o.t.Error("geni_sfa is not among the types of credentials")
+	}
+}
+
+func (o *omni) user() []xmlrpc.Value { return o.creds(string(o.Credential)) }
+
+// plain is the RSpec of a value, unpacked if it was asked for compressed.
+func (o *omni) plain(v xmlrpc.Value) string {
+	o.t.Helper()
+	text, ok := v.(string)
+	if !ok {
+		o.t.Fatalf("the RSpec is a %T", v)
+	}
+	text, err := client.Unpack(text)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	return text
+}
+
+func (o *omni) listResources() {
+	for _, options := range [][]xmlrpc.Member{
+		{with("geni_compressed", true), with("arbitrary_option", "x"), with("another", []xmlrpc.Value{1, xmlrpc.Struct{}})},
+		{with("geni_compressed", false)},
+		{with("geni_compressed", true), with("geni_available", true)},
+		{with("geni_compressed", false), with("geni_available", true)},
+	} {
+		value := o.want("ListResources", am.Success, o.user(), rspec3("geni", options...))
+		if packed := !strings.HasPrefix(value.(string), "<"); packed != options[0].Value {
+			o.t.Errorf("ListResources with %v is packed: %v", options[0], packed)
+		}
+		d := o.rspec(o.plain(value), "advertisement")
+		if len(d.Nodes) == 0 {
+			o.t.Error("nothing is advertised")
+		}
+		for _, n := range d.Nodes {
+			if n.Available == nil || len(options) == 2 && options[1].Name == "geni_available" && strings.EqualFold(n.Available.Now, "false") {
+				o.t.Errorf("%s is available: %v", n.Component, n.Available)
+			}
+		}
+	}
+}
+
+// stranger is a user of an authority that the site does not trust.
+func stranger(t testing.TB) trial.User {
+	t.Helper()
+	a, err := trial.Create(t.TempDir()+"/authority", "elsewhere.example.org", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	u, err := a.User("omni", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+func (o *omni) badCredentials() {
+	mine := string(o.Credential)
+	altered := regexp.MustCompile(`(<signed-credential[^>]*>)`).ReplaceAllString(mine, "$1<foo />")
+	if altered == mine {
+		o.t.Fatal("the credential is as it was")
+	}
+	untrusted := string(stranger(o.t).Credential)
+	for what, document := range map[string]string{
+		"without its first character": mine[1:], "with an element more": altered, "of an untrusted authority": untrusted,
+	} {
+		o.fails("a credential "+what, "ListResources", o.creds(document), rspec3("GENI"))
+		if o.version == 3 { // omni names what it cannot read so
+			o.fails("a credential "+what+", labelled unknown", "ListResources", []xmlrpc.Value{labelled("geni_unknown", "0", document)}, rspec3("GENI"))
+		}
+	}
+	if o.version < 3 {
+		return
+	}
+	// The suite makes up a type by adding to the right one; that must fail. What
+	// omni itself calls unknown must work: see delegate.
+	o.fails("a type that nobody knows", "ListResources", []xmlrpc.Value{labelled("geni_sfaBROKEN", "3", mine)}, rspec3("GENI"))
+	o.fails("only types that nobody knows", "ListResources", []xmlrpc.Value{labelled("geni_sfaBROKEN", "3", mine), labelled("random", "1", mine)}, rspec3("GENI"))
+	o.want("ListResources", am.Success, []xmlrpc.Value{labelled("geni_sfaBROKEN", "3", mine), labelled("geni_unknown", "0", mine)}, rspec3("GENI"))
+}
+
+// options that omni sends with a method that makes something.
+func (o *omni) options(more ...xmlrpc.Member) xmlrpc.Struct {
+	return rspec3("GENI", append([]xmlrpc.Member{with("bogus_option", "x")}, more...)...)
+}
+
+// create makes what is asked for, with all assertions of that; names are those
+// of the slivers, in version 3.
+func (o *omni) create(slice, cred, request string, expires time.Time) (manifest document, names []string) {
+	o.t.Helper()
+	if o.version == 2 {
+		v := o.want("CreateSliver", am.Success, slice, o.creds(cred), request, accounts(o.User), o.options())
+		return o.rspec(v, "manifest"), nil
+	}
+	v := o.want("Allocate", am.Success, slice, o.creds(cred), request, o.options())
+	slivers := o.slivers(v)
+	o.every(slivers, "geni_allocation_status", "geni_allocated")
+	if len(slivers) == 0 || len(o.rspec(member(v, "geni_rspec"), "manifest").All)+len(o.rspec(member(v, "geni_rspec"), "manifest").Nodes) == 0 {
+		o.t.Error("Allocate answers no sliver, or an empty manifest")
+	}
+	o.until(slivers, func(t time.Time) bool { return !t.After(expires.Add(time.Second)) })
+	names = sliverNames(slivers)
+
+	v = o.want("Provision", am.Success, urns(slice), o.creds(cred), o.options(with("geni_users", accounts(o.User))))
+	slivers = o.slivers(v)
+	o.every(slivers, "geni_allocation_status", "geni_provisioned")
+	o.sameNames("Provision", slivers, names)
+	manifest = o.rspec(member(v, "geni_rspec"), "manifest")
+	// One upon the other, and nobody waits.
+	for _, action := range []string{"geni_start", "geni_restart", "geni_stop"} {
+		a := o.call("PerformOperationalAction", urns(slice), o.creds(cred), action, o.options())
+		if a.code != am.Success && a.code != am.Unsupported {
+			o.t.Errorf("%s: code %d %s", action, a.code, a.output)
+		}
+		if a.code == am.Success && len(o.slivers(a.value)) == 0 {
+			o.t.Errorf("%s lists no slivers", action)
+		}
+	}
+	for _, action := range []string{"", "random_action"} {
+		o.fails(fmt.Sprintf("action %q", action), "PerformOperationalAction", urns(slice), o.creds(cred), action, o.options())
+	}
+	return manifest, names
+}
+
+func (o *omni) sameNames(what string, slivers []xmlrpc.Struct, want []string) {
+	o.t.Helper()
+	got, want := sliverNames(slivers), slices.Clone(want)
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		o.t.Errorf("%s lists %q, want %q", what, got, want)
+	}
+}
+
+// until checks when slivers expire.
+func (o *omni) until(slivers []xmlrpc.Struct, ok func(time.Time) bool) {
+	o.t.Helper()
+	for _, s := range slivers {
+		text := member(s, "geni_expires").(string)
+		if t, err := time.Parse(time.RFC3339, text); err != nil || !ok(t) {
+			o.t.Errorf("%s expires %s", member(s, "geni_sliver_urn"), text)
+		}
+	}
+}
+
+// contents is the manifest of a slice, in the words of either version.
+func (o *omni) contents(slice string, credentials []xmlrpc.Value, more ...xmlrpc.Member) said {
+	if o.version == 2 {
+		return o.call("ListResources", credentials, o.options(append(more, with("geni_slice_urn", slice))...))
+	}
+	return o.call("Describe", urns(slice), credentials, o.options(more...))
+}
+
+// manifest is contents that must succeed.
+func (o *omni) manifest(slice, cred string, more ...xmlrpc.Member) document {
+	o.t.Helper()
+	a := o.contents(slice, o.creds(cred), more...)
+	if a.code != am.Success {
+		o.t.Fatalf("the contents of %s: code %d %s", slice, a.code, a.output)
+	}
+	if o.version == 2 {
+		return o.rspec(o.plain(a.value), "manifest")
+	}
+	if member(a.value, "geni_urn") != slice {
+		o.t.Errorf("Describe is of %v", member(a.value, "geni_urn"))
+	}
+	o.slivers(a.value)
+	return o.rspec(o.plain(member(a.value, "geni_rspec")), "manifest")
+}
+
+// matches demands the same client_ids, and component_ids where they were bound.
+func (o *omni) matches(what string, request string, manifest document, bound bool) {
+	o.t.Helper()
+	o.asked(request, func(clients, components []string) {
+		gotClients, gotComponents := manifest.ids()
+		if !slices.Equal(gotClients, clients) {
+			o.t.Errorf("%s: client_ids %q, want %q", what, gotClients, clients)
+		}
+		if bound && !slices.Equal(gotComponents, components) {
+			o.t.Errorf("%s: component_ids %q, want %q", what, gotComponents, components)
+		}
+	})
+}
+
+func (o *omni) asked(request string, use func(clients, components []string)) {
+	var clients, components []string
+	for _, m := range regexp.MustCompile(`<node ([^>]*)>`).FindAllStringSubmatch(request, -1) {
+		if id := regexp.MustCompile(`client_id="([^"]*)"`).FindStringSubmatch(m[1]); id != nil {
+			clients = append(clients, id[1])
+		}
+		if id := regexp.MustCompile(`component_id="([^"]*)"`).FindStringSubmatch(m[1]); id != nil {
+			components = append(components, id[1])
+		}
+	}
+	slices.Sort(clients)
+	slices.Sort(components)
+	use(clients, components)
+}
+
+// status is SliverStatus, or Status, with all assertions; the result is what a
+// client sees as the state.
+func (o *omni) status(slice, cred string) (states []string) {
+	o.t.Helper()
+	if o.version == 2 {
+		v := o.want("SliverStatus", am.Success, slice, o.creds(cred), o.options())
+		typed[string](o.visitor, v, "geni_urn")
+		states = append(states, typed[string](o.visitor, v, "geni_status"))
+		resources := typed[[]xmlrpc.Value](o.visitor, v, "geni_resources")
+		if len(resources) == 0 {
+			o.t.Error("SliverStatus lists no resources")
+		}
+		for _, r := range resources {
+			for _, name := range []string{"geni_urn", "geni_status", "geni_error"} {
+				typed[string](o.visitor, r, name)
+			}
+		}
+		return states
+	}
+	v := o.want("Status", am.Success, urns(slice), o.creds(cred), o.options())
+	if u := typed[string](o.visitor, v, "geni_urn"); u != slice {
+		o.t.Errorf("Status is of %s", u)
+	}
+	for _, s := range o.slivers(v) {
+		states = append(states, member(s, "geni_operational_status").(string))
+	}
+	if len(states) == 0 {
+		o.t.Error("Status lists no slivers")
+	}
+	return states
+}
+
+// renew sends a time as omni does, and sees that it is kept.
+func (o *omni) renew(slice, cred string, to time.Time) {
+	o.t.Helper()
+	text := to.UTC().Format("2006-01-02T15:04:05+00:00")
+	if o.version == 2 {
+		if v := o.want("RenewSliver", am.Success, slice, o.creds(cred), text, o.options()); v != true {
+			o.t.Errorf("RenewSliver answers %v", v)
+		}
+		return
+	}
+	same := func(t time.Time) bool { return t.Equal(to) }
+	o.until(o.slivers(o.want("Renew", am.Success, urns(slice), o.creds(cred), text, o.options())), same)
+	o.until(o.slivers(o.want("Status", am.Success, urns(slice), o.creds(cred), o.options())), same)
+}
+
+func (o *omni) remove(slice, cred string, want int) {
+	o.t.Helper()
+	if o.version == 2 {
+		if v := o.want("DeleteSliver", am.Success, slice, o.creds(cred), o.options()); v != true {
+			o.t.Errorf("DeleteSliver answers %v", v)
+		}
+		return
+	}
+	slivers := o.slivers(o.want("Delete", am.Success, urns(slice), o.creds(cred), o.options()))
+	o.every(slivers, "geni_allocation_status", "geni_unallocated")
+	if len(slivers) != want {
+		o.t.Errorf("Delete lists %d slivers, want %d", len(slivers), want)
+	}
+}
+
+// gone is what the suite demands of a slice that has nothing here.
+func (o *omni) gone(slice, cred string) {
+	o.t.Helper()
+	if o.version == 2 {
+		o.fails("nothing there", "SliverStatus", slice, o.creds(cred), o.options())
+		o.fails("nothing there", "DeleteSliver", slice, o.creds(cred), o.options())
+	} else {
+		o.fails("nothing there", "Status", urns(slice), o.creds(cred), o.options())
+		o.fails("nothing there", "Delete", urns(slice), o.creds(cred), o.options())
+	}
+	a := o.contents(slice, o.creds(cred))
+	if a.code != am.Success {
+		return
+	}
+	text := a.value
+	if o.version == 3 {
+		text = member(a.value, "geni_rspec")
+	}
+	if d := o.rspec(text, "manifest"); len(d.Nodes)+len(d.All) > 0 {
+		o.t.Error("the manifest of nothing has children")
+	}
+}
+
+const rspecHead = `<?xml version="1.0" encoding="UTF-8"?>
+<rspec xmlns="http://www.geni.net/resources/rspec/3" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"
+ xsi:schemaLocation="http://www.geni.net/resources/rspec/3 http://www.geni.net/resources/rspec/3/request.xsd" type="request">
+`
+
+func ask(nodes ...string) string { return rspecHead + strings.Join(nodes, "\n") + "\n</rspec>\n" }
+
+func bound(id, component string) string {
+	const site = "urn:publicid:IDN+testbed.example.org+"
+	return `<node client_id="` + id + `" component_manager_id="` + site + `authority+cm" component_id="` + site + `node+` + component + `" exclusive="true"><sliver_type name="raw-pc"/></node>`
+}
+
+func unbound(id string) string {
+	return `<node client_id="` + id + `" exclusive="false"><sliver_type name="vm"/></node>`
+}
+
+// own is a bound node, n of 1 to 5, that no other script asks for: they share
+// one site, and unbound nodes come from its beginning.
+func (o *omni) own(id string, n int) string {
+	return bound(id, fmt.Sprintf("pc%d", 10+5*(o.version-2)+n))
+}
+
+func (o *omni) createSliver() {
+	slice, cred, expires := o.slice(o.prefix+"life", 7)
+	request := ask(o.own("left", 1), o.own("right", 2))
+	o.gone(slice, cred)
+	manifest, slivers := o.create(slice, cred, request, expires)
+	o.matches("what was made", request, manifest, true)
+	o.status(slice, cred)
+	second := o.manifest(slice, cred, with("geni_compressed", true))
+	if a := o.contents(slice, o.user()); a.code == am.Success {
+		o.t.Error("the user credential passes for one of the slice")
+	}
+	if o.version == 3 {
+		o.versionThree(slice, cred, slivers)
+	}
+	o.matches("what the slice has", request, second, true)
+
+	late := expires.Add(48 * time.Hour).UTC().Format("2006-01-02T15:04:05")
+	if o.version == 2 {
+		o.fails("two days past the slice's end", "RenewSliver", slice, o.creds(cred), late, o.options())
+	} else {
+		o.fails("two days past the slice's end", "Renew", urns(slice), o.creds(cred), late, o.options())
+	}
+	now := time.Now().Truncate(time.Second)
+	o.renew(slice, cred, now.Add(2*24*time.Hour))
+	o.renew(slice, cred, now.Add(5*24*time.Hour))
+	o.remove(slice, cred, 2)
+	o.gone(slice, cred)
+}
+
+// versionThree is what the suite does with single slivers.
+func (o *omni) versionThree(slice, cred string, slivers []string) {
+	grant := o.creds(cred)
+	if a := o.call("ListResources", grant, o.options(with("geni_slice_urn", slice))); a.code == am.Success {
+		o.t.Error("ListResources takes a slice in version 3")
+	}
+	o.fails("Describe of nothing", "Describe", []xmlrpc.Value{}, grant, o.options())
+	o.manifest(slice, cred, with("geni_compressed", false))
+
+	one := slivers[:1]
+	o.sameNames("Status of one", o.slivers(o.want("Status", am.Success, urns(one...), grant, o.options())), one)
+	soon := time.Now().Truncate(time.Second).Add(5 * time.Minute)
+	v := o.want("Renew", am.Success, urns(one...), grant, soon.UTC().Format("2006-01-02T15:04:05+00:00"), o.options())
+	o.sameNames("Renew of one", o.slivers(v), one)
+	o.until(o.slivers(v), soon.Equal)
+	v = o.want("Describe", am.Success, urns(one...), grant, o.options())
+	o.sameNames("Describe of one", o.slivers(v), one)
+	if n := len(o.rspec(member(v, "geni_rspec"), "manifest").Nodes); n != 1 {
+		o.t.Errorf("the manifest of one sliver has %d nodes", n)
+	}
+	node := strings.Replace(one[0], "+sliver+", "+node+", 1)
+	invalid := one[0][:strings.Index(one[0], "+sliver+")] + "+sliver+INVALID"
+	for what, list := range map[string][]string{"a node": {node}, "a sliver and a node": {one[0], node}, "no such sliver": {invalid}, "a sliver and one that is not": {one[0], invalid}} {
+		o.fails("Describe of "+what, "Describe", urns(list...), grant, o.options())
+	}
+}
+
+func (o *omni) neverExisted() {
+	slice, cred, _ := o.slice(o.prefix+"non", 7)
+	o.gone(slice, cred)
+}
+
+// multiSlice has three slices with different requests, and no credential of one is of use for another.
+func (o *omni) multiSlice() {
+	requests := []string{ask(o.own("a", 3)), ask(o.own("a", 4), o.own("b", 5)), ask(unbound("x"), unbound("y"))}
+	urns, creds := make([]string, len(requests)), make([]string, len(requests))
+	expires := make([]time.Time, len(requests))
+	for i, request := range requests {
+		urns[i], creds[i], expires[i] = o.slice(fmt.Sprintf("%smany%d", o.prefix, i), 7)
+		m, _ := o.create(urns[i], creds[i], request, expires[i])
+		o.matches("several slices", request, m, i < 2)
+	}
+	for i := range requests {
+		o.status(urns[i], creds[i])
+		if a := o.contents(urns[(i+1)%len(urns)], o.creds(creds[i])); a.code == am.Success {
+			o.t.Error("the credential of one slice opens another")
+		}
+	}
+	for i, request := range requests {
+		o.matches("several slices", request, o.manifest(urns[i], creds[i]), i < 2)
+		now := time.Now().Truncate(time.Second)
+		o.renew(urns[i], creds[i], now.Add(2*24*time.Hour))
+		o.renew(urns[i], creds[i], now.Add(5*24*time.Hour))
+	}
+	for i, request := range requests {
+		o.asked(request, func(clients, _ []string) { o.remove(urns[i], creds[i], len(clients)) })
+		o.gone(urns[i], creds[i])
+	}
+}
+
+// secondAllocate does what geni_allocate promises: one slice, several calls.
+func (o *omni) secondAllocate() {
+	slice, cred, expires := o.slice(o.prefix+"second", 7)
+	o.create(slice, cred, ask(unbound("a")), expires)
+	if o.version == 2 {
+		if a := o.call("CreateSliver", slice, o.creds(cred), ask(unbound("b")), []xmlrpc.Value{}, o.options()); a.code != am.Exists {
+			o.t.Errorf("CreateSliver again: %d %s", a.code, a.output)
+		}
+		o.remove(slice, cred, 1)
+		return
+	}
+	word := member(o.want("GetVersion", am.Success), "geni_allocate")
+	a := o.call("Allocate", slice, o.creds(cred), ask(unbound("b"), unbound("c")), o.options())
+	if single := word == "geni_single"; single == (a.code == am.Success) {
+		o.t.Fatalf("geni_allocate is %v, and a second Allocate answers %d %s", word, a.code, a.output)
+	}
+	if m := o.rspec(member(a.value, "geni_rspec"), "manifest"); len(m.Nodes) != 2 {
+		o.t.Errorf("the manifest of the second Allocate has %d nodes, want its own 2", len(m.Nodes))
+	}
+	o.matches("both together", ask(unbound("a"), unbound("b"), unbound("c")), o.manifest(slice, cred), false)
+	// Only what was reserved is provisioned, and single slivers can go.
+	v := o.want("Provision", am.Success, urns(slice), o.creds(cred), o.options())
+	o.sameNames("Provision of the rest", o.slivers(v), sliverNames(o.slivers(a.value)))
+	o.want("Delete", am.Success, urns(sliverNames(o.slivers(a.value))[0]), o.creds(cred), o.options())
+	o.matches("one less", ask(unbound("a"), unbound("c")), o.manifest(slice, cred), false)
+	o.remove(slice, cred, 2)
+}
+
+func (o *omni) badRequests() {
+	slice, cred, _ := o.slice(o.prefix+"bad", 7)
+	good := ask(unbound("a"))
+	for what, request := range map[string]string{
+		"an empty file": "", "the end tag is none": strings.Replace(good, "</rspec>", "<rspec>", 1), "a manifest": strings.Replace(good, `type="request"`, `type="manifest"`, 1),
+	} {
+		if o.version == 2 {
+			o.fails(what, "CreateSliver", slice, o.creds(cred), request, accounts(o.User), o.options())
+		} else {
+			o.fails(what, "Allocate", slice, o.creds(cred), request, o.options())
+		}
+		o.gone(slice, cred)
+	}
+}
+
+// delegate looks into a slice by a credential that its owner has handed on,
+// with the label that omni puts on such.
+func (o *omni) delegate() {
+	owner := o.site.visit(o.t, fmt.Sprintf("owner%d", o.version), o.version)
+	slice, cred, expires := owner.slice(o.prefix+"given", 7)
+	(&omni{owner, o.prefix}).create(slice, cred, ask(unbound("a")), expires)
+	handed, err := trial.Delegate([]byte(cred), owner.User, o.Certificate, time.Time{})
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	if a := o.contents(slice, o.creds(cred)); a.code != am.Forbidden {
+		o.t.Errorf("another's credential: %d %s", a.code, a.output)
+	}
+	o.matches("a slice that was handed on", ask(unbound("a")), o.manifest(slice, string(handed)), false)
+	if o.version == 3 {
+		a := o.contents(slice, []xmlrpc.Value{labelled("geni_unknown", "0", string(handed))}, with("geni_compressed", true))
+		if a.code != am.Success {
+			o.t.Fatalf("labelled as omni does: %d %s", a.code, a.output)
+		}
+		if a := o.contents(slice, []xmlrpc.Value{labelled("geni_sfaBROKEN", "3", string(handed))}); a.code != am.Forbidden {
+			o.t.Errorf("labelled as nobody does: %d %s", a.code, a.output)
+		}
+	}
+	o.remove(slice, string(handed), 1)
+}
+
+// scaling has the same unbound request in several slices, and waits until all are ready.
+func (o *omni) scaling() {
+	const n = 3
+	request := ask(unbound("a"), unbound("b"))
+	var urnOf, credOf [n]string
+	for i := range n {
+		slice, cred, expires := o.slice(fmt.Sprintf("%sscale%d", o.prefix, i), 7)
+		m, _ := o.create(slice, cred, request, expires)
+		o.matches("scaling", request, m, false)
+		urnOf[i], credOf[i] = slice, cred
+	}
+	ready := map[int]string{2: "ready", 3: "geni_ready"}[o.version]
+	for i := range n {
+		within(o.t, 20*time.Second, "ready", func() bool {
+			if o.version == 3 { // version 2 starts by itself
+				o.call("PerformOperationalAction", urns(urnOf[i]), o.creds(credOf[i]), "geni_start", xmlrpc.Struct{})
+			}
+			return !slices.ContainsFunc(o.status(urnOf[i], credOf[i]), func(s string) bool { return s != ready })
+		})
+	}
+	for i := range n {
+		o.remove(urnOf[i], credOf[i], 2)
+	}
+}
+
+// shutdown stops a slice for good; nothing of it can be used by its owner then.
+func (o *omni) shutdown() {
+	slice, cred, expires := o.slice(o.prefix+"down", 7)
+	o.create(slice, cred, ask(unbound("a")), expires)
+	if v := o.want("Shutdown", am.Success, slice, o.creds(cred), o.options()); v != true {
+		o.t.Errorf("Shutdown answers %v", v)
+	}
+	if o.version == 2 {
+		o.fails("shut down", "RenewSliver", slice, o.creds(cred), expires.Add(-time.Hour).UTC().Format(time.RFC3339), o.options())
+		o.fails("shut down", "DeleteSliver", slice, o.creds(cred), o.options())
+		if s := o.status(slice, cred); s[0] != "shutdown" {
+			o.t.Errorf("SliverStatus says %q", s)
+		}
+		return
+	}
+	o.fails("shut down", "Allocate", slice, o.creds(cred), ask(unbound("b")), o.options())
+	o.fails("shut down", "Renew", urns(slice), o.creds(cred), expires.Add(-time.Hour).UTC().Format(time.RFC3339), o.options())
+	o.fails("shut down", "Delete", urns(slice), o.creds(cred), o.options())
+}
