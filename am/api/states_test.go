@@ -108,7 +108,8 @@ type bench struct {
 	*site
 	alice       *caller
 	slice, cred string
-	x, y        am.Sliver // as allocated
+	all         []am.Sliver // as allocated
+	x, y        am.Sliver   // the first two
 	document    am.Document
 	record      am.Slice
 }
@@ -119,14 +120,13 @@ func newBench(t testing.TB) *bench {
 	b := &bench{site: newSite(t)}
 	b.alice = b.user("alice")
 	b.slice, b.cred = b.alice.slice("bench", 20*24*time.Hour)
-	b.alice.call("Allocate", b.slice, creds(b.cred), request(node("x"), node("y")), opts()).want(t, "Allocate", am.Success)
+	b.alice.call("Allocate", b.slice, creds(b.cred), request(node("x"), node("y"), node("v"), node("w")), opts()).want(t, "Allocate", am.Success)
 	err := b.store.Read(func(v *store.View) (err error) {
-		all, err := v.SliversOf(urn.MustParse(b.slice))
-		if err != nil {
+		if b.all, err = v.SliversOf(urn.MustParse(b.slice)); err != nil {
 			return err
 		}
-		slices.SortFunc(all, func(a, b am.Sliver) int { return a.Ordinal - b.Ordinal })
-		b.x, b.y = all[0], all[1]
+		slices.SortFunc(b.all, func(a, b am.Sliver) int { return a.Ordinal - b.Ordinal })
+		b.x, b.y = b.all[0], b.all[1]
 		if b.document, _, err = v.Document(b.x.Document); err != nil {
 			return err
 		}
