@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -42,7 +43,7 @@ var (
 )
 
 // TestModelOfBothVersions makes random calls of both versions on the same
-// slices. After every step SliverStatus and Status tell what a plain map says,
+// slices. After every step SliverStatus or Status tells what a plain map says,
 // and now and then ListResources and Describe do.
 func TestModelOfBothVersions(t *testing.T) {
 	const lasts = 30 * time.Hour
@@ -264,7 +265,11 @@ func TestModelOfBothVersions(t *testing.T) {
 				if !s.clock().Before(until) {
 					rt.Skip("the credentials are over")
 				}
-				touched.compare(rt, t)
+				if rapid.Bool().Draw(rt, "look by version 2") {
+					touched.compare2(rt)
+				} else {
+					touched.compare3(rt, t)
+				}
 			},
 			"look": func(rt *rapid.T) { one(rt).compareManifest(rt) },
 		})
@@ -310,18 +315,19 @@ func (s *site) modelLease(until time.Time) time.Time {
 	return earlier2(s.clock().Add(24*time.Hour), until)
 }
 
-// compare holds both versions against the model.
-func (x *slice2) compare(rt *rapid.T, t *testing.T) {
-	status, sliverStatus := x.v3("Status"), x.v2("SliverStatus")
+// compare2 holds SliverStatus against the model.
+func (x *slice2) compare2(rt *rapid.T) {
+	a := x.v2("SliverStatus")
 	if len(x.nodes) == 0 {
-		if status.code != am.SearchFailed || sliverStatus.code != am.SearchFailed {
-			rt.Fatalf("an empty slice: Status %d, SliverStatus %d", status.code, sliverStatus.code)
+		if a.code != am.SearchFailed {
+			rt.Fatalf("SliverStatus of an empty slice: %d %s", a.code, a.output)
 		}
 		return
 	}
-	if sliverStatus.code != am.Success || status.code != x.code(am.Success) {
-		rt.Fatalf("SliverStatus %d %s, Status %d %s", sliverStatus.code, sliverStatus.output, status.code, status.output)
+	if a.code != am.Success {
+		rt.Fatalf("SliverStatus: %d %s", a.code, a.output)
 	}
+	word := map[string]string{"on": "ready", "broken": "failed"} // others: configuring
 	overall := "ready"
 	for _, n := range x.nodes {
 		if n.state == "broken" {
@@ -333,32 +339,47 @@ func (x *slice2) compare(rt *rapid.T, t *testing.T) {
 	if x.shut {
 		overall = "shutdown"
 	}
-	list := get(sliverStatus.value, "geni_resources").([]xmlrpc.Value)
-	if get(sliverStatus.value, "geni_status") != overall || get(sliverStatus.value, "pg_expires") != formatTime(x.first()) || len(list) != len(x.nodes) {
-		rt.Fatalf("SliverStatus %v, want %s until %s of %d", sliverStatus.value, overall, formatTime(x.first()), len(x.nodes))
+	list := get(a.value, "geni_resources").([]xmlrpc.Value)
+	if get(a.value, "geni_status") != overall || get(a.value, "pg_expires") != formatTime(x.first()) || len(list) != len(x.nodes) {
+		rt.Fatalf("SliverStatus %v, want %s until %s of %d", a.value, overall, formatTime(x.first()), len(x.nodes))
 	}
 	for _, v := range list {
 		n := x.nodes[get(v, "geni_client_id").(string)]
-		want := map[bool]string{true: "ready", false: "configuring"}[n != nil && n.state == "on"]
-		switch {
-		case x.shut:
-			want = "shutdown"
-		case n != nil && n.state == "broken":
-			want = "failed"
+		if n == nil {
+			rt.Fatalf("SliverStatus tells of %v", v)
 		}
-		if n == nil || get(v, "geni_status") != want || get(v, "geni_expires") != formatTime(n.expires) {
+		want := cmp.Or(word[n.state], "configuring")
+		if x.shut {
+			want = "shutdown"
+		}
+		if get(v, "geni_status") != want || get(v, "geni_expires") != formatTime(n.expires) {
 			rt.Fatalf("SliverStatus tells %v, want %s %+v", v, want, n)
 		}
 	}
-	if x.shut {
+}
+
+// compare3 holds Status against the model.
+func (x *slice2) compare3(rt *rapid.T, t *testing.T) {
+	a := x.v3("Status")
+	want := x.code(am.Success)
+	if len(x.nodes) == 0 {
+		want = am.SearchFailed
+	}
+	if a.code != want {
+		rt.Fatalf("Status: %d %s, want %d", a.code, a.output, want)
+	}
+	if want != am.Success {
 		return
 	}
-	for _, v := range status.slivers(t) {
+	for _, v := range a.slivers(t) {
 		n := x.nodes[get(v, "geni_client_id").(string)]
 		if n == nil || get(v, "geni_operational_status") != operational2[n.state] || get(v, "geni_expires") != formatTime(n.expires) ||
 			(get(v, "geni_allocation_status") == "geni_allocated") != (n.state == "reserved") {
 			rt.Fatalf("Status tells %v, want %+v", v, n)
 		}
+	}
+	if len(a.slivers(t)) != len(x.nodes) {
+		rt.Fatalf("Status tells %d slivers, want %d", len(a.slivers(t)), len(x.nodes))
 	}
 }
 
