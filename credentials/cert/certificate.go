@@ -51,6 +51,11 @@ func Parse(der []byte) (*Certificate, error) {
 		x.Raw = append([]byte(nil), der...)
 		x.RawTBSCertificate = tbs
 	}
+	// The library shifts a signature right by the bits said to be unused, so that
+	// one certificate could be written in several ways, with as many fingerprints.
+	if unused := len(x.Raw) - len(x.Signature) - 1; unused < 0 || x.Raw[unused] != 0 {
+		return nil, errors.New("the signature does not end with its last byte")
+	}
 	c := &Certificate{Certificate: x, hash: sha256.Sum256(x.Raw)}
 	c.readNames()
 	return c, nil

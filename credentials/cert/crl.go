@@ -31,7 +31,8 @@ type RevocationList struct {
 	// made a newer one; that is zero where it is not said.
 	ThisUpdate, NextUpdate time.Time
 
-	issuer    string // the DER of the name
+	issuer    distinguished
+	issuerKey string
 	keyID     string // of the issuer, where the list tells
 	serials   map[string]struct{}
 	algorithm x509.SignatureAlgorithm
@@ -45,13 +46,7 @@ type RevocationList struct {
 
 // Issuer is the name of the one who made the list, as openssl prints it with
 // -nameopt RFC2253.
-func (l *RevocationList) Issuer() string {
-	d, err := readDN([]byte(l.issuer))
-	if err != nil {
-		return "a name that cannot be read"
-	}
-	return d.String()
-}
+func (l *RevocationList) Issuer() string { return l.issuer.String() }
 
 // Len is how many certificates are revoked.
 func (l *RevocationList) Len() int { return len(l.serials) }
@@ -172,7 +167,11 @@ func ParseRevocationList(der []byte) (*RevocationList, error) {
 	if len(issuer) > MaxBytes {
 		return nil, errors.New("the name of its issuer is too long")
 	}
-	l.issuer = string(issuer)
+	var err error
+	if l.issuer, err = readDN(issuer); err != nil {
+		return nil, errListShape
+	}
+	l.issuerKey = l.issuer.key()
 	if err := l.readAlgorithm(algorithm); err != nil {
 		return nil, err
 	}

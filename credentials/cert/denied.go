@@ -174,19 +174,23 @@ func (m denials) sorted() []Denial {
 	return list
 }
 
-// find gives the entry that refuses c, issued by one of the issuers.
-func (m denials) find(c *Certificate, issuers ...*Certificate) (Denial, bool) {
+// find gives the entry that refuses c, which names its issuer so and was issued
+// by one of the issuers.
+func (m denials) find(c *Certificate, issuerName string, issuers []*Certificate) (Denial, bool) {
 	if len(m) == 0 {
 		return Denial{}, false
 	}
 	serial := serialKey(c)
-	probes := []Denial{{hash: c.hash}, {serial: &serial, dn: nameKey(c.RawIssuer)}}
+	probes := []Denial{{hash: c.hash}, {serial: &serial, dn: issuerName}}
 	if !c.URN.IsZero() {
 		probes = append(probes, Denial{urn: c.URN})
 	}
 	for _, issuer := range issuers {
 		if !issuer.URN.IsZero() {
 			probes = append(probes, Denial{serial: &serial, issuer: issuer.URN})
+		}
+		if hash, ok := twin(c, issuer); ok {
+			probes = append(probes, Denial{hash: hash})
 		}
 	}
 	for _, p := range probes {
@@ -205,7 +209,7 @@ type deniedFile struct {
 
 // load reads the deny list again; the error says that it cannot be read, and
 // that nothing is known from before.
-func (f *deniedFile) load(file string) ([]Denial, []Problem, error) {
+func (f deniedFile) load(file string) ([]Denial, []Problem, error) {
 	text, err := readFile(file, maxDeniedFile)
 	if err != nil && !f.known {
 		return nil, nil, fmt.Errorf("the deny list cannot be read: %w; correct it, or remove it", err)
@@ -223,6 +227,5 @@ func (f *deniedFile) load(file string) ([]Denial, []Problem, error) {
 		}
 		problems[len(problems)-1].Text += "; the other lines are in force, and so is what the list said before, until it is good again"
 	}
-	f.list = list
 	return list, problems, nil
 }

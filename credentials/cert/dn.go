@@ -19,11 +19,13 @@ import (
 // one attribute.
 type distinguished [][]attribute
 
-// attribute is one type with its value: text, or DER where it is no string.
+// attribute is one type with its value: text, if it is a string, and as DER,
+// if it was read from that.
 type attribute struct {
-	oid  string
-	text string
-	der  bool
+	oid    string
+	text   string
+	isText bool
+	der    string
 }
 
 // attributeNames are the short names that openssl prints.
@@ -60,26 +62,32 @@ func readDN(der []byte) (distinguished, error) {
 		}
 		var step []attribute
 		for !set.Empty() {
-			var pair, value cryptobyte.String
+			var pair cryptobyte.String
 			var oid asn1.ObjectIdentifier
-			var tag cbasn1.Tag
 			if !set.ReadASN1(&pair, cbasn1.SEQUENCE) || !pair.ReadASN1ObjectIdentifier(&oid) {
 				return nil, malformed
 			}
-			element := pair
-			if !pair.ReadAnyASN1(&value, &tag) || !pair.Empty() {
-				return nil, malformed
-			}
 			a := attribute{oid: oid.String()}
-			var ok bool
-			if a.text, ok = readString(tag, value); !ok {
-				a.text, a.der = string(element), true
+			if !a.read(pair) {
+				return nil, malformed
 			}
 			step = append(step, a)
 		}
 		name = append(name, step)
 	}
 	return name, nil
+}
+
+// read reads a value from its DER.
+func (a *attribute) read(der cryptobyte.String) bool {
+	a.der = string(der)
+	var value cryptobyte.String
+	var tag cbasn1.Tag
+	if !der.ReadAnyASN1(&value, &tag) || !der.Empty() {
+		return false
+	}
+	a.text, a.isText = readString(tag, value)
+	return true
 }
 
 // readString reads the kinds of string in which names are written.
@@ -110,7 +118,11 @@ func (d distinguished) key() string {
 	for _, step := range d {
 		texts := make([]string, len(step))
 		for i, a := range step {
-			texts[i] = fmt.Sprintf("%s %t %q", a.oid, a.der, a.text)
+			if a.isText {
+				texts[i] = fmt.Sprintf("%s=%q", a.oid, a.text)
+			} else {
+				texts[i] = fmt.Sprintf("%s=#%x", a.oid, a.der)
+			}
 		}
 		slices.Sort(texts)
 		b.WriteString(strings.Join(texts, "+") + "\n")
@@ -133,22 +145,24 @@ func (d distinguished) String() string {
 	for _, step := range slices.Backward(d) {
 		var pairs []string
 		for _, a := range slices.Backward(step) {
-			kind, known := attributeNames[a.oid]
-			if !known {
-				kind = a.oid
-			}
-			pairs = append(pairs, kind+"="+a.escaped())
+			pairs = append(pairs, a.String())
 		}
 		steps = append(steps, strings.Join(pairs, "+"))
 	}
 	return strings.Join(steps, ",")
 }
 
-func (a attribute) escaped() string {
-	if a.der {
-		return "#" + strings.ToUpper(hex.EncodeToString([]byte(a.text)))
+// String is type=value; what has no short name, or is no string, as DER.
+func (a attribute) String() string {
+	kind, known := attributeNames[a.oid]
+	if !known {
+		kind = a.oid
 	}
 	var b strings.Builder
+	b.WriteString(kind + "=")
+	if !known || !a.isText {
+		return b.String() + "#" + strings.ToUpper(hex.EncodeToString([]byte(a.der)))
+	}
 	for i := range len(a.text) {
 		c := a.text[i]
 		switch {
@@ -211,12 +225,12 @@ func parseDN(s string) (distinguished, error) {
 func (a *attribute) parseValue(s string) (rest string, err error) {
 	if m := dnHex.FindStringSubmatch(s); m != nil {
 		der, _ := hex.DecodeString(m[1])
-		a.text, a.der = string(der), true
-		if rest = s[len(m[0]):]; rest != "" && rest[0] != ',' && rest[0] != '+' {
-			return "", fmt.Errorf("%.20q follows a value in hexadecimal", rest)
+		if rest = s[len(m[0]):]; !a.read(der) || rest != "" && rest[0] != ',' && rest[0] != '+' {
+			return "", fmt.Errorf("%.40q is no value in hexadecimal", s)
 		}
 		return rest, nil
 	}
+	a.isText = true
 	var b []byte
 	kept := 0 // up to here white space counts
 	for i := 0; i < len(s); i++ {

@@ -63,11 +63,17 @@ func (f *Folder) Load(now time.Time) (*Anchors, []Problem, error) {
 		return nil, nil, fmt.Errorf("read trust folder: %w", err)
 	}
 	var anchors []Anchor
+	var problems []Problem
+	for _, entry := range entries {
+		if name := entry.Name(); filepath.Ext(name) == ".pem" && name != "CATedCACerts.pem" {
+			list, found := loadAnchorFile(filepath.Join(f.dir, name))
+			anchors, problems = append(anchors, list...), append(problems, found...)
+		}
+	}
 	var lists []*RevocationList
 	var denied []Denial
-	var problems []Problem
 	files := map[string]listFile{}
-	room := maxListEntries
+	known, room := byName(anchors), maxListEntries
 	for _, entry := range entries {
 		name, file := entry.Name(), filepath.Join(f.dir, entry.Name())
 		var found []Problem
@@ -77,30 +83,17 @@ func (f *Folder) Load(now time.Time) (*Anchors, []Problem, error) {
 				return nil, nil, err
 			}
 		case filepath.Ext(name) == ".crl":
-			files[name], found = f.files[name].load(file, f.options, room, now)
+			files[name], found = f.files[name].load(file, f.options, known, room, now)
 			for _, l := range files[name].lists {
 				room -= l.Len()
-				lists = append(lists, l)
 			}
-		case filepath.Ext(name) == ".pem" && name != "CATedCACerts.pem":
-			var list []Anchor
-			list, found = loadAnchorFile(file)
-			anchors = append(anchors, list...)
+			lists = append(lists, files[name].lists...)
 		}
 		problems = append(problems, found...)
 	}
 	f.files = files
-	if denied == nil {
-		f.denied.list = nil // the file is gone, or empty
-	}
-	f.denied.known = true
-	a := newAnchors(anchors, lists, denied)
-	for _, l := range lists {
-		if text := a.unmade(l); text != "" {
-			problems = append(problems, Problem{l.File, text})
-		}
-	}
-	return a, problems, nil
+	f.denied = deniedFile{known: true, list: denied} // no file is an empty list
+	return newAnchors(anchors, lists, denied), problems, nil
 }
 
 func loadAnchorFile(file string) (list []Anchor, problems []Problem) {

@@ -16,23 +16,23 @@ type listFile struct {
 	lists []*RevocationList // in force
 }
 
-// load reads the file again. A file that was good and is the same is not parsed
-// once more; one with anything wrong keeps in force what it said before and
-// says no more. There is room for so many entries in all.
-func (f listFile) load(file string, o Options, room int, now time.Time) (listFile, []Problem) {
-	text, err := readFile(file, maxListFile)
-	sum := sha256.Sum256(text)
-	if err == nil && f.good && f.sum == sum {
-		return f, nil
-	}
-	var lists []*RevocationList
+// load reads the file again; one that was good and is the same is not parsed
+// once more. When anything is wrong, what the file said before stays in force
+// beside what is right. There is room for so many entries in all.
+func (f listFile) load(file string, o Options, anchors named, room int, now time.Time) (listFile, []Problem) {
 	var problems []Problem
 	problem := func(format string, args ...any) {
 		problems = append(problems, Problem{file, fmt.Sprintf(format, args...)})
 	}
-	if err != nil {
+	text, err := readFile(file, maxListFile)
+	got := listFile{sum: sha256.Sum256(text)}
+	var made []*RevocationList
+	switch {
+	case err != nil:
 		problem("%v", err)
-	} else {
+	case f.good && f.sum == got.sum:
+		got.lists = f.lists
+	default:
 		parts, err := listParts(text)
 		for i, part := range parts {
 			l, err := readList(part, o, room, now)
@@ -42,21 +42,27 @@ func (f listFile) load(file string, o Options, room int, now time.Time) (listFil
 			}
 			l.File = file
 			room -= l.Len()
-			lists = append(lists, l)
+			got.lists = append(got.lists, l)
 		}
 		if err != nil {
 			problem("%v; put a CRL in PEM or DER form into it, or remove it", err)
 		}
 	}
-	if len(problems) == 0 {
-		return listFile{sum: sum, good: true, lists: lists}, nil
+	for _, l := range got.lists {
+		if text := anchors.unmade(l); text != "" {
+			problem("%s", text)
+			continue
+		}
+		made = append(made, l)
 	}
-	kept := keep(f.lists, lists)
-	if len(kept) > 0 {
-		last := &problems[len(problems)-1]
-		last.Text += fmt.Sprintf("; what this file said before stays in force until it is good again or removed (%d CRLs)", len(kept))
+	if got.good = len(problems) == 0; got.good {
+		return got, nil
 	}
-	return listFile{lists: append(lists, kept...)}, problems
+	if kept := keep(f.lists, made, got.lists); len(kept) > 0 {
+		got.lists = append(slices.Clip(got.lists), kept...)
+		problems[len(problems)-1].Text += "; what this file said before stays in force until it is good again or removed"
+	}
+	return got, problems
 }
 
 // readList reads one CRL, and says what forbids to use it.
@@ -92,19 +98,20 @@ func listParts(text []byte) (parts [][]byte, err error) {
 	return parts, err
 }
 
-// keep gives the lists from before that have no successor among those of now.
-func keep(before, now []*RevocationList) (kept []*RevocationList) {
+// keep gives the lists from before that have no successor among those made now,
+// and are not here anyway.
+func keep(before, made, here []*RevocationList) (kept []*RevocationList) {
 	count := func(lists []*RevocationList, like *RevocationList) (n int) {
 		for _, l := range lists {
-			if l.issuer == like.issuer && l.keyID == like.keyID {
+			if l.issuerKey == like.issuerKey && l.keyID == like.keyID {
 				n++
 			}
 		}
 		return n
 	}
 	for _, l := range before {
-		again := slices.ContainsFunc(now, func(m *RevocationList) bool { return m.hash == l.hash })
-		if !again && count(now, l) < count(before, l) {
+		again := slices.ContainsFunc(here, func(m *RevocationList) bool { return m.hash == l.hash })
+		if !again && count(made, l) < count(before, l) {
 			kept = append(kept, l)
 		}
 	}

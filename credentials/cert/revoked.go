@@ -19,29 +19,65 @@ type Struck struct {
 
 // revoked is what is revoked in one generation of trust.
 type revoked struct {
-	lists     []*RevocationList
-	byIssuer  map[string][]*RevocationList
-	denied    denials
-	struck    []Struck
-	byHash    map[[sha256.Size]byte]int // of struck
-	bySubject map[string][]*Certificate // of all anchors, struck or not
+	lists    []*RevocationList
+	byIssuer map[string][]*RevocationList
+	denied   denials
+	struck   []Struck
+	byHash   map[[sha256.Size]byte]int // of struck
+	files    named                     // all anchors, struck or not
+}
+
+// named is certificates by their subject's name.
+type named map[string][]*Certificate
+
+func byName(anchors []Anchor) named {
+	n := named{}
+	for _, a := range anchors {
+		key := nameKey(a.Certificate.RawSubject)
+		n[key] = append(n[key], a.Certificate)
+	}
+	return n
+}
+
+// issuersOf gives those that may have issued c, by its word.
+func (n named) issuersOf(c *Certificate) []*Certificate { return n[nameKey(c.RawIssuer)] }
+
+// makers gives those that have made a list.
+func (n named) makers(l *RevocationList) (makers []*Certificate) {
+	for _, c := range n[l.issuerKey] {
+		if maySignLists(c) && l.signedBy(c) {
+			makers = append(makers, c)
+		}
+	}
+	return makers
+}
+
+// unmade says why a list that names one of them as its issuer is not from it;
+// it is empty where all is well.
+func (n named) unmade(l *RevocationList) string {
+	claimed := n[l.issuerKey]
+	if len(claimed) == 0 || len(n.makers(l)) > 0 {
+		return ""
+	}
+	for _, c := range claimed {
+		if l.signedBy(c) {
+			return fmt.Sprintf("the CRL of %s does not count: the key usage of that certificate is not for signing CRLs; name what it revokes in the file %s", c.Name(), DeniedFile)
+		}
+	}
+	return fmt.Sprintf("the CRL of %s does not count: the key of %s has not signed it; get it anew from that authority, or put the authority's new certificate into the folder", short(l.Issuer()), claimed[0].Name())
 }
 
 // newRevoked finds out what is revoked, first of all among the anchors.
 func newRevoked(anchors []Anchor, lists []*RevocationList, denied []Denial) revoked {
 	r := revoked{
 		lists: lists, byIssuer: map[string][]*RevocationList{}, denied: newDenials(denied),
-		byHash: map[[sha256.Size]byte]int{}, bySubject: map[string][]*Certificate{},
+		byHash: map[[sha256.Size]byte]int{}, files: byName(anchors),
 	}
 	for _, l := range lists {
-		r.byIssuer[l.issuer] = append(r.byIssuer[l.issuer], l)
+		r.byIssuer[l.issuerKey] = append(r.byIssuer[l.issuerKey], l)
 	}
 	for _, a := range anchors {
-		subject := string(a.Certificate.RawSubject)
-		r.bySubject[subject] = append(r.bySubject[subject], a.Certificate)
-	}
-	for _, a := range anchors {
-		if file, line, ok := r.find(a.Certificate, r.bySubject[string(a.Certificate.RawIssuer)]...); ok {
+		if file, line, ok := r.find(a.Certificate, r.files.issuersOf(a.Certificate)...); ok {
 			r.strike(a, file, line)
 		}
 	}
@@ -49,7 +85,7 @@ func newRevoked(anchors []Anchor, lists []*RevocationList, denied []Denial) revo
 	for again := len(r.denied) > 0; again; {
 		again = false
 		for _, a := range anchors {
-			for _, issuer := range r.bySubject[string(a.Certificate.RawIssuer)] {
+			for _, issuer := range r.files.issuersOf(a.Certificate) {
 				i, struck := r.byHash[issuer.hash]
 				if _, done := r.byHash[a.Certificate.hash]; done || !struck || r.struck[i].Line == 0 || !issued(issuer, a.Certificate) {
 					continue
@@ -74,10 +110,11 @@ func (r *revoked) strike(a Anchor, file string, line int) {
 // find tells whether c, issued by one of the issuers, is revoked, and where it
 // says so.
 func (r *revoked) find(c *Certificate, issuers ...*Certificate) (file string, line int, ok bool) {
-	if d, ok := r.denied.find(c, issuers...); ok {
+	name := nameKey(c.RawIssuer)
+	if d, ok := r.denied.find(c, name, issuers); ok {
 		return d.File, d.Line, true
 	}
-	for _, l := range r.byIssuer[string(c.RawIssuer)] {
+	for _, l := range r.byIssuer[name] {
 		for _, issuer := range issuers {
 			if l.revokes(c, issuer) {
 				return l.File, 0, true
@@ -111,7 +148,7 @@ func (r *revoked) anchor(c *Certificate) *Error {
 
 // above says that an anchor which could have issued c is revoked.
 func (r *revoked) above(c *Certificate) *Error {
-	for _, issuer := range r.bySubject[string(c.RawIssuer)] {
+	for _, issuer := range r.files.issuersOf(c) {
 		if e := r.anchor(issuer); e != nil {
 			return e
 		}
@@ -153,29 +190,7 @@ func (a *Anchors) Struck() []Struck { return slices.Clone(a.revoked.struck) }
 // Makers gives the certificates among the anchors, struck or not, that have
 // made a revocation list. Where there is none, the list is for an authority
 // between an anchor and its users, which shows its certificate with theirs.
-func (a *Anchors) Makers(l *RevocationList) (makers []*Certificate) {
-	for _, c := range a.revoked.bySubject[l.issuer] {
-		if maySignLists(c) && l.signedBy(c) {
-			makers = append(makers, c)
-		}
-	}
-	return makers
-}
-
-// unmade says why a list that names an anchor as its issuer is not from it; it
-// is empty where all is well.
-func (a *Anchors) unmade(l *RevocationList) string {
-	named := a.revoked.bySubject[l.issuer]
-	if len(named) == 0 || len(a.Makers(l)) > 0 {
-		return ""
-	}
-	for _, c := range named {
-		if l.signedBy(c) {
-			return fmt.Sprintf("the CRL of %s does not count: the key usage of that certificate is not for signing CRLs; name what it revokes in the file %s", c.Name(), DeniedFile)
-		}
-	}
-	return fmt.Sprintf("the CRL of %s does not count: the key of %s has not signed it; get it anew from that authority, or put the authority's new certificate into the folder", l.Issuer(), named[0].Name())
-}
+func (a *Anchors) Makers(l *RevocationList) []*Certificate { return a.revoked.files.makers(l) }
 
 // Reach is what an entry of the deny list can refuse.
 type Reach struct {

@@ -3,6 +3,7 @@ package cert_test
 import (
 	"crypto"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -364,6 +365,9 @@ func TestBrokenListsKeepWhatTheySaid(t *testing.T) {
 		{"half written", "x.crl", ofBoth[:200], "a", "stays in force"},
 		{"empty", "x.crl", " ", "a", "stays in force"},
 		{"no CRL", "x.crl", "<html>404</html>", "a", "stays in force"},
+		{"signed by another key", "x.crl", crl{revoke: serials(bob), key: pki.Key(t, "rsa5")}.pem(t, root), "a", "stays in force"},
+		{"a delta only", "x.crl", crl{revoke: serials(bob), extensions: []pkix.Extension{extension(true, 27, 2, 1, 1)}}.pem(t, root), "a", "stays in force"},
+		{"from the future", "x.crl", crl{revoke: serials(bob), from: pki.Now.Add(time.Hour)}.pem(t, root), "a", "stays in force"},
 		{"good again, and newer", "x.crl", ofBoth, "ab", ""},
 		{"good again, and shorter", "x.crl", ofBob, "b", ""},
 		{"removed", "x.crl", "", "", ""},
