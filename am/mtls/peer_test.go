@@ -6,6 +6,7 @@ import (
 	"crypto/rsa"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"math/big"
 	"net"
 	"net/http"
@@ -150,6 +151,25 @@ func TestKeysOfTheClient(t *testing.T) {
 				}
 				if err := legacy.lastFailure(); err == nil || !strings.Contains(err.Error(), c.want) {
 					t.Errorf("the operator saw %v, want %q", err, c.want)
+				}
+			})
+		}
+	}
+}
+
+// TestWeakKeysProveThemselvesToo: RSA of 1024 bits gets through the handshake,
+// whatever the switch says, so that its user can be told in words what is wrong
+// with it; and even so only its owner does.
+func TestWeakKeysProveThemselvesToo(t *testing.T) {
+	for _, sha1 := range []bool{false, true} {
+		s := serve(t, chainHandler, func(c *mtls.Config, _ *http.Server) { c.SHA1Handshakes = sha1 })
+		for name, v := range versions {
+			t.Run(fmt.Sprintf("%s,SHA1Handshakes:%v", name, sha1), func(t *testing.T) {
+				if _, err := s.get(t, tlsConfig(identity(t, "rsa1024", "weak", "authority"), v)); err != nil {
+					t.Error(err)
+				}
+				if body, err := s.get(t, tlsConfig(identity(t, "rsa", "weak", "authority"), v)); err == nil {
+					t.Errorf("served with another's key: %q", body)
 				}
 			})
 		}

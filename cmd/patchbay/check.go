@@ -17,7 +17,8 @@ const checkLong = `Explain what is wrong with a site, or with single files, and 
 file, line, what, remedy. Nothing is changed, and nothing is sent anywhere.
 
 Without FILE the whole site of --config is checked: configuration, inventory,
-trust folder (each certificate with the authorities it covers and its end),
+trust folder (each certificate with the authorities it covers and its end, each
+CRL with its age, each line of the deny list with what it hits),
 providers, server certificates. A FILE may be a configuration, an inventory, a
 folder or file of trusted certificates, a provider (NAME.prov), an RSpec or a
 credential, or - for the standard input; what it is, is seen from its content.

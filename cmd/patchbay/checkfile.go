@@ -50,6 +50,10 @@ func (k *checker) file(ctx context.Context, name string) {
 		k.author(ctx, name)
 		return
 	}
+	if revokes(name) { // it means something only beside the certificates
+		k.trustFolder(filepath.Dir(name))
+		return
+	}
 	text, err := os.ReadFile(name)
 	if err != nil {
 		k.errors(err)

@@ -17,8 +17,9 @@ const serveLong = `Serve a site until SIGINT or SIGTERM: calls in progress are f
 work on slivers is put down where it will be taken up again. A second signal
 ends at once.
 
-The trust folder is read again when it changes. SIGHUP reads it and the server's
-certificates again; a changed configuration or inventory needs a new start.
+The trust folder, with its CRLs and its deny list, is read again when it changes.
+SIGHUP reads it and the server's certificates again; a changed configuration or
+inventory needs a new start.
 
 One line on standard output tells the URL when calls are answered; the log goes
 to standard error.`

@@ -6,6 +6,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/asn1"
 	"encoding/base64"
+	"encoding/pem"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -131,13 +132,30 @@ func TestParsePEMReadsEveryFormOfGID(t *testing.T) {
 		{"bare base64", bare(alice), 1},
 		{"bare base64 in lines", "\n" + bare(alice)[:64] + "\r\n" + bare(alice)[64:] + "\n", 1},
 		{"bare base64 joined by parent", bare(alice) + "\n-----parent-----\n" + bare(root), 2},
+		{"CR alone at line ends", strings.ReplaceAll(both, "\n", "\r"), 2},
+		{"byte order mark", "\ufeff" + both, 2},
+		{"as openssl x509 -text prints it", "subject=CN = x\nissuer=CN = y\n" + pki.PEM(alice) + "\nsubject=CN = y\n" + pki.PEM(root), 2},
+		{"joined by parent, without line ends", strings.TrimSpace(pki.PEM(alice)) + "-----parent-----" + pki.PEM(root), 2},
+		{"joined by parent, with CR", strings.ReplaceAll(pki.PEM(alice)+"-----parent-----\n"+pki.PEM(root), "\n", "\r\n"), 2},
+		{"parent after the last", both + "-----parent-----\n", 2},
+		{"bare base64 with CR and blanks", " " + bare(alice)[:76] + "\r\n\t" + bare(alice)[76:] + "\r\n", 1},
+		{"bare base64, joined twice, a duplicate", bare(alice) + "-----parent-----" + bare(root) + "-----parent-----" + bare(root), 2},
+		{"bare base64 and then PEM is junk", bare(alice) + "\n-----parent-----\n" + strings.Replace(pki.PEM(root), "BEGIN", "", 1), 0},
+		{"another label is text around", "-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----\n" + both, 2},
+		{"a key beside it is text around", pki.PEM(alice) + "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n", 1},
+		{"old label is not read", strings.ReplaceAll(both, "CERTIFICATE", "TRUSTED CERTIFICATE"), 0},
 		{"duplicates dropped", both + both, 2},
+		{"duplicates between others dropped, order kept", pki.PEM(alice, root, alice), 2},
 		{"empty", " \n", 0},
 		{"junk", "hello", 0},
 		{"no END", strings.TrimSuffix(pki.PEM(alice), "-----END CERTIFICATE-----\n"), 0},
 		{"one bad block", pki.PEM(alice) + "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", 0},
 		{"ten blocks", strings.Repeat(pki.PEM(alice), 10), 1},
 		{"eleven blocks", strings.Repeat(pki.PEM(alice), 11), 0},
+		{"eleven bare ones", strings.Repeat(bare(alice)+"-----parent-----", 11), 0},
+		{"two blocks without END between", strings.Replace(both, "-----END CERTIFICATE-----\n", "", 1), 0},
+		{"bare base64 cut off", bare(alice)[:len(bare(alice))-8], 0},
+		{"something behind the DER", base64.StdEncoding.EncodeToString(append(bytes.Clone(alice.Raw), 0)), 0},
 		{"too long", strings.Repeat(" ", cert.MaxBytes) + pki.PEM(alice), 0},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
@@ -250,10 +268,19 @@ func FuzzParsePEM(f *testing.F) {
 	f.Add([]byte(pki.PEM(root, root)))
 	f.Add([]byte(base64.StdEncoding.EncodeToString(root.Raw)))
 	f.Add([]byte("-----parent-----\n-----BEGIN CERTIFICATE-----"))
+	f.Add([]byte(" x\r\n" + strings.ReplaceAll(pki.PEM(root), "\n", "\r\n") + "-----parent-----\r" + pki.PEM(pki.User(f, root, aliceURN, "p256"))))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		list, err := cert.ParsePEM(text)
 		if (err == nil) != (len(list) > 0) || len(list) > cert.MaxCertificates {
 			t.Fatalf("%d certificates, %v", len(list), err)
+		}
+		// What was read is read again from its plain form, in order.
+		var plain []byte
+		for _, c := range list {
+			plain = append(plain, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})...)
+		}
+		if again, err := cert.ParsePEM(plain); len(list) > 0 && len(plain) <= cert.MaxBytes && (err != nil || len(again) != len(list) || again[0].Fingerprint() != list[0].Fingerprint()) {
+			t.Fatalf("the plain form has %d certificates of %d, %v", len(again), len(list), err)
 		}
 	})
 }

@@ -101,15 +101,21 @@ func (l crl) der(t testing.TB, issuer *pki.Entity) []byte {
 		b.AddASN1UTCTime(l.to)
 		if len(l.revoke) > 0 {
 			b.AddASN1(cbasn1.SEQUENCE, func(b *cryptobyte.Builder) {
-				for _, n := range l.revoke {
-					b.AddASN1(cbasn1.SEQUENCE, func(b *cryptobyte.Builder) {
-						b.AddASN1BigInt(n)
-						b.AddASN1UTCTime(l.from)
-						if len(l.entry) > 0 {
-							b.AddASN1(cbasn1.SEQUENCE, extensions(l.entry))
-						}
-					})
+				var rest cryptobyte.Builder // of every entry the same
+				rest.AddASN1UTCTime(l.from)
+				if len(l.entry) > 0 {
+					rest.AddASN1(cbasn1.SEQUENCE, extensions(l.entry))
 				}
+				behind := rest.BytesOrPanic()
+				var all []byte
+				for _, n := range l.revoke {
+					serial, err := asn1.Marshal(n)
+					if err != nil || len(serial)+len(behind) > 127 {
+						t.Fatalf("an entry of %d bytes, %v", len(serial)+len(behind), err)
+					}
+					all = append(append(append(all, 0x30, byte(len(serial)+len(behind))), serial...), behind...)
+				}
+				b.AddBytes(all)
 			})
 		}
 		if len(l.extensions) > 0 {

@@ -12,8 +12,8 @@
 // checks dates, signature, the right to issue, and the namespace: an authority
 // speaks for its own name and the names below it, label by label.
 //
-// The package never looks at a name in a subject, never asks the network, and
-// knows no credential.
+// The package identifies nobody by the name in a subject, never asks the network,
+// and knows no credential.
 //
 // # The trust folder
 //
@@ -25,9 +25,39 @@
 // vouches for nothing else.
 //
 // An anchor need not be a CA: what the operator put there is trusted as such,
-// while it is within its dates.
+// while it is within its dates and not revoked.
 //
-// It answers the certificate rules of the GENI AM API and RFC 5280 as far as
-// chains of GENI authorities use it: no revocation and no policies; name
-// constraints, like every critical extension not evaluated here, are refused.
+// Every NAME.crl holds certificate revocation lists: PEM blocks X509 CRL, or one
+// in DER. A list counts for the certificates that name its issuer as theirs and
+// were issued with the key that signed the list, be that an anchor's or that of
+// an authority shown between; that certificate's key usage, if it has one, must
+// allow it. Several lists of one issuer all count. A list that is out of date
+// still revokes what it lists: that logins go on matters more here than news of
+// revocations, and nobody takes a revocation back by being late. Lists that are
+// no whole list of one issuer, or have critical extensions not evaluated here,
+// are not used, and named as Problems.
+//
+// The file named denied is the operator's own list, an entry to a line, #
+// beginning a comment:
+//
+//	urn:publicid:IDN+example.org+user+alice     # a user, tool or slice
+//	urn:publicid:IDN+example.org+authority+sa   # and all that it issued
+//	sha256:FINGERPRINT
+//	serial 03E9 of urn:publicid:IDN+example.org+authority+sa
+//	serial 03E9 of CN=example.org,C=BE
+//
+// An issuer without URN is named as openssl prints it with -nameopt RFC2253;
+// behind such a name no comment can stand.
+//
+// What is revoked is refused as a leaf and as an authority, and an anchor that
+// is revoked is none. A Folder reads all that again and again. When a CRL or the
+// deny list is broken, or half written, what the file said before stays in force
+// until it is good again or gone; a bad line voids no other.
+//
+// # What it answers
+//
+// The certificate rules of the GENI AM API, and RFC 5280 as far as chains of
+// GENI authorities use it: no policies, no delta or indirect CRLs, nothing
+// fetched from distribution points; name constraints, like every critical
+// extension not evaluated here, are refused.
 package cert

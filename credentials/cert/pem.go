@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"strings"
 )
 
 // MaxCertificates is the most certificates one GID or one TLS peer may show.
@@ -84,7 +83,7 @@ func splitBlocks(text []byte, label string, most int) (blocks [][]byte, err erro
 		}
 		block, after, found := bytes.Cut(rest, end)
 		if !found {
-			return blocks, fmt.Errorf("a %s without END line", strings.ToLower(label))
+			return blocks, fmt.Errorf("a %s without END line", label)
 		}
 		if len(blocks) == most {
 			return blocks, fmt.Errorf("more than %d blocks %s", most, label)

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestCheckShowsWhatIsRevoked(t *testing.T) {
+	f := newFederation(t, "fed.example.org")
+	root := f.issue(f.urn("authority", "ca"), true, nil)
+	f.key = root.key
+	sub := f.issue(f.urn("authority", "sa"), true, root)
+	other := f.issue("urn:publicid:IDN+other.example.net+authority+ca", true, nil)
+	user := f.issue(f.urn("user", "flooby"), false, root)
+	dir := t.TempDir()
+	tell(t, "version") // builds our programs, before we leave the module
+	t.Chdir(dir)       // where no site is
+	put := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lines := func(want int, args ...string) string {
+		t.Helper()
+		code, out := tell(t, append([]string{"check"}, args...)...)
+		if code != want {
+			t.Errorf("exit status %d, want %d:\n%s", code, want, out)
+		}
+		return strings.ReplaceAll(out, dir+"/", "")
+	}
+	soon := time.Now().Add(7 * 24 * time.Hour).UTC().Format(time.DateOnly)
+	today := time.Now().UTC().Format(time.DateOnly)
+	subject := func(x *identity) string {
+		return strings.TrimSpace(strings.TrimPrefix(f.run(f.openssl, "x509", "-noout", "-subject", "-nameopt", "RFC2253", "-in", x.cert), "subject="))
+	}
+
+	put("fed.pem", readFile(t, root.cert)+readFile(t, sub.cert))
+	put("other.pem", readFile(t, other.cert))
+	put("fed.crl", f.crl(root, user)+f.crl(sub))
+	put("strange.crl", f.crl(user))
+	put("denied", "# two of ours\n"+user.urn+"\nserial 7777 of "+root.urn+"\n"+
+		"urn:publicid:IDN+fed.example.orgg+user+slip\nserial 01 of CN=nobody\n"+sub.urn+"\nsha256:"+strings.Repeat("ab", 32)+"\n")
+	put("Denied.txt", "")
+	put("more.CRL", "")
+	out := lines(0, dir)
+	has(t, out,
+		"ok       fed.crl: CRL of "+root.urn+" with 1 entry, made on "+today+"; the next is due on "+soon,
+		"ok       fed.crl: CRL of "+sub.urn+" with 0 entries, made on ",
+		"ok       strange.crl: CRL of "+subject(user)+" with 0 entries, made on "+today+"; no certificate in this folder is its issuer",
+		"ok       denied:2: "+user.urn+" is refused, whatever fed.pem may say",
+		"ok       denied:3: serial 7777 of "+root.urn+" is refused, whatever fed.pem may say",
+		"warning  denied:4: urn:publicid:IDN+fed.example.orgg+user+slip hits nobody",
+		"warning  denied:5: serial 01 of CN=nobody: no trusted certificate is that issuer",
+		"ok       denied:6: "+sub.urn+" takes fed.pem away",
+		"ok       denied:7: sha256:"+strings.Repeat("ab", 32)+" is refused, whatever fed.pem, other.pem may say",
+		"warning  fed.pem: "+sub.urn+" is revoked by denied:6, so it is not trusted",
+		"warning  Denied.txt: it is passed over: the deny list is named denied",
+		"warning  more.CRL: it is passed over: only *.crl",
+	)
+	if one := lines(0, filepath.Join(dir, "fed.crl")); one != out {
+		t.Errorf("a CRL alone is checked in its folder, but:\n%s", one)
+	}
+
+	put("denied", user.urn+"\nflooby\n")
+	put("fed.crl", f.crl(root)[:200])
+	put("strange.crl", "hello")
+	out = lines(1, dir)
+	has(t, out, "error    denied: line 2: ", "error    fed.crl: ", "error    strange.crl: it holds no CRL", "\n3 mistakes.", "ok       denied:1: ")
+
+	os.Remove(filepath.Join(dir, "strange.crl"))
+	put("denied", root.urn+"\n"+other.urn+"\n")
+	put("fed.crl", oldCRL(t, f, root))
+	out = lines(1, dir)
+	has(t, out, "warning  fed.crl: CRL of "+root.urn, "a new one was due on 2020-01-08: what it lists stays revoked",
+		"it holds no trusted certificate")
+	if n := len(regexp.MustCompile(`(?m)^warning  \S+\.pem: \S+ is revoked by denied:`).FindAllString(out, -1)); n != 3 {
+		t.Errorf("%d anchors are revoked, want 3:\n%s", n, out)
+	}
+}
+
+// oldCRL is one of 2020.
+func oldCRL(t *testing.T, f *federation, issuer *identity) string {
+	t.Helper()
+	base := filepath.Join(f.dir, "old")
+	os.WriteFile(base+".index", nil, 0o600)
+	os.WriteFile(base, fmt.Appendf(nil, "[ca]\ndefault_ca=a\n[a]\ndatabase=%s.index\ndefault_md=sha256\n", base), 0o600)
+	return f.run(f.openssl, "ca", "-gencrl", "-config", base, "-keyfile", issuer.key, "-cert", issuer.cert,
+		"-crl_lastupdate", "20200101000000Z", "-crl_nextupdate", "20200108000000Z")
+}
