@@ -30,7 +30,17 @@ type Bound struct {
 	Interfaces []am.Interface
 	// PublicAddress is one of the site's public addresses; zero for none.
 	PublicAddress netip.Addr
+	// Asked says that the request leaves no other component: it names this one,
+	// or one of its interfaces, or a node there with which it shares a host.
+	Asked bool
 }
+
+// Avoid are components that a node must not get, by its client_id: those that
+// turned out not to serve it. A node that asks for one gets it all the same.
+type Avoid map[string][]*inventory.Component
+
+// Add notes one more component.
+func (a Avoid) Add(clientID string, c *inventory.Component) { a[clientID] = append(a[clientID], c) }
 
 // Bind chooses components for all own nodes of r on behalf of slice, and what
 // its links take of the network; used are the addresses that the slice has
@@ -38,9 +48,14 @@ type Bound struct {
 // taken: x learns of the slivers from the store, so Bind belongs inside the
 // decision that puts them.
 func Bind(r *rspec.Request, x *Index, slice urn.URN, used ...netip.Prefix) (Binding, error) {
+	return BindAvoiding(nil, r, x, slice, used...)
+}
+
+// BindAvoiding is Bind without the components that are to be avoided.
+func BindAvoiding(avoid Avoid, r *rspec.Request, x *Index, slice urn.URN, used ...netip.Prefix) (Binding, error) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	b := newBinding(r, x, slice)
+	b := newBinding(r, x, slice, avoid)
 	b.choose(nil)
 	if len(b.reasons) > 0 && b.onlyLinks() {
 		b = b.regroup()
@@ -51,18 +66,19 @@ func Bind(r *rspec.Request, x *Index, slice urn.URN, used ...netip.Prefix) (Bind
 		b.assignPublic()
 	}
 	if len(b.reasons) > 0 {
-		sortReasons(b.reasons)
-		return Binding{}, &UnsatisfiedError{b.reasons}
+		return Binding{}, Unsatisfied(b.reasons)
 	}
 	out := Binding{make([]Bound, len(b.nodes))}
 	for i := range b.nodes {
 		out.Nodes[i] = b.nodes[i].Bound
+		out.Nodes[i].Asked = b.nodes[i].bound
 	}
 	return out, nil
 }
 
-func newBinding(r *rspec.Request, x *Index, slice urn.URN) *binding {
+func newBinding(r *rspec.Request, x *Index, slice urn.URN, avoid Avoid) *binding {
 	return &binding{
+		avoid:   avoid,
 		x:       x,
 		request: r,
 		slice:   slice,
@@ -108,6 +124,7 @@ type binding struct {
 	x       *Index
 	request *rspec.Request
 	slice   urn.URN
+	avoid   Avoid
 	mine    map[int32]share // what the slice has already
 	own     []int32         // see alreadyOwn
 	nodes   []node

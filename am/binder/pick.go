@@ -39,7 +39,11 @@ func (n *node) class() classKey { return classKey{n.SliverType, n.hardware, n.wi
 // pick finds the component for an unbound node, or refuses and gives -1.
 func (b *binding) pick(n *node) int32 {
 	c := b.x.classes[n.class()]
-	if i := b.find(c, n.want(), 1, nil); i >= 0 {
+	var suits func(*inventory.Component) bool
+	if avoid := b.avoid[n.Node.ClientID]; len(avoid) > 0 {
+		suits = func(c *inventory.Component) bool { return !slices.Contains(avoid, c) }
+	}
+	if i := b.find(c, n.want(), 1, suits); i >= 0 {
 		return i
 	}
 	b.refuseUnbound(n, c)
@@ -66,11 +70,11 @@ func (b *binding) bindGroup(name string, members []*node) {
 	}
 	alike := true
 	for _, n := range members {
-		alike = alike && n.SliverType == first.SliverType && n.hardware == first.hardware
+		alike = alike && n.SliverType == first.SliverType && n.hardware == first.hardware && len(b.avoid[n.Node.ClientID]) == 0
 	}
 	suits := func(c *inventory.Component) bool {
 		for _, n := range members {
-			if !c.Offers(n.SliverType) || n.hardware != "" && !slices.Contains(c.HardwareTypes, n.hardware) {
+			if !c.Offers(n.SliverType) || n.hardware != "" && !slices.Contains(c.HardwareTypes, n.hardware) || slices.Contains(b.avoid[n.Node.ClientID], c) {
 				return false
 			}
 		}

@@ -103,9 +103,17 @@ func together(kind string, clientIDs []string) string {
 	return kind + "s " + strings.Join(quoted[:last], ", ") + " and " + quoted[last]
 }
 
+// Unsatisfied is an error for reasons, of which there is at least one.
+func Unsatisfied(reasons []Reason) *UnsatisfiedError {
+	sortReasons(reasons)
+	return &UnsatisfiedError{reasons}
+}
+
 // lasting orders codes: a client that repeats the call should first mend what
 // will not pass by itself.
-var lasting = []am.Code{am.BadArgs, am.SearchFailed, am.Unsupported, am.Refused, am.TooBig, am.NoVLAN, am.Busy}
+var lasting = []am.Code{
+	am.BadArgs, am.SearchFailed, am.Unsupported, am.Refused, am.TooBig, am.NoVLAN, am.ErrorCode, am.ServerError, am.TimedOut, am.Busy,
+}
 
 func sortReasons(r []Reason) {
 	slices.SortStableFunc(r, func(a, b Reason) int {

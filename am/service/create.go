@@ -38,6 +38,9 @@ func (s *Service) CreateSliver(ctx context.Context, g credentials.Grant, slice u
 			if len(live) > 0 {
 				return am.Errorf(am.Exists, "slice %s has %d slivers here already; in version 2 a slice is made once: DeleteSliver first, or add to it by Allocate of version 3", slice, len(live)).About(slice)
 			}
+			return nil
+		},
+		prepare: func(v *store.View) (err error) {
 			if accounts, _, err = nameAccounts(v, slice, o.Users); err != nil {
 				return err
 			}

@@ -21,56 +21,94 @@ type reservation struct {
 	options AllocateOptions
 	// admit refuses a slice that may not have more; nil admits all.
 	admit func(v *store.View) error
+	// prepare finds out, once for all slivers, what follow needs; nil for nothing.
+	prepare func(v *store.View) error
 	// follow takes a sliver further once it is reserved; until is the end of the
 	// credential. Nil for nothing.
 	follow func(v *store.View, cs *store.ChangeSet, until time.Time, x *am.Sliver) error
+	// avoid are components that have refused a node.
+	avoid binder.Avoid
 }
 
-// reserve commits the reservation and what follows it, all or nothing.
+// taken is what a reservation has taken.
+type taken struct {
+	document string
+	binding  binder.Binding
+	slivers  []am.Sliver
+	// trial says that their providers want to be asked before more is promised:
+	// the lease ends soon.
+	trial bool
+}
+
+// reserve commits the reservation and what follows it, all or nothing. That is
+// one decision, unless providers want to be asked in between.
 func (s *Service) reserve(ctx context.Context, r reservation) (Outcome, error) {
+	t, err := s.take(ctx, r)
+	if err == nil && t.trial {
+		t, err = s.try(ctx, r, t)
+	}
+	if err != nil {
+		return Outcome{}, err
+	}
+	out := Outcome{Slice: r.slice, Slivers: reports(t.slivers)}
+	out.Notices = append(rspec.Lines(r.request.Notices), Remarks(s.cfg.Inventory, r.request, t.binding)...)
+	s.requests.add(t.document, r.request)
+	return s.withManifest(out)
+}
+
+// take decides and commits who serves the nodes.
+func (s *Service) take(ctx context.Context, r reservation) (taken, error) {
 	doc := am.Document{ID: newUUID(), Slice: r.slice, Text: r.request.Text()}
-	var out Outcome
-	var binding binder.Binding
+	var t taken
 	err := s.commit(ctx, func(v *store.View) (store.ChangeSet, error) {
 		var cs store.ChangeSet
 		until, err := over(v, r.grant, r.slice)
 		if err != nil {
 			return cs, err
 		}
-		if r.admit != nil {
-			if err := r.admit(v); err != nil {
+		for _, ask := range []func(*store.View) error{r.admit, r.prepare} {
+			if ask == nil {
+				continue
+			}
+			if err := ask(v); err != nil {
 				return cs, err
 			}
 		}
-		var slivers []am.Sliver
-		if slivers, binding, err = s.bind(v, r, doc.ID, until); err != nil {
+		t = taken{document: doc.ID}
+		if t.slivers, t.binding, err = s.bind(v, r, doc.ID, until); err != nil {
 			return cs, err
-		}
-		out = Outcome{Slice: r.slice}
-		for i := range slivers {
-			x := &slivers[i]
-			if r.follow != nil {
-				if err := r.follow(v, &cs, until, x); err != nil {
-					return cs, err
-				}
-			}
-			cs.PutSliver(*x)
-			out.Slivers = append(out.Slivers, Report{Sliver: *x})
 		}
 		doc.Received = v.Now().UTC()
 		cs.PutDocument(doc)
-		if err := touch(&cs, v, r.slice); err != nil {
-			return cs, err
+		if t.trial = s.wantsTrial(t.slivers); t.trial {
+			end := s.trialEnd(v.Now().UTC(), until)
+			for i := range t.slivers {
+				t.slivers[i].Expires = end
+				cs.PutSliver(t.slivers[i])
+			}
+			return cs, touch(&cs, v, r.slice)
 		}
-		journal(&cs, v, r.grant, r.options.Call, r.event, r.slice, slivers)
-		return cs, nil
+		return cs, s.promiseTaken(v, &cs, r, until, t.slivers)
 	})
-	if err != nil {
-		return Outcome{}, err
+	return t, err
+}
+
+// promiseTaken takes reserved slivers as far as they shall go, and puts them.
+func (s *Service) promiseTaken(v *store.View, cs *store.ChangeSet, r reservation, until time.Time, slivers []am.Sliver) error {
+	for i := range slivers {
+		x := &slivers[i]
+		if r.follow != nil {
+			if err := r.follow(v, cs, until, x); err != nil {
+				return err
+			}
+		}
+		cs.PutSliver(*x)
 	}
-	out.Notices = append(rspec.Lines(r.request.Notices), Remarks(s.cfg.Inventory, r.request, binding)...)
-	s.requests.add(doc.ID, r.request)
-	return s.withManifest(out)
+	if err := touch(cs, v, r.slice); err != nil {
+		return err
+	}
+	journal(cs, v, r.grant, r.options.Call, r.event, r.slice, slivers)
+	return nil
 }
 
 // bind chooses who serves the request's nodes, and makes a sliver of each.
@@ -90,7 +128,7 @@ func (s *Service) bind(v *store.View, r reservation, document string, until time
 	if err := held.admit(r.request); err != nil {
 		return nil, none, err
 	}
-	binding, err := binder.Bind(r.request, s.cfg.Index, r.slice, held.addresses...)
+	binding, err := binder.BindAvoiding(r.avoid, r.request, s.cfg.Index, r.slice, held.addresses...)
 	if err != nil {
 		return nil, none, err
 	}

@@ -60,6 +60,8 @@ type Config struct {
 	Reading rspec.ReadOptions
 	// Wake tells the runner that there is work; it must not block.
 	Wake func()
+	// Prober asks providers before slivers are promised; nil asks nobody.
+	Prober Prober
 }
 
 // Extensions that manifests may have beside the core.

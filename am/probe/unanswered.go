@@ -1,0 +1,25 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"patchbay/am"
+	"patchbay/inventory/provider"
+)
+
+// unanswered is a call that failed as a whole. The words of a provider are for
+// experimenters; what the host says of it is not.
+func unanswered(name string, err error) *am.Error {
+	text := fmt.Sprintf("its provider %s did not answer", name)
+	e, ok := errors.AsType[*provider.Error](err)
+	if ok && e.Msg != "" {
+		text = e.Msg
+	}
+	code := am.ServerError
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		code = am.TimedOut
+	}
+	return &am.Error{Code: code, Msg: text, Err: err}
+}
