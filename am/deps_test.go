@@ -38,12 +38,13 @@ const rooms = `
 4  am/lease                         am am/store am/urn
 4  am/binder                        am am/store am/urn inventory rspec
 5  am/work                          am am/lease am/store am/urn inventory/provider
+5  am/probe                         am am/urn inventory/provider
 5  am/service                       am am/binder am/lease am/store am/urn credentials inventory rspec
 6  am/api                           am am/binder am/service am/store am/urn am/xmlrpc credentials rspec golang.org/x/crypto
 6  am/mtls                          C
 7  am/server                        am am/api am/xmlrpc github.com/prometheus/client_golang
 7  am/client                        am am/xmlrpc github.com/kolo/xmlrpc
-8  cmd/patchbay                     am am/api am/binder am/client am/lease am/mtls am/server am/service am/store am/urn am/work am/xmlrpc credentials credentials/cert credentials/trial inventory inventory/provider inventory/provider/providertest inventory/simulated rspec rspec/draw schemas schemas/xmltree github.com/fsnotify/fsnotify github.com/go-viper/mapstructure/v2 github.com/spf13/cobra github.com/spf13/pflag github.com/spf13/viper go.yaml.in/yaml/v3 golang.org/x/sys
+8  cmd/patchbay                     am am/api am/binder am/client am/lease am/mtls am/probe am/server am/service am/store am/urn am/work am/xmlrpc credentials credentials/cert credentials/trial inventory inventory/provider inventory/provider/providertest inventory/simulated rspec rspec/draw schemas schemas/xmltree github.com/fsnotify/fsnotify github.com/go-viper/mapstructure/v2 github.com/spf13/cobra github.com/spf13/pflag github.com/spf13/viper go.yaml.in/yaml/v3 golang.org/x/sys
 8  cmd/patchbay-local               inventory/simulated github.com/spf13/cobra
 `
 

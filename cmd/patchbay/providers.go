@@ -13,6 +13,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"patchbay/am/probe"
 	"patchbay/am/work"
 	"patchbay/inventory"
 	"patchbay/inventory/provider"
@@ -21,10 +22,11 @@ import (
 // providerSet is the providers of a site by name. One that is missing is
 // looked for again whenever it is asked for.
 type providerSet struct {
-	dir   string
-	log   *slog.Logger
-	mu    sync.Mutex // guards found
-	found map[string]*provider.Provider
+	dir     string
+	log     *slog.Logger
+	opening sync.Mutex // held while a provider is opened, which may take a while
+	mu      sync.Mutex // guards found
+	found   map[string]*provider.Provider
 }
 
 // loadProviders opens the folder's providers. Every provider that the inventory
@@ -109,11 +111,39 @@ func providerLines(file string) map[string]int {
 	return lines
 }
 
+// get finds a provider for the runner, which may wait.
 func (s *providerSet) get(name string) (work.Provider, error) {
+	p, err := s.open(name)
+	if err != nil {
+		return nil, err
+	}
+	return work.Executable(p), nil
+}
+
+// probing finds a provider that wants to be asked before something is promised.
+// It waits for nothing, so one that is not open yet is not asked.
+func (s *providerSet) probing(name string) (probe.Provider, bool) {
+	p := s.opened(name)
+	if p == nil || !p.Probe || !p.Has(provider.AttrEnsure) {
+		return nil, false
+	}
+	return p, true
+}
+
+func (s *providerSet) opened(name string) *provider.Provider {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p := s.found[name]; p != nil {
-		return work.Executable(p), nil
+	return s.found[name]
+}
+
+func (s *providerSet) open(name string) (*provider.Provider, error) {
+	if p := s.opened(name); p != nil {
+		return p, nil
+	}
+	s.opening.Lock()
+	defer s.opening.Unlock()
+	if p := s.opened(name); p != nil {
+		return p, nil
 	}
 	if name == "" || name != filepath.Base(name) {
 		return nil, fmt.Errorf("there is no provider %q", name)
@@ -122,6 +152,8 @@ func (s *providerSet) get(name string) (work.Provider, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.found[name] = p
-	return work.Executable(p), nil
+	return p, nil
 }

@@ -20,6 +20,7 @@ import (
 	"patchbay/am/api"
 	"patchbay/am/binder"
 	"patchbay/am/mtls"
+	"patchbay/am/probe"
 	"patchbay/am/server"
 	"patchbay/am/service"
 	"patchbay/am/store"
@@ -119,6 +120,12 @@ func openSite(ctx context.Context, c *Config, log *slog.Logger) (_ *site, err er
 		ManifestExtensions:    c.ManifestExtensions,
 		Reading:               again,
 		Wake:                  s.runner.Wake,
+		Prober: probe.New(probe.Config{
+			Components: components(inv),
+			Interfaces: interfaces(inv),
+			Providers:  providers.probing,
+			Log:        log,
+		}),
 	})
 	s.server = server.New(c.Limits.Config, server.Options{
 		API: api.New(aggregate, s.auth, api.Config{

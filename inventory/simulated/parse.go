@@ -110,7 +110,7 @@ func (p *parser) top(n *yaml.Node) {
 func (p *parser) component(item *yaml.Node) {
 	var c component
 	before := len(p.mistakes)
-	p.fields(item, "components have", "key", []string{"name", "behaviour", "on", "times"}, func(key string, n *yaml.Node) {
+	p.fields(item, "components have", "key", []string{"name", "behaviour", "on", "times", "kind"}, func(key string, n *yaml.Node) {
 		switch key {
 		case "name":
 			c.Name = p.text(n, key)
@@ -118,7 +118,7 @@ func (p *parser) component(item *yaml.Node) {
 			c.Behaviour = choose(p, n, key, behaviours)
 		case "on":
 			for _, n := range p.items(n, key) {
-				c.On = append(c.On, choose(p, n, "operation", operations))
+				c.On = append(c.On, choose(p, n, "operation", occasions))
 			}
 		case "times":
 			times, err := strconv.ParseUint(n.Value, 10, 31)
@@ -126,6 +126,8 @@ func (p *parser) component(item *yaml.Node) {
 				p.wrong(n, "times %q must be a whole number; 0 means always", value(n))
 			}
 			c.Times = int(times)
+		case "kind":
+			c.Kind = choose(p, n, key, kinds)
 		}
 	})
 	switch {

@@ -46,7 +46,7 @@ func (s *simulation) set(updates []update, noop bool) object {
 	}
 	changes := []object{}
 	for _, u := range updates {
-		c, b, err := s.accept(st, u, now)
+		c, b, err := s.accept(st, u, now, noop)
 		if refusal, ok := errors.AsType[*refusalError](err); ok {
 			c = failed(refusal.kind, err)
 		} else if err != nil {
@@ -56,11 +56,13 @@ func (s *simulation) set(updates []update, noop bool) object {
 			c["name"] = u.Name
 			changes = append(changes, c)
 		}
-		if noop || b != hang && b != die {
+		if b != hang && b != die {
 			continue
 		}
-		if err := st.save(now); err != nil {
-			return failed(provider.Failed, err)
+		if !noop {
+			if err := st.save(now); err != nil {
+				return failed(provider.Failed, err)
+			}
 		}
 		if b == die {
 			s.die()
@@ -99,9 +101,22 @@ func refused(kind provider.Kind, format string, args ...any) error {
 	return &refusalError{kind, fmt.Sprintf(format, args...)}
 }
 
+// refusal is why a component does not do what it was set up to refuse.
+func (s *simulation) refusal(component string, op operation) error {
+	kind := s.kind(component)
+	if kind == provider.Unknown {
+		return refused(kind, "there is no %s; this refusal is simulated", component)
+	}
+	if kind == provider.Failed {
+		return refused(kind, "%s cannot %s now; this refusal is simulated", component, wish[op])
+	}
+	return refused(kind, "%s is not permitted to %s; this refusal is simulated", component, wish[op])
+}
+
 // accept puts one update into the state. Its change is nil when there is
-// nothing to do.
-func (s *simulation) accept(st *state, u update, now time.Time) (object, behaviour, error) {
+// nothing to do. A dry run neither hangs nor dies, unless that was set up for
+// dry runs.
+func (s *simulation) accept(st *state, u update, now time.Time, noop bool) (object, behaviour, error) {
 	old := st.nodes[u.Name]
 	if old != nil && old.gone(now) {
 		old = nil
@@ -122,11 +137,17 @@ func (s *simulation) accept(st *state, u update, now time.Time) (object, behavio
 	if err := st.put(line{Component: &h}); err != nil {
 		return nil, b, err
 	}
+	end := b // what becomes of the call
+	if c, ok := s.inProbe(n.Component); noop && ok {
+		b, end = c.Behaviour, c.Behaviour
+	} else if noop {
+		end = well
+	}
 	switch b {
 	case refuse:
-		return nil, b, refused(provider.Forbidden, "%s is not permitted to %s; this refusal is simulated", n.Component, wish[ops[0]])
+		return nil, end, s.refusal(n.Component, ops[0])
 	case hang:
-		return nil, b, nil
+		return nil, end, nil
 	}
 	if old == nil {
 		st.settle(n, now)
@@ -146,7 +167,7 @@ func (s *simulation) accept(st *state, u update, now time.Time) (object, behavio
 	if b == lose {
 		n.LostAt = n.ReadyAt.Add(time.Duration(s.LoseAfter))
 	}
-	return changed(old, n, now), b, st.put(line{Node: n})
+	return changed(old, n, now), end, st.put(line{Node: n})
 }
 
 // settle gives a new node its place and its port.

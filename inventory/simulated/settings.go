@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"patchbay/inventory/provider"
 )
 
 // operation is something that a set makes a node do.
@@ -20,9 +22,16 @@ const (
 	opRestart operation = "restart"
 	opUsers   operation = "users"
 	opRemove  operation = "remove"
+	// opProbe is a dry run of any of the others.
+	opProbe operation = "probe"
 )
 
-var operations = []operation{opMake, opStart, opStop, opRestart, opUsers, opRemove}
+var (
+	operations = []operation{opMake, opStart, opStop, opRestart, opUsers, opRemove}
+	// occasions are when a component may misbehave.
+	occasions = append(slices.Clone(operations), opProbe)
+	kinds     = []provider.Kind{provider.Unknown, provider.Forbidden, provider.Failed}
+)
 
 // behaviour is a way to go wrong.
 type behaviour string
@@ -57,6 +66,7 @@ type component struct {
 	Behaviour behaviour
 	On        []operation
 	Times     int
+	Kind      provider.Kind // of a refusal
 }
 
 type duration time.Duration
@@ -94,6 +104,26 @@ func readSettings(path string) (settings, error) {
 		return settings{}, fmt.Errorf("%s: cannot be read: %w", file, err)
 	}
 	return parseSettings(text, file)
+}
+
+// inProbe is how a dry run about a component goes, where that is set up apart.
+func (s *settings) inProbe(name string) (component, bool) {
+	for _, c := range s.Components {
+		if c.Name == name && slices.Contains(c.On, opProbe) {
+			return c, true
+		}
+	}
+	return component{}, false
+}
+
+// kind is what a component's refusals are.
+func (s *settings) kind(name string) provider.Kind {
+	for _, c := range s.Components {
+		if c.Name == name && c.Behaviour == refuse && c.Kind != "" {
+			return c.Kind
+		}
+	}
+	return provider.Forbidden
 }
 
 // misbehaves tells whether the component was set up to go wrong in op, having

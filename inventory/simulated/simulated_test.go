@@ -217,6 +217,38 @@ func TestNoopSaysTheSameAndDoesNothing(t *testing.T) {
 	}
 }
 
+func TestDryRunsMisbehaveWhenToldTo(t *testing.T) {
+	b := setUp(t, "components: [{name: shy, behaviour: refuse, on: [probe], kind: failed}, {name: gone, behaviour: refuse, kind: unknown}, {name: dead, behaviour: die, on: [probe]}, {name: hung, behaviour: hang, on: [probe]}]")
+	kind := func(noop bool, name, component string) any {
+		t.Helper()
+		changes, err := b.ask(noop, "["+made(name, component, "on")+"]")
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, _ := changes[name]["error"].(map[string]any)
+		return e["kind"]
+	}
+	for _, tt := range []struct {
+		component string
+		dry, wet  any
+	}{{"shy", "failed", nil}, {"gone", "unknown", "unknown"}, {"pc1", nil, nil}} {
+		if dry, wet := kind(true, tt.component, tt.component), kind(false, tt.component, tt.component); dry != tt.dry || wet != tt.wet {
+			t.Errorf("%s: dry run %v, real run %v; want %v and %v", tt.component, dry, wet, tt.dry, tt.wet)
+		}
+	}
+	for component, end := range map[string]error{"dead": errDie, "hung": errHang} {
+		if _, err := b.ask(true, "["+made(component, component, "on")+"]"); err != end {
+			t.Errorf("%s: a dry run %v", component, err)
+		}
+		if b.state1(component) != "absent" {
+			t.Errorf("%s: a dry run has made it", component)
+		}
+		if _, err := b.ask(false, "["+made(component, component, "on")+"]"); err != nil {
+			t.Errorf("%s: the real run %v", component, err)
+		}
+	}
+}
+
 func TestMisbehaviour(t *testing.T) {
 	set := func(b *bench, updates ...string) error {
 		_, err := b.ask(false, "["+strings.Join(updates, ",")+"]")
@@ -500,9 +532,10 @@ func TestMistakesInSettings(t *testing.T) {
 		{"unknown behaviour", "components: [{name: pc1, behaviour: odd}]", `x.yaml:1: there is no behaviour "odd"; there are ` + behaviours},
 		{"behaviour of nobody", "components: [{behaviour: fail}]", "x.yaml:1: a component has no name; add one, such as name: pc3"},
 		{"no behaviour", "components: [{name: pc1}]", "x.yaml:1: component pc1 has no behaviour; add one of " + behaviours},
-		{"component of one word", "components: [pc1]", "x.yaml:1: components must be keys and values; there are name, behaviour, on, times"},
+		{"component of one word", "components: [pc1]", "x.yaml:1: components must be keys and values; there are name, behaviour, on, times, kind"},
 		{"components are no list", "components: {name: pc1}", "x.yaml:1: components must be a list: write it in brackets, or each item on a line that begins with a hyphen"},
 		{"misbehaves in what", "components: [{name: pc1, behaviour: fail, on: [strat]}]", `x.yaml:1: there is no operation "strat"; did you mean "start"?`},
+		{"kind of a refusal", "components: [{name: pc1, behaviour: refuse, kind: secret}]", `x.yaml:1: there is no kind "secret"; there are unknown, forbidden, failed`},
 		{"times", "components: [{name: pc1, behaviour: fail, times: -1}]", `x.yaml:1: times "-1" must be a whole number; 0 means always`},
 		{"unknown chance", "chance: {odd: 0.1}", `x.yaml:1: chance has no behaviour "odd"; there are ` + behaviours},
 		{"chance above one", "chance: {fail: 1.5}", `x.yaml:1: the chance of fail is "1.5" and must be a number from 0 to 1`},
