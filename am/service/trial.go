@@ -80,8 +80,12 @@ func (s *Service) try(ctx context.Context, r reservation, t taken) (taken, error
 		if n == trials || slices.ContainsFunc(refused, refusal.final) {
 			return t, refusedBy(refused)
 		}
+		// Not by its neighbours either: a machine that is out of order would go from
+		// one node to the next.
 		for _, x := range refused {
-			r.avoid.Add(x.node.Node.ClientID, x.node.Component)
+			for i := range r.request.Nodes {
+				r.avoid.Add(r.request.Nodes[i].ClientID, x.node.Component)
+			}
 		}
 		next, err := s.take(ctx, r)
 		if _, ok := errors.AsType[*binder.UnsatisfiedError](err); ok {

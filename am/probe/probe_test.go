@@ -1,0 +1,271 @@
+package probe
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"patchbay/am"
+	"patchbay/am/urn"
+	"patchbay/inventory/provider"
+)
+
+// double is a provider in memory.
+type double struct {
+	mu      sync.Mutex
+	refuses map[string]*provider.Error // by component, in a set
+	unfit   map[string]*provider.Error // by name, in a get
+	whole   error                      // every dry run
+	getFail error
+	hangs   bool // in a set
+	deaf    bool // does what it should only say
+	stuck   bool // removes nothing
+	nodes   map[string]provider.Resource
+	calls   []string
+}
+
+func (d *double) note(format string, args ...any) {
+	d.calls = append(d.calls, fmt.Sprintf(format, args...))
+}
+
+func (d *double) Get(_ context.Context, names []string) (map[string]provider.Result, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.note("get %s", strings.Join(names, " "))
+	if d.getFail != nil {
+		return nil, d.getFail
+	}
+	out := map[string]provider.Result{"somebody-else": {Resource: provider.Resource{"name": "somebody-else", "ensure": "present"}}}
+	for _, name := range names {
+		out[name] = provider.Result{Resource: provider.Resource{"name": name, "ensure": "absent"}}
+		if r, ok := d.nodes[name]; ok {
+			out[name] = provider.Result{Resource: r}
+		}
+		if e := d.unfit[name]; e != nil {
+			out[name] = provider.Result{Err: e}
+		}
+	}
+	return out, nil
+}
+
+func (d *double) Set(ctx context.Context, us []provider.Update, noop bool) ([]provider.Change, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var names []string
+	for _, u := range us {
+		names = append(names, u.Name+"="+u.Should.Text("ensure")+"@"+u.Should.Text("component"))
+	}
+	d.note("set noop=%v %s", noop, strings.Join(names, " "))
+	if d.hangs {
+		<-ctx.Done()
+	}
+	if d.deaf || !noop {
+		for _, u := range us {
+			if u.Should.Text("ensure") == "absent" {
+				if d.stuck {
+					return nil, &provider.Error{Kind: provider.Failed, Msg: "stuck"}
+				}
+				delete(d.nodes, u.Name)
+				continue
+			}
+			r := maps.Clone(u.Should)
+			r["name"] = u.Name
+			d.nodes[u.Name] = r
+		}
+	}
+	if d.hangs {
+		return nil, &provider.Error{Kind: provider.Failed, Msg: "did not answer in time", Err: ctx.Err()}
+	}
+	changes := make([]provider.Change, len(us))
+	for i, u := range us {
+		changes[i] = provider.Change{Name: u.Name, Is: u.Should, Err: d.refuses[u.Should.Text("component")]}
+	}
+	if noop {
+		return changes, d.whole
+	}
+	return changes, nil
+}
+
+// bench is a Prober over doubles; a component is called PROVIDER.NAME.
+type bench struct {
+	*Prober
+	log     bytes.Buffer
+	doubles map[string]*double
+}
+
+func newBench(names ...string) *bench {
+	b := &bench{doubles: map[string]*double{}}
+	for _, name := range names {
+		b.doubles[name] = &double{nodes: map[string]provider.Resource{}}
+	}
+	b.Prober = New(Config{
+		Components: func(u urn.URN) (string, string, bool) {
+			name, _, ok := strings.Cut(u.Name, ".")
+			return u.Name, name, ok
+		},
+		Providers: func(name string) (Provider, bool) {
+			d, ok := b.doubles[name]
+			return d, ok
+		},
+		Log: slog.New(slog.NewTextHandler(&b.log, nil)),
+	})
+	return b
+}
+
+// on are slivers n0, n1, … on components.
+func on(components ...string) []am.Sliver {
+	var all []am.Sliver
+	for i, c := range components {
+		all = append(all, am.Sliver{
+			URN:       urn.URN{Authority: "example.org", Type: urn.Sliver, Name: fmt.Sprint("n", i)},
+			Component: urn.URN{Authority: "example.org", Type: urn.Node, Name: c},
+			Hostname:  "h",
+		})
+	}
+	return all
+}
+
+// says are codes and messages, one for each sliver.
+func says(errs []*am.Error) (all []string) {
+	for _, e := range errs {
+		if e == nil {
+			all = append(all, "yes")
+		} else {
+			all = append(all, fmt.Sprintf("%d %s", e.Code, e.Msg))
+		}
+	}
+	return all
+}
+
+func TestEachKindHasItsCode(t *testing.T) {
+	b := newBench("rack")
+	d := b.doubles["rack"]
+	d.refuses = map[string]*provider.Error{
+		"rack.u": {Kind: provider.Unknown, Msg: "no such machine"}, "rack.f": {Kind: provider.Forbidden, Msg: "not yours"},
+		"rack.x": {Kind: provider.Failed, Msg: "no power"}, "rack.s": {Kind: provider.Failed},
+	}
+	d.unfit = map[string]*provider.Error{"n5": {Kind: provider.Unknown, Msg: "what is n5?"}}
+	got := says(b.Probe(t.Context(), on("rack.u", "rack.f", "rack.x", "rack.s", "rack.ok", "rack.g", "other.a", "nowhere")))
+	want := []string{"12 no such machine", "7 not yours", "2 no power", "2 its provider gives no reason", "yes", "12 what is n5?", "yes", "yes"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestOneBatchForEachProvider(t *testing.T) {
+	b := newBench("rack", "cloud")
+	b.Probe(t.Context(), on("rack.a", "cloud.a", "rack.b"))
+	for name, want := range map[string][]string{
+		"rack":  {"get n0 n2", "set noop=true n0=present@rack.a n2=present@rack.b", "get n0 n2"},
+		"cloud": {"get n1", "set noop=true n1=present@cloud.a", "get n1"},
+	} {
+		if diff := cmp.Diff(want, b.doubles[name].calls); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestAProviderThatDoesNotAnswerIsTheProvidersFault(t *testing.T) {
+	broken := &provider.Error{Kind: provider.Failed, Msg: "the provider rack is not working properly", Err: fmt.Errorf("exit status 3 of /secret/path")}
+	for _, tt := range []struct {
+		rule   string
+		breaks func(*double)
+		want   string
+	}{
+		{"top-level error, forbidden or not", func(d *double) { d.whole = &provider.Error{Kind: provider.Forbidden, Msg: "not today"} }, "5 not today"},
+		{"no usable answer to set", func(d *double) { d.whole = broken }, "5 the provider rack is not working properly"},
+		{"no usable answer to get", func(d *double) { d.getFail = broken }, "5 the provider rack is not working properly"},
+		{"an error of no provider's making", func(d *double) { d.getFail = fmt.Errorf("/secret/path") }, "5 its provider rack did not answer"},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			b := newBench("rack", "cloud")
+			tt.breaks(b.doubles["rack"])
+			got := says(b.Probe(t.Context(), on("rack.a", "cloud.a", "rack.b")))
+			if diff := cmp.Diff([]string{tt.want, "yes", tt.want}, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAProviderThatHangsIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench("rack", "cloud")
+		b.doubles["rack"].hangs = true
+		begun := time.Now()
+		got := says(b.Probe(t.Context(), on("rack.a", "cloud.a")))
+		if took := time.Since(begun); took != DefaultLimit || took > b.Longest() {
+			t.Errorf("took %v", took)
+		}
+		if diff := cmp.Diff([]string{"8 did not answer in time", "yes"}, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestL10ADryRunThatChangesSomething is flagged: what it made is removed, the
+// dry run is not made again, and the probe goes on.
+func TestL10ADryRunThatChangesSomething(t *testing.T) {
+	for _, tt := range []struct {
+		rule   string
+		breaks func(*double)
+		want   []string
+		left   int
+		log    string
+	}{
+		{"and answers", func(*double) {}, []string{"yes", "yes", "yes"}, 0, "which are being removed"},
+		{"and reports an error", func(d *double) { d.whole = &provider.Error{Msg: "no"} }, []string{"5 no", "yes", "5 no"}, 0, "which are being removed"},
+		{"and does not answer", func(d *double) { d.hangs = true }, []string{"8 did not answer in time", "yes", "8 did not answer in time"}, 0, ""},
+		{"and cannot remove it", func(d *double) { d.stuck = true }, []string{"yes", "yes", "yes"}, 2, "remove them by hand"},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench("rack", "cloud")
+				d := b.doubles["rack"]
+				d.deaf = true
+				tt.breaks(d)
+				slivers := on("rack.a", "cloud.a", "rack.b")
+				if !b.Asks(slivers[0].Component) {
+					t.Fatal("it is not asked at all")
+				}
+				if diff := cmp.Diff(tt.want, says(b.Probe(t.Context(), slivers))); diff != "" {
+					t.Errorf("(-want +got):\n%s", diff)
+				}
+				if i := len(d.calls) - 1; d.calls[i] != "set noop=false n0=absent@ n2=absent@" {
+					t.Errorf("last call %s, want the removal", d.calls[i])
+				}
+				if len(d.nodes) != tt.left {
+					t.Errorf("left: %v", d.nodes)
+				}
+				if !strings.Contains(b.log.String(), "level=ERROR") || !strings.Contains(b.log.String(), tt.log) || !strings.Contains(b.log.String(), `nodes="[n0 n2]"`) {
+					t.Errorf("log: %s", b.log.String())
+				}
+				if b.Asks(slivers[0].Component) || !b.Asks(slivers[1].Component) {
+					t.Error("it is asked again, or the other is not")
+				}
+				n := len(d.calls)
+				if b.Probe(t.Context(), slivers); len(d.calls) != n {
+					t.Errorf("asked again: %q", d.calls[n:])
+				}
+			})
+		})
+	}
+}
+
+func TestWhatTheProviderToldUnaskedIsNotRemoved(t *testing.T) {
+	b := newBench("rack") // whose get tells of somebody-else, too
+	b.Probe(t.Context(), on("rack.a"))
+	if d := b.doubles["rack"]; slices.ContainsFunc(d.calls, func(c string) bool { return strings.Contains(c, "noop=false") }) || b.log.Len() > 0 {
+		t.Errorf("%q, %s", d.calls, b.log.String())
+	}
+}

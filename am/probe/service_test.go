@@ -1,0 +1,361 @@
+package probe_test
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"patchbay/am"
+	"patchbay/am/store"
+	"patchbay/am/urn"
+	"patchbay/am/xmlrpc"
+)
+
+// The rules L4 to L6, L10 and L13 as an experimenter meets them: the whole
+// aggregate, with executables for providers.
+
+func TestL4OnlyTheNodeThatHasAnErrorIsUnusable(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.allocate("q1", "q2").want(t, am.Success)
+	s.on("Provision").want(t, am.Success)
+	s.behave("quiet", behaviour{Unfit: map[string]string{"q2": "unknown"}})
+	want := map[string][2]string{"a": {"geni_notready", ""}, "b": {"geni_failed", "q2 is unknown"}}
+	s.within(5*time.Second, "a is made and b is not", func() bool { return gocmp.Equal(want, s.states()) })
+}
+
+func TestL5NothingCountsOfAProcessThatFails(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.behave("rack", behaviour{Dry: "exit"})
+	s.allocate("pc1").want(t, am.ServerError, `node "a": it cannot be promised now: the provider rack, which does the work on this site, is not working properly`)
+	s.nothingKept()
+
+	s.behave("quiet", behaviour{Wet: "exit"})
+	s.allocate("q1").want(t, am.Success)
+	s.on("Provision").want(t, am.Success)
+	s.within(5*time.Second, "it is given up", func() bool { return s.states()["a"][0] == "geni_failed" })
+	if got := s.states()["a"][1]; !strings.Contains(got, "provider quiet, which does the work on this site, is not working properly") {
+		t.Errorf("geni_error %q", got)
+	}
+	if len(s.nodes("quiet")) != 0 {
+		t.Errorf("made: %v", s.nodes("quiet"))
+	}
+}
+
+func TestL6ATopLevelErrorIsOfTheWholeCall(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.behave("rack", behaviour{Dry: "top"})
+	s.allocate("pc1", "").want(t, am.ServerError, `nodes "a" and "b": it cannot be promised now: the rack is locked`)
+	s.nothingKept()
+
+	s.behave("quiet", behaviour{Wet: "top"})
+	s.allocate("q1").want(t, am.Success)
+	s.on("Provision").want(t, am.Success)
+	s.within(5*time.Second, "it is refused", func() bool {
+		return s.states()["a"] == [2]string{"geni_failed", "the rack is locked"}
+	})
+}
+
+func TestL10TheDryRunIsTheRealRun(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.allocate("pc1", "pc2").want(t, am.Success)
+	if n := len(s.nodes("rack")); n != 0 {
+		t.Errorf("the dry run has made %d nodes", n)
+	}
+	s.on("Provision").want(t, am.Success)
+	s.within(5*time.Second, "made", func() bool { return s.states()["b"][0] == "geni_notready" })
+	sets := s.sets("rack")
+	if len(sets) != 2 || !sets[0].Noop || sets[1].Noop || !gocmp.Equal(sets[0].Components, sets[1].Components) || sets[0].Answer != sets[1].Answer {
+		t.Errorf("asked %+v, want a dry run and the same for real", sets)
+	}
+}
+
+func TestL10ADryRunThatMakesSomethingIsFlagged(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.behave("rack", behaviour{Deaf: true})
+	s.allocate("pc1").want(t, am.Success) // goes on
+	if !s.log.has("ERROR a dry run has really made nodes, which are being removed") {
+		t.Error("no error in the log")
+	}
+	if n := s.nodes("rack"); len(n) != 0 {
+		t.Errorf("left: %v", n)
+	}
+	// It is not asked again, whatever it would say.
+	s.behave("rack", behaviour{Refuses: map[string]string{"pc2": "forbidden"}})
+	slice, cred := s.sliceNamed("second")
+	s.serve(t.Context(), 3, "Allocate", slice, creds(cred), request("pc2"), options).want(t, am.Success)
+	s.on("Provision").want(t, am.Success)
+	s.within(5*time.Second, "made", func() bool { return s.states()["a"][0] == "geni_notready" })
+	dry := 0
+	for _, x := range s.sets("rack") {
+		if x.Noop {
+			dry++
+		}
+	}
+	if dry != 1 {
+		t.Errorf("%d dry runs, want one", dry)
+	}
+}
+
+func TestL13InAllocateOneOfThreeFailsAll(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.behave("rack", behaviour{Refuses: map[string]string{"pc2": "unknown"}})
+	s.allocate("pc1", "pc2", "pc3").want(t, am.SearchFailed, `line 1: node "b": pc2 cannot be had: pc2 is unknown`)
+	s.nothingKept()
+	if sets := s.sets("rack"); len(sets) != 1 || len(sets[0].Components) != 3 {
+		t.Errorf("asked %+v, want all three in one batch", sets)
+	}
+	s.behave("rack", behaviour{})
+	s.allocate("pc1", "pc2", "pc3").want(t, am.Success)
+}
+
+func TestL13AfterProvisionTheOthersLive(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.allocate("pc1", "pc2", "pc3").want(t, am.Success)
+	s.behave("rack", behaviour{Refuses: map[string]string{"pc2": "unknown"}})
+	s.on("Provision").want(t, am.Success)
+	made := map[string][2]string{"a": {"geni_notready", ""}, "b": {"geni_failed", "pc2 is unknown"}, "c": {"geni_notready", ""}}
+	s.within(5*time.Second, "two are made", func() bool { return gocmp.Equal(made, s.states()) })
+	best := append(xmlrpc.Struct{{Name: "geni_best_effort", Value: true}}, options...)
+	s.serve(t.Context(), 3, "PerformOperationalAction", []xmlrpc.Value{s.slice}, creds(s.cred), "geni_start", best).want(t, am.Success)
+	ready := map[string][2]string{"a": {"geni_ready", ""}, "b": {"geni_failed", "pc2 is unknown"}, "c": {"geni_ready", ""}}
+	s.within(5*time.Second, "two are ready", func() bool { return gocmp.Equal(ready, s.states()) })
+}
+
+// TestRefusalsHaveTheirCodes is the table of the convention: what a refusal is
+// for a node that asks for its component, and for one that takes any.
+func TestRefusalsHaveTheirCodes(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	all := func(kind string, components ...string) map[string]string {
+		m := map[string]string{}
+		for _, c := range components {
+			m[c] = kind
+		}
+		return m
+	}
+	every := []string{"pc1", "pc2", "pc3", "pc4", "pc5", "pc6", "pc7", "pc8"}
+	for _, tt := range []struct {
+		rule   string
+		b      behaviour
+		nodes  []string
+		code   am.Code
+		detail am.Detail
+		says   string
+		dry    int // dry runs made
+	}{
+		{"bound, unknown", behaviour{Refuses: all("unknown", "pc1")}, []string{"pc1"}, am.SearchFailed, 0, "pc1 cannot be had: pc1 is unknown", 1},
+		{"bound, forbidden", behaviour{Refuses: all("forbidden", "pc1")}, []string{"pc1"}, am.Refused, 0, "pc1 cannot be had: pc1 is forbidden", 1},
+		{"bound, failed", behaviour{Refuses: all("failed", "pc1")}, []string{"pc1"}, am.ErrorCode, 0, "pc1 cannot be had: pc1 is failed", 1},
+		{"any, unknown", behaviour{Refuses: all("unknown", every...)}, []string{""}, am.TooBig, am.InsufficientNodes, "none that is free can be had; of pc4 its provider says: pc4 is unknown", 4},
+		{"any, forbidden", behaviour{Refuses: all("forbidden", every...)}, []string{""}, am.Refused, 0, "pc4 is forbidden", 4},
+		{"any, failed", behaviour{Refuses: all("failed", every...)}, []string{""}, am.ErrorCode, 0, "pc4 is failed", 4},
+		{"one bound, one any", behaviour{Refuses: all("forbidden", "pc1", "pc2")}, []string{"pc1", ""}, am.Refused, 0, "pc1 is forbidden", 1},
+		{"what lasts counts", behaviour{Refuses: map[string]string{"pc1": "failed", "pc2": "unknown"}}, []string{"pc1", "pc2"}, am.SearchFailed, 0, "pc1 is failed", 1},
+		{"top-level error", behaviour{Dry: "top"}, []string{""}, am.ServerError, 0, "the rack is locked", 1},
+		{"bad exit", behaviour{Dry: "exit"}, []string{""}, am.ServerError, 0, "not working properly", 1},
+		{"time limit", behaviour{Dry: "hang"}, []string{""}, am.TimedOut, 0, "did not answer in time", 1},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			s.t = t
+			s.behave("rack", tt.b)
+			before := len(s.sets("rack"))
+			a := s.allocate(tt.nodes...).want(t, tt.code, tt.says)
+			if want := cmp.Or(tt.detail, am.Detail(tt.code)); a.detail != want {
+				t.Errorf("am_code %d, want %d", a.detail, want)
+			}
+			if n := len(s.sets("rack")) - before; n != tt.dry {
+				t.Errorf("%d dry runs, want %d", n, tt.dry)
+			}
+			s.nothingKept()
+			s.create(tt.nodes...).want(t, tt.code, tt.says)
+			s.nothingKept()
+		})
+	}
+	s.t = t
+}
+
+func TestAnotherComponentIsTaken(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.behave("rack", behaviour{Refuses: map[string]string{"pc1": "unknown", "pc3": "failed"}})
+	a := s.allocate("", "", "", "", "", "pc8").want(t, am.Success)
+	got := s.components()
+	want := map[string]string{"a": "pc2", "b": "pc4", "c": "pc5", "d": "pc6", "e": "pc7", "f": "pc8"}
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if n := len(s.sets("rack")); n != 2 {
+		t.Errorf("%d dry runs, want one that is refused and one that is not", n)
+	}
+	manifest, _ := get(a.value, "geni_rspec").(string)
+	for _, c := range got {
+		if !strings.Contains(manifest, "+node+"+c+`"`) {
+			t.Errorf("the manifest does not name %s:\n%s", c, manifest)
+		}
+	}
+}
+
+func TestAfterAProbeTheLeaseIsTheUsualOne(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	begun := time.Now()
+	s.allocate("pc1").want(t, am.Success)
+	slice, cred := s.sliceNamed("quietlease")
+	s.serve(t.Context(), 3, "Allocate", slice, creds(cred), request("q1"), options).want(t, am.Success)
+	all, err := s.store.Slivers()
+	if err != nil || len(all) != 2 {
+		t.Fatal(all, err)
+	}
+	for _, x := range all {
+		if left := x.Expires.Sub(begun); left < 9*time.Minute || left > 11*time.Minute {
+			t.Errorf("%s: a lease of %v, want 10 minutes", x.Component.Name, left)
+		}
+	}
+}
+
+func TestWithoutAProbeThereIsOneDecision(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	for _, tt := range []struct {
+		component string
+		commits   int
+	}{{"q1", 1}, {"pc1", 2}} {
+		slice, cred := s.sliceNamed("d" + tt.component)
+		s.mu.Lock()
+		s.commits = 0
+		s.mu.Unlock()
+		s.serve(t.Context(), 3, "Allocate", slice, creds(cred), request(tt.component), options).want(t, am.Success)
+		s.mu.Lock()
+		if s.commits != tt.commits {
+			t.Errorf("%s: %d writes, want %d", tt.component, s.commits, tt.commits)
+		}
+		s.mu.Unlock()
+	}
+	if len(s.sets("quiet")) != 0 {
+		t.Error("a provider that does not want to be asked was")
+	}
+}
+
+func TestCreateSliverProbes(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.behave("rack", behaviour{Refuses: map[string]string{"pc1": "failed"}})
+	s.create("").want(t, am.Success)
+	if diff := gocmp.Diff(map[string]string{"a": "pc2"}, s.components()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	s.within(5*time.Second, "ready", func() bool { return s.states()["a"][0] == "geni_ready" })
+}
+
+// TestWhatHappensMeanwhileIsTold has a provider that takes its time, while
+// somebody deletes the slivers, or shuts the slice down, or renews.
+func TestWhatHappensMeanwhileIsTold(t *testing.T) {
+	for _, tt := range []struct {
+		rule string
+		do   func(*site)
+		dry  map[string]string // refusals
+		code am.Code
+		says string
+		kept int
+	}{
+		{"deleted", func(s *site) { s.on("Delete").want(s.t, am.Success) }, nil, am.SearchFailed, "were deleted while their providers were asked", 0},
+		{"shut down", func(s *site) {
+			s.serve(s.t.Context(), 3, "Shutdown", s.slice, creds(s.cred), options).want(s.t, am.Success)
+		}, nil, am.Forbidden, "was shut down", 1},
+		{"shut down, and refused", func(s *site) {
+			s.serve(s.t.Context(), 3, "Shutdown", s.slice, creds(s.cred), options).want(s.t, am.Success)
+		}, map[string]string{"pc1": "failed"}, am.ErrorCode, "pc1 is failed", 1},
+		{"renewed", func(s *site) {
+			until := time.Now().Add(40 * time.Minute).UTC().Format(time.RFC3339)
+			s.on("Renew", until).want(s.t, am.Success)
+		}, nil, am.Success, "", 1},
+		{"provisioned, and refused", func(s *site) { s.on("Provision").want(s.t, am.Success) }, map[string]string{"pc1": "failed"}, am.ErrorCode, "pc1 is failed", 0},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t)
+			s.behave("rack", behaviour{Dry: "nap", Refuses: tt.dry})
+			answered := make(chan answer, 1)
+			go func() {
+				answered <- s.serve(context.Background(), 3, "Allocate", s.slice, creds(s.cred), request("pc1"), options)
+			}()
+			s.within(5*time.Second, "it is being asked", func() bool { return len(s.sets("rack")) == 1 })
+			tt.do(s)
+			(<-answered).want(t, tt.code, tt.says)
+			s.within(5*time.Second, "the rest is settled", func() bool { return len(s.components()) == tt.kept })
+			if tt.rule == "renewed" {
+				all, _ := s.store.Slivers()
+				if left := time.Until(all[0].Expires); left < 30*time.Minute {
+					t.Errorf("a lease of %v: the renewal is lost", left)
+				}
+			}
+		})
+	}
+}
+
+func TestASlowProviderKeepsNobodyElseWaiting(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.behave("slow", behaviour{Dry: "hang"})
+	slice, cred := s.sliceNamed("waits")
+	answered := make(chan answer, 1)
+	go func() {
+		answered <- s.serve(context.Background(), 3, "Allocate", slice, creds(cred), request("s1"), options)
+	}()
+	s.within(5*time.Second, "it hangs", func() bool { return len(s.sets("slow")) == 1 })
+	for i, component := range []string{"pc1", "q1"} {
+		other, cred := s.sliceNamed(fmt.Sprint("quick", i))
+		s.serve(t.Context(), 3, "Allocate", other, creds(cred), request(component), options).want(t, am.Success)
+	}
+	select {
+	case a := <-answered:
+		t.Fatalf("the slow one was answered first: %v", a)
+	default:
+	}
+	// Meanwhile nobody else gets it, and its lease ends soon.
+	_, cred2 := s.sliceNamed("third")
+	third, _ := s.sliceNamed("third")
+	s.serve(t.Context(), 3, "Allocate", third, creds(cred2), request("s1"), options).want(t, am.TooBig, "s1 is held")
+	u, _ := urn.Parse(slice)
+	err := s.store.Read(func(v *store.View) error {
+		held, err := v.SliversOf(u)
+		if err != nil || len(held) != 1 || time.Until(held[0].Expires) > 2*time.Minute {
+			t.Errorf("held: %v, %v", held, err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	(<-answered).want(t, am.TimedOut, "did not answer in time")
+}
+
+// TestACallerWhoGoesLeavesNothing breaks the connection in the middle.
+func TestACallerWhoGoesLeavesNothing(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.behave("rack", behaviour{Dry: "hang"})
+	ctx, cancel := context.WithCancel(context.Background())
+	answered := make(chan answer, 1)
+	go func() {
+		answered <- s.serve(ctx, 3, "Allocate", s.slice, creds(s.cred), request("pc1"), options)
+	}()
+	s.within(5*time.Second, "it is being asked", func() bool { return len(s.sets("rack")) == 1 })
+	cancel()
+	if a := <-answered; a.code == am.Success {
+		t.Errorf("answered %v", a)
+	}
+	s.nothingKept()
+}
