@@ -529,3 +529,44 @@ func (s *site) wantNothing(t testing.TB, when string) {
 		t.Errorf("%s is left: %s", when, left)
 	}
 }
+
+// TestTheGraverMistakeIsTold2: of two mistakes in a call of version 2 the
+// earlier one is told: shape, right, a slice that is shut down, one that is not
+// there, options.
+func TestTheGraverMistakeIsTold2(t *testing.T) {
+	s := newSite(t)
+	alice := s.user("alice")
+	made, none, shut := alice.own("s1", 24*time.Hour), alice.own("s2", 24*time.Hour), alice.own("s3", 24*time.Hour)
+	made.create(request(node("a"))).want(t, "CreateSliver", am.Success)
+	shut.create(request(node("a"))).want(t, "CreateSliver", am.Success)
+	shut.v2("Shutdown").want(t, "Shutdown", am.Success)
+	good, past := s.at(time.Hour), s.at(-time.Hour)
+	maybe := xmlrpc.Struct{opt("geni_extend_alap", "maybe")}
+	noVersion := func(x owned) xmlrpc.Struct { return xmlrpc.Struct{opt("geni_slice_urn", x.slice)} }
+	nobody := []xmlrpc.Value{}
+	for _, tt := range []struct {
+		rule   string
+		method string
+		params []xmlrpc.Value
+		want   am.Code
+	}{
+		{"shape before right", "SliverStatus", []xmlrpc.Value{alice.urn.String(), strs(alice.user), xmlrpc.Struct{}}, am.BadArgs},
+		{"shape before right", "RenewSliver", []xmlrpc.Value{made.slice, strs(alice.user), "soon", xmlrpc.Struct{}}, am.BadArgs},
+		{"users before right", "CreateSliver", []xmlrpc.Value{none.slice, strs(alice.user), request(node("a")), "alice", xmlrpc.Struct{}}, am.BadArgs},
+		{"right before shut down", "SliverStatus", []xmlrpc.Value{shut.slice, strs(made.cred), xmlrpc.Struct{}}, am.Forbidden},
+		{"right before absence", "DeleteSliver", []xmlrpc.Value{none.slice, strs(alice.user), xmlrpc.Struct{}}, am.Forbidden},
+		{"right before absence", "SliverStatus", []xmlrpc.Value{none.slice, strs(alice.user), xmlrpc.Struct{}}, am.Forbidden},
+		{"right before absence", "Shutdown", []xmlrpc.Value{none.slice, strs(made.cred), xmlrpc.Struct{}}, am.Forbidden},
+		{"right before absence", "ListResources", []xmlrpc.Value{strs(alice.user), opts(opt("geni_slice_urn", none.slice))}, am.Forbidden},
+		{"right before the request", "CreateSliver", []xmlrpc.Value{none.slice, strs(alice.user), "hello", nobody, xmlrpc.Struct{}}, am.Forbidden},
+		{"shut down before a time in the past", "RenewSliver", []xmlrpc.Value{shut.slice, strs(shut.cred), past, xmlrpc.Struct{}}, am.Forbidden},
+		{"shut down before options", "RenewSliver", []xmlrpc.Value{shut.slice, strs(shut.cred), good, maybe}, am.Forbidden},
+		{"shut down before options", "ListResources", []xmlrpc.Value{strs(shut.cred), noVersion(shut)}, am.Forbidden},
+		{"shut down before there is one already", "CreateSliver", []xmlrpc.Value{shut.slice, strs(shut.cred), request(node("a")), nobody, xmlrpc.Struct{}}, am.Forbidden},
+		{"absence before a time in the past", "RenewSliver", []xmlrpc.Value{none.slice, strs(none.cred), past, xmlrpc.Struct{}}, am.SearchFailed},
+		{"absence before options", "RenewSliver", []xmlrpc.Value{none.slice, strs(none.cred), good, maybe}, am.SearchFailed},
+		{"there is one already, before what is not to be had", "CreateSliver", []xmlrpc.Value{made.slice, strs(made.cred), request(`<node client_id="a"><sliver_type name="quantum"/></node>`), nobody, xmlrpc.Struct{}}, am.Exists},
+	} {
+		alice.call2(tt.method, tt.params...).want(t, tt.method+": "+tt.rule, tt.want)
+	}
+}
