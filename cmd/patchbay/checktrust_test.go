@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -75,21 +74,11 @@ func TestCheckShowsWhatIsRevoked(t *testing.T) {
 
 	os.Remove(filepath.Join(dir, "strange.crl"))
 	put("denied", root.urn+"\n"+other.urn+"\n")
-	put("fed.crl", oldCRL(t, f, root))
+	put("fed.crl", f.oldCRL(root))
 	out = lines(1, dir)
 	has(t, out, "warning  fed.crl: CRL of "+root.urn, "a new one was due on 2020-01-08: what it lists stays revoked",
 		"it holds no trusted certificate")
 	if n := len(regexp.MustCompile(`(?m)^warning  \S+\.pem: \S+ is revoked by denied:`).FindAllString(out, -1)); n != 3 {
 		t.Errorf("%d anchors are revoked, want 3:\n%s", n, out)
 	}
-}
-
-// oldCRL is one of 2020.
-func oldCRL(t *testing.T, f *federation, issuer *identity) string {
-	t.Helper()
-	base := filepath.Join(f.dir, "old")
-	os.WriteFile(base+".index", nil, 0o600)
-	os.WriteFile(base, fmt.Appendf(nil, "[ca]\ndefault_ca=a\n[a]\ndatabase=%s.index\ndefault_md=sha256\n", base), 0o600)
-	return f.run(f.openssl, "ca", "-gencrl", "-config", base, "-keyfile", issuer.key, "-cert", issuer.cert,
-		"-crl_lastupdate", "20200101000000Z", "-crl_nextupdate", "20200108000000Z")
 }

@@ -32,6 +32,14 @@ func (f *federation) crl(issuer *identity, revoked ...*identity) string {
 	return f.run(f.openssl, "ca", "-gencrl", "-config", base, "-keyfile", issuer.key, "-cert", issuer.cert)
 }
 
+// oldCRL is one of 2020.
+func (f *federation) oldCRL(issuer *identity, revoked ...*identity) string {
+	f.t.Helper()
+	f.crl(issuer, revoked...)
+	return f.run(f.openssl, "ca", "-gencrl", "-config", filepath.Join(f.dir, fmt.Sprintf("%d.ca", f.serial)), "-keyfile", issuer.key, "-cert", issuer.cert,
+		"-crl_lastupdate", "20200101000000Z", "-crl_nextupdate", "20200108000000Z")
+}
+
 // trust puts a file into the trust folder in one step; "" removes it.
 func (s *served) trust(name, text string) {
 	s.t.Helper()
@@ -174,6 +182,9 @@ func TestTrustChangesWhileServing(t *testing.T) {
 	s.trust("fed.crl", "")
 	works("without CRL", "user")
 	works("without CRL", "friend")
+	s.trust("fed.crl", f.oldCRL(sa, user))
+	refused("a CRL that is out of date", "user", "revoked")
+	within(t, 5*time.Second, "the old CRL is told of", func() bool { return strings.Contains(s.logged(), "a CRL is out of date") })
 	s.trust("fed.crl", f.crl(root)+f.crl(sa, slice))
 	overSlice(am.Forbidden)
 	works("the slice is revoked, not its user", "user")

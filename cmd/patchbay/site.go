@@ -42,6 +42,7 @@ type site struct {
 	auth      *credentials.Authorizer
 	trusted   *cert.Folder
 	reading   sync.Mutex // of the trust folder: one at a time
+	staleTold time.Time  // when stale CRLs were last looked for; guarded by reading
 	anchors   atomic.Pointer[cert.Anchors]
 	tls       *mtls.Context
 	server    *server.Server

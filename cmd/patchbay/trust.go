@@ -35,6 +35,7 @@ func (s *site) loadAnchors() error {
 		return fmt.Errorf("%w; the certificates of the authorities whose users may come belong into this folder (key trusted)", err)
 	}
 	s.tellTrust(a, problems)
+	s.tellStale(a)
 	if len(a.List()) == 0 {
 		return fmt.Errorf("%s holds no trusted certificate, so nobody could call; put the root of your federation, or authority/authority.pem, into it as NAME.pem", dir)
 	}
@@ -52,10 +53,12 @@ func (s *site) reloadAnchors() {
 		s.log.Error("the trust folder cannot be read; what was trusted stays trusted", "error", err)
 		return
 	}
+	defer s.tellStale(a)
 	if a.Generation() == s.anchors.Load().Generation() {
 		s.tellProblems(problems)
 		return
 	}
+	s.staleTold = time.Time{} // of a new state all is told
 	s.anchors.Store(a)
 	s.auth.SetAnchors(a)
 	s.tellTrust(a, problems)
@@ -74,16 +77,21 @@ func (s *site) reloadAnchors() {
 // tellTrust logs what an operator should know of a trust folder.
 func (s *site) tellTrust(a *cert.Anchors, problems []cert.Problem) {
 	s.tellProblems(problems)
-	now := time.Now()
 	for _, x := range a.Struck() {
 		s.log.Warn("a certificate of the trust folder is revoked, so it is not trusted", "file", x.Anchor.File, "name", x.Certificate.Name(), "by", where(x.File, x.Line))
 	}
+	warnExpiry(a, time.Now(), s.log)
+}
+
+// tellStale logs each CRL that has got out of date since this was last done.
+func (s *site) tellStale(a *cert.Anchors) {
+	now := time.Now()
 	for _, l := range a.RevocationLists() {
-		if l.Stale(now) {
+		if l.Stale(now) && !l.Stale(s.staleTold) {
 			s.log.Warn("a CRL is out of date; what it lists stays revoked; get a new one from its issuer", "file", l.File, "issuer", l.Issuer(), "next_update", l.NextUpdate)
 		}
 	}
-	warnExpiry(a, now, s.log)
+	s.staleTold = now
 }
 
 // tellProblems logs what was passed over. A list that lets somebody in who
