@@ -13,7 +13,8 @@ type Transition struct {
 
 // Transitions is the whole life of a sliver. What has no row is refused and
 // leaves the sliver where it was. Provisioned is where a provider's work shows
-// as an operational state; an allocated sliver is always pending_allocation.
+// as an operational state; an allocated sliver is always pending_allocation. The
+// README's table of states and the advertised machine are made of these rows.
 var Transitions = []Transition{
 	{unallocated, EventAllocate, allocated, "reserve"},
 	{allocated, EventProvision, pending, "make it real"},

@@ -1,17 +1,21 @@
-// Package api speaks the GENI Aggregate Manager API, version 3: it takes a
-// decoded XML-RPC call apart into typed arguments, has the caller's right
+// Package api speaks the GENI Aggregate Manager API, versions 2 and 3: it takes
+// a decoded XML-RPC call apart into typed arguments, has the caller's right
 // checked, calls the aggregate, and puts the outcome into the envelope
 // {code, value, output}.
 //
 //	Call ─ method table ─> arguments ─ Authorize ─> Grant ─> Aggregate ─> Outcome ─> envelope
 //
-// The method table is data: a row says the wire name, the arguments in order,
-// the right asked and the handler. Errors become codes in one place, codeOf.
-// What is broken XML-RPC is a Fault; everything else is an envelope.
+// The method tables are data, one for each version over the same aggregate: a
+// row says the wire name, the arguments in order, the options, the right asked
+// and the handler; the README's tables are made of them. Errors become codes in
+// one place, codeOf. What is broken XML-RPC is a Fault; everything else is an
+// envelope. Of several mistakes in a call the first is told, in the order:
+// arguments, caller, credentials, a slice that is shut down, what is not there,
+// options, the work.
 //
 // ListResources is a prepared answer: the complete body, made by the first
 // reader after a change.
 //
-// It knows neither HTTP nor the store. It answers AM API v3, all methods, and
-// "Return struct".
+// It knows neither HTTP nor the store. It answers AM API v2 and v3, all
+// methods, and "Return struct".
 package api

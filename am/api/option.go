@@ -105,7 +105,7 @@ var (
 	}
 	optUsers = option{
 		name: "geni_users", kind: "array of structs of urn and keys", without: "no accounts; `geni_update_users` needs it (1)",
-		says: "whose accounts to make on each node, and the OpenSSH public keys that open them. Of one user named twice all keys count; a user without keys gets no account",
+		says: "whose accounts to make on each node, and the OpenSSH public keys that open them. `geni_update_users` replaces the keys of these users, adds who is new, takes away who has none, and leaves all others; of a user named twice all keys count",
 		read: func(c *call) (err error) {
 			v, ok := c.options.get("geni_users")
 			if c.hasUsers = ok; ok {

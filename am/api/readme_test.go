@@ -67,10 +67,11 @@ func readmeTables(t *testing.T) string {
 	b.WriteString(`
 What each call makes of a sliver in each state (without ` + "`geni_`" + `): the state after it, = where nothing changes, or the code of the refusal.
 Status and Describe change nothing, nor does what was refused. For a whole slice, Provision takes the slivers that are allocated (12 if
-none is) and the actions take those that are provisioned (13 if none is). An unknown action is refused with 13. Without
-` + "`geni_best_effort`" + ` one refusal refuses the call; with it the other slivers go on, and each that could not says why in ` + "`geni_error`" + `. Of
-several mistakes in a call the first in this order is told: arguments (1), caller and credentials (3), a slice that is shut down (3), what is
-not there (12), options (1, 4, 13), states and limits.
+none is) and the actions take those that are provisioned (13 if none is). An unknown action is refused with 13;
+` + "`geni_update_users_cancel` is `geni_updating_users_cancel`, too, and leaves what was promised. Without `geni_best_effort`" + ` one refusal refuses
+the call; with it the other slivers go on, and each that could not says why in ` + "`geni_error`" + `. Of several mistakes in a call the first in this
+order is told: arguments (1), caller and credentials (3), a slice that is shut down (3), what is not there (12), options, action and request
+(1, 4, 13), states and limits. Calls on one slice wait for each other, so none is refused because another is under way.
 
 `)
 	states := []am.Status{
