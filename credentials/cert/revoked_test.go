@@ -447,9 +447,6 @@ func TestUnreadableListsKeepWhatTheySaid(t *testing.T) {
 }
 
 func TestEntriesOfAFolderAreBounded(t *testing.T) {
-	if testing.Short() {
-		t.Skip("makes two large lists")
-	}
 	root := pki.Authority(t, nil, saURN, "p256")
 	many := crl{}
 	for i := range int64(510_000) {
