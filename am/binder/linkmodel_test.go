@@ -325,6 +325,7 @@ func TestLinkModel(t *testing.T) {
 						return
 					}
 					got = err.Error()
+					refused[e.Reasons[0].Detail]++
 				}
 				if want := m.possible(from, to, capacity); want != (got == "") {
 					t.Fatalf("%d kbit/s from %s to %s is possible by the model: %v, but %s", capacity, from.Name, to.Name, want, got)
