@@ -83,7 +83,8 @@ func (g Grant) Fingerprints() []string {
 	return list
 }
 
-// SHA1 tells whether one of the credentials is signed with SHA-1, for the log.
+// SHA1 tells whether one of the credentials, or a certificate behind one, is
+// signed with SHA-1, for the log.
 func (g Grant) SHA1() bool {
 	for _, h := range g.held {
 		if h.sha1 {

@@ -149,6 +149,7 @@ func (w *witnesses) vouch(part witness, s *statement) (cert.Chain, error) {
 		return nil, faultf(detailOf(err), "its %s is not accepted: %v", part.role, err)
 	}
 	s.until = earlier(s.until, chain.Expires())
+	s.sha1 = s.sha1 || chain.SHA1()
 	return chain, nil
 }
 

@@ -39,7 +39,8 @@ type Config struct {
 	// Keys are the server's certificates and private keys, one pair for each
 	// kind of key. An RSA pair beside an ECDSA one serves old clients.
 	Keys []KeyPair `mapstructure:"keys"`
-	// Trusted is the folder of trust anchors: every *.pem in it.
+	// Trusted is the folder of trust anchors: every *.pem in it, with *.crl and
+	// denied for what is revoked.
 	Trusted string `mapstructure:"trusted"`
 	// Inventory is the file that says what this site offers.
 	Inventory string `mapstructure:"inventory"`
