@@ -16,6 +16,9 @@ import (
 // DefaultLimit is how long a probe may take.
 const DefaultLimit = 30 * time.Second
 
+// atOnce is how many probes a provider may have at once; others wait in line.
+const atOnce = 8
+
 // clearing is how long it may take to see and to remove what a dry run has made.
 const clearing = 10 * time.Second
 
@@ -46,8 +49,9 @@ type Config struct {
 type Prober struct {
 	cfg Config
 
-	mu   sync.Mutex
-	deaf map[string]bool // providers that do not obey noop; guarded by mu
+	mu    sync.Mutex               // guards what follows, by the provider's name
+	deaf  map[string]bool          // does not obey noop
+	lines map[string]chan struct{} // a place for each probe that may run
 }
 
 // New makes a Prober.
@@ -58,7 +62,7 @@ func New(c Config) *Prober {
 	if c.Limit == 0 {
 		c.Limit = DefaultLimit
 	}
-	return &Prober{cfg: c, deaf: map[string]bool{}}
+	return &Prober{cfg: c, deaf: map[string]bool{}, lines: map[string]chan struct{}{}}
 }
 
 // Longest is how long a Probe takes at most, with the removal of what should not
@@ -84,6 +88,15 @@ func (p *Prober) provider(name string) (Provider, bool) {
 		return nil, false
 	}
 	return p.cfg.Providers(name)
+}
+
+func (p *Prober) line(name string) chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.lines[name] == nil {
+		p.lines[name] = make(chan struct{}, atOnce)
+	}
+	return p.lines[name]
 }
 
 // batch is what one provider is asked about.
@@ -150,6 +163,13 @@ func (p *Prober) ask(ctx context.Context, b *batch) []*am.Error {
 			out[i] = unanswered(b.name, err)
 		}
 		return out
+	}
+	place := p.line(b.name)
+	select {
+	case place <- struct{}{}:
+		defer func() { <-place }()
+	case <-ctx.Done():
+		return all(ctx.Err())
 	}
 	names := make([]string, len(b.slivers))
 	for i := range b.slivers {

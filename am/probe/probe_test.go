@@ -32,6 +32,9 @@ type double struct {
 	stuck   bool // removes nothing
 	nodes   map[string]provider.Resource
 	calls   []string
+	naps    time.Duration // of a set
+	now     int           // sets at once
+	most    int
 }
 
 func (d *double) note(format string, args ...any) {
@@ -60,6 +63,14 @@ func (d *double) Get(_ context.Context, names []string) (map[string]provider.Res
 
 func (d *double) Set(ctx context.Context, us []provider.Update, noop bool) ([]provider.Change, error) {
 	d.mu.Lock()
+	if d.naps > 0 {
+		d.now++
+		d.most = max(d.most, d.now)
+		d.mu.Unlock()
+		time.Sleep(d.naps)
+		d.mu.Lock()
+		d.now--
+	}
 	defer d.mu.Unlock()
 	var names []string
 	for _, u := range us {
@@ -209,6 +220,25 @@ func TestAProviderThatHangsIsGivenUp(t *testing.T) {
 		}
 		if diff := cmp.Diff([]string{"8 did not answer in time", "yes"}, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestProbesOfAProviderWaitInLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench("rack")
+		b.doubles["rack"].naps = time.Second
+		var calls sync.WaitGroup
+		late := make([]string, 10*atOnce)
+		for i := range late {
+			calls.Go(func() { late[i] = says(b.Probe(t.Context(), on("rack.a")))[0] })
+		}
+		calls.Wait()
+		if d := b.doubles["rack"]; d.most != atOnce {
+			t.Errorf("%d at once, want %d", d.most, atOnce)
+		}
+		if slices.ContainsFunc(late, func(s string) bool { return s != "yes" }) {
+			t.Errorf("answers %q", late)
 		}
 	})
 }

@@ -20,8 +20,8 @@ type CreateOptions struct {
 	Users []am.Account
 }
 
-// CreateSliver is Allocate, Provision and geni_start in one decision, all or
-// nothing (AM API v2, CreateSliver). The work goes on after the answer.
+// CreateSliver is Allocate, Provision and geni_start in one, all or nothing (AM
+// API v2, CreateSliver). The work goes on after the answer.
 //
 // Errors: those of Allocate; Exists for a slice that has slivers; TooBig for
 // too many keys.

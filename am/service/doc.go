@@ -1,7 +1,8 @@
 // Package service is the aggregate manager's methods in Go terms: each takes a
 // Grant, decides over the store, commits, and renders what came out of it.
 //
-// A method never waits for a provider. It writes what is promised (a sliver's
+// A method does not wait for a provider, but where one wants to be asked before
+// something is promised (Prober); a decision never does. A method writes what is promised (a sliver's
 // Desired, its Generation) and a task, and wakes the runner; what is seen of the
 // work later appears in the store, which is all that Status and Describe read.
 //

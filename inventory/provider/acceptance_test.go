@@ -3,6 +3,7 @@ package provider
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -17,6 +18,9 @@ import (
 
 func TestL1CompanionFileReplacesDescribe(t *testing.T) {
 	p := open(t, nodeMetadata, double{Exit: 3}) // fails on describe
+	if p.Type != TypeNode || !p.Has("cpu") || p.Attributes["setup"].Kind != "w" {
+		t.Errorf("loaded %+v, want what the file says", p)
+	}
 	if got := calls(t, p); len(got) != 0 {
 		t.Errorf("was run %d times while it was loaded", len(got))
 	}
@@ -116,8 +120,12 @@ func TestL3MoreResourcesThanAsked(t *testing.T) {
 	if err != nil || len(got) != 5 {
 		t.Fatalf("Get = %v, %v; want five resources", got, err)
 	}
-	if diff := cmp.Diff(Resource{"name": "b", "cpu": "2"}, got["b"].Resource); diff != "" {
-		t.Errorf("b (-want +got):\n%s", diff)
+	want := map[string]Result{"b": {Resource: Resource{"name": "b", "cpu": "2"}}}
+	for _, name := range []string{"a", "c", "d", "e"} {
+		want[name] = Result{Resource: Resource{"name": name}}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
@@ -249,6 +257,20 @@ func TestL9ShouldHoldsOnlyWhatDiffers(t *testing.T) {
 	const want = `{"updates":[{"name":"a","is":{"cpu":"1","image":"A","name":"a"},"should":{"image":"B"}}],"ral":{"noop":true}}`
 	if got := calls(t, p); len(got) != 1 || got[0].Stdin != want {
 		t.Errorf("standard input %v, want %s", got, want)
+	}
+}
+
+func TestL10NoopIsSentAsAsked(t *testing.T) {
+	for _, noop := range []bool{true, false} {
+		p := answering(t, `{"derive": true}`)
+		got, err := p.Set(t.Context(), update, noop)
+		want := []Change{{Name: "a", Is: Resource{"ensure": "present"}, Was: Resource{"ensure": "absent"}}}
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("noop %v: %v (-want +got):\n%s", noop, err, diff)
+		}
+		if in := calls(t, p)[0].Stdin; !strings.HasSuffix(in, fmt.Sprintf(`"ral":{"noop":%v}}`, noop)) {
+			t.Errorf("noop %v: standard input %s", noop, in)
+		}
 	}
 }
 

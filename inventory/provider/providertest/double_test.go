@@ -40,7 +40,7 @@ provider:
   type: node
   invoke: json
   suitable: true
-  timeouts: {get: 3s, set: 2s}
+  timeouts: {get: 20s, set: 20s}
   parallel: 4
   attributes:
     name: {}

@@ -171,7 +171,7 @@ func TestOneFaultIsOneFinding(t *testing.T) {
 		{"empty", "", "", ruleSet, "none of changes, derive and error"},
 		{"all or nothing", "", "", ruleErrors, "fails the whole call: one of them is wrong"},
 
-		{"slow", "", "", ruleState, "set took more than"},
+		{"slow", "set: 20s", "set: 2s", ruleState, "set took more than"},
 		{"unplugged", "", "", ruleState, "make it: it is ready, but get does not say map[interfaces:"},
 		{"forgets", "", "", ruleState, "make it: still absent"},
 		{"never ready", "", "", ruleState, "still in state changing"},
@@ -208,7 +208,7 @@ func TestWhatIsToleratedIsANote(t *testing.T) {
 		{"odd kind", "", "", ruleErrors, `no kind "missing"`},
 		{"no message", "", "", ruleErrors, "no message"},
 		{"long message", "", "", ruleErrors, "2 lines"},
-		{"rather slow", "", "", ruleState, "of the 2s it may take"},
+		{"rather slow", "set: 20s", "set: 2s", ruleState, "of the 2s it may take"},
 	} {
 		t.Run(tt.fault+" "+tt.says, func(t *testing.T) {
 			t.Parallel()
