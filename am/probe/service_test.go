@@ -183,6 +183,9 @@ func TestRefusalsHaveTheirCodes(t *testing.T) {
 				t.Errorf("%d dry runs, want %d", n, tt.dry)
 			}
 			s.nothingKept()
+			if tt.b.Dry == "hang" {
+				return // once is long enough
+			}
 			s.create(tt.nodes...).want(t, tt.code, tt.says)
 			s.nothingKept()
 		})
