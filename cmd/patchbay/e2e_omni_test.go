@@ -582,7 +582,7 @@ func (o *omni) scaling() {
 	}
 	ready := map[int]string{2: "ready", 3: "geni_ready"}[o.version]
 	for i := range n {
-		within(o.t, 20*time.Second, "ready", func() bool {
+		within(o.t, time.Minute, "ready", func() bool {
 			if o.version == 3 { // version 2 starts by itself
 				o.call("PerformOperationalAction", urns(urnOf[i]), o.creds(credOf[i]), "geni_start", xmlrpc.Struct{})
 			}
