@@ -124,7 +124,10 @@ func TestTrap21DescribeNamesTheSlice(t *testing.T) {
 func TestTrap22DeleteListsEverySliver(t *testing.T) {
 	l := newLab(t)
 	slivers := l.allocate(t, node("a"), node("b"), node("c"))
-	l.ask(3, "Provision", strs(slivers[0]), creds(l.cred), opts()).want(t, "Provision", am.Success)
+	l.ask(3, "Provision", strs(slivers[:2]...), creds(l.cred), opts()).want(t, "Provision", am.Success)
+	l.site.settle()
+	l.ask(3, "PerformOperationalAction", strs(slivers[0]), creds(l.cred), "geni_start", opts()).want(t, "geni_start", am.Success)
+	l.site.settle() // one is ready, one is not, one is but reserved
 	before := map[string]string{}
 	for _, s := range sliversOf(l.status(t)) {
 		before[s.at("geni_sliver_urn").text] = s.at("geni_expires").text
