@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 
 	"patchbay/am"
@@ -56,7 +57,7 @@ func (c *call) envelope(value string, err error, notices []string) []byte {
 	if c.event.Err == nil {
 		c.event.Err = err
 	}
-	body, err := xmlrpc.AppendResponse(nil, envelope(code, detail, value, oneLine(append(notices, text)), nil))
+	body, err := xmlrpc.AppendResponse(nil, envelope(code, detail, value, oneLine(append(notices, text)...), nil))
 	if err != nil { // only strings and numbers: it cannot be
 		panic(err)
 	}
@@ -69,7 +70,7 @@ func (c *call) success(m method, value xmlrpc.Value, notices []string) []byte {
 	if m.name == "GetVersion" { // the remnant of version 1 that clients look for
 		extra = xmlrpc.Struct{{Name: "geni_api", Value: c.version}}
 	}
-	c.event.Output = oneLine(notices)
+	c.event.Output = oneLine(notices...)
 	body, err := xmlrpc.AppendResponse(nil, envelope(am.Success, am.NoDetail, value, c.event.Output, extra))
 	if err != nil {
 		c.event.Err = err
@@ -94,9 +95,24 @@ func envelope(code am.Code, detail am.Detail, value xmlrpc.Value, output string,
 	}, extra...)
 }
 
-// oneLine joins texts; clients show output as it is, on a line.
-func oneLine(texts []string) string {
-	return strings.Join(strings.Fields(strings.Join(texts, "; ")), " ")
+// oneLine joins texts. Clients show them as they are, on a line, and old ones
+// fail on a string that is not ASCII, so what a text quotes of a request, or a
+// provider says, has its other characters by number.
+func oneLine(texts ...string) string {
+	s := strings.Join(strings.Fields(strings.Join(texts, "; ")), " ")
+	other := func(r rune) bool { return r < ' ' || r > '~' }
+	if !strings.ContainsFunc(s, other) {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if !other(r) {
+			b.WriteRune(r)
+			continue
+		}
+		b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+	}
+	return b.String()
 }
 
 // sliver is the struct of one sliver. All times and states are always there:
@@ -114,13 +130,13 @@ func sliver(r *service.Report, shows bool) xmlrpc.Struct {
 		{Name: "geni_expires", Value: formatTime(r.Expires)},
 		{Name: "geni_allocation_status", Value: string(r.Status.Allocation)},
 		{Name: "geni_operational_status", Value: string(r.Status.Operational)},
-		{Name: "geni_error", Value: failure},
+		{Name: "geni_error", Value: oneLine(failure)},
 	}
 	if r.ClientID != "" {
 		s = append(s, xmlrpc.Member{Name: "geni_client_id", Value: r.ClientID})
 	}
 	if m := r.Observed.Message; m != "" {
-		s = append(s, xmlrpc.Member{Name: "geni_resource_status", Value: oneLine([]string{m})})
+		s = append(s, xmlrpc.Member{Name: "geni_resource_status", Value: oneLine(m)})
 	}
 	return s
 }

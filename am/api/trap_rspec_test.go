@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"patchbay/am"
+	"patchbay/am/store"
 	"patchbay/am/urn"
 	"patchbay/am/xmlrpc"
 	"patchbay/inventory"
@@ -97,6 +98,37 @@ func TestTrap03OwnWritingIsASCII(t *testing.T) {
 	}
 	if ascii(manifest) == nil {
 		t.Error("the check of ASCII sees nothing")
+	}
+	if err := sliversOf(l.status(t))[0].is("geni_client_id", "string", "a"); err != nil {
+		t.Error(err)
+	}
+
+	// Our sentences are ASCII even where they quote a request, and so is what a
+	// provider said.
+	e := l.ask(3, "Allocate", l.slice, creds(l.cred), request(`<node client_id="Gäste"><sliver_type name="größer"/></node>`), opts()).want(t, "an unknown type", am.SearchFailed)
+	if err := ascii(e.at("output").text); err != nil || !strings.Contains(e.at("output").text, `gr\u00f6\u00dfer`) {
+		t.Errorf("%v; output %q", err, e.at("output").text)
+	}
+	err := l.site.store.Commit(t.Context(), func(v *store.View) (cs store.ChangeSet, err error) {
+		return cs, v.Slivers(func(x am.Sliver) bool {
+			x.Status, x.Error, x.Observed.Message = am.Status{Allocation: am.Provisioned, Operational: am.Failed}, "Gerät\nkaputt\x01", "läuft nicht"
+			cs.PutSliver(x)
+			return true
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, s := range map[string]*onWire{
+		"Status":       sliversOf(l.status(t))[0],
+		"SliverStatus": l.ask(2, "SliverStatus", l.slice, strs(l.cred), xmlrpc.Struct{}).want(t, "SliverStatus", am.Success).at("value.geni_resources.0"),
+	} {
+		if err := s.is("geni_error", "string", `Ger\u00e4t kaputt\x01`); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if err := sliversOf(l.status(t))[0].is("geni_resource_status", "string", `l\u00e4uft nicht`); err != nil {
+		t.Error(err)
 	}
 }
 

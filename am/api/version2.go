@@ -59,7 +59,7 @@ func sliverStatus(ctx context.Context, c *call) (xmlrpc.Value, []string, error) 
 		resources[i] = xmlrpc.Struct{
 			{Name: "geni_urn", Value: r.URN.String()},
 			{Name: "geni_status", Value: states[i]},
-			{Name: "geni_error", Value: r.Error},
+			{Name: "geni_error", Value: oneLine(r.Error)},
 			{Name: "geni_client_id", Value: r.ClientID},
 			{Name: "geni_expires", Value: formatTime(r.Expires)},
 		}
