@@ -23,7 +23,7 @@ func TestCheckExplains(t *testing.T) {
 		{"OtherAuthority", "patchbay.yaml", "authority: testbed.example.org", "authority: other.example.org", 0, "this is the trial authority of testbed.example.org, but authority is other.example.org in "},
 		{"NoInventory", "patchbay.yaml", "# inventory: inventory.yaml", "inventory: nowhere.yaml", 1, "patchbay.yaml:34: inventory: the file "},
 		{"NoProvidersFolder", "patchbay.yaml", "# providers: providers", "providers: nowhere", 1, "patchbay.yaml:35: providers: the folder "},
-		{"StateInNoFolder", "patchbay.yaml", "# state: state.db", "state: nowhere/state.db", 1, "patchbay.yaml:36: state: the folder "},
+		{"StateInNoFolder", "patchbay.yaml", "# state: state.db", "state: nowhere/state.db", 1, "patchbay.yaml:37: state: the folder "},
 		{"NoCertificate", "patchbay.yaml", "certificate: server-rsa.pem", "certificate: nowhere.pem", 1, "patchbay.yaml:26: keys: the certificate "},
 		{"BrokenAnchor", "trusted/trial.pem", "MII", "mii", 1, "trusted/trial.pem"},
 		{"KeyOfAnother", "patchbay.yaml", "key: server-rsa-key.pem", "key: server-ecdsa-key.pem", 1, "server-rsa.pem"},
