@@ -50,8 +50,8 @@ func credentialForms(document string) map[string]string {
 	}
 }
 
-// TestTrap15CredentialsInEveryForm, in both versions, each with the same document broken as its
-// neighbour that must not work.
+// TestTrap15CredentialsInEveryForm takes every form in both versions, and none
+// of them with a document that was altered.
 func TestTrap15CredentialsInEveryForm(t *testing.T) {
 	l := newLab(t)
 	l.allocate(t, node("a"))
@@ -72,10 +72,10 @@ func TestTrap15CredentialsInEveryForm(t *testing.T) {
 		}
 	}
 	for what, form := range map[string]string{
-		"a type that nobody knows":   labelled("geni_sfaBROKEN", "3", escaped(l.cred)),
-		"another type":               labelled("geni_foo", "3", escaped(l.cred)),
-		"a version nobody knows":     labelled("geni_sfa", "99", escaped(l.cred)),
-		"unknown, and its XML is no": labelled("geni_unknown", "0", escaped(l.cred[1:])),
+		"a type that nobody knows":     labelled("geni_sfaBROKEN", "3", escaped(l.cred)),
+		"another type":                 labelled("geni_foo", "3", escaped(l.cred)),
+		"a version nobody knows":       labelled("geni_sfa", "99", escaped(l.cred)),
+		"unknown, and not well-formed": labelled("geni_unknown", "0", escaped(l.cred[1:])),
 	} {
 		l.read(l.send(3, "Status", wire(t, strs(l.slice)), inArray(form), "<struct/>")).want(t, what, am.Forbidden)
 	}

@@ -208,7 +208,7 @@ func TestTrap24OneBadURNChangesNothing(t *testing.T) {
 	l.site.settle()
 	const nope = "urn:publicid:IDN+example.org+sliver+nope"
 	later := l.site.clock().Add(time.Hour).Format(time.RFC3339)
-	journal := func() string { return wholeState(l.status(t)) }
+	state := func() string { return wholeState(l.status(t)) }
 	for _, tt := range []struct {
 		method string
 		good   []string
@@ -230,20 +230,20 @@ func TestTrap24OneBadURNChangesNothing(t *testing.T) {
 		} {
 			for _, o := range []xmlrpc.Struct{opts(), opts(opt("geni_best_effort", false))} {
 				for _, urns := range [][]string{append(slices.Clone(tt.good), bad.urn), append([]string{bad.urn}, tt.good...)} {
-					before := journal()
+					before := state()
 					params := append([]xmlrpc.Value{strs(urns...), creds(l.cred)}, tt.args...)
 					l.ask(3, tt.method, append(params, o)...).want(t, tt.method+" with "+bad.rule, bad.want)
-					if after := journal(); after != before {
+					if after := state(); after != before {
 						t.Errorf("%s with %s changed something:\n%s\n%s", tt.method, bad.rule, before, after)
 					}
 				}
 			}
 		}
 		// The neighbour that is right does change something.
-		before := journal()
+		before := state()
 		params := append([]xmlrpc.Value{strs(tt.good...), creds(l.cred)}, tt.args...)
 		e := l.ask(3, tt.method, append(params, opts())...).want(t, tt.method, am.Success)
-		if tt.method != "Delete" && journal() == before {
+		if tt.method != "Delete" && state() == before {
 			t.Errorf("%s of good slivers alone changed nothing: the test proves nothing", tt.method)
 		}
 		if got := urnsOf(e); len(got) != len(tt.good) {
@@ -252,7 +252,7 @@ func TestTrap24OneBadURNChangesNothing(t *testing.T) {
 	}
 }
 
-// wholeState is everything that Status says, but for nothing.
+// wholeState is everything that Status says of the slivers.
 func wholeState(e *onWire) string {
 	var b strings.Builder
 	for _, s := range sliversOf(e) {

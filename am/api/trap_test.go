@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"patchbay/am"
 	"patchbay/am/xmlrpc"
@@ -284,7 +285,7 @@ type lab struct {
 func newLab(t testing.TB) *lab {
 	t.Helper()
 	alice := newSite(t).user("alice")
-	slice, cred := alice.slice("s1", 10*24*60*60*1e9)
+	slice, cred := alice.slice("s1", 10*24*time.Hour)
 	return &lab{alice, slice, cred}
 }
 
