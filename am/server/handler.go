@@ -96,7 +96,9 @@ func (s *Server) answer(ctx context.Context, version int, r api.Request) (answer
 		output := fmt.Sprintf("internal error; the operator finds it in the log as %s", r.ID)
 		body, err := xmlrpc.AppendResponse(nil, xmlrpc.Struct{
 			{Name: "geni_api", Value: version},
-			{Name: "code", Value: xmlrpc.Struct{{Name: "geni_code", Value: int(am.ServerError)}}},
+			{Name: "code", Value: xmlrpc.Struct{
+				{Name: "geni_code", Value: int(am.ServerError)}, {Name: "am_type", Value: am.AMType}, {Name: "am_code", Value: int(am.ServerError)},
+			}},
 			{Name: "value", Value: ""},
 			{Name: "output", Value: output},
 		})

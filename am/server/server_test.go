@@ -325,6 +325,9 @@ func TestPanicIsAnAnswer(t *testing.T) {
 	if n, _ := code.(xmlrpc.Struct).Get("geni_code"); n != int(am.ServerError) {
 		t.Errorf("geni_code is %v, want %d", n, am.ServerError)
 	}
+	if n, _ := code.(xmlrpc.Struct).Get("am_code"); n != int(am.ServerError) {
+		t.Errorf("am_code is %v, and an answer has it always", n)
+	}
 	output, _ := v.(xmlrpc.Struct).Get("output")
 	line := s.log.last(t)
 	id, _ := line["id"].(string)
