@@ -56,6 +56,9 @@ type Sliver struct {
 	// Wish is the end of the lease that Allocate was asked for, for Provision
 	// to honour; zero if none.
 	Wish time.Time `json:",omitzero"`
+	// AskedUntil is how long its provider may be asked whether it can make the sliver,
+	// before Allocate is answered; zero when it is not.
+	AskedUntil time.Time `json:",omitzero"`
 	// Frozen slivers belong to a slice that was shut down: they do not expire.
 	Frozen bool `json:",omitempty"`
 

@@ -83,7 +83,7 @@ func (s *Service) take(ctx context.Context, r reservation) (taken, error) {
 		if t.trial = s.wantsTrial(t.slivers); t.trial {
 			end := s.trialEnd(v.Now().UTC(), until)
 			for i := range t.slivers {
-				t.slivers[i].Expires = end
+				t.slivers[i].Expires, t.slivers[i].AskedUntil = end, end
 				cs.PutSliver(t.slivers[i])
 			}
 			return cs, touch(&cs, v, r.slice)

@@ -29,7 +29,8 @@ type Prober interface {
 }
 
 const (
-	// trials is how often other components are tried for nodes that were refused.
+	// trials is how often providers are asked for one request: once, and again
+	// with other components for the nodes that were refused.
 	trials = 4
 	// trialMargin is how long after a probe's last moment its reservation ends by
 	// itself, so that a crash in between needs no other record.
@@ -62,7 +63,8 @@ func (r refusal) final() bool {
 
 // try asks the providers of what was taken and confirms it, or gives it back.
 // For nodes that do not ask for their component it then takes another, a few
-// times at most. Nothing is held meanwhile but the reservation itself.
+// times at most. Nothing is held meanwhile but the reservation itself, which
+// may be deleted, frozen and renewed, but not provisioned.
 func (s *Service) try(ctx context.Context, r reservation, t taken) (taken, error) {
 	asking, cancel := context.WithTimeout(ctx, s.cfg.Prober.Longest()) // for all trials together
 	defer cancel()
@@ -131,6 +133,7 @@ func (s *Service) confirm(ctx context.Context, r reservation, t *taken) error {
 			if x.Expires.Equal(t.slivers[i].Expires) { // nobody has renewed it meanwhile
 				x.Expires = s.reservationEnd(now, until, r.options.EndTime)
 			}
+			x.AskedUntil = time.Time{}
 			t.slivers[i] = x
 		}
 		return cs, s.promiseTaken(v, &cs, r, until, t.slivers)
