@@ -45,10 +45,10 @@ type Provider struct {
 	// Log receives what the provider writes to standard error; nil is slog.Default.
 	// It must not be changed once calls are made.
 	Log *slog.Logger
-	// Trace is shown what each get and set was given on standard input and what
-	// it wrote to standard output, before that is judged; nil shows nobody. It
-	// must not be changed once calls are made, and may be called at the same time.
-	Trace func(action string, in, out []byte)
+	// Trace is shown what each get and set that ended well wrote to standard
+	// output, before that is judged; nil shows nobody. It must not be changed once
+	// calls are made, and may be called at the same time.
+	Trace func(action string, out []byte)
 
 	get, set, describe time.Duration
 	actions            []string

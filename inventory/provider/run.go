@@ -75,7 +75,7 @@ func (p *Provider) run(ctx context.Context, c call) ([]byte, error) {
 		return nil, fmt.Errorf("ended with %w, so what it wrote does not count", waitErr)
 	}
 	if p.Trace != nil && c.in != nil {
-		p.Trace(c.action, c.in, out.buf.Bytes())
+		p.Trace(c.action, out.buf.Bytes())
 	}
 	return out.buf.Bytes(), nil
 }

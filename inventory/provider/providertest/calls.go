@@ -82,7 +82,7 @@ func (l listener) Handle(ctx context.Context, r slog.Record) error {
 
 // trace looks at an answer for what is tolerated and yet not right. What makes
 // it unusable is the call's error.
-func (s *suite) trace(action string, _, out []byte) {
+func (s *suite) trace(action string, out []byte) {
 	var answer struct {
 		Error     json.RawMessage
 		Resources []map[string]json.RawMessage

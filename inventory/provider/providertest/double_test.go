@@ -248,8 +248,11 @@ func (d *double) set(input []byte) (object, error) {
 		for _, u := range in.Updates[:len(in.Updates)-bad] {
 			changes = append(changes, refusal(u.Name, "failed", "another one is wrong"))
 		}
-	case d.is("latched") && !noop:
+	case (d.is("latched") || d.is("stuck")) && !noop:
 		f, err := os.OpenFile("double.latch", os.O_CREATE|os.O_EXCL, 0o600)
+		if err != nil && d.is("stuck") { // waits for somebody who is dead
+			time.Sleep(time.Minute)
+		}
 		if err != nil {
 			return nil, errors.New("somebody is at it")
 		}

@@ -140,6 +140,7 @@ func TestOneFaultIsOneFinding(t *testing.T) {
 		{"bare", "", "", ruleCalls, "make it: a get that runs beside the set fails"},
 		{"torn", "", "", ruleFiles, "killed in the middle, and get then fails"},
 		{"latched", "", "", ruleFiles, "killed in the middle, and the next one fails"},
+		{"stuck", "set: 20s", "set: 2s", ruleFiles, "killed in the middle, and the next one fails"},
 
 		{"", `power: {type: "enum[on,off]"}`, "power: {type: boolean}", ruleAttributes, "power is boolean and must be enum[on,off]"},
 		{"", `login: {type: "array[string]", kind: r}`, `login: {type: "array[string]"}`, ruleAttributes, "login has kind rw and must have r"},
