@@ -20,10 +20,10 @@ const (
 	maxKeyComment = 256
 )
 
-// users reads geni_users, or the users of version 2: whose accounts to make and the keys that open them.
-// Logins are chosen later. A key that cannot work is refused, for a key left
-// out silently locks its user out.
-// What says where they were given.
+// users reads geni_users, or the users of version 2: whose accounts to make and
+// the keys that open them; what says where they were given. Logins are chosen
+// later. A key that cannot work is refused, for a key left out silently locks
+// its user out.
 func users(what string, v xmlrpc.Value) ([]am.Account, error) {
 	bad := func(format string, args ...any) error {
 		return am.Errorf(am.BadArgs, "%s: %s", what, fmt.Sprintf(format, args...))

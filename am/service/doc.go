@@ -2,9 +2,10 @@
 // Grant, decides over the store, commits, and renders what came out of it.
 //
 // A method does not wait for a provider, but where one wants to be asked before
-// something is promised (Prober); a decision never does. A method writes what is promised (a sliver's
-// Desired, its Generation) and a task, and wakes the runner; what is seen of the
-// work later appears in the store, which is all that Status and Describe read.
+// something is promised (Prober); a decision never does. A method writes what is
+// promised (a sliver's Desired, its Generation) and a task, and wakes the runner;
+// what is seen of the work later appears in the store, which is all that Status
+// and Describe read.
 //
 //	Grant, Targets ─ resolve ─> slivers ─ am.Next, binder.Bind ─> ChangeSet ─> Commit ─> Outcome
 //
