@@ -136,6 +136,8 @@ func (p *parser) component(item *yaml.Node) {
 		p.wrong(item, "a component has no name; add one, such as name: pc3")
 	case c.Behaviour == well:
 		p.wrong(item, "component %s has no behaviour; add one of %s", c.Name, listed(words(behaviours)))
+	case c.Kind != "" && c.Behaviour != refuse:
+		p.wrong(item, "component %s has a kind, which is of refusals, and its behaviour is %s; drop one of them", c.Name, c.Behaviour)
 	default:
 		p.Components = append(p.Components, c)
 	}

@@ -536,6 +536,7 @@ func TestMistakesInSettings(t *testing.T) {
 		{"components are no list", "components: {name: pc1}", "x.yaml:1: components must be a list: write it in brackets, or each item on a line that begins with a hyphen"},
 		{"misbehaves in what", "components: [{name: pc1, behaviour: fail, on: [strat]}]", `x.yaml:1: there is no operation "strat"; did you mean "start"?`},
 		{"kind of a refusal", "components: [{name: pc1, behaviour: refuse, kind: secret}]", `x.yaml:1: there is no kind "secret"; there are unknown, forbidden, failed`},
+		{"kind of what is no refusal", "components: [{name: pc1, behaviour: fail, kind: unknown}]", "x.yaml:1: component pc1 has a kind, which is of refusals, and its behaviour is fail; drop one of them"},
 		{"times", "components: [{name: pc1, behaviour: fail, times: -1}]", `x.yaml:1: times "-1" must be a whole number; 0 means always`},
 		{"unknown chance", "chance: {odd: 0.1}", `x.yaml:1: chance has no behaviour "odd"; there are ` + behaviours},
 		{"chance above one", "chance: {fail: 1.5}", `x.yaml:1: the chance of fail is "1.5" and must be a number from 0 to 1`},
