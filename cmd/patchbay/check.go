@@ -30,9 +30,9 @@ schema does not.
 A provider goes through the suite of PROVIDER.md, which only looks and makes dry
 runs, so it may be done while the site is served. With --life COMPONENT a node
 is made there, restarted, given accounts, switched off and on, and removed. That
-needs a component which nobody has: one that the site has promised, or on which
-the provider tells of a node, is refused, and so is any while the site is
-served, unless it is drained.
+needs a component of this provider which nobody has: one that the site has
+promised, or on which the provider tells of a node, is refused, and so is any
+while the site is served: stop it first.
 
 The exit status is 0 if nothing is wrong; warnings do not count.`
 

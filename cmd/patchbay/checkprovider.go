@@ -92,7 +92,11 @@ func (k *checker) candidate(ctx context.Context, p *provider.Provider) (node pro
 	done = func() {}
 	node = provider.Resource{provider.AttrComponent: k.life.Component}
 	alone := true
-	if config := k.siteOf(p); config != nil {
+	config, err := k.siteOf(p)
+	if err != nil {
+		return nil, nil, err
+	}
+	if config != nil {
 		inv, err := inventory.Load(config.Inventory, config.Authority)
 		if err != nil {
 			return nil, nil, err
@@ -130,22 +134,23 @@ func (k *checker) candidate(ctx context.Context, p *provider.Provider) (node pro
 	return node, done, nil
 }
 
-// siteOf is the site that a provider belongs to: the one named, or the one in
-// whose folder it lies; nil for none.
-func (k *checker) siteOf(p *provider.Provider) *Config {
-	if k.config != nil {
-		return k.config
+// siteOf is the site that a provider belongs to: the one in whose folder it
+// lies, or else the one named; nil for none.
+func (k *checker) siteOf(p *provider.Provider) (*Config, error) {
+	if k.config != nil && sameFile(k.config.Providers, p.Dir) {
+		return k.config, nil
 	}
 	file := filepath.Join(filepath.Dir(p.Dir), configName)
 	if _, err := os.Stat(file); err != nil {
-		return nil
+		return k.config, nil
 	}
-	config, err := ReadConfig(file)
-	if err != nil {
-		k.errors(err)
-		return nil
-	}
-	return config
+	return ReadConfig(file)
+}
+
+func sameFile(a, b string) bool {
+	x, errX := os.Stat(a)
+	y, errY := os.Stat(b)
+	return errX == nil && errY == nil && os.SameFile(x, y)
 }
 
 func componentOf(inv *inventory.Inventory, p *provider.Provider, name string) (*inventory.Component, error) {
@@ -162,23 +167,18 @@ func componentOf(inv *inventory.Inventory, p *provider.Provider, name string) (*
 		return nil, fmt.Errorf("the inventory has no component %s; %s", name, hint)
 	}
 	if c := inv.Components[i]; c.Provider != p.Name {
-		return nil, fmt.Errorf("%s is made by the provider %s; name a component of %s", name, c.Provider, p.Name)
+		return nil, fmt.Errorf("%s is made by the provider %s; name a component of %s, or write provider: %s at %s in the inventory", name, c.Provider, p.Name, p.Name, name)
 	}
 	return inv.Components[i], nil
 }
 
-// hold keeps a site from giving c to anybody until done. While the site is
-// served its promises cannot be read, so c must be drained.
+// hold keeps a site from giving c to anybody until done. That needs its state
+// for ourselves: what a running server knows of the inventory may be older than
+// the file, so drained: true there is no promise.
 func hold(config *Config, c *inventory.Component) (done func(), err error) {
-	if _, err := os.Stat(config.State); err != nil {
-		return func() {}, nil // nothing was ever promised
-	}
-	s, err := store.Open(config.State, store.Options{Site: config.Authority})
-	switch {
-	case err != nil && c.Drained:
-		return func() {}, nil
-	case err != nil:
-		return nil, fmt.Errorf("the site could give %s to somebody meanwhile (%w); stop it, or set drained: true at %s in %s and start it again", c.Name, err, c.Name, config.Inventory)
+	s, err := store.Open(config.State, store.Options{Site: config.Authority}) // made if nothing was ever promised
+	if err != nil {
+		return nil, fmt.Errorf("its site might give %s to somebody meanwhile; stop the server first: %w", c.Name, err)
 	}
 	done = func() { s.Close() } // until then it cannot be served
 	slivers, err := s.Slivers()
