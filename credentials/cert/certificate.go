@@ -51,14 +51,23 @@ func Parse(der []byte) (*Certificate, error) {
 		x.Raw = append([]byte(nil), der...)
 		x.RawTBSCertificate = tbs
 	}
-	// The library shifts a signature right by the bits said to be unused, so that
-	// one certificate could be written in several ways, with as many fingerprints.
-	if unused := len(x.Raw) - len(x.Signature) - 1; unused < 0 || x.Raw[unused] != 0 {
-		return nil, errors.New("the signature does not end with its last byte")
+	if !nothingAdded(x.Raw) {
+		return nil, errors.New("something stands behind the signature, or some of its bits are unused")
 	}
 	c := &Certificate{Certificate: x, hash: sha256.Sum256(x.Raw)}
 	c.readNames()
 	return c, nil
+}
+
+// nothingAdded tells whether a certificate that the library has read is nothing
+// but what is signed, the algorithm and the bytes of the signature. The library
+// shifts out bits of the signature that are said to be unused, and passes over
+// what follows it: one certificate could have as many fingerprints as one likes.
+func nothingAdded(der cryptobyte.String) bool {
+	var outer cryptobyte.String
+	var signature []byte
+	return der.ReadASN1(&outer, asn1.SEQUENCE) && outer.SkipASN1(asn1.SEQUENCE) && outer.SkipASN1(asn1.SEQUENCE) &&
+		outer.ReadASN1BitStringAsBytes(&signature) && outer.Empty()
 }
 
 // Fingerprint is the SHA-256 of the certificate in hexadecimal.

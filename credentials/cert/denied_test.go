@@ -124,6 +124,28 @@ func TestSignatureWithUnusedBitsIsRefused(t *testing.T) {
 	}
 }
 
+func TestNothingStandsBehindASignature(t *testing.T) {
+	root := pki.Authority(t, nil, saURN, "rsa1")
+	alice := pki.User(t, root, aliceURN, "rsa3")
+	for _, extra := range [][]byte{{5, 0}, make([]byte, len(alice.Signature)+1)} {
+		var b cryptobyte.Builder
+		b.AddASN1(cbasn1.SEQUENCE, func(b *cryptobyte.Builder) {
+			var inside cryptobyte.String
+			whole := cryptobyte.String(alice.Raw)
+			whole.ReadASN1(&inside, cbasn1.SEQUENCE)
+			b.AddBytes(inside)
+			b.AddBytes(extra)
+		})
+		der := b.BytesOrPanic()
+		if _, err := x509.ParseCertificate(der); err != nil {
+			t.Fatalf("the standard library does not pass it over, so the test proves nothing: %v", err)
+		}
+		if _, err := cert.Parse(der); err == nil {
+			t.Errorf("with %d bytes more one certificate has two fingerprints", len(extra))
+		}
+	}
+}
+
 func FuzzDenyList(f *testing.F) {
 	f.Add([]byte(aliceURN + " # x\nsha256:00\nserial 1 of CN=a+O=b\\,c,1.2.3=#0500\nserial 0x02 of " + saURN))
 	f.Add([]byte("serial 03 of CN=\\C3\\A9\\ ,C=  x  ,"))
