@@ -97,23 +97,22 @@ func parseDenial(s string) (d Denial, err error) {
 
 // parseSerial reads what follows the word serial: NUMBER of ISSUER.
 func (d *Denial) parseSerial(s string) error {
-	fields := strings.Fields(s)
-	if len(fields) < 3 || !strings.EqualFold(fields[1], "of") {
+	number, s, _ := strings.Cut(strings.TrimSpace(s), " ")
+	of, issuer, _ := strings.Cut(strings.TrimSpace(s), " ")
+	if issuer = strings.TrimSpace(issuer); !strings.EqualFold(of, "of") || issuer == "" {
 		return errors.New("after serial there must be NUMBER of ISSUER, as openssl x509 -noout -serial -issuer -nameopt RFC2253 prints them")
 	}
-	digits := strings.ReplaceAll(fields[0], ":", "")
+	digits := strings.ReplaceAll(number, ":", "")
 	digits, _ = strings.CutPrefix(strings.ToLower(digits), "0x")
 	if len(digits)%2 != 0 {
 		digits = "0" + digits
 	}
 	b, err := hex.DecodeString(digits)
 	if err != nil || len(b) == 0 || len(b) > maxSerial {
-		return fmt.Errorf("%.60q is no serial number in hexadecimal; get it with: openssl x509 -noout -serial -in FILE", fields[0])
+		return fmt.Errorf("%.60q is no serial number in hexadecimal; get it with: openssl x509 -noout -serial -in FILE", number)
 	}
-	number := numberKey(b)
-	d.serial = &number
-	_, issuer, _ := strings.Cut(strings.TrimSpace(s), " ") // behind the number
-	issuer = strings.TrimSpace(strings.TrimSpace(issuer)[len("of"):])
+	key := numberKey(b)
+	d.serial = &key
 	if _, ok := cutPrefixFold(issuer, "urn:"); ok {
 		word, comment, _ := strings.Cut(issuer, " ")
 		if comment = strings.TrimSpace(comment); comment != "" && comment[0] != '#' {

@@ -27,6 +27,8 @@ func TestBadLinesOfTheDenyList(t *testing.T) {
 		{"serial alone", "serial 03", "NUMBER of ISSUER"},
 		{"serial without issuer", "serial 03 of", "NUMBER of ISSUER"},
 		{"serial without of", "serial 03 " + saURN, "NUMBER of ISSUER"},
+		{"serial with other blanks", "serial 03\u00a0of\u00a0CN=x", "NUMBER of ISSUER"},
+		{"serial with other blanks before a word", "serial 03\vof\vC N", "NUMBER of ISSUER"},
 		{"serial that is no number", "serial x3 of " + saURN, "-serial"},
 		{"serial beyond measure", "serial " + strings.Repeat("11", 65) + " of " + saURN, "-serial"},
 		{"issuer is a user", "serial 03 of " + aliceURN, "is no authority"},
@@ -148,6 +150,7 @@ func TestNothingStandsBehindASignature(t *testing.T) {
 
 func FuzzDenyList(f *testing.F) {
 	f.Add([]byte(aliceURN + " # x\nsha256:00\nserial 1 of CN=a+O=b\\,c,1.2.3=#0500\nserial 0x02 of " + saURN))
+	f.Add([]byte("serial 1\u00a0of\u00a0CN=x\nserial 03\vof\vC N"))
 	f.Add([]byte("serial 03 of CN=\\C3\\A9\\ ,C=  x  ,"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		list, problems := cert.ParseDenied(text)
