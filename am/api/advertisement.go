@@ -41,10 +41,14 @@ type preparedBody struct {
 // asked for (AM API v3, ListResources).
 func listResources(_ context.Context, c *call) (xmlrpc.Value, []string, error) {
 	form := 0
-	for bit, on := range map[int]bool{formFree: c.available, formCompressed: c.compressed, formGzip: c.request.AcceptGzip} {
-		if on {
-			form |= bit
-		}
+	if c.available {
+		form |= formFree
+	}
+	if c.compressed {
+		form |= formCompressed
+	}
+	if c.request.AcceptGzip {
+		form |= formGzip
 	}
 	body, err := c.api.advertisement(form)
 	c.ready, c.gzipped = body, form&formGzip != 0

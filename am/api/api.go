@@ -26,7 +26,7 @@ type Aggregate interface {
 	Delete(context.Context, credentials.Grant, service.Targets, service.Call) (service.Outcome, error)
 	Shutdown(context.Context, credentials.Grant, urn.URN, service.Call) error
 	CreateSliver(context.Context, credentials.Grant, urn.URN, *rspec.Request, service.CreateOptions) (service.Outcome, error)
-	SliverStatus(context.Context, credentials.Grant, urn.URN, service.Call) (service.Outcome, error)
+	SliverStatus(context.Context, credentials.Grant, urn.URN) (service.Outcome, error)
 	Standing(context.Context, credentials.Grant, service.Targets, service.Call) error
 	AdvertisementVersion() uint64
 	AppendAdvertisement(b []byte, onlyFree bool) []byte

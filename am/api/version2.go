@@ -46,7 +46,7 @@ func renewSliver(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {
 }
 
 func sliverStatus(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {
-	out, err := c.api.agg.SliverStatus(ctx, c.grant, c.targets.Slice, c.common())
+	out, err := c.api.agg.SliverStatus(ctx, c.grant, c.targets.Slice)
 	if err != nil {
 		return nil, nil, err
 	}

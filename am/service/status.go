@@ -30,7 +30,7 @@ func (s *Service) Status(_ context.Context, g credentials.Grant, t Targets, c Ca
 // shut down, too (AM API v2, SliverStatus).
 //
 // Errors: Forbidden, SearchFailed for a slice without slivers.
-func (s *Service) SliverStatus(_ context.Context, g credentials.Grant, slice urn.URN, _ Call) (Outcome, error) {
+func (s *Service) SliverStatus(_ context.Context, g credentials.Grant, slice urn.URN) (Outcome, error) {
 	out := Outcome{Slice: slice}
 	err := s.cfg.Store.Read(func(v *store.View) error {
 		if _, err := g.Over(slice); err != nil {
