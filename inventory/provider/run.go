@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"time"
 
@@ -36,6 +37,7 @@ type call struct {
 func (p *Provider) run(ctx context.Context, c call) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.limit)
 	defer cancel()
+	begun := time.Now()
 	out := &bounded{max: c.answer, full: make(chan struct{})}
 	stderr := &lines{log: p.logger().With("provider", p.Name, "action", c.action)}
 	cmd, err := p.start(ctx, c, out, stderr)
@@ -52,7 +54,7 @@ func (p *Provider) run(ctx context.Context, c call) ([]byte, error) {
 	case <-ctx.Done():
 		stopped = ctx.Err()
 		if errors.Is(stopped, context.DeadlineExceeded) {
-			stopped = fmt.Errorf("did not end in time: %w", stopped)
+			stopped = fmt.Errorf("did not end within the %v it had: %w", time.Since(begun).Round(100*time.Millisecond), stopped)
 		}
 	}
 	// Not reaped yet, so the number of the group cannot be anybody else's.
@@ -107,7 +109,7 @@ func (p *Provider) start(ctx context.Context, c call, out *bounded, stderr *line
 			if e, ok := errors.AsType[*os.PathError](err); ok {
 				err = e.Err
 			}
-			return nil, fmt.Errorf("cannot be started: %w", err)
+			return nil, fmt.Errorf("cannot be started: %w%s", err, p.blame(err))
 		}
 		// Somebody is still writing the file, or was when another process of
 		// ours was forked; either passes.
@@ -116,6 +118,26 @@ func (p *Provider) start(ctx context.Context, c call, out *bounded, stderr *line
 		case <-ctx.Done():
 		}
 	}
+}
+
+// blame tells what of the program's first line keeps it from being started; ""
+// where that is not at fault.
+func (p *Provider) blame(err error) string {
+	f, openErr := os.Open(p.Path)
+	if openErr != nil {
+		return ""
+	}
+	defer f.Close()
+	head := make([]byte, 256)
+	n, _ := f.Read(head)
+	first, _, _ := strings.Cut(string(head[:n]), "\n")
+	switch script := strings.HasPrefix(first, "#!"); {
+	case script && (errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.ENOEXEC)):
+		return fmt.Sprintf(": the interpreter in its first line, %.100q, is not there or no program; correct that line", first)
+	case !script && errors.Is(err, unix.ENOEXEC):
+		return "; begin it with a line such as #!/bin/sh"
+	}
+	return ""
 }
 
 // awaitExit returns when the child has ended and leaves it to be reaped.

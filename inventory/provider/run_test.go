@@ -56,6 +56,8 @@ func TestTimeLimitEndsTheWholeGroup(t *testing.T) {
 	_, err := p.Set(t.Context(), update, false)
 	if e, ok := errors.AsType[*Error](err); !ok || !errors.Is(err, context.DeadlineExceeded) || !e.Temporary || e.Kind != Failed {
 		t.Errorf("Set: %v, want the time limit", err)
+	} else if !strings.Contains(e.Detail(), "did not end within the 1.5s it had") {
+		t.Errorf("operators read %q, not how long it had", e.Detail())
 	}
 	if pid := childOf(t, p); !dies(pid) {
 		t.Errorf("process %d outlived the call", pid)
@@ -141,6 +143,23 @@ func TestPathIsNotTold(t *testing.T) {
 	_, err := p.Get(t.Context(), nil)
 	if err == nil || strings.Contains(err.Error(), "/") || !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("Get without an executable: %v, want a reason that names no file", err)
+	}
+}
+
+func TestFirstLineIsToBlame(t *testing.T) {
+	for _, tt := range []struct{ rule, text, want string }{
+		{"no such interpreter", "#!/nowhere/pyhton3\n", `the interpreter in its first line, "#!/nowhere/pyhton3", is not there`},
+		{"carriage return", "#!/bin/sh\r\nexit 0\r\n", `"#!/bin/sh\r"`},
+		{"a folder", "#! /\n", `"#! /"`},
+		{"no first line", "echo hello\n", "begin it with a line such as #!/bin/sh"},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			dir := t.TempDir()
+			write(t, dir+"/x.prov", tt.text, 0o755)
+			if _, err := Open(dir+"/x.prov", slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%v, want %q", err, tt.want)
+			}
+		})
 	}
 }
 
