@@ -125,8 +125,8 @@ func TestDelegation(t *testing.T) {
 		{rule: "15 parent expired", caller: w.bob, change: func(c chain) chain {
 			c[1].Expires, c[0].Expires = "2026-11-21T11:00:00Z", "2026-11-21T11:00:00Z"
 			return c
-		}, want: "expired 2026-11-21T11:00:00Z", detail: am.CredentialExpired},
-		{rule: "15 only the parent expired", caller: w.bob, change: func(c chain) chain { c[1].Expires = "2026-11-21T11:00:00Z"; return c }, want: "its parent: expired", detail: am.CredentialExpired},
+		}, want: "expired 2026-11-21T11:00:00Z; have it delegated again", detail: am.CredentialExpired},
+		{rule: "15 only the parent expired", caller: w.bob, change: func(c chain) chain { c[1].Expires = "2026-11-21T11:00:00Z"; return c }, want: "its parent: expired 2026-11-21T11:00:00Z; get a fresh one from its authority", detail: am.CredentialExpired},
 		{rule: "24 element in the parent's name", caller: w.bob, change: func(c chain) chain {
 			c[0].Edit = func(doc string) string {
 				return replace(t, doc, "+user+alice</owner_urn>", "+user+al<b/>ice</owner_urn>")

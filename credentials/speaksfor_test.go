@@ -109,7 +109,7 @@ func TestSpeaksFor(t *testing.T) {
 		{rule: "29 tail with a linking role", change: func(s *pki.SpeaksFor) {
 			s.Tail = principal(w.tool, "<role>friend</role><linking_role>of</linking_role>")
 		}, want: `a role speak ("friend")`, detail: am.CredentialInvalid},
-		{rule: "29 expired", change: func(s *pki.SpeaksFor) { s.Expires = "2026-11-21T12:00:00Z" }, want: "credential 1: expired", detail: am.CredentialExpired},
+		{rule: "29 expired", change: func(s *pki.SpeaksFor) { s.Expires = "2026-11-21T12:00:00Z" }, want: "credential 1: expired 2026-11-21T12:00:00Z; have the user sign a fresh one", detail: am.CredentialExpired},
 		{rule: "29 signed by the tool", change: func(s *pki.SpeaksFor) { s.Signer = []*pki.Entity{w.tool, w.sa} }, want: "which is no user", detail: am.CredentialUntrusted},
 		{rule: "29 signed by the tool in the user's name", change: func(s *pki.SpeaksFor) {
 			s.Signer, s.Head, s.Role = []*pki.Entity{w.tool, w.sa}, pki.KeyID(t, w.alice), "speaks_for_"+pki.KeyID(t, w.alice)

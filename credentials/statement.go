@@ -66,7 +66,7 @@ func (z *Authorizer) verify(t *trust, document []byte, beside []*cert.Certificat
 			return nil, ofParent(i, err)
 		}
 		if !now.Before(c.expires) {
-			return nil, ofParent(i, faultf(am.CredentialExpired, "expired %s", c.expires.Format(time.RFC3339)))
+			return nil, ofParent(i, faultf(am.CredentialExpired, "expired %s; %s", c.expires.Format(time.RFC3339), c.again(i < len(chain)-1)))
 		}
 		if i == 0 || c.expires.Before(s.until) {
 			s.until = c.expires
@@ -94,6 +94,17 @@ func (z *Authorizer) verify(t *trust, document []byte, beside []*cert.Certificat
 		return nil, err
 	}
 	return s, nil
+}
+
+// again says how to get a fresh one.
+func (c content) again(delegated bool) string {
+	switch {
+	case c.kind != kindPrivilege:
+		return "have the user sign a fresh one"
+	case delegated:
+		return "have it delegated again"
+	}
+	return "get a fresh one from its authority"
 }
 
 // privileges checks a chain of privilege credentials from the outermost in.

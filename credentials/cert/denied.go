@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math/big"
 	"slices"
 	"strings"
 
@@ -90,6 +91,9 @@ func parseDenial(s string) (d Denial, err error) {
 	}
 	switch d.urn.Type {
 	case urn.User, urn.Tool, urn.Slice, urn.Authority:
+		if strings.Contains(d.urn.Name, "*") {
+			return d, fmt.Errorf("%s: a * stands for nobody here; write a line for each name, or the URN of an authority to keep out all that it issued", d.urn)
+		}
 		return d, nil
 	}
 	return d, fmt.Errorf("%s names a %s; only users, tools, slices and authorities have certificates", d.urn, d.urn.Type)
@@ -136,6 +140,14 @@ func (d *Denial) parseSerial(s string) error {
 
 // OfIssuer tells whether the entry is a number of an issuer.
 func (d Denial) OfIssuer() bool { return d.serial != nil }
+
+// Number is the serial number of an entry of an issuer, nil for others.
+func (d Denial) Number() *big.Int {
+	if d.serial == nil {
+		return nil
+	}
+	return new(big.Int).SetBytes([]byte(*d.serial))
+}
 
 // key is equal for entries that say the same.
 func (d Denial) key() string {

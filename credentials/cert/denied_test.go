@@ -20,6 +20,7 @@ func TestBadLinesOfTheDenyList(t *testing.T) {
 		{"nothing known", "flooby", "write a URN, sha256:FINGERPRINT, or serial NUMBER of ISSUER"},
 		{"URN cut off", "urn:publicid:IDN+example.org+user", "malformed"},
 		{"URN of a node", "urn:publicid:IDN+example.org+node+pc1", "only users, tools, slices and authorities"},
+		{"URN of all users", "urn:publicid:IDN+example.org+user+*", "a * stands for nobody here"},
 		{"two on one line", aliceURN + " " + bobURN, "only a comment may follow"},
 		{"fingerprint too short", "sha256:" + hash[:62], "-fingerprint -sha256"},
 		{"fingerprint that is none", "sha256:" + hash[:62] + "zz", "-fingerprint -sha256"},
@@ -50,6 +51,18 @@ func TestBadLinesOfTheDenyList(t *testing.T) {
 				t.Errorf("the other lines are %v", list)
 			}
 		})
+	}
+}
+
+func TestSerialNumbersAreHexadecimal(t *testing.T) {
+	for text, want := range map[string]int64{"4097": 0x4097, "0x4097": 0x4097, "00:0a": 10, "F": 15} {
+		list, problems := cert.ParseDenied([]byte("serial " + text + " of " + saURN))
+		if len(problems) > 0 || len(list) != 1 || list[0].Number().Cmp(big.NewInt(want)) != 0 {
+			t.Errorf("%s: %v, %v, want %d", text, list, problems, want)
+		}
+	}
+	if list, _ := cert.ParseDenied([]byte(aliceURN)); len(list) != 1 || list[0].Number() != nil {
+		t.Errorf("a URN has a number: %v", list)
 	}
 }
 
