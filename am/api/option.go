@@ -39,6 +39,9 @@ type given struct {
 	hasUsers                                            bool
 }
 
+// flagKind is what a flag must be.
+const flagKind = "boolean, 0 or 1; also as a string"
+
 var (
 	optSpeakingFor = option{
 		name: "geni_speaking_for", kind: "URN of a user", early: true,
@@ -68,22 +71,22 @@ var (
 		read: func(c *call) error { return c.options.rspecVersion() },
 	}
 	optAvailable = option{
-		name: "geni_available", kind: "boolean", without: "false",
+		name: "geni_available", kind: flagKind, without: "false",
 		says: "advertise only what is free now",
 		read: func(c *call) (err error) { c.available, err = c.options.flag("geni_available"); return err },
 	}
 	optCompressed = option{
-		name: "geni_compressed", kind: "boolean", without: "false",
+		name: "geni_compressed", kind: flagKind, without: "false",
 		says: "the RSpec as base64 of zlib (RFC 1950), still in a string",
 		read: func(c *call) (err error) { c.compressed, err = c.options.flag("geni_compressed"); return err },
 	}
 	optBestEffort = option{
-		name: "geni_best_effort", kind: "boolean", without: "false: all or nothing",
+		name: "geni_best_effort", kind: flagKind, without: "false: all or nothing",
 		says: "do what is possible: slivers that were left as they are, or are not there, say why in `geni_error`; a code only if nothing was possible",
 		read: func(c *call) (err error) { c.bestEffort, err = c.options.flag("geni_best_effort"); return err },
 	}
 	optAsLongAsPossible = option{
-		name: "geni_extend_alap", kind: "boolean", without: "false: exactly the time, or refused (7, am_code 19)",
+		name: "geni_extend_alap", kind: flagKind, without: "false: exactly the time, or refused (7, am_code 19)",
 		says: "as long as possible: a time beyond the limits is cut to them, and no lease is shortened",
 		read: func(c *call) (err error) { c.asLongAsPossible, err = c.options.flag("geni_extend_alap"); return err },
 	}

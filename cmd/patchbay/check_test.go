@@ -56,7 +56,7 @@ func TestCheckExplains(t *testing.T) {
 		if code != 1 {
 			t.Errorf("exit status %d", code)
 		}
-		has(t, out, "rack.prov: get fails: ", "run it by hand")
+		has(t, out, "rack.prov: get fails: ", "exit status 3", "run it by hand", "stands above")
 	})
 	t.Run("ProviderThatCannotBeLoadedIsToldOnce", func(t *testing.T) {
 		file := filepath.Join(dir, "providers", "simulated.prov")

@@ -134,20 +134,29 @@ func (k *checker) provider(ctx context.Context, p *provider.Provider) {
 	name := "check-" + strings.ToLower(rand.Text())
 	answer, err := p.Get(ctx, []string{name})
 	if err != nil {
-		k.bad(p.Path, "get fails: %v; %s", err, remedy)
+		k.bad(p.Path, "get fails: %s; %s; what it wrote to standard error stands above", detail(err), remedy)
 		return
 	}
 	r := answer[name]
 	switch {
 	case r.Err != nil && !p.Has(provider.AttrEnsure) && r.Err.Kind == provider.Unknown: // as it should be
 	case r.Err != nil:
-		k.bad(p.Path, "get of %s, which nobody has made, fails: %v; it must answer that it is absent; %s", name, r.Err, remedy)
+		k.bad(p.Path, "get of %s, which nobody has made, fails: %s; it must answer that it is absent; %s", name, detail(r.Err), remedy)
 		return
 	case p.Has(provider.AttrEnsure) && r.Resource.Text(provider.AttrEnsure) != provider.Absent:
 		k.bad(p.Path, "get of %s, which nobody has made, says that it is %q, not absent; %s", name, r.Resource.Text(provider.AttrEnsure), remedy)
 		return
 	}
 	k.good(p.Path, "provider %s of type %s, %s; get works", p.Name, p.Type, plural(len(p.Attributes), "attribute"))
+}
+
+// detail is an error as an operator needs it: for experimenters, a provider's
+// says only to look into the log.
+func detail(err error) string {
+	if e, ok := errors.AsType[*provider.Error](err); ok {
+		return e.Detail()
+	}
+	return err.Error()
 }
 
 // serverKeys checks that the server's certificates load, are those of their

@@ -83,19 +83,23 @@ func (k *checker) denial(a *cert.Anchors, d cert.Denial) {
 	at := where(d.File, d.Line)
 	reach := a.Reach(d)
 	var names []string
+	reading := ""
+	if n := d.Number(); n != nil {
+		reading = fmt.Sprintf("; its number is read as hexadecimal: %X, in decimal %[1]d", n)
+	}
 	switch {
 	case len(reach.Struck) > 0:
 		for _, x := range reach.Struck {
 			names = append(names, filepath.Base(x.Anchor.File))
 		}
-		k.good(at, "%s takes %s away, with all that is issued under it", d.Text, list(names))
+		k.good(at, "%s takes %s away, with all that is issued under it%s", d.Text, list(names), reading)
 	case len(reach.Vouchers) > 0:
 		for _, x := range reach.Vouchers {
 			names = append(names, filepath.Base(x.File))
 		}
-		k.good(at, "%s is refused, whatever %s may say", d.Text, list(names))
+		k.good(at, "%s is refused, whatever %s may say%s", d.Text, list(names), reading)
 	case d.OfIssuer():
-		k.warn(at, "%s: no trusted certificate is that issuer or speaks for it; it counts only for an authority of that name below one of them", d.Text)
+		k.warn(at, "%s: no trusted certificate is that issuer or speaks for it; it counts only for an authority of that name below one of them%s", d.Text, reading)
 	default:
 		k.warn(at, "%s hits nobody: no trusted certificate speaks for that authority; look for a slip", d.Text)
 	}

@@ -53,7 +53,7 @@ func TestCheckShowsWhatIsRevoked(t *testing.T) {
 		"ok       fed.crl: CRL of "+sub.urn+" with 0 entries, made on ",
 		"ok       strange.crl: CRL of "+subject(user)+" with 0 entries, made on "+today+"; no certificate in this folder is its issuer",
 		"ok       denied:2: "+user.urn+" is refused, whatever fed.pem may say",
-		"ok       denied:3: serial 7777 of "+root.urn+" is refused, whatever fed.pem may say",
+		"ok       denied:3: serial 7777 of "+root.urn+" is refused, whatever fed.pem may say; its number is read as hexadecimal: 7777, in decimal 30583",
 		"warning  denied:4: urn:publicid:IDN+fed.example.orgg+user+slip hits nobody",
 		"warning  denied:5: serial 01 of CN=nobody: no trusted certificate is that issuer",
 		"ok       denied:6: "+sub.urn+" takes fed.pem away",
