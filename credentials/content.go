@@ -1,6 +1,8 @@
 package credentials
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,7 +39,7 @@ func readContent(signed dsig.Signed) (content, error) {
 	return c, err
 }
 
-// single-valued children of a credential; an ABAC credential needs no GIDs.
+// leaves are the single-valued children of a credential; one of ABAC needs no GIDs.
 var leaves = map[string]struct{ required, gid bool }{
 	"type": {required: true}, "serial": {}, "owner_gid": {true, true}, "owner_urn": {}, "target_gid": {true, true}, "target_urn": {},
 	"uuid": {}, "expires": {required: true},
@@ -66,7 +68,8 @@ func (c *content) read(e *xmltree.Element) error {
 		}
 	}
 	c.kind = values["type"]
-	for name, l := range leaves {
+	for _, name := range slices.Sorted(maps.Keys(leaves)) {
+		l := leaves[name]
 		if _, ok := values[name]; l.required && !ok && !(l.gid && c.kind == kindABAC) {
 			return faultf(am.CredentialInvalid, "it holds no %s", name)
 		}

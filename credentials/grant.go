@@ -39,8 +39,8 @@ func (g Grant) Right() Right { return g.right }
 // Over says until when the right extends over a slice: the earliest of the
 // credential's own expiry, those of every credential it was delegated from, of
 // the speaks-for credential, and of every certificate behind these and behind
-// whoever is connected. Of several credentials the one that admits most counts. Where
-// none is for that slice the error is a *DeniedError.
+// whoever is connected. Of several credentials the one that admits most counts.
+// Where none is for that slice the error is a *DeniedError.
 func (g Grant) Over(slice urn.URN) (time.Time, error) {
 	if g.caller.IsZero() {
 		return time.Time{}, deny(am.CredentialInvalid, "no credential was checked")

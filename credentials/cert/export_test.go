@@ -3,7 +3,7 @@ package cert
 // Forget drops what is remembered, so that a benchmark verifies anew.
 func (a *Anchors) Forget() { a.verified = newMemory(4096) }
 
-// PrintDN and ReadDN are a round trip of a name through its text.
+// PrintDN prints a name; SameDN tells whether such a text names the same.
 func PrintDN(der []byte) string {
 	d, err := readDN(der)
 	if err != nil {

@@ -100,13 +100,13 @@ func (d *document) follow(e *xmltree.Element) error {
 // concerns tells whether a signature refers to a credential of the chain, or
 // might be taken to: one without a clear reference does.
 func (d *document) concerns(signature *xmltree.Element) bool {
-	clear, concerned := false, false
+	isClear, concerned := false, false
 	var walk func(e *xmltree.Element)
 	walk = func(e *xmltree.Element) {
 		if e.Local == "Reference" {
 			uri, _ := e.Attr("", "URI")
 			id, isID := strings.CutPrefix(uri, "#")
-			clear = clear || isID
+			isClear = isClear || isID
 			concerned = concerned || !isID || strings.HasPrefix(id, "xpointer") || slices.Contains(d.ids, strings.TrimSpace(id))
 		}
 		for _, c := range e.Elements() {
@@ -114,7 +114,7 @@ func (d *document) concerns(signature *xmltree.Element) bool {
 		}
 	}
 	walk(signature)
-	return concerned || !clear
+	return concerned || !isClear
 }
 
 // checkIDs refuses an id that occurs twice anywhere in the document, under any

@@ -33,8 +33,8 @@ type SignOptions struct {
 // Sign signs the credential with that xml:id and gives the document with one
 // more Signature in <signatures>, which must be there, empty or not. The method
 // is rsa-sha256 unless the options say otherwise, or for an ECDSA key the one
-// that fits its curve. chain holds
-// the certificate of the key, first, and those a reader may need to trust it.
+// that fits its curve. chain holds the certificate of the key, first, and those
+// a reader may need to trust it.
 func Sign(doc []byte, id string, key crypto.Signer, chain []*cert.Certificate, o SignOptions) ([]byte, error) {
 	m, err := chooseMethod(key, o)
 	if err != nil {

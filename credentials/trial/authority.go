@@ -16,8 +16,9 @@ import (
 	"patchbay/credentials/cert"
 )
 
-// Authority names and certifies users, tools and slices. It is safe for concurrent
-// use; of two processes that make the same name at once, one gets an error.
+// Authority names and certifies users, tools and slices. It is safe for
+// concurrent use; of two processes that make the same name at once, one gets an
+// error.
 type Authority struct {
 	dir  string
 	cert *cert.Certificate
