@@ -1,5 +1,12 @@
 package cert
 
+import "time"
+
+// LoadAnchors reads a trust folder once.
+func LoadAnchors(dir string) (*Anchors, []Problem, error) {
+	return NewFolder(dir, Options{}).Load(time.Now())
+}
+
 // Forget drops what is remembered, so that a benchmark verifies anew.
 func (a *Anchors) Forget() { a.verified = newMemory(4096) }
 

@@ -30,11 +30,6 @@ type Problem struct {
 
 func (p Problem) String() string { return p.File + ": " + p.Text }
 
-// LoadAnchors reads a trust folder once, with the strict Options; see Folder.
-func LoadAnchors(dir string) (*Anchors, []Problem, error) {
-	return NewFolder(dir, Options{}).Load(time.Now())
-}
-
 // Folder is a trust folder (see the package's documentation) that is read
 // again whenever it changes. It remembers what was revoked, so that a list
 // that is broken, or only half written, lets nobody in again.
