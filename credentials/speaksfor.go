@@ -25,7 +25,7 @@ func (w *witnesses) abac(l level, s *statement) error {
 	r := l.rule
 	named, isSpeaksFor := strings.CutPrefix(r.role, rolePrefix)
 	user, isKey := parseKeyID(named)
-	signer := keyIDOf(l.Signer)
+	signer := keyID(l.Signer.KeyID())
 	switch {
 	case !isSpeaksFor:
 		return faultf(am.CredentialInvalid, "its ABAC rule is about the role %.60q; of ABAC only speaks-for is used here", r.role)
@@ -64,7 +64,7 @@ func (w *witnesses) speaksFor(l level, s *statement) error {
 			return err
 		}
 	}
-	s.speech = &speech{tool: tool.URN, toolKey: keyIDOf(tool)}
+	s.speech = &speech{tool: tool.URN, toolKey: tool.KeyID()}
 	return w.user(l, s)
 }
 
@@ -104,7 +104,7 @@ func (z *Authorizer) speakingFor(c Caller, option string) (urn.URN, error) {
 // speakFor makes the grant one of the user, by the first of the credentials
 // that lets the caller speak for that user.
 func (g *Grant) speakFor(user urn.URN, c Caller, list []examined) error {
-	key := keyIDOf(c.Chain[0])
+	key := keyID(c.Chain[0].KeyID())
 	var tried []Reason
 	for i, e := range list {
 		err := e.err
