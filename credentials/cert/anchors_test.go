@@ -35,7 +35,7 @@ func TestTrustFolder(t *testing.T) {
 		"junk.pem":            "nothing",
 		"half.pem":            pki.PEM(nameless) + "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
 		"listed.pem":          pki.PEM(nameless),
-		"listed.authorities":  "# whom it speaks for\nilab.example  # one\n\nother.example:sub\n",
+		"listed.authorities":  "\ufeff# whom it speaks for\nilab.example  # one\n\nother.example:sub\n",
 		"badlist.pem":         pki.PEM(b),
 		"badlist.authorities": "fine.example\nnot an authority\n",
 	})

@@ -42,7 +42,7 @@ type Denial struct {
 // leaves the others as they are.
 func parseDenied(file string, text []byte) (list []Denial, problems []Problem) {
 	n := 0
-	for line := range bytes.Lines(text) {
+	for line := range bytes.Lines(bytes.TrimPrefix(text, byteOrderMark)) {
 		n++
 		entry := strings.TrimSpace(string(line))
 		if entry == "" || entry[0] == '#' {

@@ -66,6 +66,12 @@ func TestSerialNumbersAreHexadecimal(t *testing.T) {
 	}
 }
 
+func TestDenyListMayBeginWithAByteOrderMark(t *testing.T) {
+	if list, problems := cert.ParseDenied([]byte("\ufeff" + aliceURN)); len(list) != 1 || len(problems) > 0 {
+		t.Errorf("%v, %v", list, problems)
+	}
+}
+
 func TestDenyListIsBounded(t *testing.T) {
 	list, problems := cert.ParseDenied([]byte(strings.Repeat(aliceURN+"\n", 100_001)))
 	if len(list) != 100_000 || len(problems) != 1 || !strings.Contains(problems[0].Text, "line 100001") {

@@ -149,6 +149,9 @@ func isDER(text []byte) bool {
 	return err == nil
 }
 
+// byteOrderMark is what some editors put before the first line of a text.
+var byteOrderMark = []byte("\ufeff")
+
 // readFile reads a regular file; a pipe would keep the reader waiting forever.
 func readFile(file string, most int) ([]byte, error) {
 	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
@@ -180,7 +183,7 @@ func readAuthorities(file string) ([]string, error) {
 	}
 	var list []string
 	n := 0
-	for line := range bytes.Lines(text) {
+	for line := range bytes.Lines(bytes.TrimPrefix(text, byteOrderMark)) {
 		n++
 		line, _, _ = bytes.Cut(line, []byte("#"))
 		name := string(bytes.TrimSpace(line))
