@@ -20,8 +20,9 @@ type Options struct {
 
 // DefaultLimits bound a signed credential. Canonicalization costs elements times
 // the square of the namespaces in scope: 10,000 and 64 of them, in 50 kB, took a
-// third of a second. Authorities write some hundreds and three.
-var DefaultLimits = xmltree.Limits{Bytes: 1 << 20, Depth: 32, Elements: 4000, Attrs: 32, Namespaces: 20}
+// third of a second. Authorities write some hundreds and three, with names of
+// fifty bytes.
+var DefaultLimits = xmltree.Limits{Bytes: 1 << 20, Depth: 32, Elements: 4000, Attrs: 32, Namespaces: 20, NamespaceBytes: 256}
 
 func (o Options) limits() xmltree.Limits {
 	l := o.Limits
@@ -31,6 +32,7 @@ func (o Options) limits() xmltree.Limits {
 	}{
 		{&l.Bytes, DefaultLimits.Bytes}, {&l.Depth, DefaultLimits.Depth}, {&l.Elements, DefaultLimits.Elements},
 		{&l.Attrs, DefaultLimits.Attrs}, {&l.Namespaces, DefaultLimits.Namespaces},
+		{&l.NamespaceBytes, DefaultLimits.NamespaceBytes},
 	} {
 		if *v.field == 0 {
 			*v.field = v.value

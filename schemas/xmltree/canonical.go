@@ -26,14 +26,23 @@ const (
 	ExclusiveC14N10
 )
 
+// Canonical octets may be so many times as long as the document, and these
+// bytes longer: a character that must be escaped grows up to sixfold, but no
+// document consists of such.
+const (
+	canonicalGrowth = 4
+	canonicalRoom   = 64 << 10
+)
+
 var errClosed = errors.New("the document has been closed: canonical octets are only to be had while it is being read")
 
 // Canonical is the canonical form of e with everything below it, except the
 // element without and everything below that one (nil: nothing is left out).
 // Namespaces, and for the inclusive methods xml: attributes, of the elements
 // around e are inherited as the method says. It works only inside the function
-// given to Parse. It fails for a relative namespace name, and for elements of
-// another document.
+// given to Parse. It fails for a relative namespace name, for elements of
+// another document, and where the octets would be many more than the document
+// has: ExclusiveC14N10 can repeat the name of a namespace for every element.
 func (d *Doc) Canonical(e *Element, m Method, without *Element) ([]byte, error) {
 	mode := map[Method]C.int{C14N10: C.XML_C14N_1_0, C14N11: C.XML_C14N_1_1, ExclusiveC14N10: C.XML_C14N_EXCLUSIVE_1_0}
 	how, ok := mode[m]
@@ -54,8 +63,11 @@ func (d *Doc) Canonical(e *Element, m Method, without *Element) ([]byte, error) 
 		return nil, errClosed
 	}
 	var out *C.xmlChar
-	n := C.xt_canonical(d.flat, C.int(e.Index), C.int(skip), how, &out)
-	if n < 0 {
+	n := C.xt_canonical(d.flat, C.int(e.Index), C.int(skip), how, C.size_t(canonicalGrowth*len(d.Source)+canonicalRoom), &out)
+	switch {
+	case n == C.XT_TOO_LONG:
+		return nil, fmt.Errorf("cannot canonicalize <%.80s>: its canonical form would be more than %d times as long as the document", e.Local, canonicalGrowth)
+	case n < 0:
 		return nil, fmt.Errorf("cannot canonicalize <%.80s>: a namespace name in it is relative, or memory is short", e.Local)
 	}
 	defer C.xt_free_octets(out)

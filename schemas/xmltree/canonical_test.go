@@ -103,6 +103,35 @@ func TestCanonicalRefuses(t *testing.T) {
 	}
 }
 
+// An exclusive form declares a namespace anew in every element that uses it.
+func TestCanonicalDoesNotMultiply(t *testing.T) {
+	name := "u:" + strings.Repeat("x", 1000)
+	used := func(n int) string { return "<a xmlns:p='" + name + "'>" + strings.Repeat("<p:b/>", n) + "</a>" }
+	for _, tt := range []struct {
+		rule, in string
+		method   Method
+		ok       bool
+	}{
+		{"a name used by few", used(60), ExclusiveC14N10, true},
+		{"a name used by many", used(6000), ExclusiveC14N10, false},
+		{"a name used by many, declared once", used(6000), C14N10, true},
+		{"the same by 1.1", used(6000), C14N11, true},
+		{"the same in an attribute", "<a xmlns:p='" + name + "'>" + strings.Repeat("<b p:x=''/>", 6000) + "</a>", ExclusiveC14N10, false},
+		{"a text that grows fourfold", "<a>" + strings.Repeat(">", 1<<20) + "</a>", C14N10, true},
+		{"an attribute that grows sixfold", "<a x='" + strings.Repeat(`"`, 1<<20) + "'/>", C14N10, false},
+	} {
+		if err := Parse([]byte(tt.in), Limits{}, func(d *Doc) error {
+			out, err := d.Canonical(d.Root, tt.method, nil)
+			if most := canonicalGrowth*len(tt.in) + canonicalRoom; (err == nil) != tt.ok || len(out) > most {
+				t.Errorf("%s: %d bytes of %d, %v", tt.rule, len(out), len(tt.in), err)
+			}
+			return nil
+		}); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 var secondOpinions = []string{
 	`<a/>`,
 	"<a xmlns='u:u' xmlns:p='u:v' z='1' p:a='2' b='&#10;&lt;&quot;'>\r\n <p:b xmlns:p='u:v' xmlns=''><c>é &amp; &gt;</c></p:b>\n</a>",

@@ -175,11 +175,19 @@ void xt_trim(void) {
 #endif
 }
 
-typedef struct { xmlNodePtr apex, skip; } subtree;
+typedef struct {
+	xmlNodePtr apex, skip;
+	xmlOutputBufferPtr out;
+	size_t most;
+} subtree;
 
-/* Namespace nodes are no xmlNode: they are judged by the element that carries them. */
+/* libxml2 asks before it writes a node, and writes nothing of an invisible one:
+ * so this is where what gets too long ends. An output buffer that fails would not
+ * do, for names of namespaces are written past its checks. Namespace nodes are no xmlNode: they are judged by the element that carries them. */
 static int visible(void *data, xmlNodePtr n, xmlNodePtr parent) {
 	subtree *s = data;
+	if (xmlOutputBufferGetSize(s->out) > s->most)
+		return 0;
 	for (xmlNodePtr p = n->type == XML_NAMESPACE_DECL ? parent : n; p; p = p->parent) {
 		if (p == s->skip)
 			return 0;
@@ -191,19 +199,21 @@ static int visible(void *data, xmlNodePtr n, xmlNodePtr parent) {
 
 static void silent(void *data, xt_error e) { (void)data, (void)e; }
 
-int xt_canonical(xt_doc *d, int apex, int skip, int mode, xmlChar **out) {
-	subtree s = {d->elements[apex], skip < 0 ? NULL : d->elements[skip]};
+int xt_canonical(xt_doc *d, int apex, int skip, int mode, size_t most, xmlChar **out) {
 	xmlOutputBufferPtr b = xmlAllocOutputBuffer(NULL);
 	if (!b)
-		return -1;
+		return XT_FAILED;
+	subtree s = {d->elements[apex], skip < 0 ? NULL : d->elements[skip], b, most};
 	/* The error function is the thread's own and this call stays on one thread. */
 	xmlStructuredErrorFunc was = xmlStructuredError;
 	void *was_data = xmlStructuredErrorContext;
 	xmlSetStructuredErrorFunc(NULL, silent);
-	int n = -1;
+	int n = XT_FAILED;
 	if (xmlC14NExecute(d->doc, visible, &s, mode, NULL, 0, b) >= 0) {
 		size_t size = xmlOutputBufferGetSize(b);
-		if (size <= INT32_MAX && (*out = xmlStrndup(xmlOutputBufferGetContent(b), (int)size)))
+		if (size > most)
+			n = XT_TOO_LONG;
+		else if (size <= INT32_MAX && (*out = xmlStrndup(xmlOutputBufferGetContent(b), (int)size)))
 			n = (int)size;
 	}
 	xmlOutputBufferClose(b);

@@ -36,8 +36,10 @@ void xt_trim(void);
 
 /* Canonical octets of element number apex without the subtree of number skip
  * (-1: none), without comments. The octets are xmlFree'd by xt_free_octets; the
- * answer is their number or -1. */
-int xt_canonical(xt_doc *d, int apex, int skip, int mode, xmlChar **out);
+ * answer is their number, XT_FAILED, or XT_TOO_LONG where they would be more
+ * than most: writing ends with the element that passes it. */
+enum { XT_FAILED = -1, XT_TOO_LONG = -2 };
+int xt_canonical(xt_doc *d, int apex, int skip, int mode, size_t most, xmlChar **out);
 void xt_free_octets(xmlChar *p);
 
 #endif

@@ -206,7 +206,7 @@ func checkNames(e *Element) error {
 			return &SyntaxError{Line: e.Line, Column: e.Column, Msg: fmt.Sprintf("the prefix of the attribute %.80s is not declared; add xmlns:%.40s=…", a.Local, prefix)}
 		}
 		for _, other := range e.Attrs[:i] {
-			if a.Space != "" && a.Name == other.Name {
+			if a.Local == other.Local && a.Space != "" && a.Space == other.Space { // the short one first
 				return &SyntaxError{Line: e.Line, Column: e.Column, Msg: fmt.Sprintf("the attribute %.80s is given twice under two prefixes", a.Local)}
 			}
 		}

@@ -61,6 +61,8 @@ func scan(s []byte, p place, lim Limits) ([]startTag, error) {
 				return nil, &LimitError{"attributes of one element", lim.Attrs, p.line, p.column}
 			case attrs > 2*lim.Elements:
 				return nil, &LimitError{"attributes", 2 * lim.Elements, p.line, p.column}
+			case t.longest > lim.NamespaceBytes:
+				return nil, &LimitError{"bytes in the name of a namespace", lim.NamespaceBytes, p.line, p.column}
 			case inScope+t.namespaces > lim.Namespaces:
 				return nil, &LimitError{"namespace declarations in one place", lim.Namespaces, p.line, p.column}
 			case depth+1 > lim.Depth:
@@ -95,12 +97,14 @@ func skip(s []byte, from int, end string) int {
 
 type tag struct {
 	size, attrs, namespaces int // size -1: no end
+	longest                 int // bytes of the longest namespace name
 	empty                   bool
 }
 
 // scanTag counts the attributes of the start tag at the beginning of s.
 func scanTag(s []byte) (t tag) {
 	name := 0 // where the name before the next = begins
+	declares := false
 	for i := 1; i < len(s); i++ {
 		switch c := s[i]; c {
 		case '>':
@@ -112,7 +116,7 @@ func scanTag(s []byte) (t tag) {
 			}
 		case '=':
 			t.attrs++
-			if name > 0 && declaresNamespace(s[name:i]) {
+			if declares = name > 0 && declaresNamespace(s[name:i]); declares {
 				t.namespaces++
 			}
 		case '"', '\'':
@@ -120,6 +124,9 @@ func scanTag(s []byte) (t tag) {
 			if end < 0 {
 				t.size = -1
 				return t
+			}
+			if declares {
+				t.longest = max(t.longest, end)
 			}
 			i += end + 1
 		}
