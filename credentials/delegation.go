@@ -10,14 +10,27 @@ import (
 	"patchbay/credentials/cert"
 )
 
+// sameKind checks that all levels of a delegation are privileges: other kinds
+// hold other parts, and cannot be delegated.
+func sameKind(levels []level) error {
+	kind := levels[0].kind
+	if len(levels) > 1 && kind != kindPrivilege {
+		return faultf(am.CredentialInvalid, "it is of the type %s and holds a parent; only privileges can be delegated", kind)
+	}
+	for i, l := range levels {
+		if l.kind != kind {
+			return ofParent(i-1, faultf(am.CredentialInvalid, "it is of the type %s, but its parent of the type %s", kind, l.kind))
+		}
+	}
+	return nil
+}
+
 // checkDelegation checks one step of a delegation: the child is what its
 // parent's owner made of the parent, and gives no more. That both are genuine
 // is checked elsewhere.
 func checkDelegation(child, parent level) error {
 	owner, target := parent.owner[0], parent.target[0]
 	switch {
-	case child.kind != parent.kind:
-		return faultf(am.CredentialInvalid, "it is of the type %s, but its parent of the type %s", child.kind, parent.kind)
 	case owner.URN.Type != urn.User && owner.URN.Type != urn.Tool:
 		return faultf(am.CredentialUntrusted, "its parent belongs to %s; only users and tools can delegate", owner.URN)
 	case !child.Signer.URN.Equal(owner.URN):

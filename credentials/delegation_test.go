@@ -162,6 +162,35 @@ func TestDelegation(t *testing.T) {
 	}
 }
 
+// An ABAC credential holds no owner and no target that could be compared. Its
+// maker need not be trusted: the kinds are looked at before any certificate.
+func TestParentOfTheTypeABAC(t *testing.T) {
+	w := newWorld(t)
+	eve := pki.User(t, pki.Authority(t, nil, "urn:publicid:IDN+example.com+authority+sa", "rsa5"), aliceURN, "rsa4")
+	own := []*pki.Entity{eve}
+	level := func(id, parent string) string {
+		c := pki.Credential{Owner: own, Target: own, Signer: own, Privileges: []string{"*"}, Parent: parent}
+		return strings.Replace(c.Unsigned(), `"ref0"`, `"`+id+`"`, 1)
+	}
+	inner := func(doc, id string) string {
+		return strings.Replace(between(doc, "<credential ", "</credential>"), `"ref0"`, `"`+id+`"`, 1)
+	}
+	abac := pki.SpeaksFor{Signer: own, Tool: eve}.Unsigned(t)
+	middle := level("ref1", inner(abac, "ref2"))
+	middle = middle[strings.Index(middle, "<credential "):strings.LastIndex(middle, "<signatures")]
+	for want, doc := range map[string]string{
+		"it is of the type privilege, but its parent of the type abac":             pki.Sign(t, pki.Sign(t, level("ref0", inner(abac, "ref1")), "ref0", false, eve), "ref1", false, eve),
+		"its parent: it is of the type privilege, but its parent of the type abac": pki.Sign(t, pki.Sign(t, pki.Sign(t, level("ref0", middle), "ref0", false, eve), "ref1", false, eve), "ref2", false, eve),
+	} {
+		if _, err := w.z.Authorize(w.caller(t, w.bob), sfa(doc), "", credentials.RightAllocate, now); err == nil || !strings.Contains(err.Error(), "credential 1: "+want) {
+			t.Errorf("%v; want %q", err, want)
+		}
+		if _, err := w.z.Authorize(w.z.Identify(pki.Raw(eve), now), sfa(doc), "", credentials.RightAllocate, now); err == nil {
+			t.Error("a stranger is let in")
+		}
+	}
+}
+
 // loop is a credential of n levels that goes to and fro between alice and bob
 // and ends with alice.
 func (w *world) loop(n int) []pki.Credential {

@@ -79,8 +79,8 @@ func (z *Authorizer) verify(t *trust, document []byte, beside []*cert.Certificat
 		}
 	}
 	w.others = append(w.others, beside...)
-	if kind := levels[0].kind; len(levels) > 1 && kind != kindPrivilege {
-		return nil, faultf(am.CredentialInvalid, "it is of the type %s and holds a parent; only privileges can be delegated", kind)
+	if err := sameKind(levels); err != nil {
+		return nil, err
 	}
 	switch levels[0].kind {
 	case kindABAC:

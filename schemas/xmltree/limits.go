@@ -20,20 +20,20 @@ type Limits struct {
 	// all elements around it; default 250. The cost of Canonical grows with its
 	// square.
 	Namespaces int
-	// NamespaceBytes is the length of a namespace's name as it is written; default
-	// 1024. It is written once, but compared, and by ExclusiveC14N10 repeated, with
-	// every element that uses it.
+	// NamespaceBytes is the length of a namespace's name as it is written; by
+	// default only Bytes limits it. It is written once, but compared, and by
+	// ExclusiveC14N10 repeated, with every element that uses it.
 	NamespaceBytes int
 }
 
 // DefaultLimits are what Limits of which nothing is said come to.
 func DefaultLimits() Limits {
-	return Limits{Bytes: 8 << 20, Depth: 240, Elements: 200_000, Attrs: 100, Namespaces: 250, NamespaceBytes: 1024}
+	return Limits{Bytes: 8 << 20, Depth: 240, Elements: 200_000, Attrs: 100, Namespaces: 250, NamespaceBytes: 1 << 30}
 }
 
 // HighestLimits are as far as Limits can be set; what is beyond is cut to them.
 func HighestLimits() Limits {
-	return Limits{Bytes: 1 << 30, Depth: 240, Elements: 1 << 28, Attrs: 10_000, Namespaces: 10_000, NamespaceBytes: 1 << 16}
+	return Limits{Bytes: 1 << 30, Depth: 240, Elements: 1 << 28, Attrs: 10_000, Namespaces: 10_000, NamespaceBytes: 1 << 30}
 }
 
 func (l Limits) withDefaults() Limits {

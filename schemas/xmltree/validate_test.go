@@ -205,7 +205,7 @@ func TestFindingsAreFewAndShort(t *testing.T) {
 		"a long name of an attribute":          request("<node client_id='n' " + huge + "=''/>"),
 		"a long name of an element":            request("<" + huge + "/>"),
 		"a long name that holds others":        request("<node client_id='n'><" + huge + " xmlns='u:x'/><zork/></node>"),
-		"a long namespace":                     request("<zork xmlns='http://www.geni.net/resources/rspec/3' p:zork='' xmlns:p='u:" + huge[:1000] + "'/>"),
+		"a long namespace":                     request("<zork xmlns='http://www.geni.net/resources/rspec/3' p:zork='' xmlns:p='u:" + huge + "'/>"),
 		"a long prefix":                        "<" + huge + ":rspec xmlns:" + huge + "='http://www.geni.net/resources/rspec/3' type='request'><" + huge + ":zork/></" + huge + ":rspec>",
 		"a long text":                          request(huge),
 		"a text with line ends":                request("<node client_id='n' exclusive='a&#10;&#13;b\nc'/>"),
