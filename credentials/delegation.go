@@ -43,18 +43,17 @@ func checkDelegation(child, parent level) error {
 		return faultf(am.CredentialUntrusted, "it lasts until %s, longer than its parent, which expires %s; delegate it again for no longer",
 			child.expires.Format(time.RFC3339), parent.expires.Format(time.RFC3339))
 	}
+	handed := map[string]bool{} // what the parent lets be delegated, in lower case
+	for _, p := range parent.privileges {
+		handed[strings.ToLower(p.name)] = p.delegate
+	}
 	for _, p := range child.privileges {
-		if !slices.ContainsFunc(parent.privileges, p.comesFrom) {
+		// Whether p may be delegated further needs no asking: it comes from one that may.
+		if !handed["*"] && !handed[strings.ToLower(p.name)] {
 			return faultf(am.CredentialUntrusted, "it gives the privilege %.40q, which its parent does not let %s delegate; delegate it again without", p.name, owner.URN)
 		}
 	}
 	return nil
-}
-
-// comesFrom tells whether the parent's privilege q may be delegated and covers
-// p. Whether p may be delegated further needs no asking: q may.
-func (p privilege) comesFrom(q privilege) bool {
-	return q.delegate && (q.name == "*" || strings.EqualFold(p.name, q.name))
 }
 
 // ofParent says which credential of a chain is at fault: the outermost, 0, goes

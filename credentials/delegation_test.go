@@ -341,3 +341,40 @@ func BenchmarkAuthorizeDelegated(b *testing.B) {
 		}
 	})
 }
+
+// A stranger's credential is read before its certificates are judged, so what
+// it may hold is bounded, and only ASCII has one way to fold case.
+func TestPrivilegesAreFewShortAndASCII(t *testing.T) {
+	w := newWorld(t)
+	many := func(n int) (list []string) {
+		for i := range n {
+			list = append(list, fmt.Sprint("info", i))
+		}
+		return list
+	}
+	for _, tt := range []struct {
+		rule        string
+		here, above []string
+		want        string
+	}{
+		{"as many as are read, in another order and case", many(100), func() []string {
+			list := many(100)
+			slices.Reverse(list)
+			return strings.Fields(strings.ToUpper(strings.Join(list, " ")))
+		}(), "do not allow"},
+		{"one more", many(101), []string{"*"}, "it holds more than 100 privileges"},
+		{"one more above", []string{"info"}, append(many(100), "info"), "its parent: it holds more than 100 privileges"},
+		{"the longest name", []string{strings.Repeat("a", 64), "sa"}, []string{strings.Repeat("A", 64), "SA"}, ""},
+		{"a longer name", []string{strings.Repeat("a", 65), "sa"}, []string{"*"}, "of 1 to 64 visible characters"},
+		{"sa out of ſa, which grants nothing", []string{"sa"}, []string{"ſa"}, "visible characters of ASCII"},
+		{"a name with a letter like k", []string{"sa", "\u212a"}, []string{"*"}, "visible characters of ASCII"},
+		{"a name of two words", []string{"sa info"}, []string{"*"}, "visible characters of ASCII"},
+	} {
+		levels := w.handedOn(w.bob)
+		levels[0].Privileges, levels[1].Privileges = tt.here, tt.above
+		_, err := w.z.Authorize(w.caller(t, w.bob), sfa(pki.Delegated(t, levels...)), "", credentials.RightAllocate, now)
+		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v; want %q", tt.rule, err, tt.want)
+		}
+	}
+}

@@ -7,7 +7,14 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// privilege is one right as written, and whether it may be handed on.
+// Limits of the privileges of one credential. Authorities write a dozen.
+const (
+	maxPrivileges    = 100
+	maxPrivilegeName = 64 // bytes
+)
+
+// privilege is one right as written, in ASCII, and whether it may be handed on.
+// The text it was read from is not kept for its sake.
 type privilege struct {
 	name     string
 	delegate bool
@@ -44,15 +51,29 @@ func readPrivileges(e *xmltree.Element) ([]privilege, error) {
 		}
 		key := strings.ToLower(name)
 		switch {
+		case len(list) == maxPrivileges:
+			return nil, faultf(am.CredentialInvalid, "it holds more than %d privileges", maxPrivileges)
 		case names != 1 || name == "" || delegates > 1:
 			return nil, faultf(am.CredentialInvalid, "a privilege must have one name and at most one can_delegate")
+		case !isPrivilegeName(name):
+			return nil, faultf(am.CredentialInvalid, "it holds the privilege %.40q, which is no name of 1 to %d visible characters of ASCII", name, maxPrivilegeName)
 		case delegates == 1 && delegate != "true" && delegate != "false" && delegate != "1" && delegate != "0":
 			return nil, faultf(am.CredentialInvalid, "a privilege has the can_delegate %.40q", delegate)
 		case seen[key]:
 			return nil, faultf(am.CredentialInvalid, "the privilege %.40q is listed twice", name)
 		}
 		seen[key] = true
-		list = append(list, privilege{name, delegate == "true" || delegate == "1"})
+		list = append(list, privilege{strings.Clone(name), delegate == "true" || delegate == "1"})
 	}
 	return list, nil
+}
+
+// isPrivilegeName keeps to ASCII, where case can be folded in one way only.
+func isPrivilegeName(s string) bool {
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] >= 0x7f {
+			return false
+		}
+	}
+	return len(s) <= maxPrivilegeName
 }

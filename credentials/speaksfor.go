@@ -77,7 +77,7 @@ func (w *witnesses) user(l level, s *statement) error {
 	if err != nil {
 		return err
 	}
-	s.speech.user, s.issuers = l.Signer.URN, chain[1:]
+	s.speech.user, s.issuers = l.Signer.URN, between(chain)
 	return nil
 }
 

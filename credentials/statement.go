@@ -10,15 +10,17 @@ import (
 	"patchbay/credentials/dsig"
 )
 
-// statement is what one verified credential says, and how long that holds.
+// statement is what one verified credential says, and how long that holds. It
+// is remembered, so it must hold nothing of the document: a string would keep
+// all of it.
 type statement struct {
 	owner, target urn.URN
 	privileges    []privilege
 	// speech is what a speaks-for credential says; such a one has no target and
 	// gives no privileges. Otherwise it is nil.
 	speech *speech
-	// issuers are the certificates above the owner's, or above that of the user
-	// who lets a tool speak, verified.
+	// issuers are the certificates between the owner's, or that of the user who
+	// lets a tool speak, and the anchor, verified.
 	issuers []*cert.Certificate
 	// since is when it was verified, until the earliest expiry of the credential,
 	// of those it was delegated from, and of every certificate behind it.
@@ -130,7 +132,7 @@ func (z *Authorizer) privileges(levels []level, w *witnesses, s *statement) erro
 				return ofParent(i, err)
 			}
 			if i == 0 {
-				s.issuers = chain[1:] // of the last one, the owner
+				s.issuers = between(chain) // of the last one, the owner
 			}
 		}
 	}
@@ -162,6 +164,14 @@ func (w *witnesses) vouch(part witness, s *statement) (cert.Chain, error) {
 	s.until = earlier(s.until, chain.Expires())
 	s.sha1 = s.sha1 || chain.SHA1()
 	return chain, nil
+}
+
+// between are the certificates of a chain between leaf and anchor.
+func between(chain cert.Chain) []*cert.Certificate {
+	if len(chain) < 3 {
+		return nil
+	}
+	return slices.Clone(chain[1 : len(chain)-1])
 }
 
 // checkNames compares the names that are written beside the certificates.

@@ -8,11 +8,13 @@ import (
 
 // memory keeps verified chains, bounded: when the young half is full it
 // becomes the old half, and what was in the old half and not asked for since
-// is forgotten.
+// is forgotten. Every certificate is kept once, however many chains it is in
+// and however often it was read.
 type memory struct {
 	mu         sync.Mutex
 	half       int
 	young, old map[[sha256.Size]byte]verified
+	shared     map[[sha256.Size]byte]*Certificate // of the chains
 }
 
 // verified is a chain with the time in which every certificate of it is known
@@ -23,7 +25,7 @@ type verified struct {
 }
 
 func newMemory(size int) *memory {
-	return &memory{half: size / 2, young: map[[sha256.Size]byte]verified{}}
+	return &memory{half: size / 2, young: map[[sha256.Size]byte]verified{}, shared: map[[sha256.Size]byte]*Certificate{}}
 }
 
 func (m *memory) get(key [sha256.Size]byte, now time.Time) (Chain, bool) {
@@ -41,9 +43,20 @@ func (m *memory) get(key [sha256.Size]byte, now time.Time) (Chain, bool) {
 	return v.chain, true
 }
 
+// put keeps a chain, and makes it one of certificates that are kept.
 func (m *memory) put(key [sha256.Size]byte, v verified) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	for i, c := range v.chain {
+		known, ok := m.shared[c.hash]
+		if !ok {
+			if len(m.shared) >= 2*m.half {
+				m.shared = map[[sha256.Size]byte]*Certificate{}
+			}
+			known, m.shared[c.hash] = c, c
+		}
+		v.chain[i] = known
+	}
 	m.putLocked(key, v)
 }
 
