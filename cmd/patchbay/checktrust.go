@@ -97,6 +97,10 @@ func (k *checker) denial(a *cert.Anchors, d cert.Denial) {
 		for _, x := range reach.Vouchers {
 			names = append(names, filepath.Base(x.File))
 		}
+		if reach.Below {
+			k.good(at, "%s: counts for an authority of that URN below %s, which itself has another or none: what it issues without such a one in between is not touched%s", d.Text, list(names), reading)
+			return
+		}
 		k.good(at, "%s is refused, whatever %s may say%s", d.Text, list(names), reading)
 	case d.OfIssuer():
 		k.warn(at, "%s: no trusted certificate is that issuer or speaks for it; it counts only for an authority of that name below one of them%s", d.Text, reading)

@@ -44,7 +44,8 @@ func TestCheckShowsWhatIsRevoked(t *testing.T) {
 	put("fed.crl", f.crl(root, user)+f.crl(sub))
 	put("strange.crl", f.crl(user))
 	put("denied", "# two of ours\n"+user.urn+"\nserial 7777 of "+root.urn+"\n"+
-		"urn:publicid:IDN+fed.example.orgg+user+slip\nserial 01 of CN=nobody\n"+sub.urn+"\nsha256:"+strings.Repeat("ab", 32)+"\n")
+		"urn:publicid:IDN+fed.example.orgg+user+slip\nserial 01 of CN=nobody\n"+sub.urn+"\nsha256:"+strings.Repeat("ab", 32)+"\n"+
+		f.urn("authority", "ma")+"\nserial 7777 of "+f.urn("authority", "ma")+"\n")
 	put("Denied.txt", "")
 	put("more.CRL", "")
 	out := lines(0, dir)
@@ -58,6 +59,8 @@ func TestCheckShowsWhatIsRevoked(t *testing.T) {
 		"warning  denied:5: serial 01 of CN=nobody: no trusted certificate is that issuer",
 		"ok       denied:6: "+sub.urn+" takes fed.pem away",
 		"ok       denied:7: sha256:"+strings.Repeat("ab", 32)+" is refused, whatever fed.pem, other.pem may say",
+		"ok       denied:8: "+f.urn("authority", "ma")+": counts for an authority of that URN below fed.pem",
+		"ok       denied:9: serial 7777 of "+f.urn("authority", "ma")+": counts for an authority of that URN below fed.pem",
 		"warning  fed.pem: "+sub.urn+" is revoked by denied:6, so it is not trusted",
 		"warning  Denied.txt: it is passed over: the deny list is named denied",
 		"warning  more.CRL: it is passed over: only *.crl",

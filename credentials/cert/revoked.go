@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+
+	"patchbay/am/urn"
 )
 
 // Struck is an anchor that is none, because it is revoked.
@@ -200,6 +202,10 @@ type Reach struct {
 	// anyway. Where they are none, and nothing is struck, the entry does nothing
 	// yet. A fingerprint may be that of anybody: it has all anchors.
 	Vouchers []Anchor
+	// Below says that the entry is about an authority by a URN that no anchor has:
+	// it counts where one with that URN lies below an anchor, and does not touch
+	// what the Vouchers issue themselves.
+	Below bool
 }
 
 // Reach tells what an entry of the deny list does.
@@ -209,8 +215,14 @@ func (a *Anchors) Reach(d Denial) (r Reach) {
 			r.Struck = append(r.Struck, s)
 		}
 	}
+	authority := d.issuer
+	if d.urn.Type == urn.Authority {
+		authority = d.urn
+	}
+	r.Below = !authority.IsZero() && len(r.Struck) == 0
 	for _, anchor := range a.list {
 		c := anchor.Certificate
+		r.Below = r.Below && !c.URN.Equal(authority)
 		switch {
 		case !d.urn.IsZero():
 			if !covered(anchor.Covers(), d.urn.Authority) {

@@ -499,3 +499,34 @@ func BenchmarkRevocation(b *testing.B) {
 		}
 	})
 }
+
+// TestReachOfAnAuthority: an entry about an authority by its URN does not touch
+// what an anchor with another URN, or none, issues; who reads Reach can tell.
+func TestReachOfAnAuthority(t *testing.T) {
+	l := fourLevels(t)
+	nameless := pki.Issue(t, nil, pki.Subject{CN: "root without URN", Key: "rsa5", CA: true})
+	alice := pki.User(t, nameless, "urn:publicid:IDN+example.net+user+alice", "rsa3")
+	const netSA = "urn:publicid:IDN+example.net+authority+sa"
+	for _, tt := range []struct {
+		line  string
+		leaf  *pki.Entity
+		below bool
+		want  cert.Reason
+	}{
+		{netSA, alice, true, -1},
+		{fmt.Sprintf("serial %X of %s", alice.SerialNumber, netSA), alice, true, -1},
+		{fmt.Sprintf("serial %X of CN=root without URN", alice.SerialNumber), alice, false, cert.Revoked},
+		{l.sub.URN.String(), l.alice, true, cert.Revoked},
+		{fmt.Sprintf("serial %X of %s", l.sub.SerialNumber, saURN), l.alice, false, cert.Revoked},
+		{saURN, l.alice, false, cert.Revoked},
+		{l.alice.URN.String(), l.alice, false, cert.Revoked},
+	} {
+		dir := t.TempDir()
+		write(t, dir, map[string]string{"root.pem": pki.PEM(l.root), "other.pem": pki.PEM(nameless), "other.authorities": "example.net", "denied": tt.line})
+		a := load(t, dir)
+		wantReason(t, a, tt.leaf, l.between(), tt.want)
+		if got := a.Reach(a.Denials()[0]).Below; got != tt.below {
+			t.Errorf("%s: only below an anchor: %v", tt.line, got)
+		}
+	}
+}
