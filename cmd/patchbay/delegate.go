@@ -53,6 +53,9 @@ func (o *delegateOptions) Validate(args []string) (err error) {
 		if o.life, err = parseDuration(o.Expires); err != nil {
 			return fmt.Errorf("--expires: %w", err)
 		}
+		if o.life == 0 {
+			return fmt.Errorf("--expires %s is no time at all; say how long, such as 2h", o.Expires)
+		}
 	}
 	return nil
 }
@@ -129,9 +132,15 @@ type receiver struct {
 func (t *trialSite) receiver(name string) (receiver, error) {
 	for _, folder := range []string{usersDir, toolsDir} {
 		dir := filepath.Join(t.dir, folder, strings.ToLower(name))
-		if r, err := readReceiver(filepath.Join(dir, name+"-cert.pem")); err == nil {
-			r.dir = dir
-			return r, nil
+		entries, _ := os.ReadDir(dir)
+		for _, e := range entries { // the file has the name as it was first spelled
+			if !strings.EqualFold(e.Name(), name+"-cert.pem") {
+				continue
+			}
+			if r, err := readReceiver(filepath.Join(dir, e.Name())); err == nil {
+				r.dir = dir
+				return r, nil
+			}
 		}
 	}
 	r, err := readReceiver(name)

@@ -27,8 +27,9 @@ func TestHandingOn(t *testing.T) {
 	has(t, do(1, "delegate", "first", "--from", "eve", "--to", "bob"), "user eve")
 	has(t, do(1, "delegate", "first", "--from", "ann", "--to", "nobody"), "nobody")
 	has(t, do(0, "delegate", "first", "--from", "ann", "--to", "bob"), "users/bob/slices/first-cred.xml", "call")
-	do(0, "delegate", "first", "--from", "ann", "--to", "bob", "--expires", "1h") // again
+	do(0, "delegate", "first", "--from", "ann", "--to", "BOB", "--expires", "1h") // again
 	has(t, do(1, "delegate", "first", "--from", "bob", "--to", "ann"), "-o FILE") // ann has her own
+	has(t, do(2, "delegate", "first", "--from", "ann", "--to", "bob", "--expires", "0s"), "no time at all")
 	has(t, do(0, "tool", "portal", "--for", "ann"), "portal-cert.pem", "for-ann.xml", "--speaking-for")
 
 	s := serve(t, dir, "--listen", "127.0.0.1:0")

@@ -391,7 +391,7 @@ func (l LogConfig) newLog(w io.Writer) *slog.Logger {
 // warnExpiry tells of anchors that are over, or soon will be.
 func warnExpiry(a *cert.Anchors, now time.Time, log *slog.Logger) {
 	for _, x := range a.List() {
-		if left := x.Certificate.NotAfter.Sub(now); left < 30*24*time.Hour {
+		if x.Certificate.NotAfter.Sub(now) < soon {
 			log.Warn("a trusted certificate expires", "file", x.File, "name", x.Certificate.URN, "expires", x.Certificate.NotAfter)
 		}
 	}
