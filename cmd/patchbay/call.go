@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,6 +21,8 @@ import (
 	"patchbay/am"
 	"patchbay/am/client"
 	"patchbay/am/urn"
+	"patchbay/am/xmlrpc"
+	"patchbay/inventory"
 )
 
 const callLong = `Call an aggregate manager, this site's or any other, and show what it answers.
@@ -149,13 +153,41 @@ func (o *callOptions) Run(ctx context.Context, c console) error {
 		c.out.Write(answer.body.Bytes())
 	}
 	if err != nil {
-		if me.certFile == "" {
-			err = fmt.Errorf("%w; no --user was given", err)
-		}
-		return err
+		return o.explain(err, me)
 	}
 	fmt.Fprintf(c.err, "%s: %s (%d), %s\n", o.method, reply.Code, int(reply.Code), reply.Took.Round(time.Millisecond))
 	return o.show(c, reply)
+}
+
+// explain adds to why a call has no answer what the caller may have overlooked.
+func (o *callOptions) explain(err error, me *caller) error {
+	if _, ok := errors.AsType[*xmlrpc.Fault](err); ok {
+		return fmt.Errorf("%w%s", err, methodHint(o.API, o.method))
+	}
+	switch {
+	case me.certFile != "":
+		return err
+	case len(o.Users) == 0:
+		return fmt.Errorf("%w; no --user was given", err)
+	}
+	return fmt.Errorf("%w; what --user names holds no certificate: give the user's folder, or the files with certificate and key, too", err)
+}
+
+// methodHint says how a method is perhaps really called, or which version has it.
+func methodHint(api int, method string) string {
+	names := slices.Sorted(maps.Keys(shapes[api]))
+	if slices.Contains(names, method) {
+		return ""
+	}
+	if near := inventory.Nearest(method, names); near != "" {
+		return fmt.Sprintf("; did you mean %s?", near)
+	}
+	for other := range shapes {
+		if near := inventory.Nearest(method, slices.Sorted(maps.Keys(shapes[other]))); near != "" && other != api {
+			return fmt.Sprintf("; did you mean %s? That is one of version %d: --api-version %[2]d", near, other)
+		}
+	}
+	return ""
 }
 
 func (o *callOptions) show(c console, reply client.Reply) error {

@@ -14,6 +14,7 @@ import (
 
 	"patchbay/am/client"
 	"patchbay/am/urn"
+	"patchbay/credentials/cert"
 )
 
 // caller is who calls, for which slice, and what proves it.
@@ -45,7 +46,7 @@ func readCaller(paths []string, slice string) (*caller, error) {
 	for _, p := range paths {
 		info, err := os.Stat(p)
 		if err != nil {
-			return nil, fmt.Errorf("--user: %w; make a user with: %s", err, ourCommand("user", "NAME", "--config", "FILE"))
+			return nil, fmt.Errorf("--user: %w; %smake a user with: %s", err, instead(filepath.Base(p), folksIn(filepath.Dir(p))), ourCommand("user", "NAME", "--config", "FILE"))
 		}
 		if !info.IsDir() {
 			if err := me.add(p); err != nil {
@@ -146,8 +147,24 @@ func (me *caller) setSlice(slice string, folders []string) error {
 		}
 	}
 	name := strings.TrimSuffix(filepath.Base(slice), "-cred.xml")
-	return fmt.Errorf("%q is no URN, and there is no file %s; make a slice with: %s",
-		slice, strings.Join(missing, " or "), commandAbout(about, "slice", name, "--owner", owner))
+	hint := instead(name, slicesIn(about))
+	if me.isTool() {
+		return fmt.Errorf("%q is no URN, and there is no file %s; %sa tool works in the slice of a user: give the file with the user's credential, such as %s, or hand the slice on with: %s",
+			slice, strings.Join(missing, " or "), hint, filepath.Join(about, "..", "..", usersDir, "USER", "slices", name+"-cred.xml"),
+			commandAbout(about, "delegate", name, "--from", "USER", "--to", filepath.Base(about)))
+	}
+	return fmt.Errorf("%q is no URN, and there is no file %s; %smake a slice with: %s",
+		slice, strings.Join(missing, " or "), hint, commandAbout(about, "slice", name, "--owner", owner))
+}
+
+// isTool tells whether the certificate is that of a tool, which owns no slice.
+func (me *caller) isTool() bool {
+	text, err := os.ReadFile(me.certFile)
+	if err != nil {
+		return false
+	}
+	list, err := cert.ParsePEM(text)
+	return err == nil && list[0].URN.Type == urn.Tool
 }
 
 // addSliceCredential takes the slice from a file. The error says why that is no
@@ -308,10 +325,6 @@ func readCredential(text []byte) (credential, error) {
 		}
 		c.owner, c.target, c.kind = strings.TrimSpace(d.Owner), target.String(), target.Type
 	}
-	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05"} { // without an offset it is UTC
-		if t, err := time.Parse(layout, strings.TrimSpace(d.Expires)); err == nil {
-			c.expires = t.UTC()
-		}
-	}
+	c.expires, _ = readExpires(d.Expires) // the zero time where it says nothing
 	return c, nil
 }

@@ -28,6 +28,7 @@ func TestCheckExplains(t *testing.T) {
 		{"BrokenAnchor", "trusted/trial.pem", "MII", "mii", 1, "trusted/trial.pem"},
 		{"KeyOfAnother", "patchbay.yaml", "key: server-rsa-key.pem", "key: server-ecdsa-key.pem", 1, "server-rsa.pem"},
 		{"LoopbackURL", "patchbay.yaml", "# public_url: https://testbed.example.org:8443", "public_url: https://localhost:8443", 0, "clients elsewhere cannot reach"},
+		{"PortOutOfRange", "patchbay.yaml", "# public_url: https://testbed.example.org:8443", "public_url: https://testbed.example.org:84430", 1, "public_url: \"https://testbed.example.org:84430\" has the port 84430"},
 		{"ForeignHostInURL", "patchbay.yaml", "# public_url: https://testbed.example.org:8443", "public_url: https://am.example.net:8443", 0, "it is not for am.example.net"},
 		{"MissingKey", "patchbay.yaml", "server-rsa-key.pem", "nowhere.pem", 1, "nowhere.pem"},
 	} {

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -50,6 +49,10 @@ func (k *checker) file(ctx context.Context, name string) {
 		k.author(ctx, name)
 		return
 	}
+	if program := strings.TrimSuffix(name, ".yaml") + provider.Suffix; program != name+provider.Suffix && exists(program) {
+		k.author(ctx, program) // whose metadata and settings these are
+		return
+	}
 	if revokes(name) { // it means something only beside the certificates
 		k.trustFolder(filepath.Dir(name))
 		return
@@ -71,6 +74,8 @@ func (k *checker) text(ctx context.Context, name string, text []byte) {
 		k.credential(name, text)
 	case bytes.Contains(text, []byte("-----BEGIN CERTIFICATE")):
 		k.certificates(name, text)
+	case bytes.Contains(text, []byte("PRIVATE KEY-----")):
+		k.bad(name, "this is a private key, of which there is nothing to check; keep it private, and name the certificate")
 	case bytes.HasPrefix(bytes.TrimLeft(text, "\ufeff \t\r\n"), []byte("<")):
 		k.document(name, text)
 	case name == standardInput:
@@ -82,12 +87,16 @@ func (k *checker) text(ctx context.Context, name string, text []byte) {
 
 // yaml tells a configuration from an inventory by its keys.
 func (k *checker) yaml(ctx context.Context, name string, text []byte) {
-	var top map[string]yaml.Node
-	if err := yaml.Unmarshal(text, &top); err != nil {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(text, &doc); err != nil {
 		k.bad(name, "this is neither YAML nor XML: %s", strings.TrimPrefix(err.Error(), "yaml: "))
 		return
 	}
-	if _, ok := top["components"]; ok || top["sliver_types"].Kind != 0 {
+	if len(doc.Content) == 1 && doc.Content[0].Kind != yaml.MappingNode {
+		k.bad(name, "this is nothing that can be checked; what can be, is told by: %s", ourCommand("check", "--help"))
+		return
+	}
+	if isInventory(&doc) {
 		authority := "example.org"
 		if k.config != nil {
 			authority = k.config.Authority
@@ -109,17 +118,11 @@ func (k *checker) certificates(name string, text []byte) {
 	}
 }
 
-// credential shows what a credential says; only a server with its trust folder
-// can verify it.
-func (k *checker) credential(name string, text []byte) {
-	c, err := readCredential(text)
-	if err != nil {
-		k.bad(name, "this is no credential that can be read: %v", err)
-		return
+// isInventory tells an inventory from a configuration, which has other keys.
+func isInventory(doc *yaml.Node) bool {
+	var top struct {
+		Components  yaml.Node
+		SliverTypes yaml.Node `yaml:"sliver_types"`
 	}
-	if !c.expires.IsZero() && time.Now().After(c.expires) {
-		k.bad(name, "the credential of %s over %s ended on %s; get a fresh one from its authority", c.owner, c.target, c.expires.Format(time.RFC3339))
-		return
-	}
-	k.good(name, "gives %s rights over %s until %s; whether its signature is good, the aggregate tells", c.owner, c.target, c.expires.Format(time.RFC3339))
+	return doc.Decode(&top) == nil && (top.Components.Kind != 0 || top.SliverTypes.Kind != 0)
 }

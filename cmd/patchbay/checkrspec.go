@@ -89,6 +89,9 @@ func (k *checker) request(name string, text []byte, findings []xmltree.Finding) 
 // what would be done otherwise than it asks.
 func (r *diagnosis) bind(req *rspec.Request, inv *inventory.Inventory) {
 	if len(req.Nodes) == 0 {
+		if r.errors > 0 {
+			return // that is why
+		}
 		r.add(diagnostic{0, 0, true, fmt.Sprintf("it asks for nothing here: none of its nodes names %s as its component_manager_id", inv.Manager)})
 		return
 	}

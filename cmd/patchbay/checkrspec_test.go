@@ -70,6 +70,7 @@ func TestCheckTellsErrorsFromWarnings(t *testing.T) {
 		{"Manifest", `<rspec type="manifest" ` + ns + `><node client_id="a" nonsense="1"/></rspec>`, 0, "ok       some.xml: a manifest"},
 		{"Advertisement", `<rspec type="advertisement" ` + ns + `><node component_id="x"/></rspec>`, 0, "warning: <node> "},
 		{"UnknownType", `<rspec type="wish" ` + ns + `/>`, 1, `some.xml:1:8: error: the rspec has type "wish"`},
+		{"NoNamespace", `<rspec type="request"><node client_id="a"/></rspec>`, 1, "some.xml:1:1: error: the rspec is in no namespace; add xmlns=\"http://www.geni.net/resources/rspec/3\"\n     1 | <rspec type=\"request\"><node client_id=\"a\"/></rspec>\n       | ^\nsome.xml: 1 error, 0 warnings"},
 		{"NoRSpec", `<html/>`, 1, "some.xml:1:1: error: the document is a <html>"},
 		{"NotWellFormed", "<rspec>\n<node>\n</rspec>", 1, "some.xml:3:1: error: "},
 		{"ByteOrderMark", "\ufeff<rspec type=\"request\" " + ns + "><node/></rspec>", 1, "some.xml:1:69: error: "},

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -172,8 +173,8 @@ func (c *Config) Validate() error {
 	case isLoopbackName(c.Authority):
 		wrong("authority", "%q means another site on every host; use a name of your own like testbed.example.org", c.Authority)
 	}
-	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
-		wrong("listen", "%q is not HOST:PORT or :PORT", c.Listen)
+	if err := checkAddress(c.Listen); err != nil {
+		wrong("listen", "%v", err)
 	}
 	if c.PublicURL != "" {
 		if err := checkPublicURL(c.PublicURL); err != nil {
@@ -181,9 +182,9 @@ func (c *Config) Validate() error {
 		}
 	}
 	if c.Admin != "" && c.Admin != "off" {
-		host, _, err := net.SplitHostPort(c.Admin)
-		if err != nil {
-			wrong("admin", "%q is not HOST:PORT; write 127.0.0.1:8444, or off", c.Admin)
+		host, _, _ := net.SplitHostPort(c.Admin)
+		if err := checkAddress(c.Admin); err != nil {
+			wrong("admin", "%v; write 127.0.0.1:8444, or off", err)
 		} else if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 			wrong("admin", "%q is not a loopback address: anybody could read it; write 127.0.0.1:8444, or off", c.Admin)
 		}
@@ -265,7 +266,29 @@ func checkPublicURL(s string) error {
 	if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || (u.Path != "" && u.Path != "/") || u.RawQuery != "" || u.Fragment != "" {
 		return fmt.Errorf("%q is not https://HOST:PORT", s)
 	}
+	if u.Port() == "0" || !validPort(u.Port()) {
+		return fmt.Errorf("%q has the port %s; ports are 1 to 65535", s, u.Port())
+	}
 	return nil
+}
+
+// checkAddress checks HOST:PORT, where HOST may be empty and PORT 0.
+func checkAddress(s string) error {
+	_, port, err := net.SplitHostPort(s)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%q is not HOST:PORT or :PORT", s)
+	case !validPort(port):
+		return fmt.Errorf("%q has the port %s; ports are 1 to 65535, and 0 for any free one", s, port)
+	}
+	return nil
+}
+
+// validPort tells of a number whether it is one of a port; names are left to
+// the system.
+func validPort(s string) bool {
+	_, err := strconv.ParseUint(s, 10, 16)
+	return !errors.Is(err, strconv.ErrRange)
 }
 
 // isLoopbackName tells whether a name means every host itself.

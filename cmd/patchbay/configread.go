@@ -209,6 +209,9 @@ func (o origin) checkKeys(text []byte) error {
 	if len(doc.Content) == 0 {
 		return nil
 	}
+	if isInventory(&doc) {
+		return &configError{Where: o.file, Msg: "this is an inventory, not a configuration; name the site's " + configName}
+	}
 	var errs []error
 	o.walk(doc.Content[0], reflect.TypeFor[Config](), "", &errs)
 	return errors.Join(errs...)

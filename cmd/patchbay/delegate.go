@@ -75,7 +75,7 @@ func (o *delegateOptions) Run(ctx context.Context, c console) error {
 	}
 	credential, err := os.ReadFile(from.slice(o.Slice))
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s has no credential for the slice %s; get one with: %s", from.Name, o.Slice, commandAt(config.origin.file, "slice", o.Slice, "--owner", from.Name))
+		return fmt.Errorf("%s has no credential for the slice %s; %sget one with: %s", from.Name, o.Slice, instead(o.Slice, slicesIn(from.Dir)), commandAt(config.origin.file, "slice", o.Slice, "--owner", from.Name))
 	}
 	if err != nil {
 		return err
@@ -114,8 +114,9 @@ func (u *trialUser) slice(name string) string {
 
 // existing is a user who has been made before.
 func (t *trialSite) existing(name string) (*trialUser, error) {
-	if _, err := os.Lstat(filepath.Join(t.dir, usersDir, strings.ToLower(name))); errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("there is no user %s here; make it with: %s", name, commandAt(t.config.origin.file, "user", name))
+	users := filepath.Join(t.dir, usersDir)
+	if _, err := os.Lstat(filepath.Join(users, strings.ToLower(name))); errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("there is no user %s here; %smake it with: %s", name, instead(name, folksIn(users)), commandAt(t.config.origin.file, "user", name))
 	}
 	u, _, err := t.user(name, false, time.Now())
 	return u, err
@@ -145,7 +146,8 @@ func (t *trialSite) receiver(name string) (receiver, error) {
 	}
 	r, err := readReceiver(name)
 	if err != nil {
-		return r, fmt.Errorf("--to %s: there is no user or tool of that name here, nor a file with a certificate: %w", name, err)
+		have := append(folksIn(filepath.Join(t.dir, usersDir)), folksIn(filepath.Join(t.dir, toolsDir))...)
+		return r, fmt.Errorf("--to %s: there is no user or tool of that name here (%w); %sname a file with a certificate", name, err, instead(name, have))
 	}
 	return r, nil
 }

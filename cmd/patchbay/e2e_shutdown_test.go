@@ -58,7 +58,7 @@ func TestShutdownAndThaw(t *testing.T) {
 	if out := thaw("urn:publicid:IDN+fed.example.org+slice+other"); !strings.Contains(out, "there is no slice") {
 		t.Errorf("thaw of another: %s", out)
 	}
-	if out := thaw(slice.urn); !strings.Contains(out, "no longer shut down") {
+	if out := thaw("frozen"); !strings.Contains(out, "Slice "+slice.urn+" is no longer shut down") {
 		t.Errorf("thaw: %s", out)
 	}
 	if out := thaw(slice.urn); !strings.Contains(out, "is not shut down") {

@@ -85,8 +85,8 @@ func (o *initOptions) Validate(args []string) (err error) {
 	if o.Listen == "" {
 		o.Listen = ":" + cmp.Or(portOf(o.PublicURL), "8443")
 	}
-	if _, _, err := net.SplitHostPort(o.Listen); err != nil {
-		return fmt.Errorf("--listen %q is not HOST:PORT or :PORT", o.Listen)
+	if err := checkAddress(o.Listen); err != nil {
+		return fmt.Errorf("--listen %w", err)
 	}
 	return nil
 }

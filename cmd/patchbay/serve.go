@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"os/signal"
 	"sync"
@@ -36,8 +35,8 @@ func (o *serveOptions) AddFlags(fs *pflag.FlagSet) {
 
 func (o *serveOptions) Validate(args []string) error {
 	if o.Listen != "" {
-		if _, _, err := net.SplitHostPort(o.Listen); err != nil {
-			return fmt.Errorf("--listen %q is not HOST:PORT or :PORT", o.Listen)
+		if err := checkAddress(o.Listen); err != nil {
+			return fmt.Errorf("--listen %w", err)
 		}
 	}
 	return noArguments(args)

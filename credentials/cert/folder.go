@@ -102,6 +102,9 @@ func loadAnchorFile(file string) (list []Anchor, problems []Problem) {
 	}
 	if bytes.Contains(text, []byte("PRIVATE KEY-----")) {
 		problem(file, "IT HOLDS A PRIVATE KEY, which must never lie here: whoever reads it can act as its owner; move it away, and replace it if others could read it")
+		if !bytes.Contains(text, beginOf(certificateLabel)) {
+			return nil, problems
+		}
 	}
 	if isDER(text) {
 		problem(file, "it is in DER form, not PEM; convert it with: openssl x509 -inform DER -in %s -out %s-converted.pem, and remove %[1]s",
