@@ -44,7 +44,7 @@ const rooms = `
 6  am/mtls                          C
 7  am/server                        am am/api am/xmlrpc github.com/prometheus/client_golang
 7  am/client                        am am/xmlrpc github.com/kolo/xmlrpc
-8  cmd/patchbay                     am am/api am/binder am/client am/lease am/mtls am/probe am/server am/service am/store am/urn am/work am/xmlrpc credentials credentials/cert credentials/trial inventory inventory/provider inventory/provider/providertest inventory/simulated rspec rspec/draw schemas schemas/xmltree github.com/fsnotify/fsnotify github.com/go-viper/mapstructure/v2 github.com/spf13/cobra github.com/spf13/pflag github.com/spf13/viper go.yaml.in/yaml/v3 golang.org/x/sys
+8  cmd/patchbay                     am am/api am/binder am/client am/lease am/mtls am/probe am/server am/service am/store am/urn am/work am/xmlrpc credentials credentials/cert credentials/dsig credentials/trial inventory inventory/provider inventory/provider/providertest inventory/simulated rspec rspec/draw schemas schemas/xmltree github.com/fsnotify/fsnotify github.com/go-viper/mapstructure/v2 github.com/spf13/cobra github.com/spf13/pflag github.com/spf13/viper go.yaml.in/yaml/v3 golang.org/x/sys
 8  cmd/patchbay-local               inventory/simulated github.com/spf13/cobra
 `
 
