@@ -3,7 +3,17 @@ package credentials
 import (
 	"crypto/sha256"
 	"testing"
+
+	"patchbay/credentials/cert"
 )
+
+func TestTheSameAnchorsForgetNothing(t *testing.T) {
+	z := New(cert.NewAnchors(), Config{})
+	before := z.trust.Load()
+	if z.SetAnchors(cert.NewAnchors()); z.trust.Load() != before {
+		t.Error("what was remembered is forgotten, though the anchors are the same")
+	}
+}
 
 func TestMemoryForgetsWhatWasNotAskedForLongest(t *testing.T) {
 	m := newMemory[int](3)

@@ -208,6 +208,9 @@ func TestOldSpeaksFor(t *testing.T) {
 		{rule: "29 signed by the authority", change: func(c *pki.Credential) { c.Signer = list{w.sa} }, want: "but is signed by " + saURN, detail: am.CredentialUntrusted},
 		{rule: "29 signed by another user", change: func(c *pki.Credential) { c.Signer = list{w.bob, w.sa} }, want: "but is signed by " + bobURN, detail: am.CredentialUntrusted},
 		{rule: "29 signed with another key of the user's name", change: func(c *pki.Credential) { c.Signer = list{pki.User(t, w.sa, aliceURN, "rsa5"), w.sa} }, want: "with the key in the target_gid", detail: am.CredentialUntrusted},
+		{rule: "29 signed with the user's key in another name", change: func(c *pki.Credential) {
+			c.Signer = list{pki.User(t, w.sa, "urn:publicid:IDN+example.org+user+mallory", "rsa2"), w.sa}
+		}, want: "but is signed by urn:publicid:IDN+example.org+user+mallory", detail: am.CredentialUntrusted},
 		{rule: "29 owner and target changed round", change: func(c *pki.Credential) { c.Owner, c.Target = c.Target, c.Owner }, want: "speak for " + toolURN + ", but is signed by " + aliceURN, detail: am.CredentialUntrusted},
 		{rule: "29 target is a slice that signed it", change: func(c *pki.Credential) { c.Target, c.Signer = list{w.slice, w.sa}, list{w.slice, w.sa} }, want: "which is no user", detail: am.CredentialUntrusted},
 		{rule: "29 self-made user", change: func(c *pki.Credential) {

@@ -207,7 +207,10 @@ func TestCRLOfOtherShape(t *testing.T) {
 			t.Errorf("the first %d of %d bytes are a CRL", i, len(good))
 		}
 	}
+	otherAlgorithm := bytes.Clone(good) // outside, where it is not signed: SHA-384
+	otherAlgorithm[bytes.LastIndex(good, []byte{0x2a, 0x86, 0x48, 0xce, 0x3d, 4, 3, 2})+7] = 3
 	for rule, der := range map[string][]byte{
+		"two algorithms":      otherAlgorithm,
 		"something behind it": append(bytes.Clone(good), 0), "nothing": nil, "a certificate": root.Raw, "too large": make([]byte, 16<<20+1),
 	} {
 		if _, err := cert.ParseRevocationList(der); err == nil {

@@ -181,6 +181,7 @@ func TestCRLsThatDoNotCount(t *testing.T) {
 func TestAnchorsAreRevokedToo(t *testing.T) {
 	l := fourLevels(t)
 	fingerprint := "sha256:" + l.sub.Fingerprint()
+	stranger := pki.Authority(t, nil, saURN, "rsa5") // root's name, another key
 	for _, tt := range []struct {
 		rule    string
 		anchors []*pki.Entity
@@ -197,6 +198,8 @@ func TestAnchorsAreRevokedToo(t *testing.T) {
 		{"by the deny list, number of the issuer's URN", []*pki.Entity{l.root, l.sub}, map[string]string{"denied": fmt.Sprintf("serial %X of %s", l.sub.SerialNumber, saURN)}, 1, cert.Revoked},
 		{"denied with all it issued, anchors included", []*pki.Entity{l.low, l.sub, l.root}, map[string]string{"denied": saURN}, 3, cert.Revoked},
 		{"a denied root that is not here takes no anchor away", []*pki.Entity{l.sub}, map[string]string{"denied": saURN}, 0, -1},
+		{"a denied one of its issuer's name has not issued it", []*pki.Entity{l.sub, stranger}, map[string]string{"denied": "sha256:" + stranger.Fingerprint()}, 1, -1},
+		{"revoked root beside a deny list, the operator's own choice stays", []*pki.Entity{l.sub, l.root}, map[string]string{"x.crl": crl{revoke: serials(l.root)}.pem(t, l.root), "denied": bobURN}, 1, -1},
 		{"revoked root, the operator's own choice stays", []*pki.Entity{l.sub, l.root}, map[string]string{"x.crl": crl{revoke: serials(l.root)}.pem(t, l.root)}, 1, -1},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
