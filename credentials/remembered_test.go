@@ -33,7 +33,9 @@ func TestRememberedCredentialsKeepNothingOfTheDocument(t *testing.T) {
 	before := heap()
 	const n = 20
 	for i := range n {
-		another := func(doc string) string { return replace(t, doc, "<signatures>", fmt.Sprintf("<signatures><!--%d-->", i)) }
+		another := func(doc string) string {
+			return replace(t, doc, "<signatures>", fmt.Sprintf("<signatures><!--%d-->", i))
+		}
 		if _, err := w.z.Authorize(bob, sfa(another(delegated)), "", credentials.RightAllocate, now); err != nil {
 			t.Fatal(err)
 		}
