@@ -46,8 +46,9 @@
 //	serial 03E9 of urn:publicid:IDN+example.org+authority+sa
 //	serial 03E9 of CN=example.org,C=BE
 //
-// An issuer without URN is named as openssl prints it with -nameopt RFC2253;
-// behind such a name no comment can stand.
+// An authority is meant by the URN in its certificate, not by what .authorities
+// says. An issuer without URN is named as openssl prints it with -nameopt
+// RFC2253; behind such a name no comment can stand.
 //
 // What is revoked is refused as a leaf and as an authority, and an anchor that
 // is revoked is none. A Folder reads all that again and again. When a CRL or the
