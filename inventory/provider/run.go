@@ -74,7 +74,11 @@ func (p *Provider) run(ctx context.Context, c call) ([]byte, error) {
 	case errors.Is(waitErr, exec.ErrWaitDelay):
 		stderr.log.Warn("left a process behind that holds its output open; redirect the streams of what shall live on")
 	case waitErr != nil:
-		return nil, fmt.Errorf("ended with %w, so what it wrote does not count", waitErr)
+		text := "ended with %w, so what it wrote does not count"
+		if cmd.ProcessState.ExitCode() == 127 { // of env and of shells
+			text += "; 127 means that a program was not found, perhaps the interpreter in its first line"
+		}
+		return nil, fmt.Errorf(text, waitErr)
 	}
 	if p.Trace != nil && c.in != nil {
 		p.Trace(c.action, out.buf.Bytes())
