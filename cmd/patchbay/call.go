@@ -183,8 +183,13 @@ func methodHint(api int, method string) string {
 		return fmt.Sprintf("; did you mean %s?", near)
 	}
 	for other := range shapes {
-		if near := inventory.Nearest(method, slices.Sorted(maps.Keys(shapes[other]))); near != "" && other != api {
-			return fmt.Sprintf("; did you mean %s? That is one of version %d: --api-version %[2]d", near, other)
+		near := inventory.Nearest(method, slices.Sorted(maps.Keys(shapes[other])))
+		switch {
+		case near == "" || other == api:
+		case near == method:
+			return fmt.Sprintf("; give --api-version %d", other)
+		default:
+			return fmt.Sprintf("; did you mean %s, with --api-version %d?", near, other)
 		}
 	}
 	return ""

@@ -39,8 +39,8 @@ func TestMethodHints(t *testing.T) {
 		{3, "Status", ""},
 		{3, "status", "; did you mean Status?"},
 		{3, "Statsu", "; did you mean Status?"},
-		{3, "createsliver", "; did you mean CreateSliver? That is one of version 2: --api-version 2"},
-		{2, "Provision", "; did you mean Provision? That is one of version 3: --api-version 3"},
+		{3, "createsliver", "; did you mean CreateSliver, with --api-version 2?"},
+		{2, "Provision", "; give --api-version 3"},
 		{3, "Cancel", ""},
 	} {
 		if got := methodHint(c.api, c.method); got != c.says {
