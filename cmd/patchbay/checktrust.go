@@ -30,12 +30,16 @@ func (k *checker) trustFolder(dir string) {
 		return
 	}
 	for _, p := range problems {
-		k.bad("", "%s", p)
+		if p.PassedOver {
+			k.warn(p.File, "%s", p.Text)
+		} else {
+			k.bad("", "%s", p)
+		}
 	}
 	if len(a.List()) == 0 {
 		k.bad(dir, "it holds no trusted certificate, so nobody may call; put the root of your federation into it as NAME.pem")
 	}
-	k.passedOver(dir)
+	k.besides(dir)
 	for _, x := range a.List() {
 		if len(x.Covers()) == 0 && x.Certificate.URN.IsZero() {
 			continue // that is one of the problems
@@ -117,29 +121,19 @@ func list(names []string) string {
 
 func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 
-// passedOver warns of files that look as if they were meant to count.
-func (k *checker) passedOver(dir string) {
+// besides warns of files that are of no use as they are.
+func (k *checker) besides(dir string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
 		file := filepath.Join(dir, e.Name())
 		ext := filepath.Ext(file)
 		stem := strings.TrimSuffix(file, ext)
-		if e.Name() != cert.DeniedFile && strings.EqualFold(filepath.Base(stem), cert.DeniedFile) {
-			k.warn(file, "it is passed over: the deny list is named %s and nothing else; rename it", cert.DeniedFile)
-		}
 		switch strings.ToLower(ext) {
-		case ".crt", ".cer", ".cert", ".der":
-			k.warn(file, "it is passed over: only *.pem counts; rename it if it is in PEM form, or convert it with: %s",
-				shellLine([]string{"openssl", "x509", "-inform", "DER", "-in", file, "-out", stem + ".pem"}))
 		case ".key":
 			k.warn(file, "PRIVATE KEYS must never lie here; move it away")
 		case ".authorities":
 			if _, err := os.Stat(stem + ".pem"); errors.Is(err, fs.ErrNotExist) {
 				k.warn(file, "it says for whom %s.pem vouches, but there is no such file; give both the same name", filepath.Base(stem))
-			}
-		case ".pem", ".crl":
-			if ext != strings.ToLower(ext) {
-				k.warn(file, "it is passed over: only *%s, in small letters, counts; rename it", strings.ToLower(ext))
 			}
 		}
 	}

@@ -51,6 +51,11 @@ func (l *RevocationList) Issuer() string { return l.issuer.String() }
 // Len is how many certificates are revoked.
 func (l *RevocationList) Len() int { return len(l.serials) }
 
+// sameSource tells whether two lists say that they are of one issuer and key.
+func (l *RevocationList) sameSource(m *RevocationList) bool {
+	return l.issuerKey == m.issuerKey && l.keyID == m.keyID
+}
+
 // Stale tells whether a newer list should have come by now. What a stale list
 // says still holds: nobody takes a revocation back by being late.
 func (l *RevocationList) Stale(now time.Time) bool {
@@ -79,16 +84,12 @@ func (l *RevocationList) signedBy(c *Certificate) bool {
 	return yes
 }
 
-// revokes tells whether issuer made the list and c is on it.
+// revokes tells whether the key of issuer, which issued c, made the list, and c
+// is on it. What the key usage says does not matter: the issuer may have a
+// further certificate for its key, and a client chooses which one it shows.
 func (l *RevocationList) revokes(c, issuer *Certificate) bool {
 	_, listed := l.serials[serialKey(c)]
-	return listed && maySignLists(issuer) && l.signedBy(issuer)
-}
-
-// maySignLists tells whether a certificate's key usage, if it has any, is for
-// revocation lists.
-func maySignLists(c *Certificate) bool {
-	return c.KeyUsage == 0 || c.KeyUsage&x509.KeyUsageCRLSign != 0
+	return listed && l.signedBy(issuer)
 }
 
 // serialKey is the number as a CRL's map has it.

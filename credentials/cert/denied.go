@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/big"
 	"slices"
 	"strings"
@@ -49,11 +50,11 @@ func parseDenied(file string, text []byte) (list []Denial, problems []Problem) {
 			continue
 		}
 		if len(list) == maxDeniedLines {
-			return list, append(problems, Problem{file, fmt.Sprintf("line %d: more than %d entries; what follows is not read: a CRL holds more", n, maxDeniedLines)})
+			return list, append(problems, Problem{File: file, Text: fmt.Sprintf("line %d: more than %d entries; what follows is not read: a CRL holds more", n, maxDeniedLines)})
 		}
 		d, err := parseDenial(entry)
 		if err != nil {
-			problems = append(problems, Problem{file, fmt.Sprintf("line %d: %v", n, err)})
+			problems = append(problems, Problem{File: file, Text: fmt.Sprintf("line %d: %v", n, err)})
 			continue
 		}
 		d.File, d.Line = file, n
@@ -186,20 +187,17 @@ func (m denials) sorted() []Denial {
 }
 
 // find gives the entry that refuses c, which names its issuer so and was issued
-// by one of the issuers.
-func (m denials) find(c *Certificate, issuerName string, issuers []*Certificate) (Denial, bool) {
-	if len(m) == 0 {
-		return Denial{}, false
-	}
+// by that one, of these URNs; nil is one that is not known.
+func (m denials) find(c *Certificate, issuerName string, issuer *Certificate, urns []urn.URN) (Denial, bool) {
 	serial := serialKey(c)
 	probes := []Denial{{hash: c.hash}, {serial: &serial, dn: issuerName}}
 	if !c.URN.IsZero() {
 		probes = append(probes, Denial{urn: c.URN})
 	}
-	for _, issuer := range issuers {
-		if !issuer.URN.IsZero() {
-			probes = append(probes, Denial{serial: &serial, issuer: issuer.URN})
-		}
+	for _, u := range urns {
+		probes = append(probes, Denial{serial: &serial, issuer: u})
+	}
+	if issuer != nil {
 		if hash, ok := twin(c, issuer); ok {
 			probes = append(probes, Denial{hash: hash})
 		}
@@ -223,10 +221,13 @@ type deniedFile struct {
 func (f deniedFile) load(file string) ([]Denial, []Problem, error) {
 	text, err := readFile(file, maxDeniedFile)
 	if err != nil && !f.known {
-		return nil, nil, fmt.Errorf("the deny list cannot be read: %w; correct it, or remove it", err)
+		if path, ok := errors.AsType[*fs.PathError](err); ok {
+			err = path.Err
+		}
+		return nil, nil, fmt.Errorf("%s: the deny list cannot be read: %w; correct it, or remove it", file, err)
 	}
 	if err != nil {
-		return f.list, []Problem{{file, err.Error() + "; what it said before stays in force"}}, nil
+		return f.list, []Problem{{File: file, Text: err.Error() + "; what it said before stays in force"}}, nil
 	}
 	list, problems := parseDenied(file, text)
 	if len(problems) > 0 {

@@ -30,8 +30,11 @@
 // Every NAME.crl holds certificate revocation lists: PEM blocks X509 CRL, or one
 // in DER. A list counts for the certificates that name its issuer as theirs and
 // were issued with the key that signed the list, be that an anchor's or that of
-// an authority shown between; that certificate's key usage, if it has one, must
-// allow it. Several lists of one issuer all count. A list that is out of date
+// an authority shown between. What that certificate's key usage says of signing
+// lists is not asked: who may issue with a key may take back with it, and a user
+// chooses which of an issuer's certificates it shows. Several lists of one issuer
+// all count, but one that is older than the list it replaces in its file is a
+// Problem, and both are in force. A list that is out of date
 // still revokes what it lists: that logins go on matters more here than news of
 // revocations, and nobody takes a revocation back by being late. Lists that are
 // no whole list of one issuer, or have critical extensions not evaluated here,
@@ -48,7 +51,9 @@
 //
 // An authority is meant by the URN in its certificate, not by what .authorities
 // says. An issuer without URN is named as openssl prints it with -nameopt
-// RFC2253; behind such a name no comment can stand.
+// RFC2253; behind such a name no comment can stand. One named by a URN that no
+// anchor has may have certificates of several names for its key: the number is
+// refused of every issuer of that authority.
 //
 // What is revoked is refused as a leaf and as an authority, and an anchor that
 // is revoked is none. A Folder reads all that again and again. When a CRL or the

@@ -21,11 +21,47 @@ const (
 	maxFileAnchors = 1000
 )
 
+// allAnchors is a file that other software writes as the sum of the rest.
+const allAnchors = "CATedCACerts.pem"
+
+// Matters tells whether a file of that name, without its folder, says something
+// in a trust folder, or seems to be meant to.
+func Matters(name string) bool {
+	switch filepath.Ext(name) {
+	case ".pem", ".crl", ".authorities":
+		return name != allAnchors
+	}
+	return name == DeniedFile || misnamed(name) != ""
+}
+
+// misnamed says why a file that seems to be meant for a trust folder is not
+// read; it is empty for all others.
+func misnamed(name string) string {
+	lower := strings.ToLower(name)
+	ext := filepath.Ext(lower)
+	switch ext {
+	case ".crt", ".cer", ".cert", ".der":
+		return "it is passed over: only *.pem counts; rename it if it is in PEM form, or convert it with: openssl x509 -inform DER -in " + name + " -out " + strings.TrimSuffix(name, filepath.Ext(name)) + ".pem"
+	case ".pem", ".crl", ".authorities":
+		if filepath.Ext(name) != ext {
+			return "it is passed over: only *" + ext + ", in small letters, counts; rename it"
+		}
+	case "", ".txt", ".list", ".lst", ".conf", ".csv", ".pub":
+		if strings.TrimSuffix(lower, ext) == DeniedFile && name != DeniedFile {
+			return "it is passed over, and nobody is refused by it: the deny list is named " + DeniedFile + " and nothing else; rename it"
+		}
+	}
+	return ""
+}
+
 // Problem is something in the trust folder that was passed over, or that does
 // nothing as it stands.
 type Problem struct {
 	File string
 	Text string
+	// PassedOver tells that the file is not read at all, for its name is only
+	// almost one that counts here.
+	PassedOver bool
 }
 
 func (p Problem) String() string { return p.File + ": " + p.Text }
@@ -60,7 +96,7 @@ func (f *Folder) Load(now time.Time) (*Anchors, []Problem, error) {
 	var anchors []Anchor
 	var problems []Problem
 	for _, entry := range entries {
-		if name := entry.Name(); filepath.Ext(name) == ".pem" && name != "CATedCACerts.pem" {
+		if name := entry.Name(); filepath.Ext(name) == ".pem" && name != allAnchors {
 			list, found := loadAnchorFile(filepath.Join(f.dir, name))
 			anchors, problems = append(anchors, list...), append(problems, found...)
 		}
@@ -83,6 +119,10 @@ func (f *Folder) Load(now time.Time) (*Anchors, []Problem, error) {
 				room -= l.Len()
 			}
 			lists = append(lists, files[name].lists...)
+		default:
+			if text := misnamed(name); text != "" {
+				found = []Problem{{File: file, Text: text, PassedOver: true}}
+			}
 		}
 		problems = append(problems, found...)
 	}

@@ -22,7 +22,7 @@ type listFile struct {
 func (f listFile) load(file string, o Options, anchors named, room int, now time.Time) (listFile, []Problem) {
 	var problems []Problem
 	problem := func(format string, args ...any) {
-		problems = append(problems, Problem{file, fmt.Sprintf(format, args...)})
+		problems = append(problems, Problem{File: file, Text: fmt.Sprintf(format, args...)})
 	}
 	text, err := readFile(file, maxListFile)
 	got := listFile{sum: sha256.Sum256(text)}
@@ -49,7 +49,12 @@ func (f listFile) load(file string, o Options, anchors named, room int, now time
 		}
 	}
 	for _, l := range got.lists {
-		if text := anchors.unmade(l); text != "" {
+		text := anchors.unmade(l)
+		if newer := f.newer(l, got.lists); newer != nil && text == "" {
+			text = fmt.Sprintf("the CRL of %s is of %s, older than the one it replaces, of %s; get the newest from its issuer, or remove this file first if the older one is meant",
+				short(l.Issuer()), l.ThisUpdate.UTC().Format(time.RFC3339), newer.ThisUpdate.UTC().Format(time.RFC3339))
+		}
+		if text != "" {
 			problem("%s", text)
 			continue
 		}
@@ -63,6 +68,24 @@ func (f listFile) load(file string, o Options, anchors named, room int, now time
 		problems[len(problems)-1].Text += "; what this file said before stays in force until it is good again or removed"
 	}
 	return got, problems
+}
+
+// newer is a list from before that is no longer here and of which l, which was
+// not there before, would be an older state.
+func (f listFile) newer(l *RevocationList, here []*RevocationList) *RevocationList {
+	if f.good && holds(f.lists, l) {
+		return nil
+	}
+	for _, m := range f.lists {
+		if m.sameSource(l) && m.ThisUpdate.After(l.ThisUpdate) && !holds(here, m) {
+			return m
+		}
+	}
+	return nil
+}
+
+func holds(lists []*RevocationList, l *RevocationList) bool {
+	return slices.ContainsFunc(lists, func(m *RevocationList) bool { return m.hash == l.hash })
 }
 
 // readList reads one CRL, and says what forbids to use it.
@@ -103,15 +126,14 @@ func listParts(text []byte) (parts [][]byte, err error) {
 func keep(before, made, here []*RevocationList) (kept []*RevocationList) {
 	count := func(lists []*RevocationList, like *RevocationList) (n int) {
 		for _, l := range lists {
-			if l.issuerKey == like.issuerKey && l.keyID == like.keyID {
+			if l.sameSource(like) {
 				n++
 			}
 		}
 		return n
 	}
 	for _, l := range before {
-		again := slices.ContainsFunc(here, func(m *RevocationList) bool { return m.hash == l.hash })
-		if !again && count(made, l) < count(before, l) {
+		if !holds(here, l) && count(made, l) < count(before, l) {
 			kept = append(kept, l)
 		}
 	}

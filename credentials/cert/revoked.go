@@ -27,6 +27,10 @@ type revoked struct {
 	struck   []Struck
 	byHash   map[[sha256.Size]byte]int // of struck
 	files    named                     // all anchors, struck or not
+	aliases  map[string][]urn.URN      // of all anchors, by name and key
+	// unknown are numbers of issuers none of which is among the anchors, by the
+	// authority of the issuer.
+	unknown map[string]Denial
 }
 
 // named is certificates by their subject's name.
@@ -47,7 +51,7 @@ func (n named) issuersOf(c *Certificate) []*Certificate { return n[nameKey(c.Raw
 // makers gives those that have made a list.
 func (n named) makers(l *RevocationList) (makers []*Certificate) {
 	for _, c := range n[l.issuerKey] {
-		if maySignLists(c) && l.signedBy(c) {
+		if l.signedBy(c) {
 			makers = append(makers, c)
 		}
 	}
@@ -61,11 +65,6 @@ func (n named) unmade(l *RevocationList) string {
 	if len(claimed) == 0 || len(n.makers(l)) > 0 {
 		return ""
 	}
-	for _, c := range claimed {
-		if l.signedBy(c) {
-			return fmt.Sprintf("the CRL of %s does not count: the key usage of that certificate is not for signing CRLs; name what it revokes in the file %s", c.Name(), DeniedFile)
-		}
-	}
 	return fmt.Sprintf("the CRL of %s does not count: the key of %s has not signed it; get it anew from that authority, or put the authority's new certificate into the folder", short(l.Issuer()), claimed[0].Name())
 }
 
@@ -73,13 +72,26 @@ func (n named) unmade(l *RevocationList) string {
 func newRevoked(anchors []Anchor, lists []*RevocationList, denied []Denial) revoked {
 	r := revoked{
 		lists: lists, byIssuer: map[string][]*RevocationList{}, denied: newDenials(denied),
-		byHash: map[[sha256.Size]byte]int{}, files: byName(anchors),
+		byHash: map[[sha256.Size]byte]int{}, files: byName(anchors), aliases: map[string][]urn.URN{}, unknown: map[string]Denial{},
+	}
+	here := map[string]bool{}
+	for _, a := range anchors {
+		if u := a.Certificate.URN; !u.IsZero() {
+			key := identity(a.Certificate)
+			r.aliases[key] = append(r.aliases[key], u)
+			here[u.Key()] = true
+		}
+	}
+	for _, d := range r.denied {
+		if !d.issuer.IsZero() && !here[d.issuer.Key()] {
+			r.unknown[unknownKey(*d.serial, d.issuer)] = d
+		}
 	}
 	for _, l := range lists {
 		r.byIssuer[l.issuerKey] = append(r.byIssuer[l.issuerKey], l)
 	}
 	for _, a := range anchors {
-		if file, line, ok := r.find(a.Certificate, r.files.issuersOf(a.Certificate)...); ok {
+		if file, line, ok := r.findAnchor(a.Certificate); ok {
 			r.strike(a, file, line)
 		}
 	}
@@ -109,18 +121,74 @@ func (r *revoked) strike(a Anchor, file string, line int) {
 	r.struck = append(r.struck, Struck{a, file, line})
 }
 
-// find tells whether c, issued by one of the issuers, is revoked, and where it
-// says so.
-func (r *revoked) find(c *Certificate, issuers ...*Certificate) (file string, line int, ok bool) {
+// find tells whether c is revoked, and where it says so. The issuer has really
+// issued it; nil is one that is not known.
+func (r *revoked) find(c, issuer *Certificate) (file string, line int, ok bool) {
 	name := nameKey(c.RawIssuer)
-	if d, ok := r.denied.find(c, name, issuers); ok {
+	if d, ok := r.denies(c, name, issuer); ok {
 		return d.File, d.Line, true
 	}
+	if issuer == nil {
+		return "", 0, false
+	}
 	for _, l := range r.byIssuer[name] {
-		for _, issuer := range issuers {
-			if l.revokes(c, issuer) {
-				return l.File, 0, true
-			}
+		if l.revokes(c, issuer) {
+			return l.File, 0, true
+		}
+	}
+	return "", 0, false
+}
+
+// denies looks c up in the deny list. Its issuer may have several certificates
+// for one key, with other URNs, of which the client shows the one it likes: so
+// the URNs of all that are anchors count, and where an entry names an issuer
+// that is no anchor, any issuer of that authority may be the one.
+func (r *revoked) denies(c *Certificate, name string, issuer *Certificate) (Denial, bool) {
+	if len(r.denied) == 0 {
+		return Denial{}, false
+	}
+	var urns []urn.URN
+	if issuer != nil {
+		urns = r.aliases[identity(issuer)]
+		if !issuer.URN.IsZero() {
+			urns = append(slices.Clip(urns), issuer.URN)
+		}
+	}
+	if d, ok := r.denied.find(c, name, issuer, urns); ok {
+		return d, true
+	}
+	for _, u := range urns {
+		if d, ok := r.unknown[unknownKey(serialKey(c), u)]; ok {
+			return d, true
+		}
+	}
+	return Denial{}, false
+}
+
+func unknownKey(serial string, issuer urn.URN) string {
+	return urn.URN{Authority: issuer.Authority, Type: urn.Authority, Name: hex.EncodeToString([]byte(serial))}.Key()
+}
+
+// identity is the name and key of a certificate.
+func identity(c *Certificate) string {
+	return nameKey(c.RawSubject) + string(c.RawSubjectPublicKeyInfo)
+}
+
+// findAnchor is find for an anchor, of which the issuers are only known by the
+// name: others may have the same.
+func (r *revoked) findAnchor(c *Certificate) (file string, line int, ok bool) {
+	if file, line, ok := r.find(c, nil); ok {
+		return file, line, true
+	}
+	tried := map[string]bool{}
+	for _, issuer := range r.files.issuersOf(c) {
+		key := string(issuer.RawSubjectPublicKeyInfo)
+		if tried[key] {
+			continue
+		}
+		tried[key] = true
+		if file, line, ok := r.find(c, issuer); ok && issued(issuer, c) {
+			return file, line, true
 		}
 	}
 	return "", 0, false

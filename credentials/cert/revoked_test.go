@@ -94,7 +94,7 @@ func TestRevokedByCRL(t *testing.T) {
 		{"next update past", map[string]string{"x.crl": crl{revoke: serials(l.sub), to: pki.Now.Add(-time.Minute)}.pem(t, l.root)}, l.alice, l.between(), cert.Revoked},
 		{"this update a little ahead of our clock", map[string]string{"x.crl": crl{revoke: serials(l.sub), from: pki.Now.Add(4 * time.Minute)}.pem(t, l.root)}, l.alice, l.between(), cert.Revoked},
 		{"not named *.crl", map[string]string{"x.txt": crl{revoke: serials(l.sub)}.pem(t, l.root)}, l.alice, l.between(), -1},
-		{"issuer between whose key usage is not for CRLs", map[string]string{"x.crl": crl{revoke: serials(carol)}.pem(t, noLists)}, carol, []*pki.Entity{noLists}, -1},
+		{"issuer between whose key usage is not for CRLs", map[string]string{"x.crl": crl{revoke: serials(carol)}.pem(t, noLists)}, carol, []*pki.Entity{noLists}, cert.Revoked},
 		{"issuer between whose key usage is for CRLs", map[string]string{"x.crl": crl{revoke: serials(dave)}.pem(t, lists)}, dave, []*pki.Entity{lists}, cert.Revoked},
 		{"an impostor's certificate beside does not help", map[string]string{"x.crl": crl{revoke: serials(l.sub)}.pem(t, l.root)}, l.alice, append([]*pki.Entity{stranger}, l.between()...), cert.Revoked},
 	} {
@@ -141,7 +141,7 @@ func TestCRLsThatDoNotCount(t *testing.T) {
 		{"SHA-1 by the switch", sha1.pem(t, root), cert.Options{SHA1: true}, ""},
 		{"delta", delta.pem(t, root), cert.Options{}, "delta"},
 		{"signed by another key", forged.pem(t, root), cert.Options{}, "the key of " + saURN + " has not signed it"},
-		{"key usage is not for CRLs", crl{}.pem(t, noLists), cert.Options{}, "key usage"},
+		{"good one before one of an issuer whose key usage is not for CRLs", all.pem(t, root) + crl{}.pem(t, noLists), cert.Options{}, ""},
 		{"empty", "", cert.Options{}, "it holds no CRL"},
 		{"a certificate", pki.PEM(root), cert.Options{}, "it holds no CRL"},
 		{"no base64", "-----BEGIN X509 CRL-----\n!\n-----END X509 CRL-----\n", cert.Options{}, "CRL 1: it cannot be read"},
@@ -444,7 +444,7 @@ func TestUnreadableListsKeepWhatTheySaid(t *testing.T) {
 	wantReason(t, a, alice, nil, cert.Revoked)
 	wantReason(t, a, bob, nil, cert.Revoked)
 
-	if _, _, err := cert.LoadAnchors(dir); err == nil || !strings.Contains(err.Error(), "deny list") {
+	if _, _, err := cert.LoadAnchors(dir); err == nil || !strings.Contains(err.Error(), filepath.Join(dir, "denied")+": the deny list cannot be read") {
 		t.Errorf("a server that starts now would let bob in: %v", err)
 	}
 }
@@ -530,6 +530,147 @@ func TestReachOfAnAuthority(t *testing.T) {
 		wantReason(t, a, tt.leaf, l.between(), tt.want)
 		if got := a.Reach(a.Denials()[0]).Below; got != tt.below {
 			t.Errorf("%s: only below an anchor: %v", tt.line, got)
+		}
+	}
+}
+
+// A client chooses which of its issuer's certificates it shows: one that names
+// another authority, or is not for signing lists, is of the same key all the same.
+func TestRevokedOverEveryCertificateOfTheIssuer(t *testing.T) {
+	root := pki.Authority(t, nil, saURN, "rsa1")
+	const ma = "urn:publicid:IDN+example.org+authority+ma"
+	issuer := func(uri string, usage x509.KeyUsage) *pki.Entity {
+		return pki.Issue(t, root, pki.Subject{URIs: []string{uri}, CN: "ma", Key: "rsa2", CA: true, KeyUsage: usage})
+	}
+	full := issuer(ma, x509.KeyUsageCertSign|x509.KeyUsageCRLSign)
+	alice := pki.User(t, full, aliceURN, "rsa3")
+	elsewhere := pki.Issue(t, nil, pki.Subject{URIs: []string{"urn:publicid:IDN+example.net+authority+ma"}, Key: "rsa6", CA: true})
+	erin := pki.User(t, elsewhere, "urn:publicid:IDN+example.net+user+erin", "rsa3")
+	number := fmt.Sprintf("serial %X of %s", alice.SerialNumber, ma)
+	for _, tt := range []struct {
+		rule    string
+		anchors []*pki.Entity
+		files   map[string]string
+	}{
+		{"CRL, the issuer is shown", nil, map[string]string{"x.crl": crl{revoke: serials(alice)}.pem(t, full)}},
+		{"CRL, the issuer is an anchor", []*pki.Entity{full}, map[string]string{"x.crl": crl{revoke: serials(alice)}.pem(t, full)}},
+		{"number in the deny list, the issuer is shown", nil, map[string]string{"denied": number}},
+		{"number in the deny list, the issuer is an anchor", []*pki.Entity{full}, map[string]string{"denied": number}},
+	} {
+		dir := t.TempDir()
+		write(t, dir, tt.files)
+		write(t, dir, map[string]string{"root.pem": pki.PEM(append(tt.anchors, root, elsewhere)...)})
+		a := load(t, dir)
+		for name, over := range map[string]*pki.Entity{
+			"itself": full, "not for lists": issuer(ma, x509.KeyUsageCertSign), "another name": issuer(saURN, x509.KeyUsageCertSign),
+		} {
+			t.Log(tt.rule, "/", name)
+			wantReason(t, a, alice, []*pki.Entity{over}, cert.Revoked)
+		}
+		wantReason(t, a, erin, nil, -1)
+	}
+	// Numbers of another issuer of that authority count only where it may be the same.
+	for anchor, want := range map[*pki.Entity]cert.Reason{full: -1, elsewhere: cert.Revoked} {
+		other := pki.Issue(t, root, pki.Subject{URIs: []string{saURN}, CN: "other", Key: "rsa4", CA: true})
+		bob := pki.User(t, other, bobURN, "rsa5")
+		dir := t.TempDir()
+		write(t, dir, map[string]string{"root.pem": pki.PEM(root, anchor), "denied": fmt.Sprintf("serial %X of %s", bob.SerialNumber, ma)})
+		wantReason(t, load(t, dir), bob, []*pki.Entity{other}, want)
+	}
+}
+
+// Two authorities may have one name. Only that which issued an anchor can take
+// it away.
+func TestAnchorsAreNotStruckByANamesake(t *testing.T) {
+	issue := func(parent *pki.Entity, authority, key string) *pki.Entity {
+		return pki.Issue(t, parent, pki.Subject{URIs: []string{"urn:publicid:IDN+" + authority + "+authority+ca"}, CN: "ca", Key: key, CA: true})
+	}
+	victim, namesake := issue(nil, "example.org", "rsa1"), issue(nil, "example.net", "rsa2")
+	below := issue(victim, "example.org:lab", "rsa5")
+	alice := pki.User(t, victim, aliceURN, "rsa3")
+	for _, tt := range []struct {
+		rule, file, text string
+		struck           int
+	}{
+		{"list of the namesake", "x.crl", crl{revoke: serials(victim, below)}.pem(t, namesake), 0},
+		{"list of the issuer", "x.crl", crl{revoke: serials(below)}.pem(t, victim), 1},
+		{"number of the namesake", "denied", fmt.Sprintf("serial %X of %s\nserial %X of %[2]s", victim.SerialNumber, namesake.URN, below.SerialNumber), 0},
+		{"number of the issuer", "denied", fmt.Sprintf("serial %X of %s", below.SerialNumber, victim.URN), 1},
+	} {
+		dir := t.TempDir()
+		write(t, dir, map[string]string{"a.pem": pki.PEM(victim), "b.pem": pki.PEM(namesake), "c.pem": pki.PEM(below), tt.file: tt.text})
+		a := load(t, dir)
+		if len(a.Struck()) != tt.struck {
+			t.Errorf("%s: %d anchors struck, want %d", tt.rule, len(a.Struck()), tt.struck)
+		}
+		wantReason(t, a, alice, nil, -1)
+	}
+}
+
+func TestOlderListDoesNotReplaceANewerOne(t *testing.T) {
+	root := pki.Authority(t, nil, saURN, "rsa1")
+	alice, bob := pki.User(t, root, aliceURN, "rsa3"), pki.User(t, root, bobURN, "rsa4")
+	at := func(days int, who ...*pki.Entity) string {
+		return crl{revoke: serials(who...), from: pki.Now.AddDate(0, 0, days)}.pem(t, root)
+	}
+	dir := t.TempDir()
+	write(t, dir, map[string]string{"root.pem": pki.PEM(root)})
+	folder := cert.NewFolder(dir, cert.Options{})
+	for _, s := range []struct {
+		rule, text string
+		alice, bob cert.Reason
+		problem    bool
+		inForce    int
+	}{
+		{"the first", at(-9, alice), cert.Revoked, -1, false, 1},
+		{"an older one", at(-20, bob), cert.Revoked, cert.Revoked, true, 2},
+		{"the older one, read again", at(-20, bob), cert.Revoked, cert.Revoked, true, 2},
+		{"a newer one, without alice", at(-8), -1, -1, false, 1},
+		{"the older one beside the newer one", at(-8) + at(-20, bob), -1, cert.Revoked, false, 2},
+		{"the newer one removed from both", at(-20, bob), -1, cert.Revoked, false, 1},
+		{"no file", "", -1, -1, false, 0},
+		{"an older one where nothing was", at(-30, alice), cert.Revoked, -1, false, 1},
+	} {
+		if s.text == "" {
+			os.Remove(filepath.Join(dir, "x.crl"))
+		} else {
+			write(t, dir, map[string]string{"x.crl": s.text})
+		}
+		a, problems, err := folder.Load(pki.Now)
+		if err != nil || (len(problems) > 0) != s.problem || s.problem && !strings.Contains(problems[0].Text, "older than the one it replaces") {
+			t.Errorf("%s: %v %v", s.rule, problems, err)
+		}
+		if n := len(a.RevocationLists()); n != s.inForce {
+			t.Errorf("%s: %d lists in force, want %d", s.rule, n, s.inForce)
+		}
+		wantReason(t, a, alice, nil, s.alice)
+		wantReason(t, a, bob, nil, s.bob)
+	}
+}
+
+func TestFilesThatSeemToBeMeantAreNamed(t *testing.T) {
+	root := pki.Authority(t, nil, saURN, "rsa1")
+	for name, want := range map[string]string{
+		"denied.txt": "the deny list is named denied", "Denied": "the deny list is named denied", "DENIED.LST": "the deny list is named denied",
+		"x.CRL": "only *.crl, in small letters", "y.PEM": "only *.pem, in small letters", "root.Authorities": "only *.authorities, in small letters",
+		"z.crt": "only *.pem counts", "z.CER": "only *.pem counts", "z.der": "only *.pem counts",
+		"README": "", "denied~": "", "denied.bak": "", ".denied.swp": "", "CATedCACerts.pem": "", "root.pem.old": "",
+	} {
+		dir := t.TempDir()
+		write(t, dir, map[string]string{"root.pem": pki.PEM(root), name: aliceURN})
+		_, problems, err := cert.NewFolder(dir, cert.Options{}).Load(pki.Now)
+		if err != nil || len(problems) > 1 || (want != "") != (len(problems) == 1) {
+			t.Errorf("%s: problems %v, %v", name, problems, err)
+		} else if want != "" && (!problems[0].PassedOver || !strings.Contains(problems[0].Text, want) || filepath.Base(problems[0].File) != name) {
+			t.Errorf("%s: %v, want %q", name, problems[0], want)
+		}
+		if cert.Matters(name) != (want != "") {
+			t.Errorf("%s matters: %v", name, cert.Matters(name))
+		}
+	}
+	for _, name := range []string{"x.pem", "x.crl", "x.authorities", "denied"} {
+		if !cert.Matters(name) {
+			t.Errorf("%s does not matter", name)
 		}
 	}
 }
