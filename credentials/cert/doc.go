@@ -53,7 +53,7 @@
 // says. An issuer without URN is named as openssl prints it with -nameopt
 // RFC2253; behind such a name no comment can stand. One named by a URN that no
 // anchor has may have certificates of several names for its key: the number is
-// refused of every issuer of that authority.
+// refused of every issuer of that authority that is no anchor either.
 //
 // What is revoked is refused as a leaf and as an authority, and an anchor that
 // is revoked is none. A Folder reads all that again and again. When a CRL or the

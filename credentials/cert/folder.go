@@ -48,7 +48,7 @@ func misnamed(name string) string {
 		}
 	case "", ".txt", ".list", ".lst", ".conf", ".csv", ".pub":
 		if strings.TrimSuffix(lower, ext) == DeniedFile && name != DeniedFile {
-			return "it is passed over, and nobody is refused by it: the deny list is named " + DeniedFile + " and nothing else; rename it"
+			return "it is passed over: the deny list is named " + DeniedFile + " and nothing else, so nobody is refused by this; rename it"
 		}
 	}
 	return ""

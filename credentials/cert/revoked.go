@@ -141,8 +141,9 @@ func (r *revoked) find(c, issuer *Certificate) (file string, line int, ok bool) 
 
 // denies looks c up in the deny list. Its issuer may have several certificates
 // for one key, with other URNs, of which the client shows the one it likes: so
-// the URNs of all that are anchors count, and where an entry names an issuer
-// that is no anchor, any issuer of that authority may be the one.
+// the URNs of all that are anchors count, and where neither the issuer that an
+// entry names nor the one that is shown is an anchor, both may be the same, if
+// they are of one authority.
 func (r *revoked) denies(c *Certificate, name string, issuer *Certificate) (Denial, bool) {
 	if len(r.denied) == 0 {
 		return Denial{}, false
@@ -157,12 +158,11 @@ func (r *revoked) denies(c *Certificate, name string, issuer *Certificate) (Deni
 	if d, ok := r.denied.find(c, name, issuer, urns); ok {
 		return d, true
 	}
-	for _, u := range urns {
-		if d, ok := r.unknown[unknownKey(serialKey(c), u)]; ok {
-			return d, true
-		}
+	if issuer == nil || issuer.URN.IsZero() || len(r.aliases[identity(issuer)]) > 0 {
+		return Denial{}, false
 	}
-	return Denial{}, false
+	d, ok := r.unknown[unknownKey(serialKey(c), issuer.URN)]
+	return d, ok
 }
 
 func unknownKey(serial string, issuer urn.URN) string {

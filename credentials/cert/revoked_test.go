@@ -570,8 +570,8 @@ func TestRevokedOverEveryCertificateOfTheIssuer(t *testing.T) {
 		wantReason(t, a, erin, nil, -1)
 	}
 	// Numbers of another issuer of that authority count only where it may be the same.
-	for anchor, want := range map[*pki.Entity]cert.Reason{full: -1, elsewhere: cert.Revoked} {
-		other := pki.Issue(t, root, pki.Subject{URIs: []string{saURN}, CN: "other", Key: "rsa4", CA: true})
+	other := pki.Issue(t, root, pki.Subject{URIs: []string{saURN}, CN: "other", Key: "rsa4", CA: true})
+	for anchor, want := range map[*pki.Entity]cert.Reason{full: -1, other: -1, elsewhere: cert.Revoked} {
 		bob := pki.User(t, other, bobURN, "rsa5")
 		dir := t.TempDir()
 		write(t, dir, map[string]string{"root.pem": pki.PEM(root, anchor), "denied": fmt.Sprintf("serial %X of %s", bob.SerialNumber, ma)})
