@@ -50,14 +50,9 @@ func (o *delegateOptions) Validate(args []string) (err error) {
 		return errors.New("--from USER and --to WHO are both needed")
 	}
 	if o.Expires != "" {
-		if o.life, err = parseDuration(o.Expires); err != nil {
-			return fmt.Errorf("--expires: %w", err)
-		}
-		if o.life == 0 {
-			return fmt.Errorf("--expires %s is no time at all; say how long, such as 2h", o.Expires)
-		}
+		o.life, err = parseLifetime(o.Expires)
 	}
-	return nil
+	return err
 }
 
 func (o *delegateOptions) Run(ctx context.Context, c console) error {
@@ -73,13 +68,15 @@ func (o *delegateOptions) Run(ctx context.Context, c console) error {
 	if err != nil {
 		return err
 	}
-	credential, err := os.ReadFile(from.slice(o.Slice))
+	own := from.slice(o.Slice)
+	credential, err := os.ReadFile(own)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s has no credential for the slice %s; %sget one with: %s", from.Name, o.Slice, instead(o.Slice, slicesIn(from.Dir)), commandAt(config.origin.file, "slice", o.Slice, "--owner", from.Name))
 	}
 	if err != nil {
 		return err
 	}
+	o.Slice = strings.TrimSuffix(filepath.Base(own), "-cred.xml") // as it was first spelled
 	to, err := t.receiver(o.To)
 	if err != nil {
 		return err
@@ -92,7 +89,9 @@ func (o *delegateOptions) Run(ctx context.Context, c console) error {
 	}
 	var expires time.Time
 	if o.life > 0 {
-		expires = time.Now().Add(o.life)
+		if expires, err = t.until(o.life, time.Now()); err != nil {
+			return err
+		}
 	}
 	text, err := trial.Delegate(credential, from.User, to.certificate, expires)
 	if err != nil {
@@ -108,7 +107,13 @@ func (o *delegateOptions) Run(ctx context.Context, c console) error {
 	return nil
 }
 
+// slice is the file with the credential of a slice, whose name has any case.
 func (u *trialUser) slice(name string) string {
+	for _, have := range slicesIn(u.Dir) {
+		if strings.EqualFold(have, name) {
+			name = have
+		}
+	}
 	return filepath.Join(u.Dir, "slices", name+"-cred.xml")
 }
 

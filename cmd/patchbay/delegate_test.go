@@ -26,10 +26,16 @@ func TestHandingOn(t *testing.T) {
 	has(t, do(1, "delegate", "second", "--from", "ann", "--to", "bob"), "slice second --owner ann")
 	has(t, do(1, "delegate", "first", "--from", "eve", "--to", "bob"), "user eve")
 	has(t, do(1, "delegate", "first", "--from", "ann", "--to", "nobody"), "nobody")
-	has(t, do(0, "delegate", "first", "--from", "ann", "--to", "bob"), "users/bob/slices/first-cred.xml", "call")
+	for _, of := range [][]string{{"slice", "first", "--owner", "ann"}, {"delegate", "first", "--from", "ann", "--to", "bob"}, {"tool", "late", "--for", "ann"}} {
+		has(t, do(2, append(of, "--expires", "0s")...), "no time at all")
+		has(t, do(1, append(of, "--expires", "99999d")...), "too long", "the longest is 36")
+	}
+	if _, err := os.Stat(filepath.Join(dir, "tools", "late")); err == nil {
+		t.Error("a tool was made by a command that failed")
+	}
+	has(t, do(0, "delegate", "FIRST", "--from", "ann", "--to", "bob"), "users/bob/slices/first-cred.xml", "call")
 	do(0, "delegate", "first", "--from", "ann", "--to", "BOB", "--expires", "1h") // again
 	has(t, do(1, "delegate", "first", "--from", "bob", "--to", "ann"), "-o FILE") // ann has her own
-	has(t, do(2, "delegate", "first", "--from", "ann", "--to", "bob", "--expires", "0s"), "no time at all")
 	has(t, do(0, "tool", "portal", "--for", "ann"), "portal-cert.pem", "for-ann.xml", "--speaking-for")
 
 	s := serve(t, dir, "--listen", "127.0.0.1:0")

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -23,7 +22,7 @@ type sliceOptions struct {
 	Name    string
 	Owner   string
 	Expires string
-	life    time.Duration // 0 if that is too long for any time
+	life    time.Duration
 }
 
 func (o *sliceOptions) AddFlags(fs *pflag.FlagSet) {
@@ -39,10 +38,8 @@ func (o *sliceOptions) Validate(args []string) (err error) {
 	if o.Owner == "" {
 		return fmt.Errorf("--owner USER is missing; make a user with: %s", o.site.hint("user", "NAME"))
 	}
-	if o.life, err = parseDuration(o.Expires); err != nil && !errors.Is(err, errTooLong) {
-		return fmt.Errorf("--expires: %w", err)
-	}
-	return nil
+	o.life, err = parseLifetime(o.Expires)
+	return err
 }
 
 func (o *sliceOptions) Run(ctx context.Context, c console) error {
@@ -55,11 +52,11 @@ func (o *sliceOptions) Run(ctx context.Context, c console) error {
 		return err
 	}
 	now := time.Now()
-	if longest := t.Expires().Sub(now); o.life == 0 || o.life >= longest {
-		return fmt.Errorf("--expires %s is too long: the trial authority ends on %s, so the longest is %dd",
-			o.Expires, t.Expires().Format(time.DateOnly), max(0, longest-time.Minute)/(24*time.Hour))
+	expires, err := t.until(o.life, now)
+	if err != nil {
+		return err
 	}
-	s, u, file, err := t.slice(o.Name, o.Owner, now.Add(o.life), now)
+	s, u, file, err := t.slice(o.Name, o.Owner, expires, now)
 	if err != nil {
 		return err
 	}

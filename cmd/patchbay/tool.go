@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -39,10 +38,8 @@ func (o *toolOptions) Validate(args []string) (err error) {
 	if o.Name, err = oneArgument(args, "the tool's name"); err != nil {
 		return err
 	}
-	if o.life, err = parseDuration(o.Expires); err != nil {
-		return fmt.Errorf("--expires: %w", err)
-	}
-	return nil
+	o.life, err = parseLifetime(o.Expires)
+	return err
 }
 
 func (o *toolOptions) Run(ctx context.Context, c console) error {
@@ -61,6 +58,10 @@ func (o *toolOptions) Run(ctx context.Context, c console) error {
 		}
 	}
 	now := time.Now()
+	expires, err := t.until(o.life, now)
+	if err != nil {
+		return err
+	}
 	tool, err := t.Tool(o.Name, now)
 	if err != nil {
 		return err
@@ -69,10 +70,6 @@ func (o *toolOptions) Run(ctx context.Context, c console) error {
 	folder := filepath.Join(dir, toolsDir, strings.ToLower(name))
 	files := []siteFile{{name + "-cert.pem", tool.Certificate, 0o644}, {name + "-key.pem", tool.Key, 0o600}}
 	if user != nil {
-		expires := now.Add(o.life)
-		if expires.After(t.Expires()) {
-			return errors.New("--expires is later than the end of the trial authority")
-		}
 		text, err := trial.SpeaksFor(user.User, tool.Certificate, expires)
 		if err != nil {
 			return err
