@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -16,6 +18,9 @@ const (
 	// trustPause is how long the trust folder must be quiet before it is read, so
 	// that a file is not read while it is being written.
 	trustPause = 200 * time.Millisecond
+	// trustLatest is when it is read after a change though it is not quiet yet:
+	// a revocation must not wait for whatever else goes on there.
+	trustLatest = 2 * time.Second
 	// trustInterval is how often it is read where nothing seems to change: a CRL
 	// gets out of date by itself, and file systems of the network may not tell.
 	trustInterval = time.Hour
@@ -44,10 +49,18 @@ func (s *site) loadAnchors() error {
 }
 
 // reloadAnchors reads the trust folder again. A folder that cannot be read
-// changes nothing; one that has become empty is taken by its word.
+// changes nothing, whatever the reason; one that has become empty is taken by
+// its word.
 func (s *site) reloadAnchors() {
 	s.reading.Lock()
 	defer s.reading.Unlock()
+	defer func() {
+		// A running site must not end over a file.
+		if r := recover(); r != nil {
+			s.log.Error("the trust folder cannot be read, by a mistake of this program; what was trusted stays trusted; take the last change of the folder back, and report this",
+				"panic", fmt.Sprint(r), "stack", string(debug.Stack()))
+		}
+	}()
 	a, problems, err := s.trusted.Load(time.Now())
 	if err != nil {
 		s.log.Error("the trust folder cannot be read; what was trusted stays trusted", "error", err)
@@ -108,7 +121,8 @@ func (s *site) tellProblems(problems []cert.Problem) {
 
 // revokes tells whether a file of the trust folder says who stays out.
 func revokes(file string) bool {
-	return filepath.Ext(file) == ".crl" || filepath.Base(file) == cert.DeniedFile
+	name := strings.ToLower(filepath.Base(file))
+	return filepath.Ext(name) == ".crl" || strings.TrimSuffix(name, filepath.Ext(name)) == cert.DeniedFile
 }
 
 // where is a file and, if there is one, a line in it.
@@ -136,24 +150,42 @@ func (s *site) watchTrust(ctx context.Context) {
 	defer again.Stop()
 	quiet := time.NewTimer(time.Hour)
 	quiet.Stop()
+	var changes changes
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case e := <-events:
-			if e.Name == dir || filepath.Dir(e.Name) == dir {
-				quiet.Reset(trustPause)
+			if concerns(e.Name, dir) {
+				quiet.Reset(changes.wait(time.Now()))
 			}
 		case err := <-lost: // such as an overflow: events were lost
 			s.log.Warn("watching the trust folder", "error", err)
-			quiet.Reset(trustPause)
+			quiet.Reset(changes.wait(time.Now()))
 		case <-again.C:
 			s.reloadAnchors()
 		case <-quiet.C:
+			changes.first = time.Time{}
 			w.Add(dir) // it may be a new folder of that name
 			s.reloadAnchors()
 		}
 	}
+}
+
+// concerns tells whether a change of the file means that dir must be read again.
+func concerns(file, dir string) bool {
+	return file == dir || filepath.Dir(file) == dir && cert.Matters(filepath.Base(file))
+}
+
+// changes are those of a folder since it was last read.
+type changes struct{ first time.Time } // zero: none
+
+// wait is how long to wait after one more of them before the folder is read.
+func (c *changes) wait(now time.Time) time.Duration {
+	if c.first.IsZero() {
+		c.first = now
+	}
+	return max(0, min(trustPause, c.first.Add(trustLatest).Sub(now)))
 }
 
 // watchFolder watches dir and the folder above, which tells when dir itself is

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"patchbay/credentials"
+	"patchbay/credentials/cert"
+	"patchbay/credentials/testdata/pki"
+)
+
+// trusting is as much of a site as reads its trust folder, with one anchor.
+func trusting(t *testing.T) (s *site, log *bytes.Buffer) {
+	t.Helper()
+	log = &bytes.Buffer{}
+	s = &site{config: &Config{Trusted: t.TempDir()}, log: slog.New(slog.NewTextHandler(log, nil)), auth: credentials.New(cert.NewAnchors(), credentials.Config{})}
+	put(t, s.config.Trusted, "root.pem", pki.PEM(pki.Authority(t, nil, "urn:publicid:IDN+example.org+authority+ca", "rsa1")))
+	if err := s.loadAnchors(); err != nil {
+		t.Fatal(err)
+	}
+	return s, log
+}
+
+func put(t *testing.T, dir, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWaitForTheTrustFolderToBeQuiet(t *testing.T) {
+	start := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	var c changes
+	for _, tt := range []struct{ after, want time.Duration }{
+		{0, trustPause}, {150 * time.Millisecond, trustPause}, {trustLatest - trustPause, trustPause},
+		{trustLatest - time.Millisecond, time.Millisecond}, {trustLatest, 0}, {time.Minute, 0},
+	} {
+		if got := c.wait(start.Add(tt.after)); got != tt.want {
+			t.Errorf("a change after %v: waits %v, want %v", tt.after, got, tt.want)
+		}
+	}
+	for name, want := range map[string]bool{
+		"/site/trusted": true, "/site/trusted/x.pem": true, "/site/trusted/x.crl": true, "/site/trusted/x.authorities": true,
+		"/site/trusted/denied": true, "/site/trusted/Denied.txt": true,
+		"/site/trusted/.denied.swp": false, "/site/trusted/log": false, "/site/x.pem": false, "/site/trusted/sub/x.pem": false,
+	} {
+		if concerns(name, "/site/trusted") != want {
+			t.Errorf("%s concerns the folder: %v", name, !want)
+		}
+	}
+}
+
+func TestTrustFolderThatIsNeverQuietIsReadAllTheSame(t *testing.T) {
+	s, _ := trusting(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { s.watchTrust(ctx) })
+	defer running.Wait()
+	defer cancel()
+	before := s.anchors.Load().Generation()
+	end := time.Now().Add(3 * trustLatest)
+	for i := 0; s.anchors.Load().Generation() == before; i++ {
+		if time.Now().After(end) {
+			t.Fatalf("the folder was not read in %v", 3*trustLatest)
+		}
+		put(t, s.config.Trusted, "root.authorities", fmt.Sprintf("example.net # %d\n", i))
+		time.Sleep(trustPause / 4)
+	}
+}
+
+func TestPanicOverTheTrustFolderChangesNothing(t *testing.T) {
+	s, log := trusting(t)
+	before := s.anchors.Load()
+	folder := s.trusted
+	s.trusted = nil // reading it panics
+	s.reloadAnchors()
+	if s.anchors.Load() != before || !strings.Contains(log.String(), "what was trusted stays trusted") || !strings.Contains(log.String(), "level=ERROR") {
+		t.Errorf("after a panic: %s", log)
+	}
+	s.trusted = folder
+	put(t, s.config.Trusted, "other.pem", pki.PEM(pki.Authority(t, nil, "urn:publicid:IDN+example.net+authority+ca", "rsa2")))
+	s.reloadAnchors()
+	if len(s.anchors.Load().List()) != 2 {
+		t.Error("the folder is not read any more")
+	}
+}
