@@ -2,7 +2,6 @@ package credentials
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -125,6 +124,9 @@ func (z *Authorizer) SetAnchors(a *cert.Anchors) {
 // *DeniedError.
 func (z *Authorizer) Authorize(c Caller, p []Presented, speakingFor string, r Right, now time.Time) (Grant, error) {
 	t := z.trust.Load()
+	if c.generation != t.anchors.Generation() && len(c.shown) > 0 {
+		c = z.identify(t, c.shown, now) // the anchors have changed since
+	}
 	c = z.complete(t, c, p, now)
 	if err := checkCaller(c, now); err != nil {
 		return Grant{}, err
@@ -142,16 +144,17 @@ func (z *Authorizer) Authorize(c Caller, p []Presented, speakingFor string, r Ri
 	if err != nil {
 		return Grant{}, err
 	}
+	x := examination{t, cert.NewBudget(callBudget), now}
 	list := make([]examined, len(p))
 	for i, presented := range p {
-		list[i].statement, list[i].err = z.examine(t, presented, c.issuers(), now)
+		list[i].statement, list[i].err = z.examine(x, presented, c.issuers())
 	}
 	g := Grant{caller: c.URN, right: r, expires: c.Chain.Expires()}
 	if !user.IsZero() {
 		if err := g.speakFor(user, c, list); err != nil {
 			return Grant{}, err
 		}
-		z.examineAgain(t, p, list, slices.Concat(g.speech.issuers, c.issuers()), now)
+		z.examineAgain(x, p, list, c.issuers(), g.speech.issuers)
 	}
 	return g.hold(list)
 }

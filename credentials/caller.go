@@ -27,6 +27,11 @@ type Caller struct {
 	// over the others that were shown; nil when that was not the trouble.
 	leaf   *cert.Certificate
 	others []*cert.Certificate
+
+	// generation is that of the anchors it was identified under, shown what it was
+	// identified by.
+	generation string
+	shown      [][]byte
 }
 
 // issuers are the certificates that came with the caller's own.
@@ -47,12 +52,15 @@ func (z *Authorizer) complete(t *trust, c Caller, p []Presented, now time.Time) 
 	if c.leaf == nil {
 		return c
 	}
+	x := examination{t, cert.NewBudget(strangerBudget), now}
+	options := z.certificates
+	options.Budget = x.budget
 	for _, presented := range p[:min(len(p), maxBorrowed)] {
-		s, err := z.examine(t, presented, c.issuers(), now)
+		s, err := z.examine(x, presented, c.issuers())
 		if err != nil || !s.owner.Equal(c.leaf.URN) {
 			continue
 		}
-		if chain, err := cert.Verify(c.leaf, slices.Concat(c.others, s.issuers), t.anchors, z.certificates, now); err == nil {
+		if chain, err := cert.Verify(c.leaf, slices.Concat(c.others, s.issuers), t.anchors, options, now); err == nil {
 			return Caller{URN: c.leaf.URN, Chain: chain}
 		}
 	}
@@ -75,12 +83,14 @@ func (z *Authorizer) Identify(rawChain [][]byte, now time.Time) Caller {
 	}
 	key := chainKey(rawChain)
 	if c, ok := t.callers.get(key); ok && !now.Before(c.since) && now.Before(c.Chain.Expires()) {
+		c.generation, c.shown = t.anchors.Generation(), rawChain
 		return c.Caller
 	}
 	c := z.identify(t, rawChain, now)
 	if c.Err == nil {
 		t.callers.put(key, knownCaller{Caller: c, since: now})
 	}
+	c.generation, c.shown = t.anchors.Generation(), rawChain
 	return c
 }
 
@@ -101,7 +111,9 @@ func (z *Authorizer) identify(t *trust, rawChain [][]byte, now time.Time) Caller
 			others = append(others, c)
 		}
 	}
-	chain, err := cert.Verify(leaf, others, t.anchors, z.certificates, now)
+	options := z.certificates
+	options.Budget = cert.NewBudget(strangerBudget)
+	chain, err := cert.Verify(leaf, others, t.anchors, options, now)
 	if err != nil {
 		c := Caller{Err: faultf(detailOf(err), "your certificate is not accepted: %v", err)}
 		if e, ok := errors.AsType[*cert.Error](err); ok && e.Reason == cert.Untrusted && (leaf.URN.Type == urn.User || leaf.URN.Type == urn.Tool) {

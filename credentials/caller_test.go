@@ -86,6 +86,41 @@ func FuzzIdentify(f *testing.F) {
 	})
 }
 
+// TestCallerIsOfOneGeneration: who was identified before the anchors changed is
+// judged by the new ones.
+func TestCallerIsOfOneGeneration(t *testing.T) {
+	w := newWorld(t)
+	tools := pki.Authority(t, nil, "urn:publicid:IDN+example.net+authority+ca", "rsa5")
+	tool := pki.User(t, tools, "urn:publicid:IDN+example.net+tool+portal", "rsa6")
+	docs := sfa(pki.SpeaksFor{Signer: []*pki.Entity{w.alice, w.sa}, Tool: tool}.Signed(t), w.sliceCredential().Signed(t))
+	ask := func(c credentials.Caller) error {
+		_, err := w.z.Authorize(c, docs, aliceURN, credentials.RightAllocate, now)
+		return err
+	}
+	early := w.z.Identify(pki.Raw(tool), now)
+	if err := ask(early); err == nil {
+		t.Fatal("a tool of nobody speaks")
+	}
+	w.z.SetAnchors(pki.Anchors(w.sa, tools))
+	if err := ask(early); err != nil {
+		t.Errorf("identified before its anchor came: %v", err)
+	}
+	known := w.caller(t, tool)
+	remembered := w.caller(t, tool)
+	for range 2 {
+		w.z.SetAnchors(pki.Anchors(w.sa))
+		for _, c := range []credentials.Caller{early, known, remembered} {
+			if err := ask(c); err == nil {
+				t.Error("identified before its anchor went, it still speaks")
+			}
+		}
+		w.z.SetAnchors(pki.Anchors(w.sa, tools))
+		if err := ask(known); err != nil {
+			t.Errorf("its anchor is back: %v", err)
+		}
+	}
+}
+
 func BenchmarkIdentify(b *testing.B) {
 	w := newWorld(b)
 	raw := pki.Raw(w.alice, w.sa)

@@ -62,7 +62,16 @@
 // store that belongs to one generation of anchors, until something in it
 // expires. Owner, target, method and time, of a speaks-for credential the user
 // and the tool's key, are checked on every call all the same. Refusals are not
-// kept.
+// kept. A Caller that was identified under other anchors is identified again.
+//
+// # What a call may cost
+//
+// A credential has at most MaxBytes, 100 privileges, and what dsig's limits say.
+// Checks of signatures, of credentials and of certificates, are paid from one
+// budget for each call, the costlier kinds of keys more (cert.Budget): it holds
+// for 32 credentials with long chains of RSA, and ends a hostile call after some
+// 0.1 s. A stranger's certificate, and credentials that may show who issued it,
+// have a fifth of that. What is remembered costs nothing.
 //
 // It answers the GENI AM API's sections on credentials and on privileges.
 // Privileges gives the table from methods to privileges.

@@ -34,10 +34,25 @@ type examined struct {
 	err error
 }
 
+// What a call may cost in checks of signatures (see cert.Budget): some ten for
+// each credential, more with long chains and delegations. Strangers, for whom
+// only a chain is searched, get about 25 ms.
+const (
+	callBudget     = 4096
+	strangerBudget = 768
+)
+
+// examination is what all credentials of one call are examined with.
+type examination struct {
+	*trust
+	budget *cert.Budget
+	now    time.Time
+}
+
 // examine verifies one credential, or remembers having done so. The certificates
 // beside it may lie between its own and an anchor; what they prove is true
 // whoever showed them.
-func (z *Authorizer) examine(t *trust, p Presented, beside []*cert.Certificate, now time.Time) (*statement, error) {
+func (z *Authorizer) examine(x examination, p Presented, beside []*cert.Certificate) (*statement, error) {
 	text := trim(p.Text)
 	switch {
 	case !slices.Contains(knownTypes, strings.ToLower(p.Type)):
@@ -50,24 +65,33 @@ func (z *Authorizer) examine(t *trust, p Presented, beside []*cert.Certificate, 
 		return nil, faultf(am.CredentialInvalid, "it is empty")
 	}
 	key := sum(text)
-	if s, ok := t.statements.get(key); ok && s.holds(now) {
+	if s, ok := x.statements.get(key); ok && s.holds(x.now) {
 		return s, nil
 	}
-	s, err := z.verify(t, []byte(text), beside, now)
+	if x.budget.Spent() {
+		return nil, faultf(am.CredentialInvalid, "it is not read: %v", cert.ErrBudget)
+	}
+	s, err := z.verify(x, []byte(text), beside)
 	if err != nil {
 		return nil, err
 	}
 	s.fingerprint = hex.EncodeToString(key[:])
-	t.statements.put(key, s)
+	x.statements.put(key, s)
 	return s, nil
 }
 
 // examineAgain gives a second chance to what could not be traced to an anchor,
-// now that more certificates are known.
-func (z *Authorizer) examineAgain(t *trust, p []Presented, list []examined, beside []*cert.Certificate, now time.Time) {
+// where more certificates are known now than those beside.
+func (z *Authorizer) examineAgain(x examination, p []Presented, list []examined, beside, more []*cert.Certificate) {
+	known := func(c *cert.Certificate) bool {
+		return slices.ContainsFunc(beside, func(b *cert.Certificate) bool { return b.Fingerprint() == c.Fingerprint() })
+	}
+	if more = slices.DeleteFunc(slices.Clone(more), known); len(more) == 0 {
+		return
+	}
 	for i, e := range list {
 		if e.err != nil && detailOf(e.err) == am.CredentialUntrusted {
-			list[i].statement, list[i].err = z.examine(t, p[i], beside, now)
+			list[i].statement, list[i].err = z.examine(x, p[i], slices.Concat(more, beside))
 		}
 	}
 }

@@ -54,20 +54,23 @@ type level struct {
 }
 
 // verify checks all of a credential that does not depend on who presents it.
-func (z *Authorizer) verify(t *trust, document []byte, beside []*cert.Certificate, now time.Time) (*statement, error) {
-	chain, err := dsig.Verify(document, z.signatures)
+func (z *Authorizer) verify(x examination, document []byte, beside []*cert.Certificate) (*statement, error) {
+	signatures := z.signatures
+	signatures.Budget = x.budget
+	chain, err := dsig.Verify(document, signatures)
 	if err != nil {
 		return nil, err
 	}
 	levels := make([]level, len(chain))
-	w := witnesses{options: z.certificates, anchors: t.anchors, now: now}
-	s := &statement{since: now}
+	w := witnesses{options: z.certificates, anchors: x.anchors, now: x.now}
+	w.options.Budget = x.budget
+	s := &statement{since: x.now}
 	for i, signed := range chain {
 		c, err := readContent(signed)
 		if err != nil {
 			return nil, ofParent(i, err)
 		}
-		if !now.Before(c.expires) {
+		if !x.now.Before(c.expires) {
 			return nil, ofParent(i, faultf(am.CredentialExpired, "expired %s; %s", c.expires.Format(time.RFC3339), c.again(i < len(chain)-1)))
 		}
 		if i == 0 || c.expires.Before(s.until) {

@@ -29,6 +29,8 @@ type Options struct {
 	// MinRSABits is the smallest RSA key; zero means DefaultMinRSABits. Below
 	// 1024 bits no signature verifies.
 	MinRSABits int
+	// Budget is what the checks are paid from.
+	Budget *Budget
 }
 
 // Chain runs from the leaf, first, to the anchor, last. It is shared: read only.
@@ -173,6 +175,9 @@ func (s *search) over(issuer *Certificate, anchor bool, path Chain) Chain {
 		return s.fail(len(path), refuse(Untrusted, path[0], "cannot be traced to a trusted authority within %d signatures", maxChecks))
 	}
 	s.checks--
+	if !s.options.Budget.Take(issuer.PublicKey) {
+		return s.fail(maxDepth, refuse(Untrusted, path[0], "is not traced to a trusted authority: %v", ErrBudget))
+	}
 	if err := CheckSignature(issuer.PublicKey, c.SignatureAlgorithm, c.RawTBSCertificate, c.Signature); err != nil {
 		return s.fail(len(path), refuse(BadSignature, c, "is not signed by %s: %v", issuer.Name(), err))
 	}

@@ -16,6 +16,8 @@ type Options struct {
 	SHA1 bool
 	// Limits bound the document; zero fields take the defaults of DefaultLimits.
 	Limits xmltree.Limits
+	// Budget is what the checks of signatures are paid from.
+	Budget *cert.Budget
 }
 
 // DefaultLimits bound a signed credential. Canonicalization costs elements times
@@ -109,7 +111,7 @@ func verify(doc *xmltree.Doc, o Options) ([]Signed, error) {
 		if of[i] == nil {
 			return nil, refuse(Unsigned, "the credential %.60q is not signed", d.ids[i])
 		}
-		if signed[i], err = of[i].check(doc, e); err != nil {
+		if signed[i], err = of[i].check(doc, e, o.Budget); err != nil {
 			return nil, err
 		}
 		signed[i].ID, signed[i].Signatures = d.ids[i], len(d.signatures)
@@ -118,10 +120,10 @@ func verify(doc *xmltree.Doc, o Options) ([]Signed, error) {
 }
 
 // check proves that the signature is over exactly the element e.
-func (s *signature) check(doc *xmltree.Doc, e *xmltree.Element) (Signed, error) {
+func (s *signature) check(doc *xmltree.Doc, e *xmltree.Element, budget *cert.Budget) (Signed, error) {
 	canonical, err := doc.Canonical(e, s.transform, nil)
 	if err != nil {
-		return Signed{}, &Error{Reason: Malformed, Text: "cannot be canonicalized", Err: err}
+		return Signed{}, &Error{Reason: Malformed, Text: "it is not read: " + err.Error(), Err: err}
 	}
 	h := s.digest.New()
 	h.Write(canonical)
@@ -130,9 +132,9 @@ func (s *signature) check(doc *xmltree.Doc, e *xmltree.Element) (Signed, error) 
 	}
 	info, err := doc.Canonical(s.info, s.canonicalization, nil)
 	if err != nil {
-		return Signed{}, &Error{Reason: Malformed, Text: "cannot be canonicalized", Err: err}
+		return Signed{}, &Error{Reason: Malformed, Text: "it is not read: " + err.Error(), Err: err}
 	}
-	signer, others, err := s.findSigner(info)
+	signer, others, err := s.findSigner(info, budget)
 	if err != nil {
 		return Signed{}, err
 	}
@@ -141,7 +143,7 @@ func (s *signature) check(doc *xmltree.Doc, e *xmltree.Element) (Signed, error) 
 
 // findSigner is the certificate whose key made the signature. Usually it is
 // the first; its place says nothing.
-func (s *signature) findSigner(info []byte) (signer *cert.Certificate, others []*cert.Certificate, err error) {
+func (s *signature) findSigner(info []byte, budget *cert.Budget) (signer *cert.Certificate, others []*cert.Certificate, err error) {
 	value := s.value
 	if isECDSA(s.method) {
 		if value, err = asn1Signature(value); err != nil {
@@ -164,6 +166,9 @@ func (s *signature) findSigner(info []byte) (signer *cert.Certificate, others []
 		list = append(list, c)
 	}
 	for i, c := range list {
+		if !budget.Take(c.PublicKey) {
+			return nil, nil, &Error{Reason: Unsupported, Text: "its signature is not checked: " + cert.ErrBudget.Error(), Err: cert.ErrBudget}
+		}
 		if cert.CheckSignature(c.PublicKey, s.method, info, value) == nil {
 			return c, append(list[:i:i], list[i+1:]...), nil
 		}
