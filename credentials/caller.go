@@ -42,8 +42,11 @@ func (c Caller) issuers() []*cert.Certificate {
 	return c.others
 }
 
-// maxBorrowed is how many credentials are searched for a stranger's issuers.
-const maxBorrowed = 4
+// How many credentials, and bytes of them, are searched for a stranger's issuers.
+const (
+	maxBorrowed      = 4
+	maxBorrowedBytes = 256 << 10
+)
 
 // complete vouches for a caller whose client sent less than its chain, when
 // verified credentials of that very owner hold the certificates in between. It
@@ -55,7 +58,11 @@ func (z *Authorizer) complete(t *trust, c Caller, p []Presented, now time.Time) 
 	x := examination{t, cert.NewBudget(strangerBudget), now}
 	options := z.certificates
 	options.Budget = x.budget
+	size := 0
 	for _, presented := range p[:min(len(p), maxBorrowed)] {
+		if size += len(presented.Text); size > maxBorrowedBytes {
+			break
+		}
 		s, err := z.examine(x, presented, c.issuers())
 		if err != nil || !s.owner.Equal(c.leaf.URN) {
 			continue

@@ -70,8 +70,8 @@
 // Checks of signatures, of credentials and of certificates, are paid from one
 // budget for each call, the costlier kinds of keys more (cert.Budget): it holds
 // for 32 credentials with long chains of RSA, and ends a hostile call after some
-// 0.1 s. A stranger's certificate, and credentials that may show who issued it,
-// have a fifth of that. What is remembered costs nothing.
+// 0.1 s. A stranger's certificate, and the credentials that may show who issued
+// it, four and 256 kB at most, have a fifth of that. What is remembered costs nothing.
 //
 // It answers the GENI AM API's sections on credentials and on privileges.
 // Privileges gives the table from methods to privileges.

@@ -88,6 +88,8 @@ func TestBorrowedIssuersProveNothingOfTheirOwn(t *testing.T) {
 		{"neighbour", good, w.alice, -1},
 		{"neighbour: junk before it", "junk|junk|junk|" + good, w.alice, -1},
 		{"beyond what is searched for a stranger", "junk|junk|junk|junk|" + good, w.alice, am.CredentialUntrusted},
+		{"neighbour: large junk before it", strings.Repeat("x", 200<<10) + "|" + good, w.alice, -1},
+		{"beyond the bytes that are searched for a stranger", strings.Repeat("x", 256<<10) + "|" + good, w.alice, am.CredentialUntrusted},
 		{"credential of another", good, bob, am.CredentialUntrusted},
 		{"issuer made by the caller", deep(w.alice, w.sa, w.ma, fakeMA), pki.User(t, fakeMA, aliceURN, "rsa2"), am.CredentialUntrusted},
 		{"credential signed by its owner", deep(w.alice, w.alice, w.ma), w.alice, am.CredentialUntrusted},
