@@ -169,7 +169,7 @@ func TestNothingStandsBehindASignature(t *testing.T) {
 
 func FuzzDenyList(f *testing.F) {
 	f.Add([]byte(aliceURN + " # x\nsha256:00\nserial 1 of CN=a+O=b\\,c,1.2.3=#0500\nserial 0x02 of " + saURN))
-	f.Add([]byte("serial 1\u00a0of\u00a0CN=x\nserial 03\vof\vC N"))
+	f.Add([]byte("serial 1\u00a0of\u00a0CN=x\nserial 03\vof\vC N\nseriAl 0\fof 0"))
 	f.Add([]byte("serial 03 of CN=\\C3\\A9\\ ,C=  x  ,"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		list, problems := cert.ParseDenied(text)
