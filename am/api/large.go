@@ -6,7 +6,7 @@ import (
 	"patchbay/rspec"
 )
 
-// largeRequests lets few requests of at least rspec.Large be worked on at one time.
+// largeRequests lets few requests of at least rspec.Large be read at one time.
 type largeRequests chan struct{}
 
 const largeTogether = 2

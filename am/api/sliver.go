@@ -14,29 +14,30 @@ import (
 // Renew, PerformOperationalAction and Delete answer a bare array.
 
 func allocate(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {
-	req, done, err := c.readRequest(ctx)
+	req, err := c.readRequest(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	defer done()
 	out, err := c.api.agg.Allocate(ctx, c.grant, c.targets.Slice, req, service.AllocateOptions{Call: c.common(), EndTime: c.endTime})
 	return c.withManifest(out, err, false)
 }
 
-// readRequest reads the request RSpec; large ones wait for their turn, which
-// lasts until done is called.
-func (c *call) readRequest(ctx context.Context) (req *rspec.Request, done func(), err error) {
-	if done, err = c.api.large.enter(ctx, len(c.rspec)); err != nil {
-		return nil, nil, err
+// readRequest reads the request RSpec. Large ones wait for their turn, which is
+// over when they are read: a provider that is asked then may take its time.
+func (c *call) readRequest(ctx context.Context) (*rspec.Request, error) {
+	done, err := c.api.large.enter(ctx, len(c.rspec))
+	if err != nil {
+		return nil, err
 	}
-	if req, err = rspec.ParseRequest([]byte(c.rspec), c.api.cfg.Reading); err != nil {
-		done()
-		return nil, nil, c.graver(ctx, err)
+	defer done()
+	req, err := rspec.ParseRequest([]byte(c.rspec), c.api.cfg.Reading)
+	if err != nil {
+		return nil, c.graver(ctx, err)
 	}
 	if len(req.Findings) > 0 {
 		c.event.Findings, c.event.Finding = len(req.Findings), req.Findings[0].String()
 	}
-	return req, done, nil
+	return req, nil
 }
 
 func provision(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {

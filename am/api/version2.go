@@ -23,11 +23,10 @@ func listResources2(ctx context.Context, c *call) (xmlrpc.Value, []string, error
 }
 
 func createSliver(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {
-	req, done, err := c.readRequest(ctx)
+	req, err := c.readRequest(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	defer done()
 	return c.manifest(c.api.agg.CreateSliver(ctx, c.grant, c.targets.Slice, req, service.CreateOptions{Call: c.common(), EndTime: c.endTime, Users: c.accounts}))
 }
 

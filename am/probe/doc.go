@@ -5,9 +5,10 @@
 //	                        └─> get ─> set, noop ─> get ─┘
 //
 // Each provider whose metadata say probe: true gets one batch with all chosen
-// resources of the slice. The providers are asked at the same time and in
-// bounded time; nothing is held meanwhile but the reservation, whose lease ends
-// soon after. A provider that did not only say what it would do, but did it, is
+// resources of the slice, and if it has no answer to that, one resource after
+// the other, until one shows that breaks it. The providers are asked at the same
+// time and in bounded time; nothing is held meanwhile but the reservation, whose
+// lease ends soon after. A provider that did not only say what it would do, but did it, is
 // found out by the second get: what it made is removed, and it is not asked
 // again until the next start.
 //

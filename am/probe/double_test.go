@@ -52,10 +52,13 @@ type behaviour struct {
 	Refuses map[string]string
 	// Unfit are the kinds of error for components in a get, once they are made.
 	Unfit map[string]string
-	// Dry and Wet are what happens to a whole set: "exit", "top", "hang", "nap".
+	// Dry and Wet are what happens to a whole set: "exit", "top", "hang", or
+	// "wait" until told otherwise.
 	Dry, Wet string
 	// Deaf makes what it should only say.
 	Deaf bool
+	// Kills is a component that kills every dry run it is in.
+	Kills string
 }
 
 func (s *site) behave(name string, b behaviour) {
@@ -161,6 +164,9 @@ func act(action string) {
 		maps.Copy(node, u.Should)
 		component, _ := node["component"].(string)
 		saw.Components = append(saw.Components, component)
+		if saw.Noop && component == b.Kills && component != "" {
+			must(syscall.Kill(syscall.Getpid(), syscall.SIGKILL))
+		}
 		if kind, ok := b.Refuses[component]; ok && u.Should["ensure"] == "present" {
 			changes = append(changes, map[string]any{"name": u.Name, "error": map[string]any{"kind": kind, "message": component + " is " + kind}})
 			continue
@@ -201,8 +207,14 @@ func act(action string) {
 	switch way {
 	case "hang":
 		time.Sleep(time.Hour)
-	case "nap":
-		time.Sleep(700 * time.Millisecond)
+	case "wait":
+		for b.Dry == "wait" {
+			time.Sleep(10 * time.Millisecond)
+			text, err := os.ReadFile(stem + ".behaviour")
+			must(err)
+			b = behaviour{}
+			must(json.Unmarshal(text, &b))
+		}
 	}
 	_, err = os.Stdout.Write(text)
 	must(err)

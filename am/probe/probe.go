@@ -3,8 +3,6 @@ package probe
 import (
 	"context"
 	"log/slog"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -38,7 +36,8 @@ type Config struct {
 	Interfaces func(urn.URN) string
 	// Providers finds a provider that wants to be asked; not ok for every other.
 	Providers func(name string) (p Provider, ok bool)
-	// Log receives a line for each provider that is not asked any more; nil is
+	// Log receives a line for each provider that is not asked any more, and for
+	// each dry run of which nobody can tell what it has left behind; nil is
 	// slog.Default.
 	Log *slog.Logger
 	// Limit is how long a probe may take; zero is DefaultLimit.
@@ -106,22 +105,29 @@ type batch struct {
 	slivers    []am.Sliver
 	components []string
 	places     []int // in what Probe was given
+	moved      func(am.Sliver) bool
 }
 
 // Probe asks whether the slivers, which are of one slice, could be made now. It
-// gives an error for each, in their order, nil for those that could, and for
-// those whose providers do not want to be asked.
+// gives an error for each, in their order, nil for those against which nothing
+// is known, and for those whose providers do not want to be asked.
 //
 // SearchFailed, Refused and ErrorCode are about that sliver alone: its provider
 // says that it is unknown, forbidden or failed, and Msg is what it says.
-// ServerError and TimedOut mean that the provider did not answer.
-func (p *Prober) Probe(ctx context.Context, slivers []am.Sliver) []*am.Error {
+// ServerError and TimedOut mean that the provider did not answer. Where asking
+// for one sliver after the other shows on which it breaks, those alone have the
+// error; some others may not have been asked then.
+//
+// A sliver that has moved, as the caller tells when Probe asks, may be there for
+// other reasons than the dry run, and is not removed.
+func (p *Prober) Probe(ctx context.Context, slivers []am.Sliver, moved func(am.Sliver) bool) []*am.Error {
 	ctx, cancel := context.WithTimeout(ctx, p.cfg.Limit)
 	defer cancel()
 	out := make([]*am.Error, len(slivers))
 	var calls sync.WaitGroup
 	for _, b := range p.batches(slivers) {
 		calls.Go(func() {
+			b.moved = moved
 			for i, err := range p.ask(ctx, b) {
 				out[b.places[i]] = err
 			}
@@ -153,119 +159,4 @@ func (p *Prober) batches(slivers []am.Sliver) map[string]*batch {
 		b.places = append(b.places, i)
 	}
 	return all
-}
-
-// ask asks one provider about all slivers of a batch.
-func (p *Prober) ask(ctx context.Context, b *batch) []*am.Error {
-	out := make([]*am.Error, len(b.slivers))
-	all := func(err error) []*am.Error {
-		for i := range out {
-			out[i] = unanswered(b.name, err)
-		}
-		return out
-	}
-	place := p.line(b.name)
-	select {
-	case place <- struct{}{}:
-		defer func() { <-place }()
-	case <-ctx.Done():
-		return all(ctx.Err())
-	}
-	names := make([]string, len(b.slivers))
-	for i := range b.slivers {
-		names[i] = b.slivers[i].URN.Name
-	}
-	before, err := b.provider.Get(ctx, names)
-	if err != nil {
-		return all(err)
-	}
-	var updates []provider.Update
-	var asked []int // places in out
-	for i := range b.slivers {
-		if res := before[names[i]]; res.Err != nil {
-			out[i] = refused(res.Err)
-			continue
-		}
-		s := b.slivers[i]
-		s.Desired.Present = true // as Provision will promise
-		should := provider.DesiredNode(&s, b.components[i], s.Hostname, p.cfg.Interfaces)
-		updates = append(updates, provider.Update{Name: names[i], Is: before[names[i]].Resource, Should: should})
-		asked = append(asked, i)
-	}
-	if len(updates) == 0 {
-		return out
-	}
-	changes, failed := b.provider.Set(ctx, updates, true)
-	// Whatever it answers, and also if it does not, it may have done it.
-	if ctx.Err() != nil {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), clearing)
-		defer cancel()
-	}
-	after, err := b.provider.Get(ctx, names)
-	p.catch(ctx, b, before, after)
-	switch {
-	case failed != nil:
-		return all(failed)
-	case err != nil:
-		return all(err)
-	}
-	for n, i := range asked {
-		if e := changes[n].Err; e != nil {
-			out[i] = refused(e)
-		}
-	}
-	return out
-}
-
-// catch notices what a dry run has really made, and takes it away.
-func (p *Prober) catch(ctx context.Context, b *batch, before, after map[string]provider.Result) {
-	var made []string
-	for _, name := range slices.Sorted(maps.Keys(after)) {
-		was, asked := before[name]
-		is := after[name]
-		if asked && was.Err == nil && provider.Gone(was.Resource) && is.Err == nil && !provider.Gone(is.Resource) {
-			made = append(made, name)
-		}
-	}
-	if len(made) == 0 {
-		return
-	}
-	p.mu.Lock()
-	p.deaf[b.name] = true
-	p.mu.Unlock()
-	updates := make([]provider.Update, len(made))
-	for i, name := range made {
-		updates[i] = provider.Update{Name: name, Is: after[name].Resource, Should: provider.Resource{provider.AttrEnsure: provider.Absent}}
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), clearing)
-	defer cancel()
-	changes, err := b.provider.Set(ctx, updates, false)
-	for _, c := range changes {
-		if err == nil && c.Err != nil {
-			err = c.Err
-		}
-	}
-	log := p.cfg.Log.With("provider", b.name, "nodes", made)
-	if err != nil {
-		log.Error("a dry run has really made nodes, and they cannot be removed; remove them by hand, and mend the provider. It is not probed any more until the next start", "error", err)
-		return
-	}
-	log.Error("a dry run has really made nodes, which are being removed; mend the provider. It is not probed any more until the next start")
-}
-
-// refused is what a provider says of one resource.
-func refused(e *provider.Error) *am.Error {
-	code := am.ErrorCode
-	switch e.Kind {
-	case provider.Unknown:
-		code = am.SearchFailed
-	case provider.Forbidden:
-		code = am.Refused
-	}
-	text := e.Msg
-	if text == "" {
-		text = "its provider gives no reason"
-	}
-	return &am.Error{Code: code, Msg: text, Err: e}
 }

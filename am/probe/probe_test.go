@@ -133,6 +133,10 @@ func newBench(names ...string) *bench {
 	return b
 }
 
+func (b *bench) probe(t *testing.T, slivers []am.Sliver) []*am.Error {
+	return b.Probe(t.Context(), slivers, func(am.Sliver) bool { return false })
+}
+
 // on are slivers n0, n1, … on components.
 func on(components ...string) []am.Sliver {
 	var all []am.Sliver
@@ -166,7 +170,7 @@ func TestEachKindHasItsCode(t *testing.T) {
 		"rack.x": {Kind: provider.Failed, Msg: "no power"}, "rack.s": {Kind: provider.Failed},
 	}
 	d.unfit = map[string]*provider.Error{"n5": {Kind: provider.Unknown, Msg: "what is n5?"}}
-	got := says(b.Probe(t.Context(), on("rack.u", "rack.f", "rack.x", "rack.s", "rack.ok", "rack.g", "other.a", "nowhere")))
+	got := says(b.probe(t, on("rack.u", "rack.f", "rack.x", "rack.s", "rack.ok", "rack.g", "other.a", "nowhere")))
 	want := []string{"12 no such machine", "7 not yours", "2 no power", "2 its provider gives no reason", "yes", "12 what is n5?", "yes", "yes"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -175,7 +179,7 @@ func TestEachKindHasItsCode(t *testing.T) {
 
 func TestOneBatchForEachProvider(t *testing.T) {
 	b := newBench("rack", "cloud")
-	b.Probe(t.Context(), on("rack.a", "cloud.a", "rack.b"))
+	b.probe(t, on("rack.a", "cloud.a", "rack.b"))
 	for name, want := range map[string][]string{
 		"rack":  {"get n0 n2", "set noop=true n0=present@rack.a n2=present@rack.b", "get n0 n2"},
 		"cloud": {"get n1", "set noop=true n1=present@cloud.a", "get n1"},
@@ -193,15 +197,15 @@ func TestAProviderThatDoesNotAnswerIsTheProvidersFault(t *testing.T) {
 		breaks func(*double)
 		want   string
 	}{
-		{"top-level error, forbidden or not", func(d *double) { d.whole = &provider.Error{Kind: provider.Forbidden, Msg: "not today"} }, "5 not today"},
-		{"no usable answer to set", func(d *double) { d.whole = broken }, "5 the provider rack is not working properly"},
-		{"no usable answer to get", func(d *double) { d.getFail = broken }, "5 the provider rack is not working properly"},
-		{"an error of no provider's making", func(d *double) { d.getFail = fmt.Errorf("/secret/path") }, "5 its provider rack did not answer"},
+		{"top-level error, forbidden or not", func(d *double) { d.whole = &provider.Error{Kind: provider.Forbidden, Msg: "not today"} }, "5 not today; try again later"},
+		{"no usable answer to set", func(d *double) { d.whole = broken }, "5 the provider rack is not working properly; try again later"},
+		{"no usable answer to get", func(d *double) { d.getFail = broken }, "5 the provider rack is not working properly; try again later"},
+		{"an error of no provider's making", func(d *double) { d.getFail = fmt.Errorf("/secret/path") }, "5 its provider rack did not answer; try again later"},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
 			b := newBench("rack", "cloud")
 			tt.breaks(b.doubles["rack"])
-			got := says(b.Probe(t.Context(), on("rack.a", "cloud.a", "rack.b")))
+			got := says(b.probe(t, on("rack.a", "cloud.a", "rack.b")))
 			if diff := cmp.Diff([]string{tt.want, "yes", tt.want}, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -214,11 +218,11 @@ func TestAProviderThatHangsIsGivenUp(t *testing.T) {
 		b := newBench("rack", "cloud")
 		b.doubles["rack"].hangs = true
 		begun := time.Now()
-		got := says(b.Probe(t.Context(), on("rack.a", "cloud.a")))
+		got := says(b.probe(t, on("rack.a", "cloud.a")))
 		if took := time.Since(begun); took != DefaultLimit || took > b.Longest() {
 			t.Errorf("took %v", took)
 		}
-		if diff := cmp.Diff([]string{"8 did not answer in time", "yes"}, got); diff != "" {
+		if diff := cmp.Diff([]string{"8 did not answer in time; try again later", "yes"}, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	})
@@ -231,7 +235,7 @@ func TestProbesOfAProviderWaitInLine(t *testing.T) {
 		var calls sync.WaitGroup
 		late := make([]string, 10*atOnce)
 		for i := range late {
-			calls.Go(func() { late[i] = says(b.Probe(t.Context(), on("rack.a")))[0] })
+			calls.Go(func() { late[i] = says(b.probe(t, on("rack.a")))[0] })
 		}
 		calls.Wait()
 		if d := b.doubles["rack"]; d.most != atOnce {
@@ -254,8 +258,8 @@ func TestL10ADryRunThatChangesSomething(t *testing.T) {
 		log    string
 	}{
 		{"and answers", func(*double) {}, []string{"yes", "yes", "yes"}, 0, "which are being removed"},
-		{"and reports an error", func(d *double) { d.whole = &provider.Error{Msg: "no"} }, []string{"5 no", "yes", "5 no"}, 0, "which are being removed"},
-		{"and does not answer", func(d *double) { d.hangs = true }, []string{"8 did not answer in time", "yes", "8 did not answer in time"}, 0, ""},
+		{"and reports an error", func(d *double) { d.whole = &provider.Error{Msg: "no"} }, []string{"5 no; try again later", "yes", "5 no; try again later"}, 0, "which are being removed"},
+		{"and does not answer", func(d *double) { d.hangs = true }, []string{"8 did not answer in time; try again later", "yes", "8 did not answer in time; try again later"}, 0, ""},
 		{"and cannot remove it", func(d *double) { d.stuck = true }, []string{"yes", "yes", "yes"}, 2, "remove them by hand"},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
@@ -268,7 +272,7 @@ func TestL10ADryRunThatChangesSomething(t *testing.T) {
 				if !b.Asks(slivers[0].Component) {
 					t.Fatal("it is not asked at all")
 				}
-				if diff := cmp.Diff(tt.want, says(b.Probe(t.Context(), slivers))); diff != "" {
+				if diff := cmp.Diff(tt.want, says(b.probe(t, slivers))); diff != "" {
 					t.Errorf("(-want +got):\n%s", diff)
 				}
 				if i := len(d.calls) - 1; d.calls[i] != "set noop=false n0=absent@ n2=absent@" {
@@ -284,7 +288,7 @@ func TestL10ADryRunThatChangesSomething(t *testing.T) {
 					t.Error("it is asked again, or the other is not")
 				}
 				n := len(d.calls)
-				if b.Probe(t.Context(), slivers); len(d.calls) != n {
+				if b.probe(t, slivers); len(d.calls) != n {
 					t.Errorf("asked again: %q", d.calls[n:])
 				}
 			})
@@ -294,7 +298,7 @@ func TestL10ADryRunThatChangesSomething(t *testing.T) {
 
 func TestWhatTheProviderToldUnaskedIsNotRemoved(t *testing.T) {
 	b := newBench("rack") // whose get tells of somebody-else, too
-	b.Probe(t.Context(), on("rack.a"))
+	b.probe(t, on("rack.a"))
 	if d := b.doubles["rack"]; slices.ContainsFunc(d.calls, func(c string) bool { return strings.Contains(c, "noop=false") }) || b.log.Len() > 0 {
 		t.Errorf("%q, %s", d.calls, b.log.String())
 	}

@@ -2,8 +2,6 @@ package probe_test
 
 import (
 	"cmp"
-	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -12,8 +10,6 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"patchbay/am"
-	"patchbay/am/store"
-	"patchbay/am/urn"
 	"patchbay/am/xmlrpc"
 )
 
@@ -141,7 +137,7 @@ func TestL13AfterProvisionTheOthersLive(t *testing.T) {
 // for a node that asks for its component, and for one that takes any.
 func TestRefusalsHaveTheirCodes(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newImpatientSite(t, 4*time.Second)
 	all := func(kind string, components ...string) map[string]string {
 		m := map[string]string{}
 		for _, c := range components {
@@ -167,9 +163,11 @@ func TestRefusalsHaveTheirCodes(t *testing.T) {
 		{"any, failed", behaviour{Refuses: all("failed", every...)}, []string{""}, am.ErrorCode, 0, "pc4 is failed", 4},
 		{"one bound, one any", behaviour{Refuses: all("forbidden", "pc1", "pc2")}, []string{"pc1", ""}, am.Refused, 0, "pc1 is forbidden", 1},
 		{"what lasts counts", behaviour{Refuses: map[string]string{"pc1": "failed", "pc2": "unknown"}}, []string{"pc1", "pc2"}, am.SearchFailed, 0, "pc1 is failed", 1},
-		{"top-level error", behaviour{Dry: "top"}, []string{""}, am.ServerError, 0, "the rack is locked", 1},
-		{"bad exit", behaviour{Dry: "exit"}, []string{""}, am.ServerError, 0, "not working properly", 1},
-		{"time limit", behaviour{Dry: "hang"}, []string{""}, am.TimedOut, 0, "did not answer in time", 1},
+		{"bound, top-level error", behaviour{Dry: "top"}, []string{"pc1"}, am.ServerError, 0, "the rack is locked; try again later", 1},
+		{"bound, bad exit", behaviour{Dry: "exit"}, []string{"pc1"}, am.ServerError, 0, "not working properly", 1},
+		{"any, top-level error", behaviour{Dry: "top"}, []string{""}, am.ServerError, 0, "the rack is locked", 4},
+		{"any, bad exit", behaviour{Dry: "exit"}, []string{""}, am.ServerError, 0, "not working properly", 4},
+		{"time limit", behaviour{Dry: "hang"}, []string{"pc1"}, am.TimedOut, 0, "did not answer in time; try again later", 1},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
 			s.t = t
@@ -264,110 +262,4 @@ func TestCreateSliverProbes(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	s.within(5*time.Second, "ready", func() bool { return s.states()["a"][0] == "geni_ready" })
-}
-
-// TestWhatHappensMeanwhileIsTold has a provider that takes its time, while
-// somebody deletes the slivers, or shuts the slice down, or renews, or provisions.
-func TestWhatHappensMeanwhileIsTold(t *testing.T) {
-	for _, tt := range []struct {
-		rule string
-		do   func(*site)
-		dry  map[string]string // refusals
-		code am.Code
-		says string
-		kept int
-	}{
-		{"deleted", func(s *site) { s.on("Delete").want(s.t, am.Success) }, nil, am.SearchFailed, "were deleted while their providers were asked", 0},
-		{"shut down", func(s *site) {
-			s.serve(s.t.Context(), 3, "Shutdown", s.slice, creds(s.cred), options).want(s.t, am.Success)
-		}, nil, am.Forbidden, "was shut down", 1},
-		{"shut down, and refused", func(s *site) {
-			s.serve(s.t.Context(), 3, "Shutdown", s.slice, creds(s.cred), options).want(s.t, am.Success)
-		}, map[string]string{"pc1": "failed"}, am.ErrorCode, "pc1 is failed", 1},
-		{"renewed", func(s *site) {
-			until := time.Now().Add(40 * time.Minute).UTC().Format(time.RFC3339)
-			s.on("Renew", until).want(s.t, am.Success)
-		}, nil, am.Success, "", 1},
-		// Made for real now, it would pass for the work of a dry run that does not obey.
-		{"provisioned", func(s *site) { s.on("Provision").want(s.t, am.Busy, "is still being asked") }, nil, am.Success, "", 1},
-		{"provisioned, and refused", func(s *site) { s.on("Provision").want(s.t, am.Busy, "is still being asked") }, map[string]string{"pc1": "failed"}, am.ErrorCode, "pc1 is failed", 0},
-	} {
-		t.Run(tt.rule, func(t *testing.T) {
-			t.Parallel()
-			s := newSite(t)
-			s.behave("rack", behaviour{Dry: "nap", Refuses: tt.dry})
-			answered := make(chan answer, 1)
-			go func() {
-				answered <- s.serve(context.Background(), 3, "Allocate", s.slice, creds(s.cred), request("pc1"), options)
-			}()
-			s.within(5*time.Second, "it is being asked", func() bool { return len(s.sets("rack")) == 1 })
-			tt.do(s)
-			(<-answered).want(t, tt.code, tt.says)
-			s.within(5*time.Second, "the rest is settled", func() bool { return len(s.components()) == tt.kept })
-			if tt.rule == "renewed" {
-				all, _ := s.store.Slivers()
-				if left := time.Until(all[0].Expires); left < 30*time.Minute {
-					t.Errorf("a lease of %v: the renewal is lost", left)
-				}
-			}
-			if tt.code == am.Success {
-				s.on("Provision").want(t, am.Success)
-			}
-		})
-	}
-}
-
-func TestASlowProviderKeepsNobodyElseWaiting(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	s.behave("slow", behaviour{Dry: "hang"})
-	slice, cred := s.sliceNamed("waits")
-	answered := make(chan answer, 1)
-	go func() {
-		answered <- s.serve(context.Background(), 3, "Allocate", slice, creds(cred), request("s1"), options)
-	}()
-	s.within(5*time.Second, "it hangs", func() bool { return len(s.sets("slow")) == 1 })
-	for i, component := range []string{"pc1", "q1"} {
-		other, cred := s.sliceNamed(fmt.Sprint("quick", i))
-		s.serve(t.Context(), 3, "Allocate", other, creds(cred), request(component), options).want(t, am.Success)
-	}
-	select {
-	case a := <-answered:
-		t.Fatalf("the slow one was answered first: %v", a)
-	default:
-	}
-	// Meanwhile nobody else gets it, and its lease ends soon.
-	_, cred2 := s.sliceNamed("third")
-	third, _ := s.sliceNamed("third")
-	s.serve(t.Context(), 3, "Allocate", third, creds(cred2), request("s1"), options).want(t, am.TooBig, "s1 is held")
-	u, _ := urn.Parse(slice)
-	err := s.store.Read(func(v *store.View) error {
-		held, err := v.SliversOf(u)
-		if err != nil || len(held) != 1 || time.Until(held[0].Expires) > 2*time.Minute {
-			t.Errorf("held: %v, %v", held, err)
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	(<-answered).want(t, am.TimedOut, "did not answer in time")
-}
-
-// TestACallerWhoGoesLeavesNothing breaks the connection in the middle.
-func TestACallerWhoGoesLeavesNothing(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	s.behave("rack", behaviour{Dry: "hang"})
-	ctx, cancel := context.WithCancel(context.Background())
-	answered := make(chan answer, 1)
-	go func() {
-		answered <- s.serve(ctx, 3, "Allocate", s.slice, creds(s.cred), request("pc1"), options)
-	}()
-	s.within(5*time.Second, "it is being asked", func() bool { return len(s.sets("rack")) == 1 })
-	cancel()
-	if a := <-answered; a.code == am.Success {
-		t.Errorf("answered %v", a)
-	}
-	s.nothingKept()
 }

@@ -94,6 +94,12 @@ type site struct {
 // quiet, which does not.
 func newSite(t *testing.T) *site {
 	t.Helper()
+	return newImpatientSite(t, 0)
+}
+
+// newImpatientSite is newSite with a limit for probes.
+func newImpatientSite(t *testing.T, limit time.Duration) *site {
+	t.Helper()
 	s := &site{t: t, dir: t.TempDir(), log: &memory{}}
 	must := func(err error) {
 		t.Helper()
@@ -145,7 +151,7 @@ func newSite(t *testing.T) *site {
 	svc := service.New(service.Config{
 		Store: s.store, Index: index, Inventory: s.inventory, GeneratedBy: "patchbay", Wake: runner.Wake,
 		Prober: probe.New(probe.Config{
-			Components: components, Log: log, Limit: 3 * time.Second,
+			Components: components, Log: log, Limit: limit,
 			Providers: func(name string) (probe.Provider, bool) { p := found[name]; return p, p.Probe },
 		}),
 	})

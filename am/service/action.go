@@ -25,7 +25,8 @@ var goals = map[am.Event]am.Goal{
 // v3): at once to the wait state, and the work follows. For a whole slice it
 // takes the provisioned slivers. An action that finds nothing to do succeeds.
 //
-// Errors: those of resolve and of am.Next.
+// Errors: those of resolve and of am.Next; Busy for a sliver whose provider is
+// still being asked.
 func (s *Service) PerformOperationalAction(ctx context.Context, g credentials.Grant, t Targets, action am.Event, o ActionOptions) (Outcome, error) {
 	var accounts []am.Account
 	var slivers int // of the slice

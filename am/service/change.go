@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -32,6 +33,11 @@ type change struct {
 	grant   credentials.Grant
 	targets Targets
 	call    Call
+	// asked says that slivers may be changed, too, whose providers are being asked
+	// whether they can make them. All else answers Busy: a sliver that were made
+	// meanwhile would look as if the dry run had made it, and what Allocate then
+	// does with its slivers would undo what somebody else was promised.
+	asked bool
 	// pick leaves out slivers that a call for the whole slice passes over; nil
 	// keeps all. It refuses when none is left.
 	pick func([]am.Sliver) ([]am.Sliver, error)
@@ -46,6 +52,16 @@ type change struct {
 	finish func(v *store.View, cs *store.ChangeSet, before []am.Sliver) error
 }
 
+// busy refuses slivers whose providers are being asked.
+func (c *change) busy(v *store.View, slivers ...am.Sliver) error {
+	for _, x := range slivers {
+		if !c.asked && v.Now().Before(x.AskedUntil) {
+			return am.Errorf(am.Busy, "the provider of sliver %s is still being asked whether it can make it; try again when the call that reserves it has been answered, or Delete it", x.URN).About(x.URN)
+		}
+	}
+	return nil
+}
+
 // run commits the change and reports every sliver named.
 func (s *Service) run(ctx context.Context, c change) (Outcome, error) {
 	var out Outcome
@@ -56,8 +72,9 @@ func (s *Service) run(ctx context.Context, c change) (Outcome, error) {
 			return cs, err
 		}
 		if c.pick != nil && !c.targets.Slice.IsZero() {
-			if r.slivers, err = c.pick(r.slivers); err != nil {
-				return cs, err
+			all := r.slivers
+			if r.slivers, err = c.pick(all); err != nil {
+				return cs, cmp.Or(c.busy(v, all...), err)
 			}
 		}
 		if c.prepare != nil {
@@ -70,7 +87,11 @@ func (s *Service) run(ctx context.Context, c change) (Outcome, error) {
 		var refusal error
 		for _, x := range r.slivers {
 			after := x
-			if err := c.step(v, &cs, &r, &after); err != nil {
+			err := c.busy(v, x)
+			if err == nil {
+				err = c.step(v, &cs, &r, &after)
+			}
+			if err != nil {
 				if !c.call.BestEffort || am.CodeOf(err) == am.ErrorCode {
 					return store.ChangeSet{}, err
 				}

@@ -16,7 +16,7 @@ import (
 // Errors: those of resolve.
 func (s *Service) Delete(ctx context.Context, g credentials.Grant, t Targets, c Call) (Outcome, error) {
 	return s.run(ctx, change{
-		event: "Delete", grant: g, targets: t, call: c,
+		event: "Delete", grant: g, targets: t, call: c, asked: true,
 		step: func(_ *store.View, _ *store.ChangeSet, _ *resolved, x *am.Sliver) (err error) {
 			x.Status, err = am.Next(x.Status, am.EventDelete)
 			return err

@@ -26,8 +26,8 @@ type ProvisionOptions struct {
 //
 // Errors: those of resolve; SearchFailed when a slice has none left to
 // provision; BadArgs for an end in the past; TooBig for too many keys;
-// Unsupported for a sliver that is provisioned already; Busy for one of a call
-// of Allocate that has not been answered.
+// Unsupported for a sliver that is provisioned already; Busy for one whose
+// provider is still being asked.
 func (s *Service) Provision(ctx context.Context, g credentials.Grant, t Targets, o ProvisionOptions) (Outcome, error) {
 	var accounts []am.Account
 	out, err := s.run(ctx, change{
@@ -83,9 +83,6 @@ func (s *Service) promiseToMake(v *store.View, cs *store.ChangeSet, x *am.Sliver
 		return err
 	}
 	now := v.Now().UTC()
-	if now.Before(x.AskedUntil) { // made meanwhile, it would look as if the dry run had made it
-		return am.Errorf(am.Busy, "the provider of sliver %s is still being asked whether it can make it; try again when Allocate has been answered", x.URN).About(x.URN)
-	}
 	if p.wish.IsZero() && x.Wish.After(now) {
 		p.wish = x.Wish
 	}

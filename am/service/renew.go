@@ -24,7 +24,7 @@ type RenewOptions struct {
 //
 // Errors: those of resolve; BadArgs for a time in the past; Refused with
 // OutOfRange for one beyond the credential or the site's limits, naming the
-// latest that would do.
+// latest that would do; Busy for a sliver whose provider is still being asked.
 func (s *Service) Renew(ctx context.Context, g credentials.Grant, t Targets, until time.Time, o RenewOptions) (Outcome, error) {
 	until = until.UTC().Truncate(time.Second)
 	return s.run(ctx, change{

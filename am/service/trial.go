@@ -20,10 +20,13 @@ type Prober interface {
 	// Asks tells whether the provider of a component wants to be asked. It is
 	// called within decisions, so it waits for nothing.
 	Asks(component urn.URN) bool
-	// Probe gives an error for each sliver, in their order, nil for one that can
-	// be had. SearchFailed, Refused and ErrorCode are about that sliver on its
-	// component, and every other code about the provider.
-	Probe(ctx context.Context, slivers []am.Sliver) []*am.Error
+	// Probe gives an error for each sliver, in their order, nil for one against
+	// which nothing is known. SearchFailed, Refused and ErrorCode are what its
+	// provider says of it. ServerError and TimedOut mean that the provider gave no
+	// answer: where it can be found out, only slivers have them on which it
+	// broke. What moved tells of a sliver may have been made by others meanwhile,
+	// and must be left alone.
+	Probe(ctx context.Context, slivers []am.Sliver, moved func(am.Sliver) bool) []*am.Error
 	// Longest is how long Probe takes at most.
 	Longest() time.Duration
 }
@@ -53,18 +56,12 @@ type refusal struct {
 }
 
 // final tells whether no other component would help.
-func (r refusal) final() bool {
-	switch r.err.Code {
-	case am.SearchFailed, am.Refused, am.ErrorCode:
-		return r.node.Asked
-	}
-	return true
-}
+func (r refusal) final() bool { return r.node.Asked }
 
 // try asks the providers of what was taken and confirms it, or gives it back.
 // For nodes that do not ask for their component it then takes another, a few
 // times at most. Nothing is held meanwhile but the reservation itself, which
-// may be deleted, frozen and renewed, but not provisioned.
+// may be deleted and frozen, and nothing else.
 func (s *Service) try(ctx context.Context, r reservation, t taken) (taken, error) {
 	asking, cancel := context.WithTimeout(ctx, s.cfg.Prober.Longest()) // for all trials together
 	defer cancel()
@@ -79,7 +76,7 @@ func (s *Service) try(ctx context.Context, r reservation, t taken) (taken, error
 			return t, err
 		}
 		s.giveBack(ctx, r, t)
-		if n == trials || slices.ContainsFunc(refused, refusal.final) {
+		if n == trials || asking.Err() != nil || slices.ContainsFunc(refused, refusal.final) {
 			return t, refusedBy(refused)
 		}
 		// Not by its neighbours either: a machine that is out of order would go from
@@ -100,7 +97,7 @@ func (s *Service) try(ctx context.Context, r reservation, t taken) (taken, error
 }
 
 func (s *Service) ask(ctx context.Context, t taken) (refused []refusal) {
-	for i, err := range s.cfg.Prober.Probe(ctx, t.slivers) {
+	for i, err := range s.cfg.Prober.Probe(ctx, t.slivers, s.moved) {
 		if err != nil {
 			refused = append(refused, refusal{&t.binding.Nodes[i], err})
 		}
@@ -108,9 +105,31 @@ func (s *Service) ask(ctx context.Context, t taken) (refused []refusal) {
 	return refused
 }
 
+// moved tells whether a sliver is more by now than the reservation that it was.
+// When the store cannot be read it may be.
+func (s *Service) moved(was am.Sliver) bool {
+	moved := false
+	err := s.cfg.Store.Read(func(v *store.View) error {
+		x, _, err := v.Sliver(was.URN)
+		if errors.Is(err, store.ErrNotFound) {
+			return nil
+		}
+		moved = !onlyAsked(&x, &was)
+		return err
+	})
+	return moved || err != nil
+}
+
+// onlyAsked tells whether a sliver is still what was taken: nobody has been
+// promised anything of it.
+func onlyAsked(x, taken *am.Sliver) bool {
+	return x.Status.Allocation == am.Allocated && x.Generation == taken.Generation && x.AskedUntil.Equal(taken.AskedUntil)
+}
+
 // confirm promises what its providers can make, if it is still there.
 func (s *Service) confirm(ctx context.Context, r reservation, t *taken) error {
-	return s.commit(ctx, func(v *store.View) (store.ChangeSet, error) {
+	var promised []am.Sliver
+	err := s.commit(ctx, func(v *store.View) (store.ChangeSet, error) {
 		var cs store.ChangeSet
 		until, err := over(v, r.grant, r.slice)
 		if err != nil {
@@ -121,23 +140,28 @@ func (s *Service) confirm(ctx context.Context, r reservation, t *taken) error {
 				return cs, err
 			}
 		}
-		now := v.Now().UTC()
-		for i := range t.slivers {
-			x, _, err := v.Sliver(t.slivers[i].URN)
-			if errors.Is(err, store.ErrNotFound) || err == nil && !x.Live(now) {
+		now, wish := v.Now().UTC(), r.options.EndTime
+		if !wish.IsZero() && !wish.After(now) {
+			return cs, am.Errorf(am.BadArgs, "geni_end_time %s has passed while providers were asked; give a later one", wish.Format(time.RFC3339)).With(am.OutOfRange)
+		}
+		promised = nil
+		for _, was := range t.slivers {
+			x, _, err := v.Sliver(was.URN)
+			if errors.Is(err, store.ErrNotFound) || err == nil && (!x.Live(now) || !onlyAsked(&x, &was)) {
 				return cs, am.Errorf(am.SearchFailed, "the slivers were deleted while their providers were asked whether they can make them; nothing is reserved").About(r.slice)
 			}
 			if err != nil {
 				return cs, err
 			}
-			if x.Expires.Equal(t.slivers[i].Expires) { // nobody has renewed it meanwhile
-				x.Expires = s.reservationEnd(now, until, r.options.EndTime)
-			}
-			x.AskedUntil = time.Time{}
-			t.slivers[i] = x
+			x.Expires, x.AskedUntil = s.reservationEnd(now, until, wish), time.Time{}
+			promised = append(promised, x)
 		}
-		return cs, s.promiseTaken(v, &cs, r, until, t.slivers)
+		return cs, s.promiseTaken(v, &cs, r, until, promised)
 	})
+	if err == nil {
+		t.slivers = promised
+	}
+	return err
 }
 
 // giveBack releases what was taken, also if the caller has gone. What a Shutdown
@@ -145,9 +169,9 @@ func (s *Service) confirm(ctx context.Context, r reservation, t *taken) error {
 func (s *Service) giveBack(ctx context.Context, r reservation, t taken) {
 	_ = s.commit(context.WithoutCancel(ctx), func(v *store.View) (cs store.ChangeSet, err error) {
 		var left []am.Sliver
-		for _, x := range t.slivers {
-			x, _, err := v.Sliver(x.URN)
-			if err == nil && x.Status.Allocation != am.Unallocated && !x.Frozen {
+		for _, was := range t.slivers {
+			x, _, err := v.Sliver(was.URN)
+			if err == nil && onlyAsked(&x, &was) && !x.Frozen {
 				left = append(left, x)
 			}
 		}

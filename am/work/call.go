@@ -85,7 +85,7 @@ func (r *Runner) make(ctx, own context.Context, c *call) {
 	if ctx.Err() != nil {
 		return
 	}
-	if c.err != nil && len(c.items) == 1 && context.Cause(own) != errPreempted {
+	if c.err != nil && len(c.items) == 1 && context.Cause(own) != errPreempted && !errors.Is(c.err, provider.ErrNoPlace) {
 		// Alone, it is what failed.
 		c.outcomes = []outcome{c.items[0].failed(refusal(c.lane.name, c.err))}
 	}
@@ -232,6 +232,10 @@ func (l *loop) release(c *call) {
 		}
 	case setCall:
 		delete(n.running, c)
+		if errors.Is(c.err, provider.ErrNoPlace) { // says nothing about its resources
+			l.r.cfg.Log.Warn("a set had no place; its resources are looked at again", "provider", n.name, "resources", len(c.items), "error", c.err)
+			break
+		}
 		for _, i := range c.items {
 			if c.err != nil {
 				l.suspects[i.job.id] = true

@@ -29,6 +29,7 @@ type double struct {
 	dies     map[string]bool                   // a set with it dies
 	lies     map[string]bool                   // a set of it is accepted and does nothing
 	refuses  map[string]func() *provider.Error // what a set of it says
+	crowded  int                               // so many sets get no place
 	breaks   error                             // every call fails
 	gets     int
 	setCalls [][]string
@@ -138,6 +139,8 @@ func (d *double) Set(ctx context.Context, us []provider.Update, noop bool) ([]pr
 		d.inSet[u.Name] = true
 	}
 	hang, dies, broken := any2(names, d.hangs), any2(names, d.dies), d.breaks
+	d.crowded--
+	crowded := d.crowded >= 0
 	d.mu.Unlock()
 	defer d.with(func() {
 		d.sets--
@@ -147,6 +150,10 @@ func (d *double) Set(ctx context.Context, us []provider.Update, noop bool) ([]pr
 	})
 	if broken != nil {
 		return nil, broken
+	}
+	if crowded {
+		<-ctx.Done()
+		return nil, &provider.Error{Kind: provider.Failed, Temporary: true, Err: fmt.Errorf("set %w: %w", provider.ErrNoPlace, ctx.Err())}
 	}
 	err := d.wait(ctx, hang)
 	d.mu.Lock()

@@ -127,6 +127,23 @@ func TestGivingUp(t *testing.T) {
 	}
 }
 
+// TestWaitingForAPlaceIsNoAttempt: what was never asked cannot have failed, alone
+// or with others.
+func TestWaitingForAPlaceIsNoAttempt(t *testing.T) {
+	bubble(t, 2, func(e *env) {
+		e.d.crowded = 20 // more than a promise has attempts
+		e.start()
+		e.allocate("a-1", "b-1", "b-2")
+		e.provision("a-1", "b-1", "b-2")
+		e.becomes(time.Hour, notReady, "a-1", "b-1", "b-2")
+		for _, name := range []string{"a-1", "b-1", "b-2"} {
+			if s := e.sliver(name); s.Error != "" {
+				t.Errorf("%s: error %q", name, s.Error)
+			}
+		}
+	})
+}
+
 func TestUpdateOfUsersThatFailsStaysReady(t *testing.T) {
 	bubble(t, 2, func(e *env) {
 		e.start()

@@ -87,6 +87,18 @@ func (p *Provider) unusable(action string, cause error) *Error {
 	return e
 }
 
+// ErrNoPlace says that the time of a set was over before it had one of the
+// provider's places: nothing was run.
+var ErrNoPlace = errors.New("had no place")
+
+// crowded is a set that was given up while it waited for a place.
+func (p *Provider) crowded(cause error) *Error {
+	return &Error{
+		Kind: Failed, Temporary: true, Err: fmt.Errorf("provider %s: set %w: %w", p.Name, ErrNoPlace, cause),
+		Msg: fmt.Sprintf("the provider %s, which does the work on this site, is busy with others", p.Name),
+	}
+}
+
 // wasKilled tells whether a signal ended the process.
 func wasKilled(cause error) bool {
 	e, ok := errors.AsType[*exec.ExitError](cause)

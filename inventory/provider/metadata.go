@@ -218,7 +218,7 @@ func (p *Provider) applyLimits(m *metadata) error {
 			return fmt.Errorf("parallel is %d, which is not from 1 to %d", p.Parallel, maxParallel)
 		}
 	}
-	p.running = make(chan struct{}, p.Parallel)
+	p.running, p.talking = make(chan struct{}, p.Parallel), make(chan struct{}, 1)
 	p.get, p.set = GetTimeout, SetTimeout
 	for name, text := range m.Timeouts {
 		d, err := time.ParseDuration(text)

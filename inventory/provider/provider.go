@@ -37,7 +37,8 @@ type Provider struct {
 	Desc string
 	// Path is the executable, Dir its folder and working directory; both absolute.
 	Path, Dir string
-	// Parallel is how many sets may run at once, at least 1; Set sees to it.
+	// Parallel is how many sets may run at once, at least 1, beside one dry run;
+	// Set sees to it.
 	Parallel int
 	// Probe says that a dry run (Set with noop) before a promise is worth its time.
 	Probe      bool
@@ -53,6 +54,7 @@ type Provider struct {
 	get, set, describe time.Duration
 	actions            []string
 	running            chan struct{} // a place for each set that may run
+	talking            chan struct{} // the place of the dry run that may run beside them
 }
 
 // Attribute is one attribute as the provider declared it.

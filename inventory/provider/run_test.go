@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -193,5 +194,39 @@ func BenchmarkGet(b *testing.B) {
 		if _, err := p.Get(b.Context(), nil); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// TestADryRunHasAPlaceOfItsOwn: one that hangs keeps other dry runs waiting, but
+// no set, and neither of them starts anything that has no place.
+func TestADryRunHasAPlaceOfItsOwn(t *testing.T) {
+	p := open(t, nodeMetadata, double{Hang: true}) // parallel is 1
+	ctx, cancel := context.WithCancel(t.Context())
+	var hanging sync.WaitGroup
+	for _, noop := range []bool{true, false} {
+		hanging.Go(func() {
+			if _, err := p.Set(ctx, update, noop); err == nil || errors.Is(err, ErrNoPlace) {
+				t.Errorf("noop %v: %v, want it to be interrupted", noop, err)
+			}
+		})
+	}
+	for range 500 {
+		if len(calls(t, p)) == 2 {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	for _, noop := range []bool{true, false} {
+		short, end := context.WithTimeout(ctx, 50*time.Millisecond)
+		_, err := p.Set(short, update, noop)
+		end()
+		if !errors.Is(err, ErrNoPlace) || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "is busy with others") {
+			t.Errorf("noop %v, one more: %v, want ErrNoPlace", noop, err)
+		}
+	}
+	cancel()
+	hanging.Wait()
+	if n := len(calls(t, p)); n != 2 {
+		t.Errorf("%d calls, want one dry run and one set", n)
 	}
 }

@@ -25,15 +25,17 @@ type setUpdate struct {
 // Set asks for the updates to be made so; with noop the provider only says
 // what it would do. It sends what differs between Is and Should and what the
 // provider declares as writable, and starts nothing when that is nothing. It
-// waits for one of the provider's Parallel places first; keeping two sets of
-// one resource apart is the caller's business.
+// waits for one of the provider's Parallel places first. Dry runs have one place
+// of their own, so that they keep no set waiting, however long they take. Keeping
+// two sets of one resource apart is the caller's business.
 //
 // There is one Change for each update, in order, and then one for each further
 // resource that the provider touched. More than MaxNames updates are sent in
 // several runs.
 //
 // The error is an *Error: a run failed as a whole. What then became of its
-// resources is not known until Get; the changes are those of earlier runs.
+// resources is not known until Get; the changes are those of earlier runs. An
+// ErrNoPlace means that nothing was run.
 func (p *Provider) Set(ctx context.Context, updates []Update, noop bool) ([]Change, error) {
 	if err := p.offers("set"); err != nil {
 		return nil, err
@@ -55,11 +57,15 @@ func (p *Provider) Set(ctx context.Context, updates []Update, noop bool) ([]Chan
 	if len(todo) == 0 {
 		return changes, nil
 	}
+	places := p.running
+	if noop {
+		places = p.talking
+	}
 	select {
-	case p.running <- struct{}{}:
-		defer func() { <-p.running }()
+	case places <- struct{}{}:
+		defer func() { <-places }()
 	case <-ctx.Done():
-		return nil, p.unusable("set", ctx.Err())
+		return nil, p.crowded(ctx.Err())
 	}
 	for some := range slices.Chunk(todo, MaxNames) {
 		told, err := p.setSome(ctx, some, noop)

@@ -21,5 +21,21 @@ func unanswered(name string, err error) *am.Error {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		code = am.TimedOut
 	}
-	return &am.Error{Code: code, Msg: text, Err: err}
+	return &am.Error{Code: code, Msg: text + "; try again later", Err: err}
+}
+
+// refused is what a provider says of one resource.
+func refused(e *provider.Error) *am.Error {
+	code := am.ErrorCode
+	switch e.Kind {
+	case provider.Unknown:
+		code = am.SearchFailed
+	case provider.Forbidden:
+		code = am.Refused
+	}
+	text := e.Msg
+	if text == "" {
+		text = "its provider gives no reason"
+	}
+	return &am.Error{Code: code, Msg: text, Err: e}
 }
