@@ -4,6 +4,8 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"time"
+
+	"patchbay/inventory/provider"
 )
 
 // dice are the random numbers of one operation: the same for the same seed,
@@ -14,24 +16,24 @@ func dice(seed uint64, component string, draw int) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, h.Sum64()+uint64(draw)))
 }
 
-// behaviour is how the operation goes: as set up for the component, or as the
-// dice fall.
-func (s *settings) behaviour(h history, op operation, r *rand.Rand) behaviour {
+// behaviour is how the operation goes, and of what kind it is if it is a refusal:
+// as set up for the component, or as the dice fall.
+func (s *settings) behaviour(h history, op operation, r *rand.Rand) (behaviour, provider.Kind) {
 	fall := r.Float64() // always drawn, so that times stay the same
 	for _, c := range s.Components {
 		if c.Name == h.Component && c.misbehaves(op, h.Bad) {
-			return c.Behaviour
+			return c.Behaviour, c.Kind
 		}
 	}
 	if op == opRemove {
-		return well
+		return well, ""
 	}
 	for _, b := range behaviours {
 		if fall -= s.Chance[b]; fall < 0 {
-			return b
+			return b, ""
 		}
 	}
-	return well
+	return well, ""
 }
 
 // lasts is how long the operations take together.

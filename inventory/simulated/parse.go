@@ -136,6 +136,8 @@ func (p *parser) component(item *yaml.Node) {
 		p.wrong(item, "a component has no name; add one, such as name: pc3")
 	case c.Behaviour == well:
 		p.wrong(item, "component %s has no behaviour; add one of %s", c.Name, listed(words(behaviours)))
+	case c.Times > 0 && slices.Contains(c.On, opProbe):
+		p.wrong(item, "component %s has times together with probe, and nobody counts dry runs, which change nothing; drop times, or write what it does in dry runs as a component of its own", c.Name)
 	case c.Kind != "" && c.Behaviour != refuse:
 		p.wrong(item, "component %s has a kind, which is of refusals, and its behaviour is %s; drop one of them", c.Name, c.Behaviour)
 	default:

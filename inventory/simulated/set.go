@@ -102,15 +102,14 @@ func refused(kind provider.Kind, format string, args ...any) error {
 }
 
 // refusal is why a component does not do what it was set up to refuse.
-func (s *simulation) refusal(component string, op operation) error {
-	kind := s.kind(component)
-	if kind == provider.Unknown {
+func refusal(component string, op operation, kind provider.Kind) error {
+	switch kind {
+	case provider.Unknown:
 		return refused(kind, "there is no %s; this refusal is simulated", component)
-	}
-	if kind == provider.Failed {
+	case provider.Failed:
 		return refused(kind, "%s cannot %s now; this refusal is simulated", component, wish[op])
 	}
-	return refused(kind, "%s is not permitted to %s; this refusal is simulated", component, wish[op])
+	return refused(provider.Forbidden, "%s is not permitted to %s; this refusal is simulated", component, wish[op])
 }
 
 // accept puts one update into the state. Its change is nil when there is
@@ -128,7 +127,7 @@ func (s *simulation) accept(st *state, u update, now time.Time, noop bool) (obje
 	h := st.histories[n.Component]
 	h.Component = n.Component
 	r := dice(st.seed, h.Component, h.Draws)
-	b := s.behaviour(h, ops[0], r)
+	b, kind := s.behaviour(h, ops[0], r)
 	lasts := s.lasts(r, b, ops...)
 	h.Draws++
 	if b != well {
@@ -139,13 +138,13 @@ func (s *simulation) accept(st *state, u update, now time.Time, noop bool) (obje
 	}
 	end := b // what becomes of the call
 	if c, ok := s.inProbe(n.Component); noop && ok {
-		b, end = c.Behaviour, c.Behaviour
+		b, end, kind = c.Behaviour, c.Behaviour, c.Kind
 	} else if noop {
 		end = well
 	}
 	switch b {
 	case refuse:
-		return nil, end, s.refusal(n.Component, ops[0])
+		return nil, end, refusal(n.Component, ops[0], kind)
 	case hang:
 		return nil, end, nil
 	}

@@ -66,7 +66,7 @@ type component struct {
 	Behaviour behaviour
 	On        []operation
 	Times     int
-	Kind      provider.Kind // of a refusal
+	Kind      provider.Kind // of a refusal; empty is forbidden
 }
 
 type duration time.Duration
@@ -114,16 +114,6 @@ func (s *settings) inProbe(name string) (component, bool) {
 		}
 	}
 	return component{}, false
-}
-
-// kind is what a component's refusals are.
-func (s *settings) kind(name string) provider.Kind {
-	for _, c := range s.Components {
-		if c.Name == name && c.Behaviour == refuse && c.Kind != "" {
-			return c.Kind
-		}
-	}
-	return provider.Forbidden
 }
 
 // misbehaves tells whether the component was set up to go wrong in op, having

@@ -249,6 +249,29 @@ func TestDryRunsMisbehaveWhenToldTo(t *testing.T) {
 	}
 }
 
+// TestARefusalHasItsOwnKind: a component may be listed for several operations.
+func TestARefusalHasItsOwnKind(t *testing.T) {
+	b := setUp(t, "components: [{name: pc3, behaviour: refuse, on: [start], kind: failed}, {name: pc3, behaviour: refuse, on: [make], kind: unknown, times: 1}, {name: pc3, behaviour: refuse, on: [probe]}]")
+	for _, tt := range []struct {
+		what, update string
+		noop         bool
+		kind         any
+	}{
+		{"dry run", made("n", "pc3", "off"), true, "forbidden"},
+		{"make", made("n", "pc3", "off"), false, "unknown"},
+		{"make again", made("n", "pc3", "off"), false, nil},
+		{"start", `{"name":"n","should":{"power":"on"}}`, false, "failed"},
+	} {
+		changes, err := b.ask(tt.noop, "["+tt.update+"]")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e, _ := changes["n"]["error"].(map[string]any); e["kind"] != tt.kind {
+			t.Errorf("%s: %v, want %v", tt.what, changes["n"], tt.kind)
+		}
+	}
+}
+
 func TestMisbehaviour(t *testing.T) {
 	set := func(b *bench, updates ...string) error {
 		_, err := b.ask(false, "["+strings.Join(updates, ",")+"]")
@@ -536,6 +559,7 @@ func TestMistakesInSettings(t *testing.T) {
 		{"components are no list", "components: {name: pc1}", "x.yaml:1: components must be a list: write it in brackets, or each item on a line that begins with a hyphen"},
 		{"misbehaves in what", "components: [{name: pc1, behaviour: fail, on: [strat]}]", `x.yaml:1: there is no operation "strat"; did you mean "start"?`},
 		{"kind of a refusal", "components: [{name: pc1, behaviour: refuse, kind: secret}]", `x.yaml:1: there is no kind "secret"; there are unknown, forbidden, failed`},
+		{"times of dry runs", "components: [{name: pc1, behaviour: fail, times: 2, on: [make, probe]}]", "x.yaml:1: component pc1 has times together with probe, and nobody counts dry runs, which change nothing; drop times, or write what it does in dry runs as a component of its own"},
 		{"kind of what is no refusal", "components: [{name: pc1, behaviour: fail, kind: unknown}]", "x.yaml:1: component pc1 has a kind, which is of refusals, and its behaviour is fail; drop one of them"},
 		{"times", "components: [{name: pc1, behaviour: fail, times: -1}]", `x.yaml:1: times "-1" must be a whole number; 0 means always`},
 		{"unknown chance", "chance: {odd: 0.1}", `x.yaml:1: chance has no behaviour "odd"; there are ` + behaviours},
