@@ -56,8 +56,9 @@ func nameAccounts(v *store.View, slice urn.URN, users []am.Account) (named []am.
 const (
 	// maxAccounts is how many a node can have; a provider tells no more, either.
 	maxAccounts = 1000
-	// maxKeyBytes bounds the keys of all nodes of a slice.
-	maxKeyBytes = 32 << 20
+	// maxKeyBytes bounds the keys of all nodes of a slice, which every change to
+	// them writes again: it is room for 20 users with an RSA key on 300 nodes.
+	maxKeyBytes = 4 << 20
 )
 
 // boundAccounts refuses accounts that would be too many on one node or on all

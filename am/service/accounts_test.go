@@ -1,6 +1,7 @@
 package service
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -24,11 +25,18 @@ func TestUpdateAccounts(t *testing.T) {
 }
 
 func TestAccountsAreBoundedByTheSlice(t *testing.T) {
-	big := account("ann", strings.Repeat("k", 1<<20))
-	if err := boundAccounts([]am.Account{big}, 32); err != nil {
-		t.Errorf("1 MiB on 32 slivers: %v", err)
+	var class []am.Account
+	for i := range 20 {
+		class = append(class, account(fmt.Sprint("u", i), strings.Repeat("k", 600)))
 	}
-	if err := boundAccounts([]am.Account{big}, 33); am.CodeOf(err) != am.TooBig {
-		t.Errorf("1 MiB on 33 slivers: %v, want TooBig", err)
+	if err := boundAccounts(class, 300); err != nil {
+		t.Errorf("20 users on 300 slivers: %v", err)
+	}
+	big := []am.Account{account("ann", strings.Repeat("k", 1<<20))}
+	if err := boundAccounts(big, 4); err != nil {
+		t.Errorf("1 MiB on 4 slivers: %v", err)
+	}
+	if err := boundAccounts(big, 5); am.CodeOf(err) != am.TooBig {
+		t.Errorf("1 MiB on 5 slivers: %v, want TooBig", err)
 	}
 }
