@@ -50,7 +50,7 @@ func resolve(v *store.View, g credentials.Grant, t Targets, bestEffort bool) (re
 
 func resolveSlivers(v *store.View, g credentials.Grant, named []urn.URN, bestEffort bool) (resolved, error) {
 	var r resolved
-	seen := map[string]bool{}
+	seen, asked := map[string]bool{}, map[string]bool{}
 	var other urn.URN
 	for _, u := range named {
 		if seen[u.Key()] {
@@ -65,20 +65,22 @@ func resolveSlivers(v *store.View, g credentials.Grant, named []urn.URN, bestEff
 		if err != nil {
 			return r, err
 		}
-		switch {
-		case r.slice.IsZero():
-			// The right comes before everything else that could be told: whoever
-			// has none over the slice does not even learn its name.
-			r.until, err = over(v, g, x.Slice)
+		if k := x.Slice.Key(); !asked[k] {
+			asked[k] = true
+			// The right comes before everything else that could be told, of a second
+			// slice, too: whoever has none over it does not even learn its name.
+			until, err := over(v, g, x.Slice)
 			if denied, ok := errors.AsType[*credentials.DeniedError](err); ok {
 				return r, am.Errorf(am.Forbidden, "sliver %s is of a slice over which no credential presented gives the right to %s; present that slice's", u, g.Right()).About(u).With(denied.Detail())
 			}
 			if err != nil {
 				return r, err
 			}
-			r.slice = x.Slice
-		case !x.Slice.Equal(r.slice):
-			other = u
+			if len(asked) == 1 {
+				r.slice, r.until = x.Slice, until
+			} else {
+				other = u
+			}
 		}
 		r.slivers = append(r.slivers, x)
 	}
