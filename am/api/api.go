@@ -155,7 +155,7 @@ func (a *API) dispatch(ctx context.Context, version int, c *call) (body []byte, 
 		return c.ready, c.gzipped, nil
 	}
 	if err == nil {
-		if body := c.success(m, value, notices); body != nil {
+		if body := c.success(value, notices); body != nil {
 			return body, false, nil
 		}
 		err = errors.New("the answer cannot be encoded")

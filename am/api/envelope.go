@@ -57,7 +57,7 @@ func (c *call) envelope(value string, err error, notices []string) []byte {
 	if c.event.Err == nil {
 		c.event.Err = err
 	}
-	body, err := xmlrpc.AppendResponse(nil, envelope(code, detail, value, oneLine(append(notices, text)...), nil))
+	body, err := xmlrpc.AppendResponse(nil, envelope(code, detail, value, oneLine(append(notices, text)...), c.remnant()))
 	if err != nil { // only strings and numbers: it cannot be
 		panic(err)
 	}
@@ -65,18 +65,23 @@ func (c *call) envelope(value string, err error, notices []string) []byte {
 }
 
 // success answers a value; nil if it cannot be encoded.
-func (c *call) success(m method, value xmlrpc.Value, notices []string) []byte {
-	var extra xmlrpc.Struct
-	if m.name == "GetVersion" { // the remnant of version 1 that clients look for
-		extra = xmlrpc.Struct{{Name: "geni_api", Value: c.version}}
-	}
+func (c *call) success(value xmlrpc.Value, notices []string) []byte {
 	c.event.Output = oneLine(notices...)
-	body, err := xmlrpc.AppendResponse(nil, envelope(am.Success, am.NoDetail, value, c.event.Output, extra))
+	body, err := xmlrpc.AppendResponse(nil, envelope(am.Success, am.NoDetail, value, c.event.Output, c.remnant()))
 	if err != nil {
 		c.event.Err = err
 		return nil
 	}
 	return body
+}
+
+// remnant is what GetVersion of version 1 had, and clients still look for before
+// they read the rest, also of an error.
+func (c *call) remnant() xmlrpc.Struct {
+	if c.event.Method != "GetVersion" {
+		return nil
+	}
+	return xmlrpc.Struct{{Name: "geni_api", Value: c.version}}
 }
 
 func envelope(code am.Code, detail am.Detail, value xmlrpc.Value, output string, extra xmlrpc.Struct) xmlrpc.Struct {

@@ -27,6 +27,12 @@ func TestTrap01GeniAPITwice(t *testing.T) {
 			bite{"it is only at the top", "<name>api</name>", "<name>geni_api</name>"},
 			bite{"a string", "<string>" + n + "</string>", "<int>" + n + "</int>"},
 		)
+		// Beside a refusal, too, or clients drop the answer unread.
+		bites(t, stranger.send(v, "GetVersion", "no struct"), func(e *onWire) error {
+			return first(e.is("code.geni_code", "int", "1"), e.is("geni_api", "int", n))
+		},
+			bite{"the remnant of version 1 is gone", "</struct></value></param>", top},
+		)
 	}
 }
 
