@@ -74,6 +74,8 @@ func (k *checker) author(ctx context.Context, file string) {
 		}
 	}
 	switch {
+	case ctx.Err() != nil:
+		k.bad(p.Path, "interrupted before the end, so nothing is said of the provider; run it again")
 	case k.wrong > before:
 		fmt.Fprintln(k.out, "\nThe words before each finding are a heading in PROVIDER.md.")
 		if k.life.Component != "" {

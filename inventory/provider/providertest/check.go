@@ -3,8 +3,10 @@ package providertest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -101,15 +103,18 @@ func (s *suite) checkNoop() {
 		return // more would be made
 	}
 	bad := s.making(nil)
-	some, err := s.set(true, good, bad)
+	both, err := s.set(true, good, bad)
+	s.lookAfter(good, bad)
 	switch {
 	case err != nil:
 		s.wrong(ruleErrors, "a component that it does not have fails the whole call: %v; give that resource's entry in changes an error, and do the others", detail(err))
 		return
-	case some[0].Err != nil && change.Err == nil:
-		s.wrong(ruleSet, "a node is refused because another one in the call cannot be made: %v; do every update you can", detail(some[0].Err))
+	case both[0].Err != nil && change.Err == nil:
+		s.wrong(ruleSet, "a node is refused because another one in the call cannot be made: %v; do every update you can", detail(both[0].Err))
 	}
-	s.checkBatch(change)
+	if !s.deaf {
+		s.checkBatch(change)
+	}
 }
 
 // checkBatch makes dry runs of as many updates as there can be in a call.
@@ -119,6 +124,7 @@ func (s *suite) checkBatch(alone provider.Change) {
 		updates[i] = s.making(s.o.Node)
 	}
 	changes, err := s.set(true, updates...)
+	s.lookAfter(updates...)
 	if err != nil {
 		s.wrong(ruleNoop, "asked for %d updates at once, the most there may be: %v", len(updates), detail(err))
 		return
@@ -137,6 +143,7 @@ func (s *suite) checkBatch(alone provider.Change) {
 // dryRun makes a dry run of one update, and looks that nothing came of it.
 func (s *suite) dryRun(u provider.Update) (provider.Change, error) {
 	changes, err := s.set(true, u)
+	seen := s.lookAfter(u)
 	if err != nil {
 		switch e, ok := errors.AsType[*provider.Error](err); {
 		case errors.Is(err, errors.ErrUnsupported):
@@ -150,31 +157,74 @@ func (s *suite) dryRun(u provider.Update) (provider.Change, error) {
 	if c := changes[0]; c.Err == nil && len(c.Is) == 0 {
 		s.wrong(ruleNoop, "the answer tells no change; list it in changes, or answer derive: true")
 	}
-	after, err := s.get(u.Name)
-	if err != nil {
-		s.wrong(ruleNoop, "get afterwards: %v", detail(err))
-		return changes[0], err
-	}
-	if r := after[u.Name]; r.Err == nil && s.differs(u.Is, r.Resource) {
-		s.deaf = true
-		what := "it has really changed " + u.Name
-		if provider.Gone(u.Is) {
-			what = "it has really made " + u.Name
-			s.undo(u.Name, r.Resource)
-		}
-		s.wrong(ruleNoop, "%s; obey ral.noop: answer, and do nothing", what)
-	}
-	return changes[0], nil
+	return changes[0], seen
 }
 
-// undo removes what a dry run has made.
-func (s *suite) undo(name string, is provider.Resource) {
-	should := provider.Resource{provider.AttrEnsure: provider.Absent}
+// lookAfter looks whether a dry run of updates, whatever it answered, has really
+// changed something. What it has made is removed. The error is why nobody knows.
+func (s *suite) lookAfter(updates ...provider.Update) error {
+	names := make([]string, len(updates))
+	for i, u := range updates {
+		names[i] = u.Name
+	}
+	// What is there must be seen and removed also when somebody has interrupted us.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), time.Minute)
 	defer cancel()
-	if _, err := s.p.Set(ctx, []provider.Update{{Name: name, Is: is, Should: should}}, false); err != nil {
-		s.wrong(ruleNoop, "what a dry run has made, %s, cannot be removed: %v; remove it by hand", name, detail(err))
+	after, err := s.p.Get(ctx, names)
+	if err != nil {
+		if !errors.Is(err, errors.ErrUnsupported) {
+			s.wrong(ruleNoop, "get afterwards: %v", detail(err))
+		}
+		return err
 	}
+	var made []provider.Update
+	changed := ""
+	for _, u := range updates {
+		switch r := after[u.Name]; {
+		case r.Err != nil || !s.differs(u.Is, r.Resource):
+		case provider.Gone(u.Is):
+			made = append(made, provider.Update{Name: u.Name, Is: r.Resource, Should: removed})
+		default:
+			changed = u.Name
+		}
+	}
+	if changed == "" && len(made) == 0 {
+		return nil
+	}
+	s.deaf = true
+	const remedy = "obey ral.noop: answer, and do nothing"
+	switch len(made) {
+	case 0:
+		s.wrong(ruleNoop, "it has really changed %s; %s", changed, remedy)
+		return nil
+	case 1:
+		s.wrong(ruleNoop, "it has really made %s; %s", made[0].Name, remedy)
+	default:
+		s.wrong(ruleNoop, "it has really made %d nodes; %s", len(made), remedy)
+	}
+	changes, err := s.p.Set(ctx, made, false)
+	for _, c := range changes {
+		if err == nil && c.Err != nil {
+			err = c.Err
+		}
+	}
+	if err != nil {
+		s.note(ruleNoop, "of what a dry run has made not all can be removed: %v; see to %s by hand", detail(err), some(made))
+	}
+	return nil
+}
+
+// some are the first names of what was made.
+func some(made []provider.Update) string {
+	const shown = 5
+	var names []string
+	for _, u := range made[:min(len(made), shown)] {
+		names = append(names, u.Name)
+	}
+	if more := len(made) - shown; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names, ", "), more)
+	}
+	return strings.Join(names, ", ")
 }
 
 // differs tells whether anything that can be set is not the same in both.

@@ -122,6 +122,8 @@ func (d *double) act(action string) error {
 	switch {
 	case d.is("talks"):
 		fmt.Fprintln(os.Stderr, "now at work")
+	case d.is("floods"):
+		fmt.Fprint(os.Stderr, strings.Repeat("info: at work\n", 1001))
 	case d.is("clings") && action == "set":
 		c := exec.Command("/bin/sleep", "1")
 		c.Stdout = os.Stdout
@@ -277,7 +279,13 @@ func (d *double) set(input []byte) (object, error) {
 	case d.is("timid") && noop && first.Should["users"] != nil:
 		return object{"changes": []any{refusal(first.Name, "failed", "better not")}}, nil
 	}
-	if noop && !(d.is("noop") || d.is("noop removes") && first.Should["ensure"] == "absent") {
+	if noop && d.is("noop then fails") {
+		if err := d.save(); err != nil {
+			return nil, err
+		}
+		return nil, errors.New("done, but do not ask how")
+	}
+	if noop && !(d.is("noop") || d.is("noop many") && len(in.Updates) > 100 || d.is("noop two") && len(in.Updates) == 2 || d.is("noop removes") && first.Should["ensure"] == "absent") {
 		return object{"derive": true, "changes": changes}, nil
 	}
 	if d.is("refuses") && making {

@@ -29,12 +29,14 @@ const (
 // killed in the middle, and that is removed, too.
 //
 // Nothing is left, whatever happened; where that cannot be, a finding says so.
+// When ctx ends it clears up and returns; what is found then says nothing of the
+// provider, and only notes are told.
 func Life(ctx context.Context, p *provider.Provider, o Options) []Finding {
 	s := newSuite(ctx, p, o)
 	return s.around(func() {
 		s.check()
 		switch {
-		case s.failed():
+		case s.failed() || s.over():
 		case p.Type != provider.TypeNode:
 			s.wrong(ruleAttributes, "the type is %s; only the life of a node is known", p.Type)
 		default:
@@ -62,13 +64,13 @@ func (s *suite) live() {
 		if err == nil && step.does == making {
 			err = s.makeAgain(made)
 		}
-		if err != nil || s.ctx.Err() != nil {
+		if err != nil || s.over() {
 			s.clear(made.Name)
 			return
 		}
 	}
 	s.removeAgain(made.Name)
-	if killed := s.making(s.o.Node); !s.failed() && s.kill(killed) != nil {
+	if killed := s.making(s.o.Node); !s.failed() && !s.over() && s.kill(killed) != nil {
 		s.clear(killed.Name)
 	}
 }

@@ -1,9 +1,12 @@
 package providertest
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -151,6 +154,8 @@ func TestOneFaultIsOneFinding(t *testing.T) {
 		{"no address", "", "", ruleInterfaces, `mac of interface "node0:if0" of`},
 
 		{"noop", "", "", ruleNoop, "has really made"},
+		{"noop two", "", "", ruleNoop, "has really made"},
+		{"noop many", "", "", ruleNoop, "has really made 1000 nodes"},
 		{"noop removes", "", "", ruleNoop, "has really changed"},
 		{"noop fails", "", "", ruleNoop, "exit status 1"},
 		{"noop mute", "", "", ruleNoop, "the answer tells no change"},
@@ -205,6 +210,7 @@ func TestWhatIsToleratedIsANote(t *testing.T) {
 		{"undeclared", "", "", ruleGet, `"colour", which the metadata do not declare`},
 		{"tells what is written", "    message: {kind: r}\n", "    message: {kind: r}\n    setup: {type: \"array[string]\", kind: w}\n", ruleGet, "only written"},
 		{"talks", "", "", ruleCalls, `"now at work"; a line counts as a warning`},
+		{"floods", "", "", ruleCalls, "wrote more lines to standard error than are kept; say less"},
 		{"litters", "", "", ruleFiles, `"other.state" appeared`},
 		{"odd kind", "", "", ruleErrors, `no kind "missing"`},
 		{"no message", "", "", ruleErrors, "no message"},
@@ -221,6 +227,70 @@ func TestWhatIsToleratedIsANote(t *testing.T) {
 	}
 }
 
+// TestWhatTheManagerLogsIsNotTheProvidersWord: what is logged about calls is not
+// taken for what the provider writes to standard error. Both come by one way, so
+// what the manager says is known by how it begins.
+func TestWhatTheManagerLogsIsNotTheProvidersWord(t *testing.T) {
+	own := regexp.MustCompile(`standard error has a warning or an error: "([^"]*)`)
+	for fault, words := range map[string][]string{ // what it writes itself
+		"bad state":  nil,              // "an attribute cannot be used"
+		"get fails":  {"out of order"}, // "the call of a provider has no usable answer"
+		"number":     nil,              // "a number stands for a string"
+		"clings":     nil,              // "left a process behind"
+		"floods":     nil,              // "wrote more lines"
+		"noop fails": {"no such option"},
+	} {
+		t.Run(fault, func(t *testing.T) {
+			t.Parallel()
+			got := Life(t.Context(), lay(t, fault, "", ""), options)
+			if len(got) == 0 {
+				t.Fatal("no findings")
+			}
+			var said []string
+			for _, f := range got {
+				if m := own.FindStringSubmatch(f.Text); m != nil {
+					said = append(said, m[1])
+				}
+			}
+			if !slices.Equal(said, words) {
+				t.Errorf("it is said to have written %q, and wrote %q: %v", said, words, got)
+			}
+		})
+	}
+}
+
+// TestAnInterruptIsNoFinding ends lives in the middle, as by Ctrl-C.
+func TestAnInterruptIsNoFinding(t *testing.T) {
+	for _, at := range []string{"get what there is", "make dry runs", "make it", "switch it off", "remove it, and kill it in the middle"} {
+		for _, after := range []time.Duration{0, 7 * time.Millisecond} {
+			if after > 0 && !strings.Contains(at, "make") {
+				continue
+			}
+			t.Run(fmt.Sprint(at, " ", after), func(t *testing.T) {
+				t.Parallel()
+				p := lay(t, "", "", "")
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				o := options
+				o.Progress = func(step string) {
+					if step == at {
+						time.AfterFunc(after, cancel)
+					}
+				}
+				for _, f := range Life(ctx, p, o) {
+					t.Errorf("finding: %v", f)
+				}
+				if ctx.Err() == nil {
+					t.Fatal("it was not interrupted")
+				}
+				if all, err := p.Get(t.Context(), nil); err != nil || len(all) != 0 {
+					t.Errorf("left behind: %v, %v", all, err)
+				}
+			})
+		}
+	}
+}
+
 func TestProgressIsTold(t *testing.T) {
 	var steps []string
 	o := options
@@ -234,7 +304,7 @@ func TestProgressIsTold(t *testing.T) {
 }
 
 func TestNothingIsLeftWhateverHappened(t *testing.T) {
-	for _, fault := range []string{"", "never ready", "deaf", "fails", "once", "noop"} {
+	for _, fault := range []string{"", "never ready", "deaf", "fails", "once", "noop", "noop two", "noop many", "noop then fails"} {
 		p := lay(t, fault, "", "")
 		Life(t.Context(), p, options)
 		if all, err := p.Get(t.Context(), nil); err != nil || len(all) != 0 {

@@ -87,6 +87,7 @@ const (
 // suite collects findings about one provider.
 type suite struct {
 	ctx  context.Context
+	over func() bool // somebody has interrupted us
 	p    *provider.Provider
 	o    Options
 	deaf bool // a dry run changes something
@@ -107,7 +108,7 @@ func newSuite(ctx context.Context, p *provider.Provider, o Options) *suite {
 		o.Poll = time.Second
 	}
 	watched := *p
-	s := &suite{ctx: ctx, p: &watched, o: o, told: map[string]bool{}}
+	s := &suite{ctx: ctx, over: func() bool { return ctx.Err() != nil }, p: &watched, o: o, told: map[string]bool{}}
 	watched.Log = s.listen(p.Log)
 	watched.Trace = s.trace
 	return s
@@ -117,11 +118,11 @@ func (s *suite) wrong(rule, format string, args ...any) { s.find(rule, false, fo
 func (s *suite) note(rule, format string, args ...any)  { s.find(rule, true, format, args) }
 
 // find notes a finding. The same about something else is one mistake, too, and
-// told once.
+// told once. What goes wrong when somebody has interrupted us is nobody's fault.
 func (s *suite) find(rule string, note bool, format string, args []any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.told[rule+format] || s.quiet && !note {
+	if s.told[rule+format] || (s.quiet || s.over()) && !note {
 		return
 	}
 	s.told[rule+format] = true
