@@ -128,15 +128,10 @@ func Next(s Status, e Event) (Status, error) {
 	return s, refusal(s, e)
 }
 
-// Done is the status when the work towards goal is done. A sliver that was to
-// be switched on as soon as it was made goes through the start, too: its
-// provider has reported it to be on. A method may have moved a sliver on
-// meanwhile without a promise of its own; then it stays where it is.
-func Done(s Status, goal Goal, on bool) Status {
-	events := []Event{EventDone}
-	if goal == GoalMake && on {
-		events = []Event{EventDone, ActionStart, EventDone}
-	}
+// After is the status after events that are no method's, one after the other. A
+// method may have moved a sliver on meanwhile without a promise of its own: then
+// it stays where the first of them has no row.
+func After(s Status, events ...Event) Status {
 	for _, e := range events {
 		to, err := Next(s, e)
 		if err != nil {
@@ -145,6 +140,16 @@ func Done(s Status, goal Goal, on bool) Status {
 		s = to
 	}
 	return s
+}
+
+// Done is the status when the work towards goal is done. A sliver that was to
+// be switched on as soon as it was made goes through the start, too: its
+// provider has reported it to be on.
+func Done(s Status, goal Goal, on bool) Status {
+	if goal == GoalMake && on {
+		return After(s, EventDone, ActionStart, EventDone)
+	}
+	return After(s, EventDone)
 }
 
 func refusal(s Status, e Event) error {

@@ -109,18 +109,9 @@ func fail(v *store.View, cs *store.ChangeSet, s *am.Sliver, e am.Event, text, re
 	if s.Status.Operational != am.Failed || s.Error == "" { // the first reason is the one that counts
 		s.Error = text
 	}
-	s.Status = after(s.Status, e)
+	s.Status = am.After(s.Status, e)
 	cs.Remove(store.TaskKey(s.URN))
 	cs.Log(am.JournalEntry{At: v.Now(), Event: string(e), Request: request, Slice: s.Slice, Slivers: []urn.URN{s.URN}, Text: text})
-}
-
-// after is the status that e leads to. A method may have moved the sliver on
-// meanwhile without a promise of its own; then it stays where it is.
-func after(s am.Status, e am.Event) am.Status {
-	if to, err := am.Next(s, e); err == nil {
-		return to
-	}
-	return s
 }
 
 // tell logs what happened to a sliver.
