@@ -35,13 +35,6 @@ type Bound struct {
 	Asked bool
 }
 
-// Avoid are components that a node must not get, by its client_id: those that
-// turned out not to serve it. A node that asks for one gets it all the same.
-type Avoid map[string][]*inventory.Component
-
-// Add notes one more component.
-func (a Avoid) Add(clientID string, c *inventory.Component) { a[clientID] = append(a[clientID], c) }
-
 // Bind chooses components for all own nodes of r on behalf of slice, and what
 // its links take of the network; used are the addresses that the slice has
 // already, with their networks. The error is an *UnsatisfiedError. Nothing is
@@ -51,8 +44,9 @@ func Bind(r *rspec.Request, x *Index, slice urn.URN, used ...netip.Prefix) (Bind
 	return BindAvoiding(nil, r, x, slice, used...)
 }
 
-// BindAvoiding is Bind without the components that are to be avoided.
-func BindAvoiding(avoid Avoid, r *rspec.Request, x *Index, slice urn.URN, used ...netip.Prefix) (Binding, error) {
+// BindAvoiding is Bind without the components that turned out not to serve
+// anybody now. A node that asks for one of them gets it all the same.
+func BindAvoiding(avoid []*inventory.Component, r *rspec.Request, x *Index, slice urn.URN, used ...netip.Prefix) (Binding, error) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	b := newBinding(r, x, slice, avoid)
@@ -76,7 +70,7 @@ func BindAvoiding(avoid Avoid, r *rspec.Request, x *Index, slice urn.URN, used .
 	return out, nil
 }
 
-func newBinding(r *rspec.Request, x *Index, slice urn.URN, avoid Avoid) *binding {
+func newBinding(r *rspec.Request, x *Index, slice urn.URN, avoid []*inventory.Component) *binding {
 	return &binding{
 		avoid:   avoid,
 		x:       x,
@@ -124,7 +118,7 @@ type binding struct {
 	x       *Index
 	request *rspec.Request
 	slice   urn.URN
-	avoid   Avoid
+	avoid   []*inventory.Component
 	mine    map[int32]share // what the slice has already
 	own     []int32         // see alreadyOwn
 	nodes   []node

@@ -40,8 +40,8 @@ func (n *node) class() classKey { return classKey{n.SliverType, n.hardware, n.wi
 func (b *binding) pick(n *node) int32 {
 	c := b.x.classes[n.class()]
 	var suits func(*inventory.Component) bool
-	if avoid := b.avoid[n.Node.ClientID]; len(avoid) > 0 {
-		suits = func(c *inventory.Component) bool { return !slices.Contains(avoid, c) }
+	if len(b.avoid) > 0 {
+		suits = func(c *inventory.Component) bool { return !slices.Contains(b.avoid, c) }
 	}
 	if i := b.find(c, n.want(), 1, suits); i >= 0 {
 		return i
@@ -68,13 +68,16 @@ func (b *binding) bindGroup(name string, members []*node) {
 			first = n
 		}
 	}
-	alike := true
+	alike := len(b.avoid) == 0
 	for _, n := range members {
-		alike = alike && n.SliverType == first.SliverType && n.hardware == first.hardware && len(b.avoid[n.Node.ClientID]) == 0
+		alike = alike && n.SliverType == first.SliverType && n.hardware == first.hardware
 	}
 	suits := func(c *inventory.Component) bool {
+		if slices.Contains(b.avoid, c) {
+			return false
+		}
 		for _, n := range members {
-			if !c.Offers(n.SliverType) || n.hardware != "" && !slices.Contains(c.HardwareTypes, n.hardware) || slices.Contains(b.avoid[n.Node.ClientID], c) {
+			if !c.Offers(n.SliverType) || n.hardware != "" && !slices.Contains(c.HardwareTypes, n.hardware) {
 				return false
 			}
 		}

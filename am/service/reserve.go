@@ -9,6 +9,7 @@ import (
 	"patchbay/am/store"
 	"patchbay/am/urn"
 	"patchbay/credentials"
+	"patchbay/inventory"
 	"patchbay/rspec"
 )
 
@@ -27,7 +28,7 @@ type reservation struct {
 	// credential. Nil for nothing.
 	follow func(v *store.View, cs *store.ChangeSet, until time.Time, x *am.Sliver) error
 	// avoid are components that have refused a node.
-	avoid binder.Avoid
+	avoid []*inventory.Component
 }
 
 // taken is what a reservation has taken.

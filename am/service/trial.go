@@ -65,7 +65,6 @@ func (r refusal) final() bool { return r.node.Asked }
 func (s *Service) try(ctx context.Context, r reservation, t taken) (taken, error) {
 	asking, cancel := context.WithTimeout(ctx, s.cfg.Prober.Longest()) // for all trials together
 	defer cancel()
-	r.avoid = binder.Avoid{}
 	for n := 1; ; n++ {
 		refused := s.ask(asking, t)
 		if len(refused) == 0 {
@@ -82,9 +81,7 @@ func (s *Service) try(ctx context.Context, r reservation, t taken) (taken, error
 		// Not by its neighbours either: a machine that is out of order would go from
 		// one node to the next.
 		for _, x := range refused {
-			for i := range r.request.Nodes {
-				r.avoid.Add(r.request.Nodes[i].ClientID, x.node.Component)
-			}
+			r.avoid = append(r.avoid, x.node.Component)
 		}
 		next, err := s.take(ctx, r)
 		if _, ok := errors.AsType[*binder.UnsatisfiedError](err); ok {
