@@ -27,9 +27,11 @@ type double struct {
 	unfit   map[string]*provider.Error // by name, in a get
 	whole   error                      // every dry run
 	getFail error
-	hangs   bool // in a set
-	deaf    bool // does what it should only say
-	stuck   bool // removes nothing
+	hangs   bool             // in a set
+	breaks  map[string]error // a dry run in which a component is; context.DeadlineExceeded after 5 s
+	later   error            // a get after a set
+	deaf    bool             // does what it should only say
+	stuck   bool             // removes nothing
 	nodes   map[string]provider.Resource
 	calls   []string
 	naps    time.Duration // of a set
@@ -47,6 +49,9 @@ func (d *double) Get(_ context.Context, names []string) (map[string]provider.Res
 	d.note("get %s", strings.Join(names, " "))
 	if d.getFail != nil {
 		return nil, d.getFail
+	}
+	if d.later != nil && len(d.calls) > 1 {
+		return nil, d.later
 	}
 	out := map[string]provider.Result{"somebody-else": {Resource: provider.Resource{"name": "somebody-else", "ensure": "present"}}}
 	for _, name := range names {
@@ -79,6 +84,14 @@ func (d *double) Set(ctx context.Context, us []provider.Update, noop bool) ([]pr
 	d.note("set noop=%v %s", noop, strings.Join(names, " "))
 	if d.hangs {
 		<-ctx.Done()
+	}
+	for _, u := range us {
+		if err := d.breaks[u.Should.Text("component")]; noop && err != nil {
+			if err == context.DeadlineExceeded {
+				time.Sleep(5 * time.Second)
+			}
+			return nil, err
+		}
 	}
 	if d.deaf || !noop {
 		for _, u := range us {
@@ -301,5 +314,80 @@ func TestWhatTheProviderToldUnaskedIsNotRemoved(t *testing.T) {
 	b.probe(t, on("rack.a"))
 	if d := b.doubles["rack"]; slices.ContainsFunc(d.calls, func(c string) bool { return strings.Contains(c, "noop=false") }) || b.log.Len() > 0 {
 		t.Errorf("%q, %s", d.calls, b.log.String())
+	}
+}
+
+// TestTheOneThatBreaksADryRunIsFound: one after the other is asked about, and
+// only those have an error on which the provider breaks.
+func TestTheOneThatBreaksADryRunIsFound(t *testing.T) {
+	killed, late := fmt.Errorf("signal: killed"), context.DeadlineExceeded
+	const no, never = "5 its provider rack did not answer; try again later", "8 its provider rack did not answer; try again later"
+	for _, tt := range []struct {
+		rule   string
+		breaks map[string]error
+		want   []string
+		sets   int // dry runs
+		took   time.Duration
+	}{
+		{"killed by one", map[string]error{"rack.b": killed}, []string{"yes", no, "2 no power", "yes"}, 5, 0},
+		{"blocked by one", map[string]error{"rack.a": late}, []string{never, "yes", "2 no power", "yes"}, 5, 10 * time.Second},
+		{"two: the others need not be asked", map[string]error{"rack.b": killed, "rack.c": killed}, []string{"yes", no, no, "yes"}, 4, 0},
+		{"all: it is the provider", map[string]error{"rack.a": killed, "rack.b": killed, "rack.c": killed, "rack.d": killed}, []string{no, no, no, no}, 3, 0},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench("rack")
+				d := b.doubles["rack"]
+				d.breaks = tt.breaks
+				d.refuses = map[string]*provider.Error{"rack.c": {Kind: provider.Failed, Msg: "no power"}}
+				begun := time.Now()
+				got := says(b.probe(t, on("rack.a", "rack.b", "rack.c", "rack.d")))
+				if diff := cmp.Diff(tt.want, got); diff != "" {
+					t.Errorf("(-want +got):\n%s", diff)
+				}
+				if took := time.Since(begun); took != tt.took {
+					t.Errorf("took %v, want %v", took, tt.took)
+				}
+				// A look before, and one after all.
+				if n := len(d.calls); n != tt.sets+2 || !strings.HasPrefix(d.calls[n-1], "get") {
+					t.Errorf("calls %q, want %d dry runs between two gets", d.calls, tt.sets)
+				}
+			})
+		})
+	}
+}
+
+func TestALookAfterwardsThatFailsIsLogged(t *testing.T) {
+	b := newBench("rack")
+	b.doubles["rack"].later = fmt.Errorf("the disk is full")
+	got := says(b.probe(t, on("rack.a", "rack.b")))
+	if want := "5 its provider rack did not answer; try again later"; got[0] != want || got[1] != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	for _, text := range []string{"level=ERROR", "remove them by hand", "provider=rack", `nodes="[n0 n1]"`, "the disk is full"} {
+		if !strings.Contains(b.log.String(), text) {
+			t.Errorf("the log does not say %q: %s", text, b.log.String())
+		}
+	}
+}
+
+// TestWhatHasMovedIsNotRemoved: a node that is there because somebody was
+// promised it is neither removed, nor is its provider flagged.
+func TestWhatHasMovedIsNotRemoved(t *testing.T) {
+	b := newBench("rack")
+	d := b.doubles["rack"]
+	d.deaf = true // so that the nodes are there afterwards
+	slivers := on("rack.a", "rack.b")
+	moved := func(s am.Sliver) bool { return s.URN == slivers[0].URN }
+	b.Probe(t.Context(), slivers, moved)
+	if d.nodes["n0"] == nil || d.nodes["n1"] != nil {
+		t.Errorf("left: %v, want n0 alone", d.nodes)
+	}
+	b = newBench("rack")
+	d = b.doubles["rack"]
+	d.deaf = true
+	b.Probe(t.Context(), slivers[:1], moved)
+	if d.nodes["n0"] == nil || !b.Asks(slivers[0].Component) || b.log.Len() > 0 {
+		t.Errorf("left: %v; asked again: %v; log %s", d.nodes, b.Asks(slivers[0].Component), b.log.String())
 	}
 }

@@ -2,6 +2,7 @@ package probe_test
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -262,4 +263,56 @@ func TestCreateSliverProbes(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	s.within(5*time.Second, "ready", func() bool { return s.states()["a"][0] == "geni_ready" })
+}
+
+// TestManyAtOnceShareWhatThereIs lets many callers want two nodes each of eight.
+func TestManyAtOnceShareWhatThereIs(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.behave("rack", behaviour{Refuses: map[string]string{"pc1": "failed", "pc2": "unknown"}})
+	codes := make(chan am.Code)
+	const callers = 20
+	for i := range callers {
+		slice, cred := s.sliceNamed(fmt.Sprint("many", i))
+		go func() {
+			codes <- s.serve(t.Context(), 3, "Allocate", slice, creds(cred), request("", ""), options).code
+		}()
+	}
+	got := map[am.Code]int{}
+	for range callers {
+		got[<-codes]++
+	}
+	all, err := s.store.Slivers()
+	if err != nil || got[am.Success] == 0 || len(all) != 2*got[am.Success] {
+		t.Fatalf("codes %v, %d slivers, %v", got, len(all), err)
+	}
+	owners := map[string]bool{}
+	for _, x := range all {
+		if owners[x.Component.Name] || x.Component.Name == "pc1" || x.Component.Name == "pc2" {
+			t.Errorf("%s is promised twice, or was refused", x.Component.Name)
+		}
+		if left := time.Until(x.Expires); left < 9*time.Minute || !x.AskedUntil.IsZero() {
+			t.Errorf("%s has a lease of %v, and is asked about until %v", x.Component.Name, left, x.AskedUntil)
+		}
+		owners[x.Component.Name] = true
+	}
+}
+
+// TestWhatAProviderSaysIsOneLineOfASCII, wherever it is told.
+func TestWhatAProviderSaysIsOneLineOfASCII(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	odd := "\u00e4\n\r\t]]></string><evil/>\x01\u2028\U0001F600\u202e" + strings.Repeat("long ", 2000)
+	check := func(what, text string) {
+		if text == "" || len(text) > 6000 || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' }) {
+			t.Errorf("%s: %d bytes, %.100q", what, len(text), text)
+		}
+	}
+	s.behave("rack", behaviour{Refuses: map[string]string{"pc1": odd}})
+	check("output", s.allocate("pc1").want(t, am.ErrorCode).output)
+	s.behave("quiet", behaviour{Refuses: map[string]string{"q1": odd}})
+	s.allocate("q1").want(t, am.Success)
+	s.on("Provision").want(t, am.Success)
+	s.within(10*time.Second, "it is refused", func() bool { return s.states()["a"][0] == "geni_failed" })
+	check("geni_error", s.states()["a"][1])
 }
