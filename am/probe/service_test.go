@@ -2,9 +2,12 @@ package probe_test
 
 import (
 	"cmp"
+	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -315,4 +318,78 @@ func TestWhatAProviderSaysIsOneLineOfASCII(t *testing.T) {
 	s.on("Provision").want(t, am.Success)
 	s.within(10*time.Second, "it is refused", func() bool { return s.states()["a"][0] == "geni_failed" })
 	check("geni_error", s.states()["a"][1])
+}
+
+// TestRandomCallsWhileProvidersAreAsked lets both versions work on the same
+// slices, with callers that go away, and a provider that refuses and dies. In
+// the end no component is promised twice, and nothing is half done.
+func TestRandomCallsWhileProvidersAreAsked(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.behave("rack", behaviour{Kills: "pc3", Refuses: map[string]string{"pc1": "failed", "pc2": "unknown"}})
+	type share struct{ slice, cred string }
+	var shares []share
+	for i := range 4 {
+		u, c := s.sliceNamed(fmt.Sprint("random", i))
+		shares = append(shares, share{u, c})
+	}
+	names := make(chan string)
+	done := make(chan struct{})
+	defer close(done)
+	go func() {
+		for n := 0; ; n++ {
+			select {
+			case names <- fmt.Sprint("n", n):
+			case <-done:
+				return
+			}
+		}
+	}()
+	var callers sync.WaitGroup
+	for range 6 {
+		callers.Go(func() {
+			for range 15 {
+				x := shares[rand.IntN(len(shares))]
+				cr, all := creds(x.cred), []xmlrpc.Value{x.slice}
+				node := strings.Replace(request([]string{"", "", "pc4", "pc1", "q1"}[rand.IntN(5)]), `client_id="a"`, `client_id="`+<-names+`"`, 1)
+				ctx, cancel := context.WithCancel(t.Context())
+				if rand.IntN(6) == 0 {
+					time.AfterFunc(rand.N(50*time.Millisecond), cancel)
+				}
+				method, a := "", answer{}
+				switch rand.IntN(7) {
+				case 0, 1:
+					method, a = "Allocate", s.serve(ctx, 3, "Allocate", x.slice, cr, node, options)
+				case 2, 3:
+					method, a = "CreateSliver", s.serve(ctx, 2, "CreateSliver", x.slice, cr, node, []xmlrpc.Value{}, options)
+				case 4:
+					method, a = "Provision", s.serve(ctx, 3, "Provision", all, cr, options)
+				case 5:
+					method, a = "Renew", s.serve(ctx, 3, "Renew", all, cr, time.Now().Add(30*time.Minute).UTC().Format(time.RFC3339), options)
+				case 6:
+					method, a = "DeleteSliver", s.serve(ctx, 2, "DeleteSliver", x.slice, cr, options)
+				}
+				if cancel(); a.code == am.DBError || a.code == am.ServerError {
+					t.Errorf("%s: %d %s", method, a.code, a.output)
+				}
+			}
+		})
+	}
+	callers.Wait()
+	all, err := s.store.Slivers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	owners := map[string]bool{}
+	for _, x := range all {
+		if owners[x.Component.Name] {
+			t.Errorf("%s is promised twice", x.Component.Name)
+		}
+		if owners[x.Component.Name] = true; !x.AskedUntil.IsZero() {
+			t.Errorf("%s is still asked about, and nobody asks", x.Component.Name)
+		}
+	}
+	if s.log.has("a dry run has really made nodes") {
+		t.Error("a provider that obeys is taken for one that does not")
+	}
 }
