@@ -17,7 +17,7 @@ func (k *checker) credential(name string, text []byte) {
 	text = bytes.TrimSpace(bytes.TrimPrefix(bytes.TrimSpace(text), []byte("\ufeff"))) // as the server does
 	chain, err := dsig.Verify(text, dsig.Options{SHA1: k.credentials().SHA1Signatures})
 	if err != nil {
-		k.bad(name, "the credential %v; get it once more, as it was issued", err)
+		k.bad(name, "this is no good credential: %v; get it once more, as it was issued", err)
 		return
 	}
 	l, err := readWords(chain)

@@ -77,7 +77,7 @@ func (o *thawOptions) Run(ctx context.Context, c console) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.out, "Slice %s is no longer shut down; it has %d slivers.\n", slice, len(slivers))
+	fmt.Fprintf(c.out, "Slice %s is no longer shut down; it has %s.\n", slice, plural(len(slivers), "sliver"))
 	return nil
 }
 

@@ -173,8 +173,11 @@ func (s *site) watchTrust(ctx context.Context) {
 }
 
 // concerns tells whether a change of the file means that dir must be read again.
+// Names with two dots are folders in which some container systems exchange the
+// targets of all links at once.
 func concerns(file, dir string) bool {
-	return file == dir || filepath.Dir(file) == dir && cert.Matters(filepath.Base(file))
+	name := filepath.Base(file)
+	return file == dir || filepath.Dir(file) == dir && (cert.Matters(name) || strings.HasPrefix(name, ".."))
 }
 
 // changes are those of a folder since it was last read.

@@ -49,11 +49,55 @@ func TestWaitForTheTrustFolderToBeQuiet(t *testing.T) {
 	}
 	for name, want := range map[string]bool{
 		"/site/trusted": true, "/site/trusted/x.pem": true, "/site/trusted/x.crl": true, "/site/trusted/x.authorities": true,
-		"/site/trusted/denied": true, "/site/trusted/Denied.txt": true,
+		"/site/trusted/denied": true, "/site/trusted/Denied.txt": true, "/site/trusted/..data": true,
 		"/site/trusted/.denied.swp": false, "/site/trusted/log": false, "/site/x.pem": false, "/site/trusted/sub/x.pem": false,
 	} {
 		if concerns(name, "/site/trusted") != want {
 			t.Errorf("%s concerns the folder: %v", name, !want)
+		}
+	}
+}
+
+// TestLinksThatAreExchangedAtOnce is a folder as container systems mount one:
+// all files are links into another folder, whose name is exchanged.
+func TestLinksThatAreExchangedAtOnce(t *testing.T) {
+	s, _ := trusting(t)
+	dir := s.config.Trusted
+	exchange := func(version, denied string) {
+		t.Helper()
+		tmp := filepath.Join(dir, "..data_tmp")
+		for _, err := range []error{
+			os.Mkdir(filepath.Join(dir, version), 0o755),
+			os.WriteFile(filepath.Join(dir, version, "denied"), []byte(denied), 0o644),
+			os.Symlink(version, tmp),
+			os.Rename(tmp, filepath.Join(dir, "..data")),
+		} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	exchange("..v1", "# nobody\n")
+	if err := os.Symlink("..data/denied", filepath.Join(dir, "denied")); err != nil {
+		t.Fatal(err)
+	}
+	s.reloadAnchors()
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { s.watchTrust(ctx) })
+	defer running.Wait()
+	defer cancel()
+	before := s.anchors.Load()
+	for n := 2; ; n++ { // the first may come before the folder is watched
+		exchange(fmt.Sprintf("..v%d", n), "urn:publicid:IDN+example.org+user+mallory\n")
+		for range 20 {
+			if a := s.anchors.Load(); len(a.Denials()) == 1 {
+				return
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		if n > 20 {
+			t.Fatalf("the new deny list is not in force: %v", before.Denials())
 		}
 	}
 }

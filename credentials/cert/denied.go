@@ -230,14 +230,20 @@ func (f deniedFile) load(file string) ([]Denial, []Problem, error) {
 		return f.list, []Problem{{File: file, Text: err.Error() + "; what it said before stays in force"}}, nil
 	}
 	list, problems := parseDenied(file, text)
-	if len(problems) > 0 {
-		now := newDenials(list)
-		for _, d := range f.list {
-			if _, ok := now[d.key()]; !ok {
-				list = append(list, d)
-			}
+	now := newDenials(list)
+	var gone []Denial // that the list held before
+	for _, d := range f.list {
+		if _, ok := now[d.key()]; !ok {
+			gone = append(gone, d)
 		}
+	}
+	switch {
+	case len(problems) > 0:
 		problems[len(problems)-1].Text += "; the other lines are in force, and so is what the list said before, until it is good again"
+		list = append(list, gone...)
+	case len(gone) > 0 && !bytes.HasSuffix(text, []byte("\n")):
+		problems = []Problem{{File: file, Text: "it is empty, or its last line has no end, so it may be half written: what it said before stays in force, too; to let somebody in again end the last line, or remove the file"}}
+		list = append(list, gone...)
 	}
 	return list, problems, nil
 }

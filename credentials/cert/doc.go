@@ -57,8 +57,9 @@
 //
 // What is revoked is refused as a leaf and as an authority, and an anchor that
 // is revoked is none. A Folder reads all that again and again. When a CRL or the
-// deny list is broken, or half written, what the file said before stays in force
-// until it is good again or gone; a bad line voids no other.
+// deny list is broken, or ends within a line, what the file said before stays in
+// force until it is good again or gone; a bad line voids no other. A deny list
+// that ends with a line looks whole, so write another file and rename it.
 //
 // # What it answers
 //

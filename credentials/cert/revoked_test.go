@@ -328,7 +328,7 @@ func TestGenerationCoversWhatIsRevoked(t *testing.T) {
 	if got := step("", map[string]string{"denied": "# comment\n" + strings.ToUpper(aliceURN[:4]) + aliceURN[4:] + "\n" + aliceURN}); got != denied {
 		t.Error("comments, case and repetition change the generation")
 	}
-	fresh("another denial", step("", map[string]string{"denied": bobURN}))
+	fresh("another denial", step("", map[string]string{"denied": bobURN + "\n"}))
 	fresh("an authority listed", step("", map[string]string{"root.authorities": "example.com"}, "denied"))
 	if got := step("", nil, "root.authorities"); got != bare {
 		t.Error("the first state again has another generation")
@@ -387,15 +387,18 @@ func TestBrokenListsKeepWhatTheySaid(t *testing.T) {
 		{"denied", "denied", aliceURN + "\n" + bobURN + "\n", "ab", ""},
 		{"a line was cut", "denied", aliceURN + "\nurn:publicid:IDN+exam", "ab", "line 2"},
 		{"another line and one that was cut", "denied", carol.URN.String() + "\nurn:publicid:IDN+exam", "abc", "stays in force\x00what the list said before"},
-		{"good again", "denied", bobURN, "b", ""},
-		{"empty is good", "denied", "\n", "", ""},
+		{"good again", "denied", bobURN + "\n", "b", ""},
+		{"no end of the last line, but all is there", "denied", bobURN + "\n" + aliceURN, "ab", ""},
+		{"cut within a name", "denied", bobURN + "\n" + aliceURN[:len(aliceURN)-1], "ab", "half written\x00stays in force"},
+		{"cut to nothing", "denied", "\x00empty", "ab", "it is empty\x00stays in force"},
+		{"a blank line is good", "denied", "\n", "", ""},
 		{"bad lines beside good ones", "denied", "nonsense\n" + aliceURN, "a", "line 1"},
 		{"no file", "denied", "", "", ""},
 	} {
 		t.Run(s.rule, func(t *testing.T) {
 			if file := filepath.Join(dir, s.file); s.text == "" {
 				os.Remove(file)
-			} else if err := os.WriteFile(file, []byte(s.text), 0o600); err != nil {
+			} else if err := os.WriteFile(file, []byte(strings.TrimPrefix(s.text, "\x00empty")), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			a, problems, err := folder.Load(pki.Now)
