@@ -93,15 +93,22 @@ func dryRun(ctx context.Context, p Provider, updates []provider.Update) ([]*prov
 	return refusals, nil
 }
 
-// oneByOne asks for each update alone when all together had no answer: one broken
-// component must not keep those beside it from being had. It ends when the time
+// oneByOne asks for each update alone when all together had no answer: broken
+// components must not keep those beside them from being had. It ends when the time
 // is over, or when two have broken it; those that were not asked then have
-// nothing against them. When none had an answer the provider itself is broken,
-// and failed is what it was before.
+// nothing against them. Before two are taken for all, the last is asked, too:
+// when none had an answer the provider itself is broken, and failed is what it
+// was before.
 func oneByOne(ctx context.Context, p Provider, updates []provider.Update, before error) (refusals []*provider.Error, broke map[int]error, failed error) {
 	refusals, broke = make([]*provider.Error, len(updates)), map[int]error{}
 	answered := false
-	for n := 0; n < len(updates) && len(broke) < 2; n++ {
+	for n := 0; n < len(updates); n++ {
+		if len(broke) == 2 {
+			if answered {
+				break
+			}
+			n = len(updates) - 1
+		}
 		one, err := dryRun(ctx, p, updates[n:n+1])
 		if ctx.Err() != nil {
 			break
@@ -112,7 +119,8 @@ func oneByOne(ctx context.Context, p Provider, updates []provider.Update, before
 		}
 		answered, refusals[n] = true, one[0]
 	}
-	if !answered || len(broke) == 0 && ctx.Err() != nil {
+	// When the time is over, nothing is known of those that were not asked.
+	if over := ctx.Err() != nil; len(broke) == 0 && over || !answered && !over {
 		return nil, nil, before
 	}
 	return refusals, broke, nil

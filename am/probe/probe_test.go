@@ -332,7 +332,9 @@ func TestTheOneThatBreaksADryRunIsFound(t *testing.T) {
 		{"killed by one", map[string]error{"rack.b": killed}, []string{"yes", no, "2 no power", "yes"}, 5, 0},
 		{"blocked by one", map[string]error{"rack.a": late}, []string{never, "yes", "2 no power", "yes"}, 5, 10 * time.Second},
 		{"two: the others need not be asked", map[string]error{"rack.b": killed, "rack.c": killed}, []string{"yes", no, no, "yes"}, 4, 0},
-		{"all: it is the provider", map[string]error{"rack.a": killed, "rack.b": killed, "rack.c": killed, "rack.d": killed}, []string{no, no, no, no}, 3, 0},
+		{"two at the head: the last is asked", map[string]error{"rack.a": killed, "rack.b": killed}, []string{no, no, "yes", "yes"}, 4, 0},
+		{"two at the end", map[string]error{"rack.c": killed, "rack.d": killed}, []string{"yes", "yes", no, no}, 5, 0},
+		{"all: it is the provider", map[string]error{"rack.a": killed, "rack.b": killed, "rack.c": killed, "rack.d": killed}, []string{no, no, no, no}, 4, 0},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
