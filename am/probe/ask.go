@@ -2,7 +2,10 @@ package probe
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
+	"time"
 
 	"patchbay/am"
 	"patchbay/inventory/provider"
@@ -17,10 +20,18 @@ func (p *Prober) ask(ctx context.Context, b *batch) []*am.Error {
 		}
 		return out
 	}
-	place := p.line(b.name)
+	every := make([]int, len(out))
+	for i := range every {
+		every[i] = i
+	}
+	if i, s := p.silent(b, every); s != nil { // the request cannot be served as it is, whatever is said of the others
+		out[i] = unanswered(b.name, s)
+		return out
+	}
+	line := p.line(b.name)
 	select {
-	case place <- struct{}{}:
-		defer func() { <-place }()
+	case line.probes <- struct{}{}:
+		defer func() { <-line.probes }()
 	case <-ctx.Done():
 		return all(ctx.Err())
 	}
@@ -48,10 +59,10 @@ func (p *Prober) ask(ctx context.Context, b *batch) []*am.Error {
 	if len(updates) == 0 {
 		return out
 	}
-	refusals, failed := dryRun(ctx, b.provider, updates)
+	refusals, failed := p.dryRun(ctx, b, updates, asked)
 	var broke map[int]error // by place in updates
 	if failed != nil && len(updates) > 1 && ctx.Err() == nil {
-		refusals, broke, failed = oneByOne(ctx, b.provider, updates, failed)
+		refusals, broke, failed = p.oneByOne(ctx, b, updates, asked, failed)
 	}
 	// Whatever it answers, and also if it does not, it may have done it.
 	if ctx.Err() != nil {
@@ -80,10 +91,25 @@ func (p *Prober) ask(ctx context.Context, b *batch) []*am.Error {
 }
 
 // dryRun is one set that changes nothing: what is said of each update, or why
-// there is no answer.
-func dryRun(ctx context.Context, p Provider, updates []provider.Update) ([]*provider.Error, error) {
-	changes, err := p.Set(ctx, updates, true)
+// there is no answer. They are of the slivers asked. It waits for its turn, and
+// for nothing when there was no answer meanwhile about one of them.
+func (p *Prober) dryRun(ctx context.Context, b *batch, updates []provider.Update, asked []int) ([]*provider.Error, error) {
+	turn := p.line(b.name).turn
+	select {
+	case turn <- struct{}{}:
+		defer func() { <-turn }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("dry run %w: %w", provider.ErrNoPlace, ctx.Err())
+	}
+	if _, s := p.silent(b, asked); s != nil {
+		return nil, s
+	}
+	begun := time.Now()
+	changes, err := b.provider.Set(ctx, updates, true)
 	if err != nil {
+		if len(asked) == 1 && !errors.Is(err, provider.ErrNoPlace) && isSilence(ctx, err, time.Since(begun)) {
+			p.remember(b, b.components[asked[0]], err)
+		}
 		return nil, err
 	}
 	refusals := make([]*provider.Error, len(updates))
@@ -99,7 +125,7 @@ func dryRun(ctx context.Context, p Provider, updates []provider.Update) ([]*prov
 // nothing against them. Before two are taken for all, the last is asked, too:
 // when none had an answer the provider itself is broken, and failed is what it
 // was before.
-func oneByOne(ctx context.Context, p Provider, updates []provider.Update, before error) (refusals []*provider.Error, broke map[int]error, failed error) {
+func (p *Prober) oneByOne(ctx context.Context, b *batch, updates []provider.Update, asked []int, before error) (refusals []*provider.Error, broke map[int]error, failed error) {
 	refusals, broke = make([]*provider.Error, len(updates)), map[int]error{}
 	answered := false
 	for n := 0; n < len(updates); n++ {
@@ -109,7 +135,7 @@ func oneByOne(ctx context.Context, p Provider, updates []provider.Update, before
 			}
 			n = len(updates) - 1
 		}
-		one, err := dryRun(ctx, p, updates[n:n+1])
+		one, err := p.dryRun(ctx, b, updates[n:n+1], asked[n:n+1])
 		if ctx.Err() != nil {
 			break
 		}

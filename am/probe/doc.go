@@ -6,11 +6,12 @@
 //
 // Each provider whose metadata say probe: true gets one batch with all chosen
 // resources of the slice, and if it has no answer to that, one resource after
-// the other, until one shows that breaks it. The providers are asked at the same
-// time and in bounded time; nothing is held meanwhile but the reservation, whose
-// lease ends soon after. A provider that did not only say what it would do, but did it, is
-// found out by the second get: what it made is removed, and it is not asked
-// again until the next start.
+// the other, until two had none either. A component that had no answer alone is
+// not asked about again for a minute. The providers are asked at the same time
+// and in bounded time; nothing is held meanwhile but the reservation, whose
+// lease ends soon after. A provider that did not only say what it would do, but
+// did it, is found out by the second get: what it made is removed, and it is not
+// asked again until the next start.
 //
 // The package makes no promise and reads no store. PROVIDER.md in package
 // provider tells authors what a dry run is.

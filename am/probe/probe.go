@@ -48,9 +48,16 @@ type Config struct {
 type Prober struct {
 	cfg Config
 
-	mu    sync.Mutex               // guards what follows, by the provider's name
-	deaf  map[string]bool          // does not obey noop
-	lines map[string]chan struct{} // a place for each probe that may run
+	mu       sync.Mutex      // guards what follows
+	deaf     map[string]bool // providers that do not obey noop
+	lines    map[string]line // of providers
+	silences map[place]*silence
+}
+
+// line is where probes of one provider wait.
+type line struct {
+	probes chan struct{} // a place for each that may run
+	turn   chan struct{} // the place of the dry run that may run
 }
 
 // New makes a Prober.
@@ -61,7 +68,7 @@ func New(c Config) *Prober {
 	if c.Limit == 0 {
 		c.Limit = DefaultLimit
 	}
-	return &Prober{cfg: c, deaf: map[string]bool{}, lines: map[string]chan struct{}{}}
+	return &Prober{cfg: c, deaf: map[string]bool{}, lines: map[string]line{}, silences: map[place]*silence{}}
 }
 
 // Longest is how long a Probe takes at most, with the removal of what should not
@@ -89,11 +96,11 @@ func (p *Prober) provider(name string) (Provider, bool) {
 	return p.cfg.Providers(name)
 }
 
-func (p *Prober) line(name string) chan struct{} {
+func (p *Prober) line(name string) line {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.lines[name] == nil {
-		p.lines[name] = make(chan struct{}, atOnce)
+	if _, ok := p.lines[name]; !ok {
+		p.lines[name] = line{make(chan struct{}, atOnce), make(chan struct{}, 1)}
 	}
 	return p.lines[name]
 }
@@ -116,7 +123,9 @@ type batch struct {
 // says that it is unknown, forbidden or failed, and Msg is what it says.
 // ServerError and TimedOut mean that the provider did not answer. Where asking
 // for one sliver after the other shows on which it breaks, those alone have the
-// error; some others may not have been asked then.
+// error; some others may not have been asked then. About a component that it
+// breaks on, its provider is not asked again for a minute: such an error comes
+// at once, and says until when.
 //
 // A sliver that has moved, as the caller tells when Probe asks, may be there for
 // other reasons than the dry run, and is not removed.

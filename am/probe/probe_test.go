@@ -3,6 +3,7 @@ package probe
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -20,23 +21,40 @@ import (
 	"patchbay/inventory/provider"
 )
 
+// errHangs is a dry run that is ended when its time is over.
+var errHangs = errors.New("hangs")
+
 // double is a provider in memory.
 type double struct {
-	mu      sync.Mutex
-	refuses map[string]*provider.Error // by component, in a set
-	unfit   map[string]*provider.Error // by name, in a get
-	whole   error                      // every dry run
-	getFail error
-	hangs   bool             // in a set
-	breaks  map[string]error // a dry run in which a component is; context.DeadlineExceeded after 5 s
-	later   error            // a get after a set
-	deaf    bool             // does what it should only say
-	stuck   bool             // removes nothing
-	nodes   map[string]provider.Resource
-	calls   []string
-	naps    time.Duration // of a set
-	now     int           // sets at once
-	most    int
+	mu         sync.Mutex
+	refuses    map[string]*provider.Error // by component, in a set
+	unfit      map[string]*provider.Error // by name, in a get
+	whole      error                      // every dry run
+	getFail    error
+	hangs      bool             // in a set
+	breaks     map[string]error // a dry run in which a component is; context.DeadlineExceeded after 5 s
+	later      error            // a get after a set
+	deaf       bool             // does what it should only say
+	stuck      bool             // removes nothing
+	nodes      map[string]provider.Resource
+	calls      []string
+	naps       time.Duration // of a call
+	gets, sets gauge
+}
+
+// gauge counts what runs at once.
+type gauge struct{ now, most int }
+
+// nap takes the time of a call, which g counts.
+func (d *double) nap(g *gauge) {
+	if d.naps > 0 {
+		g.now++
+		g.most = max(g.most, g.now)
+		d.mu.Unlock()
+		time.Sleep(d.naps)
+		d.mu.Lock()
+		g.now--
+	}
 }
 
 func (d *double) note(format string, args ...any) {
@@ -46,6 +64,7 @@ func (d *double) note(format string, args ...any) {
 func (d *double) Get(_ context.Context, names []string) (map[string]provider.Result, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.nap(&d.gets)
 	d.note("get %s", strings.Join(names, " "))
 	if d.getFail != nil {
 		return nil, d.getFail
@@ -68,15 +87,8 @@ func (d *double) Get(_ context.Context, names []string) (map[string]provider.Res
 
 func (d *double) Set(ctx context.Context, us []provider.Update, noop bool) ([]provider.Change, error) {
 	d.mu.Lock()
-	if d.naps > 0 {
-		d.now++
-		d.most = max(d.most, d.now)
-		d.mu.Unlock()
-		time.Sleep(d.naps)
-		d.mu.Lock()
-		d.now--
-	}
 	defer d.mu.Unlock()
+	d.nap(&d.sets)
 	var names []string
 	for _, u := range us {
 		names = append(names, u.Name+"="+u.Should.Text("ensure")+"@"+u.Should.Text("component"))
@@ -89,6 +101,15 @@ func (d *double) Set(ctx context.Context, us []provider.Update, noop bool) ([]pr
 		if err := d.breaks[u.Should.Text("component")]; noop && err != nil {
 			if err == context.DeadlineExceeded {
 				time.Sleep(5 * time.Second)
+			}
+			if err == errHangs {
+				d.mu.Unlock()
+				select {
+				case <-time.After(provider.SetTimeout):
+				case <-ctx.Done():
+				}
+				d.mu.Lock()
+				return nil, &provider.Error{Kind: provider.Failed, Msg: "did not answer in time", Err: context.DeadlineExceeded}
 			}
 			return nil, err
 		}
@@ -244,15 +265,15 @@ func TestAProviderThatHangsIsGivenUp(t *testing.T) {
 func TestProbesOfAProviderWaitInLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench("rack")
-		b.doubles["rack"].naps = time.Second
+		b.doubles["rack"].naps = 100 * time.Millisecond
 		var calls sync.WaitGroup
 		late := make([]string, 10*atOnce)
 		for i := range late {
 			calls.Go(func() { late[i] = says(b.probe(t, on("rack.a")))[0] })
 		}
 		calls.Wait()
-		if d := b.doubles["rack"]; d.most != atOnce {
-			t.Errorf("%d at once, want %d", d.most, atOnce)
+		if d := b.doubles["rack"]; d.gets.most != atOnce || d.sets.most != 1 {
+			t.Errorf("%d gets and %d dry runs at once, want %d and 1", d.gets.most, d.sets.most, atOnce)
 		}
 		if slices.ContainsFunc(late, func(s string) bool { return s != "yes" }) {
 			t.Errorf("answers %q", late)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"patchbay/am"
 	"patchbay/inventory/provider"
@@ -13,15 +14,21 @@ import (
 // experimenters; what the host says of it is not.
 func unanswered(name string, err error) *am.Error {
 	text := fmt.Sprintf("its provider %s did not answer", name)
-	e, ok := errors.AsType[*provider.Error](err)
-	if ok && e.Msg != "" {
+	if e, ok := errors.AsType[*provider.Error](err); ok && e.Msg != "" {
 		text = e.Msg
+	} else if errors.Is(err, provider.ErrNoPlace) {
+		text = fmt.Sprintf("its provider %s is busy with others", name)
 	}
 	code := am.ServerError
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		code = am.TimedOut
 	}
-	return &am.Error{Code: code, Msg: text + "; try again later", Err: err}
+	remedy := "try again later"
+	if s, ok := errors.AsType[*silence](err); ok {
+		after := s.until.Add(time.Second).UTC().Format(time.RFC3339) // never too early
+		remedy = "so it was when it was asked about that component less than a minute ago, and it is not asked again so soon; try again after " + after
+	}
+	return &am.Error{Code: code, Msg: text + "; " + remedy, Err: err}
 }
 
 // refused is what a provider says of one resource.
