@@ -15,7 +15,7 @@ import (
 const sliceLong = `Make a slice of the site's private trial authority, and its owner's credential in
 users/OWNER/slices/NAME-cred.xml beside the configuration. Asked again for a
 slice that exists, it writes a fresh credential: so a slice is renewed, and so a
-second user becomes an owner of it.`
+second user becomes an owner of it; to lend it instead, see patchbay delegate.`
 
 type sliceOptions struct {
 	site    siteFlag
