@@ -56,11 +56,7 @@ func (o *delegateOptions) Validate(args []string) (err error) {
 }
 
 func (o *delegateOptions) Run(ctx context.Context, c console) error {
-	config, dir, err := o.site.read()
-	if err != nil {
-		return err
-	}
-	t, err := openTrial(ctx, config, dir)
+	t, err := o.site.trial(ctx)
 	if err != nil {
 		return err
 	}
@@ -71,7 +67,7 @@ func (o *delegateOptions) Run(ctx context.Context, c console) error {
 	own := from.slice(o.Slice)
 	credential, err := os.ReadFile(own)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s has no credential for the slice %s; %sget one with: %s", from.Name, o.Slice, instead(o.Slice, slicesIn(from.Dir)), commandAt(config.origin.file, "slice", o.Slice, "--owner", from.Name))
+		return fmt.Errorf("%s has no credential for the slice %s; %sget one with: %s", from.Name, o.Slice, instead(o.Slice, slicesIn(from.Dir)), commandAt(t.config.origin.file, "slice", o.Slice, "--owner", from.Name))
 	}
 	if err != nil {
 		return err
@@ -102,7 +98,7 @@ func (o *delegateOptions) Run(ctx context.Context, c console) error {
 	}
 	fmt.Fprintf(c.out, "%s may use the slice %s of %s; the credential is\n  %s\n", to.urn, o.Slice, from.URN, file)
 	if to.dir != "" {
-		fmt.Fprintf(c.out, "\nSo it is used:\n  %s\n", ourCommand("call", "--config", config.origin.file, "--user", to.dir, "--slice", o.Slice, "Status"))
+		fmt.Fprintf(c.out, "\nSo it is used:\n  %s\n", ourCommand("call", "--config", t.config.origin.file, "--user", to.dir, "--slice", o.Slice, "Status"))
 	}
 	return nil
 }

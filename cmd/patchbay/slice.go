@@ -43,11 +43,7 @@ func (o *sliceOptions) Validate(args []string) (err error) {
 }
 
 func (o *sliceOptions) Run(ctx context.Context, c console) error {
-	config, dir, err := o.site.read()
-	if err != nil {
-		return err
-	}
-	t, err := openTrial(ctx, config, dir)
+	t, err := o.site.trial(ctx)
 	if err != nil {
 		return err
 	}
@@ -61,7 +57,7 @@ func (o *sliceOptions) Run(ctx context.Context, c console) error {
 		return err
 	}
 	fmt.Fprintf(c.out, "Slice %s\nof %s until %s; the credential is\n  %s\n", s.URN, s.Owner, s.Expires.Format(time.RFC3339), file)
-	request, hint := filepath.Join(dir, requestName), ""
+	request, hint := filepath.Join(t.dir, requestName), ""
 	if _, err := os.Stat(request); err != nil {
 		request, hint = requestName, " (write your request into it first)"
 	}

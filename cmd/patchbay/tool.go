@@ -43,11 +43,7 @@ func (o *toolOptions) Validate(args []string) (err error) {
 }
 
 func (o *toolOptions) Run(ctx context.Context, c console) error {
-	config, dir, err := o.site.read()
-	if err != nil {
-		return err
-	}
-	t, err := openTrial(ctx, config, dir)
+	t, err := o.site.trial(ctx)
 	if err != nil {
 		return err
 	}
@@ -67,7 +63,7 @@ func (o *toolOptions) Run(ctx context.Context, c console) error {
 		return err
 	}
 	name := tool.URN.Name
-	folder := filepath.Join(dir, toolsDir, strings.ToLower(name))
+	folder := filepath.Join(t.dir, toolsDir, strings.ToLower(name))
 	files := []siteFile{{name + "-cert.pem", tool.Certificate, 0o644}, {name + "-key.pem", tool.Key, 0o600}}
 	if user != nil {
 		text, err := trial.SpeaksFor(user.User, tool.Certificate, expires)
@@ -84,7 +80,7 @@ func (o *toolOptions) Run(ctx context.Context, c console) error {
 		fmt.Fprintf(c.out, "  %s\n", f.name)
 	}
 	if user != nil {
-		speaking := []string{"call", "--config", config.origin.file, "--user", folder, "--credential", filepath.Join(folder, "for-"+user.Name+".xml"),
+		speaking := []string{"call", "--config", t.config.origin.file, "--user", folder, "--credential", filepath.Join(folder, "for-"+user.Name+".xml"),
 			"--user", user.path("usercred.xml"), "--speaking-for", user.URN.String()}
 		slice := "SLICE"
 		if have := slicesIn(user.Dir); len(have) > 0 {

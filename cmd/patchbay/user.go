@@ -40,11 +40,7 @@ func (o *userOptions) Validate(args []string) (err error) {
 }
 
 func (o *userOptions) Run(ctx context.Context, c console) error {
-	config, dir, err := o.site.read()
-	if err != nil {
-		return err
-	}
-	t, err := openTrial(ctx, config, dir)
+	t, err := o.site.trial(ctx)
 	if err != nil {
 		return err
 	}
@@ -71,7 +67,7 @@ func (o *userOptions) Run(ctx context.Context, c console) error {
 	}
 	fmt.Fprintf(c.out, "\nWhat does the site offer?\n  %s\n  %s\n",
 		t.omni(u, "", "listresources"), t.call(u, "ListResources"))
-	fmt.Fprintf(c.out, "\nThen make a slice:\n  %s\n", commandAt(config.origin.file, "slice", "first", "--owner", u.Name))
+	fmt.Fprintf(c.out, "\nThen make a slice:\n  %s\n", commandAt(t.config.origin.file, "slice", "first", "--owner", u.Name))
 	return nil
 }
 
@@ -81,6 +77,15 @@ type trialSite struct {
 	config *Config
 	dir    string
 	URL    string // of version 3
+}
+
+// trial opens the trial authority of the site that the flag names.
+func (f *siteFlag) trial(ctx context.Context) (*trialSite, error) {
+	config, dir, err := f.read()
+	if err != nil {
+		return nil, err
+	}
+	return openTrial(ctx, config, dir)
 }
 
 func openTrial(ctx context.Context, c *Config, dir string) (*trialSite, error) {
