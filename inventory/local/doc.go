@@ -1,0 +1,16 @@
+// Package local is the front of the local testbed, where every node is an
+// isolated container of this host with an SSH door: its settings (NAME.yaml),
+// and the provider executable (NAME.prov), which needs no rights and only hands
+// calls to the testbed's socket. What makes the nodes is in the packages below,
+// which only cmd/patchbay-local imports:
+//
+//	testbed   owns what must outlive a call: nodes, numbers, the gateway ("up")
+//	node      makes a node of namespaces, mounts and limits, finds it again, removes it
+//	cgroup    limits of processes, memory and time; v1, hybrid, v2
+//	image     root file systems
+//	agent     PID 1 of a node: starts what logs in
+//	gateway   the SSH server for all nodes
+//	confine   seccomp, capabilities, descriptors
+//	claim     numbers that are unique on this host
+//	wire      messages with descriptors over a socket
+package local
