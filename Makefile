@@ -14,7 +14,7 @@ PACKAGES := ./... ./testdata/need
 FUZZTIME ?= 20s
 SOAKTIME ?= 10m
 
-.PHONY: all build demo test check check-full bench fuzz soak help clean packages go
+.PHONY: all build demo test check check-full bench fuzz soak help clean packages test-packages go
 
 ## all: check and build
 all: check build
@@ -29,7 +29,7 @@ demo: build
 	bin/patchbay demo $(DEMO)
 
 ## test: run all tests; one that is skipped must be named in testdata/skips.txt
-test: packages
+test: packages test-packages
 	@mkdir -p .cache
 	$(GO) test -v $(PACKAGES) 2>&1 | tee .cache/test.log
 	@.ci/skips .cache/test.log testdata/skips.txt
@@ -78,6 +78,9 @@ help:
 
 packages: go
 	@.ci/packages
+
+test-packages:
+	@.ci/packages test
 
 go:
 	@command -v $(GO) >/dev/null || { echo "Go is missing: install Go 1.26 or later from https://go.dev/dl/ and put it on the PATH"; exit 1; }
