@@ -57,6 +57,10 @@ func TestInterfacesAreToldAndTheirAddressesRead(t *testing.T) {
 		if diff := cmp.Diff(want, e.d.nodes["a-1"].is.List(provider.AttrInterfaces)); diff != "" {
 			t.Errorf("the provider was told (-want +got):\n%s", diff)
 		}
+		is := e.d.nodes["a-1"].is
+		if is["slice_urn"] != sliceURN("a").String() || is["sliver_urn"] != sliverURN("a-1").String() || is["client_id"] != e.sliver("a-1").ClientID {
+			t.Errorf("it was told the names %v, %v and %v", is["client_id"], is["slice_urn"], is["sliver_urn"])
+		}
 		// What it adds is read, and is no reason to ask again.
 		e.plug("a-1", `"mac":"02:00:00:00:00:01"`)
 		e.d.with(func() { e.d.setCalls = nil })

@@ -96,7 +96,7 @@ func TestGivingUp(t *testing.T) {
 		}, 8, "no power"},
 		{"a lasting refusal is not", func(d *double) { d.refuses["a-1"] = refusing(provider.Forbidden, "not yours", false) }, 1, "not yours"},
 		{"what cannot exist is not", func(d *double) { d.refuses["a-1"] = refusing(provider.Unknown, "no such", false) }, 1, "no such"},
-		{"a provider that lies is tried again to the limit", func(d *double) { d.lies["a-1"] = true }, 8, "has not happened: component, ensure"},
+		{"a provider that lies is tried again to the limit", func(d *double) { d.lies["a-1"] = true }, 8, "has not happened: client_id, component, ensure"},
 		{"the provider's state failed ends it", func(d *double) {
 			d.nodes["a-1"] = &node{is: provider.Resource{"name": "a-1", "ensure": "present"}, fails: "disk broken"}
 		}, 1, "disk broken"},

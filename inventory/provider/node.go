@@ -26,6 +26,9 @@ const (
 	AttrSliverType    = "sliver_type"
 	AttrImage         = "image"
 	AttrHostname      = "hostname"
+	AttrClientID      = "client_id"  // the experimenter's name for the node
+	AttrSliceURN      = "slice_urn"  // of the slice that the node belongs to
+	AttrSliverURN     = "sliver_urn" // of the node itself; name is its name part
 	AttrUsers         = "users"      // items: {"login":…,"urn":…,"keys":[…]}
 	AttrInterfaces    = "interfaces" // items: {"client_id":…,"link":…,"slice":…,"component":…,"vlan":…,"addresses":[…]}
 	AttrSetup         = "setup"
@@ -107,6 +110,9 @@ func DesiredNode(s *am.Sliver, component, hostname string, port func(urn.URN) st
 		AttrSliverType:    s.SliverType,
 		AttrImage:         s.Image,
 		AttrHostname:      hostname,
+		AttrClientID:      s.ClientID,
+		AttrSliceURN:      s.Slice.String(),
+		AttrSliverURN:     s.URN.String(),
 		AttrUsers:         users(s.Desired.Accounts),
 		AttrInterfaces:    interfaces(s, component, port),
 	}

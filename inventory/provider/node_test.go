@@ -20,6 +20,8 @@ func TestDesiredNode(t *testing.T) {
 	user := urn.MustParse("urn:publicid:IDN+example.org+user+alice")
 	s := &am.Sliver{
 		URN:        urn.MustParse("urn:publicid:IDN+example.org+sliver+0b1c"),
+		Slice:      urn.MustParse("urn:publicid:IDN+example.org:lab+slice+web"),
+		ClientID:   "Web <&> 1",
 		SliverType: "vm",
 		Image:      "debian-12",
 		Desired: am.Desired{Present: true, On: true, RestartSerial: 2, Accounts: []am.Account{
@@ -29,6 +31,7 @@ func TestDesiredNode(t *testing.T) {
 	want := Resource{
 		"name": "0b1c", "ensure": "present", "power": "on", "restart_serial": "2", "component": "pc1",
 		"sliver_type": "vm", "image": "debian-12", "hostname": "web", "interfaces": []string{},
+		"client_id": "Web <&> 1", "slice_urn": "urn:publicid:IDN+example.org:lab+slice+web", "sliver_urn": "urn:publicid:IDN+example.org+sliver+0b1c",
 		"users": []string{
 			`{"login":"alice","urn":"urn:publicid:IDN+example.org+user+alice","keys":["ssh-ed25519 A<&>"]}`,
 			`{"login":"bob","keys":[]}`,

@@ -22,6 +22,9 @@ type node struct {
 	SliverType    string    `json:"sliver_type,omitempty"`
 	Image         string    `json:"image,omitempty"`
 	Hostname      string    `json:"hostname,omitempty"`
+	ClientID      string    `json:"client_id,omitempty"`
+	SliceURN      string    `json:"slice_urn,omitempty"`
+	SliverURN     string    `json:"sliver_urn,omitempty"`
 	Power         string    `json:"power"`
 	RestartSerial string    `json:"restart_serial,omitempty"`
 	Users         []string  `json:"users,omitempty"`
@@ -68,6 +71,9 @@ func (n *node) report(now time.Time, domain string) provider.Resource {
 		provider.AttrSliverType:    n.SliverType,
 		provider.AttrImage:         n.Image,
 		provider.AttrHostname:      n.Hostname,
+		provider.AttrClientID:      n.ClientID,
+		provider.AttrSliceURN:      n.SliceURN,
+		provider.AttrSliverURN:     n.SliverURN,
 		provider.AttrUsers:         list(n.Users),
 		provider.AttrInterfaces:    n.ports(),
 		provider.AttrState:         provider.StateReady,

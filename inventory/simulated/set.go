@@ -28,6 +28,9 @@ type should struct {
 	SliverType    *string   `json:"sliver_type"`
 	Image         *string   `json:"image"`
 	Hostname      *string   `json:"hostname"`
+	ClientID      *string   `json:"client_id"`
+	SliceURN      *string   `json:"slice_urn"`
+	SliverURN     *string   `json:"sliver_urn"`
 	Users         *[]string `json:"users"`
 	Interfaces    *[]string `json:"interfaces"`
 }
@@ -212,9 +215,15 @@ func next(old *node, u update) (*node, []operation, error) {
 	if changes(w.Component, old.Component) || changes(w.SliverType, old.SliverType) || changes(w.Image, old.Image) {
 		return nil, nil, refused(provider.Failed, "component, sliver_type and image of node %s cannot be changed; remove it first", u.Name)
 	}
+	if renames(w.ClientID, old.ClientID) || renames(w.SliceURN, old.SliceURN) || renames(w.SliverURN, old.SliverURN) {
+		return nil, nil, refused(provider.Failed, "client_id, slice_urn and sliver_urn of node %s cannot be changed; remove it first", u.Name)
+	}
 	n := *old
 	var ops []operation
 	assign(&n.Hostname, w.Hostname)
+	assign(&n.ClientID, w.ClientID)
+	assign(&n.SliceURN, w.SliceURN)
+	assign(&n.SliverURN, w.SliverURN)
 	switch {
 	case changes(w.Power, old.Power) && *w.Power == provider.On:
 		ops = append(ops, opStart)
@@ -247,6 +256,7 @@ func fresh(u update) (*node, []operation, error) {
 	n := &node{Name: u.Name, Power: provider.On}
 	for to, from := range map[*string]*string{
 		&n.Component: w.Component, &n.SliverType: w.SliverType, &n.Image: w.Image, &n.Hostname: w.Hostname,
+		&n.ClientID: w.ClientID, &n.SliceURN: w.SliceURN, &n.SliverURN: w.SliverURN,
 		&n.Power: w.Power, &n.RestartSerial: w.RestartSerial,
 	} {
 		assign(to, from)
@@ -270,11 +280,16 @@ func fresh(u update) (*node, []operation, error) {
 // its own.
 func (u update) touches(old *node) bool {
 	w := u.Should
-	return changes(w.Hostname, old.Hostname) || changes(w.RestartSerial, old.RestartSerial) ||
+	return changes(w.Hostname, old.Hostname) || changes(w.ClientID, old.ClientID) ||
+		changes(w.SliceURN, old.SliceURN) || changes(w.SliverURN, old.SliverURN) || changes(w.RestartSerial, old.RestartSerial) ||
 		w.Interfaces != nil && !slices.Equal(*w.Interfaces, old.Interfaces)
 }
 
 func changes(want *string, is string) bool { return want != nil && *want != is }
+
+// renames tells whether a name that is known is to be another. A node that was
+// made by an earlier version is told its names once.
+func renames(want *string, is string) bool { return is != "" && changes(want, is) }
 
 func assign(to, from *string) {
 	if from != nil {

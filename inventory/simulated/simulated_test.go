@@ -47,11 +47,11 @@ func TestLifeOfANode(t *testing.T) {
 	b.expect(time.Millisecond, "a", "ready")
 	b.must(`[{"name":"a","should":{"power":"off"}}]`)
 	b.expect(500*time.Millisecond, "a", "ready")
-	b.must(`[{"name":"a","should":{"hostname":"web","interfaces":["{}"],"restart_serial":"2"}}]`)
+	b.must(`[{"name":"a","should":{"hostname":"web","client_id":"w","slice_urn":"S","sliver_urn":"V","interfaces":["{}"],"restart_serial":"2"}}]`)
 	b.expect(time.Second, "a", "ready")
 	want := provider.Resource{
 		"name": "a", "ensure": "present", "power": "off", "restart_serial": "2", "component": "PC_1", "sliver_type": "", "image": "",
-		"hostname": "web", "users": []string{`{"login":"u"}`}, "interfaces": []string{"{}"}, "state": "ready", "addresses": []string{"192.0.2.1"},
+		"hostname": "web", "client_id": "w", "slice_urn": "S", "sliver_urn": "V", "users": []string{`{"login":"u"}`}, "interfaces": []string{"{}"}, "state": "ready", "addresses": []string{"192.0.2.1"},
 	}
 	if diff := cmp.Diff(want, b.look("a")); diff != "" {
 		t.Errorf("in the end (-want +got):\n%s", diff)
@@ -69,17 +69,19 @@ func TestRefusals(t *testing.T) {
 	b := setUp(t, "")
 	b.must("[" + made("a", "pc1", "on") + "," + made("leaving", "pc2", "on") + "]")
 	b.must(`[{"name":"leaving","should":{"ensure":"absent"}}]`)
+	b.must(`[{"name":"told","should":{"ensure":"present","component":"pc3","client_id":"w"}}]`)
 	changes, err := b.ask(false, `[
 		{"name":"nobody","should":{"power":"on"}},
 		{"name":"homeless","should":{"ensure":"present"}},
 		{"name":"a","should":{"image":"other"}},
 		{"name":"leaving","should":{"power":"off"}},
+		{"name":"told","should":{"client_id":"other"}},
 		{"should":{"ensure":"present"}},
 		`+made("b", "pc1", "on")+`]`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, kind := range map[string]string{"nobody": "unknown", "homeless": "failed", "a": "failed", "leaving": "failed", "": "failed"} {
+	for name, kind := range map[string]string{"nobody": "unknown", "homeless": "failed", "a": "failed", "leaving": "failed", "told": "failed", "": "failed"} {
 		if e, _ := changes[name]["error"].(map[string]any); e["kind"] != kind {
 			t.Errorf("%q: %v, want kind %s", name, changes[name], kind)
 		}

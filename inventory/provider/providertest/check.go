@@ -241,12 +241,16 @@ func (s *suite) writable(r provider.Resource) provider.Resource {
 	return r
 }
 
+// sliceURN is the slice of all nodes that are asked for.
+const sliceURN = "urn:publicid:IDN+example.org+slice+slice0"
+
 // making asks for the node that may be made, or for one that cannot be there.
 func (s *suite) making(node provider.Resource) provider.Update {
 	name := unheardOf()
 	r := provider.Resource{
 		provider.AttrComponent: "no-such-component", provider.AttrPower: provider.On, provider.AttrRestartSerial: "0",
-		provider.AttrInterfaces: []string{`{"client_id":"node0:if0","link":"link0","slice":"urn:publicid:IDN+example.org+slice+slice0","addresses":["10.128.0.1/24"]}`},
+		provider.AttrClientID: "node0", provider.AttrSliceURN: sliceURN, provider.AttrSliverURN: "urn:publicid:IDN+example.org+sliver+" + name,
+		provider.AttrInterfaces: []string{`{"client_id":"node0:if0","link":"link0","slice":"` + sliceURN + `","addresses":["10.128.0.1/24"]}`},
 	}
 	maps.Copy(r, node)
 	r[provider.AttrName], r[provider.AttrEnsure] = name, provider.Present
