@@ -134,7 +134,7 @@ func (c *Conn) Receive(v any, limit, files int) (got []*os.File, err error) {
 		return got, err
 	case n == 0:
 		return got, io.EOF
-	case flags&unix.MSG_CTRUNC != 0:
+	case flags&unix.MSG_CTRUNC != 0 || len(got) > files: // room is rounded up
 		return got, fmt.Errorf("more than %d files came with a message", files)
 	}
 	if _, err := io.ReadFull(c.c, head[n:]); err != nil {
