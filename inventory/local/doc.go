@@ -13,4 +13,9 @@
 //	confine   seccomp, capabilities, descriptors
 //	claim     numbers that are unique on this host
 //	wire      messages with descriptors over a socket
+//
+// NAME.yaml may belong to the unprivileged user of the manager although the
+// testbed runs as root. So no setting can make root touch a file or run a program:
+// there are names, numbers within bounds, and addresses. The one path is that of
+// a socket, at which only root or the owner of the file may answer.
 package local

@@ -1,0 +1,161 @@
+package local
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+	"time"
+
+	"patchbay/inventory/local/wire"
+)
+
+// Folder is where the sockets of all testbeds of this host are.
+const Folder = "/run/patchbay-local"
+
+// Socket is where the testbed called instance answers.
+func Socket(instance string) string { return Folder + "/" + instance + ".sock" }
+
+// Actions of the socket. Those of the provider are Get and Set, whose input and
+// output are as PROVIDER.md says.
+const (
+	ActionGet = "get"
+	ActionSet = "set"
+	// ActionList answers a List.
+	ActionList = "list"
+	// ActionAgent answers root alone: a connection to the agent of the node Name,
+	// as the one file.
+	ActionAgent = "agent"
+	// ActionDoors takes a DoorsInput and answers a DoorsOutput.
+	ActionDoors = "doors"
+)
+
+// Bounds on messages, in bytes.
+const (
+	MaxRequest = 16 << 20
+	MaxAnswer  = 16 << 20
+)
+
+// Request is one question to the testbed; each has a connection of its own.
+type Request struct {
+	Action string `json:"action"`
+	// Name is a node's id or, for ActionAgent, the beginning of one, its
+	// hostname or client_id, when only one node has it.
+	Name  string          `json:"name,omitempty"`
+	Input json.RawMessage `json:"input,omitempty"`
+}
+
+// Answer is what the testbed says.
+type Answer struct {
+	// Error is why there is no output, in words for operators.
+	Error  string          `json:"error,omitempty"`
+	Output json.RawMessage `json:"output,omitempty"`
+	// Files are the caller's.
+	Files []*os.File `json:"-"`
+}
+
+// ErrDown says that no testbed answers at a socket.
+var ErrDown = errors.New("the testbed does not run")
+
+// Call asks the testbed at a socket and waits for its answer until ctx ends. The
+// error wraps ErrDown when nobody is there.
+func Call(ctx context.Context, socket string, r Request) (Answer, error) {
+	c, err := wire.Dial(ctx, socket)
+	if errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ECONNREFUSED) {
+		return Answer{}, fmt.Errorf("%w: nobody answers at %s", ErrDown, socket)
+	}
+	if err != nil {
+		return Answer{}, err
+	}
+	defer c.Close()
+	// A deadline in the past wakes whatever waits.
+	defer context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })()
+	if err := c.Send(r); err != nil {
+		// It may have said why it does not listen any more.
+		if !errors.Is(err, syscall.EPIPE) && !errors.Is(err, syscall.ECONNRESET) {
+			return Answer{}, cause(ctx, err)
+		}
+	}
+	var a Answer
+	files, err := c.Receive(&a, MaxAnswer, 1)
+	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
+		return Answer{}, fmt.Errorf("%w: it ended before it had answered at %s", ErrDown, socket)
+	}
+	if err != nil {
+		return Answer{}, cause(ctx, err)
+	}
+	a.Files = files
+	return a, nil
+}
+
+// cause is why ctx ended, if it did.
+func cause(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
+}
+
+// List is what ActionList answers.
+type List struct {
+	Instance string
+	Nodes    []Listed
+	Doors    []ListedDoor
+	// Gateway is its door, host:port.
+	Gateway string
+}
+
+// Listed is one node.
+type Listed struct {
+	Name, ClientID, SliceURN, Hostname string
+	SliverType, Image                  string
+	Power, State, Message              string
+	Users                              []string // logins
+	Login                              []string
+	Base                               uint32 // first of its user ids
+	PID                                int    // 0 when it is not running
+	Memory, Disk                       int64  // bytes in use
+	PIDs                               int
+}
+
+// ListedDoor is the door of another provider's node.
+type ListedDoor struct {
+	Name, Address string
+	Login         []string
+}
+
+// DoorsInput asks for doors of nodes of other providers.
+type DoorsInput struct {
+	Provider string    `json:"provider"`
+	Put      []DoorAsk `json:"put,omitempty"`
+	Remove   []string  `json:"remove,omitempty"`
+	// Names asks for what is known of these doors.
+	Names []string `json:"names,omitempty"`
+}
+
+// DoorAsk is a door that should be.
+type DoorAsk struct {
+	Name     string `json:"name"`    // the node's
+	Address  string `json:"address"` // IP address and port of its SSH server
+	Hostname string `json:"hostname,omitempty"`
+	// Users are as in the attribute users; nil leaves those that the door has.
+	Users []string `json:"users,omitempty"`
+}
+
+// DoorsOutput tells of all doors that were put or asked for by name.
+type DoorsOutput struct {
+	Doors []DoorIs `json:"doors"`
+}
+
+// DoorIs is a door, or why there is none.
+type DoorIs struct {
+	Name    string   `json:"name"`
+	Address string   `json:"address,omitempty"`
+	Users   []string `json:"users,omitempty"`
+	Login   []string `json:"login,omitempty"`
+	Proxy   string   `json:"proxy,omitempty"`
+	Error   string   `json:"error,omitempty"`
+}

@@ -1,0 +1,158 @@
+package local
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"patchbay/inventory/provider"
+)
+
+// How long the testbed may take to answer, so that there is an answer before a
+// provider's time is over.
+const (
+	getTime = provider.GetTimeout - 5*time.Second
+	setTime = provider.SetTimeout - time.Second
+)
+
+// Run is one call of the provider called name, whose settings lie in dir: it
+// takes the argument ral_action=…, reads in and writes the answer of the testbed
+// to out. That nobody answers, and what is wrong with the settings, is reported in
+// the answer, and what an operator can do about it goes to standard error. The
+// error is for calls that cannot be answered at all.
+func Run(dir, name, argument string, in io.Reader, out io.Writer) error {
+	c := client{dir: dir, name: name, socket: Socket, stderr: os.Stderr}
+	return c.run(argument, in, out)
+}
+
+// client is one call of a provider.
+type client struct {
+	dir, name string
+	socket    func(instance string) string
+	stderr    io.Writer
+}
+
+func (c *client) run(argument string, in io.Reader, out io.Writer) error {
+	action, err := c.action(argument)
+	if err != nil {
+		return err
+	}
+	if action == "describe" {
+		_, err := io.WriteString(out, metadataText)
+		return err
+	}
+	input, err := readInput(in)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit(action))
+	defer cancel()
+	output, err := c.ask(ctx, Request{Action: action, Input: input})
+	if err != nil {
+		return write(out, failed(err.Error()))
+	}
+	_, err = out.Write(append(output, '\n'))
+	return err
+}
+
+func limit(action string) time.Duration {
+	if action == ActionGet {
+		return getTime
+	}
+	return setTime
+}
+
+// ask asks the testbed that the settings name. The error is for experimenters;
+// what operators need to know goes to standard error.
+func (c *client) ask(ctx context.Context, r Request) (json.RawMessage, error) {
+	path := filepath.Join(c.dir, c.name+".yaml")
+	s, err := ReadSettings(path)
+	if err != nil {
+		return nil, err
+	}
+	a, err := Call(ctx, c.socket(s.Instance), r)
+	for _, f := range a.Files {
+		f.Close()
+	}
+	if err == nil && a.Error != "" {
+		err = errors.New(a.Error)
+	}
+	switch {
+	case err == nil:
+		return a.Output, nil
+	case errors.Is(err, ErrDown):
+		fmt.Fprintf(c.stderr, "error: %v; start it as root: %s\n", err, upHere(path))
+		return nil, errors.New("the local testbed of this site does not run; ask its operators to start it")
+	case errors.Is(err, os.ErrPermission):
+		fmt.Fprintf(c.stderr, "error: %v; only root and the owner of %s may: let the file belong to the user of the manager, and start patchbay-local up again\n", err, filepath.Base(path))
+		return nil, errors.New("the local testbed of this site does not let its manager in; ask its operators to look into the log")
+	case errors.Is(err, context.DeadlineExceeded):
+		return nil, errors.New("the local testbed of this site did not answer in time; try again")
+	}
+	fmt.Fprintf(c.stderr, "error: the testbed %s: %v\n", s.Instance, err)
+	return nil, errors.New("the local testbed of this site could not answer; ask its operators to look into the log")
+}
+
+// upHere is UpCommand for this program and the settings at path.
+func upHere(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs
+	}
+	bin, err := os.Executable()
+	if err != nil {
+		bin = "patchbay-local"
+	}
+	return UpCommand(bin, path)
+}
+
+func (c *client) action(argument string) (string, error) {
+	if c.name == "" || c.name[0] == '.' || strings.ContainsRune(c.name, '/') {
+		return "", fmt.Errorf("%q cannot be the name of a provider", c.name)
+	}
+	action, ok := strings.CutPrefix(argument, "ral_action=")
+	switch {
+	case !ok:
+		return "", fmt.Errorf("the argument %q is not ral_action=describe, get or set", argument)
+	case action != "describe" && action != ActionGet && action != ActionSet:
+		return "", fmt.Errorf("there is no action %q", action)
+	}
+	return action, nil
+}
+
+// readInput reads one JSON object.
+func readInput(in io.Reader) (json.RawMessage, error) {
+	b, err := io.ReadAll(io.LimitReader(in, MaxRequest/2+1))
+	switch {
+	case err != nil:
+	case len(b) > MaxRequest/2:
+		err = fmt.Errorf("it has more than %d bytes", MaxRequest/2)
+	case !json.Valid(b):
+		err = errors.New("it is not JSON")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("standard input: %w", err)
+	}
+	return b, nil
+}
+
+// object is an answer or a part of one.
+type object map[string]any
+
+// failed is an answer that the whole call has failed.
+func failed(message string) object {
+	return object{"error": object{"message": message, "kind": provider.Failed}}
+}
+
+func write(out io.Writer, o object) error {
+	b, err := json.Marshal(o)
+	if err == nil {
+		_, err = out.Write(append(b, '\n'))
+	}
+	return err
+}

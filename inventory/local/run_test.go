@@ -1,0 +1,141 @@
+package local
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"patchbay/inventory/local/wire"
+)
+
+// double answers at a socket what f says, once for each connection.
+func double(t *testing.T, f func(c *wire.Conn, r Request)) (socket string) {
+	t.Helper()
+	socket = filepath.Join(t.TempDir(), "x.sock")
+	l, err := wire.Listen(socket, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	t.Cleanup(func() { l.Close(); <-done })
+	go func() {
+		defer close(done)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			conn := wire.New(c.(*net.UnixConn))
+			var r Request
+			if _, err := conn.Receive(&r, MaxRequest, 0); err == nil {
+				f(conn, r)
+			}
+			conn.Close()
+		}
+	}()
+	return socket
+}
+
+func TestCallsOfTheProvider(t *testing.T) {
+	echo := func(c *wire.Conn, r Request) {
+		_ = c.Send(Answer{Output: json.RawMessage(`{"did":"` + r.Action + `","with":` + string(r.Input) + `}`)})
+	}
+	for _, tt := range []struct {
+		rule, argument, input, settings string
+		answer                          func(c *wire.Conn, r Request)
+		out, stderr, err                string
+	}{
+		{rule: "get passes through", argument: "ral_action=get", input: `{"names": []}`, answer: echo, out: `{"did":"get","with":{"names":[]}}`},
+		{rule: "set passes through", argument: "ral_action=set", input: `{"updates":[]}`, answer: echo, out: `{"did":"set","with":{"updates":[]}}`},
+		{
+			rule: "nobody there", argument: "ral_action=get", input: "{}",
+			out:    `{"error":{"kind":"failed","message":"the local testbed of this site does not run; ask its operators to start it"}}`,
+			stderr: "start it as root: ",
+		},
+		{
+			rule: "it dies", argument: "ral_action=get", input: "{}", answer: func(*wire.Conn, Request) {},
+			out:    `{"error":{"kind":"failed","message":"the local testbed of this site does not run; ask its operators to start it"}}`,
+			stderr: "error: the testbed does not run: it ended before it had answered at ",
+		},
+		{
+			rule: "it says no", argument: "ral_action=get", input: "{}",
+			answer: func(c *wire.Conn, r Request) { _ = c.Send(Answer{Error: "no room in /var"}) },
+			out:    `{"error":{"kind":"failed","message":"the local testbed of this site could not answer; ask its operators to look into the log"}}`,
+			stderr: "error: the testbed local: no room in /var\n",
+		},
+		{
+			rule: "wrong settings", argument: "ral_action=get", input: "{}", settings: "publish: all",
+			out: `{"error":{"kind":"failed","message":"local.yaml:1: publish is \"all\"; there are both, direct, gateway"}}`,
+		},
+		{rule: "not JSON", argument: "ral_action=get", input: "x", err: "standard input: it is not JSON"},
+		{rule: "no such action", argument: "ral_action=list", err: `there is no action "list"`},
+		{rule: "no action", argument: "get", err: `the argument "get" is not ral_action=describe, get or set`},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			socket := filepath.Join(t.TempDir(), "none.sock")
+			if tt.answer != nil {
+				socket = double(t, tt.answer)
+			}
+			var out, stderr strings.Builder
+			c := client{dir: t.TempDir(), name: "local", socket: func(string) string { return socket }, stderr: &stderr}
+			if err := os.WriteFile(filepath.Join(c.dir, "local.yaml"), []byte(tt.settings), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			err := c.run(tt.argument, strings.NewReader(tt.input), &out)
+			if got := strings.TrimSuffix(out.String(), "\n"); got != tt.out {
+				t.Errorf("answer\n%s\nwant\n%s", got, tt.out)
+			}
+			if (err == nil) != (tt.err == "") || err != nil && err.Error() != tt.err {
+				t.Errorf("error %v, want %q", err, tt.err)
+			}
+			if !strings.Contains(stderr.String(), tt.stderr) || tt.stderr == "" && stderr.Len() > 0 {
+				t.Errorf("standard error %q, want %q", stderr.String(), tt.stderr)
+			}
+			for _, text := range []string{out.String()} {
+				if strings.Contains(text, socket) || strings.Contains(text, c.dir) {
+					t.Errorf("experimenters read a path: %s", text)
+				}
+			}
+		})
+	}
+	for _, name := range []string{"", "../x", ".x"} {
+		if err := Run(t.TempDir(), name, "ral_action=describe", nil, io.Discard); err == nil {
+			t.Errorf("a provider called %q", name)
+		}
+	}
+}
+
+func TestCallEndsInTime(t *testing.T) {
+	hold := make(chan struct{})
+	socket := double(t, func(*wire.Conn, Request) { <-hold })
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	_, err := Call(ctx, socket, Request{Action: ActionGet})
+	close(hold)
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestFilesComeWithAnswers(t *testing.T) {
+	f, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	a, err := Call(t.Context(), double(t, func(c *wire.Conn, _ Request) { _ = c.Send(Answer{}, f) }), Request{Action: ActionAgent})
+	if err != nil || len(a.Files) != 1 {
+		t.Fatalf("%+v, %v", a, err)
+	}
+	a.Files[0].Close()
+	if _, err := Call(t.Context(), double(t, func(c *wire.Conn, _ Request) { _ = c.Send(Answer{}, f, f) }), Request{}); err == nil {
+		t.Error("two files were taken")
+	}
+}

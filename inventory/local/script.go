@@ -1,0 +1,53 @@
+package local
+
+import (
+	_ "embed"
+	"fmt"
+	"strings"
+)
+
+// Script is the text of NAME.prov: it runs bin, the path of patchbay-local, as
+// the provider called name.
+func Script(bin, name string) []byte {
+	return fmt.Appendf(nil, "#!/bin/sh\nexec %s local --name %s \"$@\"\n", quote(bin), quote(name))
+}
+
+// UpCommand is how to start the testbed of a settings file, as root; bin is the
+// path of patchbay-local.
+func UpCommand(bin, settings string) string {
+	return fmt.Sprintf("%s up --settings %s", quote(bin), quote(settings))
+}
+
+func quote(s string) string {
+	if strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-") == "" && s != "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+//go:embed metadata.yaml
+var metadataText string
+
+//go:embed settings.yaml
+var settingsText string
+
+// Site is what differs between the settings of two sites.
+type Site struct {
+	Instance   string // empty: local
+	PublicHost string // empty: localhost
+	Component  string // empty: localhost
+}
+
+// SettingsFor is the text of NAME.yaml: the metadata, and every setting at its
+// default, each explained.
+func SettingsFor(s Site) []byte {
+	text := settingsText
+	for _, key := range []struct{ name, is, value string }{
+		{"instance", DefaultInstance, s.Instance}, {"component", defaultHost, s.Component}, {"public_host", defaultHost, s.PublicHost},
+	} {
+		if key.value != "" {
+			text = strings.Replace(text, "\n"+key.name+": "+key.is+"\n", fmt.Sprintf("\n%s: %q\n", key.name, key.value), 1)
+		}
+	}
+	return []byte(metadataText + "\n" + text)
+}

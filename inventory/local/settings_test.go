@@ -1,0 +1,192 @@
+package local
+
+import (
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"patchbay/inventory/provider"
+)
+
+var comparePlain = cmp.Options{cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{}), cmpopts.EquateEmpty()}
+
+func TestSettings(t *testing.T) {
+	got, err := parseSettings(SettingsFor(Site{}), "x.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(defaults(), got, comparePlain); diff != "" {
+		t.Errorf("what is written down is not the default (-default +written):\n%s", diff)
+	}
+	got, err = parseSettings(SettingsFor(Site{Instance: "lab-2", PublicHost: "host.example.org", Component: "host1"}), "x.yaml")
+	if err != nil || got.Instance != "lab-2" || got.PublicHost != "host.example.org" || got.Component != "host1" {
+		t.Errorf("settings of a site: %+v, %v", got, err)
+	}
+	got, err = parseSettings([]byte(`
+listen: 192.0.2.1
+ports: 1024 - 65535
+port_rest: 0s
+publish: gateway
+gateway_port: 22022
+sliver_types:
+- {name: small, cpus: 0.5, memory: 64M, pids: 100, disk: 1G}
+- {name: big}
+forward_to: [10.1.2.3/8, "fd00::/8"]
+`), "x.yaml")
+	want := defaults()
+	want.Listen, want.FirstPort, want.LastPort, want.PortRest = netip.MustParseAddr("192.0.2.1"), 1024, 65535, 0
+	want.Publish, want.GatewayPort = Gateway, 22022
+	want.SliverTypes = []SliverType{{"small", 0.5, 64 << 20, 100, 1 << 30}, {"big", 1, 512 << 20, 1000, 4 << 30}}
+	want.ForwardTo = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
+	if diff := cmp.Diff(want, got, comparePlain); err != nil || diff != "" {
+		t.Errorf("%v\n%s", err, diff)
+	}
+}
+
+func TestFileOfSettings(t *testing.T) {
+	dir := t.TempDir()
+	s, err := ReadSettings(filepath.Join(dir, "providers", "local.yaml"))
+	if err != nil || s.ManifestSocket != filepath.Join(dir, "admin.sock") || s.PortRest != 10*time.Minute {
+		t.Errorf("no file: %+v, %v", s, err)
+	}
+	path := filepath.Join(dir, "x.yaml")
+	for _, tt := range []struct{ rule, text, want string }{
+		{"absolute socket stays", "manifest_socket: /run/a.sock", ""},
+		{"mistake", "listem: ''", `x.yaml:1: the settings have no key "listem"; did you mean "listen"?`},
+		{"too large", strings.Repeat("#", maxSettings+1), "x.yaml: cannot be read: it is larger than 1048576 bytes"},
+	} {
+		if err := os.WriteFile(path, []byte(tt.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, err := ReadSettings(path)
+		if err != nil && err.Error() != tt.want || err == nil && (tt.want != "" || s.ManifestSocket != "/run/a.sock") {
+			t.Errorf("%s: %v, want %q", tt.rule, err, tt.want)
+		}
+	}
+	if _, err := ReadSettings(dir); err == nil {
+		t.Error("a folder was read as settings")
+	}
+}
+
+func TestMistakesInSettings(t *testing.T) {
+	keys := "instance, component, public_host, listen, ports, port_rest, publish, gateway_port, sliver_types, manifest_socket, forward_to, provider"
+	for _, tt := range []struct{ rule, text, want string }{
+		{"unknown key", "\npublic_hots: a", `x.yaml:2: the settings have no key "public_hots"; did you mean "public_host"?`},
+		{"far key", "colour: red", `x.yaml:1: the settings have no key "colour"; there are ` + keys},
+		{"key twice", "component: a\ncomponent: b", `x.yaml:2: the settings have the key "component" twice; drop one`},
+		{"a list", "[a]", "x.yaml:1: the settings must be keys and values; there are " + keys},
+		{"instance with a slash", "instance: ../x", `x.yaml:1: instance is "../x" and must be up to 16 lower-case letters, digits and hyphens, a hyphen not first`},
+		{"instance too long", "instance: abcdefghijklmnopq", `x.yaml:1: instance is "abcdefghijklmnopq" and must be up to 16 lower-case letters, digits and hyphens, a hyphen not first`},
+		{"empty instance", "instance: ''", "x.yaml:1: instance is empty; write a text"},
+		{"component with blanks", "component: a b", `x.yaml:1: component is "a b" and must be a name of the inventory`},
+		{"public host with a port", "public_host: h:22", `x.yaml:1: public_host is "h:22" and must be a host name or an address, without a port`},
+		{"listen at a name", "listen: localhost", `x.yaml:1: listen is "localhost" and must be an address of this host, or empty for all`},
+		{"one port", "ports: 20000", `x.yaml:1: ports is "20000" and must be a range from 1024 to 65535, such as 20000-29999`},
+		{"ports of services", "ports: 20-30", `x.yaml:1: ports is "20-30" and must be a range from 1024 to 65535, such as 20000-29999`},
+		{"ports backwards", "ports: 3000-2000", `x.yaml:1: ports is "3000-2000" and must be a range from 1024 to 65535, such as 20000-29999`},
+		{"gateway at a service's port", "gateway_port: 22", "x.yaml:1: gateway_port is 22 and must be 0, or from 1024 on"},
+		{"gateway port too high", "gateway_port: 70000", `x.yaml:1: gateway_port is "70000" and must be a whole number from 0 to 65535`},
+		{"time without a unit", "port_rest: 10", `x.yaml:1: port_rest is "10" and must be a time up to 24h; write it like 10m or 30s`},
+		{"publish", "publish: gatway", `x.yaml:1: publish is "gatway"; did you mean "gateway"?`},
+		{"no sliver types", "sliver_types: []", "x.yaml:1: sliver_types is empty, so there could be no node; add - name: container"},
+		{"sliver type without a name", "sliver_types:\n- cpus: 2", "x.yaml:2: a sliver type has no name; add one, such as name: container"},
+		{"sliver type twice", "sliver_types:\n- name: a\n- name: a", "x.yaml:3: the sliver type a is there twice; drop one"},
+		{"key of a sliver type", "sliver_types: [{name: a, cpu: 1}]", `x.yaml:1: sliver_types have no key "cpu"; did you mean "cpus"?`},
+		{"sliver type of one word", "sliver_types: [a]", "x.yaml:1: sliver_types must be keys and values; there are name, cpus, memory, pids, disk"},
+		{"cpus", "sliver_types: [{name: a, cpus: 0}]", `x.yaml:1: cpus is "0" and must be a number from 0.01 to 4096`},
+		{"cpus not a number", "sliver_types: [{name: a, cpus: .nan}]", `x.yaml:1: cpus is ".nan" and must be a number from 0.01 to 4096`},
+		{"memory too small", "sliver_types: [{name: a, memory: 1M}]", `x.yaml:1: memory is "1M" and must be a size from 16M on; write it like 512M or 4G`},
+		{"size of another unit", "sliver_types: [{name: a, disk: 4GB}]", `x.yaml:1: disk is "4GB" and must be a size from 16M on; write it like 512M or 4G`},
+		{"size over everything", "sliver_types: [{name: a, disk: 9999999999T}]", `x.yaml:1: disk is "9999999999T" and must be a size from 16M on; write it like 512M or 4G`},
+		{"pids", "sliver_types: [{name: a, pids: 1}]", `x.yaml:1: pids is "1" and must be a whole number from 16 to 4194304`},
+		{"network", "forward_to: [10.0.0.1]", `x.yaml:1: forward_to has "10.0.0.1", which is no network such as 10.0.0.0/8`},
+		{"networks are no list", "forward_to: 10.0.0.0/8", "x.yaml:1: forward_to must be a list: write it in brackets, or each item on a line that begins with a hyphen"},
+		{"not YAML", "a:\n  b: 1s\n c: 1s\n", "x.yaml: this is not YAML at or after line "},
+		{"all at once, in order of lines", "publish: x\nlisten: y", `x.yaml:1: publish is "x"; there are both, direct, gateway; x.yaml:2: listen is "y" and must be an address of this host, or empty for all`},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			s, err := parseSettings([]byte(tt.text), "x.yaml")
+			if err == nil {
+				t.Fatalf("%q was accepted: %+v", tt.text, s)
+			}
+			if got := err.Error(); got != tt.want && (tt.rule != "not YAML" || !strings.HasPrefix(got, tt.want)) || strings.ContainsRune(got, '\n') {
+				t.Errorf("the error is\n%s\nwant\n%s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestWhereTheGatewayMayForward(t *testing.T) {
+	s, listed := defaults(), defaults()
+	listed.ForwardTo = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("0.0.0.0/30")}
+	for _, tt := range []struct {
+		address    string
+		any, lists bool
+	}{
+		{"10.1.2.3", true, true}, {"192.0.2.1", true, false}, {"fd00::1", true, false}, {"::ffff:10.0.0.1", true, true},
+		{"127.0.0.1", false, false}, {"::1", false, false}, {"::ffff:127.0.0.1", false, false}, {"169.254.169.254", false, false},
+		{"fe80::1", false, false}, {"0.0.0.0", false, false}, {"::", false, false}, {"224.0.0.1", false, false}, {"255.255.255.255", false, false},
+	} {
+		a := netip.MustParseAddr(tt.address)
+		if got := s.MayForward(a); got != tt.any {
+			t.Errorf("%s without a list: %v", a, got)
+		}
+		if got := listed.MayForward(a); got != tt.lists {
+			t.Errorf("%s with a list: %v", a, got)
+		}
+	}
+}
+
+func TestProviderLoads(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string][]byte{"it's.prov": Script("/opt/my bin/patchbay-local", "it's"), "it's.yaml": SettingsFor(Site{})} {
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := "#!/bin/sh\nexec '/opt/my bin/patchbay-local' local --name 'it'\\''s' \"$@\"\n"; string(Script("/opt/my bin/patchbay-local", "it's")) != want {
+		t.Errorf("script %q", Script("/opt/my bin/patchbay-local", "it's"))
+	}
+	if err := os.Rename(filepath.Join(dir, "it's.prov"), filepath.Join(dir, "local.prov")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(filepath.Join(dir, "it's.yaml"), filepath.Join(dir, "local.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	p, err := provider.Open(filepath.Join(dir, "local.prov"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range []string{provider.AttrUsers, provider.AttrLogin, provider.AttrProxy, provider.AttrHostKeys, "client_id", "slice_urn", "sliver_urn"} {
+		if !p.Has(a) {
+			t.Errorf("%s is not declared", a)
+		}
+	}
+	if p.Parallel != 4 || p.Has(provider.AttrInterfaces) {
+		t.Errorf("%+v", p)
+	}
+}
+
+func FuzzSettings(f *testing.F) {
+	f.Add(SettingsFor(Site{}))
+	f.Add([]byte("sliver_types: &a [*a]\n"))
+	f.Add([]byte("ports: -1-2\nforward_to: [::/0]\n---\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		s, err := parseSettings(text, "x.yaml")
+		if err != nil {
+			if strings.ContainsRune(err.Error(), '\n') || !strings.HasPrefix(err.Error(), "x.yaml:") {
+				t.Fatalf("%q is no line about a file", err)
+			}
+			return
+		}
+		if !IsInstance(s.Instance) || s.FirstPort < 1024 || s.LastPort < s.FirstPort || len(s.SliverTypes) == 0 {
+			t.Fatalf("accepted %+v", s)
+		}
+	})
+}
