@@ -74,9 +74,15 @@ type Configuration struct {
 // Facts are what the agent found when it configured the node.
 type Facts struct {
 	Sudo bool // the image has sudo
+	// Problems are what could not be done in the homes of accounts, in words:
+	// a user who breaks its own home must not break the node.
+	Problems []string
 }
 
 var errNotBuilt = errors.New("not built yet")
+
+// Each of the following is one operation: it uses the connection up and closes
+// it, Exec when its Process is closed.
 
 // Hello asks who the agent is.
 func Hello(ctx context.Context, c *wire.Conn) (Identity, error) { return Identity{}, errNotBuilt }
@@ -92,8 +98,10 @@ func Configure(ctx context.Context, c *wire.Conn, cfg Configuration) (Facts, err
 // Halt asks all processes of the node to end, and waits up to two seconds.
 func Halt(ctx context.Context, c *wire.Conn) error { return errNotBuilt }
 
-// Dial connects from inside the node; network is tcp or unix.
-func Dial(ctx context.Context, c *wire.Conn, network, address string) (net.Conn, error) {
+// Dial connects from inside the node; network is tcp or unix. At a Unix socket
+// it has the rights of the account user, so that nobody gets further than by
+// logging in.
+func Dial(ctx context.Context, c *wire.Conn, network, address, user string) (net.Conn, error) {
 	return nil, errNotBuilt
 }
 
