@@ -126,11 +126,14 @@ func (s *Service) gateway(x *am.Sliver) (rspec.Login, bool) {
 	return rspec.Login{}, false
 }
 
-// tellGateway puts a gateway in front of each login; both sides must be logins
-// themselves.
+// tellGateway puts a gateway in front of each login on another host than its
+// own; both sides must be logins themselves.
 func tellGateway(f *rspec.NodeFacts, g rspec.Login) {
 	told := map[rspec.Login]bool{}
 	for _, l := range f.Logins {
+		if sameHost(l.Hostname, g.Hostname) {
+			continue // who reaches the gateway reaches this door
+		}
 		door := g
 		if door.Username == "" {
 			door.Username = l.Username
@@ -144,6 +147,16 @@ func tellGateway(f *rspec.NodeFacts, g rspec.Login) {
 			f.Logins = append(f.Logins, door)
 		}
 	}
+}
+
+// sameHost tells whether two names or addresses are written for one host.
+func sameHost(a, b string) bool {
+	x, err1 := netip.ParseAddr(a)
+	y, err2 := netip.ParseAddr(b)
+	if err1 == nil && err2 == nil {
+		return x.Unmap() == y.Unmap()
+	}
+	return strings.EqualFold(strings.TrimSuffix(a, "."), strings.TrimSuffix(b, "."))
 }
 
 // hosts are the addresses of a sliver: its public one, or those that its

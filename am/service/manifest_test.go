@@ -73,6 +73,13 @@ func TestFactsOfLogins(t *testing.T) {
 		{"a gateway is a login, too, and each proxy names both as the logins do", []am.Account{ann}, am.Observed{Logins: []string{"10.0.0.2:22"}, Proxy: "gw@g:2222"},
 			[]rspec.Login{{Hostname: "10.0.0.2", Port: 22, Username: "ann"}, {Hostname: "g", Port: 2222, Username: "gw"}},
 			[]rspec.Proxy{{Proxy: "gw@g:2222", For: "ann@10.0.0.2:22"}}},
+		{"a door on the gateway's host needs no gateway", []am.Account{ann}, am.Observed{Logins: []string{"G:20001"}, Proxy: "gw@g:2222"},
+			[]rspec.Login{{Hostname: "G", Port: 20001, Username: "ann"}}, nil},
+		{"a node may have both, the direct door first", []am.Account{ann}, am.Observed{Logins: []string{"g.example.org:20001", "n1:22"}, Proxy: "gw@g.example.org.:2222"},
+			[]rspec.Login{{Hostname: "g.example.org", Port: 20001, Username: "ann"}, {Hostname: "n1", Port: 22, Username: "ann"}, {Hostname: "g.example.org.", Port: 2222, Username: "gw"}},
+			[]rspec.Proxy{{Proxy: "gw@g.example.org.:2222", For: "ann@n1:22"}}},
+		{"one address in two spellings is one host", []am.Account{ann}, am.Observed{Logins: []string{"[2001:db8:0::1]:22"}, Proxy: "gw@[2001:db8::1]:2222"},
+			[]rspec.Login{{Hostname: "2001:db8:0::1", Port: 22, Username: "ann"}}, nil},
 		{"a gateway to nowhere is not told", nil, am.Observed{Logins: []string{"h:22"}, Proxy: "gw@g:2222"}, nil, nil},
 	} {
 		f := s.facts(&am.Sliver{Desired: am.Desired{Accounts: tt.accounts}, Observed: tt.seen})
@@ -194,6 +201,8 @@ func TestFactsOfTheComponentsGateway(t *testing.T) {
 		{"the provider knows better", "{name: door, host: g, user: gw}", "x@p:1",
 			[]rspec.Login{{Hostname: "h", Port: 22, Username: "ann"}, {Hostname: "h", Port: 22, Username: "bob"}, {Hostname: "p", Port: 1, Username: "x"}},
 			[]rspec.Proxy{{Proxy: "x@p:1", For: "ann@h:22"}, {Proxy: "x@p:1", For: "bob@h:22"}}},
+		{"a door on its host needs it not", "{name: door, host: h, user: gw}", "",
+			[]rspec.Login{{Hostname: "h", Port: 22, Username: "ann"}, {Hostname: "h", Port: 22, Username: "bob"}}, nil},
 	} {
 		inv, err := inventory.Parse([]byte("provider: rack\nsliver_types: [{name: vm}]\ngateways: ["+tt.gateway+"]\ncomponents: [{name: pc, exclusive: true, gateway: door}]"), "inventory.yaml", "example.org")
 		if err != nil {
