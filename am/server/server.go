@@ -29,6 +29,9 @@ type Options struct {
 	Chain func(net.Conn) [][]byte
 	// Ready tells what is missing to serve calls; nil when nothing is.
 	Ready func() error
+	// Manifest is the manifest of the slice that a sliver, named by its URN,
+	// belongs to; its am.Error says what is not right.
+	Manifest func(sliver string) ([]byte, error)
 	// Gauges are numbers for /metrics, read when asked.
 	Gauges []Gauge
 }
@@ -45,6 +48,7 @@ type Server struct {
 	opt     Options
 	http    *http.Server
 	admin   *http.Server
+	socket  *http.Server
 	calls   chan struct{} // one element per call being worked on
 	bodies  *budget
 	metrics *metrics
@@ -69,16 +73,21 @@ func New(c Config, o Options) *Server {
 			return context.WithValue(ctx, connKey{}, c)
 		},
 	}
-	s.admin = &http.Server{
-		Handler:           s.AdminHandler(),
-		ReadHeaderTimeout: c.HeaderTimeout,
-		ReadTimeout:       c.HeaderTimeout,
-		WriteTimeout:      c.CallTimeout,
-		IdleTimeout:       c.IdleTimeout,
-		MaxHeaderBytes:    c.MaxHeader,
-		ErrorLog:          slog.NewLogLogger(o.Log.Handler(), slog.LevelWarn),
-	}
+	s.admin, s.socket = s.within(s.AdminHandler()), s.within(s.SocketHandler())
 	return s
+}
+
+// within is a server for those on this host.
+func (s *Server) within(h http.Handler) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: s.config.HeaderTimeout,
+		ReadTimeout:       s.config.HeaderTimeout,
+		WriteTimeout:      s.config.CallTimeout,
+		IdleTimeout:       s.config.IdleTimeout,
+		MaxHeaderBytes:    s.config.MaxHeader,
+		ErrorLog:          slog.NewLogLogger(s.opt.Log.Handler(), slog.LevelWarn),
+	}
 }
 
 // Serve answers calls on l until Shutdown; then, and only then, it returns nil.
@@ -86,6 +95,10 @@ func (s *Server) Serve(l net.Listener) error { return closed(s.http.Serve(l)) }
 
 // ServeAdmin answers /healthz, /readyz and /metrics on l until Shutdown.
 func (s *Server) ServeAdmin(l net.Listener) error { return closed(s.admin.Serve(l)) }
+
+// ServeSocket answers /manifest on l, which is only for the site's own user,
+// until Shutdown.
+func (s *Server) ServeSocket(l net.Listener) error { return closed(s.socket.Serve(l)) }
 
 func closed(err error) error {
 	if errors.Is(err, http.ErrServerClosed) {
@@ -96,11 +109,11 @@ func closed(err error) error {
 
 // Shutdown stops accepting and waits for the calls that have begun, at most
 // until ctx ends; what still runs then is cut off and the error says so. The
-// admin listener stays until the calls have ended, so that one can watch.
+// admin listener and the socket stay until the calls have ended, so that one can watch.
 func (s *Server) Shutdown(ctx context.Context) error {
 	err := s.http.Shutdown(ctx)
 	if err != nil {
 		err = errors.Join(err, s.http.Close())
 	}
-	return errors.Join(err, s.admin.Close())
+	return errors.Join(err, s.admin.Close(), s.socket.Close())
 }

@@ -2,6 +2,7 @@ package service
 
 import (
 	"container/list"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/store"
+	"patchbay/am/urn"
 	"patchbay/rspec"
 )
 
@@ -21,6 +23,34 @@ func (s *Service) withManifest(out Outcome) (Outcome, error) {
 		return err
 	})
 	return out, err
+}
+
+// ManifestOf is the manifest of the slice that a sliver belongs to, for those
+// who need no grant: the site's own providers, which hand it to the slice's nodes.
+//
+// Errors: SearchFailed for a sliver that is not there, Forbidden when its slice
+// is shut down.
+func (s *Service) ManifestOf(sliver urn.URN) ([]byte, error) {
+	var manifest []byte
+	err := s.cfg.Store.Read(func(v *store.View) error {
+		x, _, err := v.Sliver(sliver)
+		if errors.Is(err, store.ErrNotFound) || err == nil && !x.Live(v.Now()) {
+			return am.Errorf(am.SearchFailed, "there is no sliver %s at this aggregate; it may be deleted or expired", sliver).About(sliver)
+		}
+		if err != nil {
+			return err
+		}
+		if err := notShutDown(v, x.Slice); err != nil {
+			return err
+		}
+		live, err := liveSlivers(v, x.Slice)
+		if err != nil {
+			return err
+		}
+		manifest, err = s.manifest(v, reports(live))
+		return err
+	})
+	return manifest, err
 }
 
 // manifest writes the slivers into the requests that asked for them.

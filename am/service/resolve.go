@@ -99,13 +99,17 @@ func over(v *store.View, g credentials.Grant, slice urn.URN) (time.Time, error) 
 	if err != nil {
 		return until, err
 	}
+	return until, notShutDown(v, slice)
+}
+
+func notShutDown(v *store.View, slice urn.URN) error {
 	switch rec, _, err := v.Slice(slice); {
 	case err == nil && !rec.Shutdown.IsZero():
-		return until, am.Errorf(am.Forbidden, "slice %s was shut down at %s; only the operators of this aggregate can lift that", slice, rec.Shutdown.Format(time.RFC3339)).About(slice)
+		return am.Errorf(am.Forbidden, "slice %s was shut down at %s; only the operators of this aggregate can lift that", slice, rec.Shutdown.Format(time.RFC3339)).About(slice)
 	case err != nil && !errors.Is(err, store.ErrNotFound):
-		return until, err
+		return err
 	}
-	return until, nil
+	return nil
 }
 
 // liveSlivers are the slice's slivers that are neither released nor expired,

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"net"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,6 +49,7 @@ type site struct {
 	server    *server.Server
 	listener  net.Listener // before TLS
 	admin     net.Listener // nil for none
+	socket    *adminSocket // nil for none
 	PublicURL string       // as clients are told
 	LocalURL  string       // of the address that is really listened at
 }
@@ -139,8 +141,19 @@ func openSite(ctx context.Context, c *Config, log *slog.Logger) (_ *site, err er
 		PublicURL: s.PublicURL,
 		Chain:     peerChain,
 		Ready:     s.ready,
-		Gauges:    s.gauges(),
+		Manifest: func(sliver string) ([]byte, error) {
+			u, err := urn.Parse(sliver)
+			if err != nil {
+				return nil, am.Errorf(am.BadArgs, "%v", err)
+			}
+			return aggregate.ManifestOf(u)
+		},
+		Gauges: s.gauges(),
 	})
+	// Only who has the store may take the socket, so this comes last.
+	if s.socket, err = listenSocket(filepath.Join(filepath.Dir(c.origin.file), socketName)); err != nil {
+		log.Warn("providers cannot ask for manifests, so their nodes will not know them", "error", err)
+	}
 	return s, nil
 }
 
@@ -294,11 +307,15 @@ func (s *site) serve(ctx context.Context) error {
 		runnerEnded <- err
 	}()
 	serving := 1
-	served := make(chan error, 2)
+	served := make(chan error, 3)
 	go func() { served <- s.server.Serve(s.tls.Listener(s.listener)) }()
 	if s.admin != nil {
 		serving++
 		go func() { served <- s.server.ServeAdmin(s.admin) }()
+	}
+	if s.socket != nil {
+		serving++
+		go func() { served <- s.server.ServeSocket(s.socket) }()
 	}
 
 	var failed error
@@ -330,6 +347,9 @@ func (s *site) close() error {
 		if l != nil {
 			l.Close()
 		}
+	}
+	if s.socket != nil {
+		s.socket.remove()
 	}
 	var err error
 	if s.store != nil {
