@@ -1,0 +1,60 @@
+package confine
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"patchbay/testdata/need"
+)
+
+// The test binary runs again as a child that gives up rights and tries things.
+// The word says what the child does.
+const childWord = "CONFINE_CHILD"
+
+func TestMain(m *testing.M) {
+	if word := os.Getenv(childWord); word != "" {
+		children()[word]()
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// child is the command of a child that is root of a user name space and of the
+// others that a node has.
+func nodeChild(t *testing.T, word string, args ...string) *exec.Cmd {
+	t.Helper()
+	need.Root(t)
+	c := child(t, word, args...)
+	ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: 0x6fff0000, Size: 65536}}
+	c.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET |
+			syscall.CLONE_NEWNS | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC,
+		UidMappings: ids, GidMappings: ids, GidMappingsEnableSetgroups: true,
+		Credential: &syscall.Credential{},
+		Pdeathsig:  syscall.SIGKILL,
+	}
+	return c
+}
+
+func child(t *testing.T, word string, args ...string) *exec.Cmd {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), "/proc/self/exe", args...)
+	c.Env = append(os.Environ(), childWord+"="+word)
+	c.WaitDelay = 5 * time.Second
+	return c
+}
+
+// lines reads "name: what came" lines.
+func lines(out []byte) map[string]string {
+	got := make(map[string]string)
+	for line := range strings.Lines(string(out)) {
+		if name, what, ok := strings.Cut(strings.TrimSpace(line), ": "); ok {
+			got[name] = what
+		}
+	}
+	return got
+}

@@ -1,0 +1,147 @@
+package confine
+
+import "golang.org/x/sys/unix"
+
+// gatewayAllowed are the calls that the gateway may make whatever the arguments
+// are: what the Go runtime goes on doing, and what sockets, pipes and terminals
+// that are open need. Nothing here takes a path.
+func gatewayAllowed() []uint32 {
+	return []uint32{
+		// What is open.
+		unix.SYS_CLOSE,
+		unix.SYS_DUP,
+		unix.SYS_DUP3,
+		unix.SYS_FSTAT,
+		unix.SYS_PIPE2,
+		unix.SYS_PREAD64, // the runtime looks at its processor limit
+		unix.SYS_READ,
+		unix.SYS_READV,
+		unix.SYS_SENDFILE,
+		unix.SYS_SPLICE,
+		unix.SYS_WRITE,
+		unix.SYS_WRITEV,
+
+		// Sockets; making them is examined. bind and listen are not here:
+		// listeners come from the Keeper.
+		unix.SYS_ACCEPT4,
+		unix.SYS_CONNECT,
+		unix.SYS_GETPEERNAME,
+		unix.SYS_GETSOCKNAME,
+		unix.SYS_GETSOCKOPT,
+		unix.SYS_RECVMSG,
+		unix.SYS_SENDMSG,
+		unix.SYS_SHUTDOWN,
+
+		// Waiting.
+		unix.SYS_CLOCK_NANOSLEEP,
+		unix.SYS_EPOLL_CREATE1,
+		unix.SYS_EPOLL_CTL,
+		unix.SYS_EPOLL_PWAIT,
+		unix.SYS_EVENTFD2,
+		unix.SYS_FUTEX,
+		unix.SYS_NANOSLEEP,
+		unix.SYS_RESTART_SYSCALL,
+		unix.SYS_SCHED_YIELD,
+
+		// Threads, memory, signals to itself.
+		unix.SYS_EXIT,
+		unix.SYS_EXIT_GROUP,
+		unix.SYS_MADVISE,
+		unix.SYS_MUNMAP,
+		unix.SYS_RSEQ,
+		unix.SYS_RT_SIGACTION,
+		unix.SYS_RT_SIGPROCMASK,
+		unix.SYS_RT_SIGRETURN,
+		unix.SYS_SCHED_GETAFFINITY,
+		unix.SYS_SET_ROBUST_LIST,
+		unix.SYS_SIGALTSTACK,
+
+		// Asking.
+		unix.SYS_CLOCK_GETTIME,
+		unix.SYS_GETEGID,
+		unix.SYS_GETEUID,
+		unix.SYS_GETGID,
+		unix.SYS_GETPID,
+		unix.SYS_GETRANDOM,
+		unix.SYS_GETTID,
+		unix.SYS_GETTIMEOFDAY,
+		unix.SYS_GETUID,
+		unix.SYS_UNAME,
+	}
+}
+
+// gatewayKilled are calls that kill the gateway, beside those that nodes are
+// refused: no mistake of ours leads there.
+func gatewayKilled() []uint32 {
+	return []uint32{
+		unix.SYS_CHROOT,
+		unix.SYS_EXECVE,
+		unix.SYS_EXECVEAT,
+		unix.SYS_PERSONALITY,
+		unix.SYS_PIDFD_GETFD,
+		unix.SYS_PROCESS_VM_READV,
+		unix.SYS_PROCESS_VM_WRITEV,
+		unix.SYS_PTRACE,
+	}
+}
+
+// gatewayExamined are the calls that depend on the arguments; pid is the
+// gateway's process.
+func gatewayExamined(pid int) []rule {
+	no := refuse(unix.EPERM)
+	only := func(i uint32, values ...uint32) block { return argument(i, oneOf(values, allow(), no)) }
+	notExecutable := argument(2, branch(ifAnyBit, unix.PROT_EXEC, no, allow()))
+	return []rule{
+		// Threads, but no processes.
+		{unix.SYS_CLONE, argument(0, branch(ifAnyBit, newSpaces, no,
+			branch(ifAnyBit, unix.CLONE_THREAD, allow(), no)))},
+		// The runtime preempts its own threads so.
+		{unix.SYS_TGKILL, only(0, uint32(pid))},
+		{unix.SYS_MMAP, notExecutable},
+		{unix.SYS_MPROTECT, notExecutable},
+		// The runtime names its memory, if asked to.
+		{unix.SYS_PRCTL, only(0, unix.PR_SET_VMA)},
+		// No owner of signals, no leases, no notifications.
+		{unix.SYS_FCNTL, only(1, unix.F_DUPFD, unix.F_DUPFD_CLOEXEC, unix.F_GETFD, unix.F_SETFD,
+			unix.F_GETFL, unix.F_SETFL, unix.F_GETPIPE_SZ, unix.F_SETPIPE_SZ)},
+		{unix.SYS_IOCTL, only(1, unix.TIOCGWINSZ, unix.TIOCSWINSZ)},
+		// TCP, towards nodes of other providers.
+		{unix.SYS_SOCKET, argument(0, oneOf([]uint32{unix.AF_INET, unix.AF_INET6},
+			argument(1, masked(socketKind, branch(ifEqual, unix.SOCK_STREAM,
+				only(2, 0, unix.IPPROTO_TCP), no))),
+			refuse(unix.EAFNOSUPPORT)))},
+		{unix.SYS_SETSOCKOPT, argument(1, branch(ifEqual, unix.SOL_SOCKET,
+			only(2, unix.SO_BROADCAST, unix.SO_KEEPALIVE, unix.SO_LINGER, unix.SO_RCVBUF, unix.SO_SNDBUF, unix.SO_REUSEADDR),
+			branch(ifEqual, unix.IPPROTO_TCP,
+				only(2, unix.TCP_NODELAY, unix.TCP_KEEPIDLE, unix.TCP_KEEPINTVL, unix.TCP_KEEPCNT, unix.TCP_USER_TIMEOUT),
+				branch(ifEqual, unix.IPPROTO_IPV6, only(2, unix.IPV6_V6ONLY), no))))},
+	}
+}
+
+// socketKind are the bits of a socket's type that are no flags.
+const socketKind = 0xf
+
+// gatewayFilter is the filter of the gateway, process pid.
+func gatewayFilter(pid int) block {
+	rules := gatewayExamined(pid)
+	settled := make(map[uint32]bool)
+	for _, r := range rules {
+		settled[r.call] = true
+	}
+	// The first that speaks of a call decides.
+	add := func(then block, calls ...[]uint32) {
+		for _, r := range same(then, calls...) {
+			if !settled[r.call] {
+				settled[r.call] = true
+				rules = append(rules, r)
+			}
+		}
+	}
+	add(allow(), gatewayAllowed())
+	add(kill(), gatewayKilled(), forbidden(), forbiddenHere())
+	add(refuse(unix.EPERM), allowed(), allowedHere())
+	for _, r := range examined() {
+		add(refuse(unix.EPERM), []uint32{r.call})
+	}
+	return filter(rules, refuse(unix.ENOSYS))
+}
