@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// programs are built on the host and are in the guest's PATH.
+var programs = []string{"patchbay-local"}
+
+// stage puts into dir what the guest's disk holds: the source tree, the
+// programs and the tests, compiled. It gives the commands that run the tests.
+func stage(ctx context.Context, dir string, tests []string) (commands []string, err error) {
+	top, err := output(ctx, "go", "env", "GOMOD")
+	if err != nil {
+		return nil, err
+	}
+	source := filepath.Dir(strings.TrimSpace(top))
+	for _, name := range []string{"src", "bin", "state"} {
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
+			return nil, err
+		}
+	}
+	names, err := output(ctx, "git", "-c", "safe.directory=*", "-C", source, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+	if err != nil {
+		return nil, err
+	}
+	for name := range strings.SplitSeq(strings.TrimSuffix(names, "\x00"), "\x00") {
+		if err := copyFile(filepath.Join(source, name), filepath.Join(dir, "src", name)); err != nil {
+			return nil, err
+		}
+	}
+	build := func(out string, args ...string) error {
+		c := exec.CommandContext(ctx, "go", args...)
+		c.Dir, c.Env = source, append(os.Environ(), "CGO_ENABLED=0")
+		if text, err := c.CombinedOutput(); err != nil {
+			return fmt.Errorf("go %s: %w: %s", strings.Join(args, " "), err, text)
+		}
+		if _, err := os.Stat(out); err != nil {
+			return fmt.Errorf("go %s made nothing: are there tests?", strings.Join(args, " "))
+		}
+		return nil
+	}
+	for _, name := range programs {
+		out := filepath.Join(dir, "bin", name)
+		if err := build(out, "build", "-trimpath", "-buildvcs=false", "-o", out, "./cmd/"+name); err != nil {
+			return nil, err
+		}
+	}
+	for _, test := range tests {
+		folder, pattern, _ := strings.Cut(test, "=")
+		rel, err := filepath.Rel(source, abs(source, folder))
+		if err != nil || !filepath.IsLocal(rel) {
+			return nil, fmt.Errorf("--test %s is not in the source tree", folder)
+		}
+		name := filepath.Base(rel) + ".test"
+		out := filepath.Join(dir, "src", rel, name)
+		if err := build(out, "test", "-c", "-o", out, "./"+rel); err != nil {
+			return nil, err
+		}
+		command := fmt.Sprintf("cd /guest/src/%s && ./%s -test.v -test.timeout 20m", rel, name)
+		if pattern != "" {
+			command += " -test.run '" + pattern + "'"
+		}
+		commands = append(commands, command)
+	}
+	return commands, nil
+}
+
+// abs is a folder as the user means it: in the folder of the call.
+func abs(source, folder string) string {
+	if path, err := filepath.Abs(folder); err == nil {
+		return path
+	}
+	return filepath.Join(source, folder)
+}
+
+func copyFile(from, to string) error {
+	i, err := os.Lstat(from)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // in git's index, but not here any more
+	}
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return err
+	}
+	if i.Mode().Type() == fs.ModeSymlink {
+		target, err := os.Readlink(from)
+		if err != nil {
+			return err
+		}
+		return os.Symlink(target, to)
+	}
+	b, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, b, i.Mode().Perm())
+}
+
+// makeDisk makes the image of the guest's disk by way of the folder dir, and
+// gives the commands that run the tests on it.
+func makeDisk(ctx context.Context, dir, image string, tests []string) ([]string, error) {
+	commands, err := stage(ctx, dir, tests)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := output(ctx, "mke2fs", "-q", "-t", "ext4", "-d", dir, image, "8G"); err != nil {
+		os.Remove(image)
+		return nil, err
+	}
+	return commands, nil
+}

@@ -1,0 +1,22 @@
+// Command guest runs commands, usually tests, in a virtual machine: Debian 12
+// with its cloud kernel, booted by QEMU under emulation, so that it needs no
+// hardware for virtual machines. It is where things are proven that the host
+// cannot show: pure cgroup v2 or v1, another kernel, a boot, a power cut.
+//
+//	go run ./testdata/guest --test ./inventory/local/node
+//	go run ./testdata/guest --cgroup v1 'ls /sys/fs/cgroup'
+//	go run ./testdata/guest --disk d.img --cut 'patchbay-local up & …'
+//	go run ./testdata/guest --disk d.img 'patchbay-local up & …'
+//
+// The commands are lines of sh and run one after the other as root; their
+// output appears as it is written, and the exit status is that of the first
+// that failed. PATCHBAY_GUEST_ARGS holds further flags.
+//
+// The first run fetches Debian packages with apt-get (about 50 MB, nothing is
+// installed) and makes a root file system with mmdebstrap; both are kept in
+// .cache/guest. That needs root.
+//
+// In the guest, /guest is the disk that --disk keeps, /guest/src the source
+// tree, and /var/lib/patchbay-local lies on it too. All else is as new at each
+// boot. The program itself is PID 1 in there: see init.go.
+package main
