@@ -22,7 +22,7 @@ type Options struct {
 	Except []string
 	// Roots are files and folders that are listed with all that is in them. In
 	// a root that bears no mark itself, only those files count that do, in their
-	// path or, up to 64 KiB, in what is written in them.
+	// path or, up to 64 KiB, in what is written in them; links in their target.
 	Roots []string
 	// Temp are beginnings of names in the folder for temporary files; what is
 	// below is not listed.

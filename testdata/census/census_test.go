@@ -379,6 +379,9 @@ func TestWhatIsOthersDoesNotCount(t *testing.T) {
 	before := take(t, o)
 	_, undo := sleeper(t, "MARK=census-a10", "sleep")
 	defer undo()
+	if err := os.Symlink("census-a10/node", filepath.Join(dir, "1879113728")); err != nil {
+		t.Fatal(err)
+	}
 	for _, name := range []string{"census-a10", "census-a1-except-this", "plain"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("census-b1"), 0o600); err != nil {
 			t.Fatal(err)
@@ -392,8 +395,11 @@ func TestWhatIsOthersDoesNotCount(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if lines := census.Diff(before, take(t, o)); len(lines) != 2 {
-		t.Errorf("one file by its name and one by its text are not told:\n%s", strings.Join(lines, "\n"))
+	if err := os.Symlink("census-a1/node", filepath.Join(dir, "1879048192")); err != nil {
+		t.Fatal(err)
+	}
+	if lines := census.Diff(before, take(t, o)); len(lines) != 3 {
+		t.Errorf("a file by its name, one by its text and a link by its target are not told:\n%s", strings.Join(lines, "\n"))
 	}
 }
 

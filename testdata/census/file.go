@@ -19,7 +19,7 @@ func (k *taker) takeRoots() error {
 				if i, err = os.Lstat(path); err == nil {
 					if whole || k.ours(path) || k.tellsOfOurs(path, i) {
 						stat := i.Sys().(*syscall.Stat_t)
-						k.add("%s %s, owner %d:%d", what(i), path, stat.Uid, stat.Gid)
+						k.add("%s %s, owner %d:%d", what(path, i), path, stat.Uid, stat.Gid)
 					}
 					return nil
 				}
@@ -36,8 +36,12 @@ func (k *taker) takeRoots() error {
 	return nil
 }
 
-// tellsOfOurs tells whether a mark is written in a small file.
+// tellsOfOurs tells whether a mark is written in a small file, or a link leads to
+// one.
 func (k *taker) tellsOfOurs(path string, i fs.FileInfo) bool {
+	if i.Mode().Type() == fs.ModeSymlink {
+		return k.ours(link(path))
+	}
 	if !i.Mode().IsRegular() || i.Size() > 64<<10 {
 		return false
 	}
@@ -45,12 +49,12 @@ func (k *taker) tellsOfOurs(path string, i fs.FileInfo) bool {
 	return err == nil && k.ours(string(b))
 }
 
-func what(i fs.FileInfo) string {
+func what(path string, i fs.FileInfo) string {
 	switch i.Mode().Type() {
 	case fs.ModeDir:
 		return "folder " + i.Mode().String()
 	case fs.ModeSymlink:
-		return "link"
+		return "link to " + link(path) + " called"
 	case fs.ModeSocket:
 		return "socket " + i.Mode().String()
 	}

@@ -16,7 +16,7 @@ var programs = []string{"patchbay-local"}
 
 // stage puts into dir what the guest's disk holds: the source tree, the
 // programs and the tests, compiled. It gives the commands that run the tests.
-func stage(ctx context.Context, dir string, tests []string) (commands []string, err error) {
+func stage(ctx context.Context, dir string, o options) (commands []string, err error) {
 	top, err := output(ctx, "go", "env", "GOMOD")
 	if err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func stage(ctx context.Context, dir string, tests []string) (commands []string, 
 			return nil, err
 		}
 	}
-	for _, test := range tests {
+	for _, test := range o.tests {
 		folder, pattern, _ := strings.Cut(test, "=")
 		rel, err := filepath.Rel(source, abs(source, folder))
 		if err != nil || !filepath.IsLocal(rel) {
@@ -67,6 +67,9 @@ func stage(ctx context.Context, dir string, tests []string) (commands []string, 
 		command := fmt.Sprintf("cd /guest/src/%s && ./%s -test.v -test.timeout 20m", rel, name)
 		if pattern != "" {
 			command += " -test.run '" + pattern + "'"
+		}
+		if o.skip != "" {
+			command += " -test.skip '" + o.skip + "'"
 		}
 		commands = append(commands, command)
 	}
@@ -108,8 +111,8 @@ func copyFile(from, to string) error {
 
 // makeDisk makes the image of the guest's disk by way of the folder dir, and
 // gives the commands that run the tests on it.
-func makeDisk(ctx context.Context, dir, image string, tests []string) ([]string, error) {
-	commands, err := stage(ctx, dir, tests)
+func makeDisk(ctx context.Context, dir, image string, o options) ([]string, error) {
+	commands, err := stage(ctx, dir, o)
 	if err != nil {
 		return nil, err
 	}

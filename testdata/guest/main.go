@@ -25,6 +25,7 @@ func (l *list) Set(s string) error { *l = append(*l, s); return nil }
 type options struct {
 	cgroup, disk, cache, kernel string
 	tests, env                  list
+	skip                        string
 	cut                         bool
 	memory, cpus                int
 	timeout                     time.Duration
@@ -34,6 +35,7 @@ func (o *options) parse(args []string) ([]string, error) {
 	f := flag.NewFlagSet("guest", flag.ContinueOnError)
 	f.StringVar(&o.cgroup, "cgroup", "v2", "control groups: v2, v1 or hybrid")
 	f.Var(&o.tests, "test", "`folder` of a package whose tests are compiled here and run there; may be repeated. PACKAGE=REGEXP runs some of them")
+	f.StringVar(&o.skip, "skip", "", "tests that are not run, as a `regexp`: the guest has no Go, and a few tests call it")
 	f.Var(&o.env, "env", "`NAME=VALUE` for the commands; may be repeated")
 	f.StringVar(&o.disk, "disk", "", "`file` of the disk that is kept from boot to boot; made if it is not there")
 	f.BoolVar(&o.cut, "cut", false, "cut the power after the last command: what was not synced is lost")
@@ -122,7 +124,7 @@ func prepareDisk(ctx context.Context, o *options, dir string) ([]string, error) 
 		o.disk = filepath.Join(dir, "disk.img")
 	}
 	if _, err := os.Stat(o.disk); err != nil {
-		return makeDisk(ctx, filepath.Join(dir, "disk"), o.disk, o.tests)
+		return makeDisk(ctx, filepath.Join(dir, "disk"), o.disk, *o)
 	}
 	if len(o.tests) > 0 {
 		return nil, fmt.Errorf("%s was made at an earlier boot, with the programs of that time: remove it, or leave --test away", o.disk)
