@@ -15,6 +15,9 @@ import (
 // The word says what the child does.
 const childWord = "CONFINE_CHILD"
 
+// hostID is the first of the ids of children, out of the range of nodes.
+const hostID = 0x6fff0000
+
 func TestMain(m *testing.M) {
 	if word := os.Getenv(childWord); word != "" {
 		children()[word]()
@@ -23,13 +26,13 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// child is the command of a child that is root of a user name space and of the
-// others that a node has.
+// nodeChild is a child that is root of a user name space and of the others that
+// a node has.
 func nodeChild(t *testing.T, word string, args ...string) *exec.Cmd {
 	t.Helper()
 	need.Root(t)
 	c := child(t, word, args...)
-	ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: 0x6fff0000, Size: 65536}}
+	ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: hostID, Size: 65536}}
 	c.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET |
 			syscall.CLONE_NEWNS | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC,

@@ -17,6 +17,10 @@ func children() map[string]func() {
 	return map[string]func(){
 		"node":     confinedThen,
 		"attempts": attempts,
+		"foreign":  foreign,
+		"gateway":  gatewayServes,
+		"dies":     gatewayDies,
+		"limits":   limitsThen,
 	}
 }
 
@@ -24,6 +28,8 @@ func children() map[string]func() {
 // arguments say: another child's word, or a program.
 func confinedThen() {
 	must(Limits())
+	must(unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""))
+	must(unix.Mount("proc", "/proc", "proc", 0, ""))
 	must(Node())
 	must(CloseOnExec(3))
 	argv := os.Args[1:]
