@@ -1,5 +1,19 @@
 // Package cgroup keeps the limits of nodes, on hosts with cgroup v1, hybrid or
-// v2: each node has a group below patchbay-local/INSTANCE, and in it one for
-// PID 1 (init) and one for all else (jobs), so that a node full of processes
-// still takes logins.
+// v2. Which of them it is, the mounts tell: each of the controllers cpu, memory
+// and pids is used where it is mounted.
+//
+//	patchbay-local/INSTANCE/ID          all of a node, with its limits
+//	patchbay-local/INSTANCE/ID/init     PID 1
+//	patchbay-local/INSTANCE/ID/jobs     all else, with fewer processes allowed
+//
+// so that a node full of processes still takes logins. A hierarchy without the
+// controller pids has no use for init and jobs, and there they are missing.
+//
+// Every hierarchy of version 2 is used, also one without controllers: it kills
+// a group as a whole, and a process can be born in it.
+//
+// A file cgroup.procs that was opened here can be written to inside a node's
+// user name space: the kernel asks what the opener may do, and takes the
+// process id in the writer's name space. So PID 1 of a node, which sees no
+// cgroup file system, moves its children through such a file.
 package cgroup

@@ -1,0 +1,91 @@
+package cgroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Kill ends all processes of id at once and does not wait until they are gone.
+func (t *Tree) Kill(ctx context.Context, id string) error {
+	for _, h := range t.all {
+		if !h.v2 {
+			continue
+		}
+		err := write(t.dir(h, id), "cgroup.kill", "1")
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("cannot end the processes of %s: %w", id, err)
+		}
+		return nil // all were born there
+	}
+	return t.killEach(ctx, id)
+}
+
+// killEach kills what is in a hierarchy of version 1. Frozen groups cannot
+// start processes faster than they are killed.
+func (t *Tree) killEach(ctx context.Context, id string) error {
+	freezer := slices.IndexFunc(t.all, func(h hierarchy) bool { return h.has("freezer") })
+	if freezer >= 0 {
+		dir := t.dir(t.all[freezer], id)
+		if err := freeze(ctx, dir); err != nil {
+			return err
+		}
+		defer write(dir, "freezer.state", "THAWED")
+	}
+	pids, err := t.PIDs(id)
+	for _, pid := range pids {
+		if e := unix.Kill(pid, unix.SIGKILL); e != nil && e != unix.ESRCH {
+			err = errors.Join(err, fmt.Errorf("cannot kill process %d: %w", pid, e))
+		}
+	}
+	return err
+}
+
+func freeze(ctx context.Context, dir string) error {
+	for {
+		err := write(dir, "freezer.state", "FROZEN")
+		if errors.Is(err, os.ErrNotExist) {
+			return nil
+		}
+		b, reading := os.ReadFile(filepath.Join(dir, "freezer.state"))
+		if strings.TrimSpace(string(b)) == "FROZEN" {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("cannot freeze %s: %w", dir, errors.Join(err, reading, ctx.Err()))
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// PIDs are the processes of id, without those that have ended.
+func (t *Tree) PIDs(id string) ([]int, error) {
+	var pids []int
+	for _, h := range t.all {
+		for _, leaf := range []string{"", initLeaf, jobsLeaf} {
+			b, err := os.ReadFile(filepath.Join(t.dir(h, id, leaf), "cgroup.procs"))
+			if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ENODEV) {
+				continue // ENODEV: it was removed just now
+			}
+			if err != nil {
+				return nil, err
+			}
+			for text := range strings.FieldsSeq(string(b)) {
+				if pid, err := strconv.Atoi(text); err == nil && pid > 0 {
+					pids = append(pids, pid)
+				}
+			}
+		}
+	}
+	slices.Sort(pids)
+	return slices.Compact(pids), nil
+}

@@ -1,0 +1,144 @@
+package cgroup
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Limits bound a group.
+type Limits struct {
+	CPUs   float64 // processors; 0 is no limit
+	Memory int64   // bytes, without swap beside it; 0 is no limit
+	PIDs   int     // processes and threads; 0 is no limit
+}
+
+// Usage is what a group takes now.
+type Usage struct {
+	Memory int64 // bytes
+	PIDs   int
+}
+
+// period is the time, in microseconds, over which processor time is shared out.
+const period = 100_000
+
+// reserve is how many of its processes a node may not use for jobs.
+func reserve(pids int) int { return min(32, max(1, pids/8)) }
+
+// Update sets the limits of id.
+func (t *Tree) Update(id string, l Limits) error {
+	for _, h := range t.all {
+		dir := t.dir(h, id)
+		if h.has("cpu") {
+			if err := setCPU(h, dir, l.CPUs); err != nil {
+				return err
+			}
+		}
+		if h.has("memory") {
+			if err := setMemory(h, dir, l.Memory); err != nil {
+				return err
+			}
+		}
+		if h.has("pids") {
+			all, jobs := "max", "max"
+			if l.PIDs > 0 {
+				all, jobs = strconv.Itoa(l.PIDs), strconv.Itoa(l.PIDs-reserve(l.PIDs))
+			}
+			if err := errors.Join(write(dir, "pids.max", all), write(filepath.Join(dir, jobsLeaf), "pids.max", jobs)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func setCPU(h hierarchy, dir string, cpus float64) error {
+	quota := int64(cpus * period)
+	if cpus > 0 {
+		quota = max(quota, 1000) // the kernel takes no less
+	}
+	switch {
+	case h.v2 && quota == 0:
+		return write(dir, "cpu.max", "max "+strconv.Itoa(period))
+	case h.v2:
+		return write(dir, "cpu.max", strconv.FormatInt(quota, 10)+" "+strconv.Itoa(period))
+	case quota == 0:
+		return write(dir, "cpu.cfs_quota_us", "-1")
+	}
+	if err := write(dir, "cpu.cfs_period_us", strconv.Itoa(period)); err != nil {
+		return err
+	}
+	return write(dir, "cpu.cfs_quota_us", strconv.FormatInt(quota, 10))
+}
+
+func setMemory(h hierarchy, dir string, bytes int64) error {
+	if h.v2 {
+		most, swap := "max", "max"
+		if bytes > 0 {
+			most, swap = strconv.FormatInt(bytes, 10), "0"
+		}
+		if err := write(dir, "memory.max", most); err != nil {
+			return err
+		}
+		// A hog is ended as a whole process, never as the whole node.
+		return errors.Join(present(write(dir, "memory.swap.max", swap)), write(dir, "memory.oom.group", "0"))
+	}
+	most := "-1"
+	if bytes > 0 {
+		most = strconv.FormatInt(bytes, 10)
+	}
+	// memory with swap must never be the smaller of the two, so the order
+	// depends on what they were.
+	const ram, both = "memory.limit_in_bytes", "memory.memsw.limit_in_bytes"
+	if write(dir, ram, most) == nil {
+		return present(write(dir, both, most))
+	}
+	if err := present(write(dir, both, most)); err != nil {
+		return err
+	}
+	return write(dir, ram, most)
+}
+
+// present is err, unless the kernel was built without that file.
+func present(err error) error {
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// Usage is what id takes.
+func (t *Tree) Usage(id string) (Usage, error) {
+	var u Usage
+	for _, h := range t.all {
+		if h.has("memory") {
+			file := "memory.usage_in_bytes"
+			if h.v2 {
+				file = "memory.current"
+			}
+			n, err := number(t.dir(h, id), file)
+			if err != nil {
+				return Usage{}, err
+			}
+			u.Memory = n
+		}
+		if h.has("pids") {
+			n, err := number(t.dir(h, id), "pids.current")
+			if err != nil {
+				return Usage{}, err
+			}
+			u.PIDs = int(n)
+		}
+	}
+	return u, nil
+}
+
+func number(dir, file string) (int64, error) {
+	b, err := os.ReadFile(filepath.Join(dir, file))
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
+}

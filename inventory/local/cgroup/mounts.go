@@ -1,0 +1,81 @@
+package cgroup
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// hierarchy is one mounted tree of groups.
+type hierarchy struct {
+	path        string // where it is mounted
+	v2          bool
+	controllers []string // of those we use
+}
+
+func (h hierarchy) has(controller string) bool { return slices.Contains(h.controllers, controller) }
+
+// limiting are the controllers without which no node can be bounded.
+var limiting = [...]string{"cpu", "memory", "pids"}
+
+// detect finds the hierarchies we need in the text of a mountinfo file: those
+// with controllers that limit, version 2 in any case, and the freezer where
+// there is no version 2. The one that nodes are born in comes first.
+func detect(mountinfo io.Reader) ([]hierarchy, error) {
+	var two *hierarchy
+	var one []hierarchy
+	seen := make(map[string]bool) // by device: the same tree can be mounted twice
+	lines := bufio.NewScanner(mountinfo)
+	for lines.Scan() {
+		before, after, ok := strings.Cut(lines.Text(), " - ")
+		mount, kind := strings.Fields(before), strings.Fields(after)
+		if !ok || len(mount) < 5 || len(kind) < 3 || seen[mount[2]] {
+			continue
+		}
+		path := unescape(mount[4])
+		switch kind[0] {
+		case "cgroup":
+			seen[mount[2]] = true
+			one = append(one, hierarchy{path: path, controllers: strings.Split(kind[2], ",")})
+		case "cgroup2":
+			seen[mount[2]] = true
+			b, err := os.ReadFile(filepath.Join(path, "cgroup.controllers"))
+			if err != nil {
+				return nil, fmt.Errorf("cannot read the controllers of %s: %w", path, err)
+			}
+			two = &hierarchy{path: path, v2: true, controllers: strings.Fields(string(b))}
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, err
+	}
+	var all []hierarchy
+	wanted := limiting[:]
+	if two != nil {
+		all = append(all, *two)
+	} else {
+		wanted = append(slices.Clone(wanted), "freezer")
+	}
+	all = append(all, one...)
+	for i := range all {
+		all[i].controllers = slices.DeleteFunc(all[i].controllers, func(c string) bool {
+			return !slices.Contains(wanted, c)
+		})
+	}
+	all = slices.DeleteFunc(all, func(h hierarchy) bool { return !h.v2 && len(h.controllers) == 0 })
+	for _, c := range wanted {
+		if !slices.ContainsFunc(all, func(h hierarchy) bool { return h.has(c) }) {
+			return nil, fmt.Errorf("no cgroup controller %s is mounted: mount cgroup2 at /sys/fs/cgroup, and if the kernel's command line has cgroup_disable=%s, take it out", c, c)
+		}
+	}
+	return all, nil
+}
+
+// unescape undoes the octal escapes of mountinfo.
+func unescape(s string) string {
+	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
+}

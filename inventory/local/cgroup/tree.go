@@ -1,0 +1,275 @@
+package cgroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// parent is the group of all instances.
+const parent = "patchbay-local"
+
+const (
+	initLeaf = "init"
+	jobsLeaf = "jobs"
+)
+
+// Tree is the groups of one instance. It keeps nothing in memory that the
+// kernel does not know, so several may work on one instance.
+type Tree struct {
+	instance string
+	all      []hierarchy
+	parents  sync.Mutex // held while groups above those of nodes come and go
+}
+
+// Open finds out how this host does groups and makes the parents of those of
+// the instance. Names of instances and of groups are the caller's to check:
+// they become names of folders.
+func Open(instance string) (*Tree, error) {
+	f, err := os.Open("/proc/self/mountinfo")
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	all, err := detect(f)
+	if err != nil {
+		return nil, err
+	}
+	t := &Tree{instance: instance, all: all}
+	return t, t.makeParents()
+}
+
+// Version is "v1", "hybrid" or "v2": where the controllers are.
+func (t *Tree) Version() string {
+	two := slices.ContainsFunc(t.all, func(h hierarchy) bool { return h.v2 })
+	one := slices.ContainsFunc(t.all, func(h hierarchy) bool { return !h.v2 })
+	switch {
+	case two && one:
+		return "hybrid"
+	case two:
+		return "v2"
+	}
+	return "v1"
+}
+
+// dir is a group of the instance in one hierarchy.
+func (t *Tree) dir(h hierarchy, names ...string) string {
+	return filepath.Join(append([]string{h.path, parent, t.instance}, names...)...)
+}
+
+// leaf is where PID 1 is in a hierarchy.
+func (t *Tree) leaf(h hierarchy, id string) string {
+	if h.has("pids") {
+		return t.dir(h, id, initLeaf)
+	}
+	return t.dir(h, id)
+}
+
+func (t *Tree) makeParents() error {
+	t.parents.Lock()
+	defer t.parents.Unlock()
+	for _, h := range t.all {
+		for _, dir := range []string{h.path, filepath.Join(h.path, parent), t.dir(h)} {
+			if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+				return fmt.Errorf("cannot make the group %s: %w", dir, err)
+			}
+			if err := enable(h, dir, h.controllers); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// enable gives the groups below dir the controllers.
+func enable(h hierarchy, dir string, controllers []string) error {
+	if !h.v2 || len(controllers) == 0 {
+		return nil
+	}
+	if err := write(dir, "cgroup.subtree_control", "+"+strings.Join(controllers, " +")); err != nil {
+		return fmt.Errorf("cannot have limits below %s: %w; a group that has processes of its own cannot hand limits on", dir, err)
+	}
+	return nil
+}
+
+// Make makes the groups of id under limits. There must be none.
+func (t *Tree) Make(id string, limits Limits) error {
+	err := t.make(id, limits)
+	if errors.Is(err, os.ErrNotExist) { // another instance went and took the common parent
+		if err = t.makeParents(); err == nil {
+			err = t.make(id, limits)
+		}
+	}
+	if err != nil && !errors.Is(err, os.ErrExist) {
+		for _, h := range t.all {
+			removeAll(t.dir(h, id)) // best effort: what is left is found by IDs
+		}
+	}
+	return err
+}
+
+func (t *Tree) make(id string, limits Limits) error {
+	for _, h := range t.all {
+		if err := os.Mkdir(t.dir(h, id), 0o755); err != nil {
+			return fmt.Errorf("cannot make a group: %w", err)
+		}
+	}
+	for _, h := range t.all {
+		if !h.has("pids") {
+			continue
+		}
+		if err := enable(h, t.dir(h, id), []string{"pids"}); err != nil {
+			return err
+		}
+		for _, leaf := range []string{initLeaf, jobsLeaf} {
+			if err := os.Mkdir(t.dir(h, id, leaf), 0o755); err != nil {
+				return fmt.Errorf("cannot make a group: %w", err)
+			}
+		}
+	}
+	return t.Update(id, limits)
+}
+
+// Born is the group that PID 1 of id can be born in, by CLONE_INTO_CGROUP. It is
+// nil on a host without version 2, where Join has to do.
+func (t *Tree) Born(id string) (*os.File, error) {
+	for _, h := range t.all {
+		if h.v2 {
+			return os.Open(t.leaf(h, id))
+		}
+	}
+	return nil, nil
+}
+
+// Join puts the process pid into the groups of PID 1 of id; bornIn tells that it
+// was born in the one that Born gave.
+func (t *Tree) Join(id string, pid int, bornIn bool) error {
+	for _, h := range t.all {
+		if h.v2 && bornIn {
+			continue
+		}
+		if err := write(t.leaf(h, id), "cgroup.procs", strconv.Itoa(pid)); err != nil {
+			return fmt.Errorf("cannot put process %d under limits: %w", pid, err)
+		}
+	}
+	return nil
+}
+
+// Jobs are files through which PID 1 of id moves a process, once into each, to
+// where its jobs are.
+func (t *Tree) Jobs(id string) ([]*os.File, error) {
+	var files []*os.File
+	for _, h := range t.all {
+		if !h.has("pids") {
+			continue
+		}
+		f, err := os.OpenFile(filepath.Join(t.dir(h, id, jobsLeaf), "cgroup.procs"), os.O_WRONLY, 0)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, f)
+	}
+	return files, nil
+}
+
+// IDs are all groups of the instance, whole or not.
+func (t *Tree) IDs() ([]string, error) {
+	var ids []string
+	for _, h := range t.all {
+		entries, err := os.ReadDir(t.dir(h))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return nil, err
+		}
+		for _, e := range entries {
+			if e.IsDir() {
+				ids = append(ids, e.Name())
+			}
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids), nil
+}
+
+// Remove removes the groups of id, once its processes are gone; it waits for
+// that until ctx is done. Groups that are not there are no error.
+func (t *Tree) Remove(ctx context.Context, id string) error {
+	pause := 200 * time.Microsecond
+	for {
+		var err error
+		for _, h := range t.all {
+			err = errors.Join(err, removeAll(t.dir(h, id)))
+		}
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("cannot remove the groups of %s: %w", id, err)
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, 5*time.Millisecond)
+	}
+}
+
+// Close removes the parents, unless groups are left below them.
+func (t *Tree) Close() error {
+	t.parents.Lock()
+	defer t.parents.Unlock()
+	var errs []error
+	for _, h := range t.all {
+		for _, dir := range []string{t.dir(h), filepath.Join(h.path, parent)} {
+			err := unix.Rmdir(dir)
+			if err != nil && err != unix.EBUSY && err != unix.ENOTEMPTY && err != unix.ENOENT {
+				errs = append(errs, &os.PathError{Op: "rmdir", Path: dir, Err: err})
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// removeAll removes a group with those below it, the deepest first.
+func removeAll(dir string) error {
+	err := unix.Rmdir(dir)
+	if err == nil || err == unix.ENOENT {
+		return nil
+	}
+	entries, reading := os.ReadDir(dir)
+	if errors.Is(reading, os.ErrNotExist) {
+		return nil
+	}
+	below := false
+	for _, e := range entries {
+		if e.IsDir() {
+			below = true
+			if err := removeAll(filepath.Join(dir, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	if below {
+		err = unix.Rmdir(dir)
+	}
+	if err == nil || err == unix.ENOENT {
+		return nil
+	}
+	return &os.PathError{Op: "rmdir", Path: dir, Err: err}
+}
+
+// write writes to a file of a group, which must exist.
+func write(dir, file, text string) error {
+	f, err := os.OpenFile(filepath.Join(dir, file), os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
+}
