@@ -273,3 +273,10 @@ func write(dir, file, text string) error {
 	_, err = f.WriteString(text)
 	return errors.Join(err, f.Close())
 }
+
+// RemoveEmpty removes the groups of id unless a process is in them.
+func (t *Tree) RemoveEmpty(id string) {
+	for _, h := range t.all {
+		removeAll(t.dir(h, id))
+	}
+}

@@ -1,4 +1,35 @@
 // Package node makes a node: its disk, its name spaces, its root file system,
 // its limits, with the agent as PID 1. It finds nodes again after the program
 // that made them died, and removes them wholly.
+//
+// # From Start to the agent
+//
+//	Start  makes the groups and the agent's socket, and runs this program again as
+//	outer  in a mount name space of its own, born in the node's group. It waits
+//	       for its order; the end of the pipe instead means that its maker is
+//	       dead, and then it ends. It checks and mounts the disk, starts
+//	inner  in new user, pid, net, uts and ipc name spaces, mounts the image below
+//	       the disk, mapped to the node's ids and read-only, and hands on the order.
+//	inner  takes a mount name space too, mounts /dev, /run, /proc and /sys, makes
+//	       the node's root its own, gives up its rights and becomes the agent.
+//
+// Whatever goes wrong, the stages say it over a pipe, and Start tells it. All
+// mounts are in the name spaces of the node, and what is mounted is assembled
+// on a tmpfs there, so the host never sees any of it, and nothing below a
+// node's folder is ever the place of a mount.
+//
+// # What the agent inherits
+//
+//	descriptor 3    the listening socket State/nodes/ID/agent.sock
+//	PATCHBAY_NODE   the node's id
+//	PATCHBAY_JOBS   descriptors, with commas between, of files cgroup.procs: the
+//	                id of a process written to each moves it to the group of jobs
+//
+// # On the host
+//
+//	State/nodes/ID    disk.img, agent.sock, run.json, log; 0700
+//	State/trash       folders of nodes that are being removed
+//	State/disks       formatted disks, one per size, to be copied
+//	State/assembly    the empty folder over which stages mount their tmpfs
+//	State/program     this program, as nodes see it
 package node

@@ -3,8 +3,17 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
 
+	"patchbay/inventory/local/agent"
+	"patchbay/inventory/local/cgroup"
 	"patchbay/inventory/local/wire"
 )
 
@@ -37,9 +46,9 @@ type Spec struct {
 // Running is how a running node is told from any other process, also after
 // this program was started again.
 type Running struct {
-	PID     int
-	Started string // field 22 of /proc/PID/stat
-	Boot    string // boot_id of the kernel
+	PID     int    `json:"pid"`
+	Started string `json:"started"` // field 22 of /proc/PID/stat
+	Boot    string `json:"boot"`    // boot_id of the kernel
 }
 
 // Usage is what a node takes now.
@@ -48,54 +57,173 @@ type Usage struct {
 	PIDs         int
 }
 
-// Host makes nodes below one state folder, for one instance.
+// Host makes nodes below one state folder, for one instance. Its methods may be
+// called at the same time; what changes the same node waits for each other.
 type Host struct {
 	State    string // absolute, 0700, root's
 	Instance string // [a-z0-9-], at most 16
 	Log      *slog.Logger
+
+	tree  *cgroup.Tree
+	state *os.Root // State
+	nodes *os.Root // State/nodes
+	boot  string   // boot_id of the kernel
+	busy  busy     // nodes that are being changed
+	disks sync.Mutex
+
+	hello func(context.Context, *wire.Conn) (agent.Identity, error)
 }
 
-var errNotBuilt = errors.New("not built yet")
+// Folders of State.
+const (
+	nodesFolder    = "nodes"
+	trashFolder    = "trash"
+	disksFolder    = "disks"
+	assemblyFolder = "assembly"
+)
 
-// Open prepares the host: state folder, cgroup parents.
-func Open(state, instance string, log *slog.Logger) (*Host, error) { return nil, errNotBuilt }
+// Open prepares the host: state folder, cgroup parents. It empties what a
+// Remove that was interrupted left in the trash.
+func Open(state, instance string, log *slog.Logger) (h *Host, err error) {
+	if err := checkInstance(instance); err != nil {
+		return nil, err
+	}
+	if !filepath.IsAbs(state) || filepath.Clean(state) != state {
+		return nil, fmt.Errorf("the state folder %q is not an absolute path", state)
+	}
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	h = &Host{State: state, Instance: instance, Log: log, hello: agent.Hello}
+	defer func() {
+		if err != nil {
+			h.release()
+		}
+	}()
+	if h.boot, err = bootID(); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(filepath.Dir(state), 0o755); err != nil {
+		return nil, err
+	}
+	if h.state, err = private(state); err != nil {
+		return nil, err
+	}
+	for _, folder := range []string{nodesFolder, trashFolder, disksFolder, assemblyFolder} {
+		if err := h.state.Mkdir(folder, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, err
+		}
+	}
+	if h.nodes, err = h.state.OpenRoot(nodesFolder); err != nil {
+		return nil, err
+	}
+	if err := h.saveProgram(); err != nil {
+		return nil, err
+	}
+	if err := h.emptyTrash(); err != nil {
+		return nil, err
+	}
+	h.tree, err = cgroup.Open(instance)
+	return h, err
+}
+
+// private opens a folder, made if need be, that is root's alone.
+func private(path string) (*os.Root, error) {
+	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	info, err := os.Lstat(path)
+	if err != nil {
+		return nil, err
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); !info.IsDir() || !ok || st.Uid != 0 || info.Mode().Perm() != 0o700 {
+		return nil, fmt.Errorf("the state folder %s must be a folder of root with permissions 0700: move what is there away", path)
+	}
+	return os.OpenRoot(path)
+}
+
+func bootID() (string, error) {
+	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(b)), err
+}
 
 // Dir is the folder of a node, State/nodes/ID; Prepare makes it unless it is
-// there, and Remove removes it with everything in it.
-func (h *Host) Dir(id string) string { return "" }
-
-// Prepare makes folder and disk. It may be called again after a crash.
-func (h *Host) Prepare(ctx context.Context, s Spec) error { return errNotBuilt }
-
-// Start makes a prepared node run; nothing of it may be running.
-func (h *Host) Start(ctx context.Context, s Spec) (Running, error) { return Running{}, errNotBuilt }
-
-// Find is the node that is running from an earlier Start, if its agent answers.
-func (h *Host) Find(ctx context.Context, id string) (Running, bool) { return Running{}, false }
-
-// Agent connects to the node's agent.
-func (h *Host) Agent(ctx context.Context, id string) (*wire.Conn, error) { return nil, errNotBuilt }
-
-// Kill ends all of the node's processes at once and waits until its mounts,
-// groups and loop device are gone. Its disk stays.
-func (h *Host) Kill(ctx context.Context, id string) error { return errNotBuilt }
-
-// Remove is Kill, and then the folder goes too. Removing what is not there
-// succeeds.
-func (h *Host) Remove(ctx context.Context, id string) error { return errNotBuilt }
+// there, and Remove removes it with everything in it. It is empty for what
+// cannot be the name of a node.
+func (h *Host) Dir(id string) string {
+	if checkID(id) != nil {
+		return ""
+	}
+	return filepath.Join(h.State, nodesFolder, id)
+}
 
 // IDs are all nodes of which anything is left: folders or groups.
-func (h *Host) IDs() ([]string, error) { return nil, errNotBuilt }
+func (h *Host) IDs() ([]string, error) {
+	groups, err := h.tree.IDs()
+	if err != nil {
+		return nil, err
+	}
+	entries, err := fs.ReadDir(h.nodes.FS(), ".")
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		groups = append(groups, e.Name())
+	}
+	return onlyIDs(groups), nil
+}
 
-// Usage is what the node takes.
-func (h *Host) Usage(id string) (Usage, error) { return Usage{}, errNotBuilt }
+// Usage is what the node takes. Disk is what its disk takes on the host.
+func (h *Host) Usage(id string) (Usage, error) {
+	if err := checkID(id); err != nil {
+		return Usage{}, err
+	}
+	info, err := h.nodes.Lstat(filepath.Join(id, diskFile))
+	if err != nil {
+		return Usage{}, err
+	}
+	u := Usage{Disk: info.Sys().(*syscall.Stat_t).Blocks * 512}
+	groups, err := h.tree.Usage(id)
+	if errors.Is(err, fs.ErrNotExist) {
+		return u, nil // it does not run
+	}
+	u.Memory, u.PIDs = groups.Memory, groups.PIDs
+	return u, err
+}
 
-// Close removes the cgroup parents and empty folders when no node is left.
-func (h *Host) Close() error { return errNotBuilt }
+// PlaceGateway puts a process of the gateway in a group of its own, under limits.
+func (h *Host) PlaceGateway(pid int, l Limits) error {
+	limits := cgroup.Limits{CPUs: l.CPUs, Memory: l.Memory, PIDs: l.PIDs}
+	err := h.tree.Make(gatewayGroup, limits)
+	if errors.Is(err, fs.ErrExist) {
+		err = h.tree.Update(gatewayGroup, limits)
+	}
+	if err != nil {
+		return err
+	}
+	return h.tree.Join(gatewayGroup, pid, false)
+}
 
-// Argv0 is the first argument of the program where it runs as a stage of making
-// a node; the main function then calls Stage at once.
-const Argv0 = "patchbay-node"
+// Close removes the cgroup parents and empty folders when no node is left. The
+// Host must not be used any more.
+func (h *Host) Close() error {
+	h.tree.RemoveEmpty(gatewayGroup) // it lives on while the gateway does
+	err := h.tree.Close()
+	if entries, reading := fs.ReadDir(h.nodes.FS(), "."); reading == nil && len(entries) == 0 {
+		for _, folder := range []string{nodesFolder, trashFolder, assemblyFolder} {
+			if e := h.state.Remove(folder); e != nil && !errors.Is(e, fs.ErrNotExist) && !errors.Is(e, syscall.ENOTEMPTY) {
+				err = errors.Join(err, e)
+			}
+		}
+	}
+	h.release()
+	return err
+}
 
-// Stage is one of the steps between Start and the agent. It does not return.
-func Stage() {}
+func (h *Host) release() {
+	for _, r := range []*os.Root{h.nodes, h.state} {
+		if r != nil {
+			r.Close()
+		}
+	}
+}

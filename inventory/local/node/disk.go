@@ -1,0 +1,190 @@
+package node
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// diskFile is the node's disk, an ext4 file system that takes on the host only
+// what is written to it.
+const diskFile = "disk.img"
+
+// Prepare makes folder and disk. It may be called again after a crash.
+func (h *Host) Prepare(ctx context.Context, s Spec) error {
+	if err := s.check(); err != nil {
+		return err
+	}
+	defer h.busy.lock(s.ID)()
+	if err := h.nodes.Mkdir(s.ID, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("cannot make the folder of node %s: %w", s.ID, err)
+	}
+	disk := filepath.Join(s.ID, diskFile)
+	if _, err := h.nodes.Lstat(disk); err == nil {
+		return nil
+	}
+	template, err := h.formatted(ctx, s.Limits.Disk)
+	if err != nil {
+		return err
+	}
+	defer template.Close()
+	fresh := disk + ".new"
+	f, err := h.nodes.OpenFile(fresh, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(copySparse(f, template), f.Close()); err != nil {
+		return fmt.Errorf("cannot make the disk of node %s: %w", s.ID, err)
+	}
+	return h.nodes.Rename(fresh, disk)
+}
+
+// formatted opens an empty disk of that size. Formatting takes ten times as
+// long as copying, so there is one for each size.
+func (h *Host) formatted(ctx context.Context, size int64) (*os.File, error) {
+	name := filepath.Join(disksFolder, strconv.FormatInt(size, 10))
+	h.disks.Lock()
+	defer h.disks.Unlock()
+	if f, err := h.state.Open(name); err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return f, err
+	}
+	fresh := name + ".new"
+	f, err := h.state.OpenFile(fresh, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if err := f.Truncate(size); err != nil {
+		return nil, err
+	}
+	// No journal: the disk is a file on a file system that has one. Inode tables
+	// stay unwritten, and blocks that only root could use are not wanted.
+	c := exec.CommandContext(ctx, "mke2fs", "-q", "-F", "-t", "ext4", "-b", "4096", "-I", "256", "-m", "0",
+		"-O", "^has_journal,^resize_inode", "-E", "lazy_itable_init=1,nodiscard,packed_meta_blocks=1",
+		filepath.Join(h.State, fresh))
+	if out, err := c.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("cannot format a disk of %d bytes (mke2fs of the package e2fsprogs): %w: %.500s", size, err, out)
+	}
+	if err := h.state.Rename(fresh, name); err != nil {
+		return nil, err
+	}
+	return h.state.Open(name)
+}
+
+// copySparse copies what is written in from, and its size.
+func copySparse(to, from *os.File) error {
+	if unix.IoctlFileClone(int(to.Fd()), int(from.Fd())) == nil {
+		return nil
+	}
+	info, err := from.Stat()
+	if err != nil {
+		return err
+	}
+	if err := to.Truncate(info.Size()); err != nil {
+		return err
+	}
+	for at := int64(0); ; {
+		start, err := unix.Seek(int(from.Fd()), at, unix.SEEK_DATA)
+		if err == unix.ENXIO {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if at, err = unix.Seek(int(from.Fd()), start, unix.SEEK_HOLE); err != nil {
+			return err
+		}
+		if _, err := io.Copy(io.NewOffsetWriter(to, start), io.NewSectionReader(from, start, at-start)); err != nil {
+			return err
+		}
+	}
+}
+
+// lockDisk makes sure that nobody else uses the disk, and waits for that. The
+// lock belongs to the open file, which a loop device keeps for as long as it
+// has the disk, so the lock ends with the last mount of it, and no list of
+// loop devices has to be searched.
+func lockDisk(ctx context.Context, f *os.File) error {
+	for pause := time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err != unix.EWOULDBLOCK {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the disk %s is still mounted somewhere: %w", f.Name(), ctx.Err())
+		case <-time.After(pause):
+		}
+	}
+}
+
+// unclean tells that the disk was not unmounted, or has errors: its superblock
+// says so.
+func unclean(f *os.File) (bool, error) {
+	const superblock, magicAt, stateAt, magic, valid, errorsFound = 1024, 0x38, 0x3a, 0xef53, 1, 2
+	var b [4]byte
+	if _, err := f.ReadAt(b[:], superblock+magicAt); err != nil {
+		return false, err
+	}
+	if binary.LittleEndian.Uint16(b[:]) != magic {
+		return false, fmt.Errorf("the disk %s has no file system: it was damaged when the host went down; remove the node", f.Name())
+	}
+	state := binary.LittleEndian.Uint16(b[stateAt-magicAt:])
+	return state&valid == 0 || state&errorsFound != 0, nil
+}
+
+// repair checks the disk and corrects what can be corrected without a choice.
+func repair(ctx context.Context, f *os.File) error {
+	c := exec.CommandContext(ctx, "e2fsck", "-p", "-f", "/proc/self/fd/3")
+	c.ExtraFiles = []*os.File{f}
+	out, err := c.CombinedOutput()
+	var ended *exec.ExitError
+	if errors.As(err, &ended) && ended.ExitCode() > 0 && ended.ExitCode() < 4 {
+		return nil // errors were corrected
+	}
+	if err != nil {
+		return fmt.Errorf("the disk %s cannot be repaired (e2fsck -p of the package e2fsprogs): %w: %.500s", f.Name(), err, out)
+	}
+	return nil
+}
+
+// attach gives the disk a loop device, which goes with its last user.
+func attach(disk *os.File) (*os.File, error) {
+	control, err := os.OpenFile("/dev/loop-control", os.O_RDWR, 0)
+	if err != nil {
+		return nil, fmt.Errorf("no loop devices (modprobe loop): %w", err)
+	}
+	defer control.Close()
+	for range 200 {
+		n, err := unix.IoctlRetInt(int(control.Fd()), unix.LOOP_CTL_GET_FREE)
+		if err != nil {
+			return nil, fmt.Errorf("no free loop device: %w", err)
+		}
+		device, err := os.OpenFile(fmt.Sprintf("/dev/loop%d", n), os.O_RDWR, 0)
+		if err == nil {
+			err = unix.IoctlLoopConfigure(int(device.Fd()), &unix.LoopConfig{
+				Fd: uint32(disk.Fd()), Size: 4096, Info: unix.LoopInfo64{Flags: unix.LO_FLAGS_AUTOCLEAR},
+			})
+			if err == nil {
+				return device, nil
+			}
+			device.Close()
+		}
+		// Another was faster, or the device is only being made.
+		if !errors.Is(err, unix.EBUSY) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENXIO) {
+			return nil, fmt.Errorf("cannot use loop device %d: %w", n, err)
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return nil, errors.New("no loop device stayed free: are there as many as the host allows?")
+}

@@ -1,0 +1,146 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"patchbay/inventory/local/wire"
+)
+
+// recordFile says which process is the node's PID 1.
+const recordFile = "run.json"
+
+// helloPatience bounds how long an agent that may be wedged is asked.
+const helloPatience = 5 * time.Second
+
+// Find is the node that is running from an earlier Start, if its agent answers.
+func (h *Host) Find(ctx context.Context, id string) (Running, bool) {
+	if checkID(id) != nil {
+		return Running{}, false
+	}
+	r, err := h.recorded(id)
+	if err != nil || r.Boot != h.boot || r.PID <= 1 {
+		return Running{}, false
+	}
+	started, state, err := processStat(r.PID)
+	if err != nil || started != r.Started || state == zombie {
+		return Running{}, false
+	}
+	ctx, cancel := context.WithTimeout(ctx, helloPatience)
+	defer cancel()
+	return r, h.answers(ctx, id) == nil
+}
+
+// Agent connects to the node's agent.
+func (h *Host) Agent(ctx context.Context, id string) (*wire.Conn, error) {
+	if err := checkID(id); err != nil {
+		return nil, err
+	}
+	return wire.Dial(ctx, filepath.Join(h.Dir(id), socketFile))
+}
+
+// answers asks the agent who it is.
+func (h *Host) answers(ctx context.Context, id string) error {
+	c, err := h.Agent(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	who, err := h.hello(ctx, c)
+	if err != nil {
+		return fmt.Errorf("the agent does not answer: %w", err)
+	}
+	if who.Node != id {
+		return fmt.Errorf("the agent says that it is %.64q", who.Node)
+	}
+	return nil
+}
+
+// record writes down which process is PID 1 of the node.
+func (h *Host) record(id string, pid int) (Running, error) {
+	started, _, err := processStat(pid)
+	if err != nil {
+		return Running{}, fmt.Errorf("the agent ended at once: %w", err)
+	}
+	r := Running{PID: pid, Started: started, Boot: h.boot}
+	b, err := json.Marshal(r)
+	if err != nil {
+		return Running{}, err
+	}
+	name := filepath.Join(id, recordFile)
+	if err := h.nodes.WriteFile(name+".new", b, 0o600); err != nil {
+		return Running{}, err
+	}
+	return r, h.nodes.Rename(name+".new", name)
+}
+
+// recorded is the last start of the node that was written down. It stays after
+// the node's end: it tells in which boot its disk was mounted last.
+func (h *Host) recorded(id string) (r Running, err error) {
+	f, err := h.nodes.Open(filepath.Join(id, recordFile))
+	if err != nil {
+		return r, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, 4096))
+	if err != nil {
+		return r, err
+	}
+	return r, json.Unmarshal(b, &r)
+}
+
+const zombie = "Z"
+
+// processStat is when a process was started, in ticks after the boot, and its
+// state.
+func processStat(pid int) (started, state string, err error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return "", "", err
+	}
+	// The second field is the program's name in brackets, which may hold anything.
+	text := string(b)
+	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
+	const stateAt, startedAt = 3 - 3, 22 - 3
+	if len(fields) <= startedAt {
+		return "", "", fmt.Errorf("process %d: %.200q tells no start", pid, text)
+	}
+	return fields[startedAt], fields[stateAt], nil
+}
+
+// Reap takes away what the kernel keeps of a dead agent that became a child of
+// this process (a child subreaper gets them), and tells whether it did. Other
+// children are not touched: a process id cannot become another's before this.
+func (h *Host) Reap(r Running) bool {
+	if r.Boot != h.boot || r.PID <= 1 {
+		return false
+	}
+	started, state, err := processStat(r.PID)
+	if err != nil || started != r.Started || state != zombie {
+		return false
+	}
+	return reap(r.PID) == nil
+}
+
+// reap waits for a child that is about to end; one that is not a child is none
+// of our business.
+func reap(pid int) error {
+	var err error
+	for pause := 100 * time.Microsecond; pause < 200*time.Millisecond; pause *= 2 {
+		var got int
+		if got, err = unix.Wait4(pid, nil, unix.WNOHANG, nil); got == pid || errors.Is(err, unix.ECHILD) {
+			return err
+		}
+		time.Sleep(pause)
+	}
+	return fmt.Errorf("process %d has not ended: %w", pid, errors.Join(err, os.ErrDeadlineExceeded))
+}

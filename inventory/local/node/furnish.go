@@ -1,0 +1,176 @@
+package node
+
+import (
+	"fmt"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// programInside is this program, as a node sees it.
+const programInside = "/run/patchbay/bin/patchbay-local"
+
+// Attributes of mounts that hold no programs.
+const dull = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC
+
+// furnishRoot mounts, below the open folder root, what is not on the disk.
+func furnishRoot(root int, s Spec) error {
+	for _, f := range []func(int, Spec) error{devices, run, processes, system} {
+		if err := f(root, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// devices is /dev: a tmpfs with the host's harmless devices.
+func devices(root int, s Spec) error {
+	if err := mountAt(root, "dev", "tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC,
+		[2]string{"mode", "0755"}, [2]string{"size", "256k"}, [2]string{"nr_inodes", "256"}); err != nil {
+		return err
+	}
+	dev, err := within(root, "dev", true)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(dev)
+	for _, name := range []string{"null", "zero", "full", "random", "urandom", "tty"} {
+		if err := bindFile(dev, name, "/dev/"+name, 0o666); err != nil {
+			return err
+		}
+	}
+	for name, target := range map[string]string{
+		"ptmx": "pts/ptmx", "fd": "/proc/self/fd",
+		"stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2",
+	} {
+		if err := unix.Symlinkat(target, dev, name); err != nil {
+			return fmt.Errorf("cannot make /dev/%s: %w", name, err)
+		}
+	}
+	if err := mountAt(dev, "pts", "devpts", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC,
+		[2]string{"newinstance", ""}, [2]string{"ptmxmode", "0666"}, [2]string{"mode", "0620"}, [2]string{"gid", "5"}); err != nil {
+		return err
+	}
+	size := int64(256 << 20)
+	if s.Limits.Memory > 0 {
+		size = s.Limits.Memory / 2
+	}
+	return mountAt(dev, "shm", "tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV,
+		[2]string{"mode", "1777"}, [2]string{"size", strconv.FormatInt(size, 10)})
+}
+
+// run is /run, with this program.
+func run(root int, s Spec) error {
+	if err := mountAt(root, "run", "tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV,
+		[2]string{"mode", "0755"}, [2]string{"size", "32m"}, [2]string{"nr_inodes", "16k"}); err != nil {
+		return err
+	}
+	for _, dir := range []struct {
+		path string
+		mode uint32
+	}{{"run/lock", 0o1777}, {"run/patchbay", 0o755}, {"run/patchbay/bin", 0o755}} {
+		if err := unix.Mkdirat(root, dir.path, dir.mode); err != nil {
+			return err
+		}
+	}
+	return bindFile(root, programInside[1:], "program", 0o755)
+}
+
+// processes is /proc, without what tells of the host or reaches its memory.
+// What belongs to the host's root there, a node cannot write to anyway.
+func processes(root int, s Spec) error {
+	if err := mountAt(root, "proc", "proc", dull); err != nil {
+		return err
+	}
+	return hide(root, []string{
+		"proc/config.gz", "proc/kallsyms", "proc/kcore", "proc/keys", "proc/kmsg", "proc/kpagecgroup", "proc/kpagecount",
+		"proc/kpageflags", "proc/latency_stats", "proc/sched_debug", "proc/sysrq-trigger", "proc/timer_list",
+		"proc/acpi", "proc/asound", "proc/bus", "proc/driver", "proc/fs", "proc/irq", "proc/scsi",
+	})
+}
+
+// system is /sys, read-only, without what tells of the host's disks (whose names
+// are those of its other nodes) and of its insides.
+func system(root int, s Spec) error {
+	if err := mountAt(root, "sys", "sysfs", dull|unix.MOUNT_ATTR_RDONLY); err != nil {
+		return err
+	}
+	return hide(root, []string{
+		"sys/block", "sys/class/block", "sys/dev/block", "sys/devices/virtual/block", "sys/devices/virtual/dmi",
+		"sys/firmware", "sys/fs", "sys/hypervisor", "sys/kernel/config", "sys/kernel/debug", "sys/kernel/security",
+		"sys/kernel/tracing", "sys/power",
+	})
+}
+
+// hide puts emptiness over those of paths that exist: /dev/null over a file, an
+// empty folder over a folder.
+func hide(root int, paths []string) error {
+	empty, err := newMount("tmpfs", dull|unix.MOUNT_ATTR_RDONLY, [2]string{"mode", "0555"}, [2]string{"size", "4k"}, [2]string{"nr_inodes", "1"})
+	if err != nil {
+		return err
+	}
+	defer unix.Close(empty)
+	placed := false
+	for _, path := range paths {
+		at, err := unix.Openat2(root, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS})
+		if err == unix.ENOENT || err == unix.ENOTDIR {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("cannot hide /%s: %w", path, err)
+		}
+		err = hideOne(at, empty, &placed)
+		unix.Close(at)
+		if err != nil {
+			return fmt.Errorf("cannot hide /%s: %w", path, err)
+		}
+	}
+	return nil
+}
+
+func hideOne(at, empty int, placed *bool) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(at, &st); err != nil {
+		return err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		null, err := sameMount("/dev/null", false)
+		if err != nil {
+			return err
+		}
+		return place(null, at)
+	}
+	if !*placed { // older kernels copy only what has a place
+		*placed = true
+		return unix.MoveMount(empty, "", at, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
+	}
+	again, err := unix.OpenTree(empty, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH)
+	if err != nil {
+		return err
+	}
+	return place(again, at)
+}
+
+// mountAt mounts a new file system at path below root.
+func mountAt(root int, path, kind string, attributes int, options ...[2]string) error {
+	mount, err := newMount(kind, attributes, options...)
+	if err != nil {
+		return err
+	}
+	return placeWithin(mount, root, path, true)
+}
+
+// bindFile shows the file at from at path below root, where nothing is yet.
+func bindFile(root int, path, from string, mode uint32) error {
+	mount, err := sameMount(from, false)
+	if err != nil {
+		return err
+	}
+	fd, err := unix.Openat(root, path, unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, mode)
+	if err != nil {
+		unix.Close(mount)
+		return fmt.Errorf("cannot make /%s in the node: %w", path, err)
+	}
+	unix.Close(fd)
+	return placeWithin(mount, root, path, false)
+}

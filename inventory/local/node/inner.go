@@ -1,0 +1,116 @@
+package node
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"patchbay/inventory/local/agent"
+	"patchbay/inventory/local/confine"
+)
+
+// inner is PID 1 of the node: root there, nobody on the host.
+func inner(s stage) error {
+	o, err := s.read()
+	if err != nil {
+		return err
+	}
+	if err := unix.Unshare(unix.CLONE_NEWNS | unix.CLONE_FS); err != nil {
+		return fmt.Errorf("cannot separate the node's mounts: %w", err)
+	}
+	if err := enterRoot(o.Spec); err != nil {
+		return err
+	}
+	if err := unix.Sethostname([]byte(o.Spec.Hostname)); err != nil {
+		return fmt.Errorf("cannot set the host name: %w", err)
+	}
+	if err := loopbackUp(); err != nil {
+		return fmt.Errorf("cannot switch lo on: %w", err)
+	}
+	linkGeni()
+	// A name space of its own, so that the node does not see where its groups are.
+	if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
+		return fmt.Errorf("cannot separate the node's groups: %w", err)
+	}
+	if err := confine.CloseOnExec(3 + s.inherited); err != nil {
+		return err
+	}
+	jobs := make([]string, 0, s.inherited-1)
+	for i := 1; i < s.inherited; i++ {
+		jobs = append(jobs, strconv.Itoa(3+i))
+	}
+	env := []string{
+		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		"GOMAXPROCS=1", // one P: less memory
+		"PATCHBAY_NODE=" + o.Spec.ID,
+		"PATCHBAY_JOBS=" + strings.Join(jobs, ","),
+	}
+	syscall.Umask(0o022)
+	if err := confine.Node(); err != nil {
+		return fmt.Errorf("cannot give up rights: %w", err)
+	}
+	err = syscall.Exec(programInside, []string{agent.Argv0}, env)
+	return fmt.Errorf("cannot run the agent: %w", err)
+}
+
+// enterRoot makes ./node the root, with all that belongs in it.
+func enterRoot(s Spec) error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return err
+	}
+	// What came from the host's side is locked to its place; another mount of
+	// it is not.
+	again, err := sameMount("node", true)
+	if err != nil {
+		return err
+	}
+	if err := unix.MoveMount(again, "", unix.AT_FDCWD, "node", unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+		return fmt.Errorf("cannot mount the node's root: %w", err)
+	}
+	unix.Close(again)
+	root, err := unix.Open("node", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(root)
+	if err := furnishRoot(root, s); err != nil {
+		return err
+	}
+	if err := unix.Fchdir(root); err != nil {
+		return err
+	}
+	if err := unix.PivotRoot(".", "."); err != nil {
+		return fmt.Errorf("cannot change the root: %w", err)
+	}
+	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
+		return fmt.Errorf("cannot leave the host's root: %w", err)
+	}
+	return os.Chdir("/")
+}
+
+func loopbackUp() error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	lo, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	lo.SetUint16(unix.IFF_UP)
+	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, lo)
+}
+
+// linkGeni gives GENI scripts the command they call. A node whose disk is full,
+// or where something else has that name, does without.
+func linkGeni() {
+	const dir = "/usr/local/bin"
+	if os.MkdirAll(dir, 0o755) == nil {
+		os.Symlink(programInside, dir+"/geni-get")
+	}
+}

@@ -1,0 +1,93 @@
+package node
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// Mounts are made as descriptors and then put in their places by descriptor, so
+// that no link in an image or on a node's disk leads one elsewhere.
+
+// newMount makes a mount of a new file system.
+func newMount(kind string, attributes int, options ...[2]string) (int, error) {
+	fs, err := unix.Fsopen(kind, unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return -1, fmt.Errorf("cannot make a %s: %w", kind, err)
+	}
+	defer unix.Close(fs)
+	for _, o := range options {
+		if o[1] == "" {
+			err = unix.FsconfigSetFlag(fs, o[0])
+		} else {
+			err = unix.FsconfigSetString(fs, o[0], o[1])
+		}
+		if err != nil {
+			return -1, fmt.Errorf("%s does not take %s=%s: %w", kind, o[0], o[1], err)
+		}
+	}
+	if err := unix.FsconfigCreate(fs); err != nil {
+		return -1, fmt.Errorf("cannot make a %s: %w", kind, err)
+	}
+	fd, err := unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, attributes)
+	if err != nil {
+		return -1, fmt.Errorf("cannot mount a %s: %w", kind, err)
+	}
+	return fd, nil
+}
+
+// sameMount makes another mount of what is at path.
+func sameMount(path string, recursive bool) (int, error) {
+	flags := uint(unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC)
+	if recursive {
+		flags |= unix.AT_RECURSIVE
+	}
+	fd, err := unix.OpenTree(unix.AT_FDCWD, path, flags)
+	if err != nil {
+		return -1, fmt.Errorf("cannot mount %s again: %w", path, err)
+	}
+	return fd, nil
+}
+
+// within opens what is at path below the open folder root, and nothing that a
+// link stands for. A folder that is missing is made.
+func within(root int, path string, folder bool) (int, error) {
+	how := unix.OpenHow{
+		Flags:   unix.O_PATH | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS,
+	}
+	if folder {
+		how.Flags |= unix.O_DIRECTORY
+	}
+	fd, err := unix.Openat2(root, path, &how)
+	if err == unix.ENOENT && folder {
+		if err = unix.Mkdirat(root, path, 0o755); err == nil {
+			fd, err = unix.Openat2(root, path, &how)
+		}
+	}
+	if err != nil {
+		return -1, &os.PathError{Op: "open in the node", Path: "/" + path, Err: err}
+	}
+	return fd, nil
+}
+
+// place puts a mount, which is closed, at the open file or folder at.
+func place(mount, at int) error {
+	defer unix.Close(mount)
+	return unix.MoveMount(mount, "", at, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
+}
+
+// placeWithin puts a mount, which is closed, at path below root.
+func placeWithin(mount, root int, path string, folder bool) error {
+	at, err := within(root, path, folder)
+	if err != nil {
+		unix.Close(mount)
+		return err
+	}
+	defer unix.Close(at)
+	if err := place(mount, at); err != nil {
+		return fmt.Errorf("cannot mount at /%s of the node: %w", path, err)
+	}
+	return nil
+}

@@ -1,0 +1,99 @@
+package node
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+)
+
+// gatewayGroup is the group beside those of nodes, so no node is called that.
+const gatewayGroup = "gateway"
+
+// Names from outside become folders and groups, which root removes: only these
+// letters, so that no name leads anywhere else.
+func checkName(name string, most int) bool {
+	if name == "" || len(name) > most {
+		return false
+	}
+	for i := range len(name) {
+		c := name[i]
+		if c != '-' && (c < 'a' || c > 'z') && (c < '0' || c > '9') {
+			return false
+		}
+	}
+	return true
+}
+
+func checkID(id string) error {
+	if !checkName(id, 64) || id == gatewayGroup {
+		return fmt.Errorf("%q cannot name a node: it takes 1 to 64 of a-z, 0-9 and -, and not the word %s", id, gatewayGroup)
+	}
+	return nil
+}
+
+func checkInstance(instance string) error {
+	if !checkName(instance, 16) {
+		return fmt.Errorf("%q cannot name an instance: it takes 1 to 16 of a-z, 0-9 and -", instance)
+	}
+	return nil
+}
+
+// onlyIDs are those of names that name nodes, each once and in order.
+func onlyIDs(names []string) []string {
+	names = slices.DeleteFunc(names, func(s string) bool { return checkID(s) != nil })
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// What a node needs at least.
+const (
+	minMemory = 16 << 20
+	minPIDs   = 16 // the agent alone has about six threads
+	minDisk   = 16 << 20
+	maxDisk   = 16 << 40
+)
+
+// ids is how many user and group ids a node has.
+const ids = 1 << 16
+
+func (s Spec) check() error {
+	if err := checkID(s.ID); err != nil {
+		return err
+	}
+	bad := func(format string, args ...any) error {
+		return fmt.Errorf("node %s: %s", s.ID, fmt.Sprintf(format, args...))
+	}
+	l := s.Limits
+	switch {
+	case !hostname(s.Hostname):
+		return bad("%q is no host name: it takes 1 to 64 letters, digits, dots and hyphens", s.Hostname)
+	case s.Base < ids || s.Base > 1<<32-1-ids:
+		return bad("ids from %d on would be those of the host: they start at %d or later", s.Base, ids)
+	case !filepath.IsAbs(s.Image.Root):
+		return bad("the image %q is no absolute path", s.Image.Root)
+	case s.Image.Usr != "" && !filepath.IsAbs(s.Image.Usr):
+		return bad("/usr of the image, %q, is no absolute path", s.Image.Usr)
+	case !(l.CPUs >= 0 && l.CPUs <= 4096):
+		return bad("%g processors cannot be", l.CPUs)
+	case l.Memory != 0 && l.Memory < minMemory:
+		return bad("%d bytes of memory are too few: at least %d", l.Memory, minMemory)
+	case l.PIDs != 0 && l.PIDs < minPIDs:
+		return bad("%d processes are too few: at least %d", l.PIDs, minPIDs)
+	case l.Disk < minDisk || l.Disk > maxDisk:
+		return bad("a disk of %d bytes cannot be made: at least %d, at most %d", l.Disk, int64(minDisk), int64(maxDisk))
+	}
+	return nil
+}
+
+func hostname(s string) bool {
+	if s == "" || len(s) > 64 {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i] | 0x20
+		if (c < 'a' || c > 'z') && (s[i] < '0' || s[i] > '9') && s[i] != '-' && s[i] != '.' {
+			return false
+		}
+	}
+	return true
+}

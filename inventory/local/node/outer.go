@@ -1,0 +1,262 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// diskPatience is how long a disk may take to be free of its last user.
+const diskPatience = 5 * time.Second
+
+// outer has the rights of root on the host, in a mount name space of its own.
+func outer(s stage) error {
+	o, err := s.read()
+	if err != nil {
+		return err
+	}
+	disk, err := readyDisk(o)
+	if err != nil {
+		return err
+	}
+	defer disk.Close()
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("cannot separate the mounts: %w", err)
+	}
+	// Opened by name before the tmpfs, for names of the node's state must not
+	// be needed after it.
+	program, err := sameMount(o.Program, false)
+	if err != nil {
+		return err
+	}
+	if err := unix.Mount("assembly", o.Assembly, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755,size=64k"); err != nil {
+		return fmt.Errorf("cannot mount a tmpfs at %s: %w", o.Assembly, err)
+	}
+	if err := os.Chdir(o.Assembly); err != nil {
+		return err
+	}
+	next, err := startInner(s, o)
+	if err != nil {
+		return err
+	}
+	if err := next.furnish(s, o, disk, program); err != nil {
+		next.cmd.Process.Kill()
+		next.cmd.Wait()
+		return err
+	}
+	return nil
+}
+
+// readyDisk opens the disk when nobody has it any more, in order.
+func readyDisk(o order) (*os.File, error) {
+	disk, err := os.OpenFile(o.Disk, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), diskPatience)
+	defer cancel()
+	err = lockDisk(ctx, disk)
+	bad := o.Repair
+	if err == nil && !bad {
+		bad, err = unclean(disk)
+	}
+	if err == nil && bad {
+		err = repair(context.Background(), disk)
+	}
+	if err != nil {
+		return nil, errors.Join(err, disk.Close())
+	}
+	return disk, nil
+}
+
+// nextStage is the inner stage, which waits for its order.
+type nextStage struct {
+	cmd   *exec.Cmd
+	order *os.File
+}
+
+func startInner(s stage, o order) (nextStage, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nextStage{}, err
+	}
+	defer r.Close()
+	mapped := []syscall.SysProcIDMap{{ContainerID: 0, HostID: int(o.Spec.Base), Size: ids}}
+	cmd := &exec.Cmd{
+		Path:       "/proc/self/exe",
+		Args:       []string{Argv0, innerStage, strconv.Itoa(s.inherited)},
+		Env:        os.Environ(),
+		Stdout:     os.Stdout,
+		Stderr:     os.Stderr,
+		ExtraFiles: s.files(r),
+		SysProcAttr: &syscall.SysProcAttr{
+			Setsid:      true,
+			Cloneflags:  unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC,
+			UidMappings: mapped, GidMappings: mapped,
+			GidMappingsEnableSetgroups: true, // su and useradd need it
+			Credential:                 &syscall.Credential{},
+		},
+	}
+	if err := cmd.Start(); err != nil {
+		w.Close()
+		return nextStage{}, fmt.Errorf("cannot make name spaces (sysctl user.max_user_namespaces and the like may forbid them): %w", err)
+	}
+	return nextStage{cmd, w}, nil
+}
+
+// furnish makes the root of the node at ./node and hands on the order.
+func (n nextStage) furnish(s stage, o order, disk *os.File, program int) error {
+	pid := n.cmd.Process.Pid
+	if err := s.tell(report{PID: pid}); err != nil {
+		return err
+	}
+	users, err := os.Open(fmt.Sprintf("/proc/%d/ns/user", pid))
+	if err != nil {
+		return err
+	}
+	defer users.Close()
+	for _, dir := range []string{"disk", "root", "usr", "node"} {
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	if err := mountDisk(disk, o.Spec); err != nil {
+		return err
+	}
+	if err := lower(o.Spec.Image.Root, "root", users); err != nil {
+		return err
+	}
+	if err := overlay("root", "", "node"); err != nil {
+		return err
+	}
+	if o.Spec.Image.Usr != "" {
+		if err := lower(o.Spec.Image.Usr, "usr", users); err != nil {
+			return err
+		}
+		root, err := unix.Open("node", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		usr, err := within(root, "usr", true)
+		if err != nil {
+			return err
+		}
+		if err := overlay("usr", "usr-", fmt.Sprintf("/proc/self/fd/%d", usr)); err != nil {
+			return err
+		}
+	}
+	if err := os.WriteFile("program", nil, 0o755); err != nil {
+		return err
+	}
+	if err := limitMount(program, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOSUID, nil); err != nil {
+		return err
+	}
+	if err := unix.MoveMount(program, "", unix.AT_FDCWD, "program", unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+		return err
+	}
+	defer n.order.Close()
+	return json.NewEncoder(n.order).Encode(o)
+}
+
+// limitMount sets attributes of a mount and maps its owners to users, if given.
+func limitMount(mount int, attributes uint64, users *os.File) error {
+	attr := unix.MountAttr{Attr_set: attributes}
+	if users != nil {
+		attr.Attr_set |= unix.MOUNT_ATTR_IDMAP
+		attr.Userns_fd = uint64(users.Fd())
+	}
+	return unix.MountSetattr(mount, "", unix.AT_EMPTY_PATH, &attr)
+}
+
+// lower mounts a part of an image, read-only, as if the node owned it.
+func lower(path, at string, users *os.File) error {
+	mount, err := sameMount(path, false)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(mount)
+	if err := limitMount(mount, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NODEV, users); err != nil {
+		return fmt.Errorf("the file system of %s cannot be shown to nodes as their own (idmapped mounts): %w", path, err)
+	}
+	return unix.MoveMount(mount, "", unix.AT_FDCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH)
+}
+
+// mountDisk mounts the disk at ./disk and, the first time, makes the folders of
+// the overlays: their owner becomes that of the node's root.
+func mountDisk(disk *os.File, s Spec) error {
+	device, err := attach(disk)
+	if err != nil {
+		return err
+	}
+	defer device.Close()
+	if err := unix.Mount(device.Name(), "disk", "ext4", unix.MS_NODEV, "noinit_itable,errors=remount-ro"); err != nil {
+		return fmt.Errorf("cannot mount the disk %s: %w", disk.Name(), err)
+	}
+	parts := []string{""}
+	if s.Image.Usr != "" {
+		parts = append(parts, "usr-")
+	}
+	for _, part := range parts {
+		for _, dir := range []string{"disk/" + part + "upper", "disk/" + part + "work"} {
+			if err := own(dir, s.Base); err != nil {
+				return err
+			}
+		}
+	}
+	if s.Image.Usr != "" {
+		return hideLocal("disk/usr-upper/local", s.Base)
+	}
+	return nil
+}
+
+// own makes a folder of the node's root, unless it is there.
+func own(dir string, base uint32) error {
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		if errors.Is(err, fs.ErrExist) {
+			return nil
+		}
+		return err
+	}
+	return os.Chown(dir, int(base), int(base))
+}
+
+// hideLocal puts an empty /usr/local before that of the host, where operators
+// keep programs of their own.
+func hideLocal(dir string, base uint32) error {
+	if _, err := os.Lstat(dir); err == nil {
+		return nil
+	}
+	const fresh = "disk/local" // not seen by the node until it is whole
+	if err := os.RemoveAll(fresh); err != nil {
+		return err
+	}
+	for _, sub := range []string{"", "/bin", "/etc", "/include", "/lib", "/sbin", "/share", "/src"} {
+		if err := own(fresh+sub, base); err != nil {
+			return err
+		}
+	}
+	if err := unix.Setxattr(fresh, "trusted.overlay.opaque", []byte("y"), 0); err != nil {
+		return err
+	}
+	return os.Rename(fresh, dir)
+}
+
+// overlay mounts, at path at, the folder of the image under that of the disk.
+// Names are relative, so that the node's list of mounts tells nothing of the
+// host.
+func overlay(image, part, at string) error {
+	options := "lowerdir=" + image + ",upperdir=disk/" + part + "upper,workdir=disk/" + part + "work,index=off,metacopy=off,redirect_dir=nofollow"
+	if err := unix.Mount("overlay", at, "overlay", unix.MS_NODEV, options); err != nil {
+		return fmt.Errorf("cannot lay the disk over the image: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,145 @@
+package node
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Kill ends all of the node's processes at once and waits until its mounts,
+// groups and loop device are gone. Its disk stays.
+func (h *Host) Kill(ctx context.Context, id string) error {
+	if err := checkID(id); err != nil {
+		return err
+	}
+	defer h.busy.lock(id)()
+	return h.kill(ctx, id)
+}
+
+func (h *Host) kill(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, killPatience)
+	defer cancel()
+	pids, err := h.tree.PIDs(id)
+	if err != nil {
+		return err
+	}
+	if r, err := h.recorded(id); err == nil && r.Boot == h.boot && !slices.Contains(pids, r.PID) {
+		if started, _, err := processStat(r.PID); err == nil && started == r.Started {
+			pids = append(pids, r.PID) // dead, and nobody has looked yet
+		}
+	}
+	if err := h.tree.Kill(ctx, id); err != nil {
+		return fmt.Errorf("cannot kill node %s: %w", id, err)
+	}
+	if err := h.tree.Remove(ctx, id); err != nil {
+		return err
+	}
+	for _, pid := range pids {
+		reap(pid) // no child of ours, mostly
+	}
+	if err := h.nodes.Remove(filepath.Join(id, socketFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return h.diskFree(ctx, id)
+}
+
+// diskFree waits until nobody uses the node's disk.
+func (h *Host) diskFree(ctx context.Context, id string) error {
+	f, err := h.nodes.Open(filepath.Join(id, diskFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return lockDisk(ctx, f)
+}
+
+// Remove is Kill, and then the folder goes too. Removing what is not there
+// succeeds.
+func (h *Host) Remove(ctx context.Context, id string) error {
+	if err := checkID(id); err != nil {
+		return err
+	}
+	defer h.busy.lock(id)()
+	if err := h.kill(ctx, id); err != nil {
+		return err
+	}
+	if err := unmounted(h.Dir(id)); err != nil {
+		return err
+	}
+	// One step takes the node away; the rest can be done at any time.
+	gone := filepath.Join(trashFolder, id+"."+strconv.FormatInt(time.Now().UnixNano(), 36))
+	err := h.state.Rename(filepath.Join(nodesFolder, id), gone)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return h.empty(gone)
+}
+
+// unmounted refuses a folder below which something is mounted: what is removed
+// there is the node's alone.
+func unmounted(dir string) error {
+	f, err := os.Open("/proc/self/mountinfo")
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		fields := strings.Fields(lines.Text())
+		if len(fields) > 4 && (fields[4] == dir || strings.HasPrefix(fields[4], dir+"/")) {
+			return fmt.Errorf("something is mounted at %s: unmount it, then remove the node again", fields[4])
+		}
+	}
+	return lines.Err()
+}
+
+// emptyTrash removes what a Remove that was interrupted left.
+func (h *Host) emptyTrash() error {
+	entries, err := fs.ReadDir(h.state.FS(), trashFolder)
+	for _, e := range entries {
+		err = errors.Join(err, h.empty(filepath.Join(trashFolder, e.Name())))
+	}
+	return err
+}
+
+// empty removes a folder of files. A node's folder has no others, so one in it
+// is somebody's mistake, and it stays.
+func (h *Host) empty(folder string) error {
+	dir, err := h.state.Open(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := unix.Unlinkat(int(dir.Fd()), name, 0); err != nil && err != unix.ENOENT {
+			return fmt.Errorf("cannot remove %s: %w", filepath.Join(h.State, folder, name), err)
+		}
+	}
+	if err := h.state.Remove(folder); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,234 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"patchbay/inventory/local/cgroup"
+	"patchbay/inventory/local/wire"
+)
+
+// Files of a node's folder.
+const (
+	socketFile = "agent.sock"
+	logFile    = "log"
+)
+
+// startPatience bounds a start, killPatience the end of a node.
+const (
+	startPatience = 60 * time.Second
+	killPatience  = 20 * time.Second
+)
+
+// maxLog is the size from which on a log is begun anew.
+const maxLog = 256 << 10
+
+// Start makes a prepared node run; nothing of it may be running. When it fails,
+// nothing of it runs.
+func (h *Host) Start(ctx context.Context, s Spec) (Running, error) {
+	if err := s.check(); err != nil {
+		return Running{}, err
+	}
+	defer h.busy.lock(s.ID)()
+	ctx, cancel := context.WithTimeout(ctx, startPatience)
+	defer cancel()
+	if _, err := h.nodes.Lstat(filepath.Join(s.ID, diskFile)); err != nil {
+		return Running{}, fmt.Errorf("node %s is not prepared: %w", s.ID, err)
+	}
+	if pids, err := h.tree.PIDs(s.ID); err != nil || len(pids) > 0 {
+		return Running{}, errors.Join(fmt.Errorf("node %s has %d processes already: kill it first", s.ID, len(pids)), err)
+	}
+	if err := h.tree.Remove(ctx, s.ID); err != nil { // empty groups of a start that was interrupted
+		return Running{}, err
+	}
+	running, err := h.start(ctx, s)
+	if err != nil {
+		err = fmt.Errorf("cannot start node %s: %w", s.ID, err)
+		return Running{}, errors.Join(err, h.kill(context.WithoutCancel(ctx), s.ID))
+	}
+	return running, nil
+}
+
+func (h *Host) start(ctx context.Context, s Spec) (r Running, err error) {
+	if err := h.tree.Make(s.ID, cgroup.Limits{CPUs: s.Limits.CPUs, Memory: s.Limits.Memory, PIDs: s.Limits.PIDs}); err != nil {
+		return r, err
+	}
+	last, _ := h.recorded(s.ID)
+	o := order{
+		Spec: s, Disk: filepath.Join(h.Dir(s.ID), diskFile),
+		Repair:   last.Boot != "" && last.Boot != h.boot,
+		Assembly: filepath.Join(h.State, assemblyFolder),
+		Program:  filepath.Join(h.State, programFile),
+	}
+	pid, err := h.runStages(ctx, o)
+	if err != nil {
+		return r, err
+	}
+	if r, err = h.record(s.ID, pid); err != nil {
+		return r, err
+	}
+	return r, h.answers(ctx, s.ID)
+}
+
+// runStages runs the stages until PID 1 of the node has become the agent, and
+// is its process id.
+func (h *Host) runStages(ctx context.Context, o order) (int, error) {
+	id := o.Spec.ID
+	inherited, err := h.inheritance(id)
+	defer closeFiles(inherited)
+	if err != nil {
+		return 0, err
+	}
+	log, err := h.openLog(id)
+	if err != nil {
+		return 0, err
+	}
+	defer log.Close()
+	orders, order, err := os.Pipe()
+	if err != nil {
+		return 0, err
+	}
+	defer order.Close()
+	reports, report, err := os.Pipe()
+	if err != nil {
+		orders.Close()
+		return 0, err
+	}
+	defer reports.Close()
+	c := &exec.Cmd{
+		Path:        filepath.Join(h.State, programFile),
+		Args:        []string{Argv0, outerStage, strconv.Itoa(len(inherited))},
+		Env:         []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", "GOGC=off"},
+		Dir:         "/",
+		Stdout:      log,
+		Stderr:      log,
+		ExtraFiles:  append(inherited, orders, report),
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Cloneflags: unix.CLONE_NEWNS},
+	}
+	err = h.born(c, id)
+	orders.Close()
+	report.Close()
+	if err != nil {
+		return 0, err
+	}
+	stop := context.AfterFunc(ctx, func() { h.tree.Kill(context.WithoutCancel(ctx), id) })
+	defer stop()
+	err = json.NewEncoder(order).Encode(o)
+	order.Close()
+	pid, told := readReports(reports)
+	ended := c.Wait()
+	switch {
+	case ctx.Err() != nil:
+		return 0, ctx.Err()
+	case told != nil:
+		return 0, told
+	case err != nil || ended != nil || pid == 0:
+		return 0, fmt.Errorf("a stage ended (%w), see %s", errors.Join(err, ended, errNoReport(pid)), filepath.Join(h.Dir(id), logFile))
+	}
+	return pid, protect(pid)
+}
+
+// born starts the first stage in the groups of the node: it does nothing before
+// it has its order.
+func (h *Host) born(c *exec.Cmd, id string) error {
+	group, err := h.tree.Born(id)
+	if err != nil {
+		return err
+	}
+	if group != nil {
+		defer group.Close()
+		c.SysProcAttr.UseCgroupFD = true
+		c.SysProcAttr.CgroupFD = int(group.Fd())
+	}
+	if err := c.Start(); err != nil {
+		return fmt.Errorf("cannot start a process in a mount name space: %w", err)
+	}
+	if err := h.tree.Join(id, c.Process.Pid, group != nil); err != nil {
+		c.Process.Kill()
+		c.Wait()
+		return err
+	}
+	return nil
+}
+
+func errNoReport(pid int) error {
+	if pid == 0 {
+		return errors.New("it said nothing")
+	}
+	return nil
+}
+
+// readReports reads what the stages tell until both have ended or become the
+// agent.
+func readReports(f *os.File) (pid int, err error) {
+	b, err := io.ReadAll(io.LimitReader(f, maxReport))
+	if err != nil {
+		return 0, err
+	}
+	for line := range bytes.Lines(b) {
+		var r report
+		if err := json.Unmarshal(line, &r); err != nil {
+			return pid, fmt.Errorf("a stage said %.200q", line)
+		}
+		if r.Error != "" {
+			return pid, errors.New(r.Error)
+		}
+		pid = r.PID
+	}
+	return pid, nil
+}
+
+// protect makes PID 1 the last process of its node to be killed for memory.
+func protect(pid int) error {
+	err := os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid), []byte("-500"), 0)
+	if err != nil {
+		return fmt.Errorf("the agent ended at once: %w", err)
+	}
+	return nil
+}
+
+// inheritance is what the agent inherits: its socket, and the files of jobs.
+func (h *Host) inheritance(id string) ([]*os.File, error) {
+	l, err := wire.Listen(filepath.Join(h.Dir(id), socketFile), 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer l.Close()
+	f, err := l.File()
+	if err != nil {
+		return nil, err
+	}
+	jobs, err := h.tree.Jobs(id)
+	return append([]*os.File{f}, jobs...), err
+}
+
+func closeFiles(files []*os.File) {
+	for _, f := range files {
+		f.Close()
+	}
+}
+
+// openLog opens the file for what stages and agent say, which is little.
+func (h *Host) openLog(id string) (*os.File, error) {
+	name := filepath.Join(id, logFile)
+	flags := os.O_WRONLY | os.O_CREATE | os.O_APPEND
+	if info, err := h.nodes.Lstat(name); err == nil && info.Size() > maxLog {
+		flags |= os.O_TRUNC
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return h.nodes.OpenFile(name, flags, 0o600)
+}
