@@ -2,6 +2,7 @@ package node
 
 import (
 	"fmt"
+	"path"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -68,12 +69,16 @@ func run(root int, s Spec) error {
 	for _, dir := range []struct {
 		path string
 		mode uint32
-	}{{"run/lock", 0o1777}, {"run/patchbay", 0o755}, {"run/patchbay/bin", 0o755}} {
+	}{{"run/lock", 0o1777}, {"run/patchbay", 0o755}} {
 		if err := unix.Mkdirat(root, dir.path, dir.mode); err != nil {
 			return err
 		}
 	}
-	return bindFile(root, programInside[1:], "program", 0o755)
+	program, err := sameMount("bin", false)
+	if err != nil {
+		return err
+	}
+	return placeWithin(program, root, path.Dir(programInside)[1:], true)
 }
 
 // processes is /proc, without what tells of the host or reaches its memory.

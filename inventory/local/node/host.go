@@ -80,6 +80,7 @@ const (
 	trashFolder    = "trash"
 	disksFolder    = "disks"
 	assemblyFolder = "assembly"
+	programFolder  = "program"
 )
 
 // Open prepares the host: state folder, cgroup parents. It empties what a
@@ -109,10 +110,13 @@ func Open(state, instance string, log *slog.Logger) (h *Host, err error) {
 	if h.state, err = private(state); err != nil {
 		return nil, err
 	}
-	for _, folder := range []string{nodesFolder, trashFolder, disksFolder, assemblyFolder} {
+	for _, folder := range []string{nodesFolder, trashFolder, disksFolder, assemblyFolder, programFolder} {
 		if err := h.state.Mkdir(folder, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, err
 		}
+	}
+	if err := h.state.Chmod(programFolder, 0o755); err != nil { // for those in nodes
+		return nil, err
 	}
 	if h.nodes, err = h.state.OpenRoot(nodesFolder); err != nil {
 		return nil, err

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"patchbay/inventory/local/confine"
 )
 
 // diskPatience is how long a disk may take to be free of its last user.
@@ -42,6 +44,9 @@ func outer(s stage) error {
 		return fmt.Errorf("cannot mount a tmpfs at %s: %w", o.Assembly, err)
 	}
 	if err := os.Chdir(o.Assembly); err != nil {
+		return err
+	}
+	if err := confine.Limits(); err != nil { // here, where they can be raised
 		return err
 	}
 	next, err := startInner(s, o)
@@ -154,17 +159,33 @@ func (n nextStage) furnish(s stage, o order, disk *os.File, program int) error {
 			return err
 		}
 	}
-	if err := os.WriteFile("program", nil, 0o755); err != nil {
-		return err
-	}
-	if err := limitMount(program, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOSUID, nil); err != nil {
-		return err
-	}
-	if err := unix.MoveMount(program, "", unix.AT_FDCWD, "program", unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+	if err := mountProgram(program); err != nil {
 		return err
 	}
 	defer n.order.Close()
 	return json.NewEncoder(n.order).Encode(o)
+}
+
+// mountProgram mounts the folder of this program at ./bin, read-only. It is an
+// overlay with nothing over it, for the list of mounts tells where on the host
+// another mount of a folder is from.
+func mountProgram(folder int) error {
+	defer unix.Close(folder)
+	if err := limitMount(folder, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOSUID, nil); err != nil {
+		return err
+	}
+	for _, dir := range []string{"program", "nothing", "bin"} {
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	if err := unix.MoveMount(folder, "", unix.AT_FDCWD, "program", unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+		return err
+	}
+	if err := unix.Mount("overlay", "bin", "overlay", unix.MS_RDONLY|unix.MS_NODEV|unix.MS_NOSUID, "lowerdir=nothing:program"); err != nil {
+		return fmt.Errorf("cannot mount this program: %w", err)
+	}
+	return nil
 }
 
 // limitMount sets attributes of a mount and maps its owners to users, if given.

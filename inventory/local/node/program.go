@@ -11,7 +11,7 @@ import (
 // programFile is this program as nodes see and run it: a copy, so that everybody
 // in a node may run it, whatever the permissions of the original and wherever it
 // is, and so that nodes are not disturbed when it is replaced.
-const programFile = "program"
+const programFile = programFolder + "/patchbay-local"
 
 func (h *Host) saveProgram() error {
 	now, err := os.ReadFile("/proc/self/exe")

@@ -29,7 +29,7 @@ type order struct {
 	Disk     string // the disk, on the host
 	Repair   bool   // check the disk even if it looks clean
 	Assembly string // the folder over which to assemble
-	Program  string // this program, on the host
+	Program  string // the folder of this program, on the host
 }
 
 // maxOrder bounds the text of an order, maxReport that of what stages report.

@@ -71,7 +71,7 @@ func (h *Host) start(ctx context.Context, s Spec) (r Running, err error) {
 		Spec: s, Disk: filepath.Join(h.Dir(s.ID), diskFile),
 		Repair:   last.Boot != "" && last.Boot != h.boot,
 		Assembly: filepath.Join(h.State, assemblyFolder),
-		Program:  filepath.Join(h.State, programFile),
+		Program:  filepath.Join(h.State, programFolder),
 	}
 	pid, err := h.runStages(ctx, o)
 	if err != nil {
@@ -138,7 +138,7 @@ func (h *Host) runStages(ctx context.Context, o order) (int, error) {
 	case err != nil || ended != nil || pid == 0:
 		return 0, fmt.Errorf("a stage ended (%w), see %s", errors.Join(err, ended, errNoReport(pid)), filepath.Join(h.Dir(id), logFile))
 	}
-	return pid, protect(pid)
+	return pid, h.protect(id, pid)
 }
 
 // born starts the first stage in the groups of the node: it does nothing before
@@ -192,8 +192,14 @@ func readReports(f *os.File) (pid int, err error) {
 }
 
 // protect makes PID 1 the last process of its node to be killed for memory.
-func protect(pid int) error {
+// Where this program is root without CAP_SYS_RESOURCE, in a container, the node
+// does without.
+func (h *Host) protect(id string, pid int) error {
 	err := os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid), []byte("-500"), 0)
+	if errors.Is(err, fs.ErrPermission) {
+		h.Log.Debug("the agent is not protected from the lack of memory in its node", "node", id, "error", err)
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("the agent ended at once: %w", err)
 	}
