@@ -3,9 +3,16 @@ package gateway
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/crypto/ssh"
 
 	"patchbay/inventory/local/wire"
 )
@@ -17,7 +24,7 @@ const Argv0 = "patchbay-gateway"
 const User = "gateway"
 
 // Account is a login at a node and the keys that open it: lines as in
-// authorized_keys.
+// authorized_keys. A line that cannot be read opens nothing.
 type Account struct {
 	Login string
 	Keys  []string
@@ -46,42 +53,266 @@ type Options struct {
 	// Program is the path of this program, which runs again as the gateway.
 	Program  string
 	UID, GID int
-	// Gateway listens for the gateway account; HostKey is its private key.
+	// Gateway listens for the gateway account; HostKey is its private key. Nil:
+	// there is no gateway account.
 	Gateway net.Listener
 	HostKey []byte
 	// Agent connects to the agent of a node.
 	Agent func(ctx context.Context, node string) (*wire.Conn, error)
 	// Place is called with each new gateway process before it serves, to put
-	// it under limits.
+	// it under limits. Nil: nothing is called.
 	Place func(pid int) error
 	Log   *slog.Logger
 }
 
-var errNotBuilt = errors.New("not built yet")
+// ErrClosed says that the Keeper was closed.
+var ErrClosed = errors.New("the gateway was closed")
+
+// patience is how long a change of the doors waits for the gateway.
+const patience = 10 * time.Second
 
 // Keeper runs the gateway process and knows all its doors, so that one that died is
 // replaced by an equal one.
-type Keeper struct{}
+type Keeper struct {
+	o       Options
+	closing chan struct{} // closed when the Keeper is
+	killing atomic.Bool   // sessions shall end, too
+	stopped chan struct{} // closed when no gateway will be started any more
 
-// Start starts the gateway; it ends with ctx.
-func Start(ctx context.Context, o Options) (*Keeper, error) { return nil, errNotBuilt }
+	mu     sync.Mutex // guards all below, and the order in which orders are sent
+	doors  map[string]*kept
+	peers  map[string]map[netip.Addr]string
+	now    *process
+	closed bool
+}
+
+// kept is a door with its listeners.
+type kept struct {
+	door           Door
+	public, inside net.Listener
+}
+
+// Start starts the gateway. It ends with ctx as if it was closed. The listener
+// of the gateway account belongs to the Keeper from now on, also after an error.
+func Start(ctx context.Context, o Options) (*Keeper, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	k := &Keeper{
+		o:       o,
+		closing: make(chan struct{}),
+		stopped: make(chan struct{}),
+		doors:   make(map[string]*kept),
+		peers:   make(map[string]map[netip.Addr]string),
+		now:     newProcess(),
+	}
+	if o.Gateway != nil {
+		if _, err := ssh.ParsePrivateKey(o.HostKey); err != nil {
+			o.Gateway.Close()
+			return nil, fmt.Errorf("the gateway's host key cannot be read: %w", err)
+		}
+	}
+	first := k.now
+	go k.run()
+	select {
+	case <-first.ready:
+	case <-first.dead:
+		err := first.err
+		k.end(true)
+		return nil, fmt.Errorf("the gateway does not start: %w", err)
+	case <-ctx.Done():
+		k.end(true)
+		return nil, ctx.Err()
+	}
+	context.AfterFunc(ctx, func() { k.end(false) })
+	return k, nil
+}
 
 // Put sets a door: public listens at its port (nil: it has none), inside at port 22 in the node (nil:
 // not there). The listeners belong to the Keeper, which closes those that they replace; passing the
-// same again keeps them. Sessions of keys that are no longer its are ended.
-func (k *Keeper) Put(d Door, public, inside net.Listener) error { return errNotBuilt }
+// same again keeps them. Sessions of keys that are no longer its are ended. A
+// door that cannot be set is as before, and the listeners are the caller's.
+func (k *Keeper) Put(d Door, public, inside net.Listener) error {
+	if err := check(d, public, inside); err != nil {
+		return err
+	}
+	k.mu.Lock()
+	if k.closed {
+		k.mu.Unlock()
+		return ErrClosed
+	}
+	old := k.doors[d.Node]
+	entry := &kept{d, public, inside}
+	k.doors[d.Node] = entry
+	wait := k.now.put(entry, old)
+	k.mu.Unlock()
+	if old != nil {
+		old.closeBut(entry)
+	}
+	return k.await(wait)
+}
+
+// check is what is wrong with a door.
+func check(d Door, listeners ...net.Listener) error {
+	if d.Node == "" {
+		return errors.New("the door has no node")
+	}
+	if d.Address == "" {
+		if _, err := ssh.ParsePrivateKey(d.HostKey); err != nil {
+			return fmt.Errorf("the host key of node %s cannot be read: %w", d.Node, err)
+		}
+	} else if _, _, err := net.SplitHostPort(d.Address); err != nil {
+		return fmt.Errorf("the address of node %s is not host:port: %w", d.Node, err)
+	}
+	for _, l := range listeners {
+		if _, ok := l.(filer); l != nil && !ok {
+			return fmt.Errorf("a %T cannot be given to the gateway", l)
+		}
+	}
+	return nil
+}
+
+// closeBut closes the listeners that next does not have, too.
+func (d *kept) closeBut(next *kept) {
+	for _, l := range []net.Listener{d.public, d.inside} {
+		if l != nil && (next == nil || l != next.public && l != next.inside) {
+			l.Close()
+		}
+	}
+}
 
 // Peers says which node answers at which address inside the nodes of a slice.
-func (k *Keeper) Peers(slice string, at map[netip.Addr]string) error { return errNotBuilt }
+// No addresses: the slice is forgotten.
+func (k *Keeper) Peers(slice string, at map[netip.Addr]string) error {
+	at = maps.Clone(at)
+	k.mu.Lock()
+	if k.closed {
+		k.mu.Unlock()
+		return ErrClosed
+	}
+	if len(at) == 0 {
+		delete(k.peers, slice)
+	} else {
+		k.peers[slice] = at
+	}
+	wait := k.now.order(order{Kind: orderPeers, Slice: slice, Peers: at})
+	k.mu.Unlock()
+	return k.await(wait)
+}
 
-// Remove closes a door and ends its sessions.
-func (k *Keeper) Remove(node string) error { return errNotBuilt }
+// Remove closes a door and ends its sessions. It is no error when there is none.
+func (k *Keeper) Remove(node string) error {
+	k.mu.Lock()
+	if k.closed {
+		k.mu.Unlock()
+		return ErrClosed
+	}
+	old := k.doors[node]
+	delete(k.doors, node)
+	wait := k.now.order(order{Kind: orderRemove, Node: node})
+	k.mu.Unlock()
+	if old != nil {
+		old.closeBut(nil)
+	}
+	return k.await(wait)
+}
+
+// await waits for the answer to a change of the doors. A gateway that starts is
+// told of all of them, so its start is an answer, too.
+func (k *Keeper) await(a *answer) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	err := errors.New("the gateway does not answer")
+	select {
+	case <-a.done:
+		return a.err
+	case <-a.from.dead:
+		if _, cause := k.serving(ctx); cause == nil || errors.Is(cause, ErrClosed) {
+			return cause
+		}
+		err = errors.New("the gateway died and does not come back")
+	case <-ctx.Done():
+	}
+	return err
+}
+
+// serving waits for a gateway that has all doors.
+func (k *Keeper) serving(ctx context.Context) (*process, error) {
+	for {
+		k.mu.Lock()
+		p := k.now
+		k.mu.Unlock()
+		ready := p.ready
+		select {
+		case <-p.dead:
+			ready = nil
+		default:
+		}
+		select {
+		case <-ready:
+			return p, nil
+		case <-p.replaced:
+		case <-k.closing:
+			return nil, ErrClosed
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
 
 // Prove logs in at the door, as a client would, with a key made for the purpose, as each account, and runs nothing.
-func (k *Keeper) Prove(ctx context.Context, node string) error { return errNotBuilt }
+// Of a door with an Address it proves that an SSH server answers there.
+func (k *Keeper) Prove(ctx context.Context, node string) error {
+	p, err := k.serving(ctx)
+	if err != nil {
+		return err
+	}
+	a := p.order(order{Kind: orderProve, Node: node})
+	select {
+	case <-a.done:
+		return a.err
+	case <-p.dead:
+		return errors.New("the gateway died while a login was tried")
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
 
-// Close ends the gateway and closes all listeners.
-func (k *Keeper) Close() error { return errNotBuilt }
+// Close ends the gateway and closes all listeners. Nobody can log in any more;
+// sessions go on, and the process ends with the last of them. Nobody needs to
+// wait for that.
+func (k *Keeper) Close() error {
+	k.end(false)
+	return nil
+}
 
-// Main is the gateway process. It does not return.
-func Main() {}
+// Kill ends the gateway with all its sessions, and closes all listeners.
+func (k *Keeper) Kill() error {
+	k.end(true)
+	return nil
+}
+
+// end stops the Keeper; it may be called again.
+func (k *Keeper) end(kill bool) {
+	if kill {
+		k.killing.Store(true)
+	}
+	k.mu.Lock()
+	if !k.closed {
+		k.closed = true
+		close(k.closing)
+		for _, d := range k.doors {
+			d.closeBut(nil)
+		}
+		if k.o.Gateway != nil {
+			k.o.Gateway.Close()
+		}
+	}
+	p := k.now
+	k.mu.Unlock()
+	<-k.stopped
+	if kill {
+		p.kill()
+		<-p.exited
+	}
+}

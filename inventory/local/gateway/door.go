@@ -1,0 +1,135 @@
+package gateway
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"net"
+	"slices"
+	"strings"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// door is a Door, read. It does not change; a new one replaces it.
+type door struct {
+	node, slice, address string
+	names                []string
+	host                 ssh.Signer
+	accounts             map[string][][]byte // by login: keys as in the protocol
+	inside               [][]byte
+	public, in           net.Listener
+}
+
+// most bytes of a line with a key; an RSA key of 16384 bits has 2,800.
+const maxLine = 8 << 10
+
+func newDoor(d *Door) (*door, error) {
+	n := &door{
+		node: d.Node, slice: d.Slice, address: d.Address, names: d.Names,
+		accounts: make(map[string][][]byte, len(d.Accounts)),
+		inside:   keys(d.InsideKeys),
+	}
+	for _, a := range d.Accounts {
+		n.accounts[a.Login] = append(n.accounts[a.Login], keys(a.Keys)...)
+	}
+	if d.Address != "" {
+		return n, nil
+	}
+	var err error
+	n.host, err = ssh.ParsePrivateKey(d.HostKey)
+	return n, err
+}
+
+// keys are the keys of lines as in authorized_keys. Certificates are none: they
+// would be judged by what they say and not by being listed.
+func keys(lines []string) [][]byte {
+	var list [][]byte
+	for _, line := range lines {
+		if len(line) > maxLine {
+			continue
+		}
+		k, _, _, _, err := ssh.ParseAuthorizedKey([]byte(line))
+		if err != nil {
+			continue
+		}
+		if _, is := k.(*ssh.Certificate); !is {
+			list = append(list, k.Marshal())
+		}
+	}
+	return list
+}
+
+// opens tells whether key opens the account login from outside.
+func (d *door) opens(login string, key []byte) bool {
+	return contains(d.accounts[login], key)
+}
+
+// opensInside tells whether key opens the account login at port 22 in a node.
+func (d *door) opensInside(login string, key []byte) bool {
+	list, is := d.accounts[login]
+	return is && (contains(d.inside, key) || contains(list, key))
+}
+
+// knows tells whether key is one of any account.
+func (d *door) knows(key []byte) bool {
+	found := false
+	for _, list := range d.accounts {
+		found = contains(list, key) || found
+	}
+	return found
+}
+
+// contains looks at all of list, in a time that does not tell where key is.
+func contains(list [][]byte, key []byte) bool {
+	found := 0
+	for _, k := range list {
+		found |= subtle.ConstantTimeCompare(k, key)
+	}
+	return found == 1
+}
+
+// called tells whether name is the node's id or one of its names.
+func (d *door) called(name string) bool {
+	return name == d.node || slices.ContainsFunc(d.names, func(n string) bool { return strings.EqualFold(n, name) })
+}
+
+// calledBriefly tells whether name is a name up to its first dot.
+func (d *door) calledBriefly(name string) bool {
+	return slices.ContainsFunc(d.names, func(n string) bool {
+		brief, _, _ := strings.Cut(n, ".")
+		return strings.EqualFold(brief, name)
+	})
+}
+
+// title is what its users call it.
+func (d *door) title() string {
+	if len(d.names) > 0 {
+		return d.names[0]
+	}
+	return d.node
+}
+
+// fingerprint stands for a key in tables.
+type fingerprint [sha256.Size]byte
+
+// index tells which nodes a key opens, as if by the gateway account.
+type index map[fingerprint]map[string]int
+
+func (x index) add(d *door, by int) {
+	for _, list := range d.accounts {
+		for _, k := range list {
+			f := fingerprint(sha256.Sum256(k))
+			nodes := x[f]
+			if nodes == nil {
+				nodes = make(map[string]int)
+				x[f] = nodes
+			}
+			if nodes[d.node] += by; nodes[d.node] == 0 {
+				delete(nodes, d.node)
+			}
+			if len(nodes) == 0 {
+				delete(x, f)
+			}
+		}
+	}
+}

@@ -1,0 +1,250 @@
+package gateway
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// tcpOpen is the payload of direct-tcpip and forwarded-tcpip (RFC 4254, 7.2).
+type tcpOpen struct {
+	Host       string
+	Port       uint32
+	Origin     string
+	OriginPort uint32
+}
+
+// unixOpen is the payload of direct-streamlocal@openssh.com, and begins that of
+// forwarded-streamlocal@openssh.com.
+type unixOpen struct {
+	Path   string
+	Spare  string
+	Spare2 uint32
+}
+
+// Limits of what is forwarded.
+const (
+	maxForwards = 32 // ports and sockets at which a connection listens
+	maxHost     = 255
+	maxPath     = 107 // of a Unix socket
+)
+
+// directTCP connects the peer to a port that the node reaches (ssh -L, -D, -W).
+func (c *login) directTCP(n ssh.NewChannel) {
+	var to tcpOpen
+	if ssh.Unmarshal(n.ExtraData(), &to) != nil || len(to.Host) > maxHost || to.Port > 65535 {
+		n.Reject(ssh.ConnectionFailed, "the request cannot be read")
+		return
+	}
+	c.direct(n, "tcp", net.JoinHostPort(to.Host, strconv.Itoa(int(to.Port))))
+}
+
+// directUnix connects the peer to a Unix socket of the node.
+func (c *login) directUnix(n ssh.NewChannel) {
+	var to unixOpen
+	if ssh.Unmarshal(n.ExtraData(), &to) != nil || !goodPath(to.Path) {
+		n.Reject(ssh.ConnectionFailed, "the request cannot be read")
+		return
+	}
+	c.direct(n, "unix", to.Path)
+}
+
+func goodPath(path string) bool {
+	return strings.HasPrefix(path, "/") && len(path) <= maxPath && !strings.ContainsRune(path, 0)
+}
+
+func (c *login) direct(n ssh.NewChannel, network, address string) {
+	nc, err := c.dial(network, address)
+	if err != nil {
+		n.Reject(ssh.ConnectionFailed, plain(err.Error()))
+		return
+	}
+	ch, requests, err := n.Accept()
+	if err != nil {
+		nc.Close()
+		return
+	}
+	c.join(ch, requests, nc)
+}
+
+// dial connects inside the node.
+func (c *login) dial(network, address string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), agentTime)
+	defer cancel()
+	a, err := c.agent(ctx)
+	if err != nil {
+		return nil, errNoAgent
+	}
+	return c.g.agents.dial(ctx, a, network, address)
+}
+
+// listen listens inside the node.
+func (c *login) listen(network, address string) (net.Listener, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), agentTime)
+	defer cancel()
+	a, err := c.agent(ctx)
+	if err != nil {
+		return nil, errNoAgent
+	}
+	return c.g.agents.listen(ctx, a, network, address, c.user)
+}
+
+// requests serves the global requests: forwarding to the peer (ssh -R), and
+// questions whether anybody is there.
+func (c *login) requests(all <-chan *ssh.Request) {
+	listeners := make(map[string]net.Listener)
+	defer func() {
+		for _, l := range listeners {
+			l.Close()
+		}
+	}()
+	for r := range all {
+		c.pace.wait()
+		ok, answer := false, []byte(nil)
+		switch {
+		case r.Type == "keepalive@openssh.com":
+			ok = true
+		case c.kind == jump:
+		case r.Type == "tcpip-forward":
+			ok, answer = c.forwardTCP(r.Payload, listeners)
+		case r.Type == "streamlocal-forward@openssh.com":
+			ok = c.forwardUnix(r.Payload, listeners)
+		case r.Type == "cancel-tcpip-forward":
+			var at tcpForward
+			ok = ssh.Unmarshal(r.Payload, &at) == nil && cancel(listeners, at.key())
+		case r.Type == "cancel-streamlocal-forward@openssh.com":
+			var at unixForward
+			ok = ssh.Unmarshal(r.Payload, &at) == nil && cancel(listeners, at.Path)
+		}
+		r.Reply(ok, answer)
+	}
+}
+
+// tcpForward is the payload of tcpip-forward (RFC 4254, 7.1).
+type tcpForward struct {
+	Host string
+	Port uint32
+}
+
+func (f tcpForward) key() string { return net.JoinHostPort(f.Host, strconv.Itoa(int(f.Port))) }
+
+// unixForward is the payload of streamlocal-forward@openssh.com.
+type unixForward struct{ Path string }
+
+func cancel(listeners map[string]net.Listener, key string) bool {
+	l := listeners[key]
+	if l == nil {
+		return false
+	}
+	delete(listeners, key)
+	l.Close()
+	return true
+}
+
+// bind is where to listen when a client asks for host, as with OpenSSH's
+// "GatewayPorts clientspecified": the node is the user's own.
+func bind(host string) (string, bool) {
+	switch host {
+	case "", "*":
+		return "", true
+	case "localhost":
+		return "127.0.0.1", true
+	}
+	a, err := netip.ParseAddr(host)
+	return host, err == nil && a.Zone() == ""
+}
+
+// forwardTCP listens at a port in the node; what connects there goes to the peer.
+// Only root may take a port below 1024.
+func (c *login) forwardTCP(payload []byte, listeners map[string]net.Listener) (bool, []byte) {
+	var at tcpForward
+	if ssh.Unmarshal(payload, &at) != nil || len(at.Host) > maxHost || at.Port > 65535 {
+		return false, nil
+	}
+	host, ok := bind(at.Host)
+	if !ok || len(listeners) >= maxForwards || at.Port != 0 && (at.Port < 1024 && c.user != "root" || listeners[at.key()] != nil) {
+		return false, nil
+	}
+	l, err := c.listen("tcp", net.JoinHostPort(host, strconv.Itoa(int(at.Port))))
+	if err != nil {
+		return false, nil
+	}
+	bound, ok := l.Addr().(*net.TCPAddr)
+	if !ok {
+		l.Close()
+		return false, nil
+	}
+	var answer []byte
+	if at.Port == 0 {
+		at.Port = uint32(bound.Port)
+		answer = ssh.Marshal(struct{ Port uint32 }{at.Port})
+	}
+	listeners[at.key()] = l
+	c.working.Go(func() {
+		c.acceptForward(l, "forwarded-tcpip", func(nc net.Conn) []byte {
+			open := tcpOpen{Host: at.Host, Port: at.Port}
+			if from, ok := nc.RemoteAddr().(*net.TCPAddr); ok {
+				open.Origin, open.OriginPort = from.IP.String(), uint32(from.Port)
+			}
+			return ssh.Marshal(open)
+		})
+	})
+	return true, answer
+}
+
+// forwardUnix listens at a Unix socket in the node.
+func (c *login) forwardUnix(payload []byte, listeners map[string]net.Listener) bool {
+	var at unixForward
+	if ssh.Unmarshal(payload, &at) != nil || !goodPath(at.Path) || len(listeners) >= maxForwards || listeners[at.Path] != nil {
+		return false
+	}
+	l, err := c.listen("unix", at.Path)
+	if err != nil {
+		return false
+	}
+	listeners[at.Path] = l
+	c.working.Go(func() {
+		c.acceptForward(l, "forwarded-streamlocal@openssh.com", func(net.Conn) []byte {
+			return ssh.Marshal(struct{ Path, Spare string }{at.Path, ""})
+		})
+	})
+	return true
+}
+
+// acceptForward gives what connects at l to the peer, as channels of the kind
+// name, until l is closed. When the peer has all its channels it waits.
+func (c *login) acceptForward(l net.Listener, name string, payload func(net.Conn) []byte) {
+	over := make(chan struct{})
+	go func() {
+		c.conn.Wait()
+		close(over)
+		l.Close()
+	}()
+	for {
+		nc, err := l.Accept()
+		if err != nil {
+			// A listener of the node that fails is not tried again.
+			l.Close()
+			return
+		}
+		select {
+		case c.slots <- struct{}{}:
+		case <-over:
+			nc.Close()
+			return
+		}
+		c.working.Go(func() {
+			defer c.give()
+			ch, requests, err := c.conn.OpenChannel(name, payload(nc))
+			if err != nil {
+				nc.Close()
+				return
+			}
+			c.join(ch, requests, nc)
+		})
+	}
+}

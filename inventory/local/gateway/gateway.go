@@ -1,0 +1,301 @@
+package gateway
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"sync"
+	"syscall"
+
+	"golang.org/x/crypto/ssh"
+
+	"patchbay/inventory/local/confine"
+	"patchbay/inventory/local/wire"
+)
+
+// Main is the gateway process. It does not return.
+func Main() {
+	if err := run(os.NewFile(3, "control"), agents{}, confine.Gateway, stderrLog()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// gateway is the state of the gateway process.
+type gateway struct {
+	log     *slog.Logger
+	keeper  *sender
+	agents  nodes
+	proving chan struct{}
+	asks    asks
+	waiting waiting
+	stalls  stalls
+
+	mu     sync.Mutex
+	host   ssh.Signer // of the gateway account
+	jump   net.Listener
+	doors  map[string]*door
+	keys   index
+	peers  map[string]map[netip.Addr]string
+	proofs map[string]map[fingerprint]bool // by node: keys made for a proof
+	conns  map[*login]struct{}
+	held   map[string]int // logins by what is bounded: node, account, key
+	open   int            // connections of any kind
+	ending bool
+	ended  chan struct{} // closed when ending and nothing is open
+}
+
+// run serves the Keeper until it ends, and then all sessions until they do.
+func run(control *os.File, a nodes, confine func(uid, gid int) error, log *slog.Logger) error {
+	// What it writes to its standard error may have no reader any more.
+	signal.Ignore(syscall.SIGPIPE, syscall.SIGHUP)
+	debug.SetGCPercent(50)
+	c, err := wire.FromFile(control)
+	if err != nil {
+		return fmt.Errorf("the connection to the testbed is missing: %w", err)
+	}
+	g := &gateway{
+		log: log, keeper: &sender{c: c}, agents: a, proving: make(chan struct{}, maxProofs),
+		doors: make(map[string]*door), keys: make(index),
+		peers:  make(map[string]map[netip.Addr]string),
+		proofs: make(map[string]map[fingerprint]bool),
+		conns:  make(map[*login]struct{}), held: make(map[string]int),
+		ended: make(chan struct{}),
+	}
+	if err := g.begin(c, confine); err != nil {
+		return err
+	}
+	for {
+		var o order
+		files, err := c.Receive(&o, maxOrder, 2)
+		if err != nil {
+			break // the Keeper is gone
+		}
+		g.obey(o, files)
+	}
+	g.end()
+	<-g.ended
+	return nil
+}
+
+// begin gives up all rights before anything from outside is read.
+func (g *gateway) begin(c *wire.Conn, confine func(uid, gid int) error) error {
+	var o order
+	files, err := c.Receive(&o, maxOrder, 1)
+	if err != nil {
+		return err
+	}
+	if o.Kind != orderBegin || o.Begin == nil {
+		return errors.New("the first order is not the one to begin")
+	}
+	err = confine(o.Begin.UID, o.Begin.GID)
+	if err == nil && len(files) == 1 {
+		g.host, err = ssh.ParsePrivateKey(o.Begin.HostKey)
+		if err == nil {
+			g.jump, err = listener(files[0])
+		}
+	}
+	g.done(o.Number, err)
+	if err == nil && g.jump != nil {
+		go g.accept(g.jump, entrance{kind: jump})
+	}
+	return err
+}
+
+// done answers an order.
+func (g *gateway) done(number uint64, err error) {
+	w := word{Number: number, Kind: wordDone}
+	if err != nil {
+		w.Error = err.Error()
+		if len(w.Error) > maxWord/8 {
+			w.Error = w.Error[:maxWord/8]
+		}
+	}
+	g.keeper.send(w) // a Keeper that is gone is noticed where orders are received
+}
+
+// obey carries out an order.
+func (g *gateway) obey(o order, files []*os.File) {
+	switch o.Kind {
+	case orderPut:
+		g.done(o.Number, g.put(o, files))
+	case orderPeers:
+		g.mu.Lock()
+		g.peers[o.Slice] = o.Peers
+		if len(o.Peers) == 0 {
+			delete(g.peers, o.Slice)
+		}
+		g.mu.Unlock()
+		g.done(o.Number, nil)
+	case orderRemove:
+		g.mu.Lock()
+		g.replace(o.Node, nil)
+		g.mu.Unlock()
+		g.done(o.Number, nil)
+	case orderProve:
+		go func() { g.done(o.Number, g.prove(o.Node)) }()
+	case orderGiven:
+		g.asks.given(o, files)
+	default:
+		closeFiles(files)
+		g.done(o.Number, fmt.Errorf("an order %q is not known", o.Kind))
+	}
+}
+
+func closeFiles(files []*os.File) {
+	for _, f := range files {
+		f.Close()
+	}
+}
+
+// listener makes a listener of a file, which is closed.
+func listener(f *os.File) (net.Listener, error) {
+	defer f.Close()
+	return net.FileListener(f)
+}
+
+// put sets a door.
+func (g *gateway) put(o order, files []*os.File) (err error) {
+	var fresh []net.Listener
+	defer func() {
+		if err != nil {
+			for _, l := range fresh {
+				l.Close()
+			}
+		}
+	}()
+	for _, f := range files {
+		l, bad := listener(f)
+		if bad != nil {
+			err = errors.Join(err, bad)
+			continue
+		}
+		fresh = append(fresh, l)
+	}
+	if err != nil {
+		return err
+	}
+	if o.Door == nil {
+		return errors.New("an order to put a door has none")
+	}
+	d, err := newDoor(o.Door)
+	if err != nil {
+		return err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	old := g.doors[d.node]
+	next := 0
+	take := func(how string, of func(*door) net.Listener) (l net.Listener, isNew bool) {
+		switch {
+		case how == listenSame && old != nil:
+			return of(old), false
+		case how == listenNew && next < len(fresh):
+			next++
+			return fresh[next-1], true
+		}
+		return nil, false
+	}
+	var newPublic, newInside bool
+	d.public, newPublic = take(o.Public, func(d *door) net.Listener { return d.public })
+	d.in, newInside = take(o.Inside, func(d *door) net.Listener { return d.in })
+	g.replace(d.node, d)
+	if newPublic {
+		go g.accept(d.public, entrance{kind: public, node: d.node})
+	}
+	if newInside {
+		go g.accept(d.in, entrance{kind: inside, node: d.node})
+	}
+	return nil
+}
+
+// replace puts d (nil: nothing) in the place of node's door, closes listeners
+// that went and ends the sessions that it does not allow. The lock is held.
+func (g *gateway) replace(node string, d *door) {
+	old := g.doors[node]
+	if d != nil {
+		g.doors[node] = d
+		g.keys.add(d, 1)
+	} else {
+		delete(g.doors, node)
+	}
+	if old == nil {
+		return
+	}
+	g.keys.add(old, -1)
+	for _, l := range []net.Listener{old.public, old.in} {
+		if l != nil && (d == nil || l != d.public && l != d.in) {
+			l.Close()
+		}
+	}
+	for c := range g.conns {
+		if !g.allows(c) {
+			go c.end() // it may wait for a peer that reads nothing
+		}
+	}
+}
+
+// nodesOf are the doors that key opens by the gateway account. The lock is held.
+func (g *gateway) nodesOf(key []byte) []*door {
+	var list []*door
+	for node := range g.keys[fingerprint(sha256.Sum256(key))] {
+		if d := g.doors[node]; d != nil && d.knows(key) {
+			list = append(list, d)
+		}
+	}
+	return list
+}
+
+// end stops accepting.
+func (g *gateway) end() {
+	g.asks.end()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.ending = true
+	for _, d := range g.doors {
+		for _, l := range []net.Listener{d.public, d.in} {
+			if l != nil {
+				l.Close()
+			}
+		}
+	}
+	if g.jump != nil {
+		g.jump.Close()
+	}
+	if g.open == 0 {
+		close(g.ended)
+	}
+}
+
+// enter counts a connection; it is false when no more are taken. Each entered
+// one leaves.
+func (g *gateway) enter() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.ending {
+		return false
+	}
+	g.open++
+	return true
+}
+
+func (g *gateway) leave() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.open--; g.ending && g.open == 0 {
+		close(g.ended)
+	}
+}
+
+// ask asks the Keeper for a connection: wordAgent or wordDoor.
+func (g *gateway) ask(ctx context.Context, kind, node string) (*os.File, error) {
+	return g.asks.ask(ctx, g.keeper, kind, node)
+}

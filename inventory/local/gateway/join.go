@@ -1,0 +1,107 @@
+package gateway
+
+import (
+	"context"
+	"io"
+	"net"
+	"os"
+	"sync"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// join carries bytes between a channel and a connection until both directions
+// have ended, or the peer has closed the channel. It returns when that is done.
+func (c *login) join(ch ssh.Channel, requests <-chan *ssh.Request, nc net.Conn) {
+	var both sync.WaitGroup
+	both.Go(func() {
+		c.copyIn(nc, ch)
+		closeWrite(nc)
+	})
+	both.Go(func() {
+		io.Copy(ch, nc)
+		ch.CloseWrite()
+	})
+	go func() {
+		both.Wait()
+		nc.Close()
+		ch.Close()
+	}()
+	c.refuse(ch, requests, func() { nc.Close() })
+	both.Wait()
+}
+
+// copyIn copies what the peer sends to w. When w takes no more the rest is
+// thrown away, so that the channel can end.
+func (c *login) copyIn(w io.Writer, r io.Reader) {
+	f := c.g.stalls.flow(c)
+	defer f.end()
+	b := make([]byte, 32<<10)
+	for {
+		n, err := r.Read(b)
+		if n > 0 && w != nil {
+			f.begin()
+			if _, bad := w.Write(b[:n]); bad != nil {
+				w = nil
+			}
+			f.end()
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func closeWrite(nc net.Conn) {
+	if half, ok := nc.(interface{ CloseWrite() error }); ok {
+		half.CloseWrite()
+		return
+	}
+	nc.Close()
+}
+
+// relay connects a connection at a door to the node's address.
+func (g *gateway) relay(nc net.Conn, d *door, source string) {
+	to, err := g.dial(d.node)
+	if err != nil {
+		return
+	}
+	defer to.Close()
+	c := &login{g: g, kind: raw, node: d.node, user: source, to: d.address}
+	c.stop = func() error {
+		nc.Close()
+		return to.Close()
+	}
+	if err := g.admit(c); err != nil {
+		g.log.Warn("a connection is refused", "node", d.node, "from", source, "error", err)
+		return
+	}
+	defer g.dismiss(c)
+	var both sync.WaitGroup
+	for _, way := range [][2]net.Conn{{nc, to}, {to, nc}} {
+		both.Go(func() {
+			if _, err := io.Copy(way[1], way[0]); err != nil {
+				c.end()
+			}
+			closeWrite(way[1])
+		})
+	}
+	both.Wait()
+}
+
+// dial connects to the address of a node.
+func (g *gateway) dial(node string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), agentTime)
+	defer cancel()
+	f, err := g.ask(ctx, wordAgent, node)
+	if err != nil {
+		return nil, err
+	}
+	return fileConn(f)
+}
+
+// fileConn makes a connection of a file, which is closed.
+func fileConn(f *os.File) (net.Conn, error) {
+	defer f.Close()
+	return net.FileConn(f)
+}

@@ -1,0 +1,174 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// explain is a session of the gateway account: it says what the account is for.
+func (c *login) explain(n ssh.NewChannel) {
+	ch, requests, err := n.Accept()
+	if err != nil {
+		return
+	}
+	go io.Copy(io.Discard, ch)
+	go io.Copy(io.Discard, ch.Stderr())
+	told := false
+	for r := range requests {
+		c.pace.wait()
+		switch r.Type {
+		case "pty-req", "env":
+			r.Reply(true, nil)
+		case "shell", "exec", "subsystem":
+			r.Reply(!told, nil)
+			if told {
+				continue
+			}
+			told = true
+			io.WriteString(ch.Stderr(), c.explanation())
+			ch.SendRequest("exit-status", false, ssh.Marshal(struct{ Status uint32 }{1}))
+			ch.Close()
+		default:
+			r.Reply(false, nil)
+		}
+	}
+}
+
+// maxTold is how many nodes are listed.
+const maxTold = 40
+
+func (c *login) explanation() string {
+	c.g.mu.Lock()
+	var names []string
+	for _, d := range c.g.nodesOf(c.key) {
+		names = append(names, plain(d.title()))
+	}
+	c.g.mu.Unlock()
+	slices.Sort(names)
+	port := ""
+	if t, ok := c.local.(*net.TCPAddr); ok && t.Port != 22 {
+		port = fmt.Sprintf(":%d", t.Port)
+	}
+	more := ""
+	if len(names) > maxTold {
+		more = fmt.Sprintf(" and %d more", len(names)-maxTold)
+		names = names[:maxTold]
+	}
+	return fmt.Sprintf("This account only leads to nodes. Use: ssh -J %s@THIS-HOST%s LOGIN@NODE\r\nYour nodes: %s%s\r\n",
+		User, port, strings.Join(names, " "), more)
+}
+
+// plain is s without what a terminal could obey.
+func plain(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return '?'
+		}
+		return r
+	}, s)
+}
+
+// jump is a connection by the gateway account to port 22 of a node.
+func (c *login) jump(n ssh.NewChannel) {
+	var to tcpOpen
+	if ssh.Unmarshal(n.ExtraData(), &to) != nil {
+		n.Reject(ssh.ConnectionFailed, "the request cannot be read")
+		return
+	}
+	d, err := c.find(to.Host)
+	if err == nil && to.Port != 22 {
+		err = errors.New("only port 22 of nodes is reached by this account: forward ports by a login at the node")
+	}
+	if err != nil {
+		n.Reject(ssh.Prohibited, err.Error())
+		return
+	}
+	if d.address != "" {
+		c.pass(n, d)
+		return
+	}
+	ch, requests, err := n.Accept()
+	if err != nil {
+		return
+	}
+	nc := &channelConn{Channel: ch, local: c.local, remote: c.remote}
+	c.working.Go(func() {
+		c.g.serve(nc, entrance{kind: public, node: d.node}, "key "+string(c.key))
+		nc.Close()
+	})
+	c.refuse(ch, requests, func() {})
+}
+
+// find is the node that the peer calls name, among those that its key opens.
+func (c *login) find(name string) (*door, error) {
+	c.g.mu.Lock()
+	mine := c.g.nodesOf(c.key)
+	c.g.mu.Unlock()
+	for _, called := range []func(*door) bool{
+		func(d *door) bool { return d.node == name },
+		func(d *door) bool { return d.called(name) },
+		func(d *door) bool { return d.calledBriefly(name) },
+	} {
+		var found []*door
+		for _, d := range mine {
+			if called(d) {
+				found = append(found, d)
+			}
+		}
+		switch {
+		case len(found) == 1:
+			return found[0], nil
+		case len(found) > 1:
+			var ids []string
+			for _, d := range found[:min(len(found), 4)] {
+				ids = append(ids, plain(d.title())+" ("+d.node+")")
+			}
+			slices.Sort(ids)
+			return nil, fmt.Errorf("%d of your nodes are called so: %s; use the whole name or the id", len(found), strings.Join(ids, ", "))
+		}
+	}
+	return nil, errors.New("your key opens no node of that name: log in at this account without a command for a list")
+}
+
+// pass connects a channel of the gateway account to the address of a node.
+func (c *login) pass(n ssh.NewChannel, d *door) {
+	l := &login{g: c.g, kind: relayed, node: d.node, user: c.user, key: c.key, to: d.address}
+	nc, err := c.g.dial(d.node)
+	if err != nil {
+		n.Reject(ssh.ConnectionFailed, "the node does not answer")
+		return
+	}
+	defer nc.Close()
+	l.stop = nc.Close
+	if err := c.g.admit(l); err != nil {
+		n.Reject(ssh.ResourceShortage, err.Error())
+		return
+	}
+	defer c.g.dismiss(l)
+	ch, requests, err := n.Accept()
+	if err != nil {
+		return
+	}
+	c.join(ch, requests, nc)
+}
+
+// channelConn makes a connection of a channel. It has no deadlines: whoever
+// uses it closes it in time.
+type channelConn struct {
+	ssh.Channel
+	local, remote net.Addr
+}
+
+func (c *channelConn) LocalAddr() net.Addr              { return c.local }
+func (c *channelConn) RemoteAddr() net.Addr             { return c.remote }
+func (c *channelConn) SetDeadline(time.Time) error      { return os.ErrNoDeadline }
+func (c *channelConn) SetReadDeadline(time.Time) error  { return os.ErrNoDeadline }
+func (c *channelConn) SetWriteDeadline(time.Time) error { return os.ErrNoDeadline }

@@ -1,0 +1,253 @@
+package gateway
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// version is what the server says of itself.
+const version = "SSH-2.0-Patchbay"
+
+// Limits of connections.
+const (
+	handshakeTime = 20 * time.Second
+	maxTries      = 6 // like OpenSSH
+
+	probeTime = 60 * time.Second // an idle peer is asked whether it lives
+	maxProbes = 3
+
+	maxLogins        = 4096 // in all
+	maxNodeLogins    = 256
+	maxAccountLogins = 128 // of an account at a node, or of a key at the gateway account
+	maxSourceRelays  = 64  // raw connections of a source to a node
+)
+
+// login is a connection that somebody logged in with, or one that is passed on.
+type login struct {
+	g    *gateway
+	kind kind
+	node string // empty for the gateway account
+	user string
+	key  []byte
+	to   string // the address, if it is passed on
+	held []string
+	stop func() error // closes the connection
+
+	conn    *ssh.ServerConn
+	remote  net.Addr
+	local   net.Addr
+	heard   *atomic.Int64 // when the peer last sent, ns
+	pace    pace
+	slots   chan struct{} // channels
+	working sync.WaitGroup
+}
+
+// end closes the connection.
+func (c *login) end() { c.stop() }
+
+// watched is a connection that remembers when its peer last sent.
+type watched struct {
+	net.Conn
+	heard atomic.Int64
+}
+
+func (w *watched) Read(b []byte) (int, error) {
+	n, err := w.Conn.Read(b)
+	if n > 0 {
+		w.heard.Store(time.Now().UnixNano())
+	}
+	return n, err
+}
+
+// errDenied is the only reason why a key is refused: whether the account
+// exists is not told.
+var errDenied = errors.New("the key does not open this account")
+
+// keyUsed names the key in the permissions of a connection.
+type keyUsed struct{}
+
+// config is the server's side of a handshake.
+func (g *gateway) config(at entrance, host ssh.Signer) *ssh.ServerConfig {
+	known := ssh.SupportedAlgorithms()
+	c := &ssh.ServerConfig{
+		ServerVersion:           version,
+		MaxAuthTries:            maxTries,
+		PublicKeyAuthAlgorithms: known.PublicKeyAuths,
+		PublicKeyCallback: func(m ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
+			blob := key.Marshal()
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			if !g.allows(&login{kind: at.kind, node: at.node, user: m.User(), key: blob}) {
+				return nil, errDenied
+			}
+			return &ssh.Permissions{ExtraData: map[any]any{keyUsed{}: blob}}, nil
+		},
+	}
+	// Only exchanges that cost the server little.
+	c.KeyExchanges = []string{
+		ssh.KeyExchangeMLKEM768X25519, ssh.KeyExchangeCurve25519,
+		ssh.KeyExchangeECDHP256, ssh.KeyExchangeECDHP384, ssh.KeyExchangeECDHP521,
+		ssh.KeyExchangeDH14SHA256,
+	}
+	c.Ciphers, c.MACs = known.Ciphers, known.MACs
+	c.AddHostKey(host)
+	return c
+}
+
+// allows tells whether the doors let c be. The lock is held.
+func (g *gateway) allows(c *login) bool {
+	d := g.doors[c.node]
+	switch c.kind {
+	case public:
+		return d != nil && d.address == "" && (d.opens(c.user, c.key) || g.proves(d, c))
+	case inside:
+		return d != nil && d.address == "" && d.opensInside(c.user, c.key)
+	case jump:
+		for _, d := range g.nodesOf(c.key) {
+			if _, is := d.accounts[c.user]; is || c.user == User {
+				return true
+			}
+		}
+	case relayed:
+		return d != nil && d.address == c.to && d.knows(c.key)
+	case raw:
+		return d != nil && d.address == c.to
+	}
+	return false
+}
+
+// proves tells whether c logs in with a key made for a proof. The lock is held.
+func (g *gateway) proves(d *door, c *login) bool {
+	_, is := d.accounts[c.user]
+	return is && g.proofs[d.node][sha256.Sum256(c.key)]
+}
+
+// serve is the SSH server at a door.
+func (g *gateway) serve(nc net.Conn, at entrance, source string) {
+	g.mu.Lock()
+	host := g.host
+	if at.kind != jump {
+		d := g.doors[at.node]
+		if d == nil || d.host == nil {
+			g.mu.Unlock()
+			return
+		}
+		host = d.host
+	}
+	g.mu.Unlock()
+	w := &watched{Conn: nc}
+	guest := g.waiting.enter(source, nc)
+	deadline := time.AfterFunc(handshakeTime, func() { nc.Close() })
+	conn, channels, requests, err := ssh.NewServerConn(w, g.config(at, host))
+	deadline.Stop()
+	g.waiting.leave(guest)
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	key, _ := conn.Permissions.ExtraData[keyUsed{}].([]byte)
+	c := &login{
+		g: g, kind: at.kind, node: at.node, user: conn.User(), key: key,
+		stop: conn.Close, conn: conn, remote: nc.RemoteAddr(), local: nc.LocalAddr(),
+		heard: &w.heard, slots: make(chan struct{}, maxChannels),
+	}
+	if err := g.admit(c); err != nil {
+		g.log.Warn("a login is refused", "node", c.node, "user", c.user, "from", source, "error", err)
+		return
+	}
+	defer g.dismiss(c)
+	quiet := make(chan struct{})
+	go c.probe(quiet)
+	go c.requests(requests)
+	c.channels(channels)
+	close(quiet)
+	c.working.Wait()
+}
+
+// admit makes c one of the connections, within limits, if the doors still let it be.
+func (g *gateway) admit(c *login) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.allows(c) {
+		return errDenied
+	}
+	if len(g.conns) >= maxLogins {
+		return fmt.Errorf("%d connections, at most %d", len(g.conns), maxLogins)
+	}
+	type bound struct {
+		what string
+		most int
+	}
+	var bounds []bound
+	switch c.kind {
+	case jump:
+		bounds = []bound{{"key\x00" + string(c.key), maxAccountLogins}}
+	case raw:
+		bounds = []bound{{c.node, maxNodeLogins}, {c.node + "\x00" + c.user, maxSourceRelays}}
+	default:
+		if !g.proves(g.doors[c.node], c) {
+			bounds = []bound{{c.node, maxNodeLogins}, {c.node + "\x00" + c.user, maxAccountLogins}}
+		}
+	}
+	for _, b := range bounds {
+		if g.held[b.what] >= b.most {
+			return fmt.Errorf("already %d connections, at most %d", g.held[b.what], b.most)
+		}
+	}
+	for _, b := range bounds {
+		g.held[b.what]++
+		c.held = append(c.held, b.what)
+	}
+	g.conns[c] = struct{}{}
+	return nil
+}
+
+func (g *gateway) dismiss(c *login) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.conns, c)
+	for _, what := range c.held {
+		if g.held[what]--; g.held[what] == 0 {
+			delete(g.held, what)
+		}
+	}
+}
+
+// probe asks a peer that is silent whether it lives, and ends the connection
+// after maxProbes without a sign. It returns when done is closed.
+func (c *login) probe(done <-chan struct{}) {
+	tick := time.NewTicker(probeTime)
+	defer tick.Stop()
+	c.heard.Store(time.Now().UnixNano())
+	asked := make(chan struct{}, 1)
+	for {
+		select {
+		case <-done:
+			return
+		case <-tick.C:
+		}
+		silent := time.Since(time.Unix(0, c.heard.Load()))
+		if silent > (maxProbes+1)*probeTime {
+			c.end()
+			return
+		}
+		if silent < probeTime {
+			continue
+		}
+		select {
+		case asked <- struct{}{}:
+			go func() { // it waits for the answer, or the end of the connection
+				c.conn.SendRequest("keepalive@openssh.com", true, nil)
+				<-asked
+			}()
+		default:
+		}
+	}
+}

@@ -1,0 +1,48 @@
+package gateway
+
+import (
+	"context"
+	"net"
+	"os"
+
+	"patchbay/inventory/local/agent"
+	"patchbay/inventory/local/wire"
+)
+
+// nodes is what the gateway asks of a node's agent; c belongs to the callee.
+type nodes interface {
+	exec(ctx context.Context, c *wire.Conn, cmd agent.Command, stdio []*os.File) (command, error)
+	dial(ctx context.Context, c *wire.Conn, network, address string) (net.Conn, error)
+	listen(ctx context.Context, c *wire.Conn, network, address, owner string) (net.Listener, error)
+}
+
+// command is a command that was started in a node.
+type command interface {
+	terminal() *os.File
+	Signal(number int) error
+	Wait() (agent.Exit, error)
+	Close() error
+}
+
+// agents are the nodes of this host.
+type agents struct{}
+
+func (agents) exec(ctx context.Context, c *wire.Conn, cmd agent.Command, stdio []*os.File) (command, error) {
+	p, err := agent.Exec(ctx, c, cmd, stdio)
+	if err != nil {
+		return nil, err
+	}
+	return started{p}, nil
+}
+
+func (agents) dial(ctx context.Context, c *wire.Conn, network, address string) (net.Conn, error) {
+	return agent.Dial(ctx, c, network, address)
+}
+
+func (agents) listen(ctx context.Context, c *wire.Conn, network, address, owner string) (net.Listener, error) {
+	return agent.Listen(ctx, c, network, address, owner)
+}
+
+type started struct{ *agent.Process }
+
+func (s started) terminal() *os.File { return s.Terminal }

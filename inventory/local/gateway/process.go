@@ -1,0 +1,379 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+
+	"patchbay/inventory/local/wire"
+)
+
+// How long the Keeper waits for the gateway to take an order, and for a
+// connection that the gateway asked for.
+const (
+	takeTime = 10 * time.Second
+	giveTime = 5 * time.Second
+)
+
+// A gateway that died is replaced at once, and one that dies again within
+// settled after a pause, twice as long each time.
+const (
+	settled    = 10 * time.Second
+	firstPause = 50 * time.Millisecond
+	maxPause   = 5 * time.Second
+)
+
+// process is one gateway process, and the orders it has not answered.
+type process struct {
+	ready    chan struct{} // closed when it has all doors
+	dead     chan struct{} // closed when it takes no orders any more; then err says why
+	replaced chan struct{} // closed when the next one is the Keeper's now
+	exited   chan struct{} // closed when the process is gone, or was never started
+	err      error
+
+	mu      sync.Mutex
+	cmd     *exec.Cmd
+	out     *sender // nil until it is told of the doors
+	number  uint64
+	waiting map[uint64]*answer
+	reason  error // what it said why it cannot begin
+}
+
+// answer is what an order waits for.
+type answer struct {
+	from *process
+	done chan struct{}
+	err  error // once done is closed
+}
+
+func newProcess() *process {
+	return &process{
+		ready: make(chan struct{}), dead: make(chan struct{}),
+		replaced: make(chan struct{}), exited: make(chan struct{}),
+		waiting: make(map[uint64]*answer),
+	}
+}
+
+// run keeps a gateway alive until the Keeper is closed.
+func (k *Keeper) run() {
+	defer close(k.stopped)
+	var pause time.Duration
+	p := k.now
+	for {
+		born := time.Now()
+		p.err = k.live(p)
+		close(p.dead)
+		next := newProcess()
+		k.mu.Lock()
+		if k.closed {
+			k.mu.Unlock()
+			return
+		}
+		k.now = next
+		k.mu.Unlock()
+		close(p.replaced)
+		switch {
+		case time.Since(born) > settled:
+			pause = 0
+		default:
+			pause = min(max(firstPause, 2*pause), maxPause)
+		}
+		k.o.Log.Error("the gateway died and is started again", "error", p.err, "pause", pause)
+		select {
+		case <-time.After(pause):
+		case <-k.closing:
+			close(next.exited)
+			close(next.dead)
+			return
+		}
+		p = next
+	}
+}
+
+// live starts p and serves it until it ends or the Keeper is closed.
+func (k *Keeper) live(p *process) error {
+	ours, theirs, err := wire.Pair()
+	if err != nil {
+		close(p.exited)
+		return err
+	}
+	defer ours.Close()
+	said, stderr, err := os.Pipe()
+	if err != nil {
+		close(p.exited)
+		return errors.Join(err, theirs.Close())
+	}
+	cmd := &exec.Cmd{
+		Path: k.o.Program, Args: []string{Argv0}, Dir: "/", Env: []string{},
+		Stderr: stderr, ExtraFiles: []*os.File{theirs},
+		// What the terminal of "up" sends is not for it.
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
+	}
+	err = cmd.Start()
+	theirs.Close()
+	stderr.Close()
+	if err != nil {
+		close(p.exited)
+		return errors.Join(err, said.Close())
+	}
+	p.mu.Lock()
+	p.cmd = cmd
+	p.mu.Unlock()
+	go k.retell(said)
+	var how error
+	go func() {
+		how = cmd.Wait()
+		close(p.exited)
+	}()
+	if k.o.Place != nil {
+		err = k.o.Place(cmd.Process.Pid)
+	}
+	if err == nil {
+		stop := make(chan struct{})
+		go func() { // closing ends the receiving below
+			select {
+			case <-k.closing:
+				ours.Close()
+			case <-stop:
+			}
+		}()
+		go k.restore(p, ours)
+		err = k.receive(p, ours)
+		close(stop)
+	}
+	ours.Close()
+	select {
+	case <-k.closing:
+		if !k.killing.Load() {
+			return ErrClosed // it ends with its last session
+		}
+	default:
+	}
+	cmd.Process.Kill()
+	<-p.exited
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.reason != nil:
+		return p.reason
+	case how != nil && errors.Is(err, io.EOF):
+		return how
+	}
+	return err
+}
+
+// kill ends the process if it runs.
+func (p *process) kill() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cmd != nil {
+		p.cmd.Process.Kill()
+	}
+}
+
+// restore tells a new gateway all that the Keeper knows.
+func (k *Keeper) restore(p *process, c *wire.Conn) {
+	begin := order{Kind: orderBegin, Begin: &beginning{k.o.UID, k.o.GID, k.o.HostKey}}
+	k.mu.Lock()
+	if k.closed {
+		k.mu.Unlock()
+		return
+	}
+	p.mu.Lock()
+	p.out = &sender{c: c}
+	p.mu.Unlock()
+	answers := []*answer{p.order(begin, k.o.Gateway)}
+	for slice, at := range k.peers {
+		answers = append(answers, p.order(order{Kind: orderPeers, Slice: slice, Peers: at}))
+	}
+	for _, d := range k.doors {
+		answers = append(answers, p.put(d, nil))
+	}
+	k.mu.Unlock()
+	for i, a := range answers {
+		select {
+		case <-a.done:
+		case <-p.dead:
+			return
+		}
+		switch {
+		case a.err != nil && i == 0:
+			p.mu.Lock()
+			p.reason = a.err
+			p.mu.Unlock()
+			p.kill()
+			return
+		case a.err != nil:
+			k.o.Log.Error("the gateway cannot be told of a door", "error", a.err)
+		}
+	}
+	close(p.ready)
+}
+
+// put orders a door to be set; old is the one that the gateway has.
+func (p *process) put(d, old *kept) *answer {
+	if old == nil {
+		old = &kept{}
+	}
+	o := order{Kind: orderPut, Door: &d.door}
+	var files []net.Listener
+	plan := func(l, was net.Listener) string {
+		switch {
+		case l == nil:
+			return listenNone
+		case l == was:
+			return listenSame
+		}
+		files = append(files, l)
+		return listenNew
+	}
+	o.Public = plan(d.public, old.public)
+	o.Inside = plan(d.inside, old.inside)
+	return p.order(o, files...)
+}
+
+// order sends an order with listeners. Before the gateway was told of the doors
+// nothing is sent, for it will be told; the answer is then that it was. What
+// changes the doors is ordered with the Keeper's lock held.
+func (p *process) order(o order, listeners ...net.Listener) *answer {
+	p.mu.Lock()
+	if p.out == nil {
+		p.mu.Unlock()
+		return &answer{from: p, done: p.ready}
+	}
+	p.number++
+	o.Number = p.number
+	a := &answer{from: p, done: make(chan struct{})}
+	p.waiting[o.Number] = a
+	p.mu.Unlock()
+	var files []*os.File
+	defer func() {
+		for _, f := range files {
+			f.Close()
+		}
+	}()
+	for _, l := range listeners {
+		if l == nil {
+			continue
+		}
+		f, err := l.(filer).File()
+		if err != nil {
+			p.answered(o.Number, fmt.Errorf("a listener cannot be given to the gateway: %w", err))
+			return a
+		}
+		files = append(files, f)
+	}
+	p.send(o, files...)
+	return a
+}
+
+// send sends an order. A gateway that does not take it in time is killed; one
+// that is gone is noticed where its words are received.
+func (p *process) send(o order, files ...*os.File) {
+	watch := time.AfterFunc(takeTime, p.kill)
+	defer watch.Stop()
+	if p.out.send(o, files...) != nil {
+		p.kill()
+	}
+}
+
+// answered passes on the answer to an order.
+func (p *process) answered(number uint64, err error) {
+	p.mu.Lock()
+	a := p.waiting[number]
+	delete(p.waiting, number)
+	p.mu.Unlock()
+	if a != nil {
+		a.err = err
+		close(a.done)
+	}
+}
+
+// filer is what can be given to another process.
+type filer interface{ File() (*os.File, error) }
+
+// receive hears what the gateway says. It is not trusted.
+func (k *Keeper) receive(p *process, c *wire.Conn) error {
+	asks := make(chan struct{}, 2*maxAsks)
+	for {
+		var w word
+		if _, err := c.Receive(&w, maxWord, 0); err != nil {
+			return err
+		}
+		switch w.Kind {
+		case wordDone:
+			var err error
+			if w.Error != "" {
+				err = errors.New(w.Error)
+			}
+			p.answered(w.Number, err)
+		case wordAgent, wordDoor:
+			select {
+			case asks <- struct{}{}:
+			default:
+				return errors.New("it asked for too much at the same time")
+			}
+			go func() {
+				defer func() { <-asks }()
+				k.give(p, w)
+			}()
+		default:
+			return fmt.Errorf("it said %.20q, which means nothing", w.Kind)
+		}
+	}
+}
+
+// give answers an ask with a connection.
+func (k *Keeper) give(p *process, w word) {
+	ctx, cancel := context.WithTimeout(context.Background(), giveTime)
+	defer cancel()
+	o := order{Number: w.Number, Kind: orderGiven}
+	f, err := k.connect(ctx, w.Kind, w.Node)
+	if err != nil {
+		k.o.Log.Warn("no connection for the gateway", "kind", w.Kind, "node", w.Node, "error", err)
+		o.Error = err.Error()
+		p.send(o)
+		return
+	}
+	defer f.Close()
+	p.send(o, f)
+}
+
+// connect makes a connection: to a node's agent or Address, or to its door.
+// Nodes without a door do not exist for the gateway.
+func (k *Keeper) connect(ctx context.Context, kind, node string) (*os.File, error) {
+	k.mu.Lock()
+	d := k.doors[node]
+	k.mu.Unlock()
+	var address string
+	switch {
+	case d == nil:
+		return nil, errors.New("the node has no door")
+	case kind == wordDoor && d.public != nil:
+		address = d.public.Addr().String()
+	case kind == wordDoor:
+		return nil, errors.New("the node has no public door")
+	case d.door.Address != "":
+		address = d.door.Address
+	default:
+		c, err := k.o.Agent(ctx, node)
+		if err != nil {
+			return nil, err
+		}
+		defer c.Close()
+		return c.File()
+	}
+	c, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	return c.(*net.TCPConn).File()
+}

@@ -1,0 +1,170 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// proofTime bounds the login of one account.
+const proofTime = 10 * time.Second
+
+// maxProofs is how many nodes are proven at the same time.
+const maxProofs = 16
+
+// prove logs in at a node's door as each of its accounts.
+func (g *gateway) prove(node string) error {
+	g.proving <- struct{}{}
+	defer func() { <-g.proving }()
+	g.mu.Lock()
+	d := g.doors[node]
+	g.mu.Unlock()
+	if d == nil {
+		return fmt.Errorf("node %s has no door", node)
+	}
+	if d.address != "" {
+		return g.proveAddress(d)
+	}
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return err
+	}
+	key, err := ssh.NewSignerFromKey(private)
+	if err != nil {
+		return err
+	}
+	mark := fingerprint(sha256.Sum256(key.PublicKey().Marshal()))
+	g.mu.Lock()
+	if g.proofs[node] == nil {
+		g.proofs[node] = make(map[fingerprint]bool)
+	}
+	g.proofs[node][mark] = true
+	g.mu.Unlock()
+	defer func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if delete(g.proofs[node], mark); len(g.proofs[node]) == 0 {
+			delete(g.proofs, node)
+		}
+	}()
+	for _, login := range slices.Sorted(maps.Keys(d.accounts)) {
+		if err := g.proveAccount(d, login, key); err != nil {
+			return fmt.Errorf("account %s cannot log in at node %s: %w", login, node, err)
+		}
+	}
+	return nil
+}
+
+// proveAccount logs in and runs nothing.
+func (g *gateway) proveAccount(d *door, login string, key ssh.Signer) error {
+	nc, err := g.knock(d)
+	if err != nil {
+		return err
+	}
+	late := time.AfterFunc(proofTime, func() { nc.Close() })
+	defer late.Stop()
+	client, err := handshake(nc, login, d.host.PublicKey(), key)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	s, err := client.NewSession()
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	var said bytes.Buffer
+	s.Stderr = limited{&said}
+	if err := s.Run(":"); err != nil {
+		if said.Len() > 0 {
+			return fmt.Errorf("%w: %s", err, plain(said.String()))
+		}
+		return err
+	}
+	return nil
+}
+
+// limited keeps the beginning of what is written.
+type limited struct{ b *bytes.Buffer }
+
+func (l limited) Write(b []byte) (int, error) {
+	l.b.Write(b[:min(len(b), 200-min(200, l.b.Len()))])
+	return len(b), nil
+}
+
+// knock connects to a node's door as from outside, or within this process if it has none.
+func (g *gateway) knock(d *door) (net.Conn, error) {
+	if d.public == nil {
+		near, far := net.Pipe()
+		if !g.enter() {
+			return nil, errNoKeeper
+		}
+		go func() {
+			defer g.leave()
+			defer far.Close()
+			g.serve(far, entrance{kind: public, node: d.node}, "proof")
+		}()
+		return near, nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), proofTime)
+	defer cancel()
+	f, err := g.ask(ctx, wordDoor, d.node)
+	if err != nil {
+		return nil, err
+	}
+	return fileConn(f)
+}
+
+// handshake is a client's; the cheapest exchange does for a proof.
+func handshake(nc net.Conn, login string, host ssh.PublicKey, key ...ssh.Signer) (*ssh.Client, error) {
+	config := &ssh.ClientConfig{
+		User: login, Auth: []ssh.AuthMethod{ssh.PublicKeys(key...)},
+		HostKeyCallback: ssh.FixedHostKey(host),
+	}
+	config.KeyExchanges = []string{ssh.KeyExchangeCurve25519, ssh.KeyExchangeECDHP256, ssh.KeyExchangeDH14SHA256}
+	conn, channels, requests, err := ssh.NewClientConn(nc, "", config)
+	if err != nil {
+		return nil, err
+	}
+	return ssh.NewClient(conn, channels, requests), nil
+}
+
+// proveAddress sees whether an SSH server shows that it has a host key, behind
+// the door of a node or at its address.
+func (g *gateway) proveAddress(d *door) error {
+	kind := wordAgent
+	if d.public != nil {
+		kind = wordDoor
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), proofTime)
+	defer cancel()
+	f, err := g.ask(ctx, kind, d.node)
+	if err != nil {
+		return fmt.Errorf("node %s cannot be reached at %s: %w", d.node, d.address, err)
+	}
+	nc, err := fileConn(f)
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	defer time.AfterFunc(proofTime, func() { nc.Close() }).Stop()
+	proven := errors.New("a host key was shown")
+	_, _, _, err = ssh.NewClientConn(nc, "", &ssh.ClientConfig{
+		User:            User,
+		HostKeyCallback: func(string, net.Addr, ssh.PublicKey) error { return proven },
+	})
+	if errors.Is(err, proven) {
+		return nil
+	}
+	return fmt.Errorf("no SSH server answers for node %s at %s: %w", d.node, d.address, err)
+}
