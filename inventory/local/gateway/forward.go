@@ -79,7 +79,7 @@ func (c *login) dial(network, address string) (net.Conn, error) {
 	if err != nil {
 		return nil, errNoAgent
 	}
-	return c.g.agents.dial(ctx, a, network, address)
+	return c.g.agents.dial(ctx, a, network, address, c.user)
 }
 
 // listen listens inside the node.

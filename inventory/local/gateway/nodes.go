@@ -9,10 +9,10 @@ import (
 	"patchbay/inventory/local/wire"
 )
 
-// nodes is what the gateway asks of a node's agent; c belongs to the callee.
+// nodes is what the gateway asks of a node's agent. Each call uses up its connection.
 type nodes interface {
 	exec(ctx context.Context, c *wire.Conn, cmd agent.Command, stdio []*os.File) (command, error)
-	dial(ctx context.Context, c *wire.Conn, network, address string) (net.Conn, error)
+	dial(ctx context.Context, c *wire.Conn, network, address, user string) (net.Conn, error)
 	listen(ctx context.Context, c *wire.Conn, network, address, owner string) (net.Listener, error)
 }
 
@@ -35,8 +35,8 @@ func (agents) exec(ctx context.Context, c *wire.Conn, cmd agent.Command, stdio [
 	return started{p}, nil
 }
 
-func (agents) dial(ctx context.Context, c *wire.Conn, network, address string) (net.Conn, error) {
-	return agent.Dial(ctx, c, network, address)
+func (agents) dial(ctx context.Context, c *wire.Conn, network, address, user string) (net.Conn, error) {
+	return agent.Dial(ctx, c, network, address, user)
 }
 
 func (agents) listen(ctx context.Context, c *wire.Conn, network, address, owner string) (net.Listener, error) {

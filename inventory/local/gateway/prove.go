@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"os"
 	"slices"
 	"time"
 
@@ -105,8 +106,13 @@ func (l limited) Write(b []byte) (int, error) {
 // knock connects to a node's door as from outside, or within this process if it has none.
 func (g *gateway) knock(d *door) (net.Conn, error) {
 	if d.public == nil {
-		near, far := net.Pipe()
+		near, far, err := tube()
+		if err != nil {
+			return nil, err
+		}
 		if !g.enter() {
+			near.Close()
+			far.Close()
 			return nil, errNoKeeper
 		}
 		go func() {
@@ -124,6 +130,38 @@ func (g *gateway) knock(d *door) (net.Conn, error) {
 	}
 	return fileConn(f)
 }
+
+// tube is a connection within this process. Both ends of SSH write first, so it
+// must hold a little: net.Pipe does not.
+func tube() (near, far net.Conn, err error) {
+	r1, w1, err := os.Pipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	r2, w2, err := os.Pipe()
+	if err != nil {
+		r1.Close()
+		w1.Close()
+		return nil, nil, err
+	}
+	return &tubeEnd{File: r1, w: w2}, &tubeEnd{File: r2, w: w1}, nil
+}
+
+// tubeEnd reads from one pipe and writes to another.
+type tubeEnd struct {
+	*os.File
+	w *os.File
+}
+
+func (t *tubeEnd) Write(b []byte) (int, error) { return t.w.Write(b) }
+func (t *tubeEnd) Close() error                { return errors.Join(t.File.Close(), t.w.Close()) }
+func (t *tubeEnd) LocalAddr() net.Addr         { return tubeAddr{} }
+func (t *tubeEnd) RemoteAddr() net.Addr        { return tubeAddr{} }
+
+type tubeAddr struct{}
+
+func (tubeAddr) Network() string { return "pipe" }
+func (tubeAddr) String() string  { return "proof" }
 
 // handshake is a client's; the cheapest exchange does for a proof.
 func handshake(nc net.Conn, login string, host ssh.PublicKey, key ...ssh.Signer) (*ssh.Client, error) {

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/crypto/ssh"
 
@@ -34,6 +35,7 @@ type session struct {
 	term  *agent.Terminal
 	modes []byte
 	relay net.Listener // where the peer's authentication agent is reached
+	nest  string       // the folder of that socket
 
 	cmd    command    // nil before it was started
 	inputs []*os.File // our ends of its files
@@ -182,17 +184,10 @@ func (s *session) exec(cmd agent.Command) (*streams, error) {
 		s.cmd = p
 		return &streams{in: master, out: master}, nil
 	}
-	var ours, theirs [3]*os.File
-	for i := range ours {
-		r, w, err := os.Pipe()
-		if err != nil {
-			a.Close()
-			closeFiles(append(ours[:i:i], theirs[:i]...))
-			return nil, errors.New("the gateway has no files left: try again later")
-		}
-		if ours[i], theirs[i] = r, w; i == 0 {
-			ours[i], theirs[i] = w, r
-		}
+	ours, theirs, err := pipes()
+	if err != nil {
+		a.Close()
+		return nil, err
 	}
 	p, err := s.c.g.agents.exec(ctx, a, cmd, theirs[:])
 	closeFiles(theirs[:])
@@ -203,6 +198,22 @@ func (s *session) exec(cmd agent.Command) (*streams, error) {
 	s.cmd = p
 	s.inputs = ours[:]
 	return &streams{ours[0], ours[1], ours[2]}, nil
+}
+
+// pipes are our ends and a command's ends of its input, output and error output.
+func pipes() (ours, theirs [3]*os.File, err error) {
+	for i := range ours {
+		r, w, err := os.Pipe()
+		if err != nil {
+			closeFiles(ours[:i])
+			closeFiles(theirs[:i])
+			return ours, theirs, errors.New("the gateway has no files left: try again later")
+		}
+		if ours[i], theirs[i] = r, w; i == 0 {
+			ours[i], theirs[i] = w, r
+		}
+	}
+	return ours, theirs, nil
 }
 
 // pump carries the command's input and output, and says how it ended when all
@@ -257,8 +268,35 @@ func (s *session) end() {
 		closeFiles(s.inputs)
 		if s.relay != nil {
 			s.relay.Close()
+			s.clear()
 		}
 	})
+}
+
+// clear removes the folder of the authentication agent's socket. When the
+// testbed is gone it stays, until the node's /tmp goes.
+func (s *session) clear() {
+	ctx, cancel := context.WithTimeout(context.Background(), agentTime)
+	defer cancel()
+	a, err := s.c.agent(ctx)
+	if err != nil {
+		return
+	}
+	ours, theirs, err := pipes()
+	if err != nil {
+		a.Close()
+		return
+	}
+	closeFiles(ours[:])
+	rm := agent.Command{User: s.c.user, Argv: []string{"/bin/rm", "-rf", "--", s.nest}}
+	p, err := s.c.g.agents.exec(ctx, a, rm, theirs[:])
+	closeFiles(theirs[:])
+	if err != nil {
+		return
+	}
+	defer time.AfterFunc(agentTime, func() { p.Close() }).Stop()
+	p.Wait()
+	p.Close()
 }
 
 // forwardAgent makes a socket in the node that leads to the peer's
@@ -267,12 +305,13 @@ func (s *session) forwardAgent() bool {
 	if s.cmd != nil || s.relay != nil {
 		return false
 	}
-	path := "/tmp/ssh-agent." + rand.Text()
+	nest := "/tmp/ssh-" + rand.Text()
+	path := nest + "/agent"
 	l, err := s.c.listen("unix", path)
 	if err != nil {
 		return false
 	}
-	s.relay = l
+	s.relay, s.nest = l, nest
 	s.env = append(s.env, "SSH_AUTH_SOCK="+path)
 	s.c.working.Go(func() {
 		s.c.acceptForward(l, "auth-agent@openssh.com", func(net.Conn) []byte { return nil })

@@ -101,7 +101,7 @@ func (c *Conn) Send(v any, files ...*os.File) error {
 		rights = unix.UnixRights(fds...)
 	}
 	n, _, err := c.c.WriteMsgUnix(b, rights, nil)
-	if err != nil {
+	if err != nil || n == len(b) { // also to write nothing fails where the other end is gone
 		return err
 	}
 	_, err = c.c.Write(b[n:])

@@ -1,0 +1,110 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"patchbay/testdata/need"
+)
+
+func proof(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func TestProofLogsInAsEachAccount(t *testing.T) {
+	t.Parallel()
+	s, _, _ := newSite(t)
+	m := s.add("n1", Account{"alice", []string{newKey(t).line}}, Account{"bob", []string{newKey(t).line}})
+	if err := s.keeper.Prove(proof(t), "n1"); err != nil {
+		t.Error("with a public door:", err)
+	}
+	if err := s.keeper.Put(m.door, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.keeper.Prove(proof(t), "n1"); err != nil {
+		t.Error("without a public door:", err)
+	}
+	if err := s.keeper.Prove(proof(t), "n2"); err == nil {
+		t.Error("a node without a door is proven")
+	}
+	s.mu.Lock()
+	delete(s.nodes, "n1")
+	s.mu.Unlock()
+	if err := s.keeper.Prove(proof(t), "n1"); err == nil || !strings.Contains(err.Error(), "alice") {
+		t.Error("a node without an agent is proven:", err)
+	}
+}
+
+func TestProofOfAnAddress(t *testing.T) {
+	t.Parallel()
+	s, _, _ := newSite(t)
+	far := s.add("far", Account{"alice", []string{newKey(t).line}})
+	d := Door{Node: "near", Address: far.public.Addr().String()}
+	public := listen(t)
+	for _, l := range []net.Listener{public, nil} {
+		if err := s.keeper.Put(d, l, nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.keeper.Prove(proof(t), "near"); err != nil {
+			t.Error(err)
+		}
+	}
+	deaf := listen(t)
+	d.Address = deaf.Addr().String()
+	deaf.Close()
+	if err := s.keeper.Put(d, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.keeper.Prove(proof(t), "near"); err == nil {
+		t.Error("an address where nothing listens is proven")
+	}
+}
+
+// The keys of proofs are gone with the proof: a gateway that is asked for many
+// at the same time answers all of them.
+func TestManyProofs(t *testing.T) {
+	t.Parallel()
+	need.SSH(t)
+	s, _, _ := newSite(t)
+	k := newKey(t)
+	for i := range 40 {
+		s.add(fmt.Sprintf("n%d", i), Account{"alice", []string{k.line}}, Account{"bob", []string{k.line}})
+	}
+	var all sync.WaitGroup
+	for i := range 40 {
+		all.Go(func() {
+			if err := s.keeper.Prove(proof(t), fmt.Sprintf("n%d", i)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+func BenchmarkProve(b *testing.B) {
+	s, _, _ := newSite(b)
+	k := newKey(b)
+	const nodes = 100
+	for i := range nodes {
+		s.add(fmt.Sprintf("n%d", i), Account{"alice", []string{k.line}})
+	}
+	for b.Loop() {
+		var all sync.WaitGroup
+		for i := range nodes {
+			all.Go(func() {
+				if err := s.keeper.Prove(b.Context(), fmt.Sprintf("n%d", i)); err != nil {
+					b.Error(err)
+				}
+			})
+		}
+		all.Wait()
+	}
+	b.ReportMetric(float64(b.Elapsed().Milliseconds())/float64(b.N)/nodes, "ms/node")
+}

@@ -1,0 +1,259 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"patchbay/inventory/local/wire"
+	"patchbay/testdata/need"
+)
+
+// site is a Keeper with nodes n1, n2, … and what OpenSSH's clients need to use
+// them: keys, known hosts, a configuration.
+type site struct {
+	t      testing.TB
+	dir    string
+	keeper *Keeper
+	log    *logBuffer
+	pids   chan int // of each gateway that was started
+
+	mu    sync.Mutex
+	nodes map[string]*node
+}
+
+type logBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logBuffer) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(b)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// key is a key pair: PEM and a line.
+type key struct {
+	pem    []byte
+	line   string
+	signer ssh.Signer
+}
+
+func newKey(t testing.TB) key {
+	t.Helper()
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, err := ssh.MarshalPrivateKey(private, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := ssh.NewSignerFromKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key{pem.EncodeToMemory(block), strings.TrimSpace(string(ssh.MarshalAuthorizedKey(signer.PublicKey()))), signer}
+}
+
+func listen(t testing.TB) *net.TCPListener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l.(*net.TCPListener)
+}
+
+func portOf(l net.Listener) int { return l.Addr().(*net.TCPAddr).Port }
+
+// newSite starts a Keeper without doors; its gateway account's port and key are returned.
+func newSite(t testing.TB) (s *site, port int, host key) {
+	t.Helper()
+	s = &site{t: t, dir: t.TempDir(), nodes: make(map[string]*node), log: &logBuffer{}, pids: make(chan int, 64)}
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	host = newKey(t)
+	l := listen(t)
+	port = portOf(l)
+	s.keeper, err = Start(context.Background(), Options{
+		Program: program, UID: 1, GID: 1, Gateway: l, HostKey: host.pem,
+		Agent: func(ctx context.Context, name string) (*wire.Conn, error) {
+			s.mu.Lock()
+			n := s.nodes[name]
+			s.mu.Unlock()
+			if n == nil {
+				return nil, errors.New("no such node")
+			}
+			return n.connect()
+		},
+		Place: func(pid int) error { s.pids <- pid; return nil },
+		Log:   slog.New(slog.NewTextHandler(s.log, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		s.keeper.Kill()
+		if t.Failed() {
+			t.Log(s.log.String())
+		}
+	})
+	return s, port, host
+}
+
+// gatewayPID is the process of the newest gateway.
+func (s *site) gatewayPID() int {
+	s.t.Helper()
+	select {
+	case pid := <-s.pids:
+		return pid
+	case <-time.After(5 * time.Second):
+		s.t.Fatal("no gateway was started")
+		return 0
+	}
+}
+
+// machine is a node with its door.
+type machine struct {
+	door   Door
+	host   key
+	public *net.TCPListener
+	port   int
+}
+
+// add makes a node with a public door.
+func (s *site) add(name string, accounts ...Account) *machine {
+	s.t.Helper()
+	m := &machine{host: newKey(s.t), public: listen(s.t)}
+	m.port = portOf(m.public)
+	m.door = Door{Node: name, Slice: "slice", Names: []string{name + ".slice.example.org"}, Accounts: accounts, HostKey: m.host.pem}
+	home := filepath.Join(s.dir, name)
+	if err := os.MkdirAll(home, 0o700); err != nil {
+		s.t.Fatal(err)
+	}
+	s.mu.Lock()
+	s.nodes[name] = &node{t: s.t, home: home}
+	s.mu.Unlock()
+	if err := s.keeper.Put(m.door, m.public, nil); err != nil {
+		s.t.Fatal(err)
+	}
+	return m
+}
+
+func (s *site) home(name string) string { return filepath.Join(s.dir, name) }
+
+// client runs OpenSSH's programs as somebody with a key.
+type client struct {
+	t      testing.TB
+	dir    string
+	config string
+}
+
+func (s *site) client(k key) *client {
+	s.t.Helper()
+	need.SSH(s.t)
+	dir, err := os.MkdirTemp(s.dir, "client")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	c := &client{t: s.t, dir: dir, config: filepath.Join(dir, "config")}
+	c.write("id", k.pem, 0o600)
+	c.write("config", fmt.Appendf(nil, `
+Host *
+	IdentityFile %[1]s/id
+	IdentitiesOnly yes
+	IdentityAgent none
+	UserKnownHostsFile %[1]s/known_hosts
+	GlobalKnownHostsFile /dev/null
+	StrictHostKeyChecking yes
+	BatchMode yes
+	ConnectTimeout 10
+`, dir), 0o600)
+	c.write("known_hosts", nil, 0o600)
+	return c
+}
+
+func (c *client) write(name string, b []byte, mode os.FileMode) {
+	c.t.Helper()
+	if err := os.WriteFile(filepath.Join(c.dir, name), b, mode); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// append adds text to one of the client's files.
+func (c *client) append(name, text string) {
+	c.t.Helper()
+	f, err := os.OpenFile(filepath.Join(c.dir, name), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteString(text); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// knows adds a host to the configuration and its key to the known ones.
+func (c *client) knows(name string, port int, host key, more string) {
+	c.t.Helper()
+	c.append("known_hosts", name+" "+host.line+"\n")
+	c.append("config", fmt.Sprintf("Host %s\n\tHostName 127.0.0.1\n\tPort %d\n\tHostKeyAlias %s\n%s\n", name, port, name, more))
+}
+
+func (c *client) command(ctx context.Context, program string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, program, append([]string{"-F", c.config}, args...)...)
+	cmd.WaitDelay = 2 * time.Second
+	return cmd
+}
+
+// result is how a program ended.
+type result struct {
+	out, err string
+	status   int
+}
+
+// run runs ssh, or another of its programs.
+func (c *client) run(program string, args ...string) result {
+	c.t.Helper()
+	return c.runWith(nil, program, args...)
+}
+
+func (c *client) runWith(stdin []byte, program string, args ...string) result {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	cmd := c.command(ctx, program, args...)
+	var out, errs bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(stdin), &out, &errs
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) || ctx.Err() != nil {
+		c.t.Fatalf("%s %q: %v, %v\n%s", program, args, err, ctx.Err(), errs.String())
+	}
+	return result{out.String(), errs.String(), cmd.ProcessState.ExitCode()}
+}
