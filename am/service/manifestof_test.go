@@ -24,7 +24,9 @@ func TestManifestOfASliver(t *testing.T) {
 	defer st.Close()
 	inv := testInventory(t)
 	s := New(Config{Store: st, Inventory: inv, Reading: rspec.ReadOptions{Managers: []urn.URN{inv.Manager}, Stored: true}})
-	named := func(kind, name string) urn.URN { return urn.MustParse("urn:publicid:IDN+example.org+" + kind + "+" + name) }
+	named := func(kind, name string) urn.URN {
+		return urn.MustParse("urn:publicid:IDN+example.org+" + kind + "+" + name)
+	}
 	sliver := func(name, slice, document string, expires time.Duration) am.Sliver {
 		return am.Sliver{URN: named("sliver", name), Slice: named("slice", slice), ClientID: name, Document: document,
 			Component: named("node", "pc1"), SliverType: "raw-pc", Image: "debian-12", Created: now.Add(-time.Hour), Expires: now.Add(expires),

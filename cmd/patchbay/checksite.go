@@ -118,7 +118,9 @@ func (k *checker) providers(ctx context.Context, dir string, inv *inventory.Inve
 		k.errors(p)
 	}
 	for _, name := range slices.Sorted(maps.Keys(found)) {
-		k.provider(ctx, found[name])
+		if t, err := openTestbed(dir, name); t == nil || k.testbed(ctx, t, err) {
+			k.provider(ctx, found[name])
+		}
 	}
 	if inv != nil {
 		missing, _ := missingProviders(dir, found, inv, inventoryFile)

@@ -18,8 +18,6 @@ import (
 
 	"patchbay/am/urn"
 	"patchbay/credentials/trial"
-	"patchbay/inventory"
-	"patchbay/inventory/simulated"
 )
 
 // Names of a site's files.
@@ -49,10 +47,10 @@ type initOptions struct {
 
 func (o *initOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Authority, "authority", "", "the site's name in URNs, unique in its federation (default: the host's full name)")
-	fs.StringVar(&o.Provider, "provider", "simulated", "who makes slivers; there is only simulated, whose nodes pretend to exist (others go into the site's folder providers/ later)")
+	fs.StringVar(&o.Provider, "provider", simulatedName, "who makes slivers: local, whose nodes are containers of this host, or simulated, whose nodes pretend to exist (others go into the site's folder providers/ later)")
 	fs.StringVar(&o.Listen, "listen", "", "address and port for clients (default: the port of --public-url, or :8443)")
 	fs.StringVar(&o.PublicURL, "public-url", "", "https://HOST:PORT as clients reach it (default: the host's full name and the port)")
-	fs.StringVar(&o.Outbound, "outbound", "", "yes or no: whether nodes reach the network outside; simulated nodes never do")
+	fs.StringVar(&o.Outbound, "outbound", "", "yes or no: whether nodes reach the network outside; none do yet")
 }
 
 func (o *initOptions) Validate(args []string) (err error) {
@@ -60,15 +58,15 @@ func (o *initOptions) Validate(args []string) (err error) {
 		return err
 	}
 	switch o.Provider {
-	case "simulated":
-	case "local":
-		return errors.New("--provider local, nodes that are containers of this host, comes with a later release; for now take --provider simulated and replace it in inventory.yaml then")
+	case simulatedName, localName:
 	default:
-		return fmt.Errorf("--provider %q: init can only set up simulated; a provider of your own goes into the site's folder providers/ afterwards", o.Provider)
+		return fmt.Errorf("--provider %q: init can set up %s and %s; a provider of your own goes into the site's folder providers/ afterwards", o.Provider, localName, simulatedName)
 	}
-	switch o.Outbound {
-	case "", "no":
-	case "yes":
+	switch {
+	case o.Outbound == "" || o.Outbound == "no":
+	case o.Outbound == "yes" && o.Provider == localName:
+		return errors.New("--outbound yes: nodes of the local testbed get their network with a later release; leave --outbound out")
+	case o.Outbound == "yes":
 		return errors.New("--outbound yes needs nodes that exist; --provider simulated has none")
 	default:
 		return fmt.Errorf("--outbound %q is neither yes nor no", o.Outbound)
@@ -121,33 +119,34 @@ func (o *initOptions) Run(ctx context.Context, c console) error {
 	if err := requireEmpty(dir); err != nil {
 		return err
 	}
-	if err := o.write(ctx, dir, helper, time.Now()); err != nil {
+	offer, err := o.offer(ctx, helper)
+	if err != nil {
+		return err
+	}
+	if err := o.write(ctx, dir, offer.files, time.Now()); err != nil {
 		if left, _ := os.ReadDir(dir); len(left) > 0 {
 			return fmt.Errorf("cannot make the site: %w; what init has put into %s is incomplete: remove that and try again", err, dir)
 		}
 		return fmt.Errorf("cannot make the site: %w; nothing was made", err)
 	}
 	file := filepath.Join(dir, configName)
-	fmt.Fprintf(c.out, initDone, o.Authority, dir, note+o.clientsAt(ctx),
-		commandAt(file, "serve"), commandAt(file, "user", "ann"), commandAt(file, "slice", "first", "--owner", "ann"))
+	fmt.Fprintf(c.out, initDone, o.Authority, dir, offer.inventory, o.Provider, offer.request, note+o.clientsAt(ctx),
+		offer.start(dir, commandAt(file, "serve")), commandAt(file, "user", "ann"), commandAt(file, "slice", "first", "--owner", "ann"))
 	return nil
 }
 
 const initDone = `Made the site %[1]s in %[2]s:
 
   patchbay.yaml     its configuration
-  inventory.yaml    what it offers: 20 nodes, 4 shared hosts
+  inventory.yaml    what it offers: %[3]s
   trusted/          whose users may come: now those of authority/
-  providers/        who makes slivers: simulated
+  providers/        who makes slivers: %[4]s
   server-*.pem      the server's certificates and keys
   authority/        the trial authority; keep it private
-  request.xml       what an experimenter may ask for: a machine and a virtual one
+  request.xml       what an experimenter may ask for: %[5]s
 
-%[3]sNext:
-  %[4]s
-and in another terminal:
-  %[5]s
-  %[6]s
+%[6]s%[7]s  %[8]s
+  %[9]s
 `
 
 //go:embed request.xml
@@ -198,7 +197,8 @@ func requireEmpty(dir string) error {
 	return fmt.Errorf("%s %s and was left as it is; give a new folder", dir, what)
 }
 
-func (o *initOptions) write(ctx context.Context, dir, helper string, now time.Time) error {
+// write makes the site in dir, with the files of its offer.
+func (o *initOptions) write(ctx context.Context, dir string, offer []siteFile, now time.Time) error {
 	var host string
 	if o.PublicURL != "" {
 		u, err := url.Parse(o.PublicURL)
@@ -215,13 +215,9 @@ func (o *initOptions) write(ctx context.Context, dir, helper string, now time.Ti
 	if err != nil {
 		return err
 	}
-	files := []siteFile{
-		{inventoryName, inventory.SimulatedText(o.Authority), 0o644},
-		{requestName, sampleRequest, 0o644},
-		{filepath.Join(trustedDir, "trial.pem"), authority.Certificate(), 0o644},
-		{filepath.Join(providersDir, "simulated.prov"), simulated.Script(helper, "simulated"), 0o755},
-		{filepath.Join(providersDir, "simulated.yaml"), simulated.SettingsFor("sim." + topAuthority(o.Authority)), 0o644},
-	}
+	files := append(offer,
+		siteFile{requestName, sampleRequest, 0o644},
+		siteFile{filepath.Join(trustedDir, "trial.pem"), authority.Certificate(), 0o644})
 	for _, kind := range []string{"ecdsa", "rsa"} {
 		certificate, key, err := serverPair(kind, manager, hosts, ips, now)
 		if err != nil {
@@ -268,10 +264,4 @@ func replaceFile(path string, content []byte, mode fs.FileMode) error {
 		return err
 	}
 	return os.Rename(t.Name(), path)
-}
-
-// topAuthority is an authority without its sub-authorities.
-func topAuthority(a string) string {
-	top, _, _ := strings.Cut(a, ":")
-	return top
 }

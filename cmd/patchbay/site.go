@@ -50,6 +50,7 @@ type site struct {
 	listener  net.Listener // before TLS
 	admin     net.Listener // nil for none
 	socket    *adminSocket // nil for none
+	testbeds  *testbeds    // the local ones, which live as long as the site is served
 	PublicURL string       // as clients are told
 	LocalURL  string       // of the address that is really listened at
 }
@@ -86,6 +87,7 @@ func openSite(ctx context.Context, c *Config, log *slog.Logger) (_ *site, err er
 		Speakers:         c.Credentials.Speakers,
 		CacheSize:        c.Credentials.CacheSize,
 	})
+	s.testbeds = newTestbeds(findTestbeds(c.Providers, inv), log)
 	if s.tls, err = mtls.New(c.tls(log)); err != nil {
 		return nil, err
 	}
@@ -291,14 +293,15 @@ func (s *site) AdminURL() string {
 }
 
 // serve answers calls until ctx ends, then stops in order: no new calls, the
-// calls in progress, the runner, the store.
+// calls in progress, the runner, the local testbeds, the store.
 func (s *site) serve(ctx context.Context) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	workers, stopWorkers := context.WithCancel(context.WithoutCancel(ctx))
 	runnerEnded := make(chan error, 1)
-	s.working.Store(true)
 	go func() {
+		s.testbeds.start(workers) // or first attempts would be in vain
+		s.working.Store(true)
 		err := s.runner.Run(workers)
 		s.working.Store(false)
 		if err != nil && workers.Err() == nil {
@@ -338,6 +341,7 @@ func (s *site) serve(ctx context.Context) error {
 	}
 	stopWorkers()
 	<-runnerEnded
+	s.testbeds.stop()
 	return errors.Join(failed, s.close())
 }
 

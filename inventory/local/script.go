@@ -36,6 +36,7 @@ type Site struct {
 	Instance   string // empty: local
 	PublicHost string // empty: localhost
 	Component  string // empty: localhost
+	Listen     string // an address of this host; empty: all of them
 }
 
 // SettingsFor is the text of NAME.yaml: the metadata, and every setting at its
@@ -44,6 +45,7 @@ func SettingsFor(s Site) []byte {
 	text := settingsText
 	for _, key := range []struct{ name, is, value string }{
 		{"instance", DefaultInstance, s.Instance}, {"component", defaultHost, s.Component}, {"public_host", defaultHost, s.PublicHost},
+		{"listen", `""`, s.Listen},
 	} {
 		if key.value != "" {
 			text = strings.Replace(text, "\n"+key.name+": "+key.is+"\n", fmt.Sprintf("\n%s: %q\n", key.name, key.value), 1)

@@ -24,7 +24,7 @@ func TestSettings(t *testing.T) {
 	if diff := cmp.Diff(defaults(), got, comparePlain); diff != "" {
 		t.Errorf("what is written down is not the default (-default +written):\n%s", diff)
 	}
-	got, err = parseSettings(SettingsFor(Site{Instance: "lab-2", PublicHost: "host.example.org", Component: "host1"}), "x.yaml")
+	got, err = parseSettings(SettingsFor(Site{Instance: "lab-2", PublicHost: "host.example.org", Component: "host1", Listen: "127.0.0.1"}), "x.yaml")
 	if err != nil || got.Instance != "lab-2" || got.PublicHost != "host.example.org" || got.Component != "host1" {
 		t.Errorf("settings of a site: %+v, %v", got, err)
 	}

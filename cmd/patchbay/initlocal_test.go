@@ -1,0 +1,158 @@
+package main
+
+import (
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"patchbay/inventory"
+	"patchbay/inventory/local"
+)
+
+// madeLocal is a folder with a new site on the local testbed.
+func madeLocal(t testing.TB, args ...string) (dir, out string) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "site")
+	code, out := tell(t, append([]string{"init", "--authority", "Testbed-of-Ours.example.org", "--provider", "local", "--listen", "127.0.0.1:0", dir}, args...)...)
+	if code != 0 {
+		t.Fatalf("init: %d\n%s", code, out)
+	}
+	return dir, out
+}
+
+func TestInitLocal(t *testing.T) {
+	dir, out := madeLocal(t)
+	for name, mode := range map[string]fs.FileMode{"providers/local.prov": 0o755, "providers/local.yaml": 0o644, "inventory.yaml": 0o644, "request.xml": 0o644} {
+		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Mode() != mode {
+			t.Errorf("%s: %v, %v", name, info, err)
+		}
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, "providers", "*")); len(left) != 2 {
+		t.Errorf("providers: %v", left)
+	}
+	settings := filepath.Join(dir, "providers", "local.yaml")
+	s, err := local.ReadSettings(settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inv, err := inventory.Load(filepath.Join(dir, "inventory.yaml"), "Testbed-of-Ours.example.org")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !regexp.MustCompile(`^testbed-of-[0-9a-f]{4}$`).MatchString(s.Instance) {
+		t.Errorf("instance %q", s.Instance)
+	}
+	if s.PublicHost != "127.0.0.1" || s.Listen != netip.MustParseAddr("127.0.0.1") || s.ManifestSocket != filepath.Join(dir, "admin.sock") {
+		t.Errorf("settings %+v", s)
+	}
+	c := inv.Components[0]
+	if len(inv.Components) != 1 || s.Component != c.Name || c.SliverTypes[0].Name != s.SliverTypes[0].Name || c.Capacity.Slots < 50 {
+		t.Errorf("the inventory offers %+v, the testbed %+v", c, s)
+	}
+	needs := c.SliverTypes[0].Needs
+	if limits := s.SliverTypes[0]; needs.Memory<<20 != limits.Memory || needs.Disk<<20 != limits.Disk {
+		t.Errorf("a node counts as %+v, and may take %+v", needs, limits)
+	}
+	beds := findTestbeds(filepath.Join(dir, "providers"), inv)
+	if len(beds) != 1 {
+		t.Fatalf("serve finds %v", beds)
+	}
+	sudo := ""
+	if os.Geteuid() != 0 {
+		sudo = "sudo "
+	}
+	has(t, out, "containers of this host", "\n  "+sudo+beds[0].program+" up "+settings+"\n", "\n  "+sudo+beds[0].program+" doctor\n", "request.xml", "patchbay serve --config "+dir)
+
+	code, out := tell(t, "check", "--config", dir)
+	if code != 0 {
+		t.Errorf("check: %d", code)
+	}
+	has(t, out, "1 component (0 exclusive), 1 sliver type, 1 image", "the local testbed "+s.Instance+" does not run", "up "+settings, "doctor")
+	edit(t, settings, "publish: both", "publish: nowhere")
+	code, out = tell(t, "check", "--config", dir)
+	if code == 0 {
+		t.Error("wrong settings pass")
+	}
+	has(t, out, `local.yaml:`, `publish is "nowhere"`)
+}
+
+func TestInitLocalAsAsked(t *testing.T) {
+	dir, _ := madeLocal(t, "--public-url", "https://lab.example.org:8443", "--listen", ":0")
+	s, err := local.ReadSettings(filepath.Join(dir, "providers", "local.yaml"))
+	if err != nil || s.PublicHost != "lab.example.org" || s.Listen.IsValid() {
+		t.Errorf("doors at %q, listening at %v; %v", s.PublicHost, s.Listen, err)
+	}
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--provider", "local", "--outbound", "yes"}, "with a later release"},
+		{[]string{"--provider", "simulated", "--outbound", "yes"}, "needs nodes that exist"},
+		{[]string{"--provider", "lokal"}, "init can set up local and simulated"},
+	} {
+		dir := filepath.Join(t.TempDir(), "site")
+		code, out := tell(t, append([]string{"init", "--authority", "a.example.org", dir}, tt.args...)...)
+		if _, err := os.Stat(dir); code != 2 && code != 1 || err == nil {
+			t.Errorf("%v: exit status %d, folder %v", tt.args, code, err)
+		}
+		has(t, out, tt.want)
+	}
+}
+
+// TestSampleRequestsAreGranted allocates what init writes, in both kinds of site.
+func TestSampleRequestsAreGranted(t *testing.T) {
+	site, _ := madeLocal(t)
+	edit(t, filepath.Join(site, "providers", "local.prov"), " local --name", "  local --name") // not ours to start
+	for _, dir := range []string{made(t), site} {
+		for _, args := range [][]string{{"user", "ann"}, {"slice", "first", "--owner", "ann"}} {
+			if code, out := tell(t, append(args, "--config", dir)...); code != 0 {
+				t.Fatal(out)
+			}
+		}
+		s := serve(t, dir, "--listen", "127.0.0.1:0")
+		code, out := tell(t, "call", "--url", s.url, "--user", filepath.Join(dir, "users", "ann"), "--slice", "first", "Allocate", filepath.Join(dir, "request.xml"))
+		if code != 0 || strings.Count(out, "geni_allocated") < 2 {
+			t.Errorf("%d %s", code, out)
+		}
+		s.stop()
+	}
+}
+
+func TestInstanceNames(t *testing.T) {
+	for authority, want := range map[string]string{
+		"demo.example.org": "demo", "Testbed-of-Ours.example.org": "testbed-of", "example.org:sub": "example", "-_-.example.org": "site", "a_b.example.org": "ab", "x": "x",
+	} {
+		a, b := instanceName(authority), instanceName(authority)
+		if !local.IsInstance(a) || !regexp.MustCompile("^"+want+"-[0-9a-f]{4}$").MatchString(a) {
+			t.Errorf("%s: %s, want %s-….", authority, a, want)
+		}
+		if a == b && a == instanceName(authority) {
+			t.Errorf("%s: always %s", authority, a)
+		}
+	}
+}
+
+func TestHostFacts(t *testing.T) {
+	for host, want := range map[string]string{
+		"lab7.example.org": "lab7", "Lab7": "lab7", "": "host1", "-x": "host1", "a_b.example.org": "host1", strings.Repeat("x", 64): "host1",
+	} {
+		if got := componentName(host); got != want {
+			t.Errorf("%q is called %q, want %q", host, got, want)
+		}
+	}
+	m := parseOSRelease("# x\nPRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\nVERSION_ID='12'\nID=debian\nnonsense\n")
+	if m["PRETTY_NAME"] != "Debian GNU/Linux 12 (bookworm)" || m["VERSION_ID"] != "12" || m["ID"] != "debian" || len(m) != 3 {
+		t.Errorf("%v", m)
+	}
+	h := hostFacts(t.Context())
+	if h.Cores < 1 || h.Memory < 64<<20 || h.Disk <= 0 || h.Name == "" {
+		t.Errorf("%+v", h)
+	}
+	if freeDisk("/none/such") != 0 {
+		t.Error("disk of nothing")
+	}
+}

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"patchbay/inventory"
+	"patchbay/inventory/local"
+	"patchbay/inventory/provider"
+	"patchbay/inventory/simulated"
+)
+
+// Providers that init can set up.
+const (
+	simulatedName = "simulated"
+	localName     = "local"
+)
+
+// offer is what a new site has for experimenters.
+type offer struct {
+	files              []siteFile
+	inventory, request string // in words
+	// start is how to get nodes and to serve the site in dir with the command serve.
+	start func(dir, serve string) string
+}
+
+// offer makes the inventory and the provider. helper is the path of
+// patchbay-local.
+func (o *initOptions) offer(ctx context.Context, helper string) (offer, error) {
+	if o.Provider == localName {
+		return o.localOffer(ctx, helper)
+	}
+	return offer{
+		files: []siteFile{
+			{inventoryName, inventory.SimulatedText(o.Authority), 0o644},
+			{filepath.Join(providersDir, "simulated.prov"), simulated.Script(helper, simulatedName), 0o755},
+			{filepath.Join(providersDir, "simulated.yaml"), simulated.SettingsFor("sim." + topAuthority(o.Authority)), 0o644},
+		},
+		inventory: "20 nodes, 4 shared hosts",
+		request:   "a machine and a virtual one",
+		start:     func(_, serve string) string { return "Next:\n  " + serve + "\nand in another terminal:\n" },
+	}, nil
+}
+
+// localOffer offers containers of this host. Their doors are at the host of the
+// public URL, and listen where the server does.
+func (o *initOptions) localOffer(ctx context.Context, helper string) (offer, error) {
+	public := o.PublicURL
+	if public == "" {
+		public = publicURL(ctx, o.Listen)
+	}
+	u, err := url.Parse(public)
+	if err != nil {
+		return offer{}, err
+	}
+	host := hostFacts(ctx)
+	site := local.Site{Instance: instanceName(o.Authority), PublicHost: u.Hostname(), Component: host.Name}
+	if at, _, _ := net.SplitHostPort(o.Listen); net.ParseIP(at) != nil && !net.ParseIP(at).IsUnspecified() {
+		site.Listen = at
+	}
+	return offer{
+		files: []siteFile{
+			{inventoryName, inventory.LocalText(o.Authority, host), 0o644},
+			{filepath.Join(providersDir, localName+provider.Suffix), local.Script(helper, localName), 0o755},
+			{filepath.Join(providersDir, localName+".yaml"), local.SettingsFor(site), 0o644},
+		},
+		inventory: "containers of this host, " + host.Name,
+		request:   "two nodes",
+		start: func(dir, serve string) string {
+			t := testbed{program: helper, settings: filepath.Join(dir, providersDir, localName+".yaml")}
+			text := startAsUser
+			if os.Geteuid() == 0 {
+				text = startAsRoot
+			}
+			return fmt.Sprintf(text, asRoot(helper, "doctor"), asRoot(t.command("")...), serve)
+		},
+	}, nil
+}
+
+const startAsUser = `See whether this host can run nodes:
+  %[1]s
+Next, start what makes them:
+  %[2]s
+in another terminal:
+  %[3]s
+and in a third:
+`
+
+const startAsRoot = `See whether this host can run nodes:
+  %[1]s
+Next, start serving; as root, that starts what makes them, too:
+  %[3]s
+which else is started by:
+  %[2]s
+And in another terminal:
+`
+
+// asRoot is a command line for root, as this user types it.
+func asRoot(words ...string) string {
+	if os.Geteuid() != 0 {
+		words = append([]string{"sudo"}, words...)
+	}
+	return shellLine(words)
+}
+
+// instanceName names the testbed of a site, so that two sites on one host never
+// touch, whatever they are called.
+func instanceName(authority string) string {
+	const most = 11
+	label, _, _ := strings.Cut(topAuthority(authority), ".")
+	label = strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' {
+			return r
+		}
+		return -1
+	}, strings.ToLower(label))
+	label = strings.Trim(label[:min(len(label), most)], "-")
+	if label == "" {
+		label = "site"
+	}
+	var b [2]byte
+	rand.Read(b[:])
+	return label + "-" + hex.EncodeToString(b[:])
+}
+
+// topAuthority is an authority without its sub-authorities.
+func topAuthority(a string) string {
+	top, _, _ := strings.Cut(a, ":")
+	return top
+}

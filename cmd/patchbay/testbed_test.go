@@ -1,0 +1,231 @@
+package main
+
+import (
+	"bytes"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"patchbay/inventory"
+	"patchbay/inventory/local"
+	"patchbay/inventory/local/wire"
+	"patchbay/inventory/simulated"
+)
+
+// standIn is a testbed whose program is a script, and whose socket the test plays.
+type standIn struct {
+	*testbeds
+	t   *testing.T
+	dir string
+	log *syncBuffer
+}
+
+// newStandIn makes the program of the text; $DIR is a folder of its own.
+func newStandIn(t *testing.T, text string) *standIn {
+	t.Helper()
+	s := &standIn{t: t, dir: t.TempDir(), log: new(syncBuffer)}
+	program := filepath.Join(s.dir, "patchbay-local")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\nDIR='"+s.dir+"'\n"+text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	bed := &testbed{provider: "local", program: program, settings: filepath.Join(s.dir, "local.yaml"), instance: "stand-in"}
+	s.testbeds = newTestbeds([]*testbed{bed}, slog.New(slog.NewTextHandler(s.log, nil)))
+	s.root, s.retry, s.patience = true, 10*time.Millisecond, 5*time.Second
+	s.socket = func(instance string) string { return filepath.Join(s.dir, instance+".sock") }
+	t.Cleanup(func() { s.stop() })
+	return s
+}
+
+// answer answers at the socket until the test ends.
+func (s *standIn) answer() {
+	s.t.Helper()
+	l, err := wire.Listen(s.socket("stand-in"), 0o600)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			w := wire.New(c.(*net.UnixConn))
+			var r local.Request
+			if _, err := w.Receive(&r, local.MaxRequest, 0); err == nil {
+				w.Send(local.Answer{Output: []byte(`{}`)})
+			}
+			w.Close()
+		}
+	}()
+}
+
+// begun waits until the program has written its pid.
+func (s *standIn) begun() (pid int) {
+	s.t.Helper()
+	within(s.t, 10*time.Second, "the program runs", func() bool {
+		text, _ := os.ReadFile(filepath.Join(s.dir, "pid"))
+		pid, _ = strconv.Atoi(strings.TrimSpace(string(text)))
+		return pid > 0
+	})
+	return pid
+}
+
+const lasting = `trap 'echo "level=WARN msg=leaving"; exit 0' TERM
+echo "time=2030-01-01T00:00:00Z level=ERROR msg=\"disk full\" args=\"$*\"" >&2
+setsid sleep 3 &
+echo $$ >"$DIR/pid.new"; mv "$DIR/pid.new" "$DIR/pid"
+while :; do sleep 0.02; done
+`
+
+func TestServeRunsTheTestbed(t *testing.T) {
+	s := newStandIn(t, lasting)
+	s.state = "/some where"
+	started := make(chan bool)
+	go func() { s.start(t.Context()); close(started) }()
+	pid := s.begun()
+	select {
+	case <-started:
+		t.Error("it did not wait until the testbed answers")
+	case <-time.After(50 * time.Millisecond):
+	}
+	s.answer()
+	<-started
+	begun := time.Now()
+	s.stop()
+	if took := time.Since(begun); took > 2*time.Second { // sleep holds its streams
+		t.Errorf("ending took %v", took)
+	}
+	if err := syscall.Kill(pid, 0); err == nil {
+		t.Error("the program lives on")
+	}
+	has(t, s.log.String(), "level=ERROR msg=\"disk full args=\\\"up --state /some where "+s.dir+"/local.yaml\\\"\"",
+		"level=WARN msg=leaving", "the local testbed is started", "instance=stand-in")
+	if strings.Contains(s.log.String(), "has ended") {
+		t.Errorf("an ordered end is told as another: %s", s.log)
+	}
+}
+
+func TestServeStartsTheTestbedAgain(t *testing.T) {
+	s := newStandIn(t, `echo x >>"$DIR/starts"; echo "error: cannot mount" >&2; exit 3`)
+	begun := time.Now()
+	s.start(t.Context())
+	if time.Since(begun) > 3*time.Second {
+		t.Error("it waits for what has ended")
+	}
+	starts := func() int {
+		text, _ := os.ReadFile(filepath.Join(s.dir, "starts"))
+		return bytes.Count(text, []byte("x"))
+	}
+	within(t, 10*time.Second, "three starts", func() bool { return starts() >= 3 })
+	s.answer() // as when an operator starts it by hand
+	within(t, 10*time.Second, "it is left to somebody else", func() bool { return strings.Contains(s.log.String(), "by somebody else") })
+	had := starts()
+	s.stop()
+	if starts() != had {
+		t.Error("it was started although somebody answers")
+	}
+	has(t, s.log.String(), `level=ERROR msg="cannot mount"`, "exit status 3", "again_in=10ms", "again_in=20ms", "again_in=40ms")
+}
+
+func TestServeKillsATestbedThatDoesNotEnd(t *testing.T) {
+	s := newStandIn(t, strings.Replace(lasting, `'echo "level=WARN msg=leaving"; exit 0'`, "''", 1))
+	s.patience = 300 * time.Millisecond
+	s.start(t.Context()) // nobody answers within its patience
+	pid := s.begun()
+	s.stop()
+	if err := syscall.Kill(pid, 0); err == nil {
+		t.Error("the program lives on")
+	}
+	has(t, s.log.String(), "does not end and is killed")
+}
+
+func TestServeStartsNoTestbedThatItMayNot(t *testing.T) {
+	s := newStandIn(t, lasting)
+	s.root = false
+	s.start(t.Context())
+	has(t, s.log.String(), "level=WARN", "does not run", s.dir+"/patchbay-local up "+s.dir+"/local.yaml")
+
+	s = newStandIn(t, lasting)
+	s.answer()
+	s.start(t.Context())
+	has(t, s.log.String(), "runs already")
+	s.stop()
+	if _, err := os.Stat(filepath.Join(s.dir, "pid")); err == nil {
+		t.Error("a second testbed was started")
+	}
+}
+
+func TestTestbedsAreFoundByTheirScripts(t *testing.T) {
+	inv, err := inventory.Parse(inventory.LocalText("example.org", inventory.Host{Name: "h"}), "inventory.yaml", "example.org")
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := inventory.Parse(inventory.SimulatedText("example.org"), "inventory.yaml", "example.org")
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := string(local.SettingsFor(local.Site{Instance: "here-1"}))
+	for _, tt := range []struct {
+		rule, script, settings, program string
+		inventory                       *inventory.Inventory
+	}{
+		{"as init makes it", string(local.Script("/usr/bin/patchbay-local", "local")), good, "/usr/bin/patchbay-local", inv},
+		{"with a strange path", string(local.Script("/opt/it's mine/patchbay-local", "local")), good, "/opt/it's mine/patchbay-local", inv},
+		{"without settings", string(local.Script("/x", "local")), "", "/x", inv},
+		{"wrong settings", string(local.Script("/x", "local")), "instance: [", "", inv},
+		{"offered nowhere", string(local.Script("/x", "local")), good, "", other},
+		{"another name", string(local.Script("/x", "rack")), good, "", inv},
+		{"the simulated provider", string(simulated.Script("/x", "local")), good, "", inv},
+		{"changed by hand", strings.Replace(string(local.Script("/x", "local")), "exec", "sleep 1\nexec", 1), good, "", inv},
+		{"another program", "#!/bin/sh\nexec /x local --name local; reboot\n", good, "", inv},
+	} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "local.prov"), []byte(tt.script), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if tt.settings != "" {
+			if err := os.WriteFile(filepath.Join(dir, "local.yaml"), []byte(tt.settings), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		found := findTestbeds(dir, tt.inventory)
+		switch {
+		case tt.program == "" && len(found) > 0:
+			t.Errorf("%s: found %+v", tt.rule, *found[0])
+		case tt.program != "" && (len(found) != 1 || found[0].program != tt.program || found[0].settings != filepath.Join(dir, "local.yaml") || found[0].instance == ""):
+			t.Errorf("%s: found %v", tt.rule, found)
+		}
+	}
+}
+
+func TestLinesOfATestbed(t *testing.T) {
+	for line, want := range map[string]struct {
+		level slog.Level
+		text  string
+	}{
+		`time=2030-01-01T00:00:00.000Z level=WARN msg="a b" c=1`: {slog.LevelWarn, `a b c=1`},
+		"level=DEBUG msg=x":             {slog.LevelDebug, "x"},
+		"level=strange msg=x":           {slog.LevelInfo, "level=strange msg=x"},
+		"error: cannot":                 {slog.LevelError, "cannot"},
+		`msg="half`:                     {slog.LevelInfo, `"half`},
+		"said":                          {slog.LevelInfo, "said"},
+		"time=":                         {slog.LevelInfo, ""},
+		strings.Repeat("x", maxLogLine): {slog.LevelInfo, strings.Repeat("x", maxLogLine)},
+	} {
+		if level, text := logLine(line); level != want.level || text != want.text {
+			t.Errorf("%.50q: %v %.50q", line, level, text)
+		}
+	}
+	var out bytes.Buffer
+	copyLines(strings.NewReader("first\n"+strings.Repeat("y", 10*maxLogLine)+"\n\nlast"), slog.New(slog.NewTextHandler(&out, nil)))
+	if n := strings.Count(out.String(), "\n"); n != 3 || !strings.Contains(out.String(), "msg=last") || out.Len() > 2*maxLogLine {
+		t.Errorf("%d lines of %d bytes", n, out.Len())
+	}
+}

@@ -1,0 +1,216 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"patchbay/inventory/local"
+)
+
+// testbeds runs the local testbeds of a served site while it is served. The
+// fields up to patience are set before start.
+type testbeds struct {
+	list  []*testbed
+	log   *slog.Logger
+	state string // a folder for the state, for a site that lasts no longer than it is served
+	root  bool   // this process may start them
+	// socket is where an instance answers.
+	socket func(instance string) string
+	// retry is the pause before the first new start, and patience how long one
+	// may take until it answers, and until it ends.
+	retry, patience time.Duration
+
+	running sync.WaitGroup
+	cancel  context.CancelFunc
+}
+
+func newTestbeds(list []*testbed, log *slog.Logger) *testbeds {
+	return &testbeds{list: list, log: log, root: os.Geteuid() == 0, socket: local.Socket, retry: time.Second, patience: 10 * time.Second}
+}
+
+// longestPause is the longest between two starts of a testbed that ends at once.
+const longestPause = time.Minute
+
+// start starts every testbed that does not run, if it may, and waits a little
+// until they answer; what it may not, it says how to do.
+func (r *testbeds) start(ctx context.Context) {
+	ctx, r.cancel = context.WithCancel(ctx)
+	var waiting sync.WaitGroup
+	for _, t := range r.list {
+		log := r.log.With("provider", t.provider, "instance", t.instance)
+		switch {
+		case t.answers(ctx, r.socket):
+			log.Info("the local testbed runs already")
+		case !r.root:
+			log.Warn("the local testbed does not run, so its nodes cannot be made or reached; start it: " + asRoot(t.command(r.state)...))
+		default:
+			ready := make(chan struct{})
+			r.running.Go(func() { r.keep(ctx, t, log, ready) })
+			waiting.Go(func() {
+				select {
+				case <-ready:
+				case <-time.After(r.patience):
+				case <-ctx.Done():
+				}
+			})
+		}
+	}
+	waiting.Wait()
+}
+
+// stop ends those that start has started, and waits for them.
+func (r *testbeds) stop() {
+	if r.cancel != nil {
+		r.cancel()
+	}
+	r.running.Wait()
+}
+
+// keep runs one testbed until ctx ends, again and again if need be. ready is
+// closed when it answers for the first time, or has ended without.
+func (r *testbeds) keep(ctx context.Context, t *testbed, log *slog.Logger, ready chan struct{}) {
+	// The kernel ends the child when the thread that started it ends, so that it
+	// does not outlive a server that is killed; this one ends after it.
+	runtime.LockOSThread()
+	told := sync.OnceFunc(func() { close(ready) })
+	defer told()
+	for pause := r.retry; ; pause = min(2*pause, longestPause) {
+		begun := time.Now()
+		err := r.run(ctx, t, log, told)
+		told()
+		if ctx.Err() != nil {
+			return
+		}
+		if time.Since(begun) > longestPause {
+			pause = r.retry
+		}
+		log.Error("the local testbed has ended; its nodes go on, but nobody can log in until it is back", "error", err, "again_in", pause)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+		if t.answers(ctx, r.socket) {
+			log.Info("the local testbed was started by somebody else")
+			return
+		}
+	}
+}
+
+// run runs a testbed once, until it ends or ctx does; answered is called when it
+// answers.
+func (r *testbeds) run(ctx context.Context, t *testbed, log *slog.Logger, answered func()) error {
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	words := t.command(r.state)
+	cmd := exec.Command(words[0], words[1:]...)
+	cmd.Dir = "/"
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/root", "LANG=C.UTF-8"}
+	cmd.Stdout, cmd.Stderr = writer, writer
+	// Its own group: a Ctrl-C on the terminal is the server's, which ends it in order.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	err = cmd.Start()
+	writer.Close()
+	if err != nil {
+		return err
+	}
+	log.Info("the local testbed is started", "command", shellLine(words), "pid", cmd.Process.Pid)
+	var logging sync.WaitGroup
+	logging.Go(func() { copyLines(reader, log) })
+	ended := make(chan struct{})
+	var helpers sync.WaitGroup
+	helpers.Go(func() {
+		for !t.answers(ctx, r.socket) {
+			select {
+			case <-ended:
+				return
+			case <-ctx.Done():
+				return
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+		answered()
+	})
+	helpers.Go(func() { // ends it with ctx, in order if it obeys
+		select {
+		case <-ended:
+			return
+		case <-ctx.Done():
+		}
+		cmd.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-ended:
+		case <-time.After(r.patience):
+			log.Error("the local testbed does not end and is killed; it puts things in order when it is started next")
+			cmd.Process.Kill()
+		}
+	})
+	err = cmd.Wait()
+	close(ended)
+	helpers.Wait()
+	reader.SetReadDeadline(time.Now().Add(100 * time.Millisecond)) // what it started may hold the other end
+	logging.Wait()
+	if err == nil {
+		err = errors.New("it ended by itself")
+	}
+	return err
+}
+
+// maxLogLine is the most of one line that is logged, in bytes.
+const maxLogLine = 4 << 10
+
+// copyLines logs what a testbed writes, line by line.
+func copyLines(r io.Reader, log *slog.Logger) {
+	for b := bufio.NewReaderSize(r, maxLogLine); ; {
+		line, more, err := b.ReadLine()
+		if err != nil {
+			return
+		}
+		level, text := logLine(string(line))
+		for more && err == nil { // the rest of a long line
+			_, more, err = b.ReadLine()
+		}
+		if text != "" {
+			log.Log(context.Background(), level, text)
+		}
+	}
+}
+
+// logLine takes the time and the level off a line of a log, and the quotes off
+// its message.
+func logLine(line string) (slog.Level, string) {
+	level := slog.LevelInfo
+	if strings.HasPrefix(line, "time=") {
+		_, line, _ = strings.Cut(line, " ")
+	}
+	if rest, ok := strings.CutPrefix(line, "level="); ok {
+		word, text, _ := strings.Cut(rest, " ")
+		if level.UnmarshalText([]byte(word)) == nil {
+			line = text
+		}
+	} else if rest, ok := strings.CutPrefix(line, "error: "); ok {
+		level, line = slog.LevelError, rest
+	}
+	if rest, ok := strings.CutPrefix(line, "msg="); ok {
+		line = rest
+		if q, err := strconv.QuotedPrefix(rest); err == nil {
+			text, _ := strconv.Unquote(q)
+			line = text + rest[len(q):]
+		}
+	}
+	return level, strings.TrimSpace(line)
+}

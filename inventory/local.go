@@ -1,0 +1,77 @@
+package inventory
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"strings"
+	"text/template"
+)
+
+//go:embed local.yaml
+var local string
+
+// Host is what LocalText needs to know of the host whose containers are to be
+// offered.
+type Host struct {
+	// Name is the component's name.
+	Name string
+	// OSVersion and OSName are VERSION_ID and PRETTY_NAME of its os-release.
+	OSVersion, OSName string
+	// Cores counts its processors.
+	Cores int
+	// Memory is its memory and Disk what is free for nodes, in bytes; unknown
+	// where not above zero.
+	Memory, Disk int64
+}
+
+// What one container takes, in MiB; the same stands in local.yaml.
+const (
+	containerMemory = 512
+	containerDisk   = 4 << 10
+)
+
+// LocalText is the inventory.yaml of a new site whose nodes are containers of
+// the host, with comments that explain every key.
+func LocalText(authority string, h Host) []byte {
+	const mib = 1 << 20
+	slots := 50 * max(h.Cores, 1)
+	memory, disk := 4*h.Memory/mib, 4*h.Disk/mib
+	if memory <= 0 { // let the slots decide
+		memory = int64(slots) * containerMemory
+	}
+	if disk <= 0 {
+		disk = int64(slots) * containerDisk
+	}
+	values := map[string]any{
+		"Authority": authority, "Name": quoted(h.Name), "Version": quoted(h.OSVersion), "OS": quoted(h.OSName),
+		"Slots": slots, "Memory": size(max(memory, containerMemory)), "Disk": size(max(disk, containerDisk)),
+	}
+	var b bytes.Buffer
+	if err := template.Must(template.New("").Delims("[[", "]]").Parse(local)).Execute(&b, values); err != nil {
+		panic(err) // the template is ours
+	}
+	return b.Bytes()
+}
+
+// quoted is a YAML string of what can be printed in s, nothing if that is nothing.
+func quoted(s string) string {
+	s = strings.TrimSpace(strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return -1
+		}
+		return r
+	}, s))
+	if s == "" {
+		return ""
+	}
+	return fmt.Sprintf("%q", s)
+}
+
+// size writes MiB as it is read, in the largest unit that drops little.
+func size(mib int64) string {
+	if mib >= 10<<10 {
+		return fmt.Sprintf("%dG", mib>>10)
+	}
+	return fmt.Sprintf("%dM", mib)
+}
