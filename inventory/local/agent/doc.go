@@ -5,5 +5,21 @@
 // filter: nobody ever enters a node from outside.
 //
 // The host takes the agent's answers as hostile: they are bounded, and the
-// files that come with them are looked at before they are used.
+// files that come with them are looked at before they are used. The agent takes
+// the node as hostile: what it does for a user, in a home or at a Unix socket,
+// it does with that user's rights (as), so that no link leads it further than
+// the user could go. It has no more rights than root of the node has.
+//
+// Started is a program as follows: one thread forks it, as a traced child, so
+// that it stops before its first instruction; then it is put into the group of
+// the node's jobs and let go (children).
+//
+// In the node the agent writes
+//
+//	/etc/hostname, /etc/hosts, /etc/ssh/ssh_known_hosts   the last two between marks
+//	/etc/passwd, shadow, group, sudoers.d/90-patchbay     the accounts
+//	/var/lib/patchbay/accounts                            which are ours, and their ids for good
+//	~/.ssh/authorized_keys, id_rsa, id_rsa.pub            keys, the first between marks
+//
+// each by a new file that replaces the old one, and only where something differs.
 package agent

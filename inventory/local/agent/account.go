@@ -1,0 +1,136 @@
+package agent
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	passwdFile = "/etc/passwd"
+	groupFile  = "/etc/group"
+)
+
+// Limits of what is read from a node's files, which its root can fill.
+const (
+	fileLimit  = 4 << 20 // bytes
+	mostGroups = 256     // of one account
+)
+
+// account is a line of /etc/passwd, with the account's other groups.
+type account struct {
+	name        string
+	uid, gid    uint32
+	home, shell string
+	groups      []uint32
+}
+
+var root = account{name: "root", home: "/root", shell: "/bin/sh"}
+
+// lookUp finds an account in the node's files. Where there are none, there is
+// root.
+func lookUp(name string) (account, error) {
+	passwd, err := readFile(passwdFile, fileLimit)
+	if errors.Is(err, fs.ErrNotExist) && name == root.name {
+		return root, nil
+	}
+	if err != nil {
+		return account{}, err
+	}
+	a, ok := findAccount(passwd, name)
+	if !ok {
+		return account{}, fmt.Errorf("the node has no account %q", printable(name))
+	}
+	group, err := readFile(groupFile, fileLimit)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return account{}, err
+	}
+	a.groups = groupsOf(group, name)
+	return a, nil
+}
+
+// findAccount finds a well-formed line of /etc/passwd.
+func findAccount(passwd []byte, name string) (account, bool) {
+	for line := range bytes.Lines(passwd) {
+		if a, ok := parseAccount(line); ok && a.name == name {
+			return a, true
+		}
+	}
+	return account{}, false
+}
+
+func parseAccount(line []byte) (account, bool) {
+	f := strings.Split(strings.TrimSuffix(string(line), "\n"), ":")
+	if len(f) != 7 || f[0] == "" {
+		return account{}, false
+	}
+	uid, okUser := parseID(f[2])
+	gid, okGroup := parseID(f[3])
+	a := account{name: f[0], uid: uid, gid: gid, home: f[5], shell: f[6]}
+	if a.shell == "" {
+		a.shell = "/bin/sh"
+	}
+	return a, okUser && okGroup
+}
+
+// parseID reads a user or group id; the largest number stands for none.
+func parseID(s string) (uint32, bool) {
+	n, err := strconv.ParseUint(s, 10, 32)
+	return uint32(n), err == nil && uint32(n) != ^uint32(0)
+}
+
+// groupsOf are the groups in /etc/group that list name.
+func groupsOf(group []byte, name string) []uint32 {
+	var ids []uint32
+	for line := range bytes.Lines(group) {
+		f := strings.Split(strings.TrimSuffix(string(line), "\n"), ":")
+		if len(f) != 4 || !slices.Contains(strings.Split(f[3], ","), name) {
+			continue
+		}
+		if id, ok := parseID(f[2]); ok && len(ids) < mostGroups {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// groupID is the id of a group in /etc/group.
+func groupID(group []byte, name string) (uint32, bool) {
+	for line := range bytes.Lines(group) {
+		f := strings.Split(string(line), ":")
+		if len(f) == 4 && f[0] == name {
+			return parseID(f[2])
+		}
+	}
+	return 0, false
+}
+
+// readFile reads a regular file of at most limit bytes; anything else, such as
+// a pipe where a file should be, is an error and never waited for.
+func readFile(path string, limit int64) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	stat, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !stat.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no regular file", path)
+	}
+	text, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(text)) > limit {
+		err = fmt.Errorf("%s is larger than %d bytes", path, limit)
+	}
+	return text, err
+}

@@ -1,0 +1,54 @@
+package agent
+
+import (
+	"fmt"
+	"runtime"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// as runs f with the effective identity of an account: user, groups, and no
+// capability unless it is root. Real and saved ids stay root's, so that the
+// account's processes cannot send signals to the thread. Whatever f opens by
+// name it reaches only if the account may, and what it makes belongs to the
+// account. f must not start goroutines that matter: they are not under it.
+func as(who account, f func() error) error {
+	done := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+		if unix.Gettid() == unix.Getpid() {
+			// The first thread is the whole process for others. While this
+			// goroutine has it, another one gets another.
+			done <- as(who, f)
+			runtime.UnlockOSThread()
+			return
+		}
+		done <- guarded(func() error {
+			if err := become(who); err != nil {
+				return fmt.Errorf("cannot act as %s: %w", who.name, err)
+			}
+			return f()
+		})
+	}()
+	return <-done
+}
+
+// become changes this thread alone, which the wrappers of package syscall do not.
+func become(who account) error {
+	defer hide()
+	groups := append([]uint32{who.gid}, who.groups...)
+	const keep = ^uintptr(0)
+	_, _, errno := syscall.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(groups)), uintptr(unsafe.Pointer(&groups[0])), 0)
+	if errno == 0 {
+		_, _, errno = syscall.RawSyscall(unix.SYS_SETRESGID, keep, uintptr(who.gid), keep)
+	}
+	if errno == 0 {
+		_, _, errno = syscall.RawSyscall(unix.SYS_SETRESUID, keep, uintptr(who.uid), keep)
+	}
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}

@@ -1,0 +1,181 @@
+package agent
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// startTime is how long a program may take from fork to its first instruction.
+const startTime = 5 * time.Second
+
+// starterName is the name of the thread that forks, and so of its children
+// until they are what they shall be.
+const starterName = "patchbay-start"
+
+// children starts programs and reaps what ends, orphans of the node too.
+type children struct {
+	jobs   []int       // descriptors of cgroup.procs files
+	starts chan func() // run by the one thread that forks and traces
+
+	mu      sync.Mutex        // held while a child is traced, so that nobody else waits for it
+	waiting map[int]chan Exit // by process id
+}
+
+func newChildren(jobs []int) *children {
+	c := &children{jobs: jobs, starts: make(chan func()), waiting: make(map[int]chan Exit)}
+	go func() {
+		runtime.LockOSThread() // ptrace is of a thread
+		name, _ := unix.BytePtrFromString(starterName)
+		unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(name)), 0, 0, 0)
+		for f := range c.starts {
+			f()
+		}
+	}()
+	return c
+}
+
+// start starts a program in a session of its own, within the group of jobs from
+// its first instruction on. The channel tells its end.
+func (c *children) start(path string, argv []string, attr *syscall.ProcAttr) (pid int, end <-chan Exit, err error) {
+	done := make(chan struct{})
+	c.starts <- func() {
+		defer close(done)
+		err = guarded(func() (err error) {
+			pid, end, err = c.fork(path, argv, attr)
+			return err
+		})
+	}
+	<-done
+	return pid, end, err
+}
+
+func (c *children) fork(path string, argv []string, attr *syscall.ProcAttr) (int, <-chan Exit, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	// A signal may stop the child between fork and exec, when nobody can let it
+	// go on: this thread waits for it in the kernel.
+	watch := time.AfterFunc(startTime, killStuck)
+	defer watch.Stop()
+	attr.Sys.Setsid, attr.Sys.Ptrace = true, true
+	pid, err := syscall.ForkExec(path, argv, attr)
+	hide()
+	if err != nil {
+		return 0, nil, err
+	}
+	end := make(chan Exit, 1)
+	ended, err := c.release(pid)
+	switch {
+	case ended != nil:
+		end <- *ended
+	case err != nil:
+		unix.Kill(pid, unix.SIGKILL)
+		return 0, nil, err
+	default:
+		c.waiting[pid] = end
+	}
+	return pid, end, nil
+}
+
+// release lets a traced child go, once it is where it belongs. It may have
+// ended before.
+func (c *children) release(pid int) (*Exit, error) {
+	for {
+		var status unix.WaitStatus
+		if _, err := unix.Wait4(pid, &status, 0, nil); err == unix.EINTR {
+			continue
+		} else if err != nil {
+			return nil, fmt.Errorf("cannot wait for a new process: %w", err)
+		}
+		if exit := exitOf(status); exit != nil {
+			return exit, nil
+		}
+		if status.StopSignal() == unix.SIGTRAP {
+			break
+		}
+		if err := unix.PtraceCont(pid, int(status.StopSignal())); err != nil {
+			return nil, fmt.Errorf("cannot start a new process: %w", err)
+		}
+	}
+	text := strconv.AppendInt(nil, int64(pid), 10)
+	for _, fd := range c.jobs {
+		if _, err := unix.Write(fd, text); err != nil {
+			return nil, fmt.Errorf("cannot put a new process under the node's limits: %w", err)
+		}
+	}
+	// PID 1 is spared when memory ends; what it starts is not.
+	if err := os.WriteFile("/proc/"+string(text)+"/oom_score_adj", []byte("0"), 0); err != nil {
+		return nil, err
+	}
+	if err := unix.PtraceDetach(pid); err != nil {
+		return nil, fmt.Errorf("cannot start a new process: %w", err)
+	}
+	return nil, nil
+}
+
+// reap takes in all processes that ended.
+func (c *children) reap() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for {
+		var status unix.WaitStatus
+		pid, err := unix.Wait4(-1, &status, unix.WNOHANG, nil)
+		if err == unix.EINTR {
+			continue
+		}
+		if pid <= 0 || err != nil {
+			return
+		}
+		exit := exitOf(status)
+		end := c.waiting[pid]
+		if exit != nil && end != nil {
+			delete(c.waiting, pid)
+			end <- *exit
+		}
+	}
+}
+
+// signal sends a signal to the group of a process that was started here and has
+// not ended.
+func (c *children) signal(pid int, number int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.waiting[pid] != nil {
+		unix.Kill(-pid, unix.Signal(number))
+	}
+}
+
+// none tells whether the node has no process but this one: all others descend
+// from its children.
+func (c *children) none() bool {
+	c.reap()
+	return unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil) == unix.ECHILD
+}
+
+// exitOf is how a process ended, nil if it has not.
+func exitOf(s unix.WaitStatus) *Exit {
+	switch {
+	case s.Exited():
+		return &Exit{Status: s.ExitStatus()}
+	case s.Signaled():
+		return &Exit{Status: 128 + int(s.Signal()), Signal: int(s.Signal())}
+	}
+	return nil
+}
+
+// killStuck ends children of the thread that forks which have not become
+// another program.
+func killStuck() {
+	eachProcess(func(p process) {
+		if p.parent == 1 && p.name == starterName {
+			unix.Kill(p.pid, unix.SIGKILL)
+		}
+	})
+}

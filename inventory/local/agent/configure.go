@@ -1,0 +1,149 @@
+package agent
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	hostnameFile   = "/etc/hostname"
+	hostsFile      = "/etc/hosts"
+	knownHostsFile = "/etc/ssh/ssh_known_hosts"
+)
+
+// configure makes the node as cfg says. What fails in an account's home is a
+// problem, all else an error; each can be tried again.
+func (a *agent) configure(cfg *Configuration) (*Facts, error) {
+	if cfg == nil {
+		return nil, errors.New("no configuration came with the operation configure")
+	}
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	a.configuring.Lock()
+	defer a.configuring.Unlock()
+	defer debug.FreeOSMemory() // PID 1 is idle most of its life
+	var facts Facts
+	if err := setHostname(cfg.Hostname); err != nil {
+		facts.problem("the host name", err)
+	}
+	if err := setLines(hostsFile, cfg.Hosts); err != nil {
+		return nil, err
+	}
+	if err := setLines(knownHostsFile, cfg.KnownHosts); err != nil {
+		return nil, err
+	}
+	gone, err := setAccounts(cfg.Accounts)
+	if err != nil {
+		return nil, err
+	}
+	if facts.Sudo, err = setSudo(cfg.Accounts); err != nil {
+		return nil, err
+	}
+	for _, former := range gone {
+		if err := a.end(former.uid); err != nil {
+			return nil, fmt.Errorf("cannot end the processes of %s: %w", former.login, err)
+		}
+	}
+	if err := forget(gone); err != nil {
+		return nil, err
+	}
+	for _, wanted := range cfg.Accounts {
+		if err := setHome(wanted, cfg.Key, cfg.PublicKey); err != nil {
+			facts.problem("the home of "+wanted.Login, err)
+		}
+	}
+	return &facts, nil
+}
+
+func (f *Facts) problem(where string, err error) {
+	if len(f.Problems) < mostProblems {
+		f.Problems = append(f.Problems, printable(where+": "+err.Error()))
+	}
+}
+
+func setHostname(name string) error {
+	old, err := readOld(hostnameFile)
+	if err != nil {
+		return err
+	}
+	if err := replaceFile(hostnameFile, old, []byte(name+"\n"), 0o644); err != nil {
+		return err
+	}
+	if now, err := os.Hostname(); err == nil && now == name {
+		return nil
+	}
+	if err := unix.Sethostname([]byte(name)); err != nil {
+		return fmt.Errorf("%w; it is set when the node is started again", err)
+	}
+	return nil
+}
+
+// setLines makes lines our block in a file of root's.
+func setLines(path string, lines []string) error {
+	old, err := readOld(path)
+	if err != nil {
+		return err
+	}
+	text := setBlock(old, lines)
+	if len(text) > 0 {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+	}
+	return replaceFile(path, old, text, 0o644)
+}
+
+const (
+	sudoersFolder = "/etc/sudoers.d"
+	sudoersFile   = sudoersFolder + "/90-patchbay"
+	sudoersHeader = "# Kept by the testbed: the accounts of the experiment.\n"
+)
+
+// setSudo gives the accounts the rights of root, where sudo works, and tells
+// whether it does.
+func setSudo(accounts []Account) (bool, error) {
+	if !hasSudo() {
+		return false, nil
+	}
+	text := []byte(sudoersHeader)
+	for _, a := range accounts {
+		if a.Login != root.name {
+			text = append(text, a.Login+" ALL=(ALL:ALL) NOPASSWD: ALL\n"...)
+		}
+	}
+	old, err := readOld(sudoersFile)
+	if err != nil {
+		return false, err
+	}
+	return true, replaceFile(sudoersFile, old, text, 0o440)
+}
+
+// hasSudo tells whether the image has a sudo that reads our file.
+func hasSudo() bool {
+	stat, err := os.Stat("/usr/bin/sudo")
+	if err != nil || stat.Mode()&os.ModeSetuid == 0 {
+		return false
+	}
+	if stat, err := os.Stat(sudoersFolder); err != nil || !stat.IsDir() {
+		return false
+	}
+	text, err := readFile("/etc/sudoers", fileLimit)
+	if err != nil {
+		return false
+	}
+	for line := range bytes.Lines(text) {
+		f := strings.Fields(string(line))
+		if len(f) == 2 && (f[0] == "@includedir" || f[0] == "#includedir") && filepath.Clean(f[1]) == sudoersFolder {
+			return true
+		}
+	}
+	return false
+}

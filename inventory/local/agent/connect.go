@@ -1,0 +1,267 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	dialTime   = 10 * time.Second
+	queue      = 128 // connections that wait to be accepted
+	pathLimit  = 107 // bytes of a Unix socket's path
+	firstUnder = 1024
+	loginPort  = 22
+)
+
+// dial connects for the host.
+func (a *agent) dial(r request) ([]*os.File, error) {
+	if err := a.dials.take("connections under way"); err != nil {
+		return nil, err
+	}
+	defer a.dials.leave()
+	who, err := owner(r.User)
+	if err != nil {
+		return nil, err
+	}
+	switch r.Network {
+	case "tcp":
+		d := net.Dialer{Timeout: dialTime}
+		c, err := d.Dial("tcp", r.Address)
+		if err != nil {
+			return nil, err
+		}
+		defer c.Close()
+		return one(c.(*net.TCPConn).File())
+	case "unix":
+		return one(forAccount(who, r.Address, connectUnix))
+	}
+	return nil, fmt.Errorf("the network %q is neither tcp nor unix", printable(r.Network))
+}
+
+// listen listens for the host.
+func (a *agent) listen(r request) ([]*os.File, error) {
+	who, err := owner(r.User)
+	if err != nil {
+		return nil, err
+	}
+	a.listening.Lock()
+	defer a.listening.Unlock()
+	key := r.Network + " " + r.Address
+	if k := a.kept[key]; k != nil {
+		if k.stands() {
+			return one(k.copy())
+		}
+		delete(a.kept, key)
+		k.f.Close()
+	}
+	var f *os.File
+	keep := false
+	switch {
+	case r.Network == "tcp":
+		f, keep, err = listenTCP(r.Address, who)
+	case r.Network == "unix" && r.Address == GeniSocket:
+		f, err = listenGeni()
+		keep = true
+	case r.Network == "unix":
+		f, err = forAccount(who, r.Address, listenUnix)
+	default:
+		err = fmt.Errorf("the network %q is neither tcp nor unix", printable(r.Network))
+	}
+	if err != nil || !keep {
+		return one(f, err)
+	}
+	k := &keptListener{f: f}
+	if r.Network == "unix" {
+		k.path = r.Address
+		k.at, err = os.Lstat(k.path)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	a.kept[key] = k
+	return one(k.copy())
+}
+
+// keptListener is a listener that outlives who asked for it.
+type keptListener struct {
+	f    *os.File
+	path string      // of a Unix socket
+	at   os.FileInfo // what it was when it was made
+}
+
+// stands tells whether connections can still arrive: the path of a Unix socket
+// must be that socket.
+func (k *keptListener) stands() bool {
+	if k.path == "" {
+		return true
+	}
+	now, err := os.Lstat(k.path)
+	return err == nil && os.SameFile(now, k.at)
+}
+
+func (k *keptListener) copy() (*os.File, error) {
+	raw, err := k.f.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	fd := -1
+	controlled := raw.Control(func(own uintptr) { fd, err = unix.FcntlInt(own, unix.F_DUPFD_CLOEXEC, 3) })
+	if err = errors.Join(controlled, err); err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), "listener"), nil
+}
+
+func one(f *os.File, err error) ([]*os.File, error) {
+	if err != nil {
+		return nil, err
+	}
+	return []*os.File{f}, nil
+}
+
+// owner is the account that asks, root where none is named.
+func owner(name string) (account, error) {
+	if name == "" {
+		return root, nil
+	}
+	return lookUp(name)
+}
+
+// listenTCP listens at a port; that of logins is to be kept.
+func listenTCP(address string, who account) (*os.File, bool, error) {
+	host, text, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, false, err
+	}
+	if host == "localhost" {
+		host = "127.0.0.1"
+	}
+	if _, err := netip.ParseAddr(host); err != nil && host != "" {
+		return nil, false, fmt.Errorf("%q is no address to listen at", printable(host))
+	}
+	port, err := strconv.ParseUint(text, 10, 16)
+	if err != nil {
+		return nil, false, fmt.Errorf("%q is no port", printable(text))
+	}
+	if port > 0 && port < firstUnder && who.uid != 0 {
+		return nil, false, fmt.Errorf("port %d is below %d, where only root listens", port, firstUnder)
+	}
+	var lc net.ListenConfig
+	lc.SetMultipathTCP(false)
+	l, err := lc.Listen(context.Background(), "tcp", net.JoinHostPort(host, text))
+	if err != nil {
+		return nil, false, err
+	}
+	defer l.Close()
+	f, err := l.(*net.TCPListener).File()
+	return f, port == loginPort, err
+}
+
+// forAccount makes a Unix socket with the rights of an account.
+func forAccount(who account, path string, act func(fd int, path string, who account) error) (*os.File, error) {
+	if !filepath.IsAbs(path) || len(path) > pathLimit || strings.ContainsRune(path, 0) {
+		return nil, fmt.Errorf("%q is no path of a Unix socket: absolute, at most %d bytes", printable(path), pathLimit)
+	}
+	fd := -1
+	err := as(who, func() (err error) {
+		if fd, err = unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0); err != nil {
+			return err
+		}
+		return act(fd, filepath.Clean(path), who)
+	})
+	if err != nil {
+		if fd >= 0 {
+			unix.Close(fd)
+		}
+		return nil, fmt.Errorf("%s: %w", printable(path), err)
+	}
+	return os.NewFile(uintptr(fd), "socket"), nil
+}
+
+func connectUnix(fd int, path string, _ account) error {
+	for until := time.Now().Add(dialTime); ; time.Sleep(20 * time.Millisecond) {
+		err := unix.Connect(fd, &unix.SockaddrUnix{Name: path})
+		if err != unix.EAGAIN || time.Now().After(until) { // its queue is full
+			return err
+		}
+	}
+}
+
+// listenUnix makes a listening socket that only the account can connect to.
+func listenUnix(fd int, path string, who account) error {
+	if err := makeFolder(filepath.Dir(path), who); err != nil {
+		return err
+	}
+	if err := removeSocket(path); err != nil {
+		return err
+	}
+	if err := unix.Fchmod(fd, 0o600); err != nil { // what bind makes gets this mode
+		return err
+	}
+	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: path}); err != nil {
+		return err
+	}
+	return unix.Listen(fd, queue)
+}
+
+// makeFolder makes a folder of the account below /tmp, where anybody could have
+// made another one by that name. Other folders must be there.
+func makeFolder(path string, who account) error {
+	if !strings.HasPrefix(path, "/tmp/") {
+		return nil
+	}
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return err
+	}
+	stat, err := os.Lstat(path)
+	if err != nil {
+		return err
+	}
+	if s, ok := stat.Sys().(*syscall.Stat_t); !ok || !stat.IsDir() || s.Uid != who.uid {
+		return fmt.Errorf("%s is no folder of %s", path, who.name)
+	}
+	return nil
+}
+
+// removeSocket makes room for a socket, and only that.
+func removeSocket(path string) error {
+	stat, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case stat.Mode()&fs.ModeSocket == 0:
+		return errors.New("there is something that is no socket")
+	}
+	return os.Remove(path)
+}
+
+// listenGeni makes the socket of geni-get, which everybody may ask.
+func listenGeni() (*os.File, error) {
+	if err := os.MkdirAll(filepath.Dir(GeniSocket), 0o755); err != nil {
+		return nil, err
+	}
+	f, err := forAccount(root, GeniSocket, listenUnix)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(GeniSocket, 0o666); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}

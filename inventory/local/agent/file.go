@@ -1,0 +1,72 @@
+package agent
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// replaceFile makes text the content of a file, by a new file that takes its
+// place and keeps its mode, and where root does it, its owner; a file that is
+// not there is made with mode. An equal file is not touched. old is what the
+// file was read as.
+func replaceFile(path string, old, text []byte, mode fs.FileMode) error {
+	stat, err := os.Lstat(path)
+	there := err == nil
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if bytes.Equal(old, text) && (there || len(text) == 0) {
+		return nil
+	}
+	uid, gid := os.Geteuid(), os.Getegid()
+	if there && stat.Mode().IsRegular() {
+		mode = stat.Mode().Perm()
+		if s, ok := stat.Sys().(*syscall.Stat_t); ok && uid == 0 {
+			uid, gid = int(s.Uid), int(s.Gid)
+		}
+	}
+	return writeFile(path, text, mode, uid, gid)
+}
+
+// writeFile writes a new file and puts it in the place of path.
+func writeFile(path string, text []byte, mode fs.FileMode, uid, gid int) (err error) {
+	fresh := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".patchbay")
+	if err := os.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := os.OpenFile(fresh, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			os.Remove(fresh)
+		}
+	}()
+	_, err = f.Write(text)
+	if err == nil && (uid != os.Geteuid() || gid != os.Getegid()) {
+		err = f.Chown(uid, gid)
+	}
+	if err == nil {
+		err = f.Chmod(mode)
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(fresh, path)
+}
+
+// readOld reads a file that is to be replaced: nothing if it is not there.
+func readOld(path string) ([]byte, error) {
+	text, err := readFile(path, fileLimit)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return text, err
+}

@@ -1,0 +1,86 @@
+package agent
+
+import (
+	"errors"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	haltTime = 2 * time.Second
+	endTime  = 5 * time.Second // how long processes may take that were killed
+	lookTime = 10 * time.Millisecond
+)
+
+// halt asks all processes to end, and waits. Shells of terminals end by
+// SIGHUP, and what was stopped must go on to hear of it.
+func (a *agent) halt() error {
+	a.halting.Store(true)
+	for _, s := range []unix.Signal{unix.SIGTERM, unix.SIGHUP, unix.SIGCONT} {
+		if err := unix.Kill(-1, s); err != nil && err != unix.ESRCH {
+			return err
+		}
+	}
+	for until := time.Now().Add(haltTime); !a.children.none() && time.Now().Before(until); {
+		time.Sleep(lookTime)
+	}
+	return nil
+}
+
+// end kills all processes of a user, until none is left.
+func (a *agent) end(uid uint32) error {
+	if uid < firstHuman {
+		return errors.New("processes of the system are not ended")
+	}
+	for until := time.Now().Add(endTime); ; time.Sleep(lookTime) {
+		if !hasProcesses(uid) {
+			return nil
+		}
+		if time.Now().After(until) {
+			return errors.New("its processes do not end")
+		}
+		if err := a.endOnce(uid); err != nil {
+			return err
+		}
+	}
+}
+
+// endOnce kills all processes of a user in one call, which no fork outruns. It
+// takes a process of that user.
+func (a *agent) endOnce(uid uint32) error {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer null.Close()
+	attr := procAttr(account{uid: uid, gid: uid, home: "/"}, nil)
+	_, ended, err := a.startIn("/proc/self/exe", []string{Argv0, wordEnd}, attr, []*os.File{null, null, null})
+	if err != nil {
+		return err
+	}
+	<-ended
+	return nil
+}
+
+// endOwn kills all processes of the user that this one has.
+func endOwn() error {
+	if os.Getuid() < firstHuman {
+		return errors.New("processes of the system are not ended")
+	}
+	if err := unix.Kill(-1, unix.SIGKILL); err != nil && err != unix.ESRCH {
+		return err
+	}
+	return nil
+}
+
+func hasProcesses(uid uint32) bool {
+	found := false
+	eachProcess(func(p process) {
+		for _, id := range p.uids {
+			found = found || id == uid && !p.dead
+		}
+	})
+	return found
+}

@@ -1,0 +1,161 @@
+package agent
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+const skeleton = "/etc/skel"
+
+// Limits of what of the skeleton goes into a new home.
+const (
+	mostSkeleton  = 1000
+	skeletonLimit = 16 << 20 // bytes
+)
+
+// setHome makes an account's home and puts keys into it.
+func setHome(wanted Account, key, public string) error {
+	who, err := lookUp(wanted.Login)
+	if err != nil {
+		return err
+	}
+	if !filepath.IsAbs(who.home) {
+		return fmt.Errorf("%q is no folder", printable(who.home))
+	}
+	if _, err := os.Lstat(who.home); errors.Is(err, fs.ErrNotExist) {
+		if err := makeHome(who); err != nil {
+			return err
+		}
+	}
+	return as(who, func() error { return setKeys(who.home, wanted.Keys, key, public) })
+}
+
+// makeHome makes a home from the skeleton, first where only root can reach, so
+// that a half of it is never one.
+func makeHome(who account) error {
+	above := filepath.Dir(who.home)
+	if err := os.MkdirAll(above, 0o755); err != nil {
+		return err
+	}
+	fresh := filepath.Join(above, ".patchbay-new-home")
+	if err := os.RemoveAll(fresh); err != nil {
+		return err
+	}
+	if err := os.Mkdir(fresh, 0o700); err != nil {
+		return err
+	}
+	if err := fill(fresh, who); err != nil {
+		return errors.Join(err, os.RemoveAll(fresh))
+	}
+	if err := os.Lchown(fresh, int(who.uid), int(who.gid)); err != nil {
+		return err
+	}
+	if err := os.Chmod(fresh, 0o755); err != nil {
+		return err
+	}
+	return os.Rename(fresh, who.home)
+}
+
+// fill copies the skeleton's files, folders and links into a folder that only
+// root can reach.
+func fill(dir string, who account) error {
+	if _, err := os.Stat(skeleton); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	count, size := 0, int64(0)
+	return filepath.WalkDir(skeleton, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || path == skeleton {
+			return err
+		}
+		below, err := filepath.Rel(skeleton, path)
+		if err != nil {
+			return err
+		}
+		to := filepath.Join(dir, below)
+		stat, err := d.Info()
+		if err != nil {
+			return err
+		}
+		if count++; count > mostSkeleton {
+			return fmt.Errorf("%s has more than %d files", skeleton, mostSkeleton)
+		}
+		switch {
+		case d.IsDir():
+			err = os.Mkdir(to, stat.Mode().Perm())
+		case d.Type()&fs.ModeSymlink != 0:
+			var target string
+			if target, err = os.Readlink(path); err == nil {
+				err = os.Symlink(target, to)
+			}
+		case d.Type().IsRegular():
+			if size += stat.Size(); size > skeletonLimit {
+				return fmt.Errorf("%s is larger than %d bytes", skeleton, skeletonLimit)
+			}
+			err = copyFile(path, to, stat.Mode().Perm())
+		default:
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return os.Lchown(to, int(who.uid), int(who.gid))
+	})
+}
+
+func copyFile(from, to string, mode fs.FileMode) error {
+	in, err := os.OpenFile(from, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, io.LimitReader(in, skeletonLimit))
+	return errors.Join(err, out.Close())
+}
+
+// setKeys puts the account's keys and the experiment's into ~/.ssh, with the
+// rights of the account.
+func setKeys(home string, keys []string, key, public string) error {
+	dir := filepath.Join(home, ".ssh")
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	path := filepath.Join(dir, "authorized_keys")
+	old, err := readOld(path)
+	if err != nil {
+		return err
+	}
+	if err := replaceFile(path, old, setBlock(old, keys), 0o600); err != nil {
+		return err
+	}
+	if key == "" {
+		return nil
+	}
+	return setPair(filepath.Join(dir, "id_rsa"), []byte(key), []byte(public+"\n"))
+}
+
+// setPair writes a pair of keys, unless a file of a pair is there already. The
+// private key comes last, so that a pair without it is written again.
+func setPair(path string, key, public []byte) error {
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	old, err := readOld(path + ".pub")
+	if err != nil || old != nil && !bytes.Equal(old, public) {
+		return err
+	}
+	if err := replaceFile(path+".pub", old, public, 0o644); err != nil {
+		return err
+	}
+	return writeFile(path, key, 0o600, os.Geteuid(), os.Getegid())
+}

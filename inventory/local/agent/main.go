@@ -1,0 +1,148 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"patchbay/inventory/local/wire"
+)
+
+const (
+	listenerFile = 3
+	jobsVariable = "PATCHBAY_JOBS"
+	nodeVariable = "PATCHBAY_NODE"
+)
+
+// What the program is when PID 1 starts it again, by its first argument.
+const (
+	wordSFTP = "sftp"
+	wordEnd  = "end"
+)
+
+// Main is PID 1: it serves operations at the inherited listening socket
+// (descriptor 3) and never returns while it can. It is run by the package
+// node's last stage, with PATCHBAY_NODE, the node's id, and PATCHBAY_JOBS, the
+// descriptors of the cgroup.procs files that take its jobs, with commas.
+func Main() {
+	var err error
+	switch word := strings.Join(os.Args[1:], " "); word {
+	case "":
+		err = serve()
+	case wordSFTP:
+		err = ServeSFTP()
+	case wordEnd:
+		err = endOwn()
+	default:
+		err = fmt.Errorf("unknown argument %q", word)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "patchbay-agent:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func serve() error {
+	if os.Getpid() != 1 {
+		return errors.New("this is PID 1 of a node, which patchbay-local starts; it does nothing elsewhere")
+	}
+	hide()
+	ended := withstand()
+	runtime.GOMAXPROCS(1)
+	debug.SetGCPercent(10)
+	jobs, err := descriptors(os.Getenv(jobsVariable))
+	if err != nil {
+		return err
+	}
+	if err := unix.CloseRange(listenerFile, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		return err
+	}
+	f := os.NewFile(listenerFile, "listener")
+	l, err := net.FileListener(f)
+	if err != nil {
+		return fmt.Errorf("descriptor %d is no listening socket: %w", listenerFile, err)
+	}
+	f.Close()
+	u, ok := l.(*net.UnixListener)
+	if !ok {
+		return fmt.Errorf("descriptor %d is no Unix socket", listenerFile)
+	}
+	a := newAgent(os.Getenv(nodeVariable), jobs)
+	go func() {
+		for range ended {
+			a.children.reap()
+		}
+	}()
+	debug.FreeOSMemory()
+	for {
+		c, err := u.AcceptUnix()
+		if err != nil { // without descriptors or memory: others will end
+			time.Sleep(50 * time.Millisecond)
+			continue
+		}
+		a.take(wire.New(c))
+	}
+}
+
+// hide keeps other processes of the node out of this one's memory and
+// descriptors. A change of user ids in any thread may undo it.
+func hide() {
+	unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
+}
+
+// withstand makes signals harmless and returns a channel that tells the end of
+// children. What starts later gets the defaults back, since nothing is ignored:
+// signals are caught and forgotten, and those that the runtime takes for its
+// own faults when they are queued get their default action, which the kernel
+// withholds from PID 1 for all that comes from inside.
+func withstand() <-chan os.Signal {
+	signal.Notify(make(chan os.Signal))
+	ended := make(chan os.Signal, 1)
+	signal.Notify(ended, unix.SIGCHLD)
+	var byDefault [4]uint64 // struct sigaction: SIG_DFL is zero
+	for _, s := range []syscall.Signal{
+		unix.SIGILL, unix.SIGTRAP, unix.SIGBUS, unix.SIGFPE, unix.SIGSEGV, unix.SIGSTKFLT, unix.SIGSYS,
+	} {
+		unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(s), uintptr(unsafe.Pointer(&byDefault)), 0, 8, 0, 0)
+	}
+	return ended
+}
+
+// descriptors reads a list of descriptors.
+func descriptors(list string) ([]int, error) {
+	var fds []int
+	for s := range strings.SplitSeq(list, ",") {
+		if s == "" {
+			continue
+		}
+		fd, err := strconv.Atoi(s)
+		if err != nil || fd <= listenerFile {
+			return nil, fmt.Errorf("%s holds %q, which is no inherited descriptor", jobsVariable, s)
+		}
+		fds = append(fds, fd)
+	}
+	return fds, nil
+}
+
+// discard waits until the other end is gone.
+func discard(c *wire.Conn) {
+	for {
+		var r request
+		if _, err := c.Receive(&r, answerLimit, 0); errors.Is(err, io.EOF) || err != nil {
+			return
+		}
+	}
+}

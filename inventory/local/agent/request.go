@@ -1,0 +1,123 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"patchbay/inventory/local/wire"
+)
+
+const (
+	opHello     = "hello"
+	opHold      = "hold"
+	opExec      = "exec"
+	opSignal    = "signal"
+	opConfigure = "configure"
+	opHalt      = "halt"
+	opDial      = "dial"
+	opListen    = "listen"
+)
+
+const (
+	requestLimit = 16 << 20 // bytes: room for the keys of all accounts
+	answerLimit  = 64 << 10 // bytes
+	textLimit    = 400      // bytes of a message that the other side wrote
+)
+
+// request asks for one operation, and is the first message of a connection.
+// That of a command is followed by its signals.
+type request struct {
+	Op            string
+	Network       string         `json:",omitempty"`
+	Address       string         `json:",omitempty"`
+	User          string         `json:",omitempty"`
+	Signal        int            `json:",omitempty"`
+	Command       *Command       `json:",omitempty"`
+	Configuration *Configuration `json:",omitempty"`
+}
+
+// answer ends an operation. A command has two: that it was started, and how it
+// ended.
+type answer struct {
+	Error string `json:",omitempty"`
+	Node  string `json:",omitempty"`
+	Facts *Facts `json:",omitempty"`
+	Exit  *Exit  `json:",omitempty"`
+}
+
+// call sends a request and reads its answer, with at most want files. An
+// answer that is an error is one.
+func call(ctx context.Context, c *wire.Conn, r request, files []*os.File, want int) (answer, []*os.File, error) {
+	defer bound(ctx, c)()
+	a, got, err := exchange(c, r, files, want)
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		return answer{}, nil, fmt.Errorf("the node's agent, asked for %s: %w", r.Op, err)
+	}
+	return a, got, nil
+}
+
+func exchange(c *wire.Conn, r request, files []*os.File, want int) (answer, []*os.File, error) {
+	if err := c.Send(r, files...); err != nil {
+		return answer{}, nil, err
+	}
+	return receive(c, want)
+}
+
+// receive reads one answer.
+func receive(c *wire.Conn, want int) (answer, []*os.File, error) {
+	var a answer
+	got, err := c.Receive(&a, answerLimit, want)
+	if err != nil {
+		return answer{}, nil, err
+	}
+	if a.Error != "" {
+		closeAll(got)
+		return answer{}, nil, errors.New(printable(a.Error))
+	}
+	return a, got, nil
+}
+
+// bound makes what is sent and received end with ctx, until the function that
+// it returns is called.
+func bound(ctx context.Context, c *wire.Conn) func() {
+	deadline, _ := ctx.Deadline()
+	c.SetDeadline(deadline)
+	done := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		c.SetDeadline(time.Unix(1, 0))
+		close(done)
+	})
+	return func() {
+		if !stop() {
+			<-done
+		}
+		c.SetDeadline(time.Time{})
+	}
+}
+
+// printable is a text of the other side as it may stand in a message of ours:
+// one line of ASCII, not too long.
+func printable(s string) string {
+	if len(s) > textLimit {
+		s = s[:textLimit] + "..."
+	}
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return '?'
+		}
+		return r
+	}, s)
+}
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		f.Close()
+	}
+}

@@ -1,0 +1,132 @@
+package agent
+
+import (
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"patchbay/inventory/local/wire"
+)
+
+// How many operations there may be at once. Commands leave room for the rest,
+// so that a node full of logins still answers to Hello.
+const (
+	mostOperations = 512
+	mostCommands   = 384
+	mostDials      = 64
+)
+
+// requestTime is how long a request may take to arrive.
+const requestTime = 10 * time.Second
+
+// agent serves operations.
+type agent struct {
+	node     string
+	children *children
+	halting  atomic.Bool
+
+	operations, commands, dials places
+
+	configuring sync.Mutex
+	listening   sync.Mutex
+	kept        map[string]*keptListener // by network and address; guarded by listening
+}
+
+func newAgent(node string, jobs []int) *agent {
+	return &agent{
+		node:       node,
+		children:   newChildren(jobs),
+		operations: make(places, mostOperations),
+		commands:   make(places, mostCommands),
+		dials:      make(places, mostDials),
+		kept:       make(map[string]*keptListener),
+	}
+}
+
+// places bounds what happens at once.
+type places chan struct{}
+
+func (p places) take(what string) error {
+	select {
+	case p <- struct{}{}:
+		return nil
+	default:
+		return fmt.Errorf("the node has %d %s at once, and no more are taken; try again when one has ended", cap(p), what)
+	}
+}
+
+func (p places) leave() { <-p }
+
+// take serves one connection, in a goroutine of its own.
+func (a *agent) take(c *wire.Conn) {
+	c.SetDeadline(time.Now().Add(requestTime))
+	if err := a.operations.take("operations"); err != nil {
+		c.Send(answer{Error: err.Error()})
+		c.Close()
+		return
+	}
+	go func() {
+		defer a.operations.leave()
+		defer c.Close()
+		if err := guarded(func() error { return a.operate(c) }); err != nil {
+			c.SetDeadline(time.Now().Add(requestTime))
+			c.Send(answer{Error: err.Error()})
+		}
+	}()
+}
+
+// guarded makes a panic of f an error: that of one operation must not end PID 1.
+func guarded(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the agent has a fault: %v", p)
+		}
+	}()
+	return f()
+}
+
+// operate serves the operation that c asks for; an error is still to be told.
+func (a *agent) operate(c *wire.Conn) error {
+	var r request
+	files, err := c.Receive(&r, requestLimit, 3)
+	if err != nil {
+		return err
+	}
+	defer func() { closeAll(files) }()
+	c.SetDeadline(time.Time{})
+	if r.Op == opExec {
+		given := files
+		files = nil
+		return a.exec(c, r.Command, given)
+	}
+	if len(files) > 0 {
+		return fmt.Errorf("files came with the operation %q", r.Op)
+	}
+	var reply answer
+	var give []*os.File
+	switch r.Op {
+	case opHello:
+		reply.Node = a.node
+	case opHold:
+		discard(c)
+		return nil
+	case opHalt:
+		err = a.halt()
+	case opConfigure:
+		reply.Facts, err = a.configure(r.Configuration)
+	case opDial:
+		give, err = a.dial(r)
+	case opListen:
+		give, err = a.listen(r)
+	default:
+		err = fmt.Errorf("unknown operation %q", r.Op)
+	}
+	if err != nil {
+		return err
+	}
+	defer closeAll(give)
+	c.SetDeadline(time.Now().Add(requestTime))
+	return c.Send(reply, give...)
+}

@@ -1,0 +1,33 @@
+package agent
+
+import (
+	"errors"
+	"io"
+	"os"
+
+	"github.com/pkg/sftp"
+)
+
+// standard is standard input and output as one stream.
+type standard struct {
+	io.Reader
+	io.WriteCloser
+}
+
+// ServeSFTP is the SFTP server that Command.SFTP starts in the node: standard
+// input and output, from the working folder on. It has no rights but those of
+// its account.
+func ServeSFTP() error {
+	dir, err := os.Getwd()
+	if err != nil {
+		dir = "/"
+	}
+	s, err := sftp.NewServer(standard{os.Stdin, os.Stdout}, sftp.WithServerWorkingDirectory(dir))
+	if err != nil {
+		return err
+	}
+	if err := s.Serve(); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	return nil
+}
