@@ -92,20 +92,32 @@ func (c *Conn) Send(v any, files ...*os.File) error {
 	b := make([]byte, header, header+len(text))
 	binary.BigEndian.PutUint32(b, uint32(len(text)))
 	b = append(b, text...)
-	var rights []byte
-	if len(files) > 0 {
-		fds := make([]int, len(files))
-		for i, f := range files {
-			fds[i] = int(f.Fd())
+	return descend(files, make([]int, 0, len(files)), func(fds []int) error {
+		var rights []byte
+		if len(fds) > 0 {
+			rights = unix.UnixRights(fds...)
 		}
-		rights = unix.UnixRights(fds...)
+		n, _, err := c.c.WriteMsgUnix(b, rights, nil)
+		if err != nil {
+			return err
+		}
+		_, err = c.c.Write(b[n:])
+		return err
+	})
+}
+
+// descend calls f with the descriptors of files. os.File.Fd would make them
+// block, for whoever else has them, too.
+func descend(files []*os.File, fds []int, f func([]int) error) error {
+	if len(files) == 0 {
+		return f(fds)
 	}
-	n, _, err := c.c.WriteMsgUnix(b, rights, nil)
-	if err != nil || n == len(b) { // also to write nothing fails where the other end is gone
+	raw, err := files[0].SyscallConn()
+	if err != nil {
 		return err
 	}
-	_, err = c.c.Write(b[n:])
-	return err
+	controlled := raw.Control(func(fd uintptr) { err = descend(files[1:], append(fds, int(fd)), f) })
+	return errors.Join(controlled, err)
 }
 
 // Receive reads one message of at most limit bytes into v. With it may come at
