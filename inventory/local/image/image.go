@@ -3,7 +3,13 @@ package image
 import (
 	"context"
 	"errors"
-	"io"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
 
 	"patchbay/inventory/local/node"
 )
@@ -11,35 +17,103 @@ import (
 // Host is the name of the image made of this host.
 const Host = "host"
 
-var errNotBuilt = errors.New("not built yet")
+// Store is a folder of images, State/images. Several processes may use one
+// folder at the same time.
+type Store struct {
+	dir  string
+	host string // root of the file system that Host is made of
 
-// Store is a folder of images, State/images.
-type Store struct{ dir string }
+	mu    sync.Mutex // guards what follows; held while the skeleton is built
+	stamp string     // of the host when it was last looked at
+	key   string     // of the skeleton that was made then
+}
 
-// Open opens the folder, making it if need be.
-func Open(dir string) (*Store, error) { return nil, errNotBuilt }
+// Open opens the folder, making it if need be. It belongs to whoever runs this,
+// and to nobody else: there are programs in it that would give any user the
+// rights of their owner.
+func Open(dir string) (*Store, error) {
+	if !filepath.IsAbs(dir) {
+		return nil, fmt.Errorf("the folder of images, %q, is not an absolute path", dir)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("cannot make the folder of images: %w", err)
+	}
+	if i, err := os.Lstat(dir); err != nil || !i.IsDir() {
+		return nil, fmt.Errorf("%s, where the images would be, is not a folder", dir)
+	}
+	if err := os.Chmod(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("cannot close the folder of images to others: %w", err)
+	}
+	return &Store{dir: dir, host: "/"}, nil
+}
 
 // Find is the image of that name and its key: a name for exactly these
 // contents, which a node keeps so that Key finds the same again. The first Find
-// of Host makes the skeleton.
+// of Host makes the skeleton, which takes a second, and so does one after the
+// host's packages or accounts have changed. An unknown name is fs.ErrNotExist.
 func (s *Store) Find(ctx context.Context, name string) (key string, i node.Image, err error) {
-	return "", node.Image{}, errNotBuilt
+	if err := checkName(name); err != nil {
+		return "", node.Image{}, err
+	}
+	if name == Host {
+		key, err = s.findHost(ctx)
+	} else {
+		key, err = s.named(name)
+	}
+	if err != nil {
+		return "", node.Image{}, err
+	}
+	i, err = s.Key(key)
+	return key, i, err
 }
 
-// Key is the image that Find once gave.
-func (s *Store) Key(key string) (node.Image, error) { return node.Image{}, errNotBuilt }
+// named is the key that name stands for.
+func (s *Store) named(name string) (string, error) {
+	key, err := os.Readlink(filepath.Join(s.dir, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("there is no image %q; add it: patchbay-local image add %s: %w", name, name, fs.ErrNotExist)
+	}
+	if err != nil || !isKeyOf(key, name) {
+		return "", fmt.Errorf("%s is no link to an image; remove it and add the image again", filepath.Join(s.dir, name))
+	}
+	return key, nil
+}
 
-// Names are the images there are, Host among them.
-func (s *Store) Names() ([]string, error) { return nil, errNotBuilt }
+// Key is the image that Find once gave. One that is gone is fs.ErrNotExist.
+func (s *Store) Key(key string) (node.Image, error) {
+	name, _, _ := strings.Cut(key, "@")
+	if !isKeyOf(key, name) {
+		return node.Image{}, fmt.Errorf("%q is no key of an image", key)
+	}
+	root := filepath.Join(s.dir, key)
+	switch i, err := os.Lstat(root); {
+	case errors.Is(err, fs.ErrNotExist):
+		return node.Image{}, fmt.Errorf("the contents %s of the image %q are gone: %w", key, name, fs.ErrNotExist)
+	case err != nil:
+		return node.Image{}, err
+	case !i.IsDir():
+		return node.Image{}, fmt.Errorf("%s is not a folder", root)
+	}
+	i := node.Image{Root: root}
+	if name == Host {
+		i.Usr = filepath.Join(s.host, "usr")
+	}
+	return i, nil
+}
 
-// Add makes an image of a folder or a tarball (from), or, when from is empty, of
-// the Debian release that name ends in (debian-12), by mmdebstrap. Progress is
-// written to w.
-func (s *Store) Add(ctx context.Context, name, from string, w io.Writer) error { return errNotBuilt }
-
-// Remove removes an image by name. Contents that used(key) tells of stay until Sweep.
-func (s *Store) Remove(name string, used func(key string) bool) error { return errNotBuilt }
-
-// Sweep removes contents that have no name any more and that nobody uses, and
-// what an interrupted Add or Find left.
-func (s *Store) Sweep(used func(key string) bool) error { return errNotBuilt }
+// Names are the images there are, sorted, Host among them even if its skeleton
+// was not made yet.
+func (s *Store) Names() ([]string, error) {
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		return nil, fmt.Errorf("cannot list the images: %w", err)
+	}
+	names := []string{Host}
+	for _, e := range entries {
+		if e.Type() == fs.ModeSymlink && e.Name() != Host && checkName(e.Name()) == nil {
+			names = append(names, e.Name())
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}

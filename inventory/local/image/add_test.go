@@ -1,0 +1,504 @@
+package image
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"patchbay/testdata/need"
+)
+
+// capability is that of ping: cap_net_raw, effective and permitted.
+const capability = "\x01\x00\x00\x02\x00\x20\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
+
+// state is what of a file an image keeps.
+func state(t testing.TB, path string) string {
+	t.Helper()
+	var st unix.Stat_t
+	if err := unix.Lstat(path, &st); err != nil {
+		return err.Error()
+	}
+	s := fmt.Sprintf("%o %d:%d %d", st.Mode, st.Uid, st.Gid, st.Mtim.Sec)
+	if st.Mode&unix.S_IFMT == unix.S_IFLNK {
+		to, _ := os.Readlink(path)
+		return s + " -> " + to
+	}
+	var value [100]byte
+	for _, name := range []string{"security.capability", "user.kept", "user.overlay.redirect", "trusted.overlay.opaque"} {
+		if n, err := unix.Lgetxattr(path, name, value[:]); err == nil {
+			s += fmt.Sprintf(" %s=%q", name, value[:n])
+		}
+	}
+	return s
+}
+
+func added(t testing.TB, s *Store, from string) (root, said string) {
+	t.Helper()
+	var b bytes.Buffer
+	if err := s.Add(t.Context(), "tiny", from, &b); err != nil {
+		t.Fatal(err)
+	}
+	_, i, err := s.Find(t.Context(), "tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return i.Root, b.String()
+}
+
+// full is a folder with everything that images keep, or leave out.
+func full(t testing.TB) string {
+	t.Helper()
+	dir := small(t, map[string]string{"bin/ping": "ping", "bin/su": "su", "d/deep/file": "x", "etc/shadow": "root:*"})
+	must := func(errs ...error) {
+		t.Helper()
+		for _, err := range errs {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	must(
+		unix.Setxattr(dir+"/bin/ping", "security.capability", []byte(capability), 0),
+		unix.Setxattr(dir+"/bin/ping", "user.kept", []byte("1"), 0),
+		unix.Setxattr(dir+"/bin/su", "trusted.overlay.opaque", []byte("y"), 0),
+		unix.Setxattr(dir+"/d", "user.overlay.redirect", []byte("/etc"), 0),
+		os.Chown(dir+"/bin/su", 0, 50), unix.Chmod(dir+"/bin/su", 0o6755),
+		os.Chown(dir+"/etc/shadow", 0, 42), os.Chmod(dir+"/etc/shadow", 0o640),
+		os.Chown(dir+"/d", 1000, 1000), unix.Chmod(dir+"/d", 0o3775),
+		os.Link(dir+"/bin/ping", dir+"/d/same"),
+		os.Symlink("/etc/shadow", dir+"/d/out"), os.Lchown(dir+"/d/out", 7, 8),
+		os.Symlink("/", dir+"/d/up"),
+		unix.Mknod(dir+"/d/null", unix.S_IFCHR|0o666, int(unix.Mkdev(1, 3))),
+		unix.Mknod(dir+"/d/whiteout", unix.S_IFCHR, 0),
+		unix.Mkfifo(dir+"/d/pipe", 0o644),
+		os.Truncate(dir+"/d/deep/file", 8<<20),
+	)
+	for _, p := range []string{"bin/ping", "bin/su", "d/deep/file", "etc/shadow", "d/deep", "d", "bin", "etc"} {
+		must(os.Chtimes(filepath.Join(dir, p), time.Unix(1e9, 0), time.Unix(1e9, 0)))
+	}
+	return dir
+}
+
+// checkFull compares what was made of a full folder with it.
+func checkFull(t *testing.T, root, dir, said string) {
+	t.Helper()
+	for _, p := range []string{"bin", "bin/sh", "bin/ping", "etc", "etc/shadow", "d/deep", "d/deep/file", "d/same"} {
+		if got, want := state(t, filepath.Join(root, p)), state(t, filepath.Join(dir, p)); got != want {
+			t.Errorf("%s\n got %s\nwant %s", p, got, want)
+		}
+	}
+	for p, want := range map[string]string{
+		"bin/su": "106755 0:50 1000000000",
+		"d":      "43775 1000:1000 1000000000",
+	} {
+		if got := state(t, filepath.Join(root, p)); got != want {
+			t.Errorf("%s\n got %s\nwant %s", p, got, want)
+		}
+	}
+	if got := state(t, root+"/d/out"); !strings.HasPrefix(got, "120777 7:8 ") || !strings.HasSuffix(got, " -> /etc/shadow") {
+		t.Errorf("the link is %s", got)
+	}
+	a, _ := os.Stat(root + "/bin/ping")
+	b, _ := os.Stat(root + "/d/same")
+	if !os.SameFile(a, b) {
+		t.Error("a hard link became a copy")
+	}
+	for _, p := range []string{"d/null", "d/whiteout", "d/pipe"} {
+		if _, err := os.Lstat(filepath.Join(root, p)); err == nil {
+			t.Errorf("%s was copied", p)
+		}
+	}
+	if !strings.Contains(said, "left out: 3 devices, sockets or pipes") {
+		t.Errorf("Add says\n%s", said)
+	}
+	for p, want := range map[string]string{"proc": "40555", "tmp": "41777", "root": "40700", "usr/local/bin": "40755", ".": "40755"} {
+		if got := state(t, filepath.Join(root, p)); !strings.HasPrefix(got, want+" 0:0 ") {
+			t.Errorf("%s is %s, want %s", p, got, want)
+		}
+	}
+	var st unix.Stat_t
+	if unix.Stat(root+"/d/deep/file", &st); st.Size != 8<<20 || st.Blocks > 400 {
+		t.Errorf("a file of %d bytes takes %d blocks", st.Size, st.Blocks)
+	}
+}
+
+func TestFolderIsCopiedWhole(t *testing.T) {
+	need.Root(t)
+	dir := full(t)
+	root, said := added(t, openStore(t), dir)
+	checkFull(t, root, dir, said)
+}
+
+func TestFolderOfOtherIDs(t *testing.T) {
+	need.Root(t)
+	dir := small(t, map[string]string{"bin/su": "x"})
+	if err := os.Chown(dir+"/bin/su", 100000, 0); err != nil {
+		t.Fatal(err)
+	}
+	unix.Chmod(dir+"/bin/su", 0o6755)
+	unix.Setxattr(dir+"/bin/su", "security.capability", []byte(capability), 0)
+	root, said := added(t, openStore(t), dir)
+	if got := state(t, root+"/bin/su"); !strings.HasPrefix(got, "100755 65534:0 ") || strings.Contains(got, "capability") {
+		t.Errorf("the file is %s", got)
+	}
+	if !strings.Contains(said, "1 files belonged to users or groups that nodes do not have") {
+		t.Errorf("Add says\n%s", said)
+	}
+}
+
+func TestFolderThatHoldsTheImages(t *testing.T) {
+	need.Root(t)
+	dir := small(t, nil)
+	s, err := Open(dir + "/var/images")
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, _ := added(t, s, dir)
+	if es, err := os.ReadDir(root + "/var"); err != nil || len(es) != 1 || es[0].Name() != "tmp" {
+		t.Errorf("the images were copied into themselves: %v, %v", es, err)
+	}
+}
+
+func TestWhatIsMountedIsNotCopied(t *testing.T) {
+	need.Root(t)
+	dir := small(t, map[string]string{"mnt/x": ""})
+	if err := unix.Mount("none", dir+"/mnt", "tmpfs", 0, "size=64k,mode=700"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Unmount(dir+"/mnt", unix.MNT_DETACH) })
+	os.WriteFile(dir+"/mnt/secret", nil, 0o600)
+	root, said := added(t, openStore(t), dir)
+	if es, err := os.ReadDir(root + "/mnt"); err != nil || len(es) != 0 || !strings.Contains(said, "what is mounted on 1 folders") {
+		t.Errorf("copied %v, %v\n%s", es, err, said)
+	}
+}
+
+func TestTarballIsUnpackedWhole(t *testing.T) {
+	need.Root(t)
+	gnutar := need.Tool(t, "tar")
+	dir := full(t)
+	plain := t.TempDir() + "/image.tar"
+	// A tarball of all, its members with ./ before them, as mmdebstrap and docker export make them.
+	if out, err := exec.Command(gnutar, "--format=pax", "--xattrs", "--xattrs-include=*", "--numeric-owner", "--sparse", "-C", dir, "-cf", plain, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for _, c := range []struct{ name, program string }{{"Plain", ""}, {"Gzip", "gzip"}, {"Bzip2", "bzip2"}, {"XZ", "xz"}, {"Zstd", "zstd"}} {
+		t.Run(c.name, func(t *testing.T) {
+			from := plain
+			if c.program != "" {
+				out, err := exec.Command(need.Tool(t, c.program), "-c", plain).Output()
+				if err != nil {
+					t.Fatal(err)
+				}
+				from = t.TempDir() + "/image" // the name says nothing
+				if err := os.WriteFile(from, out, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			root, said := added(t, openStore(t), from)
+			checkFull(t, root, dir, said)
+			if c.program == "" {
+				return
+			}
+			whole, err := os.ReadFile(from)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := openStore(t)
+			cut := t.TempDir() + "/cut"
+			if err := os.WriteFile(cut, whole[:len(whole)/2], 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Add(t.Context(), "tiny", cut, &bytes.Buffer{}); err == nil || len(entries(t, s)) != 0 {
+				t.Errorf("half of it: got %v, left %q", err, entries(t, s))
+			}
+		})
+	}
+}
+
+func TestDecompressorIsMissing(t *testing.T) {
+	need.Root(t)
+	t.Setenv("PATH", t.TempDir())
+	from := t.TempDir() + "/image"
+	os.WriteFile(from, []byte("\x28\xb5\x2f\xfdxxxx"), 0o600)
+	if err := openStore(t).Add(t.Context(), "tiny", from, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "apt install zstd") {
+		t.Errorf("got %v", err)
+	}
+	if err := openStore(t).Add(t.Context(), "debian-12", "", &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "apt install mmdebstrap") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// pack is a tarball of members; those of a small image come first.
+func pack(t testing.TB, members ...tar.Header) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for _, h := range append([]tar.Header{
+		{Name: "bin/sh", Mode: 0o755, Size: 4, Typeflag: tar.TypeReg},
+		{Name: "etc/passwd", Mode: 0o644, Size: 4, Typeflag: tar.TypeReg},
+	}, members...) {
+		h.Format = tar.FormatPAX
+		if err := w.WriteHeader(&h); err != nil {
+			t.Fatal(err)
+		}
+		text := []byte("text")
+		if h.Name == "etc/passwd" {
+			text = nil
+		}
+		if h.Typeflag == tar.TypeReg {
+			w.Write(append(text, bytes.Repeat([]byte{'x'}, int(h.Size)-len(text))...))
+		}
+	}
+	w.Close()
+	return b.Bytes()
+}
+
+func file(name string) tar.Header {
+	return tar.Header{Name: name, Mode: 0o644, Size: 4, Typeflag: tar.TypeReg}
+}
+
+func link(name, to string) tar.Header {
+	return tar.Header{Name: name, Linkname: to, Mode: 0o777, Typeflag: tar.TypeSymlink}
+}
+
+func hard(name, to string) tar.Header {
+	return tar.Header{Name: name, Linkname: to, Typeflag: tar.TypeLink}
+}
+
+func folder(name string) tar.Header {
+	return tar.Header{Name: name, Mode: 0o755, Typeflag: tar.TypeDir}
+}
+
+func TestHostileTarballs(t *testing.T) {
+	need.Root(t)
+	outside := t.TempDir()
+	if err := os.WriteFile(outside+"/victim", []byte("victim"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name    string
+		members []tar.Header
+		want    string // of the error; empty: taken
+	}{
+		{"Absolute", []tar.Header{file(outside + "/victim")}, "it is absolute"},
+		{"Upwards", []tar.Header{file("../victim")}, "it leads upwards"},
+		{"UpwardsInside", []tar.Header{file("etc/../victim")}, "it leads upwards"},
+		{"UpwardsFolder", []tar.Header{folder("a/..")}, "it leads upwards"},
+		{"ThroughLinkOut", []tar.Header{link("a", outside), file("a/victim")}, "through a link"},
+		{"ThroughLinkInside", []tar.Header{link("a", "etc"), file("a/passwd")}, "through a link"},
+		{"ThroughLinkUp", []tar.Header{link("a", "../../../.."), file("a/tmp/x")}, "through a link"},
+		{"ThroughDeepLink", []tar.Header{folder("a"), link("a/b", outside), file("a/b/c/victim")}, "through a link"},
+		{"FolderThroughLink", []tar.Header{link("a", outside), folder("a/new")}, "through a link"},
+		{"LinkThroughLink", []tar.Header{link("a", outside), link("a/new", "x")}, "through a link"},
+		{"ThroughFile", []tar.Header{file("a"), file("a/b")}, "through a link"},
+		{"HardLinkAbsolute", []tar.Header{hard("a", outside+"/victim")}, "it is absolute"},
+		{"HardLinkUpwards", []tar.Header{hard("a", "../../victim")}, "it leads upwards"},
+		{"HardLinkThroughLink", []tar.Header{link("l", outside), hard("a", "l/victim")}, "through a link"},
+		{"HardLinkToLink", []tar.Header{link("l", outside+"/victim"), hard("a", "l"), file("a")}, ""},
+		{"HardLinkToFolder", []tar.Header{hard("a", "etc")}, "is a folder"},
+		{"HardLinkToNothing", []tar.Header{hard("a", "nothing")}, "no such file"},
+		{"LinkIsReplacedNotFollowed", []tar.Header{link("a", outside+"/victim"), file("a")}, ""},
+		{"LinkToFolderIsReplaced", []tar.Header{link("a", outside), folder("a"), file("a/victim")}, ""},
+		{"HardLinkIsReplacedNotWritten", []tar.Header{file("a"), hard("b", "a"), {Name: "b", Mode: 0o644, Size: 9, Typeflag: tar.TypeReg}}, ""},
+		{"HardLinkToItself", []tar.Header{file("a"), hard("a", "a")}, ""},
+		{"FullFolderReplaced", []tar.Header{file("etc")}, "directory not empty"},
+		{"FileAsRoot", []tar.Header{hard(".", "bin/sh")}, "only a folder"},
+		{"RootKeepsItsMode", []tar.Header{{Name: "./", Mode: 0o4777, Uid: 1000, Typeflag: tar.TypeDir}}, ""},
+		{"Devices", []tar.Header{{Name: "dev/sda", Typeflag: tar.TypeBlock, Devmajor: 8, Mode: 0o666}, {Name: "dev/mem", Typeflag: tar.TypeChar, Devmajor: 1, Devminor: 1, Mode: 0o666}}, ""},
+		{"LongPath", []tar.Header{file(strings.Repeat("a/", 1501) + "a")}, "longer than 3000"},
+		{"LongName", []tar.Header{file(strings.Repeat("a", 256))}, "longer than 255"},
+		{"SetUIDOfOtherID", []tar.Header{{Name: "bin/su", Mode: 0o6755, Uid: 70000, Size: 4, Typeflag: tar.TypeReg, PAXRecords: map[string]string{"SCHILY.xattr.security.capability": capability}}}, ""},
+		{"AttributesOfOverlays", []tar.Header{{Name: "a", Mode: 0o755, Typeflag: tar.TypeDir, PAXRecords: map[string]string{
+			"SCHILY.xattr.trusted.overlay.opaque": "y", "SCHILY.xattr.user.overlay.redirect": "/etc", "SCHILY.xattr.user.kept": "1"}}}, ""},
+		{"CapabilityOfAnotherNameSpace", []tar.Header{{Name: "a", Mode: 0o755, Size: 4, Typeflag: tar.TypeReg, PAXRecords: map[string]string{
+			"SCHILY.xattr.security.capability": strings.Replace(capability, "\x02", "\x03", 1) + "\x00\x00\x00\x01"}}}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := openStore(t)
+			from := t.TempDir() + "/image.tar"
+			// The account is in a folder of its own, so that etc is not empty.
+			body := bytes.Replace(pack(t, c.members...), []byte("xxxx"), []byte("root"), 1)
+			if err := os.WriteFile(from, body, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			b, err := s.begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer b.end()
+			var said bytes.Buffer
+			err = b.copied(t.Context(), from, &said)
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+			es, _ := os.ReadDir(outside)
+			if text, _ := os.ReadFile(outside + "/victim"); len(es) != 1 || string(text) != "victim" {
+				t.Fatalf("the tarball wrote outside: %v, %q", es, text)
+			}
+			filepath.WalkDir(b.root, func(path string, e fs.DirEntry, err error) error {
+				var st unix.Stat_t
+				unix.Lstat(path, &st)
+				if st.Uid > maxID || st.Gid > maxID || st.Uid == nobody && st.Mode&0o6000 != 0 {
+					t.Errorf("%s is %s", path, state(t, path))
+				}
+				if k := st.Mode & unix.S_IFMT; k != unix.S_IFREG && k != unix.S_IFDIR && k != unix.S_IFLNK {
+					t.Errorf("%s is %s", path, state(t, path))
+				}
+				if got := state(t, path); strings.Contains(got, "overlay") || strings.Contains(got, "capability") {
+					t.Errorf("%s is %s", path, got)
+				}
+				return nil
+			})
+			if got := state(t, b.root); !strings.HasPrefix(got, "40755 0:0 ") {
+				t.Errorf("the root is %s", got)
+			}
+			switch c.name {
+			case "HardLinkIsReplacedNotWritten":
+				if text, _ := os.ReadFile(b.root + "/a"); string(text) != "text" {
+					t.Errorf("the other name of the file holds %q", text)
+				}
+			case "Devices":
+				if !strings.Contains(said.String(), "left out: 2 devices") {
+					t.Errorf("Add says %s", said.String())
+				}
+			case "AttributesOfOverlays":
+				if !strings.Contains(state(t, b.root+"/a"), `user.kept="1"`) {
+					t.Errorf("the folder is %s", state(t, b.root+"/a"))
+				}
+			}
+		})
+	}
+}
+
+func TestNoTarballs(t *testing.T) {
+	need.Root(t)
+	var bomb bytes.Buffer
+	z := gzip.NewWriter(&bomb)
+	z.Write(bytes.Repeat([]byte{0xff}, 1<<20))
+	z.Close()
+	for _, c := range []struct{ name, text, want string }{
+		{"Empty", "", "the tarball is empty"},
+		{"Text", "this is no tarball at all" + strings.Repeat("\n", 2000), "it is no tarball"},
+		{"NothingButZeros", strings.Repeat("\x00", 10240), "the tarball is empty"},
+		{"Compressed", bomb.String(), "it is no tarball"},
+		{"CutInAMember", string(pack(t, file("a"))[:2562]), "damaged after 2"},
+		{"CutBetweenMembers", string(pack(t, file("a"))[:2048]), "cut off after 2"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			from := t.TempDir() + "/x"
+			os.WriteFile(from, []byte(c.text), 0o600)
+			s := openStore(t)
+			if err := s.Add(t.Context(), "tiny", from, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+			if got := entries(t, s); len(got) != 0 {
+				t.Errorf("left: %q", got)
+			}
+		})
+	}
+}
+
+// FuzzUnpack: whatever a tarball holds, nothing is made outside the root, and
+// nothing inside but files, folders and links of ids that nodes have.
+func FuzzUnpack(f *testing.F) {
+	for _, members := range [][]tar.Header{
+		{file("a"), hard("b", "a"), link("c", "/"), folder("d")},
+		{link("a", ".."), file("a/b")},
+		{folder("a"), link("a", "x"), file("../y")},
+		{{Name: "p", Mode: 0o6755, Uid: 1 << 30, Size: 4, Typeflag: tar.TypeReg, PAXRecords: map[string]string{"SCHILY.xattr.user.x": "y"}}},
+	} {
+		f.Add(pack(f, members...))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		need.Root(t)
+		top := t.TempDir()
+		root := top + "/a/b/c"
+		if err := os.MkdirAll(root, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		w, err := newWriter(t.Context(), root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.close()
+		w.unpack(bytes.NewReader(b))
+		filepath.WalkDir(top, func(path string, e fs.DirEntry, err error) error {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if rel, _ := filepath.Rel(root, path); strings.HasPrefix(rel, "..") && rel != "../../.." && rel != "../.." && rel != ".." {
+				t.Fatalf("%s was made outside", path)
+			}
+			var st unix.Stat_t
+			if err := unix.Lstat(path, &st); err != nil {
+				t.Fatal(err)
+			}
+			if k := st.Mode & unix.S_IFMT; k != unix.S_IFREG && k != unix.S_IFDIR && k != unix.S_IFLNK || st.Uid > maxID || st.Gid > maxID {
+				t.Fatalf("%s is %o of %d:%d", path, st.Mode, st.Uid, st.Gid)
+			}
+			return nil
+		})
+	})
+}
+
+func TestReleases(t *testing.T) {
+	for _, c := range []struct{ name, want string }{
+		{"debian-12", "bookworm"}, {"debian-trixie", "trixie"}, {"my-debian-11", "bullseye"}, {"debian-unstable", "sid"}, {"debian-stable", "stable"},
+	} {
+		if got, err := release(c.name); got != c.want || err != nil {
+			t.Errorf("%s: got %q, %v", c.name, got, err)
+		}
+	}
+	for name, want := range map[string]string{"debian-99": "11 to 15", "debian-": "no Debian release", "ubuntu": "say what the image", "mydebian-12": "say what the image", "debian-12x": "no Debian release"} {
+		if _, err := release(name); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+// TestDebian downloads a release: set PATCHBAY_MMDEBSTRAP to its name, such as debian-12.
+func TestDebian(t *testing.T) {
+	name := os.Getenv("PATCHBAY_MMDEBSTRAP")
+	if name == "" {
+		t.Skip("PATCHBAY_MMDEBSTRAP does not name a release to download, such as debian-12")
+	}
+	need.Root(t)
+	need.Tool(t, "mmdebstrap")
+	s := openStore(t)
+	var said bytes.Buffer
+	began := time.Now()
+	if err := s.Add(t.Context(), name, "", &said); err != nil {
+		t.Fatalf("%v\n%s", err, said.String())
+	}
+	t.Logf("made in %v, saying\n%s", time.Since(began), said.String())
+	_, i, err := s.Find(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left := entries(t, s); len(left) != 2 {
+		t.Errorf("the folder holds %q", left)
+	}
+	out, err := exec.Command("chroot", i.Root, "/bin/sh", "-ec", "id -un; sudo -V | head -1; python3 -c 'print(1+1)'; ssh -V 2>&1; rsync --version | head -1; ls /etc/hostname || true; getcap /usr/bin/ping; cat /etc/apt/sources.list /etc/apt/apt.conf.d/*").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	t.Logf("inside:\n%s", out)
+	host, _ := os.Hostname()
+	if _, err := os.Lstat(i.Root + "/etc/hostname"); err == nil {
+		t.Errorf("the image tells the name of this host, %s", host)
+	}
+	if b, _ := os.ReadFile(i.Root + "/etc/resolv.conf"); string(b) != resolvConf {
+		t.Errorf("the image tells of this host's name servers")
+	}
+}

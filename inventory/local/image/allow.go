@@ -1,0 +1,187 @@
+package image
+
+import "strings"
+
+// A rule says what of a path of the host the skeleton takes. Whatever the rule,
+// a file or folder counts only if it is root's, everybody may read it, and
+// nobody else may write it; and a symbolic link only if it leads to where a
+// node has the same as the host.
+type rule int
+
+const (
+	// shipped files are as their Debian package ships them: dpkg knows the hash
+	// of each configuration file. What an operator changed or added is left out.
+	shipped rule = iota
+	// public files hold numbers and names that are the same on all machines, or
+	// what everybody may know of this one. Only files, never what a folder holds.
+	public
+	// links are symbolic links only.
+	links
+	// all is all files, for folders that only dpkg writes.
+	all
+)
+
+// allowed is everything that the skeleton takes from the host. A path ending in
+// * stands for those beginning so. The rest of a node's files are empty folders
+// or written by us.
+var allowed = [...]struct {
+	path string
+	rule rule
+}{
+	{"etc/adduser.conf", shipped},
+	{"etc/alternatives", links},
+	{"etc/apt/apt.conf.d/01autoremove", shipped},
+	{"etc/apt/apt.conf.d/70debconf", shipped},
+	{"etc/apt/trusted.gpg.d", shipped},
+	{"etc/bash.bashrc", shipped},
+	{"etc/bash_completion.d", shipped},
+	{"etc/bindresvport.blacklist", shipped},
+	{"etc/ca-certificates", shipped},
+	{"etc/ca-certificates.conf", public},
+	{"etc/debconf.conf", shipped},
+	{"etc/debian_version", shipped},
+	{"etc/default/useradd", shipped},
+	{"etc/deluser.conf", shipped},
+	{"etc/dpkg", shipped},
+	{"etc/ethertypes", public},
+	{"etc/fonts", shipped},
+	{"etc/fonts/conf.d", links},
+	{"etc/gai.conf", shipped},
+	{"etc/gdb", shipped},
+	{"etc/groff", shipped},
+	{"etc/host.conf", shipped},
+	{"etc/inputrc", shipped},
+	{"etc/iproute2", shipped},
+	{"etc/issue", shipped},
+	{"etc/issue.net", shipped},
+	{"etc/java-*", shipped},
+	{"etc/ld.so.conf", shipped},
+	{"etc/ld.so.conf.d", shipped},
+	{"etc/libaudit.conf", shipped},
+	{"etc/locale.alias", shipped},
+	{"etc/localtime", links},
+	{"etc/login.defs", shipped},
+	{"etc/magic", shipped},
+	{"etc/magic.mime", shipped},
+	{"etc/manpath.config", shipped},
+	{"etc/mime.types", shipped},
+	{"etc/mke2fs.conf", shipped},
+	{"etc/netconfig", shipped},
+	{"etc/os-release", links},
+	{"etc/pam.conf", shipped},
+	{"etc/pam.d", shipped},
+	{"etc/perl", shipped},
+	{"etc/profile.d", shipped},
+	{"etc/protocols", public},
+	{"etc/python*", shipped},
+	{"etc/rmt", links},
+	{"etc/rpc", public},
+	{"etc/security", shipped},
+	{"etc/services", public},
+	{"etc/skel", shipped},
+	{"etc/ssh/ssh_config", shipped},
+	{"etc/ssh/ssh_config.d", shipped},
+	{"etc/ssl/certs", links},
+	{"etc/ssl/openssl.cnf", shipped},
+	{"etc/sudo.conf", shipped},
+	{"etc/terminfo", shipped},
+	{"etc/timezone", public},
+	{"etc/ucf.conf", shipped},
+	{"etc/vim", shipped},
+	{"etc/wgetrc", shipped},
+	{"etc/xattr.conf", shipped},
+	{"var/lib/apt/extended_states", public},
+	{"var/lib/dpkg/alternatives", all},
+	{"var/lib/dpkg/arch", public},
+	{"var/lib/dpkg/arch-native", public},
+	{"var/lib/dpkg/diversions", public},
+	{"var/lib/dpkg/info", all},
+	{"var/lib/dpkg/status", public},
+	{"var/lib/dpkg/triggers", all},
+}
+
+// unneeded are the larger half of dpkg's folder, which no installation reads:
+// sums to verify packages by, and what only building packages needs.
+func unneeded(path string) bool {
+	return strings.HasPrefix(path, "var/lib/dpkg/info/") &&
+		(strings.HasSuffix(path, ".md5sums") || strings.HasSuffix(path, ".symbols"))
+}
+
+// leadsHome tells whether what a link leads to, a path without links or dots
+// below the host's root, is the same in a node.
+func leadsHome(to string) bool {
+	top, rest, _ := strings.Cut(to, "/")
+	switch top {
+	case "usr":
+		return rest != "local" && !strings.HasPrefix(rest, "local/")
+	case "bin", "sbin", "lib", "lib32", "lib64", "libx32", "dev", "proc":
+		return true
+	case "etc":
+		return strings.HasPrefix(rest, "alternatives/") || strings.HasPrefix(rest, "ssl/certs/")
+	}
+	return false
+}
+
+// An empty folder of the skeleton.
+type emptyFolder struct {
+	path  string
+	mode  uint32
+	group string // root unless the host has this group
+}
+
+var emptyFolders = [...]emptyFolder{
+	{"boot", 0o755, ""},
+	{"dev", 0o755, ""},
+	{"etc/apt/auth.conf.d", 0o755, ""},
+	{"etc/apt/keyrings", 0o755, ""},
+	{"etc/apt/preferences.d", 0o755, ""},
+	{"etc/apt/sources.list.d", 0o755, ""},
+	{"etc/cron.d", 0o755, ""},
+	{"etc/cron.daily", 0o755, ""},
+	{"etc/default", 0o755, ""},
+	{"etc/init.d", 0o755, ""},
+	{"etc/logrotate.d", 0o755, ""},
+	{"etc/opt", 0o755, ""},
+	{"etc/pam.d", 0o755, ""},
+	{"etc/profile.d", 0o755, ""},
+	{"etc/rc0.d", 0o755, ""},
+	{"etc/rc1.d", 0o755, ""},
+	{"etc/rc2.d", 0o755, ""},
+	{"etc/rc3.d", 0o755, ""},
+	{"etc/rc4.d", 0o755, ""},
+	{"etc/rc5.d", 0o755, ""},
+	{"etc/rc6.d", 0o755, ""},
+	{"etc/rcS.d", 0o755, ""},
+	{"etc/ssh", 0o755, ""},
+	{"etc/ssl/private", 0o710, "ssl-cert"},
+	{"etc/sysctl.d", 0o755, ""},
+	{"home", 0o755, ""},
+	{"media", 0o755, ""},
+	{"mnt", 0o755, ""},
+	{"opt", 0o755, ""},
+	{"proc", 0o555, ""},
+	{"root", 0o700, ""},
+	{"run", 0o755, ""},
+	{"srv", 0o755, ""},
+	{"sys", 0o555, ""},
+	{"tmp", 0o1777, ""},
+	{"usr", 0o755, ""},
+	{"var/backups", 0o755, ""},
+	{"var/cache/apt/archives/partial", 0o755, ""},
+	{"var/cache/debconf", 0o755, ""},
+	{"var/cache/ldconfig", 0o700, ""},
+	{"var/lib/apt/lists/partial", 0o755, ""},
+	{"var/lib/apt/mirrors/partial", 0o755, ""},
+	{"var/lib/apt/periodic", 0o755, ""},
+	{"var/lib/dpkg/parts", 0o755, ""},
+	{"var/lib/dpkg/updates", 0o755, ""},
+	{"var/lib/misc", 0o755, ""},
+	{"var/lib/pam", 0o755, ""},
+	{"var/lib/ucf", 0o755, ""},
+	{"var/local", 0o2775, "staff"},
+	{"var/log/apt", 0o755, ""},
+	{"var/mail", 0o2775, "mail"},
+	{"var/opt", 0o755, ""},
+	{"var/spool", 0o755, ""},
+	{"var/tmp", 0o1777, ""},
+}

@@ -1,0 +1,158 @@
+package image
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// What the folder holds beside images.
+const (
+	lockFile  = ".lock"
+	newPrefix = ".new-"
+	gone      = ".gone-"
+)
+
+// lock waits for the lock of the names, across processes.
+func (s *Store) lock(ctx context.Context) (unlock func(), err error) {
+	f, err := os.OpenFile(filepath.Join(s.dir, lockFile), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("cannot lock the folder of images: %w", err)
+	}
+	for {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return func() { f.Close() }, nil
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+			f.Close()
+			return nil, fmt.Errorf("cannot lock the folder of images: %w", err)
+		}
+		select {
+		case <-ctx.Done():
+			f.Close()
+			return nil, fmt.Errorf("the folder of images is in use by another program: %w", context.Cause(ctx))
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// build is an image in the making. Its folder is locked as long as the process
+// lives, so that Sweep tells it from what a crash left.
+type build struct {
+	store *Store
+	dir   string
+	root  string // below dir
+	held  *os.File
+}
+
+// begin makes an empty root folder.
+func (s *Store) begin(ctx context.Context) (*build, error) {
+	unlock, err := s.lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	dir, err := os.MkdirTemp(s.dir, newPrefix)
+	if err != nil {
+		return nil, fmt.Errorf("cannot begin an image: %w", err)
+	}
+	b := &build{store: s, dir: dir, root: filepath.Join(dir, "root")}
+	b.held, err = os.Open(dir)
+	if err == nil {
+		err = unix.Flock(int(b.held.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	}
+	if err == nil {
+		err = os.Mkdir(b.root, 0o755)
+	}
+	if err == nil {
+		err = os.Chmod(b.root, 0o755) // whatever the umask
+	}
+	if err != nil {
+		b.end()
+		return nil, fmt.Errorf("cannot begin an image: %w", err)
+	}
+	return b, nil
+}
+
+// end removes what was not published.
+func (b *build) end() error {
+	err := removeTree(b.dir)
+	if b.held != nil {
+		b.held.Close()
+	}
+	return err
+}
+
+// publish gives the image its name. One with the same contents, which is there
+// already, is taken instead. Unless replace, a name that is taken is refused.
+func (b *build) publish(ctx context.Context, name string, replace bool) (key string, err error) {
+	hash, err := hashTree(ctx, b.root)
+	if err != nil {
+		return "", fmt.Errorf("cannot read the new image again: %w", err)
+	}
+	key = name + "@" + hash
+	to := filepath.Join(b.store.dir, key)
+	if _, err := os.Lstat(to); err != nil {
+		// The name must not outlive the contents when the power goes.
+		if err := syncFS(b.dir); err != nil {
+			return "", fmt.Errorf("cannot write the new image to the disk: %w", err)
+		}
+	}
+	unlock, err := b.store.lock(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	link := filepath.Join(b.store.dir, name)
+	if _, err := os.Lstat(link); err == nil && !replace {
+		return "", taken(name)
+	}
+	switch _, err := os.Lstat(to); {
+	case errors.Is(err, fs.ErrNotExist):
+		if err := os.Rename(b.root, to); err != nil {
+			return "", fmt.Errorf("cannot put the new image in its place: %w", err)
+		}
+	case err != nil:
+		return "", err
+	}
+	if old, err := os.Readlink(link); err == nil && old == key {
+		return key, nil
+	}
+	next := filepath.Join(b.dir, "name")
+	if err := os.Symlink(key, next); err != nil {
+		return "", fmt.Errorf("cannot name the new image: %w", err)
+	}
+	if err := os.Rename(next, link); err != nil {
+		return "", fmt.Errorf("cannot name the new image: %w", err)
+	}
+	return key, syncDir(b.store.dir)
+}
+
+func taken(name string) error {
+	return fmt.Errorf("there is an image %q already; remove it first: patchbay-local image remove %s: %w", name, name, fs.ErrExist)
+}
+
+func syncFS(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return unix.Syncfs(int(f.Fd()))
+}
+
+func syncDir(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return f.Sync()
+}

@@ -1,0 +1,148 @@
+package image
+
+import (
+	"bytes"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// standard are folders that a root file system is given if it has none. Over the
+// real ones of them a node mounts its own, or writes into them before it
+// is closed in, so there they must not be links.
+var standard = [...]struct {
+	path string
+	mode uint32
+	real bool
+}{
+	{"dev", 0o755, true},
+	{"etc", 0o755, true},
+	{"home", 0o755, false},
+	{"proc", 0o555, true},
+	{"root", 0o700, true},
+	{"run", 0o755, true},
+	{"sys", 0o555, true},
+	{"tmp", 0o1777, true},
+	{"usr", 0o755, true},
+	{"usr/local", 0o755, true},
+	{"usr/local/bin", 0o755, true},
+	{"var", 0o755, true},
+	{"var/tmp", 0o1777, false},
+}
+
+// complete says why a folder is no root file system for a node, and adds the
+// empty folders that it lacks.
+func complete(root string) error {
+	fd, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if err := checkShell(fd); err != nil {
+		return err
+	}
+	if err := checkPasswd(fd); err != nil {
+		return err
+	}
+	for _, d := range standard {
+		var st unix.Stat_t
+		err := unix.Fstatat(fd, d.path, &st, unix.AT_SYMLINK_NOFOLLOW)
+		switch {
+		case errors.Is(err, unix.ENOENT):
+			if err := unix.Mkdirat(fd, d.path, 0o700); err != nil {
+				return fmt.Errorf("cannot make /%s in it: %w", d.path, err)
+			}
+			if err := unix.Fchmodat(fd, d.path, d.mode, 0); err != nil {
+				return fmt.Errorf("cannot make /%s in it: %w", d.path, err)
+			}
+		case err != nil:
+			return fmt.Errorf("/%s in it: %w", d.path, err)
+		case d.real && st.Mode&unix.S_IFMT != unix.S_IFDIR:
+			return fmt.Errorf("/%s in it is no folder; make it one, for nodes mount or write there", d.path)
+		}
+	}
+	return nil
+}
+
+// inRoot opens a path as a process whose root is there would.
+func inRoot(root int, path string) (*os.File, error) {
+	fd, err := unix.Openat2(root, path, &unix.OpenHow{
+		Flags:   unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV,
+	})
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), path)
+	if i, err := f.Stat(); err != nil || !i.Mode().IsRegular() {
+		f.Close()
+		return nil, errors.Join(errors.New("it is no regular file"), err)
+	}
+	return f, nil
+}
+
+// checkShell asks for a /bin/sh that this host can run.
+func checkShell(root int) error {
+	f, err := inRoot(root, "bin/sh")
+	if err != nil {
+		return fmt.Errorf("it has no /bin/sh (%v); the top of the folder or tarball must be the root of a Linux system", err)
+	}
+	defer f.Close()
+	i, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if i.Mode().Perm()&0o111 != 0o111 {
+		return fmt.Errorf("its /bin/sh has mode %04o, so not everybody can run it", i.Mode().Perm())
+	}
+	head := make([]byte, 20)
+	if _, err := io.ReadFull(f, head); err != nil || !bytes.HasPrefix(head, []byte(elf.ELFMAG)) {
+		return nil // a script; whether it runs depends on what it names
+	}
+	machine := elf.Machine(uint16(head[18]) | uint16(head[19])<<8)
+	if elf.Data(head[elf.EI_DATA]) == elf.ELFDATA2MSB {
+		machine = elf.Machine(uint16(head[19]) | uint16(head[18])<<8)
+	}
+	if want, known := machines(runtime.GOARCH); known && machine != want {
+		return fmt.Errorf("its programs are for another processor (%v), and this host is %s; take an image for %s", machine, runtime.GOARCH, runtime.GOARCH)
+	}
+	return nil
+}
+
+func machines(arch string) (elf.Machine, bool) {
+	switch arch {
+	case "amd64":
+		return elf.EM_X86_64, true
+	case "arm64":
+		return elf.EM_AARCH64, true
+	case "riscv64":
+		return elf.EM_RISCV, true
+	}
+	return 0, false
+}
+
+// checkPasswd asks for an account root with the id 0.
+func checkPasswd(root int) error {
+	f, err := inRoot(root, "etc/passwd")
+	if err != nil {
+		return fmt.Errorf("it has no /etc/passwd (%v)", err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, 1<<20))
+	if err != nil {
+		return fmt.Errorf("its /etc/passwd: %w", err)
+	}
+	for line := range strings.Lines(string(b)) {
+		fields := strings.Split(strings.TrimSpace(line), ":")
+		if len(fields) >= 7 && fields[0] == "root" && fields[2] == "0" {
+			return nil
+		}
+	}
+	return errors.New("its /etc/passwd has no account root with the id 0")
+}

@@ -1,0 +1,156 @@
+package image
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// releases are the code names of Debian's releases by number.
+var releases = [...]string{11: "bullseye", 12: "bookworm", 13: "trixie", 14: "forky", 15: "duke"}
+
+// packages are what experimenters expect on a machine, beside the essential
+// ones and apt.
+var packages = [...]string{
+	"bash-completion", "bzip2", "ca-certificates", "curl", "ethtool", "iperf3", "iproute2", "iputils-ping", "less", "libcap2-bin",
+	"nano", "netbase", "net-tools", "openssh-client", "procps", "psmisc", "python3", "rsync", "sudo", "tcpdump",
+	"traceroute", "vim-tiny", "wget", "xz-utils",
+}
+
+// release is the Debian release that a name ends in: debian-12, debian-bookworm, my-debian-12.
+func release(name string) (string, error) {
+	i := strings.LastIndex(name, "debian-")
+	if i < 0 || i > 0 && name[i-1] != '-' {
+		return "", fmt.Errorf("say what the image is to be made of: a folder or a tarball, or a name that ends in a Debian release, such as debian-12")
+	}
+	suite := name[i+len("debian-"):]
+	for n, code := range releases {
+		if code != "" && (suite == code || suite == fmt.Sprint(n)) {
+			return code, nil
+		}
+	}
+	switch suite {
+	case "stable", "testing", "sid":
+		return suite, nil
+	case "unstable":
+		return "sid", nil
+	}
+	known := slices.DeleteFunc(slices.Clone(releases[:]), func(s string) bool { return s == "" })
+	return "", fmt.Errorf("%q is no Debian release that we know: 11 to %d, %s, stable, testing, unstable", suite, len(releases)-1, strings.Join(known, ", "))
+}
+
+// debian lets mmdebstrap make the release that name ends in, and unpacks its
+// tarball as any other. It runs in name spaces of its own, so that all of it
+// ends with this program, and nothing it mounts is seen here.
+func (b *build) debian(ctx context.Context, name string, w io.Writer) error {
+	suite, err := release(name)
+	if err != nil {
+		return err
+	}
+	program, err := exec.LookPath("mmdebstrap")
+	if err != nil {
+		return errors.New("the program mmdebstrap, which makes Debian images, is not installed; install it: apt install mmdebstrap")
+	}
+	scratch := filepath.Join(b.dir, "tmp")
+	if err := os.Mkdir(scratch, 0o755); err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "making Debian %s by mmdebstrap; it downloads about 70 MB\n", suite)
+	out, err := newWriter(ctx, b.root)
+	if err != nil {
+		return err
+	}
+	defer out.close()
+	if err := runMmdebstrap(ctx, program, suite, scratch, w, out.unpack); err != nil {
+		return err
+	}
+	// mmdebstrap leaves what tells of this host.
+	if err := out.unlink("etc/hostname"); err != nil {
+		return err
+	}
+	if err := out.file("etc/resolv.conf", meta{mode: 0o644}, strings.NewReader(resolvConf)); err != nil {
+		return err
+	}
+	out.tell(w)
+	return nil
+}
+
+// unlink removes a file, if it is there.
+func (w *writer) unlink(path string) error {
+	dir, name, err := w.place(path)
+	if err != nil {
+		return err
+	}
+	return vacate(dir, name)
+}
+
+// runMmdebstrap hands the tarball of a release to unpack.
+func runMmdebstrap(caller context.Context, program, suite, scratch string, w io.Writer, unpack func(io.Reader) error) error {
+	ctx, stop := context.WithCancel(caller)
+	defer stop()
+	// The shell is the first process of the name space: when it ends, so do all others.
+	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", `mount -t proc proc /proc && "$@"; exit $?`, "sh",
+		program, "--mode=root", "--variant=minbase", "--format=tar", "--include="+strings.Join(packages[:], ","), suite, "-")
+	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/", "LC_ALL=C.UTF-8", "TMPDIR=" + scratch, "DEBIAN_FRONTEND=noninteractive"}
+	for _, name := range []string{"http_proxy", "https_proxy", "no_proxy"} {
+		if v, ok := os.LookupEnv(name); ok {
+			cmd.Env = append(cmd.Env, name+"="+v)
+		}
+	}
+	cmd.Dir = "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:   syscall.CLONE_NEWPID,
+		Unshareflags: syscall.CLONE_NEWNS,
+		Pdeathsig:    syscall.SIGKILL,
+	}
+	// The signal comes when the thread ends, not the process.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("cannot run mmdebstrap: %w", err)
+	}
+	told := &tail{}
+	said := make(chan struct{})
+	go func() {
+		defer close(said)
+		lines := bufio.NewScanner(stderr)
+		for lines.Scan() {
+			fmt.Fprintln(w, strings.ToValidUTF8(lines.Text(), "?"))
+			told.Write(append(lines.Bytes(), '\n'))
+		}
+		io.Copy(io.Discard, stderr)
+	}()
+	unpacked := unpack(stdout)
+	cut := errors.Is(unpacked, io.ErrUnexpectedEOF)
+	if unpacked != nil && !cut {
+		stop()
+	}
+	<-said
+	ended := cmd.Wait()
+	switch {
+	case caller.Err() != nil:
+		return context.Cause(caller)
+	case unpacked != nil && !cut:
+		return unpacked
+	case ended != nil:
+		return fmt.Errorf("mmdebstrap failed (%v): %s", ended, told)
+	}
+	return unpacked
+}

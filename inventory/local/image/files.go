@@ -1,0 +1,208 @@
+package image
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// accounts writes those of the system, with all passwords locked.
+func (s *skeleton) accounts() error {
+	passwd, users := systemAccounts(s.text("etc/passwd"), s.has)
+	group, groups := systemGroups(s.text("etc/group"))
+	for _, u := range users {
+		s.users[u.name] = u.id
+	}
+	for _, g := range groups {
+		s.groups[g.name] = g.id
+	}
+	if id, ok := s.users["root"]; !ok || id != 0 {
+		return errors.New("/etc/passwd of this host, which must be root's and readable to all, has no account root with the id 0")
+	}
+	for _, f := range [...]struct {
+		path, text string
+		mode       fs.FileMode
+	}{
+		{"etc/passwd", passwd, 0o644},
+		{"etc/group", group, 0o644},
+		{"etc/shadow", shadow(users), 0o640},
+		{"etc/gshadow", gshadow(groups), 0o640},
+		{"etc/subuid", "", 0o644},
+		{"etc/subgid", "", 0o644},
+	} {
+		if err := s.write(f.path, f.text, f.mode); err != nil {
+			return err
+		}
+		// Programs that check passwords have the group shadow.
+		if gid, ok := s.groups["shadow"]; ok && f.mode == 0o640 {
+			if err := os.Chown(filepath.Join(s.to, f.path), 0, gid); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// writes makes the files that are not copied.
+func (s *skeleton) writes() error {
+	files := []struct {
+		path, text string
+		mode       fs.FileMode
+	}{
+		{"etc/default/locale", locale, 0o644},
+		{"etc/environment", environment, 0o644},
+		{"etc/fstab", fstab, 0o644},
+		{"etc/hosts", hosts, 0o644},
+		{"etc/motd", "", 0o644},
+		{"etc/networks", networks, 0o644},
+		{"etc/nsswitch.conf", nsswitch, 0o644},
+		{"etc/pam.d/common-account", pamAccount, 0o644},
+		{"etc/pam.d/common-auth", pamAuth, 0o644},
+		{"etc/pam.d/common-password", pamPassword, 0o644},
+		{"etc/pam.d/common-session", pamSession, 0o644},
+		{"etc/pam.d/common-session-noninteractive", pamSession, 0o644},
+		{"etc/pam.d/other", pamAuth + pamAccount + pamPassword + pamSession, 0o644},
+		{"etc/profile", s.ours("usr/share/base-files/profile", profile), 0o644},
+		{"etc/resolv.conf", resolvConf, 0o644},
+		{"etc/shells", s.shells(), 0o644},
+		{"root/.bashrc", s.text("usr/share/base-files/dot.bashrc"), 0o644},
+		{"root/.profile", s.text("usr/share/base-files/dot.profile"), 0o644},
+		{"var/log/btmp", "", 0o660},
+		{"var/log/lastlog", "", 0o664},
+		{"var/log/wtmp", "", 0o664},
+	}
+	if s.has("/usr/bin/sudo") {
+		files = append(files, []struct {
+			path, text string
+			mode       fs.FileMode
+		}{
+			{"etc/pam.d/sudo", pamSudo, 0o644},
+			{"etc/sudoers", sudoers, 0o440},
+		}...)
+		for path, mode := range map[string]uint32{"etc/sudoers.d": 0o750, "var/lib/sudo": 0o711} {
+			if err := s.folder(path); err != nil {
+				return err
+			}
+			if err := unix.Chmod(filepath.Join(s.to, path), mode); err != nil {
+				return err
+			}
+		}
+	}
+	if cache := s.text("etc/ld.so.cache"); onlySystem(cache) {
+		if err := s.write("etc/ld.so.cache", cache, 0o644); err != nil {
+			return err
+		}
+	}
+	if release := osRelease(s.text("usr/lib/os-release")); release["ID"] == "debian" && systemName(release["VERSION_CODENAME"]) {
+		text := fmt.Sprintf(aptSources, release["VERSION_CODENAME"])
+		if err := s.write("etc/apt/sources.list.d/debian.sources", text, 0o644); err != nil {
+			return err
+		}
+	}
+	for _, f := range files {
+		if err := s.write(f.path, f.text, f.mode); err != nil {
+			return err
+		}
+		if gid, ok := s.groups["utmp"]; ok && f.mode&0o020 != 0 {
+			if err := os.Chown(filepath.Join(s.to, f.path), 0, gid); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// ours is a file of the host's /usr, or what we have instead.
+func (s *skeleton) ours(path, instead string) string {
+	if text := s.text(path); text != "" {
+		return text
+	}
+	return instead
+}
+
+func (s *skeleton) shells() string {
+	var b strings.Builder
+	for _, sh := range shells {
+		if s.has(sh) {
+			b.WriteString(sh + "\n")
+		}
+	}
+	return b.String()
+}
+
+// onlySystem tells whether a cache of libraries names none that nodes do not
+// have. Without a cache programs find their libraries a little slower.
+func onlySystem(cache string) bool {
+	for text := range strings.SplitSeq(cache, "\x00") {
+		if !strings.HasPrefix(text, "/") {
+			continue
+		}
+		if _, rest, ok := strings.Cut(text[1:], "/"); !ok || !leadsHome(text[1:]) || strings.Contains(rest, "..") {
+			return false
+		}
+	}
+	return cache != ""
+}
+
+// osRelease are the values of an os-release file.
+func osRelease(text string) map[string]string {
+	values := map[string]string{}
+	for line := range strings.Lines(text) {
+		if k, v, ok := strings.Cut(strings.TrimSpace(line), "="); ok {
+			values[k] = strings.Trim(v, `"'`)
+		}
+	}
+	return values
+}
+
+// certificates bundles the authorities of Debian's package that the host trusts.
+// Those that the operator added stay out: they tell of the site's network, and
+// would speak for any name.
+func (s *skeleton) certificates() error {
+	const dir = "etc/ssl/certs"
+	var b strings.Builder
+	for _, e := range s.list(dir) {
+		path := dir + "/" + e.Name()
+		if _, to, ok := s.leads(path); ok && strings.HasSuffix(path, ".pem") && strings.HasPrefix(to, "usr/share/ca-certificates/") {
+			text := s.text(to)
+			b.WriteString(text)
+			if text != "" && !strings.HasSuffix(text, "\n") {
+				b.WriteByte('\n')
+			}
+		}
+	}
+	if b.Len() == 0 {
+		return nil
+	}
+	return s.write(dir+"/ca-certificates.crt", b.String(), 0o644)
+}
+
+// dpkg makes what dpkg asks for beside what was copied. An override of a file's
+// owner that a node does not know would stop it.
+func (s *skeleton) dpkg() error {
+	if !s.has("/var/lib/dpkg/status") {
+		return nil
+	}
+	var b strings.Builder
+	for line := range strings.Lines(s.text("var/lib/dpkg/statoverride")) {
+		f := strings.Fields(line)
+		if len(f) != 4 {
+			continue
+		}
+		_, user := s.users[f[0]]
+		_, group := s.groups[f[1]]
+		if (user || strings.HasPrefix(f[0], "#")) && (group || strings.HasPrefix(f[1], "#")) {
+			b.WriteString(line)
+		}
+	}
+	return errors.Join(
+		s.write("var/lib/dpkg/statoverride", b.String(), 0o644),
+		s.write("var/lib/dpkg/diversions", "", 0o644),
+		s.write("var/lib/dpkg/available", "", 0o644),
+	)
+}

@@ -1,0 +1,170 @@
+package image
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxDepth bounds the descriptors that are open while a folder is copied.
+const maxDepth = 200
+
+// folderCopy copies a folder of this host. The folder may be somebody else's, and
+// change meanwhile: everything is opened by its name in an open folder, never
+// through a link.
+type folderCopy struct {
+	*writer
+	device uint64
+	not    unix.Stat_t // a folder that is passed over: the images themselves
+	links  map[uint64]string
+}
+
+// copyFolder copies what is on the file system of from. Where another one is
+// mounted the folder is copied empty.
+func (w *writer) copyFolder(from, not string) error {
+	f, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	c := folderCopy{writer: w, links: map[uint64]string{}}
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return err
+	}
+	c.device = st.Dev
+	if err := unix.Stat(not, &c.not); err != nil {
+		return err
+	}
+	if err := c.entries(f, "", 0); err != nil {
+		return err
+	}
+	return w.finish()
+}
+
+func (c *folderCopy) entries(dir *os.File, path string, depth int) error {
+	if depth > maxDepth {
+		return fmt.Errorf("/%s: folders lie more than %d deep", path, maxDepth)
+	}
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		at := name
+		if path != "" {
+			at = path + "/" + name
+		}
+		err := c.entry(int(dir.Fd()), name, at, depth)
+		if _, told := errors.AsType[*fs.PathError](err); err != nil && !told {
+			err = &fs.PathError{Op: "copy", Path: "/" + at, Err: err}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *folderCopy) entry(dir int, name, path string, depth int) error {
+	if len(path) > maxPath {
+		return fmt.Errorf("the path is longer than %d bytes", maxPath)
+	}
+	var st unix.Stat_t
+	err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	if errors.Is(err, unix.ENOENT) {
+		return nil // it went meanwhile
+	}
+	if err != nil {
+		return err
+	}
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFDIR:
+		return c.sub(dir, name, path, depth)
+	case unix.S_IFREG:
+		return c.regular(dir, name, path)
+	case unix.S_IFLNK:
+		to := make([]byte, unix.PathMax)
+		n, err := unix.Readlinkat(dir, name, to)
+		if err != nil {
+			return err
+		}
+		return c.link(path, metaOf(&st), string(to[:n]))
+	}
+	c.left.special++
+	return nil
+}
+
+func metaOf(st *unix.Stat_t) meta {
+	return meta{
+		mode:  st.Mode & 0o7777,
+		uid:   int64(st.Uid),
+		gid:   int64(st.Gid),
+		mtime: time.Unix(st.Mtim.Unix()),
+	}
+}
+
+// open opens an entry of an open folder, and says what it is now.
+func (c *folderCopy) openEntry(dir int, name string, flags int) (*os.File, meta, *unix.Stat_t, error) {
+	fd, err := unix.Openat(dir, name, flags|unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, meta{}, nil, err
+	}
+	f := os.NewFile(uintptr(fd), name)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		f.Close()
+		return nil, meta{}, nil, err
+	}
+	m := metaOf(&st)
+	if m.attrs, err = readAttributes(fd); err != nil {
+		f.Close()
+		return nil, meta{}, nil, fmt.Errorf("cannot read its extended attributes: %w", err)
+	}
+	return f, m, &st, nil
+}
+
+func (c *folderCopy) sub(dir int, name, path string, depth int) error {
+	f, m, st, err := c.openEntry(dir, name, unix.O_DIRECTORY)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if st.Dev == c.not.Dev && st.Ino == c.not.Ino {
+		return nil
+	}
+	if err := c.folder(path, m); err != nil {
+		return err
+	}
+	if st.Dev != c.device {
+		c.left.mounts++
+		return nil
+	}
+	return c.entries(f, path, depth+1)
+}
+
+func (c *folderCopy) regular(dir int, name, path string) error {
+	f, m, st, err := c.openEntry(dir, name, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return errors.New("it changed while it was copied; try again")
+	}
+	if st.Dev != c.device {
+		c.left.mounts++
+		return c.file(path, m, eof{})
+	}
+	if st.Nlink > 1 {
+		if first, ok := c.links[st.Ino]; ok {
+			return c.same(path, first)
+		}
+		c.links[st.Ino] = path
+	}
+	return c.file(path, m, f)
+}

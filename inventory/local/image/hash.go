@@ -1,0 +1,103 @@
+package image
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// hashTree is the hash of all that a node can see of a tree but times: names,
+// kinds, modes, owners, extended attributes, contents, and which names are links to one
+// file. Nothing changes the tree meanwhile.
+func hashTree(ctx context.Context, root string) (string, error) {
+	h := treeHash{sum: sha256.New(), buf: make([]byte, 128<<10), links: map[uint64]string{}}
+	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		return h.add(path, rel)
+	})
+	if err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.sum.Sum(nil))[:digits], nil
+}
+
+type treeHash struct {
+	sum   hash.Hash
+	buf   []byte
+	links map[uint64]string // inode to its first name
+}
+
+func (h *treeHash) text(s string) {
+	h.number(uint64(len(s)))
+	io.WriteString(h.sum, s)
+}
+
+func (h *treeHash) number(n uint64) {
+	var b [8]byte
+	binary.BigEndian.PutUint64(b[:], n)
+	h.sum.Write(b[:])
+}
+
+func (h *treeHash) add(path, rel string) error {
+	var st unix.Stat_t
+	if err := unix.Lstat(path, &st); err != nil {
+		return &fs.PathError{Op: "lstat", Path: path, Err: err}
+	}
+	h.text(rel)
+	h.number(uint64(st.Mode))
+	h.number(uint64(st.Uid))
+	h.number(uint64(st.Gid))
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFLNK:
+		to, err := os.Readlink(path)
+		h.text(to)
+		return err
+	case unix.S_IFREG:
+		first, seen := h.links[st.Ino]
+		h.text(first)
+		if seen {
+			return nil
+		}
+		if st.Nlink > 1 {
+			h.links[st.Ino] = rel
+		}
+	}
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	attrs, err := readAttributes(int(f.Fd()))
+	if err != nil {
+		return &fs.PathError{Op: "read attributes of", Path: path, Err: err}
+	}
+	h.number(uint64(len(attrs)))
+	for _, a := range attrs {
+		h.text(a.name)
+		h.text(a.value)
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return nil
+	}
+	h.number(uint64(st.Size))
+	_, err = io.CopyBuffer(struct{ io.Writer }{h.sum}, struct{ io.Reader }{f}, h.buf)
+	return err
+}

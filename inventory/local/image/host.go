@@ -1,0 +1,272 @@
+package image
+
+import (
+	"context"
+	"crypto/md5"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// findHost is the key of the skeleton, which is built again when the host is not
+// as it was when that was done last.
+func (s *Store) findHost(ctx context.Context) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	stamp := s.hostStamp()
+	if s.key != "" && s.stamp == stamp {
+		if _, err := os.Lstat(filepath.Join(s.dir, s.key)); err == nil {
+			return s.key, nil
+		}
+	}
+	b, err := s.begin(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer b.end()
+	if err := buildSkeleton(ctx, s.host, b.root); err != nil {
+		return "", fmt.Errorf("cannot make the image %q: %w", Host, err)
+	}
+	key, err := b.publish(ctx, Host, true)
+	if err != nil {
+		return "", err
+	}
+	s.key, s.stamp = key, stamp
+	return key, nil
+}
+
+// hostStamp changes with the packages and accounts of the host.
+func (s *Store) hostStamp() string {
+	var b strings.Builder
+	for _, path := range [...]string{"etc", "etc/alternatives", "etc/group", "etc/passwd", "etc/ssl/certs", "usr", "var/lib/dpkg/status"} {
+		var st unix.Stat_t
+		if unix.Lstat(filepath.Join(s.host, path), &st) == nil {
+			fmt.Fprintf(&b, "%d %d %d %d ", st.Ino, st.Size, st.Mtim.Sec, st.Mtim.Nsec)
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// skeleton is a root file system for nodes that share the host's /usr.
+type skeleton struct {
+	*source
+	ctx context.Context
+	to  string
+
+	hashes map[string]string // of configuration files, as their packages ship them
+	groups map[string]int
+	users  map[string]int
+}
+
+// buildSkeleton makes the skeleton of the host whose root file system is at root
+// in the empty folder to.
+func buildSkeleton(ctx context.Context, root, to string) error {
+	if err := CheckMerged(root); err != nil {
+		return err
+	}
+	src, err := openSource(root)
+	if err != nil {
+		return err
+	}
+	defer src.close()
+	if !src.has("/bin/sh") {
+		return errors.New("this host has no /bin/sh")
+	}
+	s := &skeleton{source: src, ctx: ctx, to: to, groups: map[string]int{}, users: map[string]int{}}
+	s.hashes = conffiles(src.text("var/lib/dpkg/status"))
+	for _, step := range [...]func() error{s.accounts, s.merged, s.folders, s.copies, s.writes, s.certificates, s.dpkg} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// conffiles are the hashes of configuration files, by their path below the root,
+// in the list of installed packages. That md5 is broken does not matter: what is
+// compared was not made to deceive.
+func conffiles(status string) map[string]string {
+	hashes := map[string]string{}
+	in := false
+	for line := range strings.Lines(status) {
+		if !strings.HasPrefix(line, " ") {
+			in = strings.HasPrefix(line, "Conffiles:")
+			continue
+		}
+		if f := strings.Fields(line); in && len(f) >= 2 && len(f[1]) == 2*md5.Size {
+			hashes[strings.TrimPrefix(f[0], "/")] = f[1]
+		}
+	}
+	return hashes
+}
+
+// merged makes the links of a merged /usr.
+func (s *skeleton) merged() error {
+	for _, name := range [...]string{"bin", "lib", "lib32", "lib64", "libo32", "libx32", "sbin"} {
+		if text, to, ok := s.leads(name); ok && strings.HasPrefix(to, "usr/") {
+			if err := os.Symlink(text, filepath.Join(s.to, name)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s *skeleton) folders() error {
+	for _, f := range emptyFolders {
+		if err := s.folder(f.path); err != nil {
+			return err
+		}
+		at := filepath.Join(s.to, f.path)
+		if gid, ok := s.groups[f.group]; ok {
+			if err := os.Chown(at, 0, gid); err != nil {
+				return err
+			}
+		}
+		if err := unix.Chmod(at, f.mode); err != nil {
+			return err
+		}
+	}
+	for _, l := range [...][2]string{{"/run", "var/run"}, {"/run/lock", "var/lock"}, {"../proc/self/mounts", "etc/mtab"}, {"../mail", "var/spool/mail"}} {
+		if err := os.Symlink(l[0], filepath.Join(s.to, l[1])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// folder makes a folder and those above it, for everybody to read.
+func (s *skeleton) folder(path string) error {
+	at := s.to
+	for part := range strings.SplitSeq(path, "/") {
+		at = filepath.Join(at, part)
+		if err := os.Mkdir(at, 0o755); errors.Is(err, fs.ErrExist) {
+			continue
+		} else if err != nil {
+			return err
+		}
+		if err := os.Chmod(at, 0o755); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// write makes a file of the skeleton; one that is there stays.
+func (s *skeleton) write(path, text string, mode fs.FileMode) error {
+	if err := s.ctx.Err(); err != nil {
+		return context.Cause(s.ctx)
+	}
+	if i := strings.LastIndexByte(path, '/'); i > 0 {
+		if err := s.folder(path[:i]); err != nil {
+			return err
+		}
+	}
+	f, err := os.OpenFile(filepath.Join(s.to, path), os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Chmod(mode), f.Close())
+}
+
+// copies takes what the list allows.
+func (s *skeleton) copies() error {
+	for _, a := range allowed {
+		path, glob := strings.CutSuffix(a.path, "*")
+		if !glob {
+			if err := s.take(a.path, a.rule, 0); err != nil {
+				return err
+			}
+			continue
+		}
+		parent, begin := filepath.Dir(path), filepath.Base(path)
+		for _, e := range s.list(parent) {
+			if strings.HasPrefix(e.Name(), begin) {
+				if err := s.take(parent+"/"+e.Name(), a.rule, 0); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// home tells whether what a link of the skeleton leads to is the same in a node:
+// below /usr, or a link in /etc that is taken, too.
+func (s *skeleton) home(to string, depth int) bool {
+	if !leadsHome(to) || depth > 8 {
+		return false
+	}
+	if !strings.HasPrefix(to, "etc/") {
+		return true
+	}
+	_, next, ok := s.leads(to)
+	return ok && s.home(next, depth+1)
+}
+
+// take copies a path as its rule says. What the rule does not allow is passed
+// over in silence: it is what an allow-list is for.
+func (s *skeleton) take(path string, r rule, depth int) error {
+	if unneeded(path) || depth > 8 {
+		return nil
+	}
+	if text, to, ok := s.leads(path); ok {
+		if !s.home(to, 0) {
+			return nil
+		}
+		if err := s.folder(filepath.Dir(path)); err != nil {
+			return err
+		}
+		err := os.Symlink(text, filepath.Join(s.to, path))
+		if errors.Is(err, fs.ErrExist) {
+			return nil
+		}
+		return err
+	}
+	f, st, err := s.open(path)
+	if err != nil {
+		return nil
+	}
+	f.Close()
+	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		if r == public {
+			return nil
+		}
+		for _, e := range s.list(path) {
+			if err := s.take(path+"/"+e.Name(), r, depth+1); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if r == links || r == shipped && s.hashes[path] == "" {
+		return nil
+	}
+	b, st, err := s.read(path)
+	if err != nil {
+		return nil
+	}
+	if strings.HasPrefix(path, "var/lib/dpkg/alternatives/") && !onlySystem(strings.ReplaceAll(string(b), "\n", "\x00")) {
+		return nil
+	}
+	if sum := md5.Sum(b); r == shipped && s.hashes[path] != hex.EncodeToString(sum[:]) {
+		return nil
+	}
+	if err := s.write(path, string(b), fs.FileMode(st.Mode&0o755)); err != nil {
+		return err
+	}
+	t := time.Unix(st.Mtim.Unix())
+	return os.Chtimes(filepath.Join(s.to, path), t, t)
+}

@@ -1,0 +1,193 @@
+package image
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// vacate makes a name free. Only an empty folder gives way.
+func vacate(dir int, name string) error {
+	err := unix.Unlinkat(dir, name, 0)
+	if errors.Is(err, unix.EISDIR) || errors.Is(err, unix.EPERM) {
+		err = unix.Unlinkat(dir, name, unix.AT_REMOVEDIR)
+	}
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	return err
+}
+
+// folder makes a folder, or gives one that is there this mode and owner.
+func (w *writer) folder(path string, m meta) error {
+	if err := w.count(); err != nil {
+		return err
+	}
+	if path == "" {
+		return nil // the root is ours, whatever is said of it
+	}
+	dir, name, err := w.place(path)
+	if err != nil {
+		return err
+	}
+	if err := unix.Mkdirat(dir, name, 0o700); errors.Is(err, unix.EEXIST) {
+		var st unix.Stat_t
+		if err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+			return err
+		}
+		if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+			if err := vacate(dir, name); err != nil {
+				return err
+			}
+			if err := unix.Mkdirat(dir, name, 0o700); err != nil {
+				return err
+			}
+		}
+	} else if err != nil {
+		return err
+	}
+	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if !m.mtime.IsZero() && w.dirPaths < maxDirPaths {
+		w.dirs = append(w.dirs, dirTime{path, m.mtime})
+		w.dirPaths += len(path) + 64
+	}
+	m.mtime = time.Time{}
+	return w.dress(fd, m)
+}
+
+// file makes a regular file of what r gives.
+func (w *writer) file(path string, m meta, r io.Reader) error {
+	if err := w.count(); err != nil {
+		return err
+	}
+	dir, name, err := w.place(path)
+	if err != nil {
+		return err
+	}
+	if err := vacate(dir, name); err != nil {
+		return err
+	}
+	fd, err := unix.Openat(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if err := w.fill(fd, r); err != nil {
+		return err
+	}
+	return w.dress(fd, m)
+}
+
+// link makes a symbolic link; where it leads does not matter, for nobody
+// follows it outside a node.
+func (w *writer) link(path string, m meta, to string) error {
+	if err := w.count(); err != nil {
+		return err
+	}
+	dir, name, err := w.place(path)
+	if err != nil {
+		return err
+	}
+	if err := vacate(dir, name); err != nil {
+		return err
+	}
+	if err := unix.Symlinkat(to, dir, name); err != nil {
+		return err
+	}
+	w.owner(&m)
+	if err := unix.Fchownat(dir, name, int(m.uid), int(m.gid), unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return err
+	}
+	if m.mtime.IsZero() {
+		return nil
+	}
+	return unix.UtimesNanoAt(dir, name, times(m.mtime), unix.AT_SYMLINK_NOFOLLOW)
+}
+
+// same makes path another name of the file at first, a cleaned path.
+func (w *writer) same(path, first string) error {
+	if err := w.count(); err != nil {
+		return err
+	}
+	fd, err := w.open(first, unix.O_PATH)
+	if err != nil {
+		return fmt.Errorf("the file it is a hard link to, %.200q: %w", first, err)
+	}
+	defer unix.Close(fd)
+	var st, now unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	if kind := st.Mode & unix.S_IFMT; kind != unix.S_IFREG && kind != unix.S_IFLNK {
+		return fmt.Errorf("the file it is a hard link to, %.200q, is a folder", first)
+	}
+	dir, name, err := w.place(path)
+	if err != nil {
+		return err
+	}
+	if unix.Fstatat(dir, name, &now, unix.AT_SYMLINK_NOFOLLOW) == nil && now.Ino == st.Ino {
+		return nil
+	}
+	if err := vacate(dir, name); err != nil {
+		return err
+	}
+	return unix.Linkat(fd, "", dir, name, unix.AT_EMPTY_PATH)
+}
+
+// owner keeps to the ids that nodes have. What belonged to another must not
+// lend its rights.
+func (w *writer) owner(m *meta) {
+	if m.uid >= 0 && m.uid <= maxID && m.gid >= 0 && m.gid <= maxID {
+		return
+	}
+	w.left.ids++
+	if m.uid < 0 || m.uid > maxID {
+		m.uid = nobody
+	}
+	if m.gid < 0 || m.gid > maxID {
+		m.gid = nobody
+	}
+	m.mode &= 0o1777
+	m.attrs = nil
+}
+
+// dress gives an open file owner, mode, attributes and time, in the order in
+// which none takes another away.
+func (w *writer) dress(fd int, m meta) error {
+	w.owner(&m)
+	if err := unix.Fchown(fd, int(m.uid), int(m.gid)); err != nil {
+		return err
+	}
+	if err := unix.Fchmod(fd, m.mode&0o7777); err != nil {
+		return err
+	}
+	for _, a := range m.attrs {
+		err := unix.Fsetxattr(fd, a.name, []byte(a.value), 0)
+		if err != nil && !errors.Is(err, unix.ENOTSUP) {
+			return fmt.Errorf("attribute %s: %w", a.name, err)
+		}
+		if err != nil && a.name == "security.capability" {
+			return errors.New("the disk of the images cannot keep file capabilities; use another file system, such as ext4")
+		}
+	}
+	if m.mtime.IsZero() {
+		return nil
+	}
+	ts := times(m.mtime)
+	return unix.UtimesNanoAt(fd, "", ts, unix.AT_EMPTY_PATH)
+}
+
+func times(t time.Time) []unix.Timespec {
+	ts := unix.NsecToTimespec(0)
+	if y := t.Year(); y >= 1970 && y < 2200 {
+		ts = unix.NsecToTimespec(t.UnixNano())
+	}
+	return []unix.Timespec{ts, ts}
+}

@@ -1,0 +1,129 @@
+package image
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Remove removes an image by name. Contents that used(key) tells of stay until
+// Sweep. Removing what is not there is fs.ErrNotExist; Host is refused.
+func (s *Store) Remove(name string, used func(key string) bool) error {
+	if err := checkName(name); err != nil {
+		return err
+	}
+	if name == Host {
+		return errors.New(`the image "host" is made of this host and cannot be removed`)
+	}
+	unlock, err := s.lock(context.Background())
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	key, err := s.named(name)
+	if err != nil {
+		return err
+	}
+	if err := os.Remove(filepath.Join(s.dir, name)); err != nil {
+		return fmt.Errorf("cannot remove the image %q: %w", name, err)
+	}
+	if used(key) {
+		return nil
+	}
+	return s.drop(key)
+}
+
+// Sweep removes contents that have no name any more and that nobody uses, and
+// what an interrupted Add or Find left. used must tell of every key since it
+// came from Find.
+func (s *Store) Sweep(used func(key string) bool) error {
+	unlock, err := s.lock(context.Background())
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		return fmt.Errorf("cannot list the images: %w", err)
+	}
+	named := map[string]bool{}
+	for _, e := range entries {
+		if e.Type() == fs.ModeSymlink {
+			if key, err := s.named(e.Name()); err == nil {
+				named[key] = true
+			}
+		}
+	}
+	var errs []error
+	for _, e := range entries {
+		name, _, _ := strings.Cut(e.Name(), "@")
+		switch {
+		case !e.IsDir():
+		case isKeyOf(e.Name(), name):
+			if !named[e.Name()] && !used(e.Name()) {
+				errs = append(errs, s.drop(e.Name()))
+			}
+		case strings.HasPrefix(e.Name(), gone):
+			errs = append(errs, removeTree(filepath.Join(s.dir, e.Name())))
+		case strings.HasPrefix(e.Name(), newPrefix):
+			errs = append(errs, s.dropUnheld(e.Name()))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// drop removes contents: out of sight at once, then file by file.
+func (s *Store) drop(key string) error {
+	dir, err := os.MkdirTemp(s.dir, gone)
+	if err != nil {
+		return fmt.Errorf("cannot remove %s: %w", key, err)
+	}
+	err = os.Rename(filepath.Join(s.dir, key), filepath.Join(dir, "root"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		os.Remove(dir)
+		return fmt.Errorf("cannot remove %s: %w", key, err)
+	}
+	return removeTree(dir)
+}
+
+// dropUnheld removes an image in the making whose maker is gone.
+func (s *Store) dropUnheld(name string) error {
+	dir := filepath.Join(s.dir, name)
+	f, err := os.Open(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // its maker just ended
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
+		return nil
+	}
+	return removeTree(dir)
+}
+
+// removeTree removes a folder of ours with all in it. It never follows links,
+// and refuses while something is mounted there, for that would go too.
+func removeTree(dir string) error {
+	b, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return fmt.Errorf("cannot remove %s, for what is mounted is not known: %w", dir, err)
+	}
+	for line := range strings.Lines(string(b)) {
+		fields := strings.Fields(line)
+		if len(fields) > 4 && (fields[4] == dir || strings.HasPrefix(fields[4], dir+"/")) {
+			return fmt.Errorf("cannot remove %s: something is mounted at %s; umount it first", dir, fields[4])
+		}
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return fmt.Errorf("cannot remove %s: %w", dir, err)
+	}
+	return nil
+}

@@ -1,0 +1,226 @@
+package image
+
+import (
+	"archive/tar"
+	"bufio"
+	"bytes"
+	"compress/bzip2"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// eof is an empty file.
+type eof struct{}
+
+func (eof) Read([]byte) (int, error) { return 0, io.EOF }
+
+// compressions by the first bytes of a file; a name says nothing.
+var compressions = [...]struct {
+	magic, program, pack string
+	open                 func(io.Reader) (io.Reader, error)
+}{
+	{magic: "\x1f\x8b", open: func(r io.Reader) (io.Reader, error) { return gzip.NewReader(r) }},
+	{magic: "BZh", open: func(r io.Reader) (io.Reader, error) { return bzip2.NewReader(r), nil }},
+	{magic: "\xfd7zXZ\x00", program: "xz", pack: "xz-utils"},
+	{magic: "\x28\xb5\x2f\xfd", program: "zstd", pack: "zstd"},
+}
+
+// unpackFile unpacks a tarball, compressed or not.
+func (w *writer) unpackFile(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	head := make([]byte, 6)
+	n, err := io.ReadFull(f, head)
+	if err != nil && err != io.ErrUnexpectedEOF && err != io.EOF {
+		return fmt.Errorf("cannot read %s: %w", path, err)
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	for _, c := range compressions {
+		if !bytes.HasPrefix(head[:n], []byte(c.magic)) {
+			continue
+		}
+		if c.open == nil {
+			return w.unpackThrough(f, c.program, c.pack)
+		}
+		r, err := c.open(bufio.NewReaderSize(f, 64<<10))
+		if err != nil {
+			return fmt.Errorf("cannot read %s: %w", path, err)
+		}
+		return w.unpack(r)
+	}
+	return w.unpack(bufio.NewReaderSize(f, 64<<10))
+}
+
+// unpackThrough lets a program decompress, as nobody: the file may come from
+// anywhere.
+func (w *writer) unpackThrough(f *os.File, program, pack string) error {
+	path, err := exec.LookPath(program)
+	if err != nil {
+		return fmt.Errorf("the program %s, which this tarball needs, is not installed; install it: apt install %s", program, pack)
+	}
+	ctx, stop := context.WithCancel(w.ctx)
+	defer stop()
+	cmd := exec.CommandContext(ctx, path, "-dc")
+	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8"}
+	cmd.Dir = "/"
+	cmd.Stdin = f
+	told := &tail{}
+	cmd.Stderr = told
+	if os.Geteuid() == 0 {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	}
+	r, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("cannot run %s: %w", program, err)
+	}
+	err = w.unpack(r)
+	cut := errors.Is(err, io.ErrUnexpectedEOF)
+	if err != nil && !cut {
+		stop()
+	}
+	ended := cmd.Wait()
+	if ended != nil && (err == nil || cut) && w.ctx.Err() == nil {
+		return fmt.Errorf("%s cannot decompress it (%v): %s", program, ended, told)
+	}
+	return err
+}
+
+// unpack writes the members of a tar stream and reads the stream to its end.
+func (w *writer) unpack(r io.Reader) error {
+	// Headers count, too: a stream of nothing but headers ends some time.
+	stream := &ending{r: io.LimitReader(r, maxBytes+maxFiles*4096)}
+	t := tar.NewReader(stream)
+	members := 0
+	for {
+		h, err := t.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			if members == 0 {
+				return fmt.Errorf("it is no tarball (tar, or compressed by gzip, bzip2, xz or zstd): %w", err)
+			}
+			return fmt.Errorf("the tarball is damaged after %d members: %w", members, err)
+		}
+		members++
+		if err := w.tarMember(h, t); err != nil {
+			return fmt.Errorf("member %.200q: %w", h.Name, err)
+		}
+	}
+	if members == 0 {
+		return fmt.Errorf("the tarball is empty: %w", io.ErrUnexpectedEOF)
+	}
+	if _, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, stream, w.buf); err != nil {
+		return err
+	}
+	if stream.zeros < 512 {
+		return fmt.Errorf("the tarball is cut off after %d members: it has no end mark: %w", members, io.ErrUnexpectedEOF)
+	}
+	return w.finish()
+}
+
+// ending counts the zeros that a stream ends with.
+type ending struct {
+	r     io.Reader
+	zeros int64
+}
+
+func (e *ending) Read(p []byte) (int, error) {
+	n, err := e.r.Read(p)
+	i := n
+	for i > 0 && p[i-1] == 0 {
+		i--
+	}
+	if i > 0 {
+		e.zeros = 0
+	}
+	e.zeros += int64(n - i)
+	return n, err
+}
+
+func (w *writer) tarMember(h *tar.Header, r io.Reader) error {
+	if h.Typeflag == tar.TypeXGlobalHeader {
+		return w.count()
+	}
+	path, err := clean(h.Name)
+	if err != nil {
+		return fmt.Errorf("its name cannot be used: %w", err)
+	}
+	if path == "" && h.Typeflag != tar.TypeDir {
+		return errors.New("only a folder can be the root")
+	}
+	m := meta{mode: uint32(h.Mode) & 0o7777, uid: int64(h.Uid), gid: int64(h.Gid), mtime: h.ModTime}
+	switch h.Typeflag {
+	case tar.TypeDir:
+		m.attrs = memberAttributes(h)
+		return w.folder(path, m)
+	case tar.TypeReg, '\x00', tar.TypeGNUSparse, tar.TypeCont:
+		m.attrs = memberAttributes(h)
+		return w.file(path, m, r)
+	case tar.TypeSymlink:
+		if h.Linkname == "" || len(h.Linkname) >= unix.PathMax || strings.IndexByte(h.Linkname, 0) >= 0 {
+			return errors.New("its link cannot be used: it is empty, too long, or holds a zero byte")
+		}
+		return w.link(path, m, h.Linkname)
+	case tar.TypeLink:
+		first, err := clean(h.Linkname)
+		if err != nil {
+			return fmt.Errorf("the file it is a hard link to, %.200q, cannot be used: %w", h.Linkname, err)
+		}
+		return w.same(path, first)
+	case tar.TypeChar, tar.TypeBlock, tar.TypeFifo:
+		w.left.special++
+		return w.count()
+	}
+	return fmt.Errorf("its type %q is not known", h.Typeflag)
+}
+
+// memberAttributes are the extended attributes that images carry.
+func memberAttributes(h *tar.Header) []attribute {
+	var attrs []attribute
+	total := 0
+	for k, v := range h.PAXRecords {
+		name, ok := strings.CutPrefix(k, "SCHILY.xattr.")
+		a := attribute{name, v}
+		// ACLs in tarballs are text, under other names.
+		if !ok || !kept(a) || strings.HasPrefix(name, "system.") {
+			continue
+		}
+		if total += len(name) + len(v); total > maxAttributes {
+			break
+		}
+		attrs = append(attrs, a)
+	}
+	return attrs
+}
+
+// tail keeps the end of what a program says.
+type tail struct{ b []byte }
+
+func (t *tail) Write(p []byte) (int, error) {
+	const size = 2000
+	t.b = append(t.b, p...)
+	if len(t.b) > size {
+		t.b = append(t.b[:0], t.b[len(t.b)-size:]...)
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string { return strings.TrimSpace(strings.ToValidUTF8(string(t.b), "?")) }

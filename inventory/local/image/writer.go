@@ -1,0 +1,249 @@
+package image
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Bounds of what one image may hold.
+const (
+	maxFiles = 4_000_000
+	maxBytes = 256 << 30
+	// maxPath keeps every path short enough to be opened from the root of the host.
+	maxPath = 3000
+	// maxDirPaths bounds the memory for the times of folders; later ones get none.
+	maxDirPaths = 64 << 20
+	// reserve is what is left of the disk that the images are on.
+	reserve = 256 << 20
+	// ids of a node are 0 to 65535.
+	maxID  = 65535
+	nobody = 65534
+)
+
+// meta is what a file has beside contents.
+type meta struct {
+	mode  uint32 // with set-id and sticky bits
+	uid   int64
+	gid   int64
+	mtime time.Time
+	attrs []attribute
+}
+
+// writer writes the files of an image below a folder. No path it is given leads
+// outside, and none leads through a link.
+type writer struct {
+	ctx  context.Context
+	root int // descriptor
+	buf  []byte
+
+	files, bytes int64
+	sinceLook    int64 // bytes since the free space was looked at
+	left         leftOut
+
+	parent   int    // descriptor of the folder that was used last, or -1
+	parentOf string // its path
+	dirs     []dirTime
+	dirPaths int // bytes of the paths in dirs
+}
+
+// leftOut counts what is not as it was.
+type leftOut struct {
+	special int // devices, sockets and pipes
+	mounts  int // folders on which other file systems are mounted
+	ids     int // files of owners that a node does not have
+}
+
+// dirTime is a folder's time, which writing into the folder changes.
+type dirTime struct {
+	path  string
+	mtime time.Time
+}
+
+func newWriter(ctx context.Context, root string) (*writer, error) {
+	fd, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("cannot open %s: %w", root, err)
+	}
+	return &writer{ctx: ctx, root: fd, buf: make([]byte, 128<<10), parent: -1}, nil
+}
+
+func (w *writer) close() {
+	w.forget()
+	unix.Close(w.root)
+}
+
+// forget lets go of the folder used last: it may be another one now.
+func (w *writer) forget() {
+	if w.parent >= 0 {
+		unix.Close(w.parent)
+	}
+	w.parent, w.parentOf = -1, ""
+}
+
+// clean is the path of a member below the root: relative, without dots. The
+// root itself is "".
+func clean(name string) (string, error) {
+	if strings.HasPrefix(name, "/") {
+		return "", errors.New("it is absolute")
+	}
+	if len(name) > maxPath {
+		return "", fmt.Errorf("it is longer than %d bytes", maxPath)
+	}
+	if strings.IndexByte(name, 0) >= 0 {
+		return "", errors.New("it holds a zero byte")
+	}
+	var parts []string
+	for part := range strings.SplitSeq(name, "/") {
+		switch {
+		case part == "" || part == ".":
+			continue
+		case part == "..":
+			return "", errors.New("it leads upwards (..)")
+		case len(part) > 255:
+			return "", errors.New("a part of it is longer than 255 bytes")
+		}
+		parts = append(parts, part)
+	}
+	return strings.Join(parts, "/"), nil
+}
+
+// open opens a cleaned path, never through a link and never outside.
+func (w *writer) open(path string, flags uint64) (int, error) {
+	if path == "" {
+		path = "."
+	}
+	fd, err := unix.Openat2(w.root, path, &unix.OpenHow{
+		Flags:   flags | unix.O_CLOEXEC | unix.O_NOFOLLOW,
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_XDEV,
+	})
+	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) {
+		return -1, errors.New("it leads through a link, or through what is no folder")
+	}
+	return fd, err
+}
+
+// place is the folder that path lies in, which is made if need be, and the last
+// part of path. The descriptor is good until the next call.
+func (w *writer) place(path string) (fd int, name string, err error) {
+	dir, name := "", path
+	if i := strings.LastIndexByte(path, '/'); i >= 0 {
+		dir, name = path[:i], path[i+1:]
+	}
+	if w.parent >= 0 && dir == w.parentOf {
+		return w.parent, name, nil
+	}
+	fd, err = w.open(dir, unix.O_PATH|unix.O_DIRECTORY)
+	if errors.Is(err, unix.ENOENT) && dir != "" {
+		if err := w.folder(dir, meta{mode: 0o755}); err != nil {
+			return -1, "", err
+		}
+		fd, err = w.open(dir, unix.O_PATH|unix.O_DIRECTORY)
+	}
+	if err != nil {
+		return -1, "", err
+	}
+	w.forget()
+	w.parent, w.parentOf = fd, dir
+	return fd, name, nil
+}
+
+// count bounds the number of files and lets the caller give up.
+func (w *writer) count() error {
+	if err := w.ctx.Err(); err != nil {
+		return context.Cause(w.ctx)
+	}
+	if w.files++; w.files > maxFiles {
+		return fmt.Errorf("more than %d files", maxFiles)
+	}
+	return nil
+}
+
+// fill writes what r gives, with holes where a block of zeros is.
+func (w *writer) fill(fd int, r io.Reader) error {
+	var size int64
+	for {
+		n, err := io.ReadFull(r, w.buf)
+		if n > 0 {
+			if err := w.room(int64(n)); err != nil {
+				return err
+			}
+			if !zeros(w.buf[:n]) {
+				if err := writeAt(fd, w.buf[:n], size); err != nil {
+					return err
+				}
+			}
+			size += int64(n)
+		}
+		switch {
+		case err == io.EOF || err == io.ErrUnexpectedEOF:
+			return unix.Ftruncate(fd, size)
+		case err != nil:
+			return err
+		}
+	}
+}
+
+func zeros(b []byte) bool {
+	for _, c := range b {
+		if c != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func writeAt(fd int, b []byte, at int64) error {
+	for len(b) > 0 {
+		n, err := unix.Pwrite(fd, b, at)
+		if err != nil {
+			return err
+		}
+		b, at = b[n:], at+int64(n)
+	}
+	return nil
+}
+
+// room accounts for n bytes, and stops before the disk is full.
+func (w *writer) room(n int64) error {
+	if err := w.ctx.Err(); err != nil {
+		return context.Cause(w.ctx)
+	}
+	if w.bytes += n; w.bytes > maxBytes {
+		return fmt.Errorf("more than %d GiB", maxBytes>>30)
+	}
+	if w.sinceLook += n; w.sinceLook < 16<<20 && w.bytes != n {
+		return nil
+	}
+	w.sinceLook = 0
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(w.root, &st); err != nil {
+		return err
+	}
+	if free := int64(st.Bavail) * st.Bsize; free < reserve {
+		return fmt.Errorf("only %d MiB are free on the disk of the images; make room and try again", free>>20)
+	}
+	return nil
+}
+
+// finish gives the folders their times, innermost first.
+func (w *writer) finish() error {
+	w.forget()
+	for i := len(w.dirs) - 1; i >= 0; i-- {
+		fd, err := w.open(w.dirs[i].path, unix.O_RDONLY|unix.O_DIRECTORY)
+		if err != nil {
+			continue // replaced by something else later on
+		}
+		err = unix.UtimesNanoAt(fd, "", times(w.dirs[i].mtime), unix.AT_EMPTY_PATH)
+		unix.Close(fd)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
