@@ -168,7 +168,12 @@ func (w *writer) count() error {
 func (w *writer) fill(fd int, r io.Reader) error {
 	var size int64
 	for {
-		n, err := io.ReadFull(r, w.buf)
+		n, err := 0, error(nil)
+		for n < len(w.buf) && err == nil {
+			var more int
+			more, err = r.Read(w.buf[n:])
+			n += more
+		}
 		if n > 0 {
 			if err := w.room(int64(n)); err != nil {
 				return err
@@ -181,7 +186,7 @@ func (w *writer) fill(fd int, r io.Reader) error {
 			size += int64(n)
 		}
 		switch {
-		case err == io.EOF || err == io.ErrUnexpectedEOF:
+		case err == io.EOF:
 			return unix.Ftruncate(fd, size)
 		case err != nil:
 			return err
