@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"patchbay/inventory/local"
+	"patchbay/inventory/local/agent"
+	"patchbay/inventory/local/wire"
+)
+
+// exitStatus is the status that the program ends with, without a message.
+type exitStatus int
+
+func (e exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
+
+func enterCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "enter SETTINGS NODE [COMMAND…]",
+		Short: "Run a shell, or a command, as root in a node",
+		Long: `Run a shell, or a command, as root in a node. NODE is its name, the beginning of
+it, or its hostname or client_id where only one node has it.
+
+What runs is started by the node's own PID 1, so it is as confined as all else
+there; nothing of this terminal but its bytes gets into the node.`,
+		Args: cobra.MinimumNArgs(2),
+		RunE: func(c *cobra.Command, args []string) error {
+			ctx, cancel := context.WithTimeout(c.Context(), 10*time.Second)
+			defer cancel()
+			a, err := askTestbed(ctx, args[0], local.Request{Action: local.ActionAgent, Name: args[1]})
+			if err != nil {
+				return err
+			}
+			if len(a.Files) != 1 {
+				return errors.New("the testbed gave no connection to the node")
+			}
+			conn, err := wire.FromFile(a.Files[0])
+			if err != nil {
+				return err
+			}
+			defer conn.Close()
+			cmd := agent.Command{User: "root", Line: strings.Join(args[2:], " ")}
+			if size, err := unix.IoctlGetWinsize(0, unix.TIOCGWINSZ); err == nil && len(args) == 2 {
+				cmd.Terminal = &agent.Terminal{Name: os.Getenv("TERM"), Rows: size.Row, Cols: size.Col}
+				return inTerminal(ctx, conn, cmd)
+			}
+			return withPipes(ctx, conn, cmd)
+		},
+	}
+	c.Flags().SetInterspersed(false)
+	return c
+}
+
+// inTerminal runs cmd on a terminal of the node's, shown on this one.
+func inTerminal(ctx context.Context, conn *wire.Conn, cmd agent.Command) error {
+	p, err := agent.Exec(ctx, conn, cmd, nil)
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	restore, err := rawTerminal()
+	if err != nil {
+		return err
+	}
+	defer restore()
+	resized := make(chan os.Signal, 1)
+	signal.Notify(resized, syscall.SIGWINCH)
+	defer signal.Stop(resized)
+	go func() {
+		for range resized {
+			if size, err := unix.IoctlGetWinsize(0, unix.TIOCGWINSZ); err == nil {
+				setSize(p.Terminal, size)
+			}
+		}
+	}()
+	go io.Copy(p.Terminal, os.Stdin)
+	io.Copy(os.Stdout, p.Terminal) // ends with an error when the last process has closed it
+	return ended(p)
+}
+
+func setSize(f *os.File, size *unix.Winsize) {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return
+	}
+	_ = raw.Control(func(fd uintptr) { _ = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, size) })
+}
+
+// rawTerminal hands all keys on as they are typed.
+func rawTerminal() (restore func(), err error) {
+	before, err := unix.IoctlGetTermios(0, unix.TCGETS)
+	if err != nil {
+		return nil, err
+	}
+	raw := *before
+	raw.Iflag &^= unix.IGNBRK | unix.BRKINT | unix.PARMRK | unix.ISTRIP | unix.INLCR | unix.IGNCR | unix.ICRNL | unix.IXON
+	raw.Oflag &^= unix.OPOST
+	raw.Lflag &^= unix.ECHO | unix.ECHONL | unix.ICANON | unix.ISIG | unix.IEXTEN
+	raw.Cflag = raw.Cflag&^(unix.CSIZE|unix.PARENB) | unix.CS8
+	raw.Cc[unix.VMIN], raw.Cc[unix.VTIME] = 1, 0
+	if err := unix.IoctlSetTermios(0, unix.TCSETS, &raw); err != nil {
+		return nil, err
+	}
+	return func() { _ = unix.IoctlSetTermios(0, unix.TCSETS, before) }, nil
+}
+
+// withPipes runs cmd with pipes: files of the host stay out of the node.
+func withPipes(ctx context.Context, conn *wire.Conn, cmd agent.Command) error {
+	var theirs, ours []*os.File
+	defer func() {
+		for _, f := range append(theirs, ours...) {
+			f.Close()
+		}
+	}()
+	for i := range 3 {
+		r, w, err := os.Pipe()
+		if err != nil {
+			return err
+		}
+		if i == 0 {
+			theirs, ours = append(theirs, r), append(ours, w)
+		} else {
+			theirs, ours = append(theirs, w), append(ours, r)
+		}
+	}
+	p, err := agent.Exec(ctx, conn, cmd, theirs)
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	for _, f := range theirs {
+		f.Close()
+	}
+	go func() {
+		io.Copy(ours[0], os.Stdin)
+		ours[0].Close()
+	}()
+	var copies sync.WaitGroup
+	copies.Go(func() { io.Copy(os.Stdout, ours[1]) })
+	copies.Go(func() { io.Copy(os.Stderr, ours[2]) })
+	copies.Wait()
+	return ended(p)
+}
+
+// ended waits for the end and makes it this program's.
+func ended(p *agent.Process) error {
+	exit, err := p.Wait()
+	switch {
+	case err != nil:
+		return fmt.Errorf("the node went away: %w", err)
+	case exit.Signal != 0:
+		return exitStatus(128 + exit.Signal)
+	case exit.Status != 0:
+		return exitStatus(exit.Status)
+	}
+	return nil
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode"
+
+	"github.com/spf13/cobra"
+
+	"patchbay/inventory/local"
+)
+
+func listCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "list SETTINGS",
+		Short: "Show the nodes and doors of a testbed",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			ctx, cancel := context.WithTimeout(c.Context(), time.Minute)
+			defer cancel()
+			a, err := askTestbed(ctx, args[0], local.Request{Action: local.ActionList})
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				_, err := fmt.Fprintln(c.OutOrStdout(), string(a.Output))
+				return err
+			}
+			var l local.List
+			if err := json.Unmarshal(a.Output, &l); err != nil {
+				return fmt.Errorf("the testbed's answer cannot be read: %w", err)
+			}
+			return printList(c.OutOrStdout(), l)
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "for programs")
+	return c
+}
+
+// askTestbed asks the testbed of a settings file; an error of its answer is an error.
+func askTestbed(ctx context.Context, settings string, r local.Request) (local.Answer, error) {
+	s, err := local.ReadSettings(settings)
+	if err != nil {
+		return local.Answer{}, err
+	}
+	a, err := local.Call(ctx, local.Socket(s.Instance), r)
+	if errors.Is(err, local.ErrDown) {
+		if path, err := filepath.Abs(settings); err == nil {
+			settings = path
+		}
+		return a, fmt.Errorf("the testbed %s does not run; start it with: %s", s.Instance, local.UpCommand("patchbay-local", settings))
+	}
+	if err != nil {
+		return a, err
+	}
+	if a.Error != "" {
+		return a, errors.New(a.Error)
+	}
+	return a, nil
+}
+
+func printList(out io.Writer, l local.List) error {
+	fmt.Fprintf(out, "Testbed %s: %d nodes; gateway %s\n", l.Instance, len(l.Nodes), l.Gateway)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	if len(l.Nodes) > 0 {
+		fmt.Fprintln(w, "\nNODE\tCLIENT ID\tSLICE\tSTATE\tPOWER\tUSERS\tLOGIN\tPID\tPROCESSES\tMEMORY\tDISK\tUSER IDS FROM")
+	}
+	for _, n := range l.Nodes {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%d\n", n.Name, printable(n.ClientID), printable(lastPart(n.SliceURN)), n.State, n.Power,
+			dash(strings.Join(n.Users, ",")), dash(strings.Join(n.Login, ",")), dashZero(n.PID), n.PIDs, megabytes(n.Memory), megabytes(n.Disk), n.Base)
+	}
+	if len(l.Doors) > 0 {
+		fmt.Fprintln(w, "\nDOOR OF\tLEADS TO\tLOGIN")
+	}
+	for _, d := range l.Doors {
+		fmt.Fprintf(w, "%s\t%s\t%s\n", d.Name, d.Address, dash(strings.Join(d.Login, ",")))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for _, n := range l.Nodes {
+		if n.Message != "" {
+			fmt.Fprintf(out, "%s: %s\n", n.Name, printable(n.Message))
+		}
+	}
+	return nil
+}
+
+// printable is text of an experimenter's for a terminal.
+func printable(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, s)
+	return dash(s)
+}
+
+func dash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+func dashZero(n int) string {
+	if n == 0 {
+		return "-"
+	}
+	return fmt.Sprint(n)
+}
+
+func lastPart(urn string) string { return urn[strings.LastIndexByte(urn, '+')+1:] }
+
+func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }

@@ -1,0 +1,29 @@
+package main
+
+import (
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"patchbay/inventory/local"
+)
+
+func localCommand() *cobra.Command {
+	var name string
+	c := &cobra.Command{
+		Use:   "local --name NAME ral_action=ACTION",
+		Short: "Act as the provider of the local testbed: one call, JSON in and out",
+		Long: `Act as the provider of the local testbed: take one call (describe, get or set),
+hand it to the testbed's socket and write the answer to standard output. It
+needs no rights; "patchbay-local up" makes the nodes.
+
+NAME.yaml in the working directory holds the settings. The server calls this
+through a file NAME.prov.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			return local.Run(".", name, args[0], os.Stdin, os.Stdout)
+		},
+	}
+	c.Flags().StringVar(&name, "name", "local", "name of this provider: the stem of its file")
+	return c
+}
