@@ -44,23 +44,24 @@ const rooms = `
 6  am/mtls                          C
 7  am/server                        am am/api am/xmlrpc github.com/prometheus/client_golang
 7  am/client                        am am/xmlrpc github.com/kolo/xmlrpc
-8  cmd/patchbay                     am am/api am/binder am/client am/lease am/mtls am/probe am/server am/service am/store am/urn am/work am/xmlrpc credentials credentials/cert credentials/dsig credentials/trial inventory inventory/provider inventory/provider/providertest inventory/simulated rspec rspec/draw schemas schemas/xmltree github.com/fsnotify/fsnotify github.com/go-viper/mapstructure/v2 github.com/spf13/cobra github.com/spf13/pflag github.com/spf13/viper go.yaml.in/yaml/v3 golang.org/x/sys
+8  cmd/patchbay                     am am/api am/binder am/client am/lease am/mtls am/probe am/server am/service am/store am/urn am/work am/xmlrpc credentials credentials/cert credentials/dsig credentials/trial inventory inventory/local inventory/provider inventory/provider/providertest inventory/simulated rspec rspec/draw schemas schemas/xmltree github.com/fsnotify/fsnotify github.com/go-viper/mapstructure/v2 github.com/spf13/cobra github.com/spf13/pflag github.com/spf13/viper go.yaml.in/yaml/v3 golang.org/x/sys
 0  inventory/local/wire             golang.org/x/sys
-0  inventory/local/confine
-0  inventory/local/cgroup
+0  inventory/local/confine          golang.org/x/sys
+0  inventory/local/cgroup           golang.org/x/sys
 0  inventory/local/claim
-1  inventory/local/agent            inventory/local/wire
-2  inventory/local/node             inventory/local/wire
-2  inventory/local/gateway          inventory/local/wire
-3  inventory/local/image            inventory/local/node
-5  inventory/local
+1  inventory/local/agent            inventory/local/wire github.com/pkg/sftp golang.org/x/sys
+2  inventory/local/node             inventory/local/agent inventory/local/cgroup inventory/local/confine inventory/local/wire golang.org/x/sys
+2  inventory/local/gateway          inventory/local/agent inventory/local/confine inventory/local/wire golang.org/x/crypto golang.org/x/sys
+3  inventory/local/image            inventory/local/node golang.org/x/sys
+5  inventory/local                  inventory/local/wire inventory/provider go.yaml.in/yaml/v3
 6  inventory/local/testbed
-8  cmd/patchbay-local               inventory/simulated github.com/spf13/cobra
+8  cmd/patchbay-local               inventory/local inventory/local/agent inventory/local/gateway inventory/local/image inventory/local/node inventory/local/wire inventory/simulated github.com/spf13/cobra golang.org/x/sys
 `
 
 // localModules are the modules that the static binary is made of.
 var localModules = []string{
-	"patchbay", "github.com/spf13/cobra", "github.com/spf13/pflag", "go.yaml.in/yaml/v3", "golang.org/x/sys",
+	"patchbay", "github.com/kr/fs", "github.com/pkg/sftp", "github.com/spf13/cobra", "github.com/spf13/pflag",
+	"go.yaml.in/yaml/v3", "golang.org/x/crypto", "golang.org/x/sys",
 }
 
 const module = "patchbay/"

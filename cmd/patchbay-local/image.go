@@ -1,0 +1,108 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"patchbay/inventory/local/image"
+)
+
+func imageCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "image",
+		Short: "Keep the root file systems that nodes of a testbed can have",
+	}
+	c.AddCommand(imageAddCommand(), imageListCommand(), imageRemoveCommand())
+	return c
+}
+
+func imageAddCommand() *cobra.Command {
+	var site siteFlags
+	var from string
+	c := &cobra.Command{
+		Use:   "add SETTINGS NAME",
+		Short: "Make an image of a folder, a tarball, or a Debian release",
+		Long: `Make an image. With --from it is made of a folder, which is copied, or of a
+tarball. Otherwise NAME is a Debian release, such as debian-12, which mmdebstrap
+fetches from Debian's servers.
+
+Experimenters can have it when inventory.yaml names it, too, under images and in
+the sliver type. Nodes that are there keep what they have.`,
+		Example: `  patchbay-local image add mysite/providers/local.yaml debian-12
+  patchbay-local image add mysite/providers/local.yaml router --from router.tar.xz`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(c *cobra.Command, args []string) error {
+			s, err := site.images(args[0])
+			if err != nil {
+				return err
+			}
+			if err := s.Add(c.Context(), args[1], from, c.ErrOrStderr()); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(c.OutOrStdout(), "The image %s is there. Name it in inventory.yaml, under images and in the sliver type.\n", args[1])
+			return err
+		},
+	}
+	site.add(c)
+	c.Flags().StringVar(&from, "from", "", "a folder or a tarball (.tar, .tar.gz, .tar.bz2, .tar.xz, .tar.zst)")
+	return c
+}
+
+func imageListCommand() *cobra.Command {
+	var site siteFlags
+	c := &cobra.Command{
+		Use:   "list SETTINGS",
+		Short: "Show the images there are",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			s, err := site.images(args[0])
+			if err != nil {
+				return err
+			}
+			names, err := s.Names()
+			if err != nil {
+				return err
+			}
+			for _, name := range names {
+				fmt.Fprintln(c.OutOrStdout(), name)
+			}
+			return nil
+		},
+	}
+	site.add(c)
+	return c
+}
+
+func imageRemoveCommand() *cobra.Command {
+	var site siteFlags
+	c := &cobra.Command{
+		Use:   "remove SETTINGS NAME",
+		Short: "Remove an image",
+		Long: `Remove an image: no new node can have it. Nodes that have it keep it; its files
+go when the testbed is started and none of them is left.`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(_ *cobra.Command, args []string) error {
+			s, err := site.images(args[0])
+			if err != nil {
+				return err
+			}
+			return s.Remove(args[1], func(string) bool { return true })
+		},
+	}
+	site.add(c)
+	return c
+}
+
+// images are the images of the testbed of a settings file.
+func (f *siteFlags) images(settings string) (*image.Store, error) {
+	if err := needRoot(); err != nil {
+		return nil, err
+	}
+	_, state, err := f.read(settings)
+	if err != nil {
+		return nil, err
+	}
+	return image.Open(filepath.Join(state, "images"))
+}
