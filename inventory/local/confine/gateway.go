@@ -24,9 +24,8 @@ func Gateway(uid, gid int) error {
 	}
 	time.Now().Zone() // reads the time zone's file while that can be opened
 
-	// The functions of package syscall do it for all threads, those of
-	// package unix for one. Without root's user id the kernel takes all
-	// capabilities.
+	// Package syscall does it for all threads; package unix would for groups
+	// only do it for this one. With root's user id go all capabilities.
 	if err := syscall.Setgroups(nil); err != nil {
 		return fmt.Errorf("cannot give up groups: %w (it needs root)", err)
 	}

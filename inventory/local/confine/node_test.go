@@ -21,6 +21,7 @@ func children() map[string]func() {
 		"gateway":  gatewayServes,
 		"dies":     gatewayDies,
 		"limits":   limitsThen,
+		"hoard":    hoard,
 	}
 }
 
