@@ -2,13 +2,12 @@ package confine
 
 import (
 	"fmt"
-	"runtime"
 
 	"golang.org/x/sys/unix"
 )
 
-// ChargeTo makes uid the owner of the user name spaces that this thread makes
-// from now on; it needs root.
+// Charged runs f with uid as the owner of the user name spaces that f makes, as
+// by starting a process in one. It needs root.
 //
 // The kernel charges inotify instances, pending signals, bytes in message
 // queues and the like to a name space's users and, above, to its owner, under
@@ -17,14 +16,22 @@ import (
 // nodes have, too. uid is best the first id of the node, which owns nothing
 // outside of it.
 //
-// The goroutine stays on its thread, whose effective user id is uid, with all
-// capabilities it had: what it starts is to be started by this goroutine, and
-// files that it makes belong to uid.
-func ChargeTo(uid int) error {
+// f runs on a thread of its own, whose effective user id is uid, with all
+// capabilities; files that it makes belong to uid. The thread ends with f, so a
+// process that f starts must not ask for a signal at the end of its parent.
+func Charged(uid int, f func() error) error {
 	if uid <= 0 {
 		return fmt.Errorf("name spaces cannot be charged to user %d: it must be above 0", uid)
 	}
-	runtime.LockOSThread()
+	return aside(func() error {
+		if err := chargeTo(uid); err != nil {
+			return err
+		}
+		return f()
+	})
+}
+
+func chargeTo(uid int) error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var sets [2]unix.CapUserData
 	if err := unix.Capget(&header, &sets[0]); err != nil {

@@ -41,14 +41,8 @@ func TestChargedNodesShareNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = aside(func() error {
-			if err := ChargeTo(ids[0].HostID); err != nil {
-				return err
-			}
-			c.SysProcAttr.Pdeathsig = 0 // it would come when this thread ends
-			return c.Start()
-		})
-		if err != nil {
+		c.SysProcAttr.Pdeathsig = 0
+		if err := Charged(ids[0].HostID, c.Start); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {
@@ -76,7 +70,7 @@ func TestChargedNodesShareNothing(t *testing.T) {
 
 func TestNothingIsChargedToRoot(t *testing.T) {
 	for _, uid := range []int{0, -1} {
-		if err := ChargeTo(uid); err == nil {
+		if err := Charged(uid, func() error { return nil }); err == nil {
 			t.Errorf("%d was taken", uid)
 		}
 	}

@@ -2,7 +2,6 @@ package confine
 
 import (
 	"fmt"
-	"runtime"
 
 	"golang.org/x/sys/unix"
 )
@@ -10,22 +9,6 @@ import (
 // Check tries whether this kernel can do what Node and Gateway ask of it, on a
 // thread that ends afterwards. The error tells what it cannot do.
 func Check() error { return aside(check) }
-
-// aside runs f on a thread that ends with it, so that what f does to its thread
-// is gone afterwards. The main thread would not end, and is passed by.
-func aside(f func() error) error {
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread() // for good: a thread that is locked ends with its goroutine
-		if unix.Gettid() != unix.Getpid() {
-			done <- f()
-			return
-		}
-		defer runtime.UnlockOSThread()
-		done <- aside(f) // while this holds the main thread, it goes elsewhere
-	}()
-	return <-done
-}
 
 func check() error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {

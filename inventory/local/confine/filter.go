@@ -28,7 +28,6 @@ const (
 	ifEqual       = unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K
 	ifAtLeast     = unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K
 	ifAnyBit      = unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K
-	codeAnd       = unix.BPF_ALU | unix.BPF_AND | unix.BPF_K
 	longestBranch = 255
 )
 
@@ -43,11 +42,6 @@ func load(off uint32, b block) block {
 
 // argument loads argument i, from 0, for the conditions of b.
 func argument(i uint32, b block) block { return load(offArgs+8*i, b) }
-
-// masked keeps only the bits of mask of what is loaded.
-func masked(mask uint32, b block) block {
-	return append(block{{Code: codeAnd, K: mask}}, b...)
-}
 
 // branch goes on with yes where the condition holds for what is loaded, else
 // with no; both find it still loaded.

@@ -14,9 +14,8 @@ import (
 // Gateway makes the whole process, with all its threads, what the SSH gateway
 // may be: user uid and group gid, both not 0, without other groups; no
 // capabilities, no_new_privs, nobody's to look into, the gateway's filter.
-// Descriptors it holds stay usable. Afterwards it can make TCP connections to
-// addresses (names cannot be resolved, for nothing can be opened), threads and
-// pipes; any exec kills it. It needs root. After an error the process is
+// Descriptors it holds stay usable, and others can be received; by itself it can
+// then make threads and pipes only, no files and no sockets. Any exec kills it. It needs root. After an error the process is
 // something between and must end.
 func Gateway(uid, gid int) error {
 	if uid <= 0 || gid <= 0 {

@@ -21,10 +21,10 @@ func gatewayAllowed() []uint32 {
 		unix.SYS_WRITE,
 		unix.SYS_WRITEV,
 
-		// Sockets; making them is examined. bind and listen are not here:
-		// listeners come from the Keeper.
+		// Sockets that are open: listeners and connections come from the Keeper
+		// and, through it, from agents. A gateway in wrong hands can reach
+		// nothing by itself.
 		unix.SYS_ACCEPT4,
-		unix.SYS_CONNECT,
 		unix.SYS_GETPEERNAME,
 		unix.SYS_GETSOCKNAME,
 		unix.SYS_GETSOCKOPT,
@@ -105,21 +105,14 @@ func gatewayExamined(pid int) []rule {
 		{unix.SYS_FCNTL, only(1, unix.F_DUPFD, unix.F_DUPFD_CLOEXEC, unix.F_GETFD, unix.F_SETFD,
 			unix.F_GETFL, unix.F_SETFL, unix.F_GETPIPE_SZ, unix.F_SETPIPE_SZ)},
 		{unix.SYS_IOCTL, only(1, unix.TIOCGWINSZ, unix.TIOCSWINSZ)},
-		// TCP, towards nodes of other providers.
-		{unix.SYS_SOCKET, argument(0, oneOf([]uint32{unix.AF_INET, unix.AF_INET6},
-			argument(1, masked(socketKind, branch(ifEqual, unix.SOCK_STREAM,
-				only(2, 0, unix.IPPROTO_TCP), no))),
-			refuse(unix.EAFNOSUPPORT)))},
+		// What the net package sets on TCP connections.
 		{unix.SYS_SETSOCKOPT, argument(1, branch(ifEqual, unix.SOL_SOCKET,
-			only(2, unix.SO_BROADCAST, unix.SO_KEEPALIVE, unix.SO_LINGER, unix.SO_RCVBUF, unix.SO_SNDBUF, unix.SO_REUSEADDR),
+			only(2, unix.SO_KEEPALIVE, unix.SO_LINGER, unix.SO_RCVBUF, unix.SO_SNDBUF),
 			branch(ifEqual, unix.IPPROTO_TCP,
 				only(2, unix.TCP_NODELAY, unix.TCP_KEEPIDLE, unix.TCP_KEEPINTVL, unix.TCP_KEEPCNT, unix.TCP_USER_TIMEOUT),
-				branch(ifEqual, unix.IPPROTO_IPV6, only(2, unix.IPV6_V6ONLY), no))))},
+				no)))},
 	}
 }
-
-// socketKind are the bits of a socket's type that are no flags.
-const socketKind = 0xf
 
 // gatewayFilter is the filter of the gateway, process pid.
 func gatewayFilter(pid int) block {
