@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 
+	"golang.org/x/sys/unix"
+
 	"patchbay/inventory/local/wire"
 )
 
@@ -33,7 +35,7 @@ func Hold(ctx context.Context, c *wire.Conn) error {
 	defer c.Close()
 	a, _, err := call(ctx, c, request{Op: opHold}, nil, 0)
 	switch {
-	case errors.Is(err, io.EOF):
+	case errors.Is(err, io.EOF), errors.Is(err, unix.EPIPE), errors.Is(err, unix.ECONNRESET):
 		return nil
 	case err != nil:
 		return err

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -14,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"patchbay/inventory/local/confine"
 	"patchbay/inventory/local/wire"
 	"patchbay/testdata/need"
 )
@@ -41,7 +43,7 @@ const firstID = 0x6f000000
 const program = "run/patchbay/bin/agent"
 
 // node is a small node for a test: own namespaces, a root of the host's /usr
-// and a few files, the agent as PID 1.
+// and a few files, confined as real nodes are, the agent as PID 1.
 type node struct {
 	t    testing.TB
 	root string
@@ -137,7 +139,9 @@ func startNode(t testing.TB, root string, jobs ...*os.File) *node {
 	n.pid = c.Process.Pid
 	t.Cleanup(func() {
 		c.Process.Kill()
-		c.Wait()
+		if c.Wait(); c.ProcessState.String() != "signal: killed" {
+			t.Errorf("the agent has ended before: %v", c.ProcessState)
+		}
 	})
 	listener.Close()
 	l.Close()
@@ -169,6 +173,9 @@ func stage(root string) error {
 			return fmt.Errorf("mount %s: %w", m.target, err)
 		}
 	}
+	if err := unix.Sethostname([]byte("alpha")); err != nil {
+		return err
+	}
 	if err := os.Chdir(root); err != nil {
 		return err
 	}
@@ -180,6 +187,10 @@ func stage(root string) error {
 	}
 	if lo, err := net.InterfaceByName("lo"); err != nil || up(lo) != nil {
 		return fmt.Errorf("lo: %v, %v", err, up(lo))
+	}
+	runtime.LockOSThread()
+	if err := confine.Node(); err != nil {
+		return err
 	}
 	return syscall.Exec("/"+program, []string{Argv0}, os.Environ())
 }

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"patchbay/inventory/local/wire"
 )
@@ -64,10 +67,15 @@ func call(ctx context.Context, c *wire.Conn, r request, files []*os.File, want i
 }
 
 func exchange(c *wire.Conn, r request, files []*os.File, want int) (answer, []*os.File, error) {
-	if err := c.Send(r, files...); err != nil {
+	err := c.Send(r, files...)
+	if err != nil && !errors.Is(err, unix.EPIPE) {
 		return answer{}, nil, err
 	}
-	return receive(c, want)
+	a, got, failed := receive(c, want) // an agent that refuses does not read on
+	if err != nil && errors.Is(failed, io.EOF) {
+		failed = err
+	}
+	return a, got, failed
 }
 
 // receive reads one answer.

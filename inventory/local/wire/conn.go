@@ -98,7 +98,7 @@ func (c *Conn) Send(v any, files ...*os.File) error {
 			rights = unix.UnixRights(fds...)
 		}
 		n, _, err := c.c.WriteMsgUnix(b, rights, nil)
-		if err != nil {
+		if err != nil || n == len(b) { // to write nothing would fail if the peer is gone
 			return err
 		}
 		_, err = c.c.Write(b[n:])
