@@ -12,8 +12,8 @@
 // Every hierarchy of version 2 is used, also one without controllers: it kills
 // a group as a whole, and a process can be born in it.
 //
-// A file cgroup.procs that was opened here can be written to inside a node's
-// user name space: the kernel asks what the opener may do, and takes the
+// A file cgroup.procs or tasks that was opened here can be written to inside a
+// node's user name space: the kernel asks what the opener may do, and takes the
 // process id in the writer's name space. So PID 1 of a node, which sees no
 // cgroup file system, moves its children through such a file.
 package cgroup

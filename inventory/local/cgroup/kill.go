@@ -86,6 +86,8 @@ func (t *Tree) PIDs(id string) ([]int, error) {
 			}
 		}
 	}
+	// Where Start is at work, or was just now, this process has a thread there.
+	pids = slices.DeleteFunc(pids, func(pid int) bool { return pid == os.Getpid() })
 	slices.Sort(pids)
 	return slices.Compact(pids), nil
 }

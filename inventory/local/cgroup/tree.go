@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -74,20 +73,33 @@ func (t *Tree) leaf(h hierarchy, id string) string {
 	return t.dir(h, id)
 }
 
+// insist calls f again where another instance went and took the common parent
+// away between two steps of f.
+func insist(f func() error) (err error) {
+	for range 100 {
+		if err = f(); !errors.Is(err, os.ErrNotExist) {
+			break
+		}
+	}
+	return err
+}
+
 func (t *Tree) makeParents() error {
 	t.parents.Lock()
 	defer t.parents.Unlock()
-	for _, h := range t.all {
-		for _, dir := range []string{h.path, filepath.Join(h.path, parent), t.dir(h)} {
-			if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
-				return fmt.Errorf("cannot make the group %s: %w", dir, err)
-			}
-			if err := enable(h, dir, h.controllers); err != nil {
-				return err
+	return insist(func() error {
+		for _, h := range t.all {
+			for _, dir := range []string{h.path, filepath.Join(h.path, parent), t.dir(h)} {
+				if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+					return fmt.Errorf("cannot make the group %s: %w", dir, err)
+				}
+				if err := enable(h, dir, h.controllers); err != nil {
+					return err
+				}
 			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // enable gives the groups below dir the controllers.
@@ -103,18 +115,19 @@ func enable(h hierarchy, dir string, controllers []string) error {
 
 // Make makes the groups of id under limits. There must be none.
 func (t *Tree) Make(id string, limits Limits) error {
-	err := t.make(id, limits)
-	if errors.Is(err, os.ErrNotExist) { // another instance went and took the common parent
-		if err = t.makeParents(); err == nil {
-			err = t.make(id, limits)
+	return insist(func() error {
+		err := t.make(id, limits)
+		if err == nil || errors.Is(err, os.ErrExist) {
+			return err
 		}
-	}
-	if err != nil && !errors.Is(err, os.ErrExist) {
-		for _, h := range t.all {
-			removeAll(t.dir(h, id)) // best effort: what is left is found by IDs
+		t.RemoveEmpty(id)
+		if errors.Is(err, os.ErrNotExist) {
+			if err := t.makeParents(); err != nil {
+				return err
+			}
 		}
-	}
-	return err
+		return err
+	})
 }
 
 func (t *Tree) make(id string, limits Limits) error {
@@ -137,48 +150,6 @@ func (t *Tree) make(id string, limits Limits) error {
 		}
 	}
 	return t.Update(id, limits)
-}
-
-// Born is the group that PID 1 of id can be born in, by CLONE_INTO_CGROUP. It is
-// nil on a host without version 2, where Join has to do.
-func (t *Tree) Born(id string) (*os.File, error) {
-	for _, h := range t.all {
-		if h.v2 {
-			return os.Open(t.leaf(h, id))
-		}
-	}
-	return nil, nil
-}
-
-// Join puts the process pid into the groups of PID 1 of id; bornIn tells that it
-// was born in the one that Born gave.
-func (t *Tree) Join(id string, pid int, bornIn bool) error {
-	for _, h := range t.all {
-		if h.v2 && bornIn {
-			continue
-		}
-		if err := write(t.leaf(h, id), "cgroup.procs", strconv.Itoa(pid)); err != nil {
-			return fmt.Errorf("cannot put process %d under limits: %w", pid, err)
-		}
-	}
-	return nil
-}
-
-// Jobs are files through which PID 1 of id moves a process, once into each, to
-// where its jobs are.
-func (t *Tree) Jobs(id string) ([]*os.File, error) {
-	var files []*os.File
-	for _, h := range t.all {
-		if !h.has("pids") {
-			continue
-		}
-		f, err := os.OpenFile(filepath.Join(t.dir(h, id, jobsLeaf), "cgroup.procs"), os.O_WRONLY, 0)
-		if err != nil {
-			return nil, err
-		}
-		files = append(files, f)
-	}
-	return files, nil
 }
 
 // IDs are all groups of the instance, whole or not.

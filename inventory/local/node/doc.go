@@ -22,8 +22,8 @@
 //
 //	descriptor 3    the listening socket State/nodes/ID/agent.sock
 //	PATCHBAY_NODE   the node's id
-//	PATCHBAY_JOBS   descriptors, with commas between, of files cgroup.procs: the
-//	                id of a process written to each moves it to the group of jobs
+//	PATCHBAY_JOBS   descriptors, with commas between: the id of a new process
+//	                written to each moves it to the group of jobs (cgroup.Tree.Jobs)
 //
 // # On the host
 //

@@ -205,7 +205,7 @@ func (h *Host) PlaceGateway(pid int, l Limits) error {
 	if err != nil {
 		return err
 	}
-	return h.tree.Join(gatewayGroup, pid, false)
+	return h.tree.Join(gatewayGroup, pid)
 }
 
 // Close removes the cgroup parents and empty folders when no node is left. The

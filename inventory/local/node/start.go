@@ -118,11 +118,11 @@ func (h *Host) runStages(ctx context.Context, o order) (int, error) {
 		ExtraFiles:  append(inherited, orders, report),
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Cloneflags: unix.CLONE_NEWNS},
 	}
-	err = h.born(c, id)
+	err = h.tree.Start(id, c) // it does nothing before it has its order
 	orders.Close()
 	report.Close()
 	if err != nil {
-		return 0, err
+		return 0, fmt.Errorf("cannot start a process in a mount name space: %w", err)
 	}
 	stop := context.AfterFunc(ctx, func() { h.tree.Kill(context.WithoutCancel(ctx), id) })
 	defer stop()
@@ -139,29 +139,6 @@ func (h *Host) runStages(ctx context.Context, o order) (int, error) {
 		return 0, fmt.Errorf("a stage ended (%w), see %s", errors.Join(err, ended, errNoReport(pid)), filepath.Join(h.Dir(id), logFile))
 	}
 	return pid, h.protect(id, pid)
-}
-
-// born starts the first stage in the groups of the node: it does nothing before
-// it has its order.
-func (h *Host) born(c *exec.Cmd, id string) error {
-	group, err := h.tree.Born(id)
-	if err != nil {
-		return err
-	}
-	if group != nil {
-		defer group.Close()
-		c.SysProcAttr.UseCgroupFD = true
-		c.SysProcAttr.CgroupFD = int(group.Fd())
-	}
-	if err := c.Start(); err != nil {
-		return fmt.Errorf("cannot start a process in a mount name space: %w", err)
-	}
-	if err := h.tree.Join(id, c.Process.Pid, group != nil); err != nil {
-		c.Process.Kill()
-		c.Wait()
-		return err
-	}
-	return nil
 }
 
 func errNoReport(pid int) error {

@@ -1,0 +1,374 @@
+package cgroup
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"patchbay/testdata/need"
+)
+
+// open is the groups of a test's own instance, which go with it.
+func open(t testing.TB, instance string) *Tree {
+	t.Helper()
+	need.Root(t)
+	tree, err := Open(instance)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cleanUp(t, tree)
+	return tree
+}
+
+func cleanUp(t testing.TB, tree *Tree) {
+	t.Cleanup(func() {
+		ids, err := tree.IDs()
+		for _, id := range ids {
+			err = errors.Join(err, end(tree, id))
+		}
+		if err = errors.Join(err, tree.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func end(tree *Tree, id string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return errors.Join(tree.Kill(ctx, id), tree.Remove(ctx, id))
+}
+
+// versionOne is the groups as on a host without version 2; it skips where there
+// is no version 1.
+func versionOne(t *testing.T, instance string) *Tree {
+	t.Helper()
+	need.Root(t)
+	b, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for line := range strings.Lines(string(b)) {
+		if !strings.Contains(line, " - cgroup2 ") {
+			lines = append(lines, line)
+		}
+	}
+	all, err := detect(strings.NewReader(strings.Join(lines, "")))
+	if err != nil {
+		t.Skip("the host has no controllers of version 1:", err)
+	}
+	tree := &Tree{instance: instance, all: all}
+	if err := tree.makeParents(); err != nil {
+		t.Fatal(err)
+	}
+	cleanUp(t, tree)
+	return tree
+}
+
+// both runs f with the groups of this host, and with those of version 1.
+func both(t *testing.T, instance string, f func(t *testing.T, tree *Tree)) {
+	t.Run("AsMounted", func(t *testing.T) { f(t, open(t, instance)) })
+	t.Run("VersionOneOnly", func(t *testing.T) { f(t, versionOne(t, instance+"1")) })
+}
+
+// shell starts sh -c line in a group; it is killed with the test.
+func shell(t testing.TB, tree *Tree, id, line string) (*exec.Cmd, *bytes.Buffer) {
+	t.Helper()
+	var out bytes.Buffer
+	c := exec.Command("sh", "-c", line)
+	c.Stdout, c.Stderr = &out, &out
+	if err := tree.Start(id, c); err != nil {
+		t.Fatal(err)
+	}
+	return c, &out
+}
+
+func TestLifeOfAGroup(t *testing.T) {
+	both(t, "node-cg", func(t *testing.T, tree *Tree) {
+		if err := tree.Make("a", Limits{CPUs: 0.5, Memory: 64 << 20, PIDs: 64}); err != nil {
+			t.Fatal(err)
+		}
+		if err := tree.Make("a", Limits{}); !errors.Is(err, os.ErrExist) {
+			t.Errorf("a second group of that name: %v", err)
+		}
+		c, out := shell(t, tree, "a", "cat /proc/self/cgroup; sleep 60")
+		if pids, err := tree.PIDs("a"); err != nil || !slices.Contains(pids, c.Process.Pid) || slices.Contains(pids, os.Getpid()) {
+			t.Errorf("processes %v %v, want %d among them and not %d", pids, err, c.Process.Pid, os.Getpid())
+		}
+		for range 100 { // the thread that started it ends, the child says where it is
+			if u, err := tree.Usage("a"); err == nil && u.PIDs == 2 && u.Memory > 0 && out.Len() > 0 {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		if u, err := tree.Usage("a"); err != nil || u.PIDs != 2 || u.Memory <= 0 {
+			t.Errorf("usage %+v %v, want 2 processes and some memory", u, err)
+		}
+		if ids, err := tree.IDs(); err != nil || !slices.Equal(ids, []string{"a"}) {
+			t.Errorf("groups %v %v", ids, err)
+		}
+		if err := end(tree, "a"); err != nil {
+			t.Fatal(err)
+		}
+		c.Wait()
+		if !c.ProcessState.Sys().(syscall.WaitStatus).Signaled() {
+			t.Errorf("the process ended by itself: %v", c.ProcessState)
+		}
+		for _, h := range tree.all {
+			want := filepath.Join(parent, tree.instance, "a")
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("the process was not in %s of %s:\n%s", want, h.path, out)
+			}
+			if _, err := os.Stat(tree.dir(h, "a")); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("%s is left: %v", tree.dir(h, "a"), err)
+			}
+		}
+		if err := end(tree, "a"); err != nil {
+			t.Errorf("removing what is not there: %v", err)
+		}
+	})
+}
+
+// TestKillIsFasterThanForks ends a group whose processes start others all the time.
+func TestKillIsFasterThanForks(t *testing.T) {
+	both(t, "node-forks", func(t *testing.T, tree *Tree) {
+		if err := tree.Make("a", Limits{PIDs: 100}); err != nil {
+			t.Fatal(err)
+		}
+		c, _ := shell(t, tree, "a", `f() { f | f & }; while :; do f; done`)
+		time.Sleep(50 * time.Millisecond)
+		if err := end(tree, "a"); err != nil {
+			t.Fatal(err)
+		}
+		c.Wait()
+	})
+}
+
+// limit reads the file of the group that has the controller, by version.
+func limit(t *testing.T, tree *Tree, controller, one, two string, names ...string) string {
+	t.Helper()
+	for _, h := range tree.all {
+		if h.has(controller) {
+			file := one
+			if h.v2 {
+				file = two
+			}
+			b, err := os.ReadFile(filepath.Join(tree.dir(h, names...), file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return strings.TrimSpace(string(b))
+		}
+	}
+	t.Fatalf("no controller %s", controller)
+	return ""
+}
+
+func TestLimitsAreSetAndChanged(t *testing.T) {
+	both(t, "node-limits", func(t *testing.T, tree *Tree) {
+		if err := tree.Make("a", Limits{}); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []struct {
+			limits                  Limits
+			memory, all, jobs       string
+			quota, quotaWhereTwoHas string
+		}{
+			{Limits{1.5, 100 << 20, 256}, "104857600", "256", "224", "150000", "150000 100000"},
+			{Limits{0.25, 300 << 20, 40}, "314572800", "40", "35", "25000", "25000 100000"},
+			{Limits{0.25, 50 << 20, 40}, "52428800", "40", "35", "25000", "25000 100000"},
+			{Limits{0.0001, 50 << 20, 40}, "52428800", "40", "35", "1000", "1000 100000"},
+			{Limits{}, "", "max", "max", "-1", "max 100000"},
+		} {
+			if err := tree.Update("a", c.limits); err != nil {
+				t.Fatalf("%+v: %v", c.limits, err)
+			}
+			cpu := limit(t, tree, "cpu", "cpu.cfs_quota_us", "cpu.max", "a")
+			if cpu != c.quota && cpu != c.quotaWhereTwoHas {
+				t.Errorf("%+v: processor %q, want %q", c.limits, cpu, c.quota)
+			}
+			if got := limit(t, tree, "memory", "memory.limit_in_bytes", "memory.max", "a"); got != c.memory && c.memory != "" {
+				t.Errorf("%+v: memory %q, want %q", c.limits, got, c.memory)
+			}
+			if got := limit(t, tree, "pids", "pids.max", "pids.max", "a"); got != c.all {
+				t.Errorf("%+v: processes %q, want %q", c.limits, got, c.all)
+			}
+			if got := limit(t, tree, "pids", "pids.max", "pids.max", "a", jobsLeaf); got != c.jobs {
+				t.Errorf("%+v: processes of jobs %q, want %q", c.limits, got, c.jobs)
+			}
+		}
+	})
+}
+
+// TestJobsFilesWorkInsideAUserNameSpace is the experiment on which the agent is
+// built: a process that is nobody on the host moves another, and itself,
+// through files opened outside.
+func TestJobsFilesWorkInsideAUserNameSpace(t *testing.T) {
+	both(t, "node-jobs", func(t *testing.T, tree *Tree) {
+		if err := tree.Make("a", Limits{PIDs: 64}); err != nil {
+			t.Fatal(err)
+		}
+		files, err := tree.Jobs("a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(files) != 1 {
+			t.Fatalf("%d files, want that of the one hierarchy that counts processes", len(files))
+		}
+		defer files[0].Close()
+		mapped := []syscall.SysProcIDMap{{HostID: 0x7fe00000, Size: 65536}}
+		// Process 1 moves a child by the number it has in there; then a child
+		// moves itself and starts another.
+		c := exec.Command("sh", "-c", `sleep 60 & echo $! >&3 && sh -c 'echo 0 >&3 && sleep 60; :' & wait`)
+		c.ExtraFiles = files
+		c.SysProcAttr = &syscall.SysProcAttr{
+			Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWPID, UidMappings: mapped, GidMappings: mapped,
+			Credential: &syscall.Credential{},
+		}
+		var out bytes.Buffer
+		c.Stdout, c.Stderr = &out, &out
+		if err := tree.Start("a", c); err != nil {
+			t.Fatal(err)
+		}
+		moved := func() int {
+			n := 0
+			for _, h := range tree.all {
+				if h.has("pids") {
+					b, _ := os.ReadFile(filepath.Join(tree.dir(h, "a", jobsLeaf), "cgroup.procs"))
+					n = strings.Count(string(b), "\n")
+				}
+			}
+			return n
+		}
+		for range 300 {
+			if moved() == 3 {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		if n := moved(); n != 3 {
+			t.Errorf("%d processes were moved, want 3", n)
+		}
+		if err := end(tree, "a"); err != nil {
+			t.Fatal(err)
+		}
+		c.Wait()
+		if out.Len() > 0 {
+			t.Error(out.String())
+		}
+	})
+}
+
+func TestInstancesDoNotSeeEachOther(t *testing.T) {
+	a, b := open(t, "node-one"), open(t, "node-two")
+	for _, tree := range []*Tree{a, b} {
+		if err := tree.Make("same", Limits{PIDs: 50}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ca, _ := shell(t, a, "same", "sleep 60")
+	cb, _ := shell(t, b, "same", "sleep 60")
+	if err := end(a, "same"); err != nil {
+		t.Fatal(err)
+	}
+	ca.Wait()
+	if pids, err := b.PIDs("same"); err != nil || !slices.Contains(pids, cb.Process.Pid) {
+		t.Errorf("processes of the other instance: %v %v", pids, err)
+	}
+	if err := end(b, "same"); err != nil {
+		t.Fatal(err)
+	}
+	cb.Wait()
+}
+
+// TestMakeWhileOthersClose makes groups while other instances come and go, and
+// take their parents with them.
+func TestMakeWhileOthersClose(t *testing.T) {
+	need.Root(t)
+	var wg sync.WaitGroup
+	for i := range 4 {
+		wg.Go(func() {
+			for range 20 {
+				tree, err := Open("node-busy" + strconv.Itoa(i))
+				if err == nil {
+					err = tree.Make("a", Limits{PIDs: 20})
+				}
+				if err == nil {
+					err = end(tree, "a")
+				}
+				if err = errors.Join(err, tree.Close()); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestRemoveWaitsAndGivesUp(t *testing.T) {
+	tree := open(t, "node-wait")
+	if err := tree.Make("a", Limits{}); err != nil {
+		t.Fatal(err)
+	}
+	c, _ := shell(t, tree, "a", "sleep 0.2")
+	go c.Wait()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if err := tree.Remove(ctx, "a"); err == nil || !strings.Contains(err.Error(), "groups of a") {
+		t.Errorf("error %v, want one about the groups of a", err)
+	}
+	if err := tree.Remove(t.Context(), "a"); err != nil {
+		t.Errorf("after the process ended: %v", err)
+	}
+}
+
+// BenchmarkStart starts a process in groups, beside moving one there.
+func BenchmarkStart(b *testing.B) {
+	tree := open(b, "node-bstart")
+	if err := tree.Make("a", Limits{}); err != nil {
+		b.Fatal(err)
+	}
+	for _, how := range []struct {
+		name  string
+		start func(c *exec.Cmd) error
+	}{
+		{"Born", func(c *exec.Cmd) error { return tree.Start("a", c) }},
+		{"Moved", func(c *exec.Cmd) error {
+			if err := c.Start(); err != nil {
+				return err
+			}
+			return tree.Join("a", c.Process.Pid)
+		}},
+	} {
+		b.Run(how.name, func(b *testing.B) {
+			for b.Loop() {
+				c := exec.Command("cat")
+				in, err := c.StdinPipe()
+				if err != nil {
+					b.Fatal(err)
+				}
+				if err := how.start(c); err != nil {
+					b.Fatal(err)
+				}
+				b.StopTimer()
+				in.Close()
+				c.Wait()
+				time.Sleep(30 * time.Millisecond) // a host that is not busy starting others
+				b.StartTimer()
+			}
+		})
+	}
+}
