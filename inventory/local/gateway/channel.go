@@ -73,12 +73,11 @@ func (c *login) agent(ctx context.Context) (*wire.Conn, error) {
 }
 
 // refuse answers the requests of a channel that has none, until the peer has
-// closed it; then it calls gone. What the peer sends as extended data is thrown away.
-func (c *login) refuse(ch ssh.Channel, requests <-chan *ssh.Request, gone func()) {
+// closed it. What the peer sends as extended data is thrown away.
+func (c *login) refuse(ch ssh.Channel, requests <-chan *ssh.Request) {
 	go io.Copy(io.Discard, ch.Stderr())
 	for r := range requests {
 		c.pace.wait()
 		r.Reply(false, nil)
 	}
-	gone()
 }

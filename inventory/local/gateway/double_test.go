@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"patchbay/inventory/local/agent"
+	"patchbay/inventory/local/confine"
 	"patchbay/inventory/local/wire"
 )
 
@@ -23,14 +24,23 @@ import (
 // agent would do in a node the test's process does on this host.
 func TestMain(m *testing.M) {
 	if os.Args[0] == Argv0 {
-		free := func(uid, gid int) error { return nil }
-		if err := run(os.NewFile(3, "control"), doubles{}, free, stderrLog()); err != nil {
+		if err := run(os.NewFile(3, "control"), doubles{}, confined, stderrLog()); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
+}
+
+// gatewayUser is whom the gateway becomes where the tests run as root.
+const gatewayUser = 0x7ffdfff0
+
+func confined(uid, gid int) error {
+	if uid != gatewayUser {
+		return nil // without root nothing can be given up
+	}
+	return confine.Gateway(uid, gid)
 }
 
 type ask struct {

@@ -6,29 +6,40 @@ import (
 	"net"
 	"os"
 	"sync"
+	"time"
 
 	"golang.org/x/crypto/ssh"
 )
 
+// drainTime is how long what a peer sent before it closed the channel may take
+// to be delivered.
+const drainTime = time.Minute
+
 // join carries bytes between a channel and a connection until both directions
 // have ended, or the peer has closed the channel. It returns when that is done.
 func (c *login) join(ch ssh.Channel, requests <-chan *ssh.Request, nc net.Conn) {
-	var both sync.WaitGroup
-	both.Go(func() {
+	in, out := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(in)
 		c.copyIn(nc, ch)
 		closeWrite(nc)
-	})
-	both.Go(func() {
+	}()
+	go func() {
+		defer close(out)
 		io.Copy(ch, nc)
 		ch.CloseWrite()
-	})
+	}()
 	go func() {
-		both.Wait()
-		nc.Close()
+		<-in
+		<-out
 		ch.Close()
 	}()
-	c.refuse(ch, requests, func() { nc.Close() })
-	both.Wait()
+	c.refuse(ch, requests)
+	late := time.AfterFunc(drainTime, func() { nc.Close() })
+	<-in
+	late.Stop()
+	nc.Close()
+	<-out
 }
 
 // copyIn copies what the peer sends to w. When w takes no more the rest is

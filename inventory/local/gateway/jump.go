@@ -104,7 +104,7 @@ func (c *login) jump(n ssh.NewChannel) {
 		c.g.serve(nc, entrance{kind: public, node: d.node}, "key "+string(c.key))
 		nc.Close()
 	})
-	c.refuse(ch, requests, func() {})
+	c.refuse(ch, requests)
 }
 
 // find is the node that the peer calls name, among those that its key opens.

@@ -78,6 +78,9 @@ func newKey(t testing.TB) key {
 	return key{pem.EncodeToMemory(block), strings.TrimSpace(string(ssh.MarshalAuthorizedKey(signer.PublicKey()))), signer}
 }
 
+// sshKey is the private key of k.
+func sshKey(k key) (any, error) { return ssh.ParseRawPrivateKey(k.pem) }
+
 func listen(t testing.TB) *net.TCPListener {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -100,8 +103,12 @@ func newSite(t testing.TB) (s *site, port int, host key) {
 	host = newKey(t)
 	l := listen(t)
 	port = portOf(l)
+	id := 1
+	if os.Geteuid() == 0 {
+		id = gatewayUser
+	}
 	s.keeper, err = Start(context.Background(), Options{
-		Program: program, UID: 1, GID: 1, Gateway: l, HostKey: host.pem,
+		Program: program, UID: id, GID: id, Gateway: l, HostKey: host.pem,
 		Agent: func(ctx context.Context, name string) (*wire.Conn, error) {
 			s.mu.Lock()
 			n := s.nodes[name]
@@ -172,6 +179,7 @@ type client struct {
 	t      testing.TB
 	dir    string
 	config string
+	agent  string // the socket of its authentication agent
 }
 
 func (s *site) client(k key) *client {
@@ -187,7 +195,6 @@ func (s *site) client(k key) *client {
 Host *
 	IdentityFile %[1]s/id
 	IdentitiesOnly yes
-	IdentityAgent none
 	UserKnownHostsFile %[1]s/known_hosts
 	GlobalKnownHostsFile /dev/null
 	StrictHostKeyChecking yes
@@ -227,6 +234,7 @@ func (c *client) knows(name string, port int, host key, more string) {
 
 func (c *client) command(ctx context.Context, program string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, program, append([]string{"-F", c.config}, args...)...)
+	cmd.Env = append(os.Environ(), "SSH_AUTH_SOCK="+c.agent)
 	cmd.WaitDelay = 2 * time.Second
 	return cmd
 }

@@ -1,0 +1,216 @@
+package gateway
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	sshagent "golang.org/x/crypto/ssh/agent"
+)
+
+// echo answers each connection with what it says, in capitals, once it ends.
+func echo(t testing.TB, l net.Listener) {
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			nc, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer nc.Close()
+				b, _ := io.ReadAll(nc) // needs the half close
+				io.WriteString(nc, strings.ToUpper(string(b)))
+			}()
+		}
+	}()
+}
+
+// shout says text at an address and returns the answer.
+func shout(network, address, text string) (string, error) {
+	nc, err := net.Dial(network, address)
+	if err != nil {
+		return "", err
+	}
+	defer nc.Close()
+	return answerOf(nc, text)
+}
+
+func answerOf(nc net.Conn, text string) (string, error) {
+	if _, err := io.WriteString(nc, text); err != nil {
+		return "", err
+	}
+	nc.(interface{ CloseWrite() error }).CloseWrite()
+	b, err := io.ReadAll(nc)
+	return string(b), err
+}
+
+// master starts a connection that others of p's commands control.
+func (c *client) master(args ...string) (control []string) {
+	c.t.Helper()
+	socket := filepath.Join(c.dir, "m")
+	cmd := c.command(c.t.Context(), "ssh", append([]string{"-M", "-S", socket, "-N", "-o", "ExitOnForwardFailure=yes"}, args...)...)
+	errs, err := os.Create(filepath.Join(c.dir, "master.log"))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	cmd.Stderr = errs
+	if err := cmd.Start(); err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+		errs.Close()
+	})
+	control = []string{"-S", socket, "-O"}
+	eventually(c.t, func() bool {
+		return c.run("ssh", append(control, "check", "node")...).status == 0
+	}, func() string {
+		b, _ := os.ReadFile(errs.Name())
+		return "the master does not start: " + string(b)
+	})
+	return control
+}
+
+func freePort(t testing.TB) int {
+	l := listen(t)
+	defer l.Close()
+	return portOf(l)
+}
+
+func TestForwardingToTheNode(t *testing.T) {
+	t.Parallel()
+	s, _, p := alone(t)
+	there := listen(t)
+	echo(t, there)
+	path := filepath.Join(s.home("n1"), "socket")
+	unix, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	echo(t, unix)
+	tcp, stream, socks, dead := freePort(t), freePort(t), freePort(t), freePort(t)
+	p.master("-L", fmt.Sprintf("%d:127.0.0.1:%d", tcp, portOf(there)), "-L", fmt.Sprintf("%d:%s", stream, path),
+		"-L", fmt.Sprintf("%d:127.0.0.1:%d", dead, freePort(t)), "-D", fmt.Sprint(socks), "node")
+	for name, port := range map[string]int{"L": tcp, "LtoUnix": stream} {
+		t.Run(name, func(t *testing.T) {
+			if got, err := shout("tcp", fmt.Sprintf("127.0.0.1:%d", port), "hello"); got != "HELLO" {
+				t.Errorf("%q, %v", got, err)
+			}
+		})
+	}
+	t.Run("NothingListens", func(t *testing.T) {
+		if got, err := shout("tcp", fmt.Sprintf("127.0.0.1:%d", dead), "hello"); got != "" {
+			t.Errorf("%q, %v", got, err)
+		}
+	})
+	t.Run("D", func(t *testing.T) {
+		nc, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", socks))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nc.Close()
+		port := portOf(there)
+		nc.Write([]byte{5, 1, 0})
+		nc.Write([]byte{5, 1, 0, 1, 127, 0, 0, 1, byte(port >> 8), byte(port)})
+		if _, err := io.ReadFull(nc, make([]byte, 12)); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := answerOf(nc, "hello"); got != "HELLO" {
+			t.Errorf("%q, %v", got, err)
+		}
+	})
+}
+
+func TestForwardingFromTheNode(t *testing.T) {
+	t.Parallel()
+	s, _, p := alone(t)
+	here := listen(t)
+	echo(t, here)
+	fixed := freePort(t)
+	path := filepath.Join(s.home("n1"), "socket")
+	control := p.master("-R", fmt.Sprintf("%d:127.0.0.1:%d", fixed, portOf(here)), "-R", fmt.Sprintf("%s:127.0.0.1:%d", path, portOf(here)), "node")
+	says := func(network, address string) string {
+		got, _ := shout(network, address, "hello")
+		return got
+	}
+	at := fmt.Sprintf("127.0.0.1:%d", fixed)
+	if got := says("tcp", at); got != "HELLO" {
+		t.Errorf("-R: %q", got)
+	}
+	if got := says("unix", path); got != "HELLO" {
+		t.Errorf("-R of a Unix socket: %q", got)
+	}
+	forward := fmt.Sprintf("0:127.0.0.1:%d", portOf(here))
+	r := p.run("ssh", append(control, "forward", "-R", forward, "node")...)
+	chosen := strings.TrimSpace(r.out)
+	if got := says("tcp", "127.0.0.1:"+chosen); got != "HELLO" {
+		t.Errorf("-R 0 at %q: %q, %+v", chosen, got, r)
+	}
+	for _, c := range []struct{ spec, at string }{
+		{fmt.Sprintf("%d:127.0.0.1:%d", fixed, portOf(here)), at},
+		{forward, "127.0.0.1:" + chosen},
+	} {
+		if r := p.run("ssh", append(control, "cancel", "-R", c.spec, "node")...); r.status != 0 {
+			t.Errorf("cancel %s: %+v", c.spec, r)
+		}
+		eventually(t, func() bool { _, err := shout("tcp", c.at, ""); return err != nil }, func() string { return c.at + " still listens" })
+	}
+	if r := p.run("ssh", append(control, "forward", "-R", "80:127.0.0.1:1", "node")...); r.status == 0 {
+		t.Error("a port below 1024 was given to an account that is not root")
+	}
+	p.run("ssh", append(control, "exit", "node")...)
+	eventually(t, func() bool { _, err := shout("unix", path, ""); return err != nil }, func() string { return "the Unix socket still listens" })
+}
+
+func TestAgentForwarding(t *testing.T) {
+	t.Parallel()
+	_, _, p := alone(t)
+	if _, err := exec.LookPath("ssh-add"); err != nil {
+		t.Skip("ssh-add is not installed")
+	}
+	ring := sshagent.NewKeyring()
+	k := newKey(t)
+	private, err := sshKey(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ring.Add(sshagent.AddedKey{PrivateKey: private}); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(p.dir, "a")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			nc, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() { sshagent.ServeAgent(ring, nc); nc.Close() }()
+		}
+	}()
+	p.agent = path
+	r := p.run("ssh", "-A", "node", "echo $SSH_AUTH_SOCK; ssh-add -L")
+	lines := bufio.NewScanner(strings.NewReader(r.out))
+	lines.Scan()
+	socket := lines.Text()
+	lines.Scan()
+	if !strings.HasPrefix(lines.Text(), k.line) {
+		t.Errorf("%+v", r)
+	}
+	eventually(t, func() bool { _, err := os.Stat(filepath.Dir(socket)); return os.IsNotExist(err) }, func() string { return socket + " was left behind" })
+	if r := p.run("ssh", "-a", "node", "echo =$SSH_AUTH_SOCK="); r.out != "==\n" {
+		t.Errorf("without -A: %+v", r)
+	}
+}

@@ -1,0 +1,317 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"patchbay/inventory/local/agent"
+	"patchbay/testdata/need"
+)
+
+// alone is a site with one node and one client that may log in as "alice" at "node".
+func alone(t testing.TB) (*site, *machine, *client) {
+	t.Helper()
+	s, _, _ := newSite(t)
+	k := newKey(t)
+	m := s.add("n1", Account{"alice", []string{k.line}})
+	p := s.client(k)
+	p.knows("node", m.port, m.host, "\tUser alice")
+	return s, m, p
+}
+
+// typed is a program at a terminal.
+type typed struct {
+	t      testing.TB
+	master *os.File
+	cmd    *exec.Cmd
+
+	mu   sync.Mutex
+	said bytes.Buffer
+}
+
+// at runs ssh at a terminal of its own.
+func (c *client) at(rows, cols uint16, args ...string) *typed {
+	c.t.Helper()
+	master, slave, err := openTerminal(&agent.Terminal{Rows: rows, Cols: cols})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	p := &typed{t: c.t, master: master, cmd: c.command(c.t.Context(), "ssh", args...)}
+	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = slave, slave, slave
+	p.cmd.Env = append(p.cmd.Env, "TERM=xterm-256color", "LANG=C.UTF-8", "LC_TEST=given")
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := p.cmd.Start(); err != nil {
+		c.t.Fatal(err)
+	}
+	slave.Close()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		b := make([]byte, 4096)
+		for {
+			n, err := master.Read(b)
+			p.mu.Lock()
+			p.said.Write(b[:n])
+			p.mu.Unlock()
+			if err != nil {
+				return
+			}
+		}
+	}()
+	c.t.Cleanup(func() {
+		p.cmd.Process.Kill()
+		p.cmd.Wait()
+		master.Close()
+		<-done
+	})
+	return p
+}
+
+func (p *typed) text() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.said.String()
+}
+
+func (p *typed) write(text string) {
+	p.t.Helper()
+	if _, err := p.master.WriteString(text); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// until waits until text was said.
+func (p *typed) until(text string) {
+	p.t.Helper()
+	eventually(p.t, func() bool { return strings.Contains(p.text(), text) }, func() string {
+		return fmt.Sprintf("%q was not said, but %q", text, p.text())
+	})
+}
+
+// eventually waits until a condition holds.
+func eventually(t testing.TB, holds func() bool, otherwise func() string) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal(otherwise())
+		}
+	}
+}
+
+func TestTerminal(t *testing.T) {
+	t.Parallel()
+	_, _, p := alone(t)
+	s := p.at(31, 97, "-o", "SendEnv=LANG LC_* PATH_TO_EVIL", "node")
+	s.write("PS1='> '; stty -echo\n")
+	s.until("> ")
+	for _, c := range []struct{ name, command, want string }{
+		{"InitialSize", "stty size", "\n31 97\r\n"},
+		{"Term", "echo =$TERM=", "=xterm-256color="},
+		{"Locale", "echo =$LANG=$LC_TEST=", "=C.UTF-8=given="},
+		{"ItIsATerminal", "tty", "\n/dev/pts/"},
+		{"Connection", "echo ${SSH_CONNECTION}", "127.0.0.1 "},
+	} {
+		s.write("echo; " + c.command + "\n")
+		s.until(c.want)
+	}
+	t.Run("Resize", func(t *testing.T) {
+		if err := control(s.master, func(fd int) error {
+			return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 12, Col: 34})
+		}); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, func() bool {
+			s.write("stty size\n")
+			return strings.Contains(s.text(), "12 34\r\n")
+		}, s.text)
+	})
+	t.Run("Interrupt", func(t *testing.T) {
+		s.write("echo; echo reading; cat\n")
+		s.until("\nreading\r\n")
+		eventually(t, func() bool {
+			s.write("\x03")
+			s.write("echo after=$?=\n")
+			return strings.Contains(s.text(), "after=130=")
+		}, s.text)
+	})
+	s.write("exit 9\n")
+	s.cmd.Wait()
+	if got := s.cmd.ProcessState.ExitCode(); got != 9 {
+		t.Errorf("status %d", got)
+	}
+}
+
+func TestTerminalModes(t *testing.T) {
+	t.Parallel()
+	_, _, p := alone(t)
+	// The client sends the modes of its own terminal.
+	master, slave, err := openTerminal(&agent.Terminal{Rows: 24, Cols: 80})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer master.Close()
+	defer slave.Close()
+	setModes(master, []byte{
+		3, 0, 0, 0, 8, // erase is ^H
+		36, 0, 0, 0, 0, // icrnl off
+		40, 0, 0, 0, 1, // ixoff on
+		0,
+	})
+	cmd := p.command(t.Context(), "ssh", "-tt", "node", "stty -a")
+	cmd.Stdin = slave
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"erase = ^H;", " -icrnl", " ixoff", " echo "} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("%q is not in %s", want, out)
+		}
+	}
+}
+
+// A terminal is hung up when its client vanishes; what runs without one finds
+// its input closed.
+func TestClientVanishes(t *testing.T) {
+	t.Parallel()
+	s, _, p := alone(t)
+	file := func(name string) func() bool {
+		return func() bool { _, err := os.Stat(filepath.Join(s.home("n1"), name)); return err == nil }
+	}
+	t.Run("Terminal", func(t *testing.T) {
+		s := p.at(24, 80, "-t", "node", "trap 'echo > hung; exit' HUP; echo ready; while :; do sleep 0.05; done")
+		s.until("ready")
+		s.cmd.Process.Kill()
+		eventually(t, file("hung"), func() string { return "no SIGHUP came" })
+	})
+	t.Run("Pipes", func(t *testing.T) {
+		cmd := p.command(t.Context(), "ssh", "node", "echo ready; cat; echo > closed")
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer in.Close()
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(out, make([]byte, 6)); err != nil {
+			t.Fatal(err)
+		}
+		cmd.Process.Kill()
+		cmd.Wait()
+		eventually(t, file("closed"), func() string { return "the input was not closed" })
+	})
+}
+
+// random is n bytes that nothing can guess, and their sum.
+func random(t testing.TB, n int) ([]byte, string) {
+	t.Helper()
+	b := make([]byte, n)
+	rand.Read(b)
+	return b, fmt.Sprintf("%x", sha256.Sum256(b))
+}
+
+func TestFiftyMegabytesBothWays(t *testing.T) {
+	t.Parallel()
+	_, _, p := alone(t)
+	b, sum := random(t, 50<<20)
+	r := p.runWith(b, "ssh", "node", "tee copy | sha256sum >&2; cat copy; exit 3")
+	if got := fmt.Sprintf("%x", sha256.Sum256([]byte(r.out))); got != sum || !strings.HasPrefix(r.err, sum) || r.status != 3 {
+		t.Errorf("sent %s, there %s, back %s, status %d", sum, r.err, got, r.status)
+	}
+	// Both at the same time, with the end of input after half of the output.
+	if r := p.runWith(b, "ssh", "node", "cat"); r.out != string(b) {
+		t.Errorf("%d bytes came back", len(r.out))
+	}
+}
+
+func TestFilesAreCopied(t *testing.T) {
+	t.Parallel()
+	s, _, p := alone(t)
+	b, _ := random(t, 3<<20)
+	p.write("file", b, 0o640)
+	same := func(path string) {
+		t.Helper()
+		got, err := os.ReadFile(path)
+		if err != nil || !bytes.Equal(got, b) {
+			t.Errorf("%s: %d bytes, %v", path, len(got), err)
+		}
+	}
+	local, there := filepath.Join(p.dir, "file"), s.home("n1")
+	for _, c := range []struct {
+		name string
+		args []string
+	}{{"scp", nil}, {"scpOld", []string{"-O"}}} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.name == "scp" && !sftpServer() {
+				t.Skip("the host has no sftp-server to stand in for the node's")
+			}
+			for _, way := range [][2]string{
+				{local, "node:" + there + "/" + c.name},
+				{"node:" + there + "/" + c.name, local + c.name},
+			} {
+				if r := p.run("scp", append(c.args, "-q", way[0], way[1])...); r.status != 0 {
+					t.Fatalf("%v: %+v", way, r)
+				}
+			}
+			same(filepath.Join(there, c.name))
+			same(local + c.name)
+		})
+	}
+	t.Run("sftp", func(t *testing.T) {
+		if !sftpServer() {
+			t.Skip("the host has no sftp-server to stand in for the node's")
+		}
+		p.write("batch", fmt.Appendf(nil, "cd %s\nput %s sftp\nls -l\nget sftp %s\n", there, local, local+"sftp"), 0o600)
+		if r := p.run("sftp", "-b", filepath.Join(p.dir, "batch"), "node"); r.status != 0 {
+			t.Fatalf("%+v", r)
+		}
+		same(filepath.Join(there, "sftp"))
+		same(local + "sftp")
+	})
+	t.Run("rsync", func(t *testing.T) {
+		rsync := need.Tool(t, "rsync")
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		out, err := exec.CommandContext(ctx, rsync, "-a", "-e", "ssh -F "+p.config, local, "node:"+there+"/rsync").CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		same(filepath.Join(there, "rsync"))
+	})
+}
+
+func sftpServer() bool {
+	_, err := os.Stat("/usr/lib/openssh/sftp-server")
+	return err == nil
+}
+
+func TestSubsystemsAndX11AreRefused(t *testing.T) {
+	t.Parallel()
+	_, _, p := alone(t)
+	if r := p.run("ssh", "-s", "node", "netconf"); r.status == 0 || !strings.Contains(r.err, "subsystem request failed") {
+		t.Errorf("%+v", r)
+	}
+	if r := p.run("ssh", "-o", "SendEnv=LD_PRELOAD PATH", "-o", "SetEnv=LD_PRELOAD=evil", "node", "echo =$LD_PRELOAD="); r.out != "==\n" {
+		t.Errorf("%+v", r)
+	}
+}
