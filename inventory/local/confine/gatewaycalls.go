@@ -104,7 +104,8 @@ func gatewayExamined(pid int) []rule {
 		// No owner of signals, no leases, no notifications.
 		{unix.SYS_FCNTL, only(1, unix.F_DUPFD, unix.F_DUPFD_CLOEXEC, unix.F_GETFD, unix.F_SETFD,
 			unix.F_GETFL, unix.F_SETFL, unix.F_GETPIPE_SZ, unix.F_SETPIPE_SZ)},
-		{unix.SYS_IOCTL, only(1, unix.TIOCGWINSZ, unix.TIOCSWINSZ)},
+		// Size and modes of terminals, and whether it is one.
+		{unix.SYS_IOCTL, only(1, unix.TIOCGWINSZ, unix.TIOCSWINSZ, unix.TCGETS, unix.TCSETS, unix.TIOCGPTN)},
 		// What the net package sets on TCP connections.
 		{unix.SYS_SETSOCKOPT, argument(1, branch(ifEqual, unix.SOL_SOCKET,
 			only(2, unix.SO_KEEPALIVE, unix.SO_LINGER, unix.SO_RCVBUF, unix.SO_SNDBUF),
