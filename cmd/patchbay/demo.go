@@ -21,37 +21,51 @@ temporary folder and served on a free port of this host, a user reserves two
 nodes, gets them, logs in, renews and gives back. Every step shows what was
 asked, what came of it, and the command to do the same by hand.
 
-It needs neither root nor a network, and leaves nothing behind; --keep DIR keeps
-the site in DIR, to be served and looked at.`
+Where it may, that is as root on a host that "patchbay-local doctor" finds fit, the
+nodes are containers of this host, and it logs in to them with ssh; elsewhere
+it says why not, and they are simulated. It needs no network and leaves nothing
+behind; --keep DIR keeps the site in DIR, to be served and looked at.`
 
 // demoTimeout is when something is wrong with a demonstration.
 const demoTimeout = 2 * time.Minute
 
-type demoOptions struct{ Keep string }
+type demoOptions struct{ Keep, Provider string }
 
 func (o *demoOptions) AddFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.Provider, "provider", "", "local, for containers of this host, or simulated (default: local where it may)")
 	fs.StringVar(&o.Keep, "keep", "", "make the site in this folder, new or empty, and keep it")
 }
 
-func (o *demoOptions) Validate(args []string) error { return noArguments(args) }
+func (o *demoOptions) Validate(args []string) error {
+	if o.Provider != "" && o.Provider != localName && o.Provider != simulatedName {
+		return fmt.Errorf("--provider %q is neither %s nor %s", o.Provider, localName, simulatedName)
+	}
+	return noArguments(args)
+}
 
 func (o *demoOptions) Run(ctx context.Context, c console) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, demoTimeout)
 	defer cancel()
-	dir := o.Keep
-	if dir == "" {
-		temporary, err := os.MkdirTemp("", "patchbay-demo-")
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, os.RemoveAll(temporary)) }()
-		dir = filepath.Join(temporary, "site")
-	}
-	d := &demo{stage: newStage(c.out)}
-	if err := d.open(ctx, dir); err != nil {
+	temporary, err := os.MkdirTemp("", "patchbay-demo-")
+	if err != nil {
 		return err
 	}
-	err = errors.Join(d.play(ctx), d.close())
+	defer func() { err = errors.Join(err, os.RemoveAll(temporary)) }()
+	dir := o.Keep
+	if dir == "" {
+		dir = filepath.Join(temporary, "site")
+	}
+	d := &demo{stage: newStage(c.out), temporary: temporary}
+	if d.local, err = o.chooseLocal(ctx, d.stage); err != nil {
+		return err
+	}
+	err = d.open(ctx, dir)
+	if err == nil {
+		err = errors.Join(d.play(ctx), d.close())
+	}
+	if d.local {
+		err = d.leave(ctx, err)
+	}
 	if err != nil {
 		return err
 	}
@@ -64,15 +78,20 @@ func (o *demoOptions) Run(ctx context.Context, c console) (err error) {
 // demo is a site being served in this process, and a user of it.
 type demo struct {
 	*stage
-	dir    string
-	trial  *trialSite
-	user   *trialUser
-	client *client.Client
-	slice  string // URN
-	creds  []client.Credential
-	stop   context.CancelFunc
-	ended  chan error
-	log    *os.File
+	local     bool // the nodes are containers of this host
+	temporary string
+	dir       string
+	testbed   *testbed     // that makes them
+	settle    func() error // puts its settings back
+	had       stock        // what of it was on the host when they were up
+	trial     *trialSite
+	user      *trialUser
+	client    *client.Client
+	slice     string // URN
+	creds     []client.Credential
+	stop      context.CancelFunc
+	ended     chan error
+	log       *os.File
 }
 
 // open makes and serves the site, and gives it a user and a slice. Commands are
@@ -86,8 +105,11 @@ func (d *demo) open(ctx context.Context, dir string) (err error) {
 	if err != nil {
 		return err
 	}
-	init := &initOptions{Authority: "demo.example.org", Provider: "simulated", Listen: addr}
-	d.step("Make a site", ourCommand("init", "--authority", init.Authority, "--listen", init.Listen, d.dir),
+	init := &initOptions{Authority: "demo.example.org", Provider: simulatedName, Listen: addr}
+	if d.local {
+		init.Provider = localName
+	}
+	d.step("Make a site", ourCommand("init", "--authority", init.Authority, "--provider", init.Provider, "--listen", init.Listen, d.dir),
 		shellLine([]string{"cd", d.dir}))
 	if err := init.Validate([]string{d.dir}); err != nil {
 		return err
@@ -110,6 +132,15 @@ func (d *demo) open(ctx context.Context, dir string) (err error) {
 	if err != nil {
 		return errors.Join(err, d.log.Close())
 	}
+	if d.local {
+		if d.testbed, err = openTestbed(config.Providers, localName); err != nil {
+			return errors.Join(err, s.close(), d.log.Close())
+		}
+		if d.settle, err = restless(d.testbed.settings); err != nil {
+			return errors.Join(err, s.close(), d.log.Close())
+		}
+		s.testbeds.state = d.state()
+	}
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	d.stop, d.ended = stop, make(chan error, 1)
 	go func() { d.ended <- s.run(serving) }()
@@ -119,6 +150,11 @@ func (d *demo) open(ctx context.Context, dir string) (err error) {
 		}
 	}()
 	d.say("%s", s.announcement())
+	if d.local {
+		if err := d.testbedAnswers(ctx, s); err != nil {
+			return err
+		}
+	}
 
 	now := time.Now()
 	d.step("Make a user and a slice", d.command("user", "ann"), d.command("slice", "demo", "--owner", "ann"))

@@ -1,14 +1,21 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
+	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
+
+	"patchbay/testdata/need"
 )
 
 func TestDemoShowsAnExperiment(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "kept")
-	code, out := tell(t, "demo", "--keep", dir)
+	code, out := tell(t, "demo", "--provider", "simulated", "--keep", dir)
 	if code != 0 {
 		t.Fatal(out)
 	}
@@ -18,5 +25,112 @@ func TestDemoShowsAnExperiment(t *testing.T) {
 	}
 	if code, out := tell(t, "check", "--config", dir); code != 0 {
 		t.Errorf("the kept site: %s", out)
+	}
+}
+
+// TestDemoSaysWhyItSimulates has the doctor say this and that.
+func TestDemoSaysWhyItSimulates(t *testing.T) {
+	tell(t, "version") // builds our programs, and puts them on the PATH
+	stand := t.TempDir()
+	t.Setenv("PATH", stand+":"+os.Getenv("PATH"))
+	doctor := func(text string) {
+		if err := os.WriteFile(filepath.Join(stand, "patchbay-local"), []byte("#!/bin/sh\n[ \"$*\" = 'doctor --quiet' ] || exit 9\n"+text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	need.Root(t)
+	need.SSH(t)
+	for _, tt := range []struct{ rule, doctor, want string }{
+		{"fit", "exit 0", ""},
+		{"reasons", "echo 'no overlayfs: load it'; echo 'no loop device'; exit 1", "no overlayfs: load it\n    no loop device\n"},
+		{"a doctor that says nothing", "exit 3", "exit status 3"},
+		{"words of a fit host", "echo all is well", ""},
+	} {
+		doctor(tt.doctor)
+		var out bytes.Buffer
+		local, err := (&demoOptions{}).chooseLocal(t.Context(), newStage(&out))
+		if err != nil || local != (tt.want == "") || tt.want != "" && !strings.Contains(out.String(), tt.want) {
+			t.Errorf("%s: %v, %v, %q", tt.rule, local, err, &out)
+		}
+		local, err = (&demoOptions{Provider: "local"}).chooseLocal(t.Context(), newStage(&out))
+		if local != (err == nil) || local != (tt.want == "") {
+			t.Errorf("%s, local asked for: %v, %v", tt.rule, local, err)
+		}
+	}
+	doctor("exit 0")
+	if local, err := (&demoOptions{Provider: "simulated"}).chooseLocal(t.Context(), newStage(new(bytes.Buffer))); local || err != nil {
+		t.Errorf("simulated asked for: %v, %v", local, err)
+	}
+}
+
+// TestDemoAsSomebodyElse runs the program without the rights of root.
+func TestDemoAsSomebodyElse(t *testing.T) {
+	need.Root(t)
+	tell(t, "version")
+	dir, err := programs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	open, err := os.MkdirTemp("", "patchbay-demo-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(open)
+	if err := os.Chmod(open, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"patchbay", "patchbay-local"} {
+		if err := os.Link(filepath.Join(dir, name), filepath.Join(open, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command(filepath.Join(open, "patchbay"), "demo", "--provider", "local")
+	cmd.Dir = "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	out, err := cmd.CombinedOutput()
+	if err == nil {
+		t.Error("it does it without root")
+	}
+	has(t, string(out), "that needs root; run it as root, or with sudo")
+}
+
+func TestStockCountsWhatIsLeft(t *testing.T) {
+	dir := t.TempDir()
+	if got := takeStock("no-such-testbed", dir); got != (stock{}) {
+		t.Errorf("of nothing there is %+v", got)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "state", "nodes"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("sh", "-c", "read x", dir+"/x")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	got := takeStock("no-such-testbed", dir)
+	in.Close()
+	cmd.Wait()
+	if got != (stock{processes: 1, files: 2}) {
+		t.Errorf("%+v", got)
+	}
+	if text := (stock{files: 1}).of(got); text != "processes 0 (were 1), cgroups 0 (0), mounts 0 (0), loop devices 0 (0), files 1 (2)" {
+		t.Error(text)
+	}
+}
+
+func TestRestlessSettingsArePutBack(t *testing.T) {
+	dir, _ := madeLocal(t)
+	file := filepath.Join(dir, "providers", "local.yaml")
+	before := readFile(t, file)
+	done, err := restless(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	has(t, readFile(t, file), "\nport_rest: 0s\n")
+	if err := done(); err != nil || readFile(t, file) != before {
+		t.Errorf("not as before: %v", err)
 	}
 }

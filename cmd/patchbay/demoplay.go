@@ -36,14 +36,17 @@ func (d *demo) play(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	file := filepath.Join(d.dir, "request.xml")
-	if err := os.WriteFile(file, []byte(demoRequest), 0o644); err != nil {
+	file, request := filepath.Join(d.dir, requestName), demoRequest
+	if d.local {
+		request = localRequest
+	}
+	if err := os.WriteFile(file, []byte(request), 0o644); err != nil {
 		return err
 	}
 
 	d.step("Reserve what a request asks for", d.callLine("Allocate", filepath.Base(file)))
-	d.document("the request", demoRequest)
-	a, _, err := d.client.Allocate(ctx, d.slice, d.creds, demoRequest, client.Options{})
+	d.document("the request", request)
+	a, _, err := d.client.Allocate(ctx, d.slice, d.creds, request, client.Options{})
 	if err != nil {
 		return err
 	}
@@ -76,7 +79,11 @@ func (d *demo) play(ctx context.Context) error {
 	if err := d.await(ctx, am.Ready); err != nil {
 		return err
 	}
-	if err := d.logIn(ctx); err != nil {
+	doors, err := d.logIn(ctx)
+	if err == nil && d.local {
+		err = d.use(ctx, doors)
+	}
+	if err != nil {
 		return err
 	}
 
@@ -150,29 +157,31 @@ func (d *demo) await(ctx context.Context, state am.OperationalState) error {
 }
 
 // logIn shows the doors of the nodes; nobody is behind those of simulated ones.
-func (d *demo) logIn(ctx context.Context) error {
+func (d *demo) logIn(ctx context.Context) ([]login, error) {
 	d.step("See how to log in", d.callLine("Describe"))
 	a, _, err := d.client.Describe(ctx, []string{d.slice}, d.creds, client.Options{})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	part, err := excerpt(a.RSpec, "node")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	d.document("the first node of the manifest now", part)
 	doors, err := logins(a.RSpec)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if len(doors) != len(a.Slivers) {
-		return fmt.Errorf("%d nodes are ready, but the manifest has logins for %d", len(a.Slivers), len(doors))
+		return nil, fmt.Errorf("%d nodes are ready, but the manifest has logins for %d", len(a.Slivers), len(doors))
 	}
 	for _, l := range doors {
 		d.say("%s: %s", l.node, shellLine([]string{"ssh", "-i", "users/ann/id_ed25519", "-p", l.port, l.user + "@" + l.host}))
 	}
-	d.say("(These nodes are simulated: there is nobody to answer.)")
-	return nil
+	if !d.local {
+		d.say("(These nodes are simulated: there is nobody to answer.)")
+	}
+	return doors, nil
 }
 
 // gone waits until the slice is unknown and its nodes are free again.

@@ -1,0 +1,266 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"patchbay/am"
+	"patchbay/am/client"
+)
+
+// localRequest asks for two containers.
+const localRequest = `<rspec type="request" xmlns="http://www.geni.net/resources/rspec/3">
+  <node client_id="server" exclusive="false">
+    <sliver_type name="container"/>
+  </node>
+  <node client_id="client" exclusive="false">
+    <sliver_type name="container"/>
+  </node>
+</rspec>
+`
+
+// chooseLocal tells whether the nodes will be containers of this host. Where
+// they cannot be, it says why; that is an error if they were asked for.
+func (o *demoOptions) chooseLocal(ctx context.Context, s *stage) (bool, error) {
+	if o.Provider == simulatedName {
+		return false, nil
+	}
+	reason := unfit(ctx)
+	switch {
+	case reason == "":
+		return true, nil
+	case ctx.Err() != nil:
+		return false, ctx.Err()
+	case o.Provider == localName:
+		return false, fmt.Errorf("nodes cannot be containers of this host: %s", reason)
+	}
+	s.say("The nodes of this demonstration are simulated; they cannot be containers of this host:\n%s", reason)
+	return false, nil
+}
+
+// unfit is why the local testbed cannot run here, nothing if it can.
+func unfit(ctx context.Context) string {
+	if os.Geteuid() != 0 {
+		return "that needs root; run it as root, or with sudo"
+	}
+	if _, err := exec.LookPath("ssh"); err != nil {
+		return "there is no ssh on the PATH to log in with; install openssh-client"
+	}
+	helper, err := findProgram("patchbay-local")
+	if err != nil {
+		return err.Error()
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, helper, "doctor", "--quiet").Output()
+	if err == nil {
+		return ""
+	}
+	if text := strings.TrimSpace(string(out)); text != "" {
+		return text
+	}
+	return fmt.Sprintf("%s says nothing but: %v", shellLine([]string{helper, "doctor", "--quiet"}), err)
+}
+
+// state is where the testbed keeps its nodes, for this demonstration only.
+func (d *demo) state() string { return filepath.Join(d.temporary, "state") }
+
+// restless lets no port rest for longer than the demonstration lasts; done puts
+// the settings back.
+func restless(settings string) (done func() error, err error) {
+	text, err := os.ReadFile(settings)
+	if err != nil {
+		return nil, err
+	}
+	const rests = "\nport_rest: "
+	before, after, ok := strings.Cut(string(text), rests)
+	if !ok {
+		return nil, fmt.Errorf("%s has no port_rest", settings)
+	}
+	_, after, _ = strings.Cut(after, "\n")
+	now := []byte(before + rests + "0s\n" + after)
+	return func() error { return replaceFile(settings, text, 0o644) }, replaceFile(settings, now, 0o644)
+}
+
+// testbedAnswers waits until the testbed of the served site answers.
+func (d *demo) testbedAnswers(ctx context.Context, s *site) error {
+	for end := time.Now().Add(s.testbeds.patience); !d.testbed.answers(ctx, s.testbeds.socket); {
+		if time.Now().After(end) {
+			return errors.New("the local testbed does not answer")
+		}
+		if err := pause(ctx); err != nil {
+			return err
+		}
+	}
+	d.say("As root, that starts what makes the nodes, too: patchbay-local up")
+	return nil
+}
+
+// sshConfig names the nodes for ssh, so that its command lines are short.
+const sshConfig = "ssh_config"
+
+// use logs in to the nodes and tries what experimenters rely on.
+func (d *demo) use(ctx context.Context, doors []login) error {
+	d.had = takeStock(d.testbed.instance, d.temporary)
+	if err := d.writeSSHConfig(doors, "accept-new"); err != nil {
+		return err
+	}
+	d.step("Log in, and leave a file", d.sshLine("server", writeNote), d.sshLine("client", whoAmI))
+	d.say("%s holds the doors from the manifest, so that ssh finds the nodes by name.", sshConfig)
+	if err := d.ssh(ctx, "server", writeNote, "I am ann on server\n"); err != nil {
+		return err
+	}
+	if err := d.ssh(ctx, "client", whoAmI, "I am ann on client\n"); err != nil {
+		return err
+	}
+	if err := d.writeSSHConfig(doors, "yes"); err != nil { // their keys are known now, and must stay
+		return err
+	}
+
+	d.step("Log in from one node to the other", d.sshLine("server", nextDoor))
+	if err := d.ssh(ctx, "server", nextDoor, "I am ann on client\n"); err != nil {
+		return err
+	}
+
+	d.step("Ask inside a node what it is part of", d.sshLine("server", whatAmI))
+	if err := d.ssh(ctx, "server", whatAmI, "server\n"+d.slice+"\nclient_id=\"server\"\nclient_id=\"client\"\n"); err != nil {
+		return err
+	}
+
+	d.step("Restart the nodes; files and host keys stay", d.callLine("PerformOperationalAction", "restart"), d.sshLine("server", readNote))
+	s, _, err := d.client.PerformOperationalAction(ctx, []string{d.slice}, d.creds, string(am.ActionRestart), client.Options{})
+	if err != nil {
+		return err
+	}
+	d.slivers(s)
+	if err := d.await(ctx, am.Ready); err != nil {
+		return err
+	}
+	if err := d.ssh(ctx, "server", readNote, "written before the restart\n"); err != nil {
+		return err
+	}
+	return d.share(ctx)
+}
+
+// What is done inside the nodes.
+const (
+	whoAmI    = `echo "I am $(id -un) on $(hostname)"`
+	writeNote = `echo written before the restart > note; ` + whoAmI
+	readNote  = `cat note`
+	nextDoor  = `ssh -o BatchMode=yes -o StrictHostKeyChecking=accept-new client '` + whoAmI + `'`
+	whatAmI   = `geni-get client_id; geni-get slice_urn; geni-get manifest | grep -o 'client_id="[^"]*"'`
+)
+
+// share gives a second user an account.
+func (d *demo) share(ctx context.Context) error {
+	bob, _, err := d.trial.user("bob", false, time.Now())
+	if err != nil {
+		return err
+	}
+	var items []string
+	var users []client.User
+	for _, u := range []*trialUser{d.user, bob} {
+		users = append(users, client.User{URN: u.URN.String(), Keys: []string{string(u.SSHPublicKey)}})
+		items = append(items, fmt.Sprintf(`{\"urn\":\"%s\",\"keys\":[\"$(cat users/%s/id_ed25519.pub)\"]}`, u.URN, u.Name))
+	}
+	const host = "bob@server"
+	d.step("Let a second user in", d.command("user", "bob"),
+		d.callLine("PerformOperationalAction", "update_users")+` --option geni_users="[`+strings.Join(items, ",")+`]"`,
+		d.sshLine(host, whoAmI))
+	s, _, err := d.client.PerformOperationalAction(ctx, []string{d.slice}, d.creds, string(am.ActionUpdateUsers), client.Options{Users: users})
+	if err != nil {
+		return err
+	}
+	d.slivers(s)
+	if err := d.await(ctx, am.Ready); err != nil {
+		return err
+	}
+	return d.ssh(ctx, host, whoAmI, "I am bob on server\n")
+}
+
+// writeSSHConfig writes the doors down as ssh reads them. hostKeys is whether
+// unknown host keys are accepted: accept-new, or yes for no.
+func (d *demo) writeSSHConfig(doors []login, hostKeys string) error {
+	var b strings.Builder
+	for _, l := range doors {
+		fmt.Fprintf(&b, "Host %s\n  HostName %s\n  Port %s\n", l.node, l.host, l.port)
+	}
+	fmt.Fprintf(&b, "Match all\n  User %s\n  IdentityFile %q\n  IdentityFile %q\n  IdentitiesOnly yes\n  UserKnownHostsFile %q\n  StrictHostKeyChecking %s\n  BatchMode yes\n  ConnectTimeout 10\n  LogLevel ERROR\n",
+		"ann", filepath.Join(d.dir, usersDir, "ann", "id_ed25519"), filepath.Join(d.dir, usersDir, "bob", "id_ed25519"), filepath.Join(d.dir, "known_hosts"), hostKeys)
+	return os.WriteFile(filepath.Join(d.dir, sshConfig), []byte(b.String()), 0o600)
+}
+
+func sshWords(host, command string) []string {
+	return []string{"ssh", "-F", sshConfig, host, command}
+}
+
+// sshLine is the command to do by hand what ssh does.
+func (d *demo) sshLine(host, command string) string { return shellLine(sshWords(host, command)) }
+
+// ssh runs a command in a node, whose output must be as wanted.
+func (d *demo) ssh(ctx context.Context, host, command, want string) error {
+	words := sshWords(host, command)
+	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
+	cmd.Dir = d.dir
+	var problems strings.Builder
+	cmd.Stderr = &problems
+	out, err := cmd.Output()
+	text := strings.TrimRight(string(out), "\n")
+	d.tick("%s: %s", host, strings.ReplaceAll(text, "\n", "\n       "))
+	switch said := strings.TrimSpace(problems.String()); {
+	case err != nil:
+		return fmt.Errorf("%s: %w: %s", shellLine(words), err, said)
+	case string(out) != want:
+		return fmt.Errorf("%s: it says %q, not %q: %s", shellLine(words), out, want, said)
+	}
+	return nil
+}
+
+// leave removes what is left of the testbed, whatever happened before, and holds
+// that nothing of it is on this host any more. err is what happened before.
+func (d *demo) leave(ctx context.Context, err error) error {
+	if err != nil {
+		d.lastWords()
+	}
+	if d.testbed == nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+	defer cancel()
+	words := []string{d.testbed.program, "clean", "--state", d.state(), d.testbed.settings}
+	if err == nil {
+		d.step("See that the host is as before", shellLine(words))
+	}
+	out, cleaned := exec.CommandContext(ctx, words[0], words[1:]...).CombinedOutput()
+	if cleaned != nil {
+		err = errors.Join(err, fmt.Errorf("cannot clean up: %w: %s; try again: %s", cleaned, strings.TrimSpace(string(out)), shellLine(words)))
+	}
+	if d.settle != nil {
+		err = errors.Join(err, d.settle())
+	}
+	left := takeStock(d.testbed.instance, d.temporary)
+	for end := time.Now().Add(3 * time.Second); left != (stock{}) && time.Now().Before(end); left = takeStock(d.testbed.instance, d.temporary) {
+		time.Sleep(20 * time.Millisecond) // the kernel frees some things a little later
+	}
+	d.say("Of the testbed are left: %s.", left.of(d.had))
+	if left != (stock{}) {
+		err = errors.Join(err, fmt.Errorf("something of the testbed %s is left on this host: %s", d.testbed.instance, left.of(d.had)))
+	}
+	return err
+}
+
+// lastWords shows the end of the log, which will be gone with the site.
+func (d *demo) lastWords() {
+	text, err := os.ReadFile(filepath.Join(d.dir, "serve.log"))
+	if err != nil {
+		return
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	d.say("--- the end of the log\n%s", strings.Join(lines[max(0, len(lines)-20):], "\n"))
+}
