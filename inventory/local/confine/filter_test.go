@@ -219,6 +219,8 @@ func TestGatewayArguments(t *testing.T) {
 		{"Typing", unix.SYS_IOCTL, [6]uint64{0, unix.TIOCSTI}, "EPERM"},
 		{"NewTerminal", unix.SYS_IOCTL, [6]uint64{0, unix.TIOCGPTPEER}, "EPERM"},
 		{"TCP", unix.SYS_SOCKET, [6]uint64{unix.AF_INET, unix.SOCK_STREAM, 0}, "EPERM"},
+		{"Send", unix.SYS_SENDMSG, [6]uint64{3, 0, unix.MSG_NOSIGNAL}, "allow"},
+		{"SendConnecting", unix.SYS_SENDMSG, [6]uint64{3, 0, unix.MSG_NOSIGNAL | unix.MSG_FASTOPEN}, "EPERM"},
 		{"Connect", unix.SYS_CONNECT, [6]uint64{}, "EPERM"},
 		{"Unix", unix.SYS_SOCKET, [6]uint64{unix.AF_UNIX, unix.SOCK_STREAM, 0}, "EPERM"},
 		{"Netlink", unix.SYS_SOCKET, [6]uint64{unix.AF_NETLINK, unix.SOCK_RAW, 0}, "EPERM"},

@@ -21,7 +21,7 @@ func Gateway(uid, gid int) error {
 	if uid <= 0 || gid <= 0 {
 		return fmt.Errorf("the gateway cannot run as user %d, group %d: both must be above 0", uid, gid)
 	}
-	time.Now().Zone() // reads the time zone's file while that can be opened
+	_, _ = time.Now().Zone() // reads the time zone's file while that can be opened
 
 	// Package syscall does it for all threads; package unix would for groups
 	// only do it for this one. With root's user id go all capabilities.

@@ -44,6 +44,9 @@ func gatewayServes() {
 	for range 4 { // threads from before
 		go func() { runtime.LockOSThread(); select {} }()
 	}
+	spare, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	must(err)
+	must(unix.Listen(spare, 1))
 	must(Gateway(gatewayID, gatewayID))
 
 	say := func(name string, err error) { fmt.Printf("%s: %s\n", name, said(err)) }
@@ -62,7 +65,7 @@ func gatewayServes() {
 	say("random", err)
 	say("deadline", deadline())
 
-	for _, a := range forbiddenToGateway() {
+	for _, a := range forbiddenToGateway(spare) {
 		say(a.name, a.try())
 	}
 	fmt.Println("state: ready")
@@ -78,7 +81,8 @@ func said(err error) string {
 	return errorName(err)
 }
 
-func forbiddenToGateway() []attempt {
+// forbiddenToGateway is the table of attempts; listener is a socket that listens.
+func forbiddenToGateway(listener int) []attempt {
 	return []attempt{
 		{"open", "EPERM", func() error { _, err := os.Open("/etc/passwd"); return err }},
 		{"open /proc", "EPERM", func() error { _, err := os.Open("/proc/self/status"); return err }},
@@ -94,6 +98,13 @@ func forbiddenToGateway() []attempt {
 		{"dial", "EPERM", func() error { _, err := net.Dial("tcp4", "127.0.0.1:1"); return err }},
 		{"dial unix", "EPERM", func() error { _, err := net.Dial("unix", "/run/x"); return err }},
 		{"connect", "EPERM", call(unix.SYS_CONNECT, 0, 0, 0)},
+		{"connect a listener", "EPERM", func() error {
+			if err := unix.Shutdown(listener, unix.SHUT_RDWR); err != nil {
+				return err
+			}
+			to := &unix.SockaddrInet4{Port: 1, Addr: [4]byte{127, 0, 0, 1}}
+			return unix.Sendmsg(listener, []byte("x"), nil, to, unix.MSG_FASTOPEN)
+		}},
 		{"udp", "EPERM", socket(unix.AF_INET, unix.SOCK_DGRAM, 0)},
 		{"raw socket", "EPERM", socket(unix.AF_INET, unix.SOCK_RAW, 1)},
 		{"netlink", "EPERM", socket(unix.AF_NETLINK, unix.SOCK_RAW, 0)},
@@ -252,7 +263,7 @@ func TestGateway(t *testing.T) {
 			}
 		})
 	}
-	for _, a := range forbiddenToGateway() {
+	for _, a := range forbiddenToGateway(-1) {
 		t.Run("Cannot/"+strings.ReplaceAll(a.name, " ", "-"), func(t *testing.T) {
 			if got[a.name] != a.want {
 				t.Errorf("%q, want %q", got[a.name], a.want)

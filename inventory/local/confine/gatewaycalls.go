@@ -29,7 +29,6 @@ func gatewayAllowed() []uint32 {
 		unix.SYS_GETSOCKNAME,
 		unix.SYS_GETSOCKOPT,
 		unix.SYS_RECVMSG,
-		unix.SYS_SENDMSG,
 		unix.SYS_SHUTDOWN,
 
 		// Waiting.
@@ -106,6 +105,8 @@ func gatewayExamined(pid int) []rule {
 			unix.F_GETFL, unix.F_SETFL, unix.F_GETPIPE_SZ, unix.F_SETPIPE_SZ)},
 		// Size and modes of terminals, and whether it is one.
 		{unix.SYS_IOCTL, only(1, unix.TIOCGWINSZ, unix.TIOCSWINSZ, unix.TCGETS, unix.TCSETS, unix.TIOCGPTN)},
+		// A listener that was shut down could connect in this way.
+		{unix.SYS_SENDMSG, argument(2, branch(ifAnyBit, unix.MSG_FASTOPEN, no, allow()))},
 		// What the net package sets on TCP connections.
 		{unix.SYS_SETSOCKOPT, argument(1, branch(ifEqual, unix.SOL_SOCKET,
 			only(2, unix.SO_KEEPALIVE, unix.SO_LINGER, unix.SO_RCVBUF, unix.SO_SNDBUF),
