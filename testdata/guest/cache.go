@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -13,8 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rootPackages are what the guest has beside Debian's minimum.
-const rootPackages = "openssh-client,openssh-server,rsync,sudo,procps,iproute2,iputils-ping,e2fsprogs,kmod,jq,openssl,busybox-static,runc,git,mmdebstrap"
+// rootPackages are what the guest has beside Debian's minimum: what tests call,
+// and what a host usually has.
+const rootPackages = "openssh-client,openssh-server,rsync,sudo,procps,iproute2,iputils-ping,e2fsprogs,kmod,jq,openssl,busybox-static,runc,git," +
+	"mmdebstrap,netbase,ca-certificates,python3,bzip2,xz-utils,zstd,make,strace,less,man-db,locales"
 
 // cache is the folder of what the guest is made of.
 type cache struct {
@@ -35,7 +38,7 @@ func openCache(ctx context.Context, dir string) (*cache, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &cache{dir: dir, host: filepath.Join(dir, "host"), root: filepath.Join(dir, "root.img"), lock: lock}
+	c := &cache{dir: dir, host: filepath.Join(dir, "host"), lock: lock}
 	err = unix.Flock(int(lock.Fd()), unix.LOCK_EX)
 	if err == nil {
 		err = c.fill(ctx)
@@ -66,10 +69,16 @@ func (c *cache) fill(ctx context.Context) error {
 		}
 		*at = found[0]
 	}
-	if _, err := os.Stat(c.root); errors.Is(err, fs.ErrNotExist) {
-		return c.makeRoot(ctx)
+	// Another kernel or other packages need another root.
+	c.root = filepath.Join(c.dir, fmt.Sprintf("root-%08x.img", crc32.ChecksumIEEE([]byte(rootPackages+filepath.Base(c.modules)))))
+	if _, err := os.Stat(c.root); !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
-	return nil
+	old, err := filepath.Glob(filepath.Join(c.dir, "root*.img*"))
+	for _, path := range old {
+		err = errors.Join(err, os.Remove(path))
+	}
+	return errors.Join(err, c.makeRoot(ctx))
 }
 
 // fetch downloads the packages that are not installed and unpacks them beside
@@ -187,7 +196,6 @@ func (c *cache) makeRoot(ctx context.Context) error {
 		return err
 	}
 	work := c.root + ".new"
-	os.Remove(work)
 	if _, err := output(ctx, "mke2fs", "-q", "-t", "ext4", "-O", "^has_journal", "-d", root, work, "2G"); err != nil {
 		return err
 	}
