@@ -58,11 +58,13 @@ func (h *Host) formatted(ctx context.Context, size int64) (*os.File, error) {
 	if f, err := h.state.Open(name); err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return f, err
 	}
-	fresh := name + ".new"
-	f, err := h.state.OpenFile(fresh, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	// A name of its own: mke2fs of a program that was killed may still be writing.
+	fresh := name + "." + strconv.FormatInt(time.Now().UnixNano(), 36)
+	f, err := h.state.OpenFile(fresh, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, err
 	}
+	defer h.state.Remove(fresh) // nothing, once it has its name
 	defer f.Close()
 	if err := f.Truncate(size); err != nil {
 		return nil, err
@@ -79,6 +81,17 @@ func (h *Host) formatted(ctx context.Context, size int64) (*os.File, error) {
 		return nil, err
 	}
 	return h.state.Open(name)
+}
+
+// sweepDisks removes disks whose formatting was interrupted.
+func (h *Host) sweepDisks() error {
+	entries, err := fs.ReadDir(h.state.FS(), disksFolder)
+	for _, e := range entries {
+		if _, bad := strconv.ParseInt(e.Name(), 10, 64); bad != nil {
+			err = errors.Join(err, h.state.Remove(filepath.Join(disksFolder, e.Name())))
+		}
+	}
+	return err
 }
 
 // copySparse copies what is written in from, and its size.
@@ -113,16 +126,25 @@ func copySparse(to, from *os.File) error {
 // lockDisk makes sure that nobody else uses the disk, and waits for that. The
 // lock belongs to the open file, which a loop device keeps for as long as it
 // has the disk, so the lock ends with the last mount of it, and no list of
-// loop devices has to be searched.
+// loop devices has to be searched. A lease is only given on a file that nobody
+// else has open: that tells of loop devices that others made of it.
 func lockDisk(ctx context.Context, f *os.File) error {
+	fd := f.Fd()
 	for pause := time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if err != unix.EWOULDBLOCK {
-			return err
+		err := unix.Flock(int(fd), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			_, err = unix.FcntlInt(fd, unix.F_SETLEASE, unix.F_WRLCK)
+			unix.FcntlInt(fd, unix.F_SETLEASE, unix.F_UNLCK)
+			if err != unix.EAGAIN { // free, or leases are unknown to the file system
+				return nil
+			}
+		}
+		if err != unix.EAGAIN {
+			return fmt.Errorf("cannot lock the disk %s: %w", f.Name(), err)
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("the disk %s is still mounted somewhere: %w", f.Name(), ctx.Err())
+			return fmt.Errorf("the disk %s is still in use (losetup -a tells by what): %w", f.Name(), ctx.Err())
 		case <-time.After(pause):
 		}
 	}

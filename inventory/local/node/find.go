@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"patchbay/inventory/local/agent"
 	"patchbay/inventory/local/wire"
 )
 
@@ -54,8 +55,7 @@ func (h *Host) answers(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	defer c.Close()
-	who, err := h.hello(ctx, c)
+	who, err := agent.Hello(ctx, c)
 	if err != nil {
 		return fmt.Errorf("the agent does not answer: %w", err)
 	}

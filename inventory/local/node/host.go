@@ -1,7 +1,6 @@
 package node
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,9 +11,7 @@ import (
 	"sync"
 	"syscall"
 
-	"patchbay/inventory/local/agent"
 	"patchbay/inventory/local/cgroup"
-	"patchbay/inventory/local/wire"
 )
 
 // Limits bound a node.
@@ -70,8 +67,6 @@ type Host struct {
 	boot  string   // boot_id of the kernel
 	busy  busy     // nodes that are being changed
 	disks sync.Mutex
-
-	hello func(context.Context, *wire.Conn) (agent.Identity, error)
 }
 
 // Folders of State.
@@ -83,8 +78,9 @@ const (
 	programFolder  = "program"
 )
 
-// Open prepares the host: state folder, cgroup parents. It empties what a
-// Remove that was interrupted left in the trash.
+// Open prepares the host: state folder, cgroup parents. It removes what was
+// left by a Remove or a Prepare that was interrupted, so only one program at a
+// time may have the folder open.
 func Open(state, instance string, log *slog.Logger) (h *Host, err error) {
 	if err := checkInstance(instance); err != nil {
 		return nil, err
@@ -95,7 +91,7 @@ func Open(state, instance string, log *slog.Logger) (h *Host, err error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	h = &Host{State: state, Instance: instance, Log: log, hello: agent.Hello}
+	h = &Host{State: state, Instance: instance, Log: log}
 	defer func() {
 		if err != nil {
 			h.release()
@@ -125,6 +121,9 @@ func Open(state, instance string, log *slog.Logger) (h *Host, err error) {
 		return nil, err
 	}
 	if err := h.emptyTrash(); err != nil {
+		return nil, err
+	}
+	if err := h.sweepDisks(); err != nil {
 		return nil, err
 	}
 	h.tree, err = cgroup.Open(instance)

@@ -36,6 +36,11 @@ func inner(s stage) error {
 	if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
 		return fmt.Errorf("cannot separate the node's groups: %w", err)
 	}
+	// Not the keys of the session that the testbed was started in. A kernel
+	// without keys has none to leave.
+	if _, err := unix.KeyctlInt(unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0); err != nil && err != unix.ENOSYS {
+		return fmt.Errorf("cannot leave the host's session keyring: %w", err)
+	}
 	if err := confine.CloseOnExec(3 + s.inherited); err != nil {
 		return err
 	}

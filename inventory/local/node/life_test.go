@@ -30,6 +30,16 @@ func hostImage(t testing.TB) Image {
 			}
 		}
 	}
+	for name, text := range map[string]string{
+		"etc/passwd": "root:x:0:0:root:/root:/bin/sh\nexp:x:1000:1000::/tmp:/bin/sh\n", "etc/group": "root:x:0:\nexp:x:1000:\n",
+	} {
+		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(filepath.Join(root, "tmp"), 0o777|os.ModeSticky); err != nil {
+		t.Fatal(err)
+	}
 	return Image{Root: root, Usr: "/usr"}
 }
 
@@ -40,7 +50,6 @@ func openHost(t testing.TB, instance string) *Host {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.hello = standInHello
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()

@@ -2,16 +2,12 @@ package node
 
 import (
 	"context"
-	"net"
+	"io"
 	"os"
-	"os/signal"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"patchbay/inventory/local/agent"
-	"patchbay/inventory/local/wire"
 )
 
 func TestMain(m *testing.M) {
@@ -19,35 +15,49 @@ func TestMain(m *testing.M) {
 	case Argv0:
 		Stage()
 	case agent.Argv0:
-		standIn()
+		agent.Main()
 	}
 	os.Exit(m.Run())
 }
 
-// standIn is an agent that does no more than these tests need: it says who it
-// is, runs a command, moved to its jobs, and reaps.
-func standIn() {
-	ended := make(chan os.Signal, 1)
-	signal.Notify(ended, unix.SIGCHLD)
-	l, err := net.FileListener(os.NewFile(3, "socket"))
-	if err != nil {
-		os.Exit(1)
-	}
-	for {
-		c, err := l.Accept()
-		if err != nil {
-			os.Exit(1)
-		}
-		go func() {
-			w := wire.New(c.(*net.UnixConn))
-			defer w.Close()
-			w.Send(agent.Identity{Node: os.Getenv("PATCHBAY_NODE")})
-		}()
-	}
+// sh runs a line in the node as its root.
+func sh(t testing.TB, h *Host, id, line string) (output string, exit agent.Exit) {
+	t.Helper()
+	return as(t, h, id, "root", line)
 }
 
-func standInHello(ctx context.Context, c *wire.Conn) (who agent.Identity, err error) {
-	c.SetDeadline(time.Now().Add(5 * time.Second))
-	_, err = c.Receive(&who, 4096, 0)
-	return who, err
+func as(t testing.TB, h *Host, id, user, line string) (output string, exit agent.Exit) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	c, err := h.Agent(ctx, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	p, err := agent.Exec(ctx, c, agent.Command{User: user, Line: line}, []*os.File{null, w, w})
+	w.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	r.SetReadDeadline(time.Now().Add(30 * time.Second))
+	b, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exit, err = p.Wait()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b), exit
 }

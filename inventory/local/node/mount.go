@@ -17,6 +17,7 @@ func newMount(kind string, attributes int, options ...[2]string) (int, error) {
 		return -1, fmt.Errorf("cannot make a %s: %w", kind, err)
 	}
 	defer unix.Close(fs)
+	options = append(options, [2]string{"source", kind})
 	for _, o := range options {
 		if o[1] == "" {
 			err = unix.FsconfigSetFlag(fs, o[0])

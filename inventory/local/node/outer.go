@@ -111,7 +111,7 @@ func startInner(s stage, o order) (nextStage, error) {
 			Credential:                 &syscall.Credential{},
 		},
 	}
-	if err := cmd.Start(); err != nil {
+	if err := confine.Charged(int(o.Spec.Base), cmd.Start); err != nil {
 		w.Close()
 		return nextStage{}, fmt.Errorf("cannot make name spaces (sysctl user.max_user_namespaces and the like may forbid them): %w", err)
 	}

@@ -66,10 +66,11 @@ func (h *Host) start(ctx context.Context, s Spec) (r Running, err error) {
 	if err := h.tree.Make(s.ID, cgroup.Limits{CPUs: s.Limits.CPUs, Memory: s.Limits.Memory, PIDs: s.Limits.PIDs}); err != nil {
 		return r, err
 	}
-	last, _ := h.recorded(s.ID)
+	last, err := h.recorded(s.ID)
+	first := errors.Is(err, fs.ErrNotExist) // else what cannot be read was damaged, and the disk may be, too
 	o := order{
 		Spec: s, Disk: filepath.Join(h.Dir(s.ID), diskFile),
-		Repair:   last.Boot != "" && last.Boot != h.boot,
+		Repair:   !first && last.Boot != h.boot,
 		Assembly: filepath.Join(h.State, assemblyFolder),
 		Program:  filepath.Join(h.State, programFolder),
 	}
