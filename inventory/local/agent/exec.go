@@ -281,6 +281,9 @@ func openTerminal(t Terminal, who account) (master, slave *os.File, name string,
 	if err := unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &size); err != nil {
 		return nil, nil, "", err
 	}
+	if err := setModes(fd, t.Modes); err != nil {
+		return nil, nil, "", err
+	}
 	// The other end by descriptor: what lies at its path is up to the node.
 	other, _, errno := syscall.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.TIOCGPTPEER, unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC)
 	if errno != 0 {

@@ -31,6 +31,8 @@ type Command struct {
 type Terminal struct {
 	Name       string // TERM
 	Rows, Cols uint16
+	// Modes are what the user's own terminal does, encoded as in RFC 4254, 8.
+	Modes []byte `json:",omitempty"`
 }
 
 // Exit is how a command ended.

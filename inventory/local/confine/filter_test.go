@@ -214,7 +214,7 @@ func TestGatewayArguments(t *testing.T) {
 		{"NameMemory", unix.SYS_PRCTL, [6]uint64{unix.PR_SET_VMA}, "allow"},
 		{"OpenToOthers", unix.SYS_PRCTL, [6]uint64{unix.PR_SET_DUMPABLE, 1}, "EPERM"},
 		{"Window", unix.SYS_IOCTL, [6]uint64{0, unix.TIOCSWINSZ}, "allow"},
-		{"Modes", unix.SYS_IOCTL, [6]uint64{0, unix.TCSETS}, "allow"},
+		{"Modes", unix.SYS_IOCTL, [6]uint64{0, unix.TCSETS}, "EPERM"},
 		{"TerminalNumber", unix.SYS_IOCTL, [6]uint64{0, unix.TIOCGPTN}, "allow"},
 		{"Typing", unix.SYS_IOCTL, [6]uint64{0, unix.TIOCSTI}, "EPERM"},
 		{"NewTerminal", unix.SYS_IOCTL, [6]uint64{0, unix.TIOCGPTPEER}, "EPERM"},

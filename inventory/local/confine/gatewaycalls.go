@@ -103,8 +103,8 @@ func gatewayExamined(pid int) []rule {
 		// No owner of signals, no leases, no notifications.
 		{unix.SYS_FCNTL, only(1, unix.F_DUPFD, unix.F_DUPFD_CLOEXEC, unix.F_GETFD, unix.F_SETFD,
 			unix.F_GETFL, unix.F_SETFL, unix.F_GETPIPE_SZ, unix.F_SETPIPE_SZ)},
-		// Size and modes of terminals, and whether it is one.
-		{unix.SYS_IOCTL, only(1, unix.TIOCGWINSZ, unix.TIOCSWINSZ, unix.TCGETS, unix.TCSETS, unix.TIOCGPTN)},
+		// The size of a terminal, and whether it is one.
+		{unix.SYS_IOCTL, only(1, unix.TIOCGWINSZ, unix.TIOCSWINSZ, unix.TIOCGPTN)},
 		// A listener that was shut down could connect in this way.
 		{unix.SYS_SENDMSG, argument(2, branch(ifAnyBit, unix.MSG_FASTOPEN, no, allow()))},
 		// What the net package sets on TCP connections.

@@ -226,7 +226,7 @@ func (n *node) exec(c *wire.Conn, cmd *agent.Command, files []*os.File) error {
 		defer master.Close()
 		files = []*os.File{slave, slave, slave}
 		defer slave.Close()
-		p.Env = append(p.Env, "TERM="+cmd.Terminal.Name)
+		p.Env = append(p.Env, "TERM="+cmd.Terminal.Name, fmt.Sprintf("DOUBLE_MODES=%x", cmd.Terminal.Modes))
 		p.SysProcAttr.Setctty = true
 	}
 	p.Stdin, p.Stdout, p.Stderr = files[0], files[1], files[2]

@@ -101,9 +101,10 @@ func TestForwardingToTheNode(t *testing.T) {
 		"-L", fmt.Sprintf("%d:127.0.0.1:%d", dead, freePort(t)), "-D", fmt.Sprint(socks), "node")
 	for name, port := range map[string]int{"L": tcp, "LtoUnix": stream} {
 		t.Run(name, func(t *testing.T) {
-			if got, err := shout("tcp", fmt.Sprintf("127.0.0.1:%d", port), "hello"); got != "HELLO" {
-				t.Errorf("%q, %v", got, err)
-			}
+			eventually(t, func() bool {
+				got, _ := shout("tcp", fmt.Sprintf("127.0.0.1:%d", port), "hello")
+				return got == "HELLO"
+			}, func() string { return "nothing comes back" })
 		})
 	}
 	t.Run("NothingListens", func(t *testing.T) {
@@ -138,15 +139,18 @@ func TestForwardingFromTheNode(t *testing.T) {
 	path := filepath.Join(s.home("n1"), "socket")
 	control := p.master("-R", fmt.Sprintf("%d:127.0.0.1:%d", fixed, portOf(here)), "-R", fmt.Sprintf("%s:127.0.0.1:%d", path, portOf(here)), "node")
 	says := func(network, address string) string {
-		got, _ := shout(network, address, "hello")
+		got, err := shout(network, address, "hello")
+		if err != nil {
+			return err.Error()
+		}
 		return got
 	}
 	at := fmt.Sprintf("127.0.0.1:%d", fixed)
-	if got := says("tcp", at); got != "HELLO" {
-		t.Errorf("-R: %q", got)
-	}
-	if got := says("unix", path); got != "HELLO" {
-		t.Errorf("-R of a Unix socket: %q", got)
+	// The client answers to commands before the node listens.
+	for network, address := range map[string]string{"tcp": at, "unix": path} {
+		eventually(t, func() bool { return says(network, address) == "HELLO" }, func() string {
+			return network + " " + address + ": " + says(network, address)
+		})
 	}
 	forward := fmt.Sprintf("0:127.0.0.1:%d", portOf(here))
 	r := p.run("ssh", append(control, "forward", "-R", forward, "node")...)

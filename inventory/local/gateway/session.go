@@ -33,7 +33,6 @@ type session struct {
 	ch    ssh.Channel
 	env   []string
 	term  *agent.Terminal
-	modes []byte
 	relay net.Listener // where the peer's authentication agent is reached
 	nest  string       // the folder of that socket
 
@@ -180,7 +179,6 @@ func (s *session) exec(cmd agent.Command) (*streams, error) {
 			p.Close()
 			return nil, errors.New("the node gave no terminal")
 		}
-		setModes(master, s.modes)
 		s.cmd = p
 		return &streams{in: master, out: master}, nil
 	}
@@ -212,6 +210,7 @@ func pipes() (ours, theirs [3]*os.File, err error) {
 		if ours[i], theirs[i] = r, w; i == 0 {
 			ours[i], theirs[i] = w, r
 		}
+		theirs[i].Fd() // makes it block, as programs expect
 	}
 	return ours, theirs, nil
 }

@@ -155,32 +155,35 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
+// The client's modes come to the agent, which sets them before anything runs.
 func TestTerminalModes(t *testing.T) {
 	t.Parallel()
 	_, _, p := alone(t)
-	// The client sends the modes of its own terminal.
-	master, slave, err := openTerminal(&agent.Terminal{Rows: 24, Cols: 80})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer master.Close()
-	defer slave.Close()
-	setModes(master, []byte{
-		3, 0, 0, 0, 8, // erase is ^H
-		36, 0, 0, 0, 0, // icrnl off
-		40, 0, 0, 0, 1, // ixoff on
-		0,
-	})
-	cmd := p.command(t.Context(), "ssh", "-tt", "node", "stty -a")
-	cmd.Stdin = slave
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"erase = ^H;", " -icrnl", " ixoff", " echo "} {
-		if !strings.Contains(string(out), want) {
-			t.Errorf("%q is not in %s", want, out)
+	const xoff = "2800000001" // the opcode 40 and 1
+	for _, on := range []bool{true, false} {
+		// The client sends the modes of its own terminal.
+		master, slave, err := openTerminal(&agent.Terminal{Rows: 24, Cols: 80})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer master.Close()
+		defer slave.Close()
+		if err := control(slave, func(fd int) error {
+			modes, err := unix.IoctlGetTermios(fd, unix.TCGETS)
+			if err == nil && on {
+				modes.Iflag |= unix.IXOFF
+				err = unix.IoctlSetTermios(fd, unix.TCSETS, modes)
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		cmd := p.command(t.Context(), "ssh", "-tt", "node", "echo $DOUBLE_MODES")
+		cmd.Stdin = slave
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+		out, err := cmd.Output()
+		if err != nil || strings.Contains(string(out), xoff) != on {
+			t.Errorf("on %t: %s, %v", on, out, err)
 		}
 	}
 }
