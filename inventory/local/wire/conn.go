@@ -142,10 +142,10 @@ func (c *Conn) Receive(v any, limit, files int) (got []*os.File, err error) {
 		}
 	}
 	switch {
+	case errors.Is(err, io.EOF) || err == nil && n == 0:
+		return got, io.EOF
 	case err != nil:
 		return got, err
-	case n == 0:
-		return got, io.EOF
 	case flags&unix.MSG_CTRUNC != 0 || len(got) > files: // room is rounded up
 		return got, fmt.Errorf("more than %d files came with a message", files)
 	}

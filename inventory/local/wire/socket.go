@@ -2,10 +2,12 @@ package wire
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -33,14 +35,20 @@ func Listen(path string, mode os.FileMode) (*net.UnixListener, error) {
 	if err := os.Remove(fresh); err != nil && !os.IsNotExist(err) {
 		return nil, err
 	}
-	var l *net.UnixListener
+	// What bind makes has the socket's mode, less the umask: never more than mode.
+	private := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) (err error) {
+		controlled := raw.Control(func(fd uintptr) { err = unix.Fchmod(int(fd), uint32(mode.Perm())) })
+		return errors.Join(controlled, err)
+	}}
+	var made net.Listener
 	err := through(fresh, func(short string) (err error) {
-		l, err = net.ListenUnix("unix", &net.UnixAddr{Name: short, Net: "unix"})
+		made, err = private.Listen(context.Background(), "unix", short)
 		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen at %s: %w", path, err)
 	}
+	l := made.(*net.UnixListener)
 	l.SetUnlinkOnClose(false)
 	if err = os.Chmod(fresh, mode); err == nil {
 		err = os.Rename(fresh, path)
