@@ -17,14 +17,7 @@ import (
 func as(who account, f func() error) error {
 	done := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
-		if unix.Gettid() == unix.Getpid() {
-			// The first thread is the whole process for others. While this
-			// goroutine has it, another one gets another.
-			done <- as(who, f)
-			runtime.UnlockOSThread()
-			return
-		}
+		runtime.LockOSThread() // and never unlocked: the thread, not the first one, ends with the goroutine
 		done <- guarded(func() error {
 			if err := become(who); err != nil {
 				return fmt.Errorf("cannot act as %s: %w", who.name, err)

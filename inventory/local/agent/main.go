@@ -11,7 +11,6 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 	"unsafe"
 
@@ -31,6 +30,12 @@ const (
 	wordSFTP = "sftp"
 	wordEnd  = "end"
 )
+
+func init() {
+	if len(os.Args) > 0 && os.Args[0] == Argv0 {
+		runtime.LockOSThread() // Main shall have the first thread: see withstand
+	}
+}
 
 // Main is PID 1: it serves operations at the inherited listening socket
 // (descriptor 3) and never returns while it can. It is run by the package
@@ -86,9 +91,15 @@ func serve() error {
 			a.children.reap()
 		}
 	}()
+	go a.accept(u)
 	debug.FreeOSMemory()
+	select {} // the first thread does nothing more
+}
+
+// accept serves connections for ever.
+func (a *agent) accept(l *net.UnixListener) {
 	for {
-		c, err := u.AcceptUnix()
+		c, err := l.AcceptUnix()
 		if err != nil { // without descriptors or memory: others will end
 			time.Sleep(50 * time.Millisecond)
 			continue
@@ -104,20 +115,26 @@ func hide() {
 }
 
 // withstand makes signals harmless and returns a channel that tells the end of
-// children. What starts later gets the defaults back, since nothing is ignored:
-// signals are caught and forgotten, and those that the runtime takes for its
-// own faults when they are queued get their default action, which the kernel
-// withholds from PID 1 for all that comes from inside.
+// children. Signals are caught and forgotten, except two kinds. Those that the
+// runtime would take for its own faults when a process queues them are ignored,
+// so that a true fault ends PID 1 and nothing else does. Those that the runtime
+// leaves alone are withheld by the kernel, but only if the first thread does
+// not block them at that moment, as it would in a handler: it handles nothing.
+// What starts later has all defaults back: exec forgets handlers, and the
+// runtime restores what it once handled.
 func withstand() <-chan os.Signal {
 	signal.Notify(make(chan os.Signal))
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, unix.SIGCHLD)
-	var byDefault [4]uint64 // struct sigaction: SIG_DFL is zero
-	for _, s := range []syscall.Signal{
+	action := [4]uintptr{1} // the kernel's struct sigaction; SIG_IGN
+	for _, s := range []unix.Signal{
 		unix.SIGILL, unix.SIGTRAP, unix.SIGBUS, unix.SIGFPE, unix.SIGSEGV, unix.SIGSTKFLT, unix.SIGSYS,
 	} {
-		unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(s), uintptr(unsafe.Pointer(&byDefault)), 0, 8, 0, 0)
+		unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(s), uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0)
 	}
+	runtimes := uint64(1)<<(32-1) | 1<<(33-1) | 1<<(34-1)
+	mask := ^runtimes
+	unix.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_BLOCK, uintptr(unsafe.Pointer(&mask)), 0, 8, 0, 0)
 	return ended
 }
 

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -28,6 +29,12 @@ func TestMain(m *testing.M) {
 	switch os.Args[0] {
 	case Argv0:
 		Main()
+	case "/" + program:
+		if err := sendSignals(); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		os.Exit(0)
 	case stageName:
 		fmt.Fprintln(os.Stderr, "the stage of the test:", stage(os.Args[1]))
 		os.Exit(1)
@@ -164,9 +171,12 @@ func stage(root string) error {
 		{"proc", root + "/proc", "proc", 0, ""},
 		{"devpts", root + "/dev/pts", "devpts", 0, "newinstance,ptmxmode=0666,mode=0620,gid=5"},
 		{"/dev/null", root + "/dev/null", "", unix.MS_BIND, ""},
+		{"/dev/tty", root + "/dev/tty", "", unix.MS_BIND, ""},
 	}
-	if err := os.WriteFile(root+"/dev/null", nil, 0o666); err != nil {
-		return err
+	for _, name := range []string{"/dev/null", "/dev/tty"} {
+		if err := os.WriteFile(root+name, nil, 0o666); err != nil {
+			return err
+		}
 	}
 	for _, m := range mounts {
 		if err := unix.Mount(m.source, m.target, m.kind, m.flags, m.data); err != nil {
@@ -286,6 +296,14 @@ func readAll(f *os.File) (string, error) {
 			return string(text), err
 		}
 	}
+}
+
+func queueSignal(pid int, s unix.Signal, info *[32]int32) error {
+	_, _, errno := unix.RawSyscall(unix.SYS_RT_SIGQUEUEINFO, uintptr(pid), uintptr(s), uintptr(unsafe.Pointer(info)))
+	if errno != 0 {
+		return errno
+	}
+	return nil
 }
 
 func within(t testing.TB, d time.Duration) context.Context {

@@ -1,0 +1,242 @@
+package agent
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// await waits until f holds.
+func await(t testing.TB, what string, f func() bool) {
+	t.Helper()
+	for until := time.Now().Add(10 * time.Second); !f(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatalf("waited in vain: %s", what)
+		}
+	}
+}
+
+// terminal starts a line with a terminal and waits until it prints ready.
+func (n *node) terminal(user, line string) (*Process, *bufio.Reader) {
+	n.t.Helper()
+	p, err := Exec(n.t.Context(), n.dial(), Command{User: user, Line: line, Terminal: &Terminal{Rows: 24, Cols: 80}}, nil)
+	check(n.t, err)
+	n.t.Cleanup(func() { p.Close() })
+	check(n.t, p.Terminal.SetReadDeadline(time.Now().Add(10*time.Second)))
+	r := bufio.NewReader(p.Terminal)
+	expect(n.t, r, "ready\r\n")
+	return p, r
+}
+
+func expect(t testing.TB, r *bufio.Reader, want string) {
+	t.Helper()
+	if got, err := r.ReadString('\n'); err != nil || got != want {
+		t.Fatalf("got %q, %v; want %q", got, err, want)
+	}
+}
+
+const waiting = "; echo ready; while :; do sleep 0.01; done"
+
+func TestTerminalIsOfTheCommand(t *testing.T) {
+	n := newNode(t)
+	t.Run("WindowChanges", func(t *testing.T) {
+		n := &node{t: t, path: n.path}
+		p, r := n.terminal("bob", "trap 'stty size; exit' WINCH"+waiting)
+		raw, err := p.Terminal.SyscallConn()
+		check(t, err)
+		check(t, raw.Control(func(fd uintptr) {
+			err = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: 50, Col: 132})
+		}))
+		check(t, err)
+		expect(t, r, "50 132\r\n")
+	})
+	t.Run("KeysAreSignals", func(t *testing.T) {
+		n := &node{t: t, path: n.path}
+		p, r := n.terminal("bob", "stty -echo; trap 'echo interrupted; exit 3' INT"+waiting)
+		p.Terminal.WriteString("\x03")
+		expect(t, r, "interrupted\r\n")
+		if exit, err := p.Wait(); err != nil || exit.Status != 3 {
+			t.Error(exit, err)
+		}
+	})
+	t.Run("IsControlling", func(t *testing.T) {
+		n := &node{t: t, path: n.path}
+		_, r := n.terminal("bob", "echo ready; echo through > /dev/tty")
+		expect(t, r, "through\r\n")
+	})
+	t.Run("LoginShell", func(t *testing.T) {
+		n := &node{t: t, path: n.path}
+		p, err := Exec(t.Context(), n.dial(), Command{User: "bob", Terminal: &Terminal{Rows: 24, Cols: 80}}, nil)
+		check(t, err)
+		defer p.Close()
+		p.Terminal.WriteString("stty -echo; echo $0 $-; exit 5\n")
+		text, err := readAll(p.Terminal)
+		check(t, err)
+		if exit, err := p.Wait(); err != nil || exit.Status != 5 || !strings.Contains(text, "-bash himBH") {
+			t.Errorf("%q, %v, %v", text, exit, err)
+		}
+	})
+}
+
+func TestPeerGone(t *testing.T) {
+	n := newNode(t)
+	for _, c := range []struct {
+		rule  string
+		leave func(p *Process)
+	}{
+		{"Closed", func(p *Process) { p.Close() }},
+		{"MasterOnly", func(p *Process) { p.Terminal.Close() }},
+		{"ConnectionOnly", func(p *Process) { p.c.Close() }},
+	} {
+		t.Run("HangsUpTheTerminal"+c.rule, func(t *testing.T) {
+			m := &node{t: t, path: n.path, root: n.root}
+			name := "tmp/" + c.rule
+			p, _ := m.terminal("bob", "trap 'echo hup > /"+name+"; exit' HUP"+waiting)
+			c.leave(p)
+			await(t, "SIGHUP", func() bool { return m.file(name) == "hup\n" })
+		})
+	}
+	t.Run("OthersLiveOn", func(t *testing.T) {
+		m := &node{t: t, path: n.path, root: n.root}
+		p, _, out := m.start(Command{User: "bob", Line: "echo started; sleep 0.2; echo alive > /tmp/alive"})
+		b := make([]byte, 8)
+		if _, err := out.Read(b); err != nil {
+			t.Fatal(err)
+		}
+		p.Close()
+		await(t, "what was started before", func() bool { return m.file("tmp/alive") == "alive\n" })
+	})
+}
+
+func TestSignalGoesToTheGroup(t *testing.T) {
+	n := newNode(t)
+	p, _, out := n.start(Command{User: "bob", Line: "trap 'wait; exit 9' TERM; bash -c 'trap \"exit\" TERM; while :; do sleep 0.01; done'; echo unreached"})
+	await(t, "the shell inside", func() bool {
+		return strings.Contains(n.line("root", "cat /proc/[0-9]*/cmdline | tr '\\0' ' '"), "bash -c trap")
+	})
+	time.Sleep(20 * time.Millisecond) // until its trap stands
+	for _, number := range []int{0, -1, 65, int(unix.SIGTERM)} {
+		check(t, p.Signal(number))
+	}
+	text, err := readAll(out)
+	check(t, err)
+	if exit, err := p.Wait(); err != nil || exit.Status != 9 && exit.Signal != int(unix.SIGTERM) {
+		t.Errorf("%q, %+v, %v", text, exit, err)
+	}
+	if err := p.Signal(int(unix.SIGTERM)); err != nil && !strings.Contains(err.Error(), "broken pipe") {
+		t.Error(err)
+	}
+}
+
+func TestManyCommandsAtOnce(t *testing.T) {
+	n := newNode(t)
+	var group sync.WaitGroup
+	for i := range 100 {
+		group.Go(func() {
+			cmd := Command{User: "bob", Line: fmt.Sprintf("echo %d; exit %d", i, i)}
+			if i%2 == 0 {
+				cmd.Terminal = &Terminal{}
+			}
+			var p *Process
+			var out *os.File
+			if cmd.Terminal == nil {
+				r, w, err := os.Pipe()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer r.Close()
+				p, err = Exec(t.Context(), n.dial(), cmd, []*os.File{w, w, w})
+				w.Close()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				out = r
+			} else {
+				var err error
+				if p, err = Exec(t.Context(), n.dial(), cmd, nil); err != nil {
+					t.Error(err)
+					return
+				}
+				out = p.Terminal
+			}
+			defer p.Close()
+			text, err := readAll(out)
+			exit, failed := p.Wait()
+			if err != nil || failed != nil || strings.TrimSpace(text) != strconv.Itoa(i) || exit.Status != i {
+				t.Errorf("%d: %q, %+v, %v, %v", i, text, exit, err, failed)
+			}
+		})
+	}
+	group.Wait()
+	await(t, "zombies", func() bool { return n.line("root", "grep -l '^State:.Z' /proc/[0-9]*/status || true") == "" })
+	if got := n.line("root", "ls /dev/pts"); got != "ptmx" {
+		t.Errorf("terminals left: %q", got)
+	}
+}
+
+func TestOrphansAreReaped(t *testing.T) {
+	n := newNode(t)
+	for range 20 {
+		n.line("bob", "(sleep 0.02 & sleep 0.01 &) > /dev/null 2>&1")
+	}
+	await(t, "orphans", func() bool {
+		return n.line("root", "grep -lE '^Name:.sleep|^State:.Z' /proc/[0-9]*/status || true") == ""
+	})
+}
+
+// All signals, by kill and queued with any code that the kernel takes from a
+// process, also those that Go's runtime makes of its own faults.
+func TestSignalsFromInsideDoNotEndPID1(t *testing.T) {
+	n := newNode(t)
+	if text, exit := n.run(Command{User: "root", Argv: []string{"/" + program, "signals"}}); exit.Status != 0 {
+		t.Fatalf("%+v %s", exit, text)
+	}
+	time.Sleep(20 * time.Millisecond)
+	if id, err := Hello(t.Context(), n.dial()); err != nil || id.Node != "node-1" {
+		t.Error(id, err)
+	}
+	if got := n.line("bob", "echo on"); got != "on" {
+		t.Error(got)
+	}
+}
+
+// sendSignals sends PID 1 what there is.
+func sendSignals() error {
+	sent := 0
+	for range 20 {
+		for s := unix.Signal(1); s <= 64; s++ {
+			unix.Kill(1, s)
+			unix.Tgkill(1, 1, s)
+			for _, code := range []int32{-1, -2, -3, -4, -5} {
+				info := [32]int32{int32(s), 0, code}
+				if queueSignal(1, s, &info) == nil {
+					sent++
+				}
+			}
+		}
+	}
+	if sent == 0 {
+		return fmt.Errorf("no signal could be queued")
+	}
+	return nil
+}
+
+func TestRootOfTheNodeDoesNotReachTheAgent(t *testing.T) {
+	n := newNode(t)
+	for _, line := range []string{
+		"readlink /proc/1/fd/3", "cat /proc/1/fd/3", "cat /proc/1/environ", "cat /proc/1/maps", "ls /proc/1/root/", "readlink /proc/1/exe", "cat /proc/1/mem",
+	} {
+		if text, exit := n.run(Command{User: "root", Line: line}); exit.Status == 0 {
+			t.Errorf("%s: %s", line, text)
+		}
+	}
+}
