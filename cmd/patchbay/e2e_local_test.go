@@ -1,0 +1,299 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"patchbay/inventory/local"
+	"patchbay/testdata/census"
+	"patchbay/testdata/need"
+)
+
+// fitHost asks for a host on which the local testbed can run.
+func fitHost(t testing.TB) {
+	t.Helper()
+	need.Root(t)
+	need.SSH(t)
+	bin, err := programs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command(filepath.Join(bin, "patchbay-local"), "doctor", "--quiet").Output()
+	switch {
+	case err == nil:
+	case need.Required("local"):
+		t.Fatalf("this host cannot run nodes, though PATCHBAY_REQUIRE says so: %v\n%s", err, out)
+	default:
+		t.Skipf("this host cannot run nodes: %v\n%s", err, out)
+	}
+}
+
+// localSite is a site on the local testbed, served by the real program as root,
+// with users of its trial authority.
+type localSite struct {
+	*served
+	settings string
+	instance string
+}
+
+func newLocalSite(t *testing.T, name string) *localSite {
+	t.Helper()
+	fitHost(t)
+	bin, err := programs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &localSite{served: &served{t: t, bin: bin, name: name, dir: filepath.Join(t.TempDir(), "site")}}
+	if code, out := tell(t, "init", "--authority", name, "--provider", "local", "--listen", "127.0.0.1:0", s.dir); code != 0 {
+		t.Fatal(out)
+	}
+	s.settings = filepath.Join(s.dir, "providers", "local.yaml")
+	edit(t, s.settings, "port_rest: 10m", "port_rest: 0s")
+	settings, err := local.ReadSettings(s.settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.instance = settings.Instance
+	if s.log, err = os.Create(filepath.Join(s.dir, "log")); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		s.kill()
+		s.local("clean")
+		if t.Failed() {
+			b, _ := os.ReadFile(s.log.Name())
+			t.Logf("the server's log ends with:\n%s", b[max(0, len(b)-6000):])
+		}
+		s.log.Close()
+	})
+	return s
+}
+
+// local runs patchbay-local COMMAND on the site's settings.
+func (s *localSite) local(command string, args ...string) string {
+	s.t.Helper()
+	out, err := exec.Command(filepath.Join(s.bin, "patchbay-local"), append([]string{command, s.settings}, args...)...).CombinedOutput()
+	if err != nil {
+		s.t.Errorf("patchbay-local %s: %v\n%s", command, err, out)
+	}
+	return string(out)
+}
+
+// call is a call of ann's about the slice first, which must succeed.
+func (s *localSite) call(args ...string) string {
+	s.t.Helper()
+	code, out := tell(s.t, append([]string{"call", "--url", s.url, "--user", filepath.Join(s.dir, "users", "ann"), "--slice", "first"}, args...)...)
+	if code != 0 {
+		s.t.Fatalf("%v: %d\n%s", args, code, out)
+	}
+	return out
+}
+
+// await waits until all of the slice's slivers are in a state.
+func (s *localSite) await(state string, slivers int) {
+	s.t.Helper()
+	last := ""
+	defer func() {
+		if s.t.Failed() {
+			s.t.Log(last)
+		}
+	}()
+	within(s.t, 30*time.Second, state, func() bool {
+		last = s.call("Status")
+		return strings.Count(last, state) >= slivers
+	})
+}
+
+// doors are the logins in the manifest, by node.
+func (s *localSite) doors() map[string]login {
+	s.t.Helper()
+	file := filepath.Join(s.t.TempDir(), "manifest.xml")
+	s.call("-o", file, "Describe")
+	list, err := logins(readFile(s.t, file))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	doors := make(map[string]login)
+	for _, l := range list {
+		doors[l.node] = l
+	}
+	return doors
+}
+
+// ssh runs a command in a node with OpenSSH's client. Host keys are believed at
+// first sight, and then must stay.
+func (s *localSite) ssh(user string, l login, command string) (string, error) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), 20*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "ssh", "-F", "/dev/null", "-i", filepath.Join(s.dir, "users", user, "id_ed25519"), "-p", l.port,
+		"-o", "IdentitiesOnly=yes", "-o", "BatchMode=yes", "-o", "LogLevel=ERROR", "-o", "StrictHostKeyChecking=accept-new", "-o", "UserKnownHostsFile="+filepath.Join(s.dir, "known_hosts"),
+		user+"@"+l.host, command)
+	var problems strings.Builder
+	cmd.Stderr = &problems
+	out, err := cmd.Output()
+	if err != nil {
+		err = fmt.Errorf("%w: %s", err, problems.String())
+	}
+	return string(out), err
+}
+
+// says holds what a command in a node says.
+func (s *localSite) says(user string, l login, command, want string) {
+	s.t.Helper()
+	if got, err := s.ssh(user, l, command); err != nil || got != want {
+		s.t.Errorf("%s at %s: %s: %q, %v; want %q", user, l.node, command, got, err, want)
+	}
+}
+
+// TestLocalLife is the whole life of an experiment on real nodes, from outside:
+// the program as an operator starts it, ann's calls, OpenSSH.
+func TestLocalLife(t *testing.T) {
+	s := newLocalSite(t, "life.example.org")
+	before, err := census.Take(census.Options{Only: []string{s.instance, s.dir}, Roots: []string{"/run/patchbay-local", "/var/lib/patchbay-local"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"user", "ann"}, {"user", "bob"}, {"slice", "first", "--owner", "ann"}} {
+		if code, out := tell(t, append(args, "--config", s.dir)...); code != 0 {
+			t.Fatal(out)
+		}
+	}
+	s.start()
+	has(t, s.call("Allocate", filepath.Join(s.dir, "request.xml")), "geni_allocated")
+	s.call("Provision")
+	s.await("geni_notready", 2)
+	if doors := s.doors(); len(doors) > 0 {
+		t.Errorf("doors of nodes that are off: %v", doors)
+	}
+	s.call("PerformOperationalAction", "start")
+	s.await("geni_ready", 2)
+	doors := s.doors()
+	server, client := doors["server"], doors["client"]
+	if server.port == "" || client.port == "" || server.port == client.port || server.host != "127.0.0.1" {
+		t.Fatalf("doors %v", doors)
+	}
+	s.says("ann", server, "id -un; hostname", "ann\nserver\n")
+	s.says("ann", client, "id -un; hostname", "ann\nclient\n")
+	if _, err := s.ssh("ann", server, "exit 7"); err == nil || !strings.Contains(err.Error(), "exit status 7") {
+		t.Errorf("exit 7: %v", err)
+	}
+	if _, err := s.ssh("bob", server, "true"); err == nil {
+		t.Error("bob is let in before he has an account")
+	}
+	s.says("ann", server, "echo kept > note; sync; nohup sleep 1000 >/dev/null 2>&1 </dev/null & echo $! > pid", "")
+
+	// Inside.
+	s.says("ann", server, "geni-get client_id; geni-get slice_urn", "server\nurn:publicid:IDN+life.example.org+slice+first\n")
+	if out, err := s.ssh("ann", server, "geni-get manifest"); err != nil || !strings.Contains(out, `client_id="client"`) || !strings.Contains(out, `type="manifest"`) {
+		t.Errorf("geni-get manifest: %.300q, %v", out, err)
+	}
+	s.says("ann", server, "ssh -o BatchMode=yes -o StrictHostKeyChecking=accept-new -o LogLevel=ERROR client hostname", "client\n")
+
+	// The server is killed, and all that it has started with it; the nodes live on.
+	s.kill()
+	within(t, 10*time.Second, "the testbed ends with the server", func() bool {
+		return !(&testbed{instance: s.instance}).answers(t.Context(), local.Socket)
+	})
+	s.start()
+	s.await("geni_ready", 2)
+	within(t, 20*time.Second, "the door opens again", func() bool {
+		_, err := s.ssh("ann", server, "true")
+		return err == nil
+	})
+	s.says("ann", server, "kill -0 $(cat pid) && echo alive", "alive\n")
+
+	// Restart: files and host keys stay, processes do not.
+	s.call("PerformOperationalAction", "restart")
+	s.await("geni_ready", 2)
+	if again := s.doors(); again["server"] != server {
+		t.Errorf("the door was %v and is %v", server, again["server"])
+	}
+	s.says("ann", server, "cat note; kill -0 $(cat pid) 2>/dev/null || echo gone", "kept\ngone\n")
+
+	// Another user, and one less.
+	key := func(name string) string {
+		return strings.TrimSpace(readFile(t, filepath.Join(s.dir, "users", name, "id_ed25519.pub")))
+	}
+	update := func(names ...string) {
+		t.Helper()
+		var users []map[string]any
+		for _, n := range names {
+			users = append(users, map[string]any{"urn": "urn:publicid:IDN+life.example.org+user+" + n, "keys": []string{key(n)}})
+		}
+		text, err := json.Marshal(users)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.call("PerformOperationalAction", "update_users", "--option", "geni_users="+string(text))
+		s.await("geni_ready", 2)
+	}
+	update("ann", "bob")
+	s.says("bob", client, "id -un", "bob\n")
+	update("ann")
+	if _, err := s.ssh("bob", client, "true"); err == nil {
+		t.Error("bob is let in without an account")
+	}
+	s.says("ann", client, "id -un", "ann\n")
+
+	has(t, s.local("list"), "server", "client")
+	s.call("Delete")
+	within(t, 20*time.Second, "the nodes are gone", func() bool { return !strings.Contains(s.local("list"), "client") })
+	if _, err := s.ssh("ann", server, "true"); err == nil {
+		t.Error("a node that was given back is open")
+	}
+	s.stop()
+	s.local("clean")
+	census.Await(t, before, 10*time.Second)
+}
+
+// TestDemoOnTheLocalTestbed plays it with the real programs, and then stops it in
+// the middle; the host is as before each time.
+func TestDemoOnTheLocalTestbed(t *testing.T) {
+	fitHost(t)
+	bin, err := programs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "kept")
+	before, err := census.Take(census.Options{Only: []string{"demo-", dir, bin}, Roots: []string{"/run/patchbay-local", "/var/lib/patchbay-local"}, Temp: []string{"patchbay-demo-"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command(filepath.Join(bin, "patchbay"), "demo", "--provider", "local", "--keep", dir).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	has(t, string(out), "I am ann on server", "I am ann on client", "I am bob on server", "written before the restart", "processes 0 (were ", "files 0 (")
+	if strings.Contains(string(out), "processes 0 (were 0)") {
+		t.Errorf("it has counted nothing while the nodes were up:\n%s", out)
+	}
+	census.Await(t, before, 10*time.Second)
+	has(t, readFile(t, filepath.Join(dir, "providers", "local.yaml")), "port_rest: 10m")
+
+	for _, until := range []string{"2. Serve it", "I am ann on server"} {
+		cmd := exec.Command(filepath.Join(bin, "patchbay"), "demo", "--provider", "local")
+		var text syncBuffer
+		cmd.Stdout, cmd.Stderr = &text, &text
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		within(t, 30*time.Second, until, func() bool { return strings.Contains(text.String(), until) })
+		cmd.Process.Signal(os.Interrupt)
+		begun := time.Now()
+		if err := cmd.Wait(); err == nil {
+			t.Error("an interrupted demonstration succeeds")
+		}
+		if took := time.Since(begun); took > 15*time.Second {
+			t.Errorf("stopping took %v", took)
+		}
+		census.Await(t, before, 10*time.Second)
+	}
+}
