@@ -18,7 +18,7 @@ func command() *cobra.Command {
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
-	root.AddCommand(simulatedCommand(), versionCommand())
+	root.AddCommand(listCommand(), enterCommand(), imageCommand(), localCommand(), simulatedCommand(), versionCommand())
 	return root
 }
 

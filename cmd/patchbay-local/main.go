@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"patchbay/inventory/local/agent"
 	"patchbay/inventory/local/gateway"
@@ -10,17 +12,29 @@ import (
 )
 
 func main() {
-	// The program runs again as each of its parts, which do not return.
-	switch os.Args[0] {
+	// The program runs again as each of its parts. The first three do not return.
+	switch filepath.Base(os.Args[0]) {
 	case nodes.Argv0:
 		nodes.Stage()
 	case agent.Argv0:
 		agent.Main()
 	case gateway.Argv0:
 		gateway.Main()
+	case "geni-get":
+		end(agent.GeniGet(os.Args[1:], os.Stdout))
 	}
-	if err := command().Execute(); err != nil {
-		fmt.Fprintln(os.Stderr, "error:", err)
-		os.Exit(1)
+	end(command().Execute())
+}
+
+// end ends the program with a status that tells of err.
+func end(err error) {
+	status, isStatus := errors.AsType[exitStatus](err)
+	switch {
+	case err == nil:
+		os.Exit(0)
+	case isStatus:
+		os.Exit(int(status))
 	}
+	fmt.Fprintln(os.Stderr, "error:", err)
+	os.Exit(1)
 }
