@@ -15,7 +15,7 @@ func Script(bin, name string) []byte {
 // UpCommand is how to start the testbed of a settings file, as root; bin is the
 // path of patchbay-local.
 func UpCommand(bin, settings string) string {
-	return fmt.Sprintf("%s up --settings %s", quote(bin), quote(settings))
+	return fmt.Sprintf("%s up %s", quote(bin), quote(settings))
 }
 
 func quote(s string) string {

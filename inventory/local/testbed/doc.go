@@ -2,4 +2,31 @@
 // of one instance. What a provider call asks for is written down first and then
 // made true, node by node, in the background; what is true is found again after
 // any crash or boot.
+//
+//	socket ─→ set ─→ record (nodes/ID/node.json) ─→ life: claims, disk, start,
+//	           get ←─ what the life says ←─────────  accounts, doors, proof of the login
+//
+// Each node has one goroutine, its life, which alone changes anything about it. A
+// life compares what is asked with what is, does the next step and compares
+// again, so it does not matter when the program is killed: the next one asks for
+// the same. Only the record's fields that are settled once (user ids, port,
+// image) are kept, everything else is looked up.
+//
+// The lives share three things: the numbers of the host (package claim), the
+// gateway with all listeners (package gateway), and the slices, whose nodes know
+// each other by name and have a key in common.
+//
+// The folder State, root's alone:
+//
+//	lock              held while the program runs; says which process it is
+//	nodes/ID/         made and removed by package node; node.json and host_key are ours
+//	slices/HASH       the key of an experiment
+//	doors/HASH.json   a door of another provider's node
+//	gateway.json      port and user id of the gateway
+//	gateway_key       its host key
+//	images/           package image
+//
+// The socket's client is the manager, an unprivileged user. It is taken as
+// hostile: names, texts, counts and sizes are bounded, nothing of it becomes a
+// path, and only root gets the connection to an agent.
 package testbed

@@ -1,0 +1,583 @@
+package testbed
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"patchbay/inventory/local"
+	"patchbay/inventory/local/agent"
+	"patchbay/inventory/local/claim"
+	"patchbay/inventory/local/gateway"
+	"patchbay/inventory/local/node"
+	"patchbay/inventory/local/wire"
+	"patchbay/inventory/provider"
+	"patchbay/testdata/need"
+)
+
+// world is a host with nodes that are only told of. It outlives the testbeds
+// that are opened in it one after the other.
+type world struct {
+	t        *testing.T
+	dir      string
+	settings local.Settings
+	log      *slog.Logger
+
+	mu       sync.Mutex
+	running  map[string]*system // by node
+	starts   map[string]int
+	wrong    []string // what must never happen
+	opens    map[string]gateway.Door
+	peers    map[string]map[netip.Addr]string
+	fails    map[string]error // operation → error, as long as it is there
+	slow     map[string]chan struct{}
+	last     *mortal
+	noImages bool
+}
+
+// system is a node that runs.
+type system struct {
+	pid  int
+	spec node.Spec
+	cfg  agent.Configuration
+	dead chan struct{}
+}
+
+// mortal is one process of "up": after some operations it does nothing more.
+type mortal struct {
+	w     *world
+	left  int // operations until it is killed; below zero: it is not
+	died  bool
+	dying func()
+}
+
+var errDead = errors.New("killed")
+
+// op counts an operation, and tells whether it is still done.
+func (m *mortal) op(name string) error {
+	m.w.mu.Lock()
+	defer m.w.mu.Unlock()
+	return m.opLocked(name)
+}
+
+func (m *mortal) opLocked(name string) error {
+	if m.died {
+		return errDead
+	}
+	if m.left == 0 {
+		m.died = true
+		go m.dying()
+		return errDead
+	}
+	m.left--
+	return m.w.fails[name]
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	need.Root(t)
+	dir := t.TempDir()
+	s, err := local.ReadSettings(filepath.Join(dir, "none.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Instance, s.Component, s.PortRest = "testbed-t", "host1", 0
+	s.FirstPort, s.LastPort, s.PublicHost = 41000, 41999, "lab.example.org"
+	s.SliverTypes = append(s.SliverTypes, local.SliverType{Name: "big", CPUs: 4, Memory: 1 << 30, PIDs: 5000, Disk: 8 << 30})
+	s.Listen = netip.MustParseAddr("127.0.0.1")
+	return &world{
+		t: t, dir: dir, settings: s, log: slog.New(slog.DiscardHandler), running: map[string]*system{}, starts: map[string]int{},
+		opens: map[string]gateway.Door{}, peers: map[string]map[netip.Addr]string{}, fails: map[string]error{}, slow: map[string]chan struct{}{},
+	}
+}
+
+// up opens a testbed in the world. It is killed after some operations, or never
+// if that is negative.
+func (w *world) up(operations int) *Testbed {
+	w.t.Helper()
+	t := newTestbed(Options{
+		Settings: w.settings, SettingsOwner: 1000, State: filepath.Join(w.dir, "state"), Claims: filepath.Join(w.dir, "claims"),
+		Socket: filepath.Join(w.dir, "x.sock"), Log: w.log,
+	})
+	m := &mortal{w: w, left: operations, dying: t.stop}
+	w.mu.Lock()
+	w.opens, w.peers, w.last = map[string]gateway.Door{}, map[string]map[netip.Addr]string{}, m
+	w.mu.Unlock()
+	ids, err := claim.IDs(t.o.Claims)
+	if err == nil {
+		err = t.lock()
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	t.machines, t.images = &doubleMachines{m}, doubleImages{m}
+	t.ids, t.ports = doubleNumbers{m, ids}, doubleNumbers{m, t.ports}
+	t.write = func(dir, name string, v any) error {
+		if err := m.op("write"); err != nil {
+			return err
+		}
+		return writeJSON(dir, name, v)
+	}
+	t.newKey = func() ([]byte, error) { return testKey(w.t), nil }
+	t.quiet = time.Millisecond
+	return t
+}
+
+// run is up and lets it serve, until the function that it gives is called.
+func (w *world) run(operations int) (t *Testbed, stop func()) {
+	w.t.Helper()
+	t = w.up(operations)
+	dead := func(err error) bool { return w.last.killed() }
+	if err := t.findMade(); err != nil {
+		t.release()
+		if dead(err) {
+			return nil, func() {}
+		}
+		w.t.Fatal(err)
+	}
+	err := t.openGateway(func(o gateway.Options) (doorkeeper, error) {
+		return &doubleDoors{m: w.last, closers: map[string][]net.Listener{"gateway": {o.Gateway}}}, nil
+	})
+	if err != nil {
+		t.release()
+		if dead(err) {
+			return nil, func() {}
+		}
+		w.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(w.t.Context())
+	done := make(chan error, 1)
+	go func() {
+		err := t.serve(ctx)
+		t.release()
+		done <- err
+	}()
+	return t, sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil && !w.last.killed() {
+			w.t.Error(err)
+		}
+	})
+}
+
+// findMade is find, in a state folder that was made.
+func (t *Testbed) findMade() error {
+	if err := folder(t.nodes); err != nil {
+		return err
+	}
+	return t.find()
+}
+
+func (m *mortal) killed() bool {
+	m.w.mu.Lock()
+	defer m.w.mu.Unlock()
+	return m.died
+}
+
+var testKeyOnce = sync.OnceValues(newExperimentKey)
+
+func testKey(t testing.TB) []byte {
+	key, err := testKeyOnce()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+type doubleMachines struct{ *mortal }
+
+func (m *doubleMachines) path(id string) string { return filepath.Join(m.w.dir, "state", "nodes", id) }
+
+func (m *doubleMachines) Prepare(_ context.Context, s node.Spec) error {
+	if err := m.op("prepare"); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(m.path(s.ID), 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(filepath.Join(m.path(s.ID), "disk.img"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+func (m *doubleMachines) Start(ctx context.Context, s node.Spec) (node.Running, error) {
+	m.w.mu.Lock()
+	wait := m.w.slow["start"]
+	m.w.mu.Unlock()
+	if wait != nil {
+		select {
+		case <-wait:
+		case <-ctx.Done():
+			return node.Running{}, ctx.Err()
+		}
+	}
+	m.w.mu.Lock()
+	defer m.w.mu.Unlock()
+	if err := m.opLocked("start"); err != nil {
+		return node.Running{}, err
+	}
+	if m.w.running[s.ID] != nil {
+		m.w.wrong = append(m.w.wrong, s.ID+" was started while it ran")
+	}
+	for id, other := range m.w.running {
+		if other.spec.Base == s.Base {
+			m.w.wrong = append(m.w.wrong, fmt.Sprintf("%s and %s have the same ids", id, s.ID))
+		}
+	}
+	if _, err := os.Stat(filepath.Join(m.path(s.ID), "disk.img")); err != nil {
+		m.w.wrong = append(m.w.wrong, s.ID+" was started without a disk")
+	}
+	m.w.starts[s.ID]++
+	m.w.running[s.ID] = &system{pid: 1000 + len(m.w.starts), spec: s, dead: make(chan struct{})}
+	return node.Running{PID: 1000 + len(m.w.starts)}, nil
+}
+
+func (m *doubleMachines) Find(_ context.Context, id string) (node.Running, bool) {
+	m.w.mu.Lock()
+	defer m.w.mu.Unlock()
+	s := m.w.running[id]
+	if m.opLocked("find") != nil || s == nil {
+		return node.Running{}, false
+	}
+	return node.Running{PID: s.pid}, true
+}
+
+// end ends the system of a node, as its own end or a kill.
+func (w *world) end(id string) {
+	if s := w.running[id]; s != nil {
+		close(s.dead)
+		delete(w.running, id)
+	}
+}
+
+func (m *doubleMachines) Kill(_ context.Context, id string) error {
+	m.w.mu.Lock()
+	defer m.w.mu.Unlock()
+	if err := m.opLocked("kill"); err != nil {
+		return err
+	}
+	m.w.end(id)
+	return nil
+}
+
+func (m *doubleMachines) Remove(_ context.Context, id string) error {
+	m.w.mu.Lock()
+	defer m.w.mu.Unlock()
+	if err := m.opLocked("remove"); err != nil {
+		return err
+	}
+	m.w.end(id)
+	return os.RemoveAll(m.path(id))
+}
+
+func (m *doubleMachines) IDs() ([]string, error) {
+	entries, err := os.ReadDir(filepath.Join(m.w.dir, "state", "nodes"))
+	ids := map[string]bool{}
+	for _, e := range entries {
+		ids[e.Name()] = true
+	}
+	m.w.mu.Lock()
+	defer m.w.mu.Unlock()
+	for id := range m.w.running {
+		ids[id] = true
+	}
+	return slices.Sorted(maps.Keys(ids)), err
+}
+
+func (m *doubleMachines) Usage(string) (node.Usage, error) {
+	return node.Usage{Memory: 1, PIDs: 2}, nil
+}
+func (m *doubleMachines) PlaceGateway(int, node.Limits) error { return nil }
+func (m *doubleMachines) Close() error                        { return nil }
+func (m *doubleMachines) Halt(context.Context, string) error  { return m.op("halt") }
+
+func (m *doubleMachines) Agent(_ context.Context, id string) (*wire.Conn, error) {
+	if err := m.op("agent"); err != nil {
+		return nil, err
+	}
+	ours, theirs, err := wire.Pair()
+	if err == nil {
+		err = theirs.Close()
+	}
+	return ours, err
+}
+
+func (m *doubleMachines) Configure(_ context.Context, id string, c agent.Configuration) (agent.Facts, error) {
+	m.w.mu.Lock()
+	defer m.w.mu.Unlock()
+	if err := m.opLocked("configure"); err != nil {
+		return agent.Facts{}, err
+	}
+	s := m.w.running[id]
+	if s == nil {
+		return agent.Facts{}, errors.New("it does not run")
+	}
+	s.cfg = c
+	return agent.Facts{}, nil
+}
+
+func (m *doubleMachines) Hold(ctx context.Context, id string) error {
+	m.w.mu.Lock()
+	s := m.w.running[id]
+	m.w.mu.Unlock()
+	if s == nil {
+		return errors.New("it does not run")
+	}
+	select {
+	case <-s.dead:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (m *doubleMachines) Listen(_ context.Context, id, network, address, owner string) (net.Listener, error) {
+	if err := m.op("listen " + network); err != nil {
+		return nil, err
+	}
+	if network == "tcp" {
+		return net.Listen("tcp", "127.0.0.1:0")
+	}
+	dir, err := os.MkdirTemp("", "testbed-geni")
+	if err != nil {
+		return nil, err
+	}
+	m.w.t.Cleanup(func() { os.RemoveAll(dir) })
+	return net.Listen("unix", filepath.Join(dir, "s"))
+}
+
+type doubleDoors struct {
+	m       *mortal
+	closers map[string][]net.Listener // guarded by the world's lock
+}
+
+func (d *doubleDoors) Put(door gateway.Door, public, inside net.Listener) error {
+	d.m.w.mu.Lock()
+	defer d.m.w.mu.Unlock()
+	if err := d.m.opLocked("put"); err != nil {
+		return err
+	}
+	for _, l := range d.closers[door.Node] {
+		if l != nil && l != public && l != inside {
+			l.Close()
+		}
+	}
+	d.closers[door.Node] = []net.Listener{public, inside}
+	d.m.w.opens[door.Node] = door
+	return nil
+}
+
+func (d *doubleDoors) Peers(slice string, at map[netip.Addr]string) error {
+	d.m.w.mu.Lock()
+	defer d.m.w.mu.Unlock()
+	if err := d.m.opLocked("peers"); err != nil {
+		return err
+	}
+	d.m.w.peers[slice] = at
+	if at == nil {
+		delete(d.m.w.peers, slice)
+	}
+	return nil
+}
+
+func (d *doubleDoors) Remove(id string) error {
+	d.m.w.mu.Lock()
+	defer d.m.w.mu.Unlock()
+	if err := d.m.opLocked("remove door"); err != nil {
+		return err
+	}
+	d.close(id)
+	delete(d.m.w.opens, id)
+	return nil
+}
+
+func (d *doubleDoors) close(id string) {
+	for _, l := range d.closers[id] {
+		if l != nil {
+			l.Close()
+		}
+	}
+	delete(d.closers, id)
+}
+
+func (d *doubleDoors) Prove(context.Context, string) error { return d.m.op("prove") }
+
+func (d *doubleDoors) Close() error {
+	d.m.w.mu.Lock()
+	defer d.m.w.mu.Unlock()
+	for id := range d.closers {
+		d.close(id)
+	}
+	return nil
+}
+
+type doubleImages struct{ m *mortal }
+
+func (i doubleImages) Names() ([]string, error)      { return []string{"debian-12", "host"}, nil }
+func (i doubleImages) Sweep(func(string) bool) error { return nil }
+
+func (i doubleImages) Find(_ context.Context, name string) (string, node.Image, error) {
+	if err := i.m.op("find image"); err != nil {
+		return "", node.Image{}, err
+	}
+	image, err := i.Key(name + "@1")
+	return name + "@1", image, err
+}
+
+func (i doubleImages) Key(key string) (node.Image, error) {
+	i.m.w.mu.Lock()
+	defer i.m.w.mu.Unlock()
+	if i.m.w.noImages {
+		return node.Image{}, fmt.Errorf("gone: %w", fs.ErrNotExist)
+	}
+	return node.Image{Root: "/" + key}, nil
+}
+
+type doubleNumbers struct {
+	m *mortal
+	numbers
+}
+
+func (n doubleNumbers) Take(holder string, fits func(uint32) bool) (uint32, error) {
+	if err := n.m.op("take"); err != nil {
+		return 0, err
+	}
+	return n.numbers.Take(holder, fits)
+}
+
+func (n doubleNumbers) Hold(i uint32, holder string) error {
+	if err := n.m.op("hold"); err != nil {
+		return err
+	}
+	return n.numbers.Hold(i, holder)
+}
+
+func (n doubleNumbers) Release(i uint32, holder string) error {
+	if err := n.m.op("release"); err != nil {
+		return err
+	}
+	return n.numbers.Release(i, holder)
+}
+
+func (n doubleNumbers) Sweep(instance string, keep func(string, uint32) bool) ([]error, error) {
+	if err := n.m.op("sweep"); err != nil {
+		return nil, err
+	}
+	return n.numbers.Sweep(instance, keep)
+}
+
+// ask is a set of one node; the answer's error is the error.
+func ask(t *Testbed, name string, should provider.Resource) (map[string]any, error) {
+	b, err := json.Marshal(object{"updates": []object{{"name": name, "should": should}}})
+	if err != nil {
+		return nil, err
+	}
+	out, err := t.set(b)
+	if err != nil {
+		return nil, err
+	}
+	b, err = json.Marshal(out)
+	if err != nil {
+		return nil, err
+	}
+	var answer struct{ Changes []map[string]any }
+	if err := json.Unmarshal(b, &answer); err != nil {
+		return nil, err
+	}
+	if len(answer.Changes) == 0 {
+		return nil, nil
+	}
+	c := answer.Changes[0]
+	if e, ok := c["error"].(map[string]any); ok {
+		return c, fmt.Errorf("%v: %v", e["kind"], e["message"])
+	}
+	return c, nil
+}
+
+// look is a get of one node.
+func look(t *Testbed, name string) provider.Resource {
+	out, err := t.get(json.RawMessage(`{"names":["` + name + `"]}`))
+	if err != nil {
+		return provider.Resource{"error": err.Error()}
+	}
+	return out["resources"].([]provider.Resource)[0]
+}
+
+// await waits until what it sees of a node is good.
+func await(t *testing.T, tb *Testbed, name string, good func(provider.Resource) bool) provider.Resource {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		r := look(tb, name)
+		if good(r) {
+			return r
+		}
+		if time.Now().After(end) {
+			t.Fatalf("node %s stays %v", name, r)
+		}
+	}
+}
+
+func settled(r provider.Resource) bool {
+	return provider.Gone(r) || r.Text(provider.AttrState) == provider.StateReady || r.Text(provider.AttrState) == provider.StateFailed
+}
+
+func ready(r provider.Resource) bool { return r.Text(provider.AttrState) == provider.StateReady }
+
+// present is what a manager asks of a new node.
+func present(hostname, slice string, logins ...string) provider.Resource {
+	return provider.Resource{
+		"ensure": "present", "component": "host1", "power": "on", "restart_serial": "0", "sliver_type": "container", "image": "host",
+		"hostname": hostname, "users": userItems(logins...), "client_id": hostname, "slice_urn": slice,
+		"sliver_urn": "urn:publicid:IDN+example.org+sliver+" + hostname,
+	}
+}
+
+func userItems(logins ...string) []string {
+	items := []string{}
+	for _, l := range logins {
+		items = append(items, fmt.Sprintf(`{"login":%q,"urn":"urn:publicid:IDN+example.org+user+%s","keys":["ssh-ed25519 AAAA %s"]}`, l, l, l))
+	}
+	return items
+}
+
+const sliceURN = "urn:publicid:IDN+example.org+slice+one"
+
+// names of nodes in tests.
+func nodeName(i int) string { return fmt.Sprintf("%08d-0000-4000-8000-000000000000", i) }
+
+func holders(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	all := []string{}
+	for _, e := range entries {
+		text, err := os.Readlink(filepath.Join(dir, e.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, text)
+	}
+	slices.Sort(all)
+	return all
+}
+
+func has(list []string, part string) bool {
+	return slices.ContainsFunc(list, func(s string) bool { return strings.Contains(s, part) })
+}

@@ -1,0 +1,208 @@
+package testbed
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"patchbay/inventory/local/claim"
+	"patchbay/inventory/local/wire"
+)
+
+// Bounds on who asks geni-get.
+const (
+	maxGeniClients = 8 // of a node at once
+	maxGeniLine    = 256
+	geniTime       = 20 * time.Second
+)
+
+// geniVersion is that of the commands, as geni-get version tells.
+const geniVersion = "1"
+
+// geniCommands are what geni-get knows, with what each is for.
+var geniCommands = map[string]string{
+	"client_id":    "the name of this node in your request",
+	"commands":     "this list",
+	"control_mac":  "hardware address of the control interface; the containers here have none",
+	"geni_user":    "accounts of this node with their keys, JSON",
+	"key":          "private key of the experiment, which opens all its nodes",
+	"manifest":     "the manifest of your slice",
+	"slice_email":  "an e-mail address for the slice",
+	"slice_urn":    "URN of your slice",
+	"sliver_urn":   "URN of this node's sliver",
+	"sliverstatus": "state of this node",
+	"status":       "state of this node",
+	"user_email":   "an e-mail address of the first account's owner",
+	"user_urn":     "URN of the first account's owner",
+	"version":      "version of these commands",
+}
+
+// serveGeni answers at the socket of geni-get inside the node until it is closed.
+func (l *life) serveGeni(listener net.Listener) {
+	places := make(chan struct{}, maxGeniClients)
+	for {
+		places <- struct{}{}
+		c, err := listener.Accept()
+		if errors.Is(err, net.ErrClosed) || l.t.ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			sleep(l.t.ctx, 100*time.Millisecond)
+			<-places
+			continue
+		}
+		l.t.work.Go(func() {
+			defer func() { <-places }()
+			defer c.Close()
+			l.geniClient(c)
+		})
+	}
+}
+
+// geniClient answers one line.
+func (l *life) geniClient(c net.Conn) {
+	u, ok := c.(*net.UnixConn)
+	if !ok || c.SetDeadline(time.Now().Add(geniTime)) != nil {
+		return
+	}
+	peer, err := wire.New(u).Peer()
+	if err != nil {
+		return
+	}
+	line, err := bufio.NewReader(io.LimitReader(c, maxGeniLine)).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return
+	}
+	text, err := l.geniAnswer(strings.TrimSpace(line), l.insider(peer.Uid))
+	if err != nil {
+		text = "error: " + err.Error()
+	}
+	_, _ = io.WriteString(c, strings.TrimSuffix(text, "\n")+"\n")
+}
+
+// insider tells whether a user of the node, by its id on the host, is root or an
+// account of the experiment rather than a service.
+func (l *life) insider(uid uint32) bool {
+	const firstAccount, nobody = 1000, 65534
+	base := l.snapshot().Base
+	if uid == 0 {
+		return true // of the host
+	}
+	if uid < base || uid-base >= claim.Size {
+		return false
+	}
+	inside := uid - base
+	return inside == 0 || inside >= firstAccount && inside != nobody
+}
+
+// geniAnswer answers a command. Its errors are for experimenters.
+func (l *life) geniAnswer(command string, insider bool) (string, error) {
+	rec := l.snapshot()
+	users, err := parseUsers(rec.Asked.Users)
+	if err != nil {
+		return "", err
+	}
+	switch command {
+	case "client_id":
+		return told(rec.Asked.ClientID, "the client_id of this node")
+	case "slice_urn":
+		return told(rec.Asked.SliceURN, "the slice of this node")
+	case "sliver_urn":
+		return told(rec.Asked.SliverURN, "the sliver of this node")
+	case "user_urn":
+		for _, u := range users {
+			if u.URN != "" {
+				return u.URN, nil
+			}
+		}
+		return "", errors.New("this node has no accounts")
+	case "slice_email", "user_email":
+		return "", errors.New("the aggregate is not told e-mail addresses")
+	case "control_mac":
+		return "", errors.New("this node has no control interface")
+	case "geni_user":
+		return asJSON(geniUsers(users))
+	case "status", "sliverstatus":
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return asJSON(object{"urn": rec.Asked.SliverURN, "state": l.state, "message": l.message})
+	case "version":
+		return geniVersion, nil
+	case "key":
+		if !insider {
+			return "", errors.New("only root and the accounts of the experiment may have its key")
+		}
+		if l.slice == nil {
+			return "", errors.New("this node is in no slice, so there is no key")
+		}
+		key, err := l.slice.wait(l.t.ctx)
+		return key.private, err
+	case "manifest":
+		return l.fetchManifest()
+	case "commands", "help", "":
+		var list strings.Builder
+		for _, name := range slices.Sorted(maps.Keys(geniCommands)) {
+			fmt.Fprintf(&list, "%-14s%s\n", name, geniCommands[name])
+		}
+		return list.String(), nil
+	case "all", "-a", "--all":
+		return l.geniAll()
+	}
+	return "", fmt.Errorf("there is no command %.40q; there are %s", command, strings.Join(slices.Sorted(maps.Keys(geniCommands)), ", "))
+}
+
+// geniAll is one JSON object of everything that can be told but the key.
+func (l *life) geniAll() (string, error) {
+	all := object{}
+	for name := range geniCommands {
+		if name == "key" || name == "commands" {
+			continue
+		}
+		text, err := l.geniAnswer(name, false)
+		if err != nil {
+			continue
+		}
+		if strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[") {
+			all[name] = json.RawMessage(text)
+		} else {
+			all[name] = text
+		}
+	}
+	return asJSON(all)
+}
+
+func told(text, what string) (string, error) {
+	if text == "" {
+		return "", fmt.Errorf("the aggregate was not told %s", what)
+	}
+	return text, nil
+}
+
+// geniUsers have the names of members that scripts look for.
+func geniUsers(users []user) []object {
+	all := []object{}
+	for _, u := range users {
+		keys := []object{}
+		for _, k := range u.Keys {
+			keys = append(keys, object{"type": "ssh", "key": k})
+		}
+		all = append(all, object{"urn": u.URN, "login": u.Login, "keys": keys})
+	}
+	return all
+}
+
+func asJSON(v any) (string, error) {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false) // scripts look for tags of the manifest in it
+	e.SetIndent("", "  ")
+	err := e.Encode(v)
+	return b.String(), err
+}

@@ -1,0 +1,231 @@
+package testbed
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"patchbay/inventory/local"
+	"patchbay/inventory/local/gateway"
+)
+
+const maxLeads = 2000
+
+// lead is a door that leads to a node of another provider; its fields with
+// tags are kept in doors/ID.json.
+type lead struct {
+	Provider string   `json:"provider"`
+	Name     string   `json:"name"`
+	Address  string   `json:"address"`
+	Hostname string   `json:"hostname,omitempty"`
+	Users    []string `json:"users,omitempty"`
+	Port     int      `json:"port,omitempty"`
+
+	id     string
+	public net.Listener
+}
+
+// leadID is the door's name on this host; no node has one like it, for those of
+// nodes are UUIDs.
+func leadID(providerName, name string) string {
+	sum := sha256.Sum256([]byte(providerName + "\x00" + name))
+	return "door-" + hex.EncodeToString(sum[:16])
+}
+
+// doorName is what the gateway account calls the door.
+func (d *lead) doorName() string { return doorName(d.Hostname, strings.TrimPrefix(d.id, "door-")) }
+
+// findDoors reads the doors that are kept.
+func (t *Testbed) findDoors() error {
+	entries, err := os.ReadDir(t.foreign)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), ".json") {
+			if err := os.Remove(filepath.Join(t.foreign, e.Name())); err != nil { // half written
+				return err
+			}
+			continue
+		}
+		var d lead
+		if err := readJSON(t.foreign, e.Name(), &d); err != nil {
+			return fmt.Errorf("%w; remove it, and the door is made anew when its provider is asked", err)
+		}
+		d.id = leadID(d.Provider, d.Name)
+		t.leads[d.id] = &d
+	}
+	return nil
+}
+
+// openLeads opens the doors that are kept.
+func (t *Testbed) openLeads() error {
+	t.doorsMu.Lock()
+	defer t.doorsMu.Unlock()
+	for _, d := range t.leads {
+		if err := t.openLead(d); err != nil {
+			t.log.Error("cannot open the door of another provider's node", "provider", d.Provider, "node", d.Name, "error", err)
+		}
+	}
+	return nil
+}
+
+// askDoors puts, removes and tells doors.
+func (t *Testbed) askDoors(input json.RawMessage) (*local.DoorsOutput, error) {
+	var q local.DoorsInput
+	if err := json.Unmarshal(input, &q); err != nil {
+		return nil, fmt.Errorf("the input of doors cannot be read: %w", err)
+	}
+	if n := len(q.Put) + len(q.Remove) + len(q.Names); n > 3*maxNames {
+		return nil, fmt.Errorf("the input of doors has %d names, at most %d can be", n, 3*maxNames)
+	}
+	if !isProvider(q.Provider) {
+		return nil, fmt.Errorf("%.40q cannot be the name of a provider", q.Provider)
+	}
+	t.doorsMu.Lock()
+	defer t.doorsMu.Unlock()
+	out := &local.DoorsOutput{Doors: []local.DoorIs{}}
+	for _, name := range q.Remove {
+		if err := t.removeLead(leadID(q.Provider, name)); err != nil {
+			t.log.Error("cannot remove the door of another provider's node", "provider", q.Provider, "node", name, "error", err)
+			out.Doors = append(out.Doors, local.DoorIs{Name: name, Error: "its door cannot be removed; the testbed's operators can see why in the log"})
+		}
+	}
+	for _, ask := range q.Put {
+		is, err := t.putLead(q.Provider, ask)
+		if err != nil {
+			is = local.DoorIs{Name: ask.Name, Error: err.Error()}
+		}
+		out.Doors = append(out.Doors, is)
+	}
+	for _, name := range q.Names {
+		if d := t.leads[leadID(q.Provider, name)]; d != nil {
+			out.Doors = append(out.Doors, t.doorIs(d))
+		}
+	}
+	return out, nil
+}
+
+func isProvider(s string) bool {
+	return s != "" && len(s) <= 64 && oneLine(s)
+}
+
+// putLead makes a door as asked. Its error is for experimenters.
+func (t *Testbed) putLead(providerName string, ask local.DoorAsk) (local.DoorIs, error) {
+	if ask.Name == "" || len(ask.Name) > maxText || !oneLine(ask.Name) {
+		return local.DoorIs{}, fmt.Errorf("%.40q cannot be the name of a node", ask.Name)
+	}
+	id := leadID(providerName, ask.Name)
+	old := t.leads[id]
+	next := lead{Provider: providerName, Name: ask.Name, Users: ask.Users, id: id}
+	if old != nil {
+		next.Port, next.public, next.Hostname = old.Port, old.public, old.Hostname
+		if ask.Users == nil {
+			next.Users = old.Users
+		}
+	} else if len(t.leads) >= maxLeads {
+		return local.DoorIs{}, fmt.Errorf("there are as many doors of other providers as there can be, %d", maxLeads)
+	}
+	if isHostname(ask.Hostname) {
+		next.Hostname = ask.Hostname
+	}
+	if _, err := parseUsers(next.Users); err != nil {
+		return local.DoorIs{}, err
+	}
+	to, err := netip.ParseAddrPort(ask.Address)
+	switch {
+	case err != nil || to.Port() == 0:
+		return local.DoorIs{}, fmt.Errorf("%.60q, where its SSH server should be, is no address with a port", ask.Address)
+	case !t.settings.MayForward(to.Addr()):
+		return local.DoorIs{}, fmt.Errorf("the gateway may not lead to %v; forward_to in the settings of the testbed says where it may", to.Addr())
+	}
+	next.Address = netip.AddrPortFrom(to.Addr().Unmap(), to.Port()).String()
+	if old != nil && old.public != nil && sameLead(old, &next) {
+		return t.doorIs(old), nil
+	}
+	if err := t.openLead(&next); err != nil {
+		t.log.Error("cannot open the door of another provider's node", "provider", providerName, "node", ask.Name, "error", err)
+		return local.DoorIs{}, errors.New("its door cannot be opened; the testbed's operators can see why in the log")
+	}
+	t.leads[id] = &next
+	return t.doorIs(&next), nil
+}
+
+func sameLead(a, b *lead) bool {
+	x, y := *a, *b
+	x.public, y.public = nil, nil
+	one, _ := json.Marshal(x)
+	other, _ := json.Marshal(y)
+	return string(one) == string(other)
+}
+
+// openLead opens the door and writes it down first.
+func (t *Testbed) openLead(d *lead) error {
+	users, err := parseUsers(d.Users)
+	if err != nil {
+		return err
+	}
+	fresh := false
+	if d.public == nil && t.settings.Publish != local.Gateway {
+		if d.public, d.Port, err = t.listen(d.Port, t.settings.Instance+"/"+d.id); err != nil {
+			return err
+		}
+		fresh = true
+	}
+	err = t.write(t.foreign, d.id+".json", d)
+	if err == nil {
+		err = t.doors.Put(gateway.Door{
+			Node: d.id, Slice: d.id, Names: []string{d.doorName()}, Accounts: gatewayAccounts(users), Address: d.Address,
+		}, d.public, nil)
+	}
+	if err != nil && fresh {
+		d.public.Close()
+		d.public = nil
+	}
+	return err
+}
+
+func (t *Testbed) removeLead(id string) error {
+	d := t.leads[id]
+	if d == nil {
+		return nil
+	}
+	if err := t.doors.Remove(id); err != nil {
+		return err
+	}
+	if err := os.Remove(filepath.Join(t.foreign, id+".json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if d.Port != 0 {
+		if err := t.ports.Release(uint32(d.Port), t.settings.Instance+"/"+id); err != nil {
+			return err
+		}
+	}
+	delete(t.leads, id)
+	return nil
+}
+
+func (t *Testbed) doorIs(d *lead) local.DoorIs {
+	is := local.DoorIs{Name: d.Name, Address: d.Address, Users: d.Users}
+	is.Login, is.Proxy = t.published(d.doorName(), d.Port)
+	return is
+}
+
+func (t *Testbed) listDoors() []local.ListedDoor {
+	t.doorsMu.Lock()
+	defer t.doorsMu.Unlock()
+	all := []local.ListedDoor{}
+	for _, d := range t.leads {
+		login, _ := t.published(d.doorName(), d.Port)
+		all = append(all, local.ListedDoor{Name: d.Name, Address: d.Address, Login: login})
+	}
+	return all
+}

@@ -1,0 +1,483 @@
+package testbed
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"patchbay/inventory/provider"
+)
+
+func TestLifeOfANode(t *testing.T) {
+	w := newWorld(t)
+	tb, stop := w.run(-1)
+	defer stop()
+	name := nodeName(1)
+	c, err := ask(tb, name, present("web", sliceURN, "alice"))
+	if err != nil || fmt.Sprint(c["ensure"]) != "map[is:present was:absent]" || c["hostname"] == nil {
+		t.Fatalf("make: %v, %v", c, err)
+	}
+	r := await(t, tb, name, ready)
+	if got, want := r.List(provider.AttrLogin), []string{"lab.example.org:41001", "web-00000001:22"}; !slices.Equal(got, want) {
+		t.Errorf("login %q, want %q", got, want)
+	}
+	if got, want := r.Text(provider.AttrProxy), "gateway@lab.example.org:41000"; got != want {
+		t.Errorf("proxy %q, want %q", got, want)
+	}
+	if keys := r.List(provider.AttrHostKeys); len(keys) != 1 || !strings.HasPrefix(keys[0], "ssh-ed25519 ") {
+		t.Errorf("host keys %q", keys)
+	}
+	if c, err := ask(tb, name, present("web", sliceURN, "alice")); c != nil || err != nil {
+		t.Errorf("the same once more: %v, %v", c, err)
+	}
+
+	s := w.running[name]
+	if a := s.cfg.Accounts; len(a) != 1 || a[0].Login != "alice" || s.cfg.Hostname != "web" || !strings.Contains(s.cfg.Key, "BEGIN RSA PRIVATE KEY") || !strings.HasPrefix(s.cfg.PublicKey, "ssh-rsa ") {
+		t.Errorf("it was told %+v", s.cfg)
+	}
+	if !slices.Equal(s.cfg.Hosts, []string{"127.64.0.1\tweb"}) || len(s.cfg.KnownHosts) != 1 || !strings.HasPrefix(s.cfg.KnownHosts[0], "web,127.64.0.1 ssh-ed25519 ") {
+		t.Errorf("its peers are %q, %q", s.cfg.Hosts, s.cfg.KnownHosts)
+	}
+	if d := w.opens[name]; len(d.Accounts) != 1 || d.Slice != sliceID(sliceURN) || len(d.InsideKeys) != 1 || d.Names[0] != "web-00000001" || len(d.HostKey) == 0 {
+		t.Errorf("its door is %+v", d)
+	}
+
+	for _, step := range []struct {
+		does   string
+		should provider.Resource
+		starts int
+		on     bool
+		logins int
+	}{
+		{"restart", provider.Resource{"restart_serial": "1"}, 2, true, 1},
+		{"other accounts", provider.Resource{"users": userItems("alice", "bob")}, 2, true, 2},
+		{"off", provider.Resource{"power": "off"}, 2, false, 0},
+		{"restart while off", provider.Resource{"restart_serial": "2"}, 2, false, 0},
+		{"on", provider.Resource{"power": "on"}, 3, true, 2},
+		{"no accounts", provider.Resource{"users": []string{}}, 3, true, 0},
+	} {
+		if c, err := ask(tb, name, step.should); err != nil || len(c) != 2 {
+			t.Fatalf("%s: %v, %v", step.does, c, err)
+		}
+		r := await(t, tb, name, ready)
+		w.mu.Lock()
+		s, door := w.running[name], w.opens[name]
+		if w.starts[name] != step.starts || (s != nil) != step.on || len(door.Accounts) != step.logins {
+			t.Errorf("%s: started %d times, runs: %v, door %+v", step.does, w.starts[name], s != nil, door)
+		}
+		if s != nil && len(s.cfg.Accounts) != step.logins {
+			t.Errorf("%s: accounts %v", step.does, s.cfg.Accounts)
+		}
+		w.mu.Unlock()
+		if open := len(r.List(provider.AttrLogin)) > 0; open != step.on {
+			t.Errorf("%s: login %q", step.does, r.List(provider.AttrLogin))
+		}
+	}
+
+	if c, err := ask(tb, name, provider.Resource{"ensure": "absent"}); err != nil || fmt.Sprint(c["ensure"]) != "map[is:absent was:present]" {
+		t.Fatalf("remove: %v, %v", c, err)
+	}
+	await(t, tb, name, provider.Gone)
+	for range 2 {
+		if c, err := ask(tb, name, provider.Resource{"ensure": "absent"}); c != nil || err != nil {
+			t.Errorf("remove what is not there: %v, %v", c, err)
+		}
+	}
+	w.nothingLeft(t, tb)
+}
+
+// nothingLeft looks that only the testbed itself is there.
+func (w *world) nothingLeft(t *testing.T, tb *Testbed) {
+	t.Helper()
+	for dir, want := range map[string]string{"claims/ids": "[testbed-t:gateway]", "claims/ports": "[testbed-t:gateway]"} {
+		if got := fmt.Sprint(holders(t, filepath.Join(w.dir, dir))); got != want {
+			t.Errorf("%s holds %s, want %s", dir, got, want)
+		}
+	}
+	for _, dir := range []string{"nodes", "slices", "doors"} {
+		if entries, err := os.ReadDir(filepath.Join(w.dir, "state", dir)); err != nil || len(entries) > 0 {
+			t.Errorf("left in %s: %v, %v", dir, entries, err)
+		}
+	}
+	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+		w.mu.Lock()
+		doors, peers, running := len(w.opens), len(w.peers), len(w.running)
+		w.mu.Unlock()
+		if doors+peers+running == 0 {
+			return
+		}
+		if time.Now().After(end) {
+			t.Errorf("left are %d doors, %d slices at the gateway, %d systems", doors, peers, running)
+			return
+		}
+	}
+}
+
+func TestWhatIsRefused(t *testing.T) {
+	w := newWorld(t)
+	tb, stop := w.run(-1)
+	defer stop()
+	with := func(attribute string, v any) provider.Resource {
+		r := present("web", sliceURN, "alice")
+		r[attribute] = v
+		return r
+	}
+	if _, err := ask(tb, nodeName(1), present("web", sliceURN, "alice")); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		rule, name string
+		should     provider.Resource
+		want       string
+	}{
+		{"no such component", nodeName(2), with("component", "pc9"), "unknown: the local testbed has no component pc9; there is host1"},
+		{"no component", nodeName(2), with("component", ""), "failed: a node needs a component"},
+		{"no such sliver type", nodeName(2), with("sliver_type", "xen"), "unknown: there is no sliver type xen; there are container, big"},
+		{"no such image", nodeName(2), with("image", "../../etc"), "unknown: there is no image ../../etc; there are debian-12, host"},
+		{"a path as a name", "../../usr", present("web", sliceURN), `failed: "../../usr" cannot be the name of a node; it must be a UUID`},
+		{"no name", "", present("web", sliceURN), `failed: "" cannot be the name of a node; it must be a UUID`},
+		{"a name of an option", "-rf", present("web", sliceURN), `failed: "-rf" cannot be the name of a node; it must be a UUID`},
+		{"a hostname with a line break", nodeName(2), with("hostname", "a\nb"), `failed: "a\nb" cannot be a hostname; use up to 64 letters, digits, hyphens and dots`},
+		{"a slice with a line break", nodeName(2), with("slice_urn", "a\nb"), "failed: slice_urn is not one line of at most 1024 bytes"},
+		{"a long client_id", nodeName(2), with("client_id", strings.Repeat("x", 1025)), "failed: client_id is not one line of at most 1024 bytes"},
+		{"power", nodeName(2), with("power", "half"), `failed: power is "half" and can be on or off`},
+		{"ensure", nodeName(2), with("ensure", "maybe"), `failed: ensure is "maybe" and can be present or absent`},
+		{"nobody's node", nodeName(2), provider.Resource{"power": "off"}, "unknown: there is no node " + nodeName(2)},
+		{"account that is an option", nodeName(2), with("users", []string{`{"login":"-o"}`}), `failed: "-o" cannot be the name of an account; use up to 32 small letters, digits, hyphens and underscores, a letter first`},
+		{"account twice", nodeName(2), with("users", userItems("a", "a")), "failed: the account a is there twice; drop one"},
+		{"account that is no object", nodeName(2), with("users", []string{"alice"}), "failed: account 1 is not a JSON object with login and keys"},
+		{"key of two lines", nodeName(2), with("users", []string{`{"login":"a","keys":["x\ny"]}`}), "failed: a key of the account a is not one line of at most 16384 bytes"},
+		{"other component", nodeName(1), provider.Resource{"component": "host2"}, "failed: the component of a node cannot be changed; remove the node first"},
+		{"other image", nodeName(1), provider.Resource{"image": "debian-12"}, "failed: the image of a node cannot be changed; remove the node first"},
+		{"other slice", nodeName(1), provider.Resource{"slice_urn": "x"}, "failed: the slice_urn of a node cannot be changed; remove the node first"},
+	} {
+		if _, err := ask(tb, tt.name, tt.should); err == nil || err.Error() != tt.want {
+			t.Errorf("%s: %v\nwant %s", tt.rule, err, tt.want)
+		}
+	}
+	if r := look(tb, nodeName(2)); !provider.Gone(r) {
+		t.Errorf("what was refused is there: %v", r)
+	}
+	if entries, _ := os.ReadDir(tb.nodes); len(entries) != 1 {
+		t.Errorf("folders: %v", entries)
+	}
+}
+
+func TestDryRunChangesNothing(t *testing.T) {
+	w := newWorld(t)
+	tb, stop := w.run(-1)
+	defer stop()
+	out, err := tb.set([]byte(`{"updates":[{"name":"` + nodeName(1) + `","should":{"ensure":"present","component":"host1"}}],"ral":{"noop":true}}`))
+	if err != nil || len(out["changes"].([]object)) != 1 {
+		t.Errorf("%v, %v", out, err)
+	}
+	if !provider.Gone(look(tb, nodeName(1))) {
+		t.Error("a dry run made a node")
+	}
+}
+
+func TestNameOfANodeThatIsBeingRemoved(t *testing.T) {
+	w := newWorld(t)
+	tb, stop := w.run(-1)
+	defer stop()
+	name := nodeName(1)
+	if _, err := ask(tb, name, present("web", sliceURN)); err != nil {
+		t.Fatal(err)
+	}
+	await(t, tb, name, ready)
+	w.mu.Lock()
+	w.fails["remove"] = errors.New("busy")
+	w.mu.Unlock()
+	if _, err := ask(tb, name, provider.Resource{"ensure": "absent"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ask(tb, name, present("web", sliceURN)); err == nil || !strings.Contains(err.Error(), "is still being removed") {
+		t.Errorf("made while it is removed: %v", err)
+	}
+	if r := look(tb, name); r.Text("ensure") != "present" {
+		t.Errorf("it is absent while something is left: %v", r)
+	}
+	w.mu.Lock()
+	delete(w.fails, "remove")
+	w.mu.Unlock()
+	await(t, tb, name, provider.Gone)
+	if _, err := ask(tb, name, present("web", sliceURN)); err != nil {
+		t.Errorf("made after it is gone: %v", err)
+	}
+	await(t, tb, name, ready)
+}
+
+func TestWhatFails(t *testing.T) {
+	for _, tt := range []struct {
+		operation, message string
+	}{
+		{"prepare", "its disk cannot be made"},
+		{"start", "it does not start"},
+		{"configure", "its accounts cannot be set up"},
+		{"put", "its door cannot be opened"},
+		{"prove", "the logins do not work"},
+		{"find image", "its image cannot be prepared"},
+	} {
+		t.Run(tt.operation, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.settings.FirstPort += 1000 * len(tt.operation)
+			w.settings.LastPort = w.settings.FirstPort + 99
+			tb, stop := w.run(-1)
+			defer stop()
+			w.mu.Lock()
+			w.fails[tt.operation] = errors.New("broken")
+			w.mu.Unlock()
+			if _, err := ask(tb, nodeName(1), present("web", sliceURN, "alice")); err != nil {
+				t.Fatal(err)
+			}
+			r := await(t, tb, nodeName(1), settled)
+			if r.Text("state") != "failed" || r.Text("message") != tt.message || len(r.List("login")) > 0 {
+				t.Errorf("%v", r)
+			}
+			stop()
+			tb, stop = w.run(-1)
+			defer stop()
+			if r := await(t, tb, nodeName(1), settled); r.Text("state") != "failed" || r.Text("message") != tt.message {
+				t.Errorf("after a restart: %v", r)
+			}
+			w.mu.Lock()
+			delete(w.fails, tt.operation)
+			w.mu.Unlock()
+			if _, err := ask(tb, nodeName(1), provider.Resource{"restart_serial": "1"}); err != nil {
+				t.Fatal(err)
+			}
+			if r := await(t, tb, nodeName(1), settled); r.Text("state") != "ready" || r.Text("message") != "" {
+				t.Errorf("asked once more: %v", r)
+			}
+			if _, err := ask(tb, nodeName(1), provider.Resource{"ensure": "absent"}); err != nil {
+				t.Fatal(err)
+			}
+			await(t, tb, nodeName(1), provider.Gone)
+			w.nothingLeft(t, tb)
+		})
+	}
+}
+
+func TestSystemThatEndsIsStartedAgainThreeTimes(t *testing.T) {
+	w := newWorld(t)
+	tb, stop := w.run(-1)
+	defer stop()
+	name := nodeName(1)
+	if _, err := ask(tb, name, present("web", sliceURN, "alice")); err != nil {
+		t.Fatal(err)
+	}
+	for i := range maxDeaths + 1 {
+		await(t, tb, name, func(r provider.Resource) bool {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return ready(r) && w.starts[name] == i+1 && w.running[name] != nil
+		})
+		w.mu.Lock()
+		w.end(name)
+		w.mu.Unlock()
+	}
+	r := await(t, tb, name, func(r provider.Resource) bool { return r.Text("state") == "failed" })
+	if r.Text("message") != deathsMessage || w.starts[name] != maxDeaths+1 {
+		t.Errorf("after %d starts: %v", w.starts[name], r)
+	}
+	if _, err := ask(tb, name, provider.Resource{"restart_serial": "1"}); err != nil {
+		t.Fatal(err)
+	}
+	await(t, tb, name, ready)
+}
+
+func TestTakenPortIsGivenUpForAnother(t *testing.T) {
+	w := newWorld(t)
+	tb, stop := w.run(-1)
+	if _, err := ask(tb, nodeName(1), present("web", sliceURN, "alice")); err != nil {
+		t.Fatal(err)
+	}
+	await(t, tb, nodeName(1), ready)
+	stop()
+	l, err := tb.bind(41001)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	tb, stop = w.run(-1)
+	defer stop()
+	if login := await(t, tb, nodeName(1), ready).List("login"); login[0] != "lab.example.org:41002" {
+		t.Errorf("login %q", login)
+	}
+	if got := holders(t, filepath.Join(w.dir, "claims/ports")); has(got, nodeName(1)) && len(got) != 2 {
+		t.Errorf("claims %v", got)
+	}
+	if w.starts[nodeName(1)] != 1 {
+		t.Error("it was started again")
+	}
+}
+
+func TestPeersOfASliceKnowEachOther(t *testing.T) {
+	w := newWorld(t)
+	tb, stop := w.run(-1)
+	defer stop()
+	for i, hostname := range []string{"a.exp.example.org", "b", "c"} {
+		slice := sliceURN
+		if hostname == "c" {
+			slice += "2"
+		}
+		if _, err := ask(tb, nodeName(i), present(hostname, slice, "alice")); err != nil {
+			t.Fatal(err)
+		}
+		await(t, tb, nodeName(i), ready)
+	}
+	want := []string{"127.64.0.1\ta.exp.example.org a", "127.64.0.2\tb"}
+	await(t, tb, nodeName(0), func(provider.Resource) bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return slices.Equal(w.running[nodeName(0)].cfg.Hosts, want) && slices.Equal(w.running[nodeName(1)].cfg.Hosts, want)
+	})
+	if hosts := w.running[nodeName(2)].cfg.Hosts; !slices.Equal(hosts, []string{"127.64.0.1\tc"}) {
+		t.Errorf("another slice's node knows %q", hosts)
+	}
+	if _, err := ask(tb, nodeName(0), provider.Resource{"ensure": "absent"}); err != nil {
+		t.Fatal(err)
+	}
+	await(t, tb, nodeName(1), func(r provider.Resource) bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return ready(r) && slices.Equal(w.running[nodeName(1)].cfg.Hosts, want[1:]) && len(w.peers[sliceID(sliceURN)]) == 1
+	})
+	if w.starts[nodeName(1)] != 1 {
+		t.Error("it was restarted")
+	}
+}
+
+// TestKilledAtAnyOperation asks for random things of a testbed that is killed
+// at a random operation, again and again; in the end all must be as asked last.
+func TestKilledAtAnyOperation(t *testing.T) {
+	rounds := 60
+	if testing.Short() {
+		rounds = 15
+	}
+	for i := range rounds {
+		seed := uint64(i) + 1
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { killed(t, seed) })
+	}
+}
+
+func killed(t *testing.T, seed uint64) {
+	r := rand.New(rand.NewPCG(seed, 0))
+	w := newWorld(t)
+	wanted := map[string]provider.Resource{} // what was asked last, all of it
+	const names = 4
+	for range 6 {
+		tb, stop := w.run(r.IntN(60))
+		for range 1 + r.IntN(6) {
+			name := nodeName(r.IntN(names))
+			should := provider.Resource{}
+			switch old := wanted[name]; {
+			case old == nil:
+				should = present(fmt.Sprintf("n%d", r.IntN(100)), sliceURN+name[7:8], "alice")
+			case r.IntN(4) == 0:
+				should = provider.Resource{"ensure": "absent"}
+			case r.IntN(3) == 0:
+				should["power"] = []string{"on", "off"}[r.IntN(2)]
+			case r.IntN(2) == 0:
+				should["restart_serial"] = fmt.Sprint(r.IntN(1000))
+			default:
+				should["users"] = userItems([]string{"alice", "bob", "carol"}[:r.IntN(4)]...)
+			}
+			want := provider.Resource{}
+			for k, v := range wanted[name] {
+				want[k] = v
+			}
+			for k, v := range should {
+				want[k] = v
+			}
+			if should["ensure"] == "absent" {
+				want = nil
+			}
+			if tb == nil {
+				break
+			}
+			if provider.Gone(look(tb, name)) && want != nil {
+				should = want // it was killed before it had written that down
+			}
+			_, err := ask(tb, name, should)
+			if err != nil && strings.Contains(err.Error(), "ask again") {
+				continue // being removed
+			}
+			if err != nil && !w.last.killed() {
+				t.Fatalf("%s: %v: %v", name, should, err)
+			}
+			wanted[name] = want // a manager goes on asking for it
+			if r.IntN(2) == 0 {
+				time.Sleep(time.Duration(r.IntN(3000)) * time.Microsecond)
+			}
+		}
+		stop()
+	}
+
+	tb, stop := w.run(-1)
+	defer stop()
+	for name, want := range wanted {
+		for {
+			should := want
+			if want == nil {
+				should = provider.Resource{"ensure": "absent"}
+			}
+			if _, err := ask(tb, name, should); err == nil {
+				break
+			} else if !strings.Contains(err.Error(), "ask again") {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+	live := 0
+	for name, want := range wanted {
+		got := await(t, tb, name, settled)
+		if want == nil {
+			await(t, tb, name, provider.Gone)
+			continue
+		}
+		live++
+		if got.Text("state") != "ready" {
+			t.Errorf("%s: %v", name, got)
+		}
+		on := want["power"] == "on"
+		users := want["users"].([]string)
+		w.mu.Lock()
+		s, door := w.running[name], w.opens[name]
+		if (s != nil) != on || (len(got.List("login")) > 0) != on || (door.Node != "") != on {
+			t.Errorf("%s is on: %v; runs %v, door %v, %v", name, on, s != nil, door, got)
+		}
+		if on && s != nil && (len(s.cfg.Accounts) != len(users) || len(door.Accounts) != len(users)) {
+			t.Errorf("%s has accounts %v and a door for %v; asked was %v", name, s.cfg.Accounts, door.Accounts, users)
+		}
+		w.mu.Unlock()
+		if got.Text("restart_serial") != want["restart_serial"] {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	for _, dir := range []string{"ids", "ports"} {
+		if got := holders(t, filepath.Join(w.dir, "claims", dir)); len(got) != live+1 {
+			t.Errorf("%s are held by %v, and there are %d nodes", dir, got, live)
+		}
+	}
+	for name := range wanted {
+		if _, err := ask(tb, name, provider.Resource{"ensure": "absent"}); err != nil {
+			t.Error(err)
+		}
+	}
+	for name := range wanted {
+		await(t, tb, name, provider.Gone)
+	}
+	w.nothingLeft(t, tb)
+	if len(w.wrong) > 0 {
+		t.Error(w.wrong)
+	}
+}

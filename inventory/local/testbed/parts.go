@@ -1,0 +1,96 @@
+package testbed
+
+import (
+	"context"
+	"net"
+	"net/netip"
+
+	"patchbay/inventory/local/agent"
+	"patchbay/inventory/local/gateway"
+	"patchbay/inventory/local/node"
+	"patchbay/inventory/local/wire"
+)
+
+// machines makes nodes and speaks with their agents.
+type machines interface {
+	Prepare(ctx context.Context, s node.Spec) error
+	Start(ctx context.Context, s node.Spec) (node.Running, error)
+	Find(ctx context.Context, id string) (node.Running, bool)
+	Kill(ctx context.Context, id string) error
+	Remove(ctx context.Context, id string) error
+	IDs() ([]string, error)
+	Usage(id string) (node.Usage, error)
+	PlaceGateway(pid int, l node.Limits) error
+	Close() error
+
+	Agent(ctx context.Context, id string) (*wire.Conn, error)
+	Configure(ctx context.Context, id string, c agent.Configuration) (agent.Facts, error)
+	Halt(ctx context.Context, id string) error
+	Hold(ctx context.Context, id string) error
+	Listen(ctx context.Context, id, network, address, owner string) (net.Listener, error)
+}
+
+// doorkeeper is the gateway.
+type doorkeeper interface {
+	Put(d gateway.Door, public, inside net.Listener) error
+	Peers(slice string, at map[netip.Addr]string) error
+	Remove(node string) error
+	Prove(ctx context.Context, node string) error
+	Close() error
+}
+
+// images are root file systems.
+type images interface {
+	Find(ctx context.Context, name string) (key string, i node.Image, err error)
+	Key(key string) (node.Image, error)
+	Names() ([]string, error)
+	Sweep(used func(key string) bool) error
+}
+
+// numbers are claims of one kind.
+type numbers interface {
+	Take(holder string, fits func(uint32) bool) (uint32, error)
+	Hold(n uint32, holder string) error
+	Release(n uint32, holder string) error
+	Sweep(instance string, keep func(holder string, n uint32) bool) (problems []error, err error)
+	Close() error
+}
+
+// host is a node.Host with its agents.
+type host struct{ *node.Host }
+
+func (h host) Configure(ctx context.Context, id string, cfg agent.Configuration) (agent.Facts, error) {
+	c, err := h.Agent(ctx, id)
+	if err != nil {
+		return agent.Facts{}, err
+	}
+	defer c.Close()
+	return agent.Configure(ctx, c, cfg)
+}
+
+func (h host) Halt(ctx context.Context, id string) error {
+	c, err := h.Agent(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return agent.Halt(ctx, c)
+}
+
+func (h host) Hold(ctx context.Context, id string) error {
+	c, err := h.Agent(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return agent.Hold(ctx, c)
+}
+
+func (h host) Listen(ctx context.Context, id, network, address, owner string) (net.Listener, error) {
+	c, err := h.Agent(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	return agent.Listen(ctx, c, network, address, owner)
+}

@@ -1,0 +1,126 @@
+package testbed
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+
+	"patchbay/inventory/local/node"
+)
+
+// record is what is kept of a node, nodes/ID/node.json. It is written before
+// anything that it tells is done.
+type record struct {
+	Asked asked `json:"asked"`
+	// Change counts what was asked; the node is as asked when the life is done
+	// with this number.
+	Change uint64 `json:"change"`
+	// Settled once, when the node was first asked for.
+	Limits  node.Limits `json:"limits"`
+	HostKey string      `json:"host_key"` // the public one
+	Peer    netip.Addr  `json:"peer,omitzero"`
+	// Settled once by the life.
+	ImageKey string `json:"image_key,omitempty"`
+	Base     uint32 `json:"base,omitempty"`
+	// Port is given up for another when somebody else has it.
+	Port int `json:"port,omitempty"`
+	// Restarted is the restart that was done last.
+	Restarted string `json:"restarted"`
+	// Failed says in words for experimenters why the node cannot be as asked at
+	// FailedAt, a Change.
+	Failed   string `json:"failed,omitempty"`
+	FailedAt uint64 `json:"failed_at,omitempty"`
+}
+
+// asked are the attributes of a node that may be set.
+type asked struct {
+	Removing      bool     `json:"removing,omitempty"`
+	Component     string   `json:"component"`
+	SliverType    string   `json:"sliver_type,omitempty"`
+	Image         string   `json:"image,omitempty"`
+	Hostname      string   `json:"hostname,omitempty"`
+	Power         string   `json:"power"`
+	RestartSerial string   `json:"restart_serial,omitempty"`
+	Users         []string `json:"users,omitempty"`
+	ClientID      string   `json:"client_id,omitempty"`
+	SliceURN      string   `json:"slice_urn,omitempty"`
+	SliverURN     string   `json:"sliver_urn,omitempty"`
+}
+
+// Files of a node's folder that are ours.
+const (
+	recordFile  = "node.json"
+	hostKeyFile = "host_key"
+)
+
+// maxRecord is the largest file of State that is read, in bytes.
+const maxRecord = 4 << 20
+
+// writeDurably puts b at dir/name, whole or not at all, so that it is there after
+// a loss of power.
+func writeDurably(dir, name string, b []byte) error {
+	fresh := filepath.Join(dir, name+".new")
+	f, err := os.OpenFile(fresh, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return errors.Join(err, os.Remove(fresh))
+	}
+	if err := os.Rename(fresh, filepath.Join(dir, name)); err != nil {
+		return err
+	}
+	return syncFolder(dir)
+}
+
+func syncFolder(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+func writeJSON(dir, name string, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return writeDurably(dir, name, append(b, '\n'))
+}
+
+// readJSON reads what writeJSON wrote; what is not there is fs.ErrNotExist.
+func readJSON(dir, name string, v any) error {
+	path := filepath.Join(dir, name)
+	st, err := os.Lstat(path)
+	if err != nil {
+		return err
+	}
+	if !st.Mode().IsRegular() || st.Size() > maxRecord {
+		return fmt.Errorf("%s is no file of the testbed", path)
+	}
+	b, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(b, v)
+	}
+	if err != nil {
+		return fmt.Errorf("%s cannot be read: %w", path, err)
+	}
+	return nil
+}
+
+// folder makes a folder of State that is root's alone.
+func folder(path string) error {
+	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,251 @@
+package testbed
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A change among the nodes of a slice is told to the others when none has come
+// for quiet, and after longest at the latest: telling n nodes of n peers is not
+// done n times.
+const (
+	quiet   = 300 * time.Millisecond
+	longest = 5 * time.Second
+)
+
+// firstPeer is the address of a slice's first node inside its nodes. All of
+// 127.0.0.0/8 is on lo; 127.64.0.0/10 is for peers.
+var firstPeer = [4]byte{127, 64, 0, 1}
+
+// slice are the nodes that know each other.
+type slice struct {
+	t   *Testbed
+	urn string
+	id  string // of the slice on this host
+
+	peers map[netip.Addr]*life // guarded by t.mu
+
+	ready chan struct{} // closed when what follows is there
+	key   experimentKey
+	err   error
+
+	dirtyMu sync.Mutex // guards what follows
+	dirty   bool
+	since   time.Time // of the first change that the others were not told
+	timer   *time.Timer
+
+	refreshing sync.Mutex // guards what follows
+	lines      peerLines
+}
+
+type experimentKey struct{ private, public string }
+
+// peerLines are what all nodes of a slice have in their files.
+type peerLines struct {
+	version      uint64
+	hosts, known []string
+}
+
+func sliceID(urn string) string {
+	sum := sha256.Sum256([]byte(urn))
+	return hex.EncodeToString(sum[:16])
+}
+
+// join makes l one of its slice, and gives it an address there, with t.mu held.
+func (t *Testbed) join(l *life, rec *record) error {
+	urn := rec.Asked.SliceURN
+	if urn == "" {
+		return nil
+	}
+	s := t.slices[urn]
+	if s == nil {
+		s = &slice{t: t, urn: urn, id: sliceID(urn), peers: map[netip.Addr]*life{}, ready: make(chan struct{})}
+		t.slices[urn] = s
+		t.work.Go(s.makeKey)
+	}
+	if !rec.Peer.IsValid() || s.peers[rec.Peer] != nil {
+		rec.Peer = netip.AddrFrom4(firstPeer)
+		for s.peers[rec.Peer] != nil {
+			rec.Peer = rec.Peer.Next()
+		}
+	}
+	s.peers[rec.Peer] = l
+	l.slice = s
+	return nil
+}
+
+// leave takes l out of all lists, with t.mu held. The last one of a slice takes
+// its key away.
+func (t *Testbed) leave(l *life) {
+	delete(t.lives, l.id)
+	s := l.slice
+	if s == nil {
+		return
+	}
+	for a, other := range s.peers {
+		if other == l {
+			delete(s.peers, a)
+		}
+	}
+	if len(s.peers) > 0 {
+		s.change()
+		return
+	}
+	delete(t.slices, s.urn)
+	if err := os.Remove(filepath.Join(t.keys, s.id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.log.Error("cannot remove the key of an experiment", "slice", s.urn, "error", err)
+	}
+	t.work.Go(func() {
+		if err := t.doors.Peers(s.id, nil); err != nil && t.ctx.Err() == nil {
+			t.log.Error("cannot tell the gateway that a slice has gone", "slice", s.urn, "error", err)
+		}
+	})
+}
+
+// makeKey finds the slice's key, or makes it.
+func (s *slice) makeKey() {
+	defer close(s.ready)
+	private, public, err := s.keptKey(nil)
+	if errors.Is(err, fs.ErrNotExist) {
+		select {
+		case spare := <-s.t.spares:
+			private, public, err = s.keptKey(spare)
+		case <-s.t.ctx.Done():
+			err = s.t.ctx.Err()
+		}
+	}
+	s.key, s.err = experimentKey{string(private), public}, err
+}
+
+// keptKey is the key that is kept, or fresh, which then is, while the slice is there.
+func (s *slice) keptKey(fresh []byte) (private []byte, public string, err error) {
+	s.t.mu.Lock()
+	defer s.t.mu.Unlock()
+	if s.t.slices[s.urn] != s {
+		return nil, "", errors.New("the slice has gone")
+	}
+	return keptKey(s.t.keys, s.id, func() ([]byte, error) {
+		if fresh == nil {
+			return nil, fs.ErrNotExist
+		}
+		return fresh, nil
+	})
+}
+
+// wait is the slice's key, once it is made.
+func (s *slice) wait(ctx context.Context) (experimentKey, error) {
+	select {
+	case <-s.ready:
+		return s.key, s.err
+	case <-ctx.Done():
+		return experimentKey{}, ctx.Err()
+	}
+}
+
+// change notes that a node of the slice came, went, or has another name.
+func (s *slice) change() {
+	s.dirtyMu.Lock()
+	defer s.dirtyMu.Unlock()
+	s.dirty = true
+	if s.timer == nil {
+		s.since = time.Now()
+		s.timer = time.AfterFunc(s.t.quiet, s.push)
+		return
+	}
+	s.timer.Reset(min(s.t.quiet, max(0, longest-time.Since(s.since))))
+}
+
+// push tells all nodes what has changed.
+func (s *slice) push() {
+	s.dirtyMu.Lock()
+	s.timer = nil
+	s.dirtyMu.Unlock()
+	s.t.mu.Lock()
+	var all []*life
+	for _, l := range s.peers {
+		all = append(all, l)
+	}
+	s.t.mu.Unlock()
+	for _, l := range all {
+		l.poke()
+	}
+}
+
+// current are the lines that hold now; the gateway knows them, too.
+func (s *slice) current() (peerLines, error) {
+	s.refreshing.Lock()
+	defer s.refreshing.Unlock()
+	s.dirtyMu.Lock()
+	dirty := s.dirty
+	s.dirty = false
+	s.dirtyMu.Unlock()
+	if !dirty && s.lines.version > 0 {
+		return s.lines, nil
+	}
+	next := peerLines{version: s.lines.version + 1}
+	at := map[netip.Addr]string{}
+	s.t.mu.Lock()
+	peers := make(map[netip.Addr]*life, len(s.peers))
+	var order []netip.Addr
+	for a, l := range s.peers {
+		peers[a], at[a], order = l, l.id, append(order, a)
+	}
+	s.t.mu.Unlock()
+	slices.SortFunc(order, netip.Addr.Compare)
+	for _, a := range order {
+		rec := peers[a].snapshot()
+		names := rec.names()
+		if len(names) > 0 {
+			next.hosts = append(next.hosts, a.String()+"\t"+strings.Join(names, " "))
+		}
+		next.known = append(next.known, strings.Join(append(names, a.String()), ",")+" "+rec.HostKey)
+	}
+	if err := s.t.doors.Peers(s.id, at); err != nil {
+		s.dirtyMu.Lock()
+		s.dirty = true
+		s.dirtyMu.Unlock()
+		return peerLines{}, err
+	}
+	s.lines = next
+	return next, nil
+}
+
+// names are what the node is called by its peers.
+func (r *record) names() []string {
+	var all []string
+	short, _, _ := strings.Cut(r.Asked.Hostname, ".")
+	for _, name := range []string{r.Asked.Hostname, short, r.Asked.ClientID} {
+		if isHostname(name) && !slices.Contains(all, name) && name != "localhost" {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+// sweepKeys removes keys of slices that are no more, with t.mu held.
+func (t *Testbed) sweepKeys() error {
+	entries, err := os.ReadDir(t.keys)
+	if err != nil {
+		return err
+	}
+	known := map[string]bool{}
+	for _, s := range t.slices {
+		known[s.id] = true
+	}
+	for _, e := range entries {
+		if !known[e.Name()] {
+			err = errors.Join(err, os.Remove(filepath.Join(t.keys, e.Name())))
+		}
+	}
+	return err
+}

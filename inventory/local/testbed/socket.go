@@ -1,0 +1,197 @@
+package testbed
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"patchbay/inventory/local"
+	"patchbay/inventory/local/wire"
+)
+
+// Bounds on the socket's clients.
+const (
+	maxClients  = 32
+	requestTime = 30 * time.Second // to send a request, and to take its answer
+)
+
+// openSocket listens where the provider asks.
+func (t *Testbed) openSocket() (net.Listener, error) {
+	l, err := wire.Listen(t.o.Socket, 0o660)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chown(t.o.Socket, t.o.SettingsOwner, -1); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+// answer answers clients until the listener is closed.
+func (t *Testbed) answer(ctx context.Context, l net.Listener) {
+	places := make(chan struct{}, maxClients)
+	for {
+		places <- struct{}{}
+		c, err := l.Accept()
+		if err != nil {
+			if ctx.Err() != nil {
+				return
+			}
+			t.log.Error("cannot take a connection at the socket", "error", err)
+			sleep(ctx, 100*time.Millisecond) // perhaps no descriptor is free
+			<-places
+			continue
+		}
+		t.work.Go(func() {
+			defer func() { <-places }()
+			conn := wire.New(c.(*net.UnixConn))
+			defer conn.Close()
+			defer context.AfterFunc(t.ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })()
+			t.client(conn)
+		})
+	}
+}
+
+// client answers the one request of a connection.
+func (t *Testbed) client(c *wire.Conn) {
+	if err := c.SetDeadline(time.Now().Add(requestTime)); err != nil {
+		return
+	}
+	peer, err := c.Peer()
+	if err != nil {
+		t.log.Error("cannot tell who asks at the socket", "error", err)
+		return
+	}
+	var a local.Answer
+	if peer.Uid != 0 && int(peer.Uid) != t.o.SettingsOwner {
+		a.Error = fmt.Sprintf("user %d may not ask the testbed; root may, and the owner of its settings, user %d", peer.Uid, t.o.SettingsOwner)
+	} else {
+		var r local.Request
+		if _, err := c.Receive(&r, local.MaxRequest, 0); err != nil {
+			t.log.Info("a request at the socket cannot be read", "user", peer.Uid, "error", err)
+			return
+		}
+		a = t.do(r, peer.Uid == 0)
+	}
+	for _, f := range a.Files {
+		defer f.Close()
+	}
+	if err := c.SetDeadline(time.Now().Add(requestTime)); err != nil {
+		return
+	}
+	if err := c.Send(a, a.Files...); err != nil {
+		t.log.Info("an answer could not be given", "user", peer.Uid, "error", err)
+	}
+}
+
+// do answers a request.
+func (t *Testbed) do(r local.Request, root bool) local.Answer {
+	var output any
+	var err error
+	switch r.Action {
+	case local.ActionGet:
+		output, err = t.get(r.Input)
+	case local.ActionSet:
+		output, err = t.set(r.Input)
+	case local.ActionList:
+		output = t.list()
+	case local.ActionDoors:
+		output, err = t.askDoors(r.Input)
+	case local.ActionAgent:
+		if !root {
+			return local.Answer{Error: "only root may enter nodes"}
+		}
+		f, err := t.enter(r.Name)
+		if err != nil {
+			return local.Answer{Error: err.Error()}
+		}
+		return local.Answer{Files: []*os.File{f}}
+	default:
+		err = fmt.Errorf("there is no action %.40q", r.Action)
+	}
+	if err != nil {
+		return local.Answer{Error: err.Error()}
+	}
+	b, err := json.Marshal(output)
+	switch {
+	case err != nil:
+		return local.Answer{Error: err.Error()}
+	case len(b) > local.MaxAnswer-1024:
+		return local.Answer{Error: fmt.Sprintf("the answer has %d bytes, at most %d can be; ask for fewer at once", len(b), local.MaxAnswer-1024)}
+	}
+	return local.Answer{Output: b}
+}
+
+// enter is a connection to the agent of the node that is meant.
+func (t *Testbed) enter(name string) (*os.File, error) {
+	l, err := t.meant(name)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(t.ctx, talkTime)
+	defer cancel()
+	c, err := t.machines.Agent(ctx, l.id)
+	if err != nil {
+		return nil, fmt.Errorf("node %s does not answer; it may be switched off, see patchbay-local list: %w", l.id, err)
+	}
+	defer c.Close()
+	return c.File()
+}
+
+// meant is the node that name says: its own, the beginning of it, or the
+// hostname or client_id of one alone.
+func (t *Testbed) meant(name string) (*life, error) {
+	if l := t.life(name); l != nil {
+		return l, nil
+	}
+	var found []*life
+	for _, l := range t.all() {
+		rec := l.snapshot()
+		short, _, _ := strings.Cut(rec.Asked.Hostname, ".")
+		if name != "" && (strings.HasPrefix(l.id, name) || name == rec.Asked.Hostname || name == short || name == rec.Asked.ClientID) {
+			found = append(found, l)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return nil, fmt.Errorf("there is no node %.80s; patchbay-local list shows all", name)
+	case 1:
+		return found[0], nil
+	}
+	return nil, fmt.Errorf("there are %d nodes %.80s, such as %s and %s; give more of the name", len(found), name, found[0].id, found[1].id)
+}
+
+// list tells of everything.
+func (t *Testbed) list() local.List {
+	out := local.List{Instance: t.settings.Instance, Nodes: []local.Listed{}, Doors: t.listDoors()}
+	if t.settings.Publish != local.Direct {
+		out.Gateway = t.gatewayAddress()
+	}
+	for _, l := range t.all() {
+		rec := l.snapshot()
+		n := local.Listed{
+			Name: l.id, ClientID: rec.Asked.ClientID, SliceURN: rec.Asked.SliceURN, Hostname: rec.Asked.Hostname,
+			SliverType: rec.Asked.SliverType, Image: rec.Asked.imageName(), Power: rec.Asked.Power, Base: rec.Base,
+		}
+		l.mu.Lock()
+		n.State, n.Message, n.PID = l.state, l.message, l.pid
+		if l.open {
+			n.Login, _ = t.published(doorName(rec.Asked.Hostname, l.id), rec.Port)
+		}
+		l.mu.Unlock()
+		users, _ := parseUsers(rec.Asked.Users)
+		for _, u := range users {
+			n.Users = append(n.Users, u.Login)
+		}
+		if u, err := t.machines.Usage(l.id); err == nil {
+			n.Memory, n.Disk, n.PIDs = u.Memory, u.Disk, u.PIDs
+		}
+		out.Nodes = append(out.Nodes, n)
+	}
+	return out
+}

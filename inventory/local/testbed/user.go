@@ -1,0 +1,88 @@
+package testbed
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode"
+
+	"patchbay/inventory/local/agent"
+	"patchbay/inventory/local/gateway"
+)
+
+// Bounds on the accounts of a node.
+const (
+	maxUsers     = 1000
+	maxKeys      = 100
+	maxUserBytes = 256 << 10 // of all items of a node together
+	maxKeyBytes  = 16 << 10
+)
+
+// user is one item of the attribute users.
+type user struct {
+	Login string   `json:"login"`
+	URN   string   `json:"urn"`
+	Keys  []string `json:"keys"`
+}
+
+// parseUsers reads the attribute. The error is for experimenters.
+func parseUsers(items []string) ([]user, error) {
+	if len(items) > maxUsers {
+		return nil, fmt.Errorf("there are %d accounts, and a node can have %d", len(items), maxUsers)
+	}
+	size, seen := 0, map[string]bool{}
+	var all []user
+	for i, item := range items {
+		var u user
+		size += len(item)
+		if err := json.Unmarshal([]byte(item), &u); err != nil {
+			return nil, fmt.Errorf("account %d is not a JSON object with login and keys", i+1)
+		}
+		switch {
+		case size > maxUserBytes:
+			return nil, fmt.Errorf("the accounts have more than %d bytes of keys and names; give fewer keys", maxUserBytes)
+		case !isLogin(u.Login):
+			return nil, fmt.Errorf("%.40q cannot be the name of an account; use up to 32 small letters, digits, hyphens and underscores, a letter first", u.Login)
+		case seen[u.Login]:
+			return nil, fmt.Errorf("the account %s is there twice; drop one", u.Login)
+		case len(u.Keys) > maxKeys:
+			return nil, fmt.Errorf("the account %s has %d keys, and can have %d", u.Login, len(u.Keys), maxKeys)
+		case !oneLine(u.URN):
+			return nil, fmt.Errorf("the URN of the account %s has control characters", u.Login)
+		}
+		for _, k := range u.Keys {
+			if !oneLine(k) || len(k) > maxKeyBytes {
+				return nil, fmt.Errorf("a key of the account %s is not one line of at most %d bytes", u.Login, maxKeyBytes)
+			}
+		}
+		seen[u.Login] = true
+		all = append(all, u)
+	}
+	return all, nil
+}
+
+func isLogin(s string) bool {
+	const letters, more = "abcdefghijklmnopqrstuvwxyz_", "0123456789-."
+	return s != "" && len(s) <= 32 && strings.Contains(letters, s[:1]) && strings.Trim(s, letters+more) == ""
+}
+
+// oneLine accepts text that can stand in a line of a file.
+func oneLine(s string) bool {
+	return strings.IndexFunc(s, func(r rune) bool { return unicode.IsControl(r) || r == unicode.ReplacementChar }) < 0
+}
+
+func agentAccounts(users []user) []agent.Account {
+	all := make([]agent.Account, len(users))
+	for i, u := range users {
+		all[i] = agent.Account{Login: u.Login, Keys: u.Keys}
+	}
+	return all
+}
+
+func gatewayAccounts(users []user) []gateway.Account {
+	all := make([]gateway.Account, len(users))
+	for i, u := range users {
+		all[i] = gateway.Account{Login: u.Login, Keys: u.Keys}
+	}
+	return all
+}
