@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"patchbay/am"
@@ -225,7 +226,7 @@ func (d *demo) ssh(ctx context.Context, host, command, want string) error {
 // leave removes what is left of the testbed, whatever happened before, and holds
 // that nothing of it is on this host any more. err is what happened before.
 func (d *demo) leave(ctx context.Context, err error) error {
-	if err != nil {
+	if err != nil && !errors.Is(err, context.Canceled) {
 		d.lastWords()
 	}
 	if d.testbed == nil {
@@ -237,7 +238,9 @@ func (d *demo) leave(ctx context.Context, err error) error {
 	if err == nil {
 		d.step("See that the host is as before", shellLine(words))
 	}
-	out, cleaned := exec.CommandContext(ctx, words[0], words[1:]...).CombinedOutput()
+	clean := exec.CommandContext(ctx, words[0], words[1:]...)
+	clean.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C is not for it
+	out, cleaned := clean.CombinedOutput()
 	if cleaned != nil {
 		err = errors.Join(err, fmt.Errorf("cannot clean up: %w: %s; try again: %s", cleaned, strings.TrimSpace(string(out)), shellLine(words)))
 	}

@@ -19,6 +19,7 @@
 //	providers/NAME.prov    executables that make slivers
 //	server-*.pem           the server's certificates and keys
 //	state.db               what was promised
+//	admin.sock             where providers get manifests, while it is served
 //	authority/             the trial authority: keep it private
 //	users/NAME/            what a trial user needs: keys, credentials, omni_config
 //

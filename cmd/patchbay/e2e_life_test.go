@@ -58,6 +58,7 @@ type served struct {
 	bin  string
 	name string
 	cmd  *exec.Cmd
+	user *syscall.Credential // as whom it is served; nil: as the test
 	url  string
 	log  *os.File
 }
@@ -106,6 +107,7 @@ func (s *served) start() {
 	s.t.Helper()
 	s.cmd = exec.Command(filepath.Join(s.bin, "patchbay"), "serve", "--config", filepath.Join(s.dir, "patchbay.yaml"), "--listen", "127.0.0.1:0")
 	s.cmd.Stderr = s.log
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.user}
 	out, err := s.cmd.StdoutPipe()
 	if err != nil {
 		s.t.Fatal(err)

@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -252,6 +254,71 @@ func TestLocalLife(t *testing.T) {
 	s.stop()
 	s.local("clean")
 	census.Await(t, before, 10*time.Second)
+}
+
+// TestLocalSiteWithoutRights serves a site as somebody who may do nothing, beside
+// a testbed that root has started.
+func TestLocalSiteWithoutRights(t *testing.T) {
+	s := newLocalSite(t, "plain.example.org")
+	for _, args := range [][]string{{"user", "ann"}, {"slice", "first", "--owner", "ann"}} {
+		if code, out := tell(t, append(args, "--config", s.dir)...); code != 0 {
+			t.Fatal(out)
+		}
+	}
+	const nobody = 65534
+	s.openTo(nobody)
+	up := exec.Command(filepath.Join(s.bin, "patchbay-local"), "up", s.settings)
+	up.Stderr = s.log
+	if err := up.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		up.Process.Signal(syscall.SIGTERM)
+		if err := up.Wait(); err != nil {
+			t.Errorf("patchbay-local up: %v", err)
+		}
+	})
+	within(t, 20*time.Second, "the testbed answers", func() bool {
+		return (&testbed{instance: s.instance}).answers(t.Context(), local.Socket)
+	})
+	s.start()
+	s.call("Allocate", filepath.Join(s.dir, "request.xml"))
+	s.call("Provision")
+	s.await("geni_notready", 2)
+	s.call("PerformOperationalAction", "start")
+	s.await("geni_ready", 2)
+	door := s.doors()["client"]
+	s.says("ann", door, "hostname; geni-get slice_urn", "client\nurn:publicid:IDN+plain.example.org+slice+first\n")
+	if out, err := s.ssh("ann", door, "geni-get manifest"); err != nil || !strings.Contains(out, `type="manifest"`) {
+		t.Errorf("geni-get manifest: %.300q, %v", out, err)
+	}
+	s.call("Delete")
+	within(t, 20*time.Second, "the nodes are gone", func() bool { return !strings.Contains(s.local("list"), "client") })
+	s.stop()
+	if log := readFile(t, s.log.Name()); strings.Contains(log, "level=ERROR") {
+		t.Errorf("something went wrong:\n%s", log)
+	}
+}
+
+// openTo gives the site to a user, who will serve it.
+func (s *localSite) openTo(uid uint32) {
+	s.t.Helper()
+	must := func(err error) {
+		s.t.Helper()
+		if err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	must(filepath.WalkDir(s.dir, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || strings.HasPrefix(path, filepath.Join(s.dir, usersDir)+"/") { // keys stay ours, or ssh refuses them
+			return err
+		}
+		return os.Chown(path, int(uid), int(uid))
+	}))
+	for _, dir := range []string{filepath.Dir(filepath.Dir(s.dir)), s.bin} {
+		must(os.Chmod(dir, 0o755))
+	}
+	s.user = &syscall.Credential{Uid: uid, Gid: uid}
 }
 
 // TestDemoOnTheLocalTestbed plays it with the real programs, and then stops it in
