@@ -39,10 +39,10 @@ func BenchmarkStart(b *testing.B) {
 	for _, n := range []int{1, 20, 100, 300} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {
 			h := openHost(b, "node-bench")
-			image := hostImage(b)
+			image := testImage(b)
 			specs := make([]Spec, n)
 			for i := range specs {
-				specs[i] = spec(b, fmt.Sprintf("n%d", i), image)
+				specs[i] = spec(fmt.Sprintf("n%d", i), image)
 				specs[i].Base += uint32(i) << 16
 				specs[i].Limits.Disk = 4 << 30
 			}

@@ -81,7 +81,7 @@ const (
 // Open prepares the host: state folder, cgroup parents. It removes what was
 // left by a Remove or a Prepare that was interrupted, so only one program at a
 // time may have the folder open.
-func Open(state, instance string, log *slog.Logger) (h *Host, err error) {
+func Open(state, instance string, log *slog.Logger) (*Host, error) {
 	if err := checkInstance(instance); err != nil {
 		return nil, err
 	}
@@ -91,43 +91,42 @@ func Open(state, instance string, log *slog.Logger) (h *Host, err error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	h = &Host{State: state, Instance: instance, Log: log}
-	defer func() {
-		if err != nil {
-			h.release()
-		}
-	}()
+	h := &Host{State: state, Instance: instance, Log: log}
+	if err := h.open(); err != nil {
+		h.release()
+		return nil, err
+	}
+	return h, nil
+}
+
+func (h *Host) open() (err error) {
 	if h.boot, err = bootID(); err != nil {
-		return nil, err
+		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(state), 0o755); err != nil {
-		return nil, err
+	if err := os.MkdirAll(filepath.Dir(h.State), 0o755); err != nil {
+		return err
 	}
-	if h.state, err = private(state); err != nil {
-		return nil, err
+	if h.state, err = private(h.State); err != nil {
+		return err
 	}
 	for _, folder := range []string{nodesFolder, trashFolder, disksFolder, assemblyFolder, programFolder} {
 		if err := h.state.Mkdir(folder, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-			return nil, err
+			return err
 		}
 	}
 	if err := h.state.Chmod(programFolder, 0o755); err != nil { // for those in nodes
-		return nil, err
+		return err
 	}
 	if h.nodes, err = h.state.OpenRoot(nodesFolder); err != nil {
-		return nil, err
+		return err
 	}
-	if err := h.saveProgram(); err != nil {
-		return nil, err
+	for _, f := range []func() error{h.saveProgram, h.emptyTrash, h.sweepDisks} {
+		if err := f(); err != nil {
+			return err
+		}
 	}
-	if err := h.emptyTrash(); err != nil {
-		return nil, err
-	}
-	if err := h.sweepDisks(); err != nil {
-		return nil, err
-	}
-	h.tree, err = cgroup.Open(instance)
-	return h, err
+	h.tree, err = cgroup.Open(h.Instance)
+	return err
 }
 
 // private opens a folder, made if need be, that is root's alone.

@@ -2,104 +2,377 @@ package node
 
 import (
 	"context"
-	"log/slog"
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
-	"patchbay/testdata/need"
+	"golang.org/x/sys/unix"
+
+	"patchbay/inventory/local/wire"
 )
-
-// image makes a root file system of folders, over the host's /usr.
-func hostImage(t testing.TB) Image {
-	t.Helper()
-	root := t.TempDir()
-	if err := os.Chmod(root, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for _, dir := range []string{"etc", "usr", "tmp", "var", "root", "home", "proc", "sys", "dev", "run"} {
-		if err := os.Mkdir(filepath.Join(root, dir), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, link := range []string{"bin", "sbin", "lib", "lib64"} {
-		if target, err := os.Readlink("/" + link); err == nil {
-			if err := os.Symlink(target, filepath.Join(root, link)); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	for name, text := range map[string]string{
-		"etc/passwd": "root:x:0:0:root:/root:/bin/sh\nexp:x:1000:1000::/tmp:/bin/sh\n", "etc/group": "root:x:0:\nexp:x:1000:\n",
-	} {
-		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.Chmod(filepath.Join(root, "tmp"), 0o777|os.ModeSticky); err != nil {
-		t.Fatal(err)
-	}
-	return Image{Root: root, Usr: "/usr"}
-}
-
-func openHost(t testing.TB, instance string) *Host {
-	t.Helper()
-	need.Root(t)
-	h, err := Open(filepath.Join(t.TempDir(), "state"), instance, slog.New(slog.NewTextHandler(t.Output(), nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		ids, err := h.IDs()
-		if err != nil {
-			t.Error(err)
-		}
-		for _, id := range ids {
-			if err := h.Remove(ctx, id); err != nil {
-				t.Error(err)
-			}
-		}
-		if err := h.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return h
-}
-
-func spec(t testing.TB, id string, image Image) Spec {
-	return Spec{ID: id, Hostname: id + ".example.org", Base: 0x7ff00000, Image: image,
-		Limits: Limits{CPUs: 1, Memory: 256 << 20, PIDs: 128, Disk: 1 << 30}}
-}
 
 func TestLife(t *testing.T) {
 	h := openHost(t, "node-life")
-	s := spec(t, "n1", hostImage(t))
 	ctx := t.Context()
-	if err := h.Prepare(ctx, s); err != nil {
-		t.Fatal(err)
+	s := spec("n1", testImage(t))
+	if _, err := h.Start(ctx, s); err == nil || !strings.Contains(err.Error(), "not prepared") {
+		t.Errorf("start of what is not there: %v", err)
 	}
-	before := time.Now()
-	r, err := h.Start(ctx, s)
-	if err != nil {
-		b, _ := os.ReadFile(filepath.Join(h.Dir("n1"), logFile))
-		t.Fatalf("%v\n%s", err, b)
-	}
-	t.Log(time.Since(before), r)
+	prepare(t, h, s)
+	prepare(t, h, s) // again, as after a crash
+	r := start(t, h, s)
 	if found, ok := h.Find(ctx, "n1"); !ok || found != r {
-		t.Errorf("found %v %v, want %v", found, ok, r)
+		t.Errorf("found %+v %v, want %+v", found, ok, r)
 	}
-	before = time.Now()
-	if err := h.Kill(ctx, "n1"); err != nil {
-		t.Fatal(err)
+	want(t, h, "n1", "hostname; id -u; cat /sys/class/net/*/operstate", "n1.example.org\n0\nunknown\n")
+	if _, err := h.Start(ctx, s); err == nil || !strings.Contains(err.Error(), "already") {
+		t.Errorf("a second start: %v", err)
 	}
-	t.Log(time.Since(before))
-	before = time.Now()
-	r, err = h.Start(ctx, s)
+	if _, ok := h.Find(ctx, "n1"); !ok {
+		t.Error("a second start ended the node")
+	}
+	u, err := h.Usage("n1")
+	if err != nil || u.Memory <= 0 || u.Memory > s.Limits.Memory || u.PIDs < 1 || u.Disk <= 0 || u.Disk > 4<<20 {
+		t.Errorf("usage %+v %v", u, err)
+	}
+	if ids, err := h.IDs(); err != nil || !slices.Equal(ids, []string{"n1"}) {
+		t.Errorf("nodes %v %v", ids, err)
+	}
+	kill(t, h, "n1")
+	if _, ok := h.Find(ctx, "n1"); ok {
+		t.Error("found after its end")
+	}
+	if err := unix.Kill(r.PID, 0); err != unix.ESRCH {
+		t.Errorf("PID 1 after its end: %v", err)
+	}
+	if _, err := h.Agent(ctx, "n1"); err == nil {
+		t.Error("the agent of a dead node was reached")
+	}
+	if u, err := h.Usage("n1"); err != nil || u.Memory != 0 || u.PIDs != 0 || u.Disk <= 0 {
+		t.Errorf("usage of a stopped node: %+v %v", u, err)
+	}
+	dir := h.Dir("n1")
+	for range 2 { // removing what is not there succeeds
+		if err := h.Remove(ctx, "n1"); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%s: %v", dir, err)
+	}
+	if ids, err := h.IDs(); err != nil || len(ids) > 0 {
+		t.Errorf("nodes %v %v", ids, err)
+	}
+}
+
+func TestFilesOutliveStops(t *testing.T) {
+	h := openHost(t, "node-files")
+	s := spec("n1", testImage(t))
+	launch(t, h, s)
+	sh(t, h, "n1", "echo one > /etc/kept; echo two > /usr/local/bin/kept; rm /usr/bin/env; echo run > /run/gone; ln -s /usr/bin/true /usr/bin/mine")
+	for range 2 {
+		kill(t, h, "n1")
+		start(t, h, s)
+		want(t, h, "n1", "cat /etc/kept /usr/local/bin/kept; ls /run/gone /usr/bin/env 2>/dev/null; readlink /usr/bin/mine", "one\ntwo\n/usr/bin/true\n")
+	}
+	if _, err := os.Stat("/usr/bin/env"); err != nil {
+		t.Errorf("the host's file: %v", err)
+	}
+	if _, err := os.Lstat("/usr/bin/mine"); err == nil {
+		t.Error("the node wrote to the host's /usr")
+	}
+}
+
+func TestNodesOwnTheirFilesOnlyInside(t *testing.T) {
+	h := openHost(t, "node-ids")
+	s := spec("n1", testImage(t))
+	r := launch(t, h, s)
+	want(t, h, "n1", "touch /root/file /usr/file; chown 1000:7 /usr/file; stat -c %u:%g / /root/file /usr/file /usr/bin/env /usr/local /etc/passwd",
+		"0:0\n0:0\n1000:7\n0:0\n0:0\n0:0\n")
+	for path, uid := range map[string]uint32{"/root/file": base, "/usr/file": base + 1000, "/": base, "/etc/passwd": base} {
+		var st unix.Stat_t
+		if err := unix.Stat(fmt.Sprintf("/proc/%d/root%s", r.PID, path), &st); err != nil || st.Uid != uid {
+			t.Errorf("%s of the node belongs, outside, to %d, want %d (%v)", path, st.Uid, uid, err)
+		}
+	}
+}
+
+func TestImageWithItsOwnUsr(t *testing.T) {
+	h := openHost(t, "node-whole")
+	image := Image{Root: "/"} // of the host, as one that has all it needs
+	s := spec("n1", image)
+	launch(t, h, s)
+	want(t, h, "n1", "echo $((6*7)) > /usr/answer; cat /usr/answer; df --output=target /usr | tail -n 1", "42\n/\n")
+	kill(t, h, "n1")
+	start(t, h, s)
+	want(t, h, "n1", "cat /usr/answer", "42\n")
+}
+
+func TestInstancesDoNotSeeEachOther(t *testing.T) {
+	b := openHost(t, "node-right")
+	a, err := Open(filepath.Join(t.TempDir(), "state"), "node-left", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Log(time.Since(before), r)
+	t.Cleanup(func() { // where the test failed half-way
+		if a, err := Open(a.State, a.Instance, nil); err == nil {
+			removeAll(t, a)
+			a.Close()
+		}
+	})
+	sa, sb := spec("same", testImage(t)), spec("same", testImage(t))
+	sb.Base += ids
+	launch(t, a, sa)
+	rb := launch(t, b, sb)
+	sh(t, a, "same", "echo a > /mark; echo a > /dev/shm/mark; echo a > /tmp/mark")
+	want(t, b, "same", "ls /mark /dev/shm/mark /tmp/mark 2>/dev/null; ls -d /proc/[0-9]* | wc -l | sed 's/^[0-9]$/few/'", "few\n")
+	if err := a.Remove(t.Context(), "same"); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Close(); err != nil {
+		t.Error(err)
+	}
+	if found, ok := b.Find(t.Context(), "same"); !ok || found != rb {
+		t.Errorf("the node of the other instance: %+v %v", found, ok)
+	}
+	want(t, b, "same", "echo alive", "alive\n")
+}
+
+// TestNothingShowsOnTheHost looks for the nodes' folders in the host's mounts.
+func TestNothingShowsOnTheHost(t *testing.T) {
+	h := openHost(t, "node-mounts")
+	s := spec("n1", testImage(t))
+	launch(t, h, s)
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{h.State, s.Image.Root} {
+		if strings.Contains(string(mounts), path) {
+			t.Errorf("%s is in the host's list of mounts", path)
+		}
+	}
+	inside, _ := sh(t, h, "n1", "cat /proc/mounts /proc/self/mountinfo; grep -r . /sys/block /sys/class/block 2>/dev/null; ls -l /proc/self/exe")
+	for _, path := range []string{h.State, s.Image.Root, "/tmp/"} {
+		if strings.Contains(inside, path) {
+			t.Errorf("the node sees %s:\n%s", path, inside)
+		}
+	}
+}
+
+func TestFindTellsOthersApart(t *testing.T) {
+	h := openHost(t, "node-find")
+	ctx := t.Context()
+	s := spec("n1", testImage(t))
+	r := launch(t, h, s)
+	again := reopenBeside(t, h)
+	if found, ok := again.Find(ctx, "n1"); !ok || found != r {
+		t.Errorf("another program found %+v %v, want %+v", found, ok, r)
+	}
+	record := filepath.Join(h.Dir("n1"), recordFile)
+	good, err := os.ReadFile(record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"OtherBoot":    strings.Replace(string(good), h.boot, "00000000-0000-0000-0000-000000000000", 1),
+		"OtherStart":   strings.Replace(string(good), r.Started, r.Started+"1", 1),
+		"OtherProcess": strings.Replace(string(good), fmt.Sprint(r.PID), fmt.Sprint(os.Getpid()), 1),
+		"NoProcess":    strings.Replace(string(good), fmt.Sprint(r.PID), "-1", 1),
+		"Nonsense":     "{", "Empty": "", "Huge": strings.Repeat(" ", 1<<20) + string(good),
+	} {
+		if err := os.WriteFile(record, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if found, ok := h.Find(ctx, "n1"); ok {
+			t.Errorf("%s: found %+v", name, found)
+		}
+	}
+	if err := os.WriteFile(record, good, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := h.Find(ctx, "n1"); !ok {
+		t.Error("not found with its record back")
+	}
+	// Somebody else's socket in its place.
+	socket := filepath.Join(h.Dir("n1"), socketFile)
+	l, err := wire.Listen(socket, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	if _, ok := h.Find(ctx, "n1"); ok {
+		t.Error("found though its agent does not answer")
+	}
+	kill(t, h, "n1") // not through the agent
+}
+
+// reopenBeside is the same instance as another program has it open.
+func reopenBeside(t *testing.T, h *Host) *Host {
+	again, err := Open(h.State, h.Instance, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(again.release)
+	return again
+}
+
+// TestDeadAgentsAreReaped ends an agent behind the testbed's back, which is its
+// parent.
+func TestDeadAgentsAreReaped(t *testing.T) {
+	h := openHost(t, "node-reap")
+	s := spec("n1", testImage(t))
+	dies := func(r Running) {
+		t.Helper()
+		if h.Reap(r) {
+			t.Error("a living agent was reaped")
+		}
+		if err := unix.Kill(r.PID, unix.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		for range 500 {
+			if _, state, err := processStat(r.PID); err != nil || state == zombie {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		if _, state, err := processStat(r.PID); err != nil || state != zombie {
+			t.Fatalf("a dead agent is %q %v, want a zombie", state, err)
+		}
+		if _, ok := h.Find(t.Context(), "n1"); ok {
+			t.Error("found though it is dead")
+		}
+	}
+	prepare(t, h, s)
+	r := start(t, h, s)
+	dies(r)
+	if !h.Reap(r) || h.Reap(r) {
+		t.Error("want it reaped once")
+	}
+	if _, _, err := processStat(r.PID); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("after that: %v", err)
+	}
+	r = start(t, h, s)
+	dies(r)
+	kill(t, h, "n1")
+	if _, _, err := processStat(r.PID); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("after Kill: %v", err)
+	}
+	// Other children are not its business.
+	child, err := os.StartProcess("/bin/true", []string{"true"}, &os.ProcAttr{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 500 {
+		if _, state, _ := processStat(child.Pid); state == zombie {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if h.Reap(Running{PID: child.Pid, Started: "1", Boot: h.boot}) {
+		t.Error("reaped a child that is no agent")
+	}
+	if state, err := child.Wait(); err != nil || !state.Success() {
+		t.Error(state, err)
+	}
+}
+
+// TestChangesOfOneNodeWaitForEachOther starts, kills and removes a node from
+// several goroutines; whatever comes of it, the end is clean.
+func TestChangesOfOneNodeWaitForEachOther(t *testing.T) {
+	h := openHost(t, "node-turns")
+	s := spec("n1", testImage(t))
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	for i := range 4 {
+		wg.Go(func() {
+			for range 4 {
+				if i%2 == 0 {
+					if h.Prepare(ctx, s) == nil {
+						h.Start(ctx, s) // may find it running, or gone again
+					}
+				} else if err := h.Remove(context.WithoutCancel(ctx), "n1"); err != nil {
+					t.Error(err)
+				}
+				if i == 3 {
+					time.Sleep(5 * time.Millisecond)
+				}
+			}
+		})
+	}
+	time.Sleep(30 * time.Millisecond)
+	cancel()
+	wg.Wait()
+	removeAll(t, h)
+	nothingLeft(t, h, s)
+}
+
+// nothingLeft looks for all that a node could leave.
+func nothingLeft(t testing.TB, h *Host, specs ...Spec) {
+	t.Helper()
+	if ids, err := h.IDs(); err != nil || len(ids) > 0 {
+		t.Errorf("left: nodes %v %v", ids, err)
+	}
+	for _, folder := range []string{nodesFolder, trashFolder, assemblyFolder} {
+		if entries, err := fs.ReadDir(h.state.FS(), folder); err != nil || len(entries) > 0 {
+			t.Errorf("left in %s: %v %v", folder, entries, err)
+		}
+	}
+	for pid, uid := range living(t) {
+		for _, s := range specs {
+			if uid >= s.Base && uid < s.Base+ids {
+				t.Errorf("left: process %d of user %d", pid, uid)
+			}
+		}
+	}
+	loops, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, loop := range loops {
+		if b, err := os.ReadFile(loop); err == nil && strings.HasPrefix(string(b), h.State) {
+			t.Errorf("left: %s: %s", loop, b)
+		}
+	}
+	infos, err := filepath.Glob("/proc/[0-9]*/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, info := range infos {
+		if b, err := os.ReadFile(info); err == nil && strings.Contains(string(b), h.State) {
+			t.Errorf("left: mounts in %s", info)
+		}
+	}
+}
+
+// living are all processes that have not ended, with their users.
+func living(t testing.TB) map[int]uint32 {
+	t.Helper()
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := make(map[int]uint32)
+	for _, e := range entries {
+		var pid int
+		if _, err := fmt.Sscan(e.Name(), &pid); err != nil {
+			continue
+		}
+		info, err := e.Info()
+		if err != nil {
+			continue
+		}
+		if _, state, err := processStat(pid); err == nil && state != zombie {
+			all[pid] = info.Sys().(*syscall.Stat_t).Uid
+		}
+	}
+	return all
 }

@@ -3,11 +3,16 @@ package node
 import (
 	"context"
 	"io"
+	"log/slog"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"patchbay/inventory/local/agent"
+	"patchbay/testdata/need"
 )
 
 func TestMain(m *testing.M) {
@@ -16,17 +21,127 @@ func TestMain(m *testing.M) {
 		Stage()
 	case agent.Argv0:
 		agent.Main()
+	case creatorArgv0:
+		create()
+	}
+	// As the testbed does, so that agents become children of this process.
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		panic(err)
 	}
 	os.Exit(m.Run())
 }
 
-// sh runs a line in the node as its root.
-func sh(t testing.TB, h *Host, id, line string) (output string, exit agent.Exit) {
+// base is the first id of the nodes of these tests; each has its own range.
+const base = 0x7ff00000
+
+// testImage makes a root file system that has of the host only its /usr.
+func testImage(t testing.TB) Image {
 	t.Helper()
-	return as(t, h, id, "root", line)
+	root := t.TempDir()
+	for dir, mode := range map[string]os.FileMode{
+		"": 0o755, "etc": 0o755, "usr": 0o755, "var": 0o755, "home": 0o755, "proc": 0o755, "sys": 0o755, "dev": 0o755, "run": 0o755,
+		"root": 0o700, "tmp": 0o777 | os.ModeSticky,
+	} {
+		path := filepath.Join(root, dir)
+		if err := os.MkdirAll(path, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, link := range []string{"bin", "sbin", "lib", "lib64"} {
+		if target, err := os.Readlink("/" + link); err == nil {
+			if err := os.Symlink(target, filepath.Join(root, link)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for name, text := range map[string]string{
+		"etc/passwd": "root:x:0:0:root:/root:/bin/sh\nada:x:1000:1000::/tmp:/bin/sh\n",
+		"etc/group":  "root:x:0:\nada:x:1000:\n",
+	} {
+		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return Image{Root: root, Usr: "/usr"}
 }
 
-func as(t testing.TB, h *Host, id, user, line string) (output string, exit agent.Exit) {
+// openHost opens an instance of the test's own; all of it goes with the test.
+func openHost(t testing.TB, instance string) *Host {
+	t.Helper()
+	need.Root(t)
+	return reopen(t, filepath.Join(t.TempDir(), "state"), instance)
+}
+
+func reopen(t testing.TB, state, instance string) *Host {
+	t.Helper()
+	h, err := Open(state, instance, slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelInfo})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		removeAll(t, h)
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return h
+}
+
+func removeAll(t testing.TB, h *Host) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	ids, err := h.IDs()
+	if err != nil {
+		t.Error(err)
+	}
+	for _, id := range ids {
+		if err := h.Remove(ctx, id); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func spec(id string, image Image) Spec {
+	return Spec{ID: id, Hostname: id + ".example.org", Base: base, Image: image,
+		Limits: Limits{CPUs: 1, Memory: 128 << 20, PIDs: 128, Disk: 64 << 20}}
+}
+
+func prepare(t testing.TB, h *Host, s Spec) {
+	t.Helper()
+	if err := h.Prepare(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func start(t testing.TB, h *Host, s Spec) Running {
+	t.Helper()
+	r, err := h.Start(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// launch prepares and starts a node.
+func launch(t testing.TB, h *Host, s Spec) Running {
+	t.Helper()
+	prepare(t, h, s)
+	return start(t, h, s)
+}
+
+func kill(t testing.TB, h *Host, id string) {
+	t.Helper()
+	if err := h.Kill(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// sh runs a line in the node as its root, and gives what it printed.
+func sh(t testing.TB, h *Host, id, line string) (output string, exit agent.Exit) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
@@ -44,7 +159,7 @@ func as(t testing.TB, h *Host, id, user, line string) (output string, exit agent
 		t.Fatal(err)
 	}
 	defer null.Close()
-	p, err := agent.Exec(ctx, c, agent.Command{User: user, Line: line}, []*os.File{null, w, w})
+	p, err := agent.Exec(ctx, c, agent.Command{User: "root", Line: line}, []*os.File{null, w, w})
 	w.Close()
 	if err != nil {
 		t.Fatal(err)
@@ -55,9 +170,16 @@ func as(t testing.TB, h *Host, id, user, line string) (output string, exit agent
 	if err != nil {
 		t.Fatal(err)
 	}
-	exit, err = p.Wait()
-	if err != nil {
+	if exit, err = p.Wait(); err != nil {
 		t.Fatal(err)
 	}
 	return string(b), exit
+}
+
+// want runs a line in the node that must print exactly that.
+func want(t testing.TB, h *Host, id, line, output string) {
+	t.Helper()
+	if got, exit := sh(t, h, id, line); got != output || exit != (agent.Exit{}) {
+		t.Errorf("in the node, %s\n got %q %+v\nwant %q", line, got, exit, output)
+	}
 }

@@ -1,0 +1,183 @@
+package node
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// creatorArgv0 is the name under which the test binary runs as a program that
+// makes nodes until it is killed.
+const creatorArgv0 = "node-creator"
+
+// creation is what a creator is told.
+type creation struct {
+	State, Instance string
+	Specs           []Spec
+}
+
+// create makes nodes, two at a time, removes some of them again, and says of
+// each that runs so. It never ends by itself.
+func create() {
+	var c creation
+	if err := json.NewDecoder(os.Stdin).Decode(&c); err != nil {
+		panic(err)
+	}
+	h, err := Open(c.State, c.Instance, nil)
+	if err != nil {
+		panic(err)
+	}
+	ctx := context.Background()
+	var out sync.Mutex
+	for part := range 2 {
+		go func() {
+			for round := 0; ; round++ {
+				for i, s := range c.Specs {
+					if i%2 != part {
+						continue
+					}
+					if round > 0 {
+						h.Remove(ctx, s.ID)
+					}
+					if err := h.Prepare(ctx, s); err != nil {
+						fmt.Fprintln(os.Stderr, err)
+					}
+					if _, err := h.Start(ctx, s); err != nil {
+						fmt.Fprintln(os.Stderr, err)
+						continue
+					}
+					out.Lock()
+					fmt.Println(s.ID)
+					out.Unlock()
+				}
+			}
+		}()
+	}
+	select {}
+}
+
+// startCreator runs a creator; its output tells of nodes that run.
+func startCreator(t *testing.T, c creation) (*exec.Cmd, io.Reader) {
+	t.Helper()
+	in, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Args = []string{creatorArgv0}
+	cmd.Stdin = strings.NewReader(string(in))
+	cmd.Stderr = t.Output()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait() // its end is what the test is about
+	})
+	return cmd, out
+}
+
+func specs(image Image, n int) []Spec {
+	all := make([]Spec, n)
+	for i := range all {
+		all[i] = spec(fmt.Sprintf("n%d", i), image)
+		all[i].Base += uint32(i) * ids
+	}
+	return all
+}
+
+// TestNodesOutliveTheirCreator adopts nodes of a program that was killed.
+func TestNodesOutliveTheirCreator(t *testing.T) {
+	h := openHost(t, "node-adopt")
+	all := specs(testImage(t), 1)
+	cmd, out := startCreator(t, creation{h.State, h.Instance, all})
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Process.Kill()
+	cmd.Wait()
+	h = reopenBeside(t, h)
+	// It may have been removing the node when it died, but not before it said so.
+	if _, ok := h.Find(t.Context(), "n0"); ok {
+		want(t, h, "n0", "echo alive", "alive\n")
+	}
+	removeAll(t, h)
+	nothingLeft(t, h, all...)
+}
+
+// TestKilledAtAnyInstantNothingIsLeft kills a creator of nodes again and again:
+// what it left is inside its groups, and can be found and removed.
+func TestKilledAtAnyInstantNothingIsLeft(t *testing.T) {
+	h := openHost(t, "node-crash")
+	all := specs(testImage(t), 12)
+	seed := rand.Uint64()
+	random := rand.New(rand.NewPCG(seed, 0))
+	t.Logf("seed %d", seed)
+	adopted, processes := 0, 0
+	for range 30 {
+		cmd, _ := startCreator(t, creation{h.State, h.Instance, all})
+		time.Sleep(time.Duration(5+random.IntN(145)) * time.Millisecond)
+		cmd.Process.Kill()
+		cmd.Wait()
+		processes += insideGroups(t, h, all)
+		again := reopenBeside(t, h)
+		for _, s := range all {
+			if _, ok := again.Find(t.Context(), s.ID); ok {
+				adopted++
+				want(t, again, s.ID, "echo alive", "alive\n")
+			}
+		}
+		removeAll(t, again)
+		nothingLeft(t, again, all...)
+		if t.Failed() {
+			t.FailNow()
+		}
+	}
+	t.Logf("%d processes outlived their creators, %d nodes were adopted", processes, adopted)
+	if adopted == 0 {
+		t.Error("no node was adopted: the test saw only beginnings")
+	}
+}
+
+// insideGroups checks that all processes of nodes are in the groups of the
+// instance, and counts them.
+func insideGroups(t *testing.T, h *Host, all []Spec) int {
+	t.Helper()
+	n := 0
+	for pid, uid := range living(t) {
+		exe, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
+		ours := strings.HasPrefix(exe, h.State)
+		for _, s := range all {
+			ours = ours || uid >= s.Base && uid < s.Base+ids
+		}
+		if !ours {
+			continue
+		}
+		groups, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+		if errors.Is(err, fs.ErrNotExist) || err == nil && len(groups) == 0 {
+			continue // it ended
+		}
+		if n++; !strings.Contains(string(groups), filepath.Join("/patchbay-local", h.Instance)) {
+			if _, state, err := processStat(pid); err == nil && state != zombie {
+				t.Errorf("process %d (%s) is outside:\n%s", pid, exe, groups)
+			}
+		}
+	}
+	return n
+}

@@ -1,0 +1,267 @@
+package node
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"patchbay/testdata/need"
+)
+
+// fails starts a node, which must fail with these words and leave nothing.
+func fails(t *testing.T, h *Host, ctx context.Context, s Spec, words ...string) {
+	t.Helper()
+	_, err := h.Start(ctx, s)
+	for _, w := range words {
+		if err == nil || !strings.Contains(err.Error(), w) {
+			t.Errorf("error %v, want words about %q", err, w)
+		}
+	}
+	if pids, err := h.tree.IDs(); err != nil || len(pids) > 0 {
+		t.Errorf("left: groups %v %v", pids, err)
+	}
+	for pid, uid := range living(t) {
+		if uid >= s.Base && uid < s.Base+ids {
+			t.Errorf("left: process %d", pid)
+		}
+	}
+}
+
+func TestFailuresTellWhyAndLeaveNothing(t *testing.T) {
+	h := openHost(t, "node-fails")
+	ctx := t.Context()
+	image := testImage(t)
+	prepare(t, h, spec("n1", image))
+
+	s := spec("n1", image)
+	s.Image.Root = "/no/such/image"
+	fails(t, h, ctx, s, "/no/such/image", "no such file")
+	s = spec("n1", image)
+	s.Image.Usr = "/no/such/usr"
+	fails(t, h, ctx, s, "/no/such/usr", "no such file")
+	s = spec("n1", image)
+	s.Image.Root = "/proc"
+	fails(t, h, ctx, s, "/proc", "idmapped")
+
+	late, cancel := context.WithCancel(ctx)
+	cancel()
+	fails(t, h, late, spec("n1", image), "canceled")
+	soon, cancel := context.WithTimeout(ctx, 2*time.Millisecond)
+	defer cancel()
+	fails(t, h, soon, spec("n1", image), "deadline")
+
+	start(t, h, spec("n1", image)) // none of that harmed it
+	want(t, h, "n1", "echo alive", "alive\n")
+}
+
+// TestImagesThatLeadElsewhere has images whose folders for mounts are links, to
+// places that must stay as they are.
+func TestImagesThatLeadElsewhere(t *testing.T) {
+	h := openHost(t, "node-links")
+	for _, dir := range []string{"dev", "run", "proc", "sys", "usr"} {
+		for _, target := range []string{"/tmp", "../../../../../..", "tmp"} {
+			image := testImage(t)
+			if err := os.Remove(filepath.Join(image.Root, dir)); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Symlink(target, filepath.Join(image.Root, dir)); err != nil {
+				t.Fatal(err)
+			}
+			s := spec("n1", image)
+			prepare(t, h, s)
+			fails(t, h, t.Context(), s, "/"+dir)
+		}
+	}
+	image := testImage(t)
+	for _, dir := range []string{"dev", "run", "proc", "sys", "usr"} {
+		if err := os.Remove(filepath.Join(image.Root, dir)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := spec("n2", image)
+	launch(t, h, s) // what is missing is made
+	want(t, h, "n2", "stat -c %u:%a /dev /run /usr; echo > /dev/null", "0:755\n0:755\n0:755\n")
+}
+
+func TestDamagedDisks(t *testing.T) {
+	h := openHost(t, "node-damage")
+	s := spec("n1", testImage(t))
+	launch(t, h, s)
+	sh(t, h, "n1", "echo kept > /kept; sync")
+	kill(t, h, "n1")
+	path := filepath.Join(h.Dir("n1"), diskFile)
+	debugfs := need.Tool(t, "debugfs")
+	set := func(what, value string) {
+		t.Helper()
+		if out, err := exec.Command(debugfs, "-w", "-R", "set_super_value "+what+" "+value, path).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	// look is the disk's word on itself: unclean, and when it was last checked.
+	look := func() (bad bool, checked uint32) {
+		t.Helper()
+		disk, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer disk.Close()
+		var b [4]byte
+		if _, err := disk.ReadAt(b[:], 1024+0x40); err != nil {
+			t.Fatal(err)
+		}
+		bad, err = unclean(disk)
+		if err != nil {
+			t.Error(err)
+		}
+		return bad, binary.LittleEndian.Uint32(b[:])
+	}
+	again := func() {
+		t.Helper()
+		start(t, h, s)
+		want(t, h, "n1", "cat /kept", "kept\n")
+		kill(t, h, "n1")
+	}
+	if bad, _ := look(); bad {
+		t.Error("after Kill the disk is unclean")
+	}
+	set("lastcheck", "20010101")
+	_, old := look()
+	again()
+	if bad, checked := look(); bad || checked != old {
+		t.Error("a clean disk was checked in the same boot")
+	}
+	set("state", "0") // it was not unmounted
+	if bad, _ := look(); !bad {
+		t.Error("it should be unclean")
+	}
+	again()
+	if bad, checked := look(); bad || checked == old {
+		t.Error("an unclean disk was not checked")
+	}
+	set("lastcheck", "20010101")
+	record := filepath.Join(h.Dir("n1"), recordFile)
+	for _, text := range []string{`{"pid":1,"started":"1","boot":"before"}`, ""} {
+		if err := os.WriteFile(record, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		again()
+		if _, checked := look(); checked == old {
+			t.Errorf("the disk was not checked after another boot, or one that is not known: %q", text)
+		}
+		set("lastcheck", "20010101")
+	}
+	// Nothing that could be repaired.
+	if err := os.WriteFile(path, make([]byte, 1<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fails(t, h, t.Context(), s, "no file system", "remove the node")
+}
+
+// TestDiskThatIsInUseIsNotMountedAgain makes a loop device of a node's disk.
+func TestDiskThatIsInUseIsNotMountedAgain(t *testing.T) {
+	h := openHost(t, "node-twice")
+	s := spec("n1", testImage(t))
+	prepare(t, h, s)
+	disk, err := os.OpenFile(filepath.Join(h.Dir("n1"), diskFile), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	device, err := attach(disk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	disk.Close() // the device still has it
+	free, err := os.OpenFile(filepath.Join(h.Dir("n1"), diskFile), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer free.Close()
+	if err := lockDisk(ctx, free); err == nil || !strings.Contains(err.Error(), "in use") {
+		t.Errorf("a disk that is in use: %v", err)
+	}
+	free.Close()
+	time.AfterFunc(100*time.Millisecond, func() { device.Close() })
+	began := time.Now()
+	start(t, h, s) // waits until it is free
+	if took := time.Since(began); took < 100*time.Millisecond {
+		t.Errorf("mounted after %v, while another had it", took)
+	}
+}
+
+func TestRemoveRefusesMounts(t *testing.T) {
+	h := openHost(t, "node-mounted")
+	s := spec("n1", testImage(t))
+	prepare(t, h, s)
+	dir := filepath.Join(h.Dir("n1"), "mounted")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	victim := t.TempDir()
+	if err := os.WriteFile(filepath.Join(victim, "file"), []byte("kept"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount(victim, dir, "", unix.MS_BIND, ""); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+	if err := h.Remove(t.Context(), "n1"); err == nil || !strings.Contains(err.Error(), "mounted at "+dir) {
+		t.Errorf("error %v, want one that names %s", err, dir)
+	}
+	if err := unix.Unmount(dir, 0); err != nil {
+		t.Fatal(err)
+	}
+	// A folder has no business there either: it is not entered.
+	if err := h.Remove(t.Context(), "n1"); err == nil || !strings.Contains(err.Error(), "is a directory") {
+		t.Errorf("error %v, want one about a folder", err)
+	}
+	trash, err := filepath.Glob(filepath.Join(h.State, trashFolder, "n1.*", "mounted"))
+	if err != nil || len(trash) != 1 {
+		t.Fatalf("in the trash: %v %v", trash, err)
+	}
+	if err := os.Remove(trash[0]); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.emptyTrash(); err != nil {
+		t.Error(err)
+	}
+	if b, err := os.ReadFile(filepath.Join(victim, "file")); err != nil || string(b) != "kept" {
+		t.Errorf("the file of somebody else: %q %v", b, err)
+	}
+	nothingLeft(t, h, s)
+}
+
+// TestOpenTidies leaves what interrupted calls leave.
+func TestOpenTidies(t *testing.T) {
+	h := openHost(t, "node-tidy")
+	for _, file := range []string{"trash/n1.abc/disk.img", "disks/1048576.xyz", "nodes/n2/disk.img.new"} {
+		path := filepath.Join(h.State, file)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again := reopenBeside(t, h)
+	for _, gone := range []string{"trash/n1.abc", "disks/1048576.xyz"} {
+		if _, err := os.Lstat(filepath.Join(h.State, gone)); err == nil {
+			t.Errorf("%s is left", gone)
+		}
+	}
+	if ids, err := again.IDs(); err != nil || fmt.Sprint(ids) != "[n2]" {
+		t.Errorf("nodes %v %v, want n2", ids, err)
+	}
+	prepare(t, again, spec("n2", testImage(t)))
+	removeAll(t, again)
+	nothingLeft(t, again)
+}
