@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -489,7 +490,14 @@ func TestDebian(t *testing.T) {
 	if left := entries(t, s); len(left) != 2 {
 		t.Errorf("the folder holds %q", left)
 	}
-	out, err := exec.Command("chroot", i.Root, "/bin/sh", "-ec", "id -un; sudo -V | head -1; python3 -c 'print(1+1)'; ssh -V 2>&1; rsync --version | head -1; ls /etc/hostname || true; getcap /usr/bin/ping; cat /etc/apt/sources.list /etc/apt/apt.conf.d/*").CombinedOutput()
+	cmd := exec.Command("/bin/sh", "-ec", `
+		mount --bind /dev "$I/dev"
+		exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin /usr/sbin/chroot "$I" /bin/bash -ec '
+			id -un; visudo -c; python3 -c "import ssl, json; print(2)"; ssh -V; rsync --version | head -1; getcap /usr/bin/ping; ip -V
+			find /etc/apt -type f'`)
+	cmd.Env = append(os.Environ(), "I="+i.Root)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
+	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
