@@ -1,0 +1,10 @@
+// Package doctor says in words what this host can and cannot do for nodes, and
+// what to type where it cannot. It finds out by doing each thing once, never
+// by asking for a version: kernels are patched, and containers around us
+// forbid what the kernel could.
+//
+// What is tried goes away with it. Mounts, devices and namespaces belong to
+// children (Argv0, Probe) and end with them, also when this program is killed;
+// folders and groups carry the name of the process that made them, and the
+// next examination takes those whose maker is gone. Several may run at once.
+package doctor

@@ -1,0 +1,118 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// A Finding is what came of trying one thing.
+type Finding struct {
+	Name  string // one word
+	Doing string // what was tried: "mounting an overlay on …"
+	OK    bool
+	// Needed tells that there are no nodes without it. What is not needed is
+	// for links between nodes, which come later.
+	Needed bool
+	// Words say what came of it.
+	Words string
+	// Remedy says what to do, with the command to type; empty where OK.
+	Remedy string
+}
+
+// Place is where nodes are to live.
+type Place struct {
+	// State is the folder of the instance's state; it need not be there yet.
+	State string
+	// Address and the ports First to Last are where nodes' logins will be; with
+	// First 0 no port is tried. An empty address is all of the host's.
+	Address     string
+	First, Last int
+}
+
+// trouble is why something does not work, and what to do.
+type trouble struct{ Words, Remedy string }
+
+// check is one thing to try. Its words are for when it works.
+type check struct {
+	name, doing string
+	needed      bool
+	asRoot      bool // cannot be tried without root's rights
+	try         func(context.Context, *bench) (words string, t *trouble)
+}
+
+func checks() []check {
+	return []check{
+		{"root", "asking for the rights of root", true, false, tryRoot},
+		{"confinement", "installing the filter of system calls that nodes get", true, true, tryConfinement},
+		{"namespaces", "starting a process in namespaces of its own, with 65536 ids", true, true, tryNamespaces},
+		{"limits", "holding processes to limits of memory, number and time, and ending them", true, true, tryLimits},
+		{"overlay", "mounting an overlay on files with shifted owners", true, true, tryOverlay},
+		{"disk", "making a file a disk, mounting it, filling it", true, true, tryDisk},
+		{"separation", "becoming a user without rights", true, true, trySeparation},
+		{"usr", "looking whether /usr can be shared with nodes", false, false, tryUsr},
+		{"room", "counting free memory and disk", true, false, tryRoom},
+		{"ports", "listening on the ports of nodes", true, false, tryPorts},
+		{"clock", "reading the clock", true, false, tryClock},
+		{"links", "joining network namespaces by a bridge", false, true, tryLinks},
+		{"tunnel", "making a tunnel device", false, true, tryTunnel},
+		{"capacity", "limiting a link's capacity in the kernel (tbf)", false, true, tryCapacity},
+		{"delay", "delaying a link in the kernel (netem)", false, true, tryDelay},
+		{"untested", "", false, false, tryNothing},
+	}
+}
+
+// Examine tries everything, in an order in which reasons come before what
+// follows from them. Each finding is handed to progress, which may be nil, as
+// soon as it is known. Without root's rights only what can be told without
+// them is in the answer.
+func Examine(ctx context.Context, place Place, progress func(Finding)) []Finding {
+	return examine(ctx, place, checks(), progress)
+}
+
+func examine(ctx context.Context, place Place, list []check, progress func(Finding)) []Finding {
+	if progress == nil {
+		progress = func(Finding) {}
+	}
+	b := &bench{place: place}
+	defer b.clear()
+	var findings []Finding
+	for _, c := range list {
+		if c.asRoot && os.Geteuid() != 0 {
+			continue
+		}
+		f := Finding{Name: c.name, Doing: c.doing, Needed: c.needed}
+		words, t := c.try(ctx, b)
+		if t != nil {
+			f.Words, f.Remedy = t.Words, t.Remedy
+		} else {
+			f.OK, f.Words = true, words
+		}
+		findings = append(findings, f)
+		progress(f)
+	}
+	return findings
+}
+
+// Fit is nil where all that is needed works; else it says what does not, and
+// the remedies.
+func Fit(findings []Finding) error {
+	var b strings.Builder
+	for _, f := range findings {
+		if f.Needed && !f.OK {
+			fmt.Fprintf(&b, "\n%s: %s", f.Name, f.Words)
+			if f.Remedy != "" {
+				fmt.Fprintf(&b, "; %s", f.Remedy)
+			}
+		}
+	}
+	switch {
+	case len(findings) == 0:
+		return errors.New("this host was not examined")
+	case b.Len() > 0:
+		return fmt.Errorf("this host cannot run nodes:%s", b.String())
+	}
+	return nil
+}

@@ -1,0 +1,272 @@
+package doctor
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"patchbay/testdata/need"
+)
+
+// traces are what examinations could leave on the host.
+func traces(t *testing.T, dir string) []string {
+	t.Helper()
+	var found []string
+	filepath.WalkDir("/sys/fs/cgroup", func(path string, e fs.DirEntry, err error) error {
+		if err != nil || !e.IsDir() {
+			return nil
+		}
+		// Another examination may be running on this host.
+		ours := strings.HasPrefix(e.Name(), fmt.Sprint(os.Getpid())+"-") || !alive(e.Name())
+		if ours && strings.HasSuffix(filepath.Dir(path), "/patchbay-local/doctor") {
+			found = append(found, "group "+path)
+		}
+		return nil
+	})
+	filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && strings.HasPrefix(e.Name(), scratchPrefix) {
+			found = append(found, "folder "+path)
+		}
+		return nil
+	})
+	b, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(b)) {
+		if strings.Contains(line, scratchPrefix) {
+			found = append(found, "mount "+line)
+		}
+	}
+	loops, _ := filepath.Glob("/sys/block/loop*/loop/backing_file")
+	for _, l := range loops {
+		if b, err := os.ReadFile(l); err == nil && strings.Contains(string(b), dir+"/"+scratchPrefix) {
+			found = append(found, "device "+l+" "+string(b))
+		}
+	}
+	return found
+}
+
+// gone waits until nothing is left: the kernel takes some of it a moment later.
+func gone(t *testing.T, dir string) {
+	t.Helper()
+	var found []string
+	for range 100 {
+		if found = traces(t, dir); len(found) == 0 {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Errorf("left behind:\n%s", strings.Join(found, "\n"))
+}
+
+func TestThisHostIsFit(t *testing.T) {
+	need.Root(t)
+	need.NetNS(t)
+	dir := t.TempDir()
+	var told []Finding
+	found := Examine(t.Context(), Place{State: filepath.Join(dir, "not", "yet"), First: 20000, Last: 20019}, func(f Finding) { told = append(told, f) })
+	if err := Fit(found); err != nil {
+		t.Error(err)
+	}
+	if !slices.Equal(found, told) || len(found) != len(checks()) {
+		t.Errorf("told %d findings, answered %d", len(told), len(found))
+	}
+	for _, f := range found {
+		if f.Needed && !f.OK || f.Words == "" || f.OK != (f.Remedy == "") {
+			t.Errorf("%+v", f)
+		}
+	}
+	gone(t, dir)
+	if es, _ := os.ReadDir(dir); len(es) != 0 {
+		t.Errorf("left in the folder: %v", es)
+	}
+}
+
+func TestSeveralExaminationsAtOnce(t *testing.T) {
+	need.Root(t)
+	dir := t.TempDir()
+	var wg sync.WaitGroup
+	for range 3 {
+		wg.Go(func() {
+			if err := Fit(Examine(t.Context(), Place{State: dir}, nil)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if found := handicap(t, "all", dir, &syscall.SysProcAttr{}, nil); Fit(found) != nil {
+		t.Errorf("another process: %v", Fit(found))
+	}
+	wg.Wait()
+	gone(t, dir)
+}
+
+func TestKilledExaminationsLeaveNothing(t *testing.T) {
+	need.Root(t)
+	dir := t.TempDir()
+	for i := range 8 {
+		cmd := exec.Command("/proc/self/exe")
+		cmd.Args = []string{handicapped, "all", dir}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Duration(10+i*70) * time.Millisecond)
+		cmd.Process.Kill()
+		cmd.Wait()
+	}
+	if err := Fit(Examine(t.Context(), Place{State: dir}, nil)); err != nil {
+		t.Error(err)
+	}
+	gone(t, dir)
+}
+
+func TestEachCheckFailsInItsOwnWords(t *testing.T) {
+	need.Root(t)
+	ownMounts := &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}
+	call := func(number int, errno syscall.Errno) string { return fmt.Sprintf("call:%d:%d", number, errno) }
+	argument := func(number, index, bits int, errno syscall.Errno) string {
+		return fmt.Sprintf("arg:%d:%d:%d:%d", number, index, bits, errno)
+	}
+	for _, c := range []struct {
+		name, check   string
+		attr          *syscall.SysProcAttr
+		env           []string
+		handicaps     []string
+		words, remedy string // parts of what is said
+	}{
+		{"NotRoot", "root", &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}, nil, nil,
+			"this is user 65534", "sudo patchbay-local doctor"},
+		{"NoFilters", "confinement", nil, nil, []string{call(unix.SYS_SECCOMP, unix.EINVAL)},
+			"system calls cannot be filtered", "CONFIG_SECCOMP_FILTER"},
+		{"NoUserNamespace", "namespaces", nil, nil, []string{argument(unix.SYS_CLONE, 0, unix.CLONE_NEWUSER, unix.EPERM)},
+			"new user namespace", "--privileged"},
+		{"NoNetNamespace", "namespaces", nil, nil, []string{argument(unix.SYS_CLONE, 0, unix.CLONE_NEWNET, unix.EINVAL)},
+			"new net namespace", "--privileged"},
+		{"NoCgroupNamespace", "namespaces", nil, nil, []string{argument(unix.SYS_CLONE, 0, unix.CLONE_NEWCGROUP, unix.EINVAL)},
+			"new cgroup namespace", "--privileged"},
+		{"NoProc", "namespaces", nil, nil, []string{call(unix.SYS_MOUNT, unix.EPERM)},
+			"cannot keep the mounts", "--privileged"},
+		{"NoAdministrator", "overlay", nil, nil, []string{fmt.Sprintf("cap:%d", unix.CAP_SYS_ADMIN)},
+			"operation not permitted", "--privileged"},
+		{"NoGroups", "limits", ownMounts, nil, []string{"umount:/sys/fs/cgroup"},
+			"no cgroup controller", "mount -t cgroup2"},
+		{"GroupsReadOnly", "limits", ownMounts, nil, []string{"umount:/sys/fs/cgroup/unified", "readonly:/sys/fs/cgroup/pids", "readonly:/sys/fs/cgroup/cpu"},
+			"read-only file system", "mount -o remount,rw"},
+		{"NoMountAttributes", "overlay", nil, nil, []string{call(unix.SYS_MOUNT_SETATTR, unix.ENOSYS)},
+			"cannot shift the owners", "newer kernel"},
+		{"OwnersOfThisFileSystemStay", "overlay", nil, nil, []string{call(unix.SYS_MOUNT_SETATTR, unix.EINVAL)},
+			"cannot shift the owners", "df -T"},
+		{"NoTrees", "overlay", nil, nil, []string{call(unix.SYS_OPEN_TREE, unix.ENOSYS)},
+			"a second time", "newer kernel"},
+		{"NoOverlay", "overlay", nil, nil, []string{argument(unix.SYS_MOUNT, 3, unix.MS_NODEV, unix.ENODEV)},
+			"cannot mount an overlay", "modprobe overlay"},
+		{"OverlayNotOnShifted", "overlay", nil, nil, []string{argument(unix.SYS_MOUNT, 3, unix.MS_NODEV, unix.EINVAL)},
+			"files with shifted owners", "newer kernel"},
+		{"NoFormatter", "disk", nil, []string{"PATH=/nonexistent"}, nil,
+			"mke2fs", "apt install e2fsprogs"},
+		{"NoLoop", "disk", ownMounts, nil, []string{"empty:/dev"},
+			"loop devices", "modprobe loop"},
+		{"LoopForbidden", "disk", nil, nil, []string{argument(unix.SYS_IOCTL, 1, unix.LOOP_CTL_GET_FREE&^0x4c00, unix.EPERM)},
+			"loop device", "--privileged"},
+		{"NoExt4", "disk", nil, nil, []string{argument(unix.SYS_MOUNT, 3, unix.MS_NOSUID, unix.ENODEV)},
+			"as a disk", "modprobe ext4"},
+		{"NoOtherUsers", "separation", nil, nil, []string{fmt.Sprintf("cap:%d", unix.CAP_SETUID)},
+			"cannot start a process for it", "--privileged"},
+		{"NoNetlink", "links", nil, nil, []string{argument(unix.SYS_SOCKET, 0, unix.AF_NETLINK, unix.EAFNOSUPPORT)},
+			"cannot make a bridge", "modprobe bridge"},
+		{"NoTunnel", "tunnel", ownMounts, nil, []string{"empty:/dev"},
+			"/dev/net/tun", "modprobe tun"},
+		{"NoCapacity", "capacity", nil, nil, []string{argument(unix.SYS_SOCKET, 0, unix.AF_NETLINK, unix.EPERM)},
+			"cannot limit the capacity", "--privileged"},
+		{"NoDelay", "delay", nil, nil, []string{argument(unix.SYS_SOCKET, 0, unix.AF_NETLINK, unix.EAFNOSUPPORT)},
+			"cannot delay a device", "modprobe sch_netem"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			attr := &syscall.SysProcAttr{}
+			if c.attr != nil {
+				*attr = *c.attr
+			}
+			found := handicap(t, c.check, dir, attr, c.env, c.handicaps...)
+			if len(found) != 1 {
+				t.Fatalf("found %+v", found)
+			}
+			if f := found[0]; f.OK || !strings.Contains(f.Words, c.words) || !strings.Contains(f.Remedy, c.remedy) {
+				t.Errorf("%+v\nwant words with %q, a remedy with %q", f, c.words, c.remedy)
+			}
+			if err := Fit(found); (err == nil) == found[0].Needed || found[0].Needed && !strings.Contains(err.Error(), c.remedy) {
+				t.Errorf("Fit says %v", err)
+			}
+			if es, _ := os.ReadDir(dir); len(es) != 0 {
+				t.Errorf("left in the folder: %v", es)
+			}
+		})
+	}
+}
+
+func TestLimitsThatDoNotBindAreNoticed(t *testing.T) {
+	need.Root(t)
+	dir := t.TempDir()
+	found := handicap(t, "unlimited", dir, &syscall.SysProcAttr{}, nil)
+	want := []string{"limited to 64 MiB of memory took 192 MiB", "limited to 24 processes took 96", "limited to 0.2 processors took"}
+	for i, w := range want {
+		if i >= len(found) || found[i].OK || !strings.Contains(found[i].Words, w) || found[i].Remedy == "" {
+			t.Errorf("without limit %d: %+v, want %q", i, found, w)
+		}
+	}
+	gone(t, dir)
+}
+
+func TestWithoutRootWhatCanBeTold(t *testing.T) {
+	need.Root(t)
+	found := handicap(t, "all", "/var", &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}, nil)
+	var names []string
+	for _, f := range found {
+		names = append(names, f.Name)
+		if f.Name == "root" && f.OK || f.Name != "root" && !f.OK {
+			t.Errorf("%+v", f)
+		}
+	}
+	if want := []string{"root", "usr", "room", "ports", "clock", "untested"}; !slices.Equal(names, want) {
+		t.Errorf("told of %q, want %q", names, want)
+	}
+	if err := Fit(found); err == nil || !strings.Contains(err.Error(), "sudo patchbay-local doctor") {
+		t.Errorf("Fit says %v", err)
+	}
+}
+
+func TestFit(t *testing.T) {
+	works := Finding{Name: "a", OK: true, Needed: true}
+	unneeded := Finding{Name: "b", Words: "is missing", Remedy: "do not care"}
+	missing := Finding{Name: "c", Needed: true, Words: "is missing", Remedy: "apt install c"}
+	for _, c := range []struct {
+		name  string
+		found []Finding
+		want  string
+	}{
+		{"Nothing", nil, "this host was not examined"},
+		{"Works", []Finding{works}, ""},
+		{"NotNeeded", []Finding{works, unneeded}, ""},
+		{"Missing", []Finding{works, unneeded, missing, missing}, "this host cannot run nodes:\nc: is missing; apt install c\nc: is missing; apt install c"},
+	} {
+		got := ""
+		if err := Fit(c.found); err != nil {
+			got = err.Error()
+		}
+		if got != c.want {
+			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+		}
+	}
+}

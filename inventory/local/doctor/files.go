@@ -1,0 +1,210 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"patchbay/inventory/local/image"
+)
+
+// ownMounts is a child whose mounts go with it.
+func ownMounts() *syscall.SysProcAttr { return &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS} }
+
+func tryOverlay(ctx context.Context, b *bench) (string, *trouble) {
+	dir, t := b.scratch()
+	if t != nil {
+		return "", t
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	ns, end, t := held(ctx)
+	if t != nil {
+		return "", t
+	}
+	defer end()
+	return probe(ctx, ownMounts(), []*os.File{ns}, "overlay", dir)
+}
+
+// shifted mounts what is at path again, with the owners of the user namespace
+// in descriptor 3, at to.
+func shifted(path, to string) *trouble {
+	fd, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	if err != nil {
+		remedy := container
+		if errors.Is(err, unix.ENOSYS) {
+			remedy = "use a newer kernel: nodes need open_tree, mount_setattr and overlays on idmapped mounts, as Debian 12 has them"
+		}
+		return bad("mount "+path+" a second time", err, remedy)
+	}
+	defer unix.Close(fd)
+	err = unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP | unix.MOUNT_ATTR_RDONLY, Userns_fd: 3})
+	if err != nil {
+		remedy := container
+		switch {
+		case errors.Is(err, unix.EINVAL):
+			remedy = "put it on a file system that can shift owners, such as ext4, xfs or btrfs (df -T " + path + " names the present one)"
+		case errors.Is(err, unix.ENOSYS):
+			remedy = "use a newer kernel: nodes need mount_setattr, as Debian 12 has it"
+		}
+		return bad("shift the owners of "+path, err, remedy)
+	}
+	if err := unix.MoveMount(fd, "", unix.AT_FDCWD, to, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+		return bad("mount "+path+" with other owners", err, container)
+	}
+	return nil
+}
+
+func probeOverlay(args []string) (string, *trouble) {
+	dir := filepath.Join(args[0], "overlay")
+	for _, d := range []string{"", "lower", "shifted", "usr", "upper", "work", "merged"} {
+		if err := os.Mkdir(filepath.Join(dir, d), 0o755); err != nil {
+			return "", bad("make a folder", err, "make room on the disk: df "+args[0])
+		}
+	}
+	path := func(name string) string { return filepath.Join(dir, name) }
+	file := path("lower/file")
+	if err := errors.Join(os.WriteFile(file, []byte("one"), 0o644), os.Chown(file, 1000, 1000),
+		os.Chown(path("upper"), base, base), os.Chown(path("work"), base, base)); err != nil {
+		return "", bad("give a file another owner", err, "put the state on a file system that keeps owners, such as ext4: patchbay-local up --state DIR")
+	}
+	if t := shifted(path("lower"), path("shifted")); t != nil {
+		return "", t
+	}
+	if t := shifted("/usr", path("usr")); t != nil {
+		return "", t
+	}
+	options := fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s", path("shifted"), path("upper"), path("work"))
+	if err := unix.Mount("overlay", path("merged"), "overlay", unix.MS_NODEV, options); err != nil {
+		switch {
+		case errors.Is(err, unix.ENODEV):
+			return "", bad("mount an overlay", err, "modprobe overlay")
+		case errors.Is(err, unix.EINVAL):
+			return "", bad("mount an overlay on files with shifted owners", err, "use a newer kernel, such as Debian 12's, and a state folder that is no overlay itself (df -T "+args[0]+")")
+		}
+		return "", bad("mount an overlay", err, container)
+	}
+	owner := func(name string) (uint32, error) {
+		var st unix.Stat_t
+		err := unix.Lstat(path(name), &st)
+		return st.Uid, err
+	}
+	const wrong = "use a newer kernel, such as Debian 12's"
+	if uid, err := owner("merged/file"); err != nil || uid != base+1000 {
+		return "", &trouble{fmt.Sprintf("through an overlay a file of user 1000 belongs to %d instead of %d (%v)", uid, base+1000, err), wrong}
+	}
+	if err := os.WriteFile(path("merged/file"), []byte("two"), 0o644); err != nil {
+		return "", bad("write through an overlay", err, wrong)
+	}
+	if uid, err := owner("upper/file"); err != nil || uid != base+1000 {
+		return "", &trouble{fmt.Sprintf("a file that was written through an overlay belongs to %d instead of %d (%v)", uid, base+1000, err), wrong}
+	}
+	if b, err := os.ReadFile(file); err != nil || string(b) != "one" {
+		return "", &trouble{"what was written through an overlay changed the file below", wrong}
+	}
+	return "overlays on files with shifted owners work, also on /usr", nil
+}
+
+func tryDisk(ctx context.Context, b *bench) (string, *trouble) {
+	for _, name := range []string{"mke2fs", "e2fsck"} {
+		if _, err := exec.LookPath(name); err != nil {
+			return "", &trouble{"the program " + name + ", which formats or checks the disks of nodes, is not installed", "apt install e2fsprogs"}
+		}
+	}
+	dir, t := b.scratch()
+	if t != nil {
+		return "", t
+	}
+	return probe(ctx, ownMounts(), nil, "disk", dir)
+}
+
+// diskSize of the disk that is tried.
+const diskSize = 8 << 20
+
+func probeDisk(args []string) (string, *trouble) {
+	path, at := filepath.Join(args[0], "disk"), filepath.Join(args[0], "mounted")
+	control, err := os.OpenFile("/dev/loop-control", os.O_RDWR, 0)
+	if err != nil {
+		remedy := "modprobe loop"
+		if forbidden(err) {
+			remedy = container
+		}
+		return "", bad("open the loop devices", err, remedy)
+	}
+	defer control.Close()
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err == nil {
+		err = errors.Join(f.Truncate(diskSize), os.Mkdir(at, 0o700))
+	}
+	if err != nil {
+		return "", bad("make a file with holes", err, "make room, or choose another folder: patchbay-local up --state DIR")
+	}
+	defer f.Close()
+	if out, err := exec.Command("mke2fs", "-q", "-F", "-t", "ext4", "-O", "^has_journal", "-m", "0", path).CombinedOutput(); err != nil {
+		return "", &trouble{fmt.Sprintf("mke2fs cannot format a file: %v: %.300s", err, out), "apt install --reinstall e2fsprogs"}
+	}
+	device, t := attach(control, f)
+	if t != nil {
+		return "", t
+	}
+	if err := unix.Mount(device.Name(), at, "ext4", unix.MS_NODEV|unix.MS_NOSUID, ""); err != nil {
+		device.Close()
+		remedy := container
+		if errors.Is(err, unix.ENODEV) {
+			remedy = "modprobe ext4"
+		}
+		return "", bad("mount a file as a disk", err, remedy)
+	}
+	device.Close() // from now on the mount holds it
+	filled := os.WriteFile(filepath.Join(at, "full"), make([]byte, 2*diskSize), 0o600)
+	if err := unix.Unmount(at, 0); err != nil {
+		return "", bad("unmount a disk", err, container)
+	}
+	if !errors.Is(filled, unix.ENOSPC) {
+		return "", &trouble{fmt.Sprintf("a disk of %d MiB took more than that (%v)", diskSize>>20, filled), "use another kernel"}
+	}
+	if out, err := exec.Command("e2fsck", "-fn", path).CombinedOutput(); err != nil {
+		return "", &trouble{fmt.Sprintf("e2fsck finds a disk damaged that was just made: %v: %.300s", err, out), "look at the disk of this host: dmesg"}
+	}
+	return "files become disks of their own, with their own end", nil
+}
+
+// attach gives a file a loop device, which goes with its last user.
+func attach(control, f *os.File) (*os.File, *trouble) {
+	for range 100 {
+		n, err := unix.IoctlRetInt(int(control.Fd()), unix.LOOP_CTL_GET_FREE)
+		if err != nil {
+			return nil, bad("get a free loop device", err, container)
+		}
+		device, err := os.OpenFile(fmt.Sprintf("/dev/loop%d", n), os.O_RDWR, 0)
+		if err == nil {
+			err = unix.IoctlLoopConfigure(int(device.Fd()), &unix.LoopConfig{Fd: uint32(f.Fd()), Info: unix.LoopInfo64{Flags: unix.LO_FLAGS_AUTOCLEAR}})
+			if err == nil {
+				return device, nil
+			}
+			device.Close()
+		}
+		// Another was faster, or the device is only being made.
+		if !errors.Is(err, unix.EBUSY) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENXIO) {
+			return nil, bad("use a loop device", err, container)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+	return nil, &trouble{"no loop device stayed free", "look who uses them: losetup -l"}
+}
+
+func tryUsr(context.Context, *bench) (string, *trouble) {
+	if err := image.CheckMerged("/"); err != nil {
+		return "", &trouble{err.Error(), "apt install usrmerge, or for nodes another image: patchbay-local image add debian-12"}
+	}
+	return "nodes can share /usr of this host", nil
+}

@@ -1,0 +1,193 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"patchbay/inventory/local/cgroup"
+)
+
+// The limits that are tried.
+const (
+	tryMemory = 64 << 20
+	tryPIDs   = 24
+	tryCPUs   = 0.2
+)
+
+func tryLimits(ctx context.Context, b *bench) (string, *trouble) {
+	return limits(ctx, b, cgroup.Limits{CPUs: tryCPUs, Memory: tryMemory, PIDs: tryPIDs})
+}
+
+// limits tries a group under l.
+func limits(ctx context.Context, b *bench, l cgroup.Limits) (string, *trouble) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	t, err := b.tree(ctx)
+	if err != nil {
+		remedy := "mount -t cgroup2 none /sys/fs/cgroup; " + container
+		if forbidden(err) || errors.Is(err, unix.EROFS) {
+			remedy = "mount -o remount,rw /sys/fs/cgroup; " + container
+		}
+		return "", &trouble{err.Error(), remedy}
+	}
+	defer t.Close()
+	g := group{t, b.id()}
+	if err := t.Make(g.id, l); err != nil {
+		return "", &trouble{err.Error(), "look who else manages groups here: systemd-cgls; " + container}
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		t.Kill(ctx, g.id)
+		t.Remove(ctx, g.id)
+	}()
+	for _, binds := range [...]func(context.Context) *trouble{g.memory, g.time, g.number, g.end} {
+		if t := binds(ctx); t != nil {
+			return "", t
+		}
+	}
+	return fmt.Sprintf("control groups (%s) hold memory, processes and processor time, and end processes", t.Version()), nil
+}
+
+// group is one in which limits are tried.
+type group struct {
+	*cgroup.Tree
+	id string
+}
+
+// start starts a probe in the group.
+func (g group) start(ctx context.Context, args ...string) (*child, *trouble) {
+	c, err := start(ctx, &syscall.SysProcAttr{}, nil, args...)
+	if err == nil {
+		err = g.Join(g.id, c.cmd.Process.Pid, false)
+	}
+	if err != nil {
+		return nil, &trouble{err.Error(), container}
+	}
+	return c, nil
+}
+
+// disabled is the remedy where a limit does not bind.
+const disabled = "boot the kernel without cgroup_disable (cat /proc/cmdline), or use one with that controller, such as Debian's"
+
+func (g group) memory(ctx context.Context) *trouble {
+	c, t := g.start(ctx, "eat", strconv.Itoa(3*tryMemory))
+	if t != nil {
+		return t
+	}
+	_, _, err := c.wait()
+	if err == nil {
+		return &trouble{fmt.Sprintf("a process limited to %d MiB of memory took %d MiB", tryMemory>>20, 3*tryMemory>>20), disabled + "; with swap and groups of version 1 also boot with swapaccount=1"}
+	}
+	if status, ok := c.cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGKILL {
+		return &trouble{"a process that took too much memory was not killed: " + err.Error(), container}
+	}
+	return nil
+}
+
+func (g group) number(ctx context.Context) *trouble {
+	c, t := g.start(ctx, "fork", strconv.Itoa(4*tryPIDs))
+	if t != nil {
+		return t
+	}
+	// A probe that fails could not even start its own threads.
+	if words, _, err := c.wait(); err == nil && words != refused {
+		return &trouble{fmt.Sprintf("a group limited to %d processes took %d", tryPIDs, 4*tryPIDs), disabled}
+	}
+	return nil
+}
+
+func (g group) time(ctx context.Context) *trouble {
+	const spin = 400 * time.Millisecond
+	c, t := g.start(ctx, "spin", spin.String())
+	if t != nil {
+		return t
+	}
+	if _, _, err := c.wait(); err != nil {
+		return &trouble{"a process in a group did not end well: " + err.Error(), container}
+	}
+	if used := c.cmd.ProcessState.UserTime() + c.cmd.ProcessState.SystemTime(); used > spin*3/4 {
+		return &trouble{fmt.Sprintf("a group limited to %.1f processors took %v in %v", tryCPUs, used.Round(time.Millisecond), spin), "use a kernel with CONFIG_CFS_BANDWIDTH, such as Debian's"}
+	}
+	return nil
+}
+
+func (g group) end(ctx context.Context) *trouble {
+	c, t := g.start(ctx, "hold")
+	if t != nil {
+		return t
+	}
+	if err := g.Kill(ctx, g.id); err != nil {
+		return &trouble{err.Error(), container}
+	}
+	if err := c.cmd.Wait(); err == nil || ctx.Err() != nil {
+		return &trouble{"the processes of a group could not be ended", container}
+	}
+	if err := g.Remove(ctx, g.id); err != nil {
+		return &trouble{err.Error(), "look what is in that group: cat its cgroup.procs"}
+	}
+	return nil
+}
+
+// probeEat takes memory, and uses it.
+func probeEat(args []string) (string, *trouble) {
+	n, _ := strconv.Atoi(args[0])
+	b, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err != nil {
+		os.Exit(1)
+	}
+	for i := 0; i < n; i += 4096 {
+		b[i] = 1
+	}
+	return "", nil
+}
+
+// refused is what probeFork says where it met a limit.
+const refused = "refused"
+
+// probeFork starts processes that end at once, and waits for none before it
+// has started all: what ended counts until it is waited for.
+func probeFork(args []string) (string, *trouble) {
+	n, _ := strconv.Atoi(args[0])
+	words := ""
+	for range n {
+		pid, _, err := unix.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
+		if err != 0 {
+			words = refused
+			break
+		}
+		if pid == 0 {
+			unix.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0)
+		}
+	}
+	for {
+		if _, err := unix.Wait4(-1, nil, 0, nil); err != nil && err != unix.EINTR {
+			return words, nil
+		}
+	}
+}
+
+// probeSpin keeps several processors busy.
+func probeSpin(args []string) (string, *trouble) {
+	d, _ := time.ParseDuration(args[0])
+	end := time.Now().Add(d)
+	for range 3 {
+		go func() {
+			for time.Now().Before(end) {
+			}
+		}()
+	}
+	for time.Now().Before(end) {
+	}
+	return "", nil
+}

@@ -1,0 +1,143 @@
+package doctor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// child is a probe of its own process. It does not go on before release, and
+// is killed when its parent dies.
+type child struct {
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out strings.Builder
+	err strings.Builder
+}
+
+// start starts a probe, which waits.
+func start(ctx context.Context, attr *syscall.SysProcAttr, files []*os.File, args ...string) (*child, error) {
+	c := &child{cmd: exec.CommandContext(ctx, "/proc/self/exe")}
+	c.cmd.Args = append([]string{Argv0}, args...)
+	c.cmd.Env = append(os.Environ(), "LC_ALL=C.UTF-8")
+	c.cmd.Dir = "/"
+	c.cmd.ExtraFiles = files
+	c.cmd.Stdout, c.cmd.Stderr = &c.out, &c.err
+	c.cmd.WaitDelay = time.Second
+	attr.Pdeathsig = syscall.SIGKILL
+	c.cmd.SysProcAttr = attr
+	in, err := c.cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	c.in = in
+	return c, c.cmd.Start()
+}
+
+// wait lets the probe go on, and waits for its end.
+func (c *child) wait() (words string, t *trouble, err error) {
+	c.in.Write([]byte{'\n'})
+	defer c.in.Close()
+	if err := c.cmd.Wait(); err != nil {
+		return "", nil, fmt.Errorf("%w: %.300s", err, strings.TrimSpace(c.err.String()))
+	}
+	var a answer
+	if err := json.Unmarshal([]byte(c.out.String()), &a); err != nil {
+		return "", nil, fmt.Errorf("a probe answered %.100q; is this patchbay-local itself?", c.out.String())
+	}
+	return a.Words, a.Trouble, nil
+}
+
+// answer is what a probe writes to standard output.
+type answer struct {
+	Words   string
+	Trouble *trouble
+}
+
+// probe runs one to its end. That it may be killed with its parent, this
+// goroutine keeps its thread meanwhile: the kernel means the thread.
+func probe(caller context.Context, attr *syscall.SysProcAttr, files []*os.File, args ...string) (string, *trouble) {
+	ctx, cancel := context.WithTimeout(caller, patience)
+	defer cancel()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	c, err := start(ctx, attr, files, args...)
+	if err != nil {
+		return "", &trouble{fmt.Sprintf("cannot start a process for it: %v", err), container}
+	}
+	words, t, err := c.wait()
+	switch {
+	case caller.Err() != nil:
+		return "", &trouble{"the examination was stopped", "let it go on to its end"}
+	case ctx.Err() != nil:
+		return "", &trouble{fmt.Sprintf("it did not end within %v", patience), "look what keeps this host busy: top"}
+	case err != nil:
+		return "", &trouble{err.Error(), container}
+	}
+	return words, t
+}
+
+// container is the remedy where the kernel could and something forbids it.
+const container = "if this host is a container, give it all rights (docker run --privileged --cgroupns=host), or use a host of its own"
+
+// Probe is the main function of the children of an examination. It does not
+// return.
+func Probe() {
+	runtime.LockOSThread()
+	var begin [1]byte
+	if _, err := os.Stdin.Read(begin[:]); err != nil || len(os.Args) < 2 {
+		os.Exit(1) // the parent is gone
+	}
+	p, ok := probes()[os.Args[1]]
+	if !ok {
+		os.Exit(1)
+	}
+	var a answer
+	a.Words, a.Trouble = p(os.Args[2:])
+	json.NewEncoder(os.Stdout).Encode(a)
+	os.Exit(0)
+}
+
+// probes by name; a map that is made when asked for costs nodes no memory.
+func probes() map[string]func([]string) (string, *trouble) {
+	return map[string]func([]string) (string, *trouble){
+		"namespaces": probeNamespaces,
+		"hold":       probeHold,
+		"eat":        probeEat,
+		"fork":       probeFork,
+		"spin":       probeSpin,
+		"overlay":    probeOverlay,
+		"disk":       probeDisk,
+		"separation": probeSeparation,
+		"links":      probeLinks,
+		"tunnel":     probeTunnel,
+		"capacity":   probeCapacity,
+		"delay":      probeDelay,
+	}
+}
+
+// probeHold keeps its namespaces until the parent closes its input.
+func probeHold([]string) (string, *trouble) {
+	io.Copy(io.Discard, os.Stdin)
+	return "", nil
+}
+
+// bad is a trouble of a step that failed.
+func bad(step string, err error, remedy string) *trouble {
+	return &trouble{fmt.Sprintf("cannot %s: %v", step, err), remedy}
+}
+
+// forbidden tells whether rights are missing, not abilities.
+func forbidden(err error) bool {
+	return errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES)
+}

@@ -1,0 +1,150 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"patchbay/inventory/local/confine"
+)
+
+func tryRoot(context.Context, *bench) (string, *trouble) {
+	if uid := os.Geteuid(); uid != 0 {
+		return "", &trouble{fmt.Sprintf("this is user %d; nodes need root, and so does most of this examination", uid), "sudo patchbay-local doctor"}
+	}
+	return "this is root", nil
+}
+
+func tryConfinement(context.Context, *bench) (string, *trouble) {
+	if err := confine.Check(); err != nil {
+		return "", &trouble{err.Error(), "use a kernel with CONFIG_SECCOMP_FILTER, as Debian's have; " + container}
+	}
+	return fmt.Sprintf("forbidden calls of %s programs are refused", runtime.GOARCH), nil
+}
+
+// kinds are the namespaces of a node.
+var kinds = [...]struct {
+	flag uintptr
+	name string
+	most string // sysctl that bounds their number
+}{
+	{unix.CLONE_NEWUSER, "user", "max_user_namespaces"},
+	{unix.CLONE_NEWPID, "pid", "max_pid_namespaces"},
+	{unix.CLONE_NEWNET, "net", "max_net_namespaces"},
+	{unix.CLONE_NEWNS, "mount", "max_mnt_namespaces"},
+	{unix.CLONE_NEWUTS, "uts", "max_uts_namespaces"},
+	{unix.CLONE_NEWIPC, "ipc", "max_ipc_namespaces"},
+	{unix.CLONE_NEWCGROUP, "cgroup", "max_cgroup_namespaces"},
+}
+
+// apart are the attributes of a process in these namespaces, with the ids of
+// probes if a user namespace is among them.
+func apart(flags uintptr) *syscall.SysProcAttr {
+	a := &syscall.SysProcAttr{Cloneflags: flags}
+	if flags&unix.CLONE_NEWUSER != 0 {
+		ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: base, Size: 65536}}
+		a.UidMappings, a.GidMappings, a.GidMappingsEnableSetgroups = ids, ids, true
+		a.Credential = &syscall.Credential{Uid: 0, Gid: 0}
+	}
+	return a
+}
+
+func tryNamespaces(ctx context.Context, b *bench) (string, *trouble) {
+	var all uintptr
+	for _, k := range kinds {
+		all |= k.flag
+	}
+	words, t := probe(ctx, apart(all), nil, "namespaces")
+	if t == nil {
+		return words, nil
+	}
+	// Which of them is it?
+	for _, k := range kinds {
+		if _, one := probe(ctx, apart(k.flag), nil, "namespaces", k.name); one == nil {
+			continue
+		}
+		if n, err := os.ReadFile("/proc/sys/user/" + k.most); err == nil && strings.TrimSpace(string(n)) == "0" {
+			return "", &trouble{fmt.Sprintf("no %s namespace may be made: user.%s is 0", k.name, k.most), "sysctl -w user." + k.most + "=20000"}
+		}
+		return "", &trouble{fmt.Sprintf("no process can be made in a new %s namespace: %s", k.name, t.Words), container}
+	}
+	return "", t
+}
+
+// probeNamespaces looks around in all namespaces of a node, or in the one that
+// is named.
+func probeNamespaces(args []string) (string, *trouble) {
+	if len(args) > 0 {
+		return "", nil
+	}
+	if pid := os.Getpid(); pid != 1 {
+		return "", &trouble{fmt.Sprintf("the first process of a pid namespace is number %d", pid), container}
+	}
+	if err := unix.Setresuid(65535, 65535, 0); err != nil {
+		return "", bad("become user 65535 of a user namespace", err, "see to it that nothing else limits user ids, such as a container around us")
+	}
+	if err := unix.Setresuid(0, 0, 0); err != nil {
+		return "", bad("become root of a user namespace again", err, container)
+	}
+	if err := unix.Sethostname([]byte("probe")); err != nil {
+		return "", bad("give a uts namespace a name", err, container)
+	}
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return "", bad("keep the mounts of a mount namespace apart", err, container)
+	}
+	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
+		return "", bad("mount proc of a pid namespace", err, "something is mounted over parts of /proc, as containers do; "+container)
+	}
+	return "user, pid, net, mount, uts, ipc and cgroup namespaces work", nil
+}
+
+func trySeparation(ctx context.Context, b *bench) (string, *trouble) {
+	dir, t := b.scratch()
+	if t != nil {
+		return "", t
+	}
+	secret := dir + "/secret"
+	if err := os.WriteFile(secret, nil, 0o600); err != nil {
+		return "", bad("write to "+dir, err, "make room, or choose another folder: patchbay-local up --state DIR")
+	}
+	return probe(ctx, &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: base, Gid: base}}, nil, "separation", secret)
+}
+
+func probeSeparation(args []string) (string, *trouble) {
+	if unix.Getuid() != base || unix.Getgid() != base {
+		return "", &trouble{"a process that became another user did not", container}
+	}
+	if f, err := os.Open(args[0]); err == nil {
+		f.Close()
+		return "", &trouble{"a user without rights reads files of root", "put the state on a file system that keeps owners and modes, such as ext4: patchbay-local up --state DIR"}
+	}
+	if err := unix.Setresuid(0, 0, 0); err == nil {
+		return "", &trouble{"a user without rights became root again", container}
+	}
+	return fmt.Sprintf("user %d has no rights", base), nil
+}
+
+// held is the user namespace of probes, for as long as the child lives.
+func held(ctx context.Context) (ns *os.File, end func(), t *trouble) {
+	c, err := start(ctx, apart(unix.CLONE_NEWUSER), nil, "hold")
+	if err != nil {
+		return nil, nil, bad("make a user namespace", err, container)
+	}
+	ns, err = os.Open(fmt.Sprintf("/proc/%d/ns/user", c.cmd.Process.Pid))
+	end = func() {
+		ns.Close()
+		c.in.Close()
+		c.cmd.Process.Kill()
+		c.cmd.Wait()
+	}
+	if err != nil {
+		end()
+		return nil, nil, bad("open a user namespace", err, "mount /proc: mount -t proc proc /proc")
+	}
+	return ns, end, nil
+}
