@@ -220,6 +220,12 @@ func TestLimitsThatDoNotBindAreNoticed(t *testing.T) {
 	need.Root(t)
 	dir := t.TempDir()
 	found := handicap(t, "unlimited", dir, &syscall.SysProcAttr{}, nil)
+	for range 5 { // where others keep the processors busy, nobody gets much of them
+		if last := found[len(found)-1]; !last.OK {
+			break
+		}
+		found = handicap(t, "unlimited", dir, &syscall.SysProcAttr{}, nil)
+	}
 	want := []string{"limited to 64 MiB of memory took 192 MiB", "limited to 24 processes took 96", "limited to 0.2 processors took"}
 	for i, w := range want {
 		if i >= len(found) || found[i].OK || !strings.Contains(found[i].Words, w) || found[i].Remedy == "" {
