@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -228,4 +229,9 @@ func (h *Host) release() {
 			r.Close()
 		}
 	}
+}
+
+// EndGateway ends all processes that PlaceGateway placed, and removes their group.
+func (h *Host) EndGateway(ctx context.Context) error {
+	return errors.Join(h.tree.Kill(ctx, gatewayGroup), h.tree.Remove(ctx, gatewayGroup))
 }

@@ -1,0 +1,109 @@
+package testbed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+	"syscall"
+
+	"patchbay/inventory/local/claim"
+	"patchbay/inventory/local/node"
+)
+
+// stateNames is all that a state folder holds.
+var stateNames = []string{"nodes", "trash", "assembly", "disks", "program", "images", "slices", "doors", gatewayFile, gatewayKeyFile, "lock"}
+
+// Clean removes everything of an instance from this host, nodes with their files
+// first; removed is called with each node's id. It fails when the instance runs.
+func Clean(ctx context.Context, o Options, removed func(id string)) error {
+	o.Settings.PortRest = 0
+	t := newTestbed(o)
+	defer t.release()
+	// Whatever else is in that folder is not ours, and it may be the wrong one.
+	entries, err := os.ReadDir(t.o.State)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, e := range entries {
+		if !slices.Contains(stateNames, e.Name()) {
+			return fmt.Errorf("%s holds %q, which no testbed made: it is left alone; is it the right folder?", t.o.State, e.Name())
+		}
+	}
+	if err := t.lock(); err != nil {
+		return err
+	}
+	h, err := node.Open(t.o.State, t.settings.Instance, t.log)
+	if err != nil {
+		return err
+	}
+	ids, err := h.IDs()
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(removeNodes(ctx, h, ids, removed), h.EndGateway(ctx)); err != nil {
+		return err
+	}
+	if err := h.Close(); err != nil {
+		return err
+	}
+	for _, name := range stateNames {
+		if err := os.RemoveAll(filepath.Join(t.o.State, name)); err != nil {
+			return err
+		}
+	}
+	if err := os.Remove(t.o.State); err != nil {
+		return err
+	}
+	return t.cleanHost()
+}
+
+func removeNodes(ctx context.Context, h *node.Host, ids []string, removed func(string)) error {
+	var mu sync.Mutex
+	var all error
+	next := make(chan string)
+	var work sync.WaitGroup
+	for range runtime.NumCPU() {
+		work.Go(func() {
+			for id := range next {
+				err := h.Remove(ctx, id)
+				mu.Lock()
+				if err == nil {
+					removed(id)
+				}
+				all = errors.Join(all, err)
+				mu.Unlock()
+			}
+		})
+	}
+	for _, id := range ids {
+		next <- id
+	}
+	close(next)
+	work.Wait()
+	return all
+}
+
+// cleanHost gives back the numbers of the instance, and removes what is not in its
+// state; folders that other instances use stay.
+func (t *Testbed) cleanHost() error {
+	var err error
+	if t.ids, err = claim.IDs(t.o.Claims); err != nil {
+		return err
+	}
+	for _, all := range []numbers{t.ids, t.ports} {
+		problems, sweeping := all.Sweep(t.settings.Instance, func(string, uint32) bool { return false })
+		err = errors.Join(append(problems, err, sweeping, all.Close())...)
+	}
+	for _, path := range []string{t.o.Socket, t.o.Socket + ".lock", filepath.Dir(t.o.Socket), t.o.Claims, Root} {
+		if e := os.Remove(path); e != nil && !errors.Is(e, fs.ErrNotExist) && !errors.Is(e, syscall.ENOTEMPTY) {
+			err = errors.Join(err, e)
+		}
+	}
+	return err
+}
