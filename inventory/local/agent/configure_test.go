@@ -3,8 +3,10 @@ package agent
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 var someKeys = Configuration{
@@ -65,5 +67,302 @@ func TestConfigure(t *testing.T) {
 	}
 	if got := n.line("root", "stat -c %a /etc/passwd /etc/shadow /etc/sudoers.d/90-patchbay"); got != "644\n644\n440" {
 		t.Errorf("modes %q", got)
+	}
+}
+
+// state is what a test of idempotence compares: each file of the node with its
+// inode and times.
+func (n *node) state() string {
+	n.t.Helper()
+	return n.line("root", "find /etc /home /var /root -printf '%p %i %m %U %G %C@ %T@ %l\\n' | grep -v '^/etc/.pwd.lock ' | sort")
+}
+
+func TestConfigureAgainChangesNothing(t *testing.T) {
+	n := newNode(t)
+	n.configure(someKeys)
+	before := n.state()
+	facts := n.configure(someKeys)
+	if after := n.state(); after != before || !facts.Sudo {
+		t.Errorf("%+v\n%s\nbefore\n%s", facts, after, before)
+	}
+}
+
+func TestConfigureKeepsWhatUsersWrote(t *testing.T) {
+	n := newNode(t)
+	n.configure(someKeys)
+	n.line("root", `sed -i '1i 10.0.0.1 mine' /etc/hosts; echo '10.0.0.2 too' >> /etc/hosts; chmod 664 /etc/hosts
+		echo 'ssh-rsa OWN alice' >> /home/alice/.ssh/authorized_keys
+		echo OWN > /home/alice/.ssh/id_rsa; echo rsa > /home/alice/.ssh/id_rsa.pub
+		echo 'carol:x:1003:1003::/home/carol:/bin/sh' >> /etc/passwd; echo '# note' >> /etc/group
+		usermod() { sed -i 's|/home/alice:/bin/bash|/home/alice:/bin/dash|' /etc/passwd; }; usermod`)
+	cfg := someKeys
+	cfg.Accounts = []Account{{Login: "alice", Keys: []string{"ssh-ed25519 NEW alice"}}}
+	cfg.Key, cfg.PublicKey = "ANOTHER\n", "another"
+	cfg.Hosts = []string{"127.64.0.1\tbeta", "127.64.0.2\tgamma"}
+	n.configure(cfg)
+	for _, c := range []struct{ name, want string }{
+		{"etc/hosts", "10.0.0.1 mine\n127.0.0.1\tlocalhost\n" + beginMark + "\n127.64.0.1\tbeta\n127.64.0.2\tgamma\n" + endMark + "\n10.0.0.2 too\n"},
+		{"home/alice/.ssh/authorized_keys", beginMark + "\nssh-ed25519 NEW alice\n" + endMark + "\nssh-rsa OWN alice\n"},
+		{"home/alice/.ssh/id_rsa", "OWN\n"},
+		{"home/alice/.ssh/id_rsa.pub", "rsa\n"},
+		{"etc/passwd", "root:x:0:0:root:/root:/bin/bash\ndaemon:x:1:1:daemon:/usr/sbin:/usr/sbin/nologin\n" +
+			"sh:x:1002:1001::/nowhere:/bin/sh\nalice:x:10000:10000::/home/alice:/bin/dash\ncarol:x:1003:1003::/home/carol:/bin/sh\n"},
+		{"etc/group", "root:x:0:\ntty:x:5:\nlab:x:700:bob,eve\nalice:x:10000:\n# note\n"},
+	} {
+		if got := n.file(c.name); got != c.want {
+			t.Errorf("%s:\n%s\nwant\n%s", c.name, got, c.want)
+		}
+	}
+	if got := n.line("root", "stat -c %a /etc/hosts"); got != "664" {
+		t.Error("mode of /etc/hosts", got)
+	}
+}
+
+func TestConfigureWithoutAnythingLeavesNoBlock(t *testing.T) {
+	n := newNode(t)
+	n.configure(someKeys)
+	n.configure(Configuration{Hostname: "alpha"})
+	for _, c := range []struct{ name, want string }{
+		{"etc/hosts", nodeFiles["etc/hosts"]},
+		{"etc/ssh/ssh_known_hosts", ""},
+		{"etc/sudoers.d/90-patchbay", sudoersHeader},
+	} {
+		if got := n.file(c.name); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+func TestFormerMembers(t *testing.T) {
+	n := newNode(t)
+	n.configure(someKeys)
+	// Processes that end at nothing less, and fork as fast as they can.
+	p, _, out := n.start(Command{User: "alice", Line: `trap '' TERM HUP; echo data > ~/data; echo started
+		f() { sleep 0.01; f & }; f & setsid sleep 1000 & while :; do sleep 0.01; done`})
+	if _, err := out.Read(make([]byte, 8)); err != nil {
+		t.Fatal(err)
+	}
+	cfg := someKeys
+	cfg.Accounts = someKeys.Accounts[1:]
+	n.configure(cfg)
+	if exit, err := p.Wait(); err != nil || exit.Signal != 9 {
+		t.Errorf("the command ended as %+v, %v", exit, err)
+	}
+	if got := n.line("root", "grep -l '^Uid:.10000' /proc/[0-9]*/status || true"); got != "" {
+		t.Errorf("processes left: %s", got)
+	}
+	for _, name := range []string{"etc/passwd", "etc/shadow", "etc/group", "etc/sudoers.d/90-patchbay"} {
+		if strings.Contains(n.file(name), "alice") {
+			t.Errorf("%s still names alice", name)
+		}
+	}
+	if got := n.file("home/alice/data"); got != "data\n" {
+		t.Errorf("alice's file: %q", got)
+	}
+	if got := n.file("var/lib/patchbay/accounts"); got != "alice 10000 gone\nbob 1001\n" {
+		t.Errorf("records: %q", got)
+	}
+	if _, err := Exec(t.Context(), n.dial(), Command{User: "alice", Terminal: &Terminal{}}, nil); err == nil {
+		t.Error("alice still logs in")
+	}
+	t.Run("NobodyGetsTheirFiles", func(t *testing.T) {
+		m := &node{t: t, path: n.path, root: n.root}
+		cfg.Accounts = append(cfg.Accounts, Account{Login: "dora"})
+		m.configure(cfg)
+		if got := m.line("root", "id -u dora"); got != "10001" {
+			t.Errorf("dora has the id %s", got)
+		}
+	})
+	t.Run("WhoComesBackHasThem", func(t *testing.T) {
+		m := &node{t: t, path: n.path, root: n.root}
+		cfg.Accounts = append(cfg.Accounts, Account{Login: "alice"})
+		m.configure(cfg)
+		if got := m.line("alice", "id -u; cat ~/data"); got != "10000\ndata" {
+			t.Errorf("alice: %s", got)
+		}
+	})
+	t.Run("AlsoInANewAgent", func(t *testing.T) {
+		m := startNode(t, n.root)
+		m.configure(someKeys)
+		if got := m.line("alice", "id -u; cat ~/data"); got != "10000\ndata" {
+			t.Errorf("alice: %s", got)
+		}
+		if strings.Contains(m.file("etc/passwd"), "dora") {
+			t.Error("dora is still there")
+		}
+	})
+}
+
+func TestConfigureIsNotLedOutOfAHome(t *testing.T) {
+	n := newNode(t)
+	n.line("root", "echo secret > /root/secret; chmod 600 /root/secret; mkdir -m 755 /etc/keep; chmod 777 /var/lib")
+	cfg := someKeys
+	cfg.Accounts = []Account{{Login: "bob", Keys: []string{"ssh-rsa BOB"}}, {Login: "alice"}}
+	for _, c := range []struct{ rule, prepare, problem string }{
+		{"FolderIsALinkToRoots", "ln -s /etc/keep ~/.ssh", "permission denied"},
+		{"FolderIsALinkToNothing", "ln -s /etc/none ~/.ssh", "no such file"},
+		{"FolderIsAFile", "touch ~/.ssh", "not a directory"},
+		{"KeysAreALinkToRoots", "mkdir ~/.ssh; ln -s /root/secret ~/.ssh/authorized_keys", "permission denied"},
+		{"KeysAreALinkToAPublicFile", "mkdir ~/.ssh; ln -s /etc/hostname ~/.ssh/authorized_keys", ""},
+		{"KeysAreAPipe", "mkdir ~/.ssh; mkfifo ~/.ssh/authorized_keys", "no regular file"},
+		{"KeysAreADevice", "mkdir ~/.ssh; ln -s /dev/null ~/.ssh/authorized_keys", "no regular file"},
+		{"KeysAreAFolder", "mkdir -p ~/.ssh/authorized_keys", "is no regular file"},
+		{"KeysAreHuge", "mkdir ~/.ssh; truncate -s 1G ~/.ssh/authorized_keys", "larger than"},
+		{"NewFileIsALink", "mkdir ~/.ssh; ln -s /etc/keep/x ~/.ssh/.authorized_keys.patchbay", ""},
+		{"NewFileIsAFolder", "mkdir -p ~/.ssh/.authorized_keys.patchbay/x", "not empty"},
+		{"FolderCannotBeEntered", "mkdir -m 0 ~/.ssh", "permission denied"},
+		{"KeyIsALink", "mkdir ~/.ssh; ln -s /etc/keep/x ~/.ssh/id_rsa", ""},
+		{"PublicKeyIsALink", "mkdir ~/.ssh; ln -s /etc/keep/x ~/.ssh/id_rsa.pub", ""},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			m := &node{t: t, path: n.path, root: n.root}
+			m.line("bob", "chmod -R 700 ~; rm -rf ~/.ssh; "+c.prepare)
+			facts := m.configure(cfg)
+			got := strings.Join(facts.Problems, "\n")
+			if c.problem == "" && got != "" || !strings.Contains(got, c.problem) || c.problem != "" && !strings.HasPrefix(got, "the home of bob: ") {
+				t.Errorf("problems %q, want %q", got, c.problem)
+			}
+			if got := m.line("root", "cat /root/secret /etc/hostname; ls /etc/keep; stat -c %a /etc/keep; ls /etc/none 2>/dev/null; true"); got != "secret\nalpha\n755" {
+				t.Errorf("root's files: %q", got)
+			}
+			if got := m.line("bob", "find ~ -not -user bob; test -f ~/.ssh/authorized_keys && head -c 100 ~/.ssh/authorized_keys; true"); strings.Contains(got, "secret") {
+				t.Errorf("bob has %q", got)
+			}
+			if got := m.line("alice", "cat ~/.ssh/id_rsa"); got != "PRIVATE" {
+				t.Errorf("alice, who did nothing, has %q", got)
+			}
+		})
+	}
+}
+
+// A hard link to a file that its owner cannot read must not become the owner's
+// copy of it.
+func TestConfigureReadsKeysWithTheRightsOfTheAccount(t *testing.T) {
+	n := newNode(t)
+	n.line("root", "echo secret > /home/bob/secret; chmod 600 /home/bob/secret; mkdir /home/bob/.ssh; ln /home/bob/secret /home/bob/.ssh/authorized_keys; chown bob /home/bob/.ssh")
+	facts := n.configure(someKeys)
+	if len(facts.Problems) != 1 || !strings.Contains(facts.Problems[0], "permission denied") {
+		t.Errorf("problems %q", facts.Problems)
+	}
+	if got := n.line("root", "cat /home/bob/.ssh/authorized_keys"); got != "secret" {
+		t.Errorf("keys %q", got)
+	}
+}
+
+func TestConfigureRefuses(t *testing.T) {
+	n := newNode(t)
+	before := n.state()
+	account := func(login string, keys ...string) Configuration {
+		return Configuration{Hostname: "alpha", Accounts: []Account{{Login: login, Keys: keys}}}
+	}
+	for _, c := range []struct {
+		rule string
+		cfg  Configuration
+		want string
+	}{
+		{"NoHostname", Configuration{}, "host name"},
+		{"HostnameWithASlash", Configuration{Hostname: "a/b"}, "host name"},
+		{"HostnameWithALine", Configuration{Hostname: "a\nb"}, "host name"},
+		{"LongHostname", Configuration{Hostname: strings.Repeat("a", 65)}, "host name"},
+		{"EmptyLogin", account(""), "no login"},
+		{"LoginOfAPath", account("../root"), "no login"},
+		{"LoginWithAColon", account("a:b"), "no login"},
+		{"LoginWithALine", account("a\nb"), "no login"},
+		{"LoginWithAComma", account("a,b"), "no login"},
+		{"LoginInCapitals", account("Alice"), "no login"},
+		{"LoginBeginsWithAHyphen", account("-a"), "no login"},
+		{"LongLogin", account(strings.Repeat("a", 33)), "no login"},
+		{"LoginOfTheSystem", account("daemon"), "account of the image's system"},
+		{"KeyWithALine", account("alice", "ssh-rsa A\nssh-rsa B"), "single line"},
+		{"KeyThatIsAMark", account("alice", endMark), "single line"},
+		{"LongKey", account("alice", strings.Repeat("a", lineLimit+1)), "single line"},
+		{"LoginTwice", Configuration{Hostname: "alpha", Accounts: []Account{{Login: "a"}, {Login: "a"}}}, "twice"},
+		{"HostWithALine", Configuration{Hostname: "alpha", Hosts: []string{"1.2.3.4 a\n5.6.7.8 b"}}, "single line"},
+		{"HostThatIsAMark", Configuration{Hostname: "alpha", Hosts: []string{beginMark}}, "single line"},
+		{"KnownHostWithALine", Configuration{Hostname: "alpha", KnownHosts: []string{"\r\n"}}, "single line"},
+		{"PublicKeyWithALine", Configuration{Hostname: "alpha", PublicKey: "a\nb"}, "single line"},
+		{"TooManyAccounts", Configuration{Hostname: "alpha", Accounts: make([]Account, mostAccounts+1)}, "accounts, at most"},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			m := &node{t: t, path: n.path}
+			if _, err := Configure(t.Context(), m.dial(), c.cfg); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+	after := n.state()
+	keep := func(s string) (kept []string) { // what may be there now: the host name and our empty folder
+		for line := range strings.Lines(s) {
+			if !strings.Contains(line, "/etc/hostname ") && !strings.HasPrefix(line, "/etc ") && !strings.Contains(line, "patchbay") && !strings.HasPrefix(line, "/var") {
+				kept = append(kept, line)
+			}
+		}
+		return kept
+	}
+	if !slices.Equal(keep(before), keep(after)) {
+		t.Errorf("before\n%s\nafter\n%s", before, after)
+	}
+}
+
+func TestImagesThatLackThings(t *testing.T) {
+	t.Run("Sudo", func(t *testing.T) {
+		n := newNode(t)
+		n.line("root", "rm /etc/sudoers")
+		if facts := n.configure(someKeys); facts.Sudo || n.file("etc/sudoers.d/90-patchbay") != "" {
+			t.Errorf("%+v", facts)
+		}
+	})
+	t.Run("SudoersFolderNotIncluded", func(t *testing.T) {
+		n := newNode(t)
+		n.line("root", "echo '# @includedir /etc/sudoers.d' > /etc/sudoers")
+		if facts := n.configure(someKeys); facts.Sudo {
+			t.Errorf("%+v", facts)
+		}
+	})
+	t.Run("Shadow", func(t *testing.T) {
+		n := newNode(t)
+		n.line("root", "rm /etc/shadow")
+		n.configure(someKeys)
+		if got := n.file("etc/passwd"); !strings.Contains(got, "alice:*:10000:") || n.file("etc/shadow") != "" {
+			t.Error(got)
+		}
+	})
+	t.Run("Everything", func(t *testing.T) {
+		n := newNode(t)
+		n.line("root", "rm -rf /etc/* /home /var/lib")
+		cfg := someKeys
+		cfg.Accounts = append([]Account{{Login: "root", Keys: []string{"ssh-rsa ROOT"}}}, cfg.Accounts...)
+		if facts := n.configure(cfg); len(facts.Problems) > 0 {
+			t.Errorf("%+v", facts)
+		}
+		if got := n.line("alice", "echo ~; cat ~/.ssh/id_rsa"); got != "/home/alice\nPRIVATE" {
+			t.Error(got)
+		}
+		if got := n.line("root", "grep ROOT ~/.ssh/authorized_keys"); got != "ssh-rsa ROOT" {
+			t.Error(got)
+		}
+	})
+}
+
+// Programs such as useradd write the same files.
+func TestConfigureTakesTheLockOfAccounts(t *testing.T) {
+	n := newNode(t)
+	_, in, out := n.start(Command{User: "root", Line: `perl -e 'use Fcntl; open(F, ">", "/etc/.pwd.lock");
+		my $lock = pack("ssx4qqlx4", F_WRLCK, 0, 0, 0, 0); fcntl(F, F_SETLK, $lock) or die; $| = 1; print "locked\n"; <STDIN>;
+		open(P, ">>", "/etc/passwd"); print P "carol:x:1003:1003::/:/bin/sh\n"; close(P);'`})
+	b := make([]byte, 100)
+	if k, err := out.Read(b); err != nil || string(b[:k]) != "locked\n" {
+		t.Fatalf("%q, %v", b[:k], err)
+	}
+	done := make(chan error)
+	go func() {
+		_, err := Configure(t.Context(), n.dial(), someKeys)
+		done <- err
+	}()
+	time.Sleep(50 * time.Millisecond)
+	in.WriteString("\n")
+	check(t, <-done)
+	if got := n.file("etc/passwd"); !strings.Contains(got, "carol") || !strings.Contains(got, "alice") {
+		t.Error(got)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -72,20 +73,21 @@ func checkSocket(fd int, network string, listening int) error {
 		return errors.New("it is no socket")
 	}
 	for _, option := range []struct {
-		name int
-		want []int
+		name   string
+		number int
+		want   []int
 	}{
-		{unix.SO_DOMAIN, domains(network)},
-		{unix.SO_TYPE, []int{unix.SOCK_STREAM}},
-		{unix.SO_PROTOCOL, []int{protocol(network)}},
-		{unix.SO_ACCEPTCONN, []int{listening}},
+		{"family", unix.SO_DOMAIN, domains(network)},
+		{"type", unix.SO_TYPE, []int{unix.SOCK_STREAM}},
+		{"protocol", unix.SO_PROTOCOL, []int{protocol(network)}},
+		{"listening", unix.SO_ACCEPTCONN, []int{listening}},
 	} {
-		got, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, option.name)
+		got, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, option.number)
 		if err != nil {
 			return err
 		}
-		if got != option.want[0] && got != option.want[len(option.want)-1] {
-			return fmt.Errorf("socket option %d is %d", option.name, got)
+		if !slices.Contains(option.want, got) {
+			return fmt.Errorf("the socket's %s is %d", option.name, got)
 		}
 	}
 	if listening == 0 {
