@@ -53,9 +53,10 @@ const rooms = `
 2  inventory/local/node             inventory/local/agent inventory/local/cgroup inventory/local/confine inventory/local/wire golang.org/x/sys
 2  inventory/local/gateway          inventory/local/agent inventory/local/confine inventory/local/wire golang.org/x/crypto golang.org/x/sys
 3  inventory/local/image            inventory/local/node golang.org/x/sys
+4  inventory/local/doctor           inventory/local/cgroup inventory/local/confine inventory/local/image golang.org/x/sys
 5  inventory/local                  inventory/local/wire inventory/provider go.yaml.in/yaml/v3
 6  inventory/local/testbed          inventory/local inventory/local/agent inventory/local/claim inventory/local/gateway inventory/local/image inventory/local/node inventory/local/wire inventory/provider golang.org/x/crypto golang.org/x/sys
-8  cmd/patchbay-local               inventory/local inventory/local/agent inventory/local/gateway inventory/local/image inventory/local/node inventory/local/testbed inventory/local/wire inventory/simulated github.com/spf13/cobra golang.org/x/sys
+8  cmd/patchbay-local               inventory/local inventory/local/agent inventory/local/doctor inventory/local/gateway inventory/local/image inventory/local/node inventory/local/testbed inventory/local/wire inventory/simulated github.com/spf13/cobra golang.org/x/sys
 `
 
 // localModules are the modules that the static binary is made of.

@@ -7,12 +7,13 @@ import (
 	"path/filepath"
 
 	"patchbay/inventory/local/agent"
+	"patchbay/inventory/local/doctor"
 	"patchbay/inventory/local/gateway"
 	nodes "patchbay/inventory/local/node"
 )
 
 func main() {
-	// The program runs again as each of its parts. The first three do not return.
+	// The program runs again as each of its parts. The first four do not return.
 	switch filepath.Base(os.Args[0]) {
 	case nodes.Argv0:
 		nodes.Stage()
@@ -20,6 +21,8 @@ func main() {
 		agent.Main()
 	case gateway.Argv0:
 		gateway.Main()
+	case doctor.Argv0:
+		doctor.Probe()
 	case "geni-get":
 		end(agent.GeniGet(os.Args[1:], os.Stdout))
 	}

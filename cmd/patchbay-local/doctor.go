@@ -1,0 +1,76 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"patchbay/inventory/local/doctor"
+	"patchbay/inventory/local/testbed"
+)
+
+func doctorCommand() *cobra.Command {
+	var site siteFlags
+	var quiet bool
+	c := &cobra.Command{
+		Use:   "doctor [SETTINGS]",
+		Short: "Try what nodes need of this host, and say what to change",
+		Long: `Try what nodes need of this host, one thing after the other, by doing it; what is
+tried goes away with it. With SETTINGS the ports and the state folder of that
+testbed are tried, too. The exit status is 0 when nodes can live here.`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			place := doctor.Place{State: testbed.Root}
+			if site.state != "" {
+				place.State = site.state
+			}
+			if len(args) == 1 {
+				s, state, err := site.read(args[0])
+				if err != nil {
+					return err
+				}
+				place = doctor.Place{State: state, First: s.FirstPort, Last: s.LastPort}
+				if s.Listen.IsValid() {
+					place.Address = s.Listen.String()
+				}
+			}
+			out := c.OutOrStdout()
+			tell := func(f doctor.Finding) { printFinding(out, f) }
+			if quiet {
+				tell = nil
+			}
+			err := doctor.Fit(doctor.Examine(c.Context(), place, tell))
+			if quiet && err != nil {
+				fmt.Fprintln(out, err)
+				return exitStatus(1)
+			}
+			if err != nil {
+				return errors.New("nodes cannot live on this host until that is changed")
+			}
+			if !quiet {
+				fmt.Fprintln(out, "Nodes can live on this host.")
+			}
+			return nil
+		},
+	}
+	site.add(c)
+	c.Flags().BoolVar(&quiet, "quiet", false, "say only what keeps nodes from living here")
+	return c
+}
+
+func printFinding(out io.Writer, f doctor.Finding) {
+	mark := "ok     "
+	switch {
+	case f.OK:
+	case f.Needed:
+		mark = "MISSING"
+	default:
+		mark = "no     "
+	}
+	fmt.Fprintf(out, "%s  %s: %s\n", mark, f.Name, f.Words)
+	if f.Remedy != "" {
+		fmt.Fprintf(out, "         %s\n", f.Remedy)
+	}
+}
