@@ -265,6 +265,8 @@ func (w *world) end(id string) {
 	}
 }
 
+func (m *doubleMachines) Reap(node.Running) bool { return false }
+
 func (m *doubleMachines) Kill(_ context.Context, id string) error {
 	m.w.mu.Lock()
 	defer m.w.mu.Unlock()
@@ -560,7 +562,7 @@ const sliceURN = "urn:publicid:IDN+example.org+slice+one"
 // names of nodes in tests.
 func nodeName(i int) string { return fmt.Sprintf("%08d-0000-4000-8000-000000000000", i) }
 
-func holders(t *testing.T, dir string) []string {
+func holders(t testing.TB, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

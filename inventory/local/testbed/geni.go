@@ -1,27 +1,21 @@
 package testbed
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net"
 	"slices"
 	"strings"
 	"time"
 
+	"patchbay/inventory/local/agent"
 	"patchbay/inventory/local/claim"
-	"patchbay/inventory/local/wire"
 )
 
-// Bounds on who asks geni-get.
-const (
-	maxGeniClients = 8 // of a node at once
-	maxGeniLine    = 256
-	geniTime       = 20 * time.Second
-)
+// maxGeniClients is how many processes of a node may ask geni-get at once.
+const maxGeniClients = 8
 
 // geniVersion is that of the commands, as geni-get version tells.
 const geniVersion = "1"
@@ -60,38 +54,44 @@ func (l *life) serveGeni(listener net.Listener) {
 		}
 		l.t.work.Go(func() {
 			defer func() { <-places }()
-			defer c.Close()
-			l.geniClient(c)
+			err := agent.ServeGeni(c, func(words []string, uid int) ([]byte, error) {
+				text, err := l.geniAnswer(geniCommand(words), l.insider(uid))
+				return []byte(text), err
+			})
+			if err != nil {
+				l.t.log.Debug("geni-get was not answered", "node", l.id, "error", err)
+			}
 		})
 	}
 }
 
-// geniClient answers one line.
-func (l *life) geniClient(c net.Conn) {
-	u, ok := c.(*net.UnixConn)
-	if !ok || c.SetDeadline(time.Now().Add(geniTime)) != nil {
-		return
+// geniCommand is the command among the words of a command line. Of the options
+// that scripts use some mean a command, and the others nothing here.
+func geniCommand(words []string) string {
+	command := ""
+	for i := 0; i < len(words); i++ {
+		switch words[i] {
+		case "-a", "--all":
+			command = "all"
+		case "-h", "--help":
+			command = "commands"
+		case "-c", "--client-version":
+			command = "version"
+		case "-n", "--no-cache":
+		case "-p", "--port":
+			i++
+		default:
+			command = words[i]
+		}
 	}
-	peer, err := wire.New(u).Peer()
-	if err != nil {
-		return
-	}
-	line, err := bufio.NewReader(io.LimitReader(c, maxGeniLine)).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return
-	}
-	text, err := l.geniAnswer(strings.TrimSpace(line), l.insider(peer.Uid))
-	if err != nil {
-		text = "error: " + err.Error()
-	}
-	_, _ = io.WriteString(c, strings.TrimSuffix(text, "\n")+"\n")
+	return command
 }
 
 // insider tells whether a user of the node, by its id on the host, is root or an
 // account of the experiment rather than a service.
-func (l *life) insider(uid uint32) bool {
+func (l *life) insider(uid int) bool {
 	const firstAccount, nobody = 1000, 65534
-	base := l.snapshot().Base
+	base := int(l.snapshot().Base)
 	if uid == 0 {
 		return true // of the host
 	}
@@ -146,13 +146,13 @@ func (l *life) geniAnswer(command string, insider bool) (string, error) {
 		return key.private, err
 	case "manifest":
 		return l.fetchManifest()
-	case "commands", "help", "":
+	case "commands", "":
 		var list strings.Builder
 		for _, name := range slices.Sorted(maps.Keys(geniCommands)) {
 			fmt.Fprintf(&list, "%-14s%s\n", name, geniCommands[name])
 		}
 		return list.String(), nil
-	case "all", "-a", "--all":
+	case "all":
 		return l.geniAll()
 	}
 	return "", fmt.Errorf("there is no command %.40q; there are %s", command, strings.Join(slices.Sorted(maps.Keys(geniCommands)), ", "))

@@ -264,6 +264,7 @@ func (l *life) began(r node.Running) {
 			}
 			sleep(l.t.ctx, time.Second)
 		}
+		l.t.machines.Reap(r)
 		select {
 		case l.died <- run:
 		case <-l.t.ctx.Done():

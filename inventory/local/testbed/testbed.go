@@ -93,28 +93,34 @@ const talks = 8
 
 // Open takes the instance, and finds out what there is. Nothing is started yet.
 // It fails when another program runs the instance.
-func Open(o Options) (t *Testbed, err error) {
-	t = newTestbed(o)
-	defer func() {
-		if err != nil {
-			t.release()
+func Open(o Options) (*Testbed, error) {
+	t := newTestbed(o)
+	if err := t.open(); err != nil {
+		if t.machines != nil {
+			err = errors.Join(err, t.machines.Close())
 		}
-	}()
-	if err := t.lock(); err != nil {
+		t.release()
 		return nil, err
+	}
+	return t, nil
+}
+
+func (t *Testbed) open() error {
+	if err := t.lock(); err != nil {
+		return err
 	}
 	h, err := node.Open(t.o.State, t.settings.Instance, t.log)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	t.machines = host{h}
 	if t.images, err = image.Open(filepath.Join(t.o.State, "images")); err != nil {
-		return nil, err
+		return err
 	}
 	if t.ids, err = claim.IDs(t.o.Claims); err != nil {
-		return nil, err
+		return err
 	}
-	return t, t.find()
+	return t.find()
 }
 
 func newTestbed(o Options) *Testbed {
