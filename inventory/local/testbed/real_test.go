@@ -81,7 +81,7 @@ func newSite(t testing.TB, instance string, first int) *site {
 	w.public = public
 	t.Cleanup(func() {
 		w.stop()
-		if err := Clean(context.Background(), w.options); err != nil {
+		if err := Clean(context.Background(), w.options, func(string) {}); err != nil {
 			t.Errorf("clean: %v", err)
 		}
 		if left := holders(t, filepath.Join(w.options.Claims, "ids")); has(left, instance+"/") || has(left, instance+":") {
