@@ -14,11 +14,11 @@ const (
 	lookTime = 10 * time.Millisecond
 )
 
-// halt asks all processes to end, and waits. Shells of terminals end by
-// SIGHUP, and what was stopped must go on to hear of it.
+// halt asks all processes to end, and waits. What was stopped must go on to
+// hear of it; shells at terminals end when these are hung up (see exec).
 func (a *agent) halt() error {
-	a.halting.Store(true)
-	for _, s := range []unix.Signal{unix.SIGTERM, unix.SIGHUP, unix.SIGCONT} {
+	a.haltOnce.Do(func() { close(a.halting) })
+	for _, s := range []unix.Signal{unix.SIGTERM, unix.SIGCONT} {
 		if err := unix.Kill(-1, s); err != nil && err != unix.ESRCH {
 			return err
 		}

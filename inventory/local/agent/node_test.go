@@ -35,12 +35,21 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		os.Exit(0)
+	case geniName:
+		if err := GeniGet(os.Args[1:], os.Stdout); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		os.Exit(0)
 	case stageName:
 		fmt.Fprintln(os.Stderr, "the stage of the test:", stage(os.Args[1]))
 		os.Exit(1)
 	}
 	os.Exit(m.Run())
 }
+
+// geniName is a link to the test program, under which it is geni-get.
+const geniName = "/run/patchbay/bin/geni-get"
 
 // firstID is the first id of the test nodes' user namespace: nobody's, and not
 // one that the testbed gives away.
@@ -105,6 +114,7 @@ func putProgram(t testing.TB, dir string) {
 	own, err := os.Executable()
 	check(t, err)
 	to := filepath.Join(dir, program)
+	check(t, os.Symlink("agent", filepath.Join(dir, geniName)))
 	if os.Link(own, to) != nil { // another file system
 		text, err := os.ReadFile(own)
 		check(t, err)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"patchbay/inventory/local/wire"
@@ -25,7 +24,8 @@ const requestTime = 10 * time.Second
 type agent struct {
 	node     string
 	children *children
-	halting  atomic.Bool
+	halting  chan struct{} // closed by halt
+	haltOnce sync.Once
 
 	operations, commands, dials places
 
@@ -38,6 +38,7 @@ func newAgent(node string, jobs []int) *agent {
 	return &agent{
 		node:       node,
 		children:   newChildren(jobs),
+		halting:    make(chan struct{}),
 		operations: make(places, mostOperations),
 		commands:   make(places, mostCommands),
 		dials:      make(places, mostDials),

@@ -1,0 +1,78 @@
+package agent
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// termName is name if it is one of a terminal, which programs make file names
+// of.
+func termName(name string) string {
+	for _, r := range name {
+		if !strings.ContainsRune("+-._", r) && (r < '0' || r > '9') && (r|0x20 < 'a' || r|0x20 > 'z') {
+			return "dumb"
+		}
+	}
+	if name == "" || len(name) > 64 {
+		return "dumb"
+	}
+	return name
+}
+
+// openTerminal makes a pseudo-terminal of the node's own, which belongs to the
+// account.
+func openTerminal(t Terminal, who account) (master, slave *os.File, name string, err error) {
+	fd, err := unix.Open("/dev/pts/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, "", err
+	}
+	master = os.NewFile(uintptr(fd), "terminal")
+	defer func() {
+		if err != nil {
+			closeAll([]*os.File{master})
+		}
+	}()
+	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	if err != nil {
+		return nil, nil, "", err
+	}
+	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
+		return nil, nil, "", err
+	}
+	size := unix.Winsize{Row: t.Rows, Col: t.Cols}
+	if err := unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &size); err != nil {
+		return nil, nil, "", err
+	}
+	if err := setModes(fd, t.Modes); err != nil {
+		return nil, nil, "", err
+	}
+	// The other end by descriptor: what lies at its path is up to the node.
+	other, _, errno := syscall.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.TIOCGPTPEER, unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC)
+	if errno != 0 {
+		return nil, nil, "", errno
+	}
+	slave = os.NewFile(other, "terminal")
+	if err = slave.Chown(int(who.uid), ttyGroup()); err == nil {
+		err = slave.Chmod(0o620)
+	}
+	if err != nil {
+		closeAll([]*os.File{slave})
+		return nil, nil, "", err
+	}
+	return master, slave, "/dev/pts/" + strconv.Itoa(number), nil
+}
+
+// ttyGroup is the group that may write to terminals.
+func ttyGroup() int {
+	group, err := readFile(groupFile, fileLimit)
+	if err == nil {
+		if id, ok := groupID(group, "tty"); ok {
+			return int(id)
+		}
+	}
+	return 5
+}

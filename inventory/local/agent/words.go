@@ -1,0 +1,92 @@
+package agent
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+)
+
+// Limits of a command.
+const (
+	mostArguments = 1024
+	mostVariables = 256
+	wordLimit     = 128<<10 - 1 // bytes of a word; the kernel's own limit
+)
+
+const (
+	userPath = "/usr/local/bin:/usr/bin:/bin:/usr/games"
+	rootPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+)
+
+// words are the program, the arguments and the environment of a command.
+func words(cmd Command, who account) (path string, argv, env []string, err error) {
+	name := filepath.Base(who.shell)
+	switch {
+	case cmd.SFTP:
+		path, argv = "/proc/self/exe", []string{Argv0, wordSFTP}
+	case len(cmd.Argv) > 0:
+		path, argv = cmd.Argv[0], cmd.Argv
+	case cmd.Line != "":
+		path, argv = who.shell, []string{name, "-c", cmd.Line}
+	default:
+		path, argv = who.shell, []string{"-" + name}
+	}
+	if !filepath.IsAbs(path) {
+		return "", nil, nil, fmt.Errorf("the program %q has no absolute path", printable(path))
+	}
+	if len(argv) > mostArguments || len(cmd.Env) > mostVariables {
+		return "", nil, nil, fmt.Errorf("a command has at most %d words and %d variables", mostArguments, mostVariables)
+	}
+	for _, word := range argv {
+		if len(word) > wordLimit || strings.ContainsRune(word, 0) {
+			return "", nil, nil, fmt.Errorf("a word of the command is longer than %d bytes or holds a zero byte", wordLimit)
+		}
+	}
+	if env, err = environment(cmd, who); err != nil {
+		return "", nil, nil, err
+	}
+	return path, argv, env, nil
+}
+
+// environment is the account's, and what the command adds, which wins.
+func environment(cmd Command, who account) ([]string, error) {
+	search := userPath
+	if who.uid == 0 {
+		search = rootPath
+	}
+	env := []string{
+		"HOME=" + who.home, "USER=" + who.name, "LOGNAME=" + who.name, "SHELL=" + who.shell,
+		"PATH=" + search, "LANG=C.UTF-8",
+	}
+	if cmd.Terminal != nil {
+		env = append(env, "TERM="+termName(cmd.Terminal.Name))
+	}
+	for _, v := range cmd.Env {
+		name, _, ok := strings.Cut(v, "=")
+		if !ok || !isVariable(name) || len(v) > wordLimit || strings.ContainsRune(v, 0) {
+			return nil, fmt.Errorf("%q is no variable of an environment: NAME=value", printable(v))
+		}
+		env = put(env, name, v)
+	}
+	return env, nil
+}
+
+// put sets a variable.
+func put(env []string, name, text string) []string {
+	for i := range env {
+		if strings.HasPrefix(env[i], name+"=") {
+			env[i] = text
+			return env
+		}
+	}
+	return append(env, text)
+}
+
+func isVariable(name string) bool {
+	for i, r := range name {
+		if r != '_' && (r|0x20 < 'a' || r|0x20 > 'z') && (i == 0 || r < '0' || r > '9') {
+			return false
+		}
+	}
+	return name != ""
+}
