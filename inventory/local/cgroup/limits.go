@@ -24,8 +24,9 @@ type Usage struct {
 // period is the time, in microseconds, over which processor time is shared out.
 const period = 100_000
 
-// reserve is how many of its processes a node may not use for jobs.
-func reserve(pids int) int { return min(32, max(1, pids/8)) }
+// reserve is how many of its processes a node may not use for jobs: PID 1 has
+// up to ten threads, and each login takes some.
+func reserve(pids int) int { return min(max(pids/8, 16), 32, pids/2) }
 
 // Update sets the limits of id.
 func (t *Tree) Update(id string, l Limits) error {

@@ -36,8 +36,8 @@ func TestProcessesBindAndLeaveRoomForLogins(t *testing.T) {
 	if out, exit := sh(t, h, "n1", "i=0; while [ $i -lt 200 ]; do sleep 60 > /dev/null 2>&1 & i=$((i+1)); done; echo all"); strings.Contains(out, "all") {
 		t.Errorf("200 processes where 64 may be: %q %+v", out, exit)
 	}
-	if u, err := h.Usage("n1"); err != nil || u.PIDs < 50 || u.PIDs > 64 {
-		t.Errorf("usage %+v %v, want between 50 and 64 processes", u, err)
+	if u, err := h.Usage("n1"); err != nil || u.PIDs < 40 || u.PIDs > 64 {
+		t.Errorf("usage %+v %v, want between 40 and 64 processes", u, err)
 	}
 	want(t, h, "n1", "echo in", "in\n") // a full node takes a login
 	want(t, h, "n1", "kill -9 -1", "")
@@ -47,7 +47,7 @@ func TestProcessesBindAndLeaveRoomForLogins(t *testing.T) {
 func TestProcessorBinds(t *testing.T) {
 	h := openHost(t, "node-cpu")
 	s := spec("n1", testImage(t))
-	s.Limits.CPUs = 0.1
+	s.Limits.CPUs = 0.2
 	launch(t, h, s)
 	out, _ := sh(t, h, "n1", "(while :; do :; done) & sleep 1; cat /proc/$!/stat; kill $!")
 	fields := strings.Fields(out)
@@ -57,7 +57,7 @@ func TestProcessorBinds(t *testing.T) {
 	// In hundredths of a second, of about one; without a limit it would be 100,
 	// or half of that on a host that is busy.
 	ticks, err := strconv.Atoi(fields[13])
-	if err != nil || ticks > 40 {
+	if err != nil || ticks > 45 {
 		t.Errorf("used %d/100 s of processor time in 1 s (%v)", ticks, err)
 	}
 	if n := throttled(t, h); n == 0 {

@@ -48,7 +48,7 @@ func onlyIDs(names []string) []string {
 // What a node needs at least.
 const (
 	minMemory = 16 << 20
-	minPIDs   = 16 // the agent alone has about six threads
+	minPIDs   = 32 // half of them are for the agent and logins
 	minDisk   = 16 << 20
 	maxDisk   = 16 << 40
 )
