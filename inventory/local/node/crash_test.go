@@ -4,10 +4,8 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -181,14 +179,19 @@ func insideGroups(t *testing.T, h *Host, all []Spec) int {
 		if !ours {
 			continue
 		}
-		groups, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
-		if errors.Is(err, fs.ErrNotExist) || err == nil && len(groups) == 0 {
-			continue // it ended
-		}
-		if n++; !strings.Contains(string(groups), filepath.Join("/patchbay-local", h.Instance)) {
-			if _, state, err := processStat(pid); err == nil && state != zombie {
-				t.Errorf("process %d (%s) is outside:\n%s", pid, exe, groups)
+		n++
+		var groups []byte
+		for range 200 {
+			groups, _ = os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+			_, state, err := processStat(pid)
+			if strings.Contains(string(groups), filepath.Join("/patchbay-local", h.Instance)) || err != nil || state == zombie {
+				groups = nil
+				break
 			}
+			time.Sleep(10 * time.Millisecond) // one that is ending leaves its groups first
+		}
+		if groups != nil {
+			t.Errorf("process %d (%s) is outside:\n%s", pid, exe, groups)
 		}
 	}
 	return n
