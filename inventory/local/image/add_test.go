@@ -433,6 +433,7 @@ func FuzzUnpack(f *testing.F) {
 			t.Fatal(err)
 		}
 		defer w.close()
+		w.most = 4 << 20 // a file of nothing but a hole can be of any size
 		w.unpack(bytes.NewReader(b))
 		filepath.WalkDir(top, func(path string, e fs.DirEntry, err error) error {
 			if err != nil {
@@ -451,6 +452,32 @@ func FuzzUnpack(f *testing.F) {
 			return nil
 		})
 	})
+}
+
+// TestHolesAreBounded: a member that is nothing but a hole takes no room in the
+// tarball, and as much time as it says it is long.
+func TestHolesAreBounded(t *testing.T) {
+	need.Root(t)
+	dir := small(t, map[string]string{"hole": ""})
+	if err := os.Truncate(dir+"/hole", 8<<20); err != nil {
+		t.Fatal(err)
+	}
+	plain := t.TempDir() + "/image.tar"
+	if out, err := exec.Command(need.Tool(t, "tar"), "--sparse", "-C", dir, "-cf", plain, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if i, err := os.Stat(plain); err != nil || i.Size() > 1<<20 {
+		t.Fatalf("the tarball is no small one: %v, %v", i, err)
+	}
+	w, err := newWriter(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.close()
+	w.most = 4 << 20
+	if err := w.unpackFile(plain); err == nil || !strings.Contains(err.Error(), "more than 4 MiB") {
+		t.Errorf("got %v", err)
+	}
 }
 
 func TestReleases(t *testing.T) {

@@ -105,7 +105,7 @@ func (w *writer) unpackThrough(f *os.File, program, pack string) error {
 // unpack writes the members of a tar stream and reads the stream to its end.
 func (w *writer) unpack(r io.Reader) error {
 	// Headers count, too: a stream of nothing but headers ends some time.
-	stream := &ending{r: io.LimitReader(r, maxBytes+maxFiles*4096)}
+	stream := &ending{r: io.LimitReader(r, w.most+maxFiles*4096)}
 	t := tar.NewReader(stream)
 	members := 0
 	for {

@@ -14,7 +14,7 @@ import (
 // Bounds of what one image may hold.
 const (
 	maxFiles = 4_000_000
-	maxBytes = 256 << 30
+	maxBytes = 64 << 30
 	// maxPath keeps every path short enough to be opened from the root of the host.
 	maxPath = 3000
 	// maxDirPaths bounds the memory for the times of folders; later ones get none.
@@ -43,6 +43,7 @@ type writer struct {
 	buf  []byte
 
 	files, bytes int64
+	most         int64 // bytes that all files may have together
 	sinceLook    int64 // bytes since the free space was looked at
 	left         leftOut
 
@@ -70,7 +71,7 @@ func newWriter(ctx context.Context, root string) (*writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot open %s: %w", root, err)
 	}
-	return &writer{ctx: ctx, root: fd, buf: make([]byte, 128<<10), parent: -1}, nil
+	return &writer{ctx: ctx, root: fd, buf: make([]byte, 128<<10), most: maxBytes, parent: -1}, nil
 }
 
 func (w *writer) close() {
@@ -219,8 +220,8 @@ func (w *writer) room(n int64) error {
 	if err := w.ctx.Err(); err != nil {
 		return context.Cause(w.ctx)
 	}
-	if w.bytes += n; w.bytes > maxBytes {
-		return fmt.Errorf("more than %d GiB", maxBytes>>30)
+	if w.bytes += n; w.bytes > w.most {
+		return fmt.Errorf("all files together have more than %d MiB", w.most>>20)
 	}
 	if w.sinceLook += n; w.sinceLook < 16<<20 && w.bytes != n {
 		return nil
