@@ -100,11 +100,15 @@ var allowed = [...]struct {
 	{"var/lib/dpkg/triggers", all},
 }
 
-// unneeded are the larger half of dpkg's folder, which no installation reads:
-// sums to verify packages by, and what only building packages needs.
-func unneeded(path string) bool {
-	return strings.HasPrefix(path, "var/lib/dpkg/info/") &&
-		(strings.HasSuffix(path, ".md5sums") || strings.HasSuffix(path, ".symbols"))
+// The larger half of dpkg's folder is read by no installation: what only
+// building packages needs is left out, and of the sums to verify packages by
+// dpkg wants to see no more than the files.
+
+func unneeded(path string) bool { return dpkgInfo(path, ".symbols") }
+func emptied(path string) bool  { return dpkgInfo(path, ".md5sums") }
+
+func dpkgInfo(path, end string) bool {
+	return strings.HasPrefix(path, "var/lib/dpkg/info/") && strings.HasSuffix(path, end)
 }
 
 // leadsHome tells whether what a link leads to, a path without links or dots

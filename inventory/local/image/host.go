@@ -258,6 +258,9 @@ func (s *skeleton) take(path string, r rule, depth int) error {
 	if err != nil {
 		return nil
 	}
+	if emptied(path) {
+		b = nil
+	}
 	if strings.HasPrefix(path, "var/lib/dpkg/alternatives/") && !onlySystem(strings.ReplaceAll(string(b), "\n", "\x00")) {
 		return nil
 	}

@@ -396,14 +396,14 @@ func TestSkeletonOfThisHostIsASystem(t *testing.T) {
 		need.Tool(t, "dpkg-deb")
 		t.Setenv("DEB", hello(t))
 		out := enter(t, i.Root, `dpkg -i /tmp/a.deb; hello-patchbay; dpkg -l bash hello-patchbay | grep ^ii | cut -c1-18; dpkg -S /usr/bin/hello-patchbay
-			apt-cache policy bash | sed -n 2p; apt-get check; dpkg -r hello-patchbay; dpkg --audit`)
+			apt-cache policy bash | sed -n 2p; apt-get check; dpkg -r hello-patchbay; dpkg --audit | head -5`)
 		for _, want := range []string{"Setting up hello-patchbay", "hello from a package", "ii  bash", "hello-patchbay: /usr/bin/hello-patchbay", "Installed: ", "Removing hello-patchbay"} {
 			if !strings.Contains(out, want) {
 				t.Errorf("no %q in\n%s", want, out)
 			}
 		}
-		if strings.Contains(strings.ToLower(out), "warning") {
-			t.Errorf("dpkg warns:\n%s", out)
+		if low := strings.ToLower(out); strings.Contains(low, "warning") || strings.Contains(low, "missing") {
+			t.Errorf("dpkg complains:\n%s", out)
 		}
 	})
 	t.Run("Sudo", func(t *testing.T) {
