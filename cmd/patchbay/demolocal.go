@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -103,38 +104,41 @@ func (d *demo) testbedAnswers(ctx context.Context, s *site) error {
 	return nil
 }
 
-// sshConfig names the nodes for ssh, so that its command lines are short.
-const sshConfig = "ssh_config"
-
 // use logs in to the nodes and tries what experimenters rely on.
 func (d *demo) use(ctx context.Context, doors []login) error {
 	d.had = takeStock(d.testbed.instance, d.temporary)
-	if err := d.writeSSHConfig(doors, "accept-new"); err != nil {
+	at := make(map[string]login)
+	for _, l := range doors {
+		at[l.node] = l
+	}
+	server, client := at["server"], at["client"]
+
+	d.step("Log in, and leave a file", d.sshLine("ann", server, writeNote), d.sshLine("ann", client, whoAmI))
+	if err := d.ssh(ctx, "ann", server, writeNote, "I am ann on server\n"); err != nil {
 		return err
 	}
-	d.step("Log in, and leave a file", d.sshLine("server", writeNote), d.sshLine("client", whoAmI))
-	d.say("%s holds the doors from the manifest, so that ssh finds the nodes by name.", sshConfig)
-	if err := d.ssh(ctx, "server", writeNote, "I am ann on server\n"); err != nil {
-		return err
-	}
-	if err := d.ssh(ctx, "client", whoAmI, "I am ann on client\n"); err != nil {
-		return err
-	}
-	if err := d.writeSSHConfig(doors, "yes"); err != nil { // their keys are known now, and must stay
+	if err := d.ssh(ctx, "ann", client, whoAmI, "I am ann on client\n"); err != nil {
 		return err
 	}
 
-	d.step("Log in from one node to the other", d.sshLine("server", nextDoor))
-	if err := d.ssh(ctx, "server", nextDoor, "I am ann on client\n"); err != nil {
+	d.step("Log in from one node to the other", d.sshLine("ann", server, nextDoor))
+	if err := d.ssh(ctx, "ann", server, nextDoor, "I am ann on client\n"); err != nil {
 		return err
 	}
 
-	d.step("Ask inside a node what it is part of", d.sshLine("server", whatAmI))
-	if err := d.ssh(ctx, "server", whatAmI, "server\n"+d.slice+"\nclient_id=\"server\"\nclient_id=\"client\"\n"); err != nil {
+	d.step("Ask inside a node what it is part of", d.sshLine("ann", server, whatAmI))
+	if err := d.ssh(ctx, "ann", server, whatAmI, "server\n"+d.slice+"\nclient_id=\"server\"\nclient_id=\"client\"\n"); err != nil {
 		return err
 	}
+	if err := d.restart(ctx, server); err != nil {
+		return err
+	}
+	return d.share(ctx, server)
+}
 
-	d.step("Restart the nodes; files and host keys stay", d.callLine("PerformOperationalAction", "restart"), d.sshLine("server", readNote))
+// restart restarts the nodes. A host key that was another would be refused.
+func (d *demo) restart(ctx context.Context, at login) error {
+	d.step("Restart the nodes; files and host keys stay", d.callLine("PerformOperationalAction", "restart"), d.sshLine("ann", at, readNote))
 	s, _, err := d.client.PerformOperationalAction(ctx, []string{d.slice}, d.creds, string(am.ActionRestart), client.Options{})
 	if err != nil {
 		return err
@@ -143,10 +147,7 @@ func (d *demo) use(ctx context.Context, doors []login) error {
 	if err := d.await(ctx, am.Ready); err != nil {
 		return err
 	}
-	if err := d.ssh(ctx, "server", readNote, "written before the restart\n"); err != nil {
-		return err
-	}
-	return d.share(ctx)
+	return d.ssh(ctx, "ann", at, readNote, "written before the restart\n")
 }
 
 // What is done inside the nodes.
@@ -159,22 +160,16 @@ const (
 )
 
 // share gives a second user an account.
-func (d *demo) share(ctx context.Context) error {
+func (d *demo) share(ctx context.Context, at login) error {
 	bob, _, err := d.trial.user("bob", false, time.Now())
 	if err != nil {
 		return err
 	}
-	var items []string
-	var users []client.User
-	for _, u := range []*trialUser{d.user, bob} {
-		users = append(users, client.User{URN: u.URN.String(), Keys: []string{string(u.SSHPublicKey)}})
-		items = append(items, fmt.Sprintf(`{\"urn\":\"%s\",\"keys\":[\"$(cat users/%s/id_ed25519.pub)\"]}`, u.URN, u.Name))
-	}
-	const host = "bob@server"
+	user := client.User{URN: bob.URN.String(), Keys: []string{string(bob.SSHPublicKey)}}
 	d.step("Let a second user in", d.command("user", "bob"),
-		d.callLine("PerformOperationalAction", "update_users")+` --option geni_users="[`+strings.Join(items, ",")+`]"`,
-		d.sshLine(host, whoAmI))
-	s, _, err := d.client.PerformOperationalAction(ctx, []string{d.slice}, d.creds, string(am.ActionUpdateUsers), client.Options{Users: users})
+		d.callLine("PerformOperationalAction", "update_users")+fmt.Sprintf(` --option geni_users="[{\"urn\":\"%s\",\"keys\":[\"$(cat users/bob/id_ed25519.pub)\"]}]"`, bob.URN),
+		d.sshLine("bob", at, whoAmI))
+	s, _, err := d.client.PerformOperationalAction(ctx, []string{d.slice}, d.creds, string(am.ActionUpdateUsers), client.Options{Users: []client.User{user}})
 	if err != nil {
 		return err
 	}
@@ -182,43 +177,38 @@ func (d *demo) share(ctx context.Context) error {
 	if err := d.await(ctx, am.Ready); err != nil {
 		return err
 	}
-	return d.ssh(ctx, host, whoAmI, "I am bob on server\n")
+	return d.ssh(ctx, "bob", at, whoAmI, "I am bob on server\n")
 }
 
-// writeSSHConfig writes the doors down as ssh reads them. hostKeys is whether
-// unknown host keys are accepted: accept-new, or yes for no.
-func (d *demo) writeSSHConfig(doors []login, hostKeys string) error {
-	var b strings.Builder
-	for _, l := range doors {
-		fmt.Fprintf(&b, "Host %s\n  HostName %s\n  Port %s\n", l.node, l.host, l.port)
-	}
-	fmt.Fprintf(&b, "Match all\n  User %s\n  IdentityFile %q\n  IdentityFile %q\n  IdentitiesOnly yes\n  UserKnownHostsFile %q\n  StrictHostKeyChecking %s\n  BatchMode yes\n  ConnectTimeout 10\n  LogLevel ERROR\n",
-		"ann", filepath.Join(d.dir, usersDir, "ann", "id_ed25519"), filepath.Join(d.dir, usersDir, "bob", "id_ed25519"), filepath.Join(d.dir, "known_hosts"), hostKeys)
-	return os.WriteFile(filepath.Join(d.dir, sshConfig), []byte(b.String()), 0o600)
-}
+// sshOptions make ssh fail rather than ask, and heed nothing of the user's.
+var sshOptions = []string{"-F", "/dev/null", "-o", "BatchMode=yes", "-o", "IdentitiesOnly=yes", "-o", "ConnectTimeout=10", "-o", "LogLevel=ERROR"}
 
-func sshWords(host, command string) []string {
-	return []string{"ssh", "-F", sshConfig, host, command}
+// sshWords logs in as a user and runs a command. A host key is believed when it
+// is seen first, for a manifest does not tell it; then it must stay.
+func sshWords(user string, at login, command string) []string {
+	return []string{"-i", filepath.Join(usersDir, user, "id_ed25519"), "-o", "StrictHostKeyChecking=accept-new", "-o", "UserKnownHostsFile=known_hosts",
+		"-p", at.port, user + "@" + at.host, command}
 }
 
 // sshLine is the command to do by hand what ssh does.
-func (d *demo) sshLine(host, command string) string { return shellLine(sshWords(host, command)) }
+func (d *demo) sshLine(user string, at login, command string) string {
+	return shellLine(append([]string{"ssh"}, sshWords(user, at, command)...))
+}
 
 // ssh runs a command in a node, whose output must be as wanted.
-func (d *demo) ssh(ctx context.Context, host, command, want string) error {
-	words := sshWords(host, command)
-	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
+func (d *demo) ssh(ctx context.Context, user string, at login, command, want string) error {
+	cmd := exec.CommandContext(ctx, "ssh", slices.Concat(sshOptions, sshWords(user, at, command))...)
 	cmd.Dir = d.dir
 	var problems strings.Builder
 	cmd.Stderr = &problems
 	out, err := cmd.Output()
 	text := strings.TrimRight(string(out), "\n")
-	d.tick("%s: %s", host, strings.ReplaceAll(text, "\n", "\n       "))
+	d.tick("%s at %s: %s", user, at.node, strings.ReplaceAll(text, "\n", "\n       "))
 	switch said := strings.TrimSpace(problems.String()); {
 	case err != nil:
-		return fmt.Errorf("%s: %w: %s", shellLine(words), err, said)
+		return fmt.Errorf("%s: %w: %s", d.sshLine(user, at, command), err, said)
 	case string(out) != want:
-		return fmt.Errorf("%s: it says %q, not %q: %s", shellLine(words), out, want, said)
+		return fmt.Errorf("%s: it says %q, not %q: %s", d.sshLine(user, at, command), out, want, said)
 	}
 	return nil
 }
@@ -258,12 +248,13 @@ func (d *demo) leave(ctx context.Context, err error) error {
 	return err
 }
 
-// lastWords shows the end of the log, which will be gone with the site.
+// lastWords shows the end of the log, which will be gone with the site, without
+// the calls.
 func (d *demo) lastWords() {
 	text, err := os.ReadFile(filepath.Join(d.dir, "serve.log"))
 	if err != nil {
 		return
 	}
-	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	lines := slices.DeleteFunc(strings.Split(strings.TrimSpace(string(text)), "\n"), func(line string) bool { return strings.Contains(line, " msg=call ") })
 	d.say("--- the end of the log\n%s", strings.Join(lines[max(0, len(lines)-20):], "\n"))
 }

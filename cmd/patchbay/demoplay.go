@@ -122,7 +122,7 @@ func (d *demo) ask(ctx context.Context) (free int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	d.say("It offers %d nodes, %d of them free.", all, free)
+	d.say("It offers %s, %d of them free.", plural(all, "node"), free)
 	part, err := excerpt(ad, "node")
 	if err != nil {
 		return 0, err
@@ -202,7 +202,7 @@ func (d *demo) gone(ctx context.Context, before int) error {
 			return err
 		}
 		if free == before {
-			d.tick("%d nodes are free, as before.", free)
+			d.tick("%s free, as before.", plural(free, "node"))
 			return nil
 		}
 		if err := pause(ctx); err != nil {
