@@ -458,11 +458,7 @@ func (l *life) start(ctx context.Context, rec record) error {
 	if err != nil {
 		return inWords("its image cannot be used", err)
 	}
-	hostname := rec.Asked.Hostname
-	if hostname == "" {
-		hostname = l.id[:min(len(l.id), 8)]
-	}
-	spec := node.Spec{ID: l.id, Hostname: hostname, Base: rec.Base, Image: i, Limits: rec.Limits}
+	spec := node.Spec{ID: l.id, Hostname: rec.Asked.hostname(l.id), Base: rec.Base, Image: i, Limits: rec.Limits}
 	l.doing("making its disk")
 	if l.runs > 0 { // what has ended may have left something
 		if err := l.t.machines.Kill(ctx, l.id); err != nil {
@@ -538,7 +534,7 @@ func (l *life) tell(ctx context.Context, rec record) error {
 	if !same || l.toldPeers != peers.version {
 		l.told = false
 		facts, err := l.t.machines.Configure(ctx, l.id, agent.Configuration{
-			Hostname: rec.Asked.Hostname, Accounts: agentAccounts(users), Key: key.private, PublicKey: key.public,
+			Hostname: rec.Asked.hostname(l.id), Accounts: agentAccounts(users), Key: key.private, PublicKey: key.public,
 			Hosts: peers.hosts, KnownHosts: peers.known,
 		})
 		if err != nil {

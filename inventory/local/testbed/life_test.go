@@ -119,6 +119,22 @@ func (w *world) nothingLeft(t *testing.T, tb *Testbed) {
 	}
 }
 
+func TestNodeWithoutAHostnameIsCalledByItsName(t *testing.T) {
+	w := newWorld(t)
+	tb, stop := w.run(-1)
+	defer stop()
+	name := nodeName(1)
+	if _, err := ask(tb, name, present("", sliceURN, "alice")); err != nil {
+		t.Fatal(err)
+	}
+	await(t, tb, name, ready)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if s := w.running[name]; s.spec.Hostname != "00000001" || s.cfg.Hostname != s.spec.Hostname {
+		t.Errorf("it was started as %q and told that it is %q", s.spec.Hostname, s.cfg.Hostname)
+	}
+}
+
 func TestWhatIsRefused(t *testing.T) {
 	w := newWorld(t)
 	tb, stop := w.run(-1)

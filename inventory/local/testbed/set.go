@@ -228,6 +228,14 @@ func isHostname(s string) bool {
 	return len(s) <= 64 && s != "" && strings.Contains(letters, s[:1]) && strings.Trim(s, letters+"-.") == "" && !strings.Contains(s, "..")
 }
 
+// hostname is that of the node called id: the one that was asked for, if any.
+func (a *asked) hostname(id string) string {
+	if a.Hostname == "" {
+		return id[:min(len(id), 8)]
+	}
+	return a.Hostname
+}
+
 // isID accepts what can be the name of a node: UUIDs and the like.
 func isID(s string) bool {
 	return s != "" && len(s) <= 64 && s[0] != '-' && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
