@@ -1,0 +1,297 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"patchbay/inventory/local"
+	"patchbay/inventory/provider"
+	"patchbay/testdata/census"
+	"patchbay/testdata/need"
+)
+
+// bedTime is what a test waits for a testbed, or for a node, at most.
+const bedTime = 30 * time.Second
+
+// bed is a testbed of a test's own: the real program with a state folder of its
+// own. What it leaves on the host when the test is over fails the test.
+type bed struct {
+	instance, dir, state, settings string
+	provider                       *provider.Provider
+	key                            string // file of the private key of all users
+	publicKey                      string // its line
+
+	t    testing.TB
+	up   *exec.Cmd
+	logs *os.File
+}
+
+// newBed starts a testbed whose instance has that name. Settings are lines of
+// NAME.yaml with values that differ from the default, at the outer level.
+func newBed(t testing.TB, instance string, settings ...string) *bed {
+	t.Helper()
+	need.Root(t)
+	dir := t.TempDir()
+	b := &bed{
+		instance: instance, dir: dir, state: filepath.Join(dir, "state"), settings: filepath.Join(dir, "local.yaml"),
+		key: filepath.Join(dir, "id_ed25519"), t: t,
+	}
+	// t.TempDir makes folders that everybody may enter, as those of a site are not.
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	b.makeKey()
+	site := local.Site{Instance: instance, PublicHost: "127.0.0.1", Component: "localhost", Listen: "127.0.0.1"}
+	text := strings.Replace(string(local.SettingsFor(site)), "\nport_rest: 10m\n", "\nport_rest: 0s\n", 1)
+	for _, line := range settings {
+		key, _, _ := strings.Cut(line, ":")
+		at := strings.Index(text, "\n"+key+":")
+		if at < 0 {
+			t.Fatalf("the settings have no key %s", key)
+		}
+		end := at + 1 + strings.IndexByte(text[at+1:], '\n')
+		for strings.HasPrefix(text[end:], "\n-") || strings.HasPrefix(text[end:], "\n ") { // a list
+			end += 1 + strings.IndexByte(text[end+1:], '\n')
+		}
+		text = text[:at+1] + line + text[end:]
+	}
+	for path, text := range map[string]string{b.settings: text, filepath.Join(dir, "local.prov"): string(local.Script(binary, "local"))} {
+		if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found, problems := provider.Load(dir)
+	if b.provider = found["local"]; b.provider == nil || len(problems) > 0 {
+		t.Fatalf("Load: %v, %q", found, problems)
+	}
+	b.provider.Log = slog.New(slog.DiscardHandler)
+	var err error
+	if b.logs, err = os.Create(filepath.Join(dir, "log")); err != nil {
+		t.Fatal(err)
+	}
+	before := b.census()
+	t.Cleanup(func() { b.clean(before) })
+	b.start()
+	return b
+}
+
+func (b *bed) makeKey() {
+	b.t.Helper()
+	secret := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
+	signer, err := ssh.NewSignerFromKey(secret)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	block, err := ssh.MarshalPrivateKey(secret, "")
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if err := os.WriteFile(b.key, pem.EncodeToMemory(block), 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+	b.publicKey = strings.TrimSpace(string(ssh.MarshalAuthorizedKey(signer.PublicKey())))
+}
+
+func (b *bed) census() census.Census {
+	b.t.Helper()
+	c, err := census.Take(census.Options{
+		Only: []string{b.instance, b.dir}, Roots: []string{local.Folder, stateFolder},
+		// What is claimed is told by names of instances; the folders stay.
+		Except: []string{b.dir + "/"},
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return c
+}
+
+// start starts up and waits until it answers.
+func (b *bed) start() {
+	b.t.Helper()
+	b.up = exec.Command(binary, "up", "--state", b.state, b.settings)
+	b.up.Stdout, b.up.Stderr = b.logs, b.logs
+	if err := b.up.Start(); err != nil {
+		b.t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func(c *exec.Cmd) {
+		defer close(ended)
+		_ = c.Wait()
+	}(b.up)
+	for end := time.Now().Add(bedTime); ; time.Sleep(5 * time.Millisecond) {
+		if _, err := b.ask(local.Request{Action: local.ActionList}); err == nil {
+			return
+		}
+		select {
+		case <-ended:
+			b.t.Fatal("up ended at once")
+		default:
+		}
+		if time.Now().After(end) {
+			b.t.Fatal("up does not answer")
+		}
+	}
+}
+
+// stop ends up with a signal. Its nodes run on.
+func (b *bed) stop(s syscall.Signal) {
+	b.t.Helper()
+	_ = b.up.Process.Signal(s)
+	for end := time.Now().Add(bedTime); b.up.Process.Signal(syscall.Signal(0)) == nil; time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			b.t.Fatal("up does not end")
+		}
+	}
+}
+
+// restart ends up with a signal, starts it anew, and waits until it knows of
+// all nodes how they are.
+func (b *bed) restart(s syscall.Signal) {
+	b.t.Helper()
+	b.stop(s)
+	b.start()
+	unsettled := func(r provider.Result) bool { return stateOf(r.Resource) == provider.StateChanging }
+	for end := time.Now().Add(bedTime); ; time.Sleep(5 * time.Millisecond) {
+		all, err := b.provider.Get(b.t.Context(), nil)
+		if err == nil && !slices.ContainsFunc(slices.Collect(maps.Values(all)), unsettled) {
+			return
+		}
+		if time.Now().After(end) {
+			b.t.Fatalf("nodes do not settle: %v, %v", all, err)
+		}
+	}
+}
+
+// clean removes everything, and demands that nothing is left.
+func (b *bed) clean(before census.Census) {
+	b.stop(syscall.SIGTERM)
+	out, err := exec.Command(binary, "clean", "--state", b.state, b.settings).CombinedOutput()
+	if err != nil {
+		b.t.Errorf("clean: %v, %s", err, out)
+	}
+	if b.t.Failed() {
+		text, _ := os.ReadFile(b.logs.Name())
+		b.t.Logf("the end of the testbed's log:\n%s", text[max(0, len(text)-6000):])
+	}
+	b.logs.Close()
+	census.Await(b.t, before, 5*time.Second)
+}
+
+// ask asks the testbed's socket, as root.
+func (b *bed) ask(r local.Request) (local.Answer, error) {
+	ctx, cancel := context.WithTimeout(b.t.Context(), bedTime)
+	defer cancel()
+	return local.Call(ctx, local.Socket(b.instance), r)
+}
+
+// user is an item of the attribute users: an account that the bed's key opens.
+func (b *bed) user(login string) string {
+	text, err := json.Marshal(map[string]any{
+		"login": login, "urn": "urn:publicid:IDN+example.org+user+" + login, "keys": []string{b.publicKey},
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return string(text)
+}
+
+// node makes a node that is on, with the account alice, and waits until it is
+// ready. More are attributes beside those, or instead of them.
+func (b *bed) node(t testing.TB, name string, more provider.Resource) provider.Resource {
+	t.Helper()
+	all := provider.Resource{"power": "on", "users": []string{b.user("alice")}, "slice_urn": "urn:publicid:IDN+example.org+slice+" + b.instance}
+	for key, value := range more {
+		all[key] = value
+	}
+	b.must(t, name, node("localhost", all))
+	return b.await(t, name, provider.StateReady)
+}
+
+// must asks for a node to be so, without waiting.
+func (b *bed) must(t testing.TB, name string, should provider.Resource) {
+	t.Helper()
+	must(t, b.provider, name, should)
+}
+
+// await waits until a node is in the state.
+func (b *bed) await(t testing.TB, name, state string) provider.Resource {
+	t.Helper()
+	for end := time.Now().Add(bedTime); ; time.Sleep(5 * time.Millisecond) {
+		r := look(t, b.provider, name)
+		switch {
+		case stateOf(r) == state:
+			return r
+		case stateOf(r) == provider.StateFailed || time.Now().After(end):
+			t.Fatalf("%s is %s, want %s: %v", name, stateOf(r), state, r)
+		}
+	}
+}
+
+// remove removes a node and waits until it is gone.
+func (b *bed) remove(t testing.TB, name string) {
+	t.Helper()
+	b.must(t, name, provider.Resource{"ensure": "absent"})
+	b.await(t, name, provider.Absent)
+}
+
+// sshArgs are the options and the address of a login, as OpenSSH's client takes
+// them: by the node's own door.
+func (b *bed) sshArgs(t testing.TB, name, login string) []string {
+	t.Helper()
+	doors := look(t, b.provider, name).List(provider.AttrLogin)
+	if len(doors) == 0 {
+		t.Fatalf("%s has no door", name)
+	}
+	host, port, err := net.SplitHostPort(doors[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []string{
+		"-F", "none", "-i", b.key, "-p", port, "-o", "IdentitiesOnly=yes", "-o", "BatchMode=yes",
+		"-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=" + os.DevNull, "-o", "LogLevel=ERROR", login + "@" + host,
+	}
+}
+
+// ssh runs a command in a node as alice, by OpenSSH's client, and is what it
+// wrote; an error tells its status.
+func (b *bed) ssh(t testing.TB, name string, args ...string) (string, error) {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), need.SSH(t), append(b.sshArgs(t, name, "alice"), args...)...)
+	var out, complaint bytes.Buffer
+	c.Stdout, c.Stderr = &out, &complaint
+	err := c.Run()
+	if err != nil {
+		err = fmt.Errorf("%w: %s", err, complaint.String())
+	}
+	return out.String(), err
+}
+
+func TestBedMakesNodes(t *testing.T) {
+	b := newBed(t, "bed-t")
+	b.node(t, "00000000-0000-4000-8000-00000000bed0", nil)
+	if out, err := b.ssh(t, "00000000-0000-4000-8000-00000000bed0", "id -un"); err != nil || out != "alice\n" {
+		t.Errorf("id: %q, %v", out, err)
+	}
+	b.restart(syscall.SIGKILL)
+	if out, err := b.ssh(t, "00000000-0000-4000-8000-00000000bed0", "echo still here"); err != nil || out != "still here\n" {
+		t.Errorf("after a kill: %q, %v", out, err)
+	}
+	b.remove(t, "00000000-0000-4000-8000-00000000bed0")
+}
