@@ -12,6 +12,7 @@
 //	gateway   the SSH server for all nodes
 //	confine   seccomp, capabilities, descriptors
 //	claim     numbers that are unique on this host
+//	doctor    tries what nodes need of this host, and says what to do
 //	wire      messages with descriptors over a socket
 //
 // NAME.yaml may belong to the unprivileged user of the manager although the
