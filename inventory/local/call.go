@@ -138,11 +138,13 @@ type DoorsInput struct {
 
 // DoorAsk is a door that should be.
 type DoorAsk struct {
-	Name     string `json:"name"`    // the node's
-	Address  string `json:"address"` // IP address and port of its SSH server
+	Name string `json:"name"` // the node's
+	// Address is the IP address and port of its SSH server; empty where that is
+	// not known yet, or still as before.
+	Address  string `json:"address,omitempty"`
 	Hostname string `json:"hostname,omitempty"`
 	// Users are as in the attribute users; nil leaves those that the door has.
-	Users []string `json:"users,omitempty"`
+	Users []string `json:"users"`
 }
 
 // DoorsOutput tells of all doors that were put or asked for by name.
@@ -154,7 +156,7 @@ type DoorsOutput struct {
 type DoorIs struct {
 	Name    string   `json:"name"`
 	Address string   `json:"address,omitempty"`
-	Users   []string `json:"users,omitempty"`
+	Users   []string `json:"users"`
 	Login   []string `json:"login,omitempty"`
 	Proxy   string   `json:"proxy,omitempty"`
 	Error   string   `json:"error,omitempty"`

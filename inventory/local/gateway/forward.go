@@ -103,7 +103,7 @@ func (c *login) requests(all <-chan *ssh.Request) {
 		}
 	}()
 	for r := range all {
-		c.line.charge()
+		c.pace.wait()
 		ok, answer := false, []byte(nil)
 		switch {
 		case r.Type == "keepalive@openssh.com":

@@ -300,7 +300,6 @@ func (k *Keeper) end(kill bool) {
 	k.mu.Lock()
 	if !k.closed {
 		k.closed = true
-		k.now.spared.Store(true)
 		close(k.closing)
 		for _, d := range k.doors {
 			d.closeBut(nil)

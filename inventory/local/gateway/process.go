@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -38,7 +37,6 @@ type process struct {
 	replaced chan struct{} // closed when the next one is the Keeper's now
 	exited   chan struct{} // closed when the process is gone, or was never started
 	err      error
-	spared   atomic.Bool // its sessions may go on
 
 	mu      sync.Mutex
 	cmd     *exec.Cmd
@@ -180,14 +178,6 @@ func (p *process) kill() {
 	}
 }
 
-// fail ends a process that does not do its work; one that was told to end with
-// its sessions has none.
-func (p *process) fail() {
-	if !p.spared.Load() {
-		p.kill()
-	}
-}
-
 // restore tells a new gateway all that the Keeper knows.
 func (k *Keeper) restore(p *process, c *wire.Conn) {
 	begin := order{Kind: orderBegin, Begin: &beginning{k.o.UID, k.o.GID, k.o.HostKey}}
@@ -287,10 +277,10 @@ func (p *process) order(o order, listeners ...net.Listener) *answer {
 // send sends an order. A gateway that does not take it in time is killed; one
 // that is gone is noticed where its words are received.
 func (p *process) send(o order, files ...*os.File) {
-	watch := time.AfterFunc(takeTime, p.fail)
+	watch := time.AfterFunc(takeTime, p.kill)
 	defer watch.Stop()
 	if p.out.send(o, files...) != nil {
-		p.fail()
+		p.kill()
 	}
 }
 

@@ -197,9 +197,18 @@ func (h *Host) Usage(id string) (Usage, error) {
 // PlaceGateway puts a process of the gateway in a group of its own, under limits.
 func (h *Host) PlaceGateway(pid int, l Limits) error {
 	limits := cgroup.Limits{CPUs: l.CPUs, Memory: l.Memory, PIDs: l.PIDs}
-	err := h.tree.Make(gatewayGroup, limits)
-	if errors.Is(err, fs.ErrExist) {
-		err = h.tree.Update(gatewayGroup, limits)
+	place := func() error {
+		err := h.tree.Make(gatewayGroup, limits)
+		if errors.Is(err, fs.ErrExist) {
+			err = h.tree.Update(gatewayGroup, limits)
+		}
+		return err
+	}
+	err := place()
+	if errors.Is(err, fs.ErrNotExist) {
+		// Close removed half of it while the last gateway was ending.
+		h.tree.RemoveEmpty(gatewayGroup)
+		err = place()
 	}
 	if err != nil {
 		return err

@@ -132,7 +132,7 @@ func (w *world) up(operations int) *Testbed {
 		return writeJSON(dir, name, v)
 	}
 	t.newKey = func() ([]byte, error) { return testKey(w.t), nil }
-	t.quiet = time.Millisecond
+	t.quiet, t.pause, t.portTime = time.Millisecond, time.Millisecond, 20*time.Millisecond
 	return t
 }
 

@@ -30,6 +30,7 @@ type lead struct {
 	Port     int      `json:"port,omitempty"`
 
 	id     string
+	open   bool // and as the record says
 	public net.Listener
 }
 
@@ -137,18 +138,17 @@ func (t *Testbed) putLead(providerName string, ask local.DoorAsk) (local.DoorIs,
 	if isHostname(ask.Hostname) {
 		next.Hostname = ask.Hostname
 	}
-	if _, err := parseUsers(next.Users); err != nil {
+	_, err := parseUsers(next.Users)
+	if err != nil {
 		return local.DoorIs{}, err
 	}
-	to, err := netip.ParseAddrPort(ask.Address)
-	switch {
-	case err != nil || to.Port() == 0:
-		return local.DoorIs{}, fmt.Errorf("%.60q, where its SSH server should be, is no address with a port", ask.Address)
-	case !t.settings.MayForward(to.Addr()):
-		return local.DoorIs{}, fmt.Errorf("the gateway may not lead to %v; forward_to in the settings of the testbed says where it may", to.Addr())
+	if next.Address, err = t.target(ask.Address); err != nil {
+		return local.DoorIs{}, err
 	}
-	next.Address = netip.AddrPortFrom(to.Addr().Unmap(), to.Port()).String()
-	if old != nil && old.public != nil && sameLead(old, &next) {
+	if next.Address == "" && old != nil {
+		next.Address = old.Address
+	}
+	if old != nil && old.open && sameLead(old, &next) {
 		return t.doorIs(old), nil
 	}
 	if err := t.openLead(&next); err != nil {
@@ -159,19 +159,40 @@ func (t *Testbed) putLead(providerName string, ask local.DoorAsk) (local.DoorIs,
 	return t.doorIs(&next), nil
 }
 
+// target is the address that a door may lead to; empty is none yet.
+func (t *Testbed) target(address string) (string, error) {
+	if address == "" {
+		return "", nil
+	}
+	to, err := netip.ParseAddrPort(address)
+	switch {
+	case err != nil || to.Port() == 0:
+		return "", fmt.Errorf("%.60q, where its SSH server should be, is no address with a port", address)
+	case !t.settings.MayForward(to.Addr()):
+		return "", fmt.Errorf("the gateway may not lead to %v; forward_to in the settings of the testbed says where it may", to.Addr())
+	}
+	return netip.AddrPortFrom(to.Addr().Unmap(), to.Port()).String(), nil
+}
+
 func sameLead(a, b *lead) bool {
 	x, y := *a, *b
-	x.public, y.public = nil, nil
 	one, _ := json.Marshal(x)
 	other, _ := json.Marshal(y)
 	return string(one) == string(other)
 }
 
-// openLead opens the door and writes it down first.
+// openLead writes the door down, and opens it when it is known where it leads.
 func (t *Testbed) openLead(d *lead) error {
 	users, err := parseUsers(d.Users)
 	if err != nil {
 		return err
+	}
+	if d.Address == "" {
+		d.open = true
+		return t.write(t.foreign, d.id+".json", d)
+	}
+	if _, err := t.target(d.Address); err != nil {
+		return err // it is not allowed any more
 	}
 	fresh := false
 	if d.public == nil && t.settings.Publish != local.Gateway {
@@ -190,6 +211,7 @@ func (t *Testbed) openLead(d *lead) error {
 		d.public.Close()
 		d.public = nil
 	}
+	d.open = err == nil
 	return err
 }
 
@@ -215,6 +237,9 @@ func (t *Testbed) removeLead(id string) error {
 
 func (t *Testbed) doorIs(d *lead) local.DoorIs {
 	is := local.DoorIs{Name: d.Name, Address: d.Address, Users: d.Users}
+	if d.Address == "" {
+		return is
+	}
 	is.Login, is.Proxy = t.published(d.doorName(), d.Port)
 	return is
 }
@@ -224,8 +249,8 @@ func (t *Testbed) listDoors() []local.ListedDoor {
 	defer t.doorsMu.Unlock()
 	all := []local.ListedDoor{}
 	for _, d := range t.leads {
-		login, _ := t.published(d.doorName(), d.Port)
-		all = append(all, local.ListedDoor{Name: d.Name, Address: d.Address, Login: login})
+		is := t.doorIs(d)
+		all = append(all, local.ListedDoor{Name: is.Name, Address: is.Address, Login: is.Login})
 	}
 	return all
 }

@@ -25,9 +25,10 @@ const (
 	startTime     = time.Minute
 	talkTime      = 30 * time.Second
 	removeTime    = 2 * time.Minute
-	maxAttempts   = 3 // of what was asked, before the node is failed
-	removeRetry   = 30 * time.Second
-	maxDeaths     = 3 // of PID 1 within deathsWithin
+	maxAttempts   = 3           // of what was asked, before the node is failed
+	pause         = time.Second // after the first, and so much more after each
+	maxPause      = 30          // of these, between attempts to remove a node
+	maxDeaths     = 3           // of PID 1 within deathsWithin
 	deathsWithin  = 5 * time.Minute
 	deathsMessage = "its system has ended again and again; restart it, or look what ends it"
 )
@@ -324,11 +325,11 @@ func (l *life) round(ctx context.Context) (wait time.Duration, over bool) {
 			if l.attempts >= maxAttempts {
 				l.trouble()
 			}
-			return min(time.Duration(l.attempts)*time.Second, removeRetry), false
+			return time.Duration(min(l.attempts, maxPause)) * l.t.pause, false
 		}
 		words, isWords := errors.AsType[*wordsError](err)
 		if l.attempts < maxAttempts && !(isWords && words.final) {
-			return time.Duration(l.attempts) * time.Second, false
+			return time.Duration(l.attempts) * l.t.pause, false
 		}
 		l.fail(rec.Change, err)
 	}

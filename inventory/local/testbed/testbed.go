@@ -66,11 +66,11 @@ type Testbed struct {
 	ids      numbers
 	ports    numbers
 	gateway  gatewayRecord
-	// write is writeJSON, newKey newExperimentKey, and quiet how long a slice
-	// must be.
-	write  func(dir, name string, v any) error
-	newKey func() ([]byte, error)
-	quiet  time.Duration
+	// write is writeJSON, newKey newExperimentKey; the times are as the constants
+	// of their names say.
+	write                  func(dir, name string, v any) error
+	newKey                 func() ([]byte, error)
+	quiet, pause, portTime time.Duration
 
 	heavy  *turns // making, starting, removing
 	talk   *turns // with agents and the gateway
@@ -90,6 +90,10 @@ type Testbed struct {
 
 // talks is how many nodes are spoken with at once.
 const talks = 8
+
+// portTime is how long the gateway of a program that was killed may take to let
+// go of its ports.
+const portTime = 2 * time.Second
 
 // Open takes the instance, and finds out what there is. Nothing is started yet.
 // It fails when another program runs the instance.
@@ -133,7 +137,7 @@ func newTestbed(o Options) *Testbed {
 	t := &Testbed{
 		o: o, settings: o.Settings, log: o.Log,
 		nodes: filepath.Join(o.State, "nodes"), keys: filepath.Join(o.State, "slices"), foreign: filepath.Join(o.State, "doors"),
-		write: writeJSON, newKey: newExperimentKey, quiet: quiet,
+		write: writeJSON, newKey: newExperimentKey, quiet: quiet, pause: pause, portTime: portTime,
 		heavy: newTurns(runtime.NumCPU()), talk: newTurns(talks), spares: make(chan []byte),
 		lives: map[string]*life{}, slices: map[string]*slice{}, leads: map[string]*lead{},
 	}
@@ -407,13 +411,13 @@ func (t *Testbed) listen(port int, holder string) (net.Listener, int, error) {
 	return l, int(n), err
 }
 
-// listenAt opens a port that the holder has. The gateway of a program that was
-// killed may need a moment to let go of it.
+// listenAt opens a port that the holder has, and waits for an old gateway to let
+// go of it.
 func (t *Testbed) listenAt(port int, holder string) (net.Listener, error) {
 	if err := t.ports.Hold(uint32(port), holder); err != nil {
 		return nil, err
 	}
-	for end := time.Now().Add(2 * time.Second); ; {
+	for end := time.Now().Add(t.portTime); ; {
 		l, err := t.bind(port)
 		if err == nil || !errors.Is(err, syscall.EADDRINUSE) || time.Now().After(end) || t.ctx.Err() != nil {
 			return l, err

@@ -1,0 +1,282 @@
+package local
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"patchbay/inventory/provider"
+)
+
+// RunBehind is one call of the provider called name in dir, whose nodes are
+// those of another provider, the executable other, with doors at the gateway of a
+// local testbed. The other one is run unchanged; NAME.yaml names the testbed, as
+// instance. Like Run, it returns an error only where there is no answer.
+//
+// What describe says are the other's metadata, with users, login and proxy. In
+// get, a node's login is replaced by that of its door. In set, users are
+// remembered for the doors, and passed on if the other one knows users.
+func RunBehind(dir, name, other, argument string, in io.Reader, out io.Writer) error {
+	c := client{dir: dir, name: name, socket: Socket, stderr: os.Stderr}
+	return c.runBehind(other, argument, in, out)
+}
+
+func (c *client) runBehind(other, argument string, in io.Reader, out io.Writer) error {
+	action, err := c.action(argument)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit(action))
+	defer cancel()
+	b := &behind{client: c, other: other}
+	if err := b.describe(ctx); err != nil {
+		return err
+	}
+	if action == "describe" {
+		return b.writeMetadata(out)
+	}
+	input, err := readInput(in)
+	if err != nil {
+		return err
+	}
+	if action == ActionGet {
+		return b.get(ctx, input, out)
+	}
+	return b.set(ctx, input, out)
+}
+
+// behind is one call of a provider that stands before another.
+type behind struct {
+	*client
+	other    string
+	metadata map[string]any // the other's
+	users    bool           // which knows users
+}
+
+// maxOther is the most that the other provider may write.
+const maxOther = MaxAnswer
+
+// call runs the other provider.
+func (b *behind) call(ctx context.Context, action string, input []byte) ([]byte, error) {
+	path := b.other
+	if !filepath.IsAbs(path) {
+		path = "." + string(filepath.Separator) + path
+	}
+	cmd := exec.CommandContext(ctx, path, "ral_action="+action)
+	cmd.Dir, cmd.Stdin, cmd.Stderr = b.dir, bytes.NewReader(input), b.stderr
+	var answer limited
+	cmd.Stdout = &answer
+	if err := cmd.Run(); err != nil {
+		return nil, fmt.Errorf("the provider %s, which is behind this one: %s: %w", filepath.Base(b.other), action, err)
+	}
+	return answer.Bytes(), nil
+}
+
+// limited keeps up to maxOther bytes and fails with more.
+type limited struct{ bytes.Buffer }
+
+func (l *limited) Write(p []byte) (int, error) {
+	if l.Len()+len(p) > maxOther {
+		return 0, fmt.Errorf("it wrote more than %d bytes", maxOther)
+	}
+	return l.Buffer.Write(p)
+}
+
+// describe finds the other's metadata where the manager would.
+func (b *behind) describe(ctx context.Context) error {
+	companion := strings.TrimSuffix(b.other, provider.Suffix) + ".yaml"
+	if !filepath.IsAbs(companion) {
+		companion = filepath.Join(b.dir, companion)
+	}
+	text, err := readSome(companion)
+	if err != nil {
+		return err
+	}
+	top := map[string]any{}
+	if err := yaml.Unmarshal(text, &top); err != nil {
+		return fmt.Errorf("%s: %s", filepath.Base(companion), firstLine(err))
+	}
+	if top["provider"] == nil {
+		if text, err = b.call(ctx, "describe", nil); err != nil {
+			return err
+		}
+		if err := yaml.Unmarshal(text, &top); err != nil {
+			return fmt.Errorf("what %s describes: %s", filepath.Base(b.other), firstLine(err))
+		}
+	}
+	metadata, ok := top["provider"].(map[string]any)
+	attributes, ok2 := metadata["attributes"].(map[string]any)
+	if !ok || !ok2 {
+		return fmt.Errorf("the provider %s, which is behind this one, describes no provider with attributes", filepath.Base(b.other))
+	}
+	b.users = attributes[provider.AttrUsers] != nil
+	if !b.users {
+		attributes[provider.AttrUsers] = map[string]any{"type": "array[string]", "desc": "accounts that the gateway lets in"}
+	}
+	for name, kind := range map[string]string{provider.AttrLogin: "array[string]", provider.AttrProxy: "string"} {
+		attributes[name] = map[string]any{"type": kind, "kind": "r", "desc": "the node's door at the gateway"}
+	}
+	delete(metadata, "name") // that is this provider's
+	b.metadata = metadata
+	return nil
+}
+
+func firstLine(err error) string {
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return line
+}
+
+func (b *behind) writeMetadata(out io.Writer) error {
+	text, err := yaml.Marshal(map[string]any{"provider": b.metadata})
+	if err == nil {
+		_, err = out.Write(text)
+	}
+	return err
+}
+
+// entry is a resource or a change as its provider told it.
+type entry map[string]json.RawMessage
+
+func (e entry) text(name string) string {
+	var s string
+	_ = json.Unmarshal(e[name], &s)
+	return s
+}
+
+func (e entry) list(name string) []string {
+	var l []string
+	_ = json.Unmarshal(e[name], &l)
+	return l
+}
+
+func (e entry) put(name string, v any) {
+	if text, err := json.Marshal(v); err == nil {
+		e[name] = text
+	}
+}
+
+// get asks the other provider, and the testbed for doors.
+func (b *behind) get(ctx context.Context, input json.RawMessage, out io.Writer) error {
+	text, err := b.call(ctx, ActionGet, input)
+	if err != nil {
+		return err
+	}
+	var answer struct {
+		Error     json.RawMessage `json:"error,omitempty"`
+		Resources []entry         `json:"resources"`
+	}
+	var asked struct{ Names []string }
+	if err := errors.Join(json.Unmarshal(text, &answer), json.Unmarshal(input, &asked)); err != nil {
+		return fmt.Errorf("the answer of %s: %w", filepath.Base(b.other), err)
+	}
+	if isSet(answer.Error) {
+		_, err := out.Write(text)
+		return err
+	}
+	ask := DoorsInput{Provider: b.name, Names: asked.Names}
+	there := map[string]entry{}
+	for _, e := range answer.Resources {
+		if name := e.text(provider.AttrName); !isSet(e["error"]) && e.text(provider.AttrEnsure) != provider.Absent {
+			there[name] = e
+			if len(asked.Names) == 0 {
+				ask.Names = append(ask.Names, name)
+			}
+		} else if isSet(e["error"]) {
+			there[name] = nil
+		}
+	}
+	for _, name := range asked.Names {
+		if _, ok := there[name]; !ok {
+			ask.Remove = append(ask.Remove, name)
+		}
+	}
+	maps.DeleteFunc(there, func(_ string, e entry) bool { return e == nil })
+	ask.Put = b.doors(ctx, there)
+	doors, err := b.askDoors(ctx, ask)
+	if err != nil {
+		return write(out, failed(err.Error()))
+	}
+	for _, d := range doors {
+		if e := there[d.Name]; e != nil {
+			b.tell(e, d)
+		}
+	}
+	return write(out, object{"resources": answer.Resources})
+}
+
+func isSet(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
+
+// tell puts a door into what is said of its node.
+func (b *behind) tell(e entry, d DoorIs) {
+	if !b.users && d.Users != nil {
+		e.put(provider.AttrUsers, d.Users)
+	}
+	logins := e.list(provider.AttrLogin)
+	if len(logins) == 0 || e.text(provider.AttrProxy) != "" {
+		return
+	}
+	switch {
+	case d.Error != "":
+		fmt.Fprintf(b.stderr, "error: node %s gets no door: %s\n", d.Name, d.Error)
+		e.put(provider.AttrMessage, d.Error)
+		e.put(provider.AttrLogin, []string{})
+	case len(d.Login) > 0:
+		e.put(provider.AttrLogin, through(logins, d.Login))
+		if d.Proxy != "" {
+			e.put(provider.AttrProxy, d.Proxy)
+		}
+	}
+}
+
+// through are the doors, for the same users as the logins that they lead to.
+func through(logins, doors []string) []string {
+	all := []string{}
+	_, target := splitUser(logins[0])
+	for _, login := range logins {
+		user, to := splitUser(login)
+		if to != target {
+			continue
+		}
+		for _, door := range doors {
+			if user != "" {
+				door = user + "@" + door
+			}
+			all = append(all, door)
+		}
+	}
+	return all
+}
+
+func splitUser(login string) (user, hostPort string) {
+	if user, rest, ok := strings.Cut(login, "@"); ok {
+		return user, rest
+	}
+	return "", login
+}
+
+// askDoors asks the testbed.
+func (b *behind) askDoors(ctx context.Context, ask DoorsInput) ([]DoorIs, error) {
+	input, err := json.Marshal(ask)
+	if err != nil {
+		return nil, err
+	}
+	text, err := b.ask(ctx, Request{Action: ActionDoors, Input: input})
+	if err != nil {
+		return nil, err
+	}
+	var out DoorsOutput
+	if err := json.Unmarshal(text, &out); err != nil {
+		return nil, fmt.Errorf("the testbed's answer cannot be read: %w", err)
+	}
+	return out.Doors, nil
+}

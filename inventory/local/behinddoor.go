@@ -1,0 +1,72 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"patchbay/inventory/provider"
+)
+
+// How names of nodes are looked up.
+const (
+	lookupTime = 3 * time.Second
+	lookups    = 8 // at once
+)
+
+// doors are those that the nodes need. A node whose address cannot be found out
+// keeps the door that it has.
+func (b *behind) doors(ctx context.Context, nodes map[string]entry) []DoorAsk {
+	ctx, cancel := context.WithTimeout(ctx, lookupTime)
+	defer cancel()
+	var mu sync.Mutex
+	var all []DoorAsk
+	var work sync.WaitGroup
+	places := make(chan struct{}, lookups)
+	for name, e := range nodes {
+		logins := e.list(provider.AttrLogin)
+		if len(logins) == 0 || e.text(provider.AttrProxy) != "" {
+			continue // it has no login yet, or a gateway of its own
+		}
+		ask := DoorAsk{Name: name, Hostname: e.text(provider.AttrHostname)}
+		if b.users {
+			ask.Users = e.list(provider.AttrUsers)
+		}
+		_, target := splitUser(logins[0])
+		places <- struct{}{}
+		work.Go(func() {
+			defer func() { <-places }()
+			address, err := resolve(ctx, target)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				fmt.Fprintf(b.stderr, "warn: where node %s is cannot be found out: %v\n", name, err)
+				return
+			}
+			ask.Address = address
+			all = append(all, ask)
+		})
+	}
+	work.Wait()
+	return all
+}
+
+// resolve makes the first address of a host:port.
+func resolve(ctx context.Context, hostPort string) (string, error) {
+	host, port, err := net.SplitHostPort(hostPort)
+	if err != nil {
+		return "", err
+	}
+	if a, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
+		return net.JoinHostPort(a.String(), port), nil
+	}
+	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	if err != nil {
+		return "", err
+	}
+	return net.JoinHostPort(found[0].Unmap().String(), port), nil
+}

@@ -1,0 +1,132 @@
+package local
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"patchbay/inventory/provider"
+)
+
+// set passes on what the other provider knows, and remembers users.
+func (b *behind) set(ctx context.Context, input json.RawMessage, out io.Writer) error {
+	var q struct {
+		Updates []entry         `json:"updates"`
+		Ral     json.RawMessage `json:"ral"`
+	}
+	if err := json.Unmarshal(input, &q); err != nil {
+		return fmt.Errorf("standard input: %w", err)
+	}
+	var dry struct{ Noop bool }
+	_ = json.Unmarshal(q.Ral, &dry)
+	users := map[string]json.RawMessage{} // as they were asked for
+	was := map[string]json.RawMessage{}
+	remember := DoorsInput{Provider: b.name}
+	theirs := []entry{}
+	for _, u := range q.Updates {
+		name := u.text(provider.AttrName)
+		var should, is entry
+		_ = json.Unmarshal(u["should"], &should)
+		_ = json.Unmarshal(u["is"], &is)
+		if isSet(should[provider.AttrUsers]) {
+			users[name], was[name] = should[provider.AttrUsers], is[provider.AttrUsers]
+			remember.Put = append(remember.Put, DoorAsk{Name: name, Users: should.list(provider.AttrUsers)})
+		}
+		if !b.users {
+			delete(should, provider.AttrUsers)
+			delete(is, provider.AttrUsers)
+			u.put("should", should)
+			u.put("is", is)
+		}
+		if len(should) > 0 {
+			theirs = append(theirs, u)
+		}
+	}
+	refused := map[string]string{}
+	if len(remember.Put) > 0 && !dry.Noop {
+		doors, err := b.askDoors(ctx, remember)
+		if err != nil {
+			return write(out, failed(err.Error()))
+		}
+		for _, d := range doors {
+			refused[d.Name] = d.Error
+		}
+	}
+	answer, err := b.passOn(ctx, object{"updates": theirs, "ral": q.Ral}, len(theirs))
+	if err != nil || isSet(answer.Error) || b.users {
+		if err == nil {
+			err = write(out, answer.object())
+		}
+		return err
+	}
+	b.addUsers(&answer, users, was, refused)
+	return write(out, answer.object())
+}
+
+// setAnswer is what the other provider says.
+type setAnswer struct {
+	Error   json.RawMessage `json:"error,omitempty"`
+	Derive  bool            `json:"derive,omitempty"`
+	Changes []entry         `json:"changes"`
+}
+
+func (a *setAnswer) object() object {
+	if isSet(a.Error) {
+		return object{"error": a.Error}
+	}
+	if a.Changes == nil {
+		a.Changes = []entry{}
+	}
+	return object{"changes": a.Changes, "derive": a.Derive}
+}
+
+// passOn asks the other provider for n updates.
+func (b *behind) passOn(ctx context.Context, q object, n int) (a setAnswer, err error) {
+	if n == 0 {
+		return a, nil
+	}
+	input, err := json.Marshal(q)
+	if err != nil {
+		return a, err
+	}
+	text, err := b.call(ctx, ActionSet, input)
+	if err == nil {
+		if err = json.Unmarshal(text, &a); err != nil {
+			err = fmt.Errorf("the answer of %s: %w", filepath.Base(b.other), err)
+		}
+	}
+	return a, err
+}
+
+// addUsers adds to the other's answer what has become of users, which it does
+// not know.
+func (b *behind) addUsers(a *setAnswer, users, was map[string]json.RawMessage, refused map[string]string) {
+	told := map[string]entry{}
+	for _, c := range a.Changes {
+		told[c.text(provider.AttrName)] = c
+	}
+	for name, is := range users {
+		c := told[name]
+		if c == nil && a.Derive && refused[name] == "" {
+			continue // derived, as everything of it
+		}
+		if c == nil {
+			c = entry{}
+			c.put(provider.AttrName, name)
+			a.Changes = append(a.Changes, c)
+		}
+		switch {
+		case isSet(c["error"]):
+		case refused[name] != "":
+			c.put("error", object{"message": refused[name], "kind": provider.Failed})
+		default:
+			before := was[name]
+			if before == nil {
+				before = json.RawMessage("null")
+			}
+			c.put(provider.AttrUsers, object{"is": is, "was": before})
+		}
+	}
+}

@@ -1,0 +1,146 @@
+package testbed
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"patchbay/inventory/provider"
+)
+
+// manager answers the manifest socket with text until the test ends.
+func manager(t *testing.T, path string, answers ...string) {
+	t.Helper()
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	t.Cleanup(func() { l.Close(); <-done })
+	go func() {
+		defer close(done)
+		for _, text := range answers {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			b := make([]byte, 4096)
+			n, _ := c.Read(b)
+			if want := "GET /manifest?sliver=urn%3Apublicid%3AIDN%2Bexample.org%2Bsliver%2Bweb HTTP/1.0\r\n"; !strings.HasPrefix(string(b[:n]), want) {
+				text = "HTTP/1.0 400 Bad\r\n\r\nasked " + string(b[:n])
+			}
+			_, _ = io.WriteString(c, text)
+			c.Close()
+		}
+		l.Close()
+	}()
+}
+
+func TestGeniGet(t *testing.T) {
+	w := newWorld(t)
+	w.settings.ManifestSocket = filepath.Join(w.dir, "admin.sock")
+	tb, stop := w.run(-1)
+	defer stop()
+	should := present("web", sliceURN, "alice", "bob")
+	if _, err := ask(tb, nodeName(1), should); err != nil {
+		t.Fatal(err)
+	}
+	await(t, tb, nodeName(1), ready)
+	l := tb.life(nodeName(1))
+	for _, tt := range []struct {
+		words   string
+		insider bool
+		want    string
+	}{
+		{"client_id", false, "web"},
+		{"slice_urn", false, sliceURN},
+		{"sliver_urn", false, "urn:publicid:IDN+example.org+sliver+web"},
+		{"user_urn", false, "urn:publicid:IDN+example.org+user+alice"},
+		{"user_email", false, "error: the aggregate is not told e-mail addresses"},
+		{"control_mac", false, "error: this node has no control interface"},
+		{"version", false, "1"},
+		{"-n -p 12 version", false, "1"},
+		{"--client-version", false, "1"},
+		{"key", false, "error: only root and the accounts of the experiment may have its key"},
+		{"key", true, string(testKey(t))},
+		{"rm -rf", true, "error: there is no command \"-rf\"; there are client_id, commands,"},
+		{"", false, "client_id     the name of this node in your request\n"},
+		{"--help", false, "client_id     the name of this node in your request\n"},
+		{"manifest", false, "error: the aggregate manager does not tell the manifest just now; try again"},
+	} {
+		got, err := l.geniAnswer(geniCommand(strings.Fields(tt.words)), tt.insider)
+		if err != nil {
+			got = "error: " + err.Error()
+		}
+		if !strings.HasPrefix(got, tt.want) {
+			t.Errorf("%s: %q, want %q", tt.words, got, tt.want)
+		}
+	}
+	text, err := l.geniAnswer("geni_user", false)
+	var users []struct {
+		URN, Login string
+		Keys       []struct{ Type, Key string }
+	}
+	if err != nil || json.Unmarshal([]byte(text), &users) != nil || len(users) != 2 || users[1].Login != "bob" || users[1].Keys[0].Key != "ssh-ed25519 AAAA bob" {
+		t.Errorf("geni_user: %s, %v", text, err)
+	}
+
+	manager(t, w.settings.ManifestSocket, "HTTP/1.0 200 OK\r\nContent-Type: text/xml\r\n\r\n<rspec>\r\n\r\n</rspec>", "HTTP/1.0 500 Oops\r\n\r\n<rspec/>", "HTTP/1.0 200 OK\r\n\r\n<a b=\"c\">")
+	for _, when := range []string{"it answers", "it does not"} {
+		if text, err := l.geniAnswer("manifest", false); err != nil || text != "<rspec>\r\n\r\n</rspec>" {
+			t.Errorf("manifest when %s: %q, %v", when, text, err)
+		}
+	}
+	text, err = l.geniAnswer("all", true)
+	if err != nil || !strings.Contains(text, `<a b=\"c\">`) || strings.Contains(text, "PRIVATE KEY") {
+		t.Errorf("all: %s, %v", text, err)
+	}
+	if _, err := ask(tb, nodeName(1), provider.Resource{"users": []string{}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.geniAnswer("user_urn", false); err == nil {
+		t.Error("nobody has a URN")
+	}
+}
+
+func TestWhoMayHaveTheKey(t *testing.T) {
+	l := newTestbed(Options{}).newLife(nodeName(1))
+	l.rec.Base = 0x70000000
+	for uid, want := range map[int]bool{
+		0: true, 0x70000000: true, 0x70000000 + 1000: true, 0x70000000 + 60000: true, 0x70000000 + 33: false,
+		0x70000000 + 65534: false, 0x70000000 + 65536: false, 1000: false, 0x6fffffff: false,
+	} {
+		if got := l.insider(uid); got != want {
+			t.Errorf("%#x: %v", uid, got)
+		}
+	}
+}
+
+func TestManagerIsNotWhoeverAnswers(t *testing.T) {
+	w := newWorld(t)
+	path := filepath.Join(w.dir, "admin.sock")
+	if _, err := askManager(t.Context(), path, 0, "/manifest"); !os.IsNotExist(err) && err == nil {
+		t.Error("nobody answered")
+	}
+	for answer, want := range map[string]string{
+		"": "no HTTP", "HTTP/1.0 200 OK\r\n": "no HTTP", "SSH-2.0-x\r\n\r\n": "no HTTP", "HTTP/1.1 302 Found\r\nLocation: /x\r\n\r\n": "302 Found",
+		"HTTP/1.0 404 Gone\r\n\r\nno": `"no"`, "HTTP/1.0\r\n\r\n": "no HTTP",
+	} {
+		if b, err := readHTTP(strings.NewReader(answer)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %q, %v", answer, b, err)
+		}
+	}
+	long := io.MultiReader(strings.NewReader("HTTP/1.0 200 OK\r\n\r\n"), io.LimitReader(zeros{}, 1<<30))
+	if _, err := readHTTP(long); err == nil || !strings.Contains(err.Error(), fmt.Sprint(maxManifest)) {
+		t.Errorf("an endless manifest: %v", err)
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { return len(p), nil }

@@ -1,0 +1,117 @@
+package testbed
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"patchbay/inventory/local"
+)
+
+func askLeads(t *testing.T, tb *Testbed, q local.DoorsInput) map[string]local.DoorIs {
+	t.Helper()
+	q.Provider = "rack"
+	b, err := json.Marshal(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := tb.askDoors(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]local.DoorIs{}
+	for _, d := range out.Doors {
+		all[d.Name] = d
+	}
+	return all
+}
+
+func TestDoorsOfOtherProviders(t *testing.T) {
+	w := newWorld(t)
+	tb, stop := w.run(-1)
+	defer func() { stop() }()
+	alice, bob := userItems("alice"), userItems("bob")
+	id := leadID("rack", "n1")
+
+	// First only the users are known.
+	d := askLeads(t, tb, local.DoorsInput{Put: []local.DoorAsk{{Name: "n1", Users: alice}}})["n1"]
+	if d.Error != "" || d.Login != nil || !slices.Equal(d.Users, alice) || len(w.opens) != 0 {
+		t.Errorf("users alone: %+v", d)
+	}
+	d = askLeads(t, tb, local.DoorsInput{Put: []local.DoorAsk{{Name: "n1", Address: "10.0.0.1:22", Hostname: "pc1.lab"}}})["n1"]
+	want := []string{"lab.example.org:41001", "pc1-" + strings.TrimPrefix(id, "door-")[:8] + ":22"}
+	if !slices.Equal(d.Login, want) || d.Proxy != "gateway@lab.example.org:41000" || !slices.Equal(d.Users, alice) {
+		t.Errorf("with an address: %+v", d)
+	}
+	if o := w.opens[id]; o.Address != "10.0.0.1:22" || len(o.Accounts) != 1 || o.Accounts[0].Login != "alice" || o.HostKey != nil {
+		t.Errorf("the gateway has %+v", o)
+	}
+	askLeads(t, tb, local.DoorsInput{Put: []local.DoorAsk{{Name: "n1", Users: bob}}})
+	if o := w.opens[id]; o.Address != "10.0.0.1:22" || o.Accounts[0].Login != "bob" {
+		t.Errorf("other users: %+v", o)
+	}
+
+	for address, why := range map[string]string{
+		"127.0.0.1:22": "may not lead to 127.0.0.1", "[::1]:22": "may not lead to ::1", "[::ffff:127.0.0.1]:22": "may not lead",
+		"169.254.169.254:80": "may not lead", "0.0.0.0:22": "may not lead", "[fe80::1%lo]:22": "may not lead", "10.0.0.1": "no address with a port",
+		"10.0.0.1:0": "no address with a port", "localhost:22": "no address with a port", "../x:22": "no address with a port",
+	} {
+		d := askLeads(t, tb, local.DoorsInput{Put: []local.DoorAsk{{Name: "bad", Address: address}}})["bad"]
+		if !strings.Contains(d.Error, why) {
+			t.Errorf("%s: %q", address, d.Error)
+		}
+	}
+	if d := askLeads(t, tb, local.DoorsInput{Put: []local.DoorAsk{{Name: "a\nb", Address: "10.0.0.1:22"}}})["a\nb"]; d.Error == "" {
+		t.Error("a name of two lines")
+	}
+
+	stop()
+	tb, stop = w.run(-1)
+	waitForSocket(t, tb.o.Socket)
+	d = askLeads(t, tb, local.DoorsInput{Names: []string{"n1", "none"}})["n1"]
+	if !slices.Equal(d.Login, want) || w.opens[id].Address != "10.0.0.1:22" {
+		t.Errorf("after a restart: %+v, %+v", d, w.opens)
+	}
+	if l := tb.list(); len(l.Doors) != 1 || l.Doors[0].Address != "10.0.0.1:22" {
+		t.Errorf("list: %+v", l)
+	}
+	askLeads(t, tb, local.DoorsInput{Remove: []string{"n1", "n1", "none"}})
+	w.nothingLeft(t, tb)
+}
+
+func TestDoorsOfTwoProvidersWithOneName(t *testing.T) {
+	if leadID("a", "bc") == leadID("ab", "c") {
+		t.Error("two nodes have one door")
+	}
+}
+
+func TestSpoilsThatAreNotDoors(t *testing.T) {
+	w := newWorld(t)
+	tb, stop := w.run(-1)
+	askLeads(t, tb, local.DoorsInput{Put: []local.DoorAsk{{Name: "n1", Address: "10.0.0.1:22"}}})
+	stop()
+	dir := filepath.Join(w.dir, "state", "doors")
+	if err := os.WriteFile(filepath.Join(dir, "x.json.new"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.settings.ForwardTo = nil
+	tb, stop = w.run(-1)
+	if d := askLeads(t, tb, local.DoorsInput{Names: []string{"n1"}}); len(d) != 1 {
+		t.Errorf("%v", d)
+	}
+	stop()
+	if entries, _ := os.ReadDir(dir); len(entries) != 1 {
+		t.Errorf("half a record is left: %v", entries)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "y.json"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tb = w.up(-1)
+	defer tb.release()
+	if err := tb.findMade(); err == nil || !strings.Contains(err.Error(), "y.json cannot be read") {
+		t.Errorf("a spoilt record: %v", err)
+	}
+}

@@ -1,0 +1,189 @@
+package testbed
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"patchbay/inventory/local"
+	"patchbay/inventory/provider"
+)
+
+func TestHostileClients(t *testing.T) {
+	w := newWorld(t)
+	tb, stop := w.run(-1)
+	defer stop()
+	waitForSocket(t, tb.o.Socket)
+	if st, err := os.Stat(tb.o.Socket); err != nil || st.Mode().Perm() != 0o660 || st.Sys().(*syscall.Stat_t).Uid != 1000 {
+		t.Errorf("the socket is %v, %v", st, err)
+	}
+	frame := func(text string) []byte {
+		return append(binary.BigEndian.AppendUint32(nil, uint32(len(text))), text...)
+	}
+	deep := strings.Repeat("[", 20000) + strings.Repeat("]", 20000)
+	for rule, b := range map[string][]byte{
+		"nothing": nil, "half a length": {0, 0}, "too long": {0xff, 0xff, 0xff, 0xff}, "half a message": frame("{}")[:5],
+		"no JSON": frame("x"), "another type": frame(`{"action":1}`), "no object": frame("[]"), "deep": frame(`{"action":"get","input":` + deep + `}`),
+	} {
+		c, err := net.Dial("unix", tb.o.Socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = c.Write(b)
+		_ = c.(*net.UnixConn).CloseWrite()
+		_ = c.SetReadDeadline(time.Now().Add(5 * time.Second))
+		if _, err := io.Copy(io.Discard, c); err != nil && !strings.Contains(err.Error(), "reset") {
+			t.Errorf("%s: %v", rule, err)
+		}
+		c.Close()
+	}
+	many := make([]string, maxNames+1)
+	for _, tt := range []struct{ rule, action, input, want string }{
+		{"no action", "", "null", "there is no action"},
+		{"an unknown action", "shell", "null", "there is no action \"shell\""},
+		{"input that is missing", "get", "", "the input of get cannot be read"},
+		{"names that are none", "get", `{"names":[1]}`, "the input of get cannot be read"},
+		{"too many names", "get", asText(object{"names": many}), "the input of get has 1001 names, at most 1000 can be"},
+		{"too many updates", "set", asText(object{"updates": make([]update, maxNames+1)}), "the input of set has 1001 updates, at most 1000 can be"},
+		{"updates that are none", "set", `{"updates":{}}`, "the input of set cannot be read"},
+		{"doors of nobody", "doors", `{}`, `"" cannot be the name of a provider`},
+		{"doors that are none", "doors", `{"put":1}`, "the input of doors cannot be read"},
+	} {
+		a, err := local.Call(t.Context(), tb.o.Socket, local.Request{Action: tt.action, Input: json.RawMessage(tt.input)})
+		if err != nil || !strings.Contains(a.Error, tt.want) {
+			t.Errorf("%s: %q, %v", tt.rule, a.Error, err)
+		}
+	}
+	// It is as well as before.
+	if _, err := ask(tb, nodeName(1), present("web", sliceURN)); err != nil {
+		t.Fatal(err)
+	}
+	await(t, tb, nodeName(1), ready)
+	if a := tb.do(local.Request{Action: local.ActionAgent, Name: nodeName(1)}, false); a.Error != "only root may enter nodes" || a.Files != nil {
+		t.Errorf("the manager enters: %+v", a)
+	}
+}
+
+func waitForSocket(t *testing.T, path string) {
+	t.Helper()
+	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+		if c, err := net.Dial("unix", path); err == nil {
+			c.Close()
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatal("nobody listens at the socket")
+		}
+	}
+}
+
+func asText(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}
+
+// TestOtherUsersAreSentAway asks as a user who may not.
+func TestOtherUsersAreSentAway(t *testing.T) {
+	if path := os.Getenv("TESTBED_TEST_SOCKET"); path != "" {
+		a, err := local.Call(t.Context(), path, local.Request{Action: local.ActionList})
+		if err != nil || a.Error == "" || a.Output != nil {
+			t.Fatalf("%+v, %v", a, err)
+		}
+		return
+	}
+	w := newWorld(t)
+	tb, stop := w.run(-1)
+	defer stop()
+	waitForSocket(t, tb.o.Socket)
+	// Also one who gets through the permissions of file and folders.
+	if err := os.Chmod(tb.o.Socket, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("/tmp", "testbed-user")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(tb.o.Socket, dir+"/x.sock"); err != nil {
+		t.Fatal(err)
+	}
+	program, err := os.ReadFile(os.Args[0])
+	if err == nil {
+		err = os.WriteFile(dir+"/program", program, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command(dir+"/program", "-test.run", "^TestOtherUsersAreSentAway$")
+	c.Env, c.Dir = append(os.Environ(), "TESTBED_TEST_SOCKET="+dir+"/x.sock"), dir
+	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 12345, Gid: 12345}}
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+func TestNodeThatIsMeant(t *testing.T) {
+	w := newWorld(t)
+	tb, stop := w.run(-1)
+	defer stop()
+	for i, hostname := range []string{"web.exp", "db", "db"} {
+		r := present(hostname, sliceURN)
+		r[provider.AttrClientID] = []string{"first", "second", "third"}[i]
+		if _, err := ask(tb, nodeName(i), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct{ name, want string }{
+		{nodeName(1), nodeName(1)}, {"00000002", nodeName(2)}, {"web", nodeName(0)}, {"web.exp", nodeName(0)}, {"third", nodeName(2)},
+		{"db", "there are 2 nodes db"}, {"0", "there are 3 nodes 0"}, {"", "there is no node"}, {"none", "there is no node none"},
+	} {
+		l, err := tb.meant(tt.name)
+		if err != nil && !strings.Contains(err.Error(), tt.want) || err == nil && l.id != tt.want {
+			t.Errorf("%q: %v, %v; want %s", tt.name, l, err, tt.want)
+		}
+	}
+}
+
+// FuzzAnswers gives the socket's client any input.
+func FuzzAnswers(f *testing.F) {
+	for _, s := range []string{
+		`{"updates":[{"name":"a","should":{"ensure":"present","component":"host1","users":["{\"login\":\"a\",\"keys\":[\"k\"]}"]}}]}`,
+		`{"names":["a","../b"]}`, `{"updates":[{"name":"../../usr","should":{"ensure":"absent"}}]}`, `{"put":[{"name":"x","address":"10.0.0.1:22"}]}`, `[]`, ``,
+	} {
+		f.Add("set", s)
+		f.Add("get", s)
+		f.Add("doors", s)
+	}
+	f.Fuzz(func(t *testing.T, action, input string) {
+		w := newWorld(t)
+		tb := w.up(-1)
+		defer tb.release()
+		tb.doors = &doubleDoors{m: w.last, closers: map[string][]net.Listener{}}
+		if err := tb.findMade(); err != nil {
+			t.Fatal(err)
+		}
+		tb.stop() // whoever begins to live stops at once
+		a := tb.do(local.Request{Action: action, Input: json.RawMessage(input)}, false)
+		if a.Error == "" && !json.Valid(a.Output) || a.Files != nil {
+			t.Errorf("%+v", a)
+		}
+		tb.work.Wait()
+		entries, err := os.ReadDir(w.dir)
+		if err != nil || len(entries) > 4 {
+			t.Errorf("files %v, %v", entries, err)
+		}
+	})
+}
