@@ -7,8 +7,10 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -46,6 +48,12 @@ func (o *demoOptions) Validate(args []string) error {
 func (o *demoOptions) Run(ctx context.Context, c console) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, demoTimeout)
 	defer cancel()
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP)
+	defer stop()
+	// Nobody may be reading any more, and yet it must clean up.
+	unread := make(chan os.Signal, 1)
+	signal.Notify(unread, syscall.SIGPIPE)
+	defer signal.Stop(unread)
 	temporary, err := os.MkdirTemp("", "patchbay-demo-")
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -337,6 +338,23 @@ func TestDemoOnTheLocalTestbed(t *testing.T) {
 	}
 	census.Await(t, before, 10*time.Second)
 	has(t, readFile(t, filepath.Join(dir, "providers", "local.yaml")), "port_rest: 10m")
+
+	// Whoever reads it leaves in the middle.
+	cmd := exec.Command(filepath.Join(bin, "patchbay"), "demo", "--provider", "local")
+	reader, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for s := bufio.NewScanner(reader); s.Scan() && !strings.Contains(s.Text(), "I am ann on server"); {
+	}
+	reader.Close()
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("with nobody reading: %v", err)
+	}
+	census.Await(t, before, 10*time.Second)
 
 	for _, until := range []string{"2. Serve it", "I am ann on server"} {
 		cmd := exec.Command(filepath.Join(bin, "patchbay"), "demo", "--provider", "local")
