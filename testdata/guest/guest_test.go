@@ -141,3 +141,17 @@ func TestGuestThatPanicsIsAnError(t *testing.T) {
 		t.Errorf("status %d:\n%s", status, out)
 	}
 }
+
+// What the tests in cmd/patchbay-local ask for before and find after.
+func TestNodesLiveAfterAPowerCut(t *testing.T) {
+	disk := filepath.Join(t.TempDir(), "disk.img")
+	status, out := boot(t, "--disk", disk, "--cut", "--env", "PATCHBAY_BOOT=/guest/boot", "--test", "../../cmd/patchbay-local=^TestBeforeThePowerCut$")
+	if status != 0 || !strings.Contains(out, "--- PASS: TestBeforeThePowerCut") {
+		t.Fatalf("first boot: status %d:\n%s", status, out)
+	}
+	status, out = boot(t, "--disk", disk, "--env", "PATCHBAY_BOOT=/guest/boot",
+		"cd /guest/src/cmd/patchbay-local && ./patchbay-local.test -test.v -test.run '^TestAfterThePowerCut$'; s=$?; cat /guest/boot/log; ls -lR /var/lib/patchbay-local /guest/boot; exit $s")
+	if status != 0 || !strings.Contains(out, "--- PASS: TestAfterThePowerCut") {
+		t.Errorf("second boot: status %d:\n%s", status, out)
+	}
+}
