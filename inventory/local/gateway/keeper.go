@@ -71,6 +71,10 @@ var ErrClosed = errors.New("the gateway was closed")
 // patience is how long a change of the doors waits for the gateway.
 const patience = 10 * time.Second
 
+// endTime is how long Close waits for a gateway without sessions, which ends at
+// once, so that whoever tidies up after it finds nothing of it.
+const endTime = time.Second
+
 // Keeper runs the gateway process and knows all its doors, so that one that died is
 // replaced by an equal one.
 type Keeper struct {
@@ -314,5 +318,10 @@ func (k *Keeper) end(kill bool) {
 	if kill {
 		p.kill()
 		<-p.exited
+		return
+	}
+	select {
+	case <-p.exited:
+	case <-time.After(endTime):
 	}
 }
