@@ -47,8 +47,18 @@ type bed struct {
 // NAME.yaml with values that differ from the default, at the outer level.
 func newBed(t testing.TB, instance string, settings ...string) *bed {
 	t.Helper()
+	b := makeBed(t, instance, t.TempDir(), settings...)
+	before := b.census()
+	t.Cleanup(func() { b.clean(before) })
+	b.start()
+	return b
+}
+
+// makeBed makes all of a testbed in a folder, or finds it there, but starts
+// nothing.
+func makeBed(t testing.TB, instance, dir string, settings ...string) *bed {
+	t.Helper()
 	need.Root(t)
-	dir := t.TempDir()
 	b := &bed{
 		instance: instance, dir: dir, state: filepath.Join(dir, "state"), settings: filepath.Join(dir, "local.yaml"),
 		key: filepath.Join(dir, "id_ed25519"), t: t,
@@ -86,9 +96,6 @@ func newBed(t testing.TB, instance string, settings ...string) *bed {
 	if b.logs, err = os.Create(filepath.Join(dir, "log")); err != nil {
 		t.Fatal(err)
 	}
-	before := b.census()
-	t.Cleanup(func() { b.clean(before) })
-	b.start()
 	return b
 }
 
@@ -112,9 +119,8 @@ func (b *bed) makeKey() {
 func (b *bed) census() census.Census {
 	b.t.Helper()
 	c, err := census.Take(census.Options{
-		Only: []string{b.instance, b.dir}, Roots: []string{local.Folder, stateFolder},
 		// What is claimed is told by names of instances; the folders stay.
-		Except: []string{b.dir + "/"},
+		Only: []string{b.instance, b.dir}, Roots: []string{local.Folder, stateFolder},
 	})
 	if err != nil {
 		b.t.Fatal(err)
