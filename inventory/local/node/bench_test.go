@@ -91,3 +91,20 @@ func memory(t testing.TB, pid int) int {
 	}
 	return kb
 }
+
+// BenchmarkExec runs /bin/true through the agent, at once again and after a
+// pause: the kernel lets itself time to move a process when none moved lately.
+func BenchmarkExec(b *testing.B) {
+	for name, pause := range map[string]time.Duration{"AtOnce": 0, "Paused": 30 * time.Millisecond} {
+		b.Run(name, func(b *testing.B) {
+			h := openHost(b, "node-bexec")
+			launch(b, h, spec("n1", testImage(b)))
+			for b.Loop() {
+				want(b, h, "n1", "exec true", "")
+				b.StopTimer()
+				time.Sleep(pause)
+				b.StartTimer()
+			}
+		})
+	}
+}

@@ -24,10 +24,11 @@ const creatorArgv0 = "node-creator"
 type creation struct {
 	State, Instance string
 	Specs           []Spec
+	Once            bool // not again and again
 }
 
-// create makes nodes, two at a time, removes some of them again, and says of
-// each that runs so. It never ends by itself.
+// create makes nodes, two at a time, says of each that runs so, and begins anew
+// with removing it. It never ends by itself.
 func create() {
 	var c creation
 	if err := json.NewDecoder(os.Stdin).Decode(&c); err != nil {
@@ -41,7 +42,7 @@ func create() {
 	var out sync.Mutex
 	for part := range 2 {
 		go func() {
-			for round := 0; ; round++ {
+			for round := 0; round == 0 || !c.Once; round++ {
 				for i, s := range c.Specs {
 					if i%2 != part {
 						continue
@@ -104,17 +105,17 @@ func specs(image Image, n int) []Spec {
 func TestNodesOutliveTheirCreator(t *testing.T) {
 	h := openHost(t, "node-adopt")
 	all := specs(testImage(t), 1)
-	cmd, out := startCreator(t, creation{h.State, h.Instance, all})
+	cmd, out := startCreator(t, creation{h.State, h.Instance, all, true})
 	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
 		t.Fatal(err)
 	}
 	cmd.Process.Kill()
 	cmd.Wait()
 	h = reopenBeside(t, h)
-	// It may have been removing the node when it died, but not before it said so.
-	if _, ok := h.Find(t.Context(), "n0"); ok {
-		want(t, h, "n0", "echo alive", "alive\n")
+	if r, ok := h.Find(t.Context(), "n0"); !ok || r.PID == 0 {
+		t.Errorf("found %+v %v", r, ok)
 	}
+	want(t, h, "n0", "echo alive", "alive\n")
 	removeAll(t, h)
 	nothingLeft(t, h, all...)
 }
@@ -131,7 +132,7 @@ func TestKilledAtAnyInstantNothingIsLeft(t *testing.T) {
 	var most time.Duration // what a creator needs for some nodes on this machine
 	for round := range 30 {
 		began := time.Now()
-		cmd, out := startCreator(t, creation{h.State, h.Instance, all})
+		cmd, out := startCreator(t, creation{h.State, h.Instance, all, false})
 		if round == 0 {
 			lines := bufio.NewReader(out)
 			for range 8 {

@@ -121,10 +121,11 @@ func (h *Host) open() (err error) {
 	if h.nodes, err = h.state.OpenRoot(nodesFolder); err != nil {
 		return err
 	}
-	for _, f := range []func() error{h.saveProgram, h.emptyTrash, h.sweepDisks} {
-		if err := f(); err != nil {
-			return err
-		}
+	if err := h.saveProgram(); err != nil {
+		return err
+	}
+	if err := errors.Join(h.emptyTrash(), h.sweepDisks()); err != nil {
+		h.Log.Warn("cannot tidy the state folder: look at what is left there", "error", err)
 	}
 	h.tree, err = cgroup.Open(h.Instance)
 	return err
