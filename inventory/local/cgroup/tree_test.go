@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -83,16 +84,14 @@ func both(t *testing.T, instance string, f func(t *testing.T, tree *Tree)) {
 	t.Run("VersionOneOnly", func(t *testing.T) { f(t, versionOne(t, instance+"1")) })
 }
 
-// shell starts sh -c line in a group; it is killed with the test.
-func shell(t testing.TB, tree *Tree, id, line string) (*exec.Cmd, *bytes.Buffer) {
+// shell starts sh -c line in a group.
+func shell(t testing.TB, tree *Tree, id, line string) *exec.Cmd {
 	t.Helper()
-	var out bytes.Buffer
 	c := exec.Command("sh", "-c", line)
-	c.Stdout, c.Stderr = &out, &out
 	if err := tree.Start(id, c); err != nil {
 		t.Fatal(err)
 	}
-	return c, &out
+	return c
 }
 
 func TestLifeOfAGroup(t *testing.T) {
@@ -103,12 +102,16 @@ func TestLifeOfAGroup(t *testing.T) {
 		if err := tree.Make("a", Limits{}); !errors.Is(err, os.ErrExist) {
 			t.Errorf("a second group of that name: %v", err)
 		}
-		c, out := shell(t, tree, "a", "cat /proc/self/cgroup; sleep 60")
+		c := shell(t, tree, "a", "sleep 60 & wait")
+		groups, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", c.Process.Pid))
+		if err != nil {
+			t.Fatal(err)
+		}
 		if pids, err := tree.PIDs("a"); err != nil || !slices.Contains(pids, c.Process.Pid) || slices.Contains(pids, os.Getpid()) {
 			t.Errorf("processes %v %v, want %d among them and not %d", pids, err, c.Process.Pid, os.Getpid())
 		}
-		for range 100 { // the thread that started it ends, the child says where it is
-			if u, err := tree.Usage("a"); err == nil && u.PIDs == 2 && u.Memory > 0 && out.Len() > 0 {
+		for range 100 { // the thread that started it ends
+			if u, err := tree.Usage("a"); err == nil && u.PIDs == 2 && u.Memory > 0 {
 				break
 			}
 			time.Sleep(10 * time.Millisecond)
@@ -127,9 +130,9 @@ func TestLifeOfAGroup(t *testing.T) {
 			t.Errorf("the process ended by itself: %v", c.ProcessState)
 		}
 		for _, h := range tree.all {
-			want := filepath.Join(parent, tree.instance, "a")
-			if !strings.Contains(out.String(), want) {
-				t.Errorf("the process was not in %s of %s:\n%s", want, h.path, out)
+			want := strings.TrimPrefix(tree.leaf(h, "a"), h.path) + "\n"
+			if !strings.Contains(string(groups), want) {
+				t.Errorf("the process was not in %s of %s:\n%s", want, h.path, groups)
 			}
 			if _, err := os.Stat(tree.dir(h, "a")); !errors.Is(err, os.ErrNotExist) {
 				t.Errorf("%s is left: %v", tree.dir(h, "a"), err)
@@ -147,7 +150,7 @@ func TestKillIsFasterThanForks(t *testing.T) {
 		if err := tree.Make("a", Limits{PIDs: 100}); err != nil {
 			t.Fatal(err)
 		}
-		c, _ := shell(t, tree, "a", `f() { f | f & }; while :; do f; done`)
+		c := shell(t, tree, "a", `f() { f | f & }; while :; do f; done`)
 		time.Sleep(50 * time.Millisecond)
 		if err := end(tree, "a"); err != nil {
 			t.Fatal(err)
@@ -278,8 +281,8 @@ func TestInstancesDoNotSeeEachOther(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	ca, _ := shell(t, a, "same", "sleep 60")
-	cb, _ := shell(t, b, "same", "sleep 60")
+	ca := shell(t, a, "same", "sleep 60")
+	cb := shell(t, b, "same", "sleep 60")
 	if err := end(a, "same"); err != nil {
 		t.Fatal(err)
 	}
@@ -323,7 +326,7 @@ func TestRemoveWaitsAndGivesUp(t *testing.T) {
 	if err := tree.Make("a", Limits{}); err != nil {
 		t.Fatal(err)
 	}
-	c, _ := shell(t, tree, "a", "sleep 0.2")
+	c := shell(t, tree, "a", "sleep 0.2")
 	go c.Wait()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()

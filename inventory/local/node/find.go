@@ -110,7 +110,7 @@ func processStat(pid int) (started, state string, err error) {
 	// The second field is the program's name in brackets, which may hold anything.
 	text := string(b)
 	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
-	const stateAt, startedAt = 3 - 3, 22 - 3
+	const stateAt, startedAt = 0, 19 // fields 3 and 22
 	if len(fields) <= startedAt {
 		return "", "", fmt.Errorf("process %d: %.200q tells no start", pid, text)
 	}
