@@ -24,6 +24,10 @@ type Usage struct {
 // period is the time, in microseconds, over which processor time is shared out.
 const period = 100_000
 
+// socketShare is the part of its memory that a group may have in sockets beside
+// it, as a divisor, where they count apart.
+const socketShare = 4
+
 // reserve is how many of its processes a node may not use for jobs: PID 1 has
 // up to ten threads, and each login takes some.
 func reserve(pids int) int { return min(max(pids/8, 16), 32, pids/2) }
@@ -86,9 +90,14 @@ func setMemory(h hierarchy, dir string, bytes int64) error {
 		// A hog is ended as a whole process, never as the whole node.
 		return errors.Join(present(write(dir, "memory.swap.max", swap)), write(dir, "memory.oom.group", "0"))
 	}
-	most := "-1"
+	most, sockets := "-1", "-1"
 	if bytes > 0 {
-		most = strconv.FormatInt(bytes, 10)
+		most, sockets = strconv.FormatInt(bytes, 10), strconv.FormatInt(bytes/socketShare, 10)
+	}
+	// What waits in sockets counts apart here, in spite of its name that of all
+	// protocols, and would not be bounded at all.
+	if err := present(write(dir, "memory.kmem.tcp.limit_in_bytes", sockets)); err != nil {
+		return err
 	}
 	// memory with swap must never be the smaller of the two, so the order
 	// depends on what they were.

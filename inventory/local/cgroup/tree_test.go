@@ -205,6 +205,15 @@ func TestLimitsAreSetAndChanged(t *testing.T) {
 			if got := limit(t, tree, "memory", "memory.limit_in_bytes", "memory.max", "a"); got != c.memory && c.memory != "" {
 				t.Errorf("%+v: memory %q, want %q", c.limits, got, c.memory)
 			}
+			for _, h := range tree.all {
+				if !h.has("memory") || h.v2 {
+					continue
+				}
+				got, err := number(tree.dir(h, "a"), "memory.kmem.tcp.limit_in_bytes")
+				if err != nil && !errors.Is(err, os.ErrNotExist) || err == nil && c.limits.Memory > 0 && got != c.limits.Memory/socketShare {
+					t.Errorf("%+v: memory of sockets %d, %v", c.limits, got, err)
+				}
+			}
 			if got := limit(t, tree, "pids", "pids.max", "pids.max", "a"); got != c.all {
 				t.Errorf("%+v: processes %q, want %q", c.limits, got, c.all)
 			}
