@@ -11,6 +11,10 @@ import (
 // programInside is this program, as a node sees it.
 const programInside = "/run/patchbay/bin/patchbay-local"
 
+// terminals is how many pseudo-terminals a node may have, as text. Without a
+// bound one node could take all of the host, which are some thousands.
+const terminals = "256"
+
 // Attributes of mounts that hold no programs.
 const dull = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC
 
@@ -49,7 +53,7 @@ func devices(root int, s Spec) error {
 		}
 	}
 	if err := mountAt(dev, "pts", "devpts", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC,
-		[2]string{"newinstance", ""}, [2]string{"ptmxmode", "0666"}, [2]string{"mode", "0620"}, [2]string{"gid", "5"}); err != nil {
+		[2]string{"newinstance", ""}, [2]string{"ptmxmode", "0666"}, [2]string{"mode", "0620"}, [2]string{"gid", "5"}, [2]string{"max", terminals}); err != nil {
 		return err
 	}
 	size := int64(256 << 20)
@@ -88,8 +92,8 @@ func processes(root int, s Spec) error {
 		return err
 	}
 	return hide(root, []string{
-		"proc/config.gz", "proc/kallsyms", "proc/kcore", "proc/keys", "proc/kmsg", "proc/kpagecgroup", "proc/kpagecount",
-		"proc/kpageflags", "proc/latency_stats", "proc/sched_debug", "proc/sysrq-trigger", "proc/timer_list",
+		"proc/cmdline", "proc/config.gz", "proc/diskstats", "proc/kallsyms", "proc/kcore", "proc/keys", "proc/kmsg", "proc/kpagecgroup", "proc/kpagecount",
+		"proc/kpageflags", "proc/latency_stats", "proc/partitions", "proc/sched_debug", "proc/sysrq-trigger", "proc/timer_list",
 		"proc/acpi", "proc/asound", "proc/bus", "proc/driver", "proc/fs", "proc/irq", "proc/scsi",
 	})
 }
@@ -101,9 +105,9 @@ func system(root int, s Spec) error {
 		return err
 	}
 	return hide(root, []string{
-		"sys/block", "sys/class/block", "sys/dev/block", "sys/devices/virtual/block", "sys/devices/virtual/dmi",
-		"sys/firmware", "sys/fs", "sys/hypervisor", "sys/kernel/config", "sys/kernel/debug", "sys/kernel/security",
-		"sys/kernel/tracing", "sys/power",
+		"sys/block", "sys/class/bdi", "sys/class/block", "sys/dev/block", "sys/devices/virtual/bdi", "sys/devices/virtual/block", "sys/devices/virtual/dmi",
+		"sys/firmware", "sys/fs", "sys/hypervisor", "sys/kernel/boot_params", "sys/kernel/config", "sys/kernel/debug", "sys/kernel/security",
+		"sys/kernel/tracing", "sys/kernel/vmcoreinfo", "sys/power",
 	})
 }
 

@@ -166,6 +166,8 @@ func TestNothingShowsOnTheHost(t *testing.T) {
 			t.Errorf("the node sees %s:\n%s", path, inside)
 		}
 	}
+	// What the host was booted with, and what its other nodes read and write.
+	want(t, h, "n1", "cat /proc/cmdline /proc/diskstats /proc/partitions /sys/kernel/vmcoreinfo 2>/dev/null; ls /sys/class/bdi /sys/kernel/boot_params 2>/dev/null | grep -v :", "\n")
 }
 
 func TestFindTellsOthersApart(t *testing.T) {

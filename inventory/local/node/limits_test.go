@@ -128,6 +128,14 @@ func TestSmallMountsAreBounded(t *testing.T) {
 	}
 }
 
+func TestTerminalsBind(t *testing.T) {
+	h := openHost(t, "node-pty")
+	launch(t, h, spec("n1", testImage(t)))
+	if out, _ := sh(t, h, "n1", "grep ' /dev/pts ' /proc/self/mountinfo"); !strings.Contains(out, ",max="+terminals) {
+		t.Errorf("a node can take all terminals of the host: %s", out)
+	}
+}
+
 func TestGatewayHasItsPlace(t *testing.T) {
 	h := openHost(t, "node-gw")
 	child := sleeper(t)
