@@ -18,7 +18,7 @@ func command() *cobra.Command {
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
-	root.AddCommand(upCommand(), doctorCommand(), cleanCommand(), listCommand(), enterCommand(), imageCommand(), localCommand(), simulatedCommand(), versionCommand())
+	root.AddCommand(upCommand(), behindCommand(), doctorCommand(), cleanCommand(), listCommand(), enterCommand(), imageCommand(), localCommand(), simulatedCommand(), versionCommand())
 	return root
 }
 

@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -347,32 +346,6 @@ func TestThousandNodes(t *testing.T) {
 	for _, name := range names {
 		if stateOf(got[name].Resource) != "ready" {
 			t.Fatalf("%s: %+v", name, got[name])
-		}
-	}
-}
-
-// TestDependencies keeps the program small and free of cgo.
-func TestDependencies(t *testing.T) {
-	list := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ".")
-	list.Env = append(os.Environ(), "CGO_ENABLED=0")
-	out, err := list.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	allowed := []string{
-		"github.com/spf13/cobra",
-		"github.com/spf13/pflag",
-		"go.yaml.in/yaml/v3",
-		"golang.org/x/sys/unix",
-		"patchbay/am",
-		"patchbay/am/urn",
-		"patchbay/cmd/patchbay-local",
-		"patchbay/inventory/provider",
-		"patchbay/inventory/simulated",
-	}
-	for _, dep := range strings.Fields(string(out)) {
-		if !slices.Contains(allowed, dep) {
-			t.Errorf("depends on %s", dep)
 		}
 	}
 }

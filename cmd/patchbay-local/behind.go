@@ -1,0 +1,39 @@
+package main
+
+import (
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"patchbay/inventory/local"
+)
+
+func behindCommand() *cobra.Command {
+	var name, other string
+	c := &cobra.Command{
+		Use:   "behind --name NAME --provider PROGRAM ral_action=ACTION",
+		Short: "Act as another provider whose nodes stand behind this testbed's gateway",
+		Long: `Act as another provider, PROGRAM, which is run unchanged, and give its nodes the
+same doors as containers have: a port for each, and the gateway account. The
+nodes' own SSH servers answer there.
+
+NAME.yaml in the working directory names the testbed by its key instance, and may
+hold the settings of PROGRAM, too. The server calls this through a file NAME.prov
+such as:
+
+  #!/bin/sh
+  exec patchbay-local behind --name racked --provider ./rack.real "$@"`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			return local.RunBehind(".", name, other, args[0], os.Stdin, os.Stdout)
+		},
+	}
+	c.Flags().StringVar(&name, "name", "", "name of this provider: the stem of its file")
+	c.Flags().StringVar(&other, "provider", "", "the other provider's executable")
+	for _, flag := range []string{"name", "provider"} {
+		if err := c.MarkFlagRequired(flag); err != nil {
+			panic(err) // the flag was made above
+		}
+	}
+	return c
+}
