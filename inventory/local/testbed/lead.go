@@ -59,7 +59,11 @@ func (t *Testbed) findDoors() error {
 		}
 		var d lead
 		if err := readJSON(t.foreign, e.Name(), &d); err != nil {
-			return fmt.Errorf("%w; remove it, and the door is made anew when its provider is asked", err)
+			t.log.Error("a door is spoilt; it is made anew when its provider is asked", "error", err)
+			if err := os.Remove(filepath.Join(t.foreign, e.Name())); err != nil {
+				return err
+			}
+			continue
 		}
 		d.id = leadID(d.Provider, d.Name)
 		t.leads[d.id] = &d

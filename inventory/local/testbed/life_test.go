@@ -335,6 +335,34 @@ func TestTakenPortIsGivenUpForAnother(t *testing.T) {
 	}
 }
 
+func TestSpoiltRecordHurtsNobodyElse(t *testing.T) {
+	w := newWorld(t)
+	tb, stop := w.run(-1)
+	for i := range 2 {
+		if _, err := ask(tb, nodeName(i), present("web", sliceURN)); err != nil {
+			t.Fatal(err)
+		}
+		await(t, tb, nodeName(i), ready)
+	}
+	stop()
+	if err := os.WriteFile(filepath.Join(tb.nodes, nodeName(0), recordFile), []byte(`{"asked":`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tb, stop = w.run(-1)
+	defer stop()
+	await(t, tb, nodeName(1), ready)
+	if r := await(t, tb, nodeName(0), settled); r.Text("state") != "failed" || w.running[nodeName(0)] != nil {
+		t.Errorf("the spoilt one: %v", r)
+	}
+	for i := range 2 {
+		if _, err := ask(tb, nodeName(i), provider.Resource{"ensure": "absent"}); err != nil {
+			t.Fatal(err)
+		}
+		await(t, tb, nodeName(i), provider.Gone)
+	}
+	w.nothingLeft(t, tb)
+}
+
 func TestPeersOfASliceKnowEachOther(t *testing.T) {
 	w := newWorld(t)
 	tb, stop := w.run(-1)

@@ -19,7 +19,7 @@ const (
 	manifestTime = 10 * time.Second
 	maxManifest  = 16 << 20
 	maxHead      = 16 << 10
-	keptManifest = 256 << 10 // that is kept for when the manager does not answer
+	keptManifest = 64 << 10 // that is kept for when the manager does not answer
 )
 
 // fetchManifest asks the manager for the manifest of the node's slice. When it

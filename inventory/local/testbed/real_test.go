@@ -38,6 +38,9 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	if o := os.Getenv("TESTBED_TEST_UP"); o != "" {
+		beUp(o)
+	}
 	os.Exit(m.Run())
 }
 
@@ -146,6 +149,26 @@ func (s *site) call(action string, input, output any) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+}
+
+// try asks for it of a testbed that may be killed at any time, and tells whether
+// all was accepted.
+func (s *site) try(should map[string]provider.Resource) bool {
+	updates := []object{}
+	for name, r := range should {
+		updates = append(updates, object{"name": name, "should": r})
+	}
+	b, err := json.Marshal(object{"updates": updates})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for end := time.Now().Add(400 * time.Millisecond); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		a, err := local.Call(s.t.Context(), s.options.Socket, local.Request{Action: local.ActionSet, Input: b})
+		if err == nil && a.Error == "" && !bytes.Contains(a.Output, []byte(`"error"`)) {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *site) set(should map[string]provider.Resource) {

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"net"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -25,6 +24,7 @@ import (
 	"patchbay/inventory/local/gateway"
 	"patchbay/inventory/local/image"
 	"patchbay/inventory/local/node"
+	"patchbay/inventory/provider"
 )
 
 // Root is the folder of all testbeds of this host: their claims, and their
@@ -216,14 +216,18 @@ func (t *Testbed) find() error {
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("%w; remove the folder if the node is not needed any more", err)
+			t.log.Error("the record of a node is spoilt; the node is ended, and can only be removed", "node", id, "error", err)
+			if err := t.machines.Kill(context.Background(), id); err != nil {
+				return fmt.Errorf("cannot end node %s: %w", id, err)
+			}
+			rec = t.spoilt()
 		}
 		l := t.newLife(id)
 		if err := t.join(l, &rec); err != nil {
 			return err
 		}
 		l.rec = rec
-		l.say("changing", "being looked for after a restart of the testbed")
+		l.say(provider.StateChanging, "being looked for after a restart of the testbed")
 		t.lives[id] = l
 	}
 	if err := t.findDoors(); err != nil {
@@ -233,6 +237,14 @@ func (t *Testbed) find() error {
 		return err
 	}
 	return t.sweepClaims()
+}
+
+// spoilt is the record of a node of which nothing is known.
+func (t *Testbed) spoilt() record {
+	return record{
+		Asked: asked{Component: t.settings.Component, Power: provider.Off}, Change: 1, FailedAt: 1,
+		Failed: "what was noted of it is spoilt; remove it and make it anew",
+	}
 }
 
 // sweepClaims makes the claims of this instance those that the records tell,
@@ -448,10 +460,4 @@ func (t *Testbed) published(name string, port int) (login []string, proxy string
 
 func (t *Testbed) gatewayAddress() string {
 	return net.JoinHostPort(t.settings.PublicHost, strconv.Itoa(t.gateway.Port))
-}
-
-// addressOf is where a listener of ours listens.
-func addressOf(l net.Listener) netip.AddrPort {
-	a, _ := netip.ParseAddrPort(l.Addr().String())
-	return a
 }
