@@ -15,13 +15,20 @@ import (
 // closed by the peer.
 const maxChannels = 128
 
+// maxExtra is the longest text that comes with the opening of a channel, bytes.
+const maxExtra = 8 << 10
+
 // agentTime bounds what an agent does for a channel before it is open.
 const agentTime = 10 * time.Second
 
 // channels serves the channels that the peer opens.
 func (c *login) channels(all <-chan ssh.NewChannel) {
 	for n := range all {
-		c.pace.wait()
+		c.line.charge()
+		if len(n.ExtraData()) > maxExtra {
+			n.Reject(ssh.ConnectionFailed, "the request is too long")
+			continue
+		}
 		if !c.take() {
 			n.Reject(ssh.ResourceShortage, fmt.Sprintf("at most %d channels are open at the same time", maxChannels))
 			continue
@@ -77,7 +84,7 @@ func (c *login) agent(ctx context.Context) (*wire.Conn, error) {
 func (c *login) refuse(ch ssh.Channel, requests <-chan *ssh.Request) {
 	go io.Copy(io.Discard, ch.Stderr())
 	for r := range requests {
-		c.pace.wait()
+		c.line.charge()
 		r.Reply(false, nil)
 	}
 }

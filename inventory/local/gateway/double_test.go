@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"os/user"
 	"path/filepath"
 	"strings"
@@ -24,6 +25,7 @@ import (
 // agent would do in a node the test's process does on this host.
 func TestMain(m *testing.M) {
 	if os.Args[0] == Argv0 {
+		signal.Ignore(syscall.SIGPIPE, syscall.SIGHUP)
 		if err := run(os.NewFile(3, "control"), doubles{}, confined, stderrLog()); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)

@@ -103,7 +103,7 @@ func (c *login) requests(all <-chan *ssh.Request) {
 		}
 	}()
 	for r := range all {
-		c.pace.wait()
+		c.line.charge()
 		ok, answer := false, []byte(nil)
 		switch {
 		case r.Type == "keepalive@openssh.com":

@@ -22,6 +22,9 @@ import (
 
 // Main is the gateway process. It does not return.
 func Main() {
+	// What it writes to its standard error may have no reader any more.
+	signal.Ignore(syscall.SIGPIPE, syscall.SIGHUP)
+	debug.SetGCPercent(50)
 	if err := run(os.NewFile(3, "control"), agents{}, confine.Gateway, stderrLog()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -55,9 +58,6 @@ type gateway struct {
 
 // run serves the Keeper until it ends, and then all sessions until they do.
 func run(control *os.File, a nodes, confine func(uid, gid int) error, log *slog.Logger) error {
-	// What it writes to its standard error may have no reader any more.
-	signal.Ignore(syscall.SIGPIPE, syscall.SIGHUP)
-	debug.SetGCPercent(50)
 	c, err := wire.FromFile(control)
 	if err != nil {
 		return fmt.Errorf("the connection to the testbed is missing: %w", err)

@@ -21,12 +21,12 @@ func (c *login) join(ch ssh.Channel, requests <-chan *ssh.Request, nc net.Conn) 
 	in, out := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(in)
-		c.copyIn(nc, ch)
+		c.copyIn(ch, func() io.Writer { return nc })
 		closeWrite(nc)
 	}()
 	go func() {
 		defer close(out)
-		io.Copy(ch, nc)
+		carry(ch, nc)
 		ch.CloseWrite()
 	}()
 	go func() {
@@ -42,23 +42,50 @@ func (c *login) join(ch ssh.Channel, requests <-chan *ssh.Request, nc net.Conn) 
 	<-out
 }
 
-// copyIn copies what the peer sends to w. When w takes no more the rest is
-// thrown away, so that the channel can end.
-func (c *login) copyIn(w io.Writer, r io.Reader) {
+// copyIn copies what the peer sends to what to gives, which may wait until there
+// is something. When it takes no more, or is nil, the rest is thrown away, so
+// that the channel can end.
+func (c *login) copyIn(r io.Reader, to func() io.Writer) {
 	f := c.g.stalls.flow(c)
 	defer f.end()
-	b := make([]byte, 32<<10)
+	var w io.Writer
+	var bad error
+	carry(writer(func(b []byte) (int, error) {
+		if bad != nil {
+			return len(b), nil
+		}
+		f.begin()
+		defer f.end()
+		if w == nil {
+			if w = to(); w == nil {
+				bad = io.ErrClosedPipe
+				return len(b), nil
+			}
+		}
+		_, bad = w.Write(b)
+		return len(b), nil
+	}), r)
+}
+
+type writer func([]byte) (int, error)
+
+func (w writer) Write(b []byte) (int, error) { return w(b) }
+
+// carry copies from r to w, with a buffer that is large only where much comes.
+func carry(w io.Writer, r io.Reader) error {
+	b := make([]byte, 2<<10)
 	for {
 		n, err := r.Read(b)
-		if n > 0 && w != nil {
-			f.begin()
-			if _, bad := w.Write(b[:n]); bad != nil {
-				w = nil
+		if n > 0 {
+			if _, err := w.Write(b[:n]); err != nil {
+				return err
 			}
-			f.end()
 		}
 		if err != nil {
-			return
+			return err
+		}
+		if n == len(b) && n < 32<<10 {
+			b = make([]byte, 4*n)
 		}
 	}
 }

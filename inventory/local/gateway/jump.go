@@ -23,7 +23,7 @@ func (c *login) explain(n ssh.NewChannel) {
 	go io.Copy(io.Discard, ch.Stderr())
 	told := false
 	for r := range requests {
-		c.pace.wait()
+		c.line.charge()
 		switch r.Type {
 		case "pty-req", "env":
 			r.Reply(true, nil)
@@ -140,7 +140,7 @@ func (c *login) find(name string) (*door, error) {
 
 // pass connects a channel of the gateway account to the address of a node.
 func (c *login) pass(n ssh.NewChannel, d *door) {
-	l := &login{g: c.g, kind: relayed, node: d.node, user: c.user, key: c.key, to: d.address}
+	l := &login{g: c.g, kind: relayed, node: d.node, slice: d.slice, user: c.user, key: c.key, to: d.address}
 	nc, err := c.g.dial(d.node)
 	if err != nil {
 		n.Reject(ssh.ConnectionFailed, "the node does not answer")

@@ -88,6 +88,7 @@ type Keeper struct {
 	peers  map[string]map[netip.Addr]string
 	now    *process
 	closed bool
+	warned time.Time
 }
 
 // kept is a door with its listeners.
@@ -304,6 +305,7 @@ func (k *Keeper) end(kill bool) {
 	k.mu.Lock()
 	if !k.closed {
 		k.closed = true
+		k.now.spared.Store(true)
 		close(k.closing)
 		for _, d := range k.doors {
 			d.closeBut(nil)

@@ -2,11 +2,11 @@ package gateway
 
 import (
 	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -18,7 +18,8 @@ const version = "SSH-2.0-Patchbay"
 // Limits of connections.
 const (
 	handshakeTime = 20 * time.Second
-	maxTries      = 6 // like OpenSSH
+	askedTime     = 2 * time.Minute // once a right key was offered: its owner may have to unlock it
+	maxTries      = 6               // like OpenSSH
 
 	probeTime = 60 * time.Second // an idle peer is asked whether it lives
 	maxProbes = 3
@@ -31,40 +32,27 @@ const (
 
 // login is a connection that somebody logged in with, or one that is passed on.
 type login struct {
-	g    *gateway
-	kind kind
-	node string // empty for the gateway account
-	user string
-	key  []byte
-	to   string // the address, if it is passed on
-	held []string
-	stop func() error // closes the connection
+	g     *gateway
+	kind  kind
+	node  string // empty for the gateway account
+	slice string // of the node
+	user  string
+	key   []byte
+	to    string // the address, if it is passed on
+	held  []string
+	stop  func() error // closes the connection
 
 	conn    *ssh.ServerConn
 	remote  net.Addr
 	local   net.Addr
-	heard   *atomic.Int64 // when the peer last sent, ns
-	pace    pace
+	line    *watched
+	proof   bool          // not a user's
 	slots   chan struct{} // channels
 	working sync.WaitGroup
 }
 
 // end closes the connection.
 func (c *login) end() { c.stop() }
-
-// watched is a connection that remembers when its peer last sent.
-type watched struct {
-	net.Conn
-	heard atomic.Int64
-}
-
-func (w *watched) Read(b []byte) (int, error) {
-	n, err := w.Conn.Read(b)
-	if n > 0 {
-		w.heard.Store(time.Now().UnixNano())
-	}
-	return n, err
-}
 
 // errDenied is the only reason why a key is refused: whether the account
 // exists is not told.
@@ -73,8 +61,9 @@ var errDenied = errors.New("the key does not open this account")
 // keyUsed names the key in the permissions of a connection.
 type keyUsed struct{}
 
-// config is the server's side of a handshake.
-func (g *gateway) config(at entrance, host ssh.Signer) *ssh.ServerConfig {
+// config is the server's side of a handshake; offered is called when a right key
+// is offered, which does not yet prove that the peer has it.
+func (g *gateway) config(at entrance, host ssh.Signer, offered func()) *ssh.ServerConfig {
 	known := ssh.SupportedAlgorithms()
 	c := &ssh.ServerConfig{
 		ServerVersion:           version,
@@ -87,6 +76,7 @@ func (g *gateway) config(at entrance, host ssh.Signer) *ssh.ServerConfig {
 			if !g.allows(&login{kind: at.kind, node: at.node, user: m.User(), key: blob}) {
 				return nil, errDenied
 			}
+			offered()
 			return &ssh.Permissions{ExtraData: map[any]any{keyUsed{}: blob}}, nil
 		},
 	}
@@ -132,20 +122,20 @@ func (g *gateway) proves(d *door, c *login) bool {
 // serve is the SSH server at a door.
 func (g *gateway) serve(nc net.Conn, at entrance, source string) {
 	g.mu.Lock()
-	host := g.host
+	host, slice := g.host, ""
 	if at.kind != jump {
 		d := g.doors[at.node]
 		if d == nil || d.host == nil {
 			g.mu.Unlock()
 			return
 		}
-		host = d.host
+		host, slice = d.host, d.slice
 	}
 	g.mu.Unlock()
 	w := &watched{Conn: nc}
 	guest := g.waiting.enter(source, nc)
 	deadline := time.AfterFunc(handshakeTime, func() { nc.Close() })
-	conn, channels, requests, err := ssh.NewServerConn(w, g.config(at, host))
+	conn, channels, requests, err := ssh.NewServerConn(w, g.config(at, host, func() { deadline.Reset(askedTime) }))
 	deadline.Stop()
 	g.waiting.leave(guest)
 	if err != nil {
@@ -154,15 +144,19 @@ func (g *gateway) serve(nc net.Conn, at entrance, source string) {
 	defer conn.Close()
 	key, _ := conn.Permissions.ExtraData[keyUsed{}].([]byte)
 	c := &login{
-		g: g, kind: at.kind, node: at.node, user: conn.User(), key: key,
+		g: g, kind: at.kind, node: at.node, slice: slice, user: conn.User(), key: key,
 		stop: conn.Close, conn: conn, remote: nc.RemoteAddr(), local: nc.LocalAddr(),
-		heard: &w.heard, slots: make(chan struct{}, maxChannels),
+		line: w, slots: make(chan struct{}, maxChannels),
 	}
 	if err := g.admit(c); err != nil {
 		g.log.Warn("a login is refused", "node", c.node, "user", c.user, "from", source, "error", err)
 		return
 	}
 	defer g.dismiss(c)
+	if !c.proof {
+		sum := sha256.Sum256(key)
+		g.log.Info("login", "node", c.node, "user", c.user, "from", source, "key", "SHA256:"+base64.RawStdEncoding.EncodeToString(sum[:]))
+	}
 	quiet := make(chan struct{})
 	go c.probe(quiet)
 	go c.requests(requests)
@@ -192,7 +186,7 @@ func (g *gateway) admit(c *login) error {
 	case raw:
 		bounds = []bound{{c.node, maxNodeLogins}, {c.node + "\x00" + c.user, maxSourceRelays}}
 	default:
-		if !g.proves(g.doors[c.node], c) {
+		if c.proof = c.kind == public && g.proves(g.doors[c.node], c); !c.proof {
 			bounds = []bound{{c.node, maxNodeLogins}, {c.node + "\x00" + c.user, maxAccountLogins}}
 		}
 	}
@@ -225,7 +219,7 @@ func (g *gateway) dismiss(c *login) {
 func (c *login) probe(done <-chan struct{}) {
 	tick := time.NewTicker(probeTime)
 	defer tick.Stop()
-	c.heard.Store(time.Now().UnixNano())
+	c.line.heard.Store(time.Now().UnixNano())
 	asked := make(chan struct{}, 1)
 	for {
 		select {
@@ -233,7 +227,7 @@ func (c *login) probe(done <-chan struct{}) {
 			return
 		case <-tick.C:
 		}
-		silent := time.Since(time.Unix(0, c.heard.Load()))
+		silent := time.Since(time.Unix(0, c.line.heard.Load()))
 		if silent > (maxProbes+1)*probeTime {
 			c.end()
 			return

@@ -1,34 +1,47 @@
 package gateway
 
 import (
+	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// What a peer may ask for: burst at once, then rate in a second. It is made to
-// wait for more, and with it all else on its connection.
+// What a peer may ask for: burst at once, then rate in a second.
 const (
 	rate  = 100
 	burst = 400
 )
 
-// pace slows down one connection. The zero value is ready.
-type pace struct {
+// watched is a connection that remembers when its peer last sent, and does not
+// read on while the peer has asked for too much: what was read is served, so
+// nothing piles up.
+type watched struct {
+	net.Conn
+	heard atomic.Int64 // ns
+
 	mu   sync.Mutex
 	free time.Time // when all that was asked for is paid
 }
 
-// wait waits until one more thing may be asked for.
-func (p *pace) wait() {
-	p.mu.Lock()
-	now := time.Now()
-	if p.free.Before(now) {
-		p.free = now
+// charge notes that the peer asked for something.
+func (w *watched) charge() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if now := time.Now(); w.free.Before(now) {
+		w.free = now
 	}
-	p.free = p.free.Add(time.Second / rate)
-	over := p.free.Sub(now) - burst*time.Second/rate
-	p.mu.Unlock()
-	if over > 0 {
-		time.Sleep(over)
+	w.free = w.free.Add(time.Second / rate)
+}
+
+func (w *watched) Read(b []byte) (int, error) {
+	w.mu.Lock()
+	until := w.free.Add(-burst * time.Second / rate)
+	w.mu.Unlock()
+	time.Sleep(time.Until(until))
+	n, err := w.Conn.Read(b)
+	if n > 0 {
+		w.heard.Store(time.Now().UnixNano())
 	}
+	return n, err
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -37,6 +38,7 @@ type process struct {
 	replaced chan struct{} // closed when the next one is the Keeper's now
 	exited   chan struct{} // closed when the process is gone, or was never started
 	err      error
+	spared   atomic.Bool // its sessions may go on
 
 	mu      sync.Mutex
 	cmd     *exec.Cmd
@@ -178,6 +180,14 @@ func (p *process) kill() {
 	}
 }
 
+// fail ends a process that does not do its work; one that was told to end with
+// its sessions has none.
+func (p *process) fail() {
+	if !p.spared.Load() {
+		p.kill()
+	}
+}
+
 // restore tells a new gateway all that the Keeper knows.
 func (k *Keeper) restore(p *process, c *wire.Conn) {
 	begin := order{Kind: orderBegin, Begin: &beginning{k.o.UID, k.o.GID, k.o.HostKey}}
@@ -277,10 +287,10 @@ func (p *process) order(o order, listeners ...net.Listener) *answer {
 // send sends an order. A gateway that does not take it in time is killed; one
 // that is gone is noticed where its words are received.
 func (p *process) send(o order, files ...*os.File) {
-	watch := time.AfterFunc(takeTime, p.kill)
+	watch := time.AfterFunc(takeTime, p.fail)
 	defer watch.Stop()
 	if p.out.send(o, files...) != nil {
-		p.kill()
+		p.fail()
 	}
 }
 
@@ -337,13 +347,26 @@ func (k *Keeper) give(p *process, w word) {
 	o := order{Number: w.Number, Kind: orderGiven}
 	f, err := k.connect(ctx, w.Kind, w.Node)
 	if err != nil {
-		k.o.Log.Warn("no connection for the gateway", "kind", w.Kind, "node", w.Node, "error", err)
+		if k.mayWarn() {
+			k.o.Log.Warn("no connection for the gateway", "kind", w.Kind, "node", w.Node, "error", err)
+		}
 		o.Error = err.Error()
 		p.send(o)
 		return
 	}
 	defer f.Close()
 	p.send(o, f)
+}
+
+// mayWarn is true once a second: how often something fails is up to users.
+func (k *Keeper) mayWarn() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if time.Since(k.warned) < time.Second {
+		return false
+	}
+	k.warned = time.Now()
+	return true
 }
 
 // connect makes a connection: to a node's agent or Address, or to its door.

@@ -225,6 +225,17 @@ func TestClientVanishes(t *testing.T) {
 	})
 }
 
+// What a shell leaves behind at its terminal does not keep the session open.
+func TestTerminalEndsWithItsShell(t *testing.T) {
+	t.Parallel()
+	_, _, p := alone(t)
+	start := time.Now()
+	r := p.run("ssh", "-tt", "node", "(trap '' HUP; exec sleep 20) & setsid sleep 20 & sleep 0.1; echo end; exit 6")
+	if r.status != 6 || r.out != "end\r\n" || time.Since(start) > 10*time.Second {
+		t.Errorf("%+v after %s", r, time.Since(start))
+	}
+}
+
 // random is n bytes that nothing can guess, and their sum.
 func random(t testing.TB, n int) ([]byte, string) {
 	t.Helper()

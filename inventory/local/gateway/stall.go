@@ -1,22 +1,22 @@
 package gateway
 
 import (
-	"slices"
 	"sync"
 	"time"
 )
 
 // A channel of which the peer sends more than its reader takes holds up to two
-// megabytes here. So many may be stuck at the same time, on all connections.
+// megabytes here: so the protocol library has it. So many may be stuck for
+// longer than stallTime on all connections to the nodes of a slice.
 const (
 	maxStalls = 64
-	stallTime = 200 * time.Millisecond
+	stallTime = time.Second
 )
 
-// stalls are the flows that wait for their reader. The zero value is ready.
+// stalls are the flows that wait for their reader, by slice. The zero value is ready.
 type stalls struct {
-	mu  sync.Mutex
-	all map[*flow]struct{}
+	mu sync.Mutex
+	by map[string]map[*flow]struct{}
 }
 
 // flow is what comes in on a channel.
@@ -28,45 +28,49 @@ type flow struct {
 
 func (s *stalls) flow(c *login) *flow { return &flow{of: s, c: c} }
 
-// begin says that f waits from now on. If too many wait, the connection that
-// has most of them is ended.
+// begin says that f waits from now on. If too many of its slice have waited for
+// long, the connection that has most of them is ended.
 func (f *flow) begin() {
 	s := f.of
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.all == nil {
-		s.all = make(map[*flow]struct{})
+	all := s.by[f.c.slice]
+	if all == nil {
+		all = make(map[*flow]struct{})
+		if s.by == nil {
+			s.by = make(map[string]map[*flow]struct{})
+		}
+		s.by[f.c.slice] = all
 	}
 	f.since = time.Now()
-	s.all[f] = struct{}{}
-	if len(s.all) <= maxStalls {
+	all[f] = struct{}{}
+	if len(all) <= maxStalls {
 		return
 	}
-	count := make(map[string]int)
-	of := make(map[string][]*login)
-	var worst string
-	for o := range s.all {
+	stuck, of := 0, make(map[*login]int)
+	worst := f.c
+	for o := range all {
 		if f.since.Sub(o.since) < stallTime {
 			continue
 		}
-		who := o.c.node + "\x00" + string(o.c.key)
-		count[who]++
-		if !slices.Contains(of[who], o.c) {
-			of[who] = append(of[who], o.c)
-		}
-		if count[who] > count[worst] {
-			worst = who
+		stuck++
+		if of[o.c]++; of[o.c] > of[worst] {
+			worst = o.c
 		}
 	}
-	for _, c := range of[worst] {
-		c.g.log.Warn("a connection is ended: it sends what nobody reads", "node", c.node, "user", c.user)
-		go c.end()
+	if stuck >= maxStalls {
+		worst.g.log.Warn("a connection is ended: it sends what nobody reads", "node", worst.node, "user", worst.user)
+		go worst.end()
 	}
 }
 
 // end says that f does not wait any more.
 func (f *flow) end() {
-	f.of.mu.Lock()
-	delete(f.of.all, f)
-	f.of.mu.Unlock()
+	s := f.of
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := s.by[f.c.slice]
+	if delete(all, f); len(all) == 0 {
+		delete(s.by, f.c.slice)
+	}
 }

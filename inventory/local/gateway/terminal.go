@@ -1,8 +1,6 @@
 package gateway
 
 import (
-	"os"
-
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/sys/unix"
 
@@ -19,7 +17,7 @@ func (s *session) pty(payload []byte) bool {
 		Cols, Rows, Width, Height uint32
 		Modes                     string
 	}
-	if ssh.Unmarshal(payload, &p) != nil || s.cmd != nil || s.term != nil || len(p.Modes) > maxModes {
+	if ssh.Unmarshal(payload, &p) != nil || s.started || s.term != nil || len(p.Modes) > maxModes {
 		return false
 	}
 	s.term = &agent.Terminal{Name: termName(p.Term), Rows: size(p.Rows), Cols: size(p.Cols), Modes: []byte(p.Modes)}
@@ -49,26 +47,12 @@ func (s *session) resize(payload []byte) bool {
 	if ssh.Unmarshal(payload, &w) != nil || s.term == nil {
 		return false
 	}
+	size := &unix.Winsize{Row: size(w.Rows), Col: size(w.Cols), Xpixel: size(w.Width), Ypixel: size(w.Height)}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.cmd == nil {
-		s.term.Rows, s.term.Cols = size(w.Rows), size(w.Cols)
+		s.size = size
 		return true
 	}
-	return control(s.cmd.terminal(), func(fd int) error {
-		return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{
-			Row: size(w.Rows), Col: size(w.Cols), Xpixel: size(w.Width), Ypixel: size(w.Height),
-		})
-	}) == nil
-}
-
-// control calls f with the descriptor of a file, which stays as it is.
-func control(file *os.File, f func(fd int) error) error {
-	raw, err := file.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var inner error
-	if err := raw.Control(func(fd uintptr) { inner = f(int(fd)) }); err != nil {
-		return err
-	}
-	return inner
+	return !s.over && setSize(s.cmd.terminal(), size)
 }

@@ -1,0 +1,218 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/sys/unix"
+
+	"patchbay/inventory/local/agent"
+)
+
+// errNoAgent is what a user is told when a node's agent cannot be reached.
+var errNoAgent = errors.New("the node does not answer: it is stopped, or the testbed is")
+
+// run runs the command of a session.
+func (s *session) run(cmd agent.Command) {
+	cmd.Env = append(s.c.variables(), s.env...)
+	if s.forward {
+		if path, err := s.listenAgent(); err == nil {
+			cmd.Env = append(cmd.Env, "SSH_AUTH_SOCK="+path)
+		} else {
+			io.WriteString(s.ch.Stderr(), "your authentication agent is not forwarded: "+plain(err.Error())+"\r\n")
+		}
+	}
+	p, files, err := s.exec(cmd)
+	if err != nil {
+		io.WriteString(s.ch.Stderr(), plain(err.Error())+"\r\n")
+		s.exit(agent.Exit{Status: 255})
+		s.end()
+		return
+	}
+	s.mu.Lock()
+	if s.over {
+		s.mu.Unlock()
+		p.Close()
+		closeFiles(files)
+		return
+	}
+	s.cmd, s.files = p, files
+	if s.size != nil {
+		setSize(p.terminal(), s.size)
+	}
+	s.mu.Unlock()
+	s.pump(p, files)
+	s.end()
+}
+
+// variables are those that tell who is connected.
+func (c *login) variables() []string {
+	remote, ok1 := c.remote.(*net.TCPAddr)
+	local, ok2 := c.local.(*net.TCPAddr)
+	if !ok1 || !ok2 {
+		return nil
+	}
+	from := remote.IP.String() + " " + strconv.Itoa(remote.Port)
+	return []string{
+		"SSH_CLIENT=" + from + " " + strconv.Itoa(local.Port),
+		"SSH_CONNECTION=" + from + " " + local.IP.String() + " " + strconv.Itoa(local.Port),
+	}
+}
+
+// exec starts a command in the node. files are our ends of its input, output
+// and error output, unless it has a terminal.
+func (s *session) exec(cmd agent.Command) (p command, files []*os.File, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), agentTime)
+	defer cancel()
+	a, err := s.c.agent(ctx)
+	if err != nil {
+		return nil, nil, errNoAgent
+	}
+	if cmd.Terminal != nil {
+		if p, err = s.c.g.agents.exec(ctx, a, cmd, nil); err == nil && p.terminal() == nil {
+			p.Close()
+			err = errors.New("the node gave no terminal")
+		}
+		return p, nil, err
+	}
+	ours, theirs, err := pipes()
+	if err != nil {
+		a.Close()
+		return nil, nil, err
+	}
+	p, err = s.c.g.agents.exec(ctx, a, cmd, theirs)
+	closeFiles(theirs)
+	if err != nil {
+		closeFiles(ours)
+		return nil, nil, err
+	}
+	return p, ours, nil
+}
+
+// pipes are our ends and a command's ends of its input, output and error output.
+func pipes() (ours, theirs []*os.File, err error) {
+	for i := range 3 {
+		r, w, err := os.Pipe()
+		if err != nil {
+			closeFiles(append(ours, theirs...))
+			return nil, nil, errors.New("the gateway has no files left: try again later")
+		}
+		if i == 0 {
+			r, w = w, r
+		}
+		ours, theirs = append(ours, r), append(theirs, w)
+		w.Fd() // makes it block, as programs expect
+	}
+	return ours, theirs, nil
+}
+
+// pump carries the command's input and output, and says how it ended when all
+// output is sent. What still runs in the background and holds the output open
+// keeps the session open, as with OpenSSH; but not at a terminal.
+func (s *session) pump(p command, files []*os.File) {
+	var e agent.Exit
+	var err error
+	if files == nil {
+		s.reads(p.terminal())
+		out := &lastWords{f: p.terminal()}
+		exited := make(chan struct{})
+		go func() {
+			defer close(exited)
+			e, err = p.Wait()
+			out.exited()
+		}()
+		carry(s.ch, out)
+		<-exited
+	} else {
+		s.reads(files[0])
+		var out sync.WaitGroup
+		out.Go(func() { carry(s.ch, files[1]) })
+		out.Go(func() { carry(s.ch.Stderr(), files[2]) })
+		out.Wait()
+		e, err = p.Wait()
+	}
+	if err != nil {
+		io.WriteString(s.ch.Stderr(), "the node was stopped\r\n")
+		s.ch.Close()
+		return
+	}
+	s.exit(e)
+}
+
+// What is read of a terminal after its command has ended: until nothing came
+// for a while, and not more than can have been on the way.
+const (
+	lastTime  = 250 * time.Millisecond
+	lastBytes = 1 << 20
+)
+
+// lastWords reads a terminal, which has an end only when nobody holds it open.
+type lastWords struct {
+	f    *os.File
+	over atomic.Bool
+	n    int // bytes since
+}
+
+// exited says that the command has ended.
+func (l *lastWords) exited() {
+	l.over.Store(true)
+	l.f.SetReadDeadline(time.Now().Add(lastTime))
+}
+
+func (l *lastWords) Read(b []byte) (int, error) {
+	if l.over.Load() {
+		if l.n > lastBytes {
+			return 0, io.EOF
+		}
+		l.f.SetReadDeadline(time.Now().Add(lastTime))
+	}
+	n, err := l.f.Read(b)
+	if l.over.Load() {
+		l.n += n
+	}
+	return n, err
+}
+
+// exit says how the command ended, and closes the channel.
+func (s *session) exit(e agent.Exit) {
+	s.ch.CloseWrite()
+	if e.Signal != 0 {
+		s.ch.SendRequest("exit-signal", false, ssh.Marshal(struct {
+			Name     string
+			Core     bool
+			Message  string
+			Language string
+		}{Name: signalName(e.Signal)}))
+	} else {
+		s.ch.SendRequest("exit-status", false, ssh.Marshal(struct{ Status uint32 }{uint32(e.Status)}))
+	}
+	s.ch.Close()
+}
+
+// setSize sets the size of a terminal.
+func setSize(terminal *os.File, size *unix.Winsize) bool {
+	return terminal != nil && control(terminal, func(fd int) error {
+		return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, size)
+	}) == nil
+}
+
+// control calls f with the descriptor of a file, which stays as it is.
+func control(file *os.File, f func(fd int) error) error {
+	raw, err := file.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var inner error
+	if err := raw.Control(func(fd uintptr) { inner = f(int(fd)) }); err != nil {
+		return err
+	}
+	return inner
+}

@@ -1,0 +1,452 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"patchbay/inventory/local/wire"
+)
+
+// near is a gateway in the test's own process, so that what it holds can be
+// counted, with one node "n1".
+func near(t testing.TB) (k *Keeper, m *machine, alice key, stop func()) {
+	t.Helper()
+	dir := t.TempDir()
+	n := &node{t: t, home: dir}
+	k = &Keeper{
+		o:       Options{Agent: func(context.Context, string) (*wire.Conn, error) { return n.connect() }},
+		closing: make(chan struct{}), stopped: make(chan struct{}),
+		doors: make(map[string]*kept), now: newProcess(),
+	}
+	k.o.Log = quiet()
+	ours, theirs, err := wire.Pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var both sync.WaitGroup
+	both.Go(func() {
+		if err := run(theirs, doubles{}, func(int, int) error { return nil }, quiet()); err != nil {
+			t.Error(err)
+		}
+	})
+	both.Go(func() { k.receive(k.now, ours) })
+	k.restore(k.now, ours)
+	alice = newKey(t)
+	m = &machine{host: newKey(t), public: listen(t)}
+	m.door = Door{Node: "n1", HostKey: m.host.pem, Accounts: []Account{{"alice", []string{alice.line}}}}
+	if err := k.Put(m.door, m.public, nil); err != nil {
+		t.Fatal(err)
+	}
+	return k, m, alice, func() {
+		ours.Close()
+		m.public.Close()
+		both.Wait()
+	}
+}
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+func descriptors(t testing.TB) int {
+	t.Helper()
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(list)
+}
+
+// Everything that a client can leave half done is tried; afterwards the gateway
+// holds as many descriptors and goroutines as before. It runs alone, for what
+// others hold would be counted.
+func TestNothingIsLeft(t *testing.T) {
+	k, m, alice, stop := near(t)
+	address := m.public.Addr().String()
+	try := func() {
+		c, err := dial(address, "alice", alice, m.host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		for _, how := range []struct {
+			name string
+			do   func(s *ssh.Session) error
+		}{
+			{"RunsToItsEnd", func(s *ssh.Session) error { return s.Run("true") }},
+			{"ClosedWhileItRuns", func(s *ssh.Session) error { return s.Start("cat") }},
+			{"NeverStarted", func(*ssh.Session) error { return nil }},
+			{"Agent", func(s *ssh.Session) error {
+				s.SendRequest("auth-agent-req@openssh.com", true, nil)
+				return s.Run("test -S $SSH_AUTH_SOCK")
+			}},
+			{"Terminal", func(s *ssh.Session) error {
+				if err := s.RequestPty("xterm", 24, 80, nil); err != nil {
+					return err
+				}
+				return s.Start("sleep 60")
+			}},
+			{"ClosedAtOnce", func(s *ssh.Session) error {
+				s.SendRequest("exec", false, ssh.Marshal(struct{ Line string }{"cat"}))
+				return s.Close()
+			}},
+		} {
+			s, err := c.NewSession()
+			if err == nil {
+				err = how.do(s)
+			}
+			if err != nil {
+				t.Errorf("%s: %v", how.name, err)
+			}
+			s.Close()
+		}
+		if _, err := c.Listen("tcp", "127.0.0.1:0"); err != nil {
+			t.Error(err)
+		}
+		if l, err := c.ListenUnix(filepath.Join(t.TempDir(), "s")); err != nil {
+			t.Error(err)
+		} else {
+			l.Close()
+		}
+		if nc, err := c.Dial("tcp", address); err != nil {
+			t.Error(err)
+		} else {
+			nc.Write([]byte("half"))
+		}
+		half, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		io.WriteString(half, "SSH-2.0-half\r\n\x00\x00")
+		half.Close()
+		if _, err := dial(address, "alice", newKey(t), m.host); err == nil {
+			t.Error("a wrong key opened the door")
+		}
+		if err := k.Prove(proof(t), "n1"); err != nil {
+			t.Error(err)
+		}
+	}
+	try() // what is made once is there
+	time.Sleep(50 * time.Millisecond)
+	goroutines, files := runtime.NumGoroutine(), descriptors(t)
+	for range 10 {
+		try()
+	}
+	eventually(t, func() bool { return runtime.NumGoroutine() <= goroutines && descriptors(t) <= files }, func() string {
+		b := make([]byte, 1<<20)
+		return fmt.Sprintf("goroutines %d, before %d; descriptors %d, before %d\n%s", runtime.NumGoroutine(), goroutines,
+			descriptors(t), files, b[:runtime.Stack(b, true)])
+	})
+	left, _ := filepath.Glob("/tmp/ssh-*/agent")
+	for _, path := range left {
+		if len(filepath.Base(filepath.Dir(path))) == len("ssh-")+26 {
+			t.Error("left behind:", path)
+		}
+	}
+	stop()
+}
+
+// Whoever fills the room of those who have not logged in pushes out himself.
+func TestGuests(t *testing.T) {
+	var w waiting
+	var closed atomic.Int64
+	enter := func(source string) *guest { return w.enter(source, &silent{closed: &closed}) }
+	honest := enter("192.0.2.1")
+	for i := range 10 * maxSourceGuests {
+		enter("192.0.2.66")
+		if i%100 == 0 {
+			w.leave(enter("192.0.2.2"))
+		}
+	}
+	if n := len(w.by["192.0.2.66"]); n != maxSourceGuests || w.n != n+1 {
+		t.Errorf("%d of one source, %d in all", n, w.n)
+	}
+	for i := range 10 * maxGuests {
+		enter(fmt.Sprintf("198.51.100.%d", i%6))
+	}
+	if w.n != maxGuests || len(w.by["192.0.2.1"]) != 1 {
+		t.Errorf("%d in all, %d of the honest one", w.n, len(w.by["192.0.2.1"]))
+	}
+	w.leave(honest)
+	w.leave(honest) // it may have been pushed out before
+	if w.n != maxGuests-1 {
+		t.Errorf("%d after one left", w.n)
+	}
+	eventually(t, func() bool { return closed.Load() == int64(10*maxSourceGuests+10*maxGuests+1)-maxGuests }, func() string {
+		return fmt.Sprintf("%d were closed", closed.Load())
+	})
+}
+
+type silent struct {
+	net.Conn
+	closed *atomic.Int64
+}
+
+func (s *silent) Close() error { s.closed.Add(1); return nil }
+
+// Half-open, dripping and senseless connections, more than there is room for,
+// do not keep an honest client out.
+func TestHonestClientGetsThrough(t *testing.T) {
+	t.Parallel()
+	s, _, _ := newSite(t)
+	alice := newKey(t)
+	m := s.add("n1", Account{"alice", []string{alice.line}})
+	address := m.public.Addr().String()
+	stop := make(chan struct{})
+	var all sync.WaitGroup
+	for i := range 2 * maxSourceGuests {
+		nc, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nc.Close()
+		switch i % 3 {
+		case 0: // says nothing
+		case 1:
+			all.Go(func() { // one byte at a time
+				for _, b := range []byte(strings.Repeat("SSH-2.0-drip", 100)) {
+					if _, err := nc.Write([]byte{b}); err != nil {
+						return
+					}
+					select {
+					case <-stop:
+						return
+					case <-time.After(20 * time.Millisecond):
+					}
+				}
+			})
+		case 2:
+			b, _ := random(t, 4<<10)
+			nc.Write(append([]byte("SSH-2.0-x\r\n"), b...))
+		}
+	}
+	for range 5 {
+		c, err := dial(address, "alice", alice, m.host)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		c.Close()
+	}
+	close(stop)
+	all.Wait()
+	if err := s.keeper.Prove(proof(t), "n1"); err != nil {
+		t.Error(err)
+	}
+}
+
+// A client that logged in can ask for much, but it gets little, and others all.
+func TestFloods(t *testing.T) {
+	t.Parallel()
+	s, _, _ := newSite(t)
+	alice := newKey(t)
+	m := s.add("n1", Account{"alice", []string{alice.line}})
+	login := func() *ssh.Client {
+		c, err := dial(m.public.Addr().String(), "alice", alice, m.host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		return c
+	}
+	works := func(t *testing.T) {
+		t.Helper()
+		if err := s.keeper.Prove(proof(t), "n1"); err != nil {
+			t.Error(err)
+		}
+	}
+	t.Run("Channels", func(t *testing.T) {
+		c := login()
+		refused := 0
+		for range maxChannels + 20 {
+			_, requests, err := c.OpenChannel("session", nil)
+			var e *ssh.OpenChannelError
+			if errors.As(err, &e) && e.Reason == ssh.ResourceShortage {
+				refused++
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			go ssh.DiscardRequests(requests)
+		}
+		if refused != 20 {
+			t.Errorf("%d were refused", refused)
+		}
+		works(t)
+	})
+	t.Run("GlobalRequests", func(t *testing.T) {
+		c := login()
+		start := time.Now()
+		for range burst + rate/2 {
+			if _, _, err := c.SendRequest("tcpip-forward", true, []byte("x")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if took := time.Since(start); took < 300*time.Millisecond {
+			t.Errorf("%d requests took only %s", burst+rate/2, took)
+		}
+		works(t)
+	})
+	t.Run("Forwards", func(t *testing.T) {
+		c := login()
+		n := 0
+		for range maxForwards + 5 {
+			if l, err := c.Listen("tcp", "127.0.0.1:0"); err == nil {
+				defer l.Close()
+				n++
+			}
+		}
+		if n != maxForwards {
+			t.Errorf("%d ports", n)
+		}
+	})
+	t.Run("LongOpening", func(t *testing.T) {
+		c := login()
+		if _, _, err := c.OpenChannel("direct-tcpip", make([]byte, maxExtra+1)); err == nil || !strings.Contains(err.Error(), "too long") {
+			t.Error(err)
+		}
+	})
+	t.Run("OutputThatNobodyReads", func(t *testing.T) {
+		c := login()
+		session, err := c.NewSession()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := session.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := session.Start("cat /dev/zero"); err != nil {
+			t.Fatal(err)
+		}
+		works(t)
+		if _, err := io.CopyN(io.Discard, out, 8<<20); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("InputThatNobodyReads", func(t *testing.T) {
+		c := login()
+		session, err := c.NewSession()
+		if err != nil {
+			t.Fatal(err)
+		}
+		in, err := session.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := session.Start("sleep 1; exit 3"); err != nil {
+			t.Fatal(err)
+		}
+		go io.Copy(in, zeroes{}) // until the window is full
+		var exit *ssh.ExitError
+		if err := session.Wait(); !errors.As(err, &exit) || exit.ExitStatus() != 3 {
+			t.Error(err)
+		}
+		works(t)
+	})
+}
+
+type zeroes struct{}
+
+func (zeroes) Read(b []byte) (int, error) { return len(b), nil }
+
+// Of those that send what nobody reads the one that does it most is ended.
+func TestStalls(t *testing.T) {
+	var s stalls
+	ended := make(chan *login, 8)
+	g := &gateway{log: quiet()}
+	make := func(slice string) *login {
+		c := &login{g: g, slice: slice}
+		c.stop = func() error { ended <- c; return nil }
+		return c
+	}
+	long := time.Now().Add(-2 * stallTime)
+	greedy, modest, other := make("a"), make("a"), make("b")
+	for range maxStalls - 10 {
+		f := s.flow(greedy)
+		f.begin()
+		f.since = long
+	}
+	for range 9 {
+		f := s.flow(modest)
+		f.begin()
+		f.since = long
+	}
+	for range maxStalls { // another slice has room of its own
+		f := s.flow(other)
+		f.begin()
+		f.since = long
+	}
+	for range 100 { // what moves is no stall
+		f := s.flow(modest)
+		f.begin()
+		defer f.end()
+	}
+	select {
+	case c := <-ended:
+		t.Fatalf("a connection of slice %s was ended too early", c.slice)
+	case <-time.After(10 * time.Millisecond):
+	}
+	f := s.flow(modest)
+	f.begin()
+	f.since = long
+	s.flow(modest).begin()
+	if c := <-ended; c != greedy {
+		t.Error("it was not the one that has most")
+	}
+	if len(s.by["b"]) != maxStalls {
+		t.Errorf("%d of the other slice", len(s.by["b"]))
+	}
+}
+
+// Beyond the limits of an account and a node nobody gets in, and others do.
+func TestLimitsOfLogins(t *testing.T) {
+	g := &gateway{
+		doors: map[string]*door{}, keys: index{}, conns: map[*login]struct{}{}, held: map[string]int{},
+	}
+	key := []byte("key")
+	for _, node := range []string{"n1", "n2"} {
+		g.replace(node, &door{node: node, accounts: map[string][][]byte{"a": {key}, "b": {key}, "c": {key}}})
+	}
+	admit := func(node, user string) error {
+		return g.admit(&login{g: g, kind: public, node: node, user: user, key: key})
+	}
+	for range maxAccountLogins {
+		if err := admit("n1", "a"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if admit("n1", "a") == nil {
+		t.Error("no limit of an account")
+	}
+	for range maxNodeLogins - maxAccountLogins {
+		if err := admit("n1", "b"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if admit("n1", "c") == nil {
+		t.Error("no limit of a node")
+	}
+	if err := admit("n2", "a"); err != nil {
+		t.Error(err)
+	}
+	for c := range g.conns {
+		g.dismiss(c)
+	}
+	if len(g.held) != 0 || len(g.conns) != 0 {
+		t.Errorf("left: %v", g.held)
+	}
+}
