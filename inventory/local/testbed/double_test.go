@@ -25,7 +25,6 @@ import (
 	"patchbay/inventory/local/node"
 	"patchbay/inventory/local/wire"
 	"patchbay/inventory/provider"
-	"patchbay/testdata/need"
 )
 
 // world is a host with nodes that are only told of. It outlives the testbeds
@@ -34,6 +33,7 @@ type world struct {
 	t        *testing.T
 	dir      string
 	settings local.Settings
+	owner    int // of the settings
 	log      *slog.Logger
 
 	mu       sync.Mutex
@@ -88,7 +88,6 @@ func (m *mortal) opLocked(name string) error {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	need.Root(t)
 	dir := t.TempDir()
 	s, err := local.ReadSettings(filepath.Join(dir, "none.yaml"))
 	if err != nil {
@@ -98,8 +97,12 @@ func newWorld(t *testing.T) *world {
 	s.FirstPort, s.LastPort, s.PublicHost = 41000, 41999, "lab.example.org"
 	s.SliverTypes = append(s.SliverTypes, local.SliverType{Name: "big", CPUs: 4, Memory: 1 << 30, PIDs: 5000, Disk: 8 << 30})
 	s.Listen = netip.MustParseAddr("127.0.0.1")
+	owner := os.Getuid()
+	if owner == 0 {
+		owner = 1000
+	}
 	return &world{
-		t: t, dir: dir, settings: s, log: slog.New(slog.DiscardHandler), running: map[string]*system{}, starts: map[string]int{},
+		t: t, dir: dir, settings: s, owner: owner, log: slog.New(slog.DiscardHandler), running: map[string]*system{}, starts: map[string]int{},
 		opens: map[string]gateway.Door{}, peers: map[string]map[netip.Addr]string{}, fails: map[string]error{}, slow: map[string]chan struct{}{},
 	}
 }
@@ -109,7 +112,7 @@ func newWorld(t *testing.T) *world {
 func (w *world) up(operations int) *Testbed {
 	w.t.Helper()
 	t := newTestbed(Options{
-		Settings: w.settings, SettingsOwner: 1000, State: filepath.Join(w.dir, "state"), Claims: filepath.Join(w.dir, "claims"),
+		Settings: w.settings, SettingsOwner: w.owner, State: filepath.Join(w.dir, "state"), Claims: filepath.Join(w.dir, "claims"),
 		Socket: filepath.Join(w.dir, "x.sock"), Log: w.log,
 	})
 	m := &mortal{w: w, left: operations, dying: t.stop}

@@ -73,7 +73,7 @@ func TestKilledProcess(t *testing.T) {
 	const nodes = 4
 	want := map[string]provider.Resource{}
 	r := rand.New(rand.NewPCG(1, 2))
-	for range 6 {
+	for range 4 {
 		kill := s.apart()
 		for i := range nodes {
 			name := nodeName(i)

@@ -241,7 +241,7 @@ func (t *Testbed) removeLead(id string) error {
 
 func (t *Testbed) doorIs(d *lead) local.DoorIs {
 	is := local.DoorIs{Name: d.Name, Address: d.Address, Users: d.Users}
-	if d.Address == "" {
+	if d.Address == "" || !d.open {
 		return is
 	}
 	is.Login, is.Proxy = t.published(d.doorName(), d.Port)

@@ -402,9 +402,9 @@ func TestPeersOfASliceKnowEachOther(t *testing.T) {
 // TestKilledAtAnyOperation asks for random things of a testbed that is killed
 // at a random operation, again and again; in the end all must be as asked last.
 func TestKilledAtAnyOperation(t *testing.T) {
-	rounds := 60
+	rounds := 25
 	if testing.Short() {
-		rounds = 15
+		rounds = 10
 	}
 	for i := range rounds {
 		seed := uint64(i) + 1

@@ -14,6 +14,7 @@ import (
 
 	"patchbay/inventory/local"
 	"patchbay/inventory/provider"
+	"patchbay/testdata/need"
 )
 
 func TestHostileClients(t *testing.T) {
@@ -21,7 +22,7 @@ func TestHostileClients(t *testing.T) {
 	tb, stop := w.run(-1)
 	defer stop()
 	waitForSocket(t, tb.o.Socket)
-	if st, err := os.Stat(tb.o.Socket); err != nil || st.Mode().Perm() != 0o660 || st.Sys().(*syscall.Stat_t).Uid != 1000 {
+	if st, err := os.Stat(tb.o.Socket); err != nil || st.Mode().Perm() != 0o660 || int(st.Sys().(*syscall.Stat_t).Uid) != w.owner {
 		t.Errorf("the socket is %v, %v", st, err)
 	}
 	frame := func(text string) []byte {
@@ -101,6 +102,7 @@ func TestOtherUsersAreSentAway(t *testing.T) {
 		}
 		return
 	}
+	need.Root(t)
 	w := newWorld(t)
 	tb, stop := w.run(-1)
 	defer stop()

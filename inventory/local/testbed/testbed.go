@@ -5,9 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -24,7 +22,6 @@ import (
 	"patchbay/inventory/local/gateway"
 	"patchbay/inventory/local/image"
 	"patchbay/inventory/local/node"
-	"patchbay/inventory/provider"
 )
 
 // Root is the folder of all testbeds of this host: their claims, and their
@@ -90,10 +87,6 @@ type Testbed struct {
 
 // talks is how many nodes are spoken with at once.
 const talks = 8
-
-// portTime is how long the gateway of a program that was killed may take to let
-// go of its ports.
-const portTime = 2 * time.Second
 
 // Open takes the instance, and finds out what there is. Nothing is started yet.
 // It fails when another program runs the instance.
@@ -190,99 +183,6 @@ func (t *Testbed) release() {
 	for _, f := range t.locks {
 		f.Close()
 	}
-}
-
-// find reads the records, and removes what has none.
-func (t *Testbed) find() error {
-	for _, dir := range []string{t.nodes, t.keys, t.foreign} {
-		if err := folder(dir); err != nil {
-			return err
-		}
-	}
-	ids, err := t.machines.IDs()
-	if err != nil {
-		return err
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, id := range ids {
-		var rec record
-		err := readJSON(filepath.Join(t.nodes, id), recordFile, &rec)
-		if errors.Is(err, fs.ErrNotExist) {
-			t.log.Info("a node was never written down whole; it is removed", "node", id)
-			if err := t.machines.Remove(context.Background(), id); err != nil {
-				return fmt.Errorf("cannot remove what is left of node %s: %w", id, err)
-			}
-			continue
-		}
-		if err != nil {
-			t.log.Error("the record of a node is spoilt; the node is ended, and can only be removed", "node", id, "error", err)
-			if err := t.machines.Kill(context.Background(), id); err != nil {
-				return fmt.Errorf("cannot end node %s: %w", id, err)
-			}
-			rec = t.spoilt()
-		}
-		l := t.newLife(id)
-		if err := t.join(l, &rec); err != nil {
-			return err
-		}
-		l.rec = rec
-		l.say(provider.StateChanging, "being looked for after a restart of the testbed")
-		t.lives[id] = l
-	}
-	if err := t.findDoors(); err != nil {
-		return err
-	}
-	if err := t.sweepKeys(); err != nil {
-		return err
-	}
-	return t.sweepClaims()
-}
-
-// spoilt is the record of a node of which nothing is known.
-func (t *Testbed) spoilt() record {
-	return record{
-		Asked: asked{Component: t.settings.Component, Power: provider.Off}, Change: 1, FailedAt: 1,
-		Failed: "what was noted of it is spoilt; remove it and make it anew",
-	}
-}
-
-// sweepClaims makes the claims of this instance those that the records tell,
-// with t.mu held.
-func (t *Testbed) sweepClaims() error {
-	if err := readJSON(t.o.State, gatewayFile, &t.gateway); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	ids := map[string]uint32{t.gatewayHolder(): t.gateway.UID}
-	ports := map[string]uint32{t.gatewayHolder(): uint32(t.gateway.Port)}
-	for id, l := range t.lives {
-		ids[t.settings.Instance+"/"+id], ports[t.settings.Instance+"/"+id] = l.rec.Base, uint32(l.rec.Port)
-	}
-	for _, d := range t.leads {
-		ports[t.settings.Instance+"/"+d.id] = uint32(d.Port)
-	}
-	for _, all := range []struct {
-		numbers numbers
-		held    map[string]uint32
-	}{{t.ids, ids}, {t.ports, ports}} {
-		problems, err := all.numbers.Sweep(t.settings.Instance, func(holder string, n uint32) bool { return all.held[holder] == n })
-		for _, p := range problems {
-			t.log.Warn("a claim cannot be read", "error", p)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	for id, l := range t.lives {
-		if l.rec.Base == 0 {
-			continue
-		}
-		if err := t.ids.Hold(l.rec.Base, t.settings.Instance+"/"+id); err != nil {
-			t.log.Error("the user ids of a node are not its own any more", "node", id, "error", err)
-			l.rec.Failed, l.rec.FailedAt = "its user ids were given to somebody else; remove it and make it anew", l.rec.Change
-		}
-	}
-	return nil
 }
 
 // life is the node of that name, nil when there is none.
@@ -398,66 +298,4 @@ func (t *Testbed) tidy() {
 			t.log.Warn("cannot look after the ports", "error", err)
 		}
 	}
-}
-
-// listen opens a port for a holder: the one it has, or another.
-func (t *Testbed) listen(port int, holder string) (net.Listener, int, error) {
-	if port != 0 {
-		l, err := t.listenAt(port, holder)
-		if !errors.Is(err, claim.ErrTaken) && !errors.Is(err, syscall.EADDRINUSE) {
-			return l, port, err
-		}
-		if err := t.ports.Release(uint32(port), holder); err != nil {
-			return nil, 0, err
-		}
-	}
-	var l net.Listener
-	var last error
-	n, err := t.ports.Take(holder, func(n uint32) bool {
-		l, last = t.bind(int(n))
-		return last == nil
-	})
-	if err != nil && last != nil && !errors.Is(last, syscall.EADDRINUSE) {
-		err = last
-	}
-	return l, int(n), err
-}
-
-// listenAt opens a port that the holder has, and waits for an old gateway to let
-// go of it.
-func (t *Testbed) listenAt(port int, holder string) (net.Listener, error) {
-	if err := t.ports.Hold(uint32(port), holder); err != nil {
-		return nil, err
-	}
-	for end := time.Now().Add(t.portTime); ; {
-		l, err := t.bind(port)
-		if err == nil || !errors.Is(err, syscall.EADDRINUSE) || time.Now().After(end) || t.ctx.Err() != nil {
-			return l, err
-		}
-		sleep(t.ctx, 20*time.Millisecond)
-	}
-}
-
-func (t *Testbed) bind(port int) (net.Listener, error) {
-	host := ""
-	if t.settings.Listen.IsValid() {
-		host = t.settings.Listen.String()
-	}
-	return net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
-}
-
-// published is what experimenters are told of a door.
-func (t *Testbed) published(name string, port int) (login []string, proxy string) {
-	if t.settings.Publish != local.Gateway {
-		login = append(login, net.JoinHostPort(t.settings.PublicHost, strconv.Itoa(port)))
-	}
-	if t.settings.Publish != local.Direct {
-		login = append(login, net.JoinHostPort(name, "22"))
-		proxy = gateway.User + "@" + t.gatewayAddress()
-	}
-	return login, proxy
-}
-
-func (t *Testbed) gatewayAddress() string {
-	return net.JoinHostPort(t.settings.PublicHost, strconv.Itoa(t.gateway.Port))
 }

@@ -1,0 +1,91 @@
+package testbed
+
+import (
+	"path/filepath"
+
+	"patchbay/inventory/provider"
+)
+
+// begin writes a new node down and lets it live.
+func (t *Testbed) begin(id string, rec record) error {
+	l := t.newLife(id)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t.mu.Lock()
+	switch {
+	case t.lives[id] != nil:
+		t.mu.Unlock()
+		return refused(provider.Failed, "node %s is just being made; ask again", id)
+	case len(t.lives) >= maxNodes:
+		t.mu.Unlock()
+		return errFull
+	case t.closing:
+		t.mu.Unlock()
+		return refused(provider.Failed, "the testbed is just being stopped; ask again")
+	}
+	t.lives[id] = l
+	err := t.join(l, &rec)
+	t.mu.Unlock()
+	if err == nil {
+		err = l.writeNew(&rec)
+	}
+	if err != nil {
+		l.gone = true
+		t.mu.Lock()
+		t.leave(l)
+		t.mu.Unlock()
+		return err
+	}
+	l.say(provider.StatePending, "waiting for its turn")
+	if l.slice != nil {
+		l.slice.change()
+	}
+	l.live()
+	return nil
+}
+
+// live starts the goroutine.
+func (l *life) live() { l.once.Do(func() { l.t.work.Go(l.run) }) }
+
+func (t *Testbed) newLife(id string) *life {
+	return &life{t: t, id: id, pokes: make(chan struct{}, 1), died: make(chan uint64, 1)}
+}
+
+// writeNew makes the node's folder with host key and record.
+func (l *life) writeNew(rec *record) error {
+	private, public, err := newHostKey()
+	if err != nil {
+		return err
+	}
+	rec.HostKey = public
+	if err := folder(l.dir()); err != nil {
+		return err
+	}
+	if err := writeDurably(l.dir(), hostKeyFile, private); err != nil {
+		return err
+	}
+	if err := l.save(*rec); err != nil {
+		return err
+	}
+	return syncFolder(filepath.Dir(l.dir()))
+}
+
+func (l *life) dir() string { return filepath.Join(l.t.nodes, l.id) }
+
+// save makes rec the record, with l.mu held.
+func (l *life) save(rec record) error {
+	if err := l.t.write(l.dir(), recordFile, rec); err != nil {
+		return err
+	}
+	l.rec = rec
+	return nil
+}
+
+// settle changes the record.
+func (l *life) settle(f func(*record)) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	rec := l.rec
+	f(&rec)
+	return l.save(rec)
+}

@@ -1,0 +1,218 @@
+package testbed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+
+	"patchbay/inventory/local"
+	"patchbay/inventory/local/claim"
+	"patchbay/inventory/local/node"
+	"patchbay/inventory/provider"
+)
+
+// bring does what is left to make the node as asked.
+func (l *life) bring(ctx context.Context, rec record) error {
+	if err := l.settleNumbers(ctx, &rec); err != nil {
+		return err
+	}
+	on := rec.Asked.Power == provider.On
+	if l.up && (!on || rec.Asked.RestartSerial != rec.Restarted) {
+		if err := l.stop(ctx, on); err != nil {
+			return err
+		}
+	}
+	if rec.Asked.RestartSerial != rec.Restarted {
+		serial := rec.Asked.RestartSerial
+		if err := l.settle(func(r *record) { r.Restarted = serial }); err != nil {
+			return inWords("its restart cannot be noted on the disk of the host", err)
+		}
+		l.deaths = nil
+	}
+	if !on {
+		return l.shut()
+	}
+	if !l.up {
+		if len(l.deaths) > maxDeaths {
+			return errors.Join(l.shut(), &wordsError{deathsMessage, errors.New("PID 1 has ended too often"), true})
+		}
+		if err := l.start(ctx, rec); err != nil {
+			return err
+		}
+	}
+	return l.tell(ctx, rec)
+}
+
+// settleNumbers claims what the node keeps for its life.
+func (l *life) settleNumbers(ctx context.Context, rec *record) error {
+	if rec.ImageKey != "" && rec.Base != 0 && (rec.Port != 0 || l.t.settings.Publish == local.Gateway) {
+		return nil
+	}
+	if err := l.t.heavy.take(ctx, false); err != nil {
+		return err
+	}
+	defer l.t.heavy.give()
+	if rec.ImageKey == "" {
+		l.doing("preparing its image")
+		key, _, err := l.t.images.Find(ctx, rec.Asked.imageName())
+		if errors.Is(err, fs.ErrNotExist) {
+			return &wordsError{fmt.Sprintf("there is no image %s any more", rec.Asked.imageName()), err, true}
+		}
+		if err != nil {
+			return inWords("its image cannot be prepared", err)
+		}
+		rec.ImageKey = key
+	}
+	if rec.Base == 0 {
+		base, err := l.t.ids.Take(l.holder(), nil)
+		if errors.Is(err, claim.ErrNone) {
+			return &wordsError{"this host has no user ids left for nodes; remove some nodes first", err, true}
+		}
+		if err != nil {
+			return inWords("no user ids can be claimed for it", err)
+		}
+		rec.Base = base
+	}
+	if err := l.listen(rec); err != nil {
+		return err
+	}
+	return inWords("it cannot be noted on the disk of the host", l.settle(func(r *record) {
+		r.ImageKey, r.Base, r.Port = rec.ImageKey, rec.Base, rec.Port
+	}))
+}
+
+func (l *life) holder() string { return l.t.settings.Instance + "/" + l.id }
+
+// start makes the node run, from its disk if it has one.
+func (l *life) start(ctx context.Context, rec record) error {
+	if err := l.t.heavy.take(ctx, false); err != nil {
+		return err
+	}
+	defer l.t.heavy.give()
+	if l.snapshot().Change != rec.Change {
+		return errors.New("something else is asked by now")
+	}
+	ctx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	i, err := l.t.images.Key(rec.ImageKey)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &wordsError{"the image that it was made of is gone; remove the node and make it anew", err, true}
+	}
+	if err != nil {
+		return inWords("its image cannot be used", err)
+	}
+	spec := node.Spec{ID: l.id, Hostname: rec.Asked.hostname(l.id), Base: rec.Base, Image: i, Limits: rec.Limits}
+	l.doing("making its disk")
+	if l.runs > 0 { // what has ended may have left something
+		if err := l.t.machines.Kill(ctx, l.id); err != nil {
+			return inWords("what is left of its last run cannot be ended", err)
+		}
+	}
+	if err := l.t.machines.Prepare(ctx, spec); err != nil {
+		return inWords("its disk cannot be made", err)
+	}
+	l.doing("starting")
+	r, err := l.t.machines.Start(ctx, spec)
+	if err != nil {
+		err = inWords("it does not start", err)
+		if kill := l.kill(); kill != nil {
+			err = errors.Join(err, kill)
+		}
+		return err
+	}
+	l.began(r)
+	return nil
+}
+
+// kill ends everything of the node, also when nobody waits for it any more.
+func (l *life) kill() error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.t.ctx), startTime)
+	defer cancel()
+	l.ended()
+	return l.t.machines.Kill(ctx, l.id)
+}
+
+// stop shuts the node down.
+func (l *life) stop(ctx context.Context, restarts bool) error {
+	l.doing(map[bool]string{true: "restarting", false: "shutting down"}[restarts])
+	l.setOpen(false)
+	halt, cancel := context.WithTimeout(ctx, talkTime)
+	defer cancel()
+	if err := l.t.machines.Halt(halt, l.id); err != nil && ctx.Err() == nil {
+		l.t.log.Info("a node does not shut down by itself", "node", l.id, "error", err)
+	}
+	return inWords("it cannot be shut down", l.kill())
+}
+
+func (l *life) setPID(pid int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.pid = pid
+}
+
+// ended lets go of what ends with a run.
+func (l *life) ended() {
+	l.up, l.told, l.proven = false, false, false
+	l.setPID(0)
+	l.setOpen(false)
+	if l.geni != nil {
+		l.geni.Close()
+		l.geni = nil
+	}
+	l.inside = nil // the gateway closes it when it is replaced
+}
+
+// shut closes the doors of a node that is off.
+func (l *life) shut() error {
+	err := l.t.doors.Remove(l.id)
+	for _, listener := range []net.Listener{l.public, l.inside} {
+		if listener != nil {
+			listener.Close() // if the gateway never had it
+		}
+	}
+	if !l.up {
+		l.ended()
+	}
+	l.public = nil
+	return inWords("its doors cannot be closed", err)
+}
+
+const removing = "being removed"
+
+// remove leaves nothing of the node.
+func (l *life) remove(ctx context.Context) error {
+	l.doing(removing)
+	if err := l.t.heavy.take(ctx, true); err != nil {
+		return err
+	}
+	defer l.t.heavy.give()
+	if err := l.shut(); err != nil {
+		return err
+	}
+	rec := l.snapshot()
+	ctx, cancel := context.WithTimeout(ctx, removeTime)
+	defer cancel()
+	l.ended()
+	if err := l.t.machines.Remove(ctx, l.id); err != nil {
+		return err
+	}
+	if rec.Base != 0 {
+		if err := l.t.ids.Release(rec.Base, l.holder()); err != nil {
+			return err
+		}
+	}
+	if rec.Port != 0 {
+		if err := l.t.ports.Release(uint32(rec.Port), l.holder()); err != nil {
+			return err
+		}
+	}
+	l.mu.Lock()
+	l.gone = true
+	l.mu.Unlock()
+	l.t.mu.Lock()
+	defer l.t.mu.Unlock()
+	l.t.leave(l)
+	return nil
+}

@@ -1,0 +1,59 @@
+package testbed
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"patchbay/inventory/provider"
+)
+
+// get answers for the names, or for all nodes when there are none.
+func (t *Testbed) get(input json.RawMessage) (object, error) {
+	var q struct {
+		Names []string `json:"names"`
+	}
+	if err := json.Unmarshal(input, &q); err != nil {
+		return nil, fmt.Errorf("the input of get cannot be read: %w", err)
+	}
+	if len(q.Names) > maxNames {
+		return nil, fmt.Errorf("the input of get has %d names, at most %d can be", len(q.Names), maxNames)
+	}
+	resources := []provider.Resource{}
+	if len(q.Names) == 0 {
+		for _, l := range t.all() {
+			resources = append(resources, l.report())
+		}
+	}
+	for _, name := range q.Names {
+		if l := t.life(name); l != nil {
+			resources = append(resources, l.report())
+		} else {
+			resources = append(resources, provider.Resource{provider.AttrName: name, provider.AttrEnsure: provider.Absent})
+		}
+	}
+	return object{"resources": resources}, nil
+}
+
+// report is what get says of the node.
+func (l *life) report() provider.Resource {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.gone {
+		return provider.Resource{provider.AttrName: l.id, provider.AttrEnsure: provider.Absent}
+	}
+	r := l.rec.Asked.attributes()
+	r[provider.AttrName] = l.id
+	r[provider.AttrState] = l.state
+	if l.message != "" {
+		r[provider.AttrMessage] = l.message
+	}
+	r[provider.AttrHostKeys] = []string{l.rec.HostKey}
+	if l.open {
+		login, proxy := l.t.published(doorName(l.rec.Asked.Hostname, l.id), l.rec.Port)
+		r[provider.AttrLogin] = login
+		if proxy != "" {
+			r[provider.AttrProxy] = proxy
+		}
+	}
+	return r
+}
