@@ -1,0 +1,55 @@
+package testbed
+
+import (
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"patchbay/inventory/local"
+	"patchbay/inventory/provider"
+)
+
+// ownAddress is an address of this host that is not loopback.
+func ownAddress(t *testing.T) netip.Addr {
+	t.Helper()
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range all {
+		if p, err := netip.ParsePrefix(a.String()); err == nil && p.Addr().Is4() && p.Addr().IsGlobalUnicast() {
+			return p.Addr()
+		}
+	}
+	t.Skip("this host has no address but loopback")
+	return netip.Addr{}
+}
+
+// TestRealDoorOfAnotherProvider puts a node of one testbed behind the gateway of
+// another, as if it was another provider's.
+func TestRealDoorOfAnotherProvider(t *testing.T) {
+	one, two := newSite(t, "testbed-r6", 42600), newSite(t, "testbed-r7", 42650)
+	name := nodeName(6)
+	one.set(map[string]provider.Resource{name: one.node("n", "alice")})
+	is := one.settled(name)[name]
+	_, port, err := net.SplitHostPort(is.Login[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out local.DoorsOutput
+	two.call(local.ActionDoors, local.DoorsInput{Provider: "other", Put: []local.DoorAsk{{
+		Name: name, Address: net.JoinHostPort(ownAddress(t).String(), port), Hostname: "n", Users: []string{`{"login":"alice","keys":["` + one.public + `"]}`},
+	}}}, &out)
+	if len(out.Doors) != 1 || out.Doors[0].Error != "" || out.Doors[0].Login[0] == is.Login[0] || !strings.HasPrefix(out.Doors[0].Proxy, "gateway@127.0.0.1:") {
+		t.Fatalf("%+v", out)
+	}
+	is.Login = out.Doors[0].Login
+	if got := one.mustSSH(is, "alice", "hostname"); got != "n" {
+		t.Errorf("behind the door is %q", got)
+	}
+	two.call(local.ActionDoors, local.DoorsInput{Provider: "other", Remove: []string{name}}, &out)
+	if _, err := one.ssh(is, "alice", "true"); err == nil {
+		t.Error("the door is still open")
+	}
+}
