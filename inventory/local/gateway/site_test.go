@@ -126,6 +126,9 @@ func newSite(t testing.TB) (s *site, port int, host key) {
 	}
 	t.Cleanup(func() {
 		s.keeper.Kill()
+		if text := s.log.String(); strings.Contains(text, "goroutine ") || strings.Contains(text, "DATA RACE") {
+			t.Error("the gateway panicked, or has a race")
+		}
 		if t.Failed() {
 			t.Log(s.log.String())
 		}
