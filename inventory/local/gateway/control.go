@@ -19,8 +19,11 @@ const (
 	maxWord  = 4 << 10
 )
 
-// maxAsks is how many asks may be open at the same time.
-const maxAsks = 64
+// How many asks may be open at the same time, in all and for one node.
+const (
+	maxAsks     = 256
+	maxNodeAsks = 8
+)
 
 // The kinds of orders.
 const (

@@ -3,4 +3,15 @@
 // It runs in a process of its own, under its own user id, without capabilities,
 // under seccomp: everything it uses is handed to it by the Keeper, which starts
 // it again when it dies.
+//
+// The Keeper (in "up", as root) holds the doors and the listeners; connections
+// wait in their queues while a gateway is replaced. The gateway asks it for
+// connections to agents and to the addresses of other providers' nodes, and gets
+// none to what has no door. When the Keeper ends the gateway stops accepting,
+// lets open sessions go on, and ends with the last of them.
+//
+// Whoever connects is hostile: connections that have not logged in, logins,
+// channels, requests and unread data are bounded, and whoever fills the room
+// pushes out himself. Accounts are as good as each other inside their node, and
+// nothing outside it.
 package gateway

@@ -8,9 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"os/user"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 
@@ -281,14 +279,4 @@ func openTerminal(t *agent.Terminal) (master, slave *os.File, err error) {
 	}
 	slave, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
 	return master, slave, err
-}
-
-// me is the test's user.
-func me(t testing.TB) string {
-	t.Helper()
-	u, err := user.Current()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.TrimSpace(u.Username)
 }

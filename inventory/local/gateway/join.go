@@ -100,26 +100,23 @@ func closeWrite(nc net.Conn) {
 
 // relay connects a connection at a door to the node's address.
 func (g *gateway) relay(nc net.Conn, d *door, source string) {
-	to, err := g.dial(d.node)
-	if err != nil {
-		return
-	}
-	defer to.Close()
-	c := &login{g: g, kind: raw, node: d.node, user: source, to: d.address}
-	c.stop = func() error {
-		nc.Close()
-		return to.Close()
-	}
+	c := &login{g: g, kind: raw, node: d.node, slice: d.slice, user: source, to: d.address, stop: nc.Close}
 	if err := g.admit(c); err != nil {
 		g.log.Warn("a connection is refused", "node", d.node, "from", source, "error", err)
 		return
 	}
 	defer g.dismiss(c)
+	to, err := g.dial(d.node)
+	if err != nil {
+		return
+	}
+	defer to.Close()
 	var both sync.WaitGroup
 	for _, way := range [][2]net.Conn{{nc, to}, {to, nc}} {
 		both.Go(func() {
 			if _, err := io.Copy(way[1], way[0]); err != nil {
-				c.end()
+				nc.Close()
+				to.Close()
 			}
 			closeWrite(way[1])
 		})

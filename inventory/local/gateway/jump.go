@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -140,23 +141,29 @@ func (c *login) find(name string) (*door, error) {
 
 // pass connects a channel of the gateway account to the address of a node.
 func (c *login) pass(n ssh.NewChannel, d *door) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
 	l := &login{g: c.g, kind: relayed, node: d.node, slice: d.slice, user: c.user, key: c.key, to: d.address}
+	l.stop = func() error { cancel(); return nil }
+	if err := c.g.admit(l); err != nil {
+		n.Reject(ssh.ResourceShortage, err.Error())
+		return
+	}
+	defer c.g.dismiss(l)
 	nc, err := c.g.dial(d.node)
 	if err != nil {
 		n.Reject(ssh.ConnectionFailed, "the node does not answer")
 		return
 	}
 	defer nc.Close()
-	l.stop = nc.Close
-	if err := c.g.admit(l); err != nil {
-		n.Reject(ssh.ResourceShortage, err.Error())
-		return
-	}
-	defer c.g.dismiss(l)
 	ch, requests, err := n.Accept()
 	if err != nil {
 		return
 	}
+	context.AfterFunc(ctx, func() {
+		nc.Close()
+		ch.Close()
+	})
 	c.join(ch, requests, nc)
 }
 

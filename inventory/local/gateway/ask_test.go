@@ -1,0 +1,167 @@
+package gateway
+
+import (
+	"context"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"patchbay/inventory/local/wire"
+)
+
+// A node that does not answer holds up its own users, and no other node.
+func TestDeafNodeHoldsUpNoOther(t *testing.T) {
+	ours, theirs, err := wire.Pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ours.Close()
+	c, err := wire.FromFile(theirs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	go func() { // a Keeper that answers only for "good"
+		s := &sender{c: c}
+		for {
+			var w word
+			if _, err := c.Receive(&w, maxWord, 0); err != nil {
+				return
+			}
+			if w.Node == "good" {
+				s.send(order{Number: w.Number, Kind: orderGiven}, os.Stderr)
+			}
+		}
+	}()
+	var a asks
+	go func() {
+		for {
+			var o order
+			files, err := ours.Receive(&o, maxOrder, 1)
+			if err != nil {
+				return
+			}
+			a.given(o, files)
+		}
+	}()
+	s := &sender{c: ours}
+	ctx, cancel := context.WithCancel(t.Context())
+	var deaf sync.WaitGroup
+	for range 2 * maxAsks {
+		deaf.Go(func() {
+			if _, err := a.ask(ctx, s, wordAgent, "deaf"); err == nil {
+				t.Error("something came for the deaf node")
+			}
+		})
+	}
+	eventually(t, func() bool {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return len(a.open) == maxNodeAsks
+	}, func() string { return "the deaf node is not asked" })
+	for range 3 * maxNodeAsks {
+		f, err := a.ask(ctx, s, wordAgent, "good")
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+	}
+	cancel()
+	deaf.Wait()
+	a.end()
+	if _, err := a.ask(t.Context(), s, wordAgent, "good"); err != errNoKeeper {
+		t.Error(err)
+	}
+	if len(a.nodes) != 0 || len(a.open) != 0 || len(a.slots) != 0 {
+		t.Errorf("left: %v %v %d", a.nodes, a.open, len(a.slots))
+	}
+}
+
+// The Keeper gives connections only to nodes that have a door, and ends a
+// gateway that asks without end or says what means nothing.
+func TestKeeperTrustsNoGateway(t *testing.T) {
+	for name, words := range map[string]func(*sender){
+		"Nonsense": func(s *sender) { s.send(word{Kind: "root"}) },
+		"TooLong":  func(s *sender) { s.send(word{Kind: wordDone, Error: strings.Repeat("x", maxWord)}) },
+		"NoMessage": func(s *sender) {
+			s.send("text")
+		},
+		"AsksWithoutEnd": func(s *sender) {
+			for range 2*maxAsks + 1 {
+				s.send(word{Kind: wordAgent, Node: "n1"})
+			}
+		},
+		"File": func(s *sender) { s.send(word{Kind: wordDone}, os.Stderr) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			ours, theirs, err := wire.Pair()
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, err := wire.FromFile(theirs)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			k := &Keeper{doors: map[string]*kept{"n1": {}}, now: newProcess()}
+			over := make(chan struct{})
+			defer close(over)
+			k.o.Log = quiet()
+			k.o.Agent = func(ctx context.Context, node string) (*wire.Conn, error) {
+				<-over // it takes its time
+				return nil, context.Canceled
+			}
+			k.now.out = &sender{c: ours}
+			go words(&sender{c: c})
+			if err := k.receive(k.now, ours); err == nil {
+				t.Error("nothing was found wrong")
+			}
+			ours.Close()
+		})
+	}
+	k := &Keeper{doors: map[string]*kept{}}
+	for _, kind := range []string{wordAgent, wordDoor} {
+		if f, err := k.connect(t.Context(), kind, "n1"); err == nil {
+			f.Close()
+			t.Errorf("%s: a node without a door was given", kind)
+		}
+	}
+}
+
+// A peer that asks for more than it may is read on only in time.
+func TestPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far, err := tube()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer near.Close()
+		defer far.Close()
+		w := &watched{Conn: near}
+		read := func() time.Duration {
+			far.Write([]byte("x"))
+			start := time.Now()
+			w.Read(make([]byte, 1))
+			return time.Since(start)
+		}
+		for range burst {
+			w.charge()
+		}
+		if took := read(); took != 0 {
+			t.Errorf("within the burst it waits %s", took)
+		}
+		for range rate {
+			w.charge()
+		}
+		if took := read(); took != time.Second {
+			t.Errorf("a second's worth takes %s", took)
+		}
+		time.Sleep(time.Hour)
+		if took := read(); took != 0 {
+			t.Errorf("after an hour it waits %s", took)
+		}
+	})
+}
