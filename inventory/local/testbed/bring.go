@@ -208,9 +208,9 @@ func (l *life) remove(ctx context.Context) error {
 			return err
 		}
 	}
-	l.mu.Lock()
+	l.mu.Lock() // nobody hears that it is gone before it has left everything
+	defer l.mu.Unlock()
 	l.gone = true
-	l.mu.Unlock()
 	l.t.mu.Lock()
 	defer l.t.mu.Unlock()
 	l.t.leave(l)
