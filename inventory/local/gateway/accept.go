@@ -47,20 +47,24 @@ func (g *gateway) accept(l net.Listener, at entrance) {
 			nc.Close()
 			return
 		}
+		source := sourceOf(nc.RemoteAddr())
+		if at.kind == inside {
+			source = at.node // it can have any address
+		}
+		// In the order in which they came: who is there first is pushed out first.
+		guest := g.waiting.enter(source, nc)
 		go func() {
 			defer g.leave()
-			g.receive(nc, at)
+			g.receive(guest, at)
 		}()
 	}
 }
 
 // receive serves a connection that came in at a listener.
-func (g *gateway) receive(nc net.Conn, at entrance) {
+func (g *gateway) receive(guest *guest, at entrance) {
+	nc := guest.nc
 	defer nc.Close()
-	source := sourceOf(nc.RemoteAddr())
-	if at.kind == inside {
-		source = at.node // it can have any address
-	}
+	defer g.waiting.leave(guest)
 	if at.kind != jump {
 		d := g.meant(nc, at)
 		if d == nil {
@@ -68,11 +72,11 @@ func (g *gateway) receive(nc net.Conn, at entrance) {
 		}
 		at.node = d.node
 		if d.address != "" {
-			g.relay(nc, d, source)
+			g.relay(guest, d)
 			return
 		}
 	}
-	g.serve(nc, at, source)
+	g.serve(guest, at)
 }
 
 // meant is the door of the node that a connection means: inside nodes the
@@ -172,7 +176,7 @@ func (w *waiting) evict(g *guest) {
 	go g.nc.Close() // one by the gateway account sends a message
 }
 
-// leave is called once for each that entered.
+// leave is called for each that entered; a second time it does nothing.
 func (w *waiting) leave(g *guest) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

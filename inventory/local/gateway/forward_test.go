@@ -6,12 +6,13 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	sshagent "golang.org/x/crypto/ssh/agent"
+
+	"patchbay/testdata/need"
 )
 
 // echo answers each connection with what it says, in capitals, once it ends.
@@ -177,9 +178,7 @@ func TestForwardingFromTheNode(t *testing.T) {
 func TestAgentForwarding(t *testing.T) {
 	t.Parallel()
 	_, _, p := alone(t)
-	if _, err := exec.LookPath("ssh-add"); err != nil {
-		t.Skip("ssh-add is not installed")
-	}
+	need.Tool(t, "ssh-add")
 	ring := sshagent.NewKeyring()
 	k := newKey(t)
 	private, err := sshKey(k)

@@ -99,7 +99,8 @@ func closeWrite(nc net.Conn) {
 }
 
 // relay connects a connection at a door to the node's address.
-func (g *gateway) relay(nc net.Conn, d *door, source string) {
+func (g *gateway) relay(guest *guest, d *door) {
+	nc, source := guest.nc, guest.source
 	c := &login{g: g, kind: raw, node: d.node, slice: d.slice, user: source, to: d.address, stop: nc.Close}
 	if err := g.admit(c); err != nil {
 		g.log.Warn("a connection is refused", "node", d.node, "from", source, "error", err)
@@ -107,6 +108,7 @@ func (g *gateway) relay(nc net.Conn, d *door, source string) {
 	}
 	defer g.dismiss(c)
 	to, err := g.dial(d.node)
+	g.waiting.leave(guest)
 	if err != nil {
 		return
 	}

@@ -101,9 +101,9 @@ func (c *login) jump(n ssh.NewChannel) {
 		return
 	}
 	nc := &channelConn{Channel: ch, local: c.local, remote: c.remote}
+	guest := c.g.waiting.enter("key "+string(c.key), nc)
 	c.working.Go(func() {
-		c.g.serve(nc, entrance{kind: public, node: d.node}, "key "+string(c.key))
-		nc.Close()
+		c.g.receive(guest, entrance{kind: public, node: d.node})
 	})
 	c.refuse(ch, requests)
 }

@@ -120,7 +120,8 @@ func (g *gateway) proves(d *door, c *login) bool {
 }
 
 // serve is the SSH server at a door.
-func (g *gateway) serve(nc net.Conn, at entrance, source string) {
+func (g *gateway) serve(guest *guest, at entrance) {
+	nc, source := guest.nc, guest.source
 	g.mu.Lock()
 	host, slice := g.host, ""
 	if at.kind != jump {
@@ -133,7 +134,6 @@ func (g *gateway) serve(nc net.Conn, at entrance, source string) {
 	}
 	g.mu.Unlock()
 	w := &watched{Conn: nc}
-	guest := g.waiting.enter(source, nc)
 	deadline := time.AfterFunc(handshakeTime, func() { nc.Close() })
 	conn, channels, requests, err := ssh.NewServerConn(w, g.config(at, host, func() { deadline.Reset(askedTime) }))
 	deadline.Stop()

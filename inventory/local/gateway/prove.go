@@ -117,8 +117,7 @@ func (g *gateway) knock(d *door) (net.Conn, error) {
 		}
 		go func() {
 			defer g.leave()
-			defer far.Close()
-			g.serve(far, entrance{kind: public, node: d.node}, "proof")
+			g.receive(g.waiting.enter("proof", far), entrance{kind: public, node: d.node})
 		}()
 		return near, nil
 	}
