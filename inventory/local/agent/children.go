@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// startTime is how long a program may take from fork to its first instruction.
-const startTime = 5 * time.Second
+// stuckTime is how often it is looked whether a child cannot go on.
+const stuckTime = 50 * time.Millisecond
 
 // starterName is the name of the thread that forks, and so of its children
 // until they are what they shall be.
@@ -24,27 +24,33 @@ const starterName = "patchbay-start"
 type children struct {
 	jobs   []int       // descriptors of cgroup.procs files
 	starts chan func() // run by the one thread that forks and traces
+	begin  sync.Once   // begins that thread
 
 	mu      sync.Mutex        // held while a child is traced, so that nobody else waits for it
 	waiting map[int]chan Exit // by process id
 }
 
 func newChildren(jobs []int) *children {
-	c := &children{jobs: jobs, starts: make(chan func()), waiting: make(map[int]chan Exit)}
-	go func() {
-		runtime.LockOSThread() // ptrace is of a thread
-		name, _ := unix.BytePtrFromString(starterName)
-		unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(name)), 0, 0, 0)
-		for f := range c.starts {
-			f()
-		}
-	}()
-	return c
+	return &children{jobs: jobs, starts: make(chan func()), waiting: make(map[int]chan Exit)}
+}
+
+// starter is the thread that forks, for ptrace is of a thread.
+func (c *children) starter() {
+	runtime.LockOSThread()
+	if runtime.GOMAXPROCS(0) == 1 {
+		runtime.GOMAXPROCS(2) // this thread keeps its P while it waits for a fork: one more for watch
+	}
+	name, _ := unix.BytePtrFromString(starterName)
+	unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(name)), 0, 0, 0)
+	for f := range c.starts {
+		f()
+	}
 }
 
 // start starts a program in a session of its own, within the group of jobs from
 // its first instruction on. The channel tells its end.
 func (c *children) start(path string, argv []string, attr *syscall.ProcAttr) (pid int, end <-chan Exit, err error) {
+	c.begin.Do(func() { go c.starter() }) // most nodes are idle, and a thread is memory
 	done := make(chan struct{})
 	c.starts <- func() {
 		defer close(done)
@@ -60,10 +66,9 @@ func (c *children) start(path string, argv []string, attr *syscall.ProcAttr) (pi
 func (c *children) fork(path string, argv []string, attr *syscall.ProcAttr) (int, <-chan Exit, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// A signal may stop the child between fork and exec, when nobody can let it
-	// go on: this thread waits for it in the kernel.
-	watch := time.AfterFunc(startTime, killStuck)
-	defer watch.Stop()
+	done := make(chan struct{})
+	defer close(done)
+	go watch(done)
 	attr.Sys.Setsid, attr.Sys.Ptrace = true, true
 	pid, err := syscall.ForkExec(path, argv, attr)
 	hide()
@@ -170,12 +175,22 @@ func exitOf(s unix.WaitStatus) *Exit {
 	return nil
 }
 
-// killStuck ends children of the thread that forks which have not become
-// another program.
-func killStuck() {
-	eachProcess(func(p process) {
-		if p.parent == 1 && p.name == starterName {
-			unix.Kill(p.pid, unix.SIGKILL)
+// watch ends children that a signal of their user stopped between fork and
+// exec. Nobody else could let them go on, while the thread that forked waits
+// for them in the kernel, and all that is to be started waits for it.
+func watch(done <-chan struct{}) {
+	look := time.NewTicker(stuckTime)
+	defer look.Stop()
+	for {
+		select {
+		case <-done:
+			return
+		case <-look.C:
 		}
-	})
+		eachProcess(func(p process) {
+			if p.parent == 1 && p.name == starterName && p.stopped {
+				unix.Kill(p.pid, unix.SIGKILL)
+			}
+		})
+	}
 }

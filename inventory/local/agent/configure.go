@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -29,7 +28,6 @@ func (a *agent) configure(cfg *Configuration) (*Facts, error) {
 	}
 	a.configuring.Lock()
 	defer a.configuring.Unlock()
-	defer debug.FreeOSMemory() // PID 1 is idle most of its life
 	var facts Facts
 	if err := setHostname(cfg.Hostname); err != nil {
 		facts.problem("the host name", err)

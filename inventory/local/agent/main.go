@@ -66,8 +66,6 @@ func serve() error {
 	}
 	hide()
 	ended := withstand()
-	runtime.GOMAXPROCS(1)
-	debug.SetGCPercent(10)
 	jobs, err := descriptors(os.Getenv(jobsVariable))
 	if err != nil {
 		return err
@@ -85,6 +83,7 @@ func serve() error {
 	if !ok {
 		return fmt.Errorf("descriptor %d is no Unix socket", listenerFile)
 	}
+	debug.SetGCPercent(50)
 	a := newAgent(os.Getenv(nodeVariable), jobs)
 	go func() {
 		for range ended {
@@ -92,7 +91,6 @@ func serve() error {
 		}
 	}()
 	go a.accept(u)
-	debug.FreeOSMemory()
 	select {} // the first thread does nothing more
 }
 

@@ -30,6 +30,9 @@ func TestMain(m *testing.M) {
 	case Argv0:
 		Main()
 	case "/" + program:
+		if os.Args[1] == "stop" {
+			stopOthers()
+		}
 		if err := sendSignals(); err != nil {
 			fmt.Println(err)
 			os.Exit(1)
@@ -50,6 +53,14 @@ func TestMain(m *testing.M) {
 
 // geniName is a link to the test program, under which it is geni-get.
 const geniName = "/run/patchbay/bin/geni-get"
+
+// realProgram is, where it is there, run as the agent instead.
+const realProgram = "run/patchbay/bin/patchbay-local"
+
+func fileExists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
 
 // firstID is the first id of the test nodes' user namespace: nobody's, and not
 // one that the testbed gives away.
@@ -143,7 +154,7 @@ func startNode(t testing.TB, root string, jobs ...*os.File) *node {
 	ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: firstID, Size: 65536}}
 	c := exec.Command(filepath.Join(root, program), root)
 	c.Args[0] = stageName
-	c.Env = []string{nodeVariable + "=node-1", jobsVariable + "=" + strings.Join(numbers, ",")}
+	c.Env = []string{"GOMAXPROCS=1", nodeVariable + "=node-1", jobsVariable + "=" + strings.Join(numbers, ",")}
 	c.Stderr = os.Stderr
 	c.ExtraFiles = append([]*os.File{listener}, jobs...)
 	c.SysProcAttr = &syscall.SysProcAttr{
@@ -212,7 +223,11 @@ func stage(root string) error {
 	if err := confine.Node(); err != nil {
 		return err
 	}
-	return syscall.Exec("/"+program, []string{Argv0}, os.Environ())
+	agent := "/" + program
+	if real := "/" + realProgram; fileExists(real) {
+		agent = real
+	}
+	return syscall.Exec(agent, []string{Argv0}, os.Environ())
 }
 
 // up sets an interface up.

@@ -12,6 +12,7 @@ type process struct {
 	name        string
 	uids        [3]uint32 // real, effective, saved
 	dead        bool
+	stopped     bool // by a signal or its tracer
 }
 
 // eachProcess calls f for all processes of the node that can be read.
@@ -49,7 +50,9 @@ func parseStatus(pid int, text []byte) process {
 		case "Name":
 			p.name = string(value)
 		case "State":
-			p.dead = bytes.HasPrefix(value, []byte("Z")) || bytes.HasPrefix(value, []byte("X"))
+			state := value[:min(len(value), 1)]
+			p.dead = bytes.ContainsAny(state, "ZX")
+			p.stopped = bytes.ContainsAny(state, "Tt")
 		case "PPid":
 			p.parent, _ = strconv.Atoi(string(value))
 		case "Uid":

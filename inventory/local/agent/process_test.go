@@ -230,6 +230,39 @@ func sendSignals() error {
 	return nil
 }
 
+// A user who stops its processes all the time, also when they are no programs
+// yet, stops only them.
+func TestChildrenStoppedBeforeTheirProgram(t *testing.T) {
+	n := newNode(t)
+	n.start(Command{User: "bob", Argv: []string{"/" + program, "stop"}})
+	await(t, "stopping", func() bool {
+		n.startStopped()
+		return strings.Contains(n.line("root", "grep -l '^State:.T' /proc/[0-9]*/status || true"), "/proc/")
+	})
+	for range 20 {
+		n.startStopped()
+	}
+	if got := n.line("root", "echo on"); got != "on" {
+		t.Error(got)
+	}
+}
+
+// startStopped starts a command that may be stopped at once.
+func (n *node) startStopped() {
+	n.t.Helper()
+	r, w := n.pipe()
+	p, err := Exec(within(n.t, 10*time.Second), n.dial(), Command{User: "bob", Argv: []string{"/bin/true"}}, []*os.File{r, w, w})
+	check(n.t, err)
+	n.t.Cleanup(func() { p.Close() })
+}
+
+// stopOthers stops all other processes of its user, for ever.
+func stopOthers() {
+	for {
+		unix.Kill(-1, unix.SIGSTOP)
+	}
+}
+
 func TestRootOfTheNodeDoesNotReachTheAgent(t *testing.T) {
 	n := newNode(t)
 	for _, line := range []string{

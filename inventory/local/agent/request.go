@@ -57,8 +57,12 @@ type answer struct {
 func call(ctx context.Context, c *wire.Conn, r request, files []*os.File, want int) (answer, []*os.File, error) {
 	defer bound(ctx, c)()
 	a, got, err := exchange(c, r, files, want)
-	if err != nil && ctx.Err() != nil {
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
 		err = context.Cause(ctx)
+	case errors.Is(err, os.ErrDeadlineExceeded): // which comes a moment before
+		err = context.DeadlineExceeded
 	}
 	if err != nil {
 		return answer{}, nil, fmt.Errorf("the node's agent, asked for %s: %w", r.Op, err)

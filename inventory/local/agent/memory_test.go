@@ -1,0 +1,138 @@
+package agent
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"patchbay/testdata/need"
+)
+
+// realNodes starts nodes whose agent is the program as it is built for users.
+func realNodes(t testing.TB, count int) []*node {
+	t.Helper()
+	need.Root(t)
+	own := filepath.Join(t.TempDir(), "patchbay-local")
+	build := exec.Command("go", "build", "-o", own, "patchbay/cmd/patchbay-local")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	var nodes []*node
+	var first string
+	for range count {
+		root := newRoot(t)
+		to := filepath.Join(root, realProgram)
+		if first == "" {
+			first = to
+			text, err := os.ReadFile(own)
+			check(t, err)
+			check(t, os.WriteFile(to, text, 0o755))
+		} else {
+			check(t, os.Link(first, to)) // they share its pages, as real nodes do
+		}
+		nodes = append(nodes, startNode(t, root))
+	}
+	return nodes
+}
+
+// pss is the memory of a process in kB, what it shares counted in parts.
+func pss(t testing.TB, pid int) map[string]int {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+	check(t, err)
+	m := make(map[string]int)
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(line, ":")
+		m[name], _ = strconv.Atoi(strings.TrimSuffix(strings.TrimSpace(value), " kB"))
+	}
+	return m
+}
+
+// mostMemory is what an agent that waits may have of its own, in kB. What it
+// shares with those of other nodes is counted once for all.
+const mostMemory = 1100
+
+func TestMemory(t *testing.T) {
+	nodes := realNodes(t, 10)
+	own := func(when string) int {
+		t.Helper()
+		all, private := 0, 0
+		for _, n := range nodes {
+			m := pss(t, n.pid)
+			all += m["Pss"] / len(nodes)
+			private += m["Pss_Anon"] / len(nodes)
+		}
+		t.Logf("%s: %d kB a node of its own, %d kB with its part of what %d share", when, private, all, len(nodes))
+		return private
+	}
+	if kb := own("started"); kb > mostMemory {
+		t.Errorf("an agent has %d kB, at most %d", kb, mostMemory)
+	}
+	for _, n := range nodes {
+		n.configure(someKeys)
+	}
+	if kb := own("configured"); kb > mostMemory {
+		t.Errorf("a configured agent has %d kB, at most %d", kb, mostMemory)
+	}
+	for _, n := range nodes {
+		for range 20 {
+			n.line("alice", "true")
+		}
+	}
+	own("after 20 commands")
+}
+
+func BenchmarkExec(b *testing.B) {
+	n := realNodes(b, 1)[0]
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	check(b, err)
+	defer null.Close()
+	for _, c := range []struct {
+		name string
+		cmd  Command
+	}{
+		{"Program", Command{User: "bob", Argv: []string{"/bin/true"}}},
+		{"Line", Command{User: "bob", Line: "true"}},
+		{"Terminal", Command{User: "bob", Line: "true", Terminal: &Terminal{}}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			stdio := []*os.File{null, null, null}
+			if c.cmd.Terminal != nil {
+				stdio = nil
+			}
+			for b.Loop() {
+				p, err := Exec(b.Context(), n.dial(), c.cmd, stdio)
+				check(b, err)
+				_, err = p.Wait()
+				check(b, err)
+				p.Close()
+			}
+		})
+	}
+}
+
+func BenchmarkConfigureAgain(b *testing.B) {
+	n := realNodes(b, 1)[0]
+	n.configure(someKeys)
+	for b.Loop() {
+		n.configure(someKeys)
+	}
+}
+
+func BenchmarkDial(b *testing.B) {
+	n := realNodes(b, 1)[0]
+	l := n.listen("tcp", "127.0.0.1:4000", "bob")
+	for b.Loop() {
+		c, err := Dial(b.Context(), n.dial(), "tcp", "127.0.0.1:4000", "bob")
+		check(b, err)
+		k, err := l.Accept()
+		check(b, err)
+		k.Close()
+		c.Close()
+	}
+}
