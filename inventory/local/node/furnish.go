@@ -94,7 +94,7 @@ func processes(root int, s Spec) error {
 	return hide(root, []string{
 		"proc/cmdline", "proc/config.gz", "proc/diskstats", "proc/kallsyms", "proc/kcore", "proc/keys", "proc/kmsg", "proc/kpagecgroup", "proc/kpagecount",
 		"proc/kpageflags", "proc/latency_stats", "proc/partitions", "proc/sched_debug", "proc/sysrq-trigger", "proc/timer_list",
-		"proc/acpi", "proc/asound", "proc/bus", "proc/driver", "proc/fs", "proc/irq", "proc/scsi",
+		"proc/acpi", "proc/asound", "proc/bus", "proc/driver", "proc/fs", "proc/irq", "proc/pressure", "proc/scsi",
 	})
 }
 

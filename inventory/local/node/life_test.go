@@ -167,7 +167,7 @@ func TestNothingShowsOnTheHost(t *testing.T) {
 		}
 	}
 	// What the host was booted with, and what its other nodes read and write.
-	want(t, h, "n1", "cat /proc/cmdline /proc/diskstats /proc/partitions /sys/kernel/vmcoreinfo 2>/dev/null; ls /sys/class/bdi /sys/kernel/boot_params 2>/dev/null | grep -v :", "\n")
+	want(t, h, "n1", "cat /proc/cmdline /proc/diskstats /proc/partitions /sys/kernel/vmcoreinfo 2>/dev/null; ls /proc/pressure /sys/class/bdi /sys/kernel/boot_params 2>/dev/null | grep -v : | tr -d '\\n'", "")
 }
 
 func TestFindTellsOthersApart(t *testing.T) {
