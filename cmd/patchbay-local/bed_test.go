@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"net"
@@ -276,10 +277,12 @@ func (b *bed) sshArgs(t testing.TB, name, login string) []string {
 }
 
 // ssh runs a command in a node as alice, by OpenSSH's client, and is what it
-// wrote; an error tells its status.
+// wrote; an error tells its status. Options of the client may come first.
 func (b *bed) ssh(t testing.TB, name string, args ...string) (string, error) {
 	t.Helper()
-	c := exec.CommandContext(t.Context(), need.SSH(t), append(b.sshArgs(t, name, "alice"), args...)...)
+	options := slices.IndexFunc(args, func(s string) bool { return !strings.HasPrefix(s, "-") })
+	args = slices.Concat(args[:max(options, 0)], b.sshArgs(t, name, "alice"), args[max(options, 0):])
+	c := exec.CommandContext(t.Context(), need.SSH(t), args...)
 	var out, complaint bytes.Buffer
 	c.Stdout, c.Stderr = &out, &complaint
 	err := c.Run()
@@ -298,6 +301,19 @@ func TestBedMakesNodes(t *testing.T) {
 	b.restart(syscall.SIGKILL)
 	if out, err := b.ssh(t, "00000000-0000-4000-8000-00000000bed0", "echo still here"); err != nil || out != "still here\n" {
 		t.Errorf("after a kill: %q, %v", out, err)
+	}
+	// What is entered waits for what is typed.
+	c := exec.Command(binary, "enter", b.settings, "00000000-0000-4000-8000-00000000bed0", "cat")
+	in, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(300*time.Millisecond, func() {
+		_, _ = io.WriteString(in, "late\n")
+		in.Close()
+	})
+	if out, err := c.CombinedOutput(); err != nil || string(out) != "late\n" {
+		t.Errorf("cat: %q, %v", out, err)
 	}
 	b.remove(t, "00000000-0000-4000-8000-00000000bed0")
 }

@@ -124,10 +124,12 @@ func withPipes(ctx context.Context, conn *wire.Conn, cmd agent.Command) error {
 		}
 	}()
 	for i := range 3 {
-		r, w, err := os.Pipe()
-		if err != nil {
-			return err
+		// Not those of os.Pipe, which do not block: programs expect that they do.
+		var ends [2]int
+		if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
+			return fmt.Errorf("cannot make a pipe: %w", err)
 		}
+		r, w := os.NewFile(uintptr(ends[0]), "pipe"), os.NewFile(uintptr(ends[1]), "pipe")
 		if i == 0 {
 			theirs, ours = append(theirs, r), append(ours, w)
 		} else {

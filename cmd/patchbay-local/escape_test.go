@@ -1,0 +1,405 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"patchbay/inventory/local"
+	"patchbay/inventory/provider"
+	"patchbay/testdata/need"
+)
+
+// An attempt to get out of a node, or at what is none of its business. The
+// program of the tests is copied into a real node, and makes it there.
+type attempt struct {
+	what, how string
+	must      string // what the answer must be; words between " | " are alternatives
+	as        int    // user id inside the node
+	try       func() string
+}
+
+// allowed tells whether an answer is one that must be.
+func (a attempt) allowed(got string) bool {
+	return slices.Contains(strings.Split(a.must, " | "), got)
+}
+
+// What the program of the tests is told in its environment where it runs in a
+// node: which attempt to make, or "all", and what it may look for.
+const (
+	escapeVariable = "PATCHBAY_ESCAPE"
+	escapeFacts    = "PATCHBAY_ESCAPE_FACTS"
+)
+
+// facts are what a node could only know of the host by breaking out, and is told
+// so that it can look for it.
+type facts struct {
+	Canary   string   // in the names of files on the host
+	Hidden   []string // texts that the node must not see anywhere
+	HostPID  int
+	HostPort int
+	Abstract string // of a socket on the host
+	Peer     string // of a socket in the other node
+	PeerPort int
+}
+
+var told facts
+
+// alice is the first account of an experiment.
+const alice = 10000
+
+func init() {
+	word := os.Getenv(escapeVariable)
+	if word == "" {
+		return
+	}
+	runtime.LockOSThread()
+	if err := json.Unmarshal([]byte(os.Getenv(escapeFacts)), &told); err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	all := attempts()
+	if n, err := strconv.Atoi(word); err == nil {
+		fmt.Print(all[n].try())
+		os.Exit(0)
+	}
+	if task := tasks[word]; task != nil {
+		fmt.Print(task())
+		os.Exit(0)
+	}
+	answers := make([]string, len(all))
+	var wait sync.WaitGroup
+	places := make(chan struct{}, 4)
+	for i, a := range all {
+		places <- struct{}{}
+		wait.Go(func() {
+			answers[i] = tryAlone(i, a.as)
+			<-places
+		})
+	}
+	wait.Wait()
+	if err := json.NewEncoder(os.Stdout).Encode(answers); err != nil {
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// tryAlone makes an attempt in a process of its own.
+func tryAlone(i, uid int) string {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	c := exec.CommandContext(ctx, "/proc/self/exe")
+	c.Env = []string{escapeVariable + "=" + strconv.Itoa(i), escapeFacts + "=" + os.Getenv(escapeFacts), "GOMAXPROCS=2"}
+	c.Dir = "/"
+	if uid != 0 {
+		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
+	}
+	var complaint bytes.Buffer
+	c.Stderr = &complaint
+	out, err := c.Output()
+	switch e, ended := errors.AsType[*exec.ExitError](err); {
+	case ended && e.Sys().(syscall.WaitStatus).Signaled():
+		return "killed by " + unix.SignalName(e.Sys().(syscall.WaitStatus).Signal())
+	case err != nil:
+		line, _, _ := strings.Cut(complaint.String(), "\n")
+		return err.Error() + " " + line
+	}
+	return string(out)
+}
+
+// attempts are all that are made inside a node, in their order.
+func attempts() []attempt {
+	return slices.Concat(callAttempts(), fileAttempts(), processAttempts())
+}
+
+// said is the answer of a call.
+func said(err error) string {
+	if err == nil {
+		return "done"
+	}
+	if e, ok := errors.AsType[syscall.Errno](err); ok {
+		return unix.ErrnoName(e)
+	}
+	return err.Error()
+}
+
+// raw makes a call by its number.
+func raw(number uintptr, args ...uintptr) string {
+	var six [6]uintptr
+	copy(six[:], args)
+	_, _, e := unix.RawSyscall6(number, six[0], six[1], six[2], six[3], six[4], six[5])
+	if e != 0 {
+		return said(e)
+	}
+	return "done"
+}
+
+// table collects what was tried, to be printed.
+type table struct {
+	mu   sync.Mutex
+	rows [][3]string
+}
+
+// row judges an answer in a test of its own, and keeps it.
+func (tt *table) row(t *testing.T, what, how, must, got string) {
+	t.Helper()
+	t.Run(strings.ReplaceAll(what+": "+how, "/", "|"), func(t *testing.T) {
+		if !(attempt{must: must}).allowed(got) {
+			t.Errorf("answered %q, must be %q", got, must)
+		}
+	})
+	tt.mu.Lock()
+	defer tt.mu.Unlock()
+	tt.rows = append(tt.rows, [3]string{what, how, got})
+}
+
+func (tt *table) print(t *testing.T) {
+	t.Helper()
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, r := range tt.rows {
+		if len(r[2]) > 60 {
+			r[2] = r[2][:57] + "..."
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\n", r[0], r[1], r[2])
+	}
+	w.Flush()
+	t.Logf("%d attempts:\n%s", len(tt.rows), b.String())
+}
+
+// smallTypes are nodes that are soon full.
+const smallTypes = `sliver_types: [{name: container, cpus: 1, memory: 192M, pids: 160, disk: 96M}]`
+
+const (
+	nodeA = "00000000-0000-4000-8000-00000000e5ca"
+	nodeB = "00000000-0000-4000-8000-00000000e5cb"
+)
+
+// arena is a testbed with two nodes of different slices, in which the program of
+// the tests lies.
+type arena struct {
+	*bed
+	facts facts
+}
+
+func newArena(t *testing.T, instance string) *arena {
+	t.Helper()
+	a := &arena{bed: newBed(t, instance, smallTypes)}
+	for i, name := range []string{nodeA, nodeB} {
+		a.must(t, name, node("localhost", provider.Resource{
+			"power": "on", "users": []string{a.user("alice")}, "hostname": string(rune('a' + i)),
+			"slice_urn": "urn:publicid:IDN+example.org+slice+" + strconv.Itoa(i),
+		}))
+	}
+	program, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{nodeA, nodeB} {
+		a.await(t, name, provider.StateReady)
+		if out, err := a.enter(name, program, "cat > /var/tmp/escape && chmod 755 /var/tmp/escape"); err != nil {
+			t.Fatalf("copying the program: %v, %s", err, out)
+		}
+	}
+	return a
+}
+
+// enter runs a command as root in a node, by patchbay-local enter.
+func (a *arena) enter(name string, input []byte, line string) (string, error) {
+	c := exec.CommandContext(a.t.Context(), binary, "enter", a.settings, name, line)
+	c.Stdin = bytes.NewReader(input)
+	out, err := c.CombinedOutput()
+	return string(out), err
+}
+
+// command runs the program of the tests in a node, as root.
+func (a *arena) command(name, word string) string {
+	text, err := json.Marshal(a.facts)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return fmt.Sprintf("%s=%s %s='%s' GOMAXPROCS=2 /var/tmp/escape", escapeVariable, word, escapeFacts, text)
+}
+
+// task runs one of tasks in a node, as root, and gives what it said.
+func (a *arena) task(name, word string) string {
+	out, err := a.enter(name, nil, a.command(name, word))
+	if err != nil {
+		return strings.TrimSpace(out + " " + err.Error())
+	}
+	return out
+}
+
+// TestNothingGetsOut makes every attempt of the table in a node. What it shows
+// is for the kernel that it runs on.
+func TestNothingGetsOut(t *testing.T) {
+	a := newArena(t, "escape-in")
+	var tt table
+	a.tell(t)
+	before := hostFacts(t, a.bed)
+	out, err := a.enter(nodeA, nil, a.command(nodeA, "all"))
+	var answers []string
+	if err != nil || json.Unmarshal([]byte(out), &answers) != nil {
+		t.Fatalf("the attempts cannot be made: %v, %s", err, out)
+	}
+	for i, made := range attempts() {
+		tt.row(t, made.what, made.how, made.must, answers[i])
+	}
+	for way, got := range a.descriptors(t) {
+		tt.row(t, "descriptors", way, "0 1 2", got)
+	}
+	a.owned(t, &tt)
+	a.exhaust(t, &tt)
+	for _, name := range []string{nodeA, nodeB} {
+		got, err := a.ssh(t, name, "echo alive")
+		tt.row(t, "afterwards", "a login at "+name[len(name)-4:], "alive", strings.TrimSpace(got)+errorText(err))
+	}
+	a.removed(t, &tt)
+	after := hostFacts(t, a.bed)
+	for _, fact := range sortedKeys(before) {
+		tt.row(t, "afterwards", "the host's "+fact, before[fact], after[fact])
+	}
+	tt.print(t)
+}
+
+// descriptors are those that processes inherit, by the way they are started.
+func (a *arena) descriptors(t *testing.T) map[string]string {
+	t.Helper()
+	// That by which bash lists the folder is gone when they are looked at; 255
+	// is its own.
+	const list = `for f in /proc/$$/fd/*; do [ -L $f ] && [ $f != /proc/$$/fd/255 ] && echo -n "${f##*/} "; done; true`
+	found := map[string]string{}
+	say := func(way, out string, err error) { found[way] = strings.TrimSpace(out) + errorText(err) }
+	out, err := a.enter(nodeA, nil, list)
+	say("patchbay-local enter", out, err)
+	out, err = a.ssh(t, nodeA, list)
+	say("ssh with a command", out, err)
+	out, err = a.ssh(t, nodeA, "-tt", list)
+	say("ssh with a terminal", out, err)
+	out, err = a.ssh(t, nodeA, "sudo -n bash -c '"+strings.ReplaceAll(list, "'", `'"'"'`)+"'")
+	say("sudo", out, err)
+
+	shell := exec.CommandContext(t.Context(), need.SSH(t), a.sshArgs(t, nodeA, "alice")...)
+	shell.Stdin = strings.NewReader(list + "\nexit\n")
+	text, err := shell.Output()
+	say("ssh with a shell", string(text), err)
+
+	sftp := exec.CommandContext(t.Context(), need.SSH(t), append([]string{"-s"}, append(a.sshArgs(t, nodeA, "alice"), "sftp")...)...)
+	in, err := sftp.StdinPipe()
+	if err == nil {
+		err = sftp.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The runtime has descriptors of its own for waiting; they lead nowhere.
+	const server = `for i in 1 2 3 4 5 6 7 8 9 10; do p=$(pgrep -u alice -f "sftp$") && break; sleep 0.1; done; ` +
+		`ls -l /proc/$p/fd | grep -v anon_inode | sed -n 's/.* \([0-9]*\) -> .*/\1/p' | tr '\n' ' '`
+	out, err = a.enter(nodeA, nil, "su alice -c '"+strings.ReplaceAll(server, "'", `'"'"'`)+"'")
+	say("the server of sftp", out, err)
+	in.Close()
+	_ = sftp.Wait()
+	return found
+}
+
+// tell makes what the attempts look for: a file and sockets of the host, and
+// sockets in the other node.
+func (a *arena) tell(t *testing.T) {
+	t.Helper()
+	a.facts = facts{
+		Canary: "canary" + a.instance, HostPID: a.up.Process.Pid, Abstract: "@" + a.instance, Peer: "@peer" + a.instance,
+		Hidden: []string{a.dir, a.state, a.instance + "/", nodeB, binary, stateFolder},
+	}
+	if err := os.WriteFile(a.dir+"/"+a.facts.Canary, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	port, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { port.Close() })
+	a.facts.HostPort = port.Addr().(*net.TCPAddr).Port
+	abstract, err := net.Listen("unix", a.facts.Abstract)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { abstract.Close() })
+	a.facts.PeerPort = 4242
+	a.background(t, nodeB, "listen")
+}
+
+// background runs a task in a node until the test ends, and waits for its first
+// line.
+func (a *arena) background(t *testing.T, name, word string) (line string, stop func()) {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), binary, "enter", a.settings, name, "exec env "+a.command(name, word))
+	in, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := c.StdoutPipe()
+	if err == nil {
+		err = c.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop = sync.OnceFunc(func() {
+		in.Close()
+		_ = c.Process.Kill()
+		_ = c.Wait()
+	})
+	t.Cleanup(stop)
+	line, err = bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("%s in %s: %q, %v", word, name, line, err)
+	}
+	return strings.TrimSpace(line), stop
+}
+
+// list asks for all nodes.
+func (b *bed) list(t *testing.T) local.List {
+	t.Helper()
+	answer, err := b.ask(local.Request{Action: local.ActionList})
+	var l local.List
+	if err != nil || json.Unmarshal(answer.Output, &l) != nil {
+		t.Fatalf("list: %v, %+v", err, answer)
+	}
+	return l
+}
+
+// hostFacts are what no attempt may change.
+func hostFacts(t *testing.T, b *bed) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	for _, name := range []string{
+		"kernel/core_pattern", "kernel/hostname", "kernel/panic", "kernel/modprobe", "kernel/shmmax", "kernel/pid_max", "fs/mqueue/msg_max", "fs/file-max",
+		"net/ipv4/ip_forward",
+	} {
+		text, err := os.ReadFile("/proc/sys/" + name)
+		found[name] = strings.TrimSpace(string(text)) + errorText(err)
+	}
+	for _, path := range []string{binary, b.state + "/program/patchbay-local", "/usr/bin/env", "/proc/swaps", "/proc/sys/kernel/random/boot_id"} {
+		text, err := os.ReadFile(path)
+		found[strings.TrimPrefix(path, b.dir)] = fmt.Sprintf("%x", sha256.Sum256(text)) + errorText(err)
+	}
+	return found
+}
