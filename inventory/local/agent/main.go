@@ -121,7 +121,7 @@ func hide() {
 // What starts later has all defaults back: exec forgets handlers, and the
 // runtime restores what it once handled.
 func withstand() <-chan os.Signal {
-	signal.Notify(make(chan os.Signal))
+	signal.Notify(make(chan os.Signal, 1)) // full once and for all
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, unix.SIGCHLD)
 	action := [4]uintptr{1} // the kernel's struct sigaction; SIG_IGN
