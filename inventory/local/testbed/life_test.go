@@ -165,6 +165,7 @@ func TestWhatIsRefused(t *testing.T) {
 		{"power", nodeName(2), with("power", "half"), `failed: power is "half" and can be on or off`},
 		{"ensure", nodeName(2), with("ensure", "maybe"), `failed: ensure is "maybe" and can be present or absent`},
 		{"nobody's node", nodeName(2), provider.Resource{"power": "off"}, "unknown: there is no node " + nodeName(2)},
+		{"account with a dot, which the agent does not take", nodeName(2), with("users", []string{`{"login":"a.b"}`}), `failed: "a.b" cannot be the name of an account; use up to 32 small letters, digits, hyphens and underscores, a letter first`},
 		{"account that is an option", nodeName(2), with("users", []string{`{"login":"-o"}`}), `failed: "-o" cannot be the name of an account; use up to 32 small letters, digits, hyphens and underscores, a letter first`},
 		{"account twice", nodeName(2), with("users", userItems("a", "a")), "failed: the account a is there twice; drop one"},
 		{"account that is no object", nodeName(2), with("users", []string{"alice"}), "failed: account 1 is not a JSON object with login and keys"},

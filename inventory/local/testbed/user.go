@@ -62,7 +62,7 @@ func parseUsers(items []string) ([]user, error) {
 }
 
 func isLogin(s string) bool {
-	const letters, more = "abcdefghijklmnopqrstuvwxyz_", "0123456789-."
+	const letters, more = "abcdefghijklmnopqrstuvwxyz_", "0123456789-"
 	return s != "" && len(s) <= 32 && strings.Contains(letters, s[:1]) && strings.Trim(s, letters+more) == ""
 }
 
