@@ -24,6 +24,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"patchbay/inventory/local"
+	"patchbay/inventory/local/agent"
 	"patchbay/inventory/provider"
 	"patchbay/testdata/need"
 )
@@ -76,6 +77,15 @@ func init() {
 		fmt.Println(err)
 		os.Exit(1)
 	}
+	if word == "ask" {
+		fmt.Print(askAll())
+		os.Exit(0)
+	}
+	// Never on the host, which some attempts would hurt if root made them.
+	if b, err := os.ReadFile("/proc/1/cmdline"); err != nil || !strings.HasPrefix(string(b), agent.Argv0) {
+		fmt.Println("this is no node")
+		os.Exit(1)
+	}
 	all := attempts()
 	if n, err := strconv.Atoi(word); err == nil {
 		fmt.Print(all[n].try())
@@ -84,6 +94,10 @@ func init() {
 	if task := tasks[word]; task != nil {
 		fmt.Print(task())
 		os.Exit(0)
+	}
+	if word != "all" {
+		fmt.Println("there is no task", word)
+		os.Exit(1)
 	}
 	answers := make([]string, len(all))
 	var wait sync.WaitGroup
