@@ -261,20 +261,7 @@ func TestLocalSiteWithoutRights(t *testing.T) {
 	}
 	const nobody = 65534
 	s.openTo(nobody)
-	up := exec.Command(filepath.Join(s.bin, "patchbay-local"), "up", s.settings)
-	up.Stderr = s.log
-	if err := up.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		up.Process.Signal(syscall.SIGTERM)
-		if err := up.Wait(); err != nil {
-			t.Errorf("patchbay-local up: %v", err)
-		}
-	})
-	within(t, 20*time.Second, "the testbed answers", func() bool {
-		return (&testbed{instance: s.instance}).answers(t.Context(), local.Socket)
-	})
+	s.up()
 	s.start()
 	s.call("Allocate", filepath.Join(s.dir, "request.xml"))
 	s.call("Provision")
@@ -292,6 +279,46 @@ func TestLocalSiteWithoutRights(t *testing.T) {
 	if log := readFile(t, s.log.Name()); strings.Contains(log, "level=ERROR") {
 		t.Errorf("something went wrong:\n%s", log)
 	}
+}
+
+// up runs the testbed until the test ends.
+func (s *localSite) up() {
+	s.t.Helper()
+	up := exec.Command(filepath.Join(s.bin, "patchbay-local"), "up", s.settings)
+	up.Stderr = s.log
+	if err := up.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() {
+		up.Process.Signal(syscall.SIGTERM)
+		if err := up.Wait(); err != nil {
+			s.t.Errorf("patchbay-local up: %v", err)
+		}
+	})
+	within(s.t, 20*time.Second, "the testbed answers", func() bool {
+		return (&testbed{instance: s.instance}).answers(s.t.Context(), local.Socket)
+	})
+}
+
+// TestLocalProviderKeepsTheContract has the suite for providers make, use, kill
+// and remove nodes of the local testbed.
+func TestLocalProviderKeepsTheContract(t *testing.T) {
+	s := newLocalSite(t, "contract.example.org")
+	s.up()
+	settings, err := local.ReadSettings(s.settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, out := tell(t, "check", "--config", s.dir)
+	if code != 0 {
+		t.Error("check finds something wrong")
+	}
+	has(t, out, "the local testbed "+s.instance+" runs", "provider local of type node")
+	code, out = tell(t, "check", "--config", s.dir, "--life", settings.Component, strings.TrimSuffix(s.settings, ".yaml")+".prov")
+	if code != 0 {
+		t.Errorf("the suite finds something wrong:\n%s", out)
+	}
+	has(t, out, "a node has lived on "+settings.Component+" and is gone")
 }
 
 // openTo gives the site to a user, who will serve it.
