@@ -11,7 +11,9 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -223,10 +225,7 @@ func newArena(t *testing.T, instance string) *arena {
 			"slice_urn": "urn:publicid:IDN+example.org+slice+" + strconv.Itoa(i),
 		}))
 	}
-	program, err := os.ReadFile("/proc/self/exe")
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := programOfTests(t)
 	for _, name := range []string{nodeA, nodeB} {
 		a.await(t, name, provider.StateReady)
 		if out, err := a.enter(name, program, "cat > /var/tmp/escape && chmod 755 /var/tmp/escape"); err != nil {
@@ -234,6 +233,27 @@ func newArena(t *testing.T, instance string) *arena {
 		}
 	}
 	return a
+}
+
+// programOfTests is the program of the tests for nodes: this one or, where it is
+// slow because it looks for races, another one of the same sources.
+func programOfTests(t *testing.T) []byte {
+	t.Helper()
+	path := "/proc/self/exe"
+	info, _ := debug.ReadBuildInfo()
+	if slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+		path = filepath.Join(t.TempDir(), "plain")
+		build := exec.Command("go", "test", "-c", "-o", path, ".")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	program, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return program
 }
 
 // enter runs a command as root in a node, by patchbay-local enter.
@@ -377,8 +397,9 @@ func (a *arena) background(t *testing.T, name, word string) (line string, stop f
 		t.Fatal(err)
 	}
 	stop = sync.OnceFunc(func() {
-		in.Close()
-		_ = c.Process.Kill()
+		in.Close() // the task lets go of what it has, and ends
+		late := time.AfterFunc(5*time.Second, func() { _ = c.Process.Kill() })
+		defer late.Stop()
 		_ = c.Wait()
 	})
 	t.Cleanup(stop)

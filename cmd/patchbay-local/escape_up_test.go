@@ -366,6 +366,8 @@ func (a *arena) hostileAgent(t *testing.T, tt *table) {
 		wait.Wait()
 	}
 	slices.Sort(times)
+	mu.Lock()
+	defer mu.Unlock()
 	t.Logf("while a node's agent lied: %d connections to it, %d questions about the other node, half within %v, 99%% within %v",
 		asked, len(times), times[len(times)/2], times[len(times)*99/100])
 	l.Close()
