@@ -19,6 +19,9 @@ func processAttempts() []attempt {
 	all := []attempt{
 		{"PID 1", "ptrace: attach", "EPERM", 0, func() string { return raw(unix.SYS_PTRACE, unix.PTRACE_ATTACH, 1) }},
 		{"PID 1", "ptrace: seize", "EPERM", 0, func() string { return raw(unix.SYS_PTRACE, unix.PTRACE_SEIZE, 1) }},
+		{"PID 1", "its limits: prlimit", "EPERM", 0, func() string {
+			return said(unix.Prlimit(1, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 3, Max: 3}, nil))
+		}},
 		{"PID 1", "read its memory", "EPERM", 0, func() string { return memory(unix.SYS_PROCESS_VM_READV) }},
 		{"PID 1", "write its memory", "EPERM", 0, func() string { return memory(unix.SYS_PROCESS_VM_WRITEV) }},
 		{"PID 1", "take its listening socket: pidfd_getfd", "EPERM", 0, takeDescriptor},

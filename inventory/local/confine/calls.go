@@ -143,7 +143,6 @@ func allowed() []uint32 {
 		unix.SYS_IOPRIO_GET,
 		unix.SYS_IOPRIO_SET,
 		unix.SYS_PRCTL,
-		unix.SYS_PRLIMIT64,
 		unix.SYS_PROCESS_MADVISE,
 		unix.SYS_PROCESS_MRELEASE,
 		unix.SYS_PROCESS_VM_READV,

@@ -27,6 +27,9 @@ func examined() []rule {
 			personalityFixed, // debuggers
 			personalityFixed | personalityLinux32,
 		}, allow(), refuse(unix.EPERM)))},
+		// Its own limits only: with those of PID 1, root could make the node
+		// one that nobody can log in to. Threads of PID 1 have other numbers.
+		{unix.SYS_PRLIMIT64, argument(0, branch(ifEqual, 0, allow(), refuse(unix.EPERM)))},
 		{unix.SYS_SOCKET, argument(0,
 			// AF_VSOCK, for one, has no name space: it leads to the hypervisor.
 			branch(ifEqual, unix.AF_NETLINK, argument(2, netlink()),

@@ -149,6 +149,8 @@ func TestNodeArguments(t *testing.T) {
 		{"IoctlTypingWithHighBits", unix.SYS_IOCTL, [6]uint64{0, unix.TIOCSTI | high}, "EPERM"},
 		{"IoctlConsole", unix.SYS_IOCTL, [6]uint64{0, unix.TIOCLINUX}, "EPERM"},
 		{"IoctlLineDiscipline", unix.SYS_IOCTL, [6]uint64{0, unix.TIOCSETD}, "EPERM"},
+		{"LimitsOfItself", unix.SYS_PRLIMIT64, [6]uint64{0, unix.RLIMIT_NOFILE}, "allow"},
+		{"LimitsOfPID1", unix.SYS_PRLIMIT64, [6]uint64{1, unix.RLIMIT_NOFILE}, "EPERM"},
 		{"PersonalityAsk", unix.SYS_PERSONALITY, [6]uint64{0xffffffff}, "allow"},
 		{"PersonalityLinux", unix.SYS_PERSONALITY, [6]uint64{0}, "allow"},
 		{"PersonalityOfDebuggers", unix.SYS_PERSONALITY, [6]uint64{0x40000}, "allow"},
