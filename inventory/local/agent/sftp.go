@@ -18,11 +18,8 @@ type standard struct {
 // input and output, from the working folder on. It has no rights but those of
 // its account.
 func ServeSFTP() error {
-	dir, err := os.Getwd()
-	if err != nil {
-		dir = "/"
-	}
-	s, err := sftp.NewServer(standard{os.Stdin, os.Stdout}, sftp.WithServerWorkingDirectory(dir))
+	// The server is not told its folder: it would make what links lead to absolute.
+	s, err := sftp.NewServer(standard{os.Stdin, os.Stdout})
 	if err != nil {
 		return err
 	}

@@ -35,6 +35,13 @@ func TestSFTP(t *testing.T) {
 			t.Error(got)
 		}
 	})
+	t.Run("LinksLeadWhereTheyAreTold", func(t *testing.T) {
+		check(t, c.Mkdir("folder"))
+		check(t, c.Symlink("../file", "folder/link"))
+		if to, err := c.ReadLink("folder/link"); err != nil || to != "../file" {
+			t.Error(to, err)
+		}
+	})
 	t.Run("WithTheRightsOfTheAccount", func(t *testing.T) {
 		n.line("root", "chmod 600 /etc/shadow")
 		if _, err := c.Open("/etc/shadow"); !os.IsPermission(err) {
