@@ -41,15 +41,17 @@ func newDoor(d *Door) (*door, error) {
 }
 
 // keys are the keys of lines as in authorized_keys. Certificates are none: they
-// would be judged by what they say and not by being listed.
+// would be judged by what they say and not by being listed. Nor are keys with
+// options, which restrict what a key may do, or make it an authority: that would
+// not be kept.
 func keys(lines []string) [][]byte {
 	var list [][]byte
 	for _, line := range lines {
 		if len(line) > maxLine {
 			continue
 		}
-		k, _, _, _, err := ssh.ParseAuthorizedKey([]byte(line))
-		if err != nil {
+		k, _, options, _, err := ssh.ParseAuthorizedKey([]byte(line))
+		if err != nil || len(options) > 0 {
 			continue
 		}
 		if _, is := k.(*ssh.Certificate); !is {

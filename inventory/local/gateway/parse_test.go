@@ -83,11 +83,12 @@ func TestKeyLines(t *testing.T) {
 	if err := cert.SignCert(strings.NewReader(strings.Repeat("x", 64)), ca.signer); err != nil {
 		t.Fatal(err)
 	}
+	authority := "cert-authority " + newKey(t).line
 	got := keys([]string{
-		"", "# comment", "ssh-ed25519", "ssh-ed25519 AAAA broken", strings.Repeat("x", maxLine+1),
-		string(ssh.MarshalAuthorizedKey(cert)), good.line + " a comment", "no-pty " + good.line,
+		authority, "", "# comment", "ssh-ed25519", "ssh-ed25519 AAAA broken", strings.Repeat("x", maxLine+1),
+		string(ssh.MarshalAuthorizedKey(cert)), good.line + " a comment", "no-pty " + newKey(t).line,
 	})
-	if len(got) != 2 || !contains(got, good.signer.PublicKey().Marshal()) {
+	if len(got) != 1 || !contains(got, good.signer.PublicKey().Marshal()) {
 		t.Errorf("%d keys", len(got))
 	}
 }
