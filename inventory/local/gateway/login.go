@@ -133,6 +133,10 @@ func (g *gateway) serve(guest *guest, at entrance) {
 		host, slice = d.host, d.slice
 	}
 	g.mu.Unlock()
+	from := source
+	if at.kind == public {
+		from = sourceOf(nc.RemoteAddr()) // not the gateway account's key
+	}
 	w := &watched{Conn: nc}
 	deadline := time.AfterFunc(handshakeTime, func() { nc.Close() })
 	conn, channels, requests, err := ssh.NewServerConn(w, g.config(at, host, func() { deadline.Reset(askedTime) }))
@@ -149,13 +153,13 @@ func (g *gateway) serve(guest *guest, at entrance) {
 		line: w, slots: make(chan struct{}, maxChannels),
 	}
 	if err := g.admit(c); err != nil {
-		g.log.Warn("a login is refused", "node", c.node, "user", c.user, "from", source, "error", err)
+		g.log.Warn("a login is refused", "node", c.node, "user", c.user, "from", from, "error", err)
 		return
 	}
 	defer g.dismiss(c)
 	if !c.proof {
 		sum := sha256.Sum256(key)
-		g.log.Info("login", "node", c.node, "user", c.user, "from", source, "key", "SHA256:"+base64.RawStdEncoding.EncodeToString(sum[:]))
+		g.log.Info("login", "node", c.node, "user", c.user, "from", from, "key", "SHA256:"+base64.RawStdEncoding.EncodeToString(sum[:]))
 	}
 	quiet := make(chan struct{})
 	go c.probe(quiet)
