@@ -1,0 +1,142 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// screen is a terminal on which somebody runs ssh.
+type screen struct {
+	t      testing.TB
+	cmd    *exec.Cmd
+	master *os.File
+	ended  chan struct{}
+
+	mu   sync.Mutex
+	text string // that came and was not yet expected
+}
+
+// terminal runs ssh -tt on a terminal.
+func (c *client) terminal(t testing.TB, rows, cols uint16, args ...string) *screen {
+	t.Helper()
+	master, slave := terminalPair(t)
+	s := &screen{t: t, master: master, cmd: c.command(c.ctx, "ssh", append([]string{"-tt"}, args...)...), ended: make(chan struct{})}
+	s.resize(rows, cols)
+	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = slave, slave, slave
+	s.cmd.Env = append(s.cmd.Env, "TERM=xterm-256color")
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	err := s.cmd.Start()
+	slave.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	go s.read()
+	go func() {
+		defer close(s.ended)
+		_ = s.cmd.Wait()
+	}()
+	t.Cleanup(func() {
+		_ = s.cmd.Process.Kill()
+		<-s.ended
+		master.Close()
+	})
+	return s
+}
+
+func terminalPair(t testing.TB) (master, slave *os.File) {
+	t.Helper()
+	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	master = os.NewFile(uintptr(fd), "ptmx")
+	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0)
+	}
+	if err == nil {
+		slave, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return master, slave
+}
+
+func (s *screen) read() {
+	b := make([]byte, 4096)
+	for {
+		n, err := s.master.Read(b)
+		s.mu.Lock()
+		s.text += string(b[:n])
+		s.mu.Unlock()
+		if err != nil {
+			return
+		}
+	}
+}
+
+// types writes as if somebody typed it.
+func (s *screen) types(text string) {
+	s.t.Helper()
+	if _, err := s.master.WriteString(text); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// shows waits for text, and takes all up to its end.
+func (s *screen) shows(text string) string {
+	s.t.Helper()
+	for end := time.Now().Add(clientTime / 2); ; time.Sleep(2 * time.Millisecond) {
+		s.mu.Lock()
+		before, after, found := strings.Cut(s.text, text)
+		if found {
+			s.text = after
+			s.mu.Unlock()
+			return before
+		}
+		rest := s.text
+		s.mu.Unlock()
+		if time.Now().After(end) {
+			s.t.Fatalf("the terminal does not show %q but %.1000q", text, rest)
+		}
+	}
+}
+
+// resize is somebody pulling at the window.
+func (s *screen) resize(rows, cols uint16) {
+	s.t.Helper()
+	raw, err := s.master.SyscallConn()
+	if err == nil {
+		controlled := raw.Control(func(fd uintptr) {
+			err = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: cols})
+		})
+		if err == nil {
+			err = controlled
+		}
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// ends waits until ssh has ended, and is its status.
+func (s *screen) ends() int {
+	s.t.Helper()
+	select {
+	case <-s.ended:
+	case <-time.After(clientTime / 2):
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.t.Fatalf("ssh does not end; it shows %.1000q", s.text)
+	}
+	return s.cmd.ProcessState.ExitCode()
+}

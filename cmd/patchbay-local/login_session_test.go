@@ -1,0 +1,349 @@
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// loginSessions runs commands.
+func loginSessions(t *testing.T, s *loginSite) {
+	alice := s.client(t, "alice", "a", "b")
+	for _, status := range []int{0, 1, 7, 255} {
+		t.Run(fmt.Sprintf("ExitStatus%d", status), func(t *testing.T) {
+			if r := alice.ssh("a", "exit "+strconv.Itoa(status)); r.status != status || r.err != "" {
+				t.Errorf("%+v", r)
+			}
+		})
+	}
+	t.Run("NoSuchCommandIs127", func(t *testing.T) {
+		if r := alice.ssh("a", "no-such-command"); r.status != 127 || !strings.Contains(r.err, "not found") {
+			t.Errorf("%+v", r)
+		}
+	})
+	t.Run("KilledBySignal", func(t *testing.T) {
+		if r := alice.ssh("a", "kill -TERM $$; sleep 60"); r.status != 255 {
+			t.Errorf("%+v", r)
+		}
+		c, err := s.dial(t, "a", "alice")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		for _, signal := range []string{"TERM", "KILL", "HUP", "SEGV", "USR1"} {
+			session, err := c.NewSession()
+			if err != nil {
+				t.Fatal(err)
+			}
+			exit, is := errors.AsType[*ssh.ExitError](session.Run("kill -" + signal + " $$; sleep 60"))
+			if !is || exit.Signal() != signal {
+				t.Errorf("%s: %v", signal, exit)
+			}
+		}
+	})
+	t.Run("SignalIsSent", func(t *testing.T) { // OpenSSH's client sends none
+		c, err := s.dial(t, "a", "alice")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		session, err := c.NewSession()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := session.StdoutPipe()
+		if err == nil {
+			err = session.Start(`trap "echo caught; exit 3" USR1; echo ready; while :; do sleep 0.05; done`)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(out, make([]byte, 6)); err != nil {
+			t.Fatal(err)
+		}
+		if err := session.Signal(ssh.SIGUSR1); err != nil {
+			t.Fatal(err)
+		}
+		text, _ := io.ReadAll(out)
+		exit, is := errors.AsType[*ssh.ExitError](session.Wait())
+		if !is || exit.ExitStatus() != 3 || string(text) != "caught\n" {
+			t.Errorf("%q, %v", text, exit)
+		}
+	})
+	t.Run("OutputAndErrorApart", func(t *testing.T) {
+		if r := alice.ssh("a", "echo out; echo err >&2"); r != (result{"out\n", "err\n", 0}) {
+			t.Errorf("%+v", r)
+		}
+	})
+	t.Run("EndOfInput", func(t *testing.T) {
+		alice.with(strings.NewReader("one\ntwo\n"), "ssh", "a", "wc -l; echo over").says(t, "2\nover\n")
+		alice.ssh("-n", "a", "cat; echo over").says(t, "over\n")
+	})
+	t.Run("LoginShell", func(t *testing.T) {
+		alice.with(strings.NewReader("echo $0 $HOME; pwd; shopt -q login_shell && echo login\nexit 7\n"), "ssh", "-T", "a").is(t, "-bash /home/alice\n/home/alice\nlogin\n", 7)
+	})
+	t.Run("EmptyCommandIsALoginShell", func(t *testing.T) {
+		alice.with(strings.NewReader("echo $0\n"), "ssh", "a", "").says(t, "-bash\n")
+	})
+	t.Run("VeryLongCommand", func(t *testing.T) {
+		const n = 100 << 10
+		alice.ssh("a", "x="+strings.Repeat("x", n)+"; echo ${#x}").says(t, fmt.Sprintln(n))
+	})
+	t.Run("CommandBeyondTheKernelsLimit", func(t *testing.T) {
+		c, err := s.dial(t, "a", "alice")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		session, err := c.NewSession()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := session.Run(": " + strings.Repeat("x", 200<<10)); err == nil {
+			t.Error("it ran")
+		}
+	})
+	t.Run("Environment", func(t *testing.T) {
+		c := *alice
+		c.env = []string{"LANG=de_DE.UTF-8", "LC_TIME=C", "LC_MONETARY=en_IE.UTF-8", "LD_PRELOAD=/evil.so", "SECRET=yes", "PATH=" + os.Getenv("PATH")}
+		c.ssh("-o", "SendEnv=LANG LC_* SECRET", "a", `echo "$LANG|$LC_TIME|$LC_MONETARY|$SECRET|$LD_PRELOAD|$USER|$LOGNAME|$HOME|$SHELL"`).
+			says(t, "de_DE.UTF-8|C|en_IE.UTF-8|||alice|alice|/home/alice|/bin/bash\n")
+		c.ssh("-o", "SetEnv=BASH_ENV=/tmp/x", "a", `echo "$BASH_ENV"`).says(t, "\n")
+		alice.ssh("a", "echo $LANG").says(t, "C.UTF-8\n")
+	})
+	t.Run("NothingOfTheGatewayIsOpen", func(t *testing.T) {
+		alice.ssh("a", "ls /proc/self/fd | tr '\\n' ' '").says(t, "0 1 2 3 ")
+	})
+	t.Run("RootBySudo", func(t *testing.T) {
+		alice.ssh("a", "sudo -n true && sudo -n id -un && sudo -n -u bob id -un").says(t, "root\nbob\n")
+		for _, to := range []string{"a", "by-a"} {
+			alice.ssh("-l", "root", to, "true").refused(t, "Permission denied (publickey)")
+		}
+	})
+	t.Run("HundredMegabytes", func(t *testing.T) {
+		const n = 100 << 20
+		begin := time.Now()
+		in, out := sha256.New(), sha256.New()
+		source := io.TeeReader(io.LimitReader(rand.NewChaCha8([32]byte{1}), n), in)
+		cmd := alice.command(t.Context(), "ssh", "a", "cat")
+		count := &counted{Hash: out}
+		cmd.Stdin, cmd.Stdout = source, count
+		if err := cmd.Run(); err != nil || count.n != n || !bytes.Equal(in.Sum(nil), out.Sum(nil)) {
+			t.Errorf("%v; %d bytes of %d came back", err, count.n, n)
+		}
+		t.Logf("100 MiB there and back took %v", time.Since(begin).Round(time.Millisecond))
+	})
+	t.Run("ReaderThatGoesAway", func(t *testing.T) { // yes must find its output closed
+		cmd := alice.command(t.Context(), "ssh", "a", "yes; echo ended $? >yes.ended")
+		out, err := cmd.StdoutPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.CopyN(io.Discard, out, 1<<20)
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		eventually(t, func() string {
+			if r := alice.ssh("a", "cat yes.ended; pgrep -x yes"); r.out != "ended 141\n" && r.out != "ended 1\n" {
+				return fmt.Sprintf("%+v", r)
+			}
+			return ""
+		})
+	})
+	t.Run("NohupSurvivesLogout", func(t *testing.T) {
+		alice.ssh("a", "nohup sleep 1234 >/dev/null 2>&1 & echo $! >nohup.pid").says(t, "")
+		alice.ssh("a", "sleep 0.2; kill -0 $(cat nohup.pid) && kill $(cat nohup.pid) && echo lived").says(t, "lived\n")
+	})
+	t.Run("BackgroundJobSurvivesLogout", func(t *testing.T) { // without a terminal, as with OpenSSH
+		alice.ssh("a", "sleep 1235 >/dev/null 2>&1 </dev/null & echo $! >job.pid").says(t, "")
+		alice.ssh("a", "kill $(cat job.pid) && echo lived").says(t, "lived\n")
+	})
+	t.Run("AnsibleLikeUse", func(t *testing.T) {
+		alice.ssh("-C", "-o", "KbdInteractiveAuthentication=no", "a", `/bin/sh -c 'echo ~alice && sleep 0'`).says(t, "/home/alice\n")
+		alice.ssh("a", `/bin/sh -c '( umask 77 && mkdir -p "`+"` echo ~/.ansible/tmp `"+`" && mkdir "`+"` echo ~/.ansible/tmp/t-1 `"+`" && echo t="`+"` echo ~/.ansible/tmp/t-1 `"+`" ) && sleep 0'`).
+			says(t, "t=/home/alice/.ansible/tmp/t-1\n")
+		module := s.file("module")
+		if err := os.WriteFile(module, []byte("#!/bin/sh\necho '{\"changed\": false, \"who\": \"'$(id -un)'\"}'\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r := alice.with(strings.NewReader("put "+module+" /home/alice/.ansible/tmp/t-1/module\n"), "sftp", "-b", "-", "-C", "a")
+		if r.status != 0 {
+			t.Fatalf("%+v", r)
+		}
+		alice.ssh("a", `/bin/sh -c 'chmod u+x /home/alice/.ansible/tmp/t-1/ /home/alice/.ansible/tmp/t-1/module && sleep 0'`).says(t, "")
+		r = alice.ssh("-tt", "a", `/bin/sh -c 'sudo -H -S -n  -u root /bin/sh -c '"'"'echo BECOME-SUCCESS-x ; /home/alice/.ansible/tmp/t-1/module'"'"' && sleep 0'`)
+		r.says(t, "BECOME-SUCCESS-x\r\n{\"changed\": false, \"who\": \"root\"}\r\n")
+		alice.ssh("a", `/bin/sh -c 'rm -f -r /home/alice/.ansible/tmp/t-1/ > /dev/null 2>&1 && sleep 0'`).says(t, "")
+	})
+	t.Run("SharedConnection", func(t *testing.T) {
+		socket := s.file("control")
+		shared := func(args ...string) result {
+			return alice.ssh(append([]string{"-S", socket}, args...)...)
+		}
+		shared("-o", "ControlMaster=yes", "-o", "ControlPersist=60", "a", "true").says(t, "")
+		if r := shared("-O", "check", "a"); r.status != 0 || !strings.Contains(r.err, "Master running") {
+			t.Fatalf("%+v", r)
+		}
+		begin := time.Now()
+		for i := range 10 {
+			shared("a", "echo "+strconv.Itoa(i)).says(t, strconv.Itoa(i)+"\n")
+		}
+		t.Logf("a session of a shared connection takes %v", time.Since(begin)/10)
+		alice.run("scp", "-q", "-o", "ControlPath="+socket, s.settings, "a:settings").says(t, "")
+		shared("-O", "exit", "a").status0(t)
+	})
+}
+
+func (r result) status0(t testing.TB) {
+	t.Helper()
+	if r.status != 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// is demands an output and a status.
+func (r result) is(t testing.TB, out string, status int) {
+	t.Helper()
+	if r.status != status || r.out != out {
+		t.Errorf("status %d, output %.300q, complaint %.300q; want %d, %.300q", r.status, r.out, r.err, status, out)
+	}
+}
+
+// counted counts what is written.
+type counted struct {
+	hash.Hash
+	n int
+}
+
+func (c *counted) Write(b []byte) (int, error) {
+	c.n += len(b)
+	return c.Hash.Write(b)
+}
+
+// loginTerminals sits at terminals.
+func loginTerminals(t *testing.T, s *loginSite) {
+	alice := s.client(t, "alice", "a", "b")
+	t.Run("SizeNameAndType", func(t *testing.T) {
+		x := alice.terminal(t, 33, 111, "a", "tty; stty size; echo $TERM; echo $SSH_TTY; id -un")
+		got := x.shows("alice\r\n")
+		if !strings.HasPrefix(got, "/dev/pts/") || !strings.Contains(got, "\r\n33 111\r\nxterm-256color\r\n/dev/pts/") || x.ends() != 0 {
+			t.Errorf("%q", got)
+		}
+	})
+	t.Run("Resize", func(t *testing.T) {
+		x := alice.terminal(t, 24, 80, "by-a", `trap "stty size" WINCH; stty size; while :; do sleep 0.02; done`)
+		x.shows("24 80\r\n")
+		for _, rows := range []uint16{50, 51} {
+			x.resize(rows, 132)
+			x.shows(fmt.Sprintf("%d 132\r\n", rows))
+		}
+		x.types("\x03")
+		x.ends()
+	})
+	t.Run("ControlC", func(t *testing.T) {
+		x := alice.terminal(t, 24, 80, "a", "echo ready; sleep 600")
+		x.shows("ready")
+		x.types("\x03")
+		if status := x.ends(); status != 255 && status != 130 {
+			t.Errorf("status %d", status)
+		}
+	})
+	t.Run("Shell", func(t *testing.T) {
+		x := alice.terminal(t, 24, 80, "a")
+		x.shows("$ ")
+		x.types("echo $((40+2)); sleep 600\r")
+		x.shows("42\r\n")
+		x.types("\x1a") // job control
+		x.shows("Stopped")
+		x.shows("$ ")
+		x.types("fg\r")
+		x.shows("sleep 600\r\n")
+		x.types("\x03")
+		x.shows("$ ")
+		x.types("exit 7\r")
+		if status := x.ends(); status != 7 {
+			t.Errorf("status %d", status)
+		}
+	})
+	t.Run("EndOfInputEndsTheShell", func(t *testing.T) {
+		x := alice.terminal(t, 24, 80, "a")
+		x.shows("$ ")
+		x.types("\x04")
+		if status := x.ends(); status != 0 {
+			t.Errorf("status %d", status)
+		}
+	})
+	t.Run("OnlyWhenAsked", func(t *testing.T) {
+		alice.ssh("a", "tty").is(t, "not a tty\n", 1)
+		r := alice.ssh("-tt", "a", "tty")
+		if r.status != 0 || !strings.HasPrefix(r.out, "/dev/pts/") {
+			t.Errorf("%+v", r)
+		}
+	})
+	t.Run("TerminalInATerminal", func(t *testing.T) {
+		r := alice.ssh("a", `python3 -c 'import pty; pty.spawn(["tty"])' || script -qc tty /dev/null`)
+		if r.status != 0 || !strings.HasPrefix(r.out, "/dev/pts/") {
+			t.Errorf("%+v", r)
+		}
+	})
+	t.Run("SudoAtATerminal", func(t *testing.T) {
+		x := alice.terminal(t, 24, 80, "a", "sudo id -un")
+		x.shows("root\r\n")
+		x.ends()
+	})
+	t.Run("FromNodeToNode", func(t *testing.T) {
+		eventually(t, func() string {
+			r := alice.ssh("a", "getent hosts b")
+			if r.status != 0 {
+				return "b is not known in a"
+			}
+			return ""
+		})
+		x := alice.terminal(t, 44, 99, "a", "ssh -t b 'stty size; hostname -s; read line; echo got $line'")
+		x.shows("44 99\r\nb\r\n")
+		x.types("that\r")
+		x.shows("got that")
+		if status := x.ends(); status != 0 {
+			t.Errorf("status %d", status)
+		}
+	})
+	t.Run("HangUpEndsJobs", func(t *testing.T) {
+		x := alice.terminal(t, 24, 80, "a")
+		x.shows("$ ")
+		x.types("sleep 4321 &\r")
+		x.shows("$ ")
+		x.types("trap '' HUP; sleep 4322 &\rtrap - HUP; setsid -f nohup sleep 4323 >/dev/null 2>&1; echo do''ne\r")
+		x.shows("done")
+		_ = x.cmd.Process.Kill() // the client is gone without a word
+		x.ends()
+		eventually(t, func() string {
+			r := alice.ssh("a", "pgrep -fa '^sleep 432'")
+			if strings.Contains(r.out, "4321") || !strings.Contains(r.out, "4322") || !strings.Contains(r.out, "4323") {
+				return fmt.Sprintf("left are %q", r.out)
+			}
+			return ""
+		})
+		alice.ssh("a", "pkill -f '^sleep 432'")
+	})
+	t.Run("LastWordsOfAJob", func(t *testing.T) {
+		for range 5 {
+			r := alice.ssh("-tt", "a", "seq 1 20000")
+			if r.status != 0 || !strings.HasSuffix(r.out, "\r\n20000\r\n") {
+				t.Errorf("status %d, it ends with %q", r.status, r.out[max(0, len(r.out)-40):])
+			}
+		}
+	})
+}

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// loginLine is how the log tells of a login: from an address, or from a node.
+var loginLine = regexp.MustCompile(` from=(127\.0\.0\.1|[0-9a-f-]{36}) key=SHA256:[A-Za-z0-9+/]{43} node=("?[0-9a-f-]{36}"?|"") user=[a-z]+\n$`)
+
+// TestLogins comes to the nodes of a real testbed by every way with OpenSSH's
+// own programs.
+func TestLogins(t *testing.T) {
+	s := newLoginSite(t, "login-t")
+	s.addAll(t)
+	t.Run("Together", func(t *testing.T) {
+		for _, group := range []struct {
+			name string
+			f    func(*testing.T, *loginSite)
+		}{
+			{"Doors", loginDoors}, {"Inside", loginInside}, {"OnlyOwnNodes", loginMatrix}, {"Sessions", loginSessions},
+			{"Terminals", loginTerminals}, {"Files", loginFiles}, {"Forwards", loginForwards}, {"Keys", loginKeys},
+			{"Accounts", loginAccountsComeAndGo},
+		} {
+			t.Run(group.name, func(t *testing.T) {
+				t.Parallel()
+				group.f(t, s)
+			})
+		}
+	})
+	t.Run("Restarts", func(t *testing.T) { loginRestarts(t, s) })
+	t.Run("LogSaysFromWhere", func(t *testing.T) {
+		n := 0
+		for line := range strings.Lines(read(t, s.logs.Name())) {
+			if strings.Contains(line, `msg="gateway: login"`) {
+				if n++; !loginLine.MatchString(line) {
+					t.Error(line)
+				}
+			}
+		}
+		if n < 50 {
+			t.Errorf("%d logins are in the log", n)
+		}
+	})
+}
