@@ -162,6 +162,9 @@ func (s *crashSite) insist(w *crashWish) {
 		}
 		last = err
 	}
+	if s.t.Failed() {
+		return // the reason is told already
+	}
 	s.t.Errorf("node %s: was not accepted within %v: %v", w.Name, settleTime, last)
 }
 
@@ -262,7 +265,7 @@ func (s *crashSite) visit(w *crashWish, login string) error {
 	}
 	stop := time.AfterFunc(20*time.Second, func() { c.Close() })
 	defer stop.Stop()
-	out, err := session.CombinedOutput("hostname; cat mark 2>/dev/null || echo " + w.Name + " >mark")
+	out, err := session.CombinedOutput("hostname; cat mark 2>/dev/null || { echo " + w.Name + " >mark && sync mark; }")
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}
