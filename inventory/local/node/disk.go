@@ -69,10 +69,12 @@ func (h *Host) formatted(ctx context.Context, size int64) (*os.File, error) {
 	if err := f.Truncate(size); err != nil {
 		return nil, err
 	}
-	// No journal: the disk is a file on a file system that has one. Inode tables
-	// stay unwritten, and blocks that only root could use are not wanted.
+	// A small journal: after a loss of power, a disk without one can be past
+	// repair, though the file system that it is a file of has its own. Inode
+	// tables and journal stay unwritten, and blocks that only root could use are
+	// not wanted.
 	c := exec.CommandContext(ctx, "mke2fs", "-q", "-F", "-t", "ext4", "-b", "4096", "-I", "256", "-m", "0",
-		"-O", "^has_journal,^resize_inode", "-E", "lazy_itable_init=1,nodiscard,packed_meta_blocks=1",
+		"-O", "^resize_inode", "-J", "size=4", "-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard,packed_meta_blocks=1",
 		filepath.Join(h.State, fresh))
 	if out, err := c.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("cannot format a disk of %d bytes (mke2fs of the package e2fsprogs): %w: %.500s", size, err, out)
