@@ -19,7 +19,8 @@ type Account struct {
 // everything; what was configured before and is not in it any more goes.
 type Configuration struct {
 	Hostname string
-	// Accounts are made, with rights of root where the image has sudo. Those of
+	// Accounts are made, with rights of root where the image has sudo; elsewhere
+	// root gets all their keys. Those of
 	// an earlier Configuration that are not listed lose their account and their
 	// processes, but not their files, and get their old user id when they come
 	// back. The account root may be listed, for its keys; other accounts of the

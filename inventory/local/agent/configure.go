@@ -53,12 +53,29 @@ func (a *agent) configure(cfg *Configuration) (*Facts, error) {
 	if err := forget(gone); err != nil {
 		return nil, err
 	}
-	for _, wanted := range cfg.Accounts {
+	accounts := cfg.Accounts
+	if !facts.Sudo {
+		accounts = withRoot(accounts)
+	}
+	for _, wanted := range accounts {
 		if err := setHome(wanted, cfg.Key, cfg.PublicKey); err != nil {
 			facts.problem("the home of "+wanted.Login, err)
 		}
 	}
 	return &facts, nil
+}
+
+// withRoot adds all keys to those of root.
+func withRoot(accounts []Account) []Account {
+	all := Account{Login: root.name}
+	var others []Account
+	for _, a := range accounts {
+		all.Keys = append(all.Keys, a.Keys...)
+		if a.Login != root.name {
+			others = append(others, a)
+		}
+	}
+	return append(others, all)
 }
 
 func (f *Facts) problem(where string, err error) {

@@ -311,6 +311,13 @@ func TestImagesThatLackThings(t *testing.T) {
 		if facts := n.configure(someKeys); facts.Sudo || n.file("etc/sudoers.d/90-patchbay") != "" {
 			t.Errorf("%+v", facts)
 		}
+		for _, account := range someKeys.Accounts { // so root has all keys
+			for _, key := range account.Keys {
+				if got := n.file("root/.ssh/authorized_keys"); !strings.Contains(got, key+"\n") || n.file("root/.ssh/id_rsa") == "" {
+					t.Errorf("root lacks %q in %q", key, got)
+				}
+			}
+		}
 	})
 	t.Run("SudoersFolderNotIncluded", func(t *testing.T) {
 		n := newNode(t)

@@ -46,6 +46,7 @@ type world struct {
 	slow     map[string]chan struct{}
 	last     *mortal
 	noImages bool
+	sudoless bool // images have no sudo
 }
 
 // system is a node that runs.
@@ -333,7 +334,7 @@ func (m *doubleMachines) Configure(_ context.Context, id string, c agent.Configu
 		return agent.Facts{}, errors.New("it does not run")
 	}
 	s.cfg = c
-	return agent.Facts{}, nil
+	return agent.Facts{Sudo: !m.w.sudoless}, nil
 }
 
 func (m *doubleMachines) Hold(ctx context.Context, id string) error {

@@ -42,6 +42,7 @@ type life struct {
 	gone           bool // nothing is left
 	state, message string
 	open           bool // the doors can be used
+	root           bool // also as root, with the keys of all accounts
 	pid            int  // 0 when it is not running
 	manifest       []byte
 

@@ -119,6 +119,37 @@ func (w *world) nothingLeft(t *testing.T, tb *Testbed) {
 	}
 }
 
+func TestRootLogsInWhereThereIsNoSudo(t *testing.T) {
+	w := newWorld(t)
+	w.sudoless = true
+	tb, stop := w.run(-1)
+	defer stop()
+	name := nodeName(1)
+	if _, err := ask(tb, name, present("web", sliceURN, "alice", "bob")); err != nil {
+		t.Fatal(err)
+	}
+	r := await(t, tb, name, ready)
+	if got := r.List(provider.AttrLogin); len(got) != 4 || got[2] != "root@"+got[0] || got[3] != "root@web-00000001:22" {
+		t.Errorf("login %q, want each also for root", got)
+	}
+	w.mu.Lock()
+	a := w.opens[name].Accounts
+	w.mu.Unlock()
+	if len(a) != 3 || a[2].Login != "root" || !slices.Equal(a[2].Keys, slices.Concat(a[0].Keys, a[1].Keys)) {
+		t.Errorf("the door opens for %+v", a)
+	}
+	// A node of which nobody is a user has no door for root either.
+	if _, err := ask(tb, name, provider.Resource{"users": []string{}}); err != nil {
+		t.Fatal(err)
+	}
+	r = await(t, tb, name, ready)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if a := w.opens[name].Accounts; len(a) != 0 || len(r.List(provider.AttrLogin)) != 2 {
+		t.Errorf("without users the door opens for %+v, login %q", a, r.List(provider.AttrLogin))
+	}
+}
+
 func TestNodeWithoutAHostnameIsCalledByItsName(t *testing.T) {
 	w := newWorld(t)
 	tb, stop := w.run(-1)
@@ -238,7 +269,7 @@ func TestWhatFails(t *testing.T) {
 		{"start", "it does not start"},
 		{"configure", "its accounts cannot be set up"},
 		{"put", "its door cannot be opened"},
-		{"prove", "the logins do not work"},
+		{"prove", "the logins do not work: broken"},
 		{"find image", "its image cannot be prepared"},
 	} {
 		t.Run(tt.operation, func(t *testing.T) {

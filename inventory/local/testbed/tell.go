@@ -51,6 +51,7 @@ func (l *life) tell(ctx context.Context, rec record) error {
 		if err != nil {
 			return inWords("its accounts cannot be set up", err)
 		}
+		same = l.setRoot(!facts.Sudo) && same
 		for _, p := range facts.Problems {
 			l.t.log.Info("something in a home could not be done", "node", l.id, "problem", p)
 		}
@@ -65,7 +66,7 @@ func (l *life) tell(ctx context.Context, rec record) error {
 	if len(users) > 0 {
 		l.doing("trying the logins")
 		if err := l.t.doors.Prove(ctx, l.id); err != nil {
-			return inWords("the logins do not work", err)
+			return inWords("the logins do not work: "+err.Error(), err)
 		}
 	}
 	l.proven = true
@@ -75,6 +76,22 @@ func (l *life) tell(ctx context.Context, rec record) error {
 
 func sameUsers(a, b []user) bool {
 	return slices.EqualFunc(a, b, func(a, b user) bool { return a.Login == b.Login && slices.Equal(a.Keys, b.Keys) })
+}
+
+// setRoot notes whether root logs in, because the image has no sudo; it tells
+// whether that was so before.
+func (l *life) setRoot(root bool) (same bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	same = l.root == root
+	l.root = root
+	return same
+}
+
+func (l *life) asRoot() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.root
 }
 
 func (l *life) isOpen() bool {
@@ -113,6 +130,9 @@ func (l *life) openDoors(ctx context.Context, rec *record, users []user, key exp
 		l.t.work.Go(func() { l.serveGeni(listener) })
 	}
 	d := gateway.Door{Node: l.id, Names: []string{doorName(rec.Asked.Hostname, l.id)}, Accounts: gatewayAccounts(users), HostKey: hostKey}
+	if l.asRoot() {
+		d.Accounts = append(d.Accounts, rootAccount(users)...)
+	}
 	if l.slice != nil {
 		d.Slice, d.InsideKeys = l.slice.id, []string{key.public}
 	}

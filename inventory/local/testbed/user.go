@@ -86,3 +86,18 @@ func gatewayAccounts(users []user) []gateway.Account {
 	}
 	return all
 }
+
+// rootLogin is the account that has the keys of all where there is no sudo.
+const rootLogin = "root"
+
+// rootAccount is root with the keys of all accounts; none if there are none.
+func rootAccount(users []user) []gateway.Account {
+	var keys []string
+	for _, u := range users {
+		keys = append(keys, u.Keys...)
+	}
+	if len(users) == 0 {
+		return nil
+	}
+	return []gateway.Account{{Login: rootLogin, Keys: keys}}
+}
