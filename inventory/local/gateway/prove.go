@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -88,7 +89,7 @@ func (g *gateway) proveAccount(d *door, login string, key ssh.Signer) error {
 	s.Stderr = limited{&said}
 	if err := s.Run(":"); err != nil {
 		if said.Len() > 0 {
-			return fmt.Errorf("%w: %s", err, plain(said.String()))
+			return fmt.Errorf("%w: %s", err, plain(strings.TrimSpace(said.String())))
 		}
 		return err
 	}

@@ -150,6 +150,26 @@ func TestRootLogsInWhereThereIsNoSudo(t *testing.T) {
 	}
 }
 
+// What was proven of other accounts says nothing of these.
+func TestChangedAccountsAreProvenAnew(t *testing.T) {
+	w := newWorld(t)
+	tb, stop := w.run(-1)
+	defer stop()
+	if _, err := ask(tb, nodeName(1), present("web", sliceURN, "alice")); err != nil {
+		t.Fatal(err)
+	}
+	await(t, tb, nodeName(1), ready)
+	w.mu.Lock()
+	w.fails["prove"] = errors.New("broken")
+	w.mu.Unlock()
+	if _, err := ask(tb, nodeName(1), provider.Resource{"users": userItems("alice", "bob")}); err != nil {
+		t.Fatal(err)
+	}
+	if r := await(t, tb, nodeName(1), settled); r.Text("state") != "failed" {
+		t.Errorf("%v, and nobody can log in", r)
+	}
+}
+
 func TestNodeWithoutAHostnameIsCalledByItsName(t *testing.T) {
 	w := newWorld(t)
 	tb, stop := w.run(-1)

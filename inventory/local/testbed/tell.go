@@ -41,6 +41,7 @@ func (l *life) tell(ctx context.Context, rec record) error {
 	defer cancel()
 	if !same {
 		l.doing("setting up accounts")
+		l.proven = false
 	}
 	if !same || l.toldPeers != peers.version {
 		l.told = false
