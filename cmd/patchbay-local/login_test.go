@@ -12,7 +12,7 @@ var loginLine = regexp.MustCompile(` from=(127\.0\.0\.1|[0-9a-f-]{36}) key=SHA25
 // TestLogins comes to the nodes of a real testbed by every way with OpenSSH's
 // own programs.
 func TestLogins(t *testing.T) {
-	s := newLoginSite(t, "login-t")
+	s := newLoginSite(t, "login-t", "manifest_socket: admin.sock", "sliver_types:\n- name: container\n- name: tiny\n  pids: 32")
 	s.addAll(t)
 	t.Run("Together", func(t *testing.T) {
 		for _, group := range []struct {
@@ -21,7 +21,7 @@ func TestLogins(t *testing.T) {
 		}{
 			{"Doors", loginDoors}, {"Inside", loginInside}, {"OnlyOwnNodes", loginMatrix}, {"Sessions", loginSessions},
 			{"Terminals", loginTerminals}, {"Files", loginFiles}, {"Forwards", loginForwards}, {"Keys", loginKeys},
-			{"Accounts", loginAccountsComeAndGo},
+			{"Accounts", loginAccountsComeAndGo}, {"Ready", loginReady}, {"GeniGet", loginGeni},
 		} {
 			t.Run(group.name, func(t *testing.T) {
 				t.Parallel()
