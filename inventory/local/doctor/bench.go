@@ -102,7 +102,7 @@ func (b *bench) scratch() (string, *trouble) {
 	dir := filepath.Join(parent, scratchPrefix+b.id())
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return "", &trouble{fmt.Sprintf("cannot make a folder in %s: %v", parent, err),
-			"choose another folder for the state: patchbay-local up --state DIR"}
+			"choose another folder for the state: patchbay-local up --state DIR SETTINGS"}
 	}
 	b.dir = dir
 	return dir, nil

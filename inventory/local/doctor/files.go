@@ -75,7 +75,7 @@ func probeOverlay(args []string) (string, *trouble) {
 	file := path("lower/file")
 	if err := errors.Join(os.WriteFile(file, []byte("one"), 0o644), os.Chown(file, 1000, 1000),
 		os.Chown(path("upper"), base, base), os.Chown(path("work"), base, base)); err != nil {
-		return "", bad("give a file another owner", err, "put the state on a file system that keeps owners, such as ext4: patchbay-local up --state DIR")
+		return "", bad("give a file another owner", err, "put the state on a file system that keeps owners, such as ext4: patchbay-local up --state DIR SETTINGS")
 	}
 	if t := shifted(path("lower"), path("shifted")); t != nil {
 		return "", t
@@ -146,7 +146,7 @@ func probeDisk(args []string) (string, *trouble) {
 		err = errors.Join(f.Truncate(diskSize), os.Mkdir(at, 0o700))
 	}
 	if err != nil {
-		return "", bad("make a file with holes", err, "make room, or choose another folder: patchbay-local up --state DIR")
+		return "", bad("make a file with holes", err, "make room, or choose another folder: patchbay-local up --state DIR SETTINGS")
 	}
 	defer f.Close()
 	if out, err := exec.Command("mke2fs", "-q", "-F", "-t", "ext4", "-O", "^has_journal", "-m", "0", path).CombinedOutput(); err != nil {
@@ -204,7 +204,7 @@ func attach(control, f *os.File) (*os.File, *trouble) {
 
 func tryUsr(context.Context, *bench) (string, *trouble) {
 	if err := image.CheckMerged("/"); err != nil {
-		return "", &trouble{err.Error(), "apt install usrmerge, or for nodes another image: patchbay-local image add debian-12"}
+		return "", &trouble{err.Error(), "apt install usrmerge"}
 	}
 	return "nodes can share /usr of this host", nil
 }

@@ -110,7 +110,7 @@ func trySeparation(ctx context.Context, b *bench) (string, *trouble) {
 	}
 	secret := dir + "/secret"
 	if err := os.WriteFile(secret, nil, 0o600); err != nil {
-		return "", bad("write to "+dir, err, "make room, or choose another folder: patchbay-local up --state DIR")
+		return "", bad("write to "+dir, err, "make room, or choose another folder: patchbay-local up --state DIR SETTINGS")
 	}
 	return probe(ctx, &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: base, Gid: base}}, nil, "separation", secret)
 }
@@ -121,7 +121,7 @@ func probeSeparation(args []string) (string, *trouble) {
 	}
 	if f, err := os.Open(args[0]); err == nil {
 		f.Close()
-		return "", &trouble{"a user without rights reads files of root", "put the state on a file system that keeps owners and modes, such as ext4: patchbay-local up --state DIR"}
+		return "", &trouble{"a user without rights reads files of root", "put the state on a file system that keeps owners and modes, such as ext4: patchbay-local up --state DIR SETTINGS"}
 	}
 	if err := unix.Setresuid(0, 0, 0); err == nil {
 		return "", &trouble{"a user without rights became root again", container}

@@ -37,7 +37,7 @@ func room(dir, meminfo string, memory, disk int64) (string, *trouble) {
 	}
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
-		return "", bad("read the free space of "+dir, err, "choose another folder: patchbay-local up --state DIR")
+		return "", bad("read the free space of "+dir, err, "choose another folder: patchbay-local up --state DIR SETTINGS")
 	}
 	space := int64(st.Bavail) * st.Bsize
 	words := fmt.Sprintf("%s of memory and, for %s, %s of disk are free", size(free), dir, size(space))
@@ -45,9 +45,9 @@ func room(dir, meminfo string, memory, disk int64) (string, *trouble) {
 	case free < memory:
 		return "", &trouble{words + "; nodes need at least " + size(memory) + " of memory", "end something (ps aux --sort -rss | head), or use a larger host"}
 	case space < disk:
-		return "", &trouble{words + "; nodes need at least " + size(disk) + " of disk", "make room (du -xh / | sort -h | tail), or choose another folder: patchbay-local up --state DIR"}
+		return "", &trouble{words + "; nodes need at least " + size(disk) + " of disk", "make room (du -xh / | sort -h | tail), or choose another folder: patchbay-local up --state DIR SETTINGS"}
 	case st.Files > 0 && st.Ffree < 10000:
-		return "", &trouble{fmt.Sprintf("only %d files can be made on the disk of %s", st.Ffree, dir), "remove files there, or choose another folder: patchbay-local up --state DIR"}
+		return "", &trouble{fmt.Sprintf("only %d files can be made on the disk of %s", st.Ffree, dir), "remove files there, or choose another folder: patchbay-local up --state DIR SETTINGS"}
 	}
 	return words, nil
 }

@@ -136,7 +136,7 @@ func (b *build) publish(ctx context.Context, name string, replace bool) (key str
 }
 
 func taken(name string) error {
-	return fmt.Errorf("there is an image %q already; remove it first: patchbay-local image remove %s: %w", name, name, fs.ErrExist)
+	return fmt.Errorf("there is an image %q already; remove it first: patchbay-local image remove SETTINGS %s: %w", name, name, fs.ErrExist)
 }
 
 func syncFS(path string) error {

@@ -71,7 +71,7 @@ func (s *Store) Find(ctx context.Context, name string) (key string, i node.Image
 func (s *Store) named(name string) (string, error) {
 	key, err := os.Readlink(filepath.Join(s.dir, name))
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("there is no image %q; add it: patchbay-local image add %s: %w", name, name, fs.ErrNotExist)
+		return "", fmt.Errorf("there is no image %q; add it: patchbay-local image add SETTINGS %s: %w", name, name, fs.ErrNotExist)
 	}
 	if err != nil || !isKeyOf(key, name) {
 		return "", fmt.Errorf("%s is no link to an image; remove it and add the image again", filepath.Join(s.dir, name))

@@ -185,7 +185,7 @@ func CheckMerged(root string) error {
 	defer s.close()
 	for _, name := range [...]string{"bin", "lib", "sbin"} {
 		if _, to, ok := s.leads(name); !ok || !strings.HasPrefix(to, "usr/") {
-			return fmt.Errorf("/%s of this host is no link into /usr, so that its programs cannot be shared with nodes; merge them (apt install usrmerge), or give nodes another image (patchbay-local image add debian-12)", name)
+			return fmt.Errorf("/%s of this host is no link into /usr, so that its programs cannot be shared with nodes; merge them: apt install usrmerge", name)
 		}
 	}
 	return nil
