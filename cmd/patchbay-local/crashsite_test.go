@@ -168,30 +168,50 @@ func (s *crashSite) insist(w *crashWish) {
 	s.t.Errorf("node %s: was not accepted within %v: %v", w.Name, settleTime, last)
 }
 
-// settle waits until all is as wished, and looks whether that is true.
+// settle waits until all is as wished and can be used. A node that was killed
+// just now may say for a moment that it is ready; what it says of itself when
+// it can be used must be right at once.
 func (s *crashSite) settle(wishes []*crashWish) {
 	s.t.Helper()
 	for deadline := time.Now().Add(settleTime); ; time.Sleep(20 * time.Millisecond) {
 		s.revive()
 		why := s.unsettled(wishes)
 		if why == "" {
-			break
+			why = s.visitAll(wishes)
+		}
+		if why == "" {
+			return
 		}
 		if time.Now().After(deadline) {
 			s.t.Fatalf("not settled within %v: %s", settleTime, why)
 		}
 	}
+}
+
+// visitAll logs in to all nodes that are on, as everybody, and says who cannot.
+func (s *crashSite) visitAll(wishes []*crashWish) string {
+	s.t.Helper()
 	for _, w := range wishes {
 		if w.Removed || !w.On {
 			continue
 		}
 		for _, login := range w.Users {
-			if err := s.visit(w, login); err != nil {
-				s.t.Errorf("node %s is ready, but %s cannot use it: %v", w.Name, login, err)
+			err := s.visit(w, login)
+			if _, isWrong := errors.AsType[*wrongError](err); isWrong {
+				s.t.Fatalf("node %s, account %s: %v", w.Name, login, err)
+			}
+			if err != nil {
+				return fmt.Sprintf("node %s is ready, but %s cannot use it: %v", w.Name, login, err)
 			}
 		}
 	}
+	return ""
 }
+
+// wrongError says that a node is not the one that it was.
+type wrongError struct{ text string }
+
+func (e *wrongError) Error() string { return e.text }
 
 // unsettled says what is not yet as it was asked; nothing if all is. A node that
 // says it failed is restarted, as an experimenter would.
@@ -250,7 +270,7 @@ func (s *crashSite) visit(w *crashWish, login string) error {
 		User: login, Auth: []ssh.AuthMethod{ssh.PublicKeys(s.signer)}, Timeout: 10 * time.Second,
 		HostKeyCallback: func(_ string, _ net.Addr, k ssh.PublicKey) error {
 			if line := strings.TrimSpace(string(ssh.MarshalAuthorizedKey(k))); !slices.Contains(hostKeys, line) {
-				return errors.New("the host key is not the published one")
+				return &wrongError{"the host key is not the published one"}
 			}
 			return nil
 		},
@@ -265,18 +285,22 @@ func (s *crashSite) visit(w *crashWish, login string) error {
 	}
 	stop := time.AfterFunc(20*time.Second, func() { c.Close() })
 	defer stop.Stop()
-	out, err := session.CombinedOutput("hostname; cat mark 2>/dev/null || { echo " + w.Name + " >mark && sync mark; }")
+	out, err := session.CombinedOutput("hostname; test -s mark && cat mark || { echo " + w.Name + " >mark && sync mark; }")
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}
 	lines := strings.Fields(string(out))
-	switch marked := slices.Contains(w.Marked, login); {
+	marked := slices.Contains(w.Marked, login)
+	switch {
 	case len(lines) == 0 || !strings.HasPrefix(lines[0], w.Client):
-		return fmt.Errorf("the host name is %q", lines)
-	case !marked && len(lines) == 1:
+		return &wrongError{fmt.Sprintf("the host name is %q", lines)}
+	case len(lines) == 1 && marked:
+		return &wrongError{"the file of an earlier visit is gone"}
+	case len(lines) > 1 && lines[1] != w.Name:
+		return &wrongError{fmt.Sprintf("the file of an earlier visit says %q", lines[1:])}
+	}
+	if !marked {
 		w.Marked = append(w.Marked, login)
-	case !marked || len(lines) != 2 || lines[1] != w.Name:
-		return fmt.Errorf("the file of an earlier visit (%v) says %q", marked, lines[1:])
 	}
 	return nil
 }
@@ -342,7 +366,7 @@ func (s *crashSite) kill(r *rand.Rand) string {
 		return kind
 	}
 	// Stages and calls live for a few milliseconds: wait for one.
-	for deadline := time.Now().Add(300 * time.Millisecond); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Second); time.Now().Before(deadline); {
 		if pids := s.victims()[kind]; len(pids) > 0 {
 			time.Sleep(time.Duration(r.IntN(3000)) * time.Microsecond)
 			_ = syscall.Kill(pids[r.IntN(len(pids))], syscall.SIGKILL)
