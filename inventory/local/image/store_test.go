@@ -85,7 +85,7 @@ func TestNames(t *testing.T) {
 	if _, err := s.Key("a@000000000000000000000000000000"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a key that is gone: got %v", err)
 	}
-	if _, _, err := s.Find(t.Context(), "a"); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "image add a") {
+	if _, _, err := s.Find(t.Context(), "a"); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "image add SETTINGS a") {
 		t.Errorf("an unknown image: got %v", err)
 	}
 }
