@@ -144,15 +144,19 @@ func (b *binding) refuseUnbound(n *node, c *class) {
 	if n.hardware == "" {
 		others = b.elsewhere(nil)
 	}
+	held := "held"
+	if c.exclusive < len(c.members) { // there are shared components
+		held = `held, some perhaps by exclusive="true" of another slice`
+	}
 	switch {
 	case c.serving == 0:
 		b.refuse(n, am.TooBig, "no %s is in service; %s", what, others)
 	case n.alone && c.exclusive == 0 && !b.grantsAlone():
 		b.refuse(n, am.Refused, `components with %s are shared and not given exclusively here; ask for exclusive="false"`, what)
 	case c.slots == 0 && c.cleaning > 0:
-		b.refuse(n, am.TooBig, "no %s is free: %d of %d are held and %d being cleaned; %s", what, c.serving-c.cleaning, c.serving, c.cleaning, others)
+		b.refuse(n, am.TooBig, "no %s is free: %d of %d are %s and %d being cleaned; %s", what, c.serving-c.cleaning, c.serving, held, c.cleaning, others)
 	case c.slots == 0:
-		b.refuse(n, am.TooBig, "no %s is free: %d of %d are held; %s", what, c.serving, c.serving, others)
+		b.refuse(n, am.TooBig, "no %s is free: %d of %d are %s; %s", what, c.serving, c.serving, held, others)
 	case n.alone && c.exclusive < len(c.members):
 		b.refuse(n, am.TooBig, "no component with %s is free of other slices; %s", what, b.elsewhere(n.SliverType))
 	default:

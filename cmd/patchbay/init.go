@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -149,9 +148,6 @@ const initDone = `Made the site %[1]s in %[2]s:
   %[9]s
 `
 
-//go:embed request.xml
-var sampleRequest []byte
-
 // clientsAt says where clients will find the site.
 func (o *initOptions) clientsAt(ctx context.Context) string {
 	public := o.PublicURL
@@ -216,7 +212,6 @@ func (o *initOptions) write(ctx context.Context, dir string, offer []siteFile, n
 		return err
 	}
 	files := append(offer,
-		siteFile{requestName, sampleRequest, 0o644},
 		siteFile{filepath.Join(trustedDir, "trial.pem"), authority.Certificate(), 0o644})
 	for _, kind := range []string{"ecdsa", "rsa"} {
 		certificate, key, err := serverPair(kind, manager, hosts, ips, now)

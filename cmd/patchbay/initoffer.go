@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	_ "embed"
 	"encoding/hex"
 	"fmt"
 	"net"
@@ -16,6 +17,12 @@ import (
 	"patchbay/inventory/provider"
 	"patchbay/inventory/simulated"
 )
+
+// sampleRequest is for machines and virtual ones; on shared hosts alone,
+// exclusive="true" in it would shut everybody else out.
+//
+//go:embed request.xml
+var sampleRequest []byte
 
 // Providers that init can set up.
 const (
@@ -39,6 +46,7 @@ func (o *initOptions) offer(ctx context.Context, helper string) (offer, error) {
 	}
 	return offer{
 		files: []siteFile{
+			{requestName, sampleRequest, 0o644},
 			{inventoryName, inventory.SimulatedText(o.Authority), 0o644},
 			{filepath.Join(providersDir, "simulated.prov"), simulated.Script(helper, simulatedName), 0o755},
 			{filepath.Join(providersDir, "simulated.yaml"), simulated.SettingsFor("sim." + topAuthority(o.Authority)), 0o644},
@@ -67,6 +75,7 @@ func (o *initOptions) localOffer(ctx context.Context, helper string) (offer, err
 	}
 	return offer{
 		files: []siteFile{
+			{requestName, []byte(localRequest), 0o644},
 			{inventoryName, inventory.LocalText(o.Authority, host), 0o644},
 			{filepath.Join(providersDir, localName+provider.Suffix), local.Script(helper, localName), 0o755},
 			{filepath.Join(providersDir, localName+".yaml"), local.SettingsFor(site), 0o644},
