@@ -23,9 +23,9 @@ import (
 // local testbed. The other one is run unchanged; NAME.yaml names the testbed, as
 // instance. Like Run, it returns an error only where there is no answer.
 //
-// What describe says are the other's metadata, with users, login and proxy. In
-// get, a node's login is replaced by that of its door. In set, users are
-// remembered for the doors, and passed on if the other one knows users.
+// What describe says are the other's metadata, with users, login, proxy and
+// message. In get, a node's login is replaced by that of its door. In set, users
+// are remembered for the doors, and passed on if the other one knows users.
 func RunBehind(dir, name, other, argument string, in io.Reader, out io.Writer) error {
 	c := client{dir: dir, name: name, socket: Socket, stderr: os.Stderr}
 	return c.runBehind(other, argument, in, out)
@@ -125,6 +125,9 @@ func (b *behind) describe(ctx context.Context) error {
 	}
 	for name, kind := range map[string]string{provider.AttrLogin: "array[string]", provider.AttrProxy: "string"} {
 		attributes[name] = map[string]any{"type": kind, "kind": "r", "desc": "the node's door at the gateway"}
+	}
+	if attributes[provider.AttrMessage] == nil {
+		attributes[provider.AttrMessage] = map[string]any{"type": "string", "kind": "r", "desc": "why it has no door"}
 	}
 	delete(metadata, "name") // that is this provider's
 	b.metadata = metadata

@@ -130,7 +130,7 @@ func TestMetadataOfAnotherProvider(t *testing.T) {
 			t.Fatal(err)
 		}
 		a := m.Provider.Attributes
-		if m.Provider.Name != "" || !m.Provider.Probe || a["users"].Type != "array[string]" || a["proxy"].Kind != "r" || a["login"].Kind != "r" || a["component"].Type != "string" {
+		if m.Provider.Name != "" || !m.Provider.Probe || a["users"].Type != "array[string]" || a["proxy"].Kind != "r" || a["login"].Kind != "r" || a["message"].Kind != "r" || a["component"].Type != "string" {
 			t.Errorf("%s: %+v", from, m)
 		}
 	}
