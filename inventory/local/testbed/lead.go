@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"patchbay/inventory/local"
@@ -172,10 +173,22 @@ func (t *Testbed) target(address string) (string, error) {
 	switch {
 	case err != nil || to.Port() == 0:
 		return "", fmt.Errorf("%.60q, where its SSH server should be, is no address with a port", address)
-	case !t.settings.MayForward(to.Addr()):
+	case !t.settings.MayForward(to.Addr()) || len(t.settings.ForwardTo) == 0 && ofThisHost(to.Addr()):
 		return "", fmt.Errorf("the gateway may not lead to %v; forward_to in the settings of the testbed says where it may", to.Addr())
 	}
 	return netip.AddrPortFrom(to.Addr().Unmap(), to.Port()).String(), nil
+}
+
+// ofThisHost tells whether an address is one of this host's.
+func ofThisHost(a netip.Addr) bool {
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		return true // nobody knows
+	}
+	return slices.ContainsFunc(all, func(own net.Addr) bool {
+		p, err := netip.ParsePrefix(own.String())
+		return err == nil && p.Addr().Unmap() == a.Unmap()
+	})
 }
 
 func sameLead(a, b *lead) bool {

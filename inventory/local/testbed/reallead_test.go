@@ -37,10 +37,19 @@ func TestRealDoorOfAnotherProvider(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	own := ownAddress(t)
+	put := local.DoorsInput{Provider: "other", Put: []local.DoorAsk{{
+		Name: name, Address: net.JoinHostPort(own.String(), port), Hostname: "n", Users: []string{`{"login":"alice","keys":["` + one.public + `"]}`},
+	}}}
 	var out local.DoorsOutput
-	two.call(local.ActionDoors, local.DoorsInput{Provider: "other", Put: []local.DoorAsk{{
-		Name: name, Address: net.JoinHostPort(ownAddress(t).String(), port), Hostname: "n", Users: []string{`{"login":"alice","keys":["` + one.public + `"]}`},
-	}}}, &out)
+	two.call(local.ActionDoors, put, &out)
+	if len(out.Doors) != 1 || !strings.Contains(out.Doors[0].Error, "may not lead to") {
+		t.Errorf("to this host, unasked: %+v", out)
+	}
+	two.options.Settings.ForwardTo = []netip.Prefix{netip.PrefixFrom(own, own.BitLen())}
+	two.up()
+	out = local.DoorsOutput{}
+	two.call(local.ActionDoors, put, &out)
 	if len(out.Doors) != 1 || out.Doors[0].Error != "" || out.Doors[0].Login[0] == is.Login[0] || !strings.HasPrefix(out.Doors[0].Proxy, "gateway@127.0.0.1:") {
 		t.Fatalf("%+v", out)
 	}
