@@ -159,16 +159,7 @@ func (s *loginSite) know(t testing.TB, hostname string) {
 	if len(keys) != 1 {
 		t.Fatalf("%s has host keys %q", hostname, keys)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	f, err := os.OpenFile(s.file("known_hosts"), os.O_APPEND|os.O_WRONLY, 0)
-	if err == nil {
-		_, err = fmt.Fprintf(f, "node-%s %s\n", hostname, keys[0])
-		err = errors.Join(err, f.Close())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	s.append(t, "known_hosts", fmt.Sprintf("node-%s %s\n", hostname, keys[0]))
 }
 
 // doors are a node's own door and what the gateway account calls it.

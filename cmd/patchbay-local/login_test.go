@@ -21,7 +21,7 @@ func TestLogins(t *testing.T) {
 		}{
 			{"Doors", loginDoors}, {"Inside", loginInside}, {"OnlyOwnNodes", loginMatrix}, {"Sessions", loginSessions},
 			{"Terminals", loginTerminals}, {"Files", loginFiles}, {"Forwards", loginForwards}, {"Keys", loginKeys},
-			{"Accounts", loginAccountsComeAndGo}, {"Ready", loginReady}, {"GeniGet", loginGeni},
+			{"Accounts", loginAccountsComeAndGo}, {"Ready", loginReady}, {"GeniGet", loginGeni}, {"Behind", loginBehind},
 		} {
 			t.Run(group.name, func(t *testing.T) {
 				t.Parallel()
