@@ -58,7 +58,7 @@ func loginForwards(t *testing.T, s *loginSite) {
 			return ""
 		})
 		alice.holds(t, "-L", port+":b:22", "a")
-		greets(t, "tcp", "127.0.0.1:"+port)
+		eventually(t, func() string { return greeting("tcp", "127.0.0.1:"+port) }) // names are remembered for 5 s
 	})
 	t.Run("StandardInputAndOutput", func(t *testing.T) {
 		if r := alice.with(strings.NewReader(""), "ssh", "-W", "127.0.0.1:22", "a"); !strings.HasPrefix(r.out, "SSH-2.0-") {
@@ -273,14 +273,22 @@ func freePort(t testing.TB) string {
 // greets demands that an SSH server answers there.
 func greets(t testing.TB, network, address string) {
 	t.Helper()
+	if wrong := greeting(network, address); wrong != "" {
+		t.Error(wrong)
+	}
+}
+
+// greeting says what is wrong with the greeting of an SSH server.
+func greeting(network, address string) string {
 	c, err := net.DialTimeout(network, address, clientTime)
 	if err != nil {
-		t.Fatal(err)
+		return err.Error()
 	}
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(clientTime))
 	text := make([]byte, 8)
-	if _, err := io.ReadFull(c, text); err != nil || string(text) != "SSH-2.0-" {
-		t.Errorf("%q, %v", text, err)
+	if n, err := io.ReadFull(c, text); err != nil || string(text) != "SSH-2.0-" {
+		return fmt.Sprintf("the greeting is %q, %v", text[:n], err)
 	}
+	return ""
 }

@@ -244,9 +244,9 @@ func loginTerminals(t *testing.T, s *loginSite) {
 		}
 	})
 	t.Run("Resize", func(t *testing.T) {
-		x := alice.terminal(t, 24, 80, "by-a", `trap "stty size" WINCH; stty size; while :; do sleep 0.02; done`)
+		x := alice.terminal(t, 24, 80, "by-a", `perl -e '$| = 1; $SIG{WINCH} = sub { print qx(stty size) }; print qx(stty size); select undef, undef, undef, 0.02 while 1'`)
 		x.shows("24 80\r\n")
-		for _, rows := range []uint16{50, 51} {
+		for rows := uint16(50); rows < 60; rows++ {
 			x.resize(rows, 132)
 			x.shows(fmt.Sprintf("%d 132\r\n", rows))
 		}

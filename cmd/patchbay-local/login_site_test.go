@@ -180,7 +180,7 @@ func (s *loginSite) doors(t testing.TB, hostname string) (own, byGateway, proxy 
 	return own, byGateway, r.Text(provider.AttrProxy)
 }
 
-// config is a configuration of OpenSSH's programs for a user: each node by its
+// config is the file of a configuration of OpenSSH's programs for a user: each node by its
 // hostname at its own port, as gw the gateway account, and by-NODE through that.
 func (s *loginSite) config(t testing.TB, user string, nodes ...string) string {
 	t.Helper()
@@ -213,6 +213,11 @@ func (s *loginSite) config(t testing.TB, user string, nodes ...string) string {
 `, user, s.keyFile(t, user), s.file("known_hosts"))
 	sum := sha256.Sum256([]byte(b.String()))
 	path := s.file(fmt.Sprintf("config_%s_%x", user, sum[:6]))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, err := os.Stat(path); err == nil {
+		return path // somebody may just read it
+	}
 	if err := os.WriteFile(path, []byte(b.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
