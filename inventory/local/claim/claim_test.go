@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -179,7 +180,7 @@ func TestFolderGoesWhenEmpty(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if st, err := os.Stat(f.dir); err != nil || st.Mode().Perm() != 0o755 {
+	if st, err := os.Stat(f.dir); err != nil || st.Mode().Perm() != 0o700 {
 		t.Errorf("%v, %v", st, err)
 	}
 	if err := f.Close(); err != nil || f.Hold(n, "x/a") != nil {
@@ -355,5 +356,57 @@ func BenchmarkTake(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// TestFolderIsClosedToOthers has a folder of an earlier version, which anybody
+// could open and so lock.
+func TestFolderIsClosedToOthers(t *testing.T) {
+	f := testIDs(t)
+	closed := func(when string) {
+		t.Helper()
+		if info, err := os.Stat(f.dir); err != nil || info.Mode().Perm() != 0o700 {
+			t.Errorf("%s: the folder is %v, %v", when, info.Mode(), err)
+		}
+	}
+	if _, err := f.Take("x/a", nil); err != nil {
+		t.Fatal(err)
+	}
+	closed("new")
+	if err := os.Chmod(f.dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Take("x/b", nil); err != nil {
+		t.Fatal(err)
+	}
+	closed("an old one")
+}
+
+func TestLockThatIsNotLetGoIsAnError(t *testing.T) {
+	f := testIDs(t)
+	a, err := f.Take("x/a", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.Open(f.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	if err := syscall.Flock(int(dir.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	f.patience = 20 * time.Millisecond
+	_, taking := f.Take("x/b", nil)
+	_, sweeping := f.Sweep("x", func(string, uint32) bool { return false })
+	for _, err := range []error{taking, sweeping, f.Hold(a, "x/a"), f.Release(a, "x/a"), f.Close()} {
+		if err == nil || !strings.Contains(err.Error(), f.dir) || !strings.Contains(err.Error(), "another process") {
+			t.Errorf("while another process has the folder: %v", err)
+		}
+	}
+	f.patience = lockPatience
+	time.AfterFunc(20*time.Millisecond, func() { dir.Close() })
+	if err := f.Hold(a, "x/a"); err != nil {
+		t.Errorf("it was not waited for: %v", err)
 	}
 }

@@ -28,10 +28,14 @@ type Folder struct {
 	rest        time.Duration // of a released number
 	avoid       []span
 	now         func() time.Time
+	patience    time.Duration // with another process that has the folder
 
-	mu   sync.Mutex // guards next
+	mu   sync.Mutex // held while in the folder; guards next
 	next uint32     // where to look first
 }
+
+// lockPatience is far longer than any process of ours is in a folder.
+const lockPatience = 20 * time.Second
 
 // span are numbers from first on, before end.
 type span struct{ first, end uint64 }
@@ -41,15 +45,23 @@ type span struct{ first, end uint64 }
 func Ports(root string, first, last int, rest time.Duration) *Folder {
 	return &Folder{
 		dir: filepath.Join(root, "ports"), what: "port", first: uint32(first), last: uint32(last), step: 1,
-		rest: rest, now: time.Now, next: uint32(first),
+		rest: rest, now: time.Now, patience: lockPatience, next: uint32(first),
 	}
 }
 
-// locked runs f while no other process or goroutine is in the folder, which is
-// made unless it is there, with a descriptor of the folder.
+// locked calls do while no other process or goroutine is in the folder, which is
+// made unless it is there, with a descriptor of the folder. It is closed to all
+// but root, for whoever can open a folder can lock it.
 func (f *Folder) locked(do func(dir *os.File) error) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	for {
-		if err := os.MkdirAll(f.dir, 0o755); err != nil {
+		if err := os.MkdirAll(filepath.Dir(f.dir), 0o755); err != nil {
+			return err
+		}
+		if err := os.Mkdir(f.dir, 0o700); errors.Is(err, os.ErrNotExist) {
+			continue // another removed what is above it
+		} else if err != nil && !errors.Is(err, os.ErrExist) {
 			return err
 		}
 		dir, err := os.Open(f.dir)
@@ -59,7 +71,7 @@ func (f *Folder) locked(do func(dir *os.File) error) error {
 		if err != nil {
 			return err
 		}
-		same, err := lock(dir)
+		same, err := f.lock(dir)
 		if err == nil && same {
 			err = do(dir)
 		}
@@ -71,18 +83,30 @@ func (f *Folder) locked(do func(dir *os.File) error) error {
 }
 
 // lock waits for the folder, and tells whether it is still the one at its path.
-func lock(dir *os.File) (same bool, err error) {
-	for {
-		if err = syscall.Flock(int(dir.Fd()), syscall.LOCK_EX); !errors.Is(err, syscall.EINTR) {
-			break
-		}
-	}
-	if err != nil {
-		return false, fmt.Errorf("cannot lock %s: %w", dir.Name(), err)
-	}
+func (f *Folder) lock(dir *os.File) (same bool, err error) {
 	ours, err := dir.Stat()
 	if err != nil {
 		return false, err
+	}
+	if ours.Mode().Perm() != 0o700 { // made by an earlier version
+		if err := dir.Chmod(0o700); err != nil {
+			return false, err
+		}
+	}
+	end := time.Now().Add(f.patience)
+	for pause := 100 * time.Microsecond; ; pause = min(2*pause, 5*time.Millisecond) {
+		err = syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
+			return false, fmt.Errorf("cannot lock %s: %w", dir.Name(), err)
+		}
+		if time.Now().After(end) {
+			return false, fmt.Errorf("cannot lock %s: another process has held it for %v; lsof %s tells which, end that",
+				dir.Name(), f.patience, dir.Name())
+		}
+		time.Sleep(pause)
 	}
 	there, err := os.Lstat(dir.Name())
 	if errors.Is(err, os.ErrNotExist) {
@@ -97,8 +121,6 @@ func (f *Folder) Take(holder string, fits func(uint32) bool) (uint32, error) {
 	if !isHolder(holder) {
 		return 0, fmt.Errorf("%q cannot hold a %s", holder, f.what)
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	var taken uint32
 	err := f.locked(func(dir *os.File) error {
 		ok, err := f.takeNext(holder, fits, &taken)
