@@ -22,6 +22,14 @@ const (
 	firstFreePort  = 1024 // those below are for services of the host
 )
 
+// Bounds on nodes, the same as those of package node.
+const (
+	minSize = 16 << 20 // bytes of memory, and of a disk
+	maxSize = 16 << 40
+	minPIDs = 32 // half of them are for the agent and logins
+	maxPIDs = 1 << 22
+)
+
 // parser walks the YAML of the settings and notes every mistake with its line.
 type parser struct {
 	Settings
@@ -168,11 +176,11 @@ func (p *parser) types(n *yaml.Node) {
 				}
 				t.CPUs = cpus
 			case "memory":
-				t.Memory = p.size(n, key, 16<<20)
+				t.Memory = p.size(n, key)
 			case "pids":
-				t.PIDs = p.whole(n, key, 16, 1<<22)
+				t.PIDs = p.whole(n, key, minPIDs, maxPIDs)
 			case "disk":
-				t.Disk = p.size(n, key, 16<<20)
+				t.Disk = p.size(n, key)
 			}
 		})
 		switch {
@@ -259,8 +267,8 @@ func (p *parser) whole(n *yaml.Node, what string, least, most int) int {
 	return i
 }
 
-// size reads a number of bytes of at least least, at most 1024T.
-func (p *parser) size(n *yaml.Node, what string, least int64) int64 {
+// size reads a number of bytes.
+func (p *parser) size(n *yaml.Node, what string) int64 {
 	digits, unit := strings.TrimRight(n.Value, "KMGT"), int64(1)
 	switch n.Value[len(digits):] {
 	case "":
@@ -276,9 +284,9 @@ func (p *parser) size(n *yaml.Node, what string, least int64) int64 {
 		unit = 0
 	}
 	i, err := strconv.ParseInt(digits, 10, 64)
-	if n.Kind != yaml.ScalarNode || err != nil || unit == 0 || i < 0 || i > (1<<50)/unit || i*unit < least {
-		p.wrong(n, "%s is %q and must be a size from %dM on; write it like 512M or 4G", what, value(n), least>>20)
-		return least
+	if n.Kind != yaml.ScalarNode || err != nil || unit == 0 || i < 0 || i > maxSize/unit || i*unit < minSize {
+		p.wrong(n, "%s is %q and must be a size from %dM to %dT; write it like 512M or 4G", what, value(n), minSize>>20, int64(maxSize>>40))
+		return minSize
 	}
 	return i * unit
 }
