@@ -6,8 +6,10 @@
 //	patchbay-local/INSTANCE/ID/init     PID 1
 //	patchbay-local/INSTANCE/ID/jobs     all else, with fewer processes allowed
 //
-// so that a node full of processes still takes logins. A hierarchy without the
-// controller pids has no use for init and jobs, and there they are missing.
+// so that a node full of processes still takes logins, and one full of work
+// takes them soon: init gets its turn on a processor before jobs. A hierarchy
+// with neither controller, pids nor cpu, has no use for init and jobs, and there
+// they are missing.
 //
 // Every hierarchy of version 2 is used, also one without controllers: it kills
 // a group as a whole, and a process can be born in it.

@@ -35,10 +35,10 @@ func (t *Tree) killEach(ctx context.Context, id string) error {
 	freezer := slices.IndexFunc(t.all, func(h hierarchy) bool { return h.has("freezer") })
 	if freezer >= 0 {
 		dir := t.dir(t.all[freezer], id)
+		defer write(dir, "freezer.state", "THAWED") // also what is only half frozen
 		if err := freeze(ctx, dir); err != nil {
 			return err
 		}
-		defer write(dir, "freezer.state", "THAWED")
 	}
 	pids, err := t.PIDs(id)
 	for _, pid := range pids {

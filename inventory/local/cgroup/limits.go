@@ -78,6 +78,15 @@ func setCPU(h hierarchy, dir string, cpus float64) error {
 	return write(dir, "cpu.cfs_quota_us", strconv.FormatInt(quota, 10))
 }
 
+// favour gives a group ten times the weight that groups have unless they are
+// given one.
+func favour(h hierarchy, dir string) error {
+	if h.v2 {
+		return write(dir, "cpu.weight", "1000")
+	}
+	return write(dir, "cpu.shares", "10240")
+}
+
 func setMemory(h hierarchy, dir string, bytes int64) error {
 	if h.v2 {
 		most, swap := "max", "max"

@@ -19,6 +19,16 @@ type hierarchy struct {
 
 func (h hierarchy) has(controller string) bool { return slices.Contains(h.controllers, controller) }
 
+// leafControllers are those that treat init and jobs differently.
+func (h hierarchy) leafControllers() (list []string) {
+	for _, c := range []string{"cpu", "pids"} {
+		if h.has(c) {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
 // limiting are the controllers without which no node can be bounded.
 var limiting = [...]string{"cpu", "memory", "pids"}
 

@@ -75,7 +75,7 @@ func (t *Tree) Join(id string, pid int) error {
 func (t *Tree) Jobs(id string) ([]*os.File, error) {
 	var files []*os.File
 	for _, h := range t.all {
-		if !h.has("pids") {
+		if len(h.leafControllers()) == 0 {
 			continue
 		}
 		name := "tasks"

@@ -67,7 +67,7 @@ func (t *Tree) dir(h hierarchy, names ...string) string {
 
 // leaf is where PID 1 is in a hierarchy.
 func (t *Tree) leaf(h hierarchy, id string) string {
-	if h.has("pids") {
+	if len(h.leafControllers()) > 0 {
 		return t.dir(h, id, initLeaf)
 	}
 	return t.dir(h, id)
@@ -137,15 +137,21 @@ func (t *Tree) make(id string, limits Limits) error {
 		}
 	}
 	for _, h := range t.all {
-		if !h.has("pids") {
+		controllers := h.leafControllers()
+		if len(controllers) == 0 {
 			continue
 		}
-		if err := enable(h, t.dir(h, id), []string{"pids"}); err != nil {
+		if err := enable(h, t.dir(h, id), controllers); err != nil {
 			return err
 		}
 		for _, leaf := range []string{initLeaf, jobsLeaf} {
 			if err := os.Mkdir(t.dir(h, id, leaf), 0o755); err != nil {
 				return fmt.Errorf("cannot make a group: %w", err)
+			}
+		}
+		if h.has("cpu") {
+			if err := favour(h, t.dir(h, id, initLeaf)); err != nil {
+				return err
 			}
 		}
 	}

@@ -232,6 +232,47 @@ func TestLimitsAreSetAndChanged(t *testing.T) {
 	})
 }
 
+// TestInitHasItsTurnBeforeJobs compares what the kernel weighs.
+func TestInitHasItsTurnBeforeJobs(t *testing.T) {
+	both(t, "node-weight", func(t *testing.T, tree *Tree) {
+		if err := tree.Make("a", Limits{CPUs: 0.5}); err != nil {
+			t.Fatal(err)
+		}
+		weight := func(leaf string) int {
+			n, err := strconv.Atoi(limit(t, tree, "cpu", "cpu.shares", "cpu.weight", "a", leaf))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		if first, jobs := weight(initLeaf), weight(jobsLeaf); first < 5*jobs {
+			t.Errorf("init weighs %d and jobs weigh %d", first, jobs)
+		}
+	})
+}
+
+// TestWhatCannotBeFrozenIsThawed has a freezer that never ends, as where a
+// process hangs in the kernel: what it holds by then must not stay still.
+func TestWhatCannotBeFrozenIsThawed(t *testing.T) {
+	tree := &Tree{instance: "i", all: []hierarchy{{path: t.TempDir(), controllers: []string{"freezer"}}}}
+	dir := tree.dir(tree.all[0], "a")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	state := filepath.Join(dir, "freezer.state")
+	if err := os.WriteFile(state, []byte("FREEZING"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if err := tree.Kill(ctx, "a"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error %v, want that time is over", err)
+	}
+	if b, err := os.ReadFile(state); err != nil || !strings.HasPrefix(string(b), "THAWED") {
+		t.Errorf("the group is %q, %v, want it thawed", b, err)
+	}
+}
+
 // TestJobsFilesWorkInsideAUserNameSpace is the experiment on which the agent is
 // built: a process that is nobody on the host moves another, and itself,
 // through files opened outside.
@@ -244,14 +285,29 @@ func TestJobsFilesWorkInsideAUserNameSpace(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(files) != 1 {
-			t.Fatalf("%d files, want that of the one hierarchy that counts processes", len(files))
+		var split []hierarchy
+		for _, h := range tree.all {
+			if len(h.leafControllers()) > 0 {
+				split = append(split, h)
+			}
 		}
-		defer files[0].Close()
+		if len(files) != len(split) {
+			t.Fatalf("%d files, want one of each of the %d hierarchies that tell jobs from process 1", len(files), len(split))
+		}
+		for _, f := range files {
+			defer f.Close()
+		}
+		to := func(word string) string {
+			all := ":"
+			for i := range files {
+				all += fmt.Sprintf(" && echo %s >&%d", word, 3+i)
+			}
+			return all
+		}
 		mapped := []syscall.SysProcIDMap{{HostID: 0x7fe00000, Size: 65536}}
 		// Process 1 moves a child by the number it has in there; then a child
 		// moves itself and starts another.
-		c := exec.Command("sh", "-c", `sleep 60 & echo $! >&3 && sh -c 'echo 0 >&3 && sleep 60; :' & wait`)
+		c := exec.Command("sh", "-c", "sleep 60 & "+to("$!")+" && sh -c '"+to("0")+" && sleep 60; :' & wait")
 		c.ExtraFiles = files
 		c.SysProcAttr = &syscall.SysProcAttr{
 			Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWPID, UidMappings: mapped, GidMappings: mapped,
@@ -263,12 +319,10 @@ func TestJobsFilesWorkInsideAUserNameSpace(t *testing.T) {
 			t.Fatal(err)
 		}
 		moved := func() int {
-			n := 0
-			for _, h := range tree.all {
-				if h.has("pids") {
-					b, _ := os.ReadFile(filepath.Join(tree.dir(h, "a", jobsLeaf), "cgroup.procs"))
-					n = strings.Count(string(b), "\n")
-				}
+			n := 3
+			for _, h := range split {
+				b, _ := os.ReadFile(filepath.Join(tree.dir(h, "a", jobsLeaf), "cgroup.procs"))
+				n = min(n, strings.Count(string(b), "\n"))
 			}
 			return n
 		}

@@ -9,6 +9,9 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"patchbay/inventory/local/agent"
+	"patchbay/inventory/local/cgroup"
 )
 
 // several calls f for 0 to n-1, so many at a time, and stops at errors.
@@ -107,4 +110,38 @@ func BenchmarkExec(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkAnswerUnderLoad asks the agent of a node with little processor time
+// and many jobs that want all of it.
+func BenchmarkAnswerUnderLoad(b *testing.B) {
+	h := openHost(b, "node-bload")
+	s := spec("n1", testImage(b))
+	s.Limits.PIDs = 512
+	launch(b, h, s)
+	if out, exit := sh(b, h, "n1", "i=0; while [ $i -lt 200 ]; do (while :; do :; done) >/dev/null 2>&1 & i=$((i+1)); done"); exit.Status != 0 {
+		b.Fatal(out, exit)
+	}
+	if err := h.tree.Update("n1", cgroup.Limits{CPUs: 0.05, Memory: s.Limits.Memory, PIDs: s.Limits.PIDs}); err != nil {
+		b.Fatal(err)
+	}
+	var longest time.Duration
+	for b.Loop() {
+		began := time.Now()
+		c, err := h.Agent(b.Context(), "n1")
+		if err == nil {
+			_, err = agent.Hello(b.Context(), c)
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+		longest = max(longest, time.Since(began))
+		b.StopTimer()
+		time.Sleep(37 * time.Millisecond) // else all are within one period of the limit
+		b.StartTimer()
+	}
+	if u, err := h.Usage("n1"); err != nil || u.PIDs < 200 {
+		b.Errorf("the jobs have ended: %+v %v", u, err)
+	}
+	b.ReportMetric(float64(longest.Milliseconds()), "ms-longest")
 }
