@@ -23,6 +23,8 @@ func TestHandingOn(t *testing.T) {
 	do(0, "user", "ann")
 	do(0, "user", "bob")
 	do(0, "slice", "first", "--owner", "ann")
+	do(0, "slice", "FIRST", "--owner", "ANN") // again
+	has(t, do(1, "slice", "First", "--owner", "bob"), "ann has the slice First", "delegate First --from ann --to bob", "--another-owner")
 	has(t, do(1, "delegate", "second", "--from", "ann", "--to", "bob"), "slice second --owner ann")
 	has(t, do(1, "delegate", "first", "--from", "eve", "--to", "bob"), "user eve")
 	has(t, do(1, "delegate", "first", "--from", "ann", "--to", "nobody"), "nobody")

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -14,20 +16,23 @@ import (
 
 const sliceLong = `Make a slice of the site's private trial authority, and its owner's credential in
 users/OWNER/slices/NAME-cred.xml beside the configuration. Asked again for a
-slice that exists, it writes a fresh credential: so a slice is renewed, and so a
-second user becomes an owner of it; to lend it instead, see patchbay delegate.`
+slice that exists, it writes a fresh credential: so a slice is renewed. A slice
+that another user has is refused: lend it with patchbay delegate, or say
+--another-owner to make a second user an owner of it.`
 
 type sliceOptions struct {
 	site    siteFlag
 	Name    string
 	Owner   string
 	Expires string
+	Another bool
 	life    time.Duration
 }
 
 func (o *sliceOptions) AddFlags(fs *pflag.FlagSet) {
 	o.site.AddFlags(fs)
 	fs.StringVar(&o.Owner, "owner", "", "the user who owns the slice")
+	fs.BoolVar(&o.Another, "another-owner", false, "make the user an owner beside those that the slice has")
 	fs.StringVar(&o.Expires, "expires", "7d", "how long the credential lasts; no sliver lives longer")
 }
 
@@ -51,6 +56,14 @@ func (o *sliceOptions) Run(ctx context.Context, c console) error {
 	expires, err := t.until(o.life, now)
 	if err != nil {
 		return err
+	}
+	owner, err := t.existing(o.Owner)
+	if err != nil {
+		return err
+	}
+	if has := t.othersWith(o.Name, filepath.Base(owner.Dir)); has != "" && !o.Another {
+		return fmt.Errorf("%s has the slice %s; lend it with: %s; or make %s an owner, too, with --another-owner",
+			has, o.Name, o.site.hint("delegate", o.Name, "--from", has, "--to", o.Owner), o.Owner)
 	}
 	s, u, file, err := t.slice(o.Name, o.Owner, expires, now)
 	if err != nil {
@@ -101,4 +114,23 @@ func (t *trialSite) slice(name, owner string, expires, now time.Time) (trial.Sli
 	}
 	file := u.slice(s.URN.Name)
 	return s, u, file, writeFiles(filepath.Dir(file), []siteFile{{filepath.Base(file), s.Credential, 0o600}})
+}
+
+// othersWith is a user who has a credential of the slice while the owner has
+// none; empty if there is none such.
+func (t *trialSite) othersWith(name, owner string) string {
+	users := filepath.Join(t.dir, usersDir)
+	has := func(user string) bool {
+		return slices.ContainsFunc(slicesIn(filepath.Join(users, user)), func(s string) bool { return strings.EqualFold(s, name) })
+	}
+	if has(owner) {
+		return ""
+	}
+	entries, _ := os.ReadDir(users) // a site without users has no slices
+	for _, e := range entries {
+		if has(e.Name()) {
+			return e.Name()
+		}
+	}
+	return ""
 }
