@@ -17,8 +17,8 @@ func behindCommand() *cobra.Command {
 same doors as containers have: a port for each, and the gateway account. The
 nodes' own SSH servers answer there.
 
-NAME.yaml in the working directory names the testbed by its key instance, and may
-hold the settings of PROGRAM, too. The server calls this through a file NAME.prov
+NAME.yaml in the working directory names the testbed by its key instance; all else
+there is PROGRAM's. PROVIDER.md says how to set it up. The server calls this through a file NAME.prov
 such as:
 
   #!/bin/sh

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -21,13 +22,14 @@ import (
 // RunBehind is one call of the provider called name in dir, whose nodes are
 // those of another provider, the executable other, with doors at the gateway of a
 // local testbed. The other one is run unchanged; NAME.yaml names the testbed, as
-// instance. Like Run, it returns an error only where there is no answer.
+// instance, and everything else there is the other's. Like Run, it returns an
+// error only where there is no answer.
 //
 // What describe says are the other's metadata, with users, login, proxy and
 // message. In get, a node's login is replaced by that of its door. In set, users
 // are remembered for the doors, and passed on if the other one knows users.
 func RunBehind(dir, name, other, argument string, in io.Reader, out io.Writer) error {
-	c := client{dir: dir, name: name, socket: Socket, stderr: os.Stderr}
+	c := client{dir: dir, name: name, socket: Socket, stderr: os.Stderr, behind: true}
 	return c.runBehind(other, argument, in, out)
 }
 
@@ -39,11 +41,15 @@ func (c *client) runBehind(other, argument string, in io.Reader, out io.Writer) 
 	ctx, cancel := context.WithTimeout(context.Background(), limit(action))
 	defer cancel()
 	b := &behind{client: c, other: other}
-	if err := b.describe(ctx); err != nil {
-		return err
-	}
-	if action == "describe" {
+	err = b.describe(ctx)
+	switch {
+	case action == "describe" && err == nil:
 		return b.writeMetadata(out)
+	case action == "describe":
+		return err
+	case err != nil:
+		fmt.Fprintf(c.stderr, "error: %v\n", err)
+		return write(out, failed("this provider is not set up; ask the operators of the site to look into the log"))
 	}
 	input, err := readInput(in)
 	if err != nil {
@@ -66,6 +72,9 @@ type behind struct {
 // maxOther is the most that the other provider may write.
 const maxOther = MaxAnswer
 
+// otherDelay is how long its output may stay open after it has ended.
+const otherDelay = time.Second
+
 // call runs the other provider.
 func (b *behind) call(ctx context.Context, action string, input []byte) ([]byte, error) {
 	path := b.other
@@ -76,7 +85,9 @@ func (b *behind) call(ctx context.Context, action string, input []byte) ([]byte,
 	cmd.Dir, cmd.Stdin, cmd.Stderr = b.dir, bytes.NewReader(input), b.stderr
 	var answer limited
 	cmd.Stdout = &answer
-	if err := cmd.Run(); err != nil {
+	// What it left behind may still hold its output.
+	cmd.WaitDelay = otherDelay
+	if err := cmd.Run(); err != nil && !errors.Is(err, exec.ErrWaitDelay) {
 		return nil, fmt.Errorf("the provider %s, which is behind this one: %s: %w", filepath.Base(b.other), action, err)
 	}
 	return answer.Bytes(), nil
@@ -92,32 +103,42 @@ func (l *limited) Write(p []byte) (int, error) {
 	return l.Buffer.Write(p)
 }
 
-// describe finds the other's metadata where the manager would.
+// describe finds the other's metadata: in its own companion file, in NAME.yaml,
+// which it may have been written for, or by its own describe.
 func (b *behind) describe(ctx context.Context) error {
 	companion := strings.TrimSuffix(b.other, provider.Suffix) + ".yaml"
 	if !filepath.IsAbs(companion) {
 		companion = filepath.Join(b.dir, companion)
 	}
-	text, err := readSome(companion)
+	metadata, err := companionMetadata(companion)
 	if err != nil {
 		return err
 	}
-	top := map[string]any{}
-	if err := yaml.Unmarshal(text, &top); err != nil {
-		return fmt.Errorf("%s: %s", filepath.Base(companion), firstLine(err))
+	ours, err := companionMetadata(filepath.Join(b.dir, b.name+".yaml"))
+	if err == nil && ours != nil {
+		err = b.complete(ours, filepath.Base(companion))
 	}
-	if top["provider"] == nil {
-		if text, err = b.call(ctx, "describe", nil); err != nil {
-			return err
+	if err != nil {
+		return err
+	}
+	if metadata == nil {
+		metadata = ours
+	}
+	if metadata == nil {
+		text, err := b.call(ctx, "describe", nil)
+		if err != nil {
+			return fmt.Errorf("%w; it need not describe itself where %s or %s.yaml holds its metadata, under provider", err, filepath.Base(companion), b.name)
 		}
+		var top map[string]any
 		if err := yaml.Unmarshal(text, &top); err != nil {
 			return fmt.Errorf("what %s describes: %s", filepath.Base(b.other), firstLine(err))
 		}
+		metadata, _ = top["provider"].(map[string]any)
 	}
-	metadata, ok := top["provider"].(map[string]any)
-	attributes, ok2 := metadata["attributes"].(map[string]any)
-	if !ok || !ok2 {
-		return fmt.Errorf("the provider %s, which is behind this one, describes no provider with attributes", filepath.Base(b.other))
+	attributes, ok := metadata["attributes"].(map[string]any)
+	if !ok {
+		return fmt.Errorf("the provider %s, which is behind this one, describes no provider with attributes; write its metadata into %s, under provider",
+			filepath.Base(b.other), filepath.Base(companion))
 	}
 	b.users = attributes[provider.AttrUsers] != nil
 	if !b.users {
@@ -131,6 +152,31 @@ func (b *behind) describe(ctx context.Context) error {
 	}
 	delete(metadata, "name") // that is this provider's
 	b.metadata = metadata
+	return nil
+}
+
+// companionMetadata are the metadata in a file, nil if there are none.
+func companionMetadata(path string) (map[string]any, error) {
+	text, err := readSome(path)
+	if err != nil {
+		return nil, fmt.Errorf("%s cannot be read: %w", filepath.Base(path), err)
+	}
+	var top struct{ Provider map[string]any }
+	if err := yaml.Unmarshal(text, &top); err != nil {
+		return nil, fmt.Errorf("%s: %s", filepath.Base(path), firstLine(err))
+	}
+	return top.Provider, nil
+}
+
+// complete tells whether metadata in NAME.yaml, which the manager reads itself,
+// have what this program adds to those in the companion.
+func (b *behind) complete(metadata map[string]any, companion string) error {
+	attributes, _ := metadata["attributes"].(map[string]any)
+	for _, line := range []string{`users: {type: "array[string]"}`, `login: {type: "array[string]", kind: r}`, "proxy: {type: string, kind: r}"} {
+		if name, _, _ := strings.Cut(line, ":"); attributes[name] == nil {
+			return fmt.Errorf("%s.yaml: the attributes lack %s; add the line %s, or move all that is under provider to %s, where it is added by itself", b.name, name, line, companion)
+		}
+	}
 	return nil
 }
 

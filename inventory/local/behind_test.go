@@ -9,10 +9,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
 	"patchbay/inventory/local/wire"
+	"patchbay/testdata/need"
 )
 
 // doorsDouble answers the action doors like a testbed that publishes both ways,
@@ -94,7 +96,7 @@ esac
 	d = &doorsDouble{doors: map[string]DoorAsk{}}
 	socket := double(t, d.answer)
 	stderr = &strings.Builder{}
-	c := client{dir: dir, name: "doors", socket: func(string) string { return socket }, stderr: stderr}
+	c := client{dir: dir, name: "doors", socket: func(string) string { return socket }, stderr: stderr, behind: true}
 	return func(action, input string) string {
 		t.Helper()
 		var out strings.Builder
@@ -229,17 +231,130 @@ func TestUsersAreRememberedForTheDoors(t *testing.T) {
 func TestOtherProviderThatBreaks(t *testing.T) {
 	_, _, dir, _ := behindOther(t, otherMetadata)
 	for script, want := range map[string]string{
-		"#!/bin/sh\nexit 3\n":                                   "exit status 3",
-		"#!/bin/sh\necho 'provider: {}'\n":                      "describes no provider with attributes",
-		"#!/bin/sh\necho '['\n":                                 "what rack.prov describes",
-		"#!/bin/sh\ncat metadata.yaml; exec cat >&2 </dev/null": "the answer of rack.prov",
+		"#!/bin/sh\nexit 3\n":              "exit status 3; it need not describe itself where rack.yaml or doors.yaml holds its metadata",
+		"#!/bin/sh\necho 'provider: {}'\n": "describes no provider with attributes; write its metadata into rack.yaml, under provider",
+		"#!/bin/sh\necho '['\n":            "what rack.prov describes",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, "rack.prov"), []byte(script), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		err := RunBehind(dir, "doors", "rack.prov", "ral_action=get", strings.NewReader("{}"), &strings.Builder{})
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want %q", script, err, want)
+		var out, stderr strings.Builder
+		c := client{dir: dir, name: "doors", socket: Socket, stderr: &stderr, behind: true}
+		if err := c.runBehind("rack.prov", "ral_action=get", strings.NewReader("{}"), &out); err != nil || !strings.Contains(stderr.String(), want) {
+			t.Errorf("%q: %v, %q, want %q", script, err, stderr.String(), want)
 		}
+		if want := `{"error":{"kind":"failed","message":"this provider is not set up; ask the operators of the site to look into the log"}}`; strings.TrimSpace(out.String()) != want {
+			t.Errorf("experimenters hear %s", out.String())
+		}
+		if err := c.runBehind("rack.prov", "ral_action=describe", nil, &out); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("describe, %q: %v, want %q", script, err, want)
+		}
+	}
+	keep(t, dir, "rack.prov", "#!/bin/sh\ncat metadata.yaml; exec cat >&2 </dev/null")
+	err := RunBehind(dir, "doors", "rack.prov", "ral_action=get", strings.NewReader("{}"), &strings.Builder{})
+	if err == nil || !strings.Contains(err.Error(), "the answer of rack.prov") {
+		t.Errorf("no answer: %v", err)
+	}
+}
+
+// What it started may live on with its output open.
+func TestOtherProviderLeavesAProcess(t *testing.T) {
+	call, _, dir, _ := behindOther(t, otherMetadata)
+	keep(t, dir, "rack.prov", "#!/bin/sh\ncat metadata.yaml\nsleep 10 &\n")
+	began := time.Now()
+	if out := call("describe", ""); !strings.Contains(out, "component") {
+		t.Errorf("it describes %q", out)
+	}
+	if took := time.Since(began); took > 8*time.Second {
+		t.Errorf("waited %v for what it left behind", took)
+	}
+}
+
+// TestTheExampleBehind sets the example of PROVIDER.md up as the page says.
+func TestTheExampleBehind(t *testing.T) {
+	need.Tool(t, "jq")
+	dir := t.TempDir()
+	program, err := os.ReadFile("../provider/testdata/rack.prov")
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings, err := os.ReadFile("../provider/testdata/rack.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := strings.Replace(string(program), `[.component + ".lab.example.org:22"]`, `["10.0.0.7:22"]`, 1)
+	if changed == string(program) {
+		t.Fatal("the example has no such login")
+	}
+	if err := os.WriteFile(filepath.Join(dir, "rack.real"), []byte(changed), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	socket := double(t, (&doorsDouble{doors: map[string]DoorAsk{}}).answer)
+	call := func(action, input string) (string, string) {
+		t.Helper()
+		var out, stderr strings.Builder
+		c := client{dir: dir, name: "rack", socket: func(string) string { return socket }, stderr: &stderr, behind: true}
+		if err := c.runBehind("./rack.real", "ral_action="+action, strings.NewReader(input), &out); err != nil {
+			t.Fatalf("%s: %v", action, err)
+		}
+		return out.String(), stderr.String()
+	}
+	set := `{"updates":[{"name":"n","is":{},"should":{"name":"n","ensure":"present","component":"pc1","power":"on","users":["u"]}}],"ral":{"noop":false}}`
+
+	keep(t, dir, "rack.yaml", string(settings))
+	if out, stderr := call("get", "{}"); !strings.Contains(stderr, "rack.yaml: the attributes lack proxy; add the line proxy: {type: string, kind: r}, or move") || !strings.Contains(out, "not set up") {
+		t.Errorf("without proxy: %s, %s", out, stderr)
+	}
+	withProxy := strings.Replace(string(settings), "  attributes:\n", "  attributes:\n    proxy: {type: string, kind: r}\n", 1)
+	keep(t, dir, "rack.yaml", withProxy)
+	if out, stderr := call("set", set); !strings.Contains(stderr, "rack.yaml has no line instance: NAME, with the name of a testbed; running here: ") || !strings.Contains(out, "not set up") {
+		t.Errorf("without instance: %s, %s", out, stderr)
+	}
+	for _, way := range []string{"metadata in rack.yaml", "metadata in rack.real.yaml"} {
+		keep(t, dir, "rack.yaml", withProxy+"instance: local\n")
+		if way == "metadata in rack.real.yaml" {
+			metadata, own, _ := strings.Cut(string(settings), "\n\n")
+			keep(t, dir, "rack.real.yaml", metadata)
+			keep(t, dir, "rack.yaml", own+"instance: local\n")
+		}
+		if out, stderr := call("set", set); !strings.Contains(out, `"derive":true`) || strings.Contains(stderr, "error") {
+			t.Fatalf("%s: set: %s, %s", way, out, stderr)
+		}
+		if out, _ := call("get", `{"names":["n"]}`); !strings.Contains(out, `"login":["lab.example.org:20001","n:22"]`) || !strings.Contains(out, `"proxy":"gateway@lab.example.org:20000"`) {
+			t.Errorf("%s: get: %s", way, out)
+		}
+	}
+}
+
+func TestInstanceOfAnotherProvider(t *testing.T) {
+	dir := t.TempDir()
+	folder := t.TempDir()
+	l, err := wire.Listen(filepath.Join(folder, "lab.sock"), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	dead, err := wire.Listen(filepath.Join(folder, "dead.sock"), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead.Close()
+	for text, want := range map[string]string{
+		"instance: nosuch\nmachines: [a]\n": "rack.yaml names the testbed by its line instance: nosuch, which does not run; running here: lab\n",
+		"machines: [a]\n":                   "rack.yaml has no line instance: NAME",
+		"instance: ../x\n":                  `rack.yaml:1: instance is "../x" and must be the name of a testbed`,
+		"instance: [x]\n":                   `rack.yaml:1: instance is "[…]" and must be the name of a testbed`,
+		"a:\n  b: 1s\n c: 1s\n":             "rack.yaml: yaml: ",
+		strings.Repeat("#", maxSettings+1):  "rack.yaml cannot be read: it is larger than",
+	} {
+		keep(t, dir, "rack.yaml", text)
+		var stderr strings.Builder
+		c := client{dir: dir, name: "rack", socket: func(name string) string { return filepath.Join(folder, name+".sock") }, stderr: &stderr, behind: true}
+		if _, err := c.ask(t.Context(), Request{}); err == nil || !strings.Contains(stderr.String(), want) {
+			t.Errorf("%.40q: %v, %q, want %q", text, err, stderr.String(), want)
+		}
+	}
+	if got := running(t.TempDir()); got != "none" {
+		t.Errorf("in an empty folder: %s", got)
 	}
 }

@@ -36,6 +36,8 @@ type client struct {
 	dir, name string
 	socket    func(instance string) string
 	stderr    io.Writer
+	// behind tells that NAME.yaml is another provider's, and only names the testbed.
+	behind bool
 }
 
 func (c *client) run(argument string, in io.Reader, out io.Writer) error {
@@ -72,11 +74,12 @@ func limit(action string) time.Duration {
 // what operators need to know goes to standard error.
 func (c *client) ask(ctx context.Context, r Request) (json.RawMessage, error) {
 	path := filepath.Join(c.dir, c.name+".yaml")
-	s, err := ReadSettings(path)
+	instance, err := c.instance(path)
 	if err != nil {
-		return nil, err
+		fmt.Fprintf(c.stderr, "error: %v\n", err)
+		return nil, errors.New("the local testbed of this site is not set up; ask its operators to look into the log")
 	}
-	a, err := Call(ctx, c.socket(s.Instance), r)
+	a, err := Call(ctx, c.socket(instance), r)
 	for _, f := range a.Files {
 		f.Close()
 	}
@@ -86,17 +89,34 @@ func (c *client) ask(ctx context.Context, r Request) (json.RawMessage, error) {
 	switch {
 	case err == nil:
 		return a.Output, nil
+	case errors.Is(err, ErrDown) && c.behind:
+		fmt.Fprintf(c.stderr, "error: %s names the testbed by its line instance: %s, which does not run; running here: %s\n",
+			filepath.Base(path), instance, running(filepath.Dir(c.socket(instance))))
+		return nil, errDown()
 	case errors.Is(err, ErrDown):
 		fmt.Fprintf(c.stderr, "error: %v; start it as root: %s\n", err, upHere(path))
-		return nil, errors.New("the local testbed of this site does not run; ask its operators to start it")
+		return nil, errDown()
 	case errors.Is(err, os.ErrPermission):
 		fmt.Fprintf(c.stderr, "error: %v; only root and the owner of %s may: let the file belong to the user of the manager, and start patchbay-local up again\n", err, filepath.Base(path))
 		return nil, errors.New("the local testbed of this site does not let its manager in; ask its operators to look into the log")
 	case errors.Is(err, context.DeadlineExceeded):
 		return nil, errors.New("the local testbed of this site did not answer in time; try again")
 	}
-	fmt.Fprintf(c.stderr, "error: the testbed %s: %v\n", s.Instance, err)
+	fmt.Fprintf(c.stderr, "error: the testbed %s: %v\n", instance, err)
 	return nil, errors.New("the local testbed of this site could not answer; ask its operators to look into the log")
+}
+
+func errDown() error {
+	return errors.New("the local testbed of this site does not run; ask its operators to start it")
+}
+
+// instance is the testbed that the settings at path name.
+func (c *client) instance(path string) (string, error) {
+	if c.behind {
+		return readInstance(path)
+	}
+	s, err := ReadSettings(path)
+	return s.Instance, err
 }
 
 // upHere is UpCommand for this program and the settings at path.

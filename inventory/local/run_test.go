@@ -72,7 +72,8 @@ func TestCallsOfTheProvider(t *testing.T) {
 		},
 		{
 			rule: "wrong settings", argument: "ral_action=get", input: "{}", settings: "publish: all",
-			out: `{"error":{"kind":"failed","message":"local.yaml:1: publish is \"all\"; there are both, direct, gateway"}}`,
+			out:    `{"error":{"kind":"failed","message":"the local testbed of this site is not set up; ask its operators to look into the log"}}`,
+			stderr: "error: local.yaml:1: publish is \"all\"; there are both, direct, gateway\n",
 		},
 		{rule: "not JSON", argument: "ral_action=get", input: "x", err: "standard input: it is not JSON"},
 		{rule: "no such action", argument: "ral_action=list", err: `there is no action "list"`},

@@ -87,8 +87,7 @@ func defaultType() SliverType {
 }
 
 // ReadSettings reads the file at path over the defaults; no file is all
-// defaults. Its error is one line, which names the file without its folder: it
-// may reach experimenters.
+// defaults. Its error is one line, which names the file without its folder.
 func ReadSettings(path string) (Settings, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {

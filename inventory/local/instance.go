@@ -1,0 +1,51 @@
+package local
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// readInstance is the testbed that another provider's settings at path name by
+// their line instance. What else they hold is that provider's.
+func readInstance(path string) (string, error) {
+	file := filepath.Base(path)
+	text, err := readSome(path)
+	if err != nil {
+		return "", fmt.Errorf("%s cannot be read: %w", file, err)
+	}
+	var top struct{ Instance yaml.Node }
+	if err := yaml.Unmarshal(text, &top); err != nil {
+		return "", fmt.Errorf("%s: %s", file, firstLine(err))
+	}
+	switch n := &top.Instance; {
+	case n.IsZero() || null(n):
+		return "", fmt.Errorf("%s has no line instance: NAME, with the name of a testbed; running here: %s", file, running(Folder))
+	case n.Kind != yaml.ScalarNode || !IsInstance(n.Value):
+		return "", fmt.Errorf("%s:%d: instance is %q and must be the name of a testbed; running here: %s", file, n.Line, value(n), running(Folder))
+	default:
+		return n.Value, nil
+	}
+}
+
+// running are the testbeds whose sockets in a folder are listened at, in words.
+func running(folder string) string {
+	sockets, _ := filepath.Glob(filepath.Join(folder, "*.sock"))
+	var names []string
+	for _, s := range sockets {
+		c, err := net.Dial("unix", s)
+		if err == nil {
+			c.Close()
+		}
+		if !errors.Is(err, syscall.ECONNREFUSED) {
+			names = append(names, strings.TrimSuffix(filepath.Base(s), ".sock"))
+		}
+	}
+	return cmp.Or(strings.Join(names, ", "), "none")
+}
