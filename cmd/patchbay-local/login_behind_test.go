@@ -113,20 +113,28 @@ func cabled(t *testing.T, ip string) net.Listener {
 		return nil
 	}
 	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
-		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+		runtime.LockOSThread()
+		home, err := os.Open("/proc/thread-self/ns/net")
+		if err == nil {
+			defer home.Close()
+			err = unix.Unshare(unix.CLONE_NEWNET)
+		}
+		if err != nil {
 			done <- result{nil, err}
 			return
 		}
 		thread <- unix.Gettid()
 		<-cable
 		var l net.Listener
-		err := run("address", "add", rackMachine+"/30", "dev", name+"b")
+		err = run("address", "add", rackMachine+"/30", "dev", name+"b")
 		if err == nil {
 			err = run("link", "set", name+"b", "up")
 		}
 		if err == nil {
 			l, err = net.Listen("tcp4", rackMachine+":0")
+		}
+		if back := unix.Setns(int(home.Fd()), unix.CLONE_NEWNET); back == nil {
+			runtime.UnlockOSThread() // else the thread ends with the goroutine
 		}
 		done <- result{l, err}
 	}()

@@ -325,18 +325,20 @@ func loginTerminals(t *testing.T, s *loginSite) {
 		x.shows("$ ")
 		x.types("sleep 4321 &\r")
 		x.shows("$ ")
-		x.types("trap '' HUP; sleep 4322 &\rtrap - HUP; setsid -f nohup sleep 4323 >/dev/null 2>&1; echo do''ne\r")
+		x.types("nohup sleep 4322 &\r")
+		x.shows("$ ")
+		x.types("setsid -f nohup sleep 4323 >/dev/null 2>&1; echo do''ne\r")
 		x.shows("done")
 		_ = x.cmd.Process.Kill() // the client is gone without a word
 		x.ends()
 		eventually(t, func() string {
-			r := alice.ssh("a", "pgrep -fa '^sleep 432'")
+			r := alice.ssh("a", "pgrep -fa 'sleep 432[1-3]$'")
 			if strings.Contains(r.out, "4321") || !strings.Contains(r.out, "4322") || !strings.Contains(r.out, "4323") {
 				return fmt.Sprintf("left are %q", r.out)
 			}
 			return ""
 		})
-		alice.ssh("a", "pkill -f '^sleep 432'")
+		alice.ssh("a", "pkill -f '^sleep 432[1-3]$'")
 	})
 	t.Run("LastWordsOfAJob", func(t *testing.T) {
 		for range 5 {
