@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,10 +21,8 @@ import (
 // recordFile says which process is the node's PID 1.
 const recordFile = "run.json"
 
-// helloPatience bounds how long an agent that may be wedged is asked.
-const helloPatience = 5 * time.Second
-
-// Find is the node that is running from an earlier Start, if its agent answers.
+// Find is the node that is running from an earlier Start. Its agent may be too
+// slow to answer just now; only one whose socket leads nowhere does not count.
 func (h *Host) Find(ctx context.Context, id string) (Running, bool) {
 	if checkID(id) != nil {
 		return Running{}, false
@@ -36,9 +35,11 @@ func (h *Host) Find(ctx context.Context, id string) (Running, bool) {
 	if err != nil || started != r.Started || state == zombie {
 		return Running{}, false
 	}
-	ctx, cancel := context.WithTimeout(ctx, helloPatience)
-	defer cancel()
-	return r, h.answers(ctx, id) == nil
+	c, err := h.Agent(ctx, id)
+	if err == nil {
+		c.Close()
+	}
+	return r, !errors.Is(err, unix.ECONNREFUSED) && !errors.Is(err, fs.ErrNotExist)
 }
 
 // Agent connects to the node's agent.

@@ -204,6 +204,15 @@ func TestFindTellsOthersApart(t *testing.T) {
 	if _, ok := h.Find(ctx, "n1"); !ok {
 		t.Error("not found with its record back")
 	}
+	if err := unix.Kill(r.PID, unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	if found, ok := h.Find(ctx, "n1"); !ok || found != r {
+		t.Errorf("an agent that is too slow to answer: found %+v %v", found, ok)
+	}
+	if err := unix.Kill(r.PID, unix.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
 	// Somebody else's socket in its place.
 	socket := filepath.Join(h.Dir("n1"), socketFile)
 	l, err := wire.Listen(socket, 0o600)
@@ -212,7 +221,7 @@ func TestFindTellsOthersApart(t *testing.T) {
 	}
 	l.Close()
 	if _, ok := h.Find(ctx, "n1"); ok {
-		t.Error("found though its agent does not answer")
+		t.Error("found though nobody is at its socket")
 	}
 	kill(t, h, "n1") // not through the agent
 }

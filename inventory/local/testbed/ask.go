@@ -88,9 +88,18 @@ func isHostname(s string) bool {
 	return len(s) <= 64 && s != "" && strings.Contains(letters, s[:1]) && strings.Trim(s, letters+"-.") == "" && !strings.Contains(s, "..")
 }
 
-// isID accepts what can be the name of a node: UUIDs and the like.
+// isID accepts what can be the name of a node: a UUID in small letters.
 func isID(s string) bool {
-	return s != "" && len(s) <= 64 && s[0] != '-' && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
+	if len(s) != 36 {
+		return false
+	}
+	for i := range len(s) {
+		hyphen := i == 8 || i == 13 || i == 18 || i == 23
+		if hyphen != (s[i] == '-') || !hyphen && !strings.Contains("0123456789abcdef", s[i:i+1]) {
+			return false
+		}
+	}
+	return true
 }
 
 // check tells what a new node may take, or that there is no such thing.

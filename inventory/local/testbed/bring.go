@@ -1,11 +1,11 @@
 package testbed
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 
 	"patchbay/inventory/local"
 	"patchbay/inventory/local/claim"
@@ -65,7 +65,10 @@ func (l *life) settleNumbers(ctx context.Context, rec *record) error {
 		}
 		rec.ImageKey = key
 	}
-	if rec.Base == 0 {
+	if l.base == 0 {
+		l.base = rec.Base
+	}
+	if l.base == 0 {
 		base, err := l.t.ids.Take(l.holder(), nil)
 		if errors.Is(err, claim.ErrNone) {
 			return &wordsError{"this host has no user ids left for nodes; remove some nodes first", err, true}
@@ -73,8 +76,9 @@ func (l *life) settleNumbers(ctx context.Context, rec *record) error {
 		if err != nil {
 			return inWords("no user ids can be claimed for it", err)
 		}
-		rec.Base = base
+		l.base = base
 	}
+	rec.Base = l.base
 	if err := l.listen(rec); err != nil {
 		return err
 	}
@@ -166,16 +170,10 @@ func (l *life) ended() {
 
 // shut closes the doors of a node that is off.
 func (l *life) shut() error {
-	err := l.t.doors.Remove(l.id)
-	for _, listener := range []net.Listener{l.public, l.inside} {
-		if listener != nil {
-			listener.Close() // if the gateway never had it
-		}
-	}
+	err := l.closeDoors()
 	if !l.up {
 		l.ended()
 	}
-	l.public = nil
 	return inWords("its doors cannot be closed", err)
 }
 
@@ -184,12 +182,14 @@ const removing = "being removed"
 // remove leaves nothing of the node.
 func (l *life) remove(ctx context.Context) error {
 	l.doing(removing)
-	if err := l.t.heavy.take(ctx, true); err != nil {
-		return err
-	}
-	defer l.t.heavy.give()
 	if err := l.shut(); err != nil {
 		return err
+	}
+	if l.attempts == 0 { // later ones mostly wait for what cannot be removed
+		if err := l.t.heavy.take(ctx, true); err != nil {
+			return err
+		}
+		defer l.t.heavy.give()
 	}
 	rec := l.snapshot()
 	ctx, cancel := context.WithTimeout(ctx, removeTime)
@@ -198,15 +198,8 @@ func (l *life) remove(ctx context.Context) error {
 	if err := l.t.machines.Remove(ctx, l.id); err != nil {
 		return err
 	}
-	if rec.Base != 0 {
-		if err := l.t.ids.Release(rec.Base, l.holder()); err != nil {
-			return err
-		}
-	}
-	if rec.Port != 0 {
-		if err := l.t.ports.Release(uint32(rec.Port), l.holder()); err != nil {
-			return err
-		}
+	if err := l.giveBack(rec); err != nil {
+		return err
 	}
 	l.mu.Lock() // nobody hears that it is gone before it has left everything
 	defer l.mu.Unlock()
@@ -215,4 +208,20 @@ func (l *life) remove(ctx context.Context) error {
 	defer l.t.mu.Unlock()
 	l.t.leave(l)
 	return nil
+}
+
+// giveBack ends the claims of the node.
+func (l *life) giveBack(rec record) error {
+	base, port := cmp.Or(rec.Base, l.base), cmp.Or(l.port, rec.Port)
+	if base == 0 { // not known, so whatever is its own
+		keep := func(holder string, _ uint32) bool { return holder != l.holder() }
+		_, err := l.t.ids.Sweep(l.t.settings.Instance, keep)
+		_, ports := l.t.ports.Sweep(l.t.settings.Instance, keep)
+		return errors.Join(err, ports)
+	}
+	err := l.t.ids.Release(base, l.holder())
+	if port != 0 {
+		err = errors.Join(err, l.t.ports.Release(uint32(port), l.holder()))
+	}
+	return err
 }

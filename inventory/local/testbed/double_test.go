@@ -44,6 +44,8 @@ type world struct {
 	peers    map[string]map[netip.Addr]string
 	fails    map[string]error // operation → error, as long as it is there
 	slow     map[string]chan struct{}
+	done     map[string]int                // how often operations were asked for
+	full     func(name string, v any) bool // what cannot be written, if not nil
 	last     *mortal
 	noImages bool
 	sudoless bool // images have no sudo
@@ -84,6 +86,7 @@ func (m *mortal) opLocked(name string) error {
 		return errDead
 	}
 	m.left--
+	m.w.done[name]++
 	return m.w.fails[name]
 }
 
@@ -104,7 +107,7 @@ func newWorld(t *testing.T) *world {
 	}
 	return &world{
 		t: t, dir: dir, settings: s, owner: owner, log: slog.New(slog.DiscardHandler), running: map[string]*system{}, starts: map[string]int{},
-		opens: map[string]gateway.Door{}, peers: map[string]map[netip.Addr]string{}, fails: map[string]error{}, slow: map[string]chan struct{}{},
+		opens: map[string]gateway.Door{}, peers: map[string]map[netip.Addr]string{}, fails: map[string]error{}, slow: map[string]chan struct{}{}, done: map[string]int{},
 	}
 }
 
@@ -133,6 +136,12 @@ func (w *world) up(operations int) *Testbed {
 		if err := m.op("write"); err != nil {
 			return err
 		}
+		w.mu.Lock()
+		full := w.full
+		w.mu.Unlock()
+		if full != nil && full(name, v) {
+			return errors.New("no space left on device")
+		}
 		return writeJSON(dir, name, v)
 	}
 	t.newKey = func() ([]byte, error) { return testKey(w.t), nil }
@@ -144,11 +153,21 @@ func (w *world) up(operations int) *Testbed {
 func (w *world) run(operations int) (t *Testbed, stop func()) {
 	w.t.Helper()
 	t = w.up(operations)
+	stop = w.serve(t)
+	if stop == nil {
+		return nil, func() {}
+	}
+	return t, stop
+}
+
+// serve lets the testbed serve; nil when it was killed before that.
+func (w *world) serve(t *Testbed) (stop func()) {
+	w.t.Helper()
 	dead := func(err error) bool { return w.last.killed() }
 	if err := t.findMade(); err != nil {
 		t.release()
 		if dead(err) {
-			return nil, func() {}
+			return nil
 		}
 		w.t.Fatal(err)
 	}
@@ -158,7 +177,7 @@ func (w *world) run(operations int) (t *Testbed, stop func()) {
 	if err != nil {
 		t.release()
 		if dead(err) {
-			return nil, func() {}
+			return nil
 		}
 		w.t.Fatal(err)
 	}
@@ -169,7 +188,7 @@ func (w *world) run(operations int) (t *Testbed, stop func()) {
 		t.release()
 		done <- err
 	}()
-	return t, sync.OnceFunc(func() {
+	return sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil && !w.last.killed() {
 			w.t.Error(err)
@@ -323,10 +342,21 @@ func (m *doubleMachines) Agent(_ context.Context, id string) (*wire.Conn, error)
 	return ours, err
 }
 
-func (m *doubleMachines) Configure(_ context.Context, id string, c agent.Configuration) (agent.Facts, error) {
+func (m *doubleMachines) Configure(ctx context.Context, id string, c agent.Configuration) (agent.Facts, error) {
+	m.w.mu.Lock()
+	wait := m.w.slow["configure"]
+	m.w.mu.Unlock()
+	if wait != nil {
+		m.op("configure " + id)
+		select {
+		case <-wait:
+		case <-ctx.Done():
+			return agent.Facts{}, ctx.Err()
+		}
+	}
 	m.w.mu.Lock()
 	defer m.w.mu.Unlock()
-	if err := m.opLocked("configure"); err != nil {
+	if err := errors.Join(m.opLocked("configure"), m.opLocked("configure "+id)); err != nil {
 		return agent.Facts{}, err
 	}
 	s := m.w.running[id]
@@ -421,7 +451,20 @@ func (d *doubleDoors) close(id string) {
 	delete(d.closers, id)
 }
 
-func (d *doubleDoors) Prove(context.Context, string) error { return d.m.op("prove") }
+func (d *doubleDoors) Prove(ctx context.Context, id string) error {
+	d.m.w.mu.Lock()
+	defer d.m.w.mu.Unlock()
+	if err := d.m.opLocked("prove"); err != nil {
+		return err
+	}
+	s := d.m.w.running[id]
+	for _, a := range d.m.w.opens[id].Accounts {
+		if a.Login != rootLogin && (s == nil || !slices.ContainsFunc(s.cfg.Accounts, func(is agent.Account) bool { return is.Login == a.Login })) {
+			return fmt.Errorf("there is no account %s", a.Login)
+		}
+	}
+	return nil
+}
 
 func (d *doubleDoors) Close() error {
 	d.m.w.mu.Lock()

@@ -3,12 +3,14 @@ package testbed
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
-	"path/filepath"
+	"time"
 
 	"patchbay/inventory/provider"
 )
+
+// halfTime is how long one node that was never whole may hold up all others.
+const halfTime = 5 * time.Second
 
 // find reads the records, and removes what has none.
 func (t *Testbed) find() error {
@@ -24,27 +26,13 @@ func (t *Testbed) find() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, id := range ids {
-		var rec record
-		err := readJSON(filepath.Join(t.nodes, id), recordFile, &rec)
-		if errors.Is(err, fs.ErrNotExist) {
-			t.log.Info("a node was never written down whole; it is removed", "node", id)
-			if err := t.machines.Remove(context.Background(), id); err != nil {
-				return fmt.Errorf("cannot remove what is left of node %s: %w", id, err)
-			}
+		l := t.newLife(id)
+		if !t.recall(l) {
 			continue
 		}
-		if err != nil {
-			t.log.Error("the record of a node is spoilt; the node is ended, and can only be removed", "node", id, "error", err)
-			if err := t.machines.Kill(context.Background(), id); err != nil {
-				return fmt.Errorf("cannot end node %s: %w", id, err)
-			}
-			rec = t.spoilt()
-		}
-		l := t.newLife(id)
-		if err := t.join(l, &rec); err != nil {
+		if err := t.join(l, &l.rec); err != nil {
 			return err
 		}
-		l.rec = rec
 		l.say(provider.StateChanging, "being looked for after a restart of the testbed")
 		t.lives[id] = l
 	}
@@ -57,12 +45,27 @@ func (t *Testbed) find() error {
 	return t.sweepClaims()
 }
 
-// spoilt is the record of a node of which nothing is known.
-func (t *Testbed) spoilt() record {
-	return record{
-		Asked: asked{Component: t.settings.Component, Power: provider.Off}, Change: 1, FailedAt: 1,
-		Failed: "what was noted of it is spoilt; remove it and make it anew",
+// recall reads the record of a node, and tells whether there is such a node.
+func (t *Testbed) recall(l *life) bool {
+	err := readJSON(l.dir(), recordFile, &l.rec)
+	if err == nil {
+		return true
 	}
+	l.rec = record{Asked: asked{Component: t.settings.Component, Power: provider.Off}, Change: 1}
+	if !errors.Is(err, fs.ErrNotExist) {
+		t.log.Error("the record of a node is spoilt; the node is ended, and can only be removed", "node", l.id, "error", err)
+		l.broken = "what was noted of it is spoilt; remove it and make it anew"
+		return true
+	}
+	t.log.Info("a node was never written down whole; it is removed", "node", l.id)
+	ctx, cancel := context.WithTimeout(t.ctx, halfTime)
+	defer cancel()
+	if err = t.machines.Remove(ctx, l.id); err == nil {
+		return false
+	}
+	t.log.Error("cannot remove what is left of a node; that is tried again", "node", l.id, "error", err)
+	l.rec.Asked.Removing = true
+	return true
 }
 
 // sweepClaims makes the claims of this instance those that the records tell,
@@ -71,9 +74,11 @@ func (t *Testbed) sweepClaims() error {
 	if err := readJSON(t.o.State, gatewayFile, &t.gateway); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+	unknown := map[string]bool{} // nodes that may use numbers which nobody knows
 	ids := map[string]uint32{t.gatewayHolder(): t.gateway.UID}
 	ports := map[string]uint32{t.gatewayHolder(): uint32(t.gateway.Port)}
 	for id, l := range t.lives {
+		unknown[l.holder()] = l.rec.Base == 0 && (l.broken != "" || l.rec.Asked.Removing)
 		ids[t.settings.Instance+"/"+id], ports[t.settings.Instance+"/"+id] = l.rec.Base, uint32(l.rec.Port)
 	}
 	for _, d := range t.leads {
@@ -83,7 +88,7 @@ func (t *Testbed) sweepClaims() error {
 		numbers numbers
 		held    map[string]uint32
 	}{{t.ids, ids}, {t.ports, ports}} {
-		problems, err := all.numbers.Sweep(t.settings.Instance, func(holder string, n uint32) bool { return all.held[holder] == n })
+		problems, err := all.numbers.Sweep(t.settings.Instance, func(holder string, n uint32) bool { return all.held[holder] == n || unknown[holder] })
 		for _, p := range problems {
 			t.log.Warn("a claim cannot be read", "error", p)
 		}
@@ -97,7 +102,7 @@ func (t *Testbed) sweepClaims() error {
 		}
 		if err := t.ids.Hold(l.rec.Base, t.settings.Instance+"/"+id); err != nil {
 			t.log.Error("the user ids of a node are not its own any more", "node", id, "error", err)
-			l.rec.Failed, l.rec.FailedAt = "its user ids were given to somebody else; remove it and make it anew", l.rec.Change
+			l.broken = "its user ids were given to somebody else; remove it and make it anew"
 		}
 	}
 	return nil

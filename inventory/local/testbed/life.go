@@ -16,11 +16,12 @@ import (
 // How long a step may take, and what is done when it fails.
 const (
 	startTime     = time.Minute
+	quickTime     = 5 * time.Second // for an agent to do as told, at first
 	talkTime      = 30 * time.Second
 	removeTime    = 2 * time.Minute
 	maxAttempts   = 3           // of what was asked, before the node is failed
 	pause         = time.Second // after the first, and so much more after each
-	maxPause      = 30          // of these, between attempts to remove a node
+	maxPause      = 30          // of these, between attempts without end
 	maxDeaths     = 3           // of PID 1 within deathsWithin
 	deathsWithin  = 5 * time.Minute
 	deathsMessage = "its system has ended again and again; restart it, or look what ends it"
@@ -33,9 +34,11 @@ type life struct {
 	id string
 	// slice is nil for a node without; never changed.
 	slice *slice
-	once  sync.Once // starts the goroutine
-	pokes chan struct{}
-	died  chan uint64 // the run that ended
+	// broken is why it can only be removed, for experimenters; set when it is found.
+	broken string
+	once   sync.Once // starts the goroutine
+	pokes  chan struct{}
+	died   chan uint64 // the run that ended
 
 	mu             sync.Mutex // guards what follows; held while the record is written
 	rec            record
@@ -51,15 +54,22 @@ type life struct {
 	up       bool
 	deaths   []time.Time
 	attempts int // of change
+	waits    int // attempts that do not count
 	change   uint64
+	// The change at which it was found running; at which it had failed by then,
+	// which is tried once more; and at which it had not, which is tried for ever.
+	found, again, adopted uint64
+	slow                  bool // its agent did not answer in time
 	// What the running node was told last.
 	told      bool
 	toldUsers []user
 	toldHost  string
 	toldPeers uint64
 	proven    bool
+	// Claimed, though perhaps not noted yet.
+	base uint32
+	port int
 	// Listeners; public and inside are the gateway's to close.
-	port           int
 	public, inside net.Listener
 	geni           net.Listener
 }
@@ -101,6 +111,15 @@ func (e *wordsError) Error() string { return fmt.Sprintf("%s: %v", e.words, e.er
 
 func (e *wordsError) Unwrap() error { return e.err }
 
+// laterError is tried again for as long as it takes: it is no reason to give a
+// node up. A node may be ready all the same.
+type laterError struct {
+	error
+	ready bool
+}
+
+func (e *laterError) Unwrap() error { return e.error }
+
 func inWords(words string, err error) error {
 	if err == nil {
 		return nil
@@ -126,7 +145,9 @@ func (l *life) run() {
 		select {
 		case <-l.pokes:
 		case run := <-l.died:
-			l.death(run)
+			if ctx.Err() == nil {
+				l.death(run)
+			}
 		case <-again:
 		case <-ctx.Done():
 			for _, listener := range []net.Listener{l.geni, l.public, l.inside} {
@@ -144,11 +165,24 @@ func (l *life) run() {
 func (l *life) adopt(ctx context.Context) {
 	find, cancel := context.WithTimeout(ctx, talkTime)
 	defer cancel()
-	if l.snapshot().Base == 0 {
+	if l.broken != "" {
+		return
+	}
+	rec := l.snapshot()
+	failed := rec.Failed != "" && rec.FailedAt == rec.Change
+	if failed {
+		l.again = rec.Change
+	}
+	if rec.Base == 0 {
 		return // it never began
 	}
 	if r, ok := l.t.machines.Find(find, l.id); ok {
 		l.began(r)
+		l.found = rec.Change
+		if !failed {
+			l.adopted = rec.Change
+		}
+		l.reopen(rec)
 		return
 	}
 	if err := l.t.machines.Kill(find, l.id); err != nil && ctx.Err() == nil {
@@ -175,6 +209,9 @@ func (l *life) began(r node.Running) {
 				break
 			}
 			sleep(l.t.ctx, time.Second)
+		}
+		if l.t.ctx.Err() != nil {
+			return // it goes on without us
 		}
 		l.t.machines.Reap(r)
 		select {
@@ -208,7 +245,7 @@ func (l *life) round(ctx context.Context) (wait time.Duration, over bool) {
 	for ctx.Err() == nil {
 		rec := l.snapshot()
 		if rec.Change != l.change {
-			l.change, l.attempts, l.deaths = rec.Change, 0, nil
+			l.change, l.attempts, l.waits, l.deaths = rec.Change, 0, 0, nil
 		}
 		var err error
 		switch {
@@ -216,19 +253,39 @@ func (l *life) round(ctx context.Context) (wait time.Duration, over bool) {
 			if err = l.remove(ctx); err == nil {
 				return 0, true
 			}
-		case rec.Failed != "" && rec.FailedAt == rec.Change:
+		case l.broken != "":
+			return l.stayDown(rec.Change), false
+		case rec.Failed != "" && rec.FailedAt == rec.Change && l.again != rec.Change:
 			l.finish(rec.Change, provider.StateFailed, rec.Failed)
 			return 0, false
 		default:
 			err = l.bring(ctx, rec)
 		}
+		later, isLater := errors.AsType[*laterError](err)
+		ready := err == nil || isLater && later.ready
+		if ready && l.again == rec.Change {
+			l.again = 0
+			l.note(rec.Change, "")
+		}
+		if err == nil {
+			l.attempts, l.waits = 0, 0
+		}
 		switch {
 		case ctx.Err() != nil:
 			return 0, false
-		case err == nil && l.finish(rec.Change, provider.StateReady, ""):
+		case ready && l.finish(rec.Change, provider.StateReady, "") && !isLater:
 			return 0, false
 		case err == nil || l.snapshot().Change != rec.Change:
 			continue // something else is asked by now
+		}
+		words, isWords := errors.AsType[*wordsError](err)
+		if isLater {
+			l.waits++
+			l.t.log.Warn("a node could not be told all yet; that is tried again", "node", l.id, "attempt", l.waits, "error", err)
+			if !ready && isWords {
+				l.doing(words.words + " yet; that is tried again and again")
+			}
+			return time.Duration(min(l.waits, maxPause)) * l.t.pause, false
 		}
 		l.attempts++
 		l.t.log.Warn("a node is not as asked yet", "node", l.id, "attempt", l.attempts, "error", err)
@@ -238,13 +295,26 @@ func (l *life) round(ctx context.Context) (wait time.Duration, over bool) {
 			}
 			return time.Duration(min(l.attempts, maxPause)) * l.t.pause, false
 		}
-		words, isWords := errors.AsType[*wordsError](err)
-		if l.attempts < maxAttempts && !(isWords && words.final) {
+		if l.attempts < maxAttempts && !(isWords && words.final) && l.again != rec.Change {
 			return time.Duration(l.attempts) * l.t.pause, false
 		}
+		l.again = 0
 		l.fail(rec.Change, err)
 	}
 	return 0, false
+}
+
+// stayDown makes sure that a broken node does nothing more, and says when to try
+// that again.
+func (l *life) stayDown(change uint64) (wait time.Duration) {
+	err := l.kill()
+	l.finish(change, provider.StateFailed, l.broken)
+	if err == nil {
+		return 0
+	}
+	l.waits++
+	l.t.log.Error("cannot end a broken node; that is tried again", "node", l.id, "attempt", l.waits, "error", err)
+	return time.Duration(min(l.waits, maxPause)) * l.t.pause
 }
 
 // finish says that the node is as it was asked at change, unless more was asked.
@@ -264,11 +334,16 @@ func (l *life) fail(change uint64, err error) {
 	if words, ok := errors.AsType[*wordsError](err); ok {
 		message = words.words
 	}
-	err = l.settle(func(r *record) { r.Failed, r.FailedAt = message, change })
-	if err != nil {
-		l.t.log.Error("cannot write down that a node has failed", "node", l.id, "error", err)
+	l.note(change, message)
+}
+
+// note writes down why the node has failed at change; empty: it has not.
+func (l *life) note(change uint64, failed string) {
+	set := func(r *record) { r.Failed, r.FailedAt = failed, change }
+	if err := l.settle(set); err != nil {
+		l.t.log.Error("cannot write down whether a node has failed", "node", l.id, "error", err)
 		l.mu.Lock()
-		l.rec.Failed, l.rec.FailedAt = message, change
+		set(&l.rec)
 		l.mu.Unlock()
 	}
 }

@@ -36,6 +36,10 @@ func (t *Testbed) listen(port int, holder string) (net.Listener, int, error) {
 	if err != nil && last != nil && !errors.Is(last, syscall.EADDRINUSE) {
 		err = last
 	}
+	if err != nil && l != nil {
+		l.Close() // it could be opened, and not claimed
+		l = nil
+	}
 	return l, int(n), err
 }
 

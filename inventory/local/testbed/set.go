@@ -125,6 +125,8 @@ func (t *Testbed) accept(u update, imageNames []string, noop bool) (object, erro
 		next.Removing = true
 	case next.Removing:
 		return nil, refused(provider.Failed, "node %s is still being removed; ask again when it is gone", u.Name)
+	case l.broken != "":
+		return nil, refused(provider.Failed, "node %s is broken: %s", u.Name, l.broken)
 	default:
 		if err := w.change(&next); err != nil {
 			return nil, err

@@ -1,8 +1,11 @@
 package testbed
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"math"
+	"net"
 	"slices"
 	"strings"
 
@@ -10,15 +13,22 @@ import (
 	"patchbay/inventory/local/agent"
 	"patchbay/inventory/local/claim"
 	"patchbay/inventory/local/gateway"
+	"patchbay/inventory/provider"
 )
 
+// untold is no version of peers.
+const untold = math.MaxUint64
+
 // tell makes the running node know its experiment, opens its doors and proves
-// that they can be used.
+// that they can be used. A node that is slow is not given up, nor is a ready one
+// that cannot be told of its peers: its disk may be full, say.
 func (l *life) tell(ctx context.Context, rec record) error {
 	users, err := parseUsers(rec.Asked.Users)
 	if err != nil {
 		return &wordsError{err.Error(), err, true}
 	}
+	same := l.told && sameUsers(users, l.toldUsers) && l.toldHost == rec.Asked.Hostname
+	ready := same && l.proven && l.isOpen()
 	var peers peerLines
 	var key experimentKey
 	if l.slice != nil {
@@ -26,41 +36,72 @@ func (l *life) tell(ctx context.Context, rec record) error {
 			return inWords("the key of the experiment cannot be made", err)
 		}
 		if peers, err = l.slice.current(); err != nil {
-			return inWords("its peers cannot be told to the gateway", err)
+			err = inWords("its peers cannot be told to the gateway", err)
+			if ready {
+				err = &laterError{err, true}
+			}
+			return err
 		}
 	}
-	same := l.told && sameUsers(users, l.toldUsers) && l.toldHost == rec.Asked.Hostname
-	if same && l.toldPeers == peers.version && l.proven && l.isOpen() {
+	if ready && l.toldPeers == peers.version {
 		return nil
 	}
-	if err := l.t.talk.take(ctx, false); err != nil {
+	turns, time := l.t.talk, l.t.quickTime
+	if l.slow {
+		turns, time = l.t.slow, l.t.talkTime
+	}
+	if err := turns.take(ctx, false); err != nil {
 		return err
 	}
-	defer l.t.talk.give()
-	ctx, cancel := context.WithTimeout(ctx, talkTime)
+	defer turns.give()
+	talk, cancel := context.WithTimeout(ctx, time)
 	defer cancel()
 	if !same {
 		l.doing("setting up accounts")
 		l.proven = false
 	}
 	if !same || l.toldPeers != peers.version {
-		l.told = false
-		facts, err := l.t.machines.Configure(ctx, l.id, agent.Configuration{
-			Hostname: rec.Asked.hostname(l.id), Accounts: agentAccounts(users), Key: key.private, PublicKey: key.public,
-			Hosts: peers.hosts, KnownHosts: peers.known,
-		})
-		if err != nil {
-			return inWords("its accounts cannot be set up", err)
-		}
-		same = l.setRoot(!facts.Sudo) && same
-		for _, p := range facts.Problems {
-			l.t.log.Info("something in a home could not be done", "node", l.id, "problem", p)
-		}
-		l.told, l.toldUsers, l.toldHost, l.toldPeers = true, users, rec.Asked.Hostname, peers.version
+		err = l.configure(talk, rec, users, key, peers)
+		ready = ready && l.proven
 	}
-	if same && l.proven && l.isOpen() {
-		return nil // only its peers are others
+	if !ready && (err == nil || l.found == rec.Change && talk.Err() == nil) {
+		// What has been running from before may be in order though it cannot be told
+		// anything: that is for the logins to say.
+		if open := l.openAndProve(talk, rec, users, key); open != nil {
+			err = errors.Join(err, open)
+		} else {
+			l.told, l.toldUsers, l.toldHost, ready = true, users, rec.Asked.Hostname, true
+		}
 	}
+	l.slow = err != nil && talk.Err() != nil
+	if err != nil && (ready || l.slow || l.adopted == rec.Change) {
+		err = &laterError{err, ready}
+	}
+	return err
+}
+
+// configure tells the agent everything.
+func (l *life) configure(ctx context.Context, rec record, users []user, key experimentKey, peers peerLines) error {
+	l.toldPeers = untold
+	facts, err := l.t.machines.Configure(ctx, l.id, agent.Configuration{
+		Hostname: rec.Asked.hostname(l.id), Accounts: agentAccounts(users), Key: key.private, PublicKey: key.public,
+		Hosts: peers.hosts, KnownHosts: peers.known,
+	})
+	if err != nil {
+		return inWords("its accounts cannot be set up", err)
+	}
+	if !l.setRoot(!facts.Sudo) {
+		l.proven = false
+	}
+	for _, p := range facts.Problems {
+		l.t.log.Info("something in a home could not be done", "node", l.id, "problem", p)
+	}
+	l.told, l.toldUsers, l.toldHost, l.toldPeers = true, users, rec.Asked.Hostname, peers.version
+	return nil
+}
+
+// openAndProve opens the doors, and tries whether all accounts can come in.
+func (l *life) openAndProve(ctx context.Context, rec record, users []user, key experimentKey) error {
 	if err := l.openDoors(ctx, &rec, users, key); err != nil {
 		return err
 	}
@@ -107,15 +148,23 @@ func (l *life) setOpen(open bool) {
 	l.open = open
 }
 
+// reopen opens the door of a node that was found running before its agent is
+// told anything, which may take long: its users can come in and look why.
+func (l *life) reopen(rec record) {
+	if rec.Asked.Removing || rec.Asked.Power != provider.On {
+		return
+	}
+	users, err := parseUsers(rec.Asked.Users)
+	if err == nil {
+		err = l.put(&rec, users, nil)
+	}
+	if err != nil && l.t.ctx.Err() == nil {
+		l.t.log.Warn("the door of a node that runs cannot be opened yet", "node", l.id, "error", err)
+	}
+}
+
 // openDoors hands the node's listeners to the gateway, with who may come in.
-func (l *life) openDoors(ctx context.Context, rec *record, users []user, key experimentKey) error {
-	if err := l.listen(rec); err != nil {
-		return err
-	}
-	hostKey, _, err := keptKey(l.dir(), hostKeyFile, func() ([]byte, error) { return nil, errors.New("it is gone") })
-	if err != nil {
-		return inWords("its host key cannot be read", err)
-	}
+func (l *life) openDoors(ctx context.Context, rec *record, users []user, key experimentKey) (err error) {
 	if l.inside == nil {
 		if l.inside, err = l.t.machines.Listen(ctx, l.id, "tcp", "0.0.0.0:22", ""); err != nil {
 			// Somebody may run an SSH server of his own in the node.
@@ -130,38 +179,73 @@ func (l *life) openDoors(ctx context.Context, rec *record, users []user, key exp
 		listener := l.geni
 		l.t.work.Go(func() { l.serveGeni(listener) })
 	}
-	d := gateway.Door{Node: l.id, Names: []string{doorName(rec.Asked.Hostname, l.id)}, Accounts: gatewayAccounts(users), HostKey: hostKey}
+	var keys []string
+	if l.slice != nil {
+		keys = []string{key.public}
+	}
+	return l.put(rec, users, keys)
+}
+
+// put makes the node's door at the gateway as it is to be.
+func (l *life) put(rec *record, users []user, insideKeys []string) error {
+	if err := l.listen(rec); err != nil {
+		return err
+	}
+	hostKey, _, err := keptKey(l.dir(), hostKeyFile, func() ([]byte, error) { return nil, errors.New("it is gone") })
+	if err != nil {
+		return inWords("its host key cannot be read", err)
+	}
+	d := gateway.Door{Node: l.id, Names: []string{doorName(rec.Asked.Hostname, l.id)}, Accounts: gatewayAccounts(users), HostKey: hostKey, InsideKeys: insideKeys}
 	if l.asRoot() {
 		d.Accounts = append(d.Accounts, rootAccount(users)...)
 	}
 	if l.slice != nil {
-		d.Slice, d.InsideKeys = l.slice.id, []string{key.public}
+		d.Slice = l.slice.id
 	}
-	return inWords("its door cannot be opened", l.t.doors.Put(d, l.public, l.inside))
+	if err := l.t.doors.Put(d, l.public, l.inside); err != nil {
+		// The gateway may come to have it all the same.
+		return inWords("its door cannot be opened", errors.Join(err, l.closeDoors()))
+	}
+	return nil
+}
+
+// closeDoors takes the node's listeners from the gateway and closes them.
+func (l *life) closeDoors() error {
+	err := l.t.doors.Remove(l.id)
+	for _, listener := range []net.Listener{l.public, l.inside} {
+		if listener != nil {
+			listener.Close() // if the gateway never had it
+		}
+	}
+	l.public, l.inside = nil, nil
+	return err
 }
 
 // listen opens the node's port: the one that it has, or another if somebody else
-// took that.
+// took that. A port that could not be noted is kept for the next attempt.
 func (l *life) listen(rec *record) error {
-	if l.t.settings.Publish == local.Gateway || l.public != nil && l.port == rec.Port {
+	if l.t.settings.Publish == local.Gateway {
 		return nil
 	}
-	listener, port, err := l.t.listen(rec.Port, l.holder())
-	if errors.Is(err, claim.ErrNone) {
-		return &wordsError{"all ports for logins are taken; remove some nodes first, or wait until their ports have rested", err, true}
+	if l.public == nil {
+		was := cmp.Or(l.port, rec.Port)
+		listener, port, err := l.t.listen(was, l.holder())
+		if errors.Is(err, claim.ErrNone) {
+			return &wordsError{"all ports for logins are taken; remove some nodes first, or wait until their ports have rested", err, true}
+		}
+		if err != nil {
+			return inWords("no port can be opened for its logins", err)
+		}
+		if port != was && was != 0 {
+			l.t.log.Warn("the port of a node was taken by another program; it has another one now", "node", l.id, "was", was, "is", port)
+		}
+		l.public, l.port = listener, port
 	}
-	if err != nil {
-		return inWords("no port can be opened for its logins", err)
+	if rec.Port == l.port {
+		return nil
 	}
-	if port != rec.Port && rec.Port != 0 {
-		l.t.log.Warn("the port of a node was taken by another program; it has another one now", "node", l.id, "was", rec.Port, "is", port)
-	}
-	l.public, l.port = listener, port
-	if rec.Port != port {
-		rec.Port = port
-		err = l.settle(func(r *record) { r.Port = port })
-	}
-	return inWords("its port cannot be noted on the disk of the host", err)
+	rec.Port = l.port
+	return inWords("its port cannot be noted on the disk of the host", l.settle(func(r *record) { r.Port = l.port }))
 }
 
 // doorName is what the gateway account calls a node, and no other.

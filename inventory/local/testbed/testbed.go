@@ -68,9 +68,11 @@ type Testbed struct {
 	write                  func(dir, name string, v any) error
 	newKey                 func() ([]byte, error)
 	quiet, pause, portTime time.Duration
+	quickTime, talkTime    time.Duration
 
 	heavy  *turns // making, starting, removing
 	talk   *turns // with agents and the gateway
+	slow   *turns // the same, with those that did not answer in time
 	spares chan []byte
 	ctx    context.Context // ends the lives
 	stop   context.CancelFunc
@@ -130,8 +132,8 @@ func newTestbed(o Options) *Testbed {
 	t := &Testbed{
 		o: o, settings: o.Settings, log: o.Log,
 		nodes: filepath.Join(o.State, "nodes"), keys: filepath.Join(o.State, "slices"), foreign: filepath.Join(o.State, "doors"),
-		write: writeJSON, newKey: newExperimentKey, quiet: quiet, pause: pause, portTime: portTime,
-		heavy: newTurns(runtime.NumCPU()), talk: newTurns(talks), spares: make(chan []byte),
+		write: writeJSON, newKey: newExperimentKey, quiet: quiet, pause: pause, portTime: portTime, quickTime: quickTime, talkTime: talkTime,
+		heavy: newTurns(runtime.NumCPU()), talk: newTurns(talks), slow: newTurns(talks), spares: make(chan []byte),
 		lives: map[string]*life{}, slices: map[string]*slice{}, leads: map[string]*lead{},
 	}
 	t.ports = claim.Ports(o.Claims, o.Settings.FirstPort, o.Settings.LastPort, o.Settings.PortRest)

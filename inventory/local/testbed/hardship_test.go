@@ -1,0 +1,263 @@
+package testbed
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"patchbay/inventory/provider"
+)
+
+// breaks makes an operation of the world fail, or work again.
+func (w *world) breaks(operation string, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err == nil {
+		delete(w.fails, operation)
+	} else {
+		w.fails[operation] = err
+	}
+}
+
+// one is a testbed with one node that is ready.
+func (w *world) one() (tb *Testbed, stop func()) {
+	w.t.Helper()
+	tb, stop = w.run(-1)
+	if _, err := ask(tb, nodeName(1), present("web", sliceURN, "alice")); err != nil {
+		w.t.Fatal(err)
+	}
+	await(w.t, tb, nodeName(1), ready)
+	return tb, stop
+}
+
+func (w *world) knows(name string, peers int) func(provider.Resource) bool {
+	return func(r provider.Resource) bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return ready(r) && w.running[name] != nil && len(w.running[name].cfg.Hosts) == peers
+	}
+}
+
+func TestReadyNodeThatCannotBeToldOfItsPeersStaysReady(t *testing.T) {
+	w := newWorld(t)
+	tb, stop := w.one()
+	defer func() { stop() }()
+	w.breaks("configure "+nodeName(1), errors.New("no space left on device"))
+	if _, err := ask(tb, nodeName(2), present("db", sliceURN, "alice")); err != nil {
+		t.Fatal(err)
+	}
+	await(t, tb, nodeName(2), ready)
+	tries := func(tb *Testbed, more int) {
+		t.Helper()
+		w.mu.Lock()
+		want := w.done["configure "+nodeName(1)] + more
+		w.mu.Unlock()
+		await(t, tb, nodeName(1), func(r provider.Resource) bool {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return w.done["configure "+nodeName(1)] >= want
+		})
+	}
+	tries(tb, 2*maxAttempts)
+	if r := look(tb, nodeName(1)); !ready(r) || len(r.List("login")) == 0 {
+		t.Errorf("with a full disk: %v", r)
+	}
+	stop()
+	tb, stop = w.run(-1)
+	if r := await(t, tb, nodeName(1), settled); !ready(r) || len(r.List("login")) == 0 {
+		t.Errorf("after a restart, with its disk still full: %v", r)
+	}
+	tries(tb, 2*maxAttempts)
+	w.breaks("configure "+nodeName(1), nil)
+	await(t, tb, nodeName(1), w.knows(nodeName(1), 2))
+	if w.starts[nodeName(1)] != 1 {
+		t.Error("it was started again")
+	}
+}
+
+func TestFailedNodeIsTriedOnceMoreByTheNextProgram(t *testing.T) {
+	w := newWorld(t)
+	w.breaks("configure", errors.New("no space left on device"))
+	tb, stop := w.run(-1)
+	if _, err := ask(tb, nodeName(1), present("web", sliceURN, "alice")); err != nil {
+		t.Fatal(err)
+	}
+	if r := await(t, tb, nodeName(1), settled); ready(r) {
+		t.Fatalf("%v", r)
+	}
+	stop()
+	tb, stop = w.run(-1)
+	if r := await(t, tb, nodeName(1), settled); ready(r) {
+		t.Errorf("still broken: %v", r)
+	}
+	if !w.dials(tb) {
+		t.Error("nobody can look why it has failed: its port is closed")
+	}
+	stop()
+	w.breaks("configure", nil)
+	for range 2 { // and it is not forgotten that it is well
+		tb, stop = w.run(-1)
+		if r := await(t, tb, nodeName(1), settled); !ready(r) || tb.life(nodeName(1)).snapshot().Failed != "" {
+			t.Errorf("mended: %v", r)
+		}
+		stop()
+	}
+}
+
+// dials tells whether the port of node 1 is open.
+func (w *world) dials(tb *Testbed) bool {
+	c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", tb.life(nodeName(1)).snapshot().Port))
+	if err == nil {
+		c.Close()
+	}
+	return err == nil
+}
+
+func TestAgentThatIsTooSlowLocksNobodyOut(t *testing.T) {
+	w := newWorld(t)
+	_, stop := w.one()
+	stop()
+	answer := make(chan struct{})
+	w.mu.Lock()
+	w.slow["configure"] = answer
+	w.mu.Unlock()
+	tb := w.up(-1)
+	tb.quickTime, tb.talkTime = 20*time.Millisecond, 20*time.Millisecond
+	stop = w.serve(tb)
+	defer stop()
+	await(t, tb, nodeName(1), func(provider.Resource) bool { return w.dials(tb) })
+	w.mu.Lock()
+	want := w.done["configure "+nodeName(1)] + 2*maxAttempts
+	w.mu.Unlock()
+	await(t, tb, nodeName(1), func(provider.Resource) bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return w.done["configure "+nodeName(1)] > want
+	})
+	if r := look(tb, nodeName(1)); r.Text("state") != provider.StateChanging {
+		t.Errorf("while its agent is slow: %v", r)
+	}
+	close(answer)
+	await(t, tb, nodeName(1), ready)
+}
+
+func TestNothingIsToldTwice(t *testing.T) {
+	w := newWorld(t)
+	tb, stop := w.one()
+	defer stop()
+	s := tb.life(nodeName(1)).slice
+	before, err := s.current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.mu.Lock()
+	told := w.done["peers"]
+	w.mu.Unlock()
+	if _, err := ask(tb, nodeName(1), provider.Resource{"users": userItems("bob")}); err != nil {
+		t.Fatal(err)
+	}
+	await(t, tb, nodeName(1), ready)
+	after, err := s.current()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err != nil || after.version != before.version || w.done["peers"] != told {
+		t.Errorf("other accounts: version %d, was %d; the gateway was told %d times, was %d, %v", after.version, before.version, w.done["peers"], told, err)
+	}
+}
+
+func TestNodeThatCannotBeRemovedStopsNobody(t *testing.T) {
+	w := newWorld(t)
+	tb, stop := w.one()
+	stop()
+	half, spoilt := nodeName(2), nodeName(3)
+	for _, name := range []string{half, spoilt} {
+		if err := os.Mkdir(filepath.Join(tb.nodes, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(tb.nodes, spoilt, recordFile), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// What the spoilt one has claimed is nobody else's as long as it may run.
+	base, err := tb.ids.(doubleNumbers).numbers.Take("testbed-t/"+spoilt, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.breaks("remove", errors.New("busy"))
+	w.breaks("kill", errors.New("busy"))
+	tb, stop = w.run(-1)
+	defer stop()
+	await(t, tb, nodeName(1), ready)
+	if r := look(tb, half); provider.Gone(r) {
+		t.Errorf("what is left of a node is not told of: %v", r)
+	}
+	if _, err := ask(tb, spoilt, provider.Resource{"power": "on"}); err == nil {
+		t.Error("a node of which nothing is known was switched on")
+	}
+	if got := holders(t, filepath.Join(w.dir, "claims/ids")); !slices.Contains(got, "testbed-t/"+spoilt) {
+		t.Errorf("block %d was given up: %v", base, got)
+	}
+	w.breaks("remove", nil)
+	w.breaks("kill", nil)
+	await(t, tb, half, provider.Gone)
+	for _, name := range []string{nodeName(1), spoilt} {
+		if _, err := ask(tb, name, provider.Resource{"ensure": "absent"}); err != nil {
+			t.Fatal(err)
+		}
+		await(t, tb, name, provider.Gone)
+	}
+	w.nothingLeft(t, tb)
+}
+
+func TestWhatCannotBeNotedIsClaimedOnce(t *testing.T) {
+	w := newWorld(t)
+	tb, stop := w.run(-1)
+	defer stop()
+	w.mu.Lock()
+	w.full = func(name string, v any) bool { r, is := v.(record); return is && r.Port != 0 }
+	w.mu.Unlock()
+	if _, err := ask(tb, nodeName(1), present("web", sliceURN, "alice")); err != nil {
+		t.Fatal(err)
+	}
+	if r := await(t, tb, nodeName(1), settled); ready(r) {
+		t.Fatalf("%v", r)
+	}
+	for _, dir := range []string{"claims/ids", "claims/ports"} {
+		if got := holders(t, filepath.Join(w.dir, dir)); len(got) != 2 {
+			t.Errorf("%s: %v", dir, got)
+		}
+	}
+	w.mu.Lock()
+	w.full = nil
+	w.mu.Unlock()
+	if _, err := ask(tb, nodeName(1), provider.Resource{"ensure": "absent"}); err != nil {
+		t.Fatal(err)
+	}
+	await(t, tb, nodeName(1), provider.Gone)
+	w.nothingLeft(t, tb)
+}
+
+func TestEndOfTheProgramIsNoEndOfItsNodes(t *testing.T) {
+	w := newWorld(t)
+	var log bytes.Buffer
+	w.log = slog.New(slog.NewTextHandler(&log, nil))
+	_, stop := w.one()
+	for range 10 { // who is heard first is left to chance
+		stop()
+		var tb *Testbed
+		tb, stop = w.run(-1)
+		await(t, tb, nodeName(1), ready)
+	}
+	stop()
+	if strings.Contains(log.String(), "has ended by itself") {
+		t.Error("a node that runs is said to have ended")
+	}
+}
