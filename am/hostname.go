@@ -37,11 +37,20 @@ func (h *Hostnames) For(clientID string) string {
 	return name
 }
 
-// reservedLogins exist on the usual images or mean something to them.
+// reservedLogins exist on the usual images, as an account or a group, or mean
+// something to them.
 var reservedLogins = map[string]bool{
-	"root": true, "daemon": true, "bin": true, "sys": true, "sync": true, "games": true, "man": true, "mail": true,
-	"news": true, "proxy": true, "backup": true, "list": true, "nobody": true, "sshd": true, "systemd": true, "admin": true,
-	"wheel": true, "sudo": true, "operator": true, "adm": true, "www-data": true, "messagebus": true, "gateway": true,
+	"adm": true, "admin": true, "audio": true, "avahi": true, "backup": true, "bin": true, "cdrom": true,
+	"crontab": true, "daemon": true, "dialout": true, "dip": true, "disk": true, "dnsmasq": true, "fax": true,
+	"floppy": true, "ftp": true, "games": true, "gateway": true, "gnats": true, "halt": true, "input": true,
+	"irc": true, "kmem": true, "kvm": true, "list": true, "lp": true, "mail": true, "man": true,
+	"messagebus": true, "mysql": true, "netdev": true, "news": true, "nobody": true, "nogroup": true, "ntp": true,
+	"operator": true, "plugdev": true, "polkitd": true, "postfix": true, "postgres": true, "proxy": true,
+	"redis": true, "render": true, "root": true, "sasl": true, "sgx": true, "shadow": true, "shutdown": true,
+	"src": true, "ssh": true, "sshd": true, "ssl-cert": true, "staff": true, "statd": true, "sudo": true,
+	"sync": true, "sys": true, "syslog": true, "systemd": true, "systemd-journal": true, "systemd-network": true,
+	"systemd-resolve": true, "systemd-timesync": true, "tape": true, "tcpdump": true, "tty": true, "users": true,
+	"utmp": true, "uucp": true, "uuidd": true, "video": true, "voice": true, "wheel": true, "www-data": true,
 }
 
 // LoginName derives a login from the name of a user's URN. A name for which

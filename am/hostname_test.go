@@ -47,7 +47,8 @@ func TestHostnamesOfOneLabel(t *testing.T) {
 func TestLoginName(t *testing.T) {
 	free := func(string) bool { return false }
 	for in, want := range map[string]string{
-		"alice": "alice", "Root": "root2", "9lives": "u9lives", "a.b": "a-b", "$(reboot)": "reboot",
+		"alice": "alice", "Root": "root2", "lp": "lp2", "irc": "irc2", "MySQL": "mysql2", "systemd.resolve": "systemd-resolve2",
+		"9lives": "u9lives", "a.b": "a-b", "$(reboot)": "reboot",
 	} {
 		if got := LoginName(urn.URN{Authority: "example.org", Type: urn.User, Name: in}, free); got != want {
 			t.Errorf("LoginName(%q) = %q, want %q", in, got, want)

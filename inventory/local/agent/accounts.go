@@ -41,24 +41,30 @@ type books struct {
 	noShadow bool              // the image keeps no shadow file
 }
 
-// setAccounts makes the wanted accounts and removes those of ours that are no
-// longer wanted; it returns those of which something may still run.
-func setAccounts(wanted []Account) (gone []record, err error) {
+// setAccounts makes the wanted accounts, all but those of the image's system, and
+// removes those of ours that are no longer wanted. It returns those that are
+// there, and those removed of which something may still run.
+func setAccounts(wanted []Account, facts *Facts) (there []Account, gone []record, err error) {
 	unlock := lockAccounts()
 	defer unlock()
 	b, err := openBooks()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	keep := make(map[string]bool)
 	for _, w := range wanted {
 		keep[w.Login] = true
-		if w.Login == root.name {
-			continue
+		if w.Login != root.name {
+			err := b.add(w.Login)
+			if errors.Is(err, errSystem) {
+				facts.problem("the login "+w.Login, err)
+				continue
+			}
+			if err != nil {
+				return nil, nil, err
+			}
 		}
-		if err := b.add(w.Login); err != nil {
-			return nil, err
-		}
+		there = append(there, w)
 	}
 	for _, r := range b.records {
 		if !keep[r.login] && !r.gone {
@@ -66,8 +72,11 @@ func setAccounts(wanted []Account) (gone []record, err error) {
 			gone = append(gone, r)
 		}
 	}
-	return gone, b.write()
+	return there, gone, b.write()
 }
+
+// errSystem says that an image has an account of that name for its own use.
+var errSystem = errors.New("is an account of the image's system; another login is needed")
 
 // forget remembers that nothing runs any more of former accounts.
 func forget(gone []record) error {
@@ -145,7 +154,7 @@ func (b *books) add(login string) error {
 	}
 	there, ok := findAccount(b.passwd, login)
 	if ok && there.uid < firstHuman {
-		return fmt.Errorf("the login %s is an account of the image's system; another login is needed", login)
+		return errSystem
 	}
 	r := b.record(login)
 	if ok {

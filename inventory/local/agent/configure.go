@@ -17,8 +17,9 @@ const (
 	knownHostsFile = "/etc/ssh/ssh_known_hosts"
 )
 
-// configure makes the node as cfg says. What fails in an account's home is a
-// problem, all else an error; each can be tried again.
+// configure makes the node as cfg says. An account that the image has for its
+// system, and what fails in an account's home, is a problem, all else an error;
+// each can be tried again.
 func (a *agent) configure(cfg *Configuration) (*Facts, error) {
 	if cfg == nil {
 		return nil, errors.New("no configuration came with the operation configure")
@@ -38,11 +39,11 @@ func (a *agent) configure(cfg *Configuration) (*Facts, error) {
 	if err := setLines(knownHostsFile, cfg.KnownHosts); err != nil {
 		return nil, err
 	}
-	gone, err := setAccounts(cfg.Accounts)
+	accounts, gone, err := setAccounts(cfg.Accounts, &facts)
 	if err != nil {
 		return nil, err
 	}
-	if facts.Sudo, err = setSudo(cfg.Accounts); err != nil {
+	if facts.Sudo, err = setSudo(accounts); err != nil {
 		return nil, err
 	}
 	for _, former := range gone {
@@ -53,7 +54,6 @@ func (a *agent) configure(cfg *Configuration) (*Facts, error) {
 	if err := forget(gone); err != nil {
 		return nil, err
 	}
-	accounts := cfg.Accounts
 	if !facts.Sudo {
 		accounts = withRoot(accounts)
 	}

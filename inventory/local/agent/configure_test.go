@@ -249,6 +249,30 @@ func TestConfigureReadsKeysWithTheRightsOfTheAccount(t *testing.T) {
 	}
 }
 
+// An account of the system stays as it is, without keys or rights, and the others
+// are made.
+func TestConfigureLeavesAccountsOfTheSystem(t *testing.T) {
+	n := newNode(t)
+	before := n.file("etc/passwd")
+	facts := n.configure(Configuration{Hostname: "alpha", Accounts: []Account{
+		{Login: "daemon", Keys: []string{"ssh-rsa D"}}, {Login: "carol", Keys: []string{"ssh-rsa C"}},
+	}})
+	if len(facts.Problems) != 1 || !strings.Contains(facts.Problems[0], "the login daemon: is an account of the image's system") {
+		t.Errorf("problems %q", facts.Problems)
+	}
+	for _, c := range []struct{ name, want string }{
+		{"etc/passwd", before + "carol:x:10000:10000::/home/carol:/bin/bash\n"},
+		{"var/lib/patchbay/accounts", "carol 10000\n"},
+		{"etc/sudoers.d/90-patchbay", sudoersHeader + "carol ALL=(ALL:ALL) NOPASSWD: ALL\n"},
+		{"usr/sbin/.ssh/authorized_keys", ""},
+		{"home/carol/.ssh/authorized_keys", beginMark + "\nssh-rsa C\n" + endMark + "\n"},
+	} {
+		if got := n.file(c.name); got != c.want {
+			t.Errorf("%s:\n%s\nwant\n%s", c.name, got, c.want)
+		}
+	}
+}
+
 func TestConfigureRefuses(t *testing.T) {
 	n := newNode(t)
 	before := n.state()
@@ -272,7 +296,6 @@ func TestConfigureRefuses(t *testing.T) {
 		{"LoginInCapitals", account("Alice"), "no login"},
 		{"LoginBeginsWithAHyphen", account("-a"), "no login"},
 		{"LongLogin", account(strings.Repeat("a", 33)), "no login"},
-		{"LoginOfTheSystem", account("daemon"), "account of the image's system"},
 		{"KeyWithALine", account("alice", "ssh-rsa A\nssh-rsa B"), "single line"},
 		{"KeyThatIsAMark", account("alice", endMark), "single line"},
 		{"LongKey", account("alice", strings.Repeat("a", lineLimit+1)), "single line"},

@@ -33,7 +33,7 @@ func (s *session) run(cmd agent.Command) {
 	p, files, err := s.exec(cmd)
 	if err != nil {
 		io.WriteString(s.ch.Stderr(), plain(err.Error())+"\r\n")
-		s.exit(agent.Exit{Status: 255})
+		s.exit(agent.Exit{Status: noCommand})
 		s.end()
 		return
 	}

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -150,6 +151,7 @@ func (p *doubleCommand) Close() error {
 type node struct {
 	t    testing.TB
 	home string
+	line string // all commands are this one, unless it is empty
 }
 
 // connect is what the Keeper's Agent does.
@@ -213,7 +215,7 @@ func (n *node) serve(c *wire.Conn) {
 }
 
 func (n *node) exec(c *wire.Conn, cmd *agent.Command, files []*os.File) error {
-	argv := []string{"/bin/sh", "-c", cmd.Line}
+	argv := []string{"/bin/sh", "-c", cmp.Or(n.line, cmd.Line)}
 	switch {
 	case len(cmd.Argv) > 0:
 		argv = cmd.Argv

@@ -67,7 +67,12 @@ func (g *gateway) prove(node string) error {
 	return nil
 }
 
-// proveAccount logs in and runs nothing.
+// noCommand is the status that tells, as with OpenSSH, that a command could not
+// be started.
+const noCommand = 255
+
+// proveAccount logs in and runs nothing. What the account's shell makes of that
+// is its owner's business: one that ends in any other way than noCommand ran.
 func (g *gateway) proveAccount(d *door, login string, key ssh.Signer) error {
 	nc, err := g.knock(d)
 	if err != nil {
@@ -87,7 +92,11 @@ func (g *gateway) proveAccount(d *door, login string, key ssh.Signer) error {
 	defer s.Close()
 	var said bytes.Buffer
 	s.Stderr = limited{&said}
-	if err := s.Run(":"); err != nil {
+	err = s.Run(":")
+	if ended, ok := errors.AsType[*ssh.ExitError](err); ok && ended.ExitStatus() != noCommand {
+		return nil
+	}
+	if err != nil {
 		if said.Len() > 0 {
 			return fmt.Errorf("%w: %s", err, plain(strings.TrimSpace(said.String())))
 		}
