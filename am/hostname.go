@@ -2,6 +2,7 @@ package am
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"patchbay/am/urn"
@@ -39,18 +40,18 @@ func (h *Hostnames) For(clientID string) string {
 
 // reservedLogins exist on the usual images, as an account or a group, or mean
 // something to them.
-var reservedLogins = map[string]bool{
-	"adm": true, "admin": true, "audio": true, "avahi": true, "backup": true, "bin": true, "cdrom": true,
-	"crontab": true, "daemon": true, "dialout": true, "dip": true, "disk": true, "dnsmasq": true, "fax": true,
-	"floppy": true, "ftp": true, "games": true, "gateway": true, "gnats": true, "halt": true, "input": true,
-	"irc": true, "kmem": true, "kvm": true, "list": true, "lp": true, "mail": true, "man": true,
-	"messagebus": true, "mysql": true, "netdev": true, "news": true, "nobody": true, "nogroup": true, "ntp": true,
-	"operator": true, "plugdev": true, "polkitd": true, "postfix": true, "postgres": true, "proxy": true,
-	"redis": true, "render": true, "root": true, "sasl": true, "sgx": true, "shadow": true, "shutdown": true,
-	"src": true, "ssh": true, "sshd": true, "ssl-cert": true, "staff": true, "statd": true, "sudo": true,
-	"sync": true, "sys": true, "syslog": true, "systemd": true, "systemd-journal": true, "systemd-network": true,
-	"systemd-resolve": true, "systemd-timesync": true, "tape": true, "tcpdump": true, "tty": true, "users": true,
-	"utmp": true, "uucp": true, "uuidd": true, "video": true, "voice": true, "wheel": true, "www-data": true,
+var reservedLogins = []string{
+	"adm", "admin", "audio", "avahi", "backup", "bin", "cdrom",
+	"crontab", "daemon", "dialout", "dip", "disk", "dnsmasq", "fax",
+	"floppy", "ftp", "games", "gateway", "gnats", "halt", "input",
+	"irc", "kmem", "kvm", "list", "lp", "mail", "man",
+	"messagebus", "mysql", "netdev", "news", "nobody", "nogroup", "ntp",
+	"operator", "plugdev", "polkitd", "postfix", "postgres", "proxy",
+	"redis", "render", "root", "sasl", "sgx", "shadow", "shutdown",
+	"src", "ssh", "sshd", "ssl-cert", "staff", "statd", "sudo",
+	"sync", "sys", "syslog", "systemd", "systemd-journal", "systemd-network",
+	"systemd-resolve", "systemd-timesync", "tape", "tcpdump", "tty", "users",
+	"utmp", "uucp", "uuidd", "video", "voice", "wheel", "www-data",
 }
 
 // LoginName derives a login from the name of a user's URN. A name for which
@@ -61,7 +62,7 @@ func LoginName(user urn.URN, taken func(string) bool) string {
 		base = "u" + base
 	}
 	for n, name := 1, base; ; n++ {
-		if !reservedLogins[name] && !taken(name) {
+		if !slices.Contains(reservedLogins, name) && !taken(name) {
 			return name
 		}
 		name = fmt.Sprintf("%s%d", base, n+1)
