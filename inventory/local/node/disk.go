@@ -43,10 +43,19 @@ func (h *Host) Prepare(ctx context.Context, s Spec) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(copySparse(f, template), f.Close()); err != nil {
+	// Synced before it has its name: else a loss of power could leave an empty
+	// disk under it.
+	if err := errors.Join(copySparse(f, template), f.Sync(), f.Close()); err != nil {
 		return fmt.Errorf("cannot make the disk of node %s: %w", s.ID, err)
 	}
-	return h.nodes.Rename(fresh, disk)
+	if err := h.nodes.Rename(fresh, disk); err != nil {
+		return err
+	}
+	dir, err := h.nodes.Open(s.ID)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
 }
 
 // formatted opens an empty disk of that size. Formatting takes ten times as
@@ -167,19 +176,32 @@ func unclean(f *os.File) (bool, error) {
 	return state&valid == 0 || state&errorsFound != 0, nil
 }
 
-// repair checks the disk and corrects what can be corrected without a choice.
+// repair checks the disk and corrects what can be corrected without a choice. If
+// that is not enough, whatever keeps the rest is chosen: nobody else would know
+// better.
 func repair(ctx context.Context, f *os.File) error {
-	c := exec.CommandContext(ctx, "e2fsck", "-p", "-f", "/proc/self/fd/3")
-	c.ExtraFiles = []*os.File{f}
-	out, err := c.CombinedOutput()
-	var ended *exec.ExitError
-	if errors.As(err, &ended) && ended.ExitCode() > 0 && ended.ExitCode() < 4 {
-		return nil // errors were corrected
+	out, err := check(ctx, f, "-p")
+	if ended, ok := errors.AsType[*exec.ExitError](err); ok && ended.ExitCode()&uncorrected != 0 {
+		out, err = check(ctx, f, "-y")
 	}
 	if err != nil {
-		return fmt.Errorf("the disk %s cannot be repaired (e2fsck -p of the package e2fsprogs): %w: %.500s", f.Name(), err, out)
+		return fmt.Errorf("the disk %s cannot be repaired (e2fsck of the package e2fsprogs): %w: %.500s; remove the node", f.Name(), err, out)
 	}
 	return nil
+}
+
+// uncorrected is the bit of e2fsck's exit status that tells of errors that are
+// left. Those below it tell of errors that were corrected.
+const uncorrected = 4
+
+func check(ctx context.Context, f *os.File, how string) ([]byte, error) {
+	c := exec.CommandContext(ctx, "e2fsck", how, "-f", "/proc/self/fd/3")
+	c.ExtraFiles = []*os.File{f}
+	out, err := c.CombinedOutput()
+	if ended, ok := errors.AsType[*exec.ExitError](err); ok && ended.ExitCode() > 0 && ended.ExitCode() < uncorrected {
+		err = nil
+	}
+	return out, err
 }
 
 // attach gives the disk a loop device, which goes with its last user.

@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -62,6 +64,77 @@ func TestFailuresTellWhyAndLeaveNothing(t *testing.T) {
 	want(t, h, "n1", "echo alive", "alive\n")
 }
 
+// TestKilledStartsLeaveNoZombies kills the stages of a start behind its back, as
+// where the memory of a node is not enough for them: PID 1 before the stage
+// whose child it is, which is then this process.
+func TestKilledStartsLeaveNoZombies(t *testing.T) {
+	h := openHost(t, "node-zombies")
+	s := spec("n1", testImage(t))
+	prepare(t, h, s)
+	failed := 0
+	for range 20 {
+		over := make(chan struct{})
+		started := make(chan error, 1)
+		go func() {
+			_, err := h.Start(t.Context(), s)
+			close(over)
+			started <- err
+		}()
+		for killed := false; !killed; time.Sleep(200 * time.Microsecond) {
+			select {
+			case <-over:
+				killed = true // too late
+				continue
+			default:
+			}
+			pids, err := h.tree.PIDs("n1")
+			if err == nil && slices.ContainsFunc(pids, func(pid int) bool { return living(t)[pid] == s.Base }) {
+				for _, pid := range slices.Backward(pids) {
+					unix.Kill(pid, unix.SIGKILL)
+				}
+				killed = true
+			}
+		}
+		if err := <-started; err != nil {
+			failed++
+		}
+		kill(t, h, "n1")
+		for pid := range zombies(t) {
+			t.Fatalf("process %d is a zombie of this process", pid)
+		}
+	}
+	if failed == 0 {
+		t.Error("no start was killed")
+	}
+}
+
+// zombies are the dead children of this process.
+func zombies(t testing.TB) map[int]bool {
+	t.Helper()
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := make(map[int]bool)
+	for _, path := range stats {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			continue // it ended
+		}
+		text := string(b)
+		fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
+		if len(fields) < 2 || fields[0] != zombie || fields[1] != strconv.Itoa(os.Getpid()) {
+			continue
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[pid] = true
+	}
+	return all
+}
+
 // TestImagesThatLeadElsewhere has images whose folders for mounts are links, to
 // places that must stay as they are.
 func TestImagesThatLeadElsewhere(t *testing.T) {
@@ -95,7 +168,7 @@ func TestDamagedDisks(t *testing.T) {
 	h := openHost(t, "node-damage")
 	s := spec("n1", testImage(t))
 	launch(t, h, s)
-	sh(t, h, "n1", "echo kept > /kept; sync")
+	sh(t, h, "n1", "echo kept > /kept; echo lost > /lost; sync")
 	kill(t, h, "n1")
 	path := filepath.Join(h.Dir("n1"), diskFile)
 	debugfs := need.Tool(t, "debugfs")
@@ -158,6 +231,12 @@ func TestDamagedDisks(t *testing.T) {
 		}
 		set("lastcheck", "20010101")
 	}
+	// What e2fsck does not correct without being told to.
+	set("state", "0")
+	if out, err := exec.Command(debugfs, "-w", "-R", "unlink upper/lost", path).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	again()
 	// Nothing that could be repaired.
 	if err := os.WriteFile(path, make([]byte, 1<<20), 0o600); err != nil {
 		t.Fatal(err)

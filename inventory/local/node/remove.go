@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -89,6 +90,33 @@ func (h *Host) Remove(ctx context.Context, id string) error {
 		return err
 	}
 	return h.empty(gone)
+}
+
+// reapOf reaps the dead of a node of which nobody knows: PID 1 becomes a child of
+// this process (a child subreaper) when the stage that made it is killed, and
+// the groups do not name it any more when it is dead itself.
+func reapOf(base uint32) error {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		info, err := e.Info()
+		if err != nil {
+			continue // it is gone
+		}
+		if st, ok := info.Sys().(*syscall.Stat_t); !ok || st.Uid < base || st.Uid-base >= ids {
+			continue
+		}
+		if _, state, err := processStat(pid); err == nil && state == zombie {
+			unix.Wait4(pid, nil, unix.WNOHANG, nil) // an error if it is another's child
+		}
+	}
+	return nil
 }
 
 // unmounted refuses a folder below which something is mounted: what is removed

@@ -57,7 +57,7 @@ func (h *Host) Start(ctx context.Context, s Spec) (Running, error) {
 	running, err := h.start(ctx, s)
 	if err != nil {
 		err = fmt.Errorf("cannot start node %s: %w", s.ID, err)
-		return Running{}, errors.Join(err, h.kill(context.WithoutCancel(ctx), s.ID))
+		return Running{}, errors.Join(err, h.kill(context.WithoutCancel(ctx), s.ID), reapOf(s.Base))
 	}
 	return running, nil
 }
