@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -38,6 +39,9 @@ func Clean(ctx context.Context, o Options, removed func(id string)) error {
 	if err := t.lock(); err != nil {
 		return err
 	}
+	if err := unmounted(t.o.State); err != nil {
+		return err
+	}
 	h, err := node.Open(t.o.State, t.settings.Instance, t.log)
 	if err != nil {
 		return err
@@ -61,6 +65,36 @@ func Clean(ctx context.Context, o Options, removed func(id string)) error {
 		return err
 	}
 	return t.cleanHost()
+}
+
+// unmounted refuses a folder below which something is mounted: files of others
+// must not go with it.
+func unmounted(dir string) error {
+	dir, err := filepath.EvalSymlinks(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return err
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return err
+	}
+	plain := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
+	for line := range strings.Lines(string(mounts)) {
+		fields := strings.Fields(line)
+		if len(fields) < 5 {
+			continue
+		}
+		if at := plain.Replace(fields[4]); strings.HasPrefix(at, dir+"/") {
+			return fmt.Errorf("something is mounted at %s: unmount it, then clean again", at)
+		}
+	}
+	return nil
 }
 
 func removeNodes(ctx context.Context, h *node.Host, ids []string, removed func(string)) error {

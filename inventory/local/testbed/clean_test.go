@@ -1,0 +1,51 @@
+package testbed
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"patchbay/inventory/local"
+	"patchbay/testdata/need"
+)
+
+// TestCleanRefusesMounts mounts somebody's folder where the testbed's files are.
+func TestCleanRefusesMounts(t *testing.T) {
+	need.Root(t)
+	for _, name := range []string{"state", "with space"} {
+		dir, victim := t.TempDir(), t.TempDir()
+		if err := os.WriteFile(filepath.Join(victim, "file"), []byte("kept"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		at := filepath.Join(dir, name, "images", "one")
+		if err := os.MkdirAll(at, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(filepath.Join(dir, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		link := filepath.Join(dir, "link")
+		if err := os.Symlink(name, link); err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Mount(victim, at, "", unix.MS_BIND, ""); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { unix.Unmount(at, unix.MNT_DETACH) })
+		for _, state := range []string{filepath.Join(dir, name), link} {
+			err := Clean(t.Context(), Options{
+				Settings: local.Settings{Instance: "clean-mounts"}, State: state,
+				Socket: filepath.Join(dir, "run", "socket"), Claims: filepath.Join(dir, "claims"),
+			}, func(string) {})
+			if err == nil || !strings.Contains(err.Error(), "mounted at "+at) {
+				t.Errorf("error %v, want one that names %s", err, at)
+			}
+		}
+		if b, err := os.ReadFile(filepath.Join(victim, "file")); err != nil || string(b) != "kept" {
+			t.Errorf("the file of somebody else: %q %v", b, err)
+		}
+	}
+}
