@@ -64,6 +64,13 @@ func (d *doorsDouble) answer(c *wire.Conn, r Request) {
 	_ = c.Send(Answer{Output: b})
 }
 
+// users are those that are remembered for a node.
+func (d *doorsDouble) users(name string) []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.doors[name].Users
+}
+
 const otherMetadata = `provider:
   name: rack
   type: node
@@ -219,11 +226,11 @@ func TestUsersAreRememberedForTheDoors(t *testing.T) {
 			t.Errorf("%s: passed on %s, %v; want %s", tt.rule, passed, err, tt.passed)
 		}
 	}
-	if got := d.doors["a"].Users; !slices.Equal(got, []string{"x"}) {
+	if got := d.users("a"); !slices.Equal(got, []string{"x"}) {
 		t.Errorf("remembered are %q", got)
 	}
 	call("set", `{"updates":[{"name":"a","is":{},"should":{"users":[]}}]}`)
-	if got := d.doors["a"].Users; got == nil || len(got) > 0 {
+	if got := d.users("a"); got == nil || len(got) > 0 {
 		t.Errorf("after taking all away: %q", got)
 	}
 }
