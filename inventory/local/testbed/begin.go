@@ -31,8 +31,9 @@ func (t *Testbed) begin(id string, rec record) error {
 	}
 	if err != nil {
 		l.gone = true
+		l.leaveSlice()
 		t.mu.Lock()
-		t.leave(l)
+		delete(t.lives, id)
 		t.mu.Unlock()
 		return err
 	}
@@ -48,7 +49,7 @@ func (t *Testbed) begin(id string, rec record) error {
 func (l *life) live() { l.once.Do(func() { l.t.work.Go(l.run) }) }
 
 func (t *Testbed) newLife(id string) *life {
-	return &life{t: t, id: id, pokes: make(chan struct{}, 1), died: make(chan uint64, 1)}
+	return &life{t: t, id: id, pokes: make(chan struct{}, 1), died: make(chan uint64, 1), fetching: make(chan struct{}, 1)}
 }
 
 // writeNew makes the node's folder with host key and record.

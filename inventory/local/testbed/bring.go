@@ -56,6 +56,8 @@ func (l *life) settleNumbers(ctx context.Context, rec *record) error {
 	defer l.t.heavy.give()
 	if rec.ImageKey == "" {
 		l.doing("preparing its image")
+		l.t.finding.RLock()
+		defer l.t.finding.RUnlock()
 		key, _, err := l.t.images.Find(ctx, rec.Asked.imageName())
 		if errors.Is(err, fs.ErrNotExist) {
 			return &wordsError{fmt.Sprintf("there is no image %s any more", rec.Asked.imageName()), err, true}
@@ -201,12 +203,13 @@ func (l *life) remove(ctx context.Context) error {
 	if err := l.giveBack(rec); err != nil {
 		return err
 	}
+	l.leaveSlice()
 	l.mu.Lock() // nobody hears that it is gone before it has left everything
 	defer l.mu.Unlock()
 	l.gone = true
 	l.t.mu.Lock()
 	defer l.t.mu.Unlock()
-	l.t.leave(l)
+	delete(l.t.lives, l.id)
 	return nil
 }
 

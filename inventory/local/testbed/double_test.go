@@ -90,6 +90,16 @@ func (m *mortal) opLocked(name string) error {
 	return m.w.fails[name]
 }
 
+// wait waits as long as the operation is slow.
+func (w *world) wait(operation string) {
+	w.mu.Lock()
+	slow := w.slow[operation]
+	w.mu.Unlock()
+	if slow != nil {
+		<-slow
+	}
+}
+
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	dir := t.TempDir()
@@ -301,6 +311,7 @@ func (m *doubleMachines) Kill(_ context.Context, id string) error {
 }
 
 func (m *doubleMachines) Remove(_ context.Context, id string) error {
+	m.w.wait("remove")
 	m.w.mu.Lock()
 	defer m.w.mu.Unlock()
 	if err := m.opLocked("remove"); err != nil {
@@ -432,6 +443,7 @@ func (d *doubleDoors) Peers(slice string, at map[netip.Addr]string) error {
 }
 
 func (d *doubleDoors) Remove(id string) error {
+	d.m.w.wait("remove door")
 	d.m.w.mu.Lock()
 	defer d.m.w.mu.Unlock()
 	if err := d.m.opLocked("remove door"); err != nil {
@@ -478,9 +490,10 @@ func (d *doubleDoors) Close() error {
 type doubleImages struct{ m *mortal }
 
 func (i doubleImages) Names() ([]string, error)      { return []string{"debian-12", "host"}, nil }
-func (i doubleImages) Sweep(func(string) bool) error { return nil }
+func (i doubleImages) Sweep(func(string) bool) error { return i.m.op("sweep images") }
 
 func (i doubleImages) Find(_ context.Context, name string) (string, node.Image, error) {
+	i.m.w.wait("find image")
 	if err := i.m.op("find image"); err != nil {
 		return "", node.Image{}, err
 	}

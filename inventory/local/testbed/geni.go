@@ -54,8 +54,18 @@ func (l *life) serveGeni(listener net.Listener) {
 		}
 		l.t.work.Go(func() {
 			defer func() { <-places }()
+			give := func() {}
+			defer func() { give() }()
 			err := agent.ServeGeni(c, func(words []string, uid int) ([]byte, error) {
-				text, err := l.geniAnswer(geniCommand(words), l.insider(uid))
+				command := geniCommand(words)
+				if command == "manifest" || command == "all" {
+					room, err := l.roomForManifest()
+					if err != nil {
+						return nil, err
+					}
+					give = room
+				}
+				text, err := l.geniAnswer(command, l.insider(uid))
 				return []byte(text), err
 			})
 			if err != nil {
@@ -92,9 +102,6 @@ func geniCommand(words []string) string {
 func (l *life) insider(uid int) bool {
 	const firstAccount, nobody = 1000, 65534
 	base := int(l.snapshot().Base)
-	if uid == 0 {
-		return true // of the host
-	}
 	if uid < base || uid-base >= claim.Size {
 		return false
 	}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"patchbay/inventory/provider"
 )
@@ -91,11 +92,15 @@ func TestGeniGet(t *testing.T) {
 	}
 
 	manager(t, w.settings.ManifestSocket, "HTTP/1.0 200 OK\r\nContent-Type: text/xml\r\n\r\n<rspec>\r\n\r\n</rspec>", "HTTP/1.0 500 Oops\r\n\r\n<rspec/>", "HTTP/1.0 200 OK\r\n\r\n<a b=\"c\">")
-	for _, when := range []string{"it answers", "it does not"} {
+	for _, when := range []string{"it answers", "it has just answered", "it does not"} {
+		if when == "it does not" {
+			l.slice.manifest.at = time.Time{}
+		}
 		if text, err := l.geniAnswer("manifest", false); err != nil || text != "<rspec>\r\n\r\n</rspec>" {
 			t.Errorf("manifest when %s: %q, %v", when, text, err)
 		}
 	}
+	l.slice.manifest.at = time.Time{}
 	text, err = l.geniAnswer("all", true)
 	if err != nil || !strings.Contains(text, `<a b=\"c\">`) || strings.Contains(text, "PRIVATE KEY") {
 		t.Errorf("all: %s, %v", text, err)
@@ -108,11 +113,45 @@ func TestGeniGet(t *testing.T) {
 	}
 }
 
+// A node that does not take its manifest holds room for one of all.
+func TestRoomForManifestsIsBoundedOverAllNodes(t *testing.T) {
+	tb := newTestbed(Options{})
+	var gives []func()
+	for i := range manifests {
+		give, err := tb.newLife(nodeName(i)).roomForManifest()
+		if err != nil {
+			t.Fatal(err)
+		}
+		gives = append(gives, give)
+	}
+	one := tb.newLife(nodeName(9))
+	got := make(chan error)
+	go func() {
+		give, err := one.roomForManifest()
+		gives[0] = give
+		got <- err
+	}()
+	select {
+	case <-got:
+		t.Errorf("more than %d manifests are in memory", manifests)
+	case <-time.After(20 * time.Millisecond):
+	}
+	gives[1]()
+	if err := <-got; err != nil || len(one.fetching) != 1 {
+		t.Errorf("room is not passed on: %v", err)
+	}
+	gives[0]()
+	if len(one.fetching) != 0 {
+		t.Error("room is not given back")
+	}
+	tb.stop()
+}
+
 func TestWhoMayHaveTheKey(t *testing.T) {
 	l := newTestbed(Options{}).newLife(nodeName(1))
 	l.rec.Base = 0x70000000
 	for uid, want := range map[int]bool{
-		0: true, 0x70000000: true, 0x70000000 + 1000: true, 0x70000000 + 60000: true, 0x70000000 + 33: false,
+		0: false, 0x70000000: true, 0x70000000 + 1000: true, 0x70000000 + 60000: true, 0x70000000 + 33: false,
 		0x70000000 + 65534: false, 0x70000000 + 65536: false, 1000: false, 0x6fffffff: false,
 	} {
 		if got := l.insider(uid); got != want {

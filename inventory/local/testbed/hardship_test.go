@@ -261,3 +261,102 @@ func TestEndOfTheProgramIsNoEndOfItsNodes(t *testing.T) {
 		t.Error("a node that runs is said to have ended")
 	}
 }
+
+// delays makes an operation of the world wait until the function is called.
+func (w *world) delays(operation string) (goOn func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	slow := make(chan struct{})
+	w.slow[operation] = slow
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.slow, operation)
+		close(slow)
+	}
+}
+
+func (w *world) count(operation string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.done[operation]
+}
+
+func TestNodesThatCannotBeRemovedDoNotKeepOthersFromBeingMade(t *testing.T) {
+	for _, slow := range []string{"remove door", "remove"} {
+		w := newWorld(t)
+		tb := w.up(-1)
+		tb.heavy = newTurns(1)
+		stop := w.serve(tb)
+		if _, err := ask(tb, nodeName(1), present("web", sliceURN, "alice")); err != nil {
+			t.Fatal(err)
+		}
+		await(t, tb, nodeName(1), ready)
+		w.breaks("remove", errors.New("busy"))
+		goOn := func() {}
+		if slow == "remove door" {
+			goOn = w.delays(slow)
+		}
+		if _, err := ask(tb, nodeName(1), provider.Resource{"ensure": "absent"}); err != nil {
+			t.Fatal(err)
+		}
+		if slow == "remove" { // not at its first attempt
+			await(t, tb, nodeName(1), func(provider.Resource) bool { return w.count("remove") > 0 })
+			goOn = w.delays(slow)
+		}
+		time.Sleep(5 * time.Millisecond)
+		if _, err := ask(tb, nodeName(2), present("db", sliceURN, "alice")); err != nil {
+			t.Fatal(err)
+		}
+		await(t, tb, nodeName(2), ready)
+		goOn()
+		w.breaks("remove", nil)
+		await(t, tb, nodeName(1), provider.Gone)
+		stop()
+	}
+}
+
+func TestImagesAreNotSweptWhileOneIsFound(t *testing.T) {
+	w := newWorld(t)
+	tb, stop := w.run(-1)
+	defer stop()
+	goOn := w.delays("find image")
+	if _, err := ask(tb, nodeName(1), present("web", sliceURN, "alice")); err != nil {
+		t.Fatal(err)
+	}
+	await(t, tb, nodeName(1), func(r provider.Resource) bool { return r.Text("message") == "preparing its image" })
+	time.Sleep(5 * time.Millisecond)
+	before := w.count("sweep images")
+	tb.sweepImages()
+	if w.count("sweep images") != before {
+		t.Error("what was just found could be swept away")
+	}
+	goOn()
+	await(t, tb, nodeName(1), ready)
+	tb.sweepImages()
+	if w.count("sweep images") != before+1 {
+		t.Error("images are not swept any more")
+	}
+}
+
+func TestKeysOfExperimentsHoldUpNobody(t *testing.T) {
+	w := newWorld(t)
+	tb, stop := w.one()
+	defer stop()
+	tb.keeping.Lock() // the disk is slow
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		if _, err := ask(tb, nodeName(2), present("db", sliceURN+"2", "alice")); err != nil {
+			t.Error(err)
+		}
+		look(tb, nodeName(1))
+	}()
+	select {
+	case <-answered:
+	case <-time.After(10 * time.Second):
+		t.Error("others wait for a key")
+	}
+	tb.keeping.Unlock()
+	await(t, tb, nodeName(2), ready)
+}

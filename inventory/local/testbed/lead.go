@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
@@ -31,7 +32,8 @@ type lead struct {
 	Port     int      `json:"port,omitempty"`
 
 	id     string
-	open   bool // and as the record says
+	open   bool   // and as the record says
+	noted  string // the record, as it was written or read last
 	public net.Listener
 }
 
@@ -66,22 +68,36 @@ func (t *Testbed) findDoors() error {
 			}
 			continue
 		}
-		d.id = leadID(d.Provider, d.Name)
+		d.id, d.noted = leadID(d.Provider, d.Name), d.record()
 		t.leads[d.id] = &d
 	}
 	return nil
 }
 
-// openLeads opens the doors that are kept.
-func (t *Testbed) openLeads() error {
+// openLeads opens the doors that are kept, and lets others ask between any two.
+func (t *Testbed) openLeads() {
 	t.doorsMu.Lock()
-	defer t.doorsMu.Unlock()
-	for _, d := range t.leads {
-		if err := t.openLead(d); err != nil {
-			t.log.Error("cannot open the door of another provider's node", "provider", d.Provider, "node", d.Name, "error", err)
+	ids := slices.Collect(maps.Keys(t.leads))
+	t.doorsMu.Unlock()
+	for _, id := range ids {
+		if t.ctx.Err() != nil {
+			return
+		}
+		if err := t.openKept(id); err != nil {
+			t.log.Error("cannot open the door of another provider's node", "door", id, "error", err)
 		}
 	}
-	return nil
+}
+
+// openKept opens one of them, unless somebody was faster.
+func (t *Testbed) openKept(id string) error {
+	t.doorsMu.Lock()
+	defer t.doorsMu.Unlock()
+	d := t.leads[id]
+	if d == nil || d.open {
+		return nil
+	}
+	return t.openLead(d)
 }
 
 // askDoors puts, removes and tells doors.
@@ -133,7 +149,7 @@ func (t *Testbed) putLead(providerName string, ask local.DoorAsk) (local.DoorIs,
 	old := t.leads[id]
 	next := lead{Provider: providerName, Name: ask.Name, Users: ask.Users, id: id}
 	if old != nil {
-		next.Port, next.public, next.Hostname = old.Port, old.public, old.Hostname
+		next.Port, next.public, next.Hostname, next.noted = old.Port, old.public, old.Hostname, old.noted
 		if ask.Users == nil {
 			next.Users = old.Users
 		}
@@ -153,14 +169,17 @@ func (t *Testbed) putLead(providerName string, ask local.DoorAsk) (local.DoorIs,
 	if next.Address == "" && old != nil {
 		next.Address = old.Address
 	}
-	if old != nil && old.open && sameLead(old, &next) {
+	if old != nil && old.open && old.record() == next.record() {
 		return t.doorIs(old), nil
 	}
-	if err := t.openLead(&next); err != nil {
+	err = t.openLead(&next)
+	if next.noted != "" { // and it may keep its port
+		t.leads[id] = &next
+	}
+	if err != nil {
 		t.log.Error("cannot open the door of another provider's node", "provider", providerName, "node", ask.Name, "error", err)
 		return local.DoorIs{}, errors.New("its door cannot be opened; the testbed's operators can see why in the log")
 	}
-	t.leads[id] = &next
 	return t.doorIs(&next), nil
 }
 
@@ -191,11 +210,23 @@ func ofThisHost(a netip.Addr) bool {
 	})
 }
 
-func sameLead(a, b *lead) bool {
-	x, y := *a, *b
-	one, _ := json.Marshal(x)
-	other, _ := json.Marshal(y)
-	return string(one) == string(other)
+// record is what is kept of the door.
+func (d *lead) record() string {
+	b, _ := json.Marshal(d) // it has only texts and a number
+	return string(b)
+}
+
+// note writes the door down, if it is not as it was.
+func (t *Testbed) note(d *lead) error {
+	text := d.record()
+	if text == d.noted {
+		return nil
+	}
+	if err := t.write(t.foreign, d.id+".json", d); err != nil {
+		return err
+	}
+	d.noted = text
+	return nil
 }
 
 // openLead writes the door down, and opens it when it is known where it leads.
@@ -205,28 +236,37 @@ func (t *Testbed) openLead(d *lead) error {
 		return err
 	}
 	if d.Address == "" {
-		d.open = true
-		return t.write(t.foreign, d.id+".json", d)
+		err := t.note(d)
+		d.open = err == nil
+		return err
 	}
 	if _, err := t.target(d.Address); err != nil {
 		return err // it is not allowed any more
 	}
-	fresh := false
+	holder, was := t.settings.Instance+"/"+d.id, d.Port
 	if d.public == nil && t.settings.Publish != local.Gateway {
-		if d.public, d.Port, err = t.listen(d.Port, t.settings.Instance+"/"+d.id); err != nil {
+		if d.public, d.Port, err = t.listen(d.Port, holder); err != nil {
+			d.Port = was
 			return err
 		}
-		fresh = true
 	}
-	err = t.write(t.foreign, d.id+".json", d)
-	if err == nil {
-		err = t.doors.Put(gateway.Door{
-			Node: d.id, Slice: d.id, Names: []string{d.doorName()}, Accounts: gatewayAccounts(users), Address: d.Address,
-		}, d.public, nil)
+	if err := t.note(d); err != nil {
+		if d.Port != was {
+			err = errors.Join(err, d.public.Close(), t.ports.Release(uint32(d.Port), holder))
+			d.Port, d.public = was, nil
+		}
+		return err
 	}
-	if err != nil && fresh {
-		d.public.Close()
-		d.public = nil
+	err = t.doors.Put(gateway.Door{
+		Node: d.id, Slice: d.id, Names: []string{d.doorName()}, Accounts: gatewayAccounts(users), Address: d.Address,
+	}, d.public, nil)
+	if err != nil {
+		// The gateway may come to have it all the same.
+		err = errors.Join(err, t.doors.Remove(d.id))
+		if d.public != nil {
+			d.public.Close()
+			d.public = nil
+		}
 	}
 	d.open = err == nil
 	return err

@@ -2,11 +2,13 @@ package testbed
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"patchbay/inventory/local"
 )
@@ -70,8 +72,12 @@ func TestDoorsOfOtherProviders(t *testing.T) {
 
 	stop()
 	tb, stop = w.run(-1)
-	waitForSocket(t, tb.o.Socket)
-	d = askLeads(t, tb, local.DoorsInput{Names: []string{"n1", "none"}})["n1"]
+	for range 5000 { // they are opened in the background
+		if d = askLeads(t, tb, local.DoorsInput{Names: []string{"n1", "none"}})["n1"]; d.Login != nil {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
 	if !slices.Equal(d.Login, want) || w.opens[id].Address != "10.0.0.1:22" {
 		t.Errorf("after a restart: %+v, %+v", d, w.opens)
 	}
@@ -80,6 +86,51 @@ func TestDoorsOfOtherProviders(t *testing.T) {
 	}
 	askLeads(t, tb, local.DoorsInput{Remove: []string{"n1", "n1", "none"}})
 	w.nothingLeft(t, tb)
+}
+
+func TestDoorThatCannotBeOpenedTakesOnePort(t *testing.T) {
+	for _, operation := range []string{"write", "put"} {
+		w := newWorld(t)
+		tb, stop := w.run(-1)
+		defer stop()
+		w.breaks(operation, errors.New("broken"))
+		put := local.DoorsInput{Put: []local.DoorAsk{{Name: "n1", Address: "10.0.0.1:22"}}}
+		for range 5 {
+			if d := askLeads(t, tb, put)["n1"]; d.Error == "" {
+				t.Errorf("%s: %+v", operation, d)
+			}
+		}
+		if got := holders(t, filepath.Join(w.dir, "claims/ports")); len(got) > 2 {
+			t.Errorf("%s: ports of %v", operation, got)
+		}
+		if len(w.opens) > 0 {
+			t.Errorf("%s: the gateway has %v", operation, w.opens)
+		}
+		w.breaks(operation, nil)
+		d := askLeads(t, tb, put)["n1"]
+		w.mu.Lock()
+		written := w.done["write"]
+		w.mu.Unlock()
+		if d.Error != "" || len(d.Login) == 0 {
+			t.Errorf("%s works again: %+v", operation, d)
+		}
+		stop()
+		tb, stop2 := w.run(-1)
+		for range 5000 {
+			if askLeads(t, tb, local.DoorsInput{Names: []string{"n1"}})["n1"].Login != nil {
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
+		w.mu.Lock()
+		if w.done["write"] != written {
+			t.Errorf("%s: what has not changed was written %d times", operation, w.done["write"]-written)
+		}
+		w.mu.Unlock()
+		askLeads(t, tb, local.DoorsInput{Remove: []string{"n1"}})
+		w.nothingLeft(t, tb)
+		stop2()
+	}
 }
 
 func TestDoorsOfTwoProvidersWithOneName(t *testing.T) {

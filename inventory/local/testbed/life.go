@@ -47,7 +47,9 @@ type life struct {
 	open           bool // the doors can be used
 	root           bool // also as root, with the keys of all accounts
 	pid            int  // 0 when it is not running
-	manifest       []byte
+
+	manifest manifest      // of a node without slice
+	fetching chan struct{} // has room for the manifest that is told
 
 	// The goroutine's own.
 	runs     uint64 // counts starts, and adoptions

@@ -9,43 +9,89 @@ import (
 	"net"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"patchbay/inventory/local/wire"
 )
 
-// Bounds on a manifest that the manager answers.
+// Bounds on manifests that the manager answers.
 const (
-	manifestTime = 10 * time.Second
-	maxManifest  = 16 << 20
-	maxHead      = 16 << 10
-	keptManifest = 64 << 10 // that is kept for when the manager does not answer
+	manifestTime  = 10 * time.Second
+	maxManifest   = 16 << 20
+	maxHead       = 16 << 10
+	manifests     = 4               // that are fetched and told at once, in all nodes
+	keptManifest  = 64 << 10        // that is kept for others who ask
+	freshManifest = 2 * time.Second // while no other is fetched
 )
 
+// manifest is what the manager told last of a slice; empty when that was too much
+// to keep.
+type manifest struct {
+	mu   sync.Mutex // guards what follows; held while the manager is asked
+	text string
+	at   time.Time
+}
+
+var errNoManifest = errors.New("the aggregate manager does not tell the manifest just now; try again")
+
+// kept is the manifest of the node's slice.
+func (l *life) kept() *manifest {
+	if l.slice != nil {
+		return &l.slice.manifest
+	}
+	return &l.manifest
+}
+
+// roomForManifest waits until a manifest may be in memory, which ends with give. A node
+// has room for one, so that one which is slow to take it hurts itself.
+func (l *life) roomForManifest() (give func(), err error) {
+	late := time.NewTimer(manifestTime)
+	defer late.Stop()
+	for i, room := range []chan struct{}{l.fetching, l.t.fetching} {
+		select {
+		case room <- struct{}{}:
+			continue
+		case <-late.C:
+		case <-l.t.ctx.Done():
+		}
+		if i > 0 {
+			<-l.fetching
+		}
+		return nil, errNoManifest
+	}
+	return func() { <-l.t.fetching; <-l.fetching }, nil
+}
+
 // fetchManifest asks the manager for the manifest of the node's slice. When it
-// does not answer, the last one is told.
+// does not answer, or has just done so, the last one is told.
 func (l *life) fetchManifest() (string, error) {
-	ctx, cancel := context.WithTimeout(l.t.ctx, manifestTime)
-	defer cancel()
 	sliver := l.snapshot().Asked.SliverURN
 	if sliver == "" {
 		return "", errors.New("the aggregate was not told the sliver of this node")
 	}
+	kept := l.kept()
+	kept.mu.Lock()
+	defer kept.mu.Unlock()
+	if kept.text != "" && time.Since(kept.at) < freshManifest {
+		return kept.text, nil
+	}
+	ctx, cancel := context.WithTimeout(l.t.ctx, manifestTime)
+	defer cancel()
 	b, err := askManager(ctx, l.t.settings.ManifestSocket, l.t.o.SettingsOwner, "/manifest?sliver="+url.QueryEscape(sliver))
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	if err == nil {
-		l.manifest = nil
+		kept.text, kept.at = "", time.Now()
 		if len(b) <= keptManifest {
-			l.manifest = b
+			kept.text = string(b)
+			return kept.text, nil
 		}
 		return string(b), nil
 	}
 	l.t.log.Info("the manager does not tell a manifest", "node", l.id, "error", err)
-	if l.manifest != nil {
-		return string(l.manifest), nil
+	if kept.text != "" {
+		return kept.text, nil
 	}
-	return "", errors.New("the aggregate manager does not tell the manifest just now; try again")
+	return "", errNoManifest
 }
 
 // askManager gets a path at a Unix socket at which root or owner must answer:

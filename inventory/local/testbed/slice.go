@@ -48,6 +48,8 @@ type slice struct {
 	refreshing sync.Mutex // guards what follows
 	lines      peerLines
 	at         map[netip.Addr]string // as the gateway was told
+
+	manifest manifest
 }
 
 type experimentKey struct{ private, public string }
@@ -86,32 +88,58 @@ func (t *Testbed) join(l *life, rec *record) error {
 	return nil
 }
 
-// leave takes l out of all lists, with t.mu held. The last one of a slice takes
-// its key away.
-func (t *Testbed) leave(l *life) {
-	delete(t.lives, l.id)
-	s := l.slice
+// leaveSlice takes l out of its slice. The last one takes the key away.
+func (l *life) leaveSlice() {
+	t, s := l.t, l.slice
 	if s == nil {
 		return
 	}
-	for a, other := range s.peers {
-		if other == l {
-			delete(s.peers, a)
-		}
+	t.mu.Lock()
+	maps.DeleteFunc(s.peers, func(_ netip.Addr, other *life) bool { return other == l })
+	last := len(s.peers) == 0 && t.slices[s.urn] == s
+	if last {
+		delete(t.slices, s.urn)
 	}
-	if len(s.peers) > 0 {
+	t.mu.Unlock()
+	if !last {
 		s.change()
 		return
 	}
-	delete(t.slices, s.urn)
-	if err := os.Remove(filepath.Join(t.keys, s.id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := t.forgetKey(s); err != nil {
 		t.log.Error("cannot remove the key of an experiment", "slice", s.urn, "error", err)
 	}
 	t.work.Go(func() {
 		if err := t.doors.Peers(s.id, nil); err != nil && t.ctx.Err() == nil {
 			t.log.Error("cannot tell the gateway that a slice has gone", "slice", s.urn, "error", err)
 		}
+		if next := t.named(s.urn); next != nil { // perhaps it had told its peers already
+			next.refreshing.Lock()
+			next.at = nil
+			next.refreshing.Unlock()
+			next.change()
+		}
 	})
+}
+
+// forgetKey removes the key of a slice that has gone, unless there is one of that
+// name again, which may use it by now.
+func (t *Testbed) forgetKey(s *slice) error {
+	t.keeping.Lock()
+	defer t.keeping.Unlock()
+	if t.named(s.urn) != nil {
+		return nil
+	}
+	if err := os.Remove(filepath.Join(t.keys, s.id)); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// named is the slice of that name, nil when there is none.
+func (t *Testbed) named(urn string) *slice {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.slices[urn]
 }
 
 // makeKey finds the slice's key, or makes it.
@@ -131,9 +159,9 @@ func (s *slice) makeKey() {
 
 // keptKey is the key that is kept, or fresh, which then is, while the slice is there.
 func (s *slice) keptKey(fresh []byte) (private []byte, public string, err error) {
-	s.t.mu.Lock()
-	defer s.t.mu.Unlock()
-	if s.t.slices[s.urn] != s {
+	s.t.keeping.Lock()
+	defer s.t.keeping.Unlock()
+	if s.t.named(s.urn) != s {
 		return nil, "", errors.New("the slice has gone")
 	}
 	return keptKey(s.t.keys, s.id, func() ([]byte, error) {

@@ -78,6 +78,10 @@ type Testbed struct {
 	stop   context.CancelFunc
 	work   sync.WaitGroup
 
+	finding  sync.RWMutex  // read-locked from finding an image to noting that it is used
+	keeping  sync.Mutex    // of files in keys; taken before mu
+	fetching chan struct{} // has room for manifests that are in memory
+
 	mu      sync.Mutex // guards what follows; taken after a life's
 	lives   map[string]*life
 	slices  map[string]*slice
@@ -134,7 +138,8 @@ func newTestbed(o Options) *Testbed {
 		nodes: filepath.Join(o.State, "nodes"), keys: filepath.Join(o.State, "slices"), foreign: filepath.Join(o.State, "doors"),
 		write: writeJSON, newKey: newExperimentKey, quiet: quiet, pause: pause, portTime: portTime, quickTime: quickTime, talkTime: talkTime,
 		heavy: newTurns(runtime.NumCPU()), talk: newTurns(talks), slow: newTurns(talks), spares: make(chan []byte),
-		lives: map[string]*life{}, slices: map[string]*slice{}, leads: map[string]*lead{},
+		fetching: make(chan struct{}, manifests),
+		lives:    map[string]*life{}, slices: map[string]*slice{}, leads: map[string]*lead{},
 	}
 	t.ports = claim.Ports(o.Claims, o.Settings.FirstPort, o.Settings.LastPort, o.Settings.PortRest)
 	t.ctx, t.stop = context.WithCancel(context.Background())
@@ -231,9 +236,6 @@ func (t *Testbed) startKeeper(o gateway.Options) (doorkeeper, error) { return ga
 // serve lets all nodes live and answers at the socket until ctx ends.
 func (t *Testbed) serve(ctx context.Context) error {
 	defer t.end()
-	if err := t.openLeads(); err != nil {
-		return err
-	}
 	l, err := t.openSocket()
 	if err != nil {
 		return err
@@ -242,6 +244,7 @@ func (t *Testbed) serve(ctx context.Context) error {
 	defer l.Close()
 	t.work.Go(t.makeSpares)
 	t.work.Go(t.tidy)
+	t.work.Go(t.openLeads)
 	for _, l := range t.all() {
 		l.live()
 	}
@@ -285,13 +288,7 @@ func (t *Testbed) makeSpares() {
 // tidy gives ports out again that have rested, and images that nobody uses up.
 func (t *Testbed) tidy() {
 	for {
-		used := map[string]bool{}
-		for _, l := range t.all() {
-			used[l.snapshot().ImageKey] = true
-		}
-		if err := t.images.Sweep(func(key string) bool { return used[key] }); err != nil {
-			t.log.Warn("cannot remove images that nobody uses", "error", err)
-		}
+		t.sweepImages()
 		sleep(t.ctx, time.Minute)
 		if t.ctx.Err() != nil {
 			return
@@ -299,5 +296,20 @@ func (t *Testbed) tidy() {
 		if _, err := t.ports.Sweep(t.settings.Instance, func(string, uint32) bool { return true }); err != nil {
 			t.log.Warn("cannot look after the ports", "error", err)
 		}
+	}
+}
+
+// sweepImages removes what no node uses, unless one is just finding its image.
+func (t *Testbed) sweepImages() {
+	if !t.finding.TryLock() {
+		return
+	}
+	defer t.finding.Unlock()
+	used := map[string]bool{}
+	for _, l := range t.all() {
+		used[l.snapshot().ImageKey] = true
+	}
+	if err := t.images.Sweep(func(key string) bool { return used[key] }); err != nil {
+		t.log.Warn("cannot remove images that nobody uses", "error", err)
 	}
 }
