@@ -112,9 +112,7 @@ func reapOf(base uint32) error {
 		if st, ok := info.Sys().(*syscall.Stat_t); !ok || st.Uid < base || st.Uid-base >= ids {
 			continue
 		}
-		if _, state, err := processStat(pid); err == nil && state == zombie {
-			unix.Wait4(pid, nil, unix.WNOHANG, nil) // an error if it is another's child
-		}
+		reap(pid) // it leaves its groups a moment before it can be reaped
 	}
 	return nil
 }
