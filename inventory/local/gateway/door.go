@@ -1,8 +1,10 @@
 package gateway
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/pem"
 	"net"
 	"slices"
 	"strings"
@@ -14,7 +16,7 @@ import (
 type door struct {
 	node, slice, address string
 	names                []string
-	host                 ssh.Signer
+	host                 []ssh.Signer
 	accounts             map[string][][]byte // by login: keys as in the protocol
 	inside               [][]byte
 	public, in           net.Listener
@@ -36,8 +38,24 @@ func newDoor(d *Door) (*door, error) {
 		return n, nil
 	}
 	var err error
-	n.host, err = ssh.ParsePrivateKey(d.HostKey)
+	n.host, err = hostKeys(d.HostKey)
 	return n, err
+}
+
+// hostKeys are the private keys of a text with at least one, PEM.
+func hostKeys(text []byte) ([]ssh.Signer, error) {
+	var all []ssh.Signer
+	for {
+		block, rest := pem.Decode(text)
+		if block == nil && len(all) > 0 && len(bytes.TrimSpace(text)) == 0 {
+			return all, nil
+		}
+		k, err := ssh.ParsePrivateKey(text[:len(text)-len(rest)])
+		if err != nil {
+			return nil, err
+		}
+		all, text = append(all, k), rest
+	}
 }
 
 // keys are the keys of lines as in authorized_keys. Certificates are none: they

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/crypto/ssh"
 )
@@ -31,6 +32,14 @@ const (
 	maxForwards = 32 // ports and sockets at which a connection listens
 	maxHost     = 255
 	maxPath     = 107 // of a Unix socket
+)
+
+// listenTime is how long a connection waits in all for a node that is slow to
+// listen: requests are answered one after the other, so that all else waits, too.
+// What takes no longer than quickTime does not count.
+const (
+	listenTime = agentTime
+	quickTime  = 100 * time.Millisecond
 )
 
 // directTCP connects the peer to a port that the node reaches (ssh -L, -D, -W).
@@ -82,10 +91,8 @@ func (c *login) dial(network, address string) (net.Conn, error) {
 	return c.g.agents.dial(ctx, a, network, address, c.user)
 }
 
-// listen listens inside the node.
-func (c *login) listen(network, address string) (net.Listener, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), agentTime)
-	defer cancel()
+// listen listens inside the node, within ctx.
+func (c *login) listen(ctx context.Context, network, address string) (net.Listener, error) {
 	a, err := c.agent(ctx)
 	if err != nil {
 		return nil, errNoAgent
@@ -96,9 +103,9 @@ func (c *login) listen(network, address string) (net.Listener, error) {
 // requests serves the global requests: forwarding to the peer (ssh -R), and
 // questions whether anybody is there.
 func (c *login) requests(all <-chan *ssh.Request) {
-	listeners := make(map[string]net.Listener)
+	f := forwards{listeners: make(map[string]net.Listener), left: listenTime}
 	defer func() {
-		for _, l := range listeners {
+		for _, l := range f.listeners {
 			l.Close()
 		}
 	}()
@@ -110,15 +117,15 @@ func (c *login) requests(all <-chan *ssh.Request) {
 			ok = true
 		case c.kind == jump:
 		case r.Type == "tcpip-forward":
-			ok, answer = c.forwardTCP(r.Payload, listeners)
+			ok, answer = c.forwardTCP(r.Payload, &f)
 		case r.Type == "streamlocal-forward@openssh.com":
-			ok = c.forwardUnix(r.Payload, listeners)
+			ok = c.forwardUnix(r.Payload, &f)
 		case r.Type == "cancel-tcpip-forward":
 			var at tcpForward
-			ok = ssh.Unmarshal(r.Payload, &at) == nil && cancel(listeners, at.key())
+			ok = ssh.Unmarshal(r.Payload, &at) == nil && f.cancel(at.key())
 		case r.Type == "cancel-streamlocal-forward@openssh.com":
 			var at unixForward
-			ok = ssh.Unmarshal(r.Payload, &at) == nil && cancel(listeners, at.Path)
+			ok = ssh.Unmarshal(r.Payload, &at) == nil && f.cancel(at.Path)
 		}
 		r.Reply(ok, answer)
 	}
@@ -135,14 +142,32 @@ func (f tcpForward) key() string { return net.JoinHostPort(f.Host, strconv.Itoa(
 // unixForward is the payload of streamlocal-forward@openssh.com.
 type unixForward struct{ Path string }
 
-func cancel(listeners map[string]net.Listener, key string) bool {
-	l := listeners[key]
+// forwards are the places where a connection listens in the node.
+type forwards struct {
+	listeners map[string]net.Listener
+	left      time.Duration // see listenTime
+}
+
+func (f *forwards) cancel(key string) bool {
+	l := f.listeners[key]
 	if l == nil {
 		return false
 	}
-	delete(listeners, key)
+	delete(f.listeners, key)
 	l.Close()
 	return true
+}
+
+// listen is listen of c, as long as there is time left.
+func (f *forwards) listen(c *login, network, address string) (net.Listener, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), f.left)
+	defer cancel()
+	start := time.Now()
+	l, err := c.listen(ctx, network, address)
+	if took := time.Since(start); took > quickTime {
+		f.left -= took
+	}
+	return l, err
 }
 
 // bind is where to listen when a client asks for host, as with OpenSSH's
@@ -160,16 +185,16 @@ func bind(host string) (string, bool) {
 
 // forwardTCP listens at a port in the node; what connects there goes to the peer.
 // Only root may take a port below 1024.
-func (c *login) forwardTCP(payload []byte, listeners map[string]net.Listener) (bool, []byte) {
+func (c *login) forwardTCP(payload []byte, f *forwards) (bool, []byte) {
 	var at tcpForward
 	if ssh.Unmarshal(payload, &at) != nil || len(at.Host) > maxHost || at.Port > 65535 {
 		return false, nil
 	}
 	host, ok := bind(at.Host)
-	if !ok || len(listeners) >= maxForwards || at.Port != 0 && (at.Port < 1024 && c.user != "root" || listeners[at.key()] != nil) {
+	if !ok || len(f.listeners) >= maxForwards || at.Port != 0 && (at.Port < 1024 && c.user != "root" || f.listeners[at.key()] != nil) {
 		return false, nil
 	}
-	l, err := c.listen("tcp", net.JoinHostPort(host, strconv.Itoa(int(at.Port))))
+	l, err := f.listen(c, "tcp", net.JoinHostPort(host, strconv.Itoa(int(at.Port))))
 	if err != nil {
 		return false, nil
 	}
@@ -183,7 +208,7 @@ func (c *login) forwardTCP(payload []byte, listeners map[string]net.Listener) (b
 		at.Port = uint32(bound.Port)
 		answer = ssh.Marshal(struct{ Port uint32 }{at.Port})
 	}
-	listeners[at.key()] = l
+	f.listeners[at.key()] = l
 	c.working.Go(func() {
 		c.acceptForward(l, "forwarded-tcpip", func(nc net.Conn) []byte {
 			open := tcpOpen{Host: at.Host, Port: at.Port}
@@ -197,16 +222,16 @@ func (c *login) forwardTCP(payload []byte, listeners map[string]net.Listener) (b
 }
 
 // forwardUnix listens at a Unix socket in the node.
-func (c *login) forwardUnix(payload []byte, listeners map[string]net.Listener) bool {
+func (c *login) forwardUnix(payload []byte, f *forwards) bool {
 	var at unixForward
-	if ssh.Unmarshal(payload, &at) != nil || !goodPath(at.Path) || len(listeners) >= maxForwards || listeners[at.Path] != nil {
+	if ssh.Unmarshal(payload, &at) != nil || !goodPath(at.Path) || len(f.listeners) >= maxForwards || f.listeners[at.Path] != nil {
 		return false
 	}
-	l, err := c.listen("unix", at.Path)
+	l, err := f.listen(c, "unix", at.Path)
 	if err != nil {
 		return false
 	}
-	listeners[at.Path] = l
+	f.listeners[at.Path] = l
 	c.working.Go(func() {
 		c.acceptForward(l, "forwarded-streamlocal@openssh.com", func(net.Conn) []byte {
 			return ssh.Marshal(struct{ Path, Spare string }{at.Path, ""})
@@ -218,22 +243,24 @@ func (c *login) forwardUnix(payload []byte, listeners map[string]net.Listener) b
 // acceptForward gives what connects at l to the peer, as channels of the kind
 // name, until l is closed. When the peer has all its channels it waits.
 func (c *login) acceptForward(l net.Listener, name string, payload func(net.Conn) []byte) {
-	over := make(chan struct{})
+	cancelled := make(chan struct{})
+	defer close(cancelled)
 	go func() {
-		c.conn.Wait()
-		close(over)
+		select {
+		case <-c.over:
+		case <-cancelled:
+		}
 		l.Close()
 	}()
 	for {
 		nc, err := l.Accept()
 		if err != nil {
 			// A listener of the node that fails is not tried again.
-			l.Close()
 			return
 		}
 		select {
 		case c.slots <- struct{}{}:
-		case <-over:
+		case <-c.over:
 			nc.Close()
 			return
 		}

@@ -7,11 +7,16 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"golang.org/x/crypto/ssh"
 	sshagent "golang.org/x/crypto/ssh/agent"
 
+	"patchbay/inventory/local/wire"
 	"patchbay/testdata/need"
 )
 
@@ -216,4 +221,62 @@ func TestAgentForwarding(t *testing.T) {
 	if r := p.run("ssh", "-a", "node", "echo =$SSH_AUTH_SOCK="); r.out != "==\n" {
 		t.Errorf("without -A: %+v", r)
 	}
+}
+
+// A listener that was cancelled leaves nothing behind in its connection.
+func TestCancelledForwardsLeaveNothing(t *testing.T) {
+	_, m, alice, stop := near(t)
+	defer stop()
+	nc, err := net.Dial("tcp", m.public.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := handshake(nc, "alice", []ssh.Signer{m.host.signer}, alice.signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	forward := func(n int) {
+		for range n {
+			l, err := c.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.Close()
+		}
+	}
+	forward(1)
+	before := runtime.NumGoroutine()
+	forward(30)
+	for range 100 {
+		if runtime.NumGoroutine() <= before+5 {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Errorf("%d goroutines, before %d", runtime.NumGoroutine(), before)
+}
+
+// A node that is slow to listen holds up its connections once, not for each request.
+func TestSlowListening(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs, err := wire.Pair()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ours.Close()
+		defer theirs.Close()
+		c := &login{g: &gateway{keeper: &sender{c: ours}}, node: "n1"}
+		defer c.g.asks.end()
+		f := forwards{left: listenTime}
+		start := time.Now()
+		for range 50 {
+			if _, err := f.listen(c, "tcp", "127.0.0.1:0"); err == nil {
+				t.Fatal("nobody answered, and it listens")
+			}
+		}
+		if took := time.Since(start); took > listenTime+50*quickTime {
+			t.Errorf("50 requests took %s", took)
+		}
+	})
 }

@@ -42,8 +42,10 @@ type gateway struct {
 	waiting waiting
 	stalls  stalls
 
+	failures seldom // that are logged
+
 	mu     sync.Mutex
-	host   ssh.Signer // of the gateway account
+	host   []ssh.Signer // of the gateway account
 	jump   net.Listener
 	doors  map[string]*door
 	keys   index
@@ -98,7 +100,7 @@ func (g *gateway) begin(c *wire.Conn, confine func(uid, gid int) error) error {
 	}
 	err = confine(o.Begin.UID, o.Begin.GID)
 	if err == nil && len(files) == 1 {
-		g.host, err = ssh.ParsePrivateKey(o.Begin.HostKey)
+		g.host, err = hostKeys(o.Begin.HostKey)
 		if err == nil {
 			g.jump, err = listener(files[0])
 		}
@@ -193,10 +195,13 @@ func (g *gateway) put(o order, files []*os.File) (err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	old := g.doors[d.node]
+	if o.Public == listenSame && (old == nil || old.public == nil) || o.Inside == listenSame && (old == nil || old.in == nil) {
+		return errors.New("an order to put a door keeps a listener that the gateway does not have")
+	}
 	next := 0
 	take := func(how string, of func(*door) net.Listener) (l net.Listener, isNew bool) {
 		switch {
-		case how == listenSame && old != nil:
+		case how == listenSame:
 			return of(old), false
 		case how == listenNew && next < len(fresh):
 			next++

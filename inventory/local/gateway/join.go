@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"sync"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -112,18 +111,30 @@ func (g *gateway) relay(guest *guest, d *door) {
 	if err != nil {
 		return
 	}
-	defer to.Close()
-	var both sync.WaitGroup
-	for _, way := range [][2]net.Conn{{nc, to}, {to, nc}} {
-		both.Go(func() {
-			if _, err := io.Copy(way[1], way[0]); err != nil {
-				nc.Close()
-				to.Close()
-			}
-			closeWrite(way[1])
-		})
+	exchange(nc, to, drainTime)
+}
+
+// exchange carries bytes both ways and closes both connections: when both ways
+// have ended, or drain after the first one has, for the other end may never go.
+func exchange(a, b net.Conn, drain time.Duration) {
+	end := func() {
+		a.Close()
+		b.Close()
 	}
-	both.Wait()
+	defer end()
+	ended := make(chan error, 2)
+	for _, way := range [][2]net.Conn{{a, b}, {b, a}} {
+		go func() {
+			_, err := io.Copy(way[1], way[0])
+			closeWrite(way[1])
+			ended <- err
+		}()
+	}
+	if err := <-ended; err != nil {
+		end()
+	}
+	defer time.AfterFunc(drain, end).Stop()
+	<-ended
 }
 
 // dial connects to the address of a node.

@@ -100,9 +100,10 @@ func (c *login) jump(n ssh.NewChannel) {
 	if err != nil {
 		return
 	}
-	nc := &channelConn{Channel: ch, local: c.local, remote: c.remote}
+	nc := &channelConn{Channel: ch, carrier: c, flow: c.g.stalls.flow(c)}
 	guest := c.g.waiting.enter("key "+string(c.key), nc)
 	c.working.Go(func() {
+		defer nc.flow.end()
 		c.g.receive(guest, entrance{kind: public, node: d.node})
 	})
 	c.refuse(ch, requests)
@@ -168,14 +169,25 @@ func (c *login) pass(n ssh.NewChannel, d *door) {
 }
 
 // channelConn makes a connection of a channel. It has no deadlines: whoever
-// uses it closes it in time.
+// uses it closes it in time, and reads it all the time: while it does not, the
+// channel is a flow that waits.
 type channelConn struct {
 	ssh.Channel
-	local, remote net.Addr
+	carrier *login
+	flow    *flow
 }
 
-func (c *channelConn) LocalAddr() net.Addr              { return c.local }
-func (c *channelConn) RemoteAddr() net.Addr             { return c.remote }
+func (c *channelConn) Read(b []byte) (int, error) {
+	c.flow.end()
+	n, err := c.Channel.Read(b)
+	if err == nil {
+		c.flow.begin()
+	}
+	return n, err
+}
+
+func (c *channelConn) LocalAddr() net.Addr              { return c.carrier.local }
+func (c *channelConn) RemoteAddr() net.Addr             { return c.carrier.remote }
 func (c *channelConn) SetDeadline(time.Time) error      { return os.ErrNoDeadline }
 func (c *channelConn) SetReadDeadline(time.Time) error  { return os.ErrNoDeadline }
 func (c *channelConn) SetWriteDeadline(time.Time) error { return os.ErrNoDeadline }

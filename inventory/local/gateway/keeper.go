@@ -12,8 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/crypto/ssh"
-
 	"patchbay/inventory/local/wire"
 )
 
@@ -41,7 +39,7 @@ type Door struct {
 	Accounts []Account
 	// InsideKeys open every account, but only at port 22 inside nodes of its slice.
 	InsideKeys []string
-	// HostKey is its private key, OpenSSH PEM.
+	// HostKey holds its private keys, OpenSSH PEM, one after the other.
 	HostKey []byte
 	// Address is host:port of the SSH server of another provider's node, to
 	// which its doors lead; then HostKey is empty. Empty: the node's agent.
@@ -53,8 +51,8 @@ type Options struct {
 	// Program is the path of this program, which runs again as the gateway.
 	Program  string
 	UID, GID int
-	// Gateway listens for the gateway account; HostKey is its private key. Nil:
-	// there is no gateway account.
+	// Gateway listens for the gateway account; HostKey holds its private keys as
+	// a Door's. Nil: there is no gateway account.
 	Gateway net.Listener
 	HostKey []byte
 	// Agent connects to the agent of a node.
@@ -83,12 +81,13 @@ type Keeper struct {
 	killing atomic.Bool   // sessions shall end, too
 	stopped chan struct{} // closed when no gateway will be started any more
 
+	warnings seldom
+
 	mu     sync.Mutex // guards all below, and the order in which orders are sent
 	doors  map[string]*kept
 	peers  map[string]map[netip.Addr]string
 	now    *process
 	closed bool
-	warned time.Time
 }
 
 // kept is a door with its listeners.
@@ -112,7 +111,7 @@ func Start(ctx context.Context, o Options) (*Keeper, error) {
 		now:     newProcess(),
 	}
 	if o.Gateway != nil {
-		if _, err := ssh.ParsePrivateKey(o.HostKey); err != nil {
+		if _, err := hostKeys(o.HostKey); err != nil {
 			o.Gateway.Close()
 			return nil, fmt.Errorf("the gateway's host key cannot be read: %w", err)
 		}
@@ -133,10 +132,12 @@ func Start(ctx context.Context, o Options) (*Keeper, error) {
 	return k, nil
 }
 
-// Put sets a door: public listens at its port (nil: it has none), inside at port 22 in the node (nil:
-// not there). The listeners belong to the Keeper, which closes those that they replace; passing the
-// same again keeps them. Sessions of keys that are no longer its are ended. A
-// door that cannot be set is as before, and the listeners are the caller's.
+// Put sets a door: public listens at its port (nil: it has none), inside at
+// port 22 in the node (nil: not there). The listeners belong to the Keeper, which
+// closes those that they replace; passing the same again keeps them. Sessions of
+// keys that are no longer its are ended. After an error the door is as before,
+// or there is none as before; listeners that it had are the Keeper's still, and
+// others the caller's. Calls for the same node must not overlap.
 func (k *Keeper) Put(d Door, public, inside net.Listener) error {
 	if err := check(d, public, inside); err != nil {
 		return err
@@ -151,10 +152,28 @@ func (k *Keeper) Put(d Door, public, inside net.Listener) error {
 	k.doors[d.Node] = entry
 	wait := k.now.put(entry, old)
 	k.mu.Unlock()
-	if old != nil {
+	err := k.await(wait)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch {
+	case err != nil && !k.closed:
+		k.putBack(d.Node, old)
+	case old != nil:
 		old.closeBut(entry)
 	}
-	return k.await(wait)
+	return err
+}
+
+// putBack makes the door of a node what it was. The gateway is told again:
+// whether it did what it gave no answer to is not known. The lock is held.
+func (k *Keeper) putBack(node string, old *kept) {
+	if old == nil {
+		delete(k.doors, node)
+		k.now.order(order{Kind: orderRemove, Node: node})
+		return
+	}
+	k.doors[node] = old
+	k.now.put(old, nil)
 }
 
 // check is what is wrong with a door.
@@ -163,7 +182,7 @@ func check(d Door, listeners ...net.Listener) error {
 		return errors.New("the door has no node")
 	}
 	if d.Address == "" {
-		if _, err := ssh.ParsePrivateKey(d.HostKey); err != nil {
+		if _, err := hostKeys(d.HostKey); err != nil {
 			return fmt.Errorf("the host key of node %s cannot be read: %w", d.Node, err)
 		}
 	} else if _, _, err := net.SplitHostPort(d.Address); err != nil {
@@ -265,7 +284,9 @@ func (k *Keeper) serving(ctx context.Context) (*process, error) {
 	}
 }
 
-// Prove logs in at the door, as a client would, with a key made for the purpose, as each account, and runs nothing.
+// Prove logs in at the door, as a client would, with a key made for the purpose,
+// as each account, and lets the node start a program of ours as that user. It
+// runs no file of the user's.
 // Of a door with an Address it proves that an SSH server answers there.
 func (k *Keeper) Prove(ctx context.Context, node string) error {
 	p, err := k.serving(ctx)

@@ -24,7 +24,7 @@ func dial(address, user string, k key, host key) (*ssh.Client, error) {
 		return nil, err
 	}
 	nc.SetDeadline(time.Now().Add(20 * time.Second))
-	c, err := handshake(nc, user, host.signer.PublicKey(), k.signer)
+	c, err := handshake(nc, user, []ssh.Signer{host.signer}, k.signer)
 	if err != nil {
 		nc.Close()
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -51,6 +52,23 @@ func (k *Keeper) retellLine(line []byte) {
 		attrs = append(attrs, name, record[name])
 	}
 	k.o.Log.Log(context.Background(), level, "gateway: "+message, attrs...)
+}
+
+// seldom is true once a second: how often something fails is up to users. The
+// zero value is ready.
+type seldom struct {
+	mu   sync.Mutex
+	last time.Time
+}
+
+func (s *seldom) may() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if time.Since(s.last) < time.Second {
+		return false
+	}
+	s.last = time.Now()
+	return true
 }
 
 // stderrLog is the gateway's own log, which the Keeper retells.

@@ -28,6 +28,8 @@ const (
 	maxNodeLogins    = 256
 	maxAccountLogins = 128 // of an account at a node, or of a key at the gateway account
 	maxSourceRelays  = 64  // raw connections of a source to a node
+
+	maxUserLogged = 64 // bytes of a name
 )
 
 // login is a connection that somebody logged in with, or one that is passed on.
@@ -48,6 +50,7 @@ type login struct {
 	line    *watched
 	proof   bool          // not a user's
 	slots   chan struct{} // channels
+	over    chan struct{} // closed with the connection
 	working sync.WaitGroup
 }
 
@@ -61,22 +64,30 @@ var errDenied = errors.New("the key does not open this account")
 // keyUsed names the key in the permissions of a connection.
 type keyUsed struct{}
 
-// config is the server's side of a handshake; offered is called when a right key
-// is offered, which does not yet prove that the peer has it.
-func (g *gateway) config(at entrance, host ssh.Signer, offered func()) *ssh.ServerConfig {
+// tries are what is noted of a handshake.
+type tries struct {
+	user string // of the last key that was offered, for the log
+	// offered is called when a right key is offered, which does not yet prove
+	// that the peer has it.
+	offered func()
+}
+
+// config is the server's side of a handshake.
+func (g *gateway) config(at entrance, host []ssh.Signer, tried *tries) *ssh.ServerConfig {
 	known := ssh.SupportedAlgorithms()
 	c := &ssh.ServerConfig{
 		ServerVersion:           version,
 		MaxAuthTries:            maxTries,
 		PublicKeyAuthAlgorithms: known.PublicKeyAuths,
 		PublicKeyCallback: func(m ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
+			tried.user = plain(m.User()[:min(len(m.User()), maxUserLogged)])
 			blob := key.Marshal()
 			g.mu.Lock()
 			defer g.mu.Unlock()
 			if !g.allows(&login{kind: at.kind, node: at.node, user: m.User(), key: blob}) {
 				return nil, errDenied
 			}
-			offered()
+			tried.offered()
 			return &ssh.Permissions{ExtraData: map[any]any{keyUsed{}: blob}}, nil
 		},
 	}
@@ -87,7 +98,9 @@ func (g *gateway) config(at entrance, host ssh.Signer, offered func()) *ssh.Serv
 		ssh.KeyExchangeDH14SHA256,
 	}
 	c.Ciphers, c.MACs = known.Ciphers, known.MACs
-	c.AddHostKey(host)
+	for _, k := range host {
+		c.AddHostKey(k)
+	}
 	return c
 }
 
@@ -126,7 +139,7 @@ func (g *gateway) serve(guest *guest, at entrance) {
 	host, slice := g.host, ""
 	if at.kind != jump {
 		d := g.doors[at.node]
-		if d == nil || d.host == nil {
+		if d == nil || len(d.host) == 0 {
 			g.mu.Unlock()
 			return
 		}
@@ -138,11 +151,18 @@ func (g *gateway) serve(guest *guest, at entrance) {
 		from = sourceOf(nc.RemoteAddr()) // not the gateway account's key
 	}
 	w := &watched{Conn: nc}
+	if in, is := nc.(*channelConn); is {
+		w.carrier = in.carrier.line
+	}
 	deadline := time.AfterFunc(handshakeTime, func() { nc.Close() })
-	conn, channels, requests, err := ssh.NewServerConn(w, g.config(at, host, func() { deadline.Reset(askedTime) }))
+	tried := tries{offered: sync.OnceFunc(func() { deadline.Reset(askedTime) })}
+	conn, channels, requests, err := ssh.NewServerConn(w, g.config(at, host, &tried))
 	deadline.Stop()
 	g.waiting.leave(guest)
 	if err != nil {
+		if tried.user != "" && g.failures.may() {
+			g.log.Info("a login failed", "node", at.node, "user", tried.user, "from", from, "error", err)
+		}
 		return
 	}
 	defer conn.Close()
@@ -150,7 +170,7 @@ func (g *gateway) serve(guest *guest, at entrance) {
 	c := &login{
 		g: g, kind: at.kind, node: at.node, slice: slice, user: conn.User(), key: key,
 		stop: conn.Close, conn: conn, remote: nc.RemoteAddr(), local: nc.LocalAddr(),
-		line: w, slots: make(chan struct{}, maxChannels),
+		line: w, slots: make(chan struct{}, maxChannels), over: make(chan struct{}),
 	}
 	if err := g.admit(c); err != nil {
 		g.log.Warn("a login is refused", "node", c.node, "user", c.user, "from", from, "error", err)
@@ -161,11 +181,10 @@ func (g *gateway) serve(guest *guest, at entrance) {
 		sum := sha256.Sum256(key)
 		g.log.Info("login", "node", c.node, "user", c.user, "from", from, "key", "SHA256:"+base64.RawStdEncoding.EncodeToString(sum[:]))
 	}
-	quiet := make(chan struct{})
-	go c.probe(quiet)
+	go c.probe(c.over)
 	go c.requests(requests)
 	c.channels(channels)
-	close(quiet)
+	close(c.over)
 	c.working.Wait()
 }
 
@@ -188,7 +207,8 @@ func (g *gateway) admit(c *login) error {
 	case jump:
 		bounds = []bound{{"key\x00" + string(c.key), maxAccountLogins}}
 	case raw:
-		bounds = []bound{{c.node, maxNodeLogins}, {c.node + "\x00" + c.user, maxSourceRelays}}
+		// Strangers take no place of those who logged in.
+		bounds = []bound{{"raw\x00" + c.node, maxNodeLogins}, {"raw\x00" + c.node + "\x00" + c.user, maxSourceRelays}}
 	default:
 		if c.proof = c.kind == public && g.proves(g.doors[c.node], c); !c.proof {
 			bounds = []bound{{c.node, maxNodeLogins}, {c.node + "\x00" + c.user, maxAccountLogins}}

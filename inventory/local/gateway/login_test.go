@@ -1,9 +1,17 @@
 package gateway
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"encoding/pem"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
 )
 
 func TestOnlyTheKeyOfTheAccountOpensTheDoor(t *testing.T) {
@@ -58,4 +66,67 @@ func TestExitStatus(t *testing.T) {
 	if r := p.run("ssh", "node", "kill -TERM $$"); r.status != 255 {
 		t.Errorf("killed: %+v", r)
 	}
+}
+
+func ecdsaKey(t testing.TB) key {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, err := ssh.MarshalPrivateKey(private, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := ssh.NewSignerFromKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key{pem.EncodeToMemory(block), strings.TrimSpace(string(ssh.MarshalAuthorizedKey(signer.PublicKey()))), signer}
+}
+
+// Clients that do not know Ed25519 find another host key.
+func TestDoorShowsEachHostKey(t *testing.T) {
+	t.Parallel()
+	s, _, _ := newSite(t)
+	alice, old := newKey(t), ecdsaKey(t)
+	m := s.add("n1", Account{"alice", []string{alice.line}})
+	m.door.HostKey = slices.Concat(m.host.pem, old.pem)
+	if err := s.keeper.Put(m.door, m.public, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.keeper.Prove(proof(t), "n1"); err != nil {
+		t.Error(err)
+	}
+	for algorithm, host := range map[string]key{"ecdsa-sha2-nistp256": old, "ssh-ed25519": m.host} {
+		p := s.client(alice)
+		p.knows("n1", m.port, host, "\tUser alice")
+		if r := p.run("ssh", "-o", "HostKeyAlgorithms="+algorithm, "n1", "true"); r.status != 0 {
+			t.Errorf("%s: %+v", algorithm, r)
+		}
+	}
+	for _, text := range []string{"", "none", string(m.host.pem) + "more"} {
+		if _, err := hostKeys([]byte(text)); err == nil {
+			t.Errorf("%.10q… holds host keys", text)
+		}
+	}
+}
+
+// What a user was refused for can be read in the log.
+func TestFailedLoginsAreLogged(t *testing.T) {
+	t.Parallel()
+	s, _, _ := newSite(t)
+	m := s.add("n1", Account{"alice", []string{newKey(t).line}})
+	p := s.client(newKey(t))
+	p.knows("n1", m.port, m.host, "\tUser alice")
+	if r := p.run("ssh", "n1", "true"); r.status != 255 {
+		t.Fatalf("a stranger: %+v", r)
+	}
+	for range 100 {
+		if text := s.log.String(); strings.Contains(text, "a login failed") && strings.Contains(text, "user=alice") && strings.Contains(text, "from=127.0.0.1") {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Error("no line tells of it")
 }

@@ -19,6 +19,9 @@ const (
 type watched struct {
 	net.Conn
 	heard atomic.Int64 // ns
+	// carrier is the connection in whose channel this one is, if it is in one: it
+	// pays, for what is not read here would pile up in that channel.
+	carrier *watched
 
 	mu   sync.Mutex
 	free time.Time // when all that was asked for is paid
@@ -26,6 +29,10 @@ type watched struct {
 
 // charge notes that the peer asked for something.
 func (w *watched) charge() {
+	if w.carrier != nil {
+		w.carrier.charge()
+		return
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if now := time.Now(); w.free.Before(now) {

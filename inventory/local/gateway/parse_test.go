@@ -137,10 +137,10 @@ func FuzzForward(f *testing.F) {
 		g := &gateway{agents: nowhere{}, keeper: &sender{}}
 		g.asks.end()
 		c := &login{g: g, user: "alice"}
-		if ok, _ := c.forwardTCP(payload, nil); ok {
+		if ok, _ := c.forwardTCP(payload, &forwards{}); ok {
 			t.Error("it listens")
 		}
-		if c.forwardUnix(payload, nil) {
+		if c.forwardUnix(payload, &forwards{}) {
 			t.Error("it listens")
 		}
 		var to tcpOpen

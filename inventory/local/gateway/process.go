@@ -347,7 +347,7 @@ func (k *Keeper) give(p *process, w word) {
 	o := order{Number: w.Number, Kind: orderGiven}
 	f, err := k.connect(ctx, w.Kind, w.Node)
 	if err != nil {
-		if k.mayWarn() {
+		if k.warnings.may() {
 			k.o.Log.Warn("no connection for the gateway", "kind", w.Kind, "node", w.Node, "error", err)
 		}
 		o.Error = err.Error()
@@ -356,17 +356,6 @@ func (k *Keeper) give(p *process, w word) {
 	}
 	defer f.Close()
 	p.send(o, f)
-}
-
-// mayWarn is true once a second: how often something fails is up to users.
-func (k *Keeper) mayWarn() bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if time.Since(k.warned) < time.Second {
-		return false
-	}
-	k.warned = time.Now()
-	return true
 }
 
 // connect makes a connection: to a node's agent or Address, or to its door.

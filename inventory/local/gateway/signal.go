@@ -34,11 +34,8 @@ func signalNumber(name string) int {
 		return 0
 	}
 	number := int(unix.SignalNum("SIG" + name))
-	switch {
-	case known(number):
-		return number
-	case name == "INFO@openssh.com":
-		return 0 // Linux has none
+	if !known(number) {
+		return 0
 	}
-	return 0
+	return number
 }

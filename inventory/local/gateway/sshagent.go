@@ -15,7 +15,9 @@ import (
 func (s *session) listenAgent() (string, error) {
 	nest := "/tmp/ssh-" + rand.Text()
 	path := nest + "/agent"
-	l, err := s.c.listen("unix", path)
+	ctx, cancel := context.WithTimeout(context.Background(), agentTime)
+	defer cancel()
+	l, err := s.c.listen(ctx, "unix", path)
 	if err != nil {
 		return "", err
 	}

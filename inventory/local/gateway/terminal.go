@@ -47,12 +47,12 @@ func (s *session) resize(payload []byte) bool {
 	if ssh.Unmarshal(payload, &w) != nil || s.term == nil {
 		return false
 	}
-	size := &unix.Winsize{Row: size(w.Rows), Col: size(w.Cols), Xpixel: size(w.Width), Ypixel: size(w.Height)}
+	window := &unix.Winsize{Row: size(w.Rows), Col: size(w.Cols), Xpixel: size(w.Width), Ypixel: size(w.Height)}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cmd == nil {
-		s.size = size
+		s.size = window
 		return true
 	}
-	return !s.over && setSize(s.cmd.terminal(), size)
+	return !s.over && setSize(s.cmd.terminal(), window)
 }

@@ -1,0 +1,55 @@
+package gateway
+
+import (
+	"net"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// A door that the gateway refuses stays as it was, with its listener, and can be
+// put again with the same one.
+func TestDoorThatIsRefused(t *testing.T) {
+	k, m, alice, stop := near(t)
+	defer stop()
+	was, fresh := listen(t), listen(t)
+	defer fresh.Close()
+	d := m.door
+	d.Node = "n2"
+	// The gateway does not have what the Keeper believes.
+	k.doors["n2"] = &kept{door: d, public: was}
+	if err := k.Put(d, was, nil); err == nil {
+		t.Fatal("the gateway keeps a listener that it does not have")
+	}
+	enter := func(l net.Listener) {
+		t.Helper()
+		nc, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		nc.SetDeadline(time.Now().Add(5 * time.Second))
+		c, err := handshake(nc, "alice", []ssh.Signer{m.host.signer}, alice.signer)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		c.Close()
+	}
+	enter(was)
+	if err := k.Put(d, was, nil); err != nil {
+		t.Error("again:", err)
+	}
+	enter(was)
+	if err := k.Put(d, fresh, nil); err != nil {
+		t.Error(err)
+	}
+	enter(fresh)
+	if nc, err := net.Dial("tcp", was.Addr().String()); err == nil {
+		nc.Close()
+		t.Error("the listener that was replaced is open")
+	}
+	if err := k.Remove("n2"); err != nil {
+		t.Error(err)
+	}
+}
