@@ -32,7 +32,7 @@ func (t *Testbed) openGateway(start func(gateway.Options) (doorkeeper, error)) e
 	if err := t.gatewayID(); err != nil {
 		return fmt.Errorf("no user id for the gateway: %w", err)
 	}
-	key, _, err := keptKey(t.o.State, gatewayKeyFile, func() ([]byte, error) {
+	key, _, err := keptHostKey(t.o.State, gatewayKeyFile, func() ([]byte, error) {
 		key, _, err := newHostKey()
 		return key, err
 	})

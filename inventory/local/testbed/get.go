@@ -3,6 +3,7 @@ package testbed
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"patchbay/inventory/provider"
 )
@@ -47,7 +48,7 @@ func (l *life) report() provider.Resource {
 	if l.message != "" {
 		r[provider.AttrMessage] = l.message
 	}
-	r[provider.AttrHostKeys] = []string{l.rec.HostKey}
+	r[provider.AttrHostKeys] = strings.Split(l.rec.HostKey, "\n")
 	if l.open {
 		login, proxy := l.t.published(doorName(l.rec.Asked.Hostname, l.id), l.rec.Port)
 		if l.root && len(l.rec.Asked.Users) > 0 {

@@ -1,7 +1,10 @@
 package testbed
 
 import (
+	"crypto"
+	"crypto/ecdsa"
 	"crypto/ed25519"
+	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
@@ -11,33 +14,75 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/crypto/ssh"
 )
 
-// newHostKey is a private key, OpenSSH PEM, and its public line.
+// newHostKey is what a host shows that it is itself with: its private keys,
+// OpenSSH PEM one after the other, and their public lines. Old clients, like
+// those in Java, do not know Ed25519.
 func newHostKey() (private []byte, public string, err error) {
 	_, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		return nil, "", err
 	}
-	block, err := ssh.MarshalPrivateKey(key, "")
+	if private, err = inPEM(key); err != nil {
+		return nil, "", err
+	}
+	return withECDSA(private)
+}
+
+// withECDSA adds a key for old clients to a host's.
+func withECDSA(private []byte) ([]byte, string, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, "", err
 	}
-	private = pem.EncodeToMemory(block)
-	public, err = publicLine(private)
+	second, err := inPEM(key)
+	if err != nil {
+		return nil, "", err
+	}
+	private = slices.Concat(private, second)
+	public, err := publicLines(private)
 	return private, public, err
 }
 
-// publicLine is what known_hosts and authorized_keys have of a private key.
-func publicLine(private []byte) (string, error) {
-	s, err := ssh.ParsePrivateKey(private)
+func inPEM(key crypto.PrivateKey) ([]byte, error) {
+	block, err := ssh.MarshalPrivateKey(key, "")
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(s.PublicKey()))), nil
+	return pem.EncodeToMemory(block), nil
+}
+
+// publicLines are what known_hosts and authorized_keys have of private keys.
+func publicLines(private []byte) (string, error) {
+	var lines []string
+	for len(lines) == 0 || len(private) > 0 {
+		_, rest := pem.Decode(private)
+		s, err := ssh.ParsePrivateKey(private[:len(private)-len(rest)])
+		if err != nil {
+			return "", err
+		}
+		lines = append(lines, strings.TrimSpace(string(ssh.MarshalAuthorizedKey(s.PublicKey()))))
+		private = rest
+	}
+	return strings.Join(lines, "\n"), nil
+}
+
+// keptHostKey is the host key in dir/name, made by fresh unless it is there. One
+// of an older version gets what it lacks.
+func keptHostKey(dir, name string, fresh func() ([]byte, error)) (private []byte, public string, err error) {
+	private, public, err = keptKey(dir, name, fresh)
+	if err != nil || strings.Contains(public, ssh.KeyAlgoECDSA256) {
+		return private, public, err
+	}
+	if private, public, err = withECDSA(private); err == nil {
+		err = writeDurably(dir, name, private)
+	}
+	return private, public, err
 }
 
 // experimentBits is the size of an experiment's key. It is RSA in the old PEM
@@ -58,7 +103,7 @@ func keptKey(dir, name string, make func() ([]byte, error)) (private []byte, pub
 	path := filepath.Join(dir, name)
 	private, err = os.ReadFile(path)
 	if err == nil {
-		if public, err = publicLine(private); err != nil {
+		if public, err = publicLines(private); err != nil {
 			err = fmt.Errorf("%s is no private key; remove it and a new one is made: %w", path, err)
 		}
 		return private, public, err
@@ -67,7 +112,7 @@ func keptKey(dir, name string, make func() ([]byte, error)) (private []byte, pub
 		return nil, "", err
 	}
 	if private, err = make(); err == nil {
-		public, err = publicLine(private)
+		public, err = publicLines(private)
 	}
 	if err == nil {
 		err = writeDurably(dir, name, private)

@@ -30,7 +30,7 @@ func TestLifeOfANode(t *testing.T) {
 	if got, want := r.Text(provider.AttrProxy), "gateway@lab.example.org:41000"; got != want {
 		t.Errorf("proxy %q, want %q", got, want)
 	}
-	if keys := r.List(provider.AttrHostKeys); len(keys) != 1 || !strings.HasPrefix(keys[0], "ssh-ed25519 ") {
+	if keys := r.List(provider.AttrHostKeys); len(keys) != 2 || !strings.HasPrefix(keys[0], "ssh-ed25519 ") || !strings.HasPrefix(keys[1], "ecdsa-sha2-nistp256 ") {
 		t.Errorf("host keys %q", keys)
 	}
 	if c, err := ask(tb, name, present("web", sliceURN, "alice")); c != nil || err != nil {
@@ -41,7 +41,7 @@ func TestLifeOfANode(t *testing.T) {
 	if a := s.cfg.Accounts; len(a) != 1 || a[0].Login != "alice" || s.cfg.Hostname != "web" || !strings.Contains(s.cfg.Key, "BEGIN RSA PRIVATE KEY") || !strings.HasPrefix(s.cfg.PublicKey, "ssh-rsa ") {
 		t.Errorf("it was told %+v", s.cfg)
 	}
-	if !slices.Equal(s.cfg.Hosts, []string{"127.64.0.1\tweb"}) || len(s.cfg.KnownHosts) != 1 || !strings.HasPrefix(s.cfg.KnownHosts[0], "web,127.64.0.1 ssh-ed25519 ") {
+	if !slices.Equal(s.cfg.Hosts, []string{"127.64.0.1\tweb"}) || len(s.cfg.KnownHosts) != 2 || !strings.HasPrefix(s.cfg.KnownHosts[0], "web,127.64.0.1 ssh-ed25519 ") {
 		t.Errorf("its peers are %q, %q", s.cfg.Hosts, s.cfg.KnownHosts)
 	}
 	if d := w.opens[name]; len(d.Accounts) != 1 || d.Slice != sliceID(sliceURN) || len(d.InsideKeys) != 1 || d.Names[0] != "web-00000001" || len(d.HostKey) == 0 {

@@ -81,7 +81,7 @@ func newSite(t testing.TB, instance string, first int) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.public = public
+	w.public, _, _ = strings.Cut(public, "\n")
 	t.Cleanup(func() {
 		w.stop()
 		if err := Clean(context.Background(), w.options, func(string) {}); err != nil {

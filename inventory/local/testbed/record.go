@@ -21,7 +21,7 @@ type record struct {
 	Change uint64 `json:"change"`
 	// Settled once, when the node was first asked for.
 	Limits  node.Limits `json:"limits"`
-	HostKey string      `json:"host_key"` // the public one
+	HostKey string      `json:"host_key"` // the public ones, a line each
 	Peer    netip.Addr  `json:"peer,omitzero"`
 	// Settled once by the life.
 	ImageKey string `json:"image_key,omitempty"`

@@ -238,7 +238,10 @@ func (s *slice) current() (peerLines, error) {
 		if len(names) > 0 {
 			next.hosts = append(next.hosts, a.String()+"\t"+strings.Join(names, " "))
 		}
-		next.known = append(next.known, strings.Join(append(names, a.String()), ",")+" "+rec.HostKey)
+		called := strings.Join(append(names, a.String()), ",")
+		for key := range strings.SplitSeq(rec.HostKey, "\n") {
+			next.known = append(next.known, called+" "+key)
+		}
 	}
 	if s.lines.version > 0 && slices.Equal(next.hosts, s.lines.hosts) && slices.Equal(next.known, s.lines.known) && maps.Equal(at, s.at) {
 		return s.lines, nil

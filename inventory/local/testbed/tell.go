@@ -191,9 +191,14 @@ func (l *life) put(rec *record, users []user, insideKeys []string) error {
 	if err := l.listen(rec); err != nil {
 		return err
 	}
-	hostKey, _, err := keptKey(l.dir(), hostKeyFile, func() ([]byte, error) { return nil, errors.New("it is gone") })
+	hostKey, public, err := keptHostKey(l.dir(), hostKeyFile, func() ([]byte, error) { return nil, errors.New("it is gone") })
 	if err != nil {
 		return inWords("its host key cannot be read", err)
+	}
+	if rec.HostKey != public { // it got what it lacked
+		if err := l.settle(func(r *record) { r.HostKey = public }); err != nil {
+			return inWords("its host key cannot be noted on the disk of the host", err)
+		}
 	}
 	d := gateway.Door{Node: l.id, Names: []string{doorName(rec.Asked.Hostname, l.id)}, Accounts: gatewayAccounts(users), HostKey: hostKey, InsideKeys: insideKeys}
 	if l.asRoot() {
