@@ -1,0 +1,302 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"patchbay/inventory/local"
+	"patchbay/inventory/local/agent"
+	"patchbay/inventory/local/gateway"
+	"patchbay/inventory/local/wire"
+	"patchbay/inventory/provider"
+)
+
+// BenchmarkLocal makes nodes, logs in and removes them, beside Debian's runc
+// where that is there, and prints all figures as one table: make bench B=Local.
+//
+// Created is a node that runs from a disk of its own and has its doors, but no
+// account; ready is one with an account whose login was proven. Both are as the
+// testbed tells them to the manager.
+func BenchmarkLocal(b *testing.B) {
+	var figures table
+	b.Run("First", func(b *testing.B) {
+		for i := 0; b.Loop(); i++ {
+			b.StopTimer()
+			t := newBed(b, "bench-f"+strconv.Itoa(i))
+			began := time.Now()
+			b.StartTimer()
+			t.node(b, nodeID(0), nil)
+			b.StopTimer()
+			figures.add("the first node of a testbed, ready", "1", "ms", milliseconds(began))
+			b.StartTimer()
+		}
+	})
+	t := newBed(b, "bench-l")
+	t.node(b, nodeID(0), nil) // the image is there from here on, and the disk
+	t.remove(b, nodeID(0))
+	for _, n := range []int{1, 20, 100, 300} {
+		b.Run("Nodes"+strconv.Itoa(n), func(b *testing.B) {
+			for b.Loop() {
+				t.measure(b, n, &figures)
+			}
+		})
+	}
+	t.node(b, nodeID(0), nil)
+	b.Run("Exec", func(b *testing.B) {
+		for b.Loop() {
+			began := time.Now()
+			t.agentExec(b, nodeID(0))
+			figures.add("exec of true", "1", "ms", milliseconds(began))
+		}
+	})
+	b.Run("Login", func(b *testing.B) {
+		for b.Loop() {
+			began := time.Now()
+			if out, err := t.ssh(b, nodeID(0), "true"); err != nil {
+				b.Fatal(out, err)
+			}
+			figures.add("login with ssh, and the client's start", "1", "ms", milliseconds(began))
+		}
+	})
+	t.remove(b, nodeID(0))
+	b.Run("Runc", func(b *testing.B) { benchRunc(b, &figures) })
+	figures.print(os.Stdout)
+}
+
+func milliseconds(since time.Time) float64 { return float64(time.Since(since).Microseconds()) / 1000 }
+
+func nodeID(i int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012x", i) }
+
+// measure makes n nodes, once without and once with an account, and removes them.
+func (t *bed) measure(b *testing.B, n int, figures *table) {
+	count := strconv.Itoa(n)
+	add := func(what, unit string, value float64) { figures.add(what, count, unit, value) }
+	began := time.Now()
+	t.make(b, n, []string{})
+	add("created, with a disk and doors", "ms", milliseconds(began))
+	began = time.Now()
+	t.unmake(b, n)
+	add("deleted, without accounts", "ms", milliseconds(began))
+	began, used := time.Now(), t.processorTime()
+	t.make(b, n, []string{t.user("alice")})
+	add("ready: account made, login proven", "ms", milliseconds(began))
+	add("ready: processor time of all that", "ms", float64((t.processorTime() - used).Milliseconds()))
+	b.StopTimer()
+	time.Sleep(time.Second) // what is told later has been told
+	t.measureMemory(b, add)
+	began = time.Now()
+	all, err := t.provider.Get(b.Context(), nil)
+	if err != nil || len(all) != n {
+		b.Fatalf("get: %d nodes, %v", len(all), err)
+	}
+	add("the provider's get", "ms", milliseconds(began))
+	began = time.Now()
+	t.setAll(b, n, provider.Present, provider.Resource{"client_id": "other"})
+	add("the provider's set", "ms", milliseconds(began))
+	b.StartTimer()
+	began = time.Now()
+	t.unmake(b, n)
+	add("deleted", "ms", milliseconds(began))
+}
+
+// measureMemory tells what the processes of the testbed take, and its nodes.
+func (t *bed) measureMemory(b *testing.B, add func(what, unit string, value float64)) {
+	a, err := t.ask(local.Request{Action: local.ActionList})
+	var list local.List
+	if err == nil {
+		err = json.Unmarshal(a.Output, &list)
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	var pss, anonymous, groups, disks int
+	for _, n := range list.Nodes {
+		pss += kilobytes(b, n.PID, "smaps_rollup", "Pss:")
+		anonymous += kilobytes(b, n.PID, "smaps_rollup", "Anonymous:")
+		groups += int(n.Memory >> 10)
+		disks += int(n.Disk >> 10)
+	}
+	each := float64(len(list.Nodes))
+	add("agent, its share of memory (Pss)", "kB", float64(pss)/each)
+	add("agent, memory of its own", "kB", float64(anonymous)/each)
+	add("what a node's memory limit counts", "kB", float64(groups)/each)
+	add("what a node's disk takes", "kB", float64(disks)/each)
+	add("up, resident", "kB", float64(kilobytes(b, t.up.Process.Pid, "status", "VmRSS:")))
+	add("gateway, resident", "kB", float64(kilobytes(b, t.gatewayPID(b), "status", "VmRSS:")))
+}
+
+// processorTime is what up and the processes of nodes and gateway have used; on
+// a busy host it tells more than the time that went by. The kernel's own work
+// for them is only half in it.
+func (t *bed) processorTime() time.Duration {
+	const tick = 10 * time.Millisecond
+	var used time.Duration
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", t.up.Process.Pid))
+	_, after, _ := strings.Cut(string(text), ") ")
+	for _, field := range strings.Fields(after)[11:15] { // of itself and of children that ended
+		n, _ := strconv.Atoi(field)
+		used += time.Duration(n) * tick
+	}
+	groups, _ := filepath.Glob("/sys/fs/cgroup/cpuacct/patchbay-local/" + t.instance + "/cpuacct.usage")
+	for _, path := range groups {
+		text, _ := os.ReadFile(path)
+		n, _ := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+		used += time.Duration(n)
+	}
+	return used
+}
+
+// kilobytes reads a figure of a process.
+func kilobytes(t testing.TB, pid int, file, name string) int {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(text), "\n"+name)
+	fields := strings.Fields(after)
+	if len(fields) == 0 {
+		t.Fatalf("%s of process %d does not tell %s", file, pid, name)
+	}
+	n, err := strconv.Atoi(fields[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// gatewayPID is the child of up that is the gateway.
+func (t *bed) gatewayPID(b testing.TB) int {
+	b.Helper()
+	all, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", t.up.Process.Pid))
+	for _, path := range all {
+		children, _ := os.ReadFile(path)
+		for pid := range strings.FieldsSeq(string(children)) {
+			if line, _ := os.ReadFile("/proc/" + pid + "/cmdline"); strings.HasPrefix(string(line), gateway.Argv0) {
+				n, _ := strconv.Atoi(pid)
+				return n
+			}
+		}
+	}
+	b.Fatal("up has no gateway")
+	return 0
+}
+
+// setAll asks n nodes at once, through the provider.
+func (t *bed) setAll(b *testing.B, n int, ensure string, should provider.Resource) {
+	b.Helper()
+	updates := make([]provider.Update, n)
+	for i := range updates {
+		updates[i] = provider.Update{Name: nodeID(i), Is: provider.Resource{"ensure": ensure}, Should: should}
+	}
+	changes, err := t.provider.Set(b.Context(), updates, false)
+	if err != nil || slices.ContainsFunc(changes, func(c provider.Change) bool { return c.Err != nil }) {
+		b.Fatalf("set: %v, %.500v", err, changes)
+	}
+}
+
+// make makes n nodes of one slice and waits until all are ready.
+func (t *bed) make(b *testing.B, n int, users []string) {
+	b.Helper()
+	t.setAll(b, n, provider.Absent, node("localhost", provider.Resource{
+		"power": "on", "users": users, "slice_urn": "urn:publicid:IDN+example.org+slice+" + t.instance,
+	}))
+	t.until(b, func(state map[string]int) bool { return state[provider.StateReady] == n })
+}
+
+// unmake removes n nodes and waits until nothing is left of them.
+func (t *bed) unmake(b *testing.B, n int) {
+	b.Helper()
+	t.setAll(b, n, provider.Present, provider.Resource{"ensure": provider.Absent})
+	t.until(b, func(state map[string]int) bool { return len(state) == 0 })
+}
+
+// until waits for numbers of nodes by state. It asks the socket itself, which
+// disturbs less than a provider's process each time.
+func (t *bed) until(b *testing.B, enough func(state map[string]int) bool) {
+	b.Helper()
+	for end := time.Now().Add(bedTime); ; time.Sleep(5 * time.Millisecond) {
+		a, err := t.ask(local.Request{Action: local.ActionGet, Input: json.RawMessage(`{}`)})
+		var got struct {
+			Resources []struct{ State, Message string }
+		}
+		if err == nil {
+			err = json.Unmarshal(a.Output, &got)
+		}
+		state := map[string]int{}
+		for _, r := range got.Resources {
+			state[r.State]++
+		}
+		switch {
+		case err != nil:
+			b.Fatal(err)
+		case enough(state):
+			return
+		case time.Now().After(end) || state[provider.StateFailed] > 0:
+			b.Fatalf("nodes by state: %v, such as %v", state, got.Resources[0])
+		}
+		time.Sleep(time.Duration(len(got.Resources)) * 100 * time.Microsecond)
+	}
+}
+
+// agentExec runs true in a node, without any client.
+func (t *bed) agentExec(b *testing.B, name string) {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(b.Context(), bedTime)
+	defer cancel()
+	c, err := wire.Dial(ctx, filepath.Join(t.state, "nodes", name, "agent.sock"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer null.Close()
+	p, err := agent.Exec(ctx, c, agent.Command{User: "root", Argv: []string{"/bin/true"}}, []*os.File{null, null, null})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer p.Close()
+	if end, err := p.Wait(); err != nil || end.Status != 0 {
+		b.Fatal(end, err)
+	}
+}
+
+// benchRunc does with Debian's runc what it can do of the same: containers that
+// share this host's programs, without a disk, a login, or any agent.
+func benchRunc(b *testing.B, figures *table) {
+	if _, err := exec.LookPath("runc"); err != nil {
+		b.Skip("runc is not installed (apt install runc); the table is without it")
+	}
+	r := newRunc(b)
+	for _, n := range []int{1, 20, 100, 300} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			count := strconv.Itoa(n)
+			for b.Loop() {
+				began := time.Now()
+				r.all(b, n, func(name string) error { return r.run("run", "--detach", "--bundle", r.bundle, name) })
+				figures.add("runc: created and started", count, "ms", milliseconds(began))
+				if n == 1 {
+					for range 20 {
+						began = time.Now()
+						r.must(b, "exec", r.name(0), "/bin/true")
+						figures.add("runc: exec of true", count, "ms", milliseconds(began))
+					}
+				}
+				began = time.Now()
+				r.all(b, n, func(name string) error { return r.run("delete", "--force", name) })
+				figures.add("runc: deleted", count, "ms", milliseconds(began))
+			}
+		})
+	}
+}
