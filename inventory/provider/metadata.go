@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -99,7 +100,7 @@ func parseMetadata(text []byte) (*metadata, error) {
 	return &m, nil
 }
 
-var yamlLine = regexp.MustCompile(`^line (\d+): `)
+var yamlLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^line (\d+): `) })
 
 // plainYAML makes one line of what the YAML reader complains about: its first
 // complaint. The line it tells of a syntax error is where it began to read what
@@ -109,7 +110,7 @@ func plainYAML(err error) string {
 	if mistakes, ok := errors.AsType[*yaml.TypeError](err); ok && len(mistakes.Errors) > 0 {
 		text = mistakes.Errors[0]
 	} else {
-		text = yamlLine.ReplaceAllString(text, "at or after line $1: ")
+		text = yamlLine().ReplaceAllString(text, "at or after line $1: ")
 	}
 	return clean(text, 300)
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -43,13 +44,13 @@ func parseSettings(text []byte, file string) (settings, error) {
 	return p.settings, p.err()
 }
 
-var yamlLine = regexp.MustCompile(`^yaml: line (\d+): `)
+var yamlLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^yaml: line (\d+): `) })
 
 // syntax is an error for what is not YAML. The line that the YAML reader tells
 // is where it began to read what it could not.
 func (p *parser) syntax(err error) error {
 	line, text := "", strings.TrimPrefix(err.Error(), "yaml: ")
-	if m := yamlLine.FindStringSubmatch(err.Error()); m != nil {
+	if m := yamlLine().FindStringSubmatch(err.Error()); m != nil {
 		line, text = " at or after line "+m[1], err.Error()[len(m[0]):]
 	}
 	text = strings.Join(strings.Fields(text), " ")

@@ -60,7 +60,10 @@ func lookUp(name string) (account, error) {
 // findAccount finds a well-formed line of /etc/passwd.
 func findAccount(passwd []byte, name string) (account, bool) {
 	for line := range bytes.Lines(passwd) {
-		if a, ok := parseAccount(line); ok && a.name == name {
+		if found, _, _ := bytes.Cut(line, []byte(":")); string(found) != name {
+			continue
+		}
+		if a, ok := parseAccount(line); ok {
 			return a, true
 		}
 	}
@@ -91,6 +94,9 @@ func parseID(s string) (uint32, bool) {
 func groupsOf(group []byte, name string) []uint32 {
 	var ids []uint32
 	for line := range bytes.Lines(group) {
+		if !bytes.Contains(line, []byte(name)) {
+			continue
+		}
 		f := strings.Split(strings.TrimSuffix(string(line), "\n"), ":")
 		if len(f) != 4 || !slices.Contains(strings.Split(f[3], ","), name) {
 			continue
@@ -128,9 +134,13 @@ func readFile(path string, limit int64) ([]byte, error) {
 	if !stat.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is no regular file", path)
 	}
-	text, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err == nil && int64(len(text)) > limit {
-		err = fmt.Errorf("%s is larger than %d bytes", path, limit)
+	if stat.Size() > limit {
+		return nil, fmt.Errorf("%s is larger than %d bytes", path, limit)
 	}
-	return text, err
+	text := make([]byte, stat.Size()) // at once: growing leaves garbage
+	n, err := io.ReadFull(f, text)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) { // cut off just now
+		err = nil
+	}
+	return text[:n], err
 }

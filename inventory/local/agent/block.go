@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 )
 
@@ -27,7 +28,11 @@ func setBlock(text []byte, lines []string) []byte {
 	if len(before) > 0 && before[len(before)-1] != '\n' {
 		before = append(before, '\n')
 	}
-	before = append(before, beginMark+"\n"...)
+	room := len(beginMark+endMark) + 2 + len(after)
+	for _, line := range lines {
+		room += len(line) + 1
+	}
+	before = append(slices.Grow(before, room), beginMark+"\n"...)
 	for _, line := range lines {
 		before = append(append(before, line...), '\n')
 	}

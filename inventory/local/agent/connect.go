@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -20,6 +19,7 @@ import (
 const (
 	dialTime   = 10 * time.Second
 	queue      = 128 // connections that wait to be accepted
+	queueTCP   = 4096
 	pathLimit  = 107 // bytes of a Unix socket's path
 	firstUnder = 1024
 	loginPort  = 22
@@ -149,7 +149,8 @@ func listenTCP(address string, who account) (*os.File, bool, error) {
 	if host == "localhost" {
 		host = "127.0.0.1"
 	}
-	if _, err := netip.ParseAddr(host); err != nil && host != "" {
+	ip, err := netip.ParseAddr(host)
+	if err != nil && host != "" || ip.Zone() != "" {
 		return nil, false, fmt.Errorf("%q is no address to listen at", printable(host))
 	}
 	port, err := strconv.ParseUint(text, 10, 16)
@@ -159,15 +160,65 @@ func listenTCP(address string, who account) (*os.File, bool, error) {
 	if port > 0 && port < firstUnder && who.uid != 0 {
 		return nil, false, fmt.Errorf("port %d is below %d, where only root listens", port, firstUnder)
 	}
-	var lc net.ListenConfig
-	lc.SetMultipathTCP(false)
-	l, err := lc.Listen(context.Background(), "tcp", net.JoinHostPort(host, text))
-	if err != nil {
-		return nil, false, err
-	}
-	defer l.Close()
-	f, err := l.(*net.TCPListener).File()
+	f, err := listenAt(ip, uint16(port))
 	return f, port == loginPort, err
+}
+
+// listenAt listens at an address, and at all where it is none or stands for
+// all. Package net would do the same, but takes 64 KiB to find out how long a
+// queue may be; the kernel shortens it anyway.
+func listenAt(ip netip.Addr, port uint16) (*os.File, error) {
+	all := !ip.IsValid() || ip.IsUnspecified()
+	family := unix.AF_INET6
+	if !all && ip.Is4() {
+		family = unix.AF_INET
+	}
+	const kind = unix.SOCK_STREAM | unix.SOCK_CLOEXEC | unix.SOCK_NONBLOCK
+	fd, err := unix.Socket(family, kind, 0)
+	if all && err == unix.EAFNOSUPPORT { // the host has no IPv6
+		family = unix.AF_INET
+		fd, err = unix.Socket(family, kind, 0)
+	}
+	if err != nil {
+		return nil, os.NewSyscallError("socket", err)
+	}
+	f := os.NewFile(uintptr(fd), "listener")
+	if err := bindListener(fd, family, ip, port, all); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+func bindListener(fd, family int, ip netip.Addr, port uint16, all bool) error {
+	var at unix.Sockaddr
+	if family == unix.AF_INET {
+		v4 := &unix.SockaddrInet4{Port: int(port)}
+		if !all {
+			v4.Addr = ip.As4()
+		}
+		at = v4
+	} else {
+		v6 := &unix.SockaddrInet6{Port: int(port)}
+		if !all {
+			v6.Addr = ip.As16()
+		}
+		only := 1
+		if all {
+			only = 0
+		}
+		if err := unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, only); err != nil {
+			return os.NewSyscallError("setsockopt", err)
+		}
+		at = v6
+	}
+	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
+		return os.NewSyscallError("setsockopt", err)
+	}
+	if err := unix.Bind(fd, at); err != nil {
+		return os.NewSyscallError("bind", err)
+	}
+	return os.NewSyscallError("listen", unix.Listen(fd, queueTCP))
 }
 
 // forAccount makes a Unix socket with the rights of an account.

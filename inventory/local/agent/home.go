@@ -98,7 +98,7 @@ func fill(dir string, who account) error {
 			if size += stat.Size(); size > skeletonLimit {
 				return fmt.Errorf("%s is larger than %d bytes", skeleton, skeletonLimit)
 			}
-			err = copyFile(path, to, stat.Mode().Perm())
+			err = copyFile(path, to, stat)
 		default:
 			return nil
 		}
@@ -109,17 +109,18 @@ func fill(dir string, who account) error {
 	})
 }
 
-func copyFile(from, to string, mode fs.FileMode) error {
+func copyFile(from, to string, stat fs.FileInfo) error {
 	in, err := os.OpenFile(from, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, stat.Mode().Perm())
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(out, io.LimitReader(in, skeletonLimit))
+	room := make([]byte, min(stat.Size()+1, 32<<10))
+	_, err = io.CopyBuffer(struct{ io.Writer }{out}, io.LimitReader(in, skeletonLimit), room)
 	return errors.Join(err, out.Close())
 }
 

@@ -58,6 +58,19 @@ func (h *Host) Prepare(ctx context.Context, s Spec) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
+// Format has an empty disk of that size ready, in bytes, so that the first
+// Prepare with this limit does not have to make it.
+func (h *Host) Format(ctx context.Context, size int64) error {
+	if err := checkDisk(size); err != nil {
+		return err
+	}
+	f, err := h.formatted(ctx, size)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
 // formatted opens an empty disk of that size. Formatting takes ten times as
 // long as copying, so there is one for each size.
 func (h *Host) formatted(ctx context.Context, size int64) (*os.File, error) {

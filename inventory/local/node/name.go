@@ -79,8 +79,16 @@ func (s Spec) check() error {
 		return bad("%d bytes of memory are too few: at least %d", l.Memory, minMemory)
 	case l.PIDs != 0 && l.PIDs < minPIDs:
 		return bad("%d processes are too few: at least %d", l.PIDs, minPIDs)
-	case l.Disk < minDisk || l.Disk > maxDisk:
-		return bad("a disk of %d bytes cannot be made: at least %d, at most %d", l.Disk, int64(minDisk), int64(maxDisk))
+	}
+	if err := checkDisk(l.Disk); err != nil {
+		return bad("%v", err)
+	}
+	return nil
+}
+
+func checkDisk(size int64) error {
+	if size < minDisk || size > maxDisk {
+		return fmt.Errorf("a disk of %d bytes cannot be made: at least %d, at most %d", size, int64(minDisk), int64(maxDisk))
 	}
 	return nil
 }

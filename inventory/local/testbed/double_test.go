@@ -234,6 +234,8 @@ type doubleMachines struct{ *mortal }
 
 func (m *doubleMachines) path(id string) string { return filepath.Join(m.w.dir, "state", "nodes", id) }
 
+func (m *doubleMachines) Format(context.Context, int64) error { return nil }
+
 func (m *doubleMachines) Prepare(_ context.Context, s node.Spec) error {
 	if err := m.op("prepare"); err != nil {
 		return err

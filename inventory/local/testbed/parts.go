@@ -13,6 +13,7 @@ import (
 
 // machines makes nodes and speaks with their agents.
 type machines interface {
+	Format(ctx context.Context, size int64) error
 	Prepare(ctx context.Context, s node.Spec) error
 	Start(ctx context.Context, s node.Spec) (node.Running, error)
 	Find(ctx context.Context, id string) (node.Running, bool)

@@ -225,7 +225,10 @@ func (t *Testbed) Run(ctx context.Context) error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("cannot adopt orphans: %w", err)
 	}
+	t.prepare()
 	if err := t.openGateway(t.startKeeper); err != nil {
+		t.stop()
+		t.work.Wait()
 		return err
 	}
 	return t.serve(ctx)

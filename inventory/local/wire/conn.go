@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -156,10 +157,7 @@ func (c *Conn) Receive(v any, limit, files int) (got []*os.File, err error) {
 	if int64(size) > int64(limit) {
 		return got, fmt.Errorf("%w: %d bytes, at most %d", ErrTooBig, size, limit)
 	}
-	text, err := io.ReadAll(io.LimitReader(c.c, int64(size)))
-	if err == nil && len(text) < int(size) {
-		err = io.ErrUnexpectedEOF
-	}
+	text, err := c.read(int(size))
 	if err != nil {
 		return got, err
 	}
@@ -167,6 +165,24 @@ func (c *Conn) Receive(v any, limit, files int) (got []*os.File, err error) {
 		return got, fmt.Errorf("the message cannot be read: %w", err)
 	}
 	return got, nil
+}
+
+// firstRoom is how much memory is taken on a peer's word that it will send so
+// many bytes.
+const firstRoom = 64 << 10
+
+// read reads so many bytes.
+func (c *Conn) read(size int) ([]byte, error) {
+	text := make([]byte, 0, min(size, firstRoom))
+	for len(text) < size {
+		text = slices.Grow(text, 1)
+		n, err := c.c.Read(text[len(text):min(size, cap(text))])
+		text = text[:len(text)+n]
+		if err != nil {
+			return nil, unexpected(err)
+		}
+	}
+	return text, nil
 }
 
 // unexpected is err where a message has begun.
