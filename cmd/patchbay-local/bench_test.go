@@ -27,7 +27,7 @@ import (
 // account; ready is one with an account whose login was proven. Both are as the
 // testbed tells them to the manager.
 func BenchmarkLocal(b *testing.B) {
-	var figures table
+	var figures benchTable
 	b.Run("First", func(b *testing.B) {
 		for i := 0; b.Loop(); i++ {
 			b.StopTimer()
@@ -77,7 +77,7 @@ func milliseconds(since time.Time) float64 { return float64(time.Since(since).Mi
 func nodeID(i int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012x", i) }
 
 // measure makes n nodes, once without and once with an account, and removes them.
-func (t *bed) measure(b *testing.B, n int, figures *table) {
+func (t *bed) measure(b *testing.B, n int, figures *benchTable) {
 	count := strconv.Itoa(n)
 	add := func(what, unit string, value float64) { figures.add(what, count, unit, value) }
 	began := time.Now()
@@ -274,7 +274,7 @@ func (t *bed) agentExec(b *testing.B, name string) {
 
 // benchRunc does with Debian's runc what it can do of the same: containers that
 // share this host's programs, without a disk, a login, or any agent.
-func benchRunc(b *testing.B, figures *table) {
+func benchRunc(b *testing.B, figures *benchTable) {
 	if _, err := exec.LookPath("runc"); err != nil {
 		b.Skip("runc is not installed (apt install runc); the table is without it")
 	}

@@ -7,8 +7,8 @@ import (
 	"text/tabwriter"
 )
 
-// table is figures by what they tell, and of how many nodes.
-type table []figure
+// benchTable is figures by what they tell, and of how many nodes.
+type benchTable []figure
 
 type figure struct {
 	what, unit string
@@ -17,7 +17,7 @@ type figure struct {
 
 var tableColumns = []string{"1", "20", "100", "300"}
 
-func (t *table) add(what, count, unit string, value float64) {
+func (t *benchTable) add(what, count, unit string, value float64) {
 	i := slices.IndexFunc(*t, func(f figure) bool { return f.what == what })
 	if i < 0 {
 		i = len(*t)
@@ -28,7 +28,7 @@ func (t *table) add(what, count, unit string, value float64) {
 }
 
 // print writes the median of each.
-func (t table) print(w io.Writer) {
+func (t benchTable) print(w io.Writer) {
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(out, "%-42s\t", "nodes")
 	for _, count := range tableColumns {

@@ -134,13 +134,21 @@ func readFile(path string, limit int64) ([]byte, error) {
 	if !stat.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is no regular file", path)
 	}
-	if stat.Size() > limit {
-		return nil, fmt.Errorf("%s is larger than %d bytes", path, limit)
+	// Room for all of it at once, for growing leaves garbage. What is in /proc
+	// tells no size.
+	text := make([]byte, 0, min(max(stat.Size(), 511), limit)+1)
+	for {
+		n, err := f.Read(text[len(text):cap(text)])
+		text = text[:len(text)+n]
+		switch {
+		case errors.Is(err, io.EOF):
+			return text, nil
+		case err != nil:
+			return nil, err
+		case int64(len(text)) > limit:
+			return nil, fmt.Errorf("%s is larger than %d bytes", path, limit)
+		case len(text) == cap(text):
+			text = slices.Grow(text, 1)
+		}
 	}
-	text := make([]byte, stat.Size()) // at once: growing leaves garbage
-	n, err := io.ReadFull(f, text)
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) { // cut off just now
-		err = nil
-	}
-	return text[:n], err
 }

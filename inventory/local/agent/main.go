@@ -83,9 +83,9 @@ func serve() error {
 	if !ok {
 		return fmt.Errorf("descriptor %d is no Unix socket", listenerFile)
 	}
-	// From 1 MiB on. What the first collection finds in a node that nobody uses is
+	// From 2 MiB on. What the first collection finds in a node that nobody uses is
 	// less than what the runtime takes for good to keep account of collections.
-	debug.SetGCPercent(25)
+	debug.SetGCPercent(50)
 	a := newAgent(os.Getenv(nodeVariable), jobs)
 	go func() {
 		for range ended {
