@@ -73,6 +73,7 @@ type life struct {
 	port int
 	// Listeners; public and inside are the gateway's to close.
 	public, inside net.Listener
+	doorUsers      []user // whom the gateway lets in
 	geni           net.Listener
 }
 

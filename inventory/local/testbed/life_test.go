@@ -580,3 +580,34 @@ func killed(t *testing.T, seed uint64) {
 		t.Error(w.wrong)
 	}
 }
+
+// TestWithdrawnUsersAreKeptOutThoughTheNodeFails has a node in which nothing can
+// be set up any more, as a user with the rights of root can make it.
+func TestWithdrawnUsersAreKeptOutThoughTheNodeFails(t *testing.T) {
+	w := newWorld(t)
+	tb, stop := w.run(-1)
+	defer stop()
+	name := nodeName(1)
+	if _, err := ask(tb, name, present("web", sliceURN, "alice", "bob")); err != nil {
+		t.Fatal(err)
+	}
+	await(t, tb, name, ready)
+	w.mu.Lock()
+	w.fails["configure"] = errors.New("it is a directory")
+	w.mu.Unlock()
+	if _, err := ask(tb, name, provider.Resource{"users": userItems("alice", "carol")}); err != nil {
+		t.Fatal(err)
+	}
+	if r := await(t, tb, name, settled); r.Text("state") != "failed" {
+		t.Errorf("%v", r)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var in []string
+	for _, a := range w.opens[name].Accounts {
+		in = append(in, a.Login)
+	}
+	if !slices.Equal(in, []string{"alice"}) {
+		t.Errorf("the gateway lets in %q; bob was withdrawn, and carol has no account", in)
+	}
+}

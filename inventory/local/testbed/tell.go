@@ -35,6 +35,13 @@ func (l *life) tell(ctx context.Context, rec record) error {
 		if key, err = l.slice.wait(ctx); err != nil {
 			return inWords("the key of the experiment cannot be made", err)
 		}
+	}
+	// Whoever may not come in any more is kept out first, whatever becomes of the
+	// rest: it is done inside a node that may be his.
+	if err := l.narrow(rec, users, key); err != nil {
+		return err
+	}
+	if l.slice != nil {
 		if peers, err = l.slice.current(); err != nil {
 			err = inWords("its peers cannot be told to the gateway", err)
 			if ready {
@@ -179,11 +186,38 @@ func (l *life) openDoors(ctx context.Context, rec *record, users []user, key exp
 		listener := l.geni
 		l.t.work.Go(func() { l.serveGeni(listener) })
 	}
-	var keys []string
-	if l.slice != nil {
-		keys = []string{key.public}
+	return l.put(rec, users, l.insideKeys(key))
+}
+
+func (l *life) insideKeys(key experimentKey) []string {
+	if l.slice == nil {
+		return nil
 	}
-	return l.put(rec, users, keys)
+	return []string{key.public}
+}
+
+// narrow leaves at an open door only those accounts and keys that users have, too.
+func (l *life) narrow(rec record, users []user, key experimentKey) error {
+	left := inBoth(l.doorUsers, users)
+	if l.public == nil && l.inside == nil || sameUsers(left, l.doorUsers) {
+		return nil
+	}
+	l.proven = false
+	return l.put(&rec, left, l.insideKeys(key))
+}
+
+// inBoth are the users of a that b has, too, with the keys that both have.
+func inBoth(a, b []user) []user {
+	var both []user
+	for _, u := range a {
+		i := slices.IndexFunc(b, func(v user) bool { return v.Login == u.Login })
+		if i < 0 {
+			continue
+		}
+		u.Keys = slices.DeleteFunc(slices.Clone(u.Keys), func(k string) bool { return !slices.Contains(b[i].Keys, k) })
+		both = append(both, u)
+	}
+	return both
 }
 
 // put makes the node's door at the gateway as it is to be.
@@ -211,6 +245,7 @@ func (l *life) put(rec *record, users []user, insideKeys []string) error {
 		// The gateway may come to have it all the same.
 		return inWords("its door cannot be opened", errors.Join(err, l.closeDoors()))
 	}
+	l.doorUsers = users
 	return nil
 }
 
@@ -222,7 +257,7 @@ func (l *life) closeDoors() error {
 			listener.Close() // if the gateway never had it
 		}
 	}
-	l.public, l.inside = nil, nil
+	l.public, l.inside, l.doorUsers = nil, nil, nil
 	return err
 }
 
