@@ -108,7 +108,7 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	s.Instance, s.Component, s.PortRest = "testbed-t", "host1", 0
-	s.FirstPort, s.LastPort, s.PublicHost = 41000, 41999, "lab.example.org"
+	s.FirstPort, s.LastPort, s.PublicHost = 30000, 30999, "lab.example.org"
 	s.SliverTypes = append(s.SliverTypes, local.SliverType{Name: "big", CPUs: 4, Memory: 1 << 30, PIDs: 5000, Disk: 8 << 30})
 	s.Listen = netip.MustParseAddr("127.0.0.1")
 	owner := os.Getuid()

@@ -44,8 +44,8 @@ func TestDoorsOfOtherProviders(t *testing.T) {
 		t.Errorf("users alone: %+v", d)
 	}
 	d = askLeads(t, tb, local.DoorsInput{Put: []local.DoorAsk{{Name: "n1", Address: "10.0.0.1:22", Hostname: "pc1.lab"}}})["n1"]
-	want := []string{"lab.example.org:41001", "pc1-" + strings.TrimPrefix(id, "door-")[:8] + ":22"}
-	if !slices.Equal(d.Login, want) || d.Proxy != "gateway@lab.example.org:41000" || !slices.Equal(d.Users, alice) {
+	want := []string{"lab.example.org:30001", "pc1-" + strings.TrimPrefix(id, "door-")[:8] + ":22"}
+	if !slices.Equal(d.Login, want) || d.Proxy != "gateway@lab.example.org:30000" || !slices.Equal(d.Users, alice) {
 		t.Errorf("with an address: %+v", d)
 	}
 	if o := w.opens[id]; o.Address != "10.0.0.1:22" || len(o.Accounts) != 1 || o.Accounts[0].Login != "alice" || o.HostKey != nil {

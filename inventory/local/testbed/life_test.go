@@ -24,10 +24,10 @@ func TestLifeOfANode(t *testing.T) {
 		t.Fatalf("make: %v, %v", c, err)
 	}
 	r := await(t, tb, name, ready)
-	if got, want := r.List(provider.AttrLogin), []string{"lab.example.org:41001", "web-00000001:22"}; !slices.Equal(got, want) {
+	if got, want := r.List(provider.AttrLogin), []string{"lab.example.org:30001", "web-00000001:22"}; !slices.Equal(got, want) {
 		t.Errorf("login %q, want %q", got, want)
 	}
-	if got, want := r.Text(provider.AttrProxy), "gateway@lab.example.org:41000"; got != want {
+	if got, want := r.Text(provider.AttrProxy), "gateway@lab.example.org:30000"; got != want {
 		t.Errorf("proxy %q, want %q", got, want)
 	}
 	if keys := r.List(provider.AttrHostKeys); len(keys) != 2 || !strings.HasPrefix(keys[0], "ssh-ed25519 ") || !strings.HasPrefix(keys[1], "ecdsa-sha2-nistp256 ") {
@@ -372,14 +372,14 @@ func TestTakenPortIsGivenUpForAnother(t *testing.T) {
 	}
 	await(t, tb, nodeName(1), ready)
 	stop()
-	l, err := tb.bind(41001)
+	l, err := tb.bind(30001)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
 	tb, stop = w.run(-1)
 	defer stop()
-	if login := await(t, tb, nodeName(1), ready).List("login"); login[0] != "lab.example.org:41002" {
+	if login := await(t, tb, nodeName(1), ready).List("login"); login[0] != "lab.example.org:30002" {
 		t.Errorf("login %q", login)
 	}
 	if got := holders(t, filepath.Join(w.dir, "claims/ports")); has(got, nodeName(1)) && len(got) != 2 {
