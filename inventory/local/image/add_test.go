@@ -454,6 +454,40 @@ func FuzzUnpack(f *testing.F) {
 	})
 }
 
+// A program that still writes when enough has been read must not be waited for.
+func TestDecompressorOfAnEndlessStream(t *testing.T) {
+	need.Root(t)
+	need.Tool(t, "xz")
+	dir := t.TempDir()
+	// Nothing but headers, and far more of them than a pipe holds.
+	var headers []tar.Header
+	for range 3000 {
+		headers = append(headers, folder("d"))
+	}
+	if err := os.WriteFile(dir+"/x", pack(t, headers...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("xz", dir+"/x").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	w, err := newWriter(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.close()
+	w.longest = 64 << 10
+	ended := make(chan error, 1)
+	go func() { ended <- w.unpackFile(dir + "/x.xz") }()
+	select {
+	case err := <-ended:
+		if err == nil || err.Error() != "it is longer than 65536 bytes" {
+			t.Errorf("got %v", err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("it waits for the program for ever")
+	}
+}
+
 // TestHolesAreBounded: a member that is nothing but a hole takes no room in the
 // tarball, and as much time as it says it is long.
 func TestHolesAreBounded(t *testing.T) {

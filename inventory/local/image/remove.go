@@ -27,6 +27,9 @@ func (s *Store) Remove(name string, used func(key string) bool) error {
 	}
 	defer unlock()
 	key, err := s.named(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("there is no image %q to remove; see which there are: patchbay-local image list SETTINGS: %w", name, fs.ErrNotExist)
+	}
 	if err != nil {
 		return err
 	}

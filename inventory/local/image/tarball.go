@@ -104,8 +104,15 @@ func (w *writer) unpackThrough(f *os.File, program, pack string) error {
 
 // unpack writes the members of a tar stream and reads the stream to its end.
 func (w *writer) unpack(r io.Reader) error {
-	// Headers count, too: a stream of nothing but headers ends some time.
-	stream := &ending{r: io.LimitReader(r, w.most+maxFiles*4096)}
+	limited := &io.LimitedReader{R: r, N: w.longest + 1}
+	err := w.unpackStream(&ending{r: limited})
+	if limited.N == 0 {
+		return fmt.Errorf("it is longer than %d bytes", w.longest)
+	}
+	return err
+}
+
+func (w *writer) unpackStream(stream *ending) error {
 	t := tar.NewReader(stream)
 	members := 0
 	for {

@@ -44,6 +44,7 @@ type writer struct {
 
 	files, bytes int64
 	most         int64 // bytes that all files may have together
+	longest      int64 // bytes of a tar stream: headers count, too, so that one of nothing else ends
 	sinceLook    int64 // bytes since the free space was looked at
 	left         leftOut
 
@@ -71,7 +72,7 @@ func newWriter(ctx context.Context, root string) (*writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot open %s: %w", root, err)
 	}
-	return &writer{ctx: ctx, root: fd, buf: make([]byte, 128<<10), most: maxBytes, parent: -1}, nil
+	return &writer{ctx: ctx, root: fd, buf: make([]byte, 128<<10), most: maxBytes, longest: maxBytes + maxFiles*4096, parent: -1}, nil
 }
 
 func (w *writer) close() {
