@@ -30,6 +30,10 @@ type Place struct {
 	// First 0 no port is tried. An empty address is all of the host's.
 	Address     string
 	First, Last int
+	// Gateway is a port that the gateway must have, 0 for any.
+	Gateway int
+	// Running tells that the instance runs, and so has ports of its own there.
+	Running bool
 }
 
 // trouble is why something does not work, and what to do.
@@ -47,6 +51,7 @@ func checks() []check {
 	return []check{
 		{"root", "asking for the rights of root", true, false, tryRoot},
 		{"confinement", "installing the filter of system calls that nodes get", true, true, tryConfinement},
+		{"tracing", "reading kernel.yama.ptrace_scope", true, false, tryTracing},
 		{"namespaces", "starting a process in namespaces of its own, with 65536 ids", true, true, tryNamespaces},
 		{"limits", "holding processes to limits of memory, number and time, and ending them", true, true, tryLimits},
 		{"overlay", "mounting an overlay on files with shifted owners", true, true, tryOverlay},

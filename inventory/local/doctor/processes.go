@@ -27,6 +27,26 @@ func tryConfinement(context.Context, *bench) (string, *trouble) {
 	return fmt.Sprintf("forbidden calls of %s programs are refused", runtime.GOARCH), nil
 }
 
+func tryTracing(context.Context, *bench) (string, *trouble) {
+	return tracing("/proc/sys/kernel/yama/ptrace_scope")
+}
+
+// tracing reads who may trace processes. Those of nodes trace their children
+// when these begin, so a restriction to root of the host would stop them all.
+func tracing(file string) (string, *trouble) {
+	text, err := os.ReadFile(file)
+	scope := strings.TrimSpace(string(text))
+	switch {
+	case err != nil: // a kernel without it
+		return "processes may trace their children", nil
+	case scope == "2":
+		return "", &trouble{"kernel.yama.ptrace_scope is 2, so no program can be run in nodes", "sysctl kernel.yama.ptrace_scope=1"}
+	case scope == "3":
+		return "", &trouble{"kernel.yama.ptrace_scope is 3, so no program can be run in nodes", "it cannot be taken back before the next boot: write kernel.yama.ptrace_scope=1 into /etc/sysctl.d, where it is set, and boot"}
+	}
+	return "processes may trace their children: kernel.yama.ptrace_scope is " + scope, nil
+}
+
 // kinds are the namespaces of a node.
 var kinds = [...]struct {
 	flag uintptr

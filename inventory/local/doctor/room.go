@@ -96,8 +96,17 @@ func tryPorts(ctx context.Context, b *bench) (string, *trouble) {
 		return "", &trouble{fmt.Sprintf("cannot listen on port %d of %s: %v", p.First, where, last), "give ports above 1023, such as 20000-29999"}
 	case last != nil && !errors.Is(last, unix.EADDRINUSE):
 		return "", &trouble{fmt.Sprintf("cannot listen on %s: %v", where, last), "give an address of this host, such as one that this prints: ip -brief address"}
+	case p.Running && free == 0:
+		return fmt.Sprintf("none of the ports %d-%d is free on %s, but the testbed runs and has some of them", p.First, p.Last, where), nil
 	case free == 0:
 		return "", &trouble{fmt.Sprintf("none of the ports %d-%d is free on %s", p.First, p.Last, where), "give another range, or look who has them: ss -tlnp"}
+	}
+	if p.Gateway != 0 && !p.Running {
+		s, err := l.Listen(ctx, "tcp", net.JoinHostPort(p.Address, strconv.Itoa(p.Gateway)))
+		if err != nil {
+			return "", bad(fmt.Sprintf("listen on port %d, which the gateway is to have,", p.Gateway), err, "name another gateway_port in the settings, or look who has it: ss -tlnp")
+		}
+		s.Close()
 	}
 	words := fmt.Sprintf("%d of the %d ports %d-%d are free on %s", free, p.Last-p.First+1, p.First, p.Last, where)
 	return words + outgoing(p.First, p.Last), nil

@@ -49,6 +49,8 @@ func TestPorts(t *testing.T) {
 	}{
 		{"NotAsked", Place{}, "not asked for", ""},
 		{"Taken", Place{Address: "127.0.0.1", First: taken, Last: taken}, "none of the ports", "ss -tlnp"},
+		{"TakenByTheTestbed", Place{Address: "127.0.0.1", First: taken, Last: taken, Running: true, Gateway: taken}, "the testbed runs", ""},
+		{"GatewayTaken", Place{Address: "127.0.0.1", First: 20000, Last: 29999, Gateway: taken}, "which the gateway is to have", "gateway_port"},
 		{"NotOurAddress", Place{Address: "192.0.2.1", First: 20000, Last: 29999}, "192.0.2.1 is no address of this host", "ip -brief address"},
 		{"NoAddress", Place{Address: "192.0.2", First: 20000, Last: 29999}, "cannot listen on 192.0.2", "ip -brief address"},
 		{"Backwards", Place{First: 2, Last: 1}, "2-1 is no range", "20000-29999"},
@@ -68,6 +70,22 @@ func TestPorts(t *testing.T) {
 	}
 	if got := outgoing(1, 2); got != "" {
 		t.Errorf("ports far from those of outgoing connections: %q", got)
+	}
+}
+
+func TestTracing(t *testing.T) {
+	file := t.TempDir() + "/ptrace_scope"
+	for scope, remedy := range map[string]string{"": "", "0\n": "", "1\n": "", "2\n": "sysctl kernel.yama.ptrace_scope=1", "3\n": "boot"} {
+		if scope != "" {
+			if err := os.WriteFile(file, []byte(scope), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if _, bad := tracing(file); (bad != nil) != (remedy != "") || bad != nil && !strings.Contains(bad.Remedy, remedy) {
+				t.Errorf("%q: %+v", scope, bad)
+			}
+		} else if _, bad := tracing(file + "-none"); bad != nil {
+			t.Errorf("a kernel without it: %+v", bad)
+		}
 	}
 }
 
