@@ -23,6 +23,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"patchbay/inventory/local"
+	"patchbay/inventory/local/testbed"
 	"patchbay/inventory/provider"
 	"patchbay/testdata/census"
 	"patchbay/testdata/need"
@@ -121,7 +122,7 @@ func (b *bed) census() census.Census {
 	b.t.Helper()
 	c, err := census.Take(census.Options{
 		// What is claimed is told by names of instances; the folders stay.
-		Only: []string{b.instance, b.dir}, Roots: []string{local.Folder, stateFolder},
+		Only: []string{b.instance, b.dir}, Roots: []string{local.Folder, testbed.Root},
 	})
 	if err != nil {
 		b.t.Fatal(err)

@@ -23,7 +23,7 @@ such as:
 
   #!/bin/sh
   exec patchbay-local behind --name racked --provider ./rack.real "$@"`,
-		Args: cobra.ExactArgs(1),
+		Args: takes(1, 1, "ral_action=ACTION"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return local.RunBehind(".", name, other, args[0], os.Stdin, os.Stdout)
 		},

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"os/signal"
 	"syscall"
 
@@ -18,7 +21,7 @@ func cleanCommand() *cobra.Command {
 		Long: `Remove everything of a testbed from this host: its nodes with all their files,
 its images and keys, and what it holds of the host's numbers. The settings stay.
 Stop "patchbay-local up" first. There is no way back.`,
-		Args: cobra.ExactArgs(1),
+		Args: takes(1, 1, "SETTINGS"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := needRoot(); err != nil {
 				return err
@@ -29,11 +32,17 @@ Stop "patchbay-local up" first. There is no way back.`,
 			}
 			ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
+			_, err = os.Lstat(o.State)
+			nothing := errors.Is(err, fs.ErrNotExist)
 			n := 0
 			if err := testbed.Clean(ctx, o, func(string) { n++ }); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(c.OutOrStdout(), "Nothing of the testbed %s is left; it had %d nodes.\n", o.Settings.Instance, n)
+			if nothing {
+				_, err = fmt.Fprintf(c.OutOrStdout(), "There was nothing in %s, where the state of the testbed %s would be.\nIf up ran with --state DIR, say that here, too: its nodes and files are there.\n", o.State, o.Settings.Instance)
+				return err
+			}
+			_, err = fmt.Fprintf(c.OutOrStdout(), "Nothing of the testbed %s is left in %s, nor elsewhere on this host; it had %d nodes.\n", o.Settings.Instance, o.State, n)
 			return err
 		},
 	}

@@ -23,6 +23,7 @@ import (
 	"patchbay/inventory/local/agent"
 	"patchbay/inventory/local/gateway"
 	localnode "patchbay/inventory/local/node"
+	"patchbay/inventory/local/testbed"
 	"patchbay/inventory/provider"
 	"patchbay/testdata/census"
 )
@@ -100,7 +101,7 @@ func (s *crashSite) everything() census.Census {
 	c, err := census.Take(census.Options{
 		Only:   []string{s.instance, s.dir, binary},
 		Except: []string{filepath.Join(s.state, "images"), s.logs.Name()},
-		Roots:  []string{s.state, stateFolder, local.Folder},
+		Roots:  []string{s.state, testbed.Root, local.Folder},
 	})
 	if err != nil {
 		s.t.Fatal(err)

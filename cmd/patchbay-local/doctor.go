@@ -1,12 +1,15 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"patchbay/inventory/local"
 	"patchbay/inventory/local/doctor"
 	"patchbay/inventory/local/testbed"
 )
@@ -20,7 +23,7 @@ func doctorCommand() *cobra.Command {
 		Long: `Try what nodes need of this host, one thing after the other, by doing it; what is
 tried goes away with it. With SETTINGS the ports and the state folder of that
 testbed are tried, too. The exit status is 0 when nodes can live here.`,
-		Args: cobra.MaximumNArgs(1),
+		Args: takes(0, 1, "SETTINGS"),
 		RunE: func(c *cobra.Command, args []string) error {
 			place := doctor.Place{State: testbed.Root}
 			if site.state != "" {
@@ -31,7 +34,7 @@ testbed are tried, too. The exit status is 0 when nodes can live here.`,
 				if err != nil {
 					return err
 				}
-				place = doctor.Place{State: state, First: s.FirstPort, Last: s.LastPort}
+				place = doctor.Place{State: state, First: s.FirstPort, Last: s.LastPort, Gateway: s.GatewayPort, Running: runs(c.Context(), s.Instance)}
 				if s.Listen.IsValid() {
 					place.Address = s.Listen.String()
 				}
@@ -58,6 +61,15 @@ testbed are tried, too. The exit status is 0 when nodes can live here.`,
 	site.add(c)
 	c.Flags().BoolVar(&quiet, "quiet", false, "say only what keeps nodes from living here")
 	return c
+}
+
+// runs tells whether somebody listens at a testbed's socket, whether or not we
+// may ask.
+func runs(ctx context.Context, instance string) bool {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	_, err := local.Call(ctx, local.Socket(instance), local.Request{Action: local.ActionList})
+	return !errors.Is(err, local.ErrDown)
 }
 
 func printFinding(out io.Writer, f doctor.Finding) {

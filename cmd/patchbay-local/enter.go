@@ -33,8 +33,10 @@ func enterCommand() *cobra.Command {
 it, or its hostname or client_id where only one node has it.
 
 What runs is started by the node's own PID 1, so it is as confined as all else
-there; nothing of this terminal but its bytes gets into the node.`,
-		Args: cobra.MinimumNArgs(2),
+there; nothing of this terminal but its bytes gets into the node. As with ssh,
+it ends when all that holds its output has ended: for a command that goes on in
+the background, type 'COMMAND >/dev/null 2>&1 &'.`,
+		Args: takes(2, -1, "SETTINGS", "NODE"),
 		RunE: func(c *cobra.Command, args []string) error {
 			ctx, cancel := context.WithTimeout(c.Context(), 10*time.Second)
 			defer cancel()

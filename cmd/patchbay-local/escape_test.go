@@ -27,6 +27,7 @@ import (
 
 	"patchbay/inventory/local"
 	"patchbay/inventory/local/agent"
+	"patchbay/inventory/local/testbed"
 	"patchbay/inventory/provider"
 	"patchbay/testdata/need"
 )
@@ -360,7 +361,7 @@ func (a *arena) tell(t *testing.T) {
 	t.Helper()
 	a.facts = facts{
 		Canary: "canary" + a.instance, HostPID: a.up.Process.Pid, Abstract: "@" + a.instance, Peer: "@peer" + a.instance,
-		Hidden: []string{a.dir, a.state, a.instance + "/", nodeB, binary, stateFolder},
+		Hidden: []string{a.dir, a.state, a.instance + "/", nodeB, binary, testbed.Root},
 	}
 	if err := os.WriteFile(a.dir+"/"+a.facts.Canary, nil, 0o644); err != nil {
 		t.Fatal(err)

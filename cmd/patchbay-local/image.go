@@ -32,7 +32,7 @@ Experimenters can have it when inventory.yaml names it, too, under images and in
 the sliver type. Nodes that are there keep what they have.`,
 		Example: `  patchbay-local image add mysite/providers/local.yaml debian-12
   patchbay-local image add mysite/providers/local.yaml router --from router.tar.xz`,
-		Args: cobra.ExactArgs(2),
+		Args: takes(2, 2, "SETTINGS", "NAME"),
 		RunE: func(c *cobra.Command, args []string) error {
 			s, err := site.images(args[0])
 			if err != nil {
@@ -55,7 +55,7 @@ func imageListCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list SETTINGS",
 		Short: "Show the images there are",
-		Args:  cobra.ExactArgs(1),
+		Args:  takes(1, 1, "SETTINGS"),
 		RunE: func(c *cobra.Command, args []string) error {
 			s, err := site.images(args[0])
 			if err != nil {
@@ -82,7 +82,7 @@ func imageRemoveCommand() *cobra.Command {
 		Short: "Remove an image",
 		Long: `Remove an image: no new node can have it. Nodes that have it keep it; its files
 go when the testbed is started and none of them is left.`,
-		Args: cobra.ExactArgs(2),
+		Args: takes(2, 2, "SETTINGS", "NAME"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			s, err := site.images(args[0])
 			if err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"text/tabwriter"
@@ -22,7 +23,7 @@ func listCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list SETTINGS",
 		Short: "Show the nodes and doors of a testbed",
-		Args:  cobra.ExactArgs(1),
+		Args:  takes(1, 1, "SETTINGS"),
 		RunE: func(c *cobra.Command, args []string) error {
 			ctx, cancel := context.WithTimeout(c.Context(), time.Minute)
 			defer cancel()
@@ -57,6 +58,9 @@ func askTestbed(ctx context.Context, settings string, r local.Request) (local.An
 			settings = path
 		}
 		return a, fmt.Errorf("the testbed %s does not run; start it with: %s", s.Instance, local.UpCommand("patchbay-local", settings))
+	}
+	if errors.Is(err, os.ErrPermission) {
+		return a, fmt.Errorf("only root and the owner of %s may ask the testbed %s: run it with sudo", settings, s.Instance)
 	}
 	if err != nil {
 		return a, err

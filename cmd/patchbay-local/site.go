@@ -8,10 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"patchbay/inventory/local"
+	"patchbay/inventory/local/testbed"
 )
-
-// stateFolder holds the state of all testbeds of this host.
-const stateFolder = "/var/lib/patchbay-local"
 
 // siteFlags are the flags of commands about the testbed of a settings file.
 type siteFlags struct {
@@ -19,7 +17,7 @@ type siteFlags struct {
 }
 
 func (f *siteFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&f.state, "state", "", "folder of the nodes' state (default: "+stateFolder+"/INSTANCE)")
+	c.Flags().StringVar(&f.state, "state", "", "folder of the nodes' state (default: "+testbed.Root+"/INSTANCE)")
 }
 
 // read gives the settings and the absolute path of the state folder.
@@ -28,7 +26,7 @@ func (f *siteFlags) read(path string) (s local.Settings, state string, err error
 		return s, "", err
 	}
 	if f.state == "" {
-		return s, filepath.Join(stateFolder, s.Instance), nil
+		return s, testbed.DefaultState(s.Instance), nil
 	}
 	state, err = filepath.Abs(f.state)
 	return s, state, err

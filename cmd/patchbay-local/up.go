@@ -1,8 +1,11 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"net/netip"
 	"os"
 	"os/signal"
 	"syscall"
@@ -23,7 +26,7 @@ After a boot of the host they are started again from their disks.
 
 SETTINGS is the provider's NAME.yaml; besides root only its owner may ask for
 nodes. The log goes to standard error.`,
-		Args: cobra.ExactArgs(1),
+		Args: takes(1, 1, "SETTINGS"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := needRoot(); err != nil {
 				return err
@@ -32,6 +35,10 @@ nodes. The log goes to standard error.`,
 			if err != nil {
 				return err
 			}
+			if err := isAddress(args[0], o.Settings.Listen); err != nil {
+				return err
+			}
+			signal.Ignore(syscall.SIGPIPE) // nodes need it longer than somebody reads the log
 			ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
 			t, err := testbed.Open(o)
@@ -43,6 +50,22 @@ nodes. The log goes to standard error.`,
 	}
 	site.add(c)
 	return c
+}
+
+// isAddress tells whether this host has the address that the settings at path
+// say to listen at; the zero one stands for all.
+func isAddress(path string, a netip.Addr) error {
+	if !a.IsValid() {
+		return nil
+	}
+	l, err := net.Listen("tcp", netip.AddrPortFrom(a, 0).String())
+	if errors.Is(err, syscall.EADDRNOTAVAIL) {
+		return fmt.Errorf("%s: listen is %s, which is no address of this host; write one that this prints: ip -brief address", path, a)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: cannot listen at %s: %w; write an address that this prints: ip -brief address", path, a, err)
+	}
+	return l.Close()
 }
 
 // options are those of the testbed of a settings file.

@@ -118,6 +118,13 @@ func (k *checker) certificates(name string, text []byte) {
 	}
 }
 
+// isProviderFile tells the file beside a provider by its metadata; in an
+// inventory, provider is a name.
+func isProviderFile(doc *yaml.Node) bool {
+	var top struct{ Provider, Instance yaml.Node }
+	return doc.Decode(&top) == nil && (top.Provider.Kind == yaml.MappingNode || top.Instance.Kind != 0)
+}
+
 // isInventory tells an inventory from a configuration, which has other keys.
 func isInventory(doc *yaml.Node) bool {
 	var top struct {

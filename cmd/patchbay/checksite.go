@@ -118,7 +118,7 @@ func (k *checker) providers(ctx context.Context, dir string, inv *inventory.Inve
 		k.errors(p)
 	}
 	for _, name := range slices.Sorted(maps.Keys(found)) {
-		if t, err := openTestbed(dir, name); t == nil || k.testbed(ctx, t, err) {
+		if t, err := openTestbed(dir, name); t == nil || k.testbed(ctx, t, inv, err) {
 			k.provider(ctx, found[name])
 		}
 	}

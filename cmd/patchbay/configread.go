@@ -209,6 +209,9 @@ func (o origin) checkKeys(text []byte) error {
 	if len(doc.Content) == 0 {
 		return nil
 	}
+	if isProviderFile(&doc) {
+		return &configError{Where: o.file, Msg: "these are a provider's metadata and settings, not a configuration; name the site's " + configName}
+	}
 	if isInventory(&doc) {
 		return &configError{Where: o.file, Msg: "this is an inventory, not a configuration; name the site's " + configName}
 	}

@@ -92,7 +92,7 @@ func restless(settings string) (done func() error, err error) {
 
 // testbedAnswers waits until the testbed of the served site answers.
 func (d *demo) testbedAnswers(ctx context.Context, s *site) error {
-	for end := time.Now().Add(s.testbeds.patience); !d.testbed.answers(ctx, s.testbeds.socket); {
+	for end := time.Now().Add(s.testbeds.patience); !d.testbed.runs(ctx, s.testbeds.socket); {
 		if time.Now().After(end) {
 			return errors.New("the local testbed does not answer")
 		}

@@ -203,7 +203,7 @@ func TestLocalLife(t *testing.T) {
 	// The server is killed, and all that it has started with it; the nodes live on.
 	s.kill()
 	within(t, 10*time.Second, "the testbed ends with the server", func() bool {
-		return !(&testbed{instance: s.instance}).answers(t.Context(), local.Socket)
+		return !(&testbed{instance: s.instance}).runs(t.Context(), local.Socket)
 	})
 	s.start()
 	s.await("geni_ready", 2)
@@ -296,7 +296,7 @@ func (s *localSite) up() {
 		}
 	})
 	within(s.t, 20*time.Second, "the testbed answers", func() bool {
-		return (&testbed{instance: s.instance}).answers(s.t.Context(), local.Socket)
+		return (&testbed{instance: s.instance}).runs(s.t.Context(), local.Socket)
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"patchbay/am"
 	"patchbay/am/urn"
 	"patchbay/am/xmlrpc"
+	"patchbay/inventory/local"
 )
 
 func TestInsteadNamesWhatThereIs(t *testing.T) {
@@ -134,6 +135,18 @@ func TestWrongFilesAreCalledByTheirNames(t *testing.T) {
 		if code == 0 || strings.Count(out, "inventory") != 2 || !strings.Contains(out, "this is an inventory, not a configuration") { // its name and once more
 			t.Errorf("%s: %d\n%s", command, code, out)
 		}
+	}
+
+	for _, settings := range []string{settings, filepath.Join(dir, "local.yaml")} {
+		if filepath.Base(settings) == "local.yaml" {
+			if err := os.WriteFile(settings, local.SettingsFor(local.Site{}), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if code, out := tell(t, "serve", "--config", settings); code == 0 || !strings.Contains(out, "these are a provider's metadata and settings, not a configuration") {
+			t.Errorf("serve with %s: %d\n%s", settings, code, out)
+		}
+		os.Remove(filepath.Join(dir, "local.yaml"))
 	}
 
 	for name, want := range map[string]string{"server-rsa-key.pem": "this is a private key", "request.xml": "for this site"} {

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -99,26 +101,72 @@ func testbedProgram(file, name string) (string, bool) {
 	return "", false
 }
 
-// answers tells whether somebody answers at the testbed's socket.
-func (t *testbed) answers(ctx context.Context, socket func(instance string) string) bool {
+// ask asks the testbed what there is. The error wraps local.ErrDown when nobody
+// answers at its socket; with another one somebody is there, who does not let us
+// know.
+func (t *testbed) ask(ctx context.Context, socket func(instance string) string) (l local.List, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	_, err := local.Call(ctx, socket(t.instance), local.Request{Action: local.ActionList})
+	a, err := local.Call(ctx, socket(t.instance), local.Request{Action: local.ActionList})
+	switch {
+	case errors.Is(err, os.ErrPermission):
+		return l, fmt.Errorf("only root and the owner of %s may ask the testbed %s: let the file belong to the user of the server, and start patchbay-local up again", t.settings, t.instance)
+	case err != nil:
+		return l, err
+	case a.Error != "":
+		return l, errors.New(a.Error)
+	}
+	if err := json.Unmarshal(a.Output, &l); err != nil {
+		return l, fmt.Errorf("the testbed's answer cannot be read: %w", err)
+	}
+	return l, nil
+}
+
+// runs tells whether somebody listens at the testbed's socket.
+func (t *testbed) runs(ctx context.Context, socket func(instance string) string) bool {
+	_, err := t.ask(ctx, socket)
 	return !errors.Is(err, local.ErrDown)
 }
 
 // testbed checks what a local testbed needs beside its provider; false says that
 // its provider need not be asked.
-func (k *checker) testbed(ctx context.Context, t *testbed, wrong error) bool {
-	switch {
-	case wrong != nil:
+func (k *checker) testbed(ctx context.Context, t *testbed, inv *inventory.Inventory, wrong error) bool {
+	if wrong != nil {
 		k.bad(t.settings, "%v", wrong)
-	case !t.answers(ctx, local.Socket):
+		return false
+	}
+	list, err := t.ask(ctx, local.Socket)
+	switch {
+	case errors.Is(err, local.ErrDown):
 		k.warn(t.settings, "the local testbed %s does not run, so no node can be made; serve starts it when it runs as root, else type: %s (and %s says whether this host can run nodes)",
 			t.instance, asRoot(t.command("")...), asRoot(t.program, "doctor"))
+	case err != nil:
+		k.warn(t.settings, "the local testbed %s runs, but cannot be asked: %v", t.instance, err)
 	default:
 		k.good(t.settings, "the local testbed %s runs", t.instance)
+		for _, name := range missingImages(t.provider, inv, list.Images) {
+			k.warn(t.settings, "the inventory offers the image %s, which the testbed does not have, so nodes with it will fail; add it: %s",
+				name, asRoot(t.program, "image", "add", t.settings, name))
+		}
 		return true
 	}
 	return false
+}
+
+// missingImages are those that the inventory offers on components of a provider,
+// and that are not there. A testbed that does not tell which are is believed.
+func missingImages(provider string, inv *inventory.Inventory, there []string) (missing []string) {
+	if inv == nil || len(there) == 0 {
+		return nil
+	}
+	for _, c := range inv.Components {
+		for _, t := range c.SliverTypes {
+			for _, i := range t.Images {
+				if c.Provider == provider && !slices.Contains(there, i.Name) && !slices.Contains(missing, i.Name) {
+					missing = append(missing, i.Name)
+				}
+			}
+		}
+	}
+	return missing
 }

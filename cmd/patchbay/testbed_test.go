@@ -2,10 +2,12 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -227,5 +229,48 @@ func TestLinesOfATestbed(t *testing.T) {
 	copyLines(strings.NewReader("first\n"+strings.Repeat("y", 10*maxLogLine)+"\n\nlast"), slog.New(slog.NewTextHandler(&out, nil)))
 	if n := strings.Count(out.String(), "\n"); n != 3 || !strings.Contains(out.String(), "msg=last") || out.Len() > 2*maxLogLine {
 		t.Errorf("%d lines of %d bytes", n, out.Len())
+	}
+}
+
+func TestImagesThatTheTestbedDoesNotHave(t *testing.T) {
+	host, ghost := &inventory.Image{Name: "host"}, &inventory.Image{Name: "ghost"}
+	both := &inventory.SliverType{Images: []*inventory.Image{host, ghost}}
+	inv := &inventory.Inventory{Components: []*inventory.Component{
+		{Provider: "local", SliverTypes: []*inventory.SliverType{both, both}},
+		{Provider: "rack", SliverTypes: []*inventory.SliverType{{Images: []*inventory.Image{{Name: "theirs"}}}}},
+	}}
+	if got := missingImages("local", inv, []string{"host", "more"}); !slices.Equal(got, []string{"ghost"}) {
+		t.Errorf("missing: %q", got)
+	}
+	for _, inv := range []*inventory.Inventory{inv, nil} {
+		if got := missingImages("local", inv, nil); got != nil {
+			t.Errorf("missing where nothing is known: %q", got)
+		}
+	}
+}
+
+// Who is not let in must hear that, and not that all is well.
+func TestTestbedThatDoesNotLetUsIn(t *testing.T) {
+	s := newStandIn(t, "exit 0")
+	l, err := wire.Listen(s.socket("stand-in"), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			w := wire.New(c.(*net.UnixConn))
+			w.Send(local.Answer{Error: "user 1000 may not ask the testbed"})
+			w.Close()
+		}
+	}()
+	s.start(t.Context())
+	has(t, s.log.String(), "level=ERROR", "runs already, but cannot be asked", "user 1000 may not ask the testbed")
+	if _, err := s.list[0].ask(t.Context(), s.socket); err == nil || errors.Is(err, local.ErrDown) {
+		t.Errorf("asking: %v", err)
 	}
 }

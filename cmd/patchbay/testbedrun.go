@@ -49,9 +49,12 @@ func (r *testbeds) start(ctx context.Context) {
 	var waiting sync.WaitGroup
 	for _, t := range r.list {
 		log := r.log.With("provider", t.provider, "instance", t.instance)
+		_, err := t.ask(ctx, r.socket)
 		switch {
-		case t.answers(ctx, r.socket):
+		case err == nil:
 			log.Info("the local testbed runs already")
+		case !errors.Is(err, local.ErrDown):
+			log.Error("the local testbed runs already, but cannot be asked", "error", err)
 		case !r.root:
 			log.Warn("the local testbed does not run, so its nodes cannot be made or reached; start it: " + asRoot(t.command(r.state)...))
 		default:
@@ -101,7 +104,7 @@ func (r *testbeds) keep(ctx context.Context, t *testbed, log *slog.Logger, ready
 			return
 		case <-time.After(pause):
 		}
-		if t.answers(ctx, r.socket) {
+		if t.runs(ctx, r.socket) {
 			log.Info("the local testbed was started by somebody else")
 			return
 		}
@@ -134,7 +137,7 @@ func (r *testbeds) run(ctx context.Context, t *testbed, log *slog.Logger, answer
 	ended := make(chan struct{})
 	var helpers sync.WaitGroup
 	helpers.Go(func() {
-		for !t.answers(ctx, r.socket) {
+		for !t.runs(ctx, r.socket) {
 			select {
 			case <-ended:
 				return

@@ -106,6 +106,8 @@ type List struct {
 	Doors    []ListedDoor
 	// Gateway is its door, host:port.
 	Gateway string
+	// Images are those that nodes can have.
+	Images []string
 }
 
 // Listed is one node.

@@ -93,6 +93,10 @@ func (p *parser) top(n *yaml.Node) {
 		"instance", "component", "public_host", "listen", "ports", "port_rest", "publish", "gateway_port",
 		"sliver_types", "manifest_socket", "forward_to", "provider",
 	}
+	if what := anotherFile(deref(n)); what != "" {
+		p.wrong(n, "this is %s; the settings of a testbed are those beside its provider, such as providers/local.yaml", what)
+		return
+	}
 	p.fields(n, "the settings have", keys, func(key string, n *yaml.Node) {
 		switch key {
 		case "instance":
@@ -129,6 +133,31 @@ func (p *parser) top(n *yaml.Node) {
 			p.networks(n)
 		}
 	})
+}
+
+// anotherFile says what a file of a site is that holds no settings of a testbed:
+// one that has keys of another kind, or another provider's metadata.
+func anotherFile(n *yaml.Node) string {
+	if n.Kind != yaml.MappingNode {
+		return ""
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		switch n.Content[i].Value {
+		case "authority", "trusted":
+			return "the site's configuration"
+		case "components":
+			return "an inventory"
+		case "provider":
+			var m struct{ Attributes map[string]yaml.Node }
+			if err := n.Content[i+1].Decode(&m); err != nil || len(m.Attributes) == 0 {
+				continue
+			}
+			if _, ok := m.Attributes["slice_urn"]; !ok { // which the testbed's has
+				return "of another provider"
+			}
+		}
+	}
+	return ""
 }
 
 func (p *parser) listen(n *yaml.Node) netip.Addr {

@@ -57,7 +57,7 @@ func (t *Testbed) recall(l *life) bool {
 		l.broken = "what was noted of it is spoilt; remove it and make it anew"
 		return true
 	}
-	t.log.Info("a node was never written down whole; it is removed", "node", l.id)
+	t.log.Warn("a node has no record: it was never written down whole, or its state was removed; what is left of it is ended and removed", "node", l.id)
 	ctx, cancel := context.WithTimeout(t.ctx, halfTime)
 	defer cancel()
 	if err = t.machines.Remove(ctx, l.id); err == nil {

@@ -78,7 +78,7 @@ func (t *Testbed) gatewayPort() (net.Listener, error) {
 	if t.settings.GatewayPort == 0 {
 		l, port, err := t.listen(t.gateway.Port, t.gatewayHolder())
 		if err != nil {
-			return nil, fmt.Errorf("no port for the gateway: %w", err)
+			return nil, fmt.Errorf("no port for the gateway: %w; see who has the ports: ss -tlnp", err)
 		}
 		t.gateway.Port = port
 		return l, nil

@@ -12,6 +12,7 @@ import (
 
 	"patchbay/inventory/local"
 	"patchbay/inventory/local/wire"
+	"patchbay/inventory/provider"
 )
 
 // Bounds on the socket's clients.
@@ -135,9 +136,12 @@ func (t *Testbed) enter(name string) (*os.File, error) {
 	}
 	ctx, cancel := context.WithTimeout(t.ctx, talkTime)
 	defer cancel()
+	if l.snapshot().Asked.Power == provider.Off {
+		return nil, fmt.Errorf("node %s is switched off", l.id)
+	}
 	c, err := t.machines.Agent(ctx, l.id)
 	if err != nil {
-		return nil, fmt.Errorf("node %s does not answer; it may be switched off, see patchbay-local list: %w", l.id, err)
+		return nil, fmt.Errorf("node %s does not answer; see how it is with patchbay-local list: %w", l.id, err)
 	}
 	defer c.Close()
 	return c.File()
@@ -171,6 +175,10 @@ func (t *Testbed) list() local.List {
 	out := local.List{Instance: t.settings.Instance, Nodes: []local.Listed{}, Doors: t.listDoors()}
 	if t.settings.Publish != local.Direct {
 		out.Gateway = t.gatewayAddress()
+	}
+	var err error
+	if out.Images, err = t.images.Names(); err != nil {
+		t.log.Error("cannot tell which images there are", "error", err)
 	}
 	for _, l := range t.all() {
 		rec := l.snapshot()
