@@ -30,7 +30,7 @@ func near(t testing.TB) (k *Keeper, m *machine, alice key, stop func()) {
 	k = &Keeper{
 		o:       Options{Agent: func(context.Context, string) (*wire.Conn, error) { return n.connect() }},
 		closing: make(chan struct{}), stopped: make(chan struct{}),
-		doors: make(map[string]*kept), now: newProcess(),
+		doors: make(map[string]*kept), now: newProcess(), patience: patience,
 	}
 	k.o.Log = quiet()
 	ours, theirs, err := wire.Pair()

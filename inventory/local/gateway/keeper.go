@@ -66,7 +66,8 @@ type Options struct {
 // ErrClosed says that the Keeper was closed.
 var ErrClosed = errors.New("the gateway was closed")
 
-// patience is how long a change of the doors waits for the gateway.
+// patience is how long a change of the doors waits for the gateway, and then for
+// the next one.
 const patience = 10 * time.Second
 
 // endTime is how long Close waits for a gateway without sessions, which ends at
@@ -80,6 +81,8 @@ type Keeper struct {
 	closing chan struct{} // closed when the Keeper is
 	killing atomic.Bool   // sessions shall end, too
 	stopped chan struct{} // closed when no gateway will be started any more
+
+	patience time.Duration
 
 	warnings seldom
 
@@ -109,6 +112,8 @@ func Start(ctx context.Context, o Options) (*Keeper, error) {
 		doors:   make(map[string]*kept),
 		peers:   make(map[string]map[netip.Addr]string),
 		now:     newProcess(),
+
+		patience: patience,
 	}
 	if o.Gateway != nil {
 		if _, err := hostKeys(o.HostKey); err != nil {
@@ -241,23 +246,30 @@ func (k *Keeper) Remove(node string) error {
 	return k.await(wait)
 }
 
-// await waits for the answer to a change of the doors. A gateway that starts is
-// told of all of them, so its start is an answer, too.
+// await waits for the answer to a change of the doors. A gateway that gives none
+// is killed: it would let in whom the change keeps out. The next one is told of
+// all doors, so its start is an answer, too.
 func (k *Keeper) await(a *answer) error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	err := errors.New("the gateway does not answer")
 	select {
 	case <-a.done:
 		return a.err
 	case <-a.from.dead:
-		if _, cause := k.serving(ctx); cause == nil || errors.Is(cause, ErrClosed) {
-			return cause
-		}
-		err = errors.New("the gateway died and does not come back")
-	case <-ctx.Done():
+	case <-time.After(k.patience):
+		a.from.fail(errSilent)
 	}
-	return err
+	ctx, cancel := context.WithTimeout(context.Background(), k.patience)
+	defer cancel()
+	select {
+	case <-a.done:
+		return a.err
+	case <-a.from.dead:
+	case <-ctx.Done():
+		return errSilent
+	}
+	if _, err := k.serving(ctx); err == nil || errors.Is(err, ErrClosed) {
+		return err
+	}
+	return errors.New("the gateway died and does not come back")
 }
 
 // serving waits for a gateway that has all doors.

@@ -277,6 +277,39 @@ func TestGatewayIsReplaced(t *testing.T) {
 	}
 }
 
+// A gateway that hangs is killed by the next change, whatever it is, and its
+// successor has that change: a key that was withdrawn opens nothing.
+func TestGatewayThatHangsIsReplaced(t *testing.T) {
+	t.Parallel()
+	s, _, _ := newSite(t)
+	s.keeper.patience = 3 * time.Second // the next one must start in it
+	k := newKey(t)
+	m := s.add("n1", Account{"alice", []string{k.line}})
+	if err := syscall.Kill(s.gatewayPID(), syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	m.door.Accounts[0].Keys = nil
+	if err := s.keeper.Put(m.door, m.public, nil); err != nil {
+		t.Error(err)
+	}
+	select {
+	case <-s.pids:
+	case <-time.After(5 * time.Second):
+		t.Fatal("it is still the same gateway")
+	}
+	if c, err := dial(m.public.Addr().String(), "alice", k, m.host); err == nil {
+		c.Close()
+		t.Error("the key that was withdrawn opens the door")
+	}
+	s.add("n2", Account{"alice", []string{k.line}})
+	if err := s.keeper.Prove(proof(t), "n2"); err != nil {
+		t.Error(err)
+	}
+	if text := s.log.String(); !strings.Contains(text, errSilent.Error()) {
+		t.Errorf("the log tells nothing of it: %s", text)
+	}
+}
+
 func TestSessionsOutliveTheKeeper(t *testing.T) {
 	t.Parallel()
 	s, port, _ := newSite(t)

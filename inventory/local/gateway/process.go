@@ -45,7 +45,7 @@ type process struct {
 	out     *sender // nil until it is told of the doors
 	number  uint64
 	waiting map[uint64]*answer
-	reason  error // what it said why it cannot begin
+	reason  error // why it was killed
 }
 
 // answer is what an order waits for.
@@ -180,12 +180,21 @@ func (p *process) kill() {
 	}
 }
 
-// fail ends a process that does not do its work; one that was told to end with
-// its sessions has none.
-func (p *process) fail() {
-	if !p.spared.Load() {
-		p.kill()
+// errSilent says that a gateway did not do what it was told to in time.
+var errSilent = errors.New("the gateway does not answer")
+
+// fail ends a process that does not do its work, for a reason or nil; one that
+// was told to end with its sessions has none.
+func (p *process) fail(reason error) {
+	if p.spared.Load() {
+		return
 	}
+	p.mu.Lock()
+	if p.reason == nil {
+		p.reason = reason
+	}
+	p.mu.Unlock()
+	p.kill()
 }
 
 // restore tells a new gateway all that the Keeper knows.
@@ -287,10 +296,10 @@ func (p *process) order(o order, listeners ...net.Listener) *answer {
 // send sends an order. A gateway that does not take it in time is killed; one
 // that is gone is noticed where its words are received.
 func (p *process) send(o order, files ...*os.File) {
-	watch := time.AfterFunc(takeTime, p.fail)
+	watch := time.AfterFunc(takeTime, func() { p.fail(errSilent) })
 	defer watch.Stop()
 	if p.out.send(o, files...) != nil {
-		p.fail()
+		p.fail(nil)
 	}
 }
 
