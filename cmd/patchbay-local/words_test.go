@@ -27,7 +27,7 @@ func TestWordsForMistakes(t *testing.T) {
 	}
 	for _, tt := range []struct{ args, want string }{
 		{"up", "error: SETTINGS is missing; type: patchbay-local up SETTINGS"},
-		{"enter", "error: SETTINGS NODE is missing; type: patchbay-local enter SETTINGS NODE [COMMAND…]"},
+		{"enter", "error: SETTINGS and NODE are missing; type: patchbay-local enter SETTINGS NODE [COMMAND…]"},
 		{"enter local.yaml", "error: NODE is missing"},
 		{"image add local.yaml", "error: NAME is missing"},
 		{"list local.yaml more", `error: "more" is too much; type: patchbay-local list SETTINGS`},
