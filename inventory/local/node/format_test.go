@@ -1,0 +1,26 @@
+package node
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestFormatHasDisksReady(t *testing.T) {
+	h := openHost(t, "node-format")
+	s := spec("n1", testImage(t))
+	if err := h.Format(t.Context(), s.Limits.Disk); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", t.TempDir()) // nothing formats any more
+	prepare(t, h, s)
+	if i, err := os.Stat(filepath.Join(h.Dir(s.ID), diskFile)); err != nil || i.Size() != s.Limits.Disk {
+		t.Errorf("%v, %v", i, err)
+	}
+	for _, size := range []int64{-1, 0, minDisk - 1, maxDisk + 1} {
+		if err := h.Format(t.Context(), size); err == nil || !strings.Contains(err.Error(), "cannot be made") {
+			t.Errorf("a disk of %d bytes: %v", size, err)
+		}
+	}
+}
