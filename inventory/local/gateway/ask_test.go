@@ -140,7 +140,7 @@ func TestPace(t *testing.T) {
 		}
 		defer near.Close()
 		defer far.Close()
-		w := &watched{Conn: near}
+		w := &watched{Conn: near, backlog: &backlog{of: new(stalls)}}
 		read := func() time.Duration {
 			far.Write([]byte("x"))
 			start := time.Now()

@@ -363,52 +363,122 @@ type zeroes struct{}
 
 func (zeroes) Read(b []byte) (int, error) { return len(b), nil }
 
-// Of those that send what nobody reads the one that does it most is ended.
+// Of those that send what nobody reads the one that does it most is ended, in a
+// slice and in all; what moves is not counted.
 func TestStalls(t *testing.T) {
-	var s stalls
-	ended := make(chan *login, 8)
 	g := &gateway{log: quiet()}
-	make := func(slice string) *login {
-		c := &login{g: g, slice: slice}
+	s := &g.stalls
+	ended := make(chan *login, 8)
+	make := func(slice string) (*login, *flow) {
+		c := &login{g: g, slice: slice, line: &watched{backlog: &backlog{of: s}}}
 		c.stop = func() error { ended <- c; return nil }
+		return c, c.flow()
+	}
+	wait := func(want *login) {
+		t.Helper()
+		if c := <-ended; c != want {
+			t.Errorf("the one of slice %s was ended", c.slice)
+		}
+		if len(ended) > 0 {
+			t.Error("another one was ended, too")
+		}
+	}
+	moving, f := make("a")
+	for range 100 {
+		moving.line.backlog.came(maxUnread)
+		f.begin(32<<10, true)
+		moving.line.backlog.came(maxSliceUnread / 2)
+		f.end()
+	}
+	modest, f1 := make("a")
+	f1.begin(1, true)
+	modest.line.backlog.came(maxSliceUnread / 4)
+	greedy, f2 := make("a")
+	f2.begin(1, false)
+	greedy.line.backlog.came(maxSliceUnread / 2)
+	f2.end() // there is more in it, whatever was taken
+	if len(ended) > 0 || s.all != maxSliceUnread/4+maxSliceUnread/2-1 {
+		t.Fatalf("%d ended, %d bytes", len(ended), s.all)
+	}
+	modest.line.backlog.came(maxSliceUnread / 8)
+	greedy.line.backlog.came(maxSliceUnread / 4)
+	wait(greedy)
+	// Each slice has room, but not all together.
+	var flows []*flow
+	most, f3 := make("most")
+	f3.begin(1, true)
+	most.line.backlog.came(maxSliceUnread)
+	for left, i := maxUnread-s.all+1, 0; left > 0; left, i = left-maxSliceUnread/2, i+1 {
+		c, f := make(fmt.Sprint(i))
+		f.begin(1, true)
+		c.line.backlog.came(min(left, maxSliceUnread/2))
+		flows = append(flows, f)
+	}
+	wait(most)
+	for _, f := range append(flows, f1, f2, f3) {
+		f.close()
+	}
+	if s.all != 0 || len(s.by) != 0 || len(s.of) != 0 {
+		t.Errorf("left: %d, %v, %d", s.all, s.by, len(s.of))
+	}
+}
+
+// One who fills all windows of two connections that nobody reads takes little of
+// the gateway's memory, and whose node is slow with twenty is not ended.
+func TestUnreadForwards(t *testing.T) {
+	s, _, _ := newSite(t)
+	alice := newKey(t)
+	m := s.add("n1", Account{"alice", []string{alice.line}})
+	slow := s.add("n2", Account{"alice", []string{alice.line}})
+	slow.door.Slice = "another"
+	if err := s.keeper.Put(slow.door, slow.public, nil); err != nil {
+		t.Fatal(err)
+	}
+	pid := s.gatewayPID()
+	deaf := listen(t)
+	defer deaf.Close()
+	fill := func(m *machine, channels int) *ssh.Client {
+		c, err := dial(m.public.Addr().String(), "alice", alice, m.host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		for range channels {
+			nc, err := c.Dial("tcp", deaf.Addr().String())
+			if err != nil {
+				break // it was ended
+			}
+			go io.Copy(nc, zeroes{})
+		}
 		return c
 	}
-	long := time.Now().Add(-2 * stallTime)
-	greedy, modest, other := make("a"), make("a"), make("b")
-	for range maxStalls - 10 {
-		f := s.flow(greedy)
-		f.begin()
-		f.since = long
+	honest := fill(slow, 20)
+	for range 2 {
+		c := fill(m, maxChannels)
+		over := make(chan error, 1)
+		go func() { over <- c.Wait() }()
+		select {
+		case <-over:
+		case <-time.After(20 * time.Second):
+			t.Error("it is not ended")
+		}
 	}
-	for range 9 {
-		f := s.flow(modest)
-		f.begin()
-		f.since = long
+	if _, _, err := honest.SendRequest("keepalive@openssh.com", true, nil); err != nil {
+		t.Error("the one with a slow node was ended:", err)
 	}
-	for range maxStalls { // another slice has room of its own
-		f := s.flow(other)
-		f.begin()
-		f.since = long
+	if err := s.keeper.Prove(proof(t), "n1"); err != nil {
+		t.Error(err)
 	}
-	for range 100 { // what moves is no stall
-		f := s.flow(modest)
-		f.begin()
-		defer f.end()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal("the gateway is gone:", err)
 	}
-	select {
-	case c := <-ended:
-		t.Fatalf("a connection of slice %s was ended too early", c.slice)
-	case <-time.After(10 * time.Millisecond):
-	}
-	f := s.flow(modest)
-	f.begin()
-	f.since = long
-	s.flow(modest).begin()
-	if c := <-ended; c != greedy {
-		t.Error("it was not the one that has most")
-	}
-	if len(s.by["b"]) != maxStalls {
-		t.Errorf("%d of the other slice", len(s.by["b"]))
+	var most int
+	_, rest, _ := strings.Cut(string(b), "VmHWM:")
+	fmt.Sscan(rest, &most)
+	t.Logf("at most %d kB", most)
+	if most == 0 || most > 300<<10 {
+		t.Errorf("it took %d kB", most)
 	}
 }
 

@@ -45,26 +45,36 @@ func (c *login) join(ch ssh.Channel, requests <-chan *ssh.Request, nc net.Conn) 
 // is something. When it takes no more, or is nil, the rest is thrown away, so
 // that the channel can end.
 func (c *login) copyIn(r io.Reader, to func() io.Writer) {
-	f := c.g.stalls.flow(c)
-	defer f.end()
+	f := c.flow()
+	defer f.close()
 	var w io.Writer
 	var bad error
+	empty := false
 	carry(writer(func(b []byte) (int, error) {
+		f.begin(len(b), empty)
+		defer f.end()
 		if bad != nil {
 			return len(b), nil
 		}
-		f.begin()
-		defer f.end()
 		if w == nil {
 			if w = to(); w == nil {
 				bad = io.ErrClosedPipe
 				return len(b), nil
 			}
+			f.into(w)
 		}
 		_, bad = w.Write(b)
 		return len(b), nil
-	}), r)
+	}), reader(func(b []byte) (int, error) {
+		n, err := r.Read(b)
+		empty = n < len(b)
+		return n, err
+	}))
 }
+
+type reader func([]byte) (int, error)
+
+func (r reader) Read(b []byte) (int, error) { return r(b) }
 
 type writer func([]byte) (int, error)
 

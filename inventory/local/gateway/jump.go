@@ -100,11 +100,12 @@ func (c *login) jump(n ssh.NewChannel) {
 	if err != nil {
 		return
 	}
-	nc := &channelConn{Channel: ch, carrier: c, flow: c.g.stalls.flow(c)}
+	nc := &channelConn{Channel: ch, carrier: c, flow: c.flow()}
 	guest := c.g.waiting.enter("key "+string(c.key), nc)
 	c.working.Go(func() {
-		defer nc.flow.end()
 		c.g.receive(guest, entrance{kind: public, node: d.node})
+		nc.flow.close()
+		io.Copy(io.Discard, ch) // what comes after the end
 	})
 	c.refuse(ch, requests)
 }
@@ -181,7 +182,7 @@ func (c *channelConn) Read(b []byte) (int, error) {
 	c.flow.end()
 	n, err := c.Channel.Read(b)
 	if err == nil {
-		c.flow.begin()
+		c.flow.begin(n, n < len(b))
 	}
 	return n, err
 }

@@ -150,7 +150,7 @@ func (g *gateway) serve(guest *guest, at entrance) {
 	if at.kind == public {
 		from = sourceOf(nc.RemoteAddr()) // not the gateway account's key
 	}
-	w := &watched{Conn: nc}
+	w := &watched{Conn: nc, backlog: &backlog{of: &g.stalls}}
 	if in, is := nc.(*channelConn); is {
 		w.carrier = in.carrier.line
 	}

@@ -22,6 +22,7 @@ type watched struct {
 	// carrier is the connection in whose channel this one is, if it is in one: it
 	// pays, for what is not read here would pile up in that channel.
 	carrier *watched
+	backlog *backlog
 
 	mu   sync.Mutex
 	free time.Time // when all that was asked for is paid
@@ -49,6 +50,7 @@ func (w *watched) Read(b []byte) (int, error) {
 	n, err := w.Conn.Read(b)
 	if n > 0 {
 		w.heard.Store(time.Now().UnixNano())
+		w.backlog.came(n)
 	}
 	return n, err
 }

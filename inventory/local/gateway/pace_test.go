@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -18,7 +17,7 @@ func TestPaceInAChannel(t *testing.T) {
 	defer near.Close()
 	defer far.Close()
 	outer := &watched{}
-	inner := &watched{Conn: near, carrier: outer}
+	inner := &watched{Conn: near, carrier: outer, backlog: &backlog{of: new(stalls)}}
 	for range 2*burst + rate*3600 {
 		inner.charge()
 	}
@@ -39,35 +38,23 @@ func (full) Read(b []byte) (int, error) { return len(b), nil }
 
 // Connections by the gateway account that are not read are bounded, too.
 func TestStallsInChannels(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := &gateway{log: quiet()}
-		ended := make(chan string, 1)
-		carrier := func(name string) *login {
-			return &login{g: g, user: name, stop: func() error { ended <- name; return nil }}
-		}
-		bad, good := carrier("bad"), carrier("good")
-		for range maxStalls {
-			nc := &channelConn{Channel: full{}, carrier: bad, flow: g.stalls.flow(bad)}
-			nc.Read(make([]byte, 1))
-		}
-		nc := &channelConn{Channel: full{}, carrier: good, flow: g.stalls.flow(good)}
+	g := &gateway{log: quiet()}
+	ended := make(chan string, 2)
+	carrier := func(name string) *login {
+		return &login{g: g, kind: jump, key: []byte(name), line: &watched{backlog: &backlog{of: &g.stalls}},
+			stop: func() error { ended <- name; return nil }}
+	}
+	bad, good := carrier("bad"), carrier("good")
+	for _, c := range []*login{bad, good} {
+		nc := &channelConn{Channel: full{}, carrier: c, flow: c.flow()}
 		nc.Read(make([]byte, 1))
-		time.Sleep(2 * stallTime)
-		synctest.Wait()
-		select {
-		case name := <-ended:
-			t.Fatalf("%s was ended too early", name)
-		default:
-		}
-		nc.Read(make([]byte, 1))
-		synctest.Wait()
-		select {
-		case name := <-ended:
-			if name != "bad" {
-				t.Errorf("%s was ended", name)
-			}
-		default:
-			t.Error("nobody was ended")
-		}
-	})
+	}
+	good.line.backlog.came(maxSliceUnread)
+	bad.line.backlog.came(maxSliceUnread + 1)
+	if name := <-ended; name != "bad" {
+		t.Errorf("%s was ended", name)
+	}
+	if len(ended) > 0 {
+		t.Error("both were ended")
+	}
 }

@@ -1,76 +1,178 @@
 package gateway
 
 import (
+	"io"
 	"sync"
-	"time"
 )
 
-// A channel of which the peer sends more than its reader takes holds up to two
-// megabytes here: so the protocol library has it. So many may be stuck for
-// longer than stallTime on all connections to the nodes of a slice.
+// What came in and is not taken stays in the heap: the protocol library lets a
+// peer send two megabytes on each channel, and has them as messages, of which
+// small ones need more than they carry. So many bytes, as they were on the wire,
+// may wait on all connections to the nodes of a slice, or by a key at the gateway
+// account, and on all together. What the collector has not found yet comes on
+// top: as much as half of it.
 const (
-	maxStalls = 64
-	stallTime = time.Second
+	maxUnread      = 128 << 20
+	maxSliceUnread = 48 << 20
 )
 
-// stalls are the flows that wait for their reader, by slice. The zero value is ready.
+// leastMessage is what a message needs on the wire beside its data, at least.
+const leastMessage = 32
+
+// stalls are the backlogs with flows that wait. The zero value is ready.
 type stalls struct {
-	mu sync.Mutex
-	by map[string]map[*flow]struct{}
+	mu  sync.Mutex // guards the backlogs and flows, too
+	all int
+	by  map[string]int // by whose they are
+	of  map[*backlog]struct{}
+}
+
+// backlog is what a connection has sent and nobody has taken. It is only counted
+// while there is a flow that waits: all else is read at once.
+type backlog struct {
+	of    *stalls
+	c     *login
+	flows map[*flow]struct{}
+	bytes int
+	over  bool // the connection is ended and not counted any more
 }
 
 // flow is what comes in on a channel.
 type flow struct {
-	of    *stalls
+	b     *backlog
 	c     *login
-	since time.Time
+	n     int
+	empty bool
+	to    io.Closer
 }
 
-func (s *stalls) flow(c *login) *flow { return &flow{of: s, c: c} }
+func (c *login) flow() *flow { return &flow{b: c.line.backlog, c: c} }
 
-// begin says that f waits from now on. If too many of its slice have waited for
-// long, the connection that has most of them is ended.
-func (f *flow) begin() {
-	s := f.of
+// came says that n bytes came in. If now too much waits, the connection that has
+// most of it is ended.
+func (b *backlog) came(n int) {
+	s := b.of
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := s.by[f.c.slice]
-	if all == nil {
-		all = make(map[*flow]struct{})
-		if s.by == nil {
-			s.by = make(map[string]map[*flow]struct{})
-		}
-		s.by[f.c.slice] = all
-	}
-	f.since = time.Now()
-	all[f] = struct{}{}
-	if len(all) <= maxStalls {
+	if len(b.flows) == 0 || b.over {
 		return
 	}
-	stuck, of := 0, make(map[*login]int)
-	worst := f.c
-	for o := range all {
-		if f.since.Sub(o.since) < stallTime {
-			continue
+	b.add(n)
+	whose := b.c.holder()
+	if s.by[whose] <= maxSliceUnread {
+		if s.all <= maxUnread {
+			return
 		}
-		stuck++
-		if of[o.c]++; of[o.c] > of[worst] {
-			worst = o.c
+		for other, bytes := range s.by {
+			if bytes > s.by[whose] {
+				whose = other
+			}
 		}
 	}
-	if stuck >= maxStalls {
-		worst.g.log.Warn("a connection is ended: it sends what nobody reads", "node", worst.node, "user", worst.user)
-		go worst.end()
+	var worst *backlog
+	for o := range s.of {
+		if !o.over && o.c.holder() == whose && (worst == nil || o.bytes > worst.bytes) {
+			worst = o
+		}
+	}
+	worst.drop()
+}
+
+// holder is who is bounded together.
+func (c *login) holder() string {
+	if c.kind == jump {
+		return "key\x00" + string(c.key)
+	}
+	return c.slice
+}
+
+// add counts n bytes more. What was sent before anything was counted may be
+// taken now. The lock is held.
+func (b *backlog) add(n int) {
+	n = max(n, -b.bytes)
+	if n == 0 || b.over {
+		return
+	}
+	s, whose := b.of, b.c.holder()
+	if s.by == nil {
+		s.by = make(map[string]int)
+	}
+	b.bytes += n
+	s.all += n
+	if s.by[whose] += n; s.by[whose] == 0 {
+		delete(s.by, whose)
 	}
 }
 
-// end says that f does not wait any more.
-func (f *flow) end() {
-	s := f.of
+// drop ends the connection, and lets go at once of what still could be
+// delivered. The lock is held.
+func (b *backlog) drop() {
+	b.c.g.log.Warn("a connection is ended: it sends what nobody reads", "node", b.c.node, "user", b.c.user, "bytes", b.bytes)
+	b.add(-b.bytes)
+	b.over = true
+	go b.c.end()
+	for f := range b.flows {
+		if f.to != nil {
+			go f.to.Close()
+		}
+	}
+}
+
+// begin says that n bytes of f were read and wait to be taken, and whether that
+// was all that there was.
+func (f *flow) begin(n int, empty bool) {
+	b, s := f.b, f.b.of
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := s.by[f.c.slice]
-	if delete(all, f); len(all) == 0 {
-		delete(s.by, f.c.slice)
+	f.n, f.empty = n, empty
+	if b.flows == nil {
+		b.flows = make(map[*flow]struct{})
+	}
+	b.flows[f] = struct{}{}
+	b.c = f.c
+	if s.of == nil {
+		s.of = make(map[*backlog]struct{})
+	}
+	s.of[b] = struct{}{}
+}
+
+// end says that what was read is taken.
+func (f *flow) end() {
+	s := f.b.of
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, waits := f.b.flows[f]; !waits {
+		return
+	}
+	f.b.add(-f.n)
+	f.n = 0
+	if f.empty {
+		f.b.add(-leastMessage) // at least one came since it was empty before
+		f.leave()
+	}
+}
+
+// close says that nothing of f waits, nor ever will.
+func (f *flow) close() {
+	s := f.b.of
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f.leave()
+}
+
+func (f *flow) leave() {
+	if delete(f.b.flows, f); len(f.b.flows) == 0 && f.b.c != nil {
+		f.b.add(-f.b.bytes)
+		delete(f.b.of.of, f.b)
+	}
+}
+
+// into says what takes f, which is closed when the connection is ended for it.
+func (f *flow) into(w io.Writer) {
+	s := f.b.of
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f.to, _ = w.(io.Closer); f.to != nil && f.b.over {
+		go f.to.Close()
 	}
 }
