@@ -39,7 +39,10 @@ func (h *Host) Prepare(ctx context.Context, s Spec) error {
 	}
 	defer template.Close()
 	fresh := disk + ".new"
-	f, err := h.nodes.OpenFile(fresh, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err := h.nodes.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := h.nodes.OpenFile(fresh, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}

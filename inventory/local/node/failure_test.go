@@ -320,6 +320,42 @@ func TestRemoveRefusesMounts(t *testing.T) {
 	nothingLeft(t, h, s)
 }
 
+// TestPipesAndLinksAreNotWaitedFor has pipes and links where files of a node
+// are: whoever opened such a pipe would wait for its other end.
+func TestPipesAndLinksAreNotWaitedFor(t *testing.T) {
+	h := openHost(t, "node-pipes")
+	s := spec("n1", testImage(t))
+	for _, file := range []string{recordFile, recordFile + ".new", diskFile, diskFile + ".new", logFile} {
+		for what, make := range map[string]func(path string) error{
+			"pipe": func(path string) error { return unix.Mkfifo(path, 0o600) },
+			"link": func(path string) error { return os.Symlink("../n2/file", path) },
+		} {
+			path := filepath.Join(h.Dir("n1"), file)
+			launch(t, h, s)
+			kill(t, h, "n1")
+			if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
+				t.Fatal(err)
+			}
+			if err := make(path); err != nil {
+				t.Fatal(err)
+			}
+			done := time.AfterFunc(30*time.Second, func() { panic("waits for " + path) })
+			if _, found := h.Find(t.Context(), "n1"); found {
+				t.Errorf("%s as %s: a node that does not run was found", file, what)
+			}
+			_, err := h.Start(t.Context(), s)
+			if bad := file == diskFile || file == logFile; bad && (err == nil || !strings.Contains(err.Error(), "must be a regular file")) || !bad && err != nil {
+				t.Errorf("%s as %s: started with %v", file, what, err)
+			}
+			if err := h.Remove(t.Context(), "n1"); err != nil {
+				t.Errorf("%s as %s: %v", file, what, err)
+			}
+			done.Stop()
+			nothingLeft(t, h, s)
+		}
+	}
+}
+
 // TestOpenTidies leaves what interrupted calls leave.
 func TestOpenTidies(t *testing.T) {
 	h := openHost(t, "node-tidy")

@@ -78,6 +78,9 @@ func (h *Host) record(id string, pid int) (Running, error) {
 		return Running{}, err
 	}
 	name := filepath.Join(id, recordFile)
+	if err := h.nodes.Remove(name + ".new"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return Running{}, err
+	}
 	if err := h.nodes.WriteFile(name+".new", b, 0o600); err != nil {
 		return Running{}, err
 	}
@@ -87,7 +90,7 @@ func (h *Host) record(id string, pid int) (Running, error) {
 // recorded is the last start of the node that was written down. It stays after
 // the node's end: it tells in which boot its disk was mounted last.
 func (h *Host) recorded(id string) (r Running, err error) {
-	f, err := h.nodes.Open(filepath.Join(id, recordFile))
+	f, err := h.openFile(filepath.Join(id, recordFile), os.O_RDONLY)
 	if err != nil {
 		return r, err
 	}

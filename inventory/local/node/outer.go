@@ -63,7 +63,7 @@ func outer(s stage) error {
 
 // readyDisk opens the disk when nobody has it any more, in order.
 func readyDisk(o order) (*os.File, error) {
-	disk, err := os.OpenFile(o.Disk, os.O_RDWR, 0)
+	disk, err := os.OpenFile(o.Disk, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -45,9 +45,11 @@ func (h *Host) Start(ctx context.Context, s Spec) (Running, error) {
 	defer h.busy.lock(s.ID)()
 	ctx, cancel := context.WithTimeout(ctx, startPatience)
 	defer cancel()
-	if _, err := h.nodes.Lstat(filepath.Join(s.ID, diskFile)); err != nil {
+	disk, err := h.openFile(filepath.Join(s.ID, diskFile), os.O_RDWR)
+	if err != nil {
 		return Running{}, fmt.Errorf("node %s is not prepared: %w", s.ID, err)
 	}
+	disk.Close() // a lease on it is only given to one who has it alone
 	if pids, err := h.tree.PIDs(s.ID); err != nil || len(pids) > 0 {
 		return Running{}, errors.Join(fmt.Errorf("node %s has %d processes already: kill it first", s.ID, len(pids)), err)
 	}
@@ -208,11 +210,21 @@ func closeFiles(files []*os.File) {
 // openLog opens the file for what stages and agent say, which is little.
 func (h *Host) openLog(id string) (*os.File, error) {
 	name := filepath.Join(id, logFile)
-	flags := os.O_WRONLY | os.O_CREATE | os.O_APPEND
-	if info, err := h.nodes.Lstat(name); err == nil && info.Size() > maxLog {
-		flags |= os.O_TRUNC
-	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	const flags = os.O_WRONLY | os.O_APPEND
+	f, err := h.openFile(name, flags)
+	if errors.Is(err, fs.ErrNotExist) {
+		return h.nodes.OpenFile(name, flags|os.O_CREATE|os.O_EXCL, 0o600)
+	}
+	if err != nil {
 		return nil, err
 	}
-	return h.nodes.OpenFile(name, flags, 0o600)
+	info, err := f.Stat()
+	if err == nil && info.Size() > maxLog {
+		err = f.Truncate(0)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
 }
