@@ -1,6 +1,9 @@
 package testbed
 
 import (
+	"errors"
+	"io/fs"
+	"os"
 	"path/filepath"
 
 	"patchbay/inventory/provider"
@@ -78,6 +81,25 @@ func (l *life) save(rec record) error {
 	if err := l.t.write(l.dir(), recordFile, rec); err != nil {
 		return err
 	}
+	l.rec = rec
+	return nil
+}
+
+// disown is save for a node that is being removed, where that cannot be written:
+// on a full disk, nodes must be removable above all. A node without a record is
+// removed by the next program, too. l.mu is held.
+func (l *life) disown(rec record, unsaved error) error {
+	if l.t.ctx.Err() != nil {
+		return unsaved
+	}
+	err := os.Rename(filepath.Join(l.dir(), recordFile), filepath.Join(l.dir(), goneFile))
+	if err == nil {
+		err = syncFolder(l.dir())
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return errors.Join(unsaved, err)
+	}
+	l.t.log.Warn("it cannot be written down that a node is being removed; its record is given up instead", "node", l.id, "error", unsaved)
 	l.rec = rec
 	return nil
 }

@@ -110,6 +110,11 @@ func (l *life) start(ctx context.Context, rec record) error {
 		return inWords("its image cannot be used", err)
 	}
 	spec := node.Spec{ID: l.id, Hostname: rec.Asked.hostname(l.id), Base: rec.Base, Image: i, Limits: rec.Limits}
+	if err := l.t.ids.Hold(rec.Base, l.holder()); errors.Is(err, claim.ErrTaken) {
+		return &wordsError{takenMessage, err, true}
+	} else if err != nil {
+		return inWords("its user ids cannot be claimed", err)
+	}
 	l.doing("making its disk")
 	if l.runs > 0 { // what has ended may have left something
 		if err := l.t.machines.Kill(ctx, l.id); err != nil {

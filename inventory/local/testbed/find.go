@@ -3,14 +3,19 @@ package testbed
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
+	"path/filepath"
 	"time"
 
+	"patchbay/inventory/local/claim"
 	"patchbay/inventory/provider"
 )
 
 // halfTime is how long one node that was never whole may hold up all others.
 const halfTime = 5 * time.Second
+
+const takenMessage = "its user ids were given to somebody else; remove it and make it anew"
 
 // find reads the records, and removes what has none.
 func (t *Testbed) find() error {
@@ -72,7 +77,7 @@ func (t *Testbed) recall(l *life) bool {
 // with t.mu held.
 func (t *Testbed) sweepClaims() error {
 	if err := readJSON(t.o.State, gatewayFile, &t.gateway); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+		return fmt.Errorf("what was noted of the gateway is spoilt: %w; move %s away, and the gateway gets another user id and, unless gateway_port is set, another port", err, filepath.Join(t.o.State, gatewayFile))
 	}
 	unknown := map[string]bool{} // nodes that may use numbers which nobody knows
 	ids := map[string]uint32{t.gatewayHolder(): t.gateway.UID}
@@ -100,9 +105,11 @@ func (t *Testbed) sweepClaims() error {
 		if l.rec.Base == 0 {
 			continue
 		}
-		if err := t.ids.Hold(l.rec.Base, t.settings.Instance+"/"+id); err != nil {
+		if err := t.ids.Hold(l.rec.Base, l.holder()); errors.Is(err, claim.ErrTaken) {
 			t.log.Error("the user ids of a node are not its own any more", "node", id, "error", err)
-			l.broken = "its user ids were given to somebody else; remove it and make it anew"
+			l.broken = takenMessage
+		} else if err != nil {
+			t.log.Error("cannot claim the user ids of a node; that is tried again before it is started", "node", id, "error", err)
 		}
 	}
 	return nil

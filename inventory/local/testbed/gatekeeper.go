@@ -76,6 +76,12 @@ func (t *Testbed) gatewayID() (err error) {
 // gatewayPort opens the port that the settings name, or the one that it had.
 func (t *Testbed) gatewayPort() (net.Listener, error) {
 	if t.settings.GatewayPort == 0 {
+		if old := t.gateway.Port; old != 0 && (old < t.settings.FirstPort || old > t.settings.LastPort) {
+			if err := t.ports.Release(uint32(old), t.gatewayHolder()); err != nil {
+				return nil, err
+			}
+			t.gateway.Port = 0
+		}
 		l, port, err := t.listen(t.gateway.Port, t.gatewayHolder())
 		if err != nil {
 			return nil, fmt.Errorf("no port for the gateway: %w; see who has the ports: ss -tlnp", err)

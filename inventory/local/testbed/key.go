@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -100,11 +99,10 @@ func newExperimentKey() ([]byte, error) {
 
 // keptKey is the key in dir/name, made unless it is there.
 func keptKey(dir, name string, make func() ([]byte, error)) (private []byte, public string, err error) {
-	path := filepath.Join(dir, name)
-	private, err = os.ReadFile(path)
+	private, err = readState(dir, name)
 	if err == nil {
 		if public, err = publicLines(private); err != nil {
-			err = fmt.Errorf("%s is no private key; remove it and a new one is made: %w", path, err)
+			err = fmt.Errorf("%s is no private key; remove it and a new one is made: %w", filepath.Join(dir, name), err)
 		}
 		return private, public, err
 	}

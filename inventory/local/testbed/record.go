@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"patchbay/inventory/local/node"
 )
@@ -54,6 +56,7 @@ type asked struct {
 // Files of a node's folder that are ours.
 const (
 	recordFile  = "node.json"
+	goneFile    = "node.json.gone" // the last record of a node that is being removed
 	hostKeyFile = "host_key"
 )
 
@@ -64,7 +67,10 @@ const maxRecord = 4 << 20
 // a loss of power.
 func writeDurably(dir, name string, b []byte) error {
 	fresh := filepath.Join(dir, name+".new")
-	f, err := os.OpenFile(fresh, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err := os.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := os.OpenFile(fresh, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
@@ -99,22 +105,31 @@ func writeJSON(dir, name string, v any) error {
 
 // readJSON reads what writeJSON wrote; what is not there is fs.ErrNotExist.
 func readJSON(dir, name string, v any) error {
-	path := filepath.Join(dir, name)
-	st, err := os.Lstat(path)
+	b, err := readState(dir, name)
 	if err != nil {
 		return err
 	}
-	if !st.Mode().IsRegular() || st.Size() > maxRecord {
-		return fmt.Errorf("%s is no file of the testbed", path)
-	}
-	b, err := os.ReadFile(path)
-	if err == nil {
-		err = json.Unmarshal(b, v)
-	}
-	if err != nil {
-		return fmt.Errorf("%s cannot be read: %w", path, err)
+	if err := json.Unmarshal(b, v); err != nil {
+		return fmt.Errorf("%s cannot be read: %w", filepath.Join(dir, name), err)
 	}
 	return nil
+}
+
+// readState reads a file of State. Nothing but a regular file is waited for.
+func readState(dir, name string) ([]byte, error) {
+	f, err := os.OpenFile(filepath.Join(dir, name), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !st.Mode().IsRegular() || st.Size() > maxRecord {
+		return nil, fmt.Errorf("%s is no file of the testbed: move it away", f.Name())
+	}
+	return io.ReadAll(io.LimitReader(f, maxRecord))
 }
 
 // folder makes a folder of State that is root's alone.

@@ -138,7 +138,11 @@ func (t *Testbed) accept(u update, imageNames []string, noop bool) (object, erro
 	}
 	rec := l.rec
 	rec.Asked, rec.Change = next, rec.Change+1
-	if err := l.save(rec); err != nil {
+	err := l.save(rec)
+	if err != nil && absent {
+		err = l.disown(rec, err)
+	}
+	if err != nil {
 		return nil, err
 	}
 	l.say(provider.StateChanging, "waiting for its turn")

@@ -36,9 +36,8 @@ type slice struct {
 
 	peers map[netip.Addr]*life // guarded by t.mu
 
-	ready chan struct{} // closed when what follows is there
-	key   experimentKey
-	err   error
+	keyMu  sync.Mutex // guards making
+	making *making
 
 	dirtyMu sync.Mutex // guards what follows
 	dirty   bool
@@ -53,6 +52,14 @@ type slice struct {
 }
 
 type experimentKey struct{ private, public string }
+
+// making is one attempt to make a slice's key.
+type making struct {
+	spare []byte        // not used by the attempt before, or nil
+	done  chan struct{} // closed when what follows is there
+	key   experimentKey
+	err   error
+}
 
 // peerLines are what all nodes of a slice have in their files.
 type peerLines struct {
@@ -73,9 +80,9 @@ func (t *Testbed) join(l *life, rec *record) error {
 	}
 	s := t.slices[urn]
 	if s == nil {
-		s = &slice{t: t, urn: urn, id: sliceID(urn), peers: map[netip.Addr]*life{}, ready: make(chan struct{})}
+		s = &slice{t: t, urn: urn, id: sliceID(urn), peers: map[netip.Addr]*life{}}
 		t.slices[urn] = s
-		t.work.Go(s.makeKey)
+		s.makeKey(nil)
 	}
 	if !rec.Peer.IsValid() || s.peers[rec.Peer] != nil {
 		rec.Peer = netip.AddrFrom4(firstPeer)
@@ -142,19 +149,31 @@ func (t *Testbed) named(urn string) *slice {
 	return t.slices[urn]
 }
 
-// makeKey finds the slice's key, or makes it.
-func (s *slice) makeKey() {
-	defer close(s.ready)
-	private, public, err := s.keptKey(nil)
-	if errors.Is(err, fs.ErrNotExist) {
+// makeKey begins to find the slice's key, or to make it; with
+// keyMu held, unless the slice is new.
+func (s *slice) makeKey(spare []byte) {
+	m := &making{spare: spare, done: make(chan struct{})}
+	s.making = m
+	s.t.work.Go(func() {
+		defer close(m.done)
+		private, public, err := s.keptKey(nil)
+		if errors.Is(err, fs.ErrNotExist) {
+			private, public, err = s.keepSpare(m)
+		}
+		m.key, m.err = experimentKey{string(private), public}, err
+	})
+}
+
+// keepSpare makes a spare key the slice's.
+func (s *slice) keepSpare(m *making) ([]byte, string, error) {
+	if m.spare == nil {
 		select {
-		case spare := <-s.t.spares:
-			private, public, err = s.keptKey(spare)
+		case m.spare = <-s.t.spares:
 		case <-s.t.ctx.Done():
-			err = s.t.ctx.Err()
+			return nil, "", s.t.ctx.Err()
 		}
 	}
-	s.key, s.err = experimentKey{string(private), public}, err
+	return s.keptKey(m.spare)
 }
 
 // keptKey is the key that is kept, or fresh, which then is, while the slice is there.
@@ -172,11 +191,22 @@ func (s *slice) keptKey(fresh []byte) (private []byte, public string, err error)
 	})
 }
 
-// wait is the slice's key, once it is made.
+// wait is the slice's key, once it is made. If it could not be made, that is tried
+// again.
 func (s *slice) wait(ctx context.Context) (experimentKey, error) {
+	s.keyMu.Lock()
 	select {
-	case <-s.ready:
-		return s.key, s.err
+	case <-s.making.done:
+		if s.making.err != nil {
+			s.makeKey(s.making.spare)
+		}
+	default:
+	}
+	m := s.making
+	s.keyMu.Unlock()
+	select {
+	case <-m.done:
+		return m.key, m.err
 	case <-ctx.Done():
 		return experimentKey{}, ctx.Err()
 	}

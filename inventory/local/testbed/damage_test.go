@@ -1,0 +1,187 @@
+package testbed
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"patchbay/inventory/provider"
+)
+
+func TestFullDiskKeepsNoNodeFromBeingRemoved(t *testing.T) {
+	for _, killed := range []bool{false, true} {
+		w := newWorld(t)
+		tb, stop := w.one()
+		w.mu.Lock()
+		w.full = func(string, any) bool { return true }
+		w.mu.Unlock()
+		if _, err := ask(tb, nodeName(1), provider.Resource{"power": "off"}); err == nil {
+			t.Error("what could not be noted was accepted")
+		}
+		if killed {
+			w.breaks("remove", errors.New("busy"))
+		}
+		if _, err := ask(tb, nodeName(1), provider.Resource{"ensure": "absent"}); err != nil {
+			t.Fatal(err)
+		}
+		if killed {
+			stop()
+			w.breaks("remove", nil)
+			tb, stop = w.run(-1)
+		}
+		await(t, tb, nodeName(1), provider.Gone)
+		w.nothingLeft(t, tb)
+		stop()
+	}
+}
+
+func TestRecordsThatAreNoFilesAreNotWaitedFor(t *testing.T) {
+	for what, make := range map[string]func(path string) error{
+		"pipe":   func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		"folder": func(path string) error { return os.MkdirAll(filepath.Join(path, "folder"), 0o700) },
+		"link":   func(path string) error { return os.Symlink(hostKeyFile, path) },
+	} {
+		for _, file := range []string{recordFile, hostKeyFile} {
+			w := newWorld(t)
+			tb, stop := w.one()
+			stop()
+			path := filepath.Join(tb.nodes, nodeName(1), file)
+			if err := errors.Join(os.Remove(path), make(path)); err != nil {
+				t.Fatal(err)
+			}
+			tb, stop = w.run(-1)
+			await(t, tb, nodeName(1), func(r provider.Resource) bool {
+				return strings.Contains(r.Text("message"), "spoilt") || strings.Contains(r.Text("message"), "host key cannot be read")
+			})
+			if _, err := ask(tb, nodeName(1), provider.Resource{"ensure": "absent"}); err != nil {
+				t.Fatalf("%s as %s: %v", file, what, err)
+			}
+			await(t, tb, nodeName(1), provider.Gone)
+			stop()
+		}
+	}
+}
+
+func TestSpoiltRecordOfTheGatewayIsToldWithARemedy(t *testing.T) {
+	w := newWorld(t)
+	tb, stop := w.run(-1)
+	stop()
+	path := filepath.Join(tb.o.State, gatewayFile)
+	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tb = w.up(-1)
+	err := tb.findMade()
+	tb.release()
+	if err == nil || !strings.Contains(err.Error(), "move "+path+" away") {
+		t.Errorf("error %v", err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	_, stop = w.run(-1)
+	stop()
+}
+
+func TestGatewayKeepsNoPortThatIsNotOneOfTheSettings(t *testing.T) {
+	w := newWorld(t)
+	tb, stop := w.run(-1)
+	port := tb.gateway.Port
+	stop()
+	w.settings.FirstPort = port + 10
+	tb, stop = w.run(-1)
+	defer stop()
+	if got := tb.gateway.Port; got < w.settings.FirstPort || got > w.settings.LastPort {
+		t.Errorf("it has port %d, those of the settings are %d to %d", got, w.settings.FirstPort, w.settings.LastPort)
+	}
+	if got := holders(t, filepath.Join(w.dir, "claims/ports")); len(got) != 1 {
+		t.Errorf("claims of ports: %v", got)
+	}
+}
+
+func TestNodeDoesNotRunOnUserIDsOfAnother(t *testing.T) {
+	steal := func(w *world, tb *Testbed) {
+		t.Helper()
+		base := tb.life(nodeName(1)).snapshot().Base
+		if err := errors.Join(tb.ids.Release(base, "testbed-t/"+nodeName(1)), tb.ids.Hold(base, "other/node")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runs := func(w *world) bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return w.running[nodeName(1)] != nil
+	}
+	taken := func(r provider.Resource) bool { return r.Text("message") == takenMessage }
+
+	w := newWorld(t) // while it is off
+	tb, stop := w.one()
+	if _, err := ask(tb, nodeName(1), provider.Resource{"power": "off"}); err != nil {
+		t.Fatal(err)
+	}
+	await(t, tb, nodeName(1), ready)
+	steal(w, tb)
+	for _, serial := range []string{"1", "2"} {
+		if _, err := ask(tb, nodeName(1), provider.Resource{"power": "on", "restart_serial": serial}); err != nil {
+			t.Fatal(err)
+		}
+		await(t, tb, nodeName(1), taken)
+		if runs(w) {
+			t.Error("it was started")
+		}
+	}
+	stop()
+
+	w = newWorld(t) // while no testbed ran
+	tb, stop = w.one()
+	stop()
+	steal(w, tb)
+	tb, stop = w.run(-1)
+	defer stop()
+	await(t, tb, nodeName(1), taken)
+	if runs(w) {
+		t.Error("it goes on running")
+	}
+	if _, err := ask(tb, nodeName(1), provider.Resource{"users": userItems("bob")}); err == nil {
+		t.Error("more can be asked of it than to be removed")
+	}
+	if _, err := ask(tb, nodeName(1), provider.Resource{"ensure": "absent"}); err != nil {
+		t.Fatal(err)
+	}
+	await(t, tb, nodeName(1), provider.Gone)
+	if got := holders(t, filepath.Join(w.dir, "claims/ids")); !slices.Contains(got, "other/node") {
+		t.Errorf("the other lost its user ids: %v", got)
+	}
+}
+
+func TestKeyOfAnExperimentIsTriedAgain(t *testing.T) {
+	w := newWorld(t)
+	tb, stop := w.run(-1)
+	defer stop()
+	// Nothing can be written where the key belongs.
+	path := filepath.Join(tb.keys, sliceID(sliceURN))
+	if err := os.MkdirAll(filepath.Join(path+".new", "folder"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ask(tb, nodeName(1), present("web", sliceURN, "alice")); err != nil {
+		t.Fatal(err)
+	}
+	if r := await(t, tb, nodeName(1), settled); ready(r) || !strings.Contains(r.Text("message"), "key of the experiment") {
+		t.Errorf("%v", r)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("it was written: %v", err)
+	}
+	if err := os.RemoveAll(path + ".new"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ask(tb, nodeName(1), provider.Resource{"restart_serial": "1"}); err != nil {
+		t.Fatal(err)
+	}
+	await(t, tb, nodeName(1), ready)
+}
