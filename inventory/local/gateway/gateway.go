@@ -42,7 +42,7 @@ type gateway struct {
 	waiting waiting
 	stalls  stalls
 
-	failures seldom // that are logged
+	failures, evictions seldom // that are logged
 
 	mu     sync.Mutex
 	host   []ssh.Signer // of the gateway account
@@ -53,6 +53,9 @@ type gateway struct {
 	proofs map[string]map[fingerprint]bool // by node: keys made for a proof
 	conns  map[*login]struct{}
 	held   map[string]int // logins by what is bounded: node, account, key
+	logins int            // without proofs
+	shares map[string]int // logins by whose they are
+	came   uint64         // logins ever
 	open   int            // connections of any kind
 	ending bool
 	ended  chan struct{} // closed when ending and nothing is open
@@ -69,7 +72,7 @@ func run(control *os.File, a nodes, confine func(uid, gid int) error, log *slog.
 		doors: make(map[string]*door), keys: make(index),
 		peers:  make(map[string]map[netip.Addr]string),
 		proofs: make(map[string]map[fingerprint]bool),
-		conns:  make(map[*login]struct{}), held: make(map[string]int),
+		conns:  make(map[*login]struct{}), held: make(map[string]int), shares: make(map[string]int),
 		ended: make(chan struct{}),
 	}
 	if err := g.begin(c, confine); err != nil {

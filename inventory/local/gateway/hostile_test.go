@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -370,14 +371,14 @@ func TestStalls(t *testing.T) {
 	s := &g.stalls
 	ended := make(chan *login, 8)
 	make := func(slice string) (*login, *flow) {
-		c := &login{g: g, slice: slice, line: &watched{backlog: &backlog{of: s}}}
+		c := &login{g: g, share: slice, line: &watched{backlog: &backlog{of: s}}}
 		c.stop = func() error { ended <- c; return nil }
 		return c, c.flow()
 	}
 	wait := func(want *login) {
 		t.Helper()
 		if c := <-ended; c != want {
-			t.Errorf("the one of slice %s was ended", c.slice)
+			t.Errorf("the one of slice %s was ended", c.share)
 		}
 		if len(ended) > 0 {
 			t.Error("another one was ended, too")
@@ -485,7 +486,7 @@ func TestUnreadForwards(t *testing.T) {
 // Beyond the limits of an account and a node nobody gets in, and others do.
 func TestLimitsOfLogins(t *testing.T) {
 	g := &gateway{
-		doors: map[string]*door{}, keys: index{}, conns: map[*login]struct{}{}, held: map[string]int{},
+		doors: map[string]*door{}, keys: index{}, conns: map[*login]struct{}{}, held: map[string]int{}, shares: map[string]int{},
 	}
 	key := []byte("key")
 	for _, node := range []string{"n1", "n2"} {
@@ -518,5 +519,74 @@ func TestLimitsOfLogins(t *testing.T) {
 	}
 	if len(g.held) != 0 || len(g.conns) != 0 {
 		t.Errorf("left: %v", g.held)
+	}
+}
+
+// A slice that takes all places loses its own, oldest first: by whatever keys and
+// nodes it took them. Others and proofs get in.
+func TestFullGateway(t *testing.T) {
+	g := &gateway{
+		log: quiet(), doors: map[string]*door{}, keys: index{}, conns: map[*login]struct{}{}, held: map[string]int{}, shares: map[string]int{},
+		proofs: map[string]map[fingerprint]bool{},
+	}
+	mine, proof := []byte("mine"), []byte("proof")
+	keys := func(slice string, n int) [][]byte {
+		list := [][]byte{mine} // anybody may list it
+		for i := range n {
+			list = append(list, fmt.Append(nil, slice, i))
+		}
+		return list
+	}
+	put := func(node, slice string, n int) {
+		g.replace(node, &door{node: node, slice: slice, accounts: map[string][][]byte{"a": keys(slice, n)}})
+	}
+	ended := make(chan *login, 2*maxLogins)
+	admit := func(k kind, node, slice string, key []byte) error {
+		c := &login{g: g, kind: k, node: node, slice: slice, user: "a", key: key}
+		c.stop = func() error { ended <- c; return nil }
+		return g.admit(c)
+	}
+	put("mine", "honest", 0)
+	for i := range 20 {
+		put(fmt.Sprint("n", i), "greedy", 30)
+	}
+	for range 10 {
+		if err := errors.Join(admit(public, "mine", "honest", mine), admit(jump, "", "", mine)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if g.shares["honest"] != 10 || g.shares["greedy"] != 0 {
+		t.Fatalf("shares: %v", g.shares)
+	}
+	tried := 0
+	for i := range 20 * maxAccountLogins {
+		if admit(public, fmt.Sprint("n", i%20), "greedy", []byte("greedy0")) != nil {
+			t.Fatal("it was refused after", tried)
+		}
+		tried++
+	}
+	for i := range 20 * maxAccountLogins {
+		if admit(jump, "", "", fmt.Append(nil, "greedy", i%30)) != nil {
+			t.Fatal("it was refused after", tried)
+		}
+		tried++
+	}
+	g.proofs["mine"] = map[fingerprint]bool{sha256.Sum256(proof): true}
+	if err := errors.Join(admit(public, "mine", "honest", mine), admit(jump, "", "", mine), admit(public, "mine", "honest", proof)); err != nil {
+		t.Error("others:", err)
+	}
+	if g.logins != maxLogins || g.shares["honest"] != 11 || g.shares["greedy"] != maxLogins-22 {
+		t.Errorf("%d logins, shares %v", g.logins, g.shares)
+	}
+	for range tried + 22 - maxLogins {
+		if c := <-ended; c.share != "greedy" || c.order > uint64(20+tried+22-maxLogins) {
+			t.Fatalf("number %d was ended, of %s", c.order, c.share)
+		}
+	}
+	for c := range g.conns {
+		g.dismiss(c)
+	}
+	if g.logins != 0 || len(g.shares) != 0 || len(g.held) != 0 {
+		t.Errorf("left: %d, %v, %v", g.logins, g.shares, g.held)
 	}
 }

@@ -24,7 +24,7 @@ const (
 	probeTime = 60 * time.Second // an idle peer is asked whether it lives
 	maxProbes = 3
 
-	maxLogins        = 4096 // in all
+	maxLogins        = 4096 // in all; then those who have most lose their oldest
 	maxNodeLogins    = 256
 	maxAccountLogins = 128 // of an account at a node, or of a key at the gateway account
 	maxSourceRelays  = 64  // raw connections of a source to a node
@@ -42,6 +42,9 @@ type login struct {
 	key   []byte
 	to    string // the address, if it is passed on
 	held  []string
+	share string       // who is bounded together
+	order uint64       // in which they came
+	out   bool         // pushed out: it is ended and takes no place any more
 	stop  func() error // closes the connection
 
 	conn    *ssh.ServerConn
@@ -195,9 +198,7 @@ func (g *gateway) admit(c *login) error {
 	if !g.allows(c) {
 		return errDenied
 	}
-	if len(g.conns) >= maxLogins {
-		return fmt.Errorf("%d connections, at most %d", len(g.conns), maxLogins)
-	}
+	c.proof = c.kind == public && g.proves(g.doors[c.node], c)
 	type bound struct {
 		what string
 		most int
@@ -210,7 +211,7 @@ func (g *gateway) admit(c *login) error {
 		// Strangers take no place of those who logged in.
 		bounds = []bound{{"raw\x00" + c.node, maxNodeLogins}, {"raw\x00" + c.node + "\x00" + c.user, maxSourceRelays}}
 	default:
-		if c.proof = c.kind == public && g.proves(g.doors[c.node], c); !c.proof {
+		if !c.proof {
 			bounds = []bound{{c.node, maxNodeLogins}, {c.node + "\x00" + c.user, maxAccountLogins}}
 		}
 	}
@@ -218,6 +219,16 @@ func (g *gateway) admit(c *login) error {
 		if g.held[b.what] >= b.most {
 			return fmt.Errorf("already %d connections, at most %d", g.held[b.what], b.most)
 		}
+	}
+	c.share = g.shareOf(c)
+	if !c.proof { // of which there are never many
+		if g.logins >= maxLogins {
+			g.pushOut()
+		}
+		g.logins++
+		g.shares[c.share]++
+		g.came++
+		c.order = g.came
 	}
 	for _, b := range bounds {
 		g.held[b.what]++
@@ -227,10 +238,63 @@ func (g *gateway) admit(c *login) error {
 	return nil
 }
 
+// shareOf is who has c with others: its slice; at the gateway account the one
+// that the key leads to. A key that leads to several has a share of its own, for
+// anybody may list anybody's key. Strangers are their source's. The lock is held.
+func (g *gateway) shareOf(c *login) string {
+	switch c.kind {
+	case raw:
+		return "raw\x00" + c.user
+	case jump:
+		list := g.nodesOf(c.key)
+		for _, d := range list {
+			if d.slice != list[0].slice {
+				return "key\x00" + string(c.key)
+			}
+		}
+		return list[0].slice // the door let it be, so there is one
+	}
+	return c.slice
+}
+
+// pushOut ends the oldest login of those who have most. The lock is held.
+func (g *gateway) pushOut() {
+	most := ""
+	for share, n := range g.shares {
+		if n > g.shares[most] {
+			most = share
+		}
+	}
+	var oldest *login
+	for c := range g.conns {
+		if c.share == most && !c.proof && !c.out && (oldest == nil || c.order < oldest.order) {
+			oldest = c
+		}
+	}
+	if g.evictions.may() {
+		g.log.Warn("the gateway is full: logins of those who have most are ended", "node", oldest.node, "user", oldest.user, "have", g.shares[most])
+	}
+	g.free(oldest)
+	oldest.out = true
+	go oldest.end()
+}
+
+// free gives the place of a login to others. The lock is held.
+func (g *gateway) free(c *login) {
+	if c.proof || c.out {
+		return
+	}
+	g.logins--
+	if g.shares[c.share]--; g.shares[c.share] == 0 {
+		delete(g.shares, c.share)
+	}
+}
+
 func (g *gateway) dismiss(c *login) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.conns, c)
+	g.free(c)
 	for _, what := range c.held {
 		if g.held[what]--; g.held[what] == 0 {
 			delete(g.held, what)

@@ -41,7 +41,7 @@ func TestStallsInChannels(t *testing.T) {
 	g := &gateway{log: quiet()}
 	ended := make(chan string, 2)
 	carrier := func(name string) *login {
-		return &login{g: g, kind: jump, key: []byte(name), line: &watched{backlog: &backlog{of: &g.stalls}},
+		return &login{g: g, share: name, line: &watched{backlog: &backlog{of: &g.stalls}},
 			stop: func() error { ended <- name; return nil }}
 	}
 	bad, good := carrier("bad"), carrier("good")

@@ -8,8 +8,7 @@ import (
 // What came in and is not taken stays in the heap: the protocol library lets a
 // peer send two megabytes on each channel, and has them as messages, of which
 // small ones need more than they carry. So many bytes, as they were on the wire,
-// may wait on all connections to the nodes of a slice, or by a key at the gateway
-// account, and on all together. What the collector has not found yet comes on
+// may wait on all connections of a share, and on all together. What the collector has not found yet comes on
 // top: as much as half of it.
 const (
 	maxUnread      = 128 << 20
@@ -58,7 +57,7 @@ func (b *backlog) came(n int) {
 		return
 	}
 	b.add(n)
-	whose := b.c.holder()
+	whose := b.c.share
 	if s.by[whose] <= maxSliceUnread {
 		if s.all <= maxUnread {
 			return
@@ -71,19 +70,11 @@ func (b *backlog) came(n int) {
 	}
 	var worst *backlog
 	for o := range s.of {
-		if !o.over && o.c.holder() == whose && (worst == nil || o.bytes > worst.bytes) {
+		if !o.over && o.c.share == whose && (worst == nil || o.bytes > worst.bytes) {
 			worst = o
 		}
 	}
 	worst.drop()
-}
-
-// holder is who is bounded together.
-func (c *login) holder() string {
-	if c.kind == jump {
-		return "key\x00" + string(c.key)
-	}
-	return c.slice
 }
 
 // add counts n bytes more. What was sent before anything was counted may be
@@ -93,7 +84,7 @@ func (b *backlog) add(n int) {
 	if n == 0 || b.over {
 		return
 	}
-	s, whose := b.of, b.c.holder()
+	s, whose := b.of, b.c.share
 	if s.by == nil {
 		s.by = make(map[string]int)
 	}
