@@ -156,10 +156,12 @@ func (s *loginSite) know(t testing.TB, hostname string) {
 	t.Helper()
 	r := look(t, s.provider, s.names[hostname])
 	keys := r.List(provider.AttrHostKeys)
-	if len(keys) != 1 {
+	if len(keys) != 2 {
 		t.Fatalf("%s has host keys %q", hostname, keys)
 	}
-	s.append(t, "known_hosts", fmt.Sprintf("node-%s %s\n", hostname, keys[0]))
+	for _, key := range keys {
+		s.append(t, "known_hosts", fmt.Sprintf("node-%s %s\n", hostname, key))
+	}
 }
 
 // doors are a node's own door and what the gateway account calls it.

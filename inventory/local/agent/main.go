@@ -132,8 +132,13 @@ func withstand() <-chan os.Signal {
 	} {
 		unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(s), uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0)
 	}
-	runtimes := uint64(1)<<(32-1) | 1<<(33-1) | 1<<(34-1)
-	mask := ^runtimes
+	// What started this program may have had them ignored, as posix_spawn does.
+	action[0] = 0 // SIG_DFL
+	mask := ^uint64(0)
+	for _, s := range [...]uint{32, 33, 34} {
+		unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(s), uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0)
+		mask &^= 1 << (s - 1)
+	}
 	unix.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_BLOCK, uintptr(unsafe.Pointer(&mask)), 0, 8, 0, 0)
 	return ended
 }
