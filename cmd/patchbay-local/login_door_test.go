@@ -143,7 +143,8 @@ func (s *loginSite) keyscan(t testing.TB, hostname string) string {
 			keys = append(keys, key)
 		}
 	}
-	if is := look(t, s.provider, s.names[hostname]).List(provider.AttrHostKeys); !slices.Equal(keys, is) {
+	slices.Sort(keys)
+	if is := slices.Sorted(slices.Values(look(t, s.provider, s.names[hostname]).List(provider.AttrHostKeys))); !slices.Equal(keys, is) {
 		t.Errorf("the door of %s shows %q, get tells %q", hostname, keys, is)
 	}
 	return strings.Join(keys, "\n")

@@ -315,7 +315,7 @@ func (s *loginSite) dial(t testing.TB, hostname, user string, signers ...ssh.Sig
 		t.Fatal(err)
 	}
 	return ssh.Dial("tcp", own, &ssh.ClientConfig{
-		User: user, Auth: []ssh.AuthMethod{ssh.PublicKeys(signers...)}, HostKeyCallback: ssh.FixedHostKey(host), Timeout: clientTime,
+		User: user, Auth: []ssh.AuthMethod{ssh.PublicKeys(signers...)}, HostKeyCallback: ssh.FixedHostKey(host), HostKeyAlgorithms: []string{host.Type()}, Timeout: clientTime,
 	})
 }
 

@@ -53,11 +53,12 @@ func (s *session) run(cmd agent.Command) {
 	s.end()
 }
 
-// variables are those that tell who is connected.
+// variables are those that tell who is connected. In a proof there are none, for
+// by them bash knows to read its user's files, which may be broken.
 func (c *login) variables() []string {
 	remote, ok1 := c.remote.(*net.TCPAddr)
 	local, ok2 := c.local.(*net.TCPAddr)
-	if !ok1 || !ok2 {
+	if !ok1 || !ok2 || c.proof {
 		return nil
 	}
 	from := remote.IP.String() + " " + strconv.Itoa(remote.Port)

@@ -71,8 +71,9 @@ func (g *gateway) prove(node string) error {
 // be started.
 const noCommand = 255
 
-// proveAccount logs in and lets the agent start a program of ours as the user:
-// see session.command. What stands in the way of its owner's own is not the node's.
+// proveAccount logs in and has the account's shell do nothing. What its owner
+// made of it is his business: a shell that ends in any other way than noCommand
+// was started.
 func (g *gateway) proveAccount(d *door, login string, key ssh.Signer) error {
 	nc, err := g.knock(d)
 	if err != nil {
@@ -92,7 +93,11 @@ func (g *gateway) proveAccount(d *door, login string, key ssh.Signer) error {
 	defer s.Close()
 	var said bytes.Buffer
 	s.Stderr = limited{&said}
-	if err := s.Run(":"); err != nil {
+	err = s.Run(":")
+	if ended, ok := errors.AsType[*ssh.ExitError](err); ok && ended.ExitStatus() != noCommand {
+		return nil
+	}
+	if err != nil {
 		if said.Len() > 0 {
 			return fmt.Errorf("%w: %s", err, plain(strings.TrimSpace(said.String())))
 		}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -44,20 +42,22 @@ func TestProofLogsInAsEachAccount(t *testing.T) {
 	}
 }
 
-// A proof starts no shell, for it would read files of the user's.
-func TestProofRunsNoFileOfTheUser(t *testing.T) {
+// A login is proven by a shell that was started, whatever its owner made of it.
+func TestProofWithAShellThatFails(t *testing.T) {
 	t.Parallel()
 	s, _, _ := newSite(t)
 	s.add("n1", Account{"alice", []string{newKey(t).line}})
-	mark := filepath.Join(s.home("n1"), "ran")
-	s.mu.Lock()
-	s.nodes["n1"].line = "touch " + mark + "; exit 255"
-	s.mu.Unlock()
-	if err := s.keeper.Prove(proof(t), "n1"); err != nil {
-		t.Error(err)
-	}
-	if _, err := os.Stat(mark); err == nil {
-		t.Error("the proof ran the user's shell")
+	for line, proven := range map[string]bool{
+		"exit 1": true, "echo no >&2; exit 127": true, "kill -9 $$": true,
+		`test -z "$SSH_CLIENT$SSH_CONNECTION" || exit 255`: true,  // by which bash knows to read the user's files
+		"echo cannot start >&2; exit 255":                  false, // as when it cannot be started
+	} {
+		s.mu.Lock()
+		s.nodes["n1"].line = line
+		s.mu.Unlock()
+		if err := s.keeper.Prove(proof(t), "n1"); (err == nil) != proven {
+			t.Errorf("%s: %v", line, err)
+		}
 	}
 }
 

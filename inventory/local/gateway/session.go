@@ -175,9 +175,6 @@ func (s *session) command(r *ssh.Request) (agent.Command, bool) {
 	switch r.Type {
 	case "exec":
 		cmd.Line = text.Line // an empty one is a shell, as with OpenSSH
-		// A proof runs our own program, which ends at once, and so no file of the
-		// user's, like those that a shell reads: they may be broken.
-		cmd.SFTP = s.c.proof
 	case "subsystem":
 		if text.Line != "sftp" {
 			return cmd, false
