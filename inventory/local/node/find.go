@@ -50,8 +50,8 @@ func (h *Host) Agent(ctx context.Context, id string) (*wire.Conn, error) {
 	return wire.Dial(ctx, filepath.Join(h.Dir(id), socketFile))
 }
 
-// answers asks the agent who it is.
-func (h *Host) answers(ctx context.Context, id string) error {
+// Answers asks the agent who it is; nil when it is the node's and answers.
+func (h *Host) Answers(ctx context.Context, id string) error {
 	c, err := h.Agent(ctx, id)
 	if err != nil {
 		return err

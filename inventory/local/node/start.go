@@ -83,7 +83,7 @@ func (h *Host) start(ctx context.Context, s Spec) (r Running, err error) {
 	if r, err = h.record(s.ID, pid); err != nil {
 		return r, err
 	}
-	return r, h.answers(ctx, s.ID)
+	return r, h.Answers(ctx, s.ID)
 }
 
 // runStages runs the stages until PID 1 of the node has become the agent, and

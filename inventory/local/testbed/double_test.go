@@ -355,6 +355,22 @@ func (m *doubleMachines) Agent(_ context.Context, id string) (*wire.Conn, error)
 	return ours, err
 }
 
+func (m *doubleMachines) Answers(ctx context.Context, id string) error {
+	m.w.mu.Lock()
+	wait := m.w.slow["hello "+id]
+	m.w.mu.Unlock()
+	if wait == nil {
+		return m.op("hello " + id)
+	}
+	m.op("hello " + id)
+	select {
+	case <-wait:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 func (m *doubleMachines) Configure(ctx context.Context, id string, c agent.Configuration) (agent.Facts, error) {
 	m.w.mu.Lock()
 	wait := m.w.slow["configure"]

@@ -149,6 +149,38 @@ func TestAgentThatIsTooSlowLocksNobodyOut(t *testing.T) {
 	await(t, tb, nodeName(1), ready)
 }
 
+func TestFrozenAgentsHoldUpNobody(t *testing.T) {
+	w := newWorld(t)
+	tb := w.up(-1)
+	tb.quickTime, tb.talkTime = time.Hour, time.Hour
+	tb.talk, tb.slow = newTurns(1), newTurns(1)
+	stop := w.serve(tb)
+	defer stop()
+	for i := range 2 {
+		if _, err := ask(tb, nodeName(i), present("web", sliceURN, "alice")); err != nil {
+			t.Fatal(err)
+		}
+		await(t, tb, nodeName(i), ready)
+	}
+	var goOn []func()
+	for i := range 2 {
+		goOn = append(goOn, w.delays("hello "+nodeName(i)))
+		before := w.count("hello " + nodeName(i))
+		if _, err := ask(tb, nodeName(i), provider.Resource{"users": userItems("bob")}); err != nil {
+			t.Fatal(err)
+		}
+		await(t, tb, nodeName(i), func(provider.Resource) bool { return w.count("hello "+nodeName(i)) > before })
+	}
+	if _, err := ask(tb, nodeName(2), present("db", sliceURN+"2", "alice")); err != nil {
+		t.Fatal(err)
+	}
+	await(t, tb, nodeName(2), ready)
+	for i := range 2 {
+		goOn[i]()
+		await(t, tb, nodeName(i), ready)
+	}
+}
+
 func TestNothingIsToldTwice(t *testing.T) {
 	w := newWorld(t)
 	tb, stop := w.one()

@@ -26,6 +26,7 @@ type machines interface {
 	Close() error
 
 	Agent(ctx context.Context, id string) (*wire.Conn, error)
+	Answers(ctx context.Context, id string) error
 	Configure(ctx context.Context, id string, c agent.Configuration) (agent.Facts, error)
 	Halt(ctx context.Context, id string) error
 	Hold(ctx context.Context, id string) error

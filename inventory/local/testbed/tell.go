@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"time"
 
 	"patchbay/inventory/local"
 	"patchbay/inventory/local/agent"
@@ -53,15 +54,19 @@ func (l *life) tell(ctx context.Context, rec record) error {
 	if ready && l.toldPeers == peers.version {
 		return nil
 	}
-	turns, time := l.t.talk, l.t.quickTime
+	turns, within := l.t.talk, l.t.quickTime
 	if l.slow {
-		turns, time = l.t.slow, l.t.talkTime
+		turns, within = l.t.slow, l.t.talkTime
+	}
+	if err := l.hello(ctx, within); err != nil {
+		l.slow = true
+		return &laterError{inWords("its system does not answer", err), ready}
 	}
 	if err := turns.take(ctx, false); err != nil {
 		return err
 	}
 	defer turns.give()
-	talk, cancel := context.WithTimeout(ctx, time)
+	talk, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	if !same {
 		l.doing("setting up accounts")
@@ -85,6 +90,17 @@ func (l *life) tell(ctx context.Context, rec record) error {
 		err = &laterError{err, ready}
 	}
 	return err
+}
+
+// hello fails when the agent does not answer in time. It needs no turn: frozen
+// nodes take none from others. Other errors are for those to tell who need more.
+func (l *life) hello(ctx context.Context, within time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	if err := l.t.machines.Answers(ctx, l.id); err != nil {
+		return ctx.Err()
+	}
+	return nil
 }
 
 // configure tells the agent everything.
