@@ -14,7 +14,7 @@ PACKAGES := ./... ./testdata/need ./testdata/census ./testdata/guest
 FUZZTIME ?= 20s
 SOAKTIME ?= 10m
 
-.PHONY: all build demo test check check-full bench fuzz soak help clean packages test-packages go
+.PHONY: all build demo test check check-full bench fuzz soak guest help clean packages test-packages go
 
 ## all: check and build
 all: check build
@@ -67,6 +67,13 @@ fuzz: packages
 ## soak: reserve and give back for SOAKTIME (10m) and watch that memory and state stay flat
 soak: packages
 	PATCHBAY_SOAK=$(SOAKTIME) $(GO) test -v -run '^TestSoak' -timeout 24h ./cmd/patchbay
+
+## guest: prove in virtual machines what the host cannot show: pure cgroup v2 and v1, a boot (takes long)
+guest: packages
+	PATCHBAY_GUEST=1 $(GO) test -v -count=1 -timeout 90m ./testdata/guest
+	for groups in v2 v1; do \
+	  $(GO) run ./testdata/guest --cgroup $$groups --test ./inventory/local/cgroup --test ./inventory/local/node || exit 1; \
+	done
 
 ## clean: remove what was built
 clean:
