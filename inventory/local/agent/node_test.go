@@ -154,7 +154,7 @@ func startNode(t testing.TB, root string, jobs ...*os.File) *node {
 	ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: firstID, Size: 65536}}
 	c := exec.Command(filepath.Join(root, program), root)
 	c.Args[0] = stageName
-	c.Env = []string{"GOMAXPROCS=1", nodeVariable + "=node-1", jobsVariable + "=" + strings.Join(numbers, ",")}
+	c.Env = []string{"GOMAXPROCS=1", "GODEBUG=disablethp=1", nodeVariable + "=node-1", jobsVariable + "=" + strings.Join(numbers, ",")}
 	c.Stderr = os.Stderr
 	c.ExtraFiles = append([]*os.File{listener}, jobs...)
 	c.SysProcAttr = &syscall.SysProcAttr{

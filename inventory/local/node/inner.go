@@ -50,7 +50,8 @@ func inner(s stage) error {
 	}
 	env := []string{
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-		"GOMAXPROCS=1", // one P: less memory
+		"GOMAXPROCS=1",         // one P: less memory
+		"GODEBUG=disablethp=1", // else a heap of huge pages, where those are the default as on Debian
 		"PATCHBAY_NODE=" + o.Spec.ID,
 		"PATCHBAY_JOBS=" + strings.Join(jobs, ","),
 	}
