@@ -77,51 +77,51 @@ func milliseconds(since time.Time) float64 { return float64(time.Since(since).Mi
 func nodeID(i int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012x", i) }
 
 // measure makes n nodes, once without and once with an account, and removes them.
-func (t *bed) measure(b *testing.B, n int, figures *benchTable) {
+func (b *bed) measure(tb *testing.B, n int, figures *benchTable) {
 	count := strconv.Itoa(n)
 	add := func(what, unit string, value float64) { figures.add(what, count, unit, value) }
 	began := time.Now()
-	t.make(b, n, []string{})
+	b.make(tb, n, []string{})
 	add("created, with a disk and doors", "ms", milliseconds(began))
 	began = time.Now()
-	t.unmake(b, n)
+	b.unmake(tb, n)
 	add("deleted, without accounts", "ms", milliseconds(began))
-	began, used := time.Now(), t.processorTime()
-	t.make(b, n, []string{t.user("alice")})
+	began, used := time.Now(), b.processorTime()
+	b.make(tb, n, []string{b.user("alice")})
 	add("ready: account made, login proven", "ms", milliseconds(began))
-	add("ready: processor time of all that", "ms", float64((t.processorTime() - used).Milliseconds()))
-	b.StopTimer()
+	add("ready: processor time of all that", "ms", float64((b.processorTime() - used).Milliseconds()))
+	tb.StopTimer()
 	time.Sleep(time.Second) // what is told later has been told
-	t.measureMemory(b, add)
+	b.measureMemory(tb, add)
 	began = time.Now()
-	all, err := t.provider.Get(b.Context(), nil)
+	all, err := b.provider.Get(tb.Context(), nil)
 	if err != nil || len(all) != n {
-		b.Fatalf("get: %d nodes, %v", len(all), err)
+		tb.Fatalf("get: %d nodes, %v", len(all), err)
 	}
 	add("the provider's get", "ms", milliseconds(began))
 	began = time.Now()
-	t.setAll(b, n, provider.Present, provider.Resource{"client_id": "other"})
+	b.setAll(tb, n, provider.Present, provider.Resource{"client_id": "other"})
 	add("the provider's set", "ms", milliseconds(began))
-	b.StartTimer()
+	tb.StartTimer()
 	began = time.Now()
-	t.unmake(b, n)
+	b.unmake(tb, n)
 	add("deleted", "ms", milliseconds(began))
 }
 
 // measureMemory tells what the processes of the testbed take, and its nodes.
-func (t *bed) measureMemory(b *testing.B, add func(what, unit string, value float64)) {
-	a, err := t.ask(local.Request{Action: local.ActionList})
+func (b *bed) measureMemory(tb *testing.B, add func(what, unit string, value float64)) {
+	a, err := b.ask(local.Request{Action: local.ActionList})
 	var list local.List
 	if err == nil {
 		err = json.Unmarshal(a.Output, &list)
 	}
 	if err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
 	var pss, anonymous, groups, disks int
 	for _, n := range list.Nodes {
-		pss += kilobytes(b, n.PID, "smaps_rollup", "Pss:")
-		anonymous += kilobytes(b, n.PID, "smaps_rollup", "Anonymous:")
+		pss += kilobytes(tb, n.PID, "smaps_rollup", "Pss:")
+		anonymous += kilobytes(tb, n.PID, "smaps_rollup", "Anonymous:")
 		groups += int(n.Memory >> 10)
 		disks += int(n.Disk >> 10)
 	}
@@ -130,23 +130,23 @@ func (t *bed) measureMemory(b *testing.B, add func(what, unit string, value floa
 	add("agent, memory of its own", "kB", float64(anonymous)/each)
 	add("what a node's memory limit counts", "kB", float64(groups)/each)
 	add("what a node's disk takes", "kB", float64(disks)/each)
-	add("up, resident", "kB", float64(kilobytes(b, t.up.Process.Pid, "status", "VmRSS:")))
-	add("gateway, resident", "kB", float64(kilobytes(b, t.gatewayPID(b), "status", "VmRSS:")))
+	add("up, resident", "kB", float64(kilobytes(tb, b.up.Process.Pid, "status", "VmRSS:")))
+	add("gateway, resident", "kB", float64(kilobytes(tb, b.gatewayPID(tb), "status", "VmRSS:")))
 }
 
 // processorTime is what up and the processes of nodes and gateway have used; on
 // a busy host it tells more than the time that went by. The kernel's own work
 // for them is only half in it.
-func (t *bed) processorTime() time.Duration {
+func (b *bed) processorTime() time.Duration {
 	const tick = 10 * time.Millisecond
 	var used time.Duration
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", t.up.Process.Pid))
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", b.up.Process.Pid))
 	_, after, _ := strings.Cut(string(text), ") ")
 	for _, field := range strings.Fields(after)[11:15] { // of itself and of children that ended
 		n, _ := strconv.Atoi(field)
 		used += time.Duration(n) * tick
 	}
-	groups, _ := filepath.Glob("/sys/fs/cgroup/cpuacct/patchbay-local/" + t.instance + "/cpuacct.usage")
+	groups, _ := filepath.Glob("/sys/fs/cgroup/cpuacct/patchbay-local/" + b.instance + "/cpuacct.usage")
 	for _, path := range groups {
 		text, _ := os.ReadFile(path)
 		n, _ := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
@@ -175,9 +175,9 @@ func kilobytes(t testing.TB, pid int, file, name string) int {
 }
 
 // gatewayPID is the child of up that is the gateway.
-func (t *bed) gatewayPID(b testing.TB) int {
-	b.Helper()
-	all, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", t.up.Process.Pid))
+func (b *bed) gatewayPID(tb testing.TB) int {
+	tb.Helper()
+	all, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", b.up.Process.Pid))
 	for _, path := range all {
 		children, _ := os.ReadFile(path)
 		for pid := range strings.FieldsSeq(string(children)) {
@@ -187,45 +187,45 @@ func (t *bed) gatewayPID(b testing.TB) int {
 			}
 		}
 	}
-	b.Fatal("up has no gateway")
+	tb.Fatal("up has no gateway")
 	return 0
 }
 
 // setAll asks n nodes at once, through the provider.
-func (t *bed) setAll(b *testing.B, n int, ensure string, should provider.Resource) {
-	b.Helper()
+func (b *bed) setAll(tb *testing.B, n int, ensure string, should provider.Resource) {
+	tb.Helper()
 	updates := make([]provider.Update, n)
 	for i := range updates {
 		updates[i] = provider.Update{Name: nodeID(i), Is: provider.Resource{"ensure": ensure}, Should: should}
 	}
-	changes, err := t.provider.Set(b.Context(), updates, false)
+	changes, err := b.provider.Set(tb.Context(), updates, false)
 	if err != nil || slices.ContainsFunc(changes, func(c provider.Change) bool { return c.Err != nil }) {
-		b.Fatalf("set: %v, %.500v", err, changes)
+		tb.Fatalf("set: %v, %.500v", err, changes)
 	}
 }
 
 // make makes n nodes of one slice and waits until all are ready.
-func (t *bed) make(b *testing.B, n int, users []string) {
-	b.Helper()
-	t.setAll(b, n, provider.Absent, node("localhost", provider.Resource{
-		"power": "on", "users": users, "slice_urn": "urn:publicid:IDN+example.org+slice+" + t.instance,
+func (b *bed) make(tb *testing.B, n int, users []string) {
+	tb.Helper()
+	b.setAll(tb, n, provider.Absent, node("localhost", provider.Resource{
+		"power": "on", "users": users, "slice_urn": "urn:publicid:IDN+example.org+slice+" + b.instance,
 	}))
-	t.until(b, func(state map[string]int) bool { return state[provider.StateReady] == n })
+	b.until(tb, func(state map[string]int) bool { return state[provider.StateReady] == n })
 }
 
 // unmake removes n nodes and waits until nothing is left of them.
-func (t *bed) unmake(b *testing.B, n int) {
-	b.Helper()
-	t.setAll(b, n, provider.Present, provider.Resource{"ensure": provider.Absent})
-	t.until(b, func(state map[string]int) bool { return len(state) == 0 })
+func (b *bed) unmake(tb *testing.B, n int) {
+	tb.Helper()
+	b.setAll(tb, n, provider.Present, provider.Resource{"ensure": provider.Absent})
+	b.until(tb, func(state map[string]int) bool { return len(state) == 0 })
 }
 
 // until waits for numbers of nodes by state. It asks the socket itself, which
 // disturbs less than a provider's process each time.
-func (t *bed) until(b *testing.B, enough func(state map[string]int) bool) {
-	b.Helper()
+func (b *bed) until(tb *testing.B, enough func(state map[string]int) bool) {
+	tb.Helper()
 	for end := time.Now().Add(bedTime); ; time.Sleep(5 * time.Millisecond) {
-		a, err := t.ask(local.Request{Action: local.ActionGet, Input: json.RawMessage(`{}`)})
+		a, err := b.ask(local.Request{Action: local.ActionGet, Input: json.RawMessage(`{}`)})
 		var got struct {
 			Resources []struct{ State, Message string }
 		}
@@ -238,37 +238,37 @@ func (t *bed) until(b *testing.B, enough func(state map[string]int) bool) {
 		}
 		switch {
 		case err != nil:
-			b.Fatal(err)
+			tb.Fatal(err)
 		case enough(state):
 			return
 		case time.Now().After(end) || state[provider.StateFailed] > 0:
-			b.Fatalf("nodes by state: %v, such as %v", state, got.Resources[0])
+			tb.Fatalf("nodes by state: %v, such as %v", state, got.Resources[0])
 		}
 		time.Sleep(time.Duration(len(got.Resources)) * 100 * time.Microsecond)
 	}
 }
 
 // agentExec runs true in a node, without any client.
-func (t *bed) agentExec(b *testing.B, name string) {
-	b.Helper()
-	ctx, cancel := context.WithTimeout(b.Context(), bedTime)
+func (b *bed) agentExec(tb *testing.B, name string) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), bedTime)
 	defer cancel()
-	c, err := wire.Dial(ctx, filepath.Join(t.state, "nodes", name, "agent.sock"))
+	c, err := wire.Dial(ctx, filepath.Join(b.state, "nodes", name, "agent.sock"))
 	if err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
 	defer null.Close()
 	p, err := agent.Exec(ctx, c, agent.Command{User: "root", Argv: []string{"/bin/true"}}, []*os.File{null, null, null})
 	if err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
 	defer p.Close()
 	if end, err := p.Wait(); err != nil || end.Status != 0 {
-		b.Fatal(end, err)
+		tb.Fatal(end, err)
 	}
 }
 
