@@ -34,7 +34,7 @@ const rooms = `
 4  inventory/provider/providertest  inventory/provider
 4  rspec/draw                       am/urn rspec schemas schemas/xmltree
 4  rspec/faithful
-4  inventory/simulated              inventory/provider go.yaml.in/yaml/v3
+4  inventory/simulated              inventory inventory/provider go.yaml.in/yaml/v3
 4  am/lease                         am am/store am/urn
 4  am/binder                        am am/store am/urn inventory rspec
 5  am/work                          am am/lease am/store am/urn inventory/provider
@@ -54,7 +54,7 @@ const rooms = `
 2  inventory/local/gateway          inventory/local/agent inventory/local/confine inventory/local/wire golang.org/x/crypto golang.org/x/sys
 3  inventory/local/image            inventory/local/node golang.org/x/sys
 4  inventory/local/doctor           inventory/local/cgroup inventory/local/confine inventory/local/image golang.org/x/sys
-5  inventory/local                  inventory/local/wire inventory/provider go.yaml.in/yaml/v3
+5  inventory/local                  inventory inventory/local/wire inventory/provider go.yaml.in/yaml/v3
 6  inventory/local/testbed          inventory/local inventory/local/agent inventory/local/claim inventory/local/gateway inventory/local/image inventory/local/node inventory/local/wire inventory/provider golang.org/x/crypto golang.org/x/sys
 8  cmd/patchbay-local               inventory/local inventory/local/agent inventory/local/doctor inventory/local/gateway inventory/local/image inventory/local/node inventory/local/testbed inventory/local/wire inventory/simulated github.com/spf13/cobra golang.org/x/sys
 `

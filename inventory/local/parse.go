@@ -250,7 +250,7 @@ func (p *parser) networks(n *yaml.Node) {
 // others. What has none of them is said by has.
 func (p *parser) fields(n *yaml.Node, has string, keys []string, f func(key string, n *yaml.Node)) {
 	if n = deref(n); n.Kind != yaml.MappingNode {
-		p.wrong(n, "%s must be keys and values; there are %s", strings.TrimSuffix(has, " have"), strings.Join(keys, ", "))
+		p.wrong(n, "%s must be keys and values; there are %s", strings.TrimSuffix(has, " have"), listed(keys))
 		return
 	}
 	seen := map[string]bool{}
