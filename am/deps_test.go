@@ -21,11 +21,12 @@ const rooms = `
 0  am/urn
 0  am/xmlrpc
 0  schemas
+0  inventory/nearest
 1  am                               am/urn
 1  schemas/xmltree                  schemas C github.com/lestrrat-go/libxml2
 1  credentials/cert                 am/urn golang.org/x/crypto
 2  credentials/dsig                 credentials/cert schemas/xmltree golang.org/x/crypto
-2  inventory                        am am/urn go.yaml.in/yaml/v3
+2  inventory                        am am/urn inventory/nearest go.yaml.in/yaml/v3
 3  credentials                      am am/urn credentials/cert credentials/dsig schemas/xmltree
 3  credentials/trial                am/urn credentials/cert credentials/dsig golang.org/x/crypto
 3  rspec                            am/urn schemas schemas/xmltree
@@ -34,9 +35,9 @@ const rooms = `
 4  inventory/provider/providertest  inventory/provider
 4  rspec/draw                       am/urn rspec schemas schemas/xmltree
 4  rspec/faithful
-4  inventory/simulated              inventory inventory/provider go.yaml.in/yaml/v3
+4  inventory/simulated              inventory/nearest inventory/provider go.yaml.in/yaml/v3
 4  am/lease                         am am/store am/urn
-4  am/binder                        am am/store am/urn inventory rspec
+4  am/binder                        am am/store am/urn inventory inventory/nearest rspec
 5  am/work                          am am/lease am/store am/urn inventory/provider
 5  am/probe                         am am/urn inventory/provider
 5  am/service                       am am/binder am/lease am/store am/urn credentials inventory rspec
@@ -44,7 +45,7 @@ const rooms = `
 6  am/mtls                          C
 7  am/server                        am am/api am/xmlrpc github.com/prometheus/client_golang
 7  am/client                        am am/xmlrpc github.com/kolo/xmlrpc
-8  cmd/patchbay                     am am/api am/binder am/client am/lease am/mtls am/probe am/server am/service am/store am/urn am/work am/xmlrpc credentials credentials/cert credentials/dsig credentials/trial inventory inventory/local inventory/provider inventory/provider/providertest inventory/simulated rspec rspec/draw schemas schemas/xmltree github.com/fsnotify/fsnotify github.com/go-viper/mapstructure/v2 github.com/spf13/cobra github.com/spf13/pflag github.com/spf13/viper go.yaml.in/yaml/v3 golang.org/x/sys
+8  cmd/patchbay                     am am/api am/binder am/client am/lease am/mtls am/probe am/server am/service am/store am/urn am/work am/xmlrpc credentials credentials/cert credentials/dsig credentials/trial inventory inventory/local inventory/nearest inventory/provider inventory/provider/providertest inventory/simulated rspec rspec/draw schemas schemas/xmltree github.com/fsnotify/fsnotify github.com/go-viper/mapstructure/v2 github.com/spf13/cobra github.com/spf13/pflag github.com/spf13/viper go.yaml.in/yaml/v3 golang.org/x/sys
 0  inventory/local/wire             golang.org/x/sys
 0  inventory/local/confine          golang.org/x/sys
 0  inventory/local/cgroup           golang.org/x/sys
@@ -54,7 +55,7 @@ const rooms = `
 2  inventory/local/gateway          inventory/local/agent inventory/local/confine inventory/local/wire golang.org/x/crypto golang.org/x/sys
 3  inventory/local/image            inventory/local/node golang.org/x/sys
 4  inventory/local/doctor           inventory/local/cgroup inventory/local/confine inventory/local/image golang.org/x/sys
-5  inventory/local                  inventory inventory/local/wire inventory/provider go.yaml.in/yaml/v3
+5  inventory/local                  inventory/local/wire inventory/nearest inventory/provider go.yaml.in/yaml/v3
 6  inventory/local/testbed          inventory/local inventory/local/agent inventory/local/claim inventory/local/gateway inventory/local/image inventory/local/node inventory/local/wire inventory/provider golang.org/x/crypto golang.org/x/sys
 8  cmd/patchbay-local               inventory/local inventory/local/agent inventory/local/doctor inventory/local/gateway inventory/local/image inventory/local/node inventory/local/testbed inventory/local/wire inventory/simulated github.com/spf13/cobra golang.org/x/sys
 `

@@ -15,6 +15,8 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/urn"
+
+	"patchbay/inventory/nearest"
 )
 
 const whole = `
@@ -413,7 +415,7 @@ func TestNearest(t *testing.T) {
 	for _, tt := range []struct{ want, got string }{
 		{"vm", "vm"}, {"VM", "vm"}, {"raw-cp", "raw-pc"}, {"rawpc", "raw-pc"}, {"xen", ""}, {"", ""}, {"v", ""}, {"vn", "vm"}, {"containers", "container"},
 	} {
-		if got := Nearest(tt.want, []string{"raw-pc", "vm", "container"}); got != tt.got {
+		if got := nearest.Word(tt.want, []string{"raw-pc", "vm", "container"}); got != tt.got {
 			t.Errorf("Nearest(%q) = %q, want %q", tt.want, got, tt.got)
 		}
 	}

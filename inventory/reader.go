@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"patchbay/inventory/nearest"
 )
 
 // reader walks a parsed YAML file and collects every mistake with its line. A
@@ -48,7 +50,7 @@ func (r *reader) fields(n *yaml.Node, what string, keys []string, f func(key str
 		k, value := n.Content[i], deref(n.Content[i+1])
 		switch {
 		case !slices.Contains(keys, k.Value):
-			if near := Nearest(k.Value, keys); near != "" {
+			if near := nearest.Word(k.Value, keys); near != "" {
 				r.wrong(k, "%s has no key %q; did you mean %q?", what, k.Value, near)
 			} else {
 				r.wrong(k, "%s has no key %q; there are %s", what, k.Value, strings.Join(keys, ", "))
@@ -176,7 +178,7 @@ func (r *reader) missing(n *yaml.Node, what, key string) {
 
 // unknown reports a name that nothing in the file has.
 func (r *reader) unknown(n *yaml.Node, what string, have []string) {
-	switch near := Nearest(n.Value, have); {
+	switch near := nearest.Word(n.Value, have); {
 	case near != "":
 		r.wrong(n, "there is no %s %q; did you mean %q?", what, n.Value, near)
 	case len(have) == 0:

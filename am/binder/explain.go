@@ -7,6 +7,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/inventory"
+	"patchbay/inventory/nearest"
 )
 
 // refuse notes why n cannot be bound.
@@ -246,7 +247,7 @@ func (b *binding) nearest(name string, have []string) string {
 	if b.searches++; b.searches > searches || len(name) > 64 {
 		return ""
 	}
-	return inventory.Nearest(name, have[:min(len(have), searchable)])
+	return nearest.Word(name, have[:min(len(have), searchable)])
 }
 
 // list prints at most ten names.

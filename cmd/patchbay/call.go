@@ -22,7 +22,7 @@ import (
 	"patchbay/am/client"
 	"patchbay/am/urn"
 	"patchbay/am/xmlrpc"
-	"patchbay/inventory"
+	"patchbay/inventory/nearest"
 )
 
 const callLong = `Call an aggregate manager, this site's or any other, and show what it answers.
@@ -179,11 +179,11 @@ func methodHint(api int, method string) string {
 	if slices.Contains(names, method) {
 		return ""
 	}
-	if near := inventory.Nearest(method, names); near != "" {
+	if near := nearest.Word(method, names); near != "" {
 		return fmt.Sprintf("; did you mean %s?", near)
 	}
 	for other := range shapes {
-		near := inventory.Nearest(method, slices.Sorted(maps.Keys(shapes[other])))
+		near := nearest.Word(method, slices.Sorted(maps.Keys(shapes[other])))
 		switch {
 		case near == "" || other == api:
 		case near == method:

@@ -15,6 +15,7 @@ import (
 	"patchbay/am"
 	"patchbay/am/store"
 	"patchbay/inventory"
+	"patchbay/inventory/nearest"
 	"patchbay/inventory/provider"
 	"patchbay/inventory/provider/providertest"
 )
@@ -163,7 +164,7 @@ func componentOf(inv *inventory.Inventory, p *provider.Provider, name string) (*
 			names[i] = c.Name
 		}
 		hint := "name one of its components"
-		if near := inventory.Nearest(name, names); near != "" {
+		if near := nearest.Word(name, names); near != "" {
 			hint = fmt.Sprintf("did you mean %s?", near)
 		}
 		return nil, fmt.Errorf("the inventory has no component %s; %s", name, hint)

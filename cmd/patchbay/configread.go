@@ -18,7 +18,7 @@ import (
 	"github.com/spf13/viper"
 	"go.yaml.in/yaml/v3"
 
-	"patchbay/inventory"
+	"patchbay/inventory/nearest"
 )
 
 // envPrefix begins the environment variables that stand for keys.
@@ -164,7 +164,7 @@ func checkEnvironment(environ []string) error {
 		msg := ""
 		if key == "KEYS" {
 			msg = "certificates can be named in " + configName + " only"
-		} else if near := inventory.Nearest(key, known); near != "" && !slices.Contains(known, key) {
+		} else if near := nearest.Word(key, known); near != "" && !slices.Contains(known, key) {
 			msg = "this variable stands for no key; did you mean " + envPrefix + near + "?"
 		}
 		if msg != "" {
@@ -255,7 +255,7 @@ func (o origin) walk(n *yaml.Node, t reflect.Type, prefix string, errs *[]error)
 		switch {
 		case !ok:
 			hint := "known here: " + strings.Join(fieldNames(t), ", ")
-			if near := inventory.Nearest(key.Value, fieldNames(t)); near != "" {
+			if near := nearest.Word(key.Value, fieldNames(t)); near != "" {
 				hint = "did you mean " + prefix + near + "?"
 			}
 			wrong(key, "unknown key %s%s; %s", prefix, key.Value, hint)

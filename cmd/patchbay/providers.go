@@ -16,6 +16,7 @@ import (
 	"patchbay/am/probe"
 	"patchbay/am/work"
 	"patchbay/inventory"
+	"patchbay/inventory/nearest"
 	"patchbay/inventory/provider"
 )
 
@@ -69,7 +70,7 @@ func missingProviders(dir string, found map[string]*provider.Provider, inv *inve
 			where = fmt.Sprintf("%s:%d", inventoryFile, line)
 		}
 		hint := "put it there as " + file
-		if near := inventory.Nearest(name, have); near != "" {
+		if near := nearest.Word(name, have); near != "" {
 			hint = fmt.Sprintf("did you mean %s?", near)
 		} else if len(have) > 0 {
 			hint = "there are: " + strings.Join(have, ", ") + "; name one of them, or " + hint

@@ -1,10 +1,12 @@
-package inventory
+// Package nearest finds the word that was meant, for hints in messages. It knows
+// nothing else, so that even the smallest program can afford it.
+package nearest
 
 import "strings"
 
-// Nearest is the word of have that was most likely meant by want, or "" if
+// Word is the word of have that was most likely meant by want, or "" if
 // none is near: at most one letter differs or a third of them, or only the case.
-func Nearest(want string, have []string) string {
+func Word(want string, have []string) string {
 	best, least := "", max(2, len(want)/3+1)
 	for _, h := range have {
 		if strings.EqualFold(want, h) {
