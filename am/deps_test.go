@@ -50,20 +50,27 @@ const rooms = `
 0  inventory/local/confine          golang.org/x/sys
 0  inventory/local/cgroup           golang.org/x/sys
 0  inventory/local/claim
+0  inventory/local/gauge            golang.org/x/sys
+0  inventory/local/setup            github.com/ulikunitz/xz golang.org/x/sys
 1  inventory/local/agent            inventory/local/wire github.com/pkg/sftp golang.org/x/sys
 2  inventory/local/node             inventory/local/agent inventory/local/cgroup inventory/local/confine inventory/local/wire golang.org/x/sys
 2  inventory/local/gateway          inventory/local/agent inventory/local/confine inventory/local/wire golang.org/x/crypto golang.org/x/sys
+2  inventory/local/relay            inventory/local/confine inventory/local/wire golang.org/x/sys
+3  inventory/local/fabric           inventory/local/relay github.com/google/nftables github.com/vishvananda/netlink github.com/vishvananda/netns golang.org/x/sys
+3  inventory/local/outbound         inventory/local/confine inventory/local/wire github.com/google/nftables github.com/vishvananda/netlink github.com/vishvananda/netns golang.org/x/sys
 3  inventory/local/image            inventory/local/node golang.org/x/sys
-4  inventory/local/doctor           inventory/local/cgroup inventory/local/confine inventory/local/image golang.org/x/sys
+4  inventory/local/doctor           inventory/local/cgroup inventory/local/confine inventory/local/fabric inventory/local/image inventory/local/outbound inventory/local/relay golang.org/x/sys
 5  inventory/local                  inventory/local/wire inventory/nearest inventory/provider go.yaml.in/yaml/v3
-6  inventory/local/testbed          inventory/local inventory/local/agent inventory/local/claim inventory/local/gateway inventory/local/image inventory/local/node inventory/local/wire inventory/provider golang.org/x/crypto golang.org/x/sys
-8  cmd/patchbay-local               inventory/local inventory/local/agent inventory/local/doctor inventory/local/gateway inventory/local/image inventory/local/node inventory/local/testbed inventory/local/wire inventory/simulated github.com/spf13/cobra golang.org/x/sys
+6  inventory/local/testbed          inventory/local inventory/local/agent inventory/local/claim inventory/local/fabric inventory/local/gateway inventory/local/image inventory/local/node inventory/local/outbound inventory/local/relay inventory/local/setup inventory/local/wire inventory/provider golang.org/x/crypto golang.org/x/sys
+8  cmd/patchbay-local               inventory/local inventory/local/agent inventory/local/doctor inventory/local/fabric inventory/local/gateway inventory/local/gauge inventory/local/image inventory/local/node inventory/local/outbound inventory/local/relay inventory/local/setup inventory/local/testbed inventory/local/wire inventory/simulated github.com/spf13/cobra golang.org/x/sys
 `
 
 // localModules are the modules that the static binary is made of.
 var localModules = []string{
-	"patchbay", "github.com/kr/fs", "github.com/pkg/sftp", "github.com/spf13/cobra", "github.com/spf13/pflag",
-	"go.yaml.in/yaml/v3", "golang.org/x/crypto", "golang.org/x/sys",
+	"patchbay", "github.com/google/nftables", "github.com/kr/fs", "github.com/mdlayher/netlink", "github.com/mdlayher/socket",
+	"github.com/pkg/sftp", "github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/ulikunitz/xz",
+	"github.com/vishvananda/netlink", "github.com/vishvananda/netns", "go.yaml.in/yaml/v3", "golang.org/x/crypto",
+	"golang.org/x/net", "golang.org/x/sync", "golang.org/x/sys",
 }
 
 const module = "patchbay/"
