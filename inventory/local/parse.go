@@ -18,6 +18,7 @@ const (
 	shown          = 5 // mistakes in one message
 	maxSliverTypes = 64
 	maxNetworks    = 256
+	maxSharedVLANs = 4094
 	maxName        = 64
 	firstFreePort  = 1024 // those below are for services of the host
 )
@@ -91,7 +92,7 @@ func (p *parser) wrong(n *yaml.Node, format string, args ...any) {
 func (p *parser) top(n *yaml.Node) {
 	keys := []string{
 		"instance", "component", "public_host", "listen", "ports", "port_rest", "publish", "gateway_port",
-		"sliver_types", "manifest_socket", "forward_to", "provider",
+		"sliver_types", "manifest_socket", "forward_to", "emulator", "shared_vlans", "provider",
 	}
 	if what := anotherFile(deref(n)); what != "" {
 		p.wrong(n, "this is %s; the settings of a testbed are those beside its provider, such as providers/local.yaml", what)
@@ -131,6 +132,12 @@ func (p *parser) top(n *yaml.Node) {
 			p.ManifestSocket = p.text(n, key)
 		case "forward_to":
 			p.networks(n)
+		case "emulator":
+			if p.Emulator = Emulator(n.Value); !slices.Contains([]Emulator{AutoEmulator, Netem, Relay, NFTables}, p.Emulator) {
+				p.wrong(n, "emulator is %q; %s", value(n), meant(n.Value, []string{string(AutoEmulator), string(Netem), string(Relay), string(NFTables)}))
+			}
+		case "shared_vlans":
+			p.vlans(n)
 		}
 	})
 }
@@ -243,6 +250,26 @@ func (p *parser) networks(n *yaml.Node) {
 			continue
 		}
 		p.ForwardTo = append(p.ForwardTo, net.Masked())
+	}
+}
+
+func (p *parser) vlans(n *yaml.Node) {
+	p.SharedVLANs = nil
+	items := p.items(n, "shared_vlans")
+	if len(items) > maxSharedVLANs {
+		p.wrong(n, "there are %d shared_vlans, at most %d can be", len(items), maxSharedVLANs)
+		return
+	}
+	for _, item := range items {
+		item = deref(item)
+		switch name := item.Value; {
+		case item.Kind != yaml.ScalarNode || name == "" || !plain(name):
+			p.wrong(item, "shared_vlans has %q, which is no name of the inventory's shared_vlans", value(item))
+		case slices.Contains(p.SharedVLANs, name):
+			p.wrong(item, "the shared VLAN %s is there twice; drop one", name)
+		default:
+			p.SharedVLANs = append(p.SharedVLANs, name)
+		}
 	}
 }
 

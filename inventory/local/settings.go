@@ -24,6 +24,17 @@ const (
 	Gateway Publish = "gateway"
 )
 
+// Emulator says what makes the latency and the loss of links.
+type Emulator string
+
+// Emulators.
+const (
+	AutoEmulator Emulator = "auto" // whatever this host has
+	Netem        Emulator = "netem"
+	Relay        Emulator = "relay"
+	NFTables     Emulator = "nftables"
+)
+
 // Settings are NAME.yaml without the metadata.
 type Settings struct {
 	Instance   string
@@ -43,6 +54,9 @@ type Settings struct {
 	ManifestSocket string
 	// ForwardTo are the networks of other providers' nodes; see MayForward.
 	ForwardTo []netip.Prefix
+	Emulator  Emulator
+	// SharedVLANs are the names by which slices may share a link.
+	SharedVLANs []string
 }
 
 // SliverType is what one kind of node may take.
@@ -76,6 +90,7 @@ func defaults() Settings {
 		Instance: DefaultInstance, Component: defaultHost, PublicHost: defaultHost,
 		FirstPort: 20000, LastPort: 29999, PortRest: 10 * time.Minute,
 		Publish:        Both,
+		Emulator:       AutoEmulator,
 		SliverTypes:    []SliverType{defaultType()},
 		ManifestSocket: "../admin.sock",
 	}

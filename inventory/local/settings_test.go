@@ -38,12 +38,15 @@ sliver_types:
 - {name: small, cpus: 0.5, memory: 64M, pids: 100, disk: 1G}
 - {name: big}
 forward_to: [10.1.2.3/8, "fd00::/8"]
+emulator: relay
+shared_vlans: [office, lab-2]
 `), "x.yaml")
 	want := defaults()
 	want.Listen, want.FirstPort, want.LastPort, want.PortRest = netip.MustParseAddr("192.0.2.1"), 1024, 65535, 0
 	want.Publish, want.GatewayPort = Gateway, 22022
 	want.SliverTypes = []SliverType{{"small", 0.5, 64 << 20, 100, 1 << 30}, {"big", 1, 512 << 20, 1000, 4 << 30}}
 	want.ForwardTo = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
+	want.Emulator, want.SharedVLANs = Relay, []string{"office", "lab-2"}
 	if diff := cmp.Diff(want, got, comparePlain); err != nil || diff != "" {
 		t.Errorf("%v\n%s", err, diff)
 	}
@@ -75,7 +78,7 @@ func TestFileOfSettings(t *testing.T) {
 }
 
 func TestMistakesInSettings(t *testing.T) {
-	keys := "instance, component, public_host, listen, ports, port_rest, publish, gateway_port, sliver_types, manifest_socket, forward_to, provider"
+	keys := "instance, component, public_host, listen, ports, port_rest, publish, gateway_port, sliver_types, manifest_socket, forward_to, emulator, shared_vlans, provider"
 	for _, tt := range []struct{ rule, text, want string }{
 		{"unknown key", "\npublic_hots: a", `x.yaml:2: the settings have no key "public_hots"; did you mean "public_host"?`},
 		{"far key", "colour: red", `x.yaml:1: the settings have no key "colour"; there are ` + keys},
@@ -110,6 +113,12 @@ func TestMistakesInSettings(t *testing.T) {
 		{"pids", "sliver_types: [{name: a, pids: 1}]", `x.yaml:1: pids is "1" and must be a whole number from 32 to 4194304`},
 		{"network", "forward_to: [10.0.0.1]", `x.yaml:1: forward_to has "10.0.0.1", which is no network such as 10.0.0.0/8`},
 		{"networks are no list", "forward_to: 10.0.0.0/8", "x.yaml:1: forward_to must be a list: write it in brackets, or each item on a line that begins with a hyphen"},
+		{"emulator", "emulator: netwm", `x.yaml:1: emulator is "netwm"; did you mean "netem"?`},
+		{"emulator with a key", "emulator: {a: b}", `x.yaml:1: emulator is "{…}"; there are auto, netem, relay, nftables`},
+		{"shared VLANs are no list", "shared_vlans: office", "x.yaml:1: shared_vlans must be a list: write it in brackets, or each item on a line that begins with a hyphen"},
+		{"shared VLAN with a blank", "shared_vlans: [the office]", `x.yaml:1: shared_vlans has "the office", which is no name of the inventory's shared_vlans`},
+		{"shared VLAN without a name", "shared_vlans: ['']", `x.yaml:1: shared_vlans has "", which is no name of the inventory's shared_vlans`},
+		{"shared VLAN twice", "shared_vlans:\n- a\n- a", "x.yaml:3: the shared VLAN a is there twice; drop one"},
 		{"not YAML", "a:\n  b: 1s\n c: 1s\n", "x.yaml: this is not YAML at or after line "},
 		{"all at once, in order of lines", "publish: x\nlisten: y", `x.yaml:1: publish is "x"; there are both, direct, gateway; x.yaml:2: listen is "y" and must be an address of this host, or empty for all`},
 	} {
@@ -166,12 +175,12 @@ func TestProviderLoads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, a := range []string{provider.AttrUsers, provider.AttrLogin, provider.AttrProxy, provider.AttrHostKeys, "client_id", "slice_urn", "sliver_urn"} {
+	for _, a := range []string{provider.AttrUsers, provider.AttrLogin, provider.AttrProxy, provider.AttrHostKeys, provider.AttrInterfaces, "client_id", "slice_urn", "sliver_urn"} {
 		if !p.Has(a) {
 			t.Errorf("%s is not declared", a)
 		}
 	}
-	if p.Parallel != 4 || p.Has(provider.AttrInterfaces) {
+	if p.Parallel != 4 || !p.Probe {
 		t.Errorf("%+v", p)
 	}
 }

@@ -111,8 +111,11 @@ func processStat(pid int) (started, state string, err error) {
 	if err != nil {
 		return "", "", err
 	}
+	return parseStat(pid, string(b))
+}
+
+func parseStat(pid int, text string) (started, state string, err error) {
 	// The second field is the program's name in brackets, which may hold anything.
-	text := string(b)
 	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
 	const stateAt, startedAt = 0, 19 // fields 3 and 22
 	if len(fields) <= startedAt {

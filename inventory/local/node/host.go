@@ -1,7 +1,6 @@
 package node
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -68,6 +67,8 @@ type Host struct {
 	boot  string   // boot_id of the kernel
 	busy  busy     // nodes that are being changed
 	disks sync.Mutex
+	// placing is held while a group beside those of nodes may be made.
+	placing sync.Mutex
 }
 
 // Folders of State.
@@ -195,32 +196,10 @@ func (h *Host) Usage(id string) (Usage, error) {
 	return u, err
 }
 
-// PlaceGateway puts a process of the gateway in a group of its own, under limits.
-func (h *Host) PlaceGateway(pid int, l Limits) error {
-	limits := cgroup.Limits{CPUs: l.CPUs, Memory: l.Memory, PIDs: l.PIDs}
-	place := func() error {
-		err := h.tree.Make(gatewayGroup, limits)
-		if errors.Is(err, fs.ErrExist) {
-			err = h.tree.Update(gatewayGroup, limits)
-		}
-		return err
-	}
-	err := place()
-	if errors.Is(err, fs.ErrNotExist) {
-		// Close removed half of it while the last gateway was ending.
-		h.tree.RemoveEmpty(gatewayGroup)
-		err = place()
-	}
-	if err != nil {
-		return err
-	}
-	return h.tree.Join(gatewayGroup, pid)
-}
-
 // Close removes the cgroup parents and empty folders when no node is left. The
 // Host must not be used any more.
 func (h *Host) Close() error {
-	h.tree.RemoveEmpty(gatewayGroup) // it lives on while the gateway does
+	h.removeEmpty()
 	err := h.tree.Close()
 	if entries, reading := fs.ReadDir(h.nodes.FS(), "."); reading == nil && len(entries) == 0 {
 		for _, folder := range []string{nodesFolder, trashFolder, assemblyFolder} {
@@ -239,9 +218,4 @@ func (h *Host) release() {
 			r.Close()
 		}
 	}
-}
-
-// EndGateway ends all processes that PlaceGateway placed, and removes their group.
-func (h *Host) EndGateway(ctx context.Context) error {
-	return errors.Join(h.tree.Kill(ctx, gatewayGroup), h.tree.Remove(ctx, gatewayGroup))
 }

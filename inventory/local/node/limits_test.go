@@ -136,20 +136,30 @@ func TestTerminalsBind(t *testing.T) {
 	}
 }
 
-func TestGatewayHasItsPlace(t *testing.T) {
+func TestGatewayAndRelaysHaveTheirPlaces(t *testing.T) {
 	h := openHost(t, "node-gw")
-	child := sleeper(t)
-	for range 2 { // a new gateway in the place of one that died
-		if err := h.PlaceGateway(child, Limits{Memory: 64 << 20, PIDs: 64}); err != nil {
-			t.Fatal(err)
+	for group, place := range map[string]func(int, Limits) error{gatewayGroup: h.PlaceGateway, relayGroup: h.PlaceRelay} {
+		for range 2 { // a new one in the place of one that died
+			child := sleeper(t)
+			if err := place(child, Limits{Memory: 64 << 20, PIDs: 64}); err != nil {
+				t.Fatal(err)
+			}
+			b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", child))
+			if err != nil || !strings.Contains(string(b), "/patchbay-local/node-gw/"+group+"\n") {
+				t.Errorf("%s is in %s (%v)", group, b, err)
+			}
 		}
-	}
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", child))
-	if err != nil || !strings.Contains(string(b), "/patchbay-local/node-gw/gateway") {
-		t.Errorf("the gateway is in %s (%v)", b, err)
 	}
 	if ids, err := h.IDs(); err != nil || len(ids) > 0 {
 		t.Errorf("nodes %v %v", ids, err)
+	}
+	if err := h.EndPlaced(t.Context()); err != nil {
+		t.Error(err)
+	}
+	for _, group := range []string{gatewayGroup, relayGroup} {
+		if pids, err := h.tree.PIDs(group); err != nil || len(pids) > 0 {
+			t.Errorf("%s still has %v (%v)", group, pids, err)
+		}
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 // hostile are names that must never become a path.
 var hostile = []string{
 	"", ".", "..", "../..", "../../usr", "a/b", "/etc", "a\x00b", "a b", "A", "node.1", "n_1", "ä", "a\n", "~", "*",
-	strings.Repeat("a", 65), gatewayGroup, "\xff",
+	strings.Repeat("a", 65), gatewayGroup, relayGroup, "\xff",
 }
 
 func TestNamesThatAreRefused(t *testing.T) {
@@ -31,6 +31,7 @@ func TestNamesThatAreRefused(t *testing.T) {
 		_, calls["Start"] = h.Start(ctx, spec(name, image))
 		_, calls["Agent"] = h.Agent(ctx, name)
 		_, calls["Usage"] = h.Usage(name)
+		_, calls["Network"] = h.Network(name)
 		for call, err := range calls {
 			if err == nil || !strings.Contains(err.Error(), "cannot name a node") {
 				t.Errorf("%s of %q: %v", call, name, err)
@@ -45,7 +46,7 @@ func TestNamesThatAreRefused(t *testing.T) {
 			t.Errorf("Dir(%q) = %q", good, h.Dir(good))
 		}
 	}
-	for _, name := range append(hostile[:len(hostile)-2:len(hostile)-2], "seventeen-letters") {
+	for _, name := range append(hostile[:len(hostile)-3:len(hostile)-3], "seventeen-letters") {
 		if _, err := Open(filepath.Join(t.TempDir(), "s"), name, nil); err == nil || !strings.Contains(err.Error(), "cannot name an instance") {
 			t.Errorf("instance %q: %v", name, err)
 		}

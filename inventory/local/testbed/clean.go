@@ -50,7 +50,7 @@ func Clean(ctx context.Context, o Options, removed func(id string)) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(removeNodes(ctx, h, ids, removed), h.EndGateway(ctx)); err != nil {
+	if err := errors.Join(removeNodes(ctx, h, ids, removed), h.EndPlaced(ctx)); err != nil {
 		return err
 	}
 	if err := h.Close(); err != nil {

@@ -1,0 +1,79 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// Network opens the network name space of the running node; the caller closes
+// it. The name space is the node's even when the process has ended meanwhile and
+// another one has its number. It goes with the last of the node's processes,
+// and with the open file.
+func (h *Host) Network(id string) (*os.File, error) {
+	if err := checkID(id); err != nil {
+		return nil, err
+	}
+	r, err := h.recorded(id)
+	if err != nil {
+		return nil, err
+	}
+	if r.Boot != h.boot || r.PID <= 1 {
+		return nil, fmt.Errorf("node %s does not run", id)
+	}
+	// What is below this folder is the process's that has the number now, and
+	// never that of one that gets it later.
+	process, err := os.Open(fmt.Sprintf("/proc/%d", r.PID))
+	if err != nil {
+		return nil, err
+	}
+	defer process.Close()
+	space, err := openBelow(process, "ns/net")
+	if err != nil {
+		return nil, err
+	}
+	if err := isNode(process, space, r); err != nil {
+		return nil, errors.Join(fmt.Errorf("node %s: %w", id, err), space.Close())
+	}
+	return space, nil
+}
+
+// isNode fails unless the process is the one that was noted, in a network name
+// space of its own.
+func isNode(process, space *os.File, r Running) error {
+	stat, err := openBelow(process, "stat")
+	if err != nil {
+		return err
+	}
+	defer stat.Close()
+	b, err := io.ReadAll(io.LimitReader(stat, 4096))
+	if err != nil {
+		return err
+	}
+	started, _, err := parseStat(r.PID, string(b))
+	if err != nil {
+		return err
+	}
+	if started != r.Started {
+		return fmt.Errorf("process %d is another one by now", r.PID)
+	}
+	var its, ours unix.Stat_t
+	if err := errors.Join(unix.Fstat(int(space.Fd()), &its), unix.Stat("/proc/self/ns/net", &ours)); err != nil {
+		return err
+	}
+	if its.Ino == ours.Ino && its.Dev == ours.Dev {
+		return fmt.Errorf("process %d is in the network of the host", r.PID)
+	}
+	return nil
+}
+
+func openBelow(dir *os.File, name string) (*os.File, error) {
+	fd, err := unix.Openat(int(dir.Fd()), name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: dir.Name() + "/" + name, Err: err}
+	}
+	return os.NewFile(uintptr(fd), dir.Name()+"/"+name), nil
+}
