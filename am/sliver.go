@@ -76,26 +76,6 @@ func (s *Sliver) Live(now time.Time) bool {
 	return s.Status.Allocation != Unallocated && (s.Frozen || now.Before(s.Expires))
 }
 
-// Interface is what one interface of a sliver got. Links are no slivers: what
-// a link takes of the network is held by the interfaces at its ends.
-type Interface struct {
-	ClientID string
-	// Link is the client_id of the link it is on; empty if it is on none.
-	Link string `json:",omitempty"`
-	// Component is the physical interface; zero if the inventory names none.
-	Component urn.URN `json:",omitzero"`
-	// Out and In are what it takes of the physical interface, in kbit/s.
-	Out int64 `json:",omitempty"`
-	In  int64 `json:",omitempty"`
-	// VLAN is the tag of the link's VLAN; 0 if there is none.
-	VLAN int `json:",omitempty"`
-	// SharedVLAN is the name of the VLAN if the link shares it with other
-	// slices; else the tag is the link's alone.
-	SharedVLAN string `json:",omitempty"`
-	// Addresses are those asked for, or the one that was assigned.
-	Addresses []netip.Prefix `json:",omitempty"`
-}
-
 // Desired is what methods have promised and the runner makes true.
 type Desired struct {
 	Present bool

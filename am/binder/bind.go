@@ -57,6 +57,7 @@ func BindAvoiding(avoid []*inventory.Component, r *rspec.Request, x *Index, slic
 	if len(b.reasons) == 0 {
 		b.assignTags()
 		b.assignAddresses(used)
+		b.assignProperties()
 		b.assignPublic()
 	}
 	if len(b.reasons) > 0 {

@@ -5,14 +5,15 @@ import (
 	"encoding/json"
 	"net"
 	"strings"
+	"time"
 
 	"patchbay/am"
 	"patchbay/am/urn"
 )
 
-// port is one item of interfaces: an interface of the experiment's network, or
-// with RoleControl the one by which the node is reached from everywhere. What
-// else a provider reports there is its own addition.
+// port is what counts of an item of interfaces: an interface of the experiment's
+// network, or with RoleControl the one by which the node is reached from everywhere.
+// What else a provider reports there is its own addition.
 type port struct {
 	ClientID      string   `json:"client_id,omitempty"`
 	Link          string   `json:"link,omitempty"`
@@ -24,12 +25,29 @@ type port struct {
 	PublicAddress string   `json:"public_address,omitempty"`
 }
 
+// told is an item as it is written. What it has beside a port came with later
+// versions and never changes while the node is there, so it is not compared: a
+// provider that keeps only the keys it knows is not asked for them for ever.
+type told struct {
+	port
+	SharedVLAN string     `json:"shared_vlan,omitempty"`
+	Properties []property `json:"properties,omitempty"`
+}
+
+// property is one item of properties.
+type property struct {
+	To         []string `json:"to,omitempty"`
+	Capacity   int64    `json:"capacity,omitempty"`    // kbit/s
+	Latency    float64  `json:"latency,omitempty"`     // ms
+	PacketLoss float64  `json:"packet_loss,omitempty"` // per cent
+}
+
 // interfaces are the sliver's interfaces in the order of its request; name
 // tells what a physical one is called on its component.
 func interfaces(s *am.Sliver, component string, name func(urn.URN) string) []string {
 	list := make([]string, 0, len(s.Interfaces)+1)
 	for _, i := range s.Interfaces {
-		p := port{ClientID: i.ClientID, Link: i.Link, VLAN: i.VLAN}
+		p := told{port: port{ClientID: i.ClientID, Link: i.Link, VLAN: i.VLAN}, SharedVLAN: i.SharedVLAN}
 		if i.Link != "" {
 			p.Slice = s.Slice.String()
 		}
@@ -43,6 +61,9 @@ func interfaces(s *am.Sliver, component string, name func(urn.URN) string) []str
 		}
 		for _, a := range i.Addresses {
 			p.Addresses = append(p.Addresses, a.String())
+		}
+		for _, q := range i.Properties {
+			p.Properties = append(p.Properties, property{q.To, q.Capacity, float64(q.Latency) / float64(time.Millisecond), q.Loss})
 		}
 		list = append(list, encode(p))
 	}

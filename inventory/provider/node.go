@@ -30,7 +30,7 @@ const (
 	AttrSliceURN      = "slice_urn"  // of the slice that the node belongs to
 	AttrSliverURN     = "sliver_urn" // of the node itself; name is its name part
 	AttrUsers         = "users"      // items: {"login":…,"urn":…,"keys":[…]}
-	AttrInterfaces    = "interfaces" // items: {"client_id":…,"link":…,"slice":…,"component":…,"vlan":…,"addresses":[…]}
+	AttrInterfaces    = "interfaces" // items: {"client_id":…,"link":…,"slice":…,"component":…,"vlan":…,"addresses":[…],"shared_vlan":…,"properties":[…]}
 	AttrSetup         = "setup"
 )
 

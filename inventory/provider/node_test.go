@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -101,6 +102,44 @@ func TestDesiredInterfaces(t *testing.T) {
 			if len(Diff(is, Resource{AttrInterfaces: want})) == 0 {
 				t.Errorf("another %s of %s is no difference", key, item)
 			}
+		}
+	}
+}
+
+func TestInterfacesTellPropertiesAndSharedVLANs(t *testing.T) {
+	s := &am.Sliver{
+		URN: urn.MustParse("urn:publicid:IDN+example.org+sliver+0b1c"), Slice: urn.MustParse("urn:publicid:IDN+example.org+slice+s"), Desired: am.Desired{Present: true},
+		Interfaces: []am.Interface{
+			{ClientID: "a:0", Link: "lan", Properties: []am.Property{
+				{Capacity: 10000, Latency: 12500 * time.Microsecond, Loss: 1.5}, {To: []string{"b:0", "c <&> 0"}, Latency: time.Nanosecond}, {To: []string{"d:0"}, Capacity: 1e12, Latency: time.Hour, Loss: 100},
+			}},
+			{ClientID: "a:1", Link: "wan", VLAN: 1750, SharedVLAN: "exchange", Properties: []am.Property{{Loss: 0.1}}},
+		},
+	}
+	want := []string{
+		`{"client_id":"a:0","link":"lan","slice":"urn:publicid:IDN+example.org+slice+s","properties":[{"capacity":10000,"latency":12.5,"packet_loss":1.5},{"to":["b:0","c <&> 0"],"latency":0.000001},{"to":["d:0"],"capacity":1000000000000,"latency":3600000,"packet_loss":100}]}`,
+		`{"client_id":"a:1","link":"wan","slice":"urn:publicid:IDN+example.org+slice+s","vlan":1750,"shared_vlan":"exchange","properties":[{"packet_loss":0.1}]}`,
+	}
+	got := DesiredNode(s, "host1", "a", nil)
+	if diff := cmp.Diff(want, got.List(AttrInterfaces)); diff != "" {
+		t.Errorf("interfaces (-want +got):\n%s", diff)
+	}
+	for rule, is := range map[string][]string{
+		"told back": {
+			`{"client_id":"a:0","link":"lan","slice":"urn:publicid:IDN+example.org+slice+s","properties":[{"packet_loss":1.50,"capacity":1e4,"latency":12.5}],"mac":"02:00:00:00:00:01","emulator":"tbf+relay","rx_packets":7}`,
+			want[1],
+		},
+		"not told back": {
+			`{"client_id":"a:0","link":"lan","slice":"urn:publicid:IDN+example.org+slice+s"}`,
+			`{"client_id":"a:1","link":"wan","slice":"urn:publicid:IDN+example.org+slice+s","vlan":1750}`,
+		},
+		"nonsense": {
+			`{"client_id":"a:0","link":"lan","slice":"urn:publicid:IDN+example.org+slice+s","properties":"none","shared_vlan":["x"]}`,
+			want[1],
+		},
+	} {
+		if d := Diff(Resource{AttrInterfaces: is}, Resource{AttrInterfaces: got.List(AttrInterfaces)}); len(d) > 0 {
+			t.Errorf("%s: %v is a difference", rule, d)
 		}
 	}
 }

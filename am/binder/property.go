@@ -1,0 +1,266 @@
+package binder
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"patchbay/am"
+	"patchbay/rspec"
+)
+
+// Bounds on what the properties of links come to. A request of a few thousand
+// properties towards whole LANs could else stand for the square of them.
+const (
+	maxProperties  = 256      // of one interface
+	maxNamed       = 16 << 10 // bytes of client_ids in them, so that a provider can report an item
+	maxPropertySum = 4 << 20  // bytes of all in a request, about
+	maxQualities   = 1 << 18  // steps for one link
+)
+
+// quality is what frames meet on their way from one end to another.
+type quality struct {
+	capacity int64 // kbit/s
+	latency  time.Duration
+	loss     float64 // per cent
+}
+
+func qualityOf(p rspec.Property) quality { return quality{p.Capacity, p.Latency, percent(p.Loss)} }
+
+// percent is a part of 1 as the decimal number of per cent that it was read from:
+// 15 digits are those that survive two roundings.
+func percent(part float64) float64 {
+	n, err := strconv.ParseFloat(strconv.FormatFloat(part*100, 'g', 15, 64), 64)
+	if err != nil {
+		return part * 100
+	}
+	return n
+}
+
+// and is what frames meet for which both are asked: the one that asks for more.
+func (s quality) and(o quality) quality {
+	if s.capacity == 0 || o.capacity != 0 && o.capacity < s.capacity {
+		s.capacity = o.capacity
+	}
+	return quality{s.capacity, max(s.latency, o.latency), max(s.loss, o.loss)}
+}
+
+// under is s where o, which is more particular, asks for nothing.
+func (s quality) under(o quality) quality {
+	if o.capacity != 0 {
+		s.capacity = o.capacity
+	}
+	if o.latency != 0 {
+		s.latency = o.latency
+	}
+	if o.loss != 0 {
+		s.loss = o.loss
+	}
+	return s
+}
+
+// qualities are the properties of one link, by the places of its ends.
+type qualities struct {
+	out   []quality         // of what leaves an end, whereto
+	in    []quality         // of what arrives at an end, wherefrom
+	pairs []map[int]quality // from one end to another; nil for none
+	// classes are the ends among which in is the same, with their places ascending.
+	classes []peers
+	of      []int // the class of each end
+}
+
+type peers struct {
+	quality
+	ends []int
+}
+
+// assignProperties tells each interface what frames that leave it are to meet.
+func (b *binding) assignProperties() {
+	left := maxPropertySum
+	for i := range b.wires {
+		w := &b.wires[i]
+		if len(w.Properties) == 0 || len(w.ends) == 0 {
+			continue
+		}
+		s := b.qualitiesOf(w)
+		if len(w.ends)*len(s.classes) > maxQualities {
+			b.refuseLink(w, am.TooBig, am.NoDetail, "its properties ask for something else at each of %d of its %s, which is too much for one link; make several links of it", len(s.classes), plural(len(w.ends), "interface"))
+			continue
+		}
+		for n, e := range w.ends {
+			list, size, ok := s.leaving(n, w, func(n int) string { return b.clientID(w.ends[n]) })
+			if !ok {
+				b.refuseLink(w, am.TooBig, am.NoDetail, "its properties treat the other interfaces in too many ways for %.80q; at most %d different properties, and %d bytes of names in them, can be told of one interface; make several links of it", b.clientID(e), maxProperties, maxNamed)
+				break
+			}
+			if left -= size; left < 0 {
+				b.refuseLink(w, am.TooBig, am.NoDetail, "the properties of all links come to more than %d bytes; write fewer different ones, or ask for less in one request", maxPropertySum)
+				return
+			}
+			b.nodes[e.node].Interfaces[e.number].Properties = list
+		}
+	}
+}
+
+// qualitiesOf sorts the properties of a link. What names an end that the link has
+// not asks for nothing.
+func (b *binding) qualitiesOf(w *wire) *qualities {
+	n := len(w.ends)
+	s := &qualities{out: make([]quality, n), in: make([]quality, n), pairs: make([]map[int]quality, n), of: make([]int, n)}
+	places := make(map[string]int, n)
+	for i, e := range w.ends {
+		places[b.clientID(e)] = i
+	}
+	for _, p := range w.Properties {
+		from, known1 := places[p.Source]
+		to, known2 := places[p.Dest]
+		q := qualityOf(p)
+		switch {
+		case known1 && p.Dest == "":
+			s.out[from] = s.out[from].and(q)
+		case known2 && p.Source == "":
+			s.in[to] = s.in[to].and(q)
+		case known1 && known2 && from != to:
+			if s.pairs[from] == nil {
+				s.pairs[from] = map[int]quality{}
+			}
+			s.pairs[from][to] = s.pairs[from][to].and(q)
+		}
+	}
+	numbers := map[quality]int{}
+	for i, q := range s.in {
+		c, known := numbers[q]
+		if !known {
+			c = len(s.classes)
+			numbers[q] = c
+			s.classes = append(s.classes, peers{quality: q})
+		}
+		s.classes[c].ends = append(s.classes[c].ends, i)
+		s.of[i] = c
+	}
+	return s
+}
+
+// group are the ends towards which frames that leave an end meet the same.
+type group struct {
+	quality
+	first   int // the lowest place
+	count   int
+	classes []int // those that belong to it, but for who is treated apart
+	apart   []int
+}
+
+// leaving are the properties of what leaves end n, their size in bytes, about,
+// and whether they are few enough to be told.
+func (s *qualities) leaving(n int, w *wire, name func(int) string) (list []am.Property, size int, ok bool) {
+	groups := s.groups(n)
+	rest := s.rest(n, w, groups)
+	if rest != (quality{}) {
+		list = append(list, property(rest, nil))
+	}
+	names := 0
+	for _, g := range groups {
+		if g.quality == (quality{}) || g.quality == rest {
+			continue
+		}
+		if len(list) == maxProperties {
+			return nil, 0, false
+		}
+		var to []string
+		for place := range s.members(n, g) {
+			id := name(place)
+			if names += len(id); names > maxNamed {
+				return nil, 0, false
+			}
+			to = append(to, id)
+		}
+		list = append(list, property(g.quality, to))
+	}
+	return list, names + 64*len(list), true
+}
+
+func property(s quality, to []string) am.Property {
+	return am.Property{To: to, Capacity: s.capacity, Latency: s.latency, Loss: s.loss}
+}
+
+// groups sorts the other ends by what frames from n to them meet, in the order
+// of the first of each.
+func (s *qualities) groups(n int) []*group {
+	var all []*group
+	find := map[quality]*group{}
+	add := func(q quality, first, count int) *group {
+		g := find[q]
+		if g == nil {
+			g = &group{quality: q, first: first}
+			find[q] = g
+			all = append(all, g)
+		}
+		g.first, g.count = min(g.first, first), g.count+count
+		return g
+	}
+	apart := make(map[int]int, len(s.classes)) // how many of a class are treated apart
+	apart[s.of[n]]++
+	for to, q := range s.pairs[n] {
+		apart[s.of[to]]++
+		g := add(s.out[n].and(s.in[to]).under(q), to, 1)
+		g.apart = append(g.apart, to)
+	}
+	for c, x := range s.classes {
+		count := len(x.ends) - apart[c]
+		if count == 0 {
+			continue
+		}
+		first := slices.IndexFunc(x.ends, func(to int) bool { return !s.isApart(n, to) })
+		g := add(s.out[n].and(x.quality), x.ends[first], count)
+		g.classes = append(g.classes, c)
+	}
+	slices.SortFunc(all, func(a, b *group) int { return a.first - b.first })
+	return all
+}
+
+// isApart tells whether end to has another place for n than its class.
+func (s *qualities) isApart(n, to int) bool {
+	_, listed := s.pairs[n][to]
+	return listed || to == n
+}
+
+// members are the ends of a group of n, ascending within each class.
+func (s *qualities) members(n int, g *group) func(yield func(int) bool) {
+	return func(yield func(int) bool) {
+		slices.Sort(g.apart)
+		for _, to := range g.apart {
+			if !yield(to) {
+				return
+			}
+		}
+		for _, c := range g.classes {
+			for _, to := range s.classes[c].ends {
+				if !s.isApart(n, to) && !yield(to) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// rest is what the one property without names says: of the largest group, if all
+// are treated somehow. A shared VLAN has more ends than are known here, and they
+// are treated as whatever leaves n.
+func (s *qualities) rest(n int, w *wire, groups []*group) quality {
+	if w.shared != nil {
+		return s.out[n]
+	}
+	var largest *group
+	for _, g := range groups {
+		if g.quality == (quality{}) {
+			return quality{}
+		}
+		if largest == nil || g.count > largest.count {
+			largest = g
+		}
+	}
+	if largest == nil {
+		return quality{}
+	}
+	return largest.quality
+}
