@@ -9,6 +9,7 @@ import (
 	"patchbay/inventory/local/agent"
 	"patchbay/inventory/local/doctor"
 	"patchbay/inventory/local/gateway"
+	"patchbay/inventory/local/gauge"
 	nodes "patchbay/inventory/local/node"
 )
 
@@ -25,6 +26,8 @@ func main() {
 		doctor.Probe()
 	case "geni-get":
 		end(agent.GeniGet(os.Args[1:], os.Stdout))
+	case gauge.Argv0:
+		end(gauge.Main(os.Args[1:], os.Stdout))
 	}
 	end(command().Execute())
 }

@@ -31,7 +31,7 @@ func inner(s stage) error {
 	if err := loopbackUp(); err != nil {
 		return fmt.Errorf("cannot switch lo on: %w", err)
 	}
-	linkGeni()
+	linkCommands()
 	// A name space of its own, so that the node does not see where its groups are.
 	if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
 		return fmt.Errorf("cannot separate the node's groups: %w", err)
@@ -112,11 +112,15 @@ func loopbackUp() error {
 	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, lo)
 }
 
-// linkGeni gives GENI scripts the command they call. A node whose disk is full,
-// or where something else has that name, does without.
-func linkGeni() {
-	const dir = "/usr/local/bin"
-	if os.MkdirAll(dir, 0o755) == nil {
-		os.Symlink(programInside, dir+"/geni-get")
+// linkCommands gives GENI scripts the command they call, and experimenters the
+// one that measures links. A node whose disk is full, or where something else
+// has such a name, does without.
+func linkCommands() {
+	const dir = "/usr/local/bin/"
+	if os.MkdirAll(dir, 0o755) != nil {
+		return
+	}
+	for _, name := range []string{"geni-get", "patchbay-gauge"} {
+		os.Symlink(programInside, dir+name)
 	}
 }
