@@ -13,6 +13,10 @@ import (
 	"patchbay/inventory/local/wire"
 )
 
+// hangUpTime is how long a command that got SIGHUP keeps its terminal, unless
+// it ends.
+const hangUpTime = time.Second
+
 // exec starts a command, tells that it was, and then how it ended. files are
 // its three files unless it gets a terminal.
 func (a *agent) exec(c *wire.Conn, cmd *Command, files []*os.File) error {
@@ -59,13 +63,13 @@ func (a *agent) exec(c *wire.Conn, cmd *Command, files []*os.File) error {
 		return err
 	}
 	// From here on nobody keeps open what the command has: its reader shall
-	// see the end, and a closed master shall hang up the terminal.
+	// see the end. The master stays open here until the command is hung up: a
+	// shell that finds its terminal closed before it has SIGHUP takes that for
+	// the end of its input, and lets its jobs live.
 	closeAll(files)
 	files = nil
 	c.SetDeadline(time.Now().Add(requestTime))
 	told := c.Send(answer{}, give...)
-	closeAll(give)
-	give = nil
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
@@ -85,6 +89,10 @@ func (a *agent) exec(c *wire.Conn, cmd *Command, files []*os.File) error {
 		case <-gone:
 			if cmd.Terminal != nil {
 				a.children.signal(pid, int(unix.SIGHUP))
+				select {
+				case <-end:
+				case <-time.After(hangUpTime):
+				}
 			}
 			return nil
 		case <-halting: // shells at terminals pass over SIGTERM

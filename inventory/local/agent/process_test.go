@@ -92,7 +92,6 @@ func TestPeerGone(t *testing.T) {
 		leave func(p *Process)
 	}{
 		{"Closed", func(p *Process) { p.Close() }},
-		{"MasterOnly", func(p *Process) { p.Terminal.Close() }},
 		{"ConnectionOnly", func(p *Process) { p.c.Close() }},
 	} {
 		t.Run("HangsUpTheTerminal"+c.rule, func(t *testing.T) {
@@ -113,6 +112,31 @@ func TestPeerGone(t *testing.T) {
 		p.Close()
 		await(t, "what was started before", func() bool { return m.file("tmp/alive") == "alive\n" })
 	})
+}
+
+// A shell that reads the end of its terminal before it has SIGHUP takes it for
+// the end of its input, and leaves its jobs alone.
+func TestHangUpReachesTheJobsOfAShell(t *testing.T) {
+	n := newNode(t)
+	for range 30 {
+		p, err := Exec(t.Context(), n.dial(), Command{User: "bob", Terminal: &Terminal{Rows: 24, Cols: 80}}, nil)
+		check(t, err)
+		check(t, p.Terminal.SetReadDeadline(time.Now().Add(10*time.Second)))
+		r := bufio.NewReader(p.Terminal)
+		p.Terminal.WriteString("sleep 4321 &\necho do''ne\n")
+		for line := ""; !strings.HasPrefix(line, "done"); {
+			if line, err = r.ReadString('\n'); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.ReadString(' ') // the prompt: it reads again
+		runs := func() bool {
+			return strings.Contains(n.line("root", "cat /proc/[0-9]*/cmdline | tr '\\0' ' '"), "sleep 4321 ")
+		}
+		await(t, "the job", runs) // until then bash's own handler would take its signals
+		p.Close()
+		await(t, "the job's end", func() bool { return !runs() })
+	}
 }
 
 func TestSignalGoesToTheGroup(t *testing.T) {
