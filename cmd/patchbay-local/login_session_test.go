@@ -264,13 +264,14 @@ func loginTerminals(t *testing.T, s *loginSite) {
 	t.Run("Shell", func(t *testing.T) {
 		x := alice.terminal(t, 24, 80, "a")
 		x.shows("$ ")
-		x.types("echo $((40+2)); sleep 600\r")
-		x.shows("42\r\n")
+		// The job itself says when the terminal is its own: keys typed before are the shell's.
+		x.types(`perl -e '$| = 1; $SIG{CONT} = sub { print 21*2, "\n" }; print 20*2, "\n"; sleep 600 while 1'` + "\r")
+		x.shows("40\r\n")
 		x.types("\x1a") // job control
 		x.shows("Stopped")
 		x.shows("$ ")
 		x.types("fg\r")
-		x.shows("sleep 600\r\n")
+		x.shows("42\r\n")
 		x.types("\x03")
 		x.shows("$ ")
 		x.types("exit 7\r")
@@ -329,12 +330,18 @@ func loginTerminals(t *testing.T, s *loginSite) {
 		x.shows("$ ")
 		x.types("setsid -f nohup sleep 4323 >/dev/null 2>&1; echo do''ne\r")
 		x.shows("done")
+		left := func() string { return alice.ssh("a", "pgrep -fa '^sleep 432[1-3]$'").out }
+		eventually(t, func() string { // until then they take signals as the shell does
+			if n := strings.Count(left(), "sleep"); n != 3 {
+				return fmt.Sprintf("%d jobs run", n)
+			}
+			return ""
+		})
 		_ = x.cmd.Process.Kill() // the client is gone without a word
 		x.ends()
 		eventually(t, func() string {
-			r := alice.ssh("a", "pgrep -fa 'sleep 432[1-3]$'")
-			if strings.Contains(r.out, "4321") || !strings.Contains(r.out, "4322") || !strings.Contains(r.out, "4323") {
-				return fmt.Sprintf("left are %q", r.out)
+			if jobs := left(); strings.Contains(jobs, "4321") || !strings.Contains(jobs, "4322") || !strings.Contains(jobs, "4323") {
+				return fmt.Sprintf("left are %q", jobs)
 			}
 			return ""
 		})
