@@ -31,8 +31,9 @@ demo: build
 ## test: run all tests; one that is skipped must be named in testdata/skips.txt
 test: packages test-packages
 	@mkdir -p .cache
-	$(GO) test -v $(PACKAGES) 2>&1 | tee .cache/test.log
-	@.ci/skips .cache/test.log testdata/skips.txt
+	$(GO) test -v $(PACKAGES) 2>&1 | tee .cache/test.log; status=$$?; \
+	  .ci/skips .cache/test.log testdata/skips.txt || status=1; \
+	  .ci/failures .cache/test.log; exit $$status
 
 ## check: format, vet, static analysis, imports, and no drift of go.mod
 check: packages
