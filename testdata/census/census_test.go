@@ -377,8 +377,13 @@ func TestWhatIsOthersDoesNotCount(t *testing.T) {
 	dir := t.TempDir()
 	o := census.Options{Only: []string{"census-a1"}, Except: []string{"except-this"}, Roots: []string{dir}}
 	before := take(t, o)
-	_, undo := sleeper(t, "MARK=census-a10", "sleep")
+	pid, undo := sleeper(t, "MARK=census-a10", "sleep")
 	defer undo()
+	pin := filepath.Join(t.TempDir(), "pin")
+	if err := os.WriteFile(pin, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	defer mount(t, fmt.Sprintf("/proc/%d/ns/net", pid), pin, "", unix.MS_BIND)()
 	if err := os.Symlink("census-a10/node", filepath.Join(dir, "1879113728")); err != nil {
 		t.Fatal(err)
 	}

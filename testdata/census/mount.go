@@ -32,7 +32,8 @@ func readMounts(path string) ([]mount, error) {
 }
 
 // takeMounts lists the mounts of this process's namespace, which is the host's,
-// wholly, and of each other mount namespace those that bear a mark.
+// wholly but for others' pins of namespaces, and of each other mount namespace
+// those that bear a mark.
 func (k *taker) takeMounts() error {
 	own := link("/proc/self/ns/mnt")
 	mounts, err := readMounts("/proc/self/mountinfo")
@@ -40,7 +41,9 @@ func (k *taker) takeMounts() error {
 		return err
 	}
 	for _, m := range mounts {
-		k.add("mount on the host at %s: %s %s of %s", m.point, m.kind, m.root, m.source)
+		if m.kind != "nsfs" || k.ours(m.point) {
+			k.add("mount on the host at %s: %s %s of %s", m.point, m.kind, m.root, m.source)
+		}
 	}
 	seen := map[string]bool{own: true}
 	for _, p := range k.processes {
