@@ -1,4 +1,40 @@
 // Package fabric makes the network of an experiment: a network namespace for each
 // slice with the bridges of its links and the host's side of all interfaces, where
 // root of a node cannot touch what shapes the traffic.
+//
+// # What lies where
+//
+// Each slice has a namespace of its own, kept by a bind mount in
+// Folder/slices/SLICE. In it a device is called by a letter and a hash, and its
+// alias tells the link and the end in words:
+//
+//	p  the host's side of an interface; the other side is the node's eth1, eth2, …
+//	b  the bridge of a link
+//	q  a bridge of one end, where something stands between the end and the link
+//	s  a pair of devices between b (s) and q (u) that cuts what the kernel sends
+//	u  in one piece into the packets that go over the wire
+//	t  the end of the relay, a TAP device
+//	x  the way to a shared VLAN, whose bridge is in a namespace of its own, kept
+//	   in Folder/shared
+//
+// # The means
+//
+//	bridge         p - b                   nothing is asked
+//	bridge+tbf     p - b                   capacity: tbf at p, towards the node
+//	…+netem        p - q - u - s - b       latency and loss: netem at p; without loss p - b
+//	…+nftables     p - q - u - s - b       loss: a rule for what leaves at p
+//	relay          p - q - t               latency, loss, and pairs that differ; with
+//	                                       tbf at p where capacity is of the end
+//
+// What is asked of frames from one end to another is a [Shape]. Where all that
+// arrives at an end is asked the same, the end's port shapes it, and a capacity
+// holds for all that arrives together. Where it differs, the relay shapes it pair
+// by pair.
+//
+// # What nodes can do
+//
+// Their side of an interface is theirs. Nothing is read from a node's namespace,
+// and what its root does there concerns nobody else: shaping is on the host's side,
+// no device of the fabric has an address or answers, and a bridge learns at most
+// 16,384 addresses where the kernel (since 6.8) can bound it.
 package fabric

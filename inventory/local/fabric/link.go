@@ -1,0 +1,175 @@
+package fabric
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"time"
+)
+
+// Namespace is an open file of a node's network namespace, /proc/PID/ns/net. It
+// stays the caller's.
+type Namespace = *os.File
+
+// Link is the part of a link that one slice has on this host.
+type Link struct {
+	// Slice is a short id: 1 to 32 of a to z and 0 to 9.
+	Slice string
+	// Name is the link's short id within the slice: 1 to 64 characters.
+	Name string
+	// Shared is the id of the shared VLAN that it is one with, empty for none.
+	Shared string
+	Ends   []End
+	Shapes []Shape
+}
+
+// End is one interface of a node.
+type End struct {
+	// ID is the end's name within the slice, the same for ever: 1 to 128 characters.
+	ID  string
+	MAC net.HardwareAddr
+	// MTU in bytes; 0 is 1500.
+	MTU       int
+	Addresses []netip.Prefix
+	// IfName is what the node calls it.
+	IfName string
+}
+
+// Shape is what frames from some ends to others are to meet. Of several for a
+// pair, for each property the most specific counts that asks for it: both ends
+// listed, then From, then To; of equals the last.
+type Shape struct {
+	// From and To are ids of ends; empty stands for all others.
+	From, To []string
+	// Rate is the capacity in kbit/s, 0 without limit.
+	Rate  int64
+	Delay time.Duration
+	// Loss is the share of packets that are lost, 0 to 1.
+	Loss float64
+}
+
+// Counters of an end, as its node sees it: Rx is what came to the node. Dropped
+// are packets to it that were lost or cut by the shaping.
+type Counters struct {
+	RxPackets, RxBytes, TxPackets, TxBytes, Dropped uint64
+}
+
+const (
+	// maxEnds leaves room for the way to a shared VLAN: a bridge has 1023 ports.
+	maxEnds      = 1000
+	maxAddresses = 64
+	maxRate      = 100_000_000 // kbit/s
+	maxDelay     = time.Minute
+	// maxPairs bounds what the relay tells apart.
+	maxPairs = 4096
+
+	usualMTU = 1500
+	leastMTU = 68
+	mostMTU  = 65521
+)
+
+// UnsupportedError says what this host cannot make of a link.
+type UnsupportedError struct {
+	// Property is "latency", "capacity" or "packet_loss", or what else the link
+	// asks too much of.
+	Property string
+	// Reason says why, and what helps.
+	Reason string
+}
+
+func (e *UnsupportedError) Error() string {
+	return "this host cannot make " + e.Property + " of a link: " + e.Reason
+}
+
+// check finds what no caller should ask.
+func (l *Link) check() error {
+	if !isSlice(l.Slice) {
+		return fmt.Errorf("%q is no id of a slice; 1 to 32 characters of a-z and 0-9 are", l.Slice)
+	}
+	if !isWord(l.Name, 64) {
+		return fmt.Errorf("%q is no id of a link; 1 to 64 printable characters without spaces are", l.Name)
+	}
+	if l.Shared != "" && !isText(l.Shared, 256) {
+		return fmt.Errorf("link %s: %q is no name of a shared VLAN; 1 to 256 printable characters are", l.Name, l.Shared)
+	}
+	if len(l.Ends) == 0 {
+		return fmt.Errorf("link %s has no ends; remove it instead", l.Name)
+	}
+	seen := make(map[string]bool, len(l.Ends))
+	for i := range l.Ends {
+		e := &l.Ends[i]
+		if err := e.check(); err != nil {
+			return fmt.Errorf("link %s: end %q: %w", l.Name, e.ID, err)
+		}
+		if seen[e.ID] {
+			return fmt.Errorf("link %s: the end %s is there twice", l.Name, e.ID)
+		}
+		seen[e.ID] = true
+	}
+	for _, s := range l.Shapes {
+		for _, list := range [][]string{s.From, s.To} {
+			for _, id := range list {
+				if !seen[id] {
+					return fmt.Errorf("link %s: a property names the end %q, which the link does not have", l.Name, id)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (e *End) check() error {
+	switch {
+	case !isWord(e.ID, 128):
+		return errors.New("its id must have 1 to 128 printable characters without spaces")
+	case len(e.MAC) != 6 || e.MAC[0]&1 != 0:
+		return fmt.Errorf("%q is no MAC address of one interface", e.MAC)
+	case e.MTU != 0 && (e.MTU < leastMTU || e.MTU > mostMTU):
+		return fmt.Errorf("its MTU %d is not between %d and %d", e.MTU, leastMTU, mostMTU)
+	case !isInterface(e.IfName):
+		return fmt.Errorf("%q is no name of an interface; 1 to 15 letters, digits and . _ - are", e.IfName)
+	case len(e.Addresses) > maxAddresses:
+		return fmt.Errorf("it has %d addresses; at most %d are possible", len(e.Addresses), maxAddresses)
+	}
+	for _, a := range e.Addresses {
+		if !a.IsValid() || a.Addr().Zone() != "" || a.Addr().Is4In6() {
+			return fmt.Errorf("%v is no address with the length of its prefix", a)
+		}
+	}
+	return nil
+}
+
+func (e *End) mtu() int {
+	if e.MTU == 0 {
+		return usualMTU
+	}
+	return e.MTU
+}
+
+func isSlice(s string) bool {
+	return len(s) >= 1 && len(s) <= 32 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789") == ""
+}
+
+func isWord(s string, most int) bool {
+	return isText(s, most) && !strings.Contains(s, " ")
+}
+
+func isText(s string, most int) bool {
+	if s == "" || len(s) > most {
+		return false
+	}
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+func isInterface(s string) bool {
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+	return len(s) >= 1 && len(s) <= 15 && strings.Trim(s, letters) == "" && s != "." && s != ".." && s != "lo"
+}

@@ -1,0 +1,168 @@
+package fabric
+
+import "time"
+
+// asked is what frames of one pair are to meet.
+type asked struct {
+	rate  int64
+	delay time.Duration
+	loss  float64
+}
+
+func (a *asked) add(s Shape) {
+	if s.Rate != 0 {
+		a.rate = s.Rate
+	}
+	if s.Delay != 0 {
+		a.delay = s.Delay
+	}
+	if s.Loss != 0 {
+		a.loss = s.Loss
+	}
+}
+
+// over fills what a does not ask from what is less specific.
+func (a asked) over(b asked) asked {
+	if a.rate == 0 {
+		a.rate = b.rate
+	}
+	if a.delay == 0 {
+		a.delay = b.delay
+	}
+	if a.loss == 0 {
+		a.loss = b.loss
+	}
+	return a
+}
+
+// matrix is what is asked of each pair of n ends, source before destination. The
+// way to a shared VLAN is one more, the last.
+type matrix struct {
+	n     int
+	ports int // n, and the way to the shared VLAN
+	all   asked
+	from  map[int]asked
+	to    map[int]asked
+	pairs map[[2]int]asked
+}
+
+// newMatrix reads the shapes of a link that was checked. It is false if they list
+// more pairs than are told apart.
+func newMatrix(l Link) (*matrix, bool) {
+	m := &matrix{n: len(l.Ends), ports: len(l.Ends), from: make(map[int]asked), to: make(map[int]asked), pairs: make(map[[2]int]asked)}
+	if l.Shared != "" {
+		m.ports++
+	}
+	number := make(map[string]int, len(l.Ends))
+	for i, e := range l.Ends {
+		number[e.ID] = i
+	}
+	add := func(at map[int]asked, ids []string, s Shape) {
+		for _, id := range ids {
+			a := at[number[id]]
+			a.add(s)
+			at[number[id]] = a
+		}
+	}
+	for _, s := range l.Shapes {
+		switch {
+		case len(s.From) == 0 && len(s.To) == 0:
+			m.all.add(s)
+		case len(s.To) == 0:
+			add(m.from, s.From, s)
+		case len(s.From) == 0:
+			add(m.to, s.To, s)
+		default:
+			for _, f := range s.From {
+				for _, t := range s.To {
+					if f == t {
+						continue
+					}
+					pair := [2]int{number[f], number[t]}
+					a := m.pairs[pair]
+					a.add(s)
+					m.pairs[pair] = a
+				}
+				if len(m.pairs) > maxEnds*maxEnds {
+					return nil, false
+				}
+			}
+		}
+	}
+	return m, true
+}
+
+// of is what is asked from the end i to the end j.
+func (m *matrix) of(i, j int) asked {
+	a := m.from[i].over(m.to[j]).over(m.all)
+	if p, ok := m.pairs[[2]int{i, j}]; ok {
+		a = p.over(a)
+	}
+	return a
+}
+
+// into is what is asked of all that arrives at the end j, if that is the same for
+// all sources. What comes from other slices is asked what the others are. An end
+// without others is asked nothing.
+func (m *matrix) into(j int) (a asked, same bool) {
+	if m.n == 1 && j == 0 {
+		if m.ports == 1 {
+			return asked{}, true
+		}
+		return m.of(m.n, j), true
+	}
+	first := true
+	for i := range m.n {
+		if i == j {
+			continue
+		}
+		if b := m.of(i, j); first {
+			a, first = b, false
+		} else if a != b {
+			return asked{}, false
+		}
+	}
+	return a, true
+}
+
+// sum is what a link asks, seen as a whole.
+type sum struct {
+	delay, loss, rate bool
+	ports             []asked // what arrives at each end, of what is by port
+	ratePort          bool    // capacity is the same for all that arrives at an end
+	restPort          bool    // and so are latency and loss
+}
+
+func (m *matrix) sum() sum {
+	s := sum{ports: make([]asked, m.ports), ratePort: true, restPort: true}
+	for j := range m.ports {
+		a, same := m.into(j)
+		if same {
+			s.ports[j] = a
+			s.note(a)
+			continue
+		}
+		first := true
+		for i := range m.n {
+			if i == j {
+				continue
+			}
+			b := m.of(i, j)
+			s.note(b)
+			if first {
+				a, first = b, false
+			}
+			s.ratePort = s.ratePort && a.rate == b.rate
+			s.restPort = s.restPort && a.delay == b.delay && a.loss == b.loss
+		}
+		s.ports[j].rate = a.rate // read only if ratePort, the rest only if restPort
+		s.ports[j].delay, s.ports[j].loss = a.delay, a.loss
+	}
+	return s
+}
+
+func (s *sum) note(a asked) {
+	s.rate = s.rate || a.rate != 0
+	s.delay = s.delay || a.delay != 0
+	s.loss = s.loss || a.loss != 0
+}
