@@ -1,0 +1,101 @@
+package fabric
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/vishvananda/netlink"
+)
+
+// Counters are those of the ends of a slice that are plugged, by id. They begin
+// anew with each interface, and Dropped also when the link changes.
+func (h *Host) Counters(ctx context.Context, slice string) (map[string]Counters, error) {
+	s, unlock, err := h.take(ctx, slice)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	there, err := s.open(false)
+	if err != nil || !there {
+		return nil, err
+	}
+	list, err := s.net.links()
+	if err != nil {
+		return nil, err
+	}
+	byName := make(map[string]*netlink.LinkAttrs, len(list))
+	for _, l := range list {
+		byName[l.Attrs().Name] = l.Attrs()
+	}
+	dropped, err := s.dropped(ctx, byName)
+	if err != nil {
+		return nil, err
+	}
+	m := make(map[string]Counters)
+	for _, l := range s.links {
+		for _, e := range l.link.Ends {
+			name := l.device(kindPort, e.ID)
+			a := byName[name]
+			if a == nil || a.Statistics == nil {
+				continue
+			}
+			m[e.ID] = Counters{
+				RxPackets: a.Statistics.TxPackets, RxBytes: a.Statistics.TxBytes,
+				TxPackets: a.Statistics.RxPackets, TxBytes: a.Statistics.RxBytes,
+				Dropped: dropped[name],
+			}
+		}
+	}
+	return m, nil
+}
+
+// dropped are the packets that did not go out of a port, by its name.
+func (s *slice) dropped(ctx context.Context, byName map[string]*netlink.LinkAttrs) (map[string]uint64, error) {
+	m := make(map[string]uint64)
+	shapes, cuts := false, false
+	for _, l := range s.links {
+		for _, p := range l.plan.ports {
+			shapes = shapes || p.tbf != 0 || p.netem != asked{}
+			cuts = cuts || p.drop != 0
+		}
+	}
+	if shapes {
+		names := make(map[int]string, len(byName))
+		for name, a := range byName {
+			names[a.Index] = name
+		}
+		list, err := s.net.nl.QdiscList(nil)
+		if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
+			return nil, fmt.Errorf("cannot read what ports have dropped: %w", err)
+		}
+		for _, q := range list {
+			// What a child has dropped its parent counts, too.
+			if a := q.Attrs(); a.Statistics != nil && a.Statistics.Queue != nil && a.Parent == netlink.HANDLE_ROOT {
+				m[names[a.LinkIndex]] += uint64(a.Statistics.Queue.Drops)
+			}
+		}
+	}
+	if cuts {
+		list, err := s.net.dropped()
+		if err != nil {
+			return nil, err
+		}
+		for name, n := range list {
+			m[name] += n
+		}
+	}
+	if s.keeper != nil {
+		links, err := s.keeper.Counters(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, l := range s.links {
+			for _, e := range l.link.Ends {
+				c := links[l.link.Name][e.ID]
+				m[l.device(kindPort, e.ID)] += c.Lost + c.Full
+			}
+		}
+	}
+	return m, nil
+}

@@ -1,0 +1,234 @@
+package fabric
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"patchbay/inventory/local/relay"
+)
+
+// Options of a Host.
+type Options struct {
+	// Folder is where namespaces are kept; it is made, for root alone.
+	Folder string
+	// Instance is what the testbed is called in the log.
+	Instance string
+	// Emulator is Auto, which is also what empty means, Netem, Relay or NFTables.
+	Emulator string
+	// Relay is how relays are started, one for each slice that needs it.
+	Relay relay.Options
+	Log   *slog.Logger
+}
+
+// Host makes the networks of the slices of one testbed. Its methods may be called
+// at the same time; those of one slice wait for each other.
+type Host struct {
+	o    Options
+	able Abilities
+
+	mu     sync.Mutex // guards closed and slices
+	closed bool
+	slices map[string]*slice
+
+	sharing sync.Mutex // held while shared VLANs are made, joined or removed
+}
+
+// ErrClosed says that the Host was closed.
+var ErrClosed = errors.New("the networks of the slices were closed")
+
+// Open finds out what this host can do, and makes the folder. What is there of
+// an earlier time is left alone until it is put, or dropped.
+func Open(o Options) (*Host, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	switch o.Emulator {
+	case "":
+		o.Emulator = Auto
+	case Auto, Netem, Relay, NFTables:
+	default:
+		return nil, fmt.Errorf("emulator: %q is not known; auto, netem, relay and nftables are", o.Emulator)
+	}
+	for _, dir := range []string{"slices", "shared"} {
+		dir = filepath.Join(o.Folder, dir)
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, fmt.Errorf("cannot make the folder of networks: %w", err)
+		}
+		// Nobody else may pass, whatever the umask or an earlier owner said.
+		if err := os.Chmod(dir, 0o700); err != nil {
+			return nil, fmt.Errorf("cannot make the folder of networks: %w", err)
+		}
+	}
+	able, err := Try(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	h := &Host{o: o, able: able, slices: make(map[string]*slice)}
+	if err := h.tidyShared(); err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+// Abilities are what the host could do when it was opened.
+func (h *Host) Abilities() Abilities { return h.able }
+
+// Check tells whether this host can make the link: an *UnsupportedError if not,
+// another error if it is no link.
+func (h *Host) Check(l Link) error {
+	if err := l.check(); err != nil {
+		return err
+	}
+	_, err := decide(l, h.able, h.o.Emulator)
+	return err
+}
+
+// Close lets go of everything and leaves all networks as they are, but those that
+// need the relay: it ends.
+func (h *Host) Close() error {
+	h.mu.Lock()
+	h.closed = true
+	list := slices.Collect(maps.Values(h.slices))
+	h.slices = make(map[string]*slice)
+	h.mu.Unlock()
+	var errs []error
+	for _, s := range list {
+		s.lock <- struct{}{}
+		errs = append(errs, s.close())
+		<-s.lock
+	}
+	return errors.Join(errs...)
+}
+
+// Slices are those that have a network, sorted.
+func (h *Host) Slices() ([]string, error) {
+	list, err := os.ReadDir(h.folder())
+	if err != nil {
+		return nil, fmt.Errorf("cannot list the networks: %w", err)
+	}
+	var names []string
+	for _, e := range list {
+		if isSlice(e.Name()) {
+			names = append(names, e.Name())
+		}
+	}
+	return names, nil
+}
+
+func (h *Host) folder() string { return filepath.Join(h.o.Folder, "slices") }
+
+func (h *Host) path(slice string) string { return filepath.Join(h.folder(), slice) }
+
+// slice is the network of a slice. Whoever has its lock owns the rest.
+type slice struct {
+	name string
+	path string
+	lock chan struct{} // one place
+	gone bool          // it was closed; ask for it again
+
+	net    *network // nil until it is needed
+	links  map[string]*made
+	keeper *relay.Keeper
+	ruled  []dropRule // the rules of nftables that are set
+	known  bool       // ruled is so; not after a crash
+}
+
+// made is a link that was put.
+type made struct {
+	link   Link
+	plan   plan
+	shaped map[string]shaper // what the ports have, by name of the device
+}
+
+// end is the number of an end, and -1 if there is none of that id.
+func (m *made) end(id string) int {
+	return slices.IndexFunc(m.link.Ends, func(e End) bool { return e.ID == id })
+}
+
+// take locks a slice; what it returns unlocks it.
+func (h *Host) take(ctx context.Context, name string) (*slice, func(), error) {
+	if !isSlice(name) {
+		return nil, nil, fmt.Errorf("%q is no id of a slice; 1 to 32 characters of a-z and 0-9 are", name)
+	}
+	for {
+		h.mu.Lock()
+		if h.closed {
+			h.mu.Unlock()
+			return nil, nil, ErrClosed
+		}
+		s := h.slices[name]
+		if s == nil {
+			s = &slice{name: name, path: h.path(name), lock: make(chan struct{}, 1), links: make(map[string]*made)}
+			h.slices[name] = s
+		}
+		h.mu.Unlock()
+		select {
+		case s.lock <- struct{}{}:
+		case <-ctx.Done():
+			return nil, nil, fmt.Errorf("the network of slice %s is being changed: %w", name, ctx.Err())
+		}
+		if !s.gone {
+			return s, func() { <-s.lock }, nil
+		}
+		<-s.lock
+	}
+}
+
+// open opens the network, and makes it if it is missing and shall be there. It
+// is false if it is missing.
+func (s *slice) open(make bool) (bool, error) {
+	if s.net != nil {
+		there, err := s.current()
+		if err != nil || there {
+			return there, err
+		}
+		// Somebody took the mount away: start anew.
+		if err := s.close(); err != nil {
+			return false, err
+		}
+		s.gone = false
+		clear(s.links)
+	}
+	n, made, err := openNetwork(s.path, make)
+	s.net, s.ruled, s.known = n, nil, made
+	return n != nil, err
+}
+
+// current tells whether the mount still is the namespace that is open.
+func (s *slice) current() (bool, error) {
+	if there, err := pinned(s.path); err != nil || !there {
+		return false, err
+	}
+	var mounted, open unix.Stat_t
+	if err := unix.Stat(s.path, &mounted); err != nil {
+		return false, fmt.Errorf("cannot look at the network of slice %s: %w", s.name, err)
+	}
+	if err := unix.Fstat(int(s.net.file.Fd()), &open); err != nil {
+		return false, fmt.Errorf("cannot look at the network of slice %s: %w", s.name, err)
+	}
+	return mounted.Ino == open.Ino && mounted.Dev == open.Dev, nil
+}
+
+// close lets go of the network and ends the relay.
+func (s *slice) close() error {
+	s.gone = true
+	var err error
+	if s.keeper != nil {
+		err = s.keeper.Close()
+		s.keeper = nil
+	}
+	if s.net != nil {
+		s.net.close()
+		s.net = nil
+	}
+	return err
+}

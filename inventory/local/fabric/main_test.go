@@ -1,0 +1,253 @@
+package fabric
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"patchbay/inventory/local/relay"
+	"patchbay/testdata/census"
+	"patchbay/testdata/need"
+)
+
+func TestMain(m *testing.M) {
+	if os.Args[0] == relay.Argv0 {
+		relay.Main()
+		os.Exit(0)
+	}
+	if folder := os.Getenv(lifeVariable); folder != "" {
+		life(folder)
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// options are those of a Host whose relay is this test binary.
+func options(folder, emulator string) Options {
+	program, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
+	return Options{
+		Folder: folder, Instance: "test", Emulator: emulator,
+		Relay: relay.Options{Program: program, UID: 54321},
+		Log:   slog.New(slog.DiscardHandler),
+	}
+}
+
+// open is a Host in a fresh folder. When the test ends all slices are dropped, and
+// nothing may be left.
+func open(t testing.TB, emulator string) *Host {
+	t.Helper()
+	need.NetNS(t)
+	folder := t.TempDir()
+	before, err := census.Take(census.Options{Only: []string{folder}, Roots: []string{folder}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := Open(options(folder, emulator))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		dropAll(t, h)
+		if err := h.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+		os.Remove(folder + "/slices")
+		os.Remove(folder + "/shared")
+		census.Await(t, before, 5*time.Second)
+	})
+	return h
+}
+
+func dropAll(t testing.TB, h *Host) {
+	t.Helper()
+	names, err := h.Slices()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range names {
+		if err := h.Drop(context.Background(), s); err != nil {
+			t.Errorf("Drop(%s): %v", s, err)
+		}
+	}
+}
+
+// node is a network namespace that stands in for a node.
+type node struct {
+	testing.TB
+	file *os.File
+}
+
+func newNode(t testing.TB) *node {
+	t.Helper()
+	n := &node{TB: t, file: newNamespace(t)}
+	t.Cleanup(func() { n.file.Close() })
+	return n
+}
+
+func newNamespace(t testing.TB) (f *os.File) {
+	t.Helper()
+	err := apart(func() (err error) {
+		if err = unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			return err
+		}
+		f, err = os.Open("/proc/thread-self/ns/net")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// restart gives the node a new namespace and lets the old one die.
+func (n *node) restart() {
+	old := n.file
+	n.file = newNamespace(n)
+	old.Close()
+}
+
+// do runs f in the node.
+func (n *node) do(f func() error) {
+	n.Helper()
+	if err := inside(n.file, f); err != nil {
+		n.Fatal(err)
+	}
+}
+
+// udp is a socket in the node; close it.
+func (n *node) udp(addr string) *net.UDPConn {
+	n.Helper()
+	var c *net.UDPConn
+	n.do(func() (err error) {
+		c, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.MustParseAddrPort(addr)))
+		return err
+	})
+	n.Cleanup(func() { c.Close() })
+	return c
+}
+
+// interfaces are the names of those that the node has, without lo.
+func (n *node) interfaces() string {
+	var names []string
+	n.do(func() error {
+		list, err := net.Interfaces()
+		for _, i := range list {
+			if i.Name != "lo" {
+				names = append(names, i.Name)
+			}
+		}
+		return err
+	})
+	return strings.Join(names, " ")
+}
+
+// tell describes an interface of the node.
+func (n *node) tell(name string) string {
+	var text string
+	n.do(func() error {
+		i, err := net.InterfaceByName(name)
+		if err != nil {
+			text = "none"
+			return nil
+		}
+		addrs, err := i.Addrs()
+		var list []string
+		for _, a := range addrs {
+			if !strings.HasPrefix(a.String(), "fe80") {
+				list = append(list, a.String())
+			}
+		}
+		text = fmt.Sprintf("%s %d %v up=%v", i.HardwareAddr, i.MTU, list, i.Flags&net.FlagUp != 0)
+		return err
+	})
+	return text
+}
+
+// end number i of a link has the address 10.0.0.i and fd00::i.
+func end(i int) End {
+	return End{
+		ID:     fmt.Sprintf("node%d/0", i),
+		MAC:    net.HardwareAddr{2, 0, 0, 0, byte(i >> 8), byte(i)},
+		IfName: "eth1",
+		Addresses: []netip.Prefix{
+			netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), 16),
+			netip.MustParsePrefix(fmt.Sprintf("fd00::%x/64", i)),
+		},
+	}
+}
+
+func address(i int) string { return fmt.Sprintf("10.0.%d.%d", i>>8, i&255) }
+
+// lan is a link of n ends.
+func lan(slice string, n int, shapes ...Shape) Link {
+	l := Link{Slice: slice, Name: "lan", Shapes: shapes}
+	for i := 1; i <= n; i++ {
+		l.Ends = append(l.Ends, end(i))
+	}
+	return l
+}
+
+// build puts a link and plugs it into new nodes.
+func build(t testing.TB, h *Host, l Link) []*node {
+	t.Helper()
+	put(t, h, l)
+	var nodes []*node
+	for range l.Ends {
+		nodes = append(nodes, newNode(t))
+	}
+	plug(t, h, l, nodes)
+	return nodes
+}
+
+func put(t testing.TB, h *Host, l Link) string {
+	t.Helper()
+	emulator, err := h.Put(context.Background(), l)
+	if err != nil {
+		t.Fatalf("Put: %v", err)
+	}
+	return emulator
+}
+
+func plug(t testing.TB, h *Host, l Link, nodes []*node) {
+	t.Helper()
+	for i, e := range l.Ends {
+		if err := h.Plug(context.Background(), l.Slice, l.Name, e.ID, nodes[i].file); err != nil {
+			t.Fatalf("Plug: %v", err)
+		}
+	}
+}
+
+// reaches tells whether a datagram from one address gets to another within the time.
+func reaches(t testing.TB, a *node, from string, b *node, to string, patience time.Duration) bool {
+	t.Helper()
+	in, out := b.udp(addrPort(to)), a.udp(addrPort(from))
+	defer in.Close()
+	defer out.Close()
+	deadline := time.Now().Add(patience)
+	buf := make([]byte, 64)
+	for time.Now().Before(deadline) {
+		if _, err := out.WriteTo([]byte("hello"), in.LocalAddr()); err != nil {
+			return false
+		}
+		in.SetReadDeadline(time.Now().Add(min(50*time.Millisecond, patience)))
+		if n, _, err := in.ReadFrom(buf); err == nil && string(buf[:n]) == "hello" {
+			return true
+		}
+	}
+	return false
+}
+
+const short, long = 150 * time.Millisecond, 3 * time.Second
+
+func addrPort(addr string) string { return netip.AddrPortFrom(netip.MustParseAddr(addr), 0).String() }

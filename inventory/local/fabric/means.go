@@ -1,0 +1,198 @@
+package fabric
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"patchbay/inventory/local/relay"
+)
+
+// Means that a testbed may be told to use.
+const (
+	Auto     = "auto"
+	Netem    = "netem"
+	Relay    = "relay"
+	NFTables = "nftables"
+)
+
+// plan is how a link is made.
+type plan struct {
+	emulator string
+	relay    bool
+	paths    []relay.Path
+	segment  bool // frames must come to the relay one by one
+	// ports are of the ends, in their order, and of the way to the shared VLAN.
+	ports []port
+}
+
+// port is what shapes the frames that go to one end.
+type port struct {
+	tbf   int64 // kbit/s
+	netem asked // latency and loss only
+	drop  float64
+	hop   bool // what arrives is cut into single packets first
+}
+
+// uplink is the way to a shared VLAN as a port of the relay; ids of ends have no
+// spaces.
+const uplink = "shared VLAN"
+
+// decide plans a link that was checked, with what this host can do and what the
+// testbed is told to use. The error is an *UnsupportedError.
+func decide(l Link, can Abilities, forced string) (plan, error) {
+	if err := sane(l); err != nil {
+		return plan{}, err
+	}
+	m, ok := newMatrix(l)
+	if !ok {
+		return plan{}, tooManyPairs()
+	}
+	s := m.sum()
+	p := plan{ports: make([]port, m.ports)}
+	means, err := s.choose(can, forced)
+	if err != nil {
+		return plan{}, err
+	}
+	words := []string{"bridge"}
+	if s.rate && s.ratePort {
+		if !can.TBF {
+			return plan{}, &UnsupportedError{"capacity", can.why("tbf") + "; load the module sch_tbf"}
+		}
+		words = append(words, "tbf")
+		for j := range p.ports {
+			p.ports[j].tbf = s.ports[j].rate
+		}
+	}
+	if means != "" {
+		words = append(words, means)
+	}
+	switch means {
+	case Netem:
+		for j, a := range s.ports {
+			p.ports[j].netem = asked{delay: a.delay, loss: a.loss}
+			p.ports[j].hop = a.loss > 0
+		}
+	case NFTables:
+		for j, a := range s.ports {
+			p.ports[j].drop = a.loss
+			p.ports[j].hop = a.loss > 0
+		}
+	case Relay:
+		words = words[1:]
+		p.relay = true
+		if p.paths, ok = m.paths(l, s); !ok {
+			return plan{}, tooManyPairs()
+		}
+		p.segment = s.loss || s.rate && !s.ratePort
+	}
+	p.emulator = strings.Join(words, "+")
+	return p, nil
+}
+
+// choose picks what makes latency, loss, and capacity that is not by port; empty
+// if nothing of that is asked.
+func (s *sum) choose(can Abilities, forced string) (string, error) {
+	asks := s.rate || s.delay || s.loss
+	plain := !s.delay && !s.loss && s.ratePort
+	single := s.ratePort && s.restPort // the port of an end can do it
+	// property is what makes it hard.
+	property := "capacity"
+	switch {
+	case s.delay:
+		property = "latency"
+	case s.loss:
+		property = "packet_loss"
+	}
+	const differ = "it is not the same from all other interfaces of the link, and only the relay tells them apart"
+	switch forced {
+	case Netem:
+		switch {
+		case plain:
+			return "", nil
+		case !single:
+			return "", &UnsupportedError{property, differ + "; set emulator: auto"}
+		case !can.Netem:
+			return "", &UnsupportedError{property, can.why("netem") + "; load the module sch_netem, or set emulator: auto"}
+		}
+		return Netem, nil
+	case NFTables:
+		switch {
+		case plain:
+			return "", nil
+		case s.delay:
+			return "", &UnsupportedError{"latency", "emulator: nftables only loses packets; set emulator: auto"}
+		case !single:
+			return "", &UnsupportedError{property, differ + "; set emulator: auto"}
+		case !can.NFTables:
+			return "", &UnsupportedError{property, can.why("nftables") + "; load the modules nf_tables and nft_numgen, or set emulator: auto"}
+		}
+		return NFTables, nil
+	case Relay:
+		switch {
+		case !asks:
+			return "", nil
+		case !can.Relay:
+			return "", &UnsupportedError{property, can.why("relay") + "; load the module tun, or set emulator: auto"}
+		}
+		return Relay, nil
+	}
+	switch {
+	case plain:
+		return "", nil
+	case single && can.Netem:
+		return Netem, nil
+	case can.Relay:
+		return Relay, nil
+	case !single:
+		return "", &UnsupportedError{property, differ + ", but " + can.why("relay") + "; load the module tun"}
+	case !s.delay && can.NFTables:
+		return NFTables, nil
+	case s.delay:
+		return "", &UnsupportedError{property, can.why("netem") + ", and " + can.why("relay") + "; load the module sch_netem or tun"}
+	}
+	return "", &UnsupportedError{property, can.why("netem") + ", " + can.why("relay") + ", and " + can.why("nftables") + "; load one of the modules sch_netem, tun and nf_tables"}
+}
+
+// sane refuses numbers that nobody can mean.
+func sane(l Link) error {
+	if len(l.Ends) > maxEnds {
+		return &UnsupportedError{"so many interfaces", fmt.Sprintf("it has %d, and a bridge of Linux has room for %d; make several links of it", len(l.Ends), maxEnds)}
+	}
+	for _, s := range l.Shapes {
+		switch {
+		case s.Rate < 0 || s.Rate > maxRate:
+			return &UnsupportedError{"capacity", fmt.Sprintf("%d kbit/s is not between 1 kbit/s and 100 Gbit/s; ask for one that is", s.Rate)}
+		case s.Delay < 0 || s.Delay > maxDelay:
+			return &UnsupportedError{"latency", fmt.Sprintf("%v is not between 0 and %v; ask for one that is", s.Delay, maxDelay)}
+		case math.IsNaN(s.Loss) || s.Loss < 0 || s.Loss > 1:
+			return &UnsupportedError{"packet_loss", fmt.Sprintf("%v %% is not between 0 and 100 %%; ask for one that is", s.Loss*100)}
+		}
+	}
+	return nil
+}
+
+func tooManyPairs() error {
+	return &UnsupportedError{"different properties for so many pairs", fmt.Sprintf("the relay tells %d pairs of a link apart; ask for the same of more of them, or make several links of it", maxPairs)}
+}
+
+// Words tells an operator what an emulator, as Put returned it, does.
+func Words(emulator string) string {
+	var list []string
+	for word := range strings.SplitSeq(emulator, "+") {
+		switch word {
+		case "bridge":
+			word = "joined by a bridge of the kernel"
+		case "tbf":
+			word = "capacity by the kernel's token bucket at each interface"
+		case Netem:
+			word = "latency and loss by the kernel's netem at each interface"
+		case NFTables:
+			word = "loss by a rule of nftables for each interface"
+		case Relay:
+			word = "joined by the testbed's relay, which delays and loses frames pair by pair"
+		}
+		list = append(list, word)
+	}
+	return strings.Join(list, "; ")
+}

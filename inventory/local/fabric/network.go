@@ -1,0 +1,217 @@
+package fabric
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+)
+
+// network is an open namespace of the fabric. Its methods may be called by
+// several goroutines.
+type network struct {
+	file *os.File
+	nl   *netlink.Handle
+	// sockets are for the requests that the library does not know.
+	sockets map[int]*nl.SocketHandle
+}
+
+// openNetwork opens the namespace at path, and makes it if it is missing and
+// shall be there. Nil: it is missing.
+func openNetwork(path string, make bool) (n *network, made bool, err error) {
+	there, err := pinned(path)
+	if err != nil {
+		return nil, false, err
+	}
+	if !there {
+		if !make {
+			return nil, false, nil
+		}
+		if err := pin(path); err != nil {
+			return nil, false, err
+		}
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, false, fmt.Errorf("cannot open a network namespace: %w", err)
+	}
+	if there {
+		// Modules that came later have brought their own defaults.
+		err = inside(f, quiet)
+	}
+	if err == nil {
+		n, err = newNetwork(f)
+	}
+	if err != nil {
+		f.Close()
+		return nil, false, err
+	}
+	return n, !there, nil
+}
+
+func newNetwork(f *os.File) (*network, error) {
+	h, err := netlink.NewHandleAt(netns.NsHandle(f.Fd()), unix.NETLINK_ROUTE)
+	if err != nil {
+		return nil, fmt.Errorf("cannot speak with the kernel about a network namespace: %w", err)
+	}
+	s, err := nl.GetNetlinkSocketAt(netns.NsHandle(f.Fd()), netns.None(), unix.NETLINK_ROUTE)
+	if err != nil {
+		h.Close()
+		return nil, fmt.Errorf("cannot speak with the kernel about a network namespace: %w", err)
+	}
+	return &network{file: f, nl: h, sockets: map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: {Socket: s}}}, nil
+}
+
+func (n *network) close() {
+	n.nl.Close()
+	n.sockets[unix.NETLINK_ROUTE].Close()
+	n.file.Close()
+}
+
+// request is a message to the kernel that is answered by yes or no.
+func (n *network) request(kind, flags int, parts ...nl.NetlinkRequestData) error {
+	r := nl.NewNetlinkRequest(kind, flags|unix.NLM_F_ACK)
+	r.Sockets = n.sockets
+	r.Data = parts
+	_, err := r.Execute(unix.NETLINK_ROUTE, 0)
+	return err
+}
+
+// device is what is known of a device of the fabric.
+type device struct {
+	name   string
+	index  int
+	master int
+	alias  string
+	up     bool
+	peer   int // index of its other side
+	peerNS int // number of the namespace that is in, -1 for none
+}
+
+func asDevice(l netlink.Link) device {
+	a := l.Attrs()
+	return device{
+		name: a.Name, index: a.Index, master: a.MasterIndex, alias: a.Alias,
+		up: a.RawFlags&unix.IFF_UP != 0, peer: a.ParentIndex, peerNS: a.NetNsID,
+	}
+}
+
+// device is the one of that name, false if it is not there.
+func (n *network) device(name string) (device, bool, error) {
+	l, err := n.nl.LinkByName(name)
+	if errors.As(err, &netlink.LinkNotFoundError{}) {
+		return device{}, false, nil
+	}
+	if err != nil {
+		return device{}, false, fmt.Errorf("cannot look at the device %s: %w", name, err)
+	}
+	return asDevice(l), true, nil
+}
+
+// mustDevice is the one of that name, which has just been there.
+func (n *network) mustDevice(name string) (device, error) {
+	d, ok, err := n.device(name)
+	if err == nil && !ok {
+		err = fmt.Errorf("the device %s has gone; try again", name)
+	}
+	return d, err
+}
+
+// devices are all of a network of a slice. Those that a crash left without an alias
+// are removed.
+func (n *network) devices() (map[string]device, error) {
+	list, err := n.links()
+	if err != nil {
+		return nil, err
+	}
+	m := make(map[string]device, len(list))
+	var half []device
+	for _, l := range list {
+		switch d := asDevice(l); {
+		case d.name == "lo" || strings.HasPrefix(d.name, kindCutEnd):
+		case d.alias == "" && strings.HasPrefix(d.name, kindTAP): // the relay is about to have it
+		case d.alias == "":
+			half = append(half, d)
+		default:
+			m[d.name] = d
+		}
+	}
+	return m, n.remove(half)
+}
+
+// links lists all devices. A list that changed while it was read is read again.
+func (n *network) links() ([]netlink.Link, error) {
+	const times = 10
+	for try := 1; ; try++ {
+		list, err := n.nl.LinkList()
+		if err == nil {
+			return list, nil
+		}
+		if !errors.Is(err, netlink.ErrDumpInterrupted) || try == times {
+			return nil, fmt.Errorf("cannot list the devices of a network namespace: %w", err)
+		}
+	}
+}
+
+// Kinds of devices, the first letters of their names.
+const (
+	kindPort   = "p"
+	kindBridge = "b"
+	kindOwn    = "q" // the small bridge of an end
+	kindCut    = "s"
+	kindCutEnd = "u"
+	kindTAP    = "t"
+	kindUplink = "x"
+)
+
+// alias tells in words what a device is for; it has what its name is made of.
+func alias(link, end string) string { return link + " " + end }
+
+// ofLink tells whether an alias is of a device of the link.
+func ofLink(alias, link string) bool {
+	name, _, ok := strings.Cut(alias, " ")
+	return ok && name == link
+}
+
+// join makes a device a port of a bridge, if master is not 0, says what it is for
+// and switches it on, which is the last step in the making of any device.
+func (n *network) join(index, master int, alias string) error {
+	message := nl.NewIfInfomsg(unix.AF_UNSPEC)
+	message.Index = int32(index)
+	message.Flags, message.Change = unix.IFF_UP, unix.IFF_UP
+	parts := []nl.NetlinkRequestData{message, nl.NewRtAttr(unix.IFLA_IFALIAS, []byte(alias))}
+	if master != 0 {
+		parts = append(parts, nl.NewRtAttr(unix.IFLA_MASTER, nl.Uint32Attr(uint32(master))))
+	}
+	if err := n.request(unix.RTM_NEWLINK, 0, parts...); err != nil {
+		return fmt.Errorf("cannot join a device to its bridge: %w", err)
+	}
+	return nil
+}
+
+// remove takes devices away at once, and is back when they have gone. That of
+// one or of hundreds takes the kernel about the same time.
+func (n *network) remove(list []device) error {
+	const doomed = 2 // a group of devices
+	if len(list) == 0 {
+		return nil
+	}
+	for _, d := range list {
+		message := nl.NewIfInfomsg(unix.AF_UNSPEC)
+		message.Index = int32(d.index)
+		err := n.request(unix.RTM_NEWLINK, 0, message, nl.NewRtAttr(unix.IFLA_GROUP, nl.Uint32Attr(doomed)))
+		if err != nil && !errors.Is(err, unix.ENODEV) {
+			return fmt.Errorf("cannot remove the device %s: %w", d.name, err)
+		}
+	}
+	err := n.request(unix.RTM_DELLINK, 0, nl.NewIfInfomsg(unix.AF_UNSPEC), nl.NewRtAttr(unix.IFLA_GROUP, nl.Uint32Attr(doomed)))
+	if err != nil && !errors.Is(err, unix.ENODEV) {
+		return fmt.Errorf("cannot remove devices: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,66 @@
+package fabric
+
+import (
+	"cmp"
+	"slices"
+
+	"patchbay/inventory/local/relay"
+)
+
+// paths are what the relay is told of a link. What is the same for all that
+// arrives at an end is one path; otherwise the pairs of one source that are asked
+// the same share one, but with a rate each pair has its own. It is false if there
+// are too many.
+func (m *matrix) paths(l Link, s sum) ([]relay.Path, bool) {
+	name := func(i int) string {
+		if i == m.n {
+			return uplink
+		}
+		return l.Ends[i].ID
+	}
+	var list []relay.Path
+	if s.ratePort && s.restPort {
+		for j, a := range s.ports {
+			if a.delay != 0 || a.loss != 0 {
+				list = append(list, relay.Path{To: []string{name(j)}, Delay: a.delay, Loss: a.loss})
+			}
+		}
+		return list, len(list) <= maxPairs
+	}
+	sources := m.ports
+	for i := range sources {
+		groups := make(map[asked][]string)
+		var order []asked
+		for j := range m.ports {
+			if i == j {
+				continue
+			}
+			a := m.of(i, j)
+			if s.ratePort {
+				a.rate = 0 // the port's
+			}
+			switch {
+			case a == asked{}:
+			case a.rate != 0:
+				list = append(list, path(a, name(i), []string{name(j)}))
+			default:
+				if groups[a] == nil {
+					order = append(order, a)
+				}
+				groups[a] = append(groups[a], name(j))
+			}
+			if len(list)+len(order) > maxPairs {
+				return nil, false
+			}
+		}
+		for _, a := range order {
+			list = append(list, path(a, name(i), groups[a]))
+		}
+	}
+	slices.SortStableFunc(list, func(a, b relay.Path) int { return cmp.Compare(a.From[0], b.From[0]) })
+	return list, true
+}
+
+func path(a asked, from string, to []string) relay.Path {
+	return relay.Path{From: []string{from}, To: to, Delay: a.delay, Loss: a.loss, Rate: a.rate * 1000}
+}

@@ -1,0 +1,153 @@
+package fabric
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+)
+
+// Plug gives a running node its interface of a link that was put: name, MAC
+// address, MTU and addresses, switched on. One that is there is left as the
+// node's root has made it. A device of the node's own that has the name goes.
+func (h *Host) Plug(ctx context.Context, slice, link, end string, node Namespace) error {
+	s, unlock, err := h.take(ctx, slice)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	there, err := s.open(false)
+	if err != nil {
+		return err
+	}
+	m, i := s.links[link], -1
+	if m != nil {
+		i = m.end(end)
+	}
+	if !there || i < 0 {
+		return fmt.Errorf("the link %s of slice %s has no end %q here; put the link first", link, slice, end)
+	}
+	if err := s.plug(m, i, node); err != nil {
+		return fmt.Errorf("cannot plug the end %s of link %s into its node: %w", end, link, err)
+	}
+	return nil
+}
+
+func (s *slice) plug(m *made, i int, node Namespace) error {
+	// The number of the node's namespace is asked first: it stays the same while
+	// the namespace lives, and the port of one that is dying has none.
+	number, err := s.net.number(node)
+	if err != nil {
+		return err
+	}
+	e := &m.link.Ends[i]
+	name := m.device(kindPort, e.ID)
+	p, ok, err := s.net.device(name)
+	switch {
+	case err != nil:
+		return err
+	case ok && p.up && p.peerNS == number:
+		return s.place(m, i, p) // switched on last, so all of it was done
+	case ok:
+		if err := s.net.remove([]device{p}); err != nil {
+			return err
+		}
+	}
+	delete(m.shaped, name)
+	if p, err = s.net.port(name, e, node); err != nil {
+		return err
+	}
+	if err := furnish(node, p.peer, e); err != nil {
+		return err
+	}
+	if !m.shaper(i).shapes() {
+		m.shaped[name] = m.shaper(i)
+	}
+	return s.place(m, i, p)
+}
+
+// number is what the network calls another namespace.
+func (n *network) number(other Namespace) (int, error) {
+	fd := int(other.Fd())
+	number, err := n.nl.GetNetNsIdByFd(fd)
+	if err == nil && number < 0 {
+		if err = n.nl.SetNetNsIdByFd(fd, -1); err == nil || errors.Is(err, unix.EEXIST) {
+			number, err = n.nl.GetNetNsIdByFd(fd)
+		}
+	}
+	if err != nil || number < 0 {
+		return 0, fmt.Errorf("cannot tell the node's network namespace from others: %w", errors.Join(err))
+	}
+	return number, nil
+}
+
+// port makes the wire between the fabric and a node. Its side in the fabric is
+// not switched on yet.
+func (n *network) port(name string, e *End, node Namespace) (device, error) {
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name, attrs.MTU, attrs.HardwareAddr = name, e.mtu(), localMAC(name)
+	v := netlink.NewVeth(attrs)
+	v.PeerName, v.PeerMTU, v.PeerHardwareAddr = e.IfName, uint32(e.mtu()), e.MAC
+	v.PeerNamespace = netlink.NsFd(node.Fd())
+	err := n.nl.LinkAdd(v)
+	if errors.Is(err, unix.EEXIST) {
+		if err = takeAway(node, e.IfName); err == nil {
+			err = n.nl.LinkAdd(v)
+		}
+	}
+	if err != nil {
+		return device{}, fmt.Errorf("cannot make the interface %s: %w", e.IfName, err)
+	}
+	return n.mustDevice(name)
+}
+
+// takeAway removes a device of a node by name.
+func takeAway(node Namespace, name string) error {
+	socket, err := nl.GetNetlinkSocketAt(netns.NsHandle(node.Fd()), netns.None(), unix.NETLINK_ROUTE)
+	if err != nil {
+		return err
+	}
+	defer socket.Close()
+	n := network{sockets: map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: {Socket: socket}}}
+	if err := n.request(unix.RTM_DELLINK, 0, nl.NewIfInfomsg(unix.AF_UNSPEC), nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(name))); err != nil {
+		return fmt.Errorf("the node has a device of that name that cannot be removed: %w", err)
+	}
+	return nil
+}
+
+// furnish gives the node's side of a wire, by its number, its addresses and
+// switches it on. Nothing is read there.
+func furnish(node Namespace, index int, e *End) error {
+	h, err := netlink.NewHandleAt(netns.NsHandle(node.Fd()), unix.NETLINK_ROUTE)
+	if err != nil {
+		return fmt.Errorf("cannot speak with the kernel about the node's network: %w", err)
+	}
+	defer h.Close()
+	attrs := netlink.NewLinkAttrs()
+	attrs.Index = index
+	l := &netlink.Device{LinkAttrs: attrs}
+	for _, a := range e.Addresses {
+		err := h.AddrAdd(l, &netlink.Addr{IPNet: ipNet(a), Flags: unix.IFA_F_NODAD})
+		switch {
+		case err == nil || errors.Is(err, unix.EEXIST):
+		case a.Addr().Is6() && (errors.Is(err, unix.EACCES) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EAFNOSUPPORT)):
+			// The node's root, or the host, has switched IPv6 off.
+		default:
+			return fmt.Errorf("cannot give %s the address %v: %w", e.IfName, a, err)
+		}
+	}
+	if err := h.LinkSetUp(l); err != nil {
+		return fmt.Errorf("cannot switch %s on: %w", e.IfName, err)
+	}
+	return nil
+}
+
+func ipNet(p netip.Prefix) *net.IPNet {
+	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
+}

@@ -1,0 +1,236 @@
+package fabric
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"patchbay/inventory/local/relay"
+)
+
+// Put makes a link, or makes what is there of it like that, and tells by what
+// means. Ends that are plugged stay so; those that the link no longer has are
+// unplugged. It can be said again after it was interrupted anywhere. It returns an
+// *UnsupportedError if this host cannot make the link.
+func (h *Host) Put(ctx context.Context, l Link) (emulator string, err error) {
+	if err := l.check(); err != nil {
+		return "", err
+	}
+	p, err := decide(l, h.able, h.o.Emulator)
+	if err != nil {
+		return "", err
+	}
+	s, unlock, err := h.take(ctx, l.Slice)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	if _, err := s.open(true); err != nil {
+		return "", err
+	}
+	l.Ends, l.Shapes = slices.Clone(l.Ends), nil
+	if err := h.put(ctx, s, &made{link: l, plan: p, shaped: make(map[string]shaper)}); err != nil {
+		return "", err
+	}
+	return p.emulator, nil
+}
+
+// put makes the devices before it moves ports to them, and removes last what is
+// no longer needed.
+func (h *Host) put(ctx context.Context, s *slice, m *made) error {
+	have, err := s.net.devices()
+	if err != nil {
+		return err
+	}
+	before := s.links[m.link.Name]
+	if before != nil {
+		m.shaped = before.shaped
+	}
+	wanted := make(map[string]bool)
+	if err := s.frame(m, have, wanted); err != nil {
+		return err
+	}
+	if m.link.Shared != "" {
+		wanted[m.device(kindUplink, uplink)] = true
+		if err := h.joinShared(s, m); err != nil {
+			return err
+		}
+	}
+	if m.plan.relay {
+		if err := h.putRelay(ctx, s, m, before, have); err != nil {
+			return err
+		}
+	}
+	for i, e := range m.link.Ends {
+		name := m.device(kindPort, e.ID)
+		wanted[name] = true
+		if p, ok := have[name]; ok && p.up {
+			if err := s.place(m, i, p); err != nil {
+				return err
+			}
+		}
+	}
+	s.links[m.link.Name] = m
+	if err := s.rules(); err != nil {
+		return err
+	}
+	if !m.plan.relay && s.keeper != nil {
+		if err := s.keeper.Remove(ctx, m.link.Name); err != nil {
+			return err
+		}
+	}
+	return h.removeDevices(s, have, func(d device) bool { return ofLink(d.alias, m.link.Name) && !wanted[d.name] })
+}
+
+// device is the name of a device of the link.
+func (m *made) device(kind, end string) string { return deviceName(kind, m.link.Name, end) }
+
+// parent is the bridge of the end's port, and of the way to the shared VLAN.
+func (m *made) parent(i int) string {
+	if m.plan.relay || m.plan.ports[i].hop {
+		return m.device(kindOwn, m.id(i))
+	}
+	return m.device(kindBridge, "")
+}
+
+// id is the end's id, and uplink for the way to the shared VLAN.
+func (m *made) id(i int) string {
+	if i == len(m.link.Ends) {
+		return uplink
+	}
+	return m.link.Ends[i].ID
+}
+
+// mtu is that of the end, and for the way to the shared VLAN the largest.
+func (m *made) mtu(i int) int {
+	if i < len(m.link.Ends) {
+		return m.link.Ends[i].mtu()
+	}
+	most := 0
+	for j := range m.link.Ends {
+		most = max(most, m.link.Ends[j].mtu())
+	}
+	return most
+}
+
+// shaper is what the port of the end shall do.
+func (m *made) shaper(i int) shaper {
+	p := m.plan.ports[i]
+	return shaper{rate: p.tbf, delay: p.netem.delay, loss: p.netem.loss, mtu: m.mtu(i)}
+}
+
+// frame makes the bridges of a link and what is between them.
+func (s *slice) frame(m *made, have map[string]device, wanted map[string]bool) error {
+	bridge := func(name, end string) (int, error) {
+		wanted[name] = true
+		if d, ok := have[name]; ok && d.up {
+			return d.index, nil
+		}
+		return s.net.bridge(name, alias(m.link.Name, end))
+	}
+	middle := 0
+	if !m.plan.relay {
+		var err error
+		if middle, err = bridge(m.device(kindBridge, ""), ""); err != nil {
+			return err
+		}
+	}
+	for i, p := range m.plan.ports {
+		if !m.plan.relay && !p.hop {
+			continue
+		}
+		own, err := bridge(m.device(kindOwn, m.id(i)), m.id(i))
+		if err != nil {
+			return err
+		}
+		if !p.hop {
+			wanted[m.device(kindTAP, m.id(i))] = true
+			continue
+		}
+		name := m.device(kindCut, m.id(i))
+		wanted[name] = true
+		if d, ok := have[name]; ok && d.up {
+			continue
+		}
+		if err := s.net.cut(name, m.device(kindCutEnd, m.id(i)), alias(m.link.Name, m.id(i)), m.mtu(i), middle, own); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// place puts a port in its bridge and lets it shape.
+func (s *slice) place(m *made, i int, p device) error {
+	master, err := s.net.mustDevice(m.parent(i))
+	if err != nil {
+		return err
+	}
+	if want := m.shaper(i); m.shaped[p.name] != want || !m.knows(p.name) {
+		delete(m.shaped, p.name)
+		if err := s.net.shape(p.index, want); err != nil {
+			return err
+		}
+		m.shaped[p.name] = want
+	}
+	if p.master == master.index && p.up {
+		return nil
+	}
+	return s.net.join(p.index, master.index, alias(m.link.Name, m.id(i)))
+}
+
+func (m *made) knows(name string) bool {
+	_, ok := m.shaped[name]
+	return ok
+}
+
+// rules makes the rules of nftables of all links of the slice.
+func (s *slice) rules() error {
+	var list []dropRule
+	for _, m := range s.links {
+		for i, p := range m.plan.ports {
+			if p.drop == 0 {
+				continue
+			}
+			kind := kindPort
+			if i == len(m.link.Ends) {
+				kind = kindUplink
+			}
+			list = append(list, dropRule{m.device(kind, m.id(i)), p.drop})
+		}
+	}
+	slices.SortFunc(list, func(a, b dropRule) int { return strings.Compare(a.port, b.port) })
+	if slices.Equal(list, s.ruled) && s.known {
+		return nil
+	}
+	s.known = false
+	// Where nftables is missing there are none to take away either.
+	if err := s.net.drops(list); err != nil && len(list) > 0 {
+		return err
+	}
+	s.ruled, s.known = list, true
+	return nil
+}
+
+// putRelay gives the link to the slice's relay.
+func (h *Host) putRelay(ctx context.Context, s *slice, m, before *made, have map[string]device) error {
+	if before != nil && before.plan.relay && before.plan.segment != m.plan.segment {
+		// Those that are open are of the other kind: the relay asks for new ones.
+		var old []device
+		for i := range m.plan.ports {
+			if d, ok := have[m.device(kindTAP, m.id(i))]; ok {
+				old = append(old, d)
+			}
+		}
+		if err := s.net.remove(old); err != nil {
+			return err
+		}
+	}
+	if s.keeper == nil {
+		s.keeper = relay.New(h.o.Relay)
+	}
+	l := relay.Link{ID: m.link.Name, Paths: m.plan.paths}
+	for i := range m.plan.ports {
+		l.Ports = append(l.Ports, relay.Port{ID: m.id(i), Open: s.net.tap(m, i), MTU: m.mtu(i)})
+	}
+	return s.keeper.Put(ctx, l)
+}

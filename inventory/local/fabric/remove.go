@@ -1,0 +1,127 @@
+package fabric
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Remove takes a link away, also out of the nodes. It is no error when there is
+// none.
+func (h *Host) Remove(ctx context.Context, slice, link string) error {
+	s, unlock, err := h.take(ctx, slice)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	there, err := s.open(false)
+	if err != nil || !there {
+		return err
+	}
+	have, err := s.net.devices()
+	if err != nil {
+		return err
+	}
+	if s.keeper != nil {
+		if err := s.keeper.Remove(ctx, link); err != nil {
+			return err
+		}
+	}
+	delete(s.links, link)
+	if err := s.rules(); err != nil {
+		return err
+	}
+	return h.removeDevices(s, have, func(d device) bool { return ofLink(d.alias, link) })
+}
+
+// Links are the ids of links of which there is something, sorted; after a crash
+// also of those that were not put again.
+func (h *Host) Links(ctx context.Context, slice string) ([]string, error) {
+	s, unlock, err := h.take(ctx, slice)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	there, err := s.open(false)
+	if err != nil || !there {
+		return nil, err
+	}
+	have, err := s.net.devices()
+	if err != nil {
+		return nil, err
+	}
+	names := make(map[string]bool)
+	for _, d := range have {
+		if name, _, ok := strings.Cut(d.alias, " "); ok {
+			names[name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names)), nil
+}
+
+// Drop takes away the network of a slice with all links, and is back when
+// nothing of it is left. It is no error when there is none.
+func (h *Host) Drop(ctx context.Context, slice string) error {
+	s, unlock, err := h.take(ctx, slice)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	there, err := s.open(false)
+	if err != nil {
+		return err
+	}
+	var relayErr error
+	if s.keeper != nil {
+		relayErr = s.keeper.Close()
+		s.keeper = nil
+	}
+	if there {
+		// All of it is removed here and not left to the namespace, which dies
+		// when the kernel finds the time, and not while somebody has it open.
+		list, err := s.net.links()
+		if err != nil {
+			return err
+		}
+		have := make(map[string]device, len(list))
+		for _, l := range list {
+			if d := asDevice(l); d.name != "lo" {
+				have[d.name] = d
+			}
+		}
+		if err := h.removeDevices(s, have, func(device) bool { return true }); err != nil {
+			return err
+		}
+	}
+	h.mu.Lock()
+	delete(h.slices, slice)
+	h.mu.Unlock()
+	return errors.Join(relayErr, s.close(), unpin(s.path))
+}
+
+// removeDevices removes those of the devices that are not wanted, and shared
+// VLANs that nobody is left in.
+func (h *Host) removeDevices(s *slice, have map[string]device, unwanted func(device) bool) error {
+	var list []device
+	shared := false
+	for _, d := range have {
+		if unwanted(d) {
+			list = append(list, d)
+			shared = shared || strings.HasPrefix(d.name, kindUplink)
+		}
+	}
+	if err := s.net.remove(list); err != nil {
+		return err
+	}
+	for _, d := range list {
+		for _, m := range s.links {
+			delete(m.shaped, d.name)
+		}
+	}
+	if shared {
+		return h.tidyShared()
+	}
+	return nil
+}

@@ -1,0 +1,131 @@
+package fabric
+
+import (
+	"crypto/sha256"
+	"encoding/base32"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// sharedBridge is the only bridge in the namespace of a shared VLAN.
+const sharedBridge = "b"
+
+func (h *Host) sharedPath(id string) string {
+	hash := sha256.Sum256([]byte(id))
+	return filepath.Join(h.o.Folder, "shared", strings.ToLower(base32.StdEncoding.EncodeToString(hash[:20])))
+}
+
+// joinShared makes the wire between a link and its shared VLAN, which is made
+// with the first slice that joins it.
+func (h *Host) joinShared(s *slice, m *made) error {
+	h.sharing.Lock()
+	defer h.sharing.Unlock()
+	far, _, err := openNetwork(h.sharedPath(m.link.Shared), true)
+	if err != nil {
+		return err
+	}
+	defer far.close()
+	bridge, ok, err := far.device(sharedBridge)
+	if err != nil {
+		return err
+	}
+	if !ok || !bridge.up {
+		if bridge.index, err = far.bridge(sharedBridge, alias("shared", m.link.Shared)); err != nil {
+			return err
+		}
+	}
+	name := m.device(kindUplink, uplink)
+	farName := deviceName("y", s.name+" "+m.link.Name, "")
+	near, ok, err := s.net.device(name)
+	if err != nil {
+		return err
+	}
+	other, otherOK, err := far.device(farName)
+	if err != nil {
+		return err
+	}
+	i := len(m.link.Ends) // its number among the ports
+	if ok && near.up && otherOK && other.up && other.peer == near.index {
+		return s.place(m, i, near)
+	}
+	delete(m.shaped, name)
+	if ok {
+		if err := s.net.remove([]device{near}); err != nil {
+			return err
+		}
+	}
+	if otherOK { // of a network whose mount was lost
+		if err := far.remove([]device{other}); err != nil && !errors.Is(err, unix.ENODEV) {
+			return err
+		}
+	}
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name, attrs.MTU, attrs.HardwareAddr = name, m.mtu(i), localMAC(name)
+	v := netlink.NewVeth(attrs)
+	v.PeerName, v.PeerMTU, v.PeerHardwareAddr = farName, uint32(m.mtu(i)), localMAC(farName)
+	v.PeerNamespace = netlink.NsFd(far.file.Fd())
+	if err := s.net.nl.LinkAdd(v); err != nil {
+		return fmt.Errorf("cannot make the way to the shared VLAN %s: %w", m.link.Shared, err)
+	}
+	if other, err = far.mustDevice(farName); err != nil {
+		return err
+	}
+	if near, err = s.net.mustDevice(name); err != nil {
+		return err
+	}
+	if err := far.join(other.index, bridge.index, alias(s.name, m.link.Name)); err != nil {
+		return err
+	}
+	return s.place(m, i, near)
+}
+
+// tidyShared removes the shared VLANs that no slice is in.
+func (h *Host) tidyShared() error {
+	h.sharing.Lock()
+	defer h.sharing.Unlock()
+	list, err := os.ReadDir(filepath.Join(h.o.Folder, "shared"))
+	if err != nil {
+		return fmt.Errorf("cannot list the shared VLANs: %w", err)
+	}
+	for _, e := range list {
+		path := filepath.Join(h.o.Folder, "shared", e.Name())
+		if err := tidy(path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func tidy(path string) error {
+	n, _, err := openNetwork(path, false)
+	if err != nil {
+		return err
+	}
+	if n != nil {
+		defer n.close()
+		list, err := n.links()
+		if err != nil {
+			return err
+		}
+		var bridges []device
+		for _, l := range list {
+			switch d := asDevice(l); d.name {
+			case "lo":
+			case sharedBridge:
+				bridges = append(bridges, d)
+			default:
+				return nil // somebody is in it
+			}
+		}
+		if err := n.remove(bridges); err != nil {
+			return err
+		}
+	}
+	return unpin(path)
+}

@@ -1,0 +1,59 @@
+package fabric
+
+import (
+	"fmt"
+	"os"
+
+	"patchbay/inventory/local/relay"
+)
+
+// longQueue is how many frames wait for the relay, where each comes alone.
+const longQueue = 4000
+
+// tap is how the TAP of an end is opened; it may be called at any time, also
+// while the slice is locked.
+func (n *network) tap(m *made, i int) func() (*os.File, error) {
+	name, own := m.device(kindTAP, m.id(i)), m.device(kindOwn, m.id(i))
+	text, mtu, segment := alias(m.link.Name, m.id(i)), m.mtu(i), m.plan.segment
+	return func() (f *os.File, err error) {
+		// One of before may still be there: of a relay that is about to end.
+		if old, ok, err := n.device(name); err != nil {
+			return nil, err
+		} else if ok {
+			if err := n.remove([]device{old}); err != nil {
+				return nil, err
+			}
+		}
+		if err := inside(n.file, func() error {
+			f, err = relay.OpenTAP(name, segment)
+			return err
+		}); err != nil {
+			return nil, err
+		}
+		if err := n.setTAP(name, own, text, mtu, segment); err != nil {
+			f.Close()
+			return nil, err
+		}
+		return f, nil
+	}
+}
+
+func (n *network) setTAP(name, own, text string, mtu int, segment bool) error {
+	master, err := n.mustDevice(own)
+	if err != nil {
+		return err
+	}
+	l, err := n.nl.LinkByName(name)
+	if err != nil {
+		return fmt.Errorf("cannot find the new TAP %s: %w", name, err)
+	}
+	if err := n.nl.LinkSetMTU(l, mtu); err != nil {
+		return fmt.Errorf("cannot set the MTU of the TAP %s: %w", name, err)
+	}
+	if segment {
+		if err := n.nl.LinkSetTxQLen(l, longQueue); err != nil {
+			return fmt.Errorf("cannot set the queue of the TAP %s: %w", name, err)
+		}
+	}
+	return n.join(l.Attrs().Index, master.index, text)
+}

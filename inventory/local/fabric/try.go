@@ -1,0 +1,84 @@
+package fabric
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"patchbay/inventory/local/relay"
+)
+
+// Abilities are what this host has to shape links, found out by using it.
+type Abilities struct {
+	TBF, Netem, Relay, NFTables bool
+	// Why says of each that is missing why, by "tbf", "netem", "relay" and "nftables".
+	Why map[string]string
+}
+
+func (a Abilities) why(what string) string {
+	if why := a.Why[what]; why != "" {
+		return why
+	}
+	return "this host has no " + what
+}
+
+// Try makes one of each in a namespace that goes again. The error is of what
+// every link needs, such as the right to make a namespace or a bridge.
+func Try(ctx context.Context) (Abilities, error) {
+	a := Abilities{Why: make(map[string]string)}
+	if err := ctx.Err(); err != nil {
+		return a, err
+	}
+	err := apart(func() error {
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			return fmt.Errorf("cannot make a network namespace: %w; links need root", err)
+		}
+		if err := quiet(); err != nil {
+			return err
+		}
+		f, err := os.Open("/proc/thread-self/ns/net")
+		if err != nil {
+			return fmt.Errorf("cannot find the own network namespace: %w", err)
+		}
+		n, err := newNetwork(f)
+		if err != nil {
+			f.Close()
+			return err
+		}
+		defer n.close()
+		return a.try(n)
+	})
+	return a, err
+}
+
+func (a *Abilities) try(n *network) error {
+	if _, err := n.bridge("b0", "scratch"); err != nil {
+		return fmt.Errorf("%w; links need the module bridge", err)
+	}
+	if err := n.pair("v0", "v1", usualMTU); err != nil {
+		return fmt.Errorf("%w; links need the module veth", err)
+	}
+	d, ok, err := n.device("v0")
+	if err != nil || !ok {
+		return errors.Join(err, errors.New("cannot make a pair of devices"))
+	}
+	note := func(what, words string, err error) bool {
+		if err != nil {
+			a.Why[what] = words + ": " + err.Error()
+		}
+		return err == nil
+	}
+	a.TBF = note("tbf", "this kernel has no token bucket (tbf)", n.shape(d.index, shaper{rate: 1000, mtu: usualMTU}))
+	a.Netem = note("netem", "this kernel has no netem", n.shape(d.index, shaper{delay: time.Millisecond, mtu: usualMTU}))
+	a.NFTables = note("nftables", "nftables cannot lose packets here", n.drops([]dropRule{{"v0", 0.5}}))
+	tap, err := relay.OpenTAP("t0", true)
+	a.Relay = note("relay", "the relay has no TAP devices here", err)
+	if err == nil {
+		tap.Close()
+	}
+	return nil
+}
