@@ -58,3 +58,6 @@ func forbiddenHere() []uint32 {
 		unix.SYS_IOPL,
 	}
 }
+
+// relayAllowedHere are the calls of this architecture alone that the relay may make.
+func relayAllowedHere() []uint32 { return []uint32{unix.SYS_EPOLL_WAIT} }

@@ -13,8 +13,9 @@
 //	another architecture  the process is killed: the lists are of numbers, and
 //	                      its numbers mean other calls
 //
-// The gateway's list (gatewaycalls.go) is a short part of the nodes'; there the
-// rest is EPERM, what is forbidden in nodes kills, and so do exec and ptrace.
+// The lists of the gateway (gatewaycalls.go) and of the relay (relaycalls.go) are
+// short parts of the nodes'; there the rest is EPERM, what is forbidden in nodes
+// kills, and so do exec and ptrace.
 //
 // A test holds the lists against all numbers that golang.org/x/sys/unix knows,
 // so that a new call is a decision and not an accident.

@@ -116,3 +116,28 @@ func tree(ranges []rule) block {
 	half := len(ranges) / 2
 	return branch(ifAtLeast, ranges[half].call, tree(ranges[half:]), tree(ranges[:half]))
 }
+
+// narrow is the filter of a process that serves: it may call these, what rules
+// say, and nothing else. Calls that are deadly or forbidden to nodes kill it.
+func narrow(rules []rule, these, deadly []uint32) block {
+	settled := make(map[uint32]bool)
+	for _, r := range rules {
+		settled[r.call] = true
+	}
+	// The first that speaks of a call decides.
+	add := func(then block, calls ...[]uint32) {
+		for _, r := range same(then, calls...) {
+			if !settled[r.call] {
+				settled[r.call] = true
+				rules = append(rules, r)
+			}
+		}
+	}
+	add(allow(), these)
+	add(kill(), deadly, forbidden(), forbiddenHere())
+	add(refuse(unix.EPERM), allowed(), allowedHere())
+	for _, r := range examined() {
+		add(refuse(unix.EPERM), []uint32{r.call})
+	}
+	return filter(rules, refuse(unix.ENOSYS))
+}

@@ -227,8 +227,16 @@ func deadline() error {
 }
 
 func TestGateway(t *testing.T) {
+	serverTest(t, "gateway", forbiddenToGateway(-1), "serve", "passed listener", "threads", "memory", "pipe",
+		"files over a pair", "window size", "random", "deadline")
+}
+
+// serverTest runs the child of that word, which confines itself, and holds what it
+// says against what it must be able to do and what it must not.
+func serverTest(t *testing.T, word string, cannot []attempt, can ...string) {
+	t.Helper()
 	need.Root(t)
-	c := child(t, "gateway")
+	c := child(t, word)
 	in, err := c.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -255,15 +263,14 @@ func TestGateway(t *testing.T) {
 		t.Fatalf("%v\n%s%s", err, said.Bytes(), complaints.Bytes())
 	}
 	got := lines(said.Bytes())
-	for _, name := range []string{"serve", "passed listener", "threads", "memory", "pipe",
-		"files over a pair", "window size", "random", "deadline"} {
+	for _, name := range can {
 		t.Run("Can/"+strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
 			if got[name] != "done" {
 				t.Errorf("%q", got[name])
 			}
 		})
 	}
-	for _, a := range forbiddenToGateway(-1) {
+	for _, a := range cannot {
 		t.Run("Cannot/"+strings.ReplaceAll(a.name, " ", "-"), func(t *testing.T) {
 			if got[a.name] != a.want {
 				t.Errorf("%q, want %q", got[a.name], a.want)
@@ -271,7 +278,7 @@ func TestGateway(t *testing.T) {
 		})
 	}
 	if aloof != nil || owner != 0 {
-		t.Errorf("/proc of the gateway: %v, owner %d, want root's", aloof, owner)
+		t.Errorf("/proc of it: %v, owner %d, want root's", aloof, owner)
 	}
 	if len(threads) < 5 {
 		t.Fatalf("%d threads, want those from before", len(threads))
@@ -341,16 +348,24 @@ func deadly() map[string]func() {
 	}
 }
 
-func gatewayDies() {
-	must(Gateway(gatewayID, gatewayID))
-	deadly()[os.Args[1]]()
+// serverDies is a server, its first argument, that makes the deadly call of its second.
+func serverDies() {
+	switch os.Args[1] {
+	case "gateway":
+		must(Gateway(gatewayID, gatewayID))
+	case "relay":
+		must(Relay(gatewayID, gatewayID))
+	}
+	deadly()[os.Args[2]]()
 	fmt.Println("lives")
 }
 
-func TestGatewayDiesOf(t *testing.T) {
+func TestServersDieOf(t *testing.T) {
 	need.Root(t)
-	for name := range deadly() {
-		t.Run(name, func(t *testing.T) { diesOfSeccomp(t, child(t, "dies", name)) })
+	for _, server := range []string{"gateway", "relay"} {
+		for name := range deadly() {
+			t.Run(server+"/"+name, func(t *testing.T) { diesOfSeccomp(t, child(t, "dies", server, name)) })
+		}
 	}
 }
 
@@ -362,9 +377,9 @@ func diesOfSeccomp(t *testing.T, c *exec.Cmd) {
 	}
 }
 
-func TestGatewayIsNeverRoot(t *testing.T) {
+func TestServersAreNeverRoot(t *testing.T) {
 	for _, ids := range [][2]int{{0, 0}, {0, 1000}, {1000, 0}, {-1, 1000}, {1000, -1}} {
-		if err := Gateway(ids[0], ids[1]); err == nil {
+		if Gateway(ids[0], ids[1]) == nil || Relay(ids[0], ids[1]) == nil {
 			t.Fatalf("%v was taken", ids)
 		}
 	}

@@ -89,17 +89,7 @@ func gatewayKilled() []uint32 {
 func gatewayExamined(pid int) []rule {
 	no := refuse(unix.EPERM)
 	only := func(i uint32, values ...uint32) block { return argument(i, oneOf(values, allow(), no)) }
-	notExecutable := argument(2, branch(ifAnyBit, unix.PROT_EXEC, no, allow()))
-	return []rule{
-		// Threads, but no processes.
-		{unix.SYS_CLONE, argument(0, branch(ifAnyBit, newSpaces, no,
-			branch(ifAnyBit, unix.CLONE_THREAD, allow(), no)))},
-		// The runtime preempts its own threads so.
-		{unix.SYS_TGKILL, only(0, uint32(pid))},
-		{unix.SYS_MMAP, notExecutable},
-		{unix.SYS_MPROTECT, notExecutable},
-		// The runtime names its memory, if asked to.
-		{unix.SYS_PRCTL, only(0, unix.PR_SET_VMA)},
+	return append(ownThreads(pid), []rule{
 		// No owner of signals, no leases, no notifications.
 		{unix.SYS_FCNTL, only(1, unix.F_DUPFD, unix.F_DUPFD_CLOEXEC, unix.F_GETFD, unix.F_SETFD,
 			unix.F_GETFL, unix.F_SETFL, unix.F_GETPIPE_SZ, unix.F_SETPIPE_SZ)},
@@ -113,30 +103,28 @@ func gatewayExamined(pid int) []rule {
 			branch(ifEqual, unix.IPPROTO_TCP,
 				only(2, unix.TCP_NODELAY, unix.TCP_KEEPIDLE, unix.TCP_KEEPINTVL, unix.TCP_KEEPCNT, unix.TCP_USER_TIMEOUT),
 				no)))},
+	}...)
+}
+
+// ownThreads are the rules for what the Go runtime does with threads and memory in a
+// process that serves.
+func ownThreads(pid int) []rule {
+	no := refuse(unix.EPERM)
+	notExecutable := argument(2, branch(ifAnyBit, unix.PROT_EXEC, no, allow()))
+	return []rule{
+		// Threads, but no processes.
+		{unix.SYS_CLONE, argument(0, branch(ifAnyBit, newSpaces, no,
+			branch(ifAnyBit, unix.CLONE_THREAD, allow(), no)))},
+		// The runtime preempts its own threads so.
+		{unix.SYS_TGKILL, argument(0, branch(ifEqual, uint32(pid), allow(), no))},
+		{unix.SYS_MMAP, notExecutable},
+		{unix.SYS_MPROTECT, notExecutable},
+		// The runtime names its memory, if asked to.
+		{unix.SYS_PRCTL, argument(0, branch(ifEqual, unix.PR_SET_VMA, allow(), no))},
 	}
 }
 
 // gatewayFilter is the filter of the gateway, process pid.
 func gatewayFilter(pid int) block {
-	rules := gatewayExamined(pid)
-	settled := make(map[uint32]bool)
-	for _, r := range rules {
-		settled[r.call] = true
-	}
-	// The first that speaks of a call decides.
-	add := func(then block, calls ...[]uint32) {
-		for _, r := range same(then, calls...) {
-			if !settled[r.call] {
-				settled[r.call] = true
-				rules = append(rules, r)
-			}
-		}
-	}
-	add(allow(), gatewayAllowed())
-	add(kill(), gatewayKilled(), forbidden(), forbiddenHere())
-	add(refuse(unix.EPERM), allowed(), allowedHere())
-	for _, r := range examined() {
-		add(refuse(unix.EPERM), []uint32{r.call})
-	}
-	return filter(rules, refuse(unix.ENOSYS))
+	return narrow(gatewayExamined(pid), gatewayAllowed(), gatewayKilled())
 }

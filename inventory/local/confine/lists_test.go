@@ -190,20 +190,27 @@ func TestEveryCallIsDecidedOnce(t *testing.T) {
 	}
 }
 
-// What is forbidden, or examined for nodes, must not slip into the gateway's list.
-func TestGatewayHasNothingThatNodesLack(t *testing.T) {
+// What is forbidden, or examined for nodes, must not slip into the lists of the
+// gateway and the relay.
+func TestServersHaveNothingThatNodesLack(t *testing.T) {
 	for _, arch := range []string{"amd64", "arm64"} {
-		lists := listed(t, arch, "allowed", "allowedHere", "gatewayAllowed", "gatewayKilled", "gatewayExamined")
+		lists := listed(t, arch, "allowed", "allowedHere", "gatewayAllowed", "gatewayKilled", "gatewayExamined",
+			"relayAllowed", "relayAllowedHere", "relayExamined", "ownThreads")
 		nodes := slices.Concat(lists["allowed"], lists["allowedHere"])
-		for _, name := range lists["gatewayAllowed"] {
-			if !slices.Contains(nodes, name) {
-				t.Errorf("%s: %s is allowed to the gateway and not to nodes", arch, name)
+		for who, own := range map[string][2][]string{
+			"the gateway": {lists["gatewayAllowed"], slices.Concat(lists["gatewayKilled"], lists["gatewayExamined"], lists["ownThreads"])},
+			"the relay":   {slices.Concat(lists["relayAllowed"], lists["relayAllowedHere"]), slices.Concat(lists["gatewayKilled"], lists["relayExamined"], lists["ownThreads"])},
+		} {
+			for _, name := range own[0] {
+				if !slices.Contains(nodes, name) {
+					t.Errorf("%s: %s is allowed to %s and not to nodes", arch, name, who)
+				}
 			}
-		}
-		all := slices.Sorted(slices.Values(slices.Concat(lists["gatewayAllowed"], lists["gatewayKilled"], lists["gatewayExamined"])))
-		for i := 1; i < len(all); i++ {
-			if all[i] == all[i-1] {
-				t.Errorf("%s: %s is in two lists of the gateway", arch, all[i])
+			all := slices.Sorted(slices.Values(slices.Concat(own[0], own[1])))
+			for i := 1; i < len(all); i++ {
+				if all[i] == all[i-1] {
+					t.Errorf("%s: %s is in two lists of %s", arch, all[i], who)
+				}
 			}
 		}
 	}

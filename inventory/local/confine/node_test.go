@@ -19,7 +19,8 @@ func children() map[string]func() {
 		"attempts": attempts,
 		"foreign":  foreign,
 		"gateway":  gatewayServes,
-		"dies":     gatewayDies,
+		"dies":     serverDies,
+		"relay":    relayServes,
 		"limits":   limitsThen,
 		"hoard":    hoard,
 	}
