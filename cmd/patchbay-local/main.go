@@ -11,10 +11,11 @@ import (
 	"patchbay/inventory/local/gateway"
 	"patchbay/inventory/local/gauge"
 	nodes "patchbay/inventory/local/node"
+	"patchbay/inventory/local/relay"
 )
 
 func main() {
-	// The program runs again as each of its parts. The first four do not return.
+	// The program runs again as each of its parts. The first five do not return.
 	switch filepath.Base(os.Args[0]) {
 	case nodes.Argv0:
 		nodes.Stage()
@@ -22,6 +23,8 @@ func main() {
 		agent.Main()
 	case gateway.Argv0:
 		gateway.Main()
+	case relay.Argv0:
+		relay.Main()
 	case doctor.Argv0:
 		doctor.Probe()
 	case "geni-get":

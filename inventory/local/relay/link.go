@@ -63,9 +63,9 @@ type Counters struct {
 // What a link may have. Memory for waiting frames is bounded by maxPathBytes
 // and maxBytes.
 const (
-	maxLinks = 1024
 	maxPorts = 1024
 	maxPaths = 8192
+	maxPairs = 8 << 20 // of all paths together
 	maxID    = 256
 	maxDelay = 10 * time.Minute
 	minRate  = 100       // bit/s
@@ -74,31 +74,55 @@ const (
 	maxMTU   = 65535
 )
 
-// check is what is wrong with a link.
-func (l *Link) check() error {
-	switch {
-	case l.ID == "" || len(l.ID) > maxID:
-		return fmt.Errorf("a link's id has %d bytes: it needs 1 to %d", len(l.ID), maxID)
-	case len(l.Ports) > maxPorts:
-		return fmt.Errorf("link %s has %d ports: the relay takes %d", l.ID, len(l.Ports), maxPorts)
-	case len(l.Paths) > maxPaths:
-		return fmt.Errorf("link %s has %d paths: the relay takes %d", l.ID, len(l.Paths), maxPaths)
-	}
-	known := make(map[string]bool, len(l.Ports))
-	for _, p := range l.Ports {
-		switch {
-		case p.ID == "" || len(p.ID) > maxID || known[p.ID]:
-			return fmt.Errorf("link %s: the port id %q is empty, too long or there twice", l.ID, p.ID)
-		case p.Open == nil:
-			return fmt.Errorf("link %s: port %s cannot be opened: it has no Open", l.ID, p.ID)
-		case p.MTU < minMTU || p.MTU > maxMTU:
-			return fmt.Errorf("link %s: port %s has an MTU of %d: %d to %d can be", l.ID, p.ID, p.MTU, minMTU, maxMTU)
+// plan is the link without its devices.
+func (l *Link) plan() (plan, error) {
+	p := plan{Paths: l.Paths}
+	for _, n := range l.Ports {
+		if n.Open == nil {
+			return p, fmt.Errorf("port %s cannot be opened: it has no Open", n.ID)
 		}
-		known[p.ID] = true
+		p.Ports = append(p.Ports, plannedPort{n.ID, n.MTU})
 	}
-	for i, p := range l.Paths {
-		if err := p.check(known); err != nil {
-			return fmt.Errorf("link %s: path %d: %w", l.ID, i+1, err)
+	if l.ID == "" || len(l.ID) > maxID {
+		return p, fmt.Errorf("its id has %d bytes: it needs 1 to %d", len(l.ID), maxID)
+	}
+	return p, p.check()
+}
+
+// check is what is wrong with a plan.
+func (p *plan) check() error {
+	switch {
+	case len(p.Ports) > maxPorts:
+		return fmt.Errorf("it has %d ports: the relay takes %d", len(p.Ports), maxPorts)
+	case len(p.Paths) > maxPaths:
+		return fmt.Errorf("it has %d paths: the relay takes %d", len(p.Paths), maxPaths)
+	}
+	known := make(map[string]bool, len(p.Ports))
+	for _, n := range p.Ports {
+		switch {
+		case n.ID == "" || len(n.ID) > maxID || known[n.ID]:
+			return fmt.Errorf("the port id %.300q is empty, too long or there twice", n.ID)
+		case n.MTU < minMTU || n.MTU > maxMTU:
+			return fmt.Errorf("port %s has an MTU of %d: %d to %d can be", n.ID, n.MTU, minMTU, maxMTU)
+		}
+		known[n.ID] = true
+	}
+	pairs := 0
+	for i, path := range p.Paths {
+		if err := path.check(known); err != nil {
+			return fmt.Errorf("path %d: %w", i+1, err)
+		}
+		count := func(ids []string) int {
+			if len(ids) == 0 {
+				return len(p.Ports)
+			}
+			return len(ids)
+		}
+		if pairs += count(path.From) * count(path.To); pairs > maxPairs {
+			return fmt.Errorf("its paths lead between more than %d pairs of ports", maxPairs)
+		}
+		if p.Headers && (path.Loss > 0 || path.Rate > 0) {
+			return errSegments
 		}
 	}
 	return nil
@@ -122,10 +146,4 @@ func (p *Path) check(known map[string]bool) error {
 	return nil
 }
 
-// needsFrames tells whether the link's frames must come one by one and not as
-// segments to be cut later.
-func (l *Link) needsFrames() bool {
-	return slices.ContainsFunc(l.Paths, func(p Path) bool { return p.Loss > 0 || p.Rate > 0 })
-}
-
-var errSegments = errors.New("a link with loss or rate needs ports that were opened with segment, or a loss would take many packets at once")
+var errSegments = errors.New("loss and rate need ports that were opened with segment, or one loss would take many packets")

@@ -50,9 +50,9 @@ func makeTAP(fd int, request *unix.Ifreq, segment bool) error {
 	return unix.IoctlSetInt(fd, unix.TUNSETOFFLOAD, offload)
 }
 
-// device is the name of the TAP that f is, and whether its frames have headers.
+// tapOf is the name of the TAP that f is, and whether its frames have headers.
 // It is an error when the TAP has gone.
-func device(f *os.File) (name string, headers bool, err error) {
+func tapOf(f *os.File) (name string, headers bool, err error) {
 	raw, err := f.SyscallConn()
 	if err != nil {
 		return "", false, err
