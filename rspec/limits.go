@@ -33,6 +33,11 @@ type Limits struct {
 	ClientID int `mapstructure:"client_id"`
 	// Addresses is how many one interface of ours may ask for; 64.
 	Addresses int `mapstructure:"addresses"`
+	// Services is how many installs and executes a node of ours may have; 200.
+	Services int `mapstructure:"services"`
+	// Command is the length in bytes of the command of an execute, and of the url
+	// of an install; 64 KiB, at most 100 KiB, for Linux takes no longer one.
+	Command int `mapstructure:"command"`
 }
 
 // Large is the size in bytes from which a request costs so much memory while it
@@ -44,7 +49,7 @@ func DefaultLimits() Limits {
 	text := xmltree.DefaultLimits()
 	return Limits{
 		Bytes: text.Bytes, Depth: text.Depth, Elements: text.Elements, Attributes: text.Attrs, Namespaces: text.Namespaces,
-		Nodes: 10_000, Links: 10_000, Interfaces: 50_000, ClientID: 256, Addresses: 64,
+		Nodes: 10_000, Links: 10_000, Interfaces: 50_000, ClientID: 256, Addresses: 64, Services: 200, Command: 64 << 10,
 	}
 }
 
@@ -71,6 +76,8 @@ func (l *Limits) all() []limit {
 		{"interfaces", &l.Interfaces, 1 << 28},
 		{"client_id", &l.ClientID, 1 << 28},
 		{"addresses", &l.Addresses, 1 << 28},
+		{"services", &l.Services, 4096},
+		{"command", &l.Command, 100 << 10},
 	}
 }
 

@@ -31,6 +31,9 @@ func TestLimitsAreNamed(t *testing.T) {
 		{"client_id of a link", `<node client_id="a"><interface client_id="b"/></node><link client_id="abcd"><interface_ref client_id="b"/></link>`, Limits{ClientID: 3}, "3 bytes", "client_id"},
 		{"client_id in bytes", `<node client_id="éé"/>`, Limits{ClientID: 3}, "3 bytes", "client_id"},
 		{"addresses of an interface", `<node client_id="a"><interface client_id="b"><ip address="10.0.0.1"/><ip address="10.0.0.2"/><ip address="10.0.0.3"/></interface></node>`, Limits{Addresses: 2}, "2 addresses", "addresses"},
+		{"services of a node", `<node client_id="a"><services>` + many(2, `<execute/>`) + `</services><services><install/></services></node>`, Limits{Services: 2}, "2 installs and executes", "services"},
+		{"command of an execute", `<node client_id="a"><services><execute shell="sh" command="abcd"/></services></node>`, Limits{Command: 3}, "3 bytes", "command"},
+		{"url of an install", `<node client_id="a"><services><install url="data:,abcd" install_path="/"/></services></node>`, Limits{Command: 9}, "9 bytes", "command"},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
 			o := ours()
@@ -53,8 +56,8 @@ func TestLimitsAreNamed(t *testing.T) {
 
 func TestLimitsAtTheirValueAreKept(t *testing.T) {
 	o := ours()
-	o.Limits = Limits{Nodes: 1, Links: 1, Interfaces: 2, ClientID: 3, Addresses: 1, Elements: 7, Depth: 4, Attributes: 2}
-	mustParse(t, request(`<node client_id="abc"><interface client_id="a:0"><ip address="10.0.0.1"/></interface><interface client_id="a:1"/></node><link client_id="lan"><interface_ref client_id="a:0"/></link>`), o)
+	o.Limits = Limits{Nodes: 1, Links: 1, Interfaces: 2, ClientID: 3, Addresses: 1, Elements: 9, Depth: 4, Attributes: 2, Services: 1, Command: 1}
+	mustParse(t, request(`<node client_id="abc"><interface client_id="a:0"><ip address="10.0.0.1"/></interface><interface client_id="a:1"/><services><execute shell="sh" command="a"/></services></node><link client_id="lan"><interface_ref client_id="a:0"/></link>`), o)
 }
 
 func TestDepthHasAnEnd(t *testing.T) {

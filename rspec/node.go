@@ -24,7 +24,7 @@ func (p *requestParser) readNode(e *xmltree.Element) Node {
 			p.wrong(place{e, "exclusive"}, n.ClientID, "write true or false", "node %.80q has exclusive=%.40q", n.ClientID, text)
 		}
 	}
-	var types, hardware int
+	var types, hardware, services int
 	for c := range childElements(e) {
 		switch {
 		case isMonitoring(c):
@@ -49,7 +49,7 @@ func (p *requestParser) readNode(e *xmltree.Element) Node {
 		case c.Local == "interface":
 			p.addInterface(c, &n)
 		case c.Local == "services":
-			readServices(c, &n)
+			p.addServices(c, &n, &services)
 		}
 	}
 	return n
@@ -63,17 +63,6 @@ func (p *requestParser) readSliverType(e *xmltree.Element, n *Node) {
 		if is(c, "disk_image") {
 			n.DiskImage, n.DiskImageURL = strings.TrimSpace(value(c, "name")), strings.TrimSpace(value(c, "url"))
 			return
-		}
-	}
-}
-
-func readServices(e *xmltree.Element, n *Node) {
-	for c := range childElements(e) {
-		switch {
-		case is(c, "install"):
-			n.Installs = append(n.Installs, Install{value(c, "url"), value(c, "install_path")})
-		case is(c, "execute"):
-			n.Executes = append(n.Executes, Execute{value(c, "shell"), value(c, "command")})
 		}
 	}
 }

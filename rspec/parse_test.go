@@ -195,7 +195,7 @@ func TestParseRequestReads(t *testing.T) {
 			{ClientID: "n0:0", Addresses: []netip.Prefix{netip.MustParsePrefix("10.0.0.1/24"), netip.MustParsePrefix("fd00::1/64")}, Line: 7},
 			{ClientID: "n0:1", Line: 8},
 		},
-		Installs: []Install{{"http://example.org/x.tar.gz", "/opt"}},
+		Installs: []Install{{URL: "http://example.org/x.tar.gz", Path: "/opt"}},
 		Executes: []Execute{{"bash", "echo \"hi\"\ntrue"}, {"sh", "b"}},
 		Line:     4,
 	}, {ClientID: "n1", Exclusive: &no, Interfaces: []Interface{{ClientID: "n1:0", Line: 12}}, Line: 12}}

@@ -108,8 +108,9 @@ type Node struct {
 	RoutableIP bool
 	// Monitoring is nil where the node asks for none.
 	Monitoring *Monitoring
-	Installs   []Install
-	Executes   []Execute
+	// Installs and Executes are those that can be done, in document order.
+	Installs []Install
+	Executes []Execute
 	// Line and Column are where the node begins in the request, counted from 1.
 	Line, Column int
 
@@ -140,12 +141,6 @@ type Monitoring struct {
 	// Metrics are the ids asked for, each once whatever its case; empty means all.
 	Metrics []string
 }
-
-// Install fetches an archive and unpacks it.
-type Install struct{ URL, Path string }
-
-// Execute runs a command.
-type Execute struct{ Shell, Command string }
 
 // Link is a link all of whose interfaces are on own nodes.
 type Link struct {

@@ -1,0 +1,99 @@
+package rspec
+
+import (
+	"net/url"
+	"strings"
+
+	"patchbay/schemas/xmltree"
+)
+
+// Install fetches an archive and unpacks it.
+type Install struct {
+	// URL is http, https or data.
+	URL string
+	// Path is the folder to unpack into: absolute, or it begins with ~.
+	Path string
+	// FileType is what kind of archive it is, as written; mostly empty.
+	FileType string
+}
+
+// Execute runs a command.
+type Execute struct {
+	// Shell is sh or bash.
+	Shell   string
+	Command string
+}
+
+// notDone is the remedy of what is wrong with a service: it makes no request fail.
+const notDone = ", for as it is it is copied, and nothing is done"
+
+// maxPath is the longest name that Linux takes, in bytes.
+const maxPath = 4095
+
+// addServices reads what is to be installed and executed on n. What cannot be
+// done is copied with a remark. count is how many n has so far.
+func (p *requestParser) addServices(e *xmltree.Element, n *Node, count *int) {
+	for c := range childElements(e) {
+		install, execute := is(c, "install"), is(c, "execute")
+		if !install && !execute {
+			continue
+		}
+		if *count++; *count == p.o.Limits.Services+1 {
+			p.refuse(TooBig, place{c, ""}, n.ClientID, raise("put several commands into one", "services"), "node %.80q has more than %d installs and executes", n.ClientID, p.o.Limits.Services)
+		}
+		if *count > p.o.Limits.Services {
+			return
+		}
+		if install {
+			p.addInstall(c, n)
+		} else {
+			p.addExecute(c, n)
+		}
+	}
+}
+
+func (p *requestParser) addInstall(e *xmltree.Element, n *Node) {
+	i := Install{strings.TrimSpace(value(e, "url")), strings.TrimSpace(value(e, "install_path")), strings.TrimSpace(value(e, "file_type"))}
+	switch {
+	case len(i.URL) > p.o.Limits.Command:
+		p.refuse(TooBig, place{e, "url"}, n.ClientID, raise("let it be fetched over http", "command"), "node %.80q has an install whose url has more than %d bytes", n.ClientID, p.o.Limits.Command)
+	case !isFetchable(i.URL):
+		p.remark(place{e, "url"}, n.ClientID, "write one of http, https or data"+notDone, "node %.80q has an install with the url %.80q", n.ClientID, i.URL)
+	case !isInstallPath(i.Path):
+		p.remark(place{e, "install_path"}, n.ClientID, "write an absolute path such as /local, or one that begins with ~/"+notDone, "node %.80q has an install with the install_path %.80q", n.ClientID, i.Path)
+	default:
+		n.Installs = append(n.Installs, i)
+	}
+}
+
+func isFetchable(text string) bool {
+	u, err := url.Parse(text)
+	if err != nil {
+		return false
+	}
+	switch u.Scheme {
+	case "http", "https":
+		return u.Hostname() != ""
+	case "data":
+		return strings.Contains(text, ",")
+	}
+	return false
+}
+
+func isInstallPath(s string) bool {
+	return len(s) <= maxPath && (strings.HasPrefix(s, "/") || s == "~" || strings.HasPrefix(s, "~/"))
+}
+
+func (p *requestParser) addExecute(e *xmltree.Element, n *Node) {
+	x := Execute{strings.TrimPrefix(strings.TrimSpace(value(e, "shell")), "/bin/"), value(e, "command")}
+	switch {
+	case len(x.Command) > p.o.Limits.Command:
+		p.refuse(TooBig, place{e, "command"}, n.ClientID, raise("install a script and execute that", "command"), "node %.80q has an execute whose command has more than %d bytes", n.ClientID, p.o.Limits.Command)
+	case x.Shell != "sh" && x.Shell != "bash":
+		p.remark(place{e, "shell"}, n.ClientID, "write sh or bash"+notDone, "node %.80q has an execute with the shell %.80q", n.ClientID, value(e, "shell"))
+	case strings.TrimSpace(x.Command) == "":
+		p.remark(place{e, "command"}, n.ClientID, "write one"+notDone, "node %.80q has an execute without a command", n.ClientID)
+	default:
+		n.Executes = append(n.Executes, x)
+	}
+}

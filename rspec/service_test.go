@@ -1,0 +1,64 @@
+package rspec
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestServices(t *testing.T) {
+	long := strings.Repeat("x", 5000)
+	for _, tt := range []struct {
+		rule, in string
+		want     any    // an Install or an Execute, or nil where it is only copied
+		remark   string // then
+	}{
+		{"over http", `<install url="http://example.org/a.tgz" install_path="/local"/>`, Install{URL: "http://example.org/a.tgz", Path: "/local"}, ""},
+		{"over https, with a port and a query", `<install url=" HTTPS://example.org:8443/a?b=1&amp;c=2 " install_path="/"/>`, Install{URL: "HTTPS://example.org:8443/a?b=1&c=2", Path: "/"}, ""},
+		{"data", `<install url="data:application/gzip;base64,AAAA" install_path="~"/>`, Install{URL: "data:application/gzip;base64,AAAA", Path: "~"}, ""},
+		{"below the home", `<install url="http://h/a" install_path="~/a b"/>`, Install{URL: "http://h/a", Path: "~/a b"}, ""},
+		{"file type", `<install url="http://h/a" install_path="/x" file_type="tar.gz"/>`, Install{"http://h/a", "/x", "tar.gz"}, ""},
+		{"over ftp", `<install url="ftp://example.org/a.tgz" install_path="/local"/>`, nil, `the url "ftp://example.org/a.tgz"; write one of http`},
+		{"from a file", `<install url="/proj/a.tgz" install_path="/local"/>`, nil, "write one of http"},
+		{"http without a host", `<install url="http:///a" install_path="/local"/>`, nil, "write one of http"},
+		{"no URL at all", `<install url="http://[::1/a" install_path="/local"/>`, nil, "write one of http"},
+		{"data without any", `<install url="data:text/plain" install_path="/local"/>`, nil, "write one of http"},
+		{"without url", `<install install_path="/local"/>`, nil, "write one of http"},
+		{"a relative path", `<install url="http://h/a" install_path="local"/>`, nil, `the install_path "local"; write an absolute path`},
+		{"another's home", `<install url="http://h/a" install_path="~alice/x"/>`, nil, "write an absolute path"},
+		{"without path", `<install url="http://h/a"/>`, nil, "write an absolute path"},
+		{"a path that no system takes", `<install url="http://h/a" install_path="/` + long + `"/>`, nil, "write an absolute path"},
+		{"sh", `<execute shell="sh" command="a"/>`, Execute{"sh", "a"}, ""},
+		{"bash by its path", `<execute shell="/bin/bash" command=" a &amp;&#10;b "/>`, Execute{"bash", " a &\nb "}, ""},
+		{"sh by its path", `<execute shell=" /bin/sh " command="a"/>`, Execute{"sh", "a"}, ""},
+		{"another shell", `<execute shell="/usr/bin/perl" command="a"/>`, nil, `the shell "/usr/bin/perl"; write sh or bash`},
+		{"without shell", `<execute command="a"/>`, nil, "write sh or bash"},
+		{"without command", `<execute shell="sh"/>`, nil, "without a command"},
+		{"a blank command", `<execute shell="sh" command=" &#10;"/>`, nil, "without a command"},
+		{"of another namespace", `<install xmlns="urn:x" url="http://h/a" install_path="/"/>`, nil, ""},
+	} {
+		r := mustParse(t, request(`<node client_id="n"><services>`+tt.in+`</services></node>`), ours())
+		var got any
+		if n := r.Nodes[0]; len(n.Installs) > 0 {
+			got = n.Installs[0]
+		} else if len(n.Executes) > 0 {
+			got = n.Executes[0]
+		}
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.rule, diff)
+		}
+		remarks := strings.Join(Lines(r.Notices), "; ")
+		if tt.remark == "" && remarks != "" || !strings.Contains(remarks, tt.remark) || tt.remark != "" && !strings.Contains(remarks, "it is copied, and nothing is done") {
+			t.Errorf("%s: remarks %q, want %q", tt.rule, remarks, tt.remark)
+		}
+	}
+}
+
+func TestServicesAreReadInDocumentOrder(t *testing.T) {
+	r := mustParse(t, request(`<node client_id="n"><services><execute shell="sh" command="1"/><install url="http://h/1" install_path="/"/></services><services><install url="ftp://h/2" install_path="/"/><install url="http://h/3" install_path="/"/><execute shell="sh" command="2"/></services></node>`), ours())
+	if got := fmt.Sprint(r.Nodes[0].Installs, r.Nodes[0].Executes); got != "[{http://h/1 / } {http://h/3 / }] [{sh 1} {sh 2}]" {
+		t.Error(got)
+	}
+}
