@@ -45,6 +45,9 @@ type Sliver struct {
 	Amount Amount
 	// Interfaces are what its interfaces got, in the order of the request.
 	Interfaces []Interface `json:",omitempty"`
+	// Setup is what to install and execute when the node is made, installs first,
+	// each kind in the order of the request.
+	Setup []Step `json:",omitempty"`
 	// PublicAddress is one of the site's public addresses; zero if it has none.
 	PublicAddress netip.Addr `json:",omitzero"`
 
@@ -108,6 +111,11 @@ type Observed struct {
 	Accounts []Account `json:",omitempty"`
 	// MACs are hardware addresses by the client_id of the interface.
 	MACs map[string]string `json:",omitempty"`
+	// Emulators tell by what means links are made as they were asked for, by the
+	// client_id of the interface.
+	Emulators map[string]string `json:",omitempty"`
+	// Services tell what became of Setup, in its order.
+	Services []StepReport `json:",omitempty"`
 }
 
 // Amount is a quantity of a component's capacity. A zero field takes nothing;

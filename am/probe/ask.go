@@ -53,6 +53,9 @@ func (p *Prober) ask(ctx context.Context, b *batch) []*am.Error {
 		s := b.slivers[i]
 		s.Desired.Present = true // as Provision will promise
 		should := provider.DesiredNode(&s, b.components[i], s.Hostname, p.cfg.Interfaces)
+		if steps := provider.Setup(&s); len(steps) > 0 {
+			should[provider.AttrSetup] = steps
+		}
 		updates = append(updates, provider.Update{Name: names[i], Is: before[names[i]].Resource, Should: should})
 		asked = append(asked, i)
 	}

@@ -119,8 +119,9 @@ type batch struct {
 // gives an error for each, in their order, nil for those against which nothing
 // is known, and for those whose providers do not want to be asked.
 //
-// SearchFailed, Refused and ErrorCode are about that sliver alone: its provider
-// says that it is unknown, forbidden or failed, and Msg is what it says.
+// SearchFailed, Refused, Unsupported and ErrorCode are about that sliver alone: its
+// provider says that it is unknown, forbidden, unsupported or failed, and Msg is
+// what it says.
 // ServerError and TimedOut mean that the provider did not answer. Where asking
 // for one sliver after the other shows on which it breaks, those alone have the
 // error; some others may not have been asked then. About a component that it

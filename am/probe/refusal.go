@@ -39,6 +39,8 @@ func refused(e *provider.Error) *am.Error {
 		code = am.SearchFailed
 	case provider.Forbidden:
 		code = am.Refused
+	case provider.Unsupported:
+		code = am.Unsupported
 	}
 	text := e.Msg
 	if text == "" {

@@ -122,6 +122,9 @@ func (s *Service) bind(v *store.View, r reservation, document string, until time
 	case !wish.IsZero() && !wish.After(now):
 		return nil, none, am.Errorf(am.BadArgs, "geni_end_time %s is in the past", wish.Format(time.RFC3339)).With(am.OutOfRange)
 	}
+	if err := boundSetup(r.request); err != nil {
+		return nil, none, err
+	}
 	held, err := s.heldNames(v, r.slice)
 	if err != nil {
 		return nil, none, err
@@ -145,7 +148,7 @@ func (s *Service) bind(v *store.View, r reservation, document string, until time
 			Hostname:  held.hostnames.For(b.Node.ClientID),
 			Component: b.Component.URN, SliverType: b.SliverType.Name, Image: b.Image,
 			Exclusive: b.Exclusive, Amount: b.Amount,
-			Interfaces: b.Interfaces, PublicAddress: b.PublicAddress,
+			Interfaces: b.Interfaces, Setup: setup(b.Node), PublicAddress: b.PublicAddress,
 			Status: status, Created: now, Creator: r.grant.Caller(),
 			Expires:    s.reservationEnd(now, until, wish),
 			Wish:       wish,

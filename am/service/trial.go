@@ -21,8 +21,8 @@ type Prober interface {
 	// called within decisions, so it waits for nothing.
 	Asks(component urn.URN) bool
 	// Probe gives an error for each sliver, in their order, nil for one against
-	// which nothing is known. SearchFailed, Refused and ErrorCode are what its
-	// provider says of it. ServerError and TimedOut mean that the provider gave no
+	// which nothing is known. SearchFailed, Refused, Unsupported and ErrorCode are
+	// what its provider says of it. ServerError and TimedOut mean that the provider gave no
 	// answer: where it can be found out, only slivers have them on which it
 	// broke. What moved tells of a sliver may have been made by others meanwhile,
 	// and must be left alone.
@@ -185,6 +185,8 @@ func refusedBy(refused []refusal) error {
 		switch {
 		case r.err.Code == am.ServerError || r.err.Code == am.TimedOut:
 			reason.Text = "it cannot be promised now: " + r.err.Msg
+		case r.err.Code == am.Unsupported:
+			reason.Text = fmt.Sprintf("%s cannot be had so: %s", r.node.Component.Name, r.err.Msg)
 		case r.node.Asked:
 			reason.Text = fmt.Sprintf("%s cannot be had: %s", r.node.Component.Name, r.err.Msg)
 		default:

@@ -52,7 +52,7 @@ func (l *loop) begin(ctx context.Context, c *call) {
 	c.started = time.Now()
 	for _, j := range c.jobs {
 		j.call = c
-		c.items = append(c.items, &item{job: j, sliver: j.sliver, task: j.task, component: j.component, port: l.r.cfg.Interfaces,
+		c.items = append(c.items, &item{job: j, sliver: j.sliver, task: j.task, component: j.component, port: l.r.cfg.Interfaces, strict: l.r.cfg.ServicesMustSucceed,
 			is: j.is, asked: j.asked, missing: j.missing, since: j.since})
 	}
 	own, cancel := context.WithCancelCause(ctx)
@@ -139,8 +139,7 @@ func (c *call) get(ctx context.Context, limits Limits) {
 func (c *call) set(ctx context.Context) {
 	updates := make([]provider.Update, len(c.items))
 	for n, i := range c.items {
-		should := provider.Diff(i.is, wanted(c.provider, i))
-		updates[n] = provider.Update{Name: i.name(), Is: i.is, Should: should}
+		updates[n] = provider.Update{Name: i.name(), Is: i.is, Should: toSet(c.provider, i)}
 	}
 	changes, err := c.provider.Set(ctx, updates, false)
 	if c.err = err; err != nil {

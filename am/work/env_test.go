@@ -53,6 +53,8 @@ type env struct {
 	// were made on was read before.
 	racing bool
 
+	strict bool // services must succeed
+
 	r    *Runner
 	stop func() error
 }
@@ -95,6 +97,8 @@ func (e *env) start() {
 		Providers:  providers,
 		Log:        slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Limits:     e.limits,
+
+		ServicesMustSucceed: e.strict,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -136,6 +140,7 @@ func (e *env) allocate(names ...string) {
 			cs.PutSliver(am.Sliver{
 				URN: sliverURN(n), Slice: sliceURN(n), ClientID: n, Hostname: n, Document: "doc-" + sliceURN(n).Name,
 				Component: componentURN("pc1"), SliverType: "raw-pc", Image: "img",
+				Setup:  []am.Step{{Kind: am.StepExecute, Shell: "sh", Command: "true"}},
 				Status: allocated, Created: v.Now(), Expires: v.Now().Add(24 * time.Hour),
 			})
 		}

@@ -33,7 +33,9 @@ type double struct {
 	breaks   error                             // every call fails
 	gets     int
 	setCalls [][]string
-	broken   []string // promises to the provider that were not kept
+	noSetup  bool                // it knows no setup
+	setups   map[string][]string // what nodes were told when they were made
+	broken   []string            // promises to the provider that were not kept
 }
 
 type node struct {
@@ -44,7 +46,7 @@ type node struct {
 
 func newDouble(places int) *double {
 	return &double{
-		places: places, nodes: map[string]*node{}, inSet: map[string]bool{}, hangs: map[string]bool{}, getHangs: map[string]bool{},
+		places: places, nodes: map[string]*node{}, setups: map[string][]string{}, inSet: map[string]bool{}, hangs: map[string]bool{}, getHangs: map[string]bool{},
 		dies: map[string]bool{}, lies: map[string]bool{}, refuses: map[string]func() *provider.Error{},
 		sliceOf: func(name string) string { s, _, _ := strings.Cut(name, "-"); return s },
 	}
@@ -54,6 +56,10 @@ func (d *double) Parallel() int { return d.places }
 
 func (d *double) Reports(attribute string) bool {
 	return attribute != provider.AttrSetup
+}
+
+func (d *double) Accepts(attribute string) bool {
+	return attribute != provider.AttrSetup || !d.noSetup
 }
 
 func (d *double) wait(ctx context.Context, hang bool) error {
@@ -189,8 +195,16 @@ func (d *double) apply(u provider.Update) {
 		}
 		n = &node{is: provider.Resource{"name": u.Name}}
 		d.nodes[u.Name] = n
+		delete(d.setups, u.Name)
 	}
 	maps.Copy(n.is, u.Should)
+	if steps, told := u.Should[provider.AttrSetup]; told {
+		delete(n.is, provider.AttrSetup)
+		if d.setups[u.Name] != nil {
+			d.broken = append(d.broken, "setup told twice: "+u.Name)
+		}
+		d.setups[u.Name] = steps.([]string)
+	}
 	n.until = time.Now().Add(d.slow)
 	if u.Should.Text("ensure") == "absent" {
 		n.fails = ""

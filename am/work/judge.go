@@ -46,6 +46,7 @@ type item struct {
 	task      am.Task
 	component string
 	port      func(urn.URN) string // as Config.Interfaces
+	strict    bool                 // as Config.ServicesMustSucceed
 	is        provider.Resource
 	asked     bool
 	missing   bool
@@ -88,7 +89,12 @@ func judge(p Provider, i *item, res provider.Result, limit time.Duration) outcom
 			o.verdict, o.text = lose, vanishedText
 		}
 	case len(diff) == 0 && state == provider.StateReady:
-		o.verdict, o.text = done, unheard(p, &i.sliver)
+		s := i.sliver
+		s.Observed = o.observed
+		o.verdict, o.text = done, shortfall(p, &s)
+		if failed := s.StepFailure(); i.strict && failed != "" {
+			o.verdict, o.text = refuse, failed
+		}
 	case state == provider.StateFailed && (i.asked || len(diff) == 0):
 		o.verdict, o.text = refuse, cmp.Or(o.observed.Message, failedText)
 		if i.removes() {

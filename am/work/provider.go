@@ -3,6 +3,7 @@ package work
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"patchbay/am"
 	"patchbay/inventory/provider"
@@ -18,6 +19,8 @@ type Provider interface {
 	// Reports tells whether the attribute can be set and is shown by Get, so
 	// that the two can be compared.
 	Reports(attribute string) bool
+	// Accepts tells whether the attribute can be set, shown or not.
+	Accepts(attribute string) bool
 }
 
 // Executable is a loaded provider as the Runner uses it.
@@ -30,6 +33,11 @@ func (e executable) Parallel() int { return e.Provider.Parallel }
 func (e executable) Reports(attribute string) bool {
 	a, ok := e.Attributes[attribute]
 	return ok && a.Kind == "rw"
+}
+
+func (e executable) Accepts(attribute string) bool {
+	a, ok := e.Attributes[attribute]
+	return ok && a.Kind != "r"
 }
 
 // wanted is what the sliver's promise comes to for its provider: only what the
@@ -48,28 +56,56 @@ func wanted(p Provider, i *item) provider.Resource {
 	return r
 }
 
-// unheard says what the sliver was promised that its provider cannot be asked
-// for, and that does not show in what it reports; nothing if there is none.
-func unheard(p Provider, s *am.Sliver) string {
-	if s.Desired.Present && s.PublicAddress.IsValid() && !p.Reports(provider.AttrInterfaces) {
-		return fmt.Sprintf("its provider cannot be told of public addresses, so it is not reached at %s", s.PublicAddress)
+// toSet is what a set asks for: what differs from what is wanted and, for a node
+// that is not there, what is only told when it is made.
+func toSet(p Provider, i *item) provider.Resource {
+	should := provider.Diff(i.is, wanted(p, i))
+	if steps := provider.Setup(&i.sliver); len(steps) > 0 && provider.Gone(i.is) {
+		should[provider.AttrSetup] = steps
 	}
-	return ""
+	return should
 }
 
-// observed is what r says of the sliver's node. Of interfaces that the sliver
-// has not, nothing is kept.
+// shortfall says what the sliver was promised and has not got, although its node
+// is ready: what its provider cannot be asked for, and that does not show in what
+// it reports, and which of its services failed. Nothing if there is none.
+func shortfall(p Provider, s *am.Sliver) string {
+	if !s.Desired.Present {
+		return ""
+	}
+	var all []string
+	if s.PublicAddress.IsValid() && !p.Reports(provider.AttrInterfaces) {
+		all = append(all, fmt.Sprintf("its provider cannot be told of public addresses, so it is not reached at %s", s.PublicAddress))
+	}
+	if n := len(s.Setup); n > 0 && !p.Accepts(provider.AttrSetup) {
+		all = append(all, fmt.Sprintf("its provider cannot install or execute anything, so what the request asks for, %d in number, is not done; log in and do it by hand", n))
+	}
+	if failed := s.StepFailure(); failed != "" {
+		all = append(all, failed)
+	}
+	return strings.Join(all, "; ")
+}
+
+// observed is what r says of the sliver's node. Of interfaces and services that
+// the sliver has not, nothing is kept.
 func observed(s *am.Sliver, r provider.Resource) am.Observed {
 	o := provider.ObservedNode(r)
-	told := o.MACs
-	o.MACs = nil
-	for _, i := range s.Interfaces {
-		if mac, ok := told[i.ClientID]; ok {
-			if o.MACs == nil {
-				o.MACs = map[string]string{}
-			}
-			o.MACs[i.ClientID] = mac
-		}
+	o.MACs, o.Emulators = ofInterfaces(s, o.MACs), ofInterfaces(s, o.Emulators)
+	o.Services = o.Services[:min(len(o.Services), len(s.Setup))]
+	if len(o.Services) == 0 {
+		o.Services = nil
 	}
 	return o
+}
+
+func ofInterfaces(s *am.Sliver, told map[string]string) (kept map[string]string) {
+	for _, i := range s.Interfaces {
+		if text, ok := told[i.ClientID]; ok {
+			if kept == nil {
+				kept = map[string]string{}
+			}
+			kept[i.ClientID] = text
+		}
+	}
+	return kept
 }

@@ -122,7 +122,7 @@ func (r *Runner) tell(i *item, o outcome) {
 	case done, gone:
 		log.Info("task done", "attempt", i.task.Attempt+1)
 		if o.text != "" {
-			log.Warn("a promise is beyond the provider", "error", o.text)
+			log.Warn("a promise is not kept in full", "error", o.text)
 		}
 	case refuse:
 		log.Warn("task given up", "attempt", i.task.Attempt+1, "error", o.text)

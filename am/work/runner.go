@@ -27,6 +27,9 @@ type Config struct {
 	// must be quick, and may be called from several goroutines. Without it (nil)
 	// the URN tells of all.
 	Interfaces func(urn.URN) string
+	// ServicesMustSucceed makes a sliver geni_failed of which an install or execute
+	// failed; else it gets ready and its error tells.
+	ServicesMustSucceed bool
 	// Providers finds a provider by name. While it gives an error, which is
 	// logged, the slivers of the provider wait, and it is asked again about once
 	// a second: a provider may appear later. One that was found is kept. It may

@@ -119,7 +119,7 @@ func (r *Runner) sweepSome(ctx context.Context, p Provider, some []settled, call
 			}
 		}
 	}
-	return r.seen(ctx, some, found)
+	return r.seen(ctx, p, some, found)
 }
 
 func (r *Runner) get(ctx context.Context, p Provider, some []settled) (map[string]provider.Result, error) {
@@ -159,7 +159,7 @@ func trouble(res provider.Result) string {
 }
 
 // seen writes down what has changed.
-func (r *Runner) seen(ctx context.Context, some []settled, found map[string]provider.Result) error {
+func (r *Runner) seen(ctx context.Context, p Provider, some []settled, found map[string]provider.Result) error {
 	changes := func(v *store.View) (cs store.ChangeSet, err error) {
 		for _, x := range some {
 			res, ok := found[x.urn.Name]
@@ -176,7 +176,7 @@ func (r *Runner) seen(ctx context.Context, some []settled, found map[string]prov
 				fail(v, &cs, &s, am.EventLost, text, "")
 				cs.PutSliver(s)
 			} else if res.Err == nil && !reflect.DeepEqual(now, s.Observed) {
-				s.Observed = now
+				r.follow(v, &cs, p, &s, now)
 				cs.PutSliver(s)
 			}
 		}
@@ -194,10 +194,28 @@ func (r *Runner) seen(ctx context.Context, some []settled, found map[string]prov
 	}
 	for _, put := range cs.Put {
 		if s, ok := put.Value.(am.Sliver); ok && s.Error != "" && s.Status.Operational == am.Failed {
-			r.cfg.Log.Warn("resource lost", "slice", s.Slice.String(), "sliver", s.URN.String(), "error", s.Error)
+			text := "resource lost"
+			if s.StepFailure() == s.Error {
+				text = "a service of a sliver failed"
+			}
+			r.cfg.Log.Warn(text, "slice", s.Slice.String(), "sliver", s.URN.String(), "error", s.Error)
 		}
 	}
 	return nil
+}
+
+// follow takes up what has changed about a sliver that is there, and what that
+// says of services that still ran when it got ready.
+func (r *Runner) follow(v *store.View, cs *store.ChangeSet, p Provider, s *am.Sliver, now am.Observed) {
+	before := shortfall(p, s)
+	s.Observed = now
+	failed := s.StepFailure()
+	switch {
+	case r.cfg.ServicesMustSucceed && failed != "":
+		fail(v, cs, s, am.EventLost, failed, "")
+	case s.Error == before:
+		s.Error = shortfall(p, s)
+	}
 }
 
 // pause waits, or gives the error of ctx when that ends first.

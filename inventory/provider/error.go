@@ -20,6 +20,8 @@ const (
 	Unknown Kind = "unknown"
 	// Forbidden: the caller is not permitted.
 	Forbidden Kind = "forbidden"
+	// Unsupported: it asks for what cannot be made here, whatever component is free.
+	Unsupported Kind = "unsupported"
 	// Failed: anything else, also an answer that could not be used.
 	Failed Kind = "failed"
 )
@@ -62,7 +64,7 @@ func (e *Error) Detail() string {
 // said is an error the provider reported itself. Only failed is worth another try.
 func said(kind, msg string) *Error {
 	e := &Error{Kind: Failed, Msg: clean(msg, maxMessage), Temporary: true}
-	if k := Kind(kind); k == Unknown || k == Forbidden {
+	if k := Kind(kind); k == Unknown || k == Forbidden || k == Unsupported {
 		e.Kind, e.Temporary = k, false
 	}
 	return e

@@ -84,28 +84,44 @@ func encode(item any) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// hardwareAddresses are those that items tell, by client_id. Of two items about
-// one interface the first counts.
-func hardwareAddresses(items []string) map[string]string {
-	var all map[string]string
+// wires are the hardware addresses that items tell, and by what means their links
+// are made, by client_id. Of two items about one interface the first counts.
+func wires(items []string) (macs, emulators map[string]string) {
+	note := func(m *map[string]string, id, text string, ok bool) {
+		if _, twice := (*m)[id]; twice || !ok {
+			return
+		}
+		if *m == nil {
+			*m = map[string]string{}
+		}
+		(*m)[id] = text
+	}
 	for _, s := range items {
 		var i struct {
-			ClientID string `json:"client_id"`
-			MAC      string `json:"mac"`
+			ClientID string          `json:"client_id"`
+			MAC      json.RawMessage `json:"mac"`
+			Emulator json.RawMessage `json:"emulator"`
 		}
 		if json.Unmarshal([]byte(s), &i) != nil || i.ClientID == "" {
 			continue
 		}
-		mac, ok := hardwareAddress(i.MAC)
-		if _, twice := all[i.ClientID]; twice || !ok {
-			continue
-		}
-		if all == nil {
-			all = map[string]string{}
-		}
-		all[i.ClientID] = mac
+		mac, ok := hardwareAddress(textOf(i.MAC))
+		note(&macs, i.ClientID, mac, ok)
+		emulator := textOf(i.Emulator)
+		note(&emulators, i.ClientID, emulator, isEmulator(emulator))
 	}
-	return all
+	return macs, emulators
+}
+
+// textOf is a JSON string, or nothing.
+func textOf(raw json.RawMessage) string {
+	s, _ := unquote(raw)
+	return s
+}
+
+// isEmulator accepts words joined by "+".
+func isEmulator(s string) bool {
+	return s != "" && len(s) <= maxNameLength && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789+-_.") == ""
 }
 
 // hardwareAddress is s in its usual spelling, if it is an Ethernet address that

@@ -31,7 +31,7 @@ const (
 	AttrSliverURN     = "sliver_urn" // of the node itself; name is its name part
 	AttrUsers         = "users"      // items: {"login":…,"urn":…,"keys":[…]}
 	AttrInterfaces    = "interfaces" // items: {"client_id":…,"link":…,"slice":…,"component":…,"vlan":…,"addresses":[…],"shared_vlan":…,"properties":[…]}
-	AttrSetup         = "setup"
+	AttrSetup         = "setup"      // items: {"kind":"install","url":…,"install_path":…} and {"kind":"execute","shell":…,"command":…}
 )
 
 // Attributes of a node that the provider reports and nobody sets.
@@ -43,6 +43,7 @@ const (
 	AttrProxy        = "proxy"     // user@host:port
 	AttrHostKeys     = "host_keys" // items: as in known_hosts, without the host
 	AttrCapabilities = "capabilities"
+	AttrServices     = "services" // items, as those of setup: {"state":"done","exit":0,"message":…,"output":…}
 )
 
 // Values of ensure and power.
@@ -92,7 +93,7 @@ func (a account) complete() account {
 	return a
 }
 
-// DesiredNode is what the sliver's promise asks of its provider. component is
+// DesiredNode is what the sliver's promise asks of its provider, but for Setup. component is
 // the component's name in the inventory, hostname the name the node shall give
 // itself, and port the name that a physical interface has on its component;
 // where port is nil or answers nothing, the interface's URN tells. A sliver that
@@ -167,8 +168,9 @@ func ObservedNode(r Resource) am.Observed {
 		Logins:    keep(r.List(AttrLogin), maxLogins, isDoor),
 		HostKeys:  keep(r.List(AttrHostKeys), maxHostKeys, isHostKey),
 		Accounts:  accounts(r.List(AttrUsers)),
-		MACs:      hardwareAddresses(r.List(AttrInterfaces)),
+		Services:  services(r.List(AttrServices)),
 	}
+	o.MACs, o.Emulators = wires(r.List(AttrInterfaces))
 	if o.State == "" {
 		o.State = StateReady
 	}

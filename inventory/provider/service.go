@@ -1,0 +1,111 @@
+package provider
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"patchbay/am"
+)
+
+// Bounds on what is kept of services: it is in the sliver's record, which is
+// written again with every change.
+const (
+	maxStepMessage = 300
+	maxOutput      = 2 << 10  // of one step
+	maxOutputs     = 32 << 10 // of all steps of a node, messages with them
+)
+
+// step is one item of setup.
+type step struct {
+	Kind        string `json:"kind"`
+	URL         string `json:"url,omitempty"`
+	InstallPath string `json:"install_path,omitempty"`
+	FileType    string `json:"file_type,omitempty"`
+	Shell       string `json:"shell,omitempty"`
+	Command     string `json:"command,omitempty"`
+}
+
+// Setup is what the sliver's node is to install and execute, in order. It is
+// asked for together with the node, and never again.
+func Setup(s *am.Sliver) []string {
+	if !s.Desired.Present || len(s.Setup) == 0 {
+		return nil
+	}
+	list := make([]string, len(s.Setup))
+	for i, x := range s.Setup {
+		list[i] = encode(step{x.Kind, x.URL, x.Path, x.FileType, x.Shell, x.Command})
+	}
+	return list
+}
+
+// services are what items tell of the steps of setup, in its order. Of what cannot
+// be read nothing is known; of steps that have not ended no output is kept, for it
+// would change with every look. Where all is too much, failed steps go first.
+func services(items []string) []am.StepReport {
+	if len(items) == 0 {
+		return nil
+	}
+	all := make([]am.StepReport, len(items))
+	for i, text := range items {
+		var x struct {
+			State   am.StepState `json:"state"`
+			Exit    int          `json:"exit"`
+			Message string       `json:"message"`
+			Output  string       `json:"output"`
+		}
+		if json.Unmarshal([]byte(text), &x) != nil {
+			continue
+		}
+		r := am.StepReport{State: x.State, Exit: min(max(x.Exit, math.MinInt32), math.MaxInt32), Message: clean(x.Message, maxStepMessage)}
+		switch x.State {
+		case am.StepDone, am.StepFailed:
+			r.Output = lastLines(x.Output, maxOutput)
+		case am.StepWaiting, am.StepRunning:
+			r.Exit = 0
+		default:
+			continue
+		}
+		all[i] = r
+	}
+	left := maxOutputs
+	for _, failed := range []bool{true, false} {
+		for i := range all {
+			if r := &all[i]; (r.State == am.StepFailed) == failed {
+				if len(r.Message) > left {
+					r.Message = ""
+				}
+				left -= len(r.Message)
+				r.Output = lastLines(r.Output, left)
+				left -= len(r.Output)
+			}
+		}
+	}
+	return all
+}
+
+// lastLines is the end of text, at most limit bytes of it, as lines that can be
+// printed: of what a program wrote for a terminal, carriage returns end lines and
+// other control characters go.
+func lastLines(text string, limit int) string {
+	text = strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+		case r == '\r':
+			return '\n'
+		case unicode.IsControl(r) || r == '\uFFFE' || r == '\uFFFF':
+			return -1
+		}
+		return r
+	}, strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\r\n", "\n"))
+	text = strings.TrimRight(text, "\n\t ")
+	if len(text) > limit {
+		text = text[len(text)-limit:]
+		for text != "" && !utf8.RuneStart(text[0]) {
+			text = text[1:]
+		}
+	}
+	return text
+}
