@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strconv"
@@ -109,25 +110,36 @@ func oneLine(texts ...string) string {
 	if !strings.ContainsFunc(s, other) {
 		return s
 	}
+	return byNumber(s, other)
+}
+
+// byNumber writes characters of the kind given by their numbers.
+func byNumber(s string, kind func(rune) bool) string {
 	var b strings.Builder
 	for _, r := range s {
-		if !other(r) {
+		if kind(r) {
+			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+		} else {
 			b.WriteRune(r)
-			continue
 		}
-		b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
 	}
 	return b.String()
 }
 
+// extent is how much a method tells of slivers.
+type extent int
+
+const (
+	changes extent = iota // why this call did not change one
+	states                // or else the last thing that failed
+	details               // and what providers tell of services and links
+)
+
 // sliver is the struct of one sliver. All times and states are always there:
 // clients insist on them.
-//
-// geni_error is why this call did not change the sliver, or, where a method
-// shows what is, the last thing that failed.
-func sliver(r *service.Report, shows bool) xmlrpc.Struct {
+func sliver(r *service.Report, e extent) xmlrpc.Struct {
 	failure := r.Failed
-	if failure == "" && shows {
+	if failure == "" && e >= states {
 		failure = r.Error
 	}
 	s := xmlrpc.Struct{
@@ -140,16 +152,21 @@ func sliver(r *service.Report, shows bool) xmlrpc.Struct {
 	if r.ClientID != "" {
 		s = append(s, xmlrpc.Member{Name: "geni_client_id", Value: r.ClientID})
 	}
-	if m := r.Observed.Message; m != "" {
+	if m := cmp.Or(r.Observed.Message, r.StepProgress()); m != "" {
 		s = append(s, xmlrpc.Member{Name: "geni_resource_status", Value: oneLine(m)})
 	}
 	return s
 }
 
-func slivers(out service.Outcome, shows bool) []xmlrpc.Value {
+func slivers(out service.Outcome, e extent) []xmlrpc.Value {
 	list := make([]xmlrpc.Value, len(out.Slivers))
+	t := teller{maxTold}
 	for i := range out.Slivers {
-		list[i] = sliver(&out.Slivers[i], shows)
+		s := sliver(&out.Slivers[i], e)
+		if e >= details {
+			s = t.add(s, &out.Slivers[i])
+		}
+		list[i] = s
 	}
 	return list
 }

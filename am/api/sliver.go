@@ -19,7 +19,7 @@ func allocate(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {
 		return nil, nil, err
 	}
 	out, err := c.api.agg.Allocate(ctx, c.grant, c.targets.Slice, req, service.AllocateOptions{Call: c.common(), EndTime: c.endTime})
-	return c.withManifest(out, err, false)
+	return c.withManifest(out, err, false, states)
 }
 
 // readRequest reads the request RSpec. Large ones wait for their turn, which is
@@ -42,7 +42,7 @@ func (c *call) readRequest(ctx context.Context) (*rspec.Request, error) {
 
 func provision(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {
 	out, err := c.api.agg.Provision(ctx, c.grant, c.targets, service.ProvisionOptions{Call: c.common(), EndTime: c.endTime, Users: c.users})
-	return c.withManifest(out, err, false)
+	return c.withManifest(out, err, false, states)
 }
 
 func describe(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {
@@ -50,7 +50,7 @@ func describe(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	value, notices, err := c.withManifest(out, nil, c.compressed)
+	value, notices, err := c.withManifest(out, nil, c.compressed, details)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -69,7 +69,7 @@ func status(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {
 	c.note(out)
 	return xmlrpc.Struct{
 		{Name: "geni_urn", Value: out.Slice.String()},
-		{Name: "geni_slivers", Value: slivers(out, true)},
+		{Name: "geni_slivers", Value: slivers(out, details)},
 	}, nil, nil
 }
 
@@ -99,11 +99,11 @@ func (c *call) array(out service.Outcome, err error) (xmlrpc.Value, []string, er
 		return nil, nil, err
 	}
 	c.note(out)
-	return slivers(out, false), out.Notices, nil
+	return slivers(out, changes), out.Notices, nil
 }
 
 // withManifest is the value of the methods that answer an RSpec, too.
-func (c *call) withManifest(out service.Outcome, err error, compressed bool) (xmlrpc.Value, []string, error) {
+func (c *call) withManifest(out service.Outcome, err error, compressed bool, e extent) (xmlrpc.Value, []string, error) {
 	if err != nil {
 		return nil, nil, err
 	}
@@ -114,6 +114,6 @@ func (c *call) withManifest(out service.Outcome, err error, compressed bool) (xm
 	}
 	return xmlrpc.Struct{
 		{Name: "geni_rspec", Value: manifest},
-		{Name: "geni_slivers", Value: slivers(out, true)},
+		{Name: "geni_slivers", Value: slivers(out, e)},
 	}, out.Notices, nil
 }

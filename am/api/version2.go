@@ -52,16 +52,17 @@ func sliverStatus(ctx context.Context, c *call) (xmlrpc.Value, []string, error) 
 	c.note(out)
 	resources := make([]xmlrpc.Value, len(out.Slivers))
 	states := make([]string, len(out.Slivers))
+	t := teller{maxTold}
 	for i := range out.Slivers {
 		r := &out.Slivers[i]
 		states[i] = status2(r.Status, out.Shutdown)
-		resources[i] = xmlrpc.Struct{
+		resources[i] = t.add(xmlrpc.Struct{
 			{Name: "geni_urn", Value: r.URN.String()},
 			{Name: "geni_status", Value: states[i]},
 			{Name: "geni_error", Value: oneLine(r.Error)},
 			{Name: "geni_client_id", Value: r.ClientID},
 			{Name: "geni_expires", Value: formatTime(r.Expires)},
-		}
+		}, r)
 	}
 	expires := formatTime(earliest(out))
 	return xmlrpc.Struct{

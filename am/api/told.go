@@ -1,0 +1,71 @@
+package api
+
+import (
+	"strings"
+
+	"patchbay/am"
+	"patchbay/am/service"
+	"patchbay/am/xmlrpc"
+)
+
+// maxTold is how many bytes of the output of services one answer has; each sliver
+// asked about alone has all.
+const maxTold = 4 << 20
+
+// teller adds to slivers what their providers tell beside their states.
+type teller struct{ left int }
+
+// add adds what became of services, and by what means links are made. Both are our
+// own members, which no client has to know.
+func (t *teller) add(s xmlrpc.Struct, r *service.Report) xmlrpc.Struct {
+	if list := t.services(&r.Sliver); len(list) > 0 {
+		s = append(s, xmlrpc.Member{Name: "patchbay_services", Value: list})
+	}
+	if list := interfaces(&r.Sliver); len(list) > 0 {
+		s = append(s, xmlrpc.Member{Name: "patchbay_interfaces", Value: list})
+	}
+	return s
+}
+
+func (t *teller) services(x *am.Sliver) []xmlrpc.Value {
+	var list []xmlrpc.Value
+	for i := range min(len(x.Setup), len(x.Observed.Services)) {
+		r := x.Observed.Services[i]
+		output := keepLines(r.Output)
+		if t.left -= len(output); t.left < 0 {
+			output = ""
+		}
+		list = append(list, xmlrpc.Struct{
+			{Name: "step", Value: i + 1},
+			{Name: "kind", Value: x.Setup[i].Kind},
+			{Name: "what", Value: oneLine(x.Setup[i].What())},
+			{Name: "state", Value: string(r.State)},
+			{Name: "exit", Value: r.Exit},
+			{Name: "message", Value: oneLine(r.Message)},
+			{Name: "output", Value: output},
+		})
+	}
+	return list
+}
+
+func interfaces(x *am.Sliver) []xmlrpc.Value {
+	var list []xmlrpc.Value
+	for _, i := range x.Interfaces {
+		list = append(list, xmlrpc.Struct{
+			{Name: "client_id", Value: i.ClientID},
+			{Name: "link", Value: i.Link},
+			{Name: "mac", Value: x.Observed.MACs[i.ClientID]},
+			{Name: "emulator", Value: x.Observed.Emulators[i.ClientID]},
+		})
+	}
+	return list
+}
+
+// keepLines is text whose lines stay and whose other characters are as in oneLine.
+func keepLines(text string) string {
+	other := func(r rune) bool { return (r < ' ' || r > '~') && r != '\n' && r != '\t' }
+	if !strings.ContainsFunc(text, other) {
+		return text
+	}
+	return byNumber(text, other)
+}
