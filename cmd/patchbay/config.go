@@ -56,6 +56,10 @@ type Config struct {
 	// EmptyDescribe is what Describe answers for a slice without slivers:
 	// "empty", an empty manifest (jFed expects it), or "not-found".
 	EmptyDescribe string `mapstructure:"empty_describe"`
+	// ServicesFailure is what becomes of a sliver of which an install or execute
+	// failed: "report", it is ready and its geni_error tells, or "fail", it is
+	// geni_failed.
+	ServicesFailure string `mapstructure:"services_failure"`
 	// ASCIIManifests writes characters beyond ASCII as references; old omni
 	// fails on them.
 	ASCIIManifests bool `mapstructure:"ascii_manifests"`
@@ -71,6 +75,12 @@ type Config struct {
 
 	origin origin
 }
+
+// Values of ServicesFailure.
+const (
+	servicesReport = "report"
+	servicesFail   = "fail"
+)
 
 // KeyPair names a certificate and its private key, both PEM.
 type KeyPair struct {
@@ -140,8 +150,10 @@ func defaultConfig() Config {
 		Credentials:   CredentialsConfig{SHA1Signatures: true, MinRSABits: 2048, CacheSize: 4096},
 		Leases:        LeasesConfig{l.Allocated, l.AllocatedMax, l.Provisioned, l.ProvisionedMax, l.Margin},
 		EmptyDescribe: "empty",
-		Log:           LogConfig{Format: "text", Level: "info"},
-		StopTimeout:   30 * time.Second,
+
+		ServicesFailure: servicesReport,
+		Log:             LogConfig{Format: "text", Level: "info"},
+		StopTimeout:     30 * time.Second,
 	}
 }
 
@@ -218,6 +230,7 @@ func (c *Config) Validate() error {
 		}
 	}
 	oneOf("empty_describe", c.EmptyDescribe, "empty", "not-found")
+	oneOf("services_failure", c.ServicesFailure, servicesReport, servicesFail)
 	for _, e := range c.ManifestExtensions {
 		oneOf("manifest_extensions", e, service.SliverInfo, service.VNode)
 	}

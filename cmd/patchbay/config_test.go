@@ -44,6 +44,7 @@ func TestConfigSaysWhatIsWrongAndWhere(t *testing.T) {
 		{"PublicURLWithPath", smallest + "public_url: https://a.example.org:8443/am/3.0\n", "is not https://HOST:PORT"},
 		{"PublicURLWithoutTLS", smallest + "public_url: http://a.example.org\n", "is not https://HOST:PORT"},
 		{"AdminForEverybody", smallest + "admin: 0.0.0.0:9000\n", "is not a loopback address"},
+		{"UnknownServicesFailure", smallest + "services_failure: ignore\n", "\"ignore\" is none of report, fail"},
 		{"UnknownChoice", smallest + "empty_describe: maybe\n", "\"maybe\" is none of empty, not-found"},
 		{"UnknownExtension", smallest + "manifest_extensions: [vnode, sliver_info]\n", "\"sliver_info\" is none of sliver-info, vnode"},
 		{"TooSmallKeys", smallest + "credentials: {min_rsa_bits: 512}\n", "512 is less than 1024"},

@@ -110,6 +110,8 @@ func openSite(ctx context.Context, c *Config, log *slog.Logger) (_ *site, err er
 		Interfaces: interfaces(inv),
 		Providers:  providers.get,
 		Log:        log,
+
+		ServicesMustSucceed: c.ServicesFailure == servicesFail,
 	})
 	reading := c.reading(inv)
 	again := reading
