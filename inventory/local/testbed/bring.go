@@ -42,7 +42,14 @@ func (l *life) bring(ctx context.Context, rec record) error {
 			return err
 		}
 	}
-	return l.tell(ctx, rec)
+	later, err := l.bringOutside(ctx, &rec)
+	if err != nil {
+		return err
+	}
+	if err := l.tell(ctx, rec); err != nil {
+		return err
+	}
+	return later
 }
 
 // settleNumbers claims what the node keeps for its life.
@@ -206,6 +213,9 @@ func (l *life) remove(ctx context.Context) error {
 		return err
 	}
 	if err := l.giveBack(rec); err != nil {
+		return err
+	}
+	if err := l.leaveOutside(rec); err != nil {
 		return err
 	}
 	l.leaveSlice()

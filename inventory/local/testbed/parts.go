@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"os"
 
 	"patchbay/inventory/local/agent"
 	"patchbay/inventory/local/gateway"
@@ -31,6 +32,7 @@ type machines interface {
 	Halt(ctx context.Context, id string) error
 	Hold(ctx context.Context, id string) error
 	Listen(ctx context.Context, id, network, address, owner string) (net.Listener, error)
+	Network(id string) (*os.File, error)
 }
 
 // doorkeeper is the gateway.
