@@ -30,6 +30,7 @@ type should struct {
 	ClientID      *string   `json:"client_id"`
 	SliceURN      *string   `json:"slice_urn"`
 	SliverURN     *string   `json:"sliver_urn"`
+	Interfaces    *[]string `json:"interfaces"`
 }
 
 // change puts what is asked into a node that is there.
@@ -44,6 +45,12 @@ func (w *should) change(a *asked) error {
 	} {
 		if fixed.want != nil && *fixed.want != fixed.is {
 			return refused(provider.Failed, "the %s of a node cannot be changed; remove the node first", fixed.name)
+		}
+	}
+	if w.Interfaces != nil {
+		ifaces, err := parseInterfaces(*w.Interfaces)
+		if err != nil || !slices.Equal(texts(ifaces), a.Interfaces) {
+			return refused(provider.Failed, "the interfaces of a node cannot be changed; remove the node first")
 		}
 	}
 	return w.assign(a)
@@ -64,6 +71,13 @@ func (w *should) assign(a *asked) error {
 		if _, err := parseUsers(a.Users); err != nil {
 			return refused(provider.Failed, "%v", err)
 		}
+	}
+	if w.Interfaces != nil {
+		ifaces, err := parseInterfaces(*w.Interfaces)
+		if err != nil {
+			return refused(provider.Failed, "%v", err)
+		}
+		a.Interfaces = texts(ifaces)
 	}
 	switch {
 	case a.Power != provider.On && a.Power != provider.Off:
@@ -158,14 +172,17 @@ func (a *asked) attributes() provider.Resource {
 	if a == nil {
 		return provider.Resource{provider.AttrEnsure: provider.Absent}
 	}
-	users := a.Users
+	users, interfaces := a.Users, a.Interfaces
 	if users == nil {
 		users = []string{}
+	}
+	if interfaces == nil {
+		interfaces = []string{}
 	}
 	return provider.Resource{
 		provider.AttrEnsure: provider.Present, provider.AttrComponent: a.Component, provider.AttrSliverType: a.SliverType,
 		provider.AttrImage: a.Image, provider.AttrHostname: a.Hostname, provider.AttrPower: a.Power,
 		provider.AttrRestartSerial: a.RestartSerial, provider.AttrUsers: users, provider.AttrClientID: a.ClientID,
-		provider.AttrSliceURN: a.SliceURN, provider.AttrSliverURN: a.SliverURN,
+		provider.AttrSliceURN: a.SliceURN, provider.AttrSliverURN: a.SliverURN, provider.AttrInterfaces: interfaces,
 	}
 }

@@ -12,6 +12,10 @@ import (
 // begin writes a new node down and lets it live.
 func (t *Testbed) begin(id string, rec record) error {
 	l := t.newLife(id)
+	var err error
+	if l.ifaces, err = parseInterfaces(rec.Asked.Interfaces); err != nil {
+		return err // which assign has refused before
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t.mu.Lock()
@@ -27,7 +31,7 @@ func (t *Testbed) begin(id string, rec record) error {
 		return refused(provider.Failed, "the testbed is just being stopped; ask again")
 	}
 	t.lives[id] = l
-	err := t.join(l, &rec)
+	err = t.join(l, &rec)
 	t.mu.Unlock()
 	if err == nil {
 		err = l.writeNew(&rec)
@@ -35,6 +39,7 @@ func (t *Testbed) begin(id string, rec record) error {
 	if err != nil {
 		l.gone = true
 		l.leaveSlice()
+		l.leaveNetwork()
 		t.mu.Lock()
 		delete(t.lives, id)
 		t.mu.Unlock()

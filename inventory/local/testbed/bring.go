@@ -42,14 +42,10 @@ func (l *life) bring(ctx context.Context, rec record) error {
 			return err
 		}
 	}
-	later, err := l.bringOutside(ctx, &rec)
-	if err != nil {
+	if err := l.connect(ctx, rec); err != nil {
 		return err
 	}
-	if err := l.tell(ctx, rec); err != nil {
-		return err
-	}
-	return later
+	return l.tell(ctx, rec)
 }
 
 // settleNumbers claims what the node keeps for its life.
@@ -172,7 +168,7 @@ func (l *life) setPID(pid int) {
 
 // ended lets go of what ends with a run.
 func (l *life) ended() {
-	l.up, l.told, l.proven = false, false, false
+	l.up, l.linked, l.told, l.proven = false, false, false, false
 	l.setPID(0)
 	l.setOpen(false)
 	if l.geni != nil {
@@ -199,23 +195,17 @@ func (l *life) remove(ctx context.Context) error {
 	if err := l.shut(); err != nil {
 		return err
 	}
-	if l.attempts == 0 { // later ones mostly wait for what cannot be removed
-		if err := l.t.heavy.take(ctx, true); err != nil {
-			return err
-		}
-		defer l.t.heavy.give()
-	}
-	rec := l.snapshot()
 	ctx, cancel := context.WithTimeout(ctx, removeTime)
 	defer cancel()
-	l.ended()
-	if err := l.t.machines.Remove(ctx, l.id); err != nil {
+	if err := l.removeMachine(ctx); err != nil {
 		return err
 	}
-	if err := l.giveBack(rec); err != nil {
-		return err
+	if l.network != nil { // without a turn: others would wait for it
+		if err := l.network.leave(ctx, l); err != nil {
+			return err
+		}
 	}
-	if err := l.leaveOutside(rec); err != nil {
+	if err := l.giveBack(l.snapshot()); err != nil {
 		return err
 	}
 	l.leaveSlice()
@@ -226,6 +216,17 @@ func (l *life) remove(ctx context.Context) error {
 	defer l.t.mu.Unlock()
 	delete(l.t.lives, l.id)
 	return nil
+}
+
+func (l *life) removeMachine(ctx context.Context) error {
+	if l.attempts == 0 { // later ones mostly wait for what cannot be removed
+		if err := l.t.heavy.take(ctx, true); err != nil {
+			return err
+		}
+		defer l.t.heavy.give()
+	}
+	l.ended()
+	return l.t.machines.Remove(ctx, l.id)
 }
 
 // giveBack ends the claims of the node.

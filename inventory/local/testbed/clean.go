@@ -18,7 +18,7 @@ import (
 )
 
 // stateNames is all that a state folder holds.
-var stateNames = []string{"nodes", "trash", "assembly", "disks", "program", "images", "slices", "doors", outboundFolder, outboundFile, gatewayFile, gatewayKeyFile, "lock"}
+var stateNames = []string{"nodes", "trash", "assembly", "disks", "program", "images", "slices", "doors", fabricsFolder, gatewayFile, gatewayKeyFile, "lock"}
 
 // Clean removes everything of an instance from this host, nodes with their files
 // first; removed is called with each node's id. It fails when the instance runs.
@@ -39,7 +39,7 @@ func Clean(ctx context.Context, o Options, removed func(id string)) error {
 	if err := t.lock(); err != nil {
 		return err
 	}
-	if err := t.removeOutbound(); err != nil {
+	if err := cleanFabric(ctx, t); err != nil {
 		return err
 	}
 	if err := unmounted(t.o.State); err != nil {
@@ -133,7 +133,7 @@ func (t *Testbed) cleanHost() error {
 	if t.ids, err = claim.IDs(t.o.Claims); err != nil {
 		return err
 	}
-	for _, all := range []numbers{t.ids, t.ports, t.uplinks} {
+	for _, all := range []numbers{t.ids, t.ports} {
 		problems, sweeping := all.Sweep(t.settings.Instance, func(string, uint32) bool { return false })
 		err = errors.Join(append(problems, err, sweeping, all.Close())...)
 	}

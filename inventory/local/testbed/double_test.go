@@ -39,10 +39,12 @@ type world struct {
 	mu       sync.Mutex
 	running  map[string]*system // by node
 	starts   map[string]int
+	pids     int
 	wrong    []string // what must never happen
 	opens    map[string]gateway.Door
 	peers    map[string]map[netip.Addr]string
-	fails    map[string]error // operation → error, as long as it is there
+	fabric   map[string]*plugs // by slice
+	fails    map[string]error  // operation → error, as long as it is there
 	slow     map[string]chan struct{}
 	done     map[string]int                // how often operations were asked for
 	full     func(name string, v any) bool // what cannot be written, if not nil
@@ -117,7 +119,7 @@ func newWorld(t *testing.T) *world {
 	}
 	return &world{
 		t: t, dir: dir, settings: s, owner: owner, log: slog.New(slog.DiscardHandler), running: map[string]*system{}, starts: map[string]int{},
-		opens: map[string]gateway.Door{}, peers: map[string]map[netip.Addr]string{}, fails: map[string]error{}, slow: map[string]chan struct{}{}, done: map[string]int{},
+		opens: map[string]gateway.Door{}, peers: map[string]map[netip.Addr]string{}, fabric: map[string]*plugs{}, fails: map[string]error{}, slow: map[string]chan struct{}{}, done: map[string]int{},
 	}
 }
 
@@ -140,7 +142,7 @@ func (w *world) up(operations int) *Testbed {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	t.machines, t.images = &doubleMachines{m}, doubleImages{m}
+	t.machines, t.images, t.fabric = &doubleMachines{m}, doubleImages{m}, doubleFabric{m}
 	t.ids, t.ports = doubleNumbers{m, ids}, doubleNumbers{m, t.ports}
 	t.write = func(dir, name string, v any) error {
 		if err := m.op("write"); err != nil {
@@ -278,8 +280,9 @@ func (m *doubleMachines) Start(ctx context.Context, s node.Spec) (node.Running, 
 		m.w.wrong = append(m.w.wrong, s.ID+" was started without a disk")
 	}
 	m.w.starts[s.ID]++
-	m.w.running[s.ID] = &system{pid: 1000 + len(m.w.starts), spec: s, dead: make(chan struct{})}
-	return node.Running{PID: 1000 + len(m.w.starts)}, nil
+	m.w.pids++
+	m.w.running[s.ID] = &system{pid: 1000 + m.w.pids, spec: s, dead: make(chan struct{})}
+	return node.Running{PID: 1000 + m.w.pids}, nil
 }
 
 func (m *doubleMachines) Find(_ context.Context, id string) (node.Running, bool) {
@@ -341,6 +344,7 @@ func (m *doubleMachines) Usage(string) (node.Usage, error) {
 	return node.Usage{Memory: 1, PIDs: 2}, nil
 }
 func (m *doubleMachines) PlaceGateway(int, node.Limits) error { return nil }
+func (m *doubleMachines) PlaceRelay(int, node.Limits) error   { return nil }
 func (m *doubleMachines) Close() error                        { return nil }
 func (m *doubleMachines) Halt(context.Context, string) error  { return m.op("halt") }
 
@@ -391,6 +395,9 @@ func (m *doubleMachines) Configure(ctx context.Context, id string, c agent.Confi
 	s := m.w.running[id]
 	if s == nil {
 		return agent.Facts{}, errors.New("it does not run")
+	}
+	if !m.w.linkedLocked(s) {
+		m.w.wrong = append(m.w.wrong, id+" was told of its experiment before it had its links")
 	}
 	s.cfg = c
 	return agent.Facts{Sudo: !m.w.sudoless}, nil

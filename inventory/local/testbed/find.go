@@ -38,9 +38,6 @@ func (t *Testbed) find() error {
 		if err := t.join(l, &l.rec); err != nil {
 			return err
 		}
-		if l.rec.Outside != 0 {
-			t.outside.take(l.rec.Outside, id)
-		}
 		l.say(provider.StateChanging, "being looked for after a restart of the testbed")
 		t.lives[id] = l
 	}
@@ -56,6 +53,9 @@ func (t *Testbed) find() error {
 // recall reads the record of a node, and tells whether there is such a node.
 func (t *Testbed) recall(l *life) bool {
 	err := readJSON(l.dir(), recordFile, &l.rec)
+	if err == nil {
+		l.ifaces, err = parseInterfaces(l.rec.Asked.Interfaces)
+	}
 	if err == nil {
 		return true
 	}

@@ -19,17 +19,20 @@ func (t *Testbed) get(input json.RawMessage) (object, error) {
 	if len(q.Names) > maxNames {
 		return nil, fmt.Errorf("the input of get has %d names, at most %d can be", len(q.Names), maxNames)
 	}
-	resources := []provider.Resource{}
+	var lives []*life
 	if len(q.Names) == 0 {
-		for _, l := range t.all() {
-			resources = append(resources, l.report())
-		}
+		lives = t.all()
 	}
 	for _, name := range q.Names {
-		if l := t.life(name); l != nil {
+		lives = append(lives, t.life(name)) // nil where there is none
+	}
+	t.count(lives)
+	resources := []provider.Resource{}
+	for i, l := range lives {
+		if l != nil {
 			resources = append(resources, l.report())
 		} else {
-			resources = append(resources, provider.Resource{provider.AttrName: name, provider.AttrEnsure: provider.Absent})
+			resources = append(resources, provider.Resource{provider.AttrName: q.Names[i], provider.AttrEnsure: provider.Absent})
 		}
 	}
 	return object{"resources": resources}, nil
@@ -48,6 +51,7 @@ func (l *life) report() provider.Resource {
 	if l.message != "" {
 		r[provider.AttrMessage] = l.message
 	}
+	r[provider.AttrInterfaces] = l.interfaces()
 	r[provider.AttrHostKeys] = strings.Split(l.rec.HostKey, "\n")
 	if l.open {
 		login, proxy := l.t.published(doorName(l.rec.Asked.Hostname, l.id), l.rec.Port)

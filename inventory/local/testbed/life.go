@@ -34,6 +34,9 @@ type life struct {
 	id string
 	// slice is nil for a node without; never changed.
 	slice *slice
+	// ifaces are its interfaces and network their links, nil without; never changed.
+	ifaces  []iface
+	network *network
 	// broken is why it can only be removed, for experimenters; set when it is found.
 	broken string
 	once   sync.Once // starts the goroutine
@@ -61,8 +64,8 @@ type life struct {
 	// The change at which it was found running; at which it had failed by then,
 	// which is tried once more; and at which it had not, which is tried for ever.
 	found, again, adopted uint64
-	slow                  bool   // its agent did not answer in time
-	outsideRun            uint64 // the run for which it has its way outside
+	slow                  bool // its agent did not answer in time
+	linked                bool // it has its interfaces since it was started
 	// What the running node was told last.
 	told      bool
 	toldUsers []user
@@ -196,7 +199,7 @@ func (l *life) adopt(ctx context.Context) {
 
 // began notes that the node runs, and watches it.
 func (l *life) began(r node.Running) {
-	l.up, l.told, l.proven = true, false, false
+	l.up, l.linked, l.told, l.proven = true, false, false, false
 	l.setPID(r.PID)
 	l.runs++
 	run := l.runs

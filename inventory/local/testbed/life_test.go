@@ -107,13 +107,16 @@ func (w *world) nothingLeft(t *testing.T, tb *Testbed) {
 	}
 	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
 		w.mu.Lock()
-		doors, peers, running := len(w.opens), len(w.peers), len(w.running)
+		doors, peers, running, networks := len(w.opens), len(w.peers), len(w.running), len(w.fabric)
 		w.mu.Unlock()
-		if doors+peers+running == 0 {
+		tb.mu.Lock()
+		known := len(tb.networks)
+		tb.mu.Unlock()
+		if doors+peers+running+networks+known == 0 {
 			return
 		}
 		if time.Now().After(end) {
-			t.Errorf("left are %d doors, %d slices at the gateway, %d systems", doors, peers, running)
+			t.Errorf("left are %d doors, %d slices at the gateway, %d systems, %d networks (%d known)", doors, peers, running, networks, known)
 			return
 		}
 	}
@@ -479,7 +482,9 @@ func killed(t *testing.T, seed uint64) {
 			should := provider.Resource{}
 			switch old := wanted[name]; {
 			case old == nil:
-				should = present(fmt.Sprintf("n%d", r.IntN(100)), sliceURN+name[7:8], "alice")
+				slice := sliceURN + fmt.Sprint(name[7]%2)
+				should = present(fmt.Sprintf("n%d", r.IntN(100)), slice, "alice")
+				should["interfaces"] = []string{`{"client_id":"if0","link":"lan","slice":"` + slice + `"}`, `{"client_id":"` + name + `"}`}
 			case r.IntN(4) == 0:
 				should = provider.Resource{"ensure": "absent"}
 			case r.IntN(3) == 0:
@@ -548,6 +553,10 @@ func killed(t *testing.T, seed uint64) {
 			t.Errorf("%s: %v", name, got)
 		}
 		on := want["power"] == "on"
+		slice := want["slice_urn"].(string)
+		if plugged := slices.Contains(w.ends(slice, "lan"), name+"/eth1"); plugged != on {
+			t.Errorf("%s is on: %v, and on its link: %v", name, on, plugged)
+		}
 		users := want["users"].([]string)
 		w.mu.Lock()
 		s, door := w.running[name], w.opens[name]

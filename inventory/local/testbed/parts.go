@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"patchbay/inventory/local/agent"
+	"patchbay/inventory/local/fabric"
 	"patchbay/inventory/local/gateway"
 	"patchbay/inventory/local/node"
 	"patchbay/inventory/local/wire"
@@ -24,6 +25,8 @@ type machines interface {
 	IDs() ([]string, error)
 	Usage(id string) (node.Usage, error)
 	PlaceGateway(pid int, l node.Limits) error
+	PlaceRelay(pid int, l node.Limits) error
+	Network(id string) (*os.File, error)
 	Close() error
 
 	Agent(ctx context.Context, id string) (*wire.Conn, error)
@@ -32,7 +35,6 @@ type machines interface {
 	Halt(ctx context.Context, id string) error
 	Hold(ctx context.Context, id string) error
 	Listen(ctx context.Context, id, network, address, owner string) (net.Listener, error)
-	Network(id string) (*os.File, error)
 }
 
 // doorkeeper is the gateway.
@@ -41,6 +43,19 @@ type doorkeeper interface {
 	Peers(slice string, at map[netip.Addr]string) error
 	Remove(node string) error
 	Prove(ctx context.Context, node string) error
+	Close() error
+}
+
+// fabrics are the networks of slices.
+type fabrics interface {
+	Check(l fabric.Link) error
+	Put(ctx context.Context, l fabric.Link) (emulator string, err error)
+	Plug(ctx context.Context, slice, link, end string, node fabric.Namespace) error
+	Remove(ctx context.Context, slice, link string) error
+	Links(ctx context.Context, slice string) ([]string, error)
+	Drop(ctx context.Context, slice string) error
+	Slices() ([]string, error)
+	Counters(ctx context.Context, slice string) (map[string]fabric.Counters, error)
 	Close() error
 }
 

@@ -19,6 +19,7 @@ import (
 	"patchbay/inventory/local/agent"
 	"patchbay/inventory/local/gateway"
 	"patchbay/inventory/local/node"
+	"patchbay/inventory/local/relay"
 	"patchbay/inventory/provider"
 	"patchbay/testdata/need"
 )
@@ -31,6 +32,8 @@ func TestMain(m *testing.M) {
 		agent.Main()
 	case gateway.Argv0:
 		gateway.Main()
+	case relay.Argv0:
+		relay.Main()
 	case "geni-get":
 		if err := agent.GeniGet(os.Args[1:], os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, "error:", err)

@@ -30,8 +30,6 @@ type record struct {
 	Base     uint32 `json:"base,omitempty"`
 	// Port is given up for another when somebody else has it.
 	Port int `json:"port,omitempty"`
-	// Outside is its number at the exit.
-	Outside int `json:"outside,omitempty"`
 	// Restarted is the restart that was done last.
 	Restarted string `json:"restarted"`
 	// Failed says in words for experimenters why the node cannot be as asked at
@@ -53,6 +51,8 @@ type asked struct {
 	ClientID      string   `json:"client_id,omitempty"`
 	SliceURN      string   `json:"slice_urn,omitempty"`
 	SliverURN     string   `json:"sliver_urn,omitempty"`
+	// Interfaces are the items, without what we add when they are reported.
+	Interfaces []string `json:"interfaces,omitempty"`
 }
 
 // Files of a node's folder that are ours.

@@ -62,6 +62,7 @@ func (t *Testbed) set(input json.RawMessage) (object, error) {
 	if err != nil {
 		return nil, err
 	}
+	wrong := t.checkLinks(q.Updates)
 	answers := make([]object, len(q.Updates))
 	places := make(chan struct{}, writers)
 	seen := map[string]bool{}
@@ -73,7 +74,11 @@ func (t *Testbed) set(input json.RawMessage) (object, error) {
 		seen[u.Name] = true
 		places <- struct{}{}
 		all.Go(func() {
-			c, err := t.accept(u, names, q.Ral.Noop)
+			var c object
+			err := wrong[u.Name]
+			if err == nil {
+				c, err = t.accept(u, names, q.Ral.Noop)
+			}
 			if _, ours := errors.AsType[*refusalError](err); err != nil && !ours {
 				t.log.Error("cannot write down what is asked of a node", "node", u.Name, "error", err)
 				err = refused(provider.Failed, "the testbed cannot note what is asked of the node; its operators can see why in the log")

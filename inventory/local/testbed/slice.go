@@ -63,8 +63,9 @@ type making struct {
 
 // peerLines are what all nodes of a slice have in their files.
 type peerLines struct {
-	version      uint64
-	hosts, known []string
+	version uint64
+	peers   []peer
+	known   []string
 }
 
 func sliceID(urn string) string {
@@ -75,6 +76,7 @@ func sliceID(urn string) string {
 // join makes l one of its slice, and gives it an address there, with t.mu held.
 func (t *Testbed) join(l *life, rec *record) error {
 	urn := rec.Asked.SliceURN
+	t.attach(l, urn)
 	if urn == "" {
 		return nil
 	}
@@ -262,18 +264,20 @@ func (s *slice) current() (peerLines, error) {
 	}
 	s.t.mu.Unlock()
 	slices.SortFunc(order, netip.Addr.Compare)
-	for _, a := range order {
-		rec := peers[a].snapshot()
-		names := rec.names()
-		if len(names) > 0 {
-			next.hosts = append(next.hosts, a.String()+"\t"+strings.Join(names, " "))
-		}
-		called := strings.Join(append(names, a.String()), ",")
-		for key := range strings.SplitSeq(rec.HostKey, "\n") {
-			next.known = append(next.known, called+" "+key)
+	records, nodes := make([]record, len(order)), map[string]bool{}
+	for i, a := range order {
+		records[i] = peers[a].snapshot()
+		for _, name := range records[i].names() {
+			nodes[name] = true
 		}
 	}
-	if s.lines.version > 0 && slices.Equal(next.hosts, s.lines.hosts) && slices.Equal(next.known, s.lines.known) && maps.Equal(at, s.at) {
+	for i, a := range order {
+		p := peer{life: peers[a], address: a, names: records[i].names()}
+		p.ends = p.life.peerEnds(p.names, nodes)
+		next.peers = append(next.peers, p)
+		next.known = append(next.known, p.known(records[i].HostKey)...)
+	}
+	if s.lines.version > 0 && slices.EqualFunc(next.peers, s.lines.peers, samePeer) && slices.Equal(next.known, s.lines.known) && maps.Equal(at, s.at) {
 		return s.lines, nil
 	}
 	if err := s.t.doors.Peers(s.id, at); err != nil {

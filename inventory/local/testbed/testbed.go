@@ -22,7 +22,6 @@ import (
 	"patchbay/inventory/local/gateway"
 	"patchbay/inventory/local/image"
 	"patchbay/inventory/local/node"
-	"patchbay/inventory/local/outbound"
 )
 
 // Root is the folder of all testbeds of this host: their claims, and their
@@ -61,12 +60,10 @@ type Testbed struct {
 	machines machines
 	doors    doorkeeper
 	images   images
+	fabric   fabrics
 	ids      numbers
 	ports    numbers
-	uplinks  numbers
 	gateway  gatewayRecord
-	exit     exit // nil when nodes have no way outside
-	outside  outsideNumbers
 	// write is writeJSON, newKey newExperimentKey; the times are as the constants
 	// of their names say.
 	write                  func(dir, name string, v any) error
@@ -86,10 +83,12 @@ type Testbed struct {
 	keeping  sync.Mutex    // of files in keys; taken before mu
 	fetching chan struct{} // has room for manifests that are in memory
 
-	mu      sync.Mutex // guards what follows; taken after a life's
-	lives   map[string]*life
-	slices  map[string]*slice
-	closing bool
+	mu     sync.Mutex // guards what follows; taken after a life's
+	lives  map[string]*life
+	slices map[string]*slice
+	// networks are those that have links, and those that are to be removed.
+	networks map[string]*network
+	closing  bool
 
 	doorsMu sync.Mutex // guards what follows
 	leads   map[string]*lead
@@ -143,9 +142,8 @@ func newTestbed(o Options) *Testbed {
 		write: writeJSON, newKey: newExperimentKey, quiet: quiet, pause: pause, portTime: portTime, quickTime: quickTime, talkTime: talkTime,
 		heavy: newTurns(runtime.NumCPU()), talk: newTurns(talks), slow: newTurns(talks), spares: make(chan []byte),
 		fetching: make(chan struct{}, manifests),
-		lives:    map[string]*life{}, slices: map[string]*slice{}, leads: map[string]*lead{},
+		lives:    map[string]*life{}, slices: map[string]*slice{}, networks: map[string]*network{}, leads: map[string]*lead{},
 	}
-	t.uplinks = claim.Networks(o.Claims, outbound.Uplinks-1)
 	t.ports = claim.Ports(o.Claims, o.Settings.FirstPort, o.Settings.LastPort, o.Settings.PortRest)
 	t.ctx, t.stop = context.WithCancel(context.Background())
 	return t
@@ -231,16 +229,12 @@ func (t *Testbed) Run(ctx context.Context) error {
 		return fmt.Errorf("cannot adopt orphans: %w", err)
 	}
 	t.prepare()
-	if err := t.openOutbound(); err != nil {
+	if err := t.openGateway(t.startKeeper); err != nil {
 		t.stop()
 		t.work.Wait()
 		return err
 	}
-	if err := t.openGateway(t.startKeeper); err != nil {
-		t.stop()
-		t.work.Wait()
-		return errors.Join(err, t.closeOutbound())
-	}
+	t.openFabric()
 	return t.serve(ctx)
 }
 
@@ -258,6 +252,7 @@ func (t *Testbed) serve(ctx context.Context) error {
 	t.work.Go(t.makeSpares)
 	t.work.Go(t.tidy)
 	t.work.Go(t.openLeads)
+	t.sweepFabric()
 	for _, l := range t.all() {
 		l.live()
 	}
@@ -276,8 +271,8 @@ func (t *Testbed) end() {
 	if err := t.doors.Close(); err != nil {
 		t.log.Warn("the gateway did not end in order", "error", err)
 	}
-	if err := t.closeOutbound(); err != nil {
-		t.log.Warn("the way outside was not left in order", "error", err)
+	if err := t.fabric.Close(); err != nil {
+		t.log.Warn("the relays of links did not end in order", "error", err)
 	}
 	if err := t.machines.Close(); err != nil {
 		t.log.Warn("cannot tidy up", "error", err)

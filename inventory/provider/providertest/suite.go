@@ -82,7 +82,6 @@ const (
 	ruleErrors     = "Errors"
 	ruleAttributes = "Attributes of a node"
 	ruleInterfaces = "Interfaces"
-	ruleServices   = "Services"
 )
 
 // suite collects findings about one provider.

@@ -1,0 +1,116 @@
+package testbed
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"patchbay/inventory/local/fabric"
+	"patchbay/inventory/provider"
+)
+
+// checkLinks tells which of the nodes that would be made cannot have their links,
+// and why: on this host, at this site, or as they fit together with the other new
+// nodes and those that are there.
+func (t *Testbed) checkLinks(updates []update) map[string]error {
+	wrong := map[string]error{}
+	fresh := map[string][]member{} // by slice
+	seen := map[string]bool{}
+	for _, u := range updates {
+		w := u.Should
+		if seen[u.Name] || w.Interfaces == nil || w.Ensure == nil || *w.Ensure != provider.Present || t.life(u.Name) != nil {
+			continue
+		}
+		seen[u.Name] = true
+		urn := ""
+		if w.SliceURN != nil {
+			urn = *w.SliceURN
+		}
+		ifaces, err := t.allowed(*w.Interfaces, urn)
+		if err != nil {
+			wrong[u.Name] = err
+			continue
+		}
+		id := networkID(urn, u.Name)
+		fresh[id] = append(fresh[id], member{u.Name, ifaces})
+	}
+	for id, members := range fresh {
+		for name, err := range t.checkSlice(id, members) {
+			wrong[name] = err
+		}
+	}
+	return wrong
+}
+
+// allowed reads the interfaces of a new node, as this site allows them.
+func (t *Testbed) allowed(items []string, urn string) ([]iface, error) {
+	ifaces, err := parseInterfaces(items)
+	if err != nil {
+		return nil, refused(provider.Failed, "%v", err)
+	}
+	for _, f := range ifaces {
+		switch {
+		case f.slice != "" && f.slice != urn:
+			return nil, refused(provider.Failed, "interface %s is on a link of another slice than its node; links join nodes of one slice, and several slices by a shared VLAN", shown(f.clientID))
+		case f.shared == "" || slices.Contains(t.settings.SharedVLANs, f.shared):
+		case len(t.settings.SharedVLANs) == 0:
+			return nil, refused(provider.Forbidden, "link %s asks for the shared VLAN %s, and this testbed has none", shown(f.link), shown(f.shared))
+		default:
+			return nil, refused(provider.Forbidden, "link %s asks for the shared VLAN %s, which this testbed does not have; it has %s", shown(f.link), shown(f.shared), listed(t.settings.SharedVLANs))
+		}
+	}
+	return ifaces, nil
+}
+
+// checkSlice draws the links of a slice as they would be with the new nodes.
+func (t *Testbed) checkSlice(id string, fresh []member) map[string]error {
+	wrong := map[string]error{}
+	links := linksOf(id, append(t.members(id), fresh...))
+	verdicts := map[string]error{}
+	for _, m := range fresh {
+		for i := range m.ifaces {
+			f := &m.ifaces[i]
+			if f.control {
+				continue
+			}
+			on := f.on(m.id)
+			err, ok := verdicts[on]
+			if !ok {
+				err = t.checkLink(links[on], f)
+				verdicts[on] = err
+			}
+			if err != nil && wrong[m.id] == nil {
+				wrong[m.id] = err
+			}
+		}
+	}
+	return wrong
+}
+
+// checkLink says why a link cannot be; f is one of its interfaces.
+func (t *Testbed) checkLink(l *link, f *iface) error {
+	if l.clash != "" {
+		return refused(provider.Failed, "%s does not fit together: %s", l.title(f), l.clash)
+	}
+	err := t.fabric.Check(l.Link)
+	if err == nil {
+		return nil
+	}
+	return refused(provider.Failed, "%s", l.refusal(f, err))
+}
+
+// title is what a link is called in messages to experimenters.
+func (l *link) title(f *iface) string {
+	if l.name == "" {
+		return "interface " + shown(f.clientID)
+	}
+	return "link " + shown(l.name)
+}
+
+// refusal says in words for experimenters why the fabric cannot make a link.
+func (l *link) refusal(f *iface, err error) string {
+	if no, ok := errors.AsType[*fabric.UnsupportedError](err); ok {
+		return fmt.Sprintf("%s asks for %s, which this host cannot make: %s", l.title(f), no.Property, no.Reason)
+	}
+	return fmt.Sprintf("%s cannot be made: %v", l.title(f), err)
+}

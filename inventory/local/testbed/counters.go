@@ -1,0 +1,117 @@
+package testbed
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"patchbay/inventory/local/fabric"
+)
+
+// Times of counters. Reading them must not hold up who looks at nodes.
+const (
+	countersAge  = time.Second           // after which they are read again
+	countersWait = 20 * time.Millisecond // for all of a look
+	countersTime = 5 * time.Second       // then they are given up
+)
+
+// counted are the counters of a network as they were read last.
+type counted struct {
+	at   time.Time
+	ends map[string]fabric.Counters
+	// reading is closed when the read that goes on is done; nil: there is none.
+	reading chan struct{}
+}
+
+// count reads the counters of the nodes' networks that are old. A network that
+// takes long is told with what was read last.
+func (t *Testbed) count(lives []*life) {
+	var waits []chan struct{}
+	seen := map[*network]bool{}
+	for _, l := range lives {
+		if l == nil || l.network == nil || seen[l.network] {
+			continue
+		}
+		seen[l.network] = true
+		if c := l.network.read(); c != nil {
+			waits = append(waits, c)
+		}
+	}
+	if len(waits) == 0 {
+		return
+	}
+	late := time.NewTimer(countersWait)
+	defer late.Stop()
+	for _, c := range waits {
+		select {
+		case <-c:
+		case <-late.C:
+			return
+		}
+	}
+}
+
+// read begins to read the counters, unless they are fresh or of nothing.
+func (n *network) read() chan struct{} {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.counted.reading != nil || len(n.made) == 0 || time.Since(n.counted.at) < countersAge {
+		return n.counted.reading
+	}
+	done := make(chan struct{})
+	n.counted.reading = done
+	go func() {
+		defer close(done)
+		ctx, cancel := context.WithTimeout(n.t.ctx, countersTime)
+		defer cancel()
+		ends, err := n.t.fabric.Counters(ctx, n.id)
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.counted.reading = nil
+		if err == nil {
+			n.counted.at, n.counted.ends = time.Now(), ends
+		} else if n.t.ctx.Err() == nil {
+			n.t.log.Info("the counters of a slice cannot be read just now", "slice", n.id, "error", err)
+		}
+	}()
+	return done
+}
+
+// counters are those of an end, if they are known.
+func (n *network) counters(end string) (fabric.Counters, bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	c, ok := n.counted.ends[end]
+	return c, ok
+}
+
+// interfaces are the items that get reports.
+func (l *life) interfaces() []string {
+	items := make([]string, len(l.ifaces))
+	for i := range l.ifaces {
+		f := &l.ifaces[i]
+		if f.control {
+			items[i] = f.text
+			continue
+		}
+		// The text is an object that has a client_id.
+		b := append([]byte(f.text[:len(f.text)-1]), `,"mac":"`...)
+		b = append(append(b, macOf(l.id, f.clientID).String()...), '"')
+		if emulator := l.network.emulator(f.on(l.id)); emulator != "" {
+			b = strconv.AppendQuote(append(b, `,"emulator":`...), emulator)
+		}
+		if c, ok := l.network.counters(f.endID(l.id)); ok {
+			for _, counter := range []struct {
+				key   string
+				value uint64
+			}{
+				{"rx_packets", c.RxPackets}, {"rx_bytes", c.RxBytes}, {"tx_packets", c.TxPackets}, {"tx_bytes", c.TxBytes}, {"dropped", c.Dropped},
+			} {
+				b = append(append(append(b, `,"`...), counter.key...), `":`...)
+				b = strconv.AppendUint(b, counter.value, 10)
+			}
+		}
+		items[i] = string(append(b, '}'))
+	}
+	return items
+}

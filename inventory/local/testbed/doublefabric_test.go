@@ -1,0 +1,225 @@
+package testbed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"patchbay/inventory/local/fabric"
+	"patchbay/inventory/provider"
+)
+
+// plugs is a network that is only told of: its links, and in which run of its
+// node each end is plugged.
+type plugs struct {
+	links   map[string]fabric.Link
+	plugged map[string]int
+}
+
+type doubleFabric struct{ *mortal }
+
+func (f doubleFabric) Check(l fabric.Link) error {
+	for _, s := range l.Shapes {
+		if s.Delay == 0 {
+			continue
+		}
+		f.w.mu.Lock()
+		no := f.w.fails["latency"]
+		f.w.mu.Unlock()
+		if no != nil {
+			return &fabric.UnsupportedError{Property: "latency", Reason: no.Error()}
+		}
+	}
+	return nil
+}
+
+// pause waits as long as the operation is slow in a slice, or for ever when who
+// asks waits no longer.
+func (f doubleFabric) pause(ctx context.Context, operation, slice string) error {
+	f.w.mu.Lock()
+	slow := f.w.slow[operation+" "+slice]
+	f.w.mu.Unlock()
+	if slow == nil {
+		return nil
+	}
+	select {
+	case <-slow:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (f doubleFabric) Put(ctx context.Context, l fabric.Link) (string, error) {
+	if err := f.pause(ctx, "put link", l.Slice); err != nil {
+		return "", err
+	}
+	if err := f.Check(l); err != nil {
+		return "", err
+	}
+	f.w.mu.Lock()
+	defer f.w.mu.Unlock()
+	if err := f.opLocked("put link"); err != nil {
+		return "", err
+	}
+	n := f.w.fabric[l.Slice]
+	if n == nil {
+		n = &plugs{map[string]fabric.Link{}, map[string]int{}}
+		f.w.fabric[l.Slice] = n
+	}
+	n.links[l.Name] = l
+	emulator := "bridge"
+	if len(l.Shapes) > 0 {
+		emulator = "relay"
+	}
+	return emulator, nil
+}
+
+// Plug takes the disk of a node for its network.
+func (f doubleFabric) Plug(ctx context.Context, slice, link, end string, space fabric.Namespace) error {
+	if err := f.pause(ctx, "plug", slice); err != nil {
+		return err
+	}
+	f.w.mu.Lock()
+	defer f.w.mu.Unlock()
+	if err := f.opLocked("plug"); err != nil {
+		return err
+	}
+	node := filepath.Base(filepath.Dir(space.Name()))
+	s, n := f.w.running[node], f.w.fabric[slice]
+	if s == nil {
+		return errors.New("it does not run")
+	}
+	if n == nil || !slices.ContainsFunc(n.links[link].Ends, func(e fabric.End) bool { return e.ID == end }) {
+		return fmt.Errorf("there is no end %s", end)
+	}
+	if !strings.HasPrefix(end, node+"/eth") {
+		f.w.wrong = append(f.w.wrong, end+" was plugged into "+node)
+	}
+	n.plugged[end] = s.pid
+	return nil
+}
+
+func (f doubleFabric) Remove(_ context.Context, slice, link string) error {
+	f.w.mu.Lock()
+	defer f.w.mu.Unlock()
+	if err := f.opLocked("remove link"); err != nil {
+		return err
+	}
+	if n := f.w.fabric[slice]; n != nil {
+		delete(n.links, link)
+	}
+	return nil
+}
+
+func (f doubleFabric) Links(_ context.Context, slice string) ([]string, error) {
+	f.w.mu.Lock()
+	defer f.w.mu.Unlock()
+	if err := f.opLocked("links"); err != nil || f.w.fabric[slice] == nil {
+		return nil, err
+	}
+	return slices.Sorted(maps.Keys(f.w.fabric[slice].links)), nil
+}
+
+func (f doubleFabric) Drop(ctx context.Context, slice string) error {
+	if err := f.pause(ctx, "drop", slice); err != nil {
+		return err
+	}
+	f.w.mu.Lock()
+	defer f.w.mu.Unlock()
+	if err := f.opLocked("drop"); err != nil {
+		return err
+	}
+	if n := f.w.fabric[slice]; n != nil {
+		for end, pid := range n.plugged {
+			node, _, _ := strings.Cut(end, "/")
+			if s := f.w.running[node]; s != nil && s.pid == pid {
+				f.w.wrong = append(f.w.wrong, "the network of "+node+" was removed while it ran")
+			}
+		}
+	}
+	delete(f.w.fabric, slice)
+	return nil
+}
+
+func (f doubleFabric) Slices() ([]string, error) {
+	f.w.mu.Lock()
+	defer f.w.mu.Unlock()
+	return slices.Sorted(maps.Keys(f.w.fabric)), f.opLocked("slices")
+}
+
+func (f doubleFabric) Counters(ctx context.Context, slice string) (map[string]fabric.Counters, error) {
+	if err := f.pause(ctx, "counters", slice); err != nil {
+		return nil, err
+	}
+	f.w.mu.Lock()
+	defer f.w.mu.Unlock()
+	all := map[string]fabric.Counters{}
+	f.w.done["counters"]++
+	if n := f.w.fabric[slice]; n != nil {
+		for end := range n.plugged {
+			all[end] = fabric.Counters{RxPackets: uint64(f.w.done["counters"]), RxBytes: 2, TxPackets: 3, TxBytes: 4, Dropped: 5}
+		}
+	}
+	return all, nil
+}
+
+func (f doubleFabric) Close() error { return nil }
+
+func (m *doubleMachines) Network(id string) (*os.File, error) {
+	if err := m.op("network"); err != nil {
+		return nil, err
+	}
+	return os.Open(filepath.Join(m.path(id), "disk.img"))
+}
+
+// linkedLocked tells whether a running node has all its interfaces.
+func (w *world) linkedLocked(s *system) bool {
+	for _, n := range w.fabric {
+		for _, l := range n.links {
+			for _, e := range l.Ends {
+				if strings.HasPrefix(e.ID, s.spec.ID+"/") && n.plugged[e.ID] != s.pid {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}
+
+// ends are those of a link of a slice that are plugged into running nodes.
+func (w *world) ends(slice, link string) []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var all []string
+	if n := w.fabric[sliceID(slice)]; n != nil {
+		for _, e := range n.links[linkID(link)].Ends {
+			node, _, _ := strings.Cut(e.ID, "/")
+			if s := w.running[node]; s != nil && n.plugged[e.ID] == s.pid {
+				all = append(all, e.ID)
+			}
+		}
+	}
+	return all
+}
+
+// on is an item of interfaces; more are further keys.
+func on(client, link, address, more string) string {
+	item := fmt.Sprintf(`{"client_id":%q,"link":%q,"slice":%q`, client, link, sliceURN)
+	if address != "" {
+		item += fmt.Sprintf(`,"addresses":[%q]`, address)
+	}
+	return item + more + "}"
+}
+
+// linked is present with interfaces.
+func linked(hostname string, items ...string) provider.Resource {
+	r := present(hostname, sliceURN, "alice")
+	r["interfaces"] = items
+	return r
+}

@@ -1,0 +1,91 @@
+package testbed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"patchbay/inventory/local/fabric"
+	"patchbay/inventory/local/node"
+	"patchbay/inventory/local/relay"
+)
+
+// fabricsFolder is where the networks of slices are kept, in the state.
+const fabricsFolder = "fabrics"
+
+// relayLimits are for the relays of all slices together; each bounds what it
+// keeps by itself.
+var relayLimits = node.Limits{Memory: 4 << 30, PIDs: 1 << 14}
+
+// openFabric opens the networks. Without them, nodes without links can be.
+func (t *Testbed) openFabric() {
+	h, err := fabric.Open(fabric.Options{
+		Folder: t.fabrics(), Instance: t.settings.Instance, Emulator: string(t.settings.Emulator), Log: t.log,
+		Relay: relay.Options{
+			Program: t.o.Program,
+			UID:     t.gateway.UID + 1, // its block has more than it needs
+			Place:   func(pid int) error { return t.machines.PlaceRelay(pid, relayLimits) },
+			Log:     t.log,
+		},
+	})
+	if err != nil {
+		t.log.Error("this host cannot make links; nodes that have any are refused, and patchbay-local doctor says more", "error", err)
+		t.fabric = noFabric{err}
+		return
+	}
+	t.fabric = h
+}
+
+func (t *Testbed) fabrics() string { return filepath.Join(t.o.State, fabricsFolder) }
+
+// sweepFabric begins to remove the networks, and the links in them, that no node
+// has.
+func (t *Testbed) sweepFabric() {
+	ids, err := t.fabric.Slices()
+	if err != nil {
+		t.log.Error("cannot tell which networks there are", "error", err)
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, id := range ids {
+		t.network(id).later(0)
+	}
+}
+
+// noFabric is a host that cannot make links.
+type noFabric struct{ err error }
+
+func (n noFabric) Check(fabric.Link) error {
+	return errors.New("this host cannot make links; ask the testbed's operators")
+}
+func (n noFabric) Put(context.Context, fabric.Link) (string, error) { return "", n.err }
+func (n noFabric) Plug(context.Context, string, string, string, fabric.Namespace) error {
+	return n.err
+}
+func (n noFabric) Remove(context.Context, string, string) error    { return nil }
+func (n noFabric) Links(context.Context, string) ([]string, error) { return nil, nil }
+func (n noFabric) Drop(context.Context, string) error              { return nil }
+func (n noFabric) Slices() ([]string, error)                       { return nil, nil }
+func (n noFabric) Close() error                                    { return nil }
+func (n noFabric) Counters(context.Context, string) (map[string]fabric.Counters, error) {
+	return nil, n.err
+}
+
+// cleanFabric removes all networks of an instance that does not run.
+func cleanFabric(ctx context.Context, t *Testbed) error {
+	h, err := fabric.Open(fabric.Options{Folder: t.fabrics(), Instance: t.settings.Instance, Log: t.log})
+	if err != nil {
+		return err
+	}
+	ids, err := h.Slices()
+	for _, id := range ids {
+		drop, cancel := context.WithTimeout(ctx, linkTime)
+		if e := h.Drop(drop, id); e != nil {
+			err = errors.Join(err, fmt.Errorf("the network %s cannot be removed: %w", id, e))
+		}
+		cancel()
+	}
+	return errors.Join(err, h.Close())
+}

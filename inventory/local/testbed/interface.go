@@ -1,0 +1,231 @@
+package testbed
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"patchbay/inventory/provider"
+)
+
+// Bounds on the interfaces of a node.
+const (
+	maxInterfaces     = 64
+	maxAddresses      = 64   // of an interface
+	maxProperties     = 4096 // of all interfaces of a node
+	maxInterfaceBytes = 1 << 20
+	maxShort          = 256 // of a client_id and the name of a link, in bytes
+)
+
+// Bounds on properties of links.
+const (
+	maxCapacity = 1_000_000_000_000 // kbit/s
+	maxLatency  = 3_600_000         // ms
+)
+
+// iface is one item of the attribute interfaces.
+type iface struct {
+	clientID string
+	link     string // empty: it is on none
+	slice    string // whose link it is; empty: the node's
+	shared   string // a shared VLAN
+	// control marks the item of a public address, which is no interface.
+	control    bool
+	addresses  []netip.Prefix
+	properties []property
+	// name is what it is called in the node; empty for the item of a public address.
+	name string
+	// text is the item as it is reported, without what we know of it.
+	text string
+}
+
+// property is what frames that leave an interface are to meet.
+type property struct {
+	To         []string `json:"to"` // client_ids; empty: all others of the link
+	Capacity   int64    `json:"capacity"`
+	Latency    float64  `json:"latency"`
+	PacketLoss float64  `json:"packet_loss"`
+}
+
+// ours are the keys of an item that we report.
+var ours = [...]string{"mac", "emulator", "rx_packets", "rx_bytes", "tx_packets", "tx_bytes", "dropped"}
+
+// parseInterfaces reads the attribute; they are called eth1, eth2 and so on in its
+// order. The error is for experimenters.
+func parseInterfaces(items []string) ([]iface, error) {
+	size, properties, seen := 0, 0, map[string]bool{}
+	var all []iface
+	for i, item := range items {
+		if size += len(item); size > maxInterfaceBytes {
+			return nil, fmt.Errorf("the interfaces have more than %d bytes of names, addresses and properties", maxInterfaceBytes)
+		}
+		f, err := parseInterface(item)
+		if err != nil {
+			return nil, fmt.Errorf("interface %d: %w", i+1, err)
+		}
+		if f.control {
+			all = append(all, f)
+			continue
+		}
+		if seen[f.clientID] {
+			return nil, fmt.Errorf("interface %d: there is another one called %s; rename one", i+1, shown(f.clientID))
+		}
+		seen[f.clientID] = true
+		if len(seen) > maxInterfaces {
+			return nil, fmt.Errorf("there are more than %d interfaces, which is all that a node can have", maxInterfaces)
+		}
+		if properties += len(f.properties); properties > maxProperties {
+			return nil, fmt.Errorf("the interfaces have more than %d properties, which is all that a node can have", maxProperties)
+		}
+		f.name = "eth" + strconv.Itoa(len(seen))
+		all = append(all, f)
+	}
+	if len(all)-len(seen) > maxInterfaces {
+		return nil, fmt.Errorf("there are more than %d public addresses", maxInterfaces)
+	}
+	return all, nil
+}
+
+func parseInterface(item string) (iface, error) {
+	var f iface
+	var keys map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(item), &keys); err != nil || keys == nil {
+		return f, fmt.Errorf("it is not a JSON object")
+	}
+	var role string
+	var addresses []string
+	// A map instead of a struct, which would take VLAN for vlan.
+	for _, key := range []struct {
+		name string
+		to   any
+		what string
+	}{
+		{"client_id", &f.clientID, "a text"}, {"link", &f.link, "a text"}, {"slice", &f.slice, "a text"}, {"shared_vlan", &f.shared, "a text"},
+		{"role", &role, "a text"}, {"addresses", &addresses, "a list of texts"}, {"properties", &f.properties, "a list of objects with whole kbit/s, numbers of ms and per cent"},
+	} {
+		if text, ok := keys[key.name]; ok && json.Unmarshal(text, key.to) != nil {
+			return f, fmt.Errorf("%s is not %s", key.name, key.what)
+		}
+	}
+	for _, key := range ours {
+		delete(keys, key)
+	}
+	text, err := json.Marshal(keys)
+	if err != nil {
+		return f, err
+	}
+	f.text, f.control = string(text), role == provider.RoleControl
+	if f.control {
+		return f, nil
+	}
+	switch {
+	case f.clientID == "":
+		return f, fmt.Errorf("it has no client_id")
+	case len(f.clientID) > maxShort, len(f.link) > maxShort, len(f.shared) > maxShort:
+		return f, fmt.Errorf("client_id, link and shared_vlan can have %d bytes, and one has more", maxShort)
+	case len(f.slice) > maxText:
+		return f, fmt.Errorf("slice can have %d bytes, and has %d", maxText, len(f.slice))
+	case f.link == "" && f.shared != "":
+		return f, fmt.Errorf("it is on no link, and so on no shared VLAN")
+	}
+	if f.addresses, err = parseAddresses(addresses); err != nil {
+		return f, err
+	}
+	return f, checkProperties(f.properties)
+}
+
+func parseAddresses(texts []string) ([]netip.Prefix, error) {
+	if len(texts) > maxAddresses {
+		return nil, fmt.Errorf("it has %d addresses, and can have %d", len(texts), maxAddresses)
+	}
+	var all []netip.Prefix
+	for _, text := range texts {
+		p, err := netip.ParsePrefix(text)
+		switch a := p.Addr(); {
+		case err != nil:
+			return nil, fmt.Errorf("%.80q is no address with the length of its network, such as 10.128.0.1/24", text)
+		case a.Is4In6(), a.IsUnspecified(), a.IsMulticast(), a.IsLoopback(), p.Bits() == 0:
+			return nil, fmt.Errorf("%s cannot be the address of an interface", p)
+		case slices.ContainsFunc(all, func(q netip.Prefix) bool { return q.Addr() == a }):
+			return nil, fmt.Errorf("it has the address %s twice; drop one", a)
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// checkProperties refuses numbers that cannot be, and two for the same.
+func checkProperties(all []property) error {
+	type question struct{ what, to string }
+	asked := map[question]float64{}
+	for _, p := range all {
+		switch {
+		case !(p.Capacity >= 0 && p.Capacity <= maxCapacity):
+			return fmt.Errorf("a capacity is %d kbit/s, and can be from 0 to %d", p.Capacity, int64(maxCapacity))
+		case !(p.Latency >= 0 && p.Latency <= maxLatency):
+			return fmt.Errorf("a latency is %g ms, and can be from 0 to %d", p.Latency, maxLatency)
+		case !(p.PacketLoss >= 0 && p.PacketLoss <= 100):
+			return fmt.Errorf("a packet_loss is %g per cent, and can be from 0 to 100", p.PacketLoss)
+		}
+		for _, id := range p.To {
+			if id == "" || len(id) > maxShort {
+				return fmt.Errorf("a property is towards an interface whose client_id has not from 1 to %d bytes", maxShort)
+			}
+		}
+		to := p.To
+		if len(to) == 0 {
+			to = []string{""}
+		}
+		for _, to := range to {
+			for _, a := range [...]struct {
+				what string
+				n    float64
+			}{{"capacity", float64(p.Capacity)}, {"latency", p.Latency}, {"packet_loss", p.PacketLoss}} {
+				before := asked[question{a.what, to}]
+				if before != 0 && a.n != 0 && before != a.n {
+					return fmt.Errorf("%s towards %s is asked to be %g and %g", a.what, whom(to), before, a.n)
+				}
+				asked[question{a.what, to}] = cmp.Or(a.n, before)
+			}
+		}
+	}
+	return nil
+}
+
+func whom(to string) string {
+	if to == "" {
+		return "all others"
+	}
+	return shown(to)
+}
+
+// texts are the items as they are kept.
+func texts(all []iface) []string {
+	var list []string
+	for _, f := range all {
+		list = append(list, f.text)
+	}
+	return list
+}
+
+// macOf is the hardware address of an interface: always the same, so that a
+// restarted node is the one that its neighbours know.
+func macOf(node, clientID string) net.HardwareAddr {
+	sum := sha256.Sum256([]byte(node + "\x00" + clientID))
+	return append(net.HardwareAddr{2}, sum[:5]...)
+}
+
+// shown is an experimenter's name in a message to him.
+func shown(name string) string {
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:/+"
+	if len(name) <= 80 && strings.Trim(name, letters) == "" && name != "" {
+		return name
+	}
+	return fmt.Sprintf("%.80q", name)
+}

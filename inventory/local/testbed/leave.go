@@ -1,0 +1,138 @@
+package testbed
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// leave takes the ends of a node that has gone out of its links, and removes the
+// network with its last node. Other nodes' links are made anew a little later, for
+// all nodes that leave at once.
+func (n *network) leave(ctx context.Context, l *life) error {
+	n.mu.Lock()
+	delete(n.nodes, l)
+	n.drawn = nil
+	last := len(n.nodes) == 0
+	n.mu.Unlock()
+	if !last {
+		n.later(n.t.quiet)
+		return nil
+	}
+	return n.drop(ctx)
+}
+
+// leaveNetwork is leave for a node that was never made, and does not wait.
+func (l *life) leaveNetwork() {
+	n := l.network
+	if n == nil {
+		return
+	}
+	n.mu.Lock()
+	delete(n.nodes, l)
+	n.drawn = nil
+	n.mu.Unlock()
+	n.later(n.t.quiet)
+}
+
+// drop removes the network unless a node has come.
+func (n *network) drop(ctx context.Context) error {
+	err := n.do(ctx, func() error {
+		n.mu.Lock()
+		again := len(n.nodes) > 0
+		n.mu.Unlock()
+		if again {
+			return nil
+		}
+		if err := n.t.fabric.Drop(ctx, n.id); err != nil {
+			return err
+		}
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		clear(n.made)
+		n.counted = counted{}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	n.t.mu.Lock()
+	defer n.t.mu.Unlock()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.nodes) == 0 && n.t.networks[n.id] == n {
+		delete(n.t.networks, n.id)
+	}
+	return nil
+}
+
+// later lets the links be made anew after a time in which no other node leaves.
+func (n *network) later(wait time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.timer != nil {
+		n.timer.Stop()
+	}
+	n.timer = time.AfterFunc(wait, n.renew)
+}
+
+// renew makes the links that are made as they are drawn by now, and tries again
+// until it can.
+func (n *network) renew() {
+	n.t.mu.Lock()
+	if n.t.closing {
+		n.t.mu.Unlock()
+		return
+	}
+	n.t.work.Add(1)
+	n.t.mu.Unlock()
+	defer n.t.work.Done()
+	ctx, cancel := context.WithTimeout(n.t.ctx, linkTime)
+	defer cancel()
+	err := n.do(ctx, func() error { return n.renewAll(ctx) })
+	if err == nil {
+		err = n.dropIfEmpty(ctx)
+	}
+	if err != nil && n.t.ctx.Err() == nil {
+		n.t.log.Warn("the links of a slice are not as they should be yet; that is tried again", "slice", n.id, "error", err)
+		n.later(maxPause * n.t.pause)
+	}
+}
+
+func (n *network) dropIfEmpty(ctx context.Context) error {
+	n.mu.Lock()
+	empty := len(n.nodes) == 0
+	n.mu.Unlock()
+	if !empty {
+		return nil
+	}
+	return n.drop(ctx)
+}
+
+// renewAll is for who has the turn.
+func (n *network) renewAll(ctx context.Context) error {
+	if len(n.t.members(n.id)) == 0 {
+		return nil // the last to leave removes everything
+	}
+	names, errs := n.t.fabric.Links(ctx, n.id)
+	drawn := n.draw()
+	for _, name := range names {
+		n.mu.Lock()
+		is := n.made[name] != nil
+		n.mu.Unlock()
+		if l := drawn[name]; l != nil {
+			if is { // the others wait for a node of theirs
+				errs = errors.Join(errs, n.putLink(ctx, l))
+			}
+			continue
+		}
+		err := n.t.fabric.Remove(ctx, n.id, name)
+		if err == nil {
+			n.mu.Lock()
+			delete(n.made, name)
+			n.mu.Unlock()
+		}
+		errs = errors.Join(errs, err)
+	}
+	return errs
+}

@@ -1,0 +1,140 @@
+package testbed
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"patchbay/inventory/local/fabric"
+)
+
+// member is a node with its interfaces, as the links of its slice see it.
+type member struct {
+	id     string
+	ifaces []iface
+}
+
+// link is a link with all its ends.
+type link struct {
+	fabric.Link
+	name string // the experimenter's; empty: of one interface that is on none
+	// clash says why its ends do not fit together, empty if they do.
+	clash string
+	// ends are those that have a client_id, and general the places of shapes that
+	// are the same towards all others.
+	ends    map[string][]string
+	general map[measure]int
+}
+
+// measure is what frames are to meet.
+type measure struct {
+	rate  int64
+	delay time.Duration
+	loss  float64
+}
+
+func (p *property) measure() measure {
+	return measure{p.Capacity, time.Duration(p.Latency * float64(time.Millisecond)), p.PacketLoss / 100}
+}
+
+// linkID is the short id of a link within its slice: what can be read of its
+// name, and a hash.
+func linkID(name string) string {
+	sum := sha256.Sum256([]byte(name))
+	plain := strings.Map(func(r rune) rune {
+		if strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789", r) {
+			return r
+		}
+		return -1
+	}, name)
+	return plain[:min(len(plain), 20)] + "-" + hex.EncodeToString(sum[:8])
+}
+
+// on is the id of the link that an interface is on: one of its own if it is on none.
+func (f *iface) on(node string) string {
+	if f.link == "" {
+		return linkID("\x00" + node + "\x00" + f.clientID)
+	}
+	return linkID(f.link)
+}
+
+// endID is the name of an interface within its slice.
+func (f *iface) endID(node string) string { return node + "/" + f.name }
+
+// linksOf draws the links of a slice from what its nodes tell of their ends, in the
+// order of the nodes' names.
+func linksOf(slice string, members []member) map[string]*link {
+	all := map[string]*link{}
+	members = slices.SortedFunc(slices.Values(members), func(a, b member) int { return strings.Compare(a.id, b.id) })
+	each := func(do func(m *member, f *iface)) {
+		for i := range members {
+			for j := range members[i].ifaces {
+				if f := &members[i].ifaces[j]; !f.control {
+					do(&members[i], f)
+				}
+			}
+		}
+	}
+	each(func(m *member, f *iface) {
+		id := f.on(m.id)
+		l := all[id]
+		if l == nil {
+			l = &link{Link: fabric.Link{Slice: slice, Name: id, Shared: f.shared}, name: f.link, ends: map[string][]string{}, general: map[measure]int{}}
+			all[id] = l
+		}
+		if f.shared != l.Shared && l.clash == "" {
+			l.clash = fmt.Sprintf("one of its nodes has it on %s, and another on %s", sharedName(l.Shared), sharedName(f.shared))
+		}
+		l.Ends = append(l.Ends, fabric.End{ID: f.endID(m.id), MAC: macOf(m.id, f.clientID), Addresses: f.addresses, IfName: f.name})
+		l.ends[f.clientID] = append(l.ends[f.clientID], f.endID(m.id))
+	})
+	each(func(m *member, f *iface) { all[f.on(m.id)].shape(f.endID(m.id), f.properties) })
+	for _, l := range all {
+		for _, i := range l.general {
+			if s := &l.Shapes[i]; len(s.From) == len(l.Ends) {
+				s.From = nil
+			}
+		}
+	}
+	return all
+}
+
+func sharedName(name string) string {
+	if name == "" {
+		return "no shared VLAN"
+	}
+	return "the shared VLAN " + shown(name)
+}
+
+// shape adds what frames from an end are to meet.
+func (l *link) shape(from string, properties []property) {
+	for _, p := range properties {
+		m := p.measure()
+		if m == (measure{}) {
+			continue
+		}
+		s := fabric.Shape{From: []string{from}, Rate: m.rate, Delay: m.delay, Loss: m.loss}
+		if len(p.To) == 0 {
+			if i, ok := l.general[m]; !ok {
+				l.general[m] = len(l.Shapes)
+				l.Shapes = append(l.Shapes, s)
+			} else if g := &l.Shapes[i]; g.From[len(g.From)-1] != from {
+				g.From = append(g.From, from)
+			}
+			continue
+		}
+		for _, id := range p.To {
+			for _, end := range l.ends[id] {
+				if end != from {
+					s.To = append(s.To, end)
+				}
+			}
+		}
+		if len(s.To) > 0 { // towards ends that are there
+			l.Shapes = append(l.Shapes, s)
+		}
+	}
+}

@@ -1,0 +1,133 @@
+package testbed
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// Bounds on what nodes are told of the addresses of their peers.
+const (
+	maxNamed = 64    // addresses of a node that are told to others
+	maxLines = 20000 // of /etc/hosts, as the agent takes them
+	maxKnown = 8 << 10
+)
+
+// peer is a node as its peers know it.
+type peer struct {
+	life    *life
+	address netip.Addr // inside nodes, by way of the gateway
+	names   []string
+	ends    []peerEnd
+}
+
+// peerEnd is an interface of a peer on a link that has a name.
+type peerEnd struct {
+	link      string
+	addresses []netip.Addr // an IPv4 address first
+	aliases   []string     // NAME-LINK
+}
+
+// samePeer tells whether two are called the same at the same addresses: the
+// interfaces of a node never change.
+func samePeer(a, b peer) bool {
+	return a.life == b.life && a.address == b.address && slices.Equal(a.names, b.names)
+}
+
+// peerEnds are the interfaces with addresses, with what they are called; names of
+// nodes are not given to interfaces.
+func (l *life) peerEnds(names []string, nodes map[string]bool) []peerEnd {
+	var all []peerEnd
+	left := maxNamed
+	for i := range l.ifaces {
+		f := &l.ifaces[i]
+		if f.control || f.link == "" || len(f.addresses) == 0 || left == 0 {
+			continue
+		}
+		e := peerEnd{link: f.link}
+		for _, a := range f.addresses[:min(len(f.addresses), left)] {
+			e.addresses = append(e.addresses, a.Addr())
+		}
+		left -= len(e.addresses)
+		slices.SortStableFunc(e.addresses, func(a, b netip.Addr) int { return a.BitLen() - b.BitLen() })
+		for _, name := range names {
+			if alias := name + "-" + f.link; isHostname(alias) && !strings.Contains(name, ".") && !nodes[alias] && !slices.Contains(e.aliases, alias) {
+				e.aliases = append(e.aliases, alias)
+			}
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+// hostsFor are the lines of /etc/hosts in a node. A peer on a link with it has its
+// address there, on the first such link in the order of the node's own interfaces;
+// any other one has the address that leads to it by way of the gateway.
+func (p peerLines) hostsFor(own *life) []string {
+	var mine []string
+	for i := range own.ifaces {
+		if f := &own.ifaces[i]; !f.control && f.link != "" {
+			mine = append(mine, f.link)
+		}
+	}
+	lines := make([]string, 0, len(p.peers))
+	var more []string // of those with names of their own
+	line := func(a netip.Addr, names ...string) string { return a.String() + "\t" + strings.Join(names, " ") }
+	for i := range p.peers {
+		peer := &p.peers[i]
+		at, near := peer.address, peer.near(mine)
+		names := peer.names
+		if near != nil {
+			at, names = near.addresses[0], slices.Concat(names, near.aliases)
+		}
+		if len(names) > 0 {
+			lines = append(lines, line(at, names...))
+		}
+		for j := range peer.ends {
+			e := &peer.ends[j]
+			for k, a := range e.addresses {
+				if len(e.aliases) > 0 && (e != near || k > 0) {
+					more = append(more, line(a, e.aliases...))
+				}
+			}
+		}
+	}
+	return append(lines, more[:min(len(more), max(0, maxLines-len(lines)))]...)
+}
+
+// near is the peer's end on the first of the links that has one.
+func (p *peer) near(links []string) *peerEnd {
+	for _, link := range links {
+		for i := range p.ends {
+			if p.ends[i].link == link {
+				return &p.ends[i]
+			}
+		}
+	}
+	return nil
+}
+
+// known are the lines of ssh_known_hosts about a peer, by all names and addresses
+// that others have for it.
+func (p *peer) known(hostKeys string) []string {
+	called := append(slices.Clone(p.names), p.address.String())
+	for _, e := range p.ends {
+		for _, a := range e.addresses {
+			called = append(called, a.String())
+		}
+		called = append(called, e.aliases...)
+	}
+	var lines []string
+	for key := range strings.SplitSeq(hostKeys, "\n") {
+		for rest := called; len(rest) > 0; {
+			n, size := 0, 0
+			for n < len(rest) && (n == 0 || size+len(rest[n]) < maxKnown) {
+				size += len(rest[n]) + 1
+				n++
+			}
+			lines = append(lines, strings.Join(rest[:n], ",")+" "+key)
+			rest = rest[n:]
+		}
+	}
+	return lines
+}

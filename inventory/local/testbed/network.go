@@ -1,0 +1,254 @@
+package testbed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"patchbay/inventory/local/fabric"
+)
+
+// Times of links.
+const (
+	// linkTime is for making the links of a node, and for removing a network.
+	linkTime = time.Minute
+	// gather is how long no node may have come to a slice before its links are
+	// made: those of a request come together.
+	gather = 25 * time.Millisecond
+	// gatherLongest is the longest wait for that.
+	gatherLongest = time.Second
+)
+
+// network are the links of one slice. One change of it is made at a time, and
+// whatever becomes of that, other slices do not wait for it.
+type network struct {
+	t    *Testbed
+	id   string
+	turn chan struct{} // has room for who changes the fabric
+
+	mu      sync.Mutex // guards what follows; nothing is taken after it
+	nodes   map[*life]bool
+	since   time.Time        // of the first and
+	latest  time.Time        // the last node that came
+	drawn   map[string]*link // nil: to be drawn anew
+	made    map[string]*made // by the id of the link
+	timer   *time.Timer
+	counted counted
+}
+
+// made is a link as the fabric was told.
+type made struct {
+	link     *link // nil: nobody knows what it is like now
+	emulator string
+}
+
+// networkID is the network of a slice, or of a node without one.
+func networkID(urn, node string) string {
+	if urn == "" {
+		return sliceID("\x00" + node)
+	}
+	return sliceID(urn)
+}
+
+// attach makes l a node of its network, with t.mu held.
+func (t *Testbed) attach(l *life, urn string) {
+	if !slices.ContainsFunc(l.ifaces, func(f iface) bool { return !f.control }) {
+		return
+	}
+	n := t.network(networkID(urn, l.id))
+	l.network = n
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	now := time.Now()
+	if now.Sub(n.latest) > gather {
+		n.since = now
+	}
+	n.nodes[l], n.latest, n.drawn = true, now, nil
+}
+
+// network is the one called id, made if need be, with t.mu held.
+func (t *Testbed) network(id string) *network {
+	n := t.networks[id]
+	if n == nil {
+		n = &network{t: t, id: id, turn: make(chan struct{}, 1), nodes: map[*life]bool{}, made: map[string]*made{}}
+		t.networks[id] = n
+	}
+	return n
+}
+
+// members are the nodes of a network, without those that are being removed.
+func (t *Testbed) members(id string) []member {
+	t.mu.Lock()
+	n := t.networks[id]
+	t.mu.Unlock()
+	if n == nil {
+		return nil
+	}
+	n.mu.Lock()
+	lives := make([]*life, 0, len(n.nodes))
+	for l := range n.nodes {
+		lives = append(lives, l)
+	}
+	n.mu.Unlock()
+	lives = slices.DeleteFunc(lives, func(l *life) bool { return l.snapshot().Asked.Removing })
+	all := make([]member, len(lives))
+	for i, l := range lives {
+		all[i] = member{l.id, l.ifaces}
+	}
+	return all
+}
+
+// draw is how all links should be.
+func (n *network) draw() map[string]*link {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.drawn == nil {
+		members := make([]member, 0, len(n.nodes))
+		for l := range n.nodes {
+			members = append(members, member{l.id, l.ifaces})
+		}
+		n.drawn = linksOf(n.id, members)
+	}
+	return n.drawn
+}
+
+// do lets f change the fabric when its turn comes. When ctx ends, f is left alone
+// with the turn that it has.
+func (n *network) do(ctx context.Context, f func() error) error {
+	select {
+	case n.turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	done := make(chan error, 1)
+	go func() {
+		defer func() { <-n.turn }()
+		done <- f()
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// settle waits until no more nodes come.
+func (n *network) settle(ctx context.Context) {
+	for ctx.Err() == nil {
+		n.mu.Lock()
+		now := time.Now()
+		wait := min(gather-now.Sub(n.latest), gatherLongest-now.Sub(n.since))
+		n.mu.Unlock()
+		if wait <= 0 {
+			return
+		}
+		sleep(ctx, wait)
+	}
+}
+
+// connect makes the links of a running node, and its interfaces in it.
+func (n *network) connect(ctx context.Context, l *life) error {
+	n.settle(ctx)
+	return n.do(ctx, func() error {
+		if err := n.put(ctx, l); err != nil {
+			return err
+		}
+		space, err := n.t.machines.Network(l.id)
+		if err != nil {
+			return err
+		}
+		defer space.Close()
+		for i := range l.ifaces {
+			if f := &l.ifaces[i]; !f.control {
+				if err := n.t.fabric.Plug(ctx, n.id, f.on(l.id), f.endID(l.id), space); err != nil {
+					return fmt.Errorf("interface %.80q: %w", f.clientID, err)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// connect gives the running node its links.
+func (l *life) connect(ctx context.Context, rec record) error {
+	if l.network == nil || l.linked {
+		return nil
+	}
+	l.doing("connecting its links")
+	ctx, cancel := context.WithTimeout(ctx, linkTime)
+	defer cancel()
+	err := l.network.connect(ctx, l)
+	if err == nil {
+		l.linked = true
+		return nil
+	}
+	if _, ok := errors.AsType[*wordsError](err); !ok {
+		err = inWords("its links cannot be made", err)
+	}
+	if l.adopted == rec.Change || ctx.Err() != nil {
+		err = &laterError{err, false}
+	}
+	return err
+}
+
+// put makes the links of a node as they are drawn.
+func (n *network) put(ctx context.Context, l *life) error {
+	drawn := n.draw()
+	for i := range l.ifaces {
+		f := &l.ifaces[i]
+		if f.control {
+			continue
+		}
+		link := drawn[f.on(l.id)]
+		if link == nil {
+			return errors.New("the node has left its links")
+		}
+		if err := n.putLink(ctx, link); err != nil {
+			if no, ok := errors.AsType[*fabric.UnsupportedError](err); ok {
+				return &wordsError{link.refusal(f, no), err, true}
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// putLink makes one link as it is drawn, unless it is.
+func (n *network) putLink(ctx context.Context, l *link) error {
+	n.mu.Lock()
+	is := n.made[l.Name]
+	same := is != nil && is.link != nil && (is.link == l || reflect.DeepEqual(is.link.Link, l.Link))
+	switch {
+	case same:
+		is.link = l
+	case is != nil:
+		is.link = nil
+	}
+	n.mu.Unlock()
+	if same {
+		return nil
+	}
+	emulator, err := n.t.fabric.Put(ctx, l.Link)
+	if err != nil {
+		return fmt.Errorf("link %.80q: %w", l.name, err)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.made[l.Name] = &made{l, emulator}
+	return nil
+}
+
+// emulator is what makes a link, empty as long as it is not made.
+func (n *network) emulator(link string) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if m := n.made[link]; m != nil {
+		return m.emulator
+	}
+	return ""
+}

@@ -1,0 +1,250 @@
+package testbed
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"patchbay/inventory/local/fabric"
+	"patchbay/inventory/provider"
+	"patchbay/testdata/census"
+	"patchbay/testdata/need"
+)
+
+// wired is a node with interfaces.
+func (s *site) wired(hostname string, items ...string) provider.Resource {
+	r := s.node(hostname, "alice")
+	r["interfaces"] = items
+	return r
+}
+
+// reaches tells whether there is an SSH server at an address or name, as seen from
+// a node, and which node it is.
+func (s *site) reaches(r seen, at string) string {
+	s.t.Helper()
+	out, err := s.ssh(r, "alice", "ssh -o BatchMode=yes -o ConnectTimeout=3 "+at+" hostname")
+	if err != nil {
+		return "nobody"
+	}
+	return out
+}
+
+// banners are what answers at port 22 of addresses or names, as seen from a node.
+func (s *site) banners(r seen, at ...string) map[string]string {
+	s.t.Helper()
+	const script = `for at in %s; do echo "$at $(timeout 5 bash -c "head -1 </dev/tcp/$at/22" 2>&1)"; done`
+	all := map[string]string{}
+	for line := range strings.Lines(s.mustSSH(r, "alice", fmt.Sprintf(script, strings.Join(at, " ")))) {
+		name, banner, _ := strings.Cut(strings.TrimSpace(line), " ")
+		all[name] = banner
+	}
+	if len(all) != len(at) {
+		s.t.Errorf("%d answers of %d", len(all), len(at))
+	}
+	return all
+}
+
+// items are the interfaces of a node as it reports them.
+func (s *site) items(name string) map[string]map[string]any {
+	s.t.Helper()
+	var out struct {
+		Resources []struct{ Interfaces []string }
+	}
+	s.call("get", object{"names": []string{name}}, &out)
+	all := map[string]map[string]any{}
+	for _, text := range out.Resources[0].Interfaces {
+		var item map[string]any
+		if err := json.Unmarshal([]byte(text), &item); err != nil {
+			s.t.Fatalf("%s: %v", text, err)
+		}
+		all[fmt.Sprint(item["client_id"])] = item
+	}
+	return all
+}
+
+// networks are those that the site has.
+func (s *site) networks() []string {
+	s.t.Helper()
+	h, err := fabric.Open(fabric.Options{Folder: filepath.Join(s.options.State, fabricsFolder)})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer h.Close()
+	all, err := h.Slices()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return all
+}
+
+// TestRealLinks has three nodes on a LAN, two of them on a shaped link beside it,
+// through restarts of a node and of the testbed, until the first and then all go.
+func TestRealLinks(t *testing.T) {
+	need.Root(t)
+	before, err := census.Take(census.Options{Only: []string{"testbed-l1", t.Name()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSite(t, "testbed-l1", 43100)
+	a, b, c := nodeName(1), nodeName(2), nodeName(3)
+	slow := `,"properties":[{"capacity":50000,"latency":10}]`
+	s.set(map[string]provider.Resource{
+		a: s.wired("a", on("a:0", "lan", "10.9.0.1/24", ""), on("a:1", "slow", "10.9.1.1/24", slow)),
+		b: s.wired("b", on("b:0", "lan", "10.9.0.2/24", ""), on("b:1", "slow", "fd09::2/64", slow), `{"client_id":"b:2","addresses":["10.9.3.1/24"]}`),
+		c: s.wired("c", on("c:0", "lan", "10.9.0.3/24", "")),
+	})
+	all := s.settled(a, b, c)
+	everybody := func(when string) {
+		t.Helper()
+		all = s.settled(a, b, c)
+		for from, name := range map[string]string{"a": a, "b": b, "c": c} {
+			for at, banner := range s.banners(all[name], "10.9.0.1", "10.9.0.2", "10.9.0.3", "a", "b", "c-lan") {
+				if !strings.HasPrefix(banner, "SSH-2.0") {
+					t.Errorf("%s: from %s to %s: %q", when, from, at, banner)
+				}
+			}
+		}
+	}
+	everybody("made")
+	for at, want := range map[string]string{"b": "b", "c-lan": "c", "10.9.0.2": "b", "b-slow": "nobody"} { // a has no IPv6 address on slow
+		if got := s.reaches(all[a], at); got != want {
+			t.Errorf("a logs in to %s as %s, want %s", at, got, want)
+		}
+	}
+	if got := s.mustSSH(all[a], "alice", "getent hosts b; getent hosts b-slow; cat /sys/class/net/eth*/mtu /sys/class/net/eth*/operstate /sys/class/net/eth*/address"); got != strings.Join([]string{
+		"10.9.0.2        b b-lan", "fd09::2         b-slow", "1500", "1500", "up", "up", macOf(a, "a:0").String(), macOf(a, "a:1").String(),
+	}, "\n") {
+		t.Errorf("a has\n%s", got)
+	}
+	if got := s.mustSSH(all[b], "alice", "ls /sys/class/net"); got != "eth1\neth2\neth3\nlo" {
+		t.Errorf("b has %q", got)
+	}
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+		items := s.items(a)
+		lan, slow := items["a:0"], items["a:1"]
+		in, _ := lan["rx_packets"].(float64)
+		out, _ := lan["tx_bytes"].(float64)
+		dropped, known := lan["dropped"].(float64)
+		if lan["mac"] == macOf(a, "a:0").String() && lan["emulator"] == "bridge" && slow["emulator"] != "bridge" && slow["emulator"] != nil && in >= 10 && out >= 1000 && known && dropped == 0 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Errorf("a reports %v", items)
+			break
+		}
+	}
+
+	s.set(map[string]provider.Resource{b: {"restart_serial": "1"}})
+	everybody("a node was restarted")
+	s.up()
+	everybody("the testbed was restarted")
+	kill := s.apart()
+	waitForSocket(t, s.options.Socket)
+	s.settled(a, b, c)
+	kill()
+	s.up()
+	everybody("the testbed was killed")
+
+	s.set(map[string]provider.Resource{a: {"ensure": "absent"}})
+	s.gone(a)
+	if got := s.reaches(all[b], "10.9.0.1"); got != "nobody" {
+		t.Errorf("at the address of a node that is gone: %s", got)
+	}
+	if got := s.reaches(all[b], "c"); got != "c" {
+		t.Errorf("from b to c, without a: %s", got)
+	}
+	if got := s.networks(); !slices.Equal(got, []string{sliceID(sliceURN)}) {
+		t.Errorf("networks %v", got)
+	}
+	s.set(map[string]provider.Resource{b: {"ensure": "absent"}, c: {"ensure": "absent"}})
+	s.gone(b, c)
+	if got := s.networks(); len(got) > 0 {
+		t.Errorf("networks are left: %v", got)
+	}
+	s.stop()
+	if err := Clean(t.Context(), s.options, func(string) {}); err != nil {
+		t.Error(err)
+	}
+	for { // what the killed testbed had started is this process's now
+		if pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil); pid <= 0 && err != unix.EINTR {
+			break
+		}
+	}
+	census.Await(t, before, 10*time.Second)
+}
+
+// TestSlicesDoNotMeet has two slices with the same addresses, names and all.
+func TestSlicesDoNotMeet(t *testing.T) {
+	s := newSite(t, "testbed-l2", 43200)
+	want := map[string]provider.Resource{}
+	for i := range 4 {
+		slice := fmt.Sprint(sliceURN, i/2)
+		r := s.wired(fmt.Sprintf("n%d", i), strings.ReplaceAll(on("if", "lan", fmt.Sprintf("10.9.0.%d/24", i%2+1), ""), sliceURN, slice))
+		r["slice_urn"] = slice
+		want[nodeName(i)] = r
+	}
+	lonely := s.wired("n4", strings.ReplaceAll(on("if", "lan", "10.9.0.9/24", ""), sliceURN, sliceURN+"0"))
+	lonely["slice_urn"] = sliceURN + "0"
+	want[nodeName(4)] = lonely
+	s.set(want)
+	all := s.settled(nodeName(0), nodeName(1), nodeName(2), nodeName(3), nodeName(4))
+	for i := range 4 {
+		for j := range 2 {
+			if got, want := s.reaches(all[nodeName(i)], fmt.Sprintf("10.9.0.%d", j+1)), fmt.Sprintf("n%d", i/2*2+j); got != want {
+				t.Errorf("from n%d: %s answers as %s", i, got, want)
+			}
+		}
+	}
+	if got := s.reaches(all[nodeName(2)], "10.9.0.9"); got != "nobody" {
+		t.Errorf("a node of another slice is reached: %s", got)
+	}
+	if got := s.reaches(all[nodeName(0)], "10.9.0.9"); got != "n4" {
+		t.Errorf("n0 reaches %s", got)
+	}
+}
+
+// BenchmarkLAN is what links cost nodes: none, or all on one LAN.
+func BenchmarkLAN(b *testing.B) {
+	s := newSite(b, "testbed-lb", 44000)
+	s.options.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
+	s.options.Settings.LastPort = 44999
+	s.up()
+	const n = 100
+	for _, links := range []bool{false, true} {
+		b.Run(map[bool]string{false: "none", true: "lan"}[links], func(b *testing.B) {
+			var made, removed time.Duration
+			for i := range b.N {
+				updates, names := map[string]provider.Resource{}, []string{}
+				for j := range n {
+					name := fmt.Sprintf("%08d-%04d-4000-8000-%012d", j, i%10000, n)
+					names = append(names, name)
+					updates[name] = s.node(fmt.Sprintf("n%d", j), "alice")
+					if links {
+						updates[name]["interfaces"] = []string{on("if", "lan", fmt.Sprintf("10.9.%d.%d/16", j/250, j%250+1), "")}
+					}
+				}
+				start := time.Now()
+				s.set(updates)
+				s.settled(names...)
+				made += time.Since(start)
+				start = time.Now()
+				for name := range updates {
+					updates[name] = provider.Resource{"ensure": "absent"}
+				}
+				s.set(updates)
+				s.gone(names...)
+				removed += time.Since(start)
+			}
+			b.ReportMetric(float64(made.Milliseconds())/float64(b.N), "ms-made")
+			b.ReportMetric(float64(removed.Milliseconds())/float64(b.N), "ms-removed")
+		})
+	}
+}
