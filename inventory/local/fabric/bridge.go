@@ -61,6 +61,14 @@ func (n *network) cut(a, b, alias string, mtu, first, second int) error {
 	if err != nil {
 		return err
 	}
+	for _, index := range []int{far.index, near.index} {
+		if err := n.switchOn(index); err != nil {
+			return err
+		}
+	}
+	if err := n.awaitReady(b); err != nil {
+		return err
+	}
 	if err := n.join(far.index, second, alias); err != nil {
 		return err
 	}

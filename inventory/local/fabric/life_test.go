@@ -7,10 +7,6 @@ import (
 	"testing"
 )
 
-const lifeVariable = "FABRIC_TEST_LIFE"
-
-func life(folder string) {}
-
 func TestLANsCarryPackets(t *testing.T) {
 	h := open(t, Auto)
 	l := lan("s1", 3)
@@ -88,5 +84,24 @@ func TestLinksOfOneSliceAreApart(t *testing.T) {
 	}
 	if err := h.Remove(ctx, "s1", "other"); err != nil {
 		t.Errorf("to remove what has gone: %v", err)
+	}
+}
+
+// The first frame counts: who asks for an address asks again only after a second.
+func TestFirstPacketArrives(t *testing.T) {
+	h := open(t, Auto)
+	for i, l := range []Link{lan("s1", 2), lan("s2", 2, Shape{Rate: 10_000}), lan("s3", 2, Shape{Loss: 1e-9}), lan("s4", 2, Shape{Delay: 1})} {
+		if h.Check(l) != nil {
+			continue
+		}
+		for range 5 {
+			nodes := build(t, h, l)
+			if !reaches(t, nodes[0], address(1), nodes[1], address(2), short) {
+				t.Errorf("link %d: what is sent at once does not arrive", i)
+			}
+			if err := h.Drop(context.Background(), l.Slice); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 }

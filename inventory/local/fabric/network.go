@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
@@ -89,15 +90,16 @@ type device struct {
 	master int
 	alias  string
 	up     bool
-	peer   int // index of its other side
-	peerNS int // number of the namespace that is in, -1 for none
+	ready  bool // what is sent goes out
+	peer   int  // index of its other side
+	peerNS int  // number of the namespace that is in, -1 for none
 }
 
 func asDevice(l netlink.Link) device {
 	a := l.Attrs()
 	return device{
 		name: a.Name, index: a.Index, master: a.MasterIndex, alias: a.Alias,
-		up: a.RawFlags&unix.IFF_UP != 0, peer: a.ParentIndex, peerNS: a.NetNsID,
+		up: a.RawFlags&unix.IFF_UP != 0, ready: a.OperState == netlink.OperUp, peer: a.ParentIndex, peerNS: a.NetNsID,
 	}
 }
 
@@ -178,8 +180,35 @@ func ofLink(alias, link string) bool {
 	return ok && name == link
 }
 
-// join makes a device a port of a bridge, if master is not 0, says what it is for
-// and switches it on, which is the last step in the making of any device.
+// awaitReady waits until the device sends. When the other side of its wire is
+// switched on the kernel notices that a little later, and until then all that goes
+// out is lost.
+func (n *network) awaitReady(name string) error {
+	const most = 500 * time.Millisecond
+	pause := 50 * time.Microsecond
+	for start := time.Now(); time.Since(start) < most; pause *= 2 {
+		d, err := n.mustDevice(name)
+		if err != nil || d.ready {
+			return err
+		}
+		time.Sleep(pause)
+	}
+	return nil // or a node's root has switched it off again
+}
+
+// switchOn switches a device on.
+func (n *network) switchOn(index int) error {
+	message := nl.NewIfInfomsg(unix.AF_UNSPEC)
+	message.Index = int32(index)
+	message.Flags, message.Change = unix.IFF_UP, unix.IFF_UP
+	if err := n.request(unix.RTM_NEWLINK, 0, message); err != nil {
+		return fmt.Errorf("cannot switch a device on: %w", err)
+	}
+	return nil
+}
+
+// join makes a device a port of a bridge, if master is not 0, switches it on and
+// says what it is for, which is the last step in the making of any device.
 func (n *network) join(index, master int, alias string) error {
 	message := nl.NewIfInfomsg(unix.AF_UNSPEC)
 	message.Index = int32(index)

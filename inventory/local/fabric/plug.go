@@ -52,8 +52,8 @@ func (s *slice) plug(m *made, i int, node Namespace) error {
 	switch {
 	case err != nil:
 		return err
-	case ok && p.up && p.peerNS == number:
-		return s.place(m, i, p) // switched on last, so all of it was done
+	case ok && p.alias != "" && p.peerNS == number:
+		return s.place(m, i, p) // it got its alias last, so all of it was done
 	case ok:
 		if err := s.net.remove([]device{p}); err != nil {
 			return err
@@ -63,7 +63,14 @@ func (s *slice) plug(m *made, i int, node Namespace) error {
 	if p, err = s.net.port(name, e, node); err != nil {
 		return err
 	}
+	// The node's side is switched on after ours, so that it sends at once.
+	if err := s.net.switchOn(p.index); err != nil {
+		return err
+	}
 	if err := furnish(node, p.peer, e); err != nil {
+		return err
+	}
+	if err := s.net.awaitReady(name); err != nil {
 		return err
 	}
 	if !m.shaper(i).shapes() {
@@ -87,8 +94,7 @@ func (n *network) number(other Namespace) (int, error) {
 	return number, nil
 }
 
-// port makes the wire between the fabric and a node. Its side in the fabric is
-// not switched on yet.
+// port makes the wire between the fabric and a node. Both sides are off.
 func (n *network) port(name string, e *End, node Namespace) (device, error) {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name, attrs.MTU, attrs.HardwareAddr = name, e.mtu(), localMAC(name)

@@ -64,7 +64,7 @@ func (h *Host) put(ctx context.Context, s *slice, m *made) error {
 	for i, e := range m.link.Ends {
 		name := m.device(kindPort, e.ID)
 		wanted[name] = true
-		if p, ok := have[name]; ok && p.up {
+		if p, ok := have[name]; ok {
 			if err := s.place(m, i, p); err != nil {
 				return err
 			}
@@ -123,7 +123,7 @@ func (m *made) shaper(i int) shaper {
 func (s *slice) frame(m *made, have map[string]device, wanted map[string]bool) error {
 	bridge := func(name, end string) (int, error) {
 		wanted[name] = true
-		if d, ok := have[name]; ok && d.up {
+		if d, ok := have[name]; ok {
 			return d.index, nil
 		}
 		return s.net.bridge(name, alias(m.link.Name, end))
@@ -149,7 +149,7 @@ func (s *slice) frame(m *made, have map[string]device, wanted map[string]bool) e
 		}
 		name := m.device(kindCut, m.id(i))
 		wanted[name] = true
-		if d, ok := have[name]; ok && d.up {
+		if _, ok := have[name]; ok {
 			continue
 		}
 		if err := s.net.cut(name, m.device(kindCutEnd, m.id(i)), alias(m.link.Name, m.id(i)), m.mtu(i), middle, own); err != nil {
@@ -172,7 +172,7 @@ func (s *slice) place(m *made, i int, p device) error {
 		}
 		m.shaped[p.name] = want
 	}
-	if p.master == master.index && p.up {
+	if p.master == master.index && p.alias != "" {
 		return nil
 	}
 	return s.net.join(p.index, master.index, alias(m.link.Name, m.id(i)))

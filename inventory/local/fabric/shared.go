@@ -35,7 +35,7 @@ func (h *Host) joinShared(s *slice, m *made) error {
 	if err != nil {
 		return err
 	}
-	if !ok || !bridge.up {
+	if !ok || bridge.alias == "" {
 		if bridge.index, err = far.bridge(sharedBridge, alias("shared", m.link.Shared)); err != nil {
 			return err
 		}
@@ -51,7 +51,7 @@ func (h *Host) joinShared(s *slice, m *made) error {
 		return err
 	}
 	i := len(m.link.Ends) // its number among the ports
-	if ok && near.up && otherOK && other.up && other.peer == near.index {
+	if ok && near.alias != "" && otherOK && other.alias != "" && other.peer == near.index {
 		return s.place(m, i, near)
 	}
 	delete(m.shaped, name)
@@ -77,6 +77,12 @@ func (h *Host) joinShared(s *slice, m *made) error {
 		return err
 	}
 	if near, err = s.net.mustDevice(name); err != nil {
+		return err
+	}
+	if err := errors.Join(far.switchOn(other.index), s.net.switchOn(near.index)); err != nil {
+		return err
+	}
+	if err := far.awaitReady(farName); err != nil {
 		return err
 	}
 	if err := far.join(other.index, bridge.index, alias(s.name, m.link.Name)); err != nil {

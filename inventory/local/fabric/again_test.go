@@ -1,0 +1,236 @@
+package fabric
+
+import (
+	"context"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/vishvananda/netlink"
+)
+
+func TestRestartedNodesArePluggedAgain(t *testing.T) {
+	h := open(t, Auto)
+	l := lan("s1", 2)
+	nodes := build(t, h, l)
+	for range 10 {
+		// The old namespace dies when the kernel finds the time.
+		nodes[1].restart()
+		plug(t, h, l, nodes)
+		if !reaches(t, nodes[0], address(1), nodes[1], address(2), long) {
+			t.Fatal("a node that was restarted is not reached")
+		}
+	}
+	// Restarted as the first thing that happens in its namespace's last moment.
+	keep := nodes[1].file
+	nodes[1].file = newNamespace(t)
+	plug(t, h, l, nodes)
+	keep.Close()
+	if !reaches(t, nodes[0], address(1), nodes[1], address(2), long) {
+		t.Error("a node whose old namespace is still there is not reached")
+	}
+}
+
+func TestPlugLeavesWhatRootOfTheNodeDid(t *testing.T) {
+	h := open(t, Auto)
+	l := lan("s1", 2)
+	nodes := build(t, h, l)
+	change := func(f func(l netlink.Link) error) {
+		nodes[0].do(func() error {
+			for _, name := range []string{"eth1", "mine"} {
+				if l, err := netlink.LinkByName(name); err == nil {
+					return f(l)
+				}
+			}
+			t.Fatal("the interface has gone")
+			return nil
+		})
+	}
+	change(func(l netlink.Link) error { return netlink.LinkSetDown(l) })
+	change(func(l netlink.Link) error { return netlink.LinkSetName(l, "mine") })
+	change(func(l netlink.Link) error { return netlink.LinkSetHardwareAddr(l, []byte{2, 9, 9, 9, 9, 9}) })
+	change(func(l netlink.Link) error { return netlink.LinkSetMTU(l, 9000) })
+	want := nodes[0].tell("mine")
+	put(t, h, l)
+	plug(t, h, l, nodes)
+	if got := nodes[0].tell("mine"); got != want || nodes[0].interfaces() != "mine" {
+		t.Errorf("the node has %s: %s, want only mine: %s", nodes[0].interfaces(), got, want)
+	}
+	// What is missing is made, also where another has the name.
+	change(func(l netlink.Link) error { return netlink.LinkDel(l) })
+	nodes[0].do(func() error {
+		a := netlink.NewLinkAttrs()
+		a.Name = "eth1"
+		v := netlink.NewVeth(a)
+		v.PeerName = "veth9"
+		return netlink.LinkAdd(v)
+	})
+	plug(t, h, l, nodes)
+	if got, want := nodes[0].tell("eth1"), "02:00:00:00:00:01 1500 [10.0.0.1/16 fd00::1/64] up=true"; got != want {
+		t.Errorf("the interface that was removed is\n %s, want\n %s", got, want)
+	}
+	if !reaches(t, nodes[0], address(1), nodes[1], address(2), long) {
+		t.Error("the nodes do not reach each other")
+	}
+}
+
+func TestChangesKeepWhatIsPlugged(t *testing.T) {
+	h := open(t, Auto)
+	l := lan("s1", 3)
+	nodes := build(t, h, l)
+	for i, n := range nodes[:2] {
+		n.do(func() error {
+			e, err := netlink.LinkByName("eth1")
+			if err != nil {
+				return err
+			}
+			return netlink.AddrAdd(e, &netlink.Addr{IPNet: ipNet(netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 8, 0, byte(i)}), 24))})
+		})
+	}
+	before := []string{nodes[0].tell("eth1"), nodes[1].tell("eth1")}
+	cut := Shape{To: []string{"node1/0", "node2/0"}, Loss: 0.001}
+	for i, c := range []struct {
+		forced string
+		ends   int
+		shapes []Shape
+		want   string
+	}{
+		{Auto, 3, nil, "bridge"},
+		{Auto, 2, []Shape{{Rate: 100_000}}, "bridge+tbf"},
+		{NFTables, 2, []Shape{cut}, "bridge+nftables"},
+		{NFTables, 3, []Shape{cut, {Rate: 100_000}}, "bridge+tbf+nftables"},
+		{Relay, 3, []Shape{cut, {Rate: 100_000}}, "tbf+relay"},
+		{Relay, 3, []Shape{{Delay: time.Millisecond}}, "relay"},
+		{Relay, 2, []Shape{cut}, "relay"},
+		{Auto, 2, nil, "bridge"},
+	} {
+		h.o.Emulator = c.forced
+		next := lan("s1", c.ends, c.shapes...)
+		for again := range 2 { // twice is as once
+			if got := put(t, h, next); got != c.want {
+				t.Errorf("step %d: the means are %s, want %s", i, got, c.want)
+			}
+			plug(t, h, next, nodes[:c.ends])
+			if !reaches(t, nodes[0], address(1), nodes[1], address(2), long) || !reaches(t, nodes[1], address(2), nodes[0], address(1), long) {
+				t.Errorf("step %d, time %d: the nodes do not reach each other", i, again)
+			}
+		}
+		for j := range before {
+			if got := nodes[j].tell("eth1"); got != before[j] {
+				t.Errorf("step %d: node %d has\n %s, want\n %s", i, j+1, got, before[j])
+			}
+		}
+		if got := nodes[2].interfaces(); (got == "eth1") != (c.ends == 3) {
+			t.Errorf("step %d: the third node has %q", i, got)
+		}
+	}
+	devices, err := h.slices["s1"].net.devices()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(devices) != 3 {
+		t.Errorf("a bridge and two ports should be left: %v", devices)
+	}
+}
+
+func TestNetworksAreAdopted(t *testing.T) {
+	h := open(t, NFTables)
+	l := lan("s1", 2, Shape{Rate: 100_000, Loss: 0.5})
+	nodes := build(t, h, l)
+	gone := lan("s1", 2)
+	gone.Name = "gone"
+	for i := range gone.Ends {
+		gone.Ends[i].ID += "b"
+		gone.Ends[i].IfName = "eth2"
+		gone.Ends[i].Addresses = nil
+	}
+	put(t, h, gone)
+	plug(t, h, gone, nodes)
+	before := nodes[0].tell("eth1")
+	if err := h.Close(); err != nil {
+		t.Fatal(err)
+	}
+	ctx := context.Background()
+	if _, err := h.Put(ctx, l); err != ErrClosed {
+		t.Errorf("Put after Close: %v", err)
+	}
+	if !reaches(t, nodes[0], address(1), nodes[1], address(2), long) {
+		t.Error("after Close the link is dead")
+	}
+
+	h2, err := Open(options(h.o.Folder, NFTables))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h2.Close() })
+	if err := h2.Plug(ctx, "s1", "lan", "node1/0", nodes[0].file); err == nil || !strings.Contains(err.Error(), "put the link first") {
+		t.Errorf("Plug before Put: %v", err)
+	}
+	if got, err := h2.Links(ctx, "s1"); err != nil || strings.Join(got, " ") != "gone lan" {
+		t.Errorf("Links: %v, %v", got, err)
+	}
+	if err := h2.Remove(ctx, "s1", "gone"); err != nil {
+		t.Fatal(err)
+	}
+	l.Shapes = nil
+	put(t, h2, l)
+	plug(t, h2, l, nodes)
+	if got := nodes[0].tell("eth1"); got != before || nodes[0].interfaces() != "eth1" {
+		t.Errorf("the node has %s: %s, want only eth1: %s", nodes[0].interfaces(), got, before)
+	}
+	if got, _ := lost(t, nodes[0], address(1), nodes[1], address(2), 2000, 1); got != 0 {
+		t.Errorf("a loss of before the crash is still there: %.3f", got)
+	}
+	if err := h2.Drop(ctx, "s1"); err != nil {
+		t.Fatal(err)
+	}
+	h.closed = false // so that the end of the test finds nothing to drop
+}
+
+func TestPinsThatAreNone(t *testing.T) {
+	h := open(t, Auto)
+	ctx := context.Background()
+	path := filepath.Join(h.o.Folder, "slices", "s1")
+	// After a boot, a file without a mount is there.
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Plug(ctx, "s1", "lan", "node1/0", newNode(t).file); err == nil {
+		t.Error("an end of no link is plugged")
+	}
+	l := lan("s1", 2)
+	nodes := build(t, h, l)
+	// A mount that went with somebody's mount namespace: the Host that is running
+	// still holds the old network.
+	if err := unix.Unmount(path, unix.MNT_DETACH); err != nil {
+		t.Fatal(err)
+	}
+	put(t, h, l)
+	plug(t, h, l, nodes)
+	if !reaches(t, nodes[0], address(1), nodes[1], address(2), long) {
+		t.Error("the nodes do not reach each other in the network that was made again")
+	}
+	if got := nodes[0].interfaces(); got != "eth1" {
+		t.Errorf("the node has %q", got)
+	}
+	// And one that is gone when the network shall be dropped.
+	if err := unix.Unmount(path, unix.MNT_DETACH); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Drop(ctx, "s1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Drop(ctx, "s1"); err != nil {
+		t.Errorf("to drop what is not there: %v", err)
+	}
+	for _, dir := range []string{"slices", "shared"} {
+		if list, err := os.ReadDir(filepath.Join(h.o.Folder, dir)); err != nil || len(list) != 0 {
+			t.Errorf("%s holds %v, %v", dir, list, err)
+		}
+	}
+}

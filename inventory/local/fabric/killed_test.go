@@ -1,0 +1,147 @@
+package fabric
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"patchbay/testdata/need"
+)
+
+const killedVariable = "FABRIC_TEST_FOLDER"
+
+// killedNodes are the nodes of the process that is killed, from descriptor 3 on.
+const killedNodes = 4
+
+// killedLinks are what it makes, changes and removes.
+func killedLinks(forced string) []Link {
+	shape := Shape{Loss: 0.01, Rate: 100_000}
+	a, b := lan("s1", 3), lan("s1", 3, shape)
+	c := sharing("s2", 4, 1, "v")
+	d := Link{Slice: "s1", Name: "second", Shared: "v", Ends: []End{end(1)}, Shapes: []Shape{shape}}
+	d.Ends[0].ID, d.Ends[0].IfName, d.Ends[0].Addresses = "node1/1", "eth2", nil
+	return []Link{a, b, c, d}
+}
+
+// busy works on networks until it is killed.
+func busy() {
+	h, err := Open(options(os.Getenv(killedVariable), os.Getenv("FABRIC_TEST_EMULATOR")))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	var nodes [killedNodes]*os.File
+	for i := range nodes {
+		nodes[i] = os.NewFile(uintptr(3+i), "node")
+	}
+	links := killedLinks(h.o.Emulator)
+	ctx := context.Background()
+	for {
+		l := links[rand.IntN(len(links))]
+		var err error
+		switch rand.IntN(10) {
+		case 0:
+			err = h.Drop(ctx, l.Slice)
+		case 1, 2:
+			err = h.Remove(ctx, l.Slice, l.Name)
+		default:
+			if _, err = h.Put(ctx, l); err != nil {
+				break
+			}
+			for _, e := range l.Ends {
+				if err = h.Plug(ctx, l.Slice, l.Name, e.ID, nodes[nodeOf(e)]); err != nil {
+					break
+				}
+			}
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
+}
+
+// nodeOf is the number of the node that an end is of, from 0.
+func nodeOf(e End) (i int) {
+	fmt.Sscanf(e.ID, "node%d/", &i)
+	return i - 1
+}
+
+func TestKilledAnywhereAllIsFoundAgain(t *testing.T) {
+	need.NetNS(t)
+	for _, forced := range []string{NFTables, Relay} {
+		t.Run(forced, func(t *testing.T) {
+			h := open(t, forced)
+			if !h.able.Relay && forced == Relay {
+				need.TUN(t)
+			}
+			ctx := context.Background()
+			var nodes []*node
+			var files []*os.File
+			for range killedNodes {
+				n := newNode(t)
+				nodes, files = append(nodes, n), append(files, n.file)
+			}
+			rounds := 12
+			if testing.Short() {
+				rounds = 3
+			}
+			for round := range rounds {
+				c := exec.Command("/proc/self/exe")
+				c.Env = append(os.Environ(), killedVariable+"="+h.o.Folder, "FABRIC_TEST_EMULATOR="+forced)
+				c.ExtraFiles = files
+				var words strings.Builder
+				c.Stderr = &words
+				if err := c.Start(); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(20*time.Millisecond + rand.N(150*time.Millisecond))
+				c.Process.Kill()
+				c.Wait()
+				if words.Len() > 0 {
+					t.Fatalf("round %d: %s", round, words.String())
+				}
+				h2, err := Open(options(h.o.Folder, forced))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if round%2 == 0 { // what is wanted now
+					links := killedLinks(forced)
+					for _, l := range links[1:] {
+						put(t, h2, l)
+						for _, e := range l.Ends {
+							if err := h2.Plug(ctx, l.Slice, l.Name, e.ID, nodes[nodeOf(e)].file); err != nil {
+								t.Fatalf("round %d: %v", round, err)
+							}
+						}
+					}
+					if !reaches(t, nodes[0], address(1), nodes[1], address(2), long) || !reaches(t, nodes[1], address(2), nodes[2], address(3), long) {
+						t.Errorf("round %d: nodes do not reach each other", round)
+					}
+					if got := nodes[0].interfaces(); got != "eth1 eth2" && got != "eth2 eth1" {
+						t.Errorf("round %d: the first node has %q", round, got)
+					}
+				}
+				dropAll(t, h2)
+				for i, n := range nodes {
+					if got := n.interfaces(); got != "" {
+						t.Errorf("round %d: after all was dropped node %d has %q", round, i+1, got)
+					}
+				}
+				if err := h2.Close(); err != nil {
+					t.Error(err)
+				}
+				for _, dir := range []string{"slices", "shared"} {
+					if list, err := os.ReadDir(h.o.Folder + "/" + dir); err != nil || len(list) != 0 {
+						t.Fatalf("round %d: in %s is %v, %v", round, dir, list, err)
+					}
+				}
+			}
+		})
+	}
+}

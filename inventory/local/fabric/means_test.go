@@ -1,0 +1,255 @@
+package fabric
+
+import (
+	"errors"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"patchbay/inventory/local/relay"
+)
+
+var (
+	everything = Abilities{TBF: true, Netem: true, Relay: true, NFTables: true}
+	noNetem    = Abilities{TBF: true, Relay: true, NFTables: true}
+	onlyRules  = Abilities{TBF: true, NFTables: true}
+	nothing    = Abilities{Why: map[string]string{"tbf": "no tbf", "netem": "no netem", "relay": "no TUN", "nftables": "no nft"}}
+)
+
+const a, b, c = "node1/0", "node2/0", "node3/0"
+
+func TestMeans(t *testing.T) {
+	all := func(s Shape) []Shape { return []Shape{s} }
+	for _, tc := range []struct {
+		name   string
+		can    Abilities
+		forced string
+		n      int
+		shapes []Shape
+		want   string // the means, or the property that is refused
+		reason string // a part of the reason
+	}{
+		{"NothingAsked", nothing, Auto, 3, nil, "bridge", ""},
+		{"NothingAskedOfZeros", nothing, Auto, 3, all(Shape{}), "bridge", ""},
+		{"CapacityByPort", everything, Auto, 3, all(Shape{Rate: 1000}), "bridge+tbf", ""},
+		{"CapacityOfOneDirection", everything, Auto, 2, all(Shape{From: []string{a}, Rate: 1000}), "bridge+tbf", ""},
+		{"CapacityWithoutTBF", nothing, Auto, 2, all(Shape{Rate: 1000}), "capacity", "no tbf; load the module sch_tbf"},
+		{"LatencyByNetem", everything, Auto, 3, all(Shape{Delay: 1}), "bridge+netem", ""},
+		{"AllByNetem", everything, Auto, 3, all(Shape{Delay: 1, Loss: 0.1, Rate: 1}), "bridge+tbf+netem", ""},
+		{"LatencyWithoutNetem", noNetem, Auto, 3, all(Shape{Delay: 1}), "relay", ""},
+		{"AllWithoutNetem", noNetem, Auto, 3, all(Shape{Delay: 1, Loss: 0.1, Rate: 1}), "tbf+relay", ""},
+		{"PairsThatDiffer", everything, Auto, 3, all(Shape{From: []string{a}, To: []string{b}, Delay: 1}), "relay", ""},
+		{"PairsThatDifferOfTwoEnds", everything, Auto, 2, all(Shape{From: []string{a}, To: []string{b}, Delay: 1}), "bridge+netem", ""},
+		{"CapacityOfPairs", everything, Auto, 3, all(Shape{From: []string{a}, To: []string{b}, Rate: 1}), "relay", ""},
+		{"LatencyOfPairsWithCapacityByPort", everything, Auto, 3, []Shape{{From: []string{a}, To: []string{b}, Delay: 1}, {Rate: 5}}, "tbf+relay", ""},
+		{"LossWithRulesOnly", onlyRules, Auto, 3, all(Shape{Loss: 0.1, Rate: 7}), "bridge+tbf+nftables", ""},
+		{"LatencyWithRulesOnly", Abilities{NFTables: true, Why: nothing.Why}, Auto, 3, all(Shape{Delay: 1}), "latency", "no netem, and no TUN; load the module sch_netem or tun"},
+		{"LossWithNothing", nothing, Auto, 3, all(Shape{Loss: 0.1}), "packet_loss", "no netem, no TUN, and no nft"},
+		{"LossOfPairsWithRulesOnly", onlyRules, Auto, 3, all(Shape{From: []string{a}, To: []string{b}, Loss: 0.1}), "packet_loss", "only the relay tells them apart"},
+		{"CapacityOfPairsWithRulesOnly", onlyRules, Auto, 3, all(Shape{From: []string{a}, To: []string{b}, Rate: 1}), "capacity", "only the relay"},
+
+		{"NetemForced", everything, Netem, 2, all(Shape{Loss: 0.1}), "bridge+netem", ""},
+		{"NetemForcedWithoutIt", noNetem, Netem, 2, all(Shape{Loss: 0.1}), "packet_loss", "set emulator: auto"},
+		{"NetemForcedForPairs", everything, Netem, 3, all(Shape{From: []string{a}, To: []string{b}, Delay: 1}), "latency", "set emulator: auto"},
+		{"NetemForcedForCapacity", noNetem, Netem, 2, all(Shape{Rate: 1}), "bridge+tbf", ""},
+		{"RulesForced", everything, NFTables, 2, all(Shape{Loss: 0.1}), "bridge+nftables", ""},
+		{"RulesForcedForLatency", everything, NFTables, 2, all(Shape{Loss: 0.1, Delay: 1}), "latency", "nftables only loses packets"},
+		{"RulesForcedForPairs", everything, NFTables, 3, all(Shape{From: []string{a}, To: []string{b}, Loss: 1}), "packet_loss", "only the relay"},
+		{"RelayForced", everything, Relay, 2, all(Shape{Loss: 0.1}), "relay", ""},
+		{"RelayForcedForCapacity", everything, Relay, 2, all(Shape{Rate: 1}), "tbf+relay", ""},
+		{"RelayForcedForNothing", nothing, Relay, 2, nil, "bridge", ""},
+		{"RelayForcedWithoutIt", onlyRules, Relay, 2, all(Shape{Loss: 0.1}), "packet_loss", "load the module tun"},
+
+		{"OneEnd", nothing, Auto, 1, all(Shape{Rate: 1, Delay: 1}), "bridge", ""},
+		{"TooManyEnds", everything, Auto, 1001, nil, "so many interfaces", "1000"},
+		{"MostEnds", everything, Auto, 1000, all(Shape{Rate: 1}), "bridge+tbf", ""},
+		{"NegativeRate", everything, Auto, 2, all(Shape{Rate: -1}), "capacity", "-1 kbit/s"},
+		{"AbsurdRate", everything, Auto, 2, all(Shape{Rate: 100_000_001}), "capacity", "100 Gbit/s"},
+		{"LongestDelay", everything, Auto, 2, all(Shape{Delay: time.Minute}), "bridge+netem", ""},
+		{"AbsurdDelay", everything, Auto, 2, all(Shape{Delay: time.Minute + 1}), "latency", "1m0s"},
+		{"NegativeDelay", everything, Auto, 2, all(Shape{Delay: -1}), "latency", "not between"},
+		{"AbsurdLoss", everything, Auto, 2, all(Shape{Loss: 1.01}), "packet_loss", "101 %"},
+		{"LossThatIsNoNumber", everything, Auto, 2, all(Shape{Loss: math.NaN()}), "packet_loss", "NaN"},
+		{"NegativeLoss", everything, Auto, 2, all(Shape{Loss: -0.1}), "packet_loss", "-10 %"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			l := lan("s1", tc.n, tc.shapes...)
+			h := &Host{o: Options{Emulator: tc.forced}, able: tc.can}
+			err := h.Check(l)
+			var u *UnsupportedError
+			if errors.As(err, &u) {
+				if u.Property != tc.want || tc.reason == "" || !strings.Contains(u.Reason, tc.reason) {
+					t.Errorf("refused %q: %s\nwant %q: … %s …", u.Property, u.Reason, tc.want, tc.reason)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := decide(l, tc.can, tc.forced)
+			if err != nil || p.emulator != tc.want || tc.reason != "" {
+				t.Errorf("the means are %q, %v; want %q", p.emulator, err, tc.want)
+			}
+			if words := Words(p.emulator); strings.Contains(words, "bridge;") || len(words) < 20 {
+				t.Errorf("in words: %q", words)
+			}
+		})
+	}
+}
+
+func TestPairsAreBounded(t *testing.T) {
+	pairs := func(n int, s Shape) Link {
+		l := lan("s1", n)
+		for i := range n {
+			for j := range n {
+				if i != j {
+					s := s
+					s.From, s.To = []string{l.Ends[i].ID}, []string{l.Ends[j].ID}
+					s.Rate *= int64(1 + i)
+					s.Delay *= time.Duration(1 + j*n + i)
+					l.Shapes = append(l.Shapes, s)
+				}
+			}
+		}
+		return l
+	}
+	for _, tc := range []struct {
+		n  int
+		s  Shape
+		ok bool
+	}{{64, Shape{Rate: 1}, true}, {65, Shape{Rate: 1}, false}, {65, Shape{Delay: 1}, false}, {65, Shape{Loss: 0.1}, true}} {
+		_, err := decide(pairs(tc.n, tc.s), noNetem, Auto)
+		if (err == nil) != tc.ok {
+			t.Errorf("%d ends, %+v: %v", tc.n, tc.s, err)
+		}
+		if err != nil && !strings.Contains(err.Error(), "4096 pairs") {
+			t.Errorf("%d ends: %v", tc.n, err)
+		}
+	}
+}
+
+func TestPaths(t *testing.T) {
+	ms := time.Millisecond
+	from := func(ids ...string) []string { return ids }
+	for _, tc := range []struct {
+		name   string
+		shapes []Shape
+		shared bool
+		want   []relay.Path
+		ports  []int64 // kbit/s of tbf
+	}{
+		{"ByPort", []Shape{{Delay: ms}, {To: from(a), Loss: 0.5}}, false, []relay.Path{
+			{To: from(a), Delay: ms, Loss: 0.5}, {To: from(b), Delay: ms}, {To: from(c), Delay: ms}}, []int64{0, 0, 0}},
+		{"ByPortWithCapacity", []Shape{{Delay: ms, Rate: 8}}, false, []relay.Path{
+			{To: from(a), Delay: ms}, {To: from(b), Delay: ms}, {To: from(c), Delay: ms}}, []int64{8, 8, 8}},
+		{"OfSources", []Shape{{From: from(a), Delay: ms}, {From: from(b), Delay: 2 * ms}}, false, []relay.Path{
+			{From: from(a), To: from(b, c), Delay: ms}, {From: from(b), To: from(a, c), Delay: 2 * ms}}, []int64{0, 0, 0}},
+		{"RateOfPairs", []Shape{{From: from(a), Rate: 5}, {From: from(b), To: from(a), Rate: 7, Delay: ms}}, false, []relay.Path{
+			{From: from(a), To: from(b), Rate: 5000}, {From: from(a), To: from(c), Rate: 5000}, {From: from(b), To: from(a), Rate: 7000, Delay: ms}}, []int64{0, 0, 0}},
+		{"SpecificFirst", []Shape{{From: from(a), To: from(b), Delay: 3 * ms}, {From: from(a), Delay: 2 * ms, Loss: 0.1}, {Delay: ms}}, false, []relay.Path{
+			{From: from(a), To: from(b), Delay: 3 * ms, Loss: 0.1}, {From: from(a), To: from(c), Delay: 2 * ms, Loss: 0.1},
+			{From: from(b), To: from(a, c), Delay: ms}, {From: from(c), To: from(a, b), Delay: ms}}, []int64{0, 0, 0}},
+		{"ToTheSharedVLAN", []Shape{{From: from(a), Delay: ms}}, true, []relay.Path{
+			{From: from(a), To: from(b, c, uplink), Delay: ms}}, []int64{0, 0, 0, 0}},
+		{"FromTheSharedVLAN", []Shape{{To: from(a), Delay: ms, Rate: 9}}, true, []relay.Path{{To: from(a), Delay: ms}}, []int64{9, 0, 0, 0}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			l := lan("s1", 3, tc.shapes...)
+			if tc.shared {
+				l.Shared = "v"
+			}
+			p, err := decide(l, noNetem, Auto)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !reflect.DeepEqual(p.paths, tc.want) {
+				t.Errorf("paths\n got %+v\nwant %+v", p.paths, tc.want)
+			}
+			for i, p := range p.ports {
+				if p.tbf != tc.ports[i] {
+					t.Errorf("port %d has %d kbit/s, want %d", i, p.tbf, tc.ports[i])
+				}
+			}
+		})
+	}
+}
+
+// What a plan does to each pair is what was asked of it, found in the plainest way.
+func TestPlansDoWhatWasAsked(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(2, 5).Draw(t, "ends")
+		l := lan("s1", n)
+		ids := func(name string) (list []string) {
+			for _, e := range l.Ends {
+				if rapid.IntRange(0, 3).Draw(t, name) == 0 {
+					list = append(list, e.ID)
+				}
+			}
+			return list
+		}
+		for range rapid.IntRange(0, 5).Draw(t, "shapes") {
+			l.Shapes = append(l.Shapes, Shape{
+				From: ids("from"), To: ids("to"),
+				Rate:  int64(rapid.IntRange(0, 2).Draw(t, "rate")),
+				Delay: time.Duration(rapid.IntRange(0, 2).Draw(t, "delay")),
+				Loss:  float64(rapid.IntRange(0, 2).Draw(t, "loss")) / 2,
+			})
+		}
+		can := rapid.SampledFrom([]Abilities{everything, noNetem}).Draw(t, "can")
+		p, err := decide(l, can, Auto)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, from := range l.Ends {
+			for j, to := range l.Ends {
+				if i == j {
+					continue
+				}
+				var want asked
+				for level := range 4 {
+					for _, s := range l.Shapes {
+						if rank(s) == level && has(s.From, from.ID) && has(s.To, to.ID) {
+							want.add(s)
+						}
+					}
+				}
+				got := asked{rate: p.ports[j].tbf, delay: p.ports[j].netem.delay, loss: p.ports[j].netem.loss + p.ports[j].drop}
+				for level := range 4 {
+					for k := len(p.paths) - 1; k >= 0; k-- { // the first of equals counts
+						s := Shape{From: p.paths[k].From, To: p.paths[k].To}
+						if rank(s) == level && has(s.From, from.ID) && has(s.To, to.ID) {
+							got = asked{rate: p.ports[j].tbf + p.paths[k].Rate/1000, delay: p.paths[k].Delay, loss: p.paths[k].Loss}
+						}
+					}
+				}
+				if got != want {
+					t.Fatalf("from %d to %d: got %+v, want %+v; %+v", i, j, got, want, p)
+				}
+			}
+		}
+	})
+}
+
+func rank(s Shape) int {
+	n := 0
+	if len(s.To) > 0 {
+		n++
+	}
+	if len(s.From) > 0 {
+		n += 2
+	}
+	return n
+}
+
+func has(list []string, id string) bool {
+	for _, s := range list {
+		if s == id {
+			return true
+		}
+	}
+	return len(list) == 0
+}

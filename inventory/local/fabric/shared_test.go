@@ -1,0 +1,107 @@
+package fabric
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// sharing is a link of one slice, with ends that differ from other slices'.
+func sharing(slice string, first, n int, vlan string) Link {
+	l := Link{Slice: slice, Name: "lan", Shared: vlan}
+	for i := range n {
+		l.Ends = append(l.Ends, end(first+i))
+	}
+	return l
+}
+
+func TestSharedVLANsJoinSlices(t *testing.T) {
+	h := open(t, Auto)
+	ctx := context.Background()
+	a, b, c := sharing("s1", 1, 2, "public lan"), sharing("s2", 3, 1, "public lan"), sharing("s3", 4, 1, "other")
+	one, two, three := build(t, h, a), build(t, h, b), build(t, h, c)
+	for range 2 { // twice is as once
+		put(t, h, a)
+		if !reaches(t, one[0], address(1), two[0], address(3), long) || !reaches(t, two[0], address(3), one[1], address(2), long) {
+			t.Error("slices on one shared VLAN do not reach each other")
+		}
+	}
+	if reaches(t, one[0], address(1), three[0], address(4), short) {
+		t.Error("another shared VLAN is reached")
+	}
+	// What leaves the slice is shaped as what goes to its own nodes.
+	a.Shapes = []Shape{{Rate: 5000}}
+	if got := put(t, h, a); got != "bridge+tbf" {
+		t.Errorf("the means are %s", got)
+	}
+	if got := rate(t, one[0], address(1), two[0], address(3), 500_000_000); got > 5.3 || got < 4 {
+		t.Errorf("5 Mbit/s towards the shared VLAN let %.2f through", got)
+	}
+	h.o.Emulator = NFTables
+	a.Shapes = []Shape{{Loss: 1}}
+	put(t, h, a)
+	if reaches(t, one[0], address(1), two[0], address(3), short) {
+		t.Error("what is lost with certainty gets to the shared VLAN")
+	}
+	h.o.Emulator = Relay
+	a.Shapes = []Shape{{Delay: 1e6}}
+	put(t, h, a)
+	if !reaches(t, one[0], address(1), two[0], address(3), long) {
+		t.Error("the relay does not lead to the shared VLAN")
+	}
+	a.Shapes, a.Shared = nil, ""
+	put(t, h, a)
+	if reaches(t, one[0], address(1), two[0], address(3), short) || !reaches(t, one[0], address(1), one[1], address(2), long) {
+		t.Error("a link that left its shared VLAN is still there, or has not even itself")
+	}
+	count := func() int {
+		list, err := os.ReadDir(filepath.Join(h.o.Folder, "shared"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(list)
+	}
+	if got := count(); got != 2 {
+		t.Errorf("there are %d shared VLANs, want 2", got)
+	}
+	if err := h.Remove(ctx, "s2", "lan"); err != nil {
+		t.Fatal(err)
+	}
+	if got := count(); got != 1 {
+		t.Errorf("there are %d shared VLANs, want 1", got)
+	}
+	if err := h.Drop(ctx, "s3"); err != nil {
+		t.Fatal(err)
+	}
+	if got := count(); got != 0 {
+		t.Errorf("there are %d shared VLANs, want none", got)
+	}
+}
+
+func TestSharedVLANsOfLostNetworks(t *testing.T) {
+	h := open(t, Auto)
+	a, b := sharing("s1", 1, 1, "v"), sharing("s2", 2, 1, "v")
+	one, two := build(t, h, a), build(t, h, b)
+	if err := os.Remove(h.path("s1")); err == nil {
+		t.Fatal("a mount was removed")
+	}
+	if err := unpin(h.path("s1")); err != nil {
+		t.Fatal(err)
+	}
+	put(t, h, a)
+	plug(t, h, a, one)
+	if !reaches(t, one[0], address(1), two[0], address(2), long) {
+		t.Error("a network that was made again does not reach the shared VLAN")
+	}
+	if err := unpin(h.sharedPath("v")); err != nil {
+		t.Fatal(err)
+	}
+	for i, l := range []Link{a, b} {
+		put(t, h, l)
+		plug(t, h, l, [][]*node{one, two}[i])
+	}
+	if !reaches(t, one[0], address(1), two[0], address(2), long) {
+		t.Error("a shared VLAN that was made again does not join the slices")
+	}
+}
