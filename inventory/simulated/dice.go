@@ -20,10 +20,8 @@ func dice(seed uint64, component string, draw int) *rand.Rand {
 // as set up for the component, or as the dice fall.
 func (s *settings) behaviour(h history, op operation, r *rand.Rand) (behaviour, provider.Kind) {
 	fall := r.Float64() // always drawn, so that times stay the same
-	for _, c := range s.Components {
-		if c.Name == h.Component && c.misbehaves(op, h.Bad) {
-			return c.Behaviour, c.Kind
-		}
+	if b, kind := s.setUp(h, op); b != well {
+		return b, kind
 	}
 	if op == opRemove {
 		return well, ""
@@ -31,6 +29,16 @@ func (s *settings) behaviour(h history, op operation, r *rand.Rand) (behaviour, 
 	for _, b := range behaviours {
 		if fall -= s.Chance[b]; fall < 0 {
 			return b, ""
+		}
+	}
+	return well, ""
+}
+
+// setUp is how the operation goes as it was set up for the component.
+func (s *settings) setUp(h history, op operation) (behaviour, provider.Kind) {
+	for _, c := range s.Components {
+		if c.Name == h.Component && c.misbehaves(op, h.Bad) {
+			return c.Behaviour, c.Kind
 		}
 	}
 	return well, ""

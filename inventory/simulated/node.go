@@ -1,6 +1,7 @@
 package simulated
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
@@ -17,19 +18,23 @@ import (
 
 // node is one simulated node as it was last accepted; its line in the log.
 type node struct {
-	Name          string    `json:"name"`
-	Component     string    `json:"component"`
-	SliverType    string    `json:"sliver_type,omitempty"`
-	Image         string    `json:"image,omitempty"`
-	Hostname      string    `json:"hostname,omitempty"`
-	ClientID      string    `json:"client_id,omitempty"`
-	SliceURN      string    `json:"slice_urn,omitempty"`
-	SliverURN     string    `json:"sliver_urn,omitempty"`
-	Power         string    `json:"power"`
-	RestartSerial string    `json:"restart_serial,omitempty"`
-	Users         []string  `json:"users,omitempty"`
-	Interfaces    []string  `json:"interfaces,omitempty"`
-	Doing         operation `json:"doing"`
+	Name          string   `json:"name"`
+	Component     string   `json:"component"`
+	SliverType    string   `json:"sliver_type,omitempty"`
+	Image         string   `json:"image,omitempty"`
+	Hostname      string   `json:"hostname,omitempty"`
+	ClientID      string   `json:"client_id,omitempty"`
+	SliceURN      string   `json:"slice_urn,omitempty"`
+	SliverURN     string   `json:"sliver_urn,omitempty"`
+	Power         string   `json:"power"`
+	RestartSerial string   `json:"restart_serial,omitempty"`
+	Users         []string `json:"users,omitempty"`
+	Interfaces    []string `json:"interfaces,omitempty"`
+	// Steps are its services, and StepsAt when they begin or began; zero until the
+	// node is on for the first time.
+	Steps   []step    `json:"steps,omitempty"`
+	StepsAt time.Time `json:"steps_at,omitzero"`
+	Doing   operation `json:"doing"`
 	// ReadyAt is when Doing is over.
 	ReadyAt time.Time `json:"ready_at"`
 	// Fails is why the node is failed once Doing is over.
@@ -80,10 +85,14 @@ func (n *node) report(now time.Time, domain string) provider.Resource {
 		provider.AttrAddresses:     []string{address(n.Place)},
 	}
 	up := n.Power == provider.On
+	items, step := n.services(now)
+	if len(items) > 0 {
+		r[provider.AttrServices] = items
+	}
 	switch {
 	case now.Before(n.ReadyAt):
 		r[provider.AttrState] = provider.StateChanging
-		r[provider.AttrMessage] = doing[n.Doing]
+		r[provider.AttrMessage] = cmp.Or(step, doing[n.Doing])
 		up = up && n.Doing == opUsers
 	case n.Fails != "":
 		r[provider.AttrState] = provider.StateFailed
@@ -104,7 +113,8 @@ func list(l []string) []string {
 	return l
 }
 
-// ports are the interfaces as asked for, each with a hardware address.
+// ports are the interfaces as asked for, each with a hardware address, and by what
+// means its link is made.
 func (n *node) ports() []string {
 	all := make([]string, 0, len(n.Interfaces))
 	for _, text := range n.Interfaces {
@@ -112,6 +122,9 @@ func (n *node) ports() []string {
 		var id string
 		if json.Unmarshal([]byte(text), &item) == nil && json.Unmarshal(item["client_id"], &id) == nil {
 			item["mac"] = json.RawMessage(strconv.Quote(hardwareAddress(n.Name, id)))
+			if item["link"] != nil {
+				item["emulator"] = json.RawMessage(`"simulated"`)
+			}
 			if b, err := json.Marshal(item); err == nil {
 				text = string(b)
 			}

@@ -139,6 +139,8 @@ func (p *parser) component(item *yaml.Node) {
 		p.wrong(item, "component %s has no behaviour; add one of %s", c.Name, listed(words(behaviours)))
 	case c.Times > 0 && slices.Contains(c.On, opProbe):
 		p.wrong(item, "component %s has times together with probe, and nobody counts dry runs, which change nothing; drop times, or write what it does in dry runs as a component of its own", c.Name)
+	case c.Behaviour != fail && c.Behaviour != slow && (slices.Contains(c.On, opInstall) || slices.Contains(c.On, opExecute)):
+		p.wrong(item, "component %s has the behaviour %s in install or execute, where there are only fail and slow; drop those operations, or write them as a component of its own", c.Name, c.Behaviour)
 	case c.Kind != "" && c.Behaviour != refuse:
 		p.wrong(item, "component %s has a kind, which is of refusals, and its behaviour is %s; drop one of them", c.Name, c.Behaviour)
 	default:

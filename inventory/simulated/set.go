@@ -33,6 +33,7 @@ type should struct {
 	SliverURN     *string   `json:"sliver_urn"`
 	Users         *[]string `json:"users"`
 	Interfaces    *[]string `json:"interfaces"`
+	Setup         *[]string `json:"setup"`
 }
 
 // set accepts the updates one by one. A hang or a death in the middle leaves
@@ -109,6 +110,8 @@ func refusal(component string, op operation, kind provider.Kind) error {
 	switch kind {
 	case provider.Unknown:
 		return refused(kind, "there is no %s; this refusal is simulated", component)
+	case provider.Unsupported:
+		return refused(kind, "nothing like that can be made on %s; this refusal is simulated", component)
 	case provider.Failed:
 		return refused(kind, "%s cannot %s now; this refusal is simulated", component, wish[op])
 	}
@@ -133,6 +136,12 @@ func (s *simulation) accept(st *state, u update, now time.Time, noop bool) (obje
 	b, kind := s.behaviour(h, ops[0], r)
 	lasts := s.lasts(r, b, ops...)
 	h.Draws++
+	if old == nil && u.Should.Setup != nil {
+		var bad bool
+		if n.Steps, bad = s.steps(*u.Should.Setup, h, r); bad && b == well {
+			h.Bad++
+		}
+	}
 	if b != well {
 		h.Bad++
 	}
@@ -166,6 +175,7 @@ func (s *simulation) accept(st *state, u update, now time.Time, noop bool) (obje
 	default:
 		n.Fails = ""
 	}
+	n.begin()
 	if b == lose {
 		n.LostAt = n.ReadyAt.Add(time.Duration(s.LoseAfter))
 	}
@@ -310,7 +320,7 @@ func changed(old, n *node, now time.Time) object {
 	}
 	for _, name := range slices.Sorted(maps.Keys(is)) {
 		switch name {
-		case provider.AttrName, provider.AttrState, provider.AttrMessage, provider.AttrAddresses, provider.AttrLogin, provider.AttrHostKeys:
+		case provider.AttrName, provider.AttrState, provider.AttrMessage, provider.AttrAddresses, provider.AttrLogin, provider.AttrHostKeys, provider.AttrServices:
 			continue
 		}
 		a, _ := json.Marshal(is[name])

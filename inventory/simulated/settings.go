@@ -22,15 +22,18 @@ const (
 	opRestart operation = "restart"
 	opUsers   operation = "users"
 	opRemove  operation = "remove"
+	// opInstall and opExecute are the services of a node, each by itself.
+	opInstall operation = "install"
+	opExecute operation = "execute"
 	// opProbe is a dry run of any of the others.
 	opProbe operation = "probe"
 )
 
 var (
-	operations = []operation{opMake, opStart, opStop, opRestart, opUsers, opRemove}
+	operations = []operation{opMake, opStart, opStop, opRestart, opUsers, opRemove, opInstall, opExecute}
 	// occasions are when a component may misbehave.
 	occasions = append(slices.Clone(operations), opProbe)
-	kinds     = []provider.Kind{provider.Unknown, provider.Forbidden, provider.Failed}
+	kinds     = []provider.Kind{provider.Unknown, provider.Forbidden, provider.Unsupported, provider.Failed}
 )
 
 // behaviour is a way to go wrong.
@@ -81,6 +84,8 @@ func defaults() settings {
 			opRestart: duration(2 * time.Second),
 			opUsers:   duration(200 * time.Millisecond),
 			opRemove:  duration(500 * time.Millisecond),
+			opInstall: duration(time.Second),
+			opExecute: duration(300 * time.Millisecond),
 		},
 		Jitter:     0.2,
 		SlowFactor: 10,

@@ -31,7 +31,7 @@ func TestSettings(t *testing.T) {
 }
 
 func TestMistakesInSettings(t *testing.T) {
-	behaviours, operations := "slow, fail, refuse, hang, die, lose", "make, start, stop, restart, users, remove"
+	behaviours, operations := "slow, fail, refuse, hang, die, lose", "make, start, stop, restart, users, remove, install, execute"
 	for _, tt := range []struct{ rule, text, want string }{
 		{"key of a component", "components:\n- {nmae: pc1, behaviour: fail}", `x.yaml:2: components have no key "nmae"; did you mean "name"?`},
 		{"unknown key", "\nslowfactor: 3", `x.yaml:2: the settings have no key "slowfactor"; did you mean "slow_factor"?`},
@@ -48,9 +48,10 @@ func TestMistakesInSettings(t *testing.T) {
 		{"component of one word", "components: [pc1]", "x.yaml:1: components must be keys and values; there are name, behaviour, on, times, kind"},
 		{"components are no list", "components: {name: pc1}", "x.yaml:1: components must be a list: write it in brackets, or each item on a line that begins with a hyphen"},
 		{"misbehaves in what", "components: [{name: pc1, behaviour: fail, on: [strat]}]", `x.yaml:1: there is no operation "strat"; did you mean "start"?`},
-		{"kind of a refusal", "components: [{name: pc1, behaviour: refuse, kind: secret}]", `x.yaml:1: there is no kind "secret"; there are unknown, forbidden, failed`},
+		{"kind of a refusal", "components: [{name: pc1, behaviour: refuse, kind: secret}]", `x.yaml:1: there is no kind "secret"; there are unknown, forbidden, unsupported, failed`},
 		{"times of dry runs", "components: [{name: pc1, behaviour: fail, times: 2, on: [make, probe]}]", "x.yaml:1: component pc1 has times together with probe, and nobody counts dry runs, which change nothing; drop times, or write what it does in dry runs as a component of its own"},
 		{"kind of what is no refusal", "components: [{name: pc1, behaviour: fail, kind: unknown}]", "x.yaml:1: component pc1 has a kind, which is of refusals, and its behaviour is fail; drop one of them"},
+		{"services have no other misbehaviour", "components: [{name: pc1, behaviour: hang, on: [make, install]}]", "x.yaml:1: component pc1 has the behaviour hang in install or execute, where there are only fail and slow; drop those operations, or write them as a component of its own"},
 		{"times", "components: [{name: pc1, behaviour: fail, times: -1}]", `x.yaml:1: times "-1" must be a whole number; 0 means always`},
 		{"unknown chance", "chance: {odd: 0.1}", `x.yaml:1: chance has no behaviour "odd"; there are ` + behaviours},
 		{"chance above one", "chance: {fail: 1.5}", `x.yaml:1: the chance of fail is "1.5" and must be a number from 0 to 1`},

@@ -108,6 +108,9 @@ func TestInterfacesHaveHardwareAddresses(t *testing.T) {
 	if len(macs) != 2 || !strings.HasPrefix(macs["a:0"], "02:") || macs["a:0"] == macs["a:<1"] || macs["a:<1"] == "" {
 		t.Errorf("hardware addresses %v of %q", macs, a["interfaces"])
 	}
+	if got := provider.ObservedNode(a).Emulators; len(got) != 1 || got["a:0"] != "simulated" {
+		t.Errorf("emulators %v", got)
+	}
 	if provider.ObservedNode(other).MACs["a:0"] == macs["a:0"] {
 		t.Error("two nodes have the same")
 	}
@@ -181,6 +184,7 @@ func TestRun(t *testing.T) {
 func FuzzSet(f *testing.F) {
 	f.Add(`[{"name":"a","should":{"ensure":"present","component":"pc1","power":"on"}}]`, int64(3))
 	f.Add(`[{"name":"a","should":{"ensure":"absent"}},{"name":"a","should":{"users":["x"]}}]`, int64(0))
+	f.Add(`[{"name":"a","should":{"ensure":"present","component":"pc1","power":"on","setup":["{\"kind\":\"install\",\"url\":\"fail\"}","x"]}},{"name":"a","should":{"power":"off"}}]`, int64(9))
 	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, text string, seconds int64) {
 		var u []update

@@ -1,0 +1,104 @@
+package simulated
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"patchbay/am"
+	"patchbay/inventory/provider"
+)
+
+// patience is how long a node that runs commands is not ready for their sake.
+const patience = 30 * time.Second
+
+// step is a service of a node: what was asked, as far as it matters, and how it
+// will go.
+type step struct {
+	Kind  string        `json:"kind"`
+	Lasts time.Duration `json:"lasts"`
+	Exit  int           `json:"exit,omitempty"`
+	Fails string        `json:"fails,omitempty"`
+}
+
+// steps reads the items of setup and settles how they will go. What cannot be read
+// fails. bad tells whether one was set up to misbehave.
+func (s *settings) steps(items []string, h history, r *rand.Rand) (all []step, bad bool) {
+	for _, item := range items {
+		var asked struct{ Kind, URL, Command string }
+		x := step{Kind: am.StepExecute}
+		if json.Unmarshal([]byte(item), &asked) != nil {
+			x.Exit, x.Fails = 1, "it cannot be read"
+		}
+		op := opExecute
+		if asked.Kind == am.StepInstall {
+			x.Kind, op = am.StepInstall, opInstall
+		}
+		b, _ := s.setUp(h, op)
+		x.Lasts = s.lasts(r, b, op)
+		bad = bad || b == slow || b == fail
+		switch {
+		case x.Fails != "" || b != fail && !strings.Contains(asked.URL+asked.Command, "fail"):
+		case op == opInstall:
+			x.Exit, x.Fails = 1, "the archive cannot be fetched; this failure is simulated"
+		default:
+			x.Exit, x.Fails = 1, "it ended with status 1; this failure is simulated"
+		}
+		all = append(all, x)
+	}
+	return all, bad
+}
+
+// begin lets the steps of a node begin when it is on for the first time, at n.ReadyAt.
+// It is ready later then: when all is installed, and the commands have ended or have
+// had their time.
+func (n *node) begin() {
+	if len(n.Steps) == 0 || !n.StepsAt.IsZero() || n.Power != provider.On || n.Fails != "" {
+		return
+	}
+	n.StepsAt = n.ReadyAt
+	commands := time.Duration(0)
+	for _, x := range n.Steps {
+		if x.Kind == am.StepInstall {
+			n.ReadyAt = n.ReadyAt.Add(x.Lasts)
+		} else {
+			commands += x.Lasts
+		}
+	}
+	n.ReadyAt = n.ReadyAt.Add(min(commands, patience))
+}
+
+// report is an item of services.
+type report struct {
+	Kind    string       `json:"kind"`
+	State   am.StepState `json:"state"`
+	Exit    int          `json:"exit"`
+	Message string       `json:"message,omitempty"`
+	Output  string       `json:"output,omitempty"`
+}
+
+// services are the reports on the steps at a time, and what is being done then.
+func (n *node) services(now time.Time) (items []string, doing string) {
+	at := n.StepsAt
+	for _, x := range n.Steps {
+		r := report{Kind: x.Kind, State: am.StepWaiting}
+		end := at.Add(x.Lasts)
+		switch {
+		case n.StepsAt.IsZero() || now.Before(at):
+		case now.Before(end):
+			r.State, doing = am.StepRunning, map[string]string{am.StepInstall: "installing", am.StepExecute: "executing"}[x.Kind]
+		case x.Fails != "":
+			r.State, r.Exit, r.Message = am.StepFailed, x.Exit, x.Fails
+		default:
+			r.State, r.Output = am.StepDone, "nothing was done: this node is simulated\n"
+		}
+		at = end
+		b, err := json.Marshal(r)
+		if err != nil {
+			panic(err) // only text and numbers
+		}
+		items = append(items, string(b))
+	}
+	return items, doing
+}
