@@ -10,9 +10,11 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -90,32 +92,113 @@ func (h *host) open() (f *os.File, err error) {
 }
 
 func (h *host) configure() error {
+	// The same after it was made again, for others remember it.
+	if err := setMAC("eth0", address(h.number)); err != nil {
+		return err
+	}
+	if err := ioctl("eth0", unix.SIOCSIFADDR, func(r *unix.Ifreq) error { return r.SetInet4Addr(h.address.AsSlice()) }); err != nil {
+		return err
+	}
+	if err := ioctl("eth0", unix.SIOCSIFNETMASK, func(r *unix.Ifreq) error { return r.SetInet4Addr([]byte{255, 255, 0, 0}) }); err != nil {
+		return err
+	}
+	if err := setFlags("lo", unix.IFF_UP); err != nil {
+		return err
+	}
+	return setFlags("eth0", unix.IFF_UP)
+}
+
+// setFlags sets an interface of the calling thread's name space up, or down.
+func setFlags(name string, flags uint16) error {
+	return ioctl(name, unix.SIOCSIFFLAGS, func(r *unix.Ifreq) error { r.SetUint16(flags); return nil })
+}
+
+// setMAC sets the address of an interface of the calling thread's name space.
+func setMAC(name string, m mac) error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
-	set := func(name string, call uint, fill func(*unix.Ifreq) error) error {
-		r, err := unix.NewIfreq(name)
-		if err == nil {
-			err = fill(r)
-		}
-		if err == nil {
-			err = unix.IoctlIfreq(fd, call, r)
-		}
+	var r [40]byte // struct ifreq
+	copy(r[:unix.IFNAMSIZ], name)
+	binary.NativeEndian.PutUint16(r[unix.IFNAMSIZ:], unix.ARPHRD_ETHER)
+	copy(r[unix.IFNAMSIZ+2:], m[:])
+	if _, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCSIFHWADDR, uintptr(unsafe.Pointer(&r))); e != 0 {
+		return e
+	}
+	return nil
+}
+
+func ioctl(name string, call uint, fill func(*unix.Ifreq) error) error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
 		return err
 	}
-	if err := set("eth0", unix.SIOCSIFADDR, func(r *unix.Ifreq) error { return r.SetInet4Addr(h.address.AsSlice()) }); err != nil {
+	defer unix.Close(fd)
+	r, err := unix.NewIfreq(name)
+	if err == nil {
+		err = fill(r)
+	}
+	if err == nil {
+		err = unix.IoctlIfreq(fd, call, r)
+	}
+	return err
+}
+
+// deleteLink deletes an interface of the calling thread's name space.
+func deleteLink(name string) error {
+	i, err := net.InterfaceByName(name)
+	if err != nil {
 		return err
 	}
-	if err := set("eth0", unix.SIOCSIFNETMASK, func(r *unix.Ifreq) error { return r.SetInet4Addr([]byte{255, 255, 0, 0}) }); err != nil {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
+	if err != nil {
 		return err
 	}
-	up := func(r *unix.Ifreq) error { r.SetUint16(unix.IFF_UP); return nil }
-	if err := set("lo", unix.SIOCSIFFLAGS, up); err != nil {
+	defer unix.Close(fd)
+	b := make([]byte, unix.SizeofNlMsghdr+unix.SizeofIfInfomsg)
+	binary.NativeEndian.PutUint32(b, uint32(len(b)))
+	binary.NativeEndian.PutUint16(b[4:], unix.RTM_DELLINK)
+	binary.NativeEndian.PutUint16(b[6:], unix.NLM_F_REQUEST|unix.NLM_F_ACK)
+	binary.NativeEndian.PutUint32(b[unix.SizeofNlMsghdr+4:], uint32(i.Index))
+	if err := unix.Sendto(fd, b, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		return err
 	}
-	return set("eth0", unix.SIOCSIFFLAGS, up)
+	answer := make([]byte, 4096)
+	n, _, err := unix.Recvfrom(fd, answer, 0)
+	if err != nil || n < unix.SizeofNlMsghdr+4 {
+		return fmt.Errorf("%d bytes: %w", n, err)
+	}
+	if e := -int32(binary.NativeEndian.Uint32(answer[unix.SizeofNlMsghdr:])); e != 0 {
+		return unix.Errno(e)
+	}
+	return nil
+}
+
+// cpuOf is the processor time that a process has used.
+func cpuOf(t testing.TB, pid int) time.Duration {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	must(t, err)
+	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
+	var ticks int
+	for _, f := range fields[11:13] {
+		n, err := strconv.Atoi(string(f))
+		must(t, err)
+		ticks += n
+	}
+	return time.Duration(ticks) * time.Second / 100
+}
+
+// residentOf is the memory that a process has, in bytes.
+func residentOf(t testing.TB, pid int) int {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	must(t, err)
+	n, err := strconv.Atoi(string(bytes.Fields(text)[1]))
+	must(t, err)
+	return n * os.Getpagesize()
 }
 
 func (h *host) at(port int) string { return fmt.Sprintf("%s:%d", h.address, port) }

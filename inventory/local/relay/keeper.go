@@ -40,8 +40,9 @@ const (
 // devices, so that one that died is replaced by an equal one. Its methods may be
 // called at the same time; one that changes something waits for others.
 type Keeper struct {
-	o       Options
-	closing chan struct{} // closed when the Keeper is
+	o        Options
+	patience time.Duration // how long an order may take
+	closing  chan struct{} // closed when the Keeper is
 
 	turn   chan struct{} // whoever has put something in may touch what follows
 	links  map[string]*kept
@@ -67,7 +68,7 @@ func New(o Options) *Keeper {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Keeper{o: o, closing: make(chan struct{}), turn: make(chan struct{}, 1), links: make(map[string]*kept)}
+	return &Keeper{o: o, patience: orderTime, closing: make(chan struct{}), turn: make(chan struct{}, 1), links: make(map[string]*kept)}
 }
 
 // enter waits for the Keeper's turn; each that is entered is left.

@@ -22,12 +22,13 @@ const (
 
 // process is one relay process.
 type process struct {
-	cmd    *exec.Cmd
-	conn   *wire.Conn
-	born   time.Time
-	has    map[string]map[*os.File]bool // devices that it was given, by link
-	exited chan struct{}                // closed when it is gone; then how says how
-	how    error
+	cmd      *exec.Cmd
+	conn     *wire.Conn
+	born     time.Time
+	patience time.Duration
+	has      map[string]map[*os.File]bool // devices that it was given, by link
+	exited   chan struct{}                // closed when it is gone; then how says how
+	how      error
 }
 
 func (p *process) alive() bool {
@@ -49,7 +50,7 @@ func (e *refusedError) Error() string { return "the relay: " + e.reason }
 // ask gives an order and waits for the answer.
 func (p *process) ask(o order, files ...*os.File) (answer, error) {
 	var a answer
-	if err := p.conn.SetDeadline(time.Now().Add(orderTime)); err != nil {
+	if err := p.conn.SetDeadline(time.Now().Add(p.patience)); err != nil {
 		return a, err
 	}
 	if err := p.conn.Send(o, files...); err != nil {
@@ -151,7 +152,7 @@ func (k *Keeper) spawn() (*process, error) {
 		return nil, errors.Join(err, ours.Close(), theirs.Close())
 	}
 	p := &process{
-		conn: ours, born: time.Now(), has: make(map[string]map[*os.File]bool), exited: make(chan struct{}),
+		conn: ours, born: time.Now(), patience: k.patience, has: make(map[string]map[*os.File]bool), exited: make(chan struct{}),
 		cmd: &exec.Cmd{
 			Path: k.o.Program, Args: []string{Argv0}, Dir: "/", Env: []string{},
 			Stderr: stderr, ExtraFiles: []*os.File{theirs},
