@@ -12,10 +12,11 @@ import (
 	"patchbay/inventory/local/gauge"
 	nodes "patchbay/inventory/local/node"
 	"patchbay/inventory/local/relay"
+	"patchbay/inventory/local/setup"
 )
 
 func main() {
-	// The program runs again as each of its parts. The first five do not return.
+	// The program runs again as each of its parts. The first six do not return.
 	switch filepath.Base(os.Args[0]) {
 	case nodes.Argv0:
 		nodes.Stage()
@@ -25,6 +26,8 @@ func main() {
 		gateway.Main()
 	case relay.Argv0:
 		relay.Main()
+	case setup.Argv0:
+		setup.Main()
 	case doctor.Argv0:
 		doctor.Probe()
 	case "geni-get":

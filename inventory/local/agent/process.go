@@ -21,6 +21,9 @@ type Command struct {
 	SFTP bool
 	// Argv starts a program without a shell, instead of all that.
 	Argv []string
+	// Self starts this program again, with these words, whatever else the node has;
+	// the first is the name that says what it shall be.
+	Self []string `json:",omitempty"`
 	// Env is added to the account's environment: NAME=value.
 	Env []string
 	// Terminal is the pseudo-terminal it gets; nil: three files.

@@ -24,6 +24,8 @@ func words(cmd Command, who account) (path string, argv, env []string, err error
 	switch {
 	case cmd.SFTP:
 		path, argv = "/proc/self/exe", []string{Argv0, wordSFTP}
+	case len(cmd.Self) > 0:
+		path, argv = "/proc/self/exe", cmd.Self
 	case len(cmd.Argv) > 0:
 		path, argv = cmd.Argv[0], cmd.Argv
 	case cmd.Line != "":

@@ -1,0 +1,109 @@
+package setup
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime/debug"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// shells are where a shell may be.
+func shells(name string) []string { return []string{"/bin/" + name, "/usr/bin/" + name} }
+
+// execute runs the command, and notes what came of it when its shell ends. What
+// the shell leaves in the background keeps its output, so this process stays
+// until nobody has that any more.
+func (o *Order) execute(s *state, who account, l *log) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		s.finish(Report{State: Failed, Exit: 255, Message: fmt.Sprintf("it cannot begin: %v", err)})
+		return
+	}
+	copied := make(chan struct{})
+	go func() {
+		defer close(copied)
+		_, _ = io.Copy(l, r)
+	}()
+	status, err := o.shell(who, w)
+	w.Close()
+	// What is in the pipe now, it printed; nothing else is waited for.
+	_ = r.SetReadDeadline(time.Unix(1, 0))
+	<-copied
+	open := empty(r, l)
+	report := Report{State: Done, Output: l.end()}
+	switch {
+	case err != nil:
+		report.State, report.Exit, report.Message = Failed, 127, err.Error()
+	case status.Signaled():
+		report.State, report.Exit = Failed, 128+int(status.Signal())
+		report.Message = fmt.Sprintf("the command was ended by signal %d (%v)", status.Signal(), status.Signal())
+	case status.ExitStatus() != 0:
+		report.State, report.Exit = Failed, status.ExitStatus()
+		report.Message = fmt.Sprintf("the command ended with status %d", status.ExitStatus())
+	}
+	s.finish(report)
+	if !open {
+		return
+	}
+	debug.FreeOSMemory()
+	_ = r.SetReadDeadline(time.Time{})
+	_, _ = io.Copy(l, r)
+}
+
+// shell runs the shell in a session of its own and waits for it alone. It ends
+// with this process, so that no second step runs beside it.
+func (o *Order) shell(who account, out *os.File) (status syscall.WaitStatus, err error) {
+	var path string
+	for _, path = range shells(o.Shell) {
+		if _, err = os.Stat(path); err == nil {
+			break
+		}
+	}
+	if err != nil {
+		return 0, fmt.Errorf("the node has no %s", o.Shell)
+	}
+	c := &exec.Cmd{
+		Path: path, Args: []string{o.Shell, "-c", o.Command}, Env: who.environment(), Dir: who.home, Stdout: out, Stderr: out,
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL},
+	}
+	if st, e := os.Stat(c.Dir); e != nil || !st.IsDir() {
+		c.Dir = "/"
+	}
+	err = c.Run()
+	if ended, ok := errors.AsType[*exec.ExitError](err); ok {
+		return ended.Sys().(syscall.WaitStatus), nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("%s cannot be started: %w", o.Shell, err)
+	}
+	return 0, nil
+}
+
+// empty takes what is in the pipe, and tells whether somebody still has its other
+// end.
+func empty(r *os.File, l *log) (open bool) {
+	raw, err := r.SyscallConn()
+	if err != nil {
+		return false
+	}
+	room := make([]byte, 64<<10)
+	_ = raw.Control(func(fd uintptr) {
+		for range maxLog / len(room) { // one that prints without end is no reason to wait
+			n, err := unix.Read(int(fd), room)
+			if err == unix.EINTR {
+				continue
+			}
+			if open = err == unix.EAGAIN || n > 0; n <= 0 {
+				return
+			}
+			_, _ = l.Write(room[:n])
+		}
+	})
+	return open
+}

@@ -1,0 +1,125 @@
+package setup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Bounds on an install.
+const (
+	installTime = 10 * time.Minute
+	maxFetch    = 4 << 30 // bytes
+)
+
+// pauses are before further attempts, when nobody answers or a server has trouble.
+var pauses = [...]time.Duration{time.Second, 3 * time.Second, 9 * time.Second}
+
+// fetch puts what the URL leads to into the file. It tells how far it is.
+func (c *client) fetch(ctx context.Context, text string, f *os.File, say func(string)) (size int64, err error) {
+	room, err := free(f)
+	if err != nil {
+		return 0, err
+	}
+	most := min(room, maxFetch)
+	if isData(text) {
+		b, err := dataOf(text)
+		if err == nil && int64(len(b)) > most {
+			err = tooLarge(most)
+		}
+		if err == nil {
+			_, err = f.Write(b)
+		}
+		return int64(len(b)), err
+	}
+	for attempt := 0; ; attempt++ {
+		size, err = c.attempt(ctx, text, f, most, say)
+		_, later := errors.AsType[*laterError](err)
+		if !later || attempt == len(pauses) || ctx.Err() != nil {
+			break
+		}
+		c.note("%v; it is tried again", err)
+		select {
+		case <-time.After(pauses[attempt]):
+		case <-ctx.Done():
+		}
+	}
+	if ctx.Err() != nil {
+		return 0, fmt.Errorf("it is not there after %v: %w", installTime, err)
+	}
+	return size, err
+}
+
+func (c *client) attempt(ctx context.Context, text string, f *os.File, most int64, say func(string)) (int64, error) {
+	u, err := parseURL(text)
+	if err != nil {
+		return 0, err
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return 0, err
+	}
+	if err := f.Truncate(0); err != nil {
+		return 0, err
+	}
+	a, err := c.get(ctx, u)
+	if err != nil {
+		return 0, err
+	}
+	defer a.Close()
+	if a.length > most {
+		return 0, tooLarge(most)
+	}
+	size, err := io.Copy(f, &watched{r: io.LimitReader(a, most+1), length: a.length, say: say})
+	switch {
+	case errors.Is(err, unix.ENOSPC):
+		return 0, err
+	case err != nil:
+		return 0, &laterError{fmt.Errorf("%s breaks off after %d bytes: %w", shown(text), size, err)}
+	case size > most:
+		return 0, tooLarge(most)
+	}
+	return size, nil
+}
+
+func tooLarge(most int64) error {
+	if most == maxFetch {
+		return fmt.Errorf("it has more than %d bytes, which is the most", most)
+	}
+	return fmt.Errorf("it has more than the %d bytes that are free on the disk of the node", most)
+}
+
+// free is how many bytes the file system of f has left.
+func free(f *os.File) (int64, error) {
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {
+		return 0, err
+	}
+	return int64(min(st.Bavail, 1<<40)) * st.Bsize, nil
+}
+
+// watched tells how much has come.
+type watched struct {
+	r            io.Reader
+	done, length int64
+	told         time.Time
+	say          func(string)
+}
+
+func (w *watched) Read(b []byte) (int, error) {
+	n, err := w.r.Read(b)
+	w.done += int64(n)
+	if now := time.Now(); now.Sub(w.told) > sayEvery {
+		w.told = now
+		if w.length > 0 {
+			w.say(fmt.Sprintf("%d %%", w.done*100/w.length))
+		} else {
+			w.say(fmt.Sprintf("%d MB", w.done>>20))
+		}
+	}
+	return n, err
+}

@@ -1,0 +1,88 @@
+package setup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// install fetches what the URL leads to and puts it where it is asked for.
+func (o *Order) install(s *state, who account, l *log) Report {
+	ctx, cancel := context.WithTimeout(context.Background(), installTime)
+	defer cancel()
+	err := o.fetchAndPut(ctx, s, who, l)
+	if err == nil {
+		return Report{State: Done, Output: l.end()}
+	}
+	if errors.Is(err, unix.ENOSPC) {
+		err = fmt.Errorf("the disk of the node is full: %w", err)
+	}
+	fmt.Fprintf(l, "failed: %s\n", line(err.Error(), 2*maxMessage))
+	return Report{State: Failed, Exit: 1, Message: err.Error(), Output: l.end()}
+}
+
+func (o *Order) fetchAndPut(ctx context.Context, s *state, who account, l *log) error {
+	f, err := os.OpenFile(s.path("part"), os.O_CREATE|os.O_RDWR|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := os.Remove(f.Name()); err != nil { // it goes with this process, whatever happens
+		return err
+	}
+	note := func(format string, args ...any) { fmt.Fprintf(l, format+"\n", args...) }
+	note("fetching %s", shown(o.URL))
+	c := &client{note: note}
+	size, err := c.fetch(ctx, o.URL, f, s.say)
+	if err != nil {
+		return err
+	}
+	to := o.InstallPath
+	if rest, ok := strings.CutPrefix(to, "~"); ok {
+		to = filepath.Join(who.home, rest)
+	}
+	name := fileName(o.URL)
+	as := tellFormat(o.FileType, name, f)
+	note("%d bytes are there; as %s into %s", size, as, to)
+	p, err := openPlace(to, who)
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	if as == formatFile {
+		if name == "" {
+			name = fmt.Sprintf("install-%d", s.n)
+		}
+		if err := p.keep(name, f, size); err != nil {
+			return err
+		}
+		note("it is %s", filepath.Join(to, name))
+		return nil
+	}
+	s.say("unpacking")
+	files, err := unpack(ctx, f, as, p, s.say)
+	if err != nil {
+		return err
+	}
+	note("%d entries are unpacked", files)
+	return nil
+}
+
+// keep puts a file that is no archive into the place.
+func (p *place) keep(name string, f *os.File, size int64) error {
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	w := &writer{p: p, say: func(string) {}}
+	e := &entry{kind: kindFile, name: name, mode: 0o644, size: size, body: f}
+	if err := w.file(name, e); err != nil {
+		return fmt.Errorf("the file is not in %s, or only a part of it: %w", p.path, err)
+	}
+	return nil
+}

@@ -1,0 +1,97 @@
+package setup
+
+import (
+	"bufio"
+	"bytes"
+	"compress/bzip2"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/ulikunitz/xz"
+)
+
+// format is what was fetched.
+type format string
+
+const (
+	formatTar  format = "tar"
+	formatZip  format = "zip"
+	formatFile format = "file"
+)
+
+// named is the format that a file type or the end of a file's name tells, empty
+// if none. How a tar archive is compressed, its content tells.
+func named(text string) format {
+	for _, end := range []string{"tar", "tgz", "tbz", "tbz2", "txz", "tar.gz", "tar.bz2", "tar.xz", "tar.gzip", "tar.bzip2"} {
+		if text == end || strings.HasSuffix(text, "."+end) {
+			return formatTar
+		}
+	}
+	if text == "zip" || strings.HasSuffix(text, ".zip") {
+		return formatZip
+	}
+	return ""
+}
+
+// whole are ends of names of files that are archives inside, and are used as
+// they are.
+func whole(name string) bool {
+	ends := []string{".apk", ".ear", ".egg", ".gem", ".jar", ".ova", ".war", ".whl"}
+	return slices.ContainsFunc(ends, func(end string) bool { return strings.HasSuffix(name, end) })
+}
+
+// tellFormat finds the format: the file type of the request goes before the name, and
+// the name before what is in it.
+func tellFormat(fileType, name string, f io.ReaderAt) format {
+	fileType, name = strings.TrimPrefix(strings.ToLower(strings.TrimSpace(fileType)), "."), strings.ToLower(name)
+	if known := named(fileType); known != "" {
+		return known
+	}
+	if known := named(name); known != "" {
+		return known
+	}
+	if whole(name) {
+		return formatFile
+	}
+	head := make([]byte, 4)
+	n, _ := f.ReadAt(head, 0)
+	if bytes.HasPrefix(head[:n], []byte("PK\x03\x04")) || bytes.HasPrefix(head[:n], []byte("PK\x05\x06")) {
+		return formatZip
+	}
+	r, err := unpacked(io.NewSectionReader(f, 0, 1<<62))
+	if err != nil {
+		return formatFile
+	}
+	const magicAt, magic = 257, "ustar"
+	block := make([]byte, 512)
+	if _, err := io.ReadFull(r, block); err == nil && string(block[magicAt:magicAt+len(magic)]) == magic {
+		return formatTar
+	}
+	return formatFile
+}
+
+// unpacked is what a compressed stream holds; one that is not is left as it is.
+func unpacked(r io.Reader) (io.Reader, error) {
+	b := bufio.NewReaderSize(r, 64<<10)
+	head, err := b.Peek(6)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	switch {
+	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
+		return gzip.NewReader(b)
+	case bytes.HasPrefix(head, []byte("BZh")):
+		return bzip2.NewReader(b), nil
+	case bytes.HasPrefix(head, []byte("\xfd7zXZ\x00")):
+		x, err := xz.NewReader(b)
+		if err != nil {
+			return nil, fmt.Errorf("what is compressed with xz cannot be read: %w", err)
+		}
+		return x, nil
+	}
+	return b, nil
+}

@@ -1,0 +1,63 @@
+package setup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxLog is the most that a log holds, in bytes, without the note that ends it.
+const maxLog = 10 << 20
+
+// log is what a step prints: a bounded file, and the end of it in memory.
+type log struct {
+	f    *os.File
+	left int // bytes that the file takes
+	cut  bool
+	tail []byte
+}
+
+// openLog makes the log, which root and the account read. One that is there
+// already is replaced.
+func openLog(dir, path string, who account) (*log, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY|unix.O_NOFOLLOW, 0o640)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Chown(0, who.gid); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return &log{f: f, left: maxLog}, nil
+}
+
+// Write never fails: a step does not end for a full disk of logs.
+func (l *log) Write(b []byte) (int, error) {
+	size := len(b)
+	if l.tail = append(l.tail, b[max(0, size-MaxOutput):]...); len(l.tail) > MaxOutput {
+		l.tail = append(l.tail[:0], l.tail[len(l.tail)-MaxOutput:]...)
+	}
+	if part := b[:min(size, l.left)]; len(part) > 0 {
+		n, err := l.f.Write(part)
+		l.left -= n
+		if err != nil {
+			l.left = 0
+		}
+	}
+	if l.left == 0 && !l.cut && size > 0 {
+		l.cut = true
+		fmt.Fprintf(l.f, "\n[the rest is left out: a log has at most %d bytes]\n", maxLog)
+	}
+	return size, nil
+}
+
+// end is the end of what was printed.
+func (l *log) end() string { return Tail(string(l.tail), MaxOutput) }

@@ -1,0 +1,164 @@
+package setup
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+const mostLinks = 40 // on the way to a place; the kernel's own limit
+
+// place is the folder that something is installed into.
+type place struct {
+	fd   int
+	path string // as it was asked for
+	back func() // ends acting for an account
+
+	// The folder that was used last.
+	parent     int
+	parentPath string
+}
+
+// openPlace opens the folder at path, which is absolute, and makes what is
+// missing. From the account's home on all is done for the account, and belongs to
+// it. Links on the way are followed only if they are root's: others could lead
+// root anywhere.
+func openPlace(name string, who account) (_ *place, err error) {
+	p := &place{path: path.Clean(name), back: func() {}, parent: -1}
+	var home unix.Stat_t
+	own := who.uid != 0 && who.home != "/" && unix.Stat(who.home, &home) == nil
+	fd, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			unix.Close(fd)
+			p.back()
+			err = fmt.Errorf("%s cannot be made: %w", p.path, err)
+		}
+	}()
+	links := 0
+	for rest := strings.Split(p.path, "/"); len(rest) > 0; {
+		part := rest[0]
+		rest = rest[1:]
+		if part == "" || part == "." {
+			continue
+		}
+		next, target, err := enter(fd, part)
+		if err != nil {
+			return nil, err
+		}
+		if target != "" {
+			if links++; links > mostLinks {
+				return nil, unix.ELOOP
+			}
+			rest = append(strings.Split(target, "/"), rest...)
+			if !path.IsAbs(target) {
+				continue
+			}
+			if next, err = unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
+				return nil, err
+			}
+		}
+		unix.Close(fd)
+		fd = next
+		var st unix.Stat_t
+		if err := unix.Fstat(fd, &st); err != nil {
+			return nil, err
+		}
+		if own && st.Dev == home.Dev && st.Ino == home.Ino {
+			own = false
+			if p.back, err = who.act(); err != nil {
+				p.back = func() {}
+				return nil, err
+			}
+		}
+	}
+	p.fd = fd
+	return p, nil
+}
+
+// enter opens the folder called name in the folder fd, which is made if there is
+// none; for a link of root's it gives its target.
+func enter(fd int, name string) (next int, target string, err error) {
+	const flags = unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	next, err = unix.Openat(fd, name, flags, 0)
+	if err == unix.ENOENT {
+		if err = unix.Mkdirat(fd, name, 0o755); err == nil || err == unix.EEXIST {
+			next, err = unix.Openat(fd, name, flags, 0)
+		}
+	}
+	if err != nil {
+		return -1, "", fmt.Errorf("%s: %w", name, err)
+	}
+	var st unix.Stat_t
+	if err = unix.Fstat(next, &st); err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		return next, "", nil
+	}
+	defer unix.Close(next)
+	switch {
+	case err != nil:
+		return -1, "", err
+	case st.Mode&unix.S_IFMT != unix.S_IFLNK:
+		return -1, "", fmt.Errorf("%s: %w", name, unix.ENOTDIR)
+	case st.Uid != 0:
+		return -1, "", fmt.Errorf("%s is a link of a user's, which is not followed", name)
+	}
+	room := make([]byte, unix.PathMax)
+	n, err := unix.Readlinkat(next, "", room)
+	if err == nil && n == 0 {
+		err = unix.ENOENT
+	}
+	return -1, string(room[:n]), err
+}
+
+// Close ends what is done in the place.
+func (p *place) Close() {
+	if p.parent >= 0 {
+		unix.Close(p.parent)
+	}
+	unix.Close(p.fd)
+	p.back()
+}
+
+// beneath are the rules for every name below a place.
+const beneath = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
+
+// folder opens a folder of the place by its clean name.
+func (p *place) folder(name string) (int, error) {
+	return unix.Openat2(p.fd, name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: beneath})
+}
+
+// within gives the folder that a clean name is in, open until it is asked for
+// another, and the last part of the name.
+func (p *place) within(name string) (fd int, base string, err error) {
+	dir, base := path.Split(name)
+	dir = path.Clean(dir)
+	if p.parent >= 0 && dir == p.parentPath {
+		return p.parent, base, nil
+	}
+	fd, err = p.folder(dir)
+	if err != nil {
+		return -1, "", explain(dir, err)
+	}
+	if p.parent >= 0 {
+		unix.Close(p.parent)
+	}
+	p.parent, p.parentPath = fd, dir
+	return fd, base, nil
+}
+
+// explain says what the kernel's refusal means.
+func explain(name string, err error) error {
+	switch {
+	case errors.Is(err, unix.ELOOP):
+		return fmt.Errorf("%q is, or is below, a link that is there already, and links are not followed", name)
+	case errors.Is(err, unix.ENOTDIR):
+		return fmt.Errorf("%q is, or is below, a file that is there already", name)
+	}
+	return fmt.Errorf("%q: %w", name, err)
+}

@@ -1,0 +1,126 @@
+package setup
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Argv0 is the name under which the program does this.
+const Argv0 = "patchbay-setup"
+
+// What follows the name.
+const (
+	wordRun  = "run"
+	wordWait = "wait"
+)
+
+// RunWords begin step n, WaitWords wait for its end. Steps count from 1.
+func RunWords(n int) []string  { return []string{Argv0, wordRun, strconv.Itoa(n)} }
+func WaitWords(n int) []string { return []string{Argv0, wordWait, strconv.Itoa(n)} }
+
+// States of a step.
+const (
+	Waiting = "waiting" // it has not begun
+	Running = "running"
+	Done    = "done"
+	Failed  = "failed"
+)
+
+// Bounds on a report, in bytes.
+const (
+	MaxOutput   = 2 << 10
+	maxMessage  = 400
+	maxProgress = 40
+	maxLine     = 32 << 10
+)
+
+// Interrupted is the message of a step that ended without a word.
+const Interrupted = "interrupted: the node stopped while it ran, or something in the node ended it, perhaps for want of memory"
+
+// Report is how a step is.
+type Report struct {
+	State string `json:"state"`
+	Exit  int    `json:"exit,omitempty"`
+	// Message is why it failed, one line for the experimenter.
+	Message string `json:"message,omitempty"`
+	// Output is the end of what it printed, at most MaxOutput bytes of UTF-8.
+	Output string `json:"output,omitempty"`
+	// Progress is how far it is while it runs, such as "45 %".
+	Progress string `json:"progress,omitempty"`
+}
+
+// Ended tells whether the step is over.
+func (r Report) Ended() bool { return r.State == Done || r.State == Failed }
+
+// Bounded is r as it may stand in answers: of known form and bounded.
+func (r Report) Bounded() Report {
+	r.Message = line(r.Message, maxMessage)
+	r.Progress = line(r.Progress, maxProgress)
+	r.Output = Tail(r.Output, MaxOutput)
+	r.Exit = max(0, min(r.Exit, 255))
+	return r
+}
+
+// line makes one line of s.
+func line(s string, most int) string {
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, "\uFFFD"))
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most-3], "") + "..."
+	}
+	return s
+}
+
+// Tail is the end of s, in UTF-8 and at most so many bytes.
+func Tail(s string, most int) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	if len(s) <= most {
+		return s
+	}
+	s = s[len(s)-most:]
+	for s != "" && !utf8.RuneStart(s[0]) {
+		s = s[1:]
+	}
+	return s
+}
+
+// ReadReports calls each for every report that r brings, which comes out of a
+// node: what is no report, or too long, is an error.
+func ReadReports(r io.Reader, each func(Report)) error {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(make([]byte, 0, 1<<10), maxLine)
+	for lines.Scan() {
+		var got Report
+		if err := json.Unmarshal(lines.Bytes(), &got); err != nil {
+			return fmt.Errorf("what the node tells of a step cannot be read: %w", err)
+		}
+		switch got.State {
+		case Waiting, Running, Done, Failed:
+		default:
+			return fmt.Errorf("the node tells of a step that is %.40q", got.State)
+		}
+		each(got.Bounded())
+	}
+	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
+		return fmt.Errorf("what the node tells of a step has more than %d bytes", maxLine)
+	} else if err != nil {
+		return err
+	}
+	return nil
+}
+
+func (r Report) encode() []byte {
+	b, _ := json.Marshal(r.Bounded()) // it has only texts and a number
+	return append(b, '\n')
+}

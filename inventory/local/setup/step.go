@@ -1,0 +1,125 @@
+package setup
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+	"unicode/utf8"
+)
+
+// Kinds of steps.
+const (
+	Install = "install"
+	Execute = "execute"
+)
+
+// Bounds on a step, in bytes.
+const (
+	MaxURL     = 256 << 10   // data: is one, too
+	MaxCommand = 128<<10 - 1 // the kernel's own limit
+	maxPath    = 4095
+	maxShort   = 64
+	maxOrder   = 4 << 20 // in JSON
+)
+
+// Step is one thing to do, an item of the attribute setup.
+type Step struct {
+	Kind string `json:"kind"`
+	// URL is http:, https: or data:.
+	URL string `json:"url,omitempty"`
+	// InstallPath is absolute, or begins with ~, the home of the first account.
+	InstallPath string `json:"install_path,omitempty"`
+	// FileType is tar, tar.gz, zip and so on; empty, the name or the content tells.
+	FileType string `json:"file_type,omitempty"`
+	// Shell is sh or bash.
+	Shell   string `json:"shell,omitempty"`
+	Command string `json:"command,omitempty"`
+}
+
+// Order is what "run" reads: a step, and whose home and name it has.
+type Order struct {
+	Step
+	// Account is the first account's; empty is root's.
+	Account string `json:"account,omitempty"`
+}
+
+// ParseStep reads an item of the attribute setup. Its error is for
+// experimenters.
+func ParseStep(text string) (Step, error) {
+	var s Step
+	if len(text) > maxOrder {
+		return Step{}, fmt.Errorf("it has more than %d bytes", maxOrder)
+	}
+	if err := strictly([]byte(text), &s); err != nil {
+		return Step{}, err
+	}
+	return s, s.check()
+}
+
+// strictly reads one JSON object and nothing else.
+func strictly(text []byte, v any) error {
+	if !utf8.Valid(text) {
+		return errors.New("it is not UTF-8")
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		return fmt.Errorf("it is no JSON object of a step: %w", err)
+	}
+	if d.More() {
+		return errors.New("more follows the JSON object of a step")
+	}
+	return nil
+}
+
+func (s Step) check() error {
+	for _, text := range []string{s.URL, s.InstallPath, s.FileType, s.Shell, s.Command} {
+		if strings.ContainsRune(text, 0) {
+			return errors.New("it holds a zero byte")
+		}
+	}
+	switch s.Kind {
+	case Install:
+		return s.checkInstall()
+	case Execute:
+		return s.checkExecute()
+	}
+	return fmt.Errorf("the kind %.40q is neither %s nor %s", s.Kind, Install, Execute)
+}
+
+func (s Step) checkInstall() error {
+	switch {
+	case s.Shell != "" || s.Command != "":
+		return errors.New("an install has no shell and no command")
+	case len(s.URL) > MaxURL:
+		return fmt.Errorf("the url has %d bytes, at most %d can be", len(s.URL), MaxURL)
+	case !isData(s.URL):
+		if _, err := parseURL(s.URL); err != nil {
+			return err
+		}
+	}
+	switch {
+	case len(s.InstallPath) > maxPath || !path.IsAbs(s.InstallPath) && s.InstallPath != "~" && !strings.HasPrefix(s.InstallPath, "~/"):
+		return fmt.Errorf("the install_path %.80q is not absolute and does not begin with ~/", s.InstallPath)
+	case len(s.FileType) > maxShort:
+		return fmt.Errorf("the file_type has %d bytes, at most %d can be", len(s.FileType), maxShort)
+	}
+	return nil
+}
+
+func (s Step) checkExecute() error {
+	switch {
+	case s.URL != "" || s.InstallPath != "" || s.FileType != "":
+		return errors.New("an execute has no url, install_path or file_type")
+	case s.Shell != "sh" && s.Shell != "bash":
+		return fmt.Errorf("the shell %.40q is neither sh nor bash", s.Shell)
+	case s.Command == "":
+		return errors.New("the command is empty")
+	case len(s.Command) > MaxCommand:
+		return fmt.Errorf("the command has %d bytes, at most %d can be; install a script, and execute that", len(s.Command), MaxCommand)
+	}
+	return nil
+}

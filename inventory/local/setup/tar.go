@@ -1,0 +1,58 @@
+package setup
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"context"
+	"errors"
+	"io"
+	"os"
+)
+
+// afterEnd is how much behind the end of a tar archive is read, in bytes: it is
+// padded, and then the sums of the compression follow.
+const afterEnd = 1 << 20
+
+func eachTarred(ctx context.Context, f *os.File, each func(*entry) error) error {
+	plain, err := unpacked(timely{ctx, io.NewSectionReader(f, 0, 1<<62)})
+	if err != nil {
+		return inArchive(formatTar, err)
+	}
+	t := tar.NewReader(timely{ctx, plain})
+	for {
+		h, err := t.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil && !errors.Is(err, tar.ErrInsecurePath) { // names are for survey to judge
+			return inArchive(formatTar, err)
+		}
+		e := &entry{name: h.Name, mode: h.FileInfo().Mode(), modified: h.ModTime, target: h.Linkname, body: t}
+		switch h.Typeflag {
+		case tar.TypeReg, tar.TypeRegA, tar.TypeCont, tar.TypeGNUSparse:
+			e.kind, e.size = kindFile, h.Size
+		case tar.TypeDir:
+			e.kind = kindFolder
+		case tar.TypeSymlink:
+			e.kind = kindLink
+		case tar.TypeLink:
+			e.kind = kindSame
+		case tar.TypeXGlobalHeader:
+			continue
+		case tar.TypeChar, tar.TypeBlock:
+			return refusal(h.Name, "is a device")
+		case tar.TypeFifo:
+			return refusal(h.Name, "is a pipe")
+		default:
+			return refusal(h.Name, "is of the unknown type %q", h.Typeflag)
+		}
+		if err := each(e); err != nil {
+			return err
+		}
+	}
+	_, err = io.CopyN(io.Discard, plain, afterEnd)
+	if errors.Is(err, io.EOF) || errors.Is(err, gzip.ErrHeader) { // something else behind it does no harm
+		err = nil
+	}
+	return inArchive(formatTar, err)
+}

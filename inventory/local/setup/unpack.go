@@ -1,0 +1,248 @@
+package setup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// writer puts the entries of an archive, which was looked at, into a place.
+type writer struct {
+	p       *place
+	made    []madeFolder
+	files   int
+	content int64
+	total   int64
+	told    time.Time
+	say     func(string)
+}
+
+// madeFolder is a folder whose mode and time are set in the end: until then things
+// are put into it.
+type madeFolder struct {
+	name     string
+	mode     uint32
+	modified time.Time
+	dev, ino uint64
+}
+
+// unpack puts the whole archive into the place. What fails here leaves a part of
+// it there.
+func unpack(ctx context.Context, f *os.File, as format, p *place, say func(string)) (files int, err error) {
+	s, err := look(ctx, f, as, p)
+	if err != nil {
+		return 0, err
+	}
+	s.kinds = nil
+	w := &writer{p: p, total: s.content, say: say}
+	if err = eachEntry(ctx, f, as, w.put); err == nil {
+		err = w.settle()
+	}
+	if err != nil {
+		return w.files, fmt.Errorf("a part of the archive is in %s, the rest is not: %w", p.path, err)
+	}
+	return w.files, nil
+}
+
+func (w *writer) put(e *entry) error {
+	name, err := clean(e.name)
+	if err != nil || name == "." {
+		return err
+	}
+	if err := w.above(name); err != nil {
+		return err
+	}
+	w.files++
+	switch e.kind {
+	case kindFolder:
+		return w.folder(name, e)
+	case kindFile:
+		err = w.file(name, e)
+	case kindLink:
+		err = w.replace(name, func(fd int, base string) error {
+			if err := unix.Symlinkat(e.target, fd, base); err != nil {
+				return err
+			}
+			times := times(e.modified)
+			return unix.UtimesNanoAt(fd, base, times[:], unix.AT_SYMLINK_NOFOLLOW)
+		})
+	case kindSame:
+		err = w.same(name, e)
+	}
+	return err
+}
+
+// above makes the folders that a name is in, where the archive does not have them.
+func (w *writer) above(name string) error {
+	_, _, err := w.p.within(name)
+	if !errors.Is(err, unix.ENOENT) {
+		return err
+	}
+	for at := range len(name) {
+		if name[at] != '/' {
+			continue
+		}
+		fd, base, err := w.p.within(name[:at])
+		if err != nil {
+			return err
+		}
+		if err := unix.Mkdirat(fd, base, 0o755); err != nil && err != unix.EEXIST {
+			return explain(name[:at], err)
+		}
+	}
+	_, _, err = w.p.within(name)
+	return err
+}
+
+// folder makes a folder. One that is there stays as it is.
+func (w *writer) folder(name string, e *entry) error {
+	fd, base, err := w.p.within(name)
+	if err != nil {
+		return err
+	}
+	if err := unix.Mkdirat(fd, base, 0o700); err == unix.EEXIST {
+		own, err := w.p.folder(name)
+		if err != nil {
+			return explain(name, err)
+		}
+		return unix.Close(own)
+	} else if err != nil {
+		return explain(name, err)
+	}
+	own, err := w.p.folder(name)
+	if err != nil {
+		return explain(name, err)
+	}
+	defer unix.Close(own)
+	var st unix.Stat_t
+	if err := unix.Fstat(own, &st); err != nil {
+		return err
+	}
+	mode := uint32(e.mode.Perm())
+	if e.mode&fs.ModeSticky != 0 {
+		mode |= unix.S_ISVTX
+	}
+	w.made = append(w.made, madeFolder{name, mode, e.modified, st.Dev, st.Ino})
+	return nil
+}
+
+// file makes a file and fills it.
+func (w *writer) file(name string, e *entry) error {
+	fd := -1
+	err := w.replace(name, func(parent int, base string) (err error) {
+		fd, err = unix.Openat2(parent, base, &unix.OpenHow{
+			Flags: unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | unix.O_CLOEXEC, Mode: 0o600, Resolve: beneath,
+		})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	f := os.NewFile(uintptr(fd), name)
+	defer f.Close()
+	if _, err := io.Copy(f, &watched{r: io.LimitReader(e.body, e.size), done: w.content, length: w.total, told: w.told, say: w.unpacking}); err != nil {
+		return fmt.Errorf("%q: %w", name, err)
+	}
+	w.content += e.size
+	if err := unix.Fchmod(fd, uint32(e.mode.Perm())); err != nil {
+		return fmt.Errorf("%q: %w", name, err)
+	}
+	times := times(e.modified)
+	return unix.UtimesNanoAt(fd, "", times[:], unix.AT_EMPTY_PATH)
+}
+
+func (w *writer) unpacking(progress string) {
+	w.told = time.Now()
+	w.say("unpacking, " + progress)
+}
+
+// same gives a file a second name.
+func (w *writer) same(name string, e *entry) error {
+	first, err := clean(e.target)
+	if err != nil || first == name {
+		return err
+	}
+	fd, base, err := w.p.within(first)
+	if err != nil {
+		return err
+	}
+	// The next within closes it.
+	if fd, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3); err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return w.replace(name, func(parent int, own string) error { return unix.Linkat(fd, base, parent, own, 0) })
+}
+
+// replace makes something called name, in place of what has that name and is no
+// folder.
+func (w *writer) replace(name string, make func(parent int, base string) error) error {
+	fd, base, err := w.p.within(name)
+	if err != nil {
+		return err
+	}
+	err = make(fd, base)
+	if err == unix.EEXIST {
+		if err := unix.Unlinkat(fd, base, 0); err != nil && err != unix.ENOENT {
+			return explain(name, err)
+		}
+		err = make(fd, base)
+	}
+	if err != nil {
+		return explain(name, err)
+	}
+	return nil
+}
+
+// settle gives folders their modes and times, the inner ones first.
+func (w *writer) settle() error {
+	for i := len(w.made) - 1; i >= 0; i-- {
+		if err := w.made[i].settle(w.p); err != nil {
+			return explain(w.made[i].name, err)
+		}
+	}
+	return nil
+}
+
+func (m *madeFolder) settle(p *place) error {
+	fd, err := unix.Openat2(p.fd, m.name, &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: beneath})
+	if err == unix.ENOENT {
+		return nil // somebody was faster
+	}
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	if st.Dev != m.dev || st.Ino != m.ino {
+		return nil // it is another one
+	}
+	if err := unix.Fchmod(fd, m.mode); err != nil {
+		return err
+	}
+	times := times(m.modified)
+	return unix.UtimesNanoAt(fd, "", times[:], unix.AT_EMPTY_PATH)
+}
+
+// times are for UtimesNanoAt: now as the last use, and what the archive has.
+func times(modified time.Time) [2]unix.Timespec {
+	last := unix.Timespec{Nsec: unix.UTIME_NOW}
+	seconds := modified.Unix()
+	if modified.IsZero() || seconds < 0 || seconds > 1<<33 { // what file systems keep
+		return [2]unix.Timespec{last, last}
+	}
+	t, err := unix.TimeToTimespec(modified)
+	if err != nil {
+		return [2]unix.Timespec{last, last}
+	}
+	return [2]unix.Timespec{last, t}
+}

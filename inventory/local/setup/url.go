@@ -1,0 +1,91 @@
+package setup
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/url"
+	"path"
+	"strings"
+)
+
+const dataScheme = "data:"
+
+func isData(text string) bool {
+	return len(text) >= len(dataScheme) && strings.EqualFold(text[:len(dataScheme)], dataScheme)
+}
+
+// parseURL reads a URL that can be fetched.
+func parseURL(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("the url %.200q cannot be read: %w", text, errors.Unwrap(err))
+	case u.Scheme != "http" && u.Scheme != "https":
+		return nil, fmt.Errorf("the url %.200q is neither http:, https: nor data:", u.Redacted())
+	case u.Hostname() == "":
+		return nil, fmt.Errorf("the url %.200q names no host", u.Redacted())
+	}
+	u.Fragment, u.RawFragment = "", ""
+	return u, nil
+}
+
+// shown is a URL as it may be shown: short, and without a password.
+func shown(text string) string {
+	if isData(text) {
+		return fmt.Sprintf("%.40s…", text)
+	}
+	u, err := parseURL(text)
+	if err != nil {
+		return fmt.Sprintf("%.200q", text)
+	}
+	return line(u.Redacted(), 200)
+}
+
+// fileName is what a file is called that a URL leads to, if it can be.
+func fileName(text string) string {
+	if isData(text) {
+		return ""
+	}
+	u, err := parseURL(text)
+	if err != nil {
+		return ""
+	}
+	name := path.Base(u.Path)
+	if name == "." || name == ".." || name == "/" || strings.ContainsAny(name, "/\x00") || len(name) > maxName {
+		return ""
+	}
+	return name
+}
+
+// dataOf is what a data: URL holds (RFC 2397).
+func dataOf(text string) ([]byte, error) {
+	head, body, ok := strings.Cut(text[len(dataScheme):], ",")
+	if !ok {
+		return nil, errors.New("the data: url has no comma before its data")
+	}
+	plain, err := url.PathUnescape(body)
+	if err != nil {
+		return nil, fmt.Errorf("the data: url cannot be read: %w", err)
+	}
+	at := strings.LastIndexByte(head, ';')
+	if !strings.EqualFold(strings.TrimSpace(head[at+1:]), "base64") {
+		return []byte(plain), nil
+	}
+	plain = strings.Map(func(r rune) rune {
+		switch r {
+		case ' ', '\t', '\r', '\n', '=':
+			return -1
+		case '-':
+			return '+'
+		case '_':
+			return '/'
+		}
+		return r
+	}, plain)
+	b, err := base64.RawStdEncoding.DecodeString(plain)
+	if err != nil {
+		return nil, fmt.Errorf("the data: url is no base64: %w", err)
+	}
+	return b, nil
+}
