@@ -92,7 +92,7 @@ func (p *parser) wrong(n *yaml.Node, format string, args ...any) {
 func (p *parser) top(n *yaml.Node) {
 	keys := []string{
 		"instance", "component", "public_host", "listen", "ports", "port_rest", "publish", "gateway_port",
-		"sliver_types", "manifest_socket", "forward_to", "emulator", "shared_vlans", "provider",
+		"sliver_types", "services_wait", "manifest_socket", "forward_to", "emulator", "shared_vlans", "provider",
 	}
 	if what := anotherFile(deref(n)); what != "" {
 		p.wrong(n, "this is %s; the settings of a testbed are those beside its provider, such as providers/local.yaml", what)
@@ -128,6 +128,8 @@ func (p *parser) top(n *yaml.Node) {
 			}
 		case "sliver_types":
 			p.types(n)
+		case "services_wait":
+			p.ServicesWait = p.time(n, key)
 		case "manifest_socket":
 			p.ManifestSocket = p.text(n, key)
 		case "forward_to":

@@ -52,6 +52,8 @@ type Settings struct {
 	SliverTypes []SliverType
 	// ManifestSocket is absolute.
 	ManifestSocket string
+	// ServicesWait is how long executes may hold up that a node is ready.
+	ServicesWait time.Duration
 	// ForwardTo are the networks of other providers' nodes; see MayForward.
 	ForwardTo []netip.Prefix
 	Emulator  Emulator
@@ -92,6 +94,7 @@ func defaults() Settings {
 		Publish:        Both,
 		Emulator:       AutoEmulator,
 		SliverTypes:    []SliverType{defaultType()},
+		ServicesWait:   30 * time.Second,
 		ManifestSocket: "../admin.sock",
 	}
 }

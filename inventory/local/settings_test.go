@@ -78,7 +78,7 @@ func TestFileOfSettings(t *testing.T) {
 }
 
 func TestMistakesInSettings(t *testing.T) {
-	keys := "instance, component, public_host, listen, ports, port_rest, publish, gateway_port, sliver_types, manifest_socket, forward_to, emulator, shared_vlans, provider"
+	keys := "instance, component, public_host, listen, ports, port_rest, publish, gateway_port, sliver_types, services_wait, manifest_socket, forward_to, emulator, shared_vlans, provider"
 	for _, tt := range []struct{ rule, text, want string }{
 		{"unknown key", "\npublic_hots: a", `x.yaml:2: the settings have no key "public_hots"; did you mean "public_host"?`},
 		{"far key", "colour: red", `x.yaml:1: the settings have no key "colour"; there are ` + keys},

@@ -36,7 +36,7 @@ const (
 // Bounds on a report, in bytes.
 const (
 	MaxOutput   = 2 << 10
-	maxMessage  = 400
+	maxMessage  = 300
 	maxProgress = 40
 	maxLine     = 32 << 10
 )

@@ -31,6 +31,7 @@ type should struct {
 	SliceURN      *string   `json:"slice_urn"`
 	SliverURN     *string   `json:"sliver_urn"`
 	Interfaces    *[]string `json:"interfaces"`
+	Setup         *[]string `json:"setup"` // of a new node only
 }
 
 // change puts what is asked into a node that is there.

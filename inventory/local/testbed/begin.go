@@ -6,11 +6,12 @@ import (
 	"os"
 	"path/filepath"
 
+	"patchbay/inventory/local/setup"
 	"patchbay/inventory/provider"
 )
 
 // begin writes a new node down and lets it live.
-func (t *Testbed) begin(id string, rec record) error {
+func (t *Testbed) begin(id string, rec record, steps []setup.Step) error {
 	l := t.newLife(id)
 	var err error
 	if l.ifaces, err = parseInterfaces(rec.Asked.Interfaces); err != nil {
@@ -34,7 +35,7 @@ func (t *Testbed) begin(id string, rec record) error {
 	err = t.join(l, &rec)
 	t.mu.Unlock()
 	if err == nil {
-		err = l.writeNew(&rec)
+		err = l.writeNew(&rec, steps)
 	}
 	if err != nil {
 		l.gone = true
@@ -60,8 +61,8 @@ func (t *Testbed) newLife(id string) *life {
 	return &life{t: t, id: id, pokes: make(chan struct{}, 1), died: make(chan uint64, 1), fetching: make(chan struct{}, 1)}
 }
 
-// writeNew makes the node's folder with host key and record.
-func (l *life) writeNew(rec *record) error {
+// writeNew makes the node's folder with host key, steps and record.
+func (l *life) writeNew(rec *record, steps []setup.Step) error {
 	private, public, err := newHostKey()
 	if err != nil {
 		return err
@@ -71,6 +72,9 @@ func (l *life) writeNew(rec *record) error {
 		return err
 	}
 	if err := writeDurably(l.dir(), hostKeyFile, private); err != nil {
+		return err
+	}
+	if err := l.keepSteps(steps); err != nil {
 		return err
 	}
 	if err := l.save(*rec); err != nil {

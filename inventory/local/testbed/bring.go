@@ -152,6 +152,7 @@ func (l *life) kill() error {
 func (l *life) stop(ctx context.Context, restarts bool) error {
 	l.doing(map[bool]string{true: "restarting", false: "shutting down"}[restarts])
 	l.setOpen(false)
+	l.pauseServices()
 	halt, cancel := context.WithTimeout(ctx, talkTime)
 	defer cancel()
 	if err := l.t.machines.Halt(halt, l.id); err != nil && ctx.Err() == nil {
@@ -169,6 +170,7 @@ func (l *life) setPID(pid int) {
 // ended lets go of what ends with a run.
 func (l *life) ended() {
 	l.up, l.linked, l.told, l.proven = false, false, false, false
+	l.pauseServices()
 	l.setPID(0)
 	l.setOpen(false)
 	if l.geni != nil {

@@ -23,6 +23,7 @@ import (
 	"patchbay/inventory/local/claim"
 	"patchbay/inventory/local/gateway"
 	"patchbay/inventory/local/node"
+	"patchbay/inventory/local/setup"
 	"patchbay/inventory/local/wire"
 	"patchbay/inventory/provider"
 )
@@ -49,6 +50,8 @@ type world struct {
 	done     map[string]int                // how often operations were asked for
 	full     func(name string, v any) bool // what cannot be written, if not nil
 	last     *mortal
+	steps    map[string]*doubleStep  // by node and number
+	results  map[string]setup.Report // by URL or command: what comes of it at once
 	noImages bool
 	sudoless bool // images have no sudo
 }
@@ -120,6 +123,7 @@ func newWorld(t *testing.T) *world {
 	return &world{
 		t: t, dir: dir, settings: s, owner: owner, log: slog.New(slog.DiscardHandler), running: map[string]*system{}, starts: map[string]int{},
 		opens: map[string]gateway.Door{}, peers: map[string]map[netip.Addr]string{}, fabric: map[string]*plugs{}, fails: map[string]error{}, slow: map[string]chan struct{}{}, done: map[string]int{},
+		steps: map[string]*doubleStep{}, results: map[string]setup.Report{},
 	}
 }
 
@@ -667,4 +671,85 @@ func holders(t testing.TB, dir string) []string {
 
 func has(list []string, part string) bool {
 	return slices.ContainsFunc(list, func(s string) bool { return strings.Contains(s, part) })
+}
+
+// doubleStep is a step as a node that is only told of knows it; it outlives its
+// runs, as a disk does.
+type doubleStep struct {
+	order  setup.Order
+	report setup.Report
+	ended  chan struct{} // closed when it has ended
+}
+
+// Setup begins steps, and waits until a test ends them; with a run of the node
+// end those that run.
+func (m *doubleMachines) Setup(ctx context.Context, id string, words []string, input []byte, each func(setup.Report)) error {
+	if err := m.op("setup " + words[1]); err != nil {
+		return err
+	}
+	m.w.mu.Lock()
+	defer m.w.mu.Unlock()
+	s := m.w.running[id]
+	if s == nil {
+		return errors.New("it does not run")
+	}
+	key := id + " " + words[2]
+	step := m.w.steps[key]
+	if words[1] == "run" {
+		if step == nil {
+			step = &doubleStep{report: setup.Report{State: setup.Running}, ended: make(chan struct{})}
+			if err := json.Unmarshal(input, &step.order); err != nil {
+				return err
+			}
+			m.w.steps[key] = step
+			if r, ok := m.w.results[step.order.URL+step.order.Command]; ok {
+				step.report = r
+				close(step.ended)
+				r = setup.Report{State: setup.Running}
+				each(r)
+				return nil
+			}
+			go func() {
+				select {
+				case <-step.ended:
+				case <-s.dead:
+					m.w.endStep(id, words[2], setup.Report{State: setup.Failed, Message: setup.Interrupted})
+				}
+			}()
+		}
+		each(step.report)
+		return nil
+	}
+	if step == nil {
+		each(setup.Report{State: setup.Waiting})
+		return nil
+	}
+	if !step.report.Ended() {
+		each(setup.Report{State: setup.Running, Progress: "45 %"})
+		m.w.mu.Unlock()
+		select {
+		case <-step.ended:
+		case <-s.dead:
+		case <-ctx.Done():
+		}
+		m.w.mu.Lock()
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if !step.report.Ended() {
+			return errors.New("it does not run")
+		}
+	}
+	each(step.report)
+	return nil
+}
+
+// endStep ends a step that runs.
+func (w *world) endStep(id, number string, r setup.Report) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if step := w.steps[id+" "+number]; step != nil && !step.report.Ended() {
+		step.report = r
+		close(step.ended)
+	}
 }

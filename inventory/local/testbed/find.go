@@ -57,6 +57,7 @@ func (t *Testbed) recall(l *life) bool {
 		l.ifaces, err = parseInterfaces(l.rec.Asked.Interfaces)
 	}
 	if err == nil {
+		l.services = openServices(l, l.rec)
 		return true
 	}
 	l.rec = record{Asked: asked{Component: t.settings.Component, Power: provider.Off}, Change: 1}

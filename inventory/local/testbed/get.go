@@ -5,7 +5,15 @@ import (
 	"fmt"
 	"strings"
 
+	"patchbay/inventory/local"
 	"patchbay/inventory/provider"
+)
+
+// Bounds on what is told of the steps of a node and of all nodes in an answer, in
+// bytes, before they are encoded once more.
+const (
+	maxServices = 32 << 10
+	allServices = local.MaxAnswer / 4
 )
 
 // get answers for the names, or for all nodes when there are none.
@@ -27,10 +35,11 @@ func (t *Testbed) get(input json.RawMessage) (object, error) {
 		lives = append(lives, t.life(name)) // nil where there is none
 	}
 	t.count(lives)
+	room := min(maxServices, allServices/max(1, len(lives)))
 	resources := []provider.Resource{}
 	for i, l := range lives {
 		if l != nil {
-			resources = append(resources, l.report())
+			resources = append(resources, l.report(room))
 		} else {
 			resources = append(resources, provider.Resource{provider.AttrName: q.Names[i], provider.AttrEnsure: provider.Absent})
 		}
@@ -38,8 +47,8 @@ func (t *Testbed) get(input json.RawMessage) (object, error) {
 	return object{"resources": resources}, nil
 }
 
-// report is what get says of the node.
-func (l *life) report() provider.Resource {
+// report is what get says of the node, with so many bytes of its services.
+func (l *life) report(room int) provider.Resource {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.gone {
@@ -52,6 +61,9 @@ func (l *life) report() provider.Resource {
 		r[provider.AttrMessage] = l.message
 	}
 	r[provider.AttrInterfaces] = l.interfaces()
+	if l.services != nil {
+		r[provider.AttrServices] = l.services.items(room)
+	}
 	r[provider.AttrHostKeys] = strings.Split(l.rec.HostKey, "\n")
 	if l.open {
 		login, proxy := l.t.published(doorName(l.rec.Asked.Hostname, l.id), l.rec.Port)

@@ -37,6 +37,8 @@ type life struct {
 	// ifaces are its interfaces and network their links, nil without; never changed.
 	ifaces  []iface
 	network *network
+	// services are its setup, nil for a node without; never changed.
+	services *services
 	// broken is why it can only be removed, for experimenters; set when it is found.
 	broken string
 	once   sync.Once // starts the goroutine
@@ -47,6 +49,7 @@ type life struct {
 	rec            record
 	gone           bool // nothing is left
 	state, message string
+	setting        bool // the message is what the services do
 	open           bool // the doors can be used
 	root           bool // also as root, with the keys of all accounts
 	pid            int  // 0 when it is not running
@@ -82,7 +85,7 @@ type life struct {
 }
 
 // say tells get what the node does, with l.mu held.
-func (l *life) say(state, message string) { l.state, l.message = state, message }
+func (l *life) say(state, message string) { l.state, l.message, l.setting = state, message, false }
 
 // doing says so unless the node is ready and shall look so.
 func (l *life) doing(message string) {
@@ -270,7 +273,14 @@ func (l *life) round(ctx context.Context) (wait time.Duration, over bool) {
 		}
 		later, isLater := errors.AsType[*laterError](err)
 		ready := err == nil || isLater && later.ready
-		if ready && l.again == rec.Change {
+		held, wait := false, time.Duration(0)
+		if ready {
+			held, wait = l.serve(rec)
+		}
+		if held {
+			l.settingUp(rec.Change)
+		}
+		if ready && !held && l.again == rec.Change {
 			l.again = 0
 			l.note(rec.Change, "")
 		}
@@ -280,7 +290,9 @@ func (l *life) round(ctx context.Context) (wait time.Duration, over bool) {
 		switch {
 		case ctx.Err() != nil:
 			return 0, false
-		case ready && l.finish(rec.Change, provider.StateReady, "") && !isLater:
+		case held && !isLater && l.snapshot().Change == rec.Change:
+			return wait, false
+		case ready && !held && l.finish(rec.Change, provider.StateReady, "") && !isLater:
 			return 0, false
 		case err == nil || l.snapshot().Change != rec.Change:
 			continue // something else is asked by now

@@ -10,6 +10,7 @@ import (
 	"patchbay/inventory/local/fabric"
 	"patchbay/inventory/local/gateway"
 	"patchbay/inventory/local/node"
+	"patchbay/inventory/local/setup"
 	"patchbay/inventory/local/wire"
 )
 
@@ -35,6 +36,7 @@ type machines interface {
 	Halt(ctx context.Context, id string) error
 	Hold(ctx context.Context, id string) error
 	Listen(ctx context.Context, id, network, address, owner string) (net.Listener, error)
+	Setup(ctx context.Context, id string, words []string, input []byte, each func(setup.Report)) error
 }
 
 // doorkeeper is the gateway.

@@ -20,6 +20,7 @@ import (
 	"patchbay/inventory/local/gateway"
 	"patchbay/inventory/local/node"
 	"patchbay/inventory/local/relay"
+	"patchbay/inventory/local/setup"
 	"patchbay/inventory/provider"
 	"patchbay/testdata/need"
 )
@@ -34,6 +35,8 @@ func TestMain(m *testing.M) {
 		gateway.Main()
 	case relay.Argv0:
 		relay.Main()
+	case setup.Argv0:
+		setup.Main()
 	case "geni-get":
 		if err := agent.GeniGet(os.Args[1:], os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, "error:", err)
@@ -54,6 +57,7 @@ type site struct {
 	key     string // file of a private key
 	public  string // its line
 	stop    func() // the testbed
+	testbed *Testbed
 }
 
 func newSite(t testing.TB, instance string, first int) *site {
@@ -110,6 +114,7 @@ func (s *site) up() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	s.testbed = tb
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- tb.Run(ctx) }()
@@ -193,6 +198,7 @@ type seen struct {
 	Name, Ensure, State, Message, Proxy string
 	Login                               []string
 	HostKeys                            []string `json:"host_keys"`
+	Services                            []string
 }
 
 func (s *site) get(names ...string) map[string]seen {

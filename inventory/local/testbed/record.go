@@ -25,6 +25,9 @@ type record struct {
 	Limits  node.Limits `json:"limits"`
 	HostKey string      `json:"host_key"` // the public ones, a line each
 	Peer    netip.Addr  `json:"peer,omitzero"`
+	// Steps counts those of its setup, and StepsSum tells them from others.
+	Steps    int    `json:"steps,omitempty"`
+	StepsSum string `json:"steps_sum,omitempty"`
 	// Settled once by the life.
 	ImageKey string `json:"image_key,omitempty"`
 	Base     uint32 `json:"base,omitempty"`

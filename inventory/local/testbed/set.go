@@ -133,7 +133,11 @@ func (t *Testbed) accept(u update, imageNames []string, noop bool) (object, erro
 	case l.broken != "":
 		return nil, refused(provider.Failed, "node %s is broken: %s", u.Name, l.broken)
 	default:
-		if err := w.change(&next); err != nil {
+		err := w.change(&next)
+		if err == nil {
+			err = l.rec.sameSteps(w.Setup)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -179,6 +183,10 @@ func (t *Testbed) make(u update, imageNames []string, noop bool) (object, error)
 	if err != nil {
 		return nil, err
 	}
+	steps, err := parseSteps(u.Should.Setup)
+	if err != nil {
+		return nil, err
+	}
 	change := changed(nil, &next)
 	if noop {
 		if t.full() {
@@ -187,7 +195,8 @@ func (t *Testbed) make(u update, imageNames []string, noop bool) (object, error)
 		return change, nil
 	}
 	limits := node.Limits{CPUs: kind.CPUs, Memory: kind.Memory, PIDs: kind.PIDs, Disk: kind.Disk}
-	if err := t.begin(u.Name, record{Asked: next, Change: 1, Limits: limits, Restarted: next.RestartSerial}); err != nil {
+	rec := record{Asked: next, Change: 1, Limits: limits, Restarted: next.RestartSerial, Steps: len(steps), StepsSum: stepsSum(steps)}
+	if err := t.begin(u.Name, rec, steps); err != nil {
 		return nil, err
 	}
 	return change, nil

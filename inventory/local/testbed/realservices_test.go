@@ -1,0 +1,141 @@
+package testbed
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"patchbay/inventory/local/setup"
+	"patchbay/inventory/provider"
+)
+
+func executes(command string) string {
+	return fmt.Sprintf(`{"kind":"execute","shell":"sh","command":%q}`, command)
+}
+
+func installs(url, path string) string {
+	return fmt.Sprintf(`{"kind":"install","url":%q,"install_path":%q}`, url, path)
+}
+
+// served are the services of a node.
+func (s *site) services(name string) []service {
+	s.t.Helper()
+	var all []service
+	for _, item := range s.get(name)[name].Services {
+		var one service
+		if err := json.Unmarshal([]byte(item), &one); err != nil {
+			s.t.Fatalf("%s: %v", item, err)
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// over waits until all steps of the node have ended.
+func (s *site) over(name string) []service {
+	s.t.Helper()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		all := s.services(name)
+		if j := (journal{Steps: all}); len(all) > 0 && j.over() {
+			return all
+		}
+		if time.Now().After(end) {
+			s.t.Fatalf("steps go on: %+v", all)
+		}
+	}
+}
+
+// tarball is a tar.gz archive of files.
+func tarball(t testing.TB, files map[string]string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	w := tar.NewWriter(z)
+	for name, text := range files {
+		if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o755, Size: int64(len(text)), ModTime: time.Unix(1e9, 0)}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestRealServices(t *testing.T) {
+	s := newSite(t, "setup-r1", 42900)
+	a, web := nodeName(1), nodeName(2)
+	s.set(map[string]provider.Resource{web: s.node("web", "alice")})
+	s.settled(web)
+	n := s.node("a", "alice")
+	// The installs come from a server inside the node, which its first install
+	// starts: nothing but data: can be there before.
+	n["setup"] = []string{
+		installs("data:,hello%20world", "~/from/data"),
+		installs("http://127.0.0.1:8000/tool.tgz", "/opt/tool"),
+		installs("http://127.0.0.1:8000/missing.tgz", "/opt/missing"),
+		executes("cat /opt/tool/bin/tool; id -un; echo $HOME $USER $LOGNAME $PATH $LANG; pwd; stat -c %U ~/from ~/from/data/* /opt/tool/bin/tool; echo >&2 err"),
+		executes("echo once >> /root/log; exit 3"),
+		executes("sleep 1000 & echo in the background; cat"),
+	}
+	s.set(map[string]provider.Resource{a: n})
+	var hits atomic.Int32
+	archive := tarball(t, map[string]string{"bin/tool": "I am the tool\n"})
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		hits.Add(1)
+		if r.URL.Path != "/tool.tgz" {
+			http.NotFound(w, r)
+			return
+		}
+		w.Write(archive)
+	})}
+	var l net.Listener
+	for end := time.Now().Add(20 * time.Second); l == nil; time.Sleep(5 * time.Millisecond) {
+		var err error
+		if l, err = s.testbed.machines.Listen(t.Context(), a, "tcp", "127.0.0.1:8000", ""); err != nil && time.Now().After(end) {
+			t.Fatal(err)
+		}
+	}
+	go server.Serve(l)
+	defer server.Close()
+	all := s.settled(a)
+	got := s.over(a)
+	want := []struct {
+		state         string
+		exit          int
+		message, says string
+	}{
+		{setup.Done, 0, "", ""},
+		{setup.Done, 0, "", ""},
+		{setup.Failed, 1, "404", ""},
+		{setup.Done, 0, "", "I am the tool\nroot\n/home/alice alice alice " + "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin C.UTF-8\n/home/alice\nalice\nalice\nroot\nerr\n"},
+		{setup.Failed, 3, "the command ended with status 3", ""},
+		{setup.Done, 0, "", "in the background\n"},
+	}
+	for i, w := range want {
+		g := got[i]
+		if g.State != w.state || g.Exit != w.exit || !strings.Contains(g.Message, w.message) || w.says != "" && g.Output != w.says {
+			t.Errorf("step %d: %+v, want %+v", i+1, g, w)
+		}
+	}
+	if got := s.mustSSH(all[a], "alice", "cat from/data/*; cat /var/log/patchbay/6-execute.log; sudo cat /root/log"); got != "hello worldin the background\nonce" {
+		t.Errorf("in the node: %q", got)
+	}
+	if got := len(s.services(web)); got != 0 {
+		t.Errorf("a node without setup has %d services", got)
+	}
+}

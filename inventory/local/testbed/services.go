@@ -1,0 +1,382 @@
+package testbed
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"sync"
+	"time"
+
+	"patchbay/inventory/local/setup"
+	"patchbay/inventory/provider"
+)
+
+const servicesFile = "services.json"
+
+// How often it is tried to begin a step, and to learn what came of one, when the
+// node answers and yet cannot.
+const (
+	maxBegins = 5
+	maxLooks  = 20
+)
+
+// service is a step of a node's setup and what came of it. Begun is noted when
+// the node has said so: from then on it is only waited for.
+type service struct {
+	Kind string `json:"kind"`
+	setup.Report
+	Begun bool `json:"begun,omitempty"`
+}
+
+// journal is services.json. A step is noted as running before it is begun, so
+// one that waits has never been, and one that has ended never is again.
+type journal struct {
+	Steps []service `json:"steps"`
+	// Executes is when the first execute began.
+	Executes time.Time `json:"executes,omitzero"`
+}
+
+// services do the steps of a node, one after the other, in a goroutine of their
+// own while the node runs.
+type services struct {
+	l *life
+	// The life's: what ends the goroutine, and that it has ended.
+	stop context.CancelFunc
+	done chan struct{}
+
+	mu       sync.Mutex // guards what follows; taken after the life's
+	journal  journal    // as it is on the disk; changed by the goroutine alone
+	progress string     // of the step that runs
+	over     bool       // all steps have ended
+	told     []string   // what get answers; nil when that has changed
+}
+
+func newServices(l *life, steps []setup.Step) *services {
+	s := &services{l: l}
+	for _, step := range steps {
+		s.journal.Steps = append(s.journal.Steps, service{Kind: step.Kind, Report: setup.Report{State: setup.Waiting}})
+	}
+	return s
+}
+
+// openServices finds what came of the steps of a node that was made before.
+func openServices(l *life, rec record) *services {
+	if rec.Steps == 0 {
+		return nil
+	}
+	s := &services{l: l}
+	err := readJSON(l.dir(), servicesFile, &s.journal)
+	if errors.Is(err, fs.ErrNotExist) {
+		var steps []setup.Step
+		if err = readJSON(l.dir(), stepsFile, &steps); err == nil {
+			s = newServices(l, steps)
+		}
+	}
+	if err == nil && len(s.journal.Steps) != rec.Steps {
+		err = fmt.Errorf("%d steps are noted, and the node has %d", len(s.journal.Steps), rec.Steps)
+	}
+	if err != nil { // better none than one twice
+		l.t.log.Error("what was noted of the setup of a node is spoilt; nothing more of it is done", "node", l.id, "error", err)
+		s.journal = journal{Steps: make([]service, rec.Steps)}
+		for i := range s.journal.Steps {
+			s.journal.Steps[i] = service{Kind: setup.Execute, Report: lost("what was noted of it is spoilt; nothing more is done")}
+		}
+	}
+	s.over = s.journal.over()
+	return s
+}
+
+func lost(message string) setup.Report {
+	return setup.Report{State: setup.Failed, Exit: 255, Message: message}
+}
+
+func (j *journal) over() bool {
+	for _, step := range j.Steps {
+		if !step.Ended() {
+			return false
+		}
+	}
+	return true
+}
+
+// serve lets the steps of a node that is told and proven go on. It tells whether
+// they keep it from being ready, and if so, how long at most; 0 is not known.
+func (l *life) serve(rec record) (held bool, wait time.Duration) {
+	s := l.services
+	if s == nil || rec.Asked.Power != provider.On {
+		return false, 0
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over {
+		return false, 0
+	}
+	if s.stop == nil {
+		ctx, cancel := context.WithCancel(l.t.ctx)
+		s.stop, s.done = cancel, make(chan struct{})
+		done, account := s.done, ""
+		if users, err := parseUsers(rec.Asked.Users); err == nil && len(users) > 0 {
+			account = users[0].Login
+		}
+		l.t.work.Go(func() {
+			defer close(done)
+			s.work(ctx, account)
+		})
+	}
+	for _, step := range s.journal.Steps {
+		if step.Kind == setup.Install && !step.Ended() {
+			return true, 0
+		}
+	}
+	if s.journal.Executes.IsZero() {
+		return true, 0
+	}
+	// A clock that was set back must not hold it up.
+	since := max(0, time.Since(s.journal.Executes.Round(0)))
+	wait = l.t.settings.ServicesWait - since
+	return wait > 0, wait
+}
+
+// pauseServices ends the goroutine: the node stops. The steps in it may go on.
+func (l *life) pauseServices() {
+	s := l.services
+	if s == nil || s.stop == nil {
+		return
+	}
+	s.stop()
+	<-s.done
+	s.stop, s.done = nil, nil
+}
+
+// settingUp says how far the steps are, unless more was asked since change.
+func (l *life) settingUp(change uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.rec.Change == change {
+		l.say(provider.StateChanging, l.services.doing())
+		l.setting = true
+	}
+}
+
+// doing says what is being done.
+func (s *services) doing() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	doing := map[string]string{setup.Install: "installing", setup.Execute: "executing"}
+	number, of := map[string]int{}, map[string]int{}
+	for _, step := range s.journal.Steps {
+		of[step.Kind]++
+	}
+	for _, step := range s.journal.Steps {
+		number[step.Kind]++
+		if step.Ended() {
+			continue
+		}
+		text := fmt.Sprintf("%s %d of %d", doing[step.Kind], number[step.Kind], of[step.Kind])
+		if s.progress != "" {
+			text += ": " + s.progress
+		}
+		return text
+	}
+	return "being set up"
+}
+
+// say notes how far a step is.
+func (s *services) say(progress string) {
+	s.mu.Lock()
+	s.progress = progress
+	s.mu.Unlock()
+	s.show()
+}
+
+func (s *services) show() {
+	s.l.mu.Lock()
+	defer s.l.mu.Unlock()
+	if s.l.setting {
+		s.l.message = s.doing()
+	}
+}
+
+// note changes the journal, on the disk first. It is tried until ctx ends; then
+// it is false.
+func (s *services) note(ctx context.Context, f func(j *journal)) bool {
+	next := s.journal // which this goroutine alone changes
+	next.Steps = append([]service(nil), next.Steps...)
+	f(&next)
+	for n := 1; ; n++ {
+		err := s.l.t.write(s.l.dir(), servicesFile, next)
+		if err == nil {
+			break
+		}
+		s.l.t.log.Error("cannot note what came of the setup of a node; that is tried again", "node", s.l.id, "error", err)
+		sleep(ctx, time.Duration(min(n, maxPause))*s.l.t.pause)
+		if ctx.Err() != nil {
+			return false
+		}
+	}
+	s.mu.Lock()
+	s.journal, s.told, s.progress, s.over = next, nil, "", next.over()
+	s.mu.Unlock()
+	s.show()
+	return true
+}
+
+// end notes what came of a step.
+func (s *services) end(ctx context.Context, i int, r setup.Report) bool {
+	r.Progress = ""
+	ok := s.note(ctx, func(j *journal) { j.Steps[i].Report = r })
+	if ok && r.State == setup.Failed {
+		s.l.t.log.Info("a step of the setup of a node has failed", "node", s.l.id, "step", i+1, "status", r.Exit, "message", r.Message)
+	}
+	s.l.poke()
+	return ok
+}
+
+// work does the steps that have not ended.
+func (s *services) work(ctx context.Context, account string) {
+	steps, err := s.l.readSteps()
+	for i := range s.journal.Steps {
+		switch {
+		case s.journal.Steps[i].Ended():
+		case err != nil:
+			s.l.t.log.Error("the setup of a node cannot be read", "node", s.l.id, "error", err)
+			s.end(ctx, i, lost("what is to be done is not known any more; the testbed's operators can see why in the log"))
+		default:
+			s.step(ctx, i, setup.Order{Step: steps[i], Account: account})
+		}
+		if ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+// step begins a step unless it has begun, and waits for its end.
+func (s *services) step(ctx context.Context, i int, o setup.Order) {
+	if s.journal.Steps[i].State == setup.Waiting {
+		if !s.note(ctx, func(j *journal) {
+			j.Steps[i].State = setup.Running
+			if o.Kind == setup.Execute && j.Executes.IsZero() {
+				j.Executes = time.Now()
+			}
+		}) {
+			return
+		}
+		s.l.poke() // from now on time counts
+	}
+	if !s.journal.Steps[i].Begun && !s.begin(ctx, i, o) {
+		return
+	}
+	for n := 1; ctx.Err() == nil; n++ {
+		last := setup.Report{State: setup.Running}
+		err := s.l.t.machines.Setup(ctx, s.l.id, setup.WaitWords(i+1), nil, func(r setup.Report) {
+			last, n = r, 1
+			s.say(r.Progress)
+		})
+		switch {
+		case ctx.Err() != nil:
+			return
+		case last.Ended():
+			s.end(ctx, i, last)
+			return
+		case err == nil && last.State == setup.Waiting:
+			s.end(ctx, i, lost("what was known of it in the node is gone"))
+			return
+		case n >= maxLooks:
+			s.end(ctx, i, lost("the node does not tell what came of it"))
+			return
+		}
+		s.l.t.log.Info("a node does not tell of a step of its setup; it is asked again", "node", s.l.id, "step", i+1, "error", err)
+		sleep(ctx, time.Duration(min(n, maxPause))*s.l.t.pause)
+	}
+}
+
+// begin begins a step, and tells whether it is to be waited for.
+func (s *services) begin(ctx context.Context, i int, o setup.Order) bool {
+	order, err := json.Marshal(o)
+	if err != nil {
+		s.end(ctx, i, lost(err.Error()))
+		return false
+	}
+	slow := 0
+	for n := 1; ctx.Err() == nil; n++ {
+		last, late, err := s.order(ctx, i, order)
+		switch {
+		case ctx.Err() != nil:
+			return false
+		case last.Ended():
+			s.end(ctx, i, last)
+			return false
+		case last.State == setup.Running:
+			return s.note(ctx, func(j *journal) { j.Steps[i].Begun = true })
+		case late: // a node is not given up for being slow
+			slow++
+			n--
+		case n >= maxBegins:
+			s.end(ctx, i, lost(strings.TrimSpace(fmt.Sprintf("it cannot be begun in the node: %v", err))))
+			return false
+		}
+		s.l.t.log.Info("a step of the setup of a node cannot be begun yet; that is tried again", "node", s.l.id, "step", i+1, "error", err)
+		sleep(ctx, time.Duration(min(n+slow, maxPause))*s.l.t.pause)
+	}
+	return false
+}
+
+// order asks the node to begin a step, in its turn. late tells that it did not
+// answer in time.
+func (s *services) order(ctx context.Context, i int, order []byte) (last setup.Report, late bool, err error) {
+	if err := s.l.t.talk.take(ctx, false); err != nil {
+		return last, false, err
+	}
+	defer s.l.t.talk.give()
+	ctx, cancel := context.WithTimeout(ctx, s.l.t.talkTime)
+	defer cancel()
+	err = s.l.t.machines.Setup(ctx, s.l.id, setup.RunWords(i+1), order, func(r setup.Report) { last = r })
+	return last, ctx.Err() != nil, err
+}
+
+// items are the attribute services, within so many bytes: if they are more, the
+// outputs are cut, and then the messages.
+func (s *services) items(room int) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.told == nil {
+		s.told = s.encoded(setup.MaxOutput, true)
+	}
+	all := s.told
+	for output := setup.MaxOutput / 2; lengthOf(all) > room; output /= 2 {
+		all = s.encoded(output, output > 0)
+		if output == 0 {
+			break
+		}
+	}
+	return all
+}
+
+func lengthOf(items []string) (n int) {
+	for _, item := range items {
+		n += len(item)
+	}
+	return n
+}
+
+func (s *services) encoded(output int, messages bool) []string {
+	all := make([]string, 0, len(s.journal.Steps))
+	for _, step := range s.journal.Steps {
+		item := object{"kind": step.Kind, "state": step.State}
+		if step.Ended() {
+			item["exit"] = step.Exit
+		}
+		if text := setup.Tail(step.Output, output); text != "" {
+			item["output"] = text
+		}
+		if messages && step.Message != "" {
+			item["message"] = step.Message
+		}
+		b, _ := json.Marshal(item) // texts and a number
+		all = append(all, string(b))
+	}
+	return all
+}
