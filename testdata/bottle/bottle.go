@@ -1,6 +1,7 @@
 package bottle
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"os/exec"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -70,6 +72,11 @@ func New(t testing.TB, o Options) *Bottle {
 	}
 	if err == nil {
 		err = b.serve(t, o.Web)
+	}
+	for _, p := range []*place{b.host, b.internet} {
+		if err == nil {
+			err = p.do(carries)
+		}
 	}
 	if err != nil {
 		t.Fatalf("cannot make a bottle: %v", err)
@@ -172,6 +179,21 @@ func (p *place) do(f func() error) error {
 	done := make(chan error, 1)
 	p.work <- func() { done <- f() }
 	return <-done
+}
+
+// carries waits until eth0 of the thread's namespace carries packets: a while
+// after it is up it still loses them.
+func carries() error {
+	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		l, err := netlink.LinkByName("eth0")
+		if err != nil {
+			return err
+		}
+		if l.Attrs().OperState == netlink.OperUp {
+			return nil
+		}
+	}
+	return errors.New("eth0 does not get ready")
 }
 
 // address gives a device of the thread's namespace an address, and takes it up.

@@ -1,6 +1,7 @@
 package outbound
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,7 +36,8 @@ type Options struct {
 	Block []netip.Prefix
 	Log   *slog.Logger
 
-	host *os.File // nil: the network namespace of this process
+	host  *os.File      // nil: the network namespace of this process
+	every time.Duration // between looks at the host; 0: as always
 }
 
 // Exit is the way outside of an instance's nodes. Its methods may be called from
@@ -63,7 +65,6 @@ type Exit struct {
 
 const pinFile = "space"
 
-// every is how often the host is looked at.
 const every = 2 * time.Second
 
 // Open makes the exit, or finds it and mends what is missing, and keeps it right
@@ -140,6 +141,7 @@ func prepare() error {
 		[2]string{"ipv4/conf/all/accept_redirects", "0"}, [2]string{"ipv4/conf/default/accept_redirects", "0"},
 		[2]string{"ipv4/conf/all/send_redirects", "0"}, [2]string{"ipv4/conf/default/send_redirects", "0"},
 		[2]string{"ipv4/conf/all/accept_source_route", "0"}, [2]string{"ipv4/conf/default/accept_source_route", "0"},
+		[2]string{"ipv4/icmp_ratelimit", "0"}, // each refusal is told
 		[2]string{"ipv4/ip_forward", "1"},
 	)
 	if err != nil {
@@ -199,7 +201,7 @@ func (e *Exit) watch(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(every):
+		case <-time.After(cmp.Or(e.o.every, every)):
 		}
 		err := e.onHost(e.mend)
 		now := ""

@@ -54,8 +54,8 @@ func exitTable(blocked []netip.Prefix, connections uint32) (*ruleset, *nftables.
 	r.rule(input, from(outside), drop())
 	r.rule(input, isNot(destination, gate), drop())
 	ask := func(kind byte, meter *nftables.Set, rate uint64) {
-		r.rule(input, protocol(kind), port(domain), faster(meter, rate), drop())
-		r.rule(input, protocol(kind), port(domain), accept())
+		r.rule(input, protocol(kind), toPort(domain), faster(meter, rate), drop())
+		r.rule(input, protocol(kind), toPort(domain), accept())
 	}
 	ask(unix.IPPROTO_UDP, names, nodeNames)
 	ask(unix.IPPROTO_TCP, stream, nodeStream)

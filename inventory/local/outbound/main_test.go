@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vishvananda/netlink"
+
 	"patchbay/testdata/bottle"
 )
 
@@ -22,6 +24,16 @@ func space(t testing.TB) *os.File {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "ns")
 	f, err := pinned(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = inside(f, func() error {
+		lo, err := netlink.LinkByName("lo")
+		if err != nil {
+			return err
+		}
+		return netlink.LinkSetUp(lo)
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +51,7 @@ func options(t testing.TB, b *bottle.Bottle, instance string) Options {
 	t.Helper()
 	o := Options{
 		Folder: filepath.Join(t.TempDir(), "outbound"), Instance: instance, Servers: []netip.Addr{netip.MustParseAddr(bottle.Names)},
-		Log: slog.New(slog.NewTextHandler(t.Output(), nil)), host: b.Space(),
+		Log: slog.New(slog.NewTextHandler(t.Output(), nil)), host: b.Space(), every: 100 * time.Millisecond,
 	}
 	t.Cleanup(func() {
 		if err := inside(b.Space(), func() error { return Remove(o.Folder, o.Instance) }); err != nil {

@@ -34,12 +34,39 @@ func (e *Exit) Attach(ctx context.Context, number int, node *os.File) error {
 	if sameSpace(node, e.space) {
 		return errors.New("the exit is no node")
 	}
-	port := nodePrefix + strconv.Itoa(number)
+	made, err := e.attach(number, node)
+	if err != nil {
+		return fmt.Errorf("cannot give a node its way outside: %w", err)
+	}
+	if made {
+		for _, end := range []struct {
+			space *os.File
+			name  string
+		}{{e.space, port(number)}, {node, Interface}} {
+			_ = inside(end.space, func() error {
+				h, err := handle()
+				if err != nil {
+					return err
+				}
+				defer h.Close()
+				carries(h, end.name)
+				return nil
+			})
+		}
+	}
+	return nil
+}
+
+// port is the name of a node's device in the exit.
+func port(number int) string { return nodePrefix + strconv.Itoa(number) }
+
+// attach is Attach without waiting; it tells whether it made the pair.
+func (e *Exit) attach(number int, node *os.File) (made bool, err error) {
+	port := port(number)
 	e.attaching.Lock()
 	defer e.attaching.Unlock()
 	mtu := e.mtu.Load()
-	made := false
-	err := inside(e.space, func() error {
+	err = inside(e.space, func() error {
 		h, err := handle()
 		if err != nil {
 			return err
@@ -71,15 +98,12 @@ func (e *Exit) Attach(ctx context.Context, number int, node *os.File) error {
 		return err
 	})
 	if err == nil && made {
-		err = errors.Join(inside(node, func() error { return setNode(number) }))
+		err = inside(node, func() error { return setNode(number) })
 	}
 	if err == nil && made {
 		err = inside(e.space, func() error { return setPort(port, number) })
 	}
-	if err != nil {
-		return fmt.Errorf("cannot give a node its way outside: %w", err)
-	}
-	return nil
+	return made, err
 }
 
 // setNode sets up the node's end. The namespace is the node's: what it says is
@@ -132,7 +156,7 @@ func (e *Exit) Detach(number int) error {
 	e.attaching.Lock()
 	defer e.attaching.Unlock()
 	return inside(e.space, func() error {
-		if err := remove(nodePrefix + strconv.Itoa(number)); err != nil {
+		if err := remove(port(number)); err != nil {
 			return err
 		}
 		return forget(Address(number))

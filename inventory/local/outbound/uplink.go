@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -111,6 +112,9 @@ func (e *Exit) connect() error {
 	if err == nil { // the mark of a whole one is that it is up here
 		err = set(h, e.device, own, other.Addr(), hardware(2, 0))
 	}
+	if err == nil {
+		carries(h, e.device)
+	}
 	if err != nil {
 		return fmt.Errorf("cannot set up the device %s: %w", e.device, err)
 	}
@@ -162,6 +166,17 @@ func set(h *netlink.Handle, name string, own netip.Prefix, other netip.Addr, at 
 // table of neighbours that all of the host has in common.
 func neighbour(h *netlink.Handle, l netlink.Link, a netip.Addr, at net.HardwareAddr) error {
 	return h.NeighSet(&netlink.Neigh{LinkIndex: l.Attrs().Index, State: netlink.NUD_PERMANENT, IP: a.AsSlice(), HardwareAddr: at})
+}
+
+// carries waits until a device carries packets, for the kernel takes up to a
+// second after it is up, in which it loses them. What takes longer is no reason
+// to stop.
+func carries(h *netlink.Handle, name string) {
+	for end := time.Now().Add(1500 * time.Millisecond); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+		if l, err := h.LinkByName(name); err != nil || l.Attrs().OperState == netlink.OperUp {
+			return
+		}
+	}
 }
 
 // remove removes a device of the thread's namespace, if it is there.
