@@ -140,7 +140,7 @@ func TestChangesKeepWhatIsPlugged(t *testing.T) {
 
 func TestNetworksAreAdopted(t *testing.T) {
 	h := open(t, NFTables)
-	l := lan("s1", 2, Shape{Rate: 100_000, Loss: 0.5})
+	l := lan("s1", 2, Shape{Rate: 100_000, Loss: 0.1})
 	nodes := build(t, h, l)
 	gone := lan("s1", 2)
 	gone.Name = "gone"

@@ -1,8 +1,11 @@
 package fabric
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
+	"syscall"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
@@ -25,16 +28,16 @@ func (n *network) bridge(name, alias string) (int, error) {
 	if err := n.boundLearning(d.index); err != nil {
 		return 0, err
 	}
-	return d.index, n.join(d.index, 0, alias)
+	return d.index, n.join(joining{index: d.index, alias: alias})
 }
 
 // maxLearned is how many addresses a bridge learns.
 const maxLearned = 16384
 
-// boundLearning keeps a node that sends from ever new addresses from filling the
-// memory of the host. Kernels before 6.8 have no such limit.
+const fdbMaxLearned = 49 // IFLA_BR_FDB_MAX_LEARNED
+
+// boundLearning bounds what a bridge learns. Kernels before 6.8 take no notice.
 func (n *network) boundLearning(index int) error {
-	const fdbMaxLearned = 49 // IFLA_BR_FDB_MAX_LEARNED
 	message := nl.NewIfInfomsg(unix.AF_UNSPEC)
 	message.Index = int32(index)
 	info := nl.NewRtAttr(unix.IFLA_LINKINFO, nil)
@@ -47,9 +50,34 @@ func (n *network) boundLearning(index int) error {
 	return nil
 }
 
+// bounds tells whether the kernel bounds what the bridge learns.
+func (n *network) bounds(name string) (bool, error) {
+	r := nl.NewNetlinkRequest(unix.RTM_GETLINK, unix.NLM_F_ACK)
+	r.Sockets = n.sockets
+	r.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
+	r.AddData(nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(name)))
+	list, err := r.Execute(unix.NETLINK_ROUTE, 0)
+	if err != nil || len(list) == 0 {
+		return false, fmt.Errorf("cannot look at the bridge %s: %w", name, err)
+	}
+	body := list[0][unix.SizeofIfInfomsg:]
+	for _, kind := range []uint16{unix.IFLA_LINKINFO, nl.IFLA_INFO_DATA, fdbMaxLearned} {
+		attrs, err := nl.ParseRouteAttr(body)
+		if err != nil {
+			return false, fmt.Errorf("cannot read what the kernel says of the bridge %s: %w", name, err)
+		}
+		i := slices.IndexFunc(attrs, func(a syscall.NetlinkRouteAttr) bool { return a.Attr.Type&^unix.NLA_F_NESTED == kind })
+		if i < 0 {
+			return false, nil
+		}
+		body = attrs[i].Value
+	}
+	return len(body) >= 4 && binary.NativeEndian.Uint32(body) == maxLearned, nil
+}
+
 // cut makes a pair of devices between two bridges, after which all that goes from
 // the first to the second are single packets.
-func (n *network) cut(a, b, alias string, mtu, first, second int) error {
+func (n *network) cut(a, b string, mtu int, first, second joining) error {
 	if err := n.pair(a, b, mtu); err != nil {
 		return err
 	}
@@ -69,10 +97,11 @@ func (n *network) cut(a, b, alias string, mtu, first, second int) error {
 	if err := n.awaitReady(b); err != nil {
 		return err
 	}
-	if err := n.join(far.index, second, alias); err != nil {
+	first.index, second.index = near.index, far.index
+	if err := n.join(second); err != nil {
 		return err
 	}
-	return n.join(near.index, first, alias)
+	return n.join(first)
 }
 
 // pair makes two devices that are the ends of a wire. What a sends towards b is

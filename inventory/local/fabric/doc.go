@@ -35,6 +35,6 @@
 //
 // Their side of an interface is theirs. Nothing is read from a node's namespace,
 // and what its root does there concerns nobody else: shaping is on the host's side,
-// no device of the fabric has an address or answers, and a bridge learns at most
-// 16,384 addresses where the kernel (since 6.8) can bound it.
+// no device of the fabric has an address or answers, and bridges do not learn
+// without bounds.
 package fabric

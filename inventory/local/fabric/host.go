@@ -103,6 +103,7 @@ func (h *Host) Close() error {
 	var errs []error
 	for _, s := range list {
 		s.lock <- struct{}{}
+		s.gone = true
 		errs = append(errs, s.close())
 		<-s.lock
 	}
@@ -133,7 +134,9 @@ type slice struct {
 	name string
 	path string
 	lock chan struct{} // one place
-	gone bool          // it was closed; ask for it again
+	// bounded says that bridges learn only so much.
+	bounded bool
+	gone    bool // it was forgotten; ask for it again
 
 	net    *network // nil until it is needed
 	links  map[string]*made
@@ -167,7 +170,7 @@ func (h *Host) take(ctx context.Context, name string) (*slice, func(), error) {
 		}
 		s := h.slices[name]
 		if s == nil {
-			s = &slice{name: name, path: h.path(name), lock: make(chan struct{}, 1), links: make(map[string]*made)}
+			s = &slice{name: name, path: h.path(name), bounded: h.able.bounded, lock: make(chan struct{}, 1), links: make(map[string]*made)}
 			h.slices[name] = s
 		}
 		h.mu.Unlock()
@@ -177,10 +180,23 @@ func (h *Host) take(ctx context.Context, name string) (*slice, func(), error) {
 			return nil, nil, fmt.Errorf("the network of slice %s is being changed: %w", name, ctx.Err())
 		}
 		if !s.gone {
-			return s, func() { <-s.lock }, nil
+			return s, func() { h.leave(s) }, nil
 		}
 		<-s.lock
 	}
+}
+
+// leave unlocks a slice, and forgets it if it has no network.
+func (h *Host) leave(s *slice) {
+	if s.net == nil {
+		s.gone = true
+		h.mu.Lock()
+		if h.slices[s.name] == s {
+			delete(h.slices, s.name)
+		}
+		h.mu.Unlock()
+	}
+	<-s.lock
 }
 
 // open opens the network, and makes it if it is missing and shall be there. It
@@ -191,11 +207,11 @@ func (s *slice) open(make bool) (bool, error) {
 		if err != nil || there {
 			return there, err
 		}
-		// Somebody took the mount away: start anew.
-		if err := s.close(); err != nil {
+		// Somebody took the mount away: start anew, and without what nobody could
+		// find any more.
+		if err := errors.Join(s.net.clear(), s.close()); err != nil {
 			return false, err
 		}
-		s.gone = false
 		clear(s.links)
 	}
 	n, made, err := openNetwork(s.path, make)
@@ -220,7 +236,6 @@ func (s *slice) current() (bool, error) {
 
 // close lets go of the network and ends the relay.
 func (s *slice) close() error {
-	s.gone = true
 	var err error
 	if s.keeper != nil {
 		err = s.keeper.Close()

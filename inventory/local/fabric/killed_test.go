@@ -87,7 +87,7 @@ func TestKilledAnywhereAllIsFoundAgain(t *testing.T) {
 				n := newNode(t)
 				nodes, files = append(nodes, n), append(files, n.file)
 			}
-			rounds := 12
+			rounds := 4
 			if testing.Short() {
 				rounds = 3
 			}

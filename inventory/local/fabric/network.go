@@ -207,22 +207,6 @@ func (n *network) switchOn(index int) error {
 	return nil
 }
 
-// join makes a device a port of a bridge, if master is not 0, switches it on and
-// says what it is for, which is the last step in the making of any device.
-func (n *network) join(index, master int, alias string) error {
-	message := nl.NewIfInfomsg(unix.AF_UNSPEC)
-	message.Index = int32(index)
-	message.Flags, message.Change = unix.IFF_UP, unix.IFF_UP
-	parts := []nl.NetlinkRequestData{message, nl.NewRtAttr(unix.IFLA_IFALIAS, []byte(alias))}
-	if master != 0 {
-		parts = append(parts, nl.NewRtAttr(unix.IFLA_MASTER, nl.Uint32Attr(uint32(master))))
-	}
-	if err := n.request(unix.RTM_NEWLINK, 0, parts...); err != nil {
-		return fmt.Errorf("cannot join a device to its bridge: %w", err)
-	}
-	return nil
-}
-
 // remove takes devices away at once, and is back when they have gone. That of
 // one or of hundreds takes the kernel about the same time.
 func (n *network) remove(list []device) error {
@@ -243,4 +227,19 @@ func (n *network) remove(list []device) error {
 		return fmt.Errorf("cannot remove devices: %w", err)
 	}
 	return nil
+}
+
+// clear removes all devices.
+func (n *network) clear() error {
+	list, err := n.links()
+	if err != nil {
+		return err
+	}
+	var devices []device
+	for _, l := range list {
+		if d := asDevice(l); d.name != "lo" {
+			devices = append(devices, d)
+		}
+	}
+	return n.remove(devices)
 }

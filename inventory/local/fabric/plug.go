@@ -74,7 +74,7 @@ func (s *slice) plug(m *made, i int, node Namespace) error {
 		return err
 	}
 	if !m.shaper(i).shapes() {
-		m.shaped[name] = m.shaper(i)
+		m.shaped[name] = m.shaper(i) // a new port needs nothing taken away
 	}
 	return s.place(m, i, p)
 }

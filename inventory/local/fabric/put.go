@@ -152,7 +152,9 @@ func (s *slice) frame(m *made, have map[string]device, wanted map[string]bool) e
 		if _, ok := have[name]; ok {
 			continue
 		}
-		if err := s.net.cut(name, m.device(kindCutEnd, m.id(i)), alias(m.link.Name, m.id(i)), m.mtu(i), middle, own); err != nil {
+		first := s.joining(m, i, 0, middle, m.device(kindBridge, ""))
+		second := s.joining(m, i, 0, own, m.device(kindOwn, m.id(i)))
+		if err := s.net.cut(name, m.device(kindCutEnd, m.id(i)), m.mtu(i), first, second); err != nil {
 			return err
 		}
 	}
@@ -165,17 +167,34 @@ func (s *slice) place(m *made, i int, p device) error {
 	if err != nil {
 		return err
 	}
-	if want := m.shaper(i); m.shaped[p.name] != want || !m.knows(p.name) {
+	known := m.knows(p.name)
+	if want := m.shaper(i); !known || m.shaped[p.name] != want {
 		delete(m.shaped, p.name)
 		if err := s.net.shape(p.index, want); err != nil {
 			return err
 		}
 		m.shaped[p.name] = want
 	}
-	if p.master == master.index && p.alias != "" {
+	if known && p.master == master.index && p.alias != "" {
 		return nil
 	}
-	return s.net.join(p.index, master.index, alias(m.link.Name, m.id(i)))
+	return s.net.join(s.joining(m, i, p.index, master.index, master.name))
+}
+
+// joining is how a device of the end number i becomes a port of one of the link's
+// bridges.
+func (s *slice) joining(m *made, i, index, master int, bridge string) joining {
+	j := joining{index: index, master: master, alias: alias(m.link.Name, m.id(i))}
+	switch middle := bridge == m.device(kindBridge, ""); {
+	case !middle:
+		j.dumb = true
+	case !s.bounded:
+		j.dumb = true
+		if i < len(m.link.Ends) {
+			j.mac = m.link.Ends[i].MAC
+		}
+	}
+	return j
 }
 
 func (m *made) knows(name string) bool {

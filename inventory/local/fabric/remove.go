@@ -81,24 +81,12 @@ func (h *Host) Drop(ctx context.Context, slice string) error {
 	if there {
 		// All of it is removed here and not left to the namespace, which dies
 		// when the kernel finds the time, and not while somebody has it open.
-		list, err := s.net.links()
-		if err != nil {
-			return err
-		}
-		have := make(map[string]device, len(list))
-		for _, l := range list {
-			if d := asDevice(l); d.name != "lo" {
-				have[d.name] = d
-			}
-		}
-		if err := h.removeDevices(s, have, func(device) bool { return true }); err != nil {
+		if err := s.net.clear(); err != nil {
 			return err
 		}
 	}
-	h.mu.Lock()
-	delete(h.slices, slice)
-	h.mu.Unlock()
-	return errors.Join(relayErr, s.close(), unpin(s.path))
+	clear(s.links)
+	return errors.Join(relayErr, s.close(), unpin(s.path), h.tidyShared())
 }
 
 // removeDevices removes those of the devices that are not wanted, and shared

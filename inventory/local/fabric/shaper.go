@@ -72,25 +72,37 @@ func (n *network) shape(index int, s shaper) error {
 	if err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EINVAL) {
 		return fmt.Errorf("cannot take the shaping from a port: %w", err)
 	}
-	parent := uint32(netlink.HANDLE_ROOT)
-	if s.rate != 0 {
-		if err := n.qdisc(index, netlink.MakeHandle(1, 0), parent, "tbf", tbfOptions(s)); err != nil {
-			return fmt.Errorf("cannot limit a port to %d kbit/s: %w", s.rate, err)
-		}
-		parent = netlink.MakeHandle(1, 1)
-	}
-	if s.netem() {
-		if err := n.qdisc(index, netlink.MakeHandle(2, 0), parent, "netem", netemOptions(s)); err != nil {
-			return fmt.Errorf("cannot delay or lose frames at a port: %w", err)
+	for _, q := range s.qdiscs() {
+		err := n.request(unix.RTM_NEWQDISC, unix.NLM_F_CREATE|unix.NLM_F_REPLACE,
+			&nl.TcMsg{Family: nl.FAMILY_ALL, Ifindex: int32(index), Handle: q.handle, Parent: q.parent},
+			nl.NewRtAttr(nl.TCA_KIND, nl.ZeroTerminated(q.kind)), q.options)
+		if err != nil {
+			return fmt.Errorf("cannot shape a port by %s: %w", q.kind, err)
 		}
 	}
 	return nil
 }
 
-func (n *network) qdisc(index int, handle, parent uint32, kind string, options nl.NetlinkRequestData) error {
-	return n.request(unix.RTM_NEWQDISC, unix.NLM_F_CREATE|unix.NLM_F_REPLACE,
-		&nl.TcMsg{Family: nl.FAMILY_ALL, Ifindex: int32(index), Handle: handle, Parent: parent},
-		nl.NewRtAttr(nl.TCA_KIND, nl.ZeroTerminated(kind)), options)
+// qdisc is one of the kernel's queueing disciplines.
+type qdisc struct {
+	kind           string
+	handle, parent uint32
+	options        *nl.RtAttr
+}
+
+// qdiscs are made in this order. Netem is inside tbf, so that what was delayed
+// leaves at the rate of the link.
+func (s shaper) qdiscs() []qdisc {
+	var list []qdisc
+	parent := uint32(netlink.HANDLE_ROOT)
+	if s.rate != 0 {
+		list = append(list, qdisc{"tbf", netlink.MakeHandle(1, 0), parent, tbfOptions(s)})
+		parent = netlink.MakeHandle(1, 1)
+	}
+	if s.netem() {
+		list = append(list, qdisc{"netem", netlink.MakeHandle(2, 0), parent, netemOptions(s)})
+	}
+	return list
 }
 
 // tbfOptions are TCA_OPTIONS of tbf. Rates and bursts are given in the attributes

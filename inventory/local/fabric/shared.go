@@ -85,7 +85,7 @@ func (h *Host) joinShared(s *slice, m *made) error {
 	if err := far.awaitReady(farName); err != nil {
 		return err
 	}
-	if err := far.join(other.index, bridge.index, alias(s.name, m.link.Name)); err != nil {
+	if err := far.join(joining{index: other.index, master: bridge.index, alias: alias(s.name, m.link.Name), dumb: !s.bounded}); err != nil {
 		return err
 	}
 	return s.place(m, i, near)

@@ -55,5 +55,5 @@ func (n *network) setTAP(name, own, text string, mtu int, segment bool) error {
 			return fmt.Errorf("cannot set the queue of the TAP %s: %w", name, err)
 		}
 	}
-	return n.join(l.Attrs().Index, master.index, text)
+	return n.join(joining{index: l.Attrs().Index, master: master.index, alias: text, dumb: true})
 }

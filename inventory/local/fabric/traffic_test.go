@@ -30,9 +30,10 @@ func control(t testing.TB, c *net.UDPConn, level, option, value int) {
 	}
 }
 
-// flood sends datagrams as fast as it can until stop, many at a time: the kernel
-// cuts them (UDP_SEGMENT), at the last moment if nobody asks for it before.
-func flood(t testing.TB, from *node, addr string, to netip.AddrPort, many int) (stop func() (sent int64)) {
+// flood sends datagrams until stop, many at a time: the kernel cuts them
+// (UDP_SEGMENT), at the last moment if nobody asks for it before. Without a pause
+// between them it is as fast as it can.
+func flood(t testing.TB, from *node, addr string, to netip.AddrPort, many int, pause time.Duration) (stop func() (sent int64)) {
 	t.Helper()
 	c := from.udp(addrPort(addr))
 	if many > 1 {
@@ -49,6 +50,7 @@ func flood(t testing.TB, from *node, addr string, to netip.AddrPort, many int) (
 				return
 			default:
 			}
+			time.Sleep(pause)
 			if n, err := c.WriteToUDPAddrPort(b, to); err == nil {
 				sent += int64(n)
 			} else if errors.Is(err, net.ErrClosed) {
@@ -91,10 +93,10 @@ func newSink(t testing.TB, n *node, addr string) *sink {
 
 // rate measures what gets from one node to another, in Mbit/s of frames, when more
 // is sent.
-func rate(t testing.TB, a *node, from string, b *node, to string, window time.Duration) float64 {
+func rate(t testing.TB, a *node, from string, b *node, to string, window, pause time.Duration) float64 {
 	t.Helper()
 	s := newSink(t, b, to)
-	stop := flood(t, a, from, s.addr, 16)
+	stop := flood(t, a, from, s.addr, 16, pause)
 	defer stop()
 	// What a bucket has saved goes first.
 	time.Sleep(300 * time.Millisecond)
@@ -137,7 +139,7 @@ func lost(t testing.TB, a *node, from string, b *node, to string, packets, many 
 		if _, err := out.WriteToUDPAddrPort(buf, in.LocalAddr().(*net.UDPAddr).AddrPort()); err != nil {
 			t.Fatal(err)
 		}
-		if i/many%64 == 63 {
+		if (i+many)%64 == 0 {
 			time.Sleep(time.Millisecond)
 		}
 	}

@@ -17,6 +17,8 @@ type Abilities struct {
 	TBF, Netem, Relay, NFTables bool
 	// Why says of each that is missing why, by "tbf", "netem", "relay" and "nftables".
 	Why map[string]string
+
+	bounded bool // bridges learn only so much
 }
 
 func (a Abilities) why(what string) string {
@@ -58,6 +60,10 @@ func Try(ctx context.Context) (Abilities, error) {
 func (a *Abilities) try(n *network) error {
 	if _, err := n.bridge("b0", "scratch"); err != nil {
 		return fmt.Errorf("%w; links need the module bridge", err)
+	}
+	var err error
+	if a.bounded, err = n.bounds("b0"); err != nil {
+		return err
 	}
 	if err := n.pair("v0", "v1", usualMTU); err != nil {
 		return fmt.Errorf("%w; links need the module veth", err)

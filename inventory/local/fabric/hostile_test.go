@@ -1,0 +1,275 @@
+package fabric
+
+import (
+	"context"
+	"encoding/binary"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+func TestRootOfANodeDoesNotShape(t *testing.T) {
+	h := open(t, Auto)
+	nodes := build(t, h, lan("s1", 2, Shape{Rate: 5000}))
+	for _, n := range nodes {
+		n.do(func() error {
+			l, err := netlink.LinkByName("eth1")
+			if err != nil {
+				return err
+			}
+			if err := netlink.LinkSetTxQLen(l, 10); err != nil {
+				return err
+			}
+			return netlink.QdiscReplace(&netlink.Tbf{
+				QdiscAttrs: netlink.QdiscAttrs{LinkIndex: l.Attrs().Index, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT},
+				Rate:       1e9, Limit: 1e8, Buffer: 1e6,
+			})
+		})
+	}
+	if got := rate(t, nodes[0], address(1), nodes[1], address(2), 500*time.Millisecond, time.Millisecond); got > 5.3 || got < 4 {
+		t.Errorf("5 Mbit/s let %.2f through", got)
+	}
+}
+
+// raw sends frames that a node's root makes.
+func raw(t *testing.T, n *node) (send func(frame []byte)) {
+	t.Helper()
+	fd, index := -1, 0
+	n.do(func() (err error) {
+		i, err := net.InterfaceByName("eth1")
+		if err != nil {
+			return err
+		}
+		index = i.Index
+		fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
+		return err
+	})
+	t.Cleanup(func() { unix.Close(fd) })
+	return func(frame []byte) {
+		for {
+			err := unix.Sendto(fd, frame, 0, &unix.SockaddrLinklayer{Ifindex: index})
+			if err == unix.ENOBUFS || err == unix.EINTR {
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			return
+		}
+	}
+}
+
+// learned counts what the bridges of a slice know.
+func learned(t *testing.T, h *Host) int {
+	t.Helper()
+	list, err := h.slices["s1"].net.nl.NeighListExecute(netlink.Ndmsg{Family: unix.AF_BRIDGE})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(list)
+}
+
+func TestBridgesDoNotLearnWithoutBounds(t *testing.T) {
+	for _, bounded := range []bool{true, false} {
+		h := open(t, Auto)
+		if bounded && !h.able.bounded {
+			continue // an older kernel
+		}
+		h.able.bounded = bounded
+		l := lan("s1", 3)
+		if bounded == false {
+			l.Shapes = []Shape{{Rate: 1_000_000}}
+		}
+		nodes := build(t, h, l)
+		send := raw(t, nodes[0])
+		frame := make([]byte, 60)
+		for i := range 20_000 {
+			copy(frame, []byte{2, 0, 0, 0, 0, 2, 2, 7})
+			binary.BigEndian.PutUint32(frame[8:], uint32(i))
+			binary.BigEndian.PutUint16(frame[12:], 0x88b5)
+			send(frame)
+		}
+		time.Sleep(20 * time.Millisecond)
+		got := learned(t, h)
+		if most := maxLearned + 20; bounded && (got > most || got < 1000) || !bounded && got > 20 {
+			t.Errorf("bounded %v: bridges learned %d addresses", bounded, got)
+		}
+		if !reaches(t, nodes[1], address(2), nodes[2], address(3), long) || !reaches(t, nodes[0], address(1), nodes[2], address(3), long) {
+			t.Errorf("bounded %v: the nodes do not reach each other", bounded)
+		}
+		// One that has another address now is reached all the same.
+		nodes[2].do(func() error {
+			l, err := netlink.LinkByName("eth1")
+			if err != nil {
+				return err
+			}
+			return netlink.LinkSetHardwareAddr(l, []byte{2, 9, 9, 9, 9, 9})
+		})
+		if !reaches(t, nodes[2], address(3), nodes[1], address(2), long) || !reaches(t, nodes[1], address(2), nodes[2], address(3), long) {
+			t.Errorf("bounded %v: a node with another MAC address is not reached", bounded)
+		}
+		dropAll(t, h)
+	}
+}
+
+// Nothing of the fabric answers a node: not to ARP, not to neighbour solicitation,
+// not to echo requests for the devices' own addresses.
+func TestFabricDoesNotAnswer(t *testing.T) {
+	h := open(t, NFTables)
+	nodes := build(t, h, lan("s1", 1, Shape{}))
+	l := lan("s2", 2, Shape{Loss: 0.001})
+	lossy := build(t, h, l)
+	for _, tc := range []struct {
+		slice, link string
+		n           *node
+	}{{"s1", "lan", nodes[0]}, {"s2", "lan", lossy[0]}} {
+		var fd int
+		tc.n.do(func() (err error) {
+			fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, int(htons(unix.ETH_P_ALL)))
+			return err
+		})
+		if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Usec: 100_000}); err != nil {
+			t.Fatal(err)
+		}
+		send := raw(t, tc.n)
+		devices, err := h.slices[tc.slice].net.nl.LinkList()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range devices {
+			if d.Attrs().Flags&net.FlagLoopback != 0 {
+				if d.Attrs().Flags&net.FlagUp != 0 {
+					t.Error("the loopback device of the fabric is on")
+				}
+				continue
+			}
+			addrs, err := h.slices[tc.slice].net.nl.AddrList(d, netlink.FAMILY_ALL)
+			if err != nil || len(addrs) != 0 {
+				t.Errorf("%s has the addresses %v, %v", d.Attrs().Name, addrs, err)
+			}
+			// An ICMP echo request to the device itself.
+			frame := append(append([]byte{}, d.Attrs().HardwareAddr...), 2, 0, 0, 0, 0, 1, 8, 0,
+				0x45, 0, 0, 28, 0, 1, 0, 0, 64, 1, 0x66, 0xde, 10, 0, 0, 1, 10, 0, 0, 99, 8, 0, 0xf7, 0xff, 0, 0, 0, 0)
+			send(frame)
+		}
+		deadline := time.Now().Add(300 * time.Millisecond)
+		b := make([]byte, 2048)
+		for time.Now().Before(deadline) {
+			n, from, err := unix.Recvfrom(fd, b, 0)
+			if err != nil {
+				continue
+			}
+			if ll, ok := from.(*unix.SockaddrLinklayer); ok && ll.Pkttype != unix.PACKET_OUTGOING {
+				if source := net.HardwareAddr(b[6:12]); n >= 14 && source[0] == 6 {
+					t.Errorf("the fabric sent %x", b[:n])
+				}
+			}
+		}
+		unix.Close(fd)
+	}
+}
+
+func htons(v uint16) uint16 { return v<<8 | v>>8 }
+
+func TestDropDoesNotWaitForThoseWhoLook(t *testing.T) {
+	h := open(t, Auto)
+	nodes := build(t, h, lan("s1", 2))
+	f, err := os.Open(h.path("s1")) // as a node's mount namespace may
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := h.Drop(context.Background(), "s1"); err != nil {
+		t.Fatal(err)
+	}
+	if got := nodes[0].interfaces() + nodes[1].interfaces(); got != "" {
+		t.Errorf("the nodes have %s", got)
+	}
+	if names, err := h.Slices(); err != nil || len(names) != 0 {
+		t.Errorf("Slices: %v, %v", names, err)
+	}
+}
+
+func TestManyAtOnce(t *testing.T) {
+	h := open(t, Auto)
+	l := lan("s1", 300)
+	var nodes []*node
+	for range l.Ends {
+		nodes = append(nodes, newNode(t))
+	}
+	put(t, h, l)
+	var group sync.WaitGroup
+	for i, e := range l.Ends {
+		group.Go(func() {
+			if err := h.Plug(context.Background(), "s1", "lan", e.ID, nodes[i].file); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	for _, pair := range [][2]int{{1, 300}, {300, 1}, {150, 151}} {
+		if !reaches(t, nodes[pair[0]-1], address(pair[0]), nodes[pair[1]-1], address(pair[1]), long) {
+			t.Errorf("node %d does not reach node %d", pair[0], pair[1])
+		}
+	}
+	if got := len(counters(t, h)); got != 300 {
+		t.Errorf("%d ends are counted", got)
+	}
+}
+
+func TestWaitingForASliceEnds(t *testing.T) {
+	h := open(t, Auto)
+	_, unlock, err := h.take(context.Background(), "s1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := h.Put(ctx, lan("s1", 1)); err == nil || !strings.Contains(err.Error(), "is being changed") {
+		t.Errorf("Put: %v", err)
+	}
+	build(t, h, lan("s2", 1)) // others do not wait
+}
+
+func TestLinksThatAreNone(t *testing.T) {
+	h := &Host{o: Options{Emulator: Auto}, able: everything, slices: make(map[string]*slice)}
+	ctx := context.Background()
+	for _, tc := range []struct {
+		name   string
+		change func(l *Link)
+		want   string
+	}{
+		{"SliceThatIsAPath", func(l *Link) { l.Slice = "../x" }, "no id of a slice"},
+		{"NoSlice", func(l *Link) { l.Slice = "" }, "no id of a slice"},
+		{"LinkWithSpaces", func(l *Link) { l.Name = "a b" }, "no id of a link"},
+		{"SharedWithControls", func(l *Link) { l.Shared = "a\nb" }, "no name of a shared VLAN"},
+		{"NoEnds", func(l *Link) { l.Ends = nil }, "has no ends"},
+		{"TwiceTheSameEnd", func(l *Link) { l.Ends[1].ID = l.Ends[0].ID }, "there twice"},
+		{"GroupAddress", func(l *Link) { l.Ends[0].MAC = net.HardwareAddr{1, 0, 0, 0, 0, 1} }, "no MAC address"},
+		{"NoMAC", func(l *Link) { l.Ends[0].MAC = nil }, "no MAC address"},
+		{"SmallMTU", func(l *Link) { l.Ends[0].MTU = 67 }, "MTU 67"},
+		{"LongInterfaceName", func(l *Link) { l.Ends[0].IfName = "eth1234567890123" }, "no name of an interface"},
+		{"InterfaceNameWithSlash", func(l *Link) { l.Ends[0].IfName = "a/b" }, "no name of an interface"},
+		{"NoAddress", func(l *Link) { l.Ends[0].Addresses = []netip.Prefix{{}} }, "no address"},
+		{"ShapeOfNobody", func(l *Link) { l.Shapes = []Shape{{To: []string{"x"}}} }, `"x", which the link does not have`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			l := lan("s1", 2)
+			tc.change(&l)
+			if err := h.Check(l); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("Check: %v; want … %s …", err, tc.want)
+			}
+			if _, err := h.Put(ctx, l); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("Put: %v; want … %s …", err, tc.want)
+			}
+		})
+	}
+}
