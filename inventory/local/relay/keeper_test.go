@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -286,5 +287,86 @@ func TestCounters(t *testing.T) {
 	p1, p2 := counts["lan"]["p1"], counts["lan"]["p2"]
 	if p1.InPackets < 200 || p1.InBytes < 200*142 || p2.OutPackets < uint64(before) || p2.Lost == 0 || p2.Lost+p2.OutPackets != p1.InPackets || p1.Bad+p2.Bad+p1.Full+p2.Full > 0 {
 		t.Errorf("of %d that arrived of 200: %+v, %+v", before, p1, p2)
+	}
+}
+
+// The process ends with the connection, whatever becomes of its Keeper.
+func TestProcessEndsWithItsConnection(t *testing.T) {
+	k, pids, _ := newKeeper(t)
+	lanOf(t, k, nil, newHost(t, 1, true), newHost(t, 2, true))
+	pid := <-pids
+	k.turn <- struct{}{}
+	k.now.conn.Close()
+	k.leave()
+	gone(t, pid)
+}
+
+// More ports than files that go with a message, in one name space.
+func TestManyPorts(t *testing.T) {
+	k, pids, _ := newKeeper(t)
+	h := newHost(t, 1, true)
+	var ports []Port
+	for i := range 2*wire.MaxFiles + 10 {
+		ports = append(ports, Port{fmt.Sprint("p", i), func() (f *os.File, err error) {
+			err = h.do(func() error { f, err = OpenTAP(fmt.Sprint("t", i), true); return err })
+			return f, err
+		}, 1500})
+	}
+	must(t, k.Put(t.Context(), Link{ID: "lan", Ports: ports[5:]}))
+	must(t, k.Put(t.Context(), Link{ID: "lan", Ports: ports, Paths: []Path{{Delay: time.Millisecond}}}))
+	counts, err := k.Counters(t.Context())
+	if err != nil || len(counts["lan"]) != len(ports) {
+		t.Errorf("%d of %d ports are counted: %v", len(counts["lan"]), len(ports), err)
+	}
+	pid := <-pids
+	before := descriptors(t, pid)
+	must(t, syscall.Kill(pid, syscall.SIGKILL))
+	if now := descriptors(t, <-pids); now > before {
+		t.Errorf("%d descriptors, before %d", now, before)
+	}
+}
+
+// Changes, questions and deaths at the same time.
+func TestAllAtOnce(t *testing.T) {
+	k, pids, _ := newKeeper(t)
+	var all sync.WaitGroup
+	for n := range 4 {
+		h := newHost(t, n+1, true)
+		all.Go(func() {
+			for i := range 15 {
+				time.Sleep(10 * time.Millisecond)
+				l := Link{ID: fmt.Sprint("l", n), Ports: []Port{h.port()}, Paths: []Path{{Delay: time.Duration(i)}}}
+				if err := k.Put(t.Context(), l); err != nil {
+					t.Error(err)
+				}
+				if _, err := k.Counters(t.Context()); err != nil && !strings.Contains(err.Error(), "relay") {
+					t.Error(err)
+				}
+				if i%5 == 4 && n > 0 {
+					if err := k.Remove(t.Context(), l.ID); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() { all.Wait(); close(done) }()
+	for deaths := 0; ; {
+		select {
+		case pid := <-pids:
+			if deaths++; deaths < 4 {
+				time.Sleep(50 * time.Millisecond)
+				syscall.Kill(pid, syscall.SIGKILL)
+			}
+			continue
+		case <-done:
+		}
+		break
+	}
+	k.turn <- struct{}{}
+	defer k.leave()
+	if len(k.links) != 1 {
+		t.Errorf("%d links, want 1", len(k.links))
 	}
 }

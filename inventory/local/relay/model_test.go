@@ -65,8 +65,7 @@ func (m *model) path(from, to int) int {
 
 func (m *model) send(now int64, from int, source, to mac, id, bytes int) {
 	m.known[source] = from
-	var group [][]int // by path, the first is for none
-	group = make([][]int, len(m.plan.Paths)+1)
+	group := make([][]int, len(m.plan.Paths)+1) // by path, the first is for none
 	var order []int
 	add := func(port int) {
 		p := m.path(from, port) + 1
