@@ -34,8 +34,9 @@ type double struct {
 	hangs      bool             // in a set
 	breaks     map[string]error // a dry run in which a component is; context.DeadlineExceeded after 5 s
 	later      error            // a get after a set
-	deaf       bool             // does what it should only say
-	stuck      bool             // removes nothing
+	sees       func(provider.Update)
+	deaf       bool // does what it should only say
+	stuck      bool // removes nothing
 	nodes      map[string]provider.Resource
 	calls      []string
 	naps       time.Duration // of a call
@@ -91,6 +92,9 @@ func (d *double) Set(ctx context.Context, us []provider.Update, noop bool) ([]pr
 	d.nap(&d.sets)
 	var names []string
 	for _, u := range us {
+		if d.sees != nil {
+			d.sees(u)
+		}
 		names = append(names, u.Name+"="+u.Should.Text("ensure")+"@"+u.Should.Text("component"))
 	}
 	d.note("set noop=%v %s", noop, strings.Join(names, " "))
@@ -201,13 +205,31 @@ func TestEachKindHasItsCode(t *testing.T) {
 	d := b.doubles["rack"]
 	d.refuses = map[string]*provider.Error{
 		"rack.u": {Kind: provider.Unknown, Msg: "no such machine"}, "rack.f": {Kind: provider.Forbidden, Msg: "not yours"},
+		"rack.l": {Kind: provider.Unsupported, Msg: "no latency"},
 		"rack.x": {Kind: provider.Failed, Msg: "no power"}, "rack.s": {Kind: provider.Failed},
 	}
 	d.unfit = map[string]*provider.Error{"n5": {Kind: provider.Unknown, Msg: "what is n5?"}}
-	got := says(b.probe(t, on("rack.u", "rack.f", "rack.x", "rack.s", "rack.ok", "rack.g", "other.a", "nowhere")))
-	want := []string{"12 no such machine", "7 not yours", "2 no power", "2 its provider gives no reason", "yes", "12 what is n5?", "yes", "yes"}
+	got := says(b.probe(t, on("rack.u", "rack.f", "rack.x", "rack.s", "rack.ok", "rack.g", "other.a", "nowhere", "rack.l")))
+	want := []string{"12 no such machine", "7 not yours", "2 no power", "2 its provider gives no reason", "yes", "12 what is n5?", "yes", "yes", "13 no latency"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestADryRunAsksForAllThatASetWill: services and links are told, too.
+func TestADryRunAsksForAllThatASetWill(t *testing.T) {
+	b := newBench("rack")
+	s := on("rack.a")
+	s[0].Setup = []am.Step{{Kind: am.StepExecute, Shell: "sh", Command: "true"}}
+	s[0].Interfaces = []am.Interface{{ClientID: "i", Link: "l", Properties: []am.Property{{Capacity: 5}}}}
+	var should provider.Resource
+	b.doubles["rack"].sees = func(u provider.Update) { should = u.Should }
+	b.probe(t, s)
+	if got := should.List(provider.AttrSetup); len(got) != 1 || got[0] != `{"kind":"execute","shell":"sh","command":"true"}` {
+		t.Errorf("setup %q", got)
+	}
+	if got := should.List(provider.AttrInterfaces); len(got) != 1 || !strings.Contains(got[0], `"properties":[{"capacity":5}]`) {
+		t.Errorf("interfaces %q", got)
 	}
 }
 
