@@ -24,6 +24,10 @@ const (
 	// InPercent and AsFraction are units: 1 per cent is "1" or "0.01".
 	InPercent  Choice = "percent"
 	AsFraction Choice = "fraction"
+	// Yes, No and Unknown answer whether nodes reach the network outside.
+	Yes     Choice = "yes"
+	No      Choice = "no"
+	Unknown Choice = "unknown"
 )
 
 // Inventory is all that a site offers. It is immutable: whatever it points to
@@ -79,6 +83,10 @@ type Inventory struct {
 	// LossUnit is the unit in which requests tell packet loss: InPercent or
 	// AsFraction.
 	LossUnit Choice
+	// Outbound is whether nodes reach the network outside: Yes, No or Unknown.
+	// Experimenters are told what of a request No keeps from being done; nothing else
+	// depends on it.
+	Outbound Choice
 	// CleaningTime is how long a component is usually being cleaned after its
 	// last use. Experimenters are told so; nothing else depends on it.
 	CleaningTime time.Duration

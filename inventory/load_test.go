@@ -79,6 +79,7 @@ link_addresses: 172.16.0.0/16
 public_addresses: [192.0.2.10..192.0.2.12, 192.0.2.20]
 cross_links: copy
 packet_loss_unit: fraction
+outbound: no
 monitoring:
   type: oml
   doc: https://example.org/oml
@@ -145,8 +146,8 @@ func TestParse(t *testing.T) {
 	if shared, ok := v.SharedVLAN("exchange"); !ok || *shared != (SharedVLAN{"exchange", 1750, "to the others", true}) {
 		t.Errorf("the shared VLAN is %+v", shared)
 	}
-	if fmt.Sprint(v.LinkAddresses, v.PublicAddresses) != "172.16.0.0/16 [192.0.2.10 192.0.2.11 192.0.2.12 192.0.2.20]" || v.CrossLinks != Copy || v.LossUnit != AsFraction {
-		t.Errorf("addresses %v and %v, policies %v and %v", v.LinkAddresses, v.PublicAddresses, v.CrossLinks, v.LossUnit)
+	if fmt.Sprint(v.LinkAddresses, v.PublicAddresses) != "172.16.0.0/16 [192.0.2.10 192.0.2.11 192.0.2.12 192.0.2.20]" || v.CrossLinks != Copy || v.LossUnit != AsFraction || v.Outbound != No {
+		t.Errorf("addresses %v and %v, policies %v, %v and %v", v.LinkAddresses, v.PublicAddresses, v.CrossLinks, v.LossUnit, v.Outbound)
 	}
 	if diff := cmp.Diff(&Monitoring{"oml", "https://example.org/oml", []Metric{{"cpu.load", "load", "percent"}, {ID: "Free_Mem"}}}, v.Monitoring); diff != "" {
 		t.Error(diff)
@@ -316,10 +317,11 @@ func TestMistakes(t *testing.T) {
 		{"links of one URN", "name: edge, type", "name: \"urn:publicid:IDN+EXAMPLE.org+link+core\", type", "53: there are two links urn:publicid:IDN+EXAMPLE.org+link+core; rename one"},
 		{"cross links", "cross_links: copy", "cross_links: stitch", "59: cross_links must be refuse or copy"},
 		{"unit of loss", "packet_loss_unit: fraction", "packet_loss_unit: ratio", "60: packet_loss_unit must be percent or fraction"},
-		{"monitoring page", "https://example.org/oml", "example.org", "63: doc must be a URL"},
-		{"metric without id", "{id: Free_Mem}", "{unit: x}", "64: a metric has no id"},
-		{"metric id", "Free_Mem", "free memory", "64: id must be 2 to 50 letters"},
-		{"metric twice", "Free_Mem", "CPU.load", `64: there are two metrics "CPU.load"`},
+		{"way outside", "outbound: no", "outbound: maybe", "61: outbound must be unknown, yes or no"},
+		{"monitoring page", "https://example.org/oml", "example.org", "64: doc must be a URL"},
+		{"metric without id", "{id: Free_Mem}", "{unit: x}", "65: a metric has no id"},
+		{"metric id", "Free_Mem", "free memory", "65: id must be 2 to 50 letters"},
+		{"metric twice", "Free_Mem", "CPU.load", `65: there are two metrics "CPU.load"`},
 		{"not YAML", "link_types: [lan, vlan]", "link_types: [lan, vlan", "this is not YAML"},
 		{"second document", "components:", "---\ncomponents:", "a second YAML document begins here"},
 	} {

@@ -130,12 +130,18 @@ func (r *reader) flag(n *yaml.Node, what string) bool {
 	return n.Value == "true"
 }
 
-// choice reads one of the words of a policy.
+// choice reads one of the words of a policy; what is none of them reads as the
+// first.
 func (r *reader) choice(n *yaml.Node, what string, words ...Choice) Choice {
 	if n.Kind == yaml.ScalarNode && slices.Contains(words, Choice(n.Value)) {
 		return Choice(n.Value)
 	}
-	r.wrong(n, "%s must be %s or %s", what, words[0], words[1])
+	last := len(words) - 1
+	var others []string
+	for _, w := range words[:last] {
+		others = append(others, string(w))
+	}
+	r.wrong(n, "%s must be %s or %s", what, strings.Join(others, ", "), words[last])
 	return words[0]
 }
 

@@ -19,7 +19,7 @@ import (
 const DefaultCleaningTime = time.Minute
 
 var siteKeys = []string{
-	"default_sliver_type", "managers", "unknown_image", "exclusive_on_shared", "cleaning_time", "link_types", "cross_links", "packet_loss_unit", "provider",
+	"default_sliver_type", "managers", "unknown_image", "exclusive_on_shared", "cleaning_time", "link_types", "cross_links", "packet_loss_unit", "outbound", "provider",
 	"vlans", "shared_vlans", "link_addresses", "public_addresses", "monitoring",
 	"hardware_types", "locations", "gateways", "images", "sliver_types", "links", "components",
 }
@@ -51,6 +51,7 @@ func Parse(text []byte, file, authority string) (*Inventory, error) {
 			ExclusiveOnShared: Grant,
 			CrossLinks:        Refuse,
 			LossUnit:          InPercent,
+			Outbound:          Unknown,
 			LinkAddresses:     defaultLinkAddresses,
 			CleaningTime:      DefaultCleaningTime,
 			byURN:             map[string]*Component{},
@@ -126,6 +127,7 @@ func (s *site) read(top *yaml.Node) {
 		{"link_types", s.readLinkTypes},
 		{"cross_links", func(n *yaml.Node) { s.CrossLinks = s.choice(n, "cross_links", Refuse, Copy) }},
 		{"packet_loss_unit", func(n *yaml.Node) { s.LossUnit = s.choice(n, "packet_loss_unit", InPercent, AsFraction) }},
+		{"outbound", func(n *yaml.Node) { s.Outbound = s.choice(n, "outbound", Unknown, Yes, No) }},
 		{"vlans", s.readVLANs},
 		{"shared_vlans", s.readSharedVLANs},
 		{"link_addresses", s.readLinkAddresses},

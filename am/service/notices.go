@@ -72,6 +72,7 @@ func Remarks(inv *inventory.Inventory, req *rspec.Request, b binder.Binding) []s
 		if n.Node.RoutableIP && !n.PublicAddress.IsValid() {
 			r.add("node", n.Node.ClientID, "there are no public addresses here, so routable_control_ip is copied and gives none")
 		}
+		r.fetching(n.Node)
 		r.monitoring("node", n.Node.ClientID, n.Node.Monitoring)
 	}
 	bare := map[string]bool{}      // links with an interface without address
@@ -111,6 +112,18 @@ func (r *remarks) image(n *binder.Bound) {
 	}
 	if i, ok := r.inv.Image(asked); !ok || i.Name != n.Image {
 		r.add("node", n.Node.ClientID, "there is no disk image %.80q here; it gets %s", asked, n.Image)
+	}
+}
+
+// fetching says which installs of a node cannot be fetched.
+func (r *remarks) fetching(n *rspec.Node) {
+	if r.inv.Outbound != inventory.No {
+		return
+	}
+	for i, x := range n.Installs {
+		if len(x.URL) < len("data:") || !strings.EqualFold(x.URL[:len("data:")], "data:") {
+			r.add("node", n.ClientID, "its install %d of %d, %.80q, cannot be fetched, for nodes here do not reach the network outside; let a node of the slice serve it, or write it as a data: URL", i+1, len(n.Installs), x.URL)
+		}
 	}
 }
 
