@@ -177,12 +177,31 @@ func TestAnswersAreShownForPeople(t *testing.T) {
 		{Name: "geni_sliver_urn", Value: "urn:publicid:IDN+a+sliver+1"}, {Name: "geni_allocation_status", Value: "geni_allocated"},
 		{Name: "geni_expires", Value: "2026-01-01T00:00:00Z"}, {Name: "geni_error", Value: ""},
 	}
+	told := xmlrpc.Struct{
+		{Name: "geni_client_id", Value: "web"},
+		{Name: "patchbay_interfaces", Value: []xmlrpc.Value{
+			xmlrpc.Struct{{Name: "client_id", Value: "web:0"}, {Name: "link", Value: "lan"}, {Name: "mac", Value: "02:00:00:00:00:01"}, {Name: "emulator", Value: "tbf"}},
+			xmlrpc.Struct{{Name: "client_id", Value: "web:1"}, {Name: "link", Value: ""}, {Name: "mac", Value: ""}, {Name: "emulator", Value: ""}},
+		}},
+		{Name: "patchbay_services", Value: []xmlrpc.Value{
+			xmlrpc.Struct{{Name: "step", Value: 1}, {Name: "kind", Value: "install"}, {Name: "what", Value: "http://h/a"}, {Name: "state", Value: "done"}, {Name: "exit", Value: 0}, {Name: "message", Value: ""}, {Name: "output", Value: ""}},
+			xmlrpc.Struct{{Name: "step", Value: 2}, {Name: "kind", Value: "execute"}, {Name: "what", Value: "a\nb"}, {Name: "state", Value: "failed"}, {Name: "exit", Value: 7}, {Name: "message", Value: "no\tway"}, {Name: "output", Value: "one\n\x1b two"}},
+		}},
+	}
 	for _, c := range []struct {
 		name string
 		v    xmlrpc.Value
 		want string
 	}{
 		{"BareArrayIsATable", []xmlrpc.Value{sliver}, "SLIVER                       ALLOCATION      EXPIRES\nurn:publicid:IDN+a+sliver+1  geni_allocated  2026-01-01T00:00:00Z\n"},
+		{"ServicesAndLinksAreTold", []xmlrpc.Value{append(sliver[:2:2], told...)}, "NODE  SLIVER                       ALLOCATION\n" +
+			"web   urn:publicid:IDN+a+sliver+1  geni_allocated\n\n" +
+			"NODE  INTERFACE  LINK  MAC                MADE BY\n" +
+			"web   web:0      lan   02:00:00:00:00:01  tbf\n\n" +
+			"NODE  STEP  KIND     WHAT        STATE       MESSAGE\n" +
+			"web   1     install  http://h/a  done\n" +
+			"web   2     execute  a b         failed (7)  no way\n\n" +
+			"output of web, step 2:\n    one\n    \ufffd two\n"},
 		{"DocumentComesLast", xmlrpc.Struct{{Name: "geni_urn", Value: "u"}, {Name: "geni_rspec", Value: "<rspec/>"}}, "geni_urn: u\n\n<rspec/>\n"},
 		{"DocumentAlone", "<rspec/>", "<rspec/>\n"},
 		{"CompressedDocument", "eJyzKSouSE22S87PLShKLS5OTbHRh4gAAH4dCZM=", "<rspec>compressed</rspec>\n"},

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -100,39 +102,67 @@ var columns = []struct {
 	{"ERROR", []string{"geni_error"}},
 }
 
-// printSlivers writes a table without the columns in which nothing stands.
 func printSlivers(w io.Writer, slivers []xmlrpc.Struct) {
-	var used []int
-	cells := make([][]string, len(columns))
+	headings := make([]string, len(columns))
 	for i, c := range columns {
-		some := false
-		for _, s := range slivers {
-			text := ""
+		headings[i] = c.heading
+	}
+	var rows [][]string
+	for _, s := range slivers {
+		row := make([]string, len(columns))
+		for i, c := range columns {
 			for _, m := range c.members {
-				if v, ok := s.Get(m); ok && text == "" {
-					text, _ = xmlrpc.AsString(v)
-				}
+				row[i] = cmp.Or(row[i], memberText(s, m))
 			}
-			cells[i] = append(cells[i], printable(text))
-			some = some || text != ""
 		}
-		if some {
+		rows = append(rows, row)
+	}
+	printTable(w, headings, rows)
+	printTold(w, slivers)
+}
+
+// memberText is a member of a struct as text.
+func memberText(v xmlrpc.Value, name string) string {
+	s, _ := v.(xmlrpc.Struct)
+	x, ok := s.Get(name)
+	if !ok {
+		return ""
+	}
+	if text, ok := xmlrpc.AsString(x); ok {
+		return printable(text)
+	}
+	return scalar(x)
+}
+
+// printTable writes rows without the columns in which nothing stands.
+func printTable(w io.Writer, headings []string, rows [][]string) {
+	var used []int
+	for i := range headings {
+		if slices.ContainsFunc(rows, func(row []string) bool { return row[i] != "" }) {
 			used = append(used, i)
 		}
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	row := func(cell func(i int) string) {
+	var b strings.Builder
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, row := range append([][]string{headings}, rows...) {
 		line := make([]string, len(used))
 		for n, i := range used {
-			line[n] = cell(i)
+			line[n] = strings.Map(oneCell, row[i])
 		}
-		fmt.Fprintln(t, strings.TrimRight(strings.Join(line, "\t"), "\t"))
-	}
-	row(func(i int) string { return columns[i].heading })
-	for n := range slivers {
-		row(func(i int) string { return cells[i][n] })
+		fmt.Fprintln(t, strings.Join(line, "\t"))
 	}
 	t.Flush()
+	for line := range strings.Lines(b.String()) {
+		fmt.Fprintln(w, strings.TrimRight(line, " \n"))
+	}
+}
+
+// oneCell keeps a text in its cell of a table.
+func oneCell(r rune) rune {
+	if r == '\n' || r == '\t' {
+		return ' '
+	}
+	return r
 }
 
 // printValue writes a value as an indented list of names and values.
