@@ -16,6 +16,8 @@ type echoes struct {
 	trip  []time.Duration // both ways, without the server's own time
 	out   []time.Duration // by the server's clock and ours
 	in    []time.Duration
+
+	longest time.Duration // of trip
 }
 
 // take reads an answer that came at some time.
@@ -31,6 +33,7 @@ func (e *echoes) take(b []byte, at time.Time) {
 	}
 	e.done[h.number] = true
 	e.trip = append(e.trip, trip-stay)
+	e.longest = max(e.longest, trip)
 	e.out = append(e.out, arrived.Sub(left))
 	e.in = append(e.in, at.Sub(back))
 }
@@ -70,7 +73,7 @@ func (c *client) echo(ctx context.Context, d time.Duration) (Delay, error) {
 				return Delay{}, err
 			}
 			next = now.Add(echoSpace)
-		} else if now.After(end) || len(e.left) == n && now.Sub(next) > patience {
+		} else if now.After(end) || len(e.left) == n && now.Sub(next) > min(quiet+4*e.longest, patience) {
 			break
 		}
 		wait := next
