@@ -45,6 +45,18 @@ var tasks = map[string]func() string{
 	"names":     oddNames,
 	"orphans":   orphans,
 	"spin":      func() string { select {} },
+
+	"bend-qdiscs":   bendQdiscs,
+	"bend-offloads": bendOffloads,
+	"bend-mtu":      bendMTU,
+	"bend-address":  bendAddress,
+	"bend-mac":      bendMAC,
+	"bend-name":     bendName,
+	"flood-frames":  func() string { return flood(floodFrames) },
+	"flood-arp":     func() string { return flood(floodARP) },
+	"flood-udp":     func() string { return flood(floodUDP) },
+	"delete-links":  deleteLinks,
+	"ask-all-along": askAllAlong,
 }
 
 // listenInside has sockets that nobody outside of this node can reach.

@@ -63,6 +63,9 @@ type facts struct {
 	Abstract string // of a socket on the host
 	Peer     string // of a socket in the other node
 	PeerPort int
+	Address  string        // at which a peer is reached by a link
+	Device   string        // of the node, which is on that link
+	Time     time.Duration // for which something is done
 }
 
 var told facts

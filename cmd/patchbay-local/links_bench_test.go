@@ -1,0 +1,191 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"patchbay/inventory/local/relay"
+	"patchbay/inventory/provider"
+	"patchbay/testdata/need"
+)
+
+// BenchmarkLinks measures links as TestLinksAreAsAsked does, for longer and
+// strictly: within 5 %, 1 ms and 5 %, 1.5 points. It prints what was asked and
+// what was measured as one table: make bench B=Links.
+func BenchmarkLinks(b *testing.B) {
+	need.Root(b)
+	need.TUN(b)
+	var rows []measured
+	for _, emulator := range []string{"auto", "relay", "nftables"} {
+		b.Run(emulator, func(b *testing.B) {
+			s := newBed(b, "links-b"+emulator[:1], "emulator: "+emulator).join(b, "shaped", 0, drawnLinks(emulator != "nftables"))
+			for b.Loop() {
+				got := s.measure(b, emulator, exactly)
+				for _, r := range got {
+					if !r.good {
+						b.Errorf("%s, %s, %s, %s: asked for %s, measured %s", emulator, r.link, r.pair, r.what, r.asked, r.got)
+					}
+				}
+				rows = append(rows, got...)
+			}
+		})
+	}
+	printMeasured(os.Stdout, rows)
+}
+
+// BenchmarkLAN makes nodes that are all on one LAN, beside nodes that are on
+// none, and prints both as one table: make bench B=LAN. All that is measured is
+// as the testbed tells it to the manager.
+func BenchmarkLAN(b *testing.B) {
+	var figures benchTable
+	t := newBed(b, "bench-lan")
+	t.node(b, nodeID(0), nil) // the image is there from here on, and the disk
+	t.remove(b, nodeID(0))
+	for _, n := range []int{1, 20, 100, 300} {
+		b.Run("Nodes"+strconv.Itoa(n), func(b *testing.B) {
+			for b.Loop() {
+				count := strconv.Itoa(n)
+				var without float64
+				for _, kind := range []string{"on no link", "on one LAN", "on one LAN, shaped"} {
+					began := time.Now()
+					t.makeLAN(b, n, kind)
+					took := milliseconds(began)
+					figures.add("created, "+kind, count, "ms", took)
+					switch kind {
+					case "on no link":
+						without = took
+					default:
+						figures.add("more for each node "+kind, count, "ms", (took-without)/float64(n))
+						t.measureLAN(b, n, kind, &figures)
+					}
+					began = time.Now()
+					t.unmake(b, n)
+					figures.add("deleted, "+kind, count, "ms", milliseconds(began))
+				}
+			}
+		})
+	}
+	figures.print(os.Stdout)
+}
+
+// makeLAN makes n nodes at once and waits until all are ready.
+func (b *bed) makeLAN(tb *testing.B, n int, kind string) {
+	tb.Helper()
+	slice := "urn:publicid:IDN+example.org+slice+" + b.instance
+	updates := make([]provider.Update, n)
+	for i := range updates {
+		should := node("localhost", provider.Resource{
+			"power": "on", "users": []string{}, "slice_urn": slice, "client_id": "n" + strconv.Itoa(i),
+		})
+		if kind != "on no link" {
+			properties := ""
+			if strings.HasSuffix(kind, "shaped") {
+				properties = `,"properties":[{"capacity":100000}]`
+			}
+			should["interfaces"] = []string{fmt.Sprintf(`{"client_id":"n%d:0","link":"lan","slice":%q,"addresses":["10.7.%d.%d/16"]%s}`,
+				i, slice, i/200, i%200+1, properties)}
+		}
+		updates[i] = provider.Update{Name: nodeID(i), Is: provider.Resource{"ensure": provider.Absent}, Should: should}
+	}
+	changes, err := b.provider.Set(tb.Context(), updates, false)
+	for _, c := range changes {
+		if c.Err != nil {
+			err = c.Err
+		}
+	}
+	if err != nil {
+		tb.Fatalf("set: %v", err)
+	}
+	b.until(tb, func(state map[string]int) bool { return state[provider.StateReady] == n })
+}
+
+// measureLAN tells what asking for all interfaces takes, and that the first and
+// the last node reach each other.
+func (b *bed) measureLAN(tb *testing.B, n int, kind string, figures *benchTable) {
+	tb.StopTimer()
+	defer tb.StartTimer()
+	began := time.Now()
+	all, err := b.provider.Get(tb.Context(), nil)
+	if err != nil || len(all) != n {
+		tb.Fatalf("get: %d nodes, %v", len(all), err)
+	}
+	figures.add("the provider's get, "+kind, strconv.Itoa(n), "ms", milliseconds(began))
+	if n == 1 {
+		return
+	}
+	server, err := b.startIn(tb.Context(), nodeID(n-1), []string{gaugeInside, "serve"})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer server.process.Close()
+	to := fmt.Sprintf("10.7.%d.%d", (n-1)/200, (n-1)%200+1)
+	r, err := b.gaugeAt(tb.Context(), nodeID(0), to, "--only", "delay", "--time", "200ms")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	figures.add("there and back between first and last, "+kind, strconv.Itoa(n), "ms", r.Delay.Trip.Median)
+}
+
+// BenchmarkRelayedLink sends over a link that the relay makes, between real
+// nodes, and prints what goes through and what that costs: make bench
+// B=RelayedLink.
+func BenchmarkRelayedLink(b *testing.B) {
+	need.Root(b)
+	need.TUN(b)
+	late := asked{latency: 1}
+	lossy := asked{latency: 1, loss: 0.01} // which the relay decides for each packet
+	t := newBed(b, "bench-relay", "emulator: relay")
+	s := t.join(b, "relayed", 0, []drawn{between("latency", late, late), between("loss", lossy, lossy)})
+	pids := t.childrenOf(relay.Argv0)
+	if len(pids) != 1 {
+		b.Fatalf("there are relays %d, want one", pids)
+	}
+	b.Logf("the relay takes %d kB, idle", kilobytes(b, pids[0], "status", "VmRSS:"))
+	for _, tt := range []struct {
+		name, link string
+		words      []string
+	}{
+		{"TCP", "latency", []string{"--only", "tcp"}},
+		{"TCPWithLoss", "loss", []string{"--only", "tcp"}},
+		{"UDP100Mbit", "latency", []string{"--only", "udp", "--udp", "100M", "--size", "1400"}},
+		{"UDP100MbitWithLoss", "loss", []string{"--only", "udp", "--udp", "100M", "--size", "1400"}},
+		{"UDP64Bytes", "latency", []string{"--only", "udp", "--udp", "200M", "--size", "40"}},
+	} {
+		b.Run(tt.name, func(b *testing.B) {
+			for b.Loop() {
+				used, began := processorOf(pids[0]), time.Now()
+				r, err := s.gauge(b.Context(), "ab", tt.link, tt.words...)
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.ReportMetric(100*(processorOf(pids[0])-used).Seconds()/time.Since(began).Seconds(), "%cpu")
+				if r.TCP != nil {
+					b.ReportMetric(r.TCP.Out.Line/1e6, "Mbit/s")
+				}
+				if r.UDP != nil {
+					b.ReportMetric(r.UDP.Out.Rate/1e6, "Mbit/s")
+					b.ReportMetric(r.UDP.Out.Loss, "%lost")
+				}
+				b.ReportMetric(float64(kilobytes(b, pids[0], "status", "VmRSS:")), "kB")
+				b.ReportMetric(0, "ns/op")
+			}
+		})
+	}
+}
+
+// processorOf is the processor time that a process has used.
+func processorOf(pid int) time.Duration {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, after, _ := strings.Cut(string(text), ") ")
+	fields := strings.Fields(after)
+	if len(fields) < 13 {
+		return 0
+	}
+	user, _ := strconv.Atoi(fields[11])
+	system, _ := strconv.Atoi(fields[12])
+	return time.Duration(user+system) * 10 * time.Millisecond
+}

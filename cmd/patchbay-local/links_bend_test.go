@@ -1,0 +1,100 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"patchbay/inventory/provider"
+	"patchbay/testdata/need"
+)
+
+// inNodes gives nodes of the site the program of the tests.
+func (s *linkSite) inNodes(t testing.TB, program []byte, letters ...string) *arena {
+	t.Helper()
+	a := &arena{bed: s.bed}
+	for _, letter := range letters {
+		if out, err := a.enter(s.id(letter), program, "cat > /var/tmp/escape && chmod 755 /var/tmp/escape"); err != nil {
+			t.Fatalf("copying the program: %v, %s", err, out)
+		}
+	}
+	return a
+}
+
+// Root of a node does what it likes to its own side of a link. Links of other
+// slices are as before meanwhile, and what goes to and from the node itself is
+// still what its link allows.
+func TestNodeCannotBendItsLinks(t *testing.T) {
+	need.Root(t)
+	need.TUN(t)
+	const slow = 10e6
+	ten := asked{capacity: slow / 1000}
+	late := asked{latency: 10}
+	b := newBed(t, "links-bend")
+	others := b.join(t, "others", 0, []drawn{between("capacity", ten, ten), between("latency", late, late)})
+	s := b.join(t, "hostile", 10, []drawn{between("capacity", ten, ten), between("latency", late, late)})
+	inside := s.inNodes(t, programOfTests(t), "a")
+	inside.facts.Time = 2 * time.Second
+
+	stand := func(t *testing.T, s *linkSite, whose string) {
+		t.Helper()
+		for _, r := range s.measure(t, whose, roughly) {
+			t.Logf("%s, %s %s: asked for %s, measured %s", whose, r.pair, r.what, r.asked, r.got)
+			if !r.good {
+				t.Errorf("%s, %s, %s: asked for %s, measured %s", whose, r.pair, r.what, r.asked, r.got)
+			}
+		}
+	}
+	t.Run("bend", func(t *testing.T) {
+		for _, word := range []string{"bend-qdiscs", "bend-offloads", "bend-mtu", "bend-address", "bend-name"} {
+			if got := inside.task(s.id("a"), word); got != "done" {
+				t.Fatalf("%s cannot be tried: %s", word, got)
+			}
+		}
+		stand(t, s, "its own")
+		stand(t, others, "others")
+	})
+	for _, tt := range []struct{ word, link, device string }{
+		{"flood-frames", "capacity", "eth1"}, {"flood-arp", "capacity", "eth1"}, {"flood-udp", "capacity", "eth1"},
+		{"flood-frames", "latency", "eth2"}, {"flood-udp", "latency", "eth2"},
+	} {
+		t.Run(tt.word+" over "+tt.link, func(t *testing.T) {
+			inside.facts.Address, inside.facts.Device = s.address("b", tt.link)+":9", tt.device
+			before := s.item(t, "b", tt.link)
+			ended := make(chan string, 1)
+			go func() { ended <- inside.task(s.id("a"), tt.word) }()
+			time.Sleep(300 * time.Millisecond)
+			stand(t, others, "others meanwhile")
+			if got := <-ended; got != "done" {
+				t.Fatalf("it cannot be tried: %s", got)
+			}
+			time.Sleep(1100 * time.Millisecond) // counters may be a second old
+			after := s.item(t, "b", tt.link)
+			came := float64(after.RxBytes-before.RxBytes) * 8 / inside.facts.Time.Seconds()
+			t.Logf("%.1f Mbit/s came out of the link, %d frames, and %d were dropped", came/1e6, after.RxPackets-before.RxPackets, after.Dropped-before.Dropped)
+			switch {
+			case tt.link != "capacity":
+			case came > 2*slow || came < slow/10:
+				t.Errorf("%.1f Mbit/s came out of a link of 10", came/1e6)
+			case after.Dropped <= before.Dropped:
+				t.Errorf("nothing of the flood is told to be dropped: %+v, then %+v", before, after)
+			}
+		})
+	}
+	t.Run("bend-mac", func(t *testing.T) {
+		if got := inside.task(s.id("a"), "bend-mac"); got != "done" {
+			t.Fatalf("it cannot be tried: %s", got)
+		}
+		stand(t, others, "others")
+	})
+	t.Run("delete-links", func(t *testing.T) {
+		if got := inside.task(s.id("a"), "delete-links"); got != "done" {
+			t.Fatalf("it cannot be tried: %s", got)
+		}
+		stand(t, others, "others")
+		// The node has its links again after a restart.
+		b.must(t, s.id("a"), provider.Resource{"restart_serial": "1"})
+		b.await(t, s.id("a"), provider.StateReady)
+		s.serve(t, "a")
+		stand(t, s, "its own after a restart")
+	})
+}

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"patchbay/inventory/local/relay"
+	"patchbay/testdata/census"
+	"patchbay/testdata/need"
+)
+
+// childrenOf are the processes of up that run under a name.
+func (b *bed) childrenOf(name string) []int {
+	var found []int
+	all, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", b.up.Process.Pid))
+	for _, path := range all {
+		children, _ := os.ReadFile(path)
+		for pid := range strings.FieldsSeq(string(children)) {
+			if line, _ := os.ReadFile("/proc/" + pid + "/cmdline"); strings.HasPrefix(string(line), name) {
+				n, _ := strconv.Atoi(pid)
+				found = append(found, n)
+			}
+		}
+	}
+	return found
+}
+
+// rest is the longest time without an answer from a moment on, and how many
+// questions after it had none.
+func (a asking) rest(from time.Time) (longest time.Duration, lost int) {
+	last := from
+	came := slices.Sorted(slices.Values(a.Came))
+	for _, ns := range came {
+		if at := time.Unix(0, ns); at.After(from) {
+			longest, last = max(longest, at.Sub(last)), at
+		}
+	}
+	for i, ns := range a.Came {
+		if ns == 0 && time.Unix(0, a.Left[i]).After(from) {
+			lost++
+		}
+	}
+	if end := time.Unix(0, a.Left[len(a.Left)-1]); end.After(last) {
+		longest = max(longest, end.Sub(last))
+	}
+	return longest, lost
+}
+
+// awaitSame waits until there is nothing more than before, whatever numbers
+// processes and sockets have now.
+func (b *bed) awaitSame(t *testing.T, before census.Census) {
+	t.Helper()
+	numbers := regexp.MustCompile(`[0-9]+`)
+	for end := time.Now().Add(5 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		more := make(map[string]int)
+		for _, line := range census.Diff(before, b.census()) {
+			way, what, _ := strings.Cut(line, ": ")
+			more[numbers.ReplaceAllString(what, "N")] += map[string]int{"new": 1, "gone": -1}[way]
+		}
+		maps.DeleteFunc(more, func(_ string, n int) bool { return n <= 0 })
+		if len(more) == 0 {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("there is more than before: %v", more)
+		}
+	}
+}
+
+// TestFlowsComeBack kills what makes links while traffic goes over them.
+func TestFlowsComeBack(t *testing.T) {
+	need.Root(t)
+	need.TUN(t)
+	b := newBed(t, "links-kill", "emulator: relay")
+	s := b.join(t, "flows", 0, []drawn{
+		between("relayed", asked{latency: 5}, asked{latency: 5}),
+		between("shaped", asked{capacity: 10e3}, asked{capacity: 10e3}),
+		between("plain", asked{}, asked{}),
+	})
+	s.inNodes(t, programOfTests(t), "a")
+	before := b.census()
+	for _, tt := range []struct {
+		name string
+		kill func(t *testing.T)
+		// How long a flow over the kernel's means, and one over the relay, may rest.
+		shaped, relayed time.Duration
+	}{
+		{"relay", func(t *testing.T) {
+			pids := b.childrenOf(relay.Argv0)
+			if len(pids) != 1 {
+				t.Fatalf("there are relays %d, want one", pids)
+			}
+			if err := syscall.Kill(pids[0], syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+		}, 100 * time.Millisecond, 3 * time.Second},
+		{"up", func(*testing.T) { b.restart(syscall.SIGKILL) }, 100 * time.Millisecond, 5 * time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			asks := make(map[string]*insideJob)
+			for _, link := range []string{"relayed", "shaped", "plain"} {
+				facts, err := json.Marshal(facts{Address: s.address("b", link) + ":7373", Time: 4 * time.Second})
+				if err == nil {
+					asks[link], err = s.startIn(t.Context(), s.id("a"), []string{"/var/tmp/escape"},
+						escapeVariable+"=ask-all-along", escapeFacts+"="+string(facts))
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				<-asks[link].begun
+			}
+			stream := make(chan error, 1)
+			go func() {
+				_, err := s.gauge(t.Context(), "ab", "relayed", "--only", "tcp", "--time", "3s")
+				stream <- err
+			}()
+			time.Sleep(time.Second)
+			killed := time.Now()
+			tt.kill(t)
+			for _, link := range []string{"relayed", "shaped", "plain"} {
+				text, err := asks[link].wait()
+				var a asking
+				if err == nil {
+					err = json.Unmarshal([]byte(strings.TrimPrefix(text, "begun\n")), &a)
+				}
+				if err != nil {
+					t.Fatalf("%s: %v: %.200s", link, err, text)
+				}
+				out, lost := a.rest(killed)
+				emulator := s.item(t, "b", link).Emulator
+				t.Logf("%s, made by %s: no answer for %v, %d lost", link, emulator, out.Round(time.Millisecond), lost)
+				most := tt.relayed
+				if !strings.Contains(emulator, "relay") {
+					most = tt.shaped
+				}
+				if out > most {
+					t.Errorf("%s: no answer for %v, want at most %v", link, out, most)
+				}
+			}
+			if err := <-stream; err != nil {
+				t.Errorf("a TCP stream did not outlive it: %v", err)
+			}
+			b.awaitSame(t, before)
+		})
+	}
+}

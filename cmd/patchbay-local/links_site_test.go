@@ -1,0 +1,313 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"patchbay/inventory/local/agent"
+	"patchbay/inventory/local/gauge"
+	"patchbay/inventory/local/wire"
+	"patchbay/inventory/provider"
+)
+
+// asked is what a link is asked to do to frames that go one way; what is 0 is
+// not asked.
+type asked struct {
+	capacity int64   // kbit/s
+	latency  float64 // ms
+	loss     float64 // per cent
+}
+
+func (a asked) String() string {
+	var words []string
+	if a.capacity > 0 {
+		words = append(words, fmt.Sprintf("%g Mbit/s", float64(a.capacity)/1000))
+	}
+	if a.latency > 0 {
+		words = append(words, fmt.Sprintf("%g ms", a.latency))
+	}
+	if a.loss > 0 {
+		words = append(words, fmt.Sprintf("%g %%", a.loss))
+	}
+	if len(words) == 0 {
+		return "as is"
+	}
+	return strings.Join(words, ", ")
+}
+
+// pair is a direction of a link, by the letters of its nodes: "ab" is from a to b.
+type pair string
+
+func (p pair) back() pair { return p[1:] + p[:1] }
+
+func (p pair) String() string { return string(p[:1]) + "→" + string(p[1:]) }
+
+// drawn is a link of a test, as a request draws it.
+type drawn struct {
+	name  string
+	nodes string // a letter each
+	asked map[pair]asked
+}
+
+// between is a link between a and b that does the same both ways, or not.
+func between(name string, there, back asked) drawn {
+	return drawn{name, "ab", map[pair]asked{"ab": there, "ba": back}}
+}
+
+// linkSite is a testbed with nodes of one letter each that are joined by links.
+type linkSite struct {
+	*bed
+	links []drawn
+	slice string
+	first int // the number of the node a
+}
+
+// join makes the nodes of the links, which are of one slice, and starts a server
+// of patchbay-gauge in each. Nodes of a site have numbers from first on.
+func (b *bed) join(t testing.TB, slice string, first int, links []drawn) *linkSite {
+	t.Helper()
+	s := b.draw(slice, first, links)
+	s.makeNodes(t)
+	for _, letter := range s.letters() {
+		s.serve(t, letter)
+	}
+	return s
+}
+
+func (b *bed) draw(slice string, first int, links []drawn) *linkSite {
+	return &linkSite{bed: b, links: links, slice: "urn:publicid:IDN+example.org+slice+" + slice, first: first}
+}
+
+func (s *linkSite) letters() []string {
+	var all []string
+	for _, l := range s.links {
+		all = append(all, strings.Split(l.nodes, "")...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+func (s *linkSite) id(letter string) string { return nodeID(s.first + int(letter[0]-'a')) }
+
+// address is that of a node on one of the links.
+func (s *linkSite) address(letter, link string) string {
+	i := slices.IndexFunc(s.links, func(l drawn) bool { return l.name == link })
+	return fmt.Sprintf("10.7.%d.%d", i, int(letter[0]-'a')+1)
+}
+
+// node is what the manager would ask for.
+func (s *linkSite) node(letter string) provider.Resource {
+	interfaces := []string{}
+	for _, l := range s.links {
+		if !strings.Contains(l.nodes, letter) {
+			continue
+		}
+		item := map[string]any{
+			"client_id": letter + ":" + l.name, "link": l.name, "slice": s.slice, "addresses": []string{s.address(letter, l.name) + "/24"},
+		}
+		var properties []map[string]any
+		for _, to := range strings.Split(l.nodes, "") {
+			if a := l.asked[pair(letter+to)]; a != (asked{}) {
+				properties = append(properties, map[string]any{
+					"to": []string{to + ":" + l.name}, "capacity": a.capacity, "latency": a.latency, "packet_loss": a.loss,
+				})
+			}
+		}
+		if properties != nil {
+			item["properties"] = properties
+		}
+		text, err := json.Marshal(item)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		interfaces = append(interfaces, string(text))
+	}
+	return node("localhost", provider.Resource{
+		"power": "on", "users": []string{}, "slice_urn": s.slice, "client_id": letter, "hostname": letter + ".example.org", "interfaces": interfaces,
+	})
+}
+
+func (s *linkSite) updates() []provider.Update {
+	var all []provider.Update
+	for _, letter := range s.letters() {
+		all = append(all, provider.Update{Name: s.id(letter), Is: provider.Resource{"ensure": provider.Absent}, Should: s.node(letter)})
+	}
+	return all
+}
+
+func (s *linkSite) makeNodes(t testing.TB) {
+	t.Helper()
+	changes, err := s.provider.Set(t.Context(), s.updates(), false)
+	for _, c := range changes {
+		if c.Err != nil {
+			err = c.Err
+		}
+	}
+	if err != nil {
+		t.Fatalf("set: %v", err)
+	}
+	for _, letter := range s.letters() {
+		s.await(t, s.id(letter), provider.StateReady)
+	}
+}
+
+func (s *linkSite) removeNodes(t testing.TB) {
+	t.Helper()
+	var all []provider.Update
+	for _, letter := range s.letters() {
+		all = append(all, provider.Update{
+			Name: s.id(letter), Is: provider.Resource{"ensure": provider.Present}, Should: provider.Resource{"ensure": provider.Absent},
+		})
+	}
+	if _, err := s.provider.Set(t.Context(), all, false); err != nil {
+		t.Fatalf("set: %v", err)
+	}
+	for _, letter := range s.letters() {
+		s.await(t, s.id(letter), provider.Absent)
+	}
+}
+
+// item is what the testbed tells of a node's interface.
+func (s *linkSite) item(t testing.TB, letter, link string) (i linkItem) {
+	t.Helper()
+	for _, text := range look(t, s.provider, s.id(letter)).List("interfaces") {
+		if err := json.Unmarshal([]byte(text), &i); err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		if i.Link == link {
+			return i
+		}
+	}
+	t.Fatalf("node %s has no interface at %s", letter, link)
+	return linkItem{}
+}
+
+type linkItem struct {
+	ClientID  string `json:"client_id"`
+	Link      string `json:"link"`
+	MAC       string `json:"mac"`
+	Emulator  string `json:"emulator"`
+	RxPackets int64  `json:"rx_packets"`
+	TxPackets int64  `json:"tx_packets"`
+	RxBytes   int64  `json:"rx_bytes"`
+	TxBytes   int64  `json:"tx_bytes"`
+	Dropped   int64  `json:"dropped"`
+}
+
+// start runs a program in a node as root, without a shell, until the node, the
+// program or ctx ends.
+func (b *bed) startIn(ctx context.Context, id string, argv []string, env ...string) (*insideJob, error) {
+	c, err := wire.Dial(ctx, filepath.Join(b.state, "nodes", id, "agent.sock"))
+	if err != nil {
+		return nil, err
+	}
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return nil, err
+	}
+	defer null.Close()
+	j := &insideJob{begun: make(chan struct{})}
+	out, err := j.pipe(func(r io.Reader) {
+		in := bufio.NewReader(r)
+		line, _ := in.ReadString('\n')
+		j.out.WriteString(line)
+		close(j.begun)
+		_, _ = io.Copy(&j.out, in)
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer out.Close()
+	complaint, err := j.pipe(func(r io.Reader) { _, _ = io.Copy(&j.complaint, r) })
+	if err != nil {
+		return nil, err
+	}
+	defer complaint.Close()
+	j.process, err = agent.Exec(ctx, c, agent.Command{User: "root", Argv: argv, Env: env}, []*os.File{null, out, complaint})
+	return j, err
+}
+
+// insideJob is a program that runs in a node.
+type insideJob struct {
+	process        *agent.Process
+	out, complaint bytes.Buffer
+	begun          chan struct{} // closed when it has written a line, or ended
+	copies         sync.WaitGroup
+}
+
+// pipe is what the program writes to, and read is given what comes of it.
+func (j *insideJob) pipe(read func(io.Reader)) (*os.File, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	j.copies.Go(func() {
+		defer r.Close()
+		read(io.LimitReader(r, 1<<20))
+	})
+	return w, nil
+}
+
+// wait waits for the program's end and gives its output.
+func (j *insideJob) wait() (string, error) {
+	defer j.process.Close()
+	end, err := j.process.Wait()
+	if err != nil {
+		return "", err
+	}
+	j.copies.Wait()
+	if end.Status != 0 {
+		return j.out.String(), fmt.Errorf("status %d: %s", end.Status, strings.TrimSpace(j.complaint.String()))
+	}
+	return j.out.String(), nil
+}
+
+const gaugeInside = "/usr/local/bin/patchbay-gauge"
+
+// serve starts a server of patchbay-gauge in a node, for all its addresses.
+func (s *linkSite) serve(t testing.TB, letter string) {
+	t.Helper()
+	j, err := s.startIn(t.Context(), s.id(letter), []string{gaugeInside, "serve"})
+	if err != nil {
+		t.Fatalf("patchbay-gauge serve in %s: %v", letter, err)
+	}
+	t.Cleanup(func() { j.process.Close() })
+}
+
+// gauge measures a link from one node to another by patchbay-gauge, inside.
+func (s *linkSite) gauge(ctx context.Context, p pair, link string, words ...string) (gauge.Result, error) {
+	r, err := s.gaugeAt(ctx, s.id(string(p[:1])), s.address(string(p[1:]), link), words...)
+	if err != nil {
+		err = fmt.Errorf("%s on %s: %w", p, link, err)
+	}
+	return r, err
+}
+
+func (b *bed) gaugeAt(ctx context.Context, id, address string, words ...string) (gauge.Result, error) {
+	argv := append([]string{gaugeInside, address, "--json"}, words...)
+	var r gauge.Result
+	for end := time.Now().Add(5 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		j, err := b.startIn(ctx, id, argv)
+		var out string
+		if err == nil {
+			out, err = j.wait()
+		}
+		switch {
+		case err == nil:
+			return r, json.Unmarshal([]byte(out), &r)
+		case !strings.Contains(err.Error(), "refused") || time.Now().After(end): // the server is starting
+			return r, fmt.Errorf("%q: %w", words, err)
+		}
+	}
+}
