@@ -14,7 +14,7 @@ type Finding struct {
 	Doing string // what was tried: "mounting an overlay on …"
 	OK    bool
 	// Needed tells that there are no nodes without it. What is not needed is
-	// for links between nodes, which come later.
+	// for links between nodes and for their way outside.
 	Needed bool
 	// Words say what came of it.
 	Words string
@@ -62,9 +62,11 @@ func checks() []check {
 		{"ports", "listening on the ports of nodes", true, false, tryPorts},
 		{"clock", "reading the clock", true, false, tryClock},
 		{"links", "joining network namespaces by a bridge", false, true, tryLinks},
-		{"tunnel", "making a tunnel device", false, true, tryTunnel},
 		{"capacity", "limiting a link's capacity in the kernel (tbf)", false, true, tryCapacity},
 		{"delay", "delaying a link in the kernel (netem)", false, true, tryDelay},
+		{"tunnel", "making a tunnel device, for the program that delays links", false, true, tryTunnel},
+		{"loss", "losing packets of a link by nftables", false, true, tryLoss},
+		{"outside", "leading a node to a network outside, past this host", false, true, tryOutside},
 		{"untested", "", false, false, tryNothing},
 	}
 }

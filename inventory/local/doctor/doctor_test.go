@@ -184,13 +184,15 @@ func TestEachCheckFailsInItsOwnWords(t *testing.T) {
 		{"NoOtherUsers", "separation", nil, nil, []string{fmt.Sprintf("cap:%d", unix.CAP_SETUID)},
 			"cannot start a process for it", "--privileged"},
 		{"NoNetlink", "links", nil, nil, []string{argument(unix.SYS_SOCKET, 0, unix.AF_NETLINK, unix.EAFNOSUPPORT)},
-			"cannot make a bridge", "modprobe bridge"},
+			"nodes cannot be linked", "modprobe veth bridge"},
 		{"NoTunnel", "tunnel", ownMounts, nil, []string{"empty:/dev"},
 			"/dev/net/tun", "modprobe tun"},
 		{"NoCapacity", "capacity", nil, nil, []string{argument(unix.SYS_SOCKET, 0, unix.AF_NETLINK, unix.EPERM)},
-			"cannot limit the capacity", "--privileged"},
+			"operation not permitted", "--privileged"},
 		{"NoDelay", "delay", nil, nil, []string{argument(unix.SYS_SOCKET, 0, unix.AF_NETLINK, unix.EAFNOSUPPORT)},
-			"cannot delay a device", "modprobe sch_netem"},
+			"address family not supported", "modprobe sch_netem"},
+		{"NoWayOutside", "outside", nil, nil, []string{argument(unix.SYS_SOCKET, 2, unix.NETLINK_NETFILTER, unix.EPROTONOSUPPORT)},
+			"nodes cannot be led", "nft_masq"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

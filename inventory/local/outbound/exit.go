@@ -70,9 +70,6 @@ const every = 2 * time.Second
 // Open makes the exit, or finds it and mends what is missing, and keeps it right
 // until Close.
 func Open(o Options) (*Exit, error) {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
 	if o.Number >= Uplinks {
 		return nil, fmt.Errorf("%d is no number of an uplink: 0 to %d", o.Number, Uplinks-1)
 	}
@@ -83,15 +80,26 @@ func Open(o Options) (*Exit, error) {
 	if err != nil {
 		return nil, err
 	}
+	return start(o, space)
+}
+
+// start makes the exit in a namespace, which is closed with it.
+func start(o Options, space *os.File) (*Exit, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
 	e := &Exit{o: o, device: device(o.Instance), blocked: slices.Concat(Private(), o.Block), space: space, unfilled: true, unguarded: true}
 	e.mtu.Store(mostMTU)
 	_, behind := uplink(o.Number)
-	err = inside(space, prepare)
+	err := inside(space, prepare)
 	if err == nil {
 		err = e.onHost(func() error {
 			most := mostConnections()
 			e.table, e.own = exitTable(e.blocked, most)
 			e.hostTable, e.guards = hostTable(tableName(o.Instance), e.device, behind.Addr(), e.blocked, most)
+			for _, o := range Obstacles() {
+				e.o.Log.Warn(o.Words+", so nodes may not reach the network outside", "remedy", o.Remedy)
+			}
 			return e.mend()
 		})
 	}

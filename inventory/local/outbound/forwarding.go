@@ -36,6 +36,9 @@ func bootID() string {
 // readChanges reads what was changed since the host was booted.
 func readChanges(folder string) (changes, error) {
 	boot := bootID()
+	if folder == "" { // nothing lasts
+		return changes{Boot: boot}, nil
+	}
 	b, err := os.ReadFile(filepath.Join(folder, changesFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return changes{Boot: boot}, nil
@@ -51,6 +54,9 @@ func readChanges(folder string) (changes, error) {
 }
 
 func (c changes) write(folder string) error {
+	if folder == "" {
+		return nil
+	}
 	b, err := json.Marshal(c)
 	if err != nil {
 		return err
