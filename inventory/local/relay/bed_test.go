@@ -204,10 +204,12 @@ func residentOf(t testing.TB, pid int) int {
 func (h *host) at(port int) string { return fmt.Sprintf("%s:%d", h.address, port) }
 
 // udp listens at a port.
-func (h *host) udp(port int) *net.UDPConn {
+func (h *host) udp(port int) *net.UDPConn { return h.udpAt(h.at(port)) }
+
+func (h *host) udpAt(address string) *net.UDPConn {
 	h.t.Helper()
 	var c net.PacketConn
-	must(h.t, h.do(func() (err error) { c, err = net.ListenPacket("udp4", h.at(port)); return err }))
+	must(h.t, h.do(func() (err error) { c, err = net.ListenPacket("udp4", address); return err }))
 	h.t.Cleanup(func() { c.Close() })
 	u := c.(*net.UDPConn)
 	must(h.t, u.SetReadBuffer(8<<20))
@@ -215,10 +217,12 @@ func (h *host) udp(port int) *net.UDPConn {
 }
 
 // dialUDP is a socket whose packets go to another host.
-func (h *host) dialUDP(to *host, port int) *net.UDPConn {
+func (h *host) dialUDP(to *host, port int) *net.UDPConn { return h.dialUDPAt(to.at(port)) }
+
+func (h *host) dialUDPAt(address string) *net.UDPConn {
 	h.t.Helper()
 	var c net.Conn
-	must(h.t, h.do(func() (err error) { c, err = net.Dial("udp4", to.at(port)); return err }))
+	must(h.t, h.do(func() (err error) { c, err = net.Dial("udp4", address); return err }))
 	h.t.Cleanup(func() { c.Close() })
 	return c.(*net.UDPConn)
 }

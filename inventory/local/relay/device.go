@@ -23,10 +23,13 @@ const (
 	maxRest   = int64(time.Second)
 )
 
-// How much is read from one device before it is the next one's turn.
+// A turn is how much is done before it is the next device's turn, or that of frames
+// that are due: so many frames or bytes that came, or frames that went, for one may
+// go to all ports.
 const (
-	maxReads     = 16
-	maxReadBytes = 128 << 10
+	turnReads  = 16
+	turnBytes  = 128 << 10
+	turnWrites = 64
 )
 
 // bufferSize has room for any frame with its header, and a byte more.
@@ -52,8 +55,8 @@ func (l *loop) unwatch(d *device) {
 
 // read takes frames from a device.
 func (l *loop) read(d *device, events uint32) {
-	bytes := 0
-	for n := 0; n < maxReads && bytes < maxReadBytes; n++ {
+	bytes, before := 0, l.writes
+	for n := 0; n < turnReads && bytes < turnBytes && l.writes-before < turnWrites; n++ {
 		got, err := unix.Read(d.fd, l.buffer)
 		switch {
 		case err == unix.EINTR:
@@ -100,7 +103,8 @@ func (l *loop) wakeUp() {
 }
 
 // write puts a frame into a device. Whatever is wrong, only this frame is lost.
-func write(p *port, b []byte) bool {
+func (l *loop) write(p *port, b []byte) bool {
+	l.writes++
 	for {
 		_, err := unix.Write(p.device.fd, b)
 		if err != unix.EINTR {

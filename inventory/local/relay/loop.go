@@ -28,14 +28,8 @@ type loop struct {
 	resting  []*device
 	buffer   []byte
 	armed    int64 // when the timer rings; 0: it does not
+	writes   int   // so far
 }
-
-// How many frames, or bytes, that are due leave before it is the turn of those
-// that come.
-const (
-	maxArrivals     = 64
-	maxArrivalBytes = 256 << 10
-)
 
 // idle is after what time without frames memory is given back.
 const idle = 2 * time.Second
@@ -81,7 +75,7 @@ func (l *loop) now() int64 { return int64(time.Since(l.start)) }
 
 // newLAN makes a link without ports.
 func (l *loop) newLAN() *lan {
-	return &lan{table: newTable(), schedule: &l.schedule, draw: rand.Float64, send: write}
+	return &lan{table: newTable(), schedule: &l.schedule, draw: rand.Float64, send: l.write}
 }
 
 // do has f done by the loop, and waits for it.
@@ -139,10 +133,10 @@ func (l *loop) run() error {
 	}
 }
 
-// arrive sends out frames that are due.
+// arrive sends out frames that are due, twice as many as may come in a turn.
 func (l *loop) arrive() {
-	bytes := 0
-	for n := 0; n < maxArrivals && bytes < maxArrivalBytes; n++ {
+	bytes, before := 0, l.writes
+	for n := 0; n < 2*turnReads && bytes < 2*turnBytes && l.writes-before < 2*turnWrites; n++ {
 		due, ok := l.schedule.due()
 		if !ok || due > l.now() {
 			return

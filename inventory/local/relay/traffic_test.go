@@ -333,35 +333,49 @@ func TestRelayIsReplacedUnderTraffic(t *testing.T) {
 }
 
 // Whoever floods holds nobody up for more than its turn: of a full card's frames a
-// few go before the one of another.
+// few go before the one of another, and fewer if each goes to many.
 func TestTurns(t *testing.T) {
-	k, pids, _ := newKeeper(t)
-	flooder, other, to := newHost(t, 1, true), newHost(t, 2, true), newHost(t, 3, true)
-	lanOf(t, k, nil, flooder, other, to)
-	pid := <-pids
-	probe(t, flooder, to, 1, 0)
-	probe(t, other, to, 1, 0)
-	in, many, one := to.udp(7005), flooder.dialUDP(to, 7005), other.dialUDP(to, 7005)
-	for range 5 {
-		must(t, syscall.Kill(pid, syscall.SIGSTOP))
-		time.Sleep(5 * time.Millisecond) // it stops at its next call
-		for range 400 {
-			many.Write([]byte("many"))
-		}
-		one.Write([]byte("one"))
-		must(t, syscall.Kill(pid, syscall.SIGCONT))
-		b, place := make([]byte, 10), -1
-		in.SetReadDeadline(time.Now().Add(5 * time.Second))
-		for i := range 401 {
-			n, err := in.Read(b)
-			must(t, err)
-			if string(b[:n]) == "one" {
-				place = i
+	for name, c := range map[string]struct{ others, most int }{"ToOne": {0, 3 * turnReads}, "ToMany": {turnWrites + 10, 4}} {
+		t.Run(name, func(t *testing.T) {
+			k, pids, _ := newKeeper(t)
+			flooder, other, to := newHost(t, 1, true), newHost(t, 2, true), newHost(t, 3, true)
+			l := Link{ID: "lan", Ports: []Port{flooder.port(), other.port(), to.port()}}
+			for i := range c.others {
+				l.Ports = append(l.Ports, Port{fmt.Sprint("o", i), func() (f *os.File, err error) {
+					err = other.do(func() error { f, err = OpenTAP(fmt.Sprint("o", i), true); return err })
+					return f, err
+				}, 1500})
 			}
-		}
-		if place < 0 || place > 3*maxReads {
-			t.Errorf("it came in place %d", place)
-		}
+			must(t, k.Put(t.Context(), l))
+			pid := <-pids
+			probe(t, flooder, to, 1, 0)
+			probe(t, other, to, 1, 0)
+			in, many, one := to.udpAt("0.0.0.0:7005"), flooder.dialUDP(to, 7005), other.dialUDP(to, 7005)
+			if c.others > 0 {
+				many = flooder.dialUDPAt("10.9.255.255:7005")
+			}
+			for range 3 {
+				must(t, syscall.Kill(pid, syscall.SIGSTOP))
+				time.Sleep(5 * time.Millisecond) // it stops at its next call
+				for range 400 {
+					many.Write([]byte("many"))
+				}
+				one.Write([]byte("one"))
+				must(t, syscall.Kill(pid, syscall.SIGCONT))
+				b, place := make([]byte, 10), -1
+				in.SetReadDeadline(time.Now().Add(5 * time.Second))
+				for i := range 401 {
+					n, err := in.Read(b)
+					must(t, err)
+					if string(b[:n]) == "one" {
+						place = i
+					}
+				}
+				if place < 0 || place > c.most {
+					t.Errorf("it came in place %d", place)
+				}
+			}
+		})
 	}
 }
 
