@@ -123,6 +123,8 @@ func probes() map[string]func([]string) (string, *trouble) {
 		"tunnel":     probeTunnel,
 		"capacity":   probeCapacity,
 		"delay":      probeDelay,
+		"loss":       probeLoss,
+		"outside":    probeOutside,
 	}
 }
 
