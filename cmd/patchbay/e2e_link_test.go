@@ -99,7 +99,7 @@ func TestOutsideLinks(t *testing.T) {
 	// What the provider was told is in its log, as JSON in JSON.
 	told := readFile(t, filepath.Join(s.dir, "providers", "simulated.state", "log"))
 	for _, want := range []string{
-		`{"client_id":"server:0","link":"lan","slice":"` + slice.urn + `","component":"eth1","vlan":101,"addresses":["10.128.0.1/24"]}`,
+		`{"client_id":"server:0","link":"lan","slice":"` + slice.urn + `","component":"eth1","vlan":101,"addresses":["10.128.0.1/24"],"properties":[{"capacity":100000}]}`,
 		`{"client_id":"client:0","link":"lan","slice":"` + slice.urn + `","component":"eth2","vlan":101,"addresses":["10.128.0.2/24"]}`,
 		`{"role":"control","public_address":"192.0.2.10"}`,
 	} {
