@@ -2,11 +2,8 @@ package binder
 
 import (
 	"slices"
-	"strconv"
-	"time"
 
 	"patchbay/am"
-	"patchbay/rspec"
 )
 
 // Bounds on what the properties of links come to. A request of a few thousand
@@ -18,55 +15,20 @@ const (
 	maxQualities   = 1 << 18  // steps for one link
 )
 
-// quality is what frames meet on their way from one end to another.
-type quality struct {
-	capacity int64 // kbit/s
-	latency  time.Duration
-	loss     float64 // per cent
-}
-
-func qualityOf(p rspec.Property) quality { return quality{p.Capacity, p.Latency, percent(p.Loss)} }
-
-// percent is a part of 1 as the decimal number of per cent that it was read from:
-// 15 digits are those that survive two roundings.
-func percent(part float64) float64 {
-	n, err := strconv.ParseFloat(strconv.FormatFloat(part*100, 'g', 15, 64), 64)
-	if err != nil {
-		return part * 100
-	}
-	return n
-}
-
-// and is what frames meet for which both are asked: the one that asks for more.
-func (s quality) and(o quality) quality {
-	if s.capacity == 0 || o.capacity != 0 && o.capacity < s.capacity {
-		s.capacity = o.capacity
-	}
-	return quality{s.capacity, max(s.latency, o.latency), max(s.loss, o.loss)}
-}
-
-// under is s where o, which is more particular, asks for nothing.
-func (s quality) under(o quality) quality {
-	if o.capacity != 0 {
-		s.capacity = o.capacity
-	}
-	if o.latency != 0 {
-		s.latency = o.latency
-	}
-	if o.loss != 0 {
-		s.loss = o.loss
-	}
-	return s
-}
-
 // qualities are the properties of one link, by the places of its ends.
 type qualities struct {
-	out   []quality         // of what leaves an end, whereto
-	in    []quality         // of what arrives at an end, wherefrom
-	pairs []map[int]quality // from one end to another; nil for none
+	out   []quality // of what leaves an end, whereto
+	in    []quality // of what arrives at an end, wherefrom
+	pairs [][]pair  // from one end to others, ascending
 	// classes are the ends among which in is the same, with their places ascending.
 	classes []peers
 	of      []int // the class of each end
+}
+
+// pair is what frames meet on their way to one end.
+type pair struct {
+	to int
+	quality
 }
 
 type peers struct {
@@ -106,7 +68,7 @@ func (b *binding) assignProperties() {
 // not asks for nothing.
 func (b *binding) qualitiesOf(w *wire) *qualities {
 	n := len(w.ends)
-	s := &qualities{out: make([]quality, n), in: make([]quality, n), pairs: make([]map[int]quality, n), of: make([]int, n)}
+	s := &qualities{out: make([]quality, n), in: make([]quality, n), pairs: make([][]pair, n), of: make([]int, n)}
 	places := make(map[string]int, n)
 	for i, e := range w.ends {
 		places[b.clientID(e)] = i
@@ -121,11 +83,12 @@ func (b *binding) qualitiesOf(w *wire) *qualities {
 		case known2 && p.Source == "":
 			s.in[to] = s.in[to].and(q)
 		case known1 && known2 && from != to:
-			if s.pairs[from] == nil {
-				s.pairs[from] = map[int]quality{}
-			}
-			s.pairs[from][to] = s.pairs[from][to].and(q)
+			s.pairs[from] = append(s.pairs[from], pair{to, q})
 		}
+	}
+	for from, all := range s.pairs {
+		slices.SortStableFunc(all, func(a, b pair) int { return a.to - b.to })
+		s.pairs[from] = joined(all)
 	}
 	numbers := map[quality]int{}
 	for i, q := range s.in {
@@ -139,6 +102,19 @@ func (b *binding) qualitiesOf(w *wire) *qualities {
 		s.of[i] = c
 	}
 	return s
+}
+
+// joined are pairs, in order, each once.
+func joined(all []pair) []pair {
+	out := all[:0]
+	for _, p := range all {
+		if last := len(out) - 1; last >= 0 && out[last].to == p.to {
+			out[last].quality = out[last].and(p.quality)
+		} else {
+			out = append(out, p)
+		}
+	}
+	return out
 }
 
 // group are the ends towards which frames that leave an end meet the same.
@@ -200,10 +176,10 @@ func (s *qualities) groups(n int) []*group {
 	}
 	apart := make(map[int]int, len(s.classes)) // how many of a class are treated apart
 	apart[s.of[n]]++
-	for to, q := range s.pairs[n] {
-		apart[s.of[to]]++
-		g := add(s.out[n].and(s.in[to]).under(q), to, 1)
-		g.apart = append(g.apart, to)
+	for _, p := range s.pairs[n] {
+		apart[s.of[p.to]]++
+		g := add(s.out[n].and(s.in[p.to]).under(p.quality), p.to, 1)
+		g.apart = append(g.apart, p.to)
 	}
 	for c, x := range s.classes {
 		count := len(x.ends) - apart[c]
@@ -220,14 +196,13 @@ func (s *qualities) groups(n int) []*group {
 
 // isApart tells whether end to has another place for n than its class.
 func (s *qualities) isApart(n, to int) bool {
-	_, listed := s.pairs[n][to]
+	_, listed := slices.BinarySearchFunc(s.pairs[n], to, func(p pair, to int) int { return p.to - to })
 	return listed || to == n
 }
 
-// members are the ends of a group of n, ascending within each class.
+// members are the ends of a group of n: those apart, then those of each class.
 func (s *qualities) members(n int, g *group) func(yield func(int) bool) {
 	return func(yield func(int) bool) {
-		slices.Sort(g.apart)
 		for _, to := range g.apart {
 			if !yield(to) {
 				return
