@@ -18,7 +18,9 @@ const (
 )
 
 // pauses are before further attempts, when nobody answers or a server has trouble.
-var pauses = [...]time.Duration{time.Second, 3 * time.Second, 9 * time.Second}
+func pauses() []time.Duration {
+	return []time.Duration{time.Second, 3 * time.Second, 9 * time.Second}
+}
 
 // fetch puts what the URL leads to into the file. It tells how far it is.
 func (c *client) fetch(ctx context.Context, text string, f *os.File, say func(string)) (size int64, err error) {
@@ -40,12 +42,12 @@ func (c *client) fetch(ctx context.Context, text string, f *os.File, say func(st
 	for attempt := 0; ; attempt++ {
 		size, err = c.attempt(ctx, text, f, most, say)
 		_, later := errors.AsType[*laterError](err)
-		if !later || attempt == len(pauses) || ctx.Err() != nil {
+		if !later || attempt == len(c.pauses) || ctx.Err() != nil {
 			break
 		}
 		c.note("%v; it is tried again", err)
 		select {
-		case <-time.After(pauses[attempt]):
+		case <-time.After(c.pauses[attempt]):
 		case <-ctx.Done():
 		}
 	}

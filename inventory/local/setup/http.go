@@ -31,8 +31,9 @@ const (
 // net/http does far more, and would be in the memory of every node's PID 1, for
 // that is the same program.
 type client struct {
-	roots *x509.CertPool // nil: those of the node
-	note  func(format string, args ...any)
+	roots  *x509.CertPool  // nil: those of the node
+	pauses []time.Duration // before further attempts
+	note   func(format string, args ...any)
 }
 
 // laterError is one that may pass: nobody answers yet, or the server has trouble.
@@ -102,10 +103,7 @@ func (c *client) ask(ctx context.Context, u *url.URL) (a *answer, to string, err
 	_ = stop // it ends reading, too
 	switch {
 	case h.status == 200:
-		body, err := h.body(r)
-		if err != nil {
-			return nil, "", err
-		}
+		body := h.body(r)
 		return &answer{body, h.length, conn}, "", nil
 	case h.status >= 301 && h.status <= 308 && h.location != "" && h.status != 304:
 		return nil, h.location, nil
@@ -229,15 +227,15 @@ func (h *head) field(name, value string) error {
 }
 
 // body is what follows the head.
-func (h *head) body(r *bufio.Reader) (io.Reader, error) {
+func (h *head) body(r *bufio.Reader) io.Reader {
 	switch {
 	case h.chunked:
 		h.length = -1
-		return &chunks{r: r}, nil
+		return &chunks{r: r}
 	case h.length >= 0:
-		return &exactly{r, h.length}, nil
+		return &exactly{r, h.length}
 	}
-	return r, nil
+	return r
 }
 
 // exactly reads so many bytes: fewer are an error.

@@ -38,7 +38,7 @@ func (o *Order) fetchAndPut(ctx context.Context, s *state, who account, l *log) 
 	}
 	note := func(format string, args ...any) { fmt.Fprintf(l, format+"\n", args...) }
 	note("fetching %s", shown(o.URL))
-	c := &client{note: note}
+	c := &client{note: note, pauses: pauses()}
 	size, err := c.fetch(ctx, o.URL, f, s.say)
 	if err != nil {
 		return err

@@ -1,0 +1,257 @@
+package setup
+
+import (
+	"bufio"
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	logger "log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// fetched is what the client gets of a URL.
+func fetched(t *testing.T, c *client, url string) (string, error) {
+	t.Helper()
+	f, err := os.Create(filepath.Join(t.TempDir(), "f"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	c.note = func(format string, args ...any) { t.Logf(format, args...) }
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	size, err := c.fetch(ctx, url, f, func(string) {})
+	if err != nil {
+		return "", err
+	}
+	text, err := os.ReadFile(f.Name())
+	if err != nil || int64(len(text)) != size {
+		t.Fatalf("%d bytes are told, %d are there, %v", size, len(text), err)
+	}
+	return string(text), nil
+}
+
+// big is more than any buffer holds.
+var big = strings.Repeat("0123456789abcdef", 1<<15)
+
+func site() http.Handler {
+	m := http.NewServeMux()
+	var busy atomic.Int32
+	m.HandleFunc("/big", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Length", fmt.Sprint(len(big)))
+		io.WriteString(w, big)
+	})
+	m.HandleFunc("/chunked", func(w http.ResponseWriter, r *http.Request) {
+		for part := range 16 {
+			io.WriteString(w, big[part*len(big)/16:(part+1)*len(big)/16])
+			w.(http.Flusher).Flush()
+		}
+	})
+	m.HandleFunc("/early", func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusEarlyHints)
+		io.WriteString(w, "after hints")
+	})
+	m.HandleFunc("/hop/{n}", func(w http.ResponseWriter, r *http.Request) {
+		var n int
+		fmt.Sscan(r.PathValue("n"), &n)
+		if n == 0 {
+			io.WriteString(w, "there")
+			return
+		}
+		http.Redirect(w, r, fmt.Sprintf("%d", n-1), []int{301, 302, 303, 307, 308}[n%5])
+	})
+	m.HandleFunc("/file", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Location", "file:///etc/shadow")
+		w.WriteHeader(302)
+	})
+	m.HandleFunc("/busy", func(w http.ResponseWriter, r *http.Request) {
+		if busy.Add(1) < 3 {
+			http.Error(w, "busy", http.StatusServiceUnavailable)
+			return
+		}
+		io.WriteString(w, "at last")
+	})
+	m.HandleFunc("/who", func(w http.ResponseWriter, r *http.Request) {
+		name, password, _ := r.BasicAuth()
+		fmt.Fprintf(w, "%s %s %s %s", name, password, r.Host, r.Header.Get("Accept-Encoding"))
+	})
+	m.HandleFunc("/query", func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.URL.Query().Get("a b")) })
+	m.HandleFunc("/empty", func(w http.ResponseWriter, r *http.Request) {})
+	return m
+}
+
+func TestFetch(t *testing.T) {
+	s := httptest.NewServer(site())
+	defer s.Close()
+	c := &client{pauses: []time.Duration{time.Millisecond, time.Millisecond}}
+	host := strings.TrimPrefix(s.URL, "http://")
+	for _, tt := range []struct{ rule, path, want, err string }{
+		{"a length", "/big", big, ""},
+		{"chunks", "/chunked", big, ""},
+		{"nothing", "/empty", "", ""},
+		{"answers before the last", "/early", "after hints", ""},
+		{"ten redirects", "/hop/10", "there", ""},
+		{"eleven redirects", "/hop/11", "", "more than 10 redirects"},
+		{"a redirect to a file", "/file", "", "cannot be followed"},
+		{"not there", "/nothing", "", "answers 404 Not Found"},
+		{"trouble that passes", "/busy", "at last", ""},
+		{"a query", "/query?a%20b=c+d#e", "c d", ""},
+	} {
+		got, err := fetched(t, c, s.URL+tt.path)
+		if got != tt.want || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+			t.Errorf("%s: %.60q, %v; want %.60q, %q", tt.rule, got, err, tt.want, tt.err)
+		}
+	}
+	if got, err := fetched(t, c, "http://alice:se%3Acret@"+host+"/who"); got != "alice se:cret "+host+" identity" {
+		t.Errorf("name and password: %q, %v", got, err)
+	}
+	if got, err := fetched(t, c, "data:;base64,aGk="); got != "hi" || err != nil {
+		t.Errorf("data: %q, %v", got, err)
+	}
+	s.Close()
+	if _, err := fetched(t, c, s.URL+"/big"); err == nil || !strings.Contains(err.Error(), "refused") {
+		t.Errorf("nobody answers: %v", err)
+	}
+}
+
+func TestFetchProtected(t *testing.T) {
+	plain := httptest.NewServer(site())
+	defer plain.Close()
+	var asked atomic.Int32
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		if r.URL.Path == "/down" {
+			http.Redirect(w, r, plain.URL+"/big", http.StatusFound)
+			return
+		}
+		io.WriteString(w, "protected")
+	}))
+	s.Config.ErrorLog = logger.New(io.Discard, "", 0)
+	s.StartTLS()
+	defer s.Close()
+	known := x509.NewCertPool()
+	known.AddCert(s.Certificate())
+	c := &client{roots: known}
+	if got, err := fetched(t, c, s.URL); got != "protected" || err != nil {
+		t.Errorf("a known authority: %q, %v", got, err)
+	}
+	if _, err := fetched(t, c, s.URL+"/down"); err == nil || !strings.Contains(err.Error(), "not protected") {
+		t.Errorf("a redirect out of protection: %v", err)
+	}
+	before := asked.Load()
+	for name, c := range map[string]*client{"unknown": {roots: x509.NewCertPool()}, "the node's": {pauses: []time.Duration{time.Hour}}} {
+		if _, err := fetched(t, c, s.URL); err == nil || !strings.Contains(err.Error(), "certificate") {
+			t.Errorf("%s authorities: %v", name, err)
+		}
+	}
+	if _, err := fetched(t, c, strings.Replace(s.URL, "127.0.0.1", "localhost", 1)); err == nil || !strings.Contains(err.Error(), "certificate") {
+		t.Errorf("another host's certificate: %v", err)
+	}
+	if asked.Load() != before {
+		t.Error("a server that is not who it should be was asked")
+	}
+}
+
+// TestHostileServers: each answer is refused, and its neighbour is not.
+func TestHostileServers(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	answers := make(chan string, 1)
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				if _, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
+					io.WriteString(c, <-answers)
+				}
+			}()
+		}
+	}()
+	const ok = "HTTP/1.1 200 OK\r\n"
+	for _, tt := range []struct{ rule, bad, good string }{
+		{"the length", ok + "Content-Length: 6\r\n\r\nhello", ok + "Content-Length: 5\r\n\r\nhello"},
+		{"two lengths", ok + "Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello", ok + "Content-Length: 5\r\nContent-Length: 5\r\n\r\nhello"},
+		{"a length below nothing", ok + "Content-Length: -5\r\n\r\nhello", ok + "\r\nhello"},
+		{"a length beyond all", ok + "Content-Length: 99999999999999999999\r\n\r\nhello", ok + "\r\nhello"},
+		{"more than fits", ok + "Content-Length: 4294967297\r\n\r\nhello", ok + "Content-Length: 5\r\n\r\nhello, world"},
+		{"a chunk that is cut", ok + "Transfer-Encoding: chunked\r\n\r\n6\r\nhello", ok + "Transfer-Encoding: chunked\r\n\r\n5;x=y\r\nhello\r\n0\r\nX: y\r\n\r\n"},
+		{"no last chunk", ok + "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n", ok + "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"},
+		{"a chunk longer than said", ok + "Transfer-Encoding: chunked\r\n\r\n3\r\nhello\r\n0\r\n\r\n", ok + "Transfer-Encoding: Chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n"},
+		{"a chunk of no number", ok + "Transfer-Encoding: chunked\r\n\r\n-5\r\nhello\r\n0\r\n\r\n", ok + "Transfer-Encoding: identity\r\n\r\nhello"},
+		{"an encoding", ok + "Transfer-Encoding: gzip, chunked\r\n\r\nhello", "HTTP/1.0 200 OK\r\n\r\nhello"},
+		{"no HTTP", "220 mail.example.org\r\n\r\nhello", "HTTP/1.1 200\r\n\r\nhello"},
+		{"a strange status", "HTTP/1.1 2000 OK\r\n\r\nhello", ok + "X: y\n\nhello"},
+		{"a long line", ok + "X: " + strings.Repeat("y", headLine) + "\r\n\r\nhello", ok + "X: " + strings.Repeat("y", headLine/2) + "\r\n\r\nhello"},
+		{"a long head", ok + strings.Repeat("X: "+strings.Repeat("y", 1000)+"\r\n", 300) + "\r\nhello", ok + strings.Repeat("X: y\r\n", 300) + "\r\nhello"},
+		{"hints without end", strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", 20000) + ok + "\r\nhello", strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", 20) + ok + "\r\nhello"},
+		{"a line without name", ok + "what is this\r\n\r\nhello", ok + "What: is this\r\n\r\nhello"},
+		{"a part of a file", "HTTP/1.1 206 Partial Content\r\n\r\nhello", ok + "\r\nhello"},
+		{"a redirect to nowhere", "HTTP/1.1 302 Found\r\n\r\nhello", ok + "Location: /\r\n\r\nhello"},
+		{"nothing", "", ok + "\r\nhello"},
+	} {
+		answers <- tt.bad
+		if got, err := fetched(t, &client{}, "http://"+l.Addr().String()); err == nil {
+			t.Errorf("%s: %q is taken", tt.rule, got)
+		}
+		answers <- tt.good
+		if got, err := fetched(t, &client{}, "http://"+l.Addr().String()); err != nil || got != "hello" {
+			t.Errorf("%s: the neighbour is %q, %v", tt.rule, got, err)
+		}
+	}
+}
+
+func TestFetchEndsWithItsTime(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, "a part")
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	}))
+	defer s.Close()
+	f, err := os.Create(filepath.Join(t.TempDir(), "f"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	c := &client{note: t.Logf, pauses: []time.Duration{time.Hour}}
+	if _, err := c.fetch(ctx, s.URL, f, func(string) {}); err == nil || !strings.Contains(err.Error(), "is not there after") {
+		t.Errorf("a server that stops: %v", err)
+	}
+}
+
+func FuzzReadHead(f *testing.F) {
+	f.Add("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n")
+	f.Add("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.0 200\nContent-Length: 2\n\nhi")
+	f.Fuzz(func(t *testing.T, text string) {
+		r := bufio.NewReaderSize(strings.NewReader(text), headLine)
+		h, err := readHead(r)
+		if err != nil {
+			return
+		}
+		n, err := io.Copy(io.Discard, h.body(r))
+		if n > int64(len(text)) || err == nil && h.length >= 0 && !h.chunked && n != h.length {
+			t.Errorf("%q has a body of %d bytes, %v", text, n, err)
+		}
+		if errors.Is(err, io.EOF) {
+			t.Error("the end is told as an error")
+		}
+	})
+}

@@ -1,0 +1,193 @@
+package setup
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"patchbay/testdata/need"
+)
+
+// alice is an account that no host has.
+func alice(t *testing.T) account {
+	t.Helper()
+	need.Root(t)
+	dir := t.TempDir()
+	for d := dir; d != "/tmp" && d != "/"; d = filepath.Dir(d) {
+		if err := os.Chmod(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	who := account{name: "alice", uid: 0x6f001000, gid: 0x6f001001, home: filepath.Join(dir, "home", "alice")}
+	if err := os.MkdirAll(who.home, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(who.home, who.uid, who.gid); err != nil {
+		t.Fatal(err)
+	}
+	return who
+}
+
+// ownerOf is whose something is.
+func ownerOf(t *testing.T, path string) int {
+	t.Helper()
+	var st unix.Stat_t
+	if err := unix.Lstat(path, &st); err != nil {
+		t.Fatal(err)
+	}
+	return int(st.Uid)
+}
+
+func TestOwners(t *testing.T) {
+	who := alice(t)
+	dir := filepath.Dir(filepath.Dir(who.home))
+	if err := os.Symlink(who.home, filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	archive := packed(t, formatTar, tool...)
+	for _, tt := range []struct {
+		place string
+		owner int
+	}{
+		{"home/alice", who.uid}, {"home/alice/a/b", who.uid}, {"link/c", who.uid},
+		{"opt/tool", 0}, {"home", 0}, {"home/alice2", 0},
+	} {
+		path := filepath.Join(dir, tt.place)
+		t.Cleanup(func() { os.Chmod(filepath.Join(path, "tool"), 0o755) })
+		f := fileOf(t, archive)
+		p, err := openPlace(path, who)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = unpack(t.Context(), f, formatTar, p, func(string) {})
+		p.Close()
+		if err != nil {
+			t.Fatalf("%s: %v", tt.place, err)
+		}
+		if os.Geteuid() != 0 {
+			t.Fatal("root has not come back")
+		}
+		for _, name := range []string{"", "tool", "tool/run", "tool/latest", "tool/deep", "tool/deep/down", "empty"} {
+			if tt.place == "home" && name == "" {
+				continue
+			}
+			if got := ownerOf(t, filepath.Join(path, name)); got != tt.owner {
+				t.Errorf("%s/%s belongs to %#x, want %#x", tt.place, name, got, tt.owner)
+			}
+		}
+	}
+	if got := ownerOf(t, filepath.Join(who.home, "a")); got != who.uid {
+		t.Errorf("a folder on the way belongs to %#x", got)
+	}
+}
+
+// TestWaysToPlaces: what a user laid on the way leads root nowhere.
+func TestWaysToPlaces(t *testing.T) {
+	who := alice(t)
+	dir := filepath.Dir(filepath.Dir(who.home))
+	secret := filepath.Join(dir, "secret")
+	if err := os.Mkdir(secret, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	users := func(path string) {
+		t.Helper()
+		if err := os.Lchown(path, who.uid, who.gid); err != nil {
+			t.Fatal(err)
+		}
+	}
+	link := func(target, path string) string {
+		t.Helper()
+		path = filepath.Join(dir, path)
+		if err := os.Symlink(target, path); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	users(link(secret, "users"))
+	users(link(secret, "home/alice/users"))
+	link(secret, "home/alice/roots")
+	link("opt", "local")
+	link("loop", "loop")
+	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ rule, place, err string }{
+		{"a link of root's", "local/a", ""},
+		{"a link of a user's", "users/a", "not followed"},
+		{"a link of a user's in the home", "home/alice/users/a", "not followed"},
+		{"a link of root's in the home, where the user may not go", "home/alice/roots/a", "permission denied"},
+		{"a link to itself", "loop/a", "too many levels"},
+		{"a file", "file/a", "not a directory"},
+	} {
+		p, err := openPlace(filepath.Join(dir, tt.place), who)
+		if err == nil {
+			p.Close()
+		}
+		if (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+			t.Errorf("%s: %v, want %q", tt.rule, err, tt.err)
+		}
+		if os.Geteuid() != 0 {
+			t.Fatal("root has not come back")
+		}
+	}
+	if got := tree(t, secret); got != "" {
+		t.Errorf("there is\n%s", got)
+	}
+	if st, err := os.Stat(filepath.Join(dir, "opt", "a")); err != nil || !st.IsDir() {
+		t.Errorf("a link of root's is not followed: %v", err)
+	}
+}
+
+// TestRaces renames and links in the home all the while something is unpacked
+// there: nothing outside changes.
+func TestRaces(t *testing.T) {
+	who := alice(t)
+	dir := filepath.Dir(filepath.Dir(who.home))
+	secret := filepath.Join(dir, "secret")
+	if err := os.MkdirAll(filepath.Join(secret, "down"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(secret, "text"), []byte("secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	before := tree(t, dir)
+	place := filepath.Join(who.home, "app")
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			os.Rename(filepath.Join(place, "deep"), filepath.Join(place, "was"))
+			os.Symlink(secret, filepath.Join(place, "deep"))
+			os.Remove(filepath.Join(place, "deep"))
+			os.Rename(filepath.Join(place, "was"), filepath.Join(place, "deep"))
+		}
+	}()
+	var entries []entry
+	for range 200 {
+		entries = append(entries, entry{kind: kindFolder, name: "deep/down", mode: 0o777},
+			entry{kind: kindFile, name: "deep/text", mode: 0o644}, entry{kind: kindFile, name: "deep/down/text", mode: 0o644})
+	}
+	f := fileOf(t, packed(t, formatTar, entries...))
+	for range 5 {
+		if p, err := openPlace(place, who); err == nil {
+			_, _ = unpack(t.Context(), f, formatTar, p, func(string) {})
+			p.Close()
+		}
+	}
+	close(stop)
+	<-stopped
+	if err := os.RemoveAll(place); err != nil {
+		t.Fatal(err)
+	}
+	if got := tree(t, dir); got != before {
+		t.Errorf("there is\n%swas\n%s", got, before)
+	}
+}

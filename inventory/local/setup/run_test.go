@@ -1,0 +1,285 @@
+package setup
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"patchbay/testdata/need"
+)
+
+func TestMain(m *testing.M) {
+	if os.Args[0] == Argv0 {
+		dir := os.Getenv("SETUP_TEST")
+		if err := be(os.Args[1:], folders{filepath.Join(dir, "services"), filepath.Join(dir, "log")}); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// ours is this program as a node runs it.
+func ours(t *testing.T, dir string, words []string, in io.Reader) *exec.Cmd {
+	t.Helper()
+	need.Root(t)
+	c := exec.Command("/proc/self/exe")
+	c.Args = words
+	c.Env = append(os.Environ(), "SETUP_TEST="+dir)
+	c.Stdin = in
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	return c
+}
+
+// began runs step n and gives its first answer.
+func began(t *testing.T, dir string, n int, s Step) Report {
+	t.Helper()
+	order, err := json.Marshal(Order{Step: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, c := started(t, dir, n, string(order))
+	t.Cleanup(func() { c.Process.Kill(); c.Wait() })
+	return r
+}
+
+func started(t *testing.T, dir string, n int, order string) (Report, *exec.Cmd) {
+	t.Helper()
+	c := ours(t, dir, RunWords(n), strings.NewReader(order))
+	out, err := c.StdoutPipe()
+	if err == nil {
+		err = c.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got Report
+	if err := ReadReports(out, func(r Report) { got = r }); err != nil {
+		t.Fatal(err)
+	}
+	return got, c
+}
+
+// waited waits for the end of step n.
+func waited(t *testing.T, dir string, n int) Report {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	c := ours(t, dir, WaitWords(n), r)
+	out, err := c.Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	var got Report
+	if err := ReadReports(strings.NewReader(string(out)), func(r Report) { got = r }); err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func sh(command string) Step { return Step{Kind: Execute, Shell: "sh", Command: command} }
+
+func TestExecute(t *testing.T) {
+	dir := t.TempDir()
+	for i, tt := range []struct {
+		rule string
+		step Step
+		want Report
+	}{
+		{"its output", sh("echo out; echo err >&2"), Report{State: Done, Output: "out\nerr\n"}},
+		{"its status", sh("exit 7"), Report{State: Failed, Exit: 7, Message: "the command ended with status 7"}},
+		{"a large status", sh("exit 200"), Report{State: Failed, Exit: 200, Message: "the command ended with status 200"}},
+		{"a signal", sh("kill -9 $$"), Report{State: Failed, Exit: 137, Message: "the command was ended by signal 9 (killed)"}},
+		{"one to its whole group", sh("kill -9 0"), Report{State: Failed, Exit: 137, Message: "the command was ended by signal 9 (killed)"}},
+		{"bash", Step{Kind: Execute, Shell: "bash", Command: "a=(x y); echo ${a[1]} $0"}, Report{State: Done, Output: "y bash\n"}},
+		{"nothing to read", sh("cat; echo end"), Report{State: Done, Output: "end\n"}},
+		{"its environment", sh("env | grep -v '^PWD\\|^OLDPWD\\|^_=\\|^SHLVL' | sort; umask"), Report{State: Done,
+			Output: "HOME=/root\nLANG=C.UTF-8\nLOGNAME=root\nPATH=" + searchPath + "\nSHELL=/bin/bash\nUSER=root\n0022\n"}},
+		{"the end of its output", sh("seq 1 10000"), Report{State: Done}},
+		{"lines that are no text", sh(`printf '\377\000a'`), Report{State: Done, Output: "\uFFFD\x00a"}},
+	} {
+		if r := began(t, dir, i+1, tt.step); r.State != Running {
+			t.Fatalf("%s: %+v", tt.rule, r)
+		}
+		got := waited(t, dir, i+1)
+		if tt.rule == "the end of its output" {
+			if len(got.Output) != MaxOutput || !strings.HasSuffix(got.Output, "9999\n10000\n") {
+				t.Errorf("%s: %.60q", tt.rule, got.Output)
+			}
+			text, err := os.ReadFile(filepath.Join(dir, "log", fmt.Sprintf("%d-execute.log", i+1)))
+			if err != nil || strings.Count(string(text), "\n") != 10000 {
+				t.Errorf("its log has %d lines, %v", strings.Count(string(text), "\n"), err)
+			}
+			continue
+		}
+		if got != tt.want {
+			t.Errorf("%s: %+v, want %+v", tt.rule, got, tt.want)
+		}
+	}
+}
+
+// TestOnce: a step that has begun, by however many at once, never begins again,
+// nor one that was interrupted.
+func TestOnce(t *testing.T) {
+	dir := t.TempDir()
+	count := filepath.Join(dir, "count")
+	order, _ := json.Marshal(Order{Step: sh("echo once >>" + count + "; sleep 0.3")})
+	var all sync.WaitGroup
+	for range 5 {
+		all.Go(func() {
+			r, c := started(t, dir, 1, string(order))
+			if r.State != Running {
+				t.Errorf("%+v", r)
+			}
+			c.Wait()
+		})
+	}
+	all.Wait()
+	if r := waited(t, dir, 1); r.State != Done {
+		t.Errorf("%+v", r)
+	}
+	if r := began(t, dir, 1, sh("echo again >>"+count)); r.State != Done {
+		t.Errorf("one that is done: %+v", r)
+	}
+	r, c := started(t, dir, 2, fmt.Sprintf(`{"kind":"execute","shell":"sh","command":"echo said; echo once >>%s; sleep 100"}`, count))
+	if r.State != Running {
+		t.Fatalf("%+v", r)
+	}
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if text, _ := os.ReadFile(count); strings.Count(string(text), "\n") == 2 {
+			break
+		}
+	}
+	time.Sleep(20 * time.Millisecond) // for its log
+	c.Process.Kill()
+	c.Wait()
+	interrupted := Report{State: Failed, Exit: 255, Message: Interrupted, Output: "said\n"}
+	if r := waited(t, dir, 2); r != interrupted {
+		t.Errorf("%+v", r)
+	}
+	if r := began(t, dir, 2, sh("echo again >>"+count)); r != interrupted {
+		t.Errorf("one that was interrupted: %+v", r)
+	}
+	if r := waited(t, dir, 3); r.State != Waiting {
+		t.Errorf("one that has not begun: %+v", r)
+	}
+	if text, _ := os.ReadFile(count); string(text) != "once\nonce\n" {
+		t.Errorf("there is %q", text)
+	}
+}
+
+// TestOrdersThatAreNone: nothing is begun, so a right one can follow.
+func TestOrdersThatAreNone(t *testing.T) {
+	dir := t.TempDir()
+	for _, tt := range []struct{ rule, order string }{
+		{"a cut one", `{"kind":"execute","shell":"sh","comm`},
+		{"nothing", ""},
+		{"one that is too long", `{"kind":"execute","shell":"sh","command":"` + strings.Repeat("x", maxOrder) + `"}`},
+		{"a wrong one", `{"kind":"execute","shell":"csh","command":"true"}`},
+	} {
+		c := ours(t, dir, RunWords(1), strings.NewReader(tt.order))
+		if out, err := c.CombinedOutput(); err == nil {
+			t.Errorf("%s: %s", tt.rule, out)
+		}
+	}
+	if r := began(t, dir, 1, sh("true")); r.State != Running {
+		t.Errorf("%+v", r)
+	}
+	for _, words := range [][]string{{Argv0}, {Argv0, "run"}, {Argv0, "run", "0"}, {Argv0, "run", "../1"}, {Argv0, "stop", "1"}, {Argv0, "run", "1", "2"}} {
+		if out, err := ours(t, dir, words, strings.NewReader("")).CombinedOutput(); err == nil {
+			t.Errorf("%q: %s", words, out)
+		}
+	}
+}
+
+// TestBackground: what a command leaves in the background neither holds it up nor
+// loses its output.
+func TestBackground(t *testing.T) {
+	dir := t.TempDir()
+	go1, go2 := filepath.Join(dir, "go1"), filepath.Join(dir, "go2")
+	began(t, dir, 1, sh(fmt.Sprintf("(while ! test -e %s; do sleep 0.01; done; echo later; touch %s) & echo now", go1, go2)))
+	if r := waited(t, dir, 1); r != (Report{State: Done, Output: "now\n"}) {
+		t.Errorf("%+v", r)
+	}
+	if err := os.WriteFile(go1, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	log := ""
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end) && log != "now\nlater\n"; time.Sleep(time.Millisecond) {
+		text, _ := os.ReadFile(filepath.Join(dir, "log", "1-execute.log"))
+		log = string(text)
+	}
+	if log != "now\nlater\n" {
+		t.Errorf("its log is %q", log)
+	}
+	if _, err := os.Stat(go2); err != nil {
+		t.Error("it was ended by its own words")
+	}
+}
+
+func TestInstallInARow(t *testing.T) {
+	dir := t.TempDir()
+	to := filepath.Join(dir, "to")
+	for i, tt := range []struct {
+		step Step
+		want Report
+	}{
+		{Step{Kind: Install, URL: "data:,hello", InstallPath: to}, Report{State: Done}},
+		{Step{Kind: Install, URL: "data:,hello", InstallPath: to, FileType: "zip"}, Report{State: Failed, Exit: 1, Message: "it cannot be read as a zip archive: zip: not a valid zip file"}},
+	} {
+		began(t, dir, i+1, tt.step)
+		got := waited(t, dir, i+1)
+		if !strings.HasPrefix(got.Output, "fetching data:,hello…\n5 bytes are there; as ") {
+			t.Errorf("it says %q", got.Output)
+		}
+		if got.Output = ""; got != tt.want {
+			t.Errorf("%+v, want %+v", got, tt.want)
+		}
+	}
+	if got := tree(t, to); got != "-rw-r--r-- install-1 \"hello\"\n" {
+		t.Errorf("there is\n%s", got)
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, "services", "*.part")); len(left) > 0 {
+		t.Errorf("left are %v", left)
+	}
+}
+
+func TestLogIsBounded(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "log", "1-execute.log")
+	l, err := openLog(filepath.Dir(path), path, account{gid: os.Getgid()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	part := []byte(strings.Repeat("x", 1<<20-1))
+	for range 12 {
+		if n, err := l.Write(part); n != len(part) || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	fmt.Fprint(l, "the end")
+	st, err := os.Stat(path)
+	if err != nil || st.Size() < maxLog || st.Size() > maxLog+100 || st.Mode().Perm() != 0o640 {
+		t.Errorf("%v, %v", st, err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil || strings.Count(string(text), "is left out") != 1 {
+		t.Errorf("there is no note, %v", err)
+	}
+	if got := l.end(); len(got) != MaxOutput || !strings.HasSuffix(got, "xthe end") {
+		t.Errorf("its end is %.40q", got)
+	}
+}
