@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"net"
 	"os"
 	"runtime"
@@ -12,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 func median(d []time.Duration) time.Duration {
@@ -418,4 +421,51 @@ func flood(t testing.TB, from, to *host) (stop func()) {
 		}
 	}()
 	return func() { close(over); <-ended }
+}
+
+// Root in a node can hand its card any frame, with any header that its kernel
+// lets through.
+func TestMadFramesOfANode(t *testing.T) {
+	for _, segment := range []bool{true, false} {
+		k, pids, _ := newKeeper(t)
+		a, b := newHost(t, 1, segment), newHost(t, 2, segment)
+		lanOf(t, k, []Path{{Delay: time.Millisecond}}, a, b)
+		<-pids
+		probe(t, a, b, 1, 0)
+		var fd int
+		to := &unix.SockaddrLinklayer{Halen: 6}
+		must(t, a.do(func() (err error) {
+			i, err := net.InterfaceByName("eth0")
+			if err != nil {
+				return err
+			}
+			to.Ifindex = i.Index
+			fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
+			return err
+		}))
+		defer unix.Close(fd)
+		must(t, unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_VNET_HDR, 1))
+		random, sent := rand.New(rand.NewPCG(1, 2)), 0
+		pick := func(v ...int) int { return v[random.IntN(len(v))] }
+		frames := [][]byte{tcp4(0, 30000), tcp4(1, 9000), tcp4(0, 100), tcp6(20000), tcp6(8000, unix.IPPROTO_DSTOPTS), make([]byte, 14), make([]byte, 15)}
+		for range 20000 {
+			f := slices.Clone(frames[random.IntN(len(frames))])
+			for range random.IntN(3) {
+				f[random.IntN(min(len(f), 80))] = byte(random.Uint32())
+			}
+			h := head{byte(pick(0, 1, 1, 2, 255)), byte(pick(0, 1, 1, 4, 4, 0x81, 3, 5)), uint16(pick(0, 54, 74, 65535)),
+				uint16(pick(0, 1, 7, 8, 536, 1448, 1460, 9000, 65535)), uint16(pick(34, 38, 54, 70, 0, 65535)), uint16(pick(16, 16, 6, 0, 65535))}
+			if unix.Sendto(fd, append(h.bytes(), f...), 0, to) == nil {
+				sent++
+			}
+		}
+		if got := len(probe(t, a, b, 5, 0)); got != 5 || sent == 0 || len(pids) > 0 {
+			t.Errorf("%d mad frames went in, then %d of 5 arrived, %d relays died", sent, got, len(pids))
+		}
+		counts, err := k.Counters(t.Context())
+		must(t, err)
+		if p := counts["lan"]; p["p1"].Bad == 0 || p["p2"].Bad > 0 {
+			t.Errorf("of %d nothing was dropped, or the kernel took less than was passed on: %+v", sent, p)
+		}
+	}
 }
