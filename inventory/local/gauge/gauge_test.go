@@ -146,7 +146,7 @@ func TestRatesOfAStreamCountHeaders(t *testing.T) {
 	}{
 		{"10.0.0.1", true, 1514}, {"10.0.0.1", false, 1502}, {"::ffff:10.0.0.1", true, 1514}, {"fd00::1", true, 1534},
 	} {
-		s := stream{Bytes: 1448 * 1000, Time: time.Second, Segment: 1448, Stamps: tt.stamps}
+		s := stream{Bytes: 1448 * 1000, Segments: 1000, Time: time.Second, Segment: 1448, Stamps: tt.stamps}
 		goodput, line := s.rates(netip.MustParseAddr(tt.peer))
 		if goodput != 1448*8000 || math.Abs(line-tt.frame*8000) > 1e-3 {
 			t.Errorf("%s: %v and %v, want frames of %v bytes", tt.peer, goodput, line, tt.frame)

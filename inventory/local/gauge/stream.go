@@ -11,15 +11,17 @@ import (
 
 // stream is what was received of a TCP stream.
 type stream struct {
-	Bytes   int64         `json:"bytes"`
-	Time    time.Duration `json:"time"`    // ns
-	Segment int           `json:"segment"` // bytes of a full segment
-	Stamps  bool          `json:"stamps"`  // segments bear the option of time stamps
+	Bytes    int64         `json:"bytes"`    // in their order, as the receiver read them
+	Time     time.Duration `json:"time"`     // ns
+	Segments int           `json:"segments"` // that came, in whatever order, meanwhile
+	Segment  int           `json:"segment"`  // bytes of a full segment
+	Stamps   bool          `json:"stamps"`   // segments bear the option of time stamps
 }
 
-// rates are those of the payload and on the line, bit/s: with the headers of
-// Ethernet, IP and TCP of full segments. Neither checksum nor gap count, as they
-// do not in the kernel's queues.
+// rates are those of the payload and on the line, bit/s. On the line full segments
+// count, with the headers of Ethernet, IP and TCP, but without checksum and gap,
+// as in the kernel's queues. A lost segment holds up many that came, so that over
+// a short time the payload tells less of a slow link.
 func (s stream) rates(peer netip.Addr) (goodput, line float64) {
 	if s.Time <= 0 || s.Segment <= 0 {
 		return 0, 0
@@ -29,11 +31,11 @@ func (s stream) rates(peer netip.Addr) (goodput, line float64) {
 	if s.Stamps {
 		headers += 12
 	}
-	return goodput, goodput * float64(s.Segment+headers) / float64(s.Segment)
+	return goodput, float64(s.Segments) * float64(s.Segment+headers) * 8 / s.Time.Seconds()
 }
 
 func (s stream) check() error {
-	if s.Bytes < 0 || s.Time < 0 || s.Time > 2*maxTime || s.Segment < 0 || s.Segment > 1<<20 {
+	if s.Bytes < 0 || s.Time < 0 || s.Time > 2*maxTime || s.Segments < 0 || s.Segment < 0 || s.Segment > 1<<20 {
 		return errors.New("the other side's result makes no sense")
 	}
 	return nil
@@ -56,32 +58,43 @@ func receiveStream(c *net.TCPConn, d time.Duration) (stream, error) {
 	if err := c.SetReadDeadline(began.Add(d)); err != nil {
 		return stream{}, err
 	}
-	var mark, last time.Time
-	var total, marked int64
-	for total = int64(n); ; total += int64(n) {
-		if n > 0 {
-			if last = time.Now(); mark.IsZero() && last.Sub(began) >= d/3 {
-				mark, marked = last, total
+	var mark, last sample
+	for total := int64(n); ; total += int64(n) {
+		if mark.at.IsZero() && time.Since(began) >= d/3 {
+			if mark, err = take(c, total); err != nil {
+				return stream{}, err
 			}
 		}
 		if n, err = c.Read(buffer); err != nil {
+			last.bytes = total
 			break
 		}
 	}
 	if timeout, ok := errors.AsType[net.Error](err); !ok || !timeout.Timeout() {
 		return stream{}, errors.New("the other side ended the stream before its time")
 	}
-	s := stream{}
-	if !mark.IsZero() {
-		s.Bytes, s.Time = total-marked, last.Sub(mark)
+	if last, err = take(c, last.bytes); err != nil || mark.at.IsZero() {
+		return stream{}, err
 	}
-	err = control(c, func(fd int) error {
-		info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
-		if err != nil {
-			return err
-		}
-		s.Segment, s.Stamps = int(info.Rcv_mss), info.Options&1 != 0 // TCPI_OPT_TIMESTAMPS
-		return nil
+	return stream{
+		Bytes: last.bytes - mark.bytes, Time: last.at.Sub(mark.at), Segments: int(last.info.Data_segs_in - mark.info.Data_segs_in),
+		Segment: int(last.info.Rcv_mss), Stamps: last.info.Options&1 != 0, // TCPI_OPT_TIMESTAMPS
+	}, nil
+}
+
+// sample is how far a stream was at one moment.
+type sample struct {
+	at    time.Time
+	bytes int64
+	info  *unix.TCPInfo
+}
+
+func take(c *net.TCPConn, bytes int64) (s sample, err error) {
+	s.bytes = bytes
+	err = control(c, func(fd int) (err error) {
+		s.at = time.Now()
+		s.info, err = unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
+		return err
 	})
 	return s, err
 }
