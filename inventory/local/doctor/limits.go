@@ -34,16 +34,12 @@ func limits(ctx context.Context, b *bench, l cgroup.Limits) (string, *trouble) {
 	defer runtime.UnlockOSThread()
 	t, err := b.tree(ctx)
 	if err != nil {
-		remedy := "mount -t cgroup2 none /sys/fs/cgroup; " + container
-		if forbidden(err) || errors.Is(err, unix.EROFS) {
-			remedy = "mount -o remount,rw /sys/fs/cgroup; " + container
-		}
-		return "", &trouble{err.Error(), remedy}
+		return "", &trouble{err.Error(), writable(err, "mount -t cgroup2 none /sys/fs/cgroup")}
 	}
 	defer t.Close()
 	g := group{t, b.id()}
-	if err := t.Make(g.id, l); err != nil {
-		return "", &trouble{err.Error(), "look who else manages groups here: systemd-cgls; " + container}
+	if err := t.Make(g.id, l); err != nil { // also the first to write, where another doctor made the tree
+		return "", &trouble{err.Error(), writable(err, "look who else manages groups here: systemd-cgls")}
 	}
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
@@ -57,6 +53,14 @@ func limits(ctx context.Context, b *bench, l cgroup.Limits) (string, *trouble) {
 		}
 	}
 	return fmt.Sprintf("control groups (%s) hold memory, processes and processor time, and end processes", t.Version()), nil
+}
+
+// writable is the remedy where groups may not be changed, and else another.
+func writable(err error, other string) string {
+	if forbidden(err) || errors.Is(err, unix.EROFS) {
+		other = "mount -o remount,rw /sys/fs/cgroup"
+	}
+	return other + "; " + container
 }
 
 // group is one in which limits are tried.
