@@ -92,7 +92,7 @@ func (p *parser) wrong(n *yaml.Node, format string, args ...any) {
 func (p *parser) top(n *yaml.Node) {
 	keys := []string{
 		"instance", "component", "public_host", "listen", "ports", "port_rest", "publish", "gateway_port",
-		"sliver_types", "services_wait", "manifest_socket", "forward_to", "emulator", "shared_vlans", "provider",
+		"sliver_types", "services_wait", "manifest_socket", "forward_to", "emulator", "shared_vlans", "outbound", "outbound_block", "dns", "provider",
 	}
 	if what := anotherFile(deref(n)); what != "" {
 		p.wrong(n, "this is %s; the settings of a testbed are those beside its provider, such as providers/local.yaml", what)
@@ -133,13 +133,19 @@ func (p *parser) top(n *yaml.Node) {
 		case "manifest_socket":
 			p.ManifestSocket = p.text(n, key)
 		case "forward_to":
-			p.networks(n)
+			p.ForwardTo = p.networks(n, key)
 		case "emulator":
 			if p.Emulator = Emulator(n.Value); !slices.Contains([]Emulator{AutoEmulator, Netem, Relay, NFTables}, p.Emulator) {
 				p.wrong(n, "emulator is %q; %s", value(n), meant(n.Value, []string{string(AutoEmulator), string(Netem), string(Relay), string(NFTables)}))
 			}
 		case "shared_vlans":
 			p.vlans(n)
+		case "outbound":
+			p.Outbound = p.yes(n, key)
+		case "outbound_block":
+			p.blocks(n)
+		case "dns":
+			p.servers(n)
 		}
 	})
 }
@@ -237,22 +243,22 @@ func (p *parser) types(n *yaml.Node) {
 	}
 }
 
-func (p *parser) networks(n *yaml.Node) {
-	p.ForwardTo = nil
-	items := p.items(n, "forward_to")
+func (p *parser) networks(n *yaml.Node, key string) (networks []netip.Prefix) {
+	items := p.items(n, key)
 	if len(items) > maxNetworks {
-		p.wrong(n, "forward_to has %d networks, at most %d can be", len(items), maxNetworks)
-		return
+		p.wrong(n, "%s has %d networks, at most %d can be", key, len(items), maxNetworks)
+		return nil
 	}
 	for _, item := range items {
 		item = deref(item)
 		net, err := netip.ParsePrefix(item.Value)
 		if item.Kind != yaml.ScalarNode || err != nil {
-			p.wrong(item, "forward_to has %q, which is no network such as 10.0.0.0/8", value(item))
+			p.wrong(item, "%s has %q, which is no network such as 10.0.0.0/8", key, value(item))
 			continue
 		}
-		p.ForwardTo = append(p.ForwardTo, net.Masked())
+		networks = append(networks, net.Masked())
 	}
+	return networks
 }
 
 func (p *parser) vlans(n *yaml.Node) {

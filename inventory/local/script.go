@@ -37,6 +37,7 @@ type Site struct {
 	PublicHost string // empty: localhost
 	Component  string // empty: localhost
 	Listen     string // an address of this host; empty: all of them
+	Outbound   bool   // nodes reach the network outside
 }
 
 // SettingsFor is the text of NAME.yaml: the metadata, and every setting at its
@@ -50,6 +51,9 @@ func SettingsFor(s Site) []byte {
 		if key.value != "" {
 			text = strings.Replace(text, "\n"+key.name+": "+key.is+"\n", fmt.Sprintf("\n%s: %q\n", key.name, key.value), 1)
 		}
+	}
+	if s.Outbound {
+		text = strings.Replace(text, "\noutbound: no\n", "\noutbound: yes\n", 1)
 	}
 	return []byte(metadataText + "\n" + text)
 }

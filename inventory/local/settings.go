@@ -59,6 +59,11 @@ type Settings struct {
 	Emulator  Emulator
 	// SharedVLANs are the names by which slices may share a link.
 	SharedVLANs []string
+	// Outbound tells whether nodes reach the network outside: not OutboundBlock,
+	// which are IPv4. There they ask DNS for names; none are the host's.
+	Outbound      bool
+	OutboundBlock []netip.Prefix
+	DNS           []netip.Addr
 }
 
 // SliverType is what one kind of node may take.

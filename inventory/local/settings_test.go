@@ -28,6 +28,9 @@ func TestSettings(t *testing.T) {
 	if err != nil || got.Instance != "lab-2" || got.PublicHost != "host.example.org" || got.Component != "host1" {
 		t.Errorf("settings of a site: %+v, %v", got, err)
 	}
+	if got, err = parseSettings(SettingsFor(Site{Outbound: true}), "x.yaml"); err != nil || !got.Outbound {
+		t.Errorf("a site with outbound: %+v, %v", got, err)
+	}
 	got, err = parseSettings([]byte(`
 listen: 192.0.2.1
 ports: 1024 - 65535
@@ -40,6 +43,9 @@ sliver_types:
 forward_to: [10.1.2.3/8, "fd00::/8"]
 emulator: relay
 shared_vlans: [office, lab-2]
+outbound: yes
+outbound_block: [203.0.113.9/24]
+dns: [192.0.2.53, "::1"]
 `), "x.yaml")
 	want := defaults()
 	want.Listen, want.FirstPort, want.LastPort, want.PortRest = netip.MustParseAddr("192.0.2.1"), 1024, 65535, 0
@@ -47,6 +53,8 @@ shared_vlans: [office, lab-2]
 	want.SliverTypes = []SliverType{{"small", 0.5, 64 << 20, 100, 1 << 30}, {"big", 1, 512 << 20, 1000, 4 << 30}}
 	want.ForwardTo = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
 	want.Emulator, want.SharedVLANs = Relay, []string{"office", "lab-2"}
+	want.Outbound, want.OutboundBlock = true, []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}
+	want.DNS = []netip.Addr{netip.MustParseAddr("192.0.2.53"), netip.IPv6Loopback()}
 	if diff := cmp.Diff(want, got, comparePlain); err != nil || diff != "" {
 		t.Errorf("%v\n%s", err, diff)
 	}
@@ -78,7 +86,7 @@ func TestFileOfSettings(t *testing.T) {
 }
 
 func TestMistakesInSettings(t *testing.T) {
-	keys := "instance, component, public_host, listen, ports, port_rest, publish, gateway_port, sliver_types, services_wait, manifest_socket, forward_to, emulator, shared_vlans, provider"
+	keys := "instance, component, public_host, listen, ports, port_rest, publish, gateway_port, sliver_types, services_wait, manifest_socket, forward_to, emulator, shared_vlans, outbound, outbound_block, dns, provider"
 	for _, tt := range []struct{ rule, text, want string }{
 		{"unknown key", "\npublic_hots: a", `x.yaml:2: the settings have no key "public_hots"; did you mean "public_host"?`},
 		{"far key", "colour: red", `x.yaml:1: the settings have no key "colour"; there are ` + keys},
@@ -119,6 +127,12 @@ func TestMistakesInSettings(t *testing.T) {
 		{"shared VLAN with a blank", "shared_vlans: [the office]", `x.yaml:1: shared_vlans has "the office", which is no name of the inventory's shared_vlans`},
 		{"shared VLAN without a name", "shared_vlans: ['']", `x.yaml:1: shared_vlans has "", which is no name of the inventory's shared_vlans`},
 		{"shared VLAN twice", "shared_vlans:\n- a\n- a", "x.yaml:3: the shared VLAN a is there twice; drop one"},
+		{"outbound", "outbound: maybe", `x.yaml:1: outbound is "maybe" and must be yes or no`},
+		{"blocked address", "outbound_block: [203.0.113.9]", `x.yaml:1: outbound_block has "203.0.113.9", which is no network such as 10.0.0.0/8`},
+		{"blocked network of IPv6", "outbound_block: ['fd00::/8']", "x.yaml:1: outbound_block has fd00::/8, but nodes reach nothing outside over IPv6; drop it"},
+		{"name server with a port", "dns: ['192.0.2.1:53']", `x.yaml:1: dns has "192.0.2.1:53", which is no address of a name server`},
+		{"nobody's name server", "dns: [0.0.0.0]", `x.yaml:1: dns has "0.0.0.0", which is no address of a name server`},
+		{"too many name servers", "dns: [192.0.2.1, 192.0.2.2, 192.0.2.3, 192.0.2.4]", "x.yaml:1: dns has 4 name servers, at most 3 can be"},
 		{"not YAML", "a:\n  b: 1s\n c: 1s\n", "x.yaml: this is not YAML at or after line "},
 		{"all at once, in order of lines", "publish: x\nlisten: y", `x.yaml:1: publish is "x"; there are both, direct, gateway; x.yaml:2: listen is "y" and must be an address of this host, or empty for all`},
 	} {
