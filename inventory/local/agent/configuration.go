@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 
 	"patchbay/inventory/local/wire"
 )
@@ -31,6 +32,8 @@ type Configuration struct {
 	Key, PublicKey string
 	// Hosts are lines for /etc/hosts, KnownHosts for /etc/ssh/ssh_known_hosts.
 	Hosts, KnownHosts []string
+	// NameServer is the address of the one to ask; empty: what the image says.
+	NameServer string
 }
 
 // Facts are what the agent found when it configured the node.
@@ -95,7 +98,18 @@ func (cfg *Configuration) validate() error {
 		checkLines("the public key", []string{cfg.PublicKey}),
 		checkLines("a line for /etc/hosts", cfg.Hosts),
 		checkLines("a known host", cfg.KnownHosts),
+		checkNameServer(cfg.NameServer),
 	)
+}
+
+func checkNameServer(address string) error {
+	if address == "" {
+		return nil
+	}
+	if _, err := netip.ParseAddr(address); err != nil {
+		return fmt.Errorf("%q is no address of a name server", printable(address))
+	}
+	return nil
 }
 
 func checkLines(what string, lines []string) error {

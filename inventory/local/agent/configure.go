@@ -15,6 +15,7 @@ const (
 	hostnameFile   = "/etc/hostname"
 	hostsFile      = "/etc/hosts"
 	knownHostsFile = "/etc/ssh/ssh_known_hosts"
+	resolvFile     = "/etc/resolv.conf"
 )
 
 // configure makes the node as cfg says. An account that the image has for its
@@ -38,6 +39,9 @@ func (a *agent) configure(cfg *Configuration) (*Facts, error) {
 	}
 	if err := setLines(knownHostsFile, cfg.KnownHosts); err != nil {
 		return nil, err
+	}
+	if err := setNameServer(cfg.NameServer); err != nil {
+		facts.problem(resolvFile, err) // the image may have anything there
 	}
 	accounts, gone, err := setAccounts(cfg.Accounts, &facts)
 	if err != nil {
@@ -114,6 +118,20 @@ func setLines(path string, lines []string) error {
 		}
 	}
 	return replaceFile(path, old, text, 0o644)
+}
+
+// setNameServer makes the server the first of those that programs ask; without
+// one the file is what the image and the users have made it.
+func setNameServer(address string) error {
+	old, err := readOld(resolvFile)
+	if err != nil {
+		return err
+	}
+	text := setBlock(old, nil)
+	if address != "" {
+		text = append(setBlock(nil, []string{"nameserver " + address}), text...)
+	}
+	return replaceFile(resolvFile, old, text, 0o644)
 }
 
 const (

@@ -1,6 +1,6 @@
 // Package claim holds numbers that are unique on this host, over all instances
-// of the testbed: ranges of user ids, and ports. Each claim is a symbolic link
-// that leads nowhere: its name is the number and its text says whose it is. So it
+// of the testbed: ranges of user ids, ports, and networks. Each claim is a symbolic
+// link that leads nowhere: its name is the number and its text says whose it is. So it
 // is made whole or not at all, outlives everything, and can be read by ls -l. A
 // released port rests before it is given out again.
 //

@@ -3,7 +3,7 @@ package image
 // Files that we write instead of copying the host's, which may name its
 // networks, directories of people, or services that nodes do not have.
 const (
-	resolvConf = "# no name server: the network of this node has none\n"
+	resolvConf = "# no name server but that of the testbed, where nodes reach the network outside\n"
 
 	nsswitch = `passwd:    files
 group:     files

@@ -42,10 +42,17 @@ func (l *life) bring(ctx context.Context, rec record) error {
 			return err
 		}
 	}
+	later, err := l.bringOutside(ctx, &rec)
+	if err != nil {
+		return err
+	}
 	if err := l.connect(ctx, rec); err != nil {
 		return err
 	}
-	return l.tell(ctx, rec)
+	if err := l.tell(ctx, rec); err != nil {
+		return err
+	}
+	return later
 }
 
 // settleNumbers claims what the node keeps for its life.
@@ -207,7 +214,11 @@ func (l *life) remove(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := l.giveBack(l.snapshot()); err != nil {
+	rec := l.snapshot()
+	if err := l.giveBack(rec); err != nil {
+		return err
+	}
+	if err := l.leaveOutside(rec); err != nil {
 		return err
 	}
 	l.leaveSlice()

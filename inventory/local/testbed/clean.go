@@ -18,7 +18,9 @@ import (
 )
 
 // stateNames is all that a state folder holds.
-var stateNames = []string{"nodes", "trash", "assembly", "disks", "program", "images", "slices", "doors", fabricsFolder, gatewayFile, gatewayKeyFile, "lock"}
+var stateNames = []string{
+	"nodes", "trash", "assembly", "disks", "program", "images", "slices", "doors", fabricsFolder, outboundFolder, outboundFile, gatewayFile, gatewayKeyFile, "lock",
+}
 
 // Clean removes everything of an instance from this host, nodes with their files
 // first; removed is called with each node's id. It fails when the instance runs.
@@ -40,6 +42,9 @@ func Clean(ctx context.Context, o Options, removed func(id string)) error {
 		return err
 	}
 	if err := cleanFabric(ctx, t); err != nil {
+		return err
+	}
+	if err := t.removeOutbound(); err != nil {
 		return err
 	}
 	if err := unmounted(t.o.State); err != nil {
@@ -133,7 +138,7 @@ func (t *Testbed) cleanHost() error {
 	if t.ids, err = claim.IDs(t.o.Claims); err != nil {
 		return err
 	}
-	for _, all := range []numbers{t.ids, t.ports} {
+	for _, all := range []numbers{t.ids, t.ports, t.uplinks} {
 		problems, sweeping := all.Sweep(t.settings.Instance, func(string, uint32) bool { return false })
 		err = errors.Join(append(problems, err, sweeping, all.Close())...)
 	}

@@ -38,6 +38,9 @@ func (t *Testbed) find() error {
 		if err := t.join(l, &l.rec); err != nil {
 			return err
 		}
+		if l.rec.Outside != 0 {
+			t.outside.take(l.rec.Outside, id)
+		}
 		l.say(provider.StateChanging, "being looked for after a restart of the testbed")
 		t.lives[id] = l
 	}

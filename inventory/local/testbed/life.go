@@ -67,8 +67,9 @@ type life struct {
 	// The change at which it was found running; at which it had failed by then,
 	// which is tried once more; and at which it had not, which is tried for ever.
 	found, again, adopted uint64
-	slow                  bool // its agent did not answer in time
-	linked                bool // it has its interfaces since it was started
+	slow                  bool   // its agent did not answer in time
+	linked                bool   // it has its interfaces since it was started
+	outsideRun            uint64 // the run for which it has its way outside
 	// What the running node was told last.
 	told      bool
 	toldUsers []user

@@ -33,6 +33,8 @@ type record struct {
 	Base     uint32 `json:"base,omitempty"`
 	// Port is given up for another when somebody else has it.
 	Port int `json:"port,omitempty"`
+	// Outside is its number at the exit.
+	Outside int `json:"outside,omitempty"`
 	// Restarted is the restart that was done last.
 	Restarted string `json:"restarted"`
 	// Failed says in words for experimenters why the node cannot be as asked at

@@ -108,7 +108,7 @@ func (l *life) configure(ctx context.Context, rec record, users []user, key expe
 	l.toldPeers = untold
 	facts, err := l.t.machines.Configure(ctx, l.id, agent.Configuration{
 		Hostname: rec.Asked.hostname(l.id), Accounts: agentAccounts(users), Key: key.private, PublicKey: key.public,
-		Hosts: peers.hostsFor(l), KnownHosts: peers.known,
+		Hosts: peers.hostsFor(l), KnownHosts: peers.known, NameServer: l.t.nameServer(),
 	})
 	if err != nil {
 		return inWords("its accounts cannot be set up", err)

@@ -22,6 +22,7 @@ import (
 	"patchbay/inventory/local/gateway"
 	"patchbay/inventory/local/image"
 	"patchbay/inventory/local/node"
+	"patchbay/inventory/local/outbound"
 )
 
 // Root is the folder of all testbeds of this host: their claims, and their
@@ -63,7 +64,10 @@ type Testbed struct {
 	fabric   fabrics
 	ids      numbers
 	ports    numbers
+	uplinks  numbers
 	gateway  gatewayRecord
+	exit     exit // nil when nodes have no way outside
+	outside  outsideNumbers
 	// write is writeJSON, newKey newExperimentKey; the times are as the constants
 	// of their names say.
 	write                  func(dir, name string, v any) error
@@ -144,6 +148,7 @@ func newTestbed(o Options) *Testbed {
 		fetching: make(chan struct{}, manifests),
 		lives:    map[string]*life{}, slices: map[string]*slice{}, networks: map[string]*network{}, leads: map[string]*lead{},
 	}
+	t.uplinks = claim.Networks(o.Claims, outbound.Uplinks-1)
 	t.ports = claim.Ports(o.Claims, o.Settings.FirstPort, o.Settings.LastPort, o.Settings.PortRest)
 	t.ctx, t.stop = context.WithCancel(context.Background())
 	return t
@@ -229,10 +234,15 @@ func (t *Testbed) Run(ctx context.Context) error {
 		return fmt.Errorf("cannot adopt orphans: %w", err)
 	}
 	t.prepare()
-	if err := t.openGateway(t.startKeeper); err != nil {
+	if err := t.openOutbound(); err != nil {
 		t.stop()
 		t.work.Wait()
 		return err
+	}
+	if err := t.openGateway(t.startKeeper); err != nil {
+		t.stop()
+		t.work.Wait()
+		return errors.Join(err, t.closeOutbound())
 	}
 	t.openFabric()
 	return t.serve(ctx)
@@ -273,6 +283,9 @@ func (t *Testbed) end() {
 	}
 	if err := t.fabric.Close(); err != nil {
 		t.log.Warn("the relays of links did not end in order", "error", err)
+	}
+	if err := t.closeOutbound(); err != nil {
+		t.log.Warn("the way outside was not left in order", "error", err)
 	}
 	if err := t.machines.Close(); err != nil {
 		t.log.Warn("cannot tidy up", "error", err)

@@ -1,0 +1,181 @@
+package testbed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+
+	"patchbay/inventory/local/outbound"
+	"patchbay/inventory/provider"
+)
+
+// doubleExit notes which numbers are attached.
+type doubleExit struct {
+	mu       sync.Mutex
+	attached map[int]int // how often
+	err      error
+}
+
+func (e *doubleExit) Attach(_ context.Context, number int, _ *os.File) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.err == nil {
+		e.attached[number]++
+	}
+	return e.err
+}
+
+func (e *doubleExit) Detach(number int) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.err == nil {
+		delete(e.attached, number)
+	}
+	return e.err
+}
+
+func (e *doubleExit) Sweep(func(int) bool) error { return nil }
+func (e *doubleExit) Close() error               { return nil }
+
+func (e *doubleExit) fail(err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.err = err
+}
+
+func (e *doubleExit) is() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var all []string
+	for _, n := range slices.Sorted(maps.Keys(e.attached)) {
+		all = append(all, fmt.Sprintf("%d×%d", n, e.attached[n]))
+	}
+	return fmt.Sprint(all)
+}
+
+// runOutside is run with a way outside.
+func (w *world) runOutside(e *doubleExit) (*Testbed, func()) {
+	w.t.Helper()
+	tb := w.up(-1)
+	tb.exit = e
+	return tb, w.serve(tb)
+}
+
+func TestNodesKeepTheirNumbersOutside(t *testing.T) {
+	w, e := newWorld(t), &doubleExit{attached: map[int]int{}}
+	tb, stop := w.runOutside(e)
+	a, b := nodeName(1), nodeName(2)
+	for _, name := range []string{a, b} {
+		if _, err := ask(tb, name, present("", sliceURN, "alice")); err != nil {
+			t.Fatal(err)
+		}
+		await(t, tb, name, ready)
+	}
+	if got := e.is(); got != "[1×1 2×1]" {
+		t.Errorf("attached are %s", got)
+	}
+	if got := w.running[a].cfg.NameServer; got != outbound.Gateway().String() {
+		t.Errorf("it asks %q for names", got)
+	}
+	if _, err := ask(tb, b, provider.Resource{"restart_serial": "1"}); err != nil {
+		t.Fatal(err)
+	}
+	await(t, tb, b, ready)
+	if got := e.is(); got != "[1×1 2×2]" {
+		t.Errorf("after a restart of the second: %s", got)
+	}
+	stop()
+	tb, stop = w.runOutside(e)
+	await(t, tb, a, ready)
+	await(t, tb, b, ready)
+	if got := e.is(); got != "[1×2 2×3]" {
+		t.Errorf("after a restart of up: %s", got)
+	}
+	if _, err := ask(tb, a, provider.Resource{"ensure": "absent"}); err != nil {
+		t.Fatal(err)
+	}
+	await(t, tb, a, provider.Gone)
+	if _, err := ask(tb, nodeName(3), present("", sliceURN, "alice")); err != nil {
+		t.Fatal(err)
+	}
+	await(t, tb, nodeName(3), ready)
+	if got := e.is(); got != "[1×1 2×3]" {
+		t.Errorf("with another in the place of the first: %s", got)
+	}
+	stop()
+	tb, stop = w.run(-1) // outbound: no
+	defer stop()
+	await(t, tb, b, ready)
+	if got := w.running[b].cfg.NameServer; got != "" {
+		t.Errorf("without a way outside it asks %q for names", got)
+	}
+}
+
+func TestExitThatFailsFailsNewNodesOnly(t *testing.T) {
+	w, e := newWorld(t), &doubleExit{attached: map[int]int{}}
+	tb, stop := w.runOutside(e)
+	old, fresh := nodeName(1), nodeName(2)
+	if _, err := ask(tb, old, present("", sliceURN, "alice")); err != nil {
+		t.Fatal(err)
+	}
+	await(t, tb, old, ready)
+	stop()
+	e.fail(errors.New("out of order"))
+	tb, stop = w.runOutside(e)
+	defer stop()
+	await(t, tb, old, ready)
+	if _, err := ask(tb, fresh, present("", sliceURN, "alice")); err != nil {
+		t.Fatal(err)
+	}
+	r := await(t, tb, fresh, func(r provider.Resource) bool { return r.Text(provider.AttrState) == provider.StateFailed })
+	if got := r.Text(provider.AttrMessage); got != "it cannot get its way to the network outside" {
+		t.Errorf("it failed with %q", got)
+	}
+	if _, err := ask(tb, fresh, provider.Resource{"restart_serial": "1"}); err != nil {
+		t.Fatal(err)
+	}
+	e.fail(nil)
+	await(t, tb, fresh, ready)
+	for n := 0; e.is() != "[1×2 2×1]"; n++ { // the old one is tried again
+		if n > 5000 {
+			t.Fatalf("attached are %s", e.is())
+		}
+		await(t, tb, old, ready)
+	}
+	// Root of the node has a device of that name: its own affair.
+	e.fail(fmt.Errorf("n1: %w", outbound.ErrOccupied))
+	if _, err := ask(tb, old, provider.Resource{"restart_serial": "1"}); err != nil {
+		t.Fatal(err)
+	}
+	await(t, tb, old, ready)
+}
+
+func TestNumbersOutsideAreGivenOnce(t *testing.T) {
+	var o outsideNumbers
+	for _, tt := range []struct {
+		rule   string
+		number int
+		id     string
+		want   int
+	}{
+		{"the first", 0, "a", 1},
+		{"the next", 0, "b", 2},
+		{"its own", 1, "a", 1},
+		{"another's", 1, "c", 3},
+		{"one that is noted and free", 9, "d", 9},
+		{"none that can be", outbound.Numbers + 1, "e", 4},
+	} {
+		if got := o.take(tt.number, tt.id); got != tt.want {
+			t.Errorf("%s: %d, want %d", tt.rule, got, tt.want)
+		}
+	}
+	o.give(2)
+	if got := o.take(0, "f"); got != 2 {
+		t.Errorf("one that was given back: %d", got)
+	}
+}
