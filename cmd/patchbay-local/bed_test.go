@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -25,6 +26,7 @@ import (
 	"patchbay/inventory/local"
 	"patchbay/inventory/local/testbed"
 	"patchbay/inventory/provider"
+	"patchbay/testdata/bottle"
 	"patchbay/testdata/census"
 	"patchbay/testdata/need"
 )
@@ -41,6 +43,7 @@ type bed struct {
 	publicKey                      string // its line
 
 	t    testing.TB
+	in   *bottle.Bottle // nil: this host
 	up   *exec.Cmd
 	logs *os.File
 }
@@ -49,7 +52,14 @@ type bed struct {
 // NAME.yaml with values that differ from the default, at the outer level.
 func newBed(t testing.TB, instance string, settings ...string) *bed {
 	t.Helper()
+	return newBedIn(t, nil, instance, settings...)
+}
+
+// newBedIn is newBed on the host of a bottle; ssh then runs there, too.
+func newBedIn(t testing.TB, in *bottle.Bottle, instance string, settings ...string) *bed {
+	t.Helper()
 	b := makeBed(t, instance, t.TempDir(), settings...)
+	b.in = in
 	before := b.census()
 	t.Cleanup(func() { b.clean(before) })
 	b.start()
@@ -135,7 +145,7 @@ func (b *bed) start() {
 	b.t.Helper()
 	b.up = exec.Command(binary, "up", "--state", b.state, b.settings)
 	b.up.Stdout, b.up.Stderr = b.logs, b.logs
-	if err := b.up.Start(); err != nil {
+	if err := b.in.Start(b.up); err != nil {
 		b.t.Fatal(err)
 	}
 	ended := make(chan struct{})
@@ -190,9 +200,11 @@ func (b *bed) restart(s syscall.Signal) {
 // clean removes everything, and demands that nothing is left.
 func (b *bed) clean(before census.Census) {
 	b.stop(syscall.SIGTERM)
-	out, err := exec.Command(binary, "clean", "--state", b.state, b.settings).CombinedOutput()
-	if err != nil {
-		b.t.Errorf("clean: %v, %s", err, out)
+	c := exec.Command(binary, "clean", "--state", b.state, b.settings)
+	var out bytes.Buffer
+	c.Stdout, c.Stderr = &out, &out
+	if err := b.in.Run(c); err != nil {
+		b.t.Errorf("clean: %v, %s", err, out.String())
 	}
 	if b.t.Failed() {
 		text, _ := os.ReadFile(b.logs.Name())
@@ -286,7 +298,7 @@ func (b *bed) ssh(t testing.TB, name string, args ...string) (string, error) {
 	c := exec.CommandContext(t.Context(), need.SSH(t), args...)
 	var out, complaint bytes.Buffer
 	c.Stdout, c.Stderr = &out, &complaint
-	err := c.Run()
+	err := b.in.Run(c)
 	if err != nil {
 		err = fmt.Errorf("%w: %s", err, complaint.String())
 	}
@@ -317,4 +329,18 @@ func TestBedMakesNodes(t *testing.T) {
 		t.Errorf("cat: %q, %v", out, err)
 	}
 	b.remove(t, "00000000-0000-4000-8000-00000000bed0")
+}
+
+// set changes a line of the settings, for the next start.
+func (b *bed) set(t testing.TB, line string) {
+	t.Helper()
+	key, _, _ := strings.Cut(line, ":")
+	text, err := os.ReadFile(b.settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := regexp.MustCompile(`(?m)^`+key+`:.*$`).ReplaceAll(text, []byte(line))
+	if err := os.WriteFile(b.settings, changed, 0o755); err != nil {
+		t.Fatal(err)
+	}
 }

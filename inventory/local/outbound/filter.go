@@ -61,6 +61,7 @@ func exitTable(blocked []netip.Prefix, connections uint32) (*ruleset, *nftables.
 	ask(unix.IPPROTO_TCP, stream, nodeStream)
 	r.rule(input, echo(), faster(echoes, nodeEchoes), drop())
 	r.rule(input, echo(), accept())
+	r.rule(input, notFrom(outside), refuse())
 
 	forward := r.chain("forward", nftables.ChainTypeFilter, nftables.ChainHookForward, *nftables.ChainPriorityFilter, nftables.ChainPolicyDrop)
 	r.rule(forward, state(known), accept())

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"patchbay/inventory/local/outbound"
+	"patchbay/inventory/provider"
+	"patchbay/testdata/bottle"
+)
+
+// fetch is a web client in bash, for images have no other that is everywhere: it
+// prints the answer's last line.
+func fetch(name, path string) string {
+	return fmt.Sprintf(`exec 3<>/dev/tcp/%s/80 && printf 'GET %s HTTP/1.0\r\nHost: %[1]s\r\n\r\n' >&3 && timeout 5 tail -n 1 <&3`, name, path)
+}
+
+func TestNodesReachTheNetworkOutside(t *testing.T) {
+	in := bottle.New(t, bottle.Options{Addresses: []string{"10.9.9.9"}})
+	b := newBedIn(t, in, "out-t", "outbound: yes", "dns: ["+bottle.Names+"]")
+	first, second := "00000000-0000-4000-8000-0000000000f1", "00000000-0000-4000-8000-0000000000f2"
+	b.node(t, first, nil)
+	b.node(t, second, nil)
+	fetches := func(when, node string) {
+		t.Helper()
+		var out string
+		var err error
+		for end := time.Now().Add(bedTime); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+			if out, err = b.ssh(t, node, fetch("www.example.org", "/"+node)); err == nil && out == "www.example.org/"+node+"\n" {
+				return
+			}
+		}
+		t.Errorf("%s, %s fetched %q, %v", when, node, out, err)
+	}
+	fetches("at first", first)
+	fetches("at first", second)
+	for what, address := range map[string]string{
+		"a private network": "10.9.9.9", "the host": bottle.Host, "the other node": outbound.Address(2).String(), "the host's loopback": "100.64.0.1",
+	} {
+		if out, err := b.ssh(t, first, "timeout 5 bash -c '</dev/tcp/"+address+"/80'"); err == nil {
+			t.Errorf("%s was reached: %q", what, out)
+		}
+	}
+
+	b.restart(syscall.SIGKILL)
+	fetches("after a kill of up", first)
+	b.must(t, second, provider.Resource{"restart_serial": "1"})
+	b.await(t, second, "ready")
+	fetches("after a restart of the node", second)
+
+	// Off: no device, no server, and the same node.
+	b.set(t, "outbound: no")
+	b.restart(syscall.SIGTERM)
+	b.await(t, first, "ready")
+	out, err := b.ssh(t, first, "cat /etc/resolv.conf; grep -c eth0: /proc/net/dev")
+	if !strings.HasSuffix(out, "\n0\n") || strings.Contains(out, "nameserver") {
+		t.Errorf("without a way outside: %q, %v", out, err)
+	}
+	b.set(t, "outbound: yes")
+	b.restart(syscall.SIGTERM)
+	b.await(t, first, "ready")
+	fetches("on again", first)
+	b.remove(t, first)
+	b.remove(t, second)
+}
+
+func TestTwoTestbedsHaveTheirOwnWaysOutside(t *testing.T) {
+	in := bottle.New(t, bottle.Options{})
+	one := newBedIn(t, in, "out-a", "outbound: yes", "dns: ["+bottle.Names+"]")
+	two := newBedIn(t, in, "out-b", "outbound: yes", "dns: ["+bottle.Names+"]", "ports: 30000-30999")
+	name := "00000000-0000-4000-8000-0000000000f3"
+	other := "00000000-0000-4000-8000-0000000000f4"
+	one.node(t, name, nil)
+	two.node(t, other, nil)
+	for b, node := range map[*bed]string{one: name, two: other} {
+		if out, err := b.ssh(t, node, fetch("a.example.org", "/")); err != nil || out != "a.example.org/\n" {
+			t.Errorf("%s fetched %q, %v", b.instance, out, err)
+		}
+	}
+	one.remove(t, name)
+	two.remove(t, other)
+}
