@@ -33,6 +33,7 @@ var declared = map[string][2]string{
 	provider.AttrProxy:         {"string", "r"},
 	provider.AttrHostKeys:      {"array[string]", "r"},
 	provider.AttrCapabilities:  {"array[string]", "r"},
+	provider.AttrServices:      {"array[string]", "r"},
 }
 
 // lacking says what cannot be had from a provider without the attribute.
@@ -41,6 +42,7 @@ var lacking = map[string]string{
 	provider.AttrRestartSerial: "nodes cannot be restarted",
 	provider.AttrUsers:         "nobody can be given a login",
 	provider.AttrInterfaces:    "nodes get neither links nor public addresses",
+	provider.AttrSetup:         "nothing is installed or executed on nodes",
 	provider.AttrLogin:         "nobody is told where to log in",
 	provider.AttrState:         "a node counts as ready as soon as get knows it",
 	provider.AttrMessage:       "nobody is told why a node failed",
@@ -74,6 +76,9 @@ func (s *suite) checkAttributes() {
 		if !s.p.Has(name) {
 			s.note(ruleAttributes, "%s is missing, so %s", name, lacking[name])
 		}
+	}
+	if s.p.Has(provider.AttrSetup) && !s.p.Has(provider.AttrServices) {
+		s.note(ruleServices, "services is missing, so nobody is told what failed of setup")
 	}
 }
 
@@ -113,9 +118,21 @@ func (s *suite) checkNode(name string, r provider.Resource) {
 		var i struct {
 			ClientID string `json:"client_id"`
 			MAC      any    `json:"mac"`
+			Emulator any    `json:"emulator"`
 		}
-		if json.Unmarshal([]byte(item), &i) == nil && i.MAC != nil && i.MAC != "" && o.MACs[i.ClientID] == "" {
+		if json.Unmarshal([]byte(item), &i) != nil {
+			continue
+		}
+		if i.MAC != nil && i.MAC != "" && o.MACs[i.ClientID] == "" {
 			s.wrong(ruleInterfaces, "mac of interface %.80q of %s is not like 02:00:00:00:00:01: %.80q", i.ClientID, name, fmt.Sprint(i.MAC))
+		}
+		if i.Emulator != nil && i.Emulator != "" && o.Emulators[i.ClientID] == "" {
+			s.wrong(ruleInterfaces, "emulator of interface %.80q of %s is not like tbf+netem: %.80q", i.ClientID, name, fmt.Sprint(i.Emulator))
+		}
+	}
+	for n, told := range o.Services {
+		if told.State == "" {
+			s.wrong(ruleServices, "item %d of services of %s has no state, or cannot be read: %.200q", n+1, name, r.List(provider.AttrServices)[n])
 		}
 	}
 	if told := r.Text(provider.AttrProxy); told != o.Proxy {

@@ -113,9 +113,9 @@ func (s *suite) traceError(raw json.RawMessage) {
 		return
 	}
 	switch provider.Kind(e.Kind) {
-	case provider.Unknown, provider.Forbidden, provider.Failed, "":
+	case provider.Unknown, provider.Forbidden, provider.Unsupported, provider.Failed, "":
 	default:
-		s.note(ruleErrors, "there is no kind %.80q, so it counts as failed; say unknown, forbidden or failed", e.Kind)
+		s.note(ruleErrors, "there is no kind %.80q, so it counts as failed; say unknown, forbidden, unsupported or failed", e.Kind)
 	}
 	switch {
 	case strings.TrimSpace(e.Message) == "":

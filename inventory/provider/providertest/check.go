@@ -250,7 +250,8 @@ func (s *suite) making(node provider.Resource) provider.Update {
 	r := provider.Resource{
 		provider.AttrComponent: "no-such-component", provider.AttrPower: provider.On, provider.AttrRestartSerial: "0",
 		provider.AttrHostname: "node0", provider.AttrClientID: "node0", provider.AttrSliceURN: sliceURN, provider.AttrSliverURN: "urn:publicid:IDN+example.org+sliver+" + name,
-		provider.AttrInterfaces: []string{`{"client_id":"node0:if0","link":"link0","slice":"` + sliceURN + `","addresses":["10.128.0.1/24"]}`},
+		provider.AttrInterfaces: []string{`{"client_id":"node0:if0","link":"link0","slice":"` + sliceURN + `","addresses":["10.128.0.1/24"],"properties":[]}`},
+		provider.AttrSetup:      []string{succeeds, fails},
 	}
 	maps.Copy(r, node)
 	r[provider.AttrName], r[provider.AttrEnsure] = name, provider.Present

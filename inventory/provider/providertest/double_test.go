@@ -54,6 +54,8 @@ provider:
     proxy: {kind: r}
     state: {type: "enum[pending,changing,ready,failed]", kind: r}
     message: {kind: r}
+    setup: {type: "array[string]", kind: w}
+    services: {type: "array[string]", kind: r}
 `
 
 // lay lays down a provider with a fault, its metadata changed from old to new.
@@ -176,6 +178,8 @@ func (d *double) get(input []byte) (object, error) {
 			n["interfaces"] = []string{`{"client_id":"node0:if0","link":"link0","slice":"urn:publicid:IDN+example.org+slice+slice0","addresses":["10.128.0.1/24"],"mac":"eth0"}`}
 		case "unplugged":
 			delete(n, "interfaces")
+		case "no emulator":
+			n["interfaces"] = []string{`{"client_id":"node0:if0","link":"link0","slice":"urn:publicid:IDN+example.org+slice+slice0","addresses":["10.128.0.1/24"],"emulator":"a <b>"}`}
 		case "no user":
 			n["proxy"] = "gate.example.org:22"
 		case "never ready":
@@ -354,6 +358,10 @@ func (d *double) update(u asked, noop bool) object {
 		maps.Copy(n, u.Is)
 	}
 	maps.Copy(n, u.Should)
+	delete(n, "setup")
+	if !there && u.Should["setup"] != nil && !d.is("no services") {
+		n["services"] = d.services()
+	}
 	switch {
 	case d.is("deaf"):
 		n["restart_serial"] = "0"
@@ -362,6 +370,26 @@ func (d *double) update(u asked, noop bool) object {
 	}
 	d.nodes[u.Name] = n
 	return nil
+}
+
+// services is what became of the two steps that every node is made with.
+func (d *double) services() []string {
+	good, bad := `{"kind":"execute","state":"done","exit":0}`, `{"kind":"execute","state":"failed","exit":7,"message":"it ended with status 7"}`
+	switch d.fault {
+	case "few services":
+		return []string{good}
+	case "odd services":
+		return []string{`{"kind":"execute","state":"well"}`, bad}
+	case "mixed services":
+		return []string{`{"kind":"install","state":"done"}`, bad}
+	case "endless services":
+		return []string{good, `{"kind":"execute","state":"running"}`}
+	case "good services":
+		return []string{good, good}
+	case "bad services":
+		return []string{bad, bad}
+	}
+	return []string{good, bad}
 }
 
 // save writes the state; torn, so that a reader or a death in the middle finds half of it.

@@ -62,7 +62,9 @@ func (s *suite) live() {
 	} {
 		err := s.step(step.does, made.Name, step.should)
 		if err == nil && step.does == making {
-			err = s.makeAgain(made)
+			if err = s.makeAgain(made); err == nil {
+				err = s.checkServices(made.Name, made.Should.List(provider.AttrSetup))
+			}
 		}
 		if err != nil || s.over() {
 			s.clear(made.Name)

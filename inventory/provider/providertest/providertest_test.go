@@ -99,7 +99,7 @@ func TestFindingsAreUnderHeadingsOfThePage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, rule := range []string{ruleFiles, ruleCalls, ruleGet, ruleSet, ruleNoop, ruleState, ruleErrors, ruleAttributes, ruleInterfaces} {
+	for _, rule := range []string{ruleFiles, ruleCalls, ruleGet, ruleSet, ruleNoop, ruleState, ruleErrors, ruleAttributes, ruleInterfaces, ruleServices} {
 		if !strings.Contains(string(page), "\n## "+rule+"\n") && !strings.Contains(string(page), "\n### "+rule+"\n") {
 			t.Errorf("PROVIDER.md has no heading %q", rule)
 		}
@@ -153,6 +153,14 @@ func TestOneFaultIsOneFinding(t *testing.T) {
 		{"no user", "", "", ruleAttributes, "proxy of"},
 		{"no address", "", "", ruleInterfaces, `mac of interface "node0:if0" of`},
 
+		{"no emulator", "", "", ruleInterfaces, `emulator of interface "node0:if0" of`},
+		{"few services", "", "", ruleServices, "was made with 2 services, and get tells of 1"},
+		{"odd services", "", "", ruleServices, "has no state, or cannot be read"},
+		{"mixed services", "", "", ruleServices, "are not in the order of setup: item 1"},
+		{"endless services", "", "", ruleServices, "have not ended after"},
+		{"good services", "", "", ruleServices, "the command exit 7 is told to be done, with exit 0"},
+		{"bad services", "", "", ruleServices, "the command true is told to be failed, with exit 7"},
+
 		{"noop", "", "", ruleNoop, "has really made"},
 		{"noop two", "", "", ruleNoop, "has really made"},
 		{"noop many", "", "", ruleNoop, "has really made 1000 nodes"},
@@ -205,10 +213,11 @@ func TestWhatIsToleratedIsANote(t *testing.T) {
 	for _, tt := range []struct{ fault, old, new, rule, says string }{
 		{"", "    restart_serial: {}\n", "", ruleAttributes, "restart_serial is missing, so nodes cannot be restarted"},
 		{"", "    proxy: {kind: r}\n", "    proxy: {kind: r}\n    colour: {}\n", ruleAttributes, "colour is not asked for by anybody"},
+		{"no services", "    services: {type: \"array[string]\", kind: r}\n", "", ruleServices, "services is missing, so nobody is told what failed of setup"},
 		{"no door", "", "", ruleAttributes, "nobody can log in"},
 		{"number", "", "", ruleGet, "put it into quotes"},
 		{"undeclared", "", "", ruleGet, `"colour", which the metadata do not declare`},
-		{"tells what is written", "    message: {kind: r}\n", "    message: {kind: r}\n    setup: {type: \"array[string]\", kind: w}\n", ruleGet, "only written"},
+		{"tells what is written", "", "", ruleGet, "only written"},
 		{"talks", "", "", ruleCalls, `"now at work"; a line counts as a warning`},
 		{"floods", "", "", ruleCalls, "wrote more lines to standard error than are kept; say less"},
 		{"litters", "", "", ruleFiles, `"other.state" appeared`},

@@ -82,6 +82,7 @@ const (
 	ruleErrors     = "Errors"
 	ruleAttributes = "Attributes of a node"
 	ruleInterfaces = "Interfaces"
+	ruleServices   = "Services"
 )
 
 // suite collects findings about one provider.
