@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"patchbay/testdata/need"
 )
 
 // BenchmarkPorts makes LANs, with the namespaces of their nodes already there.
@@ -17,9 +19,13 @@ func BenchmarkPorts(b *testing.B) {
 		{"2", 2, nil},
 		{"300", 300, nil},
 		{"300Shaped", 300, []Shape{{Rate: 100_000}}},
+		{"300Relayed", 300, []Shape{{Rate: 100_000, Delay: time.Millisecond, Loss: 0.01}}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			h := open(b, Auto)
+			if err := h.Check(lan("s0", c.n, c.shapes...)); err != nil {
+				b.Skip(err)
+			}
 			var nodes []*node
 			for range c.n {
 				nodes = append(nodes, newNode(b))
@@ -53,6 +59,29 @@ func BenchmarkPorts(b *testing.B) {
 			b.ReportMetric(making.Seconds()/float64(b.N), "s/link")
 			b.ReportMetric(float64(again.Microseconds())/1000/float64(b.N), "ms/again")
 			b.ReportMetric(float64(dropping.Microseconds())/1000/float64(b.N), "ms/drop")
+		})
+	}
+}
+
+func BenchmarkTry(b *testing.B) {
+	need.NetNS(b)
+	for b.Loop() {
+		if _, err := Try(context.Background()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkCapacity tells what gets through of what was asked, in per cent.
+func BenchmarkCapacity(b *testing.B) {
+	for _, mbit := range []int64{1, 10, 100, 1000, 5000} {
+		b.Run(fmt.Sprintf("%dMbit", mbit), func(b *testing.B) {
+			h := open(b, Auto)
+			nodes := build(b, h, lan("s1", 2, Shape{Rate: mbit * 1000}))
+			for range b.N {
+				got := rate(b, nodes[0], address(1), nodes[1], address(2), 2*time.Second, 0)
+				b.ReportMetric(got/float64(mbit)*100, "%")
+			}
 		})
 	}
 }

@@ -234,13 +234,7 @@ func (s *slice) rules() error {
 func (h *Host) putRelay(ctx context.Context, s *slice, m, before *made, have map[string]device) error {
 	if before != nil && before.plan.relay && before.plan.segment != m.plan.segment {
 		// Those that are open are of the other kind: the relay asks for new ones.
-		var old []device
-		for i := range m.plan.ports {
-			if d, ok := have[m.device(kindTAP, m.id(i))]; ok {
-				old = append(old, d)
-			}
-		}
-		if err := s.net.remove(old); err != nil {
+		if err := s.net.remove(taps(m.link.Name, have)); err != nil {
 			return err
 		}
 	}

@@ -73,20 +73,32 @@ func (h *Host) Drop(ctx context.Context, slice string) error {
 	if err != nil {
 		return err
 	}
-	var relayErr error
+	// The relay first, which takes its devices with it.
+	var errs []error
 	if s.keeper != nil {
-		relayErr = s.keeper.Close()
+		errs = append(errs, s.keeper.Close())
 		s.keeper = nil
 	}
 	if there {
 		// All of it is removed here and not left to the namespace, which dies
 		// when the kernel finds the time, and not while somebody has it open.
-		if err := s.net.clear(); err != nil {
-			return err
-		}
+		errs = append(errs, s.net.clear())
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
 	}
 	clear(s.links)
-	return errors.Join(relayErr, s.close(), unpin(s.path), h.tidyShared())
+	return errors.Join(s.close(), unpin(s.path), h.tidyShared())
+}
+
+// taps are the devices of the relay that a link has.
+func taps(link string, have map[string]device) (list []device) {
+	for _, d := range have {
+		if strings.HasPrefix(d.name, kindTAP) && ofLink(d.alias, link) {
+			list = append(list, d)
+		}
+	}
+	return list
 }
 
 // removeDevices removes those of the devices that are not wanted, and shared
