@@ -41,11 +41,17 @@ type host struct {
 	jobs    chan func()
 }
 
-// newHost makes host number n, with the address 10.9.0.n.
-func newHost(t testing.TB, n int, segment bool) *host {
+// needTAPs asks for what hosts are made of.
+func needTAPs(t testing.TB) {
 	t.Helper()
 	need.NetNS(t)
 	need.TUN(t)
+}
+
+// newHost makes host number n, with the address 10.9.0.n.
+func newHost(t testing.TB, n int, segment bool) *host {
+	t.Helper()
+	needTAPs(t)
 	h := &host{t: t, number: n, segment: segment, address: netip.AddrFrom4([4]byte{10, 9, byte(n >> 8), byte(n)}), jobs: make(chan func())}
 	made := make(chan error)
 	go func() {

@@ -26,6 +26,7 @@ func median(d []time.Duration) time.Duration {
 }
 
 func TestDelay(t *testing.T) {
+	needTAPs(t)
 	for _, c := range []struct {
 		there, back time.Duration
 		segment     bool
@@ -243,6 +244,7 @@ func stream(t testing.TB, from, to *host, length time.Duration) float64 {
 }
 
 func TestTCP(t *testing.T) {
+	needTAPs(t)
 	for _, c := range []struct {
 		rule    string
 		segment bool
@@ -338,6 +340,7 @@ func TestRelayIsReplacedUnderTraffic(t *testing.T) {
 // Whoever floods holds nobody up for more than its turn: of a full card's frames a
 // few go before the one of another, and fewer if each goes to many.
 func TestTurns(t *testing.T) {
+	needTAPs(t)
 	for name, c := range map[string]struct{ others, most int }{"ToOne": {0, 3 * turnReads}, "ToMany": {turnWrites + 10, 4}} {
 		t.Run(name, func(t *testing.T) {
 			k, pids, _ := newKeeper(t)
@@ -448,7 +451,7 @@ func TestMadFramesOfANode(t *testing.T) {
 		random, sent := rand.New(rand.NewPCG(1, 2)), 0
 		pick := func(v ...int) int { return v[random.IntN(len(v))] }
 		frames := [][]byte{tcp4(0, 30000), tcp4(1, 9000), tcp4(0, 100), tcp6(20000), tcp6(8000, unix.IPPROTO_DSTOPTS), make([]byte, 14), make([]byte, 15)}
-		for range 20000 {
+		for range 6000 {
 			f := slices.Clone(frames[random.IntN(len(frames))])
 			for range random.IntN(3) {
 				f[random.IntN(min(len(f), 80))] = byte(random.Uint32())
