@@ -6,12 +6,17 @@ import (
 	"strings"
 	"time"
 
-	"patchbay/am"
 	"patchbay/inventory/provider"
 )
 
 // patience is how long a node that runs commands is not ready for their sake.
 const patience = 30 * time.Second
+
+// Kinds of services.
+const (
+	install = "install"
+	execute = "execute"
+)
 
 // step is a service of a node: what was asked, as far as it matters, and how it
 // will go.
@@ -27,13 +32,13 @@ type step struct {
 func (s *settings) steps(items []string, h history, r *rand.Rand) (all []step, bad bool) {
 	for _, item := range items {
 		var asked struct{ Kind, URL, Command string }
-		x := step{Kind: am.StepExecute}
+		x := step{Kind: execute}
 		if json.Unmarshal([]byte(item), &asked) != nil {
 			x.Exit, x.Fails = 1, "it cannot be read"
 		}
 		op := opExecute
-		if asked.Kind == am.StepInstall {
-			x.Kind, op = am.StepInstall, opInstall
+		if asked.Kind == install {
+			x.Kind, op = install, opInstall
 		}
 		b, _ := s.setUp(h, op)
 		x.Lasts = s.lasts(r, b, op)
@@ -60,7 +65,7 @@ func (n *node) begin() {
 	n.StepsAt = n.ReadyAt
 	commands := time.Duration(0)
 	for _, x := range n.Steps {
-		if x.Kind == am.StepInstall {
+		if x.Kind == install {
 			n.ReadyAt = n.ReadyAt.Add(x.Lasts)
 		} else {
 			commands += x.Lasts
@@ -71,27 +76,27 @@ func (n *node) begin() {
 
 // report is an item of services.
 type report struct {
-	Kind    string       `json:"kind"`
-	State   am.StepState `json:"state"`
-	Exit    int          `json:"exit"`
-	Message string       `json:"message,omitempty"`
-	Output  string       `json:"output,omitempty"`
+	Kind    string `json:"kind"`
+	State   string `json:"state"`
+	Exit    int    `json:"exit"`
+	Message string `json:"message,omitempty"`
+	Output  string `json:"output,omitempty"`
 }
 
 // services are the reports on the steps at a time, and what is being done then.
 func (n *node) services(now time.Time) (items []string, doing string) {
 	at := n.StepsAt
 	for _, x := range n.Steps {
-		r := report{Kind: x.Kind, State: am.StepWaiting}
+		r := report{Kind: x.Kind, State: "waiting"}
 		end := at.Add(x.Lasts)
 		switch {
 		case n.StepsAt.IsZero() || now.Before(at):
 		case now.Before(end):
-			r.State, doing = am.StepRunning, map[string]string{am.StepInstall: "installing", am.StepExecute: "executing"}[x.Kind]
+			r.State, doing = "running", map[string]string{install: "installing", execute: "executing"}[x.Kind]
 		case x.Fails != "":
-			r.State, r.Exit, r.Message = am.StepFailed, x.Exit, x.Fails
+			r.State, r.Exit, r.Message = "failed", x.Exit, x.Fails
 		default:
-			r.State, r.Output = am.StepDone, "nothing was done: this node is simulated\n"
+			r.State, r.Output = "done", "nothing was done: this node is simulated\n"
 		}
 		at = end
 		b, err := json.Marshal(r)

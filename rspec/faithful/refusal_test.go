@@ -96,6 +96,24 @@ var refusals = []struct {
 		}
 		return list
 	}},
+	{"a command or url that is too long", rspec.TooBig, func(r *reading) (list []*elem) {
+		for _, n := range r.nodes {
+			if slices.ContainsFunc(services(n), func(s *elem) bool {
+				return len(s.get("command")) > 64<<10 || len(strings.TrimSpace(s.get("url"))) > 64<<10
+			}) {
+				list = append(list, n)
+			}
+		}
+		return list
+	}},
+	{"too many services on a node", rspec.TooBig, func(r *reading) (list []*elem) {
+		for _, n := range r.nodes {
+			if len(services(n)) > 200 {
+				list = append(list, n)
+			}
+		}
+		return list
+	}},
 	{"a link twice at one interface", rspec.BadArgs, func(r *reading) (list []*elem) {
 		for _, l := range r.ownLinks() {
 			seen := map[string]bool{}
@@ -340,6 +358,14 @@ func usable(a netip.Addr, mask string) bool {
 	return !zero && !ones
 }
 
+// services are what is to be installed and executed on a node.
+func services(n *elem) (list []*elem) {
+	for _, s := range n.all(core, "services") {
+		list = append(append(list, s.all(core, "install")...), s.all(core, "execute")...)
+	}
+	return list
+}
+
 // expected checks a refusal, or that there is none, against the table: each
 // problem has a reason there and lies in what is at fault, and each reason that
 // holds is told. It gives the reasons.
@@ -412,6 +438,9 @@ func TestRefusals(t *testing.T) {
 	pair := func(shape string) string {
 		return `<link client_id="l"><interface_ref client_id="a:0"/><interface_ref client_id="b:0"/><property source_id="a:0" dest_id="b:0" ` + shape + `/></link>`
 	}
+	service := func(inside string) string {
+		return `<node client_id="a"><services>` + inside + `</services></node>`
+	}
 	vlan := func(inside string) string {
 		return `<link client_id="l" xmlns:v="http://www.geni.net/resources/rspec/ext/shared-vlan/1"><interface_ref client_id="a:0"/>` + inside + `</link>`
 	}
@@ -427,6 +456,8 @@ func TestRefusals(t *testing.T) {
 			ip(`address="10.0.1.0" netmask="22"`, `address="10.0.0.3" netmask="255.255.255.254"`)},
 		{"an address of another type", ip(`address="10.0.0.1" type="ipv6"`, `address="10.0.0.2"`), ip(`address="10.0.0.1" type="ipv4"`, `address="10.0.0.2"`)},
 		{"a sliver_type without a name", `<node client_id="a"><sliver_type/></node>`, `<node client_id="a"><sliver_type name="x"/></node>`},
+		{"a command or url that is too long", service(`<execute shell="sh" command="` + strings.Repeat("x", 64<<10+1) + `"/>`), service(`<execute shell="sh" command="` + strings.Repeat("x", 64<<10) + `"/>`)},
+		{"too many services on a node", service(strings.Repeat(`<execute/>`, 101) + `</services><services>` + strings.Repeat(`<install/>`, 100)), service(strings.Repeat(`<execute/>`, 200))},
 		{"a link twice at one interface", two + `<link client_id="l"><interface_ref client_id="a:0"/><interface_ref client_id="a:0"/></link>`, two + pair("")},
 		{"a property from an interface to itself", two + strings.Replace(pair(`latency="5"`), `dest_id="b:0"`, `dest_id="a:0"`, 1), two + pair(`latency="5"`)},
 		{"an address twice on a link", ip(`address="10.0.0.1"`, `address="10.0.0.1"`), ip(`address="10.0.0.1"`, `address="10.0.0.2"`)},
