@@ -23,6 +23,8 @@ type Host struct {
 	// Memory is its memory and Disk what is free for nodes, in bytes; unknown
 	// where not above zero.
 	Memory, Disk int64
+	// Outbound tells whether nodes reach the network outside.
+	Outbound bool
 }
 
 // What one container takes, in MiB; the same stands in local.yaml.
@@ -43,7 +45,12 @@ func LocalText(authority string, h Host) []byte {
 	if disk <= 0 {
 		disk = int64(slots) * containerDisk
 	}
+	outbound := No
+	if h.Outbound {
+		outbound = Yes
+	}
 	values := map[string]any{
+		"Outbound":  outbound,
 		"Authority": authority, "Name": quoted(h.Name), "Version": quoted(h.OSVersion), "OS": quoted(h.OSName),
 		"Slots": slots, "Memory": size(max(memory, containerMemory)), "Disk": size(max(disk, containerDisk)),
 	}

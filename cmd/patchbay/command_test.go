@@ -75,7 +75,7 @@ func TestCommandLineMistakesSayWhatToDo(t *testing.T) {
 		{"InitWithPortOfNobody", "init --authority a --public-url https://a:0 d", 2, "ports are 1 to 65535"},
 		{"InitListensOutOfRange", "init --authority a --listen :65536 d", 2, "ports are 1 to 65535"},
 		{"ServeListensOutOfRange", "serve --listen :65536", 2, "ports are 1 to 65535"},
-		{"InitLocalWithoutNetwork", "init --provider local --outbound yes d", 2, "with a later release"},
+		{"InitSimulatedWithNetwork", "init --outbound yes d", 2, "needs nodes that exist"},
 		{"InitUnknownProvider", "init --provider none d", 2, "init can set up local and simulated"},
 		{"DemoOnNothing", "demo --provider none", 2, "neither local nor simulated"},
 		{"ServeWithoutSite", "serve", 2, "patchbay init DIR"},

@@ -32,8 +32,9 @@ const (
 
 const initLong = `Make a site in DIR, a folder that is new or empty: configuration, inventory,
 server certificates, the trust folder, a provider, and a private trial
-authority whose users the site trusts. Nothing is asked and nothing leaves the
-host; every file is commented and meant to be edited.`
+authority whose users the site trusts. Nothing is asked, but at a terminal
+whether nodes of the local testbed shall reach the network outside, and nothing
+leaves the host; every file is commented and meant to be edited.`
 
 type initOptions struct {
 	Dir       string
@@ -42,6 +43,8 @@ type initOptions struct {
 	Listen    string
 	PublicURL string
 	Outbound  string
+
+	asks bool // it is a command, so somebody may be there to ask
 }
 
 func (o *initOptions) AddFlags(fs *pflag.FlagSet) {
@@ -49,7 +52,8 @@ func (o *initOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Provider, "provider", simulatedName, "who makes slivers: local, whose nodes are containers of this host, or simulated, whose nodes pretend to exist (others go into the site's folder providers/ later)")
 	fs.StringVar(&o.Listen, "listen", "", "address and port for clients (default: the port of --public-url, or :8443)")
 	fs.StringVar(&o.PublicURL, "public-url", "", "https://HOST:PORT as clients reach it (default: the host's full name and the port)")
-	fs.StringVar(&o.Outbound, "outbound", "", "yes or no: whether nodes reach the network outside; none do yet")
+	fs.StringVar(&o.Outbound, "outbound", "", "yes or no: whether nodes of the local testbed reach the network outside, through this host (default: asked at a terminal, else no)")
+	o.asks = true
 }
 
 func (o *initOptions) Validate(args []string) (err error) {
@@ -62,9 +66,7 @@ func (o *initOptions) Validate(args []string) (err error) {
 		return fmt.Errorf("--provider %q: init can set up %s and %s; a provider of your own goes into the site's folder providers/ afterwards", o.Provider, localName, simulatedName)
 	}
 	switch {
-	case o.Outbound == "" || o.Outbound == "no":
-	case o.Outbound == "yes" && o.Provider == localName:
-		return errors.New("--outbound yes: nodes of the local testbed get their network with a later release; leave --outbound out")
+	case o.Outbound == "" || o.Outbound == "no" || o.Outbound == "yes" && o.Provider == localName:
 	case o.Outbound == "yes":
 		return errors.New("--outbound yes needs nodes that exist; --provider simulated has none")
 	default:
@@ -117,6 +119,9 @@ func (o *initOptions) Run(ctx context.Context, c console) error {
 	}
 	if err := requireEmpty(dir); err != nil {
 		return err
+	}
+	if o.asks && o.Outbound == "" && o.Provider == localName {
+		o.Outbound = askOutbound(os.Stdin, c.out)
 	}
 	offer, err := o.offer(ctx, helper)
 	if err != nil {

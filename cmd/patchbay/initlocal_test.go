@@ -90,7 +90,7 @@ func TestInitLocalAsAsked(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"--provider", "local", "--outbound", "yes"}, "with a later release"},
+		{[]string{"--provider", "local", "--outbound", "maybe"}, "neither yes nor no"},
 		{[]string{"--provider", "simulated", "--outbound", "yes"}, "needs nodes that exist"},
 		{[]string{"--provider", "lokal"}, "init can set up local and simulated"},
 	} {

@@ -69,7 +69,8 @@ func (o *initOptions) localOffer(ctx context.Context, helper string) (offer, err
 		return offer{}, err
 	}
 	host := hostFacts(ctx)
-	site := local.Site{Instance: instanceName(o.Authority), PublicHost: u.Hostname(), Component: host.Name}
+	host.Outbound = o.Outbound == "yes"
+	site := local.Site{Outbound: host.Outbound, Instance: instanceName(o.Authority), PublicHost: u.Hostname(), Component: host.Name}
 	if at, _, _ := net.SplitHostPort(o.Listen); net.ParseIP(at) != nil && !net.ParseIP(at).IsUnspecified() {
 		site.Listen = at
 	}

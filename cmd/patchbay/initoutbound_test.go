@@ -1,0 +1,77 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"patchbay/inventory"
+	"patchbay/inventory/local"
+)
+
+func TestInitWritesWhetherNodesReachTheNetworkOutside(t *testing.T) {
+	for _, tt := range []struct {
+		args []string
+		want bool
+	}{
+		{nil, false}, {[]string{"--outbound", "no"}, false}, {[]string{"--outbound", "yes"}, true},
+	} {
+		dir, _ := madeLocal(t, tt.args...)
+		s, err := local.ReadSettings(filepath.Join(dir, "providers", "local.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		inv, err := inventory.Load(filepath.Join(dir, "inventory.yaml"), "Testbed-of-Ours.example.org")
+		if err != nil {
+			t.Fatal(err)
+		}
+		told := inventory.No
+		if tt.want {
+			told = inventory.Yes
+		}
+		if s.Outbound != tt.want || inv.Outbound != told {
+			t.Errorf("%q: the testbed has %v, the inventory %q", tt.args, s.Outbound, inv.Outbound)
+		}
+	}
+}
+
+func TestInitAsksAtATerminalOnly(t *testing.T) {
+	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	master := os.NewFile(uintptr(fd), "ptmx")
+	defer master.Close()
+	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	terminal, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer terminal.Close()
+	for typed, want := range map[string]string{"y\n": "yes", " YES \n": "yes", "\n": "no", "no\n": "no", "yellow\n": "no", "\x04": "no"} {
+		if _, err := master.WriteString(typed); err != nil {
+			t.Fatal(err)
+		}
+		if got := askOutbound(terminal, terminal); got != want {
+			t.Errorf("%q means %s, want %s", typed, got, want)
+		}
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	if got := askOutbound(r, terminal); got != "no" {
+		t.Errorf("from a pipe: %s", got)
+	}
+}
