@@ -249,13 +249,12 @@ func TestTCP(t *testing.T) {
 		rule    string
 		segment bool
 		path    Path
-		least   float64 // bit/s
-		most    float64
+		most    float64 // bit/s
 	}{
-		{"Segments", false, Path{Delay: time.Millisecond}, 100e6, 1e12},
-		{"Frames", true, Path{Delay: time.Millisecond}, 30e6, 1e12},
-		{"FramesWithLoss", true, Path{Delay: time.Millisecond, Loss: 0.001}, 1e6, 1e12},
-		{"FramesWithRate", true, Path{Delay: time.Millisecond, Rate: 50e6}, 30e6, 51e6},
+		{"Segments", false, Path{Delay: time.Millisecond}, 1e12},
+		{"Frames", true, Path{Delay: time.Millisecond}, 1e12},
+		{"FramesWithLoss", true, Path{Delay: time.Millisecond, Loss: 0.001}, 1e12},
+		{"FramesWithRate", true, Path{Delay: time.Millisecond, Rate: 50e6}, 51e6},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			k, _, _ := newKeeper(t)
@@ -267,8 +266,8 @@ func TestTCP(t *testing.T) {
 			must(t, err)
 			p := counts["lan"]["p2"]
 			t.Logf("%.0f Mbit/s, %+v", got/1e6, p)
-			if got < c.least || got > c.most {
-				t.Errorf("%.0f bit/s, want %.0f to %.0f", got, c.least, c.most)
+			if got < 1e6 || got > c.most { // how fast is for benchmarks
+				t.Errorf("%.0f bit/s, want at most %.0f", got, c.most)
 			}
 			if mean := p.OutBytes / p.OutPackets; mean > 1514+66 {
 				t.Errorf("%d bytes a frame", mean)
