@@ -19,7 +19,7 @@ func cleanCommand() *cobra.Command {
 		Use:   "clean SETTINGS",
 		Short: "Remove everything of a testbed from this host",
 		Long: `Remove everything of a testbed from this host: its nodes with all their files,
-its images and keys, and what it holds of the host's numbers. The settings stay.
+its images and keys, the networks of its links, and what it holds of the host's numbers. The settings stay.
 Stop "patchbay-local up" first. There is no way back.`,
 		Args: takes(1, 1, "SETTINGS"),
 		RunE: func(c *cobra.Command, args []string) error {

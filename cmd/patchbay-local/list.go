@@ -19,15 +19,19 @@ import (
 )
 
 func listCommand() *cobra.Command {
-	var asJSON bool
+	var asJSON, links bool
 	c := &cobra.Command{
 		Use:   "list SETTINGS",
-		Short: "Show the nodes and doors of a testbed",
+		Short: "Show the nodes and doors of a testbed, or its links",
 		Args:  takes(1, 1, "SETTINGS"),
 		RunE: func(c *cobra.Command, args []string) error {
 			ctx, cancel := context.WithTimeout(c.Context(), time.Minute)
 			defer cancel()
-			a, err := askTestbed(ctx, args[0], local.Request{Action: local.ActionList})
+			action := local.ActionList
+			if links {
+				action = local.ActionLinks
+			}
+			a, err := askTestbed(ctx, args[0], local.Request{Action: action})
 			if err != nil {
 				return err
 			}
@@ -35,15 +39,24 @@ func listCommand() *cobra.Command {
 				_, err := fmt.Fprintln(c.OutOrStdout(), string(a.Output))
 				return err
 			}
-			var l local.List
-			if err := json.Unmarshal(a.Output, &l); err != nil {
-				return fmt.Errorf("the testbed's answer cannot be read: %w", err)
+			if links {
+				return show(c.OutOrStdout(), a, printLinks)
 			}
-			return printList(c.OutOrStdout(), l)
+			return show(c.OutOrStdout(), a, printList)
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "for programs")
+	c.Flags().BoolVar(&links, "links", false, "the links instead, with what makes them and what went over them")
 	return c
+}
+
+// show prints an answer.
+func show[T any](out io.Writer, a local.Answer, write func(io.Writer, T) error) error {
+	var answer T
+	if err := json.Unmarshal(a.Output, &answer); err != nil {
+		return fmt.Errorf("the testbed's answer cannot be read: %w", err)
+	}
+	return write(out, answer)
 }
 
 // askTestbed asks the testbed of a settings file; an error of its answer is an error.

@@ -26,6 +26,8 @@ const (
 	ActionSet = "set"
 	// ActionList answers a List.
 	ActionList = "list"
+	// ActionLinks answers a list of ListedLink.
+	ActionLinks = "links"
 	// ActionAgent answers root alone: a connection to the agent of the node Name,
 	// as the one file.
 	ActionAgent = "agent"
@@ -121,6 +123,29 @@ type Listed struct {
 	PID                                int    // 0 when it is not running
 	Memory, Disk                       int64  // bytes in use
 	PIDs                               int
+}
+
+// ListedLink is one interface of a node, and the link that it is on.
+type ListedLink struct {
+	SliceURN string
+	// Link and SharedVLAN are as the experimenter says; empty where it is on none.
+	Link, SharedVLAN string
+	// Node is the node's name, and ClientID the experimenter's for it; Interface is
+	// what it calls the interface.
+	Node, ClientID, Interface string
+	MAC                       string
+	Addresses                 []string
+	// Emulator is what makes the link, empty while it is not made.
+	Emulator string
+	// Asked is what frames that leave the interface are to meet, in words.
+	Asked string
+	// Counters, as the node sees it; nil while they are not known.
+	Counters *Counters
+}
+
+// Counters of an interface. Dropped are packets to the node that the link lost.
+type Counters struct {
+	RxPackets, RxBytes, TxPackets, TxBytes, Dropped uint64
 }
 
 // ListedDoor is the door of another provider's node.

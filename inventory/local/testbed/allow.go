@@ -96,7 +96,11 @@ func (t *Testbed) checkLink(l *link, f *iface) error {
 	if err == nil {
 		return nil
 	}
-	return refused(provider.Failed, "%s", l.refusal(f, err))
+	kind := provider.Failed
+	if _, ok := errors.AsType[*fabric.UnsupportedError](err); ok {
+		kind = provider.Unsupported
+	}
+	return refused(kind, "%s", l.refusal(f, err))
 }
 
 // title is what a link is called in messages to experimenters.

@@ -297,6 +297,8 @@ func TestWhatFails(t *testing.T) {
 		{"put", "its door cannot be opened"},
 		{"prove", "the logins do not work: broken"},
 		{"find image", "its image cannot be prepared"},
+		{"put link", "its links cannot be made"},
+		{"plug", "its links cannot be made"},
 	} {
 		t.Run(tt.operation, func(t *testing.T) {
 			t.Parallel()
@@ -308,7 +310,7 @@ func TestWhatFails(t *testing.T) {
 			w.mu.Lock()
 			w.fails[tt.operation] = errors.New("broken")
 			w.mu.Unlock()
-			if _, err := ask(tb, nodeName(1), present("web", sliceURN, "alice")); err != nil {
+			if _, err := ask(tb, nodeName(1), linked("web", on("0", "lan", "", ""))); err != nil {
 				t.Fatal(err)
 			}
 			r := await(t, tb, nodeName(1), settled)

@@ -85,10 +85,21 @@ func (s *site) networks() []string {
 	return all
 }
 
+// reap waits for what testbeds that were killed had started, which is this
+// process's by now.
+func reap() {
+	for {
+		if pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil); pid <= 0 && err != unix.EINTR {
+			return
+		}
+	}
+}
+
 // TestRealLinks has three nodes on a LAN, two of them on a shaped link beside it,
 // through restarts of a node and of the testbed, until the first and then all go.
 func TestRealLinks(t *testing.T) {
 	need.Root(t)
+	reap()
 	before, err := census.Take(census.Options{Only: []string{"testbed-l1", t.Name()}})
 	if err != nil {
 		t.Fatal(err)
@@ -173,11 +184,7 @@ func TestRealLinks(t *testing.T) {
 	if err := Clean(t.Context(), s.options, func(string) {}); err != nil {
 		t.Error(err)
 	}
-	for { // what the killed testbed had started is this process's now
-		if pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil); pid <= 0 && err != unix.EINTR {
-			break
-		}
-	}
+	reap()
 	census.Await(t, before, 10*time.Second)
 }
 

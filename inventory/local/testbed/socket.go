@@ -101,6 +101,8 @@ func (t *Testbed) do(r local.Request, root bool) local.Answer {
 		output, err = t.set(r.Input)
 	case local.ActionList:
 		output = t.list()
+	case local.ActionLinks:
+		output = t.listLinks()
 	case local.ActionDoors:
 		output, err = t.askDoors(r.Input)
 	case local.ActionAgent:

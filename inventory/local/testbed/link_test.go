@@ -1,0 +1,167 @@
+package testbed
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"patchbay/inventory/provider"
+)
+
+// drawn is a link in one line: its ends, then its shapes.
+func drawn(l *link) string {
+	if l == nil {
+		return "none"
+	}
+	var ends, shapes []string
+	for _, e := range l.Ends {
+		ends = append(ends, e.ID+"="+e.IfName)
+	}
+	for _, s := range l.Shapes {
+		shapes = append(shapes, fmt.Sprintf("%v→%v %d %v %g", s.From, s.To, s.Rate, s.Delay, s.Loss))
+	}
+	slices.Sort(shapes)
+	return strings.Join(append(ends, shapes...), "; ")
+}
+
+func TestLinksAreDrawnFromTheirEnds(t *testing.T) {
+	const all = `,"properties":[{"capacity":1000,"latency":0.5}]`
+	for _, tt := range []struct {
+		rule  string
+		nodes map[string][]string
+		want  string // of the link lan
+	}{
+		{"nothing asked", map[string][]string{"b": {on("0", "lan", "", "")}, "a": {on("0", "x", "", ""), on("1", "lan", "", "")}}, "a/eth2=eth2; b/eth1=eth1"},
+		{"one interface", map[string][]string{"a": {on("0", "lan", "", all)}}, "a/eth1=eth1; []→[] 1000 500µs 0"},
+		{"two of one node", map[string][]string{"a": {on("0", "lan", "", ""), on("1", "lan", "", "")}}, "a/eth1=eth1; a/eth2=eth2"},
+		{"the same from all", map[string][]string{"a": {on("0", "lan", "", all)}, "b": {on("1", "lan", "", all)}}, "a/eth1=eth1; b/eth1=eth1; []→[] 1000 500µs 0"},
+		{"the same from some", map[string][]string{"a": {on("0", "lan", "", all)}, "b": {on("1", "lan", "", all)}, "c": {on("2", "lan", "", "")}},
+			"a/eth1=eth1; b/eth1=eth1; c/eth1=eth1; [a/eth1 b/eth1]→[] 1000 500µs 0"},
+		{"one way", map[string][]string{"a": {on("0", "lan", "", `,"properties":[{"packet_loss":25}]`)}, "b": {on("1", "lan", "", "")}}, "a/eth1=eth1; b/eth1=eth1; [a/eth1]→[] 0 0s 0.25"},
+		{"a pair", map[string][]string{"a": {on("0", "lan", "", `,"properties":[{"to":["1"],"latency":10},{"capacity":5}]`)}, "b": {on("1", "lan", "", "")}, "c": {on("2", "lan", "", "")}},
+			"a/eth1=eth1; b/eth1=eth1; c/eth1=eth1; [a/eth1]→[] 5 0s 0; [a/eth1]→[b/eth1] 0 10ms 0"},
+		{"towards who is not there", map[string][]string{"a": {on("0", "lan", "", `,"properties":[{"to":["1","0"],"latency":10}]`)}}, "a/eth1=eth1"},
+		{"asked twice", map[string][]string{"a": {on("0", "lan", "", `,"properties":[{"latency":1},{"latency":1}]`)}, "b": {on("1", "lan", "", "")}}, "a/eth1=eth1; b/eth1=eth1; [a/eth1]→[] 0 1ms 0"},
+		{"nothing in many words", map[string][]string{"a": {on("0", "lan", "", `,"properties":[{"to":["1"]},{"capacity":0}]`)}, "b": {on("1", "lan", "", "")}}, "a/eth1=eth1; b/eth1=eth1"},
+		{"on no link", map[string][]string{"a": {`{"client_id":"0"}`}}, "none"},
+	} {
+		var members []member
+		for id, items := range tt.nodes {
+			ifaces, err := parseInterfaces(items)
+			if err != nil {
+				t.Fatalf("%s: %v", tt.rule, err)
+			}
+			members = append(members, member{id, ifaces})
+		}
+		if got := drawn(linksOf("s", members)[linkID("lan")]); got != tt.want {
+			t.Errorf("%s:\n%s\nwant\n%s", tt.rule, got, tt.want)
+		}
+	}
+	alone, err := parseInterfaces([]string{`{"client_id":"0"}`, `{"client_id":"1","addresses":["10.0.0.1/24"]}`, `{"role":"control"}`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if links := linksOf("s", []member{{"a", alone}, {"b", alone}}); len(links) != 4 {
+		t.Errorf("four interfaces that are on no link are %v", slices.Collect(maps.Keys(links)))
+	}
+}
+
+// askAll is a set of several nodes; the errors are by node.
+func askAll(t *testing.T, tb *Testbed, noop bool, should map[string]provider.Resource) map[string]string {
+	t.Helper()
+	updates := []object{}
+	for _, name := range slices.Sorted(maps.Keys(should)) {
+		updates = append(updates, object{"name": name, "should": should[name]})
+	}
+	out, err := tb.set(json.RawMessage(asText(object{"updates": updates, "ral": object{"noop": noop}})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrong := map[string]string{}
+	for _, c := range out["changes"].([]object) {
+		if e, ok := c["error"].(object); ok {
+			wrong[c["name"].(string)] = fmt.Sprint(e["kind"], ": ", e["message"])
+		}
+	}
+	return wrong
+}
+
+func TestLinksThatAreRefused(t *testing.T) {
+	const slow, office = `,"properties":[{"latency":1}]`, `,"shared_vlan":"office"`
+	a, b, c := nodeName(1), nodeName(2), nodeName(3)
+	latency := "unsupported: link lan asks for latency, which this host cannot make: there is no clock"
+	for _, tt := range []struct {
+		rule   string
+		shared []string
+		asked  map[string]provider.Resource
+		want   map[string]string
+	}{
+		{"a property that this host cannot make, named with its link", nil,
+			map[string]provider.Resource{a: linked("a", on("0", "lan", "", slow)), b: linked("b", on("1", "lan", "", "")), c: linked("c", on("2", "fast", "", ""))},
+			map[string]string{a: latency, b: latency}},
+		{"on none of the node's links", nil, map[string]provider.Resource{a: linked("a", `{"client_id":"0","properties":[{"latency":1}]}`)},
+			map[string]string{a: "unsupported: interface 0 asks for latency, which this host cannot make: there is no clock"}},
+		{"a name that is no plain word", nil, map[string]provider.Resource{a: linked("a", on("0", "my\nlan", "", slow))},
+			map[string]string{a: `unsupported: link "my\nlan" asks for latency, which this host cannot make: there is no clock`}},
+		{"a shared VLAN where there is none", nil, map[string]provider.Resource{a: linked("a", on("0", "lan", "", office))},
+			map[string]string{a: "forbidden: link lan asks for the shared VLAN office, and this testbed has none"}},
+		{"another shared VLAN", []string{"lab", "hall"}, map[string]provider.Resource{a: linked("a", on("0", "lan", "", office))},
+			map[string]string{a: "forbidden: link lan asks for the shared VLAN office, which this testbed does not have; it has lab, hall"}},
+		{"a shared VLAN that is allowed", []string{"office"}, map[string]provider.Resource{a: linked("a", on("0", "lan", "", office)), b: linked("b", on("1", "lan", "", office))}, map[string]string{}},
+		{"nodes that contradict each other", []string{"office"}, map[string]provider.Resource{a: linked("a", on("0", "lan", "", "")), b: linked("b", on("1", "lan", "", office))},
+			map[string]string{
+				a: "failed: link lan does not fit together: one of its nodes has it on no shared VLAN, and another on the shared VLAN office",
+				b: "failed: link lan does not fit together: one of its nodes has it on no shared VLAN, and another on the shared VLAN office",
+			}},
+		{"a link of another slice", nil, map[string]provider.Resource{a: linked("a", strings.Replace(on("0", "lan", "", ""), sliceURN, sliceURN+"2", 1))},
+			map[string]string{a: "failed: interface 0 is on a link of another slice than its node; links join nodes of one slice, and several slices by a shared VLAN"}},
+		{"an item that cannot be read", nil, map[string]provider.Resource{a: linked("a", "x"), b: linked("b", on("1", "lan", "", ""))},
+			map[string]string{a: "failed: interface 1: it is not a JSON object"}},
+	} {
+		for _, noop := range []bool{true, false} {
+			t.Run(fmt.Sprint(tt.rule, " ", noop), func(t *testing.T) {
+				w := newWorld(t)
+				w.settings.SharedVLANs = tt.shared
+				w.fails["latency"] = fmt.Errorf("there is no clock")
+				tb, stop := w.run(-1)
+				defer stop()
+				if got := askAll(t, tb, noop, tt.asked); !maps.Equal(got, tt.want) {
+					t.Errorf("refused are %q, want %q", got, tt.want)
+				}
+				for name := range tt.asked {
+					if made := tb.life(name) != nil; made != (!noop && tt.want[name] == "") {
+						t.Errorf("%s was made: %v", name, made)
+					}
+				}
+			})
+		}
+	}
+}
+
+// A link is as its ends say that are there, and who comes later must fit.
+func TestLateEndsMustFit(t *testing.T) {
+	w := newWorld(t)
+	w.settings.SharedVLANs = []string{"office"}
+	tb, stop := w.run(-1)
+	defer stop()
+	a, b := nodeName(1), nodeName(2)
+	if wrong := askAll(t, tb, false, map[string]provider.Resource{a: linked("a", on("0", "lan", "", `,"shared_vlan":"office"`))}); len(wrong) > 0 {
+		t.Fatal(wrong)
+	}
+	await(t, tb, a, ready)
+	late := map[string]provider.Resource{b: linked("b", on("1", "lan", "", ""))}
+	if wrong := askAll(t, tb, true, late); !strings.Contains(wrong[b], "link lan does not fit together") {
+		t.Errorf("a dry run says %q", wrong)
+	}
+	if _, err := ask(tb, a, provider.Resource{"ensure": "absent"}); err != nil {
+		t.Fatal(err)
+	}
+	if wrong := askAll(t, tb, true, late); len(wrong) > 0 {
+		t.Errorf("while the other goes: %q", wrong)
+	}
+	await(t, tb, a, provider.Gone)
+	w.nothingLeft(t, tb)
+}

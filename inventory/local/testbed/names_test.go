@@ -1,0 +1,114 @@
+package testbed
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"patchbay/inventory/provider"
+)
+
+func TestPeersAreNamedByTheirLinks(t *testing.T) {
+	w := newWorld(t)
+	tb, stop := w.run(-1)
+	defer stop()
+	nodes := map[string]provider.Resource{
+		nodeName(1): linked("a.exp.example.org", on("a:0", "lan", "10.0.0.1/24", ""), on("a:1", "p2p", "10.0.1.1/24", "")),
+		nodeName(2): linked("b", on("b:0", "p2p", "10.0.1.2/24", ""), on("b:1", "lan", "fd00::2/64", `,"x":1`)),
+		nodeName(3): linked("c", strings.Replace(on("c:0", "lan", "", ""), "}", `,"addresses":["fd00::3/64","10.0.0.3/24"]}`, 1), `{"client_id":"c:1","addresses":["10.0.9.1/24"]}`),
+		nodeName(4): linked("d", on("d:0", "p2p", "", "")),
+		nodeName(5): linked("c-lan", on("e:0", "my link", "10.0.5.1/24", "")),
+	}
+	if wrong := askAll(t, tb, false, nodes); len(wrong) > 0 {
+		t.Fatal(wrong)
+	}
+	want := map[string][]string{
+		nodeName(1): { // lan is its first, and b has an address there
+			"10.0.0.1\ta.exp.example.org a a-lan", "fd00::2\tb b-lan", "10.0.0.3\tc", "127.64.0.4\td", "127.64.0.5\tc-lan",
+			"10.0.1.1\ta-p2p", "10.0.1.2\tb-p2p",
+		},
+		nodeName(2): { // p2p is its first
+			"10.0.1.1\ta.exp.example.org a a-p2p", "10.0.1.2\tb b-p2p", "10.0.0.3\tc", "127.64.0.4\td", "127.64.0.5\tc-lan",
+			"10.0.0.1\ta-lan", "fd00::2\tb-lan",
+		},
+		nodeName(5): {
+			"127.64.0.1\ta.exp.example.org a", "127.64.0.2\tb", "127.64.0.3\tc", "127.64.0.4\td", "10.0.5.1\tc-lan",
+			"10.0.0.1\ta-lan", "10.0.1.1\ta-p2p", "10.0.1.2\tb-p2p", "fd00::2\tb-lan",
+		},
+	}
+	// Which node has which address of the testbed is left to chance.
+	await(t, tb, nodeName(1), func(provider.Resource) bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for i := range 5 {
+			if s := w.running[nodeName(i+1)]; s == nil || len(s.cfg.KnownHosts) != 10 {
+				return false
+			}
+		}
+		return true
+	})
+	rename := map[string]string{}
+	for a, l := range tb.named(sliceURN).peers {
+		rename[a.String()+"\t"] = fmt.Sprintf("127.64.0.%c\t", l.id[7])
+	}
+	plain := func(lines []string) []string {
+		var all []string
+		for _, line := range lines {
+			address, names, _ := strings.Cut(line, "\t")
+			if to := rename[address+"\t"]; to != "" {
+				line = to + names
+			}
+			all = append(all, line)
+		}
+		slices.Sort(all)
+		return all
+	}
+	w.check(t)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for name, lines := range want {
+		slices.Sort(lines)
+		if got := plain(w.running[name].cfg.Hosts); !slices.Equal(got, lines) {
+			t.Errorf("%s knows\n%s\nwant\n%s", name, strings.Join(got, "\n"), strings.Join(lines, "\n"))
+		}
+	}
+	for _, line := range w.running[nodeName(4)].cfg.KnownHosts {
+		if strings.HasPrefix(line, "b,") && !strings.Contains(line, ",10.0.1.2,b-p2p,fd00::2,b-lan ") {
+			t.Errorf("b is known as %s", line)
+		}
+	}
+}
+
+// However many addresses nodes have, what their peers are told of them is bounded.
+func TestNamesOfPeersAreBounded(t *testing.T) {
+	var items []string
+	for i := range maxInterfaces {
+		var addresses []string
+		for j := range maxAddresses {
+			addresses = append(addresses, fmt.Sprintf("%q", fmt.Sprintf("fd00:0:0:%x::%x/64", i, j+1)))
+		}
+		items = append(items, fmt.Sprintf(`{"client_id":"%d","link":"l%d","addresses":[%s]}`, i, i, strings.Join(addresses, ",")))
+	}
+	ifaces, err := parseInterfaces(items)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := strings.Repeat("n", 60)
+	lines := peerLines{}
+	for range maxNodes {
+		l := &life{ifaces: ifaces}
+		p := peer{life: l, address: netip.MustParseAddr("127.64.0.1"), names: []string{name}}
+		p.ends = l.peerEnds(p.names, nil)
+		known := p.known("ssh-ed25519 AAAA\necdsa-sha2-nistp256 BBBB")
+		if len(known) > 8 || slices.ContainsFunc(known, func(s string) bool { return len(s) > 16<<10 }) {
+			t.Fatalf("%d lines of known hosts, the first of %d bytes", len(known), len(known[0]))
+		}
+		lines.peers = append(lines.peers, p)
+	}
+	hosts := lines.hostsFor(&life{ifaces: ifaces})
+	if len(hosts) != maxLines {
+		t.Errorf("%d lines of hosts", len(hosts))
+	}
+}

@@ -1,0 +1,306 @@
+package testbed
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"patchbay/inventory/local/fabric"
+	"patchbay/inventory/provider"
+)
+
+func (w *world) check(t *testing.T) {
+	t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.wrong) > 0 {
+		t.Error(w.wrong)
+	}
+}
+
+func TestNodesAreOnTheirLinks(t *testing.T) {
+	w := newWorld(t)
+	tb, stop := w.run(-1)
+	defer func() { stop() }()
+	a, b := nodeName(1), nodeName(2)
+	items := []string{on("a:0", "lan", "10.0.0.1/24", `,"properties":[{"capacity":1000}]`), `{"client_id":"a:1"}`, `{"role":"control","public_address":"192.0.2.1"}`}
+	if wrong := askAll(t, tb, false, map[string]provider.Resource{a: linked("a", items...), b: linked("b", on("b:0", "lan", "10.0.0.2/24", ""))}); len(wrong) > 0 {
+		t.Fatal(wrong)
+	}
+	both := func(when string) {
+		t.Helper()
+		await(t, tb, a, ready)
+		await(t, tb, b, ready)
+		if got := w.ends(sliceURN, "lan"); !slices.Equal(got, []string{a + "/eth1", b + "/eth1"}) {
+			t.Errorf("%s: on the link are %v", when, got)
+		}
+	}
+	both("made")
+	r := await(t, tb, a, func(r provider.Resource) bool { return strings.Contains(fmt.Sprint(r), "rx_packets") })
+	var got []map[string]any
+	for _, item := range r.List("interfaces") {
+		var m map[string]any
+		if err := json.Unmarshal([]byte(item), &m); err != nil {
+			t.Fatalf("%s: %v", item, err)
+		}
+		got = append(got, m)
+	}
+	if i := got[0]; i["mac"] != macOf(a, "a:0").String() || i["emulator"] != "relay" || i["tx_packets"] != 3.0 || i["dropped"] != 5.0 || fmt.Sprint(i["properties"]) != "[map[capacity:1000]]" {
+		t.Errorf("the first is reported as %v", i)
+	}
+	if i := got[1]; i["emulator"] != "bridge" || i["mac"] == got[0]["mac"] {
+		t.Errorf("the second is reported as %v", i)
+	}
+	if r.List("interfaces")[2] != `{"public_address":"192.0.2.1","role":"control"}` {
+		t.Errorf("the public address is reported as %v", r.List("interfaces")[2])
+	}
+
+	if c, err := ask(tb, a, provider.Resource{"interfaces": items}); c != nil || err != nil {
+		t.Errorf("the same once more: %v, %v", c, err)
+	}
+	for _, other := range [][]string{{}, items[:1], {items[1], items[0], items[2]}, {"x"}} {
+		if c, err := ask(tb, a, provider.Resource{"interfaces": other}); err == nil || !strings.Contains(err.Error(), "the interfaces of a node cannot be changed; remove the node first") {
+			t.Errorf("other interfaces: %v, %v", c, err)
+		}
+	}
+	if _, err := ask(tb, a, provider.Resource{"restart_serial": "1"}); err != nil {
+		t.Fatal(err)
+	}
+	both("restarted")
+	if _, err := ask(tb, a, provider.Resource{"power": "off"}); err != nil {
+		t.Fatal(err)
+	}
+	await(t, tb, a, ready)
+	if got := w.ends(sliceURN, "lan"); !slices.Equal(got, []string{b + "/eth1"}) {
+		t.Errorf("with one node off: %v", got)
+	}
+	if _, err := ask(tb, a, provider.Resource{"power": "on"}); err != nil {
+		t.Fatal(err)
+	}
+	both("off and on")
+	w.mu.Lock()
+	w.end(b)
+	w.mu.Unlock()
+	await(t, tb, b, func(r provider.Resource) bool { return ready(r) && w.count("start") == 5 })
+	both("ended by itself")
+	stop()
+	w.mu.Lock()
+	w.fabric[sliceID(sliceURN)].links = map[string]fabric.Link{} // as of a relay that is gone
+	w.mu.Unlock()
+	tb, stop = w.run(-1)
+	both("adopted")
+	if w.starts[a] != 3 {
+		t.Errorf("a was started %d times", w.starts[a])
+	}
+
+	if _, err := ask(tb, a, provider.Resource{"ensure": "absent"}); err != nil {
+		t.Fatal(err)
+	}
+	await(t, tb, a, provider.Gone)
+	await(t, tb, b, func(provider.Resource) bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		links := w.fabric[sliceID(sliceURN)].links
+		return len(links) == 1 && len(links[linkID("lan")].Ends) == 1
+	})
+	w.mu.Lock()
+	w.fails["drop"] = errors.New("busy")
+	w.mu.Unlock()
+	if _, err := ask(tb, b, provider.Resource{"ensure": "absent"}); err != nil {
+		t.Fatal(err)
+	}
+	await(t, tb, b, func(r provider.Resource) bool { return r.Text("state") == "failed" })
+	if provider.Gone(look(tb, b)) {
+		t.Error("it is absent while its network is left")
+	}
+	w.mu.Lock()
+	delete(w.fails, "drop")
+	w.mu.Unlock()
+	await(t, tb, b, provider.Gone)
+	w.nothingLeft(t, tb)
+	w.check(t)
+}
+
+func TestLinksArePutOncePerQuietMoment(t *testing.T) {
+	w := newWorld(t)
+	tb, stop := w.run(-1)
+	defer stop()
+	const n = 60
+	all, names := map[string]provider.Resource{}, []string{}
+	for i := range n {
+		names = append(names, nodeName(i))
+		all[nodeName(i)] = linked(fmt.Sprintf("n%d", i), on("if", "lan", fmt.Sprintf("10.0.0.%d/24", i+1), ""))
+	}
+	if wrong := askAll(t, tb, false, all); len(wrong) > 0 {
+		t.Fatal(wrong)
+	}
+	for _, name := range names {
+		await(t, tb, name, ready)
+	}
+	if got := len(w.ends(sliceURN, "lan")); got != n {
+		t.Errorf("%d ends are on the link", got)
+	}
+	made := w.count("put link")
+	if made > n/6 {
+		t.Errorf("the link of %d nodes was put %d times", n, made)
+	}
+	for _, name := range names[:n/2] {
+		all[name] = provider.Resource{"ensure": "absent"}
+	}
+	if wrong := askAll(t, tb, false, all); len(wrong) > 0 {
+		t.Fatal(wrong)
+	}
+	for _, name := range names[:n/2] {
+		await(t, tb, name, provider.Gone)
+	}
+	await(t, tb, names[n-1], func(provider.Resource) bool { return len(w.ends(sliceURN, "lan")) == n/2 })
+	if gone := w.count("put link") - made; gone > n/4 {
+		t.Errorf("when %d nodes left, it was put %d times", n/2, gone)
+	}
+	w.check(t)
+}
+
+// A slice whose fabric hangs or fails keeps no other slice from anything.
+func TestFabricThatHangsHoldsUpOneSlice(t *testing.T) {
+	for _, operation := range []string{"put link", "plug", "drop", "counters"} {
+		t.Run(operation, func(t *testing.T) {
+			w := newWorld(t)
+			tb, stop := w.run(-1)
+			defer stop()
+			hang := make(chan struct{})
+			w.mu.Lock()
+			w.slow[operation+" "+sliceID(sliceURN)] = hang
+			w.mu.Unlock()
+			all := map[string]provider.Resource{}
+			for i := range 12 { // more than there are turns of any kind
+				all[nodeName(i)] = linked(fmt.Sprintf("n%d", i), on(fmt.Sprint(i), "lan", "", ""))
+			}
+			other := nodeName(99)
+			all[other] = present("other", sliceURN+"2", "alice")
+			all[other]["interfaces"] = []string{`{"client_id":"0","link":"lan"}`}
+			if wrong := askAll(t, tb, false, all); len(wrong) > 0 {
+				t.Fatal(wrong)
+			}
+			await(t, tb, other, ready)
+			if operation == "drop" || operation == "counters" {
+				for i := range 12 {
+					await(t, tb, nodeName(i), ready)
+				}
+			} else if r := look(tb, nodeName(1)); r.Text("state") != "changing" {
+				t.Errorf("a node of the slice is %v", r)
+			}
+			for i := range 12 {
+				if _, err := ask(tb, nodeName(i), provider.Resource{"ensure": "absent"}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := ask(tb, other, provider.Resource{"restart_serial": "1"}); err != nil {
+				t.Fatal(err)
+			}
+			await(t, tb, other, func(r provider.Resource) bool { return ready(r) && r.Text("restart_serial") == "1" })
+			w.mu.Lock()
+			delete(w.slow, operation+" "+sliceID(sliceURN))
+			w.mu.Unlock()
+			close(hang)
+			for i := range 12 {
+				await(t, tb, nodeName(i), provider.Gone)
+			}
+			if _, err := ask(tb, other, provider.Resource{"ensure": "absent"}); err != nil {
+				t.Fatal(err)
+			}
+			await(t, tb, other, provider.Gone)
+			w.nothingLeft(t, tb)
+			w.check(t)
+		})
+	}
+}
+
+// What an earlier program left of networks and links, and no record tells, goes.
+func TestLinksThatNoRecordTellsAreRemoved(t *testing.T) {
+	w := newWorld(t)
+	tb, stop := w.run(-1)
+	a := nodeName(1)
+	if wrong := askAll(t, tb, false, map[string]provider.Resource{a: linked("a", on("0", "lan", "", ""))}); len(wrong) > 0 {
+		t.Fatal(wrong)
+	}
+	await(t, tb, a, ready)
+	stop()
+	w.mu.Lock()
+	w.fabric["deadbeef"] = &plugs{map[string]fabric.Link{"x": {}}, map[string]int{}}
+	w.fabric[sliceID(sliceURN)].links["old"] = fabric.Link{}
+	w.fails["drop"] = errors.New("busy") // at first
+	w.mu.Unlock()
+	tb, stop = w.run(-1)
+	defer stop()
+	time.AfterFunc(20*time.Millisecond, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.fails, "drop")
+	})
+	await(t, tb, a, func(r provider.Resource) bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return ready(r) && len(w.fabric) == 1 && len(w.fabric[sliceID(sliceURN)].links) == 1
+	})
+	w.check(t)
+}
+
+func TestCountersDoNotHoldUpLooks(t *testing.T) {
+	w := newWorld(t)
+	tb, stop := w.run(-1)
+	defer stop()
+	a := nodeName(1)
+	if wrong := askAll(t, tb, false, map[string]provider.Resource{a: linked("a", on("0", "lan", "", ""))}); len(wrong) > 0 {
+		t.Fatal(wrong)
+	}
+	await(t, tb, a, ready)
+	known := func(r provider.Resource) bool { return strings.Contains(fmt.Sprint(r), `"rx_packets":`) }
+	await(t, tb, a, known)
+	before := w.count("counters")
+	for range 100 {
+		look(tb, a)
+	}
+	if reads := w.count("counters") - before; reads > 3 {
+		t.Errorf("100 looks read the counters %d times", reads)
+	}
+	hang := make(chan struct{})
+	defer close(hang)
+	w.mu.Lock()
+	w.slow["counters "+sliceID(sliceURN)] = hang
+	w.mu.Unlock()
+	time.Sleep(countersAge)
+	if r := look(tb, a); !known(r) {
+		t.Errorf("while they cannot be read, the last are not told: %v", r)
+	}
+}
+
+// BenchmarkLook is one look at all nodes of a large LAN.
+func BenchmarkLook(b *testing.B) {
+	ends := map[string]fabric.Counters{}
+	tb := &Testbed{}
+	n := &network{t: tb, made: map[string]*made{}, counted: counted{at: time.Now().Add(time.Hour), ends: ends}}
+	n.made[linkID("lan")] = &made{nil, "tbf+relay"}
+	tb.lives = map[string]*life{}
+	input := object{"names": []string{}}
+	for i := range 300 {
+		ifaces, err := parseInterfaces([]string{on("if", "lan", "10.0.0.1/24", `,"properties":[{"capacity":1000}]`)})
+		if err != nil {
+			b.Fatal(err)
+		}
+		l := &life{t: tb, id: nodeName(i), ifaces: ifaces, network: n}
+		l.rec.Asked.Interfaces = texts(ifaces)
+		ends[ifaces[0].endID(l.id)] = fabric.Counters{RxBytes: 1 << 40}
+		tb.lives[l.id] = l
+		input["names"] = append(input["names"].([]string), l.id)
+	}
+	text := json.RawMessage(asText(input))
+	for b.Loop() {
+		if out, err := tb.get(text); err != nil || len(asText(out)) < 300 {
+			b.Fatal(err)
+		}
+	}
+}
