@@ -36,6 +36,7 @@ type world struct {
 	settings local.Settings
 	owner    int // of the settings
 	log      *slog.Logger
+	quiet    time.Duration
 
 	mu       sync.Mutex
 	running  map[string]*system // by node
@@ -161,7 +162,7 @@ func (w *world) up(operations int) *Testbed {
 		return writeJSON(dir, name, v)
 	}
 	t.newKey = func() ([]byte, error) { return testKey(w.t), nil }
-	t.quiet, t.pause, t.portTime = time.Millisecond, time.Millisecond, 20*time.Millisecond
+	t.quiet, t.pause, t.portTime = max(w.quiet, time.Millisecond), time.Millisecond, 20*time.Millisecond
 	return t
 }
 

@@ -35,35 +35,31 @@ func (l *life) leaveNetwork() {
 	n.later(n.t.quiet)
 }
 
-// drop removes the network unless a node has come.
+// drop removes the network unless a node has come. Nothing is done by it any more
+// after that: nodes that come later have another one, by the same name.
 func (n *network) drop(ctx context.Context) error {
-	err := n.do(ctx, func() error {
+	return n.do(ctx, func() error {
 		n.mu.Lock()
-		again := len(n.nodes) > 0
+		keep := n.gone || len(n.nodes) > 0
 		n.mu.Unlock()
-		if again {
+		if keep {
 			return nil
 		}
 		if err := n.t.fabric.Drop(ctx, n.id); err != nil {
 			return err
 		}
+		n.t.mu.Lock()
+		defer n.t.mu.Unlock()
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		clear(n.made)
 		n.counted = counted{}
+		if len(n.nodes) == 0 {
+			n.gone = true
+			delete(n.t.networks, n.id)
+		}
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	n.t.mu.Lock()
-	defer n.t.mu.Unlock()
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if len(n.nodes) == 0 && n.t.networks[n.id] == n {
-		delete(n.t.networks, n.id)
-	}
-	return nil
 }
 
 // later lets the links be made anew after a time in which no other node leaves.
@@ -111,7 +107,10 @@ func (n *network) dropIfEmpty(ctx context.Context) error {
 
 // renewAll is for who has the turn.
 func (n *network) renewAll(ctx context.Context) error {
-	if len(n.t.members(n.id)) == 0 {
+	n.mu.Lock()
+	gone := n.gone
+	n.mu.Unlock()
+	if gone || len(n.t.members(n.id)) == 0 {
 		return nil // the last to leave removes everything
 	}
 	names, errs := n.t.fabric.Links(ctx, n.id)

@@ -37,6 +37,7 @@ type network struct {
 	drawn   map[string]*link // nil: to be drawn anew
 	made    map[string]*made // by the id of the link
 	timer   *time.Timer
+	gone    bool // removed: what is made under its name now is another's
 	counted counted
 }
 
