@@ -16,10 +16,16 @@
 // gateway with all listeners (package gateway), and the slices, whose nodes know
 // each other by name and have a key in common.
 //
+// What a request wants installed and executed (steps) is done by package setup
+// inside the node, one after the other, once its logins are proven. A goroutine
+// beside the life asks for it and notes what came of it in a journal: a step is
+// noted as running before it is begun, and one that the node said has begun is
+// only waited for, so that a step is done once whatever is killed.
+//
 // The folder State, root's alone:
 //
 //	lock              held while the program runs; says which process it is
-//	nodes/ID/         made and removed by package node; node.json and host_key are ours
+//	nodes/ID/         made and removed by package node; node.json, host_key, setup.json and services.json are ours
 //	slices/HASH       the key of an experiment
 //	doors/HASH.json   a door of another provider's node
 //	gateway.json      port and user id of the gateway

@@ -52,6 +52,7 @@ type world struct {
 	full     func(name string, v any) bool // what cannot be written, if not nil
 	last     *mortal
 	steps    map[string]*doubleStep  // by node and number
+	begun    []string                // nodes and numbers of steps, in the order in which they began
 	results  map[string]setup.Report // by URL or command: what comes of it at once
 	noImages bool
 	sudoless bool // images have no sudo
@@ -703,6 +704,7 @@ func (m *doubleMachines) Setup(ctx context.Context, id string, words []string, i
 				return err
 			}
 			m.w.steps[key] = step
+			m.w.begun = append(m.w.begun, key)
 			if r, ok := m.w.results[step.order.URL+step.order.Command]; ok {
 				step.report = r
 				close(step.ended)
@@ -745,10 +747,15 @@ func (m *doubleMachines) Setup(ctx context.Context, id string, words []string, i
 	return nil
 }
 
-// endStep ends a step that runs.
+// endStep ends a step that runs, or is about to.
 func (w *world) endStep(id, number string, r setup.Report) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	for end := time.Now().Add(10 * time.Second); w.steps[id+" "+number] == nil && time.Now().Before(end); {
+		w.mu.Unlock()
+		time.Sleep(time.Millisecond)
+		w.mu.Lock()
+	}
 	if step := w.steps[id+" "+number]; step != nil && !step.report.Ended() {
 		step.report = r
 		close(step.ended)

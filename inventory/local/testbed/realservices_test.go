@@ -4,8 +4,10 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"strings"
@@ -137,5 +139,89 @@ func TestRealServices(t *testing.T) {
 	}
 	if got := len(s.services(web)); got != 0 {
 		t.Errorf("a node without setup has %d services", got)
+	}
+}
+
+// TestRealStepsAndKills kills the program at random instants while nodes do their
+// steps: each is done once, in its order, and none is lost.
+func TestRealStepsAndKills(t *testing.T) {
+	s := newSite(t, "setup-r2", 43000)
+	archive := "data:;base64," + base64.StdEncoding.EncodeToString(tarball(t, map[string]string{"one": "1"}))
+	var steps []string
+	for i := range 3 {
+		steps = append(steps, installs(archive, fmt.Sprintf("/opt/%d", i)))
+	}
+	want := ""
+	for i := range 4 {
+		steps = append(steps, executes(fmt.Sprintf("echo %d >>/root/steps; sleep 0.1; echo %d >>/root/steps", i, i)))
+		want += fmt.Sprintf("%d\n%d\n", i, i)
+	}
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 1))
+	wanted := map[string]provider.Resource{}
+	for i := range 3 {
+		n := s.node(fmt.Sprintf("n%d", i), "alice")
+		n["setup"] = steps
+		wanted[nodeName(i)] = n
+	}
+	for range 8 {
+		kill := s.apart()
+		over := time.After(time.Duration(100+r.IntN(350)) * time.Millisecond)
+		s.try(wanted)
+		<-over
+		kill()
+	}
+	s.up()
+	for !s.try(wanted) {
+	}
+	all := s.settled(nodeName(0), nodeName(1), nodeName(2))
+	for name, is := range all {
+		for i, step := range s.over(name) {
+			if step.State != setup.Done {
+				t.Errorf("%s, step %d: %+v", name, i+1, step)
+			}
+		}
+		if got := s.mustSSH(is, "alice", "sudo cat /root/steps; cat /opt/*/one"); got != want+"111" {
+			t.Errorf("%s has done %q", name, got)
+		}
+	}
+}
+
+// TestRealStopsAndWaits: what runs in the foreground holds up the node only for a
+// while, and is interrupted when it stops.
+func TestRealStopsAndWaits(t *testing.T) {
+	s := newSite(t, "setup-r3", 43100)
+	s.options.Settings.ServicesWait = 200 * time.Millisecond
+	s.up()
+	a := nodeName(1)
+	n := s.node("a", "alice")
+	n["setup"] = []string{executes("echo one >>/root/steps"), executes("echo two >>/root/steps; exec sleep 1000"), executes("echo three >>/root/steps; sleep 1000"), executes("echo four >>/root/steps")}
+	s.set(map[string]provider.Resource{a: n})
+	for i, want := range []string{"done running waiting waiting", "done failed running waiting", "done failed failed done"} {
+		serial := provider.Resource{"restart_serial": fmt.Sprint(i)}
+		if i > 0 {
+			s.set(map[string]provider.Resource{a: serial})
+		}
+		s.settled(a)
+		got := ""
+		for end := time.Now().Add(20 * time.Second); got != want && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+			got = ""
+			for _, step := range s.services(a) {
+				got = strings.TrimSpace(got + " " + step.State)
+				if step.State == setup.Failed && step.Message != setup.Interrupted {
+					t.Errorf("it says %q", step.Message)
+				}
+			}
+		}
+		if got != want {
+			t.Fatalf("after %d restarts: %s, want %s", i, got, want)
+		}
+		if i == 1 {
+			s.up() // and the next program asks for the same step
+		}
+	}
+	if got := s.mustSSH(s.settled(a)[a], "alice", "sudo cat /root/steps"); got != "one\ntwo\nthree\nfour" {
+		t.Errorf("it has done %q", got)
 	}
 }

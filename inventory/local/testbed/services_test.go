@@ -1,0 +1,409 @@
+package testbed
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"patchbay/inventory/local/setup"
+	"patchbay/inventory/provider"
+)
+
+// withSetup is a new node with steps.
+func withSetup(steps ...string) provider.Resource {
+	r := present("n", sliceURN, "alice", "bob")
+	r["setup"] = steps
+	return r
+}
+
+// toldServices are the services as get tells them.
+func toldServices(t *testing.T, r provider.Resource) []service {
+	t.Helper()
+	var all []service
+	for _, item := range r.List(provider.AttrServices) {
+		var one service
+		if err := json.Unmarshal([]byte(item), &one); err != nil {
+			t.Fatalf("%s: %v", item, err)
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// states are those of the steps, in one word.
+func states(t *testing.T, r provider.Resource) string {
+	t.Helper()
+	var all []string
+	for _, s := range toldServices(t, r) {
+		all = append(all, s.State)
+	}
+	return strings.Join(all, " ")
+}
+
+func stepsAre(t *testing.T, want string) func(provider.Resource) bool {
+	return func(r provider.Resource) bool { return states(t, r) == want }
+}
+
+var done = setup.Report{State: setup.Done}
+
+func TestStepsAreDoneInOrder(t *testing.T) {
+	w := newWorld(t)
+	tb, stop := w.run(-1)
+	defer stop()
+	name := nodeName(1)
+	if c, err := ask(tb, name, withSetup(installs("data:,a", "/a"), installs("data:,b", "~/b"), executes("one"), executes("two"))); err != nil || c["setup"] != nil {
+		t.Fatalf("%v, %v", c, err)
+	}
+	for i, want := range []struct{ states, message string }{
+		{"running waiting waiting waiting", "installing 1 of 2: 45 %"},
+		{"done running waiting waiting", "installing 2 of 2: 45 %"},
+		{"done failed running waiting", "executing 1 of 2: 45 %"},
+		{"done failed done running", "executing 2 of 2: 45 %"},
+	} {
+		r := await(t, tb, name, func(r provider.Resource) bool { return r.Text(provider.AttrMessage) == want.message })
+		if got := states(t, r); got != want.states || r.Text(provider.AttrState) != provider.StateChanging {
+			t.Errorf("step %d: %s, %v", i+1, got, r)
+		}
+		if len(r.List(provider.AttrLogin)) == 0 {
+			t.Errorf("step %d: nobody can log in and look", i+1)
+		}
+		if _, ok := r["setup"]; ok {
+			t.Error("the setup is told, which is only written")
+		}
+		report := done
+		if i == 1 {
+			report = setup.Report{State: setup.Failed, Exit: 1, Message: "no way there", Output: "trying"}
+		}
+		w.endStep(name, fmt.Sprint(i+1), report)
+	}
+	r := await(t, tb, name, ready)
+	want := []service{{Kind: setup.Install, Report: done}, {Kind: setup.Install, Report: setup.Report{State: setup.Failed, Exit: 1, Message: "no way there", Output: "trying"}},
+		{Kind: setup.Execute, Report: done}, {Kind: setup.Execute, Report: done}}
+	if got := toldServices(t, r); !slices.Equal(got, want) || r.Text(provider.AttrMessage) != "" {
+		t.Errorf("%+v, %v", got, r)
+	}
+	if o := w.steps[name+" 2"].order; o.URL != "data:,b" || o.InstallPath != "~/b" || o.Account != "alice" {
+		t.Errorf("it was asked for %+v", o)
+	}
+	// Another time nothing of it is done.
+	for _, should := range []provider.Resource{{"restart_serial": "1"}, {"power": "off"}, {"power": "on"}, {"users": userItems("bob")}} {
+		if _, err := ask(tb, name, should); err != nil {
+			t.Fatal(err)
+		}
+		await(t, tb, name, ready)
+	}
+	if len(w.begun) != 4 {
+		t.Errorf("begun were %v", w.begun)
+	}
+}
+
+func TestExecutesHoldUpOnlyForAWhile(t *testing.T) {
+	w := newWorld(t)
+	w.settings.ServicesWait = 50 * time.Millisecond
+	tb, stop := w.run(-1)
+	name := nodeName(1)
+	begin := time.Now()
+	if _, err := ask(tb, name, withSetup(executes("server"), executes("after"))); err != nil {
+		t.Fatal(err)
+	}
+	r := await(t, tb, name, ready)
+	if got := states(t, r); got != "running waiting" || time.Since(begin) < w.settings.ServicesWait {
+		t.Errorf("%s after %v", got, time.Since(begin))
+	}
+	stop()
+	tb, stop = w.run(-1) // and the next program waits no second time
+	defer stop()
+	await(t, tb, name, ready)
+	w.endStep(name, "1", done)
+	await(t, tb, name, stepsAre(t, "done running"))
+	w.endStep(name, "2", setup.Report{State: setup.Failed, Exit: 9})
+	if r := await(t, tb, name, stepsAre(t, "done failed")); !ready(r) {
+		t.Errorf("it is not ready any more: %v", r)
+	}
+	if len(w.begun) != 2 {
+		t.Errorf("begun were %v", w.begun)
+	}
+}
+
+func TestInstallsHoldUpAsLongAsTheyTake(t *testing.T) {
+	w := newWorld(t)
+	w.settings.ServicesWait = time.Millisecond
+	tb, stop := w.run(-1)
+	defer stop()
+	name := nodeName(1)
+	if _, err := ask(tb, name, withSetup(installs("data:,a", "/a"))); err != nil {
+		t.Fatal(err)
+	}
+	await(t, tb, name, stepsAre(t, "running"))
+	time.Sleep(30 * time.Millisecond)
+	if r := look(tb, name); ready(r) {
+		t.Errorf("it is ready: %v", r)
+	}
+	w.endStep(name, "1", done)
+	await(t, tb, name, ready)
+}
+
+func TestNodeThatStopsInterruptsItsStep(t *testing.T) {
+	for what, stops := range map[string]func(w *world, tb *Testbed, name string) error{
+		"a restart": func(_ *world, tb *Testbed, name string) error {
+			_, err := ask(tb, name, provider.Resource{"restart_serial": "1"})
+			return err
+		},
+		"off and on": func(_ *world, tb *Testbed, name string) error {
+			if _, err := ask(tb, name, provider.Resource{"power": "off"}); err != nil {
+				return err
+			}
+			await(t, tb, name, ready)
+			_, err := ask(tb, name, provider.Resource{"power": "on"})
+			return err
+		},
+		"its own end": func(w *world, _ *Testbed, name string) error {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.end(name)
+			return nil
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			w := newWorld(t)
+			tb, stop := w.run(-1)
+			defer stop()
+			name := nodeName(1)
+			if _, err := ask(tb, name, withSetup(executes("one"), executes("two"), executes("three"))); err != nil {
+				t.Fatal(err)
+			}
+			await(t, tb, name, stepsAre(t, "running waiting waiting"))
+			w.endStep(name, "1", done)
+			await(t, tb, name, func(r provider.Resource) bool { return strings.HasSuffix(r.Text(provider.AttrMessage), "2 of 3: 45 %") })
+			if err := stops(w, tb, name); err != nil {
+				t.Fatal(err)
+			}
+			r := await(t, tb, name, stepsAre(t, "done failed running"))
+			if got := toldServices(t, r)[1].Message; got != setup.Interrupted {
+				t.Errorf("the second says %q", got)
+			}
+			w.endStep(name, "3", done)
+			await(t, tb, name, func(r provider.Resource) bool { return ready(r) && states(t, r) == "done failed done" })
+			if len(w.begun) != 3 {
+				t.Errorf("begun were %v", w.begun)
+			}
+		})
+	}
+}
+
+func TestStepsOfANodeThatIsOffWait(t *testing.T) {
+	w := newWorld(t)
+	tb, stop := w.run(-1)
+	defer stop()
+	name := nodeName(1)
+	n := withSetup(executes("one"))
+	n["power"] = "off"
+	if _, err := ask(tb, name, n); err != nil {
+		t.Fatal(err)
+	}
+	if r := await(t, tb, name, ready); states(t, r) != "waiting" {
+		t.Errorf("%v", r)
+	}
+	if _, err := ask(tb, name, provider.Resource{"power": "on"}); err != nil {
+		t.Fatal(err)
+	}
+	await(t, tb, name, stepsAre(t, "running"))
+	w.endStep(name, "1", done)
+	await(t, tb, name, ready)
+}
+
+func TestSetupsThatAreRefused(t *testing.T) {
+	w := newWorld(t)
+	tb, stop := w.run(-1)
+	defer stop()
+	many := make([]string, maxSteps+1)
+	for i := range many {
+		many[i] = executes("true")
+	}
+	large := executes(strings.Repeat("x", setup.MaxCommand))
+	for _, tt := range []struct {
+		rule  string
+		steps []string
+		err   string
+	}{
+		{"no step", []string{"{}"}, "step 1 of the setup is refused"},
+		{"a wrong one", []string{executes("true"), installs("ftp://example.org/x", "/x")}, "step 2 of the setup is refused: the url"},
+		{"an install behind an execute", []string{executes("true"), installs("data:,", "/x")}, "all installs come first"},
+		{"too many", many, "can be in 1000"},
+		{"too much", []string{large, large, large, large, large}, "more than 524288 bytes"},
+	} {
+		for _, noop := range []bool{true, false} {
+			b, _ := json.Marshal(object{"updates": []object{{"name": nodeName(9), "should": withSetup(tt.steps...)}}, "ral": object{"noop": noop}})
+			out, err := tb.set(b)
+			text, _ := json.Marshal(out)
+			if err != nil || !strings.Contains(string(text), tt.err) {
+				t.Errorf("%s: %s, %v; want %q", tt.rule, text, err, tt.err)
+			}
+		}
+	}
+	name := nodeName(1)
+	w.results["one"] = done
+	if _, err := ask(tb, name, withSetup(executes("one"))); err != nil {
+		t.Fatal(err)
+	}
+	await(t, tb, name, ready)
+	if c, err := ask(tb, name, withSetup(`{"command":"one","shell":"sh", "kind":"execute"}`)); c != nil || err != nil {
+		t.Errorf("the same again: %v, %v", c, err)
+	}
+	for _, steps := range [][]string{{}, {executes("two")}, {executes("one"), executes("one")}} {
+		if _, err := ask(tb, name, withSetup(steps...)); err == nil || !strings.Contains(err.Error(), "cannot be changed") {
+			t.Errorf("%q instead: %v", steps, err)
+		}
+	}
+}
+
+func TestStepThatCannotBeBegunIsGivenUp(t *testing.T) {
+	w := newWorld(t)
+	w.fails["setup run"] = errors.New("no more processes")
+	tb, stop := w.run(-1)
+	defer stop()
+	name := nodeName(1)
+	if _, err := ask(tb, name, withSetup(executes("one"))); err != nil {
+		t.Fatal(err)
+	}
+	r := await(t, tb, name, ready)
+	if got := toldServices(t, r); got[0].State != setup.Failed || !strings.Contains(got[0].Message, "no more processes") || w.done["setup run"] != maxBegins {
+		t.Errorf("%+v after %d attempts", got, w.done["setup run"])
+	}
+}
+
+func TestStepIsNotBegunBeforeItIsNoted(t *testing.T) {
+	w := newWorld(t)
+	w.full = func(name string, _ any) bool { return name == servicesFile }
+	w.results["one"] = done
+	tb, stop := w.run(-1)
+	defer stop()
+	name := nodeName(1)
+	if _, err := ask(tb, name, withSetup(executes("one"))); err != nil {
+		t.Fatal(err)
+	}
+	await(t, tb, name, func(r provider.Resource) bool { return strings.HasPrefix(r.Text(provider.AttrMessage), "executing") })
+	time.Sleep(20 * time.Millisecond)
+	w.mu.Lock()
+	begun := len(w.begun)
+	w.full = nil
+	w.mu.Unlock()
+	if begun > 0 {
+		t.Errorf("begun were %v", w.begun)
+	}
+	await(t, tb, name, ready)
+	if len(w.begun) != 1 {
+		t.Errorf("begun were %v", w.begun)
+	}
+}
+
+func TestSpoiltNotesOfASetup(t *testing.T) {
+	for file, spoilt := range map[string]string{servicesFile: "{", stepsFile: `[{"kind":"execute","shell":"sh","command":"other"},{"kind":"execute","shell":"sh","command":"two"}]`} {
+		t.Run(file, func(t *testing.T) {
+			w := newWorld(t)
+			tb, stop := w.run(-1)
+			name := nodeName(1)
+			if _, err := ask(tb, name, withSetup(executes("one"), executes("two"))); err != nil {
+				t.Fatal(err)
+			}
+			await(t, tb, name, func(r provider.Resource) bool { return strings.HasSuffix(r.Text(provider.AttrMessage), "45 %") })
+			stop()
+			if err := os.WriteFile(filepath.Join(w.dir, "state", "nodes", name, file), []byte(spoilt), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			tb, stop = w.run(-1)
+			defer stop()
+			if r := await(t, tb, name, ready); states(t, r) != "failed failed" {
+				t.Errorf("%v", r)
+			}
+			if len(w.begun) != 1 {
+				t.Errorf("begun were %v", w.begun)
+			}
+		})
+	}
+}
+
+// TestStepsBeginOnceWhereverItIsKilled kills the program at every operation in
+// turn. The node forgets what is noted outside as over.
+func TestStepsBeginOnceWhereverItIsKilled(t *testing.T) {
+	stride := 1
+	if testing.Short() {
+		stride = 3
+	}
+	for operations := 0; ; operations += stride {
+		w := newWorld(t)
+		w.settings.ServicesWait = time.Hour
+		for _, command := range []string{"one", "two", "data:,a"} {
+			w.results[command] = done
+		}
+		w.results["one"] = setup.Report{State: setup.Failed, Exit: 1}
+		name := nodeName(1)
+		n := withSetup(installs("data:,a", "/a"), executes("one"), executes("two"))
+		killed := false
+		for _, left := range []int{operations, operations / 2, -1} {
+			tb, stop := w.run(left)
+			if tb == nil {
+				killed = true
+				continue
+			}
+			for end := time.Now().Add(10 * time.Second); !w.last.killed(); time.Sleep(time.Millisecond) {
+				if _, err := ask(tb, name, n); err != nil && !w.last.killed() {
+					t.Fatal(err)
+				}
+				if r := look(tb, name); ready(r) && states(t, r) == "done failed done" {
+					break
+				}
+				if time.Now().After(end) {
+					t.Fatalf("killed after %d operations: %v", operations, look(tb, name))
+				}
+			}
+			killed = killed || w.last.killed()
+			stop()
+			var j journal
+			if err := readJSON(filepath.Join(w.dir, "state", "nodes", name), servicesFile, &j); err == nil {
+				for i, step := range j.Steps {
+					if step.Ended() {
+						delete(w.steps, fmt.Sprintf("%s %d", name, i+1))
+					}
+				}
+			}
+		}
+		if want := []string{name + " 1", name + " 2", name + " 3"}; !slices.Equal(w.begun, want) {
+			t.Errorf("killed after %d operations: begun were %v", operations, w.begun)
+		}
+		if len(w.wrong) > 0 {
+			t.Error(w.wrong)
+		}
+		if !killed {
+			t.Logf("it has %d operations", operations)
+			return
+		}
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+func TestServicesFitIntoAnswers(t *testing.T) {
+	s := &services{}
+	for range 200 {
+		s.journal.Steps = append(s.journal.Steps, service{Kind: setup.Execute, Report: setup.Report{
+			State: setup.Failed, Exit: 1, Message: strings.Repeat("m", 300), Output: strings.Repeat("o", setup.MaxOutput),
+		}})
+	}
+	for _, room := range []int{1 << 20, 100 << 10, 32 << 10, 4 << 10} {
+		all := s.items(room)
+		if len(all) != 200 || lengthOf(all) > max(room, 200*64) {
+			t.Errorf("%d steps in %d bytes, for %d", len(all), lengthOf(all), room)
+		}
+	}
+	if got := s.items(1 << 20); !strings.Contains(got[0], strings.Repeat("o", setup.MaxOutput)) {
+		t.Error("where there is room, it is not used")
+	}
+}
