@@ -51,6 +51,12 @@ func Open(o Options) (*Host, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	if o.Instance != "" {
+		o.Log = o.Log.With("instance", o.Instance)
+	}
+	if o.Relay.Log == nil {
+		o.Relay.Log = o.Log
+	}
 	switch o.Emulator {
 	case "":
 		o.Emulator = Auto
@@ -136,6 +142,7 @@ type slice struct {
 	lock chan struct{} // one place
 	// bounded says that bridges learn only so much.
 	bounded bool
+	log     *slog.Logger
 	gone    bool // it was forgotten; ask for it again
 
 	net    *network // nil until it is needed
@@ -170,7 +177,7 @@ func (h *Host) take(ctx context.Context, name string) (*slice, func(), error) {
 		}
 		s := h.slices[name]
 		if s == nil {
-			s = &slice{name: name, path: h.path(name), bounded: h.able.bounded, lock: make(chan struct{}, 1), links: make(map[string]*made)}
+			s = &slice{name: name, path: h.path(name), bounded: h.able.bounded, log: h.o.Log, lock: make(chan struct{}, 1), links: make(map[string]*made)}
 			h.slices[name] = s
 		}
 		h.mu.Unlock()
@@ -207,8 +214,8 @@ func (s *slice) open(make bool) (bool, error) {
 		if err != nil || there {
 			return there, err
 		}
-		// Somebody took the mount away: start anew, and without what nobody could
-		// find any more.
+		// Without what nobody could find any more.
+		s.log.Warn("somebody has taken away the mount that keeps the network of a slice; it is made again", "slice", s.name, "path", s.path)
 		if err := errors.Join(s.net.clear(), s.close()); err != nil {
 			return false, err
 		}

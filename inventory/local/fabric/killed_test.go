@@ -87,9 +87,9 @@ func TestKilledAnywhereAllIsFoundAgain(t *testing.T) {
 				n := newNode(t)
 				nodes, files = append(nodes, n), append(files, n.file)
 			}
-			rounds := 4
+			rounds := 3
 			if testing.Short() {
-				rounds = 3
+				rounds = 2
 			}
 			for round := range rounds {
 				c := exec.Command("/proc/self/exe")

@@ -60,13 +60,13 @@ func TestLossIsPerPacket(t *testing.T) {
 	for _, c := range []struct {
 		loss float64
 		many int
-	}{{0.01, 1}, {0.05, 1}, {0.1, 1}, {0.1, 32}, {1, 1}} {
+	}{{0.01, 1}, {0.1, 1}, {0.1, 32}, {1, 1}} {
 		t.Run(fmt.Sprintf("%v/%d", c.loss, c.many), func(t *testing.T) {
 			l.Shapes[0].Loss = c.loss
 			if got := put(t, h, l); got != "bridge+nftables" {
 				t.Fatalf("the means are %s", got)
 			}
-			const packets = 16000
+			const packets = 10000
 			got, alone := lost(t, nodes[0], address(1), nodes[1], address(2), packets, c.many)
 			// Five times what chance makes differ.
 			if far := 5 * math.Sqrt(c.loss*(1-c.loss)/packets); math.Abs(got-c.loss) > far {
