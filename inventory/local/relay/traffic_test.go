@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -336,6 +337,28 @@ func TestRelayIsReplacedUnderTraffic(t *testing.T) {
 	}
 }
 
+// stopAll stops a process and waits until all its threads have stopped.
+func stopAll(t testing.TB, pid int) {
+	t.Helper()
+	must(t, syscall.Kill(pid, syscall.SIGSTOP))
+	for range 1000 {
+		files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+		must(t, err)
+		stopped := 0
+		for _, f := range files {
+			text, _ := os.ReadFile(f) // a thread may have ended
+			if _, state, ok := strings.Cut(string(text), ") "); !ok || state[0] == 'T' {
+				stopped++
+			}
+		}
+		if stopped == len(files) {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	t.Fatal("the process does not stop")
+}
+
 // Whoever floods holds nobody up for more than its turn: of a full card's frames a
 // few go before the one of another, and fewer if each goes to many.
 func TestTurns(t *testing.T) {
@@ -360,8 +383,7 @@ func TestTurns(t *testing.T) {
 				many = flooder.dialUDPAt("10.9.255.255:7005")
 			}
 			for range 3 {
-				must(t, syscall.Kill(pid, syscall.SIGSTOP))
-				time.Sleep(5 * time.Millisecond) // it stops at its next call
+				stopAll(t, pid)
 				for range 400 {
 					many.Write([]byte("many"))
 				}
