@@ -82,6 +82,10 @@ func Diff(before, after Census) []string {
 			return strings.HasPrefix(line, "gone: network interface ") && strings.HasSuffix(line, " on the host")
 		})
 	}
+	// A child of an earlier test may have been waited for only now.
+	lines = slices.DeleteFunc(lines, func(line string) bool {
+		return strings.HasPrefix(line, "gone: process ") && strings.HasSuffix(line, unwaited)
+	})
 	slices.Sort(lines)
 	return lines
 }

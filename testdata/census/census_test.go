@@ -408,6 +408,24 @@ func TestWhatIsOthersDoesNotCount(t *testing.T) {
 	}
 }
 
+// Waiting for a child that had ended before the test leaves the host as it was.
+func TestChildrenThatAreWaitedForLater(t *testing.T) {
+	need.Root(t)
+	c := exec.Command("true")
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var info unix.Siginfo
+	if err := unix.Waitid(unix.P_PID, c.Process.Pid, &info, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
+		t.Fatal(err)
+	}
+	before := take(t, census.Options{Only: []string{name(t)}})
+	c.Wait()
+	if lines := census.Diff(before, take(t, census.Options{Only: []string{name(t)}})); len(lines) > 0 {
+		t.Errorf("counted:\n%s", strings.Join(lines, "\n"))
+	}
+}
+
 func TestWithoutMarksEverythingCounts(t *testing.T) {
 	need.Root(t)
 	before := take(t, census.Options{})

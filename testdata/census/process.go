@@ -80,10 +80,13 @@ func read(pid int) *process {
 		p.command = string(b[open : end+1])
 	}
 	if f[0] == "Z" {
-		p.command += " that nobody has waited for"
+		p.command += unwaited
 	}
 	return p
 }
+
+// unwaited ends the line of a process that has ended.
+const unwaited = " that nobody has waited for"
 
 // descends tells whether the process is a child of this one, or of one.
 func descends(p *process, byID map[int]*process) bool {
