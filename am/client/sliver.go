@@ -19,7 +19,19 @@ type Sliver struct {
 	// Error is what to know about a sliver that failed.
 	Error   string
 	Expires time.Time
+	// Services and Interfaces are what only this aggregate tells.
+	Services   []Service
+	Interfaces []Interface
 }
+
+// Service is what became of a step that the request asks for.
+type Service struct {
+	Step, Exit                         int
+	Kind, What, State, Message, Output string
+}
+
+// Interface is an interface of a node, and by what means its link is made.
+type Interface struct{ ClientID, Link, MAC, Emulator string }
 
 // parseSlivers reads an array of slivers. URN, allocation state and end of
 // lease must be there; they must be for every client.
@@ -55,8 +67,66 @@ func parseSlivers(v xmlrpc.Value) ([]Sliver, error) {
 		if out[i].Expires, err = parseTime(expires); err != nil {
 			return nil, fmt.Errorf("sliver %d: geni_expires: %w", i+1, err)
 		}
+		if err := parseTold(s, &out[i]); err != nil {
+			return nil, fmt.Errorf("sliver %d: %w", i+1, err)
+		}
 	}
 	return out, nil
+}
+
+// parseTold reads what only this aggregate tells.
+func parseTold(s xmlrpc.Struct, to *Sliver) error {
+	err := each(s, "patchbay_services", func(x xmlrpc.Struct) (err error) {
+		var v Service
+		for _, f := range []struct {
+			name string
+			to   *string
+		}{{"kind", &v.Kind}, {"what", &v.What}, {"state", &v.State}, {"message", &v.Message}, {"output", &v.Output}} {
+			err = errors.Join(err, member(x, f.name, f.to, false))
+		}
+		step, _ := x.Get("step")
+		exit, _ := x.Get("exit")
+		v.Step, _ = step.(int)
+		v.Exit, _ = exit.(int)
+		to.Services = append(to.Services, v)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return each(s, "patchbay_interfaces", func(x xmlrpc.Struct) (err error) {
+		var v Interface
+		for _, f := range []struct {
+			name string
+			to   *string
+		}{{"client_id", &v.ClientID}, {"link", &v.Link}, {"mac", &v.MAC}, {"emulator", &v.Emulator}} {
+			err = errors.Join(err, member(x, f.name, f.to, false))
+		}
+		to.Interfaces = append(to.Interfaces, v)
+		return err
+	})
+}
+
+// each calls f with the structs of a list in s, if it is there.
+func each(s xmlrpc.Struct, name string, f func(xmlrpc.Struct) error) error {
+	v, ok := s.Get(name)
+	if !ok {
+		return nil
+	}
+	list, ok := v.([]xmlrpc.Value)
+	if !ok {
+		return fmt.Errorf("%s is %s, not an array", name, kind(v))
+	}
+	for i, v := range list {
+		x, ok := v.(xmlrpc.Struct)
+		if !ok {
+			return fmt.Errorf("%s: item %d is %s, not a struct", name, i+1, kind(v))
+		}
+		if err := f(x); err != nil {
+			return fmt.Errorf("%s: item %d: %w", name, i+1, err)
+		}
+	}
+	return nil
 }
 
 // member reads a string out of s.

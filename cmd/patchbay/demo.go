@@ -18,15 +18,18 @@ import (
 	"patchbay/am/client"
 )
 
-const demoLong = `See the whole life of an experiment, in about ten seconds: a site is made in a
-temporary folder and served on a free port of this host, a user reserves two
-nodes, gets them, logs in, renews and gives back. Every step shows what was
-asked, what came of it, and the command to do the same by hand.
+const demoLong = `See the whole life of an experiment, in less than a minute: a site is made in a
+temporary folder and served on a free port of this host, a user reserves three
+nodes on a network with a fast and a slow way, gets them with a server installed
+on one, logs in, asks the server, measures the network, restarts, renews and
+gives back. Every step shows what was asked, what came of it, and the command to
+do the same by hand.
 
 Where it may, that is as root on a host that "patchbay-local doctor" finds fit, the
-nodes are containers of this host, and it logs in to them with ssh; elsewhere
-it says why not, and they are simulated. It needs no network and leaves nothing
-behind; --keep DIR keeps the site in DIR, to be served and looked at.`
+nodes are containers of this host; elsewhere it says why not, and they are
+simulated: nobody logs in, and nothing is measured. It needs no network and
+leaves nothing behind; --keep DIR keeps the site in DIR, with the request, the
+manifest and drawings of both.`
 
 // demoTimeout is when something is wrong with a demonstration.
 const demoTimeout = 2 * time.Minute
@@ -60,10 +63,11 @@ func (o *demoOptions) Run(ctx context.Context, c console) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(temporary)) }()
 	dir := o.Keep
+	d := &demo{stage: newStage(c.out), temporary: temporary}
 	if dir == "" {
 		dir = filepath.Join(temporary, "site")
+		d.until = " (until this ends; --keep DIR keeps it)"
 	}
-	d := &demo{stage: newStage(c.out), temporary: temporary}
 	if d.local, err = o.chooseLocal(ctx, d.stage); err != nil {
 		return err
 	}
@@ -89,6 +93,7 @@ type demo struct {
 	local     bool // the nodes are containers of this host
 	temporary string
 	dir       string
+	until     string       // how long files in it last, if not for good
 	testbed   *testbed     // that makes them
 	settle    func() error // puts its settings back
 	had       stock        // what of it was on the host when they were up

@@ -1,8 +1,14 @@
 package main
 
 import (
+	"archive/tar"
 	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"errors"
+	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,13 +25,74 @@ func TestDemoShowsAnExperiment(t *testing.T) {
 	if code != 0 {
 		t.Fatal(out)
 	}
-	has(t, out, "24 nodes, 24 of them free", "Allocate request.xml", "geni_provisioned", "geni_ready, geni_ready", "ssh -i", "SEARCHFAILED (12)", "24 nodes free, as before", "patchbay serve --config")
-	for i := range 11 {
+	has(t, out, "24 nodes, 24 of them free", "far:0     10.0.0.3", "Allocate request.xml", "geni_provisioned", "geni_ready, geni_ready, geni_ready", "ssh -i", "SEARCHFAILED (12)", "24 nodes free, as before", "patchbay serve --config")
+	for i := range 13 {
 		has(t, out, fmt.Sprintf("\n%2d. ", i+1))
+	}
+	for _, name := range []string{"request.svg", "manifest.svg"} {
+		has(t, out, "The picture: "+filepath.Join(dir, name))
+		has(t, readFile(t, filepath.Join(dir, name)), "<svg", "far")
 	}
 	if code, out := tell(t, "check", "--config", dir); code != 0 {
 		t.Errorf("the kept site: %s", out)
 	}
+}
+
+var update = flag.Bool("update", false, "write what is made from other files anew")
+
+// TestDemoInstallsItsServer holds that the archive in the request is made of the
+// program beside it.
+func TestDemoInstallsItsServer(t *testing.T) {
+	program, err := os.ReadFile("testdata/greet.pl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var packed bytes.Buffer
+	z, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression)
+	w := tar.NewWriter(z)
+	err = w.WriteHeader(&tar.Header{Name: "greet.pl", Mode: 0o644, Size: int64(len(program))})
+	if err == nil {
+		_, err = w.Write(program)
+	}
+	if err := errors.Join(err, w.Close(), z.Close()); err != nil {
+		t.Fatal(err)
+	}
+	const begins = "data:application/gzip;base64,"
+	before, rest, ok := strings.Cut(demoRequest, begins)
+	was, after, closed := strings.Cut(rest, `"`)
+	if !ok || !closed {
+		t.Fatal("no archive in the request")
+	}
+	if *update {
+		text := before + begins + base64.StdEncoding.EncodeToString(packed.Bytes()) + `"` + after
+		if err := os.WriteFile("testdata/demo.xml", []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if got, err := unpackedFile(was); err != nil || got != string(program) {
+		t.Errorf("the request's archive holds another program (go test -run %s -update makes it anew): %v", t.Name(), err)
+	}
+}
+
+// unpackedFile is the only file of an archive.
+func unpackedFile(text string) (string, error) {
+	z, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(text)))
+	if err != nil {
+		return "", err
+	}
+	r := tar.NewReader(z)
+	if _, err := r.Next(); err != nil {
+		return "", err
+	}
+	b, err := io.ReadAll(r)
+	if err != nil {
+		return "", err
+	}
+	if _, err := r.Next(); err != io.EOF {
+		return "", fmt.Errorf("there is more than a file: %v", err)
+	}
+	return string(b), nil
 }
 
 // TestDemoSaysWhyItSimulates has the doctor say this and that.

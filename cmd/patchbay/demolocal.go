@@ -16,17 +16,6 @@ import (
 	"patchbay/am/client"
 )
 
-// localRequest asks for two containers.
-const localRequest = `<rspec type="request" xmlns="http://www.geni.net/resources/rspec/3">
-  <node client_id="server" exclusive="false">
-    <sliver_type name="container"/>
-  </node>
-  <node client_id="client" exclusive="false">
-    <sliver_type name="container"/>
-  </node>
-</rspec>
-`
-
 // chooseLocal tells whether the nodes will be containers of this host. Where
 // they cannot be, it says why; that is an error if they were asked for.
 func (o *demoOptions) chooseLocal(ctx context.Context, s *stage) (bool, error) {
@@ -111,23 +100,37 @@ func (d *demo) use(ctx context.Context, doors []login) error {
 	for _, l := range doors {
 		at[l.node] = l
 	}
-	server, client := at["server"], at["client"]
+	server, near, far := at["server"], at["near"], at["far"]
 
-	d.step("Log in, and leave a file", d.sshLine("ann", server, writeNote), d.sshLine("ann", client, whoAmI))
+	d.step("Log in, and leave a file", d.sshLine("ann", server, writeNote), d.sshLine("ann", near, whoAmI), d.sshLine("ann", far, whoAmI))
 	if err := d.ssh(ctx, "ann", server, writeNote, "I am ann on server\n"); err != nil {
 		return err
 	}
-	if err := d.ssh(ctx, "ann", client, whoAmI, "I am ann on client\n"); err != nil {
+	if err := d.ssh(ctx, "ann", near, whoAmI, "I am ann on near\n"); err != nil {
+		return err
+	}
+	if err := d.ssh(ctx, "ann", far, whoAmI, "I am ann on far\n"); err != nil {
 		return err
 	}
 
 	d.step("Log in from one node to the other", d.sshLine("ann", server, nextDoor))
-	if err := d.ssh(ctx, "ann", server, nextDoor, "I am ann on client\n"); err != nil {
+	if err := d.ssh(ctx, "ann", server, nextDoor, "I am ann on near\n"); err != nil {
 		return err
 	}
 
 	d.step("Ask inside a node what it is part of", d.sshLine("ann", server, whatAmI))
-	if err := d.ssh(ctx, "ann", server, whatAmI, "server\n"+d.slice+"\nclient_id=\"server\"\nclient_id=\"client\"\n"); err != nil {
+	if err := d.ssh(ctx, "ann", server, whatAmI, "server\n"+d.slice+"\nclient_id=\"server\"\nclient_id=\"near\"\nclient_id=\"far\"\n"); err != nil {
+		return err
+	}
+
+	d.step("Ask the server that was installed, over the LAN", d.sshLine("ann", near, askServer), d.sshLine("ann", far, askServer))
+	if err := d.ssh(ctx, "ann", near, askServer, "hello from server to 10.0.0.2\n"); err != nil {
+		return err
+	}
+	if err := d.ssh(ctx, "ann", far, askServer, "hello from server to 10.0.0.3\n"); err != nil {
+		return err
+	}
+	if err := d.measure(ctx, server, near, far); err != nil {
 		return err
 	}
 	if err := d.restart(ctx, server); err != nil {
@@ -147,16 +150,17 @@ func (d *demo) restart(ctx context.Context, at login) error {
 	if err := d.await(ctx, am.Ready); err != nil {
 		return err
 	}
-	return d.ssh(ctx, "ann", at, readNote, "written before the restart\n")
+	return d.ssh(ctx, "ann", at, readNote, "written before the restart\ngreet.pl\n")
 }
 
 // What is done inside the nodes.
 const (
 	whoAmI    = `echo "I am $(id -un) on $(hostname)"`
 	writeNote = `echo written before the restart > note; ` + whoAmI
-	readNote  = `cat note`
-	nextDoor  = `ssh -o BatchMode=yes -o StrictHostKeyChecking=accept-new client '` + whoAmI + `'`
-	whatAmI   = `geni-get client_id; geni-get slice_urn; geni-get manifest | grep -o 'client_id="[^"]*"'`
+	readNote  = `cat note; ls /opt/greet`
+	nextDoor  = `ssh -o BatchMode=yes -o StrictHostKeyChecking=accept-new near '` + whoAmI + `'`
+	whatAmI   = `geni-get client_id; geni-get slice_urn; geni-get manifest | grep -o '<node client_id="[^"]*"' | cut -d ' ' -f 2`
+	askServer = `exec 3<>/dev/tcp/server/80; printf 'GET / HTTP/1.0\r\n\r\n' >&3; sed '1,/^\r$/d' <&3`
 )
 
 // share gives a second user an account.
@@ -203,7 +207,9 @@ func (d *demo) ssh(ctx context.Context, user string, at login, command, want str
 	cmd.Stderr = &problems
 	out, err := cmd.Output()
 	text := strings.TrimRight(string(out), "\n")
-	d.tick("%s at %s: %s", user, at.node, strings.ReplaceAll(text, "\n", "\n       "))
+	if text != "" {
+		d.tick("%s at %s: %s", user, at.node, strings.ReplaceAll(text, "\n", "\n       "))
+	}
 	switch said := strings.TrimSpace(problems.String()); {
 	case err != nil:
 		return fmt.Errorf("%s: %w: %s", d.sshLine(user, at, command), err, said)

@@ -1,33 +1,29 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	_ "embed" // the request
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"patchbay/am"
 	"patchbay/am/client"
+	"patchbay/rspec/draw"
 )
 
-// demoRequest asks for a machine, a virtual machine and a link between them.
-const demoRequest = `<rspec type="request" xmlns="http://www.geni.net/resources/rspec/3">
-  <node client_id="server" exclusive="true">
-    <sliver_type name="raw-pc"/>
-    <interface client_id="server:0"><ip address="10.0.0.1" netmask="255.255.255.0" type="ipv4"/></interface>
-  </node>
-  <node client_id="client" exclusive="false">
-    <sliver_type name="vm"/>
-    <interface client_id="client:0"><ip address="10.0.0.2" netmask="255.255.255.0" type="ipv4"/></interface>
-  </node>
-  <link client_id="lan">
-    <interface_ref client_id="server:0"/>
-    <interface_ref client_id="client:0"/>
-  </link>
-</rspec>
-`
+// demoRequest asks for a server with two clients, one of them behind a slow way.
+// The archive in its URL holds testdata/greet.pl.
+//
+//go:embed testdata/demo.xml
+var demoRequest string
+
+// demoNodes is how many nodes it asks for.
+const demoNodes = 3
 
 // play is the life of an experiment, from the first question to the end.
 func (d *demo) play(ctx context.Context) error {
@@ -36,29 +32,28 @@ func (d *demo) play(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	file, request := filepath.Join(d.dir, requestName), demoRequest
-	if d.local {
-		request = localRequest
+	d.step("Write down what the experiment needs, and look at it", d.drawLines(requestName)...)
+	part, err := excerpt(demoRequest, "node")
+	if err != nil {
+		return err
 	}
-	if err := os.WriteFile(file, []byte(request), 0o644); err != nil {
+	d.document("the first node of the request", part)
+	if err := d.draw(requestName, demoRequest); err != nil {
 		return err
 	}
 
-	d.step("Reserve what a request asks for", d.callLine("Allocate", filepath.Base(file)))
-	d.document("the request", request)
-	a, _, err := d.client.Allocate(ctx, d.slice, d.creds, request, client.Options{})
+	d.step("Reserve it", d.callLine("Allocate", requestName))
+	a, reply, err := d.client.Allocate(ctx, d.slice, d.creds, demoRequest, client.Options{})
 	if err != nil {
 		return err
 	}
 	d.slivers(a.Slivers)
+	if reply.Output != "" {
+		d.say("It says: %s", reply.Output)
+	}
 	if err := expect(a.Slivers, string(am.Allocated), ""); err != nil {
 		return err
 	}
-	part, err := excerpt(a.RSpec, "node")
-	if err != nil {
-		return err
-	}
-	d.document("its first node in the manifest", part)
 
 	d.step("Make it real, with an account for the user", d.callLine("Provision"))
 	user := client.User{URN: d.user.URN.String(), Keys: []string{string(d.user.SSHPublicKey)}}
@@ -77,6 +72,9 @@ func (d *demo) play(ctx context.Context) error {
 	}
 	d.slivers(s)
 	if err := d.await(ctx, am.Ready); err != nil {
+		return err
+	}
+	if err := d.look(ctx); err != nil {
 		return err
 	}
 	doors, err := d.logIn(ctx)
@@ -156,9 +154,26 @@ func (d *demo) await(ctx context.Context, state am.OperationalState) error {
 	}
 }
 
+// look shows what became of the steps that the request asks for, and of its link.
+func (d *demo) look(ctx context.Context) error {
+	d.step("See what was installed, and how the link is made", d.callLine("Status"))
+	a, _, err := d.client.Status(ctx, []string{d.slice}, d.creds, client.Options{})
+	if err != nil {
+		return err
+	}
+	d.told(a.Slivers)
+	for _, x := range a.Slivers {
+		if x.Error != "" {
+			return fmt.Errorf("%s is ready, but: %s", x.ClientID, x.Error)
+		}
+	}
+	return nil
+}
+
 // logIn shows the doors of the nodes; nobody is behind those of simulated ones.
 func (d *demo) logIn(ctx context.Context) ([]login, error) {
-	d.step("See how to log in", d.callLine("Describe"))
+	const file = "manifest.xml"
+	d.step("See how to log in", append([]string{d.callLine("-o", file, "Describe")}, d.drawLines(file)...)...)
 	a, _, err := d.client.Describe(ctx, []string{d.slice}, d.creds, client.Options{})
 	if err != nil {
 		return nil, err
@@ -167,7 +182,10 @@ func (d *demo) logIn(ctx context.Context) ([]login, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.document("the first node of the manifest now", part)
+	d.document("the first node of the manifest", part)
+	if err := d.draw(file, a.RSpec); err != nil {
+		return nil, err
+	}
 	doors, err := logins(a.RSpec)
 	if err != nil {
 		return nil, err
@@ -211,6 +229,34 @@ func (d *demo) gone(ctx context.Context, before int) error {
 	}
 }
 
+// drawLines are the commands that draw a file.
+func (d *demo) drawLines(file string) []string {
+	return []string{d.command("draw", file), d.command("draw", "--svg", pictureName(file), file)}
+}
+
+func pictureName(file string) string { return strings.TrimSuffix(file, ".xml") + ".svg" }
+
+// draw writes a document to a file of the site, shows it in the terminal, and
+// makes a picture of it.
+func (d *demo) draw(file, text string) error {
+	p, err := draw.Read([]byte(text), drawLimits)
+	if err != nil {
+		return err
+	}
+	var lines strings.Builder
+	if err := draw.Text(&lines, p, draw.TextOptions{}); err != nil {
+		return err
+	}
+	d.say("%s", strings.TrimRight(lines.String(), "\n"))
+	var picture bytes.Buffer
+	if err := draw.SVG(&picture, p); err != nil {
+		return err
+	}
+	path := filepath.Join(d.dir, pictureName(file))
+	d.say("The picture: %s%s", path, d.until)
+	return errors.Join(os.WriteFile(filepath.Join(d.dir, file), []byte(text), 0o644), os.WriteFile(path, picture.Bytes(), 0o644))
+}
+
 // callLine is the command to do a step by hand.
 func (d *demo) callLine(args ...string) string {
 	return d.command(append([]string{"call", "--user", "users/ann", "--slice", "demo"}, args...)...)
@@ -227,8 +273,8 @@ func pause(ctx context.Context) error {
 
 // expect wants every sliver in the states; an empty state is any.
 func expect(slivers []client.Sliver, allocation, operational string) error {
-	if len(slivers) != 2 {
-		return fmt.Errorf("the slice has %d slivers, not 2", len(slivers))
+	if len(slivers) != demoNodes {
+		return fmt.Errorf("the slice has %d slivers, not %d", len(slivers), demoNodes)
 	}
 	for _, s := range slivers {
 		if s.Allocation != allocation || operational != "" && s.Operational != operational {

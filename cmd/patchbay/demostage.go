@@ -44,9 +44,9 @@ func (s *stage) tick(format string, args ...any) {
 }
 
 // document shows a part of a document. Lines that are too long to read are
-// broken between elements.
+// broken between elements, and what is still too long is cut.
 func (s *stage) document(what, text string) {
-	const most, width = 16, 100
+	const most, width, cut = 16, 100, 180
 	fmt.Fprintf(s.w, "    --- %s\n", what)
 	var lines []string
 	for line := range strings.SplitSeq(strings.TrimSpace(text), "\n") {
@@ -60,6 +60,9 @@ func (s *stage) document(what, text string) {
 			fmt.Fprintf(s.w, "    | … %d more lines\n", len(lines)-most)
 			break
 		}
+		if len(line) > cut {
+			line = line[:cut-3] + "…"
+		}
 		fmt.Fprintf(s.w, "    | %s\n", line)
 	}
 }
@@ -69,6 +72,21 @@ func (s *stage) slivers(list []client.Sliver) {
 	t := tabwriter.NewWriter(s.w, 0, 0, 2, ' ', 0)
 	for _, x := range list {
 		fmt.Fprintf(t, "    %s\t%s\t%s\t%s\tuntil %s\n", x.ClientID, x.URN, x.Allocation, x.Operational, client.Time(x.Expires))
+	}
+	t.Flush()
+}
+
+// told shows what was installed in the nodes, and by what means their links are
+// made.
+func (s *stage) told(list []client.Sliver) {
+	t := tabwriter.NewWriter(s.w, 0, 0, 2, ' ', 0)
+	for _, x := range list {
+		for _, v := range x.Services {
+			fmt.Fprintf(t, "    %s\tstep %d, %s\t%s\n", x.ClientID, v.Step, v.Kind, v.State)
+		}
+		for _, i := range x.Interfaces {
+			fmt.Fprintf(t, "    %s\t%s at %s\tby %s\n", x.ClientID, i.ClientID, i.Link, i.Emulator)
+		}
 	}
 	t.Flush()
 }

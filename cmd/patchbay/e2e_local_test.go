@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -359,10 +361,12 @@ func TestDemoOnTheLocalTestbed(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	has(t, string(out), "I am ann on server", "I am ann on client", "I am bob on server", "written before the restart", "processes 0 (were ", "files 0 (")
+	has(t, string(out), "I am ann on server", "I am ann on near", "I am ann on far", "I am bob on server", "written before the restart", "greet.pl",
+		"hello from server to 10.0.0.2", "hello from server to 10.0.0.3", "processes 0 (were ", "files 0 (")
 	if strings.Contains(string(out), "processes 0 (were 0)") {
 		t.Errorf("it has counted nothing while the nodes were up:\n%s", out)
 	}
+	demoMeasured(t, string(out))
 	census.Await(t, before, 10*time.Second)
 	has(t, readFile(t, filepath.Join(dir, "providers", "local.yaml")), "port_rest: 10m")
 
@@ -400,5 +404,24 @@ func TestDemoOnTheLocalTestbed(t *testing.T) {
 			t.Errorf("stopping took %v", took)
 		}
 		census.Await(t, before, 10*time.Second)
+	}
+}
+
+// demoMeasured holds that what the demonstration measured has the right order of
+// magnitude, in each direction.
+func demoMeasured(t *testing.T, out string) {
+	t.Helper()
+	rows := regexp.MustCompile(`(?m)^ +(near|far|server) +(near|far|server) +([0-9.]+) Mbit/s +([0-9.]+) Mbit/s +([0-9.]+) ms +([0-9.]+) ms$`).FindAllStringSubmatch(out, -1)
+	if len(rows) != 4 {
+		t.Fatalf("%d directions are measured, not 4:\n%s", len(rows), out)
+	}
+	for _, row := range rows {
+		var v [4]float64
+		for i := range v {
+			v[i], _ = strconv.ParseFloat(row[3+i], 64)
+		}
+		if v[1] < v[0]/2 || v[1] > v[0]*2 || v[3] < v[2]-1 || v[3] > v[2]*2+5 {
+			t.Errorf("from %s to %s: %s", row[1], row[2], row[0])
+		}
 	}
 }

@@ -57,6 +57,17 @@ func (o *initOptions) offer(ctx context.Context, helper string) (offer, error) {
 	}, nil
 }
 
+// localRequest asks for two containers.
+const localRequest = `<rspec type="request" xmlns="http://www.geni.net/resources/rspec/3">
+  <node client_id="server" exclusive="false">
+    <sliver_type name="container"/>
+  </node>
+  <node client_id="client" exclusive="false">
+    <sliver_type name="container"/>
+  </node>
+</rspec>
+`
+
 // localOffer offers containers of this host. Their doors are at the host of the
 // public URL, and listen where the server does.
 func (o *initOptions) localOffer(ctx context.Context, helper string) (offer, error) {
