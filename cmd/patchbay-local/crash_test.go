@@ -31,7 +31,7 @@ func TestKillsLeaveNothingHalf(t *testing.T) {
 	untouched := s.everything()
 	s.start()
 	// What stays from the first node on, such as the image, is no leak.
-	w := &crashWish{Name: crashName(random), Client: "first", On: true, Users: []string{"alice"}}
+	w := &crashWish{Name: crashName(random), Client: "first", Place: 9, On: true, Users: []string{"alice"}}
 	s.insist(w)
 	s.settle([]*crashWish{w})
 	s.removeAll([]*crashWish{w})
@@ -126,7 +126,7 @@ func (l *crashLoad) next(i int, r *rand.Rand) *crashWish {
 	l.asked++
 	w := l.places[i]
 	if w == nil || w.Removed {
-		w = &crashWish{Name: crashName(r), Client: fmt.Sprintf("node%d", i), On: r.IntN(4) > 0, Users: []string{"alice"}}
+		w = &crashWish{Name: crashName(r), Client: fmt.Sprintf("node%d", i), Place: i, On: r.IntN(4) > 0, Users: []string{"alice"}}
 		l.places[i] = w
 		return w
 	}

@@ -23,6 +23,7 @@ import (
 	"patchbay/inventory/local/agent"
 	"patchbay/inventory/local/gateway"
 	localnode "patchbay/inventory/local/node"
+	"patchbay/inventory/local/relay"
 	"patchbay/inventory/local/testbed"
 	"patchbay/inventory/provider"
 	"patchbay/testdata/census"
@@ -35,6 +36,7 @@ const settleTime = 90 * time.Second
 // crashWish is what was last asked of one node.
 type crashWish struct {
 	Name, Client string
+	Place        int // tells its addresses
 	Removed, On  bool
 	Serial       int
 	Users        []string
@@ -60,7 +62,7 @@ func (w *crashWish) resource(s *crashSite) provider.Resource {
 	for _, login := range w.Users {
 		users = append(users, s.user(login))
 	}
-	r[provider.AttrUsers] = users
+	r[provider.AttrUsers], r[provider.AttrInterfaces] = users, w.interfaces()
 	return r
 }
 
@@ -206,7 +208,7 @@ func (s *crashSite) visitAll(wishes []*crashWish) string {
 			}
 		}
 	}
-	return ""
+	return s.meet(wishes)
 }
 
 // wrongError says that a node is not the one that it was.
@@ -346,6 +348,8 @@ func (s *crashSite) victims() map[string][]int {
 			kind = "agent"
 		case args[0] == gateway.Argv0:
 			kind = "gateway"
+		case args[0] == relay.Argv0:
+			kind = "relay"
 		case args[0] == localnode.Argv0:
 			kind = "stage"
 		case len(args) > 1 && args[1] == "local":
@@ -360,7 +364,7 @@ func (s *crashSite) victims() map[string][]int {
 
 // kill kills one process of a random kind, or all of them, and says which.
 func (s *crashSite) kill(r *rand.Rand) string {
-	kinds := []string{"call", "up", "up", "gateway", "stage", "stage", "agent", "everything"}
+	kinds := []string{"call", "up", "up", "gateway", "relay", "stage", "stage", "agent", "everything"}
 	kind := kinds[r.IntN(len(kinds))]
 	if kind == "everything" {
 		s.killAll()

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"patchbay/inventory/local"
 	"patchbay/inventory/local/fabric"
 	"patchbay/inventory/provider"
 	"patchbay/testdata/census"
@@ -151,6 +152,12 @@ func TestRealLinks(t *testing.T) {
 			t.Errorf("a reports %v", items)
 			break
 		}
+	}
+
+	var listed []local.ListedLink
+	s.call("links", nil, &listed)
+	if len(listed) != 6 || listed[1].Asked != "50000 kbit/s 10 ms" || listed[1].Interface != "eth2" || listed[1].Counters == nil || listed[1].Emulator == "" || listed[1].MAC != macOf(a, "a:1").String() {
+		t.Errorf("listed are %+v", listed)
 	}
 
 	s.set(map[string]provider.Resource{b: {"restart_serial": "1"}})
