@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 const domain = 53 // the port of name servers
@@ -29,6 +31,8 @@ const (
 	serverTime    = 2 * time.Second
 	mostServers   = 3
 	rounds        = 2 // over all servers
+	// waitingQuestions is what the kernel may keep of what was not read yet, in bytes.
+	waitingQuestions = 4 << 20
 )
 
 // names answers nodes who ask for names: it passes what they say on to the
@@ -89,6 +93,12 @@ func openNames(e *Exit) (*names, error) {
 	})
 	if err != nil {
 		return nil, err
+	}
+	if raw, err := n.udp.SyscallConn(); err == nil {
+		// Room for bursts of many nodes; less is no reason to stop.
+		_ = raw.Control(func(fd uintptr) {
+			_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, waitingQuestions)
+		})
 	}
 	n.ctx, n.stop = context.WithCancel(context.Background())
 	n.work.Go(n.answer)

@@ -21,6 +21,7 @@ func TestThisHostCanLeadNodesOutside(t *testing.T) {
 }
 
 func TestFirewallsThatAreInTheWay(t *testing.T) {
+	t.Parallel()
 	b := bottle.New(t, bottle.Options{})
 	e := open(t, options(t, b, "out-t"))
 	node := attach(t, e, 1)
