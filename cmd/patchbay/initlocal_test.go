@@ -107,6 +107,7 @@ func TestInitLocalAsAsked(t *testing.T) {
 func TestSampleRequestsAreGranted(t *testing.T) {
 	site, _ := madeLocal(t)
 	edit(t, filepath.Join(site, "providers", "local.prov"), " local --name", "  local --name") // not ours to start
+	edit(t, filepath.Join(site, "providers", "local.yaml"), "probe: true", "probe: false")     // so nobody could be asked
 	for _, dir := range []string{made(t), site} {
 		for _, args := range [][]string{{"user", "ann"}, {"slice", "first", "--owner", "ann"}} {
 			if code, out := tell(t, append(args, "--config", dir)...); code != 0 {

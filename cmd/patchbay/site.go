@@ -130,7 +130,7 @@ func openSite(ctx context.Context, c *Config, log *slog.Logger) (_ *site, err er
 		Prober: probe.New(probe.Config{
 			Components: components(inv),
 			Interfaces: interfaces(inv),
-			Providers:  providers.probing,
+			Providers:  s.testbeds.await(providers.probing),
 			Log:        log,
 		}),
 	})

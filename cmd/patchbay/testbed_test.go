@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"log/slog"
 	"net"
@@ -14,9 +15,11 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/am/probe"
 	"patchbay/inventory"
 	"patchbay/inventory/local"
 	"patchbay/inventory/local/wire"
+	"patchbay/inventory/provider"
 	"patchbay/inventory/simulated"
 )
 
@@ -273,4 +276,36 @@ func TestTestbedThatDoesNotLetUsIn(t *testing.T) {
 	if _, err := s.list[0].ask(t.Context(), s.socket); err == nil || errors.Is(err, local.ErrDown) {
 		t.Errorf("asking: %v", err)
 	}
+}
+
+// prompt is a provider that answers at once.
+type prompt struct{ probe.Provider }
+
+func (prompt) Get(context.Context, []string) (map[string]provider.Result, error) { return nil, nil }
+
+func TestWhoIsToBeAskedFirstWaitsForTheTestbed(t *testing.T) {
+	r := newTestbeds([]*testbed{{provider: "local"}}, slog.New(slog.DiscardHandler))
+	find := r.await(func(name string) (probe.Provider, bool) { return prompt{}, name != "none" })
+	if _, ok := find("none"); ok {
+		t.Error("one that is not there is found")
+	}
+	other, _ := find("other")
+	if _, err := other.Get(t.Context(), nil); err != nil { // has nothing to wait for
+		t.Error(err)
+	}
+	own, _ := find("local")
+	answered := make(chan struct{})
+	go func() { own.Get(t.Context(), nil); close(answered) }()
+	select {
+	case <-answered:
+		t.Error("it is asked before it has started")
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(r.started)
+	<-answered
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	r = newTestbeds(r.list, r.log)
+	own, _ = r.await(func(string) (probe.Provider, bool) { return prompt{}, true })("local")
+	own.Get(ended, nil) // or it hangs: nobody waits longer than he asked to
 }

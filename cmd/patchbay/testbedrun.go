@@ -9,13 +9,16 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
+	"patchbay/am/probe"
 	"patchbay/inventory/local"
+	"patchbay/inventory/provider"
 )
 
 // testbeds runs the local testbeds of a served site while it is served. The
@@ -33,10 +36,11 @@ type testbeds struct {
 
 	running sync.WaitGroup
 	cancel  context.CancelFunc
+	started chan struct{} // closed when start has waited
 }
 
 func newTestbeds(list []*testbed, log *slog.Logger) *testbeds {
-	return &testbeds{list: list, log: log, root: os.Geteuid() == 0, socket: local.Socket, retry: time.Second, patience: 10 * time.Second}
+	return &testbeds{list: list, log: log, root: os.Geteuid() == 0, socket: local.Socket, retry: time.Second, patience: 10 * time.Second, started: make(chan struct{})}
 }
 
 // longestPause is the longest between two starts of a testbed that ends at once.
@@ -46,6 +50,7 @@ const longestPause = time.Minute
 // until they answer; what it may not, it says how to do.
 func (r *testbeds) start(ctx context.Context) {
 	ctx, r.cancel = context.WithCancel(ctx)
+	defer close(r.started)
 	var waiting sync.WaitGroup
 	for _, t := range r.list {
 		log := r.log.With("provider", t.provider, "instance", t.instance)
@@ -70,6 +75,33 @@ func (r *testbeds) start(ctx context.Context) {
 		}
 	}
 	waiting.Wait()
+}
+
+// await lets those who are to be asked before something is promised wait until the
+// testbeds had their time to start, or the first call would be told that they do not run.
+func (r *testbeds) await(find func(name string) (probe.Provider, bool)) func(name string) (probe.Provider, bool) {
+	return func(name string) (probe.Provider, bool) {
+		p, ok := find(name)
+		if ok && slices.ContainsFunc(r.list, func(t *testbed) bool { return t.provider == name }) {
+			p = awaited{p, r.started}
+		}
+		return p, ok
+	}
+}
+
+// awaited is a provider that is asked anything only when started is closed. A probe
+// begins with a get.
+type awaited struct {
+	probe.Provider
+	started <-chan struct{}
+}
+
+func (a awaited) Get(ctx context.Context, names []string) (map[string]provider.Result, error) {
+	select {
+	case <-a.started:
+	case <-ctx.Done():
+	}
+	return a.Provider.Get(ctx, names)
 }
 
 // stop ends those that start has started, and waits for them.
