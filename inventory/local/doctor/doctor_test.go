@@ -191,6 +191,8 @@ func TestEachCheckFailsInItsOwnWords(t *testing.T) {
 			"operation not permitted", "--privileged"},
 		{"NoDelay", "delay", nil, nil, []string{argument(unix.SYS_SOCKET, 0, unix.AF_NETLINK, unix.EAFNOSUPPORT)},
 			"address family not supported", "modprobe sch_netem"},
+		{"NoLoss", "loss", nil, nil, []string{argument(unix.SYS_SOCKET, 2, unix.NETLINK_NETFILTER, unix.EPROTONOSUPPORT)},
+			"nftables cannot lose packets", "modprobe nf_tables"},
 		{"NoWayOutside", "outside", nil, nil, []string{argument(unix.SYS_SOCKET, 2, unix.NETLINK_NETFILTER, unix.EPROTONOSUPPORT)},
 			"nodes cannot be led", "nft_masq"},
 	} {

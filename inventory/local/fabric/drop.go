@@ -22,8 +22,13 @@ const tableName = "patchbay"
 // dice is what the random number is drawn from.
 const dice = 1 << 30
 
-func (n *network) nftables() (*nftables.Conn, error) {
-	c, err := nftables.New(nftables.WithNetNSFd(int(n.file.Fd())))
+// nftables is to be closed. The library's own way into a namespace panics where
+// there is no such socket.
+func (n *network) nftables() (c *nftables.Conn, err error) {
+	err = inside(n.file, func() error {
+		c, err = nftables.New(nftables.AsLasting())
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("cannot speak with nftables: %w", err)
 	}
@@ -36,6 +41,7 @@ func (n *network) drops(rules []dropRule) error {
 	if err != nil {
 		return err
 	}
+	defer c.CloseLasting()
 	table := c.AddTable(&nftables.Table{Family: nftables.TableFamilyBridge, Name: tableName})
 	c.DelTable(table)
 	if len(rules) > 0 {
@@ -79,6 +85,7 @@ func (n *network) dropped() (map[string]uint64, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer c.CloseLasting()
 	list, err := c.GetRules(&nftables.Table{Family: nftables.TableFamilyBridge, Name: tableName}, &nftables.Chain{Name: "forward"})
 	if errors.Is(err, unix.ENOENT) {
 		return nil, nil
