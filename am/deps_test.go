@@ -32,7 +32,7 @@ const rooms = `
 3  rspec                            am/urn schemas schemas/xmltree
 3  inventory/provider               am am/urn go.yaml.in/yaml/v3 golang.org/x/sys
 3  am/store                         am am/urn go.etcd.io/bbolt
-4  inventory/provider/providertest  inventory/provider
+4  inventory/provider/providertest  am inventory/provider
 4  rspec/draw                       am/urn rspec schemas schemas/xmltree
 4  rspec/faithful
 4  inventory/simulated              inventory/nearest inventory/provider go.yaml.in/yaml/v3
@@ -57,12 +57,12 @@ const rooms = `
 2  inventory/local/gateway          inventory/local/agent inventory/local/confine inventory/local/wire golang.org/x/crypto golang.org/x/sys
 2  inventory/local/relay            inventory/local/confine inventory/local/wire golang.org/x/sys
 3  inventory/local/fabric           inventory/local/relay github.com/google/nftables github.com/vishvananda/netlink github.com/vishvananda/netns golang.org/x/sys
-3  inventory/local/outbound         inventory/local/confine inventory/local/wire github.com/google/nftables github.com/vishvananda/netlink github.com/vishvananda/netns golang.org/x/sys
+3  inventory/local/outbound         github.com/google/nftables github.com/vishvananda/netlink golang.org/x/sys
 3  inventory/local/image            inventory/local/node golang.org/x/sys
 4  inventory/local/doctor           inventory/local/cgroup inventory/local/confine inventory/local/fabric inventory/local/image inventory/local/outbound inventory/local/relay golang.org/x/sys
 5  inventory/local                  inventory/local/wire inventory/nearest inventory/provider go.yaml.in/yaml/v3
 6  inventory/local/testbed          inventory/local inventory/local/agent inventory/local/claim inventory/local/fabric inventory/local/gateway inventory/local/image inventory/local/node inventory/local/outbound inventory/local/relay inventory/local/setup inventory/local/wire inventory/provider golang.org/x/crypto golang.org/x/sys
-8  cmd/patchbay-local               inventory/local inventory/local/agent inventory/local/doctor inventory/local/fabric inventory/local/gateway inventory/local/gauge inventory/local/image inventory/local/node inventory/local/outbound inventory/local/relay inventory/local/setup inventory/local/testbed inventory/local/wire inventory/simulated github.com/spf13/cobra golang.org/x/sys
+8  cmd/patchbay-local               inventory/local inventory/local/agent inventory/local/doctor inventory/local/gateway inventory/local/gauge inventory/local/image inventory/local/node inventory/local/relay inventory/local/setup inventory/local/testbed inventory/local/wire inventory/simulated github.com/spf13/cobra golang.org/x/sys
 `
 
 // localModules are the modules that the static binary is made of.
