@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -223,5 +224,40 @@ func TestRealStopsAndWaits(t *testing.T) {
 	}
 	if got := s.mustSSH(s.settled(a)[a], "alice", "sudo cat /root/steps"); got != "one\ntwo\nthree\nfour" {
 		t.Errorf("it has done %q", got)
+	}
+}
+
+// BenchmarkRealSetup makes nodes one after the other until they are ready: what
+// steps add.
+func BenchmarkRealSetup(b *testing.B) {
+	archive := "data:;base64," + base64.StdEncoding.EncodeToString(tarball(b, map[string]string{"one": "1"}))
+	for _, c := range []struct {
+		name  string
+		steps []string
+	}{
+		{"None", nil},
+		{"Execute", []string{executes("true")}},
+		{"Install", []string{installs(archive, "/opt/one")}},
+		{"Ten", slices.Repeat([]string{executes("true")}, 10)},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			s := newSite(b, "setup-b", 43200)
+			s.options.Log = nil
+			s.up()
+			i := 0
+			for b.Loop() {
+				i++
+				n := s.node(fmt.Sprintf("n%d", i), "alice")
+				if c.steps != nil {
+					n["setup"] = c.steps
+				}
+				s.set(map[string]provider.Resource{nodeName(i): n})
+				s.settled(nodeName(i))
+				b.StopTimer()
+				s.set(map[string]provider.Resource{nodeName(i): {"ensure": "absent"}})
+				s.gone(nodeName(i))
+				b.StartTimer()
+			}
+		})
 	}
 }

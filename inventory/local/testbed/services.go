@@ -23,6 +23,10 @@ const (
 	maxLooks  = 20
 )
 
+// reportPause is how long a report of a step that goes on is the last one: a node
+// may write as many as it likes.
+const reportPause = 100 * time.Millisecond
+
 // service is a step of a node's setup and what came of it. Begun is noted when
 // the node has said so: from then on it is only waited for.
 type service struct {
@@ -274,6 +278,9 @@ func (s *services) step(ctx context.Context, i int, o setup.Order) {
 		err := s.l.t.machines.Setup(ctx, s.l.id, setup.WaitWords(i+1), nil, func(r setup.Report) {
 			last, n = r, 1
 			s.say(r.Progress)
+			if !r.Ended() {
+				sleep(ctx, reportPause)
+			}
 		})
 		switch {
 		case ctx.Err() != nil:
@@ -302,7 +309,7 @@ func (s *services) begin(ctx context.Context, i int, o setup.Order) bool {
 	}
 	slow := 0
 	for n := 1; ctx.Err() == nil; n++ {
-		last, late, err := s.order(ctx, i, order)
+		last, late, err := s.order(ctx, i, order, slow > 0)
 		switch {
 		case ctx.Err() != nil:
 			return false
@@ -324,17 +331,34 @@ func (s *services) begin(ctx context.Context, i int, o setup.Order) bool {
 	return false
 }
 
-// order asks the node to begin a step, in its turn. late tells that it did not
-// answer in time.
-func (s *services) order(ctx context.Context, i int, order []byte) (last setup.Report, late bool, err error) {
-	if err := s.l.t.talk.take(ctx, false); err != nil {
-		return last, false, err
+// order asks the node to begin a step, in its turn, and takes the first report.
+// late tells that the node did not answer in time, as it had not before if it is
+// slow.
+func (s *services) order(ctx context.Context, i int, order []byte, slow bool) (first setup.Report, late bool, err error) {
+	t := s.l.t
+	turns, within := t.talk, t.quickTime
+	if slow {
+		turns, within = t.slow, t.talkTime
 	}
-	defer s.l.t.talk.give()
-	ctx, cancel := context.WithTimeout(ctx, s.l.t.talkTime)
+	hello, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	err = s.l.t.machines.Setup(ctx, s.l.id, setup.RunWords(i+1), order, func(r setup.Report) { last = r })
-	return last, ctx.Err() != nil, err
+	if err := t.machines.Answers(hello, s.l.id); err != nil && hello.Err() != nil { // a frozen node takes no turn
+		return first, true, err
+	}
+	if err := turns.take(ctx, false); err != nil {
+		return first, false, err
+	}
+	defer turns.give()
+	ctx, cancel = context.WithTimeout(ctx, within)
+	defer cancel()
+	late = true
+	err = t.machines.Setup(ctx, s.l.id, setup.RunWords(i+1), order, func(r setup.Report) {
+		if late {
+			first, late = r, false
+			cancel() // what else it writes, nobody reads
+		}
+	})
+	return first, late && ctx.Err() != nil, err
 }
 
 // items are the attribute services, within so many bytes: if they are more, the
