@@ -44,12 +44,18 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		os.Exit(0)
+	case selfName:
+		fmt.Println(strings.Join(os.Args, " "), os.Getuid())
+		os.Exit(0)
 	case stageName:
 		fmt.Fprintln(os.Stderr, "the stage of the test:", stage(os.Args[1]))
 		os.Exit(1)
 	}
 	os.Exit(m.Run())
 }
+
+// selfName is what the program is called that tells its words and its user.
+const selfName = "agent-test-self"
 
 // geniName is a link to the test program, under which it is geni-get.
 const geniName = "/run/patchbay/bin/geni-get"
