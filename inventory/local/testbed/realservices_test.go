@@ -218,6 +218,11 @@ func TestRealStopsAndWaits(t *testing.T) {
 		if got != want {
 			t.Fatalf("after %d restarts: %s, want %s", i, got, want)
 		}
+		for end := time.Now().Add(20 * time.Second); strings.Count(s.mustSSH(s.get(a)[a], "alice", "sudo cat /root/steps; echo"), "\n") < min(i+2, 4)-1; {
+			if time.Now().After(end) {
+				t.Fatalf("after %d restarts the step that runs has done nothing", i)
+			}
+		}
 		if i == 1 {
 			s.up() // and the next program asks for the same step
 		}
