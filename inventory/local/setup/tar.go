@@ -29,7 +29,7 @@ func eachTarred(ctx context.Context, f *os.File, each func(*entry) error) error 
 		}
 		e := &entry{name: h.Name, mode: h.FileInfo().Mode(), modified: h.ModTime, target: h.Linkname, body: t}
 		switch h.Typeflag {
-		case tar.TypeReg, tar.TypeRegA, tar.TypeCont, tar.TypeGNUSparse:
+		case tar.TypeReg, tar.TypeCont, tar.TypeGNUSparse:
 			e.kind, e.size = kindFile, h.Size
 		case tar.TypeDir:
 			e.kind = kindFolder

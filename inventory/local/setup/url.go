@@ -22,7 +22,7 @@ func parseURL(text string) (*url.URL, error) {
 	case err != nil:
 		return nil, fmt.Errorf("the url %.200q cannot be read: %w", text, errors.Unwrap(err))
 	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, fmt.Errorf("the url %.200q is neither http:, https: nor data:", u.Redacted())
+		return nil, fmt.Errorf("the url %.200q is none of http:, https: and data: URLs", u.Redacted())
 	case u.Hostname() == "":
 		return nil, fmt.Errorf("the url %.200q names no host", u.Redacted())
 	}
