@@ -51,15 +51,15 @@ func BenchmarkLAN(b *testing.B) {
 				count := strconv.Itoa(n)
 				var without float64
 				for _, kind := range []string{"on no link", "on one LAN", "on one LAN, shaped"} {
-					began := time.Now()
+					began, used := time.Now(), t.processorTime()
 					t.makeLAN(b, n, kind)
 					took := milliseconds(began)
-					figures.add("created, "+kind, count, "ms", took)
-					switch kind {
-					case "on no link":
+					figures.add("ready, "+kind, count, "ms", took)
+					figures.add("ready, "+kind+": processor time", count, "ms", float64((t.processorTime() - used).Milliseconds()))
+					if kind == "on no link" {
 						without = took
-					default:
-						figures.add("more for each node "+kind, count, "ms", (took-without)/float64(n))
+					} else {
+						figures.add("ready, "+kind+": more for each node", count, "ms", (took-without)/float64(n))
 						t.measureLAN(b, n, kind, &figures)
 					}
 					began = time.Now()
@@ -113,7 +113,7 @@ func (b *bed) measureLAN(tb *testing.B, n int, kind string, figures *benchTable)
 	if err != nil || len(all) != n {
 		tb.Fatalf("get: %d nodes, %v", len(all), err)
 	}
-	figures.add("the provider's get, "+kind, strconv.Itoa(n), "ms", milliseconds(began))
+	figures.add("get, "+kind, strconv.Itoa(n), "ms", milliseconds(began))
 	if n == 1 {
 		return
 	}
@@ -127,7 +127,7 @@ func (b *bed) measureLAN(tb *testing.B, n int, kind string, figures *benchTable)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	figures.add("there and back between first and last, "+kind, strconv.Itoa(n), "ms", r.Delay.Trip.Median)
+	figures.add("first to last and back, "+kind, strconv.Itoa(n), "ms", r.Delay.Trip.Median)
 }
 
 // BenchmarkRelayedLink sends over a link that the relay makes, between real
