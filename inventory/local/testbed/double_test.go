@@ -163,6 +163,7 @@ func (w *world) up(operations int) *Testbed {
 		return writeJSON(dir, name, v)
 	}
 	t.newKey = func() ([]byte, error) { return testKey(w.t), nil }
+	t.gather = time.Millisecond
 	t.quiet, t.pause, t.portTime = max(w.quiet, time.Millisecond), time.Millisecond, 20*time.Millisecond
 	return t
 }

@@ -65,7 +65,7 @@ func (t *Testbed) attach(l *life, urn string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	now := time.Now()
-	if now.Sub(n.latest) > gather {
+	if now.Sub(n.latest) > t.gather {
 		n.since = now
 	}
 	n.nodes[l], n.latest, n.drawn = true, now, nil
@@ -143,7 +143,7 @@ func (n *network) settle(ctx context.Context) {
 	for ctx.Err() == nil {
 		n.mu.Lock()
 		now := time.Now()
-		wait := min(gather-now.Sub(n.latest), gatherLongest-now.Sub(n.since))
+		wait := min(n.t.gather-now.Sub(n.latest), gatherLongest-now.Sub(n.since))
 		n.mu.Unlock()
 		if wait <= 0 {
 			return

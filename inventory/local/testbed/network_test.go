@@ -127,16 +127,17 @@ func TestNodesAreOnTheirLinks(t *testing.T) {
 
 func TestLinksArePutOncePerQuietMoment(t *testing.T) {
 	w := newWorld(t)
-	tb, stop := w.run(-1)
+	tb := w.up(-1)
+	tb.gather, tb.quiet = 500*time.Millisecond, 100*time.Millisecond
+	stop := w.serve(tb)
 	defer stop()
 	const n = 60
 	all, names := map[string]provider.Resource{}, []string{}
 	for i := range n {
 		names = append(names, nodeName(i))
-		all[nodeName(i)] = linked(fmt.Sprintf("n%d", i), on("if", "lan", fmt.Sprintf("10.0.0.%d/24", i+1), ""))
-	}
-	if wrong := askAll(t, tb, false, all); len(wrong) > 0 {
-		t.Fatal(wrong)
+		if _, err := ask(tb, nodeName(i), linked(fmt.Sprintf("n%d", i), on("if", "lan", fmt.Sprintf("10.0.0.%d/24", i+1), ""))); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for _, name := range names {
 		await(t, tb, name, ready)
@@ -145,7 +146,7 @@ func TestLinksArePutOncePerQuietMoment(t *testing.T) {
 		t.Errorf("%d ends are on the link", got)
 	}
 	made := w.count("put link")
-	if made > n/6 {
+	if made > n/10 {
 		t.Errorf("the link of %d nodes was put %d times", n, made)
 	}
 	for _, name := range names[:n/2] {
@@ -158,42 +159,44 @@ func TestLinksArePutOncePerQuietMoment(t *testing.T) {
 		await(t, tb, name, provider.Gone)
 	}
 	await(t, tb, names[n-1], func(provider.Resource) bool { return len(w.ends(sliceURN, "lan")) == n/2 })
-	if gone := w.count("put link") - made; gone > n/4 {
+	if gone := w.count("put link") - made; gone > n/10 {
 		t.Errorf("when %d nodes left, it was put %d times", n/2, gone)
 	}
 	w.check(t)
 }
 
 // A slice whose fabric hangs or fails keeps no other slice from anything.
-func TestFabricThatHangsHoldsUpOneSlice(t *testing.T) {
+func TestFabricThatHangsHoldsUpNoOtherSlice(t *testing.T) {
 	for _, operation := range []string{"put link", "plug", "drop", "counters"} {
 		t.Run(operation, func(t *testing.T) {
 			w := newWorld(t)
 			tb, stop := w.run(-1)
 			defer stop()
 			hang := make(chan struct{})
-			w.mu.Lock()
-			w.slow[operation+" "+sliceID(sliceURN)] = hang
-			w.mu.Unlock()
 			all := map[string]provider.Resource{}
-			for i := range 12 { // more than there are turns of any kind
-				all[nodeName(i)] = linked(fmt.Sprintf("n%d", i), on(fmt.Sprint(i), "lan", "", ""))
+			w.mu.Lock()
+			for i := range 24 { // in twelve slices, more than there are turns of any kind
+				slice := sliceURN + fmt.Sprint(i/2)
+				w.slow[operation+" "+sliceID(slice)] = hang
+				all[nodeName(i)] = present(fmt.Sprintf("n%d", i), slice, "alice")
+				all[nodeName(i)]["interfaces"] = []string{fmt.Sprintf(`{"client_id":"%d","link":"lan"}`, i)}
 			}
+			w.mu.Unlock()
 			other := nodeName(99)
-			all[other] = present("other", sliceURN+"2", "alice")
+			all[other] = present("other", sliceURN, "alice")
 			all[other]["interfaces"] = []string{`{"client_id":"0","link":"lan"}`}
 			if wrong := askAll(t, tb, false, all); len(wrong) > 0 {
 				t.Fatal(wrong)
 			}
 			await(t, tb, other, ready)
 			if operation == "drop" || operation == "counters" {
-				for i := range 12 {
+				for i := range 24 {
 					await(t, tb, nodeName(i), ready)
 				}
 			} else if r := look(tb, nodeName(1)); r.Text("state") != "changing" {
 				t.Errorf("a node of the slice is %v", r)
 			}
-			for i := range 12 {
+			for i := range 24 {
 				if _, err := ask(tb, nodeName(i), provider.Resource{"ensure": "absent"}); err != nil {
 					t.Fatal(err)
 				}
@@ -203,10 +206,10 @@ func TestFabricThatHangsHoldsUpOneSlice(t *testing.T) {
 			}
 			await(t, tb, other, func(r provider.Resource) bool { return ready(r) && r.Text("restart_serial") == "1" })
 			w.mu.Lock()
-			delete(w.slow, operation+" "+sliceID(sliceURN))
+			clear(w.slow)
 			w.mu.Unlock()
 			close(hang)
-			for i := range 12 {
+			for i := range 24 {
 				await(t, tb, nodeName(i), provider.Gone)
 			}
 			if _, err := ask(tb, other, provider.Resource{"ensure": "absent"}); err != nil {
@@ -273,8 +276,12 @@ func TestCountersDoNotHoldUpLooks(t *testing.T) {
 	w.slow["counters "+sliceID(sliceURN)] = hang
 	w.mu.Unlock()
 	time.Sleep(countersAge)
+	asked := time.Now()
 	if r := look(tb, a); !known(r) {
 		t.Errorf("while they cannot be read, the last are not told: %v", r)
+	}
+	if took := time.Since(asked); took > countersTime/2 {
+		t.Errorf("a look waited %v for counters", took)
 	}
 }
 
