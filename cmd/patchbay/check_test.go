@@ -139,7 +139,7 @@ func TestCheckReadsRequestsAsTheSiteWould(t *testing.T) {
 		code       int
 		want       string
 	}{
-		{"Good", demoRequest, 0, "2 nodes and 1 link for this site"},
+		{"Good", demoRequest, 0, "3 nodes and 1 link for this site"},
 		{"NotWellFormed", request("<node>"), 1, "request.xml:3:1: "},
 		{"UnknownSliverType", request(`<node client_id="a"><sliver_type name="mainframe"/></node>`), 1, "mainframe"},
 		{"SomebodyElses", request(`<node client_id="a" component_manager_id="urn:publicid:IDN+other.example.org+authority+cm"/>`), 1, "urn:publicid:IDN+testbed.example.org+authority+cm"},

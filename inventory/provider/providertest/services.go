@@ -2,10 +2,8 @@ package providertest
 
 import (
 	"encoding/json"
-	"fmt"
 	"time"
 
-	"patchbay/am"
 	"patchbay/inventory/provider"
 )
 
@@ -15,6 +13,14 @@ var (
 	fails    = `{"kind":"execute","shell":"sh","command":"exit 7 # to fail"}`
 )
 
+// States of services.
+const (
+	waiting = "waiting"
+	running = "running"
+	done    = "done"
+	failed  = "failed"
+)
+
 // checkServices waits for the services that a node was made with, and looks what is
 // told of them.
 func (s *suite) checkServices(name string, asked []string) error {
@@ -22,14 +28,14 @@ func (s *suite) checkServices(name string, asked []string) error {
 		return nil
 	}
 	s.begin("look at its services")
-	var told []am.StepReport
 	for end := time.Now().Add(s.o.Wait); ; {
 		r, err := s.look("look at its services", name)
 		if err != nil {
 			return err
 		}
 		items := r.List(provider.AttrServices)
-		if told = provider.ObservedNode(r).Services; len(told) != len(asked) {
+		told := provider.ObservedNode(r).Services
+		if len(told) != len(asked) {
 			s.wrong(ruleServices, "%s was made with %d services, and get tells of %d; tell of each from when you have accepted it", name, len(asked), len(told))
 			return errEnd
 		}
@@ -43,10 +49,13 @@ func (s *suite) checkServices(name string, asked []string) error {
 				s.wrong(ruleServices, "services of %s are not in the order of setup: item %d is %.200q", name, i+1, items[i])
 				return errEnd
 			}
-			going = going || told[i].State == am.StepWaiting || told[i].State == am.StepRunning
+			going = going || told[i].State == waiting || told[i].State == running
 		}
 		if !going {
-			break
+			for i, r := range told {
+				s.checkEnd(asked[i], string(r.State), r.Exit)
+			}
+			return nil
 		}
 		if time.Now().After(end) {
 			s.wrong(ruleServices, "services of %s have not ended after %v: %q", name, s.o.Wait, items)
@@ -58,17 +67,14 @@ func (s *suite) checkServices(name string, asked []string) error {
 			return errEnd
 		}
 	}
-	for i, r := range told {
-		switch {
-		case asked[i] == succeeds && (r.State != am.StepDone || r.Exit != 0):
-			s.wrong(ruleServices, "the command true is told to be %s", ended(r))
-		case asked[i] == fails && (r.State != am.StepFailed || r.Exit == 0):
-			s.wrong(ruleServices, "the command exit 7 is told to be %s; a command that ends with another status than 0 is failed, and exit is that status", ended(r))
-		}
-	}
-	return nil
 }
 
-func ended(r am.StepReport) string {
-	return fmt.Sprintf("%s, with exit %d", r.State, r.Exit)
+// checkEnd looks whether a step has ended as it must.
+func (s *suite) checkEnd(asked, state string, exit int) {
+	switch {
+	case asked == succeeds && (state != done || exit != 0):
+		s.wrong(ruleServices, "the command true is told to be %s, with exit %d", state, exit)
+	case asked == fails && (state != failed || exit == 0):
+		s.wrong(ruleServices, "the command exit 7 is told to be %s, with exit %d; a command that ends with another status than 0 is failed, and exit is that status", state, exit)
+	}
 }
