@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"patchbay/am"
 	"patchbay/inventory/provider"
 )
 
@@ -11,14 +12,6 @@ import (
 var (
 	succeeds = `{"kind":"execute","shell":"sh","command":"true"}`
 	fails    = `{"kind":"execute","shell":"sh","command":"exit 7 # to fail"}`
-)
-
-// States of services.
-const (
-	waiting = "waiting"
-	running = "running"
-	done    = "done"
-	failed  = "failed"
 )
 
 // checkServices waits for the services that a node was made with, and looks what is
@@ -49,11 +42,11 @@ func (s *suite) checkServices(name string, asked []string) error {
 				s.wrong(ruleServices, "services of %s are not in the order of setup: item %d is %.200q", name, i+1, items[i])
 				return errEnd
 			}
-			going = going || told[i].State == waiting || told[i].State == running
+			going = going || told[i].State == am.StepWaiting || told[i].State == am.StepRunning
 		}
 		if !going {
 			for i, r := range told {
-				s.checkEnd(asked[i], string(r.State), r.Exit)
+				s.checkEnd(asked[i], r.State, r.Exit)
 			}
 			return nil
 		}
@@ -70,11 +63,11 @@ func (s *suite) checkServices(name string, asked []string) error {
 }
 
 // checkEnd looks whether a step has ended as it must.
-func (s *suite) checkEnd(asked, state string, exit int) {
+func (s *suite) checkEnd(asked string, state am.StepState, exit int) {
 	switch {
-	case asked == succeeds && (state != done || exit != 0):
+	case asked == succeeds && (state != am.StepDone || exit != 0):
 		s.wrong(ruleServices, "the command true is told to be %s, with exit %d", state, exit)
-	case asked == fails && (state != failed || exit == 0):
+	case asked == fails && (state != am.StepFailed || exit == 0):
 		s.wrong(ruleServices, "the command exit 7 is told to be %s, with exit %d; a command that ends with another status than 0 is failed, and exit is that status", state, exit)
 	}
 }
