@@ -162,22 +162,6 @@ func (s *linkSite) makeNodes(t testing.TB) {
 	}
 }
 
-func (s *linkSite) removeNodes(t testing.TB) {
-	t.Helper()
-	var all []provider.Update
-	for _, letter := range s.letters() {
-		all = append(all, provider.Update{
-			Name: s.id(letter), Is: provider.Resource{"ensure": provider.Present}, Should: provider.Resource{"ensure": provider.Absent},
-		})
-	}
-	if _, err := s.provider.Set(t.Context(), all, false); err != nil {
-		t.Fatalf("set: %v", err)
-	}
-	for _, letter := range s.letters() {
-		s.await(t, s.id(letter), provider.Absent)
-	}
-}
-
 // item is what the testbed tells of a node's interface.
 func (s *linkSite) item(t testing.TB, letter, link string) (i linkItem) {
 	t.Helper()
