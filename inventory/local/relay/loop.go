@@ -150,6 +150,7 @@ func (l *loop) arrive() {
 // arm sets the timer to the next frame, and says how many milliseconds to wait
 // for all else; -1 is for ever.
 func (l *loop) arm() int {
+	wait := -1
 	due, ok := l.schedule.due()
 	switch {
 	case ok && due != l.armed:
@@ -163,10 +164,10 @@ func (l *loop) arm() int {
 		}
 		l.armed = due
 	case !ok && l.stock.kept > 0:
-		return int(idle / time.Millisecond)
+		wait = int(idle / time.Millisecond)
 	}
-	if len(l.resting) > 0 {
-		return int(firstRest / int64(time.Millisecond))
+	if len(l.resting) > 0 { // sooner than it is idle
+		wait = int(firstRest / int64(time.Millisecond))
 	}
-	return -1
+	return wait
 }
