@@ -186,6 +186,10 @@ func (e *Exit) mend() error {
 	if err := e.connect(); err != nil {
 		return err
 	}
+	// Before look: the kernel knows no way on from a device that may not pass on.
+	if err := setForwarding(e.device, "1"); err != nil {
+		return err
+	}
 	seen, err := e.look()
 	if err != nil {
 		return err

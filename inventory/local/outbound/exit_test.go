@@ -426,7 +426,7 @@ func TestExitIsMended(t *testing.T) {
 	}
 	eventually(t, "the filter", func() error {
 		if err := greeted(node, "10.0.0.1:80"); !errors.Is(err, syscall.EHOSTUNREACH) {
-			return err
+			return fmt.Errorf("not refused: %v", err)
 		}
 		return nil
 	})

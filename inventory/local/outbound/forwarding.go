@@ -86,14 +86,10 @@ func setForwarding(device, to string) error {
 	return nil
 }
 
-// forward lets the host pass packets on that come from our device or, as answers,
-// from ways outside. Where the host did so already nothing is changed. What is
-// changed is written down first, and guarded: nothing but answers to nodes may
-// come that way.
+// forward lets the host pass packets on that come, as answers, from ways outside.
+// Where the host did so already nothing is changed. What is changed is written down
+// first, and guarded: nothing but answers to nodes may come that way.
 func (e *Exit) forward(ways []string) error {
-	if err := setForwarding(e.device, "1"); err != nil {
-		return err
-	}
 	c, err := readChanges(e.o.Folder)
 	if err != nil {
 		return err

@@ -10,9 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nsfsMagic is what statfs says of a namespace that is mounted on a file.
-const nsfsMagic = 0x6e736673
-
 // inside calls f on a thread that is in the network namespace, nil for a new one,
 // and ends with f. The main thread would not end, and is passed by.
 func inside(space *os.File, f func() error) error {
@@ -69,7 +66,7 @@ func pin(path string) (*os.File, error) {
 	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	if st.Type != nsfsMagic {
+	if st.Type != unix.NSFS_MAGIC {
 		return nil, errors.Join(fs.ErrNotExist, f.Close())
 	}
 	return f, nil

@@ -1,8 +1,12 @@
 package outbound
 
 import (
+	"errors"
+	"net/netip"
+	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
@@ -77,5 +81,37 @@ func TestFirewallsThatAreInTheWay(t *testing.T) {
 			t.Errorf("after the remedy: %v", err)
 		}
 		change(func(c *nftables.Conn) { c.DelTable(table) })
+	}
+}
+
+// A host behind somebody's NAT has no public address: only its routes tell which
+// of its devices leads outside, and they must tell at once.
+func TestWaysOfAHostWithPrivateAddresses(t *testing.T) {
+	need.NetNS(t)
+	var spaces []*os.File
+	for range 3 {
+		f, err := scratch()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		spaces = append(spaces, f)
+	}
+	host, router := spaces[0], spaces[1]
+	if err := joinSpaces(host, router, netip.MustParsePrefix("192.168.7.2/24"), netip.MustParsePrefix("192.168.7.1/24")); err != nil {
+		t.Fatal(err)
+	}
+	e, err := start(Options{Instance: "out-t", Number: 1, host: host, every: time.Hour}, spaces[2])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	if err := inside(host, func() error {
+		if !forwards("way0") {
+			return errors.New("answers to nodes are not passed on")
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
 	}
 }
