@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
 )
 
 func TestRestartedNodesArePluggedAgain(t *testing.T) {
@@ -190,6 +191,41 @@ func TestNetworksAreAdopted(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.closed = false // so that the end of the test finds nothing to drop
+}
+
+// A removal dooms devices one by one before they go all together. What was wanted
+// again after a kill in between must not go with the next removal.
+func TestRemovalThatWasInterrupted(t *testing.T) {
+	h := open(t, Auto)
+	l := lan("s1", 2)
+	nodes := build(t, h, l)
+	n := h.slices["s1"].net
+	devices, err := n.devices()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range devices {
+		message := nl.NewIfInfomsg(unix.AF_UNSPEC)
+		message.Index = int32(d.index)
+		if err := n.request(unix.RTM_NEWLINK, 0, message, nl.NewRtAttr(unix.IFLA_GROUP, nl.Uint32Attr(doomed))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h2, err := Open(options(h.o.Folder, Auto))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h2.Close() })
+	put(t, h2, l)
+	plug(t, h2, l, nodes)
+	other := Link{Slice: "s1", Name: "other", Ends: []End{{ID: "x", MAC: l.Ends[0].MAC, IfName: "eth2"}}}
+	put(t, h2, other)
+	if err := h2.Remove(context.Background(), "s1", "other"); err != nil {
+		t.Fatal(err)
+	}
+	if !reaches(t, nodes[0], address(1), nodes[1], address(2), long) {
+		t.Error("the removal of another link took the link away")
+	}
 }
 
 func TestPinsThatAreNone(t *testing.T) {

@@ -57,7 +57,10 @@ func (n *network) bounds(name string) (bool, error) {
 	r.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
 	r.AddData(nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(name)))
 	list, err := r.Execute(unix.NETLINK_ROUTE, 0)
-	if err != nil || len(list) == 0 {
+	if err == nil && len(list) == 0 {
+		err = errors.New("the kernel says nothing of it")
+	}
+	if err != nil {
 		return false, fmt.Errorf("cannot look at the bridge %s: %w", name, err)
 	}
 	body := list[0][unix.SizeofIfInfomsg:]

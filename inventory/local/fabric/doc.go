@@ -16,6 +16,7 @@
 //	t  the end of the relay, a TAP device
 //	x  the way to a shared VLAN, whose bridge is in a namespace of its own, kept
 //	   in Folder/shared
+//	y  the other side of x, in that namespace
 //
 // # The means
 //

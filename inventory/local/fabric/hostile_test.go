@@ -84,7 +84,7 @@ func TestBridgesDoNotLearnWithoutBounds(t *testing.T) {
 		}
 		h.able.bounded = bounded
 		l := lan("s1", 3)
-		if bounded == false {
+		if !bounded {
 			l.Shapes = []Shape{{Rate: 1_000_000}}
 		}
 		nodes := build(t, h, l)
@@ -119,8 +119,8 @@ func TestBridgesDoNotLearnWithoutBounds(t *testing.T) {
 	}
 }
 
-// Nothing of the fabric answers a node: not to ARP, not to neighbour solicitation,
-// not to echo requests for the devices' own addresses.
+// Nothing of the fabric answers a node: it has no address that one could ask for, and
+// what is sent to the devices' own MAC addresses stays without an answer.
 func TestFabricDoesNotAnswer(t *testing.T) {
 	h := open(t, NFTables)
 	nodes := build(t, h, lan("s1", 1, Shape{}))

@@ -44,10 +44,7 @@ func decide(l Link, can Abilities, forced string) (plan, error) {
 	if err := sane(l); err != nil {
 		return plan{}, err
 	}
-	m, ok := newMatrix(l)
-	if !ok {
-		return plan{}, tooManyPairs()
-	}
+	m := newMatrix(l)
 	s := m.sum()
 	p := plan{ports: make([]port, m.ports)}
 	means, err := s.choose(can, forced)
@@ -81,6 +78,7 @@ func decide(l Link, can Abilities, forced string) (plan, error) {
 	case Relay:
 		words = words[1:]
 		p.relay = true
+		var ok bool
 		if p.paths, ok = m.paths(l, s); !ok {
 			return plan{}, tooManyPairs()
 		}
@@ -174,25 +172,4 @@ func sane(l Link) error {
 
 func tooManyPairs() error {
 	return &UnsupportedError{"different properties for so many pairs", fmt.Sprintf("the relay tells %d pairs of a link apart; ask for the same of more of them, or make several links of it", maxPairs)}
-}
-
-// Words tells an operator what an emulator, as Put returned it, does.
-func Words(emulator string) string {
-	var list []string
-	for word := range strings.SplitSeq(emulator, "+") {
-		switch word {
-		case "bridge":
-			word = "joined by a bridge of the kernel"
-		case "tbf":
-			word = "capacity by the kernel's token bucket at each interface"
-		case Netem:
-			word = "latency and loss by the kernel's netem at each interface"
-		case NFTables:
-			word = "loss by a rule of nftables for each interface"
-		case Relay:
-			word = "joined by the testbed's relay, which delays and loses frames pair by pair"
-		}
-		list = append(list, word)
-	}
-	return strings.Join(list, "; ")
 }

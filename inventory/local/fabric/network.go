@@ -52,6 +52,13 @@ func openNetwork(path string, make bool) (n *network, made bool, err error) {
 		f.Close()
 		return nil, false, err
 	}
+	if there {
+		// Who was killed in a removal has left what the next one would take along.
+		if err := n.removeDoomed(); err != nil {
+			n.close()
+			return nil, false, err
+		}
+	}
 	return n, !there, nil
 }
 
@@ -169,6 +176,7 @@ const (
 	kindCutEnd = "u"
 	kindTAP    = "t"
 	kindUplink = "x"
+	kindFar    = "y" // the other side of it, in the shared VLAN's namespace
 )
 
 // alias tells in words what a device is for; it has what its name is made of.
@@ -212,7 +220,6 @@ func (n *network) switchOn(index int) error {
 // milliseconds, in which nobody else can change a network of this host, so they
 // go one by one.
 func (n *network) remove(list []device) error {
-	const doomed = 2 // a group of devices
 	together := false
 	for _, d := range list {
 		message := nl.NewIfInfomsg(unix.AF_UNSPEC)
@@ -231,6 +238,13 @@ func (n *network) remove(list []device) error {
 	if !together {
 		return nil
 	}
+	return n.removeDoomed()
+}
+
+// doomed is the group of devices that are to go.
+const doomed = 2
+
+func (n *network) removeDoomed() error {
 	err := n.request(unix.RTM_DELLINK, 0, nl.NewIfInfomsg(unix.AF_UNSPEC), nl.NewRtAttr(unix.IFLA_GROUP, nl.Uint32Attr(doomed)))
 	if err != nil && !errors.Is(err, unix.ENODEV) {
 		return fmt.Errorf("cannot remove devices: %w", err)

@@ -27,8 +27,7 @@ func (m *matrix) paths(l Link, s sum) ([]relay.Path, bool) {
 		}
 		return list, len(list) <= maxPairs
 	}
-	sources := m.ports
-	for i := range sources {
+	for i := range m.ports {
 		groups := make(map[asked][]string)
 		var order []asked
 		for j := range m.ports {

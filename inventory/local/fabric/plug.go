@@ -88,8 +88,11 @@ func (n *network) number(other Namespace) (int, error) {
 			number, err = n.nl.GetNetNsIdByFd(fd)
 		}
 	}
-	if err != nil || number < 0 {
-		return 0, fmt.Errorf("cannot tell the node's network namespace from others: %w", errors.Join(err))
+	if err == nil && number < 0 {
+		err = errors.New("the kernel gives it no number")
+	}
+	if err != nil {
+		return 0, fmt.Errorf("cannot tell the node's network namespace from others: %w", err)
 	}
 	return number, nil
 }

@@ -223,7 +223,7 @@ func (s *slice) rules() error {
 	}
 	s.known = false
 	// Where nftables is missing there are none to take away either.
-	if err := s.net.drops(list); err != nil && len(list) > 0 {
+	if err := s.net.drops(list); err != nil && len(list)+len(s.ruled) > 0 {
 		return err
 	}
 	s.ruled, s.known = list, true

@@ -41,7 +41,7 @@ func (h *Host) joinShared(s *slice, m *made) error {
 		}
 	}
 	name := m.device(kindUplink, uplink)
-	farName := deviceName("y", s.name+" "+m.link.Name, "")
+	farName := deviceName(kindFar, s.name+" "+m.link.Name, "")
 	near, ok, err := s.net.device(name)
 	if err != nil {
 		return err
