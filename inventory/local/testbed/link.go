@@ -1,6 +1,7 @@
 package testbed
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -109,32 +110,65 @@ func sharedName(name string) string {
 	return "the shared VLAN " + shown(name)
 }
 
+// over is m, and what o asks where m asks for nothing.
+func (m measure) over(o measure) measure {
+	return measure{cmp.Or(m.rate, o.rate), cmp.Or(m.delay, o.delay), cmp.Or(m.loss, o.loss)}
+}
+
 // shape adds what frames from an end are to meet.
 func (l *link) shape(from string, properties []property) {
+	var general measure
+	named := map[string]measure{} // by end
 	for _, p := range properties {
 		m := p.measure()
-		if m == (measure{}) {
+		if len(p.To) == 0 {
+			general = general.over(m)
 			continue
 		}
 		s := fabric.Shape{From: []string{from}, Rate: m.rate, Delay: m.delay, Loss: m.loss}
-		if len(p.To) == 0 {
-			if i, ok := l.general[m]; !ok {
-				l.general[m] = len(l.Shapes)
-				l.Shapes = append(l.Shapes, s)
-			} else if g := &l.Shapes[i]; g.From[len(g.From)-1] != from {
-				g.From = append(g.From, from)
-			}
-			continue
-		}
 		for _, id := range p.To {
 			for _, end := range l.ends[id] {
 				if end != from {
 					s.To = append(s.To, end)
+					named[end] = named[end].over(m)
 				}
 			}
 		}
-		if len(s.To) > 0 { // towards ends that are there
+		if m != (measure{}) && len(s.To) > 0 { // towards ends that are there
 			l.Shapes = append(l.Shapes, s)
 		}
 	}
+	if general == (measure{}) {
+		return
+	}
+	s := fabric.Shape{From: []string{from}, Rate: general.rate, Delay: general.delay, Loss: general.loss}
+	if l.Shared == "" && fills(general, named) {
+		for _, e := range l.Ends {
+			if _, ok := named[e.ID]; !ok && e.ID != from {
+				s.To = append(s.To, e.ID)
+			}
+		}
+		if len(s.To) > 0 {
+			l.Shapes = append(l.Shapes, s)
+		}
+		return
+	}
+	if i, ok := l.general[general]; ok {
+		l.Shapes[i].From = append(l.Shapes[i].From, from)
+		return
+	}
+	l.general[general] = len(l.Shapes)
+	l.Shapes = append(l.Shapes, s)
+}
+
+// fills tells whether the fabric would take from what is asked towards all others
+// what the properties of a named one leave out. It is meant for those alone that no
+// property names; of a shared VLAN not all are known, so there it is for all.
+func fills(general measure, named map[string]measure) bool {
+	for _, m := range named {
+		if m.over(general) != m {
+			return true
+		}
+	}
+	return false
 }
