@@ -47,7 +47,7 @@ type iface struct {
 
 // property is what frames that leave an interface are to meet.
 type property struct {
-	To         []string `json:"to"` // client_ids; empty: all others of the link
+	To         []string `json:"to"` // client_ids; empty: all others that no other property names
 	Capacity   int64    `json:"capacity"`
 	Latency    float64  `json:"latency"`
 	PacketLoss float64  `json:"packet_loss"`
@@ -62,12 +62,13 @@ func parseInterfaces(items []string) ([]iface, error) {
 	size, properties, seen := 0, 0, map[string]bool{}
 	var all []iface
 	for i, item := range items {
-		if size += len(item); size > maxInterfaceBytes {
-			return nil, fmt.Errorf("the interfaces have more than %d bytes of names, addresses and properties", maxInterfaceBytes)
-		}
 		f, err := parseInterface(item)
 		if err != nil {
 			return nil, fmt.Errorf("interface %d: %w", i+1, err)
+		}
+		// As they are kept, where a letter may take more bytes: see maxRecord.
+		if size += len(f.text); size > maxInterfaceBytes {
+			return nil, fmt.Errorf("the interfaces have more than %d bytes of names, addresses and properties", maxInterfaceBytes)
 		}
 		if f.control {
 			all = append(all, f)

@@ -65,6 +65,7 @@ func TestInterfacesThatAreRefused(t *testing.T) {
 		{"long names", one(`,"shared_vlan":"` + strings.Repeat("x", 257) + `"`), one(`,"shared_vlan":"` + strings.Repeat("x", 256) + `"`), "interface 1: client_id, link and shared_vlan can have 256 bytes, and one has more"},
 		{"a long slice", one(`,"slice":"` + strings.Repeat("x", 1025) + `"`), one(`,"slice":"` + strings.Repeat("x", 1024) + `"`), "interface 1: slice can have 1024 bytes, and has 1025"},
 		{"too much of everything", one(`,"x":"` + strings.Repeat("x", maxInterfaceBytes) + `"`), one(`,"x":"` + strings.Repeat("x", maxInterfaceBytes-40) + `"`), "the interfaces have more than 1048576 bytes of names, addresses and properties"},
+		{"too much once it is kept", one(`,"x":"` + strings.Repeat("<", maxInterfaceBytes/6) + `"`), one(`,"x":"` + strings.Repeat("<", maxInterfaceBytes/6-10) + `"`), "the interfaces have more than 1048576 bytes of names, addresses and properties"},
 		{"shared by nobody", []string{`{"client_id":"a","shared_vlan":"x"}`}, one(`,"shared_vlan":"x"`), "interface 1: it is on no link, and so on no shared VLAN"},
 		{"no address", one(`,"addresses":["10.0.0.1"]`), one(`,"addresses":["10.0.0.1/32"]`), `interface 1: "10.0.0.1" is no address with the length of its network, such as 10.128.0.1/24`},
 		{"an address that leads elsewhere", one(`,"addresses":["127.0.0.2/8"]`), one(`,"addresses":["128.0.0.2/8"]`), "interface 1: 127.0.0.2/8 cannot be the address of an interface"},

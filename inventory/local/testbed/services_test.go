@@ -235,7 +235,7 @@ func TestSetupsThatAreRefused(t *testing.T) {
 		{"no step", []string{"{}"}, "step 1 of the setup is refused"},
 		{"a wrong one", []string{executes("true"), installs("ftp://example.org/x", "/x")}, "step 2 of the setup is refused: the url"},
 		{"an install behind an execute", []string{executes("true"), installs("data:,", "/x")}, "all installs come first"},
-		{"too many", many, "can be in 1000"},
+		{"too many", many, "can be in 256"},
 		{"too much", []string{large, large, large, large, large}, "more than 524288 bytes"},
 	} {
 		for _, noop := range []bool{true, false} {
@@ -387,6 +387,23 @@ func TestStepsBeginOnceWhereverItIsKilled(t *testing.T) {
 		if t.Failed() {
 			return
 		}
+	}
+}
+
+// What steps print, whatever it is, does not make the journal too large to be read.
+func TestJournalCanBeReadAgain(t *testing.T) {
+	dir := t.TempDir()
+	var j journal
+	for range maxSteps {
+		r := setup.Report{State: setup.Failed, Exit: 255, Message: strings.Repeat("<", 1<<10), Output: strings.Repeat("\x00", 4<<10)}
+		j.Steps = append(j.Steps, service{Kind: setup.Execute, Report: r.Bounded(), Begun: true})
+	}
+	if err := writeJSON(dir, servicesFile, j); err != nil {
+		t.Fatal(err)
+	}
+	var again journal
+	if err := readJSON(dir, servicesFile, &again); err != nil || !slices.Equal(again.Steps, j.Steps) {
+		t.Errorf("it is read again with %d steps, %v", len(again.Steps), err)
 	}
 }
 

@@ -18,10 +18,11 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// Bounds on the steps of a node. Their file must not be larger than maxRecord,
-// also when each byte is written as six.
+// Bounds on the steps of a node. Neither their file nor the journal, which has the
+// end of what each printed, may be larger than maxRecord, also when each byte is
+// written as six.
 const (
-	maxSteps     = 1000
+	maxSteps     = 256
 	maxStepBytes = 512 << 10
 )
 
