@@ -12,9 +12,11 @@
 // the same. Only the record's fields that are settled once (user ids, port,
 // image) are kept, everything else is looked up.
 //
-// The lives share three things: the numbers of the host (package claim), the
-// gateway with all listeners (package gateway), and the slices, whose nodes know
-// each other by name and have a key in common.
+// The lives share the numbers of the host (package claim), the gateway with all
+// listeners (package gateway), the way outside (package outbound), and the slices,
+// whose nodes know each other by name and have a key and a network of links
+// (package fabric) in common. Links are drawn from what their ends say, and made
+// once for all nodes that come or leave together.
 //
 // What a request wants installed and executed (steps) is done by package setup
 // inside the node, one after the other, once its logins are proven. A goroutine
@@ -28,6 +30,8 @@
 //	nodes/ID/         made and removed by package node; node.json, host_key, setup.json and services.json are ours
 //	slices/HASH       the key of an experiment
 //	doors/HASH.json   a door of another provider's node
+//	fabrics/          the networks of slices, package fabric's
+//	outbound/         the way outside, package outbound's; outbound.json is its number on this host
 //	gateway.json      port and user id of the gateway
 //	gateway_key       its host key
 //	images/           package image
