@@ -87,7 +87,7 @@ func (c *client) ask(ctx context.Context, u *url.URL) (a *answer, to string, err
 			conn.Close()
 		}
 	}()
-	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) }) // for reading the body, too
 	late := time.AfterFunc(headTime, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	if _, err := io.WriteString(conn, request(u)); err != nil {
 		return nil, "", &laterError{err}
@@ -100,7 +100,6 @@ func (c *client) ask(ctx context.Context, u *url.URL) (a *answer, to string, err
 	if err != nil {
 		return nil, "", &laterError{fmt.Errorf("%s: %w", shown(u.String()), err)}
 	}
-	_ = stop // it ends reading, too
 	switch {
 	case h.status == 200:
 		body := h.body(r)

@@ -96,7 +96,8 @@ func Tail(s string, most int) string {
 }
 
 // ReadReports calls each for every report that r brings, which comes out of a
-// node: what is no report, or too long, is an error.
+// node, up to the one that says that the step is over: what is no report, or too
+// long, is an error.
 func ReadReports(r io.Reader, each func(Report)) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 0, 1<<10), maxLine)
@@ -110,7 +111,9 @@ func ReadReports(r io.Reader, each func(Report)) error {
 		default:
 			return fmt.Errorf("the node tells of a step that is %.40q", got.State)
 		}
-		each(got.Bounded())
+		if each(got.Bounded()); got.Ended() {
+			return nil
+		}
 	}
 	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
 		return fmt.Errorf("what the node tells of a step has more than %d bytes", maxLine)

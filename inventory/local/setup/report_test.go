@@ -2,6 +2,7 @@ package setup
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -11,7 +12,7 @@ import (
 func TestReports(t *testing.T) {
 	long := Report{State: Failed, Exit: 3, Message: strings.Repeat("ä", 400) + "\n", Output: "first" + strings.Repeat("ü\x00", 2000), Progress: "1 %"}
 	var got []Report
-	err := ReadReports(bytes.NewReader(append(Report{State: Running, Progress: "45 %"}.encode(), long.encode()...)), func(r Report) { got = append(got, r) })
+	err := ReadReports(bytes.NewReader(slices.Concat(Report{State: Running, Progress: "45 %"}.encode(), long.encode(), []byte("more"))), func(r Report) { got = append(got, r) })
 	if err != nil || len(got) != 2 || got[0] != (Report{State: Running, Progress: "45 %"}) {
 		t.Fatalf("%+v, %v", got, err)
 	}

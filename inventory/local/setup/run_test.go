@@ -135,19 +135,22 @@ func TestExecute(t *testing.T) {
 // nor one that was interrupted.
 func TestOnce(t *testing.T) {
 	dir := t.TempDir()
-	count := filepath.Join(dir, "count")
-	order, _ := json.Marshal(Order{Step: sh("echo once >>" + count + "; sleep 0.3")})
+	count, over := filepath.Join(dir, "count"), filepath.Join(dir, "over")
+	order, _ := json.Marshal(Order{Step: sh("echo once >>" + count + "; until test -e " + over + "; do sleep 0.01; done")})
 	var all sync.WaitGroup
 	for range 5 {
 		all.Go(func() {
 			r, c := started(t, dir, 1, string(order))
+			t.Cleanup(func() { c.Process.Kill(); c.Wait() })
 			if r.State != Running {
 				t.Errorf("%+v", r)
 			}
-			c.Wait()
 		})
 	}
 	all.Wait()
+	if err := os.WriteFile(over, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
 	if r := waited(t, dir, 1); r.State != Done {
 		t.Errorf("%+v", r)
 	}
@@ -159,11 +162,12 @@ func TestOnce(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		if text, _ := os.ReadFile(count); strings.Count(string(text), "\n") == 2 {
+		text, _ := os.ReadFile(count)
+		log, _ := os.ReadFile(filepath.Join(dir, "log", "2-execute.log"))
+		if strings.Count(string(text), "\n") == 2 && len(log) > 0 {
 			break
 		}
 	}
-	time.Sleep(20 * time.Millisecond) // for its log
 	c.Process.Kill()
 	c.Wait()
 	interrupted := Report{State: Failed, Exit: 255, Message: Interrupted, Output: "said\n"}

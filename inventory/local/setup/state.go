@@ -100,7 +100,10 @@ func (s *state) report() Report {
 			err = json.Unmarshal(text, &r)
 		}
 	}
-	if err != nil || !r.Ended() {
+	if err == nil && !r.Ended() {
+		err = fmt.Errorf("it is noted as %.40q", r.State)
+	}
+	if err != nil {
 		return Report{State: Failed, Exit: 255, Message: fmt.Sprintf("what came of it is not known: %v", err)}
 	}
 	return r
