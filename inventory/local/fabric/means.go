@@ -68,7 +68,8 @@ func decide(l Link, can Abilities, forced string) (plan, error) {
 	case Netem:
 		for j, a := range s.ports {
 			p.ports[j].netem = asked{delay: a.delay, loss: a.loss}
-			p.ports[j].hop = a.loss > 0
+			// Its queue counts packets, and one that is not cut has 64 KiB.
+			p.ports[j].hop = a.delay > 0 || a.loss > 0
 		}
 	case NFTables:
 		for j, a := range s.ports {

@@ -72,7 +72,7 @@ func TestLossIsPerPacket(t *testing.T) {
 			if far := 5 * math.Sqrt(c.loss*(1-c.loss)/packets); math.Abs(got-c.loss) > far {
 				t.Errorf("%.4f of the packets are lost, want %v ± %.4f", got, c.loss, far)
 			}
-			if c.many > 1 && alone < 300 {
+			if c.many > 1 && alone < 200 { // of 313, of which chance spares about ten
 				t.Errorf("packets that were sent together are lost together: only in %d pieces some were lost", alone)
 			}
 			t.Logf("lost %.4f, %d pieces in part", got, alone)

@@ -37,8 +37,9 @@ const (
 	queueFrames = 16
 	// netemRate is what netem's queue is made for when there is no capacity.
 	netemRate = 10_000_000 // kbit/s
-	// netemMost bounds netem's queue, in packets.
-	netemMost = 1_000_000
+	// netemBytes is what all frames in netem's queue may have together, for it is the
+	// host's memory; as much as of a path of the relay.
+	netemBytes = 64 << 20
 )
 
 func (s shaper) frame() int64 { return int64(s.mtu + frameOverhead) }
@@ -54,7 +55,8 @@ func (s shaper) queue() int64 {
 	return min(max(bytes(s.rate, queueTime), queueFrames*s.frame())+s.burst(), math.MaxUint32)
 }
 
-// packets is the limit of netem's queue: what is on its way, and what waits.
+// packets is the limit of netem's queue: what is on its way, and what waits, as long
+// as that is not too much. It holds single packets only if they are cut before.
 func (s shaper) packets() uint32 {
 	rate := s.rate
 	if rate == 0 {
@@ -62,7 +64,7 @@ func (s shaper) packets() uint32 {
 	}
 	const small = 256 // bytes of a frame, where many are small
 	wait := s.delay + queueTime
-	return uint32(min(max(bytes(rate, wait)/small, 1000), netemMost))
+	return uint32(min(max(bytes(rate, wait)/small, 1000), netemBytes/s.frame()))
 }
 
 // shape makes a port do it, and nothing of what it did before.

@@ -25,8 +25,8 @@ func TestQueueingDisciplines(t *testing.T) {
 			"tbf 1:0 in root: 28000100 0000000000000000ffffffff 000000000000000000000000 8017b42c 00000000 00000000 | 0c000400 00dd0ee902000000 | 08000600 40597307",
 		}},
 		{"NetemAlone", shaper{delay: 12500 * time.Microsecond, loss: 0.015, mtu: 1500}, []string{
-			// latency in ticks 195312; limit 305175; loss 1.5 % of 2^32
-			"netem 2:0 in root: f0fa0200 17a80400 3d0ad703 000000000000000000000000 | 0c000a00 20bcbe0000000000",
+			// latency in ticks 195312; limit 44208, 64 MiB of frames; loss 1.5 % of 2^32
+			"netem 2:0 in root: f0fa0200 b0ac0000 3d0ad703 000000000000000000000000 | 0c000a00 20bcbe0000000000",
 		}},
 		{"NetemInTBF", shaper{rate: 10_000, delay: time.Millisecond, mtu: 1500}, []string{
 			"tbf 1:0 in root: 28000100 0000000000000000d0121300 000000000000000000000000 f8240100 00000000 00000000 | 0c000400 d012130000000000 | 08000600 d4300000",
@@ -96,6 +96,22 @@ func TestBurstsAndQueues(t *testing.T) {
 		s := shaper{rate: tc.kbits, mtu: 1500}
 		if s.burst() != tc.burst || s.queue() != tc.burst+tc.wait {
 			t.Errorf("%d kbit/s: burst %d, queue %d; want %d, %d", tc.kbits, s.burst(), s.queue(), tc.burst, tc.burst+tc.wait)
+		}
+	}
+}
+
+// What waits in netem is the host's memory, whatever a node sends.
+func TestNetemsQueueIsBounded(t *testing.T) {
+	for _, mtu := range []int{leastMTU, usualMTU, mostMTU} {
+		s := shaper{delay: maxDelay, mtu: mtu}
+		if most := int64(s.packets()) * s.frame(); most > 64<<20 || most < 60<<20 {
+			t.Errorf("MTU %d: %d bytes may wait", mtu, most)
+		}
+	}
+	for _, shape := range []Shape{{Delay: time.Millisecond}, {Loss: 0.1}, {Delay: time.Millisecond, Rate: 1000}} {
+		p, err := decide(lan("s1", 2, shape), everything, Netem)
+		if err != nil || !p.ports[0].hop || !p.ports[1].hop {
+			t.Errorf("%+v: packets come to netem in one piece: %+v, %v", shape, p, err)
 		}
 	}
 }

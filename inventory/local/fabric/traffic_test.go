@@ -110,6 +110,9 @@ func rate(t testing.TB, a *node, from string, b *node, to string, window, pause 
 // tells which share got lost, and how often one was lost whose piece was not.
 func lost(t testing.TB, a *node, from string, b *node, to string, packets, many int) (share float64, alone int) {
 	t.Helper()
+	// Who is asked from there knows the address: a question of its own may be lost,
+	// and is asked again only after a second.
+	reaches(t, b, to, a, from, long)
 	in := b.udp(addrPort(to))
 	control(t, in, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 64<<20)
 	out := a.udp(addrPort(from))
