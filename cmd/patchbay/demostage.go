@@ -61,7 +61,7 @@ func (s *stage) document(what, text string) {
 			break
 		}
 		if len(line) > cut {
-			line = line[:cut-3] + "…"
+			line = strings.ToValidUTF8(line[:cut-3], "") + "…"
 		}
 		fmt.Fprintf(s.w, "    | %s\n", line)
 	}
