@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"patchbay/inventory/local"
+	"patchbay/inventory/local/setup"
 	"patchbay/inventory/provider"
 )
 
@@ -78,4 +79,48 @@ func (l *life) report(room int) provider.Resource {
 		}
 	}
 	return r
+}
+
+// items are the attribute services, within so many bytes: if they are more, the
+// outputs are cut, and then the messages.
+func (s *services) items(room int) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.told == nil {
+		s.told = s.encoded(setup.MaxOutput, true)
+	}
+	all := s.told
+	for output := setup.MaxOutput / 2; lengthOf(all) > room; output /= 2 {
+		all = s.encoded(output, output > 0)
+		if output == 0 {
+			break
+		}
+	}
+	return all
+}
+
+func lengthOf(items []string) (n int) {
+	for _, item := range items {
+		n += len(item)
+	}
+	return n
+}
+
+func (s *services) encoded(output int, messages bool) []string {
+	all := make([]string, 0, len(s.journal.Steps))
+	for _, step := range s.journal.Steps {
+		item := object{"kind": step.Kind, "state": step.State}
+		if step.Ended() {
+			item["exit"] = step.Exit
+		}
+		if text := setup.Tail(step.Output, output); text != "" {
+			item["output"] = text
+		}
+		if messages && step.Message != "" {
+			item["message"] = step.Message
+		}
+		b, _ := json.Marshal(item) // texts and a number
+		all = append(all, string(b))
+	}
+	return all
 }

@@ -138,10 +138,9 @@ func (l *life) serve(rec record) (held bool, wait time.Duration) {
 	if s.journal.Executes.IsZero() {
 		return true, 0
 	}
-	// A clock that was set back must not hold it up.
-	since := max(0, time.Since(s.journal.Executes.Round(0)))
+	since := time.Since(s.journal.Executes)
 	wait = l.t.settings.ServicesWait - since
-	return wait > 0, wait
+	return since >= 0 && wait > 0, wait // a clock that was set back must not hold it up
 }
 
 // pauseServices ends the goroutine: the node stops. The steps in it may go on.
@@ -359,48 +358,4 @@ func (s *services) order(ctx context.Context, i int, order []byte, slow bool) (f
 		}
 	})
 	return first, late && ctx.Err() != nil, err
-}
-
-// items are the attribute services, within so many bytes: if they are more, the
-// outputs are cut, and then the messages.
-func (s *services) items(room int) []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.told == nil {
-		s.told = s.encoded(setup.MaxOutput, true)
-	}
-	all := s.told
-	for output := setup.MaxOutput / 2; lengthOf(all) > room; output /= 2 {
-		all = s.encoded(output, output > 0)
-		if output == 0 {
-			break
-		}
-	}
-	return all
-}
-
-func lengthOf(items []string) (n int) {
-	for _, item := range items {
-		n += len(item)
-	}
-	return n
-}
-
-func (s *services) encoded(output int, messages bool) []string {
-	all := make([]string, 0, len(s.journal.Steps))
-	for _, step := range s.journal.Steps {
-		item := object{"kind": step.Kind, "state": step.State}
-		if step.Ended() {
-			item["exit"] = step.Exit
-		}
-		if text := setup.Tail(step.Output, output); text != "" {
-			item["output"] = text
-		}
-		if messages && step.Message != "" {
-			item["message"] = step.Message
-		}
-		b, _ := json.Marshal(item) // texts and a number
-		all = append(all, string(b))
-	}
-	return all
 }

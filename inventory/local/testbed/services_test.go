@@ -118,6 +118,18 @@ func TestExecutesHoldUpOnlyForAWhile(t *testing.T) {
 	}
 	stop()
 	tb, stop = w.run(-1) // and the next program waits no second time
+	await(t, tb, name, ready)
+	stop()
+	w.settings.ServicesWait = time.Hour
+	dir, j := filepath.Join(w.dir, "state", "nodes", name), journal{}
+	if err := readJSON(dir, servicesFile, &j); err != nil {
+		t.Fatal(err)
+	}
+	j.Executes = time.Now().Add(time.Hour) // as of a clock that was set back since
+	if err := writeJSON(dir, servicesFile, j); err != nil {
+		t.Fatal(err)
+	}
+	tb, stop = w.run(-1)
 	defer stop()
 	await(t, tb, name, ready)
 	w.endStep(name, "1", done)
