@@ -217,7 +217,9 @@ func (s *server) datagrams() {
 		}
 		h, ok := parseHeader(buffer[:n])
 		switch {
-		case err != nil || !ok:
+		case err != nil: // of one datagram, or for a while
+			time.Sleep(time.Millisecond)
+		case !ok:
 		case h.kind == typeEcho:
 			h.kind, h.arrived, h.left = typeAnswer, at.UnixNano(), time.Now().UnixNano()
 			h.put(buffer[:n])
