@@ -16,7 +16,7 @@ func alice(t *testing.T) account {
 	t.Helper()
 	need.Root(t)
 	dir := t.TempDir()
-	for d := dir; d != "/tmp" && d != "/"; d = filepath.Dir(d) {
+	for d := dir; d != filepath.Clean(os.TempDir()) && d != "/"; d = filepath.Dir(d) {
 		if err := os.Chmod(d, 0o755); err != nil {
 			t.Fatal(err)
 		}
