@@ -17,9 +17,11 @@ import (
 	"patchbay/inventory/local/node"
 )
 
-// stateNames is all that a state folder holds.
+// stateNames is all that a state folder holds, but for what a killed testbed was
+// just writing.
 var stateNames = []string{
 	"nodes", "trash", "assembly", "disks", "program", "images", "slices", "doors", fabricsFolder, outboundFolder, outboundFile, gatewayFile, gatewayKeyFile, "lock",
+	outboundFile + freshSuffix, gatewayFile + freshSuffix, gatewayKeyFile + freshSuffix,
 }
 
 // Clean removes everything of an instance from this host, nodes with their files

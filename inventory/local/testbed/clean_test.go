@@ -49,3 +49,36 @@ func TestCleanRefusesMounts(t *testing.T) {
 		}
 	}
 }
+
+// TestCleanKnowsWhatWasBeingWritten has a testbed killed while it wrote its key.
+func TestCleanKnowsWhatWasBeingWritten(t *testing.T) {
+	need.Root(t)
+	dir := t.TempDir()
+	state := filepath.Join(dir, "state")
+	if err := os.Mkdir(state, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	clean := func() error {
+		return Clean(t.Context(), Options{
+			Settings: local.Settings{Instance: "clean-new"}, State: state, Socket: filepath.Join(dir, "run", "socket"), Claims: filepath.Join(dir, "claims"),
+		}, func(string) {})
+	}
+	stray := filepath.Join(state, "letters.new")
+	for _, path := range []string{filepath.Join(state, gatewayKeyFile+".new"), stray} {
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := clean(); err == nil || !strings.Contains(err.Error(), "letters.new") {
+		t.Errorf("with a file of somebody else: %v", err)
+	}
+	if err := os.Remove(stray); err != nil {
+		t.Fatal(err)
+	}
+	if err := clean(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(state); !os.IsNotExist(err) {
+		t.Errorf("left: %v", err)
+	}
+}

@@ -70,10 +70,13 @@ const (
 // maxRecord is the largest file of State that is read, in bytes.
 const maxRecord = 4 << 20
 
+// freshSuffix ends the name of a file while it is written.
+const freshSuffix = ".new"
+
 // writeDurably puts b at dir/name, whole or not at all, so that it is there after
 // a loss of power.
 func writeDurably(dir, name string, b []byte) error {
-	fresh := filepath.Join(dir, name+".new")
+	fresh := filepath.Join(dir, name+freshSuffix)
 	if err := os.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
