@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -56,7 +57,7 @@ func (o *Order) fetchAndPut(ctx context.Context, s *state, who account, l *log) 
 	}
 	defer p.Close()
 	if as == formatFile {
-		if name == "" {
+		if name = keptName(o.URL); name == "" {
 			name = fmt.Sprintf("install-%d", s.n)
 		}
 		if err := p.keep(name, f, size); err != nil {
@@ -79,8 +80,13 @@ func (p *place) keep(name string, f *os.File, size int64) error {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
+	mode := fs.FileMode(0o644)
+	var begins [2]byte
+	if n, _ := f.ReadAt(begins[:], 0); n == 2 && string(begins[:]) == "#!" {
+		mode = 0o755 // a script
+	}
 	w := &writer{p: p, say: func(string) {}}
-	e := &entry{kind: kindFile, name: name, mode: 0o644, size: size, body: f}
+	e := &entry{kind: kindFile, name: name, mode: mode, size: size, body: f}
 	if err := w.file(name, e); err != nil {
 		return fmt.Errorf("the file is not in %s, or only a part of it: %w", p.path, err)
 	}

@@ -58,6 +58,21 @@ func fileName(text string) string {
 	return name
 }
 
+// keptName is what a file is called that is kept as it is: with its URL's query, as
+// wget calls it, for requests count on that.
+func keptName(text string) string {
+	name := fileName(text)
+	if name == "" {
+		return ""
+	}
+	u, _ := parseURL(text)
+	long := name + "?" + strings.ReplaceAll(u.RawQuery, "/", "%2F")
+	if u.RawQuery == "" || strings.ContainsRune(long, 0) || len(long) > maxName {
+		return name
+	}
+	return long
+}
+
 // dataOf is what a data: URL holds (RFC 2397).
 func dataOf(text string) ([]byte, error) {
 	head, body, ok := strings.Cut(text[len(dataScheme):], ",")

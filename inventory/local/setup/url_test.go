@@ -45,6 +45,17 @@ func TestNamesOfURLs(t *testing.T) {
 			t.Errorf("%.60s: %q, want %q", url, got, want)
 		}
 	}
+	for url, want := range map[string]string{
+		"http://example.org/tool.sh":                           "tool.sh",
+		"http://example.org/tool.sh?format=raw&from=/a#top":    "tool.sh?format=raw&from=%2Fa",
+		"http://example.org/?format=raw":                       "",
+		"http://example.org/x?" + strings.Repeat("y", maxName): "x",
+		"http://example.org/x?..":                              "x?..",
+	} {
+		if got := keptName(url); got != want {
+			t.Errorf("%.60s is kept as %q, want %q", url, got, want)
+		}
+	}
 	if got := shown("http://alice:secret@example.org/x"); strings.Contains(got, "secret") || !strings.Contains(got, "alice") {
 		t.Errorf("a password is shown: %s", got)
 	}
