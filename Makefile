@@ -53,7 +53,7 @@ check-full: check
 
 ## bench: run the benchmarks (B=NAME for some of them)
 bench: packages
-	$(GO) test -run '^$$' -bench '$(or $(B),.)' -benchmem $(PACKAGES)
+	$(GO) test -run '^$$' -bench '$(or $(B),.)' -benchmem -timeout 60m $(PACKAGES)
 
 ## fuzz: run one fuzz target (T=FuzzName), or each for FUZZTIME (20s)
 fuzz: packages

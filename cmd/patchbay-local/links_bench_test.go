@@ -50,7 +50,7 @@ func BenchmarkLAN(b *testing.B) {
 			for b.Loop() {
 				count := strconv.Itoa(n)
 				var without float64
-				for _, kind := range []string{"on no link", "on one LAN", "on one LAN, shaped"} {
+				for _, kind := range []string{"on no link", "on one LAN", "on one LAN, shaped", "on one LAN, relayed"} {
 					began, used := time.Now(), t.processorTime()
 					t.makeLAN(b, n, kind)
 					took := milliseconds(began)
@@ -83,8 +83,11 @@ func (b *bed) makeLAN(tb *testing.B, n int, kind string) {
 		})
 		if kind != "on no link" {
 			properties := ""
-			if strings.HasSuffix(kind, "shaped") {
+			switch {
+			case strings.HasSuffix(kind, "shaped"):
 				properties = `,"properties":[{"capacity":100000}]`
+			case strings.HasSuffix(kind, "relayed"): // and all go to the next by another way
+				properties = fmt.Sprintf(`,"properties":[{"latency":1},{"to":["n%d:0"],"latency":2}]`, (i+1)%n)
 			}
 			should["interfaces"] = []string{fmt.Sprintf(`{"client_id":"n%d:0","link":"lan","slice":%q,"addresses":["10.7.%d.%d/16"]%s}`,
 				i, slice, i/200, i%200+1, properties)}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -100,6 +101,11 @@ type device struct {
 	ready  bool // what is sent goes out
 	peer   int  // index of its other side
 	peerNS int  // number of the namespace that is in, -1 for none
+}
+
+// isBridge tells it by the name, which is ours.
+func (d device) isBridge() bool {
+	return strings.HasPrefix(d.name, kindBridge) || strings.HasPrefix(d.name, kindOwn)
 }
 
 func asDevice(l netlink.Link) device {
@@ -215,27 +221,35 @@ func (n *network) switchOn(index int) error {
 	return nil
 }
 
-// remove takes devices away, and is back when they have gone. That of one or of
-// hundreds takes the kernel about the same time; but each TAP takes it tens of
-// milliseconds, in which nobody else can change a network of this host, so they
-// go one by one.
+// remove takes devices away, and is back when they have gone. Hundreds take the
+// kernel hardly longer than one, but for bridges: for each it waits until all
+// processors have noticed, and holds the lock of all networks of this host. So
+// they go last and few at a time, that others get their turns.
 func (n *network) remove(list []device) error {
-	together := false
+	const few = 8
+	bridges := slices.DeleteFunc(slices.Clone(list), func(d device) bool { return !d.isBridge() })
+	list = slices.DeleteFunc(slices.Clone(list), device.isBridge)
+	if err := n.removeAtOnce(list); err != nil {
+		return err
+	}
+	for some := range slices.Chunk(bridges, few) {
+		if err := n.removeAtOnce(some); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (n *network) removeAtOnce(list []device) error {
 	for _, d := range list {
 		message := nl.NewIfInfomsg(unix.AF_UNSPEC)
 		message.Index = int32(d.index)
-		var err error
-		if strings.HasPrefix(d.name, kindTAP) {
-			err = n.request(unix.RTM_DELLINK, 0, message)
-		} else {
-			together = true
-			err = n.request(unix.RTM_NEWLINK, 0, message, nl.NewRtAttr(unix.IFLA_GROUP, nl.Uint32Attr(doomed)))
-		}
+		err := n.request(unix.RTM_NEWLINK, 0, message, nl.NewRtAttr(unix.IFLA_GROUP, nl.Uint32Attr(doomed)))
 		if err != nil && !errors.Is(err, unix.ENODEV) {
 			return fmt.Errorf("cannot remove the device %s: %w", d.name, err)
 		}
 	}
-	if !together {
+	if len(list) == 0 {
 		return nil
 	}
 	return n.removeDoomed()

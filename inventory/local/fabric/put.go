@@ -232,8 +232,8 @@ func (s *slice) rules() error {
 
 // putRelay gives the link to the slice's relay.
 func (h *Host) putRelay(ctx context.Context, s *slice, m, before *made, have map[string]device) error {
-	if before != nil && before.plan.relay && before.plan.segment != m.plan.segment {
-		// Those that are open are of the other kind: the relay asks for new ones.
+	if before == nil || !before.plan.relay || before.plan.segment != m.plan.segment {
+		// Those that are there are of another time or kind: the relay asks for new ones.
 		if err := s.net.remove(taps(m.link.Name, have)); err != nil {
 			return err
 		}

@@ -73,19 +73,19 @@ func (h *Host) Drop(ctx context.Context, slice string) error {
 	if err != nil {
 		return err
 	}
-	// The relay first, which takes its devices with it.
-	var errs []error
-	if s.keeper != nil {
-		errs = append(errs, s.keeper.Close())
-		s.keeper = nil
-	}
 	if there {
 		// All of it is removed here and not left to the namespace, which dies
-		// when the kernel finds the time, and not while somebody has it open.
-		errs = append(errs, s.net.clear())
+		// when the kernel finds the time, and not while somebody has it open; nor
+		// to the relay, which would close one TAP after the other.
+		if err := s.net.clear(); err != nil {
+			return err
+		}
 	}
-	if err := errors.Join(errs...); err != nil {
-		return err
+	if s.keeper != nil {
+		if err := s.keeper.Close(); err != nil {
+			return err
+		}
+		s.keeper = nil
 	}
 	clear(s.links)
 	return errors.Join(s.close(), unpin(s.path), h.tidyShared())

@@ -1,8 +1,11 @@
 package fabric
 
 import (
+	"errors"
 	"fmt"
 	"os"
+
+	"golang.org/x/sys/unix"
 
 	"patchbay/inventory/local/relay"
 )
@@ -30,12 +33,31 @@ func (n *network) tap(m *made, i int) func() (*os.File, error) {
 		}); err != nil {
 			return nil, err
 		}
-		if err := n.setTAP(name, own, text, mtu, segment); err != nil {
+		err = n.setTAP(name, own, text, mtu, segment)
+		if err == nil {
+			err = persist(f)
+		}
+		if err != nil {
 			f.Close()
 			return nil, err
 		}
 		return f, nil
 	}
+}
+
+// persist lets a TAP stay when it is closed. Otherwise its removal would be part of
+// that, and take as long as that of hundreds together. It goes with its bridge.
+func persist(f *os.File) error {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var inner error
+	err = raw.Control(func(fd uintptr) { inner = unix.IoctlSetInt(int(fd), unix.TUNSETPERSIST, 1) })
+	if err = errors.Join(err, inner); err != nil {
+		return fmt.Errorf("cannot keep the TAP %s: %w", f.Name(), err)
+	}
+	return nil
 }
 
 func (n *network) setTAP(name, own, text string, mtu int, segment bool) error {

@@ -209,11 +209,7 @@ func (l *life) remove(ctx context.Context) error {
 	if err := l.removeMachine(ctx); err != nil {
 		return err
 	}
-	if l.network != nil { // without a turn: others would wait for it
-		if err := l.network.leave(ctx, l); err != nil {
-			return err
-		}
-	}
+	l.leaveNetwork()
 	rec := l.snapshot()
 	if err := l.giveBack(rec); err != nil {
 		return err

@@ -6,23 +6,10 @@ import (
 	"time"
 )
 
-// leave takes the ends of a node that has gone out of its links, and removes the
-// network with its last node. Other nodes' links are made anew a little later, for
-// all nodes that leave at once.
-func (n *network) leave(ctx context.Context, l *life) error {
-	n.mu.Lock()
-	delete(n.nodes, l)
-	n.drawn = nil
-	last := len(n.nodes) == 0
-	n.mu.Unlock()
-	if !last {
-		n.later(n.t.quiet)
-		return nil
-	}
-	return n.drop(ctx)
-}
-
-// leaveNetwork is leave for a node that was never made, and does not wait.
+// leaveNetwork takes the ends of a node that has gone, or was never made, out of
+// its links. That is done a little later, for all nodes that leave at once, and
+// with the last of them the whole network goes. Nobody waits for it: hundreds of
+// devices take the kernel seconds. The next program ends what this one did not.
 func (l *life) leaveNetwork() {
 	n := l.network
 	if n == nil {
@@ -31,8 +18,12 @@ func (l *life) leaveNetwork() {
 	n.mu.Lock()
 	delete(n.nodes, l)
 	n.drawn = nil
+	wait := n.t.quiet
+	if len(n.nodes) == 0 {
+		wait = 0
+	}
 	n.mu.Unlock()
-	n.later(n.t.quiet)
+	n.later(wait)
 }
 
 // drop removes the network unless a node has come. Nothing is done by it any more
