@@ -108,7 +108,7 @@ func probeOutside([]string) (string, *trouble) {
 	if err := outbound.Try(); err != nil {
 		return "", &trouble{
 			fmt.Sprintf("nodes cannot be led to the network outside: %v", err),
-			remedyFor(err.Error(), "modprobe veth nf_tables nft_ct nft_masq nft_connlimit nft_limit nft_reject_ipv4") + "; it is for sites with outbound: yes",
+			remedyFor(err.Error(), "modprobe veth nf_tables nft_ct nft_masq nft_connlimit nft_limit nft_fib_ipv4 nft_reject_ipv4") + "; it is for sites with outbound: yes",
 		}
 	}
 	for _, o := range outbound.Obstacles() {

@@ -150,6 +150,7 @@ func prepare() error {
 		[2]string{"ipv4/conf/all/send_redirects", "0"}, [2]string{"ipv4/conf/default/send_redirects", "0"},
 		[2]string{"ipv4/conf/all/accept_source_route", "0"}, [2]string{"ipv4/conf/default/accept_source_route", "0"},
 		[2]string{"ipv4/icmp_ratelimit", "0"}, // each refusal is told
+		[2]string{"ipv4/ipfrag_high_thresh", strconv.Itoa(fragmentMemory)}, [2]string{"ipv4/ipfrag_time", strconv.Itoa(fragmentTime)},
 		[2]string{"ipv4/ip_forward", "1"},
 	)
 	if err != nil {

@@ -17,6 +17,15 @@ const (
 	nodeNames       = 300  // packets of questions for names a second
 	nodeStream      = 2000 // the same, over TCP
 	nodeEchoes      = 20   // pings of the gateway a second
+	nodeFragments   = 500  // parts of packets a second
+)
+
+// Parts of packets wait for the others in memory of the exit that all nodes
+// share, at most that many bytes, and so long at most that what one node may send
+// is a small part of it.
+const (
+	fragmentMemory = 64 << 20
+	fragmentTime   = 2 // seconds
 )
 
 // meterTime is how long a rate is remembered.
@@ -39,11 +48,19 @@ func exitTable(blocked []netip.Prefix, connections uint32) (*ruleset, *nftables.
 	host := r.set(nftables.Set{Name: "host", KeyType: nftables.TypeIPAddr})
 	names, stream, echoes := r.meter("names", true), r.meter("stream", true), r.meter("echoes", true)
 	pace, open := r.meter("pace", true), r.meter("open", false)
+	parts := r.set(nftables.Set{Name: "parts", KeyType: nftables.TypeIFName, Dynamic: true, Size: 1 << 16, HasTimeout: true, Timeout: meterTime})
 	gate := Gateway()
 
-	// The kernel's check of the way back (rp_filter) holds each node to its own
-	// address; this only keeps what cannot be one out of the books. Questions for
-	// names are not in the books at all.
+	// Each node is held to its own address before the kernel puts packets together
+	// again, so that none adds to what another has sent; its check of the way back
+	// (rp_filter) comes later.
+	whole := r.chain("whole", nftables.ChainTypeFilter, nftables.ChainHookPrerouting, beforeWhole, nftables.ChainPolicyAccept)
+	r.rule(whole, from(outside), accept())
+	r.rule(whole, fromElsewhere(), drop())
+	r.rule(whole, fragment(), fasterDevice(parts, nodeFragments), drop())
+
+	// This only keeps what cannot be a node's address out of the books. Questions
+	// for names are not in the books at all.
 	first := r.chain("first", nftables.ChainTypeFilter, nftables.ChainHookPrerouting, *nftables.ChainPriorityRaw, nftables.ChainPolicyAccept)
 	r.rule(first, notFrom(outside), isOutside(source, nodes()), drop())
 	r.rule(first, notFrom(outside), is(destination, gate), untrack())
@@ -64,9 +81,11 @@ func exitTable(blocked []netip.Prefix, connections uint32) (*ruleset, *nftables.
 	r.rule(input, notFrom(outside), refuse())
 
 	forward := r.chain("forward", nftables.ChainTypeFilter, nftables.ChainHookForward, *nftables.ChainPriorityFilter, nftables.ChainPolicyDrop)
-	r.rule(forward, state(known), accept())
-	r.rule(forward, state(expr.CtStateBitINVALID), drop())
+	r.rule(forward, state(expr.CtStateBitESTABLISHED), accept())
+	r.rule(forward, from(outside), state(known), accept())
 	r.rule(forward, from(outside), drop())
+	// What nodes say of connections (ICMP errors) may be about those of others.
+	r.rule(forward, state(expr.CtStateBitINVALID|expr.CtStateBitRELATED), drop())
 	for _, no := range []part{notTo(outside), isIn(destination, block), isIn(destination, host)} {
 		r.rule(forward, no, refuse())
 	}
@@ -107,6 +126,9 @@ func hostTable(table, device string, behind netip.Addr, blocked []netip.Prefix, 
 	r.rule(last, is(source, behind), notTo(device), translate())
 	return r, guarded
 }
+
+// beforeWhole is before the kernel's books (conntrack) ask for whole packets.
+const beforeWhole nftables.ChainPriority = -450
 
 // early is before the filters of the host, which may let more through.
 const early nftables.ChainPriority = -10

@@ -88,6 +88,24 @@ func echo() part {
 	})
 }
 
+// fragment is a part of a packet.
+func fragment() part {
+	return part{
+		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: 6, Len: 2},
+		&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 2, Mask: []byte{0x3f, 0xff}, Xor: make([]byte, 2)},
+		&expr.Cmp{Op: expr.CmpOpNeq, Register: 1, Data: make([]byte, 2)},
+	}
+}
+
+// fromElsewhere matches when the way to the source is by another device, or there
+// is none.
+func fromElsewhere() part {
+	return part{
+		&expr.Fib{Register: 1, ResultOIF: true, FlagSADDR: true, FlagIIF: true},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: make([]byte, 4)},
+	}
+}
+
 // state matches packets of connections in one of the states.
 func state(bits uint32) part {
 	return part{
@@ -101,12 +119,23 @@ const known = expr.CtStateBitESTABLISHED | expr.CtStateBitRELATED
 
 // faster matches when a source sends more such packets a second than it may.
 func faster(s *nftables.Set, rate uint64) part {
-	return each(s, &expr.Limit{Type: expr.LimitTypePkts, Rate: rate, Over: true, Unit: expr.LimitTimeSecond, Burst: uint32(2 * rate)}, unix.NFT_DYNSET_OP_UPDATE)
+	return each(s, above(rate), unix.NFT_DYNSET_OP_UPDATE)
 }
 
 // more matches when a source has more connections than it may.
 func more(s *nftables.Set, count uint32) part {
 	return each(s, &expr.Connlimit{Count: count, Flags: expr.NFT_CONNLIMIT_F_INV}, unix.NFT_DYNSET_OP_ADD)
+}
+
+// fasterDevice matches when more such packets a second come from a device.
+func fasterDevice(s *nftables.Set, rate uint64) part {
+	return part{&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: 1}, &expr.Dynset{
+		SrcRegKey: 1, SetName: s.Name, SetID: s.ID, Operation: unix.NFT_DYNSET_OP_UPDATE, Exprs: part{above(rate)},
+	}}
+}
+
+func above(rate uint64) *expr.Limit {
+	return &expr.Limit{Type: expr.LimitTypePkts, Rate: rate, Over: true, Unit: expr.LimitTimeSecond, Burst: uint32(2 * rate)}
 }
 
 func each(s *nftables.Set, e expr.Any, operation uint32) part {
