@@ -50,6 +50,7 @@ check-full: check
 	$(GO) test -race -timeout 30m $(PACKAGES)
 	ASAN_OPTIONS=detect_leaks=0 $(GO) test -asan ./am/mtls ./schemas/xmltree ./credentials/dsig
 	$(GO) test -count=3 -shuffle=on -timeout 30m $(PACKAGES)
+	PATCHBAY_CORPUS_ALL=1 $(GO) test -v -count=1 -timeout 60m -run '^TestCorpusRequestsRun$$' ./cmd/patchbay
 
 ## bench: run the benchmarks (B=NAME for some of them)
 bench: packages

@@ -71,14 +71,32 @@ func newLocalSite(t *testing.T, name string) *localSite {
 	}
 	t.Cleanup(func() {
 		s.kill()
-		s.local("clean")
+		s.clean()
 		if t.Failed() {
-			b, _ := os.ReadFile(s.log.Name())
-			t.Logf("the server's log ends with:\n%s", b[max(0, len(b)-6000):])
+			const most = 12000
+			text := routine.ReplaceAllString(readFile(t, s.log.Name()), "")
+			t.Logf("the server's log, without routine, ends with:\n%s", text[max(0, len(text)-most):])
 		}
 		s.log.Close()
 	})
 	return s
+}
+
+// routine are lines of a log that tell of what went well.
+var routine = regexp.MustCompile(`(?m)^.* (msg=call .* code=0 |msg="gateway: login|msg="task done").*\n`)
+
+// clean removes all of the testbed, once it has ended with its server.
+func (s *localSite) clean() {
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		out, err := exec.Command(filepath.Join(s.bin, "patchbay-local"), "clean", s.settings).CombinedOutput()
+		if err == nil {
+			return
+		}
+		if time.Now().After(end) || !strings.Contains(string(out), "already; stop it first") {
+			s.t.Errorf("patchbay-local clean: %v\n%s", err, out)
+			return
+		}
+	}
 }
 
 // local runs patchbay-local COMMAND on the site's settings.

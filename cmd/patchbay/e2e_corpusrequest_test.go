@@ -1,0 +1,167 @@
+package main
+
+import (
+	"encoding/xml"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"patchbay/testdata/need"
+)
+
+// corpusRequest is a request of the corpus.
+type corpusRequest struct {
+	name, text string
+	doc        corpusDocument
+}
+
+// corpusDocument is what a request or a manifest says, in whatever namespace.
+type corpusDocument struct {
+	XMLName xml.Name
+	Nodes   []struct {
+		ClientID  string `xml:"client_id,attr"`
+		Exclusive string `xml:"exclusive,attr"`
+		Manager   string `xml:"component_manager_id,attr"`
+		Hardware  []struct {
+			Name string `xml:"name,attr"`
+		} `xml:"hardware_type"`
+		Interfaces []struct {
+			ClientID  string `xml:"client_id,attr"`
+			MAC       string `xml:"mac_address,attr"`
+			Addresses []struct {
+				Address string `xml:"address,attr"`
+			} `xml:"ip"`
+		} `xml:"interface"`
+		Services []struct {
+			Installs []struct {
+				URL  string `xml:"url,attr"`
+				Path string `xml:"install_path,attr"`
+			} `xml:"install"`
+			Executes []struct {
+				Command string `xml:"command,attr"`
+			} `xml:"execute"`
+		} `xml:"services"`
+	} `xml:"node"`
+	Links []struct {
+		ClientID string `xml:"client_id,attr"`
+		Managers []struct {
+			Name string `xml:"name,attr"`
+		} `xml:"component_manager"`
+		Refs []struct {
+			ClientID string `xml:"client_id,attr"`
+		} `xml:"interface_ref"`
+		Shared []struct {
+			Name string `xml:"name,attr"`
+		} `xml:"link_shared_vlan"`
+	} `xml:"link"`
+}
+
+// The tag of a node, and how it names a machine.
+var (
+	elsewhere = regexp.MustCompile(`<(\w+:)?node\s[^>]*component_id=[^>]*>`)
+	component = regexp.MustCompile(`\scomponent_(id|name)=("[^"]*"|'[^']*')`)
+)
+
+// readCorpus reads the requests of the corpus that have links, or install or
+// execute something.
+func readCorpus(t *testing.T) (list []*corpusRequest) {
+	t.Helper()
+	dir := need.Shared(t, "corpus", "rspecs", "request")
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		// Machines of other sites cannot be had here.
+		text := elsewhere.ReplaceAllStringFunc(readFile(t, filepath.Join(dir, f.Name())), func(node string) string {
+			return component.ReplaceAllString(node, "")
+		})
+		r := &corpusRequest{name: f.Name(), text: text}
+		if xml.Unmarshal([]byte(r.text), &r.doc) != nil || len(r.doc.Links) == 0 && r.steps() == 0 {
+			continue
+		}
+		list = append(list, r)
+	}
+	return list
+}
+
+// steps counts what is to be installed and executed.
+func (r *corpusRequest) steps() (n int) {
+	for _, node := range r.doc.Nodes {
+		for _, s := range node.Services {
+			n += len(s.Installs) + len(s.Executes)
+		}
+	}
+	return n
+}
+
+// managers are all that the request names.
+func (r *corpusRequest) managers() (list []string) {
+	for _, n := range r.doc.Nodes {
+		list = append(list, n.Manager)
+	}
+	for _, l := range r.doc.Links {
+		for _, m := range l.Managers {
+			list = append(list, m.Name)
+		}
+	}
+	return slices.DeleteFunc(list, func(m string) bool { return !strings.HasPrefix(m, "urn:publicid:IDN+") })
+}
+
+// alone tells whether a node must share its component, of which there is one,
+// with no other slice.
+func (r *corpusRequest) alone() bool {
+	for _, n := range r.doc.Nodes {
+		if n.Exclusive == "true" || n.Exclusive == "1" {
+			return true
+		}
+	}
+	return false
+}
+
+// hardware are the types of hardware that it asks for.
+func (r *corpusRequest) hardware() (list []string) {
+	for _, n := range r.doc.Nodes {
+		for _, h := range n.Hardware {
+			list = append(list, h.Name)
+		}
+	}
+	return list
+}
+
+func (r *corpusRequest) sharedVLANs() (list []string) {
+	for _, l := range r.doc.Links {
+		for _, v := range l.Shared {
+			list = append(list, v.Name)
+		}
+	}
+	return list
+}
+
+// changesTo is how a script is called in its folder.
+var changesTo = regexp.MustCompile(`cd (/\S+?)/? *(?:&&|;) *(?:sudo )?\./(\S+)`)
+
+// scripts are what its commands call of what it installs, as names in an archive.
+func (r *corpusRequest) scripts() (list []string) {
+	for _, n := range r.doc.Nodes {
+		for _, s := range n.Services {
+			for _, i := range s.Installs {
+				below := strings.TrimSuffix(i.Path, "/") + "/"
+				for _, e := range s.Executes {
+					command := changesTo.ReplaceAllString(e.Command, "$1/$2")
+					for _, word := range strings.FieldsFunc(command, func(c rune) bool { return strings.ContainsRune(" \t\r\n;&|\"'`<>()", c) }) {
+						name, ok := strings.CutPrefix(word, below)
+						system := strings.HasPrefix(name, "bin/") || strings.HasPrefix(name, "usr/") // where it unpacks at the root
+						if ok && !system && filepath.IsLocal(name) && name == filepath.Clean(name) && !strings.ContainsAny(name, "$*?") {
+							list = append(list, name)
+						}
+					}
+				}
+			}
+		}
+	}
+	return list
+}
