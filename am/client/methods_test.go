@@ -190,10 +190,30 @@ func TestMalformedSlivers(t *testing.T) {
 		"end is no time":                 {values{append(without("geni_expires"), field{"geni_expires", "soon"})}, `not a time: "soon"`},
 		"error is nil":                   {values{wireSliver(field{"geni_error", nil})}, "geni_error is nothing, not a string"},
 		"error is an int":                {values{wireSliver(field{"geni_error", 0})}, "geni_error is an int, not a string"},
+		"services are no array":          {values{wireSliver(field{"patchbay_services", "x"})}, "patchbay_services is a string, not an array"},
+		"a service is no struct":         {values{wireSliver(field{"patchbay_services", values{1}})}, "patchbay_services: item 1 is an int, not a struct"},
+		"a state is no string":           {values{wireSliver(field{"patchbay_services", values{fields{{"state", 1}}}})}, "state is an int, not a string"},
+		"a link is no string":            {values{wireSliver(field{"patchbay_interfaces", values{fields{{"link", 1}}}})}, "link is an int, not a string"},
 	} {
 		if s, err := parseSlivers(wire(tt.in)); err == nil || !strings.Contains(err.Error(), tt.says) {
 			t.Errorf("%s: got %v, %v, want %q", rule, s, err, tt.says)
 		}
+	}
+}
+
+func TestSliversTellServicesAndInterfaces(t *testing.T) {
+	list, err := parseSlivers(wire(values{wireSliver(
+		field{"patchbay_services", values{fields{{"step", 2}, {"kind", "execute"}, {"what", "true"}, {"state", "failed"}, {"exit", 7}, {"message", "m"}, {"output", "a\nb"}}}},
+		field{"patchbay_interfaces", values{fields{{"client_id", "n0:0"}, {"link", "lan"}, {"mac", "02:00:00:00:00:01"}, {"emulator", "tbf+relay"}}, fields{}}},
+	)}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := list[0].Services, []Service{{Step: 2, Exit: 7, Kind: "execute", What: "true", State: "failed", Message: "m", Output: "a\nb"}}; !reflect.DeepEqual(got, want) {
+		t.Errorf("services %+v, want %+v", got, want)
+	}
+	if got, want := list[0].Interfaces, []Interface{{"n0:0", "lan", "02:00:00:00:00:01", "tbf+relay"}, {}}; !reflect.DeepEqual(got, want) {
+		t.Errorf("interfaces %+v, want %+v", got, want)
 	}
 }
 
