@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"patchbay/testdata/census"
@@ -405,6 +406,36 @@ func TestWhatIsOthersDoesNotCount(t *testing.T) {
 	}
 	if lines := census.Diff(before, take(t, o)); len(lines) != 3 {
 		t.Errorf("a file by its name, one by its text and a link by its target are not told:\n%s", strings.Join(lines, "\n"))
+	}
+}
+
+// A package's tests run beside others': an interface or a mount of one of them is
+// there before or after, and says whose it is.
+func TestWhatNeighboursHaveOnTheHostDoesNotCount(t *testing.T) {
+	need.TUN(t)
+	need.Root(t)
+	dir := t.TempDir()
+	o := census.Options{Only: []string{"census-n1"}}
+	before := take(t, o)
+	f := tunnel(t, "census1")
+	defer f.Close()
+	l, err := netlink.LinkByName("census1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mount(t, "tmpfs", dir, "tmpfs", 0)()
+	for alias, want := range map[string]int{"patchbay-local census-n10": 0, "patchbay-local census-n1": 1} {
+		if err := netlink.LinkSetAlias(l, alias); err != nil {
+			t.Fatal(err)
+		}
+		lines := census.Diff(before, take(t, o))
+		if len(lines) != want || want > 0 && lines[0] != "new: network interface census1 on the host" {
+			t.Errorf("with the alias %q counted:\n%s", alias, strings.Join(lines, "\n"))
+		}
+	}
+	defer mount(t, "census-n1", dir, "tmpfs", 0)()
+	if lines := census.Diff(before, take(t, o)); !slices.ContainsFunc(lines, func(s string) bool { return strings.Contains(s, "mount on the host at "+dir) }) {
+		t.Errorf("the own mount is not told:\n%s", strings.Join(lines, "\n"))
 	}
 }
 

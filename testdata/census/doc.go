@@ -10,8 +10,9 @@
 // Tests of several packages run at the same time. So Options.Only says what the
 // test's own things are called: a thing is the test's if it bears such a mark,
 // if the test process started it, or if it is of a kind that no test may leave
-// on a host: a mount in the host's table (but a namespace's pin), an interface in
-// the host's network, a System V object.
+// on a host: a mount in the host's table (but a namespace's pin, or one in the
+// folder for temporary files), an interface in the host's network (but one whose
+// alias names somebody else), a System V object.
 //
 // What nothing shows cannot be told: a namespace that no process is in, no
 // descriptor holds and no mount keeps.

@@ -3,12 +3,15 @@ package census
 import (
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/vishvananda/netlink"
 )
 
 // network is a network namespace: a process through which it is seen, and what
@@ -32,7 +35,13 @@ func (k *taker) networks() []network {
 	return list
 }
 
+// takeInterfaces lists network interfaces. Those of the host that are somebody
+// else's say so in their alias; one without an alias is nobody's, and counts.
 func (k *taker) takeInterfaces() error {
+	of, err := aliases()
+	if err != nil {
+		return err
+	}
 	for _, n := range k.networks() {
 		b, err := os.ReadFile(filepath.Join(n.proc, "net/dev"))
 		if err != nil {
@@ -42,12 +51,32 @@ func (k *taker) takeInterfaces() error {
 			return err
 		}
 		for line := range strings.Lines(string(b)) {
-			if name, _, found := strings.Cut(line, ":"); found {
-				k.add("network interface %s %s", strings.TrimSpace(name), n.name)
+			name, _, found := strings.Cut(line, ":")
+			if name = strings.TrimSpace(name); !found || n.host && of[name] != "" && !k.ours(of[name]) {
+				continue
 			}
+			k.add("network interface %s %s", name, n.name)
 		}
 	}
 	return nil
+}
+
+// aliases are what interfaces of the host say they are for, by name.
+func aliases() (map[string]string, error) {
+	for tries := 1; ; tries++ {
+		list, err := netlink.LinkList()
+		if errors.Is(err, netlink.ErrDumpInterrupted) && tries < 10 {
+			continue // others make and remove some meanwhile
+		}
+		if err != nil {
+			return nil, fmt.Errorf("cannot list the network interfaces of the host: %w", err)
+		}
+		m := make(map[string]string, len(list))
+		for _, l := range list {
+			m[l.Attrs().Name] = l.Attrs().Alias
+		}
+		return m, nil
+	}
 }
 
 // takeSockets lists listening TCP sockets, and Unix sockets that listen or have
