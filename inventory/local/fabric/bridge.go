@@ -107,13 +107,18 @@ func (n *network) cut(a, b string, mtu int, first, second joining) error {
 	return n.join(first)
 }
 
+// smallPiece is the size in bytes from which on a piece of several packets is cut,
+// whatever its sender says of how many they are. Kernels take no less than the room
+// of all headers, which is below 400.
+const smallPiece = 512
+
 // pair makes two devices that are the ends of a wire. What a sends towards b is
 // cut into single packets, whatever a node's root lets its cards be said to do.
 func (n *network) pair(a, b string, mtu int) error {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name, attrs.MTU = a, mtu
 	attrs.HardwareAddr = localMAC(a)
-	attrs.GSOMaxSegs = 1
+	attrs.GSOMaxSegs, attrs.GSOMaxSize = 1, smallPiece
 	v := netlink.NewVeth(attrs)
 	v.PeerName, v.PeerMTU, v.PeerHardwareAddr = b, uint32(mtu), localMAC(b)
 	if err := n.nl.LinkAdd(v); err != nil && !errors.Is(err, unix.EEXIST) {

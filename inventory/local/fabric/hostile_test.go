@@ -66,6 +66,83 @@ func raw(t *testing.T, n *node) (send func(frame []byte)) {
 	}
 }
 
+// Root of a node can hand its card pieces of many packets, and leave out of how
+// many. They are cut all the same before what loses packets.
+func TestPiecesOfUntoldSizeAreCut(t *testing.T) {
+	h := open(t, NFTables)
+	nodes := build(t, h, lan("s1", 2, Shape{Loss: 0.001}))
+	var fd, index int
+	nodes[0].do(func() (err error) {
+		i, err := net.InterfaceByName("eth1")
+		if err != nil {
+			return err
+		}
+		index = i.Index
+		fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
+		return err
+	})
+	defer unix.Close(fd)
+	if err := unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_VNET_HDR, 1); err != nil {
+		t.Fatal(err)
+	}
+	const size, pieces = 1000, 20
+	for _, c := range []struct {
+		name     string
+		ip, kind byte // of the packet, and what the card is told of it
+		header   int  // bytes of TCP or UDP
+		checksum uint16
+	}{{"TCP", unix.IPPROTO_TCP, unix.VIRTIO_NET_HDR_GSO_TCPV4, 20, 16}, {"UDP", unix.IPPROTO_UDP, unix.VIRTIO_NET_HDR_GSO_UDP_L4, 8, 6}} {
+		t.Run(c.name, func(t *testing.T) {
+			ip := make([]byte, 20+c.header+size*pieces)
+			copy(ip, []byte{0x45, 0, 0, 0, 0, 1, 0, 0, 64, c.ip, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2})
+			binary.BigEndian.PutUint16(ip[2:], uint16(len(ip)))
+			binary.BigEndian.PutUint16(ip[20:], 4000)
+			binary.BigEndian.PutUint16(ip[22:], 4001)
+			if c.ip == unix.IPPROTO_TCP {
+				ip[32], ip[33] = 5<<4, 0x10
+			} else {
+				binary.BigEndian.PutUint16(ip[24:], uint16(len(ip)-20))
+			}
+			head := []byte{unix.VIRTIO_NET_HDR_F_NEEDS_CSUM, c.kind}
+			for _, n := range []int{14 + 20 + c.header, size, 14 + 20, int(c.checksum)} {
+				head = binary.NativeEndian.AppendUint16(head, uint16(n))
+			}
+			frame := append(append(head, 2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0), ip...)
+			before := received(t, h, kindCutEnd)
+			for range 10 {
+				if err := unix.Sendto(fd, frame, 0, &unix.SockaddrLinklayer{Ifindex: index, Halen: 6, Protocol: htons(unix.ETH_P_IP)}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var got uint64
+			for range 100 {
+				if got = received(t, h, kindCutEnd) - before; got >= 10*pieces {
+					break
+				}
+				time.Sleep(5 * time.Millisecond)
+			}
+			if got < 10*pieces {
+				t.Errorf("10 pieces of %d packets are %d behind the cut", pieces, got)
+			}
+		})
+	}
+}
+
+// received counts the packets that came in at devices of a kind.
+func received(t *testing.T, h *Host, kind string) (n uint64) {
+	t.Helper()
+	list, err := h.slices["s1"].net.nl.LinkList()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range list {
+		if strings.HasPrefix(l.Attrs().Name, kind) {
+			n += l.Attrs().Statistics.RxPackets
+		}
+	}
+	return n
+}
+
 // learned counts what the bridges of a slice know.
 func learned(t *testing.T, h *Host) int {
 	t.Helper()
