@@ -13,6 +13,9 @@ type Limits struct {
 	CPUs   float64 // processors; 0 is no limit
 	Memory int64   // bytes, without swap beside it; 0 is no limit
 	PIDs   int     // processes and threads; 0 is no limit
+	// Weight is how many times the processor time of others it has when there is
+	// not enough; 0 is as much.
+	Weight int
 }
 
 // Usage is what a group takes now.
@@ -37,7 +40,7 @@ func (t *Tree) Update(id string, l Limits) error {
 	for _, h := range t.all {
 		dir := t.dir(h, id)
 		if h.has("cpu") {
-			if err := setCPU(h, dir, l.CPUs); err != nil {
+			if err := errors.Join(setCPU(h, dir, l.CPUs), weigh(h, dir, max(l.Weight, 1))); err != nil {
 				return err
 			}
 		}
@@ -78,13 +81,13 @@ func setCPU(h hierarchy, dir string, cpus float64) error {
 	return write(dir, "cpu.cfs_quota_us", strconv.FormatInt(quota, 10))
 }
 
-// favour gives a group ten times the weight that groups have unless they are
+// weigh gives a group so many times the weight that groups have unless they are
 // given one.
-func favour(h hierarchy, dir string) error {
+func weigh(h hierarchy, dir string, times int) error {
 	if h.v2 {
-		return write(dir, "cpu.weight", "1000")
+		return write(dir, "cpu.weight", strconv.Itoa(100*times))
 	}
-	return write(dir, "cpu.shares", "10240")
+	return write(dir, "cpu.shares", strconv.Itoa(1024*times))
 }
 
 func setMemory(h hierarchy, dir string, bytes int64) error {

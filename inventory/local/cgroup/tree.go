@@ -150,7 +150,7 @@ func (t *Tree) make(id string, limits Limits) error {
 			}
 		}
 		if h.has("cpu") {
-			if err := favour(h, t.dir(h, id, initLeaf)); err != nil {
+			if err := weigh(h, t.dir(h, id, initLeaf), 10); err != nil {
 				return err
 			}
 		}

@@ -197,10 +197,10 @@ func TestLimitsAreSetAndChanged(t *testing.T) {
 			memory, all, jobs       string
 			quota, quotaWhereTwoHas string
 		}{
-			{Limits{1.5, 100 << 20, 2560}, "104857600", "2560", "2528", "150000", "150000 100000"},
-			{Limits{0.25, 300 << 20, 160}, "314572800", "160", "140", "25000", "25000 100000"},
-			{Limits{0.25, 50 << 20, 64}, "52428800", "64", "48", "25000", "25000 100000"},
-			{Limits{0.0001, 50 << 20, 20}, "52428800", "20", "10", "1000", "1000 100000"},
+			{Limits{CPUs: 1.5, Memory: 100 << 20, PIDs: 2560}, "104857600", "2560", "2528", "150000", "150000 100000"},
+			{Limits{CPUs: 0.25, Memory: 300 << 20, PIDs: 160}, "314572800", "160", "140", "25000", "25000 100000"},
+			{Limits{CPUs: 0.25, Memory: 50 << 20, PIDs: 64}, "52428800", "64", "48", "25000", "25000 100000"},
+			{Limits{CPUs: 0.0001, Memory: 50 << 20, PIDs: 20}, "52428800", "20", "10", "1000", "1000 100000"},
 			{Limits{}, "", "max", "max", "-1", "max 100000"},
 		} {
 			if err := tree.Update("a", c.limits); err != nil {
@@ -247,6 +247,15 @@ func TestInitHasItsTurnBeforeJobs(t *testing.T) {
 		}
 		if first, jobs := weight(initLeaf), weight(jobsLeaf); first < 5*jobs {
 			t.Errorf("init weighs %d and jobs weigh %d", first, jobs)
+		}
+		usual := weight("")
+		for _, times := range []int{4, 0} {
+			if err := tree.Update("a", Limits{Weight: times}); err != nil {
+				t.Fatal(err)
+			}
+			if got := weight(""); got != max(times, 1)*usual || usual != weight(jobsLeaf) {
+				t.Errorf("what is to weigh %d times %d weighs %d", times, usual, got)
+			}
 		}
 	})
 }

@@ -24,8 +24,13 @@ type Options struct {
 	Instance string
 	// Emulator is Auto, which is also what empty means, Netem, Relay or NFTables.
 	Emulator string
-	// Relay is how relays are started, one for each slice that needs it.
+	// Relay is how relays are started, one for each slice that needs it; Place and
+	// Left of it are not used, but those here, which are told the slice.
 	Relay relay.Options
+	// Place is called with each new relay before it does anything, to put it under
+	// limits, and Left when it has ended and no other follows. Nil: nothing is called.
+	Place func(slice string, pid int) error
+	Left  func(slice string) error
 	Log   *slog.Logger
 }
 

@@ -230,6 +230,26 @@ func (s *slice) rules() error {
 	return nil
 }
 
+// relay is how the relay of a slice is started.
+func (h *Host) relay(slice string) relay.Options {
+	o := h.o.Relay
+	if h.o.Place != nil {
+		o.Place = func(pid int) error { return h.o.Place(slice, pid) }
+	}
+	o.Left = func() { h.left(slice) }
+	return o
+}
+
+// left tells that the relay of a slice has ended.
+func (h *Host) left(slice string) {
+	if h.o.Left == nil {
+		return
+	}
+	if err := h.o.Left(slice); err != nil {
+		h.o.Log.Warn("what held a relay is left; it goes with the next one of its slice", "slice", slice, "error", err)
+	}
+}
+
 // putRelay gives the link to the slice's relay.
 func (h *Host) putRelay(ctx context.Context, s *slice, m, before *made, have map[string]device) error {
 	if before == nil || !before.plan.relay || before.plan.segment != m.plan.segment {
@@ -239,7 +259,7 @@ func (h *Host) putRelay(ctx context.Context, s *slice, m, before *made, have map
 		}
 	}
 	if s.keeper == nil {
-		s.keeper = relay.New(h.o.Relay)
+		s.keeper = relay.New(h.relay(s.name))
 	}
 	l := relay.Link{ID: m.link.Name, Paths: m.plan.paths}
 	for i := range m.plan.ports {

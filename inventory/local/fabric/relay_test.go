@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -106,6 +107,49 @@ func relays(t *testing.T) (list []int) {
 		}
 	}
 	return list
+}
+
+// The relay of each slice has its own place, while it has one.
+func TestRelaysArePlacedBySlice(t *testing.T) {
+	h := relayed(t)
+	ctx := context.Background()
+	placed := make(map[string]int)
+	var mu sync.Mutex
+	h.o.Place = func(slice string, pid int) error {
+		mu.Lock()
+		defer mu.Unlock()
+		placed[slice] = pid
+		return nil
+	}
+	h.o.Left = func(slice string) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if pid := placed[slice]; pid != 0 && syscall.Kill(pid, 0) == nil {
+			t.Errorf("slice %s was left by its relay, which lives", slice)
+		}
+		delete(placed, slice)
+		return nil
+	}
+	one, two := lan("s1", 2, Shape{Delay: time.Millisecond}), lan("s2", 2, Shape{Delay: time.Millisecond})
+	put(t, h, one)
+	put(t, h, two)
+	if len(placed) != 2 || placed["s1"] == placed["s2"] {
+		t.Errorf("placed: %v", placed)
+	}
+	one.Shapes = nil // needs no relay
+	put(t, h, one)
+	if placed["s1"] != 0 || placed["s2"] == 0 {
+		t.Errorf("without need of the relay: %v", placed)
+	}
+	placed["s1"] = 0 // as after a crash
+	for _, s := range []string{"s1", "s2"} {
+		if err := h.Drop(ctx, s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(placed) != 0 {
+		t.Errorf("after the end of the slices: %v", placed)
+	}
 }
 
 func TestRelayThatIsKilledComesBack(t *testing.T) {

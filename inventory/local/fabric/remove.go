@@ -88,6 +88,7 @@ func (h *Host) Drop(ctx context.Context, slice string) error {
 		s.keeper = nil
 	}
 	clear(s.links)
+	h.left(slice) // also after a crash, which nobody else has seen
 	return errors.Join(s.close(), unpin(s.path), h.tidyShared())
 }
 

@@ -128,8 +128,11 @@ func (h *Host) open() (err error) {
 	if err := errors.Join(h.emptyTrash(), h.sweepDisks()); err != nil {
 		h.Log.Warn("cannot tidy the state folder: look at what is left there", "error", err)
 	}
-	h.tree, err = cgroup.Open(h.Instance)
-	return err
+	if h.tree, err = cgroup.Open(h.Instance); err != nil {
+		return err
+	}
+	h.removeEmpty() // of relays that ended without anybody who saw it
+	return nil
 }
 
 // private opens a folder, made if need be, that is root's alone.

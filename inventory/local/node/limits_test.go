@@ -1,12 +1,15 @@
 package node
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestMemoryBinds(t *testing.T) {
@@ -138,14 +141,19 @@ func TestTerminalsBind(t *testing.T) {
 
 func TestGatewayAndRelaysHaveTheirPlaces(t *testing.T) {
 	h := openHost(t, "node-gw")
-	for group, place := range map[string]func(int, Limits) error{gatewayGroup: h.PlaceGateway, relayGroup: h.PlaceRelay} {
+	groups := map[string]func(int, Limits) error{gatewayGroup: h.PlaceGateway}
+	for _, slice := range []string{"s1", "s2"} {
+		groups[relayGroup+slice] = func(pid int, l Limits) error { return h.PlaceRelay(slice, pid, l) }
+	}
+	for group, place := range groups {
 		for range 2 { // a new one in the place of one that died
 			child := sleeper(t)
 			if err := place(child, Limits{Memory: 64 << 20, PIDs: 64}); err != nil {
 				t.Fatal(err)
 			}
 			b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", child))
-			if err != nil || !strings.Contains(string(b), "/patchbay-local/node-gw/"+group+"\n") {
+			at := "/patchbay-local/node-gw/" + group
+			if n := strings.Count(string(b), "/patchbay-local/"); err != nil || n == 0 || strings.Count(string(b), at+"\n")+strings.Count(string(b), at+"/init\n") != n {
 				t.Errorf("%s is in %s (%v)", group, b, err)
 			}
 		}
@@ -153,13 +161,50 @@ func TestGatewayAndRelaysHaveTheirPlaces(t *testing.T) {
 	if ids, err := h.IDs(); err != nil || len(ids) > 0 {
 		t.Errorf("nodes %v %v", ids, err)
 	}
+	if err := h.PlaceRelay("../x", os.Getpid(), Limits{}); err == nil {
+		t.Error("a relay of a slice that is a path was placed")
+	}
+	if err := h.LeaveRelay("../x"); err == nil {
+		t.Error("a relay of a slice that is a path was left")
+	}
+	if err := h.LeaveRelay("s1"); err == nil {
+		t.Error("the group of a relay that lives was removed")
+	}
 	if err := h.EndPlaced(t.Context()); err != nil {
 		t.Error(err)
 	}
-	for _, group := range []string{gatewayGroup, relayGroup} {
+	for group := range groups {
 		if pids, err := h.tree.PIDs(group); err != nil || len(pids) > 0 {
 			t.Errorf("%s still has %v (%v)", group, pids, err)
 		}
+	}
+	if err := errors.Join(h.LeaveRelay("s1"), h.LeaveRelay("s3")); err != nil {
+		t.Errorf("a group that is not there: %v", err)
+	}
+}
+
+func TestRelaysLeaveNothing(t *testing.T) {
+	h := openHost(t, "node-relays")
+	for _, slice := range []string{"s1", "s2"} {
+		child := sleeper(t)
+		if err := h.PlaceRelay(slice, child, Limits{Memory: 64 << 20, PIDs: 64}); err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Kill(child, unix.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := h.LeaveRelay("s1"); err != nil {
+		t.Error(err)
+	}
+	// Of the other nobody was told: its group goes when the next one opens the host.
+	again, err := Open(h.State, h.Instance, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.release()
+	if ids, err := h.tree.IDs(); err != nil || len(ids) > 0 {
+		t.Errorf("groups %v are left (%v)", ids, err)
 	}
 }
 

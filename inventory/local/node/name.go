@@ -9,7 +9,7 @@ import (
 // Groups beside those of nodes, so no node is called that.
 const (
 	gatewayGroup = "gateway"
-	relayGroup   = "relay"
+	relayGroup   = "relay." // and the slice; no node has a dot in its name
 )
 
 // Names from outside become folders and groups, which root removes: only these
@@ -28,8 +28,8 @@ func checkName(name string, most int) bool {
 }
 
 func checkID(id string) error {
-	if !checkName(id, 64) || id == gatewayGroup || id == relayGroup {
-		return fmt.Errorf("%q cannot name a node: it takes 1 to 64 of a-z, 0-9 and -, and not the words %s and %s", id, gatewayGroup, relayGroup)
+	if !checkName(id, 64) || id == gatewayGroup {
+		return fmt.Errorf("%q cannot name a node: it takes 1 to 64 of a-z, 0-9 and -, and not the word %s", id, gatewayGroup)
 	}
 	return nil
 }

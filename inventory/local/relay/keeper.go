@@ -23,7 +23,10 @@ type Options struct {
 	// Place is called with each new relay process before it does anything, to
 	// put it under limits. Nil: nothing is called.
 	Place func(pid int) error
-	Log   *slog.Logger
+	// Left is called when the last link has gone and the process has ended, to
+	// undo what Place did. Nil: nothing is called.
+	Left func()
+	Log  *slog.Logger
 }
 
 // ErrClosed says that the Keeper was closed.

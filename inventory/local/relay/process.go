@@ -239,15 +239,17 @@ func (k *Keeper) watch(p *process) {
 	}
 }
 
-// stop ends the process if it runs. The turn is the caller's.
+// stop ends the process if it runs, for there are no links. The turn is the
+// caller's.
 func (k *Keeper) stop() {
-	p := k.now
-	if p == nil {
-		return
+	if p := k.now; p != nil {
+		k.now = nil
+		p.kill()
+		<-p.exited
 	}
-	k.now = nil
-	p.kill()
-	<-p.exited
+	if k.o.Left != nil {
+		k.o.Left()
+	}
 }
 
 // maxLines is how many lines a second of the relay's are logged.

@@ -350,8 +350,9 @@ func (m *doubleMachines) IDs() ([]string, error) {
 func (m *doubleMachines) Usage(string) (node.Usage, error) {
 	return node.Usage{Memory: 1, PIDs: 2}, nil
 }
-func (m *doubleMachines) PlaceGateway(int, node.Limits) error { return nil }
-func (m *doubleMachines) PlaceRelay(int, node.Limits) error   { return nil }
+func (m *doubleMachines) PlaceGateway(int, node.Limits) error       { return nil }
+func (m *doubleMachines) PlaceRelay(string, int, node.Limits) error { return nil }
+func (m *doubleMachines) LeaveRelay(string) error                   { return nil }
 func (m *doubleMachines) Close() error                        { return nil }
 func (m *doubleMachines) Halt(context.Context, string) error  { return m.op("halt") }
 

@@ -14,9 +14,9 @@ import (
 // fabricsFolder is where the networks of slices are kept, in the state.
 const fabricsFolder = "fabrics"
 
-// relayLimits are for the relays of all slices together; each bounds what it
-// keeps by itself.
-var relayLimits = node.Limits{Memory: 4 << 30, PIDs: 1 << 14}
+// relayLimits are for the relay of one slice, which bounds what it keeps to half
+// of that by itself.
+var relayLimits = node.Limits{Memory: 512 << 20, PIDs: 128}
 
 // openFabric opens the networks. Without them, nodes without links can be.
 func (t *Testbed) openFabric() {
@@ -25,9 +25,10 @@ func (t *Testbed) openFabric() {
 		Relay: relay.Options{
 			Program: t.o.Program,
 			UID:     t.gateway.UID + 1, // its block has more than it needs
-			Place:   func(pid int) error { return t.machines.PlaceRelay(pid, relayLimits) },
 			Log:     t.log,
 		},
+		Place: func(slice string, pid int) error { return t.machines.PlaceRelay(slice, pid, relayLimits) },
+		Left:  t.machines.LeaveRelay,
 	})
 	if err != nil {
 		t.log.Error("this host cannot make links; nodes that have any are refused, and patchbay-local doctor says more", "error", err)

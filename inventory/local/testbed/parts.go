@@ -26,7 +26,8 @@ type machines interface {
 	IDs() ([]string, error)
 	Usage(id string) (node.Usage, error)
 	PlaceGateway(pid int, l node.Limits) error
-	PlaceRelay(pid int, l node.Limits) error
+	PlaceRelay(slice string, pid int, l node.Limits) error
+	LeaveRelay(slice string) error
 	Network(id string) (*os.File, error)
 	Close() error
 
