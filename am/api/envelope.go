@@ -160,7 +160,7 @@ func sliver(r *service.Report, e extent) xmlrpc.Struct {
 
 func slivers(out service.Outcome, e extent) []xmlrpc.Value {
 	list := make([]xmlrpc.Value, len(out.Slivers))
-	t := teller{maxTold}
+	t := newTeller()
 	for i := range out.Slivers {
 		s := sliver(&out.Slivers[i], e)
 		if e >= details {

@@ -8,12 +8,17 @@ import (
 	"patchbay/am/xmlrpc"
 )
 
-// maxTold is how many bytes of the output of services one answer has; each sliver
-// asked about alone has all.
+// maxTold is how many bytes of the output of services one answer has, and how many
+// of interfaces; each sliver asked about alone has all.
 const maxTold = 4 << 20
 
+// interfaceSize is what an interface takes beside its names, in bytes, about.
+const interfaceSize = 256
+
 // teller adds to slivers what their providers tell beside their states.
-type teller struct{ left int }
+type teller struct{ output, interfaces int } // bytes left
+
+func newTeller() teller { return teller{maxTold, maxTold} }
 
 // add adds what became of services, and by what means links are made. Both are our
 // own members, which no client has to know.
@@ -21,7 +26,7 @@ func (t *teller) add(s xmlrpc.Struct, r *service.Report) xmlrpc.Struct {
 	if list := t.services(&r.Sliver); len(list) > 0 {
 		s = append(s, xmlrpc.Member{Name: "patchbay_services", Value: list})
 	}
-	if list := interfaces(&r.Sliver); len(list) > 0 {
+	if list := t.wires(&r.Sliver); len(list) > 0 {
 		s = append(s, xmlrpc.Member{Name: "patchbay_interfaces", Value: list})
 	}
 	return s
@@ -32,7 +37,7 @@ func (t *teller) services(x *am.Sliver) []xmlrpc.Value {
 	for i := range min(len(x.Setup), len(x.Observed.Services)) {
 		r := x.Observed.Services[i]
 		output := keepLines(r.Output)
-		if t.left -= len(output); t.left < 0 {
+		if t.output -= len(output); t.output < 0 {
 			output = ""
 		}
 		list = append(list, xmlrpc.Struct{
@@ -48,7 +53,14 @@ func (t *teller) services(x *am.Sliver) []xmlrpc.Value {
 	return list
 }
 
-func interfaces(x *am.Sliver) []xmlrpc.Value {
+// wires are all interfaces of a sliver, or none when they do not fit any more.
+func (t *teller) wires(x *am.Sliver) []xmlrpc.Value {
+	for _, i := range x.Interfaces {
+		t.interfaces -= interfaceSize + len(i.ClientID) + len(i.Link)
+	}
+	if t.interfaces < 0 {
+		return nil
+	}
 	var list []xmlrpc.Value
 	for _, i := range x.Interfaces {
 		list = append(list, xmlrpc.Struct{

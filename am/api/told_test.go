@@ -126,6 +126,32 @@ func TestOutputOfServicesHasAnEnd(t *testing.T) {
 	}
 }
 
+func TestInterfacesHaveAnEnd(t *testing.T) {
+	s := setting{}.site(t)
+	alice := s.user("alice")
+	slice, cred := alice.slice("s1", 48*time.Hour)
+	alice.call("Allocate", slice, creds(cred), request(withServices), opts()).want(t, "Allocate", am.Success)
+	long := strings.Repeat("x", 256)
+	s.observe("a", func(x *am.Sliver) { x.Interfaces = slices.Repeat([]am.Interface{{ClientID: long, Link: long}}, 5000) })
+	s.observe("b", func(x *am.Sliver) { x.Interfaces = slices.Repeat([]am.Interface{{ClientID: long, Link: long}}, 1000) })
+	told := func(urn any) (n int) {
+		t.Helper()
+		for _, sliver := range alice.call("Status", strs(urn.(string)), creds(cred), opts()).want(t, "Status", am.Success).slivers(t) {
+			if list, ok := get(sliver, "patchbay_interfaces").([]xmlrpc.Value); ok {
+				n += len(list)
+			}
+		}
+		return n
+	}
+	if got := told(slice); got != 5000 {
+		t.Errorf("of both %d interfaces are told, want those of the first", got)
+	}
+	slivers := alice.call("Status", strs(slice), creds(cred), opts()).slivers(t)
+	if got := told(get(slivers[1], "geni_sliver_urn")); got != 1000 {
+		t.Errorf("of the second alone %d interfaces are told", got)
+	}
+}
+
 func TestTooMuchToInstallAndExecute(t *testing.T) {
 	alice := setting{inventory: "provider: rack\nsliver_types: [{name: vm}]\ncomponents: [{name: pc, exclusive: false, capacity: {slots: 1000}}]"}.site(t).user("alice")
 	slice, cred := alice.slice("s1", time.Hour)

@@ -52,7 +52,7 @@ func sliverStatus(ctx context.Context, c *call) (xmlrpc.Value, []string, error) 
 	c.note(out)
 	resources := make([]xmlrpc.Value, len(out.Slivers))
 	states := make([]string, len(out.Slivers))
-	t := teller{maxTold}
+	t := newTeller()
 	for i := range out.Slivers {
 		r := &out.Slivers[i]
 		states[i] = status2(r.Status, out.Shutdown)
