@@ -17,7 +17,8 @@ const (
 	maxFetch    = 4 << 30 // bytes
 )
 
-// pauses are before further attempts, when nobody answers or a server has trouble.
+// pauses are before further attempts, when nobody answers, a server has trouble or
+// the connection breaks off.
 func pauses() []time.Duration {
 	return []time.Duration{time.Second, 3 * time.Second, 9 * time.Second}
 }
@@ -80,6 +81,8 @@ func (c *client) attempt(ctx context.Context, text string, f *os.File, most int6
 	switch {
 	case errors.Is(err, unix.ENOSPC):
 		return 0, err
+	case err != nil && !mayPass(err):
+		return 0, fmt.Errorf("%s is cut off after %d bytes: %w", shown(text), size, err)
 	case err != nil:
 		return 0, &laterError{fmt.Errorf("%s breaks off after %d bytes: %w", shown(text), size, err)}
 	case size > most:

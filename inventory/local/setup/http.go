@@ -98,7 +98,11 @@ func (c *client) ask(ctx context.Context, u *url.URL) (a *answer, to string, err
 		err = context.DeadlineExceeded
 	}
 	if err != nil {
-		return nil, "", &laterError{fmt.Errorf("%s: %w", shown(u.String()), err)}
+		err = fmt.Errorf("%s: %w", shown(u.String()), err)
+		if mayPass(err) {
+			err = &laterError{err}
+		}
+		return nil, "", err
 	}
 	switch {
 	case h.status == 200:
@@ -134,11 +138,18 @@ func (c *client) connect(ctx context.Context, u *url.URL) (net.Conn, error) {
 }
 
 // mayPass tells whether it is of use to try again: not where the node has no way
-// there, or no name for it, nor where the server is not who it should be.
+// there, or no name for it, nor where the server is not who it should be or speaks
+// another language.
 func mayPass(err error) bool {
+	for _, lasting := range []error{errNoHTTP, errEncoding, unix.ENETUNREACH} {
+		if errors.Is(err, lasting) {
+			return false
+		}
+	}
 	_, name := errors.AsType[*net.DNSError](err)
 	_, wrong := errors.AsType[*tls.CertificateVerificationError](err)
-	return !name && !wrong && !errors.Is(err, unix.ENETUNREACH)
+	_, plain := errors.AsType[tls.RecordHeaderError](err)
+	return !name && !wrong && !plain
 }
 
 // request is what a server is sent.
@@ -173,7 +184,10 @@ func readHead(r *bufio.Reader) (head, error) {
 	}
 }
 
-var errNoHTTP = errors.New("what the server answers is no HTTP")
+var (
+	errNoHTTP   = errors.New("what the server answers is no HTTP")
+	errEncoding = errors.New("the server sends in an encoding that is not known")
+)
 
 func readOne(r *bufio.Reader, left *int) (head, error) {
 	h := head{length: -1}
@@ -218,7 +232,7 @@ func (h *head) field(name, value string) error {
 			return nil
 		}
 		if !strings.EqualFold(value, "chunked") || h.chunked {
-			return fmt.Errorf("the server sends in an encoding that is not known: %.40q", value)
+			return fmt.Errorf("%w: %.40q", errEncoding, value)
 		}
 		h.chunked = true
 	}
@@ -283,8 +297,10 @@ func (c *chunks) Read(b []byte) (int, error) {
 func (c *chunks) next() error {
 	left := headLine
 	if c.begun {
-		if text, err := readLine(c.r, &left); err != nil || text != "" {
-			return errors.Join(errNoHTTP, err)
+		if text, err := readLine(c.r, &left); err != nil {
+			return err
+		} else if text != "" {
+			return fmt.Errorf("%w: a chunk is longer than it says", errNoHTTP)
 		}
 	}
 	c.begun = true

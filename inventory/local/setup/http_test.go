@@ -217,6 +217,56 @@ func TestHostileServers(t *testing.T) {
 	}
 }
 
+// TestOnlyWhatMayPassIsTriedAgain: a server that speaks another language does so the
+// next time, too.
+func TestOnlyWhatMayPassIsTriedAgain(t *testing.T) {
+	const ok = "HTTP/1.1 200 OK\r\n"
+	for _, tt := range []struct {
+		rule, answer string
+		times        int32
+	}{
+		{"no HTTP", "220 mail.example.org\r\n\r\n", 1},
+		{"an unknown encoding", ok + "Transfer-Encoding: gzip\r\n\r\nhello", 1},
+		{"two lengths", ok + "Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello", 1},
+		{"a chunk of no number", ok + "Transfer-Encoding: chunked\r\n\r\nx\r\nhello", 1},
+		{"a chunk longer than said", ok + "Transfer-Encoding: chunked\r\n\r\n3\r\nhello\r\n0\r\n\r\n", 1},
+		{"no answer", "", 3},
+		{"a head that is cut", ok + "Content-", 3},
+		{"a body that is cut", ok + "Content-Length: 6\r\n\r\nhello", 3},
+		{"a chunk that is cut", ok + "Transfer-Encoding: chunked\r\n\r\n5\r\nhello", 3},
+	} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var asked atomic.Int32
+		go func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				asked.Add(1)
+				if _, err := c.Read(make([]byte, headLine)); err == nil {
+					io.WriteString(c, tt.answer)
+				}
+				c.Close()
+			}
+		}()
+		for _, scheme := range []string{"http", "https"} {
+			asked.Store(0)
+			c := &client{pauses: []time.Duration{time.Millisecond, time.Millisecond}}
+			if got, err := fetched(t, c, scheme+"://"+l.Addr().String()); err == nil || asked.Load() != tt.times {
+				t.Errorf("%s: asked %d times, want %d: %.60q, %v", tt.rule, asked.Load(), tt.times, got, err)
+			}
+			if tt.rule != "no HTTP" {
+				break
+			}
+		}
+		l.Close()
+	}
+}
+
 func TestFetchEndsWithItsTime(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, "a part")

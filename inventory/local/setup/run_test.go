@@ -94,6 +94,10 @@ func sh(command string) Step { return Step{Kind: Execute, Shell: "sh", Command: 
 
 func TestExecute(t *testing.T) {
 	dir := t.TempDir()
+	who, err := lookUp(passwdFile, "root")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for i, tt := range []struct {
 		rule string
 		step Step
@@ -107,7 +111,7 @@ func TestExecute(t *testing.T) {
 		{"bash", Step{Kind: Execute, Shell: "bash", Command: "a=(x y); echo ${a[1]} $0"}, Report{State: Done, Output: "y bash\n"}},
 		{"nothing to read", sh("cat; echo end"), Report{State: Done, Output: "end\n"}},
 		{"its environment", sh("env | grep -v '^PWD\\|^OLDPWD\\|^_=\\|^SHLVL' | sort; umask"), Report{State: Done,
-			Output: "HOME=/root\nLANG=C.UTF-8\nLOGNAME=root\nPATH=" + searchPath + "\nSHELL=/bin/bash\nUSER=root\n0022\n"}},
+			Output: "HOME=" + who.home + "\nLANG=C.UTF-8\nLOGNAME=root\nPATH=" + searchPath + "\nSHELL=" + who.shell + "\nUSER=root\n0022\n"}},
 		{"the end of its output", sh("seq 1 10000"), Report{State: Done}},
 		{"lines that are no text", sh(`printf '\377\000a'`), Report{State: Done, Output: "\uFFFD\x00a"}},
 	} {
