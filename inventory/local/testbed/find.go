@@ -38,8 +38,9 @@ func (t *Testbed) find() error {
 		if err := t.join(l, &l.rec); err != nil {
 			return err
 		}
-		if l.rec.Outside != 0 {
-			t.outside.take(l.rec.Outside, id)
+		if n := l.rec.Outside; n != 0 && !t.outside.hold(n, id) {
+			t.log.Warn("the number of a node at the way outside is another's; it gets one of its own", "node", id, "number", n)
+			l.rec.Outside = 0
 		}
 		l.say(provider.StateChanging, "being looked for after a restart of the testbed")
 		t.lives[id] = l

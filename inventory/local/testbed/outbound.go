@@ -165,18 +165,37 @@ type outsideNumbers struct {
 func (o *outsideNumbers) take(number int, id string) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if number < 1 || number > outbound.Numbers || o.held[number] != "" && o.held[number] != id {
+	if !o.free(number, id) {
 		for number = 1; o.held[number] != ""; number++ {
 			if number == outbound.Numbers {
 				return 0
 			}
 		}
 	}
+	o.note(number, id)
+	return number
+}
+
+// hold gives a node this number, unless it is another's or cannot be one.
+func (o *outsideNumbers) hold(number int, id string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.free(number, id) {
+		return false
+	}
+	o.note(number, id)
+	return true
+}
+
+func (o *outsideNumbers) free(number int, id string) bool {
+	return number >= 1 && number <= outbound.Numbers && (o.held[number] == "" || o.held[number] == id)
+}
+
+func (o *outsideNumbers) note(number int, id string) {
 	if o.held == nil {
 		o.held = map[int]string{}
 	}
 	o.held[number] = id
-	return number
 }
 
 func (o *outsideNumbers) give(number int) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -153,6 +154,37 @@ func TestExitThatFailsFailsNewNodesOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	await(t, tb, old, ready)
+}
+
+// TestNodesThatWereNotedWithOneNumber: the second gets another, and what is held is
+// what is noted.
+func TestNodesThatWereNotedWithOneNumber(t *testing.T) {
+	w, e := newWorld(t), &doubleExit{attached: map[int]int{}}
+	tb, stop := w.runOutside(e)
+	a, b := nodeName(1), nodeName(2)
+	for _, name := range []string{a, b} {
+		if _, err := ask(tb, name, present("", sliceURN, "alice")); err != nil {
+			t.Fatal(err)
+		}
+		await(t, tb, name, ready)
+	}
+	stop()
+	var rec record
+	dir := filepath.Join(w.dir, "state", "nodes", b)
+	if err := readJSON(dir, recordFile, &rec); err != nil {
+		t.Fatal(err)
+	}
+	rec.Outside = 1
+	if err := writeJSON(dir, recordFile, rec); err != nil {
+		t.Fatal(err)
+	}
+	tb, stop = w.runOutside(e)
+	defer stop()
+	await(t, tb, a, ready)
+	await(t, tb, b, ready)
+	if got := tb.life(b).snapshot().Outside; got != 2 || !maps.Equal(tb.outside.all(), map[int]bool{1: true, 2: true}) {
+		t.Errorf("the second has %d, and held are %v", got, tb.outside.all())
+	}
 }
 
 func TestNumbersOutsideAreGivenOnce(t *testing.T) {
