@@ -10,7 +10,7 @@ LDFLAGS  := -X main.version=$(VERSION)
 # The version is stamped above; git's own stamp fails in a checkout of another user.
 BUILD    := $(GO) build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)'
 # Packages below testdata are not in ./... .
-PACKAGES := ./... ./testdata/need ./testdata/census ./testdata/guest
+PACKAGES := ./... ./testdata/need ./testdata/census ./testdata/guest ./testdata/bottle
 FUZZTIME ?= 20s
 SOAKTIME ?= 10m
 
