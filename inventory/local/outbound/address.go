@@ -9,8 +9,9 @@ import (
 // Gateway is where nodes send what goes outside, and whom they ask for names.
 func Gateway() netip.Addr { return netip.AddrFrom4([4]byte{100, 64, 0, 1}) }
 
-// nodes is where the addresses of nodes are. They are seen in the exit only.
-func nodes() netip.Prefix { return netip.PrefixFrom(netip.AddrFrom4([4]byte{100, 64, 0, 0}), 16) }
+// Nodes is where the addresses of nodes are. They are seen in the exit, and in each
+// node its own.
+func Nodes() netip.Prefix { return netip.PrefixFrom(netip.AddrFrom4([4]byte{100, 64, 0, 0}), 16) }
 
 // Numbers of nodes are 1 to Numbers.
 const Numbers = 256*254 - 1
@@ -25,7 +26,7 @@ func Address(number int) netip.Addr {
 func numberOf(a netip.Addr) int {
 	b := a.As4()
 	n := int(b[2])*254 + int(b[3]) - 1
-	if !nodes().Contains(a) || b[3] == 0 || b[3] == 255 || n < 1 {
+	if !Nodes().Contains(a) || b[3] == 0 || b[3] == 255 || n < 1 {
 		return 0
 	}
 	return n

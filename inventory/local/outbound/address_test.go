@@ -13,7 +13,7 @@ func TestAddressesOfNodes(t *testing.T) {
 	for n := 1; n <= Numbers; n++ {
 		a := Address(n)
 		last := a.As4()[3]
-		if seen[a] || !nodes().Contains(a) || last == 0 || last == 255 || numberOf(a) != n {
+		if seen[a] || !Nodes().Contains(a) || last == 0 || last == 255 || numberOf(a) != n {
 			t.Fatalf("node %d has %v, which is node %d's", n, a, numberOf(a))
 		}
 		seen[a] = true
@@ -29,7 +29,7 @@ func TestUplinksDoNotTouch(t *testing.T) {
 	seen := map[netip.Prefix]bool{}
 	for n := range uint32(Uplinks) {
 		host, exit := uplink(n)
-		if host.Masked() != exit.Masked() || host == exit || seen[host.Masked()] || host.Addr() != host.Masked().Addr().Next() || !within(Private(), host.Addr()) || nodes().Overlaps(host) {
+		if host.Masked() != exit.Masked() || host == exit || seen[host.Masked()] || host.Addr() != host.Masked().Addr().Next() || !within(Private(), host.Addr()) || Nodes().Overlaps(host) {
 			t.Fatalf("uplink %d: %v, %v", n, host, exit)
 		}
 		seen[host.Masked()] = true

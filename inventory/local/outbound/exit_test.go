@@ -126,7 +126,7 @@ func TestNodesAreApart(t *testing.T) {
 	// Nobody from outside gets in either, not even the host.
 	_, behind := uplink(e.o.Number)
 	err := b.Do(func() error {
-		return netlink.RouteAdd(&netlink.Route{Dst: ipNet(nodes()), Gw: behind.Addr().AsSlice()})
+		return netlink.RouteAdd(&netlink.Route{Dst: ipNet(Nodes()), Gw: behind.Addr().AsSlice()})
 	})
 	if err != nil {
 		t.Fatal(err)

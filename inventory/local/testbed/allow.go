@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"patchbay/inventory/local/fabric"
+	"patchbay/inventory/local/outbound"
 	"patchbay/inventory/provider"
 )
 
@@ -49,6 +50,9 @@ func (t *Testbed) allowed(items []string, urn string) ([]iface, error) {
 		return nil, refused(provider.Failed, "%v", err)
 	}
 	for _, f := range ifaces {
+		if err := t.insideOnly(&f); err != nil {
+			return nil, err
+		}
 		switch {
 		case f.slice != "" && f.slice != urn:
 			return nil, refused(provider.Failed, "interface %s is on a link of another slice than its node; links join nodes of one slice, and several slices by a shared VLAN", shown(f.clientID))
@@ -60,6 +64,20 @@ func (t *Testbed) allowed(items []string, urn string) ([]iface, error) {
 		}
 	}
 	return ifaces, nil
+}
+
+// insideOnly refuses the addresses that the nodes' way outside uses: one of those on a
+// link may be the node's own there, or its gateway's.
+func (t *Testbed) insideOnly(f *iface) error {
+	if t.exit == nil || f.control {
+		return nil
+	}
+	for _, a := range f.addresses {
+		if outbound.Nodes().Contains(a.Addr()) {
+			return refused(provider.Unsupported, "interface %s asks for the address %v, and those of %v are for the nodes' way outside here; choose another, such as one of 10.0.0.0/8", shown(f.clientID), a.Addr(), outbound.Nodes())
+		}
+	}
+	return nil
 }
 
 // checkSlice draws the links of a slice as they would be with the new nodes.

@@ -211,3 +211,32 @@ func TestNumbersOutsideAreGivenOnce(t *testing.T) {
 		t.Errorf("one that was given back: %d", got)
 	}
 }
+
+// What a node has outside is not on its links.
+func TestAddressesOfTheWayOutsideAreRefusedOnLinks(t *testing.T) {
+	for _, tt := range []struct {
+		address string
+		outside bool
+		want    string
+	}{
+		{"100.64.0.1/24", true, "unsupported: interface 0 asks for the address 100.64.0.1, and those of 100.64.0.0/16 are for the nodes' way outside here; choose another, such as one of 10.0.0.0/8"},
+		{"100.64.255.254/32", true, "unsupported: interface 0 asks for the address 100.64.255.254, and those of 100.64.0.0/16 are for the nodes' way outside here; choose another, such as one of 10.0.0.0/8"},
+		{"100.65.0.1/10", true, ""},
+		{"10.0.0.1/8", true, ""},
+		{"100.64.0.1/24", false, ""},
+	} {
+		for _, noop := range []bool{true, false} {
+			w := newWorld(t)
+			tb := w.up(-1)
+			if tt.outside {
+				tb.exit = &doubleExit{attached: map[int]int{}}
+			}
+			stop := w.serve(tb)
+			a := nodeName(1)
+			if got := askAll(t, tb, noop, map[string]provider.Resource{a: linked("a", on("0", "lan", tt.address, ""))})[a]; got != tt.want {
+				t.Errorf("%s, a way outside %v, a dry run %v: %q, want %q", tt.address, tt.outside, noop, got, tt.want)
+			}
+			stop()
+		}
+	}
+}
