@@ -47,6 +47,9 @@ type Shape struct {
 	// Rate is the capacity in kbit/s, 0 without limit.
 	Rate  int64
 	Delay time.Duration
+	// Only: where both ends are listed, what it does not ask is not asked by others
+	// either that are less specific.
+	Only bool
 	// Loss is the share of packets that are lost, 0 to 1.
 	Loss float64
 }
@@ -65,6 +68,8 @@ const (
 	maxDelay     = time.Minute
 	// maxPairs bounds what the relay tells apart.
 	maxPairs = 4096
+	// maxListed bounds the pairs that shapes list: all of the largest link.
+	maxListed = maxEnds * maxEnds
 
 	usualMTU = 1500
 	leastMTU = 68

@@ -7,6 +7,8 @@ type asked struct {
 	rate  int64
 	delay time.Duration
 	loss  float64
+	// only: nothing less specific counts.
+	only bool
 }
 
 func (a *asked) add(s Shape) {
@@ -23,6 +25,10 @@ func (a *asked) add(s Shape) {
 
 // over fills what a does not ask from what is less specific.
 func (a asked) over(b asked) asked {
+	if a.only {
+		a.only = false
+		return a
+	}
 	if a.rate == 0 {
 		a.rate = b.rate
 	}
@@ -80,6 +86,7 @@ func newMatrix(l Link) *matrix {
 					pair := [2]int{number[f], number[t]}
 					a := m.pairs[pair]
 					a.add(s)
+					a.only = a.only || s.Only
 					m.pairs[pair] = a
 				}
 			}

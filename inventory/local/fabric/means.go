@@ -158,7 +158,11 @@ func sane(l Link) error {
 	if len(l.Ends) > maxEnds {
 		return &UnsupportedError{"so many interfaces", fmt.Sprintf("it has %d, and a bridge of Linux has room for %d; make several links of it", len(l.Ends), maxEnds)}
 	}
+	pairs := 0
 	for _, s := range l.Shapes {
+		if pairs += max(1, len(s.From)) * max(1, len(s.To)); pairs > maxListed {
+			return tooManyPairs()
+		}
 		switch {
 		case s.Rate < 0 || s.Rate > maxRate:
 			return &UnsupportedError{"capacity", fmt.Sprintf("%d kbit/s is not between 1 kbit/s and 100 Gbit/s; ask for one that is", s.Rate)}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,6 +22,14 @@ var (
 )
 
 const a, b, c = "node1/0", "node2/0", "node3/0"
+
+// ends are the names of the ends of a lan.
+func ends(n int) (names []string) {
+	for _, e := range lan("s1", n).Ends {
+		names = append(names, e.ID)
+	}
+	return names
+}
 
 func TestMeans(t *testing.T) {
 	all := func(s Shape) []Shape { return []Shape{s} }
@@ -64,6 +73,8 @@ func TestMeans(t *testing.T) {
 		{"RelayForcedForNothing", nothing, Relay, 2, nil, "bridge", ""},
 		{"RelayForcedWithoutIt", onlyRules, Relay, 2, all(Shape{Loss: 0.1}), "packet_loss", "load the module tun"},
 
+		{"APairOfItsOwn", everything, Auto, 3, []Shape{{Delay: 1}, {From: []string{a}, To: []string{b}, Only: true}}, "relay", ""},
+		{"SoManyPairs", everything, Auto, 1000, slices.Repeat(all(Shape{From: ends(1000), To: ends(1000)}), 2), "different properties for so many pairs", "make several links"},
 		{"OneEnd", nothing, Auto, 1, all(Shape{Rate: 1, Delay: 1}), "bridge", ""},
 		{"TooManyEnds", everything, Auto, 1001, nil, "so many interfaces", "1000"},
 		{"MostEnds", everything, Auto, 1000, all(Shape{Rate: 1}), "bridge+tbf", ""},
@@ -194,6 +205,7 @@ func TestPlansDoWhatWasAsked(t *testing.T) {
 				Rate:  int64(rapid.IntRange(0, 2).Draw(t, "rate")),
 				Delay: time.Duration(rapid.IntRange(0, 2).Draw(t, "delay")),
 				Loss:  float64(rapid.IntRange(0, 2).Draw(t, "loss")) / 2,
+				Only:  rapid.Bool().Draw(t, "only"),
 			})
 		}
 		can := rapid.SampledFrom([]Abilities{everything, noNetem}).Draw(t, "can")
@@ -207,7 +219,13 @@ func TestPlansDoWhatWasAsked(t *testing.T) {
 					continue
 				}
 				var want asked
-				for level := range 4 {
+				least := 0
+				for _, s := range l.Shapes {
+					if rank(s) == 3 && s.Only && has(s.From, from.ID) && has(s.To, to.ID) {
+						least = 3
+					}
+				}
+				for level := least; level < 4; level++ {
 					for _, s := range l.Shapes {
 						if rank(s) == level && has(s.From, from.ID) && has(s.To, to.ID) {
 							want.add(s)

@@ -17,8 +17,10 @@ import (
 // Bounds on the interfaces of a node.
 const (
 	maxInterfaces     = 64
-	maxAddresses      = 64   // of an interface
-	maxProperties     = 4096 // of all interfaces of a node
+	maxAddresses      = 64      // of an interface
+	maxProperties     = 4096    // of all interfaces of a node
+	maxTowards        = 1000    // interfaces that a property names
+	maxTowardsAll     = 1 << 16 // interfaces that all properties of a node name
 	maxInterfaceBytes = 1 << 20
 	maxShort          = 256 // of a client_id and the name of a link, in bytes
 )
@@ -59,7 +61,7 @@ var ours = [...]string{"mac", "emulator", "rx_packets", "rx_bytes", "tx_packets"
 // parseInterfaces reads the attribute; they are called eth1, eth2 and so on in its
 // order. The error is for experimenters.
 func parseInterfaces(items []string) ([]iface, error) {
-	size, properties, seen := 0, 0, map[string]bool{}
+	size, properties, named, seen := 0, 0, 0, map[string]bool{}
 	var all []iface
 	for i, item := range items {
 		f, err := parseInterface(item)
@@ -83,6 +85,12 @@ func parseInterfaces(items []string) ([]iface, error) {
 		}
 		if properties += len(f.properties); properties > maxProperties {
 			return nil, fmt.Errorf("the interfaces have more than %d properties, which is all that a node can have", maxProperties)
+		}
+		for _, p := range f.properties {
+			named += len(p.To)
+		}
+		if named > maxTowardsAll {
+			return nil, fmt.Errorf("the properties of the interfaces name others more than %d times; ask for the same towards all others without naming them", maxTowardsAll)
 		}
 		f.name = "eth" + strconv.Itoa(len(seen))
 		all = append(all, f)
@@ -163,9 +171,12 @@ func parseAddresses(texts []string) ([]netip.Prefix, error) {
 
 // checkProperties refuses numbers that cannot be, and two for the same.
 func checkProperties(all []property) error {
-	type question struct{ what, to string }
-	asked := map[question]float64{}
-	for _, p := range all {
+	type question struct {
+		property
+		last int // the property that named it last, from 1
+	}
+	asked := map[string]question{} // by client_id, empty: all others
+	for i, p := range all {
 		switch {
 		case !(p.Capacity >= 0 && p.Capacity <= maxCapacity):
 			return fmt.Errorf("a capacity is %d kbit/s, and can be from 0 to %d", p.Capacity, int64(maxCapacity))
@@ -173,6 +184,8 @@ func checkProperties(all []property) error {
 			return fmt.Errorf("a latency is %g ms, and can be from 0 to %d", p.Latency, maxLatency)
 		case !(p.PacketLoss >= 0 && p.PacketLoss <= 100):
 			return fmt.Errorf("a packet_loss is %g per cent, and can be from 0 to 100", p.PacketLoss)
+		case len(p.To) > maxTowards:
+			return fmt.Errorf("a property names %d interfaces, and can name %d; ask for the same towards all others without naming them", len(p.To), maxTowards)
 		}
 		for _, id := range p.To {
 			if id == "" || len(id) > maxShort {
@@ -184,16 +197,24 @@ func checkProperties(all []property) error {
 			to = []string{""}
 		}
 		for _, to := range to {
-			for _, a := range [...]struct {
-				what string
-				n    float64
-			}{{"capacity", float64(p.Capacity)}, {"latency", p.Latency}, {"packet_loss", p.PacketLoss}} {
-				before := asked[question{a.what, to}]
-				if before != 0 && a.n != 0 && before != a.n {
-					return fmt.Errorf("%s towards %s is asked to be %g and %g", a.what, whom(to), before, a.n)
-				}
-				asked[question{a.what, to}] = cmp.Or(a.n, before)
+			before := asked[to]
+			if before.last == i+1 {
+				return fmt.Errorf("a property names %s twice; drop one", whom(to))
 			}
+			for _, a := range [...]struct {
+				what    string
+				was, is float64
+			}{
+				{"capacity", float64(before.Capacity), float64(p.Capacity)}, {"latency", before.Latency, p.Latency},
+				{"packet_loss", before.PacketLoss, p.PacketLoss},
+			} {
+				if a.was != 0 && a.is != 0 && a.was != a.is {
+					return fmt.Errorf("%s towards %s is asked to be %g and %g", a.what, whom(to), a.was, a.is)
+				}
+			}
+			before.Capacity, before.Latency = cmp.Or(p.Capacity, before.Capacity), cmp.Or(p.Latency, before.Latency)
+			before.PacketLoss, before.last = cmp.Or(p.PacketLoss, before.PacketLoss), i+1
+			asked[to] = before
 		}
 	}
 	return nil

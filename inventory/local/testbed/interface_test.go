@@ -2,6 +2,7 @@ package testbed
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -81,6 +82,9 @@ func TestInterfacesThatAreRefused(t *testing.T) {
 		{"years", property(`{"latency":3600001}`), property(`{"latency":3600000}`), "interface 1: a latency is 3.600001e+06 ms, and can be from 0 to 3600000"},
 		{"more than all", property(`{"packet_loss":100.5}`), property(`{"packet_loss":100}`), "interface 1: a packet_loss is 100.5 per cent, and can be from 0 to 100"},
 		{"towards nobody", property(`{"to":[""]}`), property(`{"to":["b"]}`), "interface 1: a property is towards an interface whose client_id has not from 1 to 256 bytes"},
+		{"the same again", property(`{"to":["b","c","b"]}`), property(`{"to":["b","c"]},{"to":["b"]}`), "interface 1: a property names b twice; drop one"},
+		{"more than a link has", property(towards(maxTowards + 1)), property(towards(maxTowards)), "interface 1: a property names 1001 interfaces, and can name 1000; ask for the same towards all others without naming them"},
+		{"names without end", property(towards(1000) + strings.Repeat(","+towards(1000), 65)), property(towards(1000) + strings.Repeat(","+towards(1000), 64)), "the properties of the interfaces name others more than 65536 times; ask for the same towards all others without naming them"},
 		{"two answers", property(`{"to":["b","c"],"latency":1},{"to":["c"],"latency":2}`), property(`{"to":["b","c"],"latency":1},{"to":["c"],"latency":1,"capacity":1},{"latency":2}`), "interface 1: latency towards c is asked to be 1 and 2"},
 		{"two answers for all", property(`{"capacity":1},{"capacity":2}`), property(`{"capacity":1},{"latency":2}`), "interface 1: capacity towards all others is asked to be 1 and 2"},
 	} {
@@ -91,6 +95,15 @@ func TestInterfacesThatAreRefused(t *testing.T) {
 			t.Errorf("%s: its neighbour: %v", tt.rule, err)
 		}
 	}
+}
+
+// towards is a property towards so many others.
+func towards(n int) string {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = strconv.Itoa(i)
+	}
+	return `{"to":["` + strings.Join(names, `","`) + `"]}`
 }
 
 func FuzzInterfaces(f *testing.F) {

@@ -115,42 +115,38 @@ func (m measure) over(o measure) measure {
 	return measure{cmp.Or(m.rate, o.rate), cmp.Or(m.delay, o.delay), cmp.Or(m.loss, o.loss)}
 }
 
-// shape adds what frames from an end are to meet.
+// shape adds what frames from an end are to meet: no more of it than was asked,
+// however many interfaces there are.
 func (l *link) shape(from string, properties []property) {
 	var general measure
-	named := map[string]measure{} // by end
+	for _, p := range properties {
+		if len(p.To) == 0 {
+			general = general.over(p.measure())
+		}
+	}
+	// What is asked towards all others is meant for those alone that no property
+	// names; of a shared VLAN not all are known, so there it is for all.
+	only := general != (measure{}) && l.Shared == ""
 	for _, p := range properties {
 		m := p.measure()
-		if len(p.To) == 0 {
-			general = general.over(m)
+		if len(p.To) == 0 || m == (measure{}) && !only {
 			continue
 		}
-		s := fabric.Shape{From: []string{from}, Rate: m.rate, Delay: m.delay, Loss: m.loss}
+		s := fabric.Shape{From: []string{from}, Rate: m.rate, Delay: m.delay, Loss: m.loss, Only: only}
 		for _, id := range p.To {
-			for _, end := range l.ends[id] {
-				if end != from {
-					s.To = append(s.To, end)
-					named[end] = named[end].over(m)
-				}
+			ends := l.ends[id]
+			if len(ends) > 1 && l.clash == "" {
+				l.clash = fmt.Sprintf("several of its interfaces are called %s, and a property is towards it; rename them", shown(id))
+			}
+			if len(ends) == 1 && ends[0] != from {
+				s.To = append(s.To, ends[0])
 			}
 		}
-		if m != (measure{}) && len(s.To) > 0 { // towards ends that are there
+		if len(s.To) > 0 { // towards ends that are there
 			l.Shapes = append(l.Shapes, s)
 		}
 	}
 	if general == (measure{}) {
-		return
-	}
-	s := fabric.Shape{From: []string{from}, Rate: general.rate, Delay: general.delay, Loss: general.loss}
-	if l.Shared == "" && fills(general, named) {
-		for _, e := range l.Ends {
-			if _, ok := named[e.ID]; !ok && e.ID != from {
-				s.To = append(s.To, e.ID)
-			}
-		}
-		if len(s.To) > 0 {
-			l.Shapes = append(l.Shapes, s)
-		}
 		return
 	}
 	if i, ok := l.general[general]; ok {
@@ -158,17 +154,5 @@ func (l *link) shape(from string, properties []property) {
 		return
 	}
 	l.general[general] = len(l.Shapes)
-	l.Shapes = append(l.Shapes, s)
-}
-
-// fills tells whether the fabric would take from what is asked towards all others
-// what the properties of a named one leave out. It is meant for those alone that no
-// property names; of a shared VLAN not all are known, so there it is for all.
-func fills(general measure, named map[string]measure) bool {
-	for _, m := range named {
-		if m.over(general) != m {
-			return true
-		}
-	}
-	return false
+	l.Shapes = append(l.Shapes, fabric.Shape{From: []string{from}, Rate: general.rate, Delay: general.delay, Loss: general.loss})
 }

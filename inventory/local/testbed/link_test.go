@@ -21,7 +21,11 @@ func drawn(l *link) string {
 		ends = append(ends, e.ID+"="+e.IfName)
 	}
 	for _, s := range l.Shapes {
-		shapes = append(shapes, fmt.Sprintf("%v→%v %d %v %g", s.From, s.To, s.Rate, s.Delay, s.Loss))
+		only := ""
+		if s.Only {
+			only = " only"
+		}
+		shapes = append(shapes, fmt.Sprintf("%v→%v %d %v %g%s", s.From, s.To, s.Rate, s.Delay, s.Loss, only))
 	}
 	slices.Sort(shapes)
 	return strings.Join(append(ends, shapes...), "; ")
@@ -42,11 +46,11 @@ func TestLinksAreDrawnFromTheirEnds(t *testing.T) {
 			"a/eth1=eth1; b/eth1=eth1; c/eth1=eth1; [a/eth1 b/eth1]→[] 1000 500µs 0"},
 		{"one way", map[string][]string{"a": {on("0", "lan", "", `,"properties":[{"packet_loss":25}]`)}, "b": {on("1", "lan", "", "")}}, "a/eth1=eth1; b/eth1=eth1; [a/eth1]→[] 0 0s 0.25"},
 		{"a pair", map[string][]string{"a": {on("0", "lan", "", `,"properties":[{"to":["1"],"latency":10},{"capacity":5}]`)}, "b": {on("1", "lan", "", "")}, "c": {on("2", "lan", "", "")}},
-			"a/eth1=eth1; b/eth1=eth1; c/eth1=eth1; [a/eth1]→[b/eth1] 0 10ms 0; [a/eth1]→[c/eth1] 5 0s 0"},
+			"a/eth1=eth1; b/eth1=eth1; c/eth1=eth1; [a/eth1]→[] 5 0s 0; [a/eth1]→[b/eth1] 0 10ms 0 only"},
 		{"a pair that asks for more", map[string][]string{"a": {on("0", "lan", "", `,"properties":[{"capacity":5},{"to":["1"],"latency":10},{"to":["1"],"capacity":2}]`)}, "b": {on("1", "lan", "", "")}},
-			"a/eth1=eth1; b/eth1=eth1; [a/eth1]→[] 5 0s 0; [a/eth1]→[b/eth1] 0 10ms 0; [a/eth1]→[b/eth1] 2 0s 0"},
+			"a/eth1=eth1; b/eth1=eth1; [a/eth1]→[] 5 0s 0; [a/eth1]→[b/eth1] 0 10ms 0 only; [a/eth1]→[b/eth1] 2 0s 0 only"},
 		{"a pair that asks for nothing", map[string][]string{"a": {on("0", "lan", "", `,"properties":[{"capacity":5},{"to":["1"]}]`)}, "b": {on("1", "lan", "", "")}, "c": {on("2", "lan", "", "")}},
-			"a/eth1=eth1; b/eth1=eth1; c/eth1=eth1; [a/eth1]→[c/eth1] 5 0s 0"},
+			"a/eth1=eth1; b/eth1=eth1; c/eth1=eth1; [a/eth1]→[] 5 0s 0; [a/eth1]→[b/eth1] 0 0s 0 only"},
 		{"all others in parts", map[string][]string{"a": {on("0", "lan", "", `,"properties":[{"capacity":5},{"latency":1}]`)}, "b": {on("1", "lan", "", "")}}, "a/eth1=eth1; b/eth1=eth1; [a/eth1]→[] 5 1ms 0"},
 		{"towards who is not there", map[string][]string{"a": {on("0", "lan", "", `,"properties":[{"to":["1","0"],"latency":10}]`)}}, "a/eth1=eth1"},
 		{"asked twice", map[string][]string{"a": {on("0", "lan", "", `,"properties":[{"latency":1},{"latency":1}]`)}, "b": {on("1", "lan", "", "")}}, "a/eth1=eth1; b/eth1=eth1; [a/eth1]→[] 0 1ms 0"},
@@ -74,6 +78,43 @@ func TestLinksAreDrawnFromTheirEnds(t *testing.T) {
 	}
 }
 
+// What is drawn of a slice grows with what its nodes have said, whatever they name.
+func TestDrawingIsBoundedByWhatWasAsked(t *testing.T) {
+	const nodes, named = 200, 1000
+	list := func(f func(i int) string) string {
+		var all []string
+		for i := range named {
+			all = append(all, f(i))
+		}
+		return `["` + strings.Join(all, `","`) + `"]`
+	}
+	for _, tt := range []struct{ rule, properties string }{
+		{"others named again and again", `{"to":["twin"],"latency":1}` + strings.Repeat(`,{"to":["twin"],"latency":1}`, 60)},
+		{"others that are there", `{"to":` + list(func(i int) string { return fmt.Sprint(i) }) + `,"latency":1}`},
+		{"all but one", `{"capacity":1},{"to":["0"],"latency":1}`},
+	} {
+		var members []member
+		asked := 0
+		for i := range nodes {
+			ifaces, err := parseInterfaces([]string{on(fmt.Sprint(i), "lan", "", `,"properties":[`+tt.properties+`]`), on("twin", "lan", "", "")})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range ifaces[0].properties {
+				asked += 1 + len(p.To)
+			}
+			members = append(members, member{nodeName(i), ifaces})
+		}
+		drawn := 0
+		for _, s := range linksOf("s", members)[linkID("lan")].Shapes {
+			drawn += len(s.From) + len(s.To)
+		}
+		if drawn > asked+nodes {
+			t.Errorf("%s: %d are drawn, and %d were asked", tt.rule, drawn, asked)
+		}
+	}
+}
+
 // askAll is a set of several nodes; the errors are by node.
 func askAll(t *testing.T, tb *Testbed, noop bool, should map[string]provider.Resource) map[string]string {
 	t.Helper()
@@ -97,6 +138,7 @@ func askAll(t *testing.T, tb *Testbed, noop bool, should map[string]provider.Res
 func TestLinksThatAreRefused(t *testing.T) {
 	const slow, office = `,"properties":[{"latency":1}]`, `,"shared_vlan":"office"`
 	a, b, c := nodeName(1), nodeName(2), nodeName(3)
+	twins := "failed: link lan does not fit together: several of its interfaces are called 0, and a property is towards it; rename them"
 	latency := "unsupported: link lan asks for latency, which this host cannot make: there is no clock"
 	for _, tt := range []struct {
 		rule   string
@@ -121,6 +163,8 @@ func TestLinksThatAreRefused(t *testing.T) {
 				a: "failed: link lan does not fit together: one of its nodes has it on no shared VLAN, and another on the shared VLAN office",
 				b: "failed: link lan does not fit together: one of its nodes has it on no shared VLAN, and another on the shared VLAN office",
 			}},
+		{"a property towards two at once", nil, map[string]provider.Resource{a: linked("a", on("0", "lan", "", "")), b: linked("b", on("0", "lan", "", "")), c: linked("c", on("1", "lan", "", `,"properties":[{"to":["0"],"capacity":1}]`))},
+			map[string]string{a: twins, b: twins, c: twins}},
 		{"a link of another slice", nil, map[string]provider.Resource{a: linked("a", strings.Replace(on("0", "lan", "", ""), sliceURN, sliceURN+"2", 1))},
 			map[string]string{a: "failed: interface 0 is on a link of another slice than its node; links join nodes of one slice, and several slices by a shared VLAN"}},
 		{"an item that cannot be read", nil, map[string]provider.Resource{a: linked("a", "x"), b: linked("b", on("1", "lan", "", ""))},
