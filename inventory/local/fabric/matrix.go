@@ -47,26 +47,25 @@ type matrix struct {
 	n     int
 	ports int // n, and the way to the shared VLAN
 	all   asked
-	from  map[int]asked
-	to    map[int]asked
-	pairs map[[2]int]asked
+	from  []asked
+	to    []asked
+	pairs []map[int]asked // by source
 }
 
 // newMatrix reads the shapes of a link that was checked.
 func newMatrix(l Link) *matrix {
-	m := &matrix{n: len(l.Ends), ports: len(l.Ends), from: make(map[int]asked), to: make(map[int]asked), pairs: make(map[[2]int]asked)}
+	m := &matrix{n: len(l.Ends), ports: len(l.Ends)}
 	if l.Shared != "" {
 		m.ports++
 	}
+	m.from, m.to, m.pairs = make([]asked, m.ports), make([]asked, m.ports), make([]map[int]asked, m.ports)
 	number := make(map[string]int, len(l.Ends))
 	for i, e := range l.Ends {
 		number[e.ID] = i
 	}
-	add := func(at map[int]asked, ids []string, s Shape) {
+	add := func(at []asked, ids []string, s Shape) {
 		for _, id := range ids {
-			a := at[number[id]]
-			a.add(s)
-			at[number[id]] = a
+			at[number[id]].add(s)
 		}
 	}
 	for _, s := range l.Shapes {
@@ -79,15 +78,18 @@ func newMatrix(l Link) *matrix {
 			add(m.to, s.To, s)
 		default:
 			for _, f := range s.From {
+				i := number[f]
+				if m.pairs[i] == nil {
+					m.pairs[i] = make(map[int]asked, len(s.To))
+				}
 				for _, t := range s.To {
 					if f == t {
 						continue
 					}
-					pair := [2]int{number[f], number[t]}
-					a := m.pairs[pair]
+					a := m.pairs[i][number[t]]
 					a.add(s)
 					a.only = a.only || s.Only
-					m.pairs[pair] = a
+					m.pairs[i][number[t]] = a
 				}
 			}
 		}
@@ -98,7 +100,7 @@ func newMatrix(l Link) *matrix {
 // of is what is asked from the end i to the end j.
 func (m *matrix) of(i, j int) asked {
 	a := m.from[i].over(m.to[j]).over(m.all)
-	if p, ok := m.pairs[[2]int{i, j}]; ok {
+	if p, ok := m.pairs[i][j]; ok {
 		a = p.over(a)
 	}
 	return a

@@ -53,7 +53,11 @@ func (m *matrix) paths(l Link, s sum) ([]relay.Path, bool) {
 			}
 		}
 		for _, a := range order {
-			list = append(list, path(a, name(i), groups[a]))
+			to := groups[a]
+			if len(to) == m.ports-1 {
+				to = nil // all others, or links would be told in the square of their ends
+			}
+			list = append(list, path(a, name(i), to))
 		}
 	}
 	slices.SortStableFunc(list, func(a, b relay.Path) int { return cmp.Compare(a.From[0], b.From[0]) })
