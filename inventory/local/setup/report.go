@@ -41,8 +41,9 @@ const (
 	maxLine     = 32 << 10
 )
 
-// Interrupted is the message of a step that ended without a word.
-const Interrupted = "interrupted: the node stopped while it ran, or something in the node ended it, perhaps for want of memory"
+// Interrupted is the message of a step that ended without a word. Whether the node
+// ended with it, the testbed knows.
+const Interrupted = "interrupted: something in the node ended it, perhaps for want of memory"
 
 // Report is how a step is.
 type Report struct {

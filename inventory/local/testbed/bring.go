@@ -160,6 +160,7 @@ func (l *life) stop(ctx context.Context, restarts bool) error {
 	l.doing(map[bool]string{true: "restarting", false: "shutting down"}[restarts])
 	l.setOpen(false)
 	l.pauseServices()
+	l.services.cut(map[bool]string{true: cutRestart, false: cutOff}[restarts])
 	halt, cancel := context.WithTimeout(ctx, talkTime)
 	defer cancel()
 	if err := l.t.machines.Halt(halt, l.id); err != nil && ctx.Err() == nil {

@@ -108,6 +108,7 @@ func lengthOf(items []string) (n int) {
 
 func (s *services) encoded(output int, messages bool) []string {
 	all := make([]string, 0, len(s.journal.Steps))
+	waiting := s.journal.waiting()
 	for _, step := range s.journal.Steps {
 		item := object{"kind": step.Kind, "state": step.State}
 		if step.Ended() {
@@ -116,8 +117,14 @@ func (s *services) encoded(output int, messages bool) []string {
 		if text := setup.Tail(step.Output, output); text != "" {
 			item["output"] = text
 		}
-		if messages && step.Message != "" {
+		switch {
+		case !messages:
+		case step.Message != "":
 			item["message"] = step.Message
+		case step.State == setup.Waiting && waiting != "":
+			item["message"] = waiting
+		case step.State == setup.Running && step.Cut != "":
+			item["message"] = "the node ended while it ran; the rest is told when the node runs again"
 		}
 		b, _ := json.Marshal(item) // texts and a number
 		all = append(all, string(b))

@@ -199,6 +199,7 @@ func (l *life) adopt(ctx context.Context) {
 	if err := l.t.machines.Kill(find, l.id); err != nil && ctx.Err() == nil {
 		l.t.log.Error("cannot end what is left of a node", "node", l.id, "error", err)
 	}
+	l.services.cut(cutAway)
 }
 
 // began notes that the node runs, and watches it.
@@ -245,6 +246,7 @@ func (l *life) death(run uint64) {
 		return // we ended it
 	}
 	l.ended()
+	l.services.cut(cutDeath)
 	now := time.Now()
 	l.deaths = append(slices.DeleteFunc(l.deaths, func(t time.Time) bool { return now.Sub(t) > deathsWithin }), now)
 	l.t.log.Warn("the system of a node has ended by itself; it is started again", "node", l.id, "times", len(l.deaths))

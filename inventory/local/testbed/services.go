@@ -33,6 +33,8 @@ type service struct {
 	Kind string `json:"kind"`
 	setup.Report
 	Begun bool `json:"begun,omitempty"`
+	// Cut is how the node ended while the step ran, empty if it did not.
+	Cut string `json:"cut,omitempty"`
 }
 
 // journal is services.json. A step is noted as running before it is begun, so
@@ -229,6 +231,7 @@ func (s *services) note(ctx context.Context, f func(j *journal)) bool {
 
 // end notes what came of a step.
 func (s *services) end(ctx context.Context, i int, r setup.Report) bool {
+	r = s.journal.Steps[i].outcome(r)
 	r.Progress = ""
 	ok := s.note(ctx, func(j *journal) { j.Steps[i].Report = r })
 	if ok && r.State == setup.Failed {
@@ -316,7 +319,7 @@ func (s *services) begin(ctx context.Context, i int, o setup.Order) bool {
 			s.end(ctx, i, last)
 			return false
 		case last.State == setup.Running:
-			return s.note(ctx, func(j *journal) { j.Steps[i].Begun = true })
+			return s.note(ctx, func(j *journal) { j.Steps[i].Begun, j.Steps[i].Cut = true, "" })
 		case late: // a node is not given up for being slow
 			slow++
 			n--

@@ -161,26 +161,38 @@ func TestInstallsHoldUpAsLongAsTheyTake(t *testing.T) {
 	await(t, tb, name, ready)
 }
 
-func TestNodeThatStopsInterruptsItsStep(t *testing.T) {
-	for what, stops := range map[string]func(w *world, tb *Testbed, name string) error{
-		"a restart": func(_ *world, tb *Testbed, name string) error {
+// TestNodeThatStopsEndsItsStep: that is no failure of a command if it was asked
+// for, and else it is.
+func TestNodeThatStopsEndsItsStep(t *testing.T) {
+	for what, tt := range map[string]struct {
+		stops                func(w *world, tb *Testbed, name string) error
+		execute, of, install string // what becomes of it, what it says, and what an install does
+	}{
+		"a restart": {func(_ *world, tb *Testbed, name string) error {
 			_, err := ask(tb, name, provider.Resource{"restart_serial": "1"})
 			return err
-		},
-		"off and on": func(_ *world, tb *Testbed, name string) error {
+		}, setup.Done, "it ended with the node, which was restarted", "interrupted: the node was restarted while it ran"},
+		"off and on": {func(_ *world, tb *Testbed, name string) error {
 			if _, err := ask(tb, name, provider.Resource{"power": "off"}); err != nil {
 				return err
 			}
-			await(t, tb, name, ready)
+			r := await(t, tb, name, ready)
+			if got := toldServices(t, r); got[1].State != setup.Running || !strings.HasPrefix(got[1].Message, "the node ended") || got[2].Message != "" {
+				t.Errorf("while it is off: %+v", got)
+			}
 			_, err := ask(tb, name, provider.Resource{"power": "on"})
 			return err
-		},
-		"its own end": func(w *world, _ *Testbed, name string) error {
+		}, setup.Done, "it ended with the node, which was stopped", "interrupted: the node was stopped while it ran"},
+		"its own end": {func(w *world, _ *Testbed, name string) error {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.end(name)
 			return nil
-		},
+		}, setup.Failed, "interrupted: the system of the node ended while it ran, and nobody had asked the testbed for that", ""},
+		"one in the node": {func(w *world, _ *Testbed, name string) error {
+			w.endStep(name, "2", setup.Report{State: setup.Failed, Message: setup.Interrupted})
+			return nil
+		}, setup.Failed, setup.Interrupted, ""},
 	} {
 		t.Run(what, func(t *testing.T) {
 			w := newWorld(t)
@@ -190,18 +202,27 @@ func TestNodeThatStopsInterruptsItsStep(t *testing.T) {
 			if _, err := ask(tb, name, withSetup(executes("one"), executes("two"), executes("three"))); err != nil {
 				t.Fatal(err)
 			}
-			await(t, tb, name, stepsAre(t, "running waiting waiting"))
+			r := await(t, tb, name, stepsAre(t, "running waiting waiting"))
+			if got := toldServices(t, r); got[1].Message != "waits for step 1, which still runs" || got[2].Message != got[1].Message || got[0].Message != "" {
+				t.Errorf("those that wait: %+v", got)
+			}
 			w.endStep(name, "1", done)
 			await(t, tb, name, func(r provider.Resource) bool { return strings.HasSuffix(r.Text(provider.AttrMessage), "2 of 3: 45 %") })
-			if err := stops(w, tb, name); err != nil {
+			if err := tt.stops(w, tb, name); err != nil {
 				t.Fatal(err)
 			}
-			r := await(t, tb, name, stepsAre(t, "done failed running"))
-			if got := toldServices(t, r)[1].Message; got != setup.Interrupted {
+			r = await(t, tb, name, stepsAre(t, "done "+tt.execute+" running"))
+			if got := toldServices(t, r)[1].Message; got != tt.of {
 				t.Errorf("the second says %q", got)
 			}
+			if tt.install != "" {
+				cut := service{Kind: setup.Install, Cut: strings.Fields(tt.install)[4]}
+				if got := cut.outcome(setup.Report{State: setup.Failed, Message: setup.Interrupted}); got.State != setup.Failed || got.Message != tt.install {
+					t.Errorf("an install says %+v", got)
+				}
+			}
 			w.endStep(name, "3", done)
-			await(t, tb, name, func(r provider.Resource) bool { return ready(r) && states(t, r) == "done failed done" })
+			await(t, tb, name, func(r provider.Resource) bool { return ready(r) && states(t, r) == "done "+tt.execute+" done" })
 			if len(w.begun) != 3 {
 				t.Errorf("begun were %v", w.begun)
 			}
@@ -434,5 +455,21 @@ func TestServicesFitIntoAnswers(t *testing.T) {
 	}
 	if got := s.items(1 << 20); !strings.Contains(got[0], strings.Repeat("o", setup.MaxOutput)) {
 		t.Error("where there is room, it is not used")
+	}
+}
+
+// TestStepWhoseShellWasFaster: a shell that hears of the end of the node before
+// the node's program does is no other case.
+func TestStepWhoseShellWasFaster(t *testing.T) {
+	for _, tt := range []struct {
+		cut, want string
+		exit      int
+	}{
+		{cutRestart, setup.Done, 143}, {cutOff, setup.Done, 137}, {cutRestart, setup.Failed, 1}, {"", setup.Failed, 143}, {cutDeath, setup.Failed, 143},
+	} {
+		s := service{Kind: setup.Execute, Cut: tt.cut}
+		if got := s.outcome(setup.Report{State: setup.Failed, Exit: tt.exit, Message: "the command was ended", Output: "its"}); got.State != tt.want || got.Output != "its" || (got.Exit == 0) != (tt.want == setup.Done) {
+			t.Errorf("%q, exit %d: %+v", tt.cut, tt.exit, got)
+		}
 	}
 }
