@@ -66,6 +66,7 @@ func checks() []check {
 		{"delay", "delaying a link in the kernel (netem)", false, true, tryDelay},
 		{"tunnel", "making a tunnel device, for the program that delays links", false, true, tryTunnel},
 		{"loss", "losing packets of a link by nftables", false, true, tryLoss},
+		{"neighbours", "asking how many neighbours all networks have room for", false, false, tryNeighbours},
 		{"outside", "leading a node to a network outside, past this host", false, true, tryOutside},
 		{"untested", "", false, false, tryNothing},
 	}

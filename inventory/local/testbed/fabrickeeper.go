@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"time"
 
 	"patchbay/inventory/local/fabric"
 	"patchbay/inventory/local/node"
@@ -36,6 +37,18 @@ func (t *Testbed) openFabric() {
 		return
 	}
 	t.fabric = h
+	t.work.Go(t.raiseNeighbours)
+}
+
+// raiseNeighbours makes room for the neighbours of all nodes, also after another
+// testbed of this host has set that back.
+func (t *Testbed) raiseNeighbours() {
+	for t.ctx.Err() == nil {
+		if err := fabric.RaiseNeighbours(t.fabrics(), t.log); err != nil {
+			t.log.Warn("nodes that speak with many others may not find them all", "error", err)
+		}
+		sleep(t.ctx, time.Minute)
+	}
 }
 
 func (t *Testbed) fabrics() string { return filepath.Join(t.o.State, fabricsFolder) }
@@ -89,5 +102,5 @@ func cleanFabric(ctx context.Context, t *Testbed) error {
 		}
 		cancel()
 	}
-	return errors.Join(err, h.Close())
+	return errors.Join(err, h.Close(), fabric.RestoreNeighbours(t.fabrics()))
 }
