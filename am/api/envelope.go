@@ -103,9 +103,11 @@ func envelope(code am.Code, detail am.Detail, value xmlrpc.Value, output string,
 
 // oneLine joins texts. Clients show them as they are, on a line, and old ones
 // fail on a string that is not ASCII, so what a text quotes of a request, or a
-// provider says, has its other characters by number.
+// provider says, has its other characters by number, but for the sign by which
+// texts of ours say that they are cut.
 func oneLine(texts ...string) string {
 	s := strings.Join(strings.Fields(strings.Join(texts, "; ")), " ")
+	s = strings.ReplaceAll(s, "…", "...")
 	other := func(r rune) bool { return r < ' ' || r > '~' }
 	if !strings.ContainsFunc(s, other) {
 		return s

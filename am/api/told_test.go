@@ -68,7 +68,7 @@ func TestServicesAndMeansOfLinksAreTold(t *testing.T) {
 	services := []xmlrpc.Value{
 		xmlrpc.Struct{{Name: "step", Value: 1}, {Name: "kind", Value: "install"}, {Name: "what", Value: `http://example.org/\u00e4.tgz`}, {Name: "state", Value: "failed"}, {Name: "exit", Value: 4},
 			{Name: "message", Value: `no \u201croute\u201d`}, {Name: "output", Value: "<\\u00e4>\n\t&\\u2028"}},
-		xmlrpc.Struct{{Name: "step", Value: 2}, {Name: "kind", Value: "execute"}, {Name: "what", Value: `echo b\u2026`}, {Name: "state", Value: "running"}, {Name: "exit", Value: 0},
+		xmlrpc.Struct{{Name: "step", Value: 2}, {Name: "kind", Value: "execute"}, {Name: "what", Value: `echo b...`}, {Name: "state", Value: "running"}, {Name: "exit", Value: 0},
 			{Name: "message", Value: ""}, {Name: "output", Value: ""}},
 	}
 	interfaces := []xmlrpc.Value{

@@ -160,11 +160,11 @@ func TestRefusalsHaveTheirCodes(t *testing.T) {
 	}{
 		{"bound, unknown", behaviour{Refuses: all("unknown", "pc1")}, []string{"pc1"}, am.SearchFailed, 0, "pc1 cannot be had: pc1 is unknown", 1},
 		{"bound, forbidden", behaviour{Refuses: all("forbidden", "pc1")}, []string{"pc1"}, am.Refused, 0, "pc1 cannot be had: pc1 is forbidden", 1},
-		{"bound, unsupported", behaviour{Refuses: all("unsupported", "pc1")}, []string{"pc1"}, am.Unsupported, 0, "pc1 cannot be had so: pc1 is unsupported", 1},
+		{"bound, unsupported", behaviour{Refuses: all("unsupported", "pc1")}, []string{"pc1"}, am.Unsupported, 0, "on pc1 it cannot be made: pc1 is unsupported", 1},
 		{"bound, failed", behaviour{Refuses: all("failed", "pc1")}, []string{"pc1"}, am.ErrorCode, 0, "pc1 cannot be had: pc1 is failed", 1},
 		{"any, unknown", behaviour{Refuses: all("unknown", every...)}, []string{""}, am.TooBig, am.InsufficientNodes, "none that is free can be had; of pc4 its provider says: pc4 is unknown", 4},
 		{"any, forbidden", behaviour{Refuses: all("forbidden", every...)}, []string{""}, am.Refused, 0, "pc4 is forbidden", 4},
-		{"any, unsupported", behaviour{Refuses: all("unsupported", every...)}, []string{""}, am.Unsupported, 0, "pc4 cannot be had so: pc4 is unsupported", 4},
+		{"any, unsupported", behaviour{Refuses: all("unsupported", every...)}, []string{""}, am.Unsupported, 0, "on pc4 it cannot be made: pc4 is unsupported", 4},
 		{"any, failed", behaviour{Refuses: all("failed", every...)}, []string{""}, am.ErrorCode, 0, "pc4 is failed", 4},
 		{"one bound, one any", behaviour{Refuses: all("forbidden", "pc1", "pc2")}, []string{"pc1", ""}, am.Refused, 0, "pc1 is forbidden", 1},
 		{"what lasts counts", behaviour{Refuses: map[string]string{"pc1": "failed", "pc2": "unknown"}}, []string{"pc1", "pc2"}, am.SearchFailed, 0, "pc1 is failed", 1},

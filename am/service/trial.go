@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"patchbay/am"
@@ -12,6 +14,7 @@ import (
 	"patchbay/am/lease"
 	"patchbay/am/store"
 	"patchbay/am/urn"
+	"patchbay/rspec"
 )
 
 // Prober asks providers before slivers are promised. Its methods may be called
@@ -76,7 +79,7 @@ func (s *Service) try(ctx context.Context, r reservation, t taken) (taken, error
 		}
 		s.giveBack(ctx, r, t)
 		if n == trials || asking.Err() != nil || slices.ContainsFunc(refused, refusal.final) {
-			return t, refusedBy(refused)
+			return t, refusedBy(r.request, refused)
 		}
 		// Not by its neighbours either: a machine that is out of order would go from
 		// one node to the next.
@@ -85,7 +88,7 @@ func (s *Service) try(ctx context.Context, r reservation, t taken) (taken, error
 		}
 		next, err := s.take(ctx, r)
 		if _, ok := errors.AsType[*binder.UnsatisfiedError](err); ok {
-			return t, refusedBy(refused) // which says more
+			return t, refusedBy(r.request, refused) // which says more
 		}
 		if t = next; err != nil || !t.trial {
 			return t, err
@@ -177,25 +180,56 @@ func (s *Service) giveBack(ctx context.Context, r reservation, t taken) {
 }
 
 // refusedBy is the answer to a request that providers will not serve.
-func refusedBy(refused []refusal) error {
-	reasons := make([]binder.Reason, len(refused))
-	for i, r := range refused {
-		n := r.node.Node
-		reason := binder.Reason{Kind: "node", ClientID: n.ClientID, Line: n.Line, Code: r.err.Code, Detail: r.err.Detail}
-		switch {
-		case r.err.Code == am.ServerError || r.err.Code == am.TimedOut:
-			reason.Text = "it cannot be promised now: " + r.err.Msg
-		case r.err.Code == am.Unsupported:
-			reason.Text = fmt.Sprintf("%s cannot be had so: %s", r.node.Component.Name, r.err.Msg)
-		case r.node.Asked:
-			reason.Text = fmt.Sprintf("%s cannot be had: %s", r.node.Component.Name, r.err.Msg)
-		default:
-			reason.Text = fmt.Sprintf("none that is free can be had; of %s its provider says: %s", r.node.Component.Name, r.err.Msg)
-			if reason.Code == am.SearchFailed {
-				reason.Code, reason.Detail = am.TooBig, am.InsufficientNodes
-			}
+func refusedBy(req *rspec.Request, refused []refusal) error {
+	var reasons []binder.Reason
+	for _, r := range refused {
+		if reason := r.reason(req); !slices.Contains(reasons, reason) { // a link is told once, not at each of its nodes
+			reasons = append(reasons, reason)
 		}
-		reasons[i] = reason
 	}
 	return binder.Unsatisfied(reasons)
+}
+
+// reason says why a request cannot be had: of the link that its provider's words
+// begin with, or else of the node.
+func (r refusal) reason(req *rspec.Request) binder.Reason {
+	n := r.node.Node
+	reason := binder.Reason{Kind: "node", ClientID: n.ClientID, Line: n.Line, Code: r.err.Code, Detail: r.err.Detail}
+	switch {
+	case r.err.Code == am.ServerError || r.err.Code == am.TimedOut:
+		reason.Text = "it cannot be promised now: " + r.err.Msg
+	case r.err.Code == am.Unsupported:
+		if link, words := r.blamed(req); link != nil {
+			reason.Kind, reason.ClientID, reason.Line, reason.Text = "link", link.ClientID, link.Line, words
+			break
+		}
+		reason.Text = fmt.Sprintf("on %s it cannot be made: %s", r.node.Component.Name, r.err.Msg)
+	case r.node.Asked:
+		reason.Text = fmt.Sprintf("%s cannot be had: %s", r.node.Component.Name, r.err.Msg)
+	default:
+		reason.Text = fmt.Sprintf("none that is free can be had; of %s its provider says: %s", r.node.Component.Name, r.err.Msg)
+		if reason.Code == am.SearchFailed {
+			reason.Code, reason.Detail = am.TooBig, am.InsufficientNodes
+		}
+	}
+	return reason
+}
+
+// blamed is the link of the node that its provider's words begin with, as in
+// "link lan asks for latency", and what they say of it; nil for none.
+func (r refusal) blamed(req *rspec.Request) (link *rspec.Link, words string) {
+	rest, ok := strings.CutPrefix(r.err.Msg, "link ")
+	if !ok {
+		return nil, ""
+	}
+	for _, in := range r.node.Interfaces {
+		for _, name := range []string{in.Link, strconv.Quote(in.Link)} {
+			words, ok := strings.CutPrefix(rest, name+" ")
+			i := slices.IndexFunc(req.Links, func(l rspec.Link) bool { return l.ClientID == in.Link })
+			if ok && in.Link != "" && i >= 0 {
+				return &req.Links[i], "it " + words
+			}
+		}
+	}
+	return nil, ""
 }
