@@ -42,7 +42,10 @@ file with a slice credential.
   Delete [SLIVER …]
   Shutdown
 
-and in version 2 (--api-version 2, or a URL that ends in /am/2.0), where all is
+A SLIVER is told by its URN, or by its node's name in the request, which is then
+looked up with Describe first.
+
+In version 2 (--api-version 2, or a URL that ends in /am/2.0), where all is
 about a whole slice:
 
   GetVersion
@@ -59,8 +62,9 @@ A tool that acts for a user gives its own certificate and key with --user,
 whom it acts for with --speaking-for, the credential that permits it with
 --credential, and the user's own credentials.
 
-Documents and tables go to standard output, the outcome to standard error. The
-exit status is 0 only if the aggregate answered with code 0.`
+Documents and tables go to standard output, the outcome to standard error; with
+-o - the document alone goes to standard output. The exit status is 0
+only if the aggregate answered with code 0.`
 
 type callOptions struct {
 	site    siteFlag
@@ -74,6 +78,7 @@ type callOptions struct {
 	SpeakingFor string
 	CA          string
 	Output      string
+	Logs        bool
 	Raw         bool
 	Timeout     time.Duration
 
@@ -91,7 +96,8 @@ func (o *callOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&o.Credentials, "credential", nil, "a file with one more credential to send with the call; may be given several times")
 	fs.StringVar(&o.SpeakingFor, "speaking-for", "", "the URN of the user for whom a tool calls (option geni_speaking_for)")
 	fs.StringVar(&o.CA, "ca", "", "a file with certificates that vouch for the server (default: any server is believed, as omni does)")
-	fs.StringVarP(&o.Output, "output", "o", "", "write the RSpec of the answer to this file")
+	fs.StringVarP(&o.Output, "output", "o", "", "write the RSpec of the answer to this file; - for the standard output, and tables to standard error")
+	fs.BoolVar(&o.Logs, "logs", false, "show what all steps of a node wrote, not only those that failed")
 	fs.BoolVar(&o.Raw, "raw", false, "show the answer as the XML that came")
 	fs.DurationVar(&o.Timeout, "timeout", 2*time.Minute, "how long to wait for the answer")
 }
@@ -134,10 +140,6 @@ func (o *callOptions) Run(ctx context.Context, c console) error {
 		fmt.Fprintf(c.err, "%s\n", printable(over))
 	}
 	request := callRequest{api: o.API, method: o.method, args: o.args, options: o.Options, me: me, now: now}
-	params, err := request.params()
-	if err != nil {
-		return fmt.Errorf("%s: %w", o.method, err)
-	}
 	answer := &answerOnly{}
 	ca := client.Config{URL: target, CertFile: me.certFile, KeyFile: me.keyFile, ServerCAFile: o.CA, Timeout: o.Timeout}
 	if o.Raw {
@@ -148,6 +150,14 @@ func (o *callOptions) Run(ctx context.Context, c console) error {
 		return err
 	}
 	defer am.Close()
+	if err := request.resolve(ctx, am); err != nil {
+		return o.explain(err, me)
+	}
+	answer.body.Reset()
+	params, err := request.params()
+	if err != nil {
+		return fmt.Errorf("%s: %w", o.method, err)
+	}
 	reply, err := am.Call(ctx, o.method, params...)
 	if o.Raw {
 		c.out.Write(answer.body.Bytes())
@@ -206,7 +216,17 @@ func (o *callOptions) show(c console, reply client.Reply) error {
 		return nil
 	}
 	shown := readValue(reply.Value)
-	if o.Output != "" && shown.rspec != "" {
+	shown.logs = o.Logs
+	tables := c.out
+	switch {
+	case o.Output == "-":
+		document := answer{rspec: shown.rspec}
+		if toTerminal(c.out) {
+			document.rspec = printable(document.rspec)
+		}
+		document.print(c.out)
+		tables, shown.rspec = c.err, ""
+	case o.Output != "" && shown.rspec != "":
 		if err := os.WriteFile(o.Output, []byte(shown.rspec), 0o644); err != nil {
 			return fmt.Errorf("cannot write the RSpec: %w", err)
 		}
@@ -215,7 +235,7 @@ func (o *callOptions) show(c console, reply client.Reply) error {
 	if toTerminal(c.out) {
 		shown.rspec = printable(shown.rspec)
 	}
-	shown.print(c.out)
+	shown.print(tables)
 	if reply.Code != am.Success {
 		return exitError(1)
 	}

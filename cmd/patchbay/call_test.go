@@ -221,6 +221,32 @@ func TestAnswersAreShownForPeople(t *testing.T) {
 	}
 }
 
+// TestOutputOfStepsIsShort holds whose output is shown, and how much of it.
+func TestOutputOfStepsIsShort(t *testing.T) {
+	step := func(n int, state, output string) xmlrpc.Value {
+		return xmlrpc.Struct{{Name: "step", Value: n}, {Name: "kind", Value: "execute"}, {Name: "state", Value: state}, {Name: "output", Value: output}}
+	}
+	long := strings.Repeat("early\n", 3) + strings.Repeat("late\n", outputShown)
+	slivers := []xmlrpc.Struct{{{Name: "geni_client_id", Value: "web"}, {Name: "patchbay_services", Value: []xmlrpc.Value{
+		step(1, "done", "well\n"), step(2, "failed", long), step(3, "running", ""), step(4, "done", long),
+	}}}}
+	table := "\nNODE  STEP  KIND     STATE\nweb   1     execute  done\nweb   2     execute  failed\nweb   3     execute  running\nweb   4     execute  done\n"
+	cut := func(n string) string {
+		return "\noutput of web, step " + n + ", without 3 lines before these; all of it is in the node where the site keeps it, as the local testbed does: /var/log/patchbay/" + n + "-execute.log\n" +
+			strings.Repeat("    late\n", outputShown)
+	}
+	for logs, want := range map[bool]string{
+		false: table + cut("2") + "\nWhat 2 other steps wrote is shown with --logs.\n",
+		true:  table + "\noutput of web, step 1:\n    well\n" + cut("2") + cut("4"),
+	} {
+		var b bytes.Buffer
+		printTold(&b, slivers, logs)
+		if d := cmp.Diff(want, b.String()); d != "" {
+			t.Errorf("--logs=%v (-want +got)\n%s", logs, d)
+		}
+	}
+}
+
 func TestShellWords(t *testing.T) {
 	for in, want := range map[string]string{
 		"a": "a", "": "''", "/a/b-c.d": "/a/b-c.d", "a b": "'a b'", "it's": `'it'\''s'`, "$(x)": "'$(x)'", "https://h:1/am/3.0": "https://h:1/am/3.0",

@@ -19,6 +19,7 @@ type answer struct {
 	slivers []xmlrpc.Struct
 	rspec   string
 	rest    xmlrpc.Value // what is left
+	logs    bool         // show the output of all steps
 }
 
 // readValue finds slivers and RSpec in a value, wherever the methods of both
@@ -79,7 +80,7 @@ func (a answer) print(w io.Writer) {
 		printValue(w, a.rest, "")
 	}
 	if len(a.slivers) > 0 {
-		printSlivers(w, a.slivers)
+		printSlivers(w, a.slivers, a.logs)
 	}
 	if a.rspec != "" {
 		if a.rest != nil || len(a.slivers) > 0 {
@@ -102,7 +103,7 @@ var columns = []struct {
 	{"ERROR", []string{"geni_error"}},
 }
 
-func printSlivers(w io.Writer, slivers []xmlrpc.Struct) {
+func printSlivers(w io.Writer, slivers []xmlrpc.Struct, logs bool) {
 	headings := make([]string, len(columns))
 	for i, c := range columns {
 		headings[i] = c.heading
@@ -118,7 +119,7 @@ func printSlivers(w io.Writer, slivers []xmlrpc.Struct) {
 		rows = append(rows, row)
 	}
 	printTable(w, headings, rows)
-	printTold(w, slivers)
+	printTold(w, slivers, logs)
 }
 
 // memberText is a member of a struct as text.

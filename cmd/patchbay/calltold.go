@@ -6,12 +6,14 @@ import (
 	"io"
 	"strings"
 
+	"patchbay/am"
 	"patchbay/am/xmlrpc"
 )
 
 // printTold writes what this kind of aggregate tells of slivers beside the API's own
-// members: how links are made, and what became of services, with their output.
-func printTold(w io.Writer, slivers []xmlrpc.Struct) {
+// members: how links are made, and what became of services, with the output of
+// those that failed, or of all.
+func printTold(w io.Writer, slivers []xmlrpc.Struct, logs bool) {
 	list := func(s xmlrpc.Struct, name string) []xmlrpc.Value {
 		v, _ := s.Get(name)
 		items, _ := v.([]xmlrpc.Value)
@@ -19,6 +21,7 @@ func printTold(w io.Writer, slivers []xmlrpc.Struct) {
 	}
 	var wires, steps [][]string
 	var outputs []string
+	quiet := 0 // outputs that are not shown
 	for _, s := range slivers {
 		node := cmp.Or(memberText(s, "geni_client_id"), memberText(s, "geni_sliver_urn"), memberText(s, "geni_urn"))
 		for _, v := range list(s, "patchbay_interfaces") {
@@ -32,8 +35,12 @@ func printTold(w io.Writer, slivers []xmlrpc.Struct) {
 				state += " (" + exit + ")"
 			}
 			steps = append(steps, []string{node, memberText(v, "step"), memberText(v, "kind"), memberText(v, "what"), state, memberText(v, "message")})
-			if text := memberText(v, "output"); text != "" {
-				outputs = append(outputs, fmt.Sprintf("output of %s, step %s:\n    %s", node, memberText(v, "step"), strings.ReplaceAll(text, "\n", "\n    ")))
+			switch text := memberText(v, "output"); {
+			case text == "":
+			case logs || memberText(v, "state") == string(am.StepFailed):
+				outputs = append(outputs, outputOf(node, v, text))
+			default:
+				quiet++
 			}
 		}
 	}
@@ -49,4 +56,23 @@ func printTold(w io.Writer, slivers []xmlrpc.Struct) {
 		fmt.Fprintln(w)
 		fmt.Fprintln(w, text)
 	}
+	if quiet > 0 {
+		fmt.Fprintf(w, "\nWhat %s wrote is shown with --logs.\n", plural(quiet, "other step"))
+	}
+}
+
+// outputShown is how many lines of a step's output are shown, the last ones.
+const outputShown = 20
+
+// outputOf is what a step wrote.
+func outputOf(node string, step xmlrpc.Value, text string) string {
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	number := memberText(step, "step")
+	head := fmt.Sprintf("output of %s, step %s:", node, number)
+	if before := len(lines) - outputShown; before > 0 {
+		lines = lines[before:]
+		head = fmt.Sprintf("output of %s, step %s, without %s before these; all of it is in the node where the site keeps it, as the local testbed does: /var/log/patchbay/%s-%s.log",
+			node, number, plural(before, "line"), number, memberText(step, "kind"))
+	}
+	return head + "\n    " + strings.Join(lines, "\n    ")
 }

@@ -122,6 +122,20 @@ func TestServeAnswersReloadsAndStops(t *testing.T) {
 		t.Error("the manifest was printed although -o was given")
 	}
 	has(t, readFile(t, manifest), `type="manifest"`, `client_id="server"`)
+	if code, out = call("--slice", "first", "-o", "-", "Describe", "near"); code != 0 {
+		t.Error(out)
+	}
+	has(t, out, `<rspec`, `client_id="near"`, "NODE ", "near  urn:")
+	if strings.Contains(out, "server  urn:") {
+		t.Errorf("Describe of one node tells of the other:\n%s", out)
+	}
+	if code, out = call("--slice", "first", "Delete", "naer"); code != 1 {
+		t.Errorf("exit status %d", code)
+	}
+	has(t, out, `no node "naer" here; did you mean near? There are: server, near, far`)
+	if code, out = call("--slice", "first", "--raw", "Renew", "5m", "server"); code != 0 || strings.Count(out, "<methodResponse>") != 1 {
+		t.Errorf("not one answer in\n%s", out)
+	}
 	if code, out = call("--slice", "first", "--raw", "Status"); code != 0 {
 		t.Error(out)
 	}

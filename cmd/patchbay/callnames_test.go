@@ -1,0 +1,66 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestTargetsAreWhatMayBeNodes(t *testing.T) {
+	for line, want := range map[string]string{
+		"Delete c":                           "c",
+		"Status":                             "",
+		"Renew 2h a b":                       "a b",
+		"Renew":                              "",
+		"PerformOperationalAction restart c": "c",
+		"Describe urn:a c":                   "urn:a c",
+		"Allocate request.xml":               "",
+		"Shutdown c":                         "",
+		"Cancel c":                           "",
+	} {
+		f := strings.Fields(line)
+		r := callRequest{api: 3, method: f[0], args: f[1:]}
+		before, targets := r.targets()
+		if got := strings.Join(targets, " "); got != want {
+			t.Errorf("%s: targets %q, want %q", line, got, want)
+		}
+		if got := strings.Join(append([]string{f[0]}, append(before, targets...)...), " "); got != line {
+			t.Errorf("%s: together %q", line, got)
+		}
+	}
+}
+
+func TestNodesAreNamedByTheirManifest(t *testing.T) {
+	nodes, err := nodesOf(`<rspec xmlns="http://www.geni.net/resources/rspec/3"><node client_id="web" sliver_id="urn:1"/><node client_id="db" sliver_id="urn:2"/>` +
+		`<node client_id="db" sliver_id="urn:3"/><node client_id="elsewhere"/><node client_id="web" sliver_id="urn:1"/></rspec>`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := sliverOf(nodes, "web"); got != "urn:1" || err != nil {
+		t.Errorf("web is %q, %v", got, err)
+	}
+	for name, want := range map[string]string{
+		"db":        `several nodes are called "db"; give the URN of one: urn:2, urn:3`,
+		"wbe":       `the slice has no node "wbe" here; did you mean web? There are: web, db, db, web`,
+		"elsewhere": `the slice has no node "elsewhere" here; there are: web, db, db, web`,
+	} {
+		if _, err := sliverOf(nodes, name); err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %s", name, err, want)
+		}
+	}
+	for manifest, want := range map[string]string{"": "", "<rspec/>": "", "<rspec><node": "XML syntax error on line 1: unexpected EOF"} {
+		nodes, err := nodesOf(manifest)
+		if got := ""; err != nil {
+			got = err.Error()
+			if d := cmp.Diff(want, got); d != "" {
+				t.Errorf("%q: %s", manifest, d)
+			}
+		} else if want != "" || len(nodes) > 0 {
+			t.Errorf("%q: %v, want %q", manifest, nodes, want)
+		}
+	}
+	if _, err := sliverOf(nil, "web"); err == nil || !strings.Contains(err.Error(), "the slice has none here") {
+		t.Errorf("no nodes: %v", err)
+	}
+}
