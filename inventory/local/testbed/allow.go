@@ -108,7 +108,7 @@ func (t *Testbed) checkSlice(id string, fresh []member) map[string]error {
 // checkLink says why a link cannot be; f is one of its interfaces.
 func (t *Testbed) checkLink(l *link, f *iface) error {
 	if l.clash != "" {
-		return refused(provider.Failed, "%s does not fit together: %s", l.title(f), l.clash)
+		return refused(provider.Failed, "%s", l.misfit(f))
 	}
 	err := t.fabric.Check(l.Link)
 	if err == nil {
@@ -127,6 +127,11 @@ func (l *link) title(f *iface) string {
 		return "interface " + shown(f.clientID)
 	}
 	return "link " + shown(l.name)
+}
+
+// misfit says why the ends of a link do not fit together.
+func (l *link) misfit(f *iface) string {
+	return fmt.Sprintf("%s does not fit together: %s", l.title(f), l.clash)
 }
 
 // refusal says in words for experimenters why the fabric cannot make a link.

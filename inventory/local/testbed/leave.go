@@ -111,7 +111,7 @@ func (n *network) renewAll(ctx context.Context) error {
 		is := n.made[name] != nil
 		n.mu.Unlock()
 		if l := drawn[name]; l != nil {
-			if is { // the others wait for a node of theirs
+			if is && l.clash == "" { // the others wait for a node of theirs
 				errs = errors.Join(errs, n.putLink(ctx, l))
 			}
 			continue

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"patchbay/inventory/provider"
 )
@@ -213,4 +214,62 @@ func TestLateEndsMustFit(t *testing.T) {
 	}
 	await(t, tb, a, provider.Gone)
 	w.nothingLeft(t, tb)
+}
+
+// Two nodes that were accepted at once, each alone, and do not fit together, are not
+// joined, and one that fits once another has gone waits for that.
+func TestEndsThatWereAcceptedAtOnceMustFit(t *testing.T) {
+	w := newWorld(t)
+	w.settings.SharedVLANs = []string{"office"}
+	tb, stop := w.run(-1)
+	defer stop()
+	a, b := nodeName(1), nodeName(2)
+	should := map[string]provider.Resource{
+		a: linked("a", on("0", "lan", "", `,"shared_vlan":"office"`)),
+		b: linked("b", on("1", "lan", "", "")),
+	}
+	accept := func(name string) { // as set does, when the check of both is over
+		t.Helper()
+		text, err := json.Marshal(object{"name": name, "should": should[name]})
+		var u update
+		if err == nil {
+			err = json.Unmarshal(text, &u)
+		}
+		if err == nil {
+			_, err = tb.accept(u, []string{"host"}, false)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	accept(a)
+	await(t, tb, a, ready)
+	accept(b)
+	r := await(t, tb, b, func(r provider.Resource) bool { return r.Text(provider.AttrState) == provider.StateFailed })
+	if got := r.Text(provider.AttrMessage); !strings.Contains(got, "link lan does not fit together: one of its nodes has it on the shared VLAN office, and another on no shared VLAN") {
+		t.Errorf("it failed with %q", got)
+	}
+	if got := w.ends(sliceURN, "lan"); len(got) != 1 {
+		t.Errorf("on the link are %v", got)
+	}
+	hang := make(chan struct{})
+	w.mu.Lock()
+	w.slow["remove"] = hang
+	w.mu.Unlock()
+	if _, err := ask(tb, a, provider.Resource{"ensure": "absent"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ask(tb, b, provider.Resource{"restart_serial": "1"}); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(30 * time.Millisecond)
+	if r := look(tb, b); r.Text(provider.AttrState) != provider.StateChanging {
+		t.Errorf("while the other goes it is %v", r)
+	}
+	w.mu.Lock()
+	delete(w.slow, "remove")
+	w.mu.Unlock()
+	close(hang)
+	await(t, tb, b, ready)
+	await(t, tb, a, provider.Gone)
 }

@@ -197,6 +197,16 @@ func (l *life) connect(ctx context.Context, rec record) error {
 	return err
 }
 
+// misfit is why a node cannot be on a link whose ends do not fit together: it was
+// accepted at the same moment as another, or that one is still being removed.
+func (n *network) misfit(f *iface, is *link) error {
+	left := linksOf(n.id, n.t.members(n.id))[is.Name]
+	if left == nil || left.clash == "" {
+		return &laterError{errors.New("a node that does not fit it has not left its link yet"), false}
+	}
+	return &wordsError{left.misfit(f), errors.New("nodes that do not fit together were accepted at once"), true}
+}
+
 // put makes the links of a node as they are drawn.
 func (n *network) put(ctx context.Context, l *life) error {
 	drawn := n.draw()
@@ -208,6 +218,9 @@ func (n *network) put(ctx context.Context, l *life) error {
 		link := drawn[f.on(l.id)]
 		if link == nil {
 			return errors.New("the node has left its links")
+		}
+		if link.clash != "" {
+			return n.misfit(f, link)
 		}
 		if err := n.putLink(ctx, link); err != nil {
 			if no, ok := errors.AsType[*fabric.UnsupportedError](err); ok {
