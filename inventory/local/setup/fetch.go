@@ -46,7 +46,7 @@ func (c *client) fetch(ctx context.Context, text string, f *os.File, say func(st
 		if !later || attempt == len(c.pauses) || ctx.Err() != nil {
 			break
 		}
-		c.note("%v; it is tried again", err)
+		c.note("%v; it is tried again in %v", err, c.pauses[attempt])
 		select {
 		case <-time.After(c.pauses[attempt]):
 		case <-ctx.Done():

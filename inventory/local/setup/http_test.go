@@ -2,8 +2,10 @@ package setup
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +19,10 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"patchbay/testdata/need"
 )
 
 // fetched is what the client gets of a URL.
@@ -121,6 +127,57 @@ func TestFetch(t *testing.T) {
 	s.Close()
 	if _, err := fetched(t, c, s.URL+"/big"); err == nil || !strings.Contains(err.Error(), "refused") {
 		t.Errorf("nobody answers: %v", err)
+	}
+}
+
+func TestFurtherAttemptsAreTold(t *testing.T) {
+	s := httptest.NewServer(site())
+	defer s.Close()
+	var notes []string
+	c := &client{pauses: []time.Duration{2 * time.Millisecond}, note: func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }}
+	f, err := os.Create(filepath.Join(t.TempDir(), "f"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := c.fetch(t.Context(), s.URL+"/busy", f, func(string) {}); err == nil {
+		t.Error("the server was not busy twice")
+	}
+	if len(notes) != 1 || !strings.Contains(notes[0], "503") || !strings.HasSuffix(notes[0], "; it is tried again in 2ms") {
+		t.Errorf("told was %q", notes)
+	}
+}
+
+// TestNodesWithoutAWayOutsideSaySo: only what has no name or no way is told so.
+func TestNodesWithoutAWayOutsideSaySo(t *testing.T) {
+	for _, tt := range []struct {
+		err  error
+		want bool
+	}{
+		{&net.DNSError{Err: "no such host", Name: "www.example.org"}, true},
+		{fmt.Errorf("dial: %w", unix.ENETUNREACH), true},
+		{unix.ECONNREFUSED, false}, {unix.EHOSTUNREACH, false}, {errNoHTTP, false},
+	} {
+		if got := outside(fmt.Errorf("it fails: %w", tt.err)); got != tt.want {
+			t.Errorf("%v: %v", tt.err, got)
+		}
+	}
+	need.NetNS(t)
+	dir := t.TempDir()
+	for i, inside := range []bool{true, false} {
+		order, err := json.Marshal(Order{Step: Step{Kind: Install, URL: "http://203.0.113.1/x", InstallPath: dir}, Inside: inside})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := ours(t, dir, RunWords(i+1), bytes.NewReader(order))
+		c.SysProcAttr.Cloneflags = unix.CLONE_NEWNET // from where no way leads
+		if out, err := c.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		const words = "network is unreachable; nodes of this site do not reach the network outside"
+		if got := waited(t, dir, i+1); got.State != Failed || strings.HasSuffix(got.Message, words) != inside || strings.HasSuffix(got.Output, words+"\n") != inside {
+			t.Errorf("inside %v: %+v", inside, got)
+		}
 	}
 }
 

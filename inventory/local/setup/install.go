@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,8 +25,18 @@ func (o *Order) install(s *state, who account, l *log) Report {
 	if errors.Is(err, unix.ENOSPC) {
 		err = fmt.Errorf("the disk of the node is full: %w", err)
 	}
-	fmt.Fprintf(l, "failed: %s\n", line(err.Error(), 2*maxMessage))
+	if o.Inside && outside(err) {
+		err = fmt.Errorf("%w; nodes of this site do not reach the network outside", err)
+	}
+	l.note("failed: %s", line(err.Error(), 2*maxMessage))
 	return Report{State: Failed, Exit: 1, Message: err.Error(), Output: l.end()}
+}
+
+// outside tells whether an install failed because there is no name for what it asks
+// for, or no way there.
+func outside(err error) bool {
+	_, name := errors.AsType[*net.DNSError](err)
+	return name || errors.Is(err, unix.ENETUNREACH)
 }
 
 func (o *Order) fetchAndPut(ctx context.Context, s *state, who account, l *log) error {
@@ -37,7 +48,7 @@ func (o *Order) fetchAndPut(ctx context.Context, s *state, who account, l *log) 
 	if err := os.Remove(f.Name()); err != nil { // it goes with this process, whatever happens
 		return err
 	}
-	note := func(format string, args ...any) { fmt.Fprintf(l, format+"\n", args...) }
+	note := l.note
 	note("fetching %s", shown(o.URL))
 	c := &client{note: note, pauses: pauses()}
 	size, err := c.fetch(ctx, o.URL, f, s.say)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -57,6 +58,11 @@ func (l *log) Write(b []byte) (int, error) {
 		fmt.Fprintf(l.f, "\n[the rest is left out: a log has at most %d bytes]\n", maxLog)
 	}
 	return size, nil
+}
+
+// note writes a line of our own, with the time.
+func (l *log) note(format string, args ...any) {
+	fmt.Fprintf(l, time.Now().UTC().Format(time.DateTime)+"Z "+format+"\n", args...)
 }
 
 // end is the end of what was printed.

@@ -121,7 +121,7 @@ func (o *Order) do(s *state) {
 		return
 	}
 	if missing != nil {
-		fmt.Fprintf(l, "[%v: the step is root's]\n", missing)
+		l.note("%v: the step is root's", missing)
 	}
 	if o.Kind == Install {
 		s.finish(o.install(s, who, l))

@@ -250,8 +250,12 @@ func TestInstallInARow(t *testing.T) {
 	} {
 		began(t, dir, i+1, tt.step)
 		got := waited(t, dir, i+1)
-		if !strings.HasPrefix(got.Output, "fetching data:,hello…\n5 bytes are there; as ") {
-			t.Errorf("it says %q", got.Output)
+		lines := strings.Split(got.Output, "\n")
+		for j, begin := range []string{"fetching data:,hello", "5 bytes are there; as "} {
+			at, text, _ := strings.Cut(lines[j], "Z ")
+			if _, err := time.Parse(time.DateTime, at); err != nil || !strings.HasPrefix(text, begin) || j == 0 && text != begin {
+				t.Errorf("line %d is %q, %v", j+1, lines[j], err)
+			}
 		}
 		if got.Output = ""; got != tt.want {
 			t.Errorf("%+v, want %+v", got, tt.want)

@@ -44,6 +44,8 @@ type Order struct {
 	Step
 	// Account is the first account's; empty is root's.
 	Account string `json:"account,omitempty"`
+	// Inside tells that nodes have no way outside, for who wonders why.
+	Inside bool `json:"inside,omitempty"`
 }
 
 // ParseStep reads an item of the attribute setup. Its error is for

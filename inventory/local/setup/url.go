@@ -33,7 +33,7 @@ func parseURL(text string) (*url.URL, error) {
 // shown is a URL as it may be shown: short, and without a password.
 func shown(text string) string {
 	if isData(text) {
-		return fmt.Sprintf("%.40s…", text)
+		return line(text, 40)
 	}
 	u, err := parseURL(text)
 	if err != nil {

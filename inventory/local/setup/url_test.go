@@ -61,6 +61,18 @@ func TestNamesOfURLs(t *testing.T) {
 	}
 }
 
+func TestURLsAreShownWholeWhereTheyAreShort(t *testing.T) {
+	for url, want := range map[string]string{
+		"data:,hello":                      "data:,hello",
+		"data:," + strings.Repeat("x", 99): "data:," + strings.Repeat("x", 31) + "...",
+		"http://example.org/x":             "http://example.org/x",
+	} {
+		if got := shown(url); got != want {
+			t.Errorf("%q is shown as %q", url, got)
+		}
+	}
+}
+
 func FuzzDataURL(f *testing.F) {
 	f.Add("data:;base64,aGVsbG8=")
 	f.Add("data:,%41%")

@@ -251,7 +251,7 @@ func (s *services) work(ctx context.Context, account string) {
 			s.l.t.log.Error("the setup of a node cannot be read", "node", s.l.id, "error", err)
 			s.end(ctx, i, lost("what is to be done is not known any more; the testbed's operators can see why in the log"))
 		default:
-			s.step(ctx, i, setup.Order{Step: steps[i], Account: account})
+			s.step(ctx, i, setup.Order{Step: steps[i], Account: account, Inside: !s.l.t.settings.Outbound})
 		}
 		if ctx.Err() != nil {
 			return
