@@ -258,6 +258,9 @@ func patience(old, least, took time.Duration) time.Duration {
 // follow does in memory what an outcome means.
 func (l *loop) follow(j *job, o outcome, now time.Time) {
 	j.setting = false
+	if betters(&j.sliver, o) {
+		j.sliver.Error = ""
+	}
 	switch o.verdict {
 	case wait:
 		j.missing, j.sliver.Observed = o.vanished, o.observed

@@ -32,6 +32,9 @@ func (r *Runner) record(ctx context.Context, items []*item, outcomes []outcome) 
 			case outcomes[n].verdict == gone:
 				left = append(left, s)
 			case isNews(i, outcomes[n]):
+				if betters(&s, outcomes[n]) {
+					s.Error = ""
+				}
 				put(v, &cs, s, t, outcomes[n])
 			}
 		}
@@ -48,14 +51,23 @@ func (r *Runner) record(ctx context.Context, items []*item, outcomes []outcome) 
 // isNews tells whether the outcome changes a record.
 func isNews(i *item, o outcome) bool {
 	switch o.verdict {
-	case wait, ask:
+	case wait:
+		return betters(&i.sliver, o) || !reflect.DeepEqual(o.observed, i.sliver.Observed)
+	case ask:
 		return !reflect.DeepEqual(o.observed, i.sliver.Observed)
 	case note:
 		return o.text != i.sliver.Error
 	case asked:
-		return false
+		return betters(&i.sliver, o)
 	}
 	return true
+}
+
+// betters tells whether what a sliver's record says of an attempt that failed
+// is over: its provider has answered since, and works on it. One that failed for
+// good keeps its reason.
+func betters(s *am.Sliver, o outcome) bool {
+	return s.Error != "" && s.Status.Operational != am.Failed && (o.verdict == asked || o.verdict == wait && !o.vanished)
 }
 
 // current is the sliver and the task as stored, or store.ErrNotFound if what t
@@ -74,8 +86,12 @@ func current(v *store.View, t am.Task) (am.Sliver, am.Task, error) {
 
 // put adds what one outcome changes.
 func put(v *store.View, cs *store.ChangeSet, s am.Sliver, t am.Task, o outcome) {
-	if o.verdict == note {
+	switch o.verdict {
+	case note:
 		s.Error = o.text
+		cs.PutSliver(s)
+		return
+	case asked: // nothing was seen of it
 		cs.PutSliver(s)
 		return
 	}

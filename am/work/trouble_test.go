@@ -293,6 +293,41 @@ func TestProviderThatBreaksIsTriedAgain(t *testing.T) {
 	})
 }
 
+// TestReasonOfAnAttemptIsGoneWithTheNext holds that a sliver does not tell of a
+// provider that was away, or of a set that it refused, while it is worked on.
+func TestReasonOfAnAttemptIsGoneWithTheNext(t *testing.T) {
+	away := &provider.Error{Kind: provider.Failed, Msg: "the testbed does not run", Temporary: true}
+	for _, tt := range []struct {
+		rule       string
+		goes, back func(*double)
+	}{
+		{"no answer to get", func(d *double) { d.breaks = away }, func(d *double) { d.breaks = nil }},
+		{"set refused", func(d *double) { d.refuses["a-1"] = func() *provider.Error { return away } }, func(d *double) { clear(d.refuses) }},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			bubble(t, 2, func(e *env) {
+				e.d.slow = 5 * time.Minute
+				tt.goes(e.d)
+				e.start()
+				e.allocate("a-1")
+				e.provision("a-1")
+				e.within(10*time.Second, "its error", func() bool { return e.sliver("a-1").Error == away.Msg })
+				e.d.with(func() { tt.back(e.d) })
+				e.within(time.Minute, "no error", func() bool { return e.sliver("a-1").Error == "" })
+				if s := e.sliver("a-1"); s.Status != pending {
+					t.Errorf("it is %v, not still being made", s.Status)
+				}
+				// A provider that is away while the node changes is told of, too.
+				e.d.with(func() { e.d.breaks = away })
+				e.within(10*time.Second, "its error", func() bool { return e.sliver("a-1").Error == away.Msg })
+				e.d.with(func() { e.d.breaks = nil })
+				e.within(time.Minute, "no error", func() bool { return e.sliver("a-1").Error == "" })
+				e.becomes(10*time.Minute, notReady, "a-1")
+			})
+		})
+	}
+}
+
 func TestLostNodes(t *testing.T) {
 	bubble(t, 2, func(e *env) {
 		e.start()
