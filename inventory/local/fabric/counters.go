@@ -9,7 +9,8 @@ import (
 )
 
 // Counters are those of the ends of a slice that are plugged, by id. They begin
-// anew with each interface, and Dropped also when the link changes.
+// anew with each interface, and Dropped also when the link changes; but what was too
+// much from an end is counted as long as the link has it.
 func (h *Host) Counters(ctx context.Context, slice string) (map[string]Counters, error) {
 	s, unlock, err := h.take(ctx, slice)
 	if err != nil {
@@ -50,7 +51,8 @@ func (h *Host) Counters(ctx context.Context, slice string) (map[string]Counters,
 	return m, nil
 }
 
-// dropped are the packets that did not go out of a port, by its name.
+// dropped are the packets that did not go out of a port, or were too much from it,
+// by its name.
 func (s *slice) dropped(ctx context.Context, byName map[string]*netlink.LinkAttrs) (map[string]uint64, error) {
 	m := make(map[string]uint64)
 	shapes, cuts := false, false
@@ -78,6 +80,15 @@ func (s *slice) dropped(ctx context.Context, byName map[string]*netlink.LinkAttr
 	}
 	if cuts {
 		list, err := s.net.dropped()
+		if err != nil {
+			return nil, err
+		}
+		for name, n := range list {
+			m[name] += n
+		}
+	}
+	if s.bounding {
+		list, err := s.net.cutFrames()
 		if err != nil {
 			return nil, err
 		}

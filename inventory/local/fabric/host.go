@@ -147,14 +147,18 @@ type slice struct {
 	lock chan struct{} // one place
 	// bounded says that bridges learn only so much.
 	bounded bool
-	log     *slog.Logger
-	gone    bool // it was forgotten; ask for it again
+	// bounding says that rules of nftables bound what comes from nodes.
+	bounding bool
+	log      *slog.Logger
+	gone     bool // it was forgotten; ask for it again
 
 	net    *network // nil until it is needed
 	links  map[string]*made
 	keeper *relay.Keeper
 	ruled  []dropRule // the rules of nftables that are set
 	known  bool       // ruled is so; not after a crash
+	// own are the addresses of ports that the rules know; nil after a crash.
+	own map[string]string
 }
 
 // made is a link that was put.
@@ -182,7 +186,7 @@ func (h *Host) take(ctx context.Context, name string) (*slice, func(), error) {
 		}
 		s := h.slices[name]
 		if s == nil {
-			s = &slice{name: name, path: h.path(name), bounded: h.able.bounded, log: h.o.Log, lock: make(chan struct{}, 1), links: make(map[string]*made)}
+			s = &slice{name: name, path: h.path(name), bounded: h.able.bounded, bounding: h.able.Inflow, log: h.o.Log, lock: make(chan struct{}, 1), links: make(map[string]*made)}
 			h.slices[name] = s
 		}
 		h.mu.Unlock()
@@ -227,7 +231,7 @@ func (s *slice) open(make bool) (bool, error) {
 		clear(s.links)
 	}
 	n, made, err := openNetwork(s.path, make)
-	s.net, s.ruled, s.known = n, nil, made
+	s.net, s.ruled, s.known, s.own = n, nil, made, nil
 	return n != nil, err
 }
 

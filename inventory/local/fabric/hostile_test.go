@@ -39,7 +39,7 @@ func TestRootOfANodeDoesNotShape(t *testing.T) {
 }
 
 // raw sends frames that a node's root makes.
-func raw(t *testing.T, n *node) (send func(frame []byte)) {
+func raw(t testing.TB, n *node) (send func(frame []byte)) {
 	t.Helper()
 	fd, index := -1, 0
 	n.do(func() (err error) {

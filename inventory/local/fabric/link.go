@@ -55,7 +55,8 @@ type Shape struct {
 }
 
 // Counters of an end, as its node sees it: Rx is what came to the node. Dropped
-// are packets to it that were lost or cut by the shaping.
+// are packets to it that were lost or cut by the shaping, and those from it, to
+// groups or from addresses that are not its own, that were too many.
 type Counters struct {
 	RxPackets, RxBytes, TxPackets, TxBytes, Dropped uint64
 }

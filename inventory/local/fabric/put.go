@@ -2,6 +2,7 @@ package fabric
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -71,7 +72,7 @@ func (h *Host) put(ctx context.Context, s *slice, m *made) error {
 		}
 	}
 	s.links[m.link.Name] = m
-	if err := s.rules(); err != nil {
+	if err := errors.Join(s.rules(), s.bound(m, before.without(m))); err != nil {
 		return err
 	}
 	if !m.plan.relay && s.keeper != nil {

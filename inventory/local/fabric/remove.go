@@ -29,8 +29,9 @@ func (h *Host) Remove(ctx context.Context, slice, link string) error {
 			return err
 		}
 	}
+	before := s.links[link]
 	delete(s.links, link)
-	if err := s.rules(); err != nil {
+	if err := errors.Join(s.rules(), s.bound(nil, before.without(nil))); err != nil {
 		return err
 	}
 	return h.removeDevices(s, have, func(d device) bool { return ofLink(d.alias, link) })

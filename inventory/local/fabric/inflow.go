@@ -1,0 +1,277 @@
+package fabric
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
+)
+
+// What the kernel passes on for nodes is no work of theirs, so that no limit of
+// theirs ends a ring of links in which frames circle for ever. All frames that can
+// circle have a bound at the port they come in from: those to a group (broadcast,
+// multicast), and those from another address than the port's own, which a node
+// sends that is a switch.
+
+const (
+	// inflowRate is frames a second of a port. What the kernel has not cut yet counts
+	// once, so that a node which is a switch passes on gigabits of TCP.
+	inflowRate  = 20_000
+	inflowBurst = 4_000
+)
+
+const (
+	inflowTable = "inflow"
+	ownSet      = "own"  // ports and the address of each
+	paceSet     = "pace" // how fast ports are
+	cutSet      = "cut"  // what was too much
+	mostPorts   = 1 << 16
+	// paceTime is how long the kernel remembers how fast a port was.
+	paceTime = time.Minute
+)
+
+// inflow are the sets of the rules that bound what ports take. Their numbers are
+// told, for the library's are not made for several at once.
+type inflow struct {
+	table          *nftables.Table
+	own, pace, cut *nftables.Set
+}
+
+func newInflow() inflow {
+	t := &nftables.Table{Family: nftables.TableFamilyBridge, Name: inflowTable}
+	return inflow{
+		table: t,
+		own:   &nftables.Set{Table: t, ID: 1, Name: ownSet, KeyType: nftables.MustConcatSetType(nftables.TypeIFName, nftables.TypeEtherAddr), Concatenation: true},
+		pace:  &nftables.Set{Table: t, ID: 2, Name: paceSet, KeyType: nftables.TypeIFName, Dynamic: true, Size: mostPorts, HasTimeout: true, Timeout: paceTime},
+		cut:   &nftables.Set{Table: t, ID: 3, Name: cutSet, KeyType: nftables.TypeIFName, Dynamic: true, Size: mostPorts},
+	}
+}
+
+// put makes the rules, and leaves alone what sets hold that are there.
+func (f inflow) put(c *nftables.Conn) error {
+	c.AddTable(f.table)
+	for _, s := range []*nftables.Set{f.own, f.pace, f.cut} {
+		if err := c.AddSet(s, nil); err != nil {
+			return err
+		}
+	}
+	accept := nftables.ChainPolicyAccept
+	chain := c.AddChain(&nftables.Chain{
+		Name: "prerouting", Table: f.table, Type: nftables.ChainTypeFilter,
+		Hooknum: nftables.ChainHookPrerouting, Priority: nftables.ChainPriorityRef(-300), Policy: &accept,
+	})
+	bounded := c.AddChain(&nftables.Chain{Name: "bounded", Table: f.table})
+	c.FlushChain(chain)
+	c.FlushChain(bounded)
+	port := &expr.Meta{Key: expr.MetaKeyIIFNAME, Register: 1}
+	toBounded := &expr.Verdict{Kind: expr.VerdictGoto, Chain: bounded.Name}
+	const target, source, octets = 0, 6, 6 // addresses in a frame
+	for _, list := range [][]expr.Any{
+		{
+			port, &expr.Cmp{Op: expr.CmpOpNeq, Register: 1, Data: []byte(kindPort)},
+			&expr.Verdict{Kind: expr.VerdictAccept},
+		},
+		{
+			&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseLLHeader, Offset: target, Len: 1},
+			&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 1, Mask: []byte{1}, Xor: []byte{0}},
+			&expr.Cmp{Op: expr.CmpOpNeq, Register: 1, Data: []byte{0}},
+			toBounded,
+		},
+		{
+			port, &expr.Payload{DestRegister: 2, Base: expr.PayloadBaseLLHeader, Offset: source, Len: octets},
+			&expr.Lookup{SourceRegister: 1, SetName: f.own.Name, SetID: f.own.ID, Invert: true},
+			toBounded,
+		},
+	} {
+		c.AddRule(&nftables.Rule{Table: f.table, Chain: chain, Exprs: list})
+	}
+	limit := &expr.Limit{Type: expr.LimitTypePkts, Rate: inflowRate, Over: true, Unit: expr.LimitTimeSecond, Burst: inflowBurst}
+	c.AddRule(&nftables.Rule{Table: f.table, Chain: bounded, Exprs: []expr.Any{
+		port,
+		&expr.Dynset{SrcRegKey: 1, SetName: f.pace.Name, SetID: f.pace.ID, Operation: unix.NFT_DYNSET_OP_UPDATE, Exprs: []expr.Any{limit}},
+		&expr.Dynset{SrcRegKey: 1, SetName: f.cut.Name, SetID: f.cut.ID, Operation: unix.NFT_DYNSET_OP_ADD, Exprs: []expr.Any{&expr.Counter{}}},
+		&expr.Verdict{Kind: expr.VerdictDrop},
+	}})
+	return nil
+}
+
+func portKey(name string) []byte {
+	b := make([]byte, unix.IFNAMSIZ)
+	copy(b, name)
+	return b
+}
+
+func ownKey(name, mac string) []byte { return append(append(portKey(name), mac...), 0, 0) }
+
+// owned makes the rules, and tells the address of each port that they know.
+func (n *network) owned() (map[string]string, error) {
+	c, err := n.nftables()
+	if err != nil {
+		return nil, err
+	}
+	defer c.CloseLasting()
+	f := newInflow()
+	if err := f.put(c); err != nil {
+		return nil, err
+	}
+	if err := c.Flush(); err != nil {
+		return nil, fmt.Errorf("cannot bound what comes from nodes by nftables: %w", err)
+	}
+	list, err := c.GetSetElements(f.own)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the rules of nftables: %w", err)
+	}
+	m := make(map[string]string, len(list))
+	for _, e := range list {
+		if len(e.Key) == unix.IFNAMSIZ+8 {
+			m[portName(e.Key)] = string(e.Key[unix.IFNAMSIZ : unix.IFNAMSIZ+6])
+		}
+	}
+	return m, nil
+}
+
+func portName(key []byte) string { return strings.TrimRight(string(key[:unix.IFNAMSIZ]), "\x00") }
+
+// own changes the addresses of ports, by name, in one step, and forgets what was
+// too much from ports that are gone.
+func (n *network) own(add, remove map[string]string, gone []string) error {
+	c, err := n.nftables()
+	if err != nil {
+		return err
+	}
+	defer c.CloseLasting()
+	f := newInflow()
+	if len(gone) > 0 {
+		list, err := c.GetSetElements(f.cut)
+		if err != nil {
+			return fmt.Errorf("cannot read the rules of nftables: %w", err)
+		}
+		list = slices.DeleteFunc(list, func(e nftables.SetElement) bool {
+			return len(e.Key) != unix.IFNAMSIZ || !slices.Contains(gone, portName(e.Key))
+		})
+		for i := range list {
+			list[i] = nftables.SetElement{Key: list[i].Key}
+		}
+		if err := inParts(list, func(l []nftables.SetElement) error { return c.SetDeleteElements(f.cut, l) }); err != nil {
+			return err
+		}
+	}
+	for _, step := range []struct {
+		ports map[string]string
+		do    func(*nftables.Set, []nftables.SetElement) error
+	}{{remove, c.SetDeleteElements}, {add, c.SetAddElements}} {
+		var list []nftables.SetElement
+		for name, mac := range step.ports {
+			list = append(list, nftables.SetElement{Key: ownKey(name, mac)})
+		}
+		if err := inParts(list, func(l []nftables.SetElement) error { return step.do(f.own, l) }); err != nil {
+			return err
+		}
+	}
+	if err := c.Flush(); err != nil {
+		return fmt.Errorf("cannot tell nftables the addresses of ports: %w", err)
+	}
+	return nil
+}
+
+// inParts calls f with as many elements at a time as fit into a message.
+func inParts(list []nftables.SetElement, f func([]nftables.SetElement) error) error {
+	for part := range slices.Chunk(list, 500) {
+		if err := f(part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cutFrames are those that were too much, by the port they came from.
+func (n *network) cutFrames() (map[string]uint64, error) {
+	c, err := n.nftables()
+	if err != nil {
+		return nil, err
+	}
+	defer c.CloseLasting()
+	list, err := c.GetSetElements(newInflow().cut)
+	if errors.Is(err, unix.ENOENT) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the rules of nftables: %w", err)
+	}
+	m := make(map[string]uint64, len(list))
+	for _, e := range list {
+		if e.Counter != nil && len(e.Key) == unix.IFNAMSIZ {
+			m[portName(e.Key)] = e.Counter.Packets
+		}
+	}
+	return m, nil
+}
+
+// bound tells the rules which addresses the ports of a link have, and which ports
+// are gone. What is known of others, also from before a crash, stays.
+func (s *slice) bound(m *made, gone []string) error {
+	if !s.bounding {
+		return nil
+	}
+	if s.own == nil {
+		own, err := s.net.owned()
+		if err != nil {
+			return err
+		}
+		s.own = own
+	}
+	add, remove := make(map[string]string), make(map[string]string)
+	for _, name := range gone {
+		if mac, ok := s.own[name]; ok {
+			remove[name] = mac
+		}
+	}
+	if m != nil {
+		for _, e := range m.link.Ends {
+			name, mac := m.device(kindPort, e.ID), string(e.MAC)
+			old, ok := s.own[name]
+			if ok && old == mac {
+				continue
+			}
+			if ok {
+				remove[name] = old
+			}
+			add[name] = mac
+		}
+	}
+	if len(add)+len(remove) == 0 {
+		return nil
+	}
+	own := s.own
+	s.own = nil // asked for again, unless all goes well
+	if err := s.net.own(add, remove, gone); err != nil {
+		return err
+	}
+	for name := range remove {
+		delete(own, name)
+	}
+	for name, mac := range add {
+		own[name] = mac
+	}
+	s.own = own
+	return nil
+}
+
+// without are the names of the ports of a link that the other does not have; both
+// may be nil.
+func (m *made) without(other *made) (names []string) {
+	if m == nil {
+		return nil
+	}
+	for _, e := range m.link.Ends {
+		if other == nil || other.end(e.ID) < 0 {
+			names = append(names, m.device(kindPort, e.ID))
+		}
+	}
+	return names
+}
