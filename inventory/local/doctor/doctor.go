@@ -67,6 +67,7 @@ func checks() []check {
 		{"tunnel", "making a tunnel device, for the program that delays links", false, true, tryTunnel},
 		{"loss", "losing packets of a link by nftables", false, true, tryLoss},
 		{"neighbours", "asking how many neighbours all networks have room for", false, false, tryNeighbours},
+		{"storms", "bounding what circles in rings of links, by nftables", false, true, tryStorms},
 		{"outside", "leading a node to a network outside, past this host", false, true, tryOutside},
 		{"untested", "", false, false, tryNothing},
 	}

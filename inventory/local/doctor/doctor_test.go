@@ -193,6 +193,8 @@ func TestEachCheckFailsInItsOwnWords(t *testing.T) {
 			"address family not supported", "modprobe sch_netem"},
 		{"NoLoss", "loss", nil, nil, []string{argument(unix.SYS_SOCKET, 2, unix.NETLINK_NETFILTER, unix.EPROTONOSUPPORT)},
 			"nftables cannot lose packets", "modprobe nf_tables"},
+		{"NoBoundForStorms", "storms", nil, nil, []string{argument(unix.SYS_SOCKET, 2, unix.NETLINK_NETFILTER, unix.EPROTONOSUPPORT)},
+			"nftables cannot bound what comes from nodes", "nft_limit; without it"},
 		{"NoWayOutside", "outside", nil, nil, []string{argument(unix.SYS_SOCKET, 2, unix.NETLINK_NETFILTER, unix.EPROTONOSUPPORT)},
 			"nodes cannot be led", "nft_masq"},
 	} {

@@ -42,6 +42,10 @@ func tryLoss(ctx context.Context, _ *bench) (string, *trouble) {
 	return probe(ctx, ownNetwork(), nil, "loss")
 }
 
+func tryStorms(ctx context.Context, _ *bench) (string, *trouble) {
+	return probe(ctx, ownNetwork(), nil, "storms")
+}
+
 func tryOutside(ctx context.Context, _ *bench) (string, *trouble) {
 	// In the host's own network, whose firewall is looked at.
 	return probe(ctx, &syscall.SysProcAttr{}, nil, "outside")
@@ -126,6 +130,11 @@ func probeDelay([]string) (string, *trouble) {
 func probeLoss([]string) (string, *trouble) {
 	return probeAbility("nftables", func(a fabric.Abilities) bool { return a.NFTables },
 		"nftables can lose packets of links", "modprobe nf_tables nf_tables_bridge nft_numgen", "it is for links with loss where there is neither netem nor a tunnel")
+}
+
+func probeStorms([]string) (string, *trouble) {
+	return probeAbility("inflow", func(a fabric.Abilities) bool { return a.Inflow },
+		"nftables can bound what circles in rings of links", "modprobe nf_tables nf_tables_bridge nft_limit", "without it a node that is in two links can take the host's processors from all others")
 }
 
 func probeOutside([]string) (string, *trouble) {

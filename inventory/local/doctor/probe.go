@@ -124,6 +124,7 @@ func probes() map[string]func([]string) (string, *trouble) {
 		"capacity":   probeCapacity,
 		"delay":      probeDelay,
 		"loss":       probeLoss,
+		"storms":     probeStorms,
 		"outside":    probeOutside,
 	}
 }
