@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -27,7 +28,7 @@ func (e exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(e)
 
 func enterCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use:   "enter SETTINGS NODE [COMMAND…]",
+		Use:   "enter SETTINGS NODE [--] [COMMAND]",
 		Short: "Run a shell, or a command, as root in a node",
 		Long: `Run a shell, or a command, as root in a node. NODE is its name, the beginning of
 it, or its hostname or client_id where only one node has it.
@@ -38,6 +39,9 @@ it ends when all that holds its output has ended: for a command that goes on in
 the background, type 'COMMAND >/dev/null 2>&1 &'.`,
 		Args: takes(2, -1, "SETTINGS", "NODE"),
 		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) > 2 && args[2] == "--" {
+				args = slices.Delete(args, 2, 3)
+			}
 			ctx, cancel := context.WithTimeout(c.Context(), 10*time.Second)
 			defer cancel()
 			a, err := askTestbed(ctx, args[0], local.Request{Action: local.ActionAgent, Name: args[1]})

@@ -37,6 +37,9 @@ func TestNodesReachTheNetworkOutside(t *testing.T) {
 	}
 	fetches("at first", first)
 	fetches("at first", second)
+	if out, err := b.ssh(t, first, "test $(geni-get control_mac) = $(cat /sys/class/net/eth0/address) && echo same"); err != nil || out != "same\n" {
+		t.Errorf("geni-get control_mac is not that of eth0: %q, %v", out, err)
+	}
 	for what, address := range map[string]string{
 		"a private network": "10.9.9.9", "the host": bottle.Host, "the other node": outbound.Address(2).String(), "the host's loopback": "100.64.0.1",
 	} {

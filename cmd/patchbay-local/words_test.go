@@ -27,7 +27,7 @@ func TestWordsForMistakes(t *testing.T) {
 	}
 	for _, tt := range []struct{ args, want string }{
 		{"up", "error: SETTINGS is missing; type: patchbay-local up SETTINGS"},
-		{"enter", "error: SETTINGS and NODE are missing; type: patchbay-local enter SETTINGS NODE [COMMAND…]"},
+		{"enter", "error: SETTINGS and NODE are missing; type: patchbay-local enter SETTINGS NODE [--] [COMMAND]"},
 		{"enter local.yaml", "error: NODE is missing"},
 		{"image add local.yaml", "error: NAME is missing"},
 		{"list local.yaml more", `error: "more" is too much; type: patchbay-local list SETTINGS`},
@@ -59,6 +59,13 @@ func TestWordsOfARunningTestbed(t *testing.T) {
 	out, err := exec.Command(binary, "enter", b.settings, id, "true").CombinedOutput()
 	if err == nil || string(out) != "error: node "+id+" is switched off\n" {
 		t.Errorf("enter: %v, %q", err, out)
+	}
+	b.must(t, id, provider.Resource{"power": "on"})
+	b.await(t, id, "ready")
+	for _, words := range [][]string{{"--", "echo", "-n", "--", "in"}, {"echo", "-n", "--", "in"}} {
+		if out, err := exec.Command(binary, append([]string{"enter", b.settings, id}, words...)...).CombinedOutput(); err != nil || string(out) != "-- in" {
+			t.Errorf("enter %v: %v, %q", words, err, out)
+		}
 	}
 	// Where everybody may look.
 	settings := filepath.Join("/tmp", "words-"+filepath.Base(b.dir)+".yaml")

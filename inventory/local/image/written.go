@@ -3,7 +3,7 @@ package image
 // Files that we write instead of copying the host's, which may name its
 // networks, directories of people, or services that nodes do not have.
 const (
-	resolvConf = "# no name server but that of the testbed, where nodes reach the network outside\n"
+	resolvConf = "# A name server is named here only where nodes reach the network outside.\n"
 
 	nsswitch = `passwd:    files
 group:     files

@@ -2,6 +2,7 @@ package outbound
 
 import (
 	"encoding/binary"
+	"net"
 	"net/netip"
 	"slices"
 )
@@ -21,6 +22,9 @@ const Numbers = 256*254 - 1
 func Address(number int) netip.Addr {
 	return netip.AddrFrom4([4]byte{100, 64, byte(number / 254), byte(number%254 + 1)})
 }
+
+// MAC is that of Interface in the node with a number.
+func MAC(number int) net.HardwareAddr { return hardware(4, number) }
 
 // numberOf is the number of the node with an address, 0 if it is nobody's.
 func numberOf(a netip.Addr) int {

@@ -88,7 +88,7 @@ func (e *Exit) attach(number int, node *os.File) (made bool, err error) {
 		at := netlink.NewLinkAttrs()
 		at.Name, at.HardwareAddr, at.MTU = port, hardware(3, number), int(mtu)
 		pair := netlink.NewVeth(at)
-		pair.PeerName, pair.PeerHardwareAddr, pair.PeerMTU = Interface, hardware(4, number), uint32(mtu)
+		pair.PeerName, pair.PeerHardwareAddr, pair.PeerMTU = Interface, MAC(number), uint32(mtu)
 		pair.PeerNamespace = netlink.NsFd(int(node.Fd()))
 		made = true
 		err = h.LinkAdd(pair)

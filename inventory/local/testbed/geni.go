@@ -12,6 +12,7 @@ import (
 
 	"patchbay/inventory/local/agent"
 	"patchbay/inventory/local/claim"
+	"patchbay/inventory/local/outbound"
 )
 
 // maxGeniClients is how many processes of a node may ask geni-get at once.
@@ -24,7 +25,7 @@ const geniVersion = "1"
 var geniCommands = map[string]string{
 	"client_id":    "the name of this node in your request",
 	"commands":     "this list",
-	"control_mac":  "hardware address of the control interface; the containers here have none",
+	"control_mac":  "hardware address of eth0, where nodes reach the network outside",
 	"geni_user":    "accounts of this node with their keys, JSON",
 	"key":          "private key of the experiment, which opens all its nodes",
 	"manifest":     "the manifest of your slice",
@@ -133,7 +134,10 @@ func (l *life) geniAnswer(command string, insider bool) (string, error) {
 	case "slice_email", "user_email":
 		return "", errors.New("the aggregate is not told e-mail addresses")
 	case "control_mac":
-		return "", errors.New("this node has no control interface")
+		if l.t.exit == nil || rec.Outside == 0 {
+			return "", errors.New("this node has no control interface: nodes of this site do not reach the network outside")
+		}
+		return outbound.MAC(rec.Outside).String(), nil
 	case "geni_user":
 		return asJSON(geniUsers(users))
 	case "status", "sliverstatus":

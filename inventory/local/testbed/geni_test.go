@@ -63,7 +63,7 @@ func TestGeniGet(t *testing.T) {
 		{"sliver_urn", false, "urn:publicid:IDN+example.org+sliver+web"},
 		{"user_urn", false, "urn:publicid:IDN+example.org+user+alice"},
 		{"user_email", false, "error: the aggregate is not told e-mail addresses"},
-		{"control_mac", false, "error: this node has no control interface"},
+		{"control_mac", false, "error: this node has no control interface: nodes of this site do not reach"},
 		{"version", false, "1"},
 		{"-n -p 12 version", false, "1"},
 		{"--client-version", false, "1"},

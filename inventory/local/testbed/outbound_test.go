@@ -83,6 +83,9 @@ func TestNodesKeepTheirNumbersOutside(t *testing.T) {
 	if got := w.running[a].cfg.NameServer; got != outbound.Gateway().String() {
 		t.Errorf("it asks %q for names", got)
 	}
+	if got, err := tb.life(b).geniAnswer("control_mac", false); got != outbound.MAC(2).String() || err != nil {
+		t.Errorf("geni-get control_mac: %q, %v", got, err)
+	}
 	if _, err := ask(tb, b, provider.Resource{"restart_serial": "1"}); err != nil {
 		t.Fatal(err)
 	}
