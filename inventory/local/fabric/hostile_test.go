@@ -33,9 +33,7 @@ func TestRootOfANodeDoesNotShape(t *testing.T) {
 			})
 		})
 	}
-	if got := rate(t, nodes[0], address(1), nodes[1], address(2), 500*time.Millisecond, time.Millisecond); got > 5.3 || got < 4 {
-		t.Errorf("5 Mbit/s let %.2f through", got)
-	}
+	flows(t, nodes[0], address(1), nodes[1], address(2), 5, 0.8, 1.06, time.Millisecond)
 }
 
 // raw sends frames that a node's root makes.
@@ -212,7 +210,7 @@ func TestFabricDoesNotAnswer(t *testing.T) {
 			fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, int(htons(unix.ETH_P_ALL)))
 			return err
 		})
-		if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Usec: 100_000}); err != nil {
+		if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Usec: 50_000}); err != nil {
 			t.Fatal(err)
 		}
 		send := raw(t, tc.n)
@@ -236,7 +234,7 @@ func TestFabricDoesNotAnswer(t *testing.T) {
 				0x45, 0, 0, 28, 0, 1, 0, 0, 64, 1, 0x66, 0xde, 10, 0, 0, 1, 10, 0, 0, 99, 8, 0, 0xf7, 0xff, 0, 0, 0, 0)
 			send(frame)
 		}
-		deadline := time.Now().Add(300 * time.Millisecond)
+		deadline := time.Now().Add(100 * time.Millisecond)
 		b := make([]byte, 2048)
 		for time.Now().Before(deadline) {
 			n, from, err := unix.Recvfrom(fd, b, 0)

@@ -2,6 +2,7 @@ package fabric
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"slices"
 	"testing"
@@ -95,13 +96,17 @@ func TestFirstPacketArrives(t *testing.T) {
 			continue
 		}
 		for range 3 {
-			nodes := build(t, h, l)
-			if !reaches(t, nodes[0], address(1), nodes[1], address(2), short) {
-				t.Errorf("link %d: what is sent at once does not arrive", i)
-			}
-			if err := h.Drop(context.Background(), l.Slice); err != nil {
-				t.Fatal(err)
-			}
+			within(t, func() error {
+				nodes := build(t, h, l)
+				arrives := reaches(t, nodes[0], address(1), nodes[1], address(2), short)
+				if err := h.Drop(context.Background(), l.Slice); err != nil {
+					t.Fatal(err)
+				}
+				if !arrives {
+					return fmt.Errorf("link %d: what is sent at once does not arrive", i)
+				}
+				return nil
+			})
 		}
 	}
 }

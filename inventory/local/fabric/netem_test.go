@@ -1,7 +1,6 @@
 package fabric
 
 import (
-	"math"
 	"testing"
 	"time"
 
@@ -33,13 +32,9 @@ func TestNetemDelays(t *testing.T) {
 			t.Errorf("the means are %s", got)
 		}
 		want := 20*ms + back
-		if got := roundTrip(t, nodes[0], address(1), to, 10); got < want || got > want+want/20+10*ms {
-			t.Errorf("there and back takes %v, want %v", got, want)
-		}
+		takes(t, nodes[0], address(1), to, want, want/20+10*ms)
 	}
-	if got := rate(t, nodes[0], address(1), nodes[1], address(2), 500*ms, ms); got < 8 || got > 10.7 {
-		t.Errorf("10 Mbit/s let %.2f through", got)
-	}
+	flows(t, nodes[0], address(1), nodes[1], address(2), 10, 0.8, 1.07, ms)
 }
 
 func TestNetemLosesSinglePackets(t *testing.T) {
@@ -47,10 +42,7 @@ func TestNetemLosesSinglePackets(t *testing.T) {
 	l := lan("s1", 2, Shape{To: []string{b}, Loss: 0.1})
 	nodes := build(t, h, l)
 	const packets = 8000
-	got, alone := lost(t, nodes[0], address(1), nodes[1], address(2), packets, 32)
-	if far := 5 * math.Sqrt(0.09/packets); math.Abs(got-0.1) > far || alone < 150 {
-		t.Errorf("%.4f of the packets are lost, want 0.1 ± %.4f; in %d pieces some were lost", got, far, alone)
-	}
+	loses(t, nodes[0], address(1), nodes[1], address(2), 0.1, packets, 32, 150)
 	if c := counters(t, h)[b]; c.Dropped < packets/20 {
 		t.Errorf("Counters: %+v", c)
 	}

@@ -3,7 +3,9 @@ package fabric
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/netip"
 	"os"
@@ -28,6 +30,35 @@ func control(t testing.TB, c *net.UDPConn, level, option, value int) {
 	if err := raw.Control(func(fd uintptr) { inner = unix.SetsockoptInt(int(fd), level, option, value) }); err != nil || inner != nil {
 		t.Fatal(err, inner)
 	}
+}
+
+// within tries some times: what takes time, and what must not be lost, suffers from
+// all else that runs on the host. One good time shows that it is not the link.
+func within(t testing.TB, try func() error) {
+	t.Helper()
+	for tries := 1; ; tries++ {
+		err := try()
+		if err == nil {
+			return
+		}
+		if t.Log(err); tries == 10 {
+			t.Error("never as it should be")
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// flows wants a rate in Mbit/s between two shares of it.
+func flows(t testing.TB, a *node, from string, b *node, to string, mbit, least, most float64, pause time.Duration) {
+	t.Helper()
+	within(t, func() error {
+		got := rate(t, a, from, b, to, 200*time.Millisecond, pause)
+		if got < mbit*least || got > mbit*most {
+			return fmt.Errorf("%v Mbit/s let %.2f through", mbit, got)
+		}
+		return nil
+	})
 }
 
 // flood sends datagrams until stop, many at a time: the kernel cuts them
@@ -99,7 +130,7 @@ func rate(t testing.TB, a *node, from string, b *node, to string, window, pause 
 	stop := flood(t, a, from, s.addr, 16, pause)
 	defer stop()
 	// What a bucket has saved goes first.
-	time.Sleep(300 * time.Millisecond)
+	time.Sleep(200 * time.Millisecond)
 	start, first := time.Now(), s.bytes.Load()
 	time.Sleep(window)
 	got, took := s.bytes.Load()-first, time.Since(start)
@@ -146,7 +177,7 @@ func lost(t testing.TB, a *node, from string, b *node, to string, packets, many 
 			time.Sleep(time.Millisecond)
 		}
 	}
-	in.SetReadDeadline(time.Now().Add(300 * time.Millisecond))
+	in.SetReadDeadline(time.Now().Add(150 * time.Millisecond))
 	<-done
 	gone := 0
 	for i := 0; i < packets; i += many {
@@ -204,6 +235,32 @@ func roundTrip(t testing.TB, a *node, from string, to netip.AddrPort, times int)
 		}
 	}
 	return best
+}
+
+// loses wants a share of packets to get lost, as far as chance allows, and of
+// pieces of many at least alone only in part.
+func loses(t testing.TB, a *node, from string, b *node, to string, share float64, packets, many, alone int) {
+	t.Helper()
+	within(t, func() error {
+		got, part := lost(t, a, from, b, to, packets, many)
+		far := 5 * math.Sqrt(share*(1-share)/float64(packets))
+		if math.Abs(got-share) > far || part < alone {
+			return fmt.Errorf("%.4f of the packets are lost, want %v ± %.4f; in %d pieces some were lost", got, share, far, part)
+		}
+		return nil
+	})
+}
+
+// takes wants packets to go there and back in a time, or a little more.
+func takes(t testing.TB, a *node, from string, to netip.AddrPort, want, more time.Duration) {
+	t.Helper()
+	within(t, func() error {
+		got := roundTrip(t, a, from, to, 8)
+		if got < want || got > want+more {
+			return fmt.Errorf("there and back takes %v, want %v and at most %v more", got, want, more)
+		}
+		return nil
+	})
 }
 
 // stream sends bytes over TCP from one node to another and tells how many Mbit/s

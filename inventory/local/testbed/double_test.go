@@ -353,8 +353,8 @@ func (m *doubleMachines) Usage(string) (node.Usage, error) {
 func (m *doubleMachines) PlaceGateway(int, node.Limits) error       { return nil }
 func (m *doubleMachines) PlaceRelay(string, int, node.Limits) error { return nil }
 func (m *doubleMachines) LeaveRelay(string) error                   { return nil }
-func (m *doubleMachines) Close() error                        { return nil }
-func (m *doubleMachines) Halt(context.Context, string) error  { return m.op("halt") }
+func (m *doubleMachines) Close() error                              { return nil }
+func (m *doubleMachines) Halt(context.Context, string) error        { return m.op("halt") }
 
 func (m *doubleMachines) Agent(_ context.Context, id string) (*wire.Conn, error) {
 	if err := m.op("agent"); err != nil {
