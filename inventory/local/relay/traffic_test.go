@@ -386,7 +386,7 @@ func TestTurns(t *testing.T) {
 			if c.others > 0 {
 				many = flooder.dialUDPAt("10.9.255.255:7005")
 			}
-			for range 3 {
+			for range 2 {
 				stopAll(t, pid)
 				for range 400 {
 					many.Write([]byte("many"))
