@@ -32,7 +32,7 @@ func fakeTables(t *testing.T, all map[string]thresholds) string {
 	return dir
 }
 
-func setThresholds(t *testing.T, dir, family string, values thresholds) {
+func setThresholds(t testing.TB, dir, family string, values thresholds) {
 	t.Helper()
 	for i := range values { // the kernel's need no cutting
 		if dir != tables {
@@ -110,8 +110,16 @@ func TestOfAnotherBootNothingIsSetBack(t *testing.T) {
 	}
 }
 
-// This is why: the kernel has one table for all namespaces.
-func TestManyNeighboursOfOneNodeLeaveRoomForOthers(t *testing.T) {
+// This is why: the kernel has one table for all namespaces. It is no test, for it
+// would take the room of all other packages' tests, and they would take its own;
+// benchmarks of packages run one after the other.
+func BenchmarkManyNeighboursLeaveRoomForOthers(b *testing.B) {
+	for b.Loop() {
+		leaveRoom(b)
+	}
+}
+
+func leaveRoom(t *testing.B) {
 	need.NetNS(t)
 	before, err := readThresholds(tables, "ipv4")
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
@@ -119,7 +127,7 @@ func TestManyNeighboursOfOneNodeLeaveRoomForOthers(t *testing.T) {
 	} else if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { setThresholds(t, tables, "ipv4", before) })
+	defer setThresholds(t, tables, "ipv4", before)
 	other := withNeighbours(t, "10.1.0.1/16")
 	const scanned = 3000
 	setThresholds(t, tables, "ipv4", thresholds{128, 512, 1024})
@@ -131,11 +139,11 @@ func TestManyNeighboursOfOneNodeLeaveRoomForOthers(t *testing.T) {
 	if err := RaiseNeighbours(folder, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	defer func() {
 		if err := RestoreNeighbours(folder); err != nil {
 			t.Error(err)
 		}
-	})
+	}()
 	scan(t, withNeighbours(t, "10.3.0.1/16"), scanned)
 	if !other.finds(netip.MustParseAddr("10.1.0.3")) {
 		t.Error("a scan has left others no room")
@@ -143,7 +151,7 @@ func TestManyNeighboursOfOneNodeLeaveRoomForOthers(t *testing.T) {
 }
 
 // withNeighbours is a node that has a device with an address, and nobody there.
-func withNeighbours(t *testing.T, address string) *node {
+func withNeighbours(t testing.TB, address string) *node {
 	n := newNode(t)
 	n.do(func() error {
 		attrs := netlink.NewLinkAttrs()
@@ -167,7 +175,7 @@ func withNeighbours(t *testing.T, address string) *node {
 }
 
 // scan speaks to so many neighbours of 10.x.
-func scan(t *testing.T, n *node, count int) {
+func scan(t testing.TB, n *node, count int) {
 	const each = 200 // one socket may have so many packets waiting
 	var sockets []*net.UDPConn
 	defer func() {
