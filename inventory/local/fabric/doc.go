@@ -32,6 +32,13 @@
 // holds for all that arrives together. Where it differs, the relay shapes it pair
 // by pair.
 //
+// # What goes
+//
+// Removing a device the kernel waits for all processors, with the lock of all
+// networks of the host, so devices go together; for a bridge it does so once more
+// for each, so these go few at a time. TAPs stay when the relay ends, for each
+// would go by itself with its file.
+//
 // # What nodes can do
 //
 // Their side of an interface is theirs. Nothing is read from a node's namespace,

@@ -173,3 +173,56 @@ func TestRelayThatIsKilledComesBack(t *testing.T) {
 		t.Errorf("after Drop there are relays: %v", got)
 	}
 }
+
+// Closing a TAP that is to stay takes no time, and nothing of an earlier relay is
+// in the way of the next.
+func TestTAPsOutliveTheirRelay(t *testing.T) {
+	h := relayed(t)
+	l := lan("s1", 12, Shape{Delay: time.Millisecond, Loss: 0.01})
+	nodes := build(t, h, l)
+	count := func(h *Host) int {
+		t.Helper()
+		have, err := h.slices["s1"].net.devices()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(taps("lan", have))
+	}
+	if got := count(h); got != 12 {
+		t.Errorf("there are %d TAPs", got)
+	}
+	if err := h.slices["s1"].keeper.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := count(h); got != 12 {
+		t.Errorf("%d TAPs have outlived their relay", got)
+	}
+	if err := h.Close(); err != nil {
+		t.Fatal(err)
+	}
+	h2, err := Open(options(h.o.Folder, Auto))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h2.able.Netem = false
+	t.Cleanup(func() { h2.Close() })
+	put(t, h2, l)
+	plug(t, h2, l, nodes)
+	if !reaches(t, nodes[0], address(1), nodes[11], address(12), long) {
+		t.Error("with the next relay nothing goes through")
+	}
+	l.Shapes = []Shape{{Delay: time.Millisecond}}
+	put(t, h2, l)
+	if !reaches(t, nodes[0], address(1), nodes[11], address(12), long) {
+		t.Error("with other TAPs nothing goes through")
+	}
+	l.Ends = l.Ends[:2]
+	put(t, h2, l)
+	if got := count(h2); got != 2 {
+		t.Errorf("two ends have %d TAPs", got)
+	}
+	if err := h2.Drop(context.Background(), "s1"); err != nil {
+		t.Fatal(err)
+	}
+	h.closed = false // so that the end of the test finds nothing to drop
+}
