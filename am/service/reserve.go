@@ -142,18 +142,24 @@ func (s *Service) bind(v *store.View, r reservation, document string, until time
 	}
 	slivers := make([]am.Sliver, len(binding.Nodes))
 	for i, b := range binding.Nodes {
-		slivers[i] = am.Sliver{
-			URN:   urn.URN{Authority: s.cfg.Inventory.Manager.Authority, Type: urn.Sliver, Name: newUUID()},
-			Slice: r.slice, ClientID: b.Node.ClientID, Ordinal: i, Document: document,
-			Hostname:  held.hostnames.For(b.Node.ClientID),
-			Component: b.Component.URN, SliverType: b.SliverType.Name, Image: b.Image,
-			Exclusive: b.Exclusive, Amount: b.Amount,
-			Interfaces: b.Interfaces, Setup: setup(b.Node), PublicAddress: b.PublicAddress,
-			Status: status, Created: now, Creator: r.grant.Caller(),
-			Expires:    s.reservationEnd(now, until, wish),
-			Wish:       wish,
-			Generation: 1,
-		}
+		x := bound(s.cfg.Inventory, r.slice, &b, &held.hostnames)
+		x.Ordinal, x.Document = i, document
+		x.Status, x.Created, x.Creator = status, now, r.grant.Caller()
+		x.Expires, x.Wish = s.reservationEnd(now, until, wish), wish
+		slivers[i] = x
 	}
 	return slivers, binding, nil
+}
+
+// bound is a new sliver for a node of a slice, with what it was bound to.
+func bound(inv *inventory.Inventory, slice urn.URN, b *binder.Bound, names *am.Hostnames) am.Sliver {
+	return am.Sliver{
+		URN:   urn.URN{Authority: inv.Manager.Authority, Type: urn.Sliver, Name: newUUID()},
+		Slice: slice, ClientID: b.Node.ClientID,
+		Hostname:  names.For(b.Node.ClientID),
+		Component: b.Component.URN, SliverType: b.SliverType.Name, Image: b.Image,
+		Exclusive: b.Exclusive, Amount: b.Amount,
+		Interfaces: b.Interfaces, Setup: setup(b.Node), PublicAddress: b.PublicAddress,
+		Generation: 1,
+	}
 }

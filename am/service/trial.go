@@ -14,6 +14,7 @@ import (
 	"patchbay/am/lease"
 	"patchbay/am/store"
 	"patchbay/am/urn"
+	"patchbay/inventory"
 	"patchbay/rspec"
 )
 
@@ -69,7 +70,7 @@ func (s *Service) try(ctx context.Context, r reservation, t taken) (taken, error
 	asking, cancel := context.WithTimeout(ctx, s.cfg.Prober.Longest()) // for all trials together
 	defer cancel()
 	for n := 1; ; n++ {
-		refused := s.ask(asking, t)
+		refused := ask(asking, s.cfg.Prober, t, s.moved)
 		if len(refused) == 0 {
 			err := s.confirm(ctx, r, &t)
 			if err != nil {
@@ -96,8 +97,8 @@ func (s *Service) try(ctx context.Context, r reservation, t taken) (taken, error
 	}
 }
 
-func (s *Service) ask(ctx context.Context, t taken) (refused []refusal) {
-	for i, err := range s.cfg.Prober.Probe(ctx, t.slivers, s.moved) {
+func ask(ctx context.Context, p Prober, t taken, moved func(am.Sliver) bool) (refused []refusal) {
+	for i, err := range p.Probe(ctx, t.slivers, moved) {
 		if err != nil {
 			refused = append(refused, refusal{&t.binding.Nodes[i], err})
 		}
@@ -179,15 +180,47 @@ func (s *Service) giveBack(ctx context.Context, r reservation, t taken) {
 	})
 }
 
-// refusedBy is the answer to a request that providers will not serve.
-func refusedBy(req *rspec.Request, refused []refusal) error {
-	var reasons []binder.Reason
-	for _, r := range refused {
-		if reason := r.reason(req); !slices.Contains(reasons, reason) { // a link is told once, not at each of its nodes
-			reasons = append(reasons, reason)
+// Ask is what providers say of a request that nobody has made, by dry runs, as
+// Allocate would ask them when nobody else were there: why each node, or a link of
+// it, cannot be had. Those that did not answer have ServerError or TimedOut. b is
+// how the request is bound; nothing is promised or kept.
+func Ask(ctx context.Context, p Prober, inv *inventory.Inventory, req *rspec.Request, slice urn.URN, b binder.Binding) []binder.Reason {
+	ctx, cancel := context.WithTimeout(ctx, p.Longest())
+	defer cancel()
+	var avoid []*inventory.Component
+	for n := 1; ; n++ {
+		var names am.Hostnames
+		t := taken{binding: b, slivers: make([]am.Sliver, len(b.Nodes))}
+		for i := range b.Nodes {
+			t.slivers[i] = bound(inv, slice, &b.Nodes[i], &names)
+		}
+		refused := ask(ctx, p, t, func(am.Sliver) bool { return false })
+		if len(refused) == 0 {
+			return nil
+		}
+		for _, x := range refused {
+			avoid = append(avoid, x.node.Component)
+		}
+		var err error
+		if b, err = binder.BindAvoiding(avoid, req, binder.NewIndex(inv), slice); err != nil || n == trials || ctx.Err() != nil || slices.ContainsFunc(refused, refusal.final) {
+			return reasons(req, refused)
 		}
 	}
-	return binder.Unsatisfied(reasons)
+}
+
+// refusedBy is the answer to a request that providers will not serve.
+func refusedBy(req *rspec.Request, refused []refusal) error {
+	return binder.Unsatisfied(reasons(req, refused))
+}
+
+// reasons tells each reason once: that of a link is the same at all of its nodes.
+func reasons(req *rspec.Request, refused []refusal) (all []binder.Reason) {
+	for _, r := range refused {
+		if reason := r.reason(req); !slices.Contains(all, reason) {
+			all = append(all, reason)
+		}
+	}
+	return all
 }
 
 // reason says why a request cannot be had: of the link that its provider's words

@@ -25,7 +25,8 @@ credential, or - for the standard input; what it is, is seen from its content.
 
 Requests are read as the site of --config would read them, if there is one: an
 error is what the site would refuse, a warning what it tolerates, though the
-schema does not.
+schema does not. Providers with probe: true in their metadata are asked by a dry
+run what they would make of it, as Allocate asks them.
 
 A provider goes through the suite of PROVIDER.md, which only looks and makes dry
 runs, so it may be done while the site is served. With --life COMPONENT a node

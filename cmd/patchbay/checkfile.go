@@ -77,7 +77,7 @@ func (k *checker) text(ctx context.Context, name string, text []byte) {
 	case bytes.Contains(text, []byte("PRIVATE KEY-----")):
 		k.bad(name, "this is a private key, of which there is nothing to check; keep it private, and name the certificate")
 	case bytes.HasPrefix(bytes.TrimLeft(text, "\ufeff \t\r\n"), []byte("<")):
-		k.document(name, text)
+		k.document(ctx, name, text)
 	case name == standardInput:
 		k.bad(name, "only RSpecs, credentials and certificates are read from it; name the file")
 	default:

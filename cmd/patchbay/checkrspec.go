@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -19,10 +20,10 @@ import (
 
 // document checks an RSpec of any kind. What would be refused is an error; what
 // the schemas have against it, and what is taken with a remark, is a warning.
-func (k *checker) document(name string, text []byte) {
+func (k *checker) document(ctx context.Context, name string, text []byte) {
 	kind, findings, err := judge(text)
 	if err != nil || kind == schemas.Request {
-		k.request(name, text, findings) // says better what is wrong
+		k.request(ctx, name, text, findings) // says better what is wrong
 		return
 	}
 	r := diagnosis{name: name, text: text}
@@ -51,9 +52,9 @@ func judge(text []byte) (kind schemas.Kind, findings []xmltree.Finding, err erro
 	return kind, findings, err
 }
 
-// request reads a request as the site would, and looks whether it would fit on
-// the site if nobody else were there.
-func (k *checker) request(name string, text []byte, findings []xmltree.Finding) {
+// request reads a request as the site would, looks whether it would fit on the
+// site if nobody else were there, and asks the providers that Allocate would ask.
+func (k *checker) request(ctx context.Context, name string, text []byte, findings []xmltree.Finding) {
 	options := rspec.ReadOptions{CopyCrossLinks: true} // without a site nobody says that they cannot be made
 	var inv *inventory.Inventory
 	if k.config != nil {
@@ -71,8 +72,11 @@ func (k *checker) request(name string, text []byte, findings []xmltree.Finding) 
 	}
 	options.Stored = true // what can be read of it, whatever else is wrong
 	req, err := rspec.ParseRequest(text, options)
+	var asked []string
 	if err == nil && inv != nil {
-		r.bind(req, inv)
+		if binding, ok := r.bind(req, inv); ok && r.errors == 0 {
+			asked = k.ask(ctx, &r, req, inv, binding)
+		}
 	}
 	r.addFindings(findings)
 	k.report(&r)
@@ -81,36 +85,50 @@ func (k *checker) request(name string, text []byte, findings []xmltree.Finding) 
 	case inv == nil:
 		k.good(name, "a request that can be read; give --config to see whether a site can serve it")
 	default:
-		k.good(name, "%s and %s for this site; it fits when enough is free", plural(len(req.Nodes), "node"), plural(len(req.Links), "link"))
+		said := ""
+		if len(asked) > 0 {
+			said = "; a dry run of " + strings.Join(asked, ", ") + " found nothing against it"
+		}
+		k.good(name, "%s and %s for this site; it fits when enough is free%s", plural(len(req.Nodes), "node"), plural(len(req.Links), "link"), said)
 	}
 }
 
 // bind looks whether a request would fit on a site on which nobody else is, and
 // what would be done otherwise than it asks.
-func (r *diagnosis) bind(req *rspec.Request, inv *inventory.Inventory) {
+func (r *diagnosis) bind(req *rspec.Request, inv *inventory.Inventory) (b binder.Binding, ok bool) {
 	if len(req.Nodes) == 0 {
 		if r.errors > 0 {
-			return // that is why
+			return b, false // that is why
 		}
 		r.add(diagnostic{0, 0, true, fmt.Sprintf("it asks for nothing here: none of its nodes names %s as its component_manager_id", inv.Manager)})
-		return
+		return b, false
 	}
-	slice := urn.URN{Authority: inv.Authority, Type: urn.Slice, Name: "check"}
-	binding, err := binder.Bind(req, binder.NewIndex(inv), slice)
+	b, err := binder.Bind(req, binder.NewIndex(inv), nobodys(inv))
 	if unsatisfied, ok := errors.AsType[*binder.UnsatisfiedError](err); ok {
 		for _, reason := range unsatisfied.Reasons {
-			line, column := begins(req, reason)
-			r.add(diagnostic{line, column, true, fmt.Sprintf("%s %.80q: %s", reason.Kind, reason.ClientID, reason.Text)})
+			r.reason(req, reason, true)
 		}
-		return
+		return b, false
 	}
 	if err != nil {
 		r.add(diagnostic{0, 0, true, err.Error()})
-		return
+		return b, false
 	}
-	for _, text := range service.Remarks(inv, req, binding) {
+	for _, text := range service.Remarks(inv, req, b) {
 		r.add(diagnostic{0, 0, false, text})
 	}
+	return b, true
+}
+
+// nobodys is the slice in which a request is checked.
+func nobodys(inv *inventory.Inventory) urn.URN {
+	return urn.URN{Authority: inv.Authority, Type: urn.Slice, Name: "check"}
+}
+
+// reason adds why a node or link cannot be had.
+func (r *diagnosis) reason(req *rspec.Request, x binder.Reason, isError bool) {
+	line, column := begins(req, x)
+	r.add(diagnostic{line, column, isError, fmt.Sprintf("%s %.80q: %s", x.Kind, x.ClientID, x.Text)})
 }
 
 // begins is where the node or link of a reason begins.

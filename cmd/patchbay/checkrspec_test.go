@@ -89,6 +89,45 @@ func TestCheckTellsErrorsFromWarnings(t *testing.T) {
 	}
 }
 
+// TestProvidersAreAskedAboutRequests holds that a request is checked by a dry run,
+// as Allocate makes one, where a provider wants that.
+func TestProvidersAreAskedAboutRequests(t *testing.T) {
+	dir := made(t)
+	settings := filepath.Join(dir, "providers", "simulated.yaml")
+	const any = `<rspec type="request" xmlns="http://www.geni.net/resources/rspec/3">` + "\n" + `<node client_id="a" exclusive="true"/></rspec>`
+	bound := strings.Replace(any, "/></rspec>", ` component_id="urn:publicid:IDN+testbed.example.org+node+pc1"/></rspec>`, 1)
+	refuse := func(kind string) string {
+		return "components: [{name: pc1, behaviour: refuse, on: [probe], kind: " + kind + "}]\n"
+	}
+	before := "components: []\n"
+	code, out := checked(t, dir, bound)
+	if code != 0 {
+		t.Error(out)
+	}
+	has(t, out, "it fits when enough is free\n")
+	edit(t, settings, "probe: false", "probe: true")
+	for _, c := range []struct {
+		rule, text, behaviour string
+		code                  int
+		want                  string
+	}{
+		{"nothing against it", bound, "components: []\n", 0, "it fits when enough is free; a dry run of simulated found nothing against it\n"},
+		{"cannot be made", bound, refuse("unsupported"), 1, `some.xml:2:1: error: node "a": on pc1 it cannot be made: nothing like that`},
+		{"cannot be had now", bound, refuse("forbidden"), 0, `some.xml:2:1: warning: node "a": pc1 cannot be had: `},
+		{"another can", any, refuse("unsupported"), 0, "it fits when enough is free; a dry run of simulated found nothing against it\n"},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			edit(t, settings, before, c.behaviour)
+			before = c.behaviour
+			code, out := checked(t, dir, c.text)
+			if code != c.code {
+				t.Errorf("exit status %d, want %d", code, c.code)
+			}
+			has(t, out, c.want)
+		})
+	}
+}
+
 func TestExcerptsShowThePlace(t *testing.T) {
 	long := strings.Repeat("é", 300)
 	for _, c := range []struct {
