@@ -129,7 +129,9 @@ func (p *parser) top(n *yaml.Node) {
 		case "sliver_types":
 			p.types(n)
 		case "services_wait":
-			p.ServicesWait = p.time(n, key)
+			if p.ServicesWait = p.time(n, key); p.ServicesWait > maxServicesWait {
+				p.wrong(n, "services_wait is %s and can be up to %.0fm: a node that is not ready within an hour is given up", value(n), maxServicesWait.Minutes())
+			}
 		case "manifest_socket":
 			p.ManifestSocket = p.text(n, key)
 		case "forward_to":

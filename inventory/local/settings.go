@@ -92,6 +92,9 @@ func (s *Settings) MayForward(a netip.Addr) bool {
 // maxSettings is the largest settings file, in bytes.
 const maxSettings = 1 << 20
 
+// maxServicesWait leaves time for the installs, for the manager waits an hour.
+const maxServicesWait = 15 * time.Minute
+
 func defaults() Settings {
 	return Settings{
 		Instance: DefaultInstance, Component: defaultHost, PublicHost: defaultHost,

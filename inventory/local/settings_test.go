@@ -107,6 +107,7 @@ func TestMistakesInSettings(t *testing.T) {
 		{"gateway at a service's port", "gateway_port: 22", "x.yaml:1: gateway_port is 22 and must be 0, or from 1024 on"},
 		{"gateway port too high", "gateway_port: 70000", `x.yaml:1: gateway_port is "70000" and must be a whole number from 0 to 65535`},
 		{"time without a unit", "port_rest: 10", `x.yaml:1: port_rest is "10" and must be a time up to 24h; write it like 10m or 30s`},
+		{"executes that hold up too long", "services_wait: 16m", "x.yaml:1: services_wait is 16m and can be up to 15m: a node that is not ready within an hour is given up"},
 		{"publish", "publish: gatway", `x.yaml:1: publish is "gatway"; did you mean "gateway"?`},
 		{"no sliver types", "sliver_types: []", "x.yaml:1: sliver_types is empty, so there could be no node; add - name: container"},
 		{"sliver type without a name", "sliver_types:\n- cpus: 2", "x.yaml:2: a sliver type has no name; add one, such as name: container"},

@@ -16,6 +16,11 @@ import (
 
 const servicesFile = "services.json"
 
+// installsTime is how long the installs of a node may take together: none begins
+// after that. With the one that runs then, and the executes, a node is ready before
+// the manager gives it up, which is after an hour.
+const installsTime = 30 * time.Minute
+
 // How often it is tried to begin a step, and to learn what came of one, when the
 // node answers and yet cannot.
 const (
@@ -41,6 +46,8 @@ type service struct {
 // one that waits has never been, and one that has ended never is again.
 type journal struct {
 	Steps []service `json:"steps"`
+	// Installing is how long the installs that have ended took, in ns.
+	Installing time.Duration `json:"installing,omitempty"`
 	// Executes is when the first execute began.
 	Executes time.Time `json:"executes,omitzero"`
 }
@@ -52,6 +59,8 @@ type services struct {
 	// The life's: what ends the goroutine, and that it has ended.
 	stop context.CancelFunc
 	done chan struct{}
+
+	begun time.Time // when the goroutine took up the install that it is at; zero: none
 
 	mu       sync.Mutex // guards what follows; taken after the life's
 	journal  journal    // as it is on the disk; changed by the goroutine alone
@@ -233,7 +242,14 @@ func (s *services) note(ctx context.Context, f func(j *journal)) bool {
 func (s *services) end(ctx context.Context, i int, r setup.Report) bool {
 	r = s.journal.Steps[i].outcome(r)
 	r.Progress = ""
-	ok := s.note(ctx, func(j *journal) { j.Steps[i].Report = r })
+	begun := s.begun
+	s.begun = time.Time{}
+	ok := s.note(ctx, func(j *journal) {
+		j.Steps[i].Report = r
+		if !begun.IsZero() {
+			j.Installing += time.Since(begun)
+		}
+	})
 	if ok && r.State == setup.Failed {
 		s.l.t.log.Info("a step of the setup of a node has failed", "node", s.l.id, "step", i+1, "status", r.Exit, "message", r.Message)
 	}
@@ -250,13 +266,24 @@ func (s *services) work(ctx context.Context, account string) {
 		case err != nil:
 			s.l.t.log.Error("the setup of a node cannot be read", "node", s.l.id, "error", err)
 			s.end(ctx, i, lost("what is to be done is not known any more; the testbed's operators can see why in the log"))
+		case s.tooLong(i):
+			s.end(ctx, i, lost(fmt.Sprintf("it was not begun, for the installs before it took %.0f minutes, which is the most; make them smaller, or fetch in an execute, in the background", installsTime.Minutes())))
 		default:
+			if s.journal.Steps[i].Kind == setup.Install {
+				s.begun = time.Now()
+			}
 			s.step(ctx, i, setup.Order{Step: steps[i], Account: account, Inside: !s.l.t.settings.Outbound})
 		}
 		if ctx.Err() != nil {
 			return
 		}
 	}
+}
+
+// tooLong tells whether a step is an install for which no time is left.
+func (s *services) tooLong(i int) bool {
+	step := s.journal.Steps[i]
+	return step.Kind == setup.Install && step.State == setup.Waiting && s.journal.Installing >= s.l.t.installsTime
 }
 
 // step begins a step unless it has begun, and waits for its end.

@@ -73,6 +73,7 @@ type Testbed struct {
 	write                  func(dir, name string, v any) error
 	newKey                 func() ([]byte, error)
 	quiet, pause, portTime time.Duration
+	installsTime           time.Duration
 	quickTime, talkTime    time.Duration
 	gather                 time.Duration
 
@@ -144,7 +145,7 @@ func newTestbed(o Options) *Testbed {
 	t := &Testbed{
 		o: o, settings: o.Settings, log: o.Log,
 		nodes: filepath.Join(o.State, "nodes"), keys: filepath.Join(o.State, "slices"), foreign: filepath.Join(o.State, "doors"),
-		write: writeJSON, newKey: newExperimentKey, quiet: quiet, pause: pause, portTime: portTime, quickTime: quickTime, talkTime: talkTime, gather: gather,
+		write: writeJSON, newKey: newExperimentKey, quiet: quiet, pause: pause, portTime: portTime, quickTime: quickTime, talkTime: talkTime, gather: gather, installsTime: installsTime,
 		heavy: newTurns(runtime.NumCPU()), talk: newTurns(talks), slow: newTurns(talks), spares: make(chan []byte),
 		fetching: make(chan struct{}, manifests),
 		lives:    map[string]*life{}, slices: map[string]*slice{}, networks: map[string]*network{}, leads: map[string]*lead{},
