@@ -163,6 +163,49 @@ func TestInstallsHoldUpAsLongAsTheyTake(t *testing.T) {
 
 // TestNodeThatStopsEndsItsStep: that is no failure of a command if it was asked
 // for, and else it is.
+// TestInstallsHaveOneTime: it goes on in the next program, and none begins after it;
+// executes do.
+func TestInstallsHaveOneTime(t *testing.T) {
+	w := newWorld(t)
+	up := func() (*Testbed, func()) {
+		tb := w.up(-1)
+		tb.installsTime = 50 * time.Millisecond
+		return tb, w.serve(tb)
+	}
+	tb, stop := up()
+	name := nodeName(1)
+	if _, err := ask(tb, name, withSetup(installs("data:,a", "/a"), installs("data:,b", "/b"), installs("data:,c", "/c"), executes("one"))); err != nil {
+		t.Fatal(err)
+	}
+	await(t, tb, name, stepsAre(t, "running waiting waiting waiting"))
+	w.endStep(name, "1", done) // at once
+	await(t, tb, name, stepsAre(t, "done running waiting waiting"))
+	time.Sleep(tb.installsTime)
+	w.mu.Lock()
+	w.full = func(name string, v any) bool { // killed before the third
+		j, ok := v.(journal)
+		return ok && j.Steps[2].State != setup.Waiting
+	}
+	w.mu.Unlock()
+	w.endStep(name, "2", done)
+	await(t, tb, name, stepsAre(t, "done done waiting waiting"))
+	stop()
+	w.mu.Lock()
+	w.full = nil
+	w.mu.Unlock()
+	tb, stop = up()
+	defer stop()
+	r := await(t, tb, name, stepsAre(t, "done done failed running"))
+	if got := toldServices(t, r)[2].Message; !strings.HasPrefix(got, "it was not begun, for the installs before it took 30 minutes") {
+		t.Errorf("the third says %q", got)
+	}
+	w.endStep(name, "4", done)
+	await(t, tb, name, ready)
+	if len(w.begun) != 3 {
+		t.Errorf("begun were %v", w.begun)
+	}
+}
+
 func TestNodeThatStopsEndsItsStep(t *testing.T) {
 	for what, tt := range map[string]struct {
 		stops                func(w *world, tb *Testbed, name string) error
