@@ -52,6 +52,9 @@ func (c *client) runBehind(other, argument string, in io.Reader, out io.Writer) 
 		return write(out, failed("this provider is not set up; ask the operators of the site to look into the log"))
 	}
 	input, err := readInput(in)
+	if errors.Is(err, errTooLarge) {
+		return write(out, failed(err.Error()))
+	}
 	if err != nil {
 		return err
 	}

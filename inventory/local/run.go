@@ -50,6 +50,9 @@ func (c *client) run(argument string, in io.Reader, out io.Writer) error {
 		return err
 	}
 	input, err := readInput(in)
+	if errors.Is(err, errTooLarge) {
+		return write(out, failed(err.Error()))
+	}
 	if err != nil {
 		return err
 	}
@@ -145,13 +148,19 @@ func (c *client) action(argument string) (string, error) {
 	return action, nil
 }
 
-// readInput reads one JSON object.
+// maxInput leaves room in a request for what is around the input. The manager asks
+// for less in one call, unless a single node takes more.
+const maxInput = MaxRequest - 1024
+
+var errTooLarge = fmt.Errorf("what is asked takes more than %d bytes, the most that this testbed reads; ask for less of one node", maxInput)
+
+// readInput reads one JSON object. errTooLarge is for experimenters.
 func readInput(in io.Reader) (json.RawMessage, error) {
-	b, err := io.ReadAll(io.LimitReader(in, MaxRequest/2+1))
+	b, err := io.ReadAll(io.LimitReader(in, maxInput+1))
 	switch {
 	case err != nil:
-	case len(b) > MaxRequest/2:
-		err = fmt.Errorf("it has more than %d bytes", MaxRequest/2)
+	case len(b) > maxInput:
+		return nil, errTooLarge
 	case !json.Valid(b):
 		err = errors.New("it is not JSON")
 	}

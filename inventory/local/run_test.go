@@ -140,3 +140,34 @@ func TestFilesComeWithAnswers(t *testing.T) {
 		t.Error("two files were taken")
 	}
 }
+
+// TestInputArrivesAsItIs: what the manager may send arrives, also where each sign of
+// it could be written in six, and what is too large is refused in words.
+func TestInputArrivesAsItIs(t *testing.T) {
+	dir := t.TempDir()
+	got := make(chan int, 1)
+	socket := double(t, func(c *wire.Conn, r Request) {
+		got <- len(r.Input)
+		_ = c.Send(Answer{Output: json.RawMessage("{}")})
+	})
+	for _, tt := range []struct {
+		rule string
+		size int
+		want string
+	}{
+		{"as much as can be", maxInput, "{}\n"},
+		{"more", maxInput + 1, `{"error":{"kind":"failed","message":"what is asked takes more than 16776192 bytes, the most that this testbed reads; ask for less of one node"}}` + "\n"},
+	} {
+		var out strings.Builder
+		c := client{dir: dir, name: "local", socket: func(string) string { return socket }, stderr: io.Discard}
+		input := `{"x":"` + strings.Repeat("<", tt.size-8) + `"}`
+		if err := c.run("ral_action=set", strings.NewReader(input), &out); err != nil || out.String() != tt.want {
+			t.Errorf("%s: %.200q, %v", tt.rule, out.String(), err)
+		}
+		if tt.want == "{}\n" {
+			if n := <-got; n != tt.size {
+				t.Errorf("%s: %d bytes arrived of %d", tt.rule, n, tt.size)
+			}
+		}
+	}
+}

@@ -431,6 +431,32 @@ func TestGetSplitsLongLists(t *testing.T) {
 	}
 }
 
+// TestSetSplitsLongTexts: a run reads little enough, but for what one resource alone
+// takes, and no sign of it is written in more than it must.
+func TestSetSplitsLongTexts(t *testing.T) {
+	p := answering(t, `{"derive":true}`)
+	many := make([]Update, 5)
+	for i := range many {
+		many[i] = Update{Name: fmt.Sprint(i), Should: Resource{"image": strings.Repeat("<&>", 1<<20)}}
+	}
+	changes, err := p.Set(t.Context(), many, false)
+	if err != nil || len(changes) != len(many) {
+		t.Fatalf("%d changes, %v", len(changes), err)
+	}
+	for i, c := range changes {
+		if c.Name != fmt.Sprint(i) || c.Is.Text("image") == "" {
+			t.Errorf("change %d is that of %q, %d attributes", i, c.Name, len(c.Is))
+		}
+	}
+	if got := len(calls(t, p)); got != 3 {
+		t.Errorf("%d runs for 15 MiB, want 3: of 2, 1 and 2", got)
+	}
+	many[0].Should["image"] = strings.Repeat("x", 9<<20)
+	if _, err := p.Set(t.Context(), many[:1], false); err != nil || len(calls(t, p)) != 4 {
+		t.Errorf("one alone: %v after %d runs", err, len(calls(t, p)))
+	}
+}
+
 func TestActionsNotOffered(t *testing.T) {
 	p := open(t, strings.Replace(nodeMetadata, "type: node", "type: node\n  actions: [get]", 1), double{})
 	_, err := p.Set(context.Background(), update, false)

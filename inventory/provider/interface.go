@@ -75,13 +75,21 @@ func interfaces(s *am.Sliver, component string, name func(urn.URN) string) []str
 
 // encode writes an item, which always can be encoded, as one line.
 func encode(item any) string {
+	b, err := plain(item)
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}
+
+// plain is v as JSON that is not for web pages: items are JSON within JSON, where
+// each sign that is written by its number takes seven bytes.
+func plain(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	if err := e.Encode(item); err != nil {
-		panic(err)
-	}
-	return strings.TrimSuffix(b.String(), "\n")
+	err := e.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
 // wires are the hardware addresses that items tell, and by what means their links

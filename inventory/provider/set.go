@@ -8,6 +8,9 @@ import (
 	"slices"
 )
 
+// maxInput is the most that a set of several updates reads, in bytes.
+const maxInput = 8 << 20
+
 // setInput is what a set reads.
 type setInput struct {
 	Updates []setUpdate `json:"updates"`
@@ -30,8 +33,8 @@ type setUpdate struct {
 // two sets of one resource apart is the caller's business.
 //
 // There is one Change for each update, in order, and then one for each further
-// resource that the provider touched. More than MaxNames updates are sent in
-// several runs.
+// resource that the provider touched. More than MaxNames updates, or 8 MiB of them,
+// are sent in several runs.
 //
 // The error is an *Error: a run failed as a whole. What then became of its
 // resources is not known until Get; the changes are those of earlier runs. An
@@ -69,15 +72,15 @@ func (p *Provider) Set(ctx context.Context, updates []Update, noop bool) ([]Chan
 	}
 	for some := range slices.Chunk(todo, MaxNames) {
 		told, err := p.setSome(ctx, some, noop)
-		if err != nil {
-			return changes, err
-		}
 		for _, c := range told {
 			if i, asked := index[c.Name]; asked {
 				changes[i] = c
 			} else {
 				changes = append(changes, c)
 			}
+		}
+		if err != nil {
+			return changes, err
 		}
 	}
 	return changes, nil
@@ -93,12 +96,23 @@ func (p *Provider) writable(r Resource) Resource {
 	return r
 }
 
+// setSome sends updates in one run, or several where one would read too much. With
+// an error come the changes of earlier runs.
 func (p *Provider) setSome(ctx context.Context, updates []setUpdate, noop bool) ([]Change, error) {
 	in := setInput{Updates: updates}
 	in.Ral.Noop = noop
-	text, err := json.Marshal(in)
+	text, err := plain(in)
 	if err != nil {
 		return nil, p.unusable("set", err)
+	}
+	if half := len(updates) / 2; half > 0 && len(text) > maxInput {
+		changes, err := p.setSome(ctx, updates[:half], noop)
+		if err == nil {
+			var others []Change
+			others, err = p.setSome(ctx, updates[half:], noop)
+			changes = append(changes, others...)
+		}
+		return changes, err
 	}
 	out, err := p.run(ctx, call{action: "set", in: text, limit: p.set, answer: maxAnswer})
 	if err != nil {

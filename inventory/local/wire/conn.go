@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -86,13 +87,10 @@ func (c *Conn) Send(v any, files ...*os.File) error {
 	if len(files) > MaxFiles {
 		return fmt.Errorf("%d files in one message, at most %d", len(files), MaxFiles)
 	}
-	text, err := json.Marshal(v)
+	b, err := message(v)
 	if err != nil {
 		return err
 	}
-	b := make([]byte, header, header+len(text))
-	binary.BigEndian.PutUint32(b, uint32(len(text)))
-	b = append(b, text...)
 	return descend(files, make([]int, 0, len(files)), func(fds []int) error {
 		var rights []byte
 		if len(fds) > 0 {
@@ -105,6 +103,21 @@ func (c *Conn) Send(v any, files ...*os.File) error {
 		_, err = c.c.Write(b[n:])
 		return err
 	})
+}
+
+// message is the frame of v. Its text is not for web pages: what comes in as JSON
+// would grow to six times its size, beyond what the other end takes.
+func message(v any) ([]byte, error) {
+	var b bytes.Buffer
+	b.Write(make([]byte, header))
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	text := b.Bytes()[:b.Len()-1] // without its newline
+	binary.BigEndian.PutUint32(text, uint32(len(text)-header))
+	return text, nil
 }
 
 // descend calls f with the descriptors of files. os.File.Fd would make them
