@@ -17,6 +17,9 @@ func (t *Testbed) checkLinks(updates []update) map[string]error {
 	wrong := map[string]error{}
 	fresh := map[string][]member{} // by slice
 	seen := map[string]bool{}
+	t.mu.Lock()
+	heavies := t.heavies()
+	t.mu.Unlock()
 	for _, u := range updates {
 		w := u.Should
 		if seen[u.Name] || w.Interfaces == nil || w.Ensure == nil || *w.Ensure != provider.Present || t.life(u.Name) != nil {
@@ -31,6 +34,13 @@ func (t *Testbed) checkLinks(updates []update) map[string]error {
 		if err != nil {
 			wrong[u.Name] = err
 			continue
+		}
+		if n := heavy(ifaces); n > 0 {
+			if heavies+n > heavyInterfaces {
+				wrong[u.Name] = errHeavy
+				continue
+			}
+			heavies += n
 		}
 		id := networkID(urn, u.Name)
 		fresh[id] = append(fresh[id], member{u.Name, ifaces})

@@ -13,8 +13,8 @@ import (
 // begin writes a new node down and lets it live.
 func (t *Testbed) begin(id string, rec record, steps []setup.Step) error {
 	l := t.newLife(id)
-	var err error
-	if l.ifaces, err = parseInterfaces(rec.Asked.Interfaces); err != nil {
+	err := l.readInterfaces(&rec)
+	if err != nil {
 		return err // which assign has refused before
 	}
 	l.mu.Lock()
@@ -27,6 +27,9 @@ func (t *Testbed) begin(id string, rec record, steps []setup.Step) error {
 	case len(t.lives) >= maxNodes:
 		t.mu.Unlock()
 		return errFull
+	case l.heavy > 0 && t.heavies()+l.heavy > heavyInterfaces:
+		t.mu.Unlock()
+		return errHeavy
 	case t.closing:
 		t.mu.Unlock()
 		return refused(provider.Failed, "the testbed is just being stopped; ask again")
@@ -59,6 +62,15 @@ func (l *life) live() { l.once.Do(func() { l.t.work.Go(l.run) }) }
 
 func (t *Testbed) newLife(id string) *life {
 	return &life{t: t, id: id, pokes: make(chan struct{}, 1), died: make(chan uint64, 1), fetching: make(chan struct{}, 1)}
+}
+
+// readInterfaces reads what the record says of them; their texts are in memory once.
+func (l *life) readInterfaces(rec *record) (err error) {
+	if l.ifaces, err = parseInterfaces(rec.Asked.Interfaces); err != nil {
+		return err
+	}
+	rec.Asked.Interfaces, l.heavy = texts(l.ifaces), heavy(l.ifaces)
+	return nil
 }
 
 // writeNew makes the node's folder with host key, steps and record.

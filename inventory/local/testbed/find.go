@@ -58,7 +58,7 @@ func (t *Testbed) find() error {
 func (t *Testbed) recall(l *life) bool {
 	err := readJSON(l.dir(), recordFile, &l.rec)
 	if err == nil {
-		l.ifaces, err = parseInterfaces(l.rec.Asked.Interfaces)
+		err = l.readInterfaces(&l.rec)
 	}
 	if err == nil {
 		l.services = openServices(l, l.rec)

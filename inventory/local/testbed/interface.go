@@ -17,11 +17,10 @@ import (
 // Bounds on the interfaces of a node.
 const (
 	maxInterfaces     = 64
-	maxAddresses      = 64      // of an interface
-	maxProperties     = 4096    // of all interfaces of a node
-	maxTowards        = 1000    // interfaces that a property names
-	maxTowardsAll     = 1 << 16 // interfaces that all properties of a node name
-	maxInterfaceBytes = 1 << 20
+	maxAddresses      = 64   // of an interface
+	maxProperties     = 4096 // of all interfaces of a node
+	maxTowards        = 1000 // interfaces that a property names
+	maxInterfaceBytes = 256 << 10
 	maxShort          = 256 // of a client_id and the name of a link, in bytes
 )
 
@@ -61,7 +60,7 @@ var ours = [...]string{"mac", "emulator", "rx_packets", "rx_bytes", "tx_packets"
 // parseInterfaces reads the attribute; they are called eth1, eth2 and so on in its
 // order. The error is for experimenters.
 func parseInterfaces(items []string) ([]iface, error) {
-	size, properties, named, seen := 0, 0, 0, map[string]bool{}
+	size, properties, seen := 0, 0, map[string]bool{}
 	var all []iface
 	for i, item := range items {
 		f, err := parseInterface(item)
@@ -85,12 +84,6 @@ func parseInterfaces(items []string) ([]iface, error) {
 		}
 		if properties += len(f.properties); properties > maxProperties {
 			return nil, fmt.Errorf("the interfaces have more than %d properties, which is all that a node can have", maxProperties)
-		}
-		for _, p := range f.properties {
-			named += len(p.To)
-		}
-		if named > maxTowardsAll {
-			return nil, fmt.Errorf("the properties of the interfaces name others more than %d times; ask for the same towards all others without naming them", maxTowardsAll)
 		}
 		f.name = "eth" + strconv.Itoa(len(seen))
 		all = append(all, f)

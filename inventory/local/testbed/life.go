@@ -37,6 +37,7 @@ type life struct {
 	// ifaces are its interfaces and network their links, nil without; never changed.
 	ifaces  []iface
 	network *network
+	heavy   int // what they weigh, 0 if they are light
 	// services are its setup, nil for a node without; never changed.
 	services *services
 	// broken is why it can only be removed, for experimenters; set when it is found.

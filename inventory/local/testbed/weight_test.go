@@ -1,0 +1,104 @@
+package testbed
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	"patchbay/inventory/provider"
+)
+
+// heavyItems are interfaces as large as a node can have them.
+func heavyItems() []string {
+	var items []string
+	for i := range maxInterfaces {
+		var properties []string
+		for j := range 16 {
+			properties = append(properties, fmt.Sprintf(`{"to":["%0200d"],"capacity":%d}`, j, j+1))
+		}
+		items = append(items, on(fmt.Sprint(i), fmt.Sprint("l", i), "", `,"properties":[`+strings.Join(properties, ",")+`]`))
+	}
+	return items
+}
+
+func TestHeavyInterfacesHaveTheirRoom(t *testing.T) {
+	w := newWorld(t)
+	tb, stop := w.run(-1)
+	defer stop()
+	ifaces, err := parseInterfaces(heavyItems())
+	if err != nil {
+		t.Fatal(err)
+	}
+	each := heavy(ifaces)
+	tb.mu.Lock()
+	other := tb.newLife(nodeName(100)) // which is told of nowhere
+	other.heavy, other.gone = heavyInterfaces-each-each/2, true
+	tb.lives[other.id] = other
+	tb.mu.Unlock()
+	a, b, c := nodeName(1), nodeName(2), nodeName(3)
+	asked := map[string]provider.Resource{a: linked("a", heavyItems()...), b: linked("b", heavyItems()...), c: linked("c", on("0", "lan", "", ""))}
+	for _, noop := range []bool{true, false} {
+		wrong := askAll(t, tb, noop, asked)
+		if len(wrong) != 1 || !strings.Contains(wrong[b], "more properties of links, addresses and names than it has room for") {
+			t.Errorf("noop %v: refused are %q, want the second that is heavy", noop, wrong)
+		}
+	}
+	if err := tb.begin(b, record{Asked: askedOf(t, heavyItems())}, nil); err != errHeavy {
+		t.Errorf("behind the dry run: %v", err)
+	}
+	if _, err := ask(tb, a, provider.Resource{"ensure": "absent"}); err != nil {
+		t.Fatal(err)
+	}
+	await(t, tb, a, provider.Gone)
+	if wrong := askAll(t, tb, false, map[string]provider.Resource{b: asked[b]}); len(wrong) > 0 {
+		t.Errorf("when the other is gone: %q", wrong)
+	}
+	tb.mu.Lock()
+	delete(tb.lives, other.id)
+	tb.mu.Unlock()
+}
+
+func askedOf(t *testing.T, items []string) asked {
+	t.Helper()
+	a := asked{Power: provider.On}
+	if err := (&should{Interfaces: &items}).assign(&a); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// Interfaces take no more memory than they weigh.
+func TestWeightIsTheMemory(t *testing.T) {
+	many := func(n int, f func(i int) string) string {
+		var all []string
+		for i := range n {
+			all = append(all, f(i))
+		}
+		return strings.Join(all, ",")
+	}
+	for rule, items := range map[string][]string{
+		"long names":       heavyItems(),
+		"short names":      {on("0", "l", "", `,"properties":[{"to":[`+many(1000, func(i int) string { return fmt.Sprintf("%q", fmt.Sprint(i)) })+`],"latency":1}]`)},
+		"short properties": {on("0", "l", "", `,"properties":[`+many(4000, func(i int) string { return `{}` })+`]`)},
+		"properties of 1":  {on("0", "l", "", `,"properties":[`+many(1000, func(i int) string { return fmt.Sprintf(`{"to":["%d"]}`, i) })+`]`)},
+	} {
+		const times = 20
+		var kept [times][]iface
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		for i := range kept {
+			var err error
+			if kept[i], err = parseInterfaces(items); err != nil {
+				t.Fatal(err)
+			}
+		}
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		if is, most := int(after.HeapAlloc-before.HeapAlloc)/times, weight(kept[0]); is > most {
+			t.Errorf("%s: they take %d bytes, and weigh %d", rule, is, most)
+		}
+		runtime.KeepAlive(kept)
+	}
+}
