@@ -51,7 +51,8 @@ type Report struct {
 	Exit  int    `json:"exit,omitempty"`
 	// Message is why it failed, one line for the experimenter.
 	Message string `json:"message,omitempty"`
-	// Output is the end of what it printed, at most MaxOutput bytes of UTF-8.
+	// Output is the end of what it printed, at most MaxOutput bytes of UTF-8, without
+	// control characters but \n and \t.
 	Output string `json:"output,omitempty"`
 	// Progress is how far it is while it runs, such as "45 %".
 	Progress string `json:"progress,omitempty"`
@@ -71,21 +72,27 @@ func (r Report) Bounded() Report {
 
 // line makes one line of s.
 func line(s string, most int) string {
-	s = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(s, "\uFFFD"))
+	s = plain(s, "")
 	if len(s) > most {
 		s = strings.ToValidUTF8(s[:most-3], "") + "..."
 	}
 	return s
 }
 
-// Tail is the end of s, in UTF-8 and at most so many bytes.
+// plain is s in UTF-8, with spaces for control characters that are not kept: they
+// steer terminals, and are long as JSON.
+func plain(s, keep string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && !strings.ContainsRune(keep, r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, "\uFFFD"))
+}
+
+// Tail is the end of s, as Output may be and at most so many bytes.
 func Tail(s string, most int) string {
-	s = strings.ToValidUTF8(s, "\uFFFD")
+	s = plain(s, "\n\t")
 	if len(s) <= most {
 		return s
 	}

@@ -82,21 +82,37 @@ func (l *life) report(room int) provider.Resource {
 }
 
 // items are the attribute services, within so many bytes: if they are more, the
-// outputs are cut, and then the messages.
+// outputs are cut to half again and again, and at last the messages go.
 func (s *services) items(room int) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.told == nil {
-		s.told = s.encoded(setup.MaxOutput, true)
-	}
-	all := s.told
-	for output := setup.MaxOutput / 2; lengthOf(all) > room; output /= 2 {
-		all = s.encoded(output, output > 0)
-		if output == 0 {
-			break
+	for n := 0; ; n++ {
+		output := setup.MaxOutput >> n
+		if n == len(s.told) {
+			s.told = append(s.told, s.journal.items(output))
+		}
+		if all := s.told[n]; output == 0 || lengthOf(all) <= room {
+			return all
 		}
 	}
-	return all
+}
+
+// fit cuts the outputs to half, again and again, until they are no more together
+// than is ever told of them.
+func (j *journal) fit() {
+	length := func() (n int) {
+		for _, step := range j.Steps {
+			b, _ := json.Marshal(step.Output) // a text
+			n += len(b)
+		}
+		return n
+	}
+	for output := setup.MaxOutput; length() > maxServices; {
+		output /= 2
+		for i := range j.Steps {
+			j.Steps[i].Output = setup.Tail(j.Steps[i].Output, output)
+		}
+	}
 }
 
 func lengthOf(items []string) (n int) {
@@ -106,10 +122,12 @@ func lengthOf(items []string) (n int) {
 	return n
 }
 
-func (s *services) encoded(output int, messages bool) []string {
-	all := make([]string, 0, len(s.journal.Steps))
-	waiting := s.journal.waiting()
-	for _, step := range s.journal.Steps {
+// items are the steps with so many bytes of each output; without outputs there are
+// no messages either.
+func (j *journal) items(output int) []string {
+	all := make([]string, 0, len(j.Steps))
+	waiting := j.waiting()
+	for _, step := range j.Steps {
 		item := object{"kind": step.Kind, "state": step.State}
 		if step.Ended() {
 			item["exit"] = step.Exit
@@ -118,7 +136,7 @@ func (s *services) encoded(output int, messages bool) []string {
 			item["output"] = text
 		}
 		switch {
-		case !messages:
+		case output == 0:
 		case step.Message != "":
 			item["message"] = step.Message
 		case step.State == setup.Waiting && waiting != "":

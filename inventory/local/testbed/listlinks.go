@@ -72,7 +72,7 @@ func (f *iface) asks() string {
 			text += fmt.Sprintf(" and %d more", len(p.To)-1)
 		}
 		if all = append(all, text); len(all) == shownProperties {
-			all = append(all, "…")
+			all = append(all, "...")
 			break
 		}
 	}

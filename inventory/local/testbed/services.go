@@ -66,7 +66,7 @@ type services struct {
 	journal  journal    // as it is on the disk; changed by the goroutine alone
 	progress string     // of the step that runs
 	over     bool       // all steps have ended
-	told     []string   // what get answers; nil when that has changed
+	told     [][]string // what get answers, each with half the outputs of the one before; nil when that has changed
 }
 
 func newServices(l *life, steps []setup.Step) *services {
@@ -220,6 +220,7 @@ func (s *services) note(ctx context.Context, f func(j *journal)) bool {
 	next := s.journal // which this goroutine alone changes
 	next.Steps = append([]service(nil), next.Steps...)
 	f(&next)
+	next.fit()
 	for n := 1; ; n++ {
 		err := s.l.t.write(s.l.dir(), servicesFile, next)
 		if err == nil {

@@ -474,12 +474,35 @@ func TestJournalCanBeReadAgain(t *testing.T) {
 		r := setup.Report{State: setup.Failed, Exit: 255, Message: strings.Repeat("<", 1<<10), Output: strings.Repeat("\x00", 4<<10)}
 		j.Steps = append(j.Steps, service{Kind: setup.Execute, Report: r.Bounded(), Begun: true})
 	}
+	j.fit()
 	if err := writeJSON(dir, servicesFile, j); err != nil {
 		t.Fatal(err)
+	}
+	if st, err := os.Stat(filepath.Join(dir, servicesFile)); err != nil || st.Size() > maxRecord/4 {
+		t.Errorf("%d bytes are written for each change, %v", st.Size(), err)
 	}
 	var again journal
 	if err := readJSON(dir, servicesFile, &again); err != nil || !slices.Equal(again.Steps, j.Steps) {
 		t.Errorf("it is read again with %d steps, %v", len(again.Steps), err)
+	}
+}
+
+// What is noted of outputs is what is told of them, and no more.
+func TestNotedOutputsAreBounded(t *testing.T) {
+	var j journal
+	for n := 1; n <= maxSteps; n++ {
+		j.Steps = append(j.Steps, service{Kind: setup.Execute, Report: setup.Report{State: setup.Done, Output: strings.Repeat("<", setup.MaxOutput-2) + "!\n"}})
+		j.fit()
+		outputs := 0
+		for _, step := range j.Steps {
+			outputs += len(step.Output)
+			if !strings.HasSuffix(step.Output, "!\n") {
+				t.Fatalf("with %d steps %q is left of an output", n, step.Output)
+			}
+		}
+		if encoded := 6*outputs - 7*n; encoded > maxServices || encoded < maxServices/4 && n > 4 { // six for each <, five for the rest
+			t.Fatalf("the outputs of %d steps take %d bytes", n, encoded)
+		}
 	}
 }
 
