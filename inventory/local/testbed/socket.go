@@ -17,7 +17,8 @@ import (
 
 // Bounds on the socket's clients.
 const (
-	maxClients  = 32
+	maxClients  = 32               // who are answered at once: so many are root, and so many are not
+	maxWaiting  = 256              // of either who wait for that; more are sent away
 	requestTime = 30 * time.Second // to send a request, and to take its answer
 )
 
@@ -33,11 +34,18 @@ func (t *Testbed) openSocket() (net.Listener, error) {
 	return l, nil
 }
 
-// answer answers clients until the listener is closed.
+// gate bounds the clients of one kind.
+type gate struct{ all, places chan struct{} }
+
+func newGate() gate {
+	return gate{make(chan struct{}, maxClients+maxWaiting), make(chan struct{}, maxClients)}
+}
+
+// answer answers clients until the listener is closed. Those who are not root may
+// be silent as long as they like: they take no place of root's.
 func (t *Testbed) answer(ctx context.Context, l net.Listener) {
-	places := make(chan struct{}, maxClients)
+	root, others := newGate(), newGate()
 	for {
-		places <- struct{}{}
 		c, err := l.Accept()
 		if err != nil {
 			if ctx.Err() != nil {
@@ -45,39 +53,56 @@ func (t *Testbed) answer(ctx context.Context, l net.Listener) {
 			}
 			t.log.Error("cannot take a connection at the socket", "error", err)
 			sleep(ctx, 100*time.Millisecond) // perhaps no descriptor is free
-			<-places
+			continue
+		}
+		conn := wire.New(c.(*net.UnixConn))
+		peer, err := conn.Peer()
+		if err != nil {
+			t.log.Error("cannot tell who asks at the socket", "error", err)
+			conn.Close()
+			continue
+		}
+		g := others
+		if peer.Uid == 0 {
+			g = root
+		}
+		select {
+		case g.all <- struct{}{}:
+		default:
+			t.log.Warn("a client of the socket is sent away, for too many ask at once", "user", peer.Uid)
+			conn.Close()
 			continue
 		}
 		t.work.Go(func() {
-			defer func() { <-places }()
-			conn := wire.New(c.(*net.UnixConn))
+			defer func() { <-g.all }()
 			defer conn.Close()
+			select {
+			case g.places <- struct{}{}:
+				defer func() { <-g.places }()
+			case <-t.ctx.Done():
+				return
+			}
 			defer context.AfterFunc(t.ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })()
-			t.client(conn)
+			t.client(conn, peer.Uid)
 		})
 	}
 }
 
-// client answers the one request of a connection.
-func (t *Testbed) client(c *wire.Conn) {
+// client answers the one request of a user's connection.
+func (t *Testbed) client(c *wire.Conn, uid uint32) {
 	if err := c.SetDeadline(time.Now().Add(requestTime)); err != nil {
 		return
 	}
-	peer, err := c.Peer()
-	if err != nil {
-		t.log.Error("cannot tell who asks at the socket", "error", err)
-		return
-	}
 	var a local.Answer
-	if peer.Uid != 0 && int(peer.Uid) != t.o.SettingsOwner {
-		a.Error = fmt.Sprintf("user %d may not ask the testbed; root may, and the owner of its settings, user %d", peer.Uid, t.o.SettingsOwner)
+	if uid != 0 && int(uid) != t.o.SettingsOwner {
+		a.Error = fmt.Sprintf("user %d may not ask the testbed; root may, and the owner of its settings, user %d", uid, t.o.SettingsOwner)
 	} else {
 		var r local.Request
 		if _, err := c.Receive(&r, local.MaxRequest, 0); err != nil {
-			t.log.Info("a request at the socket cannot be read", "user", peer.Uid, "error", err)
+			t.log.Info("a request at the socket cannot be read", "user", uid, "error", err)
 			return
 		}
-		a = t.do(r, peer.Uid == 0)
+		a = t.do(r, uid == 0)
 	}
 	for _, f := range a.Files {
 		defer f.Close()
@@ -86,7 +111,7 @@ func (t *Testbed) client(c *wire.Conn) {
 		return
 	}
 	if err := c.Send(a, a.Files...); err != nil {
-		t.log.Info("an answer could not be given", "user", peer.Uid, "error", err)
+		t.log.Info("an answer could not be given", "user", uid, "error", err)
 	}
 }
 

@@ -1,12 +1,15 @@
 package testbed
 
 import (
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"io"
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -135,6 +138,57 @@ func TestOtherUsersAreSentAway(t *testing.T) {
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Errorf("%v: %s", err, out)
 	}
+}
+
+// The owner of the settings is another user than root, and says nothing.
+func TestSilentClientsTakeNoPlaceOfRoot(t *testing.T) {
+	need.Root(t)
+	w := newWorld(t)
+	w.owner = 12345
+	tb, stop := w.run(-1)
+	defer stop()
+	waitForSocket(t, tb.o.Socket)
+	for _, path := range []string{filepath.Dir(w.dir), w.dir, tb.o.Socket} {
+		if err := os.Chmod(path, 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const silent = maxClients + 3
+	err := asUser(w.owner, func() error {
+		for range silent {
+			c, err := net.Dial("unix", tb.o.Socket)
+			if err != nil {
+				return err
+			}
+			t.Cleanup(func() { c.Close() })
+			if _, err := c.Write([]byte{0}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), requestTime/3)
+	defer cancel()
+	if a, err := local.Call(ctx, tb.o.Socket, local.Request{Action: local.ActionList}); err != nil || a.Error != "" {
+		t.Errorf("root is told %q, %v", a.Error, err)
+	}
+}
+
+// asUser lets f connect as a user of that id.
+func asUser(uid int, f func() error) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // which ends with the goroutine
+		if _, _, no := syscall.RawSyscall(syscall.SYS_SETRESUID, ^uintptr(0), uintptr(uid), ^uintptr(0)); no != 0 {
+			done <- no
+			return
+		}
+		done <- f()
+	}()
+	return <-done
 }
 
 func TestNodeThatIsMeant(t *testing.T) {
