@@ -204,6 +204,7 @@ Lrwxrwxrwx tool/latest -> deep/down kept
 `
 
 func TestUnpack(t *testing.T) {
+	need.Root(t) // some of it nobody else may write again
 	plain := packed(t, formatTar, tool...)
 	for _, tt := range []struct {
 		kind string

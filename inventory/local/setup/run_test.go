@@ -270,6 +270,7 @@ func TestInstallInARow(t *testing.T) {
 }
 
 func TestLogIsBounded(t *testing.T) {
+	need.Root(t)
 	dir := t.TempDir()
 	path := filepath.Join(dir, "log", "1-execute.log")
 	l, err := openLog(filepath.Dir(path), path, account{gid: os.Getgid()})
