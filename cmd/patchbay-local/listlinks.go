@@ -20,22 +20,79 @@ func printLinks(out io.Writer, links []local.ListedLink) error {
 		return slices.Compare([]string{a.SliceURN, a.Link, a.ClientID, a.Node, a.Interface}, []string{b.SliceURN, b.Link, b.ClientID, b.Node, b.Interface})
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "SLICE\tLINK\tNODE\tINTERFACE\tADDRESS\tMADE BY\tASKED OF WHAT LEAVES\tIN\tOUT\tDROPPED")
+	fmt.Fprintln(w, "SLICE\tLINK\tNODE\tINTERFACE\tDEVICE\tADDRESS\tMADE BY\tASKED\tFROM NODE\tTO NODE\tDROPPED TO NODE")
 	for _, i := range slices.SortedStableFunc(slices.Values(links), order) {
 		link := printable(i.Link)
 		if i.SharedVLAN != "" {
 			link += " (" + printable(i.SharedVLAN) + ")"
 		}
-		in, sent, dropped := "-", "-", "-"
+		from, to, dropped := "-", "-", "-"
 		if c := i.Counters; c != nil {
-			in, sent, dropped = traffic(c.RxPackets, c.RxBytes), traffic(c.TxPackets, c.TxBytes), fmt.Sprint(c.Dropped)
+			from, to, dropped = traffic(c.TxPackets, c.TxBytes), traffic(c.RxPackets, c.RxBytes), packets(c.Dropped)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", printable(lastPart(i.SliceURN)), link, printable(i.ClientID), i.Interface,
-			dash(strings.Join(i.Addresses, ",")), dash(i.Emulator), printable(i.Asked), in, sent, dropped)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", printable(lastPart(i.SliceURN)), link, printable(i.ClientID), printable(i.InterfaceID), i.Interface,
+			dash(strings.Join(i.Addresses, ",")), dash(i.Emulator), dash(askedOf(i.Asked, i.Untold)), from, to, dropped)
 	}
 	return w.Flush()
 }
 
-func traffic(packets, bytes uint64) string {
-	return fmt.Sprintf("%d (%s)", packets, megabytes(int64(min(bytes, 1<<62))))
+// mostTold is how many properties of an interface, and names in each, a line has.
+const mostTold = 3
+
+// askedOf says what frames that leave an interface are to meet.
+func askedOf(properties []local.ListedProperty, untold int) string {
+	var all []string
+	for _, p := range properties[:min(len(properties), mostTold)] {
+		var words []string
+		if p.Capacity > 0 {
+			words = append(words, fmt.Sprintf("%d kbit/s", p.Capacity))
+		}
+		if p.Latency > 0 {
+			words = append(words, fmt.Sprintf("%g ms", p.Latency))
+		}
+		if p.PacketLoss > 0 {
+			words = append(words, fmt.Sprintf("%g %% lost", p.PacketLoss))
+		}
+		text := strings.Join(words, ", ")
+		if len(p.To) > 0 {
+			text += " to " + names(p.To)
+		}
+		all = append(all, text)
+	}
+	if more := len(properties) - len(all); more > 0 {
+		all = append(all, fmt.Sprintf("%d more (--json)", more))
+	}
+	if untold > 0 {
+		all = append(all, fmt.Sprintf("%d that the answer has no room for", untold))
+	}
+	return strings.Join(all, "; ")
+}
+
+func names(ids []string) string {
+	var all []string
+	for _, id := range ids[:min(len(ids), mostTold)] {
+		all = append(all, printable(id))
+	}
+	text := strings.Join(all, ", ")
+	if more := len(ids) - len(all); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+func packets(n uint64) string {
+	if n == 1 {
+		return "1 packet"
+	}
+	return fmt.Sprintf("%d packets", n)
+}
+
+func traffic(n, bytes uint64) string {
+	switch {
+	case bytes < 1000:
+		return fmt.Sprintf("%s, %d bytes", packets(n), bytes)
+	case bytes < 1e6:
+		return fmt.Sprintf("%s, %.1f kB", packets(n), float64(bytes)/1e3)
+	}
+	return fmt.Sprintf("%s, %.1f MB", packets(n), float64(bytes)/1e6)
 }

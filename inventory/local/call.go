@@ -130,17 +130,28 @@ type ListedLink struct {
 	SliceURN string
 	// Link and SharedVLAN are as the experimenter says; empty where it is on none.
 	Link, SharedVLAN string
-	// Node is the node's name, and ClientID the experimenter's for it; Interface is
-	// what it calls the interface.
-	Node, ClientID, Interface string
-	MAC                       string
-	Addresses                 []string
+	// Node is the node's name, and Interface what it calls the interface; ClientID
+	// and InterfaceID are the experimenter's for them.
+	Node, ClientID, Interface, InterfaceID string
+	MAC                                    string
+	Addresses                              []string
 	// Emulator is what makes the link, empty while it is not made.
 	Emulator string
-	// Asked is what frames that leave the interface are to meet, in words.
-	Asked string
+	// Asked is what frames that leave the interface are to meet.
+	Asked []ListedProperty `json:",omitempty"`
+	// Untold is how many more properties there are, for which the answer has no room.
+	Untold int `json:",omitempty"`
 	// Counters, as the node sees it; nil while they are not known.
 	Counters *Counters
+}
+
+// ListedProperty is asked of the way to the interfaces with these client_ids; with
+// none, to all others that no other property names.
+type ListedProperty struct {
+	To         []string `json:",omitempty"`
+	Capacity   int64    `json:",omitempty"` // kbit/s
+	Latency    float64  `json:",omitempty"` // ms
+	PacketLoss float64  `json:",omitempty"` // per cent
 }
 
 // Counters of an interface. Dropped are packets to the node that the link lost.

@@ -19,6 +19,8 @@ const (
 type counted struct {
 	at   time.Time
 	ends map[string]fabric.Counters
+	// lost is what links that were remade had dropped by then, by end.
+	lost map[string]uint64
 	// reading is closed when the read that goes on is done; nil: there is none.
 	reading chan struct{}
 }
@@ -69,12 +71,34 @@ func (n *network) read() chan struct{} {
 		defer n.mu.Unlock()
 		n.counted.reading = nil
 		if err == nil {
-			n.counted.at, n.counted.ends = time.Now(), ends
+			n.counted.take(ends)
 		} else if n.t.ctx.Err() == nil {
 			n.t.log.Info("the counters of a slice cannot be read just now", "slice", n.id, "error", err)
 		}
 	}()
 	return done
+}
+
+// take notes fresh counters. What was dropped begins anew with each change of a
+// link; here it does with the interface alone, as the other counters do.
+func (c *counted) take(ends map[string]fabric.Counters) {
+	lost := map[string]uint64{}
+	for end, is := range ends {
+		was, again := c.ends[end]
+		if !again || is.RxPackets < was.RxPackets || is.TxPackets < was.TxPackets {
+			continue
+		}
+		before := c.lost[end]
+		if is.Dropped < was.Dropped-before {
+			before = was.Dropped
+		}
+		if before > 0 {
+			lost[end] = before
+			is.Dropped += before
+			ends[end] = is
+		}
+	}
+	c.at, c.ends, c.lost = time.Now(), ends, lost
 }
 
 // counters are those of an end, if they are known.

@@ -1,26 +1,34 @@
 package testbed
 
 import (
-	"fmt"
-	"strings"
+	"slices"
 
 	"patchbay/inventory/local"
 )
+
+// allAsked bounds what is told of properties in an answer, in bytes before they are
+// encoded, which may take six for one.
+const allAsked = local.MaxAnswer / 16
 
 // listLinks tells of the interfaces of all nodes.
 func (t *Testbed) listLinks() []local.ListedLink {
 	lives := t.all()
 	t.count(lives)
 	all := []local.ListedLink{}
+	room := allAsked
 	for _, l := range lives {
-		all = append(all, l.listLinks()...)
+		all = append(all, l.listLinks(&room)...)
 	}
 	return all
 }
 
-func (l *life) listLinks() []local.ListedLink {
+func (l *life) listLinks(room *int) []local.ListedLink {
 	rec := l.snapshot()
 	var all []local.ListedLink
+	var drawn map[string]*link
+	if l.network != nil {
+		drawn = l.network.draw()
+	}
 	for i := range l.ifaces {
 		f := &l.ifaces[i]
 		if f.control {
@@ -28,7 +36,19 @@ func (l *life) listLinks() []local.ListedLink {
 		}
 		listed := local.ListedLink{
 			SliceURN: rec.Asked.SliceURN, Link: f.link, SharedVLAN: f.shared, Node: l.id, ClientID: rec.Asked.ClientID, Interface: f.name,
-			MAC: macOf(l.id, f.clientID).String(), Emulator: l.network.emulator(f.on(l.id)), Asked: f.asks(),
+			InterfaceID: f.clientID, MAC: macOf(l.id, f.clientID).String(), Emulator: l.network.emulator(f.on(l.id)),
+		}
+		for _, p := range f.asks(drawn[f.on(l.id)]) {
+			const numbers = 64
+			size := numbers
+			for _, id := range p.To {
+				size += len(id) + 1
+			}
+			if *room -= size; *room < 0 {
+				listed.Untold++
+			} else {
+				listed.Asked = append(listed.Asked, p)
+			}
 		}
 		for _, a := range f.addresses {
 			listed.Addresses = append(listed.Addresses, a.String())
@@ -42,39 +62,19 @@ func (l *life) listLinks() []local.ListedLink {
 	return all
 }
 
-// shownProperties is how many properties of an interface are told in words.
-const shownProperties = 8
-
-// asks tells what frames that leave the interface are to meet.
-func (f *iface) asks() string {
-	var all []string
+// asks is what frames that leave the interface are to meet on the way to ends that
+// are there.
+func (f *iface) asks(on *link) []local.ListedProperty {
+	var all []local.ListedProperty
 	for _, p := range f.properties {
-		var words []string
-		for _, w := range []struct {
-			asked bool
-			words string
-		}{
-			{p.Capacity > 0, fmt.Sprintf("%d kbit/s", p.Capacity)}, {p.Latency > 0, fmt.Sprintf("%g ms", p.Latency)},
-			{p.PacketLoss > 0, fmt.Sprintf("%g %% lost", p.PacketLoss)},
-		} {
-			if w.asked {
-				words = append(words, w.words)
-			}
+		to := slices.Clone(p.To)
+		if on != nil && on.Shared == "" {
+			to = slices.DeleteFunc(to, func(id string) bool { return len(on.ends[id]) == 0 })
 		}
-		if len(words) == 0 {
+		if p.measure() == (measure{}) || len(to) == 0 && len(p.To) > 0 {
 			continue
 		}
-		text := strings.Join(words, " ")
-		if len(p.To) > 0 {
-			text += " to " + p.To[0]
-		}
-		if len(p.To) > 1 {
-			text += fmt.Sprintf(" and %d more", len(p.To)-1)
-		}
-		if all = append(all, text); len(all) == shownProperties {
-			all = append(all, "...")
-			break
-		}
+		all = append(all, local.ListedProperty{To: to, Capacity: p.Capacity, Latency: p.Latency, PacketLoss: p.PacketLoss})
 	}
-	return strings.Join(all, "; ")
+	return all
 }

@@ -293,6 +293,46 @@ func TestCountersDoNotHoldUpLooks(t *testing.T) {
 	}
 }
 
+func TestDroppedPacketsStayCountedWhenALinkIsRemade(t *testing.T) {
+	var c counted
+	for _, tt := range []struct {
+		rule          string
+		rx, raw, want uint64
+	}{
+		{"at first", 10, 5, 5}, {"more", 20, 7, 7}, {"remade", 21, 0, 7}, {"after that", 30, 2, 9}, {"remade again", 30, 1, 10}, {"the same", 30, 1, 10},
+		{"another interface", 3, 1, 1}, {"goes on", 4, 2, 2},
+	} {
+		c.take(map[string]fabric.Counters{"end": {RxPackets: tt.rx, Dropped: tt.raw}})
+		if got := c.ends["end"]; got.Dropped != tt.want || got.RxPackets != tt.rx {
+			t.Errorf("%s: %+v, want %d", tt.rule, got, tt.want)
+		}
+	}
+}
+
+func TestLinksAreListedWithTheEndsThatAreThere(t *testing.T) {
+	w := newWorld(t)
+	tb, stop := w.run(-1)
+	defer stop()
+	a, b := nodeName(1), nodeName(2)
+	if wrong := askAll(t, tb, false, map[string]provider.Resource{
+		a: linked("a", on("a:0", "lan", "", `,"properties":[{"to":["b:0","c:0"],"capacity":1000},{"to":["c:0"],"latency":5},{"packet_loss":1}]`)),
+		b: linked("b", on("b:0", "lan", "", "")),
+	}); len(wrong) > 0 {
+		t.Fatal(wrong)
+	}
+	await(t, tb, a, ready)
+	await(t, tb, b, ready)
+	is := tb.listLinks()
+	if len(is) != 2 || is[0].InterfaceID != "a:0" || is[0].Interface != "eth1" || fmt.Sprint(is[0].Asked) != "[{[b:0] 1000 0 0} {[] 0 0 1}]" {
+		t.Errorf("listed are %+v", is)
+	}
+	for room, want := range map[int]int{0: 2, 70: 1, 1000: 0} {
+		if is := tb.life(a).listLinks(&room); is[0].Untold != want || len(is[0].Asked) != 2-want {
+			t.Errorf("with little room: %+v, want %d untold", is[0], want)
+		}
+	}
+}
+
 // BenchmarkLook is one look at all nodes of a large LAN.
 func BenchmarkLook(b *testing.B) {
 	ends := map[string]fabric.Counters{}
