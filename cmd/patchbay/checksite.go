@@ -118,7 +118,11 @@ func (k *checker) providers(ctx context.Context, dir string, inv *inventory.Inve
 		k.errors(p)
 	}
 	for _, name := range slices.Sorted(maps.Keys(found)) {
-		if t, err := openTestbed(dir, name); t == nil || k.testbed(ctx, t, inv, err) {
+		t, err := openTestbed(dir, name)
+		if t != nil && err == nil {
+			k.agree(t, inv, inventoryFile)
+		}
+		if t == nil || k.testbed(ctx, t, inv, err) {
 			k.provider(ctx, found[name])
 		}
 	}

@@ -25,6 +25,8 @@ type testbed struct {
 	program  string // the path of patchbay-local
 	settings string // the path of NAME.yaml
 	instance string
+	outbound bool     // its nodes reach the network outside
+	shared   []string // the shared VLANs that it allows
 }
 
 // command is how to start it, with its state in a folder of its own if state
@@ -65,7 +67,7 @@ func openTestbed(dir, name string) (*testbed, error) {
 	}
 	t := &testbed{provider: name, program: program, settings: filepath.Join(dir, name+".yaml")}
 	s, err := local.ReadSettings(t.settings)
-	t.instance = s.Instance
+	t.instance, t.outbound, t.shared = s.Instance, s.Outbound, s.SharedVLANs
 	return t, err
 }
 

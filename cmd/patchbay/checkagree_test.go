@@ -1,0 +1,73 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var lineNumbers = regexp.MustCompile(`:[0-9]+`)
+
+// TestSettingsThatMustAgreeAreCompared holds that the check of a site warns where
+// its inventory promises what the local testbed does not keep.
+func TestSettingsThatMustAgreeAreCompared(t *testing.T) {
+	dir, _ := madeLocal(t)
+	inv, settings := filepath.Join(dir, "inventory.yaml"), filepath.Join(dir, "providers", "local.yaml")
+	warnings := func() string {
+		_, out := tell(t, "check", "--config", dir)
+		var lines []string
+		for line := range strings.Lines(out) {
+			if strings.Contains(line, "outbound") || strings.Contains(line, "shared VLAN") {
+				lines = append(lines, strings.ReplaceAll(line, dir+"/", ""))
+			}
+		}
+		return strings.Join(lines, "")
+	}
+	if got := warnings(); got != "" {
+		t.Errorf("a new site: %s", got)
+	}
+	edit(t, inv, "\noutbound: no", "\noutbound: yes")
+	edit(t, inv, "\nshared_vlans: []", "\nshared_vlans: [{name: one, tag: 7}, {name: mine, tag: 8, restricted: true}, {name: both, tag: 9}]")
+	edit(t, settings, "\nshared_vlans: []", "\nshared_vlans:\n  - both\n  - two")
+	out := lineNumbers.ReplaceAllString(warnings(), ":N")
+	has(t, out, "warning  inventory.yaml:N: outbound is yes, but providers/local.yaml:N says no, which is what nodes of local get; write no here, or yes there\n",
+		"warning  inventory.yaml:N: it offers the shared VLAN one, which shared_vlans of providers/local.yaml:N does not name, so links of nodes of local that join it are refused; add it there, or write restricted: true here\n",
+		"warning  providers/local.yaml:N: it allows the shared VLAN two, which shared_vlans of inventory.yaml:N does not offer, so nobody can ask for it; add it there with a tag, or drop it here\n")
+	if n := strings.Count(out, "warning"); n != 3 {
+		t.Errorf("%d warnings, want 3:\n%s", n, out)
+	}
+	edit(t, settings, "\noutbound: no", "\noutbound: yes")
+	if out := warnings(); strings.Contains(out, "outbound is") {
+		t.Errorf("they agree: %s", out)
+	}
+}
+
+func TestLinesOfSettings(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "x.yaml")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("a: 1\n\nlist:\n  - {name: x}\n  - y\n")
+	lines := linesOf(file)
+	for want, got := range map[string]string{
+		":1": lines.at("a"), ":3": lines.at("list"), ":4": lines.at("list", "x"), ":5": lines.at("list", "y"), "": lines.at("b"),
+	} {
+		if got != file+want {
+			t.Errorf("got %s, want %s", got, file+want)
+		}
+	}
+	if got := lines.at("list", "z"); got != file+":3" {
+		t.Errorf("a name that is not in the list is at %s", got)
+	}
+	for _, text := range []string{"", "[", "- a"} {
+		write(text)
+		if got := linesOf(file).at("a"); got != file {
+			t.Errorf("%q: %s", text, got)
+		}
+	}
+}
