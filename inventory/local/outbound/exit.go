@@ -74,7 +74,7 @@ func Open(o Options) (*Exit, error) {
 		return nil, fmt.Errorf("%d is no number of an uplink: 0 to %d", o.Number, Uplinks-1)
 	}
 	if err := os.Mkdir(o.Folder, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, err
+		return nil, fmt.Errorf("cannot make the folder of the way outside: %w", err)
 	}
 	space, err := pinned(filepath.Join(o.Folder, pinFile))
 	if err != nil {
@@ -92,7 +92,9 @@ func start(o Options, space *os.File) (*Exit, error) {
 	e.mtu.Store(mostMTU)
 	_, behind := uplink(o.Number)
 	err := inside(space, prepare)
-	if err == nil {
+	if err != nil {
+		err = fmt.Errorf("cannot prepare the exit of nodes: %w", err)
+	} else {
 		err = e.onHost(func() error {
 			most := mostConnections()
 			e.table, e.own = exitTable(e.blocked, most)
@@ -156,14 +158,14 @@ func prepare() error {
 	if err != nil {
 		return err
 	}
-	lo, err := h.LinkByName("lo")
+	lo, err := mustLink(h, "lo")
 	if err != nil {
 		return err
 	}
 	if err := h.AddrReplace(lo, &netlink.Addr{IPNet: ipNet(netip.PrefixFrom(Gateway(), 32))}); err != nil {
-		return err
+		return fmt.Errorf("cannot give lo the address %s: %w", Gateway(), err)
 	}
-	return h.LinkSetUp(lo)
+	return takeUp(h, lo)
 }
 
 // mend makes all as it should be; the calling thread is on the host.
@@ -280,13 +282,13 @@ func empty() error {
 		return err
 	}
 	defer h.Close()
-	links, err := h.LinkList()
-	for _, l := range links {
+	all, err := links(h)
+	for _, l := range all {
 		if l.Type() != "veth" {
 			continue
 		}
-		if e := h.LinkDel(l); !errors.Is(e, unix.ENODEV) { // its other end may have gone just now
-			err = errors.Join(err, e)
+		if e := h.LinkDel(l); e != nil && !errors.Is(e, unix.ENODEV) { // its other end may have gone just now
+			err = errors.Join(err, fmt.Errorf("cannot remove the device %s: %w", l.Attrs().Name, e))
 		}
 	}
 	return err

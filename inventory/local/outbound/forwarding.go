@@ -208,17 +208,17 @@ func (e *Exit) look() (host, error) {
 	defer h.Close()
 	seen := host{mtu: mostMTU}
 	devices := map[int]netlink.Link{}
-	links, err := h.LinkList()
+	list, err := links(h)
 	if err != nil {
 		return host{}, err
 	}
 	ours := map[int]bool{}
-	for _, l := range links {
+	for _, l := range list {
 		devices[l.Attrs().Index] = l
 		ours[l.Attrs().Index] = strings.HasPrefix(l.Attrs().Name, devicePrefix) || l.Attrs().Flags&net.FlagLoopback != 0
 	}
 	ways := map[int]bool{}
-	all, err := h.AddrList(nil, netlink.FAMILY_V4)
+	all, err := whole("addresses of the host", func() ([]netlink.Addr, error) { return h.AddrList(nil, netlink.FAMILY_V4) })
 	if err != nil {
 		return host{}, err
 	}

@@ -36,7 +36,7 @@ func (e *Exit) Attach(ctx context.Context, number int, node *os.File) error {
 	}
 	made, err := e.attach(number, node)
 	if err != nil {
-		return fmt.Errorf("cannot give a node its way outside: %w", err)
+		return fmt.Errorf("cannot give the node with the number %d its way outside: %w", number, err)
 	}
 	if made {
 		for _, end := range []struct {
@@ -95,13 +95,20 @@ func (e *Exit) attach(number int, node *os.File) (made bool, err error) {
 		if errors.Is(err, unix.EEXIST) {
 			return ErrOccupied
 		}
-		return err
+		if err != nil {
+			return fmt.Errorf("cannot make the device %s: %w", port, err)
+		}
+		return nil
 	})
 	if err == nil && made {
-		err = inside(node, func() error { return setNode(number) })
+		if err = inside(node, func() error { return setNode(number) }); err != nil {
+			err = fmt.Errorf("in the node: %w", err)
+		}
 	}
 	if err == nil && made {
-		err = inside(e.space, func() error { return setPort(port, number) })
+		if err = inside(e.space, func() error { return setPort(port, number) }); err != nil {
+			err = fmt.Errorf("in the exit: %w", err)
+		}
 	}
 	return made, err
 }
@@ -117,15 +124,15 @@ func setNode(number int) error {
 	if err := set(h, Interface, netip.PrefixFrom(Address(number), 32), Gateway(), hardware(3, number)); err != nil {
 		return err
 	}
-	l, err := h.LinkByName(Interface)
+	l, err := mustLink(h, Interface)
 	if err != nil {
 		return err
 	}
 	gate := netip.PrefixFrom(Gateway(), 32)
-	if err := h.RouteReplace(&netlink.Route{LinkIndex: l.Attrs().Index, Dst: ipNet(gate), Scope: netlink.SCOPE_LINK}); err != nil {
+	if err := lead(h, l, netlink.Route{Dst: ipNet(gate), Scope: netlink.SCOPE_LINK}); err != nil {
 		return err
 	}
-	return h.RouteReplace(&netlink.Route{LinkIndex: l.Attrs().Index, Gw: Gateway().AsSlice()})
+	return lead(h, l, netlink.Route{Gw: Gateway().AsSlice()})
 }
 
 // setPort sets up the exit's end; that it is up is the mark of a whole one.
@@ -135,19 +142,17 @@ func setPort(port string, number int) error {
 		return err
 	}
 	defer h.Close()
-	l, err := h.LinkByName(port)
+	l, err := mustLink(h, port)
 	if err != nil {
 		return err
 	}
-	if err := h.LinkSetUp(l); err != nil {
+	if err := takeUp(h, l); err != nil {
 		return err
 	}
 	if err := neighbour(h, l, Address(number), hardware(4, number)); err != nil {
 		return err
 	}
-	return h.RouteReplace(&netlink.Route{
-		LinkIndex: l.Attrs().Index, Dst: ipNet(netip.PrefixFrom(Address(number), 32)), Scope: netlink.SCOPE_LINK, Src: Gateway().AsSlice(),
-	})
+	return lead(h, l, netlink.Route{Dst: ipNet(netip.PrefixFrom(Address(number), 32)), Scope: netlink.SCOPE_LINK, Src: Gateway().AsSlice()})
 }
 
 // Detach takes a node's way outside, and forgets its connections, so that the
@@ -184,7 +189,7 @@ func (e *Exit) Sweep(keep func(number int) bool) error {
 			return err
 		}
 		defer h.Close()
-		all, err := h.LinkList()
+		all, err := links(h)
 		for _, l := range all {
 			text, ours := strings.CutPrefix(l.Attrs().Name, nodePrefix)
 			if n, err := strconv.Atoi(text); ours && err == nil && !keep(n) {

@@ -80,15 +80,24 @@ func (r *ruleset) version() string {
 	return "version-" + hex.EncodeToString(h.Sum(nil)[:8])
 }
 
+// filters speaks with the kernel about nftables in the namespace of the calling thread.
+func filters() (*nftables.Conn, error) {
+	c, err := nftables.New()
+	if err != nil {
+		return nil, fmt.Errorf("cannot speak with the kernel about nftables: %w", err)
+	}
+	return c, nil
+}
+
 // put makes the table so in the namespace of the calling thread, unless it is;
 // it tells whether it was.
 func (r *ruleset) put() (was bool, err error) {
-	c, err := nftables.New()
+	c, err := filters()
 	if err != nil {
 		return false, err
 	}
 	version := r.version()
-	if _, err := c.ListChain(r.table, version); err == nil {
+	if _, err := c.ListChain(r.table, version); err == nil && r.whole(c) {
 		return true, nil
 	}
 	c.AddTable(r.table)
@@ -96,7 +105,7 @@ func (r *ruleset) put() (was bool, err error) {
 	c.AddTable(r.table)
 	for _, s := range r.sets {
 		if err := c.AddSet(s, r.fixed[s]); err != nil {
-			return false, err
+			return false, fmt.Errorf("cannot make the set %s of the nftables table %s: %w", s.Name, r.table.Name, err)
 		}
 	}
 	for _, chain := range r.chains {
@@ -112,16 +121,41 @@ func (r *ruleset) put() (was bool, err error) {
 	return false, nil
 }
 
+// whole tells whether nobody has taken rules or networks out of the table that is
+// there.
+func (r *ruleset) whole(c *nftables.Conn) bool {
+	for _, chain := range r.chains {
+		want := 0
+		for _, rule := range r.rules {
+			if rule.Chain == chain {
+				want++
+			}
+		}
+		if rules, err := c.GetRules(r.table, chain); err != nil || len(rules) != want {
+			return false
+		}
+	}
+	for s, elements := range r.fixed {
+		if len(elements) == 0 {
+			continue
+		}
+		if have, err := c.GetSetElements(s); err != nil || len(have) != len(elements) {
+			return false
+		}
+	}
+	return true
+}
+
 // fill makes the elements all that a set holds.
 func fill(s *nftables.Set, elements []nftables.SetElement) error {
-	c, err := nftables.New()
+	c, err := filters()
 	if err != nil {
 		return err
 	}
 	c.FlushSet(s)
 	if len(elements) > 0 {
 		if err := c.SetAddElements(s, elements); err != nil {
-			return err
+			return fmt.Errorf("cannot fill the set %s of the nftables table %s: %w", s.Name, s.Table.Name, err)
 		}
 	}
 	if err := c.Flush(); err != nil {
@@ -132,7 +166,7 @@ func fill(s *nftables.Set, elements []nftables.SetElement) error {
 
 // dropTable removes a table of the namespace of the calling thread, if it is there.
 func dropTable(name string) error {
-	c, err := nftables.New()
+	c, err := filters()
 	if err != nil {
 		return err
 	}

@@ -106,11 +106,11 @@ func joinSpaces(host, internet *os.File, ours, theirs netip.Prefix) error {
 			return err
 		}
 		carries(h, name)
-		l, err := h.LinkByName(name)
+		l, err := mustLink(h, name)
 		if err != nil {
 			return err
 		}
-		return h.RouteReplace(&netlink.Route{LinkIndex: l.Attrs().Index, Gw: theirs.Addr().AsSlice()})
+		return lead(h, l, netlink.Route{Gw: theirs.Addr().AsSlice()})
 	})
 }
 

@@ -50,7 +50,52 @@ func link(h *netlink.Handle, name string) (netlink.Link, error) {
 	if _, none := errors.AsType[netlink.LinkNotFoundError](err); none {
 		return nil, nil
 	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot look at the device %s: %w", name, err)
+	}
+	return l, nil
+}
+
+// mustLink finds a device that has just been there.
+func mustLink(h *netlink.Handle, name string) (netlink.Link, error) {
+	l, err := link(h, name)
+	if err == nil && l == nil {
+		err = fmt.Errorf("the device %s has gone; that is tried again", name)
+	}
 	return l, err
+}
+
+// whole reads a list, again if it changed while it was read.
+func whole[T any](what string, read func() ([]T, error)) ([]T, error) {
+	const times = 10
+	for try := 1; ; try++ {
+		list, err := read()
+		if err == nil {
+			return list, nil
+		}
+		if !errors.Is(err, netlink.ErrDumpInterrupted) || try == times {
+			return nil, fmt.Errorf("cannot list the %s: %w", what, err)
+		}
+	}
+}
+
+func links(h *netlink.Handle) ([]netlink.Link, error) { return whole("devices", h.LinkList) }
+
+// takeUp switches a device on.
+func takeUp(h *netlink.Handle, l netlink.Link) error {
+	if err := h.LinkSetUp(l); err != nil {
+		return fmt.Errorf("cannot take the device %s up: %w", l.Attrs().Name, err)
+	}
+	return nil
+}
+
+// lead sets a route by a device.
+func lead(h *netlink.Handle, l netlink.Link, r netlink.Route) error {
+	r.LinkIndex = l.Attrs().Index
+	if err := h.RouteReplace(&r); err != nil {
+		return fmt.Errorf("cannot set the route by the device %s: %w", l.Attrs().Name, err)
+	}
+	return nil
 }
 
 // handle speaks with the kernel about the namespace of the calling thread.
@@ -103,11 +148,11 @@ func (e *Exit) connect() error {
 		if err := set(h, outside, other, own.Addr(), hardware(1, 0)); err != nil {
 			return err
 		}
-		l, err := h.LinkByName(outside)
+		l, err := mustLink(h, outside)
 		if err != nil {
 			return err
 		}
-		return h.RouteReplace(&netlink.Route{LinkIndex: l.Attrs().Index, Gw: own.Addr().AsSlice()})
+		return lead(h, l, netlink.Route{Gw: own.Addr().AsSlice()})
 	})
 	if err == nil { // the mark of a whole one is that it is up here
 		err = set(h, e.device, own, other.Addr(), hardware(2, 0))
@@ -149,14 +194,14 @@ func (e *Exit) whole(h *netlink.Handle, ours netlink.Link) bool {
 
 // set gives a device its address, tells it its neighbour, and takes it up.
 func set(h *netlink.Handle, name string, own netip.Prefix, other netip.Addr, at net.HardwareAddr) error {
-	l, err := h.LinkByName(name)
+	l, err := mustLink(h, name)
 	if err != nil {
 		return err
 	}
 	if err := h.AddrReplace(l, &netlink.Addr{IPNet: ipNet(own)}); err != nil {
-		return fmt.Errorf("cannot give it the address %s: %w", own, err)
+		return fmt.Errorf("cannot give the device %s the address %s: %w", name, own, err)
 	}
-	if err := h.LinkSetUp(l); err != nil {
+	if err := takeUp(h, l); err != nil {
 		return err
 	}
 	return neighbour(h, l, other, at)
@@ -165,7 +210,11 @@ func set(h *netlink.Handle, name string, own netip.Prefix, other netip.Addr, at 
 // neighbour tells whom the other end is. Such an entry takes no room in the
 // table of neighbours that all of the host has in common.
 func neighbour(h *netlink.Handle, l netlink.Link, a netip.Addr, at net.HardwareAddr) error {
-	return h.NeighSet(&netlink.Neigh{LinkIndex: l.Attrs().Index, State: netlink.NUD_PERMANENT, IP: a.AsSlice(), HardwareAddr: at})
+	err := h.NeighSet(&netlink.Neigh{LinkIndex: l.Attrs().Index, State: netlink.NUD_PERMANENT, IP: a.AsSlice(), HardwareAddr: at})
+	if err != nil {
+		return fmt.Errorf("cannot tell the device %s of its neighbour %s: %w", l.Attrs().Name, a, err)
+	}
+	return nil
 }
 
 // carries waits until a device carries packets, for the kernel takes up to a
