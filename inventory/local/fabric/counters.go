@@ -2,8 +2,6 @@ package fabric
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"github.com/vishvananda/netlink"
 )
@@ -67,9 +65,9 @@ func (s *slice) dropped(ctx context.Context, byName map[string]*netlink.LinkAttr
 		for name, a := range byName {
 			names[a.Index] = name
 		}
-		list, err := s.net.nl.QdiscList(nil)
-		if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
-			return nil, fmt.Errorf("cannot read what ports have dropped: %w", err)
+		list, err := s.net.queues()
+		if err != nil {
+			return nil, err
 		}
 		for _, q := range list {
 			// What a child has dropped its parent counts, too.

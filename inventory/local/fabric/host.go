@@ -217,7 +217,7 @@ func (h *Host) leave(s *slice) {
 
 // open opens the network, and makes it if it is missing and shall be there. It
 // is false if it is missing.
-func (s *slice) open(make bool) (bool, error) {
+func (s *slice) open(create bool) (bool, error) {
 	if s.net != nil {
 		there, err := s.current()
 		if err != nil || there {
@@ -230,7 +230,7 @@ func (s *slice) open(make bool) (bool, error) {
 		}
 		clear(s.links)
 	}
-	n, made, err := openNetwork(s.path, make)
+	n, made, err := openNetwork(s.path, create)
 	s.net, s.ruled, s.known, s.own = n, nil, made, nil
 	return n != nil, err
 }

@@ -46,6 +46,7 @@ func (a asked) over(b asked) asked {
 type matrix struct {
 	n     int
 	ports int // n, and the way to the shared VLAN
+	asks  bool
 	all   asked
 	from  []asked
 	to    []asked
@@ -54,7 +55,7 @@ type matrix struct {
 
 // newMatrix reads the shapes of a link that was checked.
 func newMatrix(l Link) *matrix {
-	m := &matrix{n: len(l.Ends), ports: len(l.Ends)}
+	m := &matrix{n: len(l.Ends), ports: len(l.Ends), asks: len(l.Shapes) > 0}
 	if l.Shared != "" {
 		m.ports++
 	}
@@ -140,6 +141,9 @@ type sum struct {
 
 func (m *matrix) sum() sum {
 	s := sum{ports: make([]asked, m.ports), ratePort: true, restPort: true}
+	if !m.asks {
+		return s // of a large LAN there are very many pairs
+	}
 	for j := range m.ports {
 		a, same := m.into(j)
 		if same {

@@ -25,13 +25,13 @@ type network struct {
 
 // openNetwork opens the namespace at path, and makes it if it is missing and
 // shall be there. Nil: it is missing.
-func openNetwork(path string, make bool) (n *network, made bool, err error) {
+func openNetwork(path string, create bool) (n *network, made bool, err error) {
 	there, err := pinned(path)
 	if err != nil {
 		return nil, false, err
 	}
 	if !there {
-		if !make {
+		if !create {
 			return nil, false, nil
 		}
 		if err := pin(path); err != nil {
@@ -159,16 +159,26 @@ func (n *network) devices() (map[string]device, error) {
 	return m, n.remove(half)
 }
 
-// links lists all devices. A list that changed while it was read is read again.
+// links lists all devices.
 func (n *network) links() ([]netlink.Link, error) {
+	return whole("devices", n.nl.LinkList)
+}
+
+// queues lists the queueing disciplines of all devices.
+func (n *network) queues() ([]netlink.Qdisc, error) {
+	return whole("queueing disciplines", func() ([]netlink.Qdisc, error) { return n.nl.QdiscList(nil) })
+}
+
+// whole reads a list, again if it changed while it was read.
+func whole[T any](what string, read func() ([]T, error)) ([]T, error) {
 	const times = 10
 	for try := 1; ; try++ {
-		list, err := n.nl.LinkList()
+		list, err := read()
 		if err == nil {
 			return list, nil
 		}
 		if !errors.Is(err, netlink.ErrDumpInterrupted) || try == times {
-			return nil, fmt.Errorf("cannot list the devices of a network namespace: %w", err)
+			return nil, fmt.Errorf("cannot list the %s of a network namespace: %w", what, err)
 		}
 	}
 }

@@ -63,15 +63,15 @@ func TestSpans(t *testing.T) {
 }
 
 func TestRulesHaveOneVersion(t *testing.T) {
-	make := func(blocked []netip.Prefix, connections uint32) string {
+	version := func(blocked []netip.Prefix, connections uint32) string {
 		r, _ := exitTable(blocked, connections)
 		return r.version()
 	}
-	is := make(Private(), 1000)
-	if is != make(Private(), 1000) {
+	is := version(Private(), 1000)
+	if is != version(Private(), 1000) {
 		t.Error("equal rules have two versions")
 	}
-	if is == make(Private()[1:], 1000) || is == make(Private(), 1001) {
+	if is == version(Private()[1:], 1000) || is == version(Private(), 1001) {
 		t.Error("different rules have the same version")
 	}
 	a, _ := hostTable("t", "pbo-a", Address(1), Private(), 1)

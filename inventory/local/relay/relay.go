@@ -46,7 +46,7 @@ type working struct {
 }
 
 // run obeys the Keeper until it ends.
-func run(control *os.File, confine func(uid, gid int) error) error {
+func run(control *os.File, giveUp func(uid, gid int) error) error {
 	c, err := wire.FromFile(control)
 	if err != nil {
 		return fmt.Errorf("the connection to the testbed is missing: %w", err)
@@ -56,7 +56,7 @@ func run(control *os.File, confine func(uid, gid int) error) error {
 		return err
 	}
 	r := &relay{links: make(map[string]*working), staged: make(map[string]map[string]int)}
-	err = r.begin(o, confine)
+	err = r.begin(o, giveUp)
 	for {
 		a := answer{}
 		if err != nil {
@@ -77,7 +77,7 @@ func run(control *os.File, confine func(uid, gid int) error) error {
 }
 
 // begin gives up all rights and starts to carry.
-func (r *relay) begin(o order, confine func(uid, gid int) error) error {
+func (r *relay) begin(o order, giveUp func(uid, gid int) error) error {
 	if o.Kind != orderBegin {
 		return errors.New("the first order is not the one to begin")
 	}
@@ -93,7 +93,7 @@ func (r *relay) begin(o order, confine func(uid, gid int) error) error {
 		r.loops = append(r.loops, l)
 	}
 	if o.UID != 0 {
-		if err := confine(o.UID, o.UID); err != nil {
+		if err := giveUp(o.UID, o.UID); err != nil {
 			return err
 		}
 	}

@@ -122,10 +122,10 @@ func TestLoss(t *testing.T) {
 	for id, loss := range want {
 		c := counts["lan"][id]
 		all := float64(c.Lost + c.OutPackets)
-		got, error := float64(c.Lost)/all, 5*math.Sqrt(loss*(1-loss)/all)
+		got, far := float64(c.Lost)/all, 5*math.Sqrt(loss*(1-loss)/all)
 		t.Logf("%s: %.2f %% of %.0f lost", id, 100*got, all)
-		if all < n/10 || math.Abs(got-loss) > error || c.Full+c.Bad > 0 {
-			t.Errorf("%s: %.2f %% lost, want %.2f±%.2f: %+v", id, 100*got, 100*loss, 100*error, c)
+		if all < n/10 || math.Abs(got-loss) > far || c.Full+c.Bad > 0 {
+			t.Errorf("%s: %.2f %% lost, want %.2f±%.2f: %+v", id, 100*got, 100*loss, 100*far, c)
 		}
 	}
 }
