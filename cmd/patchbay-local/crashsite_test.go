@@ -97,12 +97,14 @@ func newCrashSite(t *testing.T, instance, dir string) *crashSite {
 	return s
 }
 
-// everything is a census with the state folder, but without images, which stay.
+// everything is a census with the state folder, but without images, which stay,
+// and the note of a setting of the host that other testbeds share, which comes
+// and goes with them.
 func (s *crashSite) everything() census.Census {
 	s.t.Helper()
 	c, err := census.Take(census.Options{
 		Only:   []string{s.instance, s.dir, binary},
-		Except: []string{filepath.Join(s.state, "images"), s.logs.Name()},
+		Except: []string{filepath.Join(s.state, "images"), filepath.Join(s.state, "fabrics", "neighbours.json"), s.logs.Name()},
 		Roots:  []string{s.state, testbed.Root, local.Folder},
 	})
 	if err != nil {
