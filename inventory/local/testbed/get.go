@@ -10,12 +10,12 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// Bounds on what is told of the steps of a node and of all nodes in an answer, in
-// bytes, before they are encoded once more.
-const (
-	maxServices = 32 << 10
-	allServices = local.MaxAnswer / 4
-)
+// maxServices bounds what is told of the steps of a node, in bytes, before it is
+// encoded once more.
+const maxServices = 32 << 10
+
+// maxAnswer is the longest output, in bytes; what is around it has room, too.
+const maxAnswer = local.MaxAnswer - 1024
 
 // get answers for the names, or for all nodes when there are none.
 func (t *Testbed) get(input json.RawMessage) (object, error) {
@@ -36,20 +36,60 @@ func (t *Testbed) get(input json.RawMessage) (object, error) {
 		lives = append(lives, t.life(name)) // nil where there is none
 	}
 	t.count(lives)
-	room := min(maxServices, allServices/max(1, len(lives)))
 	resources := []provider.Resource{}
+	size := 0
 	for i, l := range lives {
+		r := provider.Resource{provider.AttrEnsure: provider.Absent}
 		if l != nil {
-			resources = append(resources, l.report(room))
+			r = l.report()
 		} else {
-			resources = append(resources, provider.Resource{provider.AttrName: q.Names[i], provider.AttrEnsure: provider.Absent})
+			r[provider.AttrName] = q.Names[i]
+		}
+		if size += encodedLength(r); size > maxAnswer {
+			return nil, fmt.Errorf("the answer would have more than %d bytes with the first %d of %d nodes; ask for fewer at once", maxAnswer, i+1, len(lives))
+		}
+		resources = append(resources, r)
+	}
+	// Services have what is left; encoded once more they are at most twice as long.
+	room := min(maxServices, (maxAnswer-size)/2/max(1, len(lives)))
+	for i, r := range resources {
+		if l := lives[i]; l != nil && l.services != nil && r.Text(provider.AttrEnsure) == provider.Present {
+			r[provider.AttrServices] = l.services.items(room)
 		}
 	}
 	return object{"resources": resources}, nil
 }
 
-// report is what get says of the node, with so many bytes of its services.
-func (l *life) report(room int) provider.Resource {
+// encodedLength is about how long r is as JSON.
+func encodedLength(r provider.Resource) (n int) {
+	text := func(s string) {
+		n += len(s) + len(`"",`)
+		for i := range len(s) {
+			switch c := s[i]; {
+			case c == '"', c == '\\':
+				n++
+			case c < ' ', c == '<', c == '>', c == '&':
+				n += len(`\u0000`) - 1
+			}
+		}
+	}
+	for name, v := range r {
+		text(name)
+		switch v := v.(type) {
+		case string:
+			text(v)
+		case []string:
+			for _, s := range v {
+				text(s)
+			}
+		}
+		n += len(`[]`)
+	}
+	return n
+}
+
+// report is what get says of the node, but its services.
+func (l *life) report() provider.Resource {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.gone {
@@ -62,9 +102,6 @@ func (l *life) report(room int) provider.Resource {
 		r[provider.AttrMessage] = l.message
 	}
 	r[provider.AttrInterfaces] = l.interfaces()
-	if l.services != nil {
-		r[provider.AttrServices] = l.services.items(room)
-	}
 	r[provider.AttrHostKeys] = strings.Split(l.rec.HostKey, "\n")
 	if l.open {
 		login, proxy := l.t.published(doorName(l.rec.Asked.Hostname, l.id), l.rec.Port)

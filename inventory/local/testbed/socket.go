@@ -149,8 +149,8 @@ func (t *Testbed) do(r local.Request, root bool) local.Answer {
 	switch {
 	case err != nil:
 		return local.Answer{Error: err.Error()}
-	case len(b) > local.MaxAnswer-1024:
-		return local.Answer{Error: fmt.Sprintf("the answer has %d bytes, at most %d can be; ask for fewer at once", len(b), local.MaxAnswer-1024)}
+	case len(b) > maxAnswer:
+		return local.Answer{Error: fmt.Sprintf("the answer has %d bytes, at most %d can be; ask for fewer at once", len(b), maxAnswer)}
 	}
 	return local.Answer{Output: b}
 }

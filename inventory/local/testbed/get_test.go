@@ -1,0 +1,63 @@
+package testbed
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"patchbay/inventory/local/setup"
+	"patchbay/inventory/provider"
+)
+
+// What get tells fits into one answer: services take what accounts and interfaces
+// leave, and nodes of which more is to be told are not all put together first.
+func TestAnswersFit(t *testing.T) {
+	keys := strings.Repeat(fmt.Sprintf("%q,", strings.Repeat("<", 1000)), 40)
+	users := []string{`{"login":"a","keys":[` + keys[:len(keys)-1] + `]}`}
+	var steps []service
+	for range maxSteps {
+		steps = append(steps, service{Kind: setup.Execute, Report: setup.Report{State: setup.Done, Output: strings.Repeat(`"`, 60)}})
+	}
+	for _, tt := range []struct {
+		rule  string
+		nodes int
+		steps []service
+		fits  bool
+	}{
+		{"accounts", 60, nil, true}, {"and services", 60, steps, true}, {"more accounts than are told", 70, nil, false},
+	} {
+		tb := newTestbed(Options{})
+		var names []string
+		for i := range tt.nodes {
+			l := tb.newLife(nodeName(i))
+			l.rec.Asked = asked{Power: provider.On, Users: users}
+			if tt.steps != nil {
+				l.services = &services{l: l, journal: journal{Steps: tt.steps}}
+			}
+			tb.lives[l.id] = l
+			names = append(names, l.id)
+		}
+		out, err := tb.get(json.RawMessage(asText(object{"names": names})))
+		if !tt.fits {
+			if err == nil || !strings.Contains(err.Error(), "ask for fewer at once") {
+				t.Errorf("%s: %v", tt.rule, err)
+			}
+		} else if err != nil {
+			t.Errorf("%s: %v", tt.rule, err)
+		} else if n := len(asText(out)); n > maxAnswer {
+			t.Errorf("%s: %d bytes", tt.rule, n)
+		}
+	}
+}
+
+func TestEncodedLengthIsThatOfJSON(t *testing.T) {
+	for _, r := range []provider.Resource{
+		(&asked{Power: provider.On, Hostname: "a\\b\"<", Users: []string{`{"login":"a"}`, "\x00\u2028"}}).attributes(),
+		(&asked{Interfaces: heavyItems()}).attributes(),
+	} {
+		if got, is := encodedLength(r), len(asText(r)); got < is-10 || got > is+100 {
+			t.Errorf("%d, and it has %d", got, is)
+		}
+	}
+}
