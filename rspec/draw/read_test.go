@@ -159,6 +159,15 @@ func TestPromises(t *testing.T) {
 	ends := []End{{Name: "a"}, {Name: "b", Node: 1}}
 	both := []Property{{Source: "a", Dest: "b", Capacity: "1 Gbit/s"}, {Source: "b", Dest: "a", Capacity: "1 Gbit/s"}}
 	apart := []Property{{Source: "b", Dest: "a", Capacity: "1 Mbit/s"}, {Source: "a", Dest: "b", Capacity: "1 Gbit/s", Latency: "2 ms"}}
+	three := append(ends[:2:2], End{Name: "c", Node: 1})
+	var all []Property
+	for _, x := range three {
+		for _, y := range three {
+			if x.Name != y.Name {
+				all = append(all, Property{Source: x.Name, Dest: y.Name, Capacity: "1 Gbit/s"})
+			}
+		}
+	}
 	for _, c := range []struct {
 		name string
 		link Link
@@ -169,7 +178,16 @@ func TestPromises(t *testing.T) {
 		{"BothWays", Link{Ends: ends, Properties: both}, "1 Gbit/s"},
 		{"EachWayApart", Link{Ends: ends, Properties: apart}, "left → right 1 Gbit/s, 2 ms; right → left 1 Mbit/s"},
 		{"EachWayInOneNode", Link{Ends: []End{{Name: "a", Node: 1}, {Name: "b", Node: 1}}, Properties: apart}, "a → b 1 Gbit/s, 2 ms; b → a 1 Mbit/s"},
-		{"OfOtherEnds", Link{Ends: []End{{Name: "c"}, {Name: "d", Node: 1}}, Properties: apart}, "1 Mbit/s and 1 more"},
+		{"OfOtherEnds", Link{Ends: []End{{Name: "c"}, {Name: "d", Node: 1}}, Properties: apart}, "1 Mbit/s–1 Gbit/s, 2 ms, directions differ"},
+		{"PairsOfALANDiffer", Link{Ends: three, Properties: []Property{{"a", "b", "5 Mbit/s", "10 ms", "1 % loss"}, {"b", "a", "50 Mbit/s", "900 µs", "0.5 loss"}, {"c", "a", "7 Mbit/s", "", ""}}},
+			"5–50 Mbit/s, 900 µs–10 ms, 0.5 loss–1 % loss, pairs differ"},
+		{"OnePairOfALAN", Link{Ends: three, Properties: both}, "1 Gbit/s, pairs differ"},
+		{"AllPairsOfALAN", Link{Ends: three, Properties: all}, "1 Gbit/s"},
+		{"AllPairsByTheLinksName", Link{Name: "lan", Ends: three, Properties: []Property{{"a", "lan", "5 Mbit/s", "", ""}, {"lan", "a", "5 Mbit/s", "", ""},
+			{"b", "c", "5 Mbit/s", "", ""}, {"c", "b", "5 Mbit/s", "", ""}}}, "5 Mbit/s"},
+		{"AllButOneByTheLinksName", Link{Name: "lan", Ends: three, Properties: []Property{{"a", "lan", "5 Mbit/s", "", ""}, {"lan", "a", "5 Mbit/s", "", ""},
+			{"b", "c", "5 Mbit/s", "", ""}}}, "5 Mbit/s, pairs differ"},
+		{"NoQuantities", Link{Ends: three, Properties: []Property{{"a", "b", "much", "", ""}, {"b", "a", "5 Mbit/s", "", ""}}}, "5 Mbit/s and others, pairs differ"},
 	} {
 		if got := p.promise(&c.link); got != c.want {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)

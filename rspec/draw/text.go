@@ -43,7 +43,7 @@ type textWriter struct {
 }
 
 // plain are our own signs in ASCII.
-var plain = strings.NewReplacer("─", "-", "├", "|", "└", "`", "│", "|", "…", "~", "·", "-", "×", "x", "µ", "u", "→", ">", "←", "<", "═", "=", "●", "*", "◐", "*", "○", "*", "✕", "*")
+var plain = strings.NewReplacer("─", "-", "├", "|", "└", "`", "│", "|", "…", "~", "–", "-", "·", "-", "×", "x", "µ", "u", "→", ">", "←", "<", "═", "=", "●", "*", "◐", "*", "○", "*", "✕", "*")
 
 // see is text as this terminal can show it.
 func (t *textWriter) see(s string) string {

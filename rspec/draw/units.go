@@ -2,6 +2,7 @@ package draw
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -100,7 +101,7 @@ func (p *Picture) promises(l *Link, short func(string) string) []string {
 	switch {
 	case len(words) == 0 && len(l.Speeds) > 0:
 		return []string{strings.Join(l.Speeds[:min(len(l.Speeds), 4)], " or ")}
-	case len(words) < 2:
+	case len(words) == 0, len(words) == 1 && (len(l.Ends) <= 2 || l.allPairs()):
 		return words
 	case len(words) == 2 && len(l.Properties) == 2 && len(l.Ends) == 2:
 		a, z := l.Ends[0], l.Ends[1]
@@ -116,7 +117,85 @@ func (p *Picture) promises(l *Link, short func(string) string) []string {
 		}
 		return []string{there + " → " + back + " " + first[0].String(), back + " → " + there + " " + first[1].String()}
 	}
-	return []string{words[0] + " and " + strconv.Itoa(len(words)-1) + " more"}
+	var capacities, latencies, losses []string
+	for _, q := range first {
+		capacities, latencies, losses = append(capacities, q.Capacity), append(latencies, q.Latency), append(losses, q.Loss)
+	}
+	all := Property{Capacity: span(capacities), Latency: span(latencies), Loss: span(losses)}
+	if len(l.Ends) == 2 {
+		return []string{all.String() + ", directions differ"}
+	}
+	return []string{all.String() + ", pairs differ"}
+}
+
+// allPairs tells whether something is promised from each end to each other. The
+// link's own name stands for all other ends.
+func (l *Link) allPairs() bool {
+	out, in := map[string]bool{}, map[string]bool{} // ends from which, and to which, it holds from and to all
+	for _, q := range l.Properties {
+		if q.String() == "" {
+			continue
+		}
+		if q.Dest == l.Name {
+			out[q.Source] = true
+		}
+		if q.Source == l.Name {
+			in[q.Dest] = true
+		}
+	}
+	sources, dests, both := 0, 0, 0 // ends that are not among those
+	for _, e := range l.Ends {
+		if !out[e.Name] {
+			sources++
+		}
+		if !in[e.Name] {
+			dests++
+		}
+		if !out[e.Name] && !in[e.Name] {
+			both++
+		}
+	}
+	pairs := map[[2]string]bool{}
+	for _, q := range l.Properties {
+		if q.String() != "" && !out[q.Source] && !in[q.Dest] && q.Source != l.Name && q.Dest != l.Name {
+			pairs[[2]string{q.Source, q.Dest}] = true
+		}
+	}
+	return len(pairs) >= sources*dests-both
+}
+
+// scales are the units of quantities, in the smallest of their kind.
+var scales = map[string]float64{
+	"kbit/s": 1, "Mbit/s": 1e3, "Gbit/s": 1e6, "Tbit/s": 1e9, "µs": 1, "ms": 1e3, "s": 1e6, "loss": 1, "% loss": 1,
+}
+
+// span is the least and the most of quantities, as "5–50 Mbit/s"; those that are
+// empty do not count. Of what is no quantity it tells the first.
+func span(texts []string) string {
+	texts = slices.DeleteFunc(texts, func(s string) bool { return s == "" })
+	if slices.Sort(texts); len(texts) == 0 || texts[0] == texts[len(texts)-1] {
+		return strings.Join(texts[:min(len(texts), 1)], "")
+	}
+	var least, most string
+	var low, high float64
+	for _, s := range texts {
+		n, unit, _ := strings.Cut(s, " ")
+		v, ok := number(n)
+		if v *= scales[unit]; !ok || scales[unit] == 0 {
+			return texts[0] + " and others"
+		}
+		if least == "" || v < low {
+			least, low = s, v
+		}
+		if most == "" || v > high {
+			most, high = s, v
+		}
+	}
+	n, unit, _ := strings.Cut(least, " ")
+	if strings.HasSuffix(most, " "+unit) && strings.Count(most, " ") == strings.Count(least, " ") {
+		least = n
+	}
+	return least + "–" + most
 }
 
 // promise is all of it in one line.
