@@ -117,7 +117,7 @@ func (p *requestParser) readSides(c, link *xmltree.Element, l *Link, q *Property
 		if name != "" && name == l.ClientID {
 			return "", true
 		}
-		p.remark(place{c, attr}, l.ClientID, "it is copied, and nothing is done about it", "link %.80q has a property with the %s %.80q, which is none of its interfaces", l.ClientID, attr, name)
+		p.remark(place{c, attr}, l.ClientID, fmt.Sprintf("it is copied, and nothing is done about it; for all other ends, also those of other slices, write %.80q", l.ClientID), "link %.80q has a property with the %s %.80q, which is none of its interfaces", l.ClientID, attr, name)
 		return "", false
 	}
 	source, ok := side("source_id")
@@ -126,7 +126,7 @@ func (p *requestParser) readSides(c, link *xmltree.Element, l *Link, q *Property
 		return false
 	}
 	if source == dest {
-		p.wrong(place{c, "dest_id"}, l.ClientID, "name another interface of the link", "link %.80q has a property from %.80q to itself", l.ClientID, value(c, "source_id"))
+		p.wrong(place{c, "dest_id"}, l.ClientID, fmt.Sprintf("name another interface of the link, or %.80q for all others", l.ClientID), "link %.80q has a property from %.80q to itself", l.ClientID, value(c, "source_id"))
 		return false
 	}
 	q.Source, q.Dest = source, dest

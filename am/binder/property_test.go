@@ -116,6 +116,22 @@ func TestASharedVLANNeedsNoPhysicalLink(t *testing.T) {
 	}
 }
 
+// TestOneEndOfASharedVLANIsShaped holds that a link's own name stands for the ends
+// of other slices, and that what those send is their affair.
+func TestOneEndOfASharedVLANIsShaped(t *testing.T) {
+	r := bigLAN(1)
+	r.Links[0].SharedVLAN = "exchange"
+	own := r.Links[0].Interfaces[0]
+	r.Links[0].Properties = []rspec.Property{{Source: own, Capacity: 1000}, {Dest: own, Latency: time.Millisecond}}
+	b, err := Bind(r, holding(site(t, oneHost)), slice("s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]am.Property{{Capacity: 1000}}, b.Nodes[0].Interfaces[0].Properties); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
 // bigLAN is a LAN of n interfaces.
 func bigLAN(n int) *rspec.Request {
 	r := lan(n, "container", 0)

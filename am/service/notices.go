@@ -91,6 +91,9 @@ func Remarks(inv *inventory.Inventory, req *rspec.Request, b binder.Binding) []s
 		if l.SharedVLAN != "" && bare[l.ClientID] {
 			r.add("link", l.ClientID, "other slices may be on the shared VLAN %.80q, so its interfaces get no addresses but those that you give them", l.SharedVLAN)
 		}
+		if l.SharedVLAN != "" && slices.ContainsFunc(l.Properties, func(p rspec.Property) bool { return p.Source == "" }) {
+			r.add("link", l.ClientID, "its properties towards one interface are not met by what other slices send on the shared VLAN %.80q; each slice shapes what leaves its own interfaces", l.SharedVLAN)
+		}
 		if loose := unwired[l.ClientID]; len(inv.Links) > 0 && loose != "" && asksCapacity(l) {
 			r.add("link", l.ClientID, "the inventory knows no network of %s, so the capacity is not accounted", loose)
 		}
