@@ -44,6 +44,11 @@ testbed are tried, too. The exit status is 0 when nodes can live here.`,
 			if quiet {
 				tell = nil
 			}
+			if len(args) == 1 && !quiet {
+				if lacks := local.Outdated(args[0]); lacks != "" {
+					tell(doctor.Finding{Name: "settings", Words: args[0], Remedy: lacks})
+				}
+			}
 			err := doctor.Fit(doctor.Examine(c.Context(), place, tell))
 			if quiet && err != nil {
 				fmt.Fprintln(out, err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"patchbay/inventory/local"
 	"patchbay/inventory/local/testbed"
 )
 
@@ -37,6 +38,9 @@ nodes. The log goes to standard error.`,
 			}
 			if err := isAddress(args[0], o.Settings.Listen); err != nil {
 				return err
+			}
+			if lacks := local.Outdated(args[0]); lacks != "" {
+				o.Log.Warn("the settings are incomplete", "file", args[0], "reason", lacks)
 			}
 			signal.Ignore(syscall.SIGPIPE) // nodes need it longer than somebody reads the log
 			ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGINT, syscall.SIGTERM)

@@ -137,6 +137,9 @@ func (k *checker) testbed(ctx context.Context, t *testbed, inv *inventory.Invent
 		k.bad(t.settings, "%v", wrong)
 		return false
 	}
+	if lacks := local.Outdated(t.settings); lacks != "" {
+		k.warn(t.settings, "%s", lacks)
+	}
 	list, err := t.ask(ctx, local.Socket)
 	switch {
 	case errors.Is(err, local.ErrDown):

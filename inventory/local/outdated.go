@@ -1,0 +1,43 @@
+package local
+
+import "strings"
+
+// Outdated says what the settings file at path lacks of the metadata that this
+// version writes, with the lines to add; empty if it lacks nothing, cannot be read,
+// or leaves the metadata to describe. Files of earlier versions work on, but the
+// manager does not tell the testbed of what they do not declare.
+func Outdated(path string) string {
+	is, err := companionMetadata(path)
+	if err != nil || is == nil {
+		return ""
+	}
+	attributes, _ := is["attributes"].(map[string]any)
+	var provider, below []string
+	for line := range strings.Lines(metadataText) {
+		line = strings.TrimRight(line, "\n")
+		indent := len(line) - len(strings.TrimLeft(line, " "))
+		key, _, ok := strings.Cut(line[indent:], ":")
+		switch {
+		case !ok || key == "attributes" || key == "desc":
+		case indent == 2 && is[key] == nil:
+			provider = append(provider, line)
+		case indent == 4 && attributes[key] == nil:
+			below = append(below, line)
+		}
+	}
+	var all []string
+	if len(provider) > 0 {
+		all = append(all, "below provider: "+quoted(provider))
+	}
+	if len(below) > 0 {
+		all = append(all, "below attributes: "+quoted(below))
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return "it was written for an earlier version, and nodes do not get what it does not declare; add " + strings.Join(all, ", and ")
+}
+
+// quoted are lines that are to be written as they are, blanks at their beginning
+// too.
+func quoted(lines []string) string { return "`" + strings.Join(lines, "`, `") + "`" }
