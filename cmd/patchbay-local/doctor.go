@@ -34,7 +34,8 @@ testbed are tried, too. The exit status is 0 when nodes can live here.`,
 				if err != nil {
 					return err
 				}
-				place = doctor.Place{State: state, First: s.FirstPort, Last: s.LastPort, Gateway: s.GatewayPort, Running: runs(c.Context(), s.Instance)}
+				place = doctor.Place{State: state, First: s.FirstPort, Last: s.LastPort, Gateway: s.GatewayPort, Running: runs(c.Context(), s.Instance),
+					Emulator: string(s.Emulator), Outbound: s.Outbound, Misfits: s.Misfits()}
 				if s.Listen.IsValid() {
 					place.Address = s.Listen.String()
 				}
@@ -80,6 +81,8 @@ func runs(ctx context.Context, instance string) bool {
 func printFinding(out io.Writer, f doctor.Finding) {
 	mark := "ok     "
 	switch {
+	case f.Note:
+		mark = "note   "
 	case f.OK:
 	case f.Needed:
 		mark = "MISSING"

@@ -170,6 +170,31 @@ func TestWhereTheGatewayMayForward(t *testing.T) {
 	}
 }
 
+func TestSettingsThatDoNotGoTogether(t *testing.T) {
+	for _, tt := range []struct{ text, want string }{
+		{"", ""},
+		{"outbound: yes\noutbound_block: [203.0.113.0/24]\ndns: [192.0.2.1]\n", ""},
+		{"dns: [192.0.2.1]\n", "dns: without effect as long as outbound is no"},
+		{"outbound_block: [203.0.113.0/24]\ndns: [192.0.2.1]\n", "outbound_block and dns: without effect"},
+		{"listen: 127.0.0.1\n", ""},
+		{"listen: 127.0.0.1\npublic_host: lab.example.org\n", "so nobody comes in at public_host lab.example.org"},
+		{"listen: 192.0.2.1\n", "set public_host: 192.0.2.1"},
+		{"listen: 192.0.2.1\npublic_host: 127.0.0.2\n", "set public_host: 192.0.2.1"},
+		{"listen: 192.0.2.1\npublic_host: lab.example.org\n", ""},
+		{"publish: direct\ngateway_port: 20000\n", "publish: both"},
+		{"publish: gateway\ngateway_port: 20000\n", ""},
+	} {
+		s, err := parseSettings([]byte(tt.text), "x.yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := strings.Join(s.Misfits(), "\n")
+		if (got == "") != (tt.want == "") || !strings.Contains(got, tt.want) {
+			t.Errorf("%s: %q, want %q", tt.text, got, tt.want)
+		}
+	}
+}
+
 func TestProviderLoads(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string][]byte{"it's.prov": Script("/opt/my bin/patchbay-local", "it's"), "it's.yaml": SettingsFor(Site{})} {

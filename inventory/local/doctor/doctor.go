@@ -13,9 +13,12 @@ type Finding struct {
 	Name  string // one word
 	Doing string // what was tried: "mounting an overlay on …"
 	OK    bool
-	// Needed tells that there are no nodes without it. What is not needed is
-	// for links between nodes and for their way outside.
+	// Needed tells that there are no nodes without it, or not those that the
+	// settings ask for. What is not needed is for links between nodes and for
+	// their way outside.
 	Needed bool
+	// Note tells that nothing was tried: the words are for whom they concern.
+	Note bool
 	// Words say what came of it.
 	Words string
 	// Remedy says what to do, with the command to type; empty where OK.
@@ -32,6 +35,12 @@ type Place struct {
 	First, Last int
 	// Gateway is a port that the gateway must have, 0 for any.
 	Gateway int
+	// Emulator is what is to make links, empty for what there is; Outbound tells
+	// that nodes are to reach the network outside.
+	Emulator string
+	Outbound bool
+	// Misfits are settings that do not go together.
+	Misfits []string
 	// Running tells that the instance runs, and so has ports of its own there.
 	Running bool
 }
@@ -69,6 +78,8 @@ func checks() []check {
 		{"neighbours", "asking how many neighbours all networks have room for", false, false, tryNeighbours},
 		{"storms", "bounding what circles in rings of links, by nftables", false, true, tryStorms},
 		{"outside", "leading a node to a network outside, past this host", false, true, tryOutside},
+		{"tools", "looking which usual programs nodes will lack", false, false, tryTools},
+		{"settings", "", false, false, trySettings},
 		{"untested", "", false, false, tryNothing},
 	}
 }
@@ -92,8 +103,11 @@ func examine(ctx context.Context, place Place, list []check, progress func(Findi
 		if c.asRoot && os.Geteuid() != 0 {
 			continue
 		}
-		f := Finding{Name: c.name, Doing: c.doing, Needed: c.needed}
+		f := Finding{Name: c.name, Doing: c.doing, Needed: c.needed || place.asks(c.name), Note: c.name == "tools" || c.name == "untested"}
 		words, t := c.try(ctx, b)
+		if t != nil && place.asks(c.name) {
+			t.Remedy += place.instead(c.name)
+		}
 		if t != nil {
 			f.Words, f.Remedy = t.Words, t.Remedy
 		} else {

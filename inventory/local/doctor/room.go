@@ -155,5 +155,5 @@ func clock(now, past time.Time) (string, *trouble) {
 }
 
 func tryNothing(context.Context, *bench) (string, *trouble) {
-	return "not tried: whether nodes come back after a boot of this host, what happens when its own memory or disk is full, and whether clients reach its ports through your firewall", nil
+	return "whether nodes come back after a boot of this host, what happens when its own memory or disk is full, and whether clients reach its ports through your firewall", nil
 }

@@ -82,12 +82,18 @@ type UnsupportedError struct {
 	// Property is "latency", "capacity" or "packet_loss", or what else the link
 	// asks too much of.
 	Property string
-	// Reason says why, and what helps.
+	// Reason says why, and what helps who asks.
 	Reason string
+	// Remedy is what the host's operator can do, empty for nothing.
+	Remedy string
 }
 
 func (e *UnsupportedError) Error() string {
-	return "this host cannot make " + e.Property + " of a link: " + e.Reason
+	text := "this host cannot make " + e.Property + " of a link: " + e.Reason
+	if e.Remedy != "" {
+		text += "; " + e.Remedy
+	}
+	return text
 }
 
 // check finds what no caller should ask.

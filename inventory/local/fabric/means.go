@@ -54,7 +54,7 @@ func decide(l Link, can Abilities, forced string) (plan, error) {
 	words := []string{"bridge"}
 	if s.rate && s.ratePort {
 		if !can.TBF {
-			return plan{}, &UnsupportedError{"capacity", can.why("tbf") + "; load the module sch_tbf"}
+			return plan{}, &UnsupportedError{"capacity", can.why("tbf"), "load the module sch_tbf"}
 		}
 		words = append(words, "tbf")
 		for j := range p.ports {
@@ -103,16 +103,17 @@ func (s *sum) choose(can Abilities, forced string) (string, error) {
 	case s.loss:
 		property = "packet_loss"
 	}
-	const differ = "it is not the same from all other interfaces of the link, and only the relay tells them apart"
+	const auto = "set emulator: auto"
+	const differ = "it is not the same from all other interfaces of the link, and this testbed does not tell those apart"
 	switch forced {
 	case Netem:
 		switch {
 		case plain:
 			return "", nil
 		case !single:
-			return "", &UnsupportedError{property, differ + "; set emulator: auto"}
+			return "", &UnsupportedError{property, differ, auto}
 		case !can.Netem:
-			return "", &UnsupportedError{property, can.why("netem") + "; load the module sch_netem, or set emulator: auto"}
+			return "", &UnsupportedError{property, can.why("netem"), "load the module sch_netem, or set emulator: auto"}
 		}
 		return Netem, nil
 	case NFTables:
@@ -120,11 +121,11 @@ func (s *sum) choose(can Abilities, forced string) (string, error) {
 		case plain:
 			return "", nil
 		case s.delay:
-			return "", &UnsupportedError{"latency", "emulator: nftables only loses packets; set emulator: auto"}
+			return "", &UnsupportedError{"latency", "this testbed only loses packets of links, and does not delay them", auto}
 		case !single:
-			return "", &UnsupportedError{property, differ + "; set emulator: auto"}
+			return "", &UnsupportedError{property, differ, auto}
 		case !can.NFTables:
-			return "", &UnsupportedError{property, can.why("nftables") + "; load the modules nf_tables and nft_numgen, or set emulator: auto"}
+			return "", &UnsupportedError{property, can.why("nftables"), "load the modules nf_tables and nft_numgen, or set emulator: auto"}
 		}
 		return NFTables, nil
 	case Relay:
@@ -132,7 +133,7 @@ func (s *sum) choose(can Abilities, forced string) (string, error) {
 		case !asks:
 			return "", nil
 		case !can.Relay:
-			return "", &UnsupportedError{property, can.why("relay") + "; load the module tun, or set emulator: auto"}
+			return "", &UnsupportedError{property, can.why("relay"), "load the module tun, or set emulator: auto"}
 		}
 		return Relay, nil
 	}
@@ -144,19 +145,33 @@ func (s *sum) choose(can Abilities, forced string) (string, error) {
 	case can.Relay:
 		return Relay, nil
 	case !single:
-		return "", &UnsupportedError{property, differ + ", but " + can.why("relay") + "; load the module tun"}
+		return "", &UnsupportedError{property, differ + ", but " + can.why("relay"), "load the module tun"}
 	case !s.delay && can.NFTables:
 		return NFTables, nil
 	case s.delay:
-		return "", &UnsupportedError{property, can.why("netem") + ", and " + can.why("relay") + "; load the module sch_netem or tun"}
+		return "", &UnsupportedError{property, can.why("netem") + ", and " + can.why("relay"), "load the module sch_netem or tun"}
 	}
-	return "", &UnsupportedError{property, can.why("netem") + ", " + can.why("relay") + ", and " + can.why("nftables") + "; load one of the modules sch_netem, tun and nf_tables"}
+	return "", &UnsupportedError{property, can.why("netem") + ", " + can.why("relay") + ", and " + can.why("nftables"), "load one of the modules sch_netem, tun and nf_tables"}
+}
+
+// Lacks is why the means that a testbed is told to use are not to be had, nil if
+// they are.
+func (a Abilities) Lacks(emulator string) error {
+	means := map[string]struct {
+		has    bool
+		module string
+	}{Netem: {a.Netem, "sch_netem"}, Relay: {a.Relay, "tun"}, NFTables: {a.NFTables, "nf_tables nf_tables_bridge nft_numgen"}}
+	m, forced := means[emulator]
+	if !forced || m.has {
+		return nil
+	}
+	return fmt.Errorf("emulator is %s, and %s; type: modprobe -a %s; or set emulator: auto", emulator, a.why(emulator), m.module)
 }
 
 // sane refuses numbers that nobody can mean.
 func sane(l Link) error {
 	if len(l.Ends) > maxEnds {
-		return &UnsupportedError{"so many interfaces", fmt.Sprintf("it has %d, and a bridge of Linux has room for %d; make several links of it", len(l.Ends), maxEnds)}
+		return &UnsupportedError{"so many interfaces", fmt.Sprintf("it has %d, and a bridge of Linux has room for %d; make several links of it", len(l.Ends), maxEnds), ""}
 	}
 	pairs := 0
 	for _, s := range l.Shapes {
@@ -165,16 +180,16 @@ func sane(l Link) error {
 		}
 		switch {
 		case s.Rate < 0 || s.Rate > maxRate:
-			return &UnsupportedError{"capacity", fmt.Sprintf("%d kbit/s is not between 1 kbit/s and 100 Gbit/s; ask for one that is", s.Rate)}
+			return &UnsupportedError{"capacity", fmt.Sprintf("%d kbit/s is not between 1 kbit/s and 100 Gbit/s; ask for one that is", s.Rate), ""}
 		case s.Delay < 0 || s.Delay > maxDelay:
-			return &UnsupportedError{"latency", fmt.Sprintf("%v is not between 0 and %v; ask for one that is", s.Delay, maxDelay)}
+			return &UnsupportedError{"latency", fmt.Sprintf("%v is not between 0 and %v; ask for one that is", s.Delay, maxDelay), ""}
 		case math.IsNaN(s.Loss) || s.Loss < 0 || s.Loss > 1:
-			return &UnsupportedError{"packet_loss", fmt.Sprintf("%v %% is not between 0 and 100 %%; ask for one that is", s.Loss*100)}
+			return &UnsupportedError{"packet_loss", fmt.Sprintf("%v %% is not between 0 and 100 %%; ask for one that is", s.Loss*100), ""}
 		}
 	}
 	return nil
 }
 
 func tooManyPairs() error {
-	return &UnsupportedError{"different properties for so many pairs", fmt.Sprintf("the relay tells %d pairs of a link apart; ask for the same of more of them, or make several links of it", maxPairs)}
+	return &UnsupportedError{"different properties for so many pairs", fmt.Sprintf("the relay tells %d pairs of a link apart; ask for the same of more of them, or make several links of it", maxPairs), ""}
 }

@@ -58,16 +58,16 @@ func TestMeans(t *testing.T) {
 		{"LossWithRulesOnly", onlyRules, Auto, 3, all(Shape{Loss: 0.1, Rate: 7}), "bridge+tbf+nftables", ""},
 		{"LatencyWithRulesOnly", Abilities{NFTables: true, Why: nothing.Why}, Auto, 3, all(Shape{Delay: 1}), "latency", "no netem, and no TUN; load the module sch_netem or tun"},
 		{"LossWithNothing", nothing, Auto, 3, all(Shape{Loss: 0.1}), "packet_loss", "no netem, no TUN, and no nft"},
-		{"LossOfPairsWithRulesOnly", onlyRules, Auto, 3, all(Shape{From: []string{a}, To: []string{b}, Loss: 0.1}), "packet_loss", "only the relay tells them apart"},
-		{"CapacityOfPairsWithRulesOnly", onlyRules, Auto, 3, all(Shape{From: []string{a}, To: []string{b}, Rate: 1}), "capacity", "only the relay"},
+		{"LossOfPairsWithRulesOnly", onlyRules, Auto, 3, all(Shape{From: []string{a}, To: []string{b}, Loss: 0.1}), "packet_loss", "does not tell those apart"},
+		{"CapacityOfPairsWithRulesOnly", onlyRules, Auto, 3, all(Shape{From: []string{a}, To: []string{b}, Rate: 1}), "capacity", "does not tell those apart"},
 
 		{"NetemForced", everything, Netem, 2, all(Shape{Loss: 0.1}), "bridge+netem", ""},
 		{"NetemForcedWithoutIt", noNetem, Netem, 2, all(Shape{Loss: 0.1}), "packet_loss", "set emulator: auto"},
 		{"NetemForcedForPairs", everything, Netem, 3, all(Shape{From: []string{a}, To: []string{b}, Delay: 1}), "latency", "set emulator: auto"},
 		{"NetemForcedForCapacity", noNetem, Netem, 2, all(Shape{Rate: 1}), "bridge+tbf", ""},
 		{"RulesForced", everything, NFTables, 2, all(Shape{Loss: 0.1}), "bridge+nftables", ""},
-		{"RulesForcedForLatency", everything, NFTables, 2, all(Shape{Loss: 0.1, Delay: 1}), "latency", "nftables only loses packets"},
-		{"RulesForcedForPairs", everything, NFTables, 3, all(Shape{From: []string{a}, To: []string{b}, Loss: 1}), "packet_loss", "only the relay"},
+		{"RulesForcedForLatency", everything, NFTables, 2, all(Shape{Loss: 0.1, Delay: 1}), "latency", "only loses packets"},
+		{"RulesForcedForPairs", everything, NFTables, 3, all(Shape{From: []string{a}, To: []string{b}, Loss: 1}), "packet_loss", "does not tell those apart"},
 		{"RelayForced", everything, Relay, 2, all(Shape{Loss: 0.1}), "relay", ""},
 		{"RelayForcedForCapacity", everything, Relay, 2, all(Shape{Rate: 1}), "tbf+relay", ""},
 		{"RelayForcedForNothing", nothing, Relay, 2, nil, "bridge", ""},
@@ -93,8 +93,11 @@ func TestMeans(t *testing.T) {
 			err := h.Check(l)
 			var u *UnsupportedError
 			if errors.As(err, &u) {
-				if u.Property != tc.want || tc.reason == "" || !strings.Contains(u.Reason, tc.reason) {
-					t.Errorf("refused %q: %s\nwant %q: … %s …", u.Property, u.Reason, tc.want, tc.reason)
+				if u.Property != tc.want || tc.reason == "" || !strings.Contains(u.Error(), tc.reason) {
+					t.Errorf("refused: %v\nwant %q: … %s …", u, tc.want, tc.reason)
+				}
+				if strings.Contains(u.Reason, "module") || strings.Contains(u.Reason, "emulator") {
+					t.Errorf("those who ask cannot do that: %s", u.Reason)
 				}
 				return
 			}
@@ -267,4 +270,21 @@ func has(list []string, id string) bool {
 		}
 	}
 	return len(list) == 0
+}
+
+func TestMeansThatAreForcedAndLack(t *testing.T) {
+	for _, tt := range []struct {
+		can      Abilities
+		emulator string
+		want     string // nothing: it is there
+	}{
+		{nothing, Auto, ""}, {everything, Netem, ""}, {everything, Relay, ""}, {everything, NFTables, ""},
+		{nothing, Netem, "no netem; type: modprobe -a sch_netem; or set emulator: auto"},
+		{nothing, Relay, "no TUN; type: modprobe -a tun"}, {nothing, NFTables, "modprobe -a nf_tables"},
+	} {
+		err := tt.can.Lacks(tt.emulator)
+		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want %q", tt.emulator, err, tt.want)
+		}
+	}
 }

@@ -125,8 +125,11 @@ func (t *Testbed) checkLink(l *link, f *iface) error {
 		return nil
 	}
 	kind := provider.Failed
-	if _, ok := errors.AsType[*fabric.UnsupportedError](err); ok {
+	if no, ok := errors.AsType[*fabric.UnsupportedError](err); ok {
 		kind = provider.Unsupported
+		if no.Remedy != "" {
+			t.log.Info("a link is refused", "slice", l.Slice, "link", l.title(f), "reason", no.Error())
+		}
 	}
 	return refused(kind, "%s", l.refusal(f, err))
 }

@@ -36,6 +36,9 @@ func (t *Testbed) openFabric() {
 		t.fabric = noFabric{err}
 		return
 	}
+	if err := h.Abilities().Lacks(string(t.settings.Emulator)); err != nil {
+		t.log.Warn("requests for latency or loss are refused: " + err.Error())
+	}
 	t.fabric = h
 	t.work.Go(t.raiseNeighbours)
 }

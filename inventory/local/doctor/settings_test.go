@@ -1,0 +1,83 @@
+package doctor
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestWhatSettingsAskForIsNeeded: what a host may lack else keeps it from being fit
+// where the settings ask for it.
+func TestWhatSettingsAskForIsNeeded(t *testing.T) {
+	no := func(context.Context, *bench) (string, *trouble) { return "", &trouble{"there is none", "make one"} }
+	var list []check
+	for _, name := range []string{"delay", "tunnel", "loss", "outside"} {
+		list = append(list, check{name, name, false, false, no})
+	}
+	for _, tt := range []struct {
+		place  Place
+		needed string
+		remedy string
+	}{
+		{Place{}, "", ""},
+		{Place{Emulator: "auto"}, "", ""},
+		{Place{Emulator: "netem"}, "delay", "make one; or set emulator: auto, for the settings ask for netem"},
+		{Place{Emulator: "relay"}, "tunnel", "make one; or set emulator: auto, for the settings ask for relay"},
+		{Place{Emulator: "nftables"}, "loss", "make one; or set emulator: auto, for the settings ask for nftables"},
+		{Place{Outbound: true}, "outside", "make one; or set outbound: no"},
+	} {
+		findings := examine(t.Context(), tt.place, list, nil)
+		needed, remedy := "", ""
+		for _, f := range findings {
+			if f.Needed {
+				needed += f.Name
+				remedy = f.Remedy
+			}
+		}
+		if needed != tt.needed || remedy != tt.remedy || (Fit(findings) == nil) != (tt.needed == "") {
+			t.Errorf("%+v: needed is %q, %q; %v", tt.place, needed, remedy, Fit(findings))
+		}
+	}
+}
+
+func TestSettingsThatDoNotGoTogetherKeepNobodyOut(t *testing.T) {
+	list := []check{{"settings", "", false, false, trySettings}}
+	f := examine(t.Context(), Place{Misfits: []string{"one; drop it", "two; drop it"}}, list, nil)[0]
+	if f.OK || f.Needed || !strings.Contains(f.Remedy, "one; drop it\n") || !strings.Contains(f.Remedy, "two; drop it") {
+		t.Errorf("%+v", f)
+	}
+	if f := examine(t.Context(), Place{}, list, nil)[0]; !f.OK || f.Remedy != "" {
+		t.Errorf("%+v", f)
+	}
+}
+
+func TestToolsThatNodesWillLack(t *testing.T) {
+	usr := t.TempDir()
+	for i, tool := range tools {
+		dir := filepath.Join(usr, []string{"bin", "sbin", "local/bin"}[i%3])
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		mode := os.FileMode(0o755)
+		if tool == "curl" {
+			mode = 0o644
+		}
+		if err := os.WriteFile(filepath.Join(dir, tool), nil, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := lacking(usr); !strings.Contains(got, "will lack curl, as") {
+		t.Errorf("without curl: %s", got)
+	}
+	for _, dir := range []string{"bin", "sbin", "local/bin"} {
+		os.Chmod(filepath.Join(usr, dir, "curl"), 0o755)
+	}
+	if got := lacking(usr); strings.Contains(got, "lack") {
+		t.Errorf("with all: %s", got)
+	}
+	if got := lacking(t.TempDir()); !strings.Contains(got, "ping") || !strings.Contains(got, "iperf3") {
+		t.Errorf("with none: %s", got)
+	}
+}
