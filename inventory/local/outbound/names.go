@@ -26,6 +26,7 @@ const (
 	mostQuestions = 512  // of all
 	nodeStreams   = 4    // connections of a node
 	mostStreams   = 64
+	ownerShare    = 4 // the nodes of one owner have a fourth of all at most
 	streamTime    = 30 * time.Second
 	mostStream    = 1 << 20 // bytes, either way
 	serverTime    = 2 * time.Second
@@ -53,33 +54,60 @@ type names struct {
 	mu        sync.Mutex // guards what follows
 	questions shares
 	streams   shares
+	owners    map[int]string // by the number of a node
 }
 
-// shares count what is under way, in all and for each node.
+// shares count what is under way, in all, for each node and for each owner.
 type shares struct {
-	all  int
-	each map[netip.Addr]int
+	all    int
+	each   map[netip.Addr]int
+	owners map[string]int
 }
 
-func (s *shares) take(a netip.Addr, most, mostEach int) bool {
-	if s.all >= most || s.each[a] >= mostEach {
+func newShares() shares { return shares{each: map[netip.Addr]int{}, owners: map[string]int{}} }
+
+// take takes a share for a node of the owner, empty for a node alone; give gives
+// it back.
+func (s *shares) take(a netip.Addr, owner string, most, mostEach int) bool {
+	if s.all >= most || s.each[a] >= mostEach || s.owners[owner] >= most/ownerShare {
 		return false
 	}
 	s.all++
 	s.each[a]++
+	if owner != "" {
+		s.owners[owner]++
+	}
 	return true
 }
 
-func (s *shares) give(a netip.Addr) {
+func (s *shares) give(a netip.Addr, owner string) {
 	s.all--
 	if s.each[a]--; s.each[a] == 0 {
 		delete(s.each, a)
 	}
+	if owner == "" {
+		return
+	}
+	if s.owners[owner]--; s.owners[owner] == 0 {
+		delete(s.owners, owner)
+	}
+}
+
+// Own says whose the node of that number is, until it is detached: the nodes of one
+// owner cannot take all that there is for names.
+func (e *Exit) Own(number int, owner string) {
+	e.names.mu.Lock()
+	defer e.names.mu.Unlock()
+	if owner == "" {
+		delete(e.names.owners, number)
+		return
+	}
+	e.names.owners[number] = owner
 }
 
 // openNames begins to answer.
 func openNames(e *Exit) (*names, error) {
-	n := &names{e: e, questions: shares{each: map[netip.Addr]int{}}, streams: shares{each: map[netip.Addr]int{}}}
+	n := &names{e: e, questions: newShares(), streams: newShares(), owners: map[int]string{}}
 	n.reread()
 	err := inside(e.space, func() (err error) {
 		at := netip.AddrPortFrom(Gateway(), domain)
@@ -192,7 +220,8 @@ func (n *names) answer() {
 			continue
 		}
 		n.mu.Lock()
-		ok := n.questions.take(from.Addr(), mostQuestions, nodeQuestions)
+		owner := n.owners[numberOf(from.Addr())]
+		ok := n.questions.take(from.Addr(), owner, mostQuestions, nodeQuestions)
 		n.mu.Unlock()
 		if !ok {
 			continue
@@ -202,7 +231,7 @@ func (n *names) answer() {
 			defer func() {
 				n.mu.Lock()
 				defer n.mu.Unlock()
-				n.questions.give(from.Addr())
+				n.questions.give(from.Addr(), owner)
 			}()
 			if a := n.ask(question); a != nil {
 				_, _ = n.udp.WriteToUDPAddrPort(a, from)
@@ -267,7 +296,12 @@ func (n *names) accept() {
 		}
 		from, err := netip.ParseAddrPort(c.RemoteAddr().String())
 		n.mu.Lock()
-		ok := err == nil && numberOf(from.Addr()) != 0 && n.streams.take(from.Addr(), mostStreams, nodeStreams)
+		number := 0
+		if err == nil {
+			number = numberOf(from.Addr())
+		}
+		owner := n.owners[number]
+		ok := number != 0 && n.streams.take(from.Addr(), owner, mostStreams, nodeStreams)
 		n.mu.Unlock()
 		if !ok {
 			_ = c.SetLinger(0)
@@ -279,7 +313,7 @@ func (n *names) accept() {
 				c.Close()
 				n.mu.Lock()
 				defer n.mu.Unlock()
-				n.streams.give(from.Addr())
+				n.streams.give(from.Addr(), owner)
 			}()
 			n.join(c)
 		})

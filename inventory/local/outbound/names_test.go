@@ -256,3 +256,34 @@ func FuzzServersOfTheHost(f *testing.F) {
 		}
 	})
 }
+
+// All nodes of one owner have a share, however many they are.
+func TestOwnersShareNames(t *testing.T) {
+	const each = 32
+	s := newShares()
+	taken := 0
+	for n := 1; n <= 40; n++ {
+		for range 2 * each {
+			if s.take(Address(n), "greedy", mostQuestions, each) {
+				taken++
+			}
+		}
+	}
+	if taken != mostQuestions/ownerShare {
+		t.Errorf("one owner has %d of %d", taken, mostQuestions)
+	}
+	for _, owner := range []string{"other", ""} {
+		if !s.take(Address(50), owner, mostQuestions, each) {
+			t.Errorf("nothing is left for %q", owner)
+		}
+		s.give(Address(50), owner)
+	}
+	for n := 1; taken > 0; n++ {
+		for ; s.each[Address(n)] > 0; taken-- {
+			s.give(Address(n), "greedy")
+		}
+	}
+	if s.all != 0 || len(s.each) != 0 || len(s.owners) != 0 {
+		t.Errorf("when all is given back there is %+v", s)
+	}
+}

@@ -160,6 +160,7 @@ func setPort(port string, number int) error {
 func (e *Exit) Detach(number int) error {
 	e.attaching.Lock()
 	defer e.attaching.Unlock()
+	e.Own(number, "")
 	return inside(e.space, func() error {
 		if err := remove(port(number)); err != nil {
 			return err

@@ -17,6 +17,7 @@ import (
 type exit interface {
 	Attach(ctx context.Context, number int, node *os.File) error
 	Detach(number int) error
+	Own(number int, owner string)
 	Sweep(keep func(number int) bool) error
 	Close() error
 }
@@ -118,6 +119,7 @@ func (l *life) goOutside(ctx context.Context, rec *record) error {
 		return err
 	}
 	defer space.Close()
+	l.t.exit.Own(number, rec.Asked.SliceURN)
 	err = l.t.exit.Attach(ctx, number, space)
 	if errors.Is(err, outbound.ErrOccupied) {
 		l.t.log.Warn("a node has no way outside, for its root has put something else in its place", "node", l.id, "error", err)

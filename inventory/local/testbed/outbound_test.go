@@ -19,7 +19,14 @@ import (
 type doubleExit struct {
 	mu       sync.Mutex
 	attached map[int]int // how often
+	owners   map[int]string
 	err      error
+}
+
+func (e *doubleExit) Own(number int, owner string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.owners[number] = owner
 }
 
 func (e *doubleExit) Attach(_ context.Context, number int, _ *os.File) error {
@@ -68,7 +75,7 @@ func (w *world) runOutside(e *doubleExit) (*Testbed, func()) {
 }
 
 func TestNodesKeepTheirNumbersOutside(t *testing.T) {
-	w, e := newWorld(t), &doubleExit{attached: map[int]int{}}
+	w, e := newWorld(t), &doubleExit{attached: map[int]int{}, owners: map[int]string{}}
 	tb, stop := w.runOutside(e)
 	a, b := nodeName(1), nodeName(2)
 	for _, name := range []string{a, b} {
@@ -80,6 +87,11 @@ func TestNodesKeepTheirNumbersOutside(t *testing.T) {
 	if got := e.is(); got != "[1×1 2×1]" {
 		t.Errorf("attached are %s", got)
 	}
+	e.mu.Lock()
+	if len(e.owners) != 2 || e.owners[1] != sliceURN || e.owners[2] != sliceURN {
+		t.Errorf("they are told to be of %v", e.owners)
+	}
+	e.mu.Unlock()
 	if got := w.running[a].cfg.NameServer; got != outbound.Gateway().String() {
 		t.Errorf("it asks %q for names", got)
 	}
@@ -121,7 +133,7 @@ func TestNodesKeepTheirNumbersOutside(t *testing.T) {
 }
 
 func TestExitThatFailsFailsNewNodesOnly(t *testing.T) {
-	w, e := newWorld(t), &doubleExit{attached: map[int]int{}}
+	w, e := newWorld(t), &doubleExit{attached: map[int]int{}, owners: map[int]string{}}
 	tb, stop := w.runOutside(e)
 	old, fresh := nodeName(1), nodeName(2)
 	if _, err := ask(tb, old, present("", sliceURN, "alice")); err != nil {
@@ -162,7 +174,7 @@ func TestExitThatFailsFailsNewNodesOnly(t *testing.T) {
 // TestNodesThatWereNotedWithOneNumber: the second gets another, and what is held is
 // what is noted.
 func TestNodesThatWereNotedWithOneNumber(t *testing.T) {
-	w, e := newWorld(t), &doubleExit{attached: map[int]int{}}
+	w, e := newWorld(t), &doubleExit{attached: map[int]int{}, owners: map[int]string{}}
 	tb, stop := w.runOutside(e)
 	a, b := nodeName(1), nodeName(2)
 	for _, name := range []string{a, b} {
@@ -232,7 +244,7 @@ func TestAddressesOfTheWayOutsideAreRefusedOnLinks(t *testing.T) {
 			w := newWorld(t)
 			tb := w.up(-1)
 			if tt.outside {
-				tb.exit = &doubleExit{attached: map[int]int{}}
+				tb.exit = &doubleExit{attached: map[int]int{}, owners: map[int]string{}}
 			}
 			stop := w.serve(tb)
 			a := nodeName(1)
