@@ -42,7 +42,7 @@ Stop "patchbay-local up" first. There is no way back.`,
 				_, err = fmt.Fprintf(c.OutOrStdout(), "There was nothing in %s, where the state of the testbed %s would be.\nIf up ran with --state DIR, say that here, too: its nodes and files are there.\n", o.State, o.Settings.Instance)
 				return err
 			}
-			_, err = fmt.Fprintf(c.OutOrStdout(), "Nothing of the testbed %s is left in %s, nor elsewhere on this host; it had %d nodes.\n", o.Settings.Instance, o.State, n)
+			_, err = fmt.Fprintf(c.OutOrStdout(), "Nothing of the testbed %s is left in %s, nor elsewhere on this host; it had %s.\n", o.Settings.Instance, o.State, countNodes(n))
 			return err
 		},
 	}

@@ -84,8 +84,16 @@ func askTestbed(ctx context.Context, settings string, r local.Request) (local.An
 	return a, nil
 }
 
+// countNodes counts them in words.
+func countNodes(n int) string {
+	if n == 1 {
+		return "1 node"
+	}
+	return fmt.Sprintf("%d nodes", n)
+}
+
 func printList(out io.Writer, l local.List) error {
-	fmt.Fprintf(out, "Testbed %s: %d nodes; gateway %s\n", l.Instance, len(l.Nodes), l.Gateway)
+	fmt.Fprintf(out, "Testbed %s: %s; gateway %s\n", l.Instance, countNodes(len(l.Nodes)), l.Gateway)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	if len(l.Nodes) > 0 {
 		fmt.Fprintln(w, "\nNODE\tCLIENT ID\tSLICE\tSTATE\tPOWER\tUSERS\tLOGIN\tPID\tPROCESSES\tMEMORY\tDISK\tUSER IDS FROM")
