@@ -115,6 +115,9 @@ func (s *suite) checkNoop() {
 	if !s.deaf {
 		s.checkBatch(change)
 	}
+	if s.o.Node != nil && !s.deaf && !s.failed() {
+		s.checkProperties()
+	}
 }
 
 // checkBatch makes dry runs of as many updates as there can be in a call.
@@ -250,7 +253,7 @@ func (s *suite) making(node provider.Resource) provider.Update {
 	r := provider.Resource{
 		provider.AttrComponent: "no-such-component", provider.AttrPower: provider.On, provider.AttrRestartSerial: "0",
 		provider.AttrHostname: "node0", provider.AttrClientID: "node0", provider.AttrSliceURN: sliceURN, provider.AttrSliverURN: "urn:publicid:IDN+example.org+sliver+" + name,
-		provider.AttrInterfaces: []string{`{"client_id":"node0:if0","link":"link0","slice":"` + sliceURN + `","addresses":["10.128.0.1/24"],"properties":[]}`},
+		provider.AttrInterfaces: []string{`{"client_id":"node0:if0","link":"link0","slice":"` + sliceURN + `","addresses":["10.128.0.1/24"],` + asksNothing + `}`},
 		provider.AttrSetup:      []string{succeeds, fails},
 	}
 	maps.Copy(r, node)

@@ -173,6 +173,9 @@ func (d *double) get(input []byte) (object, error) {
 		case on || d.is("open when off"):
 			n["login"] = []string{"pc1.example.org:22"}
 		}
+		if n["interfaces"] != nil && !d.is("no shaping") {
+			n["interfaces"] = []string{`{"client_id":"node0:if0","link":"link0","slice":"urn:publicid:IDN+example.org+slice+slice0","addresses":["10.128.0.1/24"],"emulator":"tbf"}`}
+		}
 		switch d.fault {
 		case "no address":
 			n["interfaces"] = []string{`{"client_id":"node0:if0","link":"link0","slice":"urn:publicid:IDN+example.org+slice+slice0","addresses":["10.128.0.1/24"],"mac":"eth0"}`}
@@ -347,6 +350,14 @@ func (d *double) update(u asked, noop bool) object {
 	}
 	if d.is("picky") {
 		return refusal(u.Name, "failed", "not today")
+	}
+	if list, ok := u.Should["interfaces"].([]any); ok && strings.Contains(list[0].(string), "latency") {
+		switch d.fault {
+		case "shapes nothing":
+			return refusal(u.Name, "unsupported", "link link0 asks for latency, which cannot be made here")
+		case "refuses properties":
+			return refusal(u.Name, "failed", "link link0 asks for latency, which cannot be made here")
+		}
 	}
 	if there && u.Should["component"] != nil && d.is("once") {
 		return refusal(u.Name, "failed", "it exists")

@@ -47,6 +47,9 @@ func Life(ctx context.Context, p *provider.Provider, o Options) []Finding {
 
 func (s *suite) live() {
 	made := s.making(s.o.Node)
+	if s.shapes {
+		made = shaped(made)
+	}
 	set := func(attribute string, v provider.Value) provider.Resource { return provider.Resource{attribute: v} }
 	for _, step := range []struct {
 		does   string
@@ -62,6 +65,9 @@ func (s *suite) live() {
 	} {
 		err := s.step(step.does, made.Name, step.should)
 		if err == nil && step.does == making {
+			if r, seen := s.look(step.does, made.Name); seen == nil {
+				s.checkShaping(made.Name, r)
+			}
 			if err = s.makeAgain(made); err == nil {
 				err = s.checkServices(made.Name, made.Should.List(provider.AttrSetup))
 			}

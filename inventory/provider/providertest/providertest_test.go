@@ -114,6 +114,9 @@ func TestAGoodProviderHasNoFindings(t *testing.T) {
 	if got := Check(t.Context(), p, Options{}); len(got) != 0 {
 		t.Errorf("findings without a node: %v", got)
 	}
+	if got := Life(t.Context(), lay(t, "shapes nothing", "", ""), options); len(got) != 0 {
+		t.Errorf("findings of one that refuses what it cannot make: %v", got)
+	}
 }
 
 func TestL10ADryRunThatChangesSomethingIsFlagged(t *testing.T) {
@@ -154,6 +157,7 @@ func TestOneFaultIsOneFinding(t *testing.T) {
 		{"no address", "", "", ruleInterfaces, `mac of interface "node0:if0" of`},
 
 		{"no emulator", "", "", ruleInterfaces, `emulator of interface "node0:if0" of`},
+		{"refuses properties", "", "", ruleInterfaces, "are refused as failed"},
 		{"few services", "", "", ruleServices, "was made with 2 services, and get tells of 1"},
 		{"odd services", "", "", ruleServices, "has no state, or cannot be read"},
 		{"mixed services", "", "", ruleServices, "are not in the order of setup: item 1"},
@@ -214,6 +218,7 @@ func TestWhatIsToleratedIsANote(t *testing.T) {
 		{"", "    restart_serial: {}\n", "", ruleAttributes, "restart_serial is missing, so nodes cannot be restarted"},
 		{"", "    proxy: {kind: r}\n", "    proxy: {kind: r}\n    colour: {}\n", ruleAttributes, "colour is not asked for by anybody"},
 		{"no services", "    services: {type: \"array[string]\", kind: r}\n", "", ruleServices, "services is missing, so nobody is told what failed of setup"},
+		{"no shaping", "", "", ruleInterfaces, "no emulator tells by what means"},
 		{"no door", "", "", ruleAttributes, "nobody can log in"},
 		{"number", "", "", ruleGet, "put it into quotes"},
 		{"undeclared", "", "", ruleGet, `"colour", which the metadata do not declare`},

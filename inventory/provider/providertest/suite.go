@@ -87,11 +87,12 @@ const (
 
 // suite collects findings about one provider.
 type suite struct {
-	ctx  context.Context
-	over func() bool // somebody has interrupted us
-	p    *provider.Provider
-	o    Options
-	deaf bool // a dry run changes something
+	ctx    context.Context
+	over   func() bool // somebody has interrupted us
+	p      *provider.Provider
+	o      Options
+	deaf   bool // a dry run changes something
+	shapes bool // it accepts properties of links
 
 	quiet bool // what is found was to be expected
 
