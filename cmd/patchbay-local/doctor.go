@@ -55,6 +55,9 @@ testbed are tried, too. The exit status is 0 when nodes can live here.`,
 				fmt.Fprintln(out, err)
 				return exitStatus(1)
 			}
+			if err != nil && len(args) == 1 {
+				return errors.New("nodes cannot live on this host as the settings ask until that is changed")
+			}
 			if err != nil {
 				return errors.New("nodes cannot live on this host until that is changed")
 			}

@@ -106,7 +106,7 @@ func examine(ctx context.Context, place Place, list []check, progress func(Findi
 		f := Finding{Name: c.name, Doing: c.doing, Needed: c.needed || place.asks(c.name), Note: c.name == "tools" || c.name == "untested"}
 		words, t := c.try(ctx, b)
 		if t != nil && place.asks(c.name) {
-			t.Remedy += place.instead(c.name)
+			t.Remedy = place.instead(c.name, t.Remedy)
 		}
 		if t != nil {
 			f.Words, f.Remedy = t.Words, t.Remedy

@@ -24,12 +24,15 @@ func (p *Place) asks(name string) bool {
 	return false
 }
 
-// instead is how to do without it.
-func (p *Place) instead(name string) string {
-	if name == "outside" {
-		return "; or set outbound: no"
+// instead is the remedy, and how to do without it, instead of what it is for.
+func (p *Place) instead(name, remedy string) string {
+	for _, aside := range [...]string{"; without it", "; it is for"} {
+		remedy, _, _ = strings.Cut(remedy, aside)
 	}
-	return "; or set emulator: auto, for the settings ask for " + p.Emulator
+	if name == "outside" {
+		return remedy + "; or set outbound: no"
+	}
+	return remedy + "; or set emulator: auto, for the settings ask for " + p.Emulator
 }
 
 func trySettings(_ context.Context, b *bench) (string, *trouble) {

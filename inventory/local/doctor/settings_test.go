@@ -11,7 +11,9 @@ import (
 // TestWhatSettingsAskForIsNeeded: what a host may lack else keeps it from being fit
 // where the settings ask for it.
 func TestWhatSettingsAskForIsNeeded(t *testing.T) {
-	no := func(context.Context, *bench) (string, *trouble) { return "", &trouble{"there is none", "make one"} }
+	no := func(context.Context, *bench) (string, *trouble) {
+		return "", &trouble{"there is none", "make one; without it nobody is worse off; it is for others"}
+	}
 	var list []check
 	for _, name := range []string{"delay", "tunnel", "loss", "outside"} {
 		list = append(list, check{name, name, false, false, no})

@@ -51,7 +51,7 @@ func (s service) outcome(r setup.Report) setup.Report {
 	case s.Cut == cutDeath:
 		r.Message = "interrupted: the system of the node ended while it ran, and nobody had asked the testbed for that"
 	case s.Cut == cutAway:
-		r.Message = "interrupted: the node ended while it ran and the testbed was not looking, as with its host"
+		r.Message = "interrupted: the node ended while the testbed did not look, as when its host boots"
 	}
 	return r
 }

@@ -524,6 +524,32 @@ func TestServicesFitIntoAnswers(t *testing.T) {
 	}
 }
 
+// TestStepOfANodeThatEndedUnseen: nobody asked for that, and the next program says
+// so; what was asked for before stays so.
+func TestStepOfANodeThatEndedUnseen(t *testing.T) {
+	w := newWorld(t)
+	tb, stop := w.run(-1)
+	name := nodeName(1)
+	if _, err := ask(tb, name, withSetup(executes("one"))); err != nil {
+		t.Fatal(err)
+	}
+	await(t, tb, name, func(r provider.Resource) bool { return strings.HasSuffix(r.Text(provider.AttrMessage), "45 %") })
+	stop()
+	w.mu.Lock()
+	w.end(name)
+	w.mu.Unlock()
+	tb, stop = w.run(-1)
+	defer stop()
+	r := await(t, tb, name, stepsAre(t, setup.Failed))
+	if got := toldServices(t, r)[0].Message; got != "interrupted: the node ended while the testbed did not look, as when its host boots" {
+		t.Errorf("it says %q", got)
+	}
+	s := &services{l: tb.life(name), journal: journal{Steps: []service{{Kind: setup.Execute, Report: setup.Report{State: setup.Running}, Cut: cutRestart}}}}
+	if s.cut(cutAway); s.journal.Steps[0].Cut != cutRestart {
+		t.Errorf("it is noted as %s", s.journal.Steps[0].Cut)
+	}
+}
+
 // TestStepWhoseShellWasFaster: a shell that hears of the end of the node before
 // the node's program does is no other case.
 func TestStepWhoseShellWasFaster(t *testing.T) {
