@@ -59,7 +59,9 @@ func TestOutsideServices(t *testing.T) {
 				t.Errorf("errors %q and %q", a.Slivers[0].Error, a.Slivers[1].Error)
 			}
 			var b strings.Builder
-			readValue(r.Value).print(&b)
+			told := readValue(r.Value)
+			told.logs = true
+			told.print(&b)
 			has(t, b.String(), "web   1     install  http://example.org/tools.tgz  done", "http://example.org/fail.tgz   failed (1)  the archive cannot be fetched",
 				"web   3     execute  /local/start.sh               done", "output of web, step 3:\n    nothing was done: this node is simulated\n")
 		})
