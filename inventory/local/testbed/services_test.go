@@ -169,7 +169,7 @@ func TestInstallsHaveOneTime(t *testing.T) {
 	w := newWorld(t)
 	up := func() (*Testbed, func()) {
 		tb := w.up(-1)
-		tb.installsTime = 50 * time.Millisecond
+		tb.installsTime = time.Second // longer than it takes to look at the first
 		return tb, w.serve(tb)
 	}
 	tb, stop := up()
