@@ -285,9 +285,14 @@ func TestGatewayThatHangsIsReplaced(t *testing.T) {
 	s.keeper.patience = 3 * time.Second // the next one must start in it
 	k := newKey(t)
 	m := s.add("n1", Account{"alice", []string{k.line}})
-	if err := syscall.Kill(s.gatewayPID(), syscall.SIGSTOP); err != nil {
+	pid := s.gatewayPID()
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
+	eventually(t, func() bool { // until then it may still answer
+		stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		return strings.Contains(string(stat), ") T ")
+	}, func() string { return "it does not stop" })
 	m.door.Accounts[0].Keys = nil
 	if err := s.keeper.Put(m.door, m.public, nil); err != nil {
 		t.Error(err)
