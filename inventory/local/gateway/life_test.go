@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -289,9 +291,12 @@ func TestGatewayThatHangsIsReplaced(t *testing.T) {
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func() bool { // until then it may still answer
-		stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		return strings.Contains(string(stat), ") T ")
+	eventually(t, func() bool { // until all its threads have, it may still answer
+		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+		return !slices.ContainsFunc(threads, func(stat string) bool {
+			text, err := os.ReadFile(stat)
+			return err == nil && !strings.Contains(string(text), ") T ")
+		})
 	}, func() string { return "it does not stop" })
 	m.door.Accounts[0].Keys = nil
 	if err := s.keeper.Put(m.door, m.public, nil); err != nil {

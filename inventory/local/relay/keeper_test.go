@@ -185,7 +185,7 @@ func TestRelayThatHangsIsReplaced(t *testing.T) {
 	a, b := newHost(t, 1, true), newHost(t, 2, true)
 	lanOf(t, k, nil, a, b)
 	pid := <-pids
-	must(t, syscall.Kill(pid, syscall.SIGSTOP))
+	stopAll(t, pid)
 	k.patience = 5 * time.Second // for the next one
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
