@@ -76,10 +76,12 @@ func Diff(before, after Census) []string {
 	tell("new: ", after.things, before.things)
 	tell("gone: ", before.things, after.things)
 	if len(before.options.Only) > 0 {
-		// An interface of the host bears no mark. One that has gone was not the
-		// test's, which had not begun.
+		// Interfaces of the host and namespaces bear no mark. What has gone of them
+		// was not the test's, which had not begun: the last thread of an earlier one
+		// may have ended.
 		lines = slices.DeleteFunc(lines, func(line string) bool {
-			return strings.HasPrefix(line, "gone: network interface ") && strings.HasSuffix(line, " on the host")
+			return strings.HasPrefix(line, "gone: namespace ") ||
+				strings.HasPrefix(line, "gone: network interface ") && strings.HasSuffix(line, " on the host")
 		})
 	}
 	// A child of an earlier test may have been waited for only now.
