@@ -1,0 +1,102 @@
+package disk
+
+import (
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Kind is a kind of call.
+type Kind string
+
+// Kinds of call.
+const (
+	Write    Kind = "write"
+	Sync     Kind = "sync"     // fsync, fdatasync, also of folders
+	Truncate Kind = "truncate" // ftruncate
+	Allocate Kind = "allocate" // fallocate
+	Rename   Kind = "rename"
+	Link     Kind = "link"
+	Remove   Kind = "remove"
+)
+
+// Call is one call of the process.
+type Call struct {
+	N      int    // the how manieth, from 1
+	Kind   Kind   // what it does
+	Path   string // the file's name
+	To     string // the new name, for Rename and Link
+	Offset int64  // where it writes
+	Data   []byte // what it writes
+	Size   int64  // what it truncates to
+}
+
+// Portion is how much of a call is done.
+type Portion int
+
+// Portions of a call. Only writes have halves: of others, half is nothing.
+const (
+	Whole Portion = iota
+	Half
+	None
+)
+
+func (p Portion) String() string { return [...]string{"whole", "half", "nothing"}[p] }
+
+// Fault is what becomes of a call; the zero Fault is none.
+type Fault struct {
+	Delay time.Duration // first
+	Do    Portion       // then
+	Kill  bool          // then the process is killed, or
+	Errno unix.Errno    // the call gives this error, if not 0
+}
+
+func (f Fault) String() string {
+	s := f.Do.String()
+	if f.Delay > 0 {
+		s = fmt.Sprintf("%v later, %s", f.Delay, s)
+	}
+	switch {
+	case f.Kill:
+		return s + ", killed"
+	case f.Errno != 0:
+		return fmt.Sprintf("%s, %s", s, unix.ErrnoName(f.Errno))
+	}
+	return s
+}
+
+// Event is what happened: a call and what became of it, or, with Said, a piece
+// that the process has written to its standard output.
+type Event struct {
+	Call
+	Done int        // bytes written
+	Err  unix.Errno // what the call gave
+	Said string
+
+	file uint64 // which file it was, however it is called
+}
+
+// ok tells whether the call's whole effect was there.
+func (e *Event) ok() bool { return e.Err == 0 }
+
+// Log is what happened, in order.
+type Log []Event
+
+// Said is all that was written to standard output.
+func (l Log) Said() string {
+	var s string
+	for _, e := range l {
+		s += e.Said
+	}
+	return s
+}
+
+// Calls is how many calls were made.
+func (l Log) Calls() int {
+	n := 0
+	for _, e := range l {
+		n = max(n, e.N)
+	}
+	return n
+}

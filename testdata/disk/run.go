@@ -1,0 +1,107 @@
+package disk
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"patchbay/testdata/need"
+)
+
+// Options of a Run.
+type Options struct {
+	// Folder is where files count, at any depth.
+	Folder string
+	// Decide says what becomes of a call; nil is no fault. It is called by one
+	// goroutine, and the process waits meanwhile.
+	Decide func(Call) Fault
+}
+
+// Run runs a program to its end, or to its death by a fault, and tells what
+// happened and what cmd.Wait said. The program may be any; its children are
+// looked at, too. Standard output must be set, if at all, by cmd.Stdout.
+func Run(cmd *exec.Cmd, o Options) (Log, error) {
+	folder, err := filepath.EvalSymlinks(o.Folder)
+	if err != nil {
+		return nil, err
+	}
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	ours, theirs := os.NewFile(uintptr(pair[0]), "ours"), os.NewFile(uintptr(pair[1]), "theirs")
+	defer ours.Close()
+	if cmd.Env == nil {
+		cmd.Env = os.Environ()
+	}
+	cmd.ExtraFiles = append(cmd.ExtraFiles, theirs)
+	cmd.Env = append(cmd.Env, fmt.Sprintf("%s=%d", stageEnv, 2+len(cmd.ExtraFiles)), programEnv+"="+cmd.Path)
+	cmd.Env = append(cmd.Env, "GORACE=atexit_sleep_ms=0") // with the race detector, programs else end a second later
+	cmd.Path = "/proc/self/exe"
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	err = cmd.Start()
+	theirs.Close()
+	if err != nil {
+		return nil, err
+	}
+	w := &watch{folder: folder, decide: o.Decide}
+	if err := w.listen(ours, cmd.Process.Pid); err != nil {
+		_ = cmd.Process.Kill()
+		return nil, errors.Join(err, cmd.Wait())
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- w.serve() }()
+	exit := cmd.Wait()
+	if err := <-ended; err != nil {
+		return w.log, err
+	}
+	return w.log, exit
+}
+
+// listen gets the listener of the process's filter.
+func (w *watch) listen(socket *os.File, pid int) error {
+	var number [8]byte
+	if n, err := socket.Read(number[:]); err != nil || n != len(number) {
+		return fmt.Errorf("the stage did not get ready: its program must call disk.Stage (%w)", err)
+	}
+	pidfd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(pidfd)
+	if w.listener, err = unix.PidfdGetfd(pidfd, int(binary.NativeEndian.Uint64(number[:])), 0); err != nil {
+		return fmt.Errorf("cannot get the listener: %w", err)
+	}
+	_, err = socket.Write([]byte{1})
+	return err
+}
+
+// Available skips the test where the kernel, or what surrounds it, does not let
+// one process be the disk of another.
+func Available(t testing.TB) {
+	t.Helper()
+	log, err := Run(exec.Command("/bin/sh", "-c", `echo x >"$0/x"`, t.TempDir()), Options{Folder: t.TempDir()})
+	if err == nil && log.Calls() == 0 {
+		return
+	}
+	if need.Required("seccomp") {
+		t.Fatalf("required by PATCHBAY_REQUIRE: cannot watch a process: %v", err)
+	}
+	t.Skipf("cannot watch a process: %v", err)
+}
+
+// below tells whether a path is in the folder, or the folder.
+func (w *watch) below(path string) bool {
+	rest, ok := strings.CutPrefix(path, w.folder)
+	return ok && (rest == "" || rest[0] == '/')
+}

@@ -1,0 +1,97 @@
+package disk
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// stageEnv makes a test's program a stage: the descriptor of its socket, and the
+// program to become.
+const (
+	stageEnv   = "PATCHBAY_TEST_DISK_STAGE"
+	programEnv = "PATCHBAY_TEST_DISK_PROGRAM"
+)
+
+// Stage does nothing, unless Run has started this process: then it puts the
+// filter on itself and becomes the program that was asked for.
+func Stage() {
+	word := os.Getenv(stageEnv)
+	if word == "" {
+		return
+	}
+	program := os.Getenv(programEnv)
+	os.Unsetenv(stageEnv)
+	os.Unsetenv(programEnv)
+	fmt.Fprintln(os.Stderr, become(word, program))
+	os.Exit(125)
+}
+
+// become returns only if it could not.
+func become(word, program string) error {
+	socket, err := strconv.Atoi(word)
+	if err != nil {
+		return err
+	}
+	unix.CloseOnExec(socket)
+	env := os.Environ()
+	runtime.LockOSThread()
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("cannot set no_new_privs: %w", err)
+	}
+	filter := watched()
+	prog := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	var number uint64
+	var answer byte
+	// From here on until somebody listens, this thread must write nothing.
+	listener, _, e := syscall.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER,
+		unix.SECCOMP_FILTER_FLAG_NEW_LISTENER|unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, uintptr(unsafe.Pointer(&prog)))
+	number = uint64(listener)
+	if e != 0 {
+		return fmt.Errorf("cannot install the filter: %w", e)
+	}
+	if _, _, e := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(socket), uintptr(unsafe.Pointer(&number)), 8, 0, 0, 0); e != 0 {
+		return fmt.Errorf("cannot tell of the listener: %w", e)
+	}
+	if _, _, e := syscall.RawSyscall(unix.SYS_READ, uintptr(socket), uintptr(unsafe.Pointer(&answer)), 1); e != 0 {
+		return fmt.Errorf("nobody listens: %w", e)
+	}
+	return fmt.Errorf("cannot become %s: %w", program, syscall.Exec(program, os.Args, env))
+}
+
+// kinds are the calls that are looked at. Those that copy from file to file
+// inside the kernel are refused, so that the program writes instead.
+var kinds = map[uint32]Kind{
+	unix.SYS_WRITE:           Write,
+	unix.SYS_PWRITE64:        Write,
+	unix.SYS_FSYNC:           Sync,
+	unix.SYS_FDATASYNC:       Sync,
+	unix.SYS_FTRUNCATE:       Truncate,
+	unix.SYS_FALLOCATE:       Allocate,
+	unix.SYS_RENAMEAT:        Rename,
+	unix.SYS_RENAMEAT2:       Rename,
+	unix.SYS_LINKAT:          Link,
+	unix.SYS_UNLINKAT:        Remove,
+	unix.SYS_COPY_FILE_RANGE: refused,
+	unix.SYS_SENDFILE:        refused,
+}
+
+const refused Kind = "refused"
+
+// watched is the filter: the kernel asks about kinds, and lets all else go.
+func watched() []unix.SockFilter {
+	const number = 0 // of the call, in struct seccomp_data
+	b := []unix.SockFilter{{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: number}}
+	left := uint8(len(kinds))
+	for call := range kinds {
+		b = append(b, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: call, Jt: left})
+		left--
+	}
+	return append(b, unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+		unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_USER_NOTIF})
+}
