@@ -22,30 +22,42 @@ const rooms = `
 0  am/xmlrpc
 0  schemas
 0  inventory/nearest
+0  inventory/span
+0  credentials/rule
+0  am/clock                         golang.org/x/sys
 1  am                               am/urn
-1  schemas/xmltree                  schemas C github.com/lestrrat-go/libxml2
-1  credentials/cert                 am/urn golang.org/x/crypto
-2  credentials/dsig                 credentials/cert schemas/xmltree golang.org/x/crypto
-2  inventory                        am am/urn inventory/nearest go.yaml.in/yaml/v3
-3  credentials                      am am/urn credentials/cert credentials/dsig schemas/xmltree
+1  inventory/sheet                  inventory/nearest go.yaml.in/yaml/v3
+1  schemas/xmltree                  credentials/rule schemas C github.com/lestrrat-go/libxml2
+1  credentials/cert                 am/urn credentials/rule golang.org/x/crypto
+2  credentials/dsig                 credentials/cert credentials/rule schemas/xmltree golang.org/x/crypto
+2  inventory                        am am/urn inventory/sheet inventory/span go.yaml.in/yaml/v3
+3  credentials                      am am/urn credentials/cert credentials/dsig credentials/rule schemas/xmltree
 3  credentials/trial                am/urn credentials/cert credentials/dsig golang.org/x/crypto
 3  rspec                            am/urn schemas schemas/xmltree
 3  inventory/provider               am am/urn go.yaml.in/yaml/v3 golang.org/x/sys
 3  am/store                         am am/urn go.etcd.io/bbolt
+3  am/maintenance                   inventory/sheet inventory/span go.yaml.in/yaml/v3
 4  inventory/provider/providertest  am inventory/provider
 4  rspec/draw                       am/urn rspec schemas schemas/xmltree
 4  rspec/faithful
 4  inventory/simulated              inventory/nearest inventory/provider go.yaml.in/yaml/v3
+4  am/store/storetest               am/store
+3  inventory/survey                 am/urn inventory schemas/xmltree go.yaml.in/yaml/v3
 4  am/lease                         am am/store am/urn
-4  am/binder                        am am/store am/urn inventory inventory/nearest rspec
+4  am/policy                        am am/store am/urn inventory/sheet inventory/span go.yaml.in/yaml/v3
+4  am/audit                         am am/store am/urn
+4  am/binder                        am am/maintenance am/store am/urn inventory inventory/nearest rspec
 5  am/work                          am am/lease am/store am/urn inventory/provider
 5  am/probe                         am am/urn inventory/provider
-5  am/service                       am am/binder am/lease am/store am/urn credentials inventory rspec
+5  am/service                       am am/binder am/lease am/maintenance am/policy am/store am/urn credentials inventory rspec
+5  am/hook                          am am/store am/urn golang.org/x/sys
+6  am/operate                       am am/lease am/maintenance am/store am/urn inventory inventory/nearest
+7  am/life
 6  am/api                           am am/binder am/service am/store am/urn am/xmlrpc credentials rspec golang.org/x/crypto
 6  am/mtls                          C
-7  am/server                        am am/api am/xmlrpc github.com/prometheus/client_golang
+7  am/server                        am am/api am/audit am/xmlrpc github.com/prometheus/client_golang
 7  am/client                        am am/xmlrpc github.com/kolo/xmlrpc
-8  cmd/patchbay                     am am/api am/binder am/client am/lease am/mtls am/probe am/server am/service am/store am/urn am/work am/xmlrpc credentials credentials/cert credentials/dsig credentials/trial inventory inventory/local inventory/nearest inventory/provider inventory/provider/providertest inventory/simulated rspec rspec/draw schemas schemas/xmltree github.com/fsnotify/fsnotify github.com/go-viper/mapstructure/v2 github.com/spf13/cobra github.com/spf13/pflag github.com/spf13/viper go.yaml.in/yaml/v3 golang.org/x/sys
+8  cmd/patchbay                     am am/api am/audit am/binder am/client am/clock am/hook am/maintenance am/mtls am/operate am/policy am/probe am/server am/service am/store am/urn am/work am/xmlrpc credentials credentials/cert credentials/dsig credentials/trial inventory inventory/local inventory/nearest inventory/provider inventory/provider/providertest inventory/sheet inventory/simulated inventory/span inventory/survey rspec rspec/draw schemas schemas/xmltree github.com/fsnotify/fsnotify github.com/go-viper/mapstructure/v2 github.com/spf13/cobra github.com/spf13/pflag github.com/spf13/viper go.yaml.in/yaml/v3 golang.org/x/sys
 0  inventory/local/wire             golang.org/x/sys
 0  inventory/local/confine          golang.org/x/sys
 0  inventory/local/cgroup           golang.org/x/sys

@@ -15,6 +15,9 @@ type Interface struct {
 	Link string `json:",omitempty"`
 	// Component is the physical interface; zero if the inventory names none.
 	Component urn.URN `json:",omitzero"`
+	// ComponentName is what the physical interface was called on its component when
+	// the sliver was bound.
+	ComponentName string `json:",omitempty"`
 	// Out and In are what it takes of the physical interface, in kbit/s.
 	Out int64 `json:",omitempty"`
 	In  int64 `json:",omitempty"`

@@ -36,9 +36,20 @@ type Sliver struct {
 	// Document is the id of the request that asked for the sliver.
 	Document string
 
-	Component  urn.URN
-	SliverType string
-	Image      string
+	Component urn.URN
+	// ComponentName and Provider are the component's name and that of its provider
+	// when the sliver was bound: whoever made it looks after it, whatever becomes of
+	// the inventory. Empty in records of earlier versions until a runner fills them in.
+	ComponentName string `json:",omitempty"`
+	Provider      string `json:",omitempty"`
+	SliverType    string
+	Image         string
+	// HardwareType, ImageURN and Gateway are what manifests tell of component and
+	// image; the gateway, as host:port or user@host:port, is the last one known. Empty
+	// where there is none, and in records of earlier versions until they are filled in.
+	HardwareType string  `json:",omitempty"`
+	ImageURN     urn.URN `json:",omitzero"`
+	Gateway      string  `json:",omitempty"`
 	// Exclusive says that no other slice may hold a sliver on the component.
 	Exclusive bool
 	// Amount is what the sliver takes of the component's capacity.
@@ -54,14 +65,28 @@ type Sliver struct {
 	Status  Status
 	Created time.Time
 	Creator urn.URN
+	// Speaker is the tool that spoke for the creator; zero if none did.
+	Speaker urn.URN `json:",omitzero"`
+	// Request is the id of the call that reserved it.
+	Request string `json:",omitempty"`
 	// Expires is the end of the lease.
 	Expires time.Time
+	// Told is the end of the lease of whose nearness hooks were told; zero if none.
+	// Those who want to know it at least ToldBefore ahead have been told.
+	Told       time.Time     `json:",omitzero"`
+	ToldBefore time.Duration `json:",omitempty"`
 	// Wish is the end of the lease that Allocate was asked for, for Provision
 	// to honour; zero if none.
 	Wish time.Time `json:",omitzero"`
+	// Granted is the end of the lease that an operator gave to a reservation. Provision
+	// keeps to it, whatever the limits for experimenters are; zero if none did.
+	Granted time.Time `json:",omitzero"`
 	// AskedUntil is how long its provider may be asked whether it can make the sliver,
 	// before Allocate is answered; zero when it is not.
 	AskedUntil time.Time `json:",omitzero"`
+	// Restored says that the reservation is from a backup: it may have been made
+	// since, so it is not free before its provider has said that nothing is there.
+	Restored bool `json:",omitempty"`
 	// Frozen slivers belong to a slice that was shut down: they do not expire.
 	Frozen bool `json:",omitempty"`
 
@@ -104,6 +129,9 @@ type Observed struct {
 	Addresses []string `json:",omitempty"`
 	// Logins are the doors of the node, each host:port or user@host:port.
 	Logins []string `json:",omitempty"`
+	// Outside is where the node appears to the network outside when it has no
+	// address of its own there: each ADDRESS, or ADDRESS:FROM-TO for a range of ports.
+	Outside []string `json:",omitempty"`
 	// Proxy is a gateway in front of the doors, user@host:port.
 	Proxy    string   `json:",omitempty"`
 	HostKeys []string `json:",omitempty"`
@@ -163,6 +191,9 @@ type Document struct {
 	ID       string
 	Slice    urn.URN
 	Received time.Time
+	// Managers are the URNs by which it could call this aggregate; none in records of
+	// earlier versions.
+	Managers []urn.URN `json:",omitempty"`
 	Text     []byte
 }
 
@@ -177,7 +208,13 @@ const (
 	GoalRestart Goal = "restart"
 	GoalUsers   Goal = "users"
 	GoalRemove  Goal = "remove"
+	// GoalUndo takes away what was made of a sliver that was given up; the sliver stays.
+	GoalUndo Goal = "undo"
 )
+
+// Removes tells whether the goal is that nothing is left at the provider. Such work
+// is never given up.
+func (g Goal) Removes() bool { return g == GoalRemove || g == GoalUndo }
 
 // Task is work that a sliver still needs: bring it to its desired state of
 // this generation. There is at most one per sliver; a newer promise replaces it.
@@ -200,11 +237,20 @@ type JournalEntry struct {
 	ID      string
 	At      time.Time
 	Event   string
-	Request string  `json:",omitempty"`
-	Caller  urn.URN `json:",omitzero"`
+	Request string `json:",omitempty"`
+	// Method, API and Remote are the call's: its name, its version of the API and
+	// the address that it came from; empty where no call did it.
+	Method string  `json:",omitempty"`
+	API    int     `json:",omitempty"`
+	Remote string  `json:",omitempty"`
+	Caller urn.URN `json:",omitzero"`
 	// Speaker is the tool that spoke for the caller; zero if none did.
 	Speaker urn.URN `json:",omitzero"`
-	Slice   urn.URN
-	Slivers []urn.URN `json:",omitempty"`
-	Text    string    `json:",omitempty"`
+	// Operator is who did it on this host; empty if a call or the aggregate did.
+	Operator string `json:",omitempty"`
+	// Credentials are the SHA-256 sums of the credentials that gave the right.
+	Credentials []string `json:",omitempty"`
+	Slice       urn.URN
+	Slivers     []urn.URN `json:",omitempty"`
+	Text        string    `json:",omitempty"`
 }
