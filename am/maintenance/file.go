@@ -1,0 +1,273 @@
+package maintenance
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"patchbay/inventory/sheet"
+	"patchbay/inventory/span"
+)
+
+const header = `What is out of service, by patchbay lockdown, maintenance and drain. It may be
+edited; a served site heeds it at once, and patchbay check explains mistakes.`
+
+// Draft is a file being edited.
+type Draft struct {
+	// Plan is what the file said before.
+	Plan *Plan
+	top  *yaml.Node // the mapping of the file
+}
+
+// Change edits a file, or makes it, in one step: another Change waits, and a
+// reader sees the whole of it or nothing. A file with mistakes is not touched.
+// It gives what the file says now. If edit gives an error, nothing is changed.
+func Change(file string, edit func(*Draft) error) (*Plan, error) {
+	if real, err := filepath.EvalSymlinks(file); err == nil {
+		file = real
+	}
+	dir, err := os.Open(filepath.Dir(file))
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close() // and the lock with it
+	if err := syscall.Flock(int(dir.Fd()), syscall.LOCK_EX); err != nil {
+		return nil, &os.PathError{Op: "lock", Path: dir.Name(), Err: err}
+	}
+	mode := fs.FileMode(0o644)
+	text, err := sheet.Load(file, maxFile)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	like, err := os.Stat(file)
+	if err == nil {
+		mode = like.Mode().Perm()
+	} else if like, err = dir.Stat(); err != nil {
+		return nil, err
+	}
+	doc, p, err := parse(text, file)
+	if err != nil {
+		return nil, fmt.Errorf("%w\nmend that first; nothing was changed", err)
+	}
+	d := &Draft{Plan: p, top: sheet.Deref(doc.Content[0])}
+	if sheet.IsNull(d.top) {
+		d.top = &yaml.Node{Kind: yaml.MappingNode, HeadComment: d.top.HeadComment}
+		if len(text) == 0 {
+			doc.HeadComment = header
+		}
+		doc.Content[0] = d.top
+	}
+	if err := edit(d); err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	e := yaml.NewEncoder(&b)
+	e.SetIndent(2)
+	if err := errors.Join(e.Encode(doc), e.Close()); err != nil {
+		return nil, err
+	}
+	if b.Len() > maxFile {
+		return nil, fmt.Errorf("%s would be larger than %d MiB; remove what is over first\nnothing was changed", file, maxFile>>20)
+	}
+	if p, err = Parse(b.Bytes(), file); err != nil {
+		return nil, fmt.Errorf("%w\nnothing was changed", err)
+	}
+	return p, replace(dir, file, b.Bytes(), mode, like)
+}
+
+// replace puts a text in the place of a file, and lasts when it returns. What root
+// writes belongs to the owner of like, as whom the site may be served.
+func replace(dir *os.File, file string, text []byte, mode fs.FileMode, like fs.FileInfo) error {
+	f, err := os.CreateTemp(dir.Name(), "."+filepath.Base(file)+".*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if owner, ok := like.Sys().(*syscall.Stat_t); ok && os.Geteuid() == 0 {
+		err = errors.Join(err, f.Chown(int(owner.Uid), int(owner.Gid)))
+	}
+	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), file)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return dir.Sync()
+}
+
+// SetLockdown begins a lockdown, or changes it.
+func (d *Draft) SetLockdown(l Lockdown) {
+	d.set("lockdown", mapping("text", quoted(l.Text), "since", stamp(l.Since)))
+}
+
+// LiftLockdown ends the lockdown.
+func (d *Draft) LiftLockdown() { d.set("lockdown", nil) }
+
+// Add plans a window.
+func (d *Draft) Add(w Window) {
+	var fields []any
+	if len(w.Components) > 0 {
+		fields = append(fields, "components", flow(w.Components))
+	}
+	d.append("planned", mapping(append(fields, "from", stamp(w.From), "until", stamp(w.Until), "text", quoted(w.Text))...))
+}
+
+// Remove drops the windows that are not to be kept.
+func (d *Draft) Remove(drop func(*Window) bool) {
+	d.filter("planned", func(i int, _ *yaml.Node) bool {
+		// What was added since it was read is kept.
+		return i >= len(d.Plan.Planned) || !drop(d.Plan.Planned[i])
+	})
+}
+
+// AddDrain drains components.
+func (d *Draft) AddDrain(x Drain) {
+	fields := []any{"components", flow(x.Components)}
+	if x.Text != "" {
+		fields = append(fields, "text", quoted(x.Text))
+	}
+	d.append("drained", mapping(append(fields, "since", stamp(x.Since), "by", quoted(x.By))...))
+}
+
+// Undrain takes back what drains the components of these names, and leaves the
+// others drained.
+func (d *Draft) Undrain(names []string) {
+	lifted := map[string]bool{}
+	for _, name := range names {
+		lifted[name] = true
+	}
+	d.filter("drained", func(i int, n *yaml.Node) bool {
+		if i >= len(d.Plan.Drained) {
+			return true
+		}
+		x := d.Plan.Drained[i]
+		var left []string
+		for _, name := range x.names {
+			if !lifted[name] {
+				left = append(left, name)
+			}
+		}
+		if len(left) > 0 && len(left) < len(x.names) {
+			put(sheet.Deref(n), "components", flow(span.Fold(left)))
+		}
+		return len(left) > 0
+	})
+}
+
+// append adds an entry to the list under a key.
+func (d *Draft) append(key string, entry *yaml.Node) {
+	list := d.list(key)
+	if list == nil {
+		list = &yaml.Node{Kind: yaml.SequenceNode}
+		d.set(key, list)
+	}
+	list.Style = 0
+	list.Content = append(list.Content, entry)
+}
+
+// filter drops the entries under a key that are not to be kept, and the key with
+// the last of them.
+func (d *Draft) filter(key string, keep func(i int, n *yaml.Node) bool) {
+	list := d.list(key)
+	if list == nil {
+		return
+	}
+	var kept []*yaml.Node
+	for i, n := range list.Content {
+		if keep(i, n) {
+			kept = append(kept, n)
+		}
+	}
+	if list.Content = kept; len(kept) == 0 {
+		d.set(key, nil)
+	}
+}
+
+// list is the list under a key; nil if there is none.
+func (d *Draft) list(key string) *yaml.Node {
+	for i := 0; i+1 < len(d.top.Content); i += 2 {
+		if d.top.Content[i].Value == key {
+			if n := sheet.Deref(d.top.Content[i+1]); n.Kind == yaml.SequenceNode {
+				return n
+			}
+		}
+	}
+	return nil
+}
+
+// put changes the value of a key that a mapping has.
+func put(m *yaml.Node, key string, value *yaml.Node) {
+	for i := 0; i+1 < len(m.Content); i += 2 {
+		if m.Content[i].Value == key {
+			m.Content[i+1] = value
+		}
+	}
+}
+
+// flow is a list in one line.
+func flow(items []string) *yaml.Node {
+	list := &yaml.Node{Kind: yaml.SequenceNode, Style: yaml.FlowStyle}
+	for _, x := range items {
+		list.Content = append(list.Content, scalar(x))
+	}
+	return list
+}
+
+// set puts value under a key, or drops the key if it is nil.
+func (d *Draft) set(key string, value *yaml.Node) {
+	c := d.top.Content
+	for i := 0; i+1 < len(c); i += 2 {
+		if c[i].Value != key {
+			continue
+		}
+		if value == nil {
+			// A comment above the first entry is often about the file.
+			if i+2 < len(c) {
+				c[i+2].HeadComment = strings.TrimPrefix(c[i].HeadComment+"\n"+c[i+2].HeadComment, "\n")
+			} else {
+				d.top.HeadComment += c[i].HeadComment
+			}
+			d.top.Content = append(c[:i:i], c[i+2:]...)
+		} else {
+			c[i+1] = value
+		}
+		return
+	}
+	if value != nil {
+		d.top.Style = 0
+		d.top.Content = append(c, scalar(key), value)
+	}
+}
+
+func mapping(fields ...any) *yaml.Node {
+	m := &yaml.Node{Kind: yaml.MappingNode}
+	for i := 0; i < len(fields); i += 2 {
+		m.Content = append(m.Content, scalar(fields[i].(string)), fields[i+1].(*yaml.Node))
+	}
+	return m
+}
+
+func scalar(text string) *yaml.Node {
+	n := &yaml.Node{}
+	n.SetString(text)
+	return n
+}
+
+func quoted(text string) *yaml.Node {
+	n := scalar(text)
+	n.Style = yaml.DoubleQuotedStyle
+	return n
+}
+
+func stamp(t time.Time) *yaml.Node {
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!timestamp", Value: t.UTC().Format(time.RFC3339)}
+}

@@ -1,0 +1,66 @@
+package maintenance
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"patchbay/inventory/span"
+)
+
+// Bounds of a file. They stop a slip from filling the memory.
+const (
+	maxFile    = 1 << 20 // bytes
+	maxWindows = 1000
+	maxNames   = 300_000 // components in all windows together
+	maxName    = 256     // bytes
+	maxText    = 500     // bytes
+)
+
+// CheckText says what is wrong with a text for experimenters: it stands in
+// answers that old clients show as they are.
+func CheckText(text string) error {
+	switch {
+	case strings.TrimSpace(text) == "":
+		return fmt.Errorf("the text is empty; say in a line what goes on, for experimenters read it")
+	case len(text) > maxText:
+		return fmt.Errorf("the text has %d bytes; at most %d are shown", len(text), maxText)
+	}
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c < ' ' || c == 0x7f:
+			return fmt.Errorf("the text must be one line without control characters")
+		case c > '~':
+			return fmt.Errorf("the text must be plain ASCII, for old clients fail on all else")
+		}
+	}
+	return nil
+}
+
+// checkName says what is wrong with the name of an operator.
+func checkName(name string) error {
+	if len(name) > maxName || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 }) {
+		return fmt.Errorf("the name %.40q is longer than %d bytes, or has control characters", name, maxName)
+	}
+	return nil
+}
+
+// Spread makes names of a component or a range: pc1..pc20, or pc001..pc100. A
+// range of more than room names is an error that says so.
+func Spread(written string, room int) ([]string, error) {
+	if len(written) > maxName {
+		return nil, fmt.Errorf("the name %.40q… is longer than %d bytes", written, maxName)
+	}
+	r, isRange := span.Parse(written)
+	switch {
+	case !isRange && (written == "" || room < 1 || strings.ContainsFunc(written, func(r rune) bool { return r <= ' ' || r == ',' || r == 0x7f })):
+		return nil, fmt.Errorf("%q is not the name of one component; write a list such as [pc1, pc2], or a range such as pc1..pc4", written)
+	case !isRange:
+		return []string{written}, nil
+	case r.Len() == 0:
+		return nil, fmt.Errorf("%q is no range; write it like pc1..pc20", written)
+	case r.Len() > room:
+		return nil, fmt.Errorf("%q makes %d names, and there is room for %d; name fewer", written, r.Len(), max(room, 0))
+	}
+	return slices.AppendSeq(make([]string, 0, r.Len()), r.Names()), nil
+}

@@ -1,0 +1,245 @@
+package maintenance
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Plan is what a file says. A nil Plan says nothing. All methods may be called
+// at the same time.
+type Plan struct {
+	// Lockdown says that the site takes no new work; nil if it does.
+	Lockdown *Lockdown
+	// Planned are the windows in the order of the file.
+	Planned []*Window
+	// Drained are the components that take nothing new until that is taken back, in
+	// the order of the file.
+	Drained []*Drain
+	// Fingerprint tells two texts apart: the SHA-256 of the file in hexadecimal,
+	// empty if there is none.
+	Fingerprint string
+
+	whole   []*Window            // those of the whole site
+	named   map[string][]*Window // the others, by component
+	drained map[string]*Drain
+	moments []time.Time // when one begins or ends, ascending
+}
+
+// Lockdown is an operator's word that nothing new may begin.
+type Lockdown struct {
+	// Text is one line for experimenters.
+	Text string
+	// Since is when it was said; zero if the file does not tell.
+	Since time.Time
+}
+
+// Window is planned maintenance: from From on, and no longer at Until.
+type Window struct {
+	// Components are names, and ranges such as pc1..pc4, as they are written; none
+	// is the whole site.
+	Components []string
+	// From and Until are whole seconds in UTC.
+	From, Until time.Time
+	// Text is one line for experimenters.
+	Text string
+	// Line is where it stands in the file.
+	Line int
+
+	names []string // of Components, ranges spread
+}
+
+// Drain says that components keep the slivers they have and take no new ones.
+type Drain struct {
+	// Components are names, and ranges such as pc1..pc4, as they are written.
+	Components []string
+	// Text is one line for operators; it may be empty.
+	Text string
+	// Since is when, and By by whom, it was said, if the file tells.
+	Since time.Time
+	By    string
+	// Line is where it stands in the file.
+	Line int
+	// Unpromised says that nobody drained them: their provider has something there that
+	// nobody was promised. It ends with that, and stands in no file.
+	Unpromised bool
+
+	names []string // of Components, ranges spread
+}
+
+// Hold is a drain of one component on which its provider has something that nobody was
+// promised.
+func Hold(component, text string, since time.Time) *Drain {
+	return &Drain{Components: []string{component}, Text: text, Since: since, Unpromised: true, names: []string{component}}
+}
+
+// With is the plan with more components drained, and locked down by l if it is not
+// already and l is not nil. What the file says comes first. The plan stays as it is.
+func (p *Plan) With(l *Lockdown, more []*Drain) *Plan {
+	if l == nil && len(more) == 0 {
+		return p
+	}
+	q := &Plan{Lockdown: cmp.Or(p.Lockdown, l), Planned: p.Planned, Drained: slices.Concat(p.Drained, more), Fingerprint: p.Fingerprint}
+	q.prepare()
+	return q
+}
+
+// Names are the components that are drained, one by one.
+func (d *Drain) Names() []string { return d.names }
+
+// Drain is what drains a component; nil for nothing.
+func (p *Plan) Drain(component string) *Drain {
+	if p == nil {
+		return nil
+	}
+	return p.drained[component]
+}
+
+// DrainedNames counts the names that are drained; one that stands twice counts twice.
+func (p *Plan) DrainedNames() (n int) {
+	if p == nil {
+		return 0
+	}
+	for _, d := range p.Drained {
+		n += len(d.names)
+	}
+	return n
+}
+
+// InForce tells whether the window counts at a time.
+func (w *Window) InForce(now time.Time) bool { return !now.Before(w.From) && now.Before(w.Until) }
+
+// Names are the components of the window, one by one; none is the whole site.
+func (w *Window) Names() []string { return w.names }
+
+// prepare makes the plan ready to be asked.
+func (p *Plan) prepare() {
+	p.named, p.drained = map[string][]*Window{}, map[string]*Drain{}
+	for _, d := range p.Drained {
+		for _, name := range d.names {
+			if p.drained[name] == nil {
+				p.drained[name] = d
+			}
+		}
+	}
+	for _, w := range p.Planned {
+		p.moments = append(p.moments, w.From, w.Until)
+		if len(w.names) == 0 {
+			p.whole = append(p.whole, w)
+		}
+		for _, name := range w.names {
+			if all := p.named[name]; len(all) == 0 || all[len(all)-1] != w { // named once more
+				p.named[name] = append(all, w)
+			}
+		}
+	}
+	slices.SortFunc(p.moments, time.Time.Compare)
+	p.moments = slices.CompactFunc(p.moments, time.Time.Equal)
+}
+
+// On is the window in force on a component at a time, of several the one that
+// ends last; nil for none.
+func (p *Plan) On(component string, now time.Time) (found *Window) {
+	p.each(component, func(w *Window) {
+		if w.InForce(now) && (found == nil || w.Until.After(found.Until)) {
+			found = w
+		}
+	})
+	return found
+}
+
+// Next is the window that begins first on a component after a time; nil for
+// none.
+func (p *Plan) Next(component string, now time.Time) (found *Window) {
+	p.each(component, func(w *Window) {
+		if w.From.After(now) && (found == nil || w.From.Before(found.From)) {
+			found = w
+		}
+	})
+	return found
+}
+
+// Of are all windows that concern a component, whenever they are.
+func (p *Plan) Of(component string) (all []*Window) {
+	p.each(component, func(w *Window) { all = append(all, w) })
+	return all
+}
+
+func (p *Plan) each(component string, f func(*Window)) {
+	if p == nil {
+		return
+	}
+	for _, of := range [][]*Window{p.whole, p.named[component]} {
+		for _, w := range of {
+			f(w)
+		}
+	}
+}
+
+// Steady is the time around now in which no window begins or ends: from its
+// first moment to before its last. Zero is without end.
+func (p *Plan) Steady(now time.Time) (from, until time.Time) {
+	if p == nil {
+		return from, until
+	}
+	i, found := slices.BinarySearchFunc(p.moments, now, time.Time.Compare)
+	if found {
+		i++
+	}
+	if i > 0 {
+		from = p.moments[i-1]
+	}
+	if i < len(p.moments) {
+		until = p.moments[i]
+	}
+	return from, until
+}
+
+// Unknown gives, for each window and each drain that names components which the
+// site does not have, the first of them.
+func (p *Plan) Unknown(have func(name string) bool) (all []Unknown) {
+	if p == nil {
+		return nil
+	}
+	look := func(line int, names []string) {
+		for _, name := range names {
+			if !have(name) {
+				all = append(all, Unknown{line, name})
+				return
+			}
+		}
+	}
+	for _, w := range p.Planned {
+		look(w.Line, w.names)
+	}
+	for _, d := range p.Drained {
+		look(d.Line, d.names)
+	}
+	return all
+}
+
+// DrainedWithout gives the names that are drained and that the site does not have, in
+// the order of the file and each once, but at most so many.
+func (p *Plan) DrainedWithout(have func(name string) bool, most int) (names []string) {
+	if p == nil {
+		return nil
+	}
+	told := map[string]bool{}
+	for _, d := range p.Drained {
+		for _, name := range d.names {
+			if len(names) == most {
+				return names
+			}
+			if !told[name] && !have(name) {
+				names, told[name] = append(names, name), true
+			}
+		}
+	}
+	return names
+}
+
+// Unknown is a name that no component has, and the line of the entry that says it.
+type Unknown struct {
+	Line int
+	Name string
+}

@@ -1,0 +1,213 @@
+package maintenance
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"patchbay/inventory/sheet"
+)
+
+// Read reads a file; one that is not there says nothing. An error is what the
+// file system says, or a *sheet.Error.
+func Read(file string) (*Plan, error) {
+	text, err := sheet.Load(file, maxFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &Plan{}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot read what maintenance there is: %w", err)
+	}
+	return Parse(text, file)
+}
+
+// Parse reads the text of a file. The error is a *sheet.Error with all mistakes.
+func Parse(text []byte, file string) (*Plan, error) {
+	_, p, err := parse(text, file)
+	return p, err
+}
+
+// parse gives the document, too, for those who edit it.
+func parse(text []byte, file string) (*yaml.Node, *Plan, error) {
+	r := &reader{Reader: sheet.Reader{File: file}}
+	sum := sha256.Sum256(text)
+	p := &Plan{Fingerprint: hex.EncodeToString(sum[:])}
+	doc := r.Document(text)
+	if doc != nil && !sheet.IsNull(doc.Content[0]) {
+		r.plan(doc.Content[0], p)
+	}
+	if err := r.Err(); err != nil {
+		return nil, nil, err
+	}
+	p.prepare()
+	return doc, p, nil
+}
+
+// reader knows how much may be out of service.
+type reader struct {
+	sheet.Reader
+	names int // of all windows
+}
+
+func (r *reader) plan(n *yaml.Node, p *Plan) {
+	r.Fields(n, "the file", []string{"lockdown", "planned", "drained"}, func(key string, n *yaml.Node) {
+		switch key {
+		case "lockdown":
+			p.Lockdown = r.lockdown(n)
+		case "planned":
+			for _, item := range r.entries(n, key, "{components, from, until, text}") {
+				p.Planned = append(p.Planned, r.window(item))
+			}
+		case "drained":
+			for _, item := range r.entries(n, key, "{components, text, since, by}") {
+				p.Drained = append(p.Drained, r.drain(item))
+			}
+		}
+	})
+}
+
+// entries are those of a list, as many as there may be.
+func (r *reader) entries(n *yaml.Node, key, of string) []*yaml.Node {
+	switch {
+	case n.Kind != yaml.SequenceNode && !sheet.IsNull(n):
+		r.Wrong(n, "%s must be a list of %s", key, of)
+		return nil
+	case len(n.Content) > maxWindows:
+		r.Wrong(n, "%s has %d entries; the limit is %d, so remove those that are over", key, len(n.Content), maxWindows)
+		return nil
+	}
+	return n.Content
+}
+
+func (r *reader) lockdown(n *yaml.Node) *Lockdown {
+	l := &Lockdown{}
+	if sheet.IsNull(n) { // it might have been meant
+		r.Wrong(n, "lockdown has no text; give it one, or remove the line")
+		return l
+	}
+	told := false
+	r.Fields(n, "lockdown", []string{"text", "since"}, func(key string, n *yaml.Node) {
+		switch key {
+		case "text":
+			l.Text, told = r.text(n), true
+		case "since":
+			l.Since = r.time(n, key)
+		}
+	})
+	if !told && n.Kind == yaml.MappingNode {
+		r.Wrong(n, "lockdown has no text; add one, for experimenters read it")
+	}
+	return l
+}
+
+func (r *reader) window(n *yaml.Node) *Window {
+	n = sheet.Deref(n)
+	w := &Window{Line: n.Line}
+	given := map[string]bool{}
+	bad := r.Mistakes()
+	r.Fields(n, "planned maintenance", []string{"components", "from", "until", "text"}, func(key string, n *yaml.Node) {
+		given[key] = true
+		switch key {
+		case "components":
+			w.Components, w.names = r.components(n)
+		case "from":
+			w.From = r.time(n, key)
+		case "until":
+			w.Until = r.time(n, key)
+		case "text":
+			w.Text = r.text(n)
+		}
+	})
+	if r.Mistakes() > bad {
+		return w
+	}
+	for _, key := range []string{"from", "until", "text"} {
+		if !given[key] {
+			r.Missing(n, "planned maintenance", key)
+		}
+	}
+	if given["from"] && given["until"] && !w.Until.After(w.From) {
+		r.Wrong(n, "planned maintenance ends at %s, which is not after its beginning, %s", w.Until.Format(time.RFC3339), w.From.Format(time.RFC3339))
+	}
+	return w
+}
+
+func (r *reader) drain(n *yaml.Node) *Drain {
+	n = sheet.Deref(n)
+	d := &Drain{Line: n.Line}
+	named := false
+	r.Fields(n, "an entry of drained", []string{"components", "text", "since", "by"}, func(key string, n *yaml.Node) {
+		switch key {
+		case "components":
+			d.Components, d.names = r.components(n)
+			named = true
+		case "text":
+			d.Text = r.text(n)
+		case "since":
+			d.Since = r.time(n, key)
+		case "by":
+			if d.By = n.Value; n.Kind != yaml.ScalarNode || checkName(n.Value) != nil {
+				r.Wrong(n, "by must be the name of whoever says so, in one line")
+			}
+		}
+	})
+	if !named && n.Kind == yaml.MappingNode {
+		r.Wrong(n, "an entry of drained has no components; to keep the whole site, use lockdown")
+	}
+	return d
+}
+
+// components reads names and ranges; a single one is a list of one.
+func (r *reader) components(n *yaml.Node) (written, names []string) {
+	var list []*yaml.Node
+	if n.Kind != yaml.MappingNode {
+		list = r.OneOrMore(n, "components")
+	}
+	if len(list) == 0 {
+		r.Wrong(n, "components must be a list of names such as [pc1..pc4]; leave it out for the whole site")
+		return nil, nil
+	}
+	for _, item := range list {
+		item = sheet.Deref(item)
+		if item.Kind != yaml.ScalarNode || sheet.IsNull(item) {
+			r.Wrong(item, "components must be names such as pc1, or ranges such as pc1..pc4")
+			return nil, nil
+		}
+		more, err := Spread(item.Value, maxNames-r.names)
+		if err != nil {
+			r.Wrong(item, "%v", err)
+			return nil, nil
+		}
+		r.names += len(more)
+		names, written = append(names, more...), append(written, item.Value)
+	}
+	return written, names
+}
+
+func (r *reader) text(n *yaml.Node) string {
+	if n.Kind != yaml.ScalarNode || sheet.IsNull(n) {
+		r.Wrong(n, "text must be a text")
+		return ""
+	}
+	if err := CheckText(n.Value); err != nil {
+		r.Wrong(n, "%v", err)
+	}
+	return n.Value
+}
+
+// The years in which maintenance can sensibly be.
+const firstYear, lastYear = 1990, 9999
+
+func (r *reader) time(n *yaml.Node, what string) time.Time {
+	t, err := time.Parse(time.RFC3339, n.Value)
+	if t = t.UTC().Truncate(time.Second); n.Kind != yaml.ScalarNode || err != nil || t.Year() < firstYear || t.Year() > lastYear {
+		r.Wrong(n, "%s must be a time such as 2030-01-31T12:00:00Z, with its zone", what)
+		return time.Time{}
+	}
+	return t
+}
