@@ -84,13 +84,15 @@ func BenchmarkCommit(b *testing.B) {
 					b.Fatal(err)
 				}
 				defer e.Close()
-				ready := make([][]op, kept)
+				ready := make([][]Op, kept)
 				v := &View{r: plain{}}
 				for i := range ready {
-					if ready[i], err = operations(v, promise(i), Rev(i)); err != nil {
+					cs := promise(i)
+					cs.number(Rev(i + 1))
+					if ready[i], err = operations(v, cs, Rev(i+1)); err != nil {
 						b.Fatal(err)
 					}
-					ready[i] = append(ready[i], op{metaBucket, []byte(revisionName), binary.BigEndian.AppendUint64(nil, uint64(i))})
+					ready[i] = append(ready[i], Op{metaBucket, []byte(revisionName), binary.BigEndian.AppendUint64(nil, uint64(i))})
 				}
 				do := e.db.Update
 				if way == "batch" {
@@ -102,7 +104,7 @@ func BenchmarkCommit(b *testing.B) {
 					return do(func(tx *bbolt.Tx) error {
 						top := tx.Bucket(root)
 						for _, o := range ready[i] {
-							if err := top.Bucket([]byte(o.bucket)).Put(o.key, o.value); err != nil {
+							if err := top.Bucket([]byte(o.Bucket)).Put(o.Key, o.Value); err != nil {
 								return err
 							}
 						}

@@ -2,210 +2,174 @@ package store
 
 import (
 	"bytes"
-	"encoding/binary"
-	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime/debug"
-	"time"
+	"sync"
+	"sync/atomic"
 
 	"go.etcd.io/bbolt"
-	bolterrors "go.etcd.io/bbolt/errors"
 )
-
-// schemaVersion is the bucket tree this program writes.
-const schemaVersion = 1
 
 var root = []byte("v1")
 
 // boltEngine keeps the buckets in one bbolt file.
-type boltEngine struct{ db *bbolt.DB }
+type boltEngine struct {
+	db   *bbolt.DB
+	file *os.File // the one that bbolt has open
+	page int64    // bytes of its pages
+	path string
+	// spoilt is why nothing is written any more: a write came upon damage.
+	spoilt atomic.Pointer[error]
 
-// patience is how long to wait for another process to let go of the file.
-const patience = 2 * time.Second
-
-// openBolt opens or creates the file. It refuses, and leaves as it is, a file
-// that is locked by another process, empty, cut off, otherwise damaged, of
-// another program, or of a newer schema.
-func openBolt(path string) (*boltEngine, error) {
-	db, err := openWhole(path)
-	if err != nil {
-		return nil, fmt.Errorf("cannot open the store %s: %w", path, err)
-	}
-	return &boltEngine{db}, nil
+	gate  sync.Mutex // guards the rest, and that one View at a time begins
+	stuck error      // why nothing begins any more: bbolt was left with its locks held
+	ended bool       // by Close
+	last  int        // the last transaction that was seen
 }
 
-// openWhole looks at what there is before it opens the file for writing. bbolt
-// panics, or touches memory behind the end, when pages are missing; both are
-// errors here.
-func openWhole(path string) (db *bbolt.DB, err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if p := recover(); p != nil {
-			err = damaged(fmt.Errorf("%v", p))
-		}
-	}()
-	info, err := os.Stat(path)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		if err := create(path); err != nil {
-			return nil, explain(err)
-		}
-	case err != nil:
-		return nil, explain(err)
-	case !info.Mode().IsRegular():
-		return nil, errors.New("it is a directory or device; name a file")
-	case info.Size() == 0:
-		// A store never is. To take it for a new one would forget all promises.
-		return nil, errors.New("it is empty; restore a backup, or remove it to begin anew")
-	default:
-		if err := inspect(path, info.Size()); err != nil {
-			return nil, err
-		}
-	}
-	db, err = bbolt.Open(path, 0o600, &bbolt.Options{Timeout: patience, FreelistType: bbolt.FreelistMapType})
+// OpenBolt opens or creates the engine of one bbolt file. It refuses, and leaves
+// as it is, a file that is locked by another process, empty, cut off, otherwise
+// damaged, of another program, or of a newer schema.
+func OpenBolt(path string) (Engine, error) {
+	e, err := openBolt(path)
 	if err != nil {
-		return nil, explain(err)
-	}
-	if err := prepare(db); err != nil {
-		db.Close()
 		return nil, err
 	}
-	return db, nil
+	return e, nil
 }
 
-// create makes an empty store, which gets its name when it is whole: a crash
-// leaves a good file or none.
-func create(path string) error {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".new-*")
+func openBolt(path string) (*boltEngine, error) {
+	db, file, err := openWhole(path)
 	if err != nil {
-		return err
+		return nil, cannotOpen(path, err)
 	}
-	defer os.Remove(f.Name())
-	f.Close()
-	db, err := bbolt.Open(f.Name(), 0o600, &bbolt.Options{Timeout: patience})
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(prepare(db), db.Close()); err != nil {
-		return err
-	}
-	// A link, unlike a new name, does not replace what another process made
-	// meanwhile; some file systems know no links.
-	if err := os.Link(f.Name(), path); err != nil && !errors.Is(err, os.ErrExist) {
-		if err := os.Rename(f.Name(), path); err != nil {
-			return err
-		}
-	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	return dir.Sync()
+	return &boltEngine{db: db, file: file, page: int64(db.Info().PageSize), path: path}, nil
 }
 
-// inspect reads a file of some size without writing to it.
-func inspect(path string, size int64) error {
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: patience, ReadOnly: true, PreLoadFreelist: true})
-	if err != nil {
-		return explain(err)
-	}
-	defer db.Close()
-	return db.View(func(tx *bbolt.Tx) error {
-		if tx.Size() > size {
-			return damaged(fmt.Errorf("%d of %d bytes are there", size, tx.Size()))
-		}
-		_, err := known(tx)
-		return err
-	})
-}
-
-// explain says what an error of bbolt.Open means to an operator.
-func explain(err error) error {
-	switch {
-	case errors.Is(err, bolterrors.ErrTimeout):
-		return errors.New("another process holds it; is a server running on it?")
-	case errors.Is(err, os.ErrPermission):
-		return fmt.Errorf("this user may not write it (%w)", err)
-	}
-	if _, ok := errors.AsType[*os.PathError](err); ok {
-		return err
-	}
-	return damaged(err)
-}
-
-func damaged(err error) error {
-	return fmt.Errorf("it is damaged or no store (%w); restore a backup, nothing was changed", err)
-}
-
-// known tells whether the file is a store of this program, which it is not if
-// it is new.
-func known(tx *bbolt.Tx) (bool, error) {
-	top := tx.Bucket(root)
-	if top == nil {
-		if k, _ := tx.Cursor().First(); k != nil {
-			return false, errors.New("it is a bbolt file of another program")
-		}
-		return false, nil
-	}
-	meta := top.Bucket([]byte(metaBucket))
-	if meta == nil {
-		return false, damaged(errors.New("its schema number is missing"))
-	}
-	v := meta.Get([]byte(schemaName))
-	if len(v) != 8 {
-		return false, damaged(errors.New("its schema number is missing"))
-	}
-	if n := binary.BigEndian.Uint64(v); n != schemaVersion {
-		return false, fmt.Errorf("it has schema %d and this program knows %d; use the program that wrote it", n, schemaVersion)
-	}
-	for _, b := range buckets {
-		if top.Bucket([]byte(b)) == nil {
-			return false, damaged(fmt.Errorf("the bucket %s is missing", b))
-		}
-	}
-	if v := meta.Get([]byte(revisionName)); v != nil && len(v) != 8 {
-		return false, damaged(errors.New("its revision is no number"))
-	}
-	return true, nil
-}
-
-// prepare makes the buckets of a new file.
-func prepare(db *bbolt.DB) error {
-	ready := false
-	err := db.View(func(tx *bbolt.Tx) (err error) { ready, err = known(tx); return err })
-	if ready || err != nil {
-		return err
-	}
-	return db.Update(func(tx *bbolt.Tx) error {
-		top, err := tx.CreateBucket(root)
+func (e *boltEngine) View(f func(Reader) error) error {
+	return e.view(func(tx *bbolt.Tx) error {
+		top, err := topOf(tx)
 		if err != nil {
 			return err
 		}
-		for _, b := range buckets {
-			if _, err := top.CreateBucket([]byte(b)); err != nil {
-				return err
-			}
-		}
-		return top.Bucket([]byte(metaBucket)).Put([]byte(schemaName), binary.BigEndian.AppendUint64(nil, schemaVersion))
+		return f(boltReader{top})
 	})
 }
 
-func (e *boltEngine) View(f func(reader) error) error {
-	return e.db.View(func(tx *bbolt.Tx) error { return f(boltReader{tx.Bucket(root)}) })
+func (e *boltEngine) view(f func(*bbolt.Tx) error) error {
+	return guard(func() error {
+		tx, err := e.begin()
+		if err != nil {
+			return err
+		}
+		defer tx.Rollback()
+		return f(tx)
+	})
 }
 
-func (e *boltEngine) Apply(ops []op) error {
-	return e.db.Update(func(tx *bbolt.Tx) error {
-		top := tx.Bucket(root)
+// begin begins a transaction that reads. bbolt panics where neither of its first
+// pages is good, and then keeps the locks that all others need to end: so these
+// are looked at before.
+func (e *boltEngine) begin() (tx *bbolt.Tx, err error) {
+	e.gate.Lock()
+	defer e.gate.Unlock()
+	if err := e.firstPages(); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			err = damage(p)
+			e.stuck = err
+		}
+	}()
+	if tx, err = e.db.Begin(false); err != nil {
+		return nil, err
+	}
+	if tx.ID() < e.last {
+		_ = tx.Rollback() // it has read nothing yet
+		return nil, damage("it shows what it was before the last change")
+	}
+	e.last = tx.ID()
+	return tx, nil
+}
+
+// firstPages looks whether one of the first pages tells of the last change, as bbolt
+// goes on from the one before where they do not. The caller has the gate.
+func (e *boltEngine) firstPages() error {
+	switch {
+	case e.stuck != nil:
+		return e.stuck
+	case e.ended:
+		return ErrClosed
+	}
+	p := &pages{r: e.file, page: e.page}
+	if _, err := p.readMeta(); err != nil {
+		return damage(err)
+	}
+	if p.meta.tx < uint64(e.last) {
+		return damage("its first pages know nothing of the last change")
+	}
+	return nil
+}
+
+// fit refuses to write into a file of which a reader could not be sure.
+func (e *boltEngine) fit() error {
+	e.gate.Lock()
+	defer e.gate.Unlock()
+	if err := e.firstPages(); err != nil {
+		return err
+	}
+	if err := stillAt(e.path, e.file); err != nil {
+		return spoiled{fmt.Errorf("the file was not at its place (%w) when a change was to be written, which would have been lost; nothing more is promised until the server is started again, not even if the file is put back: make a backup with patchbay backup before you stop the server, and restore that, or put the file back and start the server again", err)}
+	}
+	return nil
+}
+
+// topOf is the bucket of all others.
+func topOf(tx *bbolt.Tx) (*bbolt.Bucket, error) {
+	defer breaks()
+	if top := tx.Bucket(root); top != nil {
+		return top, nil
+	}
+	return nil, damage("it has no buckets")
+}
+
+func (e *boltEngine) Apply(ops []Op) (err error) {
+	if err := e.spoilt.Load(); err != nil {
+		return *err
+	}
+	if err := e.fit(); err != nil {
+		return err
+	}
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if p := recover(); p != nil { // bbolt has met damage
+			err = damage(p)
+			e.spoilt.Store(&err)
+		}
+	}()
+	id := 0
+	err = e.db.Update(func(tx *bbolt.Tx) (err error) {
+		id = tx.ID()
+		top, err := topOf(tx)
+		if err != nil {
+			return err
+		}
 		for _, o := range ops {
-			b, err := top.Bucket([]byte(o.bucket)), error(nil)
-			if o.value == nil {
-				err = b.Delete(o.key)
-			} else {
-				err = b.Put(o.key, o.value)
+			b := top.Bucket([]byte(o.Bucket))
+			if b == nil {
+				if b, err = top.CreateBucket([]byte(o.Bucket)); err != nil {
+					return err
+				}
+			}
+			switch {
+			case len(o.Key) == 0 || len(o.Key) > MaxKey: // bbolt lets both be deleted
+				err = fmt.Errorf("a key has %d bytes", len(o.Key))
+			case o.Value == nil:
+				err = b.Delete(o.Key)
+			default:
+				err = b.Put(o.Key, o.Value)
 			}
 			if err != nil {
 				return err
@@ -213,21 +177,90 @@ func (e *boltEngine) Apply(ops []op) error {
 		}
 		return nil
 	})
+	if err == nil {
+		e.gate.Lock()
+		e.last = max(e.last, id)
+		e.gate.Unlock()
+	}
+	return err
 }
 
-func (e *boltEngine) Close() error { return e.db.Close() }
+func (e *boltEngine) Close() error {
+	if err := e.spoilt.Load(); err != nil {
+		return *err // its locks may be held for ever; they end with the process
+	}
+	e.gate.Lock()
+	defer e.gate.Unlock()
+	if e.stuck != nil {
+		return e.stuck // as above
+	}
+	e.ended = true
+	return e.db.Close()
+}
 
+// broken is what a reader panics with where pages of the file are damaged, or gone
+// from under the server.
+type broken struct{ error }
+
+// guard turns what goes wrong in the mapped file into an error. Panics of others
+// go on.
+func guard(f func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		switch p := recover(); {
+		case p == nil:
+		case damagedMemory(p):
+			err = damage(p)
+		default:
+			panic(p)
+		}
+	}()
+	return f()
+}
+
+// boltReader reads one transaction; its panics are broken.
 type boltReader struct{ top *bbolt.Bucket }
 
-func (r boltReader) Get(bucket string, key []byte) []byte {
-	return r.top.Bucket([]byte(bucket)).Get(key)
+// bucket is nil for one that nothing was put into.
+func (r boltReader) bucket(name string) *bbolt.Bucket { return r.top.Bucket([]byte(name)) }
+
+func breaks() {
+	if p := recover(); p != nil {
+		panic(broken{damage(p)})
+	}
 }
 
-func (r boltReader) Scan(bucket string, prefix []byte, f func(k, v []byte) bool) {
-	c := r.top.Bucket([]byte(bucket)).Cursor()
-	for k, v := c.Seek(prefix); k != nil && bytes.HasPrefix(k, prefix); k, v = c.Next() {
-		if !f(k, v) {
-			return
-		}
+func (r boltReader) Get(bucket string, key []byte) []byte {
+	defer breaks()
+	if b := r.bucket(bucket); b != nil {
+		return b.Get(key)
 	}
+	return nil
+}
+
+func (r boltReader) Scan(bucket string, prefix, from []byte, f func(k, v []byte) bool) {
+	c, k, v := r.seek(bucket, prefix, from)
+	for k != nil && bytes.HasPrefix(k, prefix) && f(k, v) {
+		k, v = next(c)
+	}
+}
+
+// seek finds the first key that a scan shows.
+func (r boltReader) seek(bucket string, prefix, from []byte) (c *bbolt.Cursor, k, v []byte) {
+	defer breaks()
+	b := r.bucket(bucket)
+	if b == nil {
+		return nil, nil, nil
+	}
+	c = b.Cursor()
+	if bytes.Compare(from, prefix) > 0 {
+		prefix = from
+	}
+	k, v = c.Seek(prefix)
+	return c, k, v
+}
+
+func next(c *bbolt.Cursor) (k, v []byte) {
+	defer breaks()
+	return c.Next()
 }

@@ -1,6 +1,11 @@
 package store
 
 import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
 	"patchbay/am"
 	"patchbay/am/urn"
 )
@@ -15,6 +20,7 @@ const (
 	Documents Kind = "requests"
 	Tasks     Kind = "tasks"
 	Journal   Kind = "journal"
+	Events    Kind = "events"
 )
 
 // Key names one record. ID is a URN's Key, a document's id, or a journal
@@ -85,6 +91,35 @@ func (c *ChangeSet) Log(e am.JournalEntry) {
 	c.Put = append(c.Put, Record{Key{Kind: Journal}, e})
 }
 
+// number gives the journal entries their numbers. The list of a decision that
+// keeps it is left alone.
+func (c *ChangeSet) number(rev Rev) {
+	if !slices.ContainsFunc(c.Put, func(r Record) bool { return r.Key.Kind == Journal }) {
+		return
+	}
+	c.Put = slices.Clone(c.Put)
+	for i, r := range c.Put {
+		if e, ok := r.Value.(am.JournalEntry); ok {
+			e.ID = journalID(rev, i)
+			c.Put[i] = Record{Key{Journal, e.ID}, e}
+		}
+	}
+}
+
+// journalID is the number of the entry that is the nth record of a revision.
+// Numbers of one length are in order.
+func journalID(rev Rev, n int) string { return fmt.Sprintf("%016x-%04x", uint64(rev), n) }
+
+// JournalRev is the revision in which a journal entry was written, of its number.
+func JournalRev(id string) (Rev, bool) {
+	rev, n, ok := strings.Cut(id, "-")
+	if !ok || len(rev) != 16 || len(n) < 4 {
+		return 0, false
+	}
+	u, err := strconv.ParseUint(rev, 16, 64)
+	return Rev(u), err == nil
+}
+
 // Remove adds keys to delete. Deleting what is absent is no error.
 func (c *ChangeSet) Remove(k ...Key) { c.Delete = append(c.Delete, k...) }
 
@@ -95,8 +130,8 @@ func (c *ChangeSet) ExpectRev(k Key, r Rev) { c.Expect = append(c.Expect, Expect
 func (c *ChangeSet) Empty() bool { return len(c.Put) == 0 && len(c.Delete) == 0 }
 
 // Observer keeps an index of its own in step with the store. The committer
-// calls it from one goroutine: Stage for each accepted change set in order,
-// then either Publish, when all staged sets are durable, or Rollback.
+// calls it from one goroutine: Stage for each accepted change set in order, its
+// journal entries numbered, then either Publish, when all staged sets are durable, or Rollback.
 type Observer interface {
 	Stage(ChangeSet)
 	Publish()

@@ -12,16 +12,17 @@ import (
 
 // committer turns groups of decisions into writes. One goroutine owns it.
 type committer struct {
-	engine    engine
+	engine    Engine
 	now       func() time.Time
 	revision  Rev // the last one written
 	observers []Observer
-	// doubt is set when a write failed and yet shows: nobody knows whether it
-	// lasts, so nothing more is promised until the next start.
-	doubt error
+	outbox    func(Change) []Message
+	// trouble is set when a write failed and yet shows, as nobody knows whether it
+	// lasts, and when damage was met: nothing more is promised until the next start.
+	trouble *trouble
 }
 
-func (c *committer) load(r reader) error {
+func (c *committer) load(r Reader) error {
 	b := r.Get(metaBucket, []byte(revisionName))
 	if b == nil {
 		return nil
@@ -35,17 +36,21 @@ func (c *committer) load(r reader) error {
 
 // commit decides, stages, writes, publishes and answers one group.
 func (c *committer) commit(group []*pending) {
-	if c.doubt != nil {
+	if why := c.trouble.err(); why != nil {
 		for _, p := range group {
-			p.answer <- c.doubt
+			p.answer <- fmt.Errorf("%w: %w", ErrNotCommitted, why)
 		}
 		return
 	}
 	answers := make([]error, len(group))
+	staged := make([]bool, len(group)) // whether it was decided upon changes of others
 	revision := c.revision
-	var ops []op
+	var ops []Op
 	read := false
-	err := c.engine.View(func(r reader) error {
+	err := c.engine.View(func(r Reader) error {
+		if now := (&View{r: r}).Revision(); now != c.revision {
+			return damage(fmt.Sprintf("it is of revision %d, and the last was %d", now, c.revision))
+		}
 		read = true
 		for i, p := range group {
 			if p.attach != nil {
@@ -59,19 +64,28 @@ func (c *committer) commit(group []*pending) {
 			case p.ctx.Err() != nil:
 				answers[i] = p.ctx.Err()
 			default:
+				staged[i] = len(o.ops) > 0
 				answers[i] = c.decide(o, p.decide, &revision)
 			}
 		}
 		ops = o.ops
 		return nil
 	})
-	if err == nil && len(ops) > 0 {
-		ops = append(ops, op{metaBucket, []byte(revisionName), binary.BigEndian.AppendUint64(nil, uint64(revision))})
-		if err = c.engine.Apply(ops); err != nil && c.shows(revision) {
-			c.doubt = fmt.Errorf("%w: it is in doubt whether an earlier change has lasted; start the server again (%w)", ErrNotCommitted, err)
+	if c.trouble.meet(err) == nil {
+		for _, answer := range answers {
+			if c.trouble.meet(answer); errors.Is(answer, ErrBroken) {
+				err = answer // nor is what others of the group want promised any more
+			}
 		}
 	}
-	if err == nil {
+	if err == nil && len(ops) > 0 {
+		ops = append(ops, Op{metaBucket, []byte(revisionName), binary.BigEndian.AppendUint64(nil, uint64(revision))})
+		if err = c.engine.Apply(ops); err != nil && c.shows(revision) {
+			c.trouble.set(fmt.Errorf("it is in doubt whether an earlier change has lasted; start the server again (%w)", err))
+			err = fmt.Errorf("%w; start the server again (%w)", ErrInDoubt, err)
+		}
+	}
+	if c.trouble.meet(err) == nil {
 		c.revision = revision
 	}
 	for _, x := range c.observers {
@@ -82,7 +96,8 @@ func (c *committer) commit(group []*pending) {
 		}
 	}
 	for i, p := range group {
-		if err != nil && answers[i] == nil && (p.attach == nil || !read) {
+		// What was refused for a change that has not happened was refused for nothing.
+		if err != nil && (answers[i] == nil && (p.attach == nil || !read) || staged[i]) {
 			answers[i] = fmt.Errorf("%w: %w", ErrNotCommitted, err)
 		}
 		p.answer <- answers[i]
@@ -97,11 +112,11 @@ func (c *committer) shows(revision Rev) bool {
 
 // decide runs one decision over the overlay and stages what it wants.
 func (c *committer) decide(o *overlay, d Decision, revision *Rev) error {
-	cs, err := run(d, &View{o, c.now()})
+	v := &View{r: o, now: c.now(), read: map[Key]any{}}
+	cs, err := run(d, v)
 	if err != nil {
 		return err
 	}
-	v := &View{r: o}
 	for _, e := range cs.Expect {
 		if v.Rev(e.Key) != e.Rev {
 			return fmt.Errorf("%w: %s %s", ErrConflict, e.Key.Kind, e.Key.ID)
@@ -111,6 +126,10 @@ func (c *committer) decide(o *overlay, d Decision, revision *Rev) error {
 		return nil
 	}
 	next := *revision + 1
+	cs.number(next)
+	if err := post(c.outbox, v, &cs, next); err != nil {
+		return err
+	}
 	ops, err := operations(v, cs, next)
 	if err != nil {
 		return err
@@ -127,7 +146,11 @@ func (c *committer) decide(o *overlay, d Decision, revision *Rev) error {
 // end the committer of all.
 func run(d Decision, v *View) (cs ChangeSet, err error) {
 	defer func() {
-		if p := recover(); p != nil {
+		switch p := recover(); {
+		case p == nil:
+		case damagedMemory(p):
+			err = fmt.Errorf("%w: %w", ErrNotCommitted, damage(p))
+		default:
 			err = fmt.Errorf("a decision panicked: %v\n%s", p, debug.Stack())
 		}
 	}()
@@ -135,7 +158,7 @@ func run(d Decision, v *View) (cs ChangeSet, err error) {
 }
 
 // attach shows a new observer what is published, before any of the group.
-func (c *committer) attach(r reader, x Observer) error {
+func (c *committer) attach(r Reader, x Observer) error {
 	var all ChangeSet
 	err := (&View{r: r}).Slivers(func(s am.Sliver) bool { all.PutSliver(s); return true })
 	if err != nil {
@@ -148,22 +171,22 @@ func (c *committer) attach(r reader, x Observer) error {
 }
 
 // operations spells a change set out as writes, the indexes included.
-func operations(v *View, cs ChangeSet, rev Rev) ([]op, error) {
-	var ops []op
+func operations(v *View, cs ChangeSet, rev Rev) ([]Op, error) {
+	var ops []Op
 	unindex := func(k Key) error {
 		if k.Kind != Slivers {
 			return nil
 		}
-		old, _, err := get[am.Sliver](v, k)
+		old, err := before[am.Sliver](v, k)
 		if errors.Is(err, ErrNotFound) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		ops = append(ops, op{bySlice, sliceIndexKey(old.Slice.Key(), k.ID), nil})
+		ops = append(ops, Op{bySlice, sliceIndexKey(old.Slice.Key(), k.ID), nil})
 		if mayExpire(&old) {
-			ops = append(ops, op{byExpiry, expiryKey(old.Expires, k.ID), nil})
+			ops = append(ops, Op{byExpiry, expiryKey(old.Expires, k.ID), nil})
 		}
 		return nil
 	}
@@ -171,7 +194,7 @@ func operations(v *View, cs ChangeSet, rev Rev) ([]op, error) {
 		if err := unindex(k); err != nil {
 			return nil, err
 		}
-		ops = append(ops, op{string(k.Kind), []byte(k.ID), nil})
+		ops = append(ops, Op{string(k.Kind), []byte(k.ID), nil})
 	}
 	last := make(map[Key]int, len(cs.Put)) // a record put twice is what the last one says
 	for i, p := range cs.Put {
@@ -181,10 +204,6 @@ func operations(v *View, cs ChangeSet, rev Rev) ([]op, error) {
 		if p.Key.Kind != Journal && last[p.Key] != i {
 			continue
 		}
-		if e, ok := p.Value.(am.JournalEntry); ok {
-			e.ID = fmt.Sprintf("%016x-%04x", rev, i)
-			p.Key.ID, p.Value = e.ID, e
-		}
 		if err := unindex(p.Key); err != nil {
 			return nil, err
 		}
@@ -192,11 +211,11 @@ func operations(v *View, cs ChangeSet, rev Rev) ([]op, error) {
 		if err != nil {
 			return nil, err
 		}
-		ops = append(ops, op{string(p.Key.Kind), []byte(p.Key.ID), b})
+		ops = append(ops, Op{string(p.Key.Kind), []byte(p.Key.ID), b})
 		if s, ok := p.Value.(am.Sliver); ok {
-			ops = append(ops, op{bySlice, sliceIndexKey(s.Slice.Key(), p.Key.ID), []byte{}})
+			ops = append(ops, Op{bySlice, sliceIndexKey(s.Slice.Key(), p.Key.ID), []byte{}})
 			if mayExpire(&s) {
-				ops = append(ops, op{byExpiry, expiryKey(s.Expires, p.Key.ID), []byte{}})
+				ops = append(ops, Op{byExpiry, expiryKey(s.Expires, p.Key.ID), []byte{}})
 			}
 		}
 	}

@@ -7,10 +7,10 @@
 //
 //	Commit(decision) ─┐                 ┌─ ChangeSet ─> overlay, Observer.Stage
 //	Commit(decision) ─┼─> committer ────┤   …
-//	Commit(decision) ─┘   (one group)   └─> engine.Apply ─> Observer.Publish ─> answers
+//	Commit(decision) ─┘   (one group)   └─> Engine.Apply ─> Observer.Publish ─> answers
 //	                                              └ failed ─> Observer.Rollback ─> ErrNotCommitted
 //
-// The engine is bbolt behind a narrow door (see engine); no transaction of it
+// The engine is bbolt behind a narrow door (see Engine); no transaction of it
 // leaves this package, so a replicated engine can stand there later. The bucket
 // tree, changed only together with a numbered migration:
 //
@@ -20,6 +20,7 @@
 //	v1/requests    document id           → am.Document
 //	v1/tasks       sliver URN            → am.Task
 //	v1/journal     revision              → am.JournalEntry
+//	v1/events      revision              → Message, until all have taken it; since schema 2
 //	v1/by_slice    slice URN, sliver URN → nothing
 //	v1/by_expiry   time, sliver URN      → nothing; what may expire
 //

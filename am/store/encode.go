@@ -4,18 +4,29 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"hash/crc32"
 	"math"
 	"time"
 
 	"patchbay/am"
 )
 
-// A stored value is its revision in eight bytes, then JSON. A document's text
-// follows its JSON after a zero byte, as received.
+// A stored value is its revision in eight bytes, whose first says whether a sum of
+// all else follows in four, then JSON. A document's text follows its JSON after a
+// zero byte, as received. Values that schema 1 has written have no sum.
+
+// summed is the first byte of a value with a sum; revisions never come to there.
+const summed = 1
+
+// sumSize is the length in bytes of a sum.
+const sumSize = 4
+
+var sums = crc32.MakeTable(crc32.Castagnoli)
 
 func encode(rev Rev, value any) ([]byte, error) {
-	b := binary.BigEndian.AppendUint64(nil, uint64(rev))
+	b := make([]byte, 8+sumSize, 1024)
 	d, isDocument := value.(am.Document)
 	if isDocument {
 		value = am.Document{ID: d.ID, Slice: d.Slice, Received: d.Received}
@@ -28,31 +39,64 @@ func encode(rev Rev, value any) ([]byte, error) {
 	if isDocument {
 		b = append(append(b, 0), d.Text...)
 	}
+	binary.BigEndian.PutUint64(b, uint64(rev))
+	b[0] = summed
+	binary.BigEndian.PutUint32(b[8:], sumOf(b))
 	return b, nil
+}
+
+// sumOf is the sum of a value's revision and text.
+func sumOf(b []byte) uint32 {
+	return crc32.Update(crc32.Checksum(b[:8], sums), sums, b[8+sumSize:])
+}
+
+// revisionOf is the revision of a stored value, 0 if it is none.
+func revisionOf(b []byte) Rev {
+	if len(b) < 8 {
+		return 0
+	}
+	return Rev(binary.BigEndian.Uint64(b) &^ (0xff << 56))
 }
 
 // decode reads a stored value into v and gives its revision. Nothing of b is
 // kept.
 func decode(b []byte, v any) (Rev, error) {
-	if len(b) < 8 {
-		return 0, fmt.Errorf("a stored record of %d bytes is too short", len(b))
+	rev, text, err := unwrap(b)
+	if err != nil {
+		return 0, spoiled{err}
 	}
-	rev, b := Rev(binary.BigEndian.Uint64(b)), b[8:]
 	d, isDocument := v.(*am.Document)
-	var text []byte
+	var document []byte
 	if isDocument {
 		var found bool
-		if b, text, found = bytes.Cut(b, []byte{0}); !found {
-			return 0, fmt.Errorf("a stored document has no text")
+		if text, document, found = bytes.Cut(text, []byte{0}); !found {
+			return 0, spoiled{errors.New("a stored document has no text")}
 		}
 	}
-	if err := json.Unmarshal(b, v); err != nil {
-		return 0, fmt.Errorf("cannot read a stored record: %w", err)
+	if err := json.Unmarshal(text, v); err != nil {
+		err = fmt.Errorf("cannot read a stored record: %w", err)
+		if b[0] != summed { // else it is as it was written
+			err = spoiled{err}
+		}
+		return 0, err
 	}
 	if isDocument {
-		d.Text = bytes.Clone(text)
+		d.Text = bytes.Clone(document)
 	}
 	return rev, nil
+}
+
+// unwrap gives the revision and the text of a stored value.
+func unwrap(b []byte) (Rev, []byte, error) {
+	switch {
+	case len(b) < 8 || b[0] == summed && len(b) < 8+sumSize:
+		return 0, nil, fmt.Errorf("a stored record of %d bytes is too short", len(b))
+	case b[0] == 0:
+		return revisionOf(b), b[8:], nil
+	case b[0] != summed || binary.BigEndian.Uint32(b[8:]) != sumOf(b):
+		return 0, nil, errors.New("a stored record is damaged; its sum is another")
+	}
+	return revisionOf(b), b[8+sumSize:], nil
 }
 
 func sliceIndexKey(slice, sliver string) []byte {
@@ -70,6 +114,14 @@ func expiryKey(t time.Time, sliver string) []byte {
 		n = math.MaxInt64
 	}
 	return append(binary.BigEndian.AppendUint64(nil, uint64(n)), sliver...)
+}
+
+// readExpiryKey is the reverse of expiryKey.
+func readExpiryKey(k []byte) (at time.Time, sliver string, err error) {
+	if len(k) < 8 {
+		return at, "", spoiled{fmt.Errorf("%s %q: it is no time; stop the server, and restore a backup", byExpiry, k)}
+	}
+	return time.Unix(0, int64(binary.BigEndian.Uint64(k))), string(k[8:]), nil
 }
 
 // mayExpire tells whether a lease is running on the sliver.

@@ -9,24 +9,24 @@ import (
 // overlay is a reader that shows a base with staged operations on top. A nil
 // value in staged is a deletion.
 type overlay struct {
-	base   reader
+	base   Reader
 	staged map[string]map[string][]byte
-	ops    []op
+	ops    []Op
 }
 
-func newOverlay(base reader) *overlay {
+func newOverlay(base Reader) *overlay {
 	return &overlay{base: base, staged: map[string]map[string][]byte{}}
 }
 
 // stage lays operations over the base.
-func (o *overlay) stage(ops []op) {
+func (o *overlay) stage(ops []Op) {
 	for _, p := range ops {
-		m := o.staged[p.bucket]
+		m := o.staged[p.Bucket]
 		if m == nil {
 			m = map[string][]byte{}
-			o.staged[p.bucket] = m
+			o.staged[p.Bucket] = m
 		}
-		m[string(p.key)] = p.value
+		m[string(p.Key)] = p.Value
 	}
 	o.ops = append(o.ops, ops...)
 }
@@ -39,11 +39,11 @@ func (o *overlay) Get(bucket string, key []byte) []byte {
 }
 
 // Scan merges the base with the staged keys, in order.
-func (o *overlay) Scan(bucket string, prefix []byte, f func(k, v []byte) bool) {
+func (o *overlay) Scan(bucket string, prefix, from []byte, f func(k, v []byte) bool) {
 	m := o.staged[bucket]
 	var keys []string
 	for k := range m {
-		if strings.HasPrefix(k, string(prefix)) {
+		if strings.HasPrefix(k, string(prefix)) && k >= string(from) {
 			keys = append(keys, k)
 		}
 	}
@@ -59,7 +59,7 @@ func (o *overlay) Scan(bucket string, prefix []byte, f func(k, v []byte) bool) {
 			}
 		}
 	}
-	o.base.Scan(bucket, prefix, func(k, v []byte) bool {
+	o.base.Scan(bucket, prefix, from, func(k, v []byte) bool {
 		emit(k)
 		if more && len(keys) > 0 && keys[0] == string(k) {
 			emit(append(bytes.Clone(k), 0))

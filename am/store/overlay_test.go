@@ -15,32 +15,32 @@ type plain map[string][]byte
 
 func (p plain) Get(bucket string, key []byte) []byte { return p[bucket+"/"+string(key)] }
 
-func (p plain) Scan(bucket string, prefix []byte, f func(k, v []byte) bool) {
+func (p plain) Scan(bucket string, prefix, from []byte, f func(k, v []byte) bool) {
 	for _, k := range slices.Sorted(maps.Keys(p)) {
-		if key, ok := strings.CutPrefix(k, bucket+"/"); ok && strings.HasPrefix(key, string(prefix)) && !f([]byte(key), p[k]) {
+		if key, ok := strings.CutPrefix(k, bucket+"/"); ok && strings.HasPrefix(key, string(prefix)) && key >= string(from) && !f([]byte(key), p[k]) {
 			return
 		}
 	}
 }
 
-func (p plain) apply(ops []op) {
+func (p plain) apply(ops []Op) {
 	for _, o := range ops {
-		if o.value == nil {
-			delete(p, o.bucket+"/"+string(o.key))
+		if o.Value == nil {
+			delete(p, o.Bucket+"/"+string(o.Key))
 		} else {
-			p[o.bucket+"/"+string(o.key)] = o.value
+			p[o.Bucket+"/"+string(o.Key)] = o.Value
 		}
 	}
 }
 
 // TestOverlay compares an overlay with a map to which everything was applied.
 func TestOverlay(t *testing.T) {
-	ops := func(t *rapid.T, label string) []op {
+	ops := func(t *rapid.T, label string) []Op {
 		key := rapid.SampledFrom([]string{"a", "aa", "a\x00", "ab", "b", "ba", "c", "\xff", "\xff\xff"})
 		value := rapid.SampledFrom([][]byte{nil, {}, []byte("1"), []byte("2")})
-		list := make([]op, rapid.IntRange(0, 8).Draw(t, label))
+		list := make([]Op, rapid.IntRange(0, 8).Draw(t, label))
 		for i := range list {
-			list[i] = op{rapid.SampledFrom([]string{"x", "y"}).Draw(t, "bucket"), []byte(key.Draw(t, "key")), value.Draw(t, "value")}
+			list[i] = Op{rapid.SampledFrom([]string{"x", "y"}).Draw(t, "bucket"), []byte(key.Draw(t, "key")), value.Draw(t, "value")}
 		}
 		return list
 	}
@@ -56,9 +56,10 @@ func TestOverlay(t *testing.T) {
 		}
 		for _, bucket := range []string{"x", "y", "none"} {
 			for _, prefix := range []string{"", "a", "aa", "\xff", "d"} {
-				for _, limit := range []int{0, 1, 2, 99} {
-					list := func(r reader) (all []string) {
-						r.Scan(bucket, []byte(prefix), func(k, v []byte) bool {
+				for n, limit := range []int{0, 1, 2, 99} {
+					from := []string{"", "b", "aa", prefix}[n]
+					list := func(r Reader) (all []string) {
+						r.Scan(bucket, []byte(prefix), []byte(from), func(k, v []byte) bool {
 							all = append(all, fmt.Sprintf("%q=%q", k, v))
 							return len(all) <= limit
 						})

@@ -165,7 +165,7 @@ func consistent(t testing.TB, s *Store) {
 
 // inconsistency compares the indexes of a store with its records.
 func inconsistency(s *Store) error {
-	return s.engine.View(func(r reader) error {
+	return s.engine.View(func(r Reader) error {
 		want := map[string]bool{}
 		v := &View{r: r}
 		err := v.Slivers(func(x am.Sliver) bool {
@@ -180,7 +180,7 @@ func inconsistency(s *Store) error {
 			return err
 		}
 		for _, bucket := range []string{bySlice, byExpiry} {
-			r.Scan(bucket, nil, func(k, _ []byte) bool {
+			r.Scan(bucket, nil, nil, func(k, _ []byte) bool {
 				if !want[bucket+string(k)] {
 					err = errors.Join(err, fmt.Errorf("%s has %q without a record", bucket, k))
 				}

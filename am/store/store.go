@@ -12,8 +12,13 @@ import (
 )
 
 // ErrNotCommitted is wrapped by Commit when the group's write failed: nothing
-// of the decision has happened.
+// of the decision has happened, unless the error wraps ErrInDoubt, too.
 var ErrNotCommitted = errors.New("the store could not write the change")
+
+// ErrInDoubt is wrapped by Commit, beside ErrNotCommitted, when the group's write
+// failed and yet shows: what will be there when the store is opened again, all of
+// the group or nothing, nobody knows.
+var ErrInDoubt = errors.New("it is in doubt whether it has lasted")
 
 // ErrConflict is wrapped by Commit when a condition of the change set does not
 // hold: nothing of the decision has happened.
@@ -36,16 +41,25 @@ type Options struct {
 	// Site is the name of the site whose promises the store keeps. A new store
 	// remembers it, and is then opened for no other; "" opens any.
 	Site string
+	// Outbox says what is to be told outside of a change; nil for nothing. It is
+	// called by the committer, so it is quick, waits for nothing and has no effects.
+	Outbox func(Change) []Message
 	// Fault is asked before each write, for tests: its error is the write's.
 	Fault func() error
+	// Broken is told once when the store promises nothing more, with the reason that
+	// Err gives; nil for nobody. It is quick, and does not use the store.
+	Broken func(error)
 }
 
 // Store keeps the records. All methods may be called at the same time.
 type Store struct {
-	engine engine
+	engine Engine
+	file   *boltEngine // the engine's, if it is one
 	opt    Options
-	queue  chan *pending
-	done   chan struct{} // closed when the committer has ended
+	// trouble is why nothing more is promised, if it is so.
+	trouble *trouble
+	queue   chan *pending
+	done    chan struct{} // closed when the committer has ended
 
 	mu     sync.RWMutex // guards closed, and the queue against sends after Close
 	closed bool
@@ -59,16 +73,32 @@ type pending struct {
 	answer chan error
 }
 
-// Open opens or creates the store in the file path.
+// Open opens or creates the store in the file path. A file of an older schema is
+// brought to that of today, after it was kept beside as path.schemaN. A file that is
+// refused stays as it is; the error says why, and what helps.
 func Open(path string, o Options) (*Store, error) {
 	e, err := openBolt(path)
 	if err != nil {
 		return nil, err
 	}
-	return newStore(e, o)
+	s, err := start(e, o, e.keep)
+	if err != nil {
+		return nil, cannotOpen(path, err)
+	}
+	s.file = e
+	return s, nil
 }
 
-func newStore(e engine, o Options) (*Store, error) {
+// New is a store over an engine, which it closes, also if it returns an error.
+func New(e Engine, o Options) (*Store, error) {
+	s, err := start(e, o, nil)
+	if err != nil {
+		return nil, fmt.Errorf("cannot open the store: %w", err)
+	}
+	return s, nil
+}
+
+func start(e Engine, o Options, keep func(schema uint64) error) (_ *Store, err error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -78,32 +108,45 @@ func newStore(e engine, o Options) (*Store, error) {
 	if o.Fault != nil {
 		e = faulty{e, o.Fault}
 	}
-	c := &committer{engine: e, now: o.Now}
-	if err := errors.Join(e.View(c.load), claim(e, o.Site)); err != nil {
-		e.Close()
-		return nil, fmt.Errorf("cannot open the store: %w", err)
+	defer func() {
+		if err != nil {
+			e.Close()
+		}
+	}()
+	c := &committer{engine: e, now: o.Now, outbox: o.Outbox, trouble: &trouble{told: o.Broken}}
+	// Whose it is comes first: nobody else's store is brought to another schema.
+	owner, err := ownerOf(e, o.Site)
+	if err != nil {
+		return nil, err
 	}
-	s := &Store{engine: e, opt: o, queue: make(chan *pending, o.MaxGroup), done: make(chan struct{})}
+	if err := migrate(e, keep); err != nil {
+		return nil, err
+	}
+	if owner == "" && o.Site != "" {
+		if err := e.Apply([]Op{{metaBucket, []byte(siteName), []byte(o.Site)}}); err != nil {
+			return nil, err
+		}
+	}
+	if err := e.View(c.load); err != nil {
+		return nil, err
+	}
+	s := &Store{engine: e, opt: o, trouble: c.trouble, queue: make(chan *pending, o.MaxGroup), done: make(chan struct{})}
 	go s.run(c)
 	return s, nil
 }
 
-// claim makes sure that the store is the site's.
-func claim(e engine, site string) error {
-	if site == "" {
-		return nil
+// ownerOf is the site whose promises an engine keeps, "" for none yet. It is an
+// error if that is another than site; "" asks for any.
+func ownerOf(e Engine, site string) (owner string, err error) {
+	err = e.View(func(r Reader) error { owner = string(r.Get(metaBucket, []byte(siteName))); return nil })
+	if err == nil && owner != "" && site != "" && owner != site {
+		err = notOurs(owner, site)
 	}
-	var owner string
-	err := e.View(func(r reader) error { owner = string(r.Get(metaBucket, []byte(siteName))); return nil })
-	switch {
-	case err != nil:
-		return err
-	case owner == "":
-		return e.Apply([]op{{metaBucket, []byte(siteName), []byte(site)}})
-	case owner != site:
-		return fmt.Errorf("it keeps the promises of site %s, not of %s; set authority back to %s, or name another file for the new site", owner, site, owner)
-	}
-	return nil
+	return owner, err
+}
+
+func notOurs(owner, site string) error {
+	return fmt.Errorf("it keeps the promises of site %s, not of %s; set authority back to %s, or name another file for the new site", owner, site, owner)
 }
 
 // run is the committer's goroutine: it takes what is waiting as one group.
@@ -176,7 +219,7 @@ func (s *Store) Read(f func(*View) error) error {
 	if s.closed {
 		return ErrClosed
 	}
-	return s.engine.View(func(r reader) error { return f(&View{r, s.opt.Now()}) })
+	return s.trouble.meet(s.engine.View(func(r Reader) error { return f(&View{r: r, now: s.opt.Now()}) }))
 }
 
 // Now is the time by the store's clock, which views have, too.

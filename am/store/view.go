@@ -3,7 +3,6 @@ package store
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"time"
 
 	"patchbay/am"
@@ -16,8 +15,12 @@ var ErrNotFound = errors.New("no such record")
 // View reads one consistent state of the store. It is valid only within the
 // function it was given to; what it returns may be kept.
 type View struct {
-	r   reader
+	r   Reader
 	now time.Time
+	// read are the slices and slivers that a decision has read, as they were: to decode
+	// them once more for the indexes and the outbox would cost as much as all else. It
+	// is nil where there is no decision.
+	read map[Key]any
 }
 
 // Now is the time of the view, the same for all that is read in it.
@@ -31,9 +34,22 @@ func get[T any](v *View, k Key) (T, Rev, error) {
 	}
 	rev, err := decode(b, &t)
 	if err != nil {
-		return t, 0, fmt.Errorf("%s %s: %w", k.Kind, k.ID, err)
+		return t, 0, unreadableRecord(k, err)
+	}
+	if v.read != nil && (k.Kind == Slivers || k.Kind == Slices) {
+		v.read[k] = t
 	}
 	return t, rev, nil
+}
+
+// before is a record as it was before the decision, or ErrNotFound. Its lists are
+// those that the decision has got.
+func before[T any](v *View, k Key) (T, error) {
+	if t, ok := v.read[k].(T); ok {
+		return t, nil
+	}
+	t, _, err := get[T](v, k)
+	return t, err
 }
 
 // Slice reads a slice's record, or ErrNotFound.
@@ -52,11 +68,7 @@ func (v *View) Task(sliver urn.URN) (am.Task, Rev, error) { return get[am.Task](
 
 // Rev is the revision of a record, 0 if there is none.
 func (v *View) Rev(k Key) Rev {
-	b := v.r.Get(string(k.Kind), []byte(k.ID))
-	if len(b) < 8 {
-		return 0
-	}
-	return Rev(binary.BigEndian.Uint64(b))
+	return revisionOf(v.r.Get(string(k.Kind), []byte(k.ID)))
 }
 
 // SliversOf reads all slivers of a slice, released and expired ones that still
@@ -65,7 +77,7 @@ func (v *View) Rev(k Key) Rev {
 func (v *View) SliversOf(slice urn.URN) ([]am.Sliver, error) {
 	prefix := sliceIndexKey(slice.Key(), "")
 	var ids []string
-	v.r.Scan(bySlice, prefix, func(k, _ []byte) bool {
+	v.r.Scan(bySlice, prefix, nil, func(k, _ []byte) bool {
 		ids = append(ids, string(k[len(prefix):]))
 		return true
 	})
@@ -80,12 +92,40 @@ func (v *View) SliversOf(slice urn.URN) ([]am.Sliver, error) {
 	return out, nil
 }
 
-func each[T any](v *View, k Kind, f func(T) bool) error {
+// EachOf calls f with the slivers of a slice, as SliversOf gives them, but for those
+// whose keys skip says yes to, until f returns false; it reads hardly more of them
+// than that.
+func (v *View) EachOf(slice urn.URN, skip func(Key) bool, f func(am.Sliver) bool) error {
+	prefix := sliceIndexKey(slice.Key(), "")
+	var from []byte
+	for most := 16; ; most *= 4 {
+		var ids []string
+		v.r.Scan(bySlice, prefix, from, func(k, _ []byte) bool {
+			ids = append(ids, string(k[len(prefix):]))
+			return len(ids) < most
+		})
+		for _, id := range ids {
+			if skip(Key{Slivers, id}) {
+				continue
+			}
+			s, _, err := get[am.Sliver](v, Key{Slivers, id})
+			if err != nil || !f(s) {
+				return err
+			}
+		}
+		if len(ids) < most {
+			return nil
+		}
+		from = append(sliceIndexKey(slice.Key(), ids[len(ids)-1]), 0)
+	}
+}
+
+func each[T any](v *View, k Kind, from []byte, f func(T) bool) error {
 	var failed error
-	v.r.Scan(string(k), nil, func(id, b []byte) bool {
+	v.r.Scan(string(k), nil, from, func(id, b []byte) bool {
 		var t T
 		if _, err := decode(b, &t); err != nil {
-			failed = fmt.Errorf("%s %s: %w", k, id, err)
+			failed = unreadableRecord(Key{k, string(id)}, err)
 			return false
 		}
 		return f(t)
@@ -94,30 +134,50 @@ func each[T any](v *View, k Kind, f func(T) bool) error {
 }
 
 // Slivers calls f with every sliver, ordered by URN, until f returns false.
-func (v *View) Slivers(f func(am.Sliver) bool) error { return each(v, Slivers, f) }
+func (v *View) Slivers(f func(am.Sliver) bool) error { return each(v, Slivers, nil, f) }
 
 // Slices calls f with every slice, ordered by URN, until f returns false.
-func (v *View) Slices(f func(am.Slice) bool) error { return each(v, Slices, f) }
+func (v *View) Slices(f func(am.Slice) bool) error { return each(v, Slices, nil, f) }
 
 // Tasks calls f with every task, ordered by sliver, until f returns false.
-func (v *View) Tasks(f func(am.Task) bool) error { return each(v, Tasks, f) }
+func (v *View) Tasks(f func(am.Task) bool) error { return each(v, Tasks, nil, f) }
 
 // Journal calls f with every entry, oldest first, until f returns false.
-func (v *View) Journal(f func(am.JournalEntry) bool) error { return each(v, Journal, f) }
+func (v *View) Journal(f func(am.JournalEntry) bool) error { return each(v, Journal, nil, f) }
+
+// JournalAfter is Journal without the entries up to a revision.
+func (v *View) JournalAfter(rev Rev, f func(am.JournalEntry) bool) error {
+	return each(v, Journal, []byte(journalID(rev+1, 0)), f)
+}
+
+// Revision is the revision of the last change.
+func (v *View) Revision() Rev {
+	b := v.r.Get(metaBucket, []byte(revisionName))
+	if len(b) != 8 {
+		return 0
+	}
+	return Rev(binary.BigEndian.Uint64(b))
+}
 
 // Due gives up to limit slivers whose leases are over at the view's time,
 // earliest first, and when the next lease after those ends (zero if none).
 func (v *View) Due(limit int) (due []am.Sliver, next time.Time, err error) {
 	var ids []string
-	v.r.Scan(byExpiry, nil, func(k, _ []byte) bool {
-		at := time.Unix(0, int64(binary.BigEndian.Uint64(k)))
+	v.r.Scan(byExpiry, nil, nil, func(k, _ []byte) bool {
+		at, id, broken := readExpiryKey(k)
+		if err = broken; err != nil {
+			return false
+		}
 		if at.After(v.now) || len(ids) == limit {
 			next = at
 			return false
 		}
-		ids = append(ids, string(k[8:]))
+		ids = append(ids, id)
 		return true
 	})
+	if err != nil {
+		return nil, time.Time{}, err
+	}
 	for _, id := range ids {
 		s, _, err := get[am.Sliver](v, Key{Slivers, id})
 		if err != nil {

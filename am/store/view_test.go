@@ -155,6 +155,72 @@ func TestJournalIsInOrder(t *testing.T) {
 	}
 }
 
+// recorder is an observer that keeps the numbers of journal entries.
+type recorder struct{ staged, published []string }
+
+func (r *recorder) Stage(cs ChangeSet) {
+	for _, p := range cs.Put {
+		if e, ok := p.Value.(am.JournalEntry); ok {
+			r.staged = append(r.staged, e.ID)
+		}
+	}
+}
+func (r *recorder) Publish()  { r.published, r.staged = append(r.published, r.staged...), nil }
+func (r *recorder) Rollback() { r.staged = nil }
+
+// TestJournalAfter reads a part of the journal by the revision that an entry's
+// number tells, and sees that observers are told the numbers.
+func TestJournalAfter(t *testing.T) {
+	s := open(t, Options{})
+	var told recorder
+	if err := s.Observe(&told); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 5 {
+		commit(t, s, func(*View) (ChangeSet, error) {
+			var cs ChangeSet
+			cs.PutSliver(sliver("a", "s", i))
+			if i != 2 {
+				cs.Log(am.JournalEntry{Event: "one"})
+				cs.Log(am.JournalEntry{Event: "two"})
+			}
+			return cs, nil
+		})
+	}
+	after := func(rev Rev) (ids []string) {
+		t.Helper()
+		if err := s.Read(func(v *View) error {
+			if v.Revision() != 5 {
+				t.Errorf("revision %d after five changes", v.Revision())
+			}
+			return v.JournalAfter(rev, func(e am.JournalEntry) bool { ids = append(ids, e.ID); return true })
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return ids
+	}
+	all := after(0)
+	if diff := cmp.Diff(all, told.published); diff != "" || len(all) != 8 {
+		t.Errorf("%d entries; the observer was told of others: %s", len(all), diff)
+	}
+	for rev, want := range map[Rev]int{1: 6, 2: 4, 3: 4, 4: 2, 5: 0} {
+		got := after(rev)
+		if len(got) != want {
+			t.Errorf("%d entries after revision %d, want %d", len(got), rev, want)
+		}
+		for _, id := range got {
+			if n, ok := JournalRev(id); !ok || n <= rev {
+				t.Errorf("%s is of revision %d, %v", id, n, ok)
+			}
+		}
+	}
+	for _, id := range []string{"", "1-0", "000000000000000g-0000", "0000000000000001-", "0000000000000001"} {
+		if n, ok := JournalRev(id); ok {
+			t.Errorf("%q is of revision %d", id, n)
+		}
+	}
+}
+
 func TestOneChangeSetMayNameARecordTwice(t *testing.T) {
 	s := open(t, Options{})
 	commit(t, s, put(sliver("a", "s", 1)))
@@ -178,7 +244,7 @@ func TestOneChangeSetMayNameARecordTwice(t *testing.T) {
 func TestIndexesFollowRecords(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		failing := false
-		s, err := newStore(memory{plain{}}, Options{Now: at, Fault: func() error {
+		s, err := New(memory{plain{}}, Options{Now: at, Fault: func() error {
 			if failing {
 				return errNo
 			}

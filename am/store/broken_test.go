@@ -1,0 +1,218 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"patchbay/am"
+)
+
+// spoil writes over a part of a file: noise, zeros, or one byte.
+func spoil(path string, from, size int64, r *rand.Rand) (what string, err error) {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return "", err
+	}
+	b := make([]byte, []int{1, 64, 4096, 16384, 65536}[r.IntN(5)])
+	at := from + r.Int64N(size-from)
+	noise := r.IntN(3) > 0
+	if noise {
+		for i := range b {
+			b[i] = byte(r.Uint32())
+		}
+	}
+	if r.IntN(2) == 0 {
+		at &^= 4095
+	}
+	b = b[:min(int64(len(b)), size-at)]
+	_, err = f.WriteAt(b, at)
+	return fmt.Sprintf("%d bytes at %d, noise: %v", len(b), at, noise), errors.Join(err, f.Close())
+}
+
+// TestDamageWhileOpen: whatever becomes of the file while it is open, the process
+// lives and all calls end; a change is refused, or it is there.
+func TestDamageWhileOpen(t *testing.T) {
+	dir := t.TempDir()
+	origin := filepath.Join(dir, "origin")
+	s, err := Open(origin, Options{Now: at})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 100 {
+		cs := promise(i)
+		if err := s.Commit(t.Context(), func(*View) (ChangeSet, error) { return cs, nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	report, err := s.Check()
+	if err := errors.Join(err, s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := Check(origin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	size, records := whole.Size, report.Records[Slivers]
+	broken, refused, well := 0, 0, 0
+	for round := range 48 {
+		seed := uint64(round)
+		r := rand.New(rand.NewPCG(seed, 7))
+		path := filepath.Join(dir, fmt.Sprint("s", round))
+		text, err := os.ReadFile(origin)
+		if err == nil {
+			err = os.WriteFile(path, text, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		var told atomic.Int32
+		s, err := Open(path, Options{Now: at, Broken: func(error) { told.Add(1) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		from := int64(0)
+		if round%3 > 0 {
+			from = 2 * 4096
+		}
+		what, err := spoil(path, from, size, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var made [4][]int
+		var all sync.WaitGroup
+		for w := range 4 {
+			all.Go(func() {
+				for n := range 6 {
+					i := draw(seed, w, n) % 200
+					cs := promise(i)
+					cs.Put[1].Value = withExpiry(cs, w, n)
+					err := s.Commit(t.Context(), func(v *View) (ChangeSet, error) {
+						if _, _, err := v.Sliver(sliver(fmt.Sprint("n", i), "", 0).URN); err != nil && !errors.Is(err, ErrNotFound) {
+							return ChangeSet{}, err
+						}
+						return cs, nil
+					})
+					if err == nil {
+						made[w] = append(made[w], i)
+					}
+					if _, err := s.Slivers(); err == nil && n == 3 {
+						_, _ = s.Check()
+					}
+					_ = s.Read(func(v *View) error { _, _, err := v.Due(10); return err })
+					_ = s.Backup(io.Discard, func(int64) {})
+				}
+			})
+		}
+		all.Wait()
+		why := s.Err()
+		if why != nil {
+			broken++
+			if err := s.Commit(t.Context(), put(sliver("z", "z", 1))); !errors.Is(err, ErrNotCommitted) || !strings.Contains(err.Error(), "start the server again") && !strings.Contains(err.Error(), "damage") && !strings.Contains(err.Error(), "stored") {
+				t.Errorf("%s: after %v: %v", what, why, err)
+			}
+		}
+		if n := told.Load(); n != 0 && why == nil || n > 1 || n == 0 && why != nil {
+			t.Errorf("%s: told %d times of %v", what, n, why)
+		}
+		_ = s.Close()
+		copied := path + ".copy" // the first may stay locked
+		text, err = os.ReadFile(path)
+		if err == nil {
+			err = os.WriteFile(copied, text, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		report, err := Check(copied)
+		switch {
+		case err != nil || report.Err() != nil || report.Stale:
+			refused++
+		default:
+			well++
+			s, err := Open(copied, Options{Now: at})
+			if err != nil {
+				t.Fatal(err)
+			}
+			n := 0
+			for _, list := range made {
+				for _, i := range list {
+					err := s.Read(func(v *View) error { _, _, err := v.Sliver(sliver(fmt.Sprint("n", i), "", 0).URN); return err })
+					if err != nil {
+						t.Errorf("%s: the change of %d was promised and is lost: %v", what, i, err)
+					}
+				}
+			}
+			list, err := s.Slivers()
+			if err != nil || len(list) < records+n {
+				t.Errorf("%s: %d slivers of %d, %v", what, len(list), records, err)
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := errors.Join(os.Remove(path), os.Remove(copied)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if broken < 8 || refused < 8 || well == 0 {
+		t.Errorf("%d were broken, %d refused, %d are well", broken, refused, well)
+	}
+	t.Logf("%d were broken, %d refused when opened again, %d are well", broken, refused, well)
+}
+
+// TestLastChangeForgotten: when the page that tells of the last change is damaged,
+// bbolt would go on from the one before; nothing is read or promised of that.
+func TestLastChangeForgotten(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store")
+	s, err := Open(path, Options{Now: at})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(s.Commit(t.Context(), put(sliver("a", "s", 1))), s.Commit(t.Context(), put(sliver("b", "s", 1)))); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	p := &pages{r: f, page: 4096}
+	if _, err := p.readMeta(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt(make([]byte, 512), int64(p.meta.tx%2)*4096); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := s.Slivers(); !errors.Is(err, ErrBroken) || !strings.Contains(err.Error(), "restore a backup") {
+		t.Errorf("a read gives %v, %v", list, err)
+	}
+	if err := s.Commit(t.Context(), put(sliver("c", "s", 1))); !errors.Is(err, ErrNotCommitted) || !errors.Is(err, ErrBroken) {
+		t.Errorf("a change: %v", err)
+	}
+	if err := s.Backup(io.Discard, func(int64) {}); !errors.Is(err, ErrBroken) {
+		t.Errorf("a backup: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// draw is a number that belongs to a call.
+func draw(seed uint64, w, n int) int {
+	return rand.New(rand.NewPCG(seed, uint64(w*100+n))).IntN(1 << 20)
+}
+
+// withExpiry is the sliver of a promise with a lease of its own.
+func withExpiry(cs ChangeSet, w, n int) am.Sliver {
+	s := cs.Put[1].Value.(am.Sliver)
+	s.Expires = noon.AddDate(0, 0, 1+w+4*n)
+	return s
+}

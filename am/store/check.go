@@ -1,0 +1,140 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"go.etcd.io/bbolt"
+
+	"patchbay/am"
+)
+
+// maxProblems is how many problems a Report tells; all are counted.
+const maxProblems = 100
+
+// Problem is one thing that does not fit in a store.
+type Problem struct {
+	Bucket, Key string
+	What        string
+}
+
+func (p Problem) String() string {
+	if p.Key == "" {
+		return fmt.Sprintf("%s: %s", p.Bucket, p.What)
+	}
+	return fmt.Sprintf("%s %q: %s", p.Bucket, p.Key, p.What)
+}
+
+// Report is what a look at a whole store has found.
+type Report struct {
+	Schema   uint64
+	Site     string // "" if it is nobody's yet
+	Revision Rev
+	// Records counts them by their kind.
+	Records map[Kind]int
+	// Size is how many bytes of the file hold something; 0 for none.
+	Size int64
+	// Stale says that a damaged page might have told of one more change than
+	// what was found.
+	Stale bool
+	// Problems are the first of them, More counts the others.
+	Problems []Problem
+	More     int
+}
+
+// Err is nil if nothing is wrong; else it tells the first problems.
+func (r *Report) Err() error {
+	var list []error
+	for i, p := range r.Problems {
+		if i == 3 {
+			break
+		}
+		list = append(list, errors.New(p.String()))
+	}
+	if n := len(r.Problems) + r.More - len(list); n > 0 {
+		list = append(list, fmt.Errorf("and %d more", n))
+	}
+	return errors.Join(list...)
+}
+
+func (r *Report) add(bucket, key, format string, args ...any) {
+	if len(r.Problems) == maxProblems {
+		r.More++
+		return
+	}
+	r.Problems = append(r.Problems, Problem{bucket, key, fmt.Sprintf(format, args...)})
+}
+
+// Check looks at all of the store in the file path, without changing it: whether
+// its pages hang together, each record can be read and has those it needs, the
+// indexes agree with the records, and no component is promised twice. Its error is
+// that of a file that cannot be looked at, or is no store; it wraps ErrLocked
+// if a server has it open.
+func Check(path string) (*Report, error) {
+	report := &Report{}
+	err := whole(func() error {
+		size, err := sizeOf(path)
+		if err != nil {
+			return err
+		}
+		return inspect(path, size, func(tx *bbolt.Tx, lost int, stale bool) error {
+			report.Size, report.Stale = tx.Size(), stale
+			if lost > 0 {
+				report.add("file", "", "%d pages are neither used nor free", lost)
+			}
+			return report.look(boltReader{tx.Bucket(root)})
+		})
+	})
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil, fmt.Errorf("there is no store %s", path)
+	case err != nil:
+		return nil, fmt.Errorf("cannot look at the store %s: %w", path, err)
+	}
+	return report, nil
+}
+
+// Check looks at all records and indexes of an open store, as the function Check does.
+func (s *Store) Check() (*Report, error) {
+	report := &Report{}
+	err := s.Read(func(v *View) error { return report.look(v.r) })
+	return report, err
+}
+
+// look reads all there is.
+func (r *Report) look(reader Reader) (err error) {
+	if r.Schema, err = schemaOf(reader); err != nil {
+		return err
+	}
+	v := &View{r: reader}
+	r.Site, r.Revision = string(reader.Get(metaBucket, []byte(siteName))), v.Revision()
+	r.Records = map[Kind]int{}
+	x := &looker{Report: r, v: v, indexed: map[string]bool{}, holders: map[string]holder{}}
+	records(x, Slices, func(id string, s *am.Slice) { x.named(Slices, id, s.URN.Key()) })
+	records(x, Documents, func(id string, d *am.Document) { x.named(Documents, id, d.ID) })
+	records(x, Slivers, x.sliver)
+	records(x, Tasks, x.task)
+	records(x, Journal, x.entry)
+	records(x, Events, func(string, *any) {})
+	x.indexes()
+	return nil
+}
+
+// records reads all of one kind, and looks at what every record has.
+func records[T any](x *looker, k Kind, f func(id string, record *T)) {
+	x.v.r.Scan(string(k), nil, nil, func(id, b []byte) bool {
+		x.Records[k]++
+		var t T
+		rev, err := decode(b, &t)
+		if err != nil {
+			x.add(string(k), string(id), "%v", err)
+			return true
+		}
+		if rev > x.Revision {
+			x.add(string(k), string(id), "it is of revision %d, and the store's last is %d", rev, x.Revision)
+		}
+		f(string(id), &t)
+		return true
+	})
+}

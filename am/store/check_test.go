@@ -1,0 +1,232 @@
+package store
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"patchbay/am"
+)
+
+// filled is a closed store with the sample in it.
+func filled(t testing.TB) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "store.db")
+	filledOnce.Do(func() {
+		s, err := Open(path, Options{Now: at, Site: sampleSite})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sampleRecords().fill(t, s)
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := &pages{r: bytes.NewReader(text), size: int64(len(text)), page: 4096}
+		if _, err := p.check(); err != nil {
+			t.Fatal(err)
+		}
+		filledBytes = text[:4096*p.meta.pages] // the rest is room to grow
+	})
+	if err := os.WriteFile(path, filledBytes, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+var (
+	filledOnce  sync.Once
+	filledBytes []byte
+)
+
+func TestCheckFindsNothing(t *testing.T) {
+	path := filled(t)
+	r, err := Check(path)
+	if err != nil || r.Err() != nil {
+		t.Fatalf("%v, %v", err, r)
+	}
+	if r.Site != sampleSite || r.Schema != schemaVersion || r.Revision == 0 || r.Size == 0 || r.Stale {
+		t.Errorf("it says %+v", r)
+	}
+	for k, n := range map[Kind]int{Slices: 3, Slivers: 8, Documents: 3, Tasks: 3, Journal: 4, Events: 0} {
+		if r.Records[k] != n {
+			t.Errorf("%d %s, want %d", r.Records[k], k, n)
+		}
+	}
+	older := filepath.Join(t.TempDir(), "old.db")
+	old(t, 1, older)
+	if r, err := Check(older); err != nil || r.Err() != nil || r.Schema != 1 {
+		t.Errorf("of the older file: %v, %+v", err, r)
+	}
+	if _, err := Check(older + "x"); err == nil || !strings.Contains(err.Error(), "there is no store") {
+		t.Errorf("of no file: %v", err)
+	}
+	s, err := Open(path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, err := Check(path); !errors.Is(err, ErrLocked) {
+		t.Errorf("of an open one: %v", err)
+	}
+	if r, err := s.Check(); err != nil || r.Err() != nil || r.Records[Slivers] != 8 {
+		t.Errorf("by the one that has it open: %v, %+v", err, r)
+	}
+}
+
+// TestCheckFinds: each thing that does not fit is found, in the bucket where it is.
+func TestCheckFinds(t *testing.T) {
+	x := sampleRecords()
+	record := func(k Key, v any) Op {
+		b, err := encode(1, v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return Op{string(k.Kind), []byte(k.ID), b}
+	}
+	first, second := x.slivers[1], x.slivers[2] // of different slices
+	other := func(f func(*am.Sliver)) Op { s := second; f(&s); return record(SliverKey(s.URN), s) }
+	index := sliceIndexKey(first.Slice.Key(), first.URN.Key())
+	for _, tt := range []struct {
+		rule   string
+		ops    []Op
+		bucket string
+		want   string
+	}{
+		{"no JSON", []Op{{string(Slices), []byte("x"), append(make([]byte, 8), "{"...)}}, "slices", "cannot read"},
+		{"too short", []Op{{string(Tasks), []byte("x"), []byte("1")}}, "tasks", "too short"},
+		{"another sum", []Op{{string(Journal), []byte("x"), append([]byte{summed, 0, 0, 0, 0, 0, 0, 1, 1, 2, 3, 4}, "{}"...)}}, "journal", "sum"},
+		{"another form", []Op{{string(Slivers), []byte("x"), append([]byte{2, 0, 0, 0, 0, 0, 0, 1, 1, 2, 3, 4}, "{}"...)}}, "slivers", "sum"},
+		{"a document without text", []Op{{string(Documents), []byte("x"), append(make([]byte, 8), "{}"...)}}, "requests", "no text"},
+		{"a slice under another name", []Op{record(Key{Slices, "x"}, x.slices[0])}, "slices", "record of"},
+		{"a document under another name", []Op{record(Key{Documents, "x"}, x.documents[0])}, "requests", "record of"},
+		{"a sliver under another name", []Op{record(Key{Slivers, "x"}, first)}, "slivers", "record of"},
+		{"a later revision", []Op{{metaBucket, []byte(revisionName), binary.BigEndian.AppendUint64(nil, 1)}}, "slices", "it is of revision"},
+		{"a sliver without its slice", []Op{{string(Slices), []byte(first.Slice.Key()), nil}}, "slivers", "has no record"},
+		{"a sliver without its request", []Op{{string(Documents), []byte(first.Document), nil}}, "slivers", "is missing"},
+		{"a component held twice", []Op{other(func(s *am.Sliver) { s.Component = first.Component })}, "slivers", "alone"},
+		{"an exclusive one shared", []Op{other(func(s *am.Sliver) { s.Component, s.Exclusive = first.Component, false })}, "slivers", "alone"},
+		{"a task without a sliver", []Op{record(TaskKey(sliverURN("none")), am.Task{Sliver: sliverURN("none")})}, "tasks", "its sliver"},
+		{"a task of a later generation", []Op{record(TaskKey(first.URN), am.Task{Sliver: first.URN, Generation: first.Generation + 1})}, "tasks", "generation"},
+		{"a task of another", []Op{record(TaskKey(second.URN), am.Task{Sliver: first.URN})}, "tasks", "record of"},
+		{"a journal entry of no number", []Op{record(Key{Journal, "x"}, am.JournalEntry{ID: "x"})}, "journal", "no number"},
+		{"a journal entry to come", []Op{record(Key{Journal, journalID(99999, 0)}, am.JournalEntry{ID: journalID(99999, 0)})}, "journal", "no number"},
+		{"an index too many", []Op{{bySlice, []byte("x\x00y"), []byte{}}}, bySlice, "no record"},
+		{"an index too few", []Op{{bySlice, index, nil}}, bySlice, "missing"},
+		{"an end too many", []Op{{byExpiry, expiryKey(noon, "x"), []byte{}}}, byExpiry, "no record"},
+		{"an end too few", []Op{{byExpiry, expiryKey(first.Expires, first.URN.Key()), nil}}, byExpiry, "missing"},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			path := filled(t)
+			e, err := OpenBolt(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(e.Apply(tt.ops), e.Close()); err != nil {
+				t.Fatal(err)
+			}
+			r, err := Check(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range r.Problems {
+				if p.Bucket == tt.bucket && strings.Contains(p.What, tt.want) {
+					return
+				}
+			}
+			t.Errorf("it found %v; want %s: %s", r.Problems, tt.bucket, tt.want)
+		})
+	}
+}
+
+func TestReportIsBounded(t *testing.T) {
+	var r Report
+	for i := range 3 * maxProblems {
+		r.add("b", fmt.Sprint(i), "no")
+	}
+	if len(r.Problems) != maxProblems || r.More != 2*maxProblems || strings.Count(r.Err().Error(), "\n") != 3 {
+		t.Errorf("%d and %d: %v", len(r.Problems), r.More, r.Err())
+	}
+}
+
+// TestFlippedBits turns bits over in every page of a store, one at a time: it is
+// refused with a word, or opened; then what it shows is what was there, or told to
+// be damaged. Nothing ends the process, and a refused file stays as it is.
+func TestFlippedBits(t *testing.T) {
+	original, err := os.ReadFile(filled(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	flips := 16
+	if testing.Short() {
+		flips = 4
+	}
+	random := rand.New(rand.NewPCG(1, uint64(len(original))))
+	path := filepath.Join(t.TempDir(), "store.db")
+	const page = 4096
+	looked := &pages{r: bytes.NewReader(original), size: int64(len(original)), page: page}
+	if _, err := looked.check(); err != nil {
+		t.Fatal(err)
+	}
+	refused, told, whole := 0, 0, 0
+	for p := range int(looked.meta.pages) {
+		if looked.use[p] != used {
+			continue
+		}
+		for i := range flips {
+			place := p*page + random.IntN(page)
+			if i%2 == 0 { // heads of pages are where it matters
+				place = p*page + random.IntN(128)
+			}
+			b := bytes.Clone(original)
+			b[place] ^= 1 << random.IntN(8)
+			if err := os.WriteFile(path, b, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			r, err := Check(path)
+			after, _ := os.ReadFile(path)
+			switch {
+			case !bytes.Equal(b, after):
+				t.Fatalf("byte %d: the file was changed", place)
+			case err != nil:
+				refused++
+				if s, err := Open(path, Options{Site: sampleSite}); err == nil {
+					s.Close()
+					t.Errorf("byte %d: what Check refuses is opened", place)
+				}
+				if after, _ := os.ReadFile(path); !bytes.Equal(b, after) {
+					t.Fatalf("byte %d: a refused file was changed", place)
+				}
+			case r.Err() != nil || r.Stale:
+				told++
+			default:
+				whole++
+				if whole%16 != 0 { // these take time
+					continue
+				}
+				s, err := Open(path, Options{Now: at, Site: sampleSite})
+				if err != nil {
+					t.Errorf("byte %d: what Check finds whole is refused: %v", place, err)
+					continue
+				}
+				sampleRecords().compare(t, s)
+				commit(t, s, put(sliver("new", "s", 1)))
+				s.Close()
+			}
+		}
+	}
+	t.Logf("%d pages: %d refused, %d told, %d whole", looked.meta.pages, refused, told, whole)
+	if refused < flips || told < flips || whole < flips {
+		t.Error("too few of a kind to show anything")
+	}
+}

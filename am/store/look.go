@@ -1,0 +1,104 @@
+package store
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"patchbay/am"
+)
+
+// looker keeps what is to be compared while a store is read.
+type looker struct {
+	*Report
+	v *View
+	// indexed are the index entries that the records want.
+	indexed map[string]bool
+	// holders are who holds each component.
+	holders map[string]holder
+}
+
+// holder is the slice that holds a component, by one of its slivers.
+type holder struct {
+	slice, sliver string
+	alone         bool // one of the slice's slivers is exclusive
+}
+
+// named looks whether a record stands under its own name.
+func (x *looker) named(k Kind, id, name string) {
+	if id != name {
+		x.add(string(k), id, "it is the record of %q", name)
+	}
+}
+
+func (x *looker) sliver(id string, s *am.Sliver) {
+	x.named(Slivers, id, s.URN.Key())
+	if x.v.Rev(SliceKey(s.Slice)) == 0 {
+		x.add(string(Slivers), id, "its slice %s has no record", s.Slice)
+	}
+	if s.Document != "" && x.v.Rev(DocumentKey(s.Document)) == 0 {
+		x.add(string(Slivers), id, "its request %s is missing", s.Document)
+	}
+	x.indexed[bySlice+"\x00"+string(sliceIndexKey(s.Slice.Key(), id))] = true
+	if mayExpire(s) {
+		x.indexed[byExpiry+"\x00"+string(expiryKey(s.Expires, id))] = true
+	}
+	component, slice := s.Component.Key(), s.Slice.Key()
+	h, held := x.holders[component]
+	switch {
+	case !held:
+		x.holders[component] = holder{slice, id, s.Exclusive}
+	case h.slice != slice && (h.alone || s.Exclusive):
+		x.add(string(Slivers), id, "it is on %s, which %s of another slice holds, and one of them is to have it alone", s.Component, h.sliver)
+	case s.Exclusive:
+		h.alone = true
+		x.holders[component] = h
+	}
+}
+
+func (x *looker) task(id string, t *am.Task) {
+	x.named(Tasks, id, t.Sliver.Key())
+	s, _, err := x.v.Sliver(t.Sliver)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		x.add(string(Tasks), id, "its sliver has no record")
+	case err == nil && t.Generation > s.Generation:
+		x.add(string(Tasks), id, "it is of generation %d, and its sliver of %d", t.Generation, s.Generation)
+	}
+}
+
+func (x *looker) entry(id string, e *am.JournalEntry) {
+	x.named(Journal, id, e.ID)
+	if rev, ok := JournalRev(id); !ok || rev > x.Revision {
+		x.add(string(Journal), id, "it is no number of an entry up to revision %d", x.Revision)
+	}
+}
+
+// indexes compares the indexes with what the records want, both ways.
+func (x *looker) indexes() {
+	for _, bucket := range []string{bySlice, byExpiry} {
+		x.v.r.Scan(bucket, nil, nil, func(k, _ []byte) bool {
+			id := bucket + "\x00" + string(k)
+			if !x.indexed[id] {
+				x.add(bucket, readable(bucket, k), "no record wants it")
+			}
+			delete(x.indexed, id)
+			return true
+		})
+	}
+	for _, id := range slices.Sorted(maps.Keys(x.indexed)) {
+		bucket, k, _ := bytes.Cut([]byte(id), []byte{0})
+		x.add(string(bucket), readable(string(bucket), k), "it is missing")
+	}
+}
+
+// readable is a key of an index for people.
+func readable(bucket string, k []byte) string {
+	if bucket == byExpiry && len(k) >= 8 {
+		return time.Unix(0, int64(binary.BigEndian.Uint64(k))).UTC().Format(time.RFC3339) + " " + string(k[8:])
+	}
+	return string(bytes.ReplaceAll(k, []byte{0}, []byte(" ")))
+}

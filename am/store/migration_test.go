@@ -1,0 +1,246 @@
+package store
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+var update = flag.Bool("update", false, "write testdata/schemaN.db.gz, of the schema of today only, if it is not there")
+
+func oldFile(schema int) string {
+	return filepath.Join("testdata", fmt.Sprintf("schema%d.db.gz", schema))
+}
+
+// TestWriteSchema keeps a file of the schema of today for the programs to come.
+// A file that is there is never written again: only the program of its time could.
+func TestWriteSchema(t *testing.T) {
+	if !*update {
+		t.Skip("only with -update")
+	}
+	name := oldFile(schemaVersion)
+	if _, err := os.Stat(name); !errors.Is(err, fs.ErrNotExist) {
+		t.Skipf("%s is there and stays", name)
+	}
+	path := filepath.Join(t.TempDir(), "store.db")
+	s, err := Open(path, Options{Now: at, Site: sampleSite})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sampleRecords().fill(t, s)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	z, _ := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	if _, err := z.Write(text); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, b.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// old unpacks a file of an old schema to path.
+func old(t *testing.T, schema int, path string) []byte {
+	t.Helper()
+	z, err := os.ReadFile(oldFile(schema))
+	if err != nil {
+		t.Fatalf("%v; check out the last program that writes schema %d and run its tests with -update", err, schema)
+	}
+	b, err := unpack(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func unpack(text []byte) ([]byte, error) {
+	z, err := gzip.NewReader(bytes.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(z)
+}
+
+// TestMigrates: a file of each older schema becomes one of today, with all that
+// was in it, and the old one is kept.
+func TestMigrates(t *testing.T) {
+	for schema := 1; schema < schemaVersion; schema++ {
+		t.Run(fmt.Sprint("schema ", schema), func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "store.db")
+			before := old(t, schema, path)
+			s, err := Open(path, Options{Now: at, Site: sampleSite})
+			if err != nil {
+				t.Fatal(err)
+			}
+			consistent(t, s)
+			sampleRecords().compare(t, s)
+			list, next := due(t, s, 1)
+			if len(list) != 0 || !next.Equal(noon.Add(19*time.Hour)) {
+				t.Errorf("due are %v, next %v", list, next)
+			}
+			commit(t, s, put(sliver("new", "alpha", 1)))
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			is, err := fileOf(path)
+			if err != nil || is.schema != schemaVersion || is.site != sampleSite {
+				t.Errorf("the file is %+v, %v", is, err)
+			}
+			name := fmt.Sprintf("%s.schema%d", path, schema)
+			kept, err := fileOf(name)
+			if err != nil || kept.schema != uint64(schema) || kept.revision != is.revision-1 {
+				t.Errorf("kept is %+v, %v", kept, err)
+			}
+			// The program of its time goes on with it.
+			if err := os.WriteFile(path, before, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if s, err = Open(path, Options{Now: at}); err != nil {
+				t.Fatal(err)
+			}
+			s.Close()
+			if files := folder(t, path); len(files) != 2 {
+				t.Errorf("one revision is kept more than once: %v", files)
+			}
+		})
+	}
+}
+
+// folder lists the files beside path, itself included.
+func folder(t *testing.T, path string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// TestMigrationKeepsEachRevision: what is kept is never overwritten.
+func TestMigrationKeepsEachRevision(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store.db")
+	old(t, 1, path)
+	if err := os.WriteFile(path+".schema1", []byte("somebody's notes"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	if notes, _ := os.ReadFile(path + ".schema1"); string(notes) != "somebody's notes" {
+		t.Error("a file was overwritten")
+	}
+	if is, err := fileOf(path + ".schema1.2"); err != nil || is.schema != 1 {
+		t.Errorf("kept is %+v, %v", is, err)
+	}
+}
+
+// TestRefusedIsNotMigrated: what belongs to another site stays as it is.
+func TestRefusedIsNotMigrated(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store.db")
+	before := old(t, 1, path)
+	if _, err := Open(path, Options{Site: "other.example.org"}); err == nil {
+		t.Fatal("another site's store is opened")
+	}
+	after, _ := os.ReadFile(path)
+	if files := folder(t, path); !bytes.Equal(before, after) || len(files) != 1 {
+		t.Errorf("it was changed, or kept: %v", files)
+	}
+}
+
+// TestFailedMigrationChangesNothing fails each write of a migration: then the
+// store is refused, and is what it was; the next start brings it on.
+func TestFailedMigrationChangesNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store.db")
+	old(t, 1, path)
+	for writes := 0; ; writes++ {
+		n := 0
+		s, err := Open(path, Options{Now: at, Site: sampleSite, Fault: func() error {
+			if n++; n > writes {
+				return errNo
+			}
+			return nil
+		}})
+		if err == nil {
+			sampleRecords().compare(t, s)
+			s.Close()
+			if writes < schemaVersion-1 {
+				t.Errorf("only %d writes", writes)
+			}
+			break
+		}
+		if !errors.Is(err, errNo) || !strings.Contains(err.Error(), path) {
+			t.Errorf("after %d writes: %v", writes, err)
+		}
+		if is, err := fileOf(path); err != nil || is.schema != uint64(1+writes) {
+			t.Errorf("after %d writes it is %+v, %v", writes, is, err)
+		}
+	}
+}
+
+// TestMigrationsHaveNoGap: their numbers go up to the schema of today, one by one.
+func TestMigrationsHaveNoGap(t *testing.T) {
+	for i, m := range migrations {
+		if m.to != uint64(i+2) || m.what == "" {
+			t.Errorf("migration %d is to %d, %q", i, m.to, m.what)
+		}
+	}
+	if len(migrations) != schemaVersion-1 {
+		t.Errorf("%d migrations to schema %d", len(migrations), schemaVersion)
+	}
+}
+
+// TestMigrationIsOneWrite: what a migration says happens with its number or not
+// at all, and each sees what the one before has done.
+func TestMigrationIsOneWrite(t *testing.T) {
+	real := migrations
+	t.Cleanup(func() { migrations = real })
+	step := func(r Reader) ([]Op, error) {
+		n := len(r.Get(bySlice, []byte("mark")))
+		return []Op{{bySlice, []byte("mark"), bytes.Repeat([]byte("x"), n+1)}}, nil
+	}
+	migrations = nil
+	for n := uint64(2); n <= schemaVersion; n++ {
+		migrations = append(migrations, migration{n, "a mark", step})
+	}
+	e := memory{plain{}}
+	e.apply([]Op{schemaOp(1)})
+	fails := faulty{e, func() error { return errNo }}
+	if err := migrate(fails, nil); !errors.Is(err, errNo) || len(e.plain) != 1 {
+		t.Errorf("%v; there is %v", err, e.plain)
+	}
+	if err := migrate(e, func(uint64) error { return errNo }); !errors.Is(err, errNo) || len(e.plain) != 1 {
+		t.Errorf("what cannot be kept was migrated: %v; there is %v", err, e.plain)
+	}
+	if err := migrate(e, nil); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(e.Get(bySlice, []byte("mark"))); n != schemaVersion-1 {
+		t.Errorf("%d marks", n)
+	}
+	if err := migrate(e, func(uint64) error { t.Error("kept again"); return nil }); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,32 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"patchbay/am"
+)
+
+// PruneJournal forgets up to limit entries of the journal, oldest first, that were
+// written before a time and not after the revision upTo. It gives how many they
+// were; fewer than limit says that no more are as old. Its errors are those of
+// Commit.
+func (s *Store) PruneJournal(ctx context.Context, before time.Time, upTo Rev, limit int) (n int, err error) {
+	err = s.Commit(ctx, func(v *View) (cs ChangeSet, err error) {
+		n = 0
+		err = v.Journal(func(e am.JournalEntry) bool {
+			rev, ok := JournalRev(e.ID)
+			if n == limit || !ok || rev > upTo || !e.At.Before(before) {
+				return false
+			}
+			cs.Remove(Key{Journal, e.ID})
+			n++
+			return true
+		})
+		return cs, err
+	})
+	if err != nil {
+		return 0, err
+	}
+	return n, nil
+}

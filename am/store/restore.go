@@ -1,0 +1,186 @@
+package store
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"patchbay/am"
+)
+
+// Restoration is a backup on its way to become the store in a file: it lies beside
+// that, whole, of the schema of today, and looked at. Either Finish or Discard ends it.
+type Restoration struct {
+	// Report is what the backup is.
+	Report *Report
+
+	path, staged string
+	site         string
+	store        *Store
+}
+
+// Restore prepares the backup in the file from to become the store in the file
+// path. It refuses what is damaged, of another site or of a newer schema.
+func Restore(path, from, site string) (_ *Restoration, err error) {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real // it is the file that is replaced, not a link to it
+	}
+	r := &Restoration{path: path, site: site}
+	if r.Report, err = Check(from); err != nil {
+		return nil, err
+	}
+	if err := r.Report.Err(); err != nil {
+		return nil, fmt.Errorf("%s is no whole backup: %w; take another", from, err)
+	}
+	if r.Report.Stale {
+		return nil, fmt.Errorf("%s is no whole backup: one of its first two pages is damaged; take another", from)
+	}
+	if r.Report.Site != "" && r.Report.Site != site {
+		return nil, fmt.Errorf("%s is of the site %s, not of %s", from, r.Report.Site, site)
+	}
+	if r.staged, err = copyBeside(path, from); err != nil {
+		return nil, fmt.Errorf("cannot copy %s beside %s: %w; nothing was changed", from, path, err)
+	}
+	if err := r.open(); err != nil {
+		return nil, errors.Join(err, r.Discard())
+	}
+	return r, nil
+}
+
+// copyBeside copies a file into the folder of path, durably.
+func copyBeside(path, from string) (name string, err error) {
+	in, err := os.Open(from)
+	if err != nil {
+		return "", err
+	}
+	defer in.Close()
+	out, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".restore-*")
+	if err != nil {
+		return "", err
+	}
+	_, err = io.Copy(out, in)
+	if err := errors.Join(err, out.Sync(), out.Close()); err != nil {
+		return "", errors.Join(err, os.Remove(out.Name()))
+	}
+	return out.Name(), nil
+}
+
+func (r *Restoration) open() error {
+	e, err := openBolt(r.staged)
+	if err != nil {
+		return err
+	}
+	r.store, err = start(e, Options{Site: r.site}, nil)
+	return err
+}
+
+// Read calls f with a view of what would be restored.
+func (r *Restoration) Read(f func(*View) error) error { return r.store.Read(f) }
+
+// Discard leaves everything as it was.
+func (r *Restoration) Discard() error {
+	var err error
+	if r.store != nil {
+		err = r.store.Close()
+	}
+	return errors.Join(err, os.Remove(r.staged))
+}
+
+// Finish puts the backup in the place of the store. Its revision becomes greater
+// than after, so that no number is given twice, and its journal gets the entry.
+// What was there keeps its bytes under the name kept, which tells the time of the
+// entry and is "" if nothing was there; at each moment the one or the other is
+// there. Nobody else may have the store open: with nil for present that is made
+// sure of, else it is the caller, as present, and closed here.
+func (r *Restoration) Finish(after Rev, entry am.JournalEntry, present *Store) (kept string, err error) {
+	defer func() {
+		if present != nil {
+			err = errors.Join(err, present.Close())
+		}
+		if err != nil {
+			_ = os.Remove(r.staged)
+		}
+	}()
+	if err := r.seal(after, entry); err != nil {
+		return "", err
+	}
+	if present == nil {
+		unlock, err := lock(r.path)
+		if err != nil {
+			return "", err
+		}
+		defer unlock()
+	}
+	if _, err := os.Lstat(r.path); err == nil {
+		name := r.path + ".before-restore-" + entry.At.UTC().Format("20060102T150405Z")
+		kept = name
+		for n := 2; ; n++ {
+			err := alias(r.path, kept)
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, os.ErrExist) {
+				return "", fmt.Errorf("cannot keep the present store as %s: %w; nothing was changed", kept, err)
+			}
+			kept = fmt.Sprintf("%s.%d", name, n)
+		}
+	}
+	if kept == "" {
+		// Nothing was there, and what a server makes meanwhile stays.
+		if err := os.Link(r.staged, r.path); err == nil {
+			return "", errors.Join(os.Remove(r.staged), syncFolder(filepath.Dir(r.path)))
+		} else if errors.Is(err, os.ErrExist) {
+			return "", fmt.Errorf("somebody has made %s meanwhile; stop the server, and restore again; nothing was changed", r.path)
+		}
+	}
+	if err := os.Rename(r.staged, r.path); err != nil {
+		return kept, fmt.Errorf("cannot put the backup in the place of %s: %w", r.path, err)
+	}
+	return kept, syncFolder(filepath.Dir(r.path))
+}
+
+// seal raises the revision, adds the entry, notes of reservations that they are
+// from a backup, closes the staged store, and gives it to the owner of what it
+// replaces.
+func (r *Restoration) seal(after Rev, entry am.JournalEntry) error {
+	err := r.store.Close()
+	r.store = nil
+	if err != nil {
+		return err
+	}
+	after = max(after, r.Report.Revision)
+	e, err := openBolt(r.staged)
+	if err != nil {
+		return err
+	}
+	entry.ID = journalID(after+1, 0)
+	text, err := encode(after+1, entry)
+	ops := []Op{
+		{string(Journal), []byte(entry.ID), text},
+		{metaBucket, []byte(revisionName), binary.BigEndian.AppendUint64(nil, uint64(after+1))},
+	}
+	err = errors.Join(err, e.View(func(r Reader) (err error) {
+		v := &View{r: r}
+		bad := v.Slivers(func(s am.Sliver) bool {
+			if s.Status.Allocation != am.Allocated {
+				return true
+			}
+			key := SliverKey(s.URN)
+			s.Restored = true
+			text, err = encode(v.Rev(key), s) // nothing that anybody did to it
+			ops = append(ops, Op{string(key.Kind), []byte(key.ID), text})
+			return err == nil
+		})
+		return errors.Join(bad, err)
+	}))
+	if err == nil {
+		err = e.Apply(ops)
+	}
+	if err := errors.Join(err, e.Close()); err != nil {
+		return err
+	}
+	return likeOwner(r.staged, r.path)
+}
