@@ -24,6 +24,9 @@ type Limits struct {
 	// Namespaces is the number of namespace declarations made by an element and
 	// all elements around it; 250, at most 10,000.
 	Namespaces int `mapstructure:"namespaces"`
+	// NamespaceBytes is the length of a namespace's name, which is written once
+	// and costs with every element that uses it; 1024 bytes as it is written.
+	NamespaceBytes int `mapstructure:"namespace_bytes"`
 	// Nodes and Links count those of all aggregates; 10,000 each.
 	Nodes int `mapstructure:"nodes"`
 	Links int `mapstructure:"links"`
@@ -49,7 +52,8 @@ func DefaultLimits() Limits {
 	text := xmltree.DefaultLimits()
 	return Limits{
 		Bytes: text.Bytes, Depth: text.Depth, Elements: text.Elements, Attributes: text.Attrs, Namespaces: text.Namespaces,
-		Nodes: 10_000, Links: 10_000, Interfaces: 50_000, ClientID: 256, Addresses: 64, Services: 200, Command: 64 << 10,
+		NamespaceBytes: 1024,
+		Nodes:          10_000, Links: 10_000, Interfaces: 50_000, ClientID: 256, Addresses: 64, Services: 200, Command: 64 << 10,
 	}
 }
 
@@ -71,6 +75,7 @@ func (l *Limits) all() []limit {
 		{"elements", &l.Elements, text.Elements},
 		{"attributes", &l.Attributes, text.Attrs},
 		{"namespaces", &l.Namespaces, text.Namespaces},
+		{"namespace_bytes", &l.NamespaceBytes, text.NamespaceBytes},
 		{"nodes", &l.Nodes, 1 << 28},
 		{"links", &l.Links, 1 << 28},
 		{"interfaces", &l.Interfaces, 1 << 28},
@@ -113,7 +118,10 @@ func widest() Limits {
 }
 
 func (l Limits) xml() xmltree.Limits {
-	return xmltree.Limits{Bytes: l.Bytes, Depth: l.Depth, Elements: l.Elements, Attrs: l.Attributes, Namespaces: l.Namespaces}
+	return xmltree.Limits{
+		Bytes: l.Bytes, Depth: l.Depth, Elements: l.Elements, Attrs: l.Attributes,
+		Namespaces: l.Namespaces, NamespaceBytes: l.NamespaceBytes,
+	}
 }
 
 // raise is the remedy for too much of something: what the client can do, and
@@ -134,6 +142,8 @@ func tooBig(e *xmltree.LimitError) Problem {
 		p.Remedy = raise("leave some out", "attributes")
 	case "namespace declarations in one place":
 		p.Remedy = raise("declare each namespace once", "namespaces")
+	case "bytes in the name of a namespace":
+		p.Remedy = raise("give it a shorter name", "namespace_bytes")
 	default:
 		p.Remedy = "nest them less deeply"
 		if e.Max < xmltree.HighestLimits().Depth {

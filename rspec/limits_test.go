@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestLimitsAreNamed(t *testing.T) {
@@ -22,6 +23,7 @@ func TestLimitsAreNamed(t *testing.T) {
 		{"attributes of an element", `<x a="" b="" c=""/>`, Limits{Attributes: 2}, "2 attributes", "attributes"},
 		{"attributes of all", many(5, `<x a="" b="" c="" d="" e=""/>`), Limits{Elements: 6}, "12 attributes", "elements"},
 		{"namespaces in one place", `<x xmlns:a="u:a"><x xmlns:b="u:b"/></x>`, Limits{Namespaces: 2}, "2 namespace declarations", "namespaces"},
+		{"name of a namespace", `<x xmlns:a="urn:` + many(43, "a") + `"/>`, Limits{NamespaceBytes: 46}, "46 bytes in the name of a namespace", "namespace_bytes"},
 		{"nodes", many(3, `<node/>`), Limits{Nodes: 2}, "2 nodes", "nodes"},
 		{"foreign nodes are counted", many(3, `<node component_manager_id="`+them+`"/>`), Limits{Nodes: 2}, "2 nodes", "nodes"},
 		{"links", many(3, `<link/>`), Limits{Links: 2}, "2 links", "links"},
@@ -84,6 +86,44 @@ func TestLimitsValidate(t *testing.T) {
 	}
 	if (Limits{}).withDefaults() != DefaultLimits() {
 		t.Error("a zero field is not the default")
+	}
+}
+
+// TestTwoRequestsAreJudgedAtOneTime fills a gate and sends one more through it.
+func TestTwoRequestsAreJudgedAtOneTime(t *testing.T) {
+	if cap(judging.inside) != 2 || judging.patience <= 0 {
+		t.Errorf("%d at one time, for %v", cap(judging.inside), judging.patience)
+	}
+	g := gate{make(chan struct{}, 2), time.Millisecond}
+	third := true
+	g.pass(func() {
+		g.pass(func() { third = g.pass(func() {}) })
+	})
+	if third {
+		t.Error("a third passes")
+	}
+	func() {
+		defer func() { _ = recover() }()
+		g.pass(func() { panic("mine") })
+	}()
+	if len(g.inside) != 0 || !g.pass(func() {}) {
+		t.Error("nobody passes once all have gone")
+	}
+}
+
+// TestLongNamesOfNamespacesAreNotLetIn holds that what was let in once is still
+// read, and judged at no price.
+func TestLongNamesOfNamespacesAreNotLetIn(t *testing.T) {
+	in := []byte(`<rspec xmlns="` + Namespace + `" type="request" xmlns:z="urn:` + strings.Repeat("u", 20_000) + `"><node client_id="a"/>` + strings.Repeat("<z:a/>", 3000) + `</rspec>`)
+	o := ours()
+	o.Judge = true
+	_, err := ParseRequest(in, o)
+	if e, ok := errors.AsType[*RequestError](err); !ok || e.Kind != TooBig || e.Problems[0].Line != 1 {
+		t.Errorf("got %.200v", err)
+	}
+	o.Stored = true
+	if r := mustParse(t, in, o); len(r.Nodes) != 1 || len(r.Findings) != 1 || !strings.Contains(r.Findings[0].Msg, "not judged") {
+		t.Errorf("got %v", r.Findings)
 	}
 }
 

@@ -3,6 +3,7 @@ package rspec
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"patchbay/schemas"
 	"patchbay/schemas/xmltree"
@@ -33,6 +34,29 @@ func Check(b []byte, o ReadOptions) (*Request, []Problem) {
 // maxJudged is the size in bytes of a request that the schemas are asked about.
 const maxJudged = 256 << 10
 
+// judging keeps the schemas from taking all processors, for nothing can end a
+// judgement that has begun.
+var judging = gate{make(chan struct{}, 2), 5 * time.Second}
+
+// gate lets so many through at one time as its channel holds.
+type gate struct {
+	inside   chan struct{}
+	patience time.Duration
+}
+
+// pass calls f when there is room, or tells that there was none for as long as
+// it has patience.
+func (g gate) pass(f func()) bool {
+	select {
+	case g.inside <- struct{}{}:
+	case <-time.After(g.patience):
+		return false
+	}
+	defer func() { <-g.inside }()
+	f()
+	return true
+}
+
 // read gives either the request or why it is refused, and the remarks on it.
 func read(b []byte, o ReadOptions) (*Request, *RequestError, []Problem) {
 	o.Limits = o.Limits.withDefaults()
@@ -45,7 +69,7 @@ func read(b []byte, o ReadOptions) (*Request, *RequestError, []Problem) {
 	)
 	err := xmltree.Parse(b, o.Limits.xml(), func(d *xmltree.Doc) (err error) {
 		if o.Judge && len(b) <= maxJudged {
-			findings = d.Validate(xmltree.Known(schemas.Request))
+			judging.pass(func() { findings = d.Validate(xmltree.Known(schemas.Request)) })
 		}
 		doc, err = locate(d, b)
 		return err
@@ -56,7 +80,7 @@ func read(b []byte, o ReadOptions) (*Request, *RequestError, []Problem) {
 	root := doc.elements[0]
 	p := requestParser{
 		o:        o,
-		r:        &Request{doc: doc, Findings: findings, GeneratedBy: value(root, "generated_by")},
+		r:        &Request{doc: doc, Findings: findings, GeneratedBy: value(root, "generated_by"), Managers: o.Managers},
 		problems: report{most: maxProblems},
 		remarks:  report{most: maxRemarks},
 	}

@@ -29,7 +29,8 @@ type ReadOptions struct {
 	// never makes it unreadable. Limits, LinkTypes and CopyCrossLinks do not count.
 	Stored bool
 	// Judge asks the schemas, too, for Request.Findings: they inform and refuse
-	// nothing. Requests above 256 KiB are not judged, for the time it takes.
+	// nothing. Requests above 256 KiB are not judged, for the time it takes, nor
+	// are those that wait too long for others to be judged.
 	Judge bool
 }
 
@@ -58,6 +59,8 @@ type Request struct {
 	// Findings are what the schemas have against the request, by line; see
 	// ReadOptions.Judge.
 	Findings []xmltree.Finding
+	// Managers are those of the ReadOptions by which Nodes were found.
+	Managers []urn.URN
 	// GeneratedBy is the client's word about itself; no decision may depend on it.
 	GeneratedBy string
 

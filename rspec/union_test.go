@@ -214,9 +214,12 @@ func TestMeaning(t *testing.T) {
 }
 
 func TestManifestCannotGrowWithoutBounds(t *testing.T) {
+	wide := ours()
+	wide.Limits.NamespaceBytes = 2 << 20
+	own := func(in string) Part { return part(mustParse(t, []byte(in), wide), facts) }
 	long := "urn:" + strings.Repeat("x", 1<<20)
-	a := own(t, `<rspec type="request" xmlns="`+Namespace+`" xmlns:p="urn:1"/>`)
-	b := own(t, `<rspec type="request" xmlns="`+Namespace+`" xmlns:p="`+long+`">`+strings.Repeat("<x/> <y/>", 500)+`<p:x/></rspec>`)
+	a := own(`<rspec type="request" xmlns="` + Namespace + `" xmlns:p="urn:1"/>`)
+	b := own(`<rspec type="request" xmlns="` + Namespace + `" xmlns:p="` + long + `">` + strings.Repeat("<x/> <y/>", 500) + `<p:x/></rspec>`)
 	if _, err := WriteManifest([]Part{a, b}, options()); err != nil {
 		t.Errorf("a long namespace, needed once: %v", err)
 	}
@@ -224,7 +227,7 @@ func TestManifestCannotGrowWithoutBounds(t *testing.T) {
 	for i := range 500 {
 		fmt.Fprintf(&many, "<p:x n='%d'/>", i)
 	}
-	b = own(t, `<rspec type="request" xmlns="`+Namespace+`" xmlns:p="`+long+`">`+many.String()+`</rspec>`)
+	b = own(`<rspec type="request" xmlns="` + Namespace + `" xmlns:p="` + long + `">` + many.String() + `</rspec>`)
 	if _, err := WriteManifest([]Part{a, b}, options()); err != errTooLarge {
 		t.Errorf("namespaces times elements: %v", err)
 	}
