@@ -1,0 +1,62 @@
+package policy
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"patchbay/inventory/sheet"
+)
+
+// Bounds of a policy; an operator who needs more has made a slip.
+const (
+	maxFile     = 4 << 20  // bytes of the policy
+	maxAccepted = 64 << 20 // bytes of one list of who has accepted terms
+	maxRules    = 10_000
+	maxPatterns = 1_000     // of one rule
+	maxNamed    = 2_000_000 // components in all ranges together
+	maxSaid     = 500       // bytes of a text for experimenters
+	maxRemarks  = 100
+)
+
+// Site is what rules may name.
+type Site struct {
+	// Components are the names of components, in the order of the inventory.
+	Components []string
+	// SliverTypes are the names of sliver types.
+	SliverTypes []string
+	// Cores are those of SliverTypes that take cores.
+	Cores []string
+}
+
+// Load reads a policy file, and the lists that it names. The error is what the
+// file system says, or a *sheet.Error.
+func Load(file string, site Site) (*Rules, error) {
+	text, err := sheet.Load(file, maxFile)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the policy: %w", err)
+	}
+	return Parse(text, file, site)
+}
+
+// Parse is Load for the content of a policy file.
+func Parse(text []byte, file string, site Site) (*Rules, error) {
+	r := reader{Reader: sheet.Reader{File: file}, site: site, indexes: make(map[string]int32, len(site.Components))}
+	for i, name := range site.Components {
+		r.indexes[name] = int32(i)
+	}
+	rules := &Rules{file: file, files: []string{file}}
+	r.policy(text, rules)
+	if err := r.Err(); err != nil {
+		return nil, err
+	}
+	rules.remark(site)
+	return rules, nil
+}
+
+// beside is the path of a file that another one names.
+func beside(file, name string) string {
+	if filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(filepath.Dir(file), name)
+}

@@ -1,0 +1,240 @@
+package policy
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"patchbay/am"
+	"patchbay/am/store"
+	"patchbay/am/urn"
+)
+
+// hold puts n slivers of a user into a slice.
+func (u *Usage) hold(user, slice urn.URN, n int, cores int64) {
+	var cs store.ChangeSet
+	for i := range n {
+		cs.PutSliver(am.Sliver{
+			URN:   urn.URN{Authority: "example.org", Type: urn.Sliver, Name: fmt.Sprint(user.Name, slice.Key(), i)},
+			Slice: slice, Creator: user, Amount: am.Amount{Cores: cores}, Status: am.Status{Allocation: am.Allocated},
+		})
+	}
+	u.Stage(cs)
+	u.Publish()
+}
+
+func student(name string) urn.URN {
+	return urn.URN{Authority: "example.org:course-net", Type: urn.User, Name: name}
+}
+
+func TestTheFirstRuleThatFitsDecides(t *testing.T) {
+	r := load(t, strings.Replace(testPolicy, "the other site.\n", "the other site.\n    says: Sorry.\n", 1), "urn:publicid:IDN+example.org:course-net+user+ANN\n")
+	net, other := sliceURN("course-net", "s"), sliceURN("other", "s")
+	for _, tt := range []struct {
+		rule        string
+		user, slice urn.URN
+		want        string // of Begin
+	}{
+		{"who has accepted the terms", student("ann"), net, ""},
+		{"who has not", student("bob"), net, `[T&C-APPROVAL-MISSING] rule "students" of this site wants urn:publicid:IDN+example.org:course-net+user+bob to accept its terms of use first; Ask your teacher. Accept them here: `},
+		{"in another project", student("ann"), other, "no rule of this site fits urn:publicid:IDN+example.org:course-net+user+ann in project example.org:other"},
+		{"of another authority", userURN("ann"), net, "no rule of this site fits"},
+		{"in no project that is known", userURN("ann"), urn.URN{}, "no rule of this site fits urn:publicid:IDN+example.org+user+ann; whom none fits may have nothing: ask"},
+		{"who is refused", urn.MustParse("urn:publicid:IDN+example.net:a+user+eve"), net, `rule "closed" of this site refuses this: You are to use the other site. Sorry.`},
+		{"who only looks like that", urn.MustParse("urn:publicid:IDN+example.net.evil+user+eve"), net, "no rule of this site fits"},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			err := New(r).For(tt.user, tt.slice).Begin()
+			if tt.want == "" && err == nil {
+				return
+			}
+			if am.CodeOf(err) != am.Refused || !strings.HasPrefix(err.Error(), tt.want) {
+				t.Errorf("got %v (%d), want %q", err, am.CodeOf(err), tt.want)
+			}
+		})
+	}
+	if err := New(r).For(student("bob"), net).Begin(); !strings.HasSuffix(err.Error(), " https://testbed.example.org/terms") {
+		t.Errorf("the address is not the last word: %v", err)
+	}
+	for what, p := range map[string]*Policy{"no policy": nil, "no rules": New(nil)} {
+		if p.For(student("bob"), net) != nil {
+			t.Errorf("%s permits not everything", what)
+		}
+	}
+}
+
+func TestAmountsCountWhatIsHeld(t *testing.T) {
+	ann, bob := student("ann"), student("bob")
+	a, b := sliceURN("course-net", "a"), sliceURN("course-net", "b")
+	p := New(load(t, `rules: [{name: few, nodes: {user: 6, slice: 5, project: 8}, cores: {user: 10}, says: Sorry.}]`, ""))
+	p.Usage().hold(ann, a, 4, 2)
+	p.Usage().hold(bob, b, 2, 1)
+	for _, tt := range []struct {
+		rule  string
+		user  urn.URN
+		slice urn.URN
+		nodes int
+		cores int64
+		want  string
+	}{
+		{"up to the limit of the slice", ann, a, 1, 0, ""},
+		{"beyond that of the slice", ann, a, 2, 0, `rule "few" of this site allows at most 5 nodes for slice a at one time; 2 more than the 4 that are held are too many: ask for at most 1, or give some back first; Sorry.`},
+		{"up to that of the user and the project", ann, b, 2, 0, ""},
+		{"beyond that of the user, in another slice", ann, b, 3, 0, "at most 6 nodes for user ann at one time; 3 more than the 4 that are held"},
+		{"beyond that of the project", bob, sliceURN("Course-Net", "c"), 3, 0, "at most 8 nodes for project example.org:Course-Net at one time; 3 more than the 6"},
+		{"who holds nothing in another project", bob, sliceURN("x", "c"), 4, 0, ""},
+		{"up to the cores", ann, b, 1, 2, ""},
+		{"beyond the cores", ann, b, 1, 3, "at most 10 cores for user ann at one time; 3 more than the 8"},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			x := p.For(tt.user, tt.slice)
+			err := x.Nodes(tt.nodes)
+			if err == nil {
+				err = x.Cores(tt.cores)
+			}
+			if tt.want == "" && err == nil {
+				return
+			}
+			if am.CodeOf(err) != am.Refused || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want %q", err, tt.want)
+			}
+		})
+	}
+	none := New(load(t, `rules: [{name: none, nodes: {slice: 0}}]`, ""))
+	if err := none.For(ann, a).Nodes(1); err == nil || !strings.Contains(err.Error(), "lets nobody have any") {
+		t.Errorf("a limit of nothing: %v", err)
+	}
+}
+
+func TestLeasesByRule(t *testing.T) {
+	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	for _, tt := range []struct {
+		rule, lease string
+		age         time.Duration
+		first       time.Duration // that Provision gives of 10d
+		latest      time.Duration // of 30d
+		by          string
+	}{
+		{"no limits", "{}", time.Hour, 240 * time.Hour, 720 * time.Hour, "the site"},
+		{"the first", "{first: 2h}", time.Hour, 2 * time.Hour, 720 * time.Hour, "the site"},
+		{"a renewal", "{renew: 1d}", time.Hour, 240 * time.Hour, 24 * time.Hour, "a renewal reaches at most 1d from now"},
+		{"in all", "{longest: 3d}", 24 * time.Hour, 48 * time.Hour, 48 * time.Hour, "a sliver lives at most 3d in all"},
+		{"all three", "{first: 2h, renew: 1d, longest: 3d}", time.Hour, 2 * time.Hour, 24 * time.Hour, "a renewal reaches"},
+		{"near the end", "{first: 2h, renew: 1d, longest: 3d}", 71 * time.Hour, time.Hour, time.Hour, "in all"},
+		{"past it", "{longest: 1h}", 2 * time.Hour, -time.Hour, -time.Hour, "in all"},
+		{"longer than the site's", "{first: 20d, renew: 60d}", 0, 240 * time.Hour, 720 * time.Hour, "the site"},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			p := New(load(t, "rules: [{name: x, says: Sorry., lease: "+tt.lease+"}]", "")).For(student("ann"), sliceURN("x", "y"))
+			created := now.Add(-tt.age)
+			if got := p.First(now, created, now.Add(240*time.Hour)).Sub(now); got != tt.first {
+				t.Errorf("the first lease is %s, want %s", got, tt.first)
+			}
+			at, by := p.Latest(now, created, now.Add(720*time.Hour), "the site")
+			if at.Sub(now) != tt.latest || !strings.Contains(by, tt.by) || by != "the site" && !strings.HasSuffix(by, "; Sorry.") {
+				t.Errorf("renewed to at most %s by %s, want %s by %s", at.Sub(now), by, tt.latest, tt.by)
+			}
+		})
+	}
+}
+
+func TestOverIsWhoHasLivedTooLong(t *testing.T) {
+	now := time.Date(2026, 5, 1, 12, 0, 0, 1e8, time.UTC)
+	for _, tt := range []struct {
+		rule, lease string
+		age         time.Duration
+		over        bool
+	}{
+		{"no limit", "{}", 1000 * time.Hour, false},
+		{"a limit of the first lease alone", "{first: 1h}", 1000 * time.Hour, false},
+		{"young", "{longest: 1h}", time.Hour - time.Second, false},
+		{"within the current second", "{longest: 1h}", time.Hour - time.Second/2, true},
+		{"old", "{longest: 1h}", 2 * time.Hour, true},
+	} {
+		p := New(load(t, "rules: [{name: x, lease: "+tt.lease+"}]", "")).For(student("ann"), sliceURN("x", "y"))
+		err := p.Over(now, &am.Sliver{Created: now.Add(-tt.age)})
+		if (err != nil) != tt.over || tt.over && (am.CodeOf(err) != am.Refused || !strings.Contains(err.Error(), "lets none live longer than 1h")) {
+			t.Errorf("%s: %v", tt.rule, err)
+		}
+	}
+	if err := (*Permit)(nil).Over(now, &am.Sliver{}); err != nil {
+		t.Errorf("no permit: %v", err)
+	}
+}
+
+func TestExplainNamesTheRule(t *testing.T) {
+	r := load(t, testPolicy, "")
+	for _, tt := range []struct {
+		user          urn.URN
+		rule, refused string
+		may           int
+	}{
+		{student("ann"), "students", "[T&C-APPROVAL-MISSING]", 10},
+		{urn.MustParse("urn:publicid:IDN+example.net+user+a"), "closed", "refuses this", 0},
+		{userURN("ann"), "", "no rule of this site fits", 0},
+	} {
+		e := r.Explain(tt.user, sliceURN("course-net", "s"))
+		if e.Rule != tt.rule || !strings.Contains(e.Refused, tt.refused) || len(e.May) != tt.may {
+			t.Errorf("%s: %+v", tt.user, e)
+		}
+	}
+	if e := (*Rules)(nil).Explain(userURN("ann"), urn.URN{}); e.Refused != "" || len(e.May) != 1 {
+		t.Errorf("no rules: %+v", e)
+	}
+}
+
+func TestFullTellsWhenNothingMoreMayBeHad(t *testing.T) {
+	r := load(t, testPolicy, "")
+	slice := sliceURN("course-net", "s")
+	for _, tt := range []struct {
+		rule  string
+		user  urn.URN
+		slice urn.URN
+		held  Held
+		want  string
+	}{
+		{"room is left", student("ann"), slice, Held{User: Amount{Nodes: 9, Cores: 19}, Slice: Amount{Nodes: 4}, Project: Amount{Nodes: 39}}, ""},
+		{"the user is full", student("ann"), slice, Held{User: Amount{Nodes: 10}}, "at most 10 nodes for user ann at one time; 1 more than the 10 that are held are too many: give some back first; Ask your teacher."},
+		{"the slice is full", student("ann"), slice, Held{Slice: Amount{Nodes: 5}}, "at most 5 nodes for slice s"},
+		{"the project is full", student("ann"), slice, Held{Project: Amount{Nodes: 41}}, "at most 40 nodes for project"},
+		{"no core is left", student("ann"), slice, Held{User: Amount{Nodes: 1, Cores: 20}}, "at most 20 cores for user ann"},
+		{"any slice", student("ann"), urn.URN{}, Held{User: Amount{Nodes: 99}, Slice: Amount{Nodes: 99}}, ""}, // the rule is for one project alone
+		{"whom the rule refuses anyway", urn.MustParse("urn:publicid:IDN+example.net+user+a"), slice, Held{User: Amount{Nodes: 99}}, ""},
+	} {
+		if got := r.Full(tt.user, tt.slice, tt.held); !strings.Contains(got, tt.want) || (got == "") != (tt.want == "") {
+			t.Errorf("%s: %q, want %q", tt.rule, got, tt.want)
+		}
+	}
+	if got := (*Rules)(nil).Full(student("ann"), slice, Held{}); got != "" {
+		t.Errorf("no rules: %q", got)
+	}
+}
+
+// BenchmarkAdmit is what a decision asks of a policy of which the last rule
+// decides.
+func BenchmarkAdmit(b *testing.B) {
+	for _, n := range []int{1, 1000} {
+		b.Run(fmt.Sprintf("%d rules", n), func(b *testing.B) {
+			var text strings.Builder
+			text.WriteString("rules:\n")
+			for i := range n {
+				fmt.Fprintf(&text, "  - {name: r%d, who: \"example.org:course-%d+user+*\", nodes: {user: 10, slice: 5, project: 40}, cores: {user: 20}, sliver_types: [container], components: pc1..pc4, lease: {first: 2h}}\n", i, i)
+			}
+			p := New(load(b, text.String(), ""))
+			user, slice := urn.URN{Authority: fmt.Sprint("example.org:course-", n-1), Type: urn.User, Name: "ann"}, sliceURN("x", "y")
+			p.Usage().hold(user, slice, 4, 2)
+			now := time.Now()
+			b.ReportAllocs()
+			for b.Loop() {
+				x := p.For(user, slice)
+				if x == nil || x.Begin() != nil || x.Nodes(1) != nil || x.Cores(1) != nil {
+					b.Fatal("not admitted by the rule")
+				}
+				x.Components()
+				x.SliverTypes()
+				x.First(now, now, now.Add(time.Hour))
+			}
+		})
+	}
+}

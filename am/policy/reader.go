@@ -1,0 +1,256 @@
+package policy
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"patchbay/inventory/sheet"
+	"patchbay/inventory/span"
+)
+
+// reader knows the site that rules speak of.
+type reader struct {
+	sheet.Reader
+	site    Site
+	indexes map[string]int32 // of components, by name
+	named   int              // components, by ranges so far
+}
+
+// policy reads the whole file into rules.
+func (r *reader) policy(text []byte, rules *Rules) {
+	if len(text) == 0 {
+		// An editor empties a file before it writes: that must not let everybody in.
+		r.Wrong(nil, "the file is empty; to have no rules, leave a comment in it")
+		return
+	}
+	doc := r.Document(text)
+	if doc == nil || sheet.IsNull(doc.Content[0]) {
+		return
+	}
+	r.Fields(doc.Content[0], "the policy", []string{"rules", "otherwise"}, func(key string, n *yaml.Node) {
+		switch key {
+		case "rules":
+			r.rules(n, rules)
+		case "otherwise":
+			if sheet.Choice(&r.Reader, n, key, "allow", "refuse") == "refuse" {
+				rules.otherwise = &Rule{nodes: boundless, cores: boundless, line: n.Line, refuse: "ask the operators of this site to be let in"}
+			}
+		}
+	})
+}
+
+func (r *reader) rules(n *yaml.Node, rules *Rules) {
+	items := r.Items(n, "rules")
+	if len(items) > maxRules {
+		r.Wrong(n, "there are more than %d rules; let one rule be for more users", maxRules)
+		return
+	}
+	lines := make(map[string]int)
+	for _, item := range items {
+		item = sheet.Deref(item)
+		x := r.rule(item, rules)
+		if x.Name == "" {
+			continue
+		}
+		if line, twice := lines[x.Name]; twice {
+			r.Wrong(item, "the rule in line %d is called %q, too; refusals name rules, so give each its own name", line, x.Name)
+		}
+		lines[x.Name] = x.line
+		rules.list = append(rules.list, x)
+	}
+}
+
+var ruleKeys = []string{"name", "who", "projects", "sliver_types", "components", "nodes", "cores", "lease", "refuse", "says", "terms"}
+
+func (r *reader) rule(n *yaml.Node, rules *Rules) *Rule {
+	x := &Rule{line: n.Line, nodes: boundless, cores: boundless}
+	before := r.Mistakes()
+	r.Fields(n, "a rule", ruleKeys, func(key string, n *yaml.Node) {
+		switch key {
+		case "name":
+			x.Name = r.name(n)
+		case "who":
+			x.who = r.patterns(n, key, parseUsers)
+		case "projects":
+			x.projects = r.patterns(n, key, parseProjects)
+		case "sliver_types":
+			x.types = r.sliverTypes(n)
+		case "components":
+			x.components = r.components(n, rules)
+		case "nodes":
+			x.nodes = r.most(n, key)
+		case "cores":
+			x.cores = r.most(n, key)
+		case "lease":
+			x.lease = r.lease(n)
+		case "refuse":
+			x.refuse = r.refusal(n)
+		case "says":
+			x.says = r.text(n, key)
+		case "terms":
+			x.terms = r.terms(n, rules)
+		}
+	})
+	if x.components != nil {
+		x.noComponent = x.adding(fmt.Sprintf("%s allows only %s", x, x.components.text))
+	}
+	x.noType = x.adding(fmt.Sprintf("%s allows only %s", x, strings.Join(x.types, ", ")))
+	if x.Name == "" && r.Mistakes() == before {
+		r.Wrong(n, "the rule has no name; add name: and a word, which refusals tell")
+	}
+	return x
+}
+
+func (r *reader) patterns(n *yaml.Node, what string, parse func(string) (pattern, error)) []pattern {
+	list := []pattern{}
+	for _, item := range r.list(n, what) {
+		p, err := parse(item.Value)
+		if err != nil {
+			r.Wrong(item, "%s: %v", what, err)
+			continue
+		}
+		list = append(list, p)
+	}
+	return list
+}
+
+// refusal is the text of a rule that refuses. Whoever writes yes or no there wants
+// a switch, and might shut everybody out by no.
+func (r *reader) refusal(n *yaml.Node) string {
+	switch lower(strings.TrimSpace(n.Value)) {
+	case "no", "yes", "true", "false", "off", "on", "n", "y":
+		r.Wrong(n, "refuse is no switch but the text that refuses: write why, such as refuse: This site is for members; to refuse nothing, drop the key")
+		return ""
+	}
+	return r.text(n, "refuse")
+}
+
+func (r *reader) sliverTypes(n *yaml.Node) []string {
+	list := []string{}
+	for _, item := range r.list(n, "sliver_types") {
+		if !slices.Contains(r.site.SliverTypes, item.Value) {
+			r.Unknown(item, "sliver type", r.site.SliverTypes)
+			continue
+		}
+		list = append(list, item.Value)
+	}
+	return list
+}
+
+// components reads names and ranges of components, as the inventory writes them.
+func (r *reader) components(n *yaml.Node, rules *Rules) *part {
+	p := &part{list: []int32{}}
+	var texts []string
+	for _, item := range r.list(n, "components") {
+		texts = append(texts, item.Value)
+		names, isRange := span.Parse(item.Value)
+		if !isRange {
+			i, known := r.indexes[item.Value]
+			if !known {
+				r.Unknown(item, "component", r.site.Components)
+				continue
+			}
+			p.list = append(p.list, i)
+			continue
+		}
+		if names.Len() == 0 || names.Len() > maxNamed-r.named {
+			r.Wrong(item, "%q is no range of components, or too long; write it like pc1..pc20", item.Value)
+			return p
+		}
+		r.named += names.Len()
+		absent, missing := "", 0 // the first name that no component has, and how many
+		for name := range names.Names() {
+			if i, known := r.indexes[name]; known {
+				p.list = append(p.list, i)
+			} else if missing++; missing == 1 {
+				absent = name
+			}
+		}
+		switch {
+		case missing == names.Len():
+			r.Wrong(item, "no component is in %q; the inventory has %s", item.Value, sheet.Few(r.site.Components))
+		case missing > 0 && len(rules.remarks) < maxRemarks:
+			rules.remarks = append(rules.remarks, sheet.Problem{File: r.File, Line: item.Line, Msg: fmt.Sprintf("the inventory has no component %q, and lacks %d of the %d in %q; correct the range, unless they are to come",
+				absent, missing, names.Len(), item.Value)})
+		}
+	}
+	slices.Sort(p.list)
+	p.list, p.text = slices.Compact(p.list), sheet.Few(texts)
+	return p
+}
+
+func (r *reader) most(n *yaml.Node, what string) most {
+	m := boundless
+	r.Fields(n, what, []string{"user", "slice", "project"}, func(key string, n *yaml.Node) {
+		i := r.Whole(n, what+" of a "+key)
+		switch key {
+		case "user":
+			m.user = i
+		case "slice":
+			m.slice = i
+		case "project":
+			m.project = i
+		}
+	})
+	return m
+}
+
+func (r *reader) lease(n *yaml.Node) (l lease) {
+	r.Fields(n, "lease", []string{"first", "longest", "renew"}, func(key string, n *yaml.Node) {
+		d, ok := readSpan(n.Value)
+		if n.Kind != yaml.ScalarNode || !ok {
+			r.Wrong(n, "%s of a lease must be a time like 30m, 2h or 3d", key)
+			return
+		}
+		switch key {
+		case "first":
+			l.first = d
+		case "longest":
+			l.longest = d
+		case "renew":
+			l.renew = d
+		}
+	})
+	if l.longest > 0 && l.first > l.longest {
+		r.Wrong(n, "the first lease, %s, is longer than the longest, %s", sayTime(l.first), sayTime(l.longest))
+	}
+	return l
+}
+
+func (r *reader) terms(n *yaml.Node, rules *Rules) *terms {
+	t := &terms{}
+	before := r.Mistakes()
+	r.Fields(n, "terms", []string{"url", "accepted"}, func(key string, n *yaml.Node) {
+		switch key {
+		case "url":
+			t.url = r.text(n, key)
+			u, err := url.Parse(t.url)
+			if t.url != "" && (err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || !plain(t.url)) {
+				r.Wrong(n, "url %q must be a web address without blanks, such as https://testbed.example.org/terms", t.url)
+			}
+		case "accepted":
+			t.file = r.text(n, key)
+			if t.file == "" {
+				return
+			}
+			t.file = beside(r.File, t.file)
+			text, err := sheet.Load(t.file, maxAccepted)
+			if err != nil {
+				r.Wrong(n, "the list of those who have accepted: %v; make it, with the URN of one user on each line", err)
+				return
+			}
+			rules.files = append(rules.files, t.file)
+			var problems []sheet.Problem
+			t.accepted, problems = readAccepted(text, t.file)
+			rules.remarks = append(rules.remarks, problems...)
+		}
+	})
+	if (t.url == "" || t.file == "") && r.Mistakes() == before {
+		r.Wrong(n, "terms needs both url, where they can be accepted, and accepted, the file of those who have")
+	}
+	return t
+}

@@ -1,0 +1,53 @@
+package policy
+
+import (
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"patchbay/inventory/sheet"
+)
+
+// list is a list of texts that has at least one; a single text is a list of one.
+// An empty list is a mistake: whoever wrote it may have meant all, or nothing.
+func (r *reader) list(n *yaml.Node, what string) (list []*yaml.Node) {
+	before := r.Mistakes()
+	items := r.OneOrMore(n, what)
+	switch {
+	case len(items) > maxPatterns:
+		r.Wrong(n, "%s has more than %d entries; use a pattern or a range", what, maxPatterns)
+		return nil
+	case len(items) == 0 && r.Mistakes() == before:
+		r.Wrong(n, "%s is empty; drop the key to mean all", what)
+	}
+	for _, item := range items {
+		if item = sheet.Deref(item); r.text(item, what) != "" {
+			list = append(list, item)
+		}
+	}
+	return list
+}
+
+// text is a text that experimenters can be told.
+func (r *reader) text(n *yaml.Node, what string) string {
+	text := r.Text(n, what)
+	if len(text) > maxSaid {
+		r.Wrong(n, "%s must have at most %d bytes", what, maxSaid)
+		return ""
+	}
+	return text
+}
+
+func (r *reader) name(n *yaml.Node) string {
+	name := r.text(n, "name")
+	if name != "" && (!plain(name) || strings.ContainsAny(name, `"\`)) {
+		r.Wrong(n, "the name %q must be one word of plain letters, digits and hyphens", name)
+		return ""
+	}
+	return name
+}
+
+// plain tells that s is ASCII without blanks.
+func plain(s string) bool {
+	return !strings.ContainsFunc(s, func(c rune) bool { return c <= ' ' || c >= 0x7f })
+}

@@ -1,0 +1,163 @@
+package policy
+
+import (
+	"sync"
+
+	"patchbay/am"
+	"patchbay/am/store"
+	"patchbay/am/urn"
+)
+
+// Amount is what is counted: nodes, and the cores that their sliver types take.
+type Amount struct{ Nodes, Cores int64 }
+
+// Held is what is held now: by a user, in a slice, in its project.
+type Held struct{ User, Slice, Project Amount }
+
+// Usage counts what users, slices and projects hold. It observes the store, so
+// that decisions see what was staged before them. All methods may be called at
+// the same time.
+type Usage struct {
+	mu       sync.RWMutex // guards all
+	holds    map[string]hold
+	users    map[string]*tally // by key
+	slices   map[string]*tally
+	projects map[string]*tally
+	undo     []change // since the last Publish or Rollback
+}
+
+// tally is what one of them holds. It is in its map while that is anything.
+type tally struct {
+	Amount
+	key string
+}
+
+// hold is what one sliver counts, and for whom.
+type hold struct {
+	user, slice, project *tally
+	cores                int64
+}
+
+// change is an entry of the undo log: what a sliver counted before.
+type change struct {
+	sliver string
+	before hold
+	held   bool
+}
+
+// NewUsage counts nothing until the store tells it what there is.
+func NewUsage() *Usage {
+	return &Usage{holds: make(map[string]hold), users: make(map[string]*tally), slices: make(map[string]*tally), projects: make(map[string]*tally)}
+}
+
+// Held is what a user, a slice and its project hold, with all that is staged.
+func (u *Usage) Held(user, slice urn.URN) Held {
+	u.mu.RLock()
+	defer u.mu.RUnlock()
+	amount := func(t *tally) Amount {
+		if t == nil {
+			return Amount{}
+		}
+		return t.Amount
+	}
+	return Held{amount(u.users[user.Key()]), amount(u.slices[slice.Key()]), amount(u.projects[lower(slice.Authority)])}
+}
+
+// Stage takes over the slivers of a change set. A sliver that is released counts
+// for nobody, though its component is still being cleaned.
+func (u *Usage) Stage(cs store.ChangeSet) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, k := range cs.Delete {
+		if k.Kind == store.Slivers {
+			u.drop(k.ID)
+		}
+	}
+	for _, r := range cs.Put {
+		if s, ok := r.Value.(am.Sliver); ok {
+			u.put(r.Key.ID, &s)
+		}
+	}
+}
+
+// Publish makes what was staged lasting.
+func (u *Usage) Publish() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.undo = nil
+}
+
+// Rollback forgets what was staged.
+func (u *Usage) Rollback() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for i := len(u.undo) - 1; i >= 0; i-- {
+		c := u.undo[i]
+		if h, ok := u.holds[c.sliver]; ok {
+			u.count(h, -1)
+			delete(u.holds, c.sliver)
+		}
+		if c.held {
+			u.holds[c.sliver] = c.before
+			u.count(c.before, 1)
+		}
+	}
+	u.undo = nil
+}
+
+// put counts a sliver. Whose it is, and in which slice, never changes.
+func (u *Usage) put(id string, s *am.Sliver) {
+	if s.Status.Allocation == am.Unallocated {
+		u.drop(id)
+		return
+	}
+	before, held := u.holds[id]
+	if held && before.cores == s.Amount.Cores {
+		return
+	}
+	u.undo = append(u.undo, change{id, before, held})
+	if held {
+		u.count(before, -1)
+	}
+	h := hold{
+		user:    of(u.users, s.Creator.Key()),
+		slice:   of(u.slices, s.Slice.Key()),
+		project: of(u.projects, lower(s.Slice.Authority)),
+		cores:   s.Amount.Cores,
+	}
+	u.holds[id] = h
+	u.count(h, 1)
+}
+
+func (u *Usage) drop(id string) {
+	if before, held := u.holds[id]; held {
+		u.undo = append(u.undo, change{id, before, true})
+		delete(u.holds, id)
+		u.count(before, -1)
+	}
+}
+
+// of is the tally of key, or a new one.
+func of(all map[string]*tally, key string) *tally {
+	if t := all[key]; t != nil {
+		return t
+	}
+	return &tally{key: key}
+}
+
+// count adds what h counts, or takes it away. It undoes in the opposite order, so
+// there never are two tallies of one key.
+func (u *Usage) count(h hold, sign int64) {
+	for _, x := range [...]struct {
+		in map[string]*tally
+		t  *tally
+	}{{u.users, h.user}, {u.slices, h.slice}, {u.projects, h.project}} {
+		x.t.Nodes += sign
+		x.t.Cores += sign * h.cores
+		if x.t.Nodes > 0 {
+			x.in[x.t.key] = x.t
+		} else {
+			delete(x.in, x.t.key)
+		}
+	}
+}
