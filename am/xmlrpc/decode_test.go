@@ -40,6 +40,7 @@ func TestDecodeValue(t *testing.T) {
 		{"entities", "<value><string>&lt;a b=&quot;&apos;&#65;&#x42;&quot;&gt;&amp;amp;</string></value>", `<a b="'AB">&amp;`},
 		{"CR LF becomes LF", "<value><string>a\r\nb\rc&#13;d</string></value>", "a\nb\nc\rd"},
 		{"no reference to a surrogate", "<value><string>\ufffd&#65533;<![CDATA[&#xD800;]]>&#x1F600;&#55295;</string></value>", "\ufffd\ufffd&#xD800;\U0001F600\ud7ff"},
+		{"the neighbours of surrogates", "<value><string>\ufffd&#xD7ff;&#xE000;&#57344;&#0057999;&#x0E000;</string></value>", "\ufffd\ud7ff\ue000\ue000\ue28f\ue000"},
 		{"UTF-8", "<value><string>é\U0001F600&#233;</string></value>", "é\U0001F600é"},
 		{"int", "<value><int>42</int></value>", 42},
 		{"i4", "<value><i4>-2147483648</i4></value>", -2147483648},
@@ -142,6 +143,8 @@ func TestDecodeCallRefuses(t *testing.T) {
 		{"bare ampersand", callOf("<value>a & b</value>"), FaultParse, "line 2"},
 		{"reference to a surrogate", callOf("<value>a&#xD83D;&#xDE00;</value>"), FaultCharacter, "surrogate"},
 		{"the same in decimal", callOf("<value>a&#055357;</value>"), FaultCharacter, "surrogate"},
+		{"the first surrogate", callOf("<value>&#55296;</value>"), FaultCharacter, "surrogate"},
+		{"the last surrogate, after others", callOf("<value>&#57344;&amp;&#x41;&#x0000dfFF;</value>"), FaultCharacter, "surrogate"},
 		{"reference to NUL", callOf("<value>&#0;</value>"), FaultParse, "illegal character"},
 		{"control character", callOf("<value>\x01</value>"), FaultParse, "illegal character"},
 		{"invalid UTF-8", "\n\n" + callOf("<value>\xff</value>"), FaultCharacter, "line 4: byte 0xFF"},
@@ -234,6 +237,17 @@ func TestLimits(t *testing.T) {
 	c, err := DecodeCall([]byte(long), Limits{})
 	if err != nil || len(c.Params[0].(string)) != 4*maxTag {
 		t.Errorf("the limit for tags also holds for text: %v", err)
+	}
+}
+
+func TestReferencesCostNoMemory(t *testing.T) {
+	raw := []byte("\ufffd" + strings.Repeat("&#57999;", 10_000))
+	if n := testing.AllocsPerRun(3, func() {
+		if refersToSurrogate(raw) {
+			t.Error("57999 is no surrogate")
+		}
+	}); n > 10 {
+		t.Errorf("looking through 10,000 references allocates %.0f times", n)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"encoding/xml"
 	"fmt"
 	"io"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -35,22 +34,28 @@ func newReader(b []byte, lim Limits) (*reader, error) {
 	return &reader{d: d, in: in, lim: lim.orDefault()}, nil
 }
 
-// surrogate is a reference that XML forbids (XML 1.0, "Legal Character") and
-// that encoding/xml reads as U+FFFD.
-var surrogate = regexp.MustCompile(`&#(?:0*(5529[6-9]|55[3-9]\d{2}|5[67]\d{3})|x0*[dD][89a-fA-F][0-9a-fA-F]{2});`)
-
-// refersToSurrogate tells whether the raw text of a token holds such a one.
+// refersToSurrogate tells whether the raw text of a token holds a reference to
+// half of a surrogate pair, which XML forbids (XML 1.0, "Legal Character") and
+// encoding/xml reads as U+FFFD.
 func refersToSurrogate(raw []byte) bool {
 	if bytes.HasPrefix(raw, []byte("<![CDATA[")) {
 		return false
 	}
-	for _, m := range surrogate.FindAllSubmatch(raw, -1) {
-		n, err := strconv.Atoi(string(m[1]))
-		if m[1] == nil || err == nil && n >= 0xD800 && n <= 0xDFFF {
+	for {
+		_, after, found := bytes.Cut(raw, []byte("&#"))
+		if !found {
+			return false
+		}
+		number, rest, _ := bytes.Cut(after, []byte(";"))
+		base := 10
+		if hex, ok := bytes.CutPrefix(number, []byte("x")); ok {
+			number, base = hex, 16
+		}
+		if n, err := strconv.ParseUint(string(number), base, 32); err == nil && n >= 0xD800 && n <= 0xDFFF {
 			return true
 		}
+		raw = rest
 	}
-	return false
 }
 
 // firstBad is the index of the first byte that is NUL or no part of a
