@@ -1,0 +1,66 @@
+package audit
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+)
+
+// Another process may hold the lock of an audit for so long: then the server's
+// lines have to wait, and a command gives up.
+const (
+	patience        = 100 * time.Millisecond
+	commandPatience = 5 * time.Second
+)
+
+// appendTo writes text to the end of an audit with one write, in lines of its own
+// whatever the file ends with. What a full disk has cut off is taken back.
+// Several processes may append to the same file.
+func appendTo(f *os.File, text []byte, patience time.Duration) error {
+	if err := lock(f, patience); err != nil {
+		return err
+	}
+	defer syscall.Flock(int(f.Fd()), syscall.LOCK_UN)
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	size := info.Size()
+	if size > 0 {
+		var last [1]byte
+		if _, err := f.ReadAt(last[:], size-1); err != nil {
+			return fmt.Errorf("cannot read the end of the audit: %w", err)
+		}
+		if last[0] != '\n' {
+			text = append([]byte("\n"), text...)
+		}
+	}
+	n, err := f.Write(text)
+	if err == nil || n == 0 {
+		return err
+	}
+	// Only programs that know nothing of the lock may have written meanwhile.
+	if info, e := f.Stat(); e != nil || info.Size() != size+int64(n) {
+		return errors.Join(err, e)
+	}
+	return errors.Join(err, f.Truncate(size))
+}
+
+// lock keeps other processes from appending. Where a file system knows no locks,
+// one goes on without.
+func lock(f *os.File, patience time.Duration) error {
+	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		switch {
+		case err == nil, errors.Is(err, syscall.ENOLCK), errors.Is(err, syscall.ENOSYS), errors.Is(err, syscall.EOPNOTSUPP):
+			return nil
+		case errors.Is(err, syscall.EINTR):
+		case !errors.Is(err, syscall.EWOULDBLOCK):
+			return fmt.Errorf("cannot lock the audit: %w", err)
+		case time.Now().After(end):
+			return errors.New("another process keeps the audit locked; let it end")
+		}
+	}
+}

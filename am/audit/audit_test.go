@@ -1,0 +1,433 @@
+package audit
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"patchbay/am"
+	"patchbay/am/store"
+	"patchbay/am/urn"
+	"patchbay/testdata/need"
+)
+
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// site is a store with its audit, and a clock.
+type site struct {
+	t     testing.TB
+	dir   string
+	path  string
+	now   time.Time
+	fault error // of the store's writes
+	store *store.Store
+	log   *Log
+	calls int
+}
+
+func newSite(t testing.TB) *site {
+	s := &site{t: t, dir: quickDir(t), now: noon}
+	s.path = filepath.Join(s.dir, "audit.log")
+	s.open()
+	t.Cleanup(func() { s.store.Close() })
+	return s
+}
+
+// quickDir is a folder in memory, where there is one: disks are waited for at each
+// commit.
+func quickDir(t testing.TB) string {
+	dir, err := os.MkdirTemp("/dev/shm", "patchbay-audit-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+func (s *site) open() {
+	s.t.Helper()
+	var err error
+	clock := func() time.Time { return s.now }
+	if s.store, err = store.Open(filepath.Join(s.dir, "state.db"), store.Options{Now: clock, Fault: func() error { return s.fault }}); err != nil {
+		s.t.Fatal(err)
+	}
+	if s.log, err = Open(s.path, s.store, Options{Now: clock}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// crash ends everything without a word and opens it again.
+func (s *site) crash() {
+	s.t.Helper()
+	if s.log.file != nil {
+		s.log.file.Close()
+	}
+	if err := s.store.Close(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.open()
+}
+
+func name(kind, name string) urn.URN {
+	return urn.URN{Authority: "example.org", Type: kind, Name: name}
+}
+
+// commit is a call's change, without its line.
+func (s *site) commit(extra ...am.JournalEntry) string {
+	s.t.Helper()
+	s.calls++
+	id := fmt.Sprintf("call%d", s.calls)
+	s.change(func(cs *store.ChangeSet) {
+		cs.Log(am.JournalEntry{
+			At: s.now, Event: "geni_start", Request: id, Method: "PerformOperationalAction", API: 3, Remote: "192.0.2.1:1", Caller: name("user", "ann"),
+			Speaker: name("tool", "portal"), Credentials: []string{"f00d"}, Slice: name("slice", "s"), Slivers: []urn.URN{name("sliver", "a"), name("sliver", "b")},
+		})
+		for _, e := range extra {
+			cs.Log(e)
+		}
+	})
+	return id
+}
+
+func (s *site) change(f func(*store.ChangeSet)) {
+	s.t.Helper()
+	err := s.store.Commit(s.t.Context(), func(*store.View) (cs store.ChangeSet, err error) {
+		f(&cs)
+		return cs, nil
+	})
+	if err != nil && s.fault == nil {
+		s.t.Fatal(err)
+	}
+}
+
+// answered writes the line of a call.
+func (s *site) answered(id string) {
+	s.log.Call(Call{ID: id, Method: "Allocate", API: 3, Caller: name("user", "ann"), Slice: name("slice", "s"), Slivers: 2})
+}
+
+// lines are those of the audit and of what was moved away, oldest first.
+func (s *site) lines() (all []Line) {
+	s.t.Helper()
+	files, err := Files(s.path)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, f := range files {
+		err := readLines(f, func(text []byte) bool {
+			if l, ok := decode(text); ok {
+				all = append(all, l)
+			}
+			return true
+		})
+		if err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	return all
+}
+
+// told are the lines in short.
+func (s *site) told() (all []string) {
+	s.t.Helper()
+	for _, l := range s.lines() {
+		text := l.Event
+		for _, x := range []string{l.What, l.ID, l.Sliver, strings.Join(l.Addresses, ","), strings.Join(l.Doors, ","), strings.Join(l.Outside, ",")} {
+			if x != "" {
+				text += " " + strings.TrimPrefix(x, "urn:publicid:IDN+example.org+")
+			}
+		}
+		if l.Recovered {
+			text += " recovered"
+		}
+		if l.Again {
+			text += " again"
+		}
+		all = append(all, text)
+	}
+	return all
+}
+
+func (s *site) wants(want ...string) {
+	s.t.Helper()
+	if diff := cmp.Diff(want, s.told()); diff != "" {
+		s.t.Errorf("the audit (-want +got):\n%s", diff)
+	}
+}
+
+func TestCallHasOneLine(t *testing.T) {
+	s := newSite(t)
+	id := s.commit()
+	s.log.Call(Call{
+		ID: id, Method: "Allocate", API: 3, Remote: "[2001:db8::1]:40", Caller: name("user", "ann"), Speaker: name("tool", "portal"), Slice: name("slice", "s"),
+		Slivers: 3, Credentials: []string{"f00d", "beef"}, Code: 7, Detail: am.OutOfRange, Output: "no \u201croom\u201d\n",
+	})
+	s.log.Call(Call{ID: "x", Method: "Delete", API: 2, Fault: true, Code: -32602, Output: strings.Repeat("é", maxOutput)})
+	s.log.Act(Act{What: "lockdown", Text: "closed", Operator: "root"})
+	text, err := os.ReadFile(s.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"at":"2026-11-20T12:00:00.000Z","event":"open","settled":0,"seen":0}
+{"at":"2026-11-20T12:00:00.000Z","event":"call","id":"call1","method":"Allocate","api":3,"remote":"[2001:db8::1]:40",` +
+		`"caller":"urn:publicid:IDN+example.org+user+ann","speaker":"urn:publicid:IDN+example.org+tool+portal","slice":"urn:publicid:IDN+example.org+slice+s","slivers":3,` +
+		`"credentials":["f00d","beef"],"code":7,"detail":19,"output":"no \u201croom\u201d\n","journal":["0000000000000001-0000"],"settled":1,"seen":1}
+{"at":"2026-11-20T12:00:00.000Z","event":"call","id":"x","method":"Delete","api":2,"fault":true,"code":-32602,"output":"` + strings.Repeat(`\u00e9`, maxOutput/2) + `..."}
+{"at":"2026-11-20T12:00:00.000Z","event":"act","what":"lockdown","operator":"root","text":"closed"}
+`
+	if diff := cmp.Diff(want, string(text)); diff != "" {
+		t.Errorf("the audit (-want +got):\n%s", diff)
+	}
+	if info, err := os.Stat(s.path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	if err := Note(s.path, Act{What: "lockdown", Operator: "bob"}); err != nil {
+		t.Fatal(err)
+	}
+	s.wants("open", "call call1", "call x", "act lockdown", "act lockdown")
+}
+
+// TestNoNameForgesALine has every text hold what would end a line or move a
+// terminal's cursor.
+func TestNoNameForgesALine(t *testing.T) {
+	evil := "a\n{\"at\":\"2026-11-20T12:00:00.000Z\",\"event\":\"gone\"}\r\x1b[2K\x7f\u0085\u2028\u202e\xff\U0001F600\x00<&>"
+	u := urn.URN{Authority: evil, Type: evil, Name: evil}
+	l := (&Call{ID: evil, Method: evil, Remote: evil, Caller: u, Speaker: u, Slice: u, Credentials: []string{evil}, Output: evil}).line(noon)
+	l.What, l.Operator, l.Text, l.Sliver, l.User, l.Component, l.Request, l.Site = evil, evil, evil, evil, evil, evil, evil, evil
+	l.Addresses, l.Doors, l.Outside = []string{evil}, []string{evil}, []string{evil}
+	text := l.encode()
+	for i, c := range text {
+		if (c < ' ' || c > '~') && i < len(text)-1 || i == len(text)-1 && c != '\n' {
+			t.Fatalf("byte %d of the line is %#x", i, c)
+		}
+	}
+	back, ok := decode(text)
+	if !ok || back.Output != strings.ToValidUTF8(evil, "\ufffd") {
+		t.Errorf("read back as %q, %v", back.Output, ok)
+	}
+}
+
+func TestLineWaitsForItsCall(t *testing.T) {
+	s := newSite(t)
+	a, b := s.commit(), s.commit(am.JournalEntry{At: noon, Event: "geni_expire", Slice: name("slice", "t"), Slivers: []urn.URN{name("sliver", "c")}})
+	s.wants("open", "work geni_expire sliver+c")
+	s.answered(b)
+	if l := s.lines()[2]; l.Settled != 0 || l.Seen != 2 {
+		t.Errorf("settled %d, seen %d while the first call waits, want 0, 2", l.Settled, l.Seen)
+	}
+	s.answered(a)
+	if l := s.lines()[3]; l.Settled != 2 || l.Seen != 2 {
+		t.Errorf("settled %d, seen %d with all lines, want 2, 2", l.Settled, l.Seen)
+	}
+	s.wants("open", "work geni_expire sliver+c", "call call2", "call call1")
+}
+
+func TestCrashLosesNoLineOfAChange(t *testing.T) {
+	s := newSite(t)
+	s.log.write(s.log.line(eventStart))
+	s.commit()
+	b := s.commit()
+	s.answered(b)
+	s.now = noon.Add(time.Hour)
+	s.crash()
+	s.wants("open", "start", "call call2", "call call1 recovered")
+	l := s.lines()[3]
+	if l.At != "2026-11-20T12:00:00.000Z" || l.Method != "PerformOperationalAction" || l.API != 3 || l.Remote != "192.0.2.1:1" || l.Slivers != 2 ||
+		l.Caller != name("user", "ann").String() || l.Speaker != name("tool", "portal").String() || l.Credentials[0] != "f00d" || *l.Code != 0 {
+		t.Errorf("recovered: %+v", l)
+	}
+	s.crash()
+	s.wants("open", "start", "call call2", "call call1 recovered")
+}
+
+func TestTornLineIsWrittenAgain(t *testing.T) {
+	s := newSite(t)
+	s.log.write(s.log.line(eventStart))
+	a := s.commit()
+	s.answered(a)
+	info, err := os.Stat(s.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(s.path, info.Size()-10); err != nil {
+		t.Fatal(err)
+	}
+	s.crash()
+	s.wants("open", "start", "call call1 recovered")
+	s.log.Act(Act{What: "x"})
+	s.wants("open", "start", "call call1 recovered", "act x")
+}
+
+func TestAuditOfAnOlderStoreBeginsNow(t *testing.T) {
+	s := newSite(t)
+	for range 3 {
+		s.answered(s.commit())
+	}
+	s.store.Close()
+	if err := os.Remove(s.path); err != nil {
+		t.Fatal(err)
+	}
+	s.open()
+	s.answered(s.commit())
+	s.crash()
+	s.wants("open", "call call4")
+
+	if err := s.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(s.dir, "state.db")); err != nil {
+		t.Fatal(err)
+	}
+	s.open()
+	s.log.write(s.log.line(eventStart))
+	s.commit()
+	s.crash()
+	s.wants("open", "call call4", "start", "call call5 recovered")
+}
+
+func TestAuditThatWasMovedBeginsANewOne(t *testing.T) {
+	s := newSite(t)
+	a, b := s.commit(), s.commit()
+	s.answered(b)
+	if err := os.Rename(s.path, s.path+".1"); err != nil {
+		t.Fatal(err)
+	}
+	s.log.Act(Act{What: "x"})
+	s.wants("open", "call call2", "open", "act x")
+	if err := s.log.Reopen(); err != nil {
+		t.Error(err)
+	}
+	s.crash() // it must know from the moved file that only a has no line
+	s.wants("open", "call call2", "open", "act x", "call "+a+" recovered")
+	if text, _ := os.ReadFile(s.path + ".1"); strings.Count(string(text), "\n") != 2 {
+		t.Errorf("written into what was moved away:\n%s", text)
+	}
+}
+
+func TestUnwritableAuditIsLoudAndWaits(t *testing.T) {
+	s := newSite(t)
+	s.path = filepath.Join(s.dir, "sub", "audit.log")
+	s.log.path = s.path // whose folder is not there
+	s.answered(s.commit())
+	if err := s.log.Err(); err == nil || !strings.Contains(err.Error(), "1 lines wait and 0 are lost") {
+		t.Errorf("Err of an audit whose folder is gone: %v", err)
+	}
+	if err := s.log.Admit(); am.CodeOf(err) != am.ServerError || strings.Contains(err.Error(), s.dir) {
+		t.Errorf("Admit: %v", err)
+	}
+	for range maxWaiting + 10 {
+		s.log.Act(Act{What: "much"})
+	}
+	s.commit()
+	s.answered("call2") // finds no room
+	if _, n := s.log.Lines(); n != maxWaiting+12 || len(s.log.waiting) != maxWaiting {
+		t.Errorf("%d lines unwritten, %d kept", n, len(s.log.waiting))
+	}
+	if err := os.Mkdir(filepath.Dir(s.path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.log.Admit(); err != nil {
+		t.Errorf("Admit when it can be written again: %v", err)
+	}
+	if err := s.log.Err(); err != nil {
+		t.Error(err)
+	}
+	got := s.told() // of the second place
+	if len(got) != maxWaiting+2 || got[0] != "open" || got[1] != "call call1" || got[len(got)-1] != "lost" {
+		t.Errorf("%d lines: %q … %q", len(got), got[:3], got[len(got)-1])
+	}
+	if l := s.lines()[len(got)-1]; l.Lost != 12 {
+		t.Errorf("%d lines are told as lost, want 12", l.Lost)
+	}
+	id := s.commit()
+	s.answered(id)
+	s.crash()
+	got = s.told()
+	if want := []string{"lost", "call call3", "call call2 recovered"}; !cmp.Equal(got[len(got)-3:], want) {
+		t.Errorf("the audit ends with %q, want %q", got[len(got)-3:], want)
+	}
+}
+
+func TestSignOfLife(t *testing.T) {
+	s := newSite(t)
+	s.log.Act(Act{What: "x"})
+	s.now = s.now.Add(silence - time.Second)
+	s.log.tend()
+	s.wants("open", "act x")
+	s.now = s.now.Add(time.Second)
+	s.log.tend()
+	s.log.tend()
+	s.wants("open", "act x", "alive")
+}
+
+func TestWhatSliversHold(t *testing.T) {
+	s := newSite(t)
+	sliver := func(n string, o am.Observed) am.Sliver {
+		return am.Sliver{URN: name("sliver", n), Slice: name("slice", "s"), Creator: name("user", "ann"), Speaker: name("tool", "portal"), Component: name("node", "pc1"), Request: "call1", Observed: o}
+	}
+	put := func(x am.Sliver) { s.change(func(cs *store.ChangeSet) { cs.PutSliver(x) }) }
+	drop := func(n string) { s.change(func(cs *store.ChangeSet) { cs.Remove(store.SliverKey(name("sliver", n))) }) }
+	if err := s.log.Start("example.org"); err != nil {
+		t.Fatal(err)
+	}
+	public := sliver("A", am.Observed{})
+	public.PublicAddress = netip.MustParseAddr("192.0.2.10")
+	put(public)
+	put(sliver("b", am.Observed{}))
+	put(sliver("b", am.Observed{Addresses: []string{"10.0.0.1"}, Logins: []string{"ann@Gate.example.org:2001", "bob@gate.example.org:2001"}}))
+	put(sliver("b", am.Observed{Addresses: []string{"10.0.0.1"}, Logins: []string{"ann@gate.example.org:2001"}, Message: "busy"}))
+	put(sliver("b", am.Observed{Addresses: []string{"10.0.0.1"}, Outside: []string{"198.51.100.7:40000-40127"}}))
+	s.fault = errors.New("no room")
+	put(sliver("b", am.Observed{}))
+	drop("A")
+	s.fault = nil
+	drop("b")
+	drop("b")
+	put(sliver("c", am.Observed{Addresses: []string{"10.0.0.2"}}))
+	put(sliver("c", am.Observed{}))
+	s.wants("open", "start", "told", "holds sliver+A 192.0.2.10", "holds sliver+b 10.0.0.1 gate.example.org:2001", "holds sliver+b 10.0.0.1 198.51.100.7:40000-40127",
+		"gone sliver+b", "holds sliver+c 10.0.0.2", "gone sliver+c")
+	l := s.lines()[3]
+	if l.Slice != name("slice", "s").String() || l.User != name("user", "ann").String() || l.Speaker != name("tool", "portal").String() ||
+		l.Component != name("node", "pc1").String() || l.Request != "call1" {
+		t.Errorf("what is told of a sliver: %+v", l)
+	}
+	before := len(s.told())
+	s.crash()
+	if err := s.log.Start("example.org"); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"start", "holds sliver+A 192.0.2.10 again", "told"}, s.told()[before:]); diff != "" {
+		t.Errorf("after a crash (-want +got):\n%s", diff)
+	}
+}
+
+// TestNewAuditBelongsToItsFolder has root make what the site's own user must be
+// able to write.
+func TestNewAuditBelongsToItsFolder(t *testing.T) {
+	need.Root(t)
+	dir := t.TempDir()
+	if err := os.Chown(dir, 12345, 23456); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "audit.log")
+	for range 2 {
+		if err := Note(path, Act{What: "lockdown", Operator: "root"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o := info.Sys().(*syscall.Stat_t); o.Uid != 12345 || o.Gid != 23456 || info.Mode().Perm() != 0o600 {
+		t.Errorf("it belongs to %d:%d, mode %v", o.Uid, o.Gid, info.Mode())
+	}
+}

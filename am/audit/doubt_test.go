@@ -1,0 +1,201 @@
+package audit
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"patchbay/am"
+)
+
+// who asks for those at 192.0.2.1, who are marked with ? where it is not sure.
+func (h history) who(at time.Time) (string, *Answer) {
+	h.t.Helper()
+	files, err := Files(h.path)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	p, err := ParsePlace("192.0.2.1")
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	a, err := Who(files, p, at)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	var all []string
+	for _, x := range a.Holders {
+		s := strings.TrimPrefix(x.Sliver, "urn:publicid:IDN+example.org+sliver+")
+		if x.Maybe {
+			s += "?"
+		}
+		all = append(all, s)
+	}
+	slices.Sort(all)
+	return strings.Join(all, " "), a
+}
+
+func (h history) wantsAt(minute int, want string) *Answer {
+	h.t.Helper()
+	got, a := h.who(noon.Add(time.Duration(minute) * time.Minute))
+	if got != want {
+		h.t.Errorf("at minute %d: %q, want %q", minute, got, want)
+	}
+	return a
+}
+
+var one = am.Observed{Addresses: []string{"192.0.2.1"}}
+
+// TestClockThatWasSetBack has no answer be sure about times that came twice.
+func TestClockThatWasSetBack(t *testing.T) {
+	h := history{newSite(t)}
+	h.start()
+	h.at(0).holds("A", one)
+	h.at(-50).gone("A")
+	h.at(-48).holds("B", one)
+	h.at(60).gone("B")
+	a := h.wantsAt(0, "A? B?")
+	if a.SetBack == nil || !a.SetBack.From.Equal(noon) || !a.SetBack.To.Equal(noon.Add(-50*time.Minute)) {
+		t.Errorf("it was set back %+v", a.SetBack)
+	}
+	h.wantsAt(10, "A? B?")
+	h.wantsAt(-30, "B?")
+	h.wantsAt(-52, "A?")
+	if a := h.wantsAt(40, "B"); a.SetBack != nil {
+		t.Errorf("long after it, doubt: %+v", a.SetBack)
+	}
+}
+
+// TestRecoveredLineIsNoClockSetBack has lines that a crash delayed tell the time of
+// their change.
+func TestRecoveredLineIsNoClockSetBack(t *testing.T) {
+	h := history{newSite(t)}
+	h.start().holds("A", one)
+	h.commit()
+	h.at(30).log.Act(Act{What: "x"})
+	h.crash()
+	h.start()
+	if got := h.told(); !slices.Contains(got, "call call1 recovered") {
+		t.Fatal(got)
+	}
+	h.wantsAt(20, "A")
+}
+
+// TestLostLinesAreDoubted loses the lines of an end and of a beginning: both are
+// told when lines can be written again, and who says what it cannot know.
+func TestLostLinesAreDoubted(t *testing.T) {
+	h := history{newSite(t)}
+	h.start()
+	h.at(10).holds("A", one)
+	h.holds("C", one)
+	path := h.log.path
+	h.log.path = path + "/none/audit.log"
+	for range maxWaiting {
+		h.log.Act(Act{What: "much"})
+	}
+	h.at(20).gone("A")
+	h.at(30).holds("B", one)
+	h.log.path = path
+	h.at(60).log.tend()
+	h.log.tellAgain(t.Context())
+	told := h.told()
+	want := []string{"lost", "holds sliver+B 192.0.2.1 again", "holds sliver+C 192.0.2.1 again", "told"}
+	got := told[len(told)-4:]
+	slices.Sort(got[1:3])
+	if !slices.Equal(got, want) {
+		t.Errorf("it ends with %q, want %q", got, want)
+	}
+	h.log.tellAgain(t.Context())
+	if n := len(h.told()); n != len(told) {
+		t.Errorf("%d lines more, with nothing lost", n-len(told))
+	}
+	h.at(70).log.Act(Act{What: "x"})
+	h.wantsAt(9, "")
+	h.wantsAt(25, "A? C")
+	h.wantsAt(35, "A? B C")
+	h.wantsAt(65, "B C")
+}
+
+// TestEachFileTellsWhatIsHeld throws the older ones away.
+func TestEachFileTellsWhatIsHeld(t *testing.T) {
+	h := history{newSite(t)}
+	h.start()
+	h.at(10).holds("A", one)
+	h.at(20).holds("B", am.Observed{Addresses: []string{"192.0.2.2"}})
+	if err := os.Rename(h.path, h.path+".1"); err != nil {
+		t.Fatal(err)
+	}
+	h.at(30).log.Act(Act{What: "x"})
+	h.log.tellAgain(t.Context())
+	h.at(40).gone("B")
+	h.at(50).log.Act(Act{What: "x"})
+	h.wantsAt(15, "A")
+	if err := os.Remove(h.path + ".1"); err != nil {
+		t.Fatal(err)
+	}
+	h.wantsAt(9, "")
+	h.wantsAt(15, "A")
+	h.wantsAt(45, "A")
+}
+
+// TestFilesBesideTheAudit has a folder, a pipe and a copy lie there.
+func TestFilesBesideTheAudit(t *testing.T) {
+	h := history{newSite(t)}
+	h.start()
+	h.at(10).holds("A", one)
+	h.at(20).gone("A")
+	if err := os.Mkdir(h.path+".old", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(h.path+".pipe", 0o600); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(h.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(h.path+".bak", text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h.at(30).holds("B", one)
+	h.wantsAt(15, "A")
+	h.wantsAt(30, "B")
+	if files, err := Files(h.path); err != nil || len(files) != 2 || filepath.Ext(files[0]) != ".bak" {
+		t.Errorf("files %q, %v", files, err)
+	}
+}
+
+// TestAsIsOfThatTime asks without a port for one whose ports change.
+func TestAsIsOfThatTime(t *testing.T) {
+	h := history{newSite(t)}
+	h.start()
+	h.at(10).holds("A", am.Observed{Logins: []string{"192.0.2.1:2001"}})
+	h.at(20).holds("A", am.Observed{Logins: []string{"192.0.2.1:2002"}})
+	for minute, want := range map[int]string{15: "192.0.2.1:2001", 25: "192.0.2.1:2002"} {
+		if a := h.wantsAt(minute, "A"); len(a.Holders) == 1 && !slices.Equal(a.Holders[0].As, []string{want}) {
+			t.Errorf("at minute %d as %q, want %s", minute, a.Holders[0].As, want)
+		}
+	}
+}
+
+// TestWholeSecondIsAllOfIt asks for a second in which one ends and one begins.
+func TestWholeSecondIsAllOfIt(t *testing.T) {
+	h := history{newSite(t)}
+	h.start().holds("A", one)
+	end := noon.Add(time.Minute)
+	h.now = end.Add(300 * time.Millisecond)
+	h.gone("A")
+	h.now = end.Add(700 * time.Millisecond)
+	h.holds("B", one)
+	for at, want := range map[time.Time]string{
+		end: "A B", end.Add(time.Millisecond): "A", end.Add(500 * time.Millisecond): "", end.Add(800 * time.Millisecond): "B", end.Add(-time.Second): "A", end.Add(time.Second): "B",
+	} {
+		if got, _ := h.who(at); got != want {
+			t.Errorf("at %s: %q, want %q", at, got, want)
+		}
+	}
+}

@@ -1,0 +1,189 @@
+package audit
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Files are the audit in the file path and what was moved away from there,
+// path.1 or path-20261120.gz, oldest first by their first lines. A file without
+// a line of ours is left out, and so is what is no regular file. A missing one is no error.
+func Files(path string) ([]string, error) {
+	dir, base := filepath.Split(path)
+	all, err := os.ReadDir(filepath.Clean(dir + "."))
+	if err != nil {
+		return nil, fmt.Errorf("cannot look for the audit: %w", err)
+	}
+	var files []string
+	for _, e := range all {
+		rest, ok := strings.CutPrefix(e.Name(), base)
+		if !ok || rest != "" && rest[0] != '.' && rest[0] != '-' {
+			continue
+		}
+		if info, err := os.Stat(dir + e.Name()); err == nil && !info.Mode().IsRegular() {
+			continue
+		}
+		files = append(files, dir+e.Name())
+	}
+	return InOrder(files)
+}
+
+// Since is the time of the first line of files that are in order; zero if there
+// is none.
+func Since(files []string) (from time.Time, err error) {
+	if len(files) == 0 {
+		return from, nil
+	}
+	err = readLines(files[0], func(text []byte) bool {
+		if at, _, ok := peek(text); ok {
+			from, _ = time.Parse(timeLayout, at)
+		}
+		return from.IsZero()
+	})
+	return from, err
+}
+
+// InOrder sorts files by their first lines, oldest first. One without a line of
+// ours is left out. The error names a file that cannot be read.
+func InOrder(files []string) ([]string, error) {
+	type aged struct {
+		file string
+		from time.Time
+	}
+	var list []aged
+	for _, f := range files {
+		from, err := Since([]string{f})
+		if err != nil {
+			return nil, err
+		}
+		if !from.IsZero() {
+			list = append(list, aged{f, from})
+		}
+	}
+	slices.Reverse(list) // of two that begin at the same moment, x.1 comes before x
+	slices.SortStableFunc(list, func(a, b aged) int { return a.from.Compare(b.from) })
+	files = make([]string, len(list))
+	for i, x := range list {
+		files[i] = x.file
+	}
+	return files, nil
+}
+
+// open opens a file to read, whether it is compressed by gzip or not.
+// It waits for nobody who writes into a pipe.
+func open(file string) (io.ReadCloser, error) {
+	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		f.Close()
+		return nil, fmt.Errorf("%s is not a regular file", file)
+	}
+	b := bufio.NewReader(f)
+	switch magic, _ := b.Peek(6); {
+	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}):
+		z, err := gzip.NewReader(b)
+		if err != nil {
+			f.Close()
+			return nil, fmt.Errorf("%s cannot be unpacked: %w", file, err)
+		}
+		return both{z, f}, nil
+	case bytes.HasPrefix(magic, []byte("\xfd7zXZ\x00")), bytes.HasPrefix(magic, []byte("BZh")), bytes.HasPrefix(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+		f.Close()
+		return nil, fmt.Errorf("%s is compressed by another program than gzip; unpack it and name the file", file)
+	}
+	return both{b, f}, nil
+}
+
+// both reads from one and closes the other.
+type both struct {
+	io.Reader
+	io.Closer
+}
+
+// readLines calls f with each line of a file until f returns false. A last line
+// without an end, which is being written or was cut off, may lack more than its
+// end. One that is far too long is none of ours.
+func readLines(file string, f func([]byte) bool) error {
+	r, err := open(file)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	b := bufio.NewReaderSize(r, 64<<10)
+	var long []byte // what came before of a line that is longer than the buffer
+	skip := false
+	for {
+		part, err := b.ReadSlice('\n')
+		switch {
+		case err == nil:
+			line := part
+			if len(long) > 0 {
+				long = append(long, part...)
+				line = long
+			}
+			if !skip && !f(line[:len(line)-1]) {
+				return nil
+			}
+			long, skip = long[:0], false
+		case errors.Is(err, bufio.ErrBufferFull):
+			if len(long)+len(part) > maxLine {
+				long, skip = long[:0], true
+			}
+			if !skip {
+				long = append(long, part...)
+			}
+		case err == io.EOF:
+			if !skip {
+				f(append(long, part...))
+			}
+			return nil
+		default:
+			return fmt.Errorf("cannot read %s: %w", file, err)
+		}
+	}
+}
+
+// block is how much of a file is read at once from its end.
+const block = 64 << 10
+
+// readBack is readLines from the last line to the first. The file must not be
+// compressed.
+func readBack(f io.ReaderAt, size int64, each func([]byte) bool) error {
+	var rest []byte // the beginning of what was read, without its first line's beginning
+	for size > 0 {
+		n := min(size, block)
+		size -= n
+		text := make([]byte, n, int(n)+len(rest))
+		if _, err := f.ReadAt(text, size); err != nil {
+			return err
+		}
+		text = append(text, rest...)
+		for {
+			i := bytes.LastIndexByte(text, '\n')
+			if i < 0 {
+				break
+			}
+			if len(text[i+1:]) <= maxLine && !each(text[i+1:]) {
+				return nil
+			}
+			text = text[:i]
+		}
+		if rest = text; len(rest) > 2*maxLine {
+			rest = rest[:maxLine+1] // none of ours; its end is not needed
+		}
+	}
+	each(rest)
+	return nil
+}

@@ -1,0 +1,96 @@
+package audit
+
+import (
+	"context"
+	"os"
+
+	"patchbay/am"
+	"patchbay/am/store"
+)
+
+// follower sees that each entry of the journal gets its line: one of a call when
+// the call is answered, all others at once.
+type follower struct {
+	log    *Log
+	staged []am.JournalEntry // owned by the committer
+}
+
+func (f *follower) Stage(cs store.ChangeSet) {
+	for _, r := range cs.Put {
+		if e, ok := r.Value.(am.JournalEntry); ok {
+			f.staged = append(f.staged, e)
+		}
+	}
+}
+
+func (f *follower) Rollback() { f.staged = f.staged[:0] }
+
+func (f *follower) Publish() {
+	if len(f.staged) == 0 {
+		return
+	}
+	l := f.log
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var now []am.JournalEntry
+	for _, e := range f.staged {
+		rev, _ := store.JournalRev(e.ID)
+		l.seen = max(l.seen, rev)
+		l.pending[e.ID] = rev
+		if e.Caller.IsZero() || e.Request == "" {
+			now = append(now, e)
+		} else {
+			l.byCall[e.Request] = append(l.byCall[e.Request], e.ID)
+		}
+	}
+	for _, e := range now {
+		l.write(entryLine(e))
+	}
+	f.staged = f.staged[:0]
+}
+
+// Start writes that the site begins to serve, and then what all slivers hold;
+// from then on, what they get and lose.
+func (l *Log) Start(site string) error {
+	l.mu.Lock()
+	x := l.line(eventStart)
+	x.Site, x.PID = site, os.Getpid()
+	l.write(x)
+	l.mu.Unlock()
+	h := &holdings{log: l, held: map[string]tale{}, again: true}
+	if err := l.store.Observe(h); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.write(l.line(eventTold))
+	l.holdings = h
+	return nil
+}
+
+// tellAgain writes what all slivers hold if lines of that may have been lost. It
+// tries again the next time if it cannot.
+func (l *Log) tellAgain(ctx context.Context) {
+	l.mu.Lock()
+	h := l.holdings
+	due := l.retell && h != nil
+	if due {
+		l.retell = false
+	}
+	l.mu.Unlock()
+	if !due {
+		return
+	}
+	if err := l.store.Commit(ctx, h.all); err != nil {
+		l.mu.Lock()
+		l.retell = true
+		l.mu.Unlock()
+	}
+}
+
+// Stop writes that the site has stopped.
+func (l *Log) Stop() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.write(l.line(eventStop))
+}

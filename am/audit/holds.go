@@ -1,0 +1,182 @@
+package audit
+
+import (
+	"hash/maphash"
+	"net"
+	"slices"
+	"strings"
+
+	"patchbay/am"
+	"patchbay/am/store"
+)
+
+// holdings tells what slivers hold, and that they hold it no longer. Only the
+// committer calls it.
+type holdings struct {
+	log    *Log
+	staged []held
+	// held is what was told, by the key of the sliver's record.
+	held map[string]tale
+	// again says that what comes now was told before, maybe.
+	again bool
+	// telling says that all slivers are staged, to be told again.
+	telling bool
+}
+
+// tale is the sum of what was told of a sliver, and when that was; empty if it was
+// before this start.
+type tale struct {
+	sum   uint64
+	since string
+}
+
+// held is what a sliver holds after a change; line is nil for nothing.
+type held struct {
+	key  string
+	urn  string
+	line *Line
+	// again says that it is told even if it was before.
+	again bool
+}
+
+// all is a decision that changes nothing, and has all be told again that slivers
+// hold when the committer publishes.
+func (h *holdings) all(v *store.View) (none store.ChangeSet, err error) {
+	var all store.ChangeSet
+	if err := v.Slivers(func(s am.Sliver) bool { all.PutSliver(s); return true }); err != nil {
+		return none, err
+	}
+	n := len(h.staged)
+	h.Stage(all)
+	for i := range h.staged[n:] {
+		h.staged[n+i].again = true
+	}
+	h.telling = true
+	return none, nil
+}
+
+func (h *holdings) Stage(cs store.ChangeSet) {
+	for _, k := range cs.Delete { // a store deletes before it puts
+		if k.Kind == store.Slivers {
+			h.staged = append(h.staged, held{key: k.ID})
+		}
+	}
+	for _, r := range cs.Put {
+		if s, ok := r.Value.(am.Sliver); ok {
+			h.staged = append(h.staged, held{key: r.Key.ID, urn: s.URN.String(), line: holdsLine(&s)})
+		}
+	}
+}
+
+func (h *holdings) Rollback() { h.staged, h.telling = h.staged[:0], false }
+
+// most is how many lines are written at once.
+const most = 1000
+
+func (h *holdings) Publish() {
+	again, telling := h.again, h.telling
+	h.again, h.telling = false, false
+	if len(h.staged) == 0 && !telling {
+		return
+	}
+	l := h.log
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at := l.line(eventGone).At
+	var lines []*Line
+	for i, x := range h.staged {
+		if i > 0 && len(lines) >= most {
+			l.write(lines...)
+			lines = lines[:0]
+		}
+		if x := h.news(x, at, again); x != nil {
+			x.At, x.Again = at, again || h.staged[i].again
+			lines = append(lines, x)
+		}
+	}
+	if telling {
+		lines = append(lines, l.line(eventTold))
+	}
+	if len(lines) > 0 {
+		l.write(lines...)
+	}
+	clear(h.staged)
+	h.staged = h.staged[:0]
+}
+
+// news is the line of what a sliver holds at a time if that was not told yet; first
+// says that this is a start.
+func (h *holdings) news(x held, at string, first bool) *Line {
+	was, known := h.held[x.key]
+	if x.line == nil {
+		if !known {
+			return nil
+		}
+		delete(h.held, x.key)
+		if x.urn == "" {
+			x.urn = x.key
+		}
+		return &Line{Event: eventGone, Sliver: x.urn}
+	}
+	now := x.line.sum()
+	if known && was.sum == now {
+		x.line.Since = was.since
+		if x.again {
+			return x.line
+		}
+		return nil
+	}
+	if first {
+		at = ""
+	}
+	h.held[x.key] = tale{now, at}
+	return x.line
+}
+
+var seed = maphash.MakeSeed()
+
+// sum tells what different holdings apart.
+func (l *Line) sum() uint64 {
+	var m maphash.Hash
+	m.SetSeed(seed)
+	for _, list := range [][]string{l.Addresses, l.Doors, l.Outside} {
+		for _, s := range list {
+			m.WriteString(s)
+			m.WriteByte(0)
+		}
+		m.WriteByte(1)
+	}
+	return m.Sum64()
+}
+
+// holdsLine is the line of what a sliver holds, nil for nothing.
+func holdsLine(s *am.Sliver) *Line {
+	l := &Line{
+		Event: eventHolds, Sliver: s.URN.String(), Slice: s.Slice.String(), User: s.Creator.String(), Speaker: s.Speaker.String(),
+		Component: s.Component.String(), Addresses: s.Observed.Addresses, Outside: s.Observed.Outside, Request: s.Request,
+	}
+	if p := s.PublicAddress; p.IsValid() && !slices.Contains(l.Addresses, p.String()) {
+		l.Addresses = append(slices.Clone(l.Addresses), p.String())
+	}
+	for _, d := range s.Observed.Logins {
+		if d := door(d); !slices.Contains(l.Doors, d) {
+			l.Doors = append(l.Doors, d)
+		}
+	}
+	if len(l.Addresses)+len(l.Doors)+len(l.Outside) == 0 {
+		return nil
+	}
+	return l
+}
+
+// door is host:port of a login, without the user.
+func door(login string) string {
+	if _, rest, ok := strings.Cut(login, "@"); ok {
+		login = rest
+	}
+	host, port, err := net.SplitHostPort(login)
+	if err != nil {
+		return login
+	}
+	return net.JoinHostPort(strings.ToLower(host), port)
+}

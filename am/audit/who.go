@@ -1,0 +1,340 @@
+package audit
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Holder is a sliver that was found at a place for some time.
+type Holder struct {
+	Sliver    string `json:"sliver"`
+	Slice     string `json:"slice"`
+	User      string `json:"user"`
+	Speaker   string `json:"speaker,omitempty"`
+	Component string `json:"component,omitempty"`
+	// As are its addresses, doors and ports that were found.
+	As    []string  `json:"as"`
+	Since time.Time `json:"since"`
+	// Until is when it ended; zero while it has not. Where nobody saw it end, it
+	// was at some time between Seen and Until.
+	Until time.Time `json:"until,omitzero"`
+	Seen  time.Time `json:"seen,omitzero"`
+	// Maybe says that it may have ended before the time that was asked for, or
+	// begun after it.
+	Maybe bool `json:"maybe,omitempty"`
+	// Request is the id of the call that reserved the sliver, Call its line; nil
+	// where the line is not in the files.
+	Request string `json:"request,omitempty"`
+	Call    *Line  `json:"call,omitempty"`
+
+	shared bool
+	// from is when it can have begun, by the clock as it goes since it was last set
+	// back.
+	from time.Time
+	// hit says that it was there by the clock as it went before that.
+	hit bool
+}
+
+// SetBack tells that a clock was set back: the times between To and From came twice.
+type SetBack struct {
+	From time.Time `json:"from"`
+	To   time.Time `json:"to"`
+}
+
+// MaxHolders is how many holders an Answer has at most.
+const MaxHolders = 1000
+
+// Answer is what an audit says of a place at some time.
+type Answer struct {
+	Place string    `json:"place"`
+	At    time.Time `json:"at"`
+	// Holders are those who were there.
+	Holders []Holder `json:"holders"`
+	// More counts those beyond MaxHolders.
+	More int `json:"more,omitempty"`
+	// Shared says that a port would tell them apart.
+	Shared bool `json:"shared,omitempty"`
+	// Before and After are the last who was there before, and the first after it,
+	// if nobody was.
+	Before *Holder `json:"before,omitempty"`
+	After  *Holder `json:"after,omitempty"`
+	// SetBack tells why all Holders are Maybe; nil if they are not for that.
+	SetBack *SetBack `json:"setBack,omitempty"`
+	// From and To are the times of the first and the last line.
+	From time.Time `json:"from,omitzero"`
+	To   time.Time `json:"to,omitzero"`
+}
+
+// Who finds out of the files of an audit, oldest first, who was found at a place
+// at some time; one of whole seconds means all of that second. It reads each file
+// once or twice and keeps only what it answers.
+// Its error names a file that cannot be read.
+func Who(files []string, p Place, at time.Time) (*Answer, error) {
+	q := &query{place: p, at: at, last: at, open: map[string]*Holder{}, kept: map[string]*Holder{}, Answer: Answer{Place: p.String(), At: at, Holders: []Holder{}}}
+	if at.Nanosecond() == 0 {
+		q.last = at.Add(time.Second - time.Millisecond)
+	}
+	begun := map[string]bool{} // first lines of files
+	for _, f := range files {
+		first := true
+		err := readLines(f, func(text []byte) bool {
+			if first && bytes.HasPrefix(text, []byte(`{"at":`)) {
+				first = false
+				if begun[string(text)] { // a copy, whose time goes back without the clock
+					q.clock = time.Time{}
+				}
+				begun[string(text)] = true
+			}
+			q.read(text)
+			return true
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	q.finish()
+	return &q.Answer, q.calls(files)
+}
+
+// query is a question while the lines are read.
+type query struct {
+	Answer
+	place Place
+	at    time.Time
+	last  time.Time // of what was asked for
+	// clock is the time of the latest line since the clock was last set back.
+	clock time.Time
+	// gap is the time of the last line before some were not written.
+	gap time.Time
+	// open are those who are there at the time of the line.
+	open map[string]*Holder
+	kept map[string]*Holder
+}
+
+func (q *query) read(text []byte) {
+	stamp, event, ok := peek(text)
+	if !ok {
+		return
+	}
+	now, err := time.Parse(timeLayout, stamp)
+	if err != nil {
+		return
+	}
+	if q.From.IsZero() {
+		q.From = now
+	}
+	last := q.clock
+	switch {
+	case q.clock.Sub(now) > time.Second:
+		if bytes.Contains(text, []byte(`,"journal":[`)) {
+			break // it has the time of its change, and may come much later
+		}
+		q.setBack(now)
+	case now.After(q.clock):
+		q.clock = now
+	}
+	if now.After(q.To) {
+		q.To = now
+	}
+	switch event {
+	case eventStart, eventLost:
+		q.gap = last
+		for _, h := range q.open {
+			if h.Seen.IsZero() {
+				h.Seen = last
+			}
+		}
+	case eventTold:
+		for key, h := range q.open {
+			if !h.Seen.IsZero() {
+				q.end(key, now)
+			}
+		}
+	case eventHolds, eventGone:
+		if l, ok := decode(text); ok {
+			q.change(&l, now)
+		}
+	}
+}
+
+// setBack has the clock go on from an earlier time. Who is there goes on to be, at
+// least until the next line should have come, and was before the first came.
+func (q *query) setBack(now time.Time) {
+	step := &SetBack{From: q.clock, To: now}
+	doubt := !q.last.Before(now) && !q.at.After(q.clock)
+	for _, h := range q.open {
+		if !h.from.After(q.last) && q.at.Before(q.clock.Add(2*silence)) {
+			h.hit = true
+		}
+		h.from = now.Add(-2 * silence)
+		doubt = doubt || !q.last.Before(h.from) && q.at.Before(q.clock.Add(2*silence))
+	}
+	if doubt && q.SetBack == nil {
+		q.SetBack = step
+	}
+	q.clock = now
+	if now.Before(q.From) {
+		q.From = now
+	}
+}
+
+// change takes in what a sliver holds from now on.
+func (q *query) change(l *Line, now time.Time) {
+	key := strings.ToLower(l.Sliver)
+	h := q.open[key]
+	var as []string
+	var shared bool
+	if l.Event == eventHolds {
+		as, shared = q.place.in(l)
+	}
+	if h != nil && slices.Equal(h.As, as) {
+		h.Seen = time.Time{}
+		return
+	}
+	if h != nil {
+		if !l.Again {
+			h.Seen = time.Time{}
+		}
+		q.end(key, now)
+	}
+	if len(as) == 0 {
+		return
+	}
+	h = &Holder{
+		Sliver: l.Sliver, Slice: l.Slice, User: l.User, Speaker: l.Speaker, Component: l.Component,
+		As: as, Since: now, Request: l.Request, shared: shared, from: now,
+	}
+	if l.Again && !q.gap.IsZero() && q.gap.Before(now) {
+		h.from = q.gap
+	}
+	if since, err := time.Parse(timeLayout, l.Since); err == nil && since.Before(now) {
+		h.Since, h.from = since, since
+	}
+	q.open[key] = h
+}
+
+// end ends what is open.
+func (q *query) end(key string, now time.Time) {
+	h := q.open[key]
+	delete(q.open, key)
+	h.Until = now
+	q.judge(h)
+}
+
+// judge keeps who was there at the time asked for, or else the nearest.
+func (q *query) judge(h *Holder) {
+	switch {
+	case h.hit:
+		q.keep(h)
+	case h.from.After(q.last):
+		if q.After == nil || h.Since.Before(q.After.Since) {
+			q.After = h
+		}
+	case !h.Until.IsZero() && !h.Until.After(q.at):
+		if q.Before == nil || h.Until.After(q.Before.Until) {
+			q.Before = h
+		}
+	default:
+		q.keep(h)
+	}
+}
+
+// keep keeps who was there, once: files may be copies of each other.
+func (q *query) keep(h *Holder) {
+	h.Maybe = !h.Seen.IsZero() && !q.at.Before(h.Seen) || q.last.Before(h.Since)
+	key := h.Since.Format(timeLayout) + strings.ToLower(h.Sliver)
+	if old := q.kept[key]; old != nil {
+		if old.Until.IsZero() || !old.Seen.IsZero() {
+			*old = *h
+		}
+		return
+	}
+	if len(q.kept) == MaxHolders {
+		q.More++
+		return
+	}
+	q.kept[key] = h
+}
+
+func (q *query) finish() {
+	for _, h := range q.open {
+		if h.Seen.IsZero() && q.at.Sub(q.clock) > 2*silence { // and nothing tells that the site was there
+			h.Seen = q.clock
+		}
+		q.judge(h)
+	}
+	for _, h := range q.kept {
+		h.Maybe = h.Maybe || q.SetBack != nil
+		q.Shared = q.Shared || h.shared
+		q.Holders = append(q.Holders, *h)
+	}
+	slices.SortFunc(q.Holders, func(a, b Holder) int {
+		if c := a.Since.Compare(b.Since); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Sliver, b.Sliver)
+	})
+	if len(q.Holders) > 0 {
+		q.Before, q.After = nil, nil
+	}
+	q.Shared = q.Shared && len(q.Holders) > 1
+}
+
+// calls finds the lines of the calls that reserved the slivers.
+func (q *query) calls(files []string) error {
+	wanted := map[string][]*Holder{}
+	want := func(h *Holder) {
+		if h != nil && h.Request != "" {
+			wanted[h.Request] = append(wanted[h.Request], h)
+		}
+	}
+	for i := range q.Holders {
+		want(&q.Holders[i])
+	}
+	want(q.Before)
+	want(q.After)
+	left := len(wanted)
+	for _, f := range files {
+		if left == 0 {
+			break
+		}
+		err := readLines(f, func(text []byte) bool {
+			_, event, ok := peek(text)
+			if !ok || event != eventCall {
+				return true
+			}
+			id := callID(text)
+			holders := wanted[id]
+			if len(holders) == 0 || holders[0].Call != nil {
+				return true
+			}
+			if l, ok := decode(text); ok {
+				for _, h := range holders {
+					h.Call = &l
+				}
+				left--
+			}
+			return left > 0
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// callID is the request id of a call's line, "" if it is not where we write it.
+func callID(text []byte) string {
+	const before = `"event":"call","id":"`
+	_, rest, ok := bytes.Cut(text[:min(len(text), 200)], []byte(before))
+	if !ok {
+		return ""
+	}
+	id, _, ok := bytes.Cut(rest, []byte(`"`))
+	if !ok {
+		return ""
+	}
+	return string(id)
+}
