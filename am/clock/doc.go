@@ -1,0 +1,35 @@
+// Package clock is the time by which leases count: the host's clock, unless that
+// jumps. A jump is not believed until an operator says so, for time that was promised
+// must not go by in a moment, nor last for years.
+//
+// The host has two clocks. The wall clock tells what time it is, and can be set.
+// The steady one (CLOCK_BOOTTIME) counts from the boot on, also while the host is
+// suspended, and cannot. As long as both go along with each other, up to a limit,
+// the site's time is the wall clock's; small corrections are followed. When they
+// part, the site's time goes on by the steady clock from what it was, in doubt:
+//
+//	     ┌──── within the limit, or Believe ────┐
+//	     v                                      │
+//	no doubt ─── the host's clock jumps ───> Jumped
+//	     ^
+//	     ├──── the boot's first minutes are over, or it is synchronized ────┐
+//	Behind ─── no longer before the last known time ───> Settling ──────────┘
+//
+// What is known lasts over a restart in a small File with a sum, and a copy of the
+// one before it: time that is read wrong would end all leases. Within one boot the steady
+// clock tells how much time has gone by meanwhile, whatever happened to the wall
+// clock. Over a boot nothing tells that, so the host's clock is taken if it is not
+// before the last known time (else Behind: a dead battery), and
+//
+//   - if no time service has vouched for it yet and the boot was just now, the last
+//     known time goes on until one has, or two minutes after the boot (Settling):
+//     clocks of machines are often hours wrong until then;
+//   - if it had jumped ahead before the boot and still is there, the doubt stays.
+//
+// A jump in the first 15 minutes of a boot is believed when the kernel says that the
+// clock is synchronized, for that is what time services do then. Later only an
+// operator can say which of the two is right.
+//
+// The package never waits for a lease, and times nothing but leases and what is
+// compared with them: timeouts and logs are the runtime's.
+package clock

@@ -1,0 +1,68 @@
+package clock
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Host is what a host knows of time.
+type Host struct {
+	// Boot names the present boot; "" if that is not known.
+	Boot string
+	// Read gives the wall clock, and how long ago the boot was, suspended time
+	// included.
+	Read func() (wall time.Time, steady time.Duration)
+	// Synced tells whether a time service vouches for the wall clock.
+	Synced func() bool
+}
+
+// System is the host of this process. The error is that it has no steady clock.
+func System() (Host, error) {
+	if _, err := sinceBoot(); err != nil {
+		return Host{}, fmt.Errorf("the time since the boot (CLOCK_BOOTTIME) cannot be read: %w; a kernel of Linux 2.6.39 or later has it", err)
+	}
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		boot = nil
+	}
+	return Host{Boot: strings.TrimSpace(string(boot)), Read: read, Synced: synced}, nil
+}
+
+const (
+	// together is how far apart two readings may be to count as one.
+	together = 10 * time.Millisecond
+	// readings is how often they are tried again, if the process was held up
+	// between them.
+	readings = 10
+)
+
+func read() (wall time.Time, steady time.Duration) {
+	before, _ := sinceBoot()
+	for range readings {
+		wall = time.Now().Round(0)
+		steady, _ = sinceBoot()
+		if steady-before < together {
+			break
+		}
+		before = steady
+	}
+	return wall, steady
+}
+
+func sinceBoot() (time.Duration, error) {
+	var t unix.Timespec
+	err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t)
+	return time.Duration(t.Nano()), err
+}
+
+// synced asks the kernel, which time services tell; setting the clock by hand takes
+// it back.
+func synced() bool {
+	var t unix.Timex
+	state, err := unix.Adjtimex(&t)
+	return err == nil && state != unix.TIME_ERROR && t.Status&unix.STA_UNSYNC == 0
+}
