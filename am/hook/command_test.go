@@ -1,0 +1,194 @@
+package hook
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+)
+
+// script makes an executable and the hook that it is.
+func script(t testing.TB, text string) *Hook {
+	t.Helper()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "hook")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return &Hook{Name: "h", Command: path, Dir: dir, Timeout: patience}
+}
+
+var someEvent = Event{ID: "7-1", At: noon, Event: Ready, Slice: sliceURN("s").String(), Sliver: sliverURN("a").String(), Error: "a $(b) 'c' \n"}
+
+func TestCommandGetsTheEventAndNothingElse(t *testing.T) {
+	t.Setenv("PATCHBAY_STATE", "secret")
+	t.Setenv("PASSWORD", "secret")
+	h := script(t, "cat > event\nenv | sort > env\npwd > where\n")
+	if err := h.sender().send(t.Context(), someEvent); err != nil {
+		t.Fatal(err)
+	}
+	read := func(name string) string {
+		b, err := os.ReadFile(filepath.Join(h.Dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	var got Event
+	if err := json.Unmarshal([]byte(read("event")), &got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(someEvent, got); diff != "" {
+		t.Error(diff)
+	}
+	if where := strings.TrimSpace(read("where")); where != h.Dir {
+		t.Errorf("it runs in %s", where)
+	}
+	var names []string
+	for l := range strings.Lines(read("env")) {
+		name, value, _ := strings.Cut(strings.TrimSpace(l), "=")
+		names = append(names, name)
+		if want := map[string]string{"PATCHBAY_EVENT": "ready", "PATCHBAY_EVENT_ID": "7-1", "PATCHBAY_EVENT_HOOK": "h", "PATCHBAY_EVENT_SLICE": someEvent.Slice, "PATCHBAY_EVENT_SLIVER": someEvent.Sliver}[name]; want != "" && value != want {
+			t.Errorf("%s is %q", name, value)
+		}
+	}
+	want := []string{"HOME", "LANG", "PATCHBAY_EVENT", "PATCHBAY_EVENT_HOOK", "PATCHBAY_EVENT_ID", "PATCHBAY_EVENT_SLICE", "PATCHBAY_EVENT_SLIVER", "PATH"}
+	got2 := names[:0]
+	for _, n := range names {
+		if n != "PWD" && n != "OLDPWD" && n != "SHLVL" && n != "_" { // the shell's own
+			got2 = append(got2, n)
+		}
+	}
+	if diff := cmp.Diff(want, got2); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestCommandsThatDoNotTakeTheEvent(t *testing.T) {
+	for _, c := range []struct {
+		name, text string
+		want       string // part of the error; "" for none
+	}{
+		{"ExitZeroTakes", "exit 0", ""},
+		{"NeedNotReadItsInput", "exec <&-; exit 0", ""},
+		{"ChatterDoesNotCount", "echo all is well; echo really >&2", ""},
+		{"OtherStatusDoesNot", "exit 3", "exit status 3"},
+		{"WordsAreTold", "echo the mail server is away >&2; exit 1", `said "the mail server is away"`},
+		{"SignalDoesNot", "kill -9 $$", "signal: killed"},
+		{"MuchOutputIsCut", "head -c 300000000 /dev/zero; echo end; exit 1", `end"`},
+		{"WhatItLeavesBehindIsNoHarm", "sleep 1000 & exit 0", ""},
+		{"WhatItLeavesBehindElsewhereIsNoHarm", "setsid sleep 2 & exit 0", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			err := script(t, c.text).sender().send(t.Context(), someEvent)
+			switch {
+			case c.want == "" && err != nil:
+				t.Error(err)
+			case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+				t.Errorf("got %v, want %s", err, c.want)
+			case err != nil && len(err.Error()) > 4*maxSaid:
+				t.Errorf("the error has %d bytes", len(err.Error()))
+			}
+		})
+	}
+}
+
+func TestCommandsThatCannotBeStarted(t *testing.T) {
+	good := script(t, "exit 0")
+	write := func(name, text string, mode os.FileMode) string {
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for _, c := range []struct{ name, path, want string }{
+		{"Good", good.Command, ""},
+		{"Missing", filepath.Join(good.Dir, "absent"), "is not there; make it, or correct command"},
+		{"Folder", good.Dir, "is no file"},
+		{"EverybodyMayWrite", write("x", "#!/bin/sh\n", 0o777), "chmod o-w"},
+		{"NotExecutable", write("x", "#!/bin/sh\n", 0o644), "chmod +x"},
+		{"NoInterpreter", write("x", "exit 0\n", 0o755), "#!/bin/sh"},
+		{"InterpreterIsMissing", write("x", "#!/absent/sh\n", 0o755), "cannot be started"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := &Hook{Name: "h", Command: c.path, Dir: good.Dir}
+			err := h.sender().send(t.Context(), someEvent)
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+// A command that hangs is ended with all that it has started.
+func TestACommandThatHangsIsEndedWithItsGroup(t *testing.T) {
+	h := script(t, "trap '' TERM INT\nsh -c 'trap \"\" TERM; echo $$ > child; sleep 1000' &\nwhile ! test -s child; do sleep 0.01; done\ncp child begun\nwait\n")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- h.sender().send(ctx, someEvent) }()
+	begun := filepath.Join(h.Dir, "begun")
+	eventually(t, "it has begun", func() bool { b, _ := os.ReadFile(begun); return strings.HasSuffix(string(b), "\n") })
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "did not end in time") {
+		t.Errorf("got %v", err)
+	}
+	text, _ := os.ReadFile(begun)
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "its child is gone", func() bool { return dead(pid) })
+}
+
+// dead tells whether a process does nothing more.
+func dead(pid int) bool {
+	if errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
+		return true
+	}
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return true
+	}
+	_, state, _ := strings.Cut(string(b), ") ")
+	return strings.HasPrefix(state, "Z") || strings.HasPrefix(state, "X")
+}
+
+func TestTheTimeOfACommandIsLimited(t *testing.T) {
+	h := script(t, "exec sleep 1000")
+	h.Timeout = 20 * time.Millisecond
+	b := newBench(t, *h)
+	b.start()
+	b.put(reserved("s", "a"))
+	eventually(t, "it fails", func() bool { return b.runner.Failing() == 1 })
+}
+
+func TestTailKeepsTheEnd(t *testing.T) {
+	for _, pieces := range [][]int{{1, 2, 3}, {maxSaid, 1}, {1, maxSaid}, {maxSaid + 7}, {maxSaid - 1, 2, 5000}} {
+		var all []byte
+		x := &tail{}
+		for i, n := range pieces {
+			piece := []byte(strings.Repeat(string(rune('a'+i)), n))
+			all = append(all, piece...)
+			if m, err := x.Write(piece); m != n || err != nil {
+				t.Errorf("%d, %v of %d", m, err, n)
+			}
+		}
+		if want := all[max(0, len(all)-maxSaid):]; string(x.end) != string(want) {
+			t.Errorf("%v: %d bytes are kept", pieces, len(x.end))
+		}
+	}
+}

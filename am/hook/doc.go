@@ -1,0 +1,31 @@
+// Package hook tells executables and URLs what happens to slivers: at least once, in
+// order within a slice, and never in the way of a call.
+//
+// A change and the events that tell of it are one transaction: the store asks Outbox,
+// a pure function from records before and after to messages, and writes both or
+// neither. So nothing is told that did not last, and nothing that lasts is untold,
+// whatever ends the server.
+//
+//	decision ─> change set ─> Outbox ─> one write ─┬─> answer of the call
+//	                                               └─> Runner ─> scan ─> lane of (hook, slice)
+//	                                                                       │ send ─┬─ taken ─> note in the store ─> the next
+//	leases that will end ─> Sliver.Told ─> Outbox                          │       └─ not ───> again, later
+//
+// A lane is what one hook has yet to take of one slice. Its first event is sent until
+// the hook takes it, and the next only when the store has noted that: after a crash a
+// hook gets again, under the same id, at most the last event of a slice. Lanes do not
+// wait for each other; those that fail leave half of a hook's places to the others.
+//
+// Who fails for long must not fill the disk. Beyond 100,000 events, or an age of 7
+// days, the oldest are lost: the log and Lost tell. Events wait for hooks by name: one
+// that is no longer configured loses its claims at the next start, and one that is new
+// hears what comes after.
+//
+// An executable gets the event as JSON on standard input, an environment of its own and
+// a time, and takes the event by ending with 0. A URL gets a POST, signed if there is
+// a secret, and takes it with a status 2xx; redirects are not followed, and no proxy is
+// asked. Event is the form, which only grows.
+//
+// The package never refuses a change and never makes one but noting that leases' ends
+// were told. It answers no section of the AM API: this is for the site.
+package hook

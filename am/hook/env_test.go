@@ -1,0 +1,293 @@
+package hook
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"patchbay/am"
+	"patchbay/am/store"
+	"patchbay/am/urn"
+)
+
+func TestMain(m *testing.M) {
+	if f := children[os.Getenv("HOOK_CHILD")]; f != nil {
+		f()
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// children are what the test binary does instead when it is started again.
+var children = map[string]func(){}
+
+const site = "testbed.example.org"
+
+var noon = time.Date(2030, 1, 2, 12, 0, 0, 0, time.UTC)
+
+// patience is how long something may take that should happen soon.
+const patience = time.Minute
+
+func sliceURN(name string) urn.URN {
+	return urn.MustParse("urn:publicid:IDN+example.org+slice+" + name)
+}
+
+func sliverURN(name string) urn.URN {
+	return urn.MustParse("urn:publicid:IDN+testbed.example.org+sliver+" + name)
+}
+
+// reserved is a sliver of a slice, an hour before its lease ends.
+func reserved(slice, name string) am.Sliver {
+	return am.Sliver{
+		URN: sliverURN(name), Slice: sliceURN(slice), ClientID: name,
+		Component: urn.MustParse("urn:publicid:IDN+testbed.example.org+node+pc1"),
+		Creator:   urn.MustParse("urn:publicid:IDN+example.org+user+ada"),
+		Status:    am.Status{Allocation: am.Allocated, Operational: am.PendingAllocation},
+		Expires:   noon.Add(time.Hour),
+	}
+}
+
+// running is the sliver, provisioned, in an operational state.
+func running(s am.Sliver, state am.OperationalState) am.Sliver {
+	s.Status = am.Status{Allocation: am.Provisioned, Operational: state}
+	return s
+}
+
+// clock is a clock that is set.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) set(t time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = t
+}
+
+// bench is a store and the runner on it.
+type bench struct {
+	t      testing.TB
+	file   string
+	memory *memory // instead of the file
+	clock  *clock
+	hooks  []Hook
+	limits Limits
+	take   func(ctx context.Context, hook string, e Event) error // instead of a program
+	wrap   func(Store) Store                                     // what the runner gets for the store; nil for itself
+	log    *slog.Logger                                          // nil for none
+	still  bool                                                  // leases are looked at by the test alone
+
+	store  *store.Store
+	runner *Runner
+	stop   func()
+}
+
+// quick are limits that keep tests short.
+var quick = Limits{RetryMin: time.Millisecond, RetryMax: 4 * time.Millisecond, Tick: 5 * time.Millisecond, Grace: 10 * time.Second}
+
+func newBench(t testing.TB, hooks ...Hook) *bench {
+	t.Helper()
+	for i := range hooks {
+		if hooks[i].Timeout == 0 {
+			hooks[i].Timeout = patience
+		}
+	}
+	b := &bench{t: t, file: filepath.Join(t.TempDir(), "state.db"), clock: &clock{now: noon}, hooks: hooks, limits: quick}
+	t.Cleanup(func() { b.halt() })
+	return b
+}
+
+// senderFunc is a function that takes events.
+type senderFunc func(context.Context, Event) error
+
+func (f senderFunc) send(ctx context.Context, e Event) error { return f(ctx, e) }
+
+func (senderFunc) close() {}
+
+// start opens the store, and a runner that delivers.
+func (b *bench) start() {
+	b.t.Helper()
+	b.open()
+	var err error
+	var s Store = b.store
+	if b.wrap != nil {
+		s = b.wrap(s)
+	}
+	b.runner, err = New(Config{Store: s, Hooks: b.hooks, Log: cmp.Or(b.log, slog.New(slog.DiscardHandler)), Limits: b.limits})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if b.take != nil {
+		b.runner.sender = func(h *Hook) sender {
+			return senderFunc(func(ctx context.Context, e Event) error { return b.take(ctx, h.Name, e) })
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	run := b.runner.Run
+	if b.still {
+		run = newLoop(b.runner).run
+	}
+	go func() { ended <- run(ctx) }()
+	b.stop = func() {
+		cancel()
+		if err := <-ended; err != nil && !errors.Is(err, store.ErrClosed) {
+			b.t.Error(err)
+		}
+		b.stop = nil
+	}
+}
+
+// open opens the store alone.
+func (b *bench) open() {
+	b.t.Helper()
+	var err error
+	o := store.Options{Now: b.clock.Now, Outbox: Outbox(site, b.hooks)}
+	if b.memory != nil {
+		b.memory.closed = false
+		b.store, err = store.New(b.memory, o)
+	} else {
+		b.store, err = store.Open(b.file, o)
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// halt stops what start has started.
+func (b *bench) halt() {
+	if b.stop != nil {
+		b.stop()
+	}
+	if b.store != nil {
+		b.store.Close()
+		b.store = nil
+	}
+}
+
+func (b *bench) commit(d store.Decision) {
+	b.t.Helper()
+	if err := b.store.Commit(context.Background(), d); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// put writes slivers, in one change.
+func (b *bench) put(slivers ...am.Sliver) {
+	b.t.Helper()
+	b.commit(func(*store.View) (cs store.ChangeSet, err error) {
+		for _, s := range slivers {
+			cs.PutSliver(s)
+		}
+		return cs, nil
+	})
+}
+
+func (b *bench) remove(names ...string) {
+	b.t.Helper()
+	b.commit(func(*store.View) (cs store.ChangeSet, err error) {
+		for _, n := range names {
+			cs.Remove(store.SliverKey(sliverURN(n)))
+		}
+		return cs, nil
+	})
+}
+
+// waiting are the events that the store keeps, oldest first.
+func (b *bench) waiting() (list []Event) {
+	b.t.Helper()
+	err := b.store.Read(func(v *store.View) error {
+		return v.MessagesAfter("", func(id string, m store.Message) bool {
+			e, err := read(id, m)
+			if err != nil {
+				b.t.Error(err)
+			}
+			list = append(list, e)
+			return true
+		})
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return list
+}
+
+// eventually waits until ok.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s: not within %v", what, patience)
+		}
+	}
+}
+
+// drained waits until nobody has to be told of anything.
+func (b *bench) drained() {
+	b.t.Helper()
+	eventually(b.t, "all events taken", func() bool { return len(b.waiting()) == 0 })
+}
+
+// diary notes what was taken, in order.
+type diary struct {
+	mu   sync.Mutex
+	told []Event
+	by   []string
+}
+
+func (d *diary) take(_ context.Context, hook string, e Event) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.told, d.by = append(d.told, e), append(d.by, hook)
+	return nil
+}
+
+// lines are what was taken: hook, word, sliver's name.
+func (d *diary) lines() (list []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i, e := range d.told {
+		list = append(list, d.by[i]+" "+line(e))
+	}
+	return list
+}
+
+func line(e Event) string {
+	name := e.ClientID
+	if name == "" {
+		name = urn.MustParse(e.Slice).Name
+	}
+	return fmt.Sprintf("%s %s", e.Event, name)
+}
+
+func lines(list []Event) (out []string) {
+	for _, e := range list {
+		out = append(out, line(e))
+	}
+	return out
+}
+
+func indented(v any) string {
+	b, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		panic(err)
+	}
+	return string(b) + "\n"
+}

@@ -1,0 +1,50 @@
+package hook
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"time"
+)
+
+// Limits are the runner's times and counts. A zero field is its default.
+type Limits struct {
+	// Parallel is how many events one hook gets at the same time, each of another
+	// slice, 4. Slices of which it did not take the last event get half of them.
+	Parallel int
+	// RetryMin and RetryMax bound the wait before an event is delivered again, 1 s
+	// and 5 min.
+	RetryMin, RetryMax time.Duration
+	// Grace is how long deliveries under way may go on when the runner is stopped, 5 s.
+	Grace time.Duration
+	// Events is how many events may wait, 100,000, and Age for how long, 7 d. Beyond
+	// either the oldest are lost.
+	Events int
+	Age    time.Duration
+	// Tick is how often leases and the age of events are looked at, 1 s.
+	Tick time.Duration
+	// Batch is how many records one decision changes, 500.
+	Batch int
+}
+
+func (l Limits) withDefaults() Limits {
+	l.Parallel = cmp.Or(l.Parallel, 4)
+	l.RetryMin = cmp.Or(l.RetryMin, time.Second)
+	l.RetryMax = cmp.Or(l.RetryMax, 5*time.Minute)
+	l.Grace = cmp.Or(l.Grace, 5*time.Second)
+	l.Events = cmp.Or(l.Events, 100_000)
+	l.Age = cmp.Or(l.Age, 7*24*time.Hour)
+	l.Tick = cmp.Or(l.Tick, time.Second)
+	l.Batch = cmp.Or(l.Batch, 500)
+	return l
+}
+
+// backoff is how long to wait after the nth failure, the first being 1: doubling
+// up to a limit, a quarter more or less.
+func (l Limits) backoff(n int) time.Duration {
+	d := l.RetryMin
+	for ; n > 1 && d < l.RetryMax; n-- {
+		d *= 2
+	}
+	d = min(d, l.RetryMax)
+	return d*3/4 + rand.N(d/2+1)
+}

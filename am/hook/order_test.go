@@ -1,0 +1,156 @@
+package hook
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"patchbay/am/store"
+)
+
+// ledger holds what hooks were told against what a store has posted.
+type ledger struct {
+	mu     sync.Mutex
+	posted map[string][]string // by slice
+	told   map[string][]string // by hook and slice
+	ids    map[string]string   // of what was told, by its id
+}
+
+func newLedger() *ledger {
+	return &ledger{posted: map[string][]string{}, told: map[string][]string{}, ids: map[string]string{}}
+}
+
+func (l *ledger) tell(hook, slice, name, id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	k := hook + " " + slice
+	l.told[k] = append(l.told[k], name)
+	if was, ok := l.ids[id]; ok && was != name {
+		panic(fmt.Sprintf("the id %s is of %s and of %s", id, was, name))
+	}
+	l.ids[id] = name
+}
+
+// wrong says what is not at least once, in order, with nothing repeated but the last.
+func (l *ledger) wrong(hooks ...string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, h := range hooks {
+		for slice, want := range l.posted {
+			var got []string
+			for _, name := range l.told[h+" "+slice] {
+				if len(got) == 0 || got[len(got)-1] != name {
+					got = append(got, name)
+				}
+			}
+			if fmt.Sprint(got) != fmt.Sprint(want) {
+				return fmt.Sprintf("hook %s was told of %s\n%q, which is posted as\n%q", h, slice, l.told[h+" "+slice], want)
+			}
+		}
+	}
+	return ""
+}
+
+// forgetful is a store that at times does not write what was taken.
+type forgetful struct {
+	Store
+	mu     sync.Mutex
+	failed bool
+}
+
+func (f *forgetful) Commit(ctx context.Context, d store.Decision) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.failed {
+		return errNo
+	}
+	return f.Store.Commit(ctx, d)
+}
+
+// TestEachSliceIsToldInOrder has several hooks fail at random, at once or for a
+// while, for one slice or all, and the server crash between delivery and removal.
+func TestEachSliceIsToldInOrder(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		hooks := []Hook{{Name: "one", Timeout: patience}, {Name: "two", Timeout: patience}}
+		b := &bench{t: t, memory: &memory{buckets: map[string]map[string][]byte{}}, clock: &clock{now: noon}, hooks: hooks, limits: quick}
+		b.limits.Parallel = 3
+		defer b.halt()
+		l := newLedger()
+		var mu sync.Mutex
+		away := map[string]bool{} // hook, or hook and slice
+		after := map[string]int{} // a delivery that arrives and then fails
+		b.take = func(_ context.Context, hook string, e Event) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if away[hook] || away[hook+e.Slice] {
+				return errNo
+			}
+			l.tell(hook, e.Slice, e.ClientID, e.ID)
+			if after[hook] > 0 {
+				after[hook]--
+				return errNo
+			}
+			return nil
+		}
+		var forgets *forgetful
+		b.wrap = func(s Store) Store { forgets = &forgetful{Store: s}; return forgets }
+		b.start()
+		n := 0
+		post := func(r *rapid.T) {
+			slice := fmt.Sprint("s", rapid.IntRange(0, 4).Draw(r, "slice"))
+			var names []string
+			for range rapid.IntRange(1, 3).Draw(r, "slivers") {
+				n++
+				names = append(names, fmt.Sprint("n", n))
+			}
+			b.commit(func(*store.View) (cs store.ChangeSet, err error) {
+				for _, name := range names {
+					cs.PutSliver(reserved(slice, name))
+				}
+				return cs, nil
+			})
+			key := sliceURN(slice).String()
+			l.posted[key] = append(l.posted[key], names...)
+		}
+		hook := rapid.SampledFrom([]string{"one", "two"})
+		turn := func(key string, is bool) {
+			mu.Lock()
+			defer mu.Unlock()
+			away[key] = is
+		}
+		r.Repeat(map[string]func(*rapid.T){
+			"post": post,
+			"more": post,
+			"away": func(r *rapid.T) { turn(hook.Draw(r, "hook"), rapid.Bool().Draw(r, "is")) },
+			"slice": func(r *rapid.T) {
+				slice := sliceURN(fmt.Sprint("s", rapid.IntRange(0, 4).Draw(r, "slice"))).String()
+				turn(hook.Draw(r, "hook")+slice, rapid.Bool().Draw(r, "is"))
+			},
+			"stumble": func(r *rapid.T) {
+				mu.Lock()
+				defer mu.Unlock()
+				after[hook.Draw(r, "hook")] += rapid.IntRange(1, 3).Draw(r, "times")
+			},
+			"restart": func(*rapid.T) { b.halt(); b.start() },
+			"crash": func(*rapid.T) {
+				forgets.mu.Lock()
+				forgets.failed = true
+				forgets.mu.Unlock()
+				post(r)
+				b.halt()
+				b.start()
+			},
+		})
+		mu.Lock()
+		clear(away)
+		clear(after)
+		mu.Unlock()
+		b.drained()
+		if wrong := l.wrong("one", "two"); wrong != "" {
+			r.Fatal(wrong)
+		}
+	})
+}

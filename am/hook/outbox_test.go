@@ -1,0 +1,200 @@
+package hook
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"patchbay/am"
+	"patchbay/am/store"
+	"patchbay/am/urn"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// told are the words that Outbox posts of a change of one sliver.
+func toldOf(hooks []Hook, before, after *am.Sliver) (list []string) {
+	c := store.Change{At: noon, Slivers: []store.Became[am.Sliver]{{Before: before, After: after}}}
+	for _, m := range Outbox(site, hooks)(c) {
+		e, _ := read("1", m)
+		list = append(list, string(e.Event))
+	}
+	return list
+}
+
+func TestWhatIsToldOfASliver(t *testing.T) {
+	a := reserved("s", "a")
+	asked := a
+	asked.AskedUntil = noon
+	sliver := func(state am.OperationalState) *am.Sliver { s := running(a, state); return &s }
+	released := a
+	released.Status.Allocation = am.Unallocated
+	later := *sliver(am.Ready)
+	later.Expires = noon.Add(9 * time.Hour)
+	longer := *sliver(am.PendingAllocation)
+	longer.Expires = later.Expires
+	near := *sliver(am.Ready)
+	near.Told, near.ToldBefore = near.Expires, time.Hour
+	laterTold := later
+	laterTold.Told, laterTold.ToldBefore = near.Told, near.ToldBefore
+	again := later
+	again.Told, again.ToldBefore = later.Expires, time.Hour
+	for _, c := range []struct {
+		name          string
+		before, after *am.Sliver
+		want          []string
+	}{
+		{"reserved", nil, &a, []string{"allocated"}},
+		{"a dry run is no promise", nil, &asked, nil},
+		{"a dry run that went well is one", &asked, &a, []string{"allocated"}},
+		{"a dry run that was refused ends nothing", &asked, nil, nil},
+		{"made at once", nil, sliver(am.PendingAllocation), []string{"allocated"}},
+		{"provisioned", &a, sliver(am.PendingAllocation), nil},
+		{"provisioned for longer", &a, &longer, nil},
+		{"made", sliver(am.PendingAllocation), sliver(am.NotReady), nil},
+		{"ready", sliver(am.Configuring), sliver(am.Ready), []string{"ready"}},
+		{"made and ready in one", sliver(am.PendingAllocation), sliver(am.Ready), []string{"ready"}},
+		{"still ready", sliver(am.Ready), sliver(am.Ready), nil},
+		{"new keys", sliver(am.Ready), sliver(am.UpdatingUsers), nil},
+		{"new keys are there", sliver(am.UpdatingUsers), sliver(am.Ready), nil},
+		{"failed", sliver(am.Configuring), sliver(am.Failed), []string{"failed"}},
+		{"failed before", sliver(am.Failed), sliver(am.Failed), nil},
+		{"renewed", sliver(am.Ready), &later, []string{"renewed"}},
+		{"near its end", sliver(am.Ready), &near, []string{"expiring"}},
+		{"near its end, known", &near, &near, nil},
+		{"renewed after that", &near, &laterTold, []string{"renewed"}},
+		{"near another end", &laterTold, &again, []string{"expiring"}},
+		{"reservation ends", &a, nil, []string{"released", "gone"}},
+		{"released", sliver(am.Ready), &released, []string{"released"}},
+		{"nothing left", &released, nil, []string{"gone"}},
+		{"came and went in one group", nil, nil, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.before == nil && c.after == nil {
+				return // the store tells of no such change
+			}
+			if diff := cmp.Diff(c.want, toldOf([]Hook{{Name: "all", Events: Words, Before: time.Hour}}, c.before, c.after)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestAHookHearsTheUsualUnlessItSaysWhatItWants(t *testing.T) {
+	a := reserved("s", "a")
+	for _, c := range []struct {
+		events []Word
+		want   []string
+	}{{nil, []string{"released"}}, {[]Word{Gone}, []string{"gone"}}, {[]Word{Ready}, nil}} {
+		if diff := cmp.Diff(c.want, toldOf([]Hook{{Name: "h", Events: c.events}}, &a, nil)); diff != "" {
+			t.Errorf("%v: %s", c.events, diff)
+		}
+	}
+}
+
+func TestWithoutHooksThereIsNoOutbox(t *testing.T) {
+	if Outbox(site, nil) != nil {
+		t.Error("a site without hooks pays for them")
+	}
+}
+
+// The form of events is for those outside, and stays.
+func TestEventsLookAsWritten(t *testing.T) {
+	b := newBench(t, Hook{Name: "all", Events: Words})
+	b.open()
+	ada, slice := urn.MustParse("urn:publicid:IDN+example.org+user+ada"), am.Slice{URN: sliceURN("s"), Created: noon}
+	step := func(f func(cs *store.ChangeSet)) {
+		b.commit(func(*store.View) (cs store.ChangeSet, err error) { f(&cs); return cs, nil })
+	}
+	entry := am.JournalEntry{At: noon, Event: "Allocate", Request: "4711", Caller: ada, Slice: slice.URN, Slivers: []urn.URN{sliverURN("a")}}
+	a := reserved("s", "a")
+	step(func(cs *store.ChangeSet) { cs.PutSlice(slice); cs.PutSliver(a); cs.Log(entry) })
+	a = running(a, am.Ready)
+	a.Error = "install 1 <tar> failed"
+	step(func(cs *store.ChangeSet) { cs.PutSliver(a) })
+	a = running(a, am.Failed)
+	a.Error = "the power supply answers no more"
+	step(func(cs *store.ChangeSet) {
+		cs.PutSliver(a)
+		cs.Log(am.JournalEntry{At: noon, Event: "gave up", Slice: slice.URN, Slivers: entry.Slivers, Text: a.Error})
+	})
+	slice.Shutdown, slice.ShutdownBy = noon, ada
+	step(func(cs *store.ChangeSet) {
+		cs.PutSlice(slice)
+		cs.Log(am.JournalEntry{At: noon, Event: "Shutdown", Request: "4712", Caller: ada, Slice: slice.URN})
+	})
+	slice.Shutdown = time.Time{}
+	step(func(cs *store.ChangeSet) {
+		cs.PutSlice(slice)
+		cs.Log(am.JournalEntry{At: noon, Event: "thaw", Operator: "root", Slice: slice.URN, Text: "all is well"})
+	})
+	step(func(cs *store.ChangeSet) {
+		cs.Remove(store.SliverKey(a.URN))
+		cs.Log(am.JournalEntry{At: noon, Event: "lease over", Slice: slice.URN, Slivers: entry.Slivers})
+	})
+	got, golden := indented(b.waiting()), filepath.Join("testdata", "events.json")
+	if *update {
+		if err := os.WriteFile(golden, []byte(got), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestIDsAreUniqueAlsoAfterABackupWasRestored(t *testing.T) {
+	a, b := reserved("s", "a"), reserved("s", "b")
+	post := func(s am.Sliver, at time.Time) store.Message {
+		return Outbox(site, []Hook{{Name: "h"}, {Name: "i"}})(store.Change{At: at, Slivers: []store.Became[am.Sliver]{{After: &s}}})[0]
+	}
+	id := func(key string, m store.Message) string {
+		e, err := read(key, m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e.ID
+	}
+	first := post(a, noon)
+	other := first
+	other.To = other.To[:1] // one has taken it
+	if id("1", first) != id("1", other) {
+		t.Error("the id changes while others take the event")
+	}
+	seen := map[string]bool{}
+	for _, x := range []string{id("1", first), id("2", first), id("1", post(b, noon)), id("1", post(a, noon.Add(1)))} {
+		if seen[x] {
+			t.Errorf("the id %s comes twice", x)
+		}
+		seen[x] = true
+	}
+}
+
+func TestALongErrorIsCut(t *testing.T) {
+	a, b := running(reserved("s", "a"), am.Configuring), running(reserved("s", "a"), am.Failed)
+	b.Error = string(make([]byte, 1<<20))
+	m := Outbox(site, []Hook{{Name: "h"}})(store.Change{At: noon, Slivers: []store.Became[am.Sliver]{{Before: &a, After: &b}}})
+	if n := len(m[0].Text); n > 16<<10 {
+		t.Errorf("an event has %d bytes", n)
+	}
+}
+
+// What a store gives back is read without a panic, whatever became of it.
+func FuzzRead(f *testing.F) {
+	f.Add("0000000000000001-0000", []byte(`{"event":"ready","at":"2030-01-02T12:00:00Z"}`))
+	f.Add("", []byte(`[`))
+	f.Fuzz(func(t *testing.T, id string, text []byte) {
+		e, err := read(id, store.Message{Text: text})
+		if err == nil && e.ID == "" {
+			t.Error("an event without an id")
+		}
+	})
+}

@@ -1,0 +1,180 @@
+package hook
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"sync"
+	"time"
+)
+
+const (
+	// maxHeader bounds the header of an answer, in bytes.
+	maxHeader = 64 << 10
+	// minSecret and maxSecret are how long the key of signatures may be, in bytes.
+	minSecret, maxSecret = 16, 4096
+)
+
+// Headers of a POST.
+const (
+	// KeyHeader holds the event's id, the same when it is delivered again.
+	KeyHeader = "Idempotency-Key"
+	// SignatureHeader holds sha256= and the HMAC-SHA256 of the body under the
+	// hook's secret, in hexadecimal digits.
+	SignatureHeader = "Patchbay-Signature"
+)
+
+// receiver is a hook that is a URL.
+type receiver struct {
+	hook *Hook
+
+	mu     sync.Mutex
+	client *http.Client // made at the first delivery; guarded by mu
+}
+
+// send posts the event. Any status 2xx means taken.
+func (r *receiver) send(ctx context.Context, e Event) error {
+	body, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	client, err := r.open()
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.hook.URL, bytes.NewReader(body))
+	if err != nil {
+		return withoutURL(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("User-Agent", "patchbay")
+	req.Header.Set(KeyHeader, e.ID)
+	if r.hook.Secret != "" {
+		key, err := ReadSecret(r.hook.Secret)
+		if err != nil {
+			return err
+		}
+		req.Header.Set(SignatureHeader, Sign(key, body))
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return withoutURL(err)
+	}
+	defer resp.Body.Close()
+	said, err := io.ReadAll(io.LimitReader(resp.Body, maxSaid))
+	switch {
+	case resp.StatusCode/100 == 2: // it is taken, whatever else is said
+		return nil
+	case resp.StatusCode/100 == 3:
+		return fmt.Errorf("it answers %d and points elsewhere, which is not followed; correct url", resp.StatusCode)
+	case err != nil:
+		return fmt.Errorf("it answers %d and breaks off: %w", resp.StatusCode, err)
+	}
+	return fmt.Errorf("it answers %d%s", resp.StatusCode, quote(said))
+}
+
+// close gives up connections.
+func (r *receiver) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.client != nil {
+		r.client.CloseIdleConnections()
+	}
+}
+
+// open makes the client, once it can.
+func (r *receiver) open() (*http.Client, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.client != nil {
+		return r.client, nil
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if r.hook.CA != "" {
+		var err error
+		if config.RootCAs, err = ReadCA(r.hook.CA); err != nil {
+			return nil, err
+		}
+	}
+	r.client = &http.Client{
+		// No proxy: events go where the operator says, whatever the environment.
+		Transport: &http.Transport{
+			TLSClientConfig: config, MaxResponseHeaderBytes: maxHeader, DisableCompression: true,
+			MaxIdleConnsPerHost: 2, IdleConnTimeout: time.Minute, Protocols: onlyHTTP1(),
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return r.client, nil
+}
+
+func onlyHTTP1() *http.Protocols {
+	p := new(http.Protocols)
+	p.SetHTTP1(true)
+	return p
+}
+
+// withoutURL keeps the URL, which may hold a secret, out of the log.
+func withoutURL(err error) error {
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		return e.Err
+	}
+	return err
+}
+
+// Sign is the signature of a body under a key, as SignatureHeader holds it.
+func Sign(key, body []byte) string {
+	mac := hmac.New(sha256.New, key)
+	mac.Write(body)
+	return "sha256=" + hex.EncodeToString(mac.Sum(nil))
+}
+
+// ReadSecret reads the key of signatures: the file's bytes without line ends at
+// the end.
+func ReadSecret(file string) ([]byte, error) {
+	key, err := readFile(file, maxSecret)
+	if err != nil {
+		return nil, fmt.Errorf("the secret cannot be read: %w", err)
+	}
+	key = bytes.TrimRight(key, "\r\n")
+	if len(key) < minSecret {
+		return nil, fmt.Errorf("the secret in %s is shorter than %d bytes, so it can be guessed; make one: openssl rand -hex 32", file, minSecret)
+	}
+	return key, nil
+}
+
+// ReadCA reads certificates that vouch for a URL.
+func ReadCA(file string) (*x509.CertPool, error) {
+	text, err := readFile(file, 1<<20)
+	if err != nil {
+		return nil, fmt.Errorf("the certificates that vouch for it cannot be read: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("%s holds no certificate that can be read; put the PEM of the authority there", file)
+	}
+	return pool, nil
+}
+
+func readFile(file string, most int64) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(b)) > most {
+		err = fmt.Errorf("%s is longer than %d bytes", file, most)
+	}
+	return b, err
+}

@@ -1,0 +1,104 @@
+package hook
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"patchbay/am/store"
+)
+
+// Store is what the runner needs of *store.Store, whose Options have the Outbox of
+// the same hooks.
+type Store interface {
+	Commit(context.Context, store.Decision) error
+	Read(func(*store.View) error) error
+	Observe(store.Observer) error
+}
+
+// Config is what a Runner works with.
+type Config struct {
+	Store Store
+	Hooks []Hook
+	// Log receives a line when a hook does not take an event, once a minute at most,
+	// and when it takes them again; nil is slog.Default.
+	Log    *slog.Logger
+	Limits Limits
+}
+
+// Runner delivers what the store has posted.
+type Runner struct {
+	cfg    Config
+	limits Limits
+	posted chan struct{} // holds one while there may be new messages
+	leases *leases
+	sender func(*Hook) sender // (*Hook).sender, but in tests
+
+	waiting, lost, failing atomic.Int64
+	states                 atomic.Pointer[[]State]
+}
+
+// New makes a Runner, which watches the store. Only one may work on it. The error
+// is the store's.
+func New(c Config) (*Runner, error) {
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	r := &Runner{cfg: c, limits: c.Limits.withDefaults(), posted: make(chan struct{}, 1), leases: newLeases(c.Hooks), sender: (*Hook).sender}
+	states := make([]State, len(c.Hooks))
+	for i, h := range c.Hooks {
+		states[i].Name = h.Name
+	}
+	r.states.Store(&states)
+	return r, c.Store.Observe(&watcher{runner: r})
+}
+
+// Waiting is how many events some hook has yet to take.
+func (r *Runner) Waiting() int { return int(r.waiting.Load()) }
+
+// Lost is how many events were dropped since the start because too many waited, or
+// for too long.
+func (r *Runner) Lost() int { return int(r.lost.Load()) }
+
+// Failing is how many hooks did not take the last event that they were told.
+func (r *Runner) Failing() int { return int(r.failing.Load()) }
+
+// Run delivers until ctx ends, or the store is closed, which is store.ErrClosed.
+// Deliveries under way then have a moment to end. When Run returns, none is
+// running and nothing is written any more; what was not taken is delivered by the
+// next Run.
+func (r *Runner) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var others sync.WaitGroup
+	others.Go(func() { r.watchLeases(ctx) })
+	err := newLoop(r).run(ctx)
+	cancel()
+	others.Wait()
+	return err
+}
+
+// watcher is told of each change of the store by its committer.
+type watcher struct {
+	runner *Runner
+	staged bool // messages; the committer's
+}
+
+func (w *watcher) Stage(cs store.ChangeSet) {
+	for _, x := range cs.Put {
+		w.staged = w.staged || x.Key.Kind == store.Events
+		w.runner.leases.changed(x.Value)
+	}
+}
+
+func (w *watcher) Publish() {
+	if w.staged {
+		select {
+		case w.runner.posted <- struct{}{}:
+		default:
+		}
+	}
+	w.staged = false
+}
+
+func (w *watcher) Rollback() { w.staged = false }

@@ -1,0 +1,403 @@
+package hook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"patchbay/am/store"
+)
+
+var errNo = errors.New("no")
+
+func TestEventsArriveAndAreForgotten(t *testing.T) {
+	var d diary
+	b := newBench(t, Hook{Name: "mail", Events: Words}, Hook{Name: "wiki", Events: []Word{Gone}})
+	b.take = d.take
+	b.start()
+	b.put(reserved("s", "a"))
+	b.remove("a")
+	b.drained()
+	var mail, wiki []string
+	for _, x := range d.lines() {
+		if rest, ok := strings.CutPrefix(x, "mail "); ok {
+			mail = append(mail, rest)
+		} else {
+			wiki = append(wiki, x)
+		}
+	}
+	if diff := cmp.Diff([]string{"allocated a", "released a", "gone a"}, mail); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{"wiki gone a"}, wiki); diff != "" {
+		t.Error(diff)
+	}
+	eventually(t, "none waits", func() bool { return b.runner.Waiting() == 0 })
+}
+
+func TestWhatWasPostedBeforeTheStartIsDelivered(t *testing.T) {
+	var d diary
+	b := newBench(t, Hook{Name: "h"})
+	b.take = d.take
+	b.open()
+	b.put(reserved("s", "a"), reserved("s", "b"))
+	b.halt()
+	b.start()
+	b.drained()
+	if diff := cmp.Diff([]string{"h allocated a", "h allocated b"}, d.lines()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// One slice whose events are never taken, and a hook that hangs, are in nobody
+// else's way: calls are answered, other slices and other hooks go on.
+func TestAHookThatHangsIsInNobodysWay(t *testing.T) {
+	var d diary
+	release := make(chan struct{})
+	b := newBench(t, Hook{Name: "hangs"}, Hook{Name: "works"})
+	b.take = func(ctx context.Context, hook string, e Event) error {
+		if hook == "hangs" {
+			select {
+			case <-release:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		return d.take(ctx, hook, e)
+	}
+	b.start()
+	for i := range 50 {
+		b.put(reserved(fmt.Sprint("s", i%10), fmt.Sprint("a", i))) // would never end
+	}
+	eventually(t, "the other hook has all", func() bool { return len(d.lines()) == 50 })
+	if n := len(b.waiting()); n != 50 {
+		t.Errorf("%d events wait", n)
+	}
+	close(release)
+	b.drained()
+	if n := len(d.lines()); n != 100 {
+		t.Errorf("%d were taken", n)
+	}
+}
+
+func TestASliceThatFailsDoesNotStopOthers(t *testing.T) {
+	var d diary
+	var heal atomic.Bool
+	b := newBench(t, Hook{Name: "h"})
+	b.take = func(ctx context.Context, hook string, e Event) error {
+		if strings.HasPrefix(e.ClientID, "bad") && !heal.Load() {
+			return errNo
+		}
+		return d.take(ctx, hook, e)
+	}
+	b.start()
+	for i := range 20 { // more than there are places
+		b.put(reserved(fmt.Sprint("bad", i), fmt.Sprint("bad", i)))
+	}
+	eventually(t, "a failure", func() bool { return b.runner.Failing() == 1 })
+	b.put(reserved("good", "g1"))
+	b.put(reserved("good", "g2"))
+	b.put(reserved("bad0", "bad-later"))
+	eventually(t, "the good slice", func() bool { return len(d.lines()) == 2 })
+	heal.Store(true)
+	b.drained()
+	eventually(t, "it is well again", func() bool { return b.runner.Failing() == 0 })
+	got := d.lines()
+	if diff := cmp.Diff([]string{"h allocated g1", "h allocated g2"}, got[:2]); diff != "" {
+		t.Error(diff)
+	}
+	if slices.Index(got, "h allocated bad0") > slices.Index(got, "h allocated bad-later") {
+		t.Errorf("out of order: %q", got)
+	}
+}
+
+// Slices that fail, each of which takes long to do so, leave places for the others.
+func TestSlicesThatFailSlowlyLeavePlaces(t *testing.T) {
+	var d diary
+	var failed sync.Map
+	b := newBench(t, Hook{Name: "h"})
+	b.limits.Parallel, b.limits.Grace = 4, time.Millisecond
+	var hanging atomic.Int32
+	b.take = func(ctx context.Context, hook string, e Event) error {
+		if !strings.HasPrefix(e.ClientID, "bad") {
+			return d.take(ctx, hook, e)
+		}
+		if _, again := failed.LoadOrStore(e.ClientID, true); again {
+			hanging.Add(1)
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		return errNo
+	}
+	b.start()
+	for i := range 10 {
+		b.put(reserved(fmt.Sprint("bad", i), fmt.Sprint("bad", i)))
+	}
+	eventually(t, "all places that failing slices get are taken", func() bool { return hanging.Load() == 2 })
+	for i := range 10 {
+		b.put(reserved(fmt.Sprint("good", i), fmt.Sprint("good", i)))
+	}
+	eventually(t, "the others are told", func() bool { return len(d.lines()) == 10 })
+	if n := hanging.Load(); n != 2 {
+		t.Errorf("failing slices have %d of 4 places", n)
+	}
+}
+
+// What was taken and could not be noted is told again, under the same id.
+func TestACrashBeforeNotingTellsTheSameAgain(t *testing.T) {
+	var d diary
+	b := newBench(t, Hook{Name: "h"})
+	b.take = d.take
+	b.open()
+	b.put(reserved("s", "a"), reserved("s", "b"))
+	b.halt()
+
+	b.open()
+	r, err := New(Config{Store: deaf{b.store}, Hooks: b.hooks, Limits: b.limits, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.sender = func(h *Hook) sender {
+		return senderFunc(func(ctx context.Context, e Event) error { return d.take(ctx, h.Name, e) })
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- r.Run(ctx) }()
+	eventually(t, "the first is told", func() bool { return len(d.lines()) == 1 })
+	cancel()
+	<-ended
+	b.halt()
+
+	b.start()
+	b.drained()
+	if diff := cmp.Diff([]string{"h allocated a", "h allocated a", "h allocated b"}, d.lines()); diff != "" {
+		t.Error(diff)
+	}
+	if d.told[0].ID != d.told[1].ID || d.told[1].ID == d.told[2].ID {
+		t.Errorf("ids %s, %s, %s", d.told[0].ID, d.told[1].ID, d.told[2].ID)
+	}
+}
+
+// deaf is a store that writes nothing.
+type deaf struct{ Store }
+
+func (deaf) Commit(context.Context, store.Decision) error { return errNo }
+
+func TestAnotherHookHearsOnlyWhatComesAfter(t *testing.T) {
+	var d diary
+	b := newBench(t, Hook{Name: "old"})
+	b.take = d.take
+	b.open()
+	b.put(reserved("s", "a"))
+	b.halt()
+	b.hooks = []Hook{{Name: "new", Timeout: patience}}
+	b.start()
+	b.put(reserved("s", "b"))
+	b.drained()
+	if diff := cmp.Diff([]string{"new allocated b"}, d.lines()); diff != "" {
+		t.Error(diff)
+	}
+	eventually(t, "the old one's claim is gone", func() bool { return b.runner.Waiting() == 0 })
+}
+
+func TestASiteWithoutHooksForgetsWhatWaits(t *testing.T) {
+	b := newBench(t, Hook{Name: "old"})
+	b.open()
+	b.put(reserved("s", "a"))
+	b.halt()
+	b.hooks = nil
+	b.start()
+	b.put(reserved("s", "b"))
+	b.drained()
+}
+
+func TestTooManyEventsLoseTheOldest(t *testing.T) {
+	var d diary
+	var heal atomic.Bool
+	b := newBench(t, Hook{Name: "down"}, Hook{Name: "works", Events: []Word{Allocated}})
+	b.limits.Events, b.limits.Batch = 32, 10
+	b.take = func(ctx context.Context, hook string, e Event) error {
+		if hook == "down" && !heal.Load() {
+			return errNo
+		}
+		return d.take(ctx, hook, e)
+	}
+	b.start()
+	for i := range 100 {
+		b.put(reserved(fmt.Sprint("s", i%7), fmt.Sprint("a", i)))
+	}
+	eventually(t, "the oldest are dropped", func() bool { return b.runner.Lost() > 0 && len(b.waiting()) <= 32 })
+	eventually(t, "the other hook has what was not lost meanwhile", func() bool { return b.runner.Waiting() <= 32 })
+	left := lines(b.waiting())
+	if len(left) == 0 || left[len(left)-1] != "allocated a99" {
+		t.Errorf("left: %q", left)
+	}
+	heal.Store(true)
+	b.drained()
+	var got []string
+	for _, x := range d.lines() {
+		if rest, ok := strings.CutPrefix(x, "down "); ok {
+			got = append(got, rest)
+		}
+	}
+	slices.Sort(got)
+	slices.Sort(left)
+	if diff := cmp.Diff(left, got); diff != "" {
+		t.Errorf("what was left and what came: %s", diff)
+	}
+}
+
+func TestEventsThatAreTooOldAreLost(t *testing.T) {
+	b := newBench(t, Hook{Name: "down"})
+	b.take = func(context.Context, string, Event) error { return errNo }
+	b.open()
+	b.put(reserved("s", "old"))
+	b.clock.set(noon.Add(6 * 24 * time.Hour))
+	b.put(reserved("s", "young"))
+	b.halt()
+	b.clock.set(noon.Add(8 * 24 * time.Hour))
+	b.start()
+	eventually(t, "the old one is lost", func() bool { return b.runner.Lost() == 1 })
+	if diff := cmp.Diff([]string{"allocated young"}, lines(b.waiting())); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// The runner gives a delivery under way a moment, then ends it.
+func TestStoppingWaitsAMoment(t *testing.T) {
+	begun, release := make(chan struct{}), make(chan struct{})
+	b := newBench(t, Hook{Name: "h"})
+	b.take = func(ctx context.Context, _ string, e Event) error {
+		close(begun)
+		select {
+		case <-release:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	b.limits.Grace = patience
+	b.start()
+	b.put(reserved("s", "a"))
+	<-begun
+	go func() { close(release) }()
+	b.stop()
+	if left := b.waiting(); len(left) != 0 {
+		t.Errorf("what was taken while it stopped was not noted: %q", lines(left))
+	}
+	b.halt()
+
+	begun, release = make(chan struct{}), make(chan struct{})
+	b.limits.Grace = time.Millisecond
+	b.start()
+	b.put(reserved("s", "b"))
+	<-begun
+	b.stop() // or the test hangs
+	if diff := cmp.Diff([]string{"allocated b"}, lines(b.waiting())); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAClosedStoreEndsTheRunner(t *testing.T) {
+	b := newBench(t, Hook{Name: "h"})
+	b.take = new(diary).take
+	b.open()
+	r, err := New(Config{Store: b.store, Hooks: b.hooks, Limits: b.limits})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.sender = func(*Hook) sender { return senderFunc(func(context.Context, Event) error { return nil }) }
+	ended := make(chan error)
+	go func() { ended <- r.Run(t.Context()) }()
+	b.put(reserved("s", "a"))
+	b.halt()
+	select { // or it may have noticed already
+	case r.posted <- struct{}{}:
+	default:
+	}
+	if err := <-ended; !errors.Is(err, store.ErrClosed) {
+		t.Errorf("ended with %v", err)
+	}
+}
+
+// States tells of each hook by itself what waits for it, since when it fails and why.
+func TestStatesOfHooks(t *testing.T) {
+	var d diary
+	var heal atomic.Bool
+	b := newBench(t, Hook{Name: "works"}, Hook{Name: "fails"})
+	b.take = func(ctx context.Context, hook string, e Event) error {
+		if hook == "fails" && !heal.Load() {
+			return fmt.Errorf("no %s", strings.Repeat("é", maxText))
+		}
+		return d.take(ctx, hook, e)
+	}
+	b.start()
+	begun := time.Now()
+	b.put(reserved("s", "a"), reserved("s", "b"))
+	b.put(reserved("t", "c"))
+	state := func(i int) State {
+		if all := b.runner.States(); len(all) == 2 {
+			return all[i]
+		}
+		return State{}
+	}
+	eventually(t, "one works and the other has failed twice", func() bool {
+		return state(0) == State{Name: "works"} && state(1).Waiting == 3 && state(1).Failures > 1
+	})
+	s := state(1)
+	if s.Name != "fails" || !s.Failing || s.Since.Before(begun) || !strings.HasPrefix(s.Error, "no é") || len(s.Error) > maxText || !utf8.ValidString(s.Error) {
+		t.Errorf("it is %+v", s)
+	}
+	heal.Store(true)
+	eventually(t, "it is well", func() bool { return state(1) == State{Name: "fails"} })
+}
+
+// A runner that is stopped says for whom it waits.
+func TestStoppingNamesTheHooksThatItWaitsFor(t *testing.T) {
+	said := make(lineWriter, 100)
+	begun, release := make(chan struct{}), make(chan struct{})
+	b := newBench(t, Hook{Name: "slow"}, Hook{Name: "idle", Events: []Word{Gone}})
+	b.limits.Grace = patience
+	b.log = slog.New(slog.NewTextHandler(said, nil))
+	b.take = func(context.Context, string, Event) error {
+		close(begun)
+		<-release
+		return nil
+	}
+	b.start()
+	b.put(reserved("s", "a"))
+	<-begun
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		b.stop()
+	}()
+	select {
+	case line := <-said:
+		if !strings.Contains(line, "waiting for hooks") || !strings.Contains(line, "hooks=[slow]") {
+			t.Error(line)
+		}
+	case <-time.After(patience):
+		t.Error("nothing is said")
+	}
+	close(release)
+	<-stopped
+}
+
+// lineWriter hands on what is written.
+type lineWriter chan string
+
+func (w lineWriter) Write(b []byte) (int, error) {
+	w <- string(b)
+	return len(b), nil
+}
