@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"time"
 )
 
 // KeyPair names the files of one server certificate and its private key, both PEM.
@@ -29,6 +30,10 @@ type Config struct {
 	// clients' certificates, and keys from 1024 bits on, are not judged here in
 	// either case.
 	SHA1Handshakes bool
+
+	// HandshakeTimeout is the time from Accept within which a handshake must be
+	// done, however late the deadlines of the connection are; 0 for none.
+	HandshakeTimeout time.Duration
 
 	// OnHandshakeError, if not nil, is told of every connection that ended
 	// before its handshake was done, with an error that wraps an *Error, a

@@ -3,6 +3,7 @@ package mtls
 import (
 	"io"
 	"net"
+	"net/netip"
 	"sync"
 	"time"
 )
@@ -44,6 +45,8 @@ type Conn struct {
 	hsMu   sync.Mutex // held during the handshake
 	hsDone bool
 	hsErr  error
+	source netip.Addr // who waits in line for the handshake's work
+	dates  deadlines
 
 	inMu sync.Mutex // held by the reader, so that bytes are fed in their order
 
@@ -87,7 +90,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 			err = &Error{Op: "read", Reason: "the peer asks for new keys again and again"}
 		}
 		return r, err
-	})
+	}, nil)
 }
 
 // Write encrypts p and sends it.
@@ -149,17 +152,12 @@ func (c *Conn) LocalAddr() net.Addr { return c.raw.LocalAddr() }
 // RemoteAddr is the inner connection's.
 func (c *Conn) RemoteAddr() net.Addr { return c.raw.RemoteAddr() }
 
-// SetDeadline sets both deadlines of the inner connection.
-func (c *Conn) SetDeadline(t time.Time) error { return c.raw.SetDeadline(t) }
+// NetConn is the inner connection, for who has put it there; to read from it or
+// write to it breaks the session.
+func (c *Conn) NetConn() net.Conn { return c.raw }
 
-// SetReadDeadline bounds reads, and the handshake. A Read that timed out may be repeated.
-func (c *Conn) SetReadDeadline(t time.Time) error { return c.raw.SetReadDeadline(t) }
-
-// SetWriteDeadline bounds writes. After a Write that timed out all others fail.
-func (c *Conn) SetWriteDeadline(t time.Time) error { return c.raw.SetWriteDeadline(t) }
-
-// handshake makes sure that the handshake is done. It touches no deadline:
-// net/http has set the one that covers handshake and header.
+// handshake makes sure that the handshake is done. The deadlines that net/http
+// has set, which cover the header too, are as they were when it is over.
 func (c *Conn) handshake() error {
 	c.hsMu.Lock()
 	defer c.hsMu.Unlock()
@@ -172,7 +170,8 @@ func (c *Conn) handshake() error {
 			c.chain = s.peers()
 		}
 		return r, err
-	})
+	}, &c.ctx.line)
+	c.dates.lift(c.raw)
 	c.hsDone, c.hsErr = true, err
 	if err != nil {
 		c.ctx.report(c.RemoteAddr(), err)
@@ -181,8 +180,9 @@ func (c *Conn) handshake() error {
 }
 
 // pump repeats op, giving it what the peer sends and sending what it leaves to
-// be sent, until it is done. It returns the bytes that op gave the caller.
-func (c *Conn) pump(op func(s session, in []byte) (result, error)) (int, error) {
+// be sent, until it is done. It returns the bytes that op gave the caller. What
+// costs much is done in turn with others in line, if there is one.
+func (c *Conn) pump(op func(s session, in []byte) (result, error), line *line) (int, error) {
 	var in []byte
 	var buf *inBuffer
 	defer func() {
@@ -191,7 +191,14 @@ func (c *Conn) pump(op func(s session, in []byte) (result, error)) (int, error) 
 		}
 	}()
 	for {
-		r, err := c.do(func(s session) (result, error) { return op(s, in) })
+		step := func(s session) (result, error) { return op(s, in) }
+		var r result
+		var err error
+		if line != nil && len(in) > 0 {
+			r, err = c.inTurn(line, step)
+		} else {
+			r, err = c.do(step)
+		}
 		if r.pending > 0 {
 			// Alerts go out even when the operation has failed.
 			if e := c.flush(); err == nil && r.state == more {
@@ -217,6 +224,13 @@ func (c *Conn) pump(op func(s session, in []byte) (result, error)) (int, error) 
 		// An error that came with bytes comes again without.
 		in = buf[:n]
 	}
+}
+
+// inTurn is do when it is the connection's turn.
+func (c *Conn) inTurn(l *line, op func(session) (result, error)) (result, error) {
+	l.enter(c.source)
+	defer l.leave()
+	return c.do(op)
 }
 
 // do runs one operation on the session, unless that is freed or broken.

@@ -4,6 +4,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Context holds the server's keys and whatever else all connections share. Its
@@ -11,6 +12,7 @@ import (
 type Context struct {
 	cfg  Config
 	live atomic.Int64
+	line line
 
 	mu     sync.Mutex // guards the fields below; never held over file or network I/O
 	ring   keyring
@@ -95,7 +97,7 @@ func (c *Context) report(remote net.Addr, err error) {
 
 // Listener wraps l, which keeps the ownership of its socket: its connections
 // are *Conn. A listener that limits connections belongs inside, as l, because
-// ConnContext must see the *Conn.
+// http.Server.ConnContext must see the *Conn; Conn.NetConn gives its connections back.
 func (c *Context) Listener(l net.Listener) net.Listener { return &listener{l, c} }
 
 type listener struct {
@@ -113,7 +115,11 @@ func (l *listener) Accept() (net.Conn, error) {
 		}
 		s, err := l.ctx.newSession()
 		if err == nil {
-			return &Conn{raw: raw, ctx: l.ctx, ssl: s}, nil
+			c := &Conn{raw: raw, ctx: l.ctx, ssl: s, source: turnOf(raw.RemoteAddr())}
+			if d := l.ctx.cfg.HandshakeTimeout; d > 0 {
+				c.dates.bind(raw, time.Now().Add(d))
+			}
+			return c, nil
 		}
 		raw.Close()
 		l.ctx.report(raw.RemoteAddr(), err)

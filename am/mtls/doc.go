@@ -22,13 +22,18 @@
 //
 // The package never resumes a session (the peer's intermediates would be lost
 // and its chain never looked at again), never renegotiates, sends no list of
-// authorities it knows, sets no deadline but the one of its goodbye, uses no
-// finalizers, and returns no error of a single connection from Accept.
+// authorities it knows, uses no finalizers, and returns no error of a single
+// connection from Accept. It sets no deadline but that of its goodbye, and that
+// of the handshake, after which those that were set before count again.
+//
+// Handshakes cost a thousand times what anything else here does. As many as
+// there are processors compute at a time, and addresses take turns.
 //
 // The main types are [Context] (keys, and what all connections share) and
-// [Conn]; [ConnContext] and [FromContext] carry the latter to a handler, where
-// http.Request.TLS is nil. http.Server.ReadHeaderTimeout covers the handshake
-// too, which is done by the first Read; without it a silent peer stays for ever.
+// [Conn]. A handler, whose http.Request.TLS is nil, gets the latter by
+// http.Server.ConnContext, before the handshake is done.
+// http.Server.ReadHeaderTimeout covers the handshake too, which is done by the
+// first Read; without it a silent peer stays for ever.
 //
 // It answers AM API v3, "Authentication": clients authenticate with SSL
 // certificates.

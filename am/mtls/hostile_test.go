@@ -41,7 +41,10 @@ func (r *recorder) Close() error                { return nil }
 // then hold up nobody, and are gone when ReadHeaderTimeout is over.
 func TestHalfOpenAndDrippingClients(t *testing.T) {
 	const clients, timeout = 1000, time.Second
-	s := serve(t, chainHandler, func(_ *mtls.Config, srv *http.Server) { srv.ReadHeaderTimeout = timeout })
+	s := serve(t, chainHandler, func(cfg *mtls.Config, srv *http.Server) {
+		srv.ReadHeaderTimeout = timeout
+		cfg.HandshakeTimeout = time.Hour // it lengthens nothing
+	})
 	hello := clientHello(t)
 	alice := tlsConfig(identity(t, "rsa", "alice"), tls.VersionTLS13)
 

@@ -48,6 +48,8 @@ func TestSuites(t *testing.T) {
 		{"ECDHEWithRSAKeyCBC", "ECDHE-RSA-AES128-SHA", both, true},
 		{"ECDHEWithRSAKey", "ECDHE-RSA-AES256-GCM-SHA384", both, true},
 		{"ECDHEWithECDSAKey", "ECDHE-ECDSA-CHACHA20-POLY1305", both, true},
+		{"FiniteField", "DHE-RSA-AES256-GCM-SHA384", both, false},
+		{"FiniteFieldLegacy", "kDHE", legacy, false},
 		{"RSAKeyExchangeLegacy", "AES128-SHA", legacy, true},
 		{"Anonymous", "aNULL", both, false},
 		{"AnonymousLegacy", "aNULL", legacy, false},
@@ -84,6 +86,27 @@ func TestOneRSAKeyIsEnough(t *testing.T) {
 	for name, v := range versions {
 		if _, err := s.get(t, tlsConfig(identity(t, "rsa", "alice"), v)); err != nil {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A group that costs the server much more than the client is refused before it
+// is computed with.
+func TestGroups(t *testing.T) {
+	for name, s := range map[string]*site{
+		"":       serve(t, chainHandler, nil),
+		"Legacy": serve(t, chainHandler, func(c *mtls.Config, _ *http.Server) { c.SHA1Handshakes = true }),
+	} {
+		for group, served := range map[string]bool{
+			"X25519": true, "P-256": true, "P-384": true, "P-521": true, "X448": false,
+			"ffdhe2048": false, "ffdhe3072": false, "ffdhe4096": false, "ffdhe6144": false, "ffdhe8192": false,
+		} {
+			t.Run(group+name, func(t *testing.T) {
+				out, page := s.sClient(t, append(presenting(t, "rsa", "alice"), "-tls1_3", "-groups", group)...)
+				if served != (page != nil) || !served && !strings.Contains(out, "alert handshake failure") {
+					t.Errorf("served: %t\n%s", page != nil, out)
+				}
+			})
 		}
 	}
 }

@@ -3,6 +3,7 @@ package mtls_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"crypto/tls"
 	"encoding/base64"
 	"errors"
@@ -55,7 +56,7 @@ func serve(t testing.TB, h http.Handler, tune func(*mtls.Config, *http.Server)) 
 	}
 	s.srv = &http.Server{
 		Handler:           h,
-		ConnContext:       mtls.ConnContext,
+		ConnContext:       connContext,
 		ReadHeaderTimeout: 10 * time.Second,
 		ErrorLog:          log.New(io.Discard, "", 0),
 	}
@@ -115,9 +116,16 @@ func within(d time.Duration, ok func() bool) bool {
 	return true
 }
 
+type connKey struct{}
+
+// connContext makes the connection of a request known to chainHandler.
+func connContext(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, c)
+}
+
 // chainHandler answers with the peer's chain, one certificate in base64 per line.
 var chainHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-	c, ok := mtls.FromContext(r.Context())
+	c, ok := r.Context().Value(connKey{}).(*mtls.Conn)
 	if !ok {
 		http.Error(w, "no connection in the context", http.StatusInternalServerError)
 		return

@@ -1,0 +1,85 @@
+package mtls
+
+import (
+	"net"
+	"net/netip"
+	"runtime"
+	"sync"
+)
+
+// InTurn runs f, which costs much on behalf of the peer at remote, in the line in
+// which handshakes wait, too. f must not wait for the peer.
+func (c *Context) InTurn(remote net.Addr, f func()) {
+	c.line.enter(turnOf(remote))
+	defer c.line.leave()
+	f()
+}
+
+// line is where handshakes wait for a processor: at most as many as there are
+// processors compute at a time, or a flood of them would starve the connections
+// that live. Addresses take turns, so that the flood of one keeps no other
+// waiting. The zero value is ready.
+type line struct {
+	mu      sync.Mutex
+	busy    int
+	waiting map[netip.Addr][]chan struct{} // by address, who came first first
+	turns   []netip.Addr                   // those who wait, each once
+}
+
+// enter returns when it is the caller's turn; leave is called after the work.
+func (l *line) enter(source netip.Addr) {
+	l.mu.Lock()
+	if l.busy < runtime.GOMAXPROCS(0) {
+		l.busy++
+		l.mu.Unlock()
+		return
+	}
+	if l.waiting == nil {
+		l.waiting = make(map[netip.Addr][]chan struct{})
+	}
+	turn := make(chan struct{})
+	if len(l.waiting[source]) == 0 {
+		l.turns = append(l.turns, source)
+	}
+	l.waiting[source] = append(l.waiting[source], turn)
+	l.mu.Unlock()
+	<-turn
+}
+
+// leave gives the turn to the next in line.
+func (l *line) leave() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.turns) == 0 {
+		l.busy--
+		return
+	}
+	source := l.turns[0]
+	l.turns = l.turns[1:]
+	own := l.waiting[source]
+	close(own[0])
+	if len(own) == 1 {
+		delete(l.waiting, source)
+		return
+	}
+	l.waiting[source] = own[1:]
+	l.turns = append(l.turns, source)
+}
+
+// turnOf is whose turn a connection takes: an IPv4 address's, or an IPv6
+// network's of 64 bits.
+func turnOf(a net.Addr) netip.Addr {
+	tcp, ok := a.(*net.TCPAddr)
+	if !ok {
+		return netip.Addr{}
+	}
+	ip := tcp.AddrPort().Addr().Unmap().WithZone("")
+	if !ip.Is6() {
+		return ip
+	}
+	p, err := ip.Prefix(64)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return p.Addr()
+}
