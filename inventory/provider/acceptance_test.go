@@ -406,13 +406,17 @@ func bare(t testing.TB) *Provider {
 func TestMissingResources(t *testing.T) {
 	p := answering(t, `{"resources":[]}`)
 	got, err := p.Get(t.Context(), []string{"a"})
-	if err != nil || !Gone(got["a"].Resource) || got["a"].Err != nil {
-		t.Errorf("with ensure: %v, %v; want absent", got, err)
+	if err != nil || !Gone(got["a"].Resource) || got["a"].Err != nil || !got["a"].LeftOut {
+		t.Errorf("with ensure: %v, %v; want absent, left out", got, err)
+	}
+	p = answering(t, `{"resources":[{"name":"a","ensure":"absent"}]}`)
+	if got, err = p.Get(t.Context(), []string{"a"}); err != nil || got["a"].LeftOut {
+		t.Errorf("called absent: %v, %v; want that it was not left out", got, err)
 	}
 	p = open(t, strings.Replace(nodeMetadata, `ensure: {type: "enum[present,absent]"}`, "", 1), double{Stdout: `{"resources":[]}`})
 	got, err = p.Get(t.Context(), []string{"a"})
-	if err != nil || got["a"].Err == nil || got["a"].Err.Kind != Unknown {
-		t.Errorf("without ensure: %v, %v; want unknown", got, err)
+	if err != nil || got["a"].Err == nil || got["a"].Err.Kind != Unknown || !got["a"].LeftOut {
+		t.Errorf("without ensure: %v, %v; want unknown, left out", got, err)
 	}
 }
 

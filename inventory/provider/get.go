@@ -11,8 +11,8 @@ import (
 // Get asks what is. Without names (nil) it asks for everything, with an empty
 // list for nothing. The answer holds each name asked for and whatever else the
 // provider told; a name it did not mention is an absent resource when the type
-// has ensure, and an error of kind Unknown when not. More than MaxNames names
-// are asked in several runs.
+// has ensure, and an error of kind Unknown when not, and LeftOut in either case.
+// More than MaxNames names are asked in several runs.
 //
 // The error is an *Error: the run failed as a whole, and the map holds what
 // earlier runs have told.
@@ -52,9 +52,9 @@ func (p *Provider) getSome(ctx context.Context, names []string, found map[string
 			continue
 		}
 		if p.Has(AttrEnsure) {
-			told[name] = Result{Resource: Resource{AttrName: name, AttrEnsure: Absent}}
+			told[name] = Result{Resource: Resource{AttrName: name, AttrEnsure: Absent}, LeftOut: true}
 		} else {
-			told[name] = Result{Err: said(string(Unknown), fmt.Sprintf("provider %s knows no %s %s", p.Name, p.Type, name))}
+			told[name] = Result{Err: said(string(Unknown), fmt.Sprintf("provider %s knows no %s %s", p.Name, p.Type, name)), LeftOut: true}
 		}
 	}
 	for name, r := range told {

@@ -43,7 +43,7 @@ type property struct {
 }
 
 // interfaces are the sliver's interfaces in the order of its request; name
-// tells what a physical one is called on its component.
+// tells what a physical one is called on its component where its record does not.
 func interfaces(s *am.Sliver, component string, name func(urn.URN) string) []string {
 	list := make([]string, 0, len(s.Interfaces)+1)
 	for _, i := range s.Interfaces {
@@ -52,7 +52,7 @@ func interfaces(s *am.Sliver, component string, name func(urn.URN) string) []str
 			p.Slice = s.Slice.String()
 		}
 		if !i.Component.IsZero() {
-			if name != nil {
+			if p.Component = i.ComponentName; p.Component == "" && name != nil {
 				p.Component = name(i.Component)
 			}
 			if p.Component == "" {

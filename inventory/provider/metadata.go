@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -117,7 +118,7 @@ func plainYAML(err error) string {
 
 // readCompanion is the text of NAME.yaml, nothing when there is none.
 func readCompanion(path string) ([]byte, error) {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // waits for nobody who writes into a pipe
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
@@ -125,6 +126,9 @@ func readCompanion(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
+	if info, err := f.Stat(); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: is not a regular file; put one in its place", path)
+	}
 	if err := notWritableByAll(path); err != nil {
 		return nil, err
 	}

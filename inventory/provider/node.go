@@ -39,6 +39,7 @@ const (
 	AttrState        = "state" // enum[pending,changing,ready,failed]
 	AttrMessage      = "message"
 	AttrAddresses    = "addresses"
+	AttrOutside      = "outside"   // items: address or address:port-port
 	AttrLogin        = "login"     // items: host:port or user@host:port
 	AttrProxy        = "proxy"     // user@host:port
 	AttrHostKeys     = "host_keys" // items: as in known_hosts, without the host
@@ -73,6 +74,7 @@ const (
 const (
 	maxAddresses = 64
 	maxLogins    = 64
+	maxOutside   = 64
 	maxHostKeys  = 16
 	maxAccounts  = 1000
 	maxKeys      = 100
@@ -154,7 +156,7 @@ func RestartSerial(r Resource) int {
 }
 
 // ObservedNode is what r, as Get returned it, says of a node. What is not an
-// address, a door, a host key, an account or a hardware address is left out;
+// address, a range of ports outside, a door, a host key, an account or a hardware address is left out;
 // whether the interfaces are the node's is for the caller to see. A node whose
 // provider reports no state is ready; of one that is gone nothing is known.
 func ObservedNode(r Resource) am.Observed {
@@ -165,6 +167,7 @@ func ObservedNode(r Resource) am.Observed {
 		State:     r.Text(AttrState),
 		Message:   clean(r.Text(AttrMessage), maxMessage),
 		Addresses: keep(r.List(AttrAddresses), maxAddresses, address),
+		Outside:   keep(r.List(AttrOutside), maxOutside, isOutside),
 		Logins:    keep(r.List(AttrLogin), maxLogins, isDoor),
 		HostKeys:  keep(r.List(AttrHostKeys), maxHostKeys, isHostKey),
 		Accounts:  accounts(r.List(AttrUsers)),
@@ -196,6 +199,21 @@ func keep(items []string, limit int, valid func(string) bool) []string {
 func address(s string) bool {
 	a, err := netip.ParseAddr(s)
 	return err == nil && a.Zone() == ""
+}
+
+// isOutside accepts an address, and address:port-port with the smaller port
+// first, IPv6 addresses in brackets there.
+func isOutside(s string) bool {
+	if address(s) {
+		return true
+	}
+	ap, last, ok := strings.Cut(s, "-")
+	first, err := netip.ParseAddrPort(ap)
+	if !ok || err != nil || first.Addr().Zone() != "" || first.Port() == 0 || len(last) > 5 {
+		return false
+	}
+	n, err := strconv.ParseUint(last, 10, 16)
+	return err == nil && uint16(n) >= first.Port()
 }
 
 // isDoor accepts host:port and user@host:port.

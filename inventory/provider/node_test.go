@@ -184,6 +184,8 @@ func TestObservedNode(t *testing.T) {
 	r := Resource{
 		"name": "x", "ensure": "present", "state": "failed", "message": "disk\x07 full\n" + strings.Repeat("é", maxMessage),
 		"addresses": []string{"192.0.2.1", "2001:db8::1", "not an address", "fe80::1%eth0"},
+		"outside": []string{"198.51.100.7:40000-40127", "198.51.100.7", "[2001:db8::7]:1-65535", "198.51.100.7:9-9", "198.51.100.7:9-8", "198.51.100.7:0-8",
+			"198.51.100.7:40000", "198.51.100.7:1-65536", "198.51.100.7:1-+2", "host:1-2", "2001:db8::7:1-2", "[fe80::1%eth0]:1-2", "198.51.100.7:1-2-3", ""},
 		"login":     []string{"pc1.example.org:22", "al@[2001:db8::1]:2022", "pc1", "pc1:0", "pc1:99999", "a b@pc1:22", "-o@pc1:22", "pc1.example.org:+22", "<x>:22"},
 		"proxy":     "gw@gate.example.org:22",
 		"host_keys": []string{hostKey, hostKey + " comment", "ssh-rsa" + strings.TrimPrefix(hostKey, "ssh-ed25519"), "ssh-ed25519 !", hostKey + "\nx"},
@@ -197,6 +199,7 @@ func TestObservedNode(t *testing.T) {
 	want := am.Observed{
 		State:     StateFailed,
 		Addresses: []string{"192.0.2.1", "2001:db8::1"},
+		Outside:   []string{"198.51.100.7:40000-40127", "198.51.100.7", "[2001:db8::7]:1-65535", "198.51.100.7:9-9"},
 		Logins:    []string{"pc1.example.org:22", "al@[2001:db8::1]:2022"},
 		Proxy:     "gw@gate.example.org:22",
 		HostKeys:  []string{hostKey, hostKey + " comment"},

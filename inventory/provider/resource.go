@@ -31,6 +31,9 @@ func (r Resource) List(name string) []string {
 type Result struct {
 	Resource Resource
 	Err      *Error
+	// LeftOut says that the answer did not mention it, so that it is absent, or Unknown,
+	// by what is not said. A provider that has lost its place says so, too.
+	LeftOut bool
 }
 
 // Update asks for one resource to become what Should says. Is is what the

@@ -30,9 +30,9 @@ type call struct {
 	answer int // the most it may write, in bytes
 }
 
-// run starts the executable in a process group of its own and returns what it
-// wrote to standard output. When run returns, nothing of that group is alive
-// and no descriptor is open. The error is what happened, without the
+// run starts the executable in a session, and so a process group, of its own and
+// returns what it wrote to standard output. When run returns, nothing of that
+// group is alive and no descriptor is open. The error is what happened, without the
 // provider's name; it wraps context.DeadlineExceeded when the limit was over.
 func (p *Provider) run(ctx context.Context, c call) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.limit)
@@ -94,8 +94,8 @@ func (p *Provider) start(ctx context.Context, c call, out *bounded, stderr *line
 		cmd.Dir = p.Dir
 		cmd.Env = environment()
 		// The provider goes with us even if we are killed, so that no two of them
-		// ever set the same resource.
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+		// ever set the same resource. It does not share our terminal.
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 		cmd.WaitDelay = drain
 		cmd.Stdout, cmd.Stderr = out, stderr
 		if c.in != nil {
@@ -103,6 +103,11 @@ func (p *Provider) start(ctx context.Context, c call, out *bounded, stderr *line
 		}
 		if err := ctx.Err(); err != nil {
 			return nil, err
+		}
+		// What whoever started us has left open, or a library of C opens, is not for
+		// providers.
+		if err := unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
+			return nil, fmt.Errorf("cannot be started without our open files: %w", err)
 		}
 		err := cmd.Start()
 		if err == nil {
@@ -124,9 +129,17 @@ func (p *Provider) start(ctx context.Context, c call, out *bounded, stderr *line
 	}
 }
 
-// blame tells what of the program's first line keeps it from being started; ""
-// where that is not at fault.
+// blame tells what of the program's mode or first line keeps it from being started;
+// "" where neither is at fault.
 func (p *Provider) blame(err error) string {
+	if info, statErr := os.Stat(p.Path); statErr == nil && errors.Is(err, unix.EACCES) {
+		switch {
+		case info.Mode().Perm()&0o111 == 0:
+			return ": it is not executable; chmod +x it"
+		case unix.Access(p.Path, unix.X_OK) != nil:
+			return ": this user may not execute it; see its mode and its owner, and whether its file system is mounted noexec"
+		}
+	}
 	f, openErr := os.Open(p.Path)
 	if openErr != nil {
 		return ""

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -162,6 +163,26 @@ func TestFirstLineIsToBlame(t *testing.T) {
 				t.Errorf("%v, want %q", err, tt.want)
 			}
 		})
+	}
+}
+
+func TestModeIsToBlame(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir+"/x.yaml", nodeMetadata, 0o644)
+	write(t, dir+"/x.prov", "#!/bin/sh\necho '{\"resources\":[]}'\n", 0o755)
+	var log bytes.Buffer
+	p, err := Open(dir+"/x.prov", slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(p.Path, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Get(t.Context(), nil); err == nil {
+		t.Error("what is not executable is started")
+	}
+	if said := log.String(); !strings.Contains(said, "cannot be started: permission denied: it is not executable; chmod +x it") || strings.Contains(said, "first line") {
+		t.Errorf("the log says %q", said)
 	}
 }
 
