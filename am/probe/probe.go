@@ -28,8 +28,9 @@ type Provider interface {
 
 // Config is what a Prober works with.
 type Config struct {
-	// Components tells a component's name and its provider's name. It must be
-	// quick, and may be called from several goroutines; so may the other two.
+	// Components tells a component's name and its provider's name, where a sliver's
+	// record does not. It must be quick, and may be called from several goroutines;
+	// so may the other two.
 	Components func(urn.URN) (component, provider string, ok bool)
 	// Interfaces tells what a physical interface is called on its component; nil,
 	// or nothing for one that it does not know: the URN tells.
@@ -151,9 +152,12 @@ func (p *Prober) Probe(ctx context.Context, slivers []am.Sliver, moved func(am.S
 func (p *Prober) batches(slivers []am.Sliver) map[string]*batch {
 	all := map[string]*batch{}
 	for i, s := range slivers {
-		component, name, ok := p.cfg.Components(s.Component)
-		if !ok {
-			continue
+		component, name := s.ComponentName, s.Provider // as it was bound, whatever the inventory says by now
+		if name == "" {
+			var ok bool
+			if component, name, ok = p.cfg.Components(s.Component); !ok {
+				continue
+			}
 		}
 		b := all[name]
 		if b == nil {

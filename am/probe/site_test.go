@@ -149,7 +149,7 @@ func newImpatientSite(t *testing.T, limit time.Duration) *site {
 	go func() { ended <- runner.Run(ctx) }()
 	t.Cleanup(func() { cancel(); <-ended })
 	svc := service.New(service.Config{
-		Store: s.store, Index: index, Inventory: s.inventory, GeneratedBy: "patchbay", Wake: runner.Wake,
+		Store: s.store, Index: index, GeneratedBy: "patchbay", Wake: runner.Wake,
 		Prober: probe.New(probe.Config{
 			Components: components, Log: log, Limit: limit,
 			Providers: func(name string) (probe.Provider, bool) { p := found[name]; return p, p.Probe },
