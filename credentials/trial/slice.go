@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"fmt"
+	"os"
 	"time"
 
 	"patchbay/am/urn"
@@ -49,6 +50,15 @@ func (a *Authority) Slice(name, owner string, expires, now time.Time) (Slice, er
 		return Slice{}, err
 	}
 	return Slice{URN: c.URN, Owner: o.URN, Credential: credential, Expires: expires}, nil
+}
+
+// HasSlice tells whether a slice of that name was made.
+func (a *Authority) HasSlice(name string) bool {
+	if checkSlice(name) != nil {
+		return false
+	}
+	_, err := os.Stat(a.path("slices", name, ".pem"))
+	return err == nil
 }
 
 // sliceCertificate reads or makes the certificate of a slice. Nobody ever acts
