@@ -15,6 +15,9 @@ func (s *Settings) Misfits() []string {
 		if len(s.OutboundBlock) > 0 {
 			idle = append(idle, "outbound_block")
 		}
+		if len(s.OutboundAddresses) > 0 {
+			idle = append(idle, "outbound_addresses")
+		}
 		if len(s.DNS) > 0 {
 			idle = append(idle, "dns")
 		}

@@ -92,7 +92,7 @@ func (p *parser) wrong(n *yaml.Node, format string, args ...any) {
 func (p *parser) top(n *yaml.Node) {
 	keys := []string{
 		"instance", "component", "public_host", "listen", "ports", "port_rest", "publish", "gateway_port",
-		"sliver_types", "services_wait", "manifest_socket", "forward_to", "emulator", "shared_vlans", "outbound", "outbound_block", "dns", "provider",
+		"sliver_types", "services_wait", "manifest_socket", "forward_to", "emulator", "shared_vlans", "outbound", "outbound_block", "outbound_addresses", "dns", "provider",
 	}
 	if what := anotherFile(deref(n)); what != "" {
 		p.wrong(n, "this is %s; the settings of a testbed are those beside its provider, such as providers/local.yaml", what)
@@ -144,6 +144,8 @@ func (p *parser) top(n *yaml.Node) {
 			p.vlans(n)
 		case "outbound":
 			p.Outbound = p.yes(n, key)
+		case "outbound_addresses":
+			p.appearances(n)
 		case "outbound_block":
 			p.blocks(n)
 		case "dns":

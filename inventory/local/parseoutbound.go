@@ -31,6 +31,27 @@ func (p *parser) blocks(n *yaml.Node) {
 	}
 }
 
+// maxAppearances is as how many addresses one host is seen.
+const maxAppearances = 8
+
+func (p *parser) appearances(n *yaml.Node) {
+	p.OutboundAddresses = nil
+	items := p.items(n, "outbound_addresses")
+	if len(items) > maxAppearances {
+		p.wrong(n, "outbound_addresses has %d addresses, at most %d can be", len(items), maxAppearances)
+		return
+	}
+	for _, item := range items {
+		item = deref(item)
+		a, err := netip.ParseAddr(item.Value)
+		if item.Kind != yaml.ScalarNode || err != nil || !a.Is4() || a.IsUnspecified() || a.IsMulticast() {
+			p.wrong(item, "outbound_addresses has %q, which is no IPv4 address as which nodes could be seen outside", value(item))
+			continue
+		}
+		p.OutboundAddresses = append(p.OutboundAddresses, a)
+	}
+}
+
 func (p *parser) servers(n *yaml.Node) {
 	p.DNS = nil
 	items := p.items(n, "dns")

@@ -63,7 +63,10 @@ type Settings struct {
 	// which are IPv4. There they ask DNS for names; none are the host's.
 	Outbound      bool
 	OutboundBlock []netip.Prefix
-	DNS           []netip.Addr
+	// OutboundAddresses are those as which nodes are seen outside, where a router
+	// gives this host others; none are the host's own.
+	OutboundAddresses []netip.Addr
+	DNS               []netip.Addr
 }
 
 // SliverType is what one kind of node may take.

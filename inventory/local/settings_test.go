@@ -45,6 +45,7 @@ emulator: relay
 shared_vlans: [office, lab-2]
 outbound: yes
 outbound_block: [203.0.113.9/24]
+outbound_addresses: [198.51.100.7]
 dns: [192.0.2.53, "::1"]
 `), "x.yaml")
 	want := defaults()
@@ -54,6 +55,7 @@ dns: [192.0.2.53, "::1"]
 	want.ForwardTo = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
 	want.Emulator, want.SharedVLANs = Relay, []string{"office", "lab-2"}
 	want.Outbound, want.OutboundBlock = true, []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}
+	want.OutboundAddresses = []netip.Addr{netip.MustParseAddr("198.51.100.7")}
 	want.DNS = []netip.Addr{netip.MustParseAddr("192.0.2.53"), netip.IPv6Loopback()}
 	if diff := cmp.Diff(want, got, comparePlain); err != nil || diff != "" {
 		t.Errorf("%v\n%s", err, diff)
@@ -86,7 +88,7 @@ func TestFileOfSettings(t *testing.T) {
 }
 
 func TestMistakesInSettings(t *testing.T) {
-	keys := "instance, component, public_host, listen, ports, port_rest, publish, gateway_port, sliver_types, services_wait, manifest_socket, forward_to, emulator, shared_vlans, outbound, outbound_block, dns, provider"
+	keys := "instance, component, public_host, listen, ports, port_rest, publish, gateway_port, sliver_types, services_wait, manifest_socket, forward_to, emulator, shared_vlans, outbound, outbound_block, outbound_addresses, dns, provider"
 	for _, tt := range []struct{ rule, text, want string }{
 		{"unknown key", "\npublic_hots: a", `x.yaml:2: the settings have no key "public_hots"; did you mean "public_host"?`},
 		{"far key", "colour: red", `x.yaml:1: the settings have no key "colour"; there are ` + keys},
@@ -130,6 +132,7 @@ func TestMistakesInSettings(t *testing.T) {
 		{"shared VLAN twice", "shared_vlans:\n- a\n- a", "x.yaml:3: the shared VLAN a is there twice; drop one"},
 		{"outbound", "outbound: maybe", `x.yaml:1: outbound is "maybe" and must be yes or no`},
 		{"blocked address", "outbound_block: [203.0.113.9]", `x.yaml:1: outbound_block has "203.0.113.9", which is no network such as 10.0.0.0/8`},
+		{"address outside", "outbound_addresses: [2001:db8::1]", `x.yaml:1: outbound_addresses has "2001:db8::1", which is no IPv4 address as which nodes could be seen outside`},
 		{"blocked network of IPv6", "outbound_block: ['fd00::/8']", "x.yaml:1: outbound_block has fd00::/8, but nodes reach nothing outside over IPv6; drop it"},
 		{"name server with a port", "dns: ['192.0.2.1:53']", `x.yaml:1: dns has "192.0.2.1:53", which is no address of a name server`},
 		{"nobody's name server", "dns: [0.0.0.0]", `x.yaml:1: dns has "0.0.0.0", which is no address of a name server`},
