@@ -34,6 +34,16 @@ func (s *suite) removeAgain(name string) {
 	}
 }
 
+// listed asks for everything, which must tell of a node that is there.
+func (s *suite) listed(name string) {
+	all, err := s.everything()
+	if err != nil {
+		s.wrong(ruleGet, "asked for everything: %v", detail(err))
+	} else if r := all[name]; all != nil && (r.Err != nil || provider.Gone(r.Resource)) {
+		s.wrong(ruleGet, "asked for everything, it leaves out %s, of which it tells when asked by name", name)
+	}
+}
+
 func (s *suite) repeat(does, remedy string, u provider.Update) error {
 	changes, err := s.set(false, u)
 	if err == nil && changes[0].Err != nil {

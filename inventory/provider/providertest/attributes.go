@@ -29,6 +29,7 @@ var declared = map[string][2]string{
 	provider.AttrState:         {"enum[pending,changing,ready,failed]", "r"},
 	provider.AttrMessage:       {"string", "r"},
 	provider.AttrAddresses:     {"array[string]", "r"},
+	provider.AttrOutside:       {"array[string]", "r"},
 	provider.AttrLogin:         {"array[string]", "r"},
 	provider.AttrProxy:         {"string", "r"},
 	provider.AttrHostKeys:      {"array[string]", "r"},
@@ -107,7 +108,7 @@ func (s *suite) checkNode(name string, r provider.Resource) {
 		attribute string
 		used      int
 	}{
-		{provider.AttrAddresses, len(o.Addresses)}, {provider.AttrLogin, len(o.Logins)},
+		{provider.AttrAddresses, len(o.Addresses)}, {provider.AttrOutside, len(o.Outside)}, {provider.AttrLogin, len(o.Logins)},
 		{provider.AttrHostKeys, len(o.HostKeys)}, {provider.AttrUsers, len(o.Accounts)},
 	} {
 		if told := len(r.List(c.attribute)); told != c.used {

@@ -205,6 +205,10 @@ func (d *double) get(input []byte) (object, error) {
 		return nil, errors.New("out of order")
 	case d.is("ghost") && len(in.Names) > 0:
 		resources = append(resources, object{"name": in.Names[len(in.Names)-1], "ensure": "present"})
+	case d.is("hides") && len(in.Names) == 0:
+		resources = []object{}
+	case d.is("tells by name") && len(in.Names) == 0:
+		return object{"error": object{"kind": "unsupported", "message": "ask by name"}}, nil
 	case d.is("denies") && len(in.Names) == 1:
 		resources = append(resources, object{"name": in.Names[0], "error": object{"message": "not there"}})
 	case d.is("twice"):

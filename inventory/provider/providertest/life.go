@@ -68,6 +68,7 @@ func (s *suite) live() {
 			if r, seen := s.look(step.does, made.Name); seen == nil {
 				s.checkShaping(made.Name, r)
 			}
+			s.listed(made.Name)
 			if err = s.makeAgain(made); err == nil {
 				err = s.checkServices(made.Name, made.Should.List(provider.AttrSetup))
 			}
