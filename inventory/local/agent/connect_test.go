@@ -5,11 +5,15 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"patchbay/inventory/local/wire"
 )
 
 func (n *node) listen(network, address, owner string) net.Listener {
@@ -218,4 +222,23 @@ func TestNamesAreLookedUpInTheNode(t *testing.T) {
 	if other := through(t, l, k); other.LocalAddr().String() != "127.64.0.9:22" {
 		t.Error(other.LocalAddr())
 	}
+}
+
+// TestNodesDoNotReachTheirOwnAgent puts the agent's socket, by mistake open for
+// everybody, where the node can see it.
+func TestNodesDoNotReachTheirOwnAgent(t *testing.T) {
+	n := newNode(t)
+	check(t, os.Chmod(n.path, 0o666))
+	inside := filepath.Join(n.root, "tmp", "agent.sock")
+	check(t, os.Link(n.path, inside))
+	for _, user := range []string{"", "bob"} {
+		c, err := n.connect("unix", "/tmp/agent.sock", user)
+		check(t, err) // the kernel lets it in
+		check(t, c.SetDeadline(time.Now().Add(20*time.Second)))
+		if who, err := Hello(t.Context(), wire.New(c.(*net.UnixConn))); err == nil {
+			t.Errorf("%q inside was told %+v", user, who)
+		}
+	}
+	_, err := Hello(t.Context(), n.dial())
+	check(t, err)
 }

@@ -104,8 +104,20 @@ func (a *agent) accept(l *net.UnixListener) {
 			time.Sleep(50 * time.Millisecond)
 			continue
 		}
-		a.take(wire.New(c))
+		if conn := wire.New(c); fromOutside(conn) {
+			a.take(conn)
+		} else {
+			conn.Close()
+		}
 	}
+}
+
+// fromOutside tells whether who connected is no process of this node: those have
+// numbers here. Whose the others are the host looks after, by the mode of the
+// socket and of its folder; from in here they are all nobody.
+func fromOutside(c *wire.Conn) bool {
+	peer, err := c.Peer()
+	return err == nil && peer.Pid == 0
 }
 
 // hide keeps other processes of the node out of this one's memory and

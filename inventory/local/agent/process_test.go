@@ -275,7 +275,7 @@ func TestChildrenStoppedBeforeTheirProgram(t *testing.T) {
 func (n *node) startStopped() {
 	n.t.Helper()
 	r, w := n.pipe()
-	p, err := Exec(within(n.t, 10*time.Second), n.dial(), Command{User: "bob", Argv: []string{"/bin/true"}}, []*os.File{r, w, w})
+	p, err := Exec(within(n.t, time.Minute), n.dial(), Command{User: "bob", Argv: []string{"/bin/true"}}, []*os.File{r, w, w})
 	check(n.t, err)
 	n.t.Cleanup(func() { p.Close() })
 }
