@@ -72,22 +72,29 @@ func (t *Tree) PIDs(id string) ([]int, error) {
 	var pids []int
 	for _, h := range t.all {
 		for _, leaf := range []string{"", initLeaf, jobsLeaf} {
-			b, err := os.ReadFile(filepath.Join(t.dir(h, id, leaf), "cgroup.procs"))
-			if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ENODEV) {
-				continue // ENODEV: it was removed just now
-			}
+			in, err := listed(filepath.Join(t.dir(h, id, leaf), "cgroup.procs"))
 			if err != nil {
 				return nil, err
 			}
-			for text := range strings.FieldsSeq(string(b)) {
-				if pid, err := strconv.Atoi(text); err == nil && pid > 0 {
-					pids = append(pids, pid)
-				}
-			}
+			pids = append(pids, in...)
 		}
 	}
 	// Where Start is at work, or was just now, this process has a thread there.
 	pids = slices.DeleteFunc(pids, func(pid int) bool { return pid == os.Getpid() })
 	slices.Sort(pids)
 	return slices.Compact(pids), nil
+}
+
+// listed are the processes in a file cgroup.procs; none where it is missing.
+func listed(file string) (pids []int, err error) {
+	b, err := os.ReadFile(file)
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ENODEV) {
+		return nil, nil // ENODEV: it was removed just now
+	}
+	for text := range strings.FieldsSeq(string(b)) {
+		if pid, err := strconv.Atoi(text); err == nil && pid > 0 {
+			pids = append(pids, pid)
+		}
+	}
+	return pids, err
 }

@@ -1,0 +1,142 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Memory is how a group gets along with the memory that it may have.
+type Memory struct {
+	Limit, Used int64 // bytes; a limit of 0 is none
+	Files       int64 // bytes of Used that could be read again, were they taken away
+	// Stalled is the share of the last ten seconds in which all of it waited for
+	// memory, 0 to 1; 0 where the kernel does not tell (PSI is off, or no version 2).
+	Stalled float64
+}
+
+// memory is where the memory of id is counted.
+func (t *Tree) memory(id string) (dir string, v2 bool) {
+	i := slices.IndexFunc(t.all, func(h hierarchy) bool { return h.has("memory") })
+	return t.dir(t.all[i], id), t.all[i].v2 // detect has seen to it that there is one
+}
+
+// Full tells whether id has, but for 3 %, as much memory as it may have, with its
+// files: most groups get there and live well. It costs less than Memory. A count
+// of how often the limit was met is not in each version of the kernel.
+func (t *Tree) Full(id string) (bool, error) {
+	m, err := t.bounds(id)
+	return m.Limit > 0 && m.Used >= m.Limit-m.Limit/32, err
+}
+
+func (t *Tree) bounds(id string) (Memory, error) {
+	dir, v2 := t.memory(id)
+	if !v2 {
+		used, err := number(dir, "memory.usage_in_bytes")
+		limit, e := number(dir, "memory.limit_in_bytes")
+		if limit >= 1<<62 { // as it says where there is none
+			limit = 0
+		}
+		return Memory{Limit: limit, Used: used}, errors.Join(err, e)
+	}
+	used, err := number(dir, "memory.current")
+	text, e := os.ReadFile(filepath.Join(dir, "memory.max"))
+	limit, _ := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64) // "max" is none
+	return Memory{Limit: limit, Used: used}, errors.Join(err, e)
+}
+
+// Memory looks at id.
+func (t *Tree) Memory(id string) (Memory, error) {
+	m, err := t.bounds(id)
+	if err != nil {
+		return Memory{}, err
+	}
+	dir, v2 := t.memory(id)
+	stat, err := numbers(dir, "memory.stat")
+	if v2 {
+		m.Files = stat["file"] - stat["shmem"]
+	} else {
+		m.Files = stat["total_cache"] - stat["total_shmem"]
+	}
+	m.Stalled = t.stalled(id)
+	return m, err
+}
+
+// stalled is the Stalled of Memory. Groups of version 2 have it whichever version
+// the controller of memory is.
+func (t *Tree) stalled(id string) float64 {
+	for _, h := range t.all {
+		if !h.v2 {
+			continue
+		}
+		b, _ := os.ReadFile(filepath.Join(t.dir(h, id), "memory.pressure"))
+		for line := range strings.Lines(string(b)) {
+			var percent float64
+			if n, _ := fmt.Sscanf(line, "full avg10=%f", &percent); n == 1 {
+				return percent / 100
+			}
+		}
+	}
+	return 0
+}
+
+// numbers reads a file of names with a number each.
+func numbers(dir, file string) (map[string]int64, error) {
+	b, err := os.ReadFile(filepath.Join(dir, file))
+	found := map[string]int64{}
+	for line := range strings.Lines(string(b)) {
+		name, text, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if n, bad := strconv.ParseInt(text, 10, 64); bad == nil {
+			found[name] = n
+		}
+	}
+	return found, err
+}
+
+// KillLargest ends the job of id that takes most memory, and tells which it was.
+// PID 1 is no job. It is fs.ErrNotExist where there is none.
+func (t *Tree) KillLargest(id string) (pid int, name string, err error) {
+	i := slices.IndexFunc(t.all, func(h hierarchy) bool { return h.has("pids") })
+	procs := filepath.Join(t.dir(t.all[i], id, jobsLeaf), "cgroup.procs")
+	pids, err := listed(procs)
+	var most int64
+	for _, p := range pids {
+		if n := resident(p); n > most {
+			pid, most = p, n
+		}
+	}
+	if err != nil || pid == 0 {
+		return 0, "", errors.Join(err, fs.ErrNotExist)
+	}
+	// The number may be another process's by now: hold that, and look again.
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return 0, "", fmt.Errorf("cannot take hold of process %d: %w", pid, err)
+	}
+	defer unix.Close(fd)
+	b, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "comm"))
+	if pids, err = listed(procs); err != nil || !slices.Contains(pids, pid) {
+		return 0, "", errors.Join(err, fs.ErrNotExist)
+	}
+	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil {
+		return 0, "", fmt.Errorf("cannot kill process %d: %w", pid, err)
+	}
+	return pid, strings.TrimSpace(string(b)), nil
+}
+
+// resident is how many pages of memory a process takes.
+func resident(pid int) int64 {
+	b, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "statm"))
+	if words := strings.Fields(string(b)); len(words) > 1 {
+		n, _ := strconv.ParseInt(words[1], 10, 64)
+		return n
+	}
+	return 0
+}

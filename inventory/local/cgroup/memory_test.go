@@ -1,0 +1,147 @@
+package cgroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// begin starts a command, which ends with the test.
+func begin(t *testing.T, c *exec.Cmd) {
+	t.Helper()
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = c.Process.Kill()
+		_ = c.Wait()
+	})
+}
+
+// job starts a command among the jobs of a group.
+func job(t *testing.T, tree *Tree, id string, c *exec.Cmd) {
+	t.Helper()
+	files, err := tree.Jobs(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin(t, c)
+	for _, f := range files {
+		if _, err := fmt.Fprint(f, c.Process.Pid); err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+	}
+}
+
+// awaited waits until f is so.
+func awaited(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); !f(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("not so within 30 s: " + what)
+		}
+	}
+}
+
+func TestMemoryOfAGroupIsSeen(t *testing.T) {
+	tree := open(t, "cg-memory")
+	if err := tree.Make("a", Limits{Memory: 32 << 20, PIDs: 64}); err != nil {
+		t.Fatal(err)
+	}
+	m, err := tree.Memory("a")
+	if err != nil || m.Limit != 32<<20 || m.Files != 0 || m.Stalled != 0 {
+		t.Fatalf("%+v, %v: want a group with its limit, and nothing in it", m, err)
+	}
+	// More of a file than it has room for.
+	c := exec.Command("sh", "-c", `read go; head -c 64M /dev/zero > "$0"; read end`, filepath.Join(t.TempDir(), "file"))
+	in, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin(t, c)
+	if err := tree.Join("a", c.Process.Pid); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintln(in, "go")
+	awaited(t, "the group is full", func() bool {
+		full, err := tree.Full("a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return full
+	})
+	if m, err = tree.Memory("a"); err != nil || m.Files < 16<<20 || m.Files > m.Used || m.Used > m.Limit {
+		t.Errorf("%+v, %v: want it full of a file", m, err)
+	}
+	if m, err := tree.Memory("b"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a group that is missing: %+v, %v", m, err)
+	}
+}
+
+func TestTheLargestJobIsEnded(t *testing.T) {
+	tree := open(t, "cg-largest")
+	if err := tree.Make("a", Limits{PIDs: 64}); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := tree.KillLargest("a"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a group without jobs: %v", err)
+	}
+	// PID 1 is larger than all, and is not among jobs.
+	first := exec.Command("sh", "-c", `x=$(head -c 30000000 /dev/zero | tr '\0' x); echo; read end`)
+	hold, err := first.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hold.Close()
+	grown, err := first.StdoutPipe()
+	if err == nil {
+		err = tree.Start("a", first)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := grown.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	small := exec.Command("sleep", "100")
+	job(t, tree, "a", small)
+	large := exec.Command("sh", "-c", `x=$(head -c 10000000 /dev/zero | tr '\0' x); echo; read end`)
+	stay, err := large.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stay.Close()
+	if grown, err = large.StdoutPipe(); err != nil {
+		t.Fatal(err)
+	}
+	job(t, tree, "a", large)
+	if _, err := grown.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []*exec.Cmd{large, small} {
+		pid, name, err := tree.KillLargest("a")
+		if err != nil || pid != want.Process.Pid || !strings.Contains(want.Path, name) {
+			t.Fatalf("ended %d %q, %v; want %d, %s", pid, name, err, want.Process.Pid, want.Path)
+		}
+		awaited(t, "it has ended", func() bool {
+			pids, err := tree.PIDs("a")
+			return err == nil && !strings.Contains(fmt.Sprint(pids), fmt.Sprint(pid))
+		})
+	}
+	if pids, err := tree.PIDs("a"); err != nil || len(pids) == 0 || pids[0] != first.Process.Pid {
+		t.Errorf("processes %v, %v: want PID 1 to stay", pids, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := tree.Kill(ctx, "a"); err != nil {
+		t.Error(err)
+	}
+	_ = first.Wait()
+}
