@@ -193,6 +193,10 @@ func TestRelaysLeaveNothing(t *testing.T) {
 		if err := unix.Kill(child, unix.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
+		// Until it has ended its group is not empty.
+		if err := unix.Waitid(unix.P_PID, child, nil, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := h.LeaveRelay("s1"); err != nil {
 		t.Error(err)
