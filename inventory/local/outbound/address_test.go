@@ -64,7 +64,7 @@ func TestSpans(t *testing.T) {
 
 func TestRulesHaveOneVersion(t *testing.T) {
 	version := func(blocked []netip.Prefix, connections uint32) string {
-		r, _ := exitTable(blocked, connections)
+		r, _ := exitTable(0, blocked, connections)
 		return r.version()
 	}
 	is := version(Private(), 1000)

@@ -32,6 +32,9 @@ type Options struct {
 	Number uint32
 	// Servers are asked for names; none are those of the host's resolv.conf.
 	Servers []netip.Addr
+	// Appears are addresses as which nodes are seen outside, where a router gives the
+	// host others; none are the host's own.
+	Appears []netip.Addr
 	// Block are networks that no node reaches, beside the Private ones.
 	Block []netip.Prefix
 	Log   *slog.Logger
@@ -51,6 +54,7 @@ type Exit struct {
 
 	attaching sync.Mutex // held while a node's devices are changed
 	mtu       atomic.Int32
+	appears   atomic.Pointer[[]netip.Addr] // as which the host sends outside
 	stop      context.CancelFunc
 	watching  sync.WaitGroup
 
@@ -97,7 +101,7 @@ func start(o Options, space *os.File) (*Exit, error) {
 	} else {
 		err = e.onHost(func() error {
 			most := mostConnections()
-			e.table, e.own = exitTable(e.blocked, most)
+			e.table, e.own = exitTable(e.o.Number, e.blocked, most)
 			e.hostTable, e.guards = hostTable(tableName(o.Instance), e.device, behind.Addr(), e.blocked, most)
 			for _, o := range Obstacles() {
 				e.o.Log.Warn(o.Words+", so nodes may not reach the network outside", "remedy", o.Remedy)
@@ -206,6 +210,7 @@ func (e *Exit) mend() error {
 	}
 	e.seen = seen
 	e.mtu.Store(int32(seen.mtu))
+	e.appears.Store(&seen.appears)
 	return e.forward(seen.ways)
 }
 

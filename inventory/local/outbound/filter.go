@@ -40,9 +40,9 @@ const (
 	nodePrefix = "n" // and the node's number
 )
 
-// exitTable is the table in the exit; blocked are the networks that no node
-// reaches. The set it returns is for the addresses of the host.
-func exitTable(blocked []netip.Prefix, connections uint32) (*ruleset, *nftables.Set) {
+// exitTable is the table in the exit of an uplink; blocked are the networks that no
+// node reaches. The set it returns is for the addresses of the host.
+func exitTable(number uint32, blocked []netip.Prefix, connections uint32) (*ruleset, *nftables.Set) {
 	r := newRuleset("patchbay")
 	block := r.set(nftables.Set{Name: "blocked", KeyType: nftables.TypeIPAddr, Interval: true}, intervals(blocked)...)
 	host := r.set(nftables.Set{Name: "host", KeyType: nftables.TypeIPAddr})
@@ -97,7 +97,8 @@ func exitTable(blocked []netip.Prefix, connections uint32) (*ruleset, *nftables.
 	}
 
 	last := r.chain("last", nftables.ChainTypeNAT, nftables.ChainHookPostrouting, *nftables.ChainPriorityNATSource, nftables.ChainPolicyAccept)
-	r.rule(last, to(outside), translate())
+	_, own := uplink(number)
+	r.translateNodes(last, to(outside), own.Addr(), number)
 	return r, host
 }
 
@@ -124,11 +125,16 @@ func hostTable(table, device string, behind netip.Addr, blocked []netip.Prefix, 
 
 	last := r.chain("last", nftables.ChainTypeNAT, nftables.ChainHookPostrouting, *nftables.ChainPriorityNATSource, nftables.ChainPolicyAccept)
 	r.rule(last, is(source, behind), notTo(device), translate())
+	after := r.chain("after", nftables.ChainTypeFilter, nftables.ChainHookPostrouting, afterNAT, nftables.ChainPolicyAccept)
+	r.keepBlocks(after, notTo(device), behind)
 	return r, guarded
 }
 
 // beforeWhole is before the kernel's books (conntrack) ask for whole packets.
 const beforeWhole nftables.ChainPriority = -450
+
+// afterNAT is after the sources are translated.
+const afterNAT nftables.ChainPriority = 110
 
 // early is before the filters of the host, which may let more through.
 const early nftables.ChainPriority = -10

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/nftables"
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 )
 
 // changes are what was changed of the host beside what is ours, in the file
@@ -195,6 +196,7 @@ func samples() []netip.Addr {
 // host is what is seen of the host.
 type host struct {
 	addresses []netip.Addr // its own, IPv4
+	appears   []netip.Addr // those of them from which it sends outside
 	ways      []string     // devices that lead outside
 	mtu       int          // the least of theirs
 }
@@ -217,7 +219,7 @@ func (e *Exit) look() (host, error) {
 		devices[l.Attrs().Index] = l
 		ours[l.Attrs().Index] = strings.HasPrefix(l.Attrs().Name, devicePrefix) || l.Attrs().Flags&net.FlagLoopback != 0
 	}
-	ways := map[int]bool{}
+	ways, primary := map[int]bool{}, map[int][]netip.Addr{}
 	all, err := whole("addresses of the host", func() ([]netlink.Addr, error) { return h.AddrList(nil, netlink.FAMILY_V4) })
 	if err != nil {
 		return host{}, err
@@ -228,6 +230,9 @@ func (e *Exit) look() (host, error) {
 			continue
 		}
 		seen.addresses = append(seen.addresses, addr)
+		if a.Flags&unix.IFA_F_SECONDARY == 0 {
+			primary[a.LinkIndex] = append(primary[a.LinkIndex], addr)
+		}
 		if !within(e.blocked, addr) {
 			ways[a.LinkIndex] = true
 		}
@@ -240,6 +245,9 @@ func (e *Exit) look() (host, error) {
 		}
 		for _, r := range routes {
 			ways[r.LinkIndex] = true
+			if !ours[r.LinkIndex] {
+				seen.appears = append(seen.appears, primary[r.LinkIndex]...)
+			}
 		}
 	}
 	for i := range ways {
@@ -248,6 +256,8 @@ func (e *Exit) look() (host, error) {
 			seen.mtu = min(seen.mtu, max(l.Attrs().MTU, leastMTU))
 		}
 	}
+	slices.SortFunc(seen.appears, netip.Addr.Compare)
+	seen.appears = slices.Compact(seen.appears)
 	slices.SortFunc(seen.addresses, netip.Addr.Compare)
 	seen.addresses = slices.Compact(seen.addresses)
 	slices.Sort(seen.ways)

@@ -2,6 +2,7 @@ package outbound
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
@@ -10,6 +11,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"patchbay/testdata/bottle"
 	"patchbay/testdata/census"
@@ -123,4 +126,37 @@ func TestKillsLeaveNothingHalf(t *testing.T) {
 		t.Errorf("seed %d: left are %q", seed, left)
 	}
 	census.Await(t, before, 5*time.Second)
+}
+
+// TestHalfMadeWayIsMadeAnew takes from a way what its making does last: the route
+// back to the node, as a kill leaves it when the device is up already.
+func TestHalfMadeWayIsMadeAnew(t *testing.T) {
+	b := bottle.New(t, bottle.Options{})
+	e := open(t, options(t, b, "out-half"))
+	node := attach(t, e, 7)
+	err := inside(e.space, func() error {
+		h, err := handle()
+		if err != nil {
+			return err
+		}
+		defer h.Close()
+		l, err := mustLink(h, port(7))
+		if err != nil {
+			return err
+		}
+		routes, err := h.RouteList(l, unix.AF_INET)
+		if err != nil || len(routes) != 1 {
+			return fmt.Errorf("%d routes, %w", len(routes), err)
+		}
+		return errors.Join(h.RouteDel(&routes[0]), h.LinkSetAlias(l, ""))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Attach(t.Context(), 7, node); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := fetch(node, "http://a.example.org"); err != nil || got != "a.example.org/" {
+		t.Errorf("fetched %q, %v", got, err)
+	}
 }

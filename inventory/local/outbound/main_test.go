@@ -87,7 +87,7 @@ func attach(t testing.TB, e *Exit, number int) *os.File {
 func client(node *os.File) *http.Client {
 	dial := func(ctx context.Context, network, address string) (c net.Conn, err error) {
 		err = inside(node, func() error {
-			d := net.Dialer{Timeout: 2 * time.Second, Resolver: &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			d := net.Dialer{Timeout: 10 * time.Second, Resolver: &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
 				return dialIn(node, network, netip.AddrPortFrom(Gateway(), domain).String())
 			}}}
 			c, err = d.DialContext(ctx, network, address)
@@ -95,7 +95,7 @@ func client(node *os.File) *http.Client {
 		})
 		return c, err
 	}
-	return &http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}, Timeout: 5 * time.Second}
+	return &http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}, Timeout: 15 * time.Second}
 }
 
 // dialIn connects from a namespace.

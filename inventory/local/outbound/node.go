@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"os"
 	"strconv"
@@ -78,7 +77,7 @@ func (e *Exit) attach(number int, node *os.File) (made bool, err error) {
 		}
 		if l != nil {
 			id, err := h.GetNetNsIdByFd(int(node.Fd()))
-			if err == nil && id >= 0 && l.Attrs().NetNsID == id && l.Attrs().Flags&net.FlagUp != 0 {
+			if err == nil && id >= 0 && l.Attrs().NetNsID == id && l.Attrs().Alias == ready {
 				return nil
 			}
 			if err := h.LinkDel(l); err != nil && !errors.Is(err, unix.ENODEV) {
@@ -135,7 +134,11 @@ func setNode(number int) error {
 	return lead(h, l, netlink.Route{Gw: Gateway().AsSlice()})
 }
 
-// setPort sets up the exit's end; that it is up is the mark of a whole one.
+// ready is the alias of an exit's end, which it gets last: a way without it was
+// left half made, and is made anew.
+const ready = "ready"
+
+// setPort sets up the exit's end.
 func setPort(port string, number int) error {
 	h, err := handle()
 	if err != nil {
@@ -152,7 +155,14 @@ func setPort(port string, number int) error {
 	if err := neighbour(h, l, Address(number), hardware(4, number)); err != nil {
 		return err
 	}
-	return lead(h, l, netlink.Route{Dst: ipNet(netip.PrefixFrom(Address(number), 32)), Scope: netlink.SCOPE_LINK, Src: Gateway().AsSlice()})
+	err = lead(h, l, netlink.Route{Dst: ipNet(netip.PrefixFrom(Address(number), 32)), Scope: netlink.SCOPE_LINK, Src: Gateway().AsSlice()})
+	if err != nil {
+		return err
+	}
+	if err := h.LinkSetAlias(l, ready); err != nil {
+		return fmt.Errorf("cannot mark the device %s as ready: %w", port, err)
+	}
+	return nil
 }
 
 // Detach takes a node's way outside, and forgets its connections, so that the
