@@ -351,6 +351,7 @@ func (m *doubleMachines) Usage(string) (node.Usage, error) {
 	return node.Usage{Memory: 1, PIDs: 2}, nil
 }
 func (m *doubleMachines) PlaceGateway(int, node.Limits) error       { return nil }
+func (m *doubleMachines) Relieve(context.Context)                   {}
 func (m *doubleMachines) PlaceRelay(string, int, node.Limits) error { return nil }
 func (m *doubleMachines) LeaveRelay(string) error                   { return nil }
 func (m *doubleMachines) Close() error                              { return nil }

@@ -102,6 +102,9 @@ func (l *life) report() provider.Resource {
 		r[provider.AttrMessage] = l.message
 	}
 	r[provider.AttrInterfaces] = l.interfaces()
+	if l.t.exit != nil && l.rec.Outside != 0 {
+		r[provider.AttrOutside] = l.t.exit.Appears(l.rec.Outside)
+	}
 	r[provider.AttrHostKeys] = strings.Split(l.rec.HostKey, "\n")
 	if l.open {
 		login, proxy := l.t.published(doorName(l.rec.Asked.Hostname, l.id), l.rec.Port)

@@ -18,6 +18,7 @@ type exit interface {
 	Attach(ctx context.Context, number int, node *os.File) error
 	Detach(number int) error
 	Own(number int, owner string)
+	Appears(number int) []string
 	Sweep(keep func(number int) bool) error
 	Close() error
 }
@@ -59,7 +60,7 @@ func (t *Testbed) openOutbound() error {
 	}
 	e, err := outbound.Open(outbound.Options{
 		Folder: filepath.Join(t.o.State, outboundFolder), Instance: t.settings.Instance, Number: rec.Network,
-		Servers: t.settings.DNS, Block: t.settings.OutboundBlock, Log: t.log,
+		Servers: t.settings.DNS, Block: t.settings.OutboundBlock, Appears: t.settings.OutboundAddresses, Log: t.log,
 	})
 	if err != nil {
 		return fmt.Errorf("nodes cannot have a way outside: %w; patchbay-local doctor tells more, or set outbound: no", err)

@@ -23,6 +23,10 @@ type doubleExit struct {
 	err      error
 }
 
+func (e *doubleExit) Appears(number int) []string {
+	return []string{fmt.Sprintf("203.0.113.10:%d-%d", 10240+number, 10240+number)}
+}
+
 func (e *doubleExit) Own(number int, owner string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -25,6 +25,7 @@ type machines interface {
 	Remove(ctx context.Context, id string) error
 	IDs() ([]string, error)
 	Usage(id string) (node.Usage, error)
+	Relieve(ctx context.Context)
 	PlaceGateway(pid int, l node.Limits) error
 	PlaceRelay(slice string, pid int, l node.Limits) error
 	LeaveRelay(slice string) error

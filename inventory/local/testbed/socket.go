@@ -28,7 +28,7 @@ func (t *Testbed) openSocket() (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := os.Chown(t.o.Socket, t.o.SettingsOwner, -1); err != nil {
+	if err := os.Lchown(t.o.Socket, t.o.SettingsOwner, -1); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil

@@ -264,6 +264,7 @@ func (t *Testbed) serve(ctx context.Context) error {
 	t.work.Go(t.makeSpares)
 	t.work.Go(t.tidy)
 	t.work.Go(t.openLeads)
+	t.work.Go(func() { t.machines.Relieve(t.ctx) })
 	t.sweepFabric()
 	for _, l := range t.all() {
 		l.live()
