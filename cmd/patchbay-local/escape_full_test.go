@@ -33,6 +33,7 @@ var tasks = map[string]func() string{
 	"dev":       func() string { return fill("/dev/full2") },
 	"memory":    fillMemory,
 	"mappings":  fillMappings,
+	"thrash":    thrash,
 	"forks":     func() string { return hold(forks) },
 	"processor": spin,
 	"files":     func() string { return take(openFile) },
@@ -359,7 +360,7 @@ func (a *arena) exhaust(t *testing.T, tt *table) {
 	}
 	for _, row := range []struct{ what, task, must string }{
 		{"disk", "disk", "ENOSPC"}, {"inodes", "inodes", "ENOSPC"}, {"/run", "run", "ENOSPC"}, {"/dev", "dev", "ENOSPC"},
-		{"/dev/shm", "shm", "ENOSPC | exit status 137"}, {"memory", "memory", "exit status 137"}, {"mappings", "mappings", "ENOMEM"},
+		{"/dev/shm", "shm", "ENOSPC | exit status 137"}, {"memory", "memory", "exit status 137"}, {"mappings", "mappings", "ENOMEM"}, {"programs that are read again and again", "thrash", "exit status 137"},
 		{"processor", "processor", "no more than its processor"}, {"datagrams that wait", "datagrams", "no more than its share"},
 		{"orphans that ended", "orphans", "none is left"}, {"names of odd bytes, 400 deep", "names", "made"},
 	} {
@@ -484,4 +485,47 @@ func (a *arena) removed(t *testing.T, tt *table) {
 	}
 	tt.row(t, "afterwards", "the node is removed", "in no time", got)
 	tt.row(t, "afterwards", "the other one stays", provider.StateReady, stateOf(look(t, a.provider, nodeB)))
+}
+
+// thrash leaves next to no room for this program's own text, of which it then
+// needs all, again and again: without help it would never end.
+func thrash() string {
+	text, err := os.Open("/proc/self/exe")
+	if err != nil {
+		return err.Error()
+	}
+	st, err := text.Stat()
+	if err != nil {
+		return err.Error()
+	}
+	pages, err := unix.Mmap(int(text.Fd()), 0, int(st.Size()), unix.PROT_READ, unix.MAP_PRIVATE)
+	if err != nil {
+		return err.Error()
+	}
+	const spare = 6 << 20 // of the 192 MB that a node has here
+	b := make([]byte, 192<<20-spare-int(own()))
+	for i := 0; i < len(b); i += 4096 {
+		b[i] = 1
+	}
+	sum := byte(0)
+	for end := time.Now().Add(4 * time.Minute); time.Now().Before(end); {
+		for i := 0; i < len(pages); i += 4096 {
+			sum += pages[i]
+		}
+	}
+	return fmt.Sprint("goes on for ever ", sum, b[0])
+}
+
+// own is how much memory the processes of the node have, in bytes, beside files.
+func own() (bytes int64) {
+	files, _ := filepath.Glob("/proc/[0-9]*/statm")
+	for _, file := range files {
+		text, _ := os.ReadFile(file)
+		if w := strings.Fields(string(text)); len(w) > 2 {
+			all, _ := strconv.ParseInt(w[1], 10, 64)
+			shared, _ := strconv.ParseInt(w[2], 10, 64)
+			bytes += (all - shared) * 4096
+		}
+	}
+	return bytes
 }

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"golang.org/x/sys/unix"
+
 	"patchbay/inventory/local/agent"
 	"patchbay/inventory/local/doctor"
 	"patchbay/inventory/local/gateway"
@@ -16,6 +18,8 @@ import (
 )
 
 func main() {
+	// Keys are in memory: a core would outlive them.
+	_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
 	// The program runs again as each of its parts. The first six do not return.
 	switch filepath.Base(os.Args[0]) {
 	case nodes.Argv0:

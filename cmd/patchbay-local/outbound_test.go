@@ -37,6 +37,15 @@ func TestNodesReachTheNetworkOutside(t *testing.T) {
 	}
 	fetches("at first", first)
 	fetches("at first", second)
+	seen := map[string]bool{}
+	for _, node := range []string{first, second} {
+		where := look(t, b.provider, node).List(provider.AttrOutside)
+		if len(where) != 1 || !strings.HasPrefix(where[0], bottle.Host+":") || seen[where[0]] {
+			t.Errorf("%s is said to appear outside as %q", node, where)
+			continue
+		}
+		seen[where[0]] = true
+	}
 	if out, err := b.ssh(t, first, "test $(geni-get control_mac) = $(cat /sys/class/net/eth0/address) && echo same"); err != nil || out != "same\n" {
 		t.Errorf("geni-get control_mac is not that of eth0: %q, %v", out, err)
 	}
