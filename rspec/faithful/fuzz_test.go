@@ -23,6 +23,7 @@ func FuzzSplice(f *testing.F) {
 		`<node client_id="a"><services><login/> <login/></services><interface client_id="i" sliver_id="x"/></node><link client_id="l"><interface_ref client_id="i"/></link>`,
 		`<node client_id='a' ><services/><sliver_type/></node ><!-- --><?p?>`,
 		`<node client_id="a" component_manager_id="urn:publicid:IDN+elsewhere.example.net+authority+cm" sliver_id="x"><host/></node>`,
+		`<link></link>`, // nothing here is for us
 		"<node\r\n client_id=\"a\"\t>\r\n<host/>\r\n</node>\r\n",
 		`<x:node xmlns:x="` + core + `" client_id="&#97;"><x:services><p xmlns="urn:x"><![CDATA[]]]]><![CDATA[>]]></p></x:services></x:node>`,
 	} {

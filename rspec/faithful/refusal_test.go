@@ -270,7 +270,7 @@ func (r *reading) ownLinks() (list []*elem) {
 				break
 			}
 		}
-		if mine > 0 || others == 0 && ours {
+		if mine > 0 || others == 0 && ours && len(r.nodes) > 0 {
 			list = append(list, l)
 		}
 	}
