@@ -4,7 +4,7 @@
 // that a machine which is meant to prove everything cannot quietly prove less.
 //
 // PATCHBAY_REQUIRE is a list of names with commas between them: root, netns,
-// tun, ssh, shared, or the name of a program such as openssl or xmlsec1.
+// tun, ssh, seccomp, shared, or the name of a program such as openssl or xmlsec1.
 // PATCHBAY_CORPUS is the folder of the corpus.
 //
 // Only tests import it.
