@@ -2,13 +2,14 @@ package credentials
 
 import (
 	"patchbay/am"
+	"patchbay/credentials/rule"
 	"patchbay/schemas/xmltree"
 )
 
-// rule is one RT0 statement: whoever is in every tail is in the role of the
+// abacRule is one RT0 statement: whoever is in every tail is in the role of the
 // head. A.r ← B names a principal, A.r ← B.s the members of a role, and
 // A.r ← B.t.s those of a role that the members of another one give.
-type rule struct {
+type abacRule struct {
 	head  keyID
 	role  string
 	tails []tail
@@ -21,9 +22,9 @@ type tail struct {
 
 // readABAC reads <abac>, nil where there is none. It understands all of RT0 as
 // far as telling which of it a speaks-for credential may not use.
-func readABAC(e *xmltree.Element) (*rule, error) {
+func readABAC(e *xmltree.Element) (*abacRule, error) {
 	if e == nil {
-		return nil, faultf(am.CredentialInvalid, "it is of the type abac but holds no <abac>")
+		return nil, refuse(rule.Readable, am.CredentialInvalid, "it is of the type abac but holds no <abac>")
 	}
 	parts, err := abacParts(e, "rt0")
 	if err != nil {
@@ -40,19 +41,19 @@ func readABAC(e *xmltree.Element) (*rule, error) {
 	if err != nil {
 		return nil, err
 	}
-	if version != "1.1" {
-		return nil, faultf(am.CredentialInvalid, "its ABAC rule is of the version %.40q, only 1.1 is read", version)
+	if rule.ABACVersion.Broken(version != "1.1") {
+		return nil, refuse(rule.ABACVersion, am.CredentialInvalid, "its ABAC rule is of the version %.40q, only 1.1 is read", version)
 	}
 	head, err := abacOne(parts, "rt0", "head")
 	if err != nil {
 		return nil, err
 	}
-	r := &rule{}
+	r := &abacRule{}
 	if r.head, r.role, _, err = readRole(head, false); err != nil {
 		return nil, err
 	}
 	if r.role == "" {
-		return nil, faultf(am.CredentialInvalid, "the head of its ABAC rule has no role")
+		return nil, refuse(rule.Readable, am.CredentialInvalid, "the head of its ABAC rule has no role")
 	}
 	for _, e := range parts["tail"] {
 		var t tail
@@ -62,7 +63,7 @@ func readABAC(e *xmltree.Element) (*rule, error) {
 		r.tails = append(r.tails, t)
 	}
 	if len(r.tails) == 0 {
-		return nil, faultf(am.CredentialInvalid, "its ABAC rule has no tail")
+		return nil, refuse(rule.Readable, am.CredentialInvalid, "its ABAC rule has no tail")
 	}
 	return r, nil
 }
@@ -96,7 +97,7 @@ func readRole(e *xmltree.Element, isTail bool) (principal keyID, role, linking s
 	}
 	var ok bool
 	if principal, ok = parseKeyID(id); !ok {
-		return principal, "", "", faultf(am.CredentialInvalid, "its ABAC rule has the keyid %.60q, which is not the SHA-1 of a key in 40 hexadecimal digits", id)
+		return principal, "", "", refuse(rule.Readable, am.CredentialInvalid, "its ABAC rule has the keyid %.60q, which is not the SHA-1 of a key in 40 hexadecimal digits", id)
 	}
 	return principal, role, linking, nil
 }
@@ -115,14 +116,21 @@ next:
 				continue next
 			}
 		}
-		return nil, faultf(am.CredentialInvalid, "its ABAC rule holds <%.40s> in <%s>, where it cannot stand", c.Local, e.Local)
+		if rule.ABACForm.Broken(true) {
+			return nil, refuse(rule.ABACForm, am.CredentialInvalid, "its ABAC rule holds <%.40s> in <%s>, where it cannot stand", c.Local, e.Local)
+		}
 	}
 	return parts, nil
 }
 
+const noneOrMany = "its ABAC rule holds %d <%s> in <%s> instead of one"
+
 func abacOne(parts map[string][]*xmltree.Element, in, name string) (*xmltree.Element, error) {
-	if len(parts[name]) != 1 {
-		return nil, faultf(am.CredentialInvalid, "its ABAC rule holds %d <%s> in <%s> instead of one", len(parts[name]), name, in)
+	if len(parts[name]) == 0 {
+		return nil, refuse(rule.Readable, am.CredentialInvalid, noneOrMany, 0, name, in)
+	}
+	if n := len(parts[name]); rule.Cardinality.Broken(n > 1) {
+		return nil, refuse(rule.Cardinality, am.CredentialInvalid, noneOrMany, n, name, in)
 	}
 	return parts[name][0], nil
 }

@@ -10,6 +10,7 @@ import (
 	"patchbay/am/urn"
 	"patchbay/credentials/cert"
 	"patchbay/credentials/dsig"
+	"patchbay/credentials/rule"
 )
 
 // Limits of one call.
@@ -78,6 +79,7 @@ type trust struct {
 	anchors    *cert.Anchors
 	statements *memory[*statement]
 	callers    *memory[knownCaller]
+	glanced    *memory[time.Time] // when Glance last did not know a chain
 }
 
 // New makes an Authorizer that trusts the given anchors.
@@ -113,7 +115,10 @@ func (z *Authorizer) SetAnchors(a *cert.Anchors) {
 	if t := z.trust.Load(); t != nil && t.anchors.Generation() == a.Generation() {
 		return
 	}
-	z.trust.Store(&trust{anchors: a, statements: newMemory[*statement](z.cacheSize), callers: newMemory[knownCaller](z.cacheSize)})
+	z.trust.Store(&trust{
+		anchors: a, statements: newMemory[*statement](z.cacheSize),
+		callers: newMemory[knownCaller](z.cacheSize), glanced: newMemory[time.Time](z.cacheSize),
+	})
 }
 
 // Authorize says whether the credentials give the caller a right. speakingFor
@@ -125,7 +130,7 @@ func (z *Authorizer) SetAnchors(a *cert.Anchors) {
 func (z *Authorizer) Authorize(c Caller, p []Presented, speakingFor string, r Right, now time.Time) (Grant, error) {
 	t := z.trust.Load()
 	if c.generation != t.anchors.Generation() && len(c.shown) > 0 {
-		c = z.identify(t, c.shown, now) // the anchors have changed since
+		c = z.identify(t, c.shown, strangerBudget, now) // the anchors have changed since
 	}
 	c = z.complete(t, c, p, now)
 	if err := checkCaller(c, now); err != nil {
@@ -134,11 +139,11 @@ func (z *Authorizer) Authorize(c Caller, p []Presented, speakingFor string, r Ri
 	_, known := table[r]
 	switch {
 	case !known:
-		return Grant{}, deny(am.NoDetail, "there is no right %.40q", string(r))
+		return Grant{}, deny(rule.Presented, am.NoDetail, "there is no right %.40q", string(r))
 	case len(p) == 0:
-		return Grant{}, deny(am.MissingArgs, "no credential was presented; get one from your slice authority")
-	case len(p) > MaxCredentials:
-		return Grant{}, deny(am.CredentialInvalid, "%d credentials were presented, at most %d are read", len(p), MaxCredentials)
+		return Grant{}, deny(rule.Presented, am.MissingArgs, "no credential was presented; get one from your slice authority")
+	case rule.CredentialCount.Broken(len(p) > MaxCredentials):
+		return Grant{}, deny(rule.CredentialCount, am.CredentialInvalid, "%d credentials were presented, at most %d are read", len(p), MaxCredentials)
 	}
 	user, err := z.speakingFor(c, speakingFor)
 	if err != nil {
@@ -170,14 +175,14 @@ func (g Grant) hold(list []examined) (Grant, error) {
 		case err == nil && e.speech == nil:
 			g.held = append(g.held, held{number: i + 1, statement: e.statement})
 		case err != nil:
-			g.reasons = append(g.reasons, Reason{Credential: i + 1, Detail: detailOf(err), Text: err.Error()})
+			g.reasons = append(g.reasons, reasonOf(i+1, err))
 		}
 	}
 	switch {
 	case len(g.held) > 0:
 		return g, nil
 	case len(g.reasons) == 0:
-		return Grant{}, deny(am.CredentialInvalid, "beside the speaks-for credential there is none that gives %s a right; present that user's credential too", g.caller)
+		return Grant{}, deny(rule.Presented, am.CredentialInvalid, "beside the speaks-for credential there is none that gives %s a right; present that user's credential too", g.caller)
 	}
 	return Grant{}, &DeniedError{Reasons: g.reasons}
 }
@@ -185,11 +190,11 @@ func (g Grant) hold(list []examined) (Grant, error) {
 func checkCaller(c Caller, now time.Time) error {
 	switch {
 	case c.Err != nil:
-		return deny(detailOf(c.Err), "%v", c.Err)
+		return &DeniedError{[]Reason{reasonOf(0, c.Err)}}
 	case len(c.Chain) == 0 || c.URN.IsZero() || c.Chain[0].URN != c.URN:
-		return deny(am.CredentialInvalid, "the caller was not identified")
-	case now.After(c.Chain.Expires()):
-		return deny(am.CredentialExpired, "your certificate, or one above it, expired %s", c.Chain.Expires().UTC().Format(time.RFC3339))
+		return deny(rule.Presented, am.CredentialInvalid, "the caller was not identified")
+	case rule.CertificateExpired.Broken(now.After(c.Chain.Expires())):
+		return deny(rule.CertificateExpired, am.CredentialExpired, "your certificate, or one above it, expired %s", c.Chain.Expires().UTC().Format(time.RFC3339))
 	}
 	return nil
 }
@@ -197,18 +202,18 @@ func checkCaller(c Caller, now time.Time) error {
 // admits checks what differs from call to call.
 func (s *statement) admits(g Grant) error {
 	switch {
-	case s.speech != nil && g.speech == nil:
-		return faultf(am.CredentialMismatch, "it lets a tool speak for %s, but the option geni_speaking_for does not name that user", s.speech.user)
+	case rule.OwnerCalls.Broken(s.speech != nil && g.speech == nil):
+		return refuse(rule.OwnerCalls, am.CredentialMismatch, "it lets a tool speak for %s, but the option geni_speaking_for does not name that user", s.speech.user)
 	case s.speech != nil:
 		return nil // another one was taken
-	case !s.owner.Equal(g.caller) && !g.speaker.IsZero():
-		return faultf(am.CredentialMismatch, "it belongs to %s, but geni_speaking_for names %s; present a credential of that user", s.owner, g.caller)
-	case !s.owner.Equal(g.caller) && g.caller.Type == urn.Tool:
-		return faultf(am.CredentialMismatch, "it belongs to %s, but %s is calling; have it delegated to the tool, or %s", s.owner, g.caller, howToSpeak)
-	case !s.owner.Equal(g.caller):
-		return faultf(am.CredentialMismatch, "it belongs to %s, but %s is calling", s.owner, g.caller)
-	case g.right.overSlice() && !g.right.carriedBy(s.names()):
-		return faultf(am.NoDetail, "its privileges (%.100q) do not allow %s; one of %s would",
+	case rule.OwnerCalls.Broken(!s.owner.Equal(g.caller) && !g.speaker.IsZero()):
+		return refuse(rule.OwnerCalls, am.CredentialMismatch, "it belongs to %s, but geni_speaking_for names %s; present a credential of that user", s.owner, g.caller)
+	case rule.OwnerCalls.Broken(!s.owner.Equal(g.caller) && g.caller.Type == urn.Tool):
+		return refuse(rule.OwnerCalls, am.CredentialMismatch, "it belongs to %s, but %s is calling; have it delegated to the tool, or %s", s.owner, g.caller, howToSpeak)
+	case rule.OwnerCalls.Broken(!s.owner.Equal(g.caller)):
+		return refuse(rule.OwnerCalls, am.CredentialMismatch, "it belongs to %s, but %s is calling", s.owner, g.caller)
+	case rule.Privilege.Broken(g.right.overSlice() && !g.right.carriedBy(s.names())):
+		return refuse(rule.Privilege, am.NoDetail, "its privileges (%.100q) do not allow %s; one of %s would",
 			strings.Join(s.names(), ", "), g.right, strings.Join(table[g.right], ", "))
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"patchbay/am"
 	"patchbay/am/urn"
 	"patchbay/credentials/cert"
+	"patchbay/credentials/rule"
 )
 
 // Caller is who is at the other end of a connection. Only Identify makes one
@@ -74,30 +75,79 @@ func (z *Authorizer) complete(t *trust, c Caller, p []Presented, now time.Time) 
 	return c
 }
 
+const tooMuchShown = "the client showed more than %d certificates or %d bytes"
+
 // Identify judges the certificates a TLS peer has shown, in DER, its own first.
 // It is for any bytes: what cannot be vouched for is in Caller.Err.
 func (z *Authorizer) Identify(rawChain [][]byte, now time.Time) Caller {
 	t := z.trust.Load()
+	if err := checkShown(rawChain); err != nil {
+		return Caller{Err: err}
+	}
+	key := chainKey(rawChain)
+	c, ok := t.known(key, now)
+	if !ok {
+		c = z.meet(t, key, rawChain, strangerBudget, now)
+	}
+	c.generation, c.shown = t.anchors.Generation(), rawChain
+	return c
+}
+
+// glanceAgain is for how long Glance does not look again at a chain that it did
+// not know.
+const glanceAgain = time.Minute
+
+// Glance is Identify for those who count callers before they serve them: it
+// costs strangers little, for it looks at few certificates, and but once a minute
+// at the same. Some whom Identify would know it knows only after Identify.
+func (z *Authorizer) Glance(rawChain [][]byte, now time.Time) (urn.URN, bool) {
+	t := z.trust.Load()
+	if checkShown(rawChain) != nil {
+		return urn.URN{}, false
+	}
+	key := chainKey(rawChain)
+	c, ok := t.known(key, now)
+	if ok {
+		return c.URN, true
+	}
+	if at, ok := t.glanced.get(key); ok && !now.Before(at) && now.Sub(at) < glanceAgain {
+		return urn.URN{}, false
+	}
+	if c = z.meet(t, key, rawChain, glanceBudget, now); c.Err != nil {
+		t.glanced.put(key, now)
+	}
+	return c.URN, c.Err == nil
+}
+
+// checkShown refuses what is too much to be looked at, and nothing.
+func checkShown(rawChain [][]byte) error {
 	size := 0
 	for _, raw := range rawChain {
 		size += len(raw)
 	}
 	switch {
 	case len(rawChain) == 0:
-		return Caller{Err: faultf(am.CredentialInvalid, "no client certificate was shown; use the one your authority issued to you")}
-	case len(rawChain) > cert.MaxCertificates || size > cert.MaxBytes:
-		return Caller{Err: faultf(am.CredentialInvalid, "the client showed more than %d certificates or %d bytes", cert.MaxCertificates, cert.MaxBytes)}
+		return refuse(rule.Presented, am.CredentialInvalid, "no client certificate was shown; use the one your authority issued to you")
+	case rule.CertificateCount.Broken(len(rawChain) > cert.MaxCertificates):
+		return refuse(rule.CertificateCount, am.CredentialInvalid, tooMuchShown, cert.MaxCertificates, cert.MaxBytes)
+	case rule.CertificateSize.Broken(size > cert.MaxBytes):
+		return refuse(rule.CertificateSize, am.CredentialInvalid, tooMuchShown, cert.MaxCertificates, cert.MaxBytes)
 	}
-	key := chainKey(rawChain)
-	if c, ok := t.callers.get(key); ok && !now.Before(c.since) && now.Before(c.Chain.Expires()) {
-		c.generation, c.shown = t.anchors.Generation(), rawChain
-		return c.Caller
-	}
-	c := z.identify(t, rawChain, now)
+	return nil
+}
+
+// known is the caller of a chain that was vouched for, and still is.
+func (t *trust) known(key [sha256.Size]byte, now time.Time) (Caller, bool) {
+	c, ok := t.callers.get(key)
+	return c.Caller, ok && !now.Before(c.since) && now.Before(c.Chain.Expires())
+}
+
+// meet identifies a caller who is not known, and remembers one vouched for.
+func (z *Authorizer) meet(t *trust, key [sha256.Size]byte, rawChain [][]byte, budget int, now time.Time) Caller {
+	c := z.identify(t, rawChain, budget, now)
 	if c.Err == nil {
 		t.callers.put(key, knownCaller{Caller: c, since: now})
 	}
-	c.generation, c.shown = t.anchors.Generation(), rawChain
 	return c
 }
 
@@ -107,10 +157,10 @@ type knownCaller struct {
 	since time.Time
 }
 
-func (z *Authorizer) identify(t *trust, rawChain [][]byte, now time.Time) Caller {
+func (z *Authorizer) identify(t *trust, rawChain [][]byte, budget int, now time.Time) Caller {
 	leaf, err := cert.Parse(rawChain[0])
 	if err != nil {
-		return Caller{Err: faultf(am.CredentialInvalid, "the client certificate cannot be read: %v", err)}
+		return Caller{Err: refuse(rule.Of(err), am.CredentialInvalid, "the client certificate cannot be read: %v", err)}
 	}
 	var others []*cert.Certificate
 	for _, raw := range rawChain[1:] {
@@ -119,20 +169,19 @@ func (z *Authorizer) identify(t *trust, rawChain [][]byte, now time.Time) Caller
 		}
 	}
 	options := z.certificates
-	options.Budget = cert.NewBudget(strangerBudget)
+	options.Budget = cert.NewBudget(budget)
 	chain, err := cert.Verify(leaf, others, t.anchors, options, now)
 	if err != nil {
-		c := Caller{Err: faultf(detailOf(err), "your certificate is not accepted: %v", err)}
+		c := Caller{Err: refuse(rule.Of(err), detailOf(err), "your certificate is not accepted: %v", err)}
 		if e, ok := errors.AsType[*cert.Error](err); ok && e.Reason == cert.Untrusted && (leaf.URN.Type == urn.User || leaf.URN.Type == urn.Tool) {
 			c.leaf, c.others = leaf, others
 		}
 		return c
 	}
-	switch leaf.URN.Type {
-	case urn.User, urn.Tool, urn.Authority:
-		return Caller{URN: leaf.URN, Chain: chain}
+	if rule.CallerKind.Broken(leaf.URN.Type != urn.User && leaf.URN.Type != urn.Tool && leaf.URN.Type != urn.Authority) {
+		return Caller{Err: refuse(rule.CallerKind, am.CredentialInvalid, "%s is neither a user nor a tool; connect with the certificate of a user", leaf.URN)}
 	}
-	return Caller{Err: faultf(am.CredentialInvalid, "%s is neither a user nor a tool; connect with the certificate of a user", leaf.URN)}
+	return Caller{URN: leaf.URN, Chain: chain}
 }
 
 func chainKey(rawChain [][]byte) [sha256.Size]byte {

@@ -19,7 +19,7 @@ import (
 var valueMember = regexp.MustCompile(`(?s)&lt;\?xml.*?signed-credential&gt;`)
 
 // captured finds the credentials in a recorded call.
-func captured(t *testing.T, file string) (docs []string) {
+func captured(t testing.TB, file string) (docs []string) {
 	t.Helper()
 	call, err := os.ReadFile(file)
 	if err != nil {

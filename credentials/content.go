@@ -9,6 +9,7 @@ import (
 	"patchbay/am"
 	"patchbay/credentials/cert"
 	"patchbay/credentials/dsig"
+	"patchbay/credentials/rule"
 	"patchbay/schemas/xmltree"
 )
 
@@ -27,7 +28,7 @@ type content struct {
 	ownerURN, targetURN string              // empty where absent
 	expires             time.Time
 	privileges          []privilege
-	rule                *rule // of ABAC
+	rule                *abacRule // of ABAC
 }
 
 // readContent reads a credential from the octets that were signed.
@@ -45,6 +46,8 @@ var leaves = map[string]struct{ required, gid bool }{
 	"uuid": {}, "expires": {required: true},
 }
 
+const oddPart = "it holds <%s> more than once, or in a foreign namespace"
+
 func (c *content) read(e *xmltree.Element) error {
 	values := map[string]string{}
 	parts := map[string]*xmltree.Element{}
@@ -52,8 +55,8 @@ func (c *content) read(e *xmltree.Element) error {
 		_, isLeaf := leaves[child.Local]
 		switch {
 		case isLeaf:
-			if _, again := values[child.Local]; again {
-				return faultf(am.CredentialInvalid, "it holds more than one %s", child.Local)
+			if _, again := values[child.Local]; rule.Cardinality.Broken(again) {
+				return refuse(rule.Cardinality, am.CredentialInvalid, "it holds more than one %s", child.Local)
 			}
 			v, err := leaf(child)
 			if err != nil {
@@ -61,8 +64,11 @@ func (c *content) read(e *xmltree.Element) error {
 			}
 			values[child.Local] = v
 		case child.Local == "privileges", child.Local == "abac":
-			if child.Space != "" || parts[child.Local] != nil {
-				return faultf(am.CredentialInvalid, "it holds <%s> more than once, or in a foreign namespace", child.Local)
+			if rule.Names.Broken(child.Space != "") {
+				return refuse(rule.Names, am.CredentialInvalid, oddPart, child.Local)
+			}
+			if rule.Cardinality.Broken(parts[child.Local] != nil) {
+				return refuse(rule.Cardinality, am.CredentialInvalid, oddPart, child.Local)
 			}
 			parts[child.Local] = child
 		}
@@ -71,7 +77,7 @@ func (c *content) read(e *xmltree.Element) error {
 	for _, name := range slices.Sorted(maps.Keys(leaves)) {
 		l := leaves[name]
 		if _, ok := values[name]; l.required && !ok && !(l.gid && c.kind == kindABAC) {
-			return faultf(am.CredentialInvalid, "it holds no %s", name)
+			return refuse(rule.Readable, am.CredentialInvalid, "it holds no %s", name)
 		}
 	}
 	if err := blankText(e); err != nil {
@@ -79,19 +85,16 @@ func (c *content) read(e *xmltree.Element) error {
 	}
 	var err error
 	if c.expires, err = parseExpires(values["expires"]); err != nil {
-		return faultf(am.CredentialInvalid, "its expires, %.40q, is %v", values["expires"], err)
+		return refuse(rule.Of(err), am.CredentialInvalid, "its expires, %.40q, is %v", values["expires"], err)
 	}
-	switch c.kind {
-	case kindABAC:
+	switch {
+	case c.kind == kindABAC:
 		c.rule, err = readABAC(parts["abac"])
 		return err
-	case kindSpeaksFor:
-		if parts["abac"] != nil {
-			return faultf(am.CredentialInvalid, "it is of the type speaksfor and holds an ABAC rule too, so it could be read in two ways")
-		}
-	case kindPrivilege:
-	default:
-		return faultf(am.CredentialInvalid, "credentials of the type %.40q are not used here", c.kind)
+	case rule.Kind.Broken(c.kind != kindPrivilege && c.kind != kindSpeaksFor):
+		return refuse(rule.Kind, am.CredentialInvalid, "credentials of the type %.40q are not used here", c.kind)
+	case rule.OneReading.Broken(c.kind == kindSpeaksFor && parts["abac"] != nil):
+		return refuse(rule.OneReading, am.CredentialInvalid, "it is of the type speaksfor and holds an ABAC rule too, so it could be read in two ways")
 	}
 	return c.fill(values, parts["privileges"])
 }
@@ -99,10 +102,10 @@ func (c *content) read(e *xmltree.Element) error {
 func (c *content) fill(values map[string]string, privileges *xmltree.Element) error {
 	var err error
 	if c.owner, err = cert.ParsePEM([]byte(values["owner_gid"])); err != nil {
-		return faultf(am.CredentialInvalid, "its owner_gid cannot be read: %v", err)
+		return refuse(rule.Of(err), am.CredentialInvalid, "its owner_gid cannot be read: %v", err)
 	}
 	if c.target, err = cert.ParsePEM([]byte(values["target_gid"])); err != nil {
-		return faultf(am.CredentialInvalid, "its target_gid cannot be read: %v", err)
+		return refuse(rule.Of(err), am.CredentialInvalid, "its target_gid cannot be read: %v", err)
 	}
 	c.ownerURN, c.targetURN = values["owner_urn"], values["target_urn"]
 	if privileges == nil {
@@ -114,12 +117,12 @@ func (c *content) fill(values map[string]string, privileges *xmltree.Element) er
 
 // leaf is the text of an element that may hold nothing else.
 func leaf(e *xmltree.Element) (string, error) {
-	if e.Space != "" {
-		return "", faultf(am.CredentialInvalid, "its <%.40s> is in a foreign namespace", e.Local)
+	if rule.Names.Broken(e.Space != "") {
+		return "", refuse(rule.Names, am.CredentialInvalid, "its <%.40s> is in a foreign namespace", e.Local)
 	}
 	for _, c := range e.Children {
-		if _, ok := c.(xmltree.Text); !ok {
-			return "", faultf(am.CredentialInvalid, "its %.40s may hold only text", e.Local)
+		if _, ok := c.(xmltree.Text); rule.Leaf.Broken(!ok) {
+			return "", refuse(rule.Leaf, am.CredentialInvalid, "its %.40s may hold only text", e.Local)
 		}
 	}
 	return strings.Trim(e.Text(), " \t\r\n"), nil
@@ -128,8 +131,8 @@ func leaf(e *xmltree.Element) (string, error) {
 // blankText refuses text between elements.
 func blankText(e *xmltree.Element) error {
 	for _, c := range e.Children {
-		if t, ok := c.(xmltree.Text); ok && strings.Trim(string(t), " \t\r\n") != "" {
-			return faultf(am.CredentialInvalid, "it holds text between the elements of <%.40s>", e.Local)
+		if t, ok := c.(xmltree.Text); rule.BlankBetween.Broken(ok && strings.Trim(string(t), " \t\r\n") != "") {
+			return refuse(rule.BlankBetween, am.CredentialInvalid, "it holds text between the elements of <%.40s>", e.Local)
 		}
 	}
 	return nil

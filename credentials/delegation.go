@@ -8,18 +8,19 @@ import (
 	"patchbay/am"
 	"patchbay/am/urn"
 	"patchbay/credentials/cert"
+	"patchbay/credentials/rule"
 )
 
 // sameKind checks that all levels of a delegation are privileges: other kinds
 // hold other parts, and cannot be delegated.
 func sameKind(levels []level) error {
 	kind := levels[0].kind
-	if len(levels) > 1 && kind != kindPrivilege {
-		return faultf(am.CredentialInvalid, "it is of the type %s and holds a parent; only privileges can be delegated", kind)
+	if rule.OnlyPrivileges.Broken(len(levels) > 1 && kind != kindPrivilege) {
+		return refuse(rule.OnlyPrivileges, am.CredentialInvalid, "it is of the type %s and holds a parent; only privileges can be delegated", kind)
 	}
 	for i, l := range levels {
-		if l.kind != kind {
-			return ofParent(i-1, faultf(am.CredentialInvalid, "it is of the type %s, but its parent of the type %s", kind, l.kind))
+		if rule.OneKind.Broken(l.kind != kind) {
+			return ofParent(i-1, refuse(rule.OneKind, am.CredentialInvalid, "it is of the type %s, but its parent of the type %s", kind, l.kind))
 		}
 	}
 	return nil
@@ -31,16 +32,16 @@ func sameKind(levels []level) error {
 func checkDelegation(child, parent level) error {
 	owner, target := parent.owner[0], parent.target[0]
 	switch {
-	case owner.URN.Type != urn.User && owner.URN.Type != urn.Tool:
-		return faultf(am.CredentialUntrusted, "its parent belongs to %s; only users and tools can delegate", owner.URN)
-	case !child.Signer.URN.Equal(owner.URN):
-		return faultf(am.CredentialUntrusted, "it is signed by %s, but its parent belongs to %s, who alone can delegate it", child.Signer.Name(), owner.URN)
-	case !sameKey(child.Signer, owner):
-		return faultf(am.CredentialUntrusted, "it is signed with another key of %s than the one its parent was issued to; get a new credential and delegate that", owner.URN)
-	case !child.target[0].URN.Equal(target.URN) || child.target[0].Fingerprint() != target.Fingerprint():
-		return faultf(am.CredentialMismatch, "its target is %s, but its parent is on %s, or they hold different certificates of it; delegate it again and leave the target as it is", child.target[0].URN, target.URN)
-	case child.expires.After(parent.expires):
-		return faultf(am.CredentialUntrusted, "it lasts until %s, longer than its parent, which expires %s; delegate it again for no longer",
+	case rule.DelegatorKind.Broken(owner.URN.Type != urn.User && owner.URN.Type != urn.Tool):
+		return refuse(rule.DelegatorKind, am.CredentialUntrusted, "its parent belongs to %s; only users and tools can delegate", owner.URN)
+	case rule.DelegatorName.Broken(!child.Signer.URN.Equal(owner.URN)):
+		return refuse(rule.DelegatorName, am.CredentialUntrusted, "it is signed by %s, but its parent belongs to %s, who alone can delegate it", child.Signer.Name(), owner.URN)
+	case rule.DelegatorKey.Broken(!sameKey(child.Signer, owner)):
+		return refuse(rule.DelegatorKey, am.CredentialUntrusted, "it is signed with another key of %s than the one its parent was issued to; get a new credential and delegate that", owner.URN)
+	case rule.SameTarget.Broken(!child.target[0].URN.Equal(target.URN) || child.target[0].Fingerprint() != target.Fingerprint()):
+		return refuse(rule.SameTarget, am.CredentialMismatch, "its target is %s, but its parent is on %s, or they hold different certificates of it; delegate it again and leave the target as it is", child.target[0].URN, target.URN)
+	case rule.NoLonger.Broken(child.expires.After(parent.expires)):
+		return refuse(rule.NoLonger, am.CredentialUntrusted, "it lasts until %s, longer than its parent, which expires %s; delegate it again for no longer",
 			child.expires.Format(time.RFC3339), parent.expires.Format(time.RFC3339))
 	}
 	handed := map[string]bool{} // what the parent lets be delegated, in lower case
@@ -49,8 +50,8 @@ func checkDelegation(child, parent level) error {
 	}
 	for _, p := range child.privileges {
 		// Whether p may be delegated further needs no asking: it comes from one that may.
-		if !handed["*"] && !handed[strings.ToLower(p.name)] {
-			return faultf(am.CredentialUntrusted, "it gives the privilege %.40q, which its parent does not let %s delegate; delegate it again without", p.name, owner.URN)
+		if rule.Delegable.Broken(!handed["*"] && !handed[strings.ToLower(p.name)]) {
+			return refuse(rule.Delegable, am.CredentialUntrusted, "it gives the privilege %.40q, which its parent does not let %s delegate; delegate it again without", p.name, owner.URN)
 		}
 	}
 	return nil
@@ -62,19 +63,19 @@ func ofParent(i int, err error) error {
 	if i == 0 {
 		return err
 	}
-	return faultf(detailOf(err), "its parent%s: %v", strings.Repeat("'s parent", i-1), err)
+	return refuse(rule.Of(err), detailOf(err), "its parent%s: %v", strings.Repeat("'s parent", i-1), err)
 }
 
 // maySign checks that the signer is an authority that speaks for the target.
 // That its certificate is genuine is checked elsewhere.
 func (z *Authorizer) maySign(signer, target *cert.Certificate) error {
 	switch {
-	case signer.URN.Type != urn.Authority:
-		return faultf(am.CredentialUntrusted, "it is signed by %s, which is no authority", signer.Name())
-	case !urn.Covers(signer.URN.Authority, target.URN.Authority):
-		return faultf(am.CredentialUntrusted, "it is signed by %s, which does not speak for %s", signer.URN, target.URN)
-	case !slices.Contains(z.signers, strings.ToLower(signer.URN.Name)):
-		return faultf(am.CredentialUntrusted, "it is signed by %s, which is not among the authorities that sign credentials (%s)",
+	case rule.SignerIsAuthority.Broken(signer.URN.Type != urn.Authority):
+		return refuse(rule.SignerIsAuthority, am.CredentialUntrusted, "it is signed by %s, which is no authority", signer.Name())
+	case rule.SignerCovers.Broken(!urn.Covers(signer.URN.Authority, target.URN.Authority)):
+		return refuse(rule.SignerCovers, am.CredentialUntrusted, "it is signed by %s, which does not speak for %s", signer.URN, target.URN)
+	case rule.SignerSigns.Broken(!slices.Contains(z.signers, strings.ToLower(signer.URN.Name))):
+		return refuse(rule.SignerSigns, am.CredentialUntrusted, "it is signed by %s, which is not among the authorities that sign credentials (%s)",
 			signer.URN, strings.Join(z.signers, ", "))
 	}
 	return nil

@@ -20,20 +20,12 @@ func (w *world) handedOn(to *pki.Entity) []pki.Credential {
 	return []pki.Credential{outer, w.sliceCredential()}
 }
 
-// TestDelegation holds each clause of the rule for delegated credentials
-// against one that breaks it and no other; numbers are those of the
-// specification's attacks. An empty want is a neighbour that must be accepted.
+// TestDelegation are ways to hand a credential on; what must not be done is among
+// the attacks.
 func TestDelegation(t *testing.T) {
 	w := newWorld(t)
-	stranger := pki.Authority(t, nil, "urn:publicid:IDN+example.net+authority+sa", "rsa5")
-	eve := pki.User(t, stranger, "urn:publicid:IDN+example.net+user+eve", "rsa5")
-	expired := func(uri, key string) *pki.Entity {
-		return pki.Issue(t, w.sa, pki.Subject{URIs: []string{uri}, Key: key, From: now.Add(-2 * time.Hour), To: now.Add(-time.Minute)})
-	}
-	lab := pki.Authority(t, w.sa, "urn:publicid:IDN+example.org:lab+authority+sa", "rsa5")
 	carol := pki.User(t, w.sa, "urn:publicid:IDN+example.org+user+carol", "rsa5")
-	sliceAgain := pki.User(t, w.sa, sliceURN, "rsa3")
-	operator := pki.Authority(t, w.sa, "urn:publicid:IDN+example.org+authority+ma", "rsa5")
+	lab := pki.Authority(t, w.sa, "urn:publicid:IDN+example.org:lab+authority+sa", "rsa5")
 	type (
 		list  = []*pki.Entity
 		chain = []pki.Credential // outermost first
@@ -48,91 +40,28 @@ func TestDelegation(t *testing.T) {
 		rule   string
 		change func(c chain) chain
 		caller *pki.Entity
-		want   string // part of the refusal; empty: accepted
-		detail am.Detail
 	}{
-		{rule: "neighbour: bob's, from alice's", caller: w.bob},
-		{rule: "neighbour: the right is bob's and not alice's", caller: w.alice, want: "it belongs to " + bobURN, detail: am.CredentialMismatch},
-		{rule: "neighbour: three levels", caller: carol, change: third},
-		{rule: "neighbour: a tool's", caller: w.tool, change: func(c chain) chain { c[0].Owner = list{w.tool}; return c }},
-		{rule: "neighbour: fewer privileges", caller: w.bob, change: func(c chain) chain { c[0].Privileges = []string{"CONTROL"}; return c }},
-		{rule: "neighbour: any privilege from *", caller: w.bob, change: func(c chain) chain { c[1].Privileges = []string{"*"}; return c }},
-		{rule: "neighbour: * from *", caller: w.bob, change: func(c chain) chain { c[0].Privileges, c[1].Privileges = []string{"*"}, []string{"*"}; return c }},
-		{rule: "neighbour: to be delegated further", caller: w.bob, change: func(c chain) chain { c[0].CanDelegate = "1"; return c }},
-		{rule: "neighbour: back to its owner", caller: w.alice, change: func(c chain) chain {
+		{rule: "bob's, from alice's", caller: w.bob},
+		{rule: "three levels", caller: carol, change: third},
+		{rule: "a tool's", caller: w.tool, change: func(c chain) chain { c[0].Owner = list{w.tool}; return c }},
+		{rule: "fewer privileges", caller: w.bob, change: func(c chain) chain { c[0].Privileges = []string{"CONTROL"}; return c }},
+		{rule: "any privilege from *", caller: w.bob, change: func(c chain) chain { c[1].Privileges = []string{"*"}; return c }},
+		{rule: "* from *", caller: w.bob, change: func(c chain) chain { c[0].Privileges, c[1].Privileges = []string{"*"}, []string{"*"}; return c }},
+		{rule: "to be delegated further", caller: w.bob, change: func(c chain) chain { c[0].CanDelegate = "1"; return c }},
+		{rule: "back to its owner", caller: w.alice, change: func(c chain) chain {
 			c[0].CanDelegate = "true"
 			outer := w.sliceCredential()
 			outer.Signer = list{w.bob, w.sa}
 			return slices.Insert(c, 0, outer)
 		}},
-		{rule: "neighbour: expires with its parent", caller: w.bob, change: func(c chain) chain { c[0].Expires = "2026-11-22T12:00:00Z"; return c }},
-		{rule: "neighbour: renewed certificate of the same key", caller: w.bob, change: func(c chain) chain { c[0].Signer = list{pki.User(t, w.sa, aliceURN, "rsa2")}; return c }},
-		{rule: "neighbour: five levels", caller: w.alice, change: func(chain) chain { return w.loop(5) }},
-
-		{rule: "19 six levels", caller: w.alice, change: func(chain) chain { return w.loop(6) }, want: "more than 5 credentials inside each other", detail: am.CredentialInvalid},
-		{rule: "19 parent not to be delegated", caller: w.bob, change: func(c chain) chain { c[1].CanDelegate = "false"; return c }, want: `the privilege "refresh", which its parent does not let`, detail: am.CredentialUntrusted},
-		{rule: "19 middle not to be delegated", caller: carol, change: func(c chain) chain { c = third(c); c[1].CanDelegate = "0"; return c }, want: "does not let " + bobURN, detail: am.CredentialUntrusted},
-		{rule: "19 * not to be delegated", caller: w.bob, change: func(c chain) chain {
-			c[1].Privileges, c[1].CanDelegate = []string{"*"}, "false"
-			return c
-		}, want: "which its parent does not let", detail: am.CredentialUntrusted},
-		{rule: "19 one privilege more", caller: w.bob, change: func(c chain) chain { c[0].Privileges = append(c[0].Privileges, "sa"); return c }, want: `the privilege "sa"`, detail: am.CredentialUntrusted},
-		{rule: "19 widened to *", caller: w.bob, change: func(c chain) chain { c[0].Privileges = []string{"*"}; return c }, want: `the privilege "*"`, detail: am.CredentialUntrusted},
-		{rule: "19 widened in the middle", caller: carol, change: func(c chain) chain { c = third(c); c[1].Privileges = []string{"*"}; return c }, want: `its parent: it gives the privilege "*"`, detail: am.CredentialUntrusted},
-		{rule: "19 can_delegate one level above", caller: w.bob, change: func(c chain) chain {
-			c[1].Privileges, c[0].Privileges = []string{"info"}, []string{"info"}
-			c[1].CanDelegate, c[0].CanDelegate = "false", "true"
-			return c
-		}, want: `the privilege "info"`, detail: am.CredentialUntrusted},
-		{rule: "19 another slice", caller: w.bob, change: func(c chain) chain { c[1].Target = list{w.other, w.sa}; return c }, want: "its target is " + sliceURN, detail: am.CredentialMismatch},
-		{rule: "19 another certificate of the slice", caller: w.bob, change: func(c chain) chain { c[1].Target = list{sliceAgain, w.sa}; return c }, want: "different certificates", detail: am.CredentialMismatch},
-		{rule: "19 a second longer", caller: w.bob, change: func(c chain) chain { c[0].Expires = "2026-11-22T12:00:01Z"; return c }, want: "longer than its parent", detail: am.CredentialUntrusted},
-		{rule: "19 signed by its new owner", caller: w.bob, change: func(c chain) chain { c[0].Signer = list{w.bob, w.sa}; return c }, want: "is signed by " + bobURN, detail: am.CredentialUntrusted},
-		{rule: "19 signed by the authority", caller: w.bob, change: func(c chain) chain { c[0].Signer = list{w.sa}; return c }, want: "who alone can delegate it", detail: am.CredentialUntrusted},
-		{rule: "13 signed by the same name of a sub-authority", caller: w.bob, change: func(c chain) chain { c[0].Signer = list{pki.User(t, lab, labAlice, "rsa2"), lab}; return c }, want: "is signed by " + labAlice, detail: am.CredentialUntrusted},
-		{rule: "neighbour: all of it the sub-authority's user", caller: w.bob, change: func(c chain) chain {
+		{rule: "expires with its parent", caller: w.bob, change: func(c chain) chain { c[0].Expires = "2026-11-22T12:00:00Z"; return c }},
+		{rule: "renewed certificate of the same key", caller: w.bob, change: func(c chain) chain { c[0].Signer = list{pki.User(t, w.sa, aliceURN, "rsa2")}; return c }},
+		{rule: "five levels", caller: w.alice, change: func(chain) chain { return w.loop(5) }},
+		{rule: "all of it the sub-authority's user", caller: w.bob, change: func(c chain) chain {
 			a := pki.User(t, lab, labAlice, "rsa2")
 			c[1].Owner, c[0].Signer = list{a, lab}, list{a, lab}
 			return c
 		}},
-		{rule: "19 signed with another key of the owner", caller: w.bob, change: func(c chain) chain { c[0].Signer = list{pki.User(t, w.sa, aliceURN, "rsa5")}; return c }, want: "another key", detail: am.CredentialUntrusted},
-		{rule: "19 signed with the owner's key as somebody else", caller: w.bob, change: func(c chain) chain {
-			c[0].Signer = list{pki.User(t, w.sa, "urn:publicid:IDN+example.org+user+mallory", "rsa2")}
-			return c
-		}, want: "is signed by urn:publicid:IDN+example.org+user+mallory", detail: am.CredentialUntrusted},
-		{rule: "19 signer's certificate self-made over the owner's key", caller: w.bob, change: func(c chain) chain { c[0].Signer = list{pki.User(t, nil, aliceURN, "rsa2")}; return c }, want: "its signer is not accepted", detail: am.CredentialUntrusted},
-		{rule: "19 root signed by a user", caller: w.bob, change: func(c chain) chain { c[1].Signer = list{w.alice, w.sa}; return c }, want: "its parent: it is signed by " + aliceURN + ", which is no authority", detail: am.CredentialUntrusted},
-		{rule: "19 root signed by a stranger", caller: w.bob, change: func(c chain) chain { c[1].Signer = list{stranger}; return c }, want: "does not speak for", detail: am.CredentialUntrusted},
-		{rule: "19 parent's owner of an unknown authority", caller: w.bob, change: func(c chain) chain {
-			c[1].Owner, c[0].Signer = list{eve, stranger}, list{eve, stranger}
-			return c
-		}, want: "its signer is not accepted", detail: am.CredentialUntrusted},
-		{rule: "19 parent belongs to a slice", caller: w.bob, change: func(c chain) chain {
-			c[1].Owner, c[0].Signer = list{w.slice}, list{w.slice, w.sa}
-			return c
-		}, want: "only users and tools", detail: am.CredentialUntrusted},
-		{rule: "19 parent belongs to an authority", caller: w.bob, change: func(c chain) chain {
-			c[1].Owner, c[0].Signer = list{operator}, list{operator, w.sa}
-			return c
-		}, want: "only users and tools", detail: am.CredentialUntrusted},
-		{rule: "19 parent of another type", caller: w.bob, change: func(c chain) chain { c[1].Type = "capability"; return c }, want: `its parent: credentials of the type "capability"`, detail: am.CredentialInvalid},
-		{rule: "19 a speaks-for credential as parent", caller: w.bob, change: func(c chain) chain { c[1].Type = "speaksfor"; return c }, want: "of the type privilege, but its parent of the type speaksfor", detail: am.CredentialInvalid},
-		{rule: "19 speaks-for with a parent", caller: w.bob, change: func(c chain) chain { c[0].Type = "speaksfor"; return c }, want: "only privileges can be delegated", detail: am.CredentialInvalid},
-		{rule: "17 parent's owner_urn of another", caller: w.bob, change: func(c chain) chain { c[1].OwnerURN = bobURN; return c }, want: "its parent: its owner_urn", detail: am.CredentialMismatch},
-		{rule: "14 parent's owner expired, child signed with the renewed one", caller: w.bob, change: func(c chain) chain { c[1].Owner = list{expired(aliceURN, "rsa2")}; return c }, want: "its parent: its owner", detail: am.CredentialExpired},
-		{rule: "14 delegating signer expired", caller: w.bob, change: func(c chain) chain { c[0].Signer = list{expired(aliceURN, "rsa2")}; return c }, want: "its signer", detail: am.CredentialExpired},
-		{rule: "14 new owner expired", caller: w.bob, change: func(c chain) chain { c[0].Owner = list{expired(bobURN, "rsa4")}; return c }, want: "its owner", detail: am.CredentialExpired},
-		{rule: "15 parent expired", caller: w.bob, change: func(c chain) chain {
-			c[1].Expires, c[0].Expires = "2026-11-21T11:00:00Z", "2026-11-21T11:00:00Z"
-			return c
-		}, want: "expired 2026-11-21T11:00:00Z; have it delegated again", detail: am.CredentialExpired},
-		{rule: "15 only the parent expired", caller: w.bob, change: func(c chain) chain { c[1].Expires = "2026-11-21T11:00:00Z"; return c }, want: "its parent: expired 2026-11-21T11:00:00Z; get a fresh one from its authority", detail: am.CredentialExpired},
-		{rule: "24 element in the parent's name", caller: w.bob, change: func(c chain) chain {
-			c[0].Edit = func(doc string) string {
-				return replace(t, doc, "+user+alice</owner_urn>", "+user+al<b/>ice</owner_urn>")
-			}
-			return c
-		}, want: "its parent: its owner_urn may hold only text", detail: am.CredentialInvalid},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
 			levels := w.handedOn(w.bob)
@@ -142,12 +71,6 @@ func TestDelegation(t *testing.T) {
 			doc := pki.Delegated(t, levels...)
 			for range 2 { // new, and remembered
 				g, err := w.z.Authorize(w.caller(t, tt.caller), sfa(doc), "", credentials.RightAllocate, now)
-				if tt.want != "" {
-					if err == nil || detail(t, err) != tt.detail || !strings.Contains(err.Error(), tt.want) {
-						t.Fatalf("%v; want %q", err, tt.want)
-					}
-					continue
-				}
 				if err != nil {
 					t.Fatalf("refused: %v", err)
 				}

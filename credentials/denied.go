@@ -8,6 +8,7 @@ import (
 	"patchbay/am"
 	"patchbay/credentials/cert"
 	"patchbay/credentials/dsig"
+	"patchbay/credentials/rule"
 )
 
 // Reason is why one credential, or the caller, was of no use.
@@ -17,6 +18,8 @@ type Reason struct {
 	Credential int
 	// Detail is the finer code; am.NoDetail where a privilege is missing.
 	Detail am.Detail
+	// Rule is the one that is broken.
+	Rule rule.Rule
 	// Text is one line for the experimenter.
 	Text string
 }
@@ -68,20 +71,30 @@ var nearness = map[am.Detail]int{
 	am.NoDetail:            5,
 }
 
-func deny(detail am.Detail, format string, args ...any) *DeniedError {
-	return &DeniedError{Reasons: []Reason{{Detail: detail, Text: fmt.Sprintf(format, args...)}}}
+func deny(r rule.Rule, detail am.Detail, format string, args ...any) *DeniedError {
+	return &DeniedError{Reasons: []Reason{{Detail: detail, Rule: r, Text: fmt.Sprintf(format, args...)}}}
+}
+
+// reasonOf is what is to be told of an error.
+func reasonOf(credential int, err error) Reason {
+	return Reason{Credential: credential, Detail: detailOf(err), Rule: rule.Of(err), Text: err.Error()}
 }
 
 // fault is a refusal that does not yet know which credential it is about.
 type fault struct {
 	detail am.Detail
+	rule   rule.Rule
 	text   string
 }
 
 func (f *fault) Error() string { return f.text }
 
-func faultf(detail am.Detail, format string, args ...any) *fault {
-	return &fault{detail: detail, text: fmt.Sprintf(format, args...)}
+// Breaks is the rule that is broken.
+func (f *fault) Breaks() rule.Rule { return f.rule }
+
+// refuse is a refusal by a rule.
+func refuse(r rule.Rule, detail am.Detail, format string, args ...any) *fault {
+	return &fault{rule: r, detail: detail, text: fmt.Sprintf(format, args...)}
 }
 
 // detailOf maps what the rooms below say to the finer code.

@@ -62,7 +62,7 @@
 // store that belongs to one generation of anchors, until something in it
 // expires. Owner, target, method and time, of a speaks-for credential the user
 // and the tool's key, are checked on every call all the same. Refusals are not
-// kept. A Caller that was identified under other anchors is identified again.
+// kept, but Glance's for a minute. A Caller that was identified under other anchors is identified again.
 //
 // # What a call may cost
 //
@@ -71,8 +71,9 @@
 // budget for each call, the costlier kinds of keys more (cert.Budget): it holds
 // for 32 credentials with long chains of RSA, and ends a hostile call after some
 // 0.1 s. A stranger's certificate, and the credentials that may show who issued
-// it, four and 256 kB at most, have a fifth of that. What is remembered costs nothing.
+// it, four and 256 kB at most, have a fifth of that; Glance, which is asked before it
+// is known whether a call may be served at all, has a twelfth of a stranger's. What is remembered costs nothing.
 //
 // It answers the GENI AM API's sections on credentials and on privileges.
-// Privileges gives the table from methods to privileges.
+// The table from rights to privileges is in right.go.
 package credentials

@@ -3,6 +3,9 @@ package credentials
 import (
 	"errors"
 	"time"
+
+	"patchbay/am"
+	"patchbay/credentials/rule"
 )
 
 // parseExpires reads an xs:dateTime: an offset or Z may be missing, which means
@@ -15,8 +18,8 @@ func parseExpires(s string) (time.Time, error) {
 			return time.Time{}, errors.New("not a date such as 2026-01-31T12:00:00Z")
 		}
 	}
-	if _, offset := t.Zone(); offset < -14*3600 || offset > 14*3600 {
-		return time.Time{}, errors.New("an offset of more than 14 hours")
+	if _, offset := t.Zone(); rule.ExpiryOffset.Broken(offset < -14*3600 || offset > 14*3600) {
+		return time.Time{}, refuse(rule.ExpiryOffset, am.CredentialInvalid, "an offset of more than 14 hours")
 	}
 	return t.UTC().Truncate(time.Second), nil
 }

@@ -6,6 +6,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/urn"
+	"patchbay/credentials/rule"
 )
 
 // Grant is a verified right of a caller. Only Authorize makes one; the zero
@@ -43,19 +44,19 @@ func (g Grant) Right() Right { return g.right }
 // Where none is for that slice the error is a *DeniedError.
 func (g Grant) Over(slice urn.URN) (time.Time, error) {
 	if g.caller.IsZero() {
-		return time.Time{}, deny(am.CredentialInvalid, "no credential was checked")
+		return time.Time{}, deny(rule.Presented, am.CredentialInvalid, "no credential was checked")
 	}
-	if !g.right.overSlice() {
-		return time.Time{}, deny(am.CredentialMismatch, "%s gives no right over a slice", g.right)
+	if rule.RightOverSlice.Broken(!g.right.overSlice()) {
+		return time.Time{}, deny(rule.RightOverSlice, am.CredentialMismatch, "%s gives no right over a slice", g.right)
 	}
-	if slice.Type != urn.Slice {
-		return time.Time{}, deny(am.CredentialMismatch, "%s is no slice", slice)
+	if rule.TargetIsSlice.Broken(slice.Type != urn.Slice) {
+		return time.Time{}, deny(rule.TargetIsSlice, am.CredentialMismatch, "%s is no slice", slice)
 	}
 	var latest time.Time
 	reasons := append([]Reason(nil), g.reasons...)
 	for _, h := range g.held {
-		if !h.target.Equal(slice) {
-			reasons = append(reasons, Reason{h.number, am.CredentialMismatch, h.mismatch(slice)})
+		if rule.TargetAsked.Broken(!h.target.Equal(slice)) {
+			reasons = append(reasons, Reason{Credential: h.number, Detail: am.CredentialMismatch, Rule: rule.TargetAsked, Text: h.mismatch(slice)})
 			continue
 		}
 		if until := earlier(h.until, g.expires); until.After(latest) {

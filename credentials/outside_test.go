@@ -16,12 +16,14 @@ import (
 	"patchbay/testdata/need"
 )
 
-// algorithms are the ways of signing: the key, the name of the method, and
-// that of the digest, each below its namespace.
-var algorithms = []struct {
+// algorithm is a way of signing: the key, and the names of the method and of the
+// digest.
+type algorithm struct {
 	key, method, digest string
 	hash                crypto.Hash // for our own signer
-}{
+}
+
+var algorithms = []algorithm{
 	{"rsa5", "http://www.w3.org/2001/04/xmldsig-more#rsa-sha256", "http://www.w3.org/2001/04/xmlenc#sha256", crypto.SHA256},
 	{"rsa5", "http://www.w3.org/2001/04/xmldsig-more#rsa-sha384", "http://www.w3.org/2001/04/xmldsig-more#sha384", crypto.SHA384},
 	{"rsa5", "http://www.w3.org/2001/04/xmldsig-more#rsa-sha512", "http://www.w3.org/2001/04/xmlenc#sha512", crypto.SHA512},
@@ -98,41 +100,60 @@ func TestXmlsec1SignsAndWeAuthorize(t *testing.T) {
 	for _, a := range algorithms {
 		t.Run(a.method[strings.Index(a.method, "#")+1:], func(t *testing.T) {
 			everyForm(t, a.key, func(t *testing.T, doc, id, key string, chain ...*pki.Entity) string {
-				template := fmt.Sprintf(`<Signature xmlns="http://www.w3.org/2000/09/xmldsig#" xml:id="Sig_%s">
-<SignedInfo><CanonicalizationMethod Algorithm="http://www.w3.org/TR/2001/REC-xml-c14n-20010315"/><SignatureMethod Algorithm="%s"/>
-<Reference URI="#%s"><Transforms><Transform Algorithm="http://www.w3.org/2000/09/xmldsig#enveloped-signature"/></Transforms><DigestMethod Algorithm="%s"/><DigestValue/></Reference></SignedInfo>
-<SignatureValue/><KeyInfo><X509Data><X509SubjectName/><X509IssuerSerial/><X509Certificate/></X509Data></KeyInfo></Signature>`, id, a.method, id, a.digest)
-				if strings.Contains(doc, "<signatures/>") {
-					doc = replace(t, doc, "<signatures/>", "<signatures></signatures>")
-				}
-				doc = replace(t, doc, "</signatures>", template+"</signatures>")
-				dir := t.TempDir()
-				in, out := filepath.Join(dir, "in.xml"), filepath.Join(dir, "out.xml")
-				if err := os.WriteFile(in, []byte(doc), 0o600); err != nil {
-					t.Fatal(err)
-				}
-				secret, err := filepath.Abs("testdata/keys/" + key + ".pem")
-				if err != nil {
-					t.Fatal(err)
-				}
-				for i, e := range chain {
-					file := filepath.Join(dir, fmt.Sprint(i, ".pem"))
-					if err := os.WriteFile(file, []byte(pki.PEM(e)), 0o600); err != nil {
-						t.Fatal(err)
-					}
-					secret += "," + file
-				}
-				if message, err := exec.Command(xmlsec1, "--sign", "--node-id", "Sig_"+id, "--output", out, "--privkey-pem", secret, in).CombinedOutput(); err != nil {
-					t.Fatalf("xmlsec1: %v\n%s", err, message)
-				}
-				signed, err := os.ReadFile(out)
-				if err != nil {
-					t.Fatal(err)
-				}
-				return string(signed)
+				return signedByXmlsec1(t, xmlsec1, doc, id, key, a.template(id), chain...)
 			})
 		})
 	}
+}
+
+// template is a Signature as other programs fill it in.
+func (a algorithm) template(id string) string {
+	return fmt.Sprintf(`<Signature xmlns="http://www.w3.org/2000/09/xmldsig#" xml:id="Sig_%s">
+<SignedInfo><CanonicalizationMethod Algorithm="http://www.w3.org/TR/2001/REC-xml-c14n-20010315"/><SignatureMethod Algorithm="%s"/>
+<Reference URI="#%s"><Transforms><Transform Algorithm="http://www.w3.org/2000/09/xmldsig#enveloped-signature"/></Transforms><DigestMethod Algorithm="%s"/><DigestValue/></Reference></SignedInfo>
+<SignatureValue/><KeyInfo><X509Data><X509SubjectName/><X509IssuerSerial/><X509Certificate/></X509Data></KeyInfo></Signature>`, id, a.method, id, a.digest)
+}
+
+// signedByXmlsec1 has the credential of that id signed by another program, with
+// one of our keys.
+func signedByXmlsec1(t testing.TB, xmlsec1, doc, id, key, template string, chain ...*pki.Entity) string {
+	t.Helper()
+	dir := t.TempDir()
+	secret, err := filepath.Abs("testdata/keys/" + key + ".pem")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, e := range chain {
+		file := filepath.Join(dir, fmt.Sprint(i, ".pem"))
+		if err := os.WriteFile(file, []byte(pki.PEM(e)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		secret += "," + file
+	}
+	return filledByXmlsec1(t, xmlsec1, doc, id, template, "--privkey-pem", secret)
+}
+
+// filledByXmlsec1 has another program fill in the template of a Signature.
+func filledByXmlsec1(t testing.TB, xmlsec1, doc, id, template string, key ...string) string {
+	t.Helper()
+	if strings.Contains(doc, "<signatures/>") {
+		doc = replace(t, doc, "<signatures/>", "<signatures></signatures>")
+	}
+	doc = replace(t, doc, "</signatures>", template+"</signatures>")
+	dir := t.TempDir()
+	in, out := filepath.Join(dir, "in.xml"), filepath.Join(dir, "out.xml")
+	if err := os.WriteFile(in, []byte(doc), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := append([]string{"--sign", "--node-id", "Sig_" + id, "--output", out}, key...)
+	if message, err := exec.Command(xmlsec1, append(args, in)...).CombinedOutput(); err != nil {
+		t.Fatalf("xmlsec1: %v\n%s", err, message)
+	}
+	signed, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(signed)
 }
 
 // TestMixedKeys has the authority sign by RSA and users by elliptic curves.

@@ -9,6 +9,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/credentials/cert"
+	"patchbay/credentials/rule"
 )
 
 // Presented is one credential as a client gave it. Which kind it is, its signed
@@ -21,6 +22,13 @@ type Presented struct {
 	Version string
 	// Text is the document.
 	Text string
+}
+
+// Fingerprint is the SHA-256 sum of the document, in hexadecimal, as
+// Grant.Fingerprints tell it of those that carry a right.
+func (p Presented) Fingerprint() string {
+	key := sum(trim(p.Text))
+	return hex.EncodeToString(key[:])
 }
 
 var (
@@ -40,6 +48,7 @@ type examined struct {
 const (
 	callBudget     = 4096
 	strangerBudget = 768
+	glanceBudget   = 64
 )
 
 // examination is what all credentials of one call are examined with.
@@ -55,21 +64,21 @@ type examination struct {
 func (z *Authorizer) examine(x examination, p Presented, beside []*cert.Certificate) (*statement, error) {
 	text := trim(p.Text)
 	switch {
-	case !slices.Contains(knownTypes, strings.ToLower(p.Type)):
-		return nil, faultf(am.CredentialInvalid, "credentials of the type %.40q are not used here, only geni_sfa and geni_abac", p.Type)
-	case !slices.Contains(knownVersions, p.Version):
-		return nil, faultf(am.CredentialInvalid, "version %.40q of credentials is not known, only 2 and 3 of geni_sfa and 1 of geni_abac", p.Version)
-	case len(p.Text) > MaxBytes:
-		return nil, faultf(am.CredentialInvalid, "it has %d bytes, at most %d are read", len(p.Text), MaxBytes)
+	case rule.Label.Broken(!slices.Contains(knownTypes, strings.ToLower(p.Type))):
+		return nil, refuse(rule.Label, am.CredentialInvalid, "credentials of the type %.40q are not used here, only geni_sfa and geni_abac", p.Type)
+	case rule.Label.Broken(!slices.Contains(knownVersions, p.Version)):
+		return nil, refuse(rule.Label, am.CredentialInvalid, "version %.40q of credentials is not known, only 2 and 3 of geni_sfa and 1 of geni_abac", p.Version)
+	case rule.Bytes.Broken(len(p.Text) > MaxBytes):
+		return nil, refuse(rule.Bytes, am.CredentialInvalid, "it has %d bytes, at most %d are read", len(p.Text), MaxBytes)
 	case text == "":
-		return nil, faultf(am.CredentialInvalid, "it is empty")
+		return nil, refuse(rule.Presented, am.CredentialInvalid, "it is empty")
 	}
 	key := sum(text)
 	if s, ok := x.statements.get(key); ok && s.holds(x.now) {
 		return s, nil
 	}
-	if x.budget.Spent() {
-		return nil, faultf(am.CredentialInvalid, "it is not read: %v", cert.ErrBudget)
+	if rule.Budget.Broken(x.budget.Spent()) {
+		return nil, refuse(rule.Budget, am.CredentialInvalid, "it is not read: %v", cert.ErrBudget)
 	}
 	s, err := z.verify(x, []byte(text), beside)
 	if err != nil {

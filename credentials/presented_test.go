@@ -7,6 +7,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/credentials/cert"
+	"patchbay/credentials/rule"
 	"patchbay/credentials/testdata/pki"
 )
 
@@ -28,7 +29,7 @@ func TestExaminedAgainOnlyWhereMoreIsKnown(t *testing.T) {
 		{"what was beside", between, between, false},
 		{"something more", nil, between, true},
 	} {
-		list := []examined{{err: faultf(am.CredentialUntrusted, "at first")}}
+		list := []examined{{err: refuse(rule.Anchored, am.CredentialUntrusted, "at first")}}
 		z.examineAgain(examination{z.trust.Load(), nil, pki.Now}, p, list, tt.beside, tt.more)
 		if again := list[0].err == nil; again != tt.again {
 			t.Errorf("%s: %v", tt.rule, list[0].err)

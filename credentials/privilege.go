@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"patchbay/am"
+	"patchbay/credentials/rule"
 	"patchbay/schemas/xmltree"
 )
 
@@ -27,8 +28,8 @@ func readPrivileges(e *xmltree.Element) ([]privilege, error) {
 	var list []privilege
 	seen := map[string]bool{}
 	for _, p := range e.Elements() {
-		if p.Name != (xmltree.Name{Local: "privilege"}) {
-			return nil, faultf(am.CredentialInvalid, "its privileges hold <%.40s>", p.Local)
+		if rule.Names.Broken(p.Name != (xmltree.Name{Local: "privilege"})) {
+			return nil, refuse(rule.Names, am.CredentialInvalid, "its privileges hold <%.40s>", p.Local)
 		}
 		if err := blankText(p); err != nil {
 			return nil, err
@@ -51,16 +52,16 @@ func readPrivileges(e *xmltree.Element) ([]privilege, error) {
 		}
 		key := strings.ToLower(name)
 		switch {
-		case len(list) == maxPrivileges:
-			return nil, faultf(am.CredentialInvalid, "it holds more than %d privileges", maxPrivileges)
-		case names != 1 || name == "" || delegates > 1:
-			return nil, faultf(am.CredentialInvalid, "a privilege must have one name and at most one can_delegate")
-		case !isPrivilegeName(name):
-			return nil, faultf(am.CredentialInvalid, "it holds the privilege %.40q, which is no name of 1 to %d visible characters of ASCII", name, maxPrivilegeName)
-		case delegates == 1 && delegate != "true" && delegate != "false" && delegate != "1" && delegate != "0":
-			return nil, faultf(am.CredentialInvalid, "a privilege has the can_delegate %.40q", delegate)
-		case seen[key]:
-			return nil, faultf(am.CredentialInvalid, "the privilege %.40q is listed twice", name)
+		case rule.PrivilegeCount.Broken(len(list) == maxPrivileges):
+			return nil, refuse(rule.PrivilegeCount, am.CredentialInvalid, "it holds more than %d privileges", maxPrivileges)
+		case rule.PrivilegeForm.Broken(names != 1 || name == "" || delegates > 1):
+			return nil, refuse(rule.PrivilegeForm, am.CredentialInvalid, "a privilege must have one name and at most one can_delegate")
+		case rule.PrivilegeName.Broken(!isPrivilegeName(name)):
+			return nil, refuse(rule.PrivilegeName, am.CredentialInvalid, "it holds the privilege %.40q, which is no name of 1 to %d visible characters of ASCII", name, maxPrivilegeName)
+		case rule.CanDelegate.Broken(delegates == 1 && delegate != "true" && delegate != "false" && delegate != "1" && delegate != "0"):
+			return nil, refuse(rule.CanDelegate, am.CredentialInvalid, "a privilege has the can_delegate %.40q", delegate)
+		case rule.PrivilegeOnce.Broken(seen[key]):
+			return nil, refuse(rule.PrivilegeOnce, am.CredentialInvalid, "the privilege %.40q is listed twice", name)
 		}
 		seen[key] = true
 		list = append(list, privilege{strings.Clone(name), delegate == "true" || delegate == "1"})

@@ -47,10 +47,6 @@ var table = map[Right][]string{
 // Rights lists all rights in alphabetic order.
 func Rights() []Right { return slices.Sorted(maps.Keys(table)) }
 
-// Privileges lists the privileges of which any one carries r; none where a
-// credential of the caller's own is enough.
-func Privileges(r Right) []string { return slices.Clone(table[r]) }
-
 // overSlice tells whether r is exercised on a slice.
 func (r Right) overSlice() bool { return len(table[r]) > 0 }
 

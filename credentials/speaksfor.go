@@ -1,10 +1,12 @@
 package credentials
 
 import (
+	"slices"
 	"strings"
 
 	"patchbay/am"
 	"patchbay/am/urn"
+	"patchbay/credentials/rule"
 )
 
 // speech is a user's word that a tool may act for it.
@@ -27,19 +29,19 @@ func (w *witnesses) abac(l level, s *statement) error {
 	user, isKey := parseKeyID(named)
 	signer := keyID(l.Signer.KeyID())
 	switch {
-	case !isSpeaksFor:
-		return faultf(am.CredentialInvalid, "its ABAC rule is about the role %.60q; of ABAC only speaks-for is used here", r.role)
-	case l.Signatures != 1:
-		return faultf(am.CredentialInvalid, "a speaks-for credential must have one signature, but it has %d", l.Signatures)
-	case len(r.tails) != 1:
-		return faultf(am.CredentialInvalid, "its ABAC rule names %d tails; a speaks-for credential names one tool", len(r.tails))
-	case r.tails[0].role != "" || r.tails[0].linking != "":
-		return faultf(am.CredentialInvalid, "its ABAC rule lets the members of a role speak (%.60q); a speaks-for credential names one tool by its key", r.tails[0].role)
-	case r.head != signer:
-		return faultf(am.CredentialUntrusted, "the head of its ABAC rule is the key %s, but it is signed with the key %s of %s; only a user can let a tool speak for itself",
+	case rule.RoleSpeaks.Broken(!isSpeaksFor):
+		return refuse(rule.RoleSpeaks, am.CredentialInvalid, "its ABAC rule is about the role %.60q; of ABAC only speaks-for is used here", r.role)
+	case rule.OneSignature.Broken(l.Signatures != 1):
+		return refuse(rule.OneSignature, am.CredentialInvalid, "a speaks-for credential must have one signature, but it has %d", l.Signatures)
+	case rule.OneTail.Broken(len(r.tails) != 1):
+		return refuse(rule.OneTail, am.CredentialInvalid, "its ABAC rule names %d tails; a speaks-for credential names one tool", len(r.tails))
+	case rule.TailIsKey.Broken(r.tails[0].role != "" || r.tails[0].linking != ""):
+		return refuse(rule.TailIsKey, am.CredentialInvalid, "its ABAC rule lets the members of a role speak (%.60q); a speaks-for credential names one tool by its key", r.tails[0].role)
+	case rule.HeadSigns.Broken(r.head != signer):
+		return refuse(rule.HeadSigns, am.CredentialUntrusted, "the head of its ABAC rule is the key %s, but it is signed with the key %s of %s; only a user can let a tool speak for itself",
 			r.head, signer, l.Signer.Name())
-	case !isKey || user != signer:
-		return faultf(am.CredentialUntrusted, "its ABAC rule is about the role %.60q, but its signer can only give the role %s%s", r.role, rolePrefix, signer)
+	case rule.RoleOfSigner.Broken(!isKey || user != signer):
+		return refuse(rule.RoleOfSigner, am.CredentialUntrusted, "its ABAC rule is about the role %.60q, but its signer can only give the role %s%s", r.role, rolePrefix, signer)
 	}
 	s.speech = &speech{toolKey: r.tails[0].principal}
 	return w.user(l, s)
@@ -53,10 +55,10 @@ func (w *witnesses) speaksFor(l level, s *statement) error {
 		return err
 	}
 	switch {
-	case l.Signatures != 1:
-		return faultf(am.CredentialInvalid, "a speaks-for credential must have one signature, but it has %d", l.Signatures)
-	case !l.Signer.URN.Equal(user.URN) || !sameKey(l.Signer, user):
-		return faultf(am.CredentialUntrusted, "it lets a tool speak for %s, but is signed by %s; only the user, with the key in the target_gid, can do so",
+	case rule.OneSignature.Broken(l.Signatures != 1):
+		return refuse(rule.OneSignature, am.CredentialInvalid, "a speaks-for credential must have one signature, but it has %d", l.Signatures)
+	case rule.SpeechByTarget.Broken(!l.Signer.URN.Equal(user.URN) || !sameKey(l.Signer, user)):
+		return refuse(rule.SpeechByTarget, am.CredentialUntrusted, "it lets a tool speak for %s, but is signed by %s; only the user, with the key in the target_gid, can do so",
 			user.URN, l.Signer.Name())
 	}
 	for _, part := range []witness{{"target", user}, {"owner", tool}} {
@@ -65,13 +67,17 @@ func (w *witnesses) speaksFor(l level, s *statement) error {
 		}
 	}
 	s.speech = &speech{tool: tool.URN, toolKey: tool.KeyID()}
-	return w.user(l, s)
+	if err := w.user(l, s); err != nil {
+		return err
+	}
+	s.speech.user = user.URN
+	return nil
 }
 
 // user completes a speech with its signer.
 func (w *witnesses) user(l level, s *statement) error {
-	if l.Signer.URN.Type != urn.User {
-		return faultf(am.CredentialUntrusted, "it is signed by %s, which is no user; only a user can let a tool speak for itself", l.Signer.Name())
+	if rule.SpeechByUser.Broken(l.Signer.URN.Type != urn.User) {
+		return refuse(rule.SpeechByUser, am.CredentialUntrusted, "it is signed by %s, which is no user; only a user can let a tool speak for itself", l.Signer.Name())
 	}
 	chain, err := w.vouch(witness{"signer", l.Signer}, s)
 	if err != nil {
@@ -87,16 +93,16 @@ func (z *Authorizer) speakingFor(c Caller, option string) (urn.URN, error) {
 	u, err := urn.Parse(option)
 	switch {
 	case option == "" || err == nil && u.Equal(c.URN):
-		if c.URN.Type == urn.Authority {
-			return urn.URN{}, deny(am.CredentialInvalid, "%s is an authority, which has no rights of its own; connect with the certificate of a user, or %s", c.URN, howToSpeak)
+		if rule.AuthorityAlone.Broken(c.URN.Type == urn.Authority) {
+			return urn.URN{}, deny(rule.AuthorityAlone, am.CredentialInvalid, "%s is an authority, which has no rights of its own; connect with the certificate of a user, or %s", c.URN, howToSpeak)
 		}
 		return urn.URN{}, nil
-	case err != nil || u.Type != urn.User:
-		return urn.URN{}, deny(am.CredentialMismatch, "geni_speaking_for is %.100q, which is no URN of a user; name the user of a speaks-for credential, or leave the option out", option)
-	case z.speakers != nil && !z.speakers[c.URN.Key()]:
-		return urn.URN{}, deny(am.CredentialUntrusted, "%s is not among those that this server lets speak for users; ask its operator, or leave geni_speaking_for out", c.URN)
-	case z.speakers == nil && c.URN.Type != urn.Tool && c.URN.Type != urn.Authority:
-		return urn.URN{}, deny(am.CredentialMismatch, "geni_speaking_for names %s, but %s is neither a tool nor an authority, and speaks-for is for these; leave the option out", u, c.URN)
+	case rule.SpokenIsUser.Broken(err != nil || u.Type != urn.User):
+		return urn.URN{}, deny(rule.SpokenIsUser, am.CredentialMismatch, "geni_speaking_for is %.100q, which is no URN of a user; name the user of a speaks-for credential, or leave the option out", option)
+	case rule.SpeakerListed.Broken(z.speakers != nil && !z.speakers[c.URN.Key()]):
+		return urn.URN{}, deny(rule.SpeakerListed, am.CredentialUntrusted, "%s is not among those that this server lets speak for users; ask its operator, or leave geni_speaking_for out", c.URN)
+	case rule.SpeakerKind.Broken(z.speakers == nil && c.URN.Type != urn.Tool && c.URN.Type != urn.Authority):
+		return urn.URN{}, deny(rule.SpeakerKind, am.CredentialMismatch, "geni_speaking_for names %s, but %s is neither a tool nor an authority, and speaks-for is for these; leave the option out", u, c.URN)
 	}
 	return u, nil
 }
@@ -119,13 +125,14 @@ func (g *Grant) speakFor(user urn.URN, c Caller, list []examined) error {
 			g.expires = earlier(g.expires, e.until)
 			return nil
 		}
-		tried = append(tried, Reason{Credential: i + 1, Detail: detailOf(err), Text: err.Error()})
+		tried = append(tried, reasonOf(i+1, err))
 	}
-	detail := am.CredentialMismatch
+	detail, broken := am.CredentialMismatch, rule.Presented
 	if len(tried) > 0 {
 		detail = (&DeniedError{tried}).Detail()
+		broken = tried[slices.IndexFunc(tried, func(r Reason) bool { return r.Detail == detail })].Rule
 	}
-	denied := deny(detail, "geni_speaking_for names %s, but no good speaks-for credential of that user for %s was presented", user, c.URN)
+	denied := deny(broken, detail, "geni_speaking_for names %s, but no good speaks-for credential of that user for %s was presented", user, c.URN)
 	denied.Reasons = append(denied.Reasons, tried...)
 	return denied
 }
@@ -133,12 +140,12 @@ func (g *Grant) speakFor(user urn.URN, c Caller, list []examined) error {
 // admits checks what differs from call to call.
 func (s *speech) admits(c Caller, key keyID, user urn.URN) error {
 	switch {
-	case !s.user.Equal(user):
-		return faultf(am.CredentialMismatch, "it lets a tool speak for %s, but geni_speaking_for names %s", s.user, user)
-	case s.toolKey != key:
-		return faultf(am.CredentialMismatch, "it lets the key %s speak for %s, but %s is calling with the key %s; have the user sign one for that", s.toolKey, s.user, c.URN, key)
-	case !s.tool.IsZero() && !s.tool.Equal(c.URN):
-		return faultf(am.CredentialMismatch, "it lets %s speak for %s, but %s is calling", s.tool, s.user, c.URN)
+	case rule.SpeechOfUser.Broken(!s.user.Equal(user)):
+		return refuse(rule.SpeechOfUser, am.CredentialMismatch, "it lets a tool speak for %s, but geni_speaking_for names %s", s.user, user)
+	case rule.SpeechOfTool.Broken(s.toolKey != key):
+		return refuse(rule.SpeechOfTool, am.CredentialMismatch, "it lets the key %s speak for %s, but %s is calling with the key %s; have the user sign one for that", s.toolKey, s.user, c.URN, key)
+	case rule.SpeechNamesTool.Broken(!s.tool.IsZero() && !s.tool.Equal(c.URN)):
+		return refuse(rule.SpeechNamesTool, am.CredentialMismatch, "it lets %s speak for %s, but %s is calling", s.tool, s.user, c.URN)
 	}
 	return nil
 }

@@ -2,8 +2,6 @@ package credentials_test
 
 import (
 	"crypto/x509/pkix"
-	"encoding/asn1"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -36,37 +34,13 @@ func (w *world) speak(t testing.TB, caller *pki.Entity, option string, docs ...s
 	return w.z.Authorize(w.caller(t, caller), sfa(docs...), option, credentials.RightAllocate, now)
 }
 
-func sayDenied(t *testing.T, rule string, err error, detailWant am.Detail, want string) {
-	t.Helper()
-	if err == nil || detail(t, err) != detailWant || !strings.Contains(err.Error(), want) {
-		t.Errorf("%s: %v; want %q with the detail %d", rule, err, want, detailWant)
-	}
-}
-
-// TestSpeaksFor holds each condition of speaks-for against a credential that
-// breaks it and no other (#29, #30).
+// TestSpeaksFor are ways to give one's word in ABAC; what must not be done is among
+// the attacks.
 func TestSpeaksFor(t *testing.T) {
 	w := newWorld(t)
 	slice := w.sliceCredential().Signed(t)
-	stranger := pki.Authority(t, nil, "urn:publicid:IDN+example.net+authority+sa", "rsa5")
-	second := pki.User(t, w.sa, "urn:publicid:IDN+example.org+tool+second", "rsa5")
-	sameName := pki.User(t, w.sa, toolURN, "rsa5")
 	sameKey := pki.User(t, w.sa, "urn:publicid:IDN+example.org+tool+third", "rsa6")
-	principal := func(e *pki.Entity, more string) string {
-		return "<ABACprincipal><keyid>" + pki.KeyID(t, e) + "</keyid></ABACprincipal>" + more
-	}
-	// Whoever makes a certificate chooses what it says of its own key.
-	forged := func(uri, key string, victim *pki.Entity) *pki.Entity {
-		id, err := hex.DecodeString(pki.KeyID(t, victim))
-		if err != nil {
-			t.Fatal(err)
-		}
-		value, err := asn1.Marshal(id)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return pki.Issue(t, w.sa, pki.Subject{URIs: []string{uri}, Key: key, Extra: []pkix.Extension{{Id: asn1.ObjectIdentifier{2, 5, 29, 14}, Value: value}}})
-	}
+	claims := pki.Issue(t, w.sa, pki.Subject{URIs: []string{aliceURN}, Key: "rsa5", Extra: []pkix.Extension{pki.ClaimKey(t, w.bob)}})
 	type change = func(s *pki.SpeaksFor)
 	edit := func(old, by string) change {
 		return func(s *pki.SpeaksFor) {
@@ -78,80 +52,17 @@ func TestSpeaksFor(t *testing.T) {
 		change change
 		caller *pki.Entity // the tool unless given
 		option string      // alice unless given
-		want   string      // part of the refusal; empty: accepted
-		detail am.Detail
 	}{
-		{rule: "neighbour: alice lets the tool speak"},
-		{rule: "neighbour: option in another case", option: strings.Replace(aliceURN, "alice", "ALICE", 1)},
-		{rule: "neighbour: to an authority", change: func(s *pki.SpeaksFor) { s.Tool = w.sa }, caller: w.sa},
-		{rule: "neighbour: no mnemonic", change: edit("<mnemonic>tool</mnemonic>", "")},
-		{rule: "neighbour: key ids in upper case", change: func(s *pki.SpeaksFor) {
+		{rule: "alice lets the tool speak"},
+		{rule: "option in another case", option: strings.Replace(aliceURN, "alice", "ALICE", 1)},
+		{rule: "to an authority", change: func(s *pki.SpeaksFor) { s.Tool = w.sa }, caller: w.sa},
+		{rule: "no mnemonic", change: edit("<mnemonic>tool</mnemonic>", "")},
+		{rule: "key ids in upper case", change: func(s *pki.SpeaksFor) {
 			s.Head, s.Role = strings.ToUpper(pki.KeyID(t, w.alice)), "speaks_for_"+strings.ToUpper(pki.KeyID(t, w.alice))
 		}},
-		{rule: "neighbour: without empty elements", change: edit("<serial/><owner_gid/><target_gid/><uuid/>", "")},
-		{rule: "neighbour: the tool's certificate was renewed", caller: sameKey},
-
-		{rule: "29 other tool's tail", caller: second, want: "is calling with the key", detail: am.CredentialMismatch},
-		{rule: "29 copied to a tool of the same name and another key", caller: sameName, want: "is calling with the key", detail: am.CredentialMismatch},
-		{rule: "29 other user's head", change: func(s *pki.SpeaksFor) { s.Head = pki.KeyID(t, w.bob) }, want: "the head of its ABAC rule", detail: am.CredentialUntrusted},
-		{rule: "29 other user's head and role", change: func(s *pki.SpeaksFor) {
-			s.Head, s.Role = pki.KeyID(t, w.bob), "speaks_for_"+pki.KeyID(t, w.bob)
-		}, option: bobURN, want: "the head of its ABAC rule", detail: am.CredentialUntrusted},
-		{rule: "29 role of other id", change: func(s *pki.SpeaksFor) { s.Role = "speaks_for_" + pki.KeyID(t, w.bob) }, want: "its signer can only give the role speaks_for_", detail: am.CredentialUntrusted},
-		{rule: "29 role of no id", change: func(s *pki.SpeaksFor) { s.Role = "speaks_for_alice" }, want: "its signer can only give", detail: am.CredentialUntrusted},
-		{rule: "29 role in another case", change: func(s *pki.SpeaksFor) { s.Role = "Speaks_For_" + pki.KeyID(t, w.alice) }, want: "of ABAC only speaks-for", detail: am.CredentialInvalid},
-		{rule: "29 two tails", change: edit("</tail>", "</tail><tail>"+principal(second, "")+"</tail>"), want: "names 2 tails", detail: am.CredentialInvalid},
-		{rule: "29 two heads", change: edit("<tail>", "<head>"+principal(w.bob, "<role>r</role>")+"</head><tail>"), want: "2 <head>", detail: am.CredentialInvalid},
-		{rule: "29 no tail", change: func(s *pki.SpeaksFor) {
-			s.Edit = func(doc string) string { return replace(t, doc, between(doc, "<tail>", "</tail>"), "") }
-		}, want: "no tail", detail: am.CredentialInvalid},
-		{rule: "29 tail with a role", change: func(s *pki.SpeaksFor) { s.Tail = principal(w.tool, "<role>friend</role>") }, want: `a role speak ("friend")`, detail: am.CredentialInvalid},
-		{rule: "29 tail with a linking role", change: func(s *pki.SpeaksFor) {
-			s.Tail = principal(w.tool, "<role>friend</role><linking_role>of</linking_role>")
-		}, want: `a role speak ("friend")`, detail: am.CredentialInvalid},
-		{rule: "29 expired", change: func(s *pki.SpeaksFor) { s.Expires = "2026-11-21T12:00:00Z" }, want: "credential 1: expired 2026-11-21T12:00:00Z; have the user sign a fresh one", detail: am.CredentialExpired},
-		{rule: "29 signed by the tool", change: func(s *pki.SpeaksFor) { s.Signer = []*pki.Entity{w.tool, w.sa} }, want: "which is no user", detail: am.CredentialUntrusted},
-		{rule: "29 signed by the tool in the user's name", change: func(s *pki.SpeaksFor) {
-			s.Signer, s.Head, s.Role = []*pki.Entity{w.tool, w.sa}, pki.KeyID(t, w.alice), "speaks_for_"+pki.KeyID(t, w.alice)
-		}, want: "the head of its ABAC rule", detail: am.CredentialUntrusted},
-		{rule: "29 signed by the authority", change: func(s *pki.SpeaksFor) { s.Signer = []*pki.Entity{w.sa} }, want: "which is no user", detail: am.CredentialUntrusted},
-		{rule: "29 signed by another user", change: func(s *pki.SpeaksFor) { s.Signer = []*pki.Entity{w.bob, w.sa} }, want: "it lets a tool speak for " + bobURN, detail: am.CredentialMismatch},
-		{rule: "29 signed with a self-made certificate of the user", change: func(s *pki.SpeaksFor) { s.Signer = []*pki.Entity{pki.User(t, nil, aliceURN, "rsa5")} }, want: "its signer is not accepted", detail: am.CredentialUntrusted},
-		{rule: "29 signed by a stranger's alice", change: func(s *pki.SpeaksFor) { s.Signer = []*pki.Entity{pki.User(t, stranger, aliceURN, "rsa5"), stranger} }, want: "its signer is not accepted", detail: am.CredentialUntrusted},
-		{rule: "29 signer expired", change: func(s *pki.SpeaksFor) {
-			s.Signer = []*pki.Entity{pki.Issue(t, w.sa, pki.Subject{URIs: []string{aliceURN}, Key: "rsa2", From: now.Add(-2 * time.Hour), To: now.Add(-time.Minute)}), w.sa}
-		}, want: "its signer is not accepted", detail: am.CredentialExpired},
-		{rule: "29 option of a third user", option: "urn:publicid:IDN+example.org+user+carol", want: "but geni_speaking_for names urn:publicid:IDN+example.org+user+carol", detail: am.CredentialMismatch},
-		{rule: "13 option of the same name in a sub-authority", option: labAlice, want: "but geni_speaking_for names " + labAlice, detail: am.CredentialMismatch},
-		{rule: "29 option is no user", option: sliceURN, want: "no URN of a user", detail: am.CredentialMismatch},
-		{rule: "29 option is no URN", option: "alice", want: "no URN of a user", detail: am.CredentialMismatch},
-		{rule: "29 option with a blank", option: aliceURN + " ", want: "no URN of a user", detail: am.CredentialMismatch},
-		{rule: "29 used by a user", caller: w.bob, change: func(s *pki.SpeaksFor) { s.Tool = w.bob }, want: "is neither a tool nor an authority", detail: am.CredentialMismatch},
-
-		{rule: "30 the tool's certificate claims the key of the tail", caller: forged("urn:publicid:IDN+example.org+tool+evil", "rsa5", w.tool), want: "is calling with the key", detail: am.CredentialMismatch},
-		{rule: "30 the signer's certificate claims the user's key", change: func(s *pki.SpeaksFor) {
-			s.Signer = []*pki.Entity{forged(aliceURN, "rsa5", w.alice), w.sa}
-			s.Head, s.Role = pki.KeyID(t, w.alice), "speaks_for_"+pki.KeyID(t, w.alice)
-		}, want: "the head of its ABAC rule", detail: am.CredentialUntrusted},
-		{rule: "neighbour: a certificate that claims another key, named by its own", change: func(s *pki.SpeaksFor) { s.Signer = []*pki.Entity{forged(aliceURN, "rsa5", w.bob), w.sa} }},
-
-		{rule: "another role", change: func(s *pki.SpeaksFor) { s.Role = "friend" }, want: `about the role "friend"; of ABAC only speaks-for`, detail: am.CredentialInvalid},
-		{rule: "no role", change: func(s *pki.SpeaksFor) {
-			s.Edit = func(doc string) string { return replace(t, doc, between(doc, "<role>", "</role>"), "") }
-		}, want: "head of its ABAC rule has no role", detail: am.CredentialInvalid},
-		{rule: "version 1.0", change: edit("<version>1.1", "<version>1.0"), want: `version "1.0"`, detail: am.CredentialInvalid},
-		{rule: "no rule", change: func(s *pki.SpeaksFor) {
-			s.Edit = func(doc string) string { return replace(t, doc, between(doc, "<abac>", "</abac>"), "") }
-		}, want: "holds no <abac>", detail: am.CredentialInvalid},
-		{rule: "two rules", change: edit("</abac>", "</abac><abac/>"), want: "<abac> more than once", detail: am.CredentialInvalid},
-		{rule: "rule in a foreign namespace", change: edit("<abac>", `<abac xmlns="urn:x">`), want: "foreign namespace", detail: am.CredentialInvalid},
-		{rule: "head in a foreign namespace", change: edit("<head>", `<head xmlns="urn:x">`), want: "where it cannot stand", detail: am.CredentialInvalid},
-		{rule: "key id cut short", change: edit("</keyid>", "0</keyid>"), want: "40 hexadecimal digits", detail: am.CredentialInvalid},
-		{rule: "key id of other letters", change: func(s *pki.SpeaksFor) { s.Head = strings.Repeat("g", 40) }, want: "40 hexadecimal digits", detail: am.CredentialInvalid},
-		{rule: "24 comment in a key id, signed with it", change: edit("</keyid>", "<!-- x --></keyid>"), want: "comment", detail: am.CredentialInvalid},
-		{rule: "24 text beside a principal", change: edit("<head>", "<head>x"), want: "text between the elements of <head>", detail: am.CredentialInvalid},
-		{rule: "of the type privilege", change: edit("<type>abac", "<type>privilege"), want: "owner_gid cannot be read", detail: am.CredentialInvalid},
-		{rule: "of the type speaksfor", change: edit("<type>abac", "<type>speaksfor"), want: "could be read in two ways", detail: am.CredentialInvalid},
+		{rule: "without empty elements", change: edit("<serial/><owner_gid/><target_gid/><uuid/>", "")},
+		{rule: "the tool's certificate was renewed", caller: sameKey},
+		{rule: "a certificate that claims another key, named by its own", change: func(s *pki.SpeaksFor) { s.Signer = []*pki.Entity{claims, w.sa} }},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
 			s := w.speaksFor()
@@ -168,10 +79,6 @@ func TestSpeaksFor(t *testing.T) {
 			doc := s.Signed(t)
 			for range 2 { // new, and remembered
 				g, err := w.speak(t, caller, option, doc, slice)
-				if tt.want != "" {
-					sayDenied(t, tt.rule, err, tt.detail, tt.want)
-					continue
-				}
 				if err != nil {
 					t.Fatalf("refused: %v", err)
 				}
@@ -184,70 +91,29 @@ func TestSpeaksFor(t *testing.T) {
 	}
 }
 
-// TestOldSpeaksFor is the same for the form that has no ABAC.
+// TestOldSpeaksFor is the same for the form that has no ABAC. Whatever it says of
+// privileges, it gives none.
 func TestOldSpeaksFor(t *testing.T) {
 	w := newWorld(t)
 	slice := w.sliceCredential().Signed(t)
-	second := pki.User(t, w.sa, "urn:publicid:IDN+example.org+tool+second", "rsa5")
-	type list = []*pki.Entity
-	for _, tt := range []struct {
-		rule   string
-		change func(c *pki.Credential)
-		caller *pki.Entity
-		option string
-		want   string
-		detail am.Detail
-	}{
-		{rule: "neighbour: alice lets the tool speak"},
-		{rule: "neighbour: without privileges", change: func(c *pki.Credential) { c.Privileges = nil }},
-		{rule: "29 copied between tools", caller: second, want: "is calling with the key", detail: am.CredentialMismatch},
-		{rule: "29 a tool of the same name and another key", caller: pki.User(t, w.sa, toolURN, "rsa5"), want: "is calling with the key", detail: am.CredentialMismatch},
-		{rule: "29 a tool of the same key and another name", caller: pki.User(t, w.sa, "urn:publicid:IDN+example.org+tool+second", "rsa6"), want: "it lets " + toolURN, detail: am.CredentialMismatch},
-		{rule: "29 another user", change: func(c *pki.Credential) { c.Target, c.Signer = list{w.bob, w.sa}, list{w.bob, w.sa} }, want: "speak for " + bobURN + ", but", detail: am.CredentialMismatch},
-		{rule: "29 signed by the tool", change: func(c *pki.Credential) { c.Signer = list{w.tool, w.sa} }, want: "but is signed by " + toolURN, detail: am.CredentialUntrusted},
-		{rule: "29 signed by the authority", change: func(c *pki.Credential) { c.Signer = list{w.sa} }, want: "but is signed by " + saURN, detail: am.CredentialUntrusted},
-		{rule: "29 signed by another user", change: func(c *pki.Credential) { c.Signer = list{w.bob, w.sa} }, want: "but is signed by " + bobURN, detail: am.CredentialUntrusted},
-		{rule: "29 signed with another key of the user's name", change: func(c *pki.Credential) { c.Signer = list{pki.User(t, w.sa, aliceURN, "rsa5"), w.sa} }, want: "with the key in the target_gid", detail: am.CredentialUntrusted},
-		{rule: "29 signed with the user's key in another name", change: func(c *pki.Credential) {
-			c.Signer = list{pki.User(t, w.sa, "urn:publicid:IDN+example.org+user+mallory", "rsa2"), w.sa}
-		}, want: "but is signed by urn:publicid:IDN+example.org+user+mallory", detail: am.CredentialUntrusted},
-		{rule: "29 owner and target changed round", change: func(c *pki.Credential) { c.Owner, c.Target = c.Target, c.Owner }, want: "speak for " + toolURN + ", but is signed by " + aliceURN, detail: am.CredentialUntrusted},
-		{rule: "29 target is a slice that signed it", change: func(c *pki.Credential) { c.Target, c.Signer = list{w.slice, w.sa}, list{w.slice, w.sa} }, want: "which is no user", detail: am.CredentialUntrusted},
-		{rule: "29 self-made user", change: func(c *pki.Credential) {
-			a := pki.User(t, nil, aliceURN, "rsa5")
-			c.Target, c.Signer = list{a}, list{a}
-		}, want: "its target is not accepted", detail: am.CredentialUntrusted},
-		{rule: "29 self-made tool", change: func(c *pki.Credential) { c.Owner = list{pki.User(t, nil, toolURN, "rsa6")} }, want: "its owner is not accepted", detail: am.CredentialUntrusted},
-		{rule: "29 owner_urn of another tool", change: func(c *pki.Credential) { c.OwnerURN = second.URN.String() }, want: "its owner_urn", detail: am.CredentialMismatch},
-		{rule: "29 expired", change: func(c *pki.Credential) { c.Expires = "2026-11-21T12:00:00Z" }, want: "expired", detail: am.CredentialExpired},
-		{rule: "29 option of a third user", option: bobURN, want: "speak for " + aliceURN + ", but geni_speaking_for names " + bobURN, detail: am.CredentialMismatch},
-	} {
-		t.Run(tt.rule, func(t *testing.T) {
-			c := w.oldSpeaksFor()
-			if tt.change != nil {
-				tt.change(&c)
+	for _, privileges := range [][]string{{"*"}, nil} {
+		c := w.oldSpeaksFor()
+		c.Privileges = privileges
+		doc := c.Signed(t)
+		for range 2 { // new, and remembered
+			g, err := w.speak(t, w.tool, aliceURN, doc, slice)
+			if err != nil || g.Caller() != w.alice.URN || g.Speaker() != w.tool.URN {
+				t.Fatalf("%s by %s, %v", g.Caller(), g.Speaker(), err)
 			}
-			caller, option := tt.caller, tt.option
-			if caller == nil {
-				caller = w.tool
-			}
-			if option == "" {
-				option = aliceURN
-			}
-			doc := c.Signed(t)
-			for range 2 {
-				g, err := w.speak(t, caller, option, doc, slice)
-				if tt.want != "" {
-					sayDenied(t, tt.rule, err, tt.detail, tt.want)
-				} else if err != nil || g.Caller() != w.alice.URN || g.Speaker() != w.tool.URN {
-					t.Fatalf("%s by %s, %v", g.Caller(), g.Speaker(), err)
-				}
-			}
-			// Whatever it says of privileges, it gives none.
-			if _, err := w.over(t, credentials.RightStatus, doc); err == nil {
-				t.Error("it is taken for a credential of privileges")
-			}
-		})
+		}
+		if _, err := w.over(t, credentials.RightStatus, doc); err == nil {
+			t.Error("it is taken for a credential of privileges")
+		}
+	}
+	turned := w.oldSpeaksFor()
+	turned.Owner, turned.Target = turned.Target, turned.Owner
+	if _, err := w.speak(t, w.tool, aliceURN, turned.Signed(t), slice); err == nil {
+		t.Error("alice may speak for the tool, and so the tool for alice")
 	}
 }
 
@@ -343,30 +209,6 @@ func TestOperatorListsSpeakers(t *testing.T) {
 	for name, good := range map[string]bool{toolURN: true, saURN: true, bobURN: true, sliceURN: false, "portal": false, "": false} {
 		if err := (credentials.Config{Speakers: []string{name}}).Validate(); (err == nil) != good {
 			t.Errorf("%q as speaker: %v", name, err)
-		}
-	}
-}
-
-// TestSpeaksForSignatures is #2, #3 and #6 for speaks-for.
-func TestSpeaksForSignatures(t *testing.T) {
-	w := newWorld(t)
-	slice, doc := w.sliceCredential().Signed(t), w.speaksFor().Signed(t)
-	signature := between(doc, "<Signature ", "</Signature>")
-	elsewhere := strings.NewReplacer(`xml:id="Sig_ref0"`, `xml:id="Sig_other"`, `URI="#ref0"`, `URI="#other"`)
-	second, old := elsewhere.Replace(signature), w.oldSpeaksFor().Signed(t)
-	oldSignature := between(old, "<Signature ", "</Signature>")
-	for _, tt := range []struct{ rule, doc, want string }{
-		{"neighbour", doc, ""},
-		{"no signature", replace(t, doc, signature, ""), "is not signed"},
-		{"two signatures", replace(t, doc, signature, signature+second), "must have one signature, but it has 2"},
-		{"neighbour in the older form", old, ""},
-		{"two signatures in the older form", replace(t, old, oldSignature, oldSignature+elsewhere.Replace(oldSignature)), "must have one signature, but it has 2"},
-		{"key of another tool", replace(t, doc, pki.KeyID(t, w.tool), pki.KeyID(t, w.bob)), "changed after it was signed"},
-		{"HMAC", replace(t, doc, "http://www.w3.org/2001/04/xmldsig-more#rsa-sha256", "http://www.w3.org/2000/09/xmldsig#hmac-sha1"), "not accepted"},
-	} {
-		_, err := w.speak(t, w.tool, aliceURN, tt.doc, slice)
-		if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
-			t.Errorf("%s: %v; want %q", tt.rule, err, tt.want)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"patchbay/am/urn"
 	"patchbay/credentials/cert"
 	"patchbay/credentials/dsig"
+	"patchbay/credentials/rule"
 )
 
 // statement is what one verified credential says, and how long that holds. It
@@ -70,8 +71,8 @@ func (z *Authorizer) verify(x examination, document []byte, beside []*cert.Certi
 		if err != nil {
 			return nil, ofParent(i, err)
 		}
-		if !x.now.Before(c.expires) {
-			return nil, ofParent(i, faultf(am.CredentialExpired, "expired %s; %s", c.expires.Format(time.RFC3339), c.again(i < len(chain)-1)))
+		if rule.CredentialExpired.Broken(!x.now.Before(c.expires)) {
+			return nil, ofParent(i, refuse(rule.CredentialExpired, am.CredentialExpired, "expired %s; %s", c.expires.Format(time.RFC3339), c.again(i < len(chain)-1)))
 		}
 		if i == 0 || c.expires.Before(s.until) {
 			s.until = c.expires
@@ -162,7 +163,7 @@ type witness struct {
 func (w *witnesses) vouch(part witness, s *statement) (cert.Chain, error) {
 	chain, err := cert.Verify(part.Certificate, w.others, w.anchors, w.options, w.now)
 	if err != nil {
-		return nil, faultf(detailOf(err), "its %s is not accepted: %v", part.role, err)
+		return nil, refuse(rule.Of(err), detailOf(err), "its %s is not accepted: %v", part.role, err)
 	}
 	s.until = earlier(s.until, chain.Expires())
 	s.sha1 = s.sha1 || chain.SHA1()
@@ -188,16 +189,16 @@ func (l level) checkNames() error {
 // sameName checks the name that is written beside a certificate.
 func sameName(role, written string, c *cert.Certificate) error {
 	if err := c.NameErr(); err != nil {
-		return faultf(am.CredentialInvalid, "the certificate of its %s has %v", role, err)
+		return refuse(rule.Of(err), am.CredentialInvalid, "the certificate of its %s has %v", role, err)
 	}
-	if c.URN.IsZero() {
-		return faultf(am.CredentialInvalid, "the certificate of its %s holds no URN", role)
+	if rule.NamesSomebody.Broken(c.URN.IsZero()) {
+		return refuse(rule.NamesSomebody, am.CredentialInvalid, "the certificate of its %s holds no URN", role)
 	}
 	if written == "" {
 		return nil
 	}
-	if u, err := urn.Parse(written); err != nil || !u.Equal(c.URN) {
-		return faultf(am.CredentialMismatch, "its %s_urn is %.100q, but the certificate is that of %s", role, written, c.URN)
+	if u, err := urn.Parse(written); rule.NameWritten.Broken(err != nil || !u.Equal(c.URN)) {
+		return refuse(rule.NameWritten, am.CredentialMismatch, "its %s_urn is %.100q, but the certificate is that of %s", role, written, c.URN)
 	}
 	return nil
 }

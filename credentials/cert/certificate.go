@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -12,6 +11,7 @@ import (
 	"golang.org/x/crypto/cryptobyte/asn1"
 
 	"patchbay/am/urn"
+	"patchbay/credentials/rule"
 )
 
 // MaxBytes is the largest certificate, and the largest text of certificates
@@ -29,15 +29,15 @@ type Certificate struct {
 	// may be empty and decide nothing.
 	UUID, Email string
 
-	nameErr error
+	nameErr *Error
 	hash    [sha256.Size]byte
 }
 
 // Parse reads one certificate in DER. The error is that of the standard
 // library; one non-critical authorityInfoAccess extension may be malformed.
 func Parse(der []byte) (*Certificate, error) {
-	if len(der) > MaxBytes {
-		return nil, fmt.Errorf("certificate of %d bytes, at most %d are read", len(der), MaxBytes)
+	if rule.CertificateSize.Broken(len(der) > MaxBytes) {
+		return nil, refuseText(rule.CertificateSize, "certificate of %d bytes, at most %d are read", len(der), MaxBytes)
 	}
 	x, err := x509.ParseCertificate(der)
 	if err != nil {
@@ -51,8 +51,8 @@ func Parse(der []byte) (*Certificate, error) {
 		x.Raw = append([]byte(nil), der...)
 		x.RawTBSCertificate = tbs
 	}
-	if !nothingAdded(x.Raw) {
-		return nil, errors.New("something stands behind the signature, or some of its bits are unused")
+	if rule.NothingAdded.Broken(!nothingAdded(x.Raw)) {
+		return nil, refuseText(rule.NothingAdded, "something stands behind the signature, or some of its bits are unused")
 	}
 	c := &Certificate{Certificate: x, hash: sha256.Sum256(x.Raw)}
 	c.readNames()
@@ -74,8 +74,14 @@ func nothingAdded(der cryptobyte.String) bool {
 func (c *Certificate) Fingerprint() string { return hex.EncodeToString(c.hash[:]) }
 
 // NameErr says why the URNs in the certificate name nobody: malformed, or two
-// different ones. It is nil when there is one, and when there is none.
-func (c *Certificate) NameErr() error { return c.nameErr }
+// different ones; it is an *Error. It is nil when there is one, and when there
+// is none.
+func (c *Certificate) NameErr() error {
+	if c.nameErr == nil {
+		return nil
+	}
+	return c.nameErr
+}
 
 // Name is how messages speak of the certificate: by URN, or else by subject.
 func (c *Certificate) Name() string {
@@ -94,6 +100,7 @@ func (c *Certificate) same(d *Certificate) bool { return c.hash == d.hash }
 // readNames reads the subject alternative names from their raw bytes: a round
 // trip through net/url would fold and re-escape them.
 func (c *Certificate) readNames() {
+	defer c.readSubject()
 	const uriTag, emailTag = asn1.Tag(6 | 0x80), asn1.Tag(1 | 0x80)
 	for _, ext := range c.Extensions {
 		if !ext.Id.Equal(oidSubjectAltName) {
@@ -108,7 +115,7 @@ func (c *Certificate) readNames() {
 			var value cryptobyte.String
 			var tag asn1.Tag
 			if !names.ReadAnyASN1(&value, &tag) {
-				c.setNameErr(errors.New("malformed alternative names"))
+				c.setNameErr(rule.NamesWell, "malformed alternative names")
 				return
 			}
 			switch tag {
@@ -135,16 +142,18 @@ func (c *Certificate) readURI(s string) {
 	}
 	u, err := urn.Parse(s)
 	switch {
-	case err != nil:
-		c.setNameErr(err)
+	case rule.NamesWell.Broken(err != nil):
+		c.setNameErr(rule.NamesWell, "%v", err)
 	case c.URN.IsZero():
 		c.URN = u
-	case !c.URN.Equal(u):
-		c.setNameErr(fmt.Errorf("two URNs, %s and %s", c.URN, u))
+	case rule.NamesOne.Broken(!c.URN.Equal(u)):
+		c.setNameErr(rule.NamesOne, "two URNs, %s and %s", c.URN, u)
 	}
 }
 
-func (c *Certificate) setNameErr(err error) { c.URN, c.nameErr = urn.URN{}, err }
+func (c *Certificate) setNameErr(broken rule.Rule, format string, args ...any) {
+	c.URN, c.nameErr = urn.URN{}, &Error{Reason: NoName, Rule: broken, Certificate: c, Text: fmt.Sprintf(format, args...)}
+}
 
 func cutPrefixFold(s, prefix string) (string, bool) {
 	if len(s) < len(prefix) || !strings.EqualFold(s[:len(prefix)], prefix) {

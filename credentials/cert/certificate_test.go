@@ -170,25 +170,66 @@ func TestParsePEMReadsEveryFormOfGID(t *testing.T) {
 	}
 }
 
+// TestFlippedByteIsNeverVouchedFor changes every byte of certificates of every
+// kind, by two bits each.
 func TestFlippedByteIsNeverVouchedFor(t *testing.T) {
+	type entity = *pki.Entity
+	const lab = "urn:publicid:IDN+example.org:lab+"
 	root := pki.Authority(t, nil, saURN, "rsa1")
-	alice := pki.Issue(t, root, pki.Subject{URIs: []string{aliceURN}, Key: "rsa2", Extra: []pkix.Extension{pki.OddAIA(false)}})
-	anchors := pki.Anchors(root)
-	if _, err := cert.Verify(alice.Certificate, nil, anchors, cert.Options{}, pki.Now); err != nil {
-		t.Fatal(err)
-	}
-	for i := range alice.Raw {
-		for _, bit := range []byte{1, 0x20, 0x80} {
-			der := bytes.Clone(alice.Raw)
-			der[i] ^= bit
-			c, err := cert.Parse(der)
-			if err != nil {
-				continue
+	curves := pki.Authority(t, nil, saURN, "p256")
+	odd := []pkix.Extension{pki.OddAIA(false)}
+	between := pki.Issue(t, root, pki.Subject{URIs: []string{lab + "authority+sa"}, Key: "rsa2", CA: true, KeyUsage: x509.KeyUsageCertSign, PathLen: 1})
+	oddBetween := pki.Issue(t, curves, pki.Subject{URIs: []string{lab + "authority+sa"}, Key: "p256", CA: true, Extra: odd})
+	for _, tt := range []struct {
+		kind   string
+		anchor entity
+		chain  []entity // leaf first
+		flip   int      // which of the chain is changed
+	}{
+		{"user, RSA with SHA-256", root, []entity{pki.User(t, root, aliceURN, "rsa3")}, 0},
+		{"user with an odd authorityInfoAccess", root, []entity{pki.Issue(t, root, pki.Subject{URIs: []string{aliceURN}, Key: "rsa3", Extra: odd})}, 0},
+		{"user, RSA with SHA-512", root, []entity{pki.Issue(t, root, pki.Subject{URIs: []string{"urn:uuid:4210b70b-0ee9-4e70-9c6c-8a6326b541a7", aliceURN}, Key: "p384", Algorithm: x509.SHA512WithRSA})}, 0},
+		{"user, ECDSA with SHA-256", curves, []entity{pki.User(t, curves, aliceURN, "p256")}, 0},
+		{"user, ECDSA, with an odd authorityInfoAccess", curves, []entity{pki.Issue(t, curves, pki.Subject{URIs: []string{aliceURN}, Key: "p521", Extra: odd})}, 0},
+		{"CA between", root, []entity{pki.User(t, between, lab+"user+alice", "rsa3"), between}, 1},
+		{"CA between, ECDSA, with an odd authorityInfoAccess", curves, []entity{pki.User(t, oddBetween, lab+"user+alice", "p256"), oddBetween}, 1},
+		{"user below a CA", root, []entity{pki.User(t, between, lab+"user+alice", "rsa3"), between}, 0},
+		{"authority that is the anchor itself", root, []entity{root}, 0},
+	} {
+		t.Run(tt.kind, func(t *testing.T) {
+			anchors := pki.Anchors(tt.anchor)
+			verify := func(changed []byte) error {
+				list := make([]*cert.Certificate, len(tt.chain))
+				for i, e := range tt.chain {
+					raw := e.Raw
+					if i == tt.flip {
+						raw = changed
+					}
+					var err error
+					if list[i], err = cert.Parse(raw); err != nil {
+						return err
+					}
+				}
+				_, err := cert.Verify(list[0], list[1:], anchors, cert.Options{}, pki.Now)
+				return err
 			}
-			if _, err := cert.Verify(c, nil, anchors, cert.Options{}, pki.Now); err == nil {
-				t.Errorf("byte %d of %d changed by %#x and still accepted", i, len(der), bit)
+			der := tt.chain[tt.flip].Raw
+			if err := verify(der); err != nil {
+				t.Fatal(err)
 			}
-		}
+			accepted := 0
+			for i := range der {
+				for _, bit := range []byte{1, 0x20} {
+					changed := bytes.Clone(der)
+					changed[i] ^= bit
+					if verify(changed) == nil {
+						accepted++
+						t.Errorf("byte %d of %d changed by %#x and still accepted", i, len(der), bit)
+					}
+				}
+			}
+			t.Logf("%d changes, %d accepted", 2*len(der), accepted)
+		})
 	}
 }
 

@@ -1,6 +1,10 @@
 package cert
 
-import "fmt"
+import (
+	"fmt"
+
+	"patchbay/credentials/rule"
+)
 
 // Reason is why a certificate was refused.
 type Reason int
@@ -17,7 +21,7 @@ const (
 	WeakKey      // size or kind of the key
 	WeakDigest   // SHA-1 where the operator does not allow it
 	BadSignature // including algorithms never accepted
-	Unsupported  // a critical extension, or an old version of X.509
+	Unsupported  // a critical extension, or more of it than is read
 	Revoked      // by a CRL or the deny list of the trust folder
 )
 
@@ -30,10 +34,13 @@ func (r Reason) String() string {
 	return reasonNames[r]
 }
 
-// Error is a certificate that Verify refused.
+// Error is a certificate that was refused.
 type Error struct {
 	Reason Reason
-	// Certificate is the one at fault, which need not be the leaf.
+	// Rule is the one that is broken.
+	Rule rule.Rule
+	// Certificate is the one at fault, which need not be the leaf; nil where it
+	// could not be read.
 	Certificate *Certificate
 	// Text is one readable line that names it and, where there is one, the remedy.
 	Text string
@@ -41,6 +48,14 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Text }
 
-func refuse(r Reason, c *Certificate, format string, args ...any) *Error {
-	return &Error{Reason: r, Certificate: c, Text: c.Name() + " " + fmt.Sprintf(format, args...)}
+// Breaks is Rule.
+func (e *Error) Breaks() rule.Rule { return e.Rule }
+
+func refuse(r Reason, broken rule.Rule, c *Certificate, format string, args ...any) *Error {
+	return &Error{Reason: r, Rule: broken, Certificate: c, Text: c.Name() + " " + fmt.Sprintf(format, args...)}
+}
+
+// refuseText refuses what is not read, so that there is no certificate yet.
+func refuseText(broken rule.Rule, format string, args ...any) *Error {
+	return &Error{Reason: Unsupported, Rule: broken, Text: fmt.Sprintf(format, args...)}
 }

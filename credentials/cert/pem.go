@@ -5,6 +5,8 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+
+	"patchbay/credentials/rule"
 )
 
 // MaxCertificates is the most certificates one GID or one TLS peer may show.
@@ -27,8 +29,8 @@ func beginOf(label string) []byte { return []byte("-----BEGIN " + label + "-----
 // It is an error when there is no certificate, when one cannot be read, or
 // beyond MaxBytes of text and MaxCertificates blocks.
 func ParsePEM(text []byte) ([]*Certificate, error) {
-	if len(text) > MaxBytes {
-		return nil, fmt.Errorf("certificates of %d bytes, at most %d are read", len(text), MaxBytes)
+	if rule.CertificateSize.Broken(len(text) > MaxBytes) {
+		return nil, refuseText(rule.CertificateSize, "certificates of %d bytes, at most %d are read", len(text), MaxBytes)
 	}
 	blocks, err := splitPEM(text, MaxCertificates)
 	if err != nil {
@@ -60,8 +62,8 @@ func splitPEM(text []byte, most int) ([][]byte, error) {
 			if part = bytes.TrimSpace(part); len(part) == 0 {
 				continue
 			}
-			if len(blocks) == most {
-				return nil, fmt.Errorf("more than %d certificates", most)
+			if rule.CertificateCount.Broken(len(blocks) == most) {
+				return nil, refuseText(rule.CertificateCount, "more than %d certificates", most)
 			}
 			blocks = append(blocks, part)
 		}
@@ -85,8 +87,8 @@ func splitBlocks(text []byte, label string, most int) (blocks [][]byte, err erro
 		if !found {
 			return blocks, fmt.Errorf("a %s without END line", label)
 		}
-		if len(blocks) == most {
-			return blocks, fmt.Errorf("more than %d blocks %s", most, label)
+		if rule.CertificateCount.Broken(len(blocks) == most) {
+			return blocks, refuseText(rule.CertificateCount, "more than %d blocks %s", most, label)
 		}
 		blocks, text = append(blocks, block), after
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"patchbay/am/urn"
+	"patchbay/credentials/rule"
 )
 
 // Struck is an anchor that is none, because it is revoked.
@@ -91,7 +92,7 @@ func newRevoked(anchors []Anchor, lists []*RevocationList, denied []Denial) revo
 		r.byIssuer[l.issuerKey] = append(r.byIssuer[l.issuerKey], l)
 	}
 	for _, a := range anchors {
-		if file, line, ok := r.findAnchor(a.Certificate); ok {
+		if file, line, ok := r.findAnchor(a.Certificate); rule.NotRevoked.Broken(ok) {
 			r.strike(a, file, line)
 		}
 	}
@@ -200,7 +201,7 @@ func (r *revoked) among(path Chain) *Error {
 		return nil
 	}
 	for i := len(path) - 2; i >= 0; i-- {
-		if file, line, ok := r.find(path[i], path[i+1]); ok {
+		if file, line, ok := r.find(path[i], path[i+1]); rule.NotRevoked.Broken(ok) {
 			return refuseRevoked(path[i], file, line)
 		}
 	}
@@ -229,9 +230,9 @@ func (r *revoked) above(c *Certificate) *Error {
 // refuseRevoked tells a stranger no more than the name of the list.
 func refuseRevoked(c *Certificate, file string, line int) *Error {
 	if line > 0 {
-		return refuse(Revoked, c, "is refused by the operator of this server, in the list %s; ask there why", filepath.Base(file))
+		return refuse(Revoked, rule.NotRevoked, c, "is refused by the operator of this server, in the list %s; ask there why", filepath.Base(file))
 	}
-	return refuse(Revoked, c, "is revoked by its issuer, in the list %s; ask it for a new certificate", filepath.Base(file))
+	return refuse(Revoked, rule.NotRevoked, c, "is revoked by its issuer, in the list %s; ask it for a new certificate", filepath.Base(file))
 }
 
 // lines are what a generation depends on.

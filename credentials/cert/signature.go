@@ -11,6 +11,8 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+
+	"patchbay/credentials/rule"
 )
 
 // MaxRSABits is the largest RSA key with which anything is computed.
@@ -49,7 +51,7 @@ func checkDigest(key any, alg x509.SignatureAlgorithm, digest, sig []byte) error
 		if !usesRSA(alg) {
 			return errors.New("the algorithm is not for an RSA key")
 		}
-		if k.N.BitLen() > MaxRSABits {
+		if rule.KeyNotHuge.Broken(k.N.BitLen() > MaxRSABits) {
 			return fmt.Errorf("RSA key of %d bits, at most %d", k.N.BitLen(), MaxRSABits)
 		}
 		if rsa.VerifyPKCS1v15(k, hash, digest, sig) != nil {
@@ -81,23 +83,25 @@ func acceptedCurve(c elliptic.Curve) bool {
 
 // checkKey judges the kind and size of a certificate's own key.
 func checkKey(c *Certificate, o Options) *Error {
+	accepted := false
 	switch k := c.PublicKey.(type) {
 	case *rsa.PublicKey:
+		accepted = true
 		least := o.MinRSABits
 		if least == 0 {
 			least = DefaultMinRSABits
 		}
 		switch bits := k.N.BitLen(); {
-		case bits < least:
-			return refuse(WeakKey, c, "has an RSA key of %d bits, at least %d are needed; ask its authority for a certificate with a new key", bits, least)
-		case bits > MaxRSABits:
-			return refuse(WeakKey, c, "has an RSA key of %d bits, at most %d are read", bits, MaxRSABits)
+		case rule.KeySize.Broken(bits < least):
+			return refuse(WeakKey, rule.KeySize, c, "has an RSA key of %d bits, at least %d are needed; ask its authority for a certificate with a new key", bits, least)
+		case rule.KeyNotHuge.Broken(bits > MaxRSABits):
+			return refuse(WeakKey, rule.KeyNotHuge, c, "has an RSA key of %d bits, at most %d are read", bits, MaxRSABits)
 		}
-		return nil
 	case *ecdsa.PublicKey:
-		if acceptedCurve(k.Curve) {
-			return nil
-		}
+		accepted = acceptedCurve(k.Curve)
 	}
-	return refuse(WeakKey, c, "has a key that is neither RSA nor ECDSA on P-256, P-384 or P-521")
+	if !rule.KeyKind.Broken(!accepted) {
+		return nil
+	}
+	return refuse(WeakKey, rule.KeyKind, c, "has a key that is neither RSA nor ECDSA on P-256, P-384 or P-521")
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"patchbay/am/urn"
+	"patchbay/credentials/rule"
 )
 
 const (
@@ -70,10 +71,10 @@ func Verify(leaf *Certificate, others []*Certificate, a *Anchors, o Options, now
 		return chain, nil
 	}
 	if leaf.nameErr != nil {
-		return nil, refuse(NoName, leaf, "has %v", leaf.nameErr)
+		return nil, refuse(NoName, leaf.nameErr.Rule, leaf, "has %v", leaf.nameErr)
 	}
-	if leaf.URN.IsZero() {
-		return nil, refuse(NoName, leaf, "holds no URN among its alternative names")
+	if rule.NamesSomebody.Broken(leaf.URN.IsZero()) {
+		return nil, refuse(NoName, rule.NamesSomebody, leaf, "holds no URN among its alternative names")
 	}
 	s := search{others: others, anchors: a, options: o, now: now, checks: maxChecks}
 	chain := s.from(leaf, nil)
@@ -134,11 +135,8 @@ func (s *search) from(c *Certificate, path Chain) Chain {
 	if e := s.anchors.revoked.anchor(c); e != nil {
 		return s.fail(len(path), e)
 	}
-	if c.Version < 3 && len(path) > 1 {
-		return s.fail(len(path), refuse(Unsupported, c, "is X.509 version %d and may not issue", c.Version))
-	}
-	if len(path) == maxDepth {
-		return s.fail(len(path), refuse(NotIssuer, path[0], "has a chain of more than %d certificates", maxDepth))
+	if rule.ChainLength.Broken(len(path) == maxDepth) {
+		return s.fail(len(path), refuse(NotIssuer, rule.ChainLength, path[0], "has a chain of more than %d certificates", maxDepth))
 	}
 	for _, i := range s.anchors.bySubject[string(c.RawIssuer)] {
 		if chain := s.over(s.anchors.list[i].Certificate, true, path); chain != nil {
@@ -156,7 +154,7 @@ func (s *search) from(c *Certificate, path Chain) Chain {
 	if e := s.anchors.revoked.above(c); e != nil {
 		return s.fail(len(path), e)
 	}
-	return s.fail(len(path)-1, refuse(Untrusted, c, "is issued by %q, which is no authority this server trusts", short(c.Issuer.String())))
+	return s.stranger(path, refuse(Untrusted, rule.Anchored, c, "is issued by %q, which is no authority this server trusts", short(c.Issuer.String())))
 }
 
 // over tries issuer as the issuer of the last certificate of the path.
@@ -165,21 +163,21 @@ func (s *search) over(issuer *Certificate, anchor bool, path Chain) Chain {
 	if e := checkIssuer(issuer, anchor, len(path)-1); e != nil {
 		return s.fail(len(path), e)
 	}
-	if usesSHA1(c.SignatureAlgorithm) && !s.options.SHA1 {
-		return s.fail(len(path), refuse(WeakDigest, c, "is signed with SHA-1, which this server does not accept; ask its authority for a new one"))
+	if rule.CertificateDigest.Broken(usesSHA1(c.SignatureAlgorithm) && !s.options.SHA1) {
+		return s.fail(len(path), refuse(WeakDigest, rule.CertificateDigest, c, "is signed with SHA-1, which this server does not accept; ask its authority for a new one"))
 	}
 	if e := checkKey(issuer, s.options); e != nil {
 		return s.fail(len(path), e)
 	}
-	if s.checks == 0 {
-		return s.fail(len(path), refuse(Untrusted, path[0], "cannot be traced to a trusted authority within %d signatures", maxChecks))
+	if rule.SearchLength.Broken(s.checks == 0) {
+		return s.fail(maxDepth, refuse(Untrusted, rule.SearchLength, path[0], "cannot be traced to a trusted authority within %d signatures", maxChecks))
 	}
 	s.checks--
-	if !s.options.Budget.Take(issuer.PublicKey) {
-		return s.fail(maxDepth, refuse(Untrusted, path[0], "is not traced to a trusted authority: %v", ErrBudget))
+	if rule.Budget.Broken(!s.options.Budget.Take(issuer.PublicKey)) {
+		return s.fail(maxDepth, refuse(Untrusted, rule.Budget, path[0], "is not traced to a trusted authority: %v", ErrBudget))
 	}
-	if err := CheckSignature(issuer.PublicKey, c.SignatureAlgorithm, c.RawTBSCertificate, c.Signature); err != nil {
-		return s.fail(len(path), refuse(BadSignature, c, "is not signed by %s: %v", issuer.Name(), err))
+	if err := CheckSignature(issuer.PublicKey, c.SignatureAlgorithm, c.RawTBSCertificate, c.Signature); rule.CertificateSignature.Broken(err != nil) {
+		return s.fail(len(path), refuse(BadSignature, rule.CertificateSignature, c, "is not signed by %s: %v", issuer.Name(), err))
 	}
 	return s.from(issuer, path)
 }
@@ -187,16 +185,16 @@ func (s *search) over(issuer *Certificate, anchor bool, path Chain) Chain {
 // checkSelf judges what a certificate says of itself.
 func (s *search) checkSelf(c *Certificate) *Error {
 	switch {
-	case s.now.After(c.NotAfter):
-		return refuse(Expired, c, "expired %s", c.NotAfter.UTC().Format(time.RFC3339))
-	case s.now.Before(c.NotBefore.Add(-skew)):
-		return refuse(NotYetValid, c, "is not valid before %s", c.NotBefore.UTC().Format(time.RFC3339))
+	case rule.CertificateExpired.Broken(s.now.After(c.NotAfter)):
+		return refuse(Expired, rule.CertificateExpired, c, "expired %s", c.NotAfter.UTC().Format(time.RFC3339))
+	case rule.CertificateBegun.Broken(s.now.Before(c.NotBefore.Add(-skew))):
+		return refuse(NotYetValid, rule.CertificateBegun, c, "is not valid before %s", c.NotBefore.UTC().Format(time.RFC3339))
 	case c.nameErr != nil && !s.isAnchor(c):
-		return refuse(NoName, c, "has %v", c.nameErr)
+		return refuse(NoName, c.nameErr.Rule, c, "has %v", c.nameErr)
 	}
 	for _, ext := range c.Extensions {
-		if ext.Critical && !evaluated(ext.Id) {
-			return refuse(Unsupported, c, "has a critical extension %s that this server does not evaluate", ext.Id)
+		if rule.Evaluated.Broken(ext.Critical && !evaluated(ext.Id)) {
+			return refuse(Unsupported, rule.Evaluated, c, "has a critical extension %s that this server does not evaluate", ext.Id)
 		}
 	}
 	return checkKey(c, s.options)
@@ -224,18 +222,19 @@ func evaluated(oid asn1.ObjectIdentifier) bool {
 }
 
 // checkIssuer judges whether a certificate may issue at all, with below
-// certificates between it and the leaf. An anchor need not be a CA.
+// certificates between it and the leaf. An anchor need not be a CA; others must
+// be, which those of the versions 1 and 2 of X.509 have no place to say.
 func checkIssuer(c *Certificate, anchor bool, below int) *Error {
 	isCA := c.BasicConstraintsValid && c.IsCA
 	switch {
-	case !isCA && !anchor:
-		return refuse(NotIssuer, c, "issued a certificate but is no CA")
-	case c.KeyUsage != 0 && c.KeyUsage&x509.KeyUsageCertSign == 0:
-		return refuse(NotIssuer, c, "issued a certificate but its key usage does not allow it")
-	case isCA && c.MaxPathLen >= 0 && (c.MaxPathLen > 0 || c.MaxPathLenZero) && below > c.MaxPathLen:
-		return refuse(NotIssuer, c, "allows only %d certificates between it and the last", c.MaxPathLen)
-	case !c.URN.IsZero() && c.URN.Type != urn.Authority:
-		return refuse(NotIssuer, c, "issued a certificate but is no authority")
+	case rule.IssuerIsCA.Broken(!isCA && !anchor):
+		return refuse(NotIssuer, rule.IssuerIsCA, c, "issued a certificate but is no CA")
+	case rule.IssuerKeyUsage.Broken(c.KeyUsage != 0 && c.KeyUsage&x509.KeyUsageCertSign == 0):
+		return refuse(NotIssuer, rule.IssuerKeyUsage, c, "issued a certificate but its key usage does not allow it")
+	case rule.PathLength.Broken(isCA && c.MaxPathLen >= 0 && (c.MaxPathLen > 0 || c.MaxPathLenZero) && below > c.MaxPathLen):
+		return refuse(NotIssuer, rule.PathLength, c, "allows only %d certificates between it and the last", c.MaxPathLen)
+	case rule.IssuerIsAuthority.Broken(!c.URN.IsZero() && c.URN.Type != urn.Authority):
+		return refuse(NotIssuer, rule.IssuerIsAuthority, c, "issued a certificate but is no authority")
 	}
 	return nil
 }
@@ -250,11 +249,11 @@ func checkNames(path Chain, anchor Anchor) *Error {
 		if c.URN.IsZero() {
 			continue
 		}
-		if !covered(scope, c.URN.Authority) {
+		if rule.Namespace.Broken(!covered(scope, c.URN.Authority)) {
 			if len(scope) == 0 {
-				return refuse(Namespace, c, "is issued under %s, which this server does not let speak for any authority", anchor.Certificate.Name())
+				return refuse(Namespace, rule.Namespace, c, "is issued under %s, which this server does not let speak for any authority", anchor.Certificate.Name())
 			}
-			return refuse(Namespace, c, "is issued under %s, which speaks only for %s", path[i+1].Name(), strings.Join(scope, ", "))
+			return refuse(Namespace, rule.Namespace, c, "is issued under %s, which speaks only for %s", path[i+1].Name(), strings.Join(scope, ", "))
 		}
 		scope = []string{c.URN.Authority}
 	}

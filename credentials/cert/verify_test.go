@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"patchbay/credentials/cert"
+	"patchbay/credentials/rule"
 	"patchbay/credentials/testdata/pki"
 	"patchbay/testdata/need"
 )
@@ -31,7 +32,17 @@ func user(auth string) step {
 
 func with(s step, change func(*step)) step { change(&s); return s }
 
-func TestChainRules(t *testing.T) {
+// chainRow is a chain and the rule that refuses it.
+type chainRow struct {
+	name    string
+	steps   []step // anchor first, leaf last
+	options cert.Options
+	listed  []string  // the anchor's companion list
+	broken  rule.Rule // empty: accepted
+}
+
+// chains are those that a rule refuses, each beside one that it accepts.
+func chains() []chainRow {
 	expired := func(s *step) { s.From, s.To = pki.Now.Add(-2*time.Hour), pki.Now.Add(-time.Second) }
 	future := func(s *step) { s.From = pki.Now.Add(6 * time.Minute) }
 	key := func(k string) func(*step) { return func(s *step) { s.Key = k } }
@@ -40,94 +51,106 @@ func TestChainRules(t *testing.T) {
 	unknown := pkix.Extension{Id: asn1.ObjectIdentifier{1, 2, 3, 4}, Value: []byte{5, 0}, Critical: true}
 	constraints := pkix.Extension{Id: asn1.ObjectIdentifier{2, 5, 29, 30}, Critical: true,
 		Value: []byte{0x30, 0x10, 0xa0, 0x0e, 0x30, 0x0c, 0x82, 0x0a, 'e', 'x', '.', 'e', 'x', 'a', 'm', 'p', 'l', 'e'}}
-	ok := cert.Reason(-1)
-	for _, tt := range []struct {
-		rule    string
-		steps   []step // anchor first, leaf last
-		options cert.Options
-		listed  []string // the anchor's companion list
-		want    cert.Reason
-	}{
-		{"two levels", []step{authority("example.org"), user("example.org")}, cert.Options{}, nil, ok},
-		{"three levels", []step{authority("example.org"), sub, user("example.org:lab")}, cert.Options{}, nil, ok},
+	return []chainRow{
+		{"two levels", []step{authority("example.org"), user("example.org")}, cert.Options{}, nil, ""},
+		{"three levels", []step{authority("example.org"), sub, user("example.org:lab")}, cert.Options{}, nil, ""},
 
-		{"leaf expired", []step{authority("example.org"), with(user("example.org"), expired)}, cert.Options{}, nil, cert.Expired},
-		{"intermediate expired", []step{authority("example.org"), with(sub, expired), user("example.org:lab")}, cert.Options{}, nil, cert.Expired},
-		{"anchor expired (#35)", []step{with(authority("example.org"), expired), user("example.org")}, cert.Options{}, nil, cert.Expired},
-		{"leaf not yet valid", []step{authority("example.org"), with(user("example.org"), future)}, cert.Options{}, nil, cert.NotYetValid},
-		{"an issuer's clock four minutes ahead", []step{authority("example.org"), with(user("example.org"), func(s *step) { s.From = pki.Now.Add(4 * time.Minute) })}, cert.Options{}, nil, ok},
+		{"leaf expired", []step{authority("example.org"), with(user("example.org"), expired)}, cert.Options{}, nil, rule.CertificateExpired},
+		{"intermediate expired", []step{authority("example.org"), with(sub, expired), user("example.org:lab")}, cert.Options{}, nil, rule.CertificateExpired},
+		{"anchor expired (#35)", []step{with(authority("example.org"), expired), user("example.org")}, cert.Options{}, nil, rule.CertificateExpired},
+		{"leaf not yet valid", []step{authority("example.org"), with(user("example.org"), future)}, cert.Options{}, nil, rule.CertificateBegun},
+		{"an issuer's clock four minutes ahead", []step{authority("example.org"), with(user("example.org"), func(s *step) { s.From = pki.Now.Add(4 * time.Minute) })}, cert.Options{}, nil, ""},
 
-		{"issuer is no CA (#11)", []step{authority("example.org"), with(sub, func(s *step) { s.CA = false }), user("example.org:lab")}, cert.Options{}, nil, cert.NotIssuer},
-		{"issuer is a user with CA:TRUE", []step{authority("example.org"), with(user("example.org"), func(s *step) { s.CA, s.Key = true, "rsa2" }), user("example.org")}, cert.Options{}, nil, cert.NotIssuer},
-		{"anchor that is no CA is trusted as such", []step{with(authority("example.org"), func(s *step) { s.CA = false }), user("example.org")}, cert.Options{}, nil, ok},
-		{"key usage without certSign", []step{authority("example.org"), with(sub, func(s *step) { s.KeyUsage = x509.KeyUsageDigitalSignature }), user("example.org:lab")}, cert.Options{}, nil, cert.NotIssuer},
-		{"key usage with certSign", []step{authority("example.org"), with(sub, func(s *step) { s.KeyUsage = x509.KeyUsageCertSign }), user("example.org:lab")}, cert.Options{}, nil, ok},
-		{"path length exceeded", []step{with(authority("example.org"), func(s *step) { s.PathLen = 1 }), sub, user("example.org:lab")}, cert.Options{}, nil, cert.NotIssuer},
-		{"path length kept", []step{with(authority("example.org"), func(s *step) { s.PathLen = 2 }), sub, user("example.org:lab")}, cert.Options{}, nil, ok},
+		{"issuer is no CA (#11)", []step{authority("example.org"), with(sub, func(s *step) { s.CA = false }), user("example.org:lab")}, cert.Options{}, nil, rule.IssuerIsCA},
+		{"issuer is a user with CA:TRUE", []step{authority("example.org"), with(user("example.org"), func(s *step) { s.CA, s.Key = true, "rsa2" }), user("example.org")}, cert.Options{}, nil, rule.IssuerIsAuthority},
+		{"anchor that is no CA is trusted as such", []step{with(authority("example.org"), func(s *step) { s.CA = false }), user("example.org")}, cert.Options{}, nil, ""},
+		{"key usage without certSign", []step{authority("example.org"), with(sub, func(s *step) { s.KeyUsage = x509.KeyUsageDigitalSignature }), user("example.org:lab")}, cert.Options{}, nil, rule.IssuerKeyUsage},
+		{"key usage with certSign", []step{authority("example.org"), with(sub, func(s *step) { s.KeyUsage = x509.KeyUsageCertSign }), user("example.org:lab")}, cert.Options{}, nil, ""},
+		{"path length exceeded", []step{with(authority("example.org"), func(s *step) { s.PathLen = 1 }), sub, user("example.org:lab")}, cert.Options{}, nil, rule.PathLength},
+		{"path length kept", []step{with(authority("example.org"), func(s *step) { s.PathLen = 2 }), sub, user("example.org:lab")}, cert.Options{}, nil, ""},
 
-		{"sub-authority of the issuer's", []step{authority("example.org"), user("example.org:lab")}, cert.Options{}, nil, ok},
-		{"case does not matter", []step{authority("Example.org"), user("example.ORG:lab")}, cert.Options{}, nil, ok},
-		{"another authority", []step{authority("example.org"), user("example.net")}, cert.Options{}, nil, cert.Namespace},
-		{"prefix without dot border (#13)", []step{authority("example.org"), user("example.org.evil")}, cert.Options{}, nil, cert.Namespace},
-		{"suffix (#13)", []step{authority("example.org"), user("xexample.org")}, cert.Options{}, nil, cert.Namespace},
-		{"label prefix (#13)", []step{authority("example.org:a"), user("example.org:ab")}, cert.Options{}, nil, cert.Namespace},
-		{"dot is no pattern (#13)", []step{authority("example.org"), user("examplexorg")}, cert.Options{}, nil, cert.Namespace},
-		{"above its issuer", []step{authority("example.org:lab"), user("example.org")}, cert.Options{}, nil, cert.Namespace},
-		{"intermediate outside the anchor's", []step{authority("example.org"), with(authority("example.net"), key("rsa2")), user("example.net")}, cert.Options{}, nil, cert.Namespace},
-		{"back up below a sub-authority", []step{authority("example.org"), sub, user("example.org")}, cert.Options{}, nil, cert.Namespace},
-		{"intermediate without URN passes the limits on", []step{authority("example.org"), with(sub, noURN), user("example.org:lab")}, cert.Options{}, nil, ok},
-		{"intermediate without URN widens nothing", []step{authority("example.org"), with(sub, noURN), user("example.net")}, cert.Options{}, nil, cert.Namespace},
-		{"anchor without URN vouches for nobody", []step{with(authority("example.org"), noURN), user("example.org")}, cert.Options{}, nil, cert.Namespace},
-		{"anchor without URN, authority listed", []step{with(authority("example.org"), noURN), user("example.org")}, cert.Options{}, []string{"example.org"}, ok},
-		{"anchor without URN, another listed", []step{with(authority("example.org"), noURN), user("example.org")}, cert.Options{}, []string{"example.net"}, cert.Namespace},
-		{"anchor with URN, another listed too", []step{authority("example.org"), user("example.net")}, cert.Options{}, []string{"example.net"}, ok},
+		{"sub-authority of the issuer's", []step{authority("example.org"), user("example.org:lab")}, cert.Options{}, nil, ""},
+		{"case does not matter", []step{authority("Example.org"), user("example.ORG:lab")}, cert.Options{}, nil, ""},
+		{"another authority", []step{authority("example.org"), user("example.net")}, cert.Options{}, nil, rule.Namespace},
+		{"prefix without dot border (#13)", []step{authority("example.org"), user("example.org.evil")}, cert.Options{}, nil, rule.Namespace},
+		{"suffix (#13)", []step{authority("example.org"), user("xexample.org")}, cert.Options{}, nil, rule.Namespace},
+		{"label prefix (#13)", []step{authority("example.org:a"), user("example.org:ab")}, cert.Options{}, nil, rule.Namespace},
+		{"dot is no pattern (#13)", []step{authority("example.org"), user("examplexorg")}, cert.Options{}, nil, rule.Namespace},
+		{"above its issuer", []step{authority("example.org:lab"), user("example.org")}, cert.Options{}, nil, rule.Namespace},
+		{"intermediate outside the anchor's", []step{authority("example.org"), with(authority("example.net"), key("rsa2")), user("example.net")}, cert.Options{}, nil, rule.Namespace},
+		{"back up below a sub-authority", []step{authority("example.org"), sub, user("example.org")}, cert.Options{}, nil, rule.Namespace},
+		{"intermediate without URN passes the limits on", []step{authority("example.org"), with(sub, noURN), user("example.org:lab")}, cert.Options{}, nil, ""},
+		{"intermediate without URN widens nothing", []step{authority("example.org"), with(sub, noURN), user("example.net")}, cert.Options{}, nil, rule.Namespace},
+		{"anchor without URN vouches for nobody", []step{with(authority("example.org"), noURN), user("example.org")}, cert.Options{}, nil, rule.Namespace},
+		{"anchor without URN, authority listed", []step{with(authority("example.org"), noURN), user("example.org")}, cert.Options{}, []string{"example.org"}, ""},
+		{"anchor without URN, another listed", []step{with(authority("example.org"), noURN), user("example.org")}, cert.Options{}, []string{"example.net"}, rule.Namespace},
+		{"anchor with URN, another listed too", []step{authority("example.org"), user("example.net")}, cert.Options{}, []string{"example.net"}, ""},
 
-		{"no URN (#32)", []step{authority("example.org"), with(user("example.org"), noURN)}, cert.Options{}, nil, cert.NoName},
-		{"two URNs (#32)", []step{authority("example.org"), with(user("example.org"), func(s *step) { s.URIs = append(s.URIs, "urn:publicid:IDN+example.org+user+bob") })}, cert.Options{}, nil, cert.NoName},
-		{"intermediate with two URNs", []step{authority("example.org"), with(sub, func(s *step) { s.URIs = append(s.URIs, "urn:publicid:IDN+example.net+authority+sa") }), user("example.org:lab")}, cert.Options{}, nil, cert.NoName},
+		{"no URN (#32)", []step{authority("example.org"), with(user("example.org"), noURN)}, cert.Options{}, nil, rule.NamesSomebody},
+		{"two URNs (#32)", []step{authority("example.org"), with(user("example.org"), func(s *step) { s.URIs = append(s.URIs, "urn:publicid:IDN+example.org+user+bob") })}, cert.Options{}, nil, rule.NamesOne},
+		{"intermediate with two URNs", []step{authority("example.org"), with(sub, func(s *step) { s.URIs = append(s.URIs, "urn:publicid:IDN+example.net+authority+sa") }), user("example.org:lab")}, cert.Options{}, nil, rule.NamesOne},
 
-		{"SHA-1 refused", []step{authority("example.org"), with(user("example.org"), func(s *step) { s.Algorithm = x509.SHA1WithRSA })}, cert.Options{}, nil, cert.WeakDigest},
-		{"SHA-1 allowed", []step{authority("example.org"), with(user("example.org"), func(s *step) { s.Algorithm = x509.SHA1WithRSA })}, cert.Options{SHA1: true}, nil, ok},
-		{"SHA-1 of the anchor itself does not matter", []step{with(authority("example.org"), func(s *step) { s.Algorithm = x509.SHA1WithRSA }), user("example.org")}, cert.Options{}, nil, ok},
-		{"RSA 1024 refused", []step{authority("example.org"), with(user("example.org"), key("rsa1024"))}, cert.Options{}, nil, cert.WeakKey},
-		{"RSA 1024 allowed", []step{authority("example.org"), with(user("example.org"), key("rsa1024"))}, cert.Options{MinRSABits: 1024}, nil, ok},
-		{"RSA 1024 anchor refused", []step{with(authority("example.org"), key("rsa1024")), user("example.org")}, cert.Options{}, nil, cert.WeakKey},
-		{"RSA above 8192 refused", []step{authority("example.org"), with(user("example.org"), key("rsa8200"))}, cert.Options{}, nil, cert.WeakKey},
-		{"RSA above 8192 refused as issuer", []step{authority("example.org"), with(sub, key("rsa8200")), user("example.org:lab")}, cert.Options{}, nil, cert.WeakKey},
-		{"P-256", []step{with(authority("example.org"), key("p256")), user("example.org")}, cert.Options{}, nil, ok},
-		{"P-384", []step{with(authority("example.org"), key("p384")), with(user("example.org"), key("p256"))}, cert.Options{}, nil, ok},
-		{"P-224 refused", []step{authority("example.org"), with(user("example.org"), key("p224"))}, cert.Options{}, nil, cert.WeakKey},
-		{"RSA-PSS refused", []step{authority("example.org"), with(user("example.org"), func(s *step) { s.Algorithm = x509.SHA256WithRSAPSS })}, cert.Options{}, nil, cert.BadSignature},
+		{"SHA-1 refused", []step{authority("example.org"), with(user("example.org"), func(s *step) { s.Algorithm = x509.SHA1WithRSA })}, cert.Options{}, nil, rule.CertificateDigest},
+		{"SHA-1 allowed", []step{authority("example.org"), with(user("example.org"), func(s *step) { s.Algorithm = x509.SHA1WithRSA })}, cert.Options{SHA1: true}, nil, ""},
+		{"SHA-1 of the anchor itself does not matter", []step{with(authority("example.org"), func(s *step) { s.Algorithm = x509.SHA1WithRSA }), user("example.org")}, cert.Options{}, nil, ""},
+		{"RSA 1024 refused", []step{authority("example.org"), with(user("example.org"), key("rsa1024"))}, cert.Options{}, nil, rule.KeySize},
+		{"RSA 1024 allowed", []step{authority("example.org"), with(user("example.org"), key("rsa1024"))}, cert.Options{MinRSABits: 1024}, nil, ""},
+		{"RSA 1024 anchor refused", []step{with(authority("example.org"), key("rsa1024")), user("example.org")}, cert.Options{}, nil, rule.KeySize},
+		{"RSA above 8192 refused", []step{authority("example.org"), with(user("example.org"), key("rsa8200"))}, cert.Options{}, nil, rule.KeyNotHuge},
+		{"RSA above 8192 refused as issuer", []step{authority("example.org"), with(sub, key("rsa8200")), user("example.org:lab")}, cert.Options{}, nil, rule.KeyNotHuge},
+		{"P-256", []step{with(authority("example.org"), key("p256")), user("example.org")}, cert.Options{}, nil, ""},
+		{"P-384", []step{with(authority("example.org"), key("p384")), with(user("example.org"), key("p256"))}, cert.Options{}, nil, ""},
+		{"P-224 refused", []step{authority("example.org"), with(user("example.org"), key("p224"))}, cert.Options{}, nil, rule.KeyKind},
+		{"RSA-PSS refused", []step{authority("example.org"), with(user("example.org"), func(s *step) { s.Algorithm = x509.SHA256WithRSAPSS })}, cert.Options{}, nil, rule.CertificateSignature},
 
-		{"unknown critical extension", []step{authority("example.org"), with(user("example.org"), func(s *step) { s.Extra = []pkix.Extension{unknown} })}, cert.Options{}, nil, cert.Unsupported},
-		{"unknown extension, not critical", []step{authority("example.org"), with(user("example.org"), func(s *step) { u := unknown; u.Critical = false; s.Extra = []pkix.Extension{u} })}, cert.Options{}, nil, ok},
-		{"critical name constraints, which are not evaluated", []step{authority("example.org"), with(sub, func(s *step) { s.Extra = []pkix.Extension{constraints} }), user("example.org:lab")}, cert.Options{}, nil, cert.Unsupported},
-	} {
-		t.Run(tt.rule, func(t *testing.T) {
-			var chain []*pki.Entity
-			for i, s := range tt.steps {
-				var issuer *pki.Entity
-				if i > 0 {
-					issuer = chain[i-1]
-				}
-				chain = append(chain, pki.Issue(t, issuer, s))
-			}
-			anchors := cert.NewAnchors(cert.Anchor{Certificate: chain[0].Certificate, Authorities: tt.listed})
-			var others []*cert.Certificate
-			for _, e := range chain[:len(chain)-1] {
-				others = append(others, e.Certificate)
-			}
-			leaf := chain[len(chain)-1].Certificate
-			got, err := cert.Verify(leaf, others, anchors, tt.options, pki.Now)
-			if tt.want == ok {
-				if err != nil || len(got) != len(chain) {
-					t.Fatalf("chain of %d, %v; want %d", len(got), err, len(chain))
+		{"unknown critical extension", []step{authority("example.org"), with(user("example.org"), func(s *step) { s.Extra = []pkix.Extension{unknown} })}, cert.Options{}, nil, rule.Evaluated},
+		{"unknown extension, not critical", []step{authority("example.org"), with(user("example.org"), func(s *step) { u := unknown; u.Critical = false; s.Extra = []pkix.Extension{u} })}, cert.Options{}, nil, ""},
+		{"critical name constraints, which are not evaluated", []step{authority("example.org"), with(sub, func(s *step) { s.Extra = []pkix.Extension{constraints} }), user("example.org:lab")}, cert.Options{}, nil, rule.Evaluated},
+	}
+}
+
+// verify makes the chain and judges it.
+func (r chainRow) verify(t *testing.T) (cert.Chain, error) {
+	t.Helper()
+	var chain []*pki.Entity
+	for i, s := range r.steps {
+		var issuer *pki.Entity
+		if i > 0 {
+			issuer = chain[i-1]
+		}
+		chain = append(chain, pki.Issue(t, issuer, s))
+	}
+	anchors := cert.NewAnchors(cert.Anchor{Certificate: chain[0].Certificate, Authorities: r.listed})
+	var others []*cert.Certificate
+	for _, e := range chain[:len(chain)-1] {
+		others = append(others, e.Certificate)
+	}
+	return cert.Verify(chain[len(chain)-1].Certificate, others, anchors, r.options, pki.Now)
+}
+
+// reasons are those that the rules of chains give.
+var reasons = map[rule.Rule]cert.Reason{
+	rule.CertificateExpired: cert.Expired, rule.CertificateBegun: cert.NotYetValid, rule.CertificateSignature: cert.BadSignature,
+	rule.CertificateDigest: cert.WeakDigest, rule.IssuerIsCA: cert.NotIssuer, rule.IssuerIsAuthority: cert.NotIssuer,
+	rule.IssuerKeyUsage: cert.NotIssuer, rule.PathLength: cert.NotIssuer, rule.ChainLength: cert.NotIssuer,
+	rule.Namespace: cert.Namespace, rule.NamesSomebody: cert.NoName, rule.NamesOne: cert.NoName, rule.NamesWell: cert.NoName,
+	rule.KeySize: cert.WeakKey, rule.KeyNotHuge: cert.WeakKey, rule.KeyKind: cert.WeakKey, rule.Evaluated: cert.Unsupported,
+	rule.Anchored: cert.Untrusted, rule.SearchLength: cert.Untrusted,
+}
+
+func TestChainRules(t *testing.T) {
+	for _, r := range chains() {
+		t.Run(r.name, func(t *testing.T) {
+			got, err := r.verify(t)
+			if r.broken == "" {
+				if err != nil || len(got) != len(r.steps) {
+					t.Fatalf("chain of %d, %v; want %d", len(got), err, len(r.steps))
 				}
 				return
 			}
 			e, isError := errors.AsType[*cert.Error](err)
-			if !isError || e.Reason != tt.want {
-				t.Fatalf("%v; want the reason %q", err, tt.want)
+			if !isError || e.Rule != r.broken || e.Reason != reasons[r.broken] {
+				t.Fatalf("%v; want that %s, and the reason %q", err, r.broken, reasons[r.broken])
 			}
 			if strings.ContainsAny(e.Text, "\r\n") || e.Text == "" {
 				t.Errorf("not one readable line: %q", e.Text)

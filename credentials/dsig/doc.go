@@ -14,10 +14,11 @@
 // credential says must read it from these alone.
 //
 // Refused are names in the wrong namespace, an id given twice in any spelling,
-// CDATA, comments inside text, references to anything but a credential of the
-// chain, transforms and parameters beyond the profile, and key material other
-// than certificates where it would be followed. Keys are taken from
-// certificates only; whether a certificate is trusted is not decided here.
+// CDATA, comments inside text, text between elements, references to anything but
+// a credential of the chain, transforms and parameters beyond the profile, and
+// key material other than certificates where it would be followed. Each refusal
+// names its rule (package rule). Keys are taken from certificates only; whether a
+// certificate is trusted is not decided here.
 //
 // Sign makes the form that Verify reads.
 //

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"patchbay/credentials/rule"
 	"patchbay/schemas/xmltree"
 )
 
@@ -28,44 +29,56 @@ type document struct {
 func readShape(doc *xmltree.Doc) (document, error) {
 	var d document
 	root := doc.Root
-	if root.Name != plain("signed-credential") {
-		return d, refuse(Malformed, "the document is a %s, not a signed-credential", describe(root))
+	if !is(root, plain("signed-credential")) {
+		broken := rule.Readable
+		if root.Local == "signed-credential" {
+			broken = rule.Names
+		}
+		return d, refuse(Malformed, broken, "the document is a %s, not a signed-credential", describe(root))
 	}
 	// A CDATA section leaves canonical octets as they were, so it could be
 	// added to a signed document; no authority writes one.
-	if bytes.Contains(doc.Source, []byte("<![CDATA[")) {
-		return d, refuse(Malformed, "a signed credential may not hold CDATA")
+	if rule.Leaf.Broken(bytes.Contains(doc.Source, []byte("<![CDATA["))) {
+		return d, refuse(Malformed, rule.Leaf, "a signed credential may not hold CDATA")
 	}
 	if err := checkIDs(root); err != nil {
+		return d, err
+	}
+	if err := blankBetween(root); err != nil {
 		return d, err
 	}
 	var top, signatures *xmltree.Element
 	for _, e := range root.Elements() {
 		switch {
-		case e.Name == plain("credential") && top == nil:
+		case is(e, plain("credential")) && top == nil:
 			top = e
-		case e.Name == plain("signatures") && signatures == nil:
+		case is(e, plain("signatures")) && signatures == nil:
 			signatures = e
-		default:
-			return d, refuse(Malformed, "line %d: unexpected or repeated %s below the root", e.Line, describe(e))
+		case misplaced(e, "", "credential", "signatures").Broken(true):
+			return d, refuse(Malformed, misplaced(e, "", "credential", "signatures"), "line %d: unexpected or repeated %s below the root", e.Line, describe(e))
 		}
 	}
 	if top == nil {
-		return d, refuse(Malformed, "there is no credential in the signed-credential")
+		return d, refuse(Malformed, rule.Readable, "there is no credential in the signed-credential")
 	}
 	if err := d.follow(top); err != nil {
 		return d, err
 	}
-	if signatures != nil {
-		d.signatures = signatures.Elements()
+	if signatures == nil {
+		return d, nil
 	}
-	if len(d.signatures) > maxSignatures {
-		return d, refuse(Malformed, "more than %d signatures", maxSignatures)
+	if err := blankBetween(signatures); err != nil {
+		return d, err
 	}
-	for _, s := range d.signatures {
-		if s.Name != ds("Signature") {
-			return d, refuse(Malformed, "line %d: %s among the signatures", s.Line, describe(s))
+	for _, s := range signatures.Elements() {
+		if is(s, ds("Signature")) {
+			d.signatures = append(d.signatures, s)
+		} else if broken := misplaced(s, nsDS, "Signature"); broken.Broken(true) {
+			return d, refuse(Malformed, broken, "line %d: %s among the signatures", s.Line, describe(s))
 		}
+	}
+	if rule.Crowd.Broken(len(d.signatures) > maxSignatures) {
+		return d, refuse(Malformed, rule.Crowd, "more than %d signatures", maxSignatures)
 	}
 	return d, nil
 }
@@ -73,12 +86,12 @@ func readShape(doc *xmltree.Doc) (document, error) {
 // follow collects the chain credential, parent, credential, …
 func (d *document) follow(e *xmltree.Element) error {
 	for e != nil {
-		if len(d.chain) == maxChain {
-			return refuse(Malformed, "more than %d credentials inside each other", maxChain)
+		if rule.Chain.Broken(len(d.chain) == maxChain) {
+			return refuse(Malformed, rule.Chain, "more than %d credentials inside each other", maxChain)
 		}
 		id, ok := e.Attr(nsXML, "id")
-		if !ok || id == "" || id != strings.TrimSpace(id) {
-			return refuse(Malformed, "line %d: the credential has no xml:id", e.Line)
+		if rule.OwnID.Broken(!ok || id == "" || id != strings.TrimSpace(id)) {
+			return refuse(Malformed, rule.OwnID, "line %d: the credential has no xml:id", e.Line)
 		}
 		if err := checkLeaves(e); err != nil {
 			return err
@@ -89,8 +102,12 @@ func (d *document) follow(e *xmltree.Element) error {
 			return err
 		}
 		inner := parent.Elements()
-		if len(inner) != 1 || inner[0].Name != plain("credential") {
-			return refuse(Malformed, "line %d: a parent must hold exactly one credential", parent.Line)
+		broken := rule.Readable
+		if len(inner) > 0 {
+			broken = misplaced(inner[0], "", "credential")
+		}
+		if len(inner) == 0 || broken.Broken(len(inner) != 1 || !is(inner[0], plain("credential"))) {
+			return refuse(Malformed, broken, "line %d: a parent must hold exactly one credential", parent.Line)
 		}
 		e = inner[0]
 	}
@@ -129,8 +146,8 @@ func checkIDs(root *xmltree.Element) error {
 				continue
 			}
 			id := strings.TrimSpace(a.Value)
-			if seen[id] {
-				return refuse(Malformed, "line %d: the id %.60q occurs twice", e.Line, id)
+			if rule.OneID.Broken(seen[id]) {
+				return refuse(Malformed, rule.OneID, "line %d: the id %.60q occurs twice", e.Line, id)
 			}
 			seen[id] = true
 		}
@@ -156,7 +173,7 @@ func checkLeaves(e *xmltree.Element) error {
 		switch c := c.(type) {
 		case *xmltree.Element:
 			leaf = false
-			if c.Name == plain("extensions") || c.Name == plain("parent") {
+			if c.Name == plain("extensions") || is(c, plain("parent")) {
 				continue
 			}
 			if err := checkLeaves(c); err != nil {
@@ -166,8 +183,19 @@ func checkLeaves(e *xmltree.Element) error {
 			mark = true
 		}
 	}
-	if leaf && mark {
-		return refuse(Malformed, "line %d: a comment or processing instruction inside %s", e.Line, describe(e))
+	if rule.Leaf.Broken(leaf && mark) {
+		return refuse(Malformed, rule.Leaf, "line %d: a comment or processing instruction inside %s", e.Line, describe(e))
+	}
+	return nil
+}
+
+// blankBetween refuses text between elements, where nothing is signed: no
+// authority writes any, and a damaged document is not to be read as a whole one.
+func blankBetween(e *xmltree.Element) error {
+	for _, c := range e.Children {
+		if t, ok := c.(xmltree.Text); rule.BlankBetween.Broken(ok && strings.Trim(string(t), " \t\r\n") != "") {
+			return refuse(Malformed, rule.BlankBetween, "line %d: %s holds text between its elements", e.Line, describe(e))
+		}
 	}
 	return nil
 }
@@ -175,6 +203,19 @@ func checkLeaves(e *xmltree.Element) error {
 func plain(local string) xmltree.Name { return xmltree.Name{Local: local} }
 
 func ds(local string) xmltree.Name { return xmltree.Name{Space: nsDS, Local: local} }
+
+// is tells whether e has that name.
+func is(e *xmltree.Element, name xmltree.Name) bool {
+	return e.Local == name.Local && !rule.Names.Broken(e.Space != name.Space)
+}
+
+// misplaced is the rule by which e may not stand among elements of these names.
+func misplaced(e *xmltree.Element, space string, names ...string) rule.Rule {
+	if e.Space != space && slices.Contains(names, e.Local) {
+		return rule.Names
+	}
+	return rule.Cardinality
+}
 
 func describe(e *xmltree.Element) string {
 	name := e.Local
@@ -197,10 +238,12 @@ func atMostOne(e *xmltree.Element, name xmltree.Name) (*xmltree.Element, error) 
 		if c.Local != name.Local {
 			continue
 		}
-		if c.Name != name || found != nil {
-			return nil, refuse(Malformed, "line %d: unexpected or repeated %s in %s", c.Line, describe(c), describe(e))
+		if broken := misplaced(c, name.Space, name.Local); broken.Broken(!is(c, name) || found != nil) {
+			return nil, refuse(Malformed, broken, "line %d: unexpected or repeated %s in %s", c.Line, describe(c), describe(e))
 		}
-		found = c
+		if found == nil {
+			found = c
+		}
 	}
 	return found, nil
 }
@@ -208,7 +251,7 @@ func atMostOne(e *xmltree.Element, name xmltree.Name) (*xmltree.Element, error) 
 func exactlyOne(e *xmltree.Element, name xmltree.Name) (*xmltree.Element, error) {
 	c, err := atMostOne(e, name)
 	if err == nil && c == nil {
-		err = refuse(Malformed, "line %d: no <%s> in %s", e.Line, name.Local, describe(e))
+		err = refuse(Malformed, rule.Readable, "line %d: no <%s> in %s", e.Line, name.Local, describe(e))
 	}
 	return c, err
 }
@@ -216,8 +259,8 @@ func exactlyOne(e *xmltree.Element, name xmltree.Name) (*xmltree.Element, error)
 // text is the content of a leaf.
 func text(e *xmltree.Element) (string, error) {
 	for _, c := range e.Children {
-		if _, ok := c.(xmltree.Text); !ok {
-			return "", refuse(Malformed, "line %d: %s may hold only text", e.Line, describe(e))
+		if _, ok := c.(xmltree.Text); rule.Leaf.Broken(!ok) {
+			return "", refuse(Malformed, rule.Leaf, "line %d: %s may hold only text", e.Line, describe(e))
 		}
 	}
 	return e.Text(), nil

@@ -1,6 +1,10 @@
 package dsig
 
-import "fmt"
+import (
+	"fmt"
+
+	"patchbay/credentials/rule"
+)
 
 // Reason is why a document was refused.
 type Reason int
@@ -17,6 +21,8 @@ const (
 // Error is a document that Verify refused.
 type Error struct {
 	Reason Reason
+	// Rule is the one that is broken.
+	Rule rule.Rule
 	// Text is one readable line.
 	Text string
 	// Err is the cause, where another room gave one.
@@ -27,6 +33,14 @@ func (e *Error) Error() string { return e.Text }
 
 func (e *Error) Unwrap() error { return e.Err }
 
-func refuse(r Reason, format string, args ...any) *Error {
-	return &Error{Reason: r, Text: fmt.Sprintf(format, args...)}
+// Breaks is Rule.
+func (e *Error) Breaks() rule.Rule { return e.Rule }
+
+func refuse(r Reason, broken rule.Rule, format string, args ...any) *Error {
+	return &Error{Reason: r, Rule: broken, Text: fmt.Sprintf(format, args...)}
+}
+
+// unread is a document that another room could not read.
+func unread(what string, err error) *Error {
+	return &Error{Reason: Malformed, Rule: rule.Of(err), Text: what + ": " + err.Error(), Err: err}
 }

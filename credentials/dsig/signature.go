@@ -9,6 +9,7 @@ import (
 	"golang.org/x/crypto/cryptobyte/asn1"
 
 	"patchbay/credentials/cert"
+	"patchbay/credentials/rule"
 	"patchbay/schemas/xmltree"
 )
 
@@ -31,6 +32,9 @@ func readSignature(e *xmltree.Element, o Options) (*signature, error) {
 	if err := only(e, "SignedInfo", "SignatureValue", "KeyInfo"); err != nil {
 		return nil, err
 	}
+	if err := blankBetween(e); err != nil {
+		return nil, err
+	}
 	s := &signature{}
 	var err error
 	if s.info, err = exactlyOne(e, ds("SignedInfo")); err != nil {
@@ -49,8 +53,8 @@ func readSignature(e *xmltree.Element, o Options) (*signature, error) {
 	if err := s.readKeys(keys); err != nil {
 		return nil, err
 	}
-	if s.sha1 = s.method == x509.SHA1WithRSA || s.digest == crypto.SHA1; s.sha1 && !o.SHA1 {
-		return nil, refuse(WeakDigest, "the credential is signed with SHA-1, which this server does not accept; ask its authority for a new one")
+	if s.sha1 = s.method == x509.SHA1WithRSA || s.digest == crypto.SHA1; rule.SHA1.Broken(s.sha1 && !o.SHA1) {
+		return nil, refuse(WeakDigest, rule.SHA1, "the credential is signed with SHA-1, which this server does not accept; ask its authority for a new one")
 	}
 	return s, nil
 }
@@ -74,8 +78,8 @@ func (s *signature) readInfo() error {
 		return err
 	}
 	s.uri, _ = reference.Attr("", "URI")
-	if len(s.uri) < 2 || s.uri[0] != '#' {
-		return refuse(Unsupported, "line %d: a signature must refer to a credential by #id, not %.60q", reference.Line, s.uri)
+	if rule.Reference.Broken(len(s.uri) < 2 || s.uri[0] != '#') {
+		return refuse(Unsupported, rule.Reference, "line %d: a signature must refer to a credential by #id, not %.60q", reference.Line, s.uri)
 	}
 	if err := s.readTransforms(reference); err != nil {
 		return err
@@ -98,23 +102,23 @@ func (s *signature) readTransforms(reference *xmltree.Element) error {
 	}
 	list := transforms.Elements()
 	for i, t := range list {
-		if t.Name != ds("Transform") {
-			return refuse(Unsupported, "line %d: unexpected %s among the transforms", t.Line, describe(t))
+		if broken := misplaced(t, nsDS, "Transform"); !is(t, ds("Transform")) && broken.Broken(true) {
+			return refuse(Unsupported, broken, "line %d: unexpected %s among the transforms", t.Line, describe(t))
 		}
 		name, _ := t.Attr("", "Algorithm")
 		method, isC14N := canonicalizations[name]
 		switch {
-		case len(t.Elements()) > 0:
-			return refuse(Unsupported, "line %d: a transform with parameters", t.Line)
+		case rule.Parameters.Broken(len(t.Elements()) > 0):
+			return refuse(Unsupported, rule.Parameters, "line %d: a transform with parameters", t.Line)
 		case i == 0 && name == enveloped:
 		case i == len(list)-1 && isC14N:
 			s.transform = method
-		default:
-			return refuse(Unsupported, "line %d: the transform %.80q is not accepted", t.Line, name)
+		case rule.Transform.Broken(true):
+			return refuse(Unsupported, rule.Transform, "line %d: the transform %.80q is not accepted", t.Line, name)
 		}
 	}
-	if len(list) > 2 {
-		return refuse(Unsupported, "line %d: more than two transforms", transforms.Line)
+	if rule.Transform.Broken(len(list) > 2) {
+		return refuse(Unsupported, rule.Transform, "line %d: more than two transforms", transforms.Line)
 	}
 	return nil
 }
@@ -122,20 +126,26 @@ func (s *signature) readTransforms(reference *xmltree.Element) error {
 // readKeys collects the certificates. Bare keys and names beside them are not
 // even looked at.
 func (s *signature) readKeys(keys *xmltree.Element) error {
+	if err := blankBetween(keys); err != nil {
+		return err
+	}
 	for _, e := range keys.Elements() {
-		switch e.Name {
-		case ds("X509Data"):
-		case ds("KeyValue"), ds("KeyName"):
+		switch {
+		case is(e, ds("X509Data")):
+		case is(e, ds("KeyValue")), is(e, ds("KeyName")):
 			continue
-		default:
-			return refuse(Unsupported, "line %d: %s is not accepted as key", e.Line, describe(e))
+		case rule.KeyInfo.Broken(true):
+			return refuse(Unsupported, rule.KeyInfo, "line %d: %s is not accepted as key", e.Line, describe(e))
+		}
+		if err := blankBetween(e); err != nil {
+			return err
 		}
 		for _, c := range e.Elements() {
-			if c.Name != ds("X509Certificate") {
+			if !is(c, ds("X509Certificate")) {
 				continue
 			}
-			if len(s.certificates) == cert.MaxCertificates {
-				return refuse(Unsupported, "a signature with more than %d certificates", cert.MaxCertificates)
+			if rule.SignerCount.Broken(len(s.certificates) == cert.MaxCertificates) {
+				return refuse(Unsupported, rule.SignerCount, "a signature with more than %d certificates", cert.MaxCertificates)
 			}
 			content, err := text(c)
 			if err != nil {
@@ -145,7 +155,7 @@ func (s *signature) readKeys(keys *xmltree.Element) error {
 		}
 	}
 	if len(s.certificates) == 0 {
-		return refuse(Unsupported, "line %d: the signature holds no certificate", keys.Line)
+		return refuse(Unsupported, rule.Readable, "line %d: the signature holds no certificate", keys.Line)
 	}
 	return nil
 }
@@ -158,12 +168,12 @@ func algorithm[T any](e *xmltree.Element, name string, list map[string]T) (T, er
 		return zero, err
 	}
 	value, _ := c.Attr("", "Algorithm")
-	found, ok := list[value]
+	found, ok := lookup(list, value)
 	switch {
-	case len(c.Elements()) > 0:
-		return zero, refuse(Unsupported, "line %d: a %s with parameters", c.Line, name)
-	case !ok:
-		return zero, refuse(Unsupported, "line %d: the %s %.80q is not accepted", c.Line, name, value)
+	case rule.Parameters.Broken(len(c.Elements()) > 0):
+		return zero, refuse(Unsupported, rule.Parameters, "line %d: a %s with parameters", c.Line, name)
+	case rule.Algorithm.Broken(!ok):
+		return zero, refuse(Unsupported, rule.Algorithm, "line %d: the %s %.80q is not accepted", c.Line, name, value)
 	}
 	return found, nil
 }
@@ -179,7 +189,7 @@ func base64Child(e *xmltree.Element, name string) ([]byte, error) {
 	}
 	b, err := decodeBase64(content)
 	if err != nil {
-		return nil, refuse(Malformed, "line %d: <%s> is not base64", c.Line, name)
+		return nil, refuse(Malformed, rule.Readable, "line %d: <%s> is not base64", c.Line, name)
 	}
 	return b, nil
 }
@@ -189,11 +199,18 @@ func only(e *xmltree.Element, names ...string) error {
 next:
 	for _, c := range e.Elements() {
 		for _, name := range names {
-			if c.Name == ds(name) {
+			if is(c, ds(name)) {
 				continue next
 			}
 		}
-		return refuse(Unsupported, "line %d: unexpected %s in %s", c.Line, describe(c), describe(e))
+		broken := rule.Profile
+		if misplaced(c, nsDS, names...) == rule.Names {
+			broken = rule.Names
+		}
+		if !broken.Broken(true) {
+			continue
+		}
+		return refuse(Unsupported, broken, "line %d: unexpected %s in %s", c.Line, describe(c), describe(e))
 	}
 	return nil
 }
@@ -202,7 +219,7 @@ next:
 // into the sequence that the standard library reads.
 func asn1Signature(value []byte) ([]byte, error) {
 	if len(value) == 0 || len(value)%2 != 0 || len(value) > 2*66 {
-		return nil, refuse(BadSignature, "the signature value has the wrong length for ECDSA")
+		return nil, refuse(BadSignature, rule.Signature, "the signature value has the wrong length for ECDSA")
 	}
 	half := len(value) / 2
 	var b cryptobyte.Builder

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"patchbay/credentials/cert"
+	"patchbay/credentials/rule"
 	"patchbay/schemas/xmltree"
 )
 
@@ -77,7 +78,7 @@ func Verify(doc []byte, o Options) ([]Signed, error) {
 	if e, ok := err.(*Error); ok {
 		return nil, e
 	}
-	return nil, &Error{Reason: Malformed, Text: "cannot be read: " + err.Error(), Err: err}
+	return nil, unread("cannot be read", err)
 }
 
 func verify(doc *xmltree.Doc, o Options) ([]Signed, error) {
@@ -97,21 +98,21 @@ func verify(doc *xmltree.Doc, o Options) ([]Signed, error) {
 			return nil, err
 		}
 		for i, id := range d.ids {
-			if s.uri != "#"+id {
+			if rule.Reference.Broken(s.uri != "#"+id) {
 				continue
 			}
-			if of[i] != nil {
-				return nil, refuse(Unsigned, "the credential %.60q is signed twice", id)
+			if rule.SignedOnce.Broken(of[i] != nil) {
+				return nil, refuse(Unsigned, rule.SignedOnce, "the credential %.60q is signed twice", id)
 			}
 			of[i] = s
 		}
 	}
 	signed := make([]Signed, len(d.chain))
 	for i, e := range d.chain {
-		if of[i] == nil {
-			return nil, refuse(Unsigned, "the credential %.60q is not signed", d.ids[i])
+		if rule.Signed.Broken(of[i] == nil) {
+			return nil, refuse(Unsigned, rule.Signed, "the credential %.60q is not signed", d.ids[i])
 		}
-		if signed[i], err = of[i].check(doc, e, o.Budget); err != nil {
+		if signed[i], err = examine(of[i], doc, e, o.Budget); err != nil {
 			return nil, err
 		}
 		signed[i].ID, signed[i].Signatures = d.ids[i], len(d.signatures)
@@ -123,16 +124,16 @@ func verify(doc *xmltree.Doc, o Options) ([]Signed, error) {
 func (s *signature) check(doc *xmltree.Doc, e *xmltree.Element, budget *cert.Budget) (Signed, error) {
 	canonical, err := doc.Canonical(e, s.transform, nil)
 	if err != nil {
-		return Signed{}, &Error{Reason: Malformed, Text: "it is not read: " + err.Error(), Err: err}
+		return Signed{}, unread("it is not read", err)
 	}
 	h := s.digest.New()
 	h.Write(canonical)
-	if subtle.ConstantTimeCompare(h.Sum(nil), s.digestValue) != 1 {
-		return Signed{}, refuse(BadSignature, "the credential was changed after it was signed (digest)")
+	if rule.Digest.Broken(subtle.ConstantTimeCompare(h.Sum(nil), s.digestValue) != 1) {
+		return Signed{}, refuse(BadSignature, rule.Digest, "the credential was changed after it was signed (digest)")
 	}
 	info, err := doc.Canonical(s.info, s.canonicalization, nil)
 	if err != nil {
-		return Signed{}, &Error{Reason: Malformed, Text: "it is not read: " + err.Error(), Err: err}
+		return Signed{}, unread("it is not read", err)
 	}
 	signer, others, err := s.findSigner(info, budget)
 	if err != nil {
@@ -146,7 +147,7 @@ func (s *signature) check(doc *xmltree.Doc, e *xmltree.Element, budget *cert.Bud
 func (s *signature) findSigner(info []byte, budget *cert.Budget) (signer *cert.Certificate, others []*cert.Certificate, err error) {
 	value := s.value
 	if isECDSA(s.method) {
-		if value, err = asn1Signature(value); err != nil {
+		if value, err = asn1Signature(value); rule.Signature.Broken(err != nil) {
 			return nil, nil, err
 		}
 	}
@@ -167,23 +168,24 @@ func (s *signature) findSigner(info []byte, budget *cert.Budget) (signer *cert.C
 	}
 	for i, c := range list {
 		if !budget.Take(c.PublicKey) {
-			return nil, nil, &Error{Reason: Unsupported, Text: "its signature is not checked: " + cert.ErrBudget.Error(), Err: cert.ErrBudget}
+			return nil, nil, &Error{Reason: Unsupported, Rule: rule.Budget, Text: "its signature is not checked: " + cert.ErrBudget.Error(), Err: cert.ErrBudget}
 		}
-		if cert.CheckSignature(c.PublicKey, s.method, info, value) == nil {
+		if !rule.Signature.Broken(!made(c, s.method, info, value)) {
 			return c, append(list[:i:i], list[i+1:]...), nil
 		}
 	}
 	if unreadable != nil {
-		return nil, nil, &Error{Reason: BadSignature, Text: "a certificate of the signature cannot be read, and no other one made it", Err: unreadable}
+		return nil, nil, &Error{Reason: BadSignature, Rule: rule.Signature, Text: "a certificate of the signature cannot be read, and no other one made it", Err: unreadable}
 	}
-	return nil, nil, refuse(BadSignature, "the signature was not made by the key of its certificate")
+	return nil, nil, refuse(BadSignature, rule.Signature, "the signature was not made by the key of its certificate")
 }
 
-// decodeBase64 reads base64 with white space anywhere.
+// decodeBase64 reads base64 with white space anywhere, and nothing in the bits
+// that its end leaves over.
 func decodeBase64(s string) ([]byte, error) {
-	b, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(s), ""))
+	b, err := base64.StdEncoding.Strict().DecodeString(strings.Join(strings.Fields(s), ""))
 	if err != nil {
-		return nil, refuse(Malformed, "not base64")
+		return nil, refuse(Malformed, rule.Readable, "not base64")
 	}
 	return b, nil
 }

@@ -10,6 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"unsafe"
+
+	"patchbay/credentials/rule"
 )
 
 // Method is a canonicalization; comments are never part of it.
@@ -33,6 +35,14 @@ const (
 	canonicalGrowth = 4
 	canonicalRoom   = 64 << 10
 )
+
+// growthError says that canonical octets would be too many.
+type growthError struct{ text string }
+
+func (e *growthError) Error() string { return e.text }
+
+// Breaks is the rule of growth.
+func (e *growthError) Breaks() rule.Rule { return rule.Growth }
 
 var errClosed = errors.New("the document has been closed: canonical octets are only to be had while it is being read")
 
@@ -63,10 +73,10 @@ func (d *Doc) Canonical(e *Element, m Method, without *Element) ([]byte, error) 
 		return nil, errClosed
 	}
 	var out *C.xmlChar
-	n := C.xt_canonical(d.flat, C.int(e.Index), C.int(skip), how, C.size_t(canonicalGrowth*len(d.Source)+canonicalRoom), &out)
+	n := C.xt_canonical(d.flat, C.int(e.Index), C.int(skip), how, C.size_t(roomFor(d.Source)), &out)
 	switch {
-	case n == C.XT_TOO_LONG:
-		return nil, fmt.Errorf("cannot canonicalize <%.80s>: its canonical form would be more than %d times as long as the document", e.Local, canonicalGrowth)
+	case rule.Growth.Broken(n == C.XT_TOO_LONG):
+		return nil, &growthError{fmt.Sprintf("cannot canonicalize <%.80s>: its canonical form would be more than %d times as long as the document", e.Local, canonicalGrowth)}
 	case n < 0:
 		return nil, fmt.Errorf("cannot canonicalize <%.80s>: a namespace name in it is relative, or memory is short", e.Local)
 	}

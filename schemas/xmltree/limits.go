@@ -1,6 +1,10 @@
 package xmltree
 
-import "fmt"
+import (
+	"fmt"
+
+	"patchbay/credentials/rule"
+)
 
 // Limits bound what Parse accepts. A zero field takes its default.
 type Limits struct {
@@ -61,7 +65,12 @@ type LimitError struct {
 	// Line and Column are where the limit was passed, both counted from 1 and the
 	// column in characters; 0 for the size.
 	Line, Column int
+	// Rule is what stands behind the limit.
+	Rule rule.Rule
 }
+
+// Breaks is Rule.
+func (e *LimitError) Breaks() rule.Rule { return e.Rule }
 
 func (e *LimitError) Error() string {
 	if e.Line == 0 {
@@ -76,7 +85,12 @@ type SyntaxError struct {
 	// no place is concerned.
 	Line, Column int
 	Msg          string
+	// Rule is the one that is broken; empty for what could not be read without it.
+	Rule rule.Rule
 }
+
+// Breaks is Rule.
+func (e *SyntaxError) Breaks() rule.Rule { return e.Rule }
 
 func (e *SyntaxError) Error() string {
 	if e.Line == 0 {

@@ -11,6 +11,7 @@ static void first(void *data, xt_error e) {
 	if (out->text[0] || e->level < XML_ERR_ERROR || e->domain == XML_FROM_NAMESPACE || !e->message)
 		return;
 	strncpy(out->text, e->message, sizeof out->text - 1);
+	out->behind = e->code == XML_ERR_DOCUMENT_END;
 	xmlParserInputPtr in = c->input;
 	if (!in || !in->cur)
 		return;

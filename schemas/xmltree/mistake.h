@@ -4,6 +4,7 @@
 
 typedef struct {
 	long at;        /* the offset of what is wrong, or of what follows it */
+	int behind;     /* it is that something follows the root */
 	char text[400]; /* the message, cut; empty without one */
 } xt_mistake;
 

@@ -18,6 +18,8 @@ import (
 	"unsafe"
 
 	"github.com/lestrrat-go/libxml2/parser"
+
+	"patchbay/credentials/rule"
 )
 
 // Doc is one parsed document.
@@ -37,7 +39,7 @@ type Doc struct {
 
 // Places are counted by scan, so BigLines is not asked for; NoCDATA merges CDATA
 // sections into text.
-const options = parser.XMLParseNoNet | parser.XMLParseNoError | parser.XMLParseNoWarning |
+const parserOptions = parser.XMLParseNoNet | parser.XMLParseNoError | parser.XMLParseNoWarning |
 	parser.XMLParseIgnoreEnc | parser.XMLParseNoCDATA
 
 // largeDocument is the size in bytes of a document after which C gives its memory
@@ -50,8 +52,8 @@ const largeDocument = 1 << 20
 func Parse(b []byte, lim Limits, f func(*Doc) error) error {
 	start()
 	lim = lim.withDefaults()
-	if len(b) > lim.Bytes {
-		return &LimitError{Limit: "bytes", Max: lim.Bytes}
+	if rule.Bytes.Broken(len(b) > lim.Bytes) {
+		return &LimitError{Limit: "bytes", Max: lim.Bytes, Rule: rule.Bytes}
 	}
 	if len(b) >= largeDocument {
 		defer C.xt_trim()
@@ -60,6 +62,7 @@ func Parse(b []byte, lim Limits, f func(*Doc) error) error {
 	if err != nil {
 		return err
 	}
+	text, options := readingOf(text)
 	tags, err := scan(text, placeOf(b, cut), lim)
 	if err != nil {
 		return err
@@ -111,7 +114,11 @@ func syntaxError(b, text []byte, cut int) error {
 		n, _ := strconv.Atoi(strings.TrimPrefix(s, " line "))
 		return " line " + strconv.Itoa(n+before)
 	})
-	return syntaxErrorAt(b, cut+min(int(x.at), len(text)), "not well-formed: "+msg)
+	e := syntaxErrorAt(b, cut+min(int(x.at), len(text)), "not well-formed: "+msg)
+	if rule.OneRoot.Broken(x.behind != 0) {
+		e.Rule = rule.OneRoot
+	}
+	return e
 }
 
 // checkDeclarations refuses declarations of namespaces that are well-formed but
@@ -121,13 +128,13 @@ func checkDeclarations(text []byte, tags []startTag) error {
 	var x C.xt_mistake
 	C.xt_diagnose_namespaces((*C.char)(unsafe.Pointer(unsafe.SliceData(text))), C.int(len(text)), &x)
 	msg := strings.ToValidUTF8(strings.Join(strings.Fields(C.GoString(&x.text[0])), " "), "�")
-	if msg == "" {
+	if !rule.Namespaced.Broken(msg != "") {
 		return nil
 	}
 	// The place is inside the tag, or behind it.
 	i, _ := slices.BinarySearchFunc(tags, int(x.at), func(t startTag, at int) int { return int(t.at) - at })
 	t := tags[max(i-1, 0)]
-	return &SyntaxError{Line: int(t.line), Column: int(t.column), Msg: fmt.Sprintf("a namespace is declared as it must not be (%s); leave that declaration out", msg)}
+	return &SyntaxError{Line: int(t.line), Column: int(t.column), Msg: fmt.Sprintf("a namespace is declared as it must not be (%s); leave that declaration out", msg), Rule: rule.Namespaced}
 }
 
 // build makes the Go tree of the flat one.
@@ -198,16 +205,16 @@ func (d *Doc) build() error {
 // checkNames refuses what is well-formed but breaks Namespaces in XML, which
 // libxml2 only warns of: it leaves a colon in the name of an unbound prefix.
 func checkNames(e *Element) error {
-	if prefix, _, found := strings.Cut(e.Local, ":"); found {
-		return &SyntaxError{Line: e.Line, Column: e.Column, Msg: fmt.Sprintf("the prefix of <%.80s> is not declared; add xmlns:%.40s=…", e.Local, prefix)}
+	if prefix, _, found := strings.Cut(e.Local, ":"); rule.Namespaced.Broken(found) {
+		return &SyntaxError{Line: e.Line, Column: e.Column, Msg: fmt.Sprintf("the prefix of <%.80s> is not declared; add xmlns:%.40s=…", e.Local, prefix), Rule: rule.Namespaced}
 	}
 	for i, a := range e.Attrs {
-		if prefix, _, found := strings.Cut(a.Local, ":"); found {
-			return &SyntaxError{Line: e.Line, Column: e.Column, Msg: fmt.Sprintf("the prefix of the attribute %.80s is not declared; add xmlns:%.40s=…", a.Local, prefix)}
+		if prefix, _, found := strings.Cut(a.Local, ":"); rule.Namespaced.Broken(found) {
+			return &SyntaxError{Line: e.Line, Column: e.Column, Msg: fmt.Sprintf("the prefix of the attribute %.80s is not declared; add xmlns:%.40s=…", a.Local, prefix), Rule: rule.Namespaced}
 		}
 		for _, other := range e.Attrs[:i] {
-			if a.Local == other.Local && a.Space != "" && a.Space == other.Space { // the short one first
-				return &SyntaxError{Line: e.Line, Column: e.Column, Msg: fmt.Sprintf("the attribute %.80s is given twice under two prefixes", a.Local)}
+			if rule.Namespaced.Broken(a.Local == other.Local && a.Space != "" && a.Space == other.Space) { // the short one first
+				return &SyntaxError{Line: e.Line, Column: e.Column, Msg: fmt.Sprintf("the attribute %.80s is given twice under two prefixes", a.Local), Rule: rule.Namespaced}
 			}
 		}
 	}

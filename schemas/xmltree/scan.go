@@ -1,6 +1,10 @@
 package xmltree
 
-import "bytes"
+import (
+	"bytes"
+
+	"patchbay/credentials/rule"
+)
 
 // scan walks over the markup of s and holds it against the limits before
 // libxml2 builds anything. It returns where every start tag begins, s itself
@@ -43,7 +47,10 @@ func scan(s []byte, p place, lim Limits) ([]startTag, error) {
 			n = skip(rest, 2, "?>")
 			others++
 		case bytes.HasPrefix(rest, []byte("<!")):
-			return nil, &SyntaxError{Line: p.line, Column: p.column, Msg: "a DOCTYPE or other declaration is not allowed"}
+			if rule.Doctype.Broken(true) {
+				return nil, &SyntaxError{Line: p.line, Column: p.column, Msg: "a DOCTYPE or other declaration is not allowed", Rule: rule.Doctype}
+			}
+			n = skip(rest, 2, ">")
 		case bytes.HasPrefix(rest, []byte("</")):
 			n = skip(rest, 2, ">")
 			if depth > 0 {
@@ -57,16 +64,16 @@ func scan(s []byte, p place, lim Limits) ([]startTag, error) {
 			tags = append(tags, startTag{int32(at), int32(p.line), int32(p.column)})
 			attrs += t.attrs
 			switch {
-			case t.attrs > lim.Attrs:
-				return nil, &LimitError{"attributes of one element", lim.Attrs, p.line, p.column}
-			case attrs > 2*lim.Elements:
-				return nil, &LimitError{"attributes", 2 * lim.Elements, p.line, p.column}
-			case t.longest > lim.NamespaceBytes:
-				return nil, &LimitError{"bytes in the name of a namespace", lim.NamespaceBytes, p.line, p.column}
-			case inScope+t.namespaces > lim.Namespaces:
-				return nil, &LimitError{"namespace declarations in one place", lim.Namespaces, p.line, p.column}
-			case depth+1 > lim.Depth:
-				return nil, &LimitError{"levels of elements", lim.Depth, p.line, p.column}
+			case rule.Attributes.Broken(t.attrs > lim.Attrs):
+				return nil, &LimitError{"attributes of one element", lim.Attrs, p.line, p.column, rule.Attributes}
+			case rule.Attributes.Broken(attrs > 2*lim.Elements):
+				return nil, &LimitError{"attributes", 2 * lim.Elements, p.line, p.column, rule.Attributes}
+			case rule.Declarations.Broken(t.longest > lim.NamespaceBytes):
+				return nil, &LimitError{"bytes in the name of a namespace", lim.NamespaceBytes, p.line, p.column, rule.Declarations}
+			case rule.Declarations.Broken(inScope+t.namespaces > lim.Namespaces):
+				return nil, &LimitError{"namespace declarations in one place", lim.Namespaces, p.line, p.column, rule.Declarations}
+			case rule.Depth.Broken(depth+1 > lim.Depth):
+				return nil, &LimitError{"levels of elements", lim.Depth, p.line, p.column, rule.Depth}
 			}
 			if !t.empty {
 				depth++
@@ -74,8 +81,8 @@ func scan(s []byte, p place, lim Limits) ([]startTag, error) {
 				spaces = append(spaces, t.namespaces)
 			}
 		}
-		if len(tags)+others > lim.Elements {
-			return nil, &LimitError{"elements", lim.Elements, p.line, p.column}
+		if rule.Elements.Broken(len(tags)+others > lim.Elements) {
+			return nil, &LimitError{"elements", lim.Elements, p.line, p.column, rule.Elements}
 		}
 		if n < 0 {
 			return tags, nil

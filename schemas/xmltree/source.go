@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"patchbay/credentials/rule"
 )
 
 // prepare checks encoding and declaration of b, and cuts what may stand in
@@ -33,7 +35,11 @@ func prepare(b []byte) (text []byte, cut int, err error) {
 		switch enc := string(decl[from:to]); strings.ToLower(enc) {
 		case "utf-8", "utf8", "us-ascii", "ascii":
 		default:
-			return nil, 0, syntaxErrorAt(b, cut+from, fmt.Sprintf("the text declares the encoding %.40q; only UTF-8 is read", enc))
+			if rule.Encoding.Broken(true) {
+				e := syntaxErrorAt(b, cut+from, fmt.Sprintf("the text declares the encoding %.40q; only UTF-8 is read", enc))
+				e.Rule = rule.Encoding
+				return nil, 0, e
+			}
 		}
 	}
 	if from, to := pseudoAttr(decl, "version"); from > 0 && string(decl[from:to]) == "1.1" {

@@ -21,6 +21,11 @@ const MaxFindings = 100
 // holds no elements: libxml2 joins them in a time that grows with the square.
 const maxPieces = 1000
 
+// maxRepeated is how many bytes of names of namespaces may be handled for each
+// byte of a document: libxml2 compares and copies the whole name with every
+// element and attribute. Real documents need one or two in each pass.
+const maxRepeated = 32
+
 // passes is how often a document is judged at most, each time without the
 // elements that were not expected before.
 const passes = 8
@@ -114,8 +119,12 @@ func (d *Doc) Validate(s *Schema) []Finding {
 	if e := d.chopped(); e != nil {
 		return []Finding{{e.Line, e.Column, cut(e.spelled(), shown), "", fmt.Sprintf("the text of <%s> is in more than %d pieces, and the document is not judged; take comments and processing instructions out of it", cut(e.spelled(), shown), maxPieces)}}
 	}
+	times, e, size := d.affordable()
+	if times == 0 {
+		return []Finding{{e.Line, e.Column, cut(e.spelled(), shown), "", fmt.Sprintf("the name of a namespace in <%s> has %d bytes, too many for all elements and attributes that use such names, and the document is not judged; give the namespace a shorter name", cut(e.spelled(), shown), size)}}
+	}
 	var c C.xt_findings
-	C.xt_validate(d.flat, compiled, MaxFindings, passes, &c)
+	C.xt_validate(d.flat, compiled, MaxFindings, C.int(times), &c)
 	defer C.xt_free_findings(&c)
 	found := make([]Finding, 0, int(c.n))
 	places := make(map[int][]place)
@@ -143,6 +152,25 @@ func told(found []Finding, more int, failed bool) []Finding {
 		found = append(found, Finding{Msg: "the document cannot be judged to its end: memory is short; try again"})
 	}
 	return found
+}
+
+// affordable is how often the document may be judged, and the first element that
+// uses its longest name of a namespace, for itself or an attribute.
+func (d *Doc) affordable() (times int, first *Element, size int) {
+	repeated := 1
+	size = -1
+	for _, e := range d.elements {
+		n := len(e.Space)
+		repeated += n
+		for i := range e.Attrs {
+			repeated += len(e.Attrs[i].Space)
+			n = max(n, len(e.Attrs[i].Space))
+		}
+		if n > size {
+			size, first = n, e
+		}
+	}
+	return min(passes, maxRepeated*len(d.Source)/repeated), first, size
 }
 
 // chopped is an element whose text is in too many pieces, if there is one.

@@ -250,6 +250,33 @@ func TestTextInManyPiecesIsNotJudged(t *testing.T) {
 	}
 }
 
+// TestNamesOfNamespacesCostInProportion holds documents to passes that handle
+// no more bytes of such names than maxRepeated for each byte of theirs.
+func TestNamesOfNamespacesCostInProportion(t *testing.T) {
+	in := func(name int, parts string) []byte {
+		return []byte("<rspec type='request' " + rspec3 + " xmlns:z='" + strings.Repeat("u", name) + "'>\n" + parts + "</rspec>")
+	}
+	zorks := strings.Repeat("<zork/>", 2*passes) // of which each pass finds one
+	elements, attributes := strings.Repeat("<z:a/>", 5000), strings.Repeat("<link client_id='l' z:a='' z:b=''/>", 1000)
+	for _, tt := range []struct {
+		rule  string
+		in    []byte
+		found int
+		msg   string
+	}{
+		{"short names", in(20, elements+zorks), passes, "<zork> is not allowed"},
+		{"long names seldom used", in(20_000, "<z:a/>"+zorks), passes, "<zork> is not allowed"},
+		{"names that are too long for two passes", in(150, elements+zorks), 1, "<zork> is not allowed"},
+		{"names that are too long for one", in(20_000, elements+zorks), 1, "<z:a> has 20000 bytes"},
+		{"names of attributes", in(20_000, zorks+attributes), 1, "<link> has 20000 bytes"},
+	} {
+		found, err := Validate(tt.in, "", Limits{})
+		if err != nil || len(found) != tt.found || found[0].Line != 2 || !strings.Contains(found[0].Msg, tt.msg) {
+			t.Errorf("%s: %v, %v", tt.rule, found, err)
+		}
+	}
+}
+
 func TestFindingsBeyondLine65535(t *testing.T) {
 	in := request(strings.Repeat("\n", 70_000) + "<node client_id='n'\n  zork=''/><zork/>")
 	found, err := Validate([]byte(in), "", Limits{})

@@ -1,0 +1,90 @@
+package credentials_test
+
+import (
+	"testing"
+	"time"
+
+	"patchbay/am/urn"
+	"patchbay/credentials/testdata/pki"
+)
+
+// TestGlanceKnowsCallers: who is vouched for by a chain as they are in use is
+// known before any call; one whose chain costs more, once Identify knows it.
+func TestGlanceKnowsCallers(t *testing.T) {
+	w := newWorld(t)
+	sub := pki.Authority(t, w.sa, "urn:publicid:IDN+example.org:lab+authority+sa", "rsa5")
+	carol := pki.User(t, sub, "urn:publicid:IDN+example.org:lab+user+carol", "rsa6")
+	for name, raw := range map[string][][]byte{
+		"a user": pki.Raw(w.alice), "a user with a chain": pki.Raw(carol, sub, w.sa), "a tool": pki.Raw(w.tool),
+	} {
+		if u, ok := w.z.Glance(raw, now); !ok || !u.Equal(w.z.Identify(raw, now).URN) {
+			t.Errorf("%s: %s, %t", name, u, ok)
+		}
+	}
+
+	dear := pki.Authority(t, nil, "urn:publicid:IDN+example.net+authority+ca", "p521")
+	between := pki.Authority(t, dear, "urn:publicid:IDN+example.net:lab+authority+ca", "p521")
+	raw := pki.Raw(pki.User(t, between, "urn:publicid:IDN+example.net:lab+user+dave", "rsa6"), between)
+	w.z.SetAnchors(pki.Anchors(w.sa, dear))
+	if u, ok := w.z.Glance(raw, now); ok {
+		t.Fatalf("%s is known at a glance: the test proves nothing", u)
+	}
+	if c := w.z.Identify(raw, now); c.Err != nil {
+		t.Errorf("what Glance does not know Identify refuses: %v", c.Err)
+	}
+	if u, ok := w.z.Glance(raw, now); !ok || u.Name != "dave" {
+		t.Errorf("not known after Identify: %s, %t", u, ok)
+	}
+}
+
+// TestGlanceRemembersStrangers: for a minute, and under the same anchors.
+func TestGlanceRemembersStrangers(t *testing.T) {
+	w := newWorld(t)
+	start := w.alice.NotBefore
+	if start.Before(w.sa.NotBefore) {
+		start = w.sa.NotBefore
+	}
+	early := start.Add(-5*time.Minute - time.Second) // an issuer's clock may run ahead of ours
+	ask := func(after time.Duration) (urn.URN, bool) { return w.z.Glance(pki.Raw(w.alice), early.Add(after)) }
+	if u, ok := ask(0); ok {
+		t.Fatalf("%s is known before the certificate begins", u)
+	}
+	if _, ok := ask(59 * time.Second); ok {
+		t.Error("looked at again within a minute")
+	}
+	if _, ok := ask(time.Minute); !ok {
+		t.Error("not looked at again after a minute")
+	}
+
+	w = newWorld(t)
+	ask(0)
+	w.z.SetAnchors(pki.Anchors(w.sa, pki.Authority(t, nil, "urn:publicid:IDN+example.net+authority+ca", "rsa5")))
+	if _, ok := ask(30 * time.Second); !ok {
+		t.Error("remembered beyond the anchors that did not vouch for it")
+	}
+	if u, ok := w.z.Glance(nil, now); ok {
+		t.Errorf("nobody is %s", u)
+	}
+}
+
+// BenchmarkGlance is what a stranger costs who shows ten certificates that may
+// each be the issuer of the others, new ones each time.
+func BenchmarkGlance(b *testing.B) {
+	w := newWorld(b)
+	var junk []*pki.Entity
+	for range 9 {
+		junk = append(junk, pki.Authority(b, nil, "urn:publicid:IDN+example.net+authority+ca", "p521"))
+	}
+	raw := pki.Raw(append([]*pki.Entity{pki.User(b, junk[0], "urn:publicid:IDN+example.net+user+eve", "p521")}, junk...)...)
+	for name, ask := range map[string]func(i int){
+		"Glance":   func(i int) { w.z.Glance(append(raw[:9:9], []byte{byte(i), byte(i >> 8), byte(i >> 16)}), now) },
+		"Identify": func(i int) { w.z.Identify(append(raw[:9:9], []byte{byte(i), byte(i >> 8), byte(i >> 16)}), now) },
+		"Again":    func(int) { w.z.Glance(raw, now) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			for i := range b.N {
+				ask(i)
+			}
+		})
+	}
+}

@@ -1,0 +1,13 @@
+// Package rule names the rules by which documents, certificates and credentials
+// are refused, so that a refusal can say which one it broke, and a test can show
+// that it is this one alone.
+//
+//	if rule.Digest.Broken(sum != said) { … refuse, naming rule.Digest … }
+//
+// In every program Broken is the condition itself; there is nothing that could
+// switch a rule off. Only a test built with the tag attack has Without, and with
+// it shows of each attack that without the one rule it would have been accepted,
+// and so that it is refused for the right reason. What such a test's reader does
+// where a rule is off, such as to follow HMAC, stands in the files off.go, which
+// no program is built of.
+package rule

@@ -1,0 +1,33 @@
+//go:build !attack
+
+package rule_test
+
+import (
+	"go/build"
+	"slices"
+	"testing"
+
+	"patchbay/credentials/rule"
+)
+
+func TestBrokenIsWhatWasFound(t *testing.T) {
+	for _, found := range []bool{true, false} {
+		if rule.Digest.Broken(found) != found {
+			t.Errorf("found %v, broken %v", found, !found)
+		}
+	}
+}
+
+// TestNothingSwitchesARuleOff shows that what does so in tests is in no program:
+// it is in files that are not built without the tag.
+func TestNothingSwitchesARuleOff(t *testing.T) {
+	for _, dir := range []string{".", "../dsig", "../../schemas/xmltree"} {
+		p, err := build.Default.ImportDir(dir, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if slices.Contains(p.GoFiles, "off.go") || slices.Contains(p.CgoFiles, "off.go") || !slices.Contains(p.IgnoredGoFiles, "off.go") {
+			t.Errorf("%s: off.go is built", dir)
+		}
+	}
+}
