@@ -1,7 +1,9 @@
 package inventory
 
 import (
+	"net"
 	"slices"
+	"strconv"
 
 	"patchbay/am"
 	"patchbay/am/urn"
@@ -32,6 +34,8 @@ type Component struct {
 	Drained bool
 	// Settings are for the provider.
 	Settings map[string]string
+	// Line is where its entry begins in the file.
+	Line int
 }
 
 // Offers tells whether slivers of type t can be made on c.
@@ -57,4 +61,16 @@ type Gateway struct {
 	Host string
 	Port int
 	User string // empty: each experimenter's own login
+}
+
+// Door is the gateway as host:port or user@host:port; "" for none.
+func (g *Gateway) Door() string {
+	if g == nil {
+		return ""
+	}
+	door := net.JoinHostPort(g.Host, strconv.Itoa(g.Port))
+	if g.User != "" {
+		door = g.User + "@" + door
+	}
+	return door
 }

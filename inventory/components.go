@@ -1,16 +1,17 @@
 package inventory
 
 import (
-	"fmt"
 	"math"
 	"regexp"
-	"strconv"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
 	"patchbay/am"
 	"patchbay/am/urn"
+	"patchbay/inventory/sheet"
+	"patchbay/inventory/span"
 )
 
 // maxComponents and maxInterfaces stop a slip in a range from filling the memory.
@@ -24,24 +25,24 @@ var componentKeys = []string{
 }
 
 func (s *site) readComponents(n *yaml.Node) {
-	for _, item := range s.items(n, "components") {
+	for _, item := range s.Items(n, "components") {
 		s.readComponent(item)
 	}
 }
 
 // readComponent reads one entry: a component, or many alike.
 func (s *site) readComponent(item *yaml.Node) {
-	c := Component{Provider: s.provider}
+	c := Component{Provider: s.provider, Line: item.Line}
 	var names []string
 	var ports []port
 	var id, exclusive, capacity *yaml.Node
-	bad := len(s.problems)
-	s.fields(item, "a component", componentKeys, func(key string, n *yaml.Node) {
+	bad := s.Mistakes()
+	s.Fields(item, "a component", componentKeys, func(key string, n *yaml.Node) {
 		switch key {
 		case "name":
 			switch name := s.name(n, key); {
 			case strings.Contains(name, ".."):
-				s.wrong(n, "name %q is one component; for a range write names: %s", name, name)
+				s.Wrong(n, "name %q is one component; for a range write names: %s", name, name)
 			case name != "":
 				names = append(names, name)
 			}
@@ -54,14 +55,14 @@ func (s *site) readComponent(item *yaml.Node) {
 		case "exclusive":
 			c.Exclusive, exclusive = s.flag(n, key), n
 		case "hardware_types":
-			for _, h := range s.texts(n, key) {
+			for _, h := range s.Texts(n, key) {
 				if !s.hardware[h.Value] {
-					s.unknown(h, "hardware type", s.HardwareTypes)
+					s.Unknown(h, "hardware type", s.HardwareTypes)
 				}
 				c.HardwareTypes = append(c.HardwareTypes, h.Value)
 			}
 		case "sliver_types":
-			for _, name := range s.texts(n, key) {
+			for _, name := range s.Texts(n, key) {
 				if t := s.sliverType(name); t != nil && !c.Offers(t) {
 					c.SliverTypes = append(c.SliverTypes, t)
 				}
@@ -72,13 +73,13 @@ func (s *site) readComponent(item *yaml.Node) {
 			ports = s.readInterfaces(n)
 		case "location":
 			if c.Location = s.locations[n.Value]; c.Location == nil {
-				s.unknown(n, "location", keys(s.Locations, func(l *Location) string { return l.Name }))
+				s.Unknown(n, "location", keys(s.Locations, func(l *Location) string { return l.Name }))
 			}
 		case "provider":
 			c.Provider = s.name(n, key)
 		case "gateway":
 			if c.Gateway = s.gateways[n.Value]; c.Gateway == nil {
-				s.unknown(n, "gateway", keys(s.Gateways, func(g *Gateway) string { return g.Name }))
+				s.Unknown(n, "gateway", keys(s.Gateways, func(g *Gateway) string { return g.Name }))
 			}
 		case "drained":
 			c.Drained = s.flag(n, key)
@@ -86,7 +87,7 @@ func (s *site) readComponent(item *yaml.Node) {
 			c.Settings = s.settings(n)
 		}
 	})
-	if len(s.problems) > bad {
+	if s.Mistakes() > bad {
 		return
 	}
 	if len(c.SliverTypes) == 0 && s.DefaultSliverType != nil {
@@ -94,24 +95,24 @@ func (s *site) readComponent(item *yaml.Node) {
 	}
 	switch {
 	case len(names) == 0:
-		s.missing(item, "a component", "name")
+		s.Missing(item, "a component", "name")
 	case id != nil && len(names) > 1:
-		s.wrong(id, "component_id is for one component; this entry makes %d", len(names))
+		s.Wrong(id, "component_id is for one component; this entry makes %d", len(names))
 	case exclusive == nil:
-		s.wrong(item, "component %s does not say whether it is exclusive; add exclusive: true (one experiment at a time) or false (shared)", names[0])
+		s.Wrong(item, "component %s does not say whether it is exclusive; add exclusive: true (one experiment at a time) or false (shared)", names[0])
 	case c.Provider == "":
-		s.wrong(item, "component %s has no provider; add one here, or one for all at the top", names[0])
+		s.Wrong(item, "component %s has no provider; add one here, or one for all at the top", names[0])
 	case c.Exclusive && capacity != nil:
-		s.wrong(capacity, "component %s is exclusive, so it holds one sliver whatever its size; drop capacity", names[0])
+		s.Wrong(capacity, "component %s is exclusive, so it holds one sliver whatever its size; drop capacity", names[0])
 	default:
 		for _, p := range ports {
 			if p.single != nil && len(names) > 1 {
-				s.wrong(p.single, "%s is for one interface; this entry makes %d", p.what, len(names))
+				s.Wrong(p.single, "%s is for one interface; this entry makes %d", p.what, len(names))
 				return
 			}
 		}
 		if len(ports)*len(names) > maxInterfaces-len(s.Interfaces) {
-			s.wrong(item, "%d interfaces on each of %d components are more than the %d that an inventory may have in all; give them fewer", len(ports), len(names), maxInterfaces)
+			s.Wrong(item, "%d interfaces on each of %d components are more than the %d that an inventory may have in all; give them fewer", len(ports), len(names), maxInterfaces)
 			return
 		}
 		if c.Exclusive {
@@ -131,10 +132,10 @@ func (s *site) holds(n *yaml.Node, name string, c *Component) bool {
 	for _, t := range c.SliverTypes {
 		switch am.Fits(c.Capacity, am.Amount{}, t.Needs, math.MaxInt64) {
 		case 0:
-			s.wrong(n, "component %s is too small for one %s; raise its capacity or lower what %s needs", name, t.Name, t.Name)
+			s.Wrong(n, "component %s is too small for one %s; raise its capacity or lower what %s needs", name, t.Name, t.Name)
 			return false
 		case math.MaxInt64:
-			s.wrong(n, "component %s is shared and nothing limits how many %s it holds; add capacity: {slots: N}", name, t.Name)
+			s.Wrong(n, "component %s is shared and nothing limits how many %s it holds; add capacity: {slots: N}", name, t.Name)
 			return false
 		}
 	}
@@ -149,9 +150,9 @@ func (s *site) add(n *yaml.Node, name string, c Component, ports []port) {
 	key := c.URN.Key()
 	switch {
 	case s.byURN[key] != nil:
-		s.wrong(n, "there are two components %s; rename one", c.URN)
+		s.Wrong(n, "there are two components %s; rename one", c.URN)
 	case s.byName[name] != nil:
-		s.wrong(n, "there are two components %q; rename one", name)
+		s.Wrong(n, "there are two components %q; rename one", name)
 	default:
 		s.byURN[key], s.byName[name] = &c, &c
 		s.Components = append(s.Components, &c)
@@ -167,50 +168,41 @@ var like = regexp.MustCompile(`^(\D*)(\d+)(?:-|–|:|\.\.\.|…)(\D*)(\d+)$`)
 // one name. Only says that n is all there is under names.
 func (s *site) spread(n *yaml.Node, only bool) []string {
 	if m := like.FindStringSubmatch(n.Value); m != nil && (m[1] == m[3] && m[1] != "" || m[3] == "" && only) {
-		s.wrong(n, "%q is one name; for a range write %s%s..%s%s, for one component write name: %s in an entry of its own", n.Value, m[1], m[2], m[1], m[4], n.Value)
+		s.Wrong(n, "%q is one name; for a range write %s%s..%s%s, for one component write name: %s in an entry of its own", n.Value, m[1], m[2], m[1], m[4], n.Value)
 		return nil
 	}
 	if strings.Contains(n.Value, ",") {
-		s.wrong(n, "%q is one name; for a list write [%s]", n.Value, strings.Join(strings.Split(n.Value, ","), ", "))
+		s.Wrong(n, "%q is one name; for a list write [%s]", n.Value, strings.Join(strings.Split(n.Value, ","), ", "))
 		return nil
 	}
-	from, to, isRange := strings.Cut(n.Value, "..")
-	if !isRange {
-		return []string{n.Value}
-	}
-	stem := strings.TrimRight(from, "0123456789")
-	first, err1 := strconv.Atoi(from[len(stem):])
-	last, err2 := strconv.Atoi(strings.TrimPrefix(to, stem))
-	width := 0
-	if strings.HasPrefix(from[len(stem):], "0") {
-		width = len(from) - len(stem)
-	}
+	r, isRange := span.Parse(n.Value)
 	switch {
-	case err1 != nil || err2 != nil || last < first:
-		s.wrong(n, "%q is no range; write it like pc1..pc20", n.Value)
+	case !isRange:
+		return []string{n.Value}
+	case r.Len() == 0:
+		s.Wrong(n, "%q is no range; write it like pc1..pc20", n.Value)
 		return nil
-	case last-first >= maxComponents-len(s.Components):
-		s.wrong(n, "%q makes more components than the %d an inventory may have", n.Value, maxComponents)
+	case r.Len() > maxComponents-len(s.Components):
+		s.Wrong(n, "%q makes more components than the %d an inventory may have", n.Value, maxComponents)
 		return nil
 	}
-	names := make([]string, 0, last-first+1)
-	for i := first; i <= last; i++ {
-		names = append(names, fmt.Sprintf("%s%0*d", stem, width, i))
-	}
-	return names
+	return slices.AppendSeq(make([]string, 0, r.Len()), r.Names())
 }
 
 // settings reads what only the provider understands: texts by any key.
 func (s *site) settings(n *yaml.Node) map[string]string {
 	if n.Kind != yaml.MappingNode {
-		s.wrong(n, "settings must be a list of keys and texts")
+		s.Wrong(n, "settings must be a list of keys and texts")
 		return nil
 	}
 	m := make(map[string]string, len(n.Content)/2)
 	for i := 0; i+1 < len(n.Content); i += 2 {
-		k, value := n.Content[i], deref(n.Content[i+1])
+		k, value := n.Content[i], sheet.Deref(n.Content[i+1])
+		if !s.Key(k, "settings") {
+			continue
+		}
 		if value.Kind != yaml.ScalarNode {
-			s.wrong(value, "setting %q must be a text", k.Value)
+			s.Wrong(value, "setting %q must be a text", k.Value)
 			continue
 		}
 		m[k.Value] = value.Value

@@ -15,7 +15,10 @@
 // with its line and a remedy, and an unknown key is a mistake. Lists hold
 // entries with a name; no name is ever a key.
 //
-// The package knows nothing of who holds what (am/binder does), starts no
+// Compare tells what a later inventory has otherwise, and Meet what an inventory means
+// for slivers that were promised by whatever other one.
+//
+// The package does not keep who holds what (am/binder does), starts no
 // provider (inventory/provider does) and writes no documents (rspec does).
 //
 // It answers what the GENI RSpec v3 text says of components: component_id,

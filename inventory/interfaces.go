@@ -6,6 +6,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"patchbay/am/urn"
+	"patchbay/inventory/sheet"
 )
 
 // port is an interface as an entry of components describes it, for each
@@ -21,31 +22,29 @@ type port struct {
 // readInterfaces reads the interfaces of an entry of components.
 func (s *site) readInterfaces(n *yaml.Node) (ports []port) {
 	names := map[string]bool{}
-	for _, item := range s.items(n, "interfaces") {
+	for _, item := range s.Items(n, "interfaces") {
 		p := port{Interface: Interface{Role: experimentalRole}, at: item}
-		bad := len(s.problems)
-		s.fields(item, "an interface", []string{"name", "link", "capacity", "role", "public_ipv4", "component_id"}, func(key string, n *yaml.Node) {
+		bad := s.Mistakes()
+		s.Fields(item, "an interface", []string{"name", "link", "capacity", "role", "public_ipv4", "component_id"}, func(key string, n *yaml.Node) {
 			switch key {
 			case "name":
 				p.Name = s.name(n, key)
 			case "link":
 				if p.Link = s.links[n.Value]; p.Link == nil {
-					s.unknown(n, "link", keys(s.Links, func(l *Link) string { return l.Name }))
+					s.Unknown(n, "link", keys(s.Links, func(l *Link) string { return l.Name }))
 				}
 			case "capacity":
 				p.Capacity = s.rate(n, key)
 			case "role":
-				if p.Role = n.Value; p.Role != controlRole && p.Role != experimentalRole && p.Role != mixedRole {
-					s.wrong(n, "role must be control, experimental or mixed")
-				}
+				p.Role = sheet.Choice(&s.Reader, n, key, controlRole, experimentalRole, mixedRole)
 			case "public_ipv4":
 				var err error
 				if p.PublicIPv4, err = netip.ParseAddr(n.Value); err != nil || !p.PublicIPv4.Is4() {
-					s.wrong(n, "public_ipv4 must be an IPv4 address such as 192.0.2.7")
+					s.Wrong(n, "public_ipv4 must be an IPv4 address such as 192.0.2.7")
 				} else if other := s.public[p.PublicIPv4]; other == "public_addresses" {
-					s.wrong(n, "public_ipv4 %s is among public_addresses, which go to nodes that ask; take it out there", p.PublicIPv4)
+					s.Wrong(n, "public_ipv4 %s is among public_addresses, which go to nodes that ask; take it out there", p.PublicIPv4)
 				} else if other != "" {
-					s.wrong(n, "public_ipv4 %s is that of another interface; give each its own", p.PublicIPv4)
+					s.Wrong(n, "public_ipv4 %s is that of another interface; give each its own", p.PublicIPv4)
 				} else if s.forHosts(n, "public_ipv4 ", p.PublicIPv4) {
 					s.public[p.PublicIPv4] = "an interface"
 				}
@@ -56,11 +55,11 @@ func (s *site) readInterfaces(n *yaml.Node) (ports []port) {
 			}
 		})
 		switch {
-		case len(s.problems) > bad:
+		case s.Mistakes() > bad:
 		case p.Name == "":
-			s.missing(item, "an interface", "name")
+			s.Missing(item, "an interface", "name")
 		case names[p.Name]:
-			s.wrong(item, "there are two interfaces %q; rename one", p.Name)
+			s.Wrong(item, "there are two interfaces %q; rename one", p.Name)
 		default:
 			if p.Capacity == 0 && p.Link != nil {
 				p.Capacity = p.Link.Capacity
@@ -83,7 +82,7 @@ func (s *site) plug(c *Component, ports []port) {
 		}
 		key := i.URN.Key()
 		if s.byPort[key] != nil {
-			s.wrong(p.at, "there are two interfaces %s; rename one", i.URN)
+			s.Wrong(p.at, "there are two interfaces %s; rename one", i.URN)
 			continue
 		}
 		s.byPort[key] = &i

@@ -33,6 +33,8 @@ const (
 // Inventory is all that a site offers. It is immutable: whatever it points to
 // must only be read.
 type Inventory struct {
+	// Fingerprint is the SHA-256 of the text it was read from, in hexadecimal.
+	Fingerprint string
 	// Authority is the site's name in URNs.
 	Authority string
 	// Manager is this aggregate's own URN.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -15,8 +16,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/urn"
-
-	"patchbay/inventory/nearest"
+	"patchbay/inventory/sheet"
 )
 
 const whole = `
@@ -331,7 +331,7 @@ func TestMistakes(t *testing.T) {
 			}
 			text := strings.Replace(whole, tt.old, tt.new, 1)
 			_, err := Parse([]byte(text), "inventory.yaml", "example.org")
-			var e *FileError
+			var e *sheet.Error
 			if !errors.As(err, &e) {
 				t.Fatalf("error is %v", err)
 			}
@@ -347,7 +347,7 @@ func TestMistakes(t *testing.T) {
 func TestSlipsAreBounded(t *testing.T) {
 	many := "sliver_types: [{name: vm}]\nprovider: rack\ncomponents:\n" + strings.Repeat("  - {names: a1..a1000, exclusive: true}\n", 2)
 	_, err := Parse([]byte(many), "inv.yaml", "example.org")
-	if lines := strings.Split(err.Error(), "\n"); len(lines) != maxProblems+1 || lines[maxProblems] != "inv.yaml: and 900 more mistakes; mend these first" {
+	if lines := strings.Split(err.Error(), "\n"); len(lines) != 101 || lines[100] != "inv.yaml: and 900 more mistakes; mend these first" {
 		t.Errorf("%d lines, the last is %s", len(lines), lines[len(lines)-1])
 	}
 	wide := "sliver_types: [{name: vm}]\nprovider: rack\ncomponents:\n  - {name: b, exclusive: true, interfaces: [{name: e}]}\n" +
@@ -361,7 +361,7 @@ func TestSlipsAreBounded(t *testing.T) {
 func TestAllMistakesAtOnceInOrder(t *testing.T) {
 	text := "sliver_types: [{name: vm, imagse: []}]\ncomponents:\n  - name: a\n    exclusive: yes\n  - nam: b\nunknown_image: x\n"
 	_, err := Parse([]byte(text), "inv.yaml", "example.org")
-	var e *FileError
+	var e *sheet.Error
 	if !errors.As(err, &e) {
 		t.Fatal(err)
 	}
@@ -413,16 +413,6 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-func TestNearest(t *testing.T) {
-	for _, tt := range []struct{ want, got string }{
-		{"vm", "vm"}, {"VM", "vm"}, {"raw-cp", "raw-pc"}, {"rawpc", "raw-pc"}, {"xen", ""}, {"", ""}, {"v", ""}, {"vn", "vm"}, {"containers", "container"},
-	} {
-		if got := nearest.Word(tt.want, []string{"raw-pc", "vm", "container"}); got != tt.got {
-			t.Errorf("Nearest(%q) = %q, want %q", tt.want, got, tt.got)
-		}
-	}
-}
-
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(whole))
 	f.Add(SimulatedText("example.org"))
@@ -471,5 +461,25 @@ func BenchmarkParse(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+func TestLoadReadsRegularFilesOfSomeLengthOnly(t *testing.T) {
+	dir := t.TempDir()
+	pipe := filepath.Join(dir, "pipe.yaml")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	large := filepath.Join(dir, "large.yaml")
+	if err := os.WriteFile(large, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(large, maxFile+1); err != nil {
+		t.Fatal(err)
+	}
+	for file, want := range map[string]string{pipe: "is not a regular file", dir: "is not a regular file", large: "is larger than 64 MiB", filepath.Join(dir, "none.yaml"): "no such file"} {
+		if _, err := Load(file, "testbed.example.org"); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), file) {
+			t.Errorf("%s: %v, want %q", file, err, want)
+		}
 	}
 }

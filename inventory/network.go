@@ -1,7 +1,6 @@
 package inventory
 
 import (
-	"math"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -11,32 +10,11 @@ import (
 	"patchbay/am/urn"
 )
 
-// maxRate is the greatest capacity of a link, in kbit/s: one Pbit/s, so that
-// sums of what is held never overflow.
-const maxRate = 1_000_000_000_000
-
-// rate reads a capacity: kbit/s, or bits per second with k, M, G or T, which
-// are powers of 1000 as everywhere in networks.
-func (r *reader) rate(n *yaml.Node, what string) int64 {
-	number, unit := n.Value, 1.0
-	if i := strings.LastIndexAny(number, "0123456789") + 1; i < len(number) {
-		unit = map[string]float64{"k": 1, "M": 1e3, "G": 1e6, "T": 1e9}[number[i:]]
-		number = number[:i]
-	}
-	f, err := strconv.ParseFloat(number, 64)
-	rate := math.Round(f * unit)
-	if n.Kind != yaml.ScalarNode || unit == 0 || err != nil || !(rate >= 1 && rate <= maxRate) || math.Abs(rate-f*unit) > 1e-6 {
-		r.wrong(n, "%s must be a number of kbit/s, or of bits per second such as 100M, 1G or 2.5G", what)
-		return 0
-	}
-	return int64(rate)
-}
-
 func (s *site) readLinks(n *yaml.Node) {
-	for _, item := range s.items(n, "links") {
+	for _, item := range s.Items(n, "links") {
 		l := &Link{Type: "ethernet"}
-		bad := len(s.problems)
-		s.fields(item, "a link", []string{"name", "type", "capacity"}, func(key string, n *yaml.Node) {
+		bad := s.Mistakes()
+		s.Fields(item, "a link", []string{"name", "type", "capacity"}, func(key string, n *yaml.Node) {
 			switch key {
 			case "name":
 				l.Name = s.name(n, key)
@@ -47,15 +25,15 @@ func (s *site) readLinks(n *yaml.Node) {
 			}
 		})
 		switch {
-		case l.Name == "" && len(s.problems) > bad:
+		case l.Name == "" && s.Mistakes() > bad:
 		case l.Name == "":
-			s.missing(item, "a link", "name")
+			s.Missing(item, "a link", "name")
 		case s.links[l.Name] != nil:
-			s.wrong(item, "there are two links %q; rename one", l.Name)
+			s.Wrong(item, "there are two links %q; rename one", l.Name)
 		default: // with other mistakes, too: it is there for those who name it
 			l.Index, l.URN = len(s.Links), s.named(item, urn.Link, l.Name)
 			if key := l.URN.Key(); s.linkURNs[key] {
-				s.wrong(item, "there are two links %s; rename one", l.URN)
+				s.Wrong(item, "there are two links %s; rename one", l.URN)
 			} else {
 				s.linkURNs[key] = true
 			}
@@ -70,7 +48,7 @@ const maxTag = 4094
 
 // readVLANs reads tags and ranges of tags.
 func (s *site) readVLANs(n *yaml.Node) {
-	for _, item := range s.texts(n, "vlans") {
+	for _, item := range s.Texts(n, "vlans") {
 		from, to, isRange := strings.Cut(item.Value, "..")
 		if !isRange {
 			to = from
@@ -78,12 +56,12 @@ func (s *site) readVLANs(n *yaml.Node) {
 		first, err1 := strconv.Atoi(from)
 		last, err2 := strconv.Atoi(to)
 		if err1 != nil || err2 != nil || first < 1 || last > maxTag || last < first {
-			s.wrong(item, "vlans: %.80q is no tag from 1 to %d and no range of them; write it like 250 or 100..199", item.Value, maxTag)
+			s.Wrong(item, "vlans: %.80q is no tag from 1 to %d and no range of them; write it like 250 or 100..199", item.Value, maxTag)
 			continue
 		}
 		for tag := first; tag <= last; tag++ {
 			if s.tags[tag] != "" {
-				s.wrong(item, "vlans: the tag %d is here twice; drop one", tag)
+				s.Wrong(item, "vlans: the tag %d is here twice; drop one", tag)
 				break
 			}
 			s.tags[tag] = "vlans"
@@ -93,35 +71,35 @@ func (s *site) readVLANs(n *yaml.Node) {
 }
 
 func (s *site) readSharedVLANs(n *yaml.Node) {
-	for _, item := range s.items(n, "shared_vlans") {
+	for _, item := range s.Items(n, "shared_vlans") {
 		v := &SharedVLAN{}
-		bad := len(s.problems)
-		s.fields(item, "a shared VLAN", []string{"name", "tag", "description", "restricted"}, func(key string, n *yaml.Node) {
+		bad := s.Mistakes()
+		s.Fields(item, "a shared VLAN", []string{"name", "tag", "description", "restricted"}, func(key string, n *yaml.Node) {
 			switch key {
 			case "name":
 				v.Name = s.name(n, key)
 			case "tag":
-				if v.Tag = int(s.whole(n, key)); v.Tag < 1 || v.Tag > maxTag {
-					s.wrong(n, "tag must be from 1 to %d", maxTag)
+				if v.Tag = int(s.Whole(n, key)); v.Tag < 1 || v.Tag > maxTag {
+					s.Wrong(n, "tag must be from 1 to %d", maxTag)
 				}
 			case "description":
-				v.Description = s.text(n, key)
+				v.Description = s.Text(n, key)
 			case "restricted":
 				v.Restricted = s.flag(n, key)
 			}
 		})
 		switch {
-		case len(s.problems) > bad:
+		case s.Mistakes() > bad:
 		case v.Name == "":
-			s.missing(item, "a shared VLAN", "name")
+			s.Missing(item, "a shared VLAN", "name")
 		case v.Tag == 0:
-			s.missing(item, "shared VLAN "+v.Name, "tag")
+			s.Missing(item, "shared VLAN "+v.Name, "tag")
 		case s.shared[v.Name] != nil:
-			s.wrong(item, "there are two shared VLANs %q; rename one", v.Name)
+			s.Wrong(item, "there are two shared VLANs %q; rename one", v.Name)
 		case s.tags[v.Tag] == "vlans":
-			s.wrong(item, "shared VLAN %s has the tag %d, which vlans gives to links of its own; take it out there", v.Name, v.Tag)
+			s.Wrong(item, "shared VLAN %s has the tag %d, which vlans gives to links of its own; take it out there", v.Name, v.Tag)
 		case s.tags[v.Tag] != "":
-			s.wrong(item, "shared VLANs %s and %s have the same tag %d; give each its own", s.tags[v.Tag], v.Name, v.Tag)
+			s.Wrong(item, "shared VLANs %s and %s have the same tag %d; give each its own", s.tags[v.Tag], v.Name, v.Tag)
 		default:
 			s.tags[v.Tag] = v.Name
 			s.shared[v.Name] = v
@@ -146,13 +124,13 @@ func (s *site) readLinkAddresses(n *yaml.Node) {
 	p, err := netip.ParsePrefix(n.Value)
 	switch {
 	case err != nil || !p.Addr().Is4():
-		s.wrong(n, "link_addresses must be an IPv4 network such as %s", defaultLinkAddresses)
+		s.Wrong(n, "link_addresses must be an IPv4 network such as %s", defaultLinkAddresses)
 		return
 	case p != p.Masked():
-		s.wrong(n, "link_addresses %s is an address in a network; write the network, %s", p, p.Masked())
+		s.Wrong(n, "link_addresses %s is an address in a network; write the network, %s", p, p.Masked())
 		return
 	case p.Bits() > 24:
-		s.wrong(n, "link_addresses %s is too small, for a link gets a /24 or more; write a network of at most 24 bits, such as %s", p, defaultLinkAddresses)
+		s.Wrong(n, "link_addresses %s is too small, for a link gets a /24 or more; write a network of at most 24 bits, such as %s", p, defaultLinkAddresses)
 		return
 	}
 	for _, private := range unrouted {
@@ -161,7 +139,7 @@ func (s *site) readLinkAddresses(n *yaml.Node) {
 			return
 		}
 	}
-	s.wrong(n, "link_addresses %s has public addresses, and nodes would lose their way to them; write a private network such as %s", p, defaultLinkAddresses)
+	s.Wrong(n, "link_addresses %s has public addresses, and nodes would lose their way to them; write a private network such as %s", p, defaultLinkAddresses)
 }
 
 // maxAddresses stops a slip in a range from filling the memory.
@@ -177,12 +155,12 @@ var reserved = []netip.Prefix{
 func (s *site) forHosts(n *yaml.Node, what string, a netip.Addr) bool {
 	for _, p := range reserved {
 		if p.Contains(a) {
-			s.wrong(n, "%s%s is in %s, by which no node is reached; take it out", what, a, p)
+			s.Wrong(n, "%s%s is in %s, by which no node is reached; take it out", what, a, p)
 			return false
 		}
 	}
 	if s.LinkAddresses.Contains(a) {
-		s.wrong(n, "%s%s is in %s, of which links get theirs; take it out, or set link_addresses to another private network", what, a, s.LinkAddresses)
+		s.Wrong(n, "%s%s is in %s, of which links get theirs; take it out, or set link_addresses to another private network", what, a, s.LinkAddresses)
 		return false
 	}
 	return true
@@ -190,7 +168,7 @@ func (s *site) forHosts(n *yaml.Node, what string, a netip.Addr) bool {
 
 // readPublicAddresses reads IPv4 addresses and ranges of them.
 func (s *site) readPublicAddresses(n *yaml.Node) {
-	for _, item := range s.texts(n, "public_addresses") {
+	for _, item := range s.Texts(n, "public_addresses") {
 		from, to, isRange := strings.Cut(item.Value, "..")
 		if !isRange {
 			to = from
@@ -198,16 +176,16 @@ func (s *site) readPublicAddresses(n *yaml.Node) {
 		first, err1 := netip.ParseAddr(from)
 		last, err2 := netip.ParseAddr(to)
 		if err1 != nil || err2 != nil || !first.Is4() || !last.Is4() || last.Less(first) {
-			s.wrong(item, "public_addresses: %.80q is no IPv4 address and no range of them; write it like 192.0.2.7 or 192.0.2.10..192.0.2.20", item.Value)
+			s.Wrong(item, "public_addresses: %.80q is no IPv4 address and no range of them; write it like 192.0.2.7 or 192.0.2.10..192.0.2.20", item.Value)
 			continue
 		}
 		for a := first; a.IsValid() && !last.Less(a); a = a.Next() {
 			if len(s.PublicAddresses) == maxAddresses {
-				s.wrong(item, "public_addresses: %q makes more than the %d addresses that an inventory may have", item.Value, maxAddresses)
+				s.Wrong(item, "public_addresses: %q makes more than the %d addresses that an inventory may have", item.Value, maxAddresses)
 				return
 			}
 			if s.public[a] != "" {
-				s.wrong(item, "public_addresses: %s is here twice; drop one", a)
+				s.Wrong(item, "public_addresses: %s is here twice; drop one", a)
 				break
 			}
 			if !s.forHosts(item, "public_addresses: ", a) {

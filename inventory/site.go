@@ -1,9 +1,8 @@
 package inventory
 
 import (
-	"bytes"
-	"errors"
-	"io"
+	"crypto/sha256"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -13,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"patchbay/am/urn"
+	"patchbay/inventory/sheet"
 )
 
 // DefaultCleaningTime is the cleaning_time of a file that has none.
@@ -38,12 +38,26 @@ type site struct {
 	public    map[netip.Addr]string // who has an address: public_addresses, or an interface
 }
 
+// maxFile is the length of an inventory file in bytes, at most.
+const maxFile = 64 << 20
+
+// Load reads an inventory file of the site authority. It must be a regular file of
+// at most 64 MiB. An error is what the file system says, or a *sheet.Error.
+func Load(file, authority string) (*Inventory, error) {
+	text, err := sheet.Load(file, maxFile)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the inventory: %w", err)
+	}
+	return Parse(text, file, authority)
+}
+
 // Parse reads an inventory from text; file is its name in messages. The error
-// is a *FileError.
+// is a *sheet.Error.
 func Parse(text []byte, file, authority string) (*Inventory, error) {
 	s := &site{
-		reader: reader{file: file},
+		reader: reader{sheet.Reader{File: file}},
 		Inventory: &Inventory{
+			Fingerprint:       fmt.Sprintf("%x", sha256.Sum256(text)),
 			Authority:         authority,
 			Manager:           urn.URN{Authority: authority, Type: urn.Authority, Name: "cm"},
 			LinkTypes:         []string{"lan"},
@@ -70,64 +84,39 @@ func Parse(text []byte, file, authority string) (*Inventory, error) {
 		public:    map[netip.Addr]string{},
 	}
 	if !urn.ValidAuthority(authority) {
-		s.wrong(&yaml.Node{}, "the authority %q cannot stand in a URN; use a domain name", authority)
-	} else if top := s.document(text); top != nil {
-		s.read(top)
+		s.Wrong(nil, "the authority %q cannot stand in a URN; use a domain name", authority)
+	} else if doc := s.Document(text); doc != nil {
+		s.read(doc.Content[0])
 	}
-	if len(s.problems) > 0 {
-		return nil, &FileError{s.sorted()}
+	if err := s.Err(); err != nil {
+		return nil, err
 	}
 	return s.Inventory, nil
-}
-
-// document parses the text as one YAML document.
-func (s *site) document(text []byte) *yaml.Node {
-	d := yaml.NewDecoder(bytes.NewReader(text))
-	var doc, more yaml.Node
-	err := d.Decode(&doc)
-	switch {
-	case errors.Is(err, io.EOF):
-		s.empty()
-	case err == nil:
-		if err = d.Decode(&more); err == nil {
-			s.wrong(&more, "a second YAML document begins here; an inventory is one document")
-			return nil
-		}
-		if errors.Is(err, io.EOF) && isNull(doc.Content[0]) {
-			s.empty()
-			return nil
-		}
-		if errors.Is(err, io.EOF) {
-			return doc.Content[0]
-		}
-		fallthrough
-	default:
-		s.notYAML(text, err)
-	}
-	return nil
-}
-
-func (s *site) empty() {
-	s.wrong(&yaml.Node{}, "the inventory is empty; it needs at least sliver_types and components")
 }
 
 // read takes the sections in the order in which they refer to each other,
 // whatever their order in the file.
 func (s *site) read(top *yaml.Node) {
+	if sheet.IsNull(top) {
+		s.Wrong(nil, "the inventory is empty; it needs at least sliver_types and components")
+		return
+	}
 	sections := map[string]*yaml.Node{}
-	s.fields(top, "an inventory", siteKeys, func(key string, n *yaml.Node) { sections[key] = n })
+	s.Fields(top, "an inventory", siteKeys, func(key string, n *yaml.Node) { sections[key] = n })
 	for _, read := range []struct {
 		key string
 		f   func(*yaml.Node)
 	}{
 		{"managers", s.readManagers},
-		{"unknown_image", func(n *yaml.Node) { s.UnknownImage = s.choice(n, "unknown_image", Refuse, UseDefault) }},
-		{"exclusive_on_shared", func(n *yaml.Node) { s.ExclusiveOnShared = s.choice(n, "exclusive_on_shared", Grant, Refuse) }},
+		{"unknown_image", func(n *yaml.Node) { s.UnknownImage = sheet.Choice(&s.Reader, n, "unknown_image", Refuse, UseDefault) }},
+		{"exclusive_on_shared", func(n *yaml.Node) {
+			s.ExclusiveOnShared = sheet.Choice(&s.Reader, n, "exclusive_on_shared", Grant, Refuse)
+		}},
 		{"cleaning_time", s.readCleaningTime},
 		{"link_types", s.readLinkTypes},
-		{"cross_links", func(n *yaml.Node) { s.CrossLinks = s.choice(n, "cross_links", Refuse, Copy) }},
-		{"packet_loss_unit", func(n *yaml.Node) { s.LossUnit = s.choice(n, "packet_loss_unit", InPercent, AsFraction) }},
-		{"outbound", func(n *yaml.Node) { s.Outbound = s.choice(n, "outbound", Unknown, Yes, No) }},
+		{"cross_links", func(n *yaml.Node) { s.CrossLinks = sheet.Choice(&s.Reader, n, "cross_links", Refuse, Copy) }},
+		{"packet_loss_unit", func(n *yaml.Node) { s.LossUnit = sheet.Choice(&s.Reader, n, "packet_loss_unit", InPercent, AsFraction) }},
+		{"outbound", func(n *yaml.Node) { s.Outbound = sheet.Choice(&s.Reader, n, "outbound", Unknown, Yes, No) }},
 		{"vlans", s.readVLANs},
 		{"shared_vlans", s.readSharedVLANs},
 		{"link_addresses", s.readLinkAddresses},
@@ -147,16 +136,16 @@ func (s *site) read(top *yaml.Node) {
 			read.f(n)
 		}
 	}
-	if len(s.SliverTypes) == 0 && len(s.problems) == 0 {
-		s.missing(top, "the inventory", "sliver_types")
+	if len(s.SliverTypes) == 0 && s.Mistakes() == 0 {
+		s.Missing(top, "the inventory", "sliver_types")
 	}
 }
 
 func (s *site) readManagers(n *yaml.Node) {
-	for _, item := range s.texts(n, "managers") {
+	for _, item := range s.Texts(n, "managers") {
 		u, err := urn.Parse(item.Value)
 		if err != nil || u.Type != urn.Authority {
-			s.wrong(item, "%q is no manager's URN; write urn:publicid:IDN+AUTHORITY+authority+cm", item.Value)
+			s.Wrong(item, "%q is no manager's URN; write urn:publicid:IDN+AUTHORITY+authority+cm", item.Value)
 			continue
 		}
 		s.Managers = append(s.Managers, u)
@@ -173,7 +162,7 @@ func (s *site) readLinkTypes(n *yaml.Node) {
 func (s *site) readCleaningTime(n *yaml.Node) {
 	d, err := time.ParseDuration(n.Value)
 	if err != nil || d <= 0 {
-		s.wrong(n, "cleaning_time must be a time such as 30s or 5m")
+		s.Wrong(n, "cleaning_time must be a time such as 30s or 5m")
 		return
 	}
 	s.CleaningTime = d
@@ -182,7 +171,7 @@ func (s *site) readCleaningTime(n *yaml.Node) {
 func (s *site) readHardwareTypes(n *yaml.Node) {
 	for _, item := range s.names(n, "hardware_types") {
 		if s.hardware[item.Value] {
-			s.wrong(item, "the hardware type %q is here twice; drop one", item.Value)
+			s.Wrong(item, "the hardware type %q is here twice; drop one", item.Value)
 			continue
 		}
 		s.hardware[item.Value] = true
@@ -191,15 +180,15 @@ func (s *site) readHardwareTypes(n *yaml.Node) {
 }
 
 func (s *site) readLocations(n *yaml.Node) {
-	for _, item := range s.items(n, "locations") {
+	for _, item := range s.Items(n, "locations") {
 		l := &Location{}
-		s.fields(item, "a location", []string{"name", "country", "latitude", "longitude"}, func(key string, n *yaml.Node) {
+		s.Fields(item, "a location", []string{"name", "country", "latitude", "longitude"}, func(key string, n *yaml.Node) {
 			switch key {
 			case "name":
-				l.Name = s.text(n, "name")
+				l.Name = s.Text(n, "name")
 			case "country":
-				if l.Country = s.text(n, "country"); len(l.Country) != 2 || strings.ToUpper(l.Country) != l.Country {
-					s.wrong(n, "country must be two capital letters, such as BE")
+				if l.Country = s.Text(n, "country"); len(l.Country) != 2 || strings.ToUpper(l.Country) != l.Country {
+					s.Wrong(n, "country must be two capital letters, such as BE")
 				}
 			case "latitude":
 				l.Latitude = s.degrees(n, key, 90)
@@ -209,13 +198,13 @@ func (s *site) readLocations(n *yaml.Node) {
 		})
 		switch {
 		case l.Name == "":
-			s.missing(item, "a location", "name")
+			s.Missing(item, "a location", "name")
 		case l.Country == "":
-			s.missing(item, "location "+l.Name, "country")
+			s.Missing(item, "location "+l.Name, "country")
 		case (l.Latitude == "") != (l.Longitude == ""):
-			s.wrong(item, "location %s has only one of latitude and longitude; give both or neither", l.Name)
+			s.Wrong(item, "location %s has only one of latitude and longitude; give both or neither", l.Name)
 		case s.locations[l.Name] != nil:
-			s.wrong(item, "there are two locations %q; rename one", l.Name)
+			s.Wrong(item, "there are two locations %q; rename one", l.Name)
 		default:
 			s.locations[l.Name] = l
 			s.Locations = append(s.Locations, l)
@@ -226,36 +215,36 @@ func (s *site) readLocations(n *yaml.Node) {
 // degrees checks a coordinate and keeps its spelling.
 func (s *site) degrees(n *yaml.Node, what string, limit float64) string {
 	if f, err := strconv.ParseFloat(n.Value, 64); err != nil || !(f >= -limit && f <= limit) {
-		s.wrong(n, "%s must be decimal degrees from -%g to %g", what, limit, limit)
+		s.Wrong(n, "%s must be decimal degrees from -%g to %g", what, limit, limit)
 		return ""
 	}
 	return n.Value
 }
 
 func (s *site) readGateways(n *yaml.Node) {
-	for _, item := range s.items(n, "gateways") {
+	for _, item := range s.Items(n, "gateways") {
 		g := &Gateway{Port: 22}
-		s.fields(item, "a gateway", []string{"name", "host", "port", "user"}, func(key string, n *yaml.Node) {
+		s.Fields(item, "a gateway", []string{"name", "host", "port", "user"}, func(key string, n *yaml.Node) {
 			switch key {
 			case "name":
 				g.Name = s.name(n, "name")
 			case "host":
-				g.Host = s.text(n, "host")
+				g.Host = s.Text(n, "host")
 			case "port":
-				if g.Port = int(s.whole(n, "port")); g.Port < 1 || g.Port > 65535 {
-					s.wrong(n, "port must be from 1 to 65535")
+				if g.Port = int(s.Whole(n, "port")); g.Port < 1 || g.Port > 65535 {
+					s.Wrong(n, "port must be from 1 to 65535")
 				}
 			case "user":
-				g.User = s.text(n, "user")
+				g.User = s.Text(n, "user")
 			}
 		})
 		switch {
 		case g.Name == "":
-			s.missing(item, "a gateway", "name")
+			s.Missing(item, "a gateway", "name")
 		case g.Host == "":
-			s.missing(item, "gateway "+g.Name, "host")
+			s.Missing(item, "gateway "+g.Name, "host")
 		case s.gateways[g.Name] != nil:
-			s.wrong(item, "there are two gateways %q; rename one", g.Name)
+			s.Wrong(item, "there are two gateways %q; rename one", g.Name)
 		default:
 			s.gateways[g.Name] = g
 			s.Gateways = append(s.Gateways, g)

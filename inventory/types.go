@@ -10,30 +10,30 @@ import (
 )
 
 func (s *site) readImages(n *yaml.Node) {
-	for _, item := range s.items(n, "images") {
+	for _, item := range s.Items(n, "images") {
 		i := &Image{}
-		bad := len(s.problems)
-		s.fields(item, "an image", []string{"name", "urn", "os", "version", "description", "url"}, func(key string, n *yaml.Node) {
+		bad := s.Mistakes()
+		s.Fields(item, "an image", []string{"name", "urn", "os", "version", "description", "url"}, func(key string, n *yaml.Node) {
 			switch key {
 			case "name":
 				i.Name = s.name(n, key)
 			case "urn":
 				i.URN = s.urn(n, urn.Image)
 			case "os":
-				i.OS = s.text(n, key)
+				i.OS = s.Text(n, key)
 			case "version":
-				i.Version = s.text(n, key)
+				i.Version = s.Text(n, key)
 			case "description":
-				i.Description = s.text(n, key)
+				i.Description = s.Text(n, key)
 			case "url":
-				i.URL = s.text(n, key)
+				i.URL = s.Text(n, key)
 			}
 		})
-		if len(s.problems) > bad {
+		if s.Mistakes() > bad {
 			continue
 		}
 		if i.Name == "" {
-			s.missing(item, "an image", "name")
+			s.Missing(item, "an image", "name")
 			continue
 		}
 		if i.URN.IsZero() {
@@ -49,7 +49,7 @@ func (s *site) readImages(n *yaml.Node) {
 func (s *site) index(n *yaml.Node, m map[string]*Image, i *Image) bool {
 	for _, k := range []string{imageKey(i.Name), i.URN.Key(), i.URL} {
 		if other := m[k]; k != "" && other != nil && other != i {
-			s.wrong(n, "image %s is also image %s; give them different names, URNs and URLs", i.Name, other.Name)
+			s.Wrong(n, "image %s is also image %s; give them different names, URNs and URLs", i.Name, other.Name)
 			return false
 		}
 		if k != "" {
@@ -67,7 +67,7 @@ func (s *site) named(n *yaml.Node, kind, name string) urn.URN {
 	}
 	u := urn.URN{Authority: s.Authority, Type: kind, Name: urn.Transcribe(name)}
 	if _, err := urn.Parse(u.String()); err != nil {
-		s.wrong(n, "%q makes no URN: %v; use another name", name, err)
+		s.Wrong(n, "%q makes no URN: %v; use another name", name, err)
 	}
 	return u
 }
@@ -75,20 +75,20 @@ func (s *site) named(n *yaml.Node, kind, name string) urn.URN {
 func (s *site) urn(n *yaml.Node, kind string) urn.URN {
 	u, err := urn.Parse(n.Value)
 	if err != nil || u.Type != kind {
-		s.wrong(n, "%q is no URN of type %s; write urn:publicid:IDN+%s+%s+NAME", n.Value, kind, s.Authority, kind)
+		s.Wrong(n, "%q is no URN of type %s; write urn:publicid:IDN+%s+%s+NAME", n.Value, kind, s.Authority, kind)
 	}
 	return u
 }
 
 func (s *site) readSliverTypes(n *yaml.Node) {
 	aliases := map[string]*yaml.Node{}
-	for _, item := range s.items(n, "sliver_types") {
+	for _, item := range s.Items(n, "sliver_types") {
 		s.readSliverType(item, aliases)
 	}
 	for _, t := range s.SliverTypes {
 		for _, a := range t.Aliases {
 			if own := s.types[a]; own != nil && own.Name == a {
-				s.wrong(aliases[a], "alias %q of %s is the name of a sliver type; drop the alias", a, t.Name)
+				s.Wrong(aliases[a], "alias %q of %s is the name of a sliver type; drop the alias", a, t.Name)
 			} else if hasWildcard(a) {
 				s.patterns = append(s.patterns, pattern{compile(a), t})
 			} else {
@@ -101,14 +101,14 @@ func (s *site) readSliverTypes(n *yaml.Node) {
 func (s *site) readSliverType(item *yaml.Node, aliases map[string]*yaml.Node) {
 	t := &SliverType{Needs: am.Amount{Slots: 1}, images: map[string]*Image{}}
 	var first *yaml.Node
-	s.fields(item, "a sliver type", []string{"name", "aliases", "needs", "images", "default_image"}, func(key string, n *yaml.Node) {
+	s.Fields(item, "a sliver type", []string{"name", "aliases", "needs", "images", "default_image"}, func(key string, n *yaml.Node) {
 		switch key {
 		case "name":
 			t.Name = s.name(n, "name")
 		case "aliases":
-			for _, a := range s.texts(n, "aliases") {
+			for _, a := range s.Texts(n, "aliases") {
 				if aliases[a.Value] != nil {
-					s.wrong(a, "the alias %q is here twice; drop one", a.Value)
+					s.Wrong(a, "the alias %q is here twice; drop one", a.Value)
 					continue
 				}
 				aliases[a.Value] = a
@@ -117,7 +117,7 @@ func (s *site) readSliverType(item *yaml.Node, aliases map[string]*yaml.Node) {
 		case "needs":
 			t.Needs = s.amount(n, "needs", t.Needs)
 		case "images":
-			for _, name := range s.texts(n, "images") {
+			for _, name := range s.Texts(n, "images") {
 				if i := s.image(name); i != nil && s.index(name, t.images, i) {
 					t.Images = append(t.Images, i)
 				}
@@ -132,15 +132,15 @@ func (s *site) readSliverType(item *yaml.Node, aliases map[string]*yaml.Node) {
 	if first != nil {
 		i, ok := t.Image(first.Value)
 		if !ok {
-			s.wrong(first, "default_image %q is not among the images of %s; add it there", first.Value, t.Name)
+			s.Wrong(first, "default_image %q is not among the images of %s; add it there", first.Value, t.Name)
 		}
 		t.DefaultImage = i
 	}
 	switch {
 	case t.Name == "":
-		s.missing(item, "a sliver type", "name")
+		s.Missing(item, "a sliver type", "name")
 	case s.types[t.Name] != nil:
-		s.wrong(item, "there are two sliver types %q; rename one", t.Name)
+		s.Wrong(item, "there are two sliver types %q; rename one", t.Name)
 	default:
 		s.types[t.Name] = t
 		s.SliverTypes = append(s.SliverTypes, t)
@@ -157,19 +157,19 @@ func (s *site) image(n *yaml.Node) *Image {
 		for i, image := range s.Images {
 			names[i] = image.Name
 		}
-		s.unknown(n, "image", names)
+		s.Unknown(n, "image", names)
 	}
 	return i
 }
 
 // amount reads a quantity over the values in base.
 func (s *site) amount(n *yaml.Node, what string, base am.Amount) am.Amount {
-	s.fields(n, what, []string{"slots", "cores", "memory", "disk"}, func(key string, n *yaml.Node) {
+	s.Fields(n, what, []string{"slots", "cores", "memory", "disk"}, func(key string, n *yaml.Node) {
 		switch key {
 		case "slots":
-			base.Slots = s.whole(n, key)
+			base.Slots = s.Whole(n, key)
 		case "cores":
-			base.Cores = s.whole(n, key)
+			base.Cores = s.Whole(n, key)
 		case "memory":
 			base.Memory = s.size(n, key)
 		case "disk":
@@ -194,6 +194,6 @@ func (s *site) sliverType(n *yaml.Node) *SliverType {
 	for i, t := range s.SliverTypes {
 		names[i] = t.Name
 	}
-	s.unknown(n, "sliver type", names)
+	s.Unknown(n, "sliver type", names)
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"patchbay/am"
@@ -30,6 +31,7 @@ type Aggregate interface {
 	Standing(context.Context, credentials.Grant, service.Targets, service.Call) error
 	AdvertisementVersion() uint64
 	AppendAdvertisement(b []byte, onlyFree bool) []byte
+	Lockdown() string
 	RSpecExtensions() (requests, advertisements []string)
 }
 
@@ -41,10 +43,13 @@ type Config struct {
 	PublicURL string
 	// SoftwareVersion is shown by GetVersion.
 	SoftwareVersion string
-	// Reading is how requests are read.
+	// Reading is how requests are read until Follow says otherwise.
 	Reading rspec.ReadOptions
 	// Limits bound a call's structure.
 	Limits xmlrpc.Limits
+	// Admit is asked before a call changes anything; its error refuses the call.
+	// Nil admits all.
+	Admit func() error
 	// Now is the clock by which credentials are judged; time.Now when nil.
 	Now func() time.Time
 }
@@ -54,7 +59,7 @@ type API struct {
 	agg      Aggregate
 	auth     *credentials.Authorizer
 	cfg      Config
-	versions map[int]xmlrpc.Struct // the values of GetVersion
+	site     atomic.Pointer[siteFacts]
 	prepared [forms]preparedAnswer
 	large    largeRequests
 }
@@ -64,7 +69,21 @@ func New(agg Aggregate, auth *credentials.Authorizer, cfg Config) *API {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &API{agg: agg, auth: auth, cfg: cfg, versions: versionValues(cfg, agg), large: newLargeRequests()}
+	a := &API{agg: agg, auth: auth, cfg: cfg, large: newLargeRequests()}
+	a.Follow(cfg.Reading)
+	return a
+}
+
+// siteFacts are what follows from the site's inventory.
+type siteFacts struct {
+	reading  rspec.ReadOptions
+	versions map[int]xmlrpc.Struct // the values of GetVersion
+}
+
+// Follow takes over that the aggregate has another inventory, and requests are
+// read otherwise from now on.
+func (a *API) Follow(reading rspec.ReadOptions) {
+	a.site.Store(&siteFacts{reading, versionValues(a.cfg, a.agg)})
 }
 
 // Request is one call as it came in.
@@ -91,7 +110,9 @@ type Response struct {
 // Event is what a call was, for the log.
 type Event struct {
 	Method string
-	Caller urn.URN
+	// Changes says that the method is one that changes something.
+	Changes bool
+	Caller  urn.URN
 	// Speaker is the tool that spoke for the caller; zero if none did.
 	Speaker urn.URN
 	// Slice is what the call was about, as far as it is known.
@@ -101,7 +122,8 @@ type Event struct {
 	Output string
 	// Slivers counts those in the answer.
 	Slivers int
-	// Credentials are fingerprints of what granted the right.
+	// Credentials are fingerprints of what granted the right; of a call that is
+	// refused and might have changed something, of all that were shown.
 	Credentials []string
 	// SHA1 says that one of them, or a certificate of the caller, is signed with
 	// SHA-1.
@@ -141,7 +163,11 @@ func (a *API) dispatch(ctx context.Context, version int, c *call) (body []byte, 
 		return nil, false, err
 	}
 	m, ok := methods[version][in.Method]
+	c.event.Changes = mutating[in.Method]
 	if !ok {
+		if c.event.Changes {
+			c.event.Method = in.Method // of another version
+		}
 		return nil, false, a.noMethod(version, in.Method)
 	}
 	c.event.Method = m.name

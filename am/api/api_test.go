@@ -84,8 +84,14 @@ type setting struct {
 	inventory string
 	// extensions are told in manifests beside the core.
 	extensions []string
+	// prober asks providers; nil asks nobody.
+	prober service.Prober
+	// policy is the text of its rules.
+	policy string
 	// fault makes writes of the store fail.
 	fault func() error
+	// endLeases has Allocate end leases that are over, as a served site does.
+	endLeases bool
 }
 
 func newSite(t testing.TB) *site { return setting{}.site(t) }
@@ -124,7 +130,13 @@ func (o setting) site(t testing.TB) *site {
 	index := binder.NewIndex(inv)
 	must(s.store.Observe(index))
 	reading := rspec.ReadOptions{Managers: []urn.URN{inv.Manager}, LinkTypes: inv.LinkTypes, CopyCrossLinks: inv.CrossLinks == inventory.Copy, Judge: true}
-	svc := service.New(service.Config{Store: s.store, Index: index, Inventory: inv, GeneratedBy: "patchbay", ManifestExtensions: o.extensions})
+	rules := o.rules(t, dir, inv)
+	must(s.store.Observe(rules.Usage()))
+	var endLeases func(context.Context) error
+	if o.endLeases {
+		endLeases = s.endLeases
+	}
+	svc := service.New(service.Config{Store: s.store, Index: index, Policy: rules, GeneratedBy: "patchbay", ManifestExtensions: o.extensions, Prober: o.prober, EndLeases: endLeases})
 	s.api = New(svc, credentials.New(o.anchors, credentials.Config{SHA1Signatures: true}), Config{
 		Manager: inv.Manager, PublicURL: "https://am.example.org:8443", SoftwareVersion: "test", Reading: reading, Now: s.clock,
 	})

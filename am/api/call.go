@@ -57,6 +57,11 @@ func (c *call) run(ctx context.Context, m method, params []xmlrpc.Value) (xmlrpc
 	if err := c.readGiven(m, false); err != nil {
 		return nil, nil, c.graver(ctx, err)
 	}
+	if c.event.Changes && c.api.cfg.Admit != nil {
+		if err := c.api.cfg.Admit(); err != nil {
+			return nil, nil, err
+		}
+	}
 	return m.handle(ctx, c)
 }
 
@@ -93,6 +98,11 @@ func (c *call) authorize(m method) error {
 	}
 	caller := c.api.auth.Identify(c.request.Chain, c.now)
 	c.event.Caller = caller.URN
+	if c.event.Changes {
+		for _, p := range c.presented {
+			c.event.Credentials = append(c.event.Credentials, p.Fingerprint())
+		}
+	}
 	if len(c.presented) == 0 && right == credentials.RightListResources && caller.Err == nil {
 		return am.Errorf(am.BadArgs, "the list of credentials is empty; give your user credential").With(am.MissingArgs)
 	}
@@ -277,7 +287,7 @@ func (c *call) readOptions(v xmlrpc.Value) error {
 
 // common is what every method of the aggregate is told of the call.
 func (c *call) common() service.Call {
-	return service.Call{Request: c.request.ID, BestEffort: c.bestEffort}
+	return service.Call{Request: c.request.ID, Method: c.event.Method, API: c.version, Remote: c.request.Remote, BestEffort: c.bestEffort}
 }
 
 // note keeps what the log says of an outcome.

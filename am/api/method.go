@@ -20,6 +20,8 @@ type method struct {
 	right credentials.Right
 	// sliceRight is asked instead where the options name a slice.
 	sliceRight credentials.Right
+	// changes says that it changes something: it is a line of the audit.
+	changes bool
 	// handle does it and gives the value of the envelope.
 	handle func(context.Context, *call) (xmlrpc.Value, []string, error)
 }
@@ -64,14 +66,14 @@ var tables = map[int][]method{
 			answers: "advertisement, or the manifest of the slice",
 		},
 		{
-			name: "CreateSliver", handle: createSliver,
+			name: "CreateSliver", handle: createSliver, changes: true,
 			args:    []argument{argSlice, argCredentials, argRSpec, argUsers, argOptions},
 			options: []option{optSpeakingFor, optEndTime},
 			right:   credentials.RightAllocate,
 			answers: "manifest",
 		},
 		{
-			name: "DeleteSliver", handle: deleteSliver,
+			name: "DeleteSliver", handle: deleteSliver, changes: true,
 			args:    []argument{argSlice, argCredentials, argOptions},
 			options: []option{optSpeakingFor},
 			right:   credentials.RightDelete,
@@ -85,14 +87,14 @@ var tables = map[int][]method{
 			answers: "struct of geni_urn, geni_status, geni_resources and the first geni_expires, also as pg_expires",
 		},
 		{
-			name: "RenewSliver", handle: renewSliver,
+			name: "RenewSliver", handle: renewSliver, changes: true,
 			args:    []argument{argSlice, argCredentials, argTime, argOptions},
 			options: []option{optSpeakingFor, optAsLongAsPossible},
 			right:   credentials.RightRenew,
 			answers: "true",
 		},
 		{
-			name: "Shutdown", handle: shutdown,
+			name: "Shutdown", handle: shutdown, changes: true,
 			args:    []argument{argSlice, argCredentials, argOptions},
 			options: []option{optSpeakingFor},
 			right:   credentials.RightShutdown,
@@ -120,21 +122,21 @@ var tables = map[int][]method{
 			answers: "struct of geni_rspec, geni_slivers, geni_urn",
 		},
 		{
-			name: "Allocate", handle: allocate,
+			name: "Allocate", handle: allocate, changes: true,
 			args:    []argument{argSlice, argCredentials, argRSpec, argOptions},
 			options: []option{optSpeakingFor, optEndTime, optStartTime},
 			right:   credentials.RightAllocate,
 			answers: "struct of geni_rspec, geni_slivers",
 		},
 		{
-			name: "Provision", handle: provision,
+			name: "Provision", handle: provision, changes: true,
 			args:    []argument{argURNs, argCredentials, argOptions},
 			options: []option{optSpeakingFor, optRSpecVersion, optBestEffort, optEndTime, optUsers},
 			right:   credentials.RightProvision,
 			answers: "struct of geni_rspec, geni_slivers",
 		},
 		{
-			name: "Renew", handle: renew,
+			name: "Renew", handle: renew, changes: true,
 			args:    []argument{argURNs, argCredentials, argTime, argOptions},
 			options: []option{optSpeakingFor, optBestEffort, optAsLongAsPossible},
 			right:   credentials.RightRenew,
@@ -148,21 +150,21 @@ var tables = map[int][]method{
 			answers: "struct of geni_urn, geni_slivers",
 		},
 		{
-			name: "PerformOperationalAction", handle: performOperationalAction,
+			name: "PerformOperationalAction", handle: performOperationalAction, changes: true,
 			args:    []argument{argURNs, argCredentials, argAction, argOptions},
 			options: []option{optSpeakingFor, optBestEffort, optUsers},
 			right:   credentials.RightPerformOperationalAction,
 			answers: "array of slivers",
 		},
 		{
-			name: "Delete", handle: deleteSlivers,
+			name: "Delete", handle: deleteSlivers, changes: true,
 			args:    []argument{argURNs, argCredentials, argOptions},
 			options: []option{optSpeakingFor, optBestEffort},
 			right:   credentials.RightDelete,
 			answers: "array of slivers, as they were",
 		},
 		{
-			name: "Shutdown", handle: shutdown,
+			name: "Shutdown", handle: shutdown, changes: true,
 			args:    []argument{argSlice, argCredentials, argOptions},
 			options: []option{optSpeakingFor},
 			right:   credentials.RightShutdown,
@@ -170,6 +172,19 @@ var tables = map[int][]method{
 		},
 	},
 }
+
+// mutating are the names of the methods that change something.
+var mutating = func() map[string]bool {
+	all := make(map[string]bool)
+	for _, rows := range tables {
+		for _, r := range rows {
+			if r.changes {
+				all[r.name] = true
+			}
+		}
+	}
+	return all
+}()
 
 // methods are the rows of tables by name.
 var methods = func() map[int]map[string]method {

@@ -70,7 +70,8 @@ func TestRace(t *testing.T) {
 		if len(held) != len(acknowledged) {
 			t.Errorf("round %d: %d held, %d acknowledged", round, len(held), len(acknowledged))
 		}
-		if codes[am.SearchFailed] != callers/3 || codes[am.Success]+codes[am.DBError]+codes[am.TooBig]+codes[am.SearchFailed] != callers {
+		// Who asks for what is not there may share a write that fails.
+		if codes[am.SearchFailed] > callers/3 || codes[am.SearchFailed]+codes[am.DBError] < callers/3 || codes[am.Success]+codes[am.DBError]+codes[am.TooBig]+codes[am.SearchFailed] != callers {
 			t.Errorf("round %d: outcomes %v", round, codes)
 		}
 		ad := alice.call("ListResources", creds(alice.user), opts()).value.(string)

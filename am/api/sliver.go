@@ -30,7 +30,7 @@ func (c *call) readRequest(ctx context.Context) (*rspec.Request, error) {
 		return nil, err
 	}
 	defer done()
-	req, err := rspec.ParseRequest([]byte(c.rspec), c.api.cfg.Reading)
+	req, err := rspec.ParseRequest([]byte(c.rspec), c.api.site.Load().reading)
 	if err != nil {
 		return nil, c.graver(ctx, err)
 	}

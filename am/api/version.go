@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"patchbay/am"
 	"patchbay/am/xmlrpc"
@@ -56,6 +57,12 @@ func versionValues(c Config, agg Aggregate) map[int]xmlrpc.Struct {
 }
 
 // getVersion needs no credentials, and no certificate that anybody vouches for.
+// While the site is locked down it has a member more, and says so in output, too.
 func getVersion(_ context.Context, c *call) (xmlrpc.Value, []string, error) {
-	return c.api.versions[c.version], nil, nil
+	v := c.api.site.Load().versions[c.version]
+	text := c.api.agg.Lockdown()
+	if text == "" {
+		return v, nil, nil
+	}
+	return append(slices.Clip(v), xmlrpc.Member{Name: "patchbay_lockdown", Value: text}), []string{"no new work is taken for now: " + text}, nil
 }

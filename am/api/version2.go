@@ -39,7 +39,7 @@ func deleteSliver(ctx context.Context, c *call) (xmlrpc.Value, []string, error) 
 func renewSliver(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {
 	out, err := c.api.agg.Renew(ctx, c.grant, c.targets, c.until, service.RenewOptions{Call: c.common(), AsLongAsPossible: c.asLongAsPossible})
 	if err == nil && c.asLongAsPossible {
-		out.Notices = append(out.Notices, formatTime(earliest(out)))
+		out.Notices = []string{formatTime(earliest(out))} // alone, for clients read it as a time
 	}
 	return c.done(out, err)
 }

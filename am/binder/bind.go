@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"patchbay/am"
+	"patchbay/am/maintenance"
 	"patchbay/am/urn"
 	"patchbay/inventory"
 	"patchbay/rspec"
@@ -47,9 +48,14 @@ func Bind(r *rspec.Request, x *Index, slice urn.URN, used ...netip.Prefix) (Bind
 // BindAvoiding is Bind without the components that turned out not to serve
 // anybody now. A node that asks for one of them gets it all the same.
 func BindAvoiding(avoid []*inventory.Component, r *rspec.Request, x *Index, slice urn.URN, used ...netip.Prefix) (Binding, error) {
+	return Permit{}.Bind(avoid, r, x, slice, used...)
+}
+
+// Bind is BindAvoiding with nothing but what is permitted.
+func (p Permit) Bind(avoid []*inventory.Component, r *rspec.Request, x *Index, slice urn.URN, used ...netip.Prefix) (Binding, error) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	b := newBinding(r, x, slice, avoid)
+	b := newBinding(r, x, slice, p, avoid)
 	b.choose(nil)
 	if len(b.reasons) > 0 && b.onlyLinks() {
 		b = b.regroup()
@@ -71,8 +77,9 @@ func BindAvoiding(avoid []*inventory.Component, r *rspec.Request, x *Index, slic
 	return out, nil
 }
 
-func newBinding(r *rspec.Request, x *Index, slice urn.URN, avoid []*inventory.Component) *binding {
+func newBinding(r *rspec.Request, x *Index, slice urn.URN, p Permit, avoid []*inventory.Component) *binding {
 	return &binding{
+		permit:  p,
 		avoid:   avoid,
 		x:       x,
 		request: r,
@@ -83,6 +90,8 @@ func newBinding(r *rspec.Request, x *Index, slice urn.URN, avoid []*inventory.Co
 		ports:   map[int32]port{},
 		cursors: map[search]int{},
 		said:    map[*inventory.SliverType]string{},
+
+		awaySaid: map[*class]*maintenance.Window{},
 	}
 }
 
@@ -119,6 +128,7 @@ type binding struct {
 	x       *Index
 	request *rspec.Request
 	slice   urn.URN
+	permit  Permit
 	avoid   []*inventory.Component
 	mine    map[int32]share // what the slice has already
 	own     []int32         // see alreadyOwn
@@ -127,11 +137,13 @@ type binding struct {
 	claims  map[int32]claim // what this request has taken, by component
 	ports   map[int32]port  // and by physical interface
 	cursors map[search]int
+	barred  map[search]bool // answers of forbidden
 	reasons []Reason
 	flawed  bool // a link is wrong in itself
 
 	searches int                              // for names like a wrong one
 	said     map[*inventory.SliverType]string // answers of elsewhere
+	awaySaid map[*class]*maintenance.Window   // and of awayOf
 }
 
 // claim is what the request has taken of a component.
@@ -224,6 +236,10 @@ func (b *binding) bindBound() {
 
 // bindTo gives component c to n, or refuses with the reason.
 func (b *binding) bindTo(n *node, c *inventory.Component) {
+	if !b.permit.component(int32(c.Index)) {
+		b.refuse(n, am.Refused, "%s may not be had: %s", c.Name, b.permit.NoComponent)
+		return
+	}
 	if v := b.room(int32(c.Index), n.want()); v != fits {
 		b.refuseBound(n, c, v)
 		return

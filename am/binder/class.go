@@ -25,9 +25,9 @@ type class struct {
 	open  tree // shared components that hold slivers and are not closed
 	empty tree // shared components that hold none
 
-	// For explanations: members in service, slivers that would fit, and members
-	// on which all that is left is being cleaned.
-	serving, slots, cleaning int
+	// For explanations: members in service, slivers that would fit, members on
+	// which all that is left is being cleaned, and those under maintenance.
+	serving, slots, cleaning, away int
 }
 
 // plant makes the trees for the members there are.

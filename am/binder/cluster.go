@@ -82,7 +82,7 @@ func (b *binding) regroup() *binding {
 				within[n] = c.on
 			}
 		}
-		at = newBinding(b.request, b.x, b.slice, b.avoid)
+		at = newBinding(b.request, b.x, b.slice, b.permit, b.avoid)
 		at.choose(within)
 		if len(at.reasons) == 0 {
 			return at

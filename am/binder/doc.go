@@ -30,7 +30,10 @@
 //   - Among equals the first in the inventory is taken.
 //   - A released sliver holds its component until it is clean: bound nodes are
 //     told to wait, others pass by.
-//   - A drained component takes nothing new.
+//   - What the Permit of a caller leaves out is passed by; who asks for it, or
+//     for what is free only there, is refused in the Permit's words.
+//   - A drained component takes nothing new, nor does one under maintenance
+//     (Heed, Advance): bound nodes are told until when, others pass by.
 //
 // For links, when all nodes have components that are wired (inventory):
 //
@@ -52,5 +55,10 @@
 //     that its slice does not use.
 //   - What a released sliver took of the network is held, too, until it is clean.
 //
-// It never reads the store, a clock or a provider.
+// The index may get another inventory (Prepare): slivers hold on to the component of
+// their URN, or else to the one that their provider knows by the same name, and what is
+// held counts on by the new capacities and kinds.
+//
+// It never reads the store, a clock or a provider; who has a clock tells it the
+// time (Advance).
 package binder

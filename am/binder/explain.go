@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"patchbay/am"
+	"patchbay/am/maintenance"
 	"patchbay/inventory"
 	"patchbay/inventory/nearest"
 )
@@ -113,6 +115,8 @@ func (b *binding) refuseBound(n *node, c *inventory.Component, v verdict) {
 	switch v {
 	case drained:
 		b.refuse(n, am.TooBig, "%s is out of service; %s", c.Name, b.elsewhere(n.SliverType))
+	case maintained:
+		b.refuseMaintained(n, c.Name, b.x.away(int32(c.Index)), "take another component")
 	case held:
 		b.refuse(n, am.TooBig, "%s is held; %s", c.Name, b.elsewhere(n.SliverType))
 	case closed:
@@ -129,6 +133,29 @@ func (b *binding) refuseBound(n *node, c *inventory.Component, v verdict) {
 	case refused:
 		b.refuse(n, am.Refused, `%s is shared and not given exclusively here; ask for exclusive="false"`, c.Name)
 	}
+}
+
+// refuseMaintained refuses a node in the words of whoever maintains what it
+// asks for.
+func (b *binding) refuseMaintained(n *node, what string, w *maintenance.Window, instead string) {
+	b.refuse(n, am.Unavailable, "%s is under maintenance until %s: %s; %s, or try again then", what, w.Until.Format(time.RFC3339), w.Text, instead)
+}
+
+// awayOf is the first maintenance in force in a class of which no member serves
+// until it is over; nil if that is not so.
+func (b *binding) awayOf(c *class) *maintenance.Window {
+	if c.serving > 0 || c.away == 0 {
+		return nil
+	}
+	if b.awaySaid[c] == nil {
+		for _, i := range c.members {
+			if w := b.x.away(i); w != nil && !b.x.drained(i) {
+				b.awaySaid[c] = w
+				break
+			}
+		}
+	}
+	return b.awaySaid[c]
 }
 
 // refuseUnbound says why nothing in class c has room for n.
@@ -149,7 +176,12 @@ func (b *binding) refuseUnbound(n *node, c *class) {
 	if c.exclusive < len(c.members) { // there are shared components
 		held = `held, some perhaps by exclusive="true" of another slice`
 	}
-	switch {
+	if c.away > 0 {
+		others = fmt.Sprintf("%d more under maintenance; %s", c.away, others)
+	}
+	switch away := b.awayOf(c); {
+	case away != nil:
+		b.refuseMaintained(n, "every "+what, away, b.elsewhere(n.SliverType))
 	case c.serving == 0:
 		b.refuse(n, am.TooBig, "no %s is in service; %s", what, others)
 	case n.alone && c.exclusive == 0 && !b.grantsAlone():
@@ -169,6 +201,10 @@ func (b *binding) refuseUnbound(n *node, c *class) {
 func (b *binding) refuseGroup(n *node, name string, size int, c *class) {
 	if n.within != nil { // only tried
 		b.refuse(n, am.TooBig, "there is no room on %s", n.within.Name)
+		return
+	}
+	if away := b.awayOf(c); away != nil {
+		b.refuseMaintained(n, "every "+n.SliverType.Name, away, b.elsewhere(n.SliverType))
 		return
 	}
 	if c.exclusive == len(c.members) {

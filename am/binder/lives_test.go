@@ -1,12 +1,15 @@
 package binder
 
 import (
+	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"pgregory.net/rapid"
 
 	"patchbay/am"
+	"patchbay/am/maintenance"
 	"patchbay/am/store"
 	"patchbay/inventory"
 )
@@ -17,10 +20,22 @@ type lives struct {
 	v         *inventory.Inventory
 	slivers   map[string]am.Sliver // by key
 	published map[string]am.Sliver
+	moment           // of maintenance
+	shown     moment // as Free tells it
+}
+
+// moment is a plan at a time.
+type moment struct {
+	plan *maintenance.Plan
+	now  time.Time
+}
+
+func (m moment) serves(c *inventory.Component) bool {
+	return !c.Drained && m.plan.On(c.Name, m.now) == nil
 }
 
 func newLives(v *inventory.Inventory) *lives {
-	return &lives{NewIndex(v), v, map[string]am.Sliver{}, map[string]am.Sliver{}}
+	return &lives{x: NewIndex(v), v: v, slivers: map[string]am.Sliver{}, published: map[string]am.Sliver{}}
 }
 
 // pick is one of the slivers, if there are any.
@@ -35,7 +50,33 @@ func (l *lives) pick(t *rapid.T) (am.Sliver, bool) {
 // publish makes what was staged lasting.
 func (l *lives) publish() {
 	l.x.Publish()
-	l.published = maps.Clone(l.slivers)
+	l.published, l.shown = maps.Clone(l.slivers), l.moment
+}
+
+// began notes that maintenance has changed: it shows with what is staged.
+func (l *lives) began() {
+	if len(l.x.undo) == 0 {
+		l.shown = l.moment
+	}
+}
+
+// drawPlan makes a plan of a few hours.
+func drawPlan(t *rapid.T, v *inventory.Inventory) *maintenance.Plan {
+	text := "planned:\n"
+	for range rapid.IntRange(0, 3).Draw(t, "windows") {
+		from := rapid.IntRange(0, 8).Draw(t, "from")
+		until := from + rapid.IntRange(1, 4).Draw(t, "hours")
+		of := ""
+		if rapid.IntRange(0, 4).Draw(t, "whole") > 0 {
+			of = "components: " + rapid.SampledFrom(v.Components).Draw(t, "component").Name + ", "
+		}
+		text += fmt.Sprintf("  - {%sfrom: 2030-01-01T%02d:00:00Z, until: 2030-01-01T%02d:00:00Z, text: x}\n", of, from, until)
+	}
+	p, err := maintenance.Parse([]byte(text), "maintenance.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
 }
 
 // steps are actions and, beside them, what befalls slivers whoever made them;
@@ -59,7 +100,17 @@ func (l *lives) steps(sites []*inventory.Inventory, actions map[string]func(*rap
 		"publish": func(*rapid.T) { l.publish() },
 		"rollback": func(*rapid.T) {
 			l.x.Rollback()
-			l.slivers = maps.Clone(l.published)
+			l.slivers, l.shown = maps.Clone(l.published), l.moment
+		},
+		"heed": func(t *rapid.T) {
+			l.plan = drawPlan(t, l.v)
+			l.x.Heed(l.plan, l.now)
+			l.began()
+		},
+		"pass the time": func(t *rapid.T) { // or set the clock
+			l.now = time.Date(2030, 1, 1, 0, rapid.IntRange(0, 12*60).Draw(t, "minute"), 0, 0, time.UTC)
+			l.x.Advance(l.now)
+			l.began()
 		},
 		"reload": func(t *rapid.T) {
 			l.publish()

@@ -38,7 +38,7 @@ func (m *model) free(c *inventory.Component) int {
 		}
 	}
 	switch {
-	case c.Drained, c.Exclusive && len(all) > 0:
+	case !m.serves(c), c.Exclusive && len(all) > 0:
 		return 0
 	case c.Exclusive:
 		return 1
@@ -49,7 +49,7 @@ func (m *model) free(c *inventory.Component) int {
 // room tells whether a group of alike nodes fits beside what the model and the
 // request's earlier nodes, taken, hold.
 func (m *model) room(c *inventory.Component, of string, alone bool, need am.Amount, nodes int, taken []am.Sliver) bool {
-	if c.Drained {
+	if !m.serves(c) {
 		return false
 	}
 	used, here := need, nodes
@@ -295,7 +295,7 @@ func TestModel(t *testing.T) {
 				x.Stage(cs)
 			},
 			"": func(t *rapid.T) {
-				shown := &model{&lives{v: m.v, slivers: m.published}}
+				shown := &model{&lives{v: m.v, slivers: m.published, moment: m.shown}}
 				for _, c := range m.v.Components {
 					if got, want := x.Free(c.Index), shown.free(c); got != want {
 						t.Fatalf("%s: %d free, by the model %d", c.Name, got, want)

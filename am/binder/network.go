@@ -34,6 +34,7 @@ type networkHold struct {
 
 type portHold struct {
 	port    urn.URN // zero for none
+	name    string  // on its component
 	out, in int64
 	tag     int // 0 for none
 	shared  bool
@@ -67,9 +68,9 @@ func (x *Index) networkOf(s *am.Sliver) *networkHold {
 		if i.Component.IsZero() && i.VLAN == 0 {
 			continue
 		}
-		h := portHold{i.Component, i.Out, i.In, i.VLAN, i.SharedVLAN != ""}
+		h := portHold{i.Component, i.ComponentName, i.Out, i.In, i.VLAN, i.SharedVLAN != ""}
 		if known, ok := x.inv.Interface(h.port); ok {
-			h.port = known.URN // share its text
+			h.port, h.name = known.URN, inMemoryOf(h.name, known.Name) // share their text
 		}
 		ports = append(ports, h)
 	}
@@ -87,12 +88,14 @@ func (h *networkHold) same(o *networkHold) bool {
 }
 
 // count adds what h holds, or takes it away.
-func (n *network) count(v *inventory.Inventory, h *networkHold, sign int32) {
+func (n *network) count(v *inventory.Inventory, of hold, sign int32) {
+	h := of.network
 	if h == nil {
 		return
 	}
+	on := am.Sliver{Component: of.component, ComponentName: of.name, Provider: of.provider}
 	for _, p := range h.ports {
-		if i, ok := v.Interface(p.port); ok {
+		if i, ok := v.Port(&on, &am.Interface{Component: p.port, ComponentName: p.name}); ok {
 			held := &n.ports[i.Index]
 			held.out += int64(sign) * p.out
 			held.in += int64(sign) * p.in

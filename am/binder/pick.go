@@ -3,6 +3,7 @@ package binder
 import (
 	"slices"
 
+	"patchbay/am"
 	"patchbay/inventory"
 )
 
@@ -46,8 +47,42 @@ func (b *binding) pick(n *node) int32 {
 	if i := b.find(c, n.want(), 1, suits); i >= 0 {
 		return i
 	}
-	b.refuseUnbound(n, c)
+	if !b.forbidden(n, c, n.want(), 1, suits) {
+		b.refuseUnbound(n, c)
+	}
 	return -1
+}
+
+// forbidden tells whether n, or its group, could be served were all components
+// permitted, or whether none of class c is; and refuses n then.
+func (b *binding) forbidden(n *node, c *class, w want, least int32, suits func(*inventory.Component) bool) bool {
+	if b.permit.Components == nil || n.within != nil {
+		return false
+	}
+	s := search{class: c, w: w}
+	barred, known := b.barred[s]
+	if !known || suits != nil {
+		barred = !b.permit.meets(c) || b.findAny(c, w, least, suits) >= 0
+		if b.barred == nil {
+			b.barred = map[search]bool{}
+		}
+		b.barred[s] = barred
+	}
+	if barred {
+		b.refuse(n, am.Refused, "no %s that may be had is free: %s", n.SliverType.Name, b.permit.NoComponent)
+	}
+	return barred
+}
+
+// findAny is find among all components, permitted or not. It moves no cursor.
+func (b *binding) findAny(c *class, w want, least int32, suits func(*inventory.Component) bool) int32 {
+	if suits == nil {
+		suits = func(*inventory.Component) bool { return true }
+	}
+	permit := b.permit
+	defer func() { b.permit = permit }()
+	b.permit.Components = nil
+	return b.find(c, w, least, suits)
 }
 
 // bindGroup finds one host for all members, or refuses.
@@ -89,10 +124,11 @@ func (b *binding) bindGroup(name string, members []*node) {
 	c := b.x.classes[first.class()]
 	i := b.find(c, w, count[first.SliverType], suits)
 	for _, n := range members {
-		if i < 0 {
-			b.refuseGroup(n, name, len(members), c)
-		} else {
+		switch {
+		case i >= 0:
 			b.take(n, i)
+		case !b.forbidden(n, c, w, count[first.SliverType], suits):
+			b.refuseGroup(n, name, len(members), c)
 		}
 	}
 }
@@ -118,6 +154,10 @@ func (b *binding) find(c *class, w want, least int32, suits func(*inventory.Comp
 		}
 		for {
 			at, i := b.next(c, kind, from, least)
+			if at >= 0 && !b.permit.component(i) {
+				from = b.permit.after(c, kind, at, i)
+				continue
+			}
 			if at >= 0 && (b.room(i, w) != fits || suits != nil && !suits(b.x.inv.Components[i])) {
 				from = at + 1
 				continue

@@ -41,7 +41,7 @@ func (b *binding) outfit(n *node, c *inventory.Component) {
 		return
 	}
 	if n.Node.SliverType == "" && !c.Offers(t) {
-		t = c.SliverTypes[0]
+		t = b.permit.first(c.SliverTypes)
 	}
 	switch {
 	case !c.Offers(t):
@@ -61,7 +61,7 @@ func (b *binding) outfitAnywhere(n *node) {
 	}
 	if b.x.classes[classKey{sliverType: t, hardware: n.hardware}] == nil && n.Node.SliverType == "" {
 		for _, other := range b.x.inv.SliverTypes {
-			if b.x.classes[classKey{sliverType: other, hardware: n.hardware}] != nil {
+			if b.x.classes[classKey{sliverType: other, hardware: n.hardware}] != nil && b.permit.sliverType(other) {
 				t = other
 				break
 			}
@@ -77,11 +77,16 @@ func (b *binding) outfitAnywhere(n *node) {
 	}
 }
 
-// named finds the sliver type that the node names, or the site's default.
+// named finds the sliver type that the node names, or the site's default, or
+// what may be had instead of that.
 func (b *binding) named(n *node) (*inventory.SliverType, bool) {
 	name := n.Node.SliverType
 	if name == "" {
-		return b.x.inv.DefaultSliverType, true
+		t := b.x.inv.DefaultSliverType
+		if !b.permit.sliverType(t) {
+			t = b.permit.first(b.x.inv.SliverTypes)
+		}
+		return t, true
 	}
 	t, ok := b.x.inv.SliverType(name)
 	if !ok {
@@ -105,6 +110,10 @@ func (b *binding) hardwareCode(n *node) am.Code {
 
 // equip gives n sliver type t and the image it asks for.
 func (b *binding) equip(n *node, t *inventory.SliverType) {
+	if !b.permit.sliverType(t) {
+		b.refuse(n, am.Refused, "%s may not be had: %s", t.Name, b.permit.NoSliverType)
+		return
+	}
 	n.SliverType, n.Amount, n.Image = t, t.Needs, ""
 	if t.DefaultImage != nil {
 		n.Image = t.DefaultImage.Name

@@ -6,16 +6,17 @@ import "patchbay/am"
 type verdict int
 
 const (
-	fits     verdict = iota
-	drained          // out of service
-	held             // exclusive, and somebody has it
-	cleaning         // will fit when what was released is clean
-	taken            // exclusive, and this request has it already
-	closed           // shared, and another slice has it for itself
-	occupied         // wanted alone, and another slice is there
-	refused          // wanted alone, and the site does not grant that
-	full             // shared, and too little is left
-	narrow           // its physical interfaces have too little left
+	fits       verdict = iota
+	drained            // out of service
+	maintained         // under planned maintenance
+	held               // exclusive, and somebody has it
+	cleaning           // will fit when what was released is clean
+	taken              // exclusive, and this request has it already
+	closed             // shared, and another slice has it for itself
+	occupied           // wanted alone, and another slice is there
+	refused            // wanted alone, and the site does not grant that
+	full               // shared, and too little is left
+	narrow             // its physical interfaces have too little left
 )
 
 // room judges whether w fits on component i beside everything that is there.
@@ -23,8 +24,11 @@ const (
 // worth asking.
 func (b *binding) room(i int32, w want) verdict {
 	c, u, mine, claim := b.x.inv.Components[i], &b.x.usage[i], b.mine[i], b.claims[i]
-	if c.Drained {
+	if b.x.drained(i) {
 		return drained
+	}
+	if b.x.away(i) != nil {
+		return maintained
 	}
 	if w.within != nil && !b.carries(c, w) {
 		return narrow

@@ -112,7 +112,7 @@ func Unsatisfied(reasons []Reason) *UnsatisfiedError {
 // lasting orders codes: a client that repeats the call should first mend what
 // will not pass by itself.
 var lasting = []am.Code{
-	am.BadArgs, am.SearchFailed, am.Unsupported, am.Refused, am.TooBig, am.NoVLAN, am.ErrorCode, am.ServerError, am.TimedOut, am.Busy,
+	am.BadArgs, am.SearchFailed, am.Unsupported, am.Refused, am.TooBig, am.NoVLAN, am.ErrorCode, am.ServerError, am.TimedOut, am.Unavailable, am.Busy,
 }
 
 func sortReasons(r []Reason) {

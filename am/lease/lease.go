@@ -26,7 +26,7 @@ func Release(v *store.View, cs *store.ChangeSet, slivers []am.Sliver, e am.Event
 			}
 			return err
 		}
-		if s.Status.Allocation == am.Allocated {
+		if s.Status.Allocation == am.Allocated && !s.Restored {
 			gone = append(gone, s)
 			continue
 		}
@@ -53,74 +53,66 @@ func Release(v *store.View, cs *store.ChangeSet, slivers []am.Sliver, e am.Event
 // nothing is left anywhere, the documents that no other sliver came from, and
 // the slices that have no sliver left and are not shut down.
 func Forget(v *store.View, cs *store.ChangeSet, gone []am.Sliver) error {
-	for _, s := range gone {
-		remove(cs, store.SliverKey(s.URN), store.TaskKey(s.URN))
-	}
+	remove(cs, keysOf(gone))
 	if err := count(v, cs, gone); err != nil {
 		return err
 	}
+	d := draftOf(v, cs)
+	var drop []store.Key
+	bySlice := map[string][]am.Sliver{}
+	for _, s := range gone {
+		bySlice[s.Slice.Key()] = append(bySlice[s.Slice.Key()], s)
+	}
 	for _, u := range slicesOf(gone) {
-		left, err := remaining(v, cs, u)
+		unused, empty, err := d.leftover(u, bySlice[u.Key()])
 		if err != nil {
 			return err
 		}
-		inUse := map[string]bool{"": true}
-		for _, s := range left {
-			inUse[s.Document] = true
+		for _, id := range unused {
+			drop = append(drop, store.DocumentKey(id))
 		}
-		for _, s := range gone {
-			if s.Slice.Equal(u) && !inUse[s.Document] {
-				inUse[s.Document] = true
-				remove(cs, store.DocumentKey(s.Document))
-			}
-		}
-		if len(left) > 0 {
+		if !empty {
 			continue
 		}
-		slice, err := sliceOf(v, cs, u)
+		slice, err := d.slice(u)
 		switch {
 		case errors.Is(err, store.ErrNotFound):
 		case err != nil:
 			return err
 		case slice.Shutdown.IsZero():
-			remove(cs, store.SliceKey(u))
+			drop = append(drop, store.SliceKey(u))
 		}
 	}
+	remove(cs, drop)
 	return nil
+}
+
+// keysOf are those of the slivers and their tasks.
+func keysOf(slivers []am.Sliver) []store.Key {
+	var keys []store.Key
+	for _, s := range slivers {
+		keys = append(keys, store.SliverKey(s.URN), store.TaskKey(s.URN))
+	}
+	return keys
 }
 
 // remove deletes records even where cs already puts them: a store deletes
 // before it puts.
-func remove(cs *store.ChangeSet, keys ...store.Key) {
-	cs.Put = slices.DeleteFunc(cs.Put, func(r store.Record) bool { return slices.Contains(keys, r.Key) })
+func remove(cs *store.ChangeSet, keys []store.Key) {
+	drop := make(map[store.Key]bool, len(keys))
+	for _, k := range keys {
+		drop[k] = true
+	}
+	cs.Put = slices.DeleteFunc(cs.Put, func(r store.Record) bool { return drop[r.Key] })
 	cs.Remove(keys...)
-}
-
-// remaining are the slivers that the slice will have: those in v and those put
-// by cs, without those that cs deletes.
-func remaining(v *store.View, cs *store.ChangeSet, slice urn.URN) ([]am.Sliver, error) {
-	left, err := v.SliversOf(slice)
-	if err != nil {
-		return nil, err
-	}
-	deleted := map[store.Key]bool{}
-	for _, k := range cs.Delete {
-		deleted[k] = true
-	}
-	left = slices.DeleteFunc(left, func(s am.Sliver) bool { return deleted[store.SliverKey(s.URN)] })
-	for _, r := range cs.Put {
-		if s, ok := r.Value.(am.Sliver); ok && s.Slice.Equal(slice) {
-			left = append(left, s)
-		}
-	}
-	return left, nil
 }
 
 // count counts one change for the slices of the slivers. A slice that cs
 // already puts has been counted by whoever put it.
 func count(v *store.View, cs *store.ChangeSet, slivers []am.Sliver) error {
+	counted := draftOf(v, cs).put
 	for _, u := range slicesOf(slivers) {
-		if put(cs, u) != nil {
+		if _, ok := counted[u.Key()]; ok {
 			continue
 		}
 		s, _, err := v.Slice(u)
@@ -132,26 +124,6 @@ func count(v *store.View, cs *store.ChangeSet, slivers []am.Sliver) error {
 		}
 		s.Serial++
 		cs.PutSlice(s)
-	}
-	return nil
-}
-
-// sliceOf is the slice's record as cs will leave it.
-func sliceOf(v *store.View, cs *store.ChangeSet, u urn.URN) (am.Slice, error) {
-	if s := put(cs, u); s != nil {
-		return *s, nil
-	}
-	s, _, err := v.Slice(u)
-	return s, err
-}
-
-// put is the slice's record that cs puts last, or nil.
-func put(cs *store.ChangeSet, u urn.URN) *am.Slice {
-	k := store.SliceKey(u)
-	for _, r := range slices.Backward(cs.Put) {
-		if s, ok := r.Value.(am.Slice); ok && r.Key == k {
-			return &s
-		}
 	}
 	return nil
 }

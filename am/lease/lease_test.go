@@ -168,6 +168,29 @@ func TestReleaseWritesAbsent(t *testing.T) {
 	})
 }
 
+// TestReleaseOfWhatWasRestored takes a reservation that may have been made after its
+// backup: its component stays held until its provider has said that nothing is there.
+func TestReleaseOfWhatWasRestored(t *testing.T) {
+	st := open(t)
+	seed(t, st, false, []string{"d0"}, allocated)
+	commit(t, st, func(v *store.View) (cs store.ChangeSet, err error) {
+		s, _, err := v.Sliver(sliverURN(0))
+		s.Restored = true
+		cs.PutSliver(s)
+		return cs, err
+	})
+	commit(t, st, func(v *store.View) (cs store.ChangeSet, err error) {
+		all, err := v.SliversOf(sliceA)
+		if err == nil {
+			err = lease.Release(v, &cs, all, am.EventDelete, "r1")
+		}
+		return cs, err
+	})
+	if got, want := left(t, st, "d0"), "slice a 6; slice b 9; sliver 0 geni_unallocated gen 4; task 0 remove 4 r1; document d0; "; got != want {
+		t.Errorf("left is %s", got)
+	}
+}
+
 func TestReleaseIsAllOrNothing(t *testing.T) {
 	st := open(t)
 	seed(t, st, false, []string{"d0", "d1"}, ready, released)
@@ -259,7 +282,7 @@ func TestThaw(t *testing.T) {
 		t.Fatalf("frozen slivers are due: %v", due)
 	}
 	commit(t, st, func(v *store.View) (cs store.ChangeSet, err error) {
-		_, err = lease.Thaw(v, &cs, sliceA)
+		_, err = lease.Thaw(v, &cs, sliceA, time.Time{})
 		return cs, err
 	})
 	if s := look(); !s.Shutdown.IsZero() || len(due) != 2 {
@@ -267,7 +290,7 @@ func TestThaw(t *testing.T) {
 	}
 	for slice, want := range map[urn.URN]am.Code{sliceA: am.Refused, sliceB: am.Refused} {
 		err := st.Commit(t.Context(), func(v *store.View) (cs store.ChangeSet, err error) {
-			_, err = lease.Thaw(v, &cs, slice)
+			_, err = lease.Thaw(v, &cs, slice, time.Time{})
 			return cs, err
 		})
 		if am.CodeOf(err) != want {

@@ -1,6 +1,8 @@
 package lease
 
 import (
+	"time"
+
 	"patchbay/am"
 	"patchbay/am/store"
 	"patchbay/am/urn"
@@ -8,10 +10,10 @@ import (
 
 // Thaw adds to cs what lifts the shutdown of a slice: its slivers are the
 // experimenters' again, switched off as Shutdown left them, and their leases
-// count. Those that are over end as soon as a runner looks. The error is
-// store.ErrNotFound for a slice that is unknown, and an *am.Error for one that
-// is not shut down.
-func Thaw(v *store.View, cs *store.ChangeSet, slice urn.URN) ([]am.Sliver, error) {
+// count; those that would end before extend end then. What is over ends as soon
+// as a runner looks. The error is store.ErrNotFound for a slice that is unknown,
+// and an *am.Error for one that is not shut down.
+func Thaw(v *store.View, cs *store.ChangeSet, slice urn.URN, extend time.Time) ([]am.Sliver, error) {
 	rec, rev, err := v.Slice(slice)
 	if err != nil {
 		return nil, err
@@ -28,8 +30,15 @@ func Thaw(v *store.View, cs *store.ChangeSet, slice urn.URN) ([]am.Sliver, error
 	cs.ExpectRev(store.SliceKey(slice), rev)
 	cs.PutSlice(rec)
 	for i := range slivers {
-		slivers[i].Frozen = false
-		cs.PutSliver(slivers[i])
+		x := &slivers[i]
+		x.Frozen = false
+		if x.Status.Allocation != am.Unallocated && x.Expires.Before(extend) {
+			x.Expires = extend.UTC().Truncate(time.Second)
+			if x.Status.Allocation == am.Allocated {
+				x.Granted = x.Expires
+			}
+		}
+		cs.PutSliver(*x)
 	}
 	if len(slivers) == 0 { // a slice exists while it has slivers or is shut down
 		cs.Put = nil

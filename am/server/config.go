@@ -11,15 +11,46 @@ type Config struct {
 	// credentials, 10 to 50 kB as a rule.
 	MaxBody int64 `mapstructure:"max_body"`
 	// MaxBodies is how many bytes of requests may be in memory at one time;
-	// 64 MiB, for a call takes several times its bytes. Beyond it callers are told to come back (503).
+	// 64 MiB, for a call takes several times its bytes. One caller may have a
+	// quarter of them, and one call of the largest size in any case; another
+	// quarter is for calls of up to 32 KiB. Beyond it callers are told to come
+	// back (SERVERBUSY).
 	MaxBodies int64 `mapstructure:"max_bodies"`
+	// MaxAnswers is how many bytes of answers may be in memory until they are
+	// sent; 256 MiB. An answer that goes to many counts once. One caller may have
+	// a quarter of them. Beyond it callers are told to come back (SERVERBUSY).
+	MaxAnswers int64 `mapstructure:"max_answers"`
 	// MaxCalls is how many calls are worked on at one time; 256. Beyond it
-	// callers are told to come back (503).
+	// callers are told to come back (SERVERBUSY).
 	MaxCalls int `mapstructure:"max_calls"`
-	// MaxHeader is the largest header of a request in bytes; 64 KiB.
+	// MaxCallsPerCaller is how many calls one person or tool may have at one
+	// time, from the end of the header to the end of the answer, with whatever
+	// certificates and from whatever addresses; 80. Strangers, whom no anchor
+	// vouches for, count as one caller all together. Beyond it callers are told
+	// to come back (SERVERBUSY).
+	MaxCallsPerCaller int `mapstructure:"max_calls_per_caller"`
+	// MaxConnections is how many connections there may be; 2048, and never more
+	// than the process's limit of open files allows beside 512 for other uses.
+	// When there are more, one that is silent or not done with its handshake is
+	// ended, of the address that has most of them.
+	MaxConnections int `mapstructure:"max_connections"`
+	// MaxConnectionsPerAddress is how many of them may come from one IPv4
+	// address or one IPv6 network of 64 bits; 256, so that a laboratory behind
+	// one address can work.
+	MaxConnectionsPerAddress int `mapstructure:"max_connections_per_address"`
+	// MaxConnectionsPerCertificate is how many of them may have called with one
+	// certificate; 128.
+	MaxConnectionsPerCertificate int `mapstructure:"max_connections_per_certificate"`
+	// MaxHeader is the largest header of a request in bytes; 16 KiB. net/http
+	// takes up to 4 KiB more before it refuses.
 	MaxHeader int `mapstructure:"max_header"`
+	// HandshakeTimeout is the time for the TLS handshake; 10s.
+	HandshakeTimeout time.Duration `mapstructure:"handshake_timeout"`
 	// HeaderTimeout is the time for the TLS handshake and the header; 20s.
 	HeaderTimeout time.Duration `mapstructure:"header_timeout"`
+	// StallTimeout is the time in which each 64 KiB of a call or an answer, or
+	// what is left of it, must get through; 30s. A peer slower than that is cut off.
+	StallTimeout time.Duration `mapstructure:"stall_timeout"`
 	// ReadTimeout is the time for a whole request; 2m.
 	ReadTimeout time.Duration `mapstructure:"read_timeout"`
 	// CallTimeout is the time a call may take inside; 1m.
@@ -36,14 +67,22 @@ func DefaultConfig() Config { return Config{}.withDefaults() }
 
 func (c Config) withDefaults() Config {
 	return Config{
-		MaxBody:       cmp.Or(c.MaxBody, 16<<20),
-		MaxBodies:     cmp.Or(c.MaxBodies, 64<<20),
-		MaxCalls:      cmp.Or(c.MaxCalls, 256),
-		MaxHeader:     cmp.Or(c.MaxHeader, 64<<10),
-		HeaderTimeout: cmp.Or(c.HeaderTimeout, 20*time.Second),
-		ReadTimeout:   cmp.Or(c.ReadTimeout, 2*time.Minute),
-		CallTimeout:   cmp.Or(c.CallTimeout, time.Minute),
-		WriteTimeout:  cmp.Or(c.WriteTimeout, 5*time.Minute),
-		IdleTimeout:   cmp.Or(c.IdleTimeout, 2*time.Minute),
+		MaxBody:           cmp.Or(c.MaxBody, 16<<20),
+		MaxBodies:         cmp.Or(c.MaxBodies, 64<<20),
+		MaxAnswers:        cmp.Or(c.MaxAnswers, 256<<20),
+		MaxCalls:          cmp.Or(c.MaxCalls, 256),
+		MaxCallsPerCaller: cmp.Or(c.MaxCallsPerCaller, 80),
+		MaxConnections:    cmp.Or(c.MaxConnections, 2048),
+		MaxHeader:         cmp.Or(c.MaxHeader, 16<<10),
+		HandshakeTimeout:  cmp.Or(c.HandshakeTimeout, 10*time.Second),
+		HeaderTimeout:     cmp.Or(c.HeaderTimeout, 20*time.Second),
+		StallTimeout:      cmp.Or(c.StallTimeout, 30*time.Second),
+		ReadTimeout:       cmp.Or(c.ReadTimeout, 2*time.Minute),
+		CallTimeout:       cmp.Or(c.CallTimeout, time.Minute),
+		WriteTimeout:      cmp.Or(c.WriteTimeout, 5*time.Minute),
+		IdleTimeout:       cmp.Or(c.IdleTimeout, 2*time.Minute),
+
+		MaxConnectionsPerAddress:     cmp.Or(c.MaxConnectionsPerAddress, 256),
+		MaxConnectionsPerCertificate: cmp.Or(c.MaxConnectionsPerCertificate, 128),
 	}
 }

@@ -3,11 +3,12 @@
 // certificate chain to the API, and writes the answer with one line in the log
 // and one count in the metrics.
 //
-//	connection ─> ServeHTTP ─┬─ path      → version, or 404
-//	                         ├─ POST only → or 405
-//	                         ├─ body      → limited in size, time and in total, or 413, 503
-//	                         ├─ Caller    → api.Serve(version, chain, body)
-//	                         └─ answer    → Content-Length, gzip where asked; event
+//	gate ─> connection ─> ServeHTTP ─┬─ path      → version, or 404
+//	                                 ├─ POST only → or 405
+//	                                 ├─ caller    → not too many calls at once, or SERVERBUSY
+//	                                 ├─ body      → limited in size, time and in total, or 413, 408, SERVERBUSY
+//	                                 ├─ API       → api.Serve(version, chain, body)
+//	                                 └─ answer    → Content-Length, gzip where asked, limited in time; event
 //
 // It judges nobody: any certificate may speak, and the API answers who may do
 // what. It knows no method, and it never redirects, because a client that is
@@ -17,6 +18,12 @@
 // The admin handler (health, readiness, metrics) is a second, plain listener
 // that belongs on a loopback address.
 //
-// It answers AM API v3, "Transport". Overload is HTTP 503, one of the ways that
-// clients understand.
+// Everything that a peer can make it keep has a bound, and most have one for
+// each address, certificate or person, too, so that nobody can use up what is
+// there for all: connections, calls, bytes of calls and of answers (Config tells
+// them all). Who has most gives way first. Strangers, whom the site does not
+// know, share what one caller may have.
+//
+// It answers AM API v3, "Transport". Overload is the code SERVERBUSY, on which
+// clients try again by themselves.
 package server

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -24,13 +25,20 @@ type event struct {
 	sent     int // bytes
 	answer   api.Event
 	refused  string // why it was no call
+	cause    error  // of a panic outside the API
 	unsent   error  // why the answer did not get through
+	limit    string // for which the caller was told to come back
+	caller   string // who that was; "" for a stranger
 }
 
 // emit writes the event's line and counts it.
 func (s *Server) emit(e *event) {
 	took := time.Since(e.start)
 	s.metrics.count(e, took)
+	if e.limit != "" {
+		s.emitBusy(e)
+		return
+	}
 
 	level := slog.LevelInfo
 	attrs := []slog.Attr{
@@ -47,6 +55,10 @@ func (s *Server) emit(e *event) {
 	if e.status != http.StatusOK {
 		add("path", e.path)
 		add("refused", e.refused)
+		if e.cause != nil {
+			level = slog.LevelError
+			add("error", e.cause.Error())
+		}
 		s.opt.Log.LogAttrs(context.Background(), level, "request", attrs...)
 		return
 	}
@@ -90,6 +102,14 @@ func (s *Server) emit(e *event) {
 		level = slog.LevelError
 	}
 	s.opt.Log.LogAttrs(context.Background(), level, "call", attrs...)
+}
+
+// emitBusy writes a line for many: whoever is told to come back does.
+func (s *Server) emitBusy(e *event) {
+	if n, ok := s.seldom.may("calls " + e.limit); ok {
+		s.opt.Log.Warn("calls were answered that the server is busy",
+			"id", e.id, "remote", e.remote, "limit", e.limit, "caller", cmp.Or(e.caller, "strangers"), slog.Int("times", n))
+	}
 }
 
 // labels are the method and the outcome as metrics name them; few, whatever

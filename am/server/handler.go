@@ -6,28 +6,33 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
-	"runtime/debug"
 	"strconv"
 	"time"
 
-	"patchbay/am"
 	"patchbay/am/api"
-	"patchbay/am/xmlrpc"
 )
 
 // ServeHTTP answers one call, or says with an HTTP status why it is none.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	s.inside.Add(1)
+	defer s.inside.Add(-1)
+	w := &writer{ResponseWriter: rw}
 	e := event{id: newID(), start: time.Now(), remote: r.RemoteAddr, path: r.URL.Path}
 	defer s.emit(&e)
+	defer s.rescue(w, &e)
 	w.Header().Set("X-Request-Id", e.id)
+	if len(r.TransferEncoding) > 0 {
+		// It may have had a Content-Length, too, which net/http does not tell; what
+		// follows on the connection is then not certain (RFC 9112, section 6.1).
+		w.Header().Set("Connection", "close")
+	}
 
 	version, no := s.route(r)
 	if no == nil {
 		e.version = version
-		no = s.call(w, r, version, &e)
+		no = s.call(w, r, &e)
 	}
 	if no != nil {
 		e.status, e.refused = no.status, no.text
@@ -35,88 +40,91 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// call reads the body, has the API answer it, and writes the answer.
-func (s *Server) call(w http.ResponseWriter, r *http.Request, version int, e *event) *refusal {
-	body, release, err := s.bodies.read(http.MaxBytesReader(w, r.Body, s.config.MaxBody), r.ContentLength)
-	defer release()
+// call has the API answer the call and sends the answer. While the answer is on
+// its way, it counts as one of its caller's calls, but no longer as one that is
+// worked on: others need not wait for a peer that does not read.
+func (s *Server) call(w http.ResponseWriter, r *http.Request, e *event) *refusal {
+	p, chain := s.peer(r.Context())
+	leave, limit := s.admit(p)
+	if limit != "" {
+		s.busy(w, p, e, limit)
+		return nil
+	}
+	defer leave()
+	answer, limit, no := s.work(w, r, p, chain, e)
 	switch {
-	case errors.Is(err, errBusy):
-		return busy
-	case tooLarge(err):
-		return s.bodyTooLarge()
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return &refusal{http.StatusRequestTimeout, fmt.Sprintf("The call was not received within %s.", s.config.ReadTimeout)}
-	case err != nil:
-		return &refusal{http.StatusBadRequest, "The call was not received whole."}
+	case no != nil:
+		return no
+	case limit != "":
+		s.busy(w, p, e, limit)
+		return nil
 	}
-	e.received = len(body)
-
-	select {
-	case s.calls <- struct{}{}:
-		defer func() { <-s.calls }()
-	default:
-		return busy
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), s.config.CallTimeout)
-	defer cancel()
-	s.metrics.running.Inc()
-	defer s.metrics.running.Dec()
-	answer := s.answer(ctx, version, api.Request{
-		ID:         e.id,
-		Chain:      s.chain(r.Context()),
-		Body:       body,
-		AcceptGzip: acceptsGzip(r.Header.Values("Accept-Encoding")),
-		Remote:     r.RemoteAddr,
-	})
 	e.status, e.sent, e.answer = http.StatusOK, len(answer.Body), answer.Event
+	s.audit(e)
+	defer s.answers.put(p.caller, answer.Body)()
 
 	h := w.Header()
-	h.Set("Content-Type", "text/xml; charset=utf-8")
+	h.Set("Content-Type", contentType)
 	h.Set("Content-Length", strconv.Itoa(len(answer.Body)))
 	if answer.Gzip {
 		h.Set("Content-Encoding", "gzip")
 		h.Set("Vary", "Accept-Encoding")
 	}
-	if _, err := w.Write(answer.Body); err != nil {
-		e.unsent = err
+	if e.unsent = s.send(w, answer.Body, e.start.Add(s.config.WriteTimeout)); errors.Is(e.unsent, os.ErrDeadlineExceeded) {
+		s.metrics.limited.WithLabelValues("stall_timeout").Inc()
 	}
 	return nil
 }
 
-var busy = &refusal{http.StatusServiceUnavailable, "The server is busy; try again later."}
+const contentType = "text/xml; charset=utf-8"
 
-// answer is the API's answer; when the API panics, it is that of an internal
-// error, whose cause only the log tells.
-func (s *Server) answer(ctx context.Context, version int, r api.Request) (answer api.Response) {
-	defer func() {
-		p := recover()
-		if p == nil {
-			return
-		}
-		output := fmt.Sprintf("internal error; the operator finds it in the log as %s", r.ID)
-		body, err := xmlrpc.AppendResponse(nil, xmlrpc.Struct{
-			{Name: "geni_api", Value: version},
-			{Name: "code", Value: xmlrpc.Struct{
-				{Name: "geni_code", Value: int(am.ServerError)}, {Name: "am_type", Value: am.AMType}, {Name: "am_code", Value: int(am.ServerError)},
-			}},
-			{Name: "value", Value: ""},
-			{Name: "output", Value: output},
-		})
-		if err != nil {
-			body = xmlrpc.AppendFault(nil, &xmlrpc.Fault{Code: int(am.ServerError), Text: output})
-		}
-		answer = api.Response{Body: body, Event: api.Event{
-			Code: am.ServerError, Output: output, Err: fmt.Errorf("panic: %v\n%s", p, debug.Stack()),
-		}}
-	}()
-	return s.opt.API.Serve(ctx, version, r)
-}
-
-func (s *Server) chain(ctx context.Context) [][]byte {
-	if c, ok := ctx.Value(connKey{}).(net.Conn); ok && s.opt.Chain != nil {
-		return s.opt.Chain(c)
+// work receives a call and has the API answer it. It names the limit for which
+// it does not, or what is wrong below XML-RPC.
+func (s *Server) work(w http.ResponseWriter, r *http.Request, p *peer, chain [][]byte, e *event) (answer api.Response, limit string, no *refusal) {
+	control := http.NewResponseController(w)
+	in := &paced{
+		Reader:  http.MaxBytesReader(w, r.Body, s.config.MaxBody),
+		control: control, stall: s.config.StallTimeout, end: e.start.Add(s.config.ReadTimeout),
 	}
-	return nil
+	body, release, err := s.bodies.read(in, p.caller, r.ContentLength, s.config.MaxBody)
+	defer release()
+	switch {
+	case errors.Is(err, errBusy):
+		return answer, limitBodies, nil
+	case tooLarge(err):
+		return answer, "", s.bodyTooLarge()
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		s.metrics.limited.WithLabelValues("stall_timeout").Inc()
+		return answer, "", &refusal{http.StatusRequestTimeout, fmt.Sprintf(
+			"The call came too slowly: 64 KiB of it must come within %s, and all within %s.", s.config.StallTimeout, s.config.ReadTimeout)}
+	case err != nil:
+		return answer, "", &refusal{http.StatusBadRequest, "The call was not received whole."}
+	}
+	e.received = len(body)
+	// net/http reads on, to see whether the peer leaves; that has no deadline, or
+	// the call would end with it.
+	control.SetReadDeadline(time.Time{})
+
+	select {
+	case s.calls <- struct{}{}:
+		defer func() { <-s.calls }()
+	default:
+		return answer, limitCalls, nil
+	}
+	if p.guest != nil && !s.gate.serve(p.guest) {
+		return answer, "", &refusal{http.StatusServiceUnavailable, "The connection was ended, for there were too many."}
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), s.config.CallTimeout)
+	defer cancel()
+	s.metrics.running.Inc()
+	defer s.metrics.running.Dec()
+	return s.answer(ctx, e.version, api.Request{
+		ID:         e.id,
+		Chain:      chain,
+		Body:       body,
+		AcceptGzip: acceptsGzip(r.Header.Values("Accept-Encoding")),
+		Remote:     r.RemoteAddr,
+	}), "", nil
 }
 
 // newID names a request in the log, in answers and in tasks.

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,9 +16,10 @@ type metrics struct {
 	seconds  *prometheus.HistogramVec
 	slivers  *prometheus.CounterVec
 	running  prometheus.Gauge
+	limited  *prometheus.CounterVec
 }
 
-func newMetrics(gauges []Gauge) *metrics {
+func newMetrics(gauges []Gauge, g *gate) *metrics {
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -30,16 +32,41 @@ func newMetrics(gauges []Gauge) *metrics {
 		slivers: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "patchbay_call_slivers_total", Help: "Slivers that successful calls were about.",
 		}, []string{"method"}),
+		limited: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "patchbay_limited_total", Help: "Connections ended or refused, and calls answered SERVERBUSY or cut off, by the limit they met.",
+		}, []string{"limit"}),
 		running: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "patchbay_calls_running", Help: "Calls being worked on.",
 		}),
 	}
-	m.registry.MustRegister(m.calls, m.seconds, m.slivers, m.running,
+	m.registry.MustRegister(m.calls, m.seconds, m.slivers, m.running, m.limited,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	gauges = append([]Gauge{
+		{Name: "connections", Help: "Connections of clients.", Value: func() float64 { all, _ := g.count(); return float64(all) }},
+		{Name: "connections_waiting", Help: "Connections of which no call is worked on.", Value: func() float64 { _, waiting := g.count(); return float64(waiting) }},
+	}, gauges...)
 	for _, g := range gauges {
+		if g.Label != "" {
+			m.registry.MustRegister(labelled{prometheus.NewDesc("patchbay_"+g.Name, g.Help, []string{g.Label}, nil), g.Values})
+			continue
+		}
 		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "patchbay_" + g.Name, Help: g.Help}, g.Value))
 	}
 	return m
+}
+
+// labelled is a gauge with several numbers.
+type labelled struct {
+	desc   *prometheus.Desc
+	values func() map[string]float64
+}
+
+func (l labelled) Describe(to chan<- *prometheus.Desc) { to <- l.desc }
+
+func (l labelled) Collect(to chan<- prometheus.Metric) {
+	for label, v := range l.values() {
+		to <- prometheus.MustNewConstMetric(l.desc, prometheus.GaugeValue, v, strings.ToValidUTF8(label, "\uFFFD"))
+	}
 }
 
 func (m *metrics) count(e *event, took time.Duration) {

@@ -3,11 +3,16 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
+	"sync/atomic"
+	"time"
 
 	"patchbay/am/api"
+	"patchbay/am/audit"
 )
 
 // API is what the server serves: am/api.API. Serve never fails; a fault is a
@@ -21,17 +26,34 @@ type Options struct {
 	API API
 	// Log receives one line per request.
 	Log *slog.Logger
+	// Audit receives each call that may have changed something, before its answer
+	// is sent; nil for nobody.
+	Audit func(audit.Call)
 	// PublicURL is https://host:port as clients reach it, for the texts of
 	// refusals. No slash at the end.
 	PublicURL string
 	// Chain is the raw certificate chain of a connection's peer, leaf first. It
 	// is called while a request of that connection is served.
 	Chain func(net.Conn) [][]byte
+	// Who is the name by which the calls of a chain's owner are counted, one for
+	// each person; "" for a stranger. Nil makes everybody a stranger. No limit of
+	// calls is kept before it is asked, so it bounds itself what strangers at one
+	// address may cost; remote is nil where there is no connection.
+	Who func(remote net.Addr, chain [][]byte) string
 	// Ready tells what is missing to serve calls; nil when nothing is.
 	Ready func() error
 	// Manifest is the manifest of the slice that a sliver, named by its URN,
 	// belongs to; its am.Error says what is not right.
 	Manifest func(sliver string) ([]byte, error)
+	// Maintenance tells the site's own user, in JSON, what is out of service, after
+	// the file that says so was read again.
+	Maintenance func(context.Context) ([]byte, error)
+	// Held tells the site's own user, in JSON, what a user holds, and what is held in
+	// a slice, which may be ""; its am.Error says what is not right.
+	Held func(user, slice string) ([]byte, error)
+	// Doors are what else is answered at the socket, to the site's own user alone,
+	// by patterns of http.ServeMux.
+	Doors map[string]http.Handler
 	// Gauges are numbers for /metrics, read when asked.
 	Gauges []Gauge
 }
@@ -40,6 +62,10 @@ type Options struct {
 type Gauge struct {
 	Name, Help string
 	Value      func() float64
+	// Label, when it is set, is what several numbers of the name are told apart by;
+	// then Values gives them, and Value is not asked.
+	Label  string
+	Values func() map[string]float64
 }
 
 // Server answers calls on any number of listeners.
@@ -49,18 +75,37 @@ type Server struct {
 	http    *http.Server
 	admin   *http.Server
 	socket  *http.Server
+	gate    *gate
 	calls   chan struct{} // one element per call being worked on
+	callers *callers
 	bodies  *budget
+	answers *answers
+	seldom  seldom
 	metrics *metrics
+	inside  atomic.Int64 // requests in ServeHTTP
 }
 
-type connKey struct{}
+// callerPart is which part of the bytes in memory one caller may have.
+const callerPart = 4
 
 // New makes a server that is not listening yet.
 func New(c Config, o Options) *Server {
 	c = c.withDefaults()
-	s := &Server{config: c, opt: o, calls: make(chan struct{}, c.MaxCalls), bodies: newBudget(c.MaxBodies)}
-	s.metrics = newMetrics(o.Gauges)
+	if n := affordable(c.MaxConnections); n < c.MaxConnections {
+		o.Log.Warn("there will be fewer connections than limits.max_connections says, for the process may open too few files; raise its limit (ulimit -n, or LimitNOFILE of systemd)",
+			"max_connections", c.MaxConnections, "connections", n)
+		c.MaxConnections = n
+	}
+	s := &Server{
+		config:  c,
+		opt:     o,
+		calls:   make(chan struct{}, c.MaxCalls),
+		callers: newCallers(c.MaxCallsPerCaller),
+		bodies:  newBudget(c.MaxBodies, c.MaxBody),
+		answers: newAnswers(c.MaxAnswers, c.MaxAnswers/callerPart),
+	}
+	s.gate = newGate(c.MaxConnections, c.MaxConnectionsPerAddress, c.MaxConnectionsPerCertificate, s.crowded)
+	s.metrics = newMetrics(o.Gauges, s.gate)
 	s.http = &http.Server{
 		Handler:           s,
 		ReadHeaderTimeout: c.HeaderTimeout,
@@ -70,21 +115,40 @@ func New(c Config, o Options) *Server {
 		MaxHeaderBytes:    c.MaxHeader,
 		ErrorLog:          slog.NewLogLogger(o.Log.Handler(), slog.LevelWarn),
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			return context.WithValue(ctx, connKey{}, c)
+			return context.WithValue(ctx, peerKey{}, &peer{conn: c, guest: guestOf(c)})
+		},
+		ConnState: func(c net.Conn, now http.ConnState) {
+			if in := guestOf(c); in != nil && now == http.StateIdle {
+				s.gate.wait(in)
+			}
 		},
 	}
 	s.admin, s.socket = s.within(s.AdminHandler()), s.within(s.SocketHandler())
 	return s
 }
 
+// Bounds on those on this host, any of whose users may connect. They are few and
+// ask in one piece; none of their connections is worth more than a new one.
+const (
+	maxWithin           = 32
+	withinHeaderTimeout = 5 * time.Second
+	withinIdleTimeout   = 10 * time.Second
+)
+
+// doorWithin bounds the connections of one listener for them: beyond the bound
+// the oldest ends, whatever is done on it.
+func (s *Server) doorWithin(l net.Listener, name string) net.Listener {
+	return s.limit(l, newGate(maxWithin, maxWithin, maxWithin, func(_ string, source netip.Prefix) { s.crowded(name, source) }))
+}
+
 // within is a server for those on this host.
 func (s *Server) within(h http.Handler) *http.Server {
 	return &http.Server{
-		Handler:           h,
-		ReadHeaderTimeout: s.config.HeaderTimeout,
+		Handler:           s.guarded(h),
+		ReadHeaderTimeout: min(s.config.HeaderTimeout, withinHeaderTimeout),
 		ReadTimeout:       s.config.HeaderTimeout,
 		WriteTimeout:      s.config.CallTimeout,
-		IdleTimeout:       s.config.IdleTimeout,
+		IdleTimeout:       min(s.config.IdleTimeout, withinIdleTimeout),
 		MaxHeaderBytes:    s.config.MaxHeader,
 		ErrorLog:          slog.NewLogLogger(s.opt.Log.Handler(), slog.LevelWarn),
 	}
@@ -94,11 +158,15 @@ func (s *Server) within(h http.Handler) *http.Server {
 func (s *Server) Serve(l net.Listener) error { return closed(s.http.Serve(l)) }
 
 // ServeAdmin answers /healthz, /readyz and /metrics on l until Shutdown.
-func (s *Server) ServeAdmin(l net.Listener) error { return closed(s.admin.Serve(l)) }
+func (s *Server) ServeAdmin(l net.Listener) error {
+	return closed(s.admin.Serve(s.doorWithin(l, "admin_connections")))
+}
 
-// ServeSocket answers /manifest on l, which is only for the site's own user,
+// ServeSocket answers /manifest, /maintenance and /held on l, which is only for the site's own user,
 // until Shutdown.
-func (s *Server) ServeSocket(l net.Listener) error { return closed(s.socket.Serve(l)) }
+func (s *Server) ServeSocket(l net.Listener) error {
+	return closed(s.socket.Serve(s.doorWithin(l, "socket_connections")))
+}
 
 func closed(err error) error {
 	if errors.Is(err, http.ErrServerClosed) {
@@ -113,7 +181,20 @@ func closed(err error) error {
 func (s *Server) Shutdown(ctx context.Context) error {
 	err := s.http.Shutdown(ctx)
 	if err != nil {
-		err = errors.Join(err, s.http.Close())
+		err = errors.Join(err, s.http.Close(), s.settle())
 	}
 	return errors.Join(err, s.admin.Close(), s.socket.Close())
+}
+
+// settleTimeout is how long calls may take to see that their connection is gone.
+const settleTimeout = 5 * time.Second
+
+// settle waits until no call is at work any more: what they use is closed next.
+func (s *Server) settle() error {
+	for end := time.Now().Add(settleTimeout); s.inside.Load() > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			return fmt.Errorf("%d calls do not end", s.inside.Load())
+		}
+	}
+	return nil
 }

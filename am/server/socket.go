@@ -2,8 +2,11 @@ package server
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
+	"slices"
 	"strconv"
 
 	"patchbay/am"
@@ -17,22 +20,92 @@ const (
 	maxSliver = 1024
 )
 
-// SocketHandler serves what the site's own providers ask, and nobody else:
+// SocketHandler serves what the site's own providers and commands ask, and nobody
+// else:
 //
 //	GET /manifest?sliver=URN   the manifest of the slice that the sliver is of
+//	GET /maintenance           what is out of service, read again before
+//	GET /held?user=URN&slice=URN   what the user, the slice and its project hold
+//
+// and the Doors of its options. A query that is not wholly understood is refused.
 func (s *Server) SocketHandler() http.Handler {
 	mux := http.NewServeMux()
 	places := make(chan struct{}, maxManifests)
 	mux.HandleFunc("GET /manifest", func(w http.ResponseWriter, r *http.Request) {
+		q, ok := asked(w, r, "sliver")
+		if !ok {
+			return
+		}
 		select {
 		case places <- struct{}{}:
 			defer func() { <-places }()
-			s.manifest(w, r.URL.Query().Get("sliver"))
+			s.manifest(w, q.Get("sliver"))
 		default:
-			busy.write(w)
+			no := refusal{http.StatusServiceUnavailable, "Too many manifests are being made; try again later."}
+			no.write(w)
 		}
 	})
+	asking := make(chan struct{}, 1) // it looks at all slivers, so one after the other
+	mux.HandleFunc("GET /maintenance", func(w http.ResponseWriter, r *http.Request) {
+		if _, ok := asked(w, r); !ok {
+			return
+		}
+		select {
+		case asking <- struct{}{}:
+			defer func() { <-asking }()
+			s.maintenance(w, r)
+		case <-r.Context().Done():
+		}
+	})
+	mux.HandleFunc("GET /held", func(w http.ResponseWriter, r *http.Request) {
+		q, ok := asked(w, r, "user", "slice")
+		if !ok {
+			return
+		}
+		text, err := s.opt.Held(q.Get("user"), q.Get("slice"))
+		if err != nil {
+			no := refusal{http.StatusBadRequest, err.Error()}
+			no.write(w)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.Write(text) // who asked may have left
+	})
+	for pattern, h := range s.opt.Doors {
+		mux.Handle(pattern, h)
+	}
 	return mux
+}
+
+// asked is the query of r, in which each of the keys may stand once and nothing else.
+// Any other is refused, in an answer; then ok is false.
+func asked(w http.ResponseWriter, r *http.Request, keys ...string) (q url.Values, ok bool) {
+	q, err := url.ParseQuery(r.URL.RawQuery)
+	for key, values := range q {
+		switch {
+		case !slices.Contains(keys, key):
+			err = fmt.Errorf("nothing is called %.40q here", key)
+		case len(values) > 1:
+			err = fmt.Errorf("%s is asked twice; say it once", key)
+		}
+	}
+	if err != nil {
+		no := refusal{http.StatusBadRequest, fmt.Sprintf("The query cannot be understood: %.200s.", err)}
+		no.write(w)
+	}
+	return q, err == nil
+}
+
+func (s *Server) maintenance(w http.ResponseWriter, r *http.Request) {
+	text, err := s.opt.Maintenance(r.Context())
+	if err != nil {
+		s.opt.Log.Error("what is out of service cannot be told", slog.Any("error", err))
+		no := refusal{http.StatusInternalServerError, "What is out of service cannot be told; the log says why."}
+		no.write(w)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Write(text) // who asked may have left
 }
 
 func (s *Server) manifest(w http.ResponseWriter, sliver string) {

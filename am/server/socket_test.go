@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -44,6 +45,12 @@ func TestSocketGivesManifests(t *testing.T) {
 		{"an error of ours", "GET", "/manifest?sliver=x", 500, "the log says why"},
 		{"nothing named", "GET", "/manifest", 400, "Name one sliver"},
 		{"a long name", "GET", "/manifest?sliver=" + strings.Repeat("x", 1025), 400, "Name one sliver"},
+		{"not well-formed", "GET", "/manifest?sliver=%zz", 400, "cannot be understood: invalid URL escape"},
+		{"a semicolon", "GET", "/manifest?sliver=x;y=z", 400, "semicolon"},
+		{"asked twice", "GET", "/manifest?sliver=x&sliver=y", 400, "sliver is asked twice"},
+		{"an unknown key", "GET", "/manifest?sliver=x&slice=y", 400, `nothing is called "slice" here`},
+		{"a key where none is", "GET", "/maintenance?sliver=x", 400, `nothing is called "sliver" here`},
+		{"an unknown key of what is held", "GET", "/held?usr=x", 400, `nothing is called "usr" here`},
 		{"not a question", "POST", "/manifest?sliver=x", 405, ""},
 		{"elsewhere", "GET", "/metrics", 404, ""},
 	} {
@@ -92,5 +99,32 @@ func TestManifestsAreMadeFewAtATime(t *testing.T) {
 		if got := <-codes; got != 200 {
 			t.Errorf("one of %d: %d", most, got)
 		}
+	}
+}
+
+func TestSocketTellsOfMaintenance(t *testing.T) {
+	var log lines
+	var err error
+	s := server.New(server.Config{}, server.Options{
+		API: double{}, Log: slog.New(slog.NewJSONHandler(&log, nil)),
+		Maintenance: func(context.Context) ([]byte, error) { return []byte(`{"Lockdown":""}`), err },
+	})
+	ask := func(h http.Handler, method string) *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(method, "/maintenance", nil))
+		return w
+	}
+	if w := ask(s.SocketHandler(), "GET"); w.Code != 200 || w.Body.String() != `{"Lockdown":""}` || w.Header().Get("Content-Type") != "application/json" {
+		t.Errorf("%d %q", w.Code, w.Body)
+	}
+	if w := ask(s.SocketHandler(), "POST"); w.Code != 405 {
+		t.Errorf("POST: %d", w.Code)
+	}
+	if w := ask(s.AdminHandler(), "GET"); w.Code != 404 {
+		t.Errorf("the admin listener tells everybody on this host: %d", w.Code)
+	}
+	err = errors.New("a secret of the store")
+	if w := ask(s.SocketHandler(), "GET"); w.Code != 500 || strings.Contains(w.Body.String(), "secret") || log.last(t)["error"] != "a secret of the store" {
+		t.Errorf("an error of ours: %d %q", w.Code, w.Body)
 	}
 }

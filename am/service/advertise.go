@@ -12,15 +12,15 @@ import (
 // advertiser writes the advertisement: what the inventory says, prepared once,
 // and what is free, read each time.
 type advertiser struct {
+	of       *inventory.Inventory
 	site     *rspec.Advertiser
 	requests []string // the extensions understood in requests
 }
 
 // newAdvertiser turns the inventory into the plain values that rspec writes.
-func newAdvertiser(c Config) *advertiser {
-	v := c.Inventory
+func newAdvertiser(v *inventory.Inventory, generatedBy string) *advertiser {
 	site := rspec.Site{
-		Manager: v.Manager, GeneratedBy: c.GeneratedBy, Machines: []rspec.Machine{machine(c)},
+		Manager: v.Manager, GeneratedBy: generatedBy, Machines: []rspec.Machine{machine(v)},
 		Nodes: make([]rspec.AdNode, len(v.Components)), PublicAddresses: len(v.PublicAddresses),
 	}
 	types := map[*inventory.SliverType]rspec.AdSliverType{}
@@ -42,7 +42,7 @@ func newAdvertiser(c Config) *advertiser {
 			site.Monitoring.Metrics = append(site.Monitoring.Metrics, rspec.AdMetric(x))
 		}
 	}
-	return &advertiser{rspec.NewAdvertiser(site), site.RequestExtensions()}
+	return &advertiser{v, rspec.NewAdvertiser(site), site.RequestExtensions()}
 }
 
 // adSliverType puts the default image first: of a node pasted into a request the
@@ -88,9 +88,9 @@ func adLink(l *inventory.Link) rspec.AdLink {
 }
 
 // machine is the table of transitions in the words of the advertisement.
-func machine(c Config) rspec.Machine {
+func machine(v *inventory.Inventory) rspec.Machine {
 	m := rspec.Machine{Start: string(am.StartState)}
-	for _, t := range c.Inventory.SliverTypes {
+	for _, t := range v.SliverTypes {
 		m.SliverTypes = append(m.SliverTypes, t.Name)
 	}
 	for _, s := range am.AdvertisedStates {
@@ -114,19 +114,31 @@ func machine(c Config) rspec.Machine {
 }
 
 // AdvertisementVersion grows whenever the advertisement may have changed.
-func (s *Service) AdvertisementVersion() uint64 { return s.cfg.Index.Version() }
+func (s *Service) AdvertisementVersion() uint64 {
+	s.cfg.Index.Advance(s.cfg.Store.Now()) // maintenance begins and ends without a change
+	return s.cfg.Index.Version()
+}
 
 // AppendAdvertisement appends the advertisement as of now: all nodes, or only
 // those that could be had (AM API v3, ListResources).
 func (s *Service) AppendAdvertisement(b []byte, onlyFree bool) []byte {
-	return s.ads.site.Append(b, rspec.Availability{
-		Generated: s.cfg.Store.Now(), Free: s.cfg.Index.Free, PublicAddresses: s.cfg.Index.FreePublicAddresses(), OnlyFree: onlyFree,
-	})
+	ads, stock := s.stocked()
+	a := rspec.Availability{
+		Generated: s.cfg.Store.Now(), Free: stock.Free, PublicAddresses: stock.FreePublicAddresses(), OnlyFree: onlyFree,
+	}
+	if s.Lockdown() != "" {
+		a.Free, a.PublicAddresses = func(int) int { return 0 }, 0
+	}
+	return ads.site.Append(b, a)
 }
 
 // RSpecExtensions are the namespaces of the extensions that requests and
 // manifests, and those that advertisements of this site have something of
 // (AM API v3, GetVersion).
 func (s *Service) RSpecExtensions() (requests, advertisements []string) {
-	return slices.Clone(s.ads.requests), s.ads.site.Extensions()
+	for {
+		if a := s.offered(s.Inventory()); a != nil {
+			return slices.Clone(a.requests), a.site.Extensions()
+		}
+	}
 }

@@ -26,7 +26,7 @@ var update = flag.Bool("update", false, "write the advertisements in testdata an
 
 // advertise is the advertisement of an inventory as of a fixed time.
 func advertise(v *inventory.Inventory, x *binder.Index, onlyFree bool) string {
-	ads := newAdvertiser(Config{Inventory: v, GeneratedBy: "patchbay"})
+	ads := newAdvertiser(v, "patchbay")
 	return string(ads.site.Append(nil, rspec.Availability{
 		Generated: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC), Free: x.Free, PublicAddresses: x.FreePublicAddresses(), OnlyFree: onlyFree,
 	}))
@@ -131,8 +131,8 @@ func judge(t interface{ Fatal(...any) }, ad string) {
 }
 
 func TestAdvertisedExtensions(t *testing.T) {
-	simulated := &Service{ads: newAdvertiser(Config{Inventory: testInventory(t)})}
-	full := &Service{ads: newAdvertiser(Config{Inventory: parseInventory(t, equipped)})}
+	simulated := New(Config{Index: binder.NewIndex(testInventory(t))})
+	full := New(Config{Index: binder.NewIndex(parseInventory(t, equipped))})
 	few, fewAds := simulated.RSpecExtensions()
 	all, allAds := full.RSpecExtensions()
 	has := func(list []string, words string) bool {
@@ -253,7 +253,7 @@ func TestWhatIsAdvertisedCanBeRequested(t *testing.T) {
 func TestPastedNodesGetAManifest(t *testing.T) {
 	v := parseInventory(t, equipped)
 	x := binder.NewIndex(v)
-	s := &Service{cfg: Config{Inventory: v}}
+	s := &Service{cfg: Config{Index: binder.NewIndex(v)}}
 	ad := advertise(v, x, true)
 	text := pasted(ad, nodeText.FindAllString(ad, -1)...)
 	r, err := rspec.ParseRequest([]byte(text), rspec.ReadOptions{Managers: []urn.URN{v.Manager}})
@@ -274,7 +274,7 @@ func TestPastedNodesGetAManifest(t *testing.T) {
 			URN: urn.MustParse(fmt.Sprintf("urn:publicid:IDN+example.org+sliver+%d", i)), ClientID: n.Node.ClientID, Component: n.Component.URN,
 			SliverType: n.SliverType.Name, Image: n.Image, Exclusive: n.Exclusive,
 		}
-		part.Nodes[n.Node.ClientID] = s.facts(&sliver)
+		part.Nodes[n.Node.ClientID] = s.facts(s.Inventory(), &sliver)
 		want[n.Component.URN.String()] = sliver.URN.String()
 	}
 	manifest, err := rspec.WriteManifest([]rspec.Part{part}, rspec.ManifestOptions{Manager: v.Manager, Generated: time.Now()})
@@ -299,7 +299,7 @@ func TestPastedNodesGetAManifest(t *testing.T) {
 // TestAdvertisedMachineIsTheTable holds the advertised machine against
 // am.Next: every action is accepted as advertised, and nothing else is.
 func TestAdvertisedMachineIsTheTable(t *testing.T) {
-	m := machine(Config{Inventory: testInventory(t)})
+	m := machine(testInventory(t))
 	if m.Start != string(am.NotReady) || len(m.SliverTypes) != 2 || len(m.States) != len(am.AdvertisedStates) {
 		t.Fatalf("machine: %+v", m)
 	}

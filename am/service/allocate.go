@@ -23,7 +23,8 @@ type AllocateOptions struct {
 // Providers that want to be asked are asked before anything is promised (see
 // Prober), which may take as long as they do.
 //
-// Errors: Forbidden, SearchFailed for a request without a node for us, Exists
+// Errors: Forbidden, Unavailable while the site is locked down, Refused by the
+// site's policy, SearchFailed for a request without a node for us, Exists
 // for a client_id the slice has already, those of binder.Bind, and what
 // providers say in words of theirs.
 func (s *Service) Allocate(ctx context.Context, g credentials.Grant, slice urn.URN, req *rspec.Request, o AllocateOptions) (Outcome, error) {

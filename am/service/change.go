@@ -30,6 +30,7 @@ func sortByCreation(all []am.Sliver) {
 // for each sliver, all or nothing unless best effort.
 type change struct {
 	event   string
+	text    string // what the journal says beside it
 	grant   credentials.Grant
 	targets Targets
 	call    Call
@@ -119,7 +120,7 @@ func (s *Service) run(ctx context.Context, c change) (Outcome, error) {
 				return store.ChangeSet{}, err
 			}
 		}
-		journal(&cs, v, c.grant, c.call, c.event, r.slice, changed)
+		journal(&cs, v, c.grant, c.call, c.event, c.text, r.slice, changed)
 		return cs, nil
 	})
 	return out, err

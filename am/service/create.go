@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"patchbay/am"
+	"patchbay/am/policy"
 	"patchbay/am/store"
 	"patchbay/am/urn"
 	"patchbay/credentials"
@@ -46,8 +47,8 @@ func (s *Service) CreateSliver(ctx context.Context, g credentials.Grant, slice u
 			}
 			return boundAccounts(accounts, len(req.Nodes))
 		},
-		follow: func(v *store.View, cs *store.ChangeSet, until time.Time, x *am.Sliver) error {
-			return s.promiseToMake(v, cs, x, provisioning{until: until, accounts: accounts, on: true, call: o.Call})
+		follow: func(v *store.View, cs *store.ChangeSet, p *policy.Permit, until time.Time, x *am.Sliver) error {
+			return s.promiseToMake(v, cs, x, provisioning{permit: p, until: until, accounts: accounts, on: true, call: o.Call})
 		},
 	})
 }

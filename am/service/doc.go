@@ -9,6 +9,10 @@
 //
 //	Grant, Targets ─ resolve ─> slivers ─ am.Next, binder.Bind ─> ChangeSet ─> Commit ─> Outcome
 //
+// The inventory may be changed while all goes on (SetInventory): between two
+// decisions, so that each sees one. A sliver's own record tells what was promised,
+// whatever the inventory says later.
+//
 // No method acts on a sliver before it has asked Grant.Over for the slice;
 // resolve is where most do. A file holds one method, or two that are alike. It answers AM API v3,
 // "API operations".

@@ -13,13 +13,23 @@ import (
 	"patchbay/am"
 	"patchbay/am/store"
 	"patchbay/am/urn"
+	"patchbay/inventory"
 	"patchbay/rspec"
 )
 
 // withManifest adds the manifest of an outcome's slivers.
 func (s *Service) withManifest(out Outcome) (Outcome, error) {
 	err := s.cfg.Store.Read(func(v *store.View) (err error) {
-		out.Manifest, err = s.manifest(v, out.Slivers)
+		var there []Report // without those that were deleted since, and whose request went with them
+		for _, x := range out.Slivers {
+			switch _, err := s.requests.get(v, x.Document); {
+			case err == nil:
+				there = append(there, x)
+			case !errors.Is(err, store.ErrNotFound):
+				return err
+			}
+		}
+		out.Manifest, err = s.manifest(v, there)
 		return err
 	})
 	return out, err
@@ -57,7 +67,8 @@ func (s *Service) ManifestOf(sliver urn.URN) ([]byte, error) {
 func (s *Service) manifest(v *store.View, slivers []Report) ([]byte, error) {
 	var parts []rspec.Part
 	place := map[string]int{}
-	o := rspec.ManifestOptions{Manager: s.cfg.Inventory.Manager, Generated: v.Now().UTC(), GeneratedBy: s.cfg.GeneratedBy, ASCII: s.cfg.ASCIIManifests}
+	inv := s.Inventory()
+	o := rspec.ManifestOptions{Manager: inv.Manager, Generated: v.Now().UTC(), GeneratedBy: s.cfg.GeneratedBy, ASCII: s.cfg.ASCIIManifests}
 	for _, x := range slivers {
 		if x.Status.Allocation == am.Unallocated {
 			continue
@@ -72,7 +83,7 @@ func (s *Service) manifest(v *store.View, slivers []Report) ([]byte, error) {
 			place[x.Document] = i
 			parts = append(parts, rspec.Part{Request: req, Nodes: map[string]rspec.NodeFacts{}, Links: map[string]rspec.LinkFacts{}})
 		}
-		parts[i].Nodes[x.ClientID] = s.facts(&x.Sliver)
+		parts[i].Nodes[x.ClientID] = s.facts(inv, &x.Sliver)
 		for _, in := range x.Interfaces {
 			if in.VLAN != 0 {
 				parts[i].Links[in.Link] = rspec.LinkFacts{VLANTag: strconv.Itoa(in.VLAN)}
@@ -85,19 +96,18 @@ func (s *Service) manifest(v *store.View, slivers []Report) ([]byte, error) {
 	return rspec.WriteManifest(parts, o)
 }
 
-// facts are what a manifest says of one node.
-func (s *Service) facts(x *am.Sliver) rspec.NodeFacts {
+// facts are what a manifest says of one node: what was promised, whatever the
+// inventory says by now. That tells of gateways, and of slivers of earlier versions.
+func (s *Service) facts(inv *inventory.Inventory, x *am.Sliver) rspec.NodeFacts {
+	told := *x
+	remember(inv, &told)
+	x = &told
 	f := rspec.NodeFacts{
-		ComponentID: x.Component, SliverID: x.URN, SliverType: x.SliverType, Exclusive: x.Exclusive,
+		ComponentID: x.Component, ComponentName: x.ComponentName, HardwareType: x.HardwareType,
+		SliverID: x.URN, SliverType: x.SliverType, Exclusive: x.Exclusive,
 	}
-	if i, ok := s.cfg.Inventory.Image(x.Image); ok {
-		f.DiskImage = i.URN.String()
-	}
-	if c, ok := s.cfg.Inventory.Component(x.Component); ok {
-		f.ComponentName = c.Name
-		if len(c.HardwareTypes) > 0 {
-			f.HardwareType = c.HardwareTypes[0]
-		}
+	if !x.ImageURN.IsZero() {
+		f.DiskImage = x.ImageURN.String()
 	}
 	f.Hosts = hosts(x)
 	s.tellInterfaces(&f, x)
@@ -114,7 +124,7 @@ func (s *Service) facts(x *am.Sliver) rspec.NodeFacts {
 			}
 		}
 	}
-	if g, ok := s.gateway(x); ok {
+	if g, ok := gateway(x); ok {
 		tellGateway(&f, g)
 	}
 	for _, a := range x.Desired.Accounts {
@@ -146,14 +156,12 @@ func (s *Service) tellExtensions(f *rspec.NodeFacts, x *am.Sliver) {
 
 // gateway is the SSH host in front of a sliver: the one that its provider tells,
 // or that of its component. Without a user everybody logs in as himself.
-func (s *Service) gateway(x *am.Sliver) (rspec.Login, bool) {
+func gateway(x *am.Sliver) (rspec.Login, bool) {
 	if user, host, port, ok := splitDoor(x.Observed.Proxy); ok && user != "" {
 		return rspec.Login{Hostname: host, Port: port, Username: user}, true
 	}
-	if c, ok := s.cfg.Inventory.Component(x.Component); ok && c.Gateway != nil {
-		return rspec.Login{Hostname: c.Gateway.Host, Port: c.Gateway.Port, Username: c.Gateway.User}, true
-	}
-	return rspec.Login{}, false
+	user, host, port, ok := splitDoor(x.Gateway)
+	return rspec.Login{Hostname: host, Port: port, Username: user}, ok
 }
 
 // tellGateway puts a gateway in front of each login on another host than its
@@ -260,7 +268,11 @@ func (c *requestCache) get(v *store.View, id string) (*rspec.Request, error) {
 			return req, nil
 		}
 	}
-	req, err := rspec.ParseRequest(doc.Text, c.reading)
+	reading := c.reading
+	if len(doc.Managers) > 0 { // else it is of an earlier version
+		reading.Managers = doc.Managers
+	}
+	req, err := rspec.ParseRequest(doc.Text, reading)
 	if err != nil {
 		return nil, err
 	}

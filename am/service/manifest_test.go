@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"patchbay/am"
+	"patchbay/am/binder"
 	"patchbay/am/urn"
 	"patchbay/inventory"
 	"patchbay/rspec"
@@ -54,7 +55,7 @@ func testInventory(t *testing.T) *inventory.Inventory {
 
 // TestFactsOfLogins holds which logins, accounts and gateways a manifest tells.
 func TestFactsOfLogins(t *testing.T) {
-	s := &Service{cfg: Config{Inventory: testInventory(t)}}
+	s := &Service{cfg: Config{Index: binder.NewIndex(testInventory(t))}}
 	ann := am.Account{Login: "ann", User: urn.MustParse("urn:publicid:IDN+example.org+user+ann"), Keys: []string{"k"}}
 	bob := am.Account{Login: "bob", User: urn.MustParse("urn:publicid:IDN+example.org+user+bob"), Keys: []string{"l"}}
 	for _, tt := range []struct {
@@ -82,7 +83,7 @@ func TestFactsOfLogins(t *testing.T) {
 			[]rspec.Login{{Hostname: "2001:db8:0::1", Port: 22, Username: "ann"}}, nil},
 		{"a gateway to nowhere is not told", nil, am.Observed{Logins: []string{"h:22"}, Proxy: "gw@g:2222"}, nil, nil},
 	} {
-		f := s.facts(&am.Sliver{Desired: am.Desired{Accounts: tt.accounts}, Observed: tt.seen})
+		f := s.facts(s.Inventory(), &am.Sliver{Desired: am.Desired{Accounts: tt.accounts}, Observed: tt.seen})
 		if d := cmp.Diff(tt.logins, f.Logins) + cmp.Diff(tt.proxies, f.Proxies); d != "" {
 			t.Errorf("%s:\n%s", tt.rule, d)
 		}
@@ -93,8 +94,8 @@ func TestFactsOfLogins(t *testing.T) {
 }
 
 func TestFactsOfHosts(t *testing.T) {
-	s := &Service{cfg: Config{Inventory: testInventory(t)}}
-	f := s.facts(&am.Sliver{Hostname: "n", Observed: am.Observed{Addresses: []string{"192.0.2.1", "2001:db8::1", "nonsense"}}})
+	s := &Service{cfg: Config{Index: binder.NewIndex(testInventory(t))}}
+	f := s.facts(s.Inventory(), &am.Sliver{Hostname: "n", Observed: am.Observed{Addresses: []string{"192.0.2.1", "2001:db8::1", "nonsense"}}})
 	if d := cmp.Diff([]rspec.Host{{Name: "n", IPv4: "192.0.2.1"}}, f.Hosts); d != "" {
 		t.Error(d)
 	}
@@ -103,7 +104,7 @@ func TestFactsOfHosts(t *testing.T) {
 // TestFactsOfInterfaces holds what a manifest tells of interfaces, and of a
 // public address, which is told alone: it is the way to the node.
 func TestFactsOfInterfaces(t *testing.T) {
-	s := &Service{cfg: Config{Inventory: testInventory(t)}}
+	s := &Service{cfg: Config{Index: binder.NewIndex(testInventory(t))}}
 	nic := urn.MustParse("urn:publicid:IDN+example.org+interface+pc1:eth1")
 	x := am.Sliver{
 		Hostname:      "n",
@@ -114,7 +115,7 @@ func TestFactsOfInterfaces(t *testing.T) {
 		},
 		Observed: am.Observed{Addresses: []string{"192.0.2.10", "10.9.9.9"}, MACs: map[string]string{"n:1": "020000000001"}},
 	}
-	f := s.facts(&x)
+	f := s.facts(s.Inventory(), &x)
 	if d := cmp.Diff([]rspec.Host{{Name: "n", IPv4: "192.0.2.10"}}, f.Hosts); d != "" {
 		t.Error(d)
 	}
@@ -131,10 +132,10 @@ func TestFactsOfInterfaces(t *testing.T) {
 }
 
 func TestFactsOfExtensions(t *testing.T) {
-	s := &Service{cfg: Config{Inventory: testInventory(t), ManifestExtensions: []string{SliverInfo, VNode}}}
+	s := &Service{cfg: Config{Index: binder.NewIndex(testInventory(t)), ManifestExtensions: []string{SliverInfo, VNode}}}
 	made := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	ann := urn.MustParse("urn:publicid:IDN+example.org+user+ann")
-	f := s.facts(&am.Sliver{
+	f := s.facts(s.Inventory(), &am.Sliver{
 		Component: urn.MustParse("urn:publicid:IDN+example.org+node+pc13"), Creator: ann, Created: made, Expires: made.Add(time.Hour),
 		Status: am.Status{Allocation: am.Provisioned, Operational: am.Ready}, Error: "an install failed",
 	})
@@ -208,8 +209,8 @@ func TestFactsOfTheComponentsGateway(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := &Service{cfg: Config{Inventory: inv}}
-		f := s.facts(&am.Sliver{
+		s := &Service{cfg: Config{Index: binder.NewIndex(inv)}}
+		f := s.facts(s.Inventory(), &am.Sliver{
 			Component: inv.Components[0].URN,
 			Desired:   am.Desired{Accounts: []am.Account{{Login: "ann"}, {Login: "bob"}}},
 			Observed:  am.Observed{Logins: []string{"h:22"}, Proxy: tt.told},

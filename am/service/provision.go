@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"patchbay/am"
+	"patchbay/am/policy"
 	"patchbay/am/store"
 	"patchbay/am/urn"
 	"patchbay/credentials"
@@ -27,9 +28,12 @@ type ProvisionOptions struct {
 // Errors: those of resolve; SearchFailed when a slice has none left to
 // provision; BadArgs for an end in the past; TooBig for too many keys;
 // Unsupported for a sliver that is provisioned already; Busy for one whose
-// provider is still being asked.
+// provider is still being asked; Refused by the site's policy; Unavailable while
+// the site is locked down, or for a sliver on what is under maintenance.
 func (s *Service) Provision(ctx context.Context, g credentials.Grant, t Targets, o ProvisionOptions) (Outcome, error) {
 	var accounts []am.Account
+	var permit *policy.Permit
+	var cut cutLeases
 	out, err := s.run(ctx, change{
 		event: "Provision", grant: g, targets: t, call: o.Call,
 		pick: func(all []am.Sliver) ([]am.Sliver, error) {
@@ -40,8 +44,15 @@ func (s *Service) Provision(ctx context.Context, g credentials.Grant, t Targets,
 			return todo, nil
 		},
 		prepare: func(v *store.View, slice urn.URN) (err error) {
+			if err := s.open(); err != nil {
+				return err
+			}
 			if !o.EndTime.IsZero() && !o.EndTime.After(v.Now()) {
 				return am.Errorf(am.BadArgs, "geni_end_time %s is in the past", o.EndTime.Format(time.RFC3339)).With(am.OutOfRange)
+			}
+			permit = s.cfg.Policy.For(g.Caller(), slice)
+			if err := permit.Begin(); err != nil {
+				return err
 			}
 			var slivers int // of the slice
 			if accounts, slivers, err = nameAccounts(v, slice, o.Users); err != nil {
@@ -50,7 +61,7 @@ func (s *Service) Provision(ctx context.Context, g credentials.Grant, t Targets,
 			return boundAccounts(accounts, slivers)
 		},
 		step: func(v *store.View, cs *store.ChangeSet, r *resolved, x *am.Sliver) error {
-			if err := s.promiseToMake(v, cs, x, provisioning{until: r.until, wish: o.EndTime, accounts: accounts, call: o.Call}); err != nil {
+			if err := s.promiseToMake(v, cs, x, provisioning{permit: permit, until: r.until, wish: o.EndTime, accounts: accounts, cut: &cut, call: o.Call}); err != nil {
 				return err
 			}
 			cs.PutSliver(*x)
@@ -60,18 +71,23 @@ func (s *Service) Provision(ctx context.Context, g credentials.Grant, t Targets,
 	if err != nil {
 		return Outcome{}, err
 	}
+	out.Notices = append(out.Notices, cut.texts()...)
 	return s.withManifest(out)
 }
 
 // provisioning is what a reserved sliver is promised.
 type provisioning struct {
+	// permit is what the caller may have.
+	permit *policy.Permit
 	// until is the end of the credential.
 	until time.Time
 	// wish is when the lease is to end; if zero, what Allocate was told counts.
 	wish     time.Time
 	accounts []am.Account
 	// on says to switch it on as soon as it is made.
-	on   bool
+	on bool
+	// cut notes leases that maintenance cuts; nil for nobody.
+	cut  *cutLeases
 	call Call
 }
 
@@ -83,11 +99,28 @@ func (s *Service) promiseToMake(v *store.View, cs *store.ChangeSet, x *am.Sliver
 		return err
 	}
 	now := v.Now().UTC()
+	if err := s.serving(now, x); err != nil {
+		return err
+	}
+	granted := x.Granted // no earlier, unless that is asked for
+	if !granted.IsZero() && !p.wish.IsZero() {
+		granted = earliest(granted, p.wish)
+	}
 	if p.wish.IsZero() && x.Wish.After(now) {
 		p.wish = x.Wish
 	}
+	if err := p.permit.Over(now, x); err != nil {
+		return err
+	}
 	x.Status = status
-	x.Expires = s.leaseEnd(now, p.until, p.wish)
+	end := earliest(p.permit.First(now, x.Created, s.leaseEnd(now, p.until, p.wish)))
+	if w := s.next(now, end, x); p.cut != nil && (w == nil || granted.Before(w.From)) {
+		p.cut.note(x, w)
+	}
+	if x.Expires = s.beforeMaintenance(now, end, x); x.Expires.Before(granted) {
+		x.Expires = granted
+	}
+	x.Granted = time.Time{}
 	x.Desired = am.Desired{Present: true, On: p.on, Accounts: p.accounts}
 	promise(cs, v, x, am.GoalMake, p.call)
 	return nil

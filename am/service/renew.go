@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"patchbay/am"
+	"patchbay/am/policy"
 	"patchbay/am/store"
 	"patchbay/am/urn"
 	"patchbay/credentials"
@@ -23,13 +24,17 @@ type RenewOptions struct {
 // the lease.
 //
 // Errors: those of resolve; BadArgs for a time in the past; Refused with
-// OutOfRange for one beyond the credential or the site's limits, naming the
-// latest that would do; Busy for a sliver whose provider is still being asked.
+// OutOfRange for one beyond the credential, the site's limits or its policy,
+// naming the latest that would do, or beyond the beginning of maintenance; Busy
+// for a sliver whose provider is still being asked.
 func (s *Service) Renew(ctx context.Context, g credentials.Grant, t Targets, until time.Time, o RenewOptions) (Outcome, error) {
 	until = until.UTC().Truncate(time.Second)
-	return s.run(ctx, change{
-		event: "Renew", grant: g, targets: t, call: o.Call,
-		prepare: func(v *store.View, _ urn.URN) error {
+	var permit *policy.Permit
+	var cut cutLeases
+	out, err := s.run(ctx, change{
+		event: "Renew", text: "until " + until.Format(time.RFC3339), grant: g, targets: t, call: o.Call,
+		prepare: func(v *store.View, slice urn.URN) error {
+			permit = s.cfg.Policy.For(g.Caller(), slice)
 			if !until.After(v.Now()) {
 				return am.Errorf(am.BadArgs, "the expiration time %s is in the past", until.Format(time.RFC3339)).With(am.OutOfRange)
 			}
@@ -40,22 +45,41 @@ func (s *Service) Renew(ctx context.Context, g credentials.Grant, t Targets, unt
 			if err != nil {
 				return err
 			}
-			end := until
-			if latest := s.latest(v.Now().UTC(), r.until, x); end.After(latest) {
+			now := v.Now().UTC()
+			latest := s.latest(now, r.until, x)
+			by := s.limitedBy(latest, r.until)
+			if until.After(x.Expires) { // no rule refuses to end a lease sooner
+				latest, by = permit.Latest(now, x.Created, latest, by)
+				latest = earliest(latest)
+			}
+			end, w := s.renewable(now, until, x)
+			if end.Before(until) && !o.AsLongAsPossible {
+				at, why := earliest(end, latest), "for maintenance begins"
+				if at.After(w.From) {
+					why = "promised before the maintenance was planned that begins"
+				}
+				return am.Errorf(am.Refused, "sliver %s cannot be renewed to %s; the latest time is %s, %s at %s: %s", x.URN, until.Format(time.RFC3339), at.Format(time.RFC3339), why, w.From.Format(time.RFC3339), w.Text).With(am.OutOfRange).About(x.URN)
+			}
+			if end.After(latest) {
 				if !o.AsLongAsPossible {
-					return am.Errorf(am.Refused, "sliver %s cannot be renewed to %s; the latest time is %s, by %s", x.URN, until.Format(time.RFC3339), latest.Format(time.RFC3339), s.limitedBy(latest, r.until)).With(am.OutOfRange).About(x.URN)
+					return am.Errorf(am.Refused, "sliver %s cannot be renewed to %s; the latest time is %s, by %s", x.URN, until.Format(time.RFC3339), latest.Format(time.RFC3339), by).With(am.OutOfRange).About(x.URN)
 				}
 				end = latest
 			}
 			if o.AsLongAsPossible && end.Before(x.Expires) {
 				end = x.Expires
 			}
+			if w != nil && end.Equal(w.From) {
+				cut.note(x, w)
+			}
 			// Whoever renews has another wish now than when he allocated.
-			x.Status, x.Expires, x.Wish = status, end, time.Time{}
+			x.Status, x.Expires, x.Wish, x.Granted = status, end, time.Time{}, time.Time{}
 			cs.PutSliver(*x)
 			return nil
 		},
 	})
+	out.Notices = append(out.Notices, cut.texts()...)
+	return out, err
 }
 
 func (s *Service) limitedBy(latest, credential time.Time) string {

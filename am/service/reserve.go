@@ -2,10 +2,13 @@ package service
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"time"
 
 	"patchbay/am"
 	"patchbay/am/binder"
+	"patchbay/am/policy"
 	"patchbay/am/store"
 	"patchbay/am/urn"
 	"patchbay/credentials"
@@ -24,18 +27,22 @@ type reservation struct {
 	admit func(v *store.View) error
 	// prepare finds out, once for all slivers, what follow needs; nil for nothing.
 	prepare func(v *store.View) error
-	// follow takes a sliver further once it is reserved; until is the end of the
-	// credential. Nil for nothing.
-	follow func(v *store.View, cs *store.ChangeSet, until time.Time, x *am.Sliver) error
+	// follow takes a sliver further once it is reserved, as far as the permit goes;
+	// until is the end of the credential. Nil for nothing.
+	follow func(v *store.View, cs *store.ChangeSet, p *policy.Permit, until time.Time, x *am.Sliver) error
 	// avoid are components that have refused a node.
-	avoid []*inventory.Component
+	avoid []urn.URN
+	// permit is what the caller may have, by the rules of the decision.
+	permit *policy.Permit
 }
 
 // taken is what a reservation has taken.
 type taken struct {
-	document string
-	binding  binder.Binding
-	slivers  []am.Sliver
+	document  string
+	inventory *inventory.Inventory // by which it was bound
+	binding   binder.Binding
+	slivers   []am.Sliver
+	cut       cutLeases
 	// trial says that their providers want to be asked before more is promised:
 	// the lease ends soon.
 	trial bool
@@ -52,19 +59,57 @@ func (s *Service) reserve(ctx context.Context, r reservation) (Outcome, error) {
 		return Outcome{}, err
 	}
 	out := Outcome{Slice: r.slice, Slivers: reports(t.slivers)}
-	out.Notices = append(rspec.Lines(r.request.Notices), Remarks(s.cfg.Inventory, r.request, t.binding)...)
+	out.Notices = append(rspec.Lines(r.request.Notices), Remarks(t.inventory, r.request, t.binding)...)
+	out.Notices = append(out.Notices, t.cut.texts()...)
 	s.requests.add(t.document, r.request)
 	return s.withManifest(out)
 }
 
-// take decides and commits who serves the nodes.
+// take decides and commits who serves the nodes. What is held by a lease that is over
+// is held by nobody: it is ended before it stands in anybody's way.
 func (s *Service) take(ctx context.Context, r reservation) (taken, error) {
-	doc := am.Document{ID: newUUID(), Slice: r.slice, Text: r.request.Text()}
+	t, err := s.takeNow(ctx, r)
+	if err != nil && mayBeHeld(err) && s.endLeases(ctx) {
+		t, err = s.takeNow(ctx, r)
+	}
+	return t, err
+}
+
+// mayBeHeld tells whether something was refused for what others hold.
+func mayBeHeld(err error) bool {
+	_, unsatisfied := errors.AsType[*binder.UnsatisfiedError](err)
+	return unsatisfied || am.CodeOf(err) == am.Refused
+}
+
+// endLeases tells whether leases were over, and are ended now.
+func (s *Service) endLeases(ctx context.Context) bool {
+	if s.cfg.EndLeases == nil {
+		return false
+	}
+	over := false
+	err := s.cfg.Store.Read(func(v *store.View) error {
+		due, _, err := v.Due(1)
+		over = len(due) > 0
+		return err
+	})
+	return err == nil && over && s.cfg.EndLeases(ctx) == nil
+}
+
+// takeNow is take, once.
+func (s *Service) takeNow(ctx context.Context, r reservation) (taken, error) {
+	doc := am.Document{ID: newUUID(), Slice: r.slice, Text: r.request.Text(), Managers: r.request.Managers}
 	var t taken
 	err := s.commit(ctx, func(v *store.View) (store.ChangeSet, error) {
 		var cs store.ChangeSet
 		until, err := over(v, r.grant, r.slice)
 		if err != nil {
+			return cs, err
+		}
+		if err := s.open(); err != nil {
+			return cs, err
+		}
+		r.permit = s.cfg.Policy.For(r.grant.Caller(), r.slice)
+		if err := r.permit.Begin(); err != nil {
 			return cs, err
 		}
 		for _, ask := range []func(*store.View) error{r.admit, r.prepare} {
@@ -75,9 +120,13 @@ func (s *Service) take(ctx context.Context, r reservation) (taken, error) {
 				return cs, err
 			}
 		}
-		t = taken{document: doc.ID}
+		t = taken{document: doc.ID, inventory: s.Inventory()}
 		if t.slivers, t.binding, err = s.bind(v, r, doc.ID, until); err != nil {
 			return cs, err
+		}
+		for i := range t.slivers {
+			// As far as Provision would go, for it is told before.
+			t.cut.note(&t.slivers[i], s.next(v.Now(), s.leaseEnd(v.Now().UTC(), until, r.options.EndTime), &t.slivers[i]))
 		}
 		doc.Received = v.Now().UTC()
 		cs.PutDocument(doc)
@@ -99,7 +148,7 @@ func (s *Service) promiseTaken(v *store.View, cs *store.ChangeSet, r reservation
 	for i := range slivers {
 		x := &slivers[i]
 		if r.follow != nil {
-			if err := r.follow(v, cs, until, x); err != nil {
+			if err := r.follow(v, cs, r.permit, until, x); err != nil {
 				return err
 			}
 		}
@@ -108,7 +157,7 @@ func (s *Service) promiseTaken(v *store.View, cs *store.ChangeSet, r reservation
 	if err := touch(cs, v, r.slice); err != nil {
 		return err
 	}
-	journal(cs, v, r.grant, r.options.Call, r.event, r.slice, slivers)
+	journal(cs, v, r.grant, r.options.Call, r.event, "", r.slice, slivers)
 	return nil
 }
 
@@ -118,7 +167,7 @@ func (s *Service) bind(v *store.View, r reservation, document string, until time
 	var none binder.Binding
 	switch {
 	case len(r.request.Nodes) == 0:
-		return nil, none, am.Errorf(am.SearchFailed, "the request has no node for this aggregate (%s); it is asked for by that component_manager_id, or by none", s.cfg.Inventory.Manager)
+		return nil, none, am.Errorf(am.SearchFailed, "the request has no node for this aggregate (%s); it is asked for by that component_manager_id, or by none", s.Inventory().Manager)
 	case !wish.IsZero() && !wish.After(now):
 		return nil, none, am.Errorf(am.BadArgs, "geni_end_time %s is in the past", wish.Format(time.RFC3339)).With(am.OutOfRange)
 	}
@@ -132,8 +181,26 @@ func (s *Service) bind(v *store.View, r reservation, document string, until time
 	if err := held.admit(r.request); err != nil {
 		return nil, none, err
 	}
-	binding, err := binder.BindAvoiding(r.avoid, r.request, s.cfg.Index, r.slice, held.addresses...)
+	if err := r.permit.Nodes(len(r.request.Nodes)); err != nil {
+		return nil, none, err
+	}
+	s.cfg.Index.Advance(now)
+	inv := s.Inventory()
+	var avoid []*inventory.Component // by now
+	for _, u := range r.avoid {
+		if c, ok := inv.Component(u); ok {
+			avoid = append(avoid, c)
+		}
+	}
+	binding, err := permitted(r.permit).Bind(avoid, r.request, s.cfg.Index, r.slice, held.addresses...)
 	if err != nil {
+		return nil, none, err
+	}
+	var cores int64
+	for _, b := range binding.Nodes {
+		cores += b.Amount.Cores
+	}
+	if err := r.permit.Cores(cores); err != nil {
 		return nil, none, err
 	}
 	status, err := am.Next(am.Status{Allocation: am.Unallocated, Operational: am.PendingAllocation}, am.EventAllocate)
@@ -142,24 +209,50 @@ func (s *Service) bind(v *store.View, r reservation, document string, until time
 	}
 	slivers := make([]am.Sliver, len(binding.Nodes))
 	for i, b := range binding.Nodes {
-		x := bound(s.cfg.Inventory, r.slice, &b, &held.hostnames)
+		x := bound(inv, r.slice, &b, &held.hostnames)
 		x.Ordinal, x.Document = i, document
-		x.Status, x.Created, x.Creator = status, now, r.grant.Caller()
-		x.Expires, x.Wish = s.reservationEnd(now, until, wish), wish
+		x.Status, x.Created = status, now
+		x.Creator, x.Speaker, x.Request = r.grant.Caller(), r.grant.Speaker(), r.options.Request
+		if err := s.serving(now, &x); err != nil { // it has begun just now
+			return nil, none, err
+		}
+		end := earliest(r.permit.First(now, now, s.reservationEnd(now, until, wish)))
+		x.Expires, x.Wish = s.beforeMaintenance(now, end, &x), wish
 		slivers[i] = x
 	}
 	return slivers, binding, nil
 }
 
+// permitted is what the binder may choose from.
+func permitted(p *policy.Permit) (b binder.Permit) {
+	b.Components, b.NoComponent = p.Components()
+	b.SliverTypes, b.NoSliverType = p.SliverTypes()
+	return b
+}
+
 // bound is a new sliver for a node of a slice, with what it was bound to.
 func bound(inv *inventory.Inventory, slice urn.URN, b *binder.Bound, names *am.Hostnames) am.Sliver {
-	return am.Sliver{
+	x := am.Sliver{
 		URN:   urn.URN{Authority: inv.Manager.Authority, Type: urn.Sliver, Name: newUUID()},
 		Slice: slice, ClientID: b.Node.ClientID,
 		Hostname:  names.For(b.Node.ClientID),
-		Component: b.Component.URN, SliverType: b.SliverType.Name, Image: b.Image,
+		Component: b.Component.URN, ComponentName: b.Component.Name, Provider: b.Component.Provider,
+		SliverType: b.SliverType.Name, Image: b.Image,
 		Exclusive: b.Exclusive, Amount: b.Amount,
-		Interfaces: b.Interfaces, Setup: setup(b.Node), PublicAddress: b.PublicAddress,
+		Interfaces: named(inv, b.Interfaces), Setup: setup(b.Node), PublicAddress: b.PublicAddress,
 		Generation: 1,
 	}
+	remember(inv, &x)
+	return x
+}
+
+// named are interfaces with the names of the physical ones on their components.
+func named(inv *inventory.Inventory, bound []am.Interface) []am.Interface {
+	all := slices.Clone(bound)
+	for i := range all {
+		if x, ok := inv.Interface(all[i].Component); ok {
+			all[i].ComponentName = x.Name
+		}
+	}
+	return all
 }

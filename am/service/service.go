@@ -5,14 +5,16 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"patchbay/am"
 	"patchbay/am/binder"
+	"patchbay/am/maintenance"
+	"patchbay/am/policy"
 	"patchbay/am/store"
 	"patchbay/am/urn"
 	"patchbay/credentials"
-	"patchbay/inventory"
 	"patchbay/rspec"
 )
 
@@ -41,10 +43,12 @@ var DefaultLeases = Leases{
 
 // Config is what a Service is made of.
 type Config struct {
-	Store     *store.Store
-	Index     *binder.Index
-	Inventory *inventory.Inventory
-	Leases    Leases
+	Store *store.Store
+	// Index has the inventory in force, and what is free of it. See SetInventory.
+	Index  *binder.Index
+	Leases Leases
+	// Policy says who may have what; nil lets everybody have everything.
+	Policy *policy.Policy
 	// GeneratedBy signs the documents we write.
 	GeneratedBy string
 	// EmptyDescribeNotFound answers SearchFailed to Describe of a slice without
@@ -60,6 +64,10 @@ type Config struct {
 	Reading rspec.ReadOptions
 	// Wake tells the runner that there is work; it must not block.
 	Wake func()
+	// EndLeases ends the leases that are over and were not ended yet, and returns when
+	// that is done. It is called when something is refused that they may hold. Nil has
+	// callers come again.
+	EndLeases func(context.Context) error
 	// Prober asks providers before slivers are promised; nil asks nobody.
 	Prober Prober
 }
@@ -76,7 +84,8 @@ const (
 type Service struct {
 	cfg      Config
 	requests *requestCache
-	ads      *advertiser
+	offer    atomic.Pointer[offer]
+	plan     atomic.Pointer[maintenance.Plan] // see Heed
 }
 
 // New makes a Service over opened rooms.
@@ -87,7 +96,9 @@ func New(c Config) *Service {
 	if c.Wake == nil {
 		c.Wake = func() {}
 	}
-	return &Service{cfg: c, requests: newRequestCache(c.Reading), ads: newAdvertiser(c)}
+	s := &Service{cfg: c, requests: newRequestCache(c.Reading)}
+	s.offer.Store(&offer{newAdvertiser(c.Index.Inventory(), c.GeneratedBy), nil})
+	return s
 }
 
 // Targets is what a call is about: a whole slice, or some of its slivers.
@@ -100,6 +111,11 @@ type Targets struct {
 type Call struct {
 	// Request is the id of the call.
 	Request string
+	// Method is its name, API the version of the API that it came by, and Remote
+	// the address that it came from.
+	Method string
+	API    int
+	Remote string
 	// BestEffort asks for what is possible instead of all or nothing.
 	BestEffort bool
 }
@@ -139,8 +155,11 @@ func (s *Service) commit(ctx context.Context, d store.Decision) error {
 }
 
 // journal adds the line of a mutating call.
-func journal(cs *store.ChangeSet, v *store.View, g credentials.Grant, c Call, event string, slice urn.URN, slivers []am.Sliver) {
-	e := am.JournalEntry{At: v.Now().UTC(), Event: event, Request: c.Request, Caller: g.Caller(), Speaker: g.Speaker(), Slice: slice}
+func journal(cs *store.ChangeSet, v *store.View, g credentials.Grant, c Call, event, text string, slice urn.URN, slivers []am.Sliver) {
+	e := am.JournalEntry{
+		At: v.Now().UTC(), Event: event, Request: c.Request, Method: c.Method, API: c.API, Remote: c.Remote,
+		Caller: g.Caller(), Speaker: g.Speaker(), Credentials: g.Fingerprints(), Slice: slice, Text: text,
+	}
 	for _, x := range slivers {
 		e.Slivers = append(e.Slivers, x.URN)
 	}

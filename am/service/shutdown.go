@@ -53,7 +53,7 @@ func (s *Service) Shutdown(ctx context.Context, g credentials.Grant, slice urn.U
 			x.Status, x.Desired.On, x.Frozen = status, false, true
 			cs.PutSliver(x)
 		}
-		journal(&cs, v, g, c, "Shutdown", slice, live)
+		journal(&cs, v, g, c, "Shutdown", "", slice, live)
 		return cs, nil
 	})
 }

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 
 	"patchbay/am"
@@ -9,7 +10,8 @@ import (
 )
 
 // Standing tells what stands against a call whatever its options say: that its
-// slice is shut down, or that what it names is not there. Who finds an option
+// slice is shut down, that what it names is not there, or that the site takes no
+// new work. Who finds an option
 // to be wrong asks it first, so that of two mistakes the graver is told.
 //
 // Errors: those of the method for which g was granted.
@@ -20,9 +22,12 @@ func (s *Service) Standing(_ context.Context, g credentials.Grant, t Targets, c 
 	return s.cfg.Store.Read(func(v *store.View) error {
 		if g.Right() == credentials.RightAllocate {
 			_, err := over(v, g, t.Slice)
-			return err
+			return cmp.Or(err, s.open())
 		}
 		_, err := resolve(v, g, t, c.BestEffort)
+		if err == nil && g.Right() == credentials.RightProvision {
+			return s.open()
+		}
 		if g.Right() == credentials.RightDescribe && s.emptyDescribed(t, err) {
 			return nil
 		}

@@ -85,7 +85,7 @@ func (s *Service) try(ctx context.Context, r reservation, t taken) (taken, error
 		// Not by its neighbours either: a machine that is out of order would go from
 		// one node to the next.
 		for _, x := range refused {
-			r.avoid = append(r.avoid, x.node.Component)
+			r.avoid = append(r.avoid, x.node.Component.URN)
 		}
 		next, err := s.take(ctx, r)
 		if _, ok := errors.AsType[*binder.UnsatisfiedError](err); ok {
@@ -136,10 +136,17 @@ func (s *Service) confirm(ctx context.Context, r reservation, t *taken) error {
 		if err != nil {
 			return cs, err
 		}
+		if err := s.open(); err != nil {
+			return cs, err
+		}
 		if r.prepare != nil {
 			if err := r.prepare(v); err != nil {
 				return cs, err
 			}
+		}
+		r.permit = s.cfg.Policy.For(r.grant.Caller(), r.slice)
+		if err := r.permit.Begin(); err != nil {
+			return cs, err
 		}
 		now, wish := v.Now().UTC(), r.options.EndTime
 		if !wish.IsZero() && !wish.After(now) {
@@ -154,7 +161,14 @@ func (s *Service) confirm(ctx context.Context, r reservation, t *taken) error {
 			if err != nil {
 				return cs, err
 			}
-			x.Expires, x.AskedUntil = s.reservationEnd(now, until, wish), time.Time{}
+			if err := s.stillOffered(&x); err != nil {
+				return cs, err
+			}
+			if err := s.serving(now, &x); err != nil {
+				return cs, err
+			}
+			end := earliest(r.permit.First(now, x.Created, s.reservationEnd(now, until, wish)))
+			x.Expires, x.AskedUntil = s.beforeMaintenance(now, end, &x), time.Time{}
 			promised = append(promised, x)
 		}
 		return cs, s.promiseTaken(v, &cs, r, until, promised)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"patchbay/am"
 	"patchbay/inventory/provider"
 )
 
@@ -45,7 +44,7 @@ type call struct {
 	unstored error     // the outcomes could not be written down
 }
 
-func (j *job) removes() bool { return j.task.Goal == am.GoalRemove }
+func (j *job) removes() bool { return j.task.Goal.Removes() }
 
 // begin starts a call in its own goroutine.
 func (l *loop) begin(ctx context.Context, c *call) {
@@ -132,7 +131,9 @@ func (c *call) get(ctx context.Context, limits Limits) {
 		return
 	}
 	for _, i := range c.items {
-		c.outcomes = append(c.outcomes, judge(c.provider, i, found[i.name()], limits.Changing))
+		res, told := found[i.name()]
+		res.LeftOut = res.LeftOut || !told
+		c.outcomes = append(c.outcomes, judge(c.provider, i, res, limits.Changing))
 	}
 }
 
@@ -162,6 +163,11 @@ func (c *call) set(ctx context.Context) {
 // not for experimenters: the log has it.
 func refusal(name string, err error) *provider.Error {
 	if e, ok := errors.AsType[*provider.Error](err); ok {
+		if e.Kind == provider.Unknown { // it was said of the call, so it does not mean that nothing is left
+			about := *e
+			about.Kind = provider.Failed
+			return &about
+		}
 		return e
 	}
 	return &provider.Error{Kind: provider.Failed, Msg: "its provider " + name + " did not answer", Temporary: true, Err: err}
@@ -264,6 +270,10 @@ func (l *loop) follow(j *job, o outcome, now time.Time) {
 	switch o.verdict {
 	case wait:
 		j.missing, j.sliver.Observed = o.vanished, o.observed
+		if o.vanished && j.removes() { // what hides it may last
+			j.due = now.Add(l.r.limits.PollMax)
+			break
+		}
 		if j.since.IsZero() {
 			j.since = now
 		}
@@ -275,13 +285,14 @@ func (l *loop) follow(j *job, o outcome, now time.Time) {
 	case asked:
 		j.asked, j.since, j.poll, j.due = true, now, l.r.limits.PollMin, now
 	case retry:
-		j.asked, j.since = false, time.Time{}
+		j.asked, j.missing, j.since = false, false, time.Time{}
 		j.task.Attempt++
 		j.sliver.Error, j.sliver.Observed = o.text, o.observed
 		j.due = now.Add(o.delay)
 	case note:
 		j.sliver.Error, j.due = o.text, now.Add(unusable)
 	case done, gone, refuse, lose:
+		l.stale = l.stale || o.verdict == refuse // there may be something to undo
 		delete(l.jobs, j.id)
 		if o.verdict != refuse {
 			delete(l.suspects, j.id)

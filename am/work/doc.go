@@ -8,7 +8,13 @@
 //	                            │     └── apply (set) <─ ask ──┘                               │
 //	                            └──────────────────────────────────────────────────────────────┘
 //	store ── leases ─> expire ── lease.Release ─> store
-//	store ── slivers > sweep ─── get ── lost ───> store
+//	store ── slivers > sweep ─── get ── lost, drifted ─> store
+//	providers ─────> take stock ─ get of everything ─ without a record ─> log, removed
+//
+// A sliver belongs to the provider that its record names, whatever the inventory says
+// later. What was made of one that is given up is undone, while its record stays; one
+// that fails later keeps its node. A component is free again when its provider has said
+// that nothing is left, and never before.
 //
 // All that must not be forgotten is in the store: what the runner keeps in
 // memory only saves time, so it may be stopped at any line and started again.

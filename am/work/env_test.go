@@ -1,6 +1,7 @@
 package work
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,6 +46,7 @@ type env struct {
 	// providers, when set, replaces the one provider.
 	providers  func(string) (Provider, error)
 	components func(urn.URN) (string, string, bool)
+	interfaces func(urn.URN) string
 	limits     Limits
 	clock      func() time.Time
 	// wrap, when set, stands between the runner and the store.
@@ -53,7 +55,13 @@ type env struct {
 	// were made on was read before.
 	racing bool
 
-	strict bool // services must succeed
+	outbox func(store.Change) []store.Message // what the store posts
+
+	strict  bool // services must succeed
+	remove  bool // of what nobody was promised
+	log     *slog.Logger
+	stocked func(context.Context)
+	await   func(context.Context)
 
 	r    *Runner
 	stop func() error
@@ -70,7 +78,7 @@ func (e *env) open() {
 	e.t.Helper()
 	// One decision a write: with more, the committer waits for company by the
 	// clock, which stands still in a bubble.
-	st, err := store.Open(e.path, store.Options{Now: func() time.Time { return e.clock() }, MaxGroup: 1})
+	st, err := store.Open(e.path, store.Options{Now: func() time.Time { return e.clock() }, MaxGroup: 1, Outbox: e.outbox})
 	if err != nil {
 		e.t.Fatal(err)
 	}
@@ -94,11 +102,16 @@ func (e *env) start() {
 	e.r = New(Config{
 		Store:      s,
 		Components: components,
+		Interfaces: e.interfaces,
 		Providers:  providers,
-		Log:        slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Log:        cmp.Or(e.log, slog.New(slog.NewTextHandler(io.Discard, nil))),
 		Limits:     e.limits,
+		Await:      e.await,
 
 		ServicesMustSucceed: e.strict,
+		ProviderNames:       func() []string { return []string{"double"} },
+		RemoveUnpromised:    e.remove,
+		Stocked:             e.stocked,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

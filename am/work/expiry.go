@@ -2,7 +2,6 @@ package work
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"patchbay/am"
@@ -14,6 +13,10 @@ import (
 // expiryTick is how often the clock is looked at while a lease runs: a clock
 // that jumps is noticed within this time.
 const expiryTick = time.Second
+
+// expiryPace is how long a decision that ends leases should take at most, for calls
+// wait for it, and for the one before.
+const expiryPace = 40 * time.Millisecond
 
 // expire ends leases when they are over until ctx ends.
 func (r *Runner) expire(ctx context.Context) {
@@ -35,25 +38,40 @@ func (r *Runner) expire(ctx context.Context) {
 	}
 }
 
+// EndLeases ends the leases that are over, as Run does by itself. It is for those who
+// cannot wait until Run has come to one. The error is the store's.
+func (r *Runner) EndLeases(ctx context.Context) error {
+	_, err := r.expireDue(ctx)
+	return err
+}
+
 // expireDue ends the leases that are over, batch by batch, and says when to
 // come back.
 func (r *Runner) expireDue(ctx context.Context) (time.Duration, error) {
+	some := false
+	defer func() {
+		if some { // to remove what is left of them may wait until all are ended
+			poke(r.tasks)
+		}
+	}()
+	size := r.limits.Expire / 4
 	for {
-		var due []am.Sliver
-		pause := expiryTick
-		err := r.cfg.Store.Read(func(v *store.View) (err error) {
-			var next time.Time
-			if due, next, err = v.Due(r.limits.Expire); !next.IsZero() {
+		pause, over := expiryTick, false
+		err := r.cfg.Store.Read(func(v *store.View) error {
+			due, next, err := v.Due(1)
+			over = len(due) > 0
+			if !next.IsZero() {
 				pause = min(pause, max(0, next.Sub(v.Now())))
 			}
 			return err
 		})
-		if err != nil || len(due) == 0 {
+		if err != nil || !over {
 			return pause, err
 		}
 		var ended []am.Sliver
+		began := time.Now()
 		err = r.cfg.Store.Commit(ctx, func(v *store.View) (cs store.ChangeSet, err error) {
-			if ended, err = stillDue(v, due); err == nil {
+			if ended, _, err = v.Due(max(1, size)); err == nil {
 				err = lease.Release(v, &cs, ended, am.EventExpire, "")
 			}
 			journal(v, &cs, ended)
@@ -62,30 +80,24 @@ func (r *Runner) expireDue(ctx context.Context) (time.Duration, error) {
 		if err != nil {
 			return expiryTick, err
 		}
+		size = r.limits.nextExpire(size, time.Since(began))
+		some = true
 		for _, s := range ended {
 			r.cfg.Log.Info("lease over", "slice", s.Slice.String(), "sliver", s.URN.String(), "expires", s.Expires)
 		}
-		poke(r.tasks)
 	}
 }
 
-// stillDue are the slivers as they are now, without those that were renewed,
-// frozen or released since they were read.
-func stillDue(v *store.View, due []am.Sliver) ([]am.Sliver, error) {
-	var out []am.Sliver
-	for _, d := range due {
-		s, _, err := v.Sliver(d.URN)
-		if errors.Is(err, store.ErrNotFound) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		if s.Status.Allocation != am.Unallocated && !s.Live(v.Now()) {
-			out = append(out, s)
-		}
+// nextExpire is how many leases to end in the next decision after one with size took
+// so long: calls wait for it.
+func (l Limits) nextExpire(size int, took time.Duration) int {
+	switch {
+	case took > expiryPace:
+		size /= 2
+	case took < expiryPace/2:
+		size *= 2
 	}
-	return out, nil
+	return min(max(size, l.Expire/16, 1), l.Expire)
 }
 
 // journal remembers the end of leases, one entry for each slice.

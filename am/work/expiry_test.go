@@ -1,7 +1,11 @@
 package work
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -156,6 +160,141 @@ func TestEndOfLeaseIsJournalled(t *testing.T) {
 		})
 		if got["a"] != 2 || got["b"] != 1 {
 			t.Errorf("journal: %v", got)
+		}
+	})
+}
+
+// TestLeasesEndBatchByBatch: many leases that are over at once end in several
+// decisions, and whatever stops the runner between two of them, each sliver is ended
+// once: with its task, and in one journal entry and one event, both in the order of
+// the decisions.
+func TestLeasesEndBatchByBatch(t *testing.T) {
+	for stop := range 6 {
+		bubble(t, 2, func(e *env) {
+			e.limits.Expire = 8
+			e.await = func(ctx context.Context) { <-ctx.Done() } // nothing is removed
+			var names []string
+			for i := range 40 {
+				names = append(names, fmt.Sprintf("%c-%d", 'a'+i%5, i))
+			}
+			e.allocate(names...)
+			e.provision(names[:20]...)
+			for _, n := range names {
+				e.lease(n, time.Now().Add(time.Minute))
+			}
+			e.st.Close()
+			e.outbox = func(c store.Change) (posted []store.Message) {
+				for _, x := range c.Slivers {
+					if x.Before.Status.Allocation != am.Unallocated && (x.After == nil || x.After.Status.Allocation == am.Unallocated) {
+						posted = append(posted, store.Message{At: c.At, Slice: x.Before.Slice, To: []string{"h"}, Text: []byte(fmt.Sprintf("%q", x.Before.URN.Name))})
+					}
+				}
+				return posted
+			}
+			e.open()
+			var writes atomic.Int64
+			e.wrap = func(s Store) Store { return &dying{s, func() bool { return writes.Add(1) > int64(stop) }} }
+			e.start()
+			time.Sleep(2 * time.Minute)
+			e.stop()
+			e.wrap = nil
+			e.start()
+			e.within(2*time.Second, "all are ended", func() bool {
+				for _, n := range names {
+					if s := e.sliver(n); s.Status.Allocation != am.Unallocated && !s.URN.IsZero() {
+						return false
+					}
+				}
+				return true
+			})
+			e.stop()
+			var journal, events []string
+			decisions := map[string]bool{}
+			err := e.st.Read(func(v *store.View) error {
+				return errors.Join(
+					v.Journal(func(j am.JournalEntry) bool {
+						for _, u := range j.Slivers {
+							if u.Name[:1] != j.Slice.Name {
+								t.Errorf("%s is in an entry of slice %s", u.Name, j.Slice.Name)
+							}
+						}
+						decisions[j.ID[:16]] = true
+						for _, u := range j.Slivers {
+							journal = append(journal, u.Name)
+						}
+						return true
+					}),
+					v.MessagesAfter("", func(_ string, m store.Message) bool {
+						events = append(events, strings.Trim(string(m.Text), `"`))
+						return true
+					}),
+				)
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(decisions) < 5 {
+				t.Errorf("%d decisions", len(decisions))
+			}
+			ofSlice := func(list []string, slice string) (of []string) {
+				for _, n := range list {
+					if n[:1] == slice {
+						of = append(of, n)
+					}
+				}
+				return of
+			}
+			for _, list := range [][]string{journal, events} {
+				sorted := slices.Clone(list)
+				slices.Sort(sorted)
+				want := slices.Clone(names)
+				slices.Sort(want)
+				if !slices.Equal(sorted, want) {
+					t.Errorf("stopped after %d: told %d times of %d slivers: %v", stop, len(list), len(want), list)
+				}
+			}
+			for _, slice := range []string{"a", "b", "c", "d", "e"} {
+				if j, x := ofSlice(journal, slice), ofSlice(events, slice); len(j) != len(x) {
+					t.Errorf("slice %s: journal %v, events %v", slice, j, x)
+				}
+			}
+			for i, n := range names {
+				if task, ok := e.task(n); ok != (i < 20) || ok && task.Goal != am.GoalRemove {
+					t.Errorf("task of %s: %v, %v", n, ok, task.Goal)
+				}
+			}
+		})
+	}
+}
+
+// dying is a store that writes nothing any more.
+type dying struct {
+	Store
+	dead func() bool
+}
+
+func (d *dying) Commit(ctx context.Context, decide store.Decision) error {
+	if d.dead() {
+		return store.ErrNotCommitted
+	}
+	return d.Store.Commit(ctx, decide)
+}
+
+// TestEndLeasesDoesNotWaitForRun ends what is over, and nothing else.
+func TestEndLeasesDoesNotWaitForRun(t *testing.T) {
+	bubble(t, 2, func(e *env) {
+		e.start()
+		e.stop() // so nobody else does it
+		e.allocate("a-1", "b-1")
+		e.lease("a-1", time.Now().Add(time.Minute))
+		for _, wait := range []time.Duration{time.Minute - 1, 1} {
+			time.Sleep(wait)
+			if err := e.r.EndLeases(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if over := wait == 1; e.exists("a-1") == over || !e.exists("b-1") {
+				t.Errorf("after %v: %s", wait, e.records())
+			}
 		}
 	})
 }

@@ -36,6 +36,10 @@ type double struct {
 	noSetup  bool                // it knows no setup
 	setups   map[string][]string // what nodes were told when they were made
 	broken   []string            // promises to the provider that were not kept
+	watch    func(provider.Update)
+	few      int             // a get of more names fails
+	noList   error           // it cannot be asked for everything
+	hidden   map[string]bool // left out when it is asked for everything
 }
 
 type node struct {
@@ -67,7 +71,10 @@ func (d *double) wait(ctx context.Context, hang bool) error {
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	return pause(ctx, d.answer)
+	d.mu.Lock()
+	answer := d.answer
+	d.mu.Unlock()
+	return pause(ctx, answer)
 }
 
 func (d *double) with(f func()) {
@@ -84,6 +91,9 @@ func (d *double) Get(ctx context.Context, names []string) (map[string]provider.R
 	d.mu.Lock()
 	d.gets++
 	hang, broken := any2(names, d.getHangs), d.breaks
+	if d.few > 0 && len(names) > d.few {
+		broken = fmt.Errorf("wrote more than 16777216 bytes")
+	}
 	if len(names) > 1000 {
 		d.broken = append(d.broken, "a get of more than 1000 names")
 	}
@@ -97,6 +107,16 @@ func (d *double) Get(ctx context.Context, names []string) (map[string]provider.R
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	out := map[string]provider.Result{}
+	if names == nil {
+		if d.noList != nil {
+			return nil, d.noList
+		}
+		for name := range d.nodes {
+			if !d.hidden[name] {
+				names = append(names, name)
+			}
+		}
+	}
 	for _, name := range names {
 		out[name] = provider.Result{Resource: d.show(name)}
 	}
@@ -138,6 +158,9 @@ func (d *double) Set(ctx context.Context, us []provider.Update, noop bool) ([]pr
 		}
 		if d.sliceOf(u.Name) != d.sliceOf(names[0]) {
 			d.broken = append(d.broken, "a set of two slices: "+u.Name+" and "+names[0])
+		}
+		if d.watch != nil {
+			d.watch(u)
 		}
 		if len(u.Should) == 0 {
 			d.broken = append(d.broken, "a set of nothing for "+u.Name)

@@ -35,6 +35,7 @@ type outcome struct {
 	is       provider.Resource
 	observed am.Observed
 	vanished bool          // seen gone that should be there
+	keep     bool          // what was made stays, although it went wrong
 	delay    time.Duration // before a retry
 }
 
@@ -55,7 +56,7 @@ type item struct {
 
 func (i *item) name() string { return i.sliver.URN.Name }
 
-func (i *item) removes() bool { return i.task.Goal == am.GoalRemove }
+func (i *item) removes() bool { return i.task.Goal.Removes() }
 
 const (
 	vanishedText = "its resource has vanished from its provider"
@@ -64,6 +65,11 @@ const (
 
 // judge compares what get said of the sliver's resource with its promise.
 func judge(p Provider, i *item, res provider.Result, limit time.Duration) outcome {
+	if i.removes() && res.LeftOut && !i.missing {
+		// Others get its place when it is gone, and nobody has said that it is. Look
+		// twice before believing it.
+		return outcome{verdict: wait, observed: i.sliver.Observed, vanished: true}
+	}
 	if res.Err != nil {
 		return i.failed(res.Err)
 	}
@@ -93,17 +99,17 @@ func judge(p Provider, i *item, res provider.Result, limit time.Duration) outcom
 		s.Observed = o.observed
 		o.verdict, o.text = done, shortfall(p, &s)
 		if failed := s.StepFailure(); i.strict && failed != "" {
-			o.verdict, o.text = refuse, failed
+			o.verdict, o.text, o.keep = i.broke(), failed, true
 		}
 	case state == provider.StateFailed && (i.asked || len(diff) == 0):
-		o.verdict, o.text = refuse, cmp.Or(o.observed.Message, failedText)
-		if i.removes() {
-			o.verdict = retry
-		}
+		o.verdict, o.text = i.broke(), cmp.Or(o.observed.Message, failedText)
 	case changing && (i.asked || len(diff) == 0):
 		o.verdict = wait
-		if !i.removes() && !i.since.IsZero() && time.Since(i.since) > limit {
+		if !i.since.IsZero() && time.Since(i.since) > limit {
 			o.verdict, o.text = refuse, fmt.Sprintf("it is still changing after %v", limit)
+			if i.removes() {
+				o.verdict = retry
+			}
 		}
 	case !i.asked:
 		o.verdict = ask
@@ -111,6 +117,18 @@ func judge(p Provider, i *item, res provider.Result, limit time.Duration) outcom
 		o.verdict, o.text = retry, "its provider accepted a change that has not happened: "+strings.Join(slices.Sorted(maps.Keys(diff)), ", ")
 	}
 	return o
+}
+
+// broke is what follows when a resource itself has failed, and not only what was asked
+// of it. Users that are refused leave a sliver ready, so they need another word.
+func (i *item) broke() verdict {
+	switch {
+	case i.removes():
+		return retry
+	case i.task.Goal == am.GoalUsers:
+		return lose
+	}
+	return refuse
 }
 
 // failed is what a provider's refusal of one resource means.

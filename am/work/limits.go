@@ -28,8 +28,17 @@ type Limits struct {
 	Changing time.Duration
 	// Names is how many resources one call names, 1000.
 	Names int
-	// Expire is how many leases end in one decision, 500.
+	// Expire is how many leases end in one decision at most, 500; fewer where it takes
+	// so long that calls have to wait.
 	Expire int
+	// FirstList and List are how long after the start, when they are asked first, and
+	// how often then, providers are asked for everything they have, 1 min and 5 min.
+	// While something that was told to go is still there, they are asked each Sweep.
+	FirstList, List time.Duration
+	// Unpromised is for how long what nobody was promised must have been there before
+	// it is removed, 10 min, and Removals how many are removed in an hour, 20.
+	Unpromised time.Duration
+	Removals   int
 }
 
 func (l Limits) withDefaults() Limits {
@@ -46,6 +55,10 @@ func (l Limits) withDefaults() Limits {
 	l.Changing = cmp.Or(l.Changing, time.Hour)
 	l.Names = cmp.Or(l.Names, 1000)
 	l.Expire = cmp.Or(l.Expire, 500)
+	l.FirstList = cmp.Or(l.FirstList, time.Minute)
+	l.List = cmp.Or(l.List, 5*time.Minute)
+	l.Unpromised = cmp.Or(l.Unpromised, 10*time.Minute)
+	l.Removals = cmp.Or(l.Removals, 20)
 	return l
 }
 

@@ -102,12 +102,17 @@ func (l *loop) scan(ctx context.Context, now time.Time) error {
 	err := l.r.cfg.Store.Read(func(v *store.View) error {
 		return v.Tasks(func(t am.Task) bool {
 			id := t.Sliver.Key()
-			if j := l.jobs[id]; j != nil && !j.obsolete && j.task.Generation == t.Generation {
+			j := l.jobs[id]
+			known := j != nil && !j.obsolete && j.task.Generation == t.Generation
+			if known && t.Goal != am.GoalUndo {
 				j.scan = l.scans
 				return true
 			}
 			s, _, err := v.Sliver(t.Sliver)
 			switch {
+			case err == nil && s.Frozen && t.Goal == am.GoalUndo: // all is kept for inspection
+			case err == nil && known:
+				j.scan = l.scans
 			case errors.Is(err, store.ErrNotFound) || err == nil && s.Generation != t.Generation:
 				outdated = append(outdated, t)
 			case err != nil:
@@ -140,7 +145,7 @@ func (l *loop) take(id string, t am.Task, s am.Sliver, now, clock time.Time) {
 	if t.Attempt > 0 {
 		// No longer than a failure just now would wait: the clock may have jumped.
 		limit := l.r.limits.RetryMax
-		if t.Goal == am.GoalRemove {
+		if t.Goal.Removes() {
 			limit = l.r.limits.RemoveMax
 		}
 		j.due = now.Add(max(0, min(t.NotBefore.Sub(clock), limit)))
@@ -167,9 +172,17 @@ func (r *Runner) discard(ctx context.Context, tasks []am.Task) error {
 	return r.cfg.Store.Commit(ctx, func(v *store.View) (cs store.ChangeSet, err error) {
 		for _, t := range tasks {
 			now, _, err := v.Task(t.Sliver)
-			s, _, missing := v.Sliver(t.Sliver)
-			if err == nil && (missing != nil || s.Generation != now.Generation) {
+			if errors.Is(err, store.ErrNotFound) {
+				continue
+			}
+			if err != nil {
+				return cs, err
+			}
+			switch s, _, err := v.Sliver(t.Sliver); {
+			case errors.Is(err, store.ErrNotFound) || err == nil && s.Generation != now.Generation:
 				cs.Remove(store.TaskKey(t.Sliver))
+			case err != nil: // one that cannot be read may still be there
+				return cs, err
 			}
 		}
 		return cs, nil
@@ -209,12 +222,12 @@ func (l *loop) dispatch(ctx context.Context, now time.Time) time.Time {
 	return next
 }
 
-// home finds the lane of a job.
+// home finds the lane of a job: that of the provider which made its sliver.
 func (l *loop) home(j *job) bool {
 	if j.lane != nil {
 		return true
 	}
-	component, name, ok := l.r.cfg.Components(j.sliver.Component)
+	component, name, ok := l.r.place(&j.sliver)
 	if !ok {
 		return false
 	}

@@ -157,6 +157,9 @@ func (e *env) wrong() string {
 			if s.Error == "" {
 				return name + " failed without a reason"
 			}
+			if n != nil && !s.Desired.Present {
+				return fmt.Sprintf("%s was given up, and not undone: %v", name, n.is)
+			}
 		default:
 			return fmt.Sprintf("%s stays in %v", name, s.Status)
 		}

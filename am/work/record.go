@@ -29,7 +29,7 @@ func (r *Runner) record(ctx context.Context, items []*item, outcomes []outcome) 
 			case errors.Is(err, store.ErrNotFound):
 			case err != nil:
 				return cs, err
-			case outcomes[n].verdict == gone:
+			case outcomes[n].verdict == gone && t.Goal == am.GoalRemove:
 				left = append(left, s)
 			case isNews(i, outcomes[n]):
 				if betters(&s, outcomes[n]) {
@@ -56,7 +56,7 @@ func isNews(i *item, o outcome) bool {
 	case ask:
 		return !reflect.DeepEqual(o.observed, i.sliver.Observed)
 	case note:
-		return o.text != i.sliver.Error
+		return o.text != i.sliver.Error && i.task.Goal != am.GoalUndo
 	case asked:
 		return betters(&i.sliver, o)
 	}
@@ -103,8 +103,17 @@ func put(v *store.View, cs *store.ChangeSet, s am.Sliver, t am.Task, o outcome) 
 			s.Error = o.text
 		}
 		cs.Remove(store.TaskKey(s.URN))
+	case gone: // undone: the sliver stays, and says why
+		cs.Remove(store.TaskKey(s.URN))
 	case refuse:
-		fail(v, cs, &s, am.EventGaveUp, o.text, t.Request)
+		event := am.EventGaveUp
+		if _, err := am.Next(s.Status, event); err != nil && (t.Goal == am.GoalStart || t.Goal == am.GoalStop) {
+			event = am.EventLost // it had been so before, and could not be put right
+		}
+		fail(v, cs, &s, event, o.text, t.Request)
+		if t.Goal == am.GoalMake && !o.keep {
+			undo(v, cs, &s, t.Request)
+		}
 	case lose:
 		event := am.EventLost
 		if _, err := am.Next(s.Status, event); err != nil {
@@ -112,7 +121,9 @@ func put(v *store.View, cs *store.ChangeSet, s am.Sliver, t am.Task, o outcome) 
 		}
 		fail(v, cs, &s, event, o.text, t.Request)
 	case retry:
-		s.Error = o.text
+		if t.Goal != am.GoalUndo { // why it was given up is what counts
+			s.Error = o.text
+		}
 		t.Attempt++
 		t.NotBefore = v.Now().Add(o.delay)
 		cs.PutTask(t)
@@ -128,6 +139,14 @@ func fail(v *store.View, cs *store.ChangeSet, s *am.Sliver, e am.Event, text, re
 	s.Status = am.After(s.Status, e)
 	cs.Remove(store.TaskKey(s.URN))
 	cs.Log(am.JournalEntry{At: v.Now(), Event: string(e), Request: request, Slice: s.Slice, Slivers: []urn.URN{s.URN}, Text: text})
+}
+
+// undo promises to take away what was made of a sliver that was given up. Its record
+// stays as it is, and with it the component, until it is deleted or its lease is over.
+func undo(v *store.View, cs *store.ChangeSet, s *am.Sliver, request string) {
+	s.Desired.Present, s.Desired.On = false, false
+	s.Generation++
+	cs.PutTask(am.Task{Sliver: s.URN, Generation: s.Generation, Goal: am.GoalUndo, Since: v.Now(), Request: request})
 }
 
 // tell logs what happened to a sliver.

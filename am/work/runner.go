@@ -19,14 +19,18 @@ type Store interface {
 // Config is what a Runner works with.
 type Config struct {
 	Store Store
-	// Components tells a component's name and its provider's name. Not ok: the
-	// inventory does not hold it, so its slivers wait. It must be quick.
+	// Components tells a component's name and its provider's name, for slivers whose
+	// records do not. Not ok: the inventory does not hold it, so they wait. It must be
+	// quick, and may be called from several goroutines.
 	Components func(urn.URN) (component, provider string, ok bool)
-	// Interfaces tells what a physical interface is called on its component;
-	// nothing for one that the inventory does not hold, whose URN then tells. It
-	// must be quick, and may be called from several goroutines. Without it (nil)
-	// the URN tells of all.
+	// Interfaces tells what a physical interface is called on its component, for
+	// slivers whose records do not; nothing for one that the inventory does not hold,
+	// whose URN then tells. It must be quick, and may be called from several
+	// goroutines. Without it (nil) the URN tells of all.
 	Interfaces func(urn.URN) string
+	// Await is called by Run, and waits until providers may be called for the first
+	// time, or ctx ends. Leases end meanwhile. Nil waits for nothing.
+	Await func(ctx context.Context)
 	// ServicesMustSucceed makes a sliver geni_failed of which an install or execute
 	// failed; else it gets ready and its error tells.
 	ServicesMustSucceed bool
@@ -35,6 +39,17 @@ type Config struct {
 	// a second: a provider may appear later. One that was found is kept. It may
 	// take its time, and may be called from several goroutines.
 	Providers func(name string) (Provider, error)
+	// ProviderNames are the providers of the inventory, which are asked for everything
+	// they have from time to time, as those of slivers are; nil for none. It must be
+	// quick, and may be called from several goroutines.
+	ProviderNames func() []string
+	// RemoveUnpromised has removed what providers have although it was released here.
+	// Else it is only told.
+	RemoveUnpromised bool
+	// Stocked is called each time a provider has told of everything it has: Unpromised
+	// may give something else now. It may be called from several goroutines; nil for
+	// nobody.
+	Stocked func(ctx context.Context)
 	// Log receives a line for each task that ended or has to be tried again;
 	// nil is slog.Default.
 	Log    *slog.Logger
@@ -47,6 +62,9 @@ type Runner struct {
 	limits Limits
 	tasks  chan struct{} // holds one while there may be new tasks
 	leases chan struct{} // holds one while there may be other leases
+	looks  chan struct{} // holds one while settled slivers are to be looked at soon
+	stock  stock         // what nobody was promised
+	mends  mends         // of slivers that had drifted
 }
 
 // New makes a Runner. Only one may work on a store.
@@ -54,7 +72,7 @@ func New(c Config) *Runner {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	return &Runner{cfg: c, limits: c.Limits.withDefaults(), tasks: make(chan struct{}, 1), leases: make(chan struct{}, 1)}
+	return &Runner{cfg: c, limits: c.Limits.withDefaults(), tasks: make(chan struct{}, 1), leases: make(chan struct{}, 1), looks: make(chan struct{}, 1), stock: stock{again: make(chan struct{}, 1)}}
 }
 
 // Wake says that the store has changed. It never blocks.
@@ -62,6 +80,10 @@ func (r *Runner) Wake() {
 	poke(r.tasks)
 	poke(r.leases)
 }
+
+// Look has the slivers without work looked at now, and not only when it is time again.
+// It never blocks.
+func (r *Runner) Look() { poke(r.looks) }
 
 func poke(c chan struct{}) {
 	select {
@@ -76,8 +98,13 @@ func poke(c chan struct{}) {
 func (r *Runner) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var others sync.WaitGroup
+	others.Go(func() { r.settlePlaces(ctx) })
 	others.Go(func() { r.expire(ctx) })
+	if r.cfg.Await != nil {
+		r.cfg.Await(ctx)
+	}
 	others.Go(func() { r.sweep(ctx) })
+	others.Go(func() { r.takeStock(ctx) })
 	err := newLoop(r).run(ctx)
 	cancel()
 	others.Wait()

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -26,7 +27,8 @@ type settled struct {
 	generation int64
 }
 
-// sweep looks at all slivers without work from time to time until ctx ends.
+// sweep looks at all slivers without work from time to time, and when it is told to,
+// until ctx ends.
 func (r *Runner) sweep(ctx context.Context) {
 	// The first waits, too: providers may be starting just like us.
 	t := time.NewTicker(r.limits.Sweep)
@@ -39,6 +41,7 @@ func (r *Runner) sweep(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-t.C:
+		case <-r.looks:
 		}
 		all, err := r.settled()
 		if err != nil {
@@ -64,7 +67,7 @@ func (r *Runner) settled() (map[string][]settled, error) {
 	err := r.cfg.Store.Read(func(v *store.View) error {
 		return v.Slivers(func(s am.Sliver) bool {
 			if isSettled(v, &s) {
-				if _, name, ok := r.cfg.Components(s.Component); ok {
+				if _, name, ok := r.place(&s); ok {
 					all[name] = append(all[name], settled{s.URN, s.Generation})
 				}
 			}
@@ -100,11 +103,9 @@ func (r *Runner) sweepSome(ctx context.Context, p Provider, some []settled, call
 		half := len(some) / 2
 		return errors.Join(r.sweepSome(ctx, p, some[:half], calls), r.sweepSome(ctx, p, some[half:], calls))
 	}
-	var bad []settled
-	for _, s := range some {
-		if trouble(found[s.urn.Name]) != "" {
-			bad = append(bad, s)
-		}
+	bad, err := r.doubtful(p, some, found)
+	if err != nil {
+		return err
 	}
 	if len(bad) > 0 {
 		// Look twice before believing it.
@@ -120,6 +121,24 @@ func (r *Runner) sweepSome(ctx context.Context, p Provider, some []settled, call
 		}
 	}
 	return r.seen(ctx, p, some, found)
+}
+
+// doubtful are those that are not seen as they should be.
+func (r *Runner) doubtful(p Provider, some []settled, found map[string]provider.Result) (bad []settled, err error) {
+	err = r.cfg.Store.Read(func(v *store.View) error {
+		for _, x := range some {
+			s, _, err := v.Sliver(x.urn)
+			if err != nil && !errors.Is(err, store.ErrNotFound) {
+				return err
+			}
+			res := found[x.urn.Name]
+			if err == nil && s.Generation == x.generation && (trouble(res) != "" || len(drifted(p, &s, res)) > 0) {
+				bad = append(bad, x)
+			}
+		}
+		return nil
+	})
+	return bad, err
 }
 
 func (r *Runner) get(ctx context.Context, p Provider, some []settled) (map[string]provider.Result, error) {
@@ -158,7 +177,8 @@ func trouble(res provider.Result) string {
 	return ""
 }
 
-// seen writes down what has changed.
+// seen writes down what has changed. Of what is changing itself just now, as nodes are
+// whose provider has begun anew, the last that was seen holds until that is over.
 func (r *Runner) seen(ctx context.Context, p Provider, some []settled, found map[string]provider.Result) error {
 	changes := func(v *store.View) (cs store.ChangeSet, err error) {
 		for _, x := range some {
@@ -170,13 +190,17 @@ func (r *Runner) seen(ctx context.Context, p Provider, some []settled, found map
 			case err != nil:
 				return cs, err
 			}
-			now := observed(&s, res.Resource)
+			was, now := s, observed(&s, res.Resource)
 			if text := trouble(res); text != "" {
 				s.Observed = now
 				fail(v, &cs, &s, am.EventLost, text, "")
-				cs.PutSliver(s)
-			} else if res.Err == nil && !reflect.DeepEqual(now, s.Observed) {
+			} else if res.Err == nil && now.State == provider.StateReady {
 				r.follow(v, &cs, p, &s, now)
+				if drift := drifted(p, &s, res); len(drift) > 0 && s.Status == was.Status {
+					r.mend(v, &cs, &s, drift, shortfall(p, &s))
+				}
+			}
+			if !reflect.DeepEqual(was, s) {
 				cs.PutSliver(s)
 			}
 		}
@@ -193,7 +217,16 @@ func (r *Runner) seen(ctx context.Context, p Provider, some []settled, found map
 		return err
 	}
 	for _, put := range cs.Put {
-		if s, ok := put.Value.(am.Sliver); ok && s.Error != "" && s.Status.Operational == am.Failed {
+		s, ok := put.Value.(am.Sliver)
+		switch {
+		case !ok || s.Error == "":
+		case strings.HasPrefix(s.Error, driftText):
+			r.cfg.Log.Warn("a sliver is not as promised", "slice", s.Slice.String(), "sliver", s.URN.String(), "error", s.Error)
+			if !r.mends.lately(s.URN) {
+				r.mends.note(s.URN)
+				poke(r.tasks)
+			}
+		case s.Status.Operational == am.Failed:
 			text := "resource lost"
 			if s.StepFailure() == s.Error {
 				text = "a service of a sliver failed"
@@ -213,7 +246,7 @@ func (r *Runner) follow(v *store.View, cs *store.ChangeSet, p Provider, s *am.Sl
 	switch {
 	case r.cfg.ServicesMustSucceed && failed != "":
 		fail(v, cs, s, am.EventLost, failed, "")
-	case s.Error == before:
+	case s.Error == before, strings.HasPrefix(s.Error, driftText):
 		s.Error = shortfall(p, s)
 	}
 }

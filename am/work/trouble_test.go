@@ -3,6 +3,7 @@ package work
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -105,18 +106,28 @@ func TestGivingUp(t *testing.T) {
 		t.Run(c.rule, func(t *testing.T) {
 			bubble(t, 2, func(e *env) {
 				c.setup(e.d)
+				makes := 0
 				e.start()
 				e.allocate("a-1")
 				e.provision("a-1")
+				e.d.watch = func(u provider.Update) { // what it does when it is asked to take it away
+					if u.Should.Text("ensure") == provider.Absent {
+						clear(e.d.refuses)
+						e.d.slow = 0
+					} else {
+						makes++
+					}
+				}
 				e.becomes(2*time.Hour, failed, "a-1")
 				if s := e.sliver("a-1"); !strings.Contains(s.Error, c.says) {
 					t.Errorf("error %q, want %q", s.Error, c.says)
 				}
-				if n := len(e.d.setCalls); n != c.sets {
-					t.Errorf("%d sets, want %d", n, c.sets)
+				if makes != c.sets {
+					t.Errorf("%d sets to make it, want %d", makes, c.sets)
 				}
-				// A failed make is undone.
-				e.d.with(func() { clear(e.d.refuses); clear(e.d.lies); e.d.slow = 0 })
+				if len(e.d.nodes) != 0 || e.sliver("a-1").Component != componentURN("pc1") {
+					t.Error("what was made is left behind, or its component is not held any more")
+				}
 				e.release("a-1")
 				e.within(time.Minute, "it is gone", func() bool { return !e.exists("a-1") })
 				if len(e.d.nodes) != 0 {
@@ -154,6 +165,35 @@ func TestUpdateOfUsersThatFailsStaysReady(t *testing.T) {
 		if s := e.sliver("a-1"); s.Error != "no more accounts" {
 			t.Errorf("error %q", s.Error)
 		}
+	})
+}
+
+// TestUpdateOfUsersThatBreaksTheMachine is told as soon as the provider's answer is
+// known, and not when a sweep comes by.
+func TestUpdateOfUsersThatBreaksTheMachine(t *testing.T) {
+	bubble(t, 2, func(e *env) {
+		e.limits.Sweep = 24 * time.Hour
+		e.start()
+		e.makeReady("a-1", "a-2")
+		seen := map[am.OperationalState]bool{}
+		e.d.with(func() {
+			e.d.watch = func(u provider.Update) {
+				if u.Name == "a-1" {
+					e.d.nodes["a-1"].fails = "it has crashed"
+				}
+			}
+		})
+		e.do(am.ActionUpdateUsers, am.GoalUsers, func(d *am.Desired) { d.Accounts = []am.Account{{Login: "bob"}} }, "a-1", "a-2")
+		e.within(10*time.Second, "the update ends", func() bool {
+			s := e.sliver("a-1")
+			seen[s.Status.Operational] = true
+			_, waits := e.task("a-1")
+			return !waits
+		})
+		if s := e.sliver("a-1"); s.Status != failed || s.Error != "it has crashed" || s.Observed.State != provider.StateFailed || seen[am.Ready] {
+			t.Errorf("%v %q, seen %v", s.Status, s.Error, seen)
+		}
+		e.becomes(10*time.Second, ready, "a-2")
 	})
 }
 
@@ -419,6 +459,39 @@ func TestSweepKeepsWhatIsSeen(t *testing.T) {
 		e.within(31*time.Second, "the address is known", func() bool {
 			return slices.Equal(e.sliver("a-1").Observed.Addresses, []string{"192.0.2.77"})
 		})
+	})
+}
+
+// TestSweepKeepsTheLoginOfWhatIsChanging holds that a node whose provider has begun anew
+// does not lose its login, which it has again in a moment.
+func TestSweepKeepsTheLoginOfWhatIsChanging(t *testing.T) {
+	bubble(t, 2, func(e *env) {
+		e.start()
+		e.makeReady("a-1")
+		before := e.sliver("a-1").Observed
+		e.d.with(func() {
+			is := e.d.nodes["a-1"].is
+			delete(is, "login")
+			is["addresses"] = []string{"192.0.2.77"}
+			e.d.nodes["a-1"].until = time.Now().Add(40 * time.Second)
+		})
+		time.Sleep(35 * time.Second) // a sweep
+		if now := e.sliver("a-1").Observed; !reflect.DeepEqual(now, before) || len(now.Logins) == 0 {
+			t.Errorf("while it is changing it is seen as %+v, and was %+v", now, before)
+		}
+		e.within(time.Minute, "then it is seen", func() bool { return len(e.sliver("a-1").Observed.Addresses) == 1 })
+	})
+}
+
+// TestLook holds that who knows a reason to look need not wait for the next sweep.
+func TestLook(t *testing.T) {
+	bubble(t, 2, func(e *env) {
+		e.start()
+		e.makeReady("a-1")
+		e.d.with(func() { delete(e.d.nodes, "a-1") })
+		e.r.Look()
+		e.r.Look()
+		e.becomes(5*time.Second, failed, "a-1")
 	})
 }
 

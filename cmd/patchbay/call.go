@@ -294,13 +294,14 @@ func readInput(name string) ([]byte, error) {
 	if name == "-" {
 		return io.ReadAll(os.Stdin)
 	}
-	return os.ReadFile(filepath.Clean(name))
+	text, err := readRegular(filepath.Clean(name))
+	return text, orPiped(err)
 }
 
 // toTerminal tells whether a person's terminal would obey what is written; a
 // file or a pipe gets documents byte for byte.
 func toTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
+	f, ok := fileOf(w)
 	if !ok {
 		return false
 	}

@@ -80,7 +80,7 @@ func readCaller(paths []string, slice string) (*caller, error) {
 
 // add takes one file for what its content is.
 func (me *caller) add(file string) error {
-	text, err := os.ReadFile(file)
+	text, err := readRegular(file)
 	if err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func (me *caller) setSlice(slice string, folders []string) error {
 
 // isTool tells whether the certificate is that of a tool, which owns no slice.
 func (me *caller) isTool() bool {
-	text, err := os.ReadFile(me.certFile)
+	text, err := readRegular(me.certFile)
 	if err != nil {
 		return false
 	}
@@ -170,7 +170,7 @@ func (me *caller) isTool() bool {
 // addSliceCredential takes the slice from a file. The error says why that is no
 // credential over it.
 func (me *caller) addSliceCredential(file string) error {
-	text, err := os.ReadFile(file)
+	text, err := readRegular(file)
 	if err != nil {
 		return err
 	}
@@ -192,7 +192,7 @@ func (me *caller) addSliceCredential(file string) error {
 // addCredential takes a credential that goes with every call, such as one that
 // lets a tool speak for a user.
 func (me *caller) addCredential(file string) error {
-	text, err := os.ReadFile(file)
+	text, err := readRegular(file)
 	if err != nil {
 		return err
 	}

@@ -10,21 +10,27 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"patchbay/inventory"
+	"patchbay/inventory/provider"
+	"patchbay/inventory/sheet"
 )
 
 const checkLong = `Explain what is wrong with a site, or with single files, and what to do about it:
 file, line, what, remedy. Nothing is changed, and nothing is sent anywhere.
 
-Without FILE the whole site of --config is checked: configuration, inventory,
-trust folder (each certificate with the authorities it covers and its end, each
+Without FILE the whole site of --config is checked: configuration, inventory (and what
+is otherwise than in force, with what that means for slivers that are there),
+policy (each rule as a sentence), trust folder (each certificate with the authorities it covers and its end, each
 CRL with its age, each line of the deny list with what it hits),
-providers, server certificates. A FILE may be a configuration, an inventory, a
+providers, server certificates, hooks (and those that fail, if it is served). A FILE may be a configuration, an inventory, a
 folder or file of trusted certificates, a provider (NAME.prov), an RSpec or a
 credential, or - for the standard input; what it is, is seen from its content.
 
+With --user it explains what a user may do by the policy of the site: which rule
+decides, what may be had, how much and for how long, and what is held now.
+
 Requests are read as the site of --config would read them, if there is one: an
-error is what the site would refuse, a warning what it tolerates, though the
+error is what the site would refuse now even if nobody else used it, so without what
+is drained or under maintenance; a warning is what it tolerates, though the
 schema does not. Providers with probe: true in their metadata are asked by a dry
 run what they would make of it, as Allocate asks them.
 
@@ -40,21 +46,34 @@ The exit status is 0 if nothing is wrong; warnings do not count.`
 type checkOptions struct {
 	site  siteFlag
 	life  lifeOptions
+	whom  whom
 	Files []string
 }
 
 func (o *checkOptions) AddFlags(fs *pflag.FlagSet) {
 	o.site.AddFlags(fs)
 	o.life.AddFlags(fs)
+	fs.StringVar(&o.whom.user, "user", "", "explain what this user may do at the site: a URN, or the name of a user of the trial authority")
+	fs.StringVar(&o.whom.slice, "slice", "", "with --user: in this slice, a URN or a name")
 }
 
 func (o *checkOptions) Validate(args []string) error {
 	o.Files = args
+	switch {
+	case o.whom.user == "" && o.whom.slice != "":
+		return errors.New("--slice goes with --user, who is to have something in it")
+	case o.whom.user != "" && len(args) > 0:
+		return errors.New("--user asks about the site of --config, so it takes no FILE")
+	}
 	return o.life.validate(args)
 }
 
 func (o *checkOptions) Run(ctx context.Context, c console) error {
 	k := &checker{out: c.out, err: c.err, life: o.life}
+	if o.whom.user != "" {
+		k.explain(ctx, o.site.path(), o.whom)
+		return k.verdict()
+	}
 	if len(o.Files) == 0 {
 		k.site(ctx, o.site.path())
 		return k.verdict()
@@ -87,12 +106,16 @@ type checker struct {
 	config *Config   // of the site, nil for none
 	life   lifeOptions
 	wrong  int
+	said   []string                      // mistakes
+	found  map[string]*provider.Provider // that can be used
 }
 
 func (k *checker) good(what, format string, args ...any) { k.line("ok", what, format, args...) }
+func (k *checker) note(what, format string, args ...any) { k.line("note", what, format, args...) }
 func (k *checker) warn(what, format string, args ...any) { k.line("warning", what, format, args...) }
 func (k *checker) bad(what, format string, args ...any) {
 	k.wrong++
+	k.said = append(k.said, strings.TrimPrefix(what+": ", ": ")+fmt.Sprintf(format, args...))
 	k.line("error", what, format, args...)
 }
 
@@ -106,7 +129,7 @@ func (k *checker) line(verdict, what, format string, args ...any) {
 
 // errors has a line for each error that is joined in err.
 func (k *checker) errors(err error) {
-	if f, ok := errors.AsType[*inventory.FileError](err); ok {
+	if f, ok := errors.AsType[*sheet.Error](err); ok {
 		for _, p := range f.Problems {
 			k.bad("", "%s", p)
 		}

@@ -17,13 +17,13 @@ func TestCheckExplains(t *testing.T) {
 	}{
 		{"UnknownKey", "patchbay.yaml", "listen:", "lisen:", 1, "did you mean listen?"},
 		{"InventoryMistake", "inventory.yaml", "sliver_types: [raw-pc]", "sliver_typs: [raw-pc]", 1, "inventory.yaml:"},
-		{"ProviderMissing", "inventory.yaml", "provider: simulated", "provider: rack", 1, `inventory.yaml:9: the provider "rack"`},
+		{"ProviderMissing", "inventory.yaml", "provider: simulated", "provider: rack", 1, `inventory.yaml:11: the provider "rack"`},
 		{"ProviderMisspelt", "inventory.yaml", "provider: simulated", "provider: simulatd", 1, "did you mean simulated?"},
 		{"UndottedName", "patchbay.yaml", "# public_url: https://testbed.example.org:8443", "public_url: https://testbed:8443", 0, "cannot resolve the name testbed"},
 		{"OtherAuthority", "patchbay.yaml", "authority: testbed.example.org", "authority: other.example.org", 0, "this is the trial authority of testbed.example.org, but authority is other.example.org in "},
-		{"NoInventory", "patchbay.yaml", "# inventory: inventory.yaml", "inventory: nowhere.yaml", 1, "patchbay.yaml:35: inventory: the file "},
-		{"NoProvidersFolder", "patchbay.yaml", "# providers: providers", "providers: nowhere", 1, "patchbay.yaml:36: providers: the folder "},
-		{"StateInNoFolder", "patchbay.yaml", "# state: state.db", "state: nowhere/state.db", 1, "patchbay.yaml:37: state: the folder "},
+		{"NoInventory", "patchbay.yaml", "# inventory: inventory.yaml", "inventory: nowhere.yaml", 1, "patchbay.yaml:37: inventory: the file "},
+		{"NoProvidersFolder", "patchbay.yaml", "# providers: providers", "providers: nowhere", 1, "patchbay.yaml:38: providers: the folder "},
+		{"StateInNoFolder", "patchbay.yaml", "# state: state.db", "state: nowhere/state.db", 1, "patchbay.yaml:39: state: the folder "},
 		{"NoCertificate", "patchbay.yaml", "certificate: server-rsa.pem", "certificate: nowhere.pem", 1, "patchbay.yaml:26: keys: the certificate "},
 		{"BrokenAnchor", "trusted/trial.pem", "MII", "mii", 1, "trusted/trial.pem"},
 		{"KeyOfAnother", "patchbay.yaml", "key: server-rsa-key.pem", "key: server-ecdsa-key.pem", 1, "server-rsa.pem"},
@@ -160,5 +160,36 @@ func TestCheckReadsRequestsAsTheSiteWould(t *testing.T) {
 				t.Errorf("the line is told twice: %s", out)
 			}
 		})
+	}
+}
+
+// TestCheckKnowsWhatIsOutOfService tells of a request what Allocate would refuse now.
+func TestCheckKnowsWhatIsOutOfService(t *testing.T) {
+	dir := made(t)
+	request := filepath.Join(t.TempDir(), "request.xml")
+	text := `<rspec xmlns="http://www.geni.net/resources/rspec/3" type="request"><node client_id="a" component_id="urn:publicid:IDN+testbed.example.org+node+pc1"/></rspec>`
+	if err := os.WriteFile(request, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		rule, plan string
+		code       int
+		want       string
+	}{
+		{"nothing is out of service", "", 0, "fits when enough is free"},
+		{"drained", "drained:\n  - {components: [pc1]}\n", 1, "pc1 is out of service"},
+		{"another is drained", "drained:\n  - {components: [pc2]}\n", 0, "fits when enough is free"},
+		{"under maintenance", "planned:\n  - {components: [pc1], from: 2020-01-01T00:00:00Z, until: 2999-01-01T00:00:00Z, text: fan}\n", 1, "pc1 is under maintenance until 2999-01-01T00:00:00Z: fan"},
+		{"maintenance to come", "planned:\n  - {components: [pc1], from: 2998-01-01T00:00:00Z, until: 2999-01-01T00:00:00Z, text: fan}\n", 0, "fits when enough is free"},
+		{"locked down", "lockdown: {text: power cut}\n", 1, "this aggregate takes no new work for now, and what runs goes on: power cut"},
+		{"a file with mistakes", "lokdown: {text: power cut}\n", 1, "lokdown"},
+	} {
+		if err := os.WriteFile(filepath.Join(dir, "maintenance.yaml"), []byte(c.plan), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		code, out := tell(t, "check", "--config", dir, request)
+		if code != c.code || !strings.Contains(out, c.want) || (code != 0 && strings.Contains(out, "fits when")) {
+			t.Errorf("%s: exit status %d\n%s", c.rule, code, out)
+		}
 	}
 }

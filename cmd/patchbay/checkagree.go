@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"slices"
 
 	"go.yaml.in/yaml/v3"
@@ -48,7 +47,7 @@ type settingLines struct {
 
 func linesOf(file string) settingLines {
 	s := settingLines{file, map[string]int{}}
-	text, err := os.ReadFile(file)
+	text, err := readRegular(file)
 	if err != nil {
 		return s
 	}

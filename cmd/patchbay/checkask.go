@@ -21,7 +21,8 @@ import (
 func (k *checker) ask(ctx context.Context, r *diagnosis, req *rspec.Request, inv *inventory.Inventory, b binder.Binding) (content []string) {
 	providers, _ := provider.Load(k.config.Providers) // what is wrong with one is said by the check of the site
 	set := providerSet{found: providers}
-	of := components(inv)
+	site := func() *inventory.Inventory { return inv }
+	of := components(site)
 	log := slog.New(slog.NewTextHandler(k.err, nil))
 	for _, p := range providers {
 		p.Log = log
@@ -35,7 +36,7 @@ func (k *checker) ask(ctx context.Context, r *diagnosis, req *rspec.Request, inv
 	if len(content) == 0 {
 		return nil
 	}
-	prober := probe.New(probe.Config{Components: of, Interfaces: interfaces(inv), Providers: set.probing, Log: log})
+	prober := probe.New(probe.Config{Components: of, Interfaces: interfaces(site), Providers: set.probing, Log: log})
 	reasons := service.Ask(ctx, prober, inv, req, nobodys(inv), b)
 	for _, reason := range reasons {
 		lasts := reason.Code == am.Unsupported

@@ -57,9 +57,9 @@ func (k *checker) file(ctx context.Context, name string) {
 		k.trustFolder(filepath.Dir(name))
 		return
 	}
-	text, err := os.ReadFile(name)
+	text, err := readRegular(name)
 	if err != nil {
-		k.errors(err)
+		k.errors(orPiped(err))
 		return
 	}
 	k.text(ctx, name, text)
@@ -85,7 +85,7 @@ func (k *checker) text(ctx context.Context, name string, text []byte) {
 	}
 }
 
-// yaml tells a configuration from an inventory by its keys.
+// yaml tells configurations, inventories and policies by their keys.
 func (k *checker) yaml(ctx context.Context, name string, text []byte) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil {
@@ -96,12 +96,20 @@ func (k *checker) yaml(ctx context.Context, name string, text []byte) {
 		k.bad(name, "this is nothing that can be checked; what can be, is told by: %s", ourCommand("check", "--help"))
 		return
 	}
+	if isMaintenance(&doc) {
+		k.maintenance(name, nil)
+		return
+	}
 	if isInventory(&doc) {
 		authority := "example.org"
 		if k.config != nil {
 			authority = k.config.Authority
 		}
 		k.inventory(name, authority)
+		return
+	}
+	if isPolicy(&doc) || filepath.Base(name) == policyName {
+		k.policyFile(name)
 		return
 	}
 	k.site(ctx, name)

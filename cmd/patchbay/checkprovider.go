@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"patchbay/am"
-	"patchbay/am/store"
 	"patchbay/inventory"
 	"patchbay/inventory/nearest"
 	"patchbay/inventory/provider"
@@ -179,7 +178,7 @@ func componentOf(inv *inventory.Inventory, p *provider.Provider, name string) (*
 // for ourselves: what a running server knows of the inventory may be older than
 // the file, so drained: true there is no promise.
 func hold(config *Config, c *inventory.Component) (done func(), err error) {
-	s, err := store.Open(config.State, store.Options{Site: config.Authority}) // made if nothing was ever promised
+	s, err := config.openState() // made if nothing was ever promised
 	if err != nil {
 		return nil, fmt.Errorf("its site might give %s to somebody meanwhile; stop the server first: %w", c.Name, err)
 	}

@@ -8,8 +8,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"patchbay/am/binder"
+	"patchbay/am/maintenance"
 	"patchbay/am/service"
 	"patchbay/am/urn"
 	"patchbay/inventory"
@@ -52,13 +54,19 @@ func judge(text []byte) (kind schemas.Kind, findings []xmltree.Finding, err erro
 	return kind, findings, err
 }
 
-// request reads a request as the site would, looks whether it would fit on the
-// site if nobody else were there, and asks the providers that Allocate would ask.
+// request reads a request as the site would, looks whether it would fit on what is
+// in service now if nobody else were there, and asks the providers that Allocate would
+// ask.
 func (k *checker) request(ctx context.Context, name string, text []byte, findings []xmltree.Finding) {
 	options := rspec.ReadOptions{CopyCrossLinks: true} // without a site nobody says that they cannot be made
 	var inv *inventory.Inventory
+	var plan *maintenance.Plan
 	if k.config != nil {
 		var err error
+		if plan, err = maintenance.Read(k.config.Maintenance); err != nil {
+			k.errors(err)
+			return
+		}
 		if inv, err = inventory.Load(k.config.Inventory, k.config.Authority); err != nil {
 			k.errors(err)
 			return
@@ -74,7 +82,10 @@ func (k *checker) request(ctx context.Context, name string, text []byte, finding
 	req, err := rspec.ParseRequest(text, options)
 	var asked []string
 	if err == nil && inv != nil {
-		if binding, ok := r.bind(req, inv); ok && r.errors == 0 {
+		if err := service.Open(plan); err != nil {
+			r.add(diagnostic{0, 0, true, err.Error()})
+		}
+		if binding, ok := r.bind(req, inv, plan); ok && r.errors == 0 {
 			asked = k.ask(ctx, &r, req, inv, binding)
 		}
 	}
@@ -93,9 +104,9 @@ func (k *checker) request(ctx context.Context, name string, text []byte, finding
 	}
 }
 
-// bind looks whether a request would fit on a site on which nobody else is, and
-// what would be done otherwise than it asks.
-func (r *diagnosis) bind(req *rspec.Request, inv *inventory.Inventory) (b binder.Binding, ok bool) {
+// bind looks whether a request would fit on a site on which nobody else is, without
+// what a plan has out of service now, and what would be done otherwise than it asks.
+func (r *diagnosis) bind(req *rspec.Request, inv *inventory.Inventory, plan *maintenance.Plan) (b binder.Binding, ok bool) {
 	if len(req.Nodes) == 0 {
 		if r.errors > 0 {
 			return b, false // that is why
@@ -103,7 +114,9 @@ func (r *diagnosis) bind(req *rspec.Request, inv *inventory.Inventory) (b binder
 		r.add(diagnostic{0, 0, true, fmt.Sprintf("it asks for nothing here: none of its nodes names %s as its component_manager_id", inv.Manager)})
 		return b, false
 	}
-	b, err := binder.Bind(req, binder.NewIndex(inv), nobodys(inv))
+	index := binder.NewIndex(inv)
+	index.Heed(plan, time.Now())
+	b, err := binder.Bind(req, index, nobodys(inv))
 	if unsatisfied, ok := errors.AsType[*binder.UnsatisfiedError](err); ok {
 		for _, reason := range unsatisfied.Reasons {
 			r.reason(req, reason, true)

@@ -11,7 +11,6 @@ import (
 	"log/slog"
 	"maps"
 	"net/url"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -60,6 +59,10 @@ func (k *checker) site(ctx context.Context, file string) {
 	if there(c.checkFile("inventory", c.Inventory)) {
 		inv = k.inventory(c.Inventory, c.Authority)
 	}
+	if inv != nil {
+		k.policy(c, inv)
+	}
+	k.maintenance(c.Maintenance, inv)
 	if there(c.checkFolder("trusted", c.Trusted)) {
 		k.trustFolder(c.Trusted)
 	}
@@ -67,7 +70,15 @@ func (k *checker) site(ctx context.Context, file string) {
 	if there(c.checkFolder("providers", c.Providers)) {
 		k.providers(ctx, c.Providers, inv, c.Inventory)
 	}
-	there(c.checkState())
+	if there(c.checkState()) {
+		k.store(ctx, c)
+		if inv != nil {
+			k.inForce(ctx, c, inv)
+		}
+	}
+	k.clock(ctx, c)
+	k.audit(c)
+	k.hooks(ctx, c)
 }
 
 // trialAuthority warns of one that is for a site of another name: its users
@@ -114,6 +125,7 @@ func (k *checker) inventory(file, authority string) *inventory.Inventory {
 
 func (k *checker) providers(ctx context.Context, dir string, inv *inventory.Inventory, inventoryFile string) {
 	found, problems := provider.Load(dir)
+	k.found = found
 	for _, p := range problems {
 		k.errors(p)
 	}
@@ -175,7 +187,7 @@ func (k *checker) serverKeys(c *Config, host string) {
 	}
 	t.Close()
 	for _, pair := range c.Keys {
-		text, err := os.ReadFile(pair.Certificate)
+		text, err := readRegular(pair.Certificate)
 		if err != nil {
 			k.errors(err)
 			continue

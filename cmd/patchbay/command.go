@@ -26,6 +26,8 @@ type options interface {
 
 // run executes the command line and gives the exit status.
 func run(ctx context.Context, args []string, c console) int {
+	out := &output{to: c.out}
+	c.out = out
 	root := &cobra.Command{
 		Use:           "patchbay",
 		Short:         "A GENI/Fed4FIRE aggregate manager and its operator's tools",
@@ -59,8 +61,26 @@ func run(ctx context.Context, args []string, c console) int {
 		{"call METHOD [ARG …]", "Call an aggregate manager", callLong, &callOptions{}},
 		{"demo", "See the whole life of an experiment", demoLong, &demoOptions{}},
 		{"check [FILE …]", "Explain what is wrong with a site or an RSpec", checkLong, &checkOptions{}},
+		{"import AD", "Make an inventory of an aggregate's advertisement", importLong, &importOptions{}},
 		{"draw FILE", "Draw a request, a manifest or an advertisement", drawLong, &drawOptions{}},
+		{"reload", "Let a served site take over its changed inventory", reloadLong, &reloadOptions{}},
+		{"lockdown [TEXT]", "Take no new work", lockdownLong, &lockdownOptions{}},
+		{"maintenance [COMPONENT … TEXT]", "Plan maintenance of components", maintenanceLong, &maintenanceOptions{}},
+		{"clock", "Tell by which time leases count", clockLong, &clockOptions{}},
+		{"slices [PATTERN]", "List slices", slicesLong, &slicesOptions{}},
+		{"slivers [PATTERN]", "List slivers, and who has them until when", sliversLong, &sliversOptions{}},
+		{"nodes [PATTERN]", "List nodes, and what is taken of them", nodesLong, &nodesOptions{}},
+		{"tasks [PATTERN]", "List what providers still have to do", tasksLong, &tasksOptions{}},
+		{"journal [PATTERN]", "List what was done, and by whom", journalLong, &journalOptions{}},
+		{"manifest SLICE", "Print the manifest of a slice", manifestLong, &manifestOptions{}},
+		{"release TARGET …", "Take slivers from their users", releaseLong, &releaseOptions{}},
+		{"renew TARGET …", "Change the end of leases", renewLong, &renewOptions{}},
+		{"drain [COMPONENT … TEXT]", "Let nothing new come to components", drainLong, &drainOptions{}},
+		{"undrain COMPONENT …", "Let new work come to components again", undrainLong, &drainOptions{lift: true}},
 		{"thaw [SLICE]", "Lift the shutdown of a slice", thawLong, &thawOptions{}},
+		{"backup FILE", "Write what a site has promised into a file", backupLong, &backupOptions{}},
+		{"restore FILE", "Put a backup in the place of what a site has promised", restoreLong, &restoreOptions{}},
+		{"who ADDRESS[:PORT] [FILE …]", "Answer whose an address was at some time", whoLong, &whoOptions{}},
 		{"version", "Print the version", "", &versionOptions{}},
 	} {
 		cmd := &cobra.Command{Use: s.use, Short: s.short, Long: s.long, DisableFlagsInUseLine: true}
@@ -73,7 +93,11 @@ func run(ctx context.Context, args []string, c console) int {
 		}
 		root.AddCommand(cmd)
 	}
-	return report(root.ExecuteContext(ctx), c)
+	err := root.ExecuteContext(ctx)
+	if lost := out.lost(); lost != nil && (err == nil || errors.Is(err, lost)) {
+		err = fmt.Errorf("the command has ended, but not all of its output can be written: %w", lost)
+	}
+	return report(err, c)
 }
 
 func unknownCommand(root *cobra.Command, name string) error {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"patchbay/am/clock"
 	"patchbay/am/server"
 	"patchbay/am/service"
 	"patchbay/am/urn"
@@ -49,10 +50,30 @@ type Config struct {
 	Providers string `mapstructure:"providers"`
 	// State is the file in which the site keeps what it has promised.
 	State string `mapstructure:"state"`
+	// JournalKeep is for how long the state remembers what was done; 400d. What the
+	// audit does not tell yet stays, and 0s keeps all. The audit is not touched.
+	JournalKeep time.Duration `mapstructure:"journal_keep"`
+	// Maintenance is the file that says what is out of service: a lockdown, and
+	// planned maintenance. Commands write it; it need not be there.
+	Maintenance string `mapstructure:"maintenance"`
+	// Policy is the file of rules by which users may have less than everything. By
+	// default it need not be there.
+	Policy string `mapstructure:"policy"`
+	// Audit is the file that keeps a line for each call that may change something,
+	// and for each address that a sliver gets or loses. It can be moved away at any
+	// time.
+	Audit string `mapstructure:"audit"`
+	// AuditRequired refuses calls that would change something while the audit
+	// cannot be written.
+	AuditRequired bool `mapstructure:"audit_required"`
 	// Credentials says which old-fashioned credentials are still good.
 	Credentials CredentialsConfig `mapstructure:"credentials"`
 	// Leases limit how long slivers live.
 	Leases LeasesConfig `mapstructure:"leases"`
+	// ClockJump is how far the host's clock may be moved at once. What jumps further
+	// is not believed until an operator says so (patchbay clock): leases go on by
+	// the time that has gone by; 1m.
+	ClockJump time.Duration `mapstructure:"clock_jump"`
 	// EmptyDescribe is what Describe answers for a slice without slivers:
 	// "empty", an empty manifest (jFed expects it), or "not-found".
 	EmptyDescribe string `mapstructure:"empty_describe"`
@@ -60,12 +81,23 @@ type Config struct {
 	// failed: "report", it is ready and its geni_error tells, or "fail", it is
 	// geni_failed.
 	ServicesFailure string `mapstructure:"services_failure"`
+	// Unpromised is what becomes of what a provider has although no sliver is there for
+	// it: "report" tells of it in the log, in /metrics and in "patchbay nodes", and its
+	// node takes nothing new while it is there; "remove" has it removed, too, if this
+	// site's journal tells that it was promised and released here, 20 an hour at most.
+	// What another site has made, or this one after the backup from which its store was
+	// restored, is in no journal here: "patchbay release --unpromised" has it removed.
+	Unpromised string `mapstructure:"unpromised"`
+	// UnpromisedAfter is for how long it must have been there before it is removed; 10m.
+	UnpromisedAfter time.Duration `mapstructure:"unpromised_after"`
 	// ASCIIManifests writes characters beyond ASCII as references; old omni
 	// fails on them.
 	ASCIIManifests bool `mapstructure:"ascii_manifests"`
 	// ManifestExtensions are what manifests tell beside the core: "sliver-info",
 	// the life of each sliver, and "vnode", its physical identity as Emulab tells it.
 	ManifestExtensions []string `mapstructure:"manifest_extensions"`
+	// Hooks are told what happens to slivers.
+	Hooks []HookConfig `mapstructure:"hooks"`
 	// Log says how the log on standard error looks.
 	Log LogConfig `mapstructure:"log"`
 	// Limits protect the server from its clients.
@@ -80,6 +112,12 @@ type Config struct {
 const (
 	servicesReport = "report"
 	servicesFail   = "fail"
+)
+
+// Values of Unpromised.
+const (
+	unpromisedReport = "report"
+	unpromisedRemove = "remove"
 )
 
 // KeyPair names a certificate and its private key, both PEM.
@@ -147,11 +185,18 @@ func defaultConfig() Config {
 		Inventory:     "inventory.yaml",
 		Providers:     "providers",
 		State:         "state.db",
+		JournalKeep:   400 * 24 * time.Hour,
+		Maintenance:   "maintenance.yaml",
+		Policy:        "policy.yaml",
+		Audit:         "audit.log",
 		Credentials:   CredentialsConfig{SHA1Signatures: true, MinRSABits: 2048, CacheSize: 4096},
 		Leases:        LeasesConfig{l.Allocated, l.AllocatedMax, l.Provisioned, l.ProvisionedMax, l.Margin},
+		ClockJump:     clock.DefaultJump,
 		EmptyDescribe: "empty",
 
 		ServicesFailure: servicesReport,
+		Unpromised:      unpromisedReport,
+		UnpromisedAfter: 10 * time.Minute,
 		Log:             LogConfig{Format: "text", Level: "info"},
 		StopTimeout:     30 * time.Second,
 	}
@@ -159,10 +204,11 @@ func defaultConfig() Config {
 
 // resolve makes all paths absolute, from the folder dir.
 func (c *Config) resolve(dir string) {
-	paths := []*string{&c.Trusted, &c.Inventory, &c.Providers, &c.State}
+	paths := []*string{&c.Trusted, &c.Inventory, &c.Providers, &c.State, &c.Policy, &c.Maintenance, &c.Audit}
 	for i := range c.Keys {
 		paths = append(paths, &c.Keys[i].Certificate, &c.Keys[i].Key)
 	}
+	paths = append(paths, c.hookPaths()...)
 	for _, p := range paths {
 		if *p != "" && !filepath.IsAbs(*p) {
 			*p = filepath.Join(dir, *p)
@@ -209,7 +255,7 @@ func (c *Config) Validate() error {
 			wrong("keys", "pair %d needs both certificate and key", i+1)
 		}
 	}
-	for key, value := range map[string]string{"trusted": c.Trusted, "inventory": c.Inventory, "providers": c.Providers, "state": c.State} {
+	for key, value := range map[string]string{"trusted": c.Trusted, "inventory": c.Inventory, "providers": c.Providers, "state": c.State, "policy": c.Policy, "maintenance": c.Maintenance} {
 		if value == "" {
 			wrong(key, "it must not be empty")
 		}
@@ -220,10 +266,17 @@ func (c *Config) Validate() error {
 	if err := (credentials.Config{Speakers: c.Credentials.Speakers}).Validate(); err != nil {
 		wrong("credentials.speakers", "%v", err)
 	}
+	if base := filepath.Base(c.Audit); c.Audit == "" || base == "off" {
+		wrong("audit", "the audit cannot be switched off, for it answers whose an address was; name a file like audit.log")
+	}
 	if c.Credentials.CacheSize < 0 {
 		wrong("credentials.cache_size", "it must not be negative")
 	}
 	c.Leases.validate(wrong)
+	if c.ClockJump < time.Second {
+		wrong("clock_jump", "%s is less than a second, by which clocks are put right all the time; write a time like 1m", sayDuration(c.ClockJump))
+	}
+	errs = append(errs, c.checkHooks()...)
 	oneOf := func(key, value string, allowed ...string) {
 		if !slices.Contains(allowed, value) {
 			wrong(key, "%q is none of %s", value, strings.Join(allowed, ", "))
@@ -231,6 +284,13 @@ func (c *Config) Validate() error {
 	}
 	oneOf("empty_describe", c.EmptyDescribe, "empty", "not-found")
 	oneOf("services_failure", c.ServicesFailure, servicesReport, servicesFail)
+	oneOf("unpromised", c.Unpromised, unpromisedReport, unpromisedRemove)
+	if c.UnpromisedAfter <= 0 {
+		wrong("unpromised_after", "it must be a time like 10m")
+	}
+	if c.JournalKeep != 0 && c.JournalKeep < 24*time.Hour {
+		wrong("journal_keep", "it must be a day or more, or 0s to keep all")
+	}
 	for _, e := range c.ManifestExtensions {
 		oneOf("manifest_extensions", e, service.SliverInfo, service.VNode)
 	}
@@ -239,6 +299,10 @@ func (c *Config) Validate() error {
 	l := c.Limits
 	for key, n := range map[string]int64{
 		"max_body": l.MaxBody, "max_bodies": l.MaxBodies, "max_calls": int64(l.MaxCalls), "max_header": int64(l.MaxHeader),
+		"max_answers": l.MaxAnswers, "max_calls_per_caller": int64(l.MaxCallsPerCaller),
+		"max_connections": int64(l.MaxConnections), "max_connections_per_address": int64(l.MaxConnectionsPerAddress),
+		"max_connections_per_certificate": int64(l.MaxConnectionsPerCertificate),
+		"handshake_timeout":               int64(l.HandshakeTimeout), "stall_timeout": int64(l.StallTimeout),
 		"header_timeout": int64(l.HeaderTimeout), "read_timeout": int64(l.ReadTimeout), "call_timeout": int64(l.CallTimeout),
 		"write_timeout": int64(l.WriteTimeout), "idle_timeout": int64(l.IdleTimeout),
 	} {

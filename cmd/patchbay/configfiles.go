@@ -14,7 +14,7 @@ import (
 // joins a *configError, with the line of the key, for each that is not.
 func (c *Config) checkFiles() error {
 	return errors.Join(c.checkKeyFiles(), c.checkFile("inventory", c.Inventory), c.checkFolder("trusted", c.Trusted),
-		c.checkFolder("providers", c.Providers), c.checkState())
+		c.checkFolder("providers", c.Providers), c.checkState(), c.checkAudit())
 }
 
 func (c *Config) checkKeyFiles() error {
@@ -72,6 +72,30 @@ func (c *Config) checkState() error {
 	}
 	if err := unix.Access(c.State, unix.R_OK|unix.W_OK); err != nil {
 		return c.origin.wrong("state", "this user cannot change %s (%v); give it the right", c.State, err)
+	}
+	return nil
+}
+
+// checkAudit makes sure that the audit can be made, or written on.
+func (c *Config) checkAudit() error {
+	dir := filepath.Dir(c.Audit)
+	if err := c.checkFolder("audit", dir); err != nil {
+		return err
+	}
+	info, err := os.Stat(c.Audit)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
+			return c.origin.wrong("audit", "this user cannot write into %s (%v); give it the right, or name a file elsewhere", dir, err)
+		}
+		return nil
+	case err != nil:
+		return c.origin.wrong("audit", "%v", err)
+	case !info.Mode().IsRegular():
+		return c.origin.wrong("audit", "%s is not a regular file; name one that is, or will be", c.Audit)
+	}
+	if err := unix.Access(c.Audit, unix.R_OK|unix.W_OK); err != nil {
+		return c.origin.wrong("audit", "this user cannot read and write %s (%v); give it the right", c.Audit, err)
 	}
 	return nil
 }

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -57,6 +59,11 @@ func (o origin) where(key string) string {
 	return o.file
 }
 
+// has tells whether a key was given, by the file or a variable.
+func (o origin) has(key string) bool {
+	return os.Getenv(envName(key)) != "" || o.lines[key] > 0
+}
+
 func parentKey(key string) string {
 	return key[:max(0, strings.LastIndexByte(key, '.'))]
 }
@@ -69,7 +76,7 @@ func envName(key string) string {
 // the defaults and validates it. Errors name file and line, or the variable,
 // and say what to do.
 func ReadConfig(file string) (*Config, error) {
-	text, err := os.ReadFile(file)
+	text, err := readConfigFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, &configError{Where: file, Msg: "there is no such file; name the site's with --config, or make a site with: " + ourCommand("init", "DIR")}
 	}
@@ -81,6 +88,22 @@ func ReadConfig(file string) (*Config, error) {
 		return nil, err
 	}
 	return parseConfig(file, text)
+}
+
+// maxConfig is the length of a configuration in bytes, at most.
+const maxConfig = 1 << 20
+
+func readConfigFile(file string) ([]byte, error) {
+	f, err := openRegular(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxConfig+1))
+	if err == nil && len(text) > maxConfig {
+		err = fmt.Errorf("it is larger than %d MiB; make it shorter", maxConfig>>20)
+	}
+	return text, err
 }
 
 func parseConfig(file string, text []byte) (*Config, error) {
@@ -142,12 +165,13 @@ func parseSize(s string) (int64, error) {
 }
 
 // otherVariables are those that stand for no key.
-var otherVariables = []string{"PATCHBAY_CONFIG", "PATCHBAY_URL", "PATCHBAY_CORPUS", "PATCHBAY_REQUIRE", "PATCHBAY_SOAK"}
+var otherVariables = []string{"PATCHBAY_CONFIG", "PATCHBAY_URL", "PATCHBAY_CORPUS", "PATCHBAY_REQUIRE", "PATCHBAY_SOAK", "PATCHBAY_LONG"}
 
 // checkEnvironment names the variables that look like a misspelt key. Others
 // with our prefix may be somebody else's, and are left alone.
 func checkEnvironment(environ []string) error {
-	known := []string{"KEYS"}
+	lists := map[string]string{"KEYS": "certificates", "HOOKS": "hooks"}
+	known := slices.Sorted(maps.Keys(lists))
 	for _, name := range otherVariables {
 		known = append(known, strings.TrimPrefix(name, envPrefix))
 	}
@@ -162,8 +186,8 @@ func checkEnvironment(environ []string) error {
 			continue
 		}
 		msg := ""
-		if key == "KEYS" {
-			msg = "certificates can be named in " + configName + " only"
+		if what := lists[key]; what != "" {
+			msg = what + " can be named in " + configName + " only"
 		} else if near := nearest.Word(key, known); near != "" && !slices.Contains(known, key) {
 			msg = "this variable stands for no key; did you mean " + envPrefix + near + "?"
 		}
@@ -173,6 +197,9 @@ func checkEnvironment(environ []string) error {
 	}
 	return errors.Join(errs...)
 }
+
+// inLists spells the keys of list entries as origin does: hooks.0 for hooks[0].
+var inLists = strings.NewReplacer("[", ".", "]", "")
 
 // explain turns the decoder's error into ours.
 func (o origin) explain(err error) error {
@@ -186,7 +213,7 @@ func (o origin) explain(err error) error {
 			return
 		}
 		if d, ok := errors.AsType[*mapstructure.DecodeError](err); ok {
-			all = append(all, o.wrong(d.Name(), "%v", d.Unwrap()))
+			all = append(all, o.wrong(inLists.Replace(d.Name()), "%v", d.Unwrap()))
 			return
 		}
 		if e := errors.Unwrap(err); e != nil {
@@ -254,9 +281,12 @@ func (o origin) walk(n *yaml.Node, t reflect.Type, prefix string, errs *[]error)
 		f, ok := fieldNamed(t, key.Value)
 		switch {
 		case !ok:
-			hint := "known here: " + strings.Join(fieldNames(t), ", ")
-			if near := nearest.Word(key.Value, fieldNames(t)); near != "" {
+			names := slices.Sorted(slices.Values(fieldNames(t)))
+			hint := "known here: " + strings.Join(names, ", ")
+			if near := nearest.Word(key.Value, names); near != "" {
 				hint = "did you mean " + prefix + near + "?"
+			} else if there := namesake(key.Value); there != "" {
+				hint = "did you mean " + there + "?"
 			}
 			wrong(key, "unknown key %s%s; %s", prefix, key.Value, hint)
 			continue
@@ -267,6 +297,21 @@ func (o origin) walk(n *yaml.Node, t reflect.Type, prefix string, errs *[]error)
 		o.lines[prefix+key.Value] = key.Line
 		o.walk(value, f.Type, prefix+key.Value+".", errs)
 	}
+}
+
+// namesake is the key of another section that is called so; "" if there is none, or
+// more than one.
+func namesake(name string) (found string) {
+	for _, key := range leaves(reflect.TypeFor[Config](), "") {
+		if !strings.HasSuffix(key, "."+name) {
+			continue
+		}
+		if found != "" {
+			return ""
+		}
+		found = key
+	}
+	return found
 }
 
 // leaves are the keys that hold a single value.

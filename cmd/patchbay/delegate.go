@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -65,7 +66,7 @@ func (o *delegateOptions) Run(ctx context.Context, c console) error {
 		return err
 	}
 	own := from.slice(o.Slice)
-	credential, err := os.ReadFile(own)
+	credential, err := readRegular(own)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s has no credential for the slice %s; %sget one with: %s", from.Name, o.Slice, instead(o.Slice, slicesIn(from.Dir)), commandAt(t.config.origin.file, "slice", o.Slice, "--owner", from.Name))
 	}
@@ -154,7 +155,7 @@ func (t *trialSite) receiver(name string) (receiver, error) {
 }
 
 func readReceiver(file string) (receiver, error) {
-	text, err := os.ReadFile(file)
+	text, err := readRegular(file)
 	if err != nil {
 		return receiver{}, err
 	}
@@ -165,6 +166,9 @@ func readReceiver(file string) (receiver, error) {
 	return receiver{urn: list[0].URN, certificate: text}, nil
 }
 
+// isLent tells a credential that a user has handed on from one that an authority gave.
+func isLent(credential []byte) bool { return bytes.Contains(credential, []byte("<parent>")) }
+
 // sliceFile is where the receiver looks for credentials of a slice. One that an
 // authority gave is never overwritten.
 func (r receiver) sliceFile(slice string) (string, error) {
@@ -172,8 +176,8 @@ func (r receiver) sliceFile(slice string) (string, error) {
 		return "", errors.New("say with -o FILE where the credential is to go")
 	}
 	file := filepath.Join(r.dir, "slices", slice+"-cred.xml")
-	text, err := os.ReadFile(file)
-	if err == nil && !strings.Contains(string(text), "<parent>") {
+	text, err := readRegular(file)
+	if err == nil && !isLent(text) {
 		return "", fmt.Errorf("%s has a credential of its own for this slice, %s; say with -o FILE where the other is to go", r.urn, file)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

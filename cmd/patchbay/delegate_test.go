@@ -37,6 +37,11 @@ func TestHandingOn(t *testing.T) {
 	}
 	has(t, do(0, "delegate", "FIRST", "--from", "ann", "--to", "bob"), "users/bob/slices/first-cred.xml", "call")
 	do(0, "delegate", "first", "--from", "ann", "--to", "BOB", "--expires", "1h") // again
+	lent := readFile(t, filepath.Join(dir, "users", "bob", "slices", "first-cred.xml"))
+	has(t, do(1, "slice", "first", "--owner", "bob"), "ann has the slice first", "--another-owner") // what is lent makes no owner
+	if readFile(t, filepath.Join(dir, "users", "bob", "slices", "first-cred.xml")) != lent {
+		t.Error("the credential that was lent is replaced")
+	}
 	has(t, do(1, "delegate", "first", "--from", "bob", "--to", "ann"), "-o FILE") // ann has her own
 	has(t, do(0, "tool", "portal", "--for", "ann"), "portal-cert.pem", "for-ann.xml", "--speaking-for")
 
@@ -65,7 +70,7 @@ func TestHandingOn(t *testing.T) {
 	permit := []string{"--credential", filepath.Join(portal, "for-ann.xml")}
 	has(t, call(1, append(speaking, "Delete")...), "FORBIDDEN (3)")
 	call(0, append(append(speaking, permit...), "Delete")...)
-	within(t, 5*time.Second, "who spoke is in the log", func() bool {
+	within(t, 60*time.Second, "who spoke is in the log", func() bool {
 		out := s.out.String()
 		return strings.Contains(out, "speaker=urn:publicid:IDN+testbed.example.org+tool+portal") && strings.Contains(out, "caller=urn:publicid:IDN+testbed.example.org+user+ann")
 	})

@@ -68,9 +68,9 @@ func (o *drawOptions) Run(_ context.Context, c console) error {
 func (o *drawOptions) read() (*draw.Picture, error) {
 	in, name := os.Stdin, "standard input"
 	if o.File != "-" {
-		f, err := os.Open(o.File)
+		f, err := openRegular(o.File)
 		if err != nil {
-			return nil, err
+			return nil, orPiped(err)
 		}
 		defer f.Close()
 		in, name = f, o.File
@@ -89,7 +89,7 @@ func (o *drawOptions) read() (*draw.Picture, error) {
 // textOptions suit the terminal that out is, if it is one.
 func (o *drawOptions) textOptions(out io.Writer) draw.TextOptions {
 	t := draw.TextOptions{Width: o.Width, ASCII: o.ASCII}
-	f, ok := out.(*os.File)
+	f, ok := fileOf(out)
 	if !ok {
 		return t
 	}

@@ -156,9 +156,7 @@ func (s *localSite) ssh(user string, l login, command string) (string, error) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 20*time.Second)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "ssh", "-F", "/dev/null", "-i", filepath.Join(s.dir, "users", user, "id_ed25519"), "-p", l.port,
-		"-o", "IdentitiesOnly=yes", "-o", "BatchMode=yes", "-o", "LogLevel=ERROR", "-o", "StrictHostKeyChecking=accept-new", "-o", "UserKnownHostsFile="+filepath.Join(s.dir, "known_hosts"),
-		user+"@"+l.host, command)
+	cmd := s.session(ctx, user, l, command)
 	var problems strings.Builder
 	cmd.Stderr = &problems
 	out, err := cmd.Output()
@@ -166,6 +164,13 @@ func (s *localSite) ssh(user string, l login, command string) (string, error) {
 		err = fmt.Errorf("%w: %s", err, problems.String())
 	}
 	return string(out), err
+}
+
+// session is OpenSSH's client that runs a command in a node until ctx ends.
+func (s *localSite) session(ctx context.Context, user string, l login, command string) *exec.Cmd {
+	return exec.CommandContext(ctx, "ssh", "-F", "/dev/null", "-i", filepath.Join(s.dir, "users", user, "id_ed25519"), "-p", l.port,
+		"-o", "IdentitiesOnly=yes", "-o", "BatchMode=yes", "-o", "LogLevel=ERROR", "-o", "StrictHostKeyChecking=accept-new", "-o", "UserKnownHostsFile="+filepath.Join(s.dir, "known_hosts"),
+		user+"@"+l.host, command)
 }
 
 // says holds what a command in a node says.
@@ -222,12 +227,12 @@ func TestLocalLife(t *testing.T) {
 
 	// The server is killed, and all that it has started with it; the nodes live on.
 	s.kill()
-	within(t, 10*time.Second, "the testbed ends with the server", func() bool {
+	within(t, 60*time.Second, "the testbed ends with the server", func() bool {
 		return !(&testbed{instance: s.instance}).runs(t.Context(), local.Socket)
 	})
 	s.start()
 	s.await("geni_ready", 2)
-	within(t, 20*time.Second, "the door opens again", func() bool {
+	within(t, 60*time.Second, "the door opens again", func() bool {
 		_, err := s.ssh("ann", server, "true")
 		return err == nil
 	})
@@ -261,7 +266,7 @@ func TestLocalLife(t *testing.T) {
 
 	has(t, s.local("list"), "server", "client")
 	s.call("Delete")
-	within(t, 20*time.Second, "the nodes are gone", func() bool { return !strings.Contains(s.local("list"), "client") })
+	within(t, 60*time.Second, "the nodes are gone", func() bool { return !strings.Contains(s.local("list"), "client") })
 	if _, err := s.ssh("ann", server, "true"); err == nil {
 		t.Error("a node that was given back is open")
 	}
@@ -294,7 +299,7 @@ func TestLocalSiteWithoutRights(t *testing.T) {
 		t.Errorf("geni-get manifest: %.300q, %v", out, err)
 	}
 	s.call("Delete")
-	within(t, 20*time.Second, "the nodes are gone", func() bool { return !strings.Contains(s.local("list"), "client") })
+	within(t, 60*time.Second, "the nodes are gone", func() bool { return !strings.Contains(s.local("list"), "client") })
 	s.stop()
 	if log := readFile(t, s.log.Name()); strings.Contains(log, "level=ERROR") {
 		t.Errorf("something went wrong:\n%s", log)
@@ -315,7 +320,7 @@ func (s *localSite) up() {
 			s.t.Errorf("patchbay-local up: %v", err)
 		}
 	})
-	within(s.t, 20*time.Second, "the testbed answers", func() bool {
+	within(s.t, 60*time.Second, "the testbed answers", func() bool {
 		return (&testbed{instance: s.instance}).runs(s.t.Context(), local.Socket)
 	})
 }

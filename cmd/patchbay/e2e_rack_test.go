@@ -80,18 +80,18 @@ func TestOutsideRack(t *testing.T) {
 	}
 	second := f.urn("user", "second")
 	act("geni_update_users", client.Options{Users: []client.User{{URN: second, Keys: []string{key}}}})
-	within(t, 10*time.Second, "the second account", func() bool {
+	within(t, 60*time.Second, "the second account", func() bool {
 		a, _, _ := c.Describe(ctx, []string{slice.urn}, cred, client.Options{})
 		return strings.Count(readFile(t, s.log.Name()), "accounts on pc2 change") == 2 &&
 			strings.Contains(a.RSpec, `username="second"`) && strings.Contains(a.RSpec, `username="flooby"`)
 	})
 	_, r, err = c.Delete(ctx, []string{slice.urn}, cred, client.Options{})
 	want("Delete", r, err, am.Success)
-	within(t, 10*time.Second, "the machine is off and free", func() bool {
+	within(t, 60*time.Second, "the machine is off and free", func() bool {
 		left, _ := filepath.Glob(filepath.Join(s.dir, "providers", "rack.nodes", "*"))
 		return len(left) == 0 && logged("outlet of pc2: off")()
 	})
-	within(t, 10*time.Second, "somebody else can have it", func() bool {
+	within(t, 60*time.Second, "somebody else can have it", func() bool {
 		_, r, _ := allocate("pc2")
 		return r.Code == am.Success
 	})

@@ -238,8 +238,13 @@ func TestTrap33OldHTTP(t *testing.T) {
 		}
 		right("HTTP 1.1 with gzip, "+name, a)
 		for _, size := range []int{1, 100, 1 << 20} {
-			h.write("POST /am/3.0 HTTP/1.1\r\nHost: am.example.org\r\nContent-Type: text/xml\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks(body, size))
-			right(fmt.Sprintf("chunks of %d bytes, %s", size, name), h.read())
+			chunked := v.byHand(nil) // each is the last of its connection
+			chunked.write("POST /am/3.0 HTTP/1.1\r\nHost: am.example.org\r\nContent-Type: text/xml\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks(body, size))
+			if a = chunked.read(); a.head["connection"] != "close" {
+				t.Errorf("chunks of %d bytes, %s: Connection is %q", size, name, a.head["connection"])
+			}
+			right(fmt.Sprintf("chunks of %d bytes, %s", size, name), a)
+			chunked.ended()
 		}
 		h.write(head("POST /am/3.0 HTTP/1.1", "Host: am.example.org\r\nExpect: 100-continue\r\n", body))
 		if a = h.read(); strings.Contains(a.status, " 100 ") {

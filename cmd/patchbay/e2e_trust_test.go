@@ -172,7 +172,7 @@ func TestTrustChangesWhileServing(t *testing.T) {
 	works("not in the CRL", "friend")
 	whole := f.crl(sa, user, friend)
 	s.trust("fed.crl", whole[:len(whole)/2])
-	within(t, 5*time.Second, "the half is noticed", func() bool {
+	within(t, 60*time.Second, "the half is noticed", func() bool {
 		return strings.Contains(s.logged(), "without END line") && strings.Contains(s.logged(), "stays in force")
 	})
 	refused("half a CRL", "user", "revoked")
@@ -184,7 +184,7 @@ func TestTrustChangesWhileServing(t *testing.T) {
 	works("without CRL", "friend")
 	s.trust("fed.crl", f.oldCRL(sa, user))
 	refused("a CRL that is out of date", "user", "revoked")
-	within(t, 5*time.Second, "the old CRL is told of", func() bool { return strings.Contains(s.logged(), "a CRL is out of date") })
+	within(t, 60*time.Second, "the old CRL is told of", func() bool { return strings.Contains(s.logged(), "a CRL is out of date") })
 	s.trust("fed.crl", f.crl(root)+f.crl(sa, slice))
 	overSlice(am.Forbidden)
 	works("the slice is revoked, not its user", "user")

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"patchbay/am"
-	"patchbay/am/urn"
 	"patchbay/am/xmlrpc"
 	"patchbay/inventory/local"
 )
@@ -102,24 +100,6 @@ func TestMisspeltNames(t *testing.T) {
 	has(t, out, "a tool works in the slice of a user", filepath.Join(users, "USER", "slices", "first-cred.xml"), "delegate first --from USER --to portal")
 	if strings.Contains(out, "--owner") {
 		t.Errorf("a tool is told to own a slice: %s", out)
-	}
-}
-
-func TestThawByName(t *testing.T) {
-	name := func(authority, name string) am.Slice {
-		return am.Slice{URN: urn.URN{Authority: authority, Type: urn.Slice, Name: name}}
-	}
-	down := []am.Slice{name("a.example.org", "first"), name("a.example.org", "twice"), name("b.example.org", "twice")}
-	for said, want := range map[string]string{
-		"first": down[0].URN.String(), "FIRST": down[0].URN.String(), down[2].URN.String(): down[2].URN.String(),
-		"urn:publicid:IDN+c.example.org+slice+x": "urn:publicid:IDN+c.example.org+slice+x",
-		"frist":                                  "did you mean first?",
-		"twice":                                  "several slices of the name twice",
-	} {
-		got, err := choose(said, down)
-		if err == nil && got.String() != want || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, %v, want %s", said, got, err, want)
-		}
 	}
 }
 

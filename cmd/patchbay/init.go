@@ -28,6 +28,7 @@ const (
 	providersDir  = "providers"
 	usersDir      = "users"
 	requestName   = "request.xml"
+	policyName    = "policy.yaml"
 )
 
 const initLong = `Make a site in DIR, a folder that is new or empty: configuration, inventory,
@@ -143,6 +144,7 @@ const initDone = `Made the site %[1]s in %[2]s:
 
   patchbay.yaml     its configuration
   inventory.yaml    what it offers: %[3]s
+  policy.yaml       who may have what of it: now everybody everything
   trusted/          whose users may come: now those of authority/
   providers/        who makes slivers: %[4]s
   server-*.pem      the server's certificates and keys
@@ -227,6 +229,7 @@ func (o *initOptions) write(ctx context.Context, dir string, offer []siteFile, n
 			siteFile{"server-" + kind + ".pem", certificate, 0o644},
 			siteFile{"server-" + kind + "-key.pem", key, 0o600})
 	}
+	files = append(files, siteFile{policyName, samplePolicy, 0o644})
 	return writeFiles(dir, append(files, siteFile{configName, configText(o), 0o644}))
 }
 

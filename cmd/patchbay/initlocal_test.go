@@ -57,7 +57,7 @@ func TestInitLocal(t *testing.T) {
 	if limits := s.SliverTypes[0]; needs.Memory<<20 != limits.Memory || needs.Disk<<20 != limits.Disk {
 		t.Errorf("a node counts as %+v, and may take %+v", needs, limits)
 	}
-	beds := findTestbeds(filepath.Join(dir, "providers"), inv)
+	beds := findTestbeds(filepath.Join(dir, "providers"), providersOf(inv))
 	if len(beds) != 1 {
 		t.Fatalf("serve finds %v", beds)
 	}

@@ -24,6 +24,11 @@ import (
 //go:embed request.xml
 var sampleRequest []byte
 
+// samplePolicy has no rules, but says how to write them.
+//
+//go:embed policy.yaml
+var samplePolicy []byte
+
 // Providers that init can set up.
 const (
 	simulatedName = "simulated"

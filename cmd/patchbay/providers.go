@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"os"
@@ -45,6 +46,22 @@ func loadProviders(dir string, inv *inventory.Inventory, inventoryFile string, l
 		p.Log = log
 	}
 	return &providerSet{dir: dir, log: log, found: found}, nil
+}
+
+// require opens the providers that an inventory names and that are not open yet. The
+// error says which are missing, and what is wrong with others.
+func (s *providerSet) require(inv *inventory.Inventory, inventoryFile string) error {
+	var broken []error
+	for _, name := range slices.Sorted(maps.Keys(providersOf(inv))) {
+		if _, err := s.open(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			broken = append(broken, err)
+		}
+	}
+	s.mu.Lock()
+	found := maps.Clone(s.found)
+	s.mu.Unlock()
+	missing, _ := missingProviders(s.dir, found, inv, inventoryFile)
+	return errors.Join(append(missing, broken...)...)
 }
 
 // missingProviders has an error for each provider that components name but that
@@ -110,6 +127,17 @@ func providerLines(file string) map[string]int {
 		note(c.Provider)
 	}
 	return lines
+}
+
+// providerNames are those that the inventory in force names.
+func providerNames(inv func() *inventory.Inventory) func() []string {
+	return func() []string {
+		used := map[string]bool{}
+		for _, c := range inv().Components {
+			used[c.Provider] = true
+		}
+		return slices.Collect(maps.Keys(used))
+	}
 }
 
 // get finds a provider for the runner, which may wait.

@@ -16,9 +16,11 @@ const serveLong = `Serve a site until SIGINT or SIGTERM: calls in progress are f
 work on slivers is put down where it will be taken up again. A second signal
 ends at once.
 
-The trust folder, with its CRLs and its deny list, is read again when it changes.
-SIGHUP reads it and the server's certificates again; a changed configuration or
-inventory needs a new start.
+The trust folder, with its CRLs and its deny list, is read again when it changes,
+and so are the maintenance file and the policy, with its lists of those who have
+accepted terms. SIGHUP reads them, the inventory and the server's certificates again,
+and opens the audit again; patchbay reload takes over the inventory and tells what
+that means. A changed configuration needs a new start.
 
 One line on standard output tells the URL when calls are answered; the log goes
 to standard error.`
@@ -79,18 +81,14 @@ func (s *site) run(ctx context.Context) error {
 	watching, stop := context.WithCancel(ctx)
 	var watchers sync.WaitGroup
 	watchers.Go(func() { s.watchTrust(watching) })
+	watchers.Go(func() { s.upkeep.watch(watching) })
+	watchers.Go(func() { s.policy.watch(watching) })
+	watchers.Go(func() { s.pruneJournal(watching) })
+	watchers.Go(func() { s.openRestored(watching) })
+	watchers.Go(func() { s.watchTestbeds(watching) })
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
-	watchers.Go(func() {
-		for {
-			select {
-			case <-watching.Done():
-				return
-			case <-hup:
-				s.reload()
-			}
-		}
-	})
+	go s.heedHangups(watching, hup) // a stop waits for none that is stuck
 	err := s.serve(ctx)
 	signal.Stop(hup)
 	stop()
@@ -98,9 +96,38 @@ func (s *site) run(ctx context.Context) error {
 	return err
 }
 
-// reload is SIGHUP: read again what may change while serving.
-func (s *site) reload() {
+// heedHangups reads again what may change at each signal, until ctx ends.
+func (s *site) heedHangups(ctx context.Context, hup <-chan os.Signal) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-hup:
+			if ctx.Err() == nil {
+				s.reload(ctx)
+			}
+		}
+	}
+}
+
+// hangup is the operator of what SIGHUP does.
+const hangup = "SIGHUP"
+
+// reload is SIGHUP: read again what may change while serving. It does no more once
+// ctx has ended.
+func (s *site) reload(ctx context.Context) {
+	if err := s.audit.Reopen(); err == nil {
+		s.log.Info("the audit was opened again", "file", s.config.Audit)
+	}
 	s.reloadAnchors()
+	_, err := s.reloadInventory(ctx, hangup)
+	if ctx.Err() != nil {
+		return
+	}
+	if err != nil {
+		s.log.Error("the inventory cannot be taken over; what is in force stays so", "error", err)
+		s.policy.read("")
+	}
 	if err := s.tls.Reload(); err != nil {
 		s.log.Error("the server's certificates cannot be read; the old ones stay", "error", err)
 		return

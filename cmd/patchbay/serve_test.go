@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -42,7 +43,7 @@ func (b *syncBuffer) String() string {
 
 var announced = regexp.MustCompile(`listening on (https://\S+), admin (http://\S+)`)
 
-func serve(t *testing.T, dir string, args ...string) *serving {
+func serve(t testing.TB, dir string, args ...string) *serving {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &serving{dir: dir, out: new(syncBuffer)}
@@ -55,7 +56,7 @@ func serve(t *testing.T, dir string, args ...string) *serving {
 		return <-ended
 	})
 	t.Cleanup(func() { s.stop() })
-	within(t, 20*time.Second, "the announcement", func() bool {
+	within(t, 60*time.Second, "the announcement", func() bool {
 		m := announced.FindStringSubmatch(s.out.String())
 		if m == nil {
 			select {
@@ -72,7 +73,7 @@ func serve(t *testing.T, dir string, args ...string) *serving {
 	return s
 }
 
-func get(t *testing.T, url string) (int, string) {
+func get(t testing.TB, url string) (int, string) {
 	t.Helper()
 	resp, err := http.Get(url)
 	if err != nil {
@@ -158,7 +159,11 @@ func TestServeAnswersReloadsAndStops(t *testing.T) {
 	}
 	has(t, out, "SEARCHFAILED (12)")
 
-	_, metrics := get(t, s.admin+"/metrics")
+	var metrics string // a call is counted when its answer is on its way
+	within(t, 60*time.Second, "the calls are counted", func() bool {
+		_, metrics = get(t, s.admin+"/metrics")
+		return strings.Contains(metrics, `patchbay_calls_total{code="12",method="SliverStatus"} 1`)
+	})
 	has(t, metrics, `patchbay_calls_total{code="0",method="Allocate"} 1`, `patchbay_calls_total{code="12",method="Status"} 1`,
 		"patchbay_trust_anchors 1", "patchbay_slivers 0", "patchbay_tls_connections")
 
@@ -168,7 +173,7 @@ func TestServeAnswersReloadsAndStops(t *testing.T) {
 		if err := os.Remove(file); err != nil {
 			t.Fatal(err)
 		}
-		within(t, 5*time.Second, "nobody is trusted", func() bool {
+		within(t, 60*time.Second, "nobody is trusted", func() bool {
 			code, out := call("ListResources")
 			return code == 1 && strings.Contains(out, "FORBIDDEN (3)")
 		})
@@ -178,20 +183,20 @@ func TestServeAnswersReloadsAndStops(t *testing.T) {
 		if err := os.WriteFile(file, []byte(pem), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		within(t, 5*time.Second, "trusted again", func() bool { code, _ := call("ListResources"); return code == 0 })
+		within(t, 60*time.Second, "trusted again", func() bool { code, _ := call("ListResources"); return code == 0 })
 	})
 	t.Run("HangupReadsCertificates", func(t *testing.T) {
 		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
 			t.Fatal(err)
 		}
-		within(t, 5*time.Second, "reload", func() bool { return strings.Contains(s.out.String(), "certificates were read again") })
+		within(t, 60*time.Second, "reload", func() bool { return strings.Contains(s.out.String(), "certificates were read again") })
 		key := filepath.Join(dir, "server-rsa-key.pem")
 		os.Chmod(key, 0o644)
 		defer os.Chmod(key, 0o600)
 		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
 			t.Fatal(err)
 		}
-		within(t, 5*time.Second, "refused reload", func() bool { return strings.Contains(s.out.String(), "the old ones stay") })
+		within(t, 60*time.Second, "refused reload", func() bool { return strings.Contains(s.out.String(), "the old ones stay") })
 		if code, out := call("GetVersion"); code != 0 {
 			t.Error(out)
 		}
@@ -208,6 +213,15 @@ func TestServeAnswersReloadsAndStops(t *testing.T) {
 		if code != 1 {
 			t.Errorf("exit status %d", code)
 		}
+		has(t, out, "this very site is served already; stop that server first")
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		if code, out = tell(t, "serve", "--config", made(t), "--listen", l.Addr().String()); code != 1 {
+			t.Errorf("exit status %d", code)
+		}
 		has(t, out, "another program has that port")
 	})
 	if code := s.stop(); code != 0 {
@@ -219,21 +233,61 @@ func TestServeAnswersReloadsAndStops(t *testing.T) {
 	}
 }
 
-func TestServeTellsOfComponentsThatWentMissing(t *testing.T) {
+// TestServeLooksAfterWhatTheInventoryForgot holds that a sliver's own record tells who
+// made it: its component may leave the inventory, and only its provider must stay.
+func TestServeLooksAfterWhatTheInventoryForgot(t *testing.T) {
 	dir := made(t)
 	tell(t, "user", "ann", "--config", dir)
 	tell(t, "slice", "first", "--owner", "ann", "--config", dir)
 	s := serve(t, dir)
 	ann := filepath.Join(dir, "users", "ann")
-	code, out := tell(t, "call", "--url", s.url, "--user", ann, "--slice", "first", "Allocate", filepath.Join(dir, "request.xml"))
-	if code != 0 {
-		t.Fatal(out)
+	call := func(s *serving, args ...string) (int, string) {
+		return tell(t, append([]string{"call", "--url", s.url, "--user", ann, "--slice", "first"}, args...)...)
 	}
-	has(t, out, "NODE ", "geni_allocated")
+	for _, args := range [][]string{{"Allocate", filepath.Join(dir, "request.xml")}, {"Provision"}} {
+		if code, out := call(s, args...); code != 0 {
+			t.Fatal(out)
+		}
+	}
 	s.stop()
 	edit(t, filepath.Join(dir, "inventory.yaml"), "names: pc1..pc12", "names: pc31..pc42")
+	edit(t, filepath.Join(dir, "inventory.yaml"), "provider: simulated", "provider: other")
+	providers := filepath.Join(dir, "providers")
+	for _, suffix := range []string{".prov", ".yaml"} {
+		text := strings.ReplaceAll(readFile(t, filepath.Join(providers, "simulated"+suffix)), "--name simulated", "--name other")
+		if err := os.WriteFile(filepath.Join(providers, "other"+suffix), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	away := filepath.Join(t.TempDir(), "simulated.prov")
+	if err := os.Rename(filepath.Join(providers, "simulated.prov"), away); err != nil {
+		t.Fatal(err)
+	}
+	without := serve(t, dir)
+	has(t, without.out.String(), "made by a provider that is missing", "put it back until its slivers are gone", "provider=simulated", "slivers=2")
+	without.stop()
+	if err := os.Rename(away, filepath.Join(providers, "simulated.prov")); err != nil {
+		t.Fatal(err)
+	}
 	again := serve(t, dir)
-	has(t, again.out.String(), "missing from the inventory", "put it back with drained: true", "+node+pc1 ", "+sliver+")
+	if code, out := call(again, "Status"); code != 0 || !strings.Contains(out, "geni_provisioned") {
+		t.Errorf("status %d: %s", code, out)
+	}
+	if code, out := call(again, "Delete"); code != 0 {
+		t.Errorf("status %d: %s", code, out)
+	}
+	for start := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+		code, out := call(again, "Status")
+		if code != 0 && strings.Contains(out, "12") {
+			break // nothing is left
+		}
+		if time.Since(start) > time.Minute {
+			t.Fatalf("it is not removed: %s\n%s", out, again.out)
+		}
+	}
+	if strings.Contains(again.out.String(), "missing") {
+		t.Error(again.out)
+	}
 	again.stop()
 	edit(t, filepath.Join(dir, "patchbay.yaml"), "authority: testbed.example.org", "authority: other.example.org")
 	if code, out := tell(t, "serve", "--config", dir); code != 1 || !strings.Contains(out, "testbed.example.org") {
@@ -259,12 +313,12 @@ func TestServeTellsOfInterfacesThatWentMissing(t *testing.T) {
 		t.Fatal(out)
 	}
 	s.stop()
-	if strings.Contains(s.out.String(), "missing from the inventory") {
+	if strings.Contains(s.out.String(), "not in the inventory") {
 		t.Error(s.out)
 	}
 	edit(t, file, "[{name: eth1, link: core}]", "[{name: eno1, link: core}]")
 	again := serve(t, dir)
-	has(t, again.out.String(), "slivers use an interface that is missing from the inventory", "+interface+pc1:eth1 ", "+interface+pc2:eth1 ", "+sliver+")
+	has(t, again.out.String(), "pc1 eth1, pc2 eth1: the interface is not in the inventory", "(2 slivers of urn:publicid:IDN+testbed.example.org+slice+first, until 2")
 	again.stop()
 }
 
@@ -272,7 +326,7 @@ func TestServeRefusesASiteThatCannotServe(t *testing.T) {
 	dir := made(t)
 	for _, c := range []struct{ name, file, old, new, want string }{
 		{"NoAnchor", "trusted/trial.pem", "CERTIFICATE", "NOTHING", "holds no trusted certificate"},
-		{"NoProvider", "inventory.yaml", "provider: simulated", "provider: rack", `inventory.yaml:9: the provider "rack"`},
+		{"NoProvider", "inventory.yaml", "provider: simulated", "provider: rack", `inventory.yaml:11: the provider "rack"`},
 		{"NoKey", "patchbay.yaml", "key: server-rsa-key.pem", "key: nowhere.pem", "nowhere.pem"},
 		{"NoSuchAddress", "patchbay.yaml", "127.0.0.1:0", "192.0.2.1:8443", "this host has no such address"},
 		{"StoreIsNone", "patchbay.yaml", "# state: state.db", "state: inventory.yaml", "damaged or no store"},

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -117,20 +116,30 @@ func (t *trialSite) slice(name, owner string, expires, now time.Time) (trial.Sli
 }
 
 // othersWith is a user who has a credential of the slice while the owner has
-// none; empty if there is none such.
-func (t *trialSite) othersWith(name, owner string) string {
+// none but a lent one; empty if there is none such.
+func (t *trialSite) othersWith(name, owner string) (lent string) {
 	users := filepath.Join(t.dir, usersDir)
-	has := func(user string) bool {
-		return slices.ContainsFunc(slicesIn(filepath.Join(users, user)), func(s string) bool { return strings.EqualFold(s, name) })
+	has := func(user string) (any, own bool) {
+		dir := filepath.Join(users, user)
+		for _, s := range slicesIn(dir) {
+			if strings.EqualFold(s, name) {
+				text, err := readRegular(filepath.Join(dir, "slices", s+"-cred.xml"))
+				return true, err != nil || !isLent(text)
+			}
+		}
+		return false, false
 	}
-	if has(owner) {
+	if _, own := has(owner); own {
 		return ""
 	}
 	entries, _ := os.ReadDir(users) // a site without users has no slices
 	for _, e := range entries {
-		if has(e.Name()) {
+		switch any, own := has(e.Name()); {
+		case own:
 			return e.Name()
+		case any && e.Name() != owner:
+			lent = e.Name()
 		}
 	}
-	return ""
+	return lent
 }

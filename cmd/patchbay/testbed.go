@@ -39,13 +39,18 @@ func (t *testbed) command(state string) []string {
 	return append(words, t.settings)
 }
 
-// findTestbeds are the local testbeds in the folder of providers whose nodes the
-// inventory offers. One whose settings are wrong is left out: its provider says why.
-func findTestbeds(dir string, inv *inventory.Inventory) []*testbed {
+// providersOf are the providers that an inventory names.
+func providersOf(inv *inventory.Inventory) map[string]bool {
 	used := make(map[string]bool)
 	for _, c := range inv.Components {
 		used[c.Provider] = true
 	}
+	return used
+}
+
+// findTestbeds are the local testbeds in the folder of providers among those that
+// are used. One whose settings are wrong is left out: its provider says why.
+func findTestbeds(dir string, used map[string]bool) []*testbed {
 	var found []*testbed
 	for _, name := range slices.Sorted(maps.Keys(used)) {
 		if t, err := openTestbed(dir, name); t != nil && err == nil {
@@ -77,7 +82,7 @@ const maxScript = 8 << 10
 // testbedProgram is the program that a NAME.prov runs, if it is one that init
 // writes for the local testbed.
 func testbedProgram(file, name string) (string, bool) {
-	f, err := os.Open(file)
+	f, err := openRegular(file)
 	if err != nil {
 		return "", false
 	}

@@ -74,7 +74,7 @@ func (s *standIn) answer() {
 // begun waits until the program has written its pid.
 func (s *standIn) begun() (pid int) {
 	s.t.Helper()
-	within(s.t, 10*time.Second, "the program runs", func() bool {
+	within(s.t, 60*time.Second, "the program runs", func() bool {
 		text, _ := os.ReadFile(filepath.Join(s.dir, "pid"))
 		pid, _ = strconv.Atoi(strings.TrimSpace(string(text)))
 		return pid > 0
@@ -128,9 +128,9 @@ func TestServeStartsTheTestbedAgain(t *testing.T) {
 		text, _ := os.ReadFile(filepath.Join(s.dir, "starts"))
 		return bytes.Count(text, []byte("x"))
 	}
-	within(t, 10*time.Second, "three starts", func() bool { return starts() >= 3 })
+	within(t, 60*time.Second, "three starts", func() bool { return starts() >= 3 })
 	s.answer() // as when an operator starts it by hand
-	within(t, 10*time.Second, "it is left to somebody else", func() bool { return strings.Contains(s.log.String(), "by somebody else") })
+	within(t, 60*time.Second, "it is left to somebody else", func() bool { return strings.Contains(s.log.String(), "by somebody else") })
 	had := starts()
 	s.stop()
 	if starts() != had {
@@ -200,7 +200,7 @@ func TestTestbedsAreFoundByTheirScripts(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		found := findTestbeds(dir, tt.inventory)
+		found := findTestbeds(dir, providersOf(tt.inventory))
 		switch {
 		case tt.program == "" && len(found) > 0:
 			t.Errorf("%s: found %+v", tt.rule, *found[0])
@@ -308,4 +308,29 @@ func TestWhoIsToBeAskedFirstWaitsForTheTestbed(t *testing.T) {
 	r = newTestbeds(r.list, r.log)
 	own, _ = r.await(func(string) (probe.Provider, bool) { return prompt{}, true })("local")
 	own.Get(ended, nil) // or it hangs: nobody waits longer than he asked to
+}
+
+// TestATestbedComesAndGoesWithTheInventory holds that a testbed which a later inventory
+// names is started, and ends when nothing needs it any more, and not before.
+func TestATestbedComesAndGoesWithTheInventory(t *testing.T) {
+	s := newStandIn(t, lasting)
+	bed := s.list[0]
+	s.list = nil
+	s.start(t.Context())
+	defer s.stop()
+	followed := make(chan struct{})
+	go func() { s.follow([]*testbed{bed}); close(followed) }()
+	pid := s.begun()
+	s.answer()
+	<-followed
+	s.follow([]*testbed{{provider: bed.provider}}) // it is there
+	s.retire(map[string]bool{bed.provider: true})
+	if err := syscall.Kill(pid, 0); err != nil {
+		t.Errorf("it has ended while it is needed: %v", err)
+	}
+	s.retire(nil)
+	within(t, time.Minute, "it has ended", func() bool { return syscall.Kill(pid, 0) != nil })
+	if len(s.list) > 0 {
+		t.Error("it is still one of them")
+	}
 }

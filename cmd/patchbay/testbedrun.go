@@ -22,9 +22,8 @@ import (
 )
 
 // testbeds runs the local testbeds of a served site while it is served. The
-// fields up to patience are set before start.
+// fields from log to patience are set before start.
 type testbeds struct {
-	list  []*testbed
 	log   *slog.Logger
 	state string // a folder for the state, for a site that lasts no longer than it is served
 	root  bool   // this process may start them
@@ -35,12 +34,20 @@ type testbeds struct {
 	retry, patience time.Duration
 
 	running sync.WaitGroup
-	cancel  context.CancelFunc
 	started chan struct{} // closed when start has waited
+
+	mu     sync.Mutex // guards what follows
+	list   []*testbed
+	ends   map[*testbed]context.CancelFunc // of those that were begun
+	ctx    context.Context                 // in which they run; nil before start
+	cancel context.CancelFunc              // ends it
 }
 
 func newTestbeds(list []*testbed, log *slog.Logger) *testbeds {
-	return &testbeds{list: list, log: log, root: os.Geteuid() == 0, socket: local.Socket, retry: time.Second, patience: 10 * time.Second, started: make(chan struct{})}
+	return &testbeds{
+		list: list, log: log, root: os.Geteuid() == 0, socket: local.Socket, retry: time.Second, patience: 10 * time.Second,
+		started: make(chan struct{}), ends: map[*testbed]context.CancelFunc{}, cancel: func() {},
+	}
 }
 
 // longestPause is the longest between two starts of a testbed that ends at once.
@@ -49,12 +56,33 @@ const longestPause = time.Minute
 // start starts every testbed that does not run, if it may, and waits a little
 // until they answer; what it may not, it says how to do.
 func (r *testbeds) start(ctx context.Context) {
-	ctx, r.cancel = context.WithCancel(ctx)
 	defer close(r.started)
-	var waiting sync.WaitGroup
+	r.mu.Lock()
+	r.ctx, r.cancel = context.WithCancel(ctx)
+	r.mu.Unlock()
+	r.begin()
+}
+
+// begin starts those that were not begun yet, and waits a little for them.
+func (r *testbeds) begin() {
+	type beginning struct {
+		*testbed
+		ctx context.Context
+	}
+	var all []beginning
+	r.mu.Lock()
 	for _, t := range r.list {
+		if r.ctx != nil && r.ends[t] == nil {
+			b := beginning{testbed: t}
+			b.ctx, r.ends[t] = context.WithCancel(r.ctx)
+			all = append(all, b)
+		}
+	}
+	r.mu.Unlock()
+	var waiting sync.WaitGroup
+	for _, t := range all {
 		log := r.log.With("provider", t.provider, "instance", t.instance)
-		_, err := t.ask(ctx, r.socket)
+		_, err := t.ask(t.ctx, r.socket)
 		switch {
 		case err == nil:
 			log.Info("the local testbed runs already")
@@ -64,12 +92,12 @@ func (r *testbeds) start(ctx context.Context) {
 			log.Warn("the local testbed does not run, so its nodes cannot be made or reached; start it: " + asRoot(t.command(r.state)...))
 		default:
 			ready := make(chan struct{})
-			r.running.Go(func() { r.keep(ctx, t, log, ready) })
+			r.running.Go(func() { r.keep(t.ctx, t.testbed, log, ready) })
 			waiting.Go(func() {
 				select {
 				case <-ready:
 				case <-time.After(r.patience):
-				case <-ctx.Done():
+				case <-t.ctx.Done():
 				}
 			})
 		}
@@ -77,12 +105,48 @@ func (r *testbeds) start(ctx context.Context) {
 	waiting.Wait()
 }
 
+// follow has all of list run, beside those that run already.
+func (r *testbeds) follow(list []*testbed) {
+	r.mu.Lock()
+	for _, t := range list {
+		if !r.has(t.provider) {
+			r.list = append(slices.Clip(r.list), t)
+		}
+	}
+	r.mu.Unlock()
+	r.begin()
+}
+
+// has tells whether a provider is one of them; mu is held.
+func (r *testbeds) has(provider string) bool {
+	return slices.ContainsFunc(r.list, func(t *testbed) bool { return t.provider == provider })
+}
+
+// retire ends those that nobody needs any more.
+func (r *testbeds) retire(needed map[string]bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.list = slices.DeleteFunc(slices.Clone(r.list), func(t *testbed) bool {
+		if needed[t.provider] {
+			return false
+		}
+		if end := r.ends[t]; end != nil {
+			r.log.Info("nothing needs the local testbed any more", "provider", t.provider, "instance", t.instance)
+			end()
+		}
+		delete(r.ends, t)
+		return true
+	})
+}
+
 // await lets those who are to be asked before something is promised wait until the
 // testbeds had their time to start, or the first call would be told that they do not run.
 func (r *testbeds) await(find func(name string) (probe.Provider, bool)) func(name string) (probe.Provider, bool) {
 	return func(name string) (probe.Provider, bool) {
 		p, ok := find(name)
-		if ok && slices.ContainsFunc(r.list, func(t *testbed) bool { return t.provider == name }) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if ok && r.has(name) {
 			p = awaited{p, r.started}
 		}
 		return p, ok
@@ -104,11 +168,11 @@ func (a awaited) Get(ctx context.Context, names []string) (map[string]provider.R
 	return a.Provider.Get(ctx, names)
 }
 
-// stop ends those that start has started, and waits for them.
+// stop ends all that were started, and waits for them.
 func (r *testbeds) stop() {
-	if r.cancel != nil {
-		r.cancel()
-	}
+	r.mu.Lock()
+	r.cancel()
+	r.mu.Unlock()
 	r.running.Wait()
 }
 

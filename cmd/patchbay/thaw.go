@@ -2,44 +2,57 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 
-	"patchbay/am"
-	"patchbay/am/lease"
-	"patchbay/am/store"
+	"patchbay/am/audit"
+	"patchbay/am/operate"
 	"patchbay/am/urn"
 )
 
 const thawLong = `Lift the Shutdown of a slice, whose nodes have been kept for inspection: they are
-the experimenters' again, switched off, and their leases count; those that are
-over end when the site is served again. SLICE is its URN, or its name if no other
-that is shut down has the same. Without SLICE, list what is shut down.
+the experimenters' again, switched off, and their leases count. Where one is over it
+says no: --extend lets them go on, --yes ends them at once, and with them what was
+kept. SLICE is its URN, or its name if no
+other that is shut down has the same. Without SLICE, list what is shut down.
 
-The site must not be served meanwhile.`
+To give the nodes back instead: patchbay release SLICE --frozen. To see what was
+asked for and where it is: patchbay manifest SLICE.
+
+The site may be served or not.`
 
 type thawOptions struct {
-	site  siteFlag
-	Slice string // a URN, or the name of a slice that is shut down
+	site   siteFlag
+	Extend string
+	order  operate.Thaw
 }
 
-func (o *thawOptions) AddFlags(fs *pflag.FlagSet) { o.site.AddFlags(fs) }
+func (o *thawOptions) AddFlags(fs *pflag.FlagSet) {
+	o.site.AddFlags(fs)
+	fs.StringVar(&o.Extend, "extend", "", "TIME before which no lease ends, such as 2030-01-31T12:00:00Z, or a while from now such as 2h")
+	fs.BoolVar(&o.order.GiveBack, "yes", false, "give nodes back at once whose leases are over")
+	fs.StringVar(&o.order.Text, "reason", "", "why, in a line for the journal")
+}
 
 func (o *thawOptions) Validate(args []string) (err error) {
 	if len(args) == 0 {
+		if o.Extend != "" || o.order.Text != "" || o.order.GiveBack {
+			return fmt.Errorf("it does not say which slice; without flags, what is shut down is listed")
+		}
 		return nil
 	}
-	if o.Slice, err = oneArgument(args, "the slice's URN or name"); err != nil {
+	if o.order.Slice, err = oneArgument(args, "the slice's URN or name"); err != nil {
 		return err
 	}
-	if u, err := urn.Parse(o.Slice); err == nil && u.Type != urn.Slice {
+	if u, err := urn.Parse(o.order.Slice); err == nil && u.Type != urn.Slice {
 		return fmt.Errorf("%s is a %s, not a slice", u, u.Type)
 	}
-	return nil
+	if o.Extend != "" {
+		o.order.Extend, err = parseEnd("--extend", o.Extend)
+	}
+	return err
 }
 
 func (o *thawOptions) Run(ctx context.Context, c console) error {
@@ -47,81 +60,48 @@ func (o *thawOptions) Run(ctx context.Context, c console) error {
 	if err != nil {
 		return err
 	}
-	s, err := store.Open(config.State, store.Options{Site: config.Authority})
+	if o.order.Slice == "" {
+		return o.list(ctx, c, hands{config: config})
+	}
+	o.order.Operator = audit.Operator()
+	done, _, err := hands{config: config}.act(ctx, "thaw", o.order, func(d *operate.Desk) (operate.Done, error) { return d.Thaw(ctx, o.order) })
 	if err != nil {
 		return err
 	}
-	defer s.Close()
-	down, err := shutDown(s)
-	if err != nil {
-		return err
-	}
-	if o.Slice == "" {
-		listShutdown(down, c)
-		return nil
-	}
-	slice, err := choose(o.Slice, down)
-	if err != nil {
-		return err
-	}
-	var slivers []am.Sliver
-	err = s.Commit(ctx, func(v *store.View) (cs store.ChangeSet, err error) {
-		if slivers, err = lease.Thaw(v, &cs, slice); err == nil {
-			cs.Log(am.JournalEntry{At: v.Now(), Event: "thaw", Slice: slice})
+	for _, s := range done.Slices {
+		fmt.Fprintf(c.out, "Slice %s is no longer shut down; it has %s.\n", inLine(s.Slice.String()), plural(s.Slivers, "sliver"))
+		switch {
+		case s.Slivers == 0:
+		case s.Expires.After(done.At):
+			state := "No node was made yet"
+			if s.Nodes > 0 {
+				state = "The nodes are off"
+			}
+			fmt.Fprintf(c.out, "%s; the first lease ends at %s (%s).\n", state, moment(s.Expires), sayDistance(s.Expires.Sub(done.At.Truncate(time.Second))))
+		case s.Nodes == 0:
+			fmt.Fprintf(c.out, "The first reservation ended at %s, so what it holds is given back.\n", moment(s.Expires))
+		default:
+			fmt.Fprintf(c.out, "The first lease ended at %s, so its nodes are given back.\n", moment(s.Expires))
 		}
-		return cs, err
-	})
-	if errors.Is(err, store.ErrNotFound) {
-		return fmt.Errorf("there is no slice %s here", slice)
 	}
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(c.out, "Slice %s is no longer shut down; it has %s.\n", slice, plural(len(slivers), "sliver"))
+	warn(c, done)
 	return nil
 }
 
-// shutDown gives the slices that are shut down.
-func shutDown(s *store.Store) (list []am.Slice, err error) {
-	err = s.Read(func(v *store.View) error {
-		return v.Slices(func(x am.Slice) bool {
-			if !x.Shutdown.IsZero() {
-				list = append(list, x)
-			}
-			return true
-		})
-	})
-	return list, err
-}
-
-// choose finds the slice that a URN, or a name among those shut down, means.
-func choose(said string, down []am.Slice) (urn.URN, error) {
-	if u, err := urn.Parse(said); err == nil {
-		return u, nil
-	}
-	var found, names []string
-	var slice urn.URN
-	for _, x := range down {
-		names = append(names, x.URN.Name)
-		if strings.EqualFold(x.URN.Name, said) {
-			slice, found = x.URN, append(found, x.URN.String())
+// list prints a line for each slice that is shut down.
+func (o *thawOptions) list(ctx context.Context, c console, h hands) error {
+	n := 0
+	err := rows(ctx, h, "slices", operate.Filter{Shutdown: true}, func(s *operate.Slice) error {
+		n++
+		what := plural(s.Slivers, "sliver")
+		if s.Slivers > 0 {
+			what += ", first lease to " + moment(s.Expires)
 		}
+		_, err := fmt.Fprintf(c.out, "%s  shut down at %s by %s, %s\n", inLine(s.URN.String()), moment(s.Shutdown), inLine(s.ShutdownBy.String()), what)
+		return err
+	})
+	if err == nil && n == 0 {
+		_, err = fmt.Fprintln(c.out, "No slice is shut down.")
 	}
-	switch len(found) {
-	case 0:
-		return slice, fmt.Errorf("%s is neither the URN of a slice nor the name of one that is shut down; %sname it by its URN", said, instead(said, names))
-	case 1:
-		return slice, nil
-	}
-	return slice, fmt.Errorf("several slices of the name %s are shut down: %s; name one by its URN", said, strings.Join(found, ", "))
-}
-
-// listShutdown prints a line for each slice that is shut down.
-func listShutdown(down []am.Slice, c console) {
-	for _, x := range down {
-		fmt.Fprintf(c.out, "%s  shut down at %s by %s\n", x.URN, x.Shutdown.Format(time.RFC3339), x.ShutdownBy)
-	}
-	if len(down) == 0 {
-		fmt.Fprintln(c.out, "No slice is shut down.")
-	}
+	return err
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 
+	"patchbay/am/mtls"
+	"patchbay/credentials"
 	"patchbay/credentials/cert"
 )
 
@@ -31,11 +33,32 @@ func (c CredentialsConfig) certificates() cert.Options {
 	return cert.Options{SHA1: c.SHA1Certificates, MinRSABits: c.MinRSABits}
 }
 
+// openTrust opens the site's clock, and what tells who calls.
+func (s *site) openTrust(context.Context) (err error) {
+	c := s.config
+	if s.clock, err = c.openClock(s.log); err != nil {
+		return err
+	}
+	if err := s.loadAnchors(); err != nil {
+		return err
+	}
+	s.auth = credentials.New(s.anchors.Load(), credentials.Config{
+		SHA1Signatures:   c.Credentials.SHA1Signatures,
+		SHA1Certificates: c.Credentials.SHA1Certificates,
+		MinRSABits:       c.Credentials.MinRSABits,
+		Signers:          c.Credentials.Signers,
+		Speakers:         c.Credentials.Speakers,
+		CacheSize:        c.Credentials.CacheSize,
+	})
+	s.tls, err = mtls.New(c.tls(s.log))
+	return err
+}
+
 // loadAnchors reads the trust folder of a site that is about to serve.
 func (s *site) loadAnchors() error {
 	dir := s.config.Trusted
 	s.trusted = cert.NewFolder(dir, s.config.Credentials.certificates())
-	a, problems, err := s.trusted.Load(time.Now())
+	a, problems, err := s.trusted.Load(s.clock.Now())
 	if err != nil {
 		return fmt.Errorf("%w; the certificates of the authorities whose users may come belong into this folder (key trusted)", err)
 	}
@@ -61,7 +84,7 @@ func (s *site) reloadAnchors() {
 				"panic", fmt.Sprint(r), "stack", string(debug.Stack()))
 		}
 	}()
-	a, problems, err := s.trusted.Load(time.Now())
+	a, problems, err := s.trusted.Load(s.clock.Now())
 	if err != nil {
 		s.log.Error("the trust folder cannot be read; what was trusted stays trusted", "error", err)
 		return
@@ -93,12 +116,12 @@ func (s *site) tellTrust(a *cert.Anchors, problems []cert.Problem) {
 	for _, x := range a.Struck() {
 		s.log.Warn("a certificate of the trust folder is revoked, so it is not trusted", "file", x.Anchor.File, "name", x.Certificate.Name(), "by", where(x.File, x.Line))
 	}
-	warnExpiry(a, time.Now(), s.log)
+	warnExpiry(a, s.clock.Now(), s.log)
 }
 
 // tellStale logs each CRL that has got out of date since this was last done.
 func (s *site) tellStale(a *cert.Anchors) {
-	now := time.Now()
+	now := s.clock.Now()
 	for _, l := range a.RevocationLists() {
 		if l.Stale(now) && !l.Stale(s.staleTold) {
 			s.log.Warn("a CRL is out of date; what it lists stays revoked; get a new one from its issuer", "file", l.File, "issuer", l.Issuer(), "next_update", l.NextUpdate)
@@ -205,4 +228,13 @@ func watchFolder(dir string) (*fsnotify.Watcher, error) {
 		}
 	}
 	return w, nil
+}
+
+// warnExpiry tells of anchors that are over, or soon will be.
+func warnExpiry(a *cert.Anchors, now time.Time, log *slog.Logger) {
+	for _, x := range a.List() {
+		if x.Certificate.NotAfter.Sub(now) < soon {
+			log.Warn("a trusted certificate expires", "file", x.File, "name", x.Certificate.URN, "expires", x.Certificate.NotAfter)
+		}
+	}
 }

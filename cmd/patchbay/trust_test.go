@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/am/clock"
 	"patchbay/credentials"
 	"patchbay/credentials/cert"
 	"patchbay/credentials/testdata/pki"
@@ -22,6 +23,10 @@ func trusting(t *testing.T) (s *site, log *bytes.Buffer) {
 	t.Helper()
 	log = &bytes.Buffer{}
 	s = &site{config: &Config{Trusted: t.TempDir()}, log: slog.New(slog.NewTextHandler(log, nil)), auth: credentials.New(cert.NewAnchors(), credentials.Config{})}
+	var err error
+	if s.clock, err = clock.Open(clock.Options{}); err != nil {
+		t.Fatal(err)
+	}
 	put(t, s.config.Trusted, "root.pem", pki.PEM(pki.Authority(t, nil, "urn:publicid:IDN+example.org+authority+ca", "rsa1")))
 	if err := s.loadAnchors(); err != nil {
 		t.Fatal(err)

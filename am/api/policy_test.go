@@ -1,0 +1,194 @@
+package api
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"patchbay/am"
+	"patchbay/am/policy"
+	"patchbay/am/xmlrpc"
+	"patchbay/inventory"
+)
+
+// rules are those of the setting, with a list of users who have accepted terms
+// on which alice is.
+func (o setting) rules(t testing.TB, dir string, inv *inventory.Inventory) *policy.Policy {
+	t.Helper()
+	if o.policy == "" {
+		return policy.New(nil)
+	}
+	var site policy.Site
+	for _, c := range inv.Components {
+		site.Components = append(site.Components, c.Name)
+	}
+	for _, x := range inv.SliverTypes {
+		site.SliverTypes = append(site.SliverTypes, x.Name)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "accepted"), []byte("urn:publicid:IDN+example.org+user+alice\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	rules, err := policy.Parse([]byte(o.policy), filepath.Join(dir, "policy.yaml"), site)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return policy.New(rules)
+}
+
+func vm(id string) string {
+	return fmt.Sprintf(`<node client_id="%s"><sliver_type name="vm"/></node>`, id)
+}
+
+func on(component, id string) string {
+	return fmt.Sprintf(`<node client_id="%s" component_id="urn:publicid:IDN+example.org+node+%s" exclusive="true"><sliver_type name="raw-pc"/></node>`, id, component)
+}
+
+func raw(id string) string {
+	return fmt.Sprintf(`<node client_id="%s" exclusive="true"><sliver_type name="raw-pc"/></node>`, id)
+}
+
+func TestPolicyRefusesInTheRulesWords(t *testing.T) {
+	for _, tt := range []struct {
+		rule, policy string
+		who          string
+		nodes        []string
+		want         string // of the output; "" is success
+	}{
+		{"no rule fits", `rules: [{name: r, who: "example.net+user+*", refuse: No.}]`, "bob", []string{raw("a")}, ""},
+		{"no rule fits, so none", `{rules: [{name: r, who: "example.org+user+alice"}], otherwise: refuse}`, "bob", []string{raw("a")}, "no rule of this site fits urn:publicid:IDN+example.org+user+bob"},
+		{"refused in words", `rules: [{name: r, who: "example.org+user+b*", refuse: Come back in May.}]`, "bob", []string{raw("a")}, `rule "r" of this site refuses this: Come back in May.`},
+		{"another user", `rules: [{name: r, who: "example.org+user+b*", refuse: Come back in May.}]`, "alice", []string{raw("a")}, ""},
+		{"sliver type", `rules: [{name: r, sliver_types: vm, says: Ask your teacher.}]`, "bob", []string{raw("a")}, `node "a": raw-pc may not be had: rule "r" of this site allows only vm; Ask your teacher.`},
+		{"the right sliver type", `rules: [{name: r, sliver_types: vm}]`, "bob", []string{vm("a")}, ""},
+		{"component", `rules: [{name: r, components: pc2..pc4}]`, "bob", []string{on("pc1", "a")}, `node "a": pc1 may not be had: rule "r" of this site allows only pc2..pc4`},
+		{"the right component", `rules: [{name: r, components: pc2..pc4}]`, "bob", []string{on("pc2", "a")}, ""},
+		{"one too many of them", `rules: [{name: r, components: pc2..pc3}]`, "bob", []string{raw("a"), raw("b"), raw("c")}, `node "c": no raw-pc that may be had is free: rule "r" of this site allows only pc2..pc3`},
+		{"too many", `rules: [{name: r, nodes: {user: 1}}]`, "bob", []string{raw("a"), vm("b")}, `rule "r" of this site allows at most 1 node for user bob at one time; 2 more than the 0 that are held are too many: ask for at most 1`},
+		{"terms not accepted", `rules: [{name: r, terms: {url: "https://testbed.example.org/terms", accepted: accepted}}]`, "bob", []string{raw("a")}, `[T&C-APPROVAL-MISSING] rule "r" of this site wants urn:publicid:IDN+example.org+user+bob to accept its terms of use first. Accept them here: https://testbed.example.org/terms`},
+		{"terms accepted", `rules: [{name: r, terms: {url: "https://testbed.example.org/terms", accepted: accepted}}]`, "alice", []string{raw("a")}, ""},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			s := setting{policy: tt.policy}.site(t)
+			for method, ask := range map[string]func(owned) answer{
+				"Allocate":     func(x owned) answer { return x.allocate(request(tt.nodes...)) },
+				"CreateSliver": func(x owned) answer { return x.create(request(tt.nodes...)) },
+			} {
+				x := s.user(tt.who).own("p", time.Hour)
+				a := ask(x)
+				if tt.want == "" {
+					a.want(t, method, am.Success)
+					x.v2("DeleteSliver").want(t, "DeleteSliver", am.Success)
+					s.settle()
+					continue
+				}
+				a.want(t, method, am.Refused)
+				if !strings.Contains(a.output, tt.want) {
+					t.Errorf("%s: %q, want %q", method, a.output, tt.want)
+				}
+			}
+			held, err := s.store.Slivers()
+			if err != nil || len(held) > 0 {
+				t.Errorf("%d slivers are left (%v)", len(held), err)
+			}
+		})
+	}
+}
+
+// TestPolicyCountsForWhoMadeIt has a colleague with a credential of his own for
+// the slice; what is given back may be had again.
+func TestPolicyCountsForWhoMadeIt(t *testing.T) {
+	s := setting{policy: `rules: [{name: few, nodes: {user: 2, slice: 3}}]`}.site(t)
+	x, y := s.user("alice").own("count", time.Hour), s.user("bob").own("count", time.Hour)
+	x.allocate(request(raw("a"), raw("b"))).want(t, "two of alice", am.Success)
+	x.allocate(request(raw("c"))).want(t, "a third", am.Refused)
+	y.allocate(request(raw("c"))).want(t, "one of bob", am.Success)
+	if a := y.allocate(request(raw("d"))).want(t, "a fourth in the slice", am.Refused); !strings.Contains(a.output, "at most 3 nodes for slice count") {
+		t.Error(a.output)
+	}
+	x.call("Delete", strs(x.slice), creds(x.cred), opts()).want(t, "Delete", am.Success)
+	x.allocate(request(raw("e"), raw("f"))).want(t, "after Delete, before it is clean", am.Success)
+}
+
+// TestPolicyRace lets callers fight for what one user may have: never more
+// than that is held, and all of it is.
+func TestPolicyRace(t *testing.T) {
+	const most = 7
+	s := setting{policy: fmt.Sprintf(`rules: [{name: few, nodes: {user: %d}}]`, most)}.site(t)
+	alice := s.user("alice")
+	for round := range 4 {
+		var mu sync.Mutex
+		var won []owned
+		codes := map[am.Code]int{}
+		var wg sync.WaitGroup
+		for i := range 16 {
+			x := alice.own(fmt.Sprintf("race%d", i), time.Hour)
+			wg.Go(func() {
+				a := x.allocate(request(vm("a")))
+				mu.Lock()
+				defer mu.Unlock()
+				if codes[a.code]++; a.code == am.Success {
+					won = append(won, x)
+				}
+			})
+		}
+		wg.Wait()
+		if codes[am.Success] != most || codes[am.Refused] != 16-most {
+			t.Fatalf("round %d: %v, want %d that succeed", round, codes, most)
+		}
+		for _, x := range won {
+			x.call("Delete", strs(x.slice), creds(x.cred), opts()).want(t, "Delete", am.Success)
+		}
+		s.settle()
+	}
+}
+
+func TestPolicyLimitsLeases(t *testing.T) {
+	const day = 24 * time.Hour
+	s := setting{policy: `rules: [{name: short, lease: {first: 2h, renew: 1d, longest: 3d}, says: Sorry.}]`}.site(t)
+	x := s.user("alice").own("leases", 20*day)
+	now := s.clock()
+	at := func(d time.Duration) string { return formatTime(now.Add(d)) }
+	ends := func(a answer, what string, want time.Duration) {
+		t.Helper()
+		a.want(t, what, am.Success)
+		for _, v := range a.slivers(t) {
+			if got := get(v, "geni_expires"); got != at(want) {
+				t.Errorf("%s: the lease ends at %v, want %s", what, got, at(want))
+			}
+		}
+	}
+	renew := func(d time.Duration, o ...xmlrpc.Member) answer {
+		return x.call("Renew", strs(x.slice), creds(x.cred), at(d), opts(o...))
+	}
+	ends(x.allocate(request(raw("a"))), "Allocate", 10*time.Minute)
+	ends(x.call("Provision", strs(x.slice), creds(x.cred), opts(opt("geni_end_time", at(10*day)))), "Provision with a wish", 2*time.Hour)
+	s.settle()
+	ends(renew(day), "up to the window", day)
+	a := renew(day+time.Second).want(t, "beyond the window", am.Refused)
+	if a.detail != int(am.OutOfRange) || !strings.Contains(a.output, "the latest time is "+at(day)+`, by rule "short" of this site, by which a renewal reaches at most 1d from now; Sorry.`) {
+		t.Errorf("%d %s", a.detail, a.output)
+	}
+	ends(renew(time.Hour), "shorter", time.Hour)
+	ends(renew(2*day, opt("geni_extend_alap", true)), "as long as possible", day)
+	s.pass(20 * time.Hour)
+	ends(renew(40*time.Hour), "a later window", 40*time.Hour)
+	s.pass(18 * time.Hour)
+	ends(renew(61*time.Hour), "still within", 61*time.Hour)
+	s.pass(20 * time.Hour) // 58 hours old
+	a = renew(3*day+time.Hour).want(t, "beyond the longest", am.Refused)
+	if a.detail != int(am.OutOfRange) || !strings.Contains(a.output, "the latest time is "+at(3*day)+`, by rule "short" of this site, by which a sliver lives at most 3d in all`) {
+		t.Errorf("%d %s", a.detail, a.output)
+	}
+	ends(renew(4*day, opt("geni_extend_alap", true)), "as long as possible", 3*day)
+
+	y := s.user("bob").own("made", 20*day)
+	y.create(request(vm("a"))).want(t, "CreateSliver", am.Success)
+	text := get(y.v2("SliverStatus").want(t, "SliverStatus", am.Success).value, "pg_expires")
+	if want := formatTime(s.clock().Add(2 * time.Hour)); text != want {
+		t.Errorf("CreateSliver gives a lease to %v, want %s", text, want)
+	}
+}

@@ -1,0 +1,64 @@
+package binder
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestDrainByPlan holds that a component which the plan drains is like one that
+// the inventory drains, and like any other when that is taken back.
+func TestDrainByPlan(t *testing.T) {
+	const drained = "drained: [{components: [pc1..pc2, h1], text: fan}]\n"
+	inInventory := strings.NewReplacer("{names: pc1..pc2, ", "{names: pc1..pc2, drained: true, ",
+		"{names: h1..h3, exclusive: false,", "{name: h1, drained: true, exclusive: false, sliver_types: [vm, big-vm], hardware_types: [large], capacity: {slots: 4, cores: 4, memory: 8G}}\n  - {names: h2..h3, exclusive: false,").Replace(testbed)
+	for _, asked := range []string{"", "on=pc1", "hw=small", "type=vm", "type=vm on=h1", "type=vm group=g,type=vm group=g", ",,,", "on=pc3,on=pc2", "hw=large type=vm"} {
+		for _, held := range []string{"", "s pc3 raw-pc", "s pc1 raw-pc", "s h1 vm", "s pc1 raw-pc~"} {
+			var some []string
+			if held != "" {
+				some = []string{held}
+			}
+			x, like, before := holding(site(t, testbed), some...), holding(site(t, inInventory), some...), holding(site(t, testbed), some...)
+			x.Heed(planned(t, drained), hour(0))
+			bind := func(x *Index) string {
+				got, err := Bind(request(strings.Split(asked, ",")...), x, slice("mine"))
+				if err != nil {
+					return err.(*UnsatisfiedError).Reasons[0].Code.String() + " " + err.Error()
+				}
+				return result(got, err)
+			}
+			if got, want := bind(x), bind(like); got != want {
+				t.Errorf("%q beside %q: %s, in the inventory %s", asked, held, got, want)
+			}
+			for i := range x.Inventory().Components {
+				if x.Free(i) != like.Free(i) {
+					t.Errorf("beside %q: %d fit on %s, %d if the inventory drains it", held, x.Free(i), x.Inventory().Components[i].Name, like.Free(i))
+				}
+			}
+			x.SetInventory(site(t, testbed)) // keeps it
+			if got, want := bind(x), bind(like); got != want {
+				t.Errorf("%q beside %q with a new inventory: %s, want %s", asked, held, got, want)
+			}
+			x.Heed(planned(t, ""), hour(1))
+			if got, want := bind(x), bind(before); got != want {
+				t.Errorf("%q beside %q when it is taken back: %s, want %s", asked, held, got, want)
+			}
+		}
+	}
+}
+
+func TestDrainShows(t *testing.T) {
+	x := NewIndex(site(t, testbed))
+	before := x.Version()
+	x.Heed(planned(t, "drained: [{components: [pc1]}]\n"), hour(0))
+	if x.Version() == before || x.Free(0) != 0 || x.Free(1) != 1 {
+		t.Errorf("drained: %d and %d fit", x.Free(0), x.Free(1))
+	}
+	x.Advance(hour(9)) // no time ends it
+	if x.Free(0) != 0 {
+		t.Error("it has ended by itself")
+	}
+	x.Heed(nil, hour(9))
+	if x.Free(0) != 1 {
+		t.Error("what was taken back is still drained")
+	}
+}

@@ -1,0 +1,190 @@
+package binder
+
+import (
+	"math"
+	"slices"
+
+	"patchbay/am"
+	"patchbay/am/maintenance"
+	"patchbay/inventory"
+)
+
+// layout is an inventory with what is held of it. The index has one, and while an
+// inventory is prepared there is a second.
+type layout struct {
+	inv     *inventory.Inventory
+	classes map[classKey]*class
+	places  [][]place // where each component stands in its classes
+	usage   []usage   // of each component
+	network network
+	slices  map[string]map[int32]share // slice → component → its part
+	touched []int32                    // components of which other numbers are to be shown; some twice
+	windows []*maintenance.Window      // in force, by component; nil if none ever was
+	drains  []bool                     // by the plan, by component; nil with windows
+}
+
+// newLayout is an inventory of which nothing is held.
+func newLayout(v *inventory.Inventory) *layout {
+	x := &layout{inv: v, usage: make([]usage, len(v.Components)), network: newNetwork(v), slices: map[string]map[int32]share{}}
+	x.arrange()
+	return x
+}
+
+// arrange sorts the components into classes.
+func (x *layout) arrange() {
+	x.classes = map[classKey]*class{}
+	x.places = make([][]place, len(x.inv.Components))
+	for i, c := range x.inv.Components {
+		places := make([]place, 0, len(c.SliverTypes)*(1+len(c.HardwareTypes)))
+		for _, t := range c.SliverTypes {
+			places = x.enterAll(places, c, classKey{sliverType: t})
+			for j, h := range c.HardwareTypes {
+				if !slices.Contains(c.HardwareTypes[:j], h) {
+					places = x.enterAll(places, c, classKey{sliverType: t, hardware: h})
+				}
+			}
+		}
+		x.places[i] = places
+	}
+	for _, c := range x.classes {
+		c.plant()
+	}
+}
+
+// enterAll makes a component a member of the class of k, and of that class on
+// each physical link it can use.
+func (x *layout) enterAll(places []place, c *inventory.Component, k classKey) []place {
+	places = append(places, x.enter(c, k))
+	for j, i := range c.Interfaces {
+		if !i.Carries() || onLink(c.Interfaces[:j], i.Link) {
+			continue
+		}
+		k.link = i.Link
+		places = append(places, x.enter(c, k))
+	}
+	return places
+}
+
+// enter makes a component the last member of a class.
+func (x *layout) enter(c *inventory.Component, k classKey) place {
+	cl := x.classes[k]
+	if cl == nil {
+		cl = &class{sliverType: k.sliverType}
+		x.classes[k] = cl
+	}
+	cl.members = append(cl.members, int32(c.Index))
+	if c.Exclusive {
+		cl.exclusive++
+	}
+	return place{class: cl, at: len(cl.members) - 1}
+}
+
+// at finds the component of a hold.
+func (x *layout) at(h hold) hold {
+	h.at = -1
+	c, ok := x.inv.Home(&am.Sliver{Component: h.component, ComponentName: h.name, Provider: h.provider})
+	if ok {
+		h.at = int32(c.Index)
+		h.name, h.provider = inMemoryOf(h.name, c.Name), inMemoryOf(h.provider, c.Provider)
+		if h.component == c.URN {
+			h.component = c.URN // share its text
+		}
+	}
+	return h
+}
+
+// inMemoryOf is text, in the memory of an equal one.
+func inMemoryOf(text, equal string) string {
+	if text == equal {
+		return equal
+	}
+	return text
+}
+
+// count adds what h holds to, or takes it from, its component and slice.
+func (x *layout) count(h hold, sign int32) {
+	x.network.count(x.inv, h, sign)
+	if h.at < 0 {
+		return
+	}
+	u := &x.usage[h.at]
+	mine := x.slices[h.slice]
+	if mine == nil {
+		mine = map[int32]share{}
+		x.slices[h.slice] = mine
+	}
+	m := mine[h.at]
+	amount := h.amount
+	if sign < 0 {
+		amount = am.Amount{}.Sub(amount)
+	}
+	exclusive := int32(0)
+	if h.exclusive {
+		exclusive = sign
+	}
+	u.used = u.used.Add(amount)
+	u.slivers += sign
+	u.exclusive += exclusive
+	m.slivers += sign
+	m.exclusive += exclusive
+	if h.cleaning {
+		u.cleaning.amount = u.cleaning.amount.Add(amount)
+		u.cleaning.slivers += sign
+		u.cleaning.exclusive += exclusive
+		m.cleaning += sign
+		m.cleaningExclusive += exclusive
+	}
+	if mine[h.at] = m; m.slivers == 0 {
+		if delete(mine, h.at); len(mine) == 0 {
+			delete(x.slices, h.slice)
+		}
+	}
+}
+
+// refresh brings the classes of component i up to date.
+func (x *layout) refresh(i int32) {
+	if i < 0 {
+		return
+	}
+	x.touched = append(x.touched, i)
+	c, u := x.inv.Components[i], &x.usage[i]
+	for j := range x.places[i] {
+		p := &x.places[i][j]
+		kind := &p.class.empty
+		switch {
+		case c.Exclusive:
+			kind = &p.class.lone
+		case u.slivers > 0:
+			kind = &p.class.open
+		}
+		p.class.set(p.at, kind, x.fits(i, p.class.sliverType))
+		tally(&p.class.serving, &p.serving, x.serves(i))
+		tally(&p.class.away, &p.away, !x.drained(i) && !p.serving)
+		tally(&p.class.cleaning, &p.cleaning, u.slivers > 0 && u.slivers == u.cleaning.slivers && p.serving)
+	}
+}
+
+// tally keeps count of the places of which something is true; counted is
+// whether one of them is among those.
+func tally(count *int, counted *bool, now bool) {
+	if *counted == now {
+		return
+	}
+	if *counted = now; now {
+		*count++
+	} else {
+		*count--
+	}
+}
+
+// fits is how many slivers of type t any slice could have on component i.
+func (x *layout) fits(i int32, t *inventory.SliverType) int32 {
+	c, u := x.inv.Components[i], &x.usage[i]
+	switch {
+	case !x.serves(i), u.exclusive > 0, c.Exclusive && u.slivers > 0:
+		return 0
+	case c.Exclusive:
+		return 1
+	}
+	return int32(am.Fits(c.Capacity, u.used, t.Needs, math.MaxInt32))
+}

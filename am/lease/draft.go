@@ -1,0 +1,73 @@
+package lease
+
+import (
+	"patchbay/am"
+	"patchbay/am/store"
+	"patchbay/am/urn"
+)
+
+// draft is a change set under way, arranged so that much can be asked of it. It is
+// what the change set was when the draft was made.
+type draft struct {
+	v       *store.View
+	deleted map[store.Key]bool
+	put     map[string]am.Slice    // the slices that it puts, as it puts them last
+	slivers map[string][]am.Sliver // the slivers that it puts, by slice
+}
+
+func draftOf(v *store.View, cs *store.ChangeSet) *draft {
+	d := &draft{v: v, deleted: map[store.Key]bool{}, put: map[string]am.Slice{}, slivers: map[string][]am.Sliver{}}
+	for _, k := range cs.Delete {
+		d.deleted[k] = true
+	}
+	for _, r := range cs.Put {
+		switch x := r.Value.(type) {
+		case am.Slice:
+			d.put[x.URN.Key()] = x
+		case am.Sliver:
+			d.slivers[x.Slice.Key()] = append(d.slivers[x.Slice.Key()], x)
+		}
+	}
+	return d
+}
+
+// slice is the slice's record as it will be.
+func (d *draft) slice(u urn.URN) (am.Slice, error) {
+	if s, ok := d.put[u.Key()]; ok {
+		return s, nil
+	}
+	s, _, err := d.v.Slice(u)
+	return s, err
+}
+
+// leftover looks at what the slice will have without the slivers that are gone:
+// their documents that no other came from, and whether it is empty. It reads no more
+// of a large slice than it must.
+func (d *draft) leftover(u urn.URN, gone []am.Sliver) (unused []string, empty bool, err error) {
+	empty = true
+	ask := map[string]bool{}
+	for _, s := range gone {
+		if s.Document != "" {
+			ask[s.Document] = true
+		}
+	}
+	left := func(s am.Sliver) bool {
+		empty = false
+		delete(ask, s.Document)
+		return len(ask) > 0
+	}
+	more := true
+	for _, s := range d.slivers[u.Key()] {
+		more = left(s) && more
+	}
+	if more {
+		err = d.v.EachOf(u, func(k store.Key) bool { return d.deleted[k] }, left)
+	}
+	for _, s := range gone {
+		if ask[s.Document] {
+			delete(ask, s.Document)
+			unused = append(unused, s.Document)
+		}
+	}
+	return unused, empty, err
+}

@@ -1,0 +1,318 @@
+package operate
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"patchbay/am"
+	"patchbay/am/lease"
+	"patchbay/am/store"
+	"patchbay/am/urn"
+)
+
+// Done is what came of an order, slice by slice.
+type Done struct {
+	// At is when it was done, by the site's clock.
+	At     time.Time `json:"at"`
+	Slices []Acted   `json:"slices"`
+	// Warnings are remarks on what was done.
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// Acted is what was done to one slice.
+type Acted struct {
+	Slice   urn.URN `json:"slice"`
+	Slivers int     `json:"slivers"`
+	// Nodes counts those of the slivers that were provisioned; Thaw alone tells it.
+	Nodes int `json:"nodes,omitempty"`
+	// Removing counts slivers that their providers still have to remove.
+	Removing int `json:"removing,omitempty"`
+	// Expires is the first end of the leases of these slivers, if they have any.
+	Expires time.Time `json:"expires,omitzero"`
+	// Shutdown says that the slice stays shut down.
+	Shutdown bool `json:"shutdown,omitempty"`
+}
+
+// Release is an order to end slivers, as Delete does.
+type Release struct {
+	// Targets are slices, by URN or name, and slivers, by URN or as SLICE/CLIENT_ID.
+	Targets []string `json:"targets"`
+	// Frozen lets slivers go that were shut down.
+	Frozen bool `json:"frozen,omitempty"`
+	// Text says why, for the journal; Operator is who says so.
+	Text     string `json:"text,omitempty"`
+	Operator string `json:"operator"`
+}
+
+// Renew is an order to let leases end at a time, earlier or later than now.
+type Renew struct {
+	Targets []string `json:"targets"`
+	End
+	Text     string `json:"text,omitempty"`
+	Operator string `json:"operator"`
+}
+
+// End is when leases are to end: a time, or seconds from when the order is carried
+// out, by the site's clock. To say both is refused.
+type End struct {
+	Until time.Time `json:"until,omitzero"`
+	For   int64     `json:"for,omitempty"`
+}
+
+// IsZero tells whether nothing is said.
+func (e End) IsZero() bool { return e == End{} }
+
+// at is the end in whole seconds. It is refused unless it is to come.
+func (e End) at(now time.Time) (time.Time, error) {
+	end := e.Until
+	if e.For != 0 {
+		if !end.IsZero() {
+			return end, refuse("the order says both until when leases last and for how long; give one")
+		}
+		end = now.Add(time.Duration(min(max(e.For, 0), int64(maxLease/time.Second)+1)) * time.Second)
+	}
+	end = end.UTC().Truncate(time.Second)
+	switch {
+	case !end.After(now):
+		return end, refuse("the time %s is over; to end leases now, release them", end.Format(time.RFC3339))
+	case end.After(now.Add(maxLease)):
+		return end, refuse("leases cannot last longer than %d years", maxLease/(365*24*time.Hour))
+	}
+	return end, nil
+}
+
+// Thaw is an order to lift the shutdown of a slice.
+type Thaw struct {
+	Slice string `json:"slice"`
+	// Extend lets leases end no earlier than this; zero leaves them alone.
+	Extend End `json:"extend,omitzero"`
+	// GiveBack lets slivers go whose leases are over and not extended.
+	GiveBack bool   `json:"give_back,omitempty"`
+	Text     string `json:"text,omitempty"`
+	Operator string `json:"operator"`
+}
+
+// Release ends the slivers that are meant, all or none. What their providers have
+// made is removed by and by; until that is confirmed their components stay held.
+// Errors: *RefusedError, those of the store.
+func (d *Desk) Release(ctx context.Context, o Release) (Done, error) {
+	return d.act(ctx, o.Targets, o.Operator, o.Text, func(v *store.View, cs *store.ChangeSet, t *target, done *Done) error {
+		if !t.record.Shutdown.IsZero() && !o.Frozen {
+			return refuse("slice %s was shut down at %s by %s, and is kept for inspection; release it with --frozen, or thaw it", t.slice, t.record.Shutdown.Format(time.RFC3339), t.record.ShutdownBy)
+		}
+		a := Acted{Slice: t.slice, Slivers: len(t.slivers), Shutdown: !t.record.Shutdown.IsZero()}
+		for i := range t.slivers {
+			t.slivers[i].Frozen = false
+			if t.slivers[i].Status.Allocation == am.Provisioned {
+				a.Removing++
+			}
+		}
+		done.Slices = append(done.Slices, a)
+		t.event = am.EventDelete
+		return lease.Release(v, cs, t.slivers, am.EventDelete, "")
+	})
+}
+
+// Renew sets the end of leases, all or none. Neither a credential nor the site's
+// limits bind an operator; what is beyond them is told in a warning. Provision keeps
+// to the end that a reservation gets. A lease that is over goes on, if nobody has
+// ended it yet: that of a sliver whose record is there still holds its component.
+// Errors: as of Release.
+func (d *Desk) Renew(ctx context.Context, o Renew) (Done, error) {
+	return d.act(ctx, o.Targets, o.Operator, o.Text, func(v *store.View, cs *store.ChangeSet, t *target, done *Done) error {
+		now := v.Now()
+		until, err := o.at(now)
+		if err != nil {
+			return err
+		}
+		if !t.record.Shutdown.IsZero() {
+			return refuse("slice %s was shut down, so its leases do not count; thaw it with --extend", t.slice)
+		}
+		for i := range t.slivers {
+			x := &t.slivers[i]
+			if now.Before(x.AskedUntil) {
+				return refuse("the provider of %s is still being asked whether it can make it; try again in a moment", describe(x))
+			}
+			status, err := am.Next(x.Status, am.EventRenew)
+			if err != nil {
+				return err
+			}
+			d.warn(done, x, until, now)
+			x.Status, x.Expires, x.Wish, x.Granted = status, until, time.Time{}, time.Time{}
+			if status.Allocation == am.Allocated {
+				x.Granted = until
+			}
+			cs.PutSliver(*x)
+		}
+		t.event, t.text = am.EventRenew, "until "+until.Format(time.RFC3339)
+		cs.PutSlice(t.counted())
+		done.Slices = append(done.Slices, Acted{Slice: t.slice, Slivers: len(t.slivers), Expires: until})
+		return nil
+	})
+}
+
+// maxLease is how far an operator may renew: beyond it is a slip.
+const maxLease = 100 * 365 * 24 * time.Hour
+
+// maxWarnings is how many remarks are told; the next ones say the same.
+const maxWarnings = 20
+
+// warn tells what an experimenter could not have had.
+func (d *Desk) warn(done *Done, x *am.Sliver, until, now time.Time) {
+	note := func(format string, args ...any) {
+		text := fmt.Sprintf(format, args...)
+		if len(done.Warnings) < maxWarnings && !slices.Contains(done.Warnings, text) {
+			done.Warnings = append(done.Warnings, text)
+		}
+	}
+	longest, key := d.cfg.ProvisionedMax, "leases.provisioned_max"
+	if x.Status.Allocation == am.Allocated {
+		longest, key = d.cfg.AllocatedMax, "leases.allocated_max"
+	}
+	if longest > 0 && until.After(now.Add(longest)) {
+		note("experimenters of slice %s could renew until %s at most (%s)", x.Slice.Name, now.Add(longest).UTC().Format(time.RFC3339), key)
+	}
+	name := x.Component.Name
+	if c, ok := d.cfg.Inventory().Home(x); ok {
+		name = c.Name
+	}
+	if w := d.cfg.Plan().Next(name, now); w != nil && until.After(w.From) {
+		note("maintenance of %s begins at %s: %s", name, w.From.Format(time.RFC3339), w.Text)
+	}
+}
+
+// Thaw lifts the shutdown of a slice: its nodes are the experimenters' again,
+// switched off, and their leases count. It is refused if one is over, so that its
+// node would be given back at once, unless the order extends it or says so. Errors:
+// as of Release.
+func (d *Desk) Thaw(ctx context.Context, o Thaw) (done Done, err error) {
+	if err := check(o.Operator, o.Text); err != nil {
+		return done, err
+	}
+	slice, err := d.thawable(o.Slice)
+	if err != nil {
+		return done, err
+	}
+	err = d.commit(ctx, func(v *store.View) (cs store.ChangeSet, err error) {
+		done = Done{At: v.Now().UTC()}
+		var extend time.Time
+		if !o.Extend.IsZero() {
+			if extend, err = o.Extend.at(v.Now()); err != nil {
+				return cs, err
+			}
+		}
+		slivers, err := lease.Thaw(v, &cs, slice, extend)
+		if errors.Is(err, store.ErrNotFound) {
+			return cs, refuse("there is no slice %s here", slice)
+		}
+		if err != nil {
+			return store.ChangeSet{}, err
+		}
+		if !o.GiveBack {
+			if err := allLive(slice, slivers, v.Now()); err != nil {
+				return store.ChangeSet{}, err
+			}
+		}
+		a, text := Acted{Slice: slice}, ""
+		if !extend.IsZero() {
+			text = "no lease ends before " + extend.Format(time.RFC3339)
+		}
+		e := am.JournalEntry{At: v.Now().UTC(), Event: EventThaw, Operator: o.Operator, Slice: slice, Text: joined(text, o.Text)}
+		for i := range slivers {
+			x := &slivers[i]
+			e.Slivers = append(e.Slivers, x.URN)
+			if x.Status.Allocation == am.Unallocated {
+				a.Removing++
+				continue
+			}
+			a.Slivers++
+			if x.Status.Allocation == am.Provisioned {
+				a.Nodes++
+			}
+			if a.Expires.IsZero() || x.Expires.Before(a.Expires) {
+				a.Expires = x.Expires
+			}
+			if !extend.IsZero() {
+				d.warn(&done, x, extend, v.Now())
+			}
+		}
+		done.Slices = []Acted{a}
+		cs.Log(e)
+		return cs, nil
+	})
+	return done, err
+}
+
+// allLive refuses to thaw what would be given back at once.
+func allLive(slice urn.URN, slivers []am.Sliver, now time.Time) error {
+	over, first := 0, time.Time{}
+	for i := range slivers {
+		x := &slivers[i]
+		if x.Status.Allocation == am.Unallocated || x.Live(now) {
+			continue
+		}
+		if over++; first.IsZero() || x.Expires.Before(first) {
+			first = x.Expires
+		}
+	}
+	if over == 0 {
+		return nil
+	}
+	return refuse("in slice %s %d of %d leases are over, the first since %s, so these nodes would be given back at once, with what is on them; let them go on with --extend TIME, or say --yes", slice, over, len(slivers), first.UTC().Format(time.RFC3339))
+}
+
+// EventThaw is what the journal calls the lifting of a shutdown.
+const EventThaw = "thaw"
+
+// thawable finds the slice to thaw; of several with one name the one that is
+// shut down.
+func (d *Desk) thawable(said string) (slice urn.URN, err error) {
+	var down []urn.URN
+	var names []string
+	err = d.cfg.Store.Read(func(v *store.View) error {
+		found, err := findSlice(v, said)
+		if e, ok := errors.AsType[*RefusedError](err); ok {
+			failed := v.Slices(func(s am.Slice) bool {
+				if !s.Shutdown.IsZero() && len(names) < maxNames {
+					names = append(names, s.URN.Name)
+				}
+				return true
+			})
+			if near := didYouMean(said, names); near != "" {
+				return cmp.Or(failed, refuse("there is no slice %s here%s", said, near))
+			}
+			return cmp.Or[error](failed, e)
+		}
+		for _, u := range found {
+			s, _, failed := v.Slice(u)
+			err = cmp.Or(err, failed)
+			if !s.Shutdown.IsZero() {
+				down = append(down, u)
+			}
+		}
+		if err == nil && len(down) == 0 {
+			err = refuse("slice %s is not shut down", found[0])
+		}
+		return err
+	})
+	if err == nil && len(down) > 1 {
+		err = ambiguous(said, down)
+	}
+	if err != nil {
+		return slice, err
+	}
+	return down[0], nil
+}
+
+func ambiguous(said string, found []urn.URN) error {
+	names := make([]string, 0, len(found))
+	for _, u := range found[:min(len(found), 10)] {
+		names = append(names, u.String())
+	}
+	return refuse("%d slices have the name %s: %s; name one by its URN", len(found), said, strings.Join(names, ", "))
+}

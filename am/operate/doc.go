@@ -1,0 +1,19 @@
+// Package operate is what operators see of a site and do to it. A Desk lists
+// slices, slivers, nodes, tasks and the journal, and releases, renews and thaws:
+//
+//	command ── query ──> Doors ──> Desk ── one view ─────> store
+//	        <─ rows, a JSON object a line ─┘
+//	command ── order ──> Doors ──> Desk ── one decision ─> store
+//
+// A list is of one consistent view. It is made in memory, pressed together,
+// before the first of it is sent: whoever reads slowly holds nothing of the
+// store. An order is all or nothing, stands in the journal with the name of the
+// operator, and is refused in plain words with the remedy.
+//
+// What an operator does needs no credential, and none binds it. The same Desk
+// works in the served site, behind its socket, and in a command over the store
+// of a site that is not served.
+//
+// It lifts what AM API v3, "Shutdown", leaves to operators. It never asks a
+// provider.
+package operate

@@ -1,0 +1,289 @@
+package operate_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"patchbay/am"
+	"patchbay/am/operate"
+	"patchbay/am/store"
+	"patchbay/am/urn"
+)
+
+func (s *site) serve(limit time.Duration) *httptest.Server {
+	mux := http.NewServeMux()
+	for pattern, h := range operate.Doors(s.Desk) {
+		mux.Handle(pattern, h)
+	}
+	at := httptest.NewUnstartedServer(mux)
+	at.Config.WriteTimeout = limit
+	at.Start()
+	s.t.Cleanup(at.Close)
+	return at
+}
+
+func TestDoors(t *testing.T) {
+	s := newSite(t)
+	at := s.serve(0)
+	for _, c := range []struct {
+		method, what, body string
+		status             int
+		want               string
+	}{
+		{"GET", "/slivers?slice=exp-a&limit=1", "", 200, `"client_id":"web"`},
+		{"GET", "/slivers?slice=none", "", 422, "there is no slice none here"},
+		{"GET", "/slivers?what=x", "", 400, `nothing is called "what"`},
+		{"GET", "/slices?slice=%zz", "", 400, "the query cannot be read"},
+		{"GET", "/slices?slice=exp-a;limit=1", "", 400, "the query cannot be read"},
+		{"GET", "/slices?limit=1&limit=2", "", 400, `"limit" is asked twice`},
+		{"GET", "/slices?limit=x", "", 400, "a number of rows"},
+		{"GET", "/inspect?slice=frozen&sliver=x", "", 400, `nothing is called "sliver"`},
+		{"GET", "/inspect?slice=frozen&slice=exp-a", "", 400, `"slice" is asked twice`},
+		{"GET", "/inspect?slice=%zz", "", 400, "the query cannot be read"},
+		{"POST", "/slivers", "", 405, ""},
+		{"GET", "/inspect?slice=frozen", "", 200, `<rspec slice="frozen"/>`},
+		{"GET", "/inspect?slice=exp-b", "", 422, "2 slices have the name"},
+		{"GET", "/inspect?slice=" + strings.ReplaceAll(sliceB.String(), "+", "%2B"), "", 422, "it has none"},
+		{"GET", "/inspect", "", 422, "it does not say which slice; name one"},
+		{"POST", "/release", `{"targets":["exp-a/web"],"operator":"dora"}`, 200, `"removing":1`},
+		{"POST", "/release", `{"targets":["frozen"],"operator":"dora"}`, 422, "--frozen"},
+		{"POST", "/renew", `{"targets":["exp-a"],"for":60,"operator":"dora"}`, 200, `"expires":"2030-01-02T12:01:00Z"`},
+		{"POST", "/thaw", `{"slice":"frozen","operator":"dora"}`, 422, "1 of 1 leases are over"},
+		{"POST", "/thaw", `{"slice":"frozen","operator":"dora","extend":{"for":60,"until":"2030-01-03T00:00:00Z"}}`, 422, "give one"},
+		{"POST", "/thaw", `{"slice":"frozen","give_back":true,"operator":"dora"}`, 200, `"slivers":1`},
+		{"POST", "/thaw", `{"slice":"frozen","operator":"dora"}`, 422, "not shut down"},
+		{"POST", "/thaw", `{"slce":"frozen"}`, 400, `unknown field "slce"`},
+		{"POST", "/thaw", ``, 400, "cannot be read"},
+		{"POST", "/thaw?slice=exp-a", `{"slice":"frozen","operator":"dora"}`, 400, "/thaw takes no query"},
+		{"POST", "/thaw", `{"slice":"frozen","operator":"dora"}{"slice":"exp-a"}`, 400, "something follows it"},
+		{"POST", "/thaw", `{"slice":"frozen","operator":"dora"} x`, 400, "something follows it"},
+		{"POST", "/thaw", `{"slice":"exp-a","operator":"dora","Slice":"frozen"}`, 400, `it says "slice" twice`},
+		{"POST", "/thaw", `{"slice":"frozen","operator":"dora","extend":{"for":1,"for":2}}`, 400, `it says "for" twice`},
+		{"POST", "/thaw", "{\"slice\":\"frozen\xff\",\"operator\":\"dora\"}", 400, "not UTF-8"},
+		{"POST", "/renew", `{"targets":["exp-a"],"for":60,"until":"2030-01-03T00:00:00Z","operator":"dora"}`, 422, "give one"},
+		{"POST", "/release", `{"targets":["` + strings.Repeat("x", 1<<20) + `"]}`, 400, "too large"},
+		{"GET", "/release", "", 405, ""},
+	} {
+		req, err := http.NewRequest(c.method, at.URL+c.what, strings.NewReader(c.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || resp.StatusCode != c.status || !strings.Contains(string(body), c.want) {
+			t.Errorf("%s %s: %d %.200s, %v, want %d %s", c.method, c.what, resp.StatusCode, body, err, c.status, c.want)
+		}
+	}
+}
+
+// many puts slivers, a hundred to a slice.
+func (s *site) many(n int) {
+	s.t.Helper()
+	for from := 0; from < n; from += 5000 {
+		s.commit(func(v *store.View) (cs store.ChangeSet, err error) {
+			for i := from; i < min(n, from+5000); i++ {
+				slice := name(urn.Slice, fmt.Sprintf("big%d", i/100))
+				if i%100 == 0 {
+					cs.PutSlice(am.Slice{URN: slice, Created: now})
+				}
+				cs.PutSliver(am.Sliver{
+					URN: name(urn.Sliver, fmt.Sprintf("n%d", i)), Slice: slice, ClientID: fmt.Sprintf("node%d", i%100), Ordinal: i % 100, Component: name(urn.Node, "h1"),
+					ComponentName: "h1", Provider: "rack", SliverType: "vm", Image: "debian", Amount: am.Amount{Slots: 1}, Status: ready, Created: now, Creator: alice,
+					Expires: now.Add(time.Hour), Observed: am.Observed{State: "ready", Logins: []string{"h1.example.org:22"}, Addresses: []string{"192.0.2.7"}},
+				})
+			}
+			return cs, nil
+		})
+	}
+}
+
+// TestSlowReadersHoldNothing reads the beginning of a list and stops, while the
+// store goes on: what comes later is as it was, and nobody waits.
+func TestSlowReadersHoldNothing(t *testing.T) {
+	s := emptySite(t)
+	const slivers = 20_000 // more than the sockets hold
+	s.many(slivers)
+	const hurry = 100 * time.Millisecond // for whoever asks for no more
+	at := s.serve(hurry)
+	var slow []*http.Response
+	for range 2 {
+		resp, err := http.Get(at.URL + "/slivers")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		slow = append(slow, resp)
+	}
+	if _, err := s.Release(t.Context(), operate.Release{Targets: []string{"big0", "big199"}, Operator: "dora"}); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(2 * hurry) // lists have longer
+	for _, resp := range slow {
+		n, lines := 0, bufio.NewScanner(resp.Body)
+		for ; lines.Scan(); n++ {
+			var x operate.Sliver
+			if err := json.Unmarshal(lines.Bytes(), &x); err != nil || x.State != "ready" {
+				t.Fatalf("line %d: %v, %s", n, err, lines.Text())
+			}
+		}
+		if n != slivers || lines.Err() != nil {
+			t.Errorf("%d lines, %v", n, lines.Err())
+		}
+	}
+}
+
+func BenchmarkSlivers100000(b *testing.B) {
+	s := emptySite(b)
+	s.many(100_000)
+	for b.Loop() {
+		if err := s.Lines("slivers", operate.Filter{}, io.Discard); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// stalled is a site whose socket holds little, and readers of lists that have stopped.
+func (s *site) stalled(readers, slivers, room int) (client *http.Client, all []*http.Response) {
+	s.t.Helper()
+	s.many(slivers)
+	mux := http.NewServeMux()
+	for pattern, h := range operate.DoorsWith(s.Desk, room) {
+		mux.Handle(pattern, h)
+	}
+	path := filepath.Join(s.t.TempDir(), "s")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	at := &http.Server{Handler: mux}
+	go at.Serve(l)
+	client = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", path)
+	}}}
+	s.t.Cleanup(func() { at.Close(); client.CloseIdleConnections() })
+	for range readers {
+		resp, err := client.Get("http://site/slivers")
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		s.t.Cleanup(func() { resp.Body.Close() })
+		all = append(all, resp)
+	}
+	return client, all
+}
+
+// TestStalledReadersKeepNobody stops reading more lists than are made at one time:
+// who comes next is answered, and they have all of theirs when they go on.
+func TestStalledReadersKeepNobody(t *testing.T) {
+	s := emptySite(t)
+	const slivers = 3000 // more than the socket holds
+	client, stalled := s.stalled(6, slivers, 1<<30)
+	for _, what := range []string{"slivers", "inspect?slice=big7"} {
+		resp, err := client.Get("http://site/" + what)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = io.Copy(io.Discard, resp.Body)
+		resp.Body.Close()
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	for i, resp := range stalled {
+		text, err := io.ReadAll(resp.Body)
+		if n := strings.Count(string(text), "\n"); n != slivers || err != nil {
+			t.Errorf("reader %d has %d lines, %v", i, n, err)
+		}
+	}
+}
+
+// TestStalledReadersGiveWay leaves room for nothing: who comes next is answered, and
+// the one before sees that its list broke off.
+func TestStalledReadersGiveWay(t *testing.T) {
+	s := emptySite(t)
+	const slivers = 3000
+	_, stalled := s.stalled(3, slivers, 0)
+	for i, resp := range stalled {
+		text, err := io.ReadAll(resp.Body)
+		n := strings.Count(string(text), "\n")
+		if last := i == len(stalled)-1; last && (n != slivers || err != nil) || !last && (n == slivers || err == nil) {
+			t.Errorf("reader %d has %d lines, %v", i, n, err)
+		}
+	}
+}
+
+// FuzzQuestions asks anything: what is not well-formed is never answered.
+func FuzzQuestions(f *testing.F) {
+	f.Add("/slivers", "slice=exp-a&limit=1")
+	f.Add("/slices", "slice=%zz")
+	f.Add("/journal", "a;b=c")
+	f.Add("/nodes", "limit=1&limit=2")
+	f.Add("/tasks", "what=x")
+	f.Add("/inspect", "slice=frozen")
+	s := newSite(f)
+	doors := operate.Doors(s.Desk)
+	f.Fuzz(func(t *testing.T, path, query string) {
+		door, ok := doors["GET "+path]
+		if !ok {
+			return
+		}
+		r := httptest.NewRequest("GET", "/", nil)
+		r.URL.RawQuery = query
+		w := httptest.NewRecorder()
+		door.ServeHTTP(w, r)
+		q, err := url.ParseQuery(query)
+		if err == nil {
+			for _, values := range q {
+				if len(values) > 1 {
+					err = errors.New("twice")
+				}
+			}
+		}
+		if w.Code != 200 && w.Code != 400 && w.Code != 422 || err != nil && w.Code != 400 {
+			t.Errorf("%s?%s: %d %s", path, query, w.Code, w.Body)
+		}
+	})
+}
+
+func FuzzOrders(f *testing.F) {
+	f.Add("release", `{"targets":["exp-a/web"],"operator":"dora"}`)
+	f.Add("renew", `{"targets":["exp-a"],"for":60,"operator":"dora"}`)
+	f.Add("thaw", `{"slice":"frozen","extend":{"until":"2030-01-03T00:00:00Z"},"operator":"dora"}`)
+	s := newSite(f)
+	doors := operate.Doors(s.Desk)
+	f.Fuzz(func(t *testing.T, what, body string) {
+		door, ok := doors["POST /"+what]
+		if !ok {
+			return
+		}
+		w := httptest.NewRecorder()
+		door.ServeHTTP(w, httptest.NewRequest("POST", "/", strings.NewReader(body)))
+		if w.Code != 200 && w.Code != 400 && w.Code != 422 {
+			t.Errorf("%s %s: %d %s", what, body, w.Code, w.Body)
+		}
+		if w.Code == 400 {
+			return // it is no document
+		}
+		w = httptest.NewRecorder()
+		door.ServeHTTP(w, httptest.NewRequest("POST", "/", strings.NewReader(body+"{}")))
+		if w.Code != 400 {
+			t.Errorf("%s %s and a second document: %d %s", what, body, w.Code, w.Body)
+		}
+	})
+}

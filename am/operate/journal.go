@@ -1,0 +1,82 @@
+package operate
+
+import (
+	"cmp"
+
+	"patchbay/am"
+	"patchbay/am/store"
+)
+
+// Journal lists entries of the journal, oldest first; with a limit the latest.
+// Errors: as of Slices.
+func (d *Desk) Journal(f Filter, row func(Entry) error) error {
+	w := d.where(f)
+	p := newPage(0, row)
+	return d.cfg.Store.Read(func(v *store.View) error {
+		if f.Limit == 0 {
+			err := v.Journal(func(e am.JournalEntry) bool { return !w.entry(&e) || p.add(entryRow(&e)) })
+			return cmp.Or(p.err, err)
+		}
+		last, err := w.latest(v, f.Limit)
+		for i := range last {
+			if err != nil || !p.add(entryRow(&last[i])) {
+				break
+			}
+		}
+		return cmp.Or(p.err, err)
+	})
+}
+
+// latest reads the last entries that are asked for. The store reads forwards only,
+// so a part at its end is read, and twice as much while that is too little.
+func (w *where) latest(v *store.View, limit int) (last []am.JournalEntry, err error) {
+	end := v.Revision()
+	for back := store.Rev(4 * limit); ; back *= 2 {
+		last = last[:0]
+		take := func(e am.JournalEntry) bool {
+			if w.entry(&e) {
+				if len(last) == 2*limit {
+					last = last[:copy(last, last[limit:])]
+				}
+				last = append(last, e)
+			}
+			return true
+		}
+		whole := back >= end
+		if whole {
+			err = v.Journal(take)
+		} else {
+			err = v.JournalAfter(end-back, take)
+		}
+		if err != nil || whole || len(last) >= limit {
+			return last[max(0, len(last)-limit):], err
+		}
+	}
+}
+
+// entry tells whether an entry of the journal is asked for. A user is whoever
+// did it, an operator, too; a state is an event.
+func (w *where) entry(e *am.JournalEntry) bool {
+	if !w.span(e.At) || !(w.slice.all() || w.slice.urn(e.Slice)) || !w.state.all() && !w.state.name(e.Event) {
+		return false
+	}
+	if !(w.user.all() || w.user.urn(e.Caller) || w.user.urn(e.Speaker) || w.user.name(e.Operator)) {
+		return false
+	}
+	if w.sliver.all() {
+		return true
+	}
+	for _, u := range e.Slivers {
+		if w.sliver.urn(u) {
+			return true
+		}
+	}
+	return false
+}
+
+func entryRow(e *am.JournalEntry) Entry {
+	return Entry{
+		ID: e.ID, At: e.At, Event: e.Event, Caller: e.Caller, Speaker: e.Speaker, Operator: e.Operator, Slice: e.Slice, Slivers: e.Slivers,
+		Text: e.Text, Method: e.Method, API: e.API, Remote: e.Remote, Request: e.Request,
+	}
+}

@@ -1,0 +1,318 @@
+package operate
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"patchbay/am"
+	"patchbay/am/maintenance"
+	"patchbay/am/store"
+	"patchbay/am/urn"
+	"patchbay/inventory"
+)
+
+// page passes rows on until there are enough.
+type page[T any] struct {
+	limit, n int
+	row      func(T) error
+	err      error
+}
+
+func newPage[T any](limit int, row func(T) error) *page[T] { return &page[T]{limit: limit, row: row} }
+
+// add tells whether more is wanted.
+func (p *page[T]) add(t T) bool {
+	if p.err = p.row(t); p.err != nil {
+		return false
+	}
+	p.n++
+	return p.limit == 0 || p.n < p.limit
+}
+
+// where is what a filter makes of its patterns.
+type where struct {
+	Filter
+	slice, sliver, user, component, provider patterns
+	state                                    patterns
+	inv                                      *inventory.Inventory
+	plan                                     *maintenance.Plan
+}
+
+func (d *Desk) where(f Filter) *where {
+	return &where{f, newSlices(f.Slice), newPatterns(f.Sliver), newPatterns(f.User), newComponents(f.Component), newPatterns(f.Provider), newPatterns(f.State), d.cfg.Inventory(), d.cfg.Plan()}
+}
+
+// on is the name of the component that a sliver is on, and the provider that made
+// it.
+func (w *where) on(x *am.Sliver) (name, provider string) {
+	name, provider = cmp.Or(x.ComponentName, x.Component.Name), x.Provider
+	if c, ok := w.inv.Home(x); ok {
+		name, provider = c.Name, cmp.Or(provider, c.Provider)
+	}
+	return name, provider
+}
+
+// span tells whether a time is in the span that is asked for.
+func (w *where) span(t time.Time) bool {
+	return !t.Before(w.Since) && (w.Until.IsZero() || t.Before(w.Until))
+}
+
+// wants tells whether a sliver is asked for.
+func (w *where) wants(x *am.Sliver, now time.Time) bool {
+	name, provider := w.on(x)
+	return (w.slice.all() || w.slice.sliver(x)) &&
+		(w.sliver.all() || w.sliver.urn(x.URN) || w.sliver.name(x.ClientID)) &&
+		(w.user.all() || w.user.urn(x.Creator) || !x.Speaker.IsZero() && w.user.urn(x.Speaker)) &&
+		(w.component.all() || w.component.urn(x.Component) || w.component.name(name)) &&
+		(w.provider.all() || w.provider.name(provider)) &&
+		(w.state.all() || w.state.name(StateOf(x, now))) &&
+		(w.EndsBefore.IsZero() || x.Expires.Before(w.EndsBefore) && !x.Frozen) &&
+		w.span(x.Created)
+}
+
+// perSliver tells whether the filter asks for something that only slivers have.
+func (w *where) perSliver() bool {
+	return !w.sliver.all() || !w.user.all() || !w.component.all() || !w.provider.all() || w.slice.perSliver() || !w.state.all() || !w.EndsBefore.IsZero()
+}
+
+// eachSlice calls f with each slice that is asked for and its slivers, the
+// earliest first.
+func (w *where) eachSlice(v *store.View, f func(am.Slice, []am.Sliver) (more bool, err error)) error {
+	var failed error
+	err := v.Slices(func(s am.Slice) bool {
+		if !w.slice.all() && !w.slice.urn(s.URN) || w.Shutdown && s.Shutdown.IsZero() {
+			return true
+		}
+		all, err := v.SliversOf(s.URN)
+		more := false
+		if err == nil {
+			slices.SortStableFunc(all, func(a, b am.Sliver) int {
+				return cmp.Or(a.Created.Compare(b.Created), a.Ordinal-b.Ordinal, strings.Compare(a.ClientID, b.ClientID))
+			})
+			more, err = f(s, all)
+		}
+		failed = err
+		return more && err == nil
+	})
+	return cmp.Or(failed, err)
+}
+
+// Slices lists slices, by URN, each with what there is of it. A filter for
+// slivers wants slices that have one. Errors: *RefusedError, those of row, those
+// of the store.
+func (d *Desk) Slices(f Filter, row func(Slice) error) error {
+	w, p := d.where(f), newPage(f.Limit, row)
+	return d.cfg.Store.Read(func(v *store.View) error {
+		if err := w.known(v); err != nil {
+			return err
+		}
+		of := *w
+		of.Since, of.Until = time.Time{}, time.Time{} // are about the slice
+		err := w.eachSlice(v, func(s am.Slice, all []am.Sliver) (bool, error) {
+			if !w.span(s.Created) || w.perSliver() && !slices.ContainsFunc(all, func(x am.Sliver) bool { return of.wants(&x, v.Now()) }) {
+				return true, nil
+			}
+			return p.add(sliceRow(&s, all, v.Now())), nil
+		})
+		return cmp.Or(p.err, err)
+	})
+}
+
+func sliceRow(s *am.Slice, all []am.Sliver, now time.Time) Slice {
+	r := Slice{URN: s.URN, Created: s.Created, Shutdown: s.Shutdown, ShutdownBy: s.ShutdownBy, States: map[string]int{}}
+	for i := range all {
+		x := &all[i]
+		r.States[StateOf(x, now)]++
+		r.Users = addUser(r.Users, x.Creator)
+		if !x.Live(now) {
+			continue
+		}
+		r.Slivers++
+		if r.Expires.IsZero() || x.Expires.Before(r.Expires) {
+			r.Expires = x.Expires
+		}
+		if x.Expires.After(r.Last) {
+			r.Last = x.Expires
+		}
+	}
+	return r
+}
+
+// Slivers lists slivers, by the URN of their slice, and in it in the order in
+// which they were reserved. Errors: as of Slices.
+func (d *Desk) Slivers(f Filter, row func(Sliver) error) error {
+	w, p := d.where(f), newPage(f.Limit, row)
+	return d.cfg.Store.Read(func(v *store.View) error {
+		if err := w.known(v); err != nil {
+			return err
+		}
+		err := w.eachSlice(v, func(_ am.Slice, all []am.Sliver) (bool, error) {
+			for i := range all {
+				x := &all[i]
+				if !w.wants(x, v.Now()) {
+					continue
+				}
+				r := w.sliverRow(x, v.Now())
+				t, _, err := v.Task(x.URN)
+				if err == nil {
+					r.Task, r.Attempt = t.Goal, t.Attempt
+				} else if !errors.Is(err, store.ErrNotFound) {
+					return false, err
+				}
+				if !p.add(r) {
+					return false, nil
+				}
+			}
+			return true, nil
+		})
+		return cmp.Or(p.err, err)
+	})
+}
+
+func (w *where) sliverRow(x *am.Sliver, now time.Time) Sliver {
+	r := Sliver{
+		URN: x.URN, Slice: x.Slice, ClientID: x.ClientID, Component: x.Component, SliverType: x.SliverType, Image: x.Image,
+		State: StateOf(x, now), Allocation: x.Status.Allocation, Operational: x.Status.Operational, Frozen: x.Frozen,
+		Created: x.Created, Expires: x.Expires, Creator: x.Creator, Speaker: x.Speaker, Error: x.Error,
+		Addresses: x.Observed.Addresses, Logins: x.Observed.Logins,
+	}
+	if r.State == StateExpired { // for everybody else it is not there
+		ended := am.After(x.Status, am.EventExpire)
+		r.Allocation, r.Operational = ended.Allocation, ended.Operational
+	}
+	r.ComponentName, r.Provider = w.on(x)
+	if x.PublicAddress.IsValid() {
+		r.Addresses = append([]string{x.PublicAddress.String()}, r.Addresses...)
+	}
+	return r
+}
+
+// Tasks lists what providers still have to do, by sliver. The filter's times are
+// about since when. Errors: as of Slices.
+func (d *Desk) Tasks(f Filter, row func(Task) error) error {
+	w, p := d.where(f), newPage(f.Limit, row)
+	return d.cfg.Store.Read(func(v *store.View) error {
+		if err := w.known(v); err != nil {
+			return err
+		}
+		of := *w
+		of.state, of.Since, of.Until = nil, time.Time{}, time.Time{} // are about the task
+		var failed error
+		err := v.Tasks(func(t am.Task) bool {
+			if !w.state.all() && !w.state.name(string(t.Goal)) || !w.span(t.Since) {
+				return true
+			}
+			r := Task{Sliver: t.Sliver, Goal: t.Goal, Attempt: t.Attempt, Next: t.NotBefore, Since: t.Since, Request: t.Request}
+			x, _, err := v.Sliver(t.Sliver)
+			switch {
+			case errors.Is(err, store.ErrNotFound):
+				x = am.Sliver{URN: t.Sliver}
+			case err != nil:
+				failed = err
+				return false
+			}
+			if !of.wants(&x, v.Now()) {
+				return true
+			}
+			r.Slice, r.ClientID, r.Error = x.Slice, x.ClientID, x.Error
+			r.ComponentName, r.Provider = w.on(&x)
+			return p.add(r)
+		})
+		return cmp.Or(p.err, failed, err)
+	})
+}
+
+// maxNames is how many names are looked through for one that is near.
+const maxNames = 10_000
+
+// known refuses a filter that names, without stars, what is not there: that is
+// a slip.
+func (w *where) known(v *store.View) error {
+	for _, p := range w.slice {
+		if p.glob || p.text == "" {
+			continue
+		}
+		if _, err := findSlice(v, p.said); err != nil {
+			return err
+		}
+	}
+	missing := slices.DeleteFunc(slices.Clone(w.component), func(p pattern) bool { return p.all() || p.glob || w.onSite(p) || w.plan.Drain(p.said) != nil })
+	if len(missing) == 0 {
+		return nil
+	}
+	err := v.Slivers(func(x am.Sliver) bool { // they may have left the inventory
+		missing = slices.DeleteFunc(missing, func(p pattern) bool { return p.urn(x.Component) })
+		return len(missing) > 0
+	})
+	if err != nil || len(missing) == 0 {
+		return err
+	}
+	if span := missing[0].within; span != "" {
+		of := func(all patterns) (n int) {
+			for _, p := range all {
+				if p.within == span {
+					n++
+				}
+			}
+			return n
+		}
+		return refuse("there is no component %s; of the %d in %s, %d are missing, so correct the range", missing[0].said, of(w.component), span, of(missing))
+	}
+	return noComponent(w.inv, missing[0].said)
+}
+
+// onSite tells whether the inventory has the component that is named.
+func (w *where) onSite(p pattern) bool {
+	if _, ok := w.inv.ComponentNamed(p.said); ok {
+		return true
+	}
+	return slices.ContainsFunc(w.inv.Components, func(c *inventory.Component) bool {
+		return p.urn(c.URN) || p.name(c.Name)
+	})
+}
+
+func noComponent(inv *inventory.Inventory, said string) error {
+	var names []string
+	for _, c := range inv.Components[:min(len(inv.Components), maxNames)] {
+		names = append(names, c.Name)
+	}
+	return refuse("there is no component %s%s", said, didYouMean(said, names))
+}
+
+// findSlice gives the slices that a URN or a name means, at least one.
+func findSlice(v *store.View, said string) ([]urn.URN, error) {
+	if said == "" {
+		return nil, refuse("it does not say which slice; name one, by its URN or name")
+	}
+	if u, err := urn.Parse(said); err == nil {
+		if u.Type != urn.Slice {
+			return nil, refuse("%s is a %s, not a slice", u, u.Type)
+		}
+		if _, _, err := v.Slice(u); !errors.Is(err, store.ErrNotFound) {
+			return []urn.URN{u}, err
+		}
+		return nil, refuse("there is no slice %s here", u)
+	}
+	var found []urn.URN
+	var names []string
+	err := v.Slices(func(s am.Slice) bool {
+		if strings.EqualFold(s.URN.Name, said) {
+			found = append(found, s.URN)
+		}
+		if len(names) < maxNames {
+			names = append(names, s.URN.Name)
+		}
+		return true
+	})
+	if err == nil && len(found) == 0 {
+		hint := didYouMean(said, names)
+		if hint == "" && strings.Contains(said, ",") {
+			hint = "; several stand with spaces between"
+		}
+		err = refuse("there is no slice %s here%s", said, hint)
+	}
+	return found, err
+}

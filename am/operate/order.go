@@ -1,0 +1,133 @@
+package operate
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"unicode/utf8"
+)
+
+// MalformedError is what is wrong with the form of a question or an order. Nothing has
+// happened.
+type MalformedError struct{ Text string }
+
+func (e *MalformedError) Error() string { return e.Text }
+
+// malformed makes a MalformedError, for a terminal to show.
+func malformed(format string, args ...any) error {
+	return &MalformedError{shown(fmt.Sprintf(format, args...))}
+}
+
+// ReadQuery reads the query of a request. Nothing of it is passed over: what is not
+// well-formed, and a key that is said twice, is a *MalformedError.
+func ReadQuery(r *http.Request) (url.Values, error) {
+	q, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, malformed("the query cannot be read: %.200s; write what is odd in it as %%XX", err)
+	}
+	for key, values := range q {
+		if len(values) > 1 {
+			return nil, malformed("%.40q is asked twice; say it once", key)
+		}
+	}
+	return q, nil
+}
+
+// NoQuery refuses, as a *MalformedError, a request that has a query.
+func NoQuery(r *http.Request) error {
+	if r.URL.RawQuery == "" {
+		return nil
+	}
+	return malformed("%s takes no query, not %.40q", r.URL.Path, r.URL.RawQuery)
+}
+
+// ReadOrder reads an order: one JSON object of at most so many bytes. Nothing of it is
+// passed over: a key that is unknown or said twice, and whatever follows, is a
+// *MalformedError, and so is a query.
+func ReadOrder(w http.ResponseWriter, r *http.Request, most int64, order any) error {
+	if err := NoQuery(r); err != nil {
+		return err
+	}
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
+	if err == nil {
+		err = decode(text, order)
+	}
+	if err != nil {
+		return malformed("the order cannot be read: %.300s", strings.TrimPrefix(err.Error(), "json: "))
+	}
+	return nil
+}
+
+func decode(text []byte, order any) error {
+	if !utf8.Valid(text) {
+		return errors.New("it is not UTF-8")
+	}
+	in := json.NewDecoder(bytes.NewReader(text))
+	in.DisallowUnknownFields()
+	if err := in.Decode(order); err != nil {
+		return err
+	}
+	if _, err := in.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("something follows it")
+	}
+	return once(text)
+}
+
+// once refuses a key that stands twice in an object of a well-formed text. Package json
+// takes keys in any case, and the last of them.
+func once(text []byte) error {
+	type level struct {
+		keys  map[string]bool // nil in an array
+		value bool            // of a key comes next
+	}
+	var open []level
+	in := json.NewDecoder(bytes.NewReader(text))
+	for {
+		t, err := in.Token()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if d, ok := t.(json.Delim); ok && (d == '}' || d == ']') {
+			open = open[:len(open)-1]
+			continue
+		}
+		if len(open) > 0 && open[len(open)-1].keys != nil {
+			in := &open[len(open)-1]
+			if key, ok := t.(string); ok && !in.value {
+				key = strings.ToLower(key)
+				if in.keys[key] {
+					return fmt.Errorf("it says %.40q twice", key)
+				}
+				in.keys[key], in.value = true, true
+				continue
+			}
+			in.value = false
+		}
+		switch t {
+		case json.Delim('{'):
+			open = append(open, level{keys: map[string]bool{}})
+		case json.Delim('['):
+			open = append(open, level{})
+		}
+	}
+}
+
+// Fail answers why nothing came of a question or an order: with 400 for its form, 422
+// for what is refused, 500 for all else.
+func Fail(w http.ResponseWriter, err error) {
+	status := http.StatusInternalServerError
+	if _, ok := errors.AsType[*MalformedError](err); ok {
+		status = http.StatusBadRequest
+	} else if _, ok := errors.AsType[*RefusedError](err); ok {
+		status = http.StatusUnprocessableEntity
+	}
+	http.Error(w, err.Error(), status)
+}

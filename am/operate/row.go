@@ -1,0 +1,183 @@
+package operate
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"patchbay/am"
+	"patchbay/am/urn"
+)
+
+// Slice is a row of the list of slices.
+type Slice struct {
+	URN     urn.URN   `json:"urn"`
+	Created time.Time `json:"created"`
+	// Slivers counts those that have neither been released nor expired.
+	Slivers int `json:"slivers"`
+	// States counts all slivers by state, those expired or being removed, too.
+	States map[string]int `json:"states,omitempty"`
+	// Expires is the first end of a lease, Last the last; left out without slivers.
+	Expires time.Time `json:"expires,omitzero"`
+	Last    time.Time `json:"last_expires,omitzero"`
+	// Users are those who reserved slivers.
+	Users []urn.URN `json:"users,omitempty"`
+	// Shutdown is when, and ShutdownBy by whom, the slice was shut down.
+	Shutdown   time.Time `json:"shutdown,omitzero"`
+	ShutdownBy urn.URN   `json:"shutdown_by,omitzero"`
+}
+
+// Sliver is a row of the list of slivers.
+type Sliver struct {
+	URN      urn.URN `json:"urn"`
+	Slice    urn.URN `json:"slice"`
+	ClientID string  `json:"client_id"`
+	// Component is the URN of what it is on, ComponentName its name here.
+	Component     urn.URN `json:"component"`
+	ComponentName string  `json:"component_name"`
+	Provider      string  `json:"provider,omitempty"`
+	SliverType    string  `json:"sliver_type"`
+	Image         string  `json:"image,omitempty"`
+	// State is one word for both states of the API; see StateOf.
+	State       string              `json:"state"`
+	Allocation  am.AllocationState  `json:"allocation"`
+	Operational am.OperationalState `json:"operational"`
+	Frozen      bool                `json:"frozen,omitempty"`
+	Created     time.Time           `json:"created"`
+	Expires     time.Time           `json:"expires"`
+	Creator     urn.URN             `json:"creator"`
+	Speaker     urn.URN             `json:"speaker,omitzero"`
+	Error       string              `json:"error,omitempty"`
+	Addresses   []string            `json:"addresses,omitempty"`
+	Logins      []string            `json:"logins,omitempty"`
+	// Task is what its provider is still to do, Attempt how often that has failed.
+	Task    am.Goal `json:"task,omitempty"`
+	Attempt int     `json:"attempt,omitempty"`
+}
+
+// Node is a row of the list of nodes.
+type Node struct {
+	// Component is empty for a name that is drained and no component has.
+	Component urn.URN `json:"component"`
+	Name      string  `json:"name"`
+	Provider  string  `json:"provider,omitempty"`
+	Exclusive bool    `json:"exclusive"`
+	// State is the first of these words that holds: missing (from the inventory),
+	// drained, maintenance, cleaning, held, full, used, free.
+	State    string `json:"state"`
+	Capacity Amount `json:"capacity"`
+	// Used is what slivers take, those being removed, too.
+	Used Amount `json:"used"`
+	// Slivers counts them all; Removing of these, what is being removed, and what has
+	// expired and is removed next.
+	Slivers  int `json:"slivers"`
+	Removing int `json:"removing,omitempty"`
+	// Holders are the slices that have something on it; More counts those that are
+	// not listed.
+	Holders []Holder `json:"holders,omitempty"`
+	More    int      `json:"more_holders,omitempty"`
+	// Drained says where: inventory, or command; or unpromised, while its provider has
+	// something there that nobody was promised.
+	Drained      string    `json:"drained,omitempty"`
+	DrainedText  string    `json:"drained_text,omitempty"`
+	DrainedBy    string    `json:"drained_by,omitempty"`
+	DrainedSince time.Time `json:"drained_since,omitzero"`
+	// MaintenanceUntil and MaintenanceText are of maintenance that is under way.
+	MaintenanceUntil time.Time `json:"maintenance_until,omitzero"`
+	MaintenanceText  string    `json:"maintenance_text,omitempty"`
+	// Unpromised is how much its provider has there although no sliver is there for it.
+	// Only a served site knows.
+	Unpromised int `json:"unpromised,omitempty"`
+}
+
+// Amount is what a node has, or what is taken of it: slivers, cores, and MiB of
+// memory and disk. In a capacity what is left out is not limited.
+type Amount struct {
+	Slots  int64 `json:"slots,omitempty"`
+	Cores  int64 `json:"cores,omitempty"`
+	Memory int64 `json:"memory,omitempty"`
+	Disk   int64 `json:"disk,omitempty"`
+}
+
+// Holder is a slice that has slivers on a node.
+type Holder struct {
+	Slice   urn.URN   `json:"slice"`
+	Users   []urn.URN `json:"users,omitempty"`
+	Slivers int       `json:"slivers"`
+	// Expires is the last end of a lease.
+	Expires time.Time `json:"expires"`
+	// Frozen says that some of them were shut down, and stay.
+	Frozen bool `json:"frozen,omitempty"`
+}
+
+// Task is a row of the list of tasks: work that a provider still has to do.
+type Task struct {
+	Sliver        urn.URN `json:"sliver"`
+	Slice         urn.URN `json:"slice,omitzero"`
+	ClientID      string  `json:"client_id,omitempty"`
+	ComponentName string  `json:"component_name,omitempty"`
+	Provider      string  `json:"provider,omitempty"`
+	Goal          am.Goal `json:"goal"`
+	// Attempt is how often it has failed, Next when it is tried again, left out
+	// for now.
+	Attempt int       `json:"attempt"`
+	Next    time.Time `json:"next,omitzero"`
+	Since   time.Time `json:"since"`
+	Error   string    `json:"error,omitempty"`
+	Request string    `json:"request,omitempty"`
+}
+
+// Entry is a row of the journal.
+type Entry struct {
+	ID    string    `json:"id"`
+	At    time.Time `json:"at"`
+	Event string    `json:"event"`
+	// One of Caller and Operator is who did it; neither if the aggregate did.
+	Caller   urn.URN   `json:"caller,omitzero"`
+	Speaker  urn.URN   `json:"speaker,omitzero"`
+	Operator string    `json:"operator,omitempty"`
+	Slice    urn.URN   `json:"slice,omitzero"`
+	Slivers  []urn.URN `json:"slivers,omitempty"`
+	Text     string    `json:"text,omitempty"`
+	Method   string    `json:"method,omitempty"`
+	API      int       `json:"api,omitempty"`
+	Remote   string    `json:"remote,omitempty"`
+	Request  string    `json:"request,omitempty"`
+}
+
+// Words for the states of slivers that have none on the wire, or not one of one
+// word.
+const (
+	StateRemoving  = "removing"  // released; its provider has not confirmed yet
+	StateExpired   = "expired"   // its lease is over, and it is released next
+	StateAllocated = "allocated" // reserved only
+	StateMaking    = "making"    // geni_pending_allocation of one that is provisioned
+)
+
+// SliverStates are all words of StateOf.
+var SliverStates = []string{
+	StateAllocated, StateMaking, "notready", "configuring", "ready", "stopping", "updating_users", "failed", StateExpired, StateRemoving,
+}
+
+// StateOf is one word for where a sliver is at a time.
+func StateOf(x *am.Sliver, now time.Time) string {
+	switch {
+	case x.Status.Allocation == am.Unallocated:
+		return StateRemoving
+	case !x.Live(now):
+		return StateExpired
+	case x.Status.Allocation == am.Allocated:
+		return StateAllocated
+	case x.Status.Operational == am.PendingAllocation:
+		return StateMaking
+	}
+	return strings.TrimPrefix(string(x.Status.Operational), "geni_")
+}
+
+// addUser adds a user to a list that has each once.
+func addUser(users []urn.URN, u urn.URN) []urn.URN {
+	if u.IsZero() || slices.ContainsFunc(users, u.Equal) {
+		return users
+	}
+	return append(users, u)
+}

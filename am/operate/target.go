@@ -1,0 +1,233 @@
+package operate
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"patchbay/am"
+	"patchbay/am/store"
+	"patchbay/am/urn"
+)
+
+// Bounds of an order.
+const (
+	maxTargets  = 1000
+	maxText     = 500 // bytes
+	maxOperator = 100 // bytes
+)
+
+// check refuses an order that would make an odd journal.
+func check(operator, text string) error {
+	switch {
+	case operator == "":
+		return refuse("the order does not say who gives it")
+	case len(operator) > maxOperator || strings.ContainsFunc(operator, control):
+		return refuse("the name of the operator is longer than %d bytes, or has control characters", maxOperator)
+	case len(text) > maxText:
+		return refuse("the text has %d bytes; at most %d are kept", len(text), maxText)
+	case strings.ContainsFunc(text, control):
+		return refuse("the text must be one line without control characters")
+	}
+	return nil
+}
+
+// joined is a text for the journal: what was done, and why.
+func joined(what, why string) string {
+	if what == "" || why == "" {
+		return what + why
+	}
+	return what + ": " + why
+}
+
+func control(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 }
+
+// named is what one argument means: a slice, or some slivers of one.
+type named struct {
+	slice   urn.URN
+	slivers []urn.URN // none is the whole slice
+}
+
+// target is one slice in an order, as it is in the decision.
+type target struct {
+	slice   urn.URN
+	record  am.Slice
+	slivers []am.Sliver
+	event   am.Event // for the journal
+	text    string   // what it says of the event
+}
+
+// counted is the slice's record after one more change.
+func (t *target) counted() am.Slice {
+	s := t.record
+	s.Serial++
+	return s
+}
+
+// act does something to each slice that targets mean, in one decision.
+func (d *Desk) act(ctx context.Context, targets []string, operator, text string, f func(*store.View, *store.ChangeSet, *target, *Done) error) (done Done, err error) {
+	if err := check(operator, text); err != nil {
+		return done, err
+	}
+	all, err := d.find(targets)
+	if err != nil {
+		return done, err
+	}
+	err = d.commit(ctx, func(v *store.View) (cs store.ChangeSet, err error) {
+		done = Done{At: v.Now().UTC()}
+		for _, n := range all {
+			t, err := n.now(v)
+			if err == nil {
+				err = f(v, &cs, &t, &done)
+			}
+			if err != nil {
+				return store.ChangeSet{}, err
+			}
+			e := am.JournalEntry{At: v.Now().UTC(), Event: string(t.event), Operator: operator, Slice: t.slice, Text: joined(t.text, text)}
+			for _, x := range t.slivers {
+				e.Slivers = append(e.Slivers, x.URN)
+			}
+			cs.Log(e)
+		}
+		return cs, nil
+	})
+	return done, err
+}
+
+// find reads what the arguments mean, each slice once.
+func (d *Desk) find(targets []string) (all []named, err error) {
+	switch {
+	case len(targets) == 0:
+		return nil, refuse("nothing is named; name a slice, or slivers")
+	case len(targets) > maxTargets:
+		return nil, refuse("%d are named; name at most %d at once", len(targets), maxTargets)
+	}
+	err = d.cfg.Store.Read(func(v *store.View) error {
+		for _, said := range targets {
+			n, err := findTarget(v, said)
+			if err != nil {
+				return err
+			}
+			i := slices.IndexFunc(all, func(o named) bool { return o.slice.Equal(n.slice) })
+			switch {
+			case i < 0:
+				all = append(all, n)
+			case n.slivers == nil || all[i].slivers == nil:
+				all[i].slivers = nil
+			default:
+				for _, u := range n.slivers {
+					if !slices.ContainsFunc(all[i].slivers, u.Equal) {
+						all[i].slivers = append(all[i].slivers, u)
+					}
+				}
+			}
+		}
+		return nil
+	})
+	return all, err
+}
+
+// one is the slice that a URN or a name means.
+func (d *Desk) one(said string) (slice urn.URN, err error) {
+	err = d.cfg.Store.Read(func(v *store.View) error {
+		found, err := findSlice(v, said)
+		if err == nil && len(found) > 1 {
+			err = ambiguous(said, found)
+		}
+		if err == nil {
+			slice = found[0]
+		}
+		return err
+	})
+	return slice, err
+}
+
+// findTarget reads one argument: the URN of a slice or a sliver, NAME of a slice,
+// or NAME/CLIENT_ID.
+func findTarget(v *store.View, said string) (named, error) {
+	if u, err := urn.Parse(said); err == nil && u.Type == urn.Sliver {
+		x, _, err := v.Sliver(u)
+		if errors.Is(err, store.ErrNotFound) {
+			err = refuse("there is no sliver %s here", u)
+		}
+		return named{x.Slice, []urn.URN{x.URN}}, err
+	} else if err == nil && u.Type != urn.Slice {
+		return named{}, refuse("%s is a %s; name a slice, or slivers", u, u.Type)
+	}
+	slice, node, one := said, "", false
+	if !strings.HasPrefix(strings.ToLower(said), "urn:") {
+		slice, node, one = strings.Cut(said, "/")
+	}
+	if strings.ContainsAny(slice, "*?") {
+		return named{}, refuse("%s is a pattern; an order names each slice it means, so see first: patchbay slices '%s'", slice, slice)
+	}
+	found, err := findSlice(v, slice)
+	if err != nil {
+		return named{}, err
+	}
+	if len(found) > 1 {
+		return named{}, ambiguous(slice, found)
+	}
+	n := named{slice: found[0]}
+	if !one {
+		return n, nil
+	}
+	all, err := v.SliversOf(n.slice)
+	var names []string
+	for i := range all {
+		x := &all[i]
+		if names = append(names, x.ClientID); x.ClientID == node && x.Status.Allocation != am.Unallocated {
+			n.slivers = append(n.slivers, x.URN)
+		}
+	}
+	if err == nil && n.slivers == nil {
+		err = refuse("slice %s has no sliver %q%s", n.slice, node, didYouMean(node, names))
+	}
+	return n, err
+}
+
+// now is the target as the decision finds it.
+func (n *named) now(v *store.View) (t target, err error) {
+	t.slice = n.slice
+	t.record, _, err = v.Slice(n.slice)
+	if errors.Is(err, store.ErrNotFound) {
+		return t, refuse("there is no slice %s here", n.slice)
+	}
+	if err != nil {
+		return t, err
+	}
+	if n.slivers == nil {
+		all, err := v.SliversOf(n.slice)
+		for _, x := range all {
+			if x.Status.Allocation != am.Unallocated {
+				t.slivers = append(t.slivers, x)
+			}
+		}
+		switch {
+		case err == nil && len(t.slivers) == 0 && len(all) > 0:
+			err = refuse("slice %s has no slivers but those that are being removed already, %d", n.slice, len(all))
+		case err == nil && len(t.slivers) == 0:
+			err = refuse("slice %s has no slivers", n.slice)
+		}
+		return t, err
+	}
+	for _, u := range n.slivers {
+		x, _, failed := v.Sliver(u)
+		switch {
+		case errors.Is(failed, store.ErrNotFound):
+			err = cmp.Or(err, refuse("there is no sliver %s here", u))
+		case failed == nil && x.Status.Allocation == am.Unallocated:
+			err = cmp.Or(err, refuse("%s is being removed already", describe(&x)))
+		}
+		err = cmp.Or(err, failed)
+		t.slivers = append(t.slivers, x)
+	}
+	return t, err
+}
+
+// describe names a sliver as operators do.
+func describe(x *am.Sliver) string {
+	return "sliver " + x.URN.String() + " (" + x.Slice.Name + "/" + x.ClientID + ")"
+}

@@ -1,0 +1,25 @@
+package server
+
+import (
+	"errors"
+
+	"patchbay/am/audit"
+	"patchbay/am/xmlrpc"
+)
+
+// audit hands on a call that may have changed something, before anybody is told
+// what came of it.
+func (s *Server) audit(e *event) {
+	a := &e.answer
+	if s.opt.Audit == nil || !a.Changes {
+		return
+	}
+	code := int(a.Code)
+	if fault, ok := errors.AsType[*xmlrpc.Fault](a.Err); ok && a.Fault {
+		code = fault.Code
+	}
+	s.opt.Audit(audit.Call{
+		ID: e.id, Method: a.Method, API: e.version, Remote: e.remote, Caller: a.Caller, Speaker: a.Speaker,
+		Slice: a.Slice, Slivers: a.Slivers, Credentials: a.Credentials, Code: code, Detail: a.Detail, Fault: a.Fault, Output: a.Output,
+	})
+}

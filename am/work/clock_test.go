@@ -1,0 +1,204 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"patchbay/am"
+	"patchbay/am/clock"
+	"patchbay/am/store"
+)
+
+// host is one whose wall clock can be set, in a bubble.
+type host struct {
+	mu    sync.Mutex
+	begun time.Time
+	ahead time.Duration
+}
+
+func (h *host) set(d time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ahead += d
+}
+
+func (h *host) clock(t *testing.T) *clock.Clock {
+	t.Helper()
+	h.begun = time.Now().Add(-time.Hour)
+	c, err := clock.Open(clock.Options{
+		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Host: clock.Host{Boot: "b", Synced: func() bool { return false }, Read: func() (time.Time, time.Duration) {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			return time.Now().Add(h.ahead), time.Since(h.begun)
+		}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestLeasesHoldWhateverTheHostsClockDoes promises ten hours, and sets the host's
+// clock meanwhile.
+func TestLeasesHoldWhateverTheHostsClockDoes(t *testing.T) {
+	for rule, jumps := range map[string][]time.Duration{
+		"set forward":         {100 * 24 * time.Hour},
+		"set back":            {-100 * 24 * time.Hour},
+		"forward and back":    {time.Hour, -time.Hour},
+		"back and forward":    {-9 * time.Hour, 20 * time.Hour},
+		"small steps forward": {20 * time.Second, 20 * time.Second, 20 * time.Second},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			bubble(t, 2, func(e *env) {
+				var h host
+				c := h.clock(t)
+				e.clock = c.Now
+				e.start()
+				e.makeReady("a-1")
+				e.allocate("b-1")
+				ends := time.Now().Add(10 * time.Hour)
+				e.lease("a-1", ends)
+				e.lease("b-1", ends)
+				var off time.Duration // what is left of small corrections
+				for _, d := range jumps {
+					time.Sleep(time.Hour)
+					h.set(d)
+					if d.Abs() <= clock.DefaultJump {
+						off += d
+					}
+				}
+				ends = ends.Add(-off)
+				time.Sleep(time.Until(ends) - time.Second)
+				if e.sliver("a-1").Status != ready || !e.exists("b-1") {
+					t.Fatal("a lease ended early")
+				}
+				e.within(3*time.Second, "both are gone", func() bool { return e.records() == "" })
+			})
+		})
+	}
+}
+
+// TestBelievedClockEndsLeases has an operator say that the host's clock is right.
+func TestBelievedClockEndsLeases(t *testing.T) {
+	bubble(t, 2, func(e *env) {
+		var h host
+		c := h.clock(t)
+		e.clock = c.Now
+		e.start()
+		e.makeReady("a-1", "a-2")
+		e.lease("a-1", time.Now().Add(10*time.Hour))
+		h.set(11 * time.Hour)
+		time.Sleep(time.Minute)
+		if e.sliver("a-1").Status != ready {
+			t.Fatal("a lease ended by a clock that nobody believes")
+		}
+		c.Believe()
+		e.within(2*time.Second, "a-1 is gone", func() bool { return !e.exists("a-1") })
+		if e.sliver("a-2").Status != ready {
+			t.Error("a lease ended that was longer")
+		}
+	})
+}
+
+// TestLeasesEndBeforeProvidersMayBeCalled has the first call of a provider wait.
+func TestLeasesEndBeforeProvidersMayBeCalled(t *testing.T) {
+	bubble(t, 2, func(e *env) {
+		e.start()
+		e.makeReady("a-1", "a-2")
+		e.allocate("b-1")
+		for _, n := range []string{"a-1", "b-1"} {
+			e.lease(n, time.Now().Add(time.Minute))
+		}
+		if err := e.stop(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		may := make(chan struct{})
+		var awaited atomic.Bool
+		e.await = func(ctx context.Context) {
+			awaited.Store(true)
+			select {
+			case <-may:
+			case <-ctx.Done():
+			}
+		}
+		e.d.with(func() { e.d.gets = 0 })
+		e.start()
+		e.within(time.Second, "the leases are over", func() bool {
+			return e.over("a-1") && !e.exists("b-1")
+		})
+		time.Sleep(time.Hour)
+		e.d.with(func() {
+			if e.d.gets != 0 || !awaited.Load() {
+				t.Errorf("the provider was asked %d times before it might be", e.d.gets)
+			}
+		})
+		close(may)
+		e.within(time.Minute, "a-1 is gone", func() bool { return !e.exists("a-1") })
+	})
+}
+
+// over tells whether a sliver's lease was ended.
+func (e *env) over(name string) bool {
+	s := e.sliver(name)
+	return s.URN.IsZero() || s.Status.Allocation == am.Unallocated
+}
+
+func TestLeasesEndThoughAProviderHangs(t *testing.T) {
+	bubble(t, 2, func(e *env) {
+		e.start()
+		e.makeReady("a-1", "a-2", "b-1")
+		e.d.with(func() { e.d.hangs["a-1"], e.d.getHangs["a-1"] = true, true })
+		e.release("a-1")
+		time.Sleep(time.Minute)
+		ends := time.Now().Add(time.Minute)
+		e.lease("a-2", ends)
+		e.lease("b-1", ends)
+		time.Sleep(time.Minute)
+		e.within(time.Second, "the leases are over", func() bool {
+			return e.over("a-2") && e.over("b-1")
+		})
+		if err := e.stop(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+var errFull = errors.New("no space left on device")
+
+// full is a store that cannot write while it is full.
+type full struct {
+	Store
+	is *atomic.Bool
+}
+
+func (f full) Commit(ctx context.Context, d store.Decision) error {
+	if f.is.Load() {
+		return errFull
+	}
+	return f.Store.Commit(ctx, d)
+}
+
+func TestLeasesEndOnceTheStoreCanWriteAgain(t *testing.T) {
+	bubble(t, 2, func(e *env) {
+		var is atomic.Bool
+		e.wrap = func(s Store) Store { return full{s, &is} }
+		e.start()
+		e.makeReady("a-1")
+		e.lease("a-1", time.Now().Add(time.Minute))
+		is.Store(true)
+		time.Sleep(time.Hour)
+		if !e.exists("a-1") {
+			t.Fatal("a store that is full has written")
+		}
+		is.Store(false)
+		e.within(2*time.Second, "the lease is over", func() bool { return e.over("a-1") })
+	})
+}

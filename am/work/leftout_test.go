@@ -1,0 +1,193 @@
+package work
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"patchbay/am"
+	"patchbay/am/store"
+	"patchbay/inventory/provider"
+)
+
+// removing plays the removal of a node that takes 10 s, or of one that was given up.
+// look bends what the provider says of it from then on, counted from 1. It fails when
+// the node is freed while it is there, and gives how many looks there were after it was
+// gone; 0 while it is not free.
+func removing(t *testing.T, givenUp bool, look func(n int, r provider.Resource) provider.Resource) (looks int) {
+	t.Helper()
+	bubble(t, 2, func(e *env) {
+		l := &liar{double: e.d, looks: map[string]int{}, said: map[string]bool{}}
+		e.providers = func(string) (Provider, error) { return l, nil }
+		e.start()
+		goal := am.GoalRemove
+		if givenUp {
+			goal = am.GoalUndo
+			e.allocate("a-1")
+			e.provision("a-1")
+			e.becomes(time.Minute, notReady, "a-1")
+		} else {
+			e.makeReady("a-1")
+		}
+		after := 0
+		l.with(func() {
+			l.slow = 10 * time.Second
+			first := l.looks["a-1"]
+			l.look = func(n int, _ string, r provider.Resource) provider.Resource {
+				if nothingLeft(r) {
+					after++
+				}
+				return look(n-first, r)
+			}
+		})
+		if givenUp {
+			e.commit(func(v *store.View) (cs store.ChangeSet, err error) {
+				s, _, err := v.Sliver(sliverURN("a-1"))
+				s.Status = am.After(s.Status, am.EventGaveUp)
+				undo(v, &cs, &s, "")
+				cs.PutSliver(s)
+				return cs, err
+			})
+		} else {
+			e.release("a-1")
+		}
+		for range 60 * 10 {
+			time.Sleep(100 * time.Millisecond)
+			if x, busy := e.task("a-1"); busy && x.Goal == goal {
+				continue
+			}
+			if e.node("a-1") {
+				t.Error("freed while it is there")
+			}
+			looks = after
+			return
+		}
+	})
+	return looks
+}
+
+// nothingLeft tells whether the double has removed it: meanwhile it is absent, changing.
+func nothingLeft(r provider.Resource) bool {
+	return provider.Gone(r) && r.Text(provider.AttrState) == ""
+}
+
+// TestOneGetThatLeavesANodeOutFreesNothing has one look of a removal lose its place,
+// whichever it is.
+func TestOneGetThatLeavesANodeOutFreesNothing(t *testing.T) {
+	for _, undo := range []bool{false, true} {
+		for lost := 1; lost <= 8; lost++ {
+			t.Run(fmt.Sprintf("undo %v, look %d", undo, lost), func(t *testing.T) {
+				if looks := removing(t, undo, func(n int, r provider.Resource) provider.Resource {
+					if n == lost {
+						return nil
+					}
+					return r
+				}); looks == 0 {
+					t.Error("it is not free a minute later")
+				}
+			})
+		}
+		t.Run(fmt.Sprintf("undo %v, each second look", undo), func(t *testing.T) {
+			removing(t, undo, func(n int, r provider.Resource) provider.Resource {
+				if n%2 == 1 {
+					return nil
+				}
+				return r
+			})
+		})
+	}
+}
+
+// TestWhoSaysAbsentIsBelievedAtOnce holds that the second look is only for what was
+// not said.
+func TestWhoSaysAbsentIsBelievedAtOnce(t *testing.T) {
+	if n := removing(t, false, func(_ int, r provider.Resource) provider.Resource { return r }); n != 1 {
+		t.Errorf("%d looks at what was called absent, want 1", n)
+	}
+	if n := removing(t, false, func(_ int, r provider.Resource) provider.Resource {
+		if nothingLeft(r) {
+			return nil
+		}
+		return r
+	}); n != 2 {
+		t.Errorf("%d looks at what was left out, want 2", n)
+	}
+}
+
+// TestLeftOutByAProviderThatCannotRemove: it says so with an error, which is as little
+// believed.
+func TestLeftOutByAProviderThatCannotRemove(t *testing.T) {
+	p := withoutEnsure{newDouble(1)}
+	res := provider.Result{Err: &provider.Error{Kind: provider.Unknown}, LeftOut: true}
+	for _, tt := range []struct {
+		missing, leftOut bool
+		want             verdict
+	}{{false, true, wait}, {true, true, gone}, {false, false, gone}} {
+		res.LeftOut = tt.leftOut
+		i := &item{sliver: am.Sliver{URN: sliverURN("a-1")}, task: am.Task{Goal: am.GoalRemove}, missing: tt.missing}
+		if o := judge(p, i, res, time.Hour); o.verdict != tt.want || o.vanished != (tt.want == wait) {
+			t.Errorf("%+v: %+v", tt, o)
+		}
+	}
+}
+
+// damaged is an engine in which slivers cannot be read while broken is set.
+type damaged struct {
+	store.Engine
+	broken *atomic.Bool
+}
+
+type damagedReader struct{ store.Reader }
+
+func (d damaged) View(f func(store.Reader) error) error {
+	return d.Engine.View(func(r store.Reader) error {
+		if d.broken.Load() {
+			r = damagedReader{r}
+		}
+		return f(r)
+	})
+}
+
+func (d damagedReader) Get(bucket string, key []byte) []byte {
+	b := d.Reader.Get(bucket, key)
+	if bucket == string(store.Slivers) && b != nil {
+		return b[:len(b)/2]
+	}
+	return b
+}
+
+// TestATaskOutlivesARecordThatCannotBeRead: its sliver may still be there.
+func TestATaskOutlivesARecordThatCannotBeRead(t *testing.T) {
+	e := newEnv(t, 1)
+	e.st.Close()
+	engine, err := store.OpenBolt(e.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var broken atomic.Bool
+	if e.st, err = store.New(damaged{engine, &broken}, store.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	e.allocate("a-1")
+	e.provision("a-1")
+	x, ok := e.task("a-1")
+	if !ok {
+		t.Fatal("there is no task")
+	}
+	r := New(Config{Store: e.st})
+	if err := r.discard(t.Context(), []am.Task{x}); err != nil {
+		t.Errorf("a task that is wanted: %v", err)
+	}
+	if _, ok := e.task("a-1"); !ok {
+		t.Error("a task that is wanted is gone")
+	}
+	broken.Store(true)
+	if err := r.discard(t.Context(), []am.Task{x}); err == nil {
+		t.Error("nobody is told")
+	}
+	broken.Store(false)
+	if _, ok := e.task("a-1"); !ok {
+		t.Error("the task of a sliver that could not be read is gone")
+	}
+}

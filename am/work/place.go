@@ -1,0 +1,66 @@
+package work
+
+import (
+	"context"
+	"errors"
+
+	"patchbay/am"
+	"patchbay/am/store"
+	"patchbay/am/urn"
+)
+
+// placesAtOnce is how many records are filled in by one decision.
+const placesAtOnce = 1000
+
+// place tells where a sliver is made: on which component, by its name, and by which
+// provider. The record counts, for whoever made a node keeps it when the inventory names
+// another; the inventory only tells for records of earlier versions.
+func (r *Runner) place(s *am.Sliver) (component, provider string, ok bool) {
+	if s.Provider != "" {
+		return s.ComponentName, s.Provider, true
+	}
+	return r.cfg.Components(s.Component)
+}
+
+// settlePlaces writes down where slivers of earlier versions are made, while the
+// inventory still tells.
+func (r *Runner) settlePlaces(ctx context.Context) {
+	var open []urn.URN
+	err := r.cfg.Store.Read(func(v *store.View) error {
+		return v.Slivers(func(s am.Sliver) bool {
+			if s.Provider == "" {
+				open = append(open, s.URN)
+			}
+			return true
+		})
+	})
+	for err == nil && len(open) > 0 && ctx.Err() == nil {
+		some := open[:min(len(open), placesAtOnce)]
+		open = open[len(some):]
+		err = r.cfg.Store.Commit(ctx, func(v *store.View) (cs store.ChangeSet, err error) {
+			for _, u := range some {
+				s, _, err := v.Sliver(u)
+				if errors.Is(err, store.ErrNotFound) || err == nil && s.Provider != "" {
+					continue
+				}
+				if err != nil {
+					return cs, err
+				}
+				var ok bool
+				if s.ComponentName, s.Provider, ok = r.cfg.Components(s.Component); !ok {
+					continue
+				}
+				for i := range s.Interfaces {
+					if p := &s.Interfaces[i]; r.cfg.Interfaces != nil && !p.Component.IsZero() {
+						p.ComponentName = r.cfg.Interfaces(p.Component)
+					}
+				}
+				cs.PutSliver(s)
+			}
+			return cs, nil
+		})
+	}
+	if err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrClosed) {
+		r.cfg.Log.Error("cannot write down which providers have made slivers; the inventory tells until the next start", "error", err)
+	}
+}

@@ -1,0 +1,255 @@
+package work
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"patchbay/am"
+	"patchbay/am/lease"
+	"patchbay/am/store"
+	"patchbay/inventory/provider"
+)
+
+// half makes a double that makes nodes and then says that they failed.
+func half(d *double, names ...string) {
+	d.watch = func(u provider.Update) {
+		for _, n := range names {
+			if u.Name == n && u.Should.Text(provider.AttrEnsure) == provider.Present {
+				d.nodes[n] = &node{is: provider.Resource{"name": n}, fails: "no boot image"}
+			}
+		}
+	}
+}
+
+func (e *env) node(name string) bool {
+	e.d.mu.Lock()
+	defer e.d.mu.Unlock()
+	return e.d.nodes[name] != nil
+}
+
+func (e *env) freeze(is bool, names ...string) {
+	e.t.Helper()
+	e.commit(func(v *store.View) (cs store.ChangeSet, err error) {
+		for _, n := range names {
+			s, _, err := v.Sliver(sliverURN(n))
+			if err != nil {
+				return cs, err
+			}
+			s.Frozen = is // of one that has failed Shutdown changes nothing else
+			cs.PutSliver(s)
+		}
+		return cs, nil
+	})
+}
+
+// TestHalfMadeSliversAreUndone says what becomes of a sliver that cannot be made, and
+// of what there is of it: the sliver stays, failed, for its own reason.
+func TestHalfMadeSliversAreUndone(t *testing.T) {
+	for _, tt := range []struct {
+		rule string
+		play func(*env)
+		// at the end: its record, its task, its node
+		want string
+	}{
+		{"what was made is taken away, and the sliver tells why", func(e *env) {
+			e.provision("a-1")
+			e.becomes(time.Minute, failed, "a-1")
+		}, `failed "no boot image", no task, no node`},
+		{"made and started in one: the same", func(e *env) {
+			e.do(am.EventProvision, am.GoalMake, func(d *am.Desired) { d.Present, d.On = true, true }, "a-1")
+			e.becomes(time.Minute, failed, "a-1")
+		}, `failed "no boot image", no task, no node`},
+		{"taking it away is tried for ever, and changes no reason", func(e *env) {
+			make := e.d.watch
+			e.d.watch = func(u provider.Update) {
+				make(u)
+				if u.Should.Text(provider.AttrEnsure) == provider.Absent {
+					e.d.refuses["a-1"] = refusing(provider.Forbidden, "it is on fire", false)
+				}
+			}
+			e.provision("a-1")
+			time.Sleep(20 * time.Hour)
+			if x, _ := e.task("a-1"); x.Attempt < 100 || !e.node("a-1") {
+				e.t.Errorf("after most of a day: %+v", x)
+			}
+			e.d.with(func() { half(e.d, "a-1"); clear(e.d.refuses) })
+			e.becomes(7*time.Minute, failed, "a-1")
+		}, `failed "no boot image", no task, no node`},
+		{"Delete takes over", func(e *env) {
+			e.d.lies["a-1"] = true
+			e.d.nodes["a-1"] = &node{is: provider.Resource{"name": "a-1", "ensure": "present"}, fails: "no boot image"}
+			e.provision("a-1")
+			e.within(time.Minute, "it is being undone", func() bool { x, _ := e.task("a-1"); return x.Goal == am.GoalUndo })
+			e.release("a-1")
+			if x, _ := e.task("a-1"); x.Goal != am.GoalRemove {
+				e.t.Errorf("task %+v", x)
+			}
+			e.d.with(func() { clear(e.d.lies) })
+			e.within(10*time.Minute, "it is gone", func() bool { return !e.exists("a-1") })
+		}, `no record, no task, no node`},
+		{"so does the end of its lease", func(e *env) {
+			e.provision("a-1")
+			e.becomes(time.Minute, failed, "a-1")
+			e.lease("a-1", time.Now().Add(time.Minute))
+			e.within(2*time.Minute, "it is gone", func() bool { return !e.exists("a-1") })
+		}, `no record, no task, no node`},
+		{"a frozen slice keeps all, until it is thawed", func(e *env) {
+			e.d.with(func() { // its provider answers when the slice is frozen
+				e.provision("a-1")
+				e.freeze(true, "a-1")
+			})
+			e.within(time.Minute, "it has failed", func() bool { return e.sliver("a-1").Status == failed })
+			time.Sleep(time.Hour)
+			if x, _ := e.task("a-1"); x.Goal != am.GoalUndo || !e.node("a-1") {
+				e.t.Errorf("while it is frozen: task %+v, node %v", x, e.node("a-1"))
+			}
+			e.freeze(false, "a-1")
+			e.becomes(time.Minute, failed, "a-1")
+		}, `failed "no boot image", no task, no node`},
+		{"frozen while it is undone: it stops", func(e *env) {
+			e.d.lies["a-1"] = true
+			e.d.nodes["a-1"] = &node{is: provider.Resource{"name": "a-1", "ensure": "present"}, fails: "no boot image"}
+			e.provision("a-1")
+			e.within(time.Minute, "it has been tried", func() bool { x, _ := e.task("a-1"); return x.Goal == am.GoalUndo && x.Attempt > 0 })
+			e.freeze(true, "a-1")
+			e.d.with(func() { clear(e.d.lies) })
+			time.Sleep(24 * time.Hour)
+		}, `failed "no boot image", task undo, a node`},
+		{"one that fails after it was made keeps its node: there may be data on it", func(e *env) {
+			e.d.watch = nil
+			e.provision("a-1")
+			e.becomes(time.Minute, notReady, "a-1")
+			e.d.with(func() { e.d.nodes["a-1"].fails = "no boot image" })
+			e.becomes(time.Minute, failed, "a-1")
+			time.Sleep(time.Hour)
+		}, `failed "no boot image", no task, a node`},
+		{"one that cannot be started keeps it, too", func(e *env) {
+			e.d.watch = nil
+			e.provision("a-1")
+			e.becomes(time.Minute, notReady, "a-1")
+			e.d.with(func() { e.d.refuses["a-1"] = refusing(provider.Forbidden, "no boot image", false) })
+			e.on("a-1")
+			e.becomes(time.Minute, failed, "a-1")
+			time.Sleep(time.Hour)
+		}, `failed "no boot image", no task, a node`},
+		{"services that must succeed and fail leave their node to look at", func(e *env) {
+			e.d.watch = nil
+			e.strict = true
+			if err := e.stop(); err != nil {
+				e.t.Fatal(err)
+			}
+			e.start()
+			e.asks("a-1", steps[0])
+			e.d.watch = func(provider.Update) {
+				e.d.nodes["a-1"] = &node{is: provider.Resource{"name": "a-1", provider.AttrServices: []string{`{"state":"failed","message":"no boot image"}`}}}
+			}
+			e.provision("a-1")
+			e.becomes(time.Minute, failed, "a-1")
+			time.Sleep(time.Hour)
+		}, `failed "install 1 of 1, http://example.org/a.tgz: no boot image", no task, a node`},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			bubble(t, 2, func(e *env) {
+				half(e.d, "a-1")
+				e.start()
+				e.allocate("a-1")
+				tt.play(e)
+				got := "no record"
+				if s := e.sliver("a-1"); s.Status == failed {
+					got = fmt.Sprintf("failed %q", s.Error)
+				} else if !s.URN.IsZero() {
+					got = fmt.Sprint(s.Status)
+				}
+				if x, ok := e.task("a-1"); ok {
+					got += ", task " + string(x.Goal)
+				} else {
+					got += ", no task"
+				}
+				if e.node("a-1") {
+					got += ", a node"
+				} else {
+					got += ", no node"
+				}
+				if got != tt.want {
+					t.Errorf("%s\nwant %s", got, tt.want)
+				}
+			})
+		})
+	}
+}
+
+// TestUndoOutlivesEveryCrash stops the runner before and after each commit of a life
+// in which a sliver cannot be made.
+func TestUndoOutlivesEveryCrash(t *testing.T) {
+	for n := 1; ; n++ {
+		died := false
+		for _, after := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				e := newEnv(t, 2)
+				half(e.d, "a-1")
+				e.d.slow = 300 * time.Millisecond
+				m := &mortal{left: n, after: after, died: make(chan struct{})}
+				e.wrap = func(s Store) Store { m.Store = s; return m }
+				e.start()
+				e.allocate("a-1", "a-2")
+				e.provision("a-1", "a-2")
+				for start := time.Now(); !m.isDead.Load() && time.Since(start) < 10*time.Second; {
+					time.Sleep(10 * time.Millisecond)
+				}
+				if m.isDead.Load() {
+					died, e.wrap = true, nil
+					e.stop()
+					e.st.Close()
+					e.open()
+					e.start()
+				}
+				e.settle()
+				const want = `slice a; sliver a-1 {geni_provisioned geni_failed} gen 2 on false "no boot image"; ` +
+					`sliver a-2 {geni_provisioned geni_notready} gen 1 on false ""; `
+				if got := e.records(); got != want || e.node("a-1") || !e.node("a-2") {
+					t.Errorf("commit %d, after %v: ends with\n%s\nwant\n%s\nnodes %v and %v", n, after, got, want, e.node("a-1"), e.node("a-2"))
+				}
+				e.kept()
+			})
+		}
+		if !died {
+			if n < 5 {
+				t.Errorf("only %d commits", n-1)
+			}
+			return
+		}
+	}
+}
+
+// TestThawOfAnUndoneSliver holds that what package lease does to a frozen slice lets
+// the undo go on.
+func TestThawOfAnUndoneSliver(t *testing.T) {
+	bubble(t, 2, func(e *env) {
+		half(e.d, "a-1")
+		e.allocate("a-1")
+		e.commit(func(v *store.View) (cs store.ChangeSet, err error) {
+			rec, _, err := v.Slice(sliceURN("a"))
+			rec.Shutdown = v.Now()
+			cs.PutSlice(rec)
+			return cs, err
+		})
+		e.provision("a-1")
+		e.freeze(true, "a-1")
+		e.start()
+		e.within(time.Minute, "it has failed", func() bool { return e.sliver("a-1").Status == failed })
+		time.Sleep(time.Hour)
+		if !e.node("a-1") {
+			t.Error("it was undone while it was frozen")
+		}
+		e.commit(func(v *store.View) (cs store.ChangeSet, err error) {
+			_, err = lease.Thaw(v, &cs, sliceURN("a"), time.Time{})
+			return cs, err
+		})
+		e.becomes(time.Minute, failed, "a-1")
+		if e.node("a-1") {
+			t.Error("it was not undone")
+		}
+	})
+}

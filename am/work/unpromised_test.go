@@ -1,0 +1,240 @@
+package work
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"patchbay/am"
+	"patchbay/am/store"
+	"patchbay/am/urn"
+	"patchbay/inventory/provider"
+)
+
+// uuid is the name of sliver n as the service makes names, in slice uuid.
+func uuid(n int) string { return fmt.Sprintf("%08x-1111-4222-8333-444444444444", n) }
+
+// ghost is a node that its provider has.
+func (e *env) ghost(names ...string) {
+	e.d.with(func() {
+		for _, n := range names {
+			e.d.nodes[n] = &node{is: provider.Resource{"name": n, "ensure": "present", "component": "pc7"}}
+		}
+	})
+}
+
+// remember writes into the journal what a decision about a sliver would.
+func (e *env) remember(event string, names ...string) {
+	e.t.Helper()
+	e.commit(func(*store.View) (cs store.ChangeSet, err error) {
+		var all []urn.URN
+		for _, n := range names {
+			all = append(all, sliverURN(n))
+		}
+		cs.Log(am.JournalEntry{Event: event, Slice: sliceURN("a-1"), Slivers: all})
+		return cs, nil
+	})
+}
+
+// TestWhatNobodyWasPromised says what is found, and what of it is removed, in most of a
+// day in which a provider has one node too many.
+func TestWhatNobodyWasPromised(t *testing.T) {
+	const ( // what is seen in the end
+		nothing  = "not found, not there"
+		kept     = "not found, there"
+		reported = "found, there"
+	)
+	for _, tt := range []struct {
+		rule   string
+		remove bool
+		name   string
+		play   func(e *env, name string)
+		want   string
+	}{
+		{"released here and there again: removed by policy", true, uuid(1), func(e *env, name string) {
+			e.remember(string(am.EventDelete), name)
+			e.ghost(name)
+		}, nothing},
+		{"released by its lease: the same", true, uuid(1), func(e *env, name string) {
+			e.remember(string(am.EventExpire), name)
+			e.ghost(name)
+		}, nothing},
+		{"without that policy it is told", false, uuid(1), func(e *env, name string) {
+			e.remember(string(am.EventDelete), name)
+			e.ghost(name)
+		}, reported},
+		{"of which the journal knows nothing is another site's, or of a newer store: told", true, uuid(1), func(e *env, name string) { e.ghost(name) }, reported},
+		{"of which it knows no release: told", true, uuid(1), func(e *env, name string) {
+			e.remember("Allocate", name)
+			e.ghost(name)
+		}, reported},
+		{"whose name is none of ours: told, whatever the journal says", true, "operators-own", func(e *env, name string) {
+			e.remember(string(am.EventDelete), name)
+			e.ghost(name)
+		}, reported},
+		{"there for less than the time it takes: told", true, uuid(1), func(e *env, name string) {
+			e.remember(string(am.EventDelete), name)
+			time.Sleep(20*time.Hour - 9*time.Minute)
+			e.ghost(name)
+		}, reported},
+		{"known, but absent", true, uuid(1), func(e *env, name string) {
+			e.d.with(func() {
+				e.d.nodes[name] = &node{is: provider.Resource{"name": name, "ensure": "absent"}, until: time.Now().Add(1000 * time.Hour)}
+			})
+		}, kept},
+		{"a sliver's", true, uuid(1), func(e *env, name string) {
+			e.remember(string(am.EventDelete), name) // even then
+			e.allocate(name)
+			e.provision(name)
+		}, kept},
+		{"a sliver's that is being removed", true, uuid(1), func(e *env, name string) {
+			e.allocate(name)
+			e.provision(name)
+			e.becomes(time.Minute, notReady, name)
+			e.d.with(func() { e.d.refuses[name] = refusing(provider.Failed, "busy", true) })
+			e.release(name)
+			e.remember(string(am.EventDelete), name)
+		}, kept},
+		{"gone by itself: forgotten", false, uuid(1), func(e *env, name string) {
+			e.ghost(name)
+			time.Sleep(time.Hour)
+			e.d.with(func() { delete(e.d.nodes, name) })
+		}, nothing},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			bubble(t, 2, func(e *env) {
+				e.d.sliceOf = func(string) string { return "" }
+				e.remove = tt.remove
+				e.start()
+				begun := time.Now()
+				e.ghost() // the double has its nodes before it is asked
+				tt.play(e, tt.name)
+				time.Sleep(20*time.Hour + 2*time.Second - time.Since(begun))
+				got := "not found"
+				if n, told := e.r.CountUnpromised()["double"]; !told || n != len(e.r.Unpromised()) {
+					t.Errorf("%d are counted, %v", n, told)
+				}
+				if all := e.r.Unpromised(); len(all) > 0 {
+					got = "found"
+					if u := all[0]; len(all) > 1 || u.Name != tt.name || u.Provider != "double" || u.Component != "pc7" {
+						t.Errorf("found %+v", all)
+					}
+				}
+				if e.node(tt.name) {
+					got += ", there"
+				} else {
+					got += ", not there"
+				}
+				if got != tt.want {
+					t.Errorf("%s; want %s", got, tt.want)
+				}
+			})
+		})
+	}
+}
+
+// TestGhostOfARealLife holds that a node that its provider called absent, and shows
+// again, is found by what the journal really says.
+func TestGhostOfARealLife(t *testing.T) {
+	bubble(t, 2, func(e *env) {
+		e.d.sliceOf = func(string) string { return "" }
+		e.remove = true
+		e.start()
+		e.makeReady(uuid(1), uuid(2))
+		was := e.d.nodes[uuid(1)]
+		e.lease(uuid(1), time.Now().Add(time.Minute))
+		e.within(2*time.Minute, "it is gone", func() bool { return !e.exists(uuid(1)) })
+		was.is["ensure"] = "present"
+		e.d.with(func() { e.d.nodes[uuid(1)] = was })
+		e.within(7*time.Minute, "it is found", func() bool { return len(e.r.Unpromised()) == 1 })
+		if u := e.r.Unpromised()[0]; !u.Released || u.Name != uuid(1) {
+			t.Errorf("found %+v", u)
+		}
+		e.within(20*time.Minute, "it is removed", func() bool { return !e.node(uuid(1)) })
+		e.within(7*time.Minute, "it is forgotten", func() bool { return len(e.r.Unpromised()) == 0 })
+		if !e.node(uuid(2)) || e.sliver(uuid(2)).Status != ready {
+			t.Error("what was promised was touched")
+		}
+	})
+}
+
+func TestRemovalsOfAnHourAreBounded(t *testing.T) {
+	bubble(t, 2, func(e *env) {
+		e.d.sliceOf = func(string) string { return "" }
+		e.remove, e.limits.Removals = true, 5
+		var names []string
+		for i := range 12 {
+			names = append(names, uuid(i))
+		}
+		e.remember(string(am.EventDelete), names...)
+		e.ghost(names...)
+		e.start()
+		left := func() (n int) { e.d.with(func() { n = len(e.d.nodes) }); return n }
+		for _, want := range []int{7, 2, 0} {
+			time.Sleep(time.Hour)
+			if n := left(); n != want {
+				t.Fatalf("%d are left, want %d", n, want)
+			}
+		}
+	})
+}
+
+// TestProvidersThatCannotTellOfEverything are passed over with one line in the log.
+func TestProvidersThatCannotTellOfEverything(t *testing.T) {
+	for _, tt := range []struct {
+		rule string
+		play func(*double)
+	}{
+		{"an error", func(d *double) { d.noList = &provider.Error{Kind: provider.Unsupported, Msg: "ask by name"} }},
+		{"an answer that is too large", func(d *double) { d.noList = fmt.Errorf("wrote more than 16777216 bytes") }},
+		{"no answer in time", func(d *double) { d.answer = time.Hour }},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			bubble(t, 2, func(e *env) {
+				var log lockedBuffer
+				e.log = slog.New(slog.NewTextHandler(&log, nil))
+				e.ghost("x")
+				tt.play(e.d)
+				e.start()
+				time.Sleep(20 * time.Hour)
+				if n := strings.Count(log.String(), "does not tell of everything"); n != 1 || len(e.r.Unpromised()) != 0 {
+					t.Errorf("%d lines, %v:\n%s", n, e.r.Unpromised(), log.String())
+				}
+				e.d.with(func() { e.d.noList, e.d.answer = nil, 0 })
+				e.within(10*time.Minute, "it is found", func() bool { return len(e.r.Unpromised()) == 1 })
+			})
+		})
+	}
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(b)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+func TestNamesThatSliversGet(t *testing.T) {
+	for name, want := range map[string]bool{
+		uuid(1): true, "": false, "pc1": false, strings.ToUpper(uuid(0xabcdef01)): false,
+		"00000001-1111-1222-8333-444444444444": false, uuid(1) + "0": false, strings.ReplaceAll(uuid(1), "-", "_"): false,
+	} {
+		if isUUID(name) != want {
+			t.Errorf("%q: %v", name, !want)
+		}
+	}
+}

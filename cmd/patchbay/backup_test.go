@@ -1,0 +1,275 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"patchbay/am/store"
+)
+
+// keeper is a site with a user and two slices, whose operator makes backups.
+type keeper struct {
+	t    *testing.T
+	dir  string
+	site func(args ...string) (int, string)
+}
+
+func newKeeper(t *testing.T) *keeper {
+	dir, site := lockable(t)
+	if code, out := site("slice", "second", "--owner", "ann"); code != 0 {
+		t.Fatal(out)
+	}
+	return &keeper{t, dir, site}
+}
+
+func (k *keeper) path(name string) string { return filepath.Join(k.dir, name) }
+
+// ok runs a command that must work.
+func (k *keeper) ok(args []string, parts ...string) string {
+	k.t.Helper()
+	code, out := k.site(args...)
+	if code != 0 {
+		k.t.Fatalf("%q: exit status %d\n%s", args, code, out)
+	}
+	has(k.t, out, parts...)
+	return out
+}
+
+// no runs a command that must be refused.
+func (k *keeper) no(args []string, parts ...string) {
+	k.t.Helper()
+	code, out := k.site(args...)
+	if code != 1 {
+		k.t.Errorf("%q: exit status %d", args, code)
+	}
+	has(k.t, out, parts...)
+}
+
+// allocate has ann reserve the nodes of her request for a slice.
+func (k *keeper) allocate(s *serving, slice string) {
+	k.t.Helper()
+	code, out := tell(k.t, "call", "--url", s.url, "--user", filepath.Join(k.dir, "users", "ann"), "--slice", slice, "Allocate", k.path("request.xml"))
+	if code != 0 {
+		k.t.Fatal(out)
+	}
+}
+
+// clean looks whether nothing half-made is left.
+func (k *keeper) clean() {
+	k.t.Helper()
+	for _, pattern := range []string{"*.new-*", "*.restore-*", "*.new", unfinished + "*"} {
+		left, err := filepath.Glob(k.path(pattern))
+		if err != nil {
+			k.t.Fatal(err)
+		}
+		for _, name := range left {
+			if !strings.Contains(name, ".before-restore-") {
+				k.t.Errorf("left behind: %s", name)
+			}
+		}
+	}
+}
+
+// audited counts the lines of the audit by the entry of the journal that they tell.
+func (k *keeper) audited() map[string]int {
+	k.t.Helper()
+	lines := map[string]int{}
+	for line := range strings.Lines(readFile(k.t, k.path("audit.log"))) {
+		var x struct {
+			Journal []string `json:"journal"`
+		}
+		if err := json.Unmarshal([]byte(line), &x); err != nil {
+			k.t.Fatal(err)
+		}
+		for _, id := range x.Journal {
+			lines[id]++
+		}
+	}
+	return lines
+}
+
+// TestBackupAndRestore goes the way of an operator: a backup of a served site, a
+// restore after more was promised, and one over a state that is damaged.
+func TestBackupAndRestore(t *testing.T) {
+	k := newKeeper(t)
+	file, state := k.path("b.db"), k.path("state.db")
+	k.no([]string{"backup", file}, "the site has promised nothing yet")
+
+	s := serve(t, k.dir, "--listen", "127.0.0.1:0")
+	k.allocate(s, "first")
+	k.ok([]string{"backup", file}, "Backup of testbed.example.org: 1 slice, 2 slivers, revision ", ", in "+file)
+	if info, err := os.Stat(file); err != nil || info.Mode() != 0o600 {
+		t.Errorf("the backup is %v, %v", info, err)
+	}
+	first, err := store.Check(file)
+	if err != nil || first.Err() != nil || first.Records[store.Slivers] != 2 {
+		t.Errorf("the backup is %+v, %v", first, err)
+	}
+	k.no([]string{"backup", file}, "is there already", "--force")
+	k.no([]string{"backup", "--force", state}, "is what is to be kept")
+	k.no([]string{"backup", "--force", k.path("providers")}, "not a regular file")
+	k.no([]string{"backup", k.path("nowhere/b")}, "cannot make the backup")
+	k.ok([]string{"backup", "--force", file}, "1 slice")
+	if out := k.ok([]string{"backup", "-"}, "Backup of testbed.example.org: 1 slice, 2 slivers"); len(out) < int(first.Size) {
+		t.Errorf("standard output has %d bytes", len(out))
+	}
+	k.no([]string{"restore", k.path("nosuch")}, "there is no store "+k.path("nosuch")+"; name the file of a backup")
+	k.no([]string{"restore", file}, "another process holds it; is a server running on it?", "Stop it first")
+	k.ok([]string{"check"}, "1 slice, 2 slivers, revision ", "all records and indexes agree")
+
+	k.allocate(s, "second")
+	if code := s.stop(); code != 0 {
+		t.Fatalf("serve ended with %d:\n%s", code, s.out)
+	}
+	later := k.path("later.db")
+	k.ok([]string{"backup", later}, "2 slices, 4 slivers")
+	before := readFile(t, state)
+	k.no([]string{"restore", file}, "1 would be forgotten, slices that the backup has not:\n  urn:publicid:IDN+testbed.example.org+slice+second",
+		"2 would be forgotten, slivers that the backup has not:\n  second/", " of urn:publicid:IDN+testbed.example.org+user+ann, until 20", "nothing was changed", "--yes")
+	if readFile(t, state) != before {
+		t.Error("a restore that was refused has changed something")
+	}
+	told := k.audited()
+	k.ok([]string{"restore", "--yes", file}, "1 slice, 2 slivers, revision", "What it was before is in "+state+".before-restore-")
+	now, err := store.Check(state)
+	was, err2 := store.Check(later)
+	if err := errors.Join(err, err2); err != nil || now.Err() != nil || now.Records[store.Slivers] != 2 || now.Revision <= was.Revision {
+		t.Errorf("the state is %+v after %+v, %v", now, was, err)
+	}
+	kept, err := filepath.Glob(state + ".before-restore-*")
+	if err != nil || len(kept) != 1 || readFile(t, kept[0]) != before {
+		t.Errorf("kept is %v, %v", kept, err)
+	}
+
+	s = serve(t, k.dir, "--listen", "127.0.0.1:0")
+	within(t, 60*time.Second, "providers have told what they have", func() bool {
+		_, err := os.Stat(state + ".restored")
+		return errors.Is(err, fs.ErrNotExist)
+	})
+	k.allocate(s, "second") // the nodes are free again
+	if strings.Contains(s.out.String(), "the store is older than the audit") {
+		t.Errorf("the audit does not take the store for its own:\n%s", s.out)
+	}
+	s.stop()
+	restores := strings.Count(readFile(t, k.path("audit.log")), `"what":"restore"`)
+	for id, n := range k.audited() {
+		if n != 1 {
+			t.Errorf("the entry %s has %d lines", id, n)
+		}
+		delete(told, id)
+	}
+	if len(told) > 0 || restores != 1 {
+		t.Errorf("%d lines tell of the restore; lost are %v", restores, told)
+	}
+
+	// What is there is damaged.
+	if err := os.Truncate(state, 5000); err != nil {
+		t.Fatal(err)
+	}
+	k.no([]string{"check"}, "damaged")
+	k.no([]string{"serve"}, "it is damaged or no store", "restore a backup")
+	k.no([]string{"backup", "--force", file}, "damaged")
+	seen := now.Revision
+	damaged := readFile(t, state)
+	k.no([]string{"restore", later}, "What is there now cannot be read", "nobody knows what was promised since", "nothing was changed; if whatever was promised since is to be forgotten, add --yes")
+	if readFile(t, state) != damaged {
+		t.Error("a restore that was refused has changed something")
+	}
+	k.ok([]string{"restore", "--yes", later}, "What is there now cannot be read", "2 slices, 4 slivers")
+	if now, err = store.Check(state); err != nil || now.Err() != nil || now.Revision <= seen || now.Records[store.Slices] != 2 {
+		t.Errorf("the state is %+v, %v", now, err)
+	}
+	k.ok([]string{"check"}, "2 slices, 4 slivers")
+
+	// And then it is gone.
+	if err := os.Remove(state); err != nil {
+		t.Fatal(err)
+	}
+	k.ok([]string{"restore", file}, "Nothing is there now, so nobody knows what was promised since the backup.", "1 slice, 2 slivers")
+	seen = now.Revision
+	if now, err = store.Check(state); err != nil || now.Err() != nil || now.Revision <= seen {
+		t.Errorf("the state is %+v, %v", now, err)
+	}
+	s = serve(t, k.dir, "--listen", "127.0.0.1:0")
+	if code := s.stop(); code != 0 || strings.Contains(s.out.String(), "the store is older than the audit") {
+		t.Errorf("serve ended with %d:\n%s", code, s.out)
+	}
+	for id, n := range k.audited() {
+		if n != 1 {
+			t.Errorf("the entry %s has %d lines", id, n)
+		}
+	}
+	k.clean()
+}
+
+// TestRestoreTellsWhatItLifts holds that a Shutdown which the backup does not know of
+// is not undone without a word.
+func TestRestoreTellsWhatItLifts(t *testing.T) {
+	k := newKeeper(t)
+	file := k.path("b.db")
+	s := serve(t, k.dir, "--listen", "127.0.0.1:0")
+	k.allocate(s, "first")
+	k.ok([]string{"backup", file})
+	if code, out := tell(t, "call", "--url", s.url, "--user", k.path("users/ann"), "--slice", "first", "Shutdown"); code != 0 {
+		t.Fatal(out)
+	}
+	after := k.path("after.db")
+	k.ok([]string{"backup", after})
+	s.stop()
+	k.no([]string{"restore", file}, "1 would be their users' again, with what was on, slices that have been shut down since:\n  urn:publicid:IDN+testbed.example.org+slice+first\n", "--yes")
+	if out := k.ok([]string{"restore", after}); strings.Contains(out, "would be") {
+		t.Errorf("a backup that knows of the Shutdown: %s", out)
+	}
+}
+
+// TestRestoreRefuses: what is no whole backup of this site changes nothing.
+func TestRestoreRefuses(t *testing.T) {
+	k := newKeeper(t)
+	s := serve(t, k.dir, "--listen", "127.0.0.1:0")
+	k.allocate(s, "first")
+	s.stop()
+	file, state := k.path("b.db"), k.path("state.db")
+	k.ok([]string{"backup", file}, "2 slivers")
+	good, before := readFile(t, file), readFile(t, state)
+	other := newKeeper(t)
+	edit(t, other.path("patchbay.yaml"), "authority: testbed.example.org", "authority: other.example.org")
+	for _, tt := range []struct {
+		rule, text, want string
+	}{
+		{"cut off", good[:len(good)-4096], "damaged"},
+		{"garbage", strings.Repeat("garbage\n", 4096), "damaged or no store"},
+		{"empty", "", "it is empty"},
+		{"a bit turned over", flipped(good, `"Generation":`), "sum"},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			k := &keeper{t, k.dir, k.site}
+			bad := k.path("bad.db")
+			if err := os.WriteFile(bad, []byte(tt.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			k.no([]string{"restore", "--yes", bad}, tt.want, bad)
+			if readFile(t, state) != before {
+				t.Error("the state was changed")
+			}
+			k.clean()
+		})
+	}
+	k.no([]string{"restore", "--yes", k.path("nothing.db")}, "there is no store "+k.path("nothing.db"))
+	other.no([]string{"restore", file}, "is of the site testbed.example.org, not of other.example.org")
+	other.clean()
+	k.ok([]string{"restore", file}, "2 slivers") // nothing would be forgotten
+	k.clean()
+}
+
+// flipped is text with a bit of the byte before the last place of what turned over.
+func flipped(text, what string) string {
+	b := []byte(text)
+	b[strings.LastIndex(text, what)-1] ^= 1
+	return string(b)
+}

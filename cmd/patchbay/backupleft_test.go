@@ -1,0 +1,154 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"patchbay/am/store"
+)
+
+// left lists the unfinished backups in a folder.
+func left(t *testing.T, folder string) []string {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(folder, unfinished+"*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// TestBackupRemovesWhatAKilledOneLeft, and nothing else: not what is being made by
+// another, and not what only has such a name.
+func TestBackupRemovesWhatAKilledOneLeft(t *testing.T) {
+	k := newKeeper(t)
+	site := serve(t, k.dir)
+	k.allocate(site, "first")
+	folder := t.TempDir()
+	place := func(name string) string { return filepath.Join(folder, unfinished+name) }
+	killed, elses := place("1\n\x1b[2J"), filepath.Join(folder, "x"+unfinished+"1")
+	for _, name := range []string{killed, elses} {
+		if err := os.WriteFile(name, []byte("half"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(place("2"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(elses, place("3")); err != nil {
+		t.Fatal(err)
+	}
+	other, err := newBackup(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	out := k.ok([]string{"backup", filepath.Join(folder, "b.db")}, fmt.Sprintf("removed %q", killed)+", which a backup has left that was killed", "Backup of testbed.example.org")
+	if strings.Count(out, "removed ") != 1 || isThere(killed) || !isThere(elses) || !isThere(place("2")) || !isThere(place("3")) || !isThere(other.Name()) {
+		t.Errorf("there is %v, and it says\n%s", left(t, folder), out)
+	}
+	other.Close()
+	k.ok([]string{"backup", filepath.Join(folder, "c.db")}, fmt.Sprintf("removed %q", other.Name()))
+
+	if os.Geteuid() == 0 {
+		if err := os.WriteFile(killed, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chown(killed, 65534, 65534); err != nil {
+			t.Fatal(err)
+		}
+		if out := k.ok([]string{"backup", "--force", filepath.Join(folder, "c.db")}); strings.Contains(out, "removed ") || !isThere(killed) {
+			t.Errorf("what another user has left: %s", out)
+		}
+	}
+}
+
+func isThere(name string) bool {
+	_, err := os.Lstat(name)
+	return err == nil
+}
+
+// TestKilledBackup kills backups of a served site at any moment, PATCHBAY_BACKUP_KILLS
+// times or 30, every other one while its file is there: under the name that was asked
+// for is nothing, or a whole backup, and the next one removes what is left beside it.
+func TestKilledBackup(t *testing.T) {
+	rounds := kills(t, "PATCHBAY_BACKUP_KILLS", 30)
+	o := newOperated(t)
+	c := o.as(o.user, false)
+	slice, cred := o.slice("kept")
+	o.ready(c, slice, cred)
+	folder := t.TempDir()
+	file := filepath.Join(folder, "backup.db")
+	whole := func() bool {
+		if !isThere(file) {
+			return false
+		}
+		report, err := store.Check(file)
+		if err == nil {
+			err = report.Err()
+		}
+		if err != nil || report.Site != "testbed.example.org" || report.Records[store.Slivers] != 1 {
+			t.Fatalf("a killed backup leaves %+v, %v", report, err)
+		}
+		return true
+	}
+	began, finished, halves := time.Now(), 0, 0
+	o.does("backup", file)
+	took := time.Since(began)
+	for round := range rounds {
+		force := round%4 >= 2
+		if !force {
+			os.Remove(file)
+		}
+		was := isThere(file)
+		args := []string{"backup", file, "--config", o.dir}
+		if force {
+			args = append(args, "--force")
+		}
+		before := left(t, folder)
+		fresh := func() bool {
+			return slices.ContainsFunc(left(t, folder), func(name string) bool { return !slices.Contains(before, name) })
+		}
+		cmd := exec.Command(filepath.Join(o.bin, "patchbay"), args...)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan struct{})
+		go func() { defer close(ended); cmd.Wait() }()
+		wait := time.Duration(float64(took) * 1.2 * float64(round+1) / float64(rounds))
+		for begun, ends := time.Now(), false; !ends; {
+			select {
+			case <-ended:
+				ends = true
+			case <-time.After(100 * time.Microsecond):
+				ends = round%2 == 0 && time.Since(begun) > wait || round%2 == 1 && fresh()
+			}
+		}
+		cmd.Process.Signal(syscall.SIGKILL)
+		<-ended
+		if fresh() {
+			halves++
+		}
+		if there := whole(); there {
+			finished++
+		} else if was {
+			t.Fatal("a killed backup with --force has removed the one before")
+		}
+	}
+	var out, errs string
+	within(t, time.Minute, "a backup is made", func() (done bool) { // the site may still be at the last one
+		var status int
+		out, errs, status = o.patchbay("backup", "--force", file, "--config", o.dir)
+		return status == 0
+	})
+	if !whole() || len(left(t, folder)) > 0 {
+		t.Errorf("after the next backup there is %v beside it: %s%s", left(t, folder), out, errs)
+	}
+	t.Logf("%d killed within %v each: %d times a whole one was there, %d had left something", rounds, took.Round(time.Millisecond), finished, halves)
+}

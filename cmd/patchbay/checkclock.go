@@ -1,0 +1,35 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+
+	"patchbay/am/clock"
+)
+
+// clock looks at what the site knows of the time, and tells by which time leases
+// count, if that is not simply the host's.
+func (k *checker) clock(ctx context.Context, c *Config) {
+	if err := clock.Check(c.clockFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		k.bad("", "%v", err)
+		return
+	}
+	file := c.clockFile()
+	var a clockAnswer
+	err := askSite(ctx, c, "/clock", &a)
+	if errors.Is(err, errNotServed) {
+		t, failed := c.openClock(nil)
+		if err = failed; err == nil {
+			a.Now = t.State()
+		}
+	}
+	switch s := a.Now; {
+	case err != nil:
+		k.bad(file, "the clock of the site cannot be looked at: %v", err)
+	case s.Doubt != clock.NoDoubt:
+		k.warn(file, "the host's clock is not believed: %s; leases count by %s, and it shows %s; see: patchbay clock", reason(s.Doubt), moment(s.Site), moment(s.Host))
+	case s.Lost != "":
+		k.warn(file, "%s; leases count by the host's clock, which shows %s; see that it is right, then type: patchbay clock --believe", s.Lost, moment(s.Host))
+	}
+}

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"patchbay/am/audit"
+	"patchbay/am/clock"
+)
+
+const clockLong = `Tell by which time the site's leases count. It is the host's clock, as long as that
+goes along with the time that really goes by. When the host's clock jumps by more
+than clock_jump, it is not believed: leases go on, and end when the time they were
+promised for has gone by. That ends by itself when the clock is set right, or with
+--believe, if it is right now: leases that are over by then end at once.
+
+The site may be served meanwhile or not.`
+
+type clockOptions struct {
+	site    siteFlag
+	Believe bool
+}
+
+func (o *clockOptions) AddFlags(fs *pflag.FlagSet) {
+	o.site.AddFlags(fs)
+	fs.BoolVar(&o.Believe, "believe", false, "take the host's clock, whatever it shows")
+}
+
+func (o *clockOptions) Validate(args []string) error { return noArguments(args) }
+
+func (o *clockOptions) Run(ctx context.Context, c console) error {
+	config, _, err := o.site.read()
+	if err != nil {
+		return err
+	}
+	a, err := o.ask(ctx, config)
+	served := !errors.Is(err, errNotServed)
+	if !served {
+		a, err = o.look(config)
+	}
+	if err != nil {
+		return err
+	}
+	if o.Believe {
+		if !served && a.doubted() {
+			noteAct(ctx, c, config, clockBelieved, a.summary())
+		}
+		o.tellBelieved(c, a)
+		return nil
+	}
+	o.tell(c, a)
+	return nil
+}
+
+// ask asks a served site.
+func (o *clockOptions) ask(ctx context.Context, config *Config) (a clockAnswer, err error) {
+	if o.Believe {
+		err = tellSite(ctx, config, "/clock", siteOrder{audit.Operator()}, &a)
+	} else {
+		err = askSite(ctx, config, "/clock", &a)
+	}
+	return a, err
+}
+
+// look opens what a site has that is not served.
+func (o *clockOptions) look(config *Config) (a clockAnswer, err error) {
+	t, err := config.openClock(nil)
+	if err != nil {
+		return a, err
+	}
+	a.Now = t.State()
+	if o.Believe {
+		a.Before, a.Now = t.Believe()
+	}
+	has, err := config.hasState()
+	if err != nil {
+		return a, err
+	}
+	if has {
+		s, err := config.openState() // so nobody serves it
+		if err != nil {
+			return a, err
+		}
+		defer s.Close()
+		if err := a.count(s); err != nil {
+			return a, err
+		}
+	}
+	if o.Believe {
+		err = t.Save()
+	}
+	return a, err
+}
+
+func (o *clockOptions) tellBelieved(c console, a clockAnswer) {
+	if !a.doubted() {
+		fmt.Fprintf(c.out, "The host's clock was believed already; it is %s.\n", moment(a.Now.Host))
+		return
+	}
+	if a.Before.Doubt == clock.NoDoubt {
+		fmt.Fprintf(c.out, "The host's clock is right, you say; it is %s. What is known of the time is written anew.\n", moment(a.Now.Host))
+		return
+	}
+	fmt.Fprintf(c.out, "Leases count by the host's clock again: it is %s, not %s.\n", moment(a.Now.Host), moment(a.Before.Site))
+	if a.Over > 0 {
+		fmt.Fprintf(c.out, "The leases of %s are over by that.\n", plural(a.Over, "sliver"))
+	}
+}
+
+func (o *clockOptions) tell(c console, a clockAnswer) {
+	s := a.Now
+	if s.Doubt == clock.NoDoubt {
+		fmt.Fprintf(c.out, "Leases count by the host's clock: it is %s.\n", moment(s.Site))
+		if s.Lost != "" {
+			fmt.Fprintf(c.out, "What was known of the time before is lost, so nobody could compare: %s.\nSee that the clock is right, then type: %s\n", s.Lost, o.site.hint("clock", "--believe"))
+		}
+		return
+	}
+	direction, apart := "ahead of", s.Ahead()
+	if apart < 0 {
+		direction, apart = "behind", -apart
+	}
+	fmt.Fprintf(c.out, "The host's clock is not believed: %s.\n\n", reason(s.Doubt))
+	fmt.Fprintf(c.out, "  leases count by   %s\n  the host's clock  %s, %s %s\n  since             %s\n\n",
+		moment(s.Site), moment(s.Host), sayDuration(apart.Round(time.Second)), direction+" that", moment(s.Since))
+	if s.Doubt == clock.Settling {
+		fmt.Fprintln(c.out, "This ends by itself, two minutes after the boot at the latest.")
+		return
+	}
+	fmt.Fprintf(c.out, "If the host's clock is wrong, set it right: the doubt ends when the two are no more\nthan clock_jump apart. If it is right, type: %s\n", o.site.hint("clock", "--believe"))
+	if a.Over > 0 {
+		fmt.Fprintf(c.out, "By the host's clock the leases of %s are over: they would end at once.\n", plural(a.Over, "sliver"))
+	}
+}
+
+// reason says in words why there is a doubt.
+func reason(d clock.Doubt) string {
+	switch d {
+	case clock.Behind:
+		return "after a boot it was behind the last known time"
+	case clock.Settling:
+		return "the host has just booted, and no time service has set it yet"
+	}
+	return "it was set, and not by the time that has gone by"
+}

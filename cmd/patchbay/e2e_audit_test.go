@@ -1,0 +1,381 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"patchbay/am"
+	"patchbay/am/audit"
+	"patchbay/am/client"
+	"patchbay/am/store"
+)
+
+// insider is somebody with a slice at a served site, by the trial authority.
+type insider struct {
+	*client.Client
+	*caller
+	home string
+}
+
+func (in *insider) urn() string {
+	return "urn:publicid:IDN+testbed.example.org+user+" + filepath.Base(in.home)
+}
+
+// enlist makes a user with a slice of the same name.
+func (s *served) enlist(name string) {
+	s.t.Helper()
+	for _, args := range [][]string{{"user", name}, {"slice", name, "--owner", name}} {
+		if code, out := tell(s.t, append(args, "--config", s.dir)...); code != 0 {
+			s.t.Fatal(out)
+		}
+	}
+}
+
+func (s *served) insider(name string) *insider {
+	s.t.Helper()
+	in := &insider{home: filepath.Join(s.dir, "users", name)}
+	var err error
+	if in.caller, err = readCaller([]string{in.home}, name); err != nil {
+		s.t.Fatal(err)
+	}
+	if in.Client, err = client.New(client.Config{URL: s.url + "/am/3.0", CertFile: in.certFile, KeyFile: in.keyFile}); err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(in.Close)
+	return in
+}
+
+// auditLines are those of the site's audit.
+func (s *served) auditLines() (all []audit.Line) {
+	s.t.Helper()
+	f, err := os.Open(filepath.Join(s.dir, "audit.log"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer f.Close()
+	for in := bufio.NewScanner(f); in.Scan(); {
+		var l audit.Line
+		if json.Unmarshal(in.Bytes(), &l) == nil { // else it was cut off by a crash
+			all = append(all, l)
+		}
+	}
+	return all
+}
+
+// TestAuditAfterCrashes kills the served program while it works, again and again.
+// In the end each change that it has kept has its line in the audit, once, and each
+// change that a client was told of, too.
+func TestAuditAfterCrashes(t *testing.T) {
+	s := newServed(t, "testbed.example.org", nil, nil)
+	s.settings("timing: {make: 0s, start: 0s, stop: 0s, restart: 0s, users: 0s, remove: 0s}\n")
+	const workers, crashes = 4, 6
+	for i := range workers {
+		s.enlist(fmt.Sprint("u", i))
+	}
+	var done atomic.Int64 // changes that clients were told of
+	for n := range crashes {
+		s.start()
+		ctx, stop := context.WithCancel(t.Context())
+		var working sync.WaitGroup
+		for i := range workers {
+			in := s.insider(fmt.Sprint("u", i))
+			working.Go(func() {
+				for ctx.Err() == nil {
+					if _, r, err := in.Allocate(ctx, in.sliceURN, in.forSlice(), soakRequest, client.Options{}); err == nil && r.Code == am.Success {
+						done.Add(1)
+					}
+					if _, r, err := in.Delete(ctx, []string{in.sliceURN}, in.forSlice(), client.Options{}); err == nil && r.Code == am.Success {
+						done.Add(1)
+					}
+				}
+			})
+		}
+		before := done.Load()
+		within(t, time.Minute, "calls", func() bool { return done.Load() > before+int64(workers) })
+		time.Sleep(rand.N(200 * time.Millisecond))
+		s.kill()
+		stop()
+		working.Wait()
+		t.Logf("killed for the %d. time after %d changes", n+1, done.Load())
+	}
+	s.start() // which completes the audit
+	s.stop()
+
+	state, err := store.Open(filepath.Join(s.dir, "state.db"), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer state.Close()
+	lines, recovered, calls := map[string]int{}, 0, int64(0)
+	for _, l := range s.auditLines() {
+		for _, id := range l.Journal {
+			lines[id]++
+		}
+		if l.Recovered {
+			recovered++
+		}
+		if l.Event == "call" && *l.Code == 0 {
+			calls++
+			if l.Caller == "" || l.Slice == "" || l.Method == "" || l.Remote == "" || len(l.Credentials) != 1 || l.Slivers != 1 {
+				t.Errorf("a call's line says too little: %+v", l)
+			}
+		}
+	}
+	entries := 0
+	err = state.Read(func(v *store.View) error {
+		return v.Journal(func(e am.JournalEntry) bool {
+			if entries++; lines[e.ID] != 1 {
+				t.Errorf("%s of %s (%s) has %d lines", e.Event, e.Slice, e.ID, lines[e.ID])
+			}
+			return true
+		})
+	})
+	if err != nil || entries != len(lines) {
+		t.Errorf("%d entries of the journal, %d in the audit, %v", entries, len(lines), err)
+	}
+	if calls < done.Load() {
+		t.Errorf("clients were told of %d changes, the audit of %d", done.Load(), calls)
+	}
+	t.Logf("%d entries, %d of them written at the next start", entries, recovered)
+}
+
+// secrets are what must not leave the files of a site and its users.
+var secrets = []*regexp.Regexp{
+	regexp.MustCompile(`PRIVATE KEY`),
+	regexp.MustCompile(`-----BEGIN CERTIFICATE`),
+	regexp.MustCompile(`MII[A-Za-z0-9+/]{60}`), // of a certificate or key in DER
+	regexp.MustCompile(`<signed-credential|<SignatureValue|X509Certificate`),
+}
+
+// TestNoSecretsAreTold goes through a life with all that the server says turned
+// on, and looks for what it should not say.
+func TestNoSecretsAreTold(t *testing.T) {
+	s := newServed(t, "testbed.example.org", nil, nil)
+	s.settings("timing: {make: 0s, start: 0s, stop: 0s, restart: 0s, users: 0s, remove: 0s}\n")
+	edit(t, filepath.Join(s.dir, "patchbay.yaml"), "# log:\n#   format: text          # or json\n#   level: info ", "log:\n  level: debug ")
+	s.enlist("ann")
+	s.enlist("mallory")
+	s.start()
+	ann, mallory := s.insider("ann"), s.insider("mallory")
+	ctx, all := t.Context(), []string{ann.sliceURN}
+	var told strings.Builder
+	say := func(what string, r client.Reply, want am.Code) {
+		t.Helper()
+		if r.Code != want {
+			t.Errorf("%s: %d %s, want %d", what, r.Code, r.Output, want)
+		}
+		fmt.Fprintf(&told, "%v %s\n", r.Value, r.Output)
+	}
+	_, r, _ := mallory.Allocate(ctx, ann.sliceURN, ann.forSlice(), soakRequest, client.Options{})
+	say("with another's credential", r, am.Forbidden)
+	forged := []client.Credential{{Text: strings.Replace(ann.forSlice()[0].Text, "ann", "eve", 1) + "\n\x1b[31m"}}
+	_, r, _ = ann.Allocate(ctx, ann.sliceURN, forged, soakRequest, client.Options{})
+	say("with a forged credential", r, am.Forbidden)
+	_, r, _ = ann.Allocate(ctx, ann.sliceURN, ann.forSlice(), "<rspec\n\x1b[2J level=ERROR msg=forged", client.Options{})
+	say("with a broken request", r, am.BadArgs)
+	_, r, _ = ann.Allocate(ctx, ann.sliceURN, ann.forSlice(),
+		strings.Replace(soakRequest, "</node>", `<services><execute shell="sh" command="echo done"/></services></node>`, 1), client.Options{})
+	say("Allocate", r, am.Success)
+	_, r, _ = ann.Provision(ctx, all, ann.forSlice(), client.Options{Users: []client.User{{URN: ann.urn(), Keys: ann.sshKeys}}})
+	say("Provision", r, am.Success)
+	becomes := func(state string) {
+		t.Helper()
+		within(t, time.Minute, state, func() bool {
+			a, r, err := ann.Status(ctx, all, ann.forSlice(), client.Options{})
+			fmt.Fprintf(&told, "%v %s\n", r.Value, r.Output)
+			return err == nil && len(a.Slivers) == 1 && a.Slivers[0].Operational == state
+		})
+	}
+	becomes("geni_notready")
+	if _, r, err := ann.PerformOperationalAction(ctx, all, ann.forSlice(), "geni_start", client.Options{}); err != nil {
+		t.Error(err, r.Output)
+	}
+	becomes("geni_ready")
+	_, r, _ = ann.Describe(ctx, all, ann.forSlice(), client.Options{})
+	say("Describe", r, am.Success)
+	if _, r, err := ann.Renew(ctx, all, ann.forSlice(), time.Now().Add(time.Hour), client.Options{}); err != nil {
+		t.Error(err, r.Output)
+	}
+	r, _ = ann.Call(ctx, "Allocate", 7)
+	fmt.Fprintf(&told, "%v %s\n", r.Value, r.Output)
+
+	t.Run("Who", func(t *testing.T) { s.asksWho(t, ann) })
+
+	if _, r, err := ann.Delete(ctx, all, ann.forSlice(), client.Options{}); err != nil {
+		t.Error(err, r.Output)
+	}
+	resp, err := http.Get(s.admin + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := resp.Write(&told); err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	s.stop()
+	for name, text := range map[string]string{"the log": readFile(t, s.log.Name()), "the audit": readFile(t, filepath.Join(s.dir, "audit.log")), "what clients are told": told.String()} {
+		if len(text) < 1000 {
+			t.Errorf("%s is only %d bytes", name, len(text))
+		}
+		for _, secret := range secrets {
+			if i := secret.FindStringIndex(text); i != nil {
+				t.Errorf("%s holds %.60q", name, text[max(0, i[0]-20):])
+			}
+		}
+		if name == "what clients are told" {
+			continue
+		}
+		for line := range strings.Lines(text) {
+			if strings.ContainsFunc(strings.TrimSuffix(line, "\n"), func(r rune) bool { return r < ' ' || r == 0x7f }) || strings.HasPrefix(line, "level=") || strings.Contains(line, "level=ERROR msg=forged\n") {
+				t.Errorf("%s has a line that somebody else has written: %q", name, line)
+			}
+		}
+	}
+	if text := readFile(t, filepath.Join(s.dir, "users", "ann", "slices", "ann-cred.xml")); !secrets[3].MatchString(text) || !secrets[1].MatchString(readFile(t, ann.certFile)) {
+		t.Error("the patterns do not find what they are for")
+	}
+
+	var got []string
+	for _, l := range s.auditLines() {
+		if l.Event == "call" {
+			got = append(got, fmt.Sprint(l.Method, " ", *l.Code, " ", l.Slivers, " ", len(l.Credentials), " ", strings.TrimPrefix(l.Caller, "urn:publicid:IDN+testbed.example.org+user+")))
+		}
+	}
+	want := []string{
+		"Allocate 3 0 1 mallory", "Allocate 3 0 1 ann", "Allocate 1 0 1 ann", "Allocate 0 1 1 ann", "Provision 0 1 1 ann", "PerformOperationalAction 0 1 1 ann", "Renew 0 1 1 ann",
+		"Allocate -32602 0 0 ", "Delete 0 1 1 ann",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the audit tells of the calls\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// asksWho runs patchbay who beside the server, about the node that ann has.
+func (s *served) asksWho(t *testing.T, ann *insider) {
+	who := func(args ...string) (int, string) {
+		c := exec.Command(filepath.Join(s.bin, "patchbay"), append([]string{"who", "--config", s.dir}, args...)...)
+		out, err := c.CombinedOutput()
+		if err != nil && c.ProcessState == nil {
+			t.Fatal(err)
+		}
+		return c.ProcessState.ExitCode(), string(out)
+	}
+	var held audit.Line
+	within(t, 30*time.Second, "a door", func() bool {
+		for _, l := range s.auditLines() {
+			if l.Event == "holds" && len(l.Doors) > 0 {
+				held = l
+			}
+		}
+		return held.Sliver != ""
+	})
+	since, err := time.Parse(time.RFC3339, held.At)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		rule string
+		args []string
+		code int
+		want []string
+	}{
+		{"by address, now", []string{held.Addresses[0]}, 0, []string{"slice        " + ann.sliceURN, "user         " + ann.urn(), "sliver       " + held.Sliver, "it has it still", "Allocate, request ", "SHA-256 "}},
+		{"by door", []string{held.Doors[0]}, 0, []string{"as           " + held.Doors[0]}},
+		{"at the very moment", []string{held.Doors[0], "--at", held.At}, 0, []string{held.Sliver}},
+		{"before", []string{held.Addresses[0], "--at", since.Add(-time.Hour).In(time.FixedZone("", 3600)).Format("2006-01-02 15:04 -0700")}, 1, []string{"Nobody was at", "The audit covers", "before that", "The first one there after", held.Sliver}},
+		{"nobody", []string{"203.0.113.9:80"}, 1, []string{"Nobody was at 203.0.113.9:80", "Without the port"}},
+		{"as JSON", []string{held.Addresses[0], "--json"}, 0, []string{`"user": "` + ann.urn() + `"`, `"credentials": [`}},
+		{"from a file", []string{held.Addresses[0], filepath.Join(s.dir, "audit.log")}, 0, []string{held.Sliver}},
+	} {
+		code, out := who(c.args...)
+		if code != c.code {
+			t.Errorf("%s: exit status %d, want %d", c.rule, code, c.code)
+		}
+		has(t, out, c.want...)
+	}
+	for _, args := range [][]string{{}, {"a b"}, {"192.0.2.1", "--at", "2026-11-20 14:05"}, {"192.0.2.1", "--at", "9999-01-01T00:00:00Z"}, {"192.0.2.1", "--at", "yesterday"}} {
+		if code, out := who(args...); code != 2 {
+			t.Errorf("who %q: exit status %d\n%s", args, code, out)
+		}
+	}
+}
+
+// TestAuditThatCannotBeWritten takes the folder of the audit away while the site is
+// served that must not work without it, and gives it back; then moves the audit
+// away as logrotate does.
+func TestAuditThatCannotBeWritten(t *testing.T) {
+	s := newServed(t, "testbed.example.org", nil, nil)
+	edit(t, filepath.Join(s.dir, "patchbay.yaml"), "# audit: audit.log\n# audit_required: false ", "audit: kept/audit.log\naudit_required: true ")
+	kept := filepath.Join(s.dir, "kept")
+	if err := os.Mkdir(kept, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s.enlist("ann")
+	s.start()
+	ann := s.insider("ann")
+	allocate := func(want am.Code) string {
+		t.Helper()
+		_, r, _ := ann.Allocate(t.Context(), ann.sliceURN, ann.forSlice(), soakRequest, client.Options{})
+		if r.Code != want {
+			t.Errorf("Allocate: %d %s, want %d", r.Code, r.Output, want)
+		}
+		return r.Output
+	}
+	remove := func() {
+		t.Helper()
+		if _, r, err := ann.Delete(t.Context(), []string{ann.sliceURN}, ann.forSlice(), client.Options{}); err != nil {
+			t.Error(err, r.Output)
+		}
+	}
+	allocate(am.Success)
+	remove()
+	if err := os.Rename(kept, kept+".away"); err != nil {
+		t.Fatal(err)
+	}
+	has(t, allocate(am.ServerError), "cannot write its audit", "ask its operators")
+	if code, body := get(t, s.admin+"/readyz"); code != http.StatusServiceUnavailable {
+		t.Errorf("readyz: %d %s", code, body)
+	}
+	_, metrics := get(t, s.admin+"/metrics")
+	has(t, metrics, "patchbay_audit_unwritten 1\n")
+	if err := os.Rename(kept+".away", kept); err != nil {
+		t.Fatal(err)
+	}
+	allocate(am.Success)
+	within(t, 30*time.Second, "ready", func() bool { code, _ := get(t, s.admin+"/readyz"); return code == http.StatusOK })
+	if err := os.Rename(filepath.Join(kept, "audit.log"), filepath.Join(kept, "audit.log.1")); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	within(t, 30*time.Second, "a new audit", func() bool { return exists(filepath.Join(kept, "audit.log")) })
+	remove()
+	s.stop()
+	has(t, readFile(t, s.log.Name()), "level=ERROR msg=\"the audit cannot be written; make room", "the audit can be written again", "the audit was opened again")
+	calls := regexp.MustCompile(`"method":"(\w+)".*"code":(\d+)`)
+	var got []string
+	for _, f := range []string{"audit.log.1", "audit.log"} {
+		for _, m := range calls.FindAllStringSubmatch(readFile(t, filepath.Join(kept, f)), -1) {
+			got = append(got, m[1]+" "+m[2])
+		}
+	}
+	if want := []string{"Allocate 0", "Delete 0", "Allocate 5", "Allocate 0", "Delete 0"}; !slices.Equal(got, want) {
+		t.Errorf("the audit tells of %q, want %q", got, want)
+	}
+}

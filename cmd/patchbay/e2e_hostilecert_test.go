@@ -1,0 +1,103 @@
+package main
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net/url"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// forger makes certificates, some of which the site's authority has signed.
+type forger struct {
+	t         *testing.T // of the case that is played
+	authority *x509.Certificate
+	signer    crypto.Signer
+	user      string // the URN of the hostile user
+	serial    int64
+}
+
+func newForger(t *testing.T, s *siege) *forger {
+	t.Helper()
+	dir := filepath.Join(s.dir, "authority")
+	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, "authority.pem"), filepath.Join(dir, "authority.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &forger{t: t, authority: pair.Leaf, signer: pair.PrivateKey.(crypto.Signer), user: s.bad.URN.String(), serial: 1 << 40}
+}
+
+// curve is a new key, quick to make.
+func (f *forger) curve() crypto.Signer {
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return k
+}
+
+// key is one of the fixed keys of the credentials' tests.
+func (f *forger) key(name string) crypto.Signer {
+	block, _ := pem.Decode([]byte(readFile(f.t, filepath.Join("..", "..", "credentials", "testdata", "keys", name))))
+	if block == nil {
+		f.t.Fatalf("%s holds no key", name)
+	}
+	var k crypto.Signer
+	var err error
+	if block.Type == "EC PRIVATE KEY" {
+		k, err = x509.ParseECPrivateKey(block.Bytes)
+	} else {
+		k, err = x509.ParsePKCS1PrivateKey(block.Bytes)
+	}
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return k
+}
+
+// make is a certificate of a user as the site's authority issues them, but for
+// what change does; it is signed by parent, or by itself.
+func (f *forger) make(key crypto.Signer, parent *x509.Certificate, signer crypto.Signer, change func(*x509.Certificate)) tls.Certificate {
+	f.t.Helper()
+	f.serial++
+	name, err := url.Parse(f.user)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	x := &x509.Certificate{
+		SerialNumber: big.NewInt(f.serial), Subject: pkix.Name{CommonName: "mallory"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		URIs: []*url.URL{name}, EmailAddresses: []string{"mallory@example.org"}, BasicConstraintsValid: true,
+	}
+	if change != nil {
+		change(x)
+	}
+	if parent == nil {
+		parent, signer = x, key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, x, parent, key.Public(), signer)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+// vouched is one that the site's authority has signed.
+func (f *forger) vouched(key crypto.Signer, change func(*x509.Certificate)) tls.Certificate {
+	f.t.Helper()
+	return f.make(key, f.authority, f.signer, change)
+}
+
+// followed is c with these certificates behind it.
+func followed(c tls.Certificate, more ...[]byte) tls.Certificate {
+	c.Certificate = append(c.Certificate[:1:1], more...)
+	return c
+}

@@ -1,0 +1,189 @@
+package main
+
+import (
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// limitAttacks fill what one caller, certificate or address may have, and all
+// there is: others are served all the same, and so is who has filled it when he
+// lets go.
+func limitAttacks() []attack {
+	return []attack{
+		{"calls of one caller that do not end", func(t *testing.T, s *siege) {
+			s.unended(t, "max_calls_per_caller", s.idle.identity, s.idle.identity, 90)
+		}},
+		{"calls of strangers that do not end", func(t *testing.T, s *siege) {
+			strangers := func() tls.Certificate { return s.forged.make(s.forged.curve(), nil, nil, nil) }
+			s.unended(t, "max_calls_per_caller", strangers(), strangers(), 90)
+		}},
+		{"large bodies of one caller that do not end", largeBodies},
+		{"200 connections of one certificate", func(t *testing.T, s *siege) {
+			s.crowd(t, "max_connections_per_certificate", 200, 1, func(host byte) (net.Conn, error) {
+				c, err := s.enter(host, s.idle.identity)
+				if err != nil {
+					return nil, err
+				}
+				_, _, err = exchange(c, post("/am/3.0", ""))
+				return c, err
+			})
+		}},
+		{"400 connections of one address", func(t *testing.T, s *siege) {
+			s.crowd(t, "max_connections_per_address", 400, 1, func(host byte) (net.Conn, error) { return s.knock(host) })
+		}},
+		{"3,000 connections of 20 addresses", func(t *testing.T, s *siege) {
+			s.crowd(t, "max_connections", 3000, 20, func(host byte) (net.Conn, error) { return s.knock(host) })
+		}},
+	}
+}
+
+// limited is how often the server says that it has kept a limit.
+func (s *siege) limited(t *testing.T, limit string) int {
+	t.Helper()
+	_, metrics := get(t, s.admin+"/metrics")
+	_, rest, ok := strings.Cut(metrics, "\npatchbay_limited_total{limit=\""+limit+"\"} ")
+	if !ok {
+		return 0
+	}
+	number, _, _ := strings.Cut(rest, "\n")
+	n, err := strconv.ParseFloat(number, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int(n)
+}
+
+// asks is what comes of a call by the holder of a certificate.
+func (s *siege) asks(t *testing.T, id tls.Certificate) string {
+	t.Helper()
+	h := s.holder(t, id)
+	defer h.CloseIdleConnections()
+	got, output := s.outcome(h, strings.NewReader(encoded(t, "GetVersion")))
+	if got == "code -32001" && !strings.Contains(output, "again") {
+		t.Errorf("SERVERBUSY without a word about trying again: %s", output)
+	}
+	return got
+}
+
+// unended begins n calls that never come whole, with the certificate by, and
+// sees that the next, with the certificate as, is answered SERVERBUSY.
+func (s *siege) unended(t *testing.T, limit string, by, as tls.Certificate, n int) {
+	t.Helper()
+	before := s.limited(t, limit)
+	var held []net.Conn
+	defer func() {
+		for _, c := range held {
+			c.Close()
+		}
+	}()
+	// Those that the server's patience ends are begun again.
+	begin := func() {
+		c, err := s.enter(8, by)
+		if err == nil {
+			_, err = io.WriteString(c, "POST /am/3.0 HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n<")
+			held = append(held, c)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range n {
+		begin()
+	}
+	within(t, time.Minute, "SERVERBUSY", func() bool {
+		if s.asks(t, as) == "code -32001" {
+			return true
+		}
+		begin()
+		return false
+	})
+	if s.limited(t, limit) == before {
+		t.Errorf("the metrics do not tell of %s", limit)
+	}
+	s.still(t)
+	if got := s.asks(t, s.bad.identity); got != "code 0" {
+		t.Errorf("another caller: %s", got)
+	}
+	for _, c := range held {
+		c.Close()
+	}
+	within(t, time.Minute, "served again", func() bool { return s.asks(t, as) == "code 0" })
+}
+
+// largeBodies has one caller send calls almost to their end: what others may
+// send does not become less.
+func largeBodies(t *testing.T, s *siege) {
+	const size, calls = 12 << 20, 8
+	text := strings.Repeat(" ", size)
+	var sending sync.WaitGroup
+	for range calls {
+		c, err := s.enter(8, s.idle.identity)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		sending.Go(func() {
+			io.WriteString(c, fmt.Sprintf("POST /am/3.0 HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", size+1)+text) // it may be cut off
+		})
+	}
+	s.still(t)
+	sending.Wait()
+	s.still(t)
+	for range 2 {
+		if got, output := s.outcome(s.bad.http, strings.NewReader(strings.Repeat(" ", 4<<20)+encoded(t, "GetVersion"))); got != "code 0" {
+			t.Errorf("a call of 4 MB of another: %s %s", got, output)
+		}
+	}
+}
+
+// crowd opens n connections from so many addresses and keeps them: the limit
+// is kept, and one more from the same address is served.
+func (s *siege) crowd(t *testing.T, limit string, n, addresses int, open func(host byte) (net.Conn, error)) {
+	t.Helper()
+	before := s.limited(t, limit)
+	const first = 20
+	held := make([]net.Conn, n)
+	defer func() {
+		for _, c := range held {
+			if c != nil {
+				c.Close()
+			}
+		}
+	}()
+	turns := make(chan int)
+	var opening sync.WaitGroup
+	for range 16 {
+		opening.Go(func() {
+			for i := range turns {
+				c, err := open(byte(first + i%addresses))
+				if err != nil {
+					continue // it had to give way
+				}
+				held[i] = c
+			}
+		})
+	}
+	for i := range n {
+		turns <- i
+	}
+	close(turns)
+	opening.Wait()
+	s.still(t)
+	within(t, 30*time.Second, "the metrics tell of "+limit, func() bool { return s.limited(t, limit) > before })
+	c, err := s.enter(first, s.bad.identity)
+	if err != nil {
+		t.Fatalf("one more of the same address: %v", err)
+	}
+	defer c.Close()
+	if status, _, err := exchange(c, post("/am/3.0", encoded(t, "GetVersion"))); err != nil || status != http.StatusOK {
+		t.Errorf("one more of the same address: status %d, %v", status, err)
+	}
+}

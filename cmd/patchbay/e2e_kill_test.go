@@ -1,0 +1,443 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"patchbay/am"
+	"patchbay/am/client"
+	"patchbay/am/store"
+	"patchbay/am/xmlrpc"
+	"patchbay/inventory/provider"
+)
+
+// kills is how often a server is killed, PATCHBAY_KILLS or few.
+func kills(t *testing.T, variable string, few int) int {
+	t.Helper()
+	text := os.Getenv(variable)
+	if text == "" {
+		return few
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		t.Fatalf("%s is %q, and must be a number", variable, text)
+	}
+	return n
+}
+
+// book is what one caller was told about its slice. It belongs to the caller's
+// goroutine, and to the test between rounds.
+type book struct {
+	slice string
+	cred  []client.Credential
+	// slivers are those that were acknowledged, with the ends of their leases.
+	slivers map[string]time.Time
+	made    bool // Provision or CreateSliver was acknowledged
+	down    bool // Shutdown was
+	// open is the call that was not answered; what it asks for may be so or not.
+	open string
+	// stuck is set by an answer that only Delete gets past: the reservation of a call
+	// that was not answered.
+	stuck bool
+}
+
+// killing is what callers of both versions do to a server that is killed again and
+// again.
+type killing struct {
+	t        *testing.T
+	s        *served
+	user     *identity
+	books    []*book
+	rnd      *rand.Rand
+	answered atomic.Int64
+	acks     map[string]int // of each method
+	mu       sync.Mutex     // guards acks
+}
+
+const (
+	twoNodes = `<rspec xmlns="http://www.geni.net/resources/rspec/3" type="request"><node client_id="a"/><node client_id="b"/></rspec>`
+	// oneTooMany can be had in part, so nothing of it is.
+	oneTooMany = `<rspec xmlns="http://www.geni.net/resources/rspec/3" type="request"><node client_id="a"/><node client_id="b"><sliver_type name="none"/></node></rspec>`
+)
+
+func newKilling(t *testing.T, s *served, f *federation, root *identity, callers int) *killing {
+	t.Helper()
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	k := &killing{t: t, s: s, rnd: rand.New(rand.NewPCG(seed, 0)), acks: map[string]int{}}
+	k.user = f.issue(f.urn("user", "flooby"), false, root)
+	f.keyAlg = []string{"-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256"} // quick to make
+	for i := range callers {
+		x := f.issue(f.urn("slice", fmt.Sprintf("s%d", i)), false, root)
+		k.books = append(k.books, &book{slice: x.urn, cred: signed(f.sign(statement{owner: k.user, target: x, privileges: []string{"*"}}, root)), slivers: map[string]time.Time{}})
+	}
+	return k
+}
+
+// version2 is a client of the older API.
+func (k *killing) version2() *client.Client {
+	c, err := client.New(client.Config{URL: k.s.url + "/am/2.0", CertFile: k.user.cert, KeyFile: k.user.key, Timeout: 20 * time.Second})
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	k.t.Cleanup(c.Close)
+	return c
+}
+
+// load calls for all slices at once until the server is killed. strike is what happens
+// first.
+func (k *killing) load(strike func()) {
+	c, old, before := k.s.as(k.user, false), k.version2(), k.answered.Load()
+	var callers sync.WaitGroup
+	for _, b := range k.books {
+		rnd := rand.New(rand.NewPCG(k.rnd.Uint64(), 1))
+		callers.Go(func() {
+			for k.step(c, old, b, rnd) {
+			}
+		})
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		callers.Wait()
+	}()
+	strike()
+	for end := time.After(30 * time.Second); k.answered.Load() < before+20; { // a busy host
+		select {
+		case <-time.After(time.Millisecond):
+			continue
+		case <-ended: // each slice is shut down
+		case <-end:
+		}
+		break
+	}
+	k.s.cmd.Process.Signal(syscall.SIGKILL)
+	<-ended
+	k.s.kill()
+}
+
+// step makes one call, and tells whether it was answered.
+func (k *killing) step(c, old *client.Client, b *book, rnd *rand.Rand) bool {
+	ctx := context.Background()
+	pick := func(methods ...string) string { return methods[rnd.IntN(len(methods))] }
+	if b.down {
+		return false
+	}
+	switch {
+	case len(b.slivers) == 0:
+		b.open = pick("Allocate", "Allocate", "CreateSliver")
+	case !b.made:
+		b.open = pick("Provision", "Provision", "Provision", "Renew", "Delete", "Status")
+	default:
+		b.open = pick("geni_start", "geni_start", "geni_stop", "geni_restart", "Renew", "Renew", "Delete", "DeleteSliver", "Status")
+	}
+	if b.stuck {
+		b.open = "Delete"
+	} else if len(b.slivers) > 0 && rnd.IntN(40) == 0 {
+		b.open = "Shutdown"
+	}
+	urns := []string{b.slice}
+	texts := []xmlrpc.Value{b.cred[0].Text}
+	request := twoNodes
+	if rnd.IntN(4) == 0 {
+		request = oneTooMany
+	}
+	var told []client.Sliver
+	var r client.Reply
+	var err error
+	switch b.open {
+	case "Allocate":
+		var a client.Answer
+		a, r, err = c.Allocate(ctx, b.slice, b.cred, request, client.Options{})
+		told = a.Slivers
+	case "CreateSliver":
+		r, err = old.Call(ctx, b.open, b.slice, texts, request, []xmlrpc.Value{}, xmlrpc.Struct{})
+		manifest, _ := r.Value.(string)
+		for _, m := range regexp.MustCompile(`sliver_id="([^"]+)"`).FindAllStringSubmatch(manifest, -1) {
+			told = append(told, client.Sliver{URN: m[1]})
+		}
+	case "Provision":
+		var a client.Answer
+		a, r, err = c.Provision(ctx, urns, b.cred, client.Options{})
+		told = a.Slivers
+	case "Renew":
+		until := time.Now().Add(11*time.Minute + time.Duration(rnd.IntN(60))*time.Minute).UTC().Truncate(time.Second)
+		told, r, err = c.Renew(ctx, urns, b.cred, until, client.Options{})
+	case "Delete":
+		_, r, err = c.Delete(ctx, urns, b.cred, client.Options{})
+	case "DeleteSliver":
+		r, err = old.Call(ctx, b.open, b.slice, texts, xmlrpc.Struct{})
+	case "Status":
+		_, r, err = c.Status(ctx, urns, b.cred, client.Options{})
+	case "Shutdown":
+		_, r, err = c.Shutdown(ctx, b.slice, b.cred, client.Options{})
+	default:
+		_, r, err = c.PerformOperationalAction(ctx, urns, b.cred, b.open, client.Options{})
+	}
+	if r.Code == am.Success && err != nil {
+		return false // the server died first
+	}
+	k.answered.Add(1)
+	method := b.open
+	b.open = ""
+	if b.stuck = r.Code == am.Busy; r.Code != am.Success {
+		time.Sleep(time.Millisecond)
+		return true // refused, so nothing has changed
+	}
+	k.mu.Lock()
+	k.acks[method]++
+	k.mu.Unlock()
+	switch method {
+	case "Delete", "DeleteSliver":
+		clear(b.slivers)
+		b.made = false
+	case "Shutdown":
+		b.down = true
+	case "Provision", "CreateSliver":
+		b.made = true
+	}
+	for _, s := range told {
+		b.slivers[s.URN] = s.Expires
+	}
+	return true
+}
+
+// compare holds what the server says of each slice against what was acknowledged, and
+// each machine against its owners. Then the server is believed.
+func (k *killing) compare(round int) {
+	t, c := k.t, k.s.as(k.user, false)
+	owner := map[string]string{}
+	for _, b := range k.books {
+		open := b.open
+		b.open = ""
+		bad := func(format string, args ...any) {
+			t.Helper()
+			t.Errorf("round %d, slice %s, unanswered %q: "+format, append([]any{round, b.slice, open}, args...)...)
+		}
+		a, r, err := c.Describe(t.Context(), []string{b.slice}, b.cred, client.Options{})
+		if r.Code == am.Forbidden && (b.down || open == "Shutdown") {
+			b.down = true
+			continue
+		}
+		if err != nil {
+			t.Fatalf("round %d: Describe: %v", round, err)
+		}
+		if b.down {
+			bad("the Shutdown that was acknowledged is lost")
+		}
+		if n := len(a.Slivers); n != 0 && n != 2 {
+			bad("it has %d of 2 slivers", n)
+		}
+		begins, ends := open == "Allocate" || open == "CreateSliver", open == "Delete" || open == "DeleteSliver"
+		there := map[string]time.Time{}
+		for _, s := range a.Slivers {
+			there[s.URN] = s.Expires
+			until, acknowledged := b.slivers[s.URN]
+			if !acknowledged && !begins {
+				bad("%s was deleted, and is there", s.URN)
+			}
+			if acknowledged && !until.IsZero() && open != "Renew" && open != "Provision" && !s.Expires.Equal(until) {
+				bad("its lease ends at %v, and %v was acknowledged", s.Expires, until)
+			}
+			if b.made && s.Allocation != string(am.Provisioned) {
+				bad("it was made, and is %s", s.Allocation)
+			}
+		}
+		for u, until := range b.slivers {
+			over := !until.IsZero() && time.Now().After(until) // reservations that were being asked about
+			if _, ok := there[u]; !ok && !ends && !over {
+				bad("%s was acknowledged, and is lost", u)
+			}
+		}
+		for _, m := range regexp.MustCompile(`component_id="([^"]+\+node\+pc[^"]+)"`).FindAllStringSubmatch(a.RSpec, -1) {
+			if other, twice := owner[m[1]]; twice {
+				bad("%s belongs to %s, too", m[1], other)
+			}
+			owner[m[1]] = b.slice
+		}
+		b.slivers = there
+		b.made = slices.ContainsFunc(a.Slivers, func(s client.Sliver) bool { return s.Allocation == string(am.Provisioned) })
+	}
+}
+
+// quiet waits until the server has no work left.
+func (k *killing) quiet() {
+	k.t.Helper()
+	within(k.t, 2*time.Minute, "no work left", func() bool {
+		resp, err := http.Get(k.s.admin + "/metrics")
+		if err != nil {
+			k.t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		text, _ := io.ReadAll(resp.Body)
+		return strings.Contains(string(text), "\npatchbay_tasks 0\n")
+	})
+	http.DefaultClient.CloseIdleConnections()
+}
+
+// has gives the nodes that the site's provider has.
+func (s *served) has(name string) map[string]bool {
+	s.t.Helper()
+	cmd := exec.Command("./"+name+provider.Suffix, "ral_action=get")
+	cmd.Dir = filepath.Join(s.dir, "providers")
+	cmd.Stdin = strings.NewReader(`{"names": []}`)
+	out, err := cmd.Output()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var told struct {
+		Resources []struct{ Name, Ensure string }
+		Error     any
+	}
+	if err := json.Unmarshal(out, &told); err != nil || told.Error != nil {
+		s.t.Fatalf("get: %v %v", told.Error, err)
+	}
+	there := map[string]bool{}
+	for _, r := range told.Resources {
+		if r.Ensure == provider.Present {
+			there[r.Name] = true
+		}
+	}
+	return there
+}
+
+// balance looks at a store that is not served: it is sound, and its slivers are what
+// the provider has.
+func (s *served) balance(round int, has map[string]bool) {
+	s.t.Helper()
+	file := filepath.Join(s.dir, "state.db")
+	report, err := store.Check(file)
+	if err == nil {
+		err = report.Err()
+	}
+	if err != nil {
+		s.t.Errorf("round %d: the store: %v", round, err)
+	}
+	st, err := store.Open(file, store.Options{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer st.Close()
+	held := map[string]bool{}
+	err = st.Read(func(v *store.View) error {
+		return errors.Join(
+			v.Slivers(func(x am.Sliver) bool {
+				if held[x.URN.Name] = x.Status.Allocation == am.Provisioned; held[x.URN.Name] != has[x.URN.Name] {
+					s.t.Errorf("round %d: sliver %s is %v, and its provider has it: %v", round, x.URN.Name, x.Status, has[x.URN.Name])
+				}
+				return true
+			}),
+			v.Tasks(func(x am.Task) bool { s.t.Errorf("round %d: %+v is left", round, x); return true }))
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for name := range has {
+		if !held[name] {
+			s.t.Errorf("round %d: %s is held by nobody", round, name)
+		}
+	}
+}
+
+// thaw lifts each shutdown as an operator would.
+func (k *killing) thaw() {
+	for _, b := range k.books {
+		if !b.down {
+			continue
+		}
+		if out, errs, status := k.s.patchbay("thaw", b.slice, "--config", filepath.Join(k.s.dir, "patchbay.yaml")); status != 0 {
+			k.t.Fatalf("thaw: %s%s", out, errs)
+		}
+		b.down = false
+	}
+	// Whatever of it is there is theirs again.
+	c := k.s.as(k.user, false)
+	for _, b := range k.books {
+		a, _, err := c.Describe(k.t.Context(), []string{b.slice}, b.cred, client.Options{})
+		if err != nil {
+			k.t.Fatal(err)
+		}
+		clear(b.slivers)
+		b.made = false
+		for _, s := range a.Slivers {
+			b.slivers[s.URN] = s.Expires
+			b.made = b.made || s.Allocation == string(am.Provisioned)
+		}
+	}
+}
+
+// release gives everything back, and waits until it is free.
+func (k *killing) release() {
+	k.t.Helper()
+	c := k.s.as(k.user, false)
+	for _, b := range k.books {
+		if _, r, err := c.Delete(k.t.Context(), []string{b.slice}, b.cred, client.Options{}); r.Code != am.SearchFailed && err != nil {
+			k.t.Errorf("Delete: %v", err)
+		}
+		clear(b.slivers)
+		b.made = false
+	}
+	k.quiet()
+}
+
+// TestKilledUnderLoad kills the server while callers of both versions of the API, who
+// want more nodes than there are, reserve, make, start, stop, renew, delete and shut down, PATCHBAY_KILLS times or 8,
+// and each time once more when all is quiet. What was acknowledged holds, nobody owns
+// what another does, the store is sound, and the provider has what slivers are there for
+// and nothing else.
+func TestKilledUnderLoad(t *testing.T) {
+	rounds := kills(t, "PATCHBAY_KILLS", 8)
+	f := newFederation(t, "fed.example.org")
+	root := f.issue(f.urn("authority", "sa"), true, nil)
+	s := newServed(t, "testbed.example.org", f, root)
+	s.settings("timing: {make: 30ms, start: 20ms, stop: 20ms, restart: 20ms, users: 20ms, remove: 30ms}\n")
+	k := newKilling(t, s, f, root, 24)
+	begun := time.Now()
+	for round := range rounds {
+		s.start()
+		k.load(func() { time.Sleep(50*time.Millisecond + time.Duration(k.rnd.IntN(600))*time.Millisecond) })
+		s.start()
+		k.compare(round)
+		k.quiet()
+		k.compare(round)
+		s.kill()
+		s.balance(round, s.has("simulated"))
+		if t.Failed() {
+			t.FailNow()
+		}
+		s.start()
+		k.compare(round)
+		k.thaw()
+		if round%4 == 3 || round == rounds-1 {
+			k.release()
+		}
+		s.stop()
+	}
+	if has := s.has("simulated"); len(has) > 0 {
+		t.Errorf("in the end the provider has %v", has)
+	}
+	s.balance(rounds, nil)
+	t.Logf("killed %d times under load and as often at rest in %v: %d calls answered, of them acknowledged %v", rounds, time.Since(begun).Round(time.Second), k.answered.Load(), k.acks)
+	for _, method := range []string{"Allocate", "CreateSliver", "Provision", "Renew", "Delete"} {
+		if k.acks[method] == 0 {
+			t.Errorf("no %s was acknowledged: the test proves nothing of it", method)
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"patchbay/inventory/local"
+	"patchbay/testdata/census"
+)
+
+// upPID is the process that owns the nodes, which the server has started; 0 while
+// there is none.
+func (s *localSite) upPID() int {
+	tasks, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, file := range tasks {
+		words, _ := os.ReadFile(file)
+		args := strings.Split(strings.TrimSuffix(string(words), "\x00"), "\x00")
+		if len(args) < 3 || filepath.Base(args[0]) != "patchbay-local" || args[1] != "up" || args[len(args)-1] != s.settings {
+			continue
+		}
+		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file))); err == nil {
+			return pid
+		}
+	}
+	return 0
+}
+
+// serve starts the server when the testbed of the one before has ended with it, and
+// waits for its own.
+func (s *localSite) serve() {
+	s.t.Helper()
+	runs := func() bool { return (&testbed{instance: s.instance}).runs(s.t.Context(), local.Socket) }
+	within(s.t, time.Minute, "the testbed has ended with its server", func() bool { return !runs() })
+	s.start()
+	within(s.t, time.Minute, "the testbed runs", runs)
+}
+
+// TestKilledUnderLoadWithRealNodes is TestKilledUnderLoad on the local testbed,
+// PATCHBAY_LOCAL_KILLS times or 3: every other time what owns the nodes is killed
+// first. In the end this host has nothing that it had not before.
+func TestKilledUnderLoadWithRealNodes(t *testing.T) {
+	rounds := kills(t, "PATCHBAY_LOCAL_KILLS", 3)
+	s := newLocalSite(t, "killed.example.org")
+	before, err := census.Take(census.Options{Only: []string{s.instance, s.dir}, Roots: []string{"/run/patchbay-local", "/var/lib/patchbay-local"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := newFederation(t, "fed.example.org")
+	root := f.issue(f.urn("authority", "sa"), true, nil)
+	if err := os.WriteFile(filepath.Join(s.dir, "trusted", "theirs.pem"), []byte(readFile(t, root.cert)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	k := newKilling(t, s.served, f, root, 6)
+	begun, ups := time.Now(), 0
+	for round := range rounds {
+		s.serve()
+		k.thaw()
+		k.load(func() {
+			time.Sleep(200*time.Millisecond + time.Duration(k.rnd.IntN(1500))*time.Millisecond)
+			if pid := s.upPID(); round%2 == 1 && pid > 0 {
+				ups++
+				syscall.Kill(pid, syscall.SIGKILL)
+				time.Sleep(time.Duration(k.rnd.IntN(500)) * time.Millisecond)
+			}
+		})
+		s.serve()
+		k.compare(round)
+		k.quiet()
+		k.compare(round)
+		has := s.has("local")
+		s.kill()
+		s.balance(round, has)
+		if t.Failed() {
+			t.FailNow()
+		}
+	}
+	s.serve()
+	k.thaw()
+	k.release()
+	if has := s.has("local"); len(has) > 0 {
+		t.Errorf("in the end the provider has %v", has)
+	}
+	s.stop()
+	s.balance(rounds, nil)
+	s.local("clean")
+	census.Await(t, before, 30*time.Second)
+	t.Logf("killed %d times under load, the testbed %d times before its server, and as often at rest in %v: %d calls answered, of them acknowledged %v",
+		rounds, ups, time.Since(begun).Round(time.Second), k.answered.Load(), k.acks)
+}

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"patchbay/am"
+	"patchbay/am/client"
+	"patchbay/am/store"
+)
+
+// TestLockdownWhileClientsAllocate locks a served site down while eight clients
+// reserve and give back: when the command has returned nothing is reserved any
+// more, what runs goes on, and so it stays over a restart.
+func TestLockdownWhileClientsAllocate(t *testing.T) {
+	f := newFederation(t, "fed.example.org")
+	root := f.issue(f.urn("authority", "sa"), true, nil)
+	user := f.issue(f.urn("user", "flooby"), false, root)
+	s := newServed(t, "testbed.example.org", f, root)
+	s.settings("timing: {make: 0s, start: 0s, stop: 0s, restart: 0s, users: 0s, remove: 0s}\n")
+	s.start()
+	site := func(args ...string) string {
+		t.Helper()
+		out, errs, status := s.patchbay(append(args, "--config", s.dir)...)
+		if status != 0 {
+			t.Fatalf("%q: exit status %d\n%s%s", args, status, out, errs)
+		}
+		return out
+	}
+	slice := func(name string) (string, []client.Credential) {
+		x := f.issue(f.urn("slice", name), false, root)
+		return x.urn, signed(f.sign(statement{owner: user, target: x, privileges: []string{"*"}}, root))
+	}
+	request := func(id string) string {
+		return fmt.Sprintf(`<rspec xmlns="http://www.geni.net/resources/rspec/3" type="request"><node client_id="%s"><sliver_type name="vm"/></node></rspec>`, id)
+	}
+	ctx := t.Context()
+	c := s.as(user, false)
+	code := func(what string, r client.Reply, want am.Code) {
+		t.Helper()
+		if r.Code != want {
+			t.Errorf("%s: code %d %q, want %d", what, r.Code, r.Output, want)
+		}
+	}
+	old, oldCred := slice("old")
+	_, r, _ := c.Allocate(ctx, old, oldCred, request("n"), client.Options{})
+	code("Allocate", r, am.Success)
+	_, r, _ = c.Provision(ctx, []string{old}, oldCred, client.Options{})
+	code("Provision", r, am.Success)
+	state := func(want string) func() bool {
+		return func() bool {
+			a, _, _ := c.Status(ctx, []string{old}, oldCred, client.Options{})
+			return len(a.Slivers) == 1 && a.Slivers[0].Operational == want
+		}
+	}
+	within(t, 60*time.Second, "made", state("geni_notready"))
+	_, r, _ = c.PerformOperationalAction(ctx, []string{old}, oldCred, "geni_start", client.Options{})
+	code("geni_start", r, am.Success)
+	within(t, 60*time.Second, "ready", state("geni_ready"))
+
+	var stop, returned atomic.Bool
+	var reserved, refused, late atomic.Int64
+	var wg sync.WaitGroup
+	for i := range 8 {
+		u, cred := slice(fmt.Sprint("load", i))
+		c := s.as(user, false)
+		wg.Go(func() {
+			for n := 0; !stop.Load(); n++ {
+				after := returned.Load()
+				_, r, err := c.Allocate(context.Background(), u, cred, request(fmt.Sprint("n", n)), client.Options{})
+				switch {
+				case r.Code == am.Success && err == nil:
+					reserved.Add(1)
+					if after {
+						late.Add(1)
+					}
+					if n%2 == 0 { // the rest fills the slice
+						c.Delete(context.Background(), []string{u}, cred, client.Options{})
+					}
+				case r.Code == am.Unavailable && strings.Contains(r.Output, "power cut"):
+					refused.Add(1)
+				case r.Code == am.TooBig: // all is held
+					c.Delete(context.Background(), []string{u}, cred, client.Options{})
+				default:
+					t.Errorf("Allocate: code %d %q, %v", r.Code, r.Output, err)
+					return
+				}
+			}
+		})
+	}
+	within(t, 60*time.Second, "some have reserved", func() bool { return reserved.Load() >= 16 })
+	out := site("lockdown", "power cut")
+	if !strings.Contains(out, "No new work is taken from now on.") {
+		t.Errorf("the command says %q", out)
+	}
+	locked := time.Now()
+	returned.Store(true)
+	within(t, 60*time.Second, "all are refused", func() bool { return refused.Load() >= 64 })
+	stop.Store(true)
+	wg.Wait()
+	if n := late.Load(); n != 0 {
+		t.Errorf("%d calls that began after the command had returned have reserved something", n)
+	}
+	t.Logf("%d calls reserved before, %d refused", reserved.Load(), refused.Load())
+
+	still := func(when string) {
+		t.Helper()
+		_, r, _ := c.Renew(ctx, []string{old}, oldCred, time.Now().Add(20*time.Hour), client.Options{})
+		code("Renew "+when, r, am.Success)
+		_, r, _ = c.PerformOperationalAction(ctx, []string{old}, oldCred, "geni_restart", client.Options{})
+		code("geni_restart "+when, r, am.Success)
+		within(t, 60*time.Second, "ready again "+when, state("geni_ready"))
+		_, r, _ = c.Allocate(ctx, old, oldCred, request("more"), client.Options{})
+		code("Allocate "+when, r, am.Unavailable)
+	}
+	still("in the lockdown")
+	s.stop()
+	all := s.allocated()
+	if n := int64(len(all)); n != reserved.Load()+1 {
+		t.Errorf("the journal tells of %d reservations, want %d", n, reserved.Load()+1)
+	}
+	for _, at := range all {
+		if at.After(locked) {
+			t.Errorf("a reservation was decided %v after the command had returned", at.Sub(locked))
+		}
+	}
+	s.start()
+	c = s.as(user, false)
+	still("after a restart")
+	_, r, _ = c.Delete(ctx, []string{old}, oldCred, client.Options{})
+	code("Delete", r, am.Success)
+	site("lockdown", "--lift")
+	_, r, _ = c.Allocate(ctx, old, oldCred, request("again"), client.Options{})
+	code("Allocate when it is lifted", r, am.Success)
+}
+
+// allocated gives when reservations were decided, by the journal of a site that
+// is not served.
+func (s *served) allocated() (all []time.Time) {
+	s.t.Helper()
+	st, err := store.Open(filepath.Join(s.dir, "state.db"), store.Options{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer st.Close()
+	err = st.Read(func(v *store.View) error {
+		return v.Journal(func(e am.JournalEntry) bool {
+			if e.Event == "Allocate" {
+				all = append(all, e.At)
+			}
+			return true
+		})
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return all
+}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"patchbay/am/operate"
+	"patchbay/testdata/census"
+)
+
+// TestRestoredSiteWithRealNodes is TestRestoredSiteGivesNothingAway with nodes that
+// run: one that the backup does not know of lives on, and keeps its host from being
+// given to anybody, until an operator has it removed. One that the backup promises and
+// that was given back since is failed, in words that say so.
+func TestRestoredSiteWithRealNodes(t *testing.T) {
+	s := newLocalSite(t, "restored.example.org")
+	before := s.census()
+	s.people("first", "late", "other")
+	request := filepath.Join(s.dir, "request.xml")
+	s.start()
+	s.call("Allocate", request)
+	s.call("Provision")
+	s.await("geni_notready", 2)
+	s.call("PerformOperationalAction", "start")
+	s.await("geni_ready", 2)
+	kept := s.doors()["server"]
+	s.says("ann", kept, "nohup sleep 1000 >/dev/null 2>&1 </dev/null & echo $! > pid", "")
+	backup := filepath.Join(t.TempDir(), "backup.db")
+	s.does("backup", backup)
+
+	// Since then one node is given back, and another is made.
+	var rows [2]operate.Sliver
+	for i, line := range strings.SplitN(strings.TrimSpace(s.does("slivers", "first", "--json")), "\n", 2) {
+		if err := json.Unmarshal([]byte(line), &rows[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gone := rows[0]
+	if gone.ClientID != "client" {
+		gone = rows[1]
+	}
+	s.call("Delete", gone.URN.String())
+	within(t, time.Minute, "the node is gone", func() bool { return !strings.Contains(s.local("list"), "client") })
+	onLate := func(args ...string) string {
+		t.Helper()
+		code, out := s.asAnn("late", args...)
+		if code != 0 {
+			t.Fatal(out)
+		}
+		return out
+	}
+	manifest := filepath.Join(t.TempDir(), "manifest.xml")
+	onLate("--api-version", "2", "CreateSliver", request)
+	within(t, time.Minute, "the late nodes are ready", func() bool { return strings.Count(onLate("Status"), "geni_ready") == 2 })
+	onLate("-o", manifest, "Describe")
+	list, err := logins(readFile(t, manifest))
+	if err != nil || len(list) != 2 {
+		t.Fatal(list, err)
+	}
+	late := list[0]
+	s.says("ann", late, "echo late", "late\n")
+
+	s.stop()
+	has(t, s.does("restore", "--yes", backup), "late", "is what the site has promised from now on")
+	s.start()
+	within(t, time.Minute, "it is known what there is", func() bool {
+		return strings.Count(s.does("nodes", "--unpromised"), "nothing new goes to its node") == 2
+	})
+	has(t, s.does("nodes"), "drained", "has 2 that nobody was promised: nodes --unpromised")
+	within(t, 20*time.Second, "what was lost is failed", func() bool { return strings.Contains(s.call("Status"), "geni_failed") })
+	has(t, s.call("Status"), "geni_ready", "its resource has vanished from its provider")
+	if doors := s.doors(); doors["server"] != kept || doors["client"].port != "" {
+		t.Errorf("the doors are %v, want %v alone", doors, kept)
+	}
+	s.opens(kept)
+	s.says("ann", kept, "kill -0 $(cat pid) && echo alive", "alive\n")
+	s.opens(late) // nobody has said that it is to go
+	code, out := s.asAnn("other", "Allocate", request)
+	if code == 0 || !strings.Contains(out, "TOOBIG (6)") || !strings.Contains(out, "in service") {
+		t.Errorf("Allocate on a host with nodes that nobody was promised: exit status %d\n%s", code, out)
+	}
+
+	// An operator has them removed.
+	var lost []string
+	for line := range strings.Lines(s.does("nodes", "--unpromised", "--json")) {
+		var row unpromisedRow
+		if err := json.Unmarshal([]byte(line), &row); err != nil || row.Provider != "local" || !row.Holds || row.Released {
+			t.Errorf("%s, %v", line, err)
+		}
+		lost = append(lost, row.Resource)
+	}
+	if len(lost) != 2 {
+		t.Fatalf("nobody was promised %v", lost)
+	}
+	has(t, s.does("release", "--unpromised", lost[0], lost[1]), "Gone: "+lost[0], "Gone: "+lost[1])
+	if _, err := s.ssh("ann", late, "true"); err == nil {
+		t.Error("a node that was removed is open")
+	}
+	has(t, s.does("nodes", "--unpromised"), "they have nothing that nobody was promised")
+	if code, out := s.asAnn("other", "Allocate", request); code != 0 {
+		t.Errorf("Allocate of what is free: exit status %d\n%s", code, out)
+	}
+	s.says("ann", kept, "kill -0 $(cat pid) && echo alive", "alive\n")
+
+	// What was lost is given back like anything else.
+	s.call("Delete")
+	if code, out := s.asAnn("other", "Delete"); code != 0 {
+		t.Error(out)
+	}
+	within(t, time.Minute, "all is given back", func() bool {
+		return !strings.Contains(s.local("list"), "server") && !strings.Contains(s.does("slivers"), "first")
+	})
+	if has := s.has("local"); len(has) > 0 {
+		t.Errorf("in the end the provider has %v", has)
+	}
+	s.stop()
+	s.local("clean")
+	census.Await(t, before, 10*time.Second)
+}

@@ -1,0 +1,217 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"patchbay/inventory/local"
+	"patchbay/testdata/census"
+)
+
+// twoLinked asks for two nodes with a link between them.
+const twoLinked = `<rspec xmlns="http://www.geni.net/resources/rspec/3" type="request">
+  <node client_id="left"><sliver_type name="vm"/><interface client_id="left:0"><ip address="10.0.9.1" netmask="255.255.255.0"/></interface></node>
+  <node client_id="right"><sliver_type name="vm"/><interface client_id="right:0"><ip address="10.0.9.2" netmask="255.255.255.0"/></interface></node>
+  <link client_id="between"><interface_ref client_id="left:0"/><interface_ref client_id="right:0"/></link>
+</rspec>`
+
+// acrossLink is what a node says that reaches right over the link.
+const acrossLink = `getent hosts right | cut -d ' ' -f 1; ssh -o BatchMode=yes -o StrictHostKeyChecking=accept-new -o LogLevel=ERROR right hostname`
+
+// census is what this host has of the site.
+func (s *localSite) census() census.Census {
+	s.t.Helper()
+	c, err := census.Take(census.Options{Only: []string{s.instance, s.dir}, Roots: []string{"/run/patchbay-local", "/var/lib/patchbay-local"}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return c
+}
+
+// people makes ann, and slices of hers.
+func (s *localSite) people(slices ...string) {
+	s.t.Helper()
+	s.does("user", "ann")
+	for _, name := range slices {
+		s.does("slice", name, "--owner", "ann")
+	}
+}
+
+// does runs an operator's command that ends well, and gives what it says.
+func (s *localSite) does(args ...string) string {
+	s.t.Helper()
+	code, out := tell(s.t, append(args, "--config", s.dir)...)
+	if code != 0 {
+		s.t.Fatalf("%q: exit status %d\n%s", args, code, out)
+	}
+	return out
+}
+
+// refused runs one that ends with status 1, and gives what it says.
+func (s *localSite) refused(args ...string) string {
+	s.t.Helper()
+	code, out := tell(s.t, append(args, "--config", s.dir)...)
+	if code != 1 {
+		s.t.Fatalf("%q: exit status %d\n%s", args, code, out)
+	}
+	return out
+}
+
+// asAnn is a call of ann's about a slice, however it ends.
+func (s *localSite) asAnn(slice string, args ...string) (int, string) {
+	s.t.Helper()
+	return tell(s.t, append([]string{"call", "--url", s.url, "--user", filepath.Join(s.dir, "users", "ann"), "--slice", slice}, args...)...)
+}
+
+// opens waits until a door lets ann in.
+func (s *localSite) opens(l login) {
+	s.t.Helper()
+	var err error
+	defer func() {
+		if s.t.Failed() {
+			s.t.Log(err)
+		}
+	}()
+	within(s.t, time.Minute, "the door of "+l.node+" opens", func() bool {
+		_, err = s.ssh("ann", l, "true")
+		return err == nil
+	})
+}
+
+// frozen waits until all of a slice's slivers are frozen and off, and their nodes, too.
+func (s *localSite) frozen(slice string, nodes ...string) {
+	s.t.Helper()
+	within(s.t, time.Minute, slice+" is off", func() bool {
+		return strings.Count(s.does("slivers", slice), "frozen, notready") == len(nodes)
+	})
+	list := s.local("list")
+	for _, node := range nodes {
+		if !regexp.MustCompile(`(?m)^.*\b` + node + `\b.*\boff\b`).MatchString(list) {
+			s.t.Errorf("node %s of slice %s is not off:\n%s", node, slice, list)
+		}
+	}
+}
+
+// TestShutdownOfRealNodes is TestShutdown with nodes that run, a link between them,
+// and somebody logged in: all that ends, through crashes of server and testbed, too;
+// what was on the disks is there when an operator gives the slice back. Of another,
+// which is shut down while it is made and then released, this host keeps nothing.
+func TestShutdownOfRealNodes(t *testing.T) {
+	s := newLocalSite(t, "frozen.example.org")
+	before := s.census()
+	s.people("first", "second")
+	request := filepath.Join(t.TempDir(), "linked.xml")
+	if err := os.WriteFile(request, []byte(twoLinked), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s.start()
+	s.call("Allocate", request)
+	s.call("Provision")
+	s.await("geni_notready", 2)
+	s.call("PerformOperationalAction", "start")
+	s.await("geni_ready", 2)
+	doors := s.doors()
+	left, right := doors["left"], doors["right"]
+	s.says("ann", left, acrossLink, "10.0.9.2\nright\n")
+	s.says("ann", left, "echo evidence > note; sync", "")
+	session := s.session(t.Context(), "ann", left, "sleep 1000")
+	if err := session.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- session.Wait() }()
+	within(t, 30*time.Second, "somebody is logged in", func() bool {
+		out, err := s.ssh("ann", left, "pgrep -c sleep || true")
+		return err == nil && strings.TrimSpace(out) == "1"
+	})
+
+	s.call("Shutdown")
+	select {
+	case err := <-ended:
+		if err == nil {
+			t.Error("the session of a node that was shut down ends well")
+		}
+	case <-time.After(time.Minute):
+		t.Error("the session of a node that was shut down goes on")
+	}
+	s.frozen("first", "left", "right")
+	shut := func() {
+		t.Helper()
+		for _, door := range []login{left, right} {
+			if _, err := s.ssh("ann", door, "true"); err == nil {
+				t.Errorf("the door of %s is open", door.node)
+			}
+		}
+	}
+	shut()
+	for _, args := range [][]string{
+		{"Allocate", request}, {"Provision"}, {"Renew", "1h"}, {"PerformOperationalAction", "start"}, {"PerformOperationalAction", "update_users"},
+		{"Delete"}, {"Status"}, {"Describe"},
+	} {
+		code, out := s.asAnn("first", args...)
+		if code == 0 || !strings.Contains(out, "was shut down at ") || !strings.Contains(out, "only the operators of this aggregate can lift that") {
+			t.Errorf("%v of a frozen slice: exit status %d\n%s", args, code, out)
+		}
+	}
+
+	// Another is shut down while it is made, to be switched on.
+	for _, args := range [][]string{{"CreateSliver", filepath.Join(s.dir, "request.xml")}, {"Shutdown"}} {
+		if code, out := s.asAnn("second", append([]string{"--api-version", "2"}, args...)...); code != 0 {
+			t.Fatal(out)
+		}
+	}
+	if code, out := s.asAnn("second", "--api-version", "2", "SliverStatus"); code != 0 || !strings.Contains(out, "geni_status: shutdown") {
+		t.Errorf("SliverStatus of a frozen slice: exit status %d\n%s", code, out)
+	}
+	s.frozen("second", "server", "client")
+
+	// A crash of server and testbed opens nothing.
+	s.kill()
+	within(t, time.Minute, "the testbed ends with the server", func() bool {
+		return !(&testbed{instance: s.instance}).runs(t.Context(), local.Socket)
+	})
+	s.start()
+	within(t, time.Minute, "the testbed runs", func() bool { return (&testbed{instance: s.instance}).runs(t.Context(), local.Socket) })
+	s.frozen("first", "left", "right")
+	s.frozen("second", "server", "client")
+	shut()
+
+	// What operators see.
+	has(t, s.does("slices", "--shutdown"), "first", "second", "shut down, 2 notready", "ann")
+	has(t, s.does("slivers", "--slice", "first"), "left", "right", "frozen, notready")
+	has(t, s.does("manifest", "first"), `client_id="left"`, `client_id="between"`, `address="10.0.9.2"`, `type="manifest"`)
+	has(t, s.does("journal", "--event", "Shutdown"), "first", "second", "ann")
+	has(t, s.refused("release", "second"), "was shut down", "--frozen")
+
+	// One is given back to its user: door, keys, disk and link are as they were.
+	has(t, s.does("thaw", "first", "--reason", "all is well"), "no longer shut down; it has 2 slivers", "The nodes are off")
+	s.await("geni_notready", 2)
+	shut()
+	s.call("PerformOperationalAction", "start")
+	s.await("geni_ready", 2)
+	if again := s.doors(); again["left"] != left || again["right"] != right {
+		t.Errorf("the doors were %v and are %v", doors, again)
+	}
+	s.opens(left)
+	s.says("ann", left, "cat note; "+acrossLink, "evidence\n10.0.9.2\nright\n")
+
+	// The other is released.
+	has(t, s.does("release", "second", "--frozen", "--reason", "looked into"), "Released: 2 slivers", "stays shut down")
+	within(t, time.Minute, "its nodes are gone", func() bool {
+		list := s.local("list")
+		return !strings.Contains(list, "client") && !strings.Contains(list, "server")
+	})
+	if code, out := s.asAnn("second", "Allocate", request); code == 0 || !strings.Contains(out, "was shut down") {
+		t.Errorf("Allocate in a slice that stays shut down: exit status %d\n%s", code, out)
+	}
+	s.says("ann", left, acrossLink, "10.0.9.2\nright\n")
+	s.call("Delete")
+	within(t, time.Minute, "the nodes are gone", func() bool { return !strings.Contains(s.local("list"), "left") })
+	s.stop()
+	s.local("clean")
+	census.Await(t, before, 10*time.Second)
+}

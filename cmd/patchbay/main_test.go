@@ -1,0 +1,33 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestNobodyDumpsCores lets the real program run a provider that tells how
+// large a core it might leave.
+func TestNobodyDumpsCores(t *testing.T) {
+	bin, err := programs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	provider, told := filepath.Join(dir, "rack.prov"), filepath.Join(dir, "told")
+	script := "#!/bin/sh\n{ ulimit -S -c; ulimit -H -c; } >" + told + "\n"
+	if err := os.WriteFile(provider, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	// It describes nothing, so that the check fails.
+	out, _ := exec.Command(filepath.Join(bin, "patchbay"), "check", provider).CombinedOutput()
+	text, err := os.ReadFile(told)
+	if err != nil {
+		t.Fatalf("the provider was not run: %v\n%s", err, out)
+	}
+	if got := strings.Fields(string(text)); strings.Join(got, " ") != "0 0" {
+		t.Errorf("cores of %v blocks may be dumped, want 0 now and for good", got)
+	}
+}

@@ -1,0 +1,190 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+)
+
+// answering is a site at whose socket somebody answers each request with f.
+func answering(t *testing.T, f func(r *http.Request, c net.Conn)) (dir string) {
+	t.Helper()
+	dir = made(t)
+	short, done, err := shortPath(filepath.Join(dir, socketName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(done)
+	l, err := net.Listen("unix", short)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			if r, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
+				f(r, c)
+			}
+			c.Close()
+		}
+	}()
+	t.Cleanup(func() { l.Close(); <-ended })
+	return dir
+}
+
+// TestOrdersInDoubt gives orders of which no answer comes: they may have been done,
+// which is said, and how to look. A question without an answer has done nothing.
+func TestOrdersInDoubt(t *testing.T) {
+	const doubt = "It may have been done, or be done yet: before you say it again, look with: "
+	var answer atomic.Pointer[func(net.Conn)]
+	dir := answering(t, func(r *http.Request, c net.Conn) {
+		io.Copy(io.Discard, r.Body)
+		(*answer.Load())(c)
+	})
+	for _, tt := range []struct {
+		rule   string
+		answer func(c net.Conn)
+		want   string
+	}{
+		{"it goes without an answer", func(net.Conn) {}, "gone before the answer"},
+		{"its answer breaks off", func(c net.Conn) { io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{") }, "gone before the answer"},
+		{"its answer makes no sense", func(c net.Conn) { io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n{") }, "answers what cannot be read"},
+	} {
+		answer.Store(&tt.answer)
+		for _, args := range [][]string{
+			{"release", "first"}, {"renew", "first", "--for", "1h"}, {"thaw", "first"}, {"reload"}, {"clock", "--believe"}, {"release", "--unpromised", "x"},
+		} {
+			code, out := tell(t, append(args, "--config", dir)...)
+			if code != 1 || !strings.Contains(out, doubt) || !strings.Contains(out, "journal --since 10m --config "+dir) || !strings.Contains(out, tt.want) || strings.Contains(out, "or root") {
+				t.Errorf("%s: %q: %d %s", tt.rule, args, code, out)
+			}
+		}
+		for _, args := range [][]string{{"slivers"}, {"nodes", "--unpromised"}, {"clock"}} {
+			if code, out := tell(t, append(args, "--config", dir)...); code != 1 || strings.Contains(out, "may have been done") {
+				t.Errorf("%s: %q: %d %s", tt.rule, args, code, out)
+			}
+		}
+	}
+}
+
+// TestWhoDoesNotWaitIsToldOfTheDoubt interrupts an order that the site was told.
+func TestWhoDoesNotWaitIsToldOfTheDoubt(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	dir := answering(t, func(r *http.Request, c net.Conn) {
+		if r.URL.Path == "/release" {
+			interrupt()
+			io.Copy(io.Discard, c) // until it hangs up
+		}
+	})
+	var out bytes.Buffer
+	if code := run(ctx, []string{"release", "first", "--config", dir}, console{&out, &out}); code != 1 {
+		t.Errorf("exit status %d", code)
+	}
+	has(t, out.String(), "you have not waited for the answer", "It may have been done")
+}
+
+// TestWhyNoAnswerHasCome says each reason in words.
+func TestWhyNoAnswerHasCome(t *testing.T) {
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, tt := range []struct {
+		ctx  context.Context
+		err  error
+		want string
+	}{
+		{t.Context(), &net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, "it has not answered within 30s"},
+		{t.Context(), io.ErrUnexpectedEOF, "it has gone before the answer"},
+		{t.Context(), &net.OpError{Op: "read", Err: syscall.ECONNRESET}, "it has gone before the answer"},
+		{t.Context(), errors.New("odd"), "odd"},
+		{gone, net.ErrClosed, "you have not waited for the answer"},
+	} {
+		if got := unanswered(tt.ctx, tt.err).Error(); !strings.Contains(got, tt.want) {
+			t.Errorf("%v: %s, want %s", tt.err, got, tt.want)
+		}
+	}
+	if got := unasked(t.Context(), "admin.sock", syscall.EACCES).Error(); !strings.Contains(got, "be its user, or root") {
+		t.Error(got)
+	}
+}
+
+// TestOutputThatCannotBeWritten holds that a full disk behind the output is told as
+// that, of a served site and of one that is not.
+func TestOutputThatCannotBeWritten(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip("no /dev/full: ", err)
+	}
+	defer full.Close()
+	served := answering(t, func(r *http.Request, c net.Conn) {
+		row := `{"urn":"urn:publicid:IDN+example.org+slice+first","slivers":0,"created":"2030-01-01T00:00:00Z"}` + "\n"
+		io.WriteString(c, "HTTP/1.1 200 OK\r\n\r\n"+row)
+	})
+	for where, dir := range map[string]string{"served": served, "not served": stocked(t)} {
+		for _, args := range [][]string{{"slices", "--json"}, {"slices"}, {"slivers", "--json"}} {
+			var out bytes.Buffer
+			code := run(t.Context(), append(args, "--config", dir), console{full, &out})
+			if code != 1 || !strings.Contains(out.String(), "not all of its output can be written: write /dev/full: no space left on device") || strings.Contains(out.String(), "broke off") {
+				t.Errorf("%s: %q: %d %s", where, args, code, out.String())
+			}
+		}
+	}
+	var out bytes.Buffer
+	if code := run(t.Context(), []string{"release", "first", "--config", stocked(t)}, console{full, &out}); code != 1 || !strings.Contains(out.String(), "the command has ended, but") {
+		t.Errorf("release: %d %s", code, out.String())
+	}
+	reader, left, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader.Close()
+	defer left.Close()
+	out.Reset()
+	if code := run(t.Context(), []string{"release", "first", "--config", stocked(t)}, console{left, &out}); code != 0 || out.Len() > 0 {
+		t.Errorf("release for a reader that has left: %d %s", code, out.String())
+	}
+}
+
+// FuzzOrdersOfTheSite reads anything as an order: what is taken has nothing else in it.
+func FuzzOrdersOfTheSite(f *testing.F) {
+	f.Add(`{"operator":"ann"}`)
+	f.Add(`{"operator":"ann"} x`)
+	f.Add(`{"operator":"ann","Operator":"bob"}`)
+	f.Fuzz(func(t *testing.T, body string) {
+		for _, more := range []string{"", "{}", "x"} {
+			w := &discarded{header: http.Header{}}
+			r, err := http.NewRequest("POST", "/reload", strings.NewReader(body+more))
+			if err != nil {
+				t.Fatal(err)
+			}
+			o, ok := readOrder(w, r)
+			if ok != (w.status == 0) || ok && (o.Operator == "" || more != "") || !ok && w.status != 400 && w.status != 422 {
+				t.Errorf("%q: %v %+v, %d", body+more, ok, o, w.status)
+			}
+		}
+	})
+}
+
+// discarded is an answer of which only the status counts.
+type discarded struct {
+	header http.Header
+	status int
+}
+
+func (d *discarded) Header() http.Header         { return d.header }
+func (d *discarded) Write(b []byte) (int, error) { return len(b), nil }
+func (d *discarded) WriteHeader(status int)      { d.status = status }

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+func TestFilesAreReadAsFarAsTheyMayBe(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "request.xml")
+	for size, want := range map[int64]string{3: "", maxRegular + 1: "it is larger than 64 MiB; name a shorter one"} {
+		if err := errors.Join(os.WriteFile(file, nil, 0o600), os.Truncate(file, size)); err != nil {
+			t.Fatal(err)
+		}
+		text, err := readRegular(file)
+		if want == "" && (err != nil || int64(len(text)) != size) || want != "" && (err == nil || !strings.Contains(err.Error(), file+": "+want)) {
+			t.Errorf("%d bytes: %d of them, %v, want %q", size, len(text), err, want)
+		}
+	}
+}
+
+// TestPipesAreRefusedWithTheRemedy that there is: - where it is taken.
+func TestPipesAreRefusedWithTheRemedy(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const refused, remedy = "it is not a regular file but a pipe; name one that is", "; or give - and pipe it in"
+	if _, err := readRegular(pipe); err == nil || !strings.HasSuffix(err.Error(), refused) {
+		t.Errorf("where - is not taken: %v", err)
+	}
+	for _, args := range [][]string{{"check", pipe}, {"draw", pipe}} {
+		code, out := tell(t, args...)
+		if code == 0 || !strings.Contains(out, refused+remedy) {
+			t.Errorf("%q: %d %s", args, code, out)
+		}
+	}
+	if _, err := readInput(pipe); err == nil || !strings.HasSuffix(err.Error(), refused+remedy) {
+		t.Errorf("a call: %v", err)
+	}
+	if _, err := readInput(t.TempDir()); err == nil || strings.Contains(err.Error(), remedy) {
+		t.Errorf("a folder: %v", err)
+	}
+}

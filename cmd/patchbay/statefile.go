@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"patchbay/am/audit"
+	"patchbay/am/store"
+)
+
+// copyMarks are what the names of older states, which a restore or a later program
+// has kept beside the one of today, have after its name.
+var copyMarks = []string{".before-restore-", ".schema"}
+
+// leftMarks are what the names of files have that were not finished.
+var leftMarks = []string{".new-", ".restore-"}
+
+// beside lists the files beside the state whose names go on with one of the marks.
+func (c *Config) beside(marks []string) (names []string, err error) {
+	dir := filepath.Dir(c.State)
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, e := range entries {
+		rest, ok := strings.CutPrefix(e.Name(), filepath.Base(c.State))
+		for _, mark := range marks {
+			if ok && strings.HasPrefix(rest, mark) {
+				names = append(names, filepath.Join(dir, e.Name()))
+			}
+		}
+	}
+	return names, err
+}
+
+// hasState tells whether the site has a state. Of a site that has none yet the audit
+// knows no change, and no older states are there; one that has these and no state has
+// lost it, which is the error: to begin anew would forget all promises.
+func (c *Config) hasState() (bool, error) {
+	_, err := os.Lstat(c.State)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err == nil, err
+	}
+	signs, err := c.beside(copyMarks)
+	if err != nil {
+		return false, err
+	}
+	seen, err := audit.Seen(c.Audit)
+	if err != nil {
+		return false, fmt.Errorf("there is no store %s, and whether there was one cannot be read from the audit: %w", c.State, err)
+	}
+	if seen > 0 {
+		signs = append([]string{c.Audit}, signs...)
+	}
+	if len(signs) == 0 {
+		return false, nil
+	}
+	return false, &lostStateError{c.State, signs}
+}
+
+// lostStateError says that a site has promised something, and its state is gone.
+type lostStateError struct {
+	state string
+	signs []string // files that show it
+}
+
+func (e *lostStateError) Error() string {
+	more := ""
+	if n := len(e.signs) - 3; n > 0 {
+		more = fmt.Sprintf(" and %d more", n)
+	}
+	files := strings.Join(e.signs[:min(3, len(e.signs))], ", ") + more
+	return fmt.Sprintf("there is no store %s, and the site had one, as %s shows; bring a backup back with patchbay restore FILE; to begin anew and forget all promises, move away: %s", e.state, e.signs[0], files)
+}
+
+// openStore opens the store, or makes that of a new site. now is the site's clock.
+func (c *Config) openStore(now func() time.Time, broken func(error)) (*store.Store, error) {
+	if _, err := c.hasState(); err != nil {
+		return nil, err
+	}
+	o := c.storeOptions(now)
+	o.Broken = broken
+	return store.Open(c.State, o)
+}
+
+// openRecords opens what a site that is about to serve keeps: its store, the audit,
+// and what of both is still to be told to hooks.
+func (s *site) openRecords(context.Context) (err error) {
+	c := s.config
+	if s.store, err = c.openStore(s.clock.Now, s.tellBroken); err != nil {
+		return err
+	}
+	if s.audit, err = audit.Open(c.Audit, s.store, audit.Options{Log: s.log, Now: s.clock.Now}); err != nil {
+		return err
+	}
+	return s.openHooks()
+}

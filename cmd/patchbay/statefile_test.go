@@ -1,0 +1,253 @@
+package main
+
+import (
+	"encoding/binary"
+	"errors"
+	"io/fs"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"go.etcd.io/bbolt"
+)
+
+// TestLostState: a site that was served and whose state is gone does not begin anew
+// by itself, whoever asks; on purpose it does.
+func TestLostState(t *testing.T) {
+	k := newKeeper(t)
+	file, state := k.path("b.db"), k.path("state.db")
+	k.ok([]string{"check"})
+	s := serve(t, k.dir, "--listen", "127.0.0.1:0")
+	k.allocate(s, "first")
+	k.ok([]string{"backup", file}, "2 slivers")
+	s.stop()
+	if err := os.Remove(state); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"serve"}, {"check"}, {"backup", k.path("c.db")}, {"slivers"}, {"nodes"}, {"release", "first", "--reason", "why"}, {"clock"},
+	} {
+		k.no(args, "there is no store "+state, "and the site had one, as "+k.path("audit.log")+" shows", "patchbay restore FILE", "move away: ")
+		if _, err := os.Lstat(state); !errors.Is(err, fs.ErrNotExist) {
+			t.Fatalf("%q has made a new state", args)
+		}
+	}
+	k.ok([]string{"restore", file}, "Nothing is there now, so nobody knows", "2 slivers")
+	k.ok([]string{"restore", file}, "What it was before is in ")
+	if err := errors.Join(os.Remove(state), os.Remove(k.path("audit.log"))); err != nil {
+		t.Fatal(err)
+	}
+	k.no([]string{"serve"}, "and the site had one, as "+state+".before-restore-")
+	kept, err := (&Config{State: state}).beside(copyMarks)
+	if err != nil || len(kept) != 1 {
+		t.Fatal(kept, err)
+	}
+	if err := os.Remove(kept[0]); err != nil {
+		t.Fatal(err)
+	}
+	s = serve(t, k.dir, "--listen", "127.0.0.1:0")
+	k.ok([]string{"slivers"}, "There is no such sliver.")
+	s.stop()
+}
+
+// TestRestoreReplacesNothingGood: what cannot be opened and is not damaged stays, with
+// --yes too.
+func TestRestoreReplacesNothingGood(t *testing.T) {
+	k := newKeeper(t)
+	file, state := k.path("b.db"), k.path("state.db")
+	s := serve(t, k.dir, "--listen", "127.0.0.1:0")
+	k.allocate(s, "first")
+	s.stop()
+	k.ok([]string{"backup", file}, "2 slivers")
+	good := readFile(t, state)
+	for _, tt := range []struct {
+		rule string
+		make func() error
+		want string
+	}{
+		{"of a later program", func() error {
+			return inMeta(state, "schema", binary.BigEndian.AppendUint64(nil, 99))
+		}, "it has schema 99"},
+		{"of another site", func() error { return inMeta(state, "site", []byte("other.example.org")) }, "other.example.org"},
+		{"a pipe", func() error { return errors.Join(os.Remove(state), syscall.Mkfifo(state, 0o600)) }, "it is a directory, pipe or device"},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			k := &keeper{t, k.dir, k.site}
+			if err := errors.Join(os.RemoveAll(state), os.WriteFile(state, []byte(good), 0o600), tt.make()); err != nil {
+				t.Fatal(err)
+			}
+			before, err := os.Lstat(state)
+			if err != nil {
+				t.Fatal(err)
+			}
+			k.no([]string{"restore", "--yes", file}, "what is there now is not damaged, so it is not replaced", tt.want, "move it away")
+			if now, err := os.Lstat(state); err != nil || !os.SameFile(before, now) {
+				t.Errorf("there is %v now, %v", now, err)
+			}
+			k.clean()
+		})
+	}
+}
+
+// TestRestoreOverADamagedRecord: a state that opens and cannot be read is replaced as
+// one that does not open.
+func TestRestoreOverADamagedRecord(t *testing.T) {
+	k := newKeeper(t)
+	file, state := k.path("b.db"), k.path("state.db")
+	s := serve(t, k.dir, "--listen", "127.0.0.1:0")
+	k.allocate(s, "first")
+	s.stop()
+	k.ok([]string{"backup", file}, "2 slivers")
+	if err := os.WriteFile(state, []byte(flipped(readFile(t, state), `"Generation":`)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	k.no([]string{"serve"}, "a stored record is damaged", "restore a backup")
+	k.no([]string{"restore", file}, "What is there now cannot be read", "a stored record is damaged", "add --yes")
+	k.ok([]string{"restore", "--yes", file}, "1 slice, 2 slivers", "What it was before is in ")
+	k.ok([]string{"check"}, "all records and indexes agree")
+	k.clean()
+}
+
+// TestStateRemovedWhileServed: what nobody would find again is not promised, and a
+// backup keeps what was.
+func TestStateRemovedWhileServed(t *testing.T) {
+	k := newKeeper(t)
+	file, state := k.path("b.db"), k.path("state.db")
+	s := serve(t, k.dir, "--listen", "127.0.0.1:0")
+	k.allocate(s, "first")
+	if err := os.Remove(state); err != nil {
+		t.Fatal(err)
+	}
+	code, out := tell(t, "call", "--url", s.url, "--user", k.path("users/ann"), "--slice", "second", "Allocate", k.path("request.xml"))
+	if code == 0 || !strings.Contains(out, "DBERROR") {
+		t.Errorf("a call ended with %d:\n%s", code, out)
+	}
+	if status, text := get(t, s.admin+"/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(text, "make a backup with patchbay backup before you stop the server") {
+		t.Errorf("it is %d %s", status, text)
+	}
+	k.ok([]string{"backup", file}, "1 slice, 2 slivers")
+	s.stop()
+	k.no([]string{"serve"}, "there is no store "+state)
+	k.ok([]string{"restore", file}, "1 slice, 2 slivers")
+	s = serve(t, k.dir, "--listen", "127.0.0.1:0")
+	k.ok([]string{"slivers"}, "first/")
+	s.stop()
+}
+
+// TestStatePutBackWhileServed: what to do is told of a file that is there again, too,
+// and a start is all that it takes.
+func TestStatePutBackWhileServed(t *testing.T) {
+	k := newKeeper(t)
+	state := k.path("state.db")
+	s := serve(t, k.dir, "--listen", "127.0.0.1:0")
+	k.allocate(s, "first")
+	if err := os.Rename(state, state+".away"); err != nil {
+		t.Fatal(err)
+	}
+	refused := func() {
+		t.Helper()
+		code, out := tell(t, "call", "--url", s.url, "--user", k.path("users/ann"), "--slice", "second", "Allocate", k.path("request.xml"))
+		if code == 0 || !strings.Contains(out, "DBERROR") {
+			t.Errorf("a call ended with %d:\n%s", code, out)
+		}
+	}
+	refused()
+	if err := os.Rename(state+".away", state); err != nil {
+		t.Fatal(err)
+	}
+	refused()
+	if status, text := get(t, s.admin+"/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(text, "was not at its place") || !strings.Contains(text, "put the file back and start the server again") {
+		t.Errorf("it is %d %s", status, text)
+	}
+	s.stop()
+	s = serve(t, k.dir, "--listen", "127.0.0.1:0")
+	k.ok([]string{"slivers"}, "first/")
+	k.allocate(s, "second")
+	s.stop()
+}
+
+// inMeta sets a key among what a store says of itself.
+func inMeta(path, key string, value []byte) error {
+	db, err := bbolt.Open(path, 0o600, nil)
+	if err != nil {
+		return err
+	}
+	return errors.Join(db.Update(func(tx *bbolt.Tx) error {
+		return tx.Bucket([]byte("v1")).Bucket([]byte("meta")).Put([]byte(key), value)
+	}), db.Close())
+}
+
+// TestCheckTellsOfLeftovers: what a killed command has left is named.
+func TestCheckTellsOfLeftovers(t *testing.T) {
+	k := newKeeper(t)
+	s := serve(t, k.dir, "--listen", "127.0.0.1:0")
+	s.stop()
+	left := k.path("state.db.restore-123")
+	if err := os.WriteFile(left, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	k.ok([]string{"check"}, "left over by what was killed: "+left)
+}
+
+// TestServedStoreIsDamaged writes noise over the store of a site that is served: it
+// lives, is not ready, tells why, and promises nothing more.
+func TestServedStoreIsDamaged(t *testing.T) {
+	for _, tt := range []struct {
+		rule     string
+		from, to int // pages
+	}{
+		{"its first pages", 0, 2}, {"all but its first pages", 2, 1000},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			k := newKeeper(t)
+			state := k.path("state.db")
+			s := serve(t, k.dir, "--listen", "127.0.0.1:0")
+			k.allocate(s, "first")
+			if status, text := get(t, s.admin+"/readyz"); status != http.StatusOK {
+				t.Fatalf("before, it is %d %s", status, text)
+			}
+			if err := noise(state, tt.from, tt.to); err != nil {
+				t.Fatal(err)
+			}
+			code, out := tell(t, "call", "--url", s.url, "--user", k.path("users/ann"), "--slice", "second", "Allocate", k.path("request.xml"))
+			if code == 0 || !regexp.MustCompile(`DBERROR|SERVERERROR`).MatchString(out) {
+				t.Errorf("a call ended with %d:\n%s", code, out)
+			}
+			if status, text := get(t, s.admin+"/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(text, "damaged") || !strings.Contains(text, "restore a backup") {
+				t.Errorf("it is %d %s", status, text)
+			}
+			if _, text := get(t, s.admin+"/metrics"); !regexp.MustCompile(`(?m)^\S*store_broken 1$`).MatchString(text) {
+				t.Errorf("no number tells of it:\n%s", text)
+			}
+			k.no([]string{"check"}, "damaged")
+			k.no([]string{"backup", k.path("b.db")}, "damaged")
+			s.stop()
+			if log := s.out.String(); !strings.Contains(log, "the store promises nothing more") || strings.Contains(log, "panic:") {
+				t.Errorf("the log is:\n%s", log)
+			}
+		})
+	}
+}
+
+// noise writes over some pages of a file, up to its end.
+func noise(path string, from, to int) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	b := make([]byte, min(int64(to)*4096, info.Size())-int64(from)*4096)
+	r := rand.New(rand.NewPCG(1, 2))
+	for i := range b {
+		b[i] = byte(r.Uint32())
+	}
+	_, err = f.WriteAt(b, int64(from)*4096)
+	return errors.Join(err, f.Close())
+}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/pflag"
+
+	"patchbay/am"
+	"patchbay/am/operate"
+)
+
+const tasksLong = `List what providers still have to do: for which sliver, since when, how often that
+has failed, when it is tried again, and what the provider said. The argument means
+slices.` + listLong
+
+type tasksOptions struct{ listOptions }
+
+// taskGoals are the words for what is to be done.
+var taskGoals = []string{
+	string(am.GoalMake), string(am.GoalStart), string(am.GoalStop), string(am.GoalRestart), string(am.GoalUsers), string(am.GoalRemove), string(am.GoalUndo),
+}
+
+func (o *tasksOptions) AddFlags(fs *pflag.FlagSet) {
+	o.addFlags(fs, "tasks")
+	o.argument = &o.filter.Slice
+	o.addPattern(fs, &o.filter.Slice, "slice", "the sliver's slice, as the argument")
+	o.addPattern(fs, &o.filter.Sliver, "sliver", "the sliver's client_id, or its URN")
+	o.addPattern(fs, &o.filter.User, "user", "the user who reserved the sliver")
+	o.addPattern(fs, &o.filter.Component, "component", "the component it is on")
+	o.addPattern(fs, &o.filter.Provider, "provider", "the provider")
+	o.addStates(fs, "goal", taskGoals)
+	o.addSpan(fs)
+}
+
+func (o *tasksOptions) Run(ctx context.Context, c console) error {
+	head := []string{"SLIVER", "GOAL", "ON", "FAILED", "NEXT TRY", "SINCE"}
+	if o.Wide {
+		head = append(head, "PROVIDER", "REQUEST", "URN")
+	}
+	head = append(head, "ERROR")
+	return show(ctx, &o.listOptions, c, "Nothing is to be done.", head, func(t *table, x *operate.Task) {
+		next := "now"
+		if x.Next.After(t.now) {
+			next = sayDistance(x.Next.Sub(t.now))
+		}
+		cells := []string{
+			t.sliver(x.Sliver, x.Slice, x.ClientID), string(x.Goal), x.ComponentName, fmt.Sprint(x.Attempt), next, t.when(x.Since),
+		}
+		if o.Wide {
+			cells = append(cells, x.Provider, x.Request, x.Sliver.String())
+		}
+		t.row(append(cells, t.cut(x.Error, 60))...)
+	})
+}

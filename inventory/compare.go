@@ -1,0 +1,331 @@
+package inventory
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"patchbay/am"
+	"patchbay/inventory/span"
+)
+
+// Change says what a newer inventory has otherwise than an older one, for operators.
+type Change struct {
+	// Kind is "component", "sliver type", "image" and the like, or "the site".
+	Kind string
+	// Names are those of which the same is to be said, at most twenty names and
+	// ranges such as pc1..pc12.
+	Names []string `json:",omitempty"`
+	// Count is how many they are, and More how many others.
+	Count int
+	More  int `json:",omitempty"`
+	Text  string
+}
+
+const (
+	// maxNames is how many names and ranges of one change are told.
+	maxNames = 20
+	// maxCounted is how many names are kept until then.
+	maxCounted = 10_000
+)
+
+// String is the change as one line.
+func (c Change) String() string {
+	head := c.Kind
+	switch {
+	case c.Count+c.More < 2:
+	case strings.HasSuffix(head, "s"):
+		head += "es"
+	default:
+		head += "s"
+	}
+	if len(c.Names) > 0 {
+		head += " " + strings.Join(c.Names, ", ")
+	}
+	if c.More > 0 {
+		head += fmt.Sprintf(" and %d more", c.More)
+	}
+	return head + ": " + c.Text
+}
+
+// Compare tells all that is otherwise in now than in was, what is alike in one
+// Change. What it means for slivers that are there, Meet tells.
+func Compare(was, now *Inventory) []Change {
+	d := &differences{places: map[[2]string]int{}}
+	d.components(was, now)
+	named(d, "sliver type", was.SliverTypes, now.SliverTypes, func(t *SliverType) string { return t.Name }, d.sliverType)
+	named(d, "image", was.Images, now.Images, func(i *Image) string { return i.Name }, func(name string, a, b *Image) {
+		if *a != *b {
+			d.add("image", name, "is described otherwise")
+		}
+	})
+	named(d, "link", was.Links, now.Links, func(l *Link) string { return l.Name }, func(name string, a, b *Link) {
+		if a.URN != b.URN || a.Type != b.Type || a.Capacity != b.Capacity {
+			d.add("link", name, "is described otherwise")
+		}
+	})
+	named(d, "shared VLAN", was.SharedVLANs, now.SharedVLANs, func(v *SharedVLAN) string { return v.Name }, func(name string, a, b *SharedVLAN) {
+		switch {
+		case a.Tag != b.Tag:
+			d.add("shared VLAN", name, fmt.Sprintf("its tag was %d and is %d", a.Tag, b.Tag))
+		case *a != *b:
+			d.add("shared VLAN", name, "is described otherwise")
+		}
+	})
+	listed(d, "VLAN tag", was.VLANs, now.VLANs, strconv.Itoa)
+	listed(d, "public address", was.PublicAddresses, now.PublicAddresses, netip.Addr.String)
+	d.site(was, now)
+	return d.told()
+}
+
+// differences collects changes; those of one kind and text become one.
+type differences struct {
+	all    []Change
+	places map[[2]string]int
+}
+
+func (d *differences) add(kind, name, text string) {
+	key := [2]string{kind, text}
+	i, ok := d.places[key]
+	if !ok {
+		i = len(d.all)
+		d.places[key] = i
+		d.all = append(d.all, Change{Kind: kind, Text: text})
+	}
+	switch c := &d.all[i]; {
+	case name == "":
+	case len(c.Names) == maxCounted:
+		c.More++
+	default:
+		c.Names = append(c.Names, name)
+		c.Count++
+	}
+}
+
+// told are the changes with their names as ranges.
+func (d *differences) told() []Change {
+	for i := range d.all {
+		c := &d.all[i]
+		if c.Names = span.Fold(c.Names); len(c.Names) > maxNames {
+			c.More += len(c.Names) - maxNames
+			c.Names = c.Names[:maxNames]
+		}
+		if c.Count+c.More > 1 {
+			c.Text = ofSeveral(c.Text)
+		}
+	}
+	return d.all
+}
+
+// severals are texts about one thing, and the same about several.
+var severals = map[string]string{
+	"is new":                 "are new",
+	"is described otherwise": "are described otherwise",
+	"is no longer there":     "are no longer there",
+	"is no longer there; it is not advertised, and takes nothing new": "are no longer there; they are not advertised, and take nothing new",
+	"is drained; it takes nothing new":                                "are drained; they take nothing new",
+	"is no longer drained":                                            "are no longer drained",
+	"was exclusive and is shared":                                     "were exclusive and are shared",
+	"was shared and is exclusive":                                     "were shared and are exclusive",
+}
+
+// ofSeveral is a text about one thing, said of several.
+func ofSeveral(text string) string {
+	if its, ok := strings.CutPrefix(text, "its "); ok {
+		return "their " + its
+	}
+	return cmp.Or(severals[text], text)
+}
+
+// named compares two lists of things with names; both is for those in both.
+func named[T any](d *differences, kind string, was, now []T, name func(T) string, both func(name string, a, b T)) {
+	before := make(map[string]T, len(was))
+	for _, x := range was {
+		before[name(x)] = x
+	}
+	for _, x := range now {
+		n := name(x)
+		a, ok := before[n]
+		if delete(before, n); ok {
+			both(n, a, x)
+		} else {
+			d.add(kind, n, "is new")
+		}
+	}
+	for _, x := range was {
+		if _, left := before[name(x)]; left {
+			d.add(kind, name(x), "is no longer there")
+		}
+	}
+}
+
+// listed compares two lists of plain values.
+func listed[T comparable](d *differences, kind string, was, now []T, text func(T) string) {
+	named(d, kind, was, now, text, func(string, T, T) {})
+}
+
+func (d *differences) components(was, now *Inventory) {
+	matched := make(map[*Component]bool, len(now.Components))
+	for _, c := range now.Components {
+		old, ok := was.Component(c.URN)
+		if !ok {
+			// The same to its provider, under another URN.
+			if old, ok = was.ComponentNamed(c.Name); ok {
+				if _, stays := now.Component(old.URN); stays || old.Provider != c.Provider {
+					ok = false
+				}
+			}
+		}
+		if !ok {
+			d.add("component", c.Name, "is new")
+			continue
+		}
+		matched[old] = true
+		d.component(old, c)
+	}
+	for _, c := range was.Components {
+		if !matched[c] {
+			d.add("component", c.Name, "is no longer there; it is not advertised, and takes nothing new")
+		}
+	}
+}
+
+func (d *differences) component(a, b *Component) {
+	add := func(format string, args ...any) { d.add("component", b.Name, fmt.Sprintf(format, args...)) }
+	switch {
+	case !a.Drained && b.Drained:
+		add("is drained; it takes nothing new")
+	case a.Drained && !b.Drained:
+		add("is no longer drained")
+	}
+	if !a.URN.Equal(b.URN) {
+		add("its component_id was %s and is %s", a.URN, b.URN)
+	}
+	if a.Name != b.Name {
+		add("its name was %s", a.Name)
+	}
+	switch {
+	case a.Exclusive && !b.Exclusive:
+		add("was exclusive and is shared")
+	case !a.Exclusive && b.Exclusive:
+		add("was shared and is exclusive")
+	case a.Capacity != b.Capacity:
+		add("its capacity was %s and is %s", amountText(a.Capacity), amountText(b.Capacity))
+	}
+	texts := func(what string, a, b []string) {
+		if !slices.Equal(a, b) {
+			add("its %s were %s and are %s", what, listText(a), listText(b))
+		}
+	}
+	texts("sliver types", keys(a.SliverTypes, typeName), keys(b.SliverTypes, typeName))
+	texts("hardware types", a.HardwareTypes, b.HardwareTypes)
+	if a.Provider != b.Provider {
+		add("its provider was %s and is %s; who made a sliver looks after it until it is gone", a.Provider, b.Provider)
+	}
+	if !same(a.Gateway, b.Gateway) {
+		add("its gateway is another; manifests tell of that one from now on")
+	}
+	if !same(a.Location, b.Location) {
+		add("its location is another")
+	}
+	if !slices.EqualFunc(a.Interfaces, b.Interfaces, func(a, b *Interface) bool {
+		return a.Name == b.Name && a.Role == b.Role && a.Capacity == b.Capacity && a.PublicIPv4 == b.PublicIPv4 && linkName(a) == linkName(b)
+	}) {
+		add("its interfaces are others")
+	}
+	if !maps.Equal(a.Settings, b.Settings) {
+		add("its settings are others")
+	}
+}
+
+func (d *differences) sliverType(name string, a, b *SliverType) {
+	add := func(format string, args ...any) { d.add("sliver type", name, fmt.Sprintf(format, args...)) }
+	if a.Needs != b.Needs {
+		add("its needs were %s and are %s; slivers that are there take what they took", amountText(a.Needs), amountText(b.Needs))
+	}
+	image := func(i *Image) string { return i.Name }
+	if !slices.Equal(keys(a.Images, image), keys(b.Images, image)) || a.DefaultImage != nil && b.DefaultImage != nil && a.DefaultImage.Name != b.DefaultImage.Name {
+		add("its images are others")
+	}
+	if !slices.Equal(a.Aliases, b.Aliases) {
+		add("its aliases are others")
+	}
+}
+
+// site compares what concerns the whole site.
+func (d *differences) site(a, b *Inventory) {
+	for _, x := range []struct {
+		key      string
+		was, now any
+	}{
+		{"default_sliver_type", a.DefaultSliverType.Name, b.DefaultSliverType.Name},
+		{"managers", a.Managers, b.Managers},
+		{"unknown_image", a.UnknownImage, b.UnknownImage},
+		{"exclusive_on_shared", a.ExclusiveOnShared, b.ExclusiveOnShared},
+		{"cleaning_time", a.CleaningTime, b.CleaningTime},
+		{"link_types", a.LinkTypes, b.LinkTypes},
+		{"cross_links", a.CrossLinks, b.CrossLinks},
+		{"packet_loss_unit", a.LossUnit, b.LossUnit},
+		{"outbound", a.Outbound, b.Outbound},
+		{"link_addresses", a.LinkAddresses, b.LinkAddresses},
+	} {
+		if was, now := fmt.Sprint(x.was), fmt.Sprint(x.now); was != now {
+			d.add("the site", "", fmt.Sprintf("%s was %s and is %s", x.key, was, now))
+		}
+	}
+	if !slices.Equal(a.HardwareTypes, b.HardwareTypes) {
+		d.add("the site", "", "the list of hardware types is another")
+	}
+	if monitoringText(a.Monitoring) != monitoringText(b.Monitoring) {
+		d.add("the site", "", "monitoring is another")
+	}
+}
+
+func monitoringText(m *Monitoring) string {
+	if m == nil {
+		return ""
+	}
+	return fmt.Sprintf("%+v", *m)
+}
+
+func same[T comparable](a, b *T) bool { return a == b || a != nil && b != nil && *a == *b }
+
+func typeName(t *SliverType) string { return t.Name }
+
+func linkName(i *Interface) string {
+	if i.Link == nil {
+		return ""
+	}
+	return i.Link.Name
+}
+
+func listText(list []string) string {
+	if len(list) == 0 {
+		return "none"
+	}
+	return strings.Join(list, ", ")
+}
+
+// amountText is such as "4 slots, 8192 MiB of memory"; "without limit" for nothing.
+func amountText(a am.Amount) string {
+	var parts []string
+	for _, x := range []struct {
+		n         int64
+		one, many string
+	}{{a.Slots, "slot", "slots"}, {a.Cores, "core", "cores"}, {a.Memory, "MiB of memory", "MiB of memory"}, {a.Disk, "MiB of disk", "MiB of disk"}} {
+		switch {
+		case x.n == 1:
+			parts = append(parts, "1 "+x.one)
+		case x.n > 1:
+			parts = append(parts, fmt.Sprint(x.n, " ", x.many))
+		}
+	}
+	if len(parts) == 0 {
+		return "without limit"
+	}
+	return strings.Join(parts, ", ")
+}

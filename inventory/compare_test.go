@@ -1,0 +1,209 @@
+package inventory
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"patchbay/am"
+	"patchbay/am/urn"
+)
+
+const comparedTop = `provider: rack
+hardware_types: [small, large]
+images: [{name: debian}]
+sliver_types: [{name: raw-pc, images: [debian]}, {name: vm, needs: {slots: 1}}]
+gateways: [{name: g, host: g.example.org, user: door}]
+locations: [{name: here, country: BE}]
+links: [{name: core}]
+vlans: [100..101]
+shared_vlans: [{name: s, tag: 200}]
+public_addresses: [192.0.2.10]
+`
+
+const compared = comparedTop + `components:
+  - {name: pc1, exclusive: true, hardware_types: [small], interfaces: [{name: eth1, link: core, capacity: 1G}]}
+  - {name: h1, exclusive: false, sliver_types: [vm], capacity: {slots: 4}}
+`
+
+// otherwise is the inventory of the tables with texts replaced, which must be there.
+func otherwise(t *testing.T, pairs ...string) *Inventory {
+	t.Helper()
+	text := compared
+	for i := 0; i < len(pairs); i += 2 {
+		if !strings.Contains(text, pairs[i]) {
+			t.Fatalf("%q is nowhere", pairs[i])
+		}
+		text = strings.Replace(text, pairs[i], pairs[i+1], 1)
+	}
+	v, err := Parse([]byte(text), "inventory.yaml", "example.org")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestCompare(t *testing.T) {
+	for _, tt := range []struct {
+		pairs []string
+		want  string // of all changes, joined
+	}{
+		{nil, ""},
+		{[]string{"components:\n", "components:\n  - {names: pc5..pc30, exclusive: true}\n"}, "components pc5..pc30: are new"},
+		{[]string{"[192.0.2.10]", "[192.0.2.10..192.0.2.12]"}, "public addresses 192.0.2.11, 192.0.2.12: are new"},
+		{[]string{"{name: debian}", "{name: debian}, {name: bsd}, {name: plan9}"}, "images bsd, plan9: are new"},
+		{[]string{"name: pc1", "name: pc2"}, "component pc2: is new; component pc1: is no longer there; it is not advertised, and takes nothing new"},
+		{[]string{"{name: pc1,", "{name: pc1, drained: true,"}, "component pc1: is drained; it takes nothing new"},
+		{[]string{"{name: pc1,", "{name: pc1, component_id: 'urn:publicid:IDN+example.org+node+x',"}, "component pc1: its component_id was urn:publicid:IDN+example.org+node+pc1 and is urn:publicid:IDN+example.org+node+x"},
+		{[]string{"{name: pc1,", "{name: x, component_id: 'urn:publicid:IDN+example.org+node+pc1',"}, "component x: its name was pc1"},
+		{[]string{"{name: pc1,", "{name: pc1, provider: other,"}, "component pc1: its provider was rack and is other; who made a sliver looks after it until it is gone"},
+		{[]string{"exclusive: false", "exclusive: true", ", capacity: {slots: 4}", ""}, "component h1: was shared and is exclusive"},
+		{[]string{"exclusive: true", "exclusive: false, capacity: {slots: 2}"}, "component pc1: was exclusive and is shared"},
+		{[]string{"slots: 4", "slots: 2, memory: 8G"}, "component h1: its capacity was 4 slots and is 2 slots, 8192 MiB of memory"},
+		{[]string{"hardware_types: [small],", "hardware_types: [large],"}, "component pc1: its hardware types were small and are large"},
+		{[]string{"sliver_types: [vm]", "sliver_types: [vm, raw-pc]"}, "component h1: its sliver types were vm and are vm, raw-pc"},
+		{[]string{"{name: pc1,", "{name: pc1, gateway: g,"}, "component pc1: its gateway is another; manifests tell of that one from now on"},
+		{[]string{"{name: pc1,", "{name: pc1, location: here,"}, "component pc1: its location is another"},
+		{[]string{"{name: pc1,", "{name: pc1, settings: {a: b},"}, "component pc1: its settings are others"},
+		{[]string{"capacity: 1G", "capacity: 2G"}, "component pc1: its interfaces are others"},
+		{[]string{"needs: {slots: 1}", "needs: {slots: 2}"}, "sliver type vm: its needs were 1 slot and are 2 slots; slivers that are there take what they took"},
+		{[]string{"{name: debian}", "{name: debian, os: Linux}"}, "image debian: is described otherwise"},
+		{[]string{"{name: debian}", "{name: debian}, {name: bsd}"}, "image bsd: is new"},
+		{[]string{"100..101", "101..102"}, "VLAN tag 102: is new; VLAN tag 100: is no longer there"},
+		{[]string{"tag: 200", "tag: 201"}, "shared VLAN s: its tag was 200 and is 201"},
+		{[]string{"192.0.2.10", "192.0.2.11"}, "public address 192.0.2.11: is new; public address 192.0.2.10: is no longer there"},
+		{[]string{"links: [{name: core}]", "links: [{name: core, type: fiber}]"}, "link core: is described otherwise"},
+		{[]string{"provider: rack", "provider: rack\noutbound: yes\ndefault_sliver_type: vm"}, "the site: default_sliver_type was raw-pc and is vm; component pc1: its sliver types were raw-pc and are vm; the site: outbound was unknown and is yes"},
+		{[]string{"provider: rack", "provider: rack\nmonitoring: {type: oml}"}, "the site: monitoring is another"},
+	} {
+		var texts []string
+		for _, c := range Compare(otherwise(t), otherwise(t, tt.pairs...)) {
+			texts = append(texts, c.String())
+		}
+		got := strings.Join(texts, "; ")
+		if got != tt.want && !sameParts(got, tt.want) {
+			t.Errorf("%q:\n%s\nwant\n%s", tt.pairs, got, tt.want)
+		}
+	}
+}
+
+// sameParts tells whether two texts have the same parts in another order.
+func sameParts(a, b string) bool {
+	count := map[string]int{}
+	for p := range strings.SplitSeq(a, "; ") {
+		count[p]++
+	}
+	for p := range strings.SplitSeq(b, "; ") {
+		count[p]--
+	}
+	for _, n := range count {
+		if n != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// promised is a sliver as the inventory of the tables has promised it.
+func promised(component string) am.Sliver {
+	x := am.Sliver{
+		Slice: urn.MustParse("urn:publicid:IDN+example.org+slice+s"), Component: urn.URN{Authority: "example.org", Type: urn.Node, Name: component},
+		ComponentName: component, Provider: "rack", SliverType: "vm", Amount: am.Amount{Slots: 1},
+		Status: am.Status{Allocation: am.Provisioned, Operational: am.Ready}, Expires: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC),
+	}
+	if component == "pc1" {
+		x.SliverType, x.Image, x.HardwareType, x.Exclusive = "raw-pc", "debian", "small", true
+		x.Interfaces = []am.Interface{{ClientID: "i", Component: urn.URN{Authority: "example.org", Type: urn.Interface, Name: "pc1:eth1"}, ComponentName: "eth1", Out: 500_000, In: 5, VLAN: 100}}
+		x.PublicAddress = netip.MustParseAddr("192.0.2.10")
+	}
+	return x
+}
+
+// on are slivers on components, alike.
+func on(names ...string) (list []am.Sliver) {
+	for _, name := range names {
+		x := promised(name)
+		x.Exclusive = true
+		list = append(list, x)
+	}
+	return list
+}
+
+func TestMeet(t *testing.T) {
+	onPC, onHost := promised("pc1"), promised("h1")
+	leaving, frozen := promised("h1"), promised("h1")
+	leaving.Status.Allocation, frozen.Frozen = am.Unallocated, true
+	old := promised("pc1")
+	old.Provider, old.ComponentName = "", ""
+	shared := promised("pc1")
+	shared.Interfaces[0].VLAN, shared.Interfaces[0].SharedVLAN = 200, "s"
+	const of, one = " (1 sliver of urn:publicid:IDN+example.org+slice+s", ", until 2030-01-02T03:04:05Z)"
+	for _, tt := range []struct {
+		what    string
+		pairs   []string
+		slivers []am.Sliver
+		want    []string // "!" before a warning, and its line
+	}{
+		{"nothing", nil, []am.Sliver{onPC, onHost, shared}[:2], nil},
+		{"removed", []string{"name: pc1", "name: pc2"}, []am.Sliver{onPC},
+			[]string{"!0 pc1: it is not in the inventory, and rack looks after its slivers until they are gone; if it only has another name, drain that until then" + of + one}},
+		{"removed, and no provider is known", []string{"name: pc1", "name: pc2"}, []am.Sliver{old},
+			[]string{"!0 pc1: it is not in the inventory and nobody knows its provider, so its slivers cannot be removed: put it back with drained: true" + of + one}},
+		{"drained", []string{"exclusive: false", "exclusive: false, drained: true"}, []am.Sliver{onHost, leaving, frozen},
+			[]string{" 13 h1: it is drained (3 slivers of urn:publicid:IDN+example.org+slice+s, 1 being removed, 1 frozen" + one}},
+		{"another URN", []string{"{name: pc1,", "{name: pc1, component_id: 'urn:publicid:IDN+example.org+node+x',"}, []am.Sliver{onPC},
+			[]string{" 12 pc1: its component_id is another, and manifests keep the old one" + of + one}},
+		{"another name", []string{"{name: pc1,", "{name: x, component_id: 'urn:publicid:IDN+example.org+node+pc1',"}, []am.Sliver{onPC},
+			[]string{" 12 x: its name is another, and its provider goes on being told the old one" + of + one}},
+		{"another provider", []string{"{name: pc1,", "{name: pc1, provider: other,"}, []am.Sliver{onPC},
+			[]string{"!12 pc1: its provider is other, and rack, which must stay in the folder of providers, looks after its slivers until they are gone" + of + one}},
+		{"another gateway", []string{"{name: pc1,", "{name: pc1, gateway: g,"}, []am.Sliver{onPC},
+			[]string{" 12 pc1: its gateway is door@g.example.org:22, and manifests tell of that" + of + one}},
+		{"several reasons in one line", []string{"exclusive: false, sliver_types: [vm], capacity: {slots: 4}", "exclusive: true, drained: true"}, []am.Sliver{onHost, onHost, onHost},
+			[]string{"!13 h1: it is drained; it offers no vm any more; it is exclusive, and takes nothing new until its 3 slivers are gone (3 slivers of urn:publicid:IDN+example.org+slice+s" + one}},
+		{"components of which the same is said in one line", []string{"components:\n", "components:\n  - {names: pc5..pc9, drained: true, exclusive: true}\n"}, on("pc5", "pc6", "pc7", "pc9"),
+			[]string{" 12 pc5..pc7, pc9: it is drained; it offers no vm any more (4 slivers of urn:publicid:IDN+example.org+slice+s" + one}},
+		{"exclusive with several", []string{"exclusive: false", "exclusive: true", ", capacity: {slots: 4}", ""}, []am.Sliver{onHost, leaving, frozen},
+			[]string{"!13 h1: it is exclusive, and takes nothing new until its 3 slivers are gone (3 slivers of urn:publicid:IDN+example.org+slice+s, 1 being removed, 1 frozen" + one}},
+		{"exclusive with one", []string{"exclusive: false", "exclusive: true", ", capacity: {slots: 4}", ""}, []am.Sliver{onHost},
+			[]string{" 13 h1: it is exclusive now" + of + one}},
+		{"shared", []string{"exclusive: true", "exclusive: false, capacity: {slots: 2}"}, []am.Sliver{onPC},
+			[]string{" 12 pc1: it is shared now, and the slice keeps it for itself" + of + one}},
+		{"too small", []string{"slots: 4", "slots: 1"}, []am.Sliver{onHost, onHost},
+			[]string{"!13 h1: its slivers take 2 slots of 1 slot, so it takes nothing new until they fit (2 slivers of urn:publicid:IDN+example.org+slice+s" + one}},
+		{"other sliver types", []string{"sliver_types: [vm]", "sliver_types: [raw-pc]"}, []am.Sliver{onHost},
+			[]string{" 13 h1: it offers no vm any more" + of + one}},
+		{"other hardware", []string{"hardware_types: [small],", "hardware_types: [large],"}, []am.Sliver{onPC},
+			[]string{" 12 pc1: it is no small any more, and manifests go on saying so" + of + one}},
+		{"no image", []string{"images: [{name: debian}]", "images: [{name: bsd}]", "images: [debian]", "images: [bsd]"}, []am.Sliver{onPC},
+			[]string{" 0 image debian: it is no longer offered; manifests go on telling of it, and its provider may be unable to make a node of it" + of + one}},
+		{"no interface", []string{"name: eth1", "name: eth2"}, []am.Sliver{onPC},
+			[]string{"!12 pc1 eth1: the interface is not in the inventory, so what its links take is not counted; put it back under its name until they are gone" + of + one}},
+		{"a slower interface", []string{"capacity: 1G", "capacity: 100M"}, []am.Sliver{onPC},
+			[]string{"!12 pc1 eth1: links take 500000 kbit/s out and 5 in of its 100000; they stay, and nothing new gets a part of it until it fits" + of + one}},
+		{"another tag", []string{"100..101", "101..102"}, []am.Sliver{onPC},
+			[]string{" 0 VLAN 100: it is no longer offered; the link that has it keeps it, and it is not given again" + of + one}},
+		{"a tag that is shared", []string{"100..101", "101", "tag: 200", "tag: 100"}, []am.Sliver{onPC},
+			[]string{"!0 VLAN 100: it is the tag of the shared VLAN s while a link has it alone; nobody can join before that is gone" + of + one}},
+		{"a shared VLAN with another tag", []string{"tag: 200", "tag: 201"}, []am.Sliver{shared},
+			[]string{"!0 shared VLAN s: its tag is 201; links that are there stay on 200 and do not meet those to come" + of + one}},
+		{"no shared VLAN", []string{"name: s,", "name: t,"}, []am.Sliver{shared},
+			[]string{"!0 shared VLAN s: it is no longer offered; links that are on it stay there" + of + one}},
+		{"another public address", []string{"192.0.2.10", "192.0.2.11"}, []am.Sliver{onPC},
+			[]string{" 0 public address 192.0.2.10: it is no longer offered; who has it keeps it, and it is not given again" + of + one}},
+	} {
+		var got []string
+		for _, c := range Meet(otherwise(t, tt.pairs...), tt.slivers) {
+			mark := " "
+			if c.Warning {
+				mark = "!"
+			}
+			got = append(got, fmt.Sprint(mark, c.Line, " ", c))
+		}
+		if strings.Join(got, "\n") != strings.Join(tt.want, "\n") {
+			t.Errorf("%s:\n%s\nwant\n%s", tt.what, strings.Join(got, "\n"), strings.Join(tt.want, "\n"))
+		}
+	}
+}
