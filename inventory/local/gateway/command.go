@@ -182,9 +182,10 @@ func (l *lastWords) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// exit says how the command ended, and closes the channel.
+// exit says how the command ended, and closes the channel. The output's end is
+// said with that, not before: a client whose own input is over answers it by
+// closing the channel, and what comes after that is lost.
 func (s *session) exit(e agent.Exit) {
-	s.ch.CloseWrite()
 	if e.Signal != 0 {
 		s.ch.SendRequest("exit-signal", false, ssh.Marshal(struct {
 			Name     string

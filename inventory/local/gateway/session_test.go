@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/crypto/ssh"
 	"golang.org/x/sys/unix"
 
 	"patchbay/inventory/local/agent"
@@ -306,6 +307,45 @@ func TestFilesAreCopied(t *testing.T) {
 		}
 		same(filepath.Join(there, "rsync"))
 	})
+}
+
+// channelNotes notes what is said on a channel.
+type channelNotes struct {
+	ssh.Channel
+	said []string
+}
+
+func (o *channelNotes) SendRequest(name string, wantReply bool, payload []byte) (bool, error) {
+	o.said = append(o.said, name)
+	return true, nil
+}
+
+func (o *channelNotes) CloseWrite() error {
+	o.said = append(o.said, "end of output")
+	return nil
+}
+
+func (o *channelNotes) Close() error {
+	o.said = append(o.said, "close")
+	return nil
+}
+
+// A client may close a session as soon as its output has ended, which must not
+// lose how the command ended.
+func TestHowItEndedIsToldBeforeTheOutputEnds(t *testing.T) {
+	for _, row := range []struct {
+		end  agent.Exit
+		want string
+	}{
+		{agent.Exit{Status: 3}, "exit-status"},
+		{agent.Exit{Signal: 9}, "exit-signal"},
+	} {
+		var o channelNotes
+		(&session{ch: &o}).exit(row.end)
+		if len(o.said) < 2 || o.said[0] != row.want || o.said[len(o.said)-1] != "close" {
+			t.Errorf("%+v: said %q", row.end, o.said)
+		}
+	}
 }
 
 func TestSubsystemsAndX11AreRefused(t *testing.T) {
