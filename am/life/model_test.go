@@ -222,7 +222,7 @@ func (l *run) end() {
 		r.with(func() { r.conduct = nil })
 	}
 	l.site.settle(30 * time.Minute)
-	time.Sleep(70 * time.Second) // two sweeps
+	time.Sleep(130 * time.Second) // a look that hangs still, which takes a minute, and two sweeps
 	synctest.Wait()
 	clear(l.spoilt) // all has been seen
 	l.check()
