@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -40,7 +41,7 @@ func (p *Provider) run(ctx context.Context, c call) ([]byte, error) {
 	begun := time.Now()
 	out := &bounded{max: c.answer, full: make(chan struct{})}
 	stderr := &lines{log: p.logger().With("provider", p.Name, "action", c.action)}
-	cmd, err := p.start(ctx, c, out, stderr)
+	cmd, streams, err := p.start(ctx, c, out, stderr)
 	if err != nil {
 		return nil, err
 	}
@@ -63,6 +64,11 @@ func (p *Provider) run(ctx context.Context, c call) ([]byte, error) {
 		err = <-ended
 	}
 	waitErr := cmd.Wait()
+	held := errors.Is(waitErr, exec.ErrWaitDelay) // its input
+	for _, s := range streams {
+		s.drain(drain)
+		held = held || s.held
+	}
 	stderr.flush()
 	switch {
 	case stopped != nil:
@@ -71,14 +77,14 @@ func (p *Provider) run(ctx context.Context, c call) ([]byte, error) {
 		return nil, errTooLong(c)
 	case err != nil:
 		return nil, err
-	case errors.Is(waitErr, exec.ErrWaitDelay):
-		stderr.log.Warn("left a process behind that holds its output open; redirect the streams of what shall live on")
-	case waitErr != nil:
+	case waitErr != nil && !errors.Is(waitErr, exec.ErrWaitDelay):
 		text := "ended with %w, so what it wrote does not count"
 		if cmd.ProcessState.ExitCode() == 127 { // of env and of shells
 			text += "; 127 means that a program was not found, perhaps the interpreter in its first line"
 		}
 		return nil, fmt.Errorf(text, waitErr)
+	case held:
+		stderr.log.Warn("left a process behind that holds its output open; redirect the streams of what shall live on")
 	}
 	if p.Trace != nil && c.in != nil {
 		p.Trace(c.action, out.buf.Bytes())
@@ -88,7 +94,8 @@ func (p *Provider) run(ctx context.Context, c call) ([]byte, error) {
 
 func errTooLong(c call) error { return fmt.Errorf("wrote more than %d bytes", c.answer) }
 
-func (p *Provider) start(ctx context.Context, c call, out *bounded, stderr *lines) (*exec.Cmd, error) {
+// start starts the executable, and carries its output to out and stderr.
+func (p *Provider) start(ctx context.Context, c call, out, stderr io.Writer) (*exec.Cmd, []*stream, error) {
 	for {
 		cmd := exec.Command(p.Path, "ral_action="+c.action)
 		cmd.Dir = p.Dir
@@ -97,28 +104,27 @@ func (p *Provider) start(ctx context.Context, c call, out *bounded, stderr *line
 		// ever set the same resource. It does not share our terminal.
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 		cmd.WaitDelay = drain
-		cmd.Stdout, cmd.Stderr = out, stderr
 		if c.in != nil {
 			cmd.Stdin = bytes.NewReader(c.in)
 		}
 		if err := ctx.Err(); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		// What whoever started us has left open, or a library of C opens, is not for
 		// providers.
 		if err := unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
-			return nil, fmt.Errorf("cannot be started without our open files: %w", err)
+			return nil, nil, fmt.Errorf("cannot be started without our open files: %w", err)
 		}
-		err := cmd.Start()
+		streams, err := startWith(cmd, out, stderr)
 		if err == nil {
-			return cmd, nil
+			return cmd, streams, nil
 		}
 		if !errors.Is(err, unix.ETXTBSY) {
 			// Experimenters may get to read this: where the file is, is not for them.
 			if e, ok := errors.AsType[*os.PathError](err); ok {
 				err = e.Err
 			}
-			return nil, fmt.Errorf("cannot be started: %w%s", err, p.blame(err))
+			return nil, nil, fmt.Errorf("cannot be started: %w%s", err, p.blame(err))
 		}
 		// Somebody is still writing the file, or was when another process of
 		// ours was forked; either passes.
@@ -127,6 +133,30 @@ func (p *Provider) start(ctx context.Context, c call, out *bounded, stderr *line
 		case <-ctx.Done():
 		}
 	}
+}
+
+// startWith starts cmd with streams to out and stderr.
+func startWith(cmd *exec.Cmd, out, stderr io.Writer) ([]*stream, error) {
+	one, stdout, err := newStream(out)
+	if err != nil {
+		return nil, err
+	}
+	defer stdout.Close()
+	two, complaint, err := newStream(stderr)
+	if err != nil {
+		one.from.Close()
+		return nil, err
+	}
+	defer complaint.Close()
+	cmd.Stdout, cmd.Stderr = stdout, complaint
+	if err := cmd.Start(); err != nil {
+		one.from.Close()
+		two.from.Close()
+		return nil, err
+	}
+	go one.carry()
+	go two.carry()
+	return []*stream{one, two}, nil
 }
 
 // blame tells what of the program's mode or first line keeps it from being started;

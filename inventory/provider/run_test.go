@@ -44,7 +44,7 @@ func alive(pid int) bool {
 }
 
 func dies(pid int) bool {
-	for range 200 {
+	for range 3000 {
 		if !alive(pid) {
 			return true
 		}
@@ -102,6 +102,32 @@ func TestADetachedProcessDoesNotHoldUpTheCall(t *testing.T) {
 	}
 	if len(logged) != 1 || !strings.Contains(logged[0], "left a process behind") {
 		t.Errorf("logged %q, want one warning", logged)
+	}
+}
+
+// slowLog takes its time for the first line, as a disk may that is busy.
+type slowLog struct {
+	memory
+	first *sync.Once
+}
+
+func (l slowLog) WithAttrs([]slog.Attr) slog.Handler { return l }
+func (l slowLog) Handle(ctx context.Context, r slog.Record) error {
+	l.first.Do(func() { time.Sleep(3 * drain) })
+	return l.memory.Handle(ctx, r)
+}
+
+// TestWhatIsReadLateIsNotLost: it is not the provider that is slow, so nothing is
+// left out of what it wrote, and it is not blamed.
+func TestWhatIsReadLateIsNotLost(t *testing.T) {
+	p := open(t, nodeMetadata, double{Stdout: `{"resources":[]}`, Stderr: strings.Repeat("info: a line"+strings.Repeat(" and more", 5)+"\n", 900) + "info: the last\n"})
+	var logged []string
+	p.Log = slog.New(slowLog{memory{&logged}, new(sync.Once)})
+	if _, err := p.Get(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if len(logged) != 901 || logged[900] != "INFO the last" {
+		t.Errorf("of 901 lines %d were told, at last %q", len(logged), logged[len(logged)-1])
 	}
 }
 
@@ -231,7 +257,7 @@ func TestADryRunHasAPlaceOfItsOwn(t *testing.T) {
 			}
 		})
 	}
-	for range 500 {
+	for range 3000 {
 		if len(calls(t, p)) == 2 {
 			break
 		}
