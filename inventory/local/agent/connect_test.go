@@ -38,11 +38,11 @@ func (n *node) connect(network, address, user string) (net.Conn, error) {
 func through(t testing.TB, l net.Listener, c net.Conn) net.Conn {
 	t.Helper()
 	type deadline interface{ SetDeadline(time.Time) error }
-	check(t, l.(deadline).SetDeadline(time.Now().Add(5*time.Second)))
+	check(t, l.(deadline).SetDeadline(time.Now().Add(30*time.Second)))
 	other, err := l.Accept()
 	check(t, err)
 	t.Cleanup(func() { other.Close() })
-	check(t, c.SetDeadline(time.Now().Add(5*time.Second)))
+	check(t, c.SetDeadline(time.Now().Add(30*time.Second)))
 	fmt.Fprint(other, "hello")
 	b := make([]byte, 5)
 	if _, err := io.ReadFull(c, b); err != nil || string(b) != "hello" {

@@ -22,7 +22,7 @@ func groups(t testing.TB, hierarchy string) (beginning, jobs string) {
 	beginning, jobs = filepath.Join(above, "init"), filepath.Join(above, "jobs")
 	t.Cleanup(func() {
 		for _, dir := range []string{beginning, jobs, above} {
-			for until := time.Now().Add(5 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+			for until := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 				if err := os.Remove(dir); err == nil || os.IsNotExist(err) {
 					break
 				} else if time.Now().After(until) {

@@ -315,7 +315,7 @@ func (n *node) line(user, line string) string {
 
 // readAll reads a pipe or a terminal until its end.
 func readAll(f *os.File) (string, error) {
-	f.SetReadDeadline(time.Now().Add(10 * time.Second))
+	f.SetReadDeadline(time.Now().Add(30 * time.Second))
 	var text []byte
 	for b := make([]byte, 4096); ; {
 		k, err := f.Read(b)
