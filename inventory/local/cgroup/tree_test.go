@@ -46,7 +46,7 @@ func cleanUp(t testing.TB, tree *Tree) {
 }
 
 func end(tree *Tree, id string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	return errors.Join(tree.Kill(ctx, id), tree.Remove(ctx, id))
 }
@@ -111,7 +111,7 @@ func TestLifeOfAGroup(t *testing.T) {
 			t.Errorf("processes %v %v, want %d among them and not %d", pids, err, c.Process.Pid, os.Getpid())
 		}
 		var u Usage
-		for range 300 { // the shell starts the other, and the thread that started the shell ends
+		for range 3000 { // the shell starts the other, and the thread that started the shell ends
 			pids, err := tree.PIDs("a")
 			if err != nil {
 				t.Fatal(err)
@@ -335,7 +335,7 @@ func TestJobsFilesWorkInsideAUserNameSpace(t *testing.T) {
 			}
 			return n
 		}
-		for range 300 {
+		for range 3000 {
 			if moved() == 3 {
 				break
 			}
@@ -406,13 +406,14 @@ func TestRemoveWaitsAndGivesUp(t *testing.T) {
 	if err := tree.Make("a", Limits{}); err != nil {
 		t.Fatal(err)
 	}
-	c := shell(t, tree, "a", "sleep 0.2")
+	c := shell(t, tree, "a", "exec sleep 100")
 	go c.Wait()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	if err := tree.Remove(ctx, "a"); err == nil || !strings.Contains(err.Error(), "groups of a") {
 		t.Errorf("error %v, want one about the groups of a", err)
 	}
+	time.AfterFunc(100*time.Millisecond, func() { _ = c.Process.Kill() })
 	if err := tree.Remove(t.Context(), "a"); err != nil {
 		t.Errorf("after the process ended: %v", err)
 	}
