@@ -61,7 +61,7 @@ func traces(t *testing.T, dir string) []string {
 func gone(t *testing.T, dir string) {
 	t.Helper()
 	var found []string
-	for range 100 {
+	for range 1500 {
 		if found = traces(t, dir); len(found) == 0 {
 			return
 		}
