@@ -113,7 +113,7 @@ func TestPiecesOfUntoldSizeAreCut(t *testing.T) {
 				}
 			}
 			var got uint64
-			for range 100 {
+			for range 2000 {
 				if got = received(t, h, kindCutEnd) - before; got >= 10*pieces {
 					break
 				}

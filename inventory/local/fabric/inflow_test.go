@@ -122,7 +122,8 @@ func TestRingsAreBounded(t *testing.T) {
 		send(frame)
 	}
 	time.Sleep(300 * time.Millisecond)
-	before, start := counters(t, h), time.Now()
+	start := time.Now()
+	before := counters(t, h)
 	time.Sleep(500 * time.Millisecond)
 	after, took := counters(t, h), time.Since(start)
 	for id, c := range after {

@@ -63,7 +63,7 @@ func open(t testing.TB, emulator string) *Host {
 		}
 		os.Remove(folder + "/slices")
 		os.Remove(folder + "/shared")
-		census.Await(t, before, 5*time.Second)
+		census.Await(t, before, 30*time.Second)
 	})
 	return h
 }
@@ -247,6 +247,6 @@ func reaches(t testing.TB, a *node, from string, b *node, to string, patience ti
 	return false
 }
 
-const short, long = 150 * time.Millisecond, 3 * time.Second
+const short, long = 150 * time.Millisecond, 30 * time.Second
 
 func addrPort(addr string) string { return netip.AddrPortFrom(netip.MustParseAddr(addr), 0).String() }
