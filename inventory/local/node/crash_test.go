@@ -184,7 +184,7 @@ func insideGroups(t *testing.T, h *Host, all []Spec) int {
 		}
 		n++
 		var groups []byte
-		for range 200 {
+		for range 3000 {
 			groups, _ = os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
 			_, state, err := processStat(pid)
 			if strings.Contains(string(groups), filepath.Join("/patchbay-local", h.Instance)) || err != nil || state == zombie {

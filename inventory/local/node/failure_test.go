@@ -104,7 +104,7 @@ func TestKilledStartsLeaveNoZombies(t *testing.T) {
 			failed++
 		}
 		kill(t, h, "n1")
-		for end := time.Now().Add(5 * time.Second); len(left()) > 0; time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(30 * time.Second); len(left()) > 0; time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatalf("processes %v are zombies of this process", left())
 			}
@@ -260,8 +260,6 @@ func TestDiskThatIsInUseIsNotMountedAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
 	device, err := attach(disk)
 	if err != nil {
 		t.Fatal(err)
@@ -272,12 +270,14 @@ func TestDiskThatIsInUseIsNotMountedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer free.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
 	if err := lockDisk(ctx, free); err == nil || !strings.Contains(err.Error(), "in use") {
 		t.Errorf("a disk that is in use: %v", err)
 	}
 	free.Close()
-	time.AfterFunc(100*time.Millisecond, func() { device.Close() })
 	began := time.Now()
+	time.AfterFunc(100*time.Millisecond, func() { device.Close() })
 	start(t, h, s) // waits until it is free
 	if took := time.Since(began); took < 100*time.Millisecond {
 		t.Errorf("mounted after %v, while another had it", took)

@@ -249,7 +249,7 @@ func TestDeadAgentsAreReaped(t *testing.T) {
 		if err := unix.Kill(r.PID, unix.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
-		for range 500 {
+		for range 3000 {
 			if _, state, err := processStat(r.PID); err != nil || state == zombie {
 				break
 			}
@@ -282,7 +282,7 @@ func TestDeadAgentsAreReaped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 500 {
+	for range 3000 {
 		if _, state, _ := processStat(child.Pid); state == zombie {
 			break
 		}
