@@ -322,7 +322,7 @@ func probe(t testing.TB, from, to *host, n int, pause time.Duration) []time.Dura
 			next = next.Add(pause)
 			time.Sleep(time.Until(next))
 		}
-		time.Sleep(500 * time.Millisecond)
+		time.Sleep(2 * time.Second) // what has not come by then is lost
 		in.SetReadDeadline(time.Now())
 	}()
 	var took []time.Duration
