@@ -125,7 +125,7 @@ func TestKillsLeaveNothingHalf(t *testing.T) {
 	if left := stateOf(t, b); len(left) > 0 {
 		t.Errorf("seed %d: left are %q", seed, left)
 	}
-	census.Await(t, before, 5*time.Second)
+	census.Await(t, before, 30*time.Second)
 }
 
 // TestHalfMadeWayIsMadeAnew takes from a way what its making does last: the route

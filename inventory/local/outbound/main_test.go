@@ -159,7 +159,7 @@ func greeted(space *os.File, address string) error {
 func eventually(t testing.TB, what string, f func() error) {
 	t.Helper()
 	var err error
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if err = f(); err == nil {
 			return
 		}
