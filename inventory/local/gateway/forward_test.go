@@ -248,13 +248,9 @@ func TestCancelledForwardsLeaveNothing(t *testing.T) {
 	forward(1)
 	before := runtime.NumGoroutine()
 	forward(30)
-	for range 100 {
-		if runtime.NumGoroutine() <= before+5 {
-			return
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	t.Errorf("%d goroutines, before %d", runtime.NumGoroutine(), before)
+	eventually(t, func() bool { return runtime.NumGoroutine() <= before+5 }, func() string {
+		return fmt.Sprintf("%d goroutines, before %d", runtime.NumGoroutine(), before)
+	})
 }
 
 // A node that is slow to listen holds up its connections once, not for each request.

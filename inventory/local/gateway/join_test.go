@@ -37,7 +37,7 @@ func TestExchangeEnds(t *testing.T) {
 	}
 	select {
 	case <-over:
-	case <-time.After(10 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Error("the connection is kept")
 	}
 }

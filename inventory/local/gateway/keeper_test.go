@@ -28,7 +28,7 @@ func TestDoorThatIsRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		nc.SetDeadline(time.Now().Add(5 * time.Second))
+		nc.SetDeadline(time.Now().Add(30 * time.Second))
 		c, err := handshake(nc, "alice", []ssh.Signer{m.host.signer}, alice.signer)
 		if err != nil {
 			t.Error(err)

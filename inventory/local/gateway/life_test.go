@@ -21,7 +21,7 @@ import (
 
 // dial logs in with this package's own client.
 func dial(address, user string, k key, host key) (*ssh.Client, error) {
-	nc, err := net.DialTimeout("tcp", address, 5*time.Second)
+	nc, err := net.DialTimeout("tcp", address, 20*time.Second)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func (r *running) talks() bool {
 // ended waits for the end and returns the status.
 func (r *running) ended(t testing.TB) int {
 	t.Helper()
-	over := time.AfterFunc(10*time.Second, func() {
+	over := time.AfterFunc(30*time.Second, func() {
 		t.Error("the session does not end")
 		r.cmd.Process.Kill()
 	})
@@ -284,7 +284,7 @@ func TestGatewayIsReplaced(t *testing.T) {
 func TestGatewayThatHangsIsReplaced(t *testing.T) {
 	t.Parallel()
 	s, _, _ := newSite(t)
-	s.keeper.patience = 3 * time.Second // the next one must start in it
+	s.keeper.patience = 6 * time.Second // the next one must start in it
 	k := newKey(t)
 	m := s.add("n1", Account{"alice", []string{k.line}})
 	pid := s.gatewayPID()
@@ -304,7 +304,7 @@ func TestGatewayThatHangsIsReplaced(t *testing.T) {
 	}
 	select {
 	case <-s.pids:
-	case <-time.After(5 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Fatal("it is still the same gateway")
 	}
 	if c, err := dial(m.public.Addr().String(), "alice", k, m.host); err == nil {

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/crypto/ssh"
 )
@@ -122,11 +121,8 @@ func TestFailedLoginsAreLogged(t *testing.T) {
 	if r := p.run("ssh", "n1", "true"); r.status != 255 {
 		t.Fatalf("a stranger: %+v", r)
 	}
-	for range 100 {
-		if text := s.log.String(); strings.Contains(text, "a login failed") && strings.Contains(text, "user=alice") && strings.Contains(text, "from=127.0.0.1") {
-			return
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	t.Error("no line tells of it")
+	eventually(t, func() bool {
+		text := s.log.String()
+		return strings.Contains(text, "a login failed") && strings.Contains(text, "user=alice") && strings.Contains(text, "from=127.0.0.1")
+	}, func() string { return "no line tells of it" })
 }

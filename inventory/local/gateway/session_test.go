@@ -106,7 +106,7 @@ func (p *typed) until(text string) {
 // eventually waits until a condition holds.
 func eventually(t testing.TB, holds func() bool, otherwise func() string) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal(otherwise())
 		}
@@ -231,8 +231,8 @@ func TestTerminalEndsWithItsShell(t *testing.T) {
 	t.Parallel()
 	_, _, p := alone(t)
 	start := time.Now()
-	r := p.run("ssh", "-tt", "node", "(trap '' HUP; exec sleep 20) & setsid sleep 20 & sleep 0.1; echo end; exit 6")
-	if r.status != 6 || r.out != "end\r\n" || time.Since(start) > 10*time.Second {
+	r := p.run("ssh", "-tt", "node", "(trap '' HUP; exec sleep 60) & setsid sleep 60 & sleep 0.1; echo end; exit 6")
+	if r.status != 6 || r.out != "end\r\n" || time.Since(start) > 30*time.Second {
 		t.Errorf("%+v after %s", r, time.Since(start))
 	}
 }

@@ -142,7 +142,7 @@ func (s *site) gatewayPID() int {
 	select {
 	case pid := <-s.pids:
 		return pid
-	case <-time.After(5 * time.Second):
+	case <-time.After(30 * time.Second):
 		s.t.Fatal("no gateway was started")
 		return 0
 	}
