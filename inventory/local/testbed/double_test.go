@@ -617,7 +617,7 @@ func look(t *Testbed, name string) provider.Resource {
 // await waits until what it sees of a node is good.
 func await(t *testing.T, tb *Testbed, name string, good func(provider.Resource) bool) provider.Resource {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
 		r := look(tb, name)
 		if good(r) {
 			return r
@@ -754,7 +754,7 @@ func (m *doubleMachines) Setup(ctx context.Context, id string, words []string, i
 func (w *world) endStep(id, number string, r setup.Report) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for end := time.Now().Add(10 * time.Second); w.steps[id+" "+number] == nil && time.Now().Before(end); {
+	for end := time.Now().Add(30 * time.Second); w.steps[id+" "+number] == nil && time.Now().Before(end); {
 		w.mu.Unlock()
 		time.Sleep(time.Millisecond)
 		w.mu.Lock()

@@ -83,9 +83,13 @@ func TestKilledProcess(t *testing.T) {
 				want[name] = provider.Resource{"ensure": "absent"}
 			}
 		}
-		time.AfterFunc(time.Duration(30+r.IntN(400))*time.Millisecond, kill)
+		killed := make(chan struct{})
+		time.AfterFunc(time.Duration(30+r.IntN(400))*time.Millisecond, func() {
+			defer close(killed)
+			kill()
+		})
 		s.try(want)
-		time.Sleep(450 * time.Millisecond)
+		<-killed
 	}
 	s.up()
 	for end := time.Now().Add(time.Minute); !s.try(want); time.Sleep(50 * time.Millisecond) {

@@ -105,7 +105,7 @@ func (w *world) nothingLeft(t *testing.T, tb *Testbed) {
 			t.Errorf("left in %s: %v, %v", dir, entries, err)
 		}
 	}
-	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
 		w.mu.Lock()
 		doors, peers, running, networks := len(w.opens), len(w.peers), len(w.running), len(w.fabric)
 		w.mu.Unlock()

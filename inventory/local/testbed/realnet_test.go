@@ -195,7 +195,7 @@ func TestRealLinks(t *testing.T) {
 		t.Error(err)
 	}
 	reap()
-	census.Await(t, before, 10*time.Second)
+	census.Await(t, before, 30*time.Second)
 }
 
 // TestSlicesDoNotMeet has two slices with the same addresses, names and all.

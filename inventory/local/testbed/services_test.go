@@ -169,7 +169,7 @@ func TestInstallsHaveOneTime(t *testing.T) {
 	w := newWorld(t)
 	up := func() (*Testbed, func()) {
 		tb := w.up(-1)
-		tb.installsTime = time.Second // longer than it takes to look at the first
+		tb.installsTime = 3 * time.Second // longer than it takes to look at the first
 		return tb, w.serve(tb)
 	}
 	tb, stop := up()
@@ -428,7 +428,7 @@ func TestStepsBeginOnceWhereverItIsKilled(t *testing.T) {
 				killed = true
 				continue
 			}
-			for end := time.Now().Add(10 * time.Second); !w.last.killed(); time.Sleep(time.Millisecond) {
+			for end := time.Now().Add(30 * time.Second); !w.last.killed(); time.Sleep(time.Millisecond) {
 				if _, err := ask(tb, name, n); err != nil && !w.last.killed() {
 					t.Fatal(err)
 				}
