@@ -91,6 +91,7 @@ type object = map[string]any
 type double struct {
 	fault string
 	nodes map[string]object
+	pause time.Duration // in which a death does harm, where that is the fault
 }
 
 func readDouble() (*double, error) {
@@ -98,7 +99,7 @@ func readDouble() (*double, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &double{string(fault), map[string]object{}}
+	d := &double{string(fault), map[string]object{}, 20 * time.Millisecond}
 	if d.is("torn") { // readers wait for writers, and yet find what a killed one has left
 		lock, err := os.OpenFile("double.lock", os.O_CREATE|os.O_RDWR, 0o600)
 		if err != nil {
@@ -254,6 +255,9 @@ func (d *double) set(input []byte) (object, error) {
 	}
 	first := in.Updates[0]
 	_, making := first.Should["component"]
+	if first.Should["ensure"] == "absent" {
+		d.pause = 500 * time.Millisecond // it is then that it is killed, more or less in the middle
+	}
 	switch {
 	case d.is("all or nothing") && bad > 0 && len(in.Updates) > 1:
 		return object{"error": object{"message": "one of them is wrong"}}, nil
@@ -271,7 +275,7 @@ func (d *double) set(input []byte) (object, error) {
 		}
 		f.Close()
 		defer os.Remove("double.latch")
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(d.pause)
 	case d.is("few updates") && len(in.Updates) > 100:
 		return nil, errors.New("too many")
 	case d.is("forgets many") && len(in.Updates) > 100:
@@ -316,7 +320,7 @@ func (d *double) set(input []byte) (object, error) {
 	case d.is("slow"):
 		time.Sleep(time.Minute)
 	case d.is("rather slow") && first.Should["power"] == "off":
-		time.Sleep(1200 * time.Millisecond)
+		time.Sleep(2400 * time.Millisecond)
 	case d.is("tells less") && making && bad == 0:
 		return object{"changes": []any{object{"name": first.Name, "power": object{"is": "on", "was": nil}}}}, nil
 	case d.is("tells other") && first.Should["power"] == "off":
@@ -422,7 +426,7 @@ func (d *double) save() error {
 		if _, err := f.Write(text[:len(text)/2]); err != nil {
 			return err
 		}
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(max(d.pause, 100*time.Millisecond))
 		_, err = f.Write(text[len(text)/2:])
 		return err
 	}

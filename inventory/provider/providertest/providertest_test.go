@@ -147,7 +147,7 @@ func TestOneFaultIsOneFinding(t *testing.T) {
 		{"bare", "", "", ruleCalls, "make it: a get that runs beside the set fails"},
 		{"torn", "", "", ruleFiles, "killed in the middle, and get then fails"},
 		{"latched", "", "", ruleFiles, "killed in the middle, and the next one fails"},
-		{"stuck", "set: 20s", "set: 2s", ruleFiles, "killed in the middle, and the next one fails"},
+		{"stuck", "set: 20s", "set: 4s", ruleFiles, "killed in the middle, and the next one fails"},
 
 		{"", `power: {type: "enum[on,off]"}`, "power: {type: boolean}", ruleAttributes, "power is boolean and must be enum[on,off]"},
 		{"", `login: {type: "array[string]", kind: r}`, `login: {type: "array[string]"}`, ruleAttributes, "login has kind rw and must have r"},
@@ -231,7 +231,7 @@ func TestWhatIsToleratedIsANote(t *testing.T) {
 		{"odd kind", "", "", ruleErrors, `no kind "missing"`},
 		{"no message", "", "", ruleErrors, "no message"},
 		{"long message", "", "", ruleErrors, "2 lines"},
-		{"rather slow", "set: 20s", "set: 2s", ruleState, "of the 2s it may take"},
+		{"rather slow", "set: 20s", "set: 4s", ruleState, "of the 4s it may take"},
 	} {
 		t.Run(tt.fault+" "+tt.says, func(t *testing.T) {
 			t.Parallel()
