@@ -211,7 +211,7 @@ func (b *bed) clean(before census.Census) {
 		b.t.Logf("the end of the testbed's log:\n%s", text[max(0, len(text)-6000):])
 	}
 	b.logs.Close()
-	census.Await(b.t, before, 5*time.Second)
+	census.Await(b.t, before, 30*time.Second)
 }
 
 // ask asks the testbed's socket, as root.

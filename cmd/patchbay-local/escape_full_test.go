@@ -167,6 +167,7 @@ func forks() string {
 // spin burns what processor time there is for a time, and says how much it was.
 func spin() string {
 	var all []*exec.Cmd
+	began := time.Now()
 	for range 6 {
 		c := exec.Command("/proc/self/exe")
 		c.Env = []string{escapeVariable + "=spin", escapeFacts + "={}", "GOMAXPROCS=1"}
@@ -176,7 +177,6 @@ func spin() string {
 		}
 		all = append(all, c)
 	}
-	began := time.Now()
 	time.Sleep(700 * time.Millisecond)
 	var used time.Duration
 	for _, c := range all {
@@ -331,7 +331,7 @@ func orphans() string {
 			return err.Error()
 		}
 	}
-	for range 50 {
+	for range 1000 {
 		n := 0
 		entries, _ := os.ReadDir("/proc")
 		for _, e := range entries {
@@ -480,7 +480,7 @@ func (a *arena) removed(t *testing.T, tt *table) {
 	began := time.Now()
 	a.remove(t, nodeA)
 	got := "in no time"
-	if took := time.Since(began); took > 5*time.Second {
+	if took := time.Since(began); took > 15*time.Second {
 		got = took.String()
 	}
 	tt.row(t, "afterwards", "the node is removed", "in no time", got)

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -254,7 +255,15 @@ func askAllAlong() string {
 		_, _ = c.Write(question)
 		time.Sleep(askSpace)
 	}
-	time.Sleep(200 * time.Millisecond)
+	for range 10 { // what is late is not lost
+		time.Sleep(200 * time.Millisecond)
+		mu.Lock()
+		all := !slices.Contains(a.Came, 0)
+		mu.Unlock()
+		if all {
+			break
+		}
+	}
 	mu.Lock()
 	defer mu.Unlock()
 	text, err := json.Marshal(a)

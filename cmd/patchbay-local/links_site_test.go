@@ -281,7 +281,7 @@ func (s *linkSite) gauge(ctx context.Context, p pair, link string, words ...stri
 func (b *bed) gaugeAt(ctx context.Context, id, address string, words ...string) (gauge.Result, error) {
 	argv := append([]string{gaugeInside, address, "--json"}, words...)
 	var r gauge.Result
-	for end := time.Now().Add(5 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		j, err := b.startIn(ctx, id, argv)
 		var out string
 		if err == nil {

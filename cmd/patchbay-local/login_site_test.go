@@ -322,7 +322,7 @@ func (s *loginSite) dial(t testing.TB, hostname, user string, signers ...ssh.Sig
 // eventually tries until f says nothing.
 func eventually(t testing.TB, f func() string) {
 	t.Helper()
-	for end := time.Now().Add(15 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		why := f()
 		if why == "" {
 			return

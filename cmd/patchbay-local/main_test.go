@@ -96,11 +96,10 @@ func stateOf(r provider.Resource) string {
 func await(t testing.TB, p *provider.Provider, name, state string) provider.Resource {
 	t.Helper()
 	var r provider.Resource
-	for range 500 {
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if r = look(t, p, name); stateOf(r) == state {
 			return r
 		}
-		time.Sleep(5 * time.Millisecond)
 	}
 	t.Fatalf("%s is %s for long, want %s: %v", name, stateOf(r), state, r)
 	return nil
