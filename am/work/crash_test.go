@@ -214,6 +214,7 @@ provider:
   invoke: json
   suitable: true
   parallel: 2
+  timeouts: {set: 5m}
   attributes:
     name: {type: string}
     ensure: {type: "enum[present,absent]"}
@@ -259,18 +260,18 @@ esac
 	e.allocate("a-1", "a-2", "b-hang")
 	e.provision("b-hang")
 	e.provision("a-1", "a-2")
-	e.becomes(5*time.Second, notReady, "a-1", "a-2")
+	e.becomes(30*time.Second, notReady, "a-1", "a-2")
 	start := time.Now()
 	e.on("a-1", "a-2")
-	e.becomes(2*time.Second, ready, "a-1", "a-2")
+	e.becomes(30*time.Second, ready, "a-1", "a-2")
 	t.Logf("started in %v beside one that hangs", time.Since(start))
 	if b, err := os.ReadFile(filepath.Join(dir, "a-1.node")); err != nil || string(b) != "on\n" {
 		t.Errorf("a-1 is %q, %v", b, err)
 	}
 	e.release("a-1", "a-2")
-	e.within(5*time.Second, "they are gone", func() bool { return !e.exists("a-1") && !e.exists("a-2") })
+	e.within(30*time.Second, "they are gone", func() bool { return !e.exists("a-1") && !e.exists("a-2") })
 	start = time.Now()
-	if err := e.stop(); err != nil || time.Since(start) > 2*time.Second {
+	if err := e.stop(); err != nil || time.Since(start) > 15*time.Second {
 		t.Errorf("stop: %v after %v", err, time.Since(start))
 	}
 	e.st.Close()
