@@ -38,7 +38,7 @@ func pair(t testing.TB, ctx *mtls.Context, cfg *tls.Config) (*mtls.Conn, *tls.Co
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { server.Close(); tcp.Close() })
-	end := time.Now().Add(20 * time.Second)
+	end := time.Now().Add(time.Minute)
 	server.SetDeadline(end)
 	tcp.SetDeadline(end)
 	return server.(*mtls.Conn), tls.Client(tcp, cfg)
@@ -285,7 +285,7 @@ func TestReadGoesOnAfterItsDeadline(t *testing.T) {
 			t.Fatalf("Read: %v, want a timeout", err)
 		}
 	}
-	server.SetReadDeadline(time.Now().Add(5 * time.Second))
+	server.SetReadDeadline(time.Now().Add(30 * time.Second))
 	go io.WriteString(c, "hello")
 	p := make([]byte, 5)
 	if _, err := io.ReadFull(server, p); err != nil || string(p) != "hello" {

@@ -26,9 +26,8 @@ func TestAddressesTakeTurns(t *testing.T) {
 		all.Go(func() {
 			l.enter(a)
 			mu.Lock()
+			defer mu.Unlock()
 			order = append(order, a)
-			mu.Unlock()
-			l.leave()
 		})
 		for end := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Microsecond) {
 			l.mu.Lock()
@@ -46,12 +45,25 @@ func TestAddressesTakeTurns(t *testing.T) {
 		come(flood, i+1)
 	}
 	come(good, 1)
-	for range n {
+	for i := range 21 { // one after the other, or they may write down their order in another
 		l.leave()
+		for end := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Microsecond) {
+			mu.Lock()
+			got := len(order)
+			mu.Unlock()
+			if got > i {
+				break
+			}
+			if time.Now().After(end) {
+				t.Fatalf("%d had their turn after %d have left", got, i+1)
+			}
+		}
 	}
 	all.Wait()
-	// With n processors those of n turns may write down their order either way.
-	if at := slices.Index(order, good); at > 2*n {
+	for range n { // the last of those who had a turn
+		l.leave()
+	}
+	if at := slices.Index(order, good); at != 1 {
 		t.Errorf("the good one had turn %d: %v", at, order)
 	}
 	if l.busy != 0 || len(l.waiting) != 0 || len(l.turns) != 0 {

@@ -207,7 +207,7 @@ func foreignSession(t *testing.T, flag string) string {
 	if err := client.Start(); err != nil {
 		t.Fatal(err)
 	}
-	ok := within(5*time.Second, func() bool { info, err := os.Stat(name); return err == nil && info.Size() > 0 })
+	ok := within(30*time.Second, func() bool { info, err := os.Stat(name); return err == nil && info.Size() > 0 })
 	in.Close()
 	client.Wait()
 	if !ok {
@@ -219,8 +219,9 @@ func foreignSession(t *testing.T, flag string) string {
 // keyboard is an s_client at whose keyboard we sit: its lines R and K
 // renegotiate and change keys.
 type keyboard struct {
-	cmd *exec.Cmd
-	in  io.WriteCloser
+	cmd   *exec.Cmd
+	in    io.WriteCloser
+	ended chan bool
 
 	mu  sync.Mutex
 	out bytes.Buffer
@@ -246,14 +247,21 @@ func (k *keyboard) press(line, echo string) bool {
 	if _, err := io.WriteString(k.in, line); err != nil {
 		return false
 	}
-	return within(5*time.Second, func() bool {
-		return strings.Count(k.printed(), echo) > before
+	echoed := func() bool { return strings.Count(k.printed(), echo) > before }
+	within(30*time.Second, func() bool {
+		select {
+		case <-k.ended:
+			return true
+		default:
+			return echoed()
+		}
 	})
+	return echoed()
 }
 
 func (s *site) sit(t *testing.T, args ...string) *keyboard {
 	t.Helper()
-	k := &keyboard{cmd: exec.CommandContext(t.Context(), "openssl", append([]string{"s_client", "-connect", s.addr}, args...)...)}
+	k := &keyboard{ended: make(chan bool), cmd: exec.CommandContext(t.Context(), "openssl", append([]string{"s_client", "-connect", s.addr}, args...)...)}
 	k.cmd.Stdout, k.cmd.Stderr = k, k
 	var err error
 	if k.in, err = k.cmd.StdinPipe(); err != nil {
@@ -262,9 +270,13 @@ func (s *site) sit(t *testing.T, args ...string) *keyboard {
 	if err := k.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	go func() {
+		k.cmd.Wait() // its exit code says little
+		close(k.ended)
+	}()
 	t.Cleanup(func() {
 		k.in.Close()
-		k.cmd.Wait() // its exit code says little
+		<-k.ended
 	})
 	return k
 }
@@ -275,7 +287,7 @@ func TestRenegotiationIsRefusedAtOnce(t *testing.T) {
 	if !k.press("R\n", "RENEGOTIATING") {
 		t.Fatalf("s_client does not try:\n%s", k.printed())
 	}
-	if !within(5*time.Second, func() bool { return strings.Contains(k.printed(), "no renegotiation") }) {
+	if !within(30*time.Second, func() bool { return strings.Contains(k.printed(), "no renegotiation") }) {
 		t.Errorf("want the alert no_renegotiation:\n%s", k.printed())
 	}
 }

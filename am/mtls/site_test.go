@@ -57,7 +57,7 @@ func serve(t testing.TB, h http.Handler, tune func(*mtls.Config, *http.Server)) 
 	s.srv = &http.Server{
 		Handler:           h,
 		ConnContext:       connContext,
-		ReadHeaderTimeout: 10 * time.Second,
+		ReadHeaderTimeout: 2 * time.Minute, // longer than any test waits
 		ErrorLog:          log.New(io.Discard, "", 0),
 	}
 	if tune != nil {
@@ -87,7 +87,7 @@ func serve(t testing.TB, h http.Handler, tune func(*mtls.Config, *http.Server)) 
 // mustFreeAll waits until no connection holds memory in OpenSSL.
 func (s *site) mustFreeAll(t testing.TB) {
 	t.Helper()
-	if !within(5*time.Second, func() bool { return s.ctx.Live() == 0 }) {
+	if !within(30*time.Second, func() bool { return s.ctx.Live() == 0 }) {
 		t.Errorf("%d connections are not freed", s.ctx.Live())
 	}
 }
@@ -95,7 +95,7 @@ func (s *site) mustFreeAll(t testing.TB) {
 // lastFailure waits for the first handshake that failed and returns the last.
 func (s *site) lastFailure() error {
 	var err error
-	within(2*time.Second, func() bool {
+	within(30*time.Second, func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if n := len(s.failures); n > 0 {
@@ -169,7 +169,7 @@ func tlsConfig(id *tls.Certificate, version uint16) *tls.Config {
 func client(t testing.TB, cfg *tls.Config) *http.Client {
 	tr := &http.Transport{TLSClientConfig: cfg, DisableCompression: true}
 	t.Cleanup(tr.CloseIdleConnections)
-	return &http.Client{Transport: tr, Timeout: 20 * time.Second}
+	return &http.Client{Transport: tr, Timeout: time.Minute}
 }
 
 // get fetches the site's page with a new connection.
@@ -200,7 +200,7 @@ func (s *site) dial(t testing.TB, cfg *tls.Config) *tls.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	c.SetDeadline(time.Now().Add(20 * time.Second))
+	c.SetDeadline(time.Now().Add(time.Minute))
 	return c
 }
 
@@ -212,7 +212,7 @@ func (s *site) dialTCP(t testing.TB) *net.TCPConn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	c.SetDeadline(time.Now().Add(20 * time.Second))
+	c.SetDeadline(time.Now().Add(time.Minute))
 	return c.(*net.TCPConn)
 }
 
