@@ -11,16 +11,16 @@ import (
 
 func TestLargeRequestsWaitForEachOther(t *testing.T) {
 	l := newLargeRequests()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
 	var leave []func()
 	for range largeTogether {
-		done, err := l.enter(ctx, rspec.Large)
+		done, err := l.enter(t.Context(), rspec.Large)
 		if err != nil {
 			t.Fatal(err)
 		}
 		leave = append(leave, done)
 	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
 	if _, err := l.enter(ctx, rspec.Large); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("one more than may be at one time: %v", err)
 	}

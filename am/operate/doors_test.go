@@ -119,7 +119,7 @@ func TestSlowReadersHoldNothing(t *testing.T) {
 	s := emptySite(t)
 	const slivers = 20_000 // more than the sockets hold
 	s.many(slivers)
-	const hurry = 100 * time.Millisecond // for whoever asks for no more
+	const hurry = 500 * time.Millisecond // for whoever asks for no more
 	at := s.serve(hurry)
 	var slow []*http.Response
 	for range 2 {

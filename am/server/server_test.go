@@ -58,7 +58,7 @@ func (l *lines) Write(p []byte) (int, error) {
 
 func (l *lines) last(t *testing.T) map[string]any {
 	t.Helper()
-	deadline := time.Now().Add(2 * time.Second)
+	deadline := time.Now().Add(30 * time.Second)
 	for {
 		l.mu.Lock()
 		text := strings.TrimSpace(l.buf.String())
@@ -115,7 +115,7 @@ func start(t *testing.T, c server.Config, d double) *site {
 	}
 	s.url, s.admin = listen(s.Serve), listen(s.ServeAdmin)
 	s.stop = sync.OnceValue(func() error {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
 		err := s.Shutdown(ctx)
 		ended.Wait()
@@ -489,7 +489,7 @@ func TestSlowBodyIsCutOff(t *testing.T) {
 	}
 	defer c.Close()
 	fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nbegin")
-	c.SetReadDeadline(time.Now().Add(3 * time.Second))
+	c.SetReadDeadline(time.Now().Add(30 * time.Second))
 	answer, _ := io.ReadAll(c)
 	if !bytes.HasPrefix(answer, []byte("HTTP/1.1 408")) {
 		t.Errorf("got %q", answer)
