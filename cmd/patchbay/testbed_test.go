@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -43,7 +44,13 @@ func newStandIn(t *testing.T, text string) *standIn {
 	s.testbeds = newTestbeds([]*testbed{bed}, slog.New(slog.NewTextHandler(s.log, nil)))
 	s.root, s.retry, s.patience = true, 10*time.Millisecond, 5*time.Second
 	s.socket = func(instance string) string { return filepath.Join(s.dir, instance+".sock") }
-	t.Cleanup(func() { s.stop() })
+	t.Cleanup(func() {
+		s.stop()
+		text, _ := os.ReadFile(filepath.Join(s.dir, "sleeper"))
+		if pid, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil {
+			syscall.Kill(pid, syscall.SIGKILL)
+		}
+	})
 	return s
 }
 
@@ -84,7 +91,8 @@ func (s *standIn) begun() (pid int) {
 
 const lasting = `trap 'echo "level=WARN msg=leaving"; exit 0' TERM
 echo "time=2030-01-01T00:00:00Z level=ERROR msg=\"disk full\" args=\"$*\"" >&2
-setsid sleep 3 &
+setsid sleep 100 &
+echo $! >"$DIR/sleeper"
 echo $$ >"$DIR/pid.new"; mv "$DIR/pid.new" "$DIR/pid"
 while :; do sleep 0.02; done
 `
@@ -104,7 +112,7 @@ func TestServeRunsTheTestbed(t *testing.T) {
 	<-started
 	begun := time.Now()
 	s.stop()
-	if took := time.Since(begun); took > 2*time.Second { // sleep holds its streams
+	if took := time.Since(begun); took > 30*time.Second { // sleep holds its streams
 		t.Errorf("ending took %v", took)
 	}
 	if err := syscall.Kill(pid, 0); err == nil {
@@ -119,9 +127,10 @@ func TestServeRunsTheTestbed(t *testing.T) {
 
 func TestServeStartsTheTestbedAgain(t *testing.T) {
 	s := newStandIn(t, `echo x >>"$DIR/starts"; echo "error: cannot mount" >&2; exit 3`)
+	s.patience = time.Minute
 	begun := time.Now()
 	s.start(t.Context())
-	if time.Since(begun) > 3*time.Second {
+	if time.Since(begun) > 30*time.Second {
 		t.Error("it waits for what has ended")
 	}
 	starts := func() int {
@@ -232,6 +241,30 @@ func TestLinesOfATestbed(t *testing.T) {
 	copyLines(strings.NewReader("first\n"+strings.Repeat("y", 10*maxLogLine)+"\n\nlast"), slog.New(slog.NewTextHandler(&out, nil)))
 	if n := strings.Count(out.String(), "\n"); n != 3 || !strings.Contains(out.String(), "msg=last") || out.Len() > 2*maxLogLine {
 		t.Errorf("%d lines of %d bytes", n, out.Len())
+	}
+}
+
+// What a testbed wrote before it ended is logged however late the log is read, and
+// whoever holds the other end then.
+func TestLastWordsOfATestbed(t *testing.T) {
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	defer writer.Close()
+	if _, err := writer.WriteString("first\nerror: cannot mount\nno end"); err != nil {
+		t.Fatal(err)
+	}
+	reader.SetReadDeadline(time.Now().Add(-time.Second))
+	var out bytes.Buffer
+	copyLines(&written{File: reader, most: pipeBytes}, slog.New(slog.NewTextHandler(&out, nil)))
+	has(t, out.String(), "msg=first", "msg=\"cannot mount\"", "msg=\"no end\"")
+
+	writer.WriteString(strings.Repeat("more\n", 1000))
+	w := &written{File: reader, most: 10}
+	if text, err := io.ReadAll(w); len(text) != 10 || !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("of who writes on is read %q, %v", text, err)
 	}
 }
 

@@ -229,7 +229,7 @@ func (r *testbeds) run(ctx context.Context, t *testbed, log *slog.Logger, answer
 	}
 	log.Info("the local testbed is started", "command", shellLine(words), "pid", cmd.Process.Pid)
 	var logging sync.WaitGroup
-	logging.Go(func() { copyLines(reader, log) })
+	logging.Go(func() { copyLines(&written{File: reader, most: pipeBytes}, log) })
 	ended := make(chan struct{})
 	var helpers sync.WaitGroup
 	helpers.Go(func() {
@@ -267,6 +267,35 @@ func (r *testbeds) run(ctx context.Context, t *testbed, log *slog.Logger, answer
 		err = errors.New("it ended by itself")
 	}
 	return err
+}
+
+// pipeBytes is what a pipe holds.
+const pipeBytes = 64 << 10
+
+// written is the end of a pipe to read, of which what was written before the deadline
+// of reading is read after it, too: on a busy host the reader may come late, and the
+// last words are why a program has ended.
+type written struct {
+	*os.File
+	most int // that may be read after the deadline, for who holds the other end may write on
+}
+
+func (w *written) Read(b []byte) (int, error) {
+	n, err := w.File.Read(b)
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		return n, err
+	}
+	raw, e := w.SyscallConn()
+	if e != nil {
+		return 0, err
+	}
+	var late error
+	e = raw.Control(func(fd uintptr) { n, late = syscall.Read(int(fd), b[:min(len(b), w.most)]) })
+	if e != nil || late != nil || n <= 0 {
+		return 0, err
+	}
+	w.most -= n
+	return n, nil
 }
 
 // maxLogLine is the most of one line that is logged, in bytes.
