@@ -93,7 +93,7 @@ func newKilling(t *testing.T, s *served, f *federation, root *identity, callers 
 
 // version2 is a client of the older API.
 func (k *killing) version2() *client.Client {
-	c, err := client.New(client.Config{URL: k.s.url + "/am/2.0", CertFile: k.user.cert, KeyFile: k.user.key, Timeout: 20 * time.Second})
+	c, err := client.New(client.Config{URL: k.s.url + "/am/2.0", CertFile: k.user.cert, KeyFile: k.user.key, Timeout: time.Minute})
 	if err != nil {
 		k.t.Fatal(err)
 	}

@@ -87,7 +87,7 @@ var routine = regexp.MustCompile(`(?m)^.* (msg=call .* code=0 |msg="gateway: log
 
 // clean removes all of the testbed, once it has ended with its server.
 func (s *localSite) clean() {
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		out, err := exec.Command(filepath.Join(s.bin, "patchbay-local"), "clean", s.settings).CombinedOutput()
 		if err == nil {
 			return
@@ -128,7 +128,7 @@ func (s *localSite) await(state string, slivers int) {
 			s.t.Log(last)
 		}
 	}()
-	within(s.t, 30*time.Second, state, func() bool {
+	within(s.t, 2*time.Minute, state, func() bool {
 		last = s.call("Status")
 		return strings.Count(last, state) >= slivers
 	})
@@ -154,7 +154,7 @@ func (s *localSite) doors() map[string]login {
 // first sight, and then must stay.
 func (s *localSite) ssh(user string, l login, command string) (string, error) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
 	defer cancel()
 	cmd := s.session(ctx, user, l, command)
 	var problems strings.Builder
@@ -272,7 +272,7 @@ func TestLocalLife(t *testing.T) {
 	}
 	s.stop()
 	s.local("clean")
-	census.Await(t, before, 10*time.Second)
+	census.Await(t, before, time.Minute)
 }
 
 // TestLocalSiteWithoutRights serves a site as somebody who may do nothing, beside
@@ -390,7 +390,7 @@ func TestDemoOnTheLocalTestbed(t *testing.T) {
 		t.Errorf("it has counted nothing while the nodes were up:\n%s", out)
 	}
 	demoMeasured(t, string(out))
-	census.Await(t, before, 10*time.Second)
+	census.Await(t, before, time.Minute)
 	has(t, readFile(t, filepath.Join(dir, "providers", "local.yaml")), "port_rest: 10m")
 
 	// Whoever reads it leaves in the middle.
@@ -408,7 +408,7 @@ func TestDemoOnTheLocalTestbed(t *testing.T) {
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("with nobody reading: %v", err)
 	}
-	census.Await(t, before, 10*time.Second)
+	census.Await(t, before, time.Minute)
 
 	for _, until := range []string{"2. Serve it", "I am ann on server"} {
 		cmd := exec.Command(filepath.Join(bin, "patchbay"), "demo", "--provider", "local")
@@ -417,16 +417,16 @@ func TestDemoOnTheLocalTestbed(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		within(t, 30*time.Second, until, func() bool { return strings.Contains(text.String(), until) })
+		within(t, 3*time.Minute, until, func() bool { return strings.Contains(text.String(), until) })
 		cmd.Process.Signal(os.Interrupt)
 		begun := time.Now()
 		if err := cmd.Wait(); err == nil {
 			t.Error("an interrupted demonstration succeeds")
 		}
-		if took := time.Since(begun); took > 15*time.Second {
+		if took := time.Since(begun); took > time.Minute {
 			t.Errorf("stopping took %v", took)
 		}
-		census.Await(t, before, 10*time.Second)
+		census.Await(t, before, time.Minute)
 	}
 }
 
@@ -443,7 +443,7 @@ func demoMeasured(t *testing.T, out string) {
 		for i := range v {
 			v[i], _ = strconv.ParseFloat(row[3+i], 64)
 		}
-		if v[1] < v[0]/2 || v[1] > v[0]*2 || v[3] < v[2]-1 || v[3] > v[2]*2+5 {
+		if v[1] < v[0]/4 || v[1] > v[0]*2 || v[3] < v[2]-1 || v[3] > v[2]*2+20 {
 			t.Errorf("from %s to %s: %s", row[1], row[2], row[0])
 		}
 	}

@@ -44,7 +44,7 @@ func TestOutsideRack(t *testing.T) {
 	}
 	becomes := func(state string) {
 		t.Helper()
-		within(t, 10*time.Second, state, func() bool {
+		within(t, 60*time.Second, state, func() bool {
 			a, r, err := c.Status(ctx, []string{slice.urn}, cred, client.Options{})
 			want("Status", r, err, am.Success)
 			return len(a.Slivers) == 1 && a.Slivers[0].Operational == state

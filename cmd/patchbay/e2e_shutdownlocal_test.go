@@ -213,5 +213,5 @@ func TestShutdownOfRealNodes(t *testing.T) {
 	within(t, time.Minute, "the nodes are gone", func() bool { return !strings.Contains(s.local("list"), "left") })
 	s.stop()
 	s.local("clean")
-	census.Await(t, before, 10*time.Second)
+	census.Await(t, before, time.Minute)
 }

@@ -26,7 +26,7 @@ import (
 // also for a key that is added later, and after a restart.
 func TestTrap20ReadyIsAPromise(t *testing.T) {
 	t.Parallel()
-	s := newStrangersSite(t, "timing: {make: 100ms, start: 400ms, stop: 100ms, restart: 400ms, users: 400ms, remove: 50ms}\njitter: 0\n")
+	s := newStrangersSite(t, "timing: {make: 100ms, start: 2s, stop: 100ms, restart: 2s, users: 2s, remove: 50ms}\njitter: 0\n")
 	v := s.visit(t, "flooby", 3)
 	slice, cred, _ := v.slice("promise", 2)
 	request := `<rspec xmlns="http://www.geni.net/resources/rspec/3" type="request"><node client_id="n"/></rspec>`
@@ -39,7 +39,7 @@ func TestTrap20ReadyIsAPromise(t *testing.T) {
 	// The wait ends with the very first answer that tells the state.
 	await := func(state string) (manifest string, waited []string) {
 		t.Helper()
-		within(t, 10*time.Second, state, func() bool {
+		within(t, 60*time.Second, state, func() bool {
 			a := v.want("Describe", am.Success, urns(slice), v.creds(cred), rspec3("GENI"))
 			got := member(v.slivers(a)[0], "geni_operational_status").(string)
 			if manifest = member(a, "geni_rspec").(string); got != state {
@@ -150,7 +150,7 @@ func TestTrap32CertificatesOfTheFederation(t *testing.T) {
 			what := chain.name + " " + strings.Join(version, " ")
 			ask := func(request string) said {
 				t.Helper()
-				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				args := append([]string{"s_client", "-quiet", "-ign_eof", "-connect", strings.TrimPrefix(s.url, "https://"), "-cert", user.cert, "-key", user.key}, chain.args...)
 				c := exec.CommandContext(ctx, f.openssl, append(args, version...)...)

@@ -73,7 +73,7 @@ func (s *strangersSite) visit(t testing.TB, name string, version int) *visitor {
 		t.Fatal(err)
 	}
 	v := &visitor{t: t, site: s, User: u, identity: id, version: version, url: s.url + "/"}
-	v.http = &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{
+	v.http = &http.Client{Timeout: time.Minute, Transport: &http.Transport{
 		// The name of the site is of the examples: its door is here.
 		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, network, here.Host)
@@ -367,7 +367,7 @@ func (v *visitor) byHand(change func(*tls.Config)) *hand {
 	if err != nil {
 		v.t.Fatal(err)
 	}
-	conn.SetDeadline(time.Now().Add(10 * time.Second))
+	conn.SetDeadline(time.Now().Add(time.Minute))
 	v.t.Cleanup(func() { conn.Close() })
 	return &hand{v.t, conn, bufio.NewReader(conn)}
 }
