@@ -34,7 +34,7 @@ const (
 // play allocates a request, makes it, starts it, tries its links, looks at its
 // steps, and gives it back.
 func (s *corpusSite) play(ctx context.Context, number int, r *corpusRequest) (o corpusOutcome) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Minute)
 	defer cancel()
 	broken := func(what string, err error) corpusOutcome {
 		o.kind, o.words = corpusFailed, what+": "+err.Error()
@@ -55,7 +55,7 @@ func (s *corpusSite) play(ctx context.Context, number int, r *corpusRequest) (o 
 		return o
 	}
 	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Minute)
 		defer cancel()
 		if _, _, err := s.client.Delete(ctx, urns, creds, client.Options{}); err != nil {
 			o = broken("Delete", err)
@@ -295,7 +295,7 @@ func TestCorpusRequestsRun(t *testing.T) {
 // awaitEmpty waits until nothing of any slice is left.
 func (s *corpusSite) awaitEmpty() {
 	s.t.Helper()
-	within(s.t, time.Minute, "an empty site", func() bool {
+	within(s.t, 3*time.Minute, "an empty site", func() bool {
 		ad, _, err := s.client.ListResources(s.t.Context(), s.creds, client.Options{})
 		return err == nil && strings.Contains(ad, `type_slots="1000"`)
 	})

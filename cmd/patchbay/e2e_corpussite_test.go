@@ -141,7 +141,7 @@ func (s *corpusSite) outside(inside string) string {
 // dial connects to an address of the bottle's host.
 func (s *corpusSite) dial(address string) (c net.Conn, err error) {
 	err = s.bottle.Do(func() (err error) {
-		c, err = net.DialTimeout("tcp", address, 10*time.Second)
+		c, err = net.DialTimeout("tcp", address, time.Minute)
 		return err
 	})
 	return c, err

@@ -19,7 +19,7 @@ import (
 // of the automated test of jFed, and the forms of geni-lib.
 func TestClientScripts(t *testing.T) {
 	t.Parallel()
-	s := newStrangersSite(t, "timing: {make: 300ms, start: 300ms, stop: 100ms, restart: 200ms, users: 100ms, remove: 50ms}\njitter: 0\n")
+	s := newStrangersSite(t, "timing: {make: 1s, start: 1s, stop: 100ms, restart: 200ms, users: 100ms, remove: 50ms}\njitter: 0\n")
 	for _, version := range []int{2, 3} {
 		t.Run(fmt.Sprintf("OmniVersion%d", version), func(t *testing.T) {
 			t.Parallel()

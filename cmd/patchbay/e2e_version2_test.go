@@ -40,7 +40,7 @@ func TestCallVersion2(t *testing.T) {
 		}
 	}
 	// The provider's delay is long enough to be killed in, and to be seen.
-	s.settings("timing: {make: 700ms, start: 0s, stop: 0s, restart: 0s, users: 0s, remove: 0s}\n")
+	s.settings("timing: {make: 3s, start: 0s, stop: 0s, restart: 0s, users: 0s, remove: 0s}\n")
 	s.start()
 	request := filepath.Join(t.TempDir(), "request.xml")
 	if err := os.WriteFile(request, []byte(fmt.Sprintf(oneNode, "testbed.example.org")), 0o644); err != nil {
