@@ -236,9 +236,10 @@ func (r *rack) apply(us []provider.Update, c conduct, noop bool) (changes []prov
 		case c != lies && !noop:
 			r.change(u, c)
 		}
-		if c != forgets || i < len(us)/2 {
-			changes = append(changes, ch)
+		if c == forgets && i >= len(us)/2 {
+			ch = provider.Change{Name: u.Name} // which is all that package provider tells then
 		}
+		changes = append(changes, ch)
 	}
 	return changes
 }
