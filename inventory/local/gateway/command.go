@@ -176,10 +176,23 @@ func (l *lastWords) Read(b []byte) (int, error) {
 		l.f.SetReadDeadline(time.Now().Add(lastTime))
 	}
 	n, err := l.f.Read(b)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		n, err = l.there(b)
+	}
 	if l.over.Load() {
 		l.n += n
 	}
 	return n, err
+}
+
+// there reads what is there though time is over: it may be us who had no
+// processor in that time.
+func (l *lastWords) there(b []byte) (n int, err error) {
+	err = control(l.f, func(fd int) (err error) { n, err = unix.Read(fd, b); return err })
+	if err != nil || n <= 0 {
+		return 0, io.EOF
+	}
+	return n, nil
 }
 
 // exit says how the command ended, and closes the channel. The output's end is

@@ -348,6 +348,23 @@ func TestHowItEndedIsToldBeforeTheOutputEnds(t *testing.T) {
 	}
 }
 
+// What a terminal holds is read also by a gateway that had no processor for as
+// long as it waits for last words.
+func TestLastWordsThatAreReadLate(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	io.WriteString(w, "last words")
+	l := &lastWords{f: r}
+	r.SetReadDeadline(time.Now().Add(-lastTime)) // as of exited, while the next was being read
+	if got, err := io.ReadAll(l); string(got) != "last words" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
 func TestSubsystemsAndX11AreRefused(t *testing.T) {
 	t.Parallel()
 	_, _, p := alone(t)
