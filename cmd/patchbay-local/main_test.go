@@ -62,7 +62,7 @@ func install(t testing.TB, settings string) *provider.Provider {
 		t.Fatal(err)
 	}
 	// A lower time limit, so that a hang is a short one.
-	text := strings.Replace(string(metadata), "parallel: 4", "parallel: 4\n  timeouts: {set: 1500ms}", 1) + settings
+	text := strings.Replace(string(metadata), "parallel: 4", "parallel: 4\n  timeouts: {set: 4s}", 1) + settings
 	for name, text := range map[string]string{"sim.prov": string(simulated.Script(binary, "sim")), "sim.yaml": text} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
 			t.Fatal(err)
@@ -131,7 +131,7 @@ func node(component string, more provider.Resource) provider.Resource {
 }
 
 func TestWholeLife(t *testing.T) {
-	p := install(t, quick)
+	p := install(t, strings.Replace(quick, "make: 250ms", "make: 3s", 1)) // to be seen while it is made
 	if p.Parallel != 4 || p.Type != provider.TypeNode || p.Probe {
 		t.Errorf("metadata: %+v", p)
 	}
@@ -170,7 +170,7 @@ func TestWholeLife(t *testing.T) {
 func TestPassesTheSuiteOfAuthors(t *testing.T) {
 	providertest.Run(t, install(t, quick).Path, providertest.Options{
 		Node: provider.Resource{"component": "pc1"},
-		Wait: 5 * time.Second,
+		Wait: time.Minute,
 		Poll: 10 * time.Millisecond,
 	})
 }

@@ -140,6 +140,7 @@ func TestLinksArePutOncePerQuietMoment(t *testing.T) {
 	stop := w.serve(tb)
 	defer stop()
 	const n = 60
+	begun := time.Now()
 	all, names := map[string]provider.Resource{}, []string{}
 	for i := range n {
 		names = append(names, nodeName(i))
@@ -153,10 +154,13 @@ func TestLinksArePutOncePerQuietMoment(t *testing.T) {
 	if got := len(w.ends(sliceURN, "lan")); got != n {
 		t.Errorf("%d ends are on the link", got)
 	}
+	// On a slow host there are quiet moments between nodes.
+	most := func() int { return n/10 + int(time.Since(begun)/tb.quiet) }
 	made := w.count("put link")
-	if made > n/10 {
-		t.Errorf("the link of %d nodes was put %d times", n, made)
+	if made > most() {
+		t.Errorf("the link of %d nodes was put %d times, may be %d", n, made, most())
 	}
+	begun = time.Now()
 	for _, name := range names[:n/2] {
 		all[name] = provider.Resource{"ensure": "absent"}
 	}
@@ -167,8 +171,8 @@ func TestLinksArePutOncePerQuietMoment(t *testing.T) {
 		await(t, tb, name, provider.Gone)
 	}
 	await(t, tb, names[n-1], func(provider.Resource) bool { return len(w.ends(sliceURN, "lan")) == n/2 })
-	if gone := w.count("put link") - made; gone > n/10 {
-		t.Errorf("when %d nodes left, it was put %d times", n/2, gone)
+	if gone := w.count("put link") - made; gone > most() {
+		t.Errorf("when %d nodes left, it was put %d times, may be %d", n/2, gone, most())
 	}
 	w.check(t)
 }
