@@ -128,7 +128,7 @@ func (d *double) act(action string) error {
 	case d.is("floods"):
 		fmt.Fprint(os.Stderr, strings.Repeat("info: at work\n", 1001))
 	case d.is("clings") && action == "set":
-		c := exec.Command("/bin/sleep", "1")
+		c := exec.Command("/bin/sleep", "5")
 		c.Stdout = os.Stdout
 		c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 		if err := c.Start(); err != nil {
@@ -145,7 +145,7 @@ func (d *double) act(action string) error {
 		}
 		f.Close()
 		defer os.Remove("double.lock")
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(80 * time.Millisecond)
 	}
 	var answer object
 	if action == "get" {
@@ -426,7 +426,7 @@ func (d *double) save() error {
 		if _, err := f.Write(text[:len(text)/2]); err != nil {
 			return err
 		}
-		time.Sleep(max(d.pause, 100*time.Millisecond))
+		time.Sleep(max(d.pause, 250*time.Millisecond))
 		_, err = f.Write(text[len(text)/2:])
 		return err
 	}
