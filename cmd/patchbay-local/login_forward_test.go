@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -259,15 +260,19 @@ func starts(t testing.TB, cmd *exec.Cmd) io.Reader {
 	return out
 }
 
+// freePort is a port at which nobody listens, of those that the kernel gives to
+// nobody who asks for any, nor a testbed to a door.
 func freePort(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		port := strconv.Itoa(30000 + rand.IntN(2700))
+		if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
+			l.Close()
+			return port
+		}
 	}
-	defer l.Close()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
+	t.Fatal("no port is free")
+	return ""
 }
 
 // greets demands that an SSH server answers there.
