@@ -184,7 +184,7 @@ func (p *place) do(f func() error) error {
 // carries waits until eth0 of the thread's namespace carries packets: a while
 // after it is up it still loses them.
 func carries() error {
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		l, err := netlink.LinkByName("eth0")
 		if err != nil {
 			return err
