@@ -156,7 +156,7 @@ func (d *demo) open(ctx context.Context, dir string) (err error) {
 	}
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	d.stop, d.ended = stop, make(chan error, 1)
-	go func() { d.ended <- s.run(serving) }()
+	go func() { d.ended <- s.run(serving, nil) }()
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, d.close())

@@ -53,12 +53,15 @@ func (o *serveOptions) Run(ctx context.Context, c console) error {
 		config.Listen = o.Listen
 	}
 	log := config.Log.newLog(c.err)
+	hup := make(chan os.Signal, 1) // before it opens: one that came sooner would end the process
+	signal.Notify(hup, syscall.SIGHUP)
+	defer signal.Stop(hup)
 	s, err := openSite(ctx, config, log)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintln(c.out, s.announcement())
-	return s.run(ctx)
+	return s.run(ctx, hup)
 }
 
 // announcement is the line that says where the site is; its third word is a URL
@@ -74,8 +77,9 @@ func (s *site) announcement() string {
 	return line
 }
 
-// run serves and heeds signals and changes of the trust folder until ctx ends.
-func (s *site) run(ctx context.Context) error {
+// run serves and heeds SIGHUP, which hup tells, and changes of the trust folder until
+// ctx ends.
+func (s *site) run(ctx context.Context, hup <-chan os.Signal) error {
 	s.log.Info("serving", "authority", s.config.Authority, "url", s.PublicURL, "version", softwareVersion(),
 		slog.Int("anchors", len(s.anchors.Load().List())), "pid", os.Getpid())
 	watching, stop := context.WithCancel(ctx)
@@ -86,11 +90,8 @@ func (s *site) run(ctx context.Context) error {
 	watchers.Go(func() { s.pruneJournal(watching) })
 	watchers.Go(func() { s.openRestored(watching) })
 	watchers.Go(func() { s.watchTestbeds(watching) })
-	hup := make(chan os.Signal, 1)
-	signal.Notify(hup, syscall.SIGHUP)
 	go s.heedHangups(watching, hup) // a stop waits for none that is stuck
 	err := s.serve(ctx)
-	signal.Stop(hup)
 	stop()
 	watchers.Wait()
 	return err

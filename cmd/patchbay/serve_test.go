@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -230,6 +231,44 @@ func TestServeAnswersReloadsAndStops(t *testing.T) {
 	has(t, s.out.String(), "msg=call", "method=Allocate", "caller=urn:publicid:IDN+testbed.example.org+user+ann", "stopping")
 	if code, out := call("GetVersion"); code != 1 {
 		t.Errorf("it still answers: %s", out)
+	}
+}
+
+// eager is a reader of a command's output who acts upon a word in it.
+type eager struct {
+	*syncBuffer
+	word string
+	act  func()
+}
+
+func (e eager) Write(p []byte) (int, error) {
+	if strings.Contains(string(p), e.word) {
+		e.act()
+	}
+	return e.syncBuffer.Write(p)
+}
+
+// TestHangupIsHeededFromTheFirstWord sends SIGHUP as soon as a server says where it is.
+func TestHangupIsHeededFromTheFirstWord(t *testing.T) {
+	guard := make(chan os.Signal, 1) // or a signal that nobody heeds ends the tests
+	signal.Notify(guard, syscall.SIGHUP)
+	defer signal.Stop(guard)
+	out, dir := new(syncBuffer), made(t)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan int, 1)
+	go func() {
+		hangUp := func() {
+			if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+				t.Error(err)
+			}
+			<-guard // it has come
+		}
+		ended <- run(ctx, []string{"serve", "--config", dir}, console{eager{out, "listening on", hangUp}, out})
+	}()
+	within(t, time.Minute, "it is heeded", func() bool { return strings.Contains(out.String(), "the audit was opened again") })
+	stop()
+	if code := <-ended; code != 0 {
+		t.Errorf("stopped with %d:\n%s", code, out)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -159,7 +160,10 @@ func TestStopWaitsForNoReload(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- s.run(ctx) }()
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	defer signal.Stop(hup)
+	go func() { ended <- s.run(ctx, hup) }()
 	within(t, 60*time.Second, "it serves", s.working.Load)
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
