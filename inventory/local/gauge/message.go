@@ -18,8 +18,8 @@ const (
 	maxRate    = 400e9 // bit/s
 	minSize    = headerSize
 	maxSize    = 9000 - 28
-	maxBurst   = 64 // packets that the kernel cuts from one buffer
-	lineTime   = 10 * time.Second
+	maxBurst   = 64               // packets that the kernel cuts from one buffer
+	lineTime   = 30 * time.Second // what is lost four times over, as on bad links, takes 15 s
 )
 
 // Kinds of measurement, from the client's side.
