@@ -1,0 +1,142 @@
+// Package fileowner has root write for a site as the owner of its folder would, so
+// that whoever serves the site can use what commands and servers run by root leave
+// there, and so that no link there leads root to what that owner could not write.
+package fileowner
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// config is the file by which the folder of a site is known.
+const config = "patchbay.yaml"
+
+// Of is the user, and the group, to whom files in the folder dir are to belong when
+// root writes them: the owner of the site's folder or, outside of sites and in a site of
+// root, of dir. Of folders that are not there yet it is the owner of the one above. A
+// link counts for its owner, but one that root has made in a folder of root is followed.
+func Of(dir string) (uid, gid int, err error) {
+	path, err := filepath.Abs(dir)
+	if err != nil {
+		return 0, 0, err
+	}
+	const flags = unix.O_PATH | unix.O_CLOEXEC
+	at, err := unix.Open("/", flags, 0)
+	if err != nil {
+		return 0, 0, &fs.PathError{Op: "open", Path: "/", Err: err}
+	}
+	defer func() { unix.Close(at) }()
+	inSite := false
+	for name := range strings.SplitSeq(strings.Trim(path, "/"), "/") {
+		if name == "" {
+			break // it is the root folder
+		}
+		next, info, err := open(at, name, flags|unix.O_NOFOLLOW)
+		isLink := err == nil && info.Mode&unix.S_IFMT == unix.S_IFLNK
+		if isLink && info.Uid == 0 && uid == 0 {
+			unix.Close(next)
+			next, info, err = open(at, name, flags)
+			isLink = false
+		}
+		switch {
+		case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.EACCES):
+			return uid, gid, nil // whoever writes there gets to know
+		case err != nil:
+			return 0, 0, &fs.PathError{Op: "open", Path: dir, Err: err}
+		}
+		unix.Close(at)
+		at = next
+		isSite := unix.Fstatat(at, config, new(unix.Stat_t), unix.AT_SYMLINK_NOFOLLOW) == nil
+		if isSite || !inSite && !isLink || uid == 0 {
+			uid, gid = int(info.Uid), int(info.Gid)
+		}
+		if isLink {
+			break // its owner may lead it anywhere
+		}
+		inSite = inSite || isSite
+	}
+	return uid, gid, nil
+}
+
+func open(at int, name string, flags int) (fd int, info unix.Stat_t, err error) {
+	if fd, err = unix.Openat(at, name, flags, 0); err != nil {
+		return -1, info, err
+	}
+	if err = unix.Fstat(fd, &info); err != nil {
+		unix.Close(fd)
+	}
+	return fd, info, err
+}
+
+// Folder is the folder of a file that may be a link, for As: that of the link or, if
+// that is root's, of what it leads to.
+func Folder(file string) string {
+	if _, _, ok, err := Other(filepath.Dir(file)); ok || err != nil {
+		return filepath.Dir(file)
+	}
+	if real, err := filepath.EvalSymlinks(file); err == nil {
+		file = real
+	}
+	return filepath.Dir(file)
+}
+
+// Other is the user and the group of Of if the process is root and that is another
+// user.
+func Other(dir string) (uid, gid int, ok bool, err error) {
+	if os.Geteuid() != 0 {
+		return 0, 0, false, nil
+	}
+	uid, gid, err = Of(dir)
+	return uid, gid, uid != 0, err
+}
+
+// As calls f, which writes in the folder dir. If the process is root and the files are
+// to belong to another user, the kernel treats what f does with files as that user's:
+// what it makes belongs to them, and what they may not do fails. This holds for f's own
+// goroutine, which is not the caller's, and not for programs that f starts.
+func As(dir string, f func() error) error {
+	uid, gid, ok, err := Other(dir)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return f()
+	}
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with its goroutine
+		if err := become(uid, gid); err != nil {
+			done <- err
+			return
+		}
+		err := f()
+		if errors.Is(err, fs.ErrPermission) {
+			err = fmt.Errorf("%w; root writes in %s as its owner, user %d, who must have the right; see the owners and modes there", err, dir, uid)
+		}
+		done <- err
+	}()
+	return <-done
+}
+
+// become has the kernel take this thread for a user's when it comes to files.
+func become(uid, gid int) error {
+	_, _, _ = syscall.RawSyscall(unix.SYS_SETGROUPS, 0, 0, 0) // of this thread alone; where it is forbidden root has no groups of use
+	_, _ = unix.SetfsgidRetGid(gid)
+	_, _ = unix.SetfsuidRetUid(uid)
+	// They tell of no failure, but what was before.
+	if g, _ := unix.SetfsgidRetGid(-1); g != gid {
+		return fmt.Errorf("root cannot write as group %d", gid)
+	}
+	if u, _ := unix.SetfsuidRetUid(-1); u != uid {
+		return fmt.Errorf("root cannot write as user %d", uid)
+	}
+	return nil
+}

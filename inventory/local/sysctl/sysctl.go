@@ -1,0 +1,302 @@
+package sysctl
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// root is the folder of the kernel's settings.
+const root = "/proc/sys"
+
+// File is the name of the note of what was raised; fresh is added while it is
+// written.
+const (
+	File  = "sysctl.json"
+	fresh = ".new"
+)
+
+// Files are all names that Raise may leave in its folder.
+var Files = []string{File, File + fresh}
+
+// values are the numbers of one setting, one for most.
+type values []int64
+
+// setting is what one setting must be at least.
+type setting struct {
+	name string // as sysctl(8) writes it
+	want values
+}
+
+// settings are for a host with so much memory, in bytes.
+func settings(memory int64) []setting {
+	const (
+		mostPIDs = 1 << 22  // the kernel takes no more
+		thread   = 32 << 10 // a thread takes at least that much
+		openFile = 256
+		// filters leaves the kernel's modules, which on amd64 live in the same
+		// 1008 MiB, an eighth of that; where it is another place, it is larger and
+		// the limit, half of it by default, is above this.
+		filters = 896 << 20
+	)
+	sockets := func(memory int64) values {
+		pages := memory / int64(os.Getpagesize())
+		return values{pages * 7 / 8, pages * 15 / 16, pages}
+	}
+	list := []setting{
+		{"kernel.pid_max", values{mostPIDs}},
+		{"kernel.threads-max", values{min(memory/thread, mostPIDs)}},
+		{"fs.file-max", values{memory / openFile}},
+		// A connection is charged to the node that accepts it. What waits in others
+		// counts for nobody, so all of TCP gets a quarter: as much as nodes may have
+		// in sockets where these count apart (package cgroup).
+		{"net.ipv4.tcp_mem", sockets(memory / 4)},
+		{"net.ipv4.udp_mem", sockets(memory)},
+	}
+	if runtime.GOARCH == "amd64" {
+		list = append(list, setting{"net.core.bpf_jit_limit", values{filters}})
+	}
+	for _, family := range []string{"ipv4", "ipv6"} {
+		// For 300 nodes of a LAN that all talk; below the first nothing is forgotten,
+		// above the second what is older than 5 s, above the third nothing is learned.
+		// What a scan can take of the host's memory stays below 100 MB.
+		for i, n := range []int64{1 << 15, 1 << 16, 1 << 17} {
+			list = append(list, setting{fmt.Sprintf("net.%s.neigh.default.gc_thresh%d", family, i+1), values{n}})
+		}
+	}
+	return list
+}
+
+// ofHost are the settings for this host.
+func ofHost() ([]setting, error) {
+	var info unix.Sysinfo_t
+	if err := unix.Sysinfo(&info); err != nil {
+		return nil, fmt.Errorf("cannot tell how much memory this host has: %w", err)
+	}
+	return settings(int64(info.Totalram) * int64(info.Unit)), nil
+}
+
+// note is what was raised: written before that is done. A loss of power takes both,
+// so nothing is synced.
+type note struct {
+	// Boot is the kernel's boot_id; another kernel has forgotten all.
+	Boot   string            `json:"boot"`
+	Raised map[string]raised `json:"raised"`
+}
+
+type raised struct {
+	Was values `json:"was"`
+	Set values `json:"set"`
+}
+
+// Raise raises what is too small. What was is noted in the folder, for Restore, and
+// logged. What is missing is somebody else's, as in a container, and left alone. The
+// error has a line for each setting that could not be raised.
+func Raise(folder string, log *slog.Logger) error {
+	list, err := ofHost()
+	if err != nil {
+		return err
+	}
+	return raise(root, list, folder, log)
+}
+
+func raise(root string, list []setting, folder string, log *slog.Logger) error {
+	n, err := readNote(folder)
+	if err != nil {
+		return err
+	}
+	var all []error
+	var done []string
+	for _, s := range list {
+		now, err := read(root, s.name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			all = append(all, err)
+			continue
+		}
+		set := now.atLeast(s.want)
+		if slices.Equal(set, now) {
+			continue
+		}
+		before, noted := n.Raised[s.name]
+		n.Raised[s.name] = raised{now, set}
+		if err := n.write(folder); err != nil {
+			return err
+		}
+		if err := set.write(root, s.name); err != nil {
+			all = append(all, fmt.Errorf("%w; on the machine itself: %s", err, s.command()))
+			// Nothing was raised that could be set back.
+			if delete(n.Raised, s.name); noted {
+				n.Raised[s.name] = before
+			}
+			all = append(all, n.write(folder))
+			continue
+		}
+		done = append(done, fmt.Sprintf("%s=%s (was %s)", s.name, set, now))
+	}
+	if len(done) > 0 {
+		log.Info("limits of the kernel are raised for the nodes; clean sets them back", "set", strings.Join(done, ", "))
+	}
+	return errors.Join(all...)
+}
+
+// Restore sets back what Raise did, but not what somebody else has changed since.
+func Restore(folder string) error { return restore(root, folder) }
+
+func restore(root, folder string) error {
+	n, err := readNote(folder)
+	if err != nil {
+		return err
+	}
+	known := map[string]bool{}
+	for _, s := range settings(0) {
+		known[s.name] = true
+	}
+	for _, name := range slices.Sorted(maps.Keys(n.Raised)) {
+		if !known[name] {
+			continue
+		}
+		now, err := read(root, name)
+		if err != nil {
+			return err
+		}
+		if r := n.Raised[name]; slices.Equal(now, r.Set) {
+			if err := r.Was.write(root, name); err != nil {
+				return err
+			}
+		}
+	}
+	if err := os.Remove(filepath.Join(folder, File)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("cannot forget what the kernel's limits were: %w", err)
+	}
+	return nil
+}
+
+// A Limit is a setting as it is.
+type Limit struct {
+	Name, Now, Want string
+	// Enough tells that Raise leaves it as it is.
+	Enough bool
+	// Err is why it cannot be read or changed; fs.ErrNotExist where it is somebody
+	// else's. It is told without a change.
+	Err error
+	// Remedy is the command that raises it.
+	Remedy string
+}
+
+// Limits looks at all settings and changes none.
+func Limits() ([]Limit, error) {
+	list, err := ofHost()
+	if err != nil {
+		return nil, err
+	}
+	return limits(root, list), nil
+}
+
+func limits(root string, list []setting) (all []Limit) {
+	for _, s := range list {
+		now, err := read(root, s.name)
+		set := now.atLeast(s.want)
+		l := Limit{Name: s.name, Now: now.String(), Want: set.String(), Enough: err == nil && slices.Equal(set, now), Err: err, Remedy: s.command()}
+		if err == nil && !l.Enough {
+			f, err := os.OpenFile(path(root, s.name), os.O_WRONLY, 0)
+			if l.Err = err; err == nil {
+				f.Close()
+			}
+		}
+		all = append(all, l)
+	}
+	return all
+}
+
+// command is what an operator types.
+func (s setting) command() string { return fmt.Sprintf("sysctl -w %s='%s'", s.name, s.want) }
+
+func (v values) atLeast(want values) values {
+	set := slices.Clone(v)
+	for i := range min(len(set), len(want)) {
+		set[i] = max(set[i], want[i])
+	}
+	return set
+}
+
+func (v values) String() string {
+	words := make([]string, len(v))
+	for i, n := range v {
+		words[i] = strconv.FormatInt(n, 10)
+	}
+	return strings.Join(words, " ")
+}
+
+func path(root, name string) string { return filepath.Join(root, strings.ReplaceAll(name, ".", "/")) }
+
+func read(root, name string) (v values, err error) {
+	b, err := os.ReadFile(path(root, name))
+	if err != nil {
+		return nil, fmt.Errorf("cannot read %s: %w", name, err)
+	}
+	for text := range strings.FieldsSeq(string(b)) {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("cannot read %s: %w", name, err)
+		}
+		v = append(v, n)
+	}
+	return v, nil
+}
+
+func (v values) write(root, name string) error {
+	if err := os.WriteFile(path(root, name), []byte(v.String()), 0); err != nil {
+		return fmt.Errorf("cannot set %s to %s: %w", name, v, err)
+	}
+	return nil
+}
+
+// readNote reads what was raised since the host was booted.
+func readNote(folder string) (note, error) {
+	boot, err := os.ReadFile(root + "/kernel/random/boot_id")
+	if err != nil {
+		return note{}, fmt.Errorf("cannot tell since when this host runs: %w", err)
+	}
+	none := note{strings.TrimSpace(string(boot)), map[string]raised{}}
+	b, err := os.ReadFile(filepath.Join(folder, File))
+	if errors.Is(err, fs.ErrNotExist) {
+		return none, nil
+	}
+	if err != nil {
+		return note{}, fmt.Errorf("cannot read what the kernel's limits were: %w", err)
+	}
+	var n note
+	if json.Unmarshal(b, &n) != nil || n.Boot != none.Boot || n.Raised == nil {
+		return none, nil
+	}
+	return n, nil
+}
+
+func (n note) write(folder string) error {
+	b, err := json.Marshal(n)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(folder, File)
+	if err = os.WriteFile(path+fresh, append(b, '\n'), 0o600); err == nil {
+		err = os.Rename(path+fresh, path)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot note what the kernel's limits were: %w", err)
+	}
+	return nil
+}
