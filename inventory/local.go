@@ -33,11 +33,23 @@ const (
 	containerDisk   = 4 << 10
 )
 
+// Slots is how many containers a new site offers of the host.
+func (h Host) Slots() int { return 50 * max(h.Cores, 1) }
+
+// Share is how much disk of the host one user of a new site may have, in bytes:
+// three quarters of what is free, which one alone does not fill, but ten
+// containers' where that is more.
+func (h Host) Share() int64 { return max(h.Disk/4*3, 10*containerDisk<<20) }
+
+// ShareNodes is how many nodes one user of a new site may have: half of the places,
+// as far as containers of the usual size have room in Share.
+func (h Host) ShareNodes() int { return min(h.Slots()/2, int(h.Share()/(containerDisk<<20))) }
+
 // LocalText is the inventory.yaml of a new site whose nodes are containers of
 // the host, with comments that explain every key.
 func LocalText(authority string, h Host) []byte {
 	const mib = 1 << 20
-	slots := 50 * max(h.Cores, 1)
+	slots := h.Slots()
 	memory, disk := 4*h.Memory/mib, 4*h.Disk/mib
 	if memory <= 0 { // let the slots decide
 		memory = int64(slots) * containerMemory

@@ -171,9 +171,9 @@ func (s *site) amount(n *yaml.Node, what string, base am.Amount) am.Amount {
 		case "cores":
 			base.Cores = s.Whole(n, key)
 		case "memory":
-			base.Memory = s.size(n, key)
+			base.Memory = s.Size(n, key)
 		case "disk":
-			base.Disk = s.size(n, key)
+			base.Disk = s.Size(n, key)
 		}
 	})
 	return base

@@ -146,7 +146,7 @@ func (b *bed) processorTime() time.Duration {
 		n, _ := strconv.Atoi(field)
 		used += time.Duration(n) * tick
 	}
-	groups, _ := filepath.Glob("/sys/fs/cgroup/cpuacct/patchbay-local/" + b.instance + "/cpuacct.usage")
+	groups, _ := filepath.Glob("/sys/fs/cgroup/cpuacct/patchbay-local*/" + b.instance + "/cpuacct.usage")
 	for _, path := range groups {
 		text, _ := os.ReadFile(path)
 		n, _ := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)

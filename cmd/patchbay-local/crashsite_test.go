@@ -24,6 +24,7 @@ import (
 	"patchbay/inventory/local/gateway"
 	localnode "patchbay/inventory/local/node"
 	"patchbay/inventory/local/relay"
+	"patchbay/inventory/local/sysctl"
 	"patchbay/inventory/local/testbed"
 	"patchbay/inventory/provider"
 	"patchbay/testdata/census"
@@ -104,7 +105,7 @@ func (s *crashSite) everything() census.Census {
 	s.t.Helper()
 	c, err := census.Take(census.Options{
 		Only:   []string{s.instance, s.dir, binary},
-		Except: []string{filepath.Join(s.state, "images"), filepath.Join(s.state, "fabrics", "neighbours.json"), s.logs.Name()},
+		Except: []string{filepath.Join(s.state, "images"), filepath.Join(s.state, sysctl.File), s.logs.Name()},
 		Roots:  []string{s.state, testbed.Root, local.Folder},
 	})
 	if err != nil {

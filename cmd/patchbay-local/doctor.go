@@ -36,6 +36,9 @@ testbed are tried, too. The exit status is 0 when nodes can live here.`,
 				}
 				place = doctor.Place{State: state, First: s.FirstPort, Last: s.LastPort, Gateway: s.GatewayPort, Running: runs(c.Context(), s.Instance),
 					Emulator: string(s.Emulator), Outbound: s.Outbound, Misfits: s.Misfits()}
+				for _, kind := range s.SliverTypes {
+					place.PIDs = max(place.PIDs, kind.PIDs)
+				}
 				if s.Listen.IsValid() {
 					place.Address = s.Listen.String()
 				}

@@ -244,13 +244,10 @@ func writableProc() string {
 
 func writableSys() string { return orNone(writable("/sys", func(string) bool { return false })) }
 
-// writableSysctl leaves out those that each network, IPC or process name space
-// has of its own.
+// writableSysctl leaves out those that each network or IPC name space has of its
+// own.
 func writableSysctl() string {
-	own := []string{
-		"msgmax", "msgmnb", "msgmni", "auto_msgmni", "sem", "sem_next_id", "msg_next_id", "shm_next_id", "shm_rmid_forced", "shmall", "shmmax", "shmmni",
-		"pid_max", "ns_last_pid",
-	}
+	own := []string{"msgmax", "msgmnb", "msgmni", "sem", "shm_rmid_forced", "shmall", "shmmax", "shmmni"}
 	return orNone(writable("/proc/sys", func(path string) bool {
 		name := strings.TrimPrefix(path, "/proc/sys/")
 		return name == "net" || name == "fs/mqueue" || strings.HasPrefix(name, "kernel/") && slices.Contains(own, name[len("kernel/"):])

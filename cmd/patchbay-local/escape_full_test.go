@@ -44,8 +44,11 @@ var tasks = map[string]func() string{
 	"timers":    func() string { return hold(func() string { return take(openTimer) }) },
 	"datagrams": datagrams,
 	"names":     oddNames,
+	"filters":   func() string { return hold(attachFilters) },
 	"orphans":   orphans,
 	"spin":      func() string { select {} },
+	"fragments": fragments,
+	"backlog":   func() string { return hold(fillBacklog) },
 
 	"bend-qdiscs":   bendQdiscs,
 	"bend-offloads": bendOffloads,

@@ -232,11 +232,17 @@ func newArena(t *testing.T, instance string) *arena {
 	program := programOfTests(t)
 	for _, name := range []string{nodeA, nodeB} {
 		a.await(t, name, provider.StateReady)
-		if out, err := a.enter(name, program, "cat > /var/tmp/escape && chmod 755 /var/tmp/escape"); err != nil {
-			t.Fatalf("copying the program: %v, %s", err, out)
-		}
+		a.copyProgram(t, name, program)
 	}
 	return a
+}
+
+// copyProgram gives a node the program of the tests.
+func (a *arena) copyProgram(t testing.TB, name string, program []byte) {
+	t.Helper()
+	if out, err := a.enter(name, program, "cat > /var/tmp/escape && chmod 755 /var/tmp/escape"); err != nil {
+		t.Fatalf("copying the program: %v, %s", err, out)
+	}
 }
 
 // programOfTests is the program of the tests for nodes: this one or, where it is

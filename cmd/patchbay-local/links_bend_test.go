@@ -13,9 +13,7 @@ func (s *linkSite) inNodes(t testing.TB, program []byte, letters ...string) *are
 	t.Helper()
 	a := &arena{bed: s.bed}
 	for _, letter := range letters {
-		if out, err := a.enter(s.id(letter), program, "cat > /var/tmp/escape && chmod 755 /var/tmp/escape"); err != nil {
-			t.Fatalf("copying the program: %v, %s", err, out)
-		}
+		a.copyProgram(t, s.id(letter), program)
 	}
 	return a
 }

@@ -19,6 +19,10 @@ const Folder = "/run/patchbay-local"
 // Socket is where the testbed called instance answers.
 func Socket(instance string) string { return Folder + "/" + instance + ".sock" }
 
+// SiteLock is the file that the server locks which acts on the nodes of the testbed at
+// a socket. The testbed makes it.
+func SiteLock(socket string) string { return socket + ".site" }
+
 // Actions of the socket. Those of the provider are Get and Set, whose input and
 // output are as PROVIDER.md says.
 const (

@@ -8,11 +8,15 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/user"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"patchbay/am/fileowner"
 )
 
 const (
@@ -35,10 +39,15 @@ type call struct {
 // returns what it wrote to standard output. When run returns, nothing of that
 // group is alive and no descriptor is open. The error is what happened, without the
 // provider's name; it wraps context.DeadlineExceeded when the limit was over.
-func (p *Provider) run(ctx context.Context, c call) ([]byte, error) {
+func (p *Provider) run(ctx context.Context, c call) (answer []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.limit)
 	defer cancel()
 	begun := time.Now()
+	defer func() {
+		if p.Took != nil && c.in != nil && !errors.Is(err, context.Canceled) {
+			p.Took(c.action, time.Since(begun))
+		}
+	}()
 	out := &bounded{max: c.answer, full: make(chan struct{})}
 	stderr := &lines{log: p.logger().With("provider", p.Name, "action", c.action)}
 	cmd, streams, err := p.start(ctx, c, out, stderr)
@@ -99,10 +108,21 @@ func (p *Provider) start(ctx context.Context, c call, out, stderr io.Writer) (*e
 	for {
 		cmd := exec.Command(p.Path, "ral_action="+c.action)
 		cmd.Dir = p.Dir
-		cmd.Env = environment()
+		home := os.Getenv("HOME")
 		// The provider goes with us even if we are killed, so that no two of them
 		// ever set the same resource. It does not share our terminal.
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+		// It writes where it lies.
+		if uid, gid, ok, err := fileowner.Other(p.Dir); err != nil {
+			return nil, nil, err
+		} else if ok {
+			cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+			home = ""
+			if u, err := user.LookupId(strconv.Itoa(uid)); err == nil {
+				home = u.HomeDir
+			}
+		}
+		cmd.Env = environment(home)
 		cmd.WaitDelay = drain
 		if c.in != nil {
 			cmd.Stdin = bytes.NewReader(c.in)
@@ -198,8 +218,7 @@ func awaitExit(pid int) error {
 }
 
 // environment is all a provider gets to see of ours.
-func environment() []string {
-	home := os.Getenv("HOME")
+func environment(home string) []string {
 	if home == "" {
 		home = "/"
 	}

@@ -150,6 +150,29 @@ func (r *Reader) Whole(n *yaml.Node, what string) int64 {
 	return i
 }
 
+// Size reads an amount of memory or disk: MiB, or a number with M, G or T.
+func (r *Reader) Size(n *yaml.Node, what string) int64 {
+	digits, unit := n.Value, int64(1)
+	if i := strings.IndexFunc(digits, func(c rune) bool { return c < '0' || c > '9' }); i >= 0 {
+		switch strings.TrimSuffix(strings.TrimSpace(digits[i:]), "iB") {
+		case "M":
+		case "G":
+			unit = 1 << 10
+		case "T":
+			unit = 1 << 20
+		default:
+			unit = 0
+		}
+		digits = digits[:i]
+	}
+	i, err := strconv.ParseInt(digits, 10, 64)
+	if n.Kind != yaml.ScalarNode || unit == 0 || err != nil || i > math.MaxInt32 {
+		r.Wrong(n, "%s must be a size such as 512M, 4G or 1T; a bare number is MiB", what)
+		return 0
+	}
+	return i * unit
+}
+
 // Choice is one of words, at least two; what is none of them reads as the first.
 func Choice[T ~string](r *Reader, n *yaml.Node, what string, words ...T) T {
 	if n = Deref(n); n.Kind == yaml.ScalarNode && slices.Contains(words, T(n.Value)) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"sync"
 	"syscall"
@@ -70,7 +71,11 @@ func (c *children) fork(path string, argv []string, attr *syscall.ProcAttr) (int
 	defer close(done)
 	go watch(done)
 	attr.Sys.Setsid, attr.Sys.Ptrace = true, true
+	// This thread does not stop for the garbage collector before the child has its
+	// program, and while the collector waits for it, watch does not run.
+	percent := debug.SetGCPercent(-1)
 	pid, err := syscall.ForkExec(path, argv, attr)
+	debug.SetGCPercent(percent)
 	hide()
 	if err != nil {
 		return 0, nil, err

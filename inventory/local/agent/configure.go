@@ -161,8 +161,14 @@ func setSudo(accounts []Account) (bool, error) {
 
 // hasSudo tells whether the image has a sudo that reads our file.
 func hasSudo() bool {
-	stat, err := os.Stat("/usr/bin/sudo")
-	if err != nil || stat.Mode()&os.ModeSetuid == 0 {
+	// Opened, for the host's may be one that nobody may read (mode 4111, as of Fedora),
+	// and what a node cannot read it cannot run.
+	program, err := os.Open("/usr/bin/sudo")
+	if err != nil {
+		return false
+	}
+	defer program.Close()
+	if stat, err := program.Stat(); err != nil || stat.Mode()&os.ModeSetuid == 0 {
 		return false
 	}
 	if stat, err := os.Stat(sudoersFolder); err != nil || !stat.IsDir() {

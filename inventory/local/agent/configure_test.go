@@ -7,6 +7,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"patchbay/testdata/need"
 )
 
 var someKeys = Configuration{
@@ -339,6 +343,18 @@ func TestImagesThatLackThings(t *testing.T) {
 				if got := n.file("root/.ssh/authorized_keys"); !strings.Contains(got, key+"\n") || n.file("root/.ssh/id_rsa") == "" {
 					t.Errorf("root lacks %q in %q", key, got)
 				}
+			}
+		}
+	})
+	t.Run("SudoThatNobodyMayRead", func(t *testing.T) {
+		need.Tool(t, "sudo")
+		for mode, want := range map[uint32]bool{0o4755: true, 0o4111: false} {
+			root := newRoot(t)
+			path := filepath.Join(root, otherSudo) // of the host's root
+			check(t, os.WriteFile(path, nil, 0o600))
+			check(t, unix.Chmod(path, mode))
+			if facts := startNode(t, root).configure(someKeys); facts.Sudo != want {
+				t.Errorf("mode %o: %+v", mode, facts)
 			}
 		}
 	})

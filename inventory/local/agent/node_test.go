@@ -63,6 +63,9 @@ const geniName = "/run/patchbay/bin/geni-get"
 // realProgram is, where it is there, run as the agent instead.
 const realProgram = "run/patchbay/bin/patchbay-local"
 
+// otherSudo is, where it is there, what the node finds as /usr/bin/sudo.
+const otherSudo = "var/lib/other-sudo"
+
 func fileExists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
@@ -187,11 +190,12 @@ func startNode(t testing.TB, root string, jobs ...*os.File) *node {
 // stage makes root the root of this process's mount namespace and becomes the
 // agent.
 func stage(root string) error {
-	mounts := []struct {
+	type mount struct {
 		source, target, kind string
 		flags                uintptr
 		data                 string
-	}{
+	}
+	mounts := []mount{
 		{"", "/", "", unix.MS_REC | unix.MS_PRIVATE, ""},
 		{root, root, "", unix.MS_BIND, ""},
 		{"/usr", root + "/usr", "", unix.MS_BIND | unix.MS_REC, ""},
@@ -199,6 +203,9 @@ func stage(root string) error {
 		{"devpts", root + "/dev/pts", "devpts", 0, "newinstance,ptmxmode=0666,mode=0620,gid=5"},
 		{"/dev/null", root + "/dev/null", "", unix.MS_BIND, ""},
 		{"/dev/tty", root + "/dev/tty", "", unix.MS_BIND, ""},
+	}
+	if fileExists(root + "/" + otherSudo) {
+		mounts = append(mounts, mount{root + "/" + otherSudo, root + "/usr/bin/sudo", "", unix.MS_BIND, ""})
 	}
 	for _, name := range []string{"/dev/null", "/dev/tty"} {
 		if err := os.WriteFile(root+name, nil, 0o666); err != nil {

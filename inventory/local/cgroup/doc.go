@@ -2,9 +2,12 @@
 // v2. Which of them it is, the mounts tell: each of the controllers cpu, memory
 // and pids is used where it is mounted.
 //
+//	patchbay-local                      all nodes, with limits that leave the host room
 //	patchbay-local/INSTANCE/ID          all of a node, with its limits
 //	patchbay-local/INSTANCE/ID/init     PID 1
 //	patchbay-local/INSTANCE/ID/jobs     all else, with fewer processes allowed
+//
+//	patchbay-local-programs/INSTANCE/ID a program of the testbed that is no node
 //
 // so that a node full of processes still takes logins, and one full of work
 // takes them soon: init gets its turn on a processor before jobs. A hierarchy

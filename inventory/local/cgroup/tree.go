@@ -14,8 +14,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// parent is the group of all instances.
-const parent = "patchbay-local"
+// The groups of all instances: of nodes, which have limits in common, and of the
+// programs beside them, which must go on when nodes have used these up.
+const (
+	nodesParent    = "patchbay-local"
+	programsParent = "patchbay-local-programs"
+)
 
 const (
 	initLeaf = "init"
@@ -25,15 +29,23 @@ const (
 // Tree is the groups of one instance. It keeps nothing in memory that the
 // kernel does not know, so several may work on one instance.
 type Tree struct {
+	parent   string
 	instance string
 	all      []hierarchy
 	parents  sync.Mutex // held while groups above those of nodes come and go
 }
 
 // Open finds out how this host does groups and makes the parents of those of
-// the instance. Names of instances and of groups are the caller's to check:
+// the instance's nodes, which with those of all other instances are bounded by what
+// the host can spare. Names of instances and of groups are the caller's to check:
 // they become names of folders.
-func Open(instance string) (*Tree, error) {
+func Open(instance string) (*Tree, error) { return openBelow(nodesParent, instance) }
+
+// OpenPrograms is Open for programs that are no nodes: these are bounded each by
+// itself, and not together with nodes.
+func OpenPrograms(instance string) (*Tree, error) { return openBelow(programsParent, instance) }
+
+func openBelow(parent, instance string) (*Tree, error) {
 	f, err := os.Open("/proc/self/mountinfo")
 	if err != nil {
 		return nil, err
@@ -43,7 +55,7 @@ func Open(instance string) (*Tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Tree{instance: instance, all: all}
+	t := &Tree{parent: parent, instance: instance, all: all}
 	return t, t.makeParents()
 }
 
@@ -62,7 +74,7 @@ func (t *Tree) Version() string {
 
 // dir is a group of the instance in one hierarchy.
 func (t *Tree) dir(h hierarchy, names ...string) string {
-	return filepath.Join(append([]string{h.path, parent, t.instance}, names...)...)
+	return filepath.Join(append([]string{h.path, t.parent, t.instance}, names...)...)
 }
 
 // leaf is where PID 1 is in a hierarchy.
@@ -89,12 +101,17 @@ func (t *Tree) makeParents() error {
 	defer t.parents.Unlock()
 	return insist(func() error {
 		for _, h := range t.all {
-			for _, dir := range []string{h.path, filepath.Join(h.path, parent), t.dir(h)} {
+			for _, dir := range []string{h.path, filepath.Join(h.path, t.parent), t.dir(h)} {
 				if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 					return fmt.Errorf("cannot make the group %s: %w", dir, err)
 				}
 				if err := enable(h, dir, h.controllers); err != nil {
 					return err
+				}
+			}
+			if t.parent == nodesParent {
+				if err := bound(h, filepath.Join(h.path, t.parent)); err != nil {
+					return fmt.Errorf("cannot bound what all nodes may have together: %w", err)
 				}
 			}
 		}
@@ -203,7 +220,7 @@ func (t *Tree) Close() error {
 	defer t.parents.Unlock()
 	var errs []error
 	for _, h := range t.all {
-		for _, dir := range []string{t.dir(h), filepath.Join(h.path, parent)} {
+		for _, dir := range []string{t.dir(h), filepath.Join(h.path, t.parent)} {
 			err := unix.Rmdir(dir)
 			if err != nil && err != unix.EBUSY && err != unix.ENOTEMPTY && err != unix.ENOENT {
 				errs = append(errs, &os.PathError{Op: "rmdir", Path: dir, Err: err})

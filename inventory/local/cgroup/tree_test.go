@@ -70,7 +70,7 @@ func versionOne(t *testing.T, instance string) *Tree {
 	if err != nil {
 		t.Skip("the host has no controllers of version 1:", err)
 	}
-	tree := &Tree{instance: instance, all: all}
+	tree := &Tree{parent: nodesParent, instance: instance, all: all}
 	if err := tree.makeParents(); err != nil {
 		t.Fatal(err)
 	}
@@ -232,6 +232,44 @@ func TestLimitsAreSetAndChanged(t *testing.T) {
 	})
 }
 
+// TestAllNodesTogetherLeaveTheHostRoom looks at the group that the nodes of all
+// instances are in, and at that of programs, which have no share in its limits.
+func TestAllNodesTogetherLeaveTheHostRoom(t *testing.T) {
+	both(t, "node-sum", func(t *testing.T, tree *Tree) {
+		memory, err := strconv.ParseInt(limit(t, tree, "memory", "memory.limit_in_bytes", "memory.max", ".."), 10, 64)
+		if host := hostMemory(); err != nil || memory > host-host/memoryPart || memory < host/2 {
+			t.Errorf("all nodes may have %d bytes of memory (%v) of the host's %d", memory, err, host)
+		}
+		pids, err := strconv.ParseInt(limit(t, tree, "pids", "pids.max", "pids.max", ".."), 10, 64)
+		if host := min(within("/proc/sys/kernel/pid_max"), within("/proc/sys/kernel/threads-max")); err != nil || pids > host-host/pidsPart || pids < host/2 {
+			t.Errorf("all nodes may have %d processes (%v) of the host's %d", pids, err, host)
+		}
+		if got, err := tree.Together(); err != nil || got.Memory != memory || int64(got.PIDs) != pids {
+			t.Errorf("together %+v, %v, want %d and %d", got, err, memory, pids)
+		}
+	})
+	programs, err := OpenPrograms("node-sum")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cleanUp(t, programs)
+	if got := limit(t, programs, "pids", "pids.max", "pids.max", ".."); got != "max" {
+		t.Errorf("the testbed's programs have %s processes together, want no limit", got)
+	}
+}
+
+func TestWhatAHostSpares(t *testing.T) {
+	for _, tt := range []struct{ memory, pids, forMemory, forPIDs int64 }{
+		{24 << 30, 32768, 21 << 30, 24576},
+		{2 << 30, 65536, 3 << 29, 49152},
+		{512 << 20, 1000, 256 << 20, 750},
+	} {
+		if got := spared(tt.memory, tt.pids); got.Memory != tt.forMemory || int64(got.PIDs) != tt.forPIDs {
+			t.Errorf("a host with %d bytes and %d processes spares %+v", tt.memory, tt.pids, got)
+		}
+	}
+}
+
 // TestInitHasItsTurnBeforeJobs compares what the kernel weighs.
 func TestInitHasItsTurnBeforeJobs(t *testing.T) {
 	both(t, "node-weight", func(t *testing.T, tree *Tree) {
@@ -263,7 +301,7 @@ func TestInitHasItsTurnBeforeJobs(t *testing.T) {
 // TestWhatCannotBeFrozenIsThawed has a freezer that never ends, as where a
 // process hangs in the kernel: what it holds by then must not stay still.
 func TestWhatCannotBeFrozenIsThawed(t *testing.T) {
-	tree := &Tree{instance: "i", all: []hierarchy{{path: t.TempDir(), controllers: []string{"freezer"}}}}
+	tree := &Tree{parent: nodesParent, instance: "i", all: []hierarchy{{path: t.TempDir(), controllers: []string{"freezer"}}}}
 	dir := tree.dir(tree.all[0], "a")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)

@@ -39,6 +39,8 @@ type Place struct {
 	// that nodes are to reach the network outside.
 	Emulator string
 	Outbound bool
+	// PIDs is how many processes a node may have at most, 0 where that is not known.
+	PIDs int
 	// Misfits are settings that do not go together.
 	Misfits []string
 	// Running tells that the instance runs, and so has ports of its own there.
@@ -75,7 +77,7 @@ func checks() []check {
 		{"delay", "delaying a link in the kernel (netem)", false, true, tryDelay},
 		{"tunnel", "making a tunnel device, for the program that delays links", false, true, tryTunnel},
 		{"loss", "losing packets of a link by nftables", false, true, tryLoss},
-		{"neighbours", "asking how many neighbours all networks have room for", false, false, tryNeighbours},
+		{"kernel", "asking how much the kernel has for all nodes and this host together", false, false, tryKernel},
 		{"storms", "bounding what circles in rings of links, by nftables", false, true, tryStorms},
 		{"outside", "leading a node to a network outside, past this host", false, true, tryOutside},
 		{"tools", "looking which usual programs nodes will lack", false, false, tryTools},

@@ -251,7 +251,7 @@ func TestWithoutRootWhatCanBeTold(t *testing.T) {
 			t.Errorf("%+v", f)
 		}
 	}
-	if want := []string{"root", "tracing", "usr", "room", "ports", "clock", "neighbours", "tools", "settings", "untested"}; !slices.Equal(names, want) {
+	if want := []string{"root", "tracing", "usr", "room", "ports", "clock", "kernel", "tools", "settings", "untested"}; !slices.Equal(names, want) {
 		t.Errorf("told of %q, want %q", names, want)
 	}
 	if err := Fit(found); err == nil || !strings.Contains(err.Error(), "sudo patchbay-local doctor") {

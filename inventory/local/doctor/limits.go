@@ -52,7 +52,14 @@ func limits(ctx context.Context, b *bench, l cgroup.Limits) (string, *trouble) {
 			return "", t
 		}
 	}
-	return fmt.Sprintf("control groups (%s) hold memory, processes and processor time, and end processes", t.Version()), nil
+	words := fmt.Sprintf("control groups (%s) hold memory, processes and processor time, and end processes", t.Version())
+	if all, err := t.Together(); err == nil {
+		words += fmt.Sprintf("; all nodes together may have %s of memory and %d processes", size(all.Memory), all.PIDs)
+		if n := b.place.PIDs; n > 0 {
+			words += fmt.Sprintf(", as %d nodes full of processes have", all.PIDs/n)
+		}
+	}
+	return words, nil
 }
 
 // writable is the remedy where groups may not be changed, and else another.

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
-	"os"
 	"strings"
 	"syscall"
 
@@ -49,28 +47,6 @@ func tryStorms(ctx context.Context, _ *bench) (string, *trouble) {
 func tryOutside(ctx context.Context, _ *bench) (string, *trouble) {
 	// In the host's own network, whose firewall is looked at.
 	return probe(ctx, &syscall.SysProcAttr{}, nil, "outside")
-}
-
-func tryNeighbours(context.Context, *bench) (string, *trouble) {
-	now, then, err := fabric.Neighbours()
-	return sayNeighbours(now, then, err, os.Geteuid() == 0)
-}
-
-func sayNeighbours(now, then int, err error, root bool) (string, *trouble) {
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return "that is another host's matter, this one has not the first network of the machine", nil
-	case now >= then && now > 0:
-		return fmt.Sprintf("%d", now), nil
-	case err == nil || errors.Is(err, fs.ErrPermission) && !root:
-		return fmt.Sprintf("%d, and up makes it %d", now, then), nil
-	case now == 0:
-		return "", &trouble{err.Error(), "look whether /proc is mounted"}
-	}
-	return "", &trouble{
-		fmt.Sprintf("there is room for %d neighbours, of all nodes and this host together: on a LAN of more than %d nodes that all talk some are not found", now, int(math.Sqrt(float64(now)))),
-		fmt.Sprintf("on the machine itself: for f in 4 6; do sysctl -w net.ipv$f.neigh.default.gc_thresh1=%d net.ipv$f.neigh.default.gc_thresh2=%d net.ipv$f.neigh.default.gc_thresh3=%d; done", then/4, then/2, then),
-	}
 }
 
 // remedyFor is a module to load where nothing forbids it.

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"patchbay/inventory/local/node"
 )
 
 // What there must be at least: enough for the skeleton and one small node.
@@ -41,15 +43,16 @@ func room(dir, meminfo string, memory, disk int64) (string, *trouble) {
 	}
 	space := int64(st.Bavail) * st.Bsize
 	words := fmt.Sprintf("%s of memory and, for %s, %s of disk are free", size(free), dir, size(space))
+	_, reserve, _ := node.DiskLeft(dir)
 	switch {
 	case free < memory:
 		return "", &trouble{words + "; nodes need at least " + size(memory) + " of memory", "end something (ps aux --sort -rss | head), or use a larger host"}
-	case space < disk:
-		return "", &trouble{words + "; nodes need at least " + size(disk) + " of disk", "make room (du -xh / | sort -h | tail), or choose another folder: patchbay-local up --state DIR SETTINGS"}
+	case space < max(disk, reserve):
+		return "", &trouble{words + "; nodes need at least " + size(max(disk, reserve)) + " of disk", "make room (du -xh / | sort -h | tail), or choose another folder: patchbay-local up --state DIR SETTINGS"}
 	case st.Files > 0 && st.Ffree < 10000:
 		return "", &trouble{fmt.Sprintf("only %d files can be made on the disk of %s", st.Ffree, dir), "remove files there, or choose another folder: patchbay-local up --state DIR SETTINGS"}
 	}
-	return words, nil
+	return words + "; no node is made with the last " + size(reserve) + " of the disk", nil
 }
 
 // size is a number of bytes in words.
@@ -155,5 +158,5 @@ func clock(now, past time.Time) (string, *trouble) {
 }
 
 func tryNothing(context.Context, *bench) (string, *trouble) {
-	return "whether nodes come back after a boot of this host, what happens when its own memory or disk is full, and whether clients reach its ports through your firewall", nil
+	return "whether nodes come back after a boot of this host, what happens when its own memory is full, and whether clients reach its ports through your firewall", nil
 }

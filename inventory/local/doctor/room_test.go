@@ -1,11 +1,9 @@
 package doctor
 
 import (
-	"io/fs"
 	"net"
 	"os"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -106,34 +104,5 @@ func TestClock(t *testing.T) {
 		if _, bad := clock(c.now, past); (bad == nil) != c.ok {
 			t.Errorf("%s: got %+v", c.name, bad)
 		}
-	}
-}
-
-func TestNeighbours(t *testing.T) {
-	for _, tt := range []struct {
-		name      string
-		now, then int
-		err       error
-		root      bool
-		words     string
-		remedy    string // empty: none is needed
-	}{
-		{"enough", 200_000, 200_000, nil, true, "200000", ""},
-		{"to be raised", 1024, 131072, nil, true, "1024, and up makes it 131072", ""},
-		{"without root", 1024, 131072, fs.ErrPermission, false, "1024, and up makes it 131072", ""},
-		{"of the machine around a container", 0, 0, fs.ErrNotExist, true, "another host's matter", ""},
-		{"not to be changed", 1024, 131072, syscall.EROFS, true, "more than 32 nodes", "gc_thresh3=131072"},
-		{"nothing to be read", 0, 0, syscall.EIO, true, "input/output error", "/proc"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			words, trouble := sayNeighbours(tt.now, tt.then, tt.err, tt.root)
-			remedy := ""
-			if trouble != nil {
-				words, remedy = trouble.Words, trouble.Remedy
-			}
-			if !strings.Contains(words, tt.words) || (remedy == "") != (tt.remedy == "") || !strings.Contains(remedy, tt.remedy) {
-				t.Errorf("words %q, remedy %q", words, remedy)
-			}
-		})
 	}
 }

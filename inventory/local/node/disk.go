@@ -20,6 +20,20 @@ import (
 // what is written to it.
 const diskFile = "disk.img"
 
+// diskReserve is for the nodes that are there, whose disks are promised but not yet
+// stored, and for the host.
+const diskReserve = 1 << 30
+
+// DiskLeft is what is left of the disk that a folder is on, in bytes, and how much of
+// it no new node is to be made with: a twentieth of a small disk.
+func DiskLeft(dir string) (left, reserve int64, err error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return 0, 0, fmt.Errorf("cannot tell how much of the disk of %s is left: %w", dir, err)
+	}
+	return int64(st.Bavail) * st.Bsize, min(diskReserve, int64(st.Blocks)*st.Bsize/20), nil
+}
+
 // Prepare makes folder and disk. It may be called again after a crash.
 func (h *Host) Prepare(ctx context.Context, s Spec) error {
 	if err := s.check(); err != nil {

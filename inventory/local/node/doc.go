@@ -25,6 +25,21 @@
 //	PATCHBAY_JOBS   descriptors, with commas between: the id of a new process
 //	                written to each moves it to the group of jobs (cgroup.Tree.Jobs)
 //
+// # What root of a node may set and read
+//
+// /proc/sys is read-only, except for the node's own network (net) and the limits of
+// messages, semaphores and shared memory (fs/mqueue; msg*, sem, shm* of kernel).
+// In net those are read-only that bound memory which the kernel does not count for
+// the node: fragments, queues of neighbours (which netlink can still change),
+// TIME_WAIT, caches of routes. What bounds a single socket, such as somaxconn, can
+// be set: the node's memory bounds the number of sockets, and tcp_mem of the host
+// bounds what waits in connections that no program has accepted. Only optmem_max
+// cannot, since nothing needs more.
+// nf_hooks_lwtunnel is read-only because it is one for all networks of the host.
+//
+// Below /usr of the host a node reads what every user of the host may read. In /sys
+// it finds processors, memory nodes and network devices, but no other device.
+//
 // # On the host
 //
 //	State/nodes/ID    disk.img, agent.sock, run.json, log; 0700

@@ -91,6 +91,9 @@ func processes(root int, s Spec) error {
 	if err := mountAt(root, "proc", "proc", dull); err != nil {
 		return err
 	}
+	if err := limitSysctls(root); err != nil {
+		return err
+	}
 	return hide(root, []string{
 		"proc/cmdline", "proc/config.gz", "proc/diskstats", "proc/kallsyms", "proc/kcore", "proc/keys", "proc/kmsg", "proc/kpagecgroup", "proc/kpagecount",
 		"proc/kpageflags", "proc/latency_stats", "proc/partitions", "proc/sched_debug", "proc/sysrq-trigger", "proc/timer_list",
@@ -98,17 +101,71 @@ func processes(root int, s Spec) error {
 	})
 }
 
-// system is /sys, read-only, without what tells of the host's disks (whose names
-// are those of its other nodes) and of its insides.
+// system is /sys, read-only: the processors, the memory's nodes and the network
+// devices, without what tells of the host's disks (whose names are those of its
+// other nodes), of its buses and of its insides.
 func system(root int, s Spec) error {
 	if err := mountAt(root, "sys", "sysfs", dull|unix.MOUNT_ATTR_RDONLY); err != nil {
 		return err
 	}
+	if err := keepOnly(root, "sys/devices", "system/cpu", "system/node", "virtual/net"); err != nil {
+		return err
+	}
+	if err := keepOnly(root, "sys/class", "net"); err != nil {
+		return err
+	}
 	return hide(root, []string{
-		"sys/block", "sys/class/bdi", "sys/class/block", "sys/dev/block", "sys/devices/virtual/bdi", "sys/devices/virtual/block", "sys/devices/virtual/dmi",
-		"sys/firmware", "sys/fs", "sys/hypervisor", "sys/kernel/boot_params", "sys/kernel/config", "sys/kernel/debug", "sys/kernel/security",
-		"sys/kernel/tracing", "sys/kernel/vmcoreinfo", "sys/power",
+		"sys/block", "sys/bus", "sys/dev", "sys/firmware", "sys/fs", "sys/hypervisor", "sys/kernel/boot_params", "sys/kernel/config", "sys/kernel/debug",
+		"sys/kernel/iommu_groups", "sys/kernel/irq", "sys/kernel/security", "sys/kernel/tracing", "sys/kernel/vmcoreinfo", "sys/power",
 	})
+}
+
+// keepOnly hides what is in a folder below root, also what comes later, except
+// the folders kept.
+func keepOnly(root int, folder string, kept ...string) error {
+	cover, err := newMount("tmpfs", dull, [2]string{"mode", "0555"}, [2]string{"size", "4k"}, [2]string{"nr_inodes", "16"})
+	if err != nil {
+		return err
+	}
+	mounts := map[string]int{}
+	for _, name := range kept {
+		mount, err := openTree(root, path.Join(folder, name))
+		if err == unix.ENOENT { // a kernel without it
+			continue
+		}
+		if err == nil {
+			mounts[name] = mount
+			err = mkdirAll(cover, name)
+		}
+		if err != nil {
+			return fmt.Errorf("cannot keep /%s/%s: %w", folder, name, err)
+		}
+	}
+	if err := limitMount(cover, unix.MOUNT_ATTR_RDONLY, nil); err != nil {
+		return err
+	}
+	if err := placeWithin(cover, root, folder, true); err != nil {
+		return err
+	}
+	for name, mount := range mounts {
+		if err := placeWithin(mount, root, path.Join(folder, name), true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mkdirAll makes a folder below the open folder root, and those above it.
+func mkdirAll(root int, name string) error {
+	if dir := path.Dir(name); dir != "." {
+		if err := mkdirAll(root, dir); err != nil {
+			return err
+		}
+	}
+	if err := unix.Mkdirat(root, name, 0o555); err != unix.EEXIST {
+		return err
+	}
+	return nil
 }
 
 // hide puts emptiness over those of paths that exist: /dev/null over a file, an

@@ -61,12 +61,13 @@ type Host struct {
 	Instance string // [a-z0-9-], at most 16
 	Log      *slog.Logger
 
-	tree  *cgroup.Tree
-	state *os.Root // State
-	nodes *os.Root // State/nodes
-	boot  string   // boot_id of the kernel
-	busy  busy     // nodes that are being changed
-	disks sync.Mutex
+	tree     *cgroup.Tree
+	programs *cgroup.Tree // of gateway and relays
+	state    *os.Root     // State
+	nodes    *os.Root     // State/nodes
+	boot     string       // boot_id of the kernel
+	busy     busy         // nodes that are being changed
+	disks    sync.Mutex
 	// placing is held while a group beside those of nodes may be made.
 	placing sync.Mutex
 }
@@ -129,6 +130,9 @@ func (h *Host) open() (err error) {
 		h.Log.Warn("cannot tidy the state folder: look at what is left there", "error", err)
 	}
 	if h.tree, err = cgroup.Open(h.Instance); err != nil {
+		return err
+	}
+	if h.programs, err = cgroup.OpenPrograms(h.Instance); err != nil {
 		return err
 	}
 	h.removeEmpty() // of relays that ended without anybody who saw it
@@ -203,7 +207,7 @@ func (h *Host) Usage(id string) (Usage, error) {
 // Host must not be used any more.
 func (h *Host) Close() error {
 	h.removeEmpty()
-	err := h.tree.Close()
+	err := errors.Join(h.tree.Close(), h.programs.Close())
 	if entries, reading := fs.ReadDir(h.nodes.FS(), "."); reading == nil && len(entries) == 0 {
 		for _, folder := range []string{nodesFolder, trashFolder, assemblyFolder} {
 			if e := h.state.Remove(folder); e != nil && !errors.Is(e, fs.ErrNotExist) && !errors.Is(e, syscall.ENOTEMPTY) {

@@ -155,8 +155,8 @@ func TestGatewayAndRelaysHaveTheirPlaces(t *testing.T) {
 				t.Fatal(err)
 			}
 			b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", child))
-			at := "/patchbay-local/node-gw/" + group
-			if n := strings.Count(string(b), "/patchbay-local/"); err != nil || n == 0 || strings.Count(string(b), at+"\n")+strings.Count(string(b), at+"/init\n") != n {
+			at := "/patchbay-local-programs/node-gw/" + group
+			if n := strings.Count(string(b), "/patchbay-local"); err != nil || n == 0 || strings.Count(string(b), at+"\n")+strings.Count(string(b), at+"/init\n") != n {
 				t.Errorf("%s is in %s (%v)", group, b, err)
 			}
 		}
@@ -177,7 +177,7 @@ func TestGatewayAndRelaysHaveTheirPlaces(t *testing.T) {
 		t.Error(err)
 	}
 	for group := range groups {
-		if pids, err := h.tree.PIDs(group); err != nil || len(pids) > 0 {
+		if pids, err := h.programs.PIDs(group); err != nil || len(pids) > 0 {
 			t.Errorf("%s still has %v (%v)", group, pids, err)
 		}
 	}

@@ -51,6 +51,19 @@ func sameMount(path string, recursive bool) (int, error) {
 	return fd, nil
 }
 
+// openTree makes another mount of what is at path below the open folder root. Its
+// errors are those of the call.
+func openTree(root int, path string) (int, error) {
+	at, err := unix.Openat2(root, path, &unix.OpenHow{
+		Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS,
+	})
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(at)
+	return unix.OpenTree(at, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH)
+}
+
 // within opens what is at path below the open folder root, and nothing that a
 // link stands for. A folder that is missing is made.
 func within(root int, path string, folder bool) (int, error) {

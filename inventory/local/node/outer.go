@@ -129,7 +129,7 @@ func (n nextStage) furnish(s stage, o order, disk *os.File, program int) error {
 		return err
 	}
 	defer users.Close()
-	for _, dir := range []string{"disk", "root", "usr", "node"} {
+	for _, dir := range []string{"disk", "root", "hosts-usr", "usr", "nothing", "node"} {
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			return err
 		}
@@ -144,7 +144,10 @@ func (n nextStage) furnish(s stage, o order, disk *os.File, program int) error {
 		return err
 	}
 	if o.Spec.Image.Usr != "" {
-		if err := lower(o.Spec.Image.Usr, "usr", users); err != nil {
+		if err := lower(o.Spec.Image.Usr, "hosts-usr", users); err != nil {
+			return err
+		}
+		if err := asNobody("hosts-usr", "usr"); err != nil {
 			return err
 		}
 		root, err := unix.Open("node", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -174,7 +177,7 @@ func mountProgram(folder int) error {
 	if err := limitMount(folder, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOSUID, nil); err != nil {
 		return err
 	}
-	for _, dir := range []string{"program", "nothing", "bin"} {
+	for _, dir := range []string{"program", "bin"} {
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			return err
 		}
@@ -209,6 +212,34 @@ func lower(path, at string, users *os.File) error {
 		return fmt.Errorf("the file system of %s cannot be shown to nodes as their own (idmapped mounts): %w", path, err)
 	}
 	return unix.MoveMount(mount, "", unix.AT_FDCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH)
+}
+
+// asNobody mounts the folder at from again at the path at, for reading what every
+// user of the host may read.
+//
+// Root of the node owns the host's /usr there, so that sudo works, and could read
+// files of mode 0600. But an overlay opens the files below it with the rights of the
+// process that mounted it. This one is mounted by a user who owns nothing; the
+// node's overlay lies over it. So the kernel decides at each access, by the mode
+// that the file has then. A list of such files would take a second to make and not
+// know those that are added later. What a node cannot read, it cannot run either.
+func asNobody(from, at string) (err error) {
+	const nobody = 65534
+	// Takes the capabilities that override modes from this thread, and no others.
+	if _, err := unix.SetfsuidRetUid(nobody); err != nil {
+		return err
+	}
+	defer func() {
+		_, back := unix.SetfsuidRetUid(0)
+		err = errors.Join(err, back)
+	}()
+	if now, err := unix.SetfsuidRetUid(-1); err != nil || now != nobody {
+		return fmt.Errorf("cannot become nobody to mount /usr: user %d (%w)", now, err)
+	}
+	if err := unix.Mount("overlay", at, "overlay", unix.MS_RDONLY|unix.MS_NODEV, "lowerdir=nothing:"+from); err != nil {
+		return fmt.Errorf("cannot limit /usr to what everybody may read: %w", err)
+	}
+	return nil
 }
 
 // mountDisk mounts the disk at ./disk and, the first time, makes the folders of

@@ -38,7 +38,7 @@ func (h *Host) LeaveRelay(slice string) error {
 	// What has ended leaves its groups a moment later.
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	return h.tree.Remove(ctx, relayGroup+slice)
+	return h.programs.Remove(ctx, relayGroup+slice)
 }
 
 func (h *Host) place(group string, pid int, l Limits, weight int) error {
@@ -46,27 +46,27 @@ func (h *Host) place(group string, pid int, l Limits, weight int) error {
 	defer h.placing.Unlock()
 	limits := cgroup.Limits{CPUs: l.CPUs, Memory: l.Memory, PIDs: l.PIDs, Weight: weight}
 	place := func() error {
-		err := h.tree.Make(group, limits)
+		err := h.programs.Make(group, limits)
 		if errors.Is(err, fs.ErrExist) {
-			err = h.tree.Update(group, limits)
+			err = h.programs.Update(group, limits)
 		}
 		return err
 	}
 	err := place()
 	if errors.Is(err, fs.ErrNotExist) {
 		// Close removed half of it while the last process was ending.
-		h.tree.RemoveEmpty(group)
+		h.programs.RemoveEmpty(group)
 		err = place()
 	}
 	if err != nil {
 		return err
 	}
-	return h.tree.Join(group, pid)
+	return h.programs.Join(group, pid)
 }
 
 // placed are the groups beside those of nodes.
 func (h *Host) placed() ([]string, error) {
-	ids, err := h.tree.IDs()
+	ids, err := h.programs.IDs()
 	list := []string{gatewayGroup}
 	for _, id := range ids {
 		if strings.HasPrefix(id, relayGroup) {
@@ -83,7 +83,7 @@ func (h *Host) removeEmpty() {
 	defer h.placing.Unlock()
 	groups, _ := h.placed() // what cannot be listed stays
 	for _, group := range groups {
-		h.tree.RemoveEmpty(group)
+		h.programs.RemoveEmpty(group)
 	}
 }
 
@@ -92,7 +92,7 @@ func (h *Host) removeEmpty() {
 func (h *Host) EndPlaced(ctx context.Context) error {
 	groups, err := h.placed()
 	for _, group := range groups {
-		err = errors.Join(err, h.tree.Kill(ctx, group), h.tree.Remove(ctx, group))
+		err = errors.Join(err, h.programs.Kill(ctx, group), h.programs.Remove(ctx, group))
 	}
 	return err
 }

@@ -17,6 +17,7 @@ func (t *Testbed) begin(id string, rec record, steps []setup.Step) error {
 	if err != nil {
 		return err // which assign has refused before
 	}
+	noDisk := t.lacksDisk()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t.mu.Lock()
@@ -27,6 +28,9 @@ func (t *Testbed) begin(id string, rec record, steps []setup.Step) error {
 	case len(t.lives) >= maxNodes:
 		t.mu.Unlock()
 		return errFull
+	case noDisk:
+		t.mu.Unlock()
+		return errNoDisk
 	case l.heavy > 0 && t.heavies()+l.heavy > heavyInterfaces:
 		t.mu.Unlock()
 		return errHeavy

@@ -13,16 +13,18 @@ import (
 	"sync"
 	"syscall"
 
+	"patchbay/inventory/local"
 	"patchbay/inventory/local/claim"
 	"patchbay/inventory/local/node"
+	"patchbay/inventory/local/sysctl"
 )
 
 // stateNames is all that a state folder holds, but for what a killed testbed was
 // just writing.
-var stateNames = []string{
+var stateNames = append([]string{
 	"nodes", "trash", "assembly", "disks", "program", "images", "slices", "doors", fabricsFolder, outboundFolder, outboundFile, gatewayFile, gatewayKeyFile, "lock",
 	outboundFile + freshSuffix, gatewayFile + freshSuffix, gatewayKeyFile + freshSuffix,
-}
+}, sysctl.Files...)
 
 // Clean removes everything of an instance from this host, nodes with their files
 // first; removed is called with each node's id. It fails when the instance runs.
@@ -63,7 +65,7 @@ func Clean(ctx context.Context, o Options, removed func(id string)) error {
 	if err := errors.Join(removeNodes(ctx, h, ids, removed), h.EndPlaced(ctx)); err != nil {
 		return err
 	}
-	if err := h.Close(); err != nil {
+	if err := errors.Join(h.Close(), sysctl.Restore(t.o.State)); err != nil {
 		return err
 	}
 	for _, name := range stateNames {
@@ -144,7 +146,7 @@ func (t *Testbed) cleanHost() error {
 		problems, sweeping := all.Sweep(t.settings.Instance, func(string, uint32) bool { return false })
 		err = errors.Join(append(problems, err, sweeping, all.Close())...)
 	}
-	for _, path := range []string{t.o.Socket, t.o.Socket + ".lock", filepath.Dir(t.o.Socket), t.o.Claims, Root} {
+	for _, path := range []string{t.o.Socket, t.o.Socket + ".lock", local.SiteLock(t.o.Socket), filepath.Dir(t.o.Socket), t.o.Claims, Root} {
 		switch e := os.Remove(path); {
 		case e == nil, errors.Is(e, fs.ErrNotExist), errors.Is(e, syscall.ENOTEMPTY):
 		case errors.Is(e, syscall.EBUSY): // an operator gave it a disk of its own

@@ -35,6 +35,7 @@
 //	gateway.json      port and user id of the gateway
 //	gateway_key       its host key
 //	images/           package image
+//	sysctl.json       what the kernel's limits were, package sysctl's
 //
 // The socket's client is the manager, an unprivileged user. It is taken as
 // hostile: names, texts, counts and sizes are bounded, nothing of it becomes a

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"time"
 
 	"patchbay/inventory/local/fabric"
 	"patchbay/inventory/local/node"
@@ -40,18 +39,6 @@ func (t *Testbed) openFabric() {
 		t.log.Warn("requests for latency or loss are refused: " + err.Error())
 	}
 	t.fabric = h
-	t.work.Go(t.raiseNeighbours)
-}
-
-// raiseNeighbours makes room for the neighbours of all nodes, also after another
-// testbed of this host has set that back.
-func (t *Testbed) raiseNeighbours() {
-	for t.ctx.Err() == nil {
-		if err := fabric.RaiseNeighbours(t.fabrics(), t.log); err != nil {
-			t.log.Warn("nodes that speak with many others may not find them all", "error", err)
-		}
-		sleep(t.ctx, time.Minute)
-	}
 }
 
 func (t *Testbed) fabrics() string { return filepath.Join(t.o.State, fabricsFolder) }
@@ -105,5 +92,5 @@ func cleanFabric(ctx context.Context, t *Testbed) error {
 		}
 		cancel()
 	}
-	return errors.Join(err, h.Close(), fabric.RestoreNeighbours(t.fabrics()))
+	return errors.Join(err, h.Close())
 }

@@ -1,7 +1,11 @@
 package testbed
 
 import (
+	"strings"
+	"time"
+
 	"patchbay/inventory/local/image"
+	"patchbay/inventory/local/sysctl"
 )
 
 // prepare makes what all nodes are made of, so that the first one does not wait
@@ -11,6 +15,7 @@ func (t *Testbed) prepare() {
 	for _, words := range t.settings.Misfits() {
 		t.log.Warn("settings do not go together: " + words)
 	}
+	t.work.Go(t.keepRaised)
 	t.work.Go(func() {
 		if _, _, err := t.images.Find(t.ctx, image.Host); err != nil && t.ctx.Err() == nil {
 			t.log.Warn("cannot prepare the image of this host; it is tried again with the first node", "error", err)
@@ -27,4 +32,24 @@ func (t *Testbed) prepare() {
 			}
 		}
 	})
+}
+
+// keepRaised raises the limits again that another testbed of this host has set back.
+func (t *Testbed) keepRaised() {
+	for sleep(t.ctx, time.Minute); t.ctx.Err() == nil; sleep(t.ctx, time.Minute) {
+		t.raiseLimits()
+	}
+}
+
+// raiseLimits makes room for the nodes in what all of the host has in common. The
+// same trouble is logged once.
+func (t *Testbed) raiseLimits() {
+	words := ""
+	if err := sysctl.Raise(t.o.State, t.log); err != nil {
+		words = strings.ReplaceAll(err.Error(), "\n", "; ")
+	}
+	if words != "" && words != t.unraised {
+		t.log.Warn("limits of the kernel are low: with many nodes, one can keep the others and this host from going on", "error", words)
+	}
+	t.unraised = words
 }

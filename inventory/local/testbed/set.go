@@ -189,8 +189,11 @@ func (t *Testbed) make(u update, imageNames []string, noop bool) (object, error)
 	}
 	change := changed(nil, &next)
 	if noop {
-		if t.full() {
+		switch {
+		case t.full():
 			return nil, errFull
+		case t.lacksDisk():
+			return nil, errNoDisk
 		}
 		return change, nil
 	}
@@ -200,6 +203,14 @@ func (t *Testbed) make(u update, imageNames []string, noop bool) (object, error)
 		return nil, err
 	}
 	return change, nil
+}
+
+var errNoDisk = refused(provider.Failed, "the disk of this testbed's host has no room left for another node; remove nodes that you no longer need, or ask again later")
+
+// lacksDisk tells whether the disk of the state has no room for new nodes.
+func (t *Testbed) lacksDisk() bool {
+	left, reserve, err := node.DiskLeft(t.o.State)
+	return err == nil && left < reserve // without it, who needs it finds out
 }
 
 var errFull = refused(provider.Failed, "the testbed has as many nodes as it can have, %d", maxNodes)

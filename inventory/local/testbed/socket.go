@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"patchbay/inventory/local"
@@ -24,6 +25,14 @@ const (
 
 // openSocket listens where the provider asks.
 func (t *Testbed) openSocket() (net.Listener, error) {
+	// It stays as it is while servers have it open, or two could have a lock.
+	f, err := os.OpenFile(local.SiteLock(t.o.Socket), os.O_CREATE|os.O_RDONLY|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(f.Chown(t.o.SettingsOwner, -1), f.Close()); err != nil {
+		return nil, err
+	}
 	l, err := wire.Listen(t.o.Socket, 0o660)
 	if err != nil {
 		return nil, err

@@ -28,6 +28,9 @@ func TestHostileClients(t *testing.T) {
 	if st, err := os.Stat(tb.o.Socket); err != nil || st.Mode().Perm() != 0o660 || int(st.Sys().(*syscall.Stat_t).Uid) != w.owner {
 		t.Errorf("the socket is %v, %v", st, err)
 	}
+	if st, err := os.Stat(local.SiteLock(tb.o.Socket)); err != nil || st.Mode().Perm() != 0o600 || int(st.Sys().(*syscall.Stat_t).Uid) != w.owner {
+		t.Errorf("the file that servers lock is %v, %v", st, err)
+	}
 	frame := func(text string) []byte {
 		return append(binary.BigEndian.AppendUint32(nil, uint32(len(text))), text...)
 	}

@@ -76,6 +76,7 @@ type Testbed struct {
 	installsTime           time.Duration
 	quickTime, talkTime    time.Duration
 	gather                 time.Duration
+	unraised               string // what raiseLimits has told last
 
 	heavy  *turns // making, starting, removing
 	talk   *turns // with agents and the gateway
@@ -121,6 +122,7 @@ func (t *Testbed) open() error {
 	if err := t.lock(); err != nil {
 		return err
 	}
+	t.raiseLimits() // before the groups, whose limits are parts of them
 	h, err := node.Open(t.o.State, t.settings.Instance, t.log)
 	if err != nil {
 		return err

@@ -1,0 +1,344 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"patchbay/am"
+	"patchbay/am/store"
+	"patchbay/inventory/provider"
+	"patchbay/testdata/need"
+)
+
+const nodeC = "00000000-0000-4000-8000-00000000e5cc"
+
+// Where the program of the tests runs again on the host, as nobody.
+func init() {
+	if os.Getenv("PATCHBAY_SANDBOX") != "" {
+		fmt.Print(said(sandbox()))
+		os.Exit(0)
+	}
+}
+
+// mostFilters is how many attachFilters attaches at most: 40 MB of machine code.
+const mostFilters = 600
+
+// attachFilters attaches filters to sockets, the largest that there are, and where
+// these have no room smaller ones.
+func attachFilters() string {
+	n := 0
+	for size := 4096; size > 0 && n < mostFilters; {
+		if err := attachFilter(size); err != nil {
+			size /= 2
+			continue
+		}
+		n++
+	}
+	return fmt.Sprint(n)
+}
+
+func attachFilter(size int) error {
+	program := make([]unix.SockFilter, size)
+	for i := range program {
+		program[i] = unix.SockFilter{Code: unix.BPF_LD | unix.BPF_ABS | unix.BPF_W}
+	}
+	program[size-1] = unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K}
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM, 0)
+	if err != nil {
+		return err
+	}
+	return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(size), Filter: &program[0]})
+}
+
+// sandbox installs a filter of system calls, as programs without rights do.
+func sandbox() error {
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	program := make([]unix.SockFilter, 64)
+	for i := range program {
+		program[i] = unix.SockFilter{Code: unix.BPF_LD | unix.BPF_ABS | unix.BPF_W}
+	}
+	program[len(program)-1] = unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW}
+	_, _, e := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]})))
+	if e != 0 {
+		return e
+	}
+	return nil
+}
+
+// TestFiltersOfANodeLeaveOthersRoom has one node attach more filters than the
+// kernel had room for before up raised that.
+func TestFiltersOfANodeLeaveOthersRoom(t *testing.T) {
+	const setting = "/proc/sys/net/core/bpf_jit_limit"
+	usual, err := os.ReadFile(setting)
+	if err != nil {
+		t.Skip("the limit of filters is somebody else's here:", err)
+	}
+	set := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(setting, []byte(text), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// A sixtieth of what the kernel has by default, so that it is soon full.
+	const small = "16777216\n"
+	t.Cleanup(func() {
+		if now, err := os.ReadFile(setting); err != nil || string(now) != small {
+			t.Errorf("clean has left %s at %q, %v, want %q", setting, now, err, small)
+		}
+		set(string(usual))
+	})
+	set(small)
+	a := newArena(t, "full-filters")
+	if n, _ := a.background(t, nodeA, "filters"); n != fmt.Sprint(mostFilters) {
+		t.Errorf("after %s filters in a node there is no room for more", n)
+	}
+	c := exec.Command("/proc/self/exe")
+	c.Env = []string{"PATCHBAY_SANDBOX=1"}
+	c.Dir = "/"
+	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	if out, err := c.CombinedOutput(); err != nil || string(out) != "done" {
+		t.Errorf("nobody's filter of system calls on the host: %q, %v", out, err)
+	}
+	a.node(t, nodeC, nil)
+	if got, err := a.ssh(t, nodeB, "echo alive"); err != nil || got != "alive\n" {
+		t.Errorf("a login at the other node: %q, %v", got, err)
+	}
+}
+
+// fillBacklog leaves data waiting in connections that nobody accepts.
+func fillBacklog() string {
+	const address = "127.0.0.1:9000"
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return err.Error()
+	}
+	got := make(chan string)
+	go func() { // with a neighbour that is accepted
+		c, err := l.Accept()
+		if err != nil {
+			got <- err.Error()
+			return
+		}
+		text, _ := io.ReadAll(c)
+		got <- string(text)
+	}()
+	sent, block := 0, make([]byte, 1<<16)
+	for i := range 1000 {
+		c, err := net.Dial("tcp", address)
+		if err != nil {
+			return err.Error()
+		}
+		if i == 0 {
+			_, _ = c.Write([]byte("accepted"))
+			c.Close()
+			if text := <-got; text != "accepted" {
+				return text
+			}
+			continue
+		}
+		_ = c.SetWriteDeadline(time.Now().Add(100 * time.Millisecond)) // what has no room is left out
+		n, _ := c.Write(block)
+		sent += n
+		c.Close()
+	}
+	return fmt.Sprint(sent)
+}
+
+// TestConnectionsThatNobodyAcceptsAreBounded has a node keep data in connections
+// that it never accepts. These count for nobody, so what all of TCP may have must
+// leave the host most of its memory.
+func TestConnectionsThatNobodyAcceptsAreBounded(t *testing.T) {
+	const setting = "/proc/sys/net/ipv4/tcp_mem"
+	usual, err := os.ReadFile(setting)
+	if err != nil {
+		t.Skip("the memory of TCP is somebody else's here:", err)
+	}
+	set := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(setting, []byte(text), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	most := func() (pages int) {
+		t.Helper()
+		text, err := os.ReadFile(setting)
+		if err == nil {
+			_, err = fmt.Sscan(string(text), new(int), new(int), &pages)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pages
+	}
+	t.Cleanup(func() {
+		if n := most(); n != 30000 {
+			t.Errorf("clean has left %d pages for TCP", n)
+		}
+		set(string(usual))
+	})
+	set("10000 20000 30000") // other testbeds may have raised it
+	a := oneNode(t, "full-backlog", smallTypes)
+	a.copyProgram(t, nodeA, programOfTests(t))
+	before := tcpPages(t)
+	sent, _ := a.background(t, nodeA, "backlog")
+	bytes, err := strconv.Atoi(sent)
+	if err != nil || bytes < 10<<20 {
+		t.Fatalf("a node cannot leave data waiting: %s", sent)
+	}
+	t.Logf("%d MB wait in %d pages", bytes>>20, tcpPages(t)-before)
+	var host unix.Sysinfo_t
+	if err := unix.Sysinfo(&host); err != nil {
+		t.Fatal(err)
+	}
+	if n := int64(most()) * int64(os.Getpagesize()); n <= 30000*int64(os.Getpagesize()) || n > int64(host.Totalram)*int64(host.Unit)/4 {
+		t.Errorf("TCP may have %d MB", n>>20)
+	}
+}
+
+// tcpPages is what TCP takes of the host's memory.
+func tcpPages(t *testing.T) (pages int) {
+	t.Helper()
+	text, err := os.ReadFile("/proc/net/sockstat")
+	for line := range strings.Lines(string(text)) {
+		if name, rest, ok := strings.Cut(line, " mem "); ok && strings.HasPrefix(name, "TCP:") {
+			pages, err = strconv.Atoi(strings.TrimSpace(rest))
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pages
+}
+
+// TestProcessesOfAllNodesLeaveTheTestbedRoom has two nodes use up what all nodes
+// together may have: then the host, the testbed and a new gateway go on.
+func TestProcessesOfAllNodesLeaveTheTestbedRoom(t *testing.T) {
+	a := newArena(t, "full-pids")
+	limits, _ := filepath.Glob("/sys/fs/cgroup/pids/patchbay-local/full-pids/pids.max")
+	if len(limits) == 0 {
+		limits, _ = filepath.Glob("/sys/fs/cgroup/patchbay-local/full-pids/pids.max")
+	}
+	if len(limits) != 1 {
+		t.Fatalf("the instance's group has the limits %q", limits)
+	}
+	// As little as the two need, and less than the two may have (160 each).
+	const together = "180"
+	if err := os.WriteFile(limits[0], []byte(together), 0); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{nodeA, nodeB} {
+		if line, _ := a.background(t, name, "forks"); !strings.HasSuffix(line, " EAGAIN") {
+			t.Errorf("forks in %s end with %q", name, line)
+		}
+	}
+	if now, err := os.ReadFile(filepath.Join(filepath.Dir(limits[0]), "pids.current")); err != nil || strings.TrimSpace(string(now)) != together {
+		t.Errorf("all nodes have %s processes, %v, want %s", now, err, together)
+	}
+	if err := exec.Command("/bin/true").Run(); err != nil {
+		t.Errorf("the host starts nothing more: %v", err)
+	}
+	if n := len(a.list(t).Nodes); n != 2 {
+		t.Errorf("the testbed tells of %d nodes", n)
+	}
+	// Another gateway has to start all its threads now, without what the one before
+	// leaves.
+	if err := os.WriteFile(limits[0], []byte("100"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(a.gatewayPID(t), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	door := look(t, a.provider, nodeA).List(provider.AttrLogin)[0]
+	for end := time.Now().Add(bedTime); ; time.Sleep(20 * time.Millisecond) {
+		banner := ""
+		c, err := net.DialTimeout("tcp", door, bedTime)
+		if err == nil {
+			_ = c.SetDeadline(time.Now().Add(bedTime))
+			banner, err = bufio.NewReader(c).ReadString('\n')
+			c.Close()
+		}
+		if strings.HasPrefix(banner, "SSH-2.0-") {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("a new gateway does not answer: %q, %v", banner, err)
+		}
+	}
+}
+
+// TestNodesThatFillTheDiskLeaveTheStoreRoom has nodes fill the disk that they and
+// the store of a site are on: the store goes on, and new nodes are refused.
+func TestNodesThatFillTheDiskLeaveTheStoreRoom(t *testing.T) {
+	need.Root(t)
+	// The nodes may have 96 MB each, on a disk with less than both.
+	dir, disk := t.TempDir(), filepath.Join(t.TempDir(), "disk.img")
+	for _, c := range [][]string{
+		{"truncate", "-s", "256M", disk}, {need.Tool(t, "mke2fs"), "-q", "-F", "-t", "ext4", "-m", "0", disk}, {"mount", "-o", "loop", disk, dir},
+	} {
+		if out, err := exec.Command(c[0], c[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v: %s", c, err, out)
+		}
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	site, err := store.Open(filepath.Join(dir, "state.db"), store.Options{Ahead: 32 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { site.Close() })
+	change := func(i int) error {
+		return site.Commit(t.Context(), func(*store.View) (store.ChangeSet, error) {
+			var cs store.ChangeSet
+			cs.PutDocument(am.Document{ID: fmt.Sprint(i), Text: make([]byte, 1<<20)})
+			return cs, nil
+		})
+	}
+	if err := change(0); err != nil {
+		t.Fatal(err)
+	}
+	a := &arena{bed: makeBed(t, "full-disk", dir, smallTypes)}
+	before := a.census()
+	t.Cleanup(func() { a.clean(before) })
+	a.start()
+	for _, name := range []string{nodeA, nodeB} {
+		a.node(t, name, nil)
+	}
+	for _, name := range []string{nodeA, nodeB} {
+		// What the host could not store is lost to the node, as where a disk breaks.
+		_, _ = a.enter(name, nil, "head -c 90M /dev/zero > /var/tmp/full; sync")
+	}
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil || st.Bavail*uint64(st.Bsize) > 4<<20 {
+		t.Fatalf("%d bytes of the disk are free (%v): it should be full", st.Bavail*uint64(st.Bsize), err)
+	}
+	for i := range 10 {
+		if err := change(1 + i); err != nil {
+			t.Fatalf("change %d on a full disk: %v", i, err)
+		}
+	}
+	should := node("localhost", provider.Resource{"power": "on", "users": []string{a.user("alice")}, "slice_urn": "urn:publicid:IDN+example.org+slice+full"})
+	if c, err := ask(t, a.provider, nodeC, should); err != nil || c.Err == nil || !strings.Contains(c.Err.Error(), "no room left for another node") {
+		t.Errorf("another node: %+v, %v", c, err)
+	}
+	// Where one is removed, there is room again.
+	a.remove(t, nodeA)
+	a.node(t, nodeC, nil)
+}

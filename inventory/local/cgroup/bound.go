@@ -1,0 +1,83 @@
+package cgroup
+
+import (
+	"errors"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// All nodes of the host together may have most of its memory and of the processes
+// that it can have, so that one of them dies, or starts nothing more, before a
+// program outside does. The rest is for the host, and for what makes the nodes and
+// hands them out.
+const (
+	memoryPart  = 8 // one of so many parts of the memory is kept back,
+	memoryLeast = 512 << 20
+	pidsPart    = 4
+)
+
+// spared is what all nodes may have of a host with so much.
+func spared(memory, pids int64) Limits {
+	back := min(max(memory/memoryPart, memoryLeast), memory/2)
+	return Limits{Memory: memory - back, PIDs: int(pids - pids/pidsPart)}
+}
+
+// bound sets the limits of the group of all nodes in one hierarchy.
+func bound(h hierarchy, dir string) error {
+	memory, pids := hostMemory(), int64(math.MaxInt64)
+	for _, file := range []string{"/proc/sys/kernel/pid_max", "/proc/sys/kernel/threads-max"} {
+		pids = min(pids, within(file))
+	}
+	// In a container, the first group has limits itself.
+	if h.v2 {
+		memory, pids = min(memory, within(h.path+"/memory.max")), min(pids, within(h.path+"/pids.max"))
+	} else {
+		memory, pids = min(memory, within(h.path+"/memory.limit_in_bytes")), min(pids, within(h.path+"/pids.max"))
+	}
+	l := spared(memory, pids)
+	if h.has("memory") {
+		// Nodes of an earlier version may have more already.
+		if err := setMemory(h, dir, l.Memory); err != nil && !errors.Is(err, unix.EBUSY) {
+			return err
+		}
+	}
+	if h.has("pids") {
+		return write(dir, "pids.max", strconv.Itoa(l.PIDs))
+	}
+	return nil
+}
+
+// Together is what all nodes of the host, also of other instances, may have.
+func (t *Tree) Together() (l Limits, err error) {
+	m, err := t.bounds("..")
+	for _, h := range t.all {
+		if h.has("pids") {
+			n, e := number(t.dir(h, ".."), "pids.max")
+			l.PIDs, err = int(n), errors.Join(err, e)
+		}
+	}
+	l.Memory = m.Limit
+	return l, err
+}
+
+// hostMemory is the memory of the host in bytes.
+func hostMemory() int64 {
+	var info unix.Sysinfo_t
+	if unix.Sysinfo(&info) != nil {
+		return math.MaxInt64
+	}
+	return int64(info.Totalram) * int64(info.Unit)
+}
+
+// within is the number in a file of a limit; where there is none, it has none.
+func within(path string) int64 {
+	b, err := os.ReadFile(path)
+	if n, bad := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64); err == nil && bad == nil && n > 0 {
+		return n
+	}
+	return math.MaxInt64
+}

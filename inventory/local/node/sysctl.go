@@ -1,0 +1,75 @@
+package node
+
+import (
+	"fmt"
+	"path"
+
+	"golang.org/x/sys/unix"
+)
+
+// writableSysctls are the folders and files below /proc/sys that nodes may write.
+var writableSysctls = []string{
+	"fs/mqueue",
+	"kernel/msgmax", "kernel/msgmnb", "kernel/msgmni", "kernel/sem",
+	"kernel/shm_rmid_forced", "kernel/shmall", "kernel/shmmax", "kernel/shmmni",
+	"net",
+}
+
+// readOnlySysctls are exceptions from these; doc.go has the rule.
+var readOnlySysctls = []string{
+	"net/core/optmem_max",
+	"net/ipv4/ipfrag_high_thresh", "net/ipv4/ipfrag_low_thresh",
+	"net/ipv4/neigh", "net/ipv6/neigh", // not a wall: ip ntable sets the same by netlink
+	"net/ipv4/tcp_max_tw_buckets",
+	"net/ipv4/xfrm4_gc_thresh", "net/ipv6/xfrm6_gc_thresh",
+	"net/ipv6/ip6frag_high_thresh", "net/ipv6/ip6frag_low_thresh",
+	"net/ipv6/route/gc_thresh", "net/ipv6/route/max_size",
+	"net/netfilter/nf_conntrack_frag6_high_thresh", "net/netfilter/nf_conntrack_frag6_low_thresh",
+	"net/netfilter/nf_hooks_lwtunnel", // of all networks, and cannot be taken back
+}
+
+// limitSysctls makes /proc/sys read-only, except for what nodes may write.
+func limitSysctls(root int) error {
+	all, err := within(root, "proc/sys", true) // as it is below the mounts that follow
+	if err != nil {
+		return err
+	}
+	defer unix.Close(all)
+	if err := mountSysctl(root, all, ".", unix.MOUNT_ATTR_RDONLY); err != nil {
+		return err
+	}
+	for _, name := range writableSysctls {
+		if err := mountSysctl(root, all, name, 0); err != nil {
+			return err
+		}
+	}
+	for _, name := range readOnlySysctls {
+		if err := mountSysctl(root, all, name, unix.MOUNT_ATTR_RDONLY); err != nil {
+			return err
+		}
+	}
+	// A node can make the kernel load the module that these two come with.
+	if unix.Faccessat(all, "net/netfilter/nf_conntrack_frag6_high_thresh", unix.F_OK, 0) == unix.ENOENT {
+		return mountSysctl(root, all, "net/netfilter", unix.MOUNT_ATTR_RDONLY)
+	}
+	return nil
+}
+
+// mountSysctl mounts what is at name below the open folder all over the same place
+// below root. What this kernel does not have is left out.
+func mountSysctl(root, all int, name string, attributes uint64) error {
+	mount, err := openTree(all, name)
+	if err == unix.ENOENT {
+		return nil
+	}
+	if err == nil {
+		err = limitMount(mount, attributes, nil)
+	}
+	if err == nil {
+		err = placeWithin(mount, root, path.Join("proc/sys", name), false)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot limit the sysctl %s: %w", name, err)
+	}
+	return nil
+}
