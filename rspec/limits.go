@@ -6,8 +6,9 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// Limits bound what a request may hold; what is beyond them is TooBig. A zero
-// field takes its default.
+// Limits bound what a request may hold; what is beyond them is TooBig. Bytes and
+// Elements bound the requests of a slice together, too (SliceTooBig). A zero field
+// takes its default.
 type Limits struct {
 	// Bytes is the size of the document; 8 MiB, at most 1 GiB.
 	Bytes int `mapstructure:"bytes"`
@@ -44,8 +45,8 @@ type Limits struct {
 }
 
 // Large is the size in bytes from which a request costs so much memory while it
-// is read, up to seventy times its bytes, that few should be read at one time.
-const Large = 1 << 20
+// is read, up to ninety times its bytes, that few should be read at one time.
+const Large = 256 << 10
 
 // DefaultLimits are what Limits of which nothing is said come to.
 func DefaultLimits() Limits {
@@ -108,6 +109,31 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
+// OfSlice is how many bytes and elements the requests of one slice may have together:
+// as many as one request.
+func (l Limits) OfSlice() (bytes, elements int) {
+	l = l.withDefaults()
+	return l.Bytes, l.Elements
+}
+
+// SliceTooBig says that the requests of a slice would have so many bytes and elements
+// together; "" if they may. held are those of what the slice has already.
+func (l Limits) SliceTooBig(heldBytes, heldElements, bytes, elements int) string {
+	mostBytes, mostElements := l.OfSlice()
+	var what, key string
+	var held, most, sum int
+	switch {
+	case bytes > mostBytes:
+		what, key, held, most, sum = "bytes", "bytes", heldBytes, mostBytes, bytes
+	case elements > mostElements:
+		what, key, held, most, sum = "elements", "elements", heldElements, mostElements, elements
+	default:
+		return ""
+	}
+	return fmt.Sprintf("the requests of one slice may have %d %s together; those of this slice have %d, and would have %d; %s",
+		most, what, held, sum, raise("Delete slivers of the slice first", key))
+}
+
 // widest are the limits of what was let in once.
 func widest() Limits {
 	var l Limits
@@ -135,9 +161,9 @@ func tooBig(e *xmltree.LimitError) Problem {
 	p := Problem{Kind: TooBig, Line: e.Line, Column: e.Column, Msg: fmt.Sprintf("the request has more than %d %s", e.Max, e.Limit)}
 	switch e.Limit {
 	case "bytes":
-		p.Remedy = raise("split it into several", "bytes")
+		p.Remedy = raise("divide it among several slices", "bytes")
 	case "elements", "attributes": // these are twice the elements
-		p.Remedy = raise("split it into several", "elements")
+		p.Remedy = raise("divide it among several slices", "elements")
 	case "attributes of one element":
 		p.Remedy = raise("leave some out", "attributes")
 	case "namespace declarations in one place":

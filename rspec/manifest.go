@@ -40,8 +40,8 @@ type Part struct {
 
 // WriteManifest writes the manifest of one slice: the request's own bytes with
 // splices, the union of several requests, or, without parts, a manifest of
-// nothing. The requests are left as they are. What is told must stay below
-// 64 MiB; nothing else fails.
+// nothing. The requests are left as they are. Beyond 64 MiB the error is ErrTooLarge;
+// nothing else fails.
 //
 // A union is the first part's document, with the content of the others behind
 // its own, comments and processing instructions around their roots included.
@@ -82,7 +82,8 @@ func WriteManifest(parts []Part, o ManifestOptions) ([]byte, error) {
 // elements, may make much of little.
 const maxManifest = 64 << 20
 
-var errTooLarge = errors.New("the manifest is larger than 64 MiB; ask for fewer slivers at once")
+// ErrTooLarge is returned by WriteManifest.
+var ErrTooLarge = errors.New("the manifest is larger than 64 MiB; ask for fewer slivers at once")
 
 func emptyManifest(o ManifestOptions) []byte {
 	var b strings.Builder
@@ -130,7 +131,7 @@ func (p *Part) edit(manager urn.URN) (*splices, error) {
 			s.cut(e)
 		}
 		if s.size > maxManifest {
-			return nil, errTooLarge
+			return nil, ErrTooLarge
 		}
 		if len(facts.Interfaces) > 0 {
 			for _, in := range n.Interfaces {
@@ -150,7 +151,7 @@ func (p *Part) edit(manager urn.URN) (*splices, error) {
 			s.annotateLink(e, p.Links[value(e, "client_id")], ends)
 		}
 		if s.size > maxManifest {
-			return nil, errTooLarge
+			return nil, ErrTooLarge
 		}
 	}
 	return s, nil

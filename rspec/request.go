@@ -73,6 +73,9 @@ type Request struct {
 // Text is the request as it was received.
 func (r *Request) Text() []byte { return r.doc.given }
 
+// Elements is the number of the request's elements.
+func (r *Request) Elements() int { return len(r.doc.elements) }
+
 // Node finds an own node by its client_id.
 func (r *Request) Node(clientID string) (*Node, bool) {
 	if r.numbers != nil {

@@ -62,7 +62,7 @@ func (m *union) add(r *Request, s *splices) error {
 		s.redeclare(e, conflicts)
 		s.inherit(e, given)
 		if s.size > maxManifest {
-			return errTooLarge
+			return ErrTooLarge
 		}
 	}
 	m.parts = append(m.parts, s)
@@ -80,6 +80,29 @@ func (r *Request) shared() []*xmltree.Element {
 		own[r.links[i].element] = true
 	}
 	return slices.DeleteFunc(r.doc.elements[0].Elements(), func(e *xmltree.Element) bool { return own[e.Index] })
+}
+
+// UnionBytes is how many bytes the request takes of a manifest of several requests
+// at most, without what the manifest adds to nodes and links: its own, and what its
+// parts inherit from its root and may have to be told themselves.
+func (r *Request) UnionBytes() int {
+	d := r.doc
+	root := d.elements[0]
+	inherited := 0
+	for _, local := range inheritable {
+		v, _ := root.Attr(xmlSpace, local)
+		inherited += len(` xml:space="default"`) + len(escape(v))
+	}
+	size := len(d.given)
+	for e := range childElements(root) {
+		size += inherited
+		used := prefixesIn(d.bytes(e), d.rootSpaces)
+		used[""] = true
+		for prefix := range used {
+			size += len(` xmlns:=""`) + len(prefix) + len(escape(d.rootSpaces[prefix]))
+		}
+	}
+	return size
 }
 
 // redeclare gives the start tag of a root's child those of the prefixes that
@@ -232,7 +255,7 @@ func (m *union) write(o ManifestOptions) ([]byte, error) {
 		}
 		more = m.appendAround(more, s.doc.after())
 		if len(more) > maxManifest {
-			return nil, errTooLarge
+			return nil, ErrTooLarge
 		}
 	}
 	m.root.write(base, o, m.extensions())

@@ -213,6 +213,30 @@ func TestMeaning(t *testing.T) {
 	}
 }
 
+// TestUnionBytes: a manifest of several requests is no longer than they say, whatever
+// its parts must be told of their roots.
+func TestUnionBytes(t *testing.T) {
+	root := func(attributes, children string) *Request {
+		return mustParse(t, []byte(`<rspec type="request" xmlns="`+Namespace+`" `+attributes+`>`+children+`</rspec>`), ours())
+	}
+	many := strings.Repeat("<p:x a='q:b'/>\n<f xmlns='urn:f'/>", 200)
+	for rule, other := range map[string]*Request{
+		"a prefix that means something else": root(`xmlns:p="urn:`+strings.Repeat("x", 500)+`" xmlns:q="urn:&amp;q"`, many),
+		"attributes that are inherited":      root(`xml:lang="de" xml:base="http://`+strings.Repeat("b", 300)+`" xml:space="preserve" xmlns:p="urn:1"`, many),
+		"nothing in common":                  root(`xmlns:p="urn:1"`, many),
+	} {
+		first := root(`xmlns:p="urn:1" xmlns:q="urn:2" xml:lang="en" xml:space="default"`, many)
+		text, err := WriteManifest([]Part{part(first, facts), part(other, facts)}, options())
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The common root takes over declarations and attributes once.
+		if most := first.UnionBytes() + other.UnionBytes() + 2000; len(text) > most {
+			t.Errorf("%s: the manifest has %d bytes, more than %d", rule, len(text), most)
+		}
+	}
+}
+
 func TestManifestCannotGrowWithoutBounds(t *testing.T) {
 	wide := ours()
 	wide.Limits.NamespaceBytes = 2 << 20
@@ -228,12 +252,12 @@ func TestManifestCannotGrowWithoutBounds(t *testing.T) {
 		fmt.Fprintf(&many, "<p:x n='%d'/>", i)
 	}
 	b = own(`<rspec type="request" xmlns="` + Namespace + `" xmlns:p="` + long + `">` + many.String() + `</rspec>`)
-	if _, err := WriteManifest([]Part{a, b}, options()); err != errTooLarge {
+	if _, err := WriteManifest([]Part{a, b}, options()); err != ErrTooLarge {
 		t.Errorf("namespaces times elements: %v", err)
 	}
 	key := strings.Repeat("k", 1<<20)
 	f := func(i int) NodeFacts { return NodeFacts{Users: []User{{Login: "u", Keys: []string{key}}}} }
-	if _, err := WriteManifest([]Part{part(mustParse(t, manyNodes(100), ours()), f)}, options()); err != errTooLarge {
+	if _, err := WriteManifest([]Part{part(mustParse(t, manyNodes(100), ours()), f)}, options()); err != ErrTooLarge {
 		t.Errorf("keys times nodes: %v", err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"patchbay/am/fileowner"
 	"patchbay/credentials/cert"
 )
 
@@ -65,6 +66,10 @@ func parseKey(text []byte) (*rsa.PrivateKey, error) {
 
 // writeNew writes a file that must not be there yet, all of it or none.
 func writeNew(file string, content []byte, mode fs.FileMode) error {
+	return fileowner.As(filepath.Dir(file), func() error { return makeNew(file, content, mode) })
+}
+
+func makeNew(file string, content []byte, mode fs.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return err
 	}
