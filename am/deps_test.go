@@ -24,7 +24,9 @@ const rooms = `
 0  inventory/nearest
 0  inventory/span
 0  credentials/rule
-0  am/clock                         golang.org/x/sys
+0  am/budget
+0  am/fileowner                     golang.org/x/sys
+1  am/clock                         am/fileowner golang.org/x/sys
 1  am                               am/urn
 1  inventory/sheet                  inventory/nearest go.yaml.in/yaml/v3
 1  schemas/xmltree                  credentials/rule schemas C github.com/lestrrat-go/libxml2
@@ -32,11 +34,11 @@ const rooms = `
 2  credentials/dsig                 credentials/cert credentials/rule schemas/xmltree golang.org/x/crypto
 2  inventory                        am am/urn inventory/sheet inventory/span go.yaml.in/yaml/v3
 3  credentials                      am am/urn credentials/cert credentials/dsig credentials/rule schemas/xmltree
-3  credentials/trial                am/urn credentials/cert credentials/dsig golang.org/x/crypto
+3  credentials/trial                am/fileowner am/urn credentials/cert credentials/dsig golang.org/x/crypto
 3  rspec                            am/urn schemas schemas/xmltree
-3  inventory/provider               am am/urn go.yaml.in/yaml/v3 golang.org/x/sys
-3  am/store                         am am/urn go.etcd.io/bbolt
-3  am/maintenance                   inventory/sheet inventory/span go.yaml.in/yaml/v3
+3  inventory/provider               am am/fileowner am/urn go.yaml.in/yaml/v3 golang.org/x/sys
+3  am/store                         am am/fileowner am/urn go.etcd.io/bbolt
+3  am/maintenance                   am/fileowner inventory/sheet inventory/span go.yaml.in/yaml/v3
 4  inventory/provider/providertest  am inventory/provider
 4  rspec/draw                       am/urn rspec schemas schemas/xmltree
 4  rspec/faithful
@@ -45,24 +47,25 @@ const rooms = `
 3  inventory/survey                 am/urn inventory schemas/xmltree go.yaml.in/yaml/v3
 4  am/lease                         am am/store am/urn
 4  am/policy                        am am/store am/urn inventory/sheet inventory/span go.yaml.in/yaml/v3
-4  am/audit                         am am/store am/urn
+4  am/audit                         am am/fileowner am/store am/urn
 4  am/binder                        am am/maintenance am/store am/urn inventory inventory/nearest rspec
 5  am/work                          am am/lease am/store am/urn inventory/provider
 5  am/probe                         am am/urn inventory/provider
-5  am/service                       am am/binder am/lease am/maintenance am/policy am/store am/urn credentials inventory rspec
+5  am/service                       am am/binder am/budget am/lease am/maintenance am/policy am/store am/urn credentials inventory rspec
 5  am/hook                          am am/store am/urn golang.org/x/sys
 6  am/operate                       am am/lease am/maintenance am/store am/urn inventory inventory/nearest
 7  am/life
 6  am/api                           am am/binder am/service am/store am/urn am/xmlrpc credentials rspec golang.org/x/crypto
 6  am/mtls                          C
-7  am/server                        am am/api am/audit am/xmlrpc github.com/prometheus/client_golang
+7  am/server                        am am/api am/audit am/budget am/xmlrpc github.com/prometheus/client_golang
 7  am/client                        am am/xmlrpc github.com/kolo/xmlrpc
-8  cmd/patchbay                     am am/api am/audit am/binder am/client am/clock am/hook am/maintenance am/mtls am/operate am/policy am/probe am/server am/service am/store am/urn am/work am/xmlrpc credentials credentials/cert credentials/dsig credentials/trial inventory inventory/local inventory/nearest inventory/provider inventory/provider/providertest inventory/sheet inventory/simulated inventory/span inventory/survey rspec rspec/draw schemas schemas/xmltree github.com/fsnotify/fsnotify github.com/go-viper/mapstructure/v2 github.com/spf13/cobra github.com/spf13/pflag github.com/spf13/viper go.yaml.in/yaml/v3 golang.org/x/sys
+8  cmd/patchbay                     am am/api am/audit am/binder am/client am/clock am/fileowner am/hook am/maintenance am/mtls am/operate am/policy am/probe am/server am/service am/store am/urn am/work am/xmlrpc credentials credentials/cert credentials/dsig credentials/trial inventory inventory/local inventory/nearest inventory/provider inventory/provider/providertest inventory/sheet inventory/simulated inventory/span inventory/survey rspec rspec/draw schemas schemas/xmltree github.com/fsnotify/fsnotify github.com/go-viper/mapstructure/v2 github.com/spf13/cobra github.com/spf13/pflag github.com/spf13/viper go.yaml.in/yaml/v3 golang.org/x/sys
 0  inventory/local/wire             golang.org/x/sys
 0  inventory/local/confine          golang.org/x/sys
 0  inventory/local/cgroup           golang.org/x/sys
 0  inventory/local/claim
 0  inventory/local/gauge            golang.org/x/sys
+0  inventory/local/sysctl           golang.org/x/sys
 0  inventory/local/setup            github.com/ulikunitz/xz golang.org/x/sys
 1  inventory/local/agent            inventory/local/wire github.com/pkg/sftp golang.org/x/sys
 2  inventory/local/node             inventory/local/agent inventory/local/cgroup inventory/local/confine inventory/local/wire golang.org/x/sys
@@ -71,9 +74,9 @@ const rooms = `
 3  inventory/local/fabric           inventory/local/relay github.com/google/nftables github.com/vishvananda/netlink github.com/vishvananda/netns golang.org/x/sys
 3  inventory/local/outbound         github.com/google/nftables github.com/vishvananda/netlink golang.org/x/sys
 3  inventory/local/image            inventory/local/node golang.org/x/sys
-4  inventory/local/doctor           inventory/local/cgroup inventory/local/confine inventory/local/fabric inventory/local/image inventory/local/outbound inventory/local/relay golang.org/x/sys
+4  inventory/local/doctor           inventory/local/cgroup inventory/local/confine inventory/local/fabric inventory/local/image inventory/local/node inventory/local/outbound inventory/local/relay inventory/local/sysctl golang.org/x/sys
 5  inventory/local                  inventory/local/wire inventory/nearest inventory/provider go.yaml.in/yaml/v3
-6  inventory/local/testbed          inventory/local inventory/local/agent inventory/local/claim inventory/local/fabric inventory/local/gateway inventory/local/image inventory/local/node inventory/local/outbound inventory/local/relay inventory/local/setup inventory/local/wire inventory/provider golang.org/x/crypto golang.org/x/sys
+6  inventory/local/testbed          inventory/local inventory/local/agent inventory/local/claim inventory/local/fabric inventory/local/gateway inventory/local/image inventory/local/node inventory/local/outbound inventory/local/relay inventory/local/setup inventory/local/sysctl inventory/local/wire inventory/provider golang.org/x/crypto golang.org/x/sys
 8  cmd/patchbay-local               inventory/local inventory/local/agent inventory/local/doctor inventory/local/gateway inventory/local/gauge inventory/local/image inventory/local/node inventory/local/relay inventory/local/setup inventory/local/testbed inventory/local/wire inventory/simulated github.com/spf13/cobra golang.org/x/sys
 `
 

@@ -19,6 +19,9 @@ type Slice struct {
 	Shutdown time.Time `json:",omitzero"`
 	// ShutdownBy is who froze it.
 	ShutdownBy urn.URN `json:",omitzero"`
+	// Bytes and Elements are the sums of those of the slice's documents.
+	Bytes    int `json:",omitempty"`
+	Elements int `json:",omitempty"`
 }
 
 // Sliver is one allocated resource: a reservation on a component, what was
@@ -59,6 +62,9 @@ type Sliver struct {
 	// Setup is what to install and execute when the node is made, installs first,
 	// each kind in the order of the request.
 	Setup []Step `json:",omitempty"`
+	// CopiedLinks are the client_ids of links at the node that the manifest shows
+	// and nobody makes: those to nodes of other aggregates.
+	CopiedLinks []string `json:",omitempty"`
 	// PublicAddress is one of the site's public addresses; zero if it has none.
 	PublicAddress netip.Addr `json:",omitzero"`
 
@@ -194,6 +200,11 @@ type Document struct {
 	// Managers are the URNs by which it could call this aggregate; none in records of
 	// earlier versions.
 	Managers []urn.URN `json:",omitempty"`
+	// Bytes is what it takes of its slice's manifest at most, without what the
+	// manifest adds to nodes and links; Elements are its elements. Both are 0 in
+	// records of earlier versions; DocumentHead of the store estimates them.
+	Bytes    int `json:",omitempty"`
+	Elements int `json:",omitempty"`
 	Text     []byte
 }
 
@@ -253,4 +264,9 @@ type JournalEntry struct {
 	Slice       urn.URN
 	Slivers     []urn.URN `json:",omitempty"`
 	Text        string    `json:",omitempty"`
+	// Times is how many calls the entry is of, if it is of several that did the same
+	// to the slice one after the other. Then Since is the time of the first, and all
+	// else is the last call's.
+	Times int       `json:",omitempty"`
+	Since time.Time `json:",omitzero"`
 }

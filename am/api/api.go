@@ -29,6 +29,8 @@ type Aggregate interface {
 	CreateSliver(context.Context, credentials.Grant, urn.URN, *rspec.Request, service.CreateOptions) (service.Outcome, error)
 	SliverStatus(context.Context, credentials.Grant, urn.URN) (service.Outcome, error)
 	Standing(context.Context, credentials.Grant, service.Targets, service.Call) error
+	Hold(credentials.Grant, service.Targets) (release func(), err error)
+	Memory() *service.Memory
 	AdvertisementVersion() uint64
 	AppendAdvertisement(b []byte, onlyFree bool) []byte
 	Lockdown() string
@@ -61,7 +63,6 @@ type API struct {
 	cfg      Config
 	site     atomic.Pointer[siteFacts]
 	prepared [forms]preparedAnswer
-	large    largeRequests
 }
 
 // New makes an API over an aggregate.
@@ -69,7 +70,7 @@ func New(agg Aggregate, auth *credentials.Authorizer, cfg Config) *API {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	a := &API{agg: agg, auth: auth, cfg: cfg, large: newLargeRequests()}
+	a := &API{agg: agg, auth: auth, cfg: cfg}
 	a.Follow(cfg.Reading)
 	return a
 }
@@ -97,6 +98,11 @@ type Request struct {
 	AcceptGzip bool
 	// Remote is the caller's address, for the log.
 	Remote string
+	// MayChange is asked before anything is done for a call of a method that changes
+	// something; its error refuses the call. It is asked with "" at first, and again
+	// when it is known who has called, with the key of their URN: the tool's, where
+	// one speaks for a user. Nil refuses nothing.
+	MayChange func(caller string) error
 }
 
 // Response is the body to answer with.
@@ -122,8 +128,9 @@ type Event struct {
 	Output string
 	// Slivers counts those in the answer.
 	Slivers int
-	// Credentials are fingerprints of what granted the right; of a call that is
-	// refused and might have changed something, of all that were shown.
+	// Credentials are fingerprints of what granted the right. Of a call that is
+	// refused and might have changed something, they are of the first that were
+	// shown, if the caller is known.
 	Credentials []string
 	// SHA1 says that one of them, or a certificate of the caller, is signed with
 	// SHA-1.
@@ -142,6 +149,11 @@ type Event struct {
 // an answer: even broken XML-RPC gets a fault, and a panic an envelope.
 func (a *API) Serve(ctx context.Context, version int, r Request) (resp Response) {
 	call := &call{api: a, request: r, version: version, now: a.cfg.Now()}
+	defer func() {
+		for _, release := range call.release {
+			release()
+		}
+	}()
 	defer func() {
 		if p := recover(); p != nil {
 			call.event.Err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
@@ -164,6 +176,9 @@ func (a *API) dispatch(ctx context.Context, version int, c *call) (body []byte, 
 	}
 	m, ok := methods[version][in.Method]
 	c.event.Changes = mutating[in.Method]
+	if err := c.mayChange(""); err != nil {
+		return c.envelope("", err, nil), false, nil
+	}
 	if !ok {
 		if c.event.Changes {
 			c.event.Method = in.Method // of another version

@@ -92,6 +92,10 @@ type setting struct {
 	fault func() error
 	// endLeases has Allocate end leases that are over, as a served site does.
 	endLeases bool
+	// limits are those of requests.
+	limits rspec.Limits
+	// settled is how far the audit tells what is in the journal.
+	settled func() store.Rev
 }
 
 func newSite(t testing.TB) *site { return setting{}.site(t) }
@@ -129,14 +133,14 @@ func (o setting) site(t testing.TB) *site {
 	t.Cleanup(func() { s.store.Close() })
 	index := binder.NewIndex(inv)
 	must(s.store.Observe(index))
-	reading := rspec.ReadOptions{Managers: []urn.URN{inv.Manager}, LinkTypes: inv.LinkTypes, CopyCrossLinks: inv.CrossLinks == inventory.Copy, Judge: true}
+	reading := rspec.ReadOptions{Managers: []urn.URN{inv.Manager}, LinkTypes: inv.LinkTypes, CopyCrossLinks: inv.CrossLinks == inventory.Copy, Judge: true, Limits: o.limits}
 	rules := o.rules(t, dir, inv)
 	must(s.store.Observe(rules.Usage()))
 	var endLeases func(context.Context) error
 	if o.endLeases {
 		endLeases = s.endLeases
 	}
-	svc := service.New(service.Config{Store: s.store, Index: index, Policy: rules, GeneratedBy: "patchbay", ManifestExtensions: o.extensions, Prober: o.prober, EndLeases: endLeases})
+	svc := service.New(service.Config{Store: s.store, Index: index, Reading: reading, Policy: rules, GeneratedBy: "patchbay", ManifestExtensions: o.extensions, Prober: o.prober, EndLeases: endLeases, Settled: o.settled})
 	s.api = New(svc, credentials.New(o.anchors, credentials.Config{SHA1Signatures: true}), Config{
 		Manager: inv.Manager, PublicURL: "https://am.example.org:8443", SoftwareVersion: "test", Reading: reading, Now: s.clock,
 	})

@@ -9,6 +9,7 @@ import (
 	"patchbay/am"
 	"patchbay/am/xmlrpc"
 	"patchbay/credentials"
+	"patchbay/credentials/testdata/pki"
 )
 
 // TestWhatIsForTheAudit says of which calls the audit has a line, and what it is
@@ -77,5 +78,59 @@ func TestWhatIsForTheAudit(t *testing.T) {
 	}
 	if got := alice.call("Status", strs(slice), creds(cred), empty); got.code != am.SearchFailed {
 		t.Errorf("a look at nothing, which is not asked about: %d %s", got.code, got.output)
+	}
+}
+
+// TestMayChangeIsAskedByCaller asks about the tool or person who has called, before
+// anything is done, and of calls that change something only.
+func TestMayChangeIsAskedByCaller(t *testing.T) {
+	f := newFederal(t, "fed.example.org")
+	name := func(kind, n string) string { return "urn:publicid:IDN+fed.example.org+" + kind + "+" + n }
+	project := pki.Authority(t, f.root, "urn:publicid:IDN+fed.example.org:proj+authority+sa", "rsa4")
+	alice := pki.User(t, f.root, name("user", "alice"), "rsa2")
+	member := pki.User(t, project, "urn:publicid:IDN+fed.example.org:proj+user+bob", "rsa6")
+	tool := pki.User(t, f.root, name("tool", "portal"), "rsa5")
+	slice := pki.User(t, f.root, name("slice", "s1"), "rsa3")
+	stranger := pki.User(t, pki.Authority(t, nil, "urn:publicid:IDN+other.example.org+authority+sa", "rsa3"), name("user", "eve"), "rsa2")
+	cred := f.grant(t, alice, slice)
+	ofMember := f.grant(t, member, slice, func(c *pki.Credential) { c.Owner = append(c.Owner, project) })
+	speech := xmlrpc.Struct{opt("geni_type", "geni_abac"), opt("geni_version", "1"), opt("geni_value", pki.SpeaksFor{Signer: []*pki.Entity{alice}, Tool: tool}.Signed(t))}
+	speakingFor := opts(opt("geni_speaking_for", alice.URN.String()))
+	urns := strs(slice.URN.String())
+	const unknown = ""
+	for _, c := range []struct {
+		rule   string
+		caller *caller
+		method string
+		params []xmlrpc.Value
+		code   am.Code
+		asked  []string
+	}{
+		{"a user", f.as(alice), "Delete", []xmlrpc.Value{urns, creds(cred), opts()}, am.SearchFailed, []string{unknown, alice.URN.Key()}},
+		{"one who is refused", f.as(alice), "Delete", []xmlrpc.Value{urns, creds("junk"), opts()}, am.Forbidden, []string{unknown, alice.URN.Key()}},
+		{"one with wrong arguments", f.as(alice), "Delete", []xmlrpc.Value{7, creds(cred), opts()}, am.BadArgs, []string{unknown}},
+		{"one whose client sends less than the chain", f.as(member), "Delete", []xmlrpc.Value{urns, creds(ofMember), opts()}, am.SearchFailed, []string{unknown, member.URN.Key()}},
+		{"a tool", f.as(tool), "Delete", []xmlrpc.Value{urns, append(creds(cred), speech), speakingFor}, am.SearchFailed, []string{unknown, tool.URN.Key()}},
+		{"a stranger", f.as(stranger), "Delete", []xmlrpc.Value{urns, creds(cred), opts()}, am.Forbidden, []string{unknown}},
+		{"a look", f.as(alice), "Describe", []xmlrpc.Value{urns, creds(cred), opts()}, am.Success, nil},
+	} {
+		body := callBody(t, c.method, c.params...)
+		var asked []string
+		refuse := -1
+		ask := func(caller string) error {
+			if asked = append(asked, caller); len(asked) > refuse && refuse >= 0 {
+				return am.Errorf(am.ServerBusy, "too many")
+			}
+			return nil
+		}
+		if got := f.serve(Request{Chain: c.caller.chain, Body: body, MayChange: ask}); got.code != c.code || !slices.Equal(asked, c.asked) {
+			t.Errorf("%s: code %d %s; asked about %q, want %q", c.rule, got.code, got.output, asked, c.asked)
+		}
+		for refuse = range c.asked {
+			asked = nil
+			if got := f.serve(Request{Chain: c.caller.chain, Body: body, MayChange: ask}); got.code != am.ServerBusy || len(asked) != refuse+1 {
+				t.Errorf("%s, refused at question %d: code %d %s; asked about %q", c.rule, refuse+1, got.code, got.output, asked)
+			}
+		}
 	}
 }

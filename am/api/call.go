@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -31,6 +32,9 @@ type call struct {
 	given     // the options, read
 	grant     credentials.Grant
 
+	// release are to be called when the answer is made.
+	release []func()
+
 	// ready is a complete body that needs no envelope any more.
 	ready   []byte
 	gzipped bool
@@ -53,6 +57,13 @@ func (c *call) run(ctx context.Context, m method, params []xmlrpc.Value) (xmlrpc
 		if err := c.authorize(m); err != nil {
 			return nil, nil, err
 		}
+	}
+	if m.right != "" {
+		release, err := c.api.agg.Hold(c.grant, c.targets)
+		if err != nil {
+			return nil, nil, err
+		}
+		c.release = append(c.release, release)
 	}
 	if err := c.readGiven(m, false); err != nil {
 		return nil, nil, c.graver(ctx, err)
@@ -91,6 +102,14 @@ func (c *call) graver(ctx context.Context, err error) error {
 	return err
 }
 
+// mayChange asks whether the caller may make one more call that changes something.
+func (c *call) mayChange(caller string) error {
+	if !c.event.Changes || c.request.MayChange == nil {
+		return nil
+	}
+	return c.request.MayChange(caller)
+}
+
 func (c *call) authorize(m method) error {
 	right := m.right
 	if !c.slice.IsZero() {
@@ -98,8 +117,11 @@ func (c *call) authorize(m method) error {
 	}
 	caller := c.api.auth.Identify(c.request.Chain, c.now)
 	c.event.Caller = caller.URN
-	if c.event.Changes {
-		for _, p := range c.presented {
+	if c.event.Changes && caller.Err == nil {
+		if err := c.mayChange(caller.URN.Key()); err != nil {
+			return err
+		}
+		for _, p := range c.presented[:min(len(c.presented), maxShown)] {
 			c.event.Credentials = append(c.event.Credentials, p.Fingerprint())
 		}
 	}
@@ -109,6 +131,11 @@ func (c *call) authorize(m method) error {
 	grant, err := c.api.auth.Authorize(caller, c.presented, c.speakingFor, right, c.now)
 	if err != nil {
 		return err
+	}
+	if caller.Err != nil { // credentials have shown who it is
+		if err := c.mayChange(cmp.Or(grant.Speaker(), grant.Caller()).Key()); err != nil {
+			return err
+		}
 	}
 	c.grant = grant
 	c.event.Caller, c.event.Speaker = grant.Caller(), grant.Speaker()
@@ -182,6 +209,9 @@ func (c *call) readURNs(v xmlrpc.Value) error {
 	}
 	return nil
 }
+
+// maxShown is how many credentials of a refused call the log and the audit name.
+const maxShown = 4
 
 // maxCredentials bounds the list of credentials.
 const maxCredentials = 32

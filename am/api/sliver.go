@@ -22,15 +22,14 @@ func allocate(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {
 	return c.withManifest(out, err, false, states)
 }
 
-// readRequest reads the request RSpec. Large ones wait for their turn, which is
-// over when they are read: a provider that is asked then may take its time.
+// readRequest reads the request RSpec. Its memory is reserved until the answer is made.
 func (c *call) readRequest(ctx context.Context) (*rspec.Request, error) {
-	done, err := c.api.large.enter(ctx, len(c.rspec))
+	release, err := c.api.agg.Memory().HoldText(c.grant.Caller().Key(), c.rspec)
 	if err != nil {
 		return nil, err
 	}
-	defer done()
-	req, err := rspec.ParseRequest([]byte(c.rspec), c.api.site.Load().reading)
+	c.release = append(c.release, release)
+	req, err := c.api.agg.Memory().Parse(ctx, c.grant.Caller().Key(), []byte(c.rspec), c.api.site.Load().reading)
 	if err != nil {
 		return nil, c.graver(ctx, err)
 	}

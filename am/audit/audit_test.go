@@ -414,7 +414,7 @@ func TestWhatSliversHold(t *testing.T) {
 func TestNewAuditBelongsToItsFolder(t *testing.T) {
 	need.Root(t)
 	dir := t.TempDir()
-	if err := os.Chown(dir, 12345, 23456); err != nil {
+	if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Chown(dir, 12345, 23456)); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, "audit.log")

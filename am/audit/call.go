@@ -16,6 +16,10 @@ type Call struct {
 	// API is the version of the AM API.
 	API    int
 	Remote string // address and port
+	// Times is how many calls the line counts, and From where they came from, if
+	// nobody vouches for the callers; it is the line of the latest.
+	Times  int
+	From   string
 	Caller urn.URN
 	// Speaker is the tool that spoke for the caller; zero if none did.
 	Speaker urn.URN
@@ -33,7 +37,7 @@ type Call struct {
 
 func (c *Call) line(at time.Time) *Line {
 	l := &Line{
-		At: at.UTC().Format(timeLayout), Event: eventCall, ID: c.ID, Method: c.Method, API: c.API, Remote: c.Remote,
+		At: at.UTC().Format(timeLayout), Event: eventCall, ID: c.ID, Method: c.Method, API: c.API, Remote: c.Remote, Times: c.Times, From: c.From,
 		Caller: c.Caller.String(), Speaker: c.Speaker.String(), Slice: c.Slice.String(), Slivers: c.Slivers,
 		Credentials: c.Credentials, Code: &c.Code, Fault: c.Fault, Output: c.Output,
 	}

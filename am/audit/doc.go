@@ -10,7 +10,8 @@
 //	start      when the site begins to serve; all slivers are told again after it,
 //	           and after lost
 //	told       when they have been told; what was not has ended in between
-//	call       before the answer to a call that may change something is sent
+//	call       before the answer to a call that may change something is sent; calls
+//	           of strangers, which change nothing, share one a minute and address
 //	act        when an operator does something
 //	work       when the aggregate itself ends something: a lease, a task given up
 //	holds      when a sliver gets addresses, doors or ports outside, or others

@@ -45,6 +45,8 @@ type Line struct {
 	Method      string   `json:"method,omitempty"`
 	API         int      `json:"api,omitempty"`
 	Remote      string   `json:"remote,omitempty"`
+	Times       int      `json:"times,omitempty"`
+	From        string   `json:"from,omitempty"`
 	Caller      string   `json:"caller,omitempty"`
 	Speaker     string   `json:"speaker,omitempty"`
 	Slice       string   `json:"slice,omitempty"`

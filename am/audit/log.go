@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"patchbay/am"
+	"patchbay/am/fileowner"
 	"patchbay/am/store"
 )
 
@@ -112,9 +113,11 @@ func (l *Log) open() error {
 
 // openFile opens an audit to append to.
 func openFile(path string) (_ *os.File, err error) {
-	_, err = os.Lstat(path)
-	isNew := errors.Is(err, os.ErrNotExist)
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|os.O_CREATE|syscall.O_NOCTTY, 0o600)
+	var f *os.File
+	err = fileowner.As(filepath.Dir(path), func() (err error) {
+		f, err = os.OpenFile(path, os.O_RDWR|os.O_APPEND|os.O_CREATE|syscall.O_NOCTTY, 0o600)
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("cannot open the audit: %w", err)
 	}
@@ -130,26 +133,7 @@ func openFile(path string) (_ *os.File, err error) {
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("cannot open the audit: %s is not a regular file; name one that is, or will be", path)
 	}
-	if isNew {
-		if err := give(f, filepath.Dir(path)); err != nil {
-			return nil, err
-		}
-	}
 	return f, nil
-}
-
-// give gives a new file that root has made to the owner of its folder, as whom the
-// site may be served.
-func give(f *os.File, dir string) error {
-	info, err := os.Stat(dir)
-	if err != nil || os.Geteuid() != 0 {
-		return err
-	}
-	owner, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return nil
-	}
-	return f.Chown(int(owner.Uid), int(owner.Gid))
 }
 
 // Call writes the line of a call.

@@ -6,9 +6,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"patchbay/am/fileowner"
 )
 
 // copied ends the name of the copy that Save keeps of the file as it was before.
@@ -79,8 +80,11 @@ func (c *Clock) Save() error {
 	if err != nil {
 		return err
 	}
-	keepCopy(c.opt.File)
-	if err := replace(c.opt.File, text); err != nil {
+	err = fileowner.As(filepath.Dir(c.opt.File), func() error {
+		keepCopy(c.opt.File)
+		return replace(c.opt.File, text)
+	})
+	if err != nil {
 		return fmt.Errorf("the time cannot be kept over a restart: %w; let the server write into %s", err, filepath.Dir(c.opt.File))
 	}
 	return nil
@@ -93,8 +97,7 @@ func keepCopy(path string) {
 	os.Link(path, path+copied)
 }
 
-// replace puts text into the place of the file path. What root writes belongs to
-// the owner of the folder, as whom the site may be served.
+// replace puts text into the place of the file path.
 func replace(path string, text []byte) error {
 	next := path + ".new"
 	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
@@ -102,23 +105,11 @@ func replace(path string, text []byte) error {
 		return err
 	}
 	_, err = f.Write(text)
-	if err = errors.Join(err, give(f, filepath.Dir(path)), f.Sync(), f.Close()); err == nil {
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
 		err = os.Rename(next, path)
 	}
 	if err != nil {
 		os.Remove(next)
 	}
 	return err
-}
-
-func give(f *os.File, dir string) error {
-	info, err := os.Stat(dir)
-	if err != nil || os.Geteuid() != 0 {
-		return err
-	}
-	owner, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return nil
-	}
-	return f.Chown(int(owner.Uid), int(owner.Gid))
 }

@@ -13,6 +13,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"patchbay/am/fileowner"
 	"patchbay/inventory/sheet"
 	"patchbay/inventory/span"
 )
@@ -31,6 +32,7 @@ type Draft struct {
 // reader sees the whole of it or nothing. A file with mistakes is not touched.
 // It gives what the file says now. If edit gives an error, nothing is changed.
 func Change(file string, edit func(*Draft) error) (*Plan, error) {
+	folder := fileowner.Folder(file)
 	if real, err := filepath.EvalSymlinks(file); err == nil {
 		file = real
 	}
@@ -47,11 +49,8 @@ func Change(file string, edit func(*Draft) error) (*Plan, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	like, err := os.Stat(file)
-	if err == nil {
-		mode = like.Mode().Perm()
-	} else if like, err = dir.Stat(); err != nil {
-		return nil, err
+	if info, err := os.Stat(file); err == nil {
+		mode = info.Mode().Perm()
 	}
 	doc, p, err := parse(text, file)
 	if err != nil {
@@ -80,20 +79,16 @@ func Change(file string, edit func(*Draft) error) (*Plan, error) {
 	if p, err = Parse(b.Bytes(), file); err != nil {
 		return nil, fmt.Errorf("%w\nnothing was changed", err)
 	}
-	return p, replace(dir, file, b.Bytes(), mode, like)
+	return p, fileowner.As(folder, func() error { return replace(dir, file, b.Bytes(), mode) })
 }
 
-// replace puts a text in the place of a file, and lasts when it returns. What root
-// writes belongs to the owner of like, as whom the site may be served.
-func replace(dir *os.File, file string, text []byte, mode fs.FileMode, like fs.FileInfo) error {
+// replace puts a text in the place of a file, and lasts when it returns.
+func replace(dir *os.File, file string, text []byte, mode fs.FileMode) error {
 	f, err := os.CreateTemp(dir.Name(), "."+filepath.Base(file)+".*")
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(text)
-	if owner, ok := like.Sys().(*syscall.Stat_t); ok && os.Geteuid() == 0 {
-		err = errors.Join(err, f.Chown(int(owner.Uid), int(owner.Gid)))
-	}
 	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
 	if err == nil {
 		err = os.Rename(f.Name(), file)

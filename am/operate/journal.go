@@ -57,7 +57,11 @@ func (w *where) latest(v *store.View, limit int) (last []am.JournalEntry, err er
 // entry tells whether an entry of the journal is asked for. A user is whoever
 // did it, an operator, too; a state is an event.
 func (w *where) entry(e *am.JournalEntry) bool {
-	if !w.span(e.At) || !(w.slice.all() || w.slice.urn(e.Slice)) || !w.state.all() && !w.state.name(e.Event) {
+	first := e.At
+	if !e.Since.IsZero() {
+		first = e.Since
+	}
+	if e.At.Before(w.Since) || !w.Until.IsZero() && !first.Before(w.Until) || !(w.slice.all() || w.slice.urn(e.Slice)) || !w.state.all() && !w.state.name(e.Event) {
 		return false
 	}
 	if !(w.user.all() || w.user.urn(e.Caller) || w.user.urn(e.Speaker) || w.user.name(e.Operator)) {
@@ -77,6 +81,6 @@ func (w *where) entry(e *am.JournalEntry) bool {
 func entryRow(e *am.JournalEntry) Entry {
 	return Entry{
 		ID: e.ID, At: e.At, Event: e.Event, Caller: e.Caller, Speaker: e.Speaker, Operator: e.Operator, Slice: e.Slice, Slivers: e.Slivers,
-		Text: e.Text, Method: e.Method, API: e.API, Remote: e.Remote, Request: e.Request,
+		Text: e.Text, Method: e.Method, API: e.API, Remote: e.Remote, Request: e.Request, Times: e.Times, Since: e.Since,
 	}
 }

@@ -283,3 +283,27 @@ func values(t *testing.T, query string) map[string][]string {
 	}
 	return q
 }
+
+// TestJoinedEntriesAreFound finds an entry of several calls by the time of each.
+func TestJoinedEntriesAreFound(t *testing.T) {
+	s := emptySite(t)
+	s.commit(func(v *store.View) (cs store.ChangeSet, err error) {
+		cs.Log(am.JournalEntry{At: now, Event: "Renew", Slice: sliceA, Times: 3, Since: now.Add(-2 * time.Hour)})
+		return cs, nil
+	})
+	for _, c := range []struct {
+		since, until time.Duration
+		found        bool
+	}{
+		{-3 * time.Hour, -2 * time.Hour, false},
+		{-3 * time.Hour, -time.Hour, true},
+		{-time.Hour, 0, true},
+		{0, time.Hour, true},
+		{1, time.Hour, false},
+	} {
+		got := s.lines("journal", operate.Filter{Since: now.Add(c.since), Until: now.Add(c.until)})
+		if strings.Contains(got, `"times":3,"since":"`) != c.found {
+			t.Errorf("from %s to %s: %q", c.since, c.until, got)
+		}
+	}
+}

@@ -20,7 +20,7 @@ type Note struct {
 }
 
 // Notes are the acts that the journal can be told of.
-var Notes = []string{"drain", "undrain", "lockdown", "lockdown lifted", "maintenance", "maintenance lifted", "reload", "clock believed"}
+var Notes = []string{"drain", "undrain", "lockdown", "lockdown lifted", "maintenance", "maintenance lifted", "reload", "clock believed", "move"}
 
 // maxNote is how much of a note's text is kept, in bytes: names of components may
 // be many.

@@ -143,6 +143,10 @@ type Entry struct {
 	API      int       `json:"api,omitempty"`
 	Remote   string    `json:"remote,omitempty"`
 	Request  string    `json:"request,omitempty"`
+	// Times is how many calls did this one after the other, the first one at Since;
+	// left out for one.
+	Times int       `json:"times,omitempty"`
+	Since time.Time `json:"since,omitzero"`
 }
 
 // Words for the states of slivers that have none on the wire, or not one of one

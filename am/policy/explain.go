@@ -49,15 +49,22 @@ func (r *Rules) remark(site Site) {
 				add(x, "%s ends in a star in its first part, which fits names that others own, too, such as %sevil.example.net; write what follows out", &p, strings.TrimSuffix(p.labels[0], "*"))
 			}
 		}
-		if x.refuse != "" && (x.types != nil || x.components != nil || x.nodes != boundless || x.cores != boundless || x.terms != nil) {
-			add(x, "it refuses all that is new, so sliver_types, components, nodes, cores and terms change nothing")
+		if x.refuse != "" && (x.types != nil || x.components != nil || x.nodes != boundless || x.cores != boundless || x.disk != boundless || x.terms != nil) {
+			add(x, "it refuses all that is new, so sliver_types, components, nodes, cores, disk and terms change nothing")
 		}
-		if x.cores != boundless && !slices.ContainsFunc(site.Cores, x.lets) {
+		for _, m := range []struct {
+			what string
+			most
+			takers []string
+		}{{"cores", x.cores, site.Cores}, {disk, x.disk, site.Disk}} {
+			if m.most == boundless || slices.ContainsFunc(m.takers, x.lets) {
+				continue
+			}
 			of := "of the inventory"
 			if x.types != nil {
 				of = "that it allows"
 			}
-			add(x, "no sliver type %s takes cores (needs, in the inventory), so cores limits nothing; use nodes", of)
+			add(x, "no sliver type %s takes %s (needs, in the inventory), so %[2]s limits nothing; use nodes", of, m.what)
 		}
 	}
 }
@@ -131,7 +138,7 @@ func (x *Rule) sentences() []string {
 		for _, m := range []struct {
 			what string
 			most
-		}{{"node", x.nodes}, {"core", x.cores}} {
+		}{{"node", x.nodes}, {"core", x.cores}, {disk, x.disk}} {
 			all = append(all, m.say(m.what)...)
 		}
 	}
@@ -208,6 +215,9 @@ func (r *Rules) Full(user, slice urn.URN, held Held) string {
 	err := p.beside(held, "node", x.nodes.in(slice), 1, func(a Amount) int64 { return a.Nodes })
 	if err == nil {
 		err = p.beside(held, "core", x.cores.in(slice), 1, func(a Amount) int64 { return a.Cores })
+	}
+	if err == nil {
+		err = p.beside(held, disk, x.disk.in(slice), 1, func(a Amount) int64 { return a.Disk })
 	}
 	if err == nil {
 		return ""

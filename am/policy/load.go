@@ -24,8 +24,8 @@ type Site struct {
 	Components []string
 	// SliverTypes are the names of sliver types.
 	SliverTypes []string
-	// Cores are those of SliverTypes that take cores.
-	Cores []string
+	// Cores and Disk are those of SliverTypes that take some of it.
+	Cores, Disk []string
 }
 
 // Load reads a policy file, and the lists that it names. The error is what the

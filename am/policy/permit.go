@@ -125,6 +125,14 @@ func (p *Permit) Cores(more int64) error {
 	return p.within("core", p.rule.cores, more, func(a Amount) int64 { return a.Cores })
 }
 
+// Disk is Nodes for MiB of disk.
+func (p *Permit) Disk(more int64) error {
+	if p == nil || more == 0 {
+		return nil
+	}
+	return p.within(disk, p.rule.disk, more, func(a Amount) int64 { return a.Disk })
+}
+
 func (p *Permit) within(what string, m most, more int64, of func(Amount) int64) error {
 	if m == boundless {
 		return nil
@@ -150,10 +158,10 @@ func (p *Permit) beside(held Held, what string, m most, more int64, of func(Amou
 		case l.most == 0:
 			remedy = "it lets nobody have any"
 		case left > 0:
-			remedy = fmt.Sprintf("ask for at most %d, or give some back first", left)
+			remedy = fmt.Sprintf("ask for at most %s, or give some back first", count(left, what))
 		}
-		return p.rule.refusal("%s allows at most %s for %s %s at one time; %d more than the %d that are held are too many: %s",
-			p.rule, plural(l.most, what), l.kind, l.name, more, l.has, remedy)
+		return p.rule.refusal("%s allows at most %s for %s %s at one time; %s more than the %s that are held are too many: %s",
+			p.rule, plural(l.most, what), l.kind, l.name, count(more, what), count(l.has, what), remedy)
 	}
 	return nil
 }
@@ -220,7 +228,24 @@ func sooner(end, from time.Time, d time.Duration) time.Time {
 	return end
 }
 
+// disk is what is counted in MiB.
+const disk = "disk"
+
+// count is a number of what is counted, without its word.
+func count(n int64, what string) string {
+	switch {
+	case what != disk:
+		return fmt.Sprint(n)
+	case n%1024 == 0:
+		return fmt.Sprint(n/1024, "G")
+	}
+	return fmt.Sprint(n, "M")
+}
+
 func plural(n int64, what string) string {
+	if what == disk {
+		return count(n, what) + " of disk"
+	}
 	if n != 1 {
 		what += "s"
 	}

@@ -107,6 +107,31 @@ func TestAmountsCountWhatIsHeld(t *testing.T) {
 	}
 }
 
+func TestDiskIsCountedInItsSizes(t *testing.T) {
+	ann, a := student("ann"), sliceURN("course-net", "a")
+	r := load(t, `rules: [{name: room, disk: {user: 20G}}]`, "")
+	p := New(r)
+	var cs store.ChangeSet
+	cs.PutSliver(am.Sliver{URN: a, Slice: a, Creator: ann, Amount: am.Amount{Disk: 12 << 10}, Status: am.Status{Allocation: am.Allocated}})
+	p.Usage().Stage(cs)
+	if err := p.For(ann, a).Disk(8 << 10); err != nil {
+		t.Errorf("up to the limit: %v", err)
+	}
+	if err := p.For(student("bob"), a).Disk(20 << 10); err != nil {
+		t.Errorf("another user: %v", err)
+	}
+	const want = "at most 20G of disk for user ann at one time; 9217M more than the 12G that are held are too many: ask for at most 8G"
+	if err := p.For(ann, a).Disk(9<<10 + 1); am.CodeOf(err) != am.Refused || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %q", err, want)
+	}
+	if text := strings.Join(r.Sentences(), "\n"); !strings.Contains(text, "at most 20G of disk a user") {
+		t.Errorf("explained as %q", text)
+	}
+	if text := r.Full(ann, a, Held{User: Amount{Nodes: 1, Disk: 20 << 10}}); !strings.Contains(text, "20G of disk") {
+		t.Errorf("who has all is told %q", text)
+	}
+}
+
 func TestLeasesByRule(t *testing.T) {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	for _, tt := range []struct {

@@ -37,7 +37,7 @@ func (r *reader) policy(text []byte, rules *Rules) {
 			r.rules(n, rules)
 		case "otherwise":
 			if sheet.Choice(&r.Reader, n, key, "allow", "refuse") == "refuse" {
-				rules.otherwise = &Rule{nodes: boundless, cores: boundless, line: n.Line, refuse: "ask the operators of this site to be let in"}
+				rules.otherwise = &Rule{nodes: boundless, cores: boundless, disk: boundless, line: n.Line, refuse: "ask the operators of this site to be let in"}
 			}
 		}
 	})
@@ -64,10 +64,10 @@ func (r *reader) rules(n *yaml.Node, rules *Rules) {
 	}
 }
 
-var ruleKeys = []string{"name", "who", "projects", "sliver_types", "components", "nodes", "cores", "lease", "refuse", "says", "terms"}
+var ruleKeys = []string{"name", "who", "projects", "sliver_types", "components", "nodes", "cores", "disk", "lease", "refuse", "says", "terms"}
 
 func (r *reader) rule(n *yaml.Node, rules *Rules) *Rule {
-	x := &Rule{line: n.Line, nodes: boundless, cores: boundless}
+	x := &Rule{line: n.Line, nodes: boundless, cores: boundless, disk: boundless}
 	before := r.Mistakes()
 	r.Fields(n, "a rule", ruleKeys, func(key string, n *yaml.Node) {
 		switch key {
@@ -82,9 +82,11 @@ func (r *reader) rule(n *yaml.Node, rules *Rules) *Rule {
 		case "components":
 			x.components = r.components(n, rules)
 		case "nodes":
-			x.nodes = r.most(n, key)
+			x.nodes = r.most(n, key, r.Whole)
 		case "cores":
-			x.cores = r.most(n, key)
+			x.cores = r.most(n, key, r.Whole)
+		case disk:
+			x.disk = r.most(n, key, r.Size)
 		case "lease":
 			x.lease = r.lease(n)
 		case "refuse":
@@ -183,10 +185,10 @@ func (r *reader) components(n *yaml.Node, rules *Rules) *part {
 	return p
 }
 
-func (r *reader) most(n *yaml.Node, what string) most {
+func (r *reader) most(n *yaml.Node, what string, read func(*yaml.Node, string) int64) most {
 	m := boundless
 	r.Fields(n, what, []string{"user", "slice", "project"}, func(key string, n *yaml.Node) {
-		i := r.Whole(n, what+" of a "+key)
+		i := read(n, what+" of a "+key)
 		switch key {
 		case "user":
 			m.user = i

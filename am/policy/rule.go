@@ -30,6 +30,7 @@ type Rule struct {
 	components *part    // nil: all
 	nodes      most
 	cores      most
+	disk       most // in MiB
 	lease      lease
 	refuse     string // in these words; "" does not refuse
 	says       string

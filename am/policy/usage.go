@@ -8,8 +8,9 @@ import (
 	"patchbay/am/urn"
 )
 
-// Amount is what is counted: nodes, and the cores that their sliver types take.
-type Amount struct{ Nodes, Cores int64 }
+// Amount is what is counted: nodes, and the cores and the disk, in MiB, that their
+// sliver types take.
+type Amount struct{ Nodes, Cores, Disk int64 }
 
 // Held is what is held now: by a user, in a slice, in its project.
 type Held struct{ User, Slice, Project Amount }
@@ -35,7 +36,7 @@ type tally struct {
 // hold is what one sliver counts, and for whom.
 type hold struct {
 	user, slice, project *tally
-	cores                int64
+	cores, disk          int64
 }
 
 // change is an entry of the undo log: what a sliver counted before.
@@ -112,7 +113,7 @@ func (u *Usage) put(id string, s *am.Sliver) {
 		return
 	}
 	before, held := u.holds[id]
-	if held && before.cores == s.Amount.Cores {
+	if held && before.cores == s.Amount.Cores && before.disk == s.Amount.Disk {
 		return
 	}
 	u.undo = append(u.undo, change{id, before, held})
@@ -124,6 +125,7 @@ func (u *Usage) put(id string, s *am.Sliver) {
 		slice:   of(u.slices, s.Slice.Key()),
 		project: of(u.projects, lower(s.Slice.Authority)),
 		cores:   s.Amount.Cores,
+		disk:    s.Amount.Disk,
 	}
 	u.holds[id] = h
 	u.count(h, 1)
@@ -154,6 +156,7 @@ func (u *Usage) count(h hold, sign int64) {
 	}{{u.users, h.user}, {u.slices, h.slice}, {u.projects, h.project}} {
 		x.t.Nodes += sign
 		x.t.Cores += sign * h.cores
+		x.t.Disk += sign * h.disk
 		if x.t.Nodes > 0 {
 			x.in[x.t.key] = x.t
 		} else {

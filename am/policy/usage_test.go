@@ -47,6 +47,7 @@ func TestUsageIsAPlainCount(t *testing.T) {
 					}
 					x.Status.Allocation = rapid.SampledFrom([]am.AllocationState{am.Allocated, am.Provisioned, am.Unallocated}).Draw(t, "state")
 					x.Amount.Cores = rapid.Int64Range(0, 2).Draw(t, "cores")
+					x.Amount.Disk = rapid.Int64Range(0, 2).Draw(t, "disk")
 					cs = store.ChangeSet{}
 					cs.PutSliver(x)
 					staged[id.Key()] = x
@@ -65,7 +66,7 @@ func TestUsageIsAPlainCount(t *testing.T) {
 								if x.Status.Allocation == am.Unallocated {
 									continue
 								}
-								one := func(a *Amount) { a.Nodes++; a.Cores += x.Amount.Cores }
+								one := func(a *Amount) { a.Nodes++; a.Cores += x.Amount.Cores; a.Disk += x.Amount.Disk }
 								tallies["u"+x.Creator.Key()], tallies["s"+x.Slice.Key()], tallies["p"+lower(x.Slice.Authority)] = true, true, true
 								if x.Creator.Equal(userURN(user)) {
 									one(&want.User)

@@ -8,7 +8,7 @@ import (
 )
 
 // audit hands on a call that may have changed something, before anybody is told
-// what came of it.
+// what came of it. Calls of strangers, which are all refused, are counted.
 func (s *Server) audit(e *event) {
 	a := &e.answer
 	if s.opt.Audit == nil || !a.Changes {
@@ -18,8 +18,16 @@ func (s *Server) audit(e *event) {
 	if fault, ok := errors.AsType[*xmlrpc.Fault](a.Err); ok && a.Fault {
 		code = fault.Code
 	}
-	s.opt.Audit(audit.Call{
+	call := audit.Call{
 		ID: e.id, Method: a.Method, API: e.version, Remote: e.remote, Caller: a.Caller, Speaker: a.Speaker,
 		Slice: a.Slice, Slivers: a.Slivers, Credentials: a.Credentials, Code: code, Detail: a.Detail, Fault: a.Fault, Output: a.Output,
+	}
+	if !e.isStranger() {
+		s.opt.Audit(call)
+		return
+	}
+	s.seldom.count("audit", e.source(), func(source string, times int) {
+		call.From, call.Times = source, times
+		s.opt.Audit(call)
 	})
 }

@@ -18,6 +18,7 @@ const (
 	limitPerCaller = "max_calls_per_caller"
 	limitBodies    = "max_bodies"
 	limitAnswers   = "max_answers"
+	limitChanges   = "max_changes_per_minute"
 )
 
 // admit lets a call in, until leave is called, or names the limit that it would
@@ -38,7 +39,7 @@ func (s *Server) admit(p *peer) (leave func(), limit string) {
 // busy answers SERVERBUSY, on which clients try again by themselves; they do
 // not on an HTTP status.
 func (s *Server) busy(w http.ResponseWriter, p *peer, e *event, limit string) {
-	e.limit, e.caller = limit, p.caller
+	e.limit = limit
 	s.metrics.limited.WithLabelValues(limit).Inc() // before the answer, so that who has it finds it counted
 	output := s.busyText(p, limit)
 	if limit == limitPerCertificate {
@@ -57,6 +58,8 @@ func (s *Server) busyText(p *peer, limit string) string {
 		return fmt.Sprintf("%d of your calls are being worked on, which is the most at one time; try again later", s.config.MaxCallsPerCaller)
 	case limit == limitPerCertificate:
 		return fmt.Sprintf("%d connections use your certificate, which is the most; end some, or try again later", s.config.MaxConnectionsPerCertificate)
+	case limit == limitChanges:
+		return fmt.Sprintf("you have made too many calls that change something: %d are allowed at once, and then %d a minute; try again later", s.config.MaxChangesBurst, s.config.MaxChangesPerMinute)
 	case limit == limitAnswers:
 		return "too many answers have not been read yet, by you or by others; try again later"
 	case limit == limitBodies:
@@ -79,12 +82,11 @@ func (s *Server) tell(w http.ResponseWriter, e *event, code am.Code, output stri
 // so now and then.
 func (s *Server) crowded(limit string, source netip.Prefix) {
 	s.metrics.limited.WithLabelValues(limit).Inc()
-	if n, ok := s.seldom.may(limit); ok {
+	s.seldom.count(limit, "", func(_ string, times int) {
 		of := source.String()
 		if !source.IsValid() {
 			of = "this host"
 		}
-		s.opt.Log.Warn("connections were ended or refused: there are too many",
-			"limit", limit, "of", of, slog.Int("times", n))
-	}
+		s.opt.Log.Warn("connections were ended or refused: there are too many", "limit", limit, "of", of, slog.Int("times", times))
+	})
 }

@@ -29,6 +29,13 @@ type Config struct {
 	// vouches for, count as one caller all together. Beyond it callers are told
 	// to come back (SERVERBUSY).
 	MaxCallsPerCaller int `mapstructure:"max_calls_per_caller"`
+	// MaxChangesBurst is how many calls of methods that change something one
+	// person or tool may make at once, refused ones too; 600. Beyond it they are told
+	// to come back (SERVERBUSY).
+	MaxChangesBurst int `mapstructure:"max_changes_burst"`
+	// MaxChangesPerMinute is how many more they may make each minute; 120. jFed and
+	// omni need a few for an experiment.
+	MaxChangesPerMinute int `mapstructure:"max_changes_per_minute"`
 	// MaxConnections is how many connections there may be; 2048, and never more
 	// than the process's limit of open files allows beside 512 for other uses.
 	// When there are more, one that is silent or not done with its handshake is
@@ -72,6 +79,7 @@ func (c Config) withDefaults() Config {
 		MaxAnswers:        cmp.Or(c.MaxAnswers, 256<<20),
 		MaxCalls:          cmp.Or(c.MaxCalls, 256),
 		MaxCallsPerCaller: cmp.Or(c.MaxCallsPerCaller, 80),
+		MaxChangesBurst:   cmp.Or(c.MaxChangesBurst, 600),
 		MaxConnections:    cmp.Or(c.MaxConnections, 2048),
 		MaxHeader:         cmp.Or(c.MaxHeader, 16<<10),
 		HandshakeTimeout:  cmp.Or(c.HandshakeTimeout, 10*time.Second),
@@ -82,6 +90,7 @@ func (c Config) withDefaults() Config {
 		WriteTimeout:      cmp.Or(c.WriteTimeout, 5*time.Minute),
 		IdleTimeout:       cmp.Or(c.IdleTimeout, 2*time.Minute),
 
+		MaxChangesPerMinute:          cmp.Or(c.MaxChangesPerMinute, 120),
 		MaxConnectionsPerAddress:     cmp.Or(c.MaxConnectionsPerAddress, 256),
 		MaxConnectionsPerCertificate: cmp.Or(c.MaxConnectionsPerCertificate, 128),
 	}

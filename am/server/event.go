@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"net"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"strings"
 	"time"
@@ -17,6 +19,7 @@ import (
 type event struct {
 	id       string
 	start    time.Time
+	took     time.Duration // until it was over
 	remote   string
 	path     string
 	version  int
@@ -28,26 +31,63 @@ type event struct {
 	cause    error  // of a panic outside the API
 	unsent   error  // why the answer did not get through
 	limit    string // for which the caller was told to come back
-	caller   string // who that was; "" for a stranger
+	caller   string // the name that Options.Who has given; "" for a stranger
 }
+
+// isStranger says that no anchor vouches for the caller, as far as is known.
+func (e *event) isStranger() bool { return e.caller == "" && e.answer.Caller.IsZero() }
+
+// source is the address or network that strangers are counted by.
+func (e *event) source() string {
+	ap, err := netip.ParseAddrPort(e.remote)
+	if err != nil {
+		return e.remote
+	}
+	return sourceOf(net.TCPAddrFromAddrPort(ap)).String()
+}
+
+// Bounds on texts in the log, which clients have a part in.
+const (
+	maxText  = 1 << 10 // bytes
+	maxError = 8 << 10 // with the stack of a panic
+)
 
 // emit writes the event's line and counts it.
 func (s *Server) emit(e *event) {
-	took := time.Since(e.start)
-	s.metrics.count(e, took)
+	e.took = time.Since(e.start)
+	s.metrics.count(e)
 	if e.limit != "" {
 		s.emitBusy(e)
 		return
 	}
 
-	level := slog.LevelInfo
-	attrs := []slog.Attr{
+	level, msg, attrs := e.line()
+	if !e.isStranger() {
+		s.opt.Log.LogAttrs(context.Background(), level, msg, attrs...)
+		return
+	}
+	s.seldom.count("log "+level.String(), e.source(), func(source string, times int) {
+		s.opt.Log.LogAttrs(context.Background(), level, msg, append(attrs, slog.String("from", source), slog.Int("times", times))...)
+	})
+}
+
+// line is the event's line in the log.
+func (e *event) line() (level slog.Level, msg string, attrs []slog.Attr) {
+	level = slog.LevelInfo
+	attrs = []slog.Attr{
 		slog.String("id", e.id),
 		slog.String("remote", e.remote),
 		slog.Int("status", e.status),
-		slog.Duration("took", took.Round(time.Microsecond)),
+		slog.Duration("took", e.took.Round(time.Microsecond)),
 	}
 	add := func(key, value string) {
+		most := maxText
+		if key == "error" {
+			most = maxError
+		}
+		if len(value) > most {
+			value = strings.ToValidUTF8(value[:most], "") + "..."
+		}
 		if value != "" {
 			attrs = append(attrs, slog.String(key, value))
 		}
@@ -59,8 +99,7 @@ func (s *Server) emit(e *event) {
 			level = slog.LevelError
 			add("error", e.cause.Error())
 		}
-		s.opt.Log.LogAttrs(context.Background(), level, "request", attrs...)
-		return
+		return level, "request", attrs
 	}
 	a := e.answer
 	add("method", a.Method)
@@ -101,15 +140,15 @@ func (s *Server) emit(e *event) {
 	case am.ServerError, am.DBError, am.RPCError:
 		level = slog.LevelError
 	}
-	s.opt.Log.LogAttrs(context.Background(), level, "call", attrs...)
+	return level, "call", attrs
 }
 
 // emitBusy writes a line for many: whoever is told to come back does.
 func (s *Server) emitBusy(e *event) {
-	if n, ok := s.seldom.may("calls " + e.limit); ok {
+	s.seldom.count("calls "+e.limit, cmp.Or(e.caller, "strangers"), func(caller string, times int) {
 		s.opt.Log.Warn("calls were answered that the server is busy",
-			"id", e.id, "remote", e.remote, "limit", e.limit, "caller", cmp.Or(e.caller, "strangers"), slog.Int("times", n))
-	}
+			"id", e.id, "remote", e.remote, "limit", e.limit, "caller", caller, slog.Int("times", times))
+	})
 }
 
 // labels are the method and the outcome as metrics name them; few, whatever

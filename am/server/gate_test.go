@@ -300,25 +300,6 @@ func TestKernelTakesLittle(t *testing.T) {
 	}
 }
 
-func TestLinesAreFew(t *testing.T) {
-	var s seldom
-	if n, ok := s.may("a"); n != 1 || !ok {
-		t.Errorf("the first time: %d %v", n, ok)
-	}
-	for range 5 {
-		if _, ok := s.may("a"); ok {
-			t.Error("a second line at once")
-		}
-	}
-	if _, ok := s.may("b"); !ok {
-		t.Error("another thing is silenced, too")
-	}
-	s.about["a"].last = time.Now().Add(-seldomPause)
-	if n, ok := s.may("a"); n != 6 || !ok {
-		t.Errorf("later: %d %v, want all 6 times", n, ok)
-	}
-}
-
 func BenchmarkGateWhenFull(b *testing.B) {
 	g := newGate(2048, 256, 128, func(string, netip.Prefix) {})
 	for i := range 2048 {

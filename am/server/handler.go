@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -11,6 +12,7 @@ import (
 	"strconv"
 	"time"
 
+	"patchbay/am"
 	"patchbay/am/api"
 )
 
@@ -30,9 +32,11 @@ func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 
 	version, no := s.route(r)
+	e.version = version
+	p, chain := s.peer(r.Context())
+	e.caller = p.caller
 	if no == nil {
-		e.version = version
-		no = s.call(w, r, &e)
+		no = s.call(w, r, p, chain, &e)
 	}
 	if no != nil {
 		e.status, e.refused = no.status, no.text
@@ -43,8 +47,7 @@ func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 // call has the API answer the call and sends the answer. While the answer is on
 // its way, it counts as one of its caller's calls, but no longer as one that is
 // worked on: others need not wait for a peer that does not read.
-func (s *Server) call(w http.ResponseWriter, r *http.Request, e *event) *refusal {
-	p, chain := s.peer(r.Context())
+func (s *Server) call(w http.ResponseWriter, r *http.Request, p *peer, chain [][]byte, e *event) *refusal {
 	leave, limit := s.admit(p)
 	if limit != "" {
 		s.busy(w, p, e, limit)
@@ -118,13 +121,26 @@ func (s *Server) work(w http.ResponseWriter, r *http.Request, p *peer, chain [][
 	defer cancel()
 	s.metrics.running.Inc()
 	defer s.metrics.running.Dec()
-	return s.answer(ctx, e.version, api.Request{
+	counted := false
+	mayChange := func(caller string) error {
+		if e.caller = cmp.Or(e.caller, caller); counted || e.caller == "" {
+			return nil
+		}
+		if counted = true; s.changes.take(e.caller, time.Now()) {
+			return nil
+		}
+		limit = limitChanges
+		return am.Errorf(am.ServerBusy, "%s", s.busyText(p, limit))
+	}
+	answer = s.answer(ctx, e.version, api.Request{
 		ID:         e.id,
 		Chain:      chain,
 		Body:       body,
 		AcceptGzip: acceptsGzip(r.Header.Values("Accept-Encoding")),
 		Remote:     r.RemoteAddr,
-	}), "", nil
+		MayChange:  mayChange,
+	})
+	return answer, limit, nil
 }
 
 // newID names a request in the log, in answers and in tasks.

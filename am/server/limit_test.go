@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -361,6 +362,46 @@ func TestConnectionsOfOneCertificate(t *testing.T) {
 	free()
 	if got := answer(t, busy); got != "done" {
 		t.Errorf("the busy one got %q", got)
+	}
+}
+
+// TestStrangersShareLines sends requests of all kinds, of which only those of a known
+// caller have a line each in the log.
+func TestStrangersShareLines(t *testing.T) {
+	const times = 20
+	p := newParty(t, server.Config{}, double{})
+	for _, from := range []string{"127.0.0.1", "127.0.0.2"} {
+		c := p.dial(from)
+		for range times {
+			ask(t, c, "call")
+			if _, err := io.WriteString(c, "GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+				t.Fatal(err)
+			}
+			answer(t, c)
+		}
+	}
+	if err := p.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+	lines := map[string]int{}
+	counted := 0
+	for text := range strings.Lines(p.log.buf.String()) {
+		var line struct {
+			Remote, From string
+			Times        int
+		}
+		if err := json.Unmarshal([]byte(text), &line); err != nil {
+			t.Fatal(err)
+		}
+		host, _, _ := net.SplitHostPort(line.Remote)
+		lines[host]++
+		counted += line.Times
+		if (line.From == "127.0.0.1/32") != (host == "127.0.0.1") {
+			t.Errorf("a line of %s: %s", host, text)
+		}
+	}
+	if lines["127.0.0.1"] != 2 || counted != 2*times || lines["127.0.0.2"] != 2*times {
+		t.Errorf("strangers have %d lines, which count %d requests, and the known caller %d; want 2, %d, %d", lines["127.0.0.1"], counted, lines["127.0.0.2"], 2*times, 2*times)
 	}
 }
 

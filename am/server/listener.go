@@ -72,9 +72,9 @@ func (l *limited) Accept() (net.Conn, error) {
 		if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
 			l.gate.relieve()
 		}
-		if n, ok := l.server.seldom.may("accept"); ok {
-			l.server.opt.Log.Error("connections cannot be accepted for the moment", "error", err, slog.Int("times", n))
-		}
+		l.server.seldom.count("accept", "", func(_ string, times int) {
+			l.server.opt.Log.Error("connections cannot be accepted for the moment", "error", err, slog.Int("times", times))
+		})
 		pause = min(max(5*time.Millisecond, 2*pause), maxPause)
 		select {
 		case <-l.closed:

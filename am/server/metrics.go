@@ -19,7 +19,23 @@ type metrics struct {
 	limited  *prometheus.CounterVec
 }
 
-func newMetrics(gauges []Gauge, g *gate) *metrics {
+// buckets are bounds of durations, in seconds.
+var buckets = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
+
+// Durations are a metric of how long something takes, told apart by labels.
+type Durations struct{ seconds *prometheus.HistogramVec }
+
+// NewDurations makes the metric patchbay_NAME.
+func NewDurations(name, help string, labels ...string) *Durations {
+	return &Durations{prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "patchbay_" + name, Help: help, Buckets: buckets}, labels)}
+}
+
+// Observe counts one. It has a value for each label, and may be called at the same time.
+func (d *Durations) Observe(took time.Duration, values ...string) {
+	d.seconds.WithLabelValues(values...).Observe(took.Seconds())
+}
+
+func newMetrics(o Options, g *gate) *metrics {
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -27,7 +43,7 @@ func newMetrics(gauges []Gauge, g *gate) *metrics {
 		}, []string{"method", "code"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "patchbay_call_seconds", Help: "Time from the end of the header to the end of the answer.",
-			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
+			Buckets: buckets,
 		}, []string{"method"}),
 		slivers: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "patchbay_call_slivers_total", Help: "Slivers that successful calls were about.",
@@ -41,10 +57,13 @@ func newMetrics(gauges []Gauge, g *gate) *metrics {
 	}
 	m.registry.MustRegister(m.calls, m.seconds, m.slivers, m.running, m.limited,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	gauges = append([]Gauge{
+	for _, d := range o.Durations {
+		m.registry.MustRegister(d.seconds)
+	}
+	gauges := append([]Gauge{
 		{Name: "connections", Help: "Connections of clients.", Value: func() float64 { all, _ := g.count(); return float64(all) }},
 		{Name: "connections_waiting", Help: "Connections of which no call is worked on.", Value: func() float64 { _, waiting := g.count(); return float64(waiting) }},
-	}, gauges...)
+	}, o.Gauges...)
 	for _, g := range gauges {
 		if g.Label != "" {
 			m.registry.MustRegister(labelled{prometheus.NewDesc("patchbay_"+g.Name, g.Help, []string{g.Label}, nil), g.Values})
@@ -69,10 +88,10 @@ func (l labelled) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-func (m *metrics) count(e *event, took time.Duration) {
+func (m *metrics) count(e *event) {
 	method, code := e.labels()
 	m.calls.WithLabelValues(method, code).Inc()
-	m.seconds.WithLabelValues(method).Observe(took.Seconds())
+	m.seconds.WithLabelValues(method).Observe(e.took.Seconds())
 	if code == "0" && e.answer.Slivers > 0 {
 		m.slivers.WithLabelValues(method).Add(float64(e.answer.Slivers))
 	}

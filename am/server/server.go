@@ -8,11 +8,13 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"patchbay/am/api"
 	"patchbay/am/audit"
+	"patchbay/am/budget"
 )
 
 // API is what the server serves: am/api.API. Serve never fails; a fault is a
@@ -24,10 +26,12 @@ type API interface {
 // Options are what the server is made of.
 type Options struct {
 	API API
-	// Log receives one line per request.
+	// Log receives one line per request; for those of strangers, one a minute and
+	// address.
 	Log *slog.Logger
 	// Audit receives each call that may have changed something, before its answer
-	// is sent; nil for nobody.
+	// is sent; nil for nobody. Of strangers it receives one a minute and address,
+	// which counts the others.
 	Audit func(audit.Call)
 	// PublicURL is https://host:port as clients reach it, for the texts of
 	// refusals. No slash at the end.
@@ -56,6 +60,8 @@ type Options struct {
 	Doors map[string]http.Handler
 	// Gauges are numbers for /metrics, read when asked.
 	Gauges []Gauge
+	// Durations are further metrics.
+	Durations []*Durations
 }
 
 // Gauge is a number that others know.
@@ -78,15 +84,13 @@ type Server struct {
 	gate    *gate
 	calls   chan struct{} // one element per call being worked on
 	callers *callers
-	bodies  *budget
+	changes *rates // of calls that change something
+	bodies  bodies
 	answers *answers
 	seldom  seldom
 	metrics *metrics
 	inside  atomic.Int64 // requests in ServeHTTP
 }
-
-// callerPart is which part of the bytes in memory one caller may have.
-const callerPart = 4
 
 // New makes a server that is not listening yet.
 func New(c Config, o Options) *Server {
@@ -101,11 +105,12 @@ func New(c Config, o Options) *Server {
 		opt:     o,
 		calls:   make(chan struct{}, c.MaxCalls),
 		callers: newCallers(c.MaxCallsPerCaller),
-		bodies:  newBudget(c.MaxBodies, c.MaxBody),
-		answers: newAnswers(c.MaxAnswers, c.MaxAnswers/callerPart),
+		changes: newRates(c.MaxChangesPerMinute, c.MaxChangesBurst),
+		bodies:  bodies{budget.New(c.MaxBodies, c.MaxBody)},
+		answers: newAnswers(c.MaxAnswers, c.MaxAnswers/budget.Part),
 	}
 	s.gate = newGate(c.MaxConnections, c.MaxConnectionsPerAddress, c.MaxConnectionsPerCertificate, s.crowded)
-	s.metrics = newMetrics(o.Gauges, s.gate)
+	s.metrics = newMetrics(o, s.gate)
 	s.http = &http.Server{
 		Handler:           s,
 		ReadHeaderTimeout: c.HeaderTimeout,
@@ -155,7 +160,14 @@ func (s *Server) within(h http.Handler) *http.Server {
 }
 
 // Serve answers calls on l until Shutdown; then, and only then, it returns nil.
-func (s *Server) Serve(l net.Listener) error { return closed(s.http.Serve(l)) }
+func (s *Server) Serve(l net.Listener) error {
+	done := make(chan struct{})
+	var lines sync.WaitGroup
+	lines.Go(func() { s.seldom.run(done) })
+	defer lines.Wait()
+	defer close(done)
+	return closed(s.http.Serve(l))
+}
 
 // ServeAdmin answers /healthz, /readyz and /metrics on l until Shutdown.
 func (s *Server) ServeAdmin(l net.Listener) error {
@@ -183,6 +195,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	if err != nil {
 		err = errors.Join(err, s.http.Close(), s.settle())
 	}
+	s.seldom.flush(true)
 	return errors.Join(err, s.admin.Close(), s.socket.Close())
 }
 

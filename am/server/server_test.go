@@ -89,12 +89,15 @@ type site struct {
 func start(t *testing.T, c server.Config, d double) *site {
 	t.Helper()
 	s := &site{log: new(lines)}
+	seconds := server.NewDurations("provider_call_seconds", "Provider calls.", "provider", "action")
+	seconds.Observe(1600*time.Millisecond, "rack", "get")
 	s.Server = server.New(c, server.Options{
 		API:       d,
 		Log:       slog.New(slog.NewJSONHandler(s.log, nil)),
 		PublicURL: "https://am.example.org:8443",
 		Chain:     func(net.Conn) [][]byte { return [][]byte{[]byte("leaf"), []byte("issuer")} },
 		Ready:     func() error { return nil },
+		Durations: []*server.Durations{seconds},
 		Gauges: []server.Gauge{
 			{Name: "tasks", Help: "Tasks.", Value: func() float64 { return 7 }},
 			{Name: "unpromised", Help: "Unpromised.", Label: "provider", Values: func() map[string]float64 { return map[string]float64{"rack": 3, "vm": 0} }},
@@ -416,6 +419,7 @@ func TestMetricsStayFew(t *testing.T) {
 		`patchbay_call_slivers_total{method="Allocate"} 4`,
 		`patchbay_tasks 7`, `patchbay_unpromised{provider="rack"} 3`, `patchbay_unpromised{provider="vm"} 0`,
 		`patchbay_calls_running 0`,
+		`patchbay_provider_call_seconds_bucket{action="get",provider="rack",le="1"} 0`, `patchbay_provider_call_seconds_sum{action="get",provider="rack"} 1.6`,
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%s is missing", want)

@@ -29,8 +29,11 @@ func sortByCreation(all []am.Sliver) {
 // change is the shape of every method that moves slivers: resolve, then step
 // for each sliver, all or nothing unless best effort.
 type change struct {
-	event   string
-	text    string // what the journal says beside it
+	event string
+	text  string // what the journal says beside it
+	// settled is the revision up to which the journal's entries may be joined with
+	// that of this change; 0 for none.
+	settled store.Rev
 	grant   credentials.Grant
 	targets Targets
 	call    Call
@@ -66,7 +69,7 @@ func (c *change) busy(v *store.View, slivers ...am.Sliver) error {
 // run commits the change and reports every sliver named.
 func (s *Service) run(ctx context.Context, c change) (Outcome, error) {
 	var out Outcome
-	err := s.commit(ctx, func(v *store.View) (store.ChangeSet, error) {
+	err := s.commit(ctx, c.grant, c.targets, func(v *store.View) (store.ChangeSet, error) {
 		var cs store.ChangeSet
 		r, err := resolve(v, c.grant, c.targets, c.call.BestEffort)
 		if err != nil {
@@ -121,7 +124,10 @@ func (s *Service) run(ctx context.Context, c change) (Outcome, error) {
 			}
 		}
 		journal(&cs, v, c.grant, c.call, c.event, c.text, r.slice, changed)
-		return cs, nil
+		if c.settled > 0 {
+			err = joinRepeated(&cs, v, c.settled)
+		}
+		return cs, err
 	})
 	return out, err
 }

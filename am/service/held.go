@@ -9,72 +9,109 @@ import (
 	"patchbay/rspec"
 )
 
-// held are the names that the parts of a slice's manifest bear already, and the
-// addresses of its interfaces with their networks.
+// held is what a slice has, as far as a further request must fit to it. All of it is
+// in the records of slivers and at the heads of documents: no document is parsed.
 type held struct {
-	names     map[name]urn.URN // the sliver with which a part is shown
 	hostnames am.Hostnames
+	// addresses are those of the slice's interfaces, with their networks.
 	addresses []netip.Prefix
+	// bytes and elements are the sums of the slice's documents.
+	bytes, elements int
+	// names are the slivers that have a client_id of the request already.
+	names map[name]urn.URN
 }
 
 // name is a client_id, which no two parts of one kind may have.
 type name struct{ kind, clientID string }
 
-// holders hold a name, by the kind of what bears it.
+// holders hold a name, by the kind of what has it.
 var holders = map[string]string{"node": "that one", "interface": "its node", "link": "the nodes at its ends"}
 
-// heldNames collects what is in use; slivers on their way out do not count.
-func (s *Service) heldNames(v *store.View, slice urn.URN) (*held, error) {
-	h := &held{names: map[name]urn.URN{}}
+// claims are the client_ids that a request gives to parts that are ours, with the
+// first line of each.
+type claims struct {
+	list []rspec.Claim
+	has  map[name]bool
+}
+
+func claimsOf(req *rspec.Request) (c claims) {
+	c.has = map[name]bool{}
+	for x := range req.Claims() {
+		c.list = append(c.list, x)
+		c.has[name{x.Kind, x.ClientID}] = true
+	}
+	return c
+}
+
+// heldBy collects what a slice has, and which of a request's names are among it;
+// slivers on their way out do not count.
+func heldBy(v *store.View, slice urn.URN, c claims) (*held, error) {
 	live, err := liveSlivers(v, slice)
 	if err != nil {
 		return nil, err
 	}
-	documents := map[string]map[string]urn.URN{} // what lives of each: client_id → sliver
-	for _, x := range live {
-		of := documents[x.Document]
-		if of == nil {
-			of = map[string]urn.URN{}
-			documents[x.Document] = of
+	h := &held{names: map[name]urn.URN{}}
+	documents := map[string]bool{}
+	for i := range live {
+		x := &live[i]
+		hold := func(kind, clientID string) {
+			if n := (name{kind, clientID}); c.has[n] {
+				h.names[n] = x.URN
+			}
 		}
-		of[x.ClientID] = x.URN
-		h.names[name{"node", x.ClientID}] = x.URN
+		hold("node", x.ClientID)
 		h.hostnames.Take(x.Hostname)
-		for _, i := range x.Interfaces {
-			h.addresses = append(h.addresses, i.Addresses...)
+		for _, in := range x.Interfaces {
+			hold("interface", in.ClientID)
+			hold("link", in.Link)
+			h.addresses = append(h.addresses, in.Addresses...)
 		}
-	}
-	for id, slivers := range documents {
-		req, err := s.requests.get(v, id)
+		for _, link := range x.CopiedLinks {
+			hold("link", link)
+		}
+		if documents[x.Document] {
+			continue
+		}
+		documents[x.Document] = true
+		head, err := v.DocumentHead(x.Document)
 		if err != nil {
 			return nil, err
 		}
-		h.hold(req, slivers)
+		h.bytes += head.Bytes
+		h.elements += head.Elements
 	}
 	return h, nil
 }
 
-// hold adds what a request has at slivers, which are by client_id.
-func (h *held) hold(req *rspec.Request, slivers map[string]urn.URN) {
-	for c := range req.Claims() {
-		for _, i := range c.Nodes {
-			if u, ok := slivers[req.Nodes[i].ClientID]; ok {
-				h.names[name{c.Kind, c.ClientID}] = u
-				break
-			}
-		}
-	}
-}
-
 // admit refuses a request that uses a client_id again: a manifest of the slice
 // could not tell the two apart, nor could it be asked for as it is.
-func (h *held) admit(req *rspec.Request) error {
-	for c := range req.Claims() {
-		u, ok := h.names[name{c.Kind, c.ClientID}]
-		if !ok {
-			continue
+func (h *held) admit(c claims) error {
+	if len(h.names) == 0 {
+		return nil
+	}
+	for _, x := range c.list {
+		if u, ok := h.names[name{x.Kind, x.ClientID}]; ok {
+			return am.Errorf(am.Exists, "line %d: %s %.40q is in the slice already (%s); Delete %s first, or use another client_id", x.Line, x.Kind, x.ClientID, u, holders[x.Kind]).About(u)
 		}
-		return am.Errorf(am.Exists, "line %d: %s %.40q is in the slice already (%s); Delete %s first, or use another client_id", c.Line, c.Kind, c.ClientID, u, holders[c.Kind]).About(u)
 	}
 	return nil
+}
+
+// copiedLinks are the client_ids of a request's links that end at a node, by its
+// number, and are not among the interfaces that are made.
+func copiedLinks(c claims, slivers []am.Sliver) {
+	made := map[string]bool{}
+	for i := range slivers {
+		for _, in := range slivers[i].Interfaces {
+			made[in.Link] = true
+		}
+	}
+	for _, x := range c.list {
+		if x.Kind != "link" || made[x.ClientID] {
+			continue
+		}
+		for _, n := range x.Nodes {
+			slivers[n].CopiedLinks = append(slivers[n].CopiedLinks, x.ClientID)
+		}
+	}
 }

@@ -1,14 +1,14 @@
 package service
 
 import (
-	"container/list"
+	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"patchbay/am"
 	"patchbay/am/store"
@@ -17,71 +17,138 @@ import (
 	"patchbay/rspec"
 )
 
-// withManifest adds the manifest of an outcome's slivers.
-func (s *Service) withManifest(out Outcome) (Outcome, error) {
-	err := s.cfg.Store.Read(func(v *store.View) (err error) {
-		var there []Report // without those that were deleted since, and whose request went with them
-		for _, x := range out.Slivers {
-			switch _, err := s.requests.get(v, x.Document); {
-			case err == nil:
-				there = append(there, x)
-			case !errors.Is(err, store.ErrNotFound):
-				return err
-			}
-		}
-		out.Manifest, err = s.manifest(v, there)
-		return err
-	})
-	return out, err
-}
-
 // ManifestOf is the manifest of the slice that a sliver belongs to, for those
 // who need no grant: the site's own providers, which hand it to the slice's nodes.
 //
 // Errors: SearchFailed for a sliver that is not there, Forbidden when its slice
-// is shut down.
+// is shut down, and those of manifest.
 func (s *Service) ManifestOf(sliver urn.URN) ([]byte, error) {
-	var manifest []byte
-	err := s.cfg.Store.Read(func(v *store.View) error {
+	return s.manifest(context.Background(), func(v *store.View) (urn.URN, []Report, error) {
 		x, _, err := v.Sliver(sliver)
 		if errors.Is(err, store.ErrNotFound) || err == nil && !x.Live(v.Now()) {
-			return am.Errorf(am.SearchFailed, "there is no sliver %s at this aggregate; it may be deleted or expired", sliver).About(sliver)
+			return x.Slice, nil, am.Errorf(am.SearchFailed, "there is no sliver %s at this aggregate; it may be deleted or expired", sliver).About(sliver)
 		}
 		if err != nil {
-			return err
+			return x.Slice, nil, err
 		}
 		if err := notShutDown(v, x.Slice); err != nil {
-			return err
+			return x.Slice, nil, err
 		}
 		live, err := liveSlivers(v, x.Slice)
+		return x.Slice, reports(live), err
+	})
+}
+
+// manifest writes the slivers that find reads, and their requests, as they are at one
+// moment. The memory that takes counts for the caller that find names.
+//
+// Errors: those of find, ServerBusy when there is no memory now, TooBig for a manifest
+// above 64 MiB, and ctx's when the client has gone.
+func (s *Service) manifest(ctx context.Context, find func(*store.View) (caller urn.URN, slivers []Report, err error)) ([]byte, error) {
+	var slivers []Report
+	var documents []am.Document
+	var caller urn.URN
+	release := func() {}
+	err := s.cfg.Store.Read(func(v *store.View) error {
+		var found []Report
+		var err error
+		caller, found, err = find(v)
 		if err != nil {
 			return err
 		}
-		manifest, err = s.manifest(v, reports(live))
+		if release, err = s.holdDocuments(v, caller, found); err != nil {
+			return err
+		}
+		slivers = found
+		documents, err = documentsOf(v, found)
 		return err
 	})
-	return manifest, err
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	return s.writeDocuments(ctx, caller, slivers, documents)
 }
 
-// manifest writes the slivers into the requests that asked for them.
-func (s *Service) manifest(v *store.View, slivers []Report) ([]byte, error) {
+// holdDocuments reserves the memory for the requests that asked for the slivers. It
+// does not wait.
+func (s *Service) holdDocuments(v *store.View, caller urn.URN, slivers []Report) (release func(), err error) {
+	size, elements := 0, 0
+	for id := range documentIDs(slivers) {
+		head, err := v.DocumentHead(id)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return nil, err
+		}
+		size += head.Bytes
+		elements += head.Elements
+	}
+	return s.memory.Hold(caller.Key(), size, elements)
+}
+
+// documentsOf reads the requests that asked for the slivers, without those that have
+// been deleted since with their slivers.
+func documentsOf(v *store.View, slivers []Report) (all []am.Document, err error) {
+	for id := range documentIDs(slivers) {
+		d, _, err := v.Document(id)
+		if errors.Is(err, store.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, d)
+	}
+	return all, nil
+}
+
+// documentIDs are the documents of slivers, each once.
+func documentIDs(slivers []Report) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		seen := map[string]bool{}
+		for _, x := range slivers {
+			if !seen[x.Document] && !yield(x.Document) {
+				return
+			}
+			seen[x.Document] = true
+		}
+	}
+}
+
+// writeDocuments parses documents for a caller and writes the slivers into them.
+func (s *Service) writeDocuments(ctx context.Context, caller urn.URN, slivers []Report, documents []am.Document) ([]byte, error) {
+	requests := map[string]*rspec.Request{}
+	for _, doc := range documents {
+		reading := s.cfg.Reading
+		if len(doc.Managers) > 0 { // else it is of an earlier version
+			reading.Managers = doc.Managers
+		}
+		req, err := s.memory.Parse(ctx, caller.Key(), doc.Text, reading)
+		if err != nil {
+			return nil, fmt.Errorf("cannot read the stored request %s of slice %s: %w", doc.ID, doc.Slice, err)
+		}
+		requests[doc.ID] = req
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return s.writeManifest(slivers, requests)
+}
+
+// writeManifest writes the slivers into requests, by their ids.
+func (s *Service) writeManifest(slivers []Report, requests map[string]*rspec.Request) ([]byte, error) {
 	var parts []rspec.Part
 	place := map[string]int{}
 	inv := s.Inventory()
-	o := rspec.ManifestOptions{Manager: inv.Manager, Generated: v.Now().UTC(), GeneratedBy: s.cfg.GeneratedBy, ASCII: s.cfg.ASCIIManifests}
+	o := rspec.ManifestOptions{Manager: inv.Manager, Generated: s.cfg.Store.Now().UTC(), GeneratedBy: s.cfg.GeneratedBy, ASCII: s.cfg.ASCIIManifests}
 	for _, x := range slivers {
-		if x.Status.Allocation == am.Unallocated {
+		if x.Status.Allocation == am.Unallocated || requests[x.Document] == nil {
 			continue
 		}
 		i, ok := place[x.Document]
 		if !ok {
-			req, err := s.requests.get(v, x.Document)
-			if err != nil {
-				return nil, fmt.Errorf("cannot read the request of sliver %s: %w", x.URN, err)
-			}
 			i = len(parts)
 			place[x.Document] = i
-			parts = append(parts, rspec.Part{Request: req, Nodes: map[string]rspec.NodeFacts{}, Links: map[string]rspec.LinkFacts{}})
+			parts = append(parts, rspec.Part{Request: requests[x.Document], Nodes: map[string]rspec.NodeFacts{}, Links: map[string]rspec.LinkFacts{}})
 		}
 		parts[i].Nodes[x.ClientID] = s.facts(inv, &x.Sliver)
 		for _, in := range x.Interfaces {
@@ -93,7 +160,11 @@ func (s *Service) manifest(v *store.View, slivers []Report) ([]byte, error) {
 			o.Expires = x.Expires
 		}
 	}
-	return rspec.WriteManifest(parts, o)
+	text, err := rspec.WriteManifest(parts, o)
+	if errors.Is(err, rspec.ErrTooLarge) {
+		err = am.Errorf(am.TooBig, "%v", err)
+	}
+	return text, err
 }
 
 // facts are what a manifest says of one node: what was promised, whatever the
@@ -224,85 +295,4 @@ func splitDoor(s string) (user, host string, port int, ok bool) {
 	port, err := strconv.Atoi(s[i+1:])
 	host = strings.Trim(s[:i], "[]")
 	return user, host, port, err == nil && port > 0 && port < 65536 && host != ""
-}
-
-// cachedBytes is how much request text the cache may stand for; a parsed
-// request takes about ten times its text.
-const cachedBytes = 4 << 20
-
-// requestCache keeps parsed requests: a manifest of a slice needs them again
-// with every Describe, and a stored request never changes.
-type requestCache struct {
-	reading rspec.ReadOptions
-
-	// parsing is held while a large document is read again.
-	parsing sync.Mutex
-
-	mu     sync.Mutex // guards the rest
-	byID   map[string]*list.Element
-	recent *list.List // of *cachedRequest, latest use first
-	bytes  int
-}
-
-type cachedRequest struct {
-	id  string
-	req *rspec.Request
-}
-
-func newRequestCache(o rspec.ReadOptions) *requestCache {
-	return &requestCache{reading: o, byID: map[string]*list.Element{}, recent: list.New()}
-}
-
-func (c *requestCache) get(v *store.View, id string) (*rspec.Request, error) {
-	if req, ok := c.known(id); ok {
-		return req, nil
-	}
-	doc, _, err := v.Document(id)
-	if err != nil {
-		return nil, err
-	}
-	if len(doc.Text) >= rspec.Large { // one at a time, for the memory it takes
-		c.parsing.Lock()
-		defer c.parsing.Unlock()
-		if req, ok := c.known(id); ok { // somebody else has read it meanwhile
-			return req, nil
-		}
-	}
-	reading := c.reading
-	if len(doc.Managers) > 0 { // else it is of an earlier version
-		reading.Managers = doc.Managers
-	}
-	req, err := rspec.ParseRequest(doc.Text, reading)
-	if err != nil {
-		return nil, err
-	}
-	c.add(id, req)
-	return req, nil
-}
-
-// known is a request that is in the cache.
-func (c *requestCache) known(id string) (*rspec.Request, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	e, ok := c.byID[id]
-	if !ok {
-		return nil, false
-	}
-	c.recent.MoveToFront(e)
-	return e.Value.(*cachedRequest).req, true
-}
-
-func (c *requestCache) add(id string, req *rspec.Request) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if _, ok := c.byID[id]; ok {
-		return
-	}
-	c.byID[id] = c.recent.PushFront(&cachedRequest{id, req})
-	c.bytes += len(req.Text())
-	for c.bytes > cachedBytes && c.recent.Len() > 1 {
-		last := c.recent.Remove(c.recent.Back()).(*cachedRequest)
-		delete(c.byID, last.id)
-		c.bytes -= len(last.req.Text())
-	}
 }

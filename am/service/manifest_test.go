@@ -166,25 +166,6 @@ func TestRemarksAreFew(t *testing.T) {
 	}
 }
 
-// TestRequestCacheIsBounded fills the cache far beyond its limit.
-func TestRequestCacheIsBounded(t *testing.T) {
-	c := newRequestCache(rspec.ReadOptions{})
-	text := `<rspec xmlns="http://www.geni.net/resources/rspec/3" type="request"><node client_id="n"/><!--` + strings.Repeat("x", 1<<20) + `--></rspec>`
-	for i := range 20 {
-		req, err := rspec.ParseRequest([]byte(text), rspec.ReadOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.add(fmt.Sprint(i), req)
-	}
-	if c.bytes > cachedBytes+len(text) || c.recent.Len() != len(c.byID) || c.recent.Len() > 5 {
-		t.Errorf("%d requests of %d bytes are kept, the limit is %d bytes", c.recent.Len(), c.bytes, cachedBytes)
-	}
-	if _, err := c.get(nil, "19"); err != nil {
-		t.Errorf("the latest is not kept: %v", err)
-	}
-}
-
 // TestFactsOfTheComponentsGateway holds that a gateway of the inventory stands
 // in front of nodes whose provider tells none.
 func TestFactsOfTheComponentsGateway(t *testing.T) {

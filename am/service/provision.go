@@ -28,12 +28,23 @@ type ProvisionOptions struct {
 // Errors: those of resolve; SearchFailed when a slice has none left to
 // provision; BadArgs for an end in the past; TooBig for too many keys;
 // Unsupported for a sliver that is provisioned already; Busy for one whose
-// provider is still being asked; Refused by the site's policy; Unavailable while
+// provider is still being asked; ServerBusy when there is no memory for the manifest
+// now; Refused by the site's policy; Unavailable while
 // the site is locked down, or for a sliver on what is under maintenance.
 func (s *Service) Provision(ctx context.Context, g credentials.Grant, t Targets, o ProvisionOptions) (Outcome, error) {
 	var accounts []am.Account
 	var permit *policy.Permit
 	var cut cutLeases
+	release := func() {}
+	err := s.cfg.Store.Read(func(v *store.View) (err error) { // before anything is changed
+		r, _ := resolve(v, g, t, true) // what is wrong with the targets, the decision says
+		release, err = s.holdDocuments(v, g.Caller(), reports(r.slivers))
+		return err
+	})
+	if err != nil {
+		return Outcome{}, err
+	}
+	defer release()
 	out, err := s.run(ctx, change{
 		event: "Provision", grant: g, targets: t, call: o.Call,
 		pick: func(all []am.Sliver) ([]am.Sliver, error) {
@@ -44,6 +55,7 @@ func (s *Service) Provision(ctx context.Context, g credentials.Grant, t Targets,
 			return todo, nil
 		},
 		prepare: func(v *store.View, slice urn.URN) (err error) {
+			cut = cutLeases{}
 			if err := s.open(); err != nil {
 				return err
 			}
@@ -72,7 +84,12 @@ func (s *Service) Provision(ctx context.Context, g credentials.Grant, t Targets,
 		return Outcome{}, err
 	}
 	out.Notices = append(out.Notices, cut.texts()...)
-	return s.withManifest(out)
+	var documents []am.Document
+	if err := s.cfg.Store.Read(func(v *store.View) (err error) { documents, err = documentsOf(v, out.Slivers); return err }); err != nil {
+		return out, err
+	}
+	out.Manifest, err = s.writeDocuments(ctx, g.Caller(), out.Slivers, documents)
+	return out, err
 }
 
 // provisioning is what a reserved sliver is promised.

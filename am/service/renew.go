@@ -31,9 +31,14 @@ func (s *Service) Renew(ctx context.Context, g credentials.Grant, t Targets, unt
 	until = until.UTC().Truncate(time.Second)
 	var permit *policy.Permit
 	var cut cutLeases
+	var settled store.Rev
+	if s.cfg.Settled != nil {
+		settled = s.cfg.Settled()
+	}
 	out, err := s.run(ctx, change{
-		event: "Renew", text: "until " + until.Format(time.RFC3339), grant: g, targets: t, call: o.Call,
+		event: "Renew", text: "until " + until.Format(time.RFC3339), grant: g, targets: t, call: o.Call, settled: settled,
 		prepare: func(v *store.View, slice urn.URN) error {
+			cut = cutLeases{}
 			permit = s.cfg.Policy.For(g.Caller(), slice)
 			if !until.After(v.Now()) {
 				return am.Errorf(am.BadArgs, "the expiration time %s is in the past", until.Format(time.RFC3339)).With(am.OutOfRange)

@@ -34,6 +34,8 @@ type reservation struct {
 	avoid []urn.URN
 	// permit is what the caller may have, by the rules of the decision.
 	permit *policy.Permit
+	// claims are the names of the request.
+	claims claims
 }
 
 // taken is what a reservation has taken.
@@ -51,6 +53,7 @@ type taken struct {
 // reserve commits the reservation and what follows it, all or nothing. That is
 // one decision, unless providers want to be asked in between.
 func (s *Service) reserve(ctx context.Context, r reservation) (Outcome, error) {
+	r.claims = claimsOf(r.request)
 	t, err := s.take(ctx, r)
 	if err == nil && t.trial {
 		t, err = s.try(ctx, r, t)
@@ -61,8 +64,8 @@ func (s *Service) reserve(ctx context.Context, r reservation) (Outcome, error) {
 	out := Outcome{Slice: r.slice, Slivers: reports(t.slivers)}
 	out.Notices = append(rspec.Lines(r.request.Notices), Remarks(t.inventory, r.request, t.binding)...)
 	out.Notices = append(out.Notices, t.cut.texts()...)
-	s.requests.add(t.document, r.request)
-	return s.withManifest(out)
+	out.Manifest, err = s.writeManifest(out.Slivers, map[string]*rspec.Request{t.document: r.request})
+	return out, err
 }
 
 // take decides and commits who serves the nodes. What is held by a lease that is over
@@ -97,9 +100,12 @@ func (s *Service) endLeases(ctx context.Context) bool {
 
 // takeNow is take, once.
 func (s *Service) takeNow(ctx context.Context, r reservation) (taken, error) {
-	doc := am.Document{ID: newUUID(), Slice: r.slice, Text: r.request.Text(), Managers: r.request.Managers}
+	doc := am.Document{
+		ID: newUUID(), Slice: r.slice, Text: r.request.Text(), Managers: r.request.Managers,
+		Bytes: r.request.UnionBytes(), Elements: r.request.Elements(),
+	}
 	var t taken
-	err := s.commit(ctx, func(v *store.View) (store.ChangeSet, error) {
+	err := s.commit(ctx, r.grant, Targets{Slice: r.slice}, func(v *store.View) (store.ChangeSet, error) {
 		var cs store.ChangeSet
 		until, err := over(v, r.grant, r.slice)
 		if err != nil {
@@ -121,7 +127,7 @@ func (s *Service) takeNow(ctx context.Context, r reservation) (taken, error) {
 			}
 		}
 		t = taken{document: doc.ID, inventory: s.Inventory()}
-		if t.slivers, t.binding, err = s.bind(v, r, doc.ID, until); err != nil {
+		if t.slivers, t.binding, err = s.bind(v, r, doc, until); err != nil {
 			return cs, err
 		}
 		for i := range t.slivers {
@@ -162,7 +168,7 @@ func (s *Service) promiseTaken(v *store.View, cs *store.ChangeSet, r reservation
 }
 
 // bind chooses who serves the request's nodes, and makes a sliver of each.
-func (s *Service) bind(v *store.View, r reservation, document string, until time.Time) ([]am.Sliver, binder.Binding, error) {
+func (s *Service) bind(v *store.View, r reservation, doc am.Document, until time.Time) ([]am.Sliver, binder.Binding, error) {
 	now, wish := v.Now().UTC(), r.options.EndTime
 	var none binder.Binding
 	switch {
@@ -174,12 +180,17 @@ func (s *Service) bind(v *store.View, r reservation, document string, until time
 	if err := boundSetup(r.request); err != nil {
 		return nil, none, err
 	}
-	held, err := s.heldNames(v, r.slice)
+	held, err := heldBy(v, r.slice, r.claims)
 	if err != nil {
 		return nil, none, err
 	}
-	if err := held.admit(r.request); err != nil {
+	if err := held.admit(r.claims); err != nil {
 		return nil, none, err
+	}
+	if held.bytes > 0 { // a request that stands alone has been judged
+		if why := s.cfg.Reading.Limits.SliceTooBig(held.bytes, held.elements, held.bytes+doc.Bytes, held.elements+doc.Elements); why != "" {
+			return nil, none, am.Errorf(am.TooBig, "%s", why).About(r.slice)
+		}
 	}
 	if err := r.permit.Nodes(len(r.request.Nodes)); err != nil {
 		return nil, none, err
@@ -196,11 +207,14 @@ func (s *Service) bind(v *store.View, r reservation, document string, until time
 	if err != nil {
 		return nil, none, err
 	}
-	var cores int64
+	var all am.Amount
 	for _, b := range binding.Nodes {
-		cores += b.Amount.Cores
+		all = all.Add(b.Amount)
 	}
-	if err := r.permit.Cores(cores); err != nil {
+	if err := r.permit.Cores(all.Cores); err != nil {
+		return nil, none, err
+	}
+	if err := r.permit.Disk(all.Disk); err != nil {
 		return nil, none, err
 	}
 	status, err := am.Next(am.Status{Allocation: am.Unallocated, Operational: am.PendingAllocation}, am.EventAllocate)
@@ -210,7 +224,7 @@ func (s *Service) bind(v *store.View, r reservation, document string, until time
 	slivers := make([]am.Sliver, len(binding.Nodes))
 	for i, b := range binding.Nodes {
 		x := bound(inv, r.slice, &b, &held.hostnames)
-		x.Ordinal, x.Document = i, document
+		x.Ordinal, x.Document = i, doc.ID
 		x.Status, x.Created = status, now
 		x.Creator, x.Speaker, x.Request = r.grant.Caller(), r.grant.Speaker(), r.options.Request
 		if err := s.serving(now, &x); err != nil { // it has begun just now
@@ -220,6 +234,7 @@ func (s *Service) bind(v *store.View, r reservation, document string, until time
 		x.Expires, x.Wish = s.beforeMaintenance(now, end, &x), wish
 		slivers[i] = x
 	}
+	copiedLinks(r.claims, slivers)
 	return slivers, binding, nil
 }
 

@@ -60,7 +60,7 @@ type Config struct {
 	// ManifestExtensions are what manifests tell beside the core: SliverInfo,
 	// VNode.
 	ManifestExtensions []string
-	// Reading are the limits and names by which stored requests are read again.
+	// Reading is how requests are read; stored ones are read again without its rules.
 	Reading rspec.ReadOptions
 	// Wake tells the runner that there is work; it must not block.
 	Wake func()
@@ -70,6 +70,10 @@ type Config struct {
 	EndLeases func(context.Context) error
 	// Prober asks providers before slivers are promised; nil asks nobody.
 	Prober Prober
+	// Settled is the revision up to which all entries of the journal have their lines
+	// in the audit; entries of Renew up to there are joined if they repeat each other.
+	// Nil joins none.
+	Settled func() store.Rev
 }
 
 // Extensions that manifests may have beside the core.
@@ -82,10 +86,10 @@ const (
 
 // Service has the methods. All may be called at the same time.
 type Service struct {
-	cfg      Config
-	requests *requestCache
-	offer    atomic.Pointer[offer]
-	plan     atomic.Pointer[maintenance.Plan] // see Heed
+	cfg    Config
+	memory *Memory
+	offer  atomic.Pointer[offer]
+	plan   atomic.Pointer[maintenance.Plan] // see Heed
 }
 
 // New makes a Service over opened rooms.
@@ -96,7 +100,8 @@ func New(c Config) *Service {
 	if c.Wake == nil {
 		c.Wake = func() {}
 	}
-	s := &Service{cfg: c, requests: newRequestCache(c.Reading)}
+	c.Reading.Stored, c.Reading.Judge = true, false // what was accepted once stays readable
+	s := &Service{cfg: c, memory: newMemory(c.Reading.Limits)}
 	s.offer.Store(&offer{newAdvertiser(c.Index.Inventory(), c.GeneratedBy), nil})
 	return s
 }
@@ -139,11 +144,31 @@ type Outcome struct {
 	Notices []string
 }
 
-// commit runs a decision, and wakes the runner if it changed anything: there
-// may be a task, or a lease that ends sooner than all others.
-func (s *Service) commit(ctx context.Context, d store.Decision) error {
+// largeSlice is from how many bytes of its slivers' records a slice is large: decoding
+// them takes some milliseconds.
+const largeSlice = 256 << 10
+
+// commit runs a decision about the targets, and wakes the runner if it changed anything:
+// there may be a task, or a lease that ends sooner than all others.
+//
+// In a large slice the decision runs on a view of its own first: the committer, for which
+// all other changes wait, need not read the slice only to refuse. So a decision may run
+// twice.
+func (s *Service) commit(ctx context.Context, g credentials.Grant, t Targets, d store.Decision) error {
+	err := s.cfg.Store.Read(func(v *store.View) error {
+		if v.SliverBytes(t.Slice, t.Slivers) < largeSlice {
+			return nil
+		}
+		if _, err := d(v); err != nil {
+			return err
+		}
+		return ctx.Err()
+	})
+	if err != nil {
+		return err
+	}
 	changed := false
-	err := s.cfg.Store.Commit(ctx, func(v *store.View) (store.ChangeSet, error) {
+	err = s.cfg.Store.CommitFor(ctx, g.Caller().Key(), func(v *store.View) (store.ChangeSet, error) {
 		cs, err := d(v)
 		changed = !cs.Empty()
 		return cs, err

@@ -53,25 +53,23 @@ func (s *Service) SliverStatus(_ context.Context, g credentials.Grant, slice urn
 // Describe is Status with the manifest of the slivers (AM API v3, Describe). A
 // slice without slivers has an empty manifest, unless the site says otherwise.
 //
-// Errors: those of resolve.
-func (s *Service) Describe(_ context.Context, g credentials.Grant, t Targets, c Call) (Outcome, error) {
+// Errors: those of resolve and of manifest.
+func (s *Service) Describe(ctx context.Context, g credentials.Grant, t Targets, c Call) (Outcome, error) {
 	var out Outcome
-	err := s.cfg.Store.Read(func(v *store.View) error {
+	var absent []Report
+	manifest, err := s.manifest(ctx, func(v *store.View) (urn.URN, []Report, error) {
 		r, err := resolve(v, g, t, c.BestEffort)
 		if s.emptyDescribed(t, err) {
 			err = nil
 		}
-		if err != nil {
-			return err
-		}
-		out = Outcome{Slice: r.slice, Slivers: reports(r.slivers)}
-		if out.Manifest, err = s.manifest(v, out.Slivers); err != nil {
-			return err
-		}
-		out.Slivers = append(out.Slivers, r.absent(v.Now())...)
-		return nil
+		out, absent = Outcome{Slice: r.slice, Slivers: reports(r.slivers)}, r.absent(v.Now())
+		return g.Caller(), out.Slivers, err
 	})
-	return out, err
+	if err != nil {
+		return Outcome{}, err
+	}
+	out.Manifest, out.Slivers = manifest, append(out.Slivers, absent...)
+	return out, nil
 }
 
 func reports(all []am.Sliver) []Report {

@@ -130,7 +130,7 @@ func onlyAsked(x, taken *am.Sliver) bool {
 // confirm promises what its providers can make, if it is still there.
 func (s *Service) confirm(ctx context.Context, r reservation, t *taken) error {
 	var promised []am.Sliver
-	err := s.commit(ctx, func(v *store.View) (store.ChangeSet, error) {
+	err := s.commit(ctx, r.grant, Targets{Slice: r.slice}, func(v *store.View) (store.ChangeSet, error) {
 		var cs store.ChangeSet
 		until, err := over(v, r.grant, r.slice)
 		if err != nil {
@@ -182,7 +182,7 @@ func (s *Service) confirm(ctx context.Context, r reservation, t *taken) error {
 // giveBack releases what was taken, also if the caller has gone. What a Shutdown
 // has frozen stays for inspection. If that cannot be written, the lease ends it.
 func (s *Service) giveBack(ctx context.Context, r reservation, t taken) {
-	_ = s.commit(context.WithoutCancel(ctx), func(v *store.View) (cs store.ChangeSet, err error) {
+	_ = s.commit(context.WithoutCancel(ctx), r.grant, Targets{Slice: r.slice}, func(v *store.View) (cs store.ChangeSet, err error) {
 		var left []am.Sliver
 		for _, was := range t.slivers {
 			x, _, err := v.Sliver(was.URN)

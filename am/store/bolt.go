@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
+	"syscall"
 
 	"go.etcd.io/bbolt"
 )
@@ -19,6 +20,9 @@ type boltEngine struct {
 	file *os.File // the one that bbolt has open
 	page int64    // bytes of its pages
 	path string
+	// ahead is Options.Ahead, and size that of the file when takeAhead last looked:
+	// the writer's alone.
+	ahead, size int64
 	// spoilt is why nothing is written any more: a write came upon damage.
 	spoilt atomic.Pointer[error]
 
@@ -45,6 +49,17 @@ func openBolt(path string) (*boltEngine, error) {
 		return nil, cannotOpen(path, err)
 	}
 	return &boltEngine{db: db, file: file, page: int64(db.Info().PageSize), path: path}, nil
+}
+
+// takeAhead keeps disk for what the file has not yet grown by (Options.Ahead).
+func (e *boltEngine) takeAhead() {
+	const keepSize = 1 // FALLOC_FL_KEEP_SIZE
+	info, err := e.file.Stat()
+	if e.ahead == 0 || err != nil || info.Size() == e.size {
+		return
+	}
+	e.size = info.Size()
+	_ = syscall.Fallocate(int(e.file.Fd()), keepSize, 0, e.size+e.ahead)
 }
 
 func (e *boltEngine) View(f func(Reader) error) error {
@@ -181,6 +196,7 @@ func (e *boltEngine) Apply(ops []Op) (err error) {
 		e.gate.Lock()
 		e.last = max(e.last, id)
 		e.gate.Unlock()
+		e.takeAhead()
 	}
 	return err
 }

@@ -30,6 +30,8 @@ func (p Problem) String() string {
 type Report struct {
 	Schema   uint64
 	Site     string // "" if it is nobody's yet
+	Copy     string // why the file is a copy of the site's store; "" if it is none
+	Inode    uint64 // the recorded inode of the site's store; 0 if none is recorded
 	Revision Rev
 	// Records counts them by their kind.
 	Records map[Kind]int
@@ -83,7 +85,18 @@ func Check(path string) (*Report, error) {
 			if lost > 0 {
 				report.add("file", "", "%d pages are neither used nor free", lost)
 			}
-			return report.look(boltReader{tx.Bucket(root)})
+			r := boltReader{tx.Bucket(root)}
+			info, err := os.Stat(path)
+			if err != nil {
+				return err
+			}
+			if recorded, known := recordedIdentity(r); known {
+				report.Inode = recorded.inode
+				if differs := identityOf(info).differsFrom(recorded); differs != nil {
+					report.Copy = differs.Error()
+				}
+			}
+			return report.look(r)
 		})
 	})
 	switch {

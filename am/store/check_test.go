@@ -200,7 +200,7 @@ func TestFlippedBits(t *testing.T) {
 				t.Fatalf("byte %d: the file was changed", place)
 			case err != nil:
 				refused++
-				if s, err := Open(path, Options{Site: sampleSite}); err == nil {
+				if s, err := Open(path, Options{Site: sampleSite, Move: true}); err == nil {
 					s.Close()
 					t.Errorf("byte %d: what Check refuses is opened", place)
 				}
@@ -214,7 +214,7 @@ func TestFlippedBits(t *testing.T) {
 				if whole%16 != 0 { // these take time
 					continue
 				}
-				s, err := Open(path, Options{Now: at, Site: sampleSite})
+				s, err := Open(path, Options{Now: at, Site: sampleSite, Move: true})
 				if err != nil {
 					t.Errorf("byte %d: what Check finds whole is refused: %v", place, err)
 					continue

@@ -225,7 +225,7 @@ func TestClose(t *testing.T) {
 			<-busy
 		}
 	}
-	for len(s.queue) != 2 {
+	for s.queue.len() != 2 {
 		time.Sleep(10 * time.Microsecond)
 	}
 	go func() { closed <- s.Close() }()

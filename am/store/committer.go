@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"patchbay/am"
@@ -17,9 +19,30 @@ type committer struct {
 	revision  Rev // the last one written
 	observers []Observer
 	outbox    func(Change) []Message
+	readOnly  error // the answer to each change, if it is not nil
 	// trouble is set when a write failed and yet shows, as nobody knows whether it
 	// lasts, and when damage was met: nothing more is promised until the next start.
 	trouble *trouble
+	// groupTime is after how long the decisions of a group that have not run are left
+	// to the next group: they would delay the answers of those that have.
+	groupTime time.Duration
+	// slow are the callers whose last decision took longer than that: the next one
+	// begins a group, so that nobody else's answer waits for it.
+	slow map[string]bool
+	// longest is the time of the longest decision so far, in nanoseconds.
+	longest *atomic.Int64
+}
+
+// took notes how long a decision of a caller took.
+func (c *committer) took(caller string, d time.Duration) {
+	if int64(d) > c.longest.Load() {
+		c.longest.Store(int64(d))
+	}
+	if d > c.groupTime {
+		c.slow[caller] = true
+	} else {
+		delete(c.slow, caller)
+	}
 }
 
 func (c *committer) load(r Reader) error {
@@ -34,13 +57,14 @@ func (c *committer) load(r Reader) error {
 	return nil
 }
 
-// commit decides, stages, writes, publishes and answers one group.
-func (c *committer) commit(group []*pending) {
+// commit decides, stages, writes, publishes and answers one group. It returns those
+// for which the group's decisions left no time, unanswered.
+func (c *committer) commit(group []*pending) (rest []*pending) {
 	if why := c.trouble.err(); why != nil {
 		for _, p := range group {
 			p.answer <- fmt.Errorf("%w: %w", ErrNotCommitted, why)
 		}
-		return
+		return nil
 	}
 	answers := make([]error, len(group))
 	staged := make([]bool, len(group)) // whether it was decided upon changes of others
@@ -57,15 +81,19 @@ func (c *committer) commit(group []*pending) {
 				answers[i] = c.attach(r, p.attach)
 			}
 		}
-		o := newOverlay(r)
+		o, began := newOverlay(r), time.Now()
 		for i, p := range group {
 			switch {
 			case p.attach != nil:
+			case i > 0 && (time.Since(began) > c.groupTime || c.slow[p.caller]):
+				rest = append(rest, p)
 			case p.ctx.Err() != nil:
 				answers[i] = p.ctx.Err()
 			default:
 				staged[i] = len(o.ops) > 0
+				start := time.Now()
 				answers[i] = c.decide(o, p.decide, &revision)
+				c.took(p.caller, time.Since(start))
 			}
 		}
 		ops = o.ops
@@ -96,12 +124,16 @@ func (c *committer) commit(group []*pending) {
 		}
 	}
 	for i, p := range group {
+		if len(rest) > 0 && slices.Contains(rest, p) {
+			continue
+		}
 		// What was refused for a change that has not happened was refused for nothing.
 		if err != nil && (answers[i] == nil && (p.attach == nil || !read) || staged[i]) {
 			answers[i] = fmt.Errorf("%w: %w", ErrNotCommitted, err)
 		}
 		p.answer <- answers[i]
 	}
+	return rest
 }
 
 // shows tells whether the engine shows a revision.
@@ -124,6 +156,9 @@ func (c *committer) decide(o *overlay, d Decision, revision *Rev) error {
 	}
 	if cs.Empty() {
 		return nil
+	}
+	if c.readOnly != nil {
+		return c.readOnly
 	}
 	next := *revision + 1
 	cs.number(next)

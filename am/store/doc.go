@@ -1,6 +1,6 @@
 // Package store keeps what the aggregate has promised: slices, slivers, the
 // requests as received, tasks and the journal. A change is a decision: a pure
-// function from a View to a ChangeSet. One committer runs decisions in order,
+// function from a View to a ChangeSet. One committer runs decisions, callers by turns,
 // each seeing what the earlier ones of its group have staged, writes the group
 // in one transaction, and only then answers. Acknowledged means durable; a
 // refused decision contributes nothing; a failed write undoes its whole group.
@@ -14,7 +14,7 @@
 // leaves this package, so a replicated engine can stand there later. The bucket
 // tree, changed only together with a numbered migration:
 //
-//	v1/meta        schema, revision, site
+//	v1/meta        schema, revision, site, identity of the file
 //	v1/slices      slice URN             → am.Slice
 //	v1/slivers     sliver URN            → am.Sliver
 //	v1/requests    document id           → am.Document

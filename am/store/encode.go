@@ -29,7 +29,9 @@ func encode(rev Rev, value any) ([]byte, error) {
 	b := make([]byte, 8+sumSize, 1024)
 	d, isDocument := value.(am.Document)
 	if isDocument {
-		value = am.Document{ID: d.ID, Slice: d.Slice, Received: d.Received}
+		head := d
+		head.Text = nil
+		value = head
 	}
 	j, err := json.Marshal(value)
 	if err != nil {
@@ -58,6 +60,9 @@ func revisionOf(b []byte) Rev {
 	return Rev(binary.BigEndian.Uint64(b) &^ (0xff << 56))
 }
 
+// documentHead is a document without its text.
+type documentHead am.Document
+
 // decode reads a stored value into v and gives its revision. Nothing of b is
 // kept.
 func decode(b []byte, v any) (Rev, error) {
@@ -66,8 +71,9 @@ func decode(b []byte, v any) (Rev, error) {
 		return 0, spoiled{err}
 	}
 	d, isDocument := v.(*am.Document)
+	head, isHead := v.(*documentHead)
 	var document []byte
-	if isDocument {
+	if isDocument || isHead {
 		var found bool
 		if text, document, found = bytes.Cut(text, []byte{0}); !found {
 			return 0, spoiled{errors.New("a stored document has no text")}
@@ -82,6 +88,9 @@ func decode(b []byte, v any) (Rev, error) {
 	}
 	if isDocument {
 		d.Text = bytes.Clone(document)
+	}
+	if isHead && head.Bytes == 0 { // it is of an earlier version
+		head.Bytes, head.Elements = len(document), bytes.Count(document, []byte("<"))
 	}
 	return rev, nil
 }

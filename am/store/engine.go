@@ -60,6 +60,7 @@ const (
 	revisionName = "revision"
 	schemaName   = "schema"
 	siteName     = "site"
+	identityName = "identity"
 )
 
 // buckets are those that every schema has.

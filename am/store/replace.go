@@ -53,23 +53,3 @@ func alias(path, name string) error {
 	}
 	return syncFolder(filepath.Dir(name))
 }
-
-// likeOwner gives a file to the owner of another, or, if that is not there, of its
-// folder, when root has made it.
-func likeOwner(name, like string) error {
-	if os.Geteuid() != 0 {
-		return nil
-	}
-	info, err := os.Stat(like)
-	if errors.Is(err, os.ErrNotExist) {
-		info, err = os.Stat(filepath.Dir(like))
-	}
-	if err != nil {
-		return err
-	}
-	owner, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return nil
-	}
-	return os.Chown(name, int(owner.Uid), int(owner.Gid))
-}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"patchbay/am"
+	"patchbay/am/fileowner"
 )
 
 // Restoration is a backup on its way to become the store in a file: it lies beside
@@ -17,6 +18,7 @@ type Restoration struct {
 	// Report is what the backup is.
 	Report *Report
 
+	folder       string // in which root writes as its owner
 	path, staged string
 	site         string
 	store        *Store
@@ -25,10 +27,10 @@ type Restoration struct {
 // Restore prepares the backup in the file from to become the store in the file
 // path. It refuses what is damaged, of another site or of a newer schema.
 func Restore(path, from, site string) (_ *Restoration, err error) {
+	r := &Restoration{folder: fileowner.Folder(path), path: path, site: site}
 	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real // it is the file that is replaced, not a link to it
+		r.path = real // it is the file that is replaced, not a link to it
 	}
-	r := &Restoration{path: path, site: site}
 	if r.Report, err = Check(from); err != nil {
 		return nil, err
 	}
@@ -41,22 +43,28 @@ func Restore(path, from, site string) (_ *Restoration, err error) {
 	if r.Report.Site != "" && r.Report.Site != site {
 		return nil, fmt.Errorf("%s is of the site %s, not of %s", from, r.Report.Site, site)
 	}
-	if r.staged, err = copyBeside(path, from); err != nil {
-		return nil, fmt.Errorf("cannot copy %s beside %s: %w; nothing was changed", from, path, err)
+	in, err := os.Open(from)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read %s: %w; nothing was changed", from, err)
 	}
-	if err := r.open(); err != nil {
-		return nil, errors.Join(err, r.Discard())
+	defer in.Close()
+	err = fileowner.As(r.folder, func() (err error) {
+		if r.staged, err = copyBeside(r.path, in); err != nil {
+			return fmt.Errorf("cannot copy %s beside %s: %w; nothing was changed", from, r.path, err)
+		}
+		if err := r.open(); err != nil {
+			return errors.Join(err, r.Discard())
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	return r, nil
 }
 
 // copyBeside copies a file into the folder of path, durably.
-func copyBeside(path, from string) (name string, err error) {
-	in, err := os.Open(from)
-	if err != nil {
-		return "", err
-	}
-	defer in.Close()
+func copyBeside(path string, in io.Reader) (name string, err error) {
 	out, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".restore-*")
 	if err != nil {
 		return "", err
@@ -104,6 +112,11 @@ func (r *Restoration) Finish(after Rev, entry am.JournalEntry, present *Store) (
 			_ = os.Remove(r.staged)
 		}
 	}()
+	err = fileowner.As(r.folder, func() (err error) { kept, err = r.finish(after, entry, present); return err })
+	return kept, err
+}
+
+func (r *Restoration) finish(after Rev, entry am.JournalEntry, present *Store) (kept string, err error) {
 	if err := r.seal(after, entry); err != nil {
 		return "", err
 	}
@@ -143,8 +156,7 @@ func (r *Restoration) Finish(after Rev, entry am.JournalEntry, present *Store) (
 }
 
 // seal raises the revision, adds the entry, notes of reservations that they are
-// from a backup, closes the staged store, and gives it to the owner of what it
-// replaces.
+// from a backup, and closes the staged store.
 func (r *Restoration) seal(after Rev, entry am.JournalEntry) error {
 	err := r.store.Close()
 	r.store = nil
@@ -156,11 +168,16 @@ func (r *Restoration) seal(after Rev, entry am.JournalEntry) error {
 	if err != nil {
 		return err
 	}
+	info, err := e.file.Stat()
+	if err != nil {
+		return errors.Join(err, e.Close())
+	}
 	entry.ID = journalID(after+1, 0)
 	text, err := encode(after+1, entry)
 	ops := []Op{
 		{string(Journal), []byte(entry.ID), text},
 		{metaBucket, []byte(revisionName), binary.BigEndian.AppendUint64(nil, uint64(after+1))},
+		identityOf(info).op(),
 	}
 	err = errors.Join(err, e.View(func(r Reader) (err error) {
 		v := &View{r: r}
@@ -179,8 +196,5 @@ func (r *Restoration) seal(after Rev, entry am.JournalEntry) error {
 	if err == nil {
 		err = e.Apply(ops)
 	}
-	if err := errors.Join(err, e.Close()); err != nil {
-		return err
-	}
-	return likeOwner(r.staged, r.path)
+	return errors.Join(err, e.Close())
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,6 +47,7 @@ func open(t testing.TB, o Options) *Store {
 	if o.Now == nil {
 		o.Now = at
 	}
+	o.GroupTime = cmp.Or(o.GroupTime, time.Hour) // groups are what a test makes them
 	s, err := Open(filepath.Join(t.TempDir(), "store.db"), o)
 	if err != nil {
 		t.Fatal(err)
@@ -102,7 +104,7 @@ func together(t testing.TB, s *Store, ctx context.Context, decisions ...Decision
 	<-busy
 	for i, d := range decisions {
 		all.Go(func() { answers[i] = s.Commit(ctx, d) })
-		for len(s.queue) != i+1 { // it is only a moment until it stands in the queue
+		for s.queue.len() != i+1 { // it is only a moment until it stands in the queue
 			time.Sleep(10 * time.Microsecond)
 		}
 	}

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"patchbay/am"
+	"patchbay/am/fileowner"
 )
 
 // ErrNotCommitted is wrapped by Commit when the group's write failed: nothing
@@ -28,7 +31,7 @@ var ErrConflict = errors.New("the record has changed meanwhile")
 var ErrClosed = errors.New("the store is closed")
 
 // Decision reads a view and says what to change, or refuses with an error that
-// Commit hands back unchanged. It runs exactly once and must not keep the view,
+// Commit hands back unchanged. Commit runs it exactly once. It must not keep the view,
 // wait, or have effects of its own.
 type Decision func(*View) (ChangeSet, error)
 
@@ -38,14 +41,28 @@ type Options struct {
 	Now func() time.Time
 	// MaxGroup is how many decisions share one write, 256 when 0.
 	MaxGroup int
+	// GroupTime is how long the decisions of one write may take together, 20 ms when 0;
+	// the one that passes it is the group's last.
+	GroupTime time.Duration
 	// Site is the name of the site whose promises the store keeps. A new store
 	// remembers it, and is then opened for no other; "" opens any.
+	// Of a file it also remembers which one it is: a copy is refused.
 	Site string
+	// Move makes a copy the store of the site.
+	Move bool
+	// ReadOnly is the answer of Commit to each change; nil for a store that may be
+	// changed. A copy is opened, too. The file may still be brought to the schema of today.
+	ReadOnly error
 	// Outbox says what is to be told outside of a change; nil for nothing. It is
 	// called by the committer, so it is quick, waits for nothing and has no effects.
 	Outbox func(Change) []Message
 	// Fault is asked before each write, for tests: its error is the write's.
 	Fault func() error
+	// Ahead is how many bytes of the disk the file keeps for itself beside its size.
+	// When others have filled the disk, changes go on for so long, such as those by
+	// which slivers are deleted. There is none where the file system has no such
+	// thing, or is full already.
+	Ahead int64
 	// Broken is told once when the store promises nothing more, with the reason that
 	// Err gives; nil for nobody. It is quick, and does not use the store.
 	Broken func(error)
@@ -58,16 +75,18 @@ type Store struct {
 	opt    Options
 	// trouble is why nothing more is promised, if it is so.
 	trouble *trouble
-	queue   chan *pending
+	queue   *queue
+	longest atomic.Int64  // see LongestDecision
 	done    chan struct{} // closed when the committer has ended
 
-	mu     sync.RWMutex // guards closed, and the queue against sends after Close
+	mu     sync.RWMutex // guards closed, and the engine against reads after Close
 	closed bool
 }
 
 // pending is a commit waiting for its answer. Either decide or attach is set.
 type pending struct {
 	ctx    context.Context
+	caller string // see CommitFor
 	decide Decision
 	attach Observer
 	answer chan error
@@ -75,13 +94,21 @@ type pending struct {
 
 // Open opens or creates the store in the file path. A file of an older schema is
 // brought to that of today, after it was kept beside as path.schemaN. A file that is
-// refused stays as it is; the error says why, and what helps.
-func Open(path string, o Options) (*Store, error) {
+// refused stays as it is; the error says why, and what helps. It wraps ErrCopy for a
+// copy of the site's store.
+func Open(path string, o Options) (s *Store, err error) {
+	err = fileowner.As(filepath.Dir(path), func() (err error) { s, err = openStore(path, o); return err })
+	return s, err
+}
+
+func openStore(path string, o Options) (*Store, error) {
 	e, err := openBolt(path)
 	if err != nil {
 		return nil, err
 	}
-	s, err := start(e, o, e.keep)
+	e.ahead = o.Ahead
+	e.takeAhead()
+	s, err := start(e, o, e)
 	if err != nil {
 		return nil, cannotOpen(path, err)
 	}
@@ -98,12 +125,17 @@ func New(e Engine, o Options) (*Store, error) {
 	return s, nil
 }
 
-func start(e Engine, o Options, keep func(schema uint64) error) (_ *Store, err error) {
+// start starts the store of an engine; file is the engine of the file path, nil if there
+// is none that others know.
+func start(e Engine, o Options, file *boltEngine) (_ *Store, err error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	if o.MaxGroup == 0 {
 		o.MaxGroup = 256
+	}
+	if o.GroupTime == 0 {
+		o.GroupTime = 20 * time.Millisecond
 	}
 	if o.Fault != nil {
 		e = faulty{e, o.Fault}
@@ -113,24 +145,29 @@ func start(e Engine, o Options, keep func(schema uint64) error) (_ *Store, err e
 			e.Close()
 		}
 	}()
-	c := &committer{engine: e, now: o.Now, outbox: o.Outbox, trouble: &trouble{told: o.Broken}}
+	c := &committer{engine: e, now: o.Now, outbox: o.Outbox, groupTime: o.GroupTime, slow: map[string]bool{}, readOnly: o.ReadOnly, trouble: &trouble{told: o.Broken}}
 	// Whose it is comes first: nobody else's store is brought to another schema.
-	owner, err := ownerOf(e, o.Site)
+	claimed, err := claim(e, o, file)
 	if err != nil {
 		return nil, err
+	}
+	var keep func(schema uint64) error
+	if file != nil {
+		keep = file.keep
 	}
 	if err := migrate(e, keep); err != nil {
 		return nil, err
 	}
-	if owner == "" && o.Site != "" {
-		if err := e.Apply([]Op{{metaBucket, []byte(siteName), []byte(o.Site)}}); err != nil {
+	if len(claimed) > 0 {
+		if err := e.Apply(claimed); err != nil {
 			return nil, err
 		}
 	}
 	if err := e.View(c.load); err != nil {
 		return nil, err
 	}
-	s := &Store{engine: e, opt: o, trouble: c.trouble, queue: make(chan *pending, o.MaxGroup), done: make(chan struct{})}
+	s := &Store{engine: e, opt: o, trouble: c.trouble, queue: newQueue(), done: make(chan struct{})}
+	c.longest = &s.longest
 	go s.run(c)
 	return s, nil
 }
@@ -153,10 +190,10 @@ func notOurs(owner, site string) error {
 func (s *Store) run(c *committer) {
 	defer close(s.done)
 	var group []*pending
-	for p := range s.queue {
+	for p := s.queue.wait(); p != nil; p = s.queue.wait() {
 		company := len(group) // of the last group
 		group = s.gather(append(group[:0], p), company)
-		c.commit(group)
+		s.queue.putBack(c.commit(group))
 	}
 }
 
@@ -170,14 +207,9 @@ const regroup = 100 * time.Microsecond
 func (s *Store) gather(group []*pending, company int) []*pending {
 	began := time.Now()
 	for len(group) < s.opt.MaxGroup {
-		select {
-		case q, ok := <-s.queue:
-			if !ok {
-				return group
-			}
-			group = append(group, q)
+		if p := s.queue.pop(); p != nil {
+			group = append(group, p)
 			continue
-		default:
 		}
 		if len(group) >= company || time.Since(began) > regroup {
 			break
@@ -191,9 +223,16 @@ func (s *Store) gather(group []*pending, company int) []*pending {
 // published, or with the reason why nothing has changed: the decision's own
 // error, ErrConflict, ErrNotCommitted, ErrClosed, or that of ctx if it ended
 // before the decision's turn.
-func (s *Store) Commit(ctx context.Context, d Decision) error {
-	return s.submit(&pending{ctx: ctx, decide: d, answer: make(chan error, 1)})
+func (s *Store) Commit(ctx context.Context, d Decision) error { return s.CommitFor(ctx, "", d) }
+
+// CommitFor is Commit for a caller, by any name. Where many decisions wait, callers
+// take turns; Commit is for the site itself, which takes its turn like a caller.
+func (s *Store) CommitFor(ctx context.Context, caller string, d Decision) error {
+	return s.submit(&pending{ctx: ctx, caller: caller, decide: d, answer: make(chan error, 1)})
 }
+
+// LongestDecision is the time of the longest decision since the store was opened.
+func (s *Store) LongestDecision() time.Duration { return time.Duration(s.longest.Load()) }
 
 // Observe registers o: it is staged and published all slivers there are, and
 // then every change, in order.
@@ -202,13 +241,9 @@ func (s *Store) Observe(o Observer) error {
 }
 
 func (s *Store) submit(p *pending) error {
-	s.mu.RLock()
-	if s.closed {
-		s.mu.RUnlock()
+	if !s.queue.push(p) {
 		return ErrClosed
 	}
-	s.queue <- p
-	s.mu.RUnlock()
 	return <-p.answer
 }
 
@@ -241,7 +276,7 @@ func (s *Store) Close() error {
 		return nil
 	}
 	s.closed = true
-	close(s.queue)
+	s.queue.close()
 	s.mu.Unlock()
 	<-s.done
 	return s.engine.Close()

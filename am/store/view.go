@@ -63,6 +63,13 @@ func (v *View) Document(id string) (am.Document, Rev, error) {
 	return get[am.Document](v, DocumentKey(id))
 }
 
+// DocumentHead reads a request document without its text, or ErrNotFound. Where its
+// record does not say what it takes, that is estimated.
+func (v *View) DocumentHead(id string) (am.Document, error) {
+	d, _, err := get[documentHead](v, DocumentKey(id))
+	return am.Document(d), err
+}
+
 // Task reads the task of a sliver, or ErrNotFound.
 func (v *View) Task(sliver urn.URN) (am.Task, Rev, error) { return get[am.Task](v, TaskKey(sliver)) }
 
@@ -90,6 +97,20 @@ func (v *View) SliversOf(slice urn.URN) ([]am.Sliver, error) {
 		out = append(out, s)
 	}
 	return out, nil
+}
+
+// SliverBytes is how many bytes the records of slivers have together: of all of a
+// slice, and of named ones. It decodes none of them.
+func (v *View) SliverBytes(slice urn.URN, named []urn.URN) (n int) {
+	prefix := sliceIndexKey(slice.Key(), "")
+	v.r.Scan(bySlice, prefix, nil, func(k, _ []byte) bool {
+		n += len(v.r.Get(string(Slivers), k[len(prefix):]))
+		return true
+	})
+	for _, u := range named {
+		n += len(v.r.Get(string(Slivers), []byte(u.Key())))
+	}
+	return n
 }
 
 // EachOf calls f with the slivers of a slice, as SliversOf gives them, but for those

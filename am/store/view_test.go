@@ -90,7 +90,7 @@ func TestRecordsComeBackAsTheyWere(t *testing.T) {
 		ClientID: "a:0", Link: "l", Component: urn.MustParse("urn:publicid:IDN+example.org+interface+pc1:eth1"),
 		Out: 1000, In: 2000, VLAN: 101, SharedVLAN: "v", Addresses: []netip.Prefix{netip.MustParsePrefix("10.128.0.1/24"), netip.MustParsePrefix("fd00::1/64")},
 	}, {ClientID: "a:1"}}
-	doc := am.Document{ID: "d", Slice: slice.URN, Received: noon, Text: []byte("<rspec>\x00 \xff ünïcode</rspec>")}
+	doc := am.Document{ID: "d", Slice: slice.URN, Received: noon, Managers: []urn.URN{sliceURN("m")}, Bytes: 30, Elements: 1, Text: []byte("<rspec>\x00 \xff ünïcode</rspec>")}
 	task := am.Task{Sliver: x.URN, Generation: 3, Goal: am.GoalMake, Since: noon}
 	commit(t, s, func(*View) (ChangeSet, error) {
 		var cs ChangeSet
@@ -105,6 +105,10 @@ func TestRecordsComeBackAsTheyWere(t *testing.T) {
 		gotSliver, _, err2 := v.Sliver(x.URN)
 		gotDoc, _, err3 := v.Document("d")
 		gotTask, _, err4 := v.Task(x.URN)
+		head, err6 := v.DocumentHead("d")
+		if head.Text = doc.Text; err6 != nil || !cmp.Equal(doc, head) {
+			t.Errorf("the head of the document is %v, %v", head, err6)
+		}
 		_, _, err5 := v.Document("other")
 		if !errors.Is(err5, ErrNotFound) {
 			t.Errorf("another document: %v", err5)
@@ -120,6 +124,25 @@ func TestRecordsComeBackAsTheyWere(t *testing.T) {
 	})
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// TestHeadsOfEarlierVersionsHaveSizes: memory for what is stored is reserved by them.
+func TestHeadsOfEarlierVersionsHaveSizes(t *testing.T) {
+	s := open(t, Options{})
+	commit(t, s, func(*View) (cs ChangeSet, err error) {
+		cs.PutDocument(am.Document{ID: "d", Slice: sliceURN("s"), Text: []byte("<rspec><node/></rspec>")})
+		return cs, nil
+	})
+	err := s.Read(func(v *View) error {
+		head, err := v.DocumentHead("d")
+		if head.Bytes != 22 || head.Elements < 2 || head.Text != nil {
+			t.Errorf("%+v", head)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

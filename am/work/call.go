@@ -29,8 +29,9 @@ type call struct {
 	jobs     []*job // the loop's
 	items    []*item
 	limit    time.Duration
-	apart    bool // a get that is not for all
-	suspect  bool // a set of one resource that may hang
+	place    place         // of a get
+	patience time.Duration // how long a get may keep others waiting
+	suspect  bool          // a set of one resource that may hang
 
 	started   time.Time
 	cancel    context.CancelCauseFunc
@@ -217,10 +218,8 @@ func (l *loop) release(c *call) {
 			l.r.cfg.Log.Error("a provider cannot be used", "provider", n.name, "error", c.trouble)
 		}
 	case getCall:
-		if c.apart {
-			n.apart--
-		} else {
-			n.together = false
+		delete(n.looking, c)
+		if c.place == together {
 			n.nextLook = time.Now().Add(min(c.took, l.r.limits.PollMin))
 		}
 		for _, i := range c.items {
@@ -232,7 +231,7 @@ func (l *loop) release(c *call) {
 		}
 		if c.err == nil {
 			n.getPatience = patience(n.getPatience, 2*l.r.limits.Patience, c.took)
-		} else if len(c.items) > 1 {
+		} else if len(c.items) > 1 && !c.preempted {
 			l.r.cfg.Log.Warn("a get failed; its resources are looked at apart", "provider", n.name, "resources", len(c.items), "error", c.err)
 		}
 	case setCall:

@@ -18,6 +18,9 @@ type double struct {
 	places int
 	slow   time.Duration // how long a change takes
 	answer time.Duration // how long a call takes
+	think  time.Duration // how much longer a get takes
+	asking int           // gets that run
+	most   int           // how many have run at once
 
 	mu       sync.Mutex
 	nodes    map[string]*node
@@ -90,7 +93,10 @@ func any2(names []string, m map[string]bool) bool {
 func (d *double) Get(ctx context.Context, names []string) (map[string]provider.Result, error) {
 	d.mu.Lock()
 	d.gets++
-	hang, broken := any2(names, d.getHangs), d.breaks
+	d.asking++
+	d.most = max(d.most, d.asking)
+	defer d.with(func() { d.asking-- })
+	hang, broken, think := any2(names, d.getHangs), d.breaks, d.think
 	if d.few > 0 && len(names) > d.few {
 		broken = fmt.Errorf("wrote more than 16777216 bytes")
 	}
@@ -100,6 +106,9 @@ func (d *double) Get(ctx context.Context, names []string) (map[string]provider.R
 	d.mu.Unlock()
 	if broken != nil {
 		return nil, broken
+	}
+	if err := pause(ctx, think); err != nil {
+		return nil, err
 	}
 	if err := d.wait(ctx, hang); err != nil {
 		return nil, err

@@ -7,8 +7,22 @@ import (
 	"time"
 )
 
-// looksApart is how many gets that are not for all may run at once.
-const looksApart = 4
+const (
+	// looksApart is how many gets that are not for all may run at once.
+	looksApart = 4
+	// looksLate is how many gets of one resource may run beside them that have taken
+	// so long, or are expected to.
+	looksLate = 8
+)
+
+// place says beside which other gets one runs.
+type place int
+
+const (
+	together place = iota // the one for all
+	apart                 // of a slice or a resource whose get failed
+	late                  // of a resource, that keeps nobody waiting
+)
 
 // lane is the traffic with one provider. It belongs to the loop.
 type lane struct {
@@ -21,9 +35,8 @@ type lane struct {
 	// ones have taken lately.
 	getPatience, setPatience time.Duration
 
-	together bool           // a get for all is running
 	nextLook time.Time      // when the next get for all may start
-	apart    int            // other gets running
+	looking  map[*call]bool // gets
 	running  map[*call]bool // sets
 	turn     bool           // where sets run one at a time: a suspect has had its turn
 
@@ -34,7 +47,7 @@ type lane struct {
 // start begins what the lane has room for, and says when to come back.
 func (l *loop) start(ctx context.Context, n *lane, now time.Time) time.Time {
 	never := now.Add(time.Minute)
-	if len(n.looks)+len(n.sets) == 0 {
+	if len(n.looks)+len(n.sets)+len(n.looking) == 0 {
 		return never
 	}
 	p := n.provider
@@ -48,12 +61,40 @@ func (l *loop) start(ctx context.Context, n *lane, now time.Time) time.Time {
 	return earlier(l.startLooks(ctx, n, p, now), l.startSets(ctx, n, p, now))
 }
 
-// startLooks asks what is: in one get for all, but for those whose get failed.
+// startLooks asks what is: in one get for all, but for those whose get failed. Each
+// get may take its time, but not keep others waiting: one of several resources is
+// ended and taken apart, and one of a single resource goes on beside the others as
+// long as few do so.
 func (l *loop) startLooks(ctx context.Context, n *lane, p Provider, now time.Time) time.Time {
 	next := now.Add(time.Minute)
+	running := map[place]int{}
+	for c := range n.looking {
+		running[c.place]++
+	}
+	for c := range n.looking {
+		switch overdue := c.started.Add(c.patience); {
+		case c.place == late || c.preempted:
+		case overdue.After(now):
+			next = earlier(next, overdue)
+		case len(c.jobs) == 1 && running[late] < looksLate:
+			running[c.place]--
+			c.place = late
+			running[late]++
+		default:
+			c.preempted = true
+			c.cancel(errPreempted)
+		}
+	}
+	look := func(where place, jobs []*job) {
+		c := &call{kind: getCall, lane: n, provider: p, place: where, jobs: jobs[:min(len(jobs), l.r.limits.Names)],
+			limit: timeLimit(p, "get", l.r.limits.Get), patience: n.getPatience << min(jobs[0].apart, 2)}
+		n.looking[c] = true
+		running[where]++
+		l.begin(ctx, c)
+	}
 	slices.SortFunc(n.looks, func(a, b *job) int { return a.due.Compare(b.due) })
 	var all []*job
-	apart := map[string][]*job{}
+	groups := map[string][]*job{}
 	var order []string
 	for _, j := range n.looks {
 		k := ""
@@ -66,13 +107,13 @@ func (l *loop) startLooks(ctx context.Context, n *lane, p Provider, now time.Tim
 		default:
 			k = j.id
 		}
-		if apart[k] == nil {
+		if groups[k] == nil {
 			order = append(order, k)
 		}
-		apart[k] = append(apart[k], j)
+		groups[k] = append(groups[k], j)
 	}
 	switch {
-	case len(all) == 0 || n.together:
+	case len(all) == 0 || running[together] > 0:
 	case n.nextLook.After(now):
 		next = n.nextLook
 	default:
@@ -81,17 +122,17 @@ func (l *loop) startLooks(ctx context.Context, n *lane, p Provider, now time.Tim
 				all = append(all, j)
 			}
 		}
-		n.together = true
-		l.begin(ctx, &call{kind: getCall, lane: n, provider: p, jobs: all[:min(len(all), l.r.limits.Names)], limit: min(n.getPatience, l.r.limits.Get)})
+		look(together, all)
 	}
 	for _, k := range order {
-		if n.apart == looksApart {
-			break
+		switch jobs := groups[k]; {
+		case jobs[0].apart > 2: // it was ended, or failed, alone
+			if running[late] < looksLate {
+				look(late, jobs)
+			}
+		case running[apart] < looksApart:
+			look(apart, jobs)
 		}
-		jobs := apart[k]
-		n.apart++
-		l.begin(ctx, &call{kind: getCall, lane: n, provider: p, apart: true, jobs: jobs[:min(len(jobs), l.r.limits.Names)],
-			limit: min(n.getPatience<<min(jobs[0].apart, 10), l.r.limits.Get)})
 	}
 	return next
 }
@@ -128,7 +169,7 @@ func (l *loop) startSets(ctx context.Context, n *lane, p Provider, now time.Time
 		limit = places - 1
 	}
 	set := func(jobs []*job, suspect bool) *call {
-		c := &call{kind: setCall, lane: n, provider: p, jobs: jobs, suspect: suspect, limit: l.r.limits.Set}
+		c := &call{kind: setCall, lane: n, provider: p, jobs: jobs, suspect: suspect, limit: timeLimit(p, "set", l.r.limits.Set)}
 		n.running[c] = true
 		l.begin(ctx, c)
 		return c

@@ -13,10 +13,12 @@ type Limits struct {
 	// PollMin and PollMax are the shortest and longest wait between two looks
 	// at a resource that is changing, 100 ms and 2 s.
 	PollMin, PollMax time.Duration
-	// Get and Set are how long one call of a provider may take, 60 s and 15 s.
+	// Get and Set are how long one call of a provider may take, 60 s and 15 s; longer
+	// if its metadata say so.
 	Get, Set time.Duration
-	// Patience is how long a call may keep others waiting before its resources
-	// are taken apart, 500 ms. It grows for providers that are always slow.
+	// Patience is how long a set may keep others waiting before its resources
+	// are taken apart, 500 ms, and half of what a get may. It grows for providers
+	// that are always slow.
 	Patience time.Duration
 	// RetryMin and RetryMax bound the wait before another attempt, 500 ms and
 	// 1 min. Removing goes on for ever, with at most RemoveMax between two

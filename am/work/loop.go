@@ -45,7 +45,7 @@ type job struct {
 	obsolete bool  // the task is gone, but the call has not ended
 	due      time.Time
 	poll     time.Duration     // how long to wait after the next look
-	apart    int               // how often a get with it has failed: 0 looks with all others, 1 with its slice, more alone
+	apart    int               // how often a get with it has failed or was ended: 0 looks with all others, 1 with its slice, more alone
 	setting  bool              // to be set next, not looked at
 	is       provider.Resource // what the last look showed
 	asked    bool              // a set for this generation was accepted
@@ -233,7 +233,7 @@ func (l *loop) home(j *job) bool {
 	}
 	n := l.lanes[name]
 	if n == nil {
-		n = &lane{name: name, getPatience: 2 * l.r.limits.Patience, setPatience: l.r.limits.Patience, running: map[*call]bool{}}
+		n = &lane{name: name, getPatience: 2 * l.r.limits.Patience, setPatience: l.r.limits.Patience, looking: map[*call]bool{}, running: map[*call]bool{}}
 		l.lanes[name] = n
 	}
 	j.lane, j.component = n, component

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"patchbay/am"
 	"patchbay/inventory/provider"
@@ -27,6 +28,20 @@ type Provider interface {
 func Executable(p *provider.Provider) Provider { return executable{p} }
 
 type executable struct{ *provider.Provider }
+
+// timed is a provider whose metadata say how long its calls may take.
+type timed interface {
+	Timeout(action string) time.Duration
+}
+
+// timeLimit is how long one call of p may take: limit, or longer where its metadata
+// say so.
+func timeLimit(p Provider, action string, limit time.Duration) time.Duration {
+	if t, ok := p.(timed); ok {
+		return max(limit, t.Timeout(action))
+	}
+	return limit
+}
 
 func (e executable) Parallel() int { return e.Provider.Parallel }
 

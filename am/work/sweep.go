@@ -142,7 +142,7 @@ func (r *Runner) doubtful(p Provider, some []settled, found map[string]provider.
 }
 
 func (r *Runner) get(ctx context.Context, p Provider, some []settled) (map[string]provider.Result, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.limits.Get)
+	ctx, cancel := context.WithTimeout(ctx, timeLimit(p, "get", r.limits.Get))
 	defer cancel()
 	names := make([]string, len(some))
 	for n, s := range some {

@@ -3,6 +3,7 @@ package work
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"reflect"
 	"slices"
 	"strings"
@@ -59,6 +60,104 @@ func TestHangingNodesStopNobodyElse(t *testing.T) {
 		})
 	}
 }
+
+// TestManyHangingGetsStopNobodyElse has more gets that hang than may run beside those
+// of others.
+func TestManyHangingGetsStopNobodyElse(t *testing.T) {
+	bubble(t, 2, func(e *env) {
+		e.start()
+		var hanging []string
+		for n := range 3 * (looksApart + looksLate) {
+			hanging = append(hanging, fmt.Sprintf("s%d-1", n))
+			e.d.getHangs[hanging[n]] = true
+		}
+		e.allocate(hanging...)
+		e.provision(hanging...)
+		e.allocate("f-1")
+		for range 10 { // at ten different moments of their hanging
+			time.Sleep(37 * time.Second)
+			e.provision("f-1")
+			e.becomes(2*time.Second, notReady, "f-1")
+			e.release("f-1")
+			e.within(5*time.Second, "f-1 is gone", func() bool { return !e.exists("f-1") })
+			e.allocate("f-1")
+			e.d.with(func() {
+				if e.d.most > 1+looksApart+looksLate+2 { // a sweep, and one for everything
+					t.Errorf("%d gets at once", e.d.most)
+				}
+			})
+		}
+	})
+}
+
+// TestSlowGetIsNoFailure has a provider whose gets take their time, which is theirs:
+// no attempt fails, nothing is logged, and slivers have no error before a get has
+// had its 60 s.
+func TestSlowGetIsNoFailure(t *testing.T) {
+	for _, tt := range []struct {
+		think  time.Duration
+		names  []string
+		failed bool
+		limit  time.Duration // of the provider's metadata
+	}{
+		{1600 * time.Millisecond, []string{"a-1"}, false, 0},
+		{1600 * time.Millisecond, []string{"a-1", "a-2", "a-3", "b-1", "c-1"}, false, 0},
+		{10 * time.Second, []string{"a-1"}, false, 0},
+		{10 * time.Second, []string{"a-1", "a-2", "a-3", "b-1", "c-1"}, false, 0},
+		{59 * time.Second, []string{"a-1"}, false, 0},
+		{59 * time.Second, []string{"a-1", "a-2", "a-3", "a-4", "a-5", "a-6", "a-7", "b-1", "c-1"}, false, 0},
+		{61 * time.Second, []string{"a-1"}, true, 0},
+		{80 * time.Second, []string{"a-1"}, false, 90 * time.Second},
+	} {
+		t.Run(fmt.Sprintf("%v, %d slivers", tt.think, len(tt.names)), func(t *testing.T) {
+			bubble(t, 2, func(e *env) {
+				var log strings.Builder
+				e.log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+				e.d.think = tt.think
+				if tt.limit > 0 {
+					e.providers = func(string) (Provider, error) { return unhurried{e.d, tt.limit}, nil }
+				}
+				e.start()
+				e.allocate(tt.names...)
+				e.provision(tt.names...)
+				attempts := 0
+				trouble := func() (all string) {
+					for _, name := range tt.names {
+						x, _ := e.task(name)
+						attempts = max(attempts, x.Attempt)
+						all += e.sliver(name).Error
+					}
+					return all
+				}
+				if tt.failed {
+					time.Sleep(59 * time.Second)
+					if all := trouble(); all != "" || attempts > 0 {
+						e.t.Errorf("before the limit: error %q, %d attempts", all, attempts)
+					}
+					e.within(5*time.Second, "the attempt has failed", func() bool { return trouble() != "" && attempts == 1 })
+				} else {
+					e.within(10*time.Minute, "all are made", func() bool {
+						if all := trouble(); all != "" || attempts > 0 {
+							e.t.Fatalf("error %q, %d attempts", all, attempts)
+						}
+						return !slices.ContainsFunc(tt.names, func(n string) bool { return e.sliver(n).Status != notReady })
+					})
+				}
+				if err := e.stop(); err != nil || !tt.failed && log.Len() > 0 {
+					e.t.Errorf("%v, logged %s", err, log.String())
+				}
+			})
+		})
+	}
+}
+
+// unhurried is a provider whose metadata say how long its calls may take.
+type unhurried struct {
+	*double
+	limit time.Duration
+}
+
+func (u unhurried) Timeout(string) time.Duration { return u.limit }
 
 func TestBatchThatDiesIsTriedOneByOne(t *testing.T) {
 	bubble(t, 2, func(e *env) {

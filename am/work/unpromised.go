@@ -268,7 +268,7 @@ func (r *Runner) known(name string) map[string]bool {
 // known to be there is there until its provider has done with removing it, and while
 // its provider cannot tell.
 func (r *Runner) everything(ctx context.Context, p Provider, names []string, known map[string]bool) (map[string]provider.Resource, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.limits.Get)
+	ctx, cancel := context.WithTimeout(ctx, timeLimit(p, "get", r.limits.Get))
 	defer cancel()
 	told, err := p.Get(ctx, names)
 	if err != nil {
@@ -402,7 +402,7 @@ func (r *Runner) mayRemove() bool {
 
 // remove asks for one resource to go; whether it did, the next look at everything tells.
 func (r *Runner) remove(ctx context.Context, p Provider, name string, is provider.Resource) error {
-	ctx, cancel := context.WithTimeout(ctx, r.limits.Set)
+	ctx, cancel := context.WithTimeout(ctx, timeLimit(p, "set", r.limits.Set))
 	defer cancel()
 	changes, err := p.Set(ctx, []provider.Update{{Name: name, Is: is, Should: provider.Resource{provider.AttrName: name, provider.AttrEnsure: provider.Absent}}}, false)
 	for _, c := range changes {

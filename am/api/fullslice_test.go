@@ -1,0 +1,255 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"patchbay/am"
+	"patchbay/am/store"
+	"patchbay/rspec"
+)
+
+// spoil replaces the texts of all stored requests by what nobody can parse.
+func (s *site) spoil() {
+	s.t.Helper()
+	err := s.store.Commit(context.Background(), func(v *store.View) (cs store.ChangeSet, err error) {
+		return cs, v.Slivers(func(x am.Sliver) bool {
+			var doc am.Document
+			if doc, _, err = v.Document(x.Document); err != nil {
+				return false
+			}
+			doc.Text = []byte("no XML")
+			cs.PutDocument(doc)
+			return true
+		})
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// TestDecisionsParseNoDocument: what a decision needs of a slice's requests is stored
+// beside them. The requests here cannot be parsed any more.
+func TestDecisionsParseNoDocument(t *testing.T) {
+	s := newSite(t)
+	x := s.user("alice").own("s1", time.Hour)
+	end := func(id string) string {
+		return `<node client_id="` + id + `" exclusive="false"><sliver_type name="vm"/><interface client_id="` + id + `:0"/></node>`
+	}
+	link := `<link client_id="lan"><interface_ref client_id="a:0"/><interface_ref client_id="b:0"/></link>`
+	x.allocate(request(end("a"), end("b"), link)).want(t, "Allocate", am.Success)
+	s.spoil()
+	for _, c := range []struct{ rule, request string }{
+		{`node "a" is in the slice already`, request(node("a"))},
+		{`interface "b:0" is in the slice already`, request(`<node client_id="c"><interface client_id="b:0"/></node>`)},
+		{`link "lan" is in the slice already`, request(strings.Replace(end("c"), "c:0", "c:1", 1), `<link client_id="lan"><interface_ref client_id="c:1"/></link>`)},
+	} {
+		if a := x.allocate(c.request).want(t, c.rule, am.Exists); !strings.Contains(a.output, c.rule) {
+			t.Errorf("%s: %s", c.rule, a.output)
+		}
+	}
+	x.allocate(request(node("free"))).want(t, "Allocate of other names", am.Success)
+	x.call("Renew", strs(x.slice), creds(x.cred), s.at(time.Minute), opts()).want(t, "Renew", am.Success)
+	x.call("Delete", strs(x.slice), creds(x.cred), opts()).want(t, "Delete", am.Success)
+}
+
+// TestRequestsOfASliceAreBoundedTogether: all requests of a slice may have as many
+// bytes and elements as one. Beyond that Allocate is refused with the limit and what
+// the slice has; the slice can be described all the while, and deleting makes room.
+func TestRequestsOfASliceAreBoundedTogether(t *testing.T) {
+	wide := func(id string, n int) string {
+		return request(`<node client_id="` + id + `" exclusive="false"><sliver_type name="vm"/>` + strings.Repeat("<x/>", n) + `</node>`)
+	}
+	long := func(id string, n int) string {
+		return request(`<node client_id="` + id + `" exclusive="false"><sliver_type name="vm"/><!--` + strings.Repeat("x", n) + `--></node>`)
+	}
+	// Each conflict of a prefix is told at each child of the root in a manifest of both.
+	spaces := func(id string, n int) string {
+		return strings.Replace(request(`<node client_id="`+id+`" exclusive="false"><sliver_type name="vm"/></node>`+strings.Repeat("<p:x/>", n)), "<rspec ", `<rspec xmlns:p="urn:`+id+strings.Repeat("x", 900)+`" `, 1)
+	}
+	for _, c := range []struct {
+		rule, first, second, names, has string
+		limits                          rspec.Limits
+	}{
+		{"elements", wide("a", 90), wide("b", 90), "limits.rspec.elements", "may have 100 elements together; those of this slice have 93", rspec.Limits{Elements: 100}},
+		{"bytes", long("a", 5000), long("b", 5000), "limits.rspec.bytes", "may have 10000 bytes together", rspec.Limits{Bytes: 10000}},
+		{"namespaces, written at each element", spaces("a", 60), spaces("b", 60), "limits.rspec.bytes", "may have 100000 bytes together", rspec.Limits{Bytes: 100000}},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			s := setting{limits: c.limits}.site(t)
+			x := s.user("alice").own("s1", time.Hour)
+			x.allocate(c.first).want(t, "the first", am.Success)
+			a := x.allocate(c.second).want(t, "the second", am.TooBig)
+			if !strings.Contains(a.output, c.names) || !strings.Contains(a.output, c.has) {
+				t.Errorf("it says %q, want %q and %q", a.output, c.has, c.names)
+			}
+			x.allocate(request(node("small"))).want(t, "a small one", am.Success)
+			x.call("Describe", strs(x.slice), creds(x.cred), opts()).want(t, "Describe", am.Success)
+			x.call("Delete", strs(x.slice), creds(x.cred), opts()).want(t, "Delete", am.Success)
+			s.settle()
+			x.allocate(c.second).want(t, "the second alone", am.Success)
+		})
+	}
+}
+
+// TestMemoryOfRequestsIsShared: who has their share of the memory for requests is told
+// to come back before anything is parsed or changed; others go on.
+func TestMemoryOfRequestsIsShared(t *testing.T) {
+	s := newSite(t)
+	memory := s.api.agg.Memory()
+	x, bob := s.user("alice").own("s1", time.Hour), s.user("bob").own("s2", time.Hour)
+	x.allocate(request(node("a"))).want(t, "Allocate", am.Success)
+	release, err := memory.Hold(x.urn.Key(), 8<<20, 200_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	large := request(`<node client_id="b" exclusive="false"><sliver_type name="vm"/>` + strings.Repeat("<x/>", 100_000) + `</node>`)
+	for size := 4 << 20; size > 0; { // the rest of alice's share
+		if _, err := memory.Hold(x.urn.Key(), size, 0); err != nil {
+			size /= 2
+		}
+	}
+	for what, a := range map[string]answer{
+		"Allocate":  x.allocate(large),
+		"Describe":  x.call("Describe", strs(x.slice), creds(x.cred), opts()),
+		"Provision": x.call("Provision", strs(x.slice), creds(x.cred), opts()),
+		"Status":    x.call("Status", strs(x.slice), creds(x.cred), opts()),
+	} {
+		if a.want(t, what, am.ServerBusy); !strings.Contains(a.output, "try again later") {
+			t.Errorf("%s: %s", what, a.output)
+		}
+	}
+	bob.allocate(request(node("c"))).want(t, "Allocate of another user", am.Success)
+	release()
+	status := x.call("Status", strs(x.slice), creds(x.cred), opts()).want(t, "Status", am.Success)
+	for _, sl := range status.slivers(t) {
+		if got := get(sl, "geni_allocation_status"); got != "geni_allocated" {
+			t.Errorf("after a Provision that was told to come back it is %v", got)
+		}
+	}
+	x.allocate(large).want(t, "Allocate with memory", am.Success)
+	x.call("Describe", strs(x.slice), creds(x.cred), opts()).want(t, "Describe with memory", am.Success)
+}
+
+// TestOneCallerLeavesMemoryToOthers: whatever one caller has, it is not so much that
+// others who ask for less than the most are told to come back.
+func TestOneCallerLeavesMemoryToOthers(t *testing.T) {
+	s := newSite(t)
+	memory := s.api.agg.Memory()
+	bob := s.user("bob").own("s1", time.Hour)
+	bob.allocate(request(`<node client_id="b" exclusive="false"><sliver_type name="vm"/>`+strings.Repeat("<x/>", 20_000)+`</node>`)).want(t, "Allocate", am.Success)
+	if _, err := memory.Hold("alice", 8<<20, 200_000); err != nil {
+		t.Fatal(err)
+	}
+	for size := 4 << 20; size > 0; { // the rest of her share
+		if _, err := memory.Hold("alice", size, 0); err != nil {
+			size /= 2
+		}
+	}
+	bob.call("Describe", strs(bob.slice), creds(bob.cred), opts()).want(t, "Describe", am.Success)
+	for size := 8 << 20; size > 1<<10; { // a second one who takes all there is, but for some kB
+		if _, err := memory.Hold("mallory", size, 0); err != nil {
+			size /= 2
+		}
+	}
+	s.user("carol").own("s2", time.Hour).allocate(request(node("c"))).want(t, "a small Allocate", am.Success)
+}
+
+// TestNothingIsHeldAfterACall: whatever a call ends with, its memory is free again.
+func TestNothingIsHeldAfterACall(t *testing.T) {
+	s := newSite(t)
+	x := s.user("alice").own("s1", time.Hour)
+	x.allocate(request(node("a"))).want(t, "Allocate", am.Success)
+	x.allocate(request(node("a"))).want(t, "Allocate again", am.Exists)
+	x.allocate("no XML").want(t, "Allocate of nothing", am.BadArgs)
+	x.call("Provision", strs(x.slice), creds(x.cred), opts()).want(t, "Provision", am.Success)
+	x.call("Provision", strs(x.slice), creds(x.cred), opts()).want(t, "Provision again", am.SearchFailed)
+	x.call("Describe", strs(x.slice), creds(x.cred), opts()).want(t, "Describe", am.Success)
+	x.call("Delete", strs(x.slice), creds(x.cred), opts()).want(t, "Delete", am.Success)
+	x.call("Delete", strs(x.slice), creds(x.cred), opts()).want(t, "Delete again", am.SearchFailed)
+	if n := s.api.agg.Memory().Used(); n != 0 {
+		t.Errorf("%d bytes are held", n)
+	}
+}
+
+// TestManifestStopsWhenItsClientHasGone: nobody waits for it, so nothing is parsed.
+func TestManifestStopsWhenItsClientHasGone(t *testing.T) {
+	s := newSite(t)
+	x := s.user("alice").own("s1", time.Hour)
+	x.allocate(request(node("a"))).want(t, "Allocate", am.Success)
+	s.spoil()
+	ctx, gone := context.WithCancel(t.Context())
+	gone()
+	body := callBody(t, "Describe", strs(x.slice), creds(x.cred), opts())
+	if resp := s.api.Serve(ctx, Version3, Request{Chain: x.chain, Body: body}); resp.Event.Code != am.TimedOut {
+		t.Errorf("code %d, %v", resp.Event.Code, resp.Event.Err)
+	}
+}
+
+// TestRefusalsInALargeSliceWaitForNobody: the committer is busy all the while, and what
+// is refused for the slice's own sake never comes to it.
+func TestRefusalsInALargeSliceWaitForNobody(t *testing.T) {
+	s := newSite(t)
+	x := s.user("alice").own("s1", time.Hour)
+	var in strings.Builder
+	for j := range 12_000 {
+		fmt.Fprintf(&in, `<interface client_id="n:if%d"/>`, j)
+	}
+	x.allocate(request(`<node client_id="n" exclusive="false"><sliver_type name="vm"/>`+in.String()+`</node>`)).want(t, "Allocate", am.Success)
+	busy, done, ended := make(chan bool), make(chan bool), make(chan error)
+	go func() {
+		ended <- s.store.Commit(context.Background(), func(*store.View) (store.ChangeSet, error) {
+			close(busy)
+			<-done
+			return store.ChangeSet{}, nil
+		})
+	}()
+	<-busy
+	answers := make(chan func())
+	go func() {
+		again := x.allocate(request(node("n")))
+		late := x.call("Renew", strs(x.slice), creds(x.cred), s.at(-time.Minute), opts())
+		answers <- func() {
+			again.want(t, "Allocate of the same name", am.Exists)
+			late.want(t, "Renew until what has passed", am.BadArgs)
+		}
+	}()
+	select {
+	case check := <-answers:
+		check()
+		close(done)
+	case <-time.After(time.Minute):
+		t.Error("refused calls wait for the committer")
+		close(done)
+		(<-answers)()
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	x.allocate(request(node("other"))).want(t, "Allocate of another name", am.Success)
+}
+
+// BenchmarkRefusedInAFullSlice is an Allocate that is refused in a slice that has as
+// many interfaces as a slice may, and the longest decision of the store meanwhile.
+func BenchmarkRefusedInAFullSlice(b *testing.B) {
+	s := newSite(b)
+	x := s.user("alice").own("full", time.Hour)
+	for i := range 4 {
+		var in strings.Builder
+		for j := range 49_000 {
+			fmt.Fprintf(&in, `<interface client_id="n%d:if%d"/>`, i, j)
+		}
+		x.allocate(request(fmt.Sprintf(`<node client_id="n%d" exclusive="false"><sliver_type name="vm"/>%s</node>`, i, in.String()))).want(b, "Allocate", am.Success)
+	}
+	body := callBody(b, "Allocate", x.slice, creds(x.cred), request(node("n1")), opts())
+	b.ReportAllocs()
+	for b.Loop() {
+		if resp := s.api.Serve(b.Context(), Version3, Request{Chain: x.chain, Body: body}); resp.Event.Code != am.Exists {
+			b.Fatal(resp.Event.Output)
+		}
+	}
+	b.ReportMetric(float64(s.store.LongestDecision().Milliseconds()), "longest-decision-ms")
+}

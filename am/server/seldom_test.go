@@ -1,0 +1,60 @@
+package server
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestLinesAreFew counts the lines of events that come as often as clients like, from
+// as many addresses as they like.
+func TestLinesAreFew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s seldom
+		var lines []string
+		tell := func(source string) {
+			s.count("calls", source, func(source string, times int) { lines = append(lines, fmt.Sprint(source, " ", times)) })
+		}
+		want := func(rule string, want ...string) {
+			t.Helper()
+			slices.Sort(lines)
+			if !slices.Equal(lines, want) {
+				t.Errorf("%s: the lines are %q, want %q", rule, lines, want)
+			}
+			lines = nil
+		}
+		for range 6 {
+			tell("a")
+		}
+		tell("b")
+		want("the first of each has its line at once", "a 1", "b 1")
+		s.flush(false)
+		want("the others wait")
+
+		time.Sleep(seldomPause)
+		s.flush(false)
+		want("they share a line after the pause", "a 5")
+		s.flush(true)
+		want("none is counted twice")
+		if _, ok := s.kinds["calls"]["b"]; ok {
+			t.Error("a source that is quiet is not forgotten")
+		}
+		tell("a")
+		s.flush(true)
+		want("at the end nothing waits", "a 1")
+
+		time.Sleep(seldomPause)
+		s.flush(false)
+		for i := range 5 * seldomSources {
+			tell(fmt.Sprint(i))
+		}
+		if len(lines) != seldomSources+1 {
+			t.Errorf("%d sources have %d lines, want %d", 5*seldomSources, len(lines), seldomSources+1)
+		}
+		lines = nil
+		s.flush(true)
+		want("all are counted", fmt.Sprint("others ", 4*seldomSources-1))
+	})
+}

@@ -1,0 +1,94 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+)
+
+// ErrCopy is wrapped by Open when the file is a copy of the site's store.
+var ErrCopy = errors.New("it is a copy")
+
+// machineFile holds the id of this machine. A variable for tests.
+var machineFile = "/etc/machine-id"
+
+// identity tells the store of a site from its copies. mv keeps it; cp, rsync and a
+// restored file system do not.
+type identity struct {
+	inode   uint64
+	machine string // "" if the machine has no id
+}
+
+// identityOf is the identity of a file on this machine.
+func identityOf(info fs.FileInfo) (is identity) {
+	if sys, ok := info.Sys().(*syscall.Stat_t); ok {
+		is.inode = sys.Ino
+	}
+	if text, err := os.ReadFile(machineFile); err == nil && strings.TrimSpace(string(text)) != "uninitialized" {
+		is.machine = strings.TrimSpace(string(text))
+	}
+	return is
+}
+
+// recordedIdentity is the identity of the store that a site was last served with; ok
+// is false if none is recorded.
+func recordedIdentity(r Reader) (is identity, ok bool) {
+	text := r.Get(metaBucket, []byte(identityName))
+	if text == nil {
+		return is, false
+	}
+	fmt.Sscan(string(text), &is.inode, &is.machine) // one that cannot be read is no file's
+	return is, true
+}
+
+func (is identity) op() Op {
+	return Op{metaBucket, []byte(identityName), fmt.Appendf(nil, "%d %s", is.inode, is.machine)}
+}
+
+// differsFrom wraps ErrCopy if a file with this identity is a copy of the recorded
+// one. A machine without an id is any machine.
+func (is identity) differsFrom(recorded identity) error {
+	switch {
+	case is.machine != recorded.machine && is.machine != "" && recorded.machine != "":
+		return fmt.Errorf("%w: the site was served on the machine %s, and this is %s", ErrCopy, recorded.machine, is.machine)
+	case is.inode != recorded.inode:
+		return fmt.Errorf("%w: the site was served with the file of inode %d, and this one has inode %d", ErrCopy, recorded.inode, is.inode)
+	}
+	return nil
+}
+
+// claim makes sure that the store is o.Site's and no copy, and returns what is to be
+// recorded of that. file is nil for an engine that has no file.
+func claim(e Engine, o Options, file *boltEngine) (ops []Op, err error) {
+	owner, err := ownerOf(e, o.Site)
+	if err != nil || o.Site == "" || o.ReadOnly != nil {
+		return nil, err
+	}
+	if owner == "" {
+		ops = append(ops, Op{metaBucket, []byte(siteName), []byte(o.Site)})
+	}
+	if file == nil {
+		return ops, nil
+	}
+	info, err := file.file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	is := identityOf(info)
+	var recorded identity
+	var known bool
+	err = e.View(func(r Reader) error { recorded, known = recordedIdentity(r); return nil })
+	if err == nil && known && !o.Move {
+		err = is.differsFrom(recorded)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !known || is != recorded {
+		ops = append(ops, is.op())
+	}
+	return ops, nil
+}

@@ -1,0 +1,114 @@
+package store
+
+import (
+	"slices"
+	"sync"
+)
+
+// queue holds the commits that wait for the committer. Callers take turns, so that
+// a caller with many commits delays the others by one at a time.
+type queue struct {
+	mu      sync.Mutex            // guards all but filled
+	waiting map[string][]*pending // by caller, oldest first
+	turns   []string              // callers with a waiting commit, in the order of their turns
+	size    int
+	closed  bool
+	filled  chan struct{} // has a value after size has grown, or the queue was closed
+}
+
+func newQueue() *queue {
+	return &queue{waiting: map[string][]*pending{}, filled: make(chan struct{}, 1)}
+}
+
+// push adds a commit behind the others of its caller. It returns false when the
+// queue is closed.
+func (q *queue) push(p *pending) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return false
+	}
+	if len(q.waiting[p.caller]) == 0 {
+		q.turns = append(q.turns, p.caller)
+	}
+	q.waiting[p.caller] = append(q.waiting[p.caller], p)
+	q.size++
+	q.wake()
+	return true
+}
+
+// putBack returns commits that pop has given, in the same order, to the front of
+// their callers' lists. The callers that have had their turn since stay behind.
+func (q *queue) putBack(all []*pending) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, p := range slices.Backward(all) {
+		if len(q.waiting[p.caller]) == 0 {
+			q.turns = slices.Insert(q.turns, 0, p.caller)
+		}
+		q.waiting[p.caller] = slices.Insert(q.waiting[p.caller], 0, p)
+		q.size++
+	}
+}
+
+// pop removes the oldest commit of the caller whose turn it is; nil for none.
+func (q *queue) pop() *pending {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.size == 0 {
+		return nil
+	}
+	caller := q.turns[0]
+	p := q.waiting[caller][0]
+	q.turns = q.turns[1:]
+	if rest := q.waiting[caller][1:]; len(rest) > 0 {
+		q.waiting[caller] = rest
+		q.turns = append(q.turns, caller)
+	} else {
+		delete(q.waiting, caller)
+	}
+	q.size--
+	return p
+}
+
+// wait is pop that waits for a commit; nil when the queue is closed and empty.
+func (q *queue) wait() *pending {
+	for {
+		if p := q.pop(); p != nil {
+			return p
+		}
+		if q.isClosed() {
+			return q.pop() // one may have come in between
+		}
+		<-q.filled
+	}
+}
+
+func (q *queue) isClosed() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.closed
+}
+
+// len is the number of waiting commits.
+func (q *queue) len() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.size
+}
+
+// close refuses further commits.
+func (q *queue) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	q.wake()
+}
+
+// wake tells wait that there is something to see.
+func (q *queue) wake() {
+	select {
+	case q.filled <- struct{}{}:
+	default:
+	}
+}

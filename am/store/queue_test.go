@@ -1,0 +1,102 @@
+package store
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// TestCallersTakeTurns: a caller with many decisions delays another by one of them.
+func TestCallersTakeTurns(t *testing.T) {
+	s := open(t, Options{})
+	busy, release := make(chan struct{}), make(chan struct{})
+	var order []string // written by the committer alone
+	var all sync.WaitGroup
+	wait := func(caller string, n int) {
+		all.Go(func() {
+			_ = s.CommitFor(context.Background(), caller, func(*View) (ChangeSet, error) {
+				order = append(order, caller)
+				return ChangeSet{}, errNo
+			})
+		})
+		for s.queue.len() != n {
+			time.Sleep(10 * time.Microsecond)
+		}
+	}
+	all.Go(func() {
+		_ = s.Commit(context.Background(), func(*View) (ChangeSet, error) { close(busy); <-release; return ChangeSet{}, errNo })
+	})
+	<-busy
+	for i := range 5 {
+		wait("alice", i+1)
+	}
+	wait("bob", 6)
+	wait("", 7)
+	close(release)
+	all.Wait()
+	if want := []string{"alice", "bob", "", "alice", "alice", "alice", "alice"}; !slices.Equal(order, want) {
+		t.Errorf("decisions ran in the order %q, want %q", order, want)
+	}
+}
+
+// TestLongGroupIsDivided: decisions that take long do not share a write, so that who
+// came first need not wait for the last.
+func TestLongGroupIsDivided(t *testing.T) {
+	for _, c := range []struct {
+		rule   string
+		time   time.Duration
+		writes int32
+	}{{"quick decisions", time.Hour, 1}, {"slow decisions", time.Nanosecond, 4}} {
+		var writes atomic.Int32
+		s := open(t, Options{GroupTime: c.time, Fault: func() error { writes.Add(1); return nil }})
+		answers := together(t, s, context.Background(), put(sliver("a", "s", 1)), put(sliver("b", "s", 1)), put(sliver("c", "s", 1)), put(sliver("d", "s", 1)))
+		for i, err := range answers {
+			if err != nil {
+				t.Errorf("%s: decision %d: %v", c.rule, i, err)
+			}
+		}
+		if n := writes.Load(); n != c.writes {
+			t.Errorf("%s: four took %d writes, want %d", c.rule, n, c.writes)
+		}
+		if s.LongestDecision() <= 0 {
+			t.Errorf("%s: the longest took no time", c.rule)
+		}
+	}
+}
+
+// TestSlowCallersAnswerForThemselves: the next decision of a caller whose last one took
+// long does not share a write with others, so that they do not wait for it.
+func TestSlowCallersAnswerForThemselves(t *testing.T) {
+	var writes atomic.Int32
+	s := open(t, Options{GroupTime: 20 * time.Millisecond, Fault: func() error { writes.Add(1); return nil }})
+	busy, release := make(chan struct{}), make(chan struct{})
+	var all sync.WaitGroup
+	commit := func(caller string, d Decision) {
+		all.Go(func() {
+			if err := s.CommitFor(context.Background(), caller, d); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	commit("alice", func(v *View) (ChangeSet, error) {
+		close(busy)
+		<-release
+		time.Sleep(30 * time.Millisecond) // it is slow
+		return put(sliver("a", "s", 1))(v)
+	})
+	<-busy
+	for i, caller := range []string{"bob", "alice"} {
+		commit(caller, put(sliver(caller, "s", 1)))
+		for s.queue.len() != i+1 {
+			time.Sleep(10 * time.Microsecond)
+		}
+	}
+	close(release)
+	all.Wait()
+	if n := writes.Load(); n != 3 {
+		t.Errorf("three decisions took %d writes, want 3", n)
+	}
+}
