@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"patchbay/am/fileowner"
 )
 
 // socketName is the socket, beside the configuration, by which providers ask
@@ -42,7 +44,12 @@ const quietTime = time.Minute
 // listenSocket listens at path, in place of what a server that is gone has
 // left there. It takes nothing from one that still answers, and nothing that is
 // no socket.
-func listenSocket(path string, log *slog.Logger) (*adminSocket, error) {
+func listenSocket(path string, log *slog.Logger) (s *adminSocket, err error) {
+	err = fileowner.As(filepath.Dir(path), func() (err error) { s, err = makeSocket(path, log); return err })
+	return s, err
+}
+
+func makeSocket(path string, log *slog.Logger) (*adminSocket, error) {
 	if info, err := os.Lstat(path); err == nil && info.Mode().Type() != fs.ModeSocket {
 		return nil, fmt.Errorf("%s is there and no socket; move it away", path)
 	}

@@ -85,9 +85,12 @@ func TestProvidersGetManifests(t *testing.T) {
 		t.Errorf("the admin listener gives manifests to everybody on this host: %d", code)
 	}
 
-	// A second server, with another state or the same, leaves it alone.
+	// A second server in the folder, with a state and providers of its own, leaves it alone.
+	if err := os.CopyFS(filepath.Join(dir, "more"), os.DirFS(filepath.Join(dir, "providers"))); err != nil {
+		t.Fatal(err)
+	}
 	other := filepath.Join(dir, "other.yaml")
-	if err := os.WriteFile(other, []byte(readFile(t, filepath.Join(dir, "patchbay.yaml"))+"\nstate: other.db\naudit: other.log\n"), 0o644); err != nil {
+	if err := os.WriteFile(other, []byte(readFile(t, filepath.Join(dir, "patchbay.yaml"))+"\nproviders: more\nstate: other.db\naudit: other.log\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	second := serve(t, other, "--listen", "127.0.0.1:0")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"patchbay/am/fileowner"
 	"patchbay/am/store"
 )
 
@@ -44,7 +45,7 @@ func (o *backupOptions) Run(ctx context.Context, c console) (err error) {
 	if err != nil {
 		return err
 	}
-	folder := ""
+	folder := os.TempDir()
 	if o.file != "-" {
 		folder = filepath.Dir(o.file)
 		if err := o.admit(config); err != nil {
@@ -52,7 +53,8 @@ func (o *backupOptions) Run(ctx context.Context, c console) (err error) {
 		}
 	}
 	removeUnfinished(folder, c.err)
-	f, err := newBackup(folder)
+	var f *os.File
+	err = fileowner.As(folder, func() (err error) { f, err = newBackup(folder); return err })
 	if err != nil {
 		return fmt.Errorf("cannot make the backup: %w; name a file in a folder that can be written", err)
 	}
@@ -69,7 +71,7 @@ func (o *backupOptions) Run(ctx context.Context, c console) (err error) {
 		fmt.Fprintln(c.err, backupLine(report)+".")
 		return nil
 	}
-	if err := o.settle(f.Name()); err != nil {
+	if err := fileowner.As(folder, func() error { return o.settle(f.Name()) }); err != nil {
 		return err
 	}
 	fmt.Fprintf(c.out, "%s, in %s.\n", backupLine(report), o.file)

@@ -7,14 +7,16 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"patchbay/am/fileowner"
 )
 
 // unfinished is how the names of backups begin that are being made.
 const unfinished = "patchbay-backup-unfinished-"
 
-// newBackup makes the file of a backup in a folder; "" is that for temporary files.
-// While it is open a lock tells others that it is being made. The lock is a shared
-// one, for the look at what was written takes one, too.
+// newBackup makes the file of a backup in a folder. While it is open a lock tells
+// others that it is being made. The lock is a shared one, for the look at what was
+// written takes one, too.
 func newBackup(folder string) (*os.File, error) {
 	for {
 		f, err := os.CreateTemp(folder, unfinished+"*")
@@ -33,9 +35,6 @@ func newBackup(folder string) (*os.File, error) {
 // removeUnfinished removes from a folder what backups of this user have left that were
 // killed, and tells of it.
 func removeUnfinished(folder string, told io.Writer) {
-	if folder == "" {
-		folder = os.TempDir()
-	}
 	entries, err := os.ReadDir(folder)
 	if err != nil {
 		return // a backup cannot be made there, and says so
@@ -62,7 +61,13 @@ func removeUnlocked(name string) bool {
 	if err != nil || !info.Mode().IsRegular() {
 		return false
 	}
-	if s, ok := info.Sys().(*syscall.Stat_t); !ok || int(s.Uid) != os.Geteuid() {
+	user := os.Geteuid()
+	if owner, _, ok, err := fileowner.Other(filepath.Dir(name)); err != nil {
+		return false
+	} else if ok {
+		user = owner
+	}
+	if s, ok := info.Sys().(*syscall.Stat_t); !ok || int(s.Uid) != user {
 		return false
 	}
 	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil && isAt(f, name) && os.Remove(name) == nil

@@ -160,7 +160,7 @@ func (o *callOptions) Run(ctx context.Context, c console) error {
 	}
 	reply, err := am.Call(ctx, o.method, params...)
 	if o.Raw {
-		c.out.Write(answer.body.Bytes())
+		io.WriteString(c.out, shownOn(c.out, answer.body.String()))
 	}
 	if err != nil {
 		return o.explain(err, me)
@@ -220,21 +220,20 @@ func (o *callOptions) show(c console, reply client.Reply) error {
 	tables := c.out
 	switch {
 	case o.Output == "-":
-		document := answer{rspec: shown.rspec}
-		if toTerminal(c.out) {
-			document.rspec = printable(document.rspec)
-		}
-		document.print(c.out)
+		answer{rspec: shownOn(c.out, shown.rspec)}.print(c.out)
 		tables, shown.rspec = c.err, ""
 	case o.Output != "" && shown.rspec != "":
-		if err := os.WriteFile(o.Output, []byte(shown.rspec), 0o644); err != nil {
+		f, err := openOutput(o.Output, os.O_TRUNC)
+		if err == nil {
+			_, err = f.WriteString(shown.rspec)
+			err = errors.Join(err, f.Close())
+		}
+		if err != nil {
 			return fmt.Errorf("cannot write the RSpec: %w", err)
 		}
 		shown.rspec = ""
 	}
-	if toTerminal(c.out) {
-		shown.rspec = printable(shown.rspec)
-	}
+	shown.rspec = shownOn(c.out, shown.rspec)
 	shown.print(tables)
 	if reply.Code != am.Success {
 		return exitError(1)
@@ -298,8 +297,16 @@ func readInput(name string) ([]byte, error) {
 	return text, orPiped(err)
 }
 
-// toTerminal tells whether a person's terminal would obey what is written; a
-// file or a pipe gets documents byte for byte.
+// shownOn is a document as w gets it: a terminal without what it would obey, a
+// file or a pipe byte for byte.
+func shownOn(w io.Writer, document string) string {
+	if toTerminal(w) {
+		return printable(document)
+	}
+	return document
+}
+
+// toTerminal tells whether w is a terminal.
 func toTerminal(w io.Writer) bool {
 	f, ok := fileOf(w)
 	if !ok {

@@ -106,6 +106,20 @@ func TestCheckExplains(t *testing.T) {
 		_, out := tell(t, "check", "--config", dir, file)
 		has(t, out, "request.xml: it is empty")
 	})
+	t.Run("SlowProvider", func(t *testing.T) {
+		real := filepath.Join(dir, "providers", "simulated.prov")
+		text := readFile(t, real)
+		script := "#!/bin/sh\n[ $1 = ral_action=get ] && sleep 1.6\n" + strings.TrimPrefix(text, "#!/bin/sh\n")
+		if err := os.WriteFile(real, []byte(script), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		defer os.WriteFile(real, []byte(text), 0o755)
+		code, out := tell(t, "check", "--config", dir)
+		if code != 0 {
+			t.Errorf("exit status %d", code)
+		}
+		has(t, out, "note     "+real+": slow: get took ")
+	})
 	t.Run("KeyForEverybody", func(t *testing.T) {
 		file := filepath.Join(dir, "server-rsa-key.pem")
 		os.Chmod(file, 0o644)

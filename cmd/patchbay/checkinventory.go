@@ -72,7 +72,7 @@ func (c *Config) reloadMeans(ctx context.Context, inv *inventory.Inventory, usab
 	} else if !has {
 		return r, false, fs.ErrNotExist
 	}
-	st, err := c.openState()
+	st, err := c.lookAtState()
 	if err != nil {
 		return r, false, err
 	}

@@ -215,6 +215,9 @@ func sayAmount(a policy.Amount) string {
 	if a.Cores > 0 {
 		text += " with " + plural(int(a.Cores), "core")
 	}
+	if a.Disk > 0 {
+		text += fmt.Sprintf(" and %.4gG of disk", float64(a.Disk)/1024)
+	}
 	return text
 }
 
@@ -224,7 +227,7 @@ func (c *Config) heldBy(ctx context.Context, user, slice urn.URN) (h policy.Held
 	if err = askSite(ctx, c, "/held?"+q.Encode(), &h); !errors.Is(err, errNotServed) {
 		return h, err
 	}
-	s, err := c.openState()
+	s, err := c.lookAtState()
 	if err != nil {
 		return h, err
 	}

@@ -25,6 +25,9 @@ import (
 // soon is how long before its end a certificate is warned about.
 const soon = 30 * 24 * time.Hour
 
+// slowGet is how long a get may take without a remark.
+const slowGet = time.Second
+
 // site checks a configuration and all it names.
 func (k *checker) site(ctx context.Context, file string) {
 	c, err := ReadConfig(file)
@@ -150,7 +153,9 @@ func (k *checker) providers(ctx context.Context, dir string, inv *inventory.Inve
 func (k *checker) provider(ctx context.Context, p *provider.Provider) {
 	const remedy = "run it by hand, as PROVIDER.md says"
 	name := "check-" + strings.ToLower(rand.Text())
+	begun := time.Now()
 	answer, err := p.Get(ctx, []string{name})
+	took := time.Since(begun)
 	if err != nil {
 		k.bad(p.Path, "get fails: %s; %s; what it wrote to standard error stands above", detail(err), remedy)
 		return
@@ -166,6 +171,9 @@ func (k *checker) provider(ctx context.Context, p *provider.Provider) {
 		return
 	}
 	k.good(p.Path, "provider %s of type %s, %s; get works", p.Name, p.Type, plural(len(p.Attributes), "attribute"))
+	if took > slowGet {
+		k.note(p.Path, "slow: get took %v; a change of a node takes several, and users wait for it", took.Round(100*time.Millisecond))
+	}
 }
 
 // detail is an error as an operator needs it: for experimenters, a provider's

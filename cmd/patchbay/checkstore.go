@@ -33,6 +33,9 @@ func (k *checker) store(ctx context.Context, c *Config) {
 		k.bad(c.State, "%v", err)
 		return
 	}
+	if report.Copy != "" {
+		k.bad(c.State, "%v", c.copied(errors.New(report.Copy)))
+	}
 	for _, p := range report.Problems {
 		k.bad(c.State, "%s; restore a backup, or report this", p)
 	}

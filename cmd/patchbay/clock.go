@@ -81,7 +81,11 @@ func (o *clockOptions) look(config *Config) (a clockAnswer, err error) {
 		return a, err
 	}
 	if has {
-		s, err := config.openState() // so nobody serves it
+		open := config.lookAtState
+		if o.Believe {
+			open = config.openState
+		}
+		s, err := open() // so nobody serves it
 		if err != nil {
 			return a, err
 		}

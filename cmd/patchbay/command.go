@@ -79,6 +79,7 @@ func run(ctx context.Context, args []string, c console) int {
 		{"undrain COMPONENT …", "Let new work come to components again", undrainLong, &drainOptions{lift: true}},
 		{"thaw [SLICE]", "Lift the shutdown of a slice", thawLong, &thawOptions{}},
 		{"backup FILE", "Write what a site has promised into a file", backupLong, &backupOptions{}},
+		{"move", "Make a copy of a site the site", moveLong, &moveOptions{}},
 		{"restore FILE", "Put a backup in the place of what a site has promised", restoreLong, &restoreOptions{}},
 		{"who ADDRESS[:PORT] [FILE …]", "Answer whose an address was at some time", whoLong, &whoOptions{}},
 		{"version", "Print the version", "", &versionOptions{}},
@@ -133,7 +134,7 @@ func report(err error, c console) int {
 	if code, ok := errors.AsType[exitError](err); ok {
 		return int(code)
 	}
-	fmt.Fprintf(c.err, "patchbay: %v\n", err)
+	fmt.Fprintf(c.err, "patchbay: %s\n", printable(err.Error())) // an aggregate's words may be in it
 	if _, ok := errors.AsType[*usageError](err); ok {
 		return 2
 	}

@@ -106,6 +106,8 @@ type Config struct {
 	StopTimeout time.Duration `mapstructure:"stop_timeout"`
 
 	origin origin
+	// readOnly opens the store to look at it only.
+	readOnly bool
 }
 
 // Values of ServicesFailure.
@@ -300,6 +302,7 @@ func (c *Config) Validate() error {
 	for key, n := range map[string]int64{
 		"max_body": l.MaxBody, "max_bodies": l.MaxBodies, "max_calls": int64(l.MaxCalls), "max_header": int64(l.MaxHeader),
 		"max_answers": l.MaxAnswers, "max_calls_per_caller": int64(l.MaxCallsPerCaller),
+		"max_changes_burst": int64(l.MaxChangesBurst), "max_changes_per_minute": int64(l.MaxChangesPerMinute),
 		"max_connections": int64(l.MaxConnections), "max_connections_per_address": int64(l.MaxConnectionsPerAddress),
 		"max_connections_per_certificate": int64(l.MaxConnectionsPerCertificate),
 		"handshake_timeout":               int64(l.HandshakeTimeout), "stall_timeout": int64(l.StallTimeout),

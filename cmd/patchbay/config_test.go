@@ -111,6 +111,7 @@ func TestEnvironmentBeatsTheFile(t *testing.T) {
 // The new site's configuration shows every key, commented out where it has its
 // default: taken out of comments, it must say what the program does anyhow.
 func TestNewConfigShowsTheDefaults(t *testing.T) {
+	t.Setenv(envBurst, "600") // TestMain raises it
 	text := string(configText(&initOptions{Authority: "a.example.org", Listen: ":8443"}))
 	shown := regexp.MustCompile(`(?m)^# ( *[a-z0-9_]+:)`).ReplaceAllString(text, "$1")
 	got, err := parseConfig("/site/patchbay.yaml", []byte(shown))

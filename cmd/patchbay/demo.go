@@ -138,7 +138,7 @@ func (d *demo) open(ctx context.Context, dir string) (err error) {
 		return err
 	}
 	config.Admin = "127.0.0.1:0" // the next port may be somebody's
-	if d.log, err = os.Create(filepath.Join(d.dir, "serve.log")); err != nil {
+	if d.log, err = openOutput(filepath.Join(d.dir, "serve.log"), os.O_TRUNC); err != nil {
 		return err
 	}
 	s, err := openSite(ctx, config, config.Log.newLog(d.log))

@@ -6,7 +6,6 @@ import (
 	_ "embed" // the request
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -254,7 +253,7 @@ func (d *demo) draw(file, text string) error {
 	}
 	path := filepath.Join(d.dir, pictureName(file))
 	d.say("The picture: %s%s", path, d.until)
-	return errors.Join(os.WriteFile(filepath.Join(d.dir, file), []byte(text), 0o644), os.WriteFile(path, picture.Bytes(), 0o644))
+	return errors.Join(replaceFile(filepath.Join(d.dir, file), []byte(text), 0o644), replaceFile(path, picture.Bytes(), 0o644))
 }
 
 // callLine is the command to do a step by hand.

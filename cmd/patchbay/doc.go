@@ -8,6 +8,7 @@
 //	patchbay demo          see the whole life of an experiment
 //	patchbay check         explain what is wrong with a site or an RSpec
 //	patchbay draw FILE     draw an RSpec, in the terminal or as SVG
+//	patchbay move          make a copy of a site the site
 //	patchbay version       print the version
 //
 // A site is a folder:

@@ -2,6 +2,7 @@ package main
 
 import (
 	"net/http"
+	"strings"
 
 	"patchbay/am/operate"
 )
@@ -23,6 +24,15 @@ func (s *site) doors() map[string]http.Handler {
 		"GET /check-store": http.HandlerFunc(s.tellStore),
 	} {
 		doors[pattern] = bare(h)
+	}
+	if s.config.readOnly {
+		for pattern := range doors {
+			if strings.HasPrefix(pattern, http.MethodPost) {
+				doors[pattern] = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+					operate.Fail(w, &operate.RefusedError{Text: errReadOnly.Error()})
+				})
+			}
+		}
 	}
 	return doors
 }

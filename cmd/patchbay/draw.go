@@ -58,7 +58,7 @@ func (o *drawOptions) Run(_ context.Context, c console) error {
 	case "-":
 		return draw.SVG(c.out, p)
 	}
-	f, err := os.Create(o.SVG)
+	f, err := openOutput(o.SVG, os.O_TRUNC)
 	if err != nil {
 		return err
 	}

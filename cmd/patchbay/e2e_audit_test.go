@@ -2,9 +2,11 @@ package main
 
 import (
 	"bufio"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -60,19 +62,31 @@ func (s *served) insider(name string) *insider {
 	return in
 }
 
-// auditLines are those of the site's audit.
+// auditLines are those of the site's audit, and of what was moved away from it.
 func (s *served) auditLines() (all []audit.Line) {
 	s.t.Helper()
-	f, err := os.Open(filepath.Join(s.dir, "audit.log"))
+	files, err := audit.Files(filepath.Join(s.dir, "audit.log"))
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	defer f.Close()
-	for in := bufio.NewScanner(f); in.Scan(); {
-		var l audit.Line
-		if json.Unmarshal(in.Bytes(), &l) == nil { // else it was cut off by a crash
-			all = append(all, l)
+	for _, name := range files {
+		f, err := os.Open(name)
+		if err != nil {
+			s.t.Fatal(err)
 		}
+		var text io.Reader = f
+		if filepath.Ext(name) == ".gz" {
+			if text, err = gzip.NewReader(f); err != nil {
+				s.t.Fatal(err)
+			}
+		}
+		for in := bufio.NewScanner(text); in.Scan(); {
+			var l audit.Line
+			if json.Unmarshal(in.Bytes(), &l) == nil { // else it was cut off by a crash
+				all = append(all, l)
+			}
+		}
+		f.Close()
 	}
 	return all
 }
@@ -98,6 +112,11 @@ func TestAuditAfterCrashes(t *testing.T) {
 				for ctx.Err() == nil {
 					if _, r, err := in.Allocate(ctx, in.sliceURN, in.forSlice(), soakRequest, client.Options{}); err == nil && r.Code == am.Success {
 						done.Add(1)
+					}
+					for range 3 { // the journal joins them
+						if _, r, err := in.Renew(ctx, []string{in.sliceURN}, in.forSlice(), time.Now().Add(time.Hour), client.Options{}); err == nil && r.Code == am.Success {
+							done.Add(1)
+						}
 					}
 					if _, r, err := in.Delete(ctx, []string{in.sliceURN}, in.forSlice(), client.Options{}); err == nil && r.Code == am.Success {
 						done.Add(1)
@@ -136,17 +155,20 @@ func TestAuditAfterCrashes(t *testing.T) {
 			}
 		}
 	}
-	entries := 0
+	entries, changes, joined := 0, 0, 0
 	err = state.Read(func(v *store.View) error {
 		return v.Journal(func(e am.JournalEntry) bool {
-			if entries++; lines[e.ID] != 1 {
+			entries++
+			changes += max(1, e.Times)
+			joined += max(0, e.Times-1)
+			if lines[e.ID] != 1 {
 				t.Errorf("%s of %s (%s) has %d lines", e.Event, e.Slice, e.ID, lines[e.ID])
 			}
 			return true
 		})
 	})
-	if err != nil || entries != len(lines) {
-		t.Errorf("%d entries of the journal, %d in the audit, %v", entries, len(lines), err)
+	if err != nil || changes != len(lines) || joined == 0 {
+		t.Errorf("the journal has %d entries of %d changes, %d of them joined; the audit has %d, %v", entries, changes, joined, len(lines), err)
 	}
 	if calls < done.Load() {
 		t.Errorf("clients were told of %d changes, the audit of %d", done.Load(), calls)

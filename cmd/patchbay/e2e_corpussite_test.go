@@ -69,6 +69,9 @@ func newCorpusSite(t *testing.T, requests []*corpusRequest) *corpusSite {
 		vlans = append(vlans, fmt.Sprintf("{name: %q, tag: %d}", name, i+2))
 	}
 	edit(t, inv, "shared_vlans: []", "shared_vlans: ["+strings.Join(vlans, ", ")+"]")
+	if err := os.WriteFile(filepath.Join(s.dir, policyName), []byte(samplePolicy), 0o644); err != nil { // one user has all nodes
+		t.Fatal(err)
+	}
 	edit(t, s.settings, "shared_vlans: []", "shared_vlans: ["+quotedList(shared)+"]")
 	edit(t, s.settings, "outbound: no", "outbound: yes")
 	edit(t, s.settings, "dns: []", "dns: ["+bottle.Names+"]")

@@ -46,8 +46,13 @@ var programs = sync.OnceValues(func() (string, error) {
 	return dir, nil
 })
 
+// envBurst sets limits.max_changes_burst.
+const envBurst = "PATCHBAY_LIMITS_MAX_CHANGES_BURST"
+
 func TestMain(m *testing.M) {
 	program = "patchbay" // not the name of the test
+	// Users of tests work faster than people do; sites that tests serve let them.
+	os.Setenv(envBurst, "1000000")
 	code := m.Run()
 	if dir, err := programs(); err == nil {
 		os.RemoveAll(dir)
@@ -444,6 +449,10 @@ func TestHangingNode(t *testing.T) {
 	}
 	if got := operational(hung.urn, hc); got != "geni_pending_allocation" {
 		t.Errorf("the hanging node is %s: it does not hang", got)
+	}
+	_, metrics := get(t, s.admin+"/metrics")
+	for _, action := range []string{"get", "set"} {
+		has(t, metrics, `patchbay_provider_call_seconds_count{action="`+action+`",provider="simulated"}`)
 	}
 	// A server that is killed takes the provider that hangs along.
 	s.kill()

@@ -48,6 +48,9 @@ func (s *site) gauges() []server.Gauge {
 		{Name: "store_broken", Help: "1 while the store promises nothing more, for it has met damage or a write in doubt; else 0.", Value: flag(func() bool {
 			return s.store.Err() != nil
 		})},
+		{Name: "decision_longest_seconds", Help: "Time of the longest decision since the start: all other changes of the site wait for it.", Value: func() float64 {
+			return s.store.LongestDecision().Seconds()
+		}},
 		{Name: "unpromised", Help: "What providers have although no sliver is there for it, by provider.", Label: "provider", Values: s.unpromised},
 		{Name: "tasks", Help: "Slivers that need work of their providers.", Value: count(func(v *store.View, one func()) error {
 			return v.Tasks(func(am.Task) bool { one(); return true })

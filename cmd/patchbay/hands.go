@@ -64,7 +64,7 @@ func (h hands) read(ctx context.Context, what string, w io.Writer, look func(*op
 
 // look looks into the files of a site that is not served.
 func (h hands) look(look func(*operate.Desk) error) error {
-	d, st, err := h.openDesk()
+	d, st, err := h.openDesk(h.config.lookAtState)
 	if err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func (h hands) act(ctx context.Context, what string, order any, do func(*operate
 	if err := tellSite(ctx, h.config, "/"+what, order, &done); !errors.Is(err, errNotServed) {
 		return done, true, err
 	}
-	d, st, err := h.openDesk()
+	d, st, err := h.openDesk(h.config.openState)
 	if err != nil {
 		return done, false, err
 	}
@@ -131,8 +131,9 @@ func (h hands) act(ctx context.Context, what string, order any, do func(*operate
 	return done, false, errors.Join(err, st.Close(), log.Close())
 }
 
-// openDesk makes a desk over the files of a site that is not served.
-func (h hands) openDesk() (*operate.Desk, *store.Store, error) {
+// openDesk makes a desk over the files of a site that is not served; open opens its
+// store.
+func (h hands) openDesk(open func() (*store.Store, error)) (*operate.Desk, *store.Store, error) {
 	c := h.config
 	inv, err := inventory.Load(c.Inventory, c.Authority)
 	if err != nil {
@@ -142,7 +143,7 @@ func (h hands) openDesk() (*operate.Desk, *store.Store, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	st, err := h.openStore()
+	st, err := h.openStore(open)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -150,11 +151,9 @@ func (h hands) openDesk() (*operate.Desk, *store.Store, error) {
 		Store: st, Inventory: func() *inventory.Inventory { return inv }, Plan: func() *maintenance.Plan { return plan },
 		AllocatedMax: c.Leases.AllocatedMax, ProvisionedMax: c.Leases.ProvisionedMax,
 		Manifest: func(slice urn.URN) ([]byte, error) {
-			reading := c.reading(inv)
-			reading.Stored, reading.Judge = true, false
 			return service.New(service.Config{
 				Store: st, Index: binder.NewIndex(inv), GeneratedBy: "patchbay " + softwareVersion(),
-				ASCIIManifests: c.ASCIIManifests, ManifestExtensions: c.ManifestExtensions, Reading: reading,
+				ASCIIManifests: c.ASCIIManifests, ManifestExtensions: c.ManifestExtensions, Reading: c.reading(inv),
 			}).Inspect(slice)
 		},
 	}), st, nil
@@ -164,16 +163,16 @@ func (h hands) openDesk() (*operate.Desk, *store.Store, error) {
 var errNeverServed = errors.New("the site has no store yet; it gets one when it is served first")
 
 // openStore opens what there is; it makes nothing new.
-func (h hands) openStore() (*store.Store, error) {
+func (h hands) openStore(open func() (*store.Store, error)) (*store.Store, error) {
 	if h.backup != "" {
-		return store.Open(h.backup, store.Options{Site: h.config.Authority})
+		return store.Open(h.backup, store.Options{Site: h.config.Authority, ReadOnly: errReadOnly})
 	}
 	if has, err := h.config.hasState(); err != nil {
 		return nil, err
 	} else if !has {
 		return nil, fmt.Errorf("there is no %s: %w", h.config.State, errNeverServed)
 	}
-	return h.config.openState()
+	return open()
 }
 
 // rows calls f with each row of a list.

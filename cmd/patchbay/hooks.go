@@ -155,7 +155,11 @@ func (c *Config) hooks() []hook.Hook {
 // storeOptions are what every program opens the site's store with, so that hooks
 // hear of what any of them changes; now is the site's clock.
 func (c *Config) storeOptions(now func() time.Time) store.Options {
-	return store.Options{Site: c.Authority, Now: now, Outbox: hook.Outbox(c.Authority, c.hooks())}
+	o := store.Options{Site: c.Authority, Now: now, Outbox: hook.Outbox(c.Authority, c.hooks())}
+	if c.readOnly {
+		o.ReadOnly = errReadOnly
+	}
+	return o
 }
 
 // openHooks has what the store posts delivered, once the site is served.

@@ -81,11 +81,11 @@ func (o *importOptions) Run(_ context.Context, c console) error {
 }
 
 func (o *importOptions) write(text []byte) error {
-	flags := os.O_WRONLY | os.O_CREATE | os.O_EXCL
+	flags := os.O_EXCL
 	if o.Force {
-		flags = os.O_WRONLY | os.O_CREATE | os.O_TRUNC
+		flags = os.O_TRUNC
 	}
-	f, err := os.OpenFile(o.Out, flags, 0o644)
+	f, err := openOutput(o.Out, flags)
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%s is there already; name another file, or say --force to write over it", o.Out)
 	}

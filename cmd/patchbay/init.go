@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"patchbay/am/fileowner"
 	"patchbay/am/urn"
 	"patchbay/credentials/trial"
 )
@@ -136,7 +137,7 @@ func (o *initOptions) Run(ctx context.Context, c console) error {
 	}
 	file := filepath.Join(dir, configName)
 	fmt.Fprintf(c.out, initDone, o.Authority, dir, offer.inventory, o.Provider, offer.request, note+o.clientsAt(ctx),
-		offer.start(dir, commandAt(file, "serve")), commandAt(file, "user", "ann"), commandAt(file, "slice", "first", "--owner", "ann"))
+		offer.start(dir, commandAt(file, "serve")), commandAt(file, "user", "ann"), commandAt(file, "slice", "first", "--owner", "ann"), offer.policy)
 	return nil
 }
 
@@ -144,7 +145,7 @@ const initDone = `Made the site %[1]s in %[2]s:
 
   patchbay.yaml     its configuration
   inventory.yaml    what it offers: %[3]s
-  policy.yaml       who may have what of it: now everybody everything
+  policy.yaml       who may have what of it: %[10]s
   trusted/          whose users may come: now those of authority/
   providers/        who makes slivers: %[4]s
   server-*.pem      the server's certificates and keys
@@ -214,6 +215,9 @@ func (o *initOptions) write(ctx context.Context, dir string, offer []siteFile, n
 	hosts, ips := names(ctx, host, listen)
 	manager := urn.URN{Authority: o.Authority, Type: urn.Authority, Name: "cm"}
 
+	if err := os.MkdirAll(dir, 0o700); err != nil { // a new one belongs to whoever makes the site
+		return err
+	}
 	authority, err := trial.Create(filepath.Join(dir, authorityDir), o.Authority, now)
 	if err != nil {
 		return err
@@ -229,7 +233,6 @@ func (o *initOptions) write(ctx context.Context, dir string, offer []siteFile, n
 			siteFile{"server-" + kind + ".pem", certificate, 0o644},
 			siteFile{"server-" + kind + "-key.pem", key, 0o600})
 	}
-	files = append(files, siteFile{policyName, samplePolicy, 0o644})
 	return writeFiles(dir, append(files, siteFile{configName, configText(o), 0o644}))
 }
 
@@ -243,11 +246,7 @@ type siteFile struct {
 // writeFiles writes files below dir, replacing each as a whole.
 func writeFiles(dir string, files []siteFile) error {
 	for _, f := range files {
-		path := filepath.Join(dir, f.name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return err
-		}
-		if err := replaceFile(path, f.content, f.mode); err != nil {
+		if err := replaceFile(filepath.Join(dir, f.name), f.content, f.mode); err != nil {
 			return err
 		}
 	}
@@ -255,16 +254,31 @@ func writeFiles(dir string, files []siteFile) error {
 }
 
 // replaceFile puts content where readers see either the old or the new, and
-// strangers never a key.
+// strangers never a key. It makes the folder.
 func replaceFile(path string, content []byte, mode fs.FileMode) error {
-	t, err := os.CreateTemp(filepath.Dir(path), ".new-*") // mode 0600
-	if err != nil {
+	dir := filepath.Dir(path)
+	return fileowner.As(dir, func() error {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+		t, err := os.CreateTemp(dir, ".new-*") // mode 0600
+		if err != nil {
+			return err
+		}
+		defer os.Remove(t.Name())
+		_, err = t.Write(content)
+		if err = errors.Join(err, t.Chmod(mode), t.Close()); err != nil {
+			return err
+		}
+		return os.Rename(t.Name(), path)
+	})
+}
+
+// openOutput opens a file that the user named, to write into it.
+func openOutput(name string, flags int) (f *os.File, err error) {
+	err = fileowner.As(filepath.Dir(name), func() (err error) {
+		f, err = os.OpenFile(name, os.O_WRONLY|os.O_CREATE|flags, 0o644)
 		return err
-	}
-	defer os.Remove(t.Name())
-	_, err = t.Write(content)
-	if err = errors.Join(err, t.Chmod(mode), t.Close()); err != nil {
-		return err
-	}
-	return os.Rename(t.Name(), path)
+	})
+	return f, err
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"io/fs"
 	"net/netip"
 	"os"
@@ -9,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"patchbay/am/policy"
+	"patchbay/am/urn"
 	"patchbay/inventory"
 	"patchbay/inventory/local"
 )
@@ -22,6 +25,45 @@ func madeLocal(t testing.TB, args ...string) (dir, out string) {
 		t.Fatalf("init: %d\n%s", code, out)
 	}
 	return dir, out
+}
+
+// TestInitLocalLeavesOthersTheirPart finds rules in force in a new site: no user may
+// have all places of the host, or all that the inventory says of its disk.
+func TestInitLocalLeavesOthersTheirPart(t *testing.T) {
+	dir, out := madeLocal(t)
+	inv, err := inventory.Load(filepath.Join(dir, "inventory.yaml"), "Testbed-of-Ours.example.org")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules, err := policy.Load(filepath.Join(dir, policyName), policySite(inv))
+	if err != nil || len(rules.Remarks()) > 0 {
+		t.Fatalf("policy: %v, %v", err, rules.Remarks())
+	}
+	alice := urn.MustParse("urn:publicid:IDN+Testbed-of-Ours.example.org+user+alice")
+	permit := policy.New(rules).For(alice, urn.MustParse("urn:publicid:IDN+Testbed-of-Ours.example.org+slice+first"))
+	all, one := inv.Components[0].Capacity, inv.Components[0].SliverTypes[0].Needs
+	if err := errors.Join(permit.Nodes(10), permit.Disk(10*one.Disk)); err != nil {
+		t.Errorf("ten nodes: %v", err)
+	}
+	if permit.Nodes(int(all.Slots/2+1)) == nil {
+		t.Errorf("one user may have more than half of %d places", all.Slots)
+	}
+	if permit.Disk(max(all.Disk, 10*one.Disk)+1) == nil {
+		t.Errorf("one user may have %dM of disk", all.Disk+1)
+	}
+	// The rules that are there as comments stand before it, once their signs are gone.
+	text, err := os.ReadFile(filepath.Join(dir, policyName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, list, _ := strings.Cut(string(text), "\nrules:\n")
+	list = strings.ReplaceAll(strings.ReplaceAll("\n"+list, "\n# ", "\n"), "[vm]", "[container]")
+	if rules, err := policy.Parse([]byte(head+"\nrules:"+list), "policy.yaml", policySite(inv)); err != nil || rules.Len() != 3 {
+		t.Errorf("with all rules: %d, %v", rules.Len(), err)
+	}
+	if words := "now each user "; !strings.Contains(out, words) {
+		t.Errorf("init does not say %q:\n%s", words, out)
+	}
 }
 
 func TestInitLocal(t *testing.T) {

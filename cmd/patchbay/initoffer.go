@@ -24,7 +24,7 @@ import (
 //go:embed request.xml
 var sampleRequest []byte
 
-// samplePolicy has no rules, but says how to write them.
+// samplePolicy has no rules, but says how to write them; localPolicy has one.
 //
 //go:embed policy.yaml
 var samplePolicy []byte
@@ -37,8 +37,8 @@ const (
 
 // offer is what a new site has for experimenters.
 type offer struct {
-	files              []siteFile
-	inventory, request string // in words
+	files                      []siteFile
+	inventory, request, policy string // in words
 	// start is how to get nodes and to serve the site in dir with the command serve.
 	start func(dir, serve string) string
 }
@@ -53,10 +53,12 @@ func (o *initOptions) offer(ctx context.Context, helper string) (offer, error) {
 		files: []siteFile{
 			{requestName, sampleRequest, 0o644},
 			{inventoryName, inventory.SimulatedText(o.Authority), 0o644},
+			{policyName, samplePolicy, 0o644},
 			{filepath.Join(providersDir, "simulated.prov"), simulated.Script(helper, simulatedName), 0o755},
 			{filepath.Join(providersDir, "simulated.yaml"), simulated.SettingsFor("sim." + topAuthority(o.Authority)), 0o644},
 		},
 		inventory: "20 nodes, 4 shared hosts",
+		policy:    "now everybody everything",
 		request:   "a machine and a virtual one",
 		start:     func(_, serve string) string { return "Next:\n  " + serve + "\nand in another terminal:\n" },
 	}, nil
@@ -94,10 +96,12 @@ func (o *initOptions) localOffer(ctx context.Context, helper string) (offer, err
 		files: []siteFile{
 			{requestName, []byte(localRequest), 0o644},
 			{inventoryName, inventory.LocalText(o.Authority, host), 0o644},
+			{policyName, localPolicy(host), 0o644},
 			{filepath.Join(providersDir, localName+provider.Suffix), local.Script(helper, localName), 0o755},
 			{filepath.Join(providersDir, localName+".yaml"), local.SettingsFor(site), 0o644},
 		},
 		inventory: "containers of this host, " + host.Name,
+		policy:    fmt.Sprintf("now each user %d nodes and %dG of disk\n                    at one time; change the rule everybody there", host.ShareNodes(), host.Share()>>30),
 		request:   "two nodes",
 		start: func(dir, serve string) string {
 			t := testbed{program: helper, settings: filepath.Join(dir, providersDir, localName+".yaml")}
@@ -109,6 +113,24 @@ func (o *initOptions) localOffer(ctx context.Context, helper string) (offer, err
 		},
 	}, nil
 }
+
+// localPolicy is samplePolicy with one rule in force, by which no user takes all of
+// a host from the others.
+func localPolicy(host inventory.Host) []byte {
+	const end = "# otherwise: refuse"
+	text := strings.Replace(string(samplePolicy), "\n# rules:\n", "\nrules:\n", 1)
+	rule := fmt.Sprintf(everybody, host.ShareNodes(), host.Share()>>30)
+	return []byte(strings.Replace(text, end, rule+end, 1))
+}
+
+const everybody = `  # In force: nobody has more than half of the places of this host, and three
+  # quarters of the disk that was free (ten nodes' where that is more); a container
+  # takes 4G of it. Change the numbers as you like; with no rule left, put a sign before the line rules:, too.
+  - name: everybody
+    nodes: {user: %d}
+    disk: {user: %dG}
+#
+`
 
 const startAsUser = `See whether this host can run nodes:
   %[1]s

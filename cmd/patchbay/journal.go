@@ -55,6 +55,10 @@ func (o *journalOptions) Run(ctx context.Context, c console) error {
 		if o.Wide {
 			cells = append(cells, t.name(e.Speaker), e.Remote, e.Request, e.ID)
 		}
-		t.row(append(cells, t.cut(e.Text, 60))...)
+		text := t.cut(e.Text, 60)
+		if e.Times > 1 {
+			text += fmt.Sprintf(", %d times since %s", e.Times, moment(e.Since))
+		}
+		t.row(append(cells, text)...)
 	})
 }

@@ -45,10 +45,6 @@ func (o *manifestOptions) Run(ctx context.Context, c console) error {
 	if err != nil {
 		return err
 	}
-	text := manifest.String()
-	if toTerminal(c.out) {
-		text = printable(text)
-	}
-	_, err = io.WriteString(c.out, text)
+	_, err = io.WriteString(c.out, shownOn(c.out, manifest.String()))
 	return err
 }

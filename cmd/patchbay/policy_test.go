@@ -96,7 +96,7 @@ func TestPolicyAsAnOperatorSeesIt(t *testing.T) {
 	if code, out := call("Allocate", request); code != 0 {
 		t.Fatal(out)
 	}
-	explains([]string{"--user", "ann", "--slice", "first"}, "at most 3 nodes a user", "held now: by the user 2 nodes with 1 core, in the slice 2 nodes with 1 core, in its project 2 nodes with 1 core")
+	explains([]string{"--user", "ann", "--slice", "first"}, "at most 3 nodes a user", "held now: by the user 2 nodes with 1 core and 16G of disk, in the slice 2 nodes with 1 core and 16G of disk, in its project 2 nodes with 1 core and 16G of disk")
 
 	// What is held is known again after a restart, and refused beyond the limit.
 	if code := s.stop(); code != 0 {

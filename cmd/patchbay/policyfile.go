@@ -52,6 +52,9 @@ func policySite(inv *inventory.Inventory) policy.Site {
 		if t.Needs.Cores > 0 {
 			s.Cores = append(s.Cores, t.Name)
 		}
+		if t.Needs.Disk > 0 {
+			s.Disk = append(s.Disk, t.Name)
+		}
 	}
 	return s
 }

@@ -11,10 +11,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
 	"patchbay/am/probe"
+	"patchbay/am/server"
 	"patchbay/am/work"
 	"patchbay/inventory"
 	"patchbay/inventory/nearest"
@@ -26,8 +28,9 @@ import (
 type providerSet struct {
 	dir     string
 	log     *slog.Logger
-	opening sync.Mutex // held while a provider is opened, which may take a while
-	mu      sync.Mutex // guards found
+	calls   *server.Durations // how long they take
+	opening sync.Mutex        // held while a provider is opened, which may take a while
+	mu      sync.Mutex        // guards found
 	found   map[string]*provider.Provider
 }
 
@@ -42,10 +45,17 @@ func loadProviders(dir string, inv *inventory.Inventory, inventoryFile string, l
 	for _, p := range problems {
 		log.Warn("a provider is passed over", "error", p)
 	}
+	s := &providerSet{dir: dir, log: log, found: found, calls: server.NewDurations("provider_call_seconds", "How long calls of providers take, those that were not given up.", "provider", "action")}
 	for _, p := range found {
-		p.Log = log
+		s.watch(p)
 	}
-	return &providerSet{dir: dir, log: log, found: found}, nil
+	return s, nil
+}
+
+// watch has a provider log, and its calls counted.
+func (s *providerSet) watch(p *provider.Provider) {
+	p.Log = s.log
+	p.Took = func(action string, took time.Duration) { s.calls.Observe(took, p.Name, action) }
 }
 
 // require opens the providers that an inventory names and that are not open yet. The
@@ -181,6 +191,7 @@ func (s *providerSet) open(name string) (*provider.Provider, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.watch(p)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.found[name] = p

@@ -279,8 +279,10 @@ func (s *site) meetInventory(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.aggregate.Remember(ctx); err != nil {
-		return err
+	if !s.config.readOnly {
+		if err := s.aggregate.Remember(ctx); err != nil {
+			return err
+		}
 	}
 	r := &reloadReport{File: s.config.Inventory}
 	inv := s.index.Inventory()

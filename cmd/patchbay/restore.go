@@ -93,7 +93,7 @@ func presentState(c *Config) (s *store.Store, broken, err error) {
 	if _, err := os.Lstat(c.State); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, nil
 	}
-	s, err = c.openState()
+	s, err = c.lookAtState()
 	switch {
 	case errors.Is(err, store.ErrLocked):
 		return nil, nil, fmt.Errorf("%w Stop it first", err)

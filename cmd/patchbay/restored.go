@@ -70,7 +70,7 @@ func (u *upkeep) tellHeld(was, now []*maintenance.Drain) {
 func restoredMark(c *Config) string { return c.State + ".restored" }
 
 func markRestored(c *Config) error {
-	return os.WriteFile(restoredMark(c), []byte("The store was restored; patchbay serve removes this when it knows what its providers have.\n"), 0o600)
+	return replaceFile(restoredMark(c), []byte("The store was restored; patchbay serve removes this when it knows what its providers have.\n"), 0o600)
 }
 
 // lockRestored has a restored site take no new work at its start.

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"sync"
 	"syscall"
 
@@ -22,15 +23,21 @@ accepted terms. SIGHUP reads them, the inventory and the server's certificates a
 and opens the audit again; patchbay reload takes over the inventory and tells what
 that means. A changed configuration needs a new start.
 
+A copy of a site is refused, as two servers would act on the same nodes: patchbay move
+makes it the site. With --read-only nothing is acted on: calls and commands that look
+are answered, all others are refused, and no file of the site is changed.
+
 One line on standard output tells the URL when calls are answered; the log goes
 to standard error.`
 
 type serveOptions struct {
-	site   siteFlag
-	Listen string
+	site     siteFlag
+	Listen   string
+	ReadOnly bool
 }
 
 func (o *serveOptions) AddFlags(fs *pflag.FlagSet) {
+	fs.BoolVar(&o.ReadOnly, "read-only", false, "only show what the site has promised, or a copy of it; change nothing")
 	o.site.AddFlags(fs)
 	fs.StringVar(&o.Listen, "listen", "", "address and port for clients, instead of the configured one; port 0 for any free one")
 }
@@ -52,6 +59,17 @@ func (o *serveOptions) Run(ctx context.Context, c console) error {
 	if o.Listen != "" {
 		config.Listen = o.Listen
 	}
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(memoryTarget)
+	}
+	if o.ReadOnly {
+		look, done, err := config.readOnlyCopy()
+		if err != nil {
+			return err
+		}
+		defer done()
+		config = look
+	}
 	log := config.Log.newLog(c.err)
 	hup := make(chan os.Signal, 1) // before it opens: one that came sooner would end the process
 	signal.Notify(hup, syscall.SIGHUP)
@@ -63,6 +81,10 @@ func (o *serveOptions) Run(ctx context.Context, c console) error {
 	fmt.Fprintln(c.out, s.announcement())
 	return s.run(ctx, hup)
 }
+
+// memoryTarget is from how many bytes on the garbage collector works harder, rather
+// than let the heap grow to twice what is in use. GOMEMLIMIT sets another.
+const memoryTarget = 320 << 20
 
 // announcement is the line that says where the site is; its third word is a URL
 // that works on this host.
@@ -80,16 +102,18 @@ func (s *site) announcement() string {
 // run serves and heeds SIGHUP, which hup tells, and changes of the trust folder until
 // ctx ends.
 func (s *site) run(ctx context.Context, hup <-chan os.Signal) error {
-	s.log.Info("serving", "authority", s.config.Authority, "url", s.PublicURL, "version", softwareVersion(),
+	s.log.Info("serving", "authority", s.config.Authority, "url", s.PublicURL, "version", softwareVersion(), "read_only", s.config.readOnly,
 		slog.Int("anchors", len(s.anchors.Load().List())), "pid", os.Getpid())
 	watching, stop := context.WithCancel(ctx)
 	var watchers sync.WaitGroup
 	watchers.Go(func() { s.watchTrust(watching) })
 	watchers.Go(func() { s.upkeep.watch(watching) })
 	watchers.Go(func() { s.policy.watch(watching) })
-	watchers.Go(func() { s.pruneJournal(watching) })
-	watchers.Go(func() { s.openRestored(watching) })
-	watchers.Go(func() { s.watchTestbeds(watching) })
+	if !s.config.readOnly {
+		watchers.Go(func() { s.pruneJournal(watching) })
+		watchers.Go(func() { s.openRestored(watching) })
+		watchers.Go(func() { s.watchTestbeds(watching) })
+	}
 	go s.heedHangups(watching, hup) // a stop waits for none that is stuck
 	err := s.serve(ctx)
 	stop()

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"sync"
@@ -53,6 +54,7 @@ type site struct {
 	admin     net.Listener // nil for none
 	socket    *adminSocket // nil for none
 	testbeds  *testbeds    // the local ones, which live as long as the site is served
+	locked    io.Closer    // the lock of the providers, nil for none
 	PublicURL string       // as clients are told
 	LocalURL  string       // of the address that is really listened at
 }
@@ -102,6 +104,12 @@ func (s *site) close() error {
 	}
 	if s.tls != nil {
 		s.tls.Close()
+	}
+	if s.testbeds != nil {
+		s.testbeds.letGo()
+	}
+	if s.locked != nil {
+		err = errors.Join(err, s.locked.Close())
 	}
 	return err
 }

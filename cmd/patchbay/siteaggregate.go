@@ -17,11 +17,19 @@ func (s *site) openRunner(context.Context) error {
 		return err
 	}
 	s.testbeds = newTestbeds(findTestbeds(c.Providers, needed), s.log)
+	if !c.readOnly {
+		if s.locked, err = lockProviders(c.Providers, s.log); err != nil {
+			return err
+		}
+		if err := s.testbeds.holdAll(); err != nil {
+			return err
+		}
+	}
 	s.runner = work.New(work.Config{
 		Store:      s.store,
 		Components: components(s.index.Inventory),
 		Interfaces: interfaces(s.index.Inventory),
-		Providers:  s.providers.get,
+		Providers:  s.testbeds.alone(s.providers.get),
 		Await: func(ctx context.Context) {
 			s.testbeds.start(ctx) // or first attempts would be in vain
 			s.working.Store(true)
@@ -40,8 +48,6 @@ func (s *site) openRunner(context.Context) error {
 // openAggregate makes who decides what is promised.
 func (s *site) openAggregate(context.Context) error {
 	c := s.config
-	reading := c.reading(s.index.Inventory())
-	reading.Stored, reading.Judge = true, false // what was accepted once stays readable
 	s.aggregate = service.New(service.Config{
 		Store:                 s.store,
 		Index:                 s.index,
@@ -51,9 +57,10 @@ func (s *site) openAggregate(context.Context) error {
 		EmptyDescribeNotFound: c.EmptyDescribe == "not-found",
 		ASCIIManifests:        c.ASCIIManifests,
 		ManifestExtensions:    c.ManifestExtensions,
-		Reading:               reading,
+		Reading:               c.reading(s.index.Inventory()),
 		Wake:                  s.runner.Wake,
 		EndLeases:             s.runner.EndLeases,
+		Settled:               s.audit.Settled,
 		Prober: probe.New(probe.Config{
 			Components: components(s.index.Inventory),
 			Interfaces: interfaces(s.index.Inventory),

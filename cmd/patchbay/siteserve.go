@@ -7,6 +7,16 @@ import (
 	"sync"
 )
 
+// work runs the runner until ctx ends; a read-only site has no work.
+func (s *site) work(ctx context.Context) error {
+	if !s.config.readOnly {
+		return s.runner.Run(ctx)
+	}
+	s.working.Store(true)
+	<-ctx.Done()
+	return nil
+}
+
 // serve answers calls until ctx ends, then stops in order: no new calls, the
 // calls in progress, the runner, the local testbeds, the store.
 func (s *site) serve(ctx context.Context) error {
@@ -15,7 +25,7 @@ func (s *site) serve(ctx context.Context) error {
 	workers, stopWorkers := context.WithCancel(context.WithoutCancel(ctx))
 	runnerEnded := make(chan error, 1)
 	go func() {
-		err := s.runner.Run(workers)
+		err := s.work(workers)
 		s.working.Store(false)
 		if err != nil && workers.Err() == nil {
 			stop(fmt.Errorf("the runner has ended: %w", err))
@@ -24,7 +34,12 @@ func (s *site) serve(ctx context.Context) error {
 	}()
 	telling, stopTelling := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopTelling()
-	told := s.runHooks(telling)
+	told := make(chan struct{})
+	if s.config.readOnly {
+		close(told)
+	} else {
+		told = s.runHooks(telling)
+	}
 	var tending sync.WaitGroup
 	tending.Go(func() { s.audit.Run(workers) })
 	tending.Go(func() { s.clock.Run(workers) })

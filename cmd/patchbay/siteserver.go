@@ -44,6 +44,7 @@ func (s *site) openServer(context.Context) error {
 		Held:        s.policy.held,
 		Doors:       s.doors(),
 		Gauges:      s.gauges(),
+		Durations:   []*server.Durations{s.providers.calls},
 	})
 	return s.audit.Start(c.Authority)
 }

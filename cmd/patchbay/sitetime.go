@@ -48,6 +48,14 @@ func (s *site) tellTime(w http.ResponseWriter, _ *http.Request) {
 	json.NewEncoder(w).Encode(timeAnswer{s.clock.Now()}) // who asked may have left
 }
 
+// lookAtState opens the store of a site that is not served, or a copy of it, to look
+// at it only.
+func (c *Config) lookAtState() (*store.Store, error) {
+	look := *c
+	look.readOnly = true
+	return look.openState()
+}
+
 // openState opens the store of a site that is not served, at the site's time.
 func (c *Config) openState() (*store.Store, error) {
 	t, err := c.openClock(nil)

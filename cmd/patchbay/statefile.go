@@ -79,6 +79,9 @@ func (e *lostStateError) Error() string {
 	return fmt.Sprintf("there is no store %s, and the site had one, as %s shows; bring a backup back with patchbay restore FILE; to begin anew and forget all promises, move away: %s", e.state, e.signs[0], files)
 }
 
+// storeAhead is how much disk the store of a served site keeps for itself, in bytes.
+const storeAhead = 64 << 20
+
 // openStore opens the store, or makes that of a new site. now is the site's clock.
 func (c *Config) openStore(now func() time.Time, broken func(error)) (*store.Store, error) {
 	if _, err := c.hasState(); err != nil {
@@ -86,7 +89,14 @@ func (c *Config) openStore(now func() time.Time, broken func(error)) (*store.Sto
 	}
 	o := c.storeOptions(now)
 	o.Broken = broken
-	return store.Open(c.State, o)
+	if broken != nil { // it is served, and not only looked at
+		o.Ahead = storeAhead
+	}
+	s, err := store.Open(c.State, o)
+	if errors.Is(err, store.ErrCopy) {
+		err = c.copied(err)
+	}
+	return s, err
 }
 
 // openRecords opens what a site that is about to serve keeps: its store, the audit,

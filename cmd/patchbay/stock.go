@@ -40,7 +40,7 @@ func countProcesses(instance, folder string) (n int) {
 		}
 		group, _ := os.ReadFile(filepath.Join(dir, "cgroup"))
 		command, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
-		if bytes.Contains(group, []byte("/patchbay-local/"+instance)) || bytes.Contains(command, []byte(folder+"/")) {
+		if bytes.Contains(group, []byte("/patchbay-local/"+instance)) || bytes.Contains(group, []byte("/patchbay-local-programs/"+instance)) || bytes.Contains(command, []byte(folder+"/")) {
 			n++
 		}
 	}
@@ -49,7 +49,7 @@ func countProcesses(instance, folder string) (n int) {
 
 func countCgroups(instance string) (n int) {
 	// In a hierarchy of its own each, or in the only one.
-	for _, pattern := range []string{"/sys/fs/cgroup/patchbay-local/", "/sys/fs/cgroup/*/patchbay-local/"} {
+	for _, pattern := range []string{"/sys/fs/cgroup/patchbay-local*/", "/sys/fs/cgroup/*/patchbay-local*/"} {
 		roots, _ := filepath.Glob(pattern + instance)
 		for _, root := range roots {
 			n += count(root, func(_ string, d fs.DirEntry) bool { return d.IsDir() })

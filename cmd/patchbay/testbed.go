@@ -27,6 +27,7 @@ type testbed struct {
 	instance string
 	outbound bool     // its nodes reach the network outside
 	shared   []string // the shared VLANs that it allows
+	lock     *os.File // of the server that acts on its nodes; nil where it is not held
 }
 
 // command is how to start it, with its state in a folder of its own if state

@@ -135,6 +135,7 @@ func (r *testbeds) retire(needed map[string]bool) {
 			end()
 		}
 		delete(r.ends, t)
+		t.letGo()
 		return true
 	})
 }

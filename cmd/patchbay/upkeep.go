@@ -48,6 +48,9 @@ func newUpkeep(file string, inv func() *inventory.Inventory, st *store.Store, si
 // openUpkeep reads what is out of service at a site that is about to serve.
 func (s *site) openUpkeep(ctx context.Context) error {
 	s.upkeep = newUpkeep(s.config.Maintenance, s.index.Inventory, s.store, s.aggregate, s.log)
+	if s.config.readOnly {
+		s.upkeep.hold.lockdown = &maintenance.Lockdown{Text: errReadOnly.Error()}
+	}
 	if err := s.lockRestored(); err != nil {
 		return err
 	}

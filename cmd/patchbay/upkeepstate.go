@@ -111,7 +111,7 @@ func upkeepOf(ctx context.Context, c *Config, p *maintenance.Plan) (s upkeepStat
 		return s, false, err
 	}
 	if has {
-		st, err := c.openState()
+		st, err := c.lookAtState()
 		if err != nil {
 			return s, false, fmt.Errorf("%w; if so, it has no %s to be asked, and reads the file within a second", err, socketName)
 		}

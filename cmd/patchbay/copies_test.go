@@ -1,0 +1,317 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// copySite copies a site with cp -a. The copy uses the providers of the first one, and
+// so its nodes.
+func copySite(t *testing.T, dir string) (copied string) {
+	t.Helper()
+	copied = filepath.Join(t.TempDir(), "staging")
+	if out, err := exec.Command("cp", "-a", dir, copied).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	os.Remove(filepath.Join(copied, socketName))
+	addLine(t, filepath.Join(copied, configName), "providers: "+filepath.Join(dir, "providers"))
+	return copied
+}
+
+func addLine(t *testing.T, file, line string) {
+	t.Helper()
+	f, err := os.OpenFile(file, os.O_APPEND|os.O_WRONLY, 0)
+	if err == nil {
+		_, err = f.WriteString("\n" + line + "\n")
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// refusesToServe is what serve says, which must end by itself.
+func refusesToServe(t *testing.T, dir string, args ...string) string {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	out := new(syncBuffer)
+	ended := make(chan int, 1)
+	go func() {
+		ended <- run(ctx, append([]string{"serve", "--config", dir, "--listen", "127.0.0.1:0"}, args...), console{out, out})
+	}()
+	within(t, 60*time.Second, "serve ends, or serves", func() bool { return len(ended) > 0 || announced.MatchString(out.String()) })
+	stop()
+	if code := <-ended; code != 1 || announced.MatchString(out.String()) {
+		t.Errorf("serve of %s ended with %d:\n%s", dir, code, out)
+	}
+	return out.String()
+}
+
+// readySite is a served site on whose simulated nodes the slice first is ready.
+func readySite(t *testing.T) (k *keeper, s *serving, ann func(url string, args ...string) (int, string)) {
+	t.Helper()
+	k = newKeeper(t)
+	settings := k.path("providers/simulated.yaml")
+	if err := os.WriteFile(settings, []byte("timing: {make: 0s, start: 0s, stop: 0s, restart: 0s, users: 0s, remove: 0s}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	home := filepath.Join(t.TempDir(), "ann") // it stays when the site moves
+	if err := os.CopyFS(home, os.DirFS(k.path("users/ann"))); err != nil {
+		t.Fatal(err)
+	}
+	ann = func(url string, args ...string) (int, string) {
+		return tell(t, append([]string{"call", "--url", url, "--user", home, "--slice", "first"}, args...)...)
+	}
+	s = serve(t, k.dir, "--listen", "127.0.0.1:0")
+	k.allocate(s, "first")
+	for _, step := range []struct {
+		args  []string
+		state string
+	}{{[]string{"Provision"}, "geni_notready"}, {[]string{"PerformOperationalAction", "start"}, "geni_ready"}} {
+		if code, out := ann(s.url, step.args...); code != 0 {
+			t.Fatal(out)
+		}
+		within(t, 60*time.Second, step.state, func() bool { _, out := ann(s.url, "Status"); return strings.Count(out, step.state) == 2 })
+	}
+	return k, s, ann
+}
+
+// TestTwoServersDoNotActOnTheSameNodes serves a site and then a copy of it, as an
+// operator does who tries a new version. Leases of the copy are over soon, so it
+// would remove the nodes.
+func TestTwoServersDoNotActOnTheSameNodes(t *testing.T) {
+	k, s, ann := readySite(t)
+	k.ok([]string{"renew", "first", "--for", "10s"})
+	staging := copySite(t, k.dir)
+	k.ok([]string{"renew", "first", "--for", "3h"})
+	alive := func() {
+		t.Helper()
+		if _, out := ann(s.url, "Status"); strings.Count(out, "geni_ready") != 2 {
+			t.Fatalf("the nodes of the served site:\n%s", out)
+		}
+		if n := len((&served{t: t, dir: k.dir}).has("simulated")); n != 2 {
+			t.Fatalf("the provider has %d nodes", n)
+		}
+	}
+	ways := []string{"state.db: it is a copy: the site was served with the file of inode ", "patchbay move --config " + staging, "patchbay serve --read-only --config " + staging}
+	at := func(args ...string) (int, string) { return tell(t, append(args, "--config", staging)...) }
+	refused := func(parts []string, args ...string) {
+		t.Helper()
+		code, out := at(args...)
+		if code != 1 {
+			t.Errorf("%q: exit status %d", args, code)
+		}
+		has(t, out, parts...)
+	}
+
+	has(t, refusesToServe(t, staging), ways...)
+	alive()
+	refused(ways, "check")
+	for _, args := range [][]string{{"release", "first"}, {"renew", "first", "--for", "1h"}, {"thaw", "first"}, {"clock", "--believe"},
+		{"check", "--life", "pc1", filepath.Join(k.dir, "providers", "simulated.prov")}} {
+		refused(ways, args...)
+	}
+	for _, args := range [][]string{{"slices"}, {"slivers"}, {"nodes"}, {"tasks"}, {"journal"}, {"clock"}, {"lockdown"}, {"check", "--user", "ann"}, {"manifest", "first"}, {"backup", filepath.Join(t.TempDir(), "b.db")}} {
+		if code, out := at(args...); code != 0 {
+			t.Errorf("%q of a copy: exit status %d\n%s", args, code, out)
+		}
+	}
+
+	refused([]string{"is served (process ", "stop it first"}, "move")
+	alive()
+
+	// One who moves it and then serves the other one again does no harm, either.
+	s.stop()
+	if code, out := at("move"); code != 0 {
+		t.Fatal(out)
+	} else {
+		has(t, out, "is the store of the site from now on", "Do not serve the one that it was copied from any more")
+	}
+	if code, out := at("move"); code != 0 || !strings.Contains(out, "is no copy; nothing was changed") {
+		t.Errorf("move of what is no copy: %d %s", code, out)
+	}
+	if code, out := at("journal"); code != 0 || strings.Count(out, "move") != 1 {
+		t.Errorf("the journal: %d %s", code, out)
+	}
+	s = serve(t, k.dir, "--listen", "127.0.0.1:0")
+	has(t, refusesToServe(t, staging), "another server (process ", ") uses the providers in "+k.path("providers"))
+	alive()
+
+	// The lock ends with the server, and then the copy is the site.
+	s.stop()
+	moved := serve(t, staging, "--listen", "127.0.0.1:0")
+	within(t, 60*time.Second, "the copy ends its leases", func() bool { _, out := ann(moved.url, "Status"); return strings.Contains(out, "SEARCHFAILED") })
+	has(t, refusesToServe(t, k.dir), ") uses the providers in ")
+	moved.stop()
+}
+
+// TestMovedSites stops a site, makes another folder of it in the ways that operators
+// know, and serves that: the nodes are ready as before, unless it is a copy.
+func TestMovedSites(t *testing.T) {
+	k, s, ann := readySite(t)
+	s.stop()
+	backup := filepath.Join(t.TempDir(), "backup.db")
+	k.ok([]string{"backup", backup})
+	for _, tt := range []struct {
+		rule   string
+		make   func(from, to string) error
+		before []string // command for the new folder
+		copy   bool
+	}{
+		{"mv", os.Rename, nil, false},
+		{"cp -a", func(from, to string) error { return execute("cp", "-a", from, to) }, nil, true},
+		{"cp -a and move", func(from, to string) error { return execute("cp", "-a", from, to) }, []string{"move"}, false},
+		{"cp -a and restore", func(from, to string) error { return execute("cp", "-a", from, to) }, []string{"restore", "--yes", backup}, false},
+		{"cp -a without the store, and restore", func(from, to string) error {
+			return errors.Join(execute("cp", "-a", from, to), os.Remove(filepath.Join(to, "state.db")))
+		}, []string{"restore", backup}, false},
+		{"restore where it is", os.Rename, []string{"restore", "--yes", backup}, false},
+		{"the program is stopped and started", os.Rename, nil, false},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "site")
+			if err := tt.make(k.dir, dir); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := os.Stat(k.dir); errors.Is(err, fs.ErrNotExist) {
+				defer func() {
+					if err := os.Rename(dir, k.dir); err != nil {
+						t.Fatal(err)
+					}
+				}()
+			}
+			if tt.before != nil {
+				if code, out := tell(t, append(tt.before, "--config", dir)...); code != 0 {
+					t.Fatal(out)
+				}
+			}
+			if tt.copy {
+				has(t, refusesToServe(t, dir), "it is a copy")
+				return
+			}
+			if code, out := tell(t, "check", "--config", dir); code != 0 {
+				t.Errorf("check: %d\n%s", code, out)
+			}
+			s := serve(t, dir, "--listen", "127.0.0.1:0")
+			within(t, 60*time.Second, "it works", func() bool { _, out := ann(s.url, "Status"); return strings.Count(out, "geni_ready") == 2 })
+			if code, out := ann(s.url, "PerformOperationalAction", "restart"); code != 0 {
+				t.Error(out)
+			}
+			within(t, 60*time.Second, "its nodes are ready again", func() bool { _, out := ann(s.url, "Status"); return strings.Count(out, "geni_ready") == 2 })
+			s.stop()
+		})
+	}
+}
+
+func execute(words ...string) error {
+	if out, err := exec.Command(words[0], words[1:]...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%v: %w\n%s", words, err, out)
+	}
+	return nil
+}
+
+// tree tells the files of a folder apart, without its socket.
+func tree(t *testing.T, dir string) (files map[string]string) {
+	t.Helper()
+	files = map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			files[path] = readFile(t, path)
+		} else if err == nil && d.Name() != socketName {
+			files[path] = d.Type().String()
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// TestServeReadOnly serves a copy of a live site to look at it: what looks is answered,
+// all else is refused in words, and neither a file nor a node changes.
+func TestServeReadOnly(t *testing.T) {
+	k, s, ann := readySite(t)
+	staging := copySite(t, k.dir)
+	before := tree(t, staging)
+	t.Setenv("TMPDIR", t.TempDir())
+	look := serve(t, staging, "--listen", "127.0.0.1:0", "--read-only")
+	if code, body := get(t, look.admin+"/readyz"); code != 200 {
+		t.Errorf("it is not ready: %s", body)
+	}
+	live := tree(t, k.path("providers"))
+	const why = "this server is read-only"
+	manifest := k.path("request.xml")
+	for _, args := range [][]string{{"GetVersion"}, {"ListResources"}, {"Describe"}, {"Status"}, {"--api-version", "2", "SliverStatus"}} {
+		code, out := ann(look.url, args...)
+		if code != 0 {
+			t.Errorf("%q: exit status %d\n%s", args, code, out)
+		}
+		if args[0] == "GetVersion" {
+			has(t, out, why)
+		}
+	}
+	for _, args := range [][]string{
+		{"Allocate", manifest}, {"Provision"}, {"Renew", "1h"}, {"PerformOperationalAction", "stop"}, {"Delete"}, {"Shutdown"},
+		{"--api-version", "2", "CreateSliver", manifest}, {"--api-version", "2", "RenewSliver", "1h"}, {"--api-version", "2", "DeleteSliver"},
+	} {
+		code, out := ann(look.url, args...)
+		if code != 1 {
+			t.Errorf("%q: exit status %d", args, code)
+		}
+		if args[0] != "Provision" { // refused for the states of the slivers
+			has(t, out, "UNAVAILABLE (11)", why)
+		}
+	}
+	at := func(args ...string) (int, string) { return tell(t, append(args, "--config", staging)...) }
+	for _, args := range [][]string{{"slices"}, {"slivers"}, {"nodes"}, {"tasks"}, {"journal"}, {"manifest", "first"}, {"clock"}} {
+		if code, out := at(args...); code != 0 {
+			t.Errorf("%q: exit status %d\n%s", args, code, out)
+		}
+	}
+	if _, out := at("slivers"); strings.Count(out, "ready") != 2 {
+		t.Errorf("the slivers of the copy:\n%s", out)
+	}
+	for _, args := range [][]string{{"release", "first"}, {"renew", "first", "--for", "1h"}, {"thaw", "first"}, {"reload"}, {"clock", "--believe"}, {"release", "--unpromised", "x"}} {
+		code, out := at(args...)
+		if code != 1 {
+			t.Errorf("%q: exit status %d", args, code)
+		}
+		has(t, out, why)
+	}
+	if _, out := ann(s.url, "Status"); strings.Count(out, "geni_ready") != 2 {
+		t.Errorf("the nodes of the served site:\n%s", out)
+	}
+	if code := look.stop(); code != 0 {
+		t.Errorf("it stopped with %d", code)
+	}
+	same := func(was, is map[string]string) {
+		t.Helper()
+		for path, text := range is {
+			if was[path] != text {
+				t.Errorf("%s has changed", path)
+			}
+		}
+		for path := range was {
+			if _, there := is[path]; !there {
+				t.Errorf("%s is gone", path)
+			}
+		}
+	}
+	same(before, tree(t, staging))
+	same(live, tree(t, k.path("providers")))
+	if left, err := os.ReadDir(os.TempDir()); err != nil || len(left) > 0 {
+		t.Errorf("it has left %v, %v", left, err)
+	}
+	has(t, refusesToServe(t, k.dir, "--read-only"), "another process holds it; is a server running on it?")
+	has(t, refusesToServe(t, made(t), "--read-only"), "the site has no store yet")
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"patchbay/am/store"
+	"patchbay/inventory/local"
+	"patchbay/testdata/census"
+)
+
+// TestTwoServersDoNotActOnTheSameTestbed serves a site with real nodes and then a copy
+// of it, which has providers of its own and names the same testbed: neither the copy nor
+// one that was moved too early touches a node. When the server is killed, the moved one
+// goes on with the nodes.
+func TestTwoServersDoNotActOnTheSameTestbed(t *testing.T) {
+	s := newLocalSite(t, "copied.example.org")
+	before := s.census()
+	s.people("first")
+	s.start()
+	s.call("Allocate", filepath.Join(s.dir, "request.xml"))
+	s.call("Provision")
+	s.await("geni_notready", 2)
+	s.call("PerformOperationalAction", "start")
+	s.await("geni_ready", 2)
+	door := s.doors()["server"]
+	s.says("ann", door, "nohup sleep 1000 >/dev/null 2>&1 </dev/null & echo $! > pid", "")
+	s.does("renew", "first", "--for", "10s")
+	staging := filepath.Join(t.TempDir(), "staging")
+	if err := execute("cp", "-a", s.dir, staging); err != nil {
+		t.Fatal(err)
+	}
+	s.does("renew", "first", "--for", "3h")
+	alive := func() {
+		t.Helper()
+		if out := s.call("Status"); strings.Count(out, "geni_ready") != 2 {
+			t.Errorf("the nodes of the served site:\n%s", out)
+		}
+		s.says("ann", door, "kill -0 $(cat pid) && echo alive", "alive\n")
+	}
+
+	has(t, refusesToServe(t, staging), "it is a copy", "patchbay move --config "+staging)
+	alive()
+	at := func(args ...string) string {
+		t.Helper()
+		code, out := tell(t, append(args, "--config", staging)...)
+		if code != 0 {
+			t.Fatalf("%q: %d\n%s", args, code, out)
+		}
+		return out
+	}
+	// As move would, if the server ran on another machine.
+	early, err := store.Open(filepath.Join(staging, "state.db"), store.Options{Site: "copied.example.org", Move: true})
+	if err == nil {
+		err = early.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	has(t, refusesToServe(t, staging), "another server (process "+strconv.Itoa(s.cmd.Process.Pid)+": ", "serve --config "+filepath.Join(s.dir, configName), ") acts on the nodes of the local testbed "+s.instance)
+	alive()
+
+	s.kill()
+	at("renew", "first", "--for", "3h")
+	live := s.dir
+	s.dir = staging
+	defer func() { s.kill(); s.dir = live }()
+	s.start()
+	s.await("geni_ready", 2)
+	within(t, time.Minute, "a login by the moved server", func() bool { _, err := s.ssh("ann", door, "true"); return err == nil })
+	alive()
+	has(t, refusesToServe(t, live), "acts on the nodes of the local testbed")
+	s.call("Delete")
+	within(t, time.Minute, "all is given back", func() bool { return !strings.Contains(s.does("slivers"), "first") })
+	s.stop()
+	s.local("clean")
+	if _, err := os.Lstat(local.SiteLock(local.Socket(s.instance))); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("clean has left the lock: %v", err)
+	}
+	census.Await(t, before, time.Minute)
+}

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"crypto/tls"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"patchbay/am"
+	"patchbay/am/client"
+	"patchbay/am/xmlrpc"
+)
+
+// fileSize is the size of a file of the site.
+func (s *served) fileSize(name string) int64 {
+	s.t.Helper()
+	info, err := os.Stat(filepath.Join(s.dir, name))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return info.Size()
+}
+
+// junkDelete is a Delete of a slice with a long name, with 32 credentials that are none.
+func junkDelete(t testing.TB) string {
+	t.Helper()
+	junk := make([]client.Credential, 32)
+	for i := range junk {
+		junk[i] = client.Credential{Text: strings.Repeat("x", i+1)}
+	}
+	slice := "urn:publicid:IDN+testbed.example.org+slice+"
+	slice += strings.Repeat("s", 255-len(slice))
+	return encoded(t, "Delete", []xmlrpc.Value{slice}, client.Credentials(junk), xmlrpc.Struct{})
+}
+
+// wroteLittle checks that audit and log have grown by less than 50 kB in so many calls,
+// from so many bytes before.
+func (s *served) wroteLittle(calls int, before int64) {
+	s.t.Helper()
+	grown := s.fileSize("audit.log") + s.fileSize("log") - before
+	s.t.Logf("%d calls have audit and log grow by %d bytes", calls, grown)
+	if grown >= 50<<10 {
+		s.t.Errorf("audit and log have grown by %d bytes, want less than 50 kB", grown)
+	}
+}
+
+// TestStrangersWriteLittle has somebody whom no anchor vouches for send changing calls
+// as fast as they can. Audit and log count them in a few lines.
+func TestStrangersWriteLittle(t *testing.T) {
+	const connections, calls = 8, 400
+	s := newServed(t, "testbed.example.org", nil, nil)
+	s.start()
+	f := &forger{t: t, user: "urn:publicid:IDN+testbed.example.org+user+mallory"}
+	id := f.make(f.curve(), nil, nil, nil)
+	before := s.fileSize("audit.log") + s.fileSize("log")
+	body := junkDelete(t)
+	var all sync.WaitGroup
+	for range connections {
+		c, err := tls.Dial("tcp", strings.TrimPrefix(s.url, "https://"), &tls.Config{Certificates: []tls.Certificate{id}, InsecureSkipVerify: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Go(func() {
+			defer c.Close()
+			for range calls / connections {
+				if _, answer, err := exchange(c, post("/am/3.0", body)); err != nil || !strings.Contains(string(answer), "<int>3</int>") {
+					t.Errorf("%q, %v; want code 3", answer, err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	s.stop()
+
+	s.wroteLittle(calls, before)
+	counted := 0
+	for _, l := range s.auditLines() {
+		if l.Event == "call" {
+			counted += max(1, l.Times)
+			if l.From != "127.0.0.1/32" || l.Method != "Delete" || len(l.Credentials) > 0 {
+				t.Errorf("a line of strangers: %+v", l)
+			}
+		}
+	}
+	if counted != calls {
+		t.Errorf("the audit counts %d calls, want %d", counted, calls)
+	}
+}
+
+// TestChangesHaveARate has a user send changing calls as fast as they can, which are all
+// refused. Beyond the burst they are told to come back, and leave no line each.
+func TestChangesHaveARate(t *testing.T) {
+	const calls, burst = 400, 5
+	t.Setenv(envBurst, fmt.Sprint(burst))
+	t.Setenv("PATCHBAY_LIMITS_MAX_CHANGES_PER_MINUTE", "1")
+	s := newStrangersSite(t, "")
+	mallory, alice := s.visit(t, "mallory", 3), s.visit(t, "alice", 3)
+	slice, cred, _ := alice.slice("s", 2)
+	before := s.fileSize("audit.log") + s.fileSize("log")
+	c, err := tls.Dial("tcp", strings.TrimPrefix(s.url, "https://"), &tls.Config{Certificates: []tls.Certificate{mallory.identity}, InsecureSkipVerify: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	body := post("/am/3.0", junkDelete(t))
+	refused, busy := 0, 0
+	for range calls {
+		_, answer, err := exchange(c, body)
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case strings.Contains(string(answer), "<int>-32001</int>") && strings.Contains(string(answer), "5 are allowed at once, and then 1 a minute; try again later"):
+			busy++
+		case strings.Contains(string(answer), "<int>3</int>"):
+			refused++
+		default:
+			t.Fatalf("%s", answer)
+		}
+	}
+	if refused < burst || busy == 0 {
+		t.Errorf("of %d calls %d are worked on and %d told to come back; want %d, and few more as time goes by", calls, refused, busy, burst)
+	}
+	mallory.want("ListResources", am.Success, mallory.creds(string(mallory.Credential)), rspec3("GENI")) // a look is never counted
+	alice.want("Allocate", am.Success, slice, alice.creds(cred), soakRequest, xmlrpc.Struct{})
+	alice.want("Delete", am.Success, urns(slice), alice.creds(cred), xmlrpc.Struct{})
+	s.stop()
+
+	s.wroteLittle(calls, before)
+	lines := 0
+	for _, l := range s.auditLines() {
+		if l.Event == "call" && strings.HasSuffix(l.Caller, "+mallory") {
+			lines++
+			if len(l.Credentials) != 4 {
+				t.Errorf("a line names %d credentials, want the first 4", len(l.Credentials))
+			}
+		}
+	}
+	if lines != refused {
+		t.Errorf("the audit has %d lines of %d calls that were worked on", lines, refused)
+	}
+	counted := 0
+	for _, m := range regexp.MustCompile(`limit=max_changes_per_minute caller=\S+mallory times=(\d+)`).FindAllStringSubmatch(readFile(t, s.log.Name()), -1) {
+		n, _ := strconv.Atoi(m[1])
+		counted += n
+	}
+	if counted != busy {
+		t.Errorf("the log counts %d calls that were told to come back, want %d", counted, busy)
+	}
+}

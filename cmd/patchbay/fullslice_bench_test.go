@@ -1,0 +1,133 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"patchbay/am"
+	"patchbay/am/client"
+	"patchbay/am/xmlrpc"
+)
+
+// BenchmarkUserAgainstAll is what one user can take from all others with a slice that
+// is as full as the limits allow: the memory of the server while the slice is described
+// by twelve clients at once, and the slowest call of another user while ten clients
+// send calls that are refused. Sixteen large Allocates fill the slice; most are refused.
+func BenchmarkUserAgainstAll(b *testing.B) {
+	s := newServed(b, "testbed.example.org", nil, nil)
+	s.settings("timing: {make: 0s, start: 0s, stop: 0s, restart: 0s, users: 0s, remove: 0s}\n")
+	for _, name := range []string{"mallory", "alice"} {
+		for _, args := range [][]string{{"user", name}, {"slice", name + "s", "--owner", name}} {
+			if code, out := tell(b, append(args, "--config", s.dir)...); code != 0 {
+				b.Fatal(out)
+			}
+		}
+	}
+	s.start()
+	mallory, alice := readBenchUser(b, s.dir, "mallory"), readBenchUser(b, s.dir, "alice")
+	version := xmlrpc.Struct{{Name: "geni_rspec_version", Value: xmlrpc.Struct{{Name: "type", Value: "GENI"}, {Name: "version", Value: "3"}}}}
+	body := func(me *benchUser, method string, args ...xmlrpc.Value) []byte {
+		return callBody(b, method, append(append([]xmlrpc.Value{}, args...), client.Credentials(me.forSlice()), version)...)
+	}
+	// ask makes one call, and gives its code.
+	ask := func(me *benchUser, keep bool, body []byte) am.Code {
+		c := &http.Client{Transport: &http.Transport{TLSClientConfig: me.tls, DisableKeepAlives: !keep}, Timeout: time.Minute}
+		defer c.CloseIdleConnections()
+		resp, err := c.Post(s.url+"/am/3.0", "text/xml", bytes.NewReader(body))
+		if err != nil {
+			return am.TimedOut
+		}
+		defer resp.Body.Close()
+		var begin [600]byte
+		n, _ := io.ReadFull(resp.Body, begin[:])
+		io.Copy(io.Discard, resp.Body)
+		_, rest, _ := strings.Cut(string(begin[:n]), "<name>geni_code</name><value><int>")
+		number, _, _ := strings.Cut(rest, "<")
+		code, err := strconv.Atoi(number)
+		if err != nil {
+			b.Fatalf("%s", begin[:n])
+		}
+		return am.Code(code)
+	}
+	allocate := func(me *benchUser, request string) []byte {
+		return callBody(b, "Allocate", me.sliceURN, client.Credentials(me.forSlice()), request, version)
+	}
+	var accepted int
+	for i := range 16 {
+		var in strings.Builder
+		for j := range 49_000 {
+			fmt.Fprintf(&in, `<interface client_id="n%d:if%d"/>`, i, j)
+		}
+		if ask(mallory, false, allocate(mallory, strings.Replace(soakRequest, `client_id="n" exclusive="false">`, fmt.Sprintf(`client_id="n%d" exclusive="false">%s`, i, in.String()), 1))) == am.Success {
+			accepted++
+		}
+	}
+	describe := body(mallory, "Describe", []xmlrpc.Value{mallory.sliceURN})
+	status := body(mallory, "Status", []xmlrpc.Value{mallory.sliceURN})
+	refused := allocate(mallory, strings.Replace(soakRequest, `"n"`, `"n0"`, 1))
+	remove := body(alice, "Delete", []xmlrpc.Value{alice.sliceURN})
+	for b.Loop() {
+		var all sync.WaitGroup
+		codes := make([]am.Code, 24)
+		for i := range codes {
+			all.Go(func() { codes[i] = ask(mallory, false, [][]byte{describe, status}[i%2]) })
+		}
+		all.Wait()
+		answered := 0
+		for _, code := range codes {
+			if code == am.Success {
+				answered++
+			}
+		}
+		b.ReportMetric(float64(answered), "answered-of-24")
+
+		var slowest time.Duration
+		over := make(chan struct{})
+		for range 10 {
+			all.Go(func() {
+				for {
+					select {
+					case <-over:
+						return
+					default:
+						ask(mallory, true, refused)
+					}
+				}
+			})
+		}
+		for range 20 {
+			began := time.Now()
+			for _, call := range [][]byte{allocate(alice, soakRequest), remove} {
+				if code := ask(alice, true, call); code != am.Success {
+					b.Errorf("a call of another user: code %d", code)
+				}
+				slowest = max(slowest, time.Since(began))
+				began = time.Now()
+			}
+		}
+		close(over)
+		all.Wait()
+		b.ReportMetric(float64(slowest.Milliseconds()), "slowest-ms")
+	}
+	for line := range strings.Lines(readFile(b, fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))) {
+		if value, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			kB, _ := strconv.Atoi(strings.TrimSuffix(strings.TrimSpace(value), " kB"))
+			b.ReportMetric(float64(kB>>10), "peak-MB")
+		}
+	}
+	b.ReportMetric(float64(accepted), "accepted-of-16")
+	_, metrics := get(b, s.admin+"/metrics")
+	for line := range strings.Lines(metrics) {
+		if value, ok := strings.CutPrefix(line, "patchbay_decision_longest_seconds "); ok {
+			seconds, _ := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			b.ReportMetric(seconds*1000, "longest-decision-ms")
+		}
+	}
+}
