@@ -13,11 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"patchbay/am"
 	"patchbay/am/store"
 	"patchbay/am/urn"
+	"patchbay/testdata/need"
 )
 
 func TestMain(m *testing.M) {
@@ -25,7 +24,7 @@ func TestMain(m *testing.M) {
 		f()
 		return
 	}
-	goleak.VerifyTestMain(m)
+	os.Exit(need.NoLeaks(m))
 }
 
 // children are what the test binary does instead when it is started again.

@@ -19,8 +19,6 @@ import (
 	"sync"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"patchbay/testdata/need"
 )
 
@@ -130,14 +128,13 @@ var pkiDir = sync.OnceValues(func() (string, error) {
 var pkiMade bool // written by tests, which do not run in parallel, before TestMain reads it
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		if pkiMade {
-			if dir, _ := pkiDir(); dir != "" {
-				os.RemoveAll(dir)
-			}
+	code := need.NoLeaks(m)
+	if pkiMade {
+		if dir, _ := pkiDir(); dir != "" {
+			os.RemoveAll(dir)
 		}
-		os.Exit(code)
-	}))
+	}
+	os.Exit(code)
 }
 
 // file is the path of a file of the PKI.

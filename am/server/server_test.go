@@ -13,21 +13,21 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"go.uber.org/goleak"
 
 	"patchbay/am"
 	"patchbay/am/api"
 	"patchbay/am/server"
 	"patchbay/am/urn"
 	"patchbay/am/xmlrpc"
+	"patchbay/testdata/need"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(need.NoLeaks(m)) }
 
 // double answers every call with what it was asked.
 type double struct {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -13,16 +14,16 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 
 	"patchbay/am"
+	"patchbay/testdata/need"
 )
 
 func TestMain(m *testing.M) {
 	if runAsWriter() {
 		return
 	}
-	goleak.VerifyTestMain(m)
+	os.Exit(need.NoLeaks(m))
 }
 
 func TestRefusedContributesNothing(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"patchbay/am"
 	"patchbay/am/store"
 	"patchbay/inventory/provider"
+	"patchbay/testdata/need"
 )
 
 // meddler acts before each commit of the runner.
@@ -275,5 +276,5 @@ esac
 		t.Errorf("stop: %v after %v", err, time.Since(start))
 	}
 	e.st.Close()
-	goleak.VerifyNone(t, leaks)
+	need.NoneLeft(t, leaks)
 }

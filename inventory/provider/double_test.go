@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
+	"patchbay/testdata/need"
 )
 
 // The test binary is also the provider under test: a link to it, NAME.prov,
@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 		act()
 		return
 	}
-	goleak.VerifyTestMain(m)
+	os.Exit(need.NoLeaks(m))
 }
 
 // double is how the provider behaves.

@@ -5,12 +5,11 @@ import (
 	"path/filepath"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"patchbay/am/store"
+	"patchbay/testdata/need"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(need.NoLeaks(m)) }
 
 // boltPlace is a file in a folder of its own.
 type boltPlace struct {
