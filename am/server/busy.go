@@ -73,6 +73,7 @@ func (s *Server) tell(w http.ResponseWriter, e *event, code am.Code, output stri
 	body := envelope(e.version, code, output)
 	e.status, e.sent = http.StatusOK, len(body)
 	e.answer = api.Event{Code: code, Output: output, Err: cause}
+	s.metrics.count(e)
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	e.unsent = s.send(w, body, e.start.Add(s.config.WriteTimeout))

@@ -20,6 +20,7 @@ type event struct {
 	id       string
 	start    time.Time
 	took     time.Duration // until it was over
+	counted  bool          // by the metrics
 	remote   string
 	path     string
 	version  int
@@ -52,10 +53,12 @@ const (
 	maxError = 8 << 10 // with the stack of a panic
 )
 
-// emit writes the event's line and counts it.
+// emit writes the event's line and its time, and counts it unless that is done.
 func (s *Server) emit(e *event) {
-	e.took = time.Since(e.start)
 	s.metrics.count(e)
+	e.took = time.Since(e.start)
+	method, _ := e.labels()
+	s.metrics.seconds.WithLabelValues(method).Observe(e.took.Seconds())
 	if e.limit != "" {
 		s.emitBusy(e)
 		return

@@ -64,6 +64,7 @@ func (s *Server) call(w http.ResponseWriter, r *http.Request, p *peer, chain [][
 	}
 	e.status, e.sent, e.answer = http.StatusOK, len(answer.Body), answer.Event
 	s.audit(e)
+	s.metrics.count(e)
 	defer s.answers.put(p.caller, answer.Body)()
 
 	h := w.Header()

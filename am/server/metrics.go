@@ -88,10 +88,15 @@ func (l labelled) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
+// count counts a call once. It is called before the answer, so that a caller
+// who has the answer finds the call counted.
 func (m *metrics) count(e *event) {
+	if e.counted {
+		return
+	}
+	e.counted = true
 	method, code := e.labels()
 	m.calls.WithLabelValues(method, code).Inc()
-	m.seconds.WithLabelValues(method).Observe(e.took.Seconds())
 	if code == "0" && e.answer.Slivers > 0 {
 		m.slivers.WithLabelValues(method).Add(float64(e.answer.Slivers))
 	}
