@@ -16,7 +16,7 @@ ONHOST   := '^patchbay/(cmd/patchbay-local|inventory/local|testdata)'
 FUZZTIME ?= 20s
 SOAKTIME ?= 10m
 
-.PHONY: all build demo test check check-full bench fuzz soak guest help clean packages test-packages go
+.PHONY: all build demo test check check-full bench count fuzz soak guest help clean packages test-packages go
 
 ## all: check and build
 all: check build
@@ -60,6 +60,10 @@ check-full: check
 	PATCHBAY_CORPUS_ALL=1 $(GO) test -v -count=1 -timeout 60m -run '^TestCorpusRequestsRun$$' ./cmd/patchbay
 	PATCHBAY_LONG=1 PATCHBAY_STEPS=20000 $(GO) test -v -count=1 -timeout 120m ./am/store ./am/life
 	PATCHBAY_KILLS=150 PATCHBAY_LOCAL_KILLS=20 $(GO) test -v -count=1 -timeout 60m -run '^TestKilledUnderLoad' ./cmd/patchbay
+
+## count: print lines and tokens of each package, and functions that are too large
+count: go
+	@$(GO) run .ci/count.go
 
 ## bench: run the benchmarks (B=NAME for some of them)
 bench: packages
