@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
-	"sync"
 	"time"
 )
 
@@ -15,19 +14,26 @@ type backupDoor struct {
 	// whole how long all of it: meanwhile nothing of the file is used again, and it
 	// grows.
 	part, whole time.Duration
-	busy        sync.Mutex
+	// wait is how long one waits for the one before: its reader has all of it a moment
+	// before the door is free.
+	wait time.Duration
+	busy chan struct{}
 }
 
 func (s *site) backupDoor() http.Handler {
-	return &backupDoor{site: s, part: 30 * time.Second, whole: 10 * time.Minute}
+	return &backupDoor{site: s, part: 30 * time.Second, whole: 10 * time.Minute, wait: 2 * time.Second, busy: make(chan struct{}, 1)}
 }
 
-func (d *backupDoor) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
-	if !d.busy.TryLock() {
+func (d *backupDoor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	select {
+	case d.busy <- struct{}{}:
+		defer func() { <-d.busy }()
+	case <-time.After(d.wait):
 		http.Error(w, "another backup is being made; try again later", http.StatusUnprocessableEntity)
 		return
+	case <-r.Context().Done():
+		return
 	}
-	defer d.busy.Unlock()
 	out := &unhurried{ResponseWriter: w, control: http.NewResponseController(w), part: d.part, end: time.Now().Add(d.whole)}
 	begun := false
 	err := d.site.store.Backup(out, func(size int64) {

@@ -119,6 +119,10 @@ func TestClockBrokenFileIsTold(t *testing.T) {
 	has(t, out, "error", clockName+" is broken", "see that that is right")
 	s := serve(t, dir, "--listen", "127.0.0.1:0")
 	has(t, s.out.String(), "what was known of the time is lost", clockName+" is broken")
+	within(t, time.Minute, "the file is written anew", func() bool {
+		_, out := tell(t, "check", "--config", dir)
+		return strings.Contains(out, "--believe")
+	})
 	for _, c := range []struct{ args, want []string }{
 		{[]string{"check"}, []string{"warning", clockName + " is broken", "--believe"}},
 		{[]string{"clock"}, []string{"is lost", clockName + " is broken", "--believe"}},
