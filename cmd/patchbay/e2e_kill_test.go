@@ -26,6 +26,7 @@ import (
 	"patchbay/am/store"
 	"patchbay/am/xmlrpc"
 	"patchbay/inventory/provider"
+	"patchbay/testdata/need"
 )
 
 // kills is how often a server is killed, PATCHBAY_KILLS or few.
@@ -79,9 +80,7 @@ const (
 
 func newKilling(t *testing.T, s *served, f *federation, root *identity, callers int) *killing {
 	t.Helper()
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	k := &killing{t: t, s: s, rnd: rand.New(rand.NewPCG(seed, 0)), acks: map[string]int{}}
+	k := &killing{t: t, s: s, rnd: rand.New(rand.NewPCG(need.Seed(t), 0)), acks: map[string]int{}}
 	k.user = f.issue(f.urn("user", "flooby"), false, root)
 	f.keyAlg = []string{"-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256"} // quick to make
 	for i := range callers {
