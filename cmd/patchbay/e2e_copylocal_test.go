@@ -15,11 +15,11 @@ import (
 	"patchbay/testdata/census"
 )
 
-// TestTwoServersDoNotActOnTheSameTestbed serves a site with real nodes and then a copy
+// TestOnHostTwoServersDoNotActOnTheSameTestbed serves a site with real nodes and then a copy
 // of it, which has providers of its own and names the same testbed: neither the copy nor
 // one that was moved too early touches a node. When the server is killed, the moved one
 // goes on with the nodes.
-func TestTwoServersDoNotActOnTheSameTestbed(t *testing.T) {
+func TestOnHostTwoServersDoNotActOnTheSameTestbed(t *testing.T) {
 	s := newLocalSite(t, "copied.example.org")
 	before := s.census()
 	s.people("first")

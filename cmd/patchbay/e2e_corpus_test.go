@@ -237,9 +237,9 @@ func (s *corpusSite) tryLinks(ctx context.Context, manifest string, o *corpusOut
 	return nil
 }
 
-// TestCorpusRequestsRun plays real requests of real people on a served site of
+// TestOnHostCorpusRequestsRun plays real requests of real people on a served site of
 // real nodes.
-func TestCorpusRequestsRun(t *testing.T) {
+func TestOnHostCorpusRequestsRun(t *testing.T) {
 	requests := readCorpus(t)
 	all := os.Getenv("PATCHBAY_CORPUS_ALL") != ""
 	if !all {

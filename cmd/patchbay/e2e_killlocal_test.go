@@ -40,10 +40,10 @@ func (s *localSite) serve() {
 	within(s.t, time.Minute, "the testbed runs", runs)
 }
 
-// TestKilledUnderLoadWithRealNodes is TestKilledUnderLoad on the local testbed,
+// TestOnHostKilledUnderLoad is TestKilledUnderLoad on the local testbed,
 // PATCHBAY_LOCAL_KILLS times or 3: every other time what owns the nodes is killed
 // first. In the end this host has nothing that it had not before.
-func TestKilledUnderLoadWithRealNodes(t *testing.T) {
+func TestOnHostKilledUnderLoad(t *testing.T) {
 	rounds := kills(t, "PATCHBAY_LOCAL_KILLS", 3)
 	s := newLocalSite(t, "killed.example.org")
 	before, err := census.Take(census.Options{Only: []string{s.instance, s.dir}, Roots: []string{"/run/patchbay-local", "/var/lib/patchbay-local"}})

@@ -25,6 +25,9 @@ import (
 	"patchbay/testdata/need"
 )
 
+// builds is the folder of the built programs; empty if no test asked for them.
+var builds string
+
 // programs builds both programs once for all tests that drive them from outside;
 // the server with the race detector where PATCHBAY_RACE says so.
 var programs = sync.OnceValues(func() (string, error) {
@@ -32,6 +35,7 @@ var programs = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	builds = dir
 	for name, env := range map[string]string{"patchbay": "CGO_ENABLED=1", "patchbay-local": "CGO_ENABLED=0"} {
 		args := []string{"build", "-o", filepath.Join(dir, name)}
 		if name == "patchbay" && os.Getenv("PATCHBAY_RACE") != "" {
@@ -54,8 +58,8 @@ func TestMain(m *testing.M) {
 	// Users of tests work faster than people do; sites that tests serve let them.
 	os.Setenv(envBurst, "1000000")
 	code := m.Run()
-	if dir, err := programs(); err == nil {
-		os.RemoveAll(dir)
+	if builds != "" {
+		os.RemoveAll(builds)
 	}
 	os.Exit(code)
 }

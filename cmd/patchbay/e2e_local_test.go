@@ -181,9 +181,9 @@ func (s *localSite) says(user string, l login, command, want string) {
 	}
 }
 
-// TestLocalLife is the whole life of an experiment on real nodes, from outside:
+// TestOnHostLife is the whole life of an experiment on real nodes, from outside:
 // the program as an operator starts it, ann's calls, OpenSSH.
-func TestLocalLife(t *testing.T) {
+func TestOnHostLife(t *testing.T) {
 	s := newLocalSite(t, "life.example.org")
 	before, err := census.Take(census.Options{Only: []string{s.instance, s.dir}, Roots: []string{"/run/patchbay-local", "/var/lib/patchbay-local"}})
 	if err != nil {
@@ -275,9 +275,9 @@ func TestLocalLife(t *testing.T) {
 	census.Await(t, before, time.Minute)
 }
 
-// TestLocalSiteWithoutRights serves a site as somebody who may do nothing, beside
+// TestOnHostSiteWithoutRights serves a site as somebody who may do nothing, beside
 // a testbed that root has started.
-func TestLocalSiteWithoutRights(t *testing.T) {
+func TestOnHostSiteWithoutRights(t *testing.T) {
 	s := newLocalSite(t, "plain.example.org")
 	for _, args := range [][]string{{"user", "ann"}, {"slice", "first", "--owner", "ann"}} {
 		if code, out := tell(t, append(args, "--config", s.dir)...); code != 0 {
@@ -325,9 +325,9 @@ func (s *localSite) up() {
 	})
 }
 
-// TestLocalProviderKeepsTheContract has the suite for providers make, use, kill
+// TestOnHostProviderKeepsTheContract has the suite for providers make, use, kill
 // and remove nodes of the local testbed.
-func TestLocalProviderKeepsTheContract(t *testing.T) {
+func TestOnHostProviderKeepsTheContract(t *testing.T) {
 	s := newLocalSite(t, "contract.example.org")
 	s.up()
 	settings, err := local.ReadSettings(s.settings)
@@ -367,9 +367,9 @@ func (s *localSite) openTo(uid uint32) {
 	s.user = &syscall.Credential{Uid: uid, Gid: uid}
 }
 
-// TestDemoOnTheLocalTestbed plays it with the real programs, and then stops it in
+// TestOnHostDemo plays it with the real programs, and then stops it in
 // the middle; the host is as before each time.
-func TestDemoOnTheLocalTestbed(t *testing.T) {
+func TestOnHostDemo(t *testing.T) {
 	fitHost(t)
 	bin, err := programs()
 	if err != nil {

@@ -62,9 +62,9 @@ func namesRequest(words []string) string {
 	return b.String()
 }
 
-// TestNamesOfDocumentsStayNames has real nodes made whose request is full of
+// TestOnHostNamesOfDocumentsStayNames has real nodes made whose request is full of
 // words that mean something to what their names could reach.
-func TestNamesOfDocumentsStayNames(t *testing.T) {
+func TestOnHostNamesOfDocumentsStayNames(t *testing.T) {
 	s := newLocalSite(t, "names.example.org")
 	// A short one, for client_ids are short.
 	dir, err := os.MkdirTemp("", "n")

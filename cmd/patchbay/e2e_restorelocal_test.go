@@ -11,11 +11,11 @@ import (
 	"patchbay/testdata/census"
 )
 
-// TestRestoredSiteWithRealNodes is TestRestoredSiteGivesNothingAway with nodes that
+// TestOnHostRestoredSite is TestRestoredSiteGivesNothingAway with nodes that
 // run: one that the backup does not know of lives on, and keeps its host from being
 // given to anybody, until an operator has it removed. One that the backup promises and
 // that was given back since is failed, in words that say so.
-func TestRestoredSiteWithRealNodes(t *testing.T) {
+func TestOnHostRestoredSite(t *testing.T) {
 	s := newLocalSite(t, "restored.example.org")
 	before := s.census()
 	s.people("first", "late", "other")

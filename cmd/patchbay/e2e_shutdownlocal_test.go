@@ -96,11 +96,11 @@ func (s *localSite) frozen(slice string, nodes ...string) {
 	}
 }
 
-// TestShutdownOfRealNodes is TestShutdown with nodes that run, a link between them,
+// TestOnHostShutdown is TestShutdown with nodes that run, a link between them,
 // and somebody logged in: all that ends, through crashes of server and testbed, too;
 // what was on the disks is there when an operator gives the slice back. Of another,
 // which is shut down while it is made and then released, this host keeps nothing.
-func TestShutdownOfRealNodes(t *testing.T) {
+func TestOnHostShutdown(t *testing.T) {
 	s := newLocalSite(t, "frozen.example.org")
 	before := s.census()
 	s.people("first", "second")
