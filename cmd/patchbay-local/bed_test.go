@@ -23,6 +23,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"patchbay/am/testkit/wait"
 	"patchbay/inventory/local"
 	"patchbay/inventory/local/testbed"
 	"patchbay/inventory/provider"
@@ -153,30 +154,22 @@ func (b *bed) start() {
 		defer close(ended)
 		_ = c.Wait()
 	}(b.up)
-	for end := time.Now().Add(bedTime); ; time.Sleep(5 * time.Millisecond) {
-		if _, err := b.ask(local.Request{Action: local.ActionList}); err == nil {
-			return
-		}
+	wait.Until(b.t, "an answer of up", func() bool {
 		select {
 		case <-ended:
 			b.t.Fatal("up ended at once")
 		default:
 		}
-		if time.Now().After(end) {
-			b.t.Fatal("up does not answer")
-		}
-	}
+		_, err := b.ask(local.Request{Action: local.ActionList})
+		return err == nil
+	})
 }
 
 // stop ends up with a signal. Its nodes run on.
 func (b *bed) stop(s syscall.Signal) {
 	b.t.Helper()
 	_ = b.up.Process.Signal(s)
-	for end := time.Now().Add(bedTime); b.up.Process.Signal(syscall.Signal(0)) == nil; time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			b.t.Fatal("up does not end")
-		}
-	}
+	wait.Until(b.t, "the end of up", func() bool { return b.up.Process.Signal(syscall.Signal(0)) != nil })
 }
 
 // restart ends up with a signal, starts it anew, and waits until it knows of
@@ -186,15 +179,13 @@ func (b *bed) restart(s syscall.Signal) {
 	b.stop(s)
 	b.start()
 	unsettled := func(r provider.Result) bool { return stateOf(r.Resource) == provider.StateChanging }
-	for end := time.Now().Add(bedTime); ; time.Sleep(5 * time.Millisecond) {
+	wait.Clear(b.t, func() string {
 		all, err := b.provider.Get(b.t.Context(), nil)
 		if err == nil && !slices.ContainsFunc(slices.Collect(maps.Values(all)), unsettled) {
-			return
+			return ""
 		}
-		if time.Now().After(end) {
-			b.t.Fatalf("nodes do not settle: %v, %v", all, err)
-		}
-	}
+		return fmt.Sprintf("nodes do not settle: %v, %v", all, err)
+	})
 }
 
 // clean removes everything, and demands that nothing is left.
@@ -253,15 +244,15 @@ func (b *bed) must(t testing.TB, name string, should provider.Resource) {
 // await waits until a node is in the state.
 func (b *bed) await(t testing.TB, name, state string) provider.Resource {
 	t.Helper()
-	for end := time.Now().Add(bedTime); ; time.Sleep(5 * time.Millisecond) {
-		r := look(t, b.provider, name)
-		switch {
-		case stateOf(r) == state:
-			return r
-		case stateOf(r) == provider.StateFailed || time.Now().After(end):
+	var r provider.Resource
+	wait.Until(t, name+" is "+state, func() bool {
+		r = look(t, b.provider, name)
+		if stateOf(r) == provider.StateFailed && state != provider.StateFailed {
 			t.Fatalf("%s is %s, want %s: %v", name, stateOf(r), state, r)
 		}
-	}
+		return stateOf(r) == state
+	})
+	return r
 }
 
 // remove removes a node and waits until it is gone.

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/am/testkit/wait"
 	"patchbay/inventory/provider"
 	"patchbay/inventory/provider/providertest"
 	"patchbay/inventory/simulated"
@@ -101,13 +102,13 @@ func stateOf(r provider.Resource) string {
 func await(t testing.TB, p *provider.Provider, name, state string) provider.Resource {
 	t.Helper()
 	var r provider.Resource
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	wait.Clear(t, func() string {
 		if r = look(t, p, name); stateOf(r) == state {
-			return r
+			return ""
 		}
-	}
-	t.Fatalf("%s is %s for long, want %s: %v", name, stateOf(r), state, r)
-	return nil
+		return fmt.Sprintf("%s is %s, want %s: %v", name, stateOf(r), state, r)
+	})
+	return r
 }
 
 // ask sets one node to what should says beside what it is.

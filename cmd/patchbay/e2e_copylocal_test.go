@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"patchbay/am/store"
+	"patchbay/am/testkit/wait"
 	"patchbay/inventory/local"
 	"patchbay/testdata/census"
 )
@@ -73,11 +74,11 @@ func TestOnHostTwoServersDoNotActOnTheSameTestbed(t *testing.T) {
 	defer func() { s.kill(); s.dir = live }()
 	s.start()
 	s.await("geni_ready", 2)
-	within(t, time.Minute, "a login by the moved server", func() bool { _, err := s.ssh("ann", door, "true"); return err == nil })
+	wait.Until(t, "a login by the moved server", func() bool { _, err := s.ssh("ann", door, "true"); return err == nil })
 	alive()
 	has(t, refusesToServe(t, live), "acts on the nodes of the local testbed")
 	s.call("Delete")
-	within(t, time.Minute, "all is given back", func() bool { return !strings.Contains(s.does("slivers"), "first") })
+	wait.Until(t, "all is given back", func() bool { return !strings.Contains(s.does("slivers"), "first") })
 	s.stop()
 	s.local("clean")
 	if _, err := os.Lstat(local.SiteLock(local.Socket(s.instance))); !errors.Is(err, fs.ErrNotExist) {

@@ -15,6 +15,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/client"
+	"patchbay/am/testkit/wait"
 )
 
 // corpusOutcome is what came of a request.
@@ -295,7 +296,7 @@ func TestOnHostCorpusRequestsRun(t *testing.T) {
 // awaitEmpty waits until nothing of any slice is left.
 func (s *corpusSite) awaitEmpty() {
 	s.t.Helper()
-	within(s.t, 3*time.Minute, "an empty site", func() bool {
+	wait.Until(s.t, "an empty site", func() bool {
 		ad, _, err := s.client.ListResources(s.t.Context(), s.creds, client.Options{})
 		return err == nil && strings.Contains(ad, `type_slots="1000"`)
 	})

@@ -24,6 +24,7 @@ import (
 	"patchbay/am"
 	"patchbay/am/client"
 	"patchbay/am/store"
+	"patchbay/am/testkit/wait"
 	"patchbay/am/xmlrpc"
 	"patchbay/inventory/provider"
 	"patchbay/testdata/need"
@@ -279,7 +280,7 @@ func (k *killing) compare(round int) {
 // quiet waits until the server has no work left.
 func (k *killing) quiet() {
 	k.t.Helper()
-	within(k.t, 2*time.Minute, "no work left", func() bool {
+	wait.Until(k.t, "no work left", func() bool {
 		resp, err := http.Get(k.s.admin + "/metrics")
 		if err != nil {
 			k.t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/am/testkit/wait"
 	"patchbay/inventory/local"
 	"patchbay/testdata/census"
 )
@@ -35,9 +36,9 @@ func (s *localSite) upPID() int {
 func (s *localSite) serve() {
 	s.t.Helper()
 	runs := func() bool { return (&testbed{instance: s.instance}).runs(s.t.Context(), local.Socket) }
-	within(s.t, time.Minute, "the testbed has ended with its server", func() bool { return !runs() })
+	wait.Until(s.t, "the testbed has ended with its server", func() bool { return !runs() })
 	s.start()
-	within(s.t, time.Minute, "the testbed runs", runs)
+	wait.Until(s.t, "the testbed runs", runs)
 }
 
 // TestOnHostKilledUnderLoad is TestKilledUnderLoad on the local testbed,

@@ -6,7 +6,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
+
+	"patchbay/am/testkit/wait"
 )
 
 // reloadSite is a served site of which a slice has the first node.
@@ -72,7 +73,7 @@ func TestReload(t *testing.T) {
 	if code, out := call("Delete"); code != 0 {
 		t.Error(out)
 	}
-	within(t, time.Minute, "its provider has removed the sliver", func() bool {
+	wait.Until(t, "its provider has removed the sliver", func() bool {
 		_, out := tell(t, "reload", "--config", dir)
 		return strings.Contains(out, "No sliver is on anything")
 	})
@@ -116,7 +117,7 @@ func TestHangupReloads(t *testing.T) {
 	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
-	within(t, time.Minute, "the inventory is read", func() bool { return strings.Contains(s.out.String(), "inventory read") })
+	wait.Until(t, "the inventory is read", func() bool { return strings.Contains(s.out.String(), "inventory read") })
 	has(t, s.out.String(), "are drained; they take nothing new", "pc1: it is drained")
 	if code, out := call("Status"); code != 0 {
 		t.Error(out)
