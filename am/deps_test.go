@@ -25,6 +25,7 @@ const rooms = `
 0  inventory/span
 0  credentials/rule
 0  am/budget
+0  am/testkit/wait
 0  am/fileowner                     golang.org/x/sys
 1  am/clock                         am/fileowner golang.org/x/sys
 1  am                               am/urn

@@ -30,98 +30,114 @@ func (s *site) readComponents(n *yaml.Node) {
 	}
 }
 
-// readComponent reads one entry: a component, or many alike.
+// entry is one entry of components: a component, or many alike.
+type entry struct {
+	Component
+	names []string
+	ports []port
+	// id, exclusive and capacity are where those are written; nil if nowhere.
+	id, exclusive, capacity *yaml.Node
+}
+
+// readComponent reads one entry, and adds its components if it is right.
 func (s *site) readComponent(item *yaml.Node) {
-	c := Component{Provider: s.provider, Line: item.Line}
-	var names []string
-	var ports []port
-	var id, exclusive, capacity *yaml.Node
+	e := &entry{Component: Component{Provider: s.provider, Line: item.Line}}
 	bad := s.Mistakes()
-	s.Fields(item, "a component", componentKeys, func(key string, n *yaml.Node) {
-		switch key {
-		case "name":
-			switch name := s.name(n, key); {
-			case strings.Contains(name, ".."):
-				s.Wrong(n, "name %q is one component; for a range write names: %s", name, name)
-			case name != "":
-				names = append(names, name)
-			}
-		case "names":
-			for _, r := range s.names(n, key) {
-				names = append(names, s.spread(r, r == n)...)
-			}
-		case "component_id":
-			c.URN, id = s.urn(n, urn.Node), n
-		case "exclusive":
-			c.Exclusive, exclusive = s.flag(n, key), n
-		case "hardware_types":
-			for _, h := range s.Texts(n, key) {
-				if !s.hardware[h.Value] {
-					s.Unknown(h, "hardware type", s.HardwareTypes)
-				}
-				c.HardwareTypes = append(c.HardwareTypes, h.Value)
-			}
-		case "sliver_types":
-			for _, name := range s.Texts(n, key) {
-				if t := s.sliverType(name); t != nil && !c.Offers(t) {
-					c.SliverTypes = append(c.SliverTypes, t)
-				}
-			}
-		case "capacity":
-			c.Capacity, capacity = s.amount(n, key, am.Amount{}), n
-		case "interfaces":
-			ports = s.readInterfaces(n)
-		case "location":
-			if c.Location = s.locations[n.Value]; c.Location == nil {
-				s.Unknown(n, "location", keys(s.Locations, func(l *Location) string { return l.Name }))
-			}
-		case "provider":
-			c.Provider = s.name(n, key)
-		case "gateway":
-			if c.Gateway = s.gateways[n.Value]; c.Gateway == nil {
-				s.Unknown(n, "gateway", keys(s.Gateways, func(g *Gateway) string { return g.Name }))
-			}
-		case "drained":
-			c.Drained = s.flag(n, key)
-		case "settings":
-			c.Settings = s.settings(n)
-		}
-	})
+	s.Fields(item, "a component", componentKeys, func(key string, n *yaml.Node) { s.readField(e, key, n) })
 	if s.Mistakes() > bad {
 		return
 	}
-	if len(c.SliverTypes) == 0 && s.DefaultSliverType != nil {
-		c.SliverTypes = []*SliverType{s.DefaultSliverType}
+	if len(e.SliverTypes) == 0 && s.DefaultSliverType != nil {
+		e.SliverTypes = []*SliverType{s.DefaultSliverType}
 	}
+	if s.checkEntry(item, e); s.Mistakes() > bad {
+		return
+	}
+	if e.Exclusive {
+		e.Capacity = am.Amount{Slots: 1}
+	} else if !s.holds(item, e.names[0], &e.Component) {
+		return
+	}
+	for _, name := range e.names {
+		s.add(item, name, e.Component, e.ports)
+	}
+}
+
+func (s *site) readField(e *entry, key string, n *yaml.Node) {
+	switch key {
+	case "name":
+		switch name := s.name(n, key); {
+		case strings.Contains(name, ".."):
+			s.Wrong(n, "name %q is one component; for a range write names: %s", name, name)
+		case name != "":
+			e.names = append(e.names, name)
+		}
+	case "names":
+		for _, r := range s.names(n, key) {
+			e.names = append(e.names, s.spread(r, r == n)...)
+		}
+	case "component_id":
+		e.URN, e.id = s.urn(n, urn.Node), n
+	case "exclusive":
+		e.Exclusive, e.exclusive = s.flag(n, key), n
+	case "hardware_types", "sliver_types":
+		s.readTypes(e, key, n)
+	case "capacity":
+		e.Capacity, e.capacity = s.amount(n, key, am.Amount{}), n
+	case "interfaces":
+		e.ports = s.readInterfaces(n)
+	case "location":
+		if e.Location = s.locations[n.Value]; e.Location == nil {
+			s.Unknown(n, "location", keys(s.Locations, func(l *Location) string { return l.Name }))
+		}
+	case "provider":
+		e.Provider = s.name(n, key)
+	case "gateway":
+		if e.Gateway = s.gateways[n.Value]; e.Gateway == nil {
+			s.Unknown(n, "gateway", keys(s.Gateways, func(g *Gateway) string { return g.Name }))
+		}
+	case "drained":
+		e.Drained = s.flag(n, key)
+	case "settings":
+		e.Settings = s.settings(n)
+	}
+}
+
+func (s *site) readTypes(e *entry, key string, n *yaml.Node) {
+	for _, name := range s.Texts(n, key) {
+		if key == "hardware_types" {
+			if !s.hardware[name.Value] {
+				s.Unknown(name, "hardware type", s.HardwareTypes)
+			}
+			e.HardwareTypes = append(e.HardwareTypes, name.Value)
+		} else if t := s.sliverType(name); t != nil && !e.Offers(t) {
+			e.SliverTypes = append(e.SliverTypes, t)
+		}
+	}
+}
+
+// checkEntry says what is missing in an entry, or does not go together.
+func (s *site) checkEntry(item *yaml.Node, e *entry) {
 	switch {
-	case len(names) == 0:
+	case len(e.names) == 0:
 		s.Missing(item, "a component", "name")
-	case id != nil && len(names) > 1:
-		s.Wrong(id, "component_id is for one component; this entry makes %d", len(names))
-	case exclusive == nil:
-		s.Wrong(item, "component %s does not say whether it is exclusive; add exclusive: true (one experiment at a time) or false (shared)", names[0])
-	case c.Provider == "":
-		s.Wrong(item, "component %s has no provider; add one here, or one for all at the top", names[0])
-	case c.Exclusive && capacity != nil:
-		s.Wrong(capacity, "component %s is exclusive, so it holds one sliver whatever its size; drop capacity", names[0])
+	case e.id != nil && len(e.names) > 1:
+		s.Wrong(e.id, "component_id is for one component; this entry makes %d", len(e.names))
+	case e.exclusive == nil:
+		s.Wrong(item, "component %s does not say whether it is exclusive; add exclusive: true (one experiment at a time) or false (shared)", e.names[0])
+	case e.Provider == "":
+		s.Wrong(item, "component %s has no provider; add one here, or one for all at the top", e.names[0])
+	case e.Exclusive && e.capacity != nil:
+		s.Wrong(e.capacity, "component %s is exclusive, so it holds one sliver whatever its size; drop capacity", e.names[0])
 	default:
-		for _, p := range ports {
-			if p.single != nil && len(names) > 1 {
-				s.Wrong(p.single, "%s is for one interface; this entry makes %d", p.what, len(names))
+		for _, p := range e.ports {
+			if p.single != nil && len(e.names) > 1 {
+				s.Wrong(p.single, "%s is for one interface; this entry makes %d", p.what, len(e.names))
 				return
 			}
 		}
-		if len(ports)*len(names) > maxInterfaces-len(s.Interfaces) {
-			s.Wrong(item, "%d interfaces on each of %d components are more than the %d that an inventory may have in all; give them fewer", len(ports), len(names), maxInterfaces)
-			return
-		}
-		if c.Exclusive {
-			c.Capacity = am.Amount{Slots: 1}
-		} else if !s.holds(item, names[0], &c) {
-			return
-		}
-		for _, name := range names {
-			s.add(item, name, c, ports)
+		if len(e.ports)*len(e.names) > maxInterfaces-len(s.Interfaces) {
+			s.Wrong(item, "%d interfaces on each of %d components are more than the %d that an inventory may have in all; give them fewer", len(e.ports), len(e.names), maxInterfaces)
 		}
 	}
 }

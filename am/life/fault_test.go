@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"patchbay/am/store"
+	"patchbay/testdata/need"
 )
 
 // TestStory: undisturbed, every chapter works, and it ends as told here.
@@ -36,9 +36,6 @@ func TestStory(t *testing.T) {
 
 var errSpoilt = errors.New("input/output error")
 
-// long tells whether whole tables are asked for.
-func long() bool { return os.Getenv("PATCHBAY_LONG") != "" }
-
 // row is one row of a table of faults.
 type row struct {
 	kind    string // of what goes wrong, for the count
@@ -59,7 +56,7 @@ func through(t *testing.T, rows []row, limit int) {
 	for i, kind := range slices.Sorted(maps.Keys(kinds)) {
 		all := kinds[kind]
 		every := 1
-		if share := max(1, limit/len(kinds)); !long() && len(all) > share {
+		if share := max(1, limit/len(kinds)); !need.Long() && len(all) > share {
 			every = len(all) / share
 		}
 		done, refused, unheard, failed := 0, 0, 0, 0

@@ -1,12 +1,15 @@
 package life
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"time"
 
 	"patchbay/am"
+	"patchbay/am/xmlrpc"
 	"patchbay/inventory/provider"
 )
 
@@ -239,6 +242,7 @@ func (l *run) describe(s *plainSlice) {
 			l.fail("Describe of %s tells %+v, want %+v", s.name, x, n)
 		}
 	}
+	l.status2(s, c.v2("SliverStatus", opts()))
 	b := c.call(2, "ListResources", strs(c.credential), opts(opt("geni_slice_urn", c.slice)))
 	if len(nodes) == 0 && b.code != am.SearchFailed || len(nodes) > 0 && b.manifest() != a.manifest() {
 		l.fail("ListResources of %s: %d, not the manifest of Describe: %s, %s", s.name, b.code, b.manifest(), a.manifest())
@@ -254,6 +258,33 @@ func (l *run) describe(s *plainSlice) {
 		}
 		if n := nodes[is["sliver_id"]]; n == nil || is["client_id"] != n.client || is["component_id"] != name("node", n.component) {
 			l.fail("the manifest of %s shows %v, want %+v", s.name, is, n)
+		}
+	}
+}
+
+// status2 holds SliverStatus against the model, of a slice that is not shut down.
+func (l *run) status2(s *plainSlice, a answer) {
+	if len(s.nodes) == 0 {
+		if a.code != am.SearchFailed {
+			l.fail("SliverStatus of %s, which is empty: %d", s.name, a.code)
+		}
+		return
+	}
+	words := map[string]string{"on": "ready", "updating": "ready", "broken": "failed"}
+	worst := []string{"ready", "configuring", "failed"}
+	overall, ends := 0, s.nodes[0].expires
+	for _, n := range s.nodes {
+		overall = max(overall, slices.Index(worst, cmp.Or(words[n.state], "configuring")))
+		ends = first(ends, n.expires)
+	}
+	list, _ := get(a.value, "geni_resources").([]xmlrpc.Value)
+	if get(a.value, "geni_status") != worst[overall] || get(a.value, "pg_expires") != stamp(ends) || len(list) != len(s.nodes) {
+		l.fail("SliverStatus of %s: %d %v, want %s until %s of %d nodes", s.name, a.code, a.value, worst[overall], stamp(ends), len(s.nodes))
+	}
+	for _, x := range list {
+		i := slices.IndexFunc(s.nodes, func(n *plainNode) bool { return n.client == get(x, "geni_client_id") })
+		if i < 0 || get(x, "geni_status") != cmp.Or(words[s.nodes[i].state], "configuring") || get(x, "geni_expires") != stamp(s.nodes[i].expires) {
+			l.fail("SliverStatus of %s tells %v of %+v", s.name, x, s.nodes)
 		}
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"patchbay/am/work"
 	"patchbay/credentials"
 	"patchbay/rspec"
+	"patchbay/testdata/need"
 )
 
 // done is what came of a call, for the checker.
@@ -139,7 +140,7 @@ func (s *site) one(a ask) (out done) {
 func TestHistoriesAreLinearizable(t *testing.T) {
 	known(t)
 	rounds := setting(t, "PATCHBAY_HISTORIES", 8)
-	seed := uint64(setting(t, "PATCHBAY_SEED", int(time.Now().UnixNano()&0x7fffffff)))
+	seed := need.Seed(t)
 	operations, codes := 0, map[string]int{}
 	began := time.Now()
 	for round := range rounds {

@@ -19,6 +19,7 @@ import (
 	"patchbay/am/service"
 	"patchbay/am/store"
 	"patchbay/inventory/provider"
+	"patchbay/testdata/need"
 )
 
 // forever is a credential that lasts longer than any life here.
@@ -98,7 +99,7 @@ func TestModel(t *testing.T) {
 		}
 		steps, until = math.MaxInt, time.Now().Add(d)
 	}
-	seed := setting(t, "PATCHBAY_SEED", int(time.Now().UnixNano()&0x7fffffff))
+	seed := need.Seed(t)
 	first := setting(t, "PATCHBAY_LIFE", 1)
 	if os.Getenv("PATCHBAY_LIFE") != "" {
 		steps, until = 1, time.Time{}
@@ -114,7 +115,7 @@ func TestModel(t *testing.T) {
 				}
 			}()
 			done += lifetime
-			live(t, func(w *world) { (&run{world: w, counts: counts}).live(uint64(seed), uint64(number)) })
+			live(t, func(w *world) { (&run{world: w, counts: counts}).live(seed, uint64(number)) })
 		})
 	}
 	t.Logf("seed %d: %d steps in %d lives, %v", seed, done, lives, time.Since(began).Round(time.Millisecond))

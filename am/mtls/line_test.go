@@ -1,6 +1,7 @@
 package mtls
 
 import (
+	"fmt"
 	"net"
 	"net/netip"
 	"runtime"
@@ -9,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"patchbay/am/testkit/wait"
 )
 
 // The flood of one address keeps no other waiting: it gets every other turn.
@@ -29,17 +32,11 @@ func TestAddressesTakeTurns(t *testing.T) {
 			defer mu.Unlock()
 			order = append(order, a)
 		})
-		for end := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Microsecond) {
+		wait.Until(t, fmt.Sprintf("%d of %s wait", waiting, a), func() bool {
 			l.mu.Lock()
-			got := len(l.waiting[a])
-			l.mu.Unlock()
-			if got == waiting {
-				return
-			}
-			if time.Now().After(end) {
-				t.Fatalf("%d of %s wait, want %d", got, a, waiting)
-			}
-		}
+			defer l.mu.Unlock()
+			return len(l.waiting[a]) == waiting
+		})
 	}
 	for i := range 20 {
 		come(flood, i+1)
@@ -47,17 +44,11 @@ func TestAddressesTakeTurns(t *testing.T) {
 	come(good, 1)
 	for i := range 21 { // one after the other, or they may write down their order in another
 		l.leave()
-		for end := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Microsecond) {
+		wait.Until(t, fmt.Sprintf("a turn after %d have left", i+1), func() bool {
 			mu.Lock()
-			got := len(order)
-			mu.Unlock()
-			if got > i {
-				break
-			}
-			if time.Now().After(end) {
-				t.Fatalf("%d had their turn after %d have left", got, i+1)
-			}
-		}
+			defer mu.Unlock()
+			return len(order) > i
+		})
 	}
 	all.Wait()
 	for range n { // the last of those who had a turn

@@ -67,8 +67,8 @@ func TestNoCertificateIsRefusedWithAnAlert(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("the client saw %v, want an alert %q", err, want)
 			}
-			if e, ok := errors.AsType[*mtls.Error](s.lastFailure()); !ok || e.Op != "handshake" || !strings.Contains(e.Reason, "did not return a certificate") {
-				t.Errorf("the operator saw %v", s.lastFailure())
+			if e, ok := errors.AsType[*mtls.Error](s.lastFailure(t)); !ok || e.Op != "handshake" || !strings.Contains(e.Reason, "did not return a certificate") {
+				t.Errorf("the operator saw %v", s.lastFailure(t))
 			}
 		})
 	}
@@ -123,7 +123,7 @@ func TestKeysOfTheClient(t *testing.T) {
 				if !strings.Contains(out, "alert") {
 					t.Errorf("no alert:\n%s", out)
 				}
-				if err := v.site.lastFailure(); err == nil || !strings.Contains(err.Error(), v.want) {
+				if err := v.site.lastFailure(t); err == nil || !strings.Contains(err.Error(), v.want) {
 					t.Errorf("the operator saw %v, want %q", err, v.want)
 				}
 			})
@@ -149,7 +149,7 @@ func TestKeysOfTheClient(t *testing.T) {
 				if _, err := legacy.get(t, tlsConfig(id, v)); err == nil || !strings.Contains(err.Error(), c.alert) {
 					t.Errorf("the client saw %v, want an alert %q", err, c.alert)
 				}
-				if err := legacy.lastFailure(); err == nil || !strings.Contains(err.Error(), c.want) {
+				if err := legacy.lastFailure(t); err == nil || !strings.Contains(err.Error(), c.want) {
 					t.Errorf("the operator saw %v, want %q", err, c.want)
 				}
 			})
@@ -221,7 +221,7 @@ func TestLongChains(t *testing.T) {
 				if err == nil {
 					t.Fatal("served")
 				}
-				if err := s.lastFailure(); err == nil || !strings.Contains(err.Error(), c.want) {
+				if err := s.lastFailure(t); err == nil || !strings.Contains(err.Error(), c.want) {
 					t.Errorf("the operator saw %v, want %q", err, c.want)
 				}
 			})

@@ -12,9 +12,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"patchbay/am/mtls"
+	"patchbay/am/testkit/wait"
 )
 
 func TestVersionsBelowTLS12AreRefused(t *testing.T) {
@@ -207,18 +207,18 @@ func foreignSession(t *testing.T, flag string) string {
 	if err := client.Start(); err != nil {
 		t.Fatal(err)
 	}
-	ok := within(30*time.Second, func() bool { info, err := os.Stat(name); return err == nil && info.Size() > 0 })
-	in.Close()
-	client.Wait()
-	if !ok {
-		t.Fatal("openssl s_server gave no session")
-	}
+	defer func() {
+		in.Close()
+		client.Wait()
+	}()
+	wait.Until(t, "a session of openssl s_server", func() bool { info, err := os.Stat(name); return err == nil && info.Size() > 0 })
 	return name
 }
 
 // keyboard is an s_client at whose keyboard we sit: its lines R and K
 // renegotiate and change keys.
 type keyboard struct {
+	t     testing.TB
 	cmd   *exec.Cmd
 	in    io.WriteCloser
 	ended chan bool
@@ -248,7 +248,7 @@ func (k *keyboard) press(line, echo string) bool {
 		return false
 	}
 	echoed := func() bool { return strings.Count(k.printed(), echo) > before }
-	within(30*time.Second, func() bool {
+	wait.Until(k.t, "the echo of "+line, func() bool {
 		select {
 		case <-k.ended:
 			return true
@@ -261,7 +261,7 @@ func (k *keyboard) press(line, echo string) bool {
 
 func (s *site) sit(t *testing.T, args ...string) *keyboard {
 	t.Helper()
-	k := &keyboard{ended: make(chan bool), cmd: exec.CommandContext(t.Context(), "openssl", append([]string{"s_client", "-connect", s.addr}, args...)...)}
+	k := &keyboard{t: t, ended: make(chan bool), cmd: exec.CommandContext(t.Context(), "openssl", append([]string{"s_client", "-connect", s.addr}, args...)...)}
 	k.cmd.Stdout, k.cmd.Stderr = k, k
 	var err error
 	if k.in, err = k.cmd.StdinPipe(); err != nil {
@@ -287,9 +287,9 @@ func TestRenegotiationIsRefusedAtOnce(t *testing.T) {
 	if !k.press("R\n", "RENEGOTIATING") {
 		t.Fatalf("s_client does not try:\n%s", k.printed())
 	}
-	if !within(30*time.Second, func() bool { return strings.Contains(k.printed(), "no renegotiation") }) {
-		t.Errorf("want the alert no_renegotiation:\n%s", k.printed())
-	}
+	wait.Holds(t, func() bool { return strings.Contains(k.printed(), "no renegotiation") }, func() string {
+		return "want the alert no_renegotiation: " + k.printed()
+	})
 }
 
 func TestKeyUpdates(t *testing.T) {

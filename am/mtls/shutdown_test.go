@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"patchbay/am/mtls"
+	"patchbay/am/testkit/wait"
 )
 
 func TestShutdownWaitsForBusyConnectionsOnly(t *testing.T) {
@@ -81,9 +82,7 @@ func TestServerCloseEndsConnectionsInEveryPhase(t *testing.T) {
 	busy := s.dial(t, alice)
 	io.WriteString(busy, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 	<-began
-	if !within(30*time.Second, func() bool { return s.ctx.Live() == 3 }) {
-		t.Fatalf("%d connections, want 3", s.ctx.Live())
-	}
+	wait.Until(t, "3 connections", func() bool { return s.ctx.Live() == 3 })
 	if err := s.srv.Close(); err != nil {
 		t.Error(err)
 	}

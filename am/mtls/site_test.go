@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"patchbay/am/mtls"
+	"patchbay/am/testkit/wait"
 )
 
 // site is a server under test.
@@ -87,15 +88,14 @@ func serve(t testing.TB, h http.Handler, tune func(*mtls.Config, *http.Server)) 
 // mustFreeAll waits until no connection holds memory in OpenSSL.
 func (s *site) mustFreeAll(t testing.TB) {
 	t.Helper()
-	if !within(30*time.Second, func() bool { return s.ctx.Live() == 0 }) {
-		t.Errorf("%d connections are not freed", s.ctx.Live())
-	}
+	wait.Holds(t, func() bool { return s.ctx.Live() == 0 }, func() string { return fmt.Sprintf("%d connections are not freed", s.ctx.Live()) })
 }
 
 // lastFailure waits for the first handshake that failed and returns the last.
-func (s *site) lastFailure() error {
+func (s *site) lastFailure(t testing.TB) error {
+	t.Helper()
 	var err error
-	within(30*time.Second, func() bool {
+	wait.Until(t, "a handshake that fails", func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if n := len(s.failures); n > 0 {
@@ -104,16 +104,6 @@ func (s *site) lastFailure() error {
 		return err != nil
 	})
 	return err
-}
-
-// within polls until ok or the time is over.
-func within(d time.Duration, ok func() bool) bool {
-	for end := time.Now().Add(d); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			return false
-		}
-	}
-	return true
 }
 
 type connKey struct{}

@@ -18,6 +18,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/testdata/disk"
+	"patchbay/testdata/need"
 )
 
 // storyEnv makes the test binary one that tells the story on the file it names:
@@ -259,7 +260,7 @@ func sound(t *testing.T, path string) {
 }
 
 // long tells whether whole tables are asked for; else they are drawn from.
-func long() bool { return os.Getenv("PATCHBAY_LONG") != "" }
+func long() bool { return need.Long() }
 
 // rows bounds a table: it takes every nth row so that there are about limit, of
 // each kind alike.

@@ -23,6 +23,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"patchbay/am/testkit/wait"
 	"patchbay/inventory/local"
 	"patchbay/inventory/local/testbed"
 	"patchbay/inventory/provider"
@@ -94,7 +95,7 @@ func makeBed(t testing.TB, instance, dir string, settings ...string) *bed {
 		}
 		text = text[:at+1] + line + text[end:]
 	}
-	for path, text := range map[string]string{b.settings: text, filepath.Join(dir, "local.prov"): string(local.Script(binary, "local"))} {
+	for path, text := range map[string]string{b.settings: text, filepath.Join(dir, "local.prov"): string(local.Script(binary(), "local"))} {
 		if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -143,7 +144,7 @@ func (b *bed) census() census.Census {
 // start starts up and waits until it answers.
 func (b *bed) start() {
 	b.t.Helper()
-	b.up = exec.Command(binary, "up", "--state", b.state, b.settings)
+	b.up = exec.Command(binary(), "up", "--state", b.state, b.settings)
 	b.up.Stdout, b.up.Stderr = b.logs, b.logs
 	if err := b.in.Start(b.up); err != nil {
 		b.t.Fatal(err)
@@ -153,30 +154,22 @@ func (b *bed) start() {
 		defer close(ended)
 		_ = c.Wait()
 	}(b.up)
-	for end := time.Now().Add(bedTime); ; time.Sleep(5 * time.Millisecond) {
-		if _, err := b.ask(local.Request{Action: local.ActionList}); err == nil {
-			return
-		}
+	wait.Until(b.t, "an answer of up", func() bool {
 		select {
 		case <-ended:
 			b.t.Fatal("up ended at once")
 		default:
 		}
-		if time.Now().After(end) {
-			b.t.Fatal("up does not answer")
-		}
-	}
+		_, err := b.ask(local.Request{Action: local.ActionList})
+		return err == nil
+	})
 }
 
 // stop ends up with a signal. Its nodes run on.
 func (b *bed) stop(s syscall.Signal) {
 	b.t.Helper()
 	_ = b.up.Process.Signal(s)
-	for end := time.Now().Add(bedTime); b.up.Process.Signal(syscall.Signal(0)) == nil; time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			b.t.Fatal("up does not end")
-		}
-	}
+	wait.Until(b.t, "the end of up", func() bool { return b.up.Process.Signal(syscall.Signal(0)) != nil })
 }
 
 // restart ends up with a signal, starts it anew, and waits until it knows of
@@ -186,21 +179,19 @@ func (b *bed) restart(s syscall.Signal) {
 	b.stop(s)
 	b.start()
 	unsettled := func(r provider.Result) bool { return stateOf(r.Resource) == provider.StateChanging }
-	for end := time.Now().Add(bedTime); ; time.Sleep(5 * time.Millisecond) {
+	wait.Clear(b.t, func() string {
 		all, err := b.provider.Get(b.t.Context(), nil)
 		if err == nil && !slices.ContainsFunc(slices.Collect(maps.Values(all)), unsettled) {
-			return
+			return ""
 		}
-		if time.Now().After(end) {
-			b.t.Fatalf("nodes do not settle: %v, %v", all, err)
-		}
-	}
+		return fmt.Sprintf("nodes do not settle: %v, %v", all, err)
+	})
 }
 
 // clean removes everything, and demands that nothing is left.
 func (b *bed) clean(before census.Census) {
 	b.stop(syscall.SIGTERM)
-	c := exec.Command(binary, "clean", "--state", b.state, b.settings)
+	c := exec.Command(binary(), "clean", "--state", b.state, b.settings)
 	var out bytes.Buffer
 	c.Stdout, c.Stderr = &out, &out
 	if err := b.in.Run(c); err != nil {
@@ -253,15 +244,15 @@ func (b *bed) must(t testing.TB, name string, should provider.Resource) {
 // await waits until a node is in the state.
 func (b *bed) await(t testing.TB, name, state string) provider.Resource {
 	t.Helper()
-	for end := time.Now().Add(bedTime); ; time.Sleep(5 * time.Millisecond) {
-		r := look(t, b.provider, name)
-		switch {
-		case stateOf(r) == state:
-			return r
-		case stateOf(r) == provider.StateFailed || time.Now().After(end):
+	var r provider.Resource
+	wait.Until(t, name+" is "+state, func() bool {
+		r = look(t, b.provider, name)
+		if stateOf(r) == provider.StateFailed && state != provider.StateFailed {
 			t.Fatalf("%s is %s, want %s: %v", name, stateOf(r), state, r)
 		}
-	}
+		return stateOf(r) == state
+	})
+	return r
 }
 
 // remove removes a node and waits until it is gone.
@@ -316,7 +307,7 @@ func TestBedMakesNodes(t *testing.T) {
 		t.Errorf("after a kill: %q, %v", out, err)
 	}
 	// What is entered waits for what is typed.
-	c := exec.Command(binary, "enter", b.settings, "00000000-0000-4000-8000-00000000bed0", "cat")
+	c := exec.Command(binary(), "enter", b.settings, "00000000-0000-4000-8000-00000000bed0", "cat")
 	in, err := c.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"patchbay/testdata/need"
 )
 
 // TestKillsLeaveNothingHalf runs the real testbed under load and kills one of
@@ -20,13 +22,13 @@ import (
 // and then all is removed, and the host must be as before.
 func TestKillsLeaveNothingHalf(t *testing.T) {
 	kills := number(t, "PATCHBAY_KILLS", 12)
-	seed := uint64(number(t, "PATCHBAY_SEED", int(time.Now().UnixNano()%1e9)))
-	t.Logf("PATCHBAY_SEED=%d PATCHBAY_KILLS=%d", seed, kills)
+	seed := need.Seed(t)
+	t.Logf("PATCHBAY_KILLS=%d", kills)
 	random := rand.New(rand.NewPCG(seed, 1))
 	s := newCrashSite(t, fmt.Sprintf("crash-%d", os.Getpid()), t.TempDir())
 	t.Cleanup(func() {
 		s.killAll()
-		_ = exec.Command(binary, "clean", "--state", s.state, s.settings).Run()
+		_ = exec.Command(binary(), "clean", "--state", s.state, s.settings).Run()
 	})
 	untouched := s.everything()
 	s.start()
@@ -67,7 +69,7 @@ func TestKillsLeaveNothingHalf(t *testing.T) {
 	load.hold(s.removeAll)
 	load.stop()
 	s.stop(syscall.SIGTERM)
-	if out, err := exec.Command(binary, "clean", "--state", s.state, s.settings).CombinedOutput(); err != nil {
+	if out, err := exec.Command(binary(), "clean", "--state", s.state, s.settings).CombinedOutput(); err != nil {
 		t.Errorf("clean: %v: %s", err, out)
 	}
 	s.awaitAll(untouched)

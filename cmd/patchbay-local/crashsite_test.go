@@ -19,6 +19,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"patchbay/am/testkit/wait"
 	"patchbay/inventory/local"
 	"patchbay/inventory/local/agent"
 	"patchbay/inventory/local/gateway"
@@ -104,7 +105,7 @@ func newCrashSite(t *testing.T, instance, dir string) *crashSite {
 func (s *crashSite) everything() census.Census {
 	s.t.Helper()
 	c, err := census.Take(census.Options{
-		Only:   []string{s.instance, s.dir, binary},
+		Only:   []string{s.instance, s.dir, binary()},
 		Except: []string{filepath.Join(s.state, "images"), filepath.Join(s.state, sysctl.File), s.logs.Name()},
 		Roots:  []string{s.state, testbed.Root, local.Folder},
 	})
@@ -123,19 +124,19 @@ func (s *crashSite) awaitAll(before census.Census) {
 // there is then.
 func (s *crashSite) awaitFiles(before census.Census) census.Census {
 	s.t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		now := s.everything()
+	var now census.Census
+	wait.Clear(s.t, func() string {
+		now = s.everything()
 		lines := slices.DeleteFunc(census.Diff(before, now), func(line string) bool {
 			kind, _, _ := strings.Cut(strings.TrimPrefix(line, "new: "), " ")
 			return slices.Contains([]string{"file", "folder", "link"}, kind)
 		})
 		if len(lines) == 0 {
-			return now
+			return ""
 		}
-		if time.Now().After(deadline) {
-			s.t.Fatalf("the testbed has ended, and left:\n%s", strings.Join(lines, "\n"))
-		}
-	}
+		return "the testbed has ended, and left:\n" + strings.Join(lines, "\n")
+	})
+	return now
 }
 
 // revive starts the testbed again if it is dead.
@@ -179,19 +180,13 @@ func (s *crashSite) insist(w *crashWish) {
 // it can be used must be right at once.
 func (s *crashSite) settle(wishes []*crashWish) {
 	s.t.Helper()
-	for deadline := time.Now().Add(settleTime); ; time.Sleep(20 * time.Millisecond) {
+	wait.Clear(s.t, func() string {
 		s.revive()
-		why := s.unsettled(wishes)
-		if why == "" {
-			why = s.visitAll(wishes)
+		if problem := s.unsettled(wishes); problem != "" {
+			return problem
 		}
-		if why == "" {
-			return
-		}
-		if time.Now().After(deadline) {
-			s.t.Fatalf("not settled within %v: %s", settleTime, why)
-		}
-	}
+		return s.visitAll(wishes)
+	})
 }
 
 // visitAll logs in to all nodes that are on, as everybody, and says who cannot.
@@ -326,7 +321,7 @@ func (s *crashSite) removeAll(wishes []*crashWish) {
 func (s *crashSite) victims() map[string][]int {
 	found := make(map[string][]int)
 	var programs []fs.FileInfo
-	for _, path := range []string{binary, filepath.Join(s.state, "program", "patchbay-local")} { // nodes have a copy
+	for _, path := range []string{binary(), filepath.Join(s.state, "program", "patchbay-local")} { // nodes have a copy
 		if i, err := os.Stat(path); err == nil {
 			programs = append(programs, i)
 		}

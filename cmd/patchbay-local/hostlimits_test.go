@@ -19,6 +19,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/store"
+	"patchbay/am/testkit/wait"
 	"patchbay/inventory/provider"
 	"patchbay/testdata/need"
 )
@@ -264,7 +265,7 @@ func TestProcessesOfAllNodesLeaveTheTestbedRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	door := look(t, a.provider, nodeA).List(provider.AttrLogin)[0]
-	for end := time.Now().Add(bedTime); ; time.Sleep(20 * time.Millisecond) {
+	wait.Clear(t, func() string {
 		banner := ""
 		c, err := net.DialTimeout("tcp", door, bedTime)
 		if err == nil {
@@ -273,12 +274,10 @@ func TestProcessesOfAllNodesLeaveTheTestbedRoom(t *testing.T) {
 			c.Close()
 		}
 		if strings.HasPrefix(banner, "SSH-2.0-") {
-			break
+			return ""
 		}
-		if time.Now().After(end) {
-			t.Fatalf("a new gateway does not answer: %q, %v", banner, err)
-		}
-	}
+		return fmt.Sprintf("a new gateway does not answer: %q, %v", banner, err)
+	})
 }
 
 // TestNodesThatFillTheDiskLeaveTheStoreRoom has nodes fill the disk that they and

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/am/testkit/wait"
 	"patchbay/inventory/local/relay"
 	"patchbay/testdata/census"
 	"patchbay/testdata/need"
@@ -61,7 +62,7 @@ func (a asking) rest(from time.Time) (longest time.Duration, lost int) {
 func (b *bed) awaitSame(t *testing.T, before census.Census) {
 	t.Helper()
 	numbers := regexp.MustCompile(`[0-9]+`)
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	wait.Clear(t, func() string {
 		more := make(map[string]int)
 		for _, line := range census.Diff(before, b.census()) {
 			way, what, _ := strings.Cut(line, ": ")
@@ -69,12 +70,10 @@ func (b *bed) awaitSame(t *testing.T, before census.Census) {
 		}
 		maps.DeleteFunc(more, func(_ string, n int) bool { return n <= 0 })
 		if len(more) == 0 {
-			return
+			return ""
 		}
-		if time.Now().After(end) {
-			t.Fatalf("there is more than before: %v", more)
-		}
-	}
+		return fmt.Sprintf("there is more than before: %v", more)
+	})
 }
 
 // TestFlowsComeBack kills what makes links while traffic goes over them.

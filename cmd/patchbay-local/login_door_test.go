@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/am/testkit/wait"
 	"patchbay/inventory/local/gateway"
 	"patchbay/inventory/provider"
 	"patchbay/testdata/need"
@@ -162,7 +163,7 @@ func loginInside(t *testing.T, s *loginSite) {
 			if strings.HasPrefix(to, "b") {
 				want = "alice b\n"
 			}
-			eventually(t, func() string { // peers are told shortly after
+			wait.Clear(t, func() string { // peers are told shortly after
 				r := alice.ssh("a", "ssh -o BatchMode=yes "+to+` 'echo $(id -un) $(hostname -s)'`)
 				if r.status == 0 && r.out == want && r.err == "" {
 					return ""
@@ -172,7 +173,7 @@ func loginInside(t *testing.T, s *loginSite) {
 		})
 	}
 	t.Run("ThereAndBack", func(t *testing.T) {
-		eventually(t, func() string {
+		wait.Clear(t, func() string {
 			r := alice.ssh("a", "ssh b ssh a ssh b hostname -s")
 			if r.status == 0 && r.out == "b\n" {
 				return ""
@@ -196,7 +197,7 @@ func loginInside(t *testing.T, s *loginSite) {
 		}
 	})
 	t.Run("NoOtherNodeAtAnyAddress", func(t *testing.T) { // what is nobody's address is the node's own
-		eventually(t, func() string {
+		wait.Clear(t, func() string {
 			r := bob.ssh("a", `for i in 1 2 3 9; do ssh -o BatchMode=yes -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR 127.64.0.$i hostname -s 2>&1; done`)
 			if strings.Contains(r.out, "c\n") {
 				return "a node of another slice answers: " + r.out

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/am/testkit/wait"
 	"patchbay/testdata/need"
 )
 
@@ -52,14 +53,14 @@ func loginForwards(t *testing.T, s *loginSite) {
 	})
 	t.Run("LocalPortToAPeer", func(t *testing.T) {
 		port := freePort(t)
-		eventually(t, func() string {
+		wait.Clear(t, func() string {
 			if alice.ssh("a", "getent hosts b").status != 0 {
 				return "b is not known in a"
 			}
 			return ""
 		})
 		alice.holds(t, "-L", port+":b:22", "a")
-		eventually(t, func() string { return greeting("tcp", "127.0.0.1:"+port) }) // names are remembered for 5 s
+		wait.Clear(t, func() string { return greeting("tcp", "127.0.0.1:"+port) }) // names are remembered for 5 s
 	})
 	t.Run("StandardInputAndOutput", func(t *testing.T) {
 		if r := alice.with(strings.NewReader(""), "ssh", "-W", "127.0.0.1:22", "a"); !strings.HasPrefix(r.out, "SSH-2.0-") {
@@ -106,7 +107,7 @@ func loginForwards(t *testing.T, s *loginSite) {
 			t.Errorf("port %q: %+v", port, r)
 		}
 		_ = cmd.Process.Kill()
-		eventually(t, func() string {
+		wait.Clear(t, func() string {
 			if r := alice.ssh("a", fetch(port)); r.status == 0 {
 				return "the port is open after its session"
 			}
@@ -183,7 +184,7 @@ func loginAgent(t *testing.T, s *loginSite) {
 	alice := s.client(t, "alice", "a", "b")
 	alice.env = []string{"SSH_AUTH_SOCK=" + socket}
 	bob := s.client(t, "bob", "a")
-	eventually(t, func() string {
+	wait.Clear(t, func() string {
 		add := alice.foreign(need.Tool(t, "ssh-add"), "-q", s.keyFile(t, "alice"))
 		if r := finish(add, nil); r.status != 0 {
 			return r.err
@@ -203,7 +204,7 @@ func loginAgent(t *testing.T, s *loginSite) {
 	})
 	t.Run("SecondHop", func(t *testing.T) {
 		const hop = "ssh -A -o BatchMode=yes -o IdentityFile=/dev/null "
-		eventually(t, func() string {
+		wait.Clear(t, func() string {
 			r := alice.ssh("-A", "a", hop+"b '"+hop+"a ssh-add -L'")
 			if r.status != 0 || !strings.Contains(r.out, want) {
 				return fmt.Sprintf("%+v", r)
@@ -224,7 +225,7 @@ func loginAgent(t *testing.T, s *loginSite) {
 			t.Errorf("%+v", r)
 		}
 		_ = cmd.Process.Kill()
-		eventually(t, func() string {
+		wait.Clear(t, func() string {
 			if r := alice.ssh("a", "ls -d "+filepath.Dir(path)); r.status == 0 {
 				return "its folder stays"
 			}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/am/testkit/wait"
 	"patchbay/inventory/provider"
 	"patchbay/testdata/need"
 )
@@ -51,7 +52,7 @@ func smallImage(t testing.TB, s *loginSite, name string, without ...string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command(binary, "image", "add", "--state", s.state, "--from", root, s.settings, name).CombinedOutput(); err != nil {
+	if out, err := exec.Command(binary(), "image", "add", "--state", s.state, "--from", root, s.settings, name).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 }
@@ -113,7 +114,7 @@ func loginReady(t *testing.T, s *loginSite) {
 		// It takes each place that gets free, those of the looks below, too.
 		starts(t, alice.command(t.Context(), "ssh", "f", `perl -e 'while (1) { $p = fork; if (!defined $p) { select undef, undef, undef, 0.02 } elsif (!$p) { sleep 800; exit } }'`))
 		const fork = `perl -e 'defined(fork) or exit 9'`
-		eventually(t, func() string {
+		wait.Clear(t, func() string {
 			if r := alice.ssh("f", fork); r.status != 9 {
 				return "another process can be made"
 			}
@@ -155,7 +156,7 @@ func loginReady(t *testing.T, s *loginSite) {
 // fails demands that the node is never ready again, and says why, without doors.
 func (s *loginSite) fails(t testing.TB, id string, why ...string) {
 	t.Helper()
-	eventually(t, func() string {
+	wait.Clear(t, func() string {
 		r := look(t, s.provider, id)
 		switch stateOf(r) {
 		case provider.StateReady:
@@ -174,7 +175,7 @@ func (s *loginSite) fails(t testing.TB, id string, why ...string) {
 
 // enter runs a command as the operator.
 func (s *loginSite) enter(id string, words ...string) error {
-	out, err := exec.Command(binary, append([]string{"enter", s.settings, id}, words...)...).CombinedOutput()
+	out, err := exec.Command(binary(), append([]string{"enter", s.settings, id}, words...)...).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}

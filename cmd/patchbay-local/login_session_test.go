@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
+
+	"patchbay/am/testkit/wait"
 )
 
 // loginSessions runs commands.
@@ -156,7 +158,7 @@ func loginSessions(t *testing.T, s *loginSite) {
 		_, _ = io.CopyN(io.Discard, out, 1<<20)
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
-		eventually(t, func() string {
+		wait.Clear(t, func() string {
 			if r := alice.ssh("a", "cat yes.ended; pgrep -x yes"); r.out != "ended 141\n" && r.out != "ended 1\n" {
 				return fmt.Sprintf("%+v", r)
 			}
@@ -306,7 +308,7 @@ func loginTerminals(t *testing.T, s *loginSite) {
 		x.ends()
 	})
 	t.Run("FromNodeToNode", func(t *testing.T) {
-		eventually(t, func() string {
+		wait.Clear(t, func() string {
 			r := alice.ssh("a", "getent hosts b")
 			if r.status != 0 {
 				return "b is not known in a"
@@ -331,7 +333,7 @@ func loginTerminals(t *testing.T, s *loginSite) {
 		x.types("setsid -f nohup sleep 4323 >/dev/null 2>&1; echo do''ne\r")
 		x.shows("done")
 		left := func() string { return alice.ssh("a", "pgrep -fa '^sleep 432[1-3]$'").out }
-		eventually(t, func() string { // until then they take signals as the shell does
+		wait.Clear(t, func() string { // until then they take signals as the shell does
 			if n := strings.Count(left(), "sleep"); n != 3 {
 				return fmt.Sprintf("%d jobs run", n)
 			}
@@ -339,7 +341,7 @@ func loginTerminals(t *testing.T, s *loginSite) {
 		})
 		_ = x.cmd.Process.Kill() // the client is gone without a word
 		x.ends()
-		eventually(t, func() string {
+		wait.Clear(t, func() string {
 			if jobs := left(); strings.Contains(jobs, "4321") || !strings.Contains(jobs, "4322") || !strings.Contains(jobs, "4323") {
 				return fmt.Sprintf("left are %q", jobs)
 			}

@@ -318,17 +318,3 @@ func (s *loginSite) dial(t testing.TB, hostname, user string, signers ...ssh.Sig
 		User: user, Auth: []ssh.AuthMethod{ssh.PublicKeys(signers...)}, HostKeyCallback: ssh.FixedHostKey(host), HostKeyAlgorithms: []string{host.Type()}, Timeout: clientTime,
 	})
 }
-
-// eventually tries until f says nothing.
-func eventually(t testing.TB, f func() string) {
-	t.Helper()
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		why := f()
-		if why == "" {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatal(why)
-		}
-	}
-}

@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"patchbay/am/store"
+	"patchbay/am/testkit/wait"
 )
 
 // keeper is a site with a user and two slices, whose operator makes backups.
@@ -148,7 +148,7 @@ func TestBackupAndRestore(t *testing.T) {
 	}
 
 	s = serve(t, k.dir, "--listen", "127.0.0.1:0")
-	within(t, 60*time.Second, "providers have told what they have", func() bool {
+	wait.Until(t, "providers have told what they have", func() bool {
 		_, err := os.Stat(state + ".restored")
 		return errors.Is(err, fs.ErrNotExist)
 	})

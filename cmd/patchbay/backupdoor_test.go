@@ -13,6 +13,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/store"
+	"patchbay/am/testkit/wait"
 )
 
 // TestBackupDoor: one at a time, and who does not read is not waited for.
@@ -51,11 +52,11 @@ func TestBackupDoor(t *testing.T) {
 	if again.StatusCode != http.StatusOK && (again.StatusCode != http.StatusUnprocessableEntity || !strings.Contains(string(text), "another backup is being made")) {
 		t.Errorf("a second one meanwhile: %d %.200s", again.StatusCode, text)
 	}
-	within(t, time.Minute, "who does not read is given up", func() bool { return strings.Contains(out.String(), "a backup was not read to its end") })
+	wait.Until(t, "who does not read is given up", func() bool { return strings.Contains(out.String(), "a backup was not read to its end") })
 	if n, err := io.Copy(io.Discard, lazy.Body); err == nil || n >= lazy.ContentLength {
 		t.Errorf("it does not see that: %d bytes, %v", n, err)
 	}
-	within(t, time.Minute, "the next one gets all", func() bool { // as soon as the door is free
+	wait.Until(t, "the next one gets all", func() bool { // as soon as the door is free
 		good, err := http.Get(server.URL)
 		if err != nil {
 			t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"patchbay/am/store"
+	"patchbay/am/testkit/wait"
 )
 
 // left lists the unfinished backups in a folder.
@@ -142,7 +143,7 @@ func TestKilledBackup(t *testing.T) {
 		}
 	}
 	var out, errs string
-	within(t, time.Minute, "a backup is made", func() (done bool) { // the site may still be at the last one
+	wait.Until(t, "a backup is made", func() (done bool) { // the site may still be at the last one
 		var status int
 		out, errs, status = o.patchbay("backup", "--force", file, "--config", o.dir)
 		return status == 0

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"patchbay/am/clock"
+	"patchbay/am/testkit/wait"
 )
 
 // ahead has what a site knew before a boot be so far in the future, so that the
@@ -58,14 +59,14 @@ func TestClockAsAnOperatorSeesIt(t *testing.T) {
 
 	ahead(t, dir, time.Hour)
 	s := serve(t, dir, "--listen", "127.0.0.1:0")
-	within(t, 30*time.Second, "the log tells of the doubt", func() bool {
+	wait.Until(t, "the log tells of the doubt", func() bool {
 		return strings.Contains(s.out.String(), "the host's clock is behind the last known time")
 	})
 	has(t, s.out.String(), "level=ERROR")
 	metric := func(line string) func() bool {
 		return func() bool { _, text := get(t, s.admin+"/metrics"); return strings.Contains(text, "\n"+line+"\n") }
 	}
-	within(t, 30*time.Second, "the metrics tell of the doubt", metric("patchbay_clock_in_doubt 1"))
+	wait.Until(t, "the metrics tell of the doubt", metric("patchbay_clock_in_doubt 1"))
 	ok("not believed: after a boot it was behind")("clock")
 
 	// What is promised counts by the site's time, which is an hour ahead.
@@ -90,8 +91,8 @@ func TestClockAsAnOperatorSeesIt(t *testing.T) {
 	ok("Taken back")("maintenance", "--lift", "1")
 
 	ok("Leases count by the host's clock again: it is ")("clock", "--believe")
-	within(t, 30*time.Second, "the metrics tell of its end", metric("patchbay_clock_in_doubt 0"))
-	within(t, 30*time.Second, "the log tells of its end", func() bool {
+	wait.Until(t, "the metrics tell of its end", metric("patchbay_clock_in_doubt 0"))
+	wait.Until(t, "the log tells of its end", func() bool {
 		return strings.Contains(s.out.String(), "leases count by the host's clock again")
 	})
 	ok("was believed already")("clock", "--believe")
@@ -99,7 +100,7 @@ func TestClockAsAnOperatorSeesIt(t *testing.T) {
 		t.Errorf("stopped with %d", code)
 	}
 	s = serve(t, dir, "--listen", "127.0.0.1:0")
-	within(t, 30*time.Second, "it stays believed", metric("patchbay_clock_in_doubt 0"))
+	wait.Until(t, "it stays believed", metric("patchbay_clock_in_doubt 0"))
 	ok("clock believed", "operator ", " instead of ", "maintenance lifted", "Renew", "until 20")("journal", "--wide")
 	acts := readFile(t, filepath.Join(dir, "audit.log"))
 	if got := strings.Count(acts, `"clock believed"`); got != 2 {
@@ -119,7 +120,7 @@ func TestClockBrokenFileIsTold(t *testing.T) {
 	has(t, out, "error", clockName+" is broken", "see that that is right")
 	s := serve(t, dir, "--listen", "127.0.0.1:0")
 	has(t, s.out.String(), "what was known of the time is lost", clockName+" is broken")
-	within(t, time.Minute, "the file is written anew", func() bool {
+	wait.Until(t, "the file is written anew", func() bool {
 		_, out := tell(t, "check", "--config", dir)
 		return strings.Contains(out, "--believe")
 	})

@@ -10,7 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+
+	"patchbay/am/testkit/wait"
 )
 
 // copySite copies a site with cp -a. The copy uses the providers of the first one, and
@@ -48,7 +49,7 @@ func refusesToServe(t *testing.T, dir string, args ...string) string {
 	go func() {
 		ended <- run(ctx, append([]string{"serve", "--config", dir, "--listen", "127.0.0.1:0"}, args...), console{out, out})
 	}()
-	within(t, 60*time.Second, "serve ends, or serves", func() bool { return len(ended) > 0 || announced.MatchString(out.String()) })
+	wait.Until(t, "serve ends, or serves", func() bool { return len(ended) > 0 || announced.MatchString(out.String()) })
 	stop()
 	if code := <-ended; code != 1 || announced.MatchString(out.String()) {
 		t.Errorf("serve of %s ended with %d:\n%s", dir, code, out)
@@ -80,7 +81,7 @@ func readySite(t *testing.T) (k *keeper, s *serving, ann func(url string, args .
 		if code, out := ann(s.url, step.args...); code != 0 {
 			t.Fatal(out)
 		}
-		within(t, 60*time.Second, step.state, func() bool { _, out := ann(s.url, "Status"); return strings.Count(out, step.state) == 2 })
+		wait.Until(t, step.state, func() bool { _, out := ann(s.url, "Status"); return strings.Count(out, step.state) == 2 })
 	}
 	return k, s, ann
 }
@@ -149,7 +150,7 @@ func TestTwoServersDoNotActOnTheSameNodes(t *testing.T) {
 	// The lock ends with the server, and then the copy is the site.
 	s.stop()
 	moved := serve(t, staging, "--listen", "127.0.0.1:0")
-	within(t, 60*time.Second, "the copy ends its leases", func() bool { _, out := ann(moved.url, "Status"); return strings.Contains(out, "SEARCHFAILED") })
+	wait.Until(t, "the copy ends its leases", func() bool { _, out := ann(moved.url, "Status"); return strings.Contains(out, "SEARCHFAILED") })
 	has(t, refusesToServe(t, k.dir), ") uses the providers in ")
 	moved.stop()
 }
@@ -202,11 +203,11 @@ func TestMovedSites(t *testing.T) {
 				t.Errorf("check: %d\n%s", code, out)
 			}
 			s := serve(t, dir, "--listen", "127.0.0.1:0")
-			within(t, 60*time.Second, "it works", func() bool { _, out := ann(s.url, "Status"); return strings.Count(out, "geni_ready") == 2 })
+			wait.Until(t, "it works", func() bool { _, out := ann(s.url, "Status"); return strings.Count(out, "geni_ready") == 2 })
 			if code, out := ann(s.url, "PerformOperationalAction", "restart"); code != 0 {
 				t.Error(out)
 			}
-			within(t, 60*time.Second, "its nodes are ready again", func() bool { _, out := ann(s.url, "Status"); return strings.Count(out, "geni_ready") == 2 })
+			wait.Until(t, "its nodes are ready again", func() bool { _, out := ann(s.url, "Status"); return strings.Count(out, "geni_ready") == 2 })
 			s.stop()
 		})
 	}

@@ -5,7 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+
+	"patchbay/am/testkit/wait"
 )
 
 // TestHandingOn lets one user work in another's slice, and a tool speak for a
@@ -70,7 +71,7 @@ func TestHandingOn(t *testing.T) {
 	permit := []string{"--credential", filepath.Join(portal, "for-ann.xml")}
 	has(t, call(1, append(speaking, "Delete")...), "FORBIDDEN (3)")
 	call(0, append(append(speaking, permit...), "Delete")...)
-	within(t, 60*time.Second, "who spoke is in the log", func() bool {
+	wait.Until(t, "who spoke is in the log", func() bool {
 		out := s.out.String()
 		return strings.Contains(out, "speaker=urn:publicid:IDN+testbed.example.org+tool+portal") && strings.Contains(out, "caller=urn:publicid:IDN+testbed.example.org+user+ann")
 	})

@@ -25,6 +25,7 @@ import (
 	"patchbay/am/audit"
 	"patchbay/am/client"
 	"patchbay/am/store"
+	"patchbay/am/testkit/wait"
 )
 
 // insider is somebody with a slice at a served site, by the trial authority.
@@ -125,7 +126,7 @@ func TestAuditAfterCrashes(t *testing.T) {
 			})
 		}
 		before := done.Load()
-		within(t, time.Minute, "calls", func() bool { return done.Load() > before+int64(workers) })
+		wait.Until(t, "calls", func() bool { return done.Load() > before+int64(workers) })
 		time.Sleep(rand.N(200 * time.Millisecond))
 		s.kill()
 		stop()
@@ -217,7 +218,7 @@ func TestNoSecretsAreTold(t *testing.T) {
 	say("Provision", r, am.Success)
 	becomes := func(state string) {
 		t.Helper()
-		within(t, time.Minute, state, func() bool {
+		wait.Until(t, state, func() bool {
 			a, r, err := ann.Status(ctx, all, ann.forSlice(), client.Options{})
 			fmt.Fprintf(&told, "%v %s\n", r.Value, r.Output)
 			return err == nil && len(a.Slivers) == 1 && a.Slivers[0].Operational == state
@@ -298,7 +299,7 @@ func (s *served) asksWho(t *testing.T, ann *insider) {
 		return c.ProcessState.ExitCode(), string(out)
 	}
 	var held audit.Line
-	within(t, 30*time.Second, "a door", func() bool {
+	wait.Until(t, "a door", func() bool {
 		for _, l := range s.auditLines() {
 			if l.Event == "holds" && len(l.Doors) > 0 {
 				held = l
@@ -379,14 +380,14 @@ func TestAuditThatCannotBeWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	allocate(am.Success)
-	within(t, 30*time.Second, "ready", func() bool { code, _ := get(t, s.admin+"/readyz"); return code == http.StatusOK })
+	wait.Until(t, "ready", func() bool { code, _ := get(t, s.admin+"/readyz"); return code == http.StatusOK })
 	if err := os.Rename(filepath.Join(kept, "audit.log"), filepath.Join(kept, "audit.log.1")); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.cmd.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
-	within(t, 30*time.Second, "a new audit", func() bool { return exists(filepath.Join(kept, "audit.log")) })
+	wait.Until(t, "a new audit", func() bool { return exists(filepath.Join(kept, "audit.log")) })
 	remove()
 	s.stop()
 	has(t, readFile(t, s.log.Name()), "level=ERROR msg=\"the audit cannot be written; make room", "the audit can be written again", "the audit was opened again")

@@ -11,15 +11,16 @@ import (
 	"time"
 
 	"patchbay/am/store"
+	"patchbay/am/testkit/wait"
 	"patchbay/inventory/local"
 	"patchbay/testdata/census"
 )
 
-// TestTwoServersDoNotActOnTheSameTestbed serves a site with real nodes and then a copy
+// TestOnHostTwoServersDoNotActOnTheSameTestbed serves a site with real nodes and then a copy
 // of it, which has providers of its own and names the same testbed: neither the copy nor
 // one that was moved too early touches a node. When the server is killed, the moved one
 // goes on with the nodes.
-func TestTwoServersDoNotActOnTheSameTestbed(t *testing.T) {
+func TestOnHostTwoServersDoNotActOnTheSameTestbed(t *testing.T) {
 	s := newLocalSite(t, "copied.example.org")
 	before := s.census()
 	s.people("first")
@@ -73,11 +74,11 @@ func TestTwoServersDoNotActOnTheSameTestbed(t *testing.T) {
 	defer func() { s.kill(); s.dir = live }()
 	s.start()
 	s.await("geni_ready", 2)
-	within(t, time.Minute, "a login by the moved server", func() bool { _, err := s.ssh("ann", door, "true"); return err == nil })
+	wait.Until(t, "a login by the moved server", func() bool { _, err := s.ssh("ann", door, "true"); return err == nil })
 	alive()
 	has(t, refusesToServe(t, live), "acts on the nodes of the local testbed")
 	s.call("Delete")
-	within(t, time.Minute, "all is given back", func() bool { return !strings.Contains(s.does("slivers"), "first") })
+	wait.Until(t, "all is given back", func() bool { return !strings.Contains(s.does("slivers"), "first") })
 	s.stop()
 	s.local("clean")
 	if _, err := os.Lstat(local.SiteLock(local.Socket(s.instance))); !errors.Is(err, fs.ErrNotExist) {

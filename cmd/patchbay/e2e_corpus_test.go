@@ -15,6 +15,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/client"
+	"patchbay/am/testkit/wait"
 )
 
 // corpusOutcome is what came of a request.
@@ -237,9 +238,9 @@ func (s *corpusSite) tryLinks(ctx context.Context, manifest string, o *corpusOut
 	return nil
 }
 
-// TestCorpusRequestsRun plays real requests of real people on a served site of
+// TestOnHostCorpusRequestsRun plays real requests of real people on a served site of
 // real nodes.
-func TestCorpusRequestsRun(t *testing.T) {
+func TestOnHostCorpusRequestsRun(t *testing.T) {
 	requests := readCorpus(t)
 	all := os.Getenv("PATCHBAY_CORPUS_ALL") != ""
 	if !all {
@@ -295,7 +296,7 @@ func TestCorpusRequestsRun(t *testing.T) {
 // awaitEmpty waits until nothing of any slice is left.
 func (s *corpusSite) awaitEmpty() {
 	s.t.Helper()
-	within(s.t, 3*time.Minute, "an empty site", func() bool {
+	wait.Until(s.t, "an empty site", func() bool {
 		ad, _, err := s.client.ListResources(s.t.Context(), s.creds, client.Options{})
 		return err == nil && strings.Contains(ad, `type_slots="1000"`)
 	})

@@ -24,6 +24,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"patchbay/am/client"
+	"patchbay/am/testkit/wait"
 	"patchbay/testdata/bottle"
 )
 
@@ -175,7 +176,7 @@ func (s *corpusSite) enter() {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.client.Close)
-	within(t, 60*time.Second, "an answer of the site", func() bool {
+	wait.Until(t, "an answer of the site", func() bool {
 		_, _, err := s.client.GetVersion(t.Context())
 		return err == nil
 	})

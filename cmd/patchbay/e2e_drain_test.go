@@ -10,6 +10,7 @@ import (
 	"patchbay/am"
 	"patchbay/am/client"
 	"patchbay/am/operate"
+	"patchbay/am/testkit/wait"
 )
 
 // TestDrainWhileServed drains nodes of a served site: requests pass them by, or
@@ -43,7 +44,7 @@ func TestDrainWhileServed(t *testing.T) {
 
 	// When it is given back it stays empty, also after a restart.
 	has(t, o.does("release", "there/n", "--reason", "the fan"), "Released: 1 sliver", "to be removed by providers; to see what is left: ")
-	within(t, 60*time.Second, "it is removed", func() bool { return strings.Contains(o.does("slivers"), "There is no such sliver.") })
+	wait.Until(t, "it is removed", func() bool { return strings.Contains(o.does("slivers"), "There is no such sliver.") })
 	o.stop()
 	o.start()
 	c = o.as(o.user, false)

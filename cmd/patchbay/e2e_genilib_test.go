@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"patchbay/am"
+	"patchbay/am/testkit/wait"
 	"patchbay/am/xmlrpc"
 )
 
@@ -92,7 +93,7 @@ func geniLibForms(t *testing.T, s *strangersSite) {
 	}
 	// Its tables of aggregates mostly point at version 2.
 	whole(call(old, am.Success, "CreateSliver", slice, packed(cred), request, accounts(v.User), xmlrpc.Struct{}), false)
-	within(t, time.Minute, "ready", func() bool {
+	wait.Until(t, "ready", func() bool {
 		return member(call(old, am.Success, "SliverStatus", slice, packed(cred), xmlrpc.Struct{}), "geni_status") == "ready"
 	})
 	whole(call(old, am.Success, "ListResources", packed(cred), rspec3("GENI", with("geni_slice_urn", slice))), true)

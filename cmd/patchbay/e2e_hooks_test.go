@@ -18,6 +18,7 @@ import (
 	"patchbay/am"
 	"patchbay/am/client"
 	"patchbay/am/hook"
+	"patchbay/am/testkit/wait"
 )
 
 // hookReceiver is a URL that is told of events.
@@ -107,12 +108,12 @@ func TestHooks(t *testing.T) {
 	r.set(true, nil) // away, and nobody waits for it
 	o.ready(c, slice, cred)
 	r.set(false, nil)
-	within(t, 60*time.Second, "the receiver is told when it is back", func() bool { return len(r.words()) == 2 })
+	wait.Until(t, "the receiver is told when it is back", func() bool { return len(r.words()) == 2 })
 
 	if _, reply, _ := c.Renew(ctx, []string{slice}, cred, time.Now().Add(10*time.Minute), client.Options{}); reply.Code != am.Success {
 		t.Fatal(reply.Output)
 	}
-	within(t, 60*time.Second, "it is told of the end of the lease", func() bool { return len(r.words()) == 4 })
+	wait.Until(t, "it is told of the end of the lease", func() bool { return len(r.words()) == 4 })
 
 	// A hook that hangs costs a call nothing, and its events survive a kill.
 	hangs := make(chan struct{})
@@ -123,7 +124,7 @@ func TestHooks(t *testing.T) {
 	o.kill()
 	close(hangs)
 	r.set(false, nil)
-	within(t, 60*time.Second, "it is thawed while it is not served", func() bool {
+	wait.Until(t, "it is thawed while it is not served", func() bool {
 		// A child that the server was about to start may have held the socket for a moment more.
 		_, _, status := o.patchbay("thaw", "told", "--config", o.dir)
 		return status == 0
@@ -134,12 +135,12 @@ func TestHooks(t *testing.T) {
 		t.Fatal(reply.Output)
 	}
 	want := []string{"allocated", "ready", "renewed", "expiring", "shutdown", "thawed", "released", "gone"}
-	within(t, 60*time.Second, "it is told of all", func() bool { return len(r.words()) == len(want) })
+	wait.Until(t, "it is told of all", func() bool { return len(r.words()) == len(want) })
 	if diff := cmp.Diff(want, r.words()); diff != "" {
 		t.Error(diff)
 	}
 	usual := []string{"allocated", "ready", "expiring", "shutdown", "released"}
-	within(t, 60*time.Second, "so is the executable", func() bool {
+	wait.Until(t, "so is the executable", func() bool {
 		b, _ := os.ReadFile(filepath.Join(o.dir, "told"))
 		return cmp.Equal(usual, slices.Compact(strings.Fields(string(b))))
 	})

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"patchbay/am"
+	"patchbay/am/testkit/wait"
 	"patchbay/am/xmlrpc"
 )
 
@@ -295,7 +295,7 @@ func (s *siege) through(t *testing.T, name string) {
 	}
 	v := *s.bad.visitor
 	v.t = t
-	within(t, 30*time.Second, "the provider has spoken of "+name, func() bool {
+	wait.Until(t, "the provider has spoken of "+name, func() bool {
 		a := v.want("Status", am.Success, urns(s.bad.slice), v.creds(s.bad.cred), xmlrpc.Struct{})
 		return member(v.slivers(a)[0], "geni_operational_status") != "geni_pending_allocation"
 	})

@@ -10,7 +10,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
+
+	"patchbay/am/testkit/wait"
 )
 
 // limitAttacks fill what one caller, certificate or address may have, and all
@@ -98,7 +99,7 @@ func (s *siege) unended(t *testing.T, limit string, by, as tls.Certificate, n in
 	for range n {
 		begin()
 	}
-	within(t, time.Minute, "SERVERBUSY", func() bool {
+	wait.Until(t, "SERVERBUSY", func() bool {
 		if s.asks(t, as) == "code -32001" {
 			return true
 		}
@@ -117,7 +118,7 @@ func (s *siege) unended(t *testing.T, limit string, by, as tls.Certificate, n in
 	for _, c := range held {
 		c.Close()
 	}
-	within(t, time.Minute, "served again", func() bool { return s.asks(t, as) == "code 0" })
+	wait.Until(t, "served again", func() bool { return s.asks(t, as) == "code 0" })
 }
 
 // largeBodies has one caller send calls almost to their end: what others may
@@ -179,7 +180,7 @@ func (s *siege) crowd(t *testing.T, limit string, n, addresses int, open func(ho
 	close(turns)
 	opening.Wait()
 	s.still(t)
-	within(t, 30*time.Second, "the metrics tell of "+limit, func() bool { return s.limited(t, limit) > before })
+	wait.Until(t, "the metrics tell of "+limit, func() bool { return s.limited(t, limit) > before })
 	c, err := s.enter(first, s.bad.identity)
 	if err != nil {
 		t.Fatalf("one more of the same address: %v", err)

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"patchbay/am"
+	"patchbay/am/testkit/wait"
 	"patchbay/am/xmlrpc"
 	"patchbay/testdata/need"
 )
@@ -356,9 +357,9 @@ func renegotiation(t *testing.T, s *siege) {
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	within(t, 30*time.Second, "connected", func() bool { return strings.Contains(out.String(), "Verify return code") })
+	wait.Until(t, "connected", func() bool { return strings.Contains(out.String(), "Verify return code") })
 	io.WriteString(in, "R\n")
-	within(t, 30*time.Second, "an alert", func() bool { return strings.Contains(out.String(), "no renegotiation") })
+	wait.Until(t, "an alert", func() bool { return strings.Contains(out.String(), "no renegotiation") })
 	in.Close()
 	c.Wait()
 }

@@ -11,6 +11,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/client"
+	"patchbay/am/testkit/wait"
 	"patchbay/am/xmlrpc"
 )
 
@@ -159,7 +160,7 @@ func jfedScript(t *testing.T, s *strangersSite) {
 		}
 		return s
 	}
-	within(t, time.Minute, "no longer pending", func() bool { return state() != "geni_pending_allocation" })
+	wait.Until(t, "no longer pending", func() bool { return state() != "geni_pending_allocation" })
 	// 9. geni_start by sliver URN.
 	one(v.want("PerformOperationalAction", am.Success, urns(sliver), grant, "geni_start", xmlrpc.Struct{}))
 	// 10. Status and Describe are of the slice and of that sliver.
@@ -169,7 +170,7 @@ func jfedScript(t *testing.T, s *strangersSite) {
 		t.Errorf("Describe is of %v", member(d, "geni_urn"))
 	}
 	// 11. Status until ready.
-	within(t, time.Minute, "ready", func() bool { return state() == "geni_ready" })
+	wait.Until(t, "ready", func() bool { return state() == "geni_ready" })
 	if want := []string{"geni_pending_allocation", "geni_notready", "geni_configuring", "geni_ready"}; !slices.Equal(seen, want) {
 		t.Errorf("the states on the way were %q, want %q: the wait states were not seen", seen, want)
 	}

@@ -24,8 +24,10 @@ import (
 	"patchbay/am"
 	"patchbay/am/client"
 	"patchbay/am/store"
+	"patchbay/am/testkit/wait"
 	"patchbay/am/xmlrpc"
 	"patchbay/inventory/provider"
+	"patchbay/testdata/need"
 )
 
 // kills is how often a server is killed, PATCHBAY_KILLS or few.
@@ -79,9 +81,7 @@ const (
 
 func newKilling(t *testing.T, s *served, f *federation, root *identity, callers int) *killing {
 	t.Helper()
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	k := &killing{t: t, s: s, rnd: rand.New(rand.NewPCG(seed, 0)), acks: map[string]int{}}
+	k := &killing{t: t, s: s, rnd: rand.New(rand.NewPCG(need.Seed(t), 0)), acks: map[string]int{}}
 	k.user = f.issue(f.urn("user", "flooby"), false, root)
 	f.keyAlg = []string{"-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256"} // quick to make
 	for i := range callers {
@@ -280,7 +280,7 @@ func (k *killing) compare(round int) {
 // quiet waits until the server has no work left.
 func (k *killing) quiet() {
 	k.t.Helper()
-	within(k.t, 2*time.Minute, "no work left", func() bool {
+	wait.Until(k.t, "no work left", func() bool {
 		resp, err := http.Get(k.s.admin + "/metrics")
 		if err != nil {
 			k.t.Fatal(err)

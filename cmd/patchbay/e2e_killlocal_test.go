@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/am/testkit/wait"
 	"patchbay/inventory/local"
 	"patchbay/testdata/census"
 )
@@ -35,15 +36,15 @@ func (s *localSite) upPID() int {
 func (s *localSite) serve() {
 	s.t.Helper()
 	runs := func() bool { return (&testbed{instance: s.instance}).runs(s.t.Context(), local.Socket) }
-	within(s.t, time.Minute, "the testbed has ended with its server", func() bool { return !runs() })
+	wait.Until(s.t, "the testbed has ended with its server", func() bool { return !runs() })
 	s.start()
-	within(s.t, time.Minute, "the testbed runs", runs)
+	wait.Until(s.t, "the testbed runs", runs)
 }
 
-// TestKilledUnderLoadWithRealNodes is TestKilledUnderLoad on the local testbed,
+// TestOnHostKilledUnderLoad is TestKilledUnderLoad on the local testbed,
 // PATCHBAY_LOCAL_KILLS times or 3: every other time what owns the nodes is killed
 // first. In the end this host has nothing that it had not before.
-func TestKilledUnderLoadWithRealNodes(t *testing.T) {
+func TestOnHostKilledUnderLoad(t *testing.T) {
 	rounds := kills(t, "PATCHBAY_LOCAL_KILLS", 3)
 	s := newLocalSite(t, "killed.example.org")
 	before, err := census.Take(census.Options{Only: []string{s.instance, s.dir}, Roots: []string{"/run/patchbay-local", "/var/lib/patchbay-local"}})

@@ -8,6 +8,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/client"
+	"patchbay/am/testkit/wait"
 )
 
 var (
@@ -52,7 +53,7 @@ func TestLeasesOfTheServedProgram(t *testing.T) {
 	ended := func(n int) (at, expires time.Time) {
 		t.Helper()
 		var times []time.Time
-		within(t, time.Minute, "the end of the lease", func() bool {
+		wait.Until(t, "the end of the lease", func() bool {
 			var lines int
 			times, lines = s.times(leaseOver)
 			return lines >= n

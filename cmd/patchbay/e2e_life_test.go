@@ -21,9 +21,13 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/client"
+	"patchbay/am/testkit/wait"
 	"patchbay/am/xmlrpc"
 	"patchbay/testdata/need"
 )
+
+// builds is the folder of the built programs; empty if no test asked for them.
+var builds string
 
 // programs builds both programs once for all tests that drive them from outside;
 // the server with the race detector where PATCHBAY_RACE says so.
@@ -32,6 +36,7 @@ var programs = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	builds = dir
 	for name, env := range map[string]string{"patchbay": "CGO_ENABLED=1", "patchbay-local": "CGO_ENABLED=0"} {
 		args := []string{"build", "-o", filepath.Join(dir, name)}
 		if name == "patchbay" && os.Getenv("PATCHBAY_RACE") != "" {
@@ -54,8 +59,8 @@ func TestMain(m *testing.M) {
 	// Users of tests work faster than people do; sites that tests serve let them.
 	os.Setenv(envBurst, "1000000")
 	code := m.Run()
-	if dir, err := programs(); err == nil {
-		os.RemoveAll(dir)
+	if builds != "" {
+		os.RemoveAll(builds)
 	}
 	os.Exit(code)
 }
@@ -205,19 +210,6 @@ const oneNode = `<?xml version="1.0" encoding="UTF-8"?>
   <node client_id="theirs" component_manager_id="urn:publicid:IDN+other.example.org+authority+cm"><sliver_type   name="x"/></node>
 </rspec>`
 
-// within polls until ok or the time is over.
-func within(t testing.TB, d time.Duration, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(d); ; time.Sleep(20 * time.Millisecond) {
-		if ok() {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("not within %s: %s", d, what)
-		}
-	}
-}
-
 // TestOutsideLife drives the served program as strangers do: certificates made
 // by openssl with the access method that Go's parser refuses, credentials
 // signed by xmlsec1, and the calls in the order of the automated jFed test.
@@ -327,7 +319,7 @@ func jfedOrder(t *testing.T, c *client.Client, slice string, user, cred []client
 		}
 		return a.Slivers[0]
 	}
-	within(t, 60*time.Second, "made", func() bool { return state().Operational != "geni_pending_allocation" })
+	wait.Until(t, "made", func() bool { return state().Operational != "geni_pending_allocation" })
 	// 9. geni_start.
 	got, r, _ := c.PerformOperationalAction(ctx, []string{sliver}, cred, "geni_start", client.Options{})
 	code("geni_start", r, am.Success)
@@ -335,7 +327,7 @@ func jfedOrder(t *testing.T, c *client.Client, slice string, user, cred []client
 		t.Fatalf("started %v", got)
 	}
 	// 10. and 11.
-	within(t, 60*time.Second, "ready", func() bool { return state().Operational == "geni_ready" })
+	wait.Until(t, "ready", func() bool { return state().Operational == "geni_ready" })
 	a, r, _ = c.Describe(ctx, []string{slice}, cred, client.Options{})
 	code("Describe", r, am.Success)
 	checkManifest(t, request, a.RSpec, sliver)
@@ -363,7 +355,7 @@ func jfedOrder(t *testing.T, c *client.Client, slice string, user, cred []client
 	}
 	_, r, _ = c.Status(ctx, []string{slice}, cred, client.Options{})
 	code("Status after Delete", r, am.SearchFailed)
-	within(t, 60*time.Second, "all nodes free again", func() bool {
+	wait.Until(t, "all nodes free again", func() bool {
 		ad, _, _ := c.ListResources(ctx, user, client.Options{})
 		return strings.Contains(ad, `now="true"`) && !strings.Contains(ad, `now="false"`)
 	})
@@ -432,11 +424,11 @@ func TestHangingNode(t *testing.T) {
 		gc := grant(good)
 		began := time.Now()
 		begin(good.urn, fmt.Sprint("pc", 3+try), gc)
-		within(t, 60*time.Second, "made", func() bool { return operational(good.urn, gc) == "geni_notready" })
+		wait.Until(t, "made", func() bool { return operational(good.urn, gc) == "geni_notready" })
 		if _, r, err := c.PerformOperationalAction(t.Context(), []string{good.urn}, gc, "geni_start", client.Options{}); err != nil || r.Code != am.Success {
 			t.Fatalf("geni_start: %v %v", r.Output, err)
 		}
-		within(t, 60*time.Second, "ready", func() bool { return operational(good.urn, gc) == "geni_ready" })
+		wait.Until(t, "ready", func() bool { return operational(good.urn, gc) == "geni_ready" })
 		took := time.Since(began)
 		t.Logf("ready %v after Allocate, beside a node that hangs", took.Round(time.Millisecond))
 		if took < 6*time.Second {
@@ -456,7 +448,7 @@ func TestHangingNode(t *testing.T) {
 	}
 	// A server that is killed takes the provider that hangs along.
 	s.kill()
-	within(t, 60*time.Second, "no provider left", func() bool {
+	wait.Until(t, "no provider left", func() bool {
 		lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 		return !slices.ContainsFunc(lines, func(file string) bool {
 			b, _ := os.ReadFile(file)

@@ -6,10 +6,10 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"patchbay/am"
 	"patchbay/am/client"
+	"patchbay/am/testkit/wait"
 )
 
 const wiredInventory = `
@@ -68,11 +68,11 @@ func TestOutsideLinks(t *testing.T) {
 		}
 		return len(a.Slivers) == 2
 	}
-	within(t, 60*time.Second, "made", func() bool { return all("geni_notready") })
+	wait.Until(t, "made", func() bool { return all("geni_notready") })
 	if _, r, _ = c.PerformOperationalAction(t.Context(), []string{slice.urn}, cred, "geni_start", client.Options{}); r.Code != am.Success {
 		t.Fatal(r.Output)
 	}
-	within(t, 60*time.Second, "ready", func() bool { return all("geni_ready") })
+	wait.Until(t, "ready", func() bool { return all("geni_ready") })
 
 	describe := func() string {
 		t.Helper()

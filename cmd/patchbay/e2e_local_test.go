@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/am/testkit/wait"
 	"patchbay/inventory/local"
 	"patchbay/testdata/census"
 	"patchbay/testdata/need"
@@ -87,16 +88,18 @@ var routine = regexp.MustCompile(`(?m)^.* (msg=call .* code=0 |msg="gateway: log
 
 // clean removes all of the testbed, once it has ended with its server.
 func (s *localSite) clean() {
-	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+	wait.Clear(s.t, func() string {
 		out, err := exec.Command(filepath.Join(s.bin, "patchbay-local"), "clean", s.settings).CombinedOutput()
 		if err == nil {
-			return
+			return ""
 		}
-		if time.Now().After(end) || !strings.Contains(string(out), "already; stop it first") {
-			s.t.Errorf("patchbay-local clean: %v\n%s", err, out)
-			return
+		problem := fmt.Sprintf("patchbay-local clean: %v\n%s", err, out)
+		if !strings.Contains(string(out), "already; stop it first") {
+			s.t.Error(problem)
+			return ""
 		}
-	}
+		return problem
+	})
 }
 
 // local runs patchbay-local COMMAND on the site's settings.
@@ -128,7 +131,7 @@ func (s *localSite) await(state string, slivers int) {
 			s.t.Log(last)
 		}
 	}()
-	within(s.t, 2*time.Minute, state, func() bool {
+	wait.Until(s.t, state, func() bool {
 		last = s.call("Status")
 		return strings.Count(last, state) >= slivers
 	})
@@ -181,9 +184,9 @@ func (s *localSite) says(user string, l login, command, want string) {
 	}
 }
 
-// TestLocalLife is the whole life of an experiment on real nodes, from outside:
+// TestOnHostLife is the whole life of an experiment on real nodes, from outside:
 // the program as an operator starts it, ann's calls, OpenSSH.
-func TestLocalLife(t *testing.T) {
+func TestOnHostLife(t *testing.T) {
 	s := newLocalSite(t, "life.example.org")
 	before, err := census.Take(census.Options{Only: []string{s.instance, s.dir}, Roots: []string{"/run/patchbay-local", "/var/lib/patchbay-local"}})
 	if err != nil {
@@ -227,12 +230,12 @@ func TestLocalLife(t *testing.T) {
 
 	// The server is killed, and all that it has started with it; the nodes live on.
 	s.kill()
-	within(t, 60*time.Second, "the testbed ends with the server", func() bool {
+	wait.Until(t, "the testbed ends with the server", func() bool {
 		return !(&testbed{instance: s.instance}).runs(t.Context(), local.Socket)
 	})
 	s.start()
 	s.await("geni_ready", 2)
-	within(t, 60*time.Second, "the door opens again", func() bool {
+	wait.Until(t, "the door opens again", func() bool {
 		_, err := s.ssh("ann", server, "true")
 		return err == nil
 	})
@@ -266,7 +269,7 @@ func TestLocalLife(t *testing.T) {
 
 	has(t, s.local("list"), "server", "client")
 	s.call("Delete")
-	within(t, 60*time.Second, "the nodes are gone", func() bool { return !strings.Contains(s.local("list"), "client") })
+	wait.Until(t, "the nodes are gone", func() bool { return !strings.Contains(s.local("list"), "client") })
 	if _, err := s.ssh("ann", server, "true"); err == nil {
 		t.Error("a node that was given back is open")
 	}
@@ -275,9 +278,9 @@ func TestLocalLife(t *testing.T) {
 	census.Await(t, before, time.Minute)
 }
 
-// TestLocalSiteWithoutRights serves a site as somebody who may do nothing, beside
+// TestOnHostSiteWithoutRights serves a site as somebody who may do nothing, beside
 // a testbed that root has started.
-func TestLocalSiteWithoutRights(t *testing.T) {
+func TestOnHostSiteWithoutRights(t *testing.T) {
 	s := newLocalSite(t, "plain.example.org")
 	for _, args := range [][]string{{"user", "ann"}, {"slice", "first", "--owner", "ann"}} {
 		if code, out := tell(t, append(args, "--config", s.dir)...); code != 0 {
@@ -299,7 +302,7 @@ func TestLocalSiteWithoutRights(t *testing.T) {
 		t.Errorf("geni-get manifest: %.300q, %v", out, err)
 	}
 	s.call("Delete")
-	within(t, 60*time.Second, "the nodes are gone", func() bool { return !strings.Contains(s.local("list"), "client") })
+	wait.Until(t, "the nodes are gone", func() bool { return !strings.Contains(s.local("list"), "client") })
 	s.stop()
 	if log := readFile(t, s.log.Name()); strings.Contains(log, "level=ERROR") {
 		t.Errorf("something went wrong:\n%s", log)
@@ -320,14 +323,14 @@ func (s *localSite) up() {
 			s.t.Errorf("patchbay-local up: %v", err)
 		}
 	})
-	within(s.t, 60*time.Second, "the testbed answers", func() bool {
+	wait.Until(s.t, "the testbed answers", func() bool {
 		return (&testbed{instance: s.instance}).runs(s.t.Context(), local.Socket)
 	})
 }
 
-// TestLocalProviderKeepsTheContract has the suite for providers make, use, kill
+// TestOnHostProviderKeepsTheContract has the suite for providers make, use, kill
 // and remove nodes of the local testbed.
-func TestLocalProviderKeepsTheContract(t *testing.T) {
+func TestOnHostProviderKeepsTheContract(t *testing.T) {
 	s := newLocalSite(t, "contract.example.org")
 	s.up()
 	settings, err := local.ReadSettings(s.settings)
@@ -367,9 +370,9 @@ func (s *localSite) openTo(uid uint32) {
 	s.user = &syscall.Credential{Uid: uid, Gid: uid}
 }
 
-// TestDemoOnTheLocalTestbed plays it with the real programs, and then stops it in
+// TestOnHostDemo plays it with the real programs, and then stops it in
 // the middle; the host is as before each time.
-func TestDemoOnTheLocalTestbed(t *testing.T) {
+func TestOnHostDemo(t *testing.T) {
 	fitHost(t)
 	bin, err := programs()
 	if err != nil {
@@ -417,7 +420,7 @@ func TestDemoOnTheLocalTestbed(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		within(t, 3*time.Minute, until, func() bool { return strings.Contains(text.String(), until) })
+		wait.Until(t, until, func() bool { return strings.Contains(text.String(), until) })
 		cmd.Process.Signal(os.Interrupt)
 		begun := time.Now()
 		if err := cmd.Wait(); err == nil {

@@ -13,6 +13,7 @@ import (
 	"patchbay/am"
 	"patchbay/am/client"
 	"patchbay/am/store"
+	"patchbay/am/testkit/wait"
 )
 
 // TestLockdownWhileClientsAllocate locks a served site down while eight clients
@@ -59,10 +60,10 @@ func TestLockdownWhileClientsAllocate(t *testing.T) {
 			return len(a.Slivers) == 1 && a.Slivers[0].Operational == want
 		}
 	}
-	within(t, 60*time.Second, "made", state("geni_notready"))
+	wait.Until(t, "made", state("geni_notready"))
 	_, r, _ = c.PerformOperationalAction(ctx, []string{old}, oldCred, "geni_start", client.Options{})
 	code("geni_start", r, am.Success)
-	within(t, 60*time.Second, "ready", state("geni_ready"))
+	wait.Until(t, "ready", state("geni_ready"))
 
 	var stop, returned atomic.Bool
 	var reserved, refused, late atomic.Int64
@@ -94,14 +95,14 @@ func TestLockdownWhileClientsAllocate(t *testing.T) {
 			}
 		})
 	}
-	within(t, 60*time.Second, "some have reserved", func() bool { return reserved.Load() >= 16 })
+	wait.Until(t, "some have reserved", func() bool { return reserved.Load() >= 16 })
 	out := site("lockdown", "power cut")
 	if !strings.Contains(out, "No new work is taken from now on.") {
 		t.Errorf("the command says %q", out)
 	}
 	locked := time.Now()
 	returned.Store(true)
-	within(t, 60*time.Second, "all are refused", func() bool { return refused.Load() >= 64 })
+	wait.Until(t, "all are refused", func() bool { return refused.Load() >= 64 })
 	stop.Store(true)
 	wg.Wait()
 	if n := late.Load(); n != 0 {
@@ -115,7 +116,7 @@ func TestLockdownWhileClientsAllocate(t *testing.T) {
 		code("Renew "+when, r, am.Success)
 		_, r, _ = c.PerformOperationalAction(ctx, []string{old}, oldCred, "geni_restart", client.Options{})
 		code("geni_restart "+when, r, am.Success)
-		within(t, 60*time.Second, "ready again "+when, state("geni_ready"))
+		wait.Until(t, "ready again "+when, state("geni_ready"))
 		_, r, _ = c.Allocate(ctx, old, oldCred, request("more"), client.Options{})
 		code("Allocate "+when, r, am.Unavailable)
 	}

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
+	"patchbay/am/testkit/wait"
 	localtestbed "patchbay/inventory/local/testbed"
 	"patchbay/rspec"
 )
@@ -62,9 +62,9 @@ func namesRequest(words []string) string {
 	return b.String()
 }
 
-// TestNamesOfDocumentsStayNames has real nodes made whose request is full of
+// TestOnHostNamesOfDocumentsStayNames has real nodes made whose request is full of
 // words that mean something to what their names could reach.
-func TestNamesOfDocumentsStayNames(t *testing.T) {
+func TestOnHostNamesOfDocumentsStayNames(t *testing.T) {
 	s := newLocalSite(t, "names.example.org")
 	// A short one, for client_ids are short.
 	dir, err := os.MkdirTemp("", "n")
@@ -99,9 +99,9 @@ func TestNamesOfDocumentsStayNames(t *testing.T) {
 	}
 	s.call("Allocate", request)
 	s.call("Provision")
-	within(t, 3*time.Minute, "all nodes are made", func() bool { return strings.Count(s.call("Status"), "geni_notready") >= len(words) })
+	wait.Until(t, "all nodes are made", func() bool { return strings.Count(s.call("Status"), "geni_notready") >= len(words) })
 	s.call("PerformOperationalAction", "start")
-	within(t, 3*time.Minute, "all nodes are ready", func() bool { return strings.Count(s.call("Status"), "geni_ready") >= len(words) })
+	wait.Until(t, "all nodes are ready", func() bool { return strings.Count(s.call("Status"), "geni_ready") >= len(words) })
 
 	doors := s.doors()
 	for _, w := range words {
@@ -139,7 +139,7 @@ func TestNamesOfDocumentsStayNames(t *testing.T) {
 	}
 	s.local("list")
 	s.call("Delete")
-	within(t, time.Minute, "the nodes are gone", func() bool { return !strings.Contains(s.local("list"), "container") })
+	wait.Until(t, "the nodes are gone", func() bool { return !strings.Contains(s.local("list"), "container") })
 
 	if _, err := os.Lstat(canary); err == nil {
 		t.Error("something was run on the host")

@@ -10,6 +10,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/client"
+	"patchbay/am/testkit/wait"
 	"patchbay/am/xmlrpc"
 	"patchbay/credentials/trial"
 )
@@ -582,7 +583,7 @@ func (o *omni) scaling() {
 	}
 	ready := map[int]string{2: "ready", 3: "geni_ready"}[o.version]
 	for i := range n {
-		within(o.t, time.Minute, "ready", func() bool {
+		wait.Until(o.t, "ready", func() bool {
 			if o.version == 3 { // version 2 starts by itself
 				o.call("PerformOperationalAction", urns(urnOf[i]), o.creds(credOf[i]), "geni_start", xmlrpc.Struct{})
 			}

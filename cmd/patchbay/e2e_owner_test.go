@@ -9,8 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
+	"patchbay/am/testkit/wait"
 	"patchbay/testdata/need"
 )
 
@@ -105,7 +105,7 @@ func TestRootLeavesNothingOfItsOwnInASite(t *testing.T) {
 	}
 	settled := func() {
 		t.Helper()
-		within(t, time.Minute, "nothing is to be done", func() bool { return strings.Contains(say(s.user, "tasks"), "Nothing is to be done.") })
+		wait.Until(t, "nothing is to be done", func() bool { return strings.Contains(say(s.user, "tasks"), "Nothing is to be done.") })
 	}
 
 	all(nil, []string{"init", "--authority", s.name, "--provider", "simulated", "--public-url", "https://am.example.org:8443", s.dir})

@@ -6,10 +6,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"patchbay/am"
 	"patchbay/am/client"
+	"patchbay/am/testkit/wait"
 )
 
 // TestOutsideRack serves the worked provider of PROVIDER.md as its operator
@@ -44,7 +44,7 @@ func TestOutsideRack(t *testing.T) {
 	}
 	becomes := func(state string) {
 		t.Helper()
-		within(t, 60*time.Second, state, func() bool {
+		wait.Until(t, state, func() bool {
 			a, r, err := c.Status(ctx, []string{slice.urn}, cred, client.Options{})
 			want("Status", r, err, am.Success)
 			return len(a.Slivers) == 1 && a.Slivers[0].Operational == state
@@ -80,18 +80,18 @@ func TestOutsideRack(t *testing.T) {
 	}
 	second := f.urn("user", "second")
 	act("geni_update_users", client.Options{Users: []client.User{{URN: second, Keys: []string{key}}}})
-	within(t, 60*time.Second, "the second account", func() bool {
+	wait.Until(t, "the second account", func() bool {
 		a, _, _ := c.Describe(ctx, []string{slice.urn}, cred, client.Options{})
 		return strings.Count(readFile(t, s.log.Name()), "accounts on pc2 change") == 2 &&
 			strings.Contains(a.RSpec, `username="second"`) && strings.Contains(a.RSpec, `username="flooby"`)
 	})
 	_, r, err = c.Delete(ctx, []string{slice.urn}, cred, client.Options{})
 	want("Delete", r, err, am.Success)
-	within(t, 60*time.Second, "the machine is off and free", func() bool {
+	wait.Until(t, "the machine is off and free", func() bool {
 		left, _ := filepath.Glob(filepath.Join(s.dir, "providers", "rack.nodes", "*"))
 		return len(left) == 0 && logged("outlet of pc2: off")()
 	})
-	within(t, 60*time.Second, "somebody else can have it", func() bool {
+	wait.Until(t, "somebody else can have it", func() bool {
 		_, r, _ := allocate("pc2")
 		return r.Code == am.Success
 	})

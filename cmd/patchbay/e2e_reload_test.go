@@ -7,10 +7,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"patchbay/am"
 	"patchbay/am/client"
+	"patchbay/am/testkit/wait"
 )
 
 // TestServedInventoryChangesUnderASliver drains, removes, gives another provider to,
@@ -51,7 +51,7 @@ func TestServedInventoryChangesUnderASliver(t *testing.T) {
 	}
 	becomes := func(want string) {
 		t.Helper()
-		within(t, time.Minute, "it is "+want, func() bool { return state() == want })
+		wait.Until(t, "it is "+want, func() bool { return state() == want })
 	}
 	_, r, err := c.Allocate(ctx, x.urn, cred, request, client.Options{})
 	if r.Code != am.Success {
@@ -102,7 +102,7 @@ func TestServedInventoryChangesUnderASliver(t *testing.T) {
 	if err := s.cmd.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
-	within(t, time.Minute, "the signal is heeded", func() bool { return strings.Contains(site(0, "check"), "in force as it is") })
+	wait.Until(t, "the signal is heeded", func() bool { return strings.Contains(site(0, "check"), "in force as it is") })
 	has(t, site(0, "check"), "pc1: it is not in the inventory")
 	same("removed")
 
@@ -122,7 +122,7 @@ func TestServedInventoryChangesUnderASliver(t *testing.T) {
 	if _, r, err := c.Delete(ctx, []string{x.urn}, cred, client.Options{}); r.Code != am.Success {
 		t.Fatal(r, err)
 	}
-	within(t, time.Minute, "its machine can be had again", func() bool {
+	wait.Until(t, "its machine can be had again", func() bool {
 		_, r, _ := c.Allocate(ctx, other.urn, otherCred, request, client.Options{})
 		return r.Code == am.Success
 	})

@@ -8,14 +8,15 @@ import (
 	"time"
 
 	"patchbay/am/operate"
+	"patchbay/am/testkit/wait"
 	"patchbay/testdata/census"
 )
 
-// TestRestoredSiteWithRealNodes is TestRestoredSiteGivesNothingAway with nodes that
+// TestOnHostRestoredSite is TestRestoredSiteGivesNothingAway with nodes that
 // run: one that the backup does not know of lives on, and keeps its host from being
 // given to anybody, until an operator has it removed. One that the backup promises and
 // that was given back since is failed, in words that say so.
-func TestRestoredSiteWithRealNodes(t *testing.T) {
+func TestOnHostRestoredSite(t *testing.T) {
 	s := newLocalSite(t, "restored.example.org")
 	before := s.census()
 	s.people("first", "late", "other")
@@ -43,7 +44,7 @@ func TestRestoredSiteWithRealNodes(t *testing.T) {
 		gone = rows[1]
 	}
 	s.call("Delete", gone.URN.String())
-	within(t, time.Minute, "the node is gone", func() bool { return !strings.Contains(s.local("list"), "client") })
+	wait.Until(t, "the node is gone", func() bool { return !strings.Contains(s.local("list"), "client") })
 	onLate := func(args ...string) string {
 		t.Helper()
 		code, out := s.asAnn("late", args...)
@@ -54,7 +55,7 @@ func TestRestoredSiteWithRealNodes(t *testing.T) {
 	}
 	manifest := filepath.Join(t.TempDir(), "manifest.xml")
 	onLate("--api-version", "2", "CreateSliver", request)
-	within(t, time.Minute, "the late nodes are ready", func() bool { return strings.Count(onLate("Status"), "geni_ready") == 2 })
+	wait.Until(t, "the late nodes are ready", func() bool { return strings.Count(onLate("Status"), "geni_ready") == 2 })
 	onLate("-o", manifest, "Describe")
 	list, err := logins(readFile(t, manifest))
 	if err != nil || len(list) != 2 {
@@ -66,11 +67,11 @@ func TestRestoredSiteWithRealNodes(t *testing.T) {
 	s.stop()
 	has(t, s.does("restore", "--yes", backup), "late", "is what the site has promised from now on")
 	s.start()
-	within(t, time.Minute, "it is known what there is", func() bool {
+	wait.Until(t, "it is known what there is", func() bool {
 		return strings.Count(s.does("nodes", "--unpromised"), "nothing new goes to its node") == 2
 	})
 	has(t, s.does("nodes"), "drained", "has 2 that nobody was promised: nodes --unpromised")
-	within(t, time.Minute, "what was lost is failed", func() bool { return strings.Contains(s.call("Status"), "geni_failed") })
+	wait.Until(t, "what was lost is failed", func() bool { return strings.Contains(s.call("Status"), "geni_failed") })
 	has(t, s.call("Status"), "geni_ready", "its resource has vanished from its provider")
 	if doors := s.doors(); doors["server"] != kept || doors["client"].port != "" {
 		t.Errorf("the doors are %v, want %v alone", doors, kept)
@@ -110,7 +111,7 @@ func TestRestoredSiteWithRealNodes(t *testing.T) {
 	if code, out := s.asAnn("other", "Delete"); code != 0 {
 		t.Error(out)
 	}
-	within(t, time.Minute, "all is given back", func() bool {
+	wait.Until(t, "all is given back", func() bool {
 		return !strings.Contains(s.local("list"), "server") && !strings.Contains(s.does("slivers"), "first")
 	})
 	if has := s.has("local"); len(has) > 0 {

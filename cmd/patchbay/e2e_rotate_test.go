@@ -11,11 +11,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"patchbay/am"
 	"patchbay/am/client"
 	"patchbay/am/store"
+	"patchbay/am/testkit/wait"
 )
 
 // rotate has logrotate do at once what our file tells it to do for the site. Without
@@ -74,7 +74,7 @@ func TestRotationLosesNoLine(t *testing.T) {
 	const rotations = 4
 	for range rotations {
 		before := done.Load()
-		within(t, time.Minute, "changes", func() bool { return t.Failed() || done.Load() > before+10 })
+		wait.Until(t, "changes", func() bool { return t.Failed() || done.Load() > before+10 })
 		s.rotate()
 	}
 	stop()

@@ -5,10 +5,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"patchbay/am"
 	"patchbay/am/client"
+	"patchbay/am/testkit/wait"
 )
 
 const servicesRequest = `<rspec xmlns="http://www.geni.net/resources/rspec/3" type="request">
@@ -49,11 +49,11 @@ func TestOutsideServices(t *testing.T) {
 				a, _, _ := c.Status(t.Context(), []string{slice.urn}, cred, client.Options{})
 				return len(a.Slivers) == 2 && a.Slivers[0].Operational == web && a.Slivers[1].Operational == db
 			}
-			within(t, 60*time.Second, "made", func() bool { return is("geni_notready", "geni_notready") })
+			wait.Until(t, "made", func() bool { return is("geni_notready", "geni_notready") })
 			if _, r, _ := c.PerformOperationalAction(t.Context(), []string{slice.urn}, cred, "geni_start", client.Options{}); r.Code != am.Success {
 				t.Fatal(r.Output)
 			}
-			within(t, 60*time.Second, "started", func() bool { return is(tt.web, "geni_ready") })
+			wait.Until(t, "started", func() bool { return is(tt.web, "geni_ready") })
 			a, r, _ := c.Status(t.Context(), []string{slice.urn}, cred, client.Options{})
 			if a.Slivers[0].Error != failure || a.Slivers[1].Error != "" {
 				t.Errorf("errors %q and %q", a.Slivers[0].Error, a.Slivers[1].Error)

@@ -7,6 +7,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/client"
+	"patchbay/am/testkit/wait"
 )
 
 const nodeN = `<rspec xmlns="http://www.geni.net/resources/rspec/3" type="request"><node client_id="n"/></rspec>`
@@ -80,7 +81,7 @@ func (o *operated) ready(c *client.Client, slice string, cred []client.Credentia
 
 func (o *operated) state(c *client.Client, slice string, cred []client.Credential, want string) {
 	o.t.Helper()
-	within(o.t, 60*time.Second, want, func() bool {
+	wait.Until(o.t, want, func() bool {
 		a, _, _ := c.Status(o.t.Context(), []string{slice}, cred, client.Options{})
 		return len(a.Slivers) == 1 && a.Slivers[0].Operational == want
 	})
@@ -157,14 +158,14 @@ func TestShutdown(t *testing.T) {
 
 	// Both are seen, switched off, and looked into.
 	has(t, o.does("thaw"), kept, freed, o.user.urn)
-	within(t, 60*time.Second, "both are off", func() bool {
+	wait.Until(t, "both are off", func() bool {
 		return strings.Count(o.does("slivers", "--shutdown"), "frozen, notready") == 2
 	})
 	has(t, o.does("slices", "--shutdown"), "kept", "freed", "shut down, 1 notready", "flooby")
 	has(t, o.does("manifest", "kept"), `client_id="n"`, `type="manifest"`, "sliver_id=")
 	has(t, o.does("journal", "--event", "Shutdown"), "kept", "freed", "flooby")
 	over := o.leaseOf("kept")
-	within(t, 60*time.Second, "the leases are over", func() bool { return time.Now().After(over) })
+	wait.Until(t, "the leases are over", func() bool { return time.Now().After(over) })
 	if out := o.does("slivers", "--json"); strings.Count(out, `"frozen":true`) != 2 {
 		t.Errorf("when the leases are over there is\n%s", out)
 	}
@@ -178,7 +179,7 @@ func TestShutdown(t *testing.T) {
 		t.Errorf("%d nodes are held after a refusal, want 2", n)
 	}
 	has(t, o.does("release", "freed", "--frozen", "--reason", "looked into"), "Released: 1 sliver of slice "+freed, "stays shut down")
-	within(t, 60*time.Second, "its node is free", func() bool { return o.held(c) == 1 })
+	wait.Until(t, "its node is free", func() bool { return o.held(c) == 1 })
 	if _, r, _ := c.Allocate(ctx, freed, freedCred, nodeN, client.Options{}); r.Code != am.Forbidden {
 		t.Errorf("Allocate in a slice that stays shut down: %d %s", r.Code, r.Output)
 	}
@@ -214,7 +215,7 @@ func TestShutdown(t *testing.T) {
 	c = o.as(o.user, false)
 	has(t, o.does("thaw", kept), "no longer shut down")
 	has(t, o.does("release", kept), "Released")
-	within(t, 60*time.Second, "all is given back", func() bool { return o.held(c) == 0 })
+	wait.Until(t, "all is given back", func() bool { return o.held(c) == 0 })
 }
 
 // leaseOf is the end of a lease in a slice with one sliver.

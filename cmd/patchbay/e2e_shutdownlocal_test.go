@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/am/testkit/wait"
 	"patchbay/inventory/local"
 	"patchbay/testdata/census"
 )
@@ -76,7 +77,7 @@ func (s *localSite) opens(l login) {
 			s.t.Log(err)
 		}
 	}()
-	within(s.t, time.Minute, "the door of "+l.node+" opens", func() bool {
+	wait.Until(s.t, "the door of "+l.node+" opens", func() bool {
 		_, err = s.ssh("ann", l, "true")
 		return err == nil
 	})
@@ -85,7 +86,7 @@ func (s *localSite) opens(l login) {
 // frozen waits until all of a slice's slivers are frozen and off, and their nodes, too.
 func (s *localSite) frozen(slice string, nodes ...string) {
 	s.t.Helper()
-	within(s.t, time.Minute, slice+" is off", func() bool {
+	wait.Until(s.t, slice+" is off", func() bool {
 		return strings.Count(s.does("slivers", slice), "frozen, notready") == len(nodes)
 	})
 	list := s.local("list")
@@ -96,11 +97,11 @@ func (s *localSite) frozen(slice string, nodes ...string) {
 	}
 }
 
-// TestShutdownOfRealNodes is TestShutdown with nodes that run, a link between them,
+// TestOnHostShutdown is TestShutdown with nodes that run, a link between them,
 // and somebody logged in: all that ends, through crashes of server and testbed, too;
 // what was on the disks is there when an operator gives the slice back. Of another,
 // which is shut down while it is made and then released, this host keeps nothing.
-func TestShutdownOfRealNodes(t *testing.T) {
+func TestOnHostShutdown(t *testing.T) {
 	s := newLocalSite(t, "frozen.example.org")
 	before := s.census()
 	s.people("first", "second")
@@ -124,7 +125,7 @@ func TestShutdownOfRealNodes(t *testing.T) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- session.Wait() }()
-	within(t, 30*time.Second, "somebody is logged in", func() bool {
+	wait.Until(t, "somebody is logged in", func() bool {
 		out, err := s.ssh("ann", left, "pgrep -c sleep || true")
 		return err == nil && strings.TrimSpace(out) == "1"
 	})
@@ -171,11 +172,11 @@ func TestShutdownOfRealNodes(t *testing.T) {
 
 	// A crash of server and testbed opens nothing.
 	s.kill()
-	within(t, time.Minute, "the testbed ends with the server", func() bool {
+	wait.Until(t, "the testbed ends with the server", func() bool {
 		return !(&testbed{instance: s.instance}).runs(t.Context(), local.Socket)
 	})
 	s.start()
-	within(t, time.Minute, "the testbed runs", func() bool { return (&testbed{instance: s.instance}).runs(t.Context(), local.Socket) })
+	wait.Until(t, "the testbed runs", func() bool { return (&testbed{instance: s.instance}).runs(t.Context(), local.Socket) })
 	s.frozen("first", "left", "right")
 	s.frozen("second", "server", "client")
 	shut()
@@ -201,7 +202,7 @@ func TestShutdownOfRealNodes(t *testing.T) {
 
 	// The other is released.
 	has(t, s.does("release", "second", "--frozen", "--reason", "looked into"), "Released: 2 slivers", "stays shut down")
-	within(t, time.Minute, "its nodes are gone", func() bool {
+	wait.Until(t, "its nodes are gone", func() bool {
 		list := s.local("list")
 		return !strings.Contains(list, "client") && !strings.Contains(list, "server")
 	})
@@ -210,7 +211,7 @@ func TestShutdownOfRealNodes(t *testing.T) {
 	}
 	s.says("ann", left, acrossLink, "10.0.9.2\nright\n")
 	s.call("Delete")
-	within(t, time.Minute, "the nodes are gone", func() bool { return !strings.Contains(s.local("list"), "left") })
+	wait.Until(t, "the nodes are gone", func() bool { return !strings.Contains(s.local("list"), "left") })
 	s.stop()
 	s.local("clean")
 	census.Await(t, before, time.Minute)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"patchbay/am"
+	"patchbay/am/testkit/wait"
 	"patchbay/am/xmlrpc"
 )
 
@@ -39,7 +40,7 @@ func TestTrap20ReadyIsAPromise(t *testing.T) {
 	// The wait ends with the very first answer that tells the state.
 	await := func(state string) (manifest string, waited []string) {
 		t.Helper()
-		within(t, 60*time.Second, state, func() bool {
+		wait.Until(t, state, func() bool {
 			a := v.want("Describe", am.Success, urns(slice), v.creds(cred), rspec3("GENI"))
 			got := member(v.slivers(a)[0], "geni_operational_status").(string)
 			if manifest = member(a, "geni_rspec").(string); got != state {

@@ -11,10 +11,10 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"patchbay/am"
 	"patchbay/am/client"
+	"patchbay/am/testkit/wait"
 )
 
 // crl has openssl make the list of what issuer revokes.
@@ -136,7 +136,7 @@ func TestTrustChangesWhileServing(t *testing.T) {
 	}
 	works := func(why, who string) {
 		t.Helper()
-		within(t, 60*time.Second, why+": "+who+" works", func() bool { return call(who).Code == am.Success })
+		wait.Until(t, why+": "+who+" works", func() bool { return call(who).Code == am.Success })
 	}
 	refused := func(why, who string, texts ...string) {
 		t.Helper()
@@ -146,7 +146,7 @@ func TestTrustChangesWhileServing(t *testing.T) {
 				t.Logf("%s: %s got %d %q", why, who, r.Code, r.Output)
 			}
 		}()
-		within(t, 60*time.Second, fmt.Sprintf("%s: %s is refused with %q", why, who, texts), func() bool {
+		wait.Until(t, fmt.Sprintf("%s: %s is refused with %q", why, who, texts), func() bool {
 			r = call(who)
 			return r.Code == am.Forbidden && !slices.ContainsFunc(texts, func(want string) bool { return !strings.Contains(r.Output, want) })
 		})
@@ -157,7 +157,7 @@ func TestTrustChangesWhileServing(t *testing.T) {
 	overSlice := func(want am.Code) {
 		t.Helper()
 		cred := grant(f, user, slice, sa)
-		within(t, 60*time.Second, fmt.Sprintf("Status answers %d", want), func() bool {
+		wait.Until(t, fmt.Sprintf("Status answers %d", want), func() bool {
 			_, r, _ := callers["user"].c.Status(t.Context(), []string{slice.urn}, cred, client.Options{})
 			return r.Code == want
 		})
@@ -172,7 +172,7 @@ func TestTrustChangesWhileServing(t *testing.T) {
 	works("not in the CRL", "friend")
 	whole := f.crl(sa, user, friend)
 	s.trust("fed.crl", whole[:len(whole)/2])
-	within(t, 60*time.Second, "the half is noticed", func() bool {
+	wait.Until(t, "the half is noticed", func() bool {
 		return strings.Contains(s.logged(), "without END line") && strings.Contains(s.logged(), "stays in force")
 	})
 	refused("half a CRL", "user", "revoked")
@@ -184,7 +184,7 @@ func TestTrustChangesWhileServing(t *testing.T) {
 	works("without CRL", "friend")
 	s.trust("fed.crl", f.oldCRL(sa, user))
 	refused("a CRL that is out of date", "user", "revoked")
-	within(t, 60*time.Second, "the old CRL is told of", func() bool { return strings.Contains(s.logged(), "a CRL is out of date") })
+	wait.Until(t, "the old CRL is told of", func() bool { return strings.Contains(s.logged(), "a CRL is out of date") })
 	s.trust("fed.crl", f.crl(root)+f.crl(sa, slice))
 	overSlice(am.Forbidden)
 	works("the slice is revoked, not its user", "user")

@@ -6,11 +6,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"patchbay/am"
 	"patchbay/am/client"
 	"patchbay/am/operate"
+	"patchbay/am/testkit/wait"
 )
 
 // TestRestoredSiteGivesNothingAway restores a backup that does not know of a machine
@@ -43,7 +43,7 @@ func TestRestoredSiteGivesNothingAway(t *testing.T) {
 	allocate := func(request string) client.Reply {
 		t.Helper()
 		var r client.Reply
-		within(t, 60*time.Second, "the restored site takes new work", func() bool {
+		wait.Until(t, "the restored site takes new work", func() bool {
 			_, r, _ = c.Allocate(ctx, other, otherCred, request, client.Options{})
 			if r.Code == am.Unavailable {
 				has(t, r.Output, "restored from a backup")
@@ -74,7 +74,7 @@ func TestRestoredSiteGivesNothingAway(t *testing.T) {
 	o.stop()
 	o.start()
 	c = o.as(o.user, false)
-	within(t, 60*time.Second, "the machine is held again", func() bool { return strings.Contains(o.does("nodes", on.ComponentName), "drained") })
+	wait.Until(t, "the machine is held again", func() bool { return strings.Contains(o.does("nodes", on.ComponentName), "drained") })
 	if r := allocate(bound); r.Code != am.TooBig {
 		t.Errorf("Allocate after another start: %d %s", r.Code, r.Output)
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/am/testkit/wait"
 	"patchbay/credentials/trial"
 )
 
@@ -92,7 +93,7 @@ func TestCallVersion2(t *testing.T) {
 	if got := state(); got != "configuring" {
 		t.Errorf("after the next start the slice is %s, want configuring", got)
 	}
-	within(t, 60*time.Second, "ready without an action", func() bool { return state() == "ready" })
+	wait.Until(t, "ready without an action", func() bool { return state() == "ready" })
 	log := readFile(t, filepath.Join(s.dir, "providers", "simulated.state", "log"))
 	_, name, _ := strings.Cut(sliver[1], "+sliver+")
 	if n := strings.Count(log, `"`+name+`"`); n != 1 {
@@ -118,7 +119,7 @@ func TestCallVersion2(t *testing.T) {
 
 	has(t, good("--slice", "s1", "DeleteSliver"), "true")
 	bad("SEARCHFAILED (12)", "--slice", "s1", "DeleteSliver")
-	within(t, 60*time.Second, "all is free", func() bool { return !strings.Contains(good("ListResources"), `now="false"`) })
+	wait.Until(t, "all is free", func() bool { return !strings.Contains(good("ListResources"), `now="false"`) })
 
 	good("--slice", "s1", "CreateSliver", request)
 	has(t, good("--slice", "s1", "Shutdown"), "true")

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"patchbay/am/client"
+	"patchbay/am/testkit/wait"
 	"patchbay/am/xmlrpc"
 	"patchbay/testdata/need"
 )
@@ -221,7 +222,7 @@ func TestCrowd(t *testing.T) {
 		bad, lists = append(bad, m), append(lists, listBody(t, m, false))
 	}
 	w := newCrowd(os.Getenv(crowdAddr), deeds(bad, lists)[name])
-	within(t, time.Minute, "the crowd has come", func() bool { return w.in.Load() >= flooders*9/10 })
+	wait.Until(t, "the crowd has come", func() bool { return w.in.Load() >= flooders*9/10 })
 	fmt.Println("ready")
 	io.Copy(io.Discard, os.Stdin) // until the benchmark ends
 	w.end()

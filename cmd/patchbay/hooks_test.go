@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"patchbay/am/hook"
+	"patchbay/am/testkit/wait"
 )
 
 func TestHooksSayWhatIsWrongAndWhere(t *testing.T) {
@@ -163,7 +164,7 @@ func TestCheckTellsHowHooksDo(t *testing.T) {
 	if code, out := tell(t, "call", "--url", s.url, "--user", filepath.Join(dir, "users", "ann"), "--slice", "first", "Allocate", filepath.Join(dir, "request.xml")); code != 0 {
 		t.Fatal(out)
 	}
-	within(t, time.Minute, "it is told", func() bool {
+	wait.Until(t, "it is told", func() bool {
 		return strings.Contains(check(), "hook refuses fails since")
 	})
 	out := check()

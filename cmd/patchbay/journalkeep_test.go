@@ -4,10 +4,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"patchbay/am"
 	"patchbay/am/store"
+	"patchbay/am/testkit/wait"
 )
 
 // TestServeForgetsOldEntries: what is older than journal_keep goes while the site
@@ -35,7 +35,7 @@ func TestServeForgetsOldEntries(t *testing.T) {
 		t.Fatal(err)
 	}
 	site := serve(t, dir, "--listen", "127.0.0.1:0")
-	within(t, time.Minute, "old entries are removed", func() bool {
+	wait.Until(t, "old entries are removed", func() bool {
 		return strings.Contains(site.out.String(), "old entries of the journal were removed")
 	})
 	has(t, site.out.String(), "entries=522")

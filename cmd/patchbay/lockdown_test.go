@@ -5,7 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+
+	"patchbay/am/testkit/wait"
 )
 
 // lockable is a site with a user and a slice, and calls to it.
@@ -85,9 +86,9 @@ func TestLockdownAsAnOperatorSeesIt(t *testing.T) {
 			return true
 		}
 	}
-	within(t, 30*time.Second, "the metrics tell of the lockdown", shows("patchbay_lockdown 1", "patchbay_maintenance_broken 0"))
+	wait.Until(t, "the metrics tell of the lockdown", shows("patchbay_lockdown 1", "patchbay_maintenance_broken 0"))
 	ok("New work is taken again.")("lockdown", "--lift")
-	within(t, 30*time.Second, "the metrics tell of its end", shows("patchbay_lockdown 0"))
+	wait.Until(t, "the metrics tell of its end", shows("patchbay_lockdown 0"))
 
 	// By hand, with a mistake, and mended.
 	file := filepath.Join(dir, "maintenance.yaml")
@@ -101,13 +102,13 @@ func TestLockdownAsAnOperatorSeesIt(t *testing.T) {
 		return func() bool { _, out := call("GetVersion"); return strings.Contains(out, text) }
 	}
 	write("lockdown: {text: by hand}\n")
-	within(t, 30*time.Second, "a file edited by hand counts", version("patchbay_lockdown: by hand"))
+	wait.Until(t, "a file edited by hand counts", version("patchbay_lockdown: by hand"))
 	write("lokdown: {text: by hand}\n")
-	within(t, 30*time.Second, "a mistake is logged", func() bool { return strings.Contains(s.out.String(), "what it said stays in force") })
+	wait.Until(t, "a mistake is logged", func() bool { return strings.Contains(s.out.String(), "what it said stays in force") })
 	if !version("patchbay_lockdown: by hand")() {
 		t.Error("a file with a mistake lifts the lockdown")
 	}
-	within(t, 30*time.Second, "the metrics tell of a mistake", shows("patchbay_lockdown 1", "patchbay_maintenance_broken 1"))
+	wait.Until(t, "the metrics tell of a mistake", shows("patchbay_lockdown 1", "patchbay_maintenance_broken 1"))
 	if code, out := site("lockdown", "--lift"); code != 1 || !strings.Contains(out, `did you mean "lockdown"?`) || !strings.Contains(out, "nothing was changed") {
 		t.Errorf("a command on a file with a mistake: %d %s", code, out)
 	}
@@ -127,7 +128,7 @@ func TestLockdownAsAnOperatorSeesIt(t *testing.T) {
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
-	within(t, 30*time.Second, "without the file the site is open", func() bool { return !version("patchbay_lockdown")() })
+	wait.Until(t, "without the file the site is open", func() bool { return !version("patchbay_lockdown")() })
 }
 
 func TestLockdownUsage(t *testing.T) {

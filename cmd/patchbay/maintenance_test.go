@@ -10,6 +10,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/maintenance"
+	"patchbay/am/testkit/wait"
 	"patchbay/am/urn"
 	"patchbay/inventory"
 )
@@ -80,7 +81,7 @@ func TestMaintenanceAsAnOperatorSeesIt(t *testing.T) {
 	if err := os.WriteFile(file, []byte("planned: [{components: [pc1..pc21], from: 2030-01-01T00:00:00Z, until: 2030-01-02T00:00:00Z, text: x}]\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	within(t, 30*time.Second, "a file edited by hand counts", func() bool { return strings.Contains(s.out.String(), "component=pc21") })
+	wait.Until(t, "a file edited by hand counts", func() bool { return strings.Contains(s.out.String(), "component=pc21") })
 	if code, out := site("check"); code != 1 || !strings.Contains(out, `maintenance.yaml:1: the inventory has no component "pc21"; did you mean pc1?; correct the name`) {
 		t.Errorf("check: %d %s", code, out)
 	}

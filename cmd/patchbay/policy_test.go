@@ -6,7 +6,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
+
+	"patchbay/am/testkit/wait"
 )
 
 // TestPolicyAsAnOperatorSeesIt writes a policy for a site that is served, with
@@ -44,7 +45,7 @@ func TestPolicyAsAnOperatorSeesIt(t *testing.T) {
 	}
 	logged := func(what, text string, times int) {
 		t.Helper()
-		within(t, 30*time.Second, what, func() bool { return strings.Count(s.out.String(), text) >= times })
+		wait.Until(t, what, func() bool { return strings.Count(s.out.String(), text) >= times })
 	}
 	refused := func(parts ...string) {
 		t.Helper()
@@ -138,10 +139,10 @@ func TestPolicyCountsOnceItsListIsThere(t *testing.T) {
 	}
 	const failed = "the policy cannot be read; the rules that were in force stay so"
 	write("policy.yaml", `rules: [{name: guests, terms: {url: "https://testbed.example.org/terms", accepted: accepted}}]`)
-	within(t, 30*time.Second, "the missing list is logged", func() bool { return strings.Contains(s.out.String(), failed) })
+	wait.Until(t, "the missing list is logged", func() bool { return strings.Contains(s.out.String(), failed) })
 	before := strings.Count(s.out.String(), "policy read")
 	write("accepted", "# nobody yet\n")
-	within(t, 30*time.Second, "the policy counts", func() bool { return strings.Count(s.out.String(), "policy read") > before })
+	wait.Until(t, "the policy counts", func() bool { return strings.Count(s.out.String(), "policy read") > before })
 	if n := strings.Count(s.out.String(), failed); n != 1 {
 		t.Errorf("the missing list was logged %d times", n)
 	}
@@ -188,13 +189,13 @@ func TestALinkThatLeadsNowhereOpensNoDoor(t *testing.T) {
 		_, out := tell(t, "call", "--url", s.url, "--user", filepath.Join(dir, "users", "ann"), "GetVersion")
 		return strings.Contains(out, "patchbay_lockdown")
 	}
-	within(t, 30*time.Second, "without the link the site is open", func() bool { return !locked() })
+	wait.Until(t, "without the link the site is open", func() bool { return !locked() })
 
 	if code, out := site("lockdown", "power cut"); code != 0 {
 		t.Fatal(out)
 	}
 	link(maintenance)
-	within(t, 30*time.Second, "the link is logged", func() bool { return strings.Contains(s.out.String(), "what it said stays in force") })
+	wait.Until(t, "the link is logged", func() bool { return strings.Contains(s.out.String(), "what it said stays in force") })
 	if !locked() {
 		t.Error("a link that leads nowhere lifts the lockdown")
 	}
@@ -202,7 +203,7 @@ func TestALinkThatLeadsNowhereOpensNoDoor(t *testing.T) {
 		t.Errorf("lift: %d %s", code, out)
 	}
 	remove(maintenance)
-	within(t, 30*time.Second, "without the link the lockdown is over", func() bool { return !locked() })
+	wait.Until(t, "without the link the lockdown is over", func() bool { return !locked() })
 }
 
 // TestAPipeHoldsNothingUp puts pipes where a served site reads, and nobody writes
@@ -218,7 +219,7 @@ func TestAPipeHoldsNothingUp(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"the maintenance file cannot be read", "the policy cannot be read"} {
-		within(t, 30*time.Second, "the pipe is logged", func() bool { return strings.Contains(s.out.String(), text) })
+		wait.Until(t, "the pipe is logged", func() bool { return strings.Contains(s.out.String(), text) })
 	}
 	if code, out := site("lockdown", "x"); code != 1 || !strings.Contains(out, "it is not a regular file") {
 		t.Errorf("lockdown: %d %s", code, out)

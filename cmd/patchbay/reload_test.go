@@ -6,7 +6,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
+
+	"patchbay/am/testkit/wait"
 )
 
 // reloadSite is a served site of which a slice has the first node.
@@ -72,7 +73,7 @@ func TestReload(t *testing.T) {
 	if code, out := call("Delete"); code != 0 {
 		t.Error(out)
 	}
-	within(t, time.Minute, "its provider has removed the sliver", func() bool {
+	wait.Until(t, "its provider has removed the sliver", func() bool {
 		_, out := tell(t, "reload", "--config", dir)
 		return strings.Contains(out, "No sliver is on anything")
 	})
@@ -117,7 +118,7 @@ func TestHangupReloads(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, line := range []string{"inventory read", "are drained; they take nothing new", "pc1: it is drained"} {
-		within(t, time.Minute, line, func() bool { return strings.Contains(s.out.String(), line) })
+		wait.Until(t, line, func() bool { return strings.Contains(s.out.String(), line) })
 	}
 	if code, out := call("Status"); code != 0 {
 		t.Error(out)

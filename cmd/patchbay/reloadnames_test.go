@@ -6,7 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+
+	"patchbay/am/testkit/wait"
 )
 
 // TestADrainOfARenamedComponentIsToldAtEachStart renames what is drained while the site
@@ -48,7 +49,7 @@ func TestADrainOfARenamedComponentIsToldAtEachStart(t *testing.T) {
 			t.Errorf("%q: %d %s", args, code, out)
 		}
 	}
-	within(t, 30*time.Second, "it is mended", func() bool { return strings.Contains(metricsOf(t, s), "\npatchbay_maintenance_unknown 0\n") })
+	wait.Until(t, "it is mended", func() bool { return strings.Contains(metricsOf(t, s), "\npatchbay_maintenance_unknown 0\n") })
 	_, out = tell(t, "drain", "--config", dir)
 	if !strings.Contains(out, "blade5") || strings.Contains(out, "pc5 ") {
 		t.Error(out)

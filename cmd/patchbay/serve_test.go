@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"patchbay/am/testkit/wait"
 )
 
 // serving is `patchbay serve` in this process.
@@ -57,7 +59,7 @@ func serve(t testing.TB, dir string, args ...string) *serving {
 		return <-ended
 	})
 	t.Cleanup(func() { s.stop() })
-	within(t, 60*time.Second, "the announcement", func() bool {
+	wait.Until(t, "the announcement", func() bool {
 		m := announced.FindStringSubmatch(s.out.String())
 		if m == nil {
 			select {
@@ -170,7 +172,7 @@ func TestServeAnswersReloadsAndStops(t *testing.T) {
 		if err := os.Remove(file); err != nil {
 			t.Fatal(err)
 		}
-		within(t, 60*time.Second, "nobody is trusted", func() bool {
+		wait.Until(t, "nobody is trusted", func() bool {
 			code, out := call("ListResources")
 			return code == 1 && strings.Contains(out, "FORBIDDEN (3)")
 		})
@@ -180,20 +182,20 @@ func TestServeAnswersReloadsAndStops(t *testing.T) {
 		if err := os.WriteFile(file, []byte(pem), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		within(t, 60*time.Second, "trusted again", func() bool { code, _ := call("ListResources"); return code == 0 })
+		wait.Until(t, "trusted again", func() bool { code, _ := call("ListResources"); return code == 0 })
 	})
 	t.Run("HangupReadsCertificates", func(t *testing.T) {
 		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
 			t.Fatal(err)
 		}
-		within(t, 60*time.Second, "reload", func() bool { return strings.Contains(s.out.String(), "certificates were read again") })
+		wait.Until(t, "reload", func() bool { return strings.Contains(s.out.String(), "certificates were read again") })
 		key := filepath.Join(dir, "server-rsa-key.pem")
 		os.Chmod(key, 0o644)
 		defer os.Chmod(key, 0o600)
 		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
 			t.Fatal(err)
 		}
-		within(t, 60*time.Second, "refused reload", func() bool { return strings.Contains(s.out.String(), "the old ones stay") })
+		wait.Until(t, "refused reload", func() bool { return strings.Contains(s.out.String(), "the old ones stay") })
 		if code, out := call("GetVersion"); code != 0 {
 			t.Error(out)
 		}
@@ -261,7 +263,7 @@ func TestHangupIsHeededFromTheFirstWord(t *testing.T) {
 		}
 		ended <- run(ctx, []string{"serve", "--config", dir}, console{eager{out, "listening on", hangUp}, out})
 	}()
-	within(t, time.Minute, "it is heeded", func() bool { return strings.Contains(out.String(), "the audit was opened again") })
+	wait.Until(t, "it is heeded", func() bool { return strings.Contains(out.String(), "the audit was opened again") })
 	stop()
 	if code := <-ended; code != 0 {
 		t.Errorf("stopped with %d:\n%s", code, out)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"patchbay/am/audit"
+	"patchbay/am/testkit/wait"
 )
 
 // acts counts the lines of a site's audit that tell of an act by an operator.
@@ -55,7 +56,7 @@ func TestAuditTellsOfOrdersWhoseGiversLeave(t *testing.T) {
 	s := serve(t, dir)
 	want := func(what, operator string, n int) {
 		t.Helper()
-		within(t, 30*time.Second, fmt.Sprintf("the audit has %d of %s by %s", n, what, operator), func() bool { return acts(t, dir, what, operator) >= n })
+		wait.Until(t, fmt.Sprintf("the audit has %d of %s by %s", n, what, operator), func() bool { return acts(t, dir, what, operator) >= n })
 	}
 	leave(t, dir, "/reload", `{"operator":"ann"}`)
 	want("reload", "ann", 1)
@@ -128,7 +129,7 @@ func TestReloadWaitsForNoPipe(t *testing.T) {
 			if err := syscall.Mkfifo(file, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			within(t, 30*time.Second, "a reload is refused", func() bool {
+			wait.Until(t, "a reload is refused", func() bool {
 				var r reloadReport
 				err := tellSite(t.Context(), &Config{origin: origin{file: filepath.Join(dir, configName)}}, "/reload", siteOrder{"ann"}, &r)
 				if err != nil {
@@ -139,7 +140,7 @@ func TestReloadWaitsForNoPipe(t *testing.T) {
 			if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
 				t.Fatal(err)
 			}
-			within(t, 30*time.Second, "a signal is heeded", func() bool { return strings.Count(s.out.String(), "is not a regular file") >= 2 })
+			wait.Until(t, "a signal is heeded", func() bool { return strings.Count(s.out.String(), "is not a regular file") >= 2 })
 			if code := s.stop(); code != 0 {
 				t.Errorf("stopped with %d", code)
 			}
@@ -164,10 +165,10 @@ func TestStopWaitsForNoReload(t *testing.T) {
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
 	go func() { ended <- s.run(ctx, hup) }()
-	within(t, 60*time.Second, "it serves", s.working.Load)
+	wait.Until(t, "it serves", s.working.Load)
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
-	within(t, 60*time.Second, "the signal is heeded", func() bool {
+	wait.Until(t, "the signal is heeded", func() bool {
 		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
 			t.Fatal(err)
 		}

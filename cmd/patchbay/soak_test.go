@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"patchbay/am/client"
+	"patchbay/am/testkit/wait"
 )
 
 // soakRequest is small enough that all workers always fit.
@@ -83,7 +84,7 @@ func TestSoak(t *testing.T) {
 			})
 		}
 		all.Wait()
-		within(t, time.Minute, "nothing left", func() bool {
+		wait.Until(t, "nothing left", func() bool {
 			_, metrics := get(t, s.admin+"/metrics")
 			return strings.Contains(metrics, "\npatchbay_slivers 0\n") && strings.Contains(metrics, "\npatchbay_tasks 0\n")
 		})

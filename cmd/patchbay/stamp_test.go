@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"patchbay/am/testkit/wait"
 )
 
 func TestStampTellsStatesApart(t *testing.T) {
@@ -28,14 +30,14 @@ func TestStampTellsStatesApart(t *testing.T) {
 		{"its time is set", func() { must(os.Chtimes(file, edited, edited)) }},
 		{"as long as before, and its time set back", func() {
 			// As soon as the clock of the file system has gone on.
-			within(t, 30*time.Second, "a later time", func() bool {
+			wait.Until(t, "a later time", func() bool {
 				must(os.WriteFile(file, []byte("two"), 0o600))
 				must(os.Chtimes(file, edited, edited))
 				return stampOf(file) != last
 			})
 		}},
 		{"its mode is another", func() {
-			within(t, 30*time.Second, "a later time", func() bool {
+			wait.Until(t, "a later time", func() bool {
 				must(os.Chmod(file, 0o644))
 				return stampOf(file) != last
 			})

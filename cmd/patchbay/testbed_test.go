@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"patchbay/am/probe"
+	"patchbay/am/testkit/wait"
 	"patchbay/inventory"
 	"patchbay/inventory/local"
 	"patchbay/inventory/local/wire"
@@ -81,7 +82,7 @@ func (s *standIn) answer() {
 // begun waits until the program has written its pid.
 func (s *standIn) begun() (pid int) {
 	s.t.Helper()
-	within(s.t, 60*time.Second, "the program runs", func() bool {
+	wait.Until(s.t, "the program runs", func() bool {
 		text, _ := os.ReadFile(filepath.Join(s.dir, "pid"))
 		pid, _ = strconv.Atoi(strings.TrimSpace(string(text)))
 		return pid > 0
@@ -137,9 +138,9 @@ func TestServeStartsTheTestbedAgain(t *testing.T) {
 		text, _ := os.ReadFile(filepath.Join(s.dir, "starts"))
 		return bytes.Count(text, []byte("x"))
 	}
-	within(t, 60*time.Second, "three starts", func() bool { return starts() >= 3 })
+	wait.Until(t, "three starts", func() bool { return starts() >= 3 })
 	s.answer() // as when an operator starts it by hand
-	within(t, 60*time.Second, "it is left to somebody else", func() bool { return strings.Contains(s.log.String(), "by somebody else") })
+	wait.Until(t, "it is left to somebody else", func() bool { return strings.Contains(s.log.String(), "by somebody else") })
 	had := starts()
 	s.stop()
 	if starts() != had {
@@ -362,7 +363,7 @@ func TestATestbedComesAndGoesWithTheInventory(t *testing.T) {
 		t.Errorf("it has ended while it is needed: %v", err)
 	}
 	s.retire(nil)
-	within(t, time.Minute, "it has ended", func() bool { return syscall.Kill(pid, 0) != nil })
+	wait.Until(t, "it has ended", func() bool { return syscall.Kill(pid, 0) != nil })
 	if len(s.list) > 0 {
 		t.Error("it is still one of them")
 	}

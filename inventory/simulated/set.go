@@ -163,23 +163,28 @@ func (s *simulation) accept(st *state, u update, now time.Time, noop bool) (obje
 	if old == nil {
 		st.settle(n, now)
 	}
-	n.Doing, n.ReadyAt = ops[0], now.Add(lasts)
-	if old != nil && old.ReadyAt.After(now) && ops[0] != opRemove {
-		n.ReadyAt = old.ReadyAt.Add(lasts)
-	}
-	switch {
-	case old != nil && old.Fails != "" && old.Doing == opMake && ops[0] != opRemove:
-		n.Doing, n.ReadyAt = opMake, old.ReadyAt // what was never made stays failed
-	case b == fail:
-		n.Fails = fmt.Sprintf("%s could not %s; this failure is simulated", n.Component, wish[ops[0]])
-	default:
-		n.Fails = ""
-	}
-	n.begin()
+	n.do(old, ops[0], b, now, lasts)
 	if b == lose {
 		n.LostAt = n.ReadyAt.Add(time.Duration(s.LoseAfter))
 	}
 	return changed(old, n, now), end, st.put(line{Node: n})
+}
+
+// do begins an operation on a node, which was old before, that lasts so long.
+func (n *node) do(old *node, op operation, b behaviour, now time.Time, lasts time.Duration) {
+	n.Doing, n.ReadyAt = op, now.Add(lasts)
+	if old != nil && old.ReadyAt.After(now) && op != opRemove {
+		n.ReadyAt = old.ReadyAt.Add(lasts)
+	}
+	switch {
+	case old != nil && old.Fails != "" && old.Doing == opMake && op != opRemove:
+		n.Doing, n.ReadyAt = opMake, old.ReadyAt // what was never made stays failed
+	case b == fail:
+		n.Fails = fmt.Sprintf("%s could not %s; this failure is simulated", n.Component, wish[op])
+	default:
+		n.Fails = ""
+	}
+	n.begin()
 }
 
 // settle gives a new node its place and its port.
@@ -228,7 +233,13 @@ func next(old *node, u update) (*node, []operation, error) {
 	if renames(w.ClientID, old.ClientID) || renames(w.SliceURN, old.SliceURN) || renames(w.SliverURN, old.SliverURN) {
 		return nil, nil, refused(provider.Failed, "client_id, slice_urn and sliver_urn of node %s cannot be changed; remove it first", u.Name)
 	}
-	n := *old
+	n, ops := change(old, u)
+	return n, ops, nil
+}
+
+// change is a node that is there as asked for, and what must be done to it.
+func change(old *node, u update) (*node, []operation) {
+	w, n := u.Should, *old
 	var ops []operation
 	assign(&n.Hostname, w.Hostname)
 	assign(&n.ClientID, w.ClientID)
@@ -254,7 +265,7 @@ func next(old *node, u update) (*node, []operation, error) {
 	if len(ops) == 0 && u.touches(old) {
 		ops = append(ops, opUsers) // a small change, done as quickly
 	}
-	return &n, ops, nil
+	return &n, ops
 }
 
 // fresh is a node that is not there yet.

@@ -5,40 +5,49 @@ import (
 	"slices"
 )
 
+// form is how the blocks of a part are joined.
+type form struct {
+	isTree, isStar, isRing, isDense bool
+	leaves                          int // blocks with one neighbour
+	widest                          int // the block with the most
+}
+
+func (a *arrangement) formOf(list []int) form {
+	p := form{widest: list[0], isRing: true}
+	ends := 0
+	for _, i := range list {
+		n := len(a.near[i])
+		if ends += n; n == 1 {
+			p.leaves++
+		}
+		if n > len(a.near[p.widest]) {
+			p.widest = i
+		}
+		p.isRing = p.isRing && n == 2
+	}
+	joins, n := ends/2, len(list)
+	p.isTree = joins == n-1
+	p.isStar = p.isTree && p.leaves == n-1
+	p.isRing = p.isRing && joins == n
+	p.isDense = n >= 5 && n <= 16 && joins*5 >= n*(n-1)/2*3
+	return p
+}
+
 // placePart gives connected blocks their places, by the form of their graph.
 func (a *arrangement) placePart(list []int) {
-	leaves, widest := 0, 0
-	for _, i := range list {
-		if len(a.near[i]) == 1 {
-			leaves++
-		}
-		if len(a.near[i]) > len(a.near[list[widest]]) {
-			widest = slices.Index(list, i)
-		}
-	}
-	joins := 0
-	for _, i := range list {
-		joins += len(a.near[i])
-	}
-	joins /= 2
-	tree := joins == len(list)-1
-	ring := joins == len(list)
-	for _, i := range list {
-		ring = ring && len(a.near[i]) == 2
-	}
-	dense := len(list) >= 5 && len(list) <= 16 && joins*5 >= len(list)*(len(list)-1)/2*3
+	p := a.formOf(list)
 	switch {
-	case tree && a.frames && leaves == len(list)-1 && leaves > 2 && len(a.blocks[list[widest]].members) == 1:
-		a.court(list, list[widest])
-	case dense && !a.frames:
+	case p.isStar && a.frames && p.leaves > 2 && len(a.blocks[p.widest].members) == 1:
+		a.court(list, p.widest)
+	case p.isDense && !a.frames:
 		a.circle(list)
-	case tree && leaves == 2:
+	case p.isTree && p.leaves == 2:
 		a.chain(list)
-	case tree && leaves == len(list)-1 && !a.frames:
-		a.star(list, list[widest])
-	case ring:
+	case p.isStar && !a.frames:
+		a.star(list, p.widest)
+	case p.isRing:
 		a.ring(list)
-	case tree && leaves <= 9 && !a.frames:
+	case p.isTree && p.leaves <= 9 && !a.frames:
 		a.tree(list)
 	case len(list) > mostStress:
 		a.tile(list)

@@ -172,26 +172,7 @@ func (s *scene) blocks(vertices []int) []*block {
 		}
 		list = append(list, l)
 	}
-	spokes := map[int]int{} // hub → lines that end there
-	for i := range s.edges {
-		if in[s.edges[i].from] {
-			spokes[s.edges[i].to]++
-		}
-	}
-	hanging := map[int][]int{} // hub → the edges of nodes on its bus
-	on := map[int]int{}        // node → the hub on whose bus it is
-	for i := range s.edges {
-		e := &s.edges[i]
-		if !in[e.from] || !in[e.to] || taken[e.to] || taken[e.from] || s.vertices[e.to].shape != hubShape || s.vertices[e.from].shape == hubShape {
-			continue
-		}
-		hub, claimed := on[e.from]
-		if claimed && hub != e.to || degree[e.from] > 1 && spokes[e.to] < crowd {
-			continue
-		}
-		on[e.from] = e.to
-		hanging[e.to] = append(hanging[e.to], i)
-	}
+	hanging := s.hanging(in, taken, degree)
 	fans := map[int][]*block{} // node → the buses that hang on it alone
 	for _, v := range vertices {
 		if len(hanging[v]) < busFrom {
@@ -221,4 +202,29 @@ func (s *scene) blocks(vertices []int) []*block {
 	// In the order of the document, which the packing keeps.
 	slices.SortStableFunc(list, func(a, b *block) int { return slices.Min(a.members) - slices.Min(b.members) })
 	return list
+}
+
+// hanging are, for each hub, the edges of the nodes that hang on its bus.
+func (s *scene) hanging(in, taken map[int]bool, degree map[int]int) map[int][]int {
+	spokes := map[int]int{} // hub → lines that end there
+	for i := range s.edges {
+		if in[s.edges[i].from] {
+			spokes[s.edges[i].to]++
+		}
+	}
+	hanging := map[int][]int{}
+	on := map[int]int{} // node → the hub on whose bus it is
+	for i := range s.edges {
+		e := &s.edges[i]
+		if !in[e.from] || !in[e.to] || taken[e.to] || taken[e.from] || s.vertices[e.to].shape != hubShape || s.vertices[e.from].shape == hubShape {
+			continue
+		}
+		hub, claimed := on[e.from]
+		if claimed && hub != e.to || degree[e.from] > 1 && spokes[e.to] < crowd {
+			continue
+		}
+		on[e.from] = e.to
+		hanging[e.to] = append(hanging[e.to], i)
+	}
+	return hanging
 }

@@ -63,29 +63,33 @@ func (r *reader) node(e *xmltree.Element) {
 		n.State, n.Error = value(info, "state"), value(info, "error")
 	}
 	n.Monitored = monitored(e)
-	number := len(r.p.Nodes)
 	for _, i := range r.children(e, "interface") {
-		in := Interface{Name: value(i, "client_id"), MAC: value(i, "mac_address")}
-		for _, name := range []string{value(i, "client_id"), value(i, "component_id")} {
-			if name == "" {
-				continue
-			}
-			if in.Name == "" {
-				in.Name = componentName(name)
-			}
-			// Several interfaces of a manifest may share a component.
-			if _, taken := r.interfaces[name]; !taken {
-				r.interfaces[name] = place{number, len(n.Interfaces)}
-			}
-		}
-		for _, ip := range r.children(i, "ip") {
-			if a := value(ip, "address"); a != "" {
-				in.Addresses = append(in.Addresses, a)
-			}
-		}
-		n.Interfaces = append(n.Interfaces, in)
+		n.Interfaces = append(n.Interfaces, r.interfaceOf(i, place{len(r.p.Nodes), len(n.Interfaces)}))
 	}
 	r.p.Nodes = append(r.p.Nodes, n)
+}
+
+// interfaceOf reads an interface, which links find by its names.
+func (r *reader) interfaceOf(i *xmltree.Element, at place) Interface {
+	in := Interface{Name: value(i, "client_id"), MAC: value(i, "mac_address")}
+	for _, name := range []string{value(i, "client_id"), value(i, "component_id")} {
+		if name == "" {
+			continue
+		}
+		if in.Name == "" {
+			in.Name = componentName(name)
+		}
+		// Several interfaces of a manifest may share a component.
+		if _, taken := r.interfaces[name]; !taken {
+			r.interfaces[name] = at
+		}
+	}
+	for _, ip := range r.children(i, "ip") {
+		if a := value(ip, "address"); a != "" {
+			in.Addresses = append(in.Addresses, a)
+		}
+	}
+	return in
 }
 
 const (

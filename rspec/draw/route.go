@@ -171,6 +171,11 @@ func (r *router) around(p, q point, boxes []rect, lane float64) []point {
 	if r.budget -= 4 * len(boxes) * len(boxes); r.budget < 0 {
 		return nil
 	}
+	return r.shortest(r.spots(p, q, boxes, lane), boxes, lane)
+}
+
+// spots are where a way may begin, end and turn: p, q, and the corners of boxes.
+func (r *router) spots(p, q point, boxes []rect, lane float64) []point {
 	spots := []point{p, q}
 	for _, b := range boxes {
 		for _, at := range []point{{-1, -1}, {1, -1}, {-1, 1}, {1, 1}} {
@@ -194,6 +199,13 @@ func (r *router) around(p, q point, boxes []rect, lane float64) []point {
 			}
 		}
 	}
+	return spots
+}
+
+// shortest is the best way from the first spot to the second; nil if there is none,
+// or the budget is used up.
+func (r *router) shortest(spots []point, boxes []rect, lane float64) []point {
+	p, q := spots[0], spots[1]
 	const turn = 45 // a turn is as bad as this much more way
 	cost, from, done := make([]float64, len(spots)), make([]int, len(spots)), make([]bool, len(spots))
 	for i := range cost {

@@ -1,12 +1,8 @@
-// Package faithful holds the manifest against its request, byte by byte. It is
-// a second pair of eyes: nothing here but tests, which see package rspec only
-// from outside and know the rules from their description, not from its code.
+// Package faithful compares manifests with their requests, byte by byte, from
+// outside of package rspec. It proves two things: what a manifest changes is in
+// the list of edits (list_test.go), and all other bytes are the request's.
 //
-//	request ──┐ own tokens, own    list of edits: which bytes,     every edit stands
-//	          ├─ names, own walk ─ where, put in, left out or ──── in the table of rules;
-//	manifest ─┘                    changed                         every rule was followed
-//
-// The documents are the corpus (PATCHBAY_CORPUS), read as nobody's and as all ours, what a
-// generator makes of them without changing their meaning, the hand-written ones
-// in testdata, and what a fuzzer finds.
+// The documents are the corpus (PATCHBAY_CORPUS), read as all ours and as partly
+// ours, those in testdata, and both in other spellings that mean the same.
+// Which facts a manifest tells, and how, is proved in package rspec.
 package faithful

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"patchbay/am/testkit/wait"
 	"patchbay/inventory/local/wire"
 )
 
@@ -380,14 +381,14 @@ func TestTooManyOperationsAreRefused(t *testing.T) {
 		held = append(held, c)
 		check(t, c.Send(request{Op: opHold}))
 	}
-	await(t, "a refusal", func() bool {
+	wait.Until(t, "a refusal", func() bool {
 		_, err := Hello(t.Context(), n.dial())
 		return err != nil && strings.Contains(err.Error(), "512 operations at once")
 	})
 	for _, c := range held {
 		c.Close()
 	}
-	await(t, "room", func() bool {
+	wait.Until(t, "room", func() bool {
 		_, err := Hello(t.Context(), n.dial())
 		return err == nil
 	})

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"patchbay/am/testkit/wait"
 	"patchbay/inventory/local/wire"
 )
 
@@ -206,7 +207,7 @@ func TestListenersThatAreKept(t *testing.T) {
 	t.Run("OthersAreNot", func(t *testing.T) {
 		m := &node{t: t, path: n.path}
 		m.listen("tcp", "127.0.0.1:4000", "bob").Close()
-		await(t, "the port", func() bool {
+		wait.Until(t, "the port", func() bool {
 			_, err := m.connect("tcp", "127.0.0.1:4000", "bob")
 			return err != nil && strings.Contains(err.Error(), "refused")
 		})

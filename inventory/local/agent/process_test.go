@@ -11,17 +11,9 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-)
 
-// await waits until f holds.
-func await(t testing.TB, what string, f func() bool) {
-	t.Helper()
-	for until := time.Now().Add(30 * time.Second); !f(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(until) {
-			t.Fatalf("waited in vain: %s", what)
-		}
-	}
-}
+	"patchbay/am/testkit/wait"
+)
 
 // terminal starts a line with a terminal and waits until it prints ready.
 func (n *node) terminal(user, line string) (*Process, *bufio.Reader) {
@@ -99,7 +91,7 @@ func TestPeerGone(t *testing.T) {
 			name := "tmp/" + c.rule
 			p, _ := m.terminal("bob", "trap 'echo hup > /"+name+"; exit' HUP"+waiting)
 			c.leave(p)
-			await(t, "SIGHUP", func() bool { return m.file(name) == "hup\n" })
+			wait.Until(t, "SIGHUP", func() bool { return m.file(name) == "hup\n" })
 		})
 	}
 	t.Run("OthersLiveOn", func(t *testing.T) {
@@ -110,7 +102,7 @@ func TestPeerGone(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.Close()
-		await(t, "what was started before", func() bool { return m.file("tmp/alive") == "alive\n" })
+		wait.Until(t, "what was started before", func() bool { return m.file("tmp/alive") == "alive\n" })
 	})
 }
 
@@ -133,16 +125,16 @@ func TestHangUpReachesTheJobsOfAShell(t *testing.T) {
 		runs := func() bool {
 			return strings.Contains(n.line("root", "cat /proc/[0-9]*/cmdline | tr '\\0' ' '"), "sleep 4321 ")
 		}
-		await(t, "the job", runs) // until then bash's own handler would take its signals
+		wait.Until(t, "the job", runs) // until then bash's own handler would take its signals
 		p.Close()
-		await(t, "the job's end", func() bool { return !runs() })
+		wait.Until(t, "the job's end", func() bool { return !runs() })
 	}
 }
 
 func TestSignalGoesToTheGroup(t *testing.T) {
 	n := newNode(t)
 	p, _, out := n.start(Command{User: "bob", Line: "trap 'wait; exit 9' TERM; bash -c 'trap \"exit\" TERM; while :; do sleep 0.01; done'; echo unreached"})
-	await(t, "the shell inside", func() bool {
+	wait.Until(t, "the shell inside", func() bool {
 		return strings.Contains(n.line("root", "cat /proc/[0-9]*/cmdline | tr '\\0' ' '"), "bash -c trap")
 	})
 	time.Sleep(20 * time.Millisecond) // until its trap stands
@@ -201,9 +193,9 @@ func TestManyCommandsAtOnce(t *testing.T) {
 		})
 	}
 	group.Wait()
-	await(t, "zombies", func() bool { return n.line("root", "grep -l '^State:.Z' /proc/[0-9]*/status || true") == "" })
+	wait.Until(t, "zombies", func() bool { return n.line("root", "grep -l '^State:.Z' /proc/[0-9]*/status || true") == "" })
 	// The agent lets go of a terminal when it sees that its client has.
-	await(t, "the end of terminals", func() bool { return n.line("root", "ls /dev/pts") == "ptmx" })
+	wait.Until(t, "the end of terminals", func() bool { return n.line("root", "ls /dev/pts") == "ptmx" })
 }
 
 func TestOrphansAreReaped(t *testing.T) {
@@ -211,7 +203,7 @@ func TestOrphansAreReaped(t *testing.T) {
 	for range 20 {
 		n.line("bob", "(sleep 0.02 & sleep 0.01 &) > /dev/null 2>&1")
 	}
-	await(t, "orphans", func() bool {
+	wait.Until(t, "orphans", func() bool {
 		return n.line("root", "grep -lE '^Name:.sleep|^State:.Z' /proc/[0-9]*/status || true") == ""
 	})
 }
@@ -258,7 +250,7 @@ func sendSignals() error {
 func TestChildrenStoppedBeforeTheirProgram(t *testing.T) {
 	n := newNode(t)
 	n.start(Command{User: "bob", Argv: []string{"/" + program, "stop"}})
-	await(t, "stopping", func() bool {
+	wait.Until(t, "stopping", func() bool {
 		n.startStopped()
 		return strings.Contains(n.line("root", "grep -l '^State:.T' /proc/[0-9]*/status || true"), "/proc/")
 	})

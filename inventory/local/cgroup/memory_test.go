@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"patchbay/am/testkit/wait"
 )
 
 // begin starts a command, which ends with the test.
@@ -40,16 +42,6 @@ func job(t *testing.T, tree *Tree, id string, c *exec.Cmd) {
 	}
 }
 
-// awaited waits until f is so.
-func awaited(t *testing.T, what string, f func() bool) {
-	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !f(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("not so within 30 s: " + what)
-		}
-	}
-}
-
 func TestMemoryOfAGroupIsSeen(t *testing.T) {
 	tree := open(t, "cg-memory")
 	if err := tree.Make("a", Limits{Memory: 32 << 20, PIDs: 64}); err != nil {
@@ -70,7 +62,7 @@ func TestMemoryOfAGroupIsSeen(t *testing.T) {
 		t.Fatal(err)
 	}
 	fmt.Fprintln(in, "go")
-	awaited(t, "the group is full", func() bool {
+	wait.Until(t, "the group is full", func() bool {
 		full, err := tree.Full("a")
 		if err != nil {
 			t.Fatal(err)
@@ -130,7 +122,7 @@ func TestTheLargestJobIsEnded(t *testing.T) {
 		if err != nil || pid != want.Process.Pid || !strings.Contains(want.Path, name) {
 			t.Fatalf("ended %d %q, %v; want %d, %s", pid, name, err, want.Process.Pid, want.Path)
 		}
-		awaited(t, "it has ended", func() bool {
+		wait.Until(t, "it has ended", func() bool {
 			pids, err := tree.PIDs("a")
 			return err == nil && !strings.Contains(fmt.Sprint(pids), fmt.Sprint(pid))
 		})

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"patchbay/am/testkit/wait"
 	"patchbay/inventory/local/wire"
 )
 
@@ -57,7 +58,7 @@ func TestDeafNodeHoldsUpNoOther(t *testing.T) {
 			}
 		})
 	}
-	eventually(t, func() bool {
+	wait.Holds(t, func() bool {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		return len(a.open) == maxNodeAsks

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/crypto/ssh"
 	sshagent "golang.org/x/crypto/ssh/agent"
 
+	"patchbay/am/testkit/wait"
 	"patchbay/inventory/local/wire"
 	"patchbay/testdata/need"
 )
@@ -77,7 +78,7 @@ func (c *client) master(args ...string) (control []string) {
 		errs.Close()
 	})
 	control = []string{"-S", socket, "-O"}
-	eventually(c.t, func() bool {
+	wait.Holds(c.t, func() bool {
 		return c.run("ssh", append(control, "check", "node")...).status == 0
 	}, func() string {
 		b, _ := os.ReadFile(errs.Name())
@@ -117,7 +118,7 @@ func TestForwardingToTheNode(t *testing.T) {
 		"-L", fmt.Sprintf("%d:127.0.0.1:%d", dead, freePort(t)), "-D", fmt.Sprint(socks), "node")
 	for name, port := range map[string]int{"L": tcp, "LtoUnix": stream} {
 		t.Run(name, func(t *testing.T) {
-			eventually(t, func() bool {
+			wait.Holds(t, func() bool {
 				got, _ := shout("tcp", fmt.Sprintf("127.0.0.1:%d", port), "hello")
 				return got == "HELLO"
 			}, func() string { return "nothing comes back" })
@@ -164,7 +165,7 @@ func TestForwardingFromTheNode(t *testing.T) {
 	at := fmt.Sprintf("127.0.0.1:%d", fixed)
 	// The client answers to commands before the node listens.
 	for network, address := range map[string]string{"tcp": at, "unix": path} {
-		eventually(t, func() bool { return says(network, address) == "HELLO" }, func() string {
+		wait.Holds(t, func() bool { return says(network, address) == "HELLO" }, func() string {
 			return network + " " + address + ": " + says(network, address)
 		})
 	}
@@ -181,13 +182,13 @@ func TestForwardingFromTheNode(t *testing.T) {
 		if r := p.run("ssh", append(control, "cancel", "-R", c.spec, "node")...); r.status != 0 {
 			t.Errorf("cancel %s: %+v", c.spec, r)
 		}
-		eventually(t, func() bool { _, err := shout("tcp", c.at, ""); return err != nil }, func() string { return c.at + " still listens" })
+		wait.Holds(t, func() bool { _, err := shout("tcp", c.at, ""); return err != nil }, func() string { return c.at + " still listens" })
 	}
 	if r := p.run("ssh", append(control, "forward", "-R", "80:127.0.0.1:1", "node")...); r.status == 0 {
 		t.Error("a port below 1024 was given to an account that is not root")
 	}
 	p.run("ssh", append(control, "exit", "node")...)
-	eventually(t, func() bool { _, err := shout("unix", path, ""); return err != nil }, func() string { return "the Unix socket still listens" })
+	wait.Holds(t, func() bool { _, err := shout("unix", path, ""); return err != nil }, func() string { return "the Unix socket still listens" })
 }
 
 func TestAgentForwarding(t *testing.T) {
@@ -227,7 +228,7 @@ func TestAgentForwarding(t *testing.T) {
 	if !strings.HasPrefix(lines.Text(), k.line) {
 		t.Errorf("%+v", r)
 	}
-	eventually(t, func() bool { _, err := os.Stat(filepath.Dir(socket)); return os.IsNotExist(err) }, func() string { return socket + " was left behind" })
+	wait.Holds(t, func() bool { _, err := os.Stat(filepath.Dir(socket)); return os.IsNotExist(err) }, func() string { return socket + " was left behind" })
 	if r := p.run("ssh", "-a", "node", "echo =$SSH_AUTH_SOCK="); r.out != "==\n" {
 		t.Errorf("without -A: %+v", r)
 	}
@@ -258,7 +259,7 @@ func TestCancelledForwardsLeaveNothing(t *testing.T) {
 	forward(1)
 	before := runtime.NumGoroutine()
 	forward(30)
-	eventually(t, func() bool { return runtime.NumGoroutine() <= before+5 }, func() string {
+	wait.Holds(t, func() bool { return runtime.NumGoroutine() <= before+5 }, func() string {
 		return fmt.Sprintf("%d goroutines, before %d", runtime.NumGoroutine(), before)
 	})
 }

@@ -21,6 +21,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"patchbay/am/testkit/wait"
 	"patchbay/inventory/local/wire"
 )
 
@@ -147,7 +148,7 @@ func TestNothingIsLeft(t *testing.T) {
 	for range 10 {
 		try()
 	}
-	eventually(t, func() bool { return runtime.NumGoroutine() <= goroutines && descriptors(t) <= files }, func() string {
+	wait.Holds(t, func() bool { return runtime.NumGoroutine() <= goroutines && descriptors(t) <= files }, func() string {
 		b := make([]byte, 1<<20)
 		return fmt.Sprintf("goroutines %d, before %d; descriptors %d, before %d\n%s", runtime.NumGoroutine(), goroutines,
 			descriptors(t), files, b[:runtime.Stack(b, true)])
@@ -156,7 +157,7 @@ func TestNothingIsLeft(t *testing.T) {
 		all, _ := filepath.Glob("/tmp/ssh-*/agent")
 		return slices.DeleteFunc(all, func(path string) bool { return len(filepath.Base(filepath.Dir(path))) != len("ssh-")+26 })
 	}
-	eventually(t, func() bool { return len(left()) == 0 }, func() string { return fmt.Sprint("left behind: ", left()) })
+	wait.Holds(t, func() bool { return len(left()) == 0 }, func() string { return fmt.Sprint("left behind: ", left()) })
 	stop()
 }
 
@@ -186,7 +187,7 @@ func TestGuests(t *testing.T) {
 	if w.n != maxGuests-1 {
 		t.Errorf("%d after one left", w.n)
 	}
-	eventually(t, func() bool { return closed.Load() == int64(10*maxSourceGuests+10*maxGuests+1)-maxGuests }, func() string {
+	wait.Holds(t, func() bool { return closed.Load() == int64(10*maxSourceGuests+10*maxGuests+1)-maxGuests }, func() string {
 		return fmt.Sprintf("%d were closed", closed.Load())
 	})
 }

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
+
+	"patchbay/am/testkit/wait"
 )
 
 // dial logs in with this package's own client.
@@ -258,7 +260,7 @@ func TestGatewayIsReplaced(t *testing.T) {
 	if got := open.ended(t); got != 255 {
 		t.Errorf("status %d", got)
 	}
-	eventually(t, func() bool { _, err := os.Stat(s.home("n1") + "/outlived"); return err == nil }, func() string { return "the command died" })
+	wait.Holds(t, func() bool { _, err := os.Stat(s.home("n1") + "/outlived"); return err == nil }, func() string { return "the command died" })
 	// Changes while it is away are there when it is back.
 	second := s.add("n2", Account{"alice", []string{k.line}})
 	for range 3 {
@@ -291,7 +293,7 @@ func TestGatewayThatHangsIsReplaced(t *testing.T) {
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func() bool { // until all its threads have, it may still answer
+	wait.Holds(t, func() bool { // until all its threads have, it may still answer
 		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 		return !slices.ContainsFunc(threads, func(stat string) bool {
 			text, err := os.ReadFile(stat)
@@ -333,7 +335,7 @@ func TestSessionsOutliveTheKeeper(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, address := range []string{m.public.Addr().String(), fmt.Sprintf("127.0.0.1:%d", port)} {
-		eventually(t, func() bool {
+		wait.Holds(t, func() bool {
 			nc, err := net.Dial("tcp", address)
 			if err == nil {
 				nc.Close()
@@ -355,7 +357,7 @@ func TestSessionsOutliveTheKeeper(t *testing.T) {
 	if got := second.ended(t); got != 5 {
 		t.Errorf("status %d", got)
 	}
-	eventually(t, func() bool { return syscall.Kill(pid, 0) != nil }, func() string { return "the gateway does not end with its last session" })
+	wait.Holds(t, func() bool { return syscall.Kill(pid, 0) != nil }, func() string { return "the gateway does not end with its last session" })
 	for name, err := range map[string]error{
 		"Put": s.keeper.Put(m.door, nil, nil), "Remove": s.keeper.Remove("n1"),
 		"Peers": s.keeper.Peers("slice", nil), "Prove": s.keeper.Prove(proof(t), "n1"),

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/crypto/ssh"
+
+	"patchbay/am/testkit/wait"
 )
 
 func TestOnlyTheKeyOfTheAccountOpensTheDoor(t *testing.T) {
@@ -121,7 +123,7 @@ func TestFailedLoginsAreLogged(t *testing.T) {
 	if r := p.run("ssh", "n1", "true"); r.status != 255 {
 		t.Fatalf("a stranger: %+v", r)
 	}
-	eventually(t, func() bool {
+	wait.Holds(t, func() bool {
 		text := s.log.String()
 		return strings.Contains(text, "a login failed") && strings.Contains(text, "user=alice") && strings.Contains(text, "from=127.0.0.1")
 	}, func() string { return "no line tells of it" })

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/sys/unix"
 
+	"patchbay/am/testkit/wait"
 	"patchbay/inventory/local/agent"
 	"patchbay/testdata/need"
 )
@@ -98,19 +99,9 @@ func (p *typed) write(text string) {
 // until waits until text was said.
 func (p *typed) until(text string) {
 	p.t.Helper()
-	eventually(p.t, func() bool { return strings.Contains(p.text(), text) }, func() string {
+	wait.Holds(p.t, func() bool { return strings.Contains(p.text(), text) }, func() string {
 		return fmt.Sprintf("%q was not said, but %q", text, p.text())
 	})
-}
-
-// eventually waits until a condition holds.
-func eventually(t testing.TB, holds func() bool, otherwise func() string) {
-	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal(otherwise())
-		}
-	}
 }
 
 func TestTerminal(t *testing.T) {
@@ -135,7 +126,7 @@ func TestTerminal(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, func() bool {
+		wait.Holds(t, func() bool {
 			s.write("stty size\n")
 			return strings.Contains(s.text(), "12 34\r\n")
 		}, s.text)
@@ -143,7 +134,7 @@ func TestTerminal(t *testing.T) {
 	t.Run("Interrupt", func(t *testing.T) {
 		s.write("echo; echo reading; cat\n")
 		s.until("\nreading\r\n")
-		eventually(t, func() bool {
+		wait.Holds(t, func() bool {
 			s.write("\x03")
 			s.write("echo after=$?=\n")
 			return strings.Contains(s.text(), "after=130=")
@@ -201,7 +192,7 @@ func TestClientVanishes(t *testing.T) {
 		s := p.at(24, 80, "-t", "node", "trap 'echo > hung; exit' HUP; echo ready; while :; do sleep 0.05; done")
 		s.until("ready")
 		s.cmd.Process.Kill()
-		eventually(t, file("hung"), func() string { return "no SIGHUP came" })
+		wait.Holds(t, file("hung"), func() string { return "no SIGHUP came" })
 	})
 	t.Run("Pipes", func(t *testing.T) {
 		cmd := p.command(t.Context(), "ssh", "node", "echo ready; cat; echo > closed")
@@ -222,7 +213,7 @@ func TestClientVanishes(t *testing.T) {
 		}
 		cmd.Process.Kill()
 		cmd.Wait()
-		eventually(t, file("closed"), func() string { return "the input was not closed" })
+		wait.Holds(t, file("closed"), func() string { return "the input was not closed" })
 	})
 }
 

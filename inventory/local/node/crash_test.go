@@ -14,6 +14,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"patchbay/testdata/need"
 )
 
 // creatorArgv0 is the name under which the test binary runs as a program that
@@ -125,9 +127,7 @@ func TestNodesOutliveTheirCreator(t *testing.T) {
 func TestKilledAtAnyInstantNothingIsLeft(t *testing.T) {
 	h := openHost(t, "node-crash")
 	all := specs(testImage(t), 12)
-	seed := rand.Uint64()
-	random := rand.New(rand.NewPCG(seed, 0))
-	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(need.Seed(t), 0))
 	adopted, processes := 0, 0
 	var most time.Duration                                  // what a creator needs for some nodes on this machine
 	const rounds, atLeast, enough = 30, 8, 15 * time.Second // a slow machine takes fewer

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"patchbay/am/testkit/wait"
 	"patchbay/testdata/need"
 )
 
@@ -104,11 +105,7 @@ func TestKilledStartsLeaveNoZombies(t *testing.T) {
 			failed++
 		}
 		kill(t, h, "n1")
-		for end := time.Now().Add(30 * time.Second); len(left()) > 0; time.Sleep(time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("processes %v are zombies of this process", left())
-			}
-		}
+		wait.Holds(t, func() bool { return len(left()) == 0 }, func() string { return fmt.Sprintf("processes %v are zombies of this process", left()) })
 	}
 	if failed == 0 {
 		t.Error("no start was killed")

@@ -17,6 +17,7 @@ import (
 	"github.com/google/nftables"
 	"github.com/vishvananda/netlink"
 
+	"patchbay/am/testkit/wait"
 	"patchbay/testdata/bottle"
 )
 
@@ -102,7 +103,7 @@ func TestNothingOfTheHostIsReached(t *testing.T) {
 	if err := b.AddAddress(netip.MustParsePrefix("203.0.113.77/24")); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "an address that the host gets later", func() error {
+	wait.Success(t, "an address that the host gets later", func() error {
 		err := greeted(node, "203.0.113.77:81")
 		if !errors.Is(err, syscall.EHOSTUNREACH) {
 			return fmt.Errorf("not refused: %w", err)
@@ -258,7 +259,7 @@ func TestHostPassesOnForNodesOnly(t *testing.T) {
 	if err := b.Do(func() error { return kernel([2]string{"ipv4/ip_forward", "1"}) }); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "forwarding that somebody else has switched on", func() error {
+	wait.Success(t, "forwarding that somebody else has switched on", func() error {
 		if !arrives() {
 			return errors.New("nothing arrives")
 		}
@@ -415,7 +416,7 @@ func TestExitIsMended(t *testing.T) {
 		if err := inside(tt.in, tt.do); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, tt.what, func() error {
+		wait.Success(t, tt.what, func() error {
 			_, err := fetch(node, "http://"+bottle.Web)
 			return err
 		})
@@ -446,7 +447,7 @@ func TestExitIsMended(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
-		eventually(t, what, func() error {
+		wait.Success(t, what, func() error {
 			err := inside(e.space, func() error {
 				c, err := nftables.New()
 				if err == nil && !e.table.whole(c) {
@@ -583,7 +584,7 @@ func TestLostPinIsMadeAgain(t *testing.T) {
 	}
 	e.Close()
 	e = open(t, o)
-	eventually(t, "the node in the new exit", func() error { return e.Attach(t.Context(), 1, node) })
+	wait.Success(t, "the node in the new exit", func() error { return e.Attach(t.Context(), 1, node) })
 	if _, err := fetch(node, "http://a.example.org"); err != nil {
 		t.Error(err)
 	}

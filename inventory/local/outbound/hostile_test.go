@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"patchbay/am/testkit/wait"
 	"patchbay/testdata/bottle"
 )
 
@@ -198,7 +199,7 @@ func TestErrorsAreOfTheOwnConnections(t *testing.T) {
 	}
 	// What comes from outside about a node's own connections gets to it.
 	server.Close()
-	eventually(t, "an error from outside", func() error {
+	wait.Success(t, "an error from outside", func() error {
 		if _, err := c.Write([]byte("x")); errors.Is(err, syscall.ECONNREFUSED) {
 			return nil
 		}

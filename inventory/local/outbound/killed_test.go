@@ -16,6 +16,7 @@ import (
 
 	"patchbay/testdata/bottle"
 	"patchbay/testdata/census"
+	"patchbay/testdata/need"
 )
 
 const childEnv = "OUTBOUND_TEST_CHILD"
@@ -86,7 +87,7 @@ func TestKillsLeaveNothingHalf(t *testing.T) {
 		Folder: filepath.Join(dir, "outbound"), Instance: "out-kill", Servers: []netip.Addr{netip.MustParseAddr(bottle.Names)},
 		host: b.Space(),
 	}
-	seed := uint64(time.Now().UnixNano())
+	seed := need.Seed(t)
 	random := rand.New(rand.NewPCG(seed, 0))
 	for round := range 12 {
 		c := exec.Command(os.Args[0])

@@ -155,14 +155,3 @@ func greeted(space *os.File, address string) error {
 	}
 	return err
 }
-
-func eventually(t testing.TB, what string, f func() error) {
-	t.Helper()
-	var err error
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		if err = f(); err == nil {
-			return
-		}
-	}
-	t.Fatalf("%s: %v", what, err)
-}

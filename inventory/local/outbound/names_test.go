@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/am/testkit/wait"
 	"patchbay/testdata/bottle"
 )
 
@@ -161,7 +162,7 @@ func TestQuestionsOfOneNodeLeaveRoomForOthers(t *testing.T) {
 		q[2] = 'x'
 		_, _ = c.Write(q)
 	}
-	eventually(t, "the other node", func() error { // which asks again, as programs do
+	wait.Success(t, "the other node", func() error { // which asks again, as programs do
 		_, err := asked(other, question(1, 20), 2*time.Second)
 		return err
 	})
@@ -170,7 +171,7 @@ func TestQuestionsOfOneNodeLeaveRoomForOthers(t *testing.T) {
 		defer mu.Unlock()
 		return len(waiting)
 	}
-	eventually(t, "its own questions", func() error {
+	wait.Success(t, "its own questions", func() error {
 		if n := under(); n < nodeQuestions {
 			return fmt.Errorf("%d are under way", n)
 		}
@@ -233,7 +234,7 @@ func TestNamesOverTCP(t *testing.T) {
 		t.Errorf("the other node: %v", err)
 	}
 	open[0].Close()
-	eventually(t, "a connection after another has ended", func() error {
+	wait.Success(t, "a connection after another has ended", func() error {
 		c, err := dialIn(node, "tcp4", at)
 		if err != nil {
 			return err

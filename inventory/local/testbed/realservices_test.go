@@ -18,6 +18,7 @@ import (
 
 	"patchbay/inventory/local/setup"
 	"patchbay/inventory/provider"
+	"patchbay/testdata/need"
 )
 
 func executes(command string) string {
@@ -157,8 +158,7 @@ func TestRealStepsAndKills(t *testing.T) {
 		steps = append(steps, executes(fmt.Sprintf("echo %d >>/root/steps; sleep 0.1; echo %d >>/root/steps", i, i)))
 		want += fmt.Sprintf("%d\n%d\n", i, i)
 	}
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	seed := need.Seed(t)
 	r := rand.New(rand.NewPCG(seed, 1))
 	wanted := map[string]provider.Resource{}
 	for i := range 3 {

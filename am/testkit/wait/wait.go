@@ -1,0 +1,78 @@
+// Package wait waits in tests for what another process or goroutine does. A test
+// has no limit of its own on how quick a machine must be: there is one generous
+// limit for all, three minutes, which PATCHBAY_WAIT multiplies on a slow machine.
+//
+// Only tests import it.
+package wait
+
+import (
+	"os"
+	"strconv"
+	"testing"
+	"time"
+)
+
+const (
+	usual = 3 * time.Minute
+	pause = 5 * time.Millisecond
+)
+
+// Limit is how long to wait for anything.
+func Limit(t testing.TB) time.Duration {
+	t.Helper()
+	text := os.Getenv("PATCHBAY_WAIT")
+	if text == "" {
+		return usual
+	}
+	times, err := strconv.ParseFloat(text, 64)
+	if err != nil || times <= 0 {
+		t.Fatalf("PATCHBAY_WAIT=%q is not a number above 0", text)
+	}
+	return time.Duration(times * float64(usual))
+}
+
+// Until waits until ok is true, and fails the test if that takes too long.
+func Until(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	Holds(t, ok, func() string { return what })
+}
+
+// Holds waits until ok is true, and fails the test with problem if that takes too
+// long.
+func Holds(t testing.TB, ok func() bool, problem func() string) {
+	t.Helper()
+	Clear(t, func() string {
+		if ok() {
+			return ""
+		}
+		return problem()
+	})
+}
+
+// Clear waits until problem is empty, and fails the test with it if that takes
+// too long.
+func Clear(t testing.TB, problem func() string) {
+	t.Helper()
+	limit := Limit(t)
+	for end := time.Now().Add(limit); ; time.Sleep(pause) {
+		last := problem()
+		if last == "" {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("waited %v in vain: %s", limit, last)
+		}
+	}
+}
+
+// Success waits until try gives no error, and fails the test with the last one
+// if that takes too long.
+func Success(t testing.TB, what string, try func() error) {
+	t.Helper()
+	Clear(t, func() string {
+		if err := try(); err != nil {
+			return what + ": " + err.Error()
+		}
+		return ""
+	})
+}
