@@ -26,6 +26,7 @@ const rooms = `
 0  credentials/rule
 0  am/budget
 0  am/fileowner                     golang.org/x/sys
+0  am/executable                    golang.org/x/sys
 1  am/clock                         am/fileowner golang.org/x/sys
 1  am                               am/urn
 1  inventory/sheet                  inventory/nearest go.yaml.in/yaml/v3
@@ -36,7 +37,7 @@ const rooms = `
 3  credentials                      am am/urn credentials/cert credentials/dsig credentials/rule schemas/xmltree
 3  credentials/trial                am/fileowner am/urn credentials/cert credentials/dsig golang.org/x/crypto
 3  rspec                            am/urn schemas schemas/xmltree
-3  inventory/provider               am am/fileowner am/urn go.yaml.in/yaml/v3 golang.org/x/sys
+3  inventory/provider               am am/executable am/fileowner am/urn go.yaml.in/yaml/v3
 3  am/store                         am am/fileowner am/urn go.etcd.io/bbolt
 3  am/maintenance                   am/fileowner inventory/sheet inventory/span go.yaml.in/yaml/v3
 4  inventory/provider/providertest  am inventory/provider
@@ -52,7 +53,7 @@ const rooms = `
 5  am/work                          am am/lease am/store am/urn inventory/provider
 5  am/probe                         am am/urn inventory/provider
 5  am/service                       am am/binder am/budget am/lease am/maintenance am/policy am/store am/urn credentials inventory rspec
-5  am/hook                          am am/store am/urn golang.org/x/sys
+5  am/hook                          am am/executable am/store am/urn golang.org/x/sys
 6  am/operate                       am am/lease am/maintenance am/store am/urn inventory inventory/nearest
 7  am/life
 6  am/api                           am am/binder am/service am/store am/urn am/xmlrpc credentials rspec golang.org/x/crypto
