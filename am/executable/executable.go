@@ -24,6 +24,9 @@ import (
 // has ended.
 const Drain = 250 * time.Millisecond
 
+// ExitError is the error of an executable that ended with another status than 0.
+type ExitError = exec.ExitError
+
 // Command is one run of an executable.
 type Command struct {
 	Path string
@@ -49,7 +52,7 @@ type Command struct {
 // killed when the server ends.
 //
 // held says that another process still holds the streams open. The error is why the
-// executable could not be started, that of ctx or of Stdout, or an *exec.ExitError.
+// executable could not be started, that of ctx or of Stdout, or an *ExitError.
 func (c *Command) Run(ctx context.Context) (held bool, err error) {
 	streams, ends, err := c.streams()
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
 	"os/user"
 	"strconv"
 	"syscall"
@@ -53,7 +52,7 @@ func (p *Provider) run(ctx context.Context, c call) (answer []byte, err error) {
 	}
 	held, err := cmd.Run(ctx)
 	stderr.flush()
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+	if exit, ok := errors.AsType[*executable.ExitError](err); ok {
 		text := "ended with %w, so what it wrote does not count"
 		if exit.ExitCode() == 127 { // of env and of shells
 			text += "; 127 means that a program was not found, perhaps the interpreter in its first line"
