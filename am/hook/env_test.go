@@ -142,7 +142,7 @@ func (b *bench) start() {
 	ended := make(chan error, 1)
 	run := b.runner.Run
 	if b.still {
-		run = newLoop(b.runner).run
+		run = b.runner.deliver
 	}
 	go func() { ended <- run(ctx) }()
 	b.stop = func() {

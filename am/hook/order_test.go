@@ -76,7 +76,6 @@ func TestEachSliceIsToldInOrder(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		hooks := []Hook{{Name: "one", Timeout: patience}, {Name: "two", Timeout: patience}}
 		b := &bench{t: t, memory: &memory{buckets: map[string]map[string][]byte{}}, clock: &clock{now: noon}, hooks: hooks, limits: quick}
-		b.limits.Parallel = 3
 		defer b.halt()
 		l := newLedger()
 		var mu sync.Mutex
