@@ -94,7 +94,7 @@ encoding/xml.Unmarshal | cmd/patchbay/caller.go cmd/patchbay/callnames.go cmd/pa
 encoding/xml.NewDecoder | am/xmlrpc/reader.go rspec/document.go cmd/patchbay/demostage.go credentials/trial/delegation.go | as Unmarshal; the first two read raw tokens only
 encoding/xml.NewTokenDecoder | | as Unmarshal
 method DecodeElement | | as Unmarshal
-import os/exec | am/hook/command.go cmd/patchbay/demolink.go cmd/patchbay/demolocal.go cmd/patchbay/program.go cmd/patchbay/testbedrun.go inventory/provider inventory/local/behind.go inventory/local/cgroup inventory/local/doctor inventory/local/gateway inventory/local/image inventory/local/node inventory/local/relay inventory/local/setup | who starts programs is a short list
+import os/exec | am/executable cmd/patchbay/demolink.go cmd/patchbay/demolocal.go cmd/patchbay/program.go cmd/patchbay/testbedrun.go inventory/local/behind.go inventory/local/cgroup inventory/local/doctor inventory/local/gateway inventory/local/image inventory/local/node inventory/local/relay inventory/local/setup | who starts programs is a short list
 os.StartProcess | | as os/exec
 syscall.StartProcess | | as os/exec
 syscall.ForkExec | inventory/local/agent/children.go | PID 1 of a node starts what logs in

@@ -260,6 +260,7 @@ func (m meanwhile) Probe(_ context.Context, slivers []am.Sliver, _ func(am.Slive
 	return make([]*am.Error, len(slivers))
 }
 
+func (meanwhile) Silent() []urn.URN      { return nil }
 func (meanwhile) Longest() time.Duration { return time.Minute }
 
 // TestLockdownWhileProvidersAreAsked has a call that began before the lockdown:

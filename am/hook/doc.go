@@ -7,14 +7,14 @@
 // whatever ends the server.
 //
 //	decision ─> change set ─> Outbox ─> one write ─┬─> answer of the call
-//	                                               └─> Runner ─> scan ─> lane of (hook, slice)
-//	                                                                       │ send ─┬─ taken ─> note in the store ─> the next
-//	leases that will end ─> Sliver.Told ─> Outbox                          │       └─ not ───> again, later
+//	                                               └─> reader ─> worker of each hook
+//	                                                               │ send ─┬─ taken ─> note in the store ─> the next
+//	leases that will end ─> Sliver.Told ─> Outbox                  │       └─ not ───> again, later
 //
-// A lane is what one hook has yet to take of one slice. Its first event is sent until
-// the hook takes it, and the next only when the store has noted that: after a crash a
-// hook gets again, under the same id, at most the last event of a slice. Lanes do not
-// wait for each other; those that fail leave half of a hook's places to the others.
+// A worker sends the events of its hook one by one, in order. An event that is not taken
+// keeps back those of its slice alone, which take turns with the others. The next event
+// of a slice is sent only when the store has noted the last: after a crash a hook gets
+// again, under the same id, at most the last event of a slice.
 //
 // Who fails for long must not fill the disk. Beyond 100,000 events, or an age of 7
 // days, the oldest are lost: the log and Lost tell. Events wait for hooks by name: one

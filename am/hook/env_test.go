@@ -84,7 +84,6 @@ func (c *clock) set(t time.Time) {
 type bench struct {
 	t      testing.TB
 	file   string
-	memory *memory // instead of the file
 	clock  *clock
 	hooks  []Hook
 	limits Limits
@@ -142,7 +141,7 @@ func (b *bench) start() {
 	ended := make(chan error, 1)
 	run := b.runner.Run
 	if b.still {
-		run = newLoop(b.runner).run
+		run = b.runner.deliver
 	}
 	go func() { ended <- run(ctx) }()
 	b.stop = func() {
@@ -159,12 +158,7 @@ func (b *bench) open() {
 	b.t.Helper()
 	var err error
 	o := store.Options{Now: b.clock.Now, Outbox: Outbox(site, b.hooks)}
-	if b.memory != nil {
-		b.memory.closed = false
-		b.store, err = store.New(b.memory, o)
-	} else {
-		b.store, err = store.Open(b.file, o)
-	}
+	b.store, err = store.Open(b.file, o)
 	if err != nil {
 		b.t.Fatal(err)
 	}

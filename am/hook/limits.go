@@ -8,9 +8,6 @@ import (
 
 // Limits are the runner's times and counts. A zero field is its default.
 type Limits struct {
-	// Parallel is how many events one hook gets at the same time, each of another
-	// slice, 4. Slices of which it did not take the last event get half of them.
-	Parallel int
 	// RetryMin and RetryMax bound the wait before an event is delivered again, 1 s
 	// and 5 min.
 	RetryMin, RetryMax time.Duration
@@ -27,7 +24,6 @@ type Limits struct {
 }
 
 func (l Limits) withDefaults() Limits {
-	l.Parallel = cmp.Or(l.Parallel, 4)
 	l.RetryMin = cmp.Or(l.RetryMin, time.Second)
 	l.RetryMax = cmp.Or(l.RetryMax, 5*time.Minute)
 	l.Grace = cmp.Or(l.Grace, 5*time.Second)

@@ -3,7 +3,9 @@ package hook
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -73,10 +75,10 @@ func (f *forgetful) Commit(ctx context.Context, d store.Decision) error {
 // TestEachSliceIsToldInOrder has several hooks fail at random, at once or for a
 // while, for one slice or all, and the server crash between delivery and removal.
 func TestEachSliceIsToldInOrder(t *testing.T) {
+	var runs atomic.Int64
 	rapid.Check(t, func(r *rapid.T) {
 		hooks := []Hook{{Name: "one", Timeout: patience}, {Name: "two", Timeout: patience}}
-		b := &bench{t: t, memory: &memory{buckets: map[string]map[string][]byte{}}, clock: &clock{now: noon}, hooks: hooks, limits: quick}
-		b.limits.Parallel = 3
+		b := &bench{t: t, file: filepath.Join(t.TempDir(), fmt.Sprint(runs.Add(1))), clock: &clock{now: noon}, hooks: hooks, limits: quick}
 		defer b.halt()
 		l := newLedger()
 		var mu sync.Mutex

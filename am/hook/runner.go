@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"patchbay/am/store"
 )
@@ -35,8 +36,8 @@ type Runner struct {
 	leases *leases
 	sender func(*Hook) sender // (*Hook).sender, but in tests
 
-	waiting, lost, failing atomic.Int64
-	states                 atomic.Pointer[[]State]
+	workers       []*worker // in the order of the hooks
+	waiting, lost atomic.Int64
 }
 
 // New makes a Runner, which watches the store. Only one may work on it. The error
@@ -46,11 +47,10 @@ func New(c Config) (*Runner, error) {
 		c.Log = slog.Default()
 	}
 	r := &Runner{cfg: c, limits: c.Limits.withDefaults(), posted: make(chan struct{}, 1), leases: newLeases(c.Hooks), sender: (*Hook).sender}
-	states := make([]State, len(c.Hooks))
-	for i, h := range c.Hooks {
-		states[i].Name = h.Name
+	for i := range c.Hooks {
+		h := &c.Hooks[i]
+		r.workers = append(r.workers, &worker{r: r, hook: h, wake: make(chan struct{}, 1), blocked: map[string]*backlog{}, state: State{Name: h.Name}})
 	}
-	r.states.Store(&states)
 	return r, c.Store.Observe(&watcher{runner: r})
 }
 
@@ -62,7 +62,29 @@ func (r *Runner) Waiting() int { return int(r.waiting.Load()) }
 func (r *Runner) Lost() int { return int(r.lost.Load()) }
 
 // Failing is how many hooks did not take the last event that they were told.
-func (r *Runner) Failing() int { return int(r.failing.Load()) }
+func (r *Runner) Failing() int { return len(r.names(func(s State, _ bool) bool { return s.Failing })) }
+
+// States tells how each hook does, in the order of Config.Hooks.
+func (r *Runner) States() []State {
+	all := make([]State, 0, len(r.workers))
+	for _, w := range r.workers {
+		all = append(all, w.current())
+	}
+	return all
+}
+
+// names are those of the hooks that f holds for, which is told whether the hook is being
+// told of something.
+func (r *Runner) names(f func(s State, busy bool) bool) (names []string) {
+	for _, w := range r.workers {
+		w.mu.Lock()
+		if f(w.state, w.busy) {
+			names = append(names, w.hook.Name)
+		}
+		w.mu.Unlock()
+	}
+	return names
+}
 
 // Run delivers until ctx ends, or the store is closed, which is store.ErrClosed.
 // Deliveries under way then have a moment to end. When Run returns, none is
@@ -72,9 +94,31 @@ func (r *Runner) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var others sync.WaitGroup
 	others.Go(func() { r.watchLeases(ctx) })
-	err := newLoop(r).run(ctx)
+	err := r.deliver(ctx)
 	cancel()
 	others.Wait()
+	return err
+}
+
+// deliver is Run, but for the ends of leases.
+func (r *Runner) deliver(ctx context.Context) error {
+	delivering, cutOff := context.WithCancel(context.WithoutCancel(ctx))
+	defer cutOff()
+	ctx, cancel := context.WithCancel(ctx)
+	var workers sync.WaitGroup
+	for _, w := range r.workers {
+		workers.Go(func() { w.run(ctx, delivering) })
+	}
+	err := (&reader{Runner: r}).run(ctx)
+	cancel()
+	if err != nil {
+		cutOff()
+	} else if hooks := r.names(func(_ State, busy bool) bool { return busy }); len(hooks) > 0 {
+		r.cfg.Log.Info("stopping: waiting for hooks that are being told of something; what they do not take is told again after the next start",
+			"hooks", hooks, "at_most", r.limits.Grace)
+	}
+	defer time.AfterFunc(r.limits.Grace, cutOff).Stop()
+	workers.Wait()
 	return err
 }
 
@@ -93,10 +137,7 @@ func (w *watcher) Stage(cs store.ChangeSet) {
 
 func (w *watcher) Publish() {
 	if w.staged {
-		select {
-		case w.runner.posted <- struct{}{}:
-		default:
-		}
+		poke(w.runner.posted)
 	}
 	w.staged = false
 }

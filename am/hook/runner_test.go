@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -118,38 +117,6 @@ func TestASliceThatFailsDoesNotStopOthers(t *testing.T) {
 	}
 	if slices.Index(got, "h allocated bad0") > slices.Index(got, "h allocated bad-later") {
 		t.Errorf("out of order: %q", got)
-	}
-}
-
-// Slices that fail, each of which takes long to do so, leave places for the others.
-func TestSlicesThatFailSlowlyLeavePlaces(t *testing.T) {
-	var d diary
-	var failed sync.Map
-	b := newBench(t, Hook{Name: "h"})
-	b.limits.Parallel, b.limits.Grace = 4, time.Millisecond
-	var hanging atomic.Int32
-	b.take = func(ctx context.Context, hook string, e Event) error {
-		if !strings.HasPrefix(e.ClientID, "bad") {
-			return d.take(ctx, hook, e)
-		}
-		if _, again := failed.LoadOrStore(e.ClientID, true); again {
-			hanging.Add(1)
-			<-ctx.Done()
-			return ctx.Err()
-		}
-		return errNo
-	}
-	b.start()
-	for i := range 10 {
-		b.put(reserved(fmt.Sprint("bad", i), fmt.Sprint("bad", i)))
-	}
-	eventually(t, "all places that failing slices get are taken", func() bool { return hanging.Load() == 2 })
-	for i := range 10 {
-		b.put(reserved(fmt.Sprint("good", i), fmt.Sprint("good", i)))
-	}
-	eventually(t, "the others are told", func() bool { return len(d.lines()) == 10 })
-	if n := hanging.Load(); n != 2 {
-		t.Errorf("failing slices have %d of 4 places", n)
 	}
 }
 

@@ -20,12 +20,7 @@ func (p *Prober) ask(ctx context.Context, b *batch) []*am.Error {
 		}
 		return out
 	}
-	every := make([]int, len(out))
-	for i := range every {
-		every[i] = i
-	}
-	if i, s := p.silent(b, every); s != nil { // the request cannot be served as it is, whatever is said of the others
-		out[i] = unanswered(b.name, s)
+	if p.refuseSilent(b, out) { // the request cannot be served as it is, whatever is said of the others
 		return out
 	}
 	line := p.line(b.name)
@@ -62,11 +57,7 @@ func (p *Prober) ask(ctx context.Context, b *batch) []*am.Error {
 	if len(updates) == 0 {
 		return out
 	}
-	refusals, failed := p.dryRun(ctx, b, updates, asked)
-	var broke map[int]error // by place in updates
-	if failed != nil && len(updates) > 1 && ctx.Err() == nil {
-		refusals, broke, failed = p.oneByOne(ctx, b, updates, asked, failed)
-	}
+	failed := p.dryRun(ctx, b, updates, asked, out)
 	// Whatever it answers, and also if it does not, it may have done it.
 	if ctx.Err() != nil {
 		var cancel context.CancelFunc
@@ -82,77 +73,37 @@ func (p *Prober) ask(ctx context.Context, b *batch) []*am.Error {
 	case failed != nil:
 		return all(failed)
 	}
-	for n, e := range broke {
-		out[asked[n]] = unanswered(b.name, e)
-	}
-	for n, e := range refusals {
-		if e != nil {
-			out[asked[n]] = refused(e)
-		}
-	}
 	return out
 }
 
-// dryRun is one set that changes nothing: what is said of each update, or why
-// there is no answer. They are of the slivers asked. It waits for its turn, and
-// for nothing when there was no answer meanwhile about one of them.
-func (p *Prober) dryRun(ctx context.Context, b *batch, updates []provider.Update, asked []int) ([]*provider.Error, error) {
+// dryRun is one set that changes nothing. It writes what is said of the slivers asked
+// into out, or returns why there is no answer. It waits for its turn, and asks nothing
+// when one of their components did not answer meanwhile.
+func (p *Prober) dryRun(ctx context.Context, b *batch, updates []provider.Update, asked []int, out []*am.Error) error {
 	turn := p.line(b.name).turn
 	select {
 	case turn <- struct{}{}:
 		defer func() { <-turn }()
 	case <-ctx.Done():
-		return nil, fmt.Errorf("dry run %w: %w", provider.ErrNoPlace, ctx.Err())
+		return fmt.Errorf("dry run %w: %w", provider.ErrNoPlace, ctx.Err())
 	}
-	if _, s := p.silent(b, asked); s != nil {
-		return nil, s
+	if p.refuseSilent(b, out) {
+		return nil
 	}
 	begun := time.Now()
 	changes, err := b.provider.Set(ctx, updates, true)
 	if err != nil {
-		if len(asked) == 1 && !errors.Is(err, provider.ErrNoPlace) && isSilence(ctx, err, time.Since(begun)) {
-			p.remember(b, b.components[asked[0]], err)
+		if !errors.Is(err, provider.ErrNoPlace) && isSilence(ctx, err, time.Since(begun)) {
+			p.remember(b, asked, err)
 		}
-		return nil, err
+		return err
 	}
-	refusals := make([]*provider.Error, len(updates))
-	for n := range updates {
-		refusals[n] = changes[n].Err
-	}
-	return refusals, nil
-}
-
-// oneByOne asks for each update alone when all together had no answer: broken
-// components must not keep those beside them from being had. It ends when the time
-// is over, or when two have broken it; those that were not asked then have
-// nothing against them. Before two are taken for all, the last is asked, too:
-// when none had an answer the provider itself is broken, and failed is what it
-// was before.
-func (p *Prober) oneByOne(ctx context.Context, b *batch, updates []provider.Update, asked []int, before error) (refusals []*provider.Error, broke map[int]error, failed error) {
-	refusals, broke = make([]*provider.Error, len(updates)), map[int]error{}
-	answered := false
-	for n := 0; n < len(updates); n++ {
-		if len(broke) == 2 {
-			if answered {
-				break
-			}
-			n = len(updates) - 1
+	for n, i := range asked {
+		if e := changes[n].Err; e != nil {
+			out[i] = refused(e)
 		}
-		one, err := p.dryRun(ctx, b, updates[n:n+1], asked[n:n+1])
-		if ctx.Err() != nil {
-			break
-		}
-		if err != nil {
-			broke[n] = err
-			continue
-		}
-		answered, refusals[n] = true, one[0]
 	}
-	// When the time is over, nothing is known of those that were not asked.
-	if over := ctx.Err() != nil; len(broke) == 0 && over || !answered && !over {
-		return nil, nil, before
-	}
-	return refusals, broke, nil
+	return nil
 }
 
 // catch notices what a dry run has really made, and takes it away.

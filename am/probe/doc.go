@@ -5,9 +5,8 @@
 //	                        └─> get ─> set, noop ─> get ─┘
 //
 // Each provider whose metadata say probe: true gets one batch with all chosen
-// resources of the slice, and if it has no answer to that, one resource after
-// the other, until two had none either. A component that had no answer alone is
-// not asked about again for a minute. The providers are asked at the same time
+// resources of the slice. If it has no answer to that, their components are not asked
+// about again for a minute. The providers are asked at the same time
 // and in bounded time; nothing is held meanwhile but the reservation, whose
 // lease ends soon after. A provider that did not only say what it would do, but
 // did it, is found out by the second get: what it made is removed, and it is not

@@ -49,10 +49,10 @@ type Config struct {
 type Prober struct {
 	cfg Config
 
-	mu       sync.Mutex      // guards what follows
-	deaf     map[string]bool // providers that do not obey noop
-	lines    map[string]line // of providers
-	silences map[place]*silence
+	mu       sync.Mutex          // guards what follows
+	deaf     map[string]bool     // providers that do not obey noop
+	lines    map[string]line     // of providers
+	silences map[string]*silence // by the component's key
 }
 
 // line is where probes of one provider wait.
@@ -69,7 +69,7 @@ func New(c Config) *Prober {
 	if c.Limit == 0 {
 		c.Limit = DefaultLimit
 	}
-	return &Prober{cfg: c, deaf: map[string]bool{}, lines: map[string]line{}, silences: map[place]*silence{}}
+	return &Prober{cfg: c, deaf: map[string]bool{}, lines: map[string]line{}, silences: map[string]*silence{}}
 }
 
 // Longest is how long a Probe takes at most, with the removal of what should not
@@ -123,11 +123,9 @@ type batch struct {
 // SearchFailed, Refused, Unsupported and ErrorCode are about that sliver alone: its
 // provider says that it is unknown, forbidden, unsupported or failed, and Msg is
 // what it says.
-// ServerError and TimedOut mean that the provider did not answer. Where asking
-// for one sliver after the other shows on which it breaks, those alone have the
-// error; some others may not have been asked then. About a component that it
-// breaks on, its provider is not asked again for a minute: such an error comes
-// at once, and says until when.
+// ServerError and TimedOut mean that the provider did not answer, and all slivers of
+// that provider have the error. About their components the provider is not asked again
+// for a minute: such an error comes at once, and says until when.
 //
 // A sliver that has moved, as the caller tells when Probe asks, may be there for
 // other reasons than the dry run, and is not removed.

@@ -360,45 +360,31 @@ func TestWhatTheProviderToldUnaskedIsNotRemoved(t *testing.T) {
 	}
 }
 
-// TestTheOneThatBreaksADryRunIsFound: one after the other is asked about, and
-// only those have an error on which the provider breaks.
-func TestTheOneThatBreaksADryRunIsFound(t *testing.T) {
-	killed, late := fmt.Errorf("signal: killed"), context.DeadlineExceeded
-	const no, never = "5 its provider rack did not answer; try again later", "8 its provider rack did not answer; try again later"
-	for _, tt := range []struct {
-		rule   string
-		breaks map[string]error
-		want   []string
-		sets   int // dry runs
-		took   time.Duration
-	}{
-		{"killed by one", map[string]error{"rack.b": killed}, []string{"yes", no, "2 no power", "yes"}, 5, 0},
-		{"blocked by one", map[string]error{"rack.a": late}, []string{never, "yes", "2 no power", "yes"}, 5, 10 * time.Second},
-		{"two: the others need not be asked", map[string]error{"rack.b": killed, "rack.c": killed}, []string{"yes", no, no, "yes"}, 4, 0},
-		{"two at the head: the last is asked", map[string]error{"rack.a": killed, "rack.b": killed}, []string{no, no, "yes", "yes"}, 4, 0},
-		{"two at the end", map[string]error{"rack.c": killed, "rack.d": killed}, []string{"yes", "yes", no, no}, 5, 0},
-		{"all: it is the provider", map[string]error{"rack.a": killed, "rack.b": killed, "rack.c": killed, "rack.d": killed}, []string{no, no, no, no}, 4, 0},
-	} {
-		t.Run(tt.rule, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				b := newBench("rack")
-				d := b.doubles["rack"]
-				d.breaks = tt.breaks
-				d.refuses = map[string]*provider.Error{"rack.c": {Kind: provider.Failed, Msg: "no power"}}
-				begun := time.Now()
-				got := says(b.probe(t, on("rack.a", "rack.b", "rack.c", "rack.d")))
-				if diff := cmp.Diff(tt.want, got); diff != "" {
-					t.Errorf("(-want +got):\n%s", diff)
-				}
-				if took := time.Since(begun); took != tt.took {
-					t.Errorf("took %v, want %v", took, tt.took)
-				}
-				// A look before, and one after all.
-				if n := len(d.calls); n != tt.sets+2 || !strings.HasPrefix(d.calls[n-1], "get") {
-					t.Errorf("calls %q, want %d dry runs between two gets", d.calls, tt.sets)
-				}
-			})
-		})
+// TestAllOfADryRunWithoutAnswerArePassedOver: each of its components, and no other.
+func TestAllOfADryRunWithoutAnswerArePassedOver(t *testing.T) {
+	b := newBench("rack")
+	d := b.doubles["rack"]
+	d.breaks = map[string]error{"rack.b": errors.New("signal: killed")}
+	slivers := on("rack.a", "rack.b")
+	const no = "5 its provider rack did not answer; try again later"
+	if diff := cmp.Diff([]string{no, no}, says(b.probe(t, slivers))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	var silent []string
+	for _, u := range b.Silent() {
+		silent = append(silent, u.Name)
+	}
+	slices.Sort(silent)
+	if diff := cmp.Diff([]string{"rack.a", "rack.b"}, silent); diff != "" {
+		t.Errorf("silent (-want +got):\n%s", diff)
+	}
+	calls := len(d.calls)
+	got := says(b.probe(t, on("rack.a", "rack.c")))
+	if !strings.Contains(got[0], "try again after") || got[1] != "yes" || len(d.calls) != calls {
+		t.Errorf("%q, and asked %q", got, d.calls[calls:])
+	}
+	if got := says(b.probe(t, on("rack.c"))); got[0] != "yes" || len(d.calls) == calls {
+		t.Errorf("another: %q", got)
 	}
 }
 

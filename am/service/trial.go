@@ -27,10 +27,11 @@ type Prober interface {
 	// Probe gives an error for each sliver, in their order, nil for one against
 	// which nothing is known. SearchFailed, Refused, Unsupported and ErrorCode are
 	// what its provider says of it. ServerError and TimedOut mean that the provider gave no
-	// answer: where it can be found out, only slivers have them on which it
-	// broke. What moved tells of a sliver may have been made by others meanwhile,
+	// answer. What moved tells of a sliver may have been made by others meanwhile,
 	// and must be left alone.
 	Probe(ctx context.Context, slivers []am.Sliver, moved func(am.Sliver) bool) []*am.Error
+	// Silent are components about which Probe has no answer for now.
+	Silent() []urn.URN
 	// Longest is how long Probe takes at most.
 	Longest() time.Duration
 }
@@ -87,6 +88,7 @@ func (s *Service) try(ctx context.Context, r reservation, t taken) (taken, error
 		for _, x := range refused {
 			r.avoid = append(r.avoid, x.node.Component.URN)
 		}
+		r.avoid = append(r.avoid, s.cfg.Prober.Silent()...)
 		next, err := s.take(ctx, r)
 		if _, ok := errors.AsType[*binder.UnsatisfiedError](err); ok {
 			return t, refusedBy(r.request, refused) // which says more

@@ -9,9 +9,6 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// errPreempted ends a set that has kept others waiting for too long.
-var errPreempted = errors.New("made room for others")
-
 type callKind int
 
 const (
@@ -24,18 +21,13 @@ const (
 // down what came of it.
 type call struct {
 	kind     callKind
-	lane     *lane
+	queue    *queue
 	provider Provider
 	jobs     []*job // the loop's
 	items    []*item
 	limit    time.Duration
-	place    place         // of a get
-	patience time.Duration // how long a get may keep others waiting
-	suspect  bool          // a set of one resource that may hang
-
-	started   time.Time
-	cancel    context.CancelCauseFunc
-	preempted bool
+	slow     bool // a get that keeps no other waiting
+	started  time.Time
 
 	// What came of it, set by the call's goroutine before it hands the call back.
 	took     time.Duration
@@ -55,11 +47,8 @@ func (l *loop) begin(ctx context.Context, c *call) {
 		c.items = append(c.items, &item{job: j, sliver: j.sliver, task: j.task, component: j.component, port: l.r.cfg.Interfaces, strict: l.r.cfg.ServicesMustSucceed,
 			is: j.is, asked: j.asked, missing: j.missing, since: j.since})
 	}
-	own, cancel := context.WithCancelCause(ctx)
-	c.cancel = cancel
 	l.calls.Go(func() {
-		defer cancel(nil)
-		l.r.make(ctx, own, c)
+		l.r.make(ctx, c)
 		select {
 		case l.results <- c:
 		case <-ctx.Done():
@@ -67,13 +56,12 @@ func (l *loop) begin(ctx context.Context, c *call) {
 	})
 }
 
-// make makes the call and writes down what came of it. The call may be ended
-// through own; ctx is the whole runner's.
-func (r *Runner) make(ctx, own context.Context, c *call) {
+// make makes the call and writes down what came of it.
+func (r *Runner) make(ctx context.Context, c *call) {
 	if c.kind == findCall {
 		c.find(r.cfg.Providers)
 	} else {
-		limited, cancel := context.WithTimeout(own, c.limit)
+		limited, cancel := context.WithTimeout(ctx, c.limit)
 		defer cancel()
 		if c.kind == getCall {
 			c.get(limited, r.limits)
@@ -85,9 +73,9 @@ func (r *Runner) make(ctx, own context.Context, c *call) {
 	if ctx.Err() != nil {
 		return
 	}
-	if c.err != nil && len(c.items) == 1 && context.Cause(own) != errPreempted && !errors.Is(c.err, provider.ErrNoPlace) {
+	if c.err != nil && len(c.items) == 1 && !errors.Is(c.err, provider.ErrNoPlace) {
 		// Alone, it is what failed.
-		c.outcomes = []outcome{c.items[0].failed(refusal(c.lane.name, c.err))}
+		c.outcomes = []outcome{c.items[0].failed(refusal(c.queue.name, c.err))}
 	}
 	for n, i := range c.items {
 		if n == len(c.outcomes) {
@@ -106,16 +94,16 @@ func (r *Runner) make(ctx, own context.Context, c *call) {
 	c.unstored = r.record(ctx, c.items, c.outcomes)
 }
 
-// find finds the provider of a lane; the call has no lane if the inventory
+// find finds the provider of a queue; the call has no queue if the inventory
 // does not name one. What is wrong with a provider is for the operator, not
 // for experimenters: it may tell of files.
 func (c *call) find(providers func(string) (Provider, error)) {
 	text := "its component is not in the inventory of this site"
-	if c.lane != nil {
-		if c.provider, c.trouble = providers(c.lane.name); c.trouble == nil {
+	if c.queue != nil {
+		if c.provider, c.trouble = providers(c.queue.name); c.trouble == nil {
 			return
 		}
-		text = fmt.Sprintf("its provider %q cannot be used now", c.lane.name)
+		text = fmt.Sprintf("its provider %q cannot be used now", c.queue.name)
 	}
 	for range c.items {
 		c.outcomes = append(c.outcomes, outcome{verdict: note, text: text})
@@ -189,13 +177,13 @@ func (l *loop) finish(c *call) {
 			l.drop(j.id, j)
 			continue
 		case j != i.job: // a newer promise: it begins anew
-			j.apart = i.job.apart
+			j.alone = i.job.alone
 			continue
 		case c.unstored != nil:
 			j.setting, j.asked, j.due = false, false, now.Add(unusable)
 			continue
 		case n >= len(c.outcomes):
-			j.setting, j.asked, j.due = false, false, now // taken apart
+			j.setting, j.asked, j.due = false, false, now // tried one by one
 			continue
 		}
 		l.follow(j, c.outcomes[n], now)
@@ -205,59 +193,46 @@ func (l *loop) finish(c *call) {
 	}
 }
 
-// release gives the call's place back, and learns from it how long calls take.
+// release gives the call's place back. The resources of a call that failed as a whole
+// are tried one by one.
 func (l *loop) release(c *call) {
-	switch n := c.lane; c.kind {
-	case findCall:
-		if n == nil {
-			break
+	q, log := c.queue, l.r.cfg.Log
+	switch {
+	case q == nil: // its component is not in the inventory
+	case c.kind == findCall:
+		q.finding, q.provider = false, c.provider
+		if c.trouble != nil && c.trouble.Error() != q.trouble {
+			q.trouble = c.trouble.Error()
+			log.Error("a provider cannot be used", "provider", q.name, "error", c.trouble)
 		}
-		n.finding, n.provider = false, c.provider
-		if c.trouble != nil && c.trouble.Error() != n.trouble {
-			n.trouble = c.trouble.Error()
-			l.r.cfg.Log.Error("a provider cannot be used", "provider", n.name, "error", c.trouble)
-		}
-	case getCall:
-		delete(n.looking, c)
-		if c.place == together {
-			n.nextLook = time.Now().Add(min(c.took, l.r.limits.PollMin))
+	case c.kind == getCall:
+		delete(q.gets, c)
+		if !c.slow {
+			q.nextGet = time.Now().Add(min(c.took, l.r.limits.PollMin))
 		}
 		for _, i := range c.items {
-			if c.err == nil {
-				i.job.apart = 0
-			} else if i.job.apart++; len(c.items) == 1 {
-				i.job.apart = max(2, i.job.apart)
-			}
+			i.job.alone = c.err != nil
 		}
-		if c.err == nil {
-			n.getPatience = patience(n.getPatience, 2*l.r.limits.Patience, c.took)
-		} else if len(c.items) > 1 && !c.preempted {
-			l.r.cfg.Log.Warn("a get failed; its resources are looked at apart", "provider", n.name, "resources", len(c.items), "error", c.err)
+		if c.err != nil && len(c.items) > 1 {
+			log.Warn("a get failed; its resources are looked at one by one", "provider", q.name, "resources", len(c.items), "error", c.err)
 		}
-	case setCall:
-		delete(n.running, c)
+	default:
+		delete(q.sets, c)
 		if errors.Is(c.err, provider.ErrNoPlace) { // says nothing about its resources
-			l.r.cfg.Log.Warn("a set had no place; its resources are looked at again", "provider", n.name, "resources", len(c.items), "error", c.err)
-			break
+			log.Warn("a set had no place; its resources are looked at again", "provider", q.name, "resources", len(c.items), "error", c.err)
+			return
 		}
 		for _, i := range c.items {
 			if c.err != nil {
-				l.suspects[i.job.id] = true
+				l.alone[i.job.id] = true
 			} else {
-				delete(l.suspects, i.job.id)
+				delete(l.alone, i.job.id)
 			}
 		}
-		if c.err == nil {
-			n.setPatience = patience(n.setPatience, l.r.limits.Patience, c.took)
-		} else if len(c.outcomes) == 0 {
-			l.r.cfg.Log.Warn("a set failed; its resources are tried one by one", "provider", n.name, "resources", len(c.items), "error", c.err)
+		if c.err != nil && len(c.items) > 1 {
+			log.Warn("a set failed; its resources are tried one by one", "provider", q.name, "resources", len(c.items), "error", c.err)
 		}
 	}
-}
-
-// patience is four times what good calls take, with a slow memory.
-func patience(old, least, took time.Duration) time.Duration {
-	return max(least, 4*took, old*9/10)
 }
 
 // follow does in memory what an outcome means.
@@ -294,7 +269,7 @@ func (l *loop) follow(j *job, o outcome, now time.Time) {
 		l.stale = l.stale || o.verdict == refuse // there may be something to undo
 		delete(l.jobs, j.id)
 		if o.verdict != refuse {
-			delete(l.suspects, j.id)
+			delete(l.alone, j.id)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 // TestDismiss says what becomes of what nobody was promised when an operator wants it
 // removed, of which the double has two.
 func TestDismiss(t *testing.T) {
-	a, b := uuid(1), "operators-own"
+	a, b := realName(1), "operators-own"
 	for _, tt := range []struct {
 		rule string
 		play func(*env)
@@ -69,11 +69,11 @@ func TestDismissTouchesNoSliver(t *testing.T) {
 // TestDismissOfProvidersThatFail tells why, and forgets nothing.
 func TestDismissOfProvidersThatFail(t *testing.T) {
 	bubble(t, 2, func(e *env) {
-		e.ghost(uuid(1))
+		e.ghost(realName(1))
 		e.start()
 		e.within(time.Second, "it is found", func() bool { return len(e.r.Unpromised()) == 1 })
 		e.d.with(func() { e.d.breaks = fmt.Errorf("broken") })
-		if _, _, err := e.r.Dismiss(context.Background(), "double", []string{uuid(1)}); err == nil || len(e.r.Unpromised()) != 1 {
+		if _, _, err := e.r.Dismiss(context.Background(), "double", []string{realName(1)}); err == nil || len(e.r.Unpromised()) != 1 {
 			t.Errorf("%v, %v", err, e.r.Unpromised())
 		}
 		e.d.with(func() { e.d.breaks = nil })

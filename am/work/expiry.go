@@ -14,10 +14,6 @@ import (
 // that jumps is noticed within this time.
 const expiryTick = time.Second
 
-// expiryPace is how long a decision that ends leases should take at most, for calls
-// wait for it, and for the one before.
-const expiryPace = 40 * time.Millisecond
-
 // expire ends leases when they are over until ctx ends.
 func (r *Runner) expire(ctx context.Context) {
 	for {
@@ -54,7 +50,6 @@ func (r *Runner) expireDue(ctx context.Context) (time.Duration, error) {
 			poke(r.tasks)
 		}
 	}()
-	size := r.limits.Expire / 4
 	for {
 		pause, over := expiryTick, false
 		err := r.cfg.Store.Read(func(v *store.View) error {
@@ -69,9 +64,8 @@ func (r *Runner) expireDue(ctx context.Context) (time.Duration, error) {
 			return pause, err
 		}
 		var ended []am.Sliver
-		began := time.Now()
 		err = r.cfg.Store.Commit(ctx, func(v *store.View) (cs store.ChangeSet, err error) {
-			if ended, _, err = v.Due(max(1, size)); err == nil {
+			if ended, _, err = v.Due(r.limits.Expire); err == nil {
 				err = lease.Release(v, &cs, ended, am.EventExpire, "")
 			}
 			journal(v, &cs, ended)
@@ -80,24 +74,11 @@ func (r *Runner) expireDue(ctx context.Context) (time.Duration, error) {
 		if err != nil {
 			return expiryTick, err
 		}
-		size = r.limits.nextExpire(size, time.Since(began))
 		some = true
 		for _, s := range ended {
 			r.cfg.Log.Info("lease over", "slice", s.Slice.String(), "sliver", s.URN.String(), "expires", s.Expires)
 		}
 	}
-}
-
-// nextExpire is how many leases to end in the next decision after one with size took
-// so long: calls wait for it.
-func (l Limits) nextExpire(size int, took time.Duration) int {
-	switch {
-	case took > expiryPace:
-		size /= 2
-	case took < expiryPace/2:
-		size *= 2
-	}
-	return min(max(size, l.Expire/16, 1), l.Expire)
 }
 
 // journal remembers the end of leases, one entry for each slice.

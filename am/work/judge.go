@@ -74,49 +74,68 @@ func judge(p Provider, i *item, res provider.Result, limit time.Duration) outcom
 		return i.failed(res.Err)
 	}
 	r := res.Resource
+	want := wanted(p, i)
+	o := outcome{is: r, observed: observed(&i.sliver, r)}
+	if n := len(want.List(provider.AttrInterfaces)); n > provider.MaxItems {
+		o.verdict, o.text = refuse, fmt.Sprintf("it has %d interfaces, and a node can have %d; ask for fewer on each node", n, provider.MaxItems)
+		return o
+	}
 	state := cmp.Or(r.Text(provider.AttrState), provider.StateReady)
 	changing := state == provider.StateChanging || state == provider.StatePending
-	vanished := provider.Gone(r)
-	want := wanted(p, i)
 	diff := provider.Diff(r, want)
-	o := outcome{is: r, observed: observed(&i.sliver, r)}
-	switch n := len(want.List(provider.AttrInterfaces)); {
-	case n > provider.MaxItems:
-		o.verdict, o.text = refuse, fmt.Sprintf("it has %d interfaces, and a node can have %d; ask for fewer on each node", n, provider.MaxItems)
-	case i.removes() && vanished && state != provider.StateChanging:
-		o.verdict = gone
-	case i.removes() && len(diff) == 0 && !changing:
-		o.verdict = gone // all is done that such a provider can do
-	case vanished && i.task.Goal != am.GoalMake && !i.removes():
-		// It was made before, so it must not be made anew without its data. Look
-		// twice before believing it.
-		o.verdict, o.vanished = wait, true
-		if i.missing {
-			o.verdict, o.text = lose, vanishedText
-		}
-	case len(diff) == 0 && state == provider.StateReady:
-		s := i.sliver
-		s.Observed = o.observed
-		o.verdict, o.text = done, shortfall(p, &s)
-		if failed := s.StepFailure(); i.strict && failed != "" {
-			o.verdict, o.text, o.keep = i.broke(), failed, true
-		}
-	case state == provider.StateFailed && (i.asked || len(diff) == 0):
-		o.verdict, o.text = i.broke(), cmp.Or(o.observed.Message, failedText)
-	case changing && (i.asked || len(diff) == 0):
-		o.verdict = wait
-		if !i.since.IsZero() && time.Since(i.since) > limit {
-			o.verdict, o.text = refuse, fmt.Sprintf("it is still changing after %v", limit)
-			if i.removes() {
-				o.verdict = retry
+	if provider.Gone(r) {
+		switch {
+		case i.removes() && state != provider.StateChanging:
+			o.verdict = gone
+			return o
+		case i.task.Goal != am.GoalMake && !i.removes():
+			// It was made before, so it must not be made anew without its data. Look
+			// twice before believing it.
+			o.verdict, o.vanished = wait, true
+			if i.missing {
+				o.verdict, o.text = lose, vanishedText
 			}
+			return o
 		}
-	case !i.asked:
+	}
+	same := len(diff) == 0
+	switch {
+	case same && i.removes() && !changing:
+		o.verdict = gone // all is done that such a provider can do
+	case same && state == provider.StateReady:
+		i.achieved(p, &o)
+	case !same && !i.asked:
 		o.verdict = ask
+	case state == provider.StateFailed:
+		o.verdict, o.text = i.broke(), cmp.Or(o.observed.Message, failedText)
+	case changing:
+		i.stillChanging(&o, limit)
 	default:
 		o.verdict, o.text = retry, "its provider accepted a change that has not happened: "+strings.Join(slices.Sorted(maps.Keys(diff)), ", ")
 	}
 	return o
+}
+
+// achieved is what follows when the resource is as promised and ready.
+func (i *item) achieved(p Provider, o *outcome) {
+	s := i.sliver
+	s.Observed = o.observed
+	o.verdict, o.text = done, shortfall(p, &s)
+	if failed := s.StepFailure(); i.strict && failed != "" {
+		o.verdict, o.text, o.keep = i.broke(), failed, true
+	}
+}
+
+// stillChanging waits for a resource, but no longer than limit.
+func (i *item) stillChanging(o *outcome, limit time.Duration) {
+	o.verdict = wait
+	if i.since.IsZero() || time.Since(i.since) <= limit {
+		return
+	}
+	o.verdict, o.text = refuse, fmt.Sprintf("it is still changing after %v", limit)
+	if i.removes() {
+		o.verdict = retry
+	}
 }
 
 // broke is what follows when a resource itself has failed, and not only what was asked

@@ -16,10 +16,6 @@ type Limits struct {
 	// Get and Set are how long one call of a provider may take, 60 s and 15 s; longer
 	// if its metadata say so.
 	Get, Set time.Duration
-	// Patience is how long a set may keep others waiting before its resources
-	// are taken apart, 500 ms, and half of what a get may. It grows for providers
-	// that are always slow.
-	Patience time.Duration
 	// RetryMin and RetryMax bound the wait before another attempt, 500 ms and
 	// 1 min. Removing goes on for ever, with at most RemoveMax between two
 	// attempts, 5 min.
@@ -30,8 +26,7 @@ type Limits struct {
 	Changing time.Duration
 	// Names is how many resources one call names, 1000.
 	Names int
-	// Expire is how many leases end in one decision at most, 500; fewer where it takes
-	// so long that calls have to wait.
+	// Expire is how many leases end in one decision at most, 100: calls wait for it.
 	Expire int
 	// FirstList and List are how long after the start, when they are asked first, and
 	// how often then, providers are asked for everything they have, 1 min and 5 min.
@@ -49,14 +44,13 @@ func (l Limits) withDefaults() Limits {
 	l.PollMax = cmp.Or(l.PollMax, 2*time.Second)
 	l.Get = cmp.Or(l.Get, time.Minute)
 	l.Set = cmp.Or(l.Set, 15*time.Second)
-	l.Patience = cmp.Or(l.Patience, 500*time.Millisecond)
 	l.RetryMin = cmp.Or(l.RetryMin, 500*time.Millisecond)
 	l.RetryMax = cmp.Or(l.RetryMax, time.Minute)
 	l.RemoveMax = cmp.Or(l.RemoveMax, 5*time.Minute)
 	l.Attempts = cmp.Or(l.Attempts, 8)
 	l.Changing = cmp.Or(l.Changing, time.Hour)
 	l.Names = cmp.Or(l.Names, 1000)
-	l.Expire = cmp.Or(l.Expire, 500)
+	l.Expire = cmp.Or(l.Expire, 100)
 	l.FirstList = cmp.Or(l.FirstList, time.Minute)
 	l.List = cmp.Or(l.List, 5*time.Minute)
 	l.Unpromised = cmp.Or(l.Unpromised, 10*time.Minute)

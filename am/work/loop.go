@@ -18,12 +18,12 @@ const unusable = time.Second
 // loop owns what is under way. All of it belongs to the goroutine of run;
 // calls get copies.
 type loop struct {
-	r        *Runner
-	jobs     map[string]*job  // by the sliver's key
-	lanes    map[string]*lane // by the provider's name
-	suspects map[string]bool  // slivers in a set that died or did not end, until one did
-	results  chan *call
-	calls    sync.WaitGroup
+	r       *Runner
+	jobs    map[string]*job   // by the sliver's key
+	queues  map[string]*queue // by the provider's name
+	alone   map[string]bool   // slivers in a set that died or did not end, until one succeeded
+	results chan *call
+	calls   sync.WaitGroup
 
 	stale     bool      // the store may hold tasks not seen yet
 	scanAfter time.Time // when the next scan may be
@@ -38,14 +38,14 @@ type job struct {
 	sliver am.Sliver // as it was when the task was read, and what we wrote since
 	scan   int       // the last scan that saw the task
 
-	lane      *lane // nil while its component is not in the inventory
+	queue     *queue // nil while its component is not in the inventory
 	component string
 
 	call     *call // the call that it is in, or nil
 	obsolete bool  // the task is gone, but the call has not ended
 	due      time.Time
 	poll     time.Duration     // how long to wait after the next look
-	apart    int               // how often a get with it has failed or was ended: 0 looks with all others, 1 with its slice, more alone
+	alone    bool              // a get with it failed: it is asked for alone
 	setting  bool              // to be set next, not looked at
 	is       provider.Resource // what the last look showed
 	asked    bool              // a set for this generation was accepted
@@ -55,7 +55,7 @@ type job struct {
 
 func newLoop(r *Runner) *loop {
 	return &loop{
-		r: r, jobs: map[string]*job{}, lanes: map[string]*lane{}, suspects: map[string]bool{},
+		r: r, jobs: map[string]*job{}, queues: map[string]*queue{}, alone: map[string]bool{},
 		results: make(chan *call), stale: true,
 	}
 }
@@ -151,7 +151,7 @@ func (l *loop) take(id string, t am.Task, s am.Sliver, now, clock time.Time) {
 		j.due = now.Add(max(0, min(t.NotBefore.Sub(clock), limit)))
 	}
 	if old != nil {
-		j.call, j.apart = old.call, old.apart // the resource is the same
+		j.call, j.alone = old.call, old.alone // the resource is the same
 	}
 	l.jobs[id] = j
 }
@@ -161,6 +161,7 @@ func (l *loop) take(id string, t am.Task, s am.Sliver, now, clock time.Time) {
 func (l *loop) drop(id string, j *job) {
 	if j.call == nil {
 		delete(l.jobs, id)
+		delete(l.alone, id)
 	}
 }
 
@@ -193,50 +194,48 @@ func (r *Runner) discard(ctx context.Context, tasks []am.Task) error {
 // if nothing happens before.
 func (l *loop) dispatch(ctx context.Context, now time.Time) time.Time {
 	next := now.Add(time.Minute)
-	for _, n := range l.lanes {
-		n.looks, n.soon, n.sets = n.looks[:0], n.soon[:0], n.sets[:0]
+	for _, q := range l.queues {
+		q.toGet, q.soon, q.toSet = q.toGet[:0], q.soon[:0], q.toSet[:0]
 	}
 	var homeless []*job
 	for _, j := range l.jobs {
 		switch {
 		case j.call != nil:
-		case j.due.After(now) && j.lane != nil && j.due.Sub(now) <= j.poll/2:
-			j.lane.soon = append(j.lane.soon, j)
+		case j.due.After(now) && j.queue != nil && !j.alone && j.due.Sub(now) <= j.poll/2:
+			j.queue.soon = append(j.queue.soon, j)
 			next = earlier(next, j.due)
 		case j.due.After(now):
 			next = earlier(next, j.due)
 		case !l.home(j):
 			homeless = append(homeless, j)
 		case j.setting:
-			j.lane.sets = append(j.lane.sets, j)
+			j.queue.toSet = append(j.queue.toSet, j)
 		default:
-			j.lane.looks = append(j.lane.looks, j)
+			j.queue.toGet = append(j.queue.toGet, j)
 		}
 	}
 	if len(homeless) > 0 {
 		l.begin(ctx, &call{kind: findCall, jobs: homeless})
 	}
-	for _, n := range l.lanes {
-		next = earlier(next, l.start(ctx, n, now))
+	for _, q := range l.queues {
+		next = earlier(next, l.start(ctx, q, now))
 	}
 	return next
 }
 
-// home finds the lane of a job: that of the provider which made its sliver.
+// home finds the queue of a job: that of the provider which made its sliver.
 func (l *loop) home(j *job) bool {
-	if j.lane != nil {
+	if j.queue != nil {
 		return true
 	}
 	component, name, ok := l.r.place(&j.sliver)
 	if !ok {
 		return false
 	}
-	n := l.lanes[name]
-	if n == nil {
-		n = &lane{name: name, getPatience: 2 * l.r.limits.Patience, setPatience: l.r.limits.Patience, looking: map[*call]bool{}, running: map[*call]bool{}}
-		l.lanes[name] = n
+	if l.queues[name] == nil {
+		l.queues[name] = &queue{name: name, gets: map[*call]bool{}, sets: map[*call]bool{}}
 	}
-	j.lane, j.component = n, component
+	j.queue, j.component = l.queues[name], component
 	return true
 }
 

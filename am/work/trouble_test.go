@@ -24,11 +24,12 @@ func TestHangingNodesStopNobodyElse(t *testing.T) {
 	for _, c := range []struct {
 		rule   string
 		places int
+		limit  time.Duration
 		hang   func(d *double, name string)
 	}{
-		{"sets hang, two places", 2, func(d *double, n string) { d.hangs[n] = true }},
-		{"sets hang, four places", 4, func(d *double, n string) { d.hangs[n] = true }},
-		{"gets hang", 2, func(d *double, n string) { d.getHangs[n] = true }},
+		{"sets hang, two places", 2, 30 * time.Second, func(d *double, n string) { d.hangs[n] = true }},
+		{"sets hang, four places", 4, 15 * time.Second, func(d *double, n string) { d.hangs[n] = true }},
+		{"gets hang", 2, time.Minute, func(d *double, n string) { d.getHangs[n] = true }},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			bubble(t, c.places, func(e *env) {
@@ -38,11 +39,11 @@ func TestHangingNodesStopNobodyElse(t *testing.T) {
 				e.start()
 				e.allocate("a-1", "a-2", "b-1", "c-1", "d-1", "d-2", "f-1")
 				e.provision("a-1", "a-2", "b-1", "c-1")
-				// One that comes with them may wait for a few to be taken apart.
+				// Those that come with them may wait until one has used up its time.
 				e.provision("d-1", "d-2")
-				e.becomes(4*time.Second, notReady, "d-1", "d-2")
+				e.becomes(c.limit+5*time.Second, notReady, "d-1", "d-2")
 				e.on("d-1", "d-2")
-				e.becomes(4*time.Second, ready, "d-1", "d-2")
+				e.becomes(c.limit, ready, "d-1", "d-2")
 				for range 5 { // at five different moments of their hanging
 					time.Sleep(3700 * time.Millisecond)
 					start := time.Now()
@@ -67,7 +68,7 @@ func TestManyHangingGetsStopNobodyElse(t *testing.T) {
 	bubble(t, 2, func(e *env) {
 		e.start()
 		var hanging []string
-		for n := range 3 * (looksApart + looksLate) {
+		for n := range 4 * slowGets {
 			hanging = append(hanging, fmt.Sprintf("s%d-1", n))
 			e.d.getHangs[hanging[n]] = true
 		}
@@ -82,7 +83,7 @@ func TestManyHangingGetsStopNobodyElse(t *testing.T) {
 			e.within(5*time.Second, "f-1 is gone", func() bool { return !e.exists("f-1") })
 			e.allocate("f-1")
 			e.d.with(func() {
-				if e.d.most > 1+looksApart+looksLate+2 { // a sweep, and one for everything
+				if e.d.most > 1+slowGets+2 { // a sweep, and one for everything
 					t.Errorf("%d gets at once", e.d.most)
 				}
 			})

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
+
 	"patchbay/am"
 	"patchbay/am/store"
 	"patchbay/am/urn"
@@ -415,24 +417,6 @@ func (r *Runner) remove(ctx context.Context, p Provider, name string, is provide
 
 // isUUID tells whether a name is one as slivers get it: a random UUID in lower case.
 func isUUID(s string) bool {
-	if len(s) != 36 {
-		return false
-	}
-	for i := range len(s) {
-		switch c := s[i]; i {
-		case 8, 13, 18, 23:
-			if c != '-' {
-				return false
-			}
-		case 14:
-			if c != '4' {
-				return false
-			}
-		default:
-			if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-				return false
-			}
-		}
-	}
-	return true
+	id, err := uuid.Parse(s)
+	return err == nil && id.Version() == 4 && id.String() == s
 }

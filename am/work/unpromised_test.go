@@ -15,8 +15,8 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// uuid is the name of sliver n as the service makes names, in slice uuid.
-func uuid(n int) string { return fmt.Sprintf("%08x-1111-4222-8333-444444444444", n) }
+// realName is the name of sliver n as the service makes names, in slice 00000001.
+func realName(n int) string { return fmt.Sprintf("%08x-1111-4222-8333-444444444444", n) }
 
 // ghost is a node that its provider has.
 func (e *env) ghost(names ...string) {
@@ -55,20 +55,20 @@ func TestWhatNobodyWasPromised(t *testing.T) {
 		play   func(e *env, name string)
 		want   string
 	}{
-		{"released here and there again: removed by policy", true, uuid(1), func(e *env, name string) {
+		{"released here and there again: removed by policy", true, realName(1), func(e *env, name string) {
 			e.remember(string(am.EventDelete), name)
 			e.ghost(name)
 		}, nothing},
-		{"released by its lease: the same", true, uuid(1), func(e *env, name string) {
+		{"released by its lease: the same", true, realName(1), func(e *env, name string) {
 			e.remember(string(am.EventExpire), name)
 			e.ghost(name)
 		}, nothing},
-		{"without that policy it is told", false, uuid(1), func(e *env, name string) {
+		{"without that policy it is told", false, realName(1), func(e *env, name string) {
 			e.remember(string(am.EventDelete), name)
 			e.ghost(name)
 		}, reported},
-		{"of which the journal knows nothing is another site's, or of a newer store: told", true, uuid(1), func(e *env, name string) { e.ghost(name) }, reported},
-		{"of which it knows no release: told", true, uuid(1), func(e *env, name string) {
+		{"of which the journal knows nothing is another site's, or of a newer store: told", true, realName(1), func(e *env, name string) { e.ghost(name) }, reported},
+		{"of which it knows no release: told", true, realName(1), func(e *env, name string) {
 			e.remember("Allocate", name)
 			e.ghost(name)
 		}, reported},
@@ -76,22 +76,22 @@ func TestWhatNobodyWasPromised(t *testing.T) {
 			e.remember(string(am.EventDelete), name)
 			e.ghost(name)
 		}, reported},
-		{"there for less than the time it takes: told", true, uuid(1), func(e *env, name string) {
+		{"there for less than the time it takes: told", true, realName(1), func(e *env, name string) {
 			e.remember(string(am.EventDelete), name)
 			time.Sleep(20*time.Hour - 9*time.Minute)
 			e.ghost(name)
 		}, reported},
-		{"known, but absent", true, uuid(1), func(e *env, name string) {
+		{"known, but absent", true, realName(1), func(e *env, name string) {
 			e.d.with(func() {
 				e.d.nodes[name] = &node{is: provider.Resource{"name": name, "ensure": "absent"}, until: time.Now().Add(1000 * time.Hour)}
 			})
 		}, kept},
-		{"a sliver's", true, uuid(1), func(e *env, name string) {
+		{"a sliver's", true, realName(1), func(e *env, name string) {
 			e.remember(string(am.EventDelete), name) // even then
 			e.allocate(name)
 			e.provision(name)
 		}, kept},
-		{"a sliver's that is being removed", true, uuid(1), func(e *env, name string) {
+		{"a sliver's that is being removed", true, realName(1), func(e *env, name string) {
 			e.allocate(name)
 			e.provision(name)
 			e.becomes(time.Minute, notReady, name)
@@ -99,7 +99,7 @@ func TestWhatNobodyWasPromised(t *testing.T) {
 			e.release(name)
 			e.remember(string(am.EventDelete), name)
 		}, kept},
-		{"gone by itself: forgotten", false, uuid(1), func(e *env, name string) {
+		{"gone by itself: forgotten", false, realName(1), func(e *env, name string) {
 			e.ghost(name)
 			time.Sleep(time.Hour)
 			e.d.with(func() { delete(e.d.nodes, name) })
@@ -144,19 +144,19 @@ func TestGhostOfARealLife(t *testing.T) {
 		e.d.sliceOf = func(string) string { return "" }
 		e.remove = true
 		e.start()
-		e.makeReady(uuid(1), uuid(2))
-		was := e.d.nodes[uuid(1)]
-		e.lease(uuid(1), time.Now().Add(time.Minute))
-		e.within(2*time.Minute, "it is gone", func() bool { return !e.exists(uuid(1)) })
+		e.makeReady(realName(1), realName(2))
+		was := e.d.nodes[realName(1)]
+		e.lease(realName(1), time.Now().Add(time.Minute))
+		e.within(2*time.Minute, "it is gone", func() bool { return !e.exists(realName(1)) })
 		was.is["ensure"] = "present"
-		e.d.with(func() { e.d.nodes[uuid(1)] = was })
+		e.d.with(func() { e.d.nodes[realName(1)] = was })
 		e.within(7*time.Minute, "it is found", func() bool { return len(e.r.Unpromised()) == 1 })
-		if u := e.r.Unpromised()[0]; !u.Released || u.Name != uuid(1) {
+		if u := e.r.Unpromised()[0]; !u.Released || u.Name != realName(1) {
 			t.Errorf("found %+v", u)
 		}
-		e.within(20*time.Minute, "it is removed", func() bool { return !e.node(uuid(1)) })
+		e.within(20*time.Minute, "it is removed", func() bool { return !e.node(realName(1)) })
 		e.within(7*time.Minute, "it is forgotten", func() bool { return len(e.r.Unpromised()) == 0 })
-		if !e.node(uuid(2)) || e.sliver(uuid(2)).Status != ready {
+		if !e.node(realName(2)) || e.sliver(realName(2)).Status != ready {
 			t.Error("what was promised was touched")
 		}
 	})
@@ -168,7 +168,7 @@ func TestRemovalsOfAnHourAreBounded(t *testing.T) {
 		e.remove, e.limits.Removals = true, 5
 		var names []string
 		for i := range 12 {
-			names = append(names, uuid(i))
+			names = append(names, realName(i))
 		}
 		e.remember(string(am.EventDelete), names...)
 		e.ghost(names...)
@@ -230,8 +230,8 @@ func (l *lockedBuffer) String() string {
 
 func TestNamesThatSliversGet(t *testing.T) {
 	for name, want := range map[string]bool{
-		uuid(1): true, "": false, "pc1": false, strings.ToUpper(uuid(0xabcdef01)): false,
-		"00000001-1111-1222-8333-444444444444": false, uuid(1) + "0": false, strings.ReplaceAll(uuid(1), "-", "_"): false,
+		realName(1): true, "": false, "pc1": false, strings.ToUpper(realName(0xabcdef01)): false,
+		"00000001-1111-1222-8333-444444444444": false, realName(1) + "0": false, strings.ReplaceAll(realName(1), "-", "_"): false,
 	} {
 		if isUUID(name) != want {
 			t.Errorf("%q: %v", name, !want)

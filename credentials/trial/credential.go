@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/google/uuid"
+
 	"patchbay/credentials/cert"
 	"patchbay/credentials/dsig"
 )
@@ -23,7 +25,7 @@ func (a *Authority) credential(owner, target *cert.Certificate, privileges []str
 <signed-credential xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:noNamespaceSchemaLocation="http://www.geni.net/resources/credential/2/credential.xsd"><credential xml:id="ref0"><type>privilege</type>`)
 	fmt.Fprintf(&b, "<serial>%d</serial><owner_gid>%s</owner_gid><owner_urn>%s</owner_urn><target_gid>%s</target_gid><target_urn>%s</target_urn><uuid>%s</uuid><expires>%s</expires><privileges>",
 		rand.Int32(), a.chainPEM(owner), html.EscapeString(owner.URN.String()), a.chainPEM(target), html.EscapeString(target.URN.String()),
-		newUUID(), expires.UTC().Format(time.RFC3339))
+		uuid.NewString(), expires.UTC().Format(time.RFC3339))
 	for _, p := range privileges {
 		fmt.Fprintf(&b, "<privilege><name>%s</name><can_delegate>true</can_delegate></privilege>", p)
 	}

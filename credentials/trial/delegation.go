@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"patchbay/am/urn"
 	"patchbay/credentials/cert"
 	"patchbay/credentials/dsig"
@@ -44,7 +46,7 @@ func Delegate(credential []byte, from User, to []byte, expires time.Time) ([]byt
 	id := parent.freeID()
 	fmt.Fprintf(&b, `<credential xml:id="%s"><type>privilege</type><serial>%d</serial><owner_gid>%s</owner_gid><owner_urn>%s</owner_urn><target_gid>%s</target_gid><target_urn>%s</target_urn><uuid>%s</uuid><expires>%s</expires><privileges>`,
 		id, rand.Int32(), encodeChain(list), html.EscapeString(owner.String()), html.EscapeString(strings.TrimSpace(parent.TargetGID)),
-		html.EscapeString(strings.TrimSpace(parent.TargetURN)), newUUID(), expires.UTC().Format(time.RFC3339))
+		html.EscapeString(strings.TrimSpace(parent.TargetURN)), uuid.NewString(), expires.UTC().Format(time.RFC3339))
 	given := 0
 	for _, p := range parent.Privileges {
 		if p.CanDelegate == "true" || p.CanDelegate == "1" {

@@ -10,6 +10,8 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/google/uuid"
+
 	"patchbay/am/urn"
 	"patchbay/credentials/cert"
 )
@@ -33,11 +35,11 @@ type holder struct {
 // issue makes a certificate, signed by the given issuer, or by itself when the
 // issuer is nil.
 func issue(h holder, issuer *cert.Certificate, key *rsa.PrivateKey, now time.Time) (*cert.Certificate, error) {
-	uuid := newUUID()
-	uris := []*url.URL{{Scheme: "urn", Opaque: h.urn.String()[len("urn:"):]}, {Scheme: "urn", Opaque: "uuid:" + uuid}}
+	id := uuid.NewString()
+	uris := []*url.URL{{Scheme: "urn", Opaque: h.urn.String()[len("urn:"):]}, {Scheme: "urn", Opaque: "uuid:" + id}}
 	template := &x509.Certificate{
 		SerialNumber:          newSerial(),
-		Subject:               pkix.Name{CommonName: commonName(h.urn, uuid)},
+		Subject:               pkix.Name{CommonName: commonName(h.urn, id)},
 		NotBefore:             now.Add(-early).UTC().Truncate(time.Second),
 		NotAfter:              now.Add(lifetime).UTC().Truncate(time.Second),
 		URIs:                  uris,
@@ -65,11 +67,11 @@ func issue(h holder, issuer *cert.Certificate, key *rsa.PrivateKey, now time.Tim
 }
 
 // commonName is only for people to read; it holds at most 64 characters.
-func commonName(u urn.URN, uuid string) string {
+func commonName(u urn.URN, id string) string {
 	if name := u.Authority + "." + u.Type + "." + u.Name; len(name) <= 64 {
 		return name
 	}
-	return uuid
+	return id
 }
 
 func newSerial() *big.Int {
@@ -77,11 +79,4 @@ func newSerial() *big.Int {
 	rand.Read(b)
 	b[0] = b[0]&0x7f | 0x40
 	return new(big.Int).SetBytes(b)
-}
-
-func newUUID() string {
-	b := make([]byte, 16)
-	rand.Read(b)
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }

@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
 	"strings"
 	"syscall"
 	"unicode"
 	"unicode/utf8"
+
+	"patchbay/am/executable"
 )
 
 // Kind says what a refusal means; the value is the word on the wire.
@@ -103,7 +104,7 @@ func (p *Provider) crowded(cause error) *Error {
 
 // wasKilled tells whether a signal ended the process.
 func wasKilled(cause error) bool {
-	e, ok := errors.AsType[*exec.ExitError](cause)
+	e, ok := errors.AsType[*executable.ExitError](cause)
 	if !ok {
 		return false
 	}

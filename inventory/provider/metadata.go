@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"patchbay/am/executable"
 )
 
 // Bounds on metadata.
@@ -195,7 +197,7 @@ func onPath(command string) bool {
 	if command == "" || strings.ContainsAny(command, "/\x00") {
 		return false
 	}
-	for _, dir := range filepath.SplitList(searchPath()) {
+	for _, dir := range filepath.SplitList(executable.SearchPath()) {
 		if st, err := os.Stat(filepath.Join(dir, command)); err == nil && st.Mode().IsRegular() && st.Mode().Perm()&0o111 != 0 {
 			return true
 		}

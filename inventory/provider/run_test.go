@@ -8,11 +8,15 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"patchbay/am/executable"
 )
 
 func quick(set string) string {
@@ -113,7 +117,7 @@ type slowLog struct {
 
 func (l slowLog) WithAttrs([]slog.Attr) slog.Handler { return l }
 func (l slowLog) Handle(ctx context.Context, r slog.Record) error {
-	l.first.Do(func() { time.Sleep(3 * drain) })
+	l.first.Do(func() { time.Sleep(3 * executable.Drain) })
 	return l.memory.Handle(ctx, r)
 }
 
@@ -276,4 +280,71 @@ func TestADryRunHasAPlaceOfItsOwn(t *testing.T) {
 	if n := len(calls(t, p)); n != 2 {
 		t.Errorf("%d calls, want one dry run and one set", n)
 	}
+}
+
+// TestAnEndingThreadKillsNoProvider: the kernel kills a child when the thread that
+// started it ends, and a goroutine that ends with its thread locked ends that thread.
+func TestAnEndingThreadKillsNoProvider(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir+"/x.yaml", nodeMetadata, 0o644)
+	write(t, dir+"/x.prov", "#!/bin/sh\necho > begun.$$\nread go < go\necho '{\"resources\":[]}'\n", 0o755)
+	if err := syscall.Mkfifo(dir+"/go", 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, err := Open(dir+"/x.prov", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const runs = 16
+	begun := 0
+	for range 8 {
+		var running sync.WaitGroup
+		for range runs {
+			running.Go(func() {
+				if _, err := p.Get(t.Context(), nil); err != nil {
+					t.Errorf("Get while threads end: %v", err)
+				}
+			})
+		}
+		begun += runs
+		for n := 0; n < begun && !t.Failed(); {
+			all, err := filepath.Glob(dir + "/begun.*")
+			if err != nil {
+				t.Fatal(err)
+			}
+			n = len(all)
+			endThreads()
+		}
+		w, err := os.OpenFile(dir+"/go", os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.WriteString(strings.Repeat("\n", runs)); err != nil {
+			t.Fatal(err)
+		}
+		running.Wait()
+		w.Close()
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+// endThreads ends many threads of this process, those that were idle before others.
+func endThreads() {
+	var ending sync.WaitGroup
+	all := make(chan struct{})
+	const threads = 64
+	var ready sync.WaitGroup
+	ready.Add(threads)
+	for range threads {
+		ending.Go(func() {
+			runtime.LockOSThread()
+			ready.Done()
+			<-all
+		})
+	}
+	ready.Wait()
+	close(all)
+	ending.Wait()
 }

@@ -2,8 +2,6 @@ package providertest
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -12,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/google/uuid"
 
 	"patchbay/inventory/provider"
 )
@@ -177,13 +177,7 @@ func detail(err error) string {
 }
 
 // unheardOf is a name like those the manager gives, which nobody has.
-func unheardOf() string {
-	var b [16]byte
-	rand.Read(b[:])
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	h := hex.EncodeToString(b[:])
-	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
-}
+func unheardOf() string { return uuid.NewString() }
 
 func unheardOfNames(n int) []string {
 	names := make([]string, n)

@@ -1,0 +1,234 @@
+// Package executable runs providers and hooks: in a process group of their own, with a
+// deadline, an environment that holds nothing of the server's, and bounded time for
+// what they leave behind.
+package executable
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Drain is how long a descendant may hold the streams open after the executable itself
+// has ended.
+const Drain = 250 * time.Millisecond
+
+// ExitError is the error of an executable that ended with another status than 0.
+type ExitError = exec.ExitError
+
+// Command is one run of an executable.
+type Command struct {
+	Path string
+	Args []string
+	// Dir is the working directory.
+	Dir string
+	// Home is HOME in the environment; "" for the server's.
+	Home string
+	// Env is what the environment holds besides PATH, HOME and LANG.
+	Env []string
+	// Credential is the user to run as; nil for the server's.
+	Credential *syscall.Credential
+	// Stdin is the whole standard input; nil for none.
+	Stdin []byte
+	// Stdout receives standard output. An error of its Write ends the run.
+	Stdout io.Writer
+	// Stderr receives standard error; nil for Stdout.
+	Stderr io.Writer
+}
+
+// Run runs the executable in a session, and so a process group, of its own. When Run
+// returns, nothing of that group is alive and no descriptor is open. The executable is
+// killed when the server ends.
+//
+// held says that another process still holds the streams open. The error is why the
+// executable could not be started, that of ctx or of Stdout, or an *ExitError.
+func (c *Command) Run(ctx context.Context) (held bool, err error) {
+	streams, ends, err := c.streams()
+	if err != nil {
+		return false, err
+	}
+	cmd, ended, err := c.start(ctx, ends)
+	for _, end := range ends {
+		end.Close()
+	}
+	if err != nil {
+		for _, s := range streams {
+			s.from.Close()
+		}
+		return false, err
+	}
+	full := make(chan error, len(streams))
+	for _, s := range streams {
+		go s.carry(full)
+	}
+	var stopped error
+	select {
+	case err = <-ended:
+	case stopped = <-full:
+	case <-ctx.Done():
+		stopped = ctx.Err()
+	}
+	// Not reaped yet, so the number of the group cannot be another process's.
+	_ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL)
+	if stopped != nil {
+		err = <-ended
+	}
+	waited := cmd.Wait()
+	held = errors.Is(waited, exec.ErrWaitDelay) // its input
+	for _, s := range streams {
+		s.drain()
+		held = held || s.held
+	}
+	select {
+	case tooMuch := <-full: // it ended before it could be stopped
+		if stopped == nil {
+			stopped = tooMuch
+		}
+	default:
+	}
+	switch {
+	case stopped != nil:
+		return held, stopped
+	case err != nil:
+		return held, err
+	case errors.Is(waited, exec.ErrWaitDelay): // it ended well
+		return held, nil
+	}
+	return held, waited
+}
+
+// streams makes a stream for each writer, and the ends for standard output and error.
+func (c *Command) streams() (all []*stream, ends []*os.File, err error) {
+	for _, to := range []io.Writer{c.Stdout, c.Stderr} {
+		if to == nil {
+			continue
+		}
+		r, w, err := os.Pipe()
+		if err != nil {
+			for i := range all {
+				all[i].from.Close()
+				ends[i].Close()
+			}
+			return nil, nil, err
+		}
+		all, ends = append(all, &stream{from: r, to: to, done: make(chan struct{})}), append(ends, w)
+	}
+	return all, ends, nil
+}
+
+// start starts the executable, and sends on ended when it has ended and is to be reaped.
+// The kernel kills it when the thread that started it ends, so that thread does nothing
+// else until then.
+func (c *Command) start(ctx context.Context, ends []*os.File) (cmd *exec.Cmd, ended <-chan error, err error) {
+	started, exit := make(chan error), make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		var err error
+		cmd, err = c.tryToStart(ctx, ends)
+		started <- err
+		if err == nil {
+			exit <- awaitExit(cmd.Process.Pid)
+		}
+	}()
+	err = <-started
+	return cmd, exit, err
+}
+
+func (c *Command) tryToStart(ctx context.Context, ends []*os.File) (*exec.Cmd, error) {
+	for {
+		cmd := exec.Command(c.Path, c.Args...)
+		cmd.Dir, cmd.Env, cmd.WaitDelay = c.Dir, c.environment(), Drain
+		// It ends with the server even if that is killed, so that no two of them ever do
+		// the same. It does not share the server's terminal.
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, Credential: c.Credential}
+		if c.Stdin != nil {
+			cmd.Stdin = bytes.NewReader(c.Stdin)
+		}
+		cmd.Stdout, cmd.Stderr = ends[0], ends[len(ends)-1]
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		// It gets no file that the server's parent has left open or that a library of C
+		// opens.
+		if err := unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
+			return nil, fmt.Errorf("cannot be started without our open files: %w", err)
+		}
+		err := cmd.Start()
+		if err == nil {
+			return cmd, nil
+		}
+		if !errors.Is(err, unix.ETXTBSY) {
+			// Experimenters may get to read this: where the file is, is not for them.
+			if e, ok := errors.AsType[*os.PathError](err); ok {
+				err = e.Err
+			}
+			return nil, fmt.Errorf("cannot be started: %w%s", err, blame(c.Path, err))
+		}
+		// The file is still being written, or was when another process of ours was
+		// forked; either passes.
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// environment is all that the executable sees of the server's, and Env.
+func (c *Command) environment() []string {
+	return append([]string{"PATH=" + SearchPath(), "HOME=" + cmp.Or(c.Home, os.Getenv("HOME"), "/"), "LANG=C.UTF-8"}, c.Env...)
+}
+
+// SearchPath is PATH in the environment of executables.
+func SearchPath() string {
+	return cmp.Or(os.Getenv("PATH"), "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+}
+
+// blame says what of the program's mode or first line keeps it from being started;
+// "" where neither is at fault.
+func blame(path string, err error) string {
+	if info, statErr := os.Stat(path); statErr == nil && errors.Is(err, unix.EACCES) {
+		switch {
+		case info.Mode().Perm()&0o111 == 0:
+			return ": it is not executable; chmod +x it"
+		case unix.Access(path, unix.X_OK) != nil:
+			return ": this user may not execute it; see its mode and its owner, and whether its file system is mounted noexec"
+		}
+	}
+	f, openErr := os.Open(path)
+	if openErr != nil {
+		return ""
+	}
+	defer f.Close()
+	head := make([]byte, 256)
+	n, _ := f.Read(head)
+	first, _, _ := strings.Cut(string(head[:n]), "\n")
+	switch script := strings.HasPrefix(first, "#!"); {
+	case script && (errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.ENOEXEC)):
+		return fmt.Sprintf(": the interpreter in its first line, %.100q, is not there or no program; correct that line", first)
+	case !script && errors.Is(err, unix.ENOEXEC):
+		return "; begin it with a line such as #!/bin/sh"
+	}
+	return ""
+}
+
+// awaitExit returns when the child has ended, and leaves it to be reaped.
+func awaitExit(pid int) error {
+	for {
+		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		if !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}

@@ -1,0 +1,84 @@
+package executable
+
+import (
+	"errors"
+	"io"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxPipe is the most that a pipe may hold of what was written.
+const maxPipe = 1 << 20
+
+// stream carries what an executable writes.
+type stream struct {
+	from *os.File
+	to   io.Writer
+	done chan struct{}
+	held bool // once done is closed: another process still holds the other end
+}
+
+// carry copies everything to its end, or to that of the time that drain gives. An
+// error of the writer goes to full.
+func (s *stream) carry(full chan<- error) {
+	defer close(s.done)
+	defer s.from.Close()
+	b := make([]byte, 32<<10)
+	for {
+		n, err := s.from.Read(b)
+		if !s.write(b[:n], full) {
+			return
+		}
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			s.held = !s.rest(b, full)
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (s *stream) write(b []byte, full chan<- error) bool {
+	_, err := s.to.Write(b)
+	if err != nil {
+		full <- err
+	}
+	return err == nil
+}
+
+// rest copies what is in the pipe when time is over, and tells whether that was all: the
+// server may have had no processor, or its log no room, in that time.
+func (s *stream) rest(b []byte, full chan<- error) (all bool) {
+	raw, err := s.from.SyscallConn()
+	if err != nil {
+		return true
+	}
+	for taken := 0; taken <= maxPipe; {
+		var n int
+		var readErr error
+		if err := raw.Control(func(fd uintptr) { n, readErr = unix.Read(int(fd), b) }); err != nil {
+			return true
+		}
+		switch {
+		case errors.Is(readErr, unix.EINTR):
+		case readErr != nil:
+			return !errors.Is(readErr, unix.EAGAIN)
+		case n == 0:
+			return true
+		default:
+			taken += n
+			if !s.write(b[:n], full) {
+				return true
+			}
+		}
+	}
+	return false // it writes on and on
+}
+
+// drain waits until everything was copied, and not much longer than Drain.
+func (s *stream) drain() {
+	_ = s.from.SetReadDeadline(time.Now().Add(Drain))
+	<-s.done
+}

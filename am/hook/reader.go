@@ -1,0 +1,138 @@
+package hook
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"patchbay/am/store"
+)
+
+const (
+	// trouble is how long to wait before the store is asked again for what it could
+	// not do.
+	trouble = time.Second
+	// trimEvery is how often old events are looked for.
+	trimEvery = time.Minute
+)
+
+// reader hands messages of the store to the workers, and drops those that nobody takes.
+type reader struct {
+	*Runner
+	seen string // the id of the last message read
+}
+
+// run works until ctx ends, or the store is closed, which is store.ErrClosed.
+func (r *reader) run(ctx context.Context) error {
+	for trimAt := time.Now(); ; {
+		err := r.scan(ctx)
+		if now := time.Now(); err == nil && (r.Waiting() > r.limits.Events || !now.Before(trimAt)) {
+			trimAt = now.Add(trimEvery)
+			err = r.trim(ctx)
+		}
+		wait := time.Until(trimAt)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, store.ErrClosed):
+			return err
+		case err != nil:
+			r.cfg.Log.Error("cannot read or drop the events that hooks are to be told of", "error", err)
+			wait = trouble
+		}
+		t := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+		case <-r.posted:
+		case <-t.C:
+		}
+		t.Stop()
+	}
+}
+
+// scan reads the messages that were not read yet. Those for hooks that there are no
+// more lose their claim.
+func (r *reader) scan(ctx context.Context) error {
+	for {
+		read := 0
+		orphans := map[string][]string{}
+		err := r.cfg.Store.Read(func(v *store.View) error {
+			return v.MessagesAfter(r.seen, func(id string, m store.Message) bool {
+				r.waiting.Add(1)
+				for _, name := range m.To {
+					if w := r.worker(name); w != nil {
+						w.add(entry{m.Slice.Key(), id})
+					} else {
+						orphans[id] = append(orphans[id], name)
+					}
+				}
+				read++
+				r.seen = id
+				return read < r.limits.Batch
+			})
+		})
+		if err == nil && len(orphans) > 0 {
+			deleted := 0
+			err = r.cfg.Store.Commit(ctx, func(v *store.View) (cs store.ChangeSet, err error) {
+				deleted, err = store.Taken(v, &cs, orphans)
+				return cs, err
+			})
+			if err == nil {
+				r.waiting.Add(int64(-deleted))
+			}
+		}
+		if err != nil || read < r.limits.Batch {
+			return err
+		}
+	}
+}
+
+// worker is that of a hook by its name, or nil.
+func (r *Runner) worker(name string) *worker {
+	for _, w := range r.workers {
+		if w.hook.Name == name {
+			return w
+		}
+	}
+	return nil
+}
+
+// trim drops the oldest messages while there are too many or they are too old.
+func (r *reader) trim(ctx context.Context) error {
+	keep := r.limits.Events
+	if r.Waiting() > keep {
+		keep -= keep / 16 // or each new message would drop one more
+	}
+	for {
+		until, n, waiting := "", 0, r.Waiting()
+		var oldest time.Time
+		err := r.cfg.Store.Commit(ctx, func(v *store.View) (cs store.ChangeSet, err error) {
+			err = v.MessagesAfter("", func(id string, m store.Message) bool {
+				if n == r.limits.Batch || id > r.seen || waiting-n <= keep && v.Now().Sub(m.At) <= r.limits.Age {
+					return false
+				}
+				if n == 0 {
+					oldest = m.At
+				}
+				cs.Remove(store.MessageKey(id))
+				until = id
+				n++
+				return true
+			})
+			return cs, err
+		})
+		if err != nil || n == 0 {
+			return err
+		}
+		for _, w := range r.workers {
+			w.drop(until)
+		}
+		r.waiting.Add(int64(-n))
+		r.lost.Add(int64(n))
+		r.cfg.Log.Error("hooks did not take events in time, so the oldest are lost; see why the hooks fail",
+			"lost", n, "oldest", oldest, "waiting", r.Waiting(), "failing", r.names(func(s State, _ bool) bool { return s.Failing }))
+		if n < r.limits.Batch {
+			return nil
+		}
+	}
+}

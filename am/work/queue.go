@@ -1,0 +1,156 @@
+package work
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+)
+
+const (
+	// slowGet is how long a get may keep others of its provider waiting.
+	slowGet = time.Second
+	// slowGets is how many gets of a provider may take longer, or be of one resource
+	// whose get failed.
+	slowGets = 8
+)
+
+// queue is what there is to do at one provider. It belongs to the loop.
+type queue struct {
+	name     string
+	provider Provider // nil until it was found
+	finding  bool     // a call is looking for it
+	trouble  string   // why it cannot be used, as logged last
+
+	nextGet time.Time      // when the next get for all may start
+	gets    map[*call]bool // that run
+	sets    map[*call]bool // that run, each in a worker of its own
+
+	toGet, toSet []*job // what is due
+	soon         []*job // polls that will be due before long
+}
+
+// start begins the calls for which there is room, and says when to come back.
+func (l *loop) start(ctx context.Context, q *queue, now time.Time) time.Time {
+	never := now.Add(time.Minute)
+	if len(q.toGet)+len(q.toSet)+len(q.gets) == 0 {
+		return never
+	}
+	if q.provider == nil {
+		if !q.finding {
+			q.finding = true
+			l.begin(ctx, &call{kind: findCall, queue: q, jobs: slices.Concat(q.toGet, q.toSet)})
+		}
+		return never
+	}
+	l.startSets(ctx, q)
+	return l.startGets(ctx, q, now)
+}
+
+// startGets starts one get for all that is due. One that takes long goes on beside the
+// next, as long as few do so. A resource whose get failed is asked for alone, in one of
+// the places of these.
+func (l *loop) startGets(ctx context.Context, q *queue, now time.Time) time.Time {
+	next := now.Add(time.Minute)
+	slow, busy := 0, false
+	for c := range q.gets {
+		if c.slow {
+			slow++
+		}
+	}
+	for c := range q.gets {
+		switch overdue := c.started.Add(slowGet); {
+		case c.slow:
+		case overdue.After(now):
+			next, busy = earlier(next, overdue), true
+		case slow < slowGets:
+			c.slow = true
+			slow++
+		default:
+			busy = true
+		}
+	}
+	get := func(jobs []*job, slow bool) {
+		c := &call{kind: getCall, queue: q, provider: q.provider, slow: slow, jobs: jobs[:min(len(jobs), l.r.limits.Names)], limit: timeLimit(q.provider, "get", l.r.limits.Get)}
+		q.gets[c] = true
+		l.begin(ctx, c)
+	}
+	slices.SortFunc(q.toGet, func(a, b *job) int { return a.due.Compare(b.due) })
+	var all []*job
+	for _, j := range q.toGet {
+		switch {
+		case !j.alone:
+			all = append(all, j)
+		case slow < slowGets:
+			slow++
+			get([]*job{j}, true)
+		}
+	}
+	switch {
+	case len(all) == 0 || busy:
+	case q.nextGet.After(now):
+		next = earlier(next, q.nextGet)
+	default:
+		get(append(all, q.soon...), false)
+	}
+	return next
+}
+
+// startSets gives what is to be set to the provider's workers. Resources whose set died
+// or did not end may have all workers but one.
+func (l *loop) startSets(ctx context.Context, q *queue) {
+	workers := max(1, q.provider.Parallel())
+	alone := 0
+	for c := range q.sets {
+		if l.alone[c.jobs[0].id] {
+			alone++
+		}
+	}
+	for _, jobs := range l.batches(q) {
+		if len(q.sets) == workers {
+			return
+		}
+		if l.alone[jobs[0].id] {
+			if alone >= max(1, workers-1) {
+				continue
+			}
+			alone++
+		}
+		c := &call{kind: setCall, queue: q, provider: q.provider, jobs: jobs, limit: timeLimit(q.provider, "set", l.r.limits.Set)}
+		q.sets[c] = true
+		l.begin(ctx, c)
+	}
+}
+
+// batches sorts what is to be set into sets: of resources of one slice, all to go or all
+// to stay, or of one resource whose set died or did not end. Those to go come first, then
+// those that have waited longest.
+func (l *loop) batches(q *queue) (all [][]*job) {
+	slices.SortFunc(q.toSet, func(a, b *job) int {
+		if a.removes() != b.removes() {
+			if a.removes() {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Or(a.due.Compare(b.due), cmp.Compare(a.id, b.id))
+	})
+	type kind struct {
+		slice   string
+		removes bool
+	}
+	open := map[kind]int{} // places in all
+	for _, j := range q.toSet {
+		k := kind{j.sliver.Slice.Key(), j.removes()}
+		n, ok := open[k]
+		if l.alone[j.id] || !ok || len(all[n]) == l.r.limits.Names {
+			if !l.alone[j.id] {
+				open[k] = len(all)
+			}
+			all = append(all, []*job{j})
+			continue
+		}
+		all[n] = append(all[n], j)
+	}
+	return all
+}
