@@ -84,7 +84,6 @@ func (c *clock) set(t time.Time) {
 type bench struct {
 	t      testing.TB
 	file   string
-	memory *memory // instead of the file
 	clock  *clock
 	hooks  []Hook
 	limits Limits
@@ -159,13 +158,7 @@ func (b *bench) open() {
 	b.t.Helper()
 	var err error
 	o := store.Options{Now: b.clock.Now, Outbox: Outbox(site, b.hooks)}
-	if b.memory != nil {
-		b.memory.closed = false
-		b.store, err = store.New(b.memory, o)
-	} else {
-		b.store, err = store.Open(b.file, o)
-	}
-	if err != nil {
+	if b.store, err = store.Open(b.file, o); err != nil {
 		b.t.Fatal(err)
 	}
 }

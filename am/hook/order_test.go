@@ -3,6 +3,8 @@ package hook
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 
@@ -70,12 +72,28 @@ func (f *forgetful) Commit(ctx context.Context, d store.Decision) error {
 	return f.Store.Commit(ctx, d)
 }
 
+// scratch is a folder in memory, if there is one: a model opens its file often.
+func scratch(t *testing.T) string {
+	t.Helper()
+	memory := "/dev/shm"
+	if _, err := os.Stat(memory); err != nil {
+		memory = t.TempDir()
+	}
+	dir, err := os.MkdirTemp(memory, "patchbay-hook-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
 // TestEachSliceIsToldInOrder has several hooks fail at random, at once or for a
 // while, for one slice or all, and the server crash between delivery and removal.
 func TestEachSliceIsToldInOrder(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		hooks := []Hook{{Name: "one", Timeout: patience}, {Name: "two", Timeout: patience}}
-		b := &bench{t: t, memory: &memory{buckets: map[string]map[string][]byte{}}, clock: &clock{now: noon}, hooks: hooks, limits: quick}
+		dir := scratch(t)
+		defer os.RemoveAll(dir)
+		b := &bench{t: t, file: filepath.Join(dir, "state.db"), clock: &clock{now: noon}, hooks: hooks, limits: quick}
 		b.limits.Parallel = 3
 		defer b.halt()
 		l := newLedger()
