@@ -45,7 +45,6 @@ const rooms = `
 4  rspec/draw                       am/urn rspec schemas schemas/xmltree
 4  rspec/faithful
 4  inventory/simulated              inventory/nearest inventory/provider go.yaml.in/yaml/v3
-4  am/store/storetest               am/store
 3  inventory/survey                 am/urn inventory schemas/xmltree go.yaml.in/yaml/v3
 4  am/lease                         am am/store am/urn
 4  am/policy                        am am/store am/urn inventory/sheet inventory/span go.yaml.in/yaml/v3

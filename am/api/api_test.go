@@ -27,6 +27,7 @@ import (
 	"patchbay/credentials/trial"
 	"patchbay/inventory"
 	"patchbay/rspec"
+	"patchbay/testdata/disk"
 )
 
 // site is an aggregate without server and runner: calls go in as bytes, and
@@ -98,6 +99,13 @@ type setting struct {
 	settled func() store.Rev
 }
 
+// writes lets writes of the store fail.
+type writes struct{ *disk.Writes }
+
+func (w writes) Stage(store.ChangeSet) { w.Begin() }
+func (w writes) Publish()              { w.End() }
+func (w writes) Rollback()             { w.End() }
+
 func newSite(t testing.TB) *site { return setting{}.site(t) }
 
 func (o setting) site(t testing.TB) *site {
@@ -128,8 +136,11 @@ func (o setting) site(t testing.TB) *site {
 	inv, err := inventory.Parse([]byte(text), "inventory.yaml", authority)
 	must(err)
 	s.inventory = inv
-	s.store, err = store.Open(filepath.Join(dir, "store"), store.Options{Now: s.clock, Fault: o.fault})
+	s.store, err = store.Open(filepath.Join(dir, "store"), store.Options{Now: s.clock})
 	must(err)
+	if o.fault != nil {
+		must(s.store.Observe(writes{&disk.Writes{Path: filepath.Join(dir, "store"), Fail: o.fault}}))
+	}
 	t.Cleanup(func() { s.store.Close() })
 	index := binder.NewIndex(inv)
 	must(s.store.Observe(index))

@@ -16,6 +16,7 @@ import (
 	"patchbay/am"
 	"patchbay/am/store"
 	"patchbay/am/urn"
+	"patchbay/testdata/disk"
 	"patchbay/testdata/need"
 )
 
@@ -23,14 +24,14 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // site is a store with its audit, and a clock.
 type site struct {
-	t     testing.TB
-	dir   string
-	path  string
-	now   time.Time
-	fault error // of the store's writes
-	store *store.Store
-	log   *Log
-	calls int
+	t       testing.TB
+	dir     string
+	path    string
+	now     time.Time
+	refused bool // the store cannot write
+	store   *store.Store
+	log     *Log
+	calls   int
 }
 
 func newSite(t testing.TB) *site {
@@ -56,7 +57,7 @@ func (s *site) open() {
 	s.t.Helper()
 	var err error
 	clock := func() time.Time { return s.now }
-	if s.store, err = store.Open(filepath.Join(s.dir, "state.db"), store.Options{Now: clock, Fault: func() error { return s.fault }}); err != nil {
+	if s.store, err = store.Open(filepath.Join(s.dir, "state.db"), store.Options{Now: clock}); err != nil {
 		s.t.Fatal(err)
 	}
 	if s.log, err = Open(s.path, s.store, Options{Now: clock}); err != nil {
@@ -103,7 +104,7 @@ func (s *site) change(f func(*store.ChangeSet)) {
 		f(&cs)
 		return cs, nil
 	})
-	if err != nil && s.fault == nil {
+	if (err != nil) != s.refused {
 		s.t.Fatal(err)
 	}
 }
@@ -384,10 +385,17 @@ func TestWhatSliversHold(t *testing.T) {
 	put(sliver("b", am.Observed{Addresses: []string{"10.0.0.1"}, Logins: []string{"ann@Gate.example.org:2001", "bob@gate.example.org:2001"}}))
 	put(sliver("b", am.Observed{Addresses: []string{"10.0.0.1"}, Logins: []string{"ann@gate.example.org:2001"}, Message: "busy"}))
 	put(sliver("b", am.Observed{Addresses: []string{"10.0.0.1"}, Outside: []string{"198.51.100.7:40000-40127"}}))
-	s.fault = errors.New("no room")
+	again, err := disk.Refuse(filepath.Join(s.dir, "state.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.refused = true
 	put(sliver("b", am.Observed{}))
 	drop("A")
-	s.fault = nil
+	if err := again(); err != nil {
+		t.Fatal(err)
+	}
+	s.refused = false
 	drop("b")
 	drop("b")
 	put(sliver("c", am.Observed{Addresses: []string{"10.0.0.2"}}))

@@ -158,8 +158,7 @@ func (b *bench) open() {
 	b.t.Helper()
 	var err error
 	o := store.Options{Now: b.clock.Now, Outbox: Outbox(site, b.hooks)}
-	b.store, err = store.Open(b.file, o)
-	if err != nil {
+	if b.store, err = store.Open(b.file, o); err != nil {
 		b.t.Fatal(err)
 	}
 }

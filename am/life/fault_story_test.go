@@ -75,7 +75,6 @@ type tale struct {
 	over bool   // the story is told; guarded by the world's lock
 
 	chapter atomic.Int32
-	lost    atomic.Bool // the process cannot know any more what it has written
 	felt    atomic.Bool // what was to go wrong went wrong
 
 	refused map[int]bool // chapters that were refused, and those left out
@@ -123,7 +122,7 @@ func (t *tale) sliver(slice, client string) []string {
 }
 
 // tell tells the story but for the chapters in without, and goes on in a new
-// process where one is lost.
+// process where one has died.
 func (t *tale) tell(without map[int]bool) {
 	t.s = t.w.open()
 	t.refused, t.unheard = union(without, nil), map[int]bool{}
@@ -132,7 +131,7 @@ func (t *tale) tell(without map[int]bool) {
 		t.now = c.what
 		if !without[i] {
 			switch err := c.do(t); {
-			case errors.Is(err, errUnknown), err != nil && errors.Is(err, store.ErrInDoubt), err != nil && t.s.isDead():
+			case errors.Is(err, errUnknown), err != nil && t.s.isDead():
 				t.unheard[i] = true
 			case err != nil:
 				t.refused[i] = true
@@ -147,13 +146,12 @@ func (t *tale) tell(without map[int]bool) {
 // quiet waits until there is nothing to do, and looks at what must always be.
 func (t *tale) quiet() {
 	for range 1200 {
-		if t.lost.Load() || t.s.isDead() {
+		if t.s.isDead() {
 			t.s.kill()
-			t.lost.Store(false)
 			time.Sleep(3 * time.Second)
 			t.s = t.w.open()
 		}
-		if t.s.settle(0) && !t.lost.Load() && !t.s.isDead() {
+		if t.s.settle(0) && !t.s.isDead() {
 			t.look()
 			return
 		}

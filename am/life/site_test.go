@@ -29,6 +29,7 @@ import (
 	"patchbay/credentials"
 	"patchbay/inventory"
 	"patchbay/rspec"
+	"patchbay/testdata/disk"
 )
 
 // offer is what the site of most tests has: few enough components that
@@ -95,8 +96,6 @@ type world struct {
 	company bool
 	// context is that of calls.
 	context context.Context
-	// engine, if there is one, stands between the store and its file.
-	engine func(store.Engine) store.Engine
 	// asks are the providers that are asked before something is promised.
 	asks map[string]bool
 
@@ -226,22 +225,15 @@ func (w *world) open() *site {
 	must(err)
 	// One decision a write: with more, the committer waits for company by the
 	// clock, which stands still in a bubble.
-	options := store.Options{Now: s.clock.Now, MaxGroup: 1, Site: authority, Fault: s.write}
+	options := store.Options{Now: s.clock.Now, MaxGroup: 1, Site: authority}
 	if w.company {
 		options.MaxGroup = 0
 	}
-	if w.engine == nil {
-		s.store, err = store.Open(w.file, options)
-	} else {
-		var e store.Engine
-		e, err = store.OpenBolt(w.file)
-		must(err)
-		s.store, err = store.New(w.engine(e), options)
-	}
+	s.store, err = store.Open(w.file, options)
 	must(err)
 	s.index = binder.NewIndex(w.inv)
 	rules := policy.New(nil)
-	for _, o := range []store.Observer{s.index, rules.Usage(), publication{s}} {
+	for _, o := range []store.Observer{s.index, rules.Usage(), &publication{s: s, writes: disk.Writes{Path: w.file, Fail: s.write}}} {
 		must(s.store.Observe(o))
 	}
 	s.runner = work.New(work.Config{
@@ -307,12 +299,25 @@ func (s *site) write() error {
 	return err
 }
 
-// publication tells the world when a write is done, before anybody is answered.
-type publication struct{ s *site }
+// publication tells the world when a write begins, and when it is done, before anybody
+// is answered.
+type publication struct {
+	s        *site
+	writes   disk.Writes
+	attached bool
+}
 
-func (publication) Stage(store.ChangeSet) {}
-func (publication) Rollback()             {}
-func (p publication) Publish() {
+func (p *publication) Stage(store.ChangeSet) {
+	if p.attached {
+		p.writes.Begin()
+	}
+}
+
+func (p *publication) Rollback() { p.writes.End() }
+
+func (p *publication) Publish() {
+	p.writes.End()
+	p.attached = true
 	p.s.mu.Lock()
 	n, after := p.s.writes, p.s.after
 	p.s.mu.Unlock()

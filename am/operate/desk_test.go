@@ -15,7 +15,6 @@ import (
 	"patchbay/am/maintenance"
 	"patchbay/am/operate"
 	"patchbay/am/store"
-	"patchbay/am/store/storetest"
 	"patchbay/am/urn"
 	"patchbay/inventory"
 )
@@ -151,11 +150,7 @@ func emptySite(t testing.TB) *site {
 		t.Fatal(err)
 	}
 	s := &site{t: t, inv: inv}
-	engine, err := new(storetest.Memory).Open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.store, err = store.New(engine, store.Options{Now: func() time.Time { return now }})
+	s.store, err = store.Open(filepath.Join(t.TempDir(), "state.db"), store.Options{Now: func() time.Time { return now }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -122,13 +122,9 @@ func newImpatientSite(t *testing.T, limit time.Duration) *site {
 	for _, p := range found {
 		p.Log = log
 	}
-	s.store, err = store.Open(filepath.Join(t.TempDir(), "store"), store.Options{Fault: func() error {
-		s.mu.Lock()
-		s.commits++
-		s.mu.Unlock()
-		return nil
-	}})
+	s.store, err = store.Open(filepath.Join(t.TempDir(), "store"), store.Options{})
 	must(err)
+	must(s.store.Observe(commits{s}))
 	t.Cleanup(func() { s.store.Close() })
 	index := binder.NewIndex(s.inventory)
 	must(s.store.Observe(index))
@@ -339,4 +335,15 @@ func (m *memory) has(text string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return strings.Contains(strings.Join(m.lines, "\n"), text)
+}
+
+// commits counts the changes of the store.
+type commits struct{ s *site }
+
+func (c commits) Publish()  {}
+func (c commits) Rollback() {}
+func (c commits) Stage(store.ChangeSet) {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	c.s.commits++
 }

@@ -1,32 +1,22 @@
 package store
 
 import (
-	"errors"
 	"io"
 
 	"go.etcd.io/bbolt"
 )
 
-// errNoFile says that an engine cannot be copied so.
-var errNoFile = errors.New("the store is not in a file; use what its engine has for backups")
-
 // Backup writes the store as it is at one moment to w, as the bytes of a file that
 // Open reads. begin is told how many there are before the first. Changes go on
 // meanwhile, and are not in it; but the file grows as long as it takes.
 func (s *Store) Backup(w io.Writer, begin func(size int64)) error {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	switch {
-	case s.closed:
-		return ErrClosed
-	case s.file == nil:
-		return errNoFile
-	}
-	return s.trouble.meet(s.file.view(func(tx *bbolt.Tx) error {
-		begin(tx.Size())
-		_, err := tx.WriteTo(w)
-		return err
-	}))
+	return s.reading(func() error {
+		return s.db.view(func(tx *bbolt.Tx) error {
+			begin(tx.Size())
+			_, err := tx.WriteTo(w)
+			return err
+		})
+	})
 }
 
 // Backup writes the store in the file path to w, as the method does. Nobody may

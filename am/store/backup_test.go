@@ -76,14 +76,6 @@ func TestBackupThatNobodyReads(t *testing.T) {
 		t.Errorf("the error is %v", err)
 	}
 	commit(t, s, put(sliver("b", "s", 1)))
-	m, err := New(memory{plain{}}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer m.Close()
-	if err := m.Backup(io.Discard, func(int64) { t.Error("begun") }); err == nil || !strings.Contains(err.Error(), "not in a file") {
-		t.Errorf("of a store in memory: %v", err)
-	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -63,7 +62,7 @@ func BenchmarkCommit(b *testing.B) {
 	for _, callers := range []int{1, 8, 64} {
 		b.Run(fmt.Sprint("store/", callers), func(b *testing.B) {
 			var writes atomic.Int64
-			s := open(b, Options{Fault: func() error { writes.Add(1); return nil }})
+			s := open(b, Options{commit: commitAfter(func() error { writes.Add(1); return nil })})
 			defer func() { b.ReportMetric(float64(b.N)/float64(writes.Load()), "commits/write") }()
 			share(b, callers, func(i int) error {
 				return s.Commit(context.Background(), func(v *View) (ChangeSet, error) {
@@ -79,20 +78,27 @@ func BenchmarkCommit(b *testing.B) {
 		for _, way := range []string{"update", "batch"} {
 			b.Run(fmt.Sprint("bbolt ", way, "/", callers), func(b *testing.B) {
 				path := filepath.Join(b.TempDir(), "raw.db")
-				e, err := openBolt(path)
+				e, err := openDatabase(path)
 				if err != nil {
 					b.Fatal(err)
 				}
-				defer e.Close()
-				ready := make([][]Op, kept)
-				v := &View{r: plain{}}
+				defer e.close()
+				ready := make([][]op, kept)
+				tx, err := e.db.Begin(false)
+				if err != nil {
+					b.Fatal(err)
+				}
+				v := &View{r: reader{tx.Bucket(root)}}
 				for i := range ready {
 					cs := promise(i)
 					cs.number(Rev(i + 1))
 					if ready[i], err = operations(v, cs, Rev(i+1)); err != nil {
 						b.Fatal(err)
 					}
-					ready[i] = append(ready[i], Op{metaBucket, []byte(revisionName), binary.BigEndian.AppendUint64(nil, uint64(i))})
+					ready[i] = append(ready[i], revisionOp(Rev(i)))
+				}
+				if err := tx.Rollback(); err != nil {
+					b.Fatal(err)
 				}
 				do := e.db.Update
 				if way == "batch" {
@@ -104,7 +110,7 @@ func BenchmarkCommit(b *testing.B) {
 					return do(func(tx *bbolt.Tx) error {
 						top := tx.Bucket(root)
 						for _, o := range ready[i] {
-							if err := top.Bucket([]byte(o.Bucket)).Put(o.Key, o.Value); err != nil {
+							if err := top.Bucket([]byte(o.bucket)).Put(o.key, o.value); err != nil {
 								return err
 							}
 						}

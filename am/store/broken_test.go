@@ -184,11 +184,11 @@ func TestLastChangeForgotten(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	p := &pages{r: f, page: 4096}
-	if _, err := p.readMeta(); err != nil {
+	m, _, err := newestMeta(s.db.first)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.WriteAt(make([]byte, 512), int64(p.meta.tx%2)*4096); err != nil {
+	if _, err := f.WriteAt(make([]byte, 512), int64(m.tx%2)*4096); err != nil {
 		t.Fatal(err)
 	}
 	if list, err := s.Slivers(); !errors.Is(err, ErrBroken) || !strings.Contains(err.Error(), "restore a backup") {

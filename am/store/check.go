@@ -85,7 +85,7 @@ func Check(path string) (*Report, error) {
 			if lost > 0 {
 				report.add("file", "", "%d pages are neither used nor free", lost)
 			}
-			r := boltReader{tx.Bucket(root)}
+			r := reader{tx.Bucket(root)}
 			info, err := os.Stat(path)
 			if err != nil {
 				return err
@@ -116,12 +116,12 @@ func (s *Store) Check() (*Report, error) {
 }
 
 // look reads all there is.
-func (r *Report) look(reader Reader) (err error) {
-	if r.Schema, err = schemaOf(reader); err != nil {
+func (r *Report) look(all reader) (err error) {
+	if r.Schema, err = schemaOf(all); err != nil {
 		return err
 	}
-	v := &View{r: reader}
-	r.Site, r.Revision = string(reader.Get(metaBucket, []byte(siteName))), v.Revision()
+	v := &View{r: all}
+	r.Site, r.Revision = string(all.get(metaBucket, []byte(siteName))), v.Revision()
 	r.Records = map[Kind]int{}
 	x := &looker{Report: r, v: v, indexed: map[string]bool{}, holders: map[string]holder{}}
 	records(x, Slices, func(id string, s *am.Slice) { x.named(Slices, id, s.URN.Key()) })
@@ -136,7 +136,7 @@ func (r *Report) look(reader Reader) (err error) {
 
 // records reads all of one kind, and looks at what every record has.
 func records[T any](x *looker, k Kind, f func(id string, record *T)) {
-	x.v.r.Scan(string(k), nil, nil, func(id, b []byte) bool {
+	x.v.r.scan(string(k), nil, nil, func(id, b []byte) bool {
 		x.Records[k]++
 		var t T
 		rev, err := decode(b, &t)

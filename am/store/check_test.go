@@ -32,8 +32,8 @@ func filled(t testing.TB) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := &pages{r: bytes.NewReader(text), size: int64(len(text)), page: 4096}
-		if _, err := p.check(); err != nil {
+		p := &pages{r: bytes.NewReader(text), page: 4096}
+		if _, err := p.check(int64(len(text))); err != nil {
 			t.Fatal(err)
 		}
 		filledBytes = text[:4096*p.meta.pages] // the rest is room to grow
@@ -87,52 +87,52 @@ func TestCheckFindsNothing(t *testing.T) {
 // TestCheckFinds: each thing that does not fit is found, in the bucket where it is.
 func TestCheckFinds(t *testing.T) {
 	x := sampleRecords()
-	record := func(k Key, v any) Op {
+	record := func(k Key, v any) op {
 		b, err := encode(1, v)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return Op{string(k.Kind), []byte(k.ID), b}
+		return op{string(k.Kind), []byte(k.ID), b}
 	}
 	first, second := x.slivers[1], x.slivers[2] // of different slices
-	other := func(f func(*am.Sliver)) Op { s := second; f(&s); return record(SliverKey(s.URN), s) }
+	other := func(f func(*am.Sliver)) op { s := second; f(&s); return record(SliverKey(s.URN), s) }
 	index := sliceIndexKey(first.Slice.Key(), first.URN.Key())
 	for _, tt := range []struct {
 		rule   string
-		ops    []Op
+		ops    []op
 		bucket string
 		want   string
 	}{
-		{"no JSON", []Op{{string(Slices), []byte("x"), append(make([]byte, 8), "{"...)}}, "slices", "cannot read"},
-		{"too short", []Op{{string(Tasks), []byte("x"), []byte("1")}}, "tasks", "too short"},
-		{"another sum", []Op{{string(Journal), []byte("x"), append([]byte{summed, 0, 0, 0, 0, 0, 0, 1, 1, 2, 3, 4}, "{}"...)}}, "journal", "sum"},
-		{"another form", []Op{{string(Slivers), []byte("x"), append([]byte{2, 0, 0, 0, 0, 0, 0, 1, 1, 2, 3, 4}, "{}"...)}}, "slivers", "sum"},
-		{"a document without text", []Op{{string(Documents), []byte("x"), append(make([]byte, 8), "{}"...)}}, "requests", "no text"},
-		{"a slice under another name", []Op{record(Key{Slices, "x"}, x.slices[0])}, "slices", "record of"},
-		{"a document under another name", []Op{record(Key{Documents, "x"}, x.documents[0])}, "requests", "record of"},
-		{"a sliver under another name", []Op{record(Key{Slivers, "x"}, first)}, "slivers", "record of"},
-		{"a later revision", []Op{{metaBucket, []byte(revisionName), binary.BigEndian.AppendUint64(nil, 1)}}, "slices", "it is of revision"},
-		{"a sliver without its slice", []Op{{string(Slices), []byte(first.Slice.Key()), nil}}, "slivers", "has no record"},
-		{"a sliver without its request", []Op{{string(Documents), []byte(first.Document), nil}}, "slivers", "is missing"},
-		{"a component held twice", []Op{other(func(s *am.Sliver) { s.Component = first.Component })}, "slivers", "alone"},
-		{"an exclusive one shared", []Op{other(func(s *am.Sliver) { s.Component, s.Exclusive = first.Component, false })}, "slivers", "alone"},
-		{"a task without a sliver", []Op{record(TaskKey(sliverURN("none")), am.Task{Sliver: sliverURN("none")})}, "tasks", "its sliver"},
-		{"a task of a later generation", []Op{record(TaskKey(first.URN), am.Task{Sliver: first.URN, Generation: first.Generation + 1})}, "tasks", "generation"},
-		{"a task of another", []Op{record(TaskKey(second.URN), am.Task{Sliver: first.URN})}, "tasks", "record of"},
-		{"a journal entry of no number", []Op{record(Key{Journal, "x"}, am.JournalEntry{ID: "x"})}, "journal", "no number"},
-		{"a journal entry to come", []Op{record(Key{Journal, journalID(99999, 0)}, am.JournalEntry{ID: journalID(99999, 0)})}, "journal", "no number"},
-		{"an index too many", []Op{{bySlice, []byte("x\x00y"), []byte{}}}, bySlice, "no record"},
-		{"an index too few", []Op{{bySlice, index, nil}}, bySlice, "missing"},
-		{"an end too many", []Op{{byExpiry, expiryKey(noon, "x"), []byte{}}}, byExpiry, "no record"},
-		{"an end too few", []Op{{byExpiry, expiryKey(first.Expires, first.URN.Key()), nil}}, byExpiry, "missing"},
+		{"no JSON", []op{{string(Slices), []byte("x"), append(make([]byte, 8), "{"...)}}, "slices", "cannot read"},
+		{"too short", []op{{string(Tasks), []byte("x"), []byte("1")}}, "tasks", "too short"},
+		{"another sum", []op{{string(Journal), []byte("x"), append([]byte{summed, 0, 0, 0, 0, 0, 0, 1, 1, 2, 3, 4}, "{}"...)}}, "journal", "sum"},
+		{"another form", []op{{string(Slivers), []byte("x"), append([]byte{2, 0, 0, 0, 0, 0, 0, 1, 1, 2, 3, 4}, "{}"...)}}, "slivers", "sum"},
+		{"a document without text", []op{{string(Documents), []byte("x"), append(make([]byte, 8), "{}"...)}}, "requests", "no text"},
+		{"a slice under another name", []op{record(Key{Slices, "x"}, x.slices[0])}, "slices", "record of"},
+		{"a document under another name", []op{record(Key{Documents, "x"}, x.documents[0])}, "requests", "record of"},
+		{"a sliver under another name", []op{record(Key{Slivers, "x"}, first)}, "slivers", "record of"},
+		{"a later revision", []op{{metaBucket, []byte(revisionName), binary.BigEndian.AppendUint64(nil, 1)}}, "slices", "it is of revision"},
+		{"a sliver without its slice", []op{{string(Slices), []byte(first.Slice.Key()), nil}}, "slivers", "has no record"},
+		{"a sliver without its request", []op{{string(Documents), []byte(first.Document), nil}}, "slivers", "is missing"},
+		{"a component held twice", []op{other(func(s *am.Sliver) { s.Component = first.Component })}, "slivers", "alone"},
+		{"an exclusive one shared", []op{other(func(s *am.Sliver) { s.Component, s.Exclusive = first.Component, false })}, "slivers", "alone"},
+		{"a task without a sliver", []op{record(TaskKey(sliverURN("none")), am.Task{Sliver: sliverURN("none")})}, "tasks", "its sliver"},
+		{"a task of a later generation", []op{record(TaskKey(first.URN), am.Task{Sliver: first.URN, Generation: first.Generation + 1})}, "tasks", "generation"},
+		{"a task of another", []op{record(TaskKey(second.URN), am.Task{Sliver: first.URN})}, "tasks", "record of"},
+		{"a journal entry of no number", []op{record(Key{Journal, "x"}, am.JournalEntry{ID: "x"})}, "journal", "no number"},
+		{"a journal entry to come", []op{record(Key{Journal, journalID(99999, 0)}, am.JournalEntry{ID: journalID(99999, 0)})}, "journal", "no number"},
+		{"an index too many", []op{{bySlice, []byte("x\x00y"), []byte{}}}, bySlice, "no record"},
+		{"an index too few", []op{{bySlice, index, nil}}, bySlice, "missing"},
+		{"an end too many", []op{{byExpiry, expiryKey(noon, "x"), []byte{}}}, byExpiry, "no record"},
+		{"an end too few", []op{{byExpiry, expiryKey(first.Expires, first.URN.Key()), nil}}, byExpiry, "missing"},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
 			path := filled(t)
-			e, err := OpenBolt(path)
+			db, err := openDatabase(path)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := errors.Join(e.Apply(tt.ops), e.Close()); err != nil {
+			if err := errors.Join(db.update(func(r reader) error { return r.apply(tt.ops...) }), db.close()); err != nil {
 				t.Fatal(err)
 			}
 			r, err := Check(path)
@@ -174,8 +174,8 @@ func TestFlippedBits(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, uint64(len(original))))
 	path := filepath.Join(t.TempDir(), "store.db")
 	const page = 4096
-	looked := &pages{r: bytes.NewReader(original), size: int64(len(original)), page: page}
-	if _, err := looked.check(); err != nil {
+	looked := &pages{r: bytes.NewReader(original), page: page}
+	if _, err := looked.check(int64(len(original))); err != nil {
 		t.Fatal(err)
 	}
 	refused, told, whole := 0, 0, 0

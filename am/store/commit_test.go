@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.etcd.io/bbolt"
 
 	"patchbay/am"
 	"patchbay/testdata/need"
@@ -52,13 +53,13 @@ func TestFailedWriteUndoesItsGroup(t *testing.T) {
 	disk := errors.New("no space left")
 	var failing atomic.Bool
 	var writes atomic.Int32
-	s := open(t, Options{Fault: func() error {
+	s := open(t, Options{commit: commitAfter(func() error {
 		writes.Add(1)
 		if failing.Load() {
 			return disk
 		}
 		return nil
-	}})
+	})})
 	w := newWatch()
 	if err := s.Observe(w); err != nil {
 		t.Fatal(err)
@@ -103,7 +104,7 @@ func TestFailedWriteUndoesItsGroup(t *testing.T) {
 
 func TestGroupSeesItsEarlierMembers(t *testing.T) {
 	var writes atomic.Int32
-	s := open(t, Options{Fault: func() error { writes.Add(1); return nil }})
+	s := open(t, Options{commit: commitAfter(func() error { writes.Add(1); return nil })})
 	commit(t, s, put(sliver("gone", "s", 1)))
 	writes.Store(0)
 	claim := func(name string) Decision {
@@ -230,13 +231,7 @@ func TestClose(t *testing.T) {
 		time.Sleep(10 * time.Microsecond)
 	}
 	go func() { closed <- s.Close() }()
-	for {
-		s.mu.RLock()
-		done := s.closed
-		s.mu.RUnlock()
-		if done {
-			break
-		}
+	for !s.isClosed() {
 		time.Sleep(10 * time.Microsecond)
 	}
 	if err := s.Commit(context.Background(), put()); !errors.Is(err, ErrClosed) {
@@ -283,49 +278,16 @@ func TestObserve(t *testing.T) {
 	}
 }
 
-// unreadable is an engine that fails to read.
-type unreadable struct {
-	Engine
-	broken *atomic.Bool
-}
-
-func (u unreadable) View(f func(Reader) error) error {
-	if u.broken.Load() {
-		return errNo
-	}
-	return u.Engine.View(f)
-}
-
-func TestUnreadableEngine(t *testing.T) {
-	e, err := OpenBolt(t.TempDir() + "/store.db")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var broken atomic.Bool
-	s, err := New(unreadable{e, &broken}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	broken.Store(true)
-	if err := s.Commit(context.Background(), put(sliver("a", "s", 1))); !errors.Is(err, ErrNotCommitted) {
-		t.Errorf("Commit: %v", err)
-	}
-	if err := s.Observe(newWatch()); err == nil {
-		t.Error("Observe says that it has registered an observer that saw nothing")
-	}
-}
-
 // TestRace lets many callers race for few components while every third
 // decision is refused and writes fail now and then.
 func TestRace(t *testing.T) {
 	var writes atomic.Int32
-	s := open(t, Options{Fault: func() error {
+	s := open(t, Options{commit: commitAfter(func() error {
 		if writes.Add(1)%5 == 0 {
 			return errNo
 		}
 		return nil
-	}})
+	})})
 	w := newWatch()
 	if err := s.Observe(w); err != nil {
 		t.Fatal(err)
@@ -397,21 +359,11 @@ func TestRace(t *testing.T) {
 	consistent(t, s)
 }
 
-// memory is an engine that takes no time.
-type memory struct{ plain }
-
-func (m memory) View(f func(Reader) error) error { return f(m.plain) }
-func (m memory) Apply(ops []Op) error            { m.apply(ops); return nil }
-func (m memory) Close() error                    { return nil }
-
-// TestLoneCallerIsNotDelayed: a committer that waited for company would let
-// the bubble's clock go on.
+// TestLoneCallerIsNotDelayed: a committer that waited for company would let the
+// bubble's clock go on.
 func TestLoneCallerIsNotDelayed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := New(memory{plain{}}, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := open(t, Options{})
 		began := time.Now()
 		for i := range 10 {
 			commit(t, s, put(sliver(fmt.Sprint(i), "s", 1)))
@@ -419,39 +371,20 @@ func TestLoneCallerIsNotDelayed(t *testing.T) {
 		if d := time.Since(began); d != 0 {
 			t.Errorf("ten commits waited %v", d)
 		}
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
 	})
-}
-
-// late is an engine whose writes last although they are said to have failed.
-type late struct {
-	Engine
-	fails *atomic.Bool
-}
-
-func (l late) Apply(ops []Op) error {
-	err := l.Engine.Apply(ops)
-	if err == nil && l.fails.Load() {
-		err = errors.New("input/output error")
-	}
-	return err
 }
 
 // TestDoubtfulWriteEndsPromises: a write that failed and yet shows may or may
 // not be there after the next start, so nothing is built on it.
 func TestDoubtfulWriteEndsPromises(t *testing.T) {
-	e, err := OpenBolt(filepath.Join(t.TempDir(), "store"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	var fails atomic.Bool
-	s, err := New(late{e, &fails}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := open(t, Options{commit: func(tx *bbolt.Tx) error {
+		err := tx.Commit()
+		if err == nil && fails.Load() {
+			err = errors.New("input/output error")
+		}
+		return err
+	}})
 	w := newWatch()
 	if err := errors.Join(s.Observe(w), s.Commit(t.Context(), put(sliver("a", "s", 1)))); err != nil {
 		t.Fatal(err)
@@ -466,5 +399,27 @@ func TestDoubtfulWriteEndsPromises(t *testing.T) {
 	}
 	if len(w.published) != 1 {
 		t.Errorf("the observer has %v", w.published)
+	}
+}
+
+// TestReadWithinARead: a read in another's function ends, also when Close is waiting.
+func TestReadWithinARead(t *testing.T) {
+	s := open(t, Options{})
+	closed := make(chan error, 1)
+	err := s.Read(func(*View) error {
+		if err := s.Read(func(*View) error { return nil }); err != nil {
+			t.Errorf("while it is open: %v", err)
+		}
+		go func() { closed <- s.Close() }()
+		for !s.isClosed() {
+			runtime.Gosched()
+		}
+		return s.Read(func(*View) error { return nil })
+	})
+	if !errors.Is(err, ErrClosed) {
+		t.Errorf("while Close waits: %v", err)
+	}
+	if err := <-closed; err != nil {
+		t.Error(err)
 	}
 }

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -14,7 +13,7 @@ import (
 
 // committer turns groups of decisions into writes. One goroutine owns it.
 type committer struct {
-	engine    Engine
+	db        *database
 	now       func() time.Time
 	revision  Rev // the last one written
 	observers []Observer
@@ -45,20 +44,8 @@ func (c *committer) took(caller string, d time.Duration) {
 	}
 }
 
-func (c *committer) load(r Reader) error {
-	b := r.Get(metaBucket, []byte(revisionName))
-	if b == nil {
-		return nil
-	}
-	if len(b) != 8 {
-		return errors.New("its revision is damaged; restore a backup")
-	}
-	c.revision = Rev(binary.BigEndian.Uint64(b))
-	return nil
-}
-
-// commit decides, stages, writes, publishes and answers one group. It returns those
-// for which the group's decisions left no time, unanswered.
+// commit decides, writes, publishes and answers one group, in one transaction. It
+// returns those for which the group's decisions left no time, unanswered.
 func (c *committer) commit(group []*pending) (rest []*pending) {
 	if why := c.trouble.err(); why != nil {
 		for _, p := range group {
@@ -66,55 +53,17 @@ func (c *committer) commit(group []*pending) (rest []*pending) {
 		}
 		return nil
 	}
-	answers := make([]error, len(group))
-	staged := make([]bool, len(group)) // whether it was decided upon changes of others
-	revision := c.revision
-	var ops []Op
-	read := false
-	err := c.engine.View(func(r Reader) error {
-		if now := (&View{r: r}).Revision(); now != c.revision {
-			return damage(fmt.Sprintf("it is of revision %d, and the last was %d", now, c.revision))
-		}
-		read = true
-		for i, p := range group {
-			if p.attach != nil {
-				answers[i] = c.attach(r, p.attach)
-			}
-		}
-		o, began := newOverlay(r), time.Now()
-		for i, p := range group {
-			switch {
-			case p.attach != nil:
-			case i > 0 && (time.Since(began) > c.groupTime || c.slow[p.caller]):
-				rest = append(rest, p)
-			case p.ctx.Err() != nil:
-				answers[i] = p.ctx.Err()
-			default:
-				staged[i] = len(o.ops) > 0
-				start := time.Now()
-				answers[i] = c.decide(o, p.decide, &revision)
-				c.took(p.caller, time.Since(start))
-			}
-		}
-		ops = o.ops
-		return nil
-	})
-	if c.trouble.meet(err) == nil {
-		for _, answer := range answers {
-			if c.trouble.meet(answer); errors.Is(answer, ErrBroken) {
-				err = answer // nor is what others of the group want promised any more
-			}
-		}
-	}
-	if err == nil && len(ops) > 0 {
-		ops = append(ops, Op{metaBucket, []byte(revisionName), binary.BigEndian.AppendUint64(nil, uint64(revision))})
-		if err = c.engine.Apply(ops); err != nil && c.shows(revision) {
-			c.trouble.set(fmt.Errorf("it is in doubt whether an earlier change has lasted; start the server again (%w)", err))
-			err = fmt.Errorf("%w; start the server again (%w)", ErrInDoubt, err)
-		}
+	g := groupRun{group: group, answers: make([]error, len(group)), depends: make([]bool, len(group)), revision: c.revision}
+	err := c.db.update(func(r reader) error { return c.decideAll(r, &g) })
+	switch {
+	case errors.Is(err, errUnchanged):
+		err = nil
+	case err != nil && g.revision != c.revision && c.shows(g.revision):
+		c.trouble.set(fmt.Errorf("it is in doubt whether an earlier change has lasted; start the server again (%w)", err))
+		err = fmt.Errorf("%w; start the server again (%w)", ErrInDoubt, err)
 	}
 	if c.trouble.meet(err) == nil {
-		c.revision = revision
+		c.revision = g.revision
 	}
 	for _, x := range c.observers {
 		if err == nil {
@@ -124,57 +73,107 @@ func (c *committer) commit(group []*pending) (rest []*pending) {
 		}
 	}
 	for i, p := range group {
-		if len(rest) > 0 && slices.Contains(rest, p) {
+		if slices.Contains(g.rest, p) {
 			continue
 		}
 		// What was refused for a change that has not happened was refused for nothing.
-		if err != nil && (answers[i] == nil && (p.attach == nil || !read) || staged[i]) {
-			answers[i] = fmt.Errorf("%w: %w", ErrNotCommitted, err)
+		if err != nil && (g.answers[i] == nil && (p.attach == nil || !g.attached) || g.depends[i]) {
+			g.answers[i] = fmt.Errorf("%w: %w", ErrNotCommitted, err)
 		}
-		p.answer <- answers[i]
+		p.answer <- g.answers[i]
 	}
-	return rest
+	return g.rest
 }
 
-// shows tells whether the engine shows a revision.
+// groupRun is what becomes of a group in its transaction.
+type groupRun struct {
+	group   []*pending
+	answers []error
+	// depends says which were decided after changes of others in the group.
+	depends  []bool
+	attached bool       // the observers have seen what is published
+	revision Rev        // the last one in the transaction
+	rest     []*pending // no time was left for them
+}
+
+// errUnchanged ends the transaction of a group that changes nothing.
+var errUnchanged = errors.New("nothing is to be written")
+
+// decideAll runs the decisions of a group, and puts what they want into the transaction.
+func (c *committer) decideAll(r reader, g *groupRun) error {
+	if now := (&View{r: r}).Revision(); now != c.revision {
+		return damage(fmt.Sprintf("it is of revision %d, and the last was %d", now, c.revision))
+	}
+	for i, p := range g.group {
+		if p.attach != nil {
+			g.answers[i] = c.attach(r, p.attach)
+		}
+	}
+	g.attached = true
+	began := time.Now()
+	for i, p := range g.group {
+		switch {
+		case p.attach != nil:
+		case i > 0 && (time.Since(began) > c.groupTime || c.slow[p.caller]):
+			g.rest = append(g.rest, p)
+		case p.ctx.Err() != nil:
+			g.answers[i] = p.ctx.Err()
+		default:
+			g.depends[i] = g.revision != c.revision
+			start := time.Now()
+			cs, ops, err := c.decide(r, p.decide, g.revision+1)
+			if g.answers[i] = err; err == nil && len(ops) > 0 {
+				g.revision++
+				if err := r.apply(ops...); err != nil {
+					return err
+				}
+				for _, x := range c.observers {
+					x.Stage(cs)
+				}
+			}
+			c.took(p.caller, time.Since(start))
+		}
+		if errors.Is(g.answers[i], ErrBroken) {
+			return g.answers[i] // nor is what others of the group want promised any more
+		}
+	}
+	if g.revision == c.revision {
+		return errUnchanged
+	}
+	return r.apply(revisionOp(g.revision))
+}
+
+// shows tells whether the file shows a revision, or cannot be read.
 func (c *committer) shows(revision Rev) bool {
-	now := &committer{}
-	return c.engine.View(now.load) != nil || now.revision == revision
+	var now Rev
+	err := c.db.read(func(r reader) error { now = (&View{r: r}).Revision(); return nil })
+	return err != nil || now == revision
 }
 
-// decide runs one decision over the overlay and stages what it wants.
-func (c *committer) decide(o *overlay, d Decision, revision *Rev) error {
-	v := &View{r: o, now: c.now(), read: map[Key]any{}}
-	cs, err := run(d, v)
-	if err != nil {
-		return err
+// decide runs one decision. It returns its change set, with the writes that this
+// takes as revision next; none if it changes nothing.
+func (c *committer) decide(r reader, d Decision, next Rev) (cs ChangeSet, ops []op, err error) {
+	v := &View{r: r, now: c.now(), read: map[Key]any{}}
+	if cs, err = run(d, v); err != nil {
+		return cs, nil, err
 	}
 	for _, e := range cs.Expect {
 		if v.Rev(e.Key) != e.Rev {
-			return fmt.Errorf("%w: %s %s", ErrConflict, e.Key.Kind, e.Key.ID)
+			return cs, nil, fmt.Errorf("%w: %s %s", ErrConflict, e.Key.Kind, e.Key.ID)
 		}
 	}
 	if cs.Empty() {
-		return nil
+		return cs, nil, nil
 	}
 	if c.readOnly != nil {
-		return c.readOnly
+		return cs, nil, c.readOnly
 	}
-	next := *revision + 1
 	cs.number(next)
 	if err := post(c.outbox, v, &cs, next); err != nil {
-		return err
+		return cs, nil, err
 	}
-	ops, err := operations(v, cs, next)
-	if err != nil {
-		return err
-	}
-	*revision = next
-	o.stage(ops)
-	for _, x := range c.observers {
-		x.Stage(cs)
-	}
-	return nil
+	ops, err = operations(v, cs, next)
+	return cs, ops, err
 }
 
 // run turns a panic of a decision into its refusal: one caller's bug must not
@@ -193,7 +192,7 @@ func run(d Decision, v *View) (cs ChangeSet, err error) {
 }
 
 // attach shows a new observer what is published, before any of the group.
-func (c *committer) attach(r Reader, x Observer) error {
+func (c *committer) attach(r reader, x Observer) error {
 	var all ChangeSet
 	err := (&View{r: r}).Slivers(func(s am.Sliver) bool { all.PutSliver(s); return true })
 	if err != nil {
@@ -206,8 +205,8 @@ func (c *committer) attach(r Reader, x Observer) error {
 }
 
 // operations spells a change set out as writes, the indexes included.
-func operations(v *View, cs ChangeSet, rev Rev) ([]Op, error) {
-	var ops []Op
+func operations(v *View, cs ChangeSet, rev Rev) ([]op, error) {
+	var ops []op
 	unindex := func(k Key) error {
 		if k.Kind != Slivers {
 			return nil
@@ -219,9 +218,9 @@ func operations(v *View, cs ChangeSet, rev Rev) ([]Op, error) {
 		if err != nil {
 			return err
 		}
-		ops = append(ops, Op{bySlice, sliceIndexKey(old.Slice.Key(), k.ID), nil})
+		ops = append(ops, op{bySlice, sliceIndexKey(old.Slice.Key(), k.ID), nil})
 		if mayExpire(&old) {
-			ops = append(ops, Op{byExpiry, expiryKey(old.Expires, k.ID), nil})
+			ops = append(ops, op{byExpiry, expiryKey(old.Expires, k.ID), nil})
 		}
 		return nil
 	}
@@ -229,7 +228,7 @@ func operations(v *View, cs ChangeSet, rev Rev) ([]Op, error) {
 		if err := unindex(k); err != nil {
 			return nil, err
 		}
-		ops = append(ops, Op{string(k.Kind), []byte(k.ID), nil})
+		ops = append(ops, op{string(k.Kind), []byte(k.ID), nil})
 	}
 	last := make(map[Key]int, len(cs.Put)) // a record put twice is what the last one says
 	for i, p := range cs.Put {
@@ -246,11 +245,11 @@ func operations(v *View, cs ChangeSet, rev Rev) ([]Op, error) {
 		if err != nil {
 			return nil, err
 		}
-		ops = append(ops, Op{string(p.Key.Kind), []byte(p.Key.ID), b})
+		ops = append(ops, op{string(p.Key.Kind), []byte(p.Key.ID), b})
 		if s, ok := p.Value.(am.Sliver); ok {
-			ops = append(ops, Op{bySlice, sliceIndexKey(s.Slice.Key(), p.Key.ID), []byte{}})
+			ops = append(ops, op{bySlice, sliceIndexKey(s.Slice.Key(), p.Key.ID), []byte{}})
 			if mayExpire(&s) {
-				ops = append(ops, Op{byExpiry, expiryKey(s.Expires, p.Key.ID), []byte{}})
+				ops = append(ops, op{byExpiry, expiryKey(s.Expires, p.Key.ID), []byte{}})
 			}
 		}
 	}

@@ -35,8 +35,8 @@ func identityOf(info fs.FileInfo) (is identity) {
 
 // recordedIdentity is the identity of the store that a site was last served with; ok
 // is false if none is recorded.
-func recordedIdentity(r Reader) (is identity, ok bool) {
-	text := r.Get(metaBucket, []byte(identityName))
+func recordedIdentity(r reader) (is identity, ok bool) {
+	text := r.get(metaBucket, []byte(identityName))
 	if text == nil {
 		return is, false
 	}
@@ -44,8 +44,8 @@ func recordedIdentity(r Reader) (is identity, ok bool) {
 	return is, true
 }
 
-func (is identity) op() Op {
-	return Op{metaBucket, []byte(identityName), fmt.Appendf(nil, "%d %s", is.inode, is.machine)}
+func (is identity) op() op {
+	return op{metaBucket, []byte(identityName), fmt.Appendf(nil, "%d %s", is.inode, is.machine)}
 }
 
 // differsFrom wraps ErrCopy if a file with this identity is a copy of the recorded
@@ -60,32 +60,41 @@ func (is identity) differsFrom(recorded identity) error {
 	return nil
 }
 
-// claim makes sure that the store is o.Site's and no copy, and returns what is to be
-// recorded of that. file is nil for an engine that has no file.
-func claim(e Engine, o Options, file *boltEngine) (ops []Op, err error) {
-	owner, err := ownerOf(e, o.Site)
-	if err != nil || o.Site == "" || o.ReadOnly != nil {
+// claim makes sure that the file is o.Site's and no copy, and returns what is to be
+// recorded of that.
+func (d *database) claim(o Options) (ops []op, err error) {
+	if o.Site == "" {
+		return nil, nil
+	}
+	var owner string
+	var recorded identity
+	var known bool
+	err = d.read(func(r reader) error {
+		owner = string(r.get(metaBucket, []byte(siteName)))
+		recorded, known = recordedIdentity(r)
+		return nil
+	})
+	if err != nil {
 		return nil, err
 	}
-	if owner == "" {
-		ops = append(ops, Op{metaBucket, []byte(siteName), []byte(o.Site)})
+	if owner != "" && owner != o.Site {
+		return nil, fmt.Errorf("it keeps the promises of site %s, not of %s; set authority back to %s, or name another file for the new site", owner, o.Site, owner)
 	}
-	if file == nil {
-		return ops, nil
+	if o.ReadOnly != nil {
+		return nil, nil
 	}
-	info, err := file.file.Stat()
+	info, err := d.file.Stat()
 	if err != nil {
 		return nil, err
 	}
 	is := identityOf(info)
-	var recorded identity
-	var known bool
-	err = e.View(func(r Reader) error { recorded, known = recordedIdentity(r); return nil })
-	if err == nil && known && !o.Move {
-		err = is.differsFrom(recorded)
+	if known && !o.Move {
+		if err := is.differsFrom(recorded); err != nil {
+			return nil, err
+		}
 	}
-	if err != nil {
-		return nil, err
+	if owner == "" {
+		ops = append(ops, op{metaBucket, []byte(siteName), []byte(o.Site)})
 	}
 	if !known || is != recorded {
 		ops = append(ops, is.op())

@@ -80,7 +80,7 @@ func (x *looker) entry(id string, e *am.JournalEntry) {
 // indexes compares the indexes with what the records want, both ways.
 func (x *looker) indexes() {
 	for _, bucket := range []string{bySlice, byExpiry} {
-		x.v.r.Scan(bucket, nil, nil, func(k, _ []byte) bool {
+		x.v.r.scan(bucket, nil, nil, func(k, _ []byte) bool {
 			id := bucket + "\x00" + string(k)
 			if !x.indexed[id] {
 				x.add(bucket, readable(bucket, k), "no record wants it")

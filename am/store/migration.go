@@ -4,33 +4,34 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+
+	"go.etcd.io/bbolt"
 )
 
 // schemaVersion is the bucket tree this program writes.
 const schemaVersion = 2
 
 // migration brings a store from the schema before to one. run says what is to
-// change; all of it happens in one Apply, together with the new number. A bucket
-// that it adds is made with its first key.
+// change, together with the new number. A bucket that it adds is made with its first
+// key.
 type migration struct {
 	to   uint64
 	what string
-	run  func(Reader) ([]Op, error)
+	run  func(reader) ([]op, error)
 }
 
 // migrations are in order, without a gap, up to schemaVersion. One that has been
 // released is never changed: files of its time are in testdata.
 var migrations = []migration{
-	{2, "a bucket for events that are yet to be told, and sums of records", func(Reader) ([]Op, error) { return nil, nil }},
+	{2, "a bucket for events that are yet to be told, and sums of records", func(reader) ([]op, error) { return nil, nil }},
 }
 
-// schemaOf is the schema that a reader has; 0 for an engine that is new.
-func schemaOf(r Reader) (uint64, error) {
-	v := r.Get(metaBucket, []byte(schemaName))
-	switch {
-	case v == nil && r.Get(metaBucket, []byte(revisionName)) == nil:
-		return 0, nil
-	case len(v) != 8:
+// schemaOf is the schema that a reader has.
+func schemaOf(r reader) (uint64, error) {
+	v := r.get(metaBucket, []byte(schemaName))
+	if len(v) != 8 {
 		return 0, errNoSchema
 	}
 	n := binary.BigEndian.Uint64(v)
@@ -51,38 +52,78 @@ func newerError(schema uint64) error {
 }
 
 // schemaOp sets the number of the schema.
-func schemaOp(n uint64) Op {
-	return Op{metaBucket, []byte(schemaName), binary.BigEndian.AppendUint64(nil, n)}
+func schemaOp(n uint64) op {
+	return op{metaBucket, []byte(schemaName), binary.BigEndian.AppendUint64(nil, n)}
 }
 
-// migrate brings an engine to the schema of today, step by step. keep is called
-// once before the first step changes what an earlier program has written.
-func migrate(e Engine, keep func(schema uint64) error) error {
+// revisionOp sets the revision of the last change.
+func revisionOp(r Rev) op {
+	return op{metaBucket, []byte(revisionName), binary.BigEndian.AppendUint64(nil, uint64(r))}
+}
+
+// migrate brings the file to the schema of today, and writes more; all of it in one
+// transaction. keep is called before what an earlier program has written is changed.
+func (d *database) migrate(keep func(schema uint64) error, more []op) error {
 	var from uint64
-	err := e.View(func(r Reader) (err error) { from, err = schemaOf(r); return err })
-	if err != nil {
+	err := d.read(func(r reader) (err error) { from, err = schemaOf(r); return err })
+	if err != nil || from == schemaVersion && len(more) == 0 {
 		return err
 	}
-	if from == 0 {
-		return e.Apply([]Op{schemaOp(schemaVersion)})
-	}
-	if from < schemaVersion && keep != nil {
+	if from < schemaVersion {
 		if err := keep(from); err != nil {
 			return fmt.Errorf("it has the older schema %d, and cannot be kept before it is brought to schema %d: %w; nothing was changed", from, schemaVersion, err)
 		}
 	}
-	for _, m := range migrations {
-		if m.to <= from {
-			continue
+	err = d.update(func(r reader) error {
+		for _, m := range migrations[from-1:] {
+			ops, err := m.run(r)
+			if err == nil {
+				err = r.apply(append(ops, schemaOp(m.to))...)
+			}
+			if err != nil {
+				return fmt.Errorf("%s: %w", m.what, err)
+			}
 		}
-		var ops []Op
-		err := e.View(func(r Reader) (err error) { ops, err = m.run(r); return err })
-		if err == nil {
-			err = e.Apply(append(ops, schemaOp(m.to)))
-		}
-		if err != nil {
-			return fmt.Errorf("it cannot be brought from schema %d to %d (%s): %w; it has schema %d as before", m.to-1, m.to, m.what, err, m.to-1)
-		}
+		return r.apply(more...)
+	})
+	if err != nil && from < schemaVersion {
+		err = fmt.Errorf("it cannot be brought from schema %d to %d: %w; it has schema %d as before", from, schemaVersion, err, from)
 	}
-	return nil
+	return err
+}
+
+// keep copies the file to path.schemaN before it is brought to another schema. A
+// copy that is there stays if it has the same revision; one that tells
+// something else stays, too, and another name is found.
+func (d *database) keep(schema uint64) error {
+	var now Rev
+	err := d.read(func(r reader) error { now = (&View{r: r}).Revision(); return nil })
+	if err != nil {
+		return err
+	}
+	name := fmt.Sprintf("%s.schema%d", d.path, schema)
+	for n := 2; ; n++ {
+		if _, err := os.Lstat(name); errors.Is(err, os.ErrNotExist) {
+			break
+		} else if err != nil {
+			return err
+		}
+		if is, err := fileOf(name); err == nil && is.schema == schema && is.revision == now {
+			return nil
+		}
+		name = fmt.Sprintf("%s.schema%d.%d", d.path, schema, n)
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".new-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	err = d.view(func(tx *bbolt.Tx) error { _, err := tx.WriteTo(f); return err })
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if _, err := fileOf(f.Name()); err != nil {
+		return err
+	}
+	return settle(f.Name(), name)
 }

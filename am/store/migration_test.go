@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"go.etcd.io/bbolt"
 )
 
 var update = flag.Bool("update", false, "write testdata/schemaN.db.gz, of the schema of today only, if it is not there")
@@ -177,24 +179,24 @@ func TestFailedMigrationChangesNothing(t *testing.T) {
 	old(t, 1, path)
 	for writes := 0; ; writes++ {
 		n := 0
-		s, err := Open(path, Options{Now: at, Site: sampleSite, Fault: func() error {
+		s, err := Open(path, Options{Now: at, Site: sampleSite, commit: commitAfter(func() error {
 			if n++; n > writes {
 				return errNo
 			}
 			return nil
-		}})
+		})})
 		if err == nil {
 			sampleRecords().compare(t, s)
 			s.Close()
-			if writes < schemaVersion-1 {
-				t.Errorf("only %d writes", writes)
+			if writes != 1 {
+				t.Errorf("it took %d writes", writes)
 			}
 			break
 		}
 		if !errors.Is(err, errNo) || !strings.Contains(err.Error(), path) {
 			t.Errorf("after %d writes: %v", writes, err)
 		}
-		if is, err := fileOf(path); err != nil || is.schema != uint64(1+writes) {
+		if is, err := fileOf(path); err != nil || is.schema != 1 {
 			t.Errorf("after %d writes it is %+v, %v", writes, is, err)
 		}
 	}
@@ -212,35 +214,50 @@ func TestMigrationsHaveNoGap(t *testing.T) {
 	}
 }
 
-// TestMigrationIsOneWrite: what a migration says happens with its number or not
-// at all, and each sees what the one before has done.
-func TestMigrationIsOneWrite(t *testing.T) {
+// TestMigrationsAreOneWrite: what migrations say happens with their numbers or not at
+// all, each sees what the one before has done, and none happens twice.
+func TestMigrationsAreOneWrite(t *testing.T) {
 	real := migrations
 	t.Cleanup(func() { migrations = real })
-	step := func(r Reader) ([]Op, error) {
-		n := len(r.Get(bySlice, []byte("mark")))
-		return []Op{{bySlice, []byte("mark"), bytes.Repeat([]byte("x"), n+1)}}, nil
+	step := func(r reader) ([]op, error) {
+		n := len(r.get(bySlice, []byte("mark")))
+		return []op{{bySlice, []byte("mark"), bytes.Repeat([]byte("x"), n+1)}}, nil
 	}
-	migrations = nil
-	for n := uint64(2); n <= schemaVersion; n++ {
-		migrations = append(migrations, migration{n, "a mark", step})
-	}
-	e := memory{plain{}}
-	e.apply([]Op{schemaOp(1)})
-	fails := faulty{e, func() error { return errNo }}
-	if err := migrate(fails, nil); !errors.Is(err, errNo) || len(e.plain) != 1 {
-		t.Errorf("%v; there is %v", err, e.plain)
-	}
-	if err := migrate(e, func(uint64) error { return errNo }); !errors.Is(err, errNo) || len(e.plain) != 1 {
-		t.Errorf("what cannot be kept was migrated: %v; there is %v", err, e.plain)
-	}
-	if err := migrate(e, nil); err != nil {
+	path := filepath.Join(t.TempDir(), "store.db")
+	db, err := openDatabase(path)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if n := len(e.Get(bySlice, []byte("mark"))); n != schemaVersion-1 {
-		t.Errorf("%d marks", n)
-	}
-	if err := migrate(e, func(uint64) error { t.Error("kept again"); return nil }); err != nil {
+	defer db.close()
+	if err := db.update(func(r reader) error { return r.apply(schemaOp(1)) }); err != nil {
 		t.Fatal(err)
 	}
+	migrations = []migration{{2, "a mark", step}, {3, "a second", step}}
+	marks := func(want int, schema byte) {
+		t.Helper()
+		err := db.read(func(r reader) error {
+			if n, s := len(r.get(bySlice, []byte("mark"))), r.get(metaBucket, []byte(schemaName)); n != want || s[7] != schema {
+				t.Errorf("%d marks in schema %d, want %d in %d", n, s[7], want, schema)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	nothing := func(uint64) error { return nil }
+	db.commit = commitAfter(func() error { return errNo })
+	if err := db.migrate(nothing, nil); !errors.Is(err, errNo) {
+		t.Errorf("a write that fails: %v", err)
+	}
+	marks(0, 1)
+	db.commit = (*bbolt.Tx).Commit
+	if err := db.migrate(func(uint64) error { return errNo }, nil); !errors.Is(err, errNo) {
+		t.Errorf("what cannot be kept was migrated: %v", err)
+	}
+	marks(0, 1)
+	if err := db.migrate(nothing, nil); err != nil {
+		t.Fatal(err)
+	}
+	marks(2, 3)
 }

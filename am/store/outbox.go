@@ -148,7 +148,7 @@ func (v *View) Message(id string) (Message, error) {
 // until f returns false. All are behind "".
 func (v *View) MessagesAfter(after string, f func(id string, m Message) bool) error {
 	var failed error
-	v.r.Scan(string(Events), nil, append([]byte(after), 0), func(id, b []byte) bool {
+	v.r.scan(string(Events), nil, append([]byte(after), 0), func(id, b []byte) bool {
 		var m Message
 		if _, err := decode(b, &m); err != nil {
 			failed = unreadableRecord(MessageKey(string(id)), err)
@@ -166,7 +166,7 @@ func (v *View) MessagesAfter(after string, f func(id string, m Message) bool) er
 func (v *View) Ending(place string, until time.Time, limit int) (ending []am.Sliver, next string, err error) {
 	end := expiryKey(until.Add(1), "")
 	next = max(place, string(end))
-	v.r.Scan(byExpiry, nil, append([]byte(place), 0), func(k, _ []byte) bool {
+	v.r.scan(byExpiry, nil, append([]byte(place), 0), func(k, _ []byte) bool {
 		if bytes.Compare(k, end) >= 0 {
 			return false
 		}

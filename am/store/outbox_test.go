@@ -62,12 +62,12 @@ func waiting(t testing.TB, s *Store) (ids, texts []string) {
 
 func TestMessagesShareTheFateOfTheirChange(t *testing.T) {
 	var failing atomic.Bool
-	s := open(t, Options{Outbox: tellAll, Fault: func() error {
+	s := open(t, Options{Outbox: tellAll, commit: commitAfter(func() error {
 		if failing.Load() {
 			return errNo
 		}
 		return nil
-	}})
+	})})
 	refuse := func(*View) (ChangeSet, error) {
 		var cs ChangeSet
 		cs.PutSliver(sized("no", 1))

@@ -9,19 +9,19 @@ import (
 	"io"
 )
 
-// pages looks at a bbolt file page by page, before bbolt maps it: bbolt trusts
-// what it reads, and a single wrong number would have it read anywhere, or turn in
-// circles until the process ends. Numbers are in the order of this machine.
+// pages walks a bbolt file page by page before bbolt uses it. bbolt trusts what it
+// reads: a damaged number makes it read beyond the mapped file, or follow a cycle of
+// pages until the process ends. Its own Tx.Check does both, in a goroutine that
+// nobody can recover. Numbers are in the byte order of this machine.
 //
-//	page     id 8, flags 2, count 2, further pages 4; then count elements
-//	leaf     flags 4, place of the key 4, its size 4, size of the value 4
-//	branch   place of the key 4, its size 4, page 8
-//	free     the numbers of pages, 8 each
-//	meta     magic 4, version 4, page size 4, flags 4, root 8 and 8, free list 8,
-//	         pages in all 8, transaction 8, sum of these 8
+//	page    id 8, flags 2, count 2, further pages 4; then count elements
+//	leaf    flags 4, position of the key 4, its size 4, size of the value 4
+//	branch  position of the key 4, its size 4, page 8
+//	free    ids of pages, 8 each
+//	meta    magic 4, version 4, page size 4, flags 4, root 8 and 8, freelist 8,
+//	        number of pages 8, transaction 8, checksum of these 8
 type pages struct {
 	r    io.ReaderAt
-	size int64 // of the file
 	page int64 // bytes of a page
 	meta meta
 	use  []use // of each page
@@ -36,49 +36,63 @@ const (
 )
 
 const (
-	branchPage = 0x01
-	leafPage   = 0x02
-	metaPage   = 0x04
-	freePage   = 0x10
-
+	branchPage    = 0x01
+	leafPage      = 0x02
+	freePage      = 0x10
 	bucketElement = 0x01
-
-	pageHeader   = 16
-	element      = 16
-	bucketHeader = 16
-	metaSize     = 64
-
-	boltMagic   = 0xED0CDAED
-	boltVersion = 2
-	noFreelist  = ^uint64(0)
-
-	maxDepth = 64 // far beyond what a file can need
+	headerSize    = 16 // of pages, elements and buckets alike
+	metaSize      = 64
+	noFreelist    = ^uint64(0)
 )
 
-type meta struct {
-	root, freelist, pages, tx uint64
-}
+type meta struct{ root, freelist, pages, tx uint64 }
 
 var native = binary.NativeEndian
 
-// check refuses a file that bbolt must not be given. stale says that of the two
-// pages that tell where the rest is, the one is damaged, and so a change may be
-// missing.
-func (p *pages) check() (stale bool, err error) {
-	if stale, err = p.readMeta(); err != nil {
+// newestMeta reads the meta pages, which are the first two, and returns the later one,
+// as bbolt does. stale reports that one of them is damaged, so that the last
+// transaction may be missing.
+func newestMeta(first []byte) (m meta, stale bool, err error) {
+	found := 0
+	for n := range 2 {
+		b := first[n*len(first)/2+headerSize:][:metaSize]
+		sum := fnv.New64a()
+		sum.Write(b[:metaSize-8])
+		if native.Uint32(b) != 0xED0CDAED || native.Uint32(b[4:]) != 2 || native.Uint64(b[metaSize-8:]) != sum.Sum64() {
+			continue
+		}
+		if tx := native.Uint64(b[48:]); found == 0 || tx > m.tx {
+			m = meta{native.Uint64(b[16:]), native.Uint64(b[32:]), native.Uint64(b[40:]), tx}
+		}
+		found++
+	}
+	if found == 0 {
+		return m, true, errors.New("neither of its first pages is one of bbolt")
+	}
+	return m, found == 1, nil
+}
+
+// check refuses a file of size bytes that bbolt must not be given. What is wrong ends
+// the walk with a panic, as an index out of range does.
+func (p *pages) check(size int64) (stale bool, err error) {
+	defer func() {
+		if wrong := recover(); wrong != nil {
+			err = fmt.Errorf("%v", wrong)
+		}
+	}()
+	if p.meta, stale, err = newestMeta(p.bytes(0, 2)); err != nil {
 		return false, err
 	}
-	if n := uint64(p.size / p.page); p.meta.pages > n {
+	if n := uint64(size / p.page); p.meta.pages > n {
 		return false, fmt.Errorf("%d of %d pages are there", n, p.meta.pages)
 	}
 	p.use = make([]use, p.meta.pages)
-	p.use[0], p.use[1] = used, used
+	p.take(0, 2, used)
 	if p.meta.freelist != noFreelist {
-		if err := p.freelist(p.meta.freelist); err != nil {
-			return false, err
-		}
+		p.freelist(p.meta.freelist)
 	}
-	return stale, p.tree(p.meta.root, nil, nil, 0)
+	p.tree(p.meta.root, nil, nil)
+	return stale, nil
 }
 
 // lost is how many pages are neither used nor free.
@@ -91,208 +105,106 @@ func (p *pages) lost() (n int) {
 	return n
 }
 
-// readMeta takes the later of the two pages, as bbolt does.
-func (p *pages) readMeta() (stale bool, err error) {
-	found := 0
-	for n := range int64(2) {
-		b := make([]byte, pageHeader+metaSize)
-		if _, err := p.r.ReadAt(b, n*p.page); err != nil {
-			return false, err
+// take marks n pages. Each can be taken once, so the walk ends.
+func (p *pages) take(id, n uint64, as use) {
+	for ; n > 0; id, n = id+1, n-1 {
+		if p.use[id] != unused {
+			panic(fmt.Sprintf("page %d is used twice", id))
 		}
-		sum := fnv.New64a()
-		b = b[pageHeader:]
-		sum.Write(b[:metaSize-8])
-		if native.Uint32(b) != boltMagic || native.Uint32(b[4:]) != boltVersion || native.Uint64(b[metaSize-8:]) != sum.Sum64() {
-			continue
-		}
-		if m := (meta{native.Uint64(b[16:]), native.Uint64(b[32:]), native.Uint64(b[40:]), native.Uint64(b[48:])}); found == 0 || m.tx > p.meta.tx {
-			p.meta = m
-		}
-		found++
+		p.use[id] = as
 	}
-	if found == 0 {
-		return false, errors.New("neither of its first pages is one of bbolt")
-	}
-	if p.meta.pages < 4 || p.meta.pages > 1<<40 {
-		return false, fmt.Errorf("it says to have %d pages", p.meta.pages)
-	}
-	return found == 1, nil
 }
 
-// read reads a page with all that belongs to it, and marks it as used.
-func (p *pages) read(id uint64, want uint16) (b []byte, err error) {
-	if id < 2 || id >= p.meta.pages {
-		return nil, fmt.Errorf("page %d is named, and there are %d", id, p.meta.pages)
+// bytes reads n pages.
+func (p *pages) bytes(id, n uint64) []byte {
+	b := make([]byte, int64(n)*p.page)
+	if _, err := p.r.ReadAt(b, int64(id)*p.page); err != nil {
+		panic(err)
 	}
-	head := make([]byte, pageHeader)
-	if _, err := p.r.ReadAt(head, int64(id)*p.page); err != nil {
-		return nil, err
-	}
+	return b
+}
+
+// read takes a page with its further pages, and returns their bytes.
+func (p *pages) read(id uint64) (b []byte, kind uint16, count int) {
+	p.take(id, 1, used)
+	head := p.bytes(id, 1)
 	if got := native.Uint64(head); got != id {
-		return nil, fmt.Errorf("page %d says to be page %d", id, got)
-	}
-	if flags := native.Uint16(head[8:]); flags&^want != 0 || flags == 0 || flags&(flags-1) != 0 {
-		return nil, fmt.Errorf("page %d is of the kind %#x", id, flags)
+		panic(fmt.Sprintf("page %d says to be page %d", id, got))
 	}
 	further := uint64(native.Uint32(head[12:]))
-	if further >= p.meta.pages-id {
-		return nil, fmt.Errorf("page %d is to have %d further ones, and there are %d in all", id, further, p.meta.pages)
-	}
-	for i := id; i <= id+further; i++ {
-		switch p.use[i] {
-		case used:
-			return nil, fmt.Errorf("page %d is used twice", i)
-		case free:
-			return nil, fmt.Errorf("page %d is used, and said to be free", i)
-		}
-		p.use[i] = used
-	}
-	b = make([]byte, int64(further+1)*p.page)
-	if _, err := p.r.ReadAt(b, int64(id)*p.page); err != nil {
-		return nil, err
-	}
-	return b, nil
+	p.take(id+1, further, used)
+	return p.bytes(id, 1+further), native.Uint16(head[8:]), int(native.Uint16(head[10:]))
 }
 
-func (p *pages) freelist(id uint64) error {
-	b, err := p.read(id, freePage)
-	if err != nil {
-		return err
+func (p *pages) freelist(id uint64) {
+	b, kind, count := p.read(id)
+	if kind != freePage {
+		panic(fmt.Sprintf("page %d is of the kind %#x", id, kind))
 	}
-	n, ids := uint64(native.Uint16(b[10:])), b[pageHeader:]
-	if n == 0xFFFF { // too many to be told there
+	n, ids := uint64(count), b[headerSize:]
+	if n == 0xFFFF { // the first number is the count
 		n, ids = native.Uint64(ids), ids[8:]
 	}
-	if n > uint64(len(ids)/8) {
-		return fmt.Errorf("page %d has no room for %d free pages", id, n)
-	}
 	for i := range n {
-		x := native.Uint64(ids[8*i:])
-		if x < 2 || x >= p.meta.pages || p.use[x] != unused {
-			return fmt.Errorf("page %d cannot be free", x)
-		}
-		p.use[x] = free
+		p.take(native.Uint64(ids[8*i:]), 1, free)
 	}
-	return nil
 }
 
-// tree looks at a page and what is below it, whose keys are not before low, and
-// before high if that is not nil.
-func (p *pages) tree(id uint64, low, high []byte, depth int) error {
-	if depth > maxDepth {
-		return fmt.Errorf("page %d is %d pages below the first", id, depth)
+// tree walks a page and those below it. Their keys are not before low, and before high
+// if that is not nil.
+func (p *pages) tree(id uint64, low, high []byte) {
+	b, kind, count := p.read(id)
+	if kind == leafPage {
+		p.leaf(id, b, count, low, high)
+		return
 	}
-	b, err := p.read(id, branchPage|leafPage)
-	if err != nil {
-		return err
+	if kind != branchPage || count == 0 {
+		panic(fmt.Sprintf("page %d is of the kind %#x with %d elements", id, kind, count))
 	}
-	if native.Uint16(b[8:]) == leafPage {
-		return p.leaf(id, b, low, high, depth)
-	}
-	n := int(native.Uint16(b[10:]))
-	if n == 0 {
-		return fmt.Errorf("page %d leads nowhere", id)
-	}
-	// What all keys are is known before anything below is read.
-	keys := make([][]byte, n)
+	keys := make([][]byte, count, count+1)
 	for i := range keys {
-		at, ok := elementAt(b, i)
-		if !ok {
-			return beyond(id)
-		}
-		e := b[at:]
-		if keys[i], ok = cut(e, native.Uint32(e), native.Uint32(e[4:])); !ok {
-			return beyond(id)
-		}
+		e := b[headerSize*(1+i):]
+		keys[i] = e[native.Uint32(e):][:native.Uint32(e[4:])]
 	}
-	if err := ordered(id, keys, low, high); err != nil {
-		return err
+	ordered(id, keys, low, high)
+	keys = append(keys, high)
+	for i := range count {
+		p.tree(native.Uint64(b[headerSize*(1+i)+8:]), keys[i], keys[i+1])
 	}
-	for i := range keys {
-		at, _ := elementAt(b, i)
-		end := high
-		if i+1 < n {
-			end = keys[i+1]
-		}
-		if err := p.tree(native.Uint64(b[at+8:]), keys[i], end, depth+1); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
-// leaf looks at a page of keys and values, and at the buckets among these.
-func (p *pages) leaf(id uint64, b, low, high []byte, depth int) error {
-	n := int(native.Uint16(b[10:]))
-	keys := make([][]byte, n)
+// leaf walks the keys and values of a page, and the buckets among these.
+func (p *pages) leaf(id uint64, b []byte, count int, low, high []byte) {
+	keys := make([][]byte, count)
 	for i := range keys {
-		at, ok := elementAt(b, i)
-		if !ok {
-			return beyond(id)
-		}
-		e := b[at:]
-		pos, keySize, valueSize := native.Uint32(e[4:]), native.Uint32(e[8:]), native.Uint32(e[12:])
-		value, ok := cut(e, pos, keySize)
-		if ok {
-			keys[i] = value
-			value, ok = cut(e, pos+keySize, valueSize)
-		}
-		if !ok || pos+keySize < pos {
-			return beyond(id)
-		}
+		e := b[headerSize*(1+i):]
+		rest := e[native.Uint32(e[4:]):]
+		size := native.Uint32(e[8:])
+		keys[i] = rest[:size]
+		value := rest[size:][:native.Uint32(e[12:])]
 		switch flags := native.Uint32(e); flags {
 		case 0:
 		case bucketElement:
-			if err := p.bucket(id, value, depth+1); err != nil {
-				return err
+			if root := native.Uint64(value); root != 0 {
+				p.tree(root, nil, nil)
+				continue
 			}
+			inline := value[headerSize:]
+			if native.Uint16(inline[8:]) != leafPage {
+				panic(fmt.Sprintf("page %d has a damaged bucket", id))
+			}
+			p.leaf(id, inline, int(native.Uint16(inline[10:])), nil, nil)
 		default:
-			return fmt.Errorf("page %d has an element of the kind %#x", id, flags)
+			panic(fmt.Sprintf("page %d has an element of the kind %#x", id, flags))
 		}
 	}
-	return ordered(id, keys, low, high)
+	ordered(id, keys, low, high)
 }
 
-// bucket looks at a bucket, which has a tree of its own, or is small and all
-// there.
-func (p *pages) bucket(id uint64, value []byte, depth int) error {
-	if len(value) < bucketHeader {
-		return beyond(id)
-	}
-	if depth > maxDepth {
-		return fmt.Errorf("page %d has buckets within buckets", id)
-	}
-	if below := native.Uint64(value); below != 0 {
-		return p.tree(below, nil, nil, depth)
-	}
-	b := value[bucketHeader:]
-	if len(b) < pageHeader || native.Uint16(b[8:]) != leafPage {
-		return fmt.Errorf("a small bucket in page %d is none", id)
-	}
-	return p.leaf(id, b, nil, nil, depth)
-}
-
-func elementAt(b []byte, i int) (int, bool) {
-	at := pageHeader + i*element
-	return at, at+element <= len(b)
-}
-
-// cut is what is told by its place from the element's beginning.
-func cut(e []byte, pos, size uint32) ([]byte, bool) {
-	end := uint64(pos) + uint64(size)
-	if end > uint64(len(e)) {
-		return nil, false
-	}
-	return e[pos:end], true
-}
-
-func beyond(id uint64) error { return fmt.Errorf("page %d tells of what is beyond its end", id) }
-
-func ordered(id uint64, keys [][]byte, low, high []byte) error {
+func ordered(id uint64, keys [][]byte, low, high []byte) {
 	for i, k := range keys {
 		if i > 0 && bytes.Compare(keys[i-1], k) >= 0 || i == 0 && bytes.Compare(k, low) < 0 || high != nil && bytes.Compare(k, high) >= 0 {
-			return fmt.Errorf("key %d of page %d is out of order", i, id)
+			panic(fmt.Sprintf("key %d of page %d is out of order", i, id))
 		}
 	}
-	return nil
 }

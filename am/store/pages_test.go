@@ -18,8 +18,8 @@ func FuzzPages(f *testing.F) {
 	f.Fuzz(func(t *testing.T, place uint32, with []byte) {
 		b := bytes.Clone(whole)
 		copy(b[int(place)%len(b):], with)
-		p := &pages{r: bytes.NewReader(b), size: int64(len(b)), page: 4096}
-		if _, err := p.check(); err != nil && len(with) == 0 {
+		p := &pages{r: bytes.NewReader(b), page: 4096}
+		if _, err := p.check(int64(len(b))); err != nil && len(with) == 0 {
 			t.Errorf("what is whole is refused: %v", err)
 		}
 	})

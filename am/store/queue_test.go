@@ -51,7 +51,7 @@ func TestLongGroupIsDivided(t *testing.T) {
 		writes int32
 	}{{"quick decisions", time.Hour, 1}, {"slow decisions", time.Nanosecond, 4}} {
 		var writes atomic.Int32
-		s := open(t, Options{GroupTime: c.time, Fault: func() error { writes.Add(1); return nil }})
+		s := open(t, Options{GroupTime: c.time, commit: commitAfter(func() error { writes.Add(1); return nil })})
 		answers := together(t, s, context.Background(), put(sliver("a", "s", 1)), put(sliver("b", "s", 1)), put(sliver("c", "s", 1)), put(sliver("d", "s", 1)))
 		for i, err := range answers {
 			if err != nil {
@@ -71,7 +71,7 @@ func TestLongGroupIsDivided(t *testing.T) {
 // long does not share a write with others, so that they do not wait for it.
 func TestSlowCallersAnswerForThemselves(t *testing.T) {
 	var writes atomic.Int32
-	s := open(t, Options{GroupTime: 20 * time.Millisecond, Fault: func() error { writes.Add(1); return nil }})
+	s := open(t, Options{GroupTime: 20 * time.Millisecond, commit: commitAfter(func() error { writes.Add(1); return nil })})
 	busy, release := make(chan struct{}), make(chan struct{})
 	var all sync.WaitGroup
 	commit := func(caller string, d Decision) {

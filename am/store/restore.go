@@ -1,7 +1,6 @@
 package store
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -77,11 +76,18 @@ func copyBeside(path string, in io.Reader) (name string, err error) {
 }
 
 func (r *Restoration) open() error {
-	e, err := openBolt(r.staged)
+	db, err := openDatabase(r.staged)
 	if err != nil {
 		return err
 	}
-	r.store, err = start(e, Options{Site: r.site}, nil)
+	claimed, err := db.claim(Options{Site: r.site, Move: true})
+	if err == nil {
+		err = db.migrate(func(uint64) error { return nil }, claimed) // the backup stays as it is
+	}
+	if err != nil {
+		return errors.Join(err, db.close())
+	}
+	r.store, err = start(db, Options{})
 	return err
 }
 
@@ -164,37 +170,36 @@ func (r *Restoration) seal(after Rev, entry am.JournalEntry) error {
 		return err
 	}
 	after = max(after, r.Report.Revision)
-	e, err := openBolt(r.staged)
+	db, err := openDatabase(r.staged)
 	if err != nil {
 		return err
 	}
-	info, err := e.file.Stat()
+	info, err := db.file.Stat()
 	if err != nil {
-		return errors.Join(err, e.Close())
+		return errors.Join(err, db.close())
 	}
 	entry.ID = journalID(after+1, 0)
 	text, err := encode(after+1, entry)
-	ops := []Op{
-		{string(Journal), []byte(entry.ID), text},
-		{metaBucket, []byte(revisionName), binary.BigEndian.AppendUint64(nil, uint64(after+1))},
-		identityOf(info).op(),
-	}
-	err = errors.Join(err, e.View(func(r Reader) (err error) {
-		v := &View{r: r}
-		bad := v.Slivers(func(s am.Sliver) bool {
-			if s.Status.Allocation != am.Allocated {
-				return true
-			}
-			key := SliverKey(s.URN)
-			s.Restored = true
-			text, err = encode(v.Rev(key), s) // nothing that anybody did to it
-			ops = append(ops, Op{string(key.Kind), []byte(key.ID), text})
-			return err == nil
-		})
-		return errors.Join(bad, err)
-	}))
 	if err == nil {
-		err = e.Apply(ops)
+		err = db.update(func(tx reader) error {
+			ops := []op{{string(Journal), []byte(entry.ID), text}, revisionOp(after + 1), identityOf(info).op()}
+			v := &View{r: tx}
+			var failed error
+			bad := v.Slivers(func(s am.Sliver) bool {
+				if s.Status.Allocation != am.Allocated {
+					return true
+				}
+				key := SliverKey(s.URN)
+				s.Restored = true
+				text, err := encode(v.Rev(key), s) // nothing that anybody did to it
+				ops, failed = append(ops, op{string(key.Kind), []byte(key.ID), text}), err
+				return err == nil
+			})
+			if err := errors.Join(bad, failed); err != nil {
+				return err
+			}
+			return tx.apply(ops...)
+		})
 	}
-	return errors.Join(err, e.Close())
+	return errors.Join(err, db.close())
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/bbolt"
+
 	"patchbay/am"
 	"patchbay/am/urn"
 )
@@ -54,6 +56,23 @@ func open(t testing.TB, o Options) *Store {
 	}
 	t.Cleanup(func() { s.Close() })
 	return s
+}
+
+// isClosed tells whether Close was called.
+func (s *Store) isClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
+
+// commitAfter has f asked before each commit of a transaction; its error is the commit's.
+func commitAfter(f func() error) func(*bbolt.Tx) error {
+	return func(tx *bbolt.Tx) error {
+		if err := f(); err != nil {
+			return errors.Join(err, tx.Rollback())
+		}
+		return tx.Commit()
+	}
 }
 
 // put is a decision that puts slivers.
@@ -167,7 +186,7 @@ func consistent(t testing.TB, s *Store) {
 
 // inconsistency compares the indexes of a store with its records.
 func inconsistency(s *Store) error {
-	return s.engine.View(func(r Reader) error {
+	return s.db.read(func(r reader) error {
 		want := map[string]bool{}
 		v := &View{r: r}
 		err := v.Slivers(func(x am.Sliver) bool {
@@ -182,7 +201,7 @@ func inconsistency(s *Store) error {
 			return err
 		}
 		for _, bucket := range []string{bySlice, byExpiry} {
-			r.Scan(bucket, nil, nil, func(k, _ []byte) bool {
+			r.scan(bucket, nil, nil, func(k, _ []byte) bool {
 				if !want[bucket+string(k)] {
 					err = errors.Join(err, fmt.Errorf("%s has %q without a record", bucket, k))
 				}

@@ -1,14 +1,15 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"go.etcd.io/bbolt"
 
 	"patchbay/am"
 	"patchbay/am/fileowner"
@@ -56,8 +57,6 @@ type Options struct {
 	// Outbox says what is to be told outside of a change; nil for nothing. It is
 	// called by the committer, so it is quick, waits for nothing and has no effects.
 	Outbox func(Change) []Message
-	// Fault is asked before each write, for tests: its error is the write's.
-	Fault func() error
 	// Ahead is how many bytes of the disk the file keeps for itself beside its size.
 	// When others have filled the disk, changes go on for so long, such as those by
 	// which slivers are deleted. There is none where the file system has no such
@@ -66,21 +65,24 @@ type Options struct {
 	// Broken is told once when the store promises nothing more, with the reason that
 	// Err gives; nil for nobody. It is quick, and does not use the store.
 	Broken func(error)
+
+	// commit replaces the commit of bbolt in tests.
+	commit func(*bbolt.Tx) error
 }
 
 // Store keeps the records. All methods may be called at the same time.
 type Store struct {
-	engine Engine
-	file   *boltEngine // the engine's, if it is one
-	opt    Options
+	db  *database
+	opt Options
 	// trouble is why nothing more is promised, if it is so.
 	trouble *trouble
 	queue   *queue
 	longest atomic.Int64  // see LongestDecision
 	done    chan struct{} // closed when the committer has ended
 
-	mu     sync.RWMutex // guards closed, and the engine against reads after Close
-	closed bool
+	mu      sync.Mutex // guards closed, and that no read begins after it is set
+	closed  bool
+	readers sync.WaitGroup
 }
 
 // pending is a commit waiting for its answer. Either decide or attach is set.
@@ -101,89 +103,40 @@ func Open(path string, o Options) (s *Store, err error) {
 	return s, err
 }
 
-func openStore(path string, o Options) (*Store, error) {
-	e, err := openBolt(path)
+func openStore(path string, o Options) (_ *Store, err error) {
+	db, err := openDatabase(path)
 	if err != nil {
 		return nil, err
 	}
-	e.ahead = o.Ahead
-	e.takeAhead()
-	s, err := start(e, o, e)
-	if err != nil {
-		return nil, cannotOpen(path, err)
+	if db.ahead = o.Ahead; o.commit != nil {
+		db.commit = o.commit
 	}
-	s.file = e
-	return s, nil
+	db.takeAhead()
+	// Whose it is comes first: nobody else's store is brought to another schema.
+	claimed, err := db.claim(o)
+	if err == nil {
+		err = db.migrate(db.keep, claimed)
+	}
+	if err != nil {
+		return nil, cannotOpen(path, errors.Join(err, db.close()))
+	}
+	return start(db, o)
 }
 
-// New is a store over an engine, which it closes, also if it returns an error.
-func New(e Engine, o Options) (*Store, error) {
-	s, err := start(e, o, nil)
-	if err != nil {
-		return nil, fmt.Errorf("cannot open the store: %w", err)
-	}
-	return s, nil
-}
-
-// start starts the store of an engine; file is the engine of the file path, nil if there
-// is none that others know.
-func start(e Engine, o Options, file *boltEngine) (_ *Store, err error) {
+// start starts the store of an open database, which it closes if it returns an error.
+func start(db *database, o Options) (*Store, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.MaxGroup == 0 {
-		o.MaxGroup = 256
+	o.MaxGroup = cmp.Or(o.MaxGroup, 256)
+	o.GroupTime = cmp.Or(o.GroupTime, 20*time.Millisecond)
+	s := &Store{db: db, opt: o, trouble: &trouble{told: o.Broken}, queue: newQueue(), done: make(chan struct{})}
+	c := &committer{db: db, now: o.Now, outbox: o.Outbox, groupTime: o.GroupTime, slow: map[string]bool{}, readOnly: o.ReadOnly, trouble: s.trouble, longest: &s.longest}
+	if err := db.read(func(r reader) error { c.revision = (&View{r: r}).Revision(); return nil }); err != nil {
+		return nil, errors.Join(err, db.close())
 	}
-	if o.GroupTime == 0 {
-		o.GroupTime = 20 * time.Millisecond
-	}
-	if o.Fault != nil {
-		e = faulty{e, o.Fault}
-	}
-	defer func() {
-		if err != nil {
-			e.Close()
-		}
-	}()
-	c := &committer{engine: e, now: o.Now, outbox: o.Outbox, groupTime: o.GroupTime, slow: map[string]bool{}, readOnly: o.ReadOnly, trouble: &trouble{told: o.Broken}}
-	// Whose it is comes first: nobody else's store is brought to another schema.
-	claimed, err := claim(e, o, file)
-	if err != nil {
-		return nil, err
-	}
-	var keep func(schema uint64) error
-	if file != nil {
-		keep = file.keep
-	}
-	if err := migrate(e, keep); err != nil {
-		return nil, err
-	}
-	if len(claimed) > 0 {
-		if err := e.Apply(claimed); err != nil {
-			return nil, err
-		}
-	}
-	if err := e.View(c.load); err != nil {
-		return nil, err
-	}
-	s := &Store{engine: e, opt: o, trouble: c.trouble, queue: newQueue(), done: make(chan struct{})}
-	c.longest = &s.longest
 	go s.run(c)
 	return s, nil
-}
-
-// ownerOf is the site whose promises an engine keeps, "" for none yet. It is an
-// error if that is another than site; "" asks for any.
-func ownerOf(e Engine, site string) (owner string, err error) {
-	err = e.View(func(r Reader) error { owner = string(r.Get(metaBucket, []byte(siteName))); return nil })
-	if err == nil && owner != "" && site != "" && owner != site {
-		err = notOurs(owner, site)
-	}
-	return owner, err
-}
-
-func notOurs(owner, site string) error {
-	return fmt.Errorf("it keeps the promises of site %s, not of %s; set authority back to %s, or name another file for the new site", owner, site, owner)
 }
 
 // run is the committer's goroutine: it takes what is waiting as one group.
@@ -191,32 +144,14 @@ func (s *Store) run(c *committer) {
 	defer close(s.done)
 	var group []*pending
 	for p := s.queue.wait(); p != nil; p = s.queue.wait() {
-		company := len(group) // of the last group
-		group = s.gather(append(group[:0], p), company)
+		group = group[:0]
+		for ; p != nil; p = s.queue.pop() {
+			if group = append(group, p); len(group) == s.opt.MaxGroup {
+				break
+			}
+		}
 		s.queue.putBack(c.commit(group))
 	}
-}
-
-// regroup is how long those who were answered together get to come back
-// together: less than a write takes.
-const regroup = 100 * time.Microsecond
-
-// gather adds what is waiting to group. Without regrouping, the first of those
-// just answered would write alone while all others wait. A lone caller had no
-// company and is not delayed.
-func (s *Store) gather(group []*pending, company int) []*pending {
-	began := time.Now()
-	for len(group) < s.opt.MaxGroup {
-		if p := s.queue.pop(); p != nil {
-			group = append(group, p)
-			continue
-		}
-		if len(group) >= company || time.Since(began) > regroup {
-			break
-		}
-		runtime.Gosched()
-	}
-	return group
 }
 
 // Commit runs the decision and returns when its changes are durable and
@@ -247,14 +182,24 @@ func (s *Store) submit(p *pending) error {
 	return <-p.answer
 }
 
-// Read calls f with a view of what is published.
+// Read calls f with a view of what is published. f may call Read.
 func (s *Store) Read(f func(*View) error) error {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
+	return s.reading(func() error {
+		return s.db.read(func(r reader) error { return f(&View{r: r, now: s.opt.Now()}) })
+	})
+}
+
+// reading calls f, which reads, unless the store is closed. Close waits for it.
+func (s *Store) reading(f func() error) error {
+	s.mu.Lock()
 	if s.closed {
+		s.mu.Unlock()
 		return ErrClosed
 	}
-	return s.trouble.meet(s.engine.View(func(r Reader) error { return f(&View{r: r, now: s.opt.Now()}) }))
+	s.readers.Add(1)
+	s.mu.Unlock()
+	defer s.readers.Done()
+	return s.trouble.meet(f())
 }
 
 // Now is the time by the store's clock, which views have, too.
@@ -268,7 +213,7 @@ func (s *Store) Slivers() (all []am.Sliver, err error) {
 	return all, err
 }
 
-// Close answers what is waiting, then closes the file.
+// Close answers what is waiting, waits for those who read, and closes the file.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	if s.closed {
@@ -279,5 +224,6 @@ func (s *Store) Close() error {
 	s.queue.close()
 	s.mu.Unlock()
 	<-s.done
-	return s.engine.Close()
+	s.readers.Wait()
+	return s.db.close()
 }

@@ -15,7 +15,7 @@ var ErrNotFound = errors.New("no such record")
 // View reads one consistent state of the store. It is valid only within the
 // function it was given to; what it returns may be kept.
 type View struct {
-	r   Reader
+	r   reader
 	now time.Time
 	// read are the slices and slivers that a decision has read, as they were: to decode
 	// them once more for the indexes and the outbox would cost as much as all else. It
@@ -28,7 +28,7 @@ func (v *View) Now() time.Time { return v.now }
 
 func get[T any](v *View, k Key) (T, Rev, error) {
 	var t T
-	b := v.r.Get(string(k.Kind), []byte(k.ID))
+	b := v.r.get(string(k.Kind), []byte(k.ID))
 	if b == nil {
 		return t, 0, ErrNotFound
 	}
@@ -75,7 +75,7 @@ func (v *View) Task(sliver urn.URN) (am.Task, Rev, error) { return get[am.Task](
 
 // Rev is the revision of a record, 0 if there is none.
 func (v *View) Rev(k Key) Rev {
-	return revisionOf(v.r.Get(string(k.Kind), []byte(k.ID)))
+	return revisionOf(v.r.get(string(k.Kind), []byte(k.ID)))
 }
 
 // SliversOf reads all slivers of a slice, released and expired ones that still
@@ -84,7 +84,7 @@ func (v *View) Rev(k Key) Rev {
 func (v *View) SliversOf(slice urn.URN) ([]am.Sliver, error) {
 	prefix := sliceIndexKey(slice.Key(), "")
 	var ids []string
-	v.r.Scan(bySlice, prefix, nil, func(k, _ []byte) bool {
+	v.r.scan(bySlice, prefix, nil, func(k, _ []byte) bool {
 		ids = append(ids, string(k[len(prefix):]))
 		return true
 	})
@@ -103,12 +103,12 @@ func (v *View) SliversOf(slice urn.URN) ([]am.Sliver, error) {
 // slice, and of named ones. It decodes none of them.
 func (v *View) SliverBytes(slice urn.URN, named []urn.URN) (n int) {
 	prefix := sliceIndexKey(slice.Key(), "")
-	v.r.Scan(bySlice, prefix, nil, func(k, _ []byte) bool {
-		n += len(v.r.Get(string(Slivers), k[len(prefix):]))
+	v.r.scan(bySlice, prefix, nil, func(k, _ []byte) bool {
+		n += len(v.r.get(string(Slivers), k[len(prefix):]))
 		return true
 	})
 	for _, u := range named {
-		n += len(v.r.Get(string(Slivers), []byte(u.Key())))
+		n += len(v.r.get(string(Slivers), []byte(u.Key())))
 	}
 	return n
 }
@@ -121,7 +121,7 @@ func (v *View) EachOf(slice urn.URN, skip func(Key) bool, f func(am.Sliver) bool
 	var from []byte
 	for most := 16; ; most *= 4 {
 		var ids []string
-		v.r.Scan(bySlice, prefix, from, func(k, _ []byte) bool {
+		v.r.scan(bySlice, prefix, from, func(k, _ []byte) bool {
 			ids = append(ids, string(k[len(prefix):]))
 			return len(ids) < most
 		})
@@ -143,7 +143,7 @@ func (v *View) EachOf(slice urn.URN, skip func(Key) bool, f func(am.Sliver) bool
 
 func each[T any](v *View, k Kind, from []byte, f func(T) bool) error {
 	var failed error
-	v.r.Scan(string(k), nil, from, func(id, b []byte) bool {
+	v.r.scan(string(k), nil, from, func(id, b []byte) bool {
 		var t T
 		if _, err := decode(b, &t); err != nil {
 			failed = unreadableRecord(Key{k, string(id)}, err)
@@ -173,7 +173,7 @@ func (v *View) JournalAfter(rev Rev, f func(am.JournalEntry) bool) error {
 
 // Revision is the revision of the last change.
 func (v *View) Revision() Rev {
-	b := v.r.Get(metaBucket, []byte(revisionName))
+	b := v.r.get(metaBucket, []byte(revisionName))
 	if len(b) != 8 {
 		return 0
 	}
@@ -184,7 +184,7 @@ func (v *View) Revision() Rev {
 // earliest first, and when the next lease after those ends (zero if none).
 func (v *View) Due(limit int) (due []am.Sliver, next time.Time, err error) {
 	var ids []string
-	v.r.Scan(byExpiry, nil, nil, func(k, _ []byte) bool {
+	v.r.scan(byExpiry, nil, nil, func(k, _ []byte) bool {
 		at, id, broken := readExpiryKey(k)
 		if err = broken; err != nil {
 			return false

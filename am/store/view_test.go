@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -267,12 +269,14 @@ func TestOneChangeSetMayNameARecordTwice(t *testing.T) {
 func TestIndexesFollowRecords(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		failing := false
-		s, err := New(memory{plain{}}, Options{Now: at, Fault: func() error {
+		dir := scratch(t)
+		defer os.RemoveAll(dir)
+		s, err := Open(filepath.Join(dir, "store.db"), Options{Now: at, commit: commitAfter(func() error {
 			if failing {
 				return errNo
 			}
 			return nil
-		}})
+		})})
 		if err != nil {
 			rt.Fatal(err)
 		}

@@ -1,13 +1,17 @@
 package work
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
-	"sync/atomic"
 	"testing"
 	"time"
 
+	"go.etcd.io/bbolt"
+
 	"patchbay/am"
 	"patchbay/am/store"
+	"patchbay/am/urn"
 	"patchbay/inventory/provider"
 )
 
@@ -132,62 +136,48 @@ func TestLeftOutByAProviderThatCannotRemove(t *testing.T) {
 	}
 }
 
-// damaged is an engine in which slivers cannot be read while broken is set.
-type damaged struct {
-	store.Engine
-	broken *atomic.Bool
-}
-
-type damagedReader struct{ store.Reader }
-
-func (d damaged) View(f func(store.Reader) error) error {
-	return d.Engine.View(func(r store.Reader) error {
-		if d.broken.Load() {
-			r = damagedReader{r}
-		}
-		return f(r)
-	})
-}
-
-func (d damagedReader) Get(bucket string, key []byte) []byte {
-	b := d.Reader.Get(bucket, key)
-	if bucket == string(store.Slivers) && b != nil {
-		return b[:len(b)/2]
-	}
-	return b
-}
-
 // TestATaskOutlivesARecordThatCannotBeRead: its sliver may still be there.
 func TestATaskOutlivesARecordThatCannotBeRead(t *testing.T) {
 	e := newEnv(t, 1)
-	e.st.Close()
-	engine, err := store.OpenBolt(e.path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var broken atomic.Bool
-	if e.st, err = store.New(damaged{engine, &broken}, store.Options{}); err != nil {
-		t.Fatal(err)
-	}
 	e.allocate("a-1")
 	e.provision("a-1")
 	x, ok := e.task("a-1")
 	if !ok {
 		t.Fatal("there is no task")
 	}
-	r := New(Config{Store: e.st})
-	if err := r.discard(t.Context(), []am.Task{x}); err != nil {
+	discard := func() error { return New(Config{Store: e.st}).discard(t.Context(), []am.Task{x}) }
+	if err := discard(); err != nil {
 		t.Errorf("a task that is wanted: %v", err)
 	}
 	if _, ok := e.task("a-1"); !ok {
 		t.Error("a task that is wanted is gone")
 	}
-	broken.Store(true)
-	if err := r.discard(t.Context(), []am.Task{x}); err == nil {
-		t.Error("nobody is told")
+	damage(t, e, x.Sliver)
+	if err := discard(); !errors.Is(err, store.ErrBroken) {
+		t.Errorf("nobody is told: %v", err)
 	}
-	broken.Store(false)
 	if _, ok := e.task("a-1"); !ok {
 		t.Error("the task of a sliver that could not be read is gone")
+	}
+}
+
+// damage cuts the record of a sliver to half in the closed file, and opens it again.
+func damage(t *testing.T, e *env, sliver urn.URN) {
+	t.Helper()
+	e.st.Close()
+	db, err := bbolt.Open(e.path, 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = db.Update(func(tx *bbolt.Tx) error {
+		b, k := tx.Bucket([]byte("v1")).Bucket([]byte(store.Slivers)), []byte(sliver.Key())
+		v := bytes.Clone(b.Get(k))
+		return b.Put(k, v[:len(v)/2])
+	})
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if e.st, err = store.Open(e.path, store.Options{}); err != nil {
+		t.Fatal(err)
 	}
 }

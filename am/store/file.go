@@ -5,82 +5,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 
 	"go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
 )
 
-const (
-	// patience is how long to wait for another process to let go of the file.
-	patience = 2 * time.Second
-	// mapped is how many bytes of addresses are set aside for the file at least. While
-	// it fits there, no change waits for views that take long, as a backup's.
-	mapped = 1 << 30
-	// growth is by how many bytes the file grows.
-	growth = 4 << 20
-)
-
 // cannotOpen names the file of a refusal.
 func cannotOpen(path string, err error) error {
 	return fmt.Errorf("cannot open the store %s: %w", path, err)
-}
-
-// openWhole looks at what there is before it opens the file for writing.
-func openWhole(path string) (db *bbolt.DB, file *os.File, err error) {
-	err = whole(func() error {
-		size, err := sizeOf(path)
-		switch {
-		case errors.Is(err, os.ErrNotExist):
-			if err := create(path); err != nil {
-				return explain(err)
-			}
-		case err != nil:
-			return err
-		default:
-			if err := inspect(path, size, func(*bbolt.Tx, int, bool) error { return nil }); err != nil {
-				return err
-			}
-		}
-		db, err = bbolt.Open(path, 0o600, &bbolt.Options{
-			Timeout: patience, FreelistType: bbolt.FreelistMapType, InitialMmapSize: max(mapped, int(2*size)),
-			OpenFile: func(name string, flag int, mode os.FileMode) (*os.File, error) {
-				var err error
-				file, err = os.OpenFile(name, flag, mode)
-				return file, err
-			},
-		})
-		if err != nil {
-			return explain(err)
-		}
-		if err := stillAt(path, file); err != nil {
-			return errors.Join(err, db.Close())
-		}
-		db.AllocSize = growth
-		err = db.View(known) // who knows what came between
-		if err == nil {
-			err = fasten(path, db)
-		}
-		if err != nil {
-			return errors.Join(err, db.Close())
-		}
-		return nil
-	})
-	return db, file, err
-}
-
-// stillAt makes sure that an open file has still its name: a restore may have put
-// another there while the lock was waited for.
-func stillAt(path string, file *os.File) error {
-	there, err := os.Stat(path)
-	if err != nil {
-		return err
-	}
-	mine, err := file.Stat()
-	if err == nil && !os.SameFile(there, mine) {
-		err = errors.New("it was replaced meanwhile")
-	}
-	return err
 }
 
 // whole calls f to read a file that may be anything. bbolt panics, or touches
@@ -130,7 +62,7 @@ func create(path string) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(prepare(db), db.Close()); err != nil {
+	if err := errors.Join(db.Update(prepare), db.Close()); err != nil {
 		return err
 	}
 	return settle(f.Name(), path)
@@ -172,8 +104,8 @@ func inspect(path string, size int64, f func(tx *bbolt.Tx, lost int, stale bool)
 		return explain(err)
 	}
 	defer file.Close()
-	p := &pages{r: file, size: size, page: int64(db.Info().PageSize)}
-	stale, err := p.check()
+	p := &pages{r: file, page: int64(db.Info().PageSize)}
+	stale, err := p.check(size)
 	if err != nil {
 		return damaged(err)
 	}
@@ -218,9 +150,9 @@ func known(tx *bbolt.Tx) error {
 	if top.Bucket([]byte(metaBucket)) == nil {
 		return damaged(errNoSchema)
 	}
-	r := boltReader{top}
-	switch n, err := schemaOf(r); {
-	case errors.Is(err, errNoSchema) || err == nil && n == 0:
+	r := reader{top}
+	switch _, err := schemaOf(r); {
+	case errors.Is(err, errNoSchema):
 		return damaged(errNoSchema)
 	case err != nil:
 		return err
@@ -230,25 +162,46 @@ func known(tx *bbolt.Tx) error {
 			return damaged(fmt.Errorf("the bucket %s is missing", b))
 		}
 	}
-	if v := r.Get(metaBucket, []byte(revisionName)); v != nil && len(v) != 8 {
+	if v := r.get(metaBucket, []byte(revisionName)); v != nil && len(v) != 8 {
 		return damaged(errors.New("its revision is no number"))
 	}
 	return nil
 }
 
 // prepare makes the buckets of a new file.
-func prepare(db *bbolt.DB) error {
-	return db.Update(func(tx *bbolt.Tx) error {
-		top, err := tx.CreateBucket(root)
+func prepare(tx *bbolt.Tx) error {
+	top, err := tx.CreateBucket(root)
+	if err != nil {
+		return err
+	}
+	for _, b := range buckets {
+		if _, err := top.CreateBucket([]byte(b)); err != nil {
+			return err
+		}
+	}
+	return reader{top}.apply(schemaOp(schemaVersion))
+}
+
+// facts are what a file tells of itself.
+type facts struct {
+	schema   uint64
+	revision Rev
+	site     string
+}
+
+// fileOf reads what a file tells of itself; nothing is written.
+func fileOf(path string) (x facts, err error) {
+	err = whole(func() error {
+		size, err := sizeOf(path)
 		if err != nil {
 			return err
 		}
-		for _, b := range buckets {
-			if _, err := top.CreateBucket([]byte(b)); err != nil {
-				return err
-			}
-		}
-		schema := schemaOp(schemaVersion)
-		return top.Bucket([]byte(metaBucket)).Put(schema.Key, schema.Value)
+		return inspect(path, size, func(tx *bbolt.Tx, _ int, _ bool) error {
+			r := reader{tx.Bucket(root)}
+			x.schema, err = schemaOf(r)
+			x.revision, x.site = (&View{r: r}).Revision(), string(r.get(metaBucket, []byte(siteName)))
+			return err
+		})
 	})
+	return x, err
 }

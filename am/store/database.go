@@ -1,0 +1,258 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"go.etcd.io/bbolt"
+)
+
+const (
+	// patience is how long to wait for another process to let go of the file.
+	patience = 2 * time.Second
+	// mapped is how many bytes of addresses are set aside for the file at least. While
+	// it fits there, no change waits for views that take long, as a backup's.
+	mapped = 1 << 30
+	// growth is by how many bytes the file grows.
+	growth = 4 << 20
+)
+
+// database is the open bbolt file. Its transactions stay in this package.
+type database struct {
+	db   *bbolt.DB
+	file *os.File // the one that bbolt has open
+	path string
+	// first are the two meta pages, mapped.
+	first []byte
+	// commit ends a write transaction; tests set another (Options.commit).
+	commit func(*bbolt.Tx) error
+	// last is the number of the last transaction that was committed.
+	last atomic.Int64
+	// stuck is why bbolt is not used any more: a panic has left its locks held.
+	stuck atomic.Pointer[error]
+	// ahead is Options.Ahead, and size that of the file when takeAhead last looked: the
+	// writer's alone.
+	ahead, size int64
+}
+
+// openDatabase opens or creates the file. It refuses, and leaves as it is, a file that
+// is locked by another process, empty, cut off, otherwise damaged, of another program,
+// or of a newer schema.
+func openDatabase(path string) (*database, error) {
+	d := &database{path: path, commit: (*bbolt.Tx).Commit}
+	if err := whole(d.open); err != nil {
+		return nil, cannotOpen(path, err)
+	}
+	return d, nil
+}
+
+// open looks at the file before it opens it for writing.
+func (d *database) open() error {
+	size, err := sizeOf(d.path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		if err := create(d.path); err != nil {
+			return explain(err)
+		}
+	case err != nil:
+		return err
+	default:
+		if err := inspect(d.path, size, func(*bbolt.Tx, int, bool) error { return nil }); err != nil {
+			return err
+		}
+	}
+	d.db, err = bbolt.Open(d.path, 0o600, &bbolt.Options{
+		Timeout: patience, FreelistType: bbolt.FreelistMapType, InitialMmapSize: max(mapped, int(2*size)),
+		OpenFile: func(name string, flag int, mode os.FileMode) (_ *os.File, err error) {
+			d.file, err = os.OpenFile(name, flag, mode)
+			return d.file, err
+		},
+	})
+	if err != nil {
+		return explain(err)
+	}
+	d.db.AllocSize = growth
+	err = stillAt(d.path, d.file)
+	if err == nil {
+		err = d.db.View(known) // another process may have written since inspect
+	}
+	if err == nil {
+		err = fasten(d.path, d.db.Info().PageSize)
+	}
+	if err == nil {
+		d.first, err = syscall.Mmap(int(d.file.Fd()), 0, 2*d.db.Info().PageSize, syscall.PROT_READ, syscall.MAP_SHARED)
+	}
+	if err != nil {
+		return errors.Join(err, d.db.Close())
+	}
+	return nil
+}
+
+// fasten makes sure that what is read is on the disk. A writer that was killed, or
+// whose last sync failed, may have left bbolt's newest meta page in memory alone.
+// To go on from it would overwrite pages that the meta page on the disk still
+// needs, and a power cut then leave neither of the two whole. So both are written
+// again, as they are, before anything else is; a sync alone does not help, for
+// after one that failed Linux takes the page for written.
+func fasten(path string, pageSize int) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	first := make([]byte, 2*pageSize)
+	_, err = f.ReadAt(first, 0)
+	if err == nil {
+		_, err = f.WriteAt(first, 0)
+	}
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// stillAt makes sure that an open file has still its name: a restore may have put
+// another there while the lock was waited for.
+func stillAt(path string, file *os.File) error {
+	there, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	mine, err := file.Stat()
+	if err == nil && !os.SameFile(there, mine) {
+		err = errors.New("it was replaced meanwhile")
+	}
+	return err
+}
+
+// begin begins a transaction. Without a good meta page bbolt panics with its locks
+// held, and all others would wait for ever, so these pages are checked before; from a
+// meta page that is damaged, it goes back to the one before.
+func (d *database) begin(writable bool) (tx *bbolt.Tx, err error) {
+	if why := d.stuck.Load(); why != nil {
+		return nil, *why
+	}
+	if _, _, err := newestMeta(d.first); err != nil {
+		return nil, damage(err)
+	}
+	oldest := d.last.Load()
+	if writable {
+		oldest++
+	}
+	err = d.call(func() error { tx, err = d.db.Begin(writable); return err })
+	if err == nil && int64(tx.ID()) < oldest {
+		_ = tx.Rollback() // it has read nothing yet
+		err = damage("it shows what it was before the last change")
+	}
+	return tx, err
+}
+
+// call calls bbolt where a panic leaves its locks held; then bbolt is not used again.
+func (d *database) call(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = damage(p)
+			d.stuck.Store(&err)
+		}
+	}()
+	return f()
+}
+
+// view calls f with a transaction that reads.
+func (d *database) view(f func(*bbolt.Tx) error) error {
+	return guard(func() error {
+		tx, err := d.begin(false)
+		if err != nil {
+			return err
+		}
+		defer tx.Rollback()
+		return f(tx)
+	})
+}
+
+// read calls f with a consistent state.
+func (d *database) read(f func(reader) error) error {
+	return d.view(func(tx *bbolt.Tx) error {
+		r, err := readerOf(tx)
+		if err != nil {
+			return err
+		}
+		return f(r)
+	})
+}
+
+// update calls f with a transaction that writes, and commits it unless f returns an
+// error, which update returns. After any error nothing has changed, unless the
+// commit failed and yet shows.
+func (d *database) update(f func(reader) error) error {
+	return guard(func() error {
+		tx, err := d.begin(true)
+		if err != nil {
+			return err
+		}
+		id := tx.ID()
+		err = guard(func() error {
+			r, err := readerOf(tx)
+			if err != nil {
+				return err
+			}
+			if err := f(r); err != nil {
+				return err
+			}
+			return d.inPlace()
+		})
+		if err != nil {
+			_ = tx.Rollback()
+			return err
+		}
+		if err := d.call(func() error { return d.commit(tx) }); err != nil {
+			return err
+		}
+		d.last.Store(int64(id))
+		d.takeAhead()
+		return nil
+	})
+}
+
+// inPlace refuses to write to a file that has lost its name.
+func (d *database) inPlace() error {
+	if err := stillAt(d.path, d.file); err != nil {
+		return spoiled{fmt.Errorf("the file was not at its place (%w) when a change was to be written, which would have been lost; nothing more is promised until the server is started again, not even if the file is put back: make a backup with patchbay backup before you stop the server, and restore that, or put the file back and start the server again", err)}
+	}
+	return nil
+}
+
+// takeAhead reserves disk space for the growth of the file (Options.Ahead).
+func (d *database) takeAhead() {
+	const keepSize = 1 // FALLOC_FL_KEEP_SIZE
+	info, err := d.file.Stat()
+	if d.ahead == 0 || err != nil || info.Size() == d.size {
+		return
+	}
+	d.size = info.Size()
+	_ = syscall.Fallocate(int(d.file.Fd()), keepSize, 0, d.size+d.ahead)
+}
+
+// close closes the file; nobody may be reading.
+func (d *database) close() error {
+	if why := d.stuck.Load(); why != nil {
+		return *why // bbolt's locks are held until the process ends
+	}
+	return errors.Join(d.db.Close(), syscall.Munmap(d.first))
+}
+
+// guard turns what goes wrong in the mapped file into an error. Other panics go on.
+func guard(f func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		switch p := recover(); {
+		case p == nil:
+		case damagedMemory(p):
+			err = damage(p)
+		default:
+			panic(p)
+		}
+	}()
+	return f()
+}

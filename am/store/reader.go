@@ -1,0 +1,122 @@
+package store
+
+import (
+	"bytes"
+	"fmt"
+
+	"go.etcd.io/bbolt"
+)
+
+// root is the bucket of all others.
+var root = []byte("v1")
+
+// Buckets beside those of the kinds of record.
+const (
+	metaBucket   = "meta"
+	bySlice      = "by_slice"
+	byExpiry     = "by_expiry"
+	revisionName = "revision"
+	schemaName   = "schema"
+	siteName     = "site"
+	identityName = "identity"
+)
+
+// buckets are those that every schema has.
+var buckets = []string{metaBucket, string(Slices), string(Slivers), string(Documents), string(Tasks), string(Journal), bySlice, byExpiry}
+
+// maxKey is how many bytes a key may have.
+const maxKey = bbolt.MaxKeySize
+
+// op sets a key, or deletes it when value is nil.
+type op struct {
+	bucket     string
+	key, value []byte
+}
+
+// reader reads one transaction; what it returns is valid as long as that, and not to
+// be changed. A page that is damaged, or gone, makes it panic with broken.
+type reader struct{ top *bbolt.Bucket }
+
+// broken is what a reader panics with.
+type broken struct{ error }
+
+func breaks() {
+	if p := recover(); p != nil {
+		panic(broken{damage(p)})
+	}
+}
+
+func readerOf(tx *bbolt.Tx) (reader, error) {
+	defer breaks()
+	if top := tx.Bucket(root); top != nil {
+		return reader{top}, nil
+	}
+	return reader{}, damage("it has no buckets")
+}
+
+// bucket is nil for one that nothing was put into.
+func (r reader) bucket(name string) *bbolt.Bucket { return r.top.Bucket([]byte(name)) }
+
+// get is nil for an absent key.
+func (r reader) get(bucket string, key []byte) []byte {
+	defer breaks()
+	if b := r.bucket(bucket); b != nil {
+		return b.Get(key)
+	}
+	return nil
+}
+
+// scan calls f for each key that begins with prefix and is not before from, in order,
+// until f returns false.
+func (r reader) scan(bucket string, prefix, from []byte, f func(k, v []byte) bool) {
+	c, k, v := r.seek(bucket, prefix, from)
+	for k != nil && bytes.HasPrefix(k, prefix) && f(k, v) {
+		k, v = next(c)
+	}
+}
+
+// seek finds the first key that a scan shows.
+func (r reader) seek(bucket string, prefix, from []byte) (c *bbolt.Cursor, k, v []byte) {
+	defer breaks()
+	b := r.bucket(bucket)
+	if b == nil {
+		return nil, nil, nil
+	}
+	c = b.Cursor()
+	if bytes.Compare(from, prefix) > 0 {
+		prefix = from
+	}
+	k, v = c.Seek(prefix)
+	return c, k, v
+}
+
+func next(c *bbolt.Cursor) (k, v []byte) {
+	defer breaks()
+	return c.Next()
+}
+
+// apply has operations happen in a transaction that writes. After an error the
+// transaction must be rolled back.
+func (r reader) apply(ops ...op) (err error) {
+	defer breaks()
+	for _, o := range ops {
+		b := r.bucket(o.bucket)
+		if b == nil {
+			if b, err = r.top.CreateBucket([]byte(o.bucket)); err != nil {
+				return err
+			}
+		}
+		switch {
+		case len(o.key) == 0 || len(o.key) > maxKey: // bbolt lets both be deleted
+			err = fmt.Errorf("a key has %d bytes", len(o.key))
+		case o.value == nil:
+			err = b.Delete(o.key)
+		default:
+			err = b.Put(o.key, o.value)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
