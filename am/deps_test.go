@@ -26,7 +26,7 @@ const rooms = `
 0  credentials/rule
 0  am/budget
 0  am/fileowner                     golang.org/x/sys
-1  am/clock                         am/fileowner golang.org/x/sys
+1  am/clock                         am/fileowner github.com/google/renameio/v2 golang.org/x/sys
 1  am                               am/urn
 1  inventory/sheet                  inventory/nearest go.yaml.in/yaml/v3
 1  schemas/xmltree                  credentials/rule schemas C github.com/lestrrat-go/libxml2
