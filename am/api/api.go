@@ -58,11 +58,11 @@ type Config struct {
 
 // API answers calls. It may be used by any number of goroutines.
 type API struct {
-	agg      Aggregate
-	auth     *credentials.Authorizer
-	cfg      Config
-	site     atomic.Pointer[siteFacts]
-	prepared [forms]preparedAnswer
+	agg                    Aggregate
+	auth                   *credentials.Authorizer
+	cfg                    Config
+	site                   atomic.Pointer[siteFacts]
+	prepared, preparedFree [encodings]preparedAnswer
 }
 
 // New makes an API over an aggregate.

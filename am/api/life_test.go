@@ -516,8 +516,8 @@ func TestAdvertisementForms(t *testing.T) {
 		t.Helper()
 		body, _ := xmlrpc.AppendCall(nil, xmlrpc.Call{Method: "ListResources", Params: []xmlrpc.Value{creds(alice.user), opts(o...)}})
 		a := s.serve(Request{Chain: alice.chain, Body: body, AcceptGzip: gz}).want(t, "ListResources", am.Success)
-		if a.resp.Gzip != gz {
-			t.Errorf("gzip %v, want %v", a.resp.Gzip, gz)
+		if want := gz && len(o) == 0; a.resp.Gzip != want { // what is compressed already is not compressed again
+			t.Errorf("gzip %v, want %v", a.resp.Gzip, want)
 		}
 		return a.value.(string)
 	}

@@ -173,18 +173,20 @@ var tables = map[int][]method{
 	},
 }
 
-// mutating are the names of the methods that change something.
+// mutating tells, for the name of each method of any version, whether it changes
+// something.
 var mutating = func() map[string]bool {
 	all := make(map[string]bool)
 	for _, rows := range tables {
 		for _, r := range rows {
-			if r.changes {
-				all[r.name] = true
-			}
+			all[r.name] = all[r.name] || r.changes
 		}
 	}
 	return all
 }()
+
+// IsMethod tells whether a version of the API has a method of the name.
+func IsMethod(name string) bool { _, ok := mutating[name]; return ok }
 
 // methods are the rows of tables by name.
 var methods = func() map[int]map[string]method {
