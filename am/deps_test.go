@@ -51,7 +51,7 @@ const rooms = `
 4  am/binder                        am am/maintenance am/store am/urn inventory inventory/nearest rspec
 5  am/work                          am am/lease am/store am/urn inventory/provider
 5  am/probe                         am am/urn inventory/provider
-5  am/service                       am am/binder am/budget am/lease am/maintenance am/policy am/store am/urn credentials inventory rspec
+5  am/service                       am am/binder am/budget am/lease am/maintenance am/policy am/store am/urn credentials inventory rspec github.com/google/uuid
 5  am/hook                          am am/store am/urn golang.org/x/sys
 6  am/operate                       am am/lease am/maintenance am/store am/urn inventory inventory/nearest
 7  am/life
