@@ -38,7 +38,7 @@ const rooms = `
 3  rspec                            am/urn schemas schemas/xmltree
 3  inventory/provider               am am/fileowner am/urn go.yaml.in/yaml/v3 golang.org/x/sys
 3  am/store                         am am/fileowner am/urn go.etcd.io/bbolt
-3  am/maintenance                   am/fileowner inventory/sheet inventory/span go.yaml.in/yaml/v3
+3  am/maintenance                   am/fileowner inventory/sheet inventory/span github.com/google/renameio/v2 go.yaml.in/yaml/v3
 4  inventory/provider/providertest  am inventory/provider
 4  rspec/draw                       am/urn rspec schemas schemas/xmltree
 4  rspec/faithful

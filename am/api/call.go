@@ -23,17 +23,15 @@ type call struct {
 	now     time.Time
 	event   Event
 
-	targets    service.Targets
-	presented  []credentials.Presented
-	rspec      string
-	parsed     *rspec.Request
-	accounts   []am.Account // the users of version 2
-	until      time.Time
-	actionName string
-	action     am.Event
-	options    options
-	given      // the options, read
-	grant      credentials.Grant
+	targets   service.Targets
+	presented []credentials.Presented
+	rspec     string
+	parsed    *rspec.Request
+	until     time.Time
+	action    am.Event
+	options   options
+	given     // the options, read
+	grant     credentials.Grant
 
 	// release are to be called when the answer is made.
 	release []func()
@@ -294,12 +292,12 @@ func (c *call) readAction(v xmlrpc.Value) error {
 	if !ok {
 		return badArg("action", "it must be a string")
 	}
-	c.actionName = s
+	c.action = am.Event(s) // see parseAction
 	return nil
 }
 
 func (c *call) readUsers(v xmlrpc.Value) (err error) {
-	c.accounts, err = users("argument users", v)
+	c.users, err = users("argument users", v)
 	return err
 }
 

@@ -65,7 +65,7 @@ func status(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {
 }
 
 func parseAction(_ context.Context, c *call) (err error) {
-	c.action, err = am.ParseAction(c.actionName)
+	c.action, err = am.ParseAction(string(c.action))
 	if err == nil && c.action == am.ActionUpdateUsers && !c.hasUsers {
 		err = am.Errorf(am.BadArgs, "option geni_users is required by %s: an array of structs with urn and keys", c.action).With(am.MissingArgs)
 	}

@@ -57,15 +57,11 @@ func (l *load) add(x *am.Sliver, now time.Time) {
 // has: one was renamed, perhaps, and takes new work again. A filter for slices and users wants
 // nodes that have a sliver of theirs. Errors: as of Slices.
 func (d *Desk) Nodes(f Filter, row func(Node) error) error {
-	w, p := d.where(f), newPage(f.Limit, row)
 	var unpromised map[[2]string]int
 	if d.cfg.Unpromised != nil {
 		unpromised = d.cfg.Unpromised()
 	}
-	return d.cfg.Store.Read(func(v *store.View) error {
-		if err := w.known(v); err != nil {
-			return err
-		}
+	return list(d, f, row, func(w *where, v *store.View, p *page[Node]) error {
 		loads, err := w.loads(v)
 		if err != nil {
 			return err
@@ -82,7 +78,7 @@ func (d *Desk) Nodes(f Filter, row func(Node) error) error {
 				break
 			}
 		}
-		return p.err
+		return nil
 	})
 }
 
