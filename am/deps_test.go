@@ -28,7 +28,7 @@ const rooms = `
 0  am/testkit/wait
 0  am/fileowner                     golang.org/x/sys
 0  am/executable                    golang.org/x/sys
-1  am/clock                         am/fileowner golang.org/x/sys
+1  am/clock                         am/fileowner github.com/google/renameio/v2 golang.org/x/sys
 1  am                               am/urn
 1  inventory/sheet                  inventory/nearest go.yaml.in/yaml/v3
 1  schemas/xmltree                  credentials/rule schemas C github.com/lestrrat-go/libxml2
@@ -40,8 +40,8 @@ const rooms = `
 3  rspec                            am/urn schemas schemas/xmltree
 3  inventory/provider               am am/executable am/fileowner am/urn go.yaml.in/yaml/v3
 3  am/store                         am am/fileowner am/urn go.etcd.io/bbolt
-3  am/maintenance                   am/fileowner inventory/sheet inventory/span go.yaml.in/yaml/v3
 4  inventory/provider/providertest  am inventory/provider github.com/google/uuid
+3  am/maintenance                   am/fileowner inventory/sheet inventory/span github.com/google/renameio/v2 go.yaml.in/yaml/v3
 4  rspec/draw                       am/urn rspec schemas schemas/xmltree
 4  rspec/faithful
 4  inventory/simulated              inventory/nearest inventory/provider go.yaml.in/yaml/v3
@@ -52,8 +52,8 @@ const rooms = `
 4  am/binder                        am am/maintenance am/store am/urn inventory inventory/nearest rspec
 5  am/work                          am am/lease am/store am/urn inventory/provider github.com/google/uuid
 5  am/probe                         am am/urn inventory/provider
-5  am/service                       am am/binder am/budget am/lease am/maintenance am/policy am/store am/urn credentials inventory rspec
 5  am/hook                          am am/executable am/store am/urn golang.org/x/sys
+5  am/service                       am am/binder am/budget am/lease am/maintenance am/policy am/store am/urn credentials inventory rspec github.com/google/uuid
 6  am/operate                       am am/lease am/maintenance am/store am/urn inventory inventory/nearest
 7  am/life
 6  am/api                           am am/binder am/service am/store am/urn am/xmlrpc credentials rspec golang.org/x/crypto

@@ -13,13 +13,20 @@ import (
 	"patchbay/am/xmlrpc"
 )
 
-// A form is one way to ask for the advertisement: bits that may be combined.
+// An encoding is how the advertisement is sent. One that is compressed inside the
+// envelope is not compressed again by HTTP.
 const (
-	formFree       = 1 << iota // geni_available
-	formCompressed             // geni_compressed
-	formGzip                   // an HTTP body in gzip
-	forms          = 8
+	encodePlain      = iota
+	encodeCompressed // geni_compressed
+	encodeGzip       // an HTTP body in gzip
+	encodings
 )
+
+// form is one way to ask for the advertisement.
+type form struct {
+	free     bool // geni_available
+	encoding int
+}
 
 // level is how hard the advertisement is compressed. Its nodes are so alike that
 // the default takes thrice the time for a fifth less.
@@ -40,25 +47,25 @@ type preparedBody struct {
 // listResources answers the advertisement from the prepared body of the form
 // asked for (AM API v3, ListResources).
 func listResources(_ context.Context, c *call) (xmlrpc.Value, []string, error) {
-	form := 0
-	if c.available {
-		form |= formFree
+	f := form{free: c.available}
+	switch {
+	case c.compressed:
+		f.encoding = encodeCompressed
+	case c.request.AcceptGzip:
+		f.encoding = encodeGzip
 	}
-	if c.compressed {
-		form |= formCompressed
-	}
-	if c.request.AcceptGzip {
-		form |= formGzip
-	}
-	body, err := c.api.advertisement(form)
-	c.ready, c.gzipped = body, form&formGzip != 0
+	body, err := c.api.advertisement(f)
+	c.ready, c.gzipped = body, f.encoding == encodeGzip
 	return nil, nil, err
 }
 
 // advertisement gives the body of a form, made again by the first reader after
 // a change. A reader may get the state at the time of its call, never an older.
-func (a *API) advertisement(form int) ([]byte, error) {
-	p := &a.prepared[form]
+func (a *API) advertisement(f form) ([]byte, error) {
+	p := &a.prepared[f.encoding]
+	if f.free {
+		p = &a.preparedFree[f.encoding]
+	}
 	version := a.agg.AdvertisementVersion()
 	if b := p.now.Load(); b != nil && b.version >= version {
 		return b.body, nil
@@ -71,19 +78,17 @@ func (a *API) advertisement(form int) ([]byte, error) {
 	// Read before the content: a change in between makes the body newer than
 	// its number, never older.
 	version = a.agg.AdvertisementVersion()
-	text := a.agg.AppendAdvertisement(nil, form&formFree != 0)
-	value := ""
-	if form&formCompressed != 0 {
+	text := a.agg.AppendAdvertisement(nil, f.free)
+	value := string(text)
+	if f.encoding == encodeCompressed {
 		value = compress(text)
-	} else {
-		value = string(text)
 	}
 	// Room for references in it, so that it is not copied as it grows.
 	body, err := xmlrpc.AppendResponse(make([]byte, 0, len(value)+len(value)/4+1024), envelope(am.Success, am.NoDetail, value, "", nil))
 	if err != nil {
 		return nil, err
 	}
-	if form&formGzip != 0 {
+	if f.encoding == encodeGzip {
 		var z bytes.Buffer
 		w, _ := gzip.NewWriterLevel(&z, level)
 		w.Write(body)

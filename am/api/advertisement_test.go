@@ -49,12 +49,13 @@ func newChanging(nodes int) *changing {
 func TestFormsOfTheAdvertisement(t *testing.T) {
 	agg := newChanging(20)
 	a := New(agg, nil, Config{})
-	for form := range forms {
-		body, err := a.advertisement(form)
+	for i := range 2 * encodings {
+		f := form{i%2 == 0, i / 2}
+		body, err := a.advertisement(f)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if form&formGzip != 0 {
+		if f.encoding == encodeGzip {
 			z, err := gzip.NewReader(bytes.NewReader(body))
 			if err != nil {
 				t.Fatal(err)
@@ -68,7 +69,7 @@ func TestFormsOfTheAdvertisement(t *testing.T) {
 			t.Fatal(err)
 		}
 		text, _ := get(answer, "value").(string)
-		if form&formCompressed != 0 {
+		if f.encoding == encodeCompressed {
 			packed, err := base64.StdEncoding.DecodeString(text)
 			if err != nil {
 				t.Fatal(err)
@@ -83,8 +84,8 @@ func TestFormsOfTheAdvertisement(t *testing.T) {
 			}
 			text = string(plain)
 		}
-		if want := agg.AppendAdvertisement(nil, form&formFree != 0); text != string(want) {
-			t.Errorf("form %d: %s", form, text)
+		if want := agg.AppendAdvertisement(nil, f.free); text != string(want) {
+			t.Errorf("%+v: %s", f, text)
 		}
 	}
 }
@@ -94,11 +95,11 @@ func TestFormsOfTheAdvertisement(t *testing.T) {
 func BenchmarkAdvertisementAfterAChange(b *testing.B) {
 	for _, nodes := range []int{10_000, 100_000} {
 		a := New(newChanging(nodes), nil, Config{})
-		for form, name := range map[int]string{0: "plain", formCompressed: "compressed", formGzip: "gzip"} {
+		for encoding, name := range []string{"plain", "compressed", "gzip"} {
 			b.Run(fmt.Sprintf("%d nodes %s", nodes, name), func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
-					if _, err := a.advertisement(form); err != nil {
+					if _, err := a.advertisement(form{encoding: encoding}); err != nil {
 						b.Fatal(err)
 					}
 				}

@@ -28,7 +28,7 @@ type Aggregate interface {
 	Shutdown(context.Context, credentials.Grant, urn.URN, service.Call) error
 	CreateSliver(context.Context, credentials.Grant, urn.URN, *rspec.Request, service.CreateOptions) (service.Outcome, error)
 	SliverStatus(context.Context, credentials.Grant, urn.URN) (service.Outcome, error)
-	Standing(context.Context, credentials.Grant, service.Targets, service.Call) error
+	CheckTargets(credentials.Grant, service.Targets, service.Call) error
 	Hold(credentials.Grant, service.Targets) (release func(), err error)
 	Memory() *service.Memory
 	AdvertisementVersion() uint64
@@ -58,11 +58,11 @@ type Config struct {
 
 // API answers calls. It may be used by any number of goroutines.
 type API struct {
-	agg      Aggregate
-	auth     *credentials.Authorizer
-	cfg      Config
-	site     atomic.Pointer[siteFacts]
-	prepared [forms]preparedAnswer
+	agg                    Aggregate
+	auth                   *credentials.Authorizer
+	cfg                    Config
+	site                   atomic.Pointer[siteFacts]
+	prepared, preparedFree [encodings]preparedAnswer
 }
 
 // New makes an API over an aggregate.

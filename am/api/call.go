@@ -12,6 +12,7 @@ import (
 	"patchbay/am/urn"
 	"patchbay/am/xmlrpc"
 	"patchbay/credentials"
+	"patchbay/rspec"
 )
 
 // call is one call on its way: the arguments as they are read, then the grant.
@@ -25,9 +26,9 @@ type call struct {
 	targets   service.Targets
 	presented []credentials.Presented
 	rspec     string
-	accounts  []am.Account // the users of version 2
+	parsed    *rspec.Request
 	until     time.Time
-	action    string
+	action    am.Event
 	options   options
 	given     // the options, read
 	grant     credentials.Grant
@@ -57,21 +58,24 @@ func (c *call) run(ctx context.Context, m method, params []xmlrpc.Value) (xmlrpc
 		if err := c.authorize(m); err != nil {
 			return nil, nil, err
 		}
-	}
-	if m.right != "" {
 		release, err := c.api.agg.Hold(c.grant, c.targets)
 		if err != nil {
 			return nil, nil, err
 		}
 		c.release = append(c.release, release)
 	}
-	if err := c.readGiven(m, false); err != nil {
-		return nil, nil, c.graver(ctx, err)
-	}
-	if c.event.Changes && c.api.cfg.Admit != nil {
+	err := c.readGiven(m, false)
+	if err == nil && c.event.Changes && c.api.cfg.Admit != nil {
 		if err := c.api.cfg.Admit(); err != nil {
 			return nil, nil, err
 		}
+	}
+	if err == nil && m.parse != nil {
+		err = m.parse(ctx, c)
+	}
+	if err != nil {
+		// What is wrong with the targets matters more.
+		return nil, nil, cmp.Or(c.api.agg.CheckTargets(c.grant, c.targets, c.common()), err)
 	}
 	return m.handle(ctx, c)
 }
@@ -91,15 +95,6 @@ func (c *call) readGiven(m method, early bool) (first error) {
 		c.targets.Slice, c.event.Slice = c.slice, c.slice
 	}
 	return first
-}
-
-// graver is what to answer when err is wrong with the options, the action or
-// the request: what stands against the call whatever they say comes first.
-func (c *call) graver(ctx context.Context, err error) error {
-	if graver := c.api.agg.Standing(ctx, c.grant, c.targets, c.common()); graver != nil {
-		return graver
-	}
-	return err
 }
 
 // mayChange asks whether the caller may make one more call that changes something.
@@ -297,12 +292,12 @@ func (c *call) readAction(v xmlrpc.Value) error {
 	if !ok {
 		return badArg("action", "it must be a string")
 	}
-	c.action = s
+	c.action = am.Event(s) // see parseAction
 	return nil
 }
 
 func (c *call) readUsers(v xmlrpc.Value) (err error) {
-	c.accounts, err = users("argument users", v)
+	c.users, err = users("argument users", v)
 	return err
 }
 

@@ -67,6 +67,16 @@ func (c *call) envelope(value string, err error, notices []string) []byte {
 	return body
 }
 
+// ErrorBody is the body of an error that is found outside of the API: by the server,
+// before or after a call of the version is served.
+func ErrorBody(version int, code am.Code, output string) []byte {
+	body, err := xmlrpc.AppendResponse(nil, envelope(code, am.NoDetail, "", output, xmlrpc.Struct{{Name: "geni_api", Value: version}}))
+	if err != nil {
+		return xmlrpc.AppendFault(nil, &xmlrpc.Fault{Code: int(code), Text: output})
+	}
+	return body
+}
+
 // success answers a value; nil if it cannot be encoded.
 func (c *call) success(value xmlrpc.Value, notices []string) []byte {
 	c.event.Output = oneLine(notices...)

@@ -202,31 +202,6 @@ func TestURNsArgument(t *testing.T) {
 	alice.call("Status", strs(s1), both, opts()).want(t, "afterwards", am.Success)
 }
 
-func TestUnknownSlice(t *testing.T) {
-	s := newSite(t)
-	alice := s.user("alice")
-	slice, cred := alice.slice("s1", 24*time.Hour)
-	for _, tt := range []struct {
-		method string
-		args   []xmlrpc.Value
-		want   am.Code
-	}{
-		{"Describe", nil, am.Success},
-		{"Status", nil, am.SearchFailed},
-		{"Provision", nil, am.SearchFailed},
-		{"Delete", nil, am.SearchFailed},
-		{"Renew", []xmlrpc.Value{s.clock().Add(time.Hour).Format(time.RFC3339)}, am.SearchFailed},
-		{"PerformOperationalAction", []xmlrpc.Value{"geni_start"}, am.SearchFailed},
-	} {
-		params := append([]xmlrpc.Value{strs(slice), creds(cred)}, tt.args...)
-		alice.call(tt.method, append(params, opts())...).want(t, tt.method, tt.want)
-		// The credential is checked first.
-		params[1] = creds(alice.user)
-		alice.call(tt.method, append(params, opts())...).want(t, tt.method+" with the user credential", am.Forbidden)
-	}
-	alice.call("Shutdown", slice, creds(cred), opts()).want(t, "Shutdown", am.SearchFailed)
-}
-
 func TestGeniMany(t *testing.T) {
 	s := newSite(t)
 	alice := s.user("alice")
@@ -284,62 +259,6 @@ func TestAllOrNothingAndBestEffort(t *testing.T) {
 	alice.call("Provision", strs(slice), creds(cred), opts()).want(t, "nothing left to provision", am.SearchFailed)
 }
 
-func TestRenewLimits(t *testing.T) {
-	s := newSite(t)
-	alice := s.user("alice")
-	slice, cred := alice.slice("s1", 10*24*time.Hour)
-	alice.call("Allocate", slice, creds(cred), request(node("a")), opts()).want(t, "Allocate", am.Success)
-	at := func(d time.Duration) string { return s.clock().Add(d).Format(time.RFC3339) }
-	expires := func() string {
-		return get(alice.call("Status", strs(slice), creds(cred), opts()).slivers(t)[0], "geni_expires").(string)
-	}
-	renew := func(rule, to string, want am.Code, o ...xmlrpc.Member) answer {
-		t.Helper()
-		before := expires()
-		a := alice.call("Renew", strs(slice), creds(cred), to, opts(o...)).want(t, rule, want)
-		if want != am.Success && expires() != before {
-			t.Errorf("%s: a refused renewal changed the lease", rule)
-		}
-		return a
-	}
-	if got := expires(); got != at(10*time.Minute) {
-		t.Errorf("a reservation lasts until %s, want %s", got, at(10*time.Minute))
-	}
-	renew("reservation to two hours", at(2*time.Hour), am.Success)
-	if a := renew("reservation beyond two hours", at(3*time.Hour), am.Refused); a.detail != int(am.OutOfRange) {
-		t.Errorf("am_code %d", a.detail)
-	}
-	alice.call("Provision", strs(slice), creds(cred), opts()).want(t, "Provision", am.Success)
-	if got := expires(); got != at(24*time.Hour) {
-		t.Errorf("provisioned until %s, want %s", got, at(24*time.Hour))
-	}
-	renew("5 days", at(5*24*time.Hour), am.Success)
-	renew("beyond the credential", at(11*24*time.Hour), am.Refused)
-	renew("past", at(-time.Minute), am.BadArgs)
-	renew("no time", "tomorrow", am.BadArgs)
-	renew("shorter", at(time.Hour), am.Success)
-	renew("with white space around", " "+at(2*time.Hour)+"\n", am.Success)
-	renew("as long as possible", at(300*24*time.Hour), am.Success, opt("geni_extend_alap", true))
-	if got := expires(); got != at(10*24*time.Hour) {
-		t.Errorf("as long as possible: %s, want the credential's %s", got, at(10*24*time.Hour))
-	}
-	// A lease over is gone, whether or not a runner has noticed.
-	s.pass(10*24*time.Hour - time.Second)
-	alice.call("Status", strs(slice), creds(cred), opts()).want(t, "a second before the end", am.Success)
-}
-
-func TestLeaseOver(t *testing.T) {
-	s := newSite(t)
-	alice := s.user("alice")
-	slice, cred := alice.slice("s1", 24*time.Hour)
-	sl := alice.call("Allocate", slice, creds(cred), request(node("a")), opts()).slivers(t)
-	s.pass(10 * time.Minute)
-	for _, u := range []string{slice, get(sl[0], "geni_sliver_urn").(string)} {
-		alice.call("Status", strs(u), creds(cred), opts()).want(t, "after its lease", am.SearchFailed)
-		alice.call("Renew", strs(u), creds(cred), s.clock().Add(time.Hour).Format(time.RFC3339), opts()).want(t, "Renew of the expired", am.SearchFailed)
-	}
-}
-
 func TestDefaultLeaseLeavesRoomToRenew(t *testing.T) {
 	s := newSite(t)
 	alice := s.user("alice")
@@ -348,71 +267,6 @@ func TestDefaultLeaseLeavesRoomToRenew(t *testing.T) {
 	sl := alice.call("Provision", strs(slice), creds(cred), opts()).slivers(t)
 	if got, want := get(sl[0], "geni_expires"), s.clock().Add(3*time.Hour-10*time.Minute).Format(time.RFC3339); got != want {
 		t.Errorf("lease until %v, want %s", got, want)
-	}
-}
-
-func TestEndTime(t *testing.T) {
-	s := newSite(t)
-	alice := s.user("alice")
-	slice, cred := alice.slice("s1", 48*time.Hour)
-	at := func(d time.Duration) string { return s.clock().Add(d).Format(time.RFC3339) }
-	alice.call("Allocate", slice, creds(cred), request(node("a")), xmlrpc.Struct{opt("geni_end_time", at(-time.Hour))}).want(t, "past", am.BadArgs)
-	alice.call("Allocate", slice, creds(cred), request(node("a")), xmlrpc.Struct{opt("geni_end_time", "soon")}).want(t, "no time", am.BadArgs)
-	alice.call("Allocate", slice, creds(cred), request(node("a")), xmlrpc.Struct{opt("geni_start_time", at(time.Hour))}).want(t, "future reservation", am.Unsupported)
-	alice.call("Allocate", slice, creds(cred), request(node("a")), xmlrpc.Struct{opt("geni_end_time", at(30*time.Hour))}).want(t, "Allocate", am.Success)
-	sl := alice.call("Provision", strs(slice), creds(cred), opts()).slivers(t)
-	if got := get(sl[0], "geni_expires"); got != at(30*time.Hour) {
-		t.Errorf("the wish of Allocate is %s, Provision gave %v", at(30*time.Hour), got)
-	}
-	alice.call("Allocate", slice, creds(cred), request(node("b")), opts())
-	sl = alice.call("Provision", strs(slice), creds(cred), opts(opt("geni_end_time", at(500*time.Hour)))).slivers(t)
-	if got := get(sl[0], "geni_expires"); got != at(48*time.Hour) {
-		t.Errorf("a wish beyond the limits is capped to %s, not %v", at(48*time.Hour), got)
-	}
-}
-
-func TestActions(t *testing.T) {
-	s := newSite(t)
-	alice := s.user("alice")
-	slice, cred := alice.slice("s1", 24*time.Hour)
-	alice.call("Allocate", slice, creds(cred), request(node("a")), opts())
-	act := func(rule, action string, want am.Code, o ...xmlrpc.Member) answer {
-		t.Helper()
-		return alice.call("PerformOperationalAction", strs(slice), creds(cred), action, opts(o...)).want(t, rule, want)
-	}
-	act("allocated only", "geni_start", am.Unsupported)
-	alice.call("Provision", strs(slice), creds(cred), opts(opt("geni_users", []xmlrpc.Value{user(alice.urn.String(), testKey)})))
-	s.settle()
-	act("empty action", "", am.Unsupported)
-	act("unknown action", "reboot", am.Unsupported)
-	act("users when not ready", "geni_update_users", am.Refused, opt("geni_users", []xmlrpc.Value{}))
-	act("start", "geni_start", am.Success)
-	act("restart while configuring", "geni_restart", am.Unsupported)
-	s.settle()
-	act("users without the option", "geni_update_users", am.BadArgs)
-	const bob = "urn:publicid:IDN+example.org+user+bob"
-	a := act("add bob", "geni_update_users", am.Success, opt("geni_users", []xmlrpc.Value{user(bob, testKey)}))
-	if got := get(a.slivers(t)[0], "geni_operational_status"); got != "geni_updating_users" {
-		t.Errorf("state %v", got)
-	}
-	s.settle()
-	manifest := func() string {
-		return get(alice.call("Describe", strs(slice), creds(cred), opts()).value, "geni_rspec").(string)
-	}
-	if m := manifest(); !strings.Contains(m, `username="bob"`) || !strings.Contains(m, `username="alice"`) {
-		t.Errorf("bob is added and alice stays:\n%s", m)
-	}
-	act("take alice's keys away", "geni_update_users", am.Success, opt("geni_users", []xmlrpc.Value{user(alice.urn.String())}))
-	act("cancel", "geni_updating_users_cancel", am.Success)
-	s.settle()
-	if m := manifest(); strings.Contains(m, `username="alice"`) || !strings.Contains(m, `username="bob"`) {
-		t.Errorf("alice is gone and bob stays:\n%s", m)
-	}
-	act("stop", "geni_stop", am.Success)
-	s.settle()
-	a = act("stop again", "geni_stop", am.Success)
-	if got := get(a.slivers(t)[0], "geni_operational_status"); got != "geni_notready" {
-		t.Errorf("state %v", got)
 	}
 }
 
@@ -477,31 +331,12 @@ func TestCallerNobodyVouchesFor(t *testing.T) {
 	nobody.call("Allocate", slice, creds(cred), request(node("a")), opts()).want(t, "without a certificate", am.Forbidden)
 }
 
-func TestOddWireForms(t *testing.T) {
+func TestSpeakingFor(t *testing.T) {
 	s := newSite(t)
 	alice := s.user("alice")
 	slice, cred := alice.slice("s1", time.Hour)
 	alice.call("Allocate", slice, creds(cred), request(node("a")), opts()).want(t, "Allocate", am.Success)
-	for _, tt := range []struct {
-		rule string
-		cred xmlrpc.Value
-		want am.Code
-	}{
-		{"bare string", strs(cred), am.Success},
-		{"base64", []xmlrpc.Value{xmlrpc.Struct{opt("geni_type", "SFA"), opt("geni_version", 3), opt("geni_value", cred)}}, am.Success},
-		{"no version", []xmlrpc.Value{xmlrpc.Struct{opt("geni_type", "geni_sfa"), opt("geni_value", cred)}}, am.Success},
-		{"junk first", []xmlrpc.Value{xmlrpc.Struct{opt("geni_type", "geni_abac"), opt("geni_version", "1"), opt("geni_value", "<x/>")}, cred}, am.Success},
-		{"leading white space and a declaration", strs("\n \ufeff" + cred), am.Success},
-		{"only an unknown type", []xmlrpc.Value{xmlrpc.Struct{opt("geni_type", "jwt"), opt("geni_version", "1"), opt("geni_value", cred)}}, am.Forbidden},
-		{"not an array", cred, am.BadArgs},
-		{"a number in the list", []xmlrpc.Value{7}, am.BadArgs},
-		{"a struct without value", []xmlrpc.Value{xmlrpc.Struct{opt("geni_type", "geni_sfa")}}, am.BadArgs},
-		{"empty list", strs(), am.Forbidden},
-	} {
-		t.Run(tt.rule, func(t *testing.T) {
-			alice.call("Status", strs(slice), tt.cred, opts()).want(t, tt.rule, tt.want)
-		})
-	}
+	alice.call("Status", strs(slice), strs(), opts()).want(t, "an empty list", am.Forbidden)
 	alice.call("Status", strs(slice), creds(cred), opts(opt("geni_speaking_for", alice.urn.String()))).want(t, "speaking for oneself", am.Success)
 	alice.call("Status", strs(slice), creds(cred), opts(opt("geni_speaking_for", "urn:publicid:IDN+example.org+user+bob"))).want(t, "speaking for another", am.Forbidden)
 }
@@ -516,8 +351,8 @@ func TestAdvertisementForms(t *testing.T) {
 		t.Helper()
 		body, _ := xmlrpc.AppendCall(nil, xmlrpc.Call{Method: "ListResources", Params: []xmlrpc.Value{creds(alice.user), opts(o...)}})
 		a := s.serve(Request{Chain: alice.chain, Body: body, AcceptGzip: gz}).want(t, "ListResources", am.Success)
-		if a.resp.Gzip != gz {
-			t.Errorf("gzip %v, want %v", a.resp.Gzip, gz)
+		if want := gz && len(o) == 0; a.resp.Gzip != want { // what is compressed already is not compressed again
+			t.Errorf("gzip %v, want %v", a.resp.Gzip, want)
 		}
 		return a.value.(string)
 	}

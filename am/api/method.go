@@ -22,6 +22,9 @@ type method struct {
 	sliceRight credentials.Right
 	// changes says that it changes something: it is a line of the audit.
 	changes bool
+	// parse reads an argument whose meaning is looked at last, for it needs memory or
+	// the options; nil for none.
+	parse func(context.Context, *call) error
 	// handle does it and gives the value of the envelope.
 	handle func(context.Context, *call) (xmlrpc.Value, []string, error)
 }
@@ -66,7 +69,7 @@ var tables = map[int][]method{
 			answers: "advertisement, or the manifest of the slice",
 		},
 		{
-			name: "CreateSliver", handle: createSliver, changes: true,
+			name: "CreateSliver", parse: parseRequest, handle: createSliver, changes: true,
 			args:    []argument{argSlice, argCredentials, argRSpec, argUsers, argOptions},
 			options: []option{optSpeakingFor, optEndTime},
 			right:   credentials.RightAllocate,
@@ -122,7 +125,7 @@ var tables = map[int][]method{
 			answers: "struct of geni_rspec, geni_slivers, geni_urn",
 		},
 		{
-			name: "Allocate", handle: allocate, changes: true,
+			name: "Allocate", parse: parseRequest, handle: allocate, changes: true,
 			args:    []argument{argSlice, argCredentials, argRSpec, argOptions},
 			options: []option{optSpeakingFor, optEndTime, optStartTime},
 			right:   credentials.RightAllocate,
@@ -150,7 +153,7 @@ var tables = map[int][]method{
 			answers: "struct of geni_urn, geni_slivers",
 		},
 		{
-			name: "PerformOperationalAction", handle: performOperationalAction, changes: true,
+			name: "PerformOperationalAction", parse: parseAction, handle: performOperationalAction, changes: true,
 			args:    []argument{argURNs, argCredentials, argAction, argOptions},
 			options: []option{optSpeakingFor, optBestEffort, optUsers},
 			right:   credentials.RightPerformOperationalAction,
@@ -173,18 +176,20 @@ var tables = map[int][]method{
 	},
 }
 
-// mutating are the names of the methods that change something.
+// mutating tells, for the name of each method of any version, whether it changes
+// something.
 var mutating = func() map[string]bool {
 	all := make(map[string]bool)
 	for _, rows := range tables {
 		for _, r := range rows {
-			if r.changes {
-				all[r.name] = true
-			}
+			all[r.name] = all[r.name] || r.changes
 		}
 	}
 	return all
 }()
+
+// IsMethod tells whether a version of the API has a method of the name.
+func IsMethod(name string) bool { _, ok := mutating[name]; return ok }
 
 // methods are the rows of tables by name.
 var methods = func() map[int]map[string]method {

@@ -6,7 +6,6 @@ import (
 	"patchbay/am"
 	"patchbay/am/service"
 	"patchbay/am/xmlrpc"
-	"patchbay/rspec"
 )
 
 // The handlers of the methods on slices and slivers. Each reads its options,
@@ -14,29 +13,22 @@ import (
 // Renew, PerformOperationalAction and Delete answer a bare array.
 
 func allocate(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {
-	req, err := c.readRequest(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	out, err := c.api.agg.Allocate(ctx, c.grant, c.targets.Slice, req, service.AllocateOptions{Call: c.common(), EndTime: c.endTime})
+	out, err := c.api.agg.Allocate(ctx, c.grant, c.targets.Slice, c.parsed, service.AllocateOptions{Call: c.common(), EndTime: c.endTime})
 	return c.withManifest(out, err, false, states)
 }
 
-// readRequest reads the request RSpec. Its memory is reserved until the answer is made.
-func (c *call) readRequest(ctx context.Context) (*rspec.Request, error) {
+// parseRequest reads the request RSpec. Its memory is reserved until the answer is made.
+func parseRequest(ctx context.Context, c *call) error {
 	release, err := c.api.agg.Memory().HoldText(c.grant.Caller().Key(), c.rspec)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	c.release = append(c.release, release)
-	req, err := c.api.agg.Memory().Parse(ctx, c.grant.Caller().Key(), []byte(c.rspec), c.api.site.Load().reading)
-	if err != nil {
-		return nil, c.graver(ctx, err)
+	c.parsed, err = c.api.agg.Memory().Parse(ctx, c.grant.Caller().Key(), []byte(c.rspec), c.api.site.Load().reading)
+	if err == nil && len(c.parsed.Findings) > 0 {
+		c.event.Findings, c.event.Finding = len(c.parsed.Findings), c.parsed.Findings[0].String()
 	}
-	if len(req.Findings) > 0 {
-		c.event.Findings, c.event.Finding = len(req.Findings), req.Findings[0].String()
-	}
-	return req, nil
+	return err
 }
 
 func provision(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {
@@ -72,16 +64,17 @@ func status(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {
 	}, nil, nil
 }
 
+func parseAction(_ context.Context, c *call) (err error) {
+	c.action, err = am.ParseAction(string(c.action))
+	if err == nil && c.action == am.ActionUpdateUsers && !c.hasUsers {
+		err = am.Errorf(am.BadArgs, "option geni_users is required by %s: an array of structs with urn and keys", c.action).With(am.MissingArgs)
+	}
+	return err
+}
+
 func performOperationalAction(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {
-	action, err := am.ParseAction(c.action)
-	if err == nil && action == am.ActionUpdateUsers && !c.hasUsers {
-		err = am.Errorf(am.BadArgs, "option geni_users is required by %s: an array of structs with urn and keys", action).With(am.MissingArgs)
-	}
-	if err != nil {
-		return nil, nil, c.graver(ctx, err)
-	}
 	o := service.ActionOptions{Call: c.common(), Users: c.users}
-	return c.array(c.api.agg.PerformOperationalAction(ctx, c.grant, c.targets, action, o))
+	return c.array(c.api.agg.PerformOperationalAction(ctx, c.grant, c.targets, c.action, o))
 }
 
 func deleteSlivers(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {

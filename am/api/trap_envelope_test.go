@@ -381,3 +381,18 @@ func TestTrap34StringOrArray(t *testing.T) {
 		l.site.settle()
 	}
 }
+
+// TestErrorBody is an envelope like any other, with geni_api for those who look for it
+// first, or a fault if its text cannot be sent.
+func TestErrorBody(t *testing.T) {
+	v, err := xmlrpc.DecodeResponse(ErrorBody(3, am.ServerBusy, "come back"), xmlrpc.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if code := get(v, "code"); get(v, "geni_api") != 3 || get(v, "output") != "come back" || get(v, "value") != "" || get(code, "geni_code") != int(am.ServerBusy) || get(code, "am_code") != int(am.ServerBusy) {
+		t.Errorf("%v", v)
+	}
+	if !IsMethod("Allocate") || !IsMethod("SliverStatus") || IsMethod("allocate") {
+		t.Error("methods are not those of the tables")
+	}
+}

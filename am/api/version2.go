@@ -23,11 +23,7 @@ func listResources2(ctx context.Context, c *call) (xmlrpc.Value, []string, error
 }
 
 func createSliver(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {
-	req, err := c.readRequest(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	return c.manifest(c.api.agg.CreateSliver(ctx, c.grant, c.targets.Slice, req, service.CreateOptions{Call: c.common(), EndTime: c.endTime, Users: c.accounts}))
+	return c.manifest(c.api.agg.CreateSliver(ctx, c.grant, c.targets.Slice, c.parsed, service.CreateOptions{Call: c.common(), EndTime: c.endTime, Users: c.users}))
 }
 
 func deleteSliver(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {

@@ -50,29 +50,9 @@ func (h history) wantsAt(minute int, want string) *Answer {
 
 var one = am.Observed{Addresses: []string{"192.0.2.1"}}
 
-// TestClockThatWasSetBack has no answer be sure about times that came twice.
-func TestClockThatWasSetBack(t *testing.T) {
-	h := history{newSite(t)}
-	h.start()
-	h.at(0).holds("A", one)
-	h.at(-50).gone("A")
-	h.at(-48).holds("B", one)
-	h.at(60).gone("B")
-	a := h.wantsAt(0, "A? B?")
-	if a.SetBack == nil || !a.SetBack.From.Equal(noon) || !a.SetBack.To.Equal(noon.Add(-50*time.Minute)) {
-		t.Errorf("it was set back %+v", a.SetBack)
-	}
-	h.wantsAt(10, "A? B?")
-	h.wantsAt(-30, "B?")
-	h.wantsAt(-52, "A?")
-	if a := h.wantsAt(40, "B"); a.SetBack != nil {
-		t.Errorf("long after it, doubt: %+v", a.SetBack)
-	}
-}
-
-// TestRecoveredLineIsNoClockSetBack has lines that a crash delayed tell the time of
+// TestRecoveredLineTellsItsTime has lines that a crash delayed tell the time of
 // their change.
-func TestRecoveredLineIsNoClockSetBack(t *testing.T) {
+func TestRecoveredLineTellsItsTime(t *testing.T) {
 	h := history{newSite(t)}
 	h.start().holds("A", one)
 	h.commit()

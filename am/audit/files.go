@@ -154,36 +154,3 @@ func readLines(file string, f func([]byte) bool) error {
 		}
 	}
 }
-
-// block is how much of a file is read at once from its end.
-const block = 64 << 10
-
-// readBack is readLines from the last line to the first. The file must not be
-// compressed.
-func readBack(f io.ReaderAt, size int64, each func([]byte) bool) error {
-	var rest []byte // the beginning of what was read, without its first line's beginning
-	for size > 0 {
-		n := min(size, block)
-		size -= n
-		text := make([]byte, n, int(n)+len(rest))
-		if _, err := f.ReadAt(text, size); err != nil {
-			return err
-		}
-		text = append(text, rest...)
-		for {
-			i := bytes.LastIndexByte(text, '\n')
-			if i < 0 {
-				break
-			}
-			if len(text[i+1:]) <= maxLine && !each(text[i+1:]) {
-				return nil
-			}
-			text = text[:i]
-		}
-		if rest = text; len(rest) > 2*maxLine {
-			rest = rest[:maxLine+1] // none of ours; its end is not needed
-		}
-	}
-	each(rest)
-	return nil
-}

@@ -5,9 +5,8 @@ import (
 	"encoding/json"
 	"strings"
 	"time"
-	"unicode/utf16"
-	"unicode/utf8"
 
+	"patchbay/am"
 	"patchbay/am/store"
 )
 
@@ -102,7 +101,7 @@ func (l *Line) encode() []byte {
 	if err := e.Encode(l); err != nil { // only strings and numbers: it cannot be
 		panic(err)
 	}
-	return ascii(b.Bytes())
+	return am.ASCII(b.Bytes())
 }
 
 // bounded cuts a text.
@@ -111,35 +110,6 @@ func bounded(s string) string {
 		return s
 	}
 	return strings.ToValidUTF8(s[:maxOutput], "") + "..."
-}
-
-// ascii writes the characters of a JSON text beyond ASCII by their numbers, and
-// what terminals might obey.
-func ascii(text []byte) []byte {
-	plain := func(c byte) bool { return c < 0x7f }
-	if i := bytes.IndexFunc(text, func(r rune) bool { return r >= 0x7f }); i < 0 {
-		return text
-	}
-	const digits = "0123456789abcdef"
-	out := make([]byte, 0, len(text)+64)
-	unit := func(u uint16) {
-		out = append(out, '\\', 'u', digits[u>>12], digits[u>>8&15], digits[u>>4&15], digits[u&15])
-	}
-	for len(text) > 0 {
-		if plain(text[0]) {
-			out, text = append(out, text[0]), text[1:]
-			continue
-		}
-		r, n := utf8.DecodeRune(text)
-		text = text[n:]
-		if hi, lo := utf16.EncodeRune(r); hi != utf8.RuneError {
-			unit(uint16(hi))
-			unit(uint16(lo))
-		} else {
-			unit(uint16(r))
-		}
-	}
-	return out
 }
 
 // time is when the line was written.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 
 	"patchbay/am"
@@ -19,7 +18,7 @@ func (l *Log) recover() error {
 	if err := l.store.Read(func(v *store.View) error { top = v.Revision(); return nil }); err != nil {
 		return err
 	}
-	t, err := l.tail()
+	t, err := readTail(l.path)
 	if err != nil {
 		return err
 	}
@@ -98,22 +97,6 @@ type tail struct {
 	enough bool
 }
 
-// add takes a line in; the latest comes first.
-func (t *tail) add(text []byte) bool {
-	if !bytes.Contains(text, []byte(`"settled":`)) {
-		return true
-	}
-	x, ok := decode(text)
-	if !ok || x.Mark == nil {
-		return true
-	}
-	if !t.found {
-		t.found, t.Mark = true, *x.Mark
-	}
-	t.take(&x)
-	return !t.enough
-}
-
 func (t *tail) take(x *Line) {
 	for _, id := range x.Journal {
 		if rev, ok := store.JournalRev(id); ok && rev > t.Settled {
@@ -123,36 +106,29 @@ func (t *tail) take(x *Line) {
 	t.enough = t.enough || x.Seen <= t.Settled
 }
 
-// tail reads the end of the audit, and of what was moved away from there if it
+// readTail reads the audit in the file path, and what was moved away from there if it
 // must.
-func (l *Log) tail() (tail, error) {
+func readTail(path string) (tail, error) {
 	t := tail{have: map[string]bool{}}
-	info, err := l.file.Stat()
-	if err != nil {
+	if err := t.addFile(path); err != nil || t.enough {
 		return t, err
 	}
-	if err := readBack(l.file, info.Size(), t.add); err != nil || t.enough {
-		return t, err
-	}
-	files, err := Files(l.path)
+	files, err := Files(path)
 	if err != nil {
 		return t, err
 	}
 	for _, name := range slices.Backward(files) {
-		if there, err := os.Stat(name); err != nil || os.SameFile(there, info) {
+		if name == path || t.enough {
 			continue
 		}
 		if err := t.addFile(name); err != nil {
-			return t, err
-		}
-		if t.enough {
-			break
+			return t, errors.Join(fmt.Errorf("where it stands would have to be read from %s; move that file elsewhere to go on without", name), err)
 		}
 	}
 	return t, nil
 }
 
-// addFile takes in a file that may be compressed, so it is read from its beginning.
+// addFile takes in a file; the latest comes first.
 func (t *tail) addFile(name string) error {
 	marks := func(f func(*Line)) error {
 		return readLines(name, func(text []byte) bool {
@@ -167,15 +143,8 @@ func (t *tail) addFile(name string) error {
 	if !t.found {
 		err := marks(func(x *Line) { t.found, t.Mark = true, *x.Mark })
 		if err != nil || !t.found {
-			return wrapMoved(name, err)
+			return err
 		}
 	}
-	return wrapMoved(name, marks(t.take))
-}
-
-func wrapMoved(name string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return errors.Join(fmt.Errorf("where it stands would have to be read from %s; move that file elsewhere to go on without", name), err)
+	return marks(t.take)
 }

@@ -11,14 +11,9 @@ import (
 // if it knows of none. A store that goes on from there gives no number again that
 // the audit has told.
 func Seen(path string) (store.Rev, error) {
-	f, err := os.Open(path)
+	t, err := readTail(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return 0, nil
 	}
-	if err != nil {
-		return 0, err
-	}
-	defer f.Close()
-	t, err := (&Log{path: path, file: f}).tail()
 	return t.Seen, err
 }

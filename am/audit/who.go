@@ -30,17 +30,8 @@ type Holder struct {
 	Call    *Line  `json:"call,omitempty"`
 
 	shared bool
-	// from is when it can have begun, by the clock as it goes since it was last set
-	// back.
+	// from is when it can have begun.
 	from time.Time
-	// hit says that it was there by the clock as it went before that.
-	hit bool
-}
-
-// SetBack tells that a clock was set back: the times between To and From came twice.
-type SetBack struct {
-	From time.Time `json:"from"`
-	To   time.Time `json:"to"`
 }
 
 // MaxHolders is how many holders an Answer has at most.
@@ -60,8 +51,6 @@ type Answer struct {
 	// if nobody was.
 	Before *Holder `json:"before,omitempty"`
 	After  *Holder `json:"after,omitempty"`
-	// SetBack tells why all Holders are Maybe; nil if they are not for that.
-	SetBack *SetBack `json:"setBack,omitempty"`
 	// From and To are the times of the first and the last line.
 	From time.Time `json:"from,omitzero"`
 	To   time.Time `json:"to,omitzero"`
@@ -76,21 +65,8 @@ func Who(files []string, p Place, at time.Time) (*Answer, error) {
 	if at.Nanosecond() == 0 {
 		q.last = at.Add(time.Second - time.Millisecond)
 	}
-	begun := map[string]bool{} // first lines of files
 	for _, f := range files {
-		first := true
-		err := readLines(f, func(text []byte) bool {
-			if first && bytes.HasPrefix(text, []byte(`{"at":`)) {
-				first = false
-				if begun[string(text)] { // a copy, whose time goes back without the clock
-					q.clock = time.Time{}
-				}
-				begun[string(text)] = true
-			}
-			q.read(text)
-			return true
-		})
-		if err != nil {
+		if err := readLines(f, func(text []byte) bool { q.read(text); return true }); err != nil {
 			return nil, err
 		}
 	}
@@ -104,8 +80,6 @@ type query struct {
 	place Place
 	at    time.Time
 	last  time.Time // of what was asked for
-	// clock is the time of the latest line since the clock was last set back.
-	clock time.Time
 	// gap is the time of the last line before some were not written.
 	gap time.Time
 	// open are those who are there at the time of the line.
@@ -125,17 +99,8 @@ func (q *query) read(text []byte) {
 	if q.From.IsZero() {
 		q.From = now
 	}
-	last := q.clock
-	switch {
-	case q.clock.Sub(now) > time.Second:
-		if bytes.Contains(text, []byte(`,"journal":[`)) {
-			break // it has the time of its change, and may come much later
-		}
-		q.setBack(now)
-	case now.After(q.clock):
-		q.clock = now
-	}
-	if now.After(q.To) {
+	last := q.To
+	if now.After(last) {
 		q.To = now
 	}
 	switch event {
@@ -156,27 +121,6 @@ func (q *query) read(text []byte) {
 		if l, ok := decode(text); ok {
 			q.change(&l, now)
 		}
-	}
-}
-
-// setBack has the clock go on from an earlier time. Who is there goes on to be, at
-// least until the next line should have come, and was before the first came.
-func (q *query) setBack(now time.Time) {
-	step := &SetBack{From: q.clock, To: now}
-	doubt := !q.last.Before(now) && !q.at.After(q.clock)
-	for _, h := range q.open {
-		if !h.from.After(q.last) && q.at.Before(q.clock.Add(2*silence)) {
-			h.hit = true
-		}
-		h.from = now.Add(-2 * silence)
-		doubt = doubt || !q.last.Before(h.from) && q.at.Before(q.clock.Add(2*silence))
-	}
-	if doubt && q.SetBack == nil {
-		q.SetBack = step
-	}
-	q.clock = now
-	if now.Before(q.From) {
-		q.From = now
 	}
 }
 
@@ -226,8 +170,6 @@ func (q *query) end(key string, now time.Time) {
 // judge keeps who was there at the time asked for, or else the nearest.
 func (q *query) judge(h *Holder) {
 	switch {
-	case h.hit:
-		q.keep(h)
 	case h.from.After(q.last):
 		if q.After == nil || h.Since.Before(q.After.Since) {
 			q.After = h
@@ -260,13 +202,12 @@ func (q *query) keep(h *Holder) {
 
 func (q *query) finish() {
 	for _, h := range q.open {
-		if h.Seen.IsZero() && q.at.Sub(q.clock) > 2*silence { // and nothing tells that the site was there
-			h.Seen = q.clock
+		if h.Seen.IsZero() && q.at.Sub(q.To) > 2*silence { // and nothing tells that the site was there
+			h.Seen = q.To
 		}
 		q.judge(h)
 	}
 	for _, h := range q.kept {
-		h.Maybe = h.Maybe || q.SetBack != nil
 		q.Shared = q.Shared || h.shared
 		q.Holders = append(q.Holders, *h)
 	}

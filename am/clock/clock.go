@@ -17,10 +17,9 @@ const (
 	NoDoubt Doubt = ""
 	// Jumped: it was set while the host ran.
 	Jumped Doubt = "jumped"
-	// Behind: after a boot it was before the last known time.
-	Behind Doubt = "behind"
-	// Settling: after a boot, a time service may still correct it. It ends by itself.
-	Settling Doubt = "settling"
+	// Booted: after a boot it is before the last known time, or a time service may
+	// still correct it.
+	Booted Doubt = "booted"
 )
 
 const (
@@ -70,13 +69,26 @@ type State struct {
 	Lost string
 }
 
-// Ahead is how far the host's clock is before the site's time; negative behind.
+// Ahead is how far the host's clock is ahead of the site's time; negative behind.
 func (s State) Ahead() time.Duration { return s.Host.Sub(s.Site) }
 
-// Open makes a Clock that goes on from what its file says. A file that is broken is
-// told in the log, and its copy counts: that of a minute ago, when it was written
-// last. If that is no better the host's clock is taken, as where there is no file.
-// The error is that of a host without a steady clock, or a file that cannot be opened.
+// IsSettling tells whether the doubt ends by itself, soon after a boot.
+func (s State) IsSettling() bool { return s.Doubt == Booted && s.Ahead() >= 0 }
+
+// Reason says in words why there is a doubt.
+func (s State) Reason() string {
+	switch {
+	case s.IsSettling():
+		return "the host has just booted, and no time service has set it yet"
+	case s.Doubt == Booted:
+		return "after a boot it was behind the last known time"
+	}
+	return "it was set, and not by the time that has gone by"
+}
+
+// Open makes a Clock that goes on from what its file says. If the file is missing or
+// broken, it takes the host's clock, and logs an error for a broken one. Open fails on
+// a host without a steady clock, or if the file cannot be opened.
 func Open(o Options) (*Clock, error) {
 	o.Jump = cmp.Or(o.Jump, DefaultJump)
 	if o.Log == nil {
@@ -92,14 +104,8 @@ func Open(o Options) (*Clock, error) {
 	c := &Clock{opt: o, changed: make(chan struct{}, 1)}
 	before, err := load(o.File)
 	if broken, ok := errors.AsType[*brokenError](err); ok {
-		var none error
-		if before, none = load(o.File + copied); none == nil {
-			err = nil
-			o.Log.Error("the file of the clock is lost, so the time goes on from the copy of the one before", "error", broken)
-		} else {
-			c.lost = broken.Error()
-			o.Log.Error("what was known of the time is lost, so the host's clock is believed; see that it is right", "error", broken)
-		}
+		c.lost = broken.Error()
+		o.Log.Error("what was known of the time is lost, so the host's clock is believed; see that it is right", "error", broken)
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -116,17 +122,12 @@ func Open(o Options) (*Clock, error) {
 	return c, nil
 }
 
-// boot goes on over a boot of the host. How long it was down, nobody knows.
+// boot goes on from the last known time after a boot. How long the host was down is
+// not known. A clock that had jumped ahead, and still is there, stays in doubt.
 func (c *Clock) boot(before record, wall time.Time, steady time.Duration) {
-	c.site, c.steady, c.since = before.Site, steady, before.Site
-	ahead := before.Host.After(before.Site)
-	switch {
-	case wall.Before(before.Site):
-		c.doubt = Behind
-	case before.Doubt == Jumped && ahead && !wall.Before(before.Host):
+	c.site, c.steady, c.doubt, c.since = before.Site, steady, Booted, before.Site
+	if before.Doubt == Jumped && before.Host.After(before.Site) && !wall.Before(before.Host) {
 		c.doubt, c.since = Jumped, before.Since
-	default:
-		c.doubt = Settling
 	}
 }
 
@@ -168,13 +169,7 @@ func (c *Clock) Believe() (before, now State) {
 func (c *Clock) look(wall time.Time, steady time.Duration) time.Time {
 	site := c.site.Add(steady - c.steady)
 	ahead := wall.Sub(site)
-	switch {
-	case c.doubt == Settling && ahead < 0:
-		c.doubt = Behind
-	case c.doubt == Behind && ahead > 0 && steady < early:
-		c.doubt = Settling
-	}
-	if (ahead > c.opt.Jump || ahead < -c.opt.Jump) && !c.believed(steady) {
+	if (ahead > c.opt.Jump || ahead < -c.opt.Jump) && !c.believed(ahead, steady) {
 		if c.doubt == NoDoubt {
 			c.site, c.steady, c.doubt, c.since = site, steady, Jumped, site
 			c.poke()
@@ -188,14 +183,11 @@ func (c *Clock) look(wall time.Time, steady time.Duration) time.Time {
 	return wall
 }
 
-// believed tells whether a host's clock that is far from the site's time is taken
-// all the same.
-func (c *Clock) believed(steady time.Duration) bool {
-	switch c.doubt {
-	case Behind:
-		return false
-	case Settling:
-		return steady >= settled || c.opt.Host.Synced()
+// believed tells whether a host's clock that is far ahead of the site's time, or
+// behind it, is taken all the same.
+func (c *Clock) believed(ahead, steady time.Duration) bool {
+	if c.doubt == Booted {
+		return ahead > 0 && (steady >= settled || c.opt.Host.Synced())
 	}
 	return steady < early && c.opt.Host.Synced()
 }

@@ -1,9 +1,11 @@
 package clock
 
 import (
+	"bytes"
 	"io"
 	"log/slog"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -133,17 +135,18 @@ func TestJumps(t *testing.T) {
 
 		{"a boot: the host's clock is taken", []step{saved, boots(hour, 0), passes(3 * time.Minute), shows(0, NoDoubt)}},
 		{"a quick boot is none", []step{saved, boots(30*time.Second, 0), shows(0, NoDoubt)}},
-		{"a boot: nothing ends before a time service had time", []step{saved, boots(hour, 2*hour), shows(-hour, Settling), passes(20 * time.Second), set(-2 * hour), vouched, shows(0, NoDoubt)}},
+		{"a boot: nothing ends before a time service had time", []step{saved, boots(hour, 2*hour), shows(-hour, Booted), passes(20 * time.Second), set(-2 * hour), vouched, shows(0, NoDoubt)}},
 		{"a boot: a time service that vouches at once", []step{saved, boots(hour, 0), vouched, shows(0, NoDoubt)}},
 		{"a boot without a time service: after two minutes the host's clock is taken", []step{
-			saved, boots(hour, 0), passes(109 * time.Second), shows(-hour, Settling), passes(time.Second), shows(0, NoDoubt)}},
-		{"waiting for a time service lasts over a restart", []step{saved, boots(hour, 0), saved, passes(time.Minute), starts, shows(-hour, Settling), passes(hour), starts, shows(0, NoDoubt)}},
-		{"a dead battery: the last known time goes on", []step{saved, boots(hour, -5*year), shows(-hour, Behind), passes(hour), shows(-hour, Behind)}},
-		{"a dead battery and a time service", []step{saved, boots(hour, -5*year), passes(20 * time.Second), set(5 * year), shows(-hour, Settling), vouched, shows(0, NoDoubt)}},
+			saved, boots(hour, 0), passes(109 * time.Second), shows(-hour, Booted), passes(time.Second), shows(0, NoDoubt)}},
+		{"waiting for a time service lasts over a restart", []step{saved, boots(hour, 0), saved, passes(time.Minute), starts, shows(-hour, Booted), passes(hour), starts, shows(0, NoDoubt)}},
+		{"a dead battery: the last known time goes on", []step{saved, boots(hour, -5*year), shows(-hour, Booted), passes(hour), shows(-hour, Booted)}},
+		{"a dead battery and a time service", []step{saved, boots(hour, -5*year), passes(20 * time.Second), set(5 * year), shows(-hour, Booted), vouched, shows(0, NoDoubt)}},
 		{"a dead battery and a time service that tells the kernel nothing", []step{saved, boots(hour, -5*year), passes(20 * time.Second), set(5 * year), passes(2 * time.Minute), shows(0, NoDoubt)}},
-		{"a dead battery, and set by hand hours later: an operator decides", []step{saved, boots(hour, -5*year), passes(hour), set(5 * year), shows(-hour, Behind), believed, shows(0, NoDoubt)}},
+		{"a dead battery, and believed", []step{saved, boots(hour, -5*year), passes(hour), shows(-hour, Booted), believed, shows(-5*year, NoDoubt)}},
+		{"a dead battery, and set by hand hours later", []step{saved, boots(hour, -5*year), passes(hour), set(5 * year), shows(0, NoDoubt)}},
 		{"behind, killed, and a boot with a right clock", []step{saved, boots(hour, -5*year), saved, boots(hour, 0), vouched, shows(0, NoDoubt)}},
-		{"settling, and corrected to before the last known time", []step{saved, boots(hour, 2*hour), set(-5 * hour), shows(-hour, Behind)}},
+		{"settling, and corrected to before the last known time", []step{saved, boots(hour, 2*hour), set(-5 * hour), shows(-hour, Booted)}},
 		{"a clock that jumped ahead and is still there after a boot", []step{set(year), looked, saved, boots(hour, year), passes(hour), shows(-hour, Jumped)}},
 		{"… and is right after a boot", []step{set(year), looked, saved, boots(hour, 0), vouched, shows(0, NoDoubt)}},
 		{"… and is put right by a time service after the boot", []step{set(year), looked, saved, boots(hour, year), passes(time.Minute), set(-year), vouched, shows(0, NoDoubt)}},
@@ -178,7 +181,7 @@ func TestAHostWithoutBootIDStillHasItsTime(t *testing.T) {
 	}
 	f.passes(hour)
 	f.wall = f.wall.Add(-year)
-	if s := open(t, f, file).State(); s.Doubt != Behind || !s.Site.Equal(noon) {
+	if s := open(t, f, file).State(); s.Doubt != Booted || !s.Site.Equal(noon) {
 		t.Errorf("%+v: it cannot know how long it was down, but not go back", s)
 	}
 }
@@ -224,4 +227,22 @@ func BenchmarkNow(b *testing.B) {
 			c.Now()
 		}
 	})
+}
+
+// TestReasons goes through the doubts that end by themselves or not, in words and log.
+func TestReasons(t *testing.T) {
+	for _, tt := range []struct {
+		state       State
+		reason, log string
+	}{
+		{State{Doubt: Jumped, Site: noon, Host: noon.Add(hour)}, "it was set", "was set, and is not believed"},
+		{State{Doubt: Booted, Site: noon, Host: noon.Add(-hour)}, "was behind the last known time", "level=ERROR"},
+		{State{Doubt: Booted, Site: noon, Host: noon.Add(hour)}, "has just booted", "level=WARN"},
+	} {
+		var log bytes.Buffer
+		(&Clock{opt: Options{Log: slog.New(slog.NewTextHandler(&log, nil))}}).log(tt.state)
+		if got := tt.state.Reason(); !strings.Contains(got, tt.reason) || !strings.Contains(log.String(), tt.log) {
+			t.Errorf("%+v: %s; the log says %s", tt.state, got, &log)
+		}
+	}
 }

@@ -12,19 +12,15 @@
 //	     v                                      │
 //	no doubt ─── the host's clock jumps ───> Jumped
 //	     ^
-//	     ├──── the boot's first minutes are over, or it is synchronized ────┐
-//	Behind ─── no longer before the last known time ───> Settling ──────────┘
+//	     └── ahead, and synchronized or two minutes after the boot ── Booted
 //
-// What is known lasts over a restart in a small File with a sum, and a copy of the
-// one before it: time that is read wrong would end all leases. Within one boot the steady
+// What is known is kept over a restart in a small File. Within one boot the steady
 // clock tells how much time has gone by meanwhile, whatever happened to the wall
-// clock. Over a boot nothing tells that, so the host's clock is taken if it is not
-// before the last known time (else Behind: a dead battery), and
-//
-//   - if no time service has vouched for it yet and the boot was just now, the last
-//     known time goes on until one has, or two minutes after the boot (Settling):
-//     clocks of machines are often hours wrong until then;
-//   - if it had jumped ahead before the boot and still is there, the doubt stays.
+// clock. Over a boot nothing tells that. So the last known time goes on (Booted) until
+// the host's clock is not before it, and a time service has set it or the boot was two
+// minutes ago: clocks of machines are often hours wrong until then, and years with a
+// dead battery. A clock that had jumped ahead before the boot and still is there
+// stays Jumped.
 //
 // A jump in the first 15 minutes of a boot is believed when the kernel says that the
 // clock is synchronized, for that is what time services do then. Later only an

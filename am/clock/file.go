@@ -1,19 +1,56 @@
 package clock
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"time"
 
+	"github.com/google/renameio/v2"
 	"golang.org/x/sys/unix"
 
 	"patchbay/am/fileowner"
 )
 
-// copied ends the name of the copy that Save keeps of the file as it was before.
-const copied = ".old"
+// record is what the file holds: both clocks at one moment.
+type record struct {
+	Site   time.Time     `json:"site"`
+	Host   time.Time     `json:"host"`
+	Boot   string        `json:"boot"`
+	Steady time.Duration `json:"steady_ns"`
+	Doubt  Doubt         `json:"doubt,omitempty"`
+	Since  time.Time     `json:"since,omitzero"`
+}
+
+// latest is after any time of a site.
+var latest = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// parse reads a record. It fails on one that no clock has written.
+func parse(text []byte) (r record, err error) {
+	if err := json.Unmarshal(text, &r); err != nil {
+		return r, err
+	}
+	r.Site, r.Host, r.Since = r.Site.Local(), r.Host.Local(), r.Since.Local()
+	switch r.Doubt {
+	case NoDoubt, Jumped, Booted:
+	case "behind", "settling": // as earlier versions wrote it
+		r.Doubt = Booted
+	default:
+		return r, fmt.Errorf("there is no doubt %q", r.Doubt)
+	}
+	switch {
+	case r.Site.IsZero() || r.Site.After(latest):
+		return r, fmt.Errorf("its time %s is none", r.Site.Format(time.RFC3339))
+	case r.Doubt == NoDoubt && !r.Site.Equal(r.Host):
+		return r, fmt.Errorf("it does not doubt the host's time %s, and has another, %s", r.Host.Format(time.RFC3339), r.Site.Format(time.RFC3339))
+	case r.Steady < 0:
+		return r, errors.New("it was before the boot")
+	}
+	return r, nil
+}
 
 // brokenError says that the file is there and makes no sense.
 type brokenError struct {
@@ -31,7 +68,7 @@ const maxFile = 4 << 10
 func Check(file string) error {
 	_, err := load(file)
 	if broken, ok := errors.AsType[*brokenError](err); ok {
-		return fmt.Errorf("%w; the next start goes on from the copy beside it or, if there is none, by the host's clock: see that that is right", broken)
+		return fmt.Errorf("%w; the next start takes the host's clock: see that that is right", broken)
 	}
 	return err
 }
@@ -54,7 +91,7 @@ func load(path string) (r record, err error) {
 	if !info.Mode().IsRegular() {
 		return r, fmt.Errorf("%s is not a regular file (%s); move it away", path, info.Mode())
 	}
-	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	text, err := io.ReadAll(io.LimitReader(f, maxFile))
 	if err != nil {
 		return r, err
 	}
@@ -64,7 +101,7 @@ func load(path string) (r record, err error) {
 	return r, nil
 }
 
-// Save writes the file: whole, or not at all. The one before is kept beside it.
+// Save writes the file: whole, or not at all. It is on the disk when Save returns.
 func (c *Clock) Save() error {
 	if c.opt.File == "" {
 		return nil
@@ -74,42 +111,25 @@ func (c *Clock) Save() error {
 	c.mu.Lock()
 	wall, steady := c.opt.Host.Read()
 	site := c.look(wall, steady)
-	r := record{Site: site, Host: wall, Boot: c.opt.Host.Boot, Steady: steady, Doubt: c.doubt, Since: c.since}
+	r := record{Site: site.UTC(), Host: wall.UTC(), Boot: c.opt.Host.Boot, Steady: steady, Doubt: c.doubt, Since: c.since.UTC()}
 	c.mu.Unlock()
-	text, err := r.encode()
+	text, err := json.Marshal(r)
 	if err != nil {
 		return err
 	}
-	err = fileowner.As(filepath.Dir(c.opt.File), func() error {
-		keepCopy(c.opt.File)
-		return replace(c.opt.File, text)
+	dir := filepath.Dir(c.opt.File)
+	err = fileowner.As(dir, func() error {
+		if err := renameio.WriteFile(c.opt.File, append(text, '\n'), 0o600, renameio.WithTempDir(dir)); err != nil {
+			return err
+		}
+		d, err := os.Open(dir)
+		if err != nil {
+			return err
+		}
+		return errors.Join(d.Sync(), d.Close())
 	})
 	if err != nil {
-		return fmt.Errorf("the time cannot be kept over a restart: %w; let the server write into %s", err, filepath.Dir(c.opt.File))
+		return fmt.Errorf("the time cannot be kept over a restart: %w; let the server write into %s", err, dir)
 	}
 	return nil
-}
-
-// keepCopy keeps the file path as it is, for the next one may get damaged. Where that
-// cannot be, there is no copy, and no harm.
-func keepCopy(path string) {
-	os.Remove(path + copied)
-	os.Link(path, path+copied)
-}
-
-// replace puts text into the place of the file path.
-func replace(path string, text []byte) error {
-	next := path + ".new"
-	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Rename(next, path)
-	}
-	if err != nil {
-		os.Remove(next)
-	}
-	return err
 }

@@ -2,7 +2,6 @@ package clock
 
 import (
 	"context"
-	"log/slog"
 	"time"
 )
 
@@ -15,66 +14,55 @@ const (
 	remind = time.Hour
 )
 
-// Run looks at the clocks until ctx ends: it tells the log of doubts and of their
-// end, and keeps the File.
+// Run looks at the clocks until ctx ends: it logs doubts and their end, and keeps the
+// File.
 func (c *Clock) Run(ctx context.Context) {
 	t := time.NewTicker(tick)
 	defer t.Stop()
-	l := &logbook{log: c.opt.Log, unsaved: true}
+	var logged State
+	var reminded, saved time.Duration // by the steady clock
+	unsaved, failed := true, false
+	save := func(steady time.Duration) {
+		err := c.Save()
+		if err != nil && !failed {
+			c.opt.Log.Error("the clock's file was not written", "error", err)
+		}
+		saved, failed, unsaved = steady, err != nil, err != nil && unsaved
+	}
 	for {
 		_, steady := c.opt.Host.Read()
-		if l.tell(c.State(), steady) {
-			l.unsaved = true
+		s := c.State()
+		changed := s.Doubt != logged.Doubt || s.IsSettling() != logged.IsSettling()
+		if changed || s.Doubt != NoDoubt && !s.IsSettling() && steady-reminded >= remind {
+			c.log(s)
+			logged, reminded = s, steady
 		}
-		if l.unsaved || steady-l.saved >= keep {
-			l.save(c, steady)
+		unsaved = unsaved || changed
+		if unsaved || steady-saved >= keep {
+			save(steady)
 		}
 		select {
 		case <-ctx.Done():
-			l.save(c, steady)
+			save(steady)
 			return
 		case <-c.changed:
-			l.unsaved = true
+			unsaved = true
 		case <-t.C:
 		}
 	}
 }
 
-// logbook is what Run has told and written.
-type logbook struct {
-	log             *slog.Logger
-	doubt           Doubt
-	reminded, saved time.Duration // by the steady clock
-	unsaved         bool
-	failed          bool // the last time
-}
-
-// tell logs what has changed, and says whether anything has.
-func (l *logbook) tell(s State, steady time.Duration) bool {
-	changed := s.Doubt != l.doubt
-	if !changed && (s.Doubt == NoDoubt || s.Doubt == Settling || steady-l.reminded < remind) {
-		return false
-	}
-	l.doubt, l.reminded = s.Doubt, steady
-	log := l.log.With("site", s.Site, "host", s.Host)
-	switch s.Doubt {
-	case NoDoubt:
+// log tells which time counts now.
+func (c *Clock) log(s State) {
+	log := c.opt.Log.With("site", s.Site, "host", s.Host)
+	switch {
+	case s.Doubt == NoDoubt:
 		log.Info("leases count by the host's clock again")
-	case Settling:
+	case s.IsSettling():
 		log.Warn("the host has just booted, and no time service has set its clock yet; leases go on from the last known time until one has, two minutes at most")
-	case Behind:
+	case s.Doubt == Booted:
 		log.Error("the host's clock is behind the last known time, so it is not believed; leases go on from there; set the clock right, or see: patchbay clock", "since", s.Since)
 	default:
 		log.Error("the host's clock was set, and is not believed; leases count by the time that has gone by; set the clock right, or see: patchbay clock", "since", s.Since)
 	}
-	return changed
-}
-
-// save writes the file, and logs if that fails, once.
-func (l *logbook) save(c *Clock, steady time.Duration) {
-	err := c.Save()
-	if err != nil && !l.failed {
-		l.log.Error("the clock's file was not written", "error", err)
-	}
-	l.saved, l.failed, l.unsaved = steady, err != nil, err != nil && l.unsaved
 }

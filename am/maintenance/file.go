@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/google/renameio/v2"
 	"go.yaml.in/yaml/v3"
 
 	"patchbay/am/fileowner"
@@ -44,13 +45,9 @@ func Change(file string, edit func(*Draft) error) (*Plan, error) {
 	if err := syscall.Flock(int(dir.Fd()), syscall.LOCK_EX); err != nil {
 		return nil, &os.PathError{Op: "lock", Path: dir.Name(), Err: err}
 	}
-	mode := fs.FileMode(0o644)
 	text, err := sheet.Load(file, maxFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
-	}
-	if info, err := os.Stat(file); err == nil {
-		mode = info.Mode().Perm()
 	}
 	doc, p, err := parse(text, file)
 	if err != nil {
@@ -79,24 +76,12 @@ func Change(file string, edit func(*Draft) error) (*Plan, error) {
 	if p, err = Parse(b.Bytes(), file); err != nil {
 		return nil, fmt.Errorf("%w\nnothing was changed", err)
 	}
-	return p, fileowner.As(folder, func() error { return replace(dir, file, b.Bytes(), mode) })
-}
-
-// replace puts a text in the place of a file, and lasts when it returns.
-func replace(dir *os.File, file string, text []byte, mode fs.FileMode) error {
-	f, err := os.CreateTemp(dir.Name(), "."+filepath.Base(file)+".*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), file)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return dir.Sync()
+	return p, fileowner.As(folder, func() error {
+		if err := renameio.WriteFile(file, b.Bytes(), 0o644, renameio.WithTempDir(dir.Name())); err != nil {
+			return err
+		}
+		return dir.Sync()
+	})
 }
 
 // SetLockdown begins a lockdown, or changes it.

@@ -5,9 +5,9 @@
 //	        <─ rows, a JSON object a line ─┘
 //	command ── order ──> Doors ──> Desk ── one decision ─> store
 //
-// A list is of one consistent view. It is made in memory, pressed together,
-// before the first of it is sent: whoever reads slowly holds nothing of the
-// store. An order is all or nothing, stands in the journal with the name of the
+// A list is of one consistent view. It is made in memory before the first of it is
+// sent, so a slow reader holds nothing of the store; how many lists there are at one
+// time, and how long one may be, is bounded. An order is all or nothing, stands in the journal with the name of the
 // operator, and is refused in plain words with the remedy.
 //
 // What an operator does needs no credential, and none binds it. The same Desk

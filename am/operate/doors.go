@@ -1,11 +1,8 @@
 package operate
 
 import (
-	"bytes"
-	"compress/gzip"
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
 	"time"
 
@@ -14,16 +11,13 @@ import (
 
 // Bounds of those who ask.
 const (
-	// maxMade is how many lists and manifests are made at one time.
-	maxMade = 4
-	// maxUnread is how many bytes of them may wait to be read, all together.
-	maxUnread = maxList
+	// maxReaders is how many lists and manifests are made or being read at one time.
+	// Who comes next waits.
+	maxReaders = 8
+	// slowReader is how long one may take to be read.
+	slowReader = 5 * time.Minute
 	// maxOrder is the length of an order in bytes.
 	maxOrder = 1 << 20
-	// slowReader is how long the next part of a list may take to be read.
-	slowReader = 5 * time.Minute
-	// part is how much is written at one time, in bytes.
-	part = 256 << 10
 )
 
 // Doors are what a served site answers at its socket:
@@ -35,10 +29,10 @@ const (
 //
 // What is refused has the status 422 and the reason as its text; what cannot be
 // understood as it is written has 400.
-func Doors(d *Desk) map[string]http.Handler { return doors(d, maxUnread) }
+func Doors(d *Desk) map[string]http.Handler { return doors(d, maxReaders) }
 
-func doors(d *Desk, unread int) map[string]http.Handler {
-	c := &counter{desk: d, places: make(chan struct{}, maxMade), unread: newShelf(unread)}
+func doors(d *Desk, readers int) map[string]http.Handler {
+	c := &reading{desk: d, places: make(chan struct{}, readers)}
 	doors := map[string]http.Handler{
 		"GET /inspect":  http.HandlerFunc(c.inspect),
 		"POST /release": order(func(r *http.Request, o Release) (Done, error) { return d.Release(r.Context(), o) }),
@@ -52,80 +46,54 @@ func doors(d *Desk, unread int) map[string]http.Handler {
 	return doors
 }
 
-// counter is where lists and manifests are handed out. A place is held while one is
-// made, and not while it is read: that may take a coffee.
-type counter struct {
+// reading answers lists and manifests, a few at one time.
+type reading struct {
 	desk   *Desk
 	places chan struct{}
-	unread *shelf
 }
 
-// inTurn calls f at a place; it is false if who asked has left.
-func (c *counter) inTurn(r *http.Request, f func()) bool {
-	select {
-	case c.places <- struct{}{}:
-	case <-r.Context().Done():
-		return false
-	}
-	defer func() { <-c.places }()
-	f()
-	return true
-}
-
-func (c *counter) list(w http.ResponseWriter, r *http.Request, what string) {
+func (c *reading) list(w http.ResponseWriter, r *http.Request, what string) {
 	q, err := ReadQuery(r)
 	var f Filter
 	if err == nil {
 		f, err = ParseFilter(q)
 	}
-	var text bytes.Buffer
-	if err == nil && !c.inTurn(r, func() { text, err = c.desk.press(what, f) }) {
-		return
-	}
-	var z io.Reader
-	size := text.Len()
-	if err == nil {
-		z, err = gzip.NewReader(&text)
-	}
-	if err != nil {
-		Fail(w, err)
-		return
-	}
-	w.Header().Set("Content-Type", "application/x-ndjson")
-	c.hand(w, z, size)
+	c.answer(w, r, "application/x-ndjson", err, func() ([]byte, error) { return c.desk.list(what, f) })
 }
 
-func (c *counter) inspect(w http.ResponseWriter, r *http.Request) {
+func (c *reading) inspect(w http.ResponseWriter, r *http.Request) {
 	q, err := ReadQuery(r)
 	for key := range q {
 		if key != "slice" {
 			err = malformed("nothing is called %.40q%s", key, didYouMean(key, []string{"slice"}))
 		}
 	}
-	var text []byte
-	if err == nil && !c.inTurn(r, func() { text, err = c.desk.Inspect(q.Get("slice")) }) {
+	c.answer(w, r, "text/xml; charset=utf-8", err, func() ([]byte, error) { return c.desk.Inspect(q.Get("slice")) })
+}
+
+// answer makes a text and writes it as it is read, unless the question is wrong. The
+// store is not held while it is read. A text that is not read in time breaks off
+// before its last chunk.
+func (c *reading) answer(w http.ResponseWriter, r *http.Request, kind string, wrong error, text func() ([]byte, error)) {
+	if wrong != nil {
+		Fail(w, wrong)
 		return
 	}
+	select {
+	case c.places <- struct{}{}:
+		defer func() { <-c.places }()
+	case <-r.Context().Done():
+		return
+	}
+	all, err := text()
 	if err != nil {
 		Fail(w, err)
 		return
 	}
-	w.Header().Set("Content-Type", "text/xml; charset=utf-8")
-	c.hand(w, bytes.NewReader(text), len(text))
-}
-
-// hand writes an answer, of which so many bytes are in memory, as it is read. If it is
-// not, or room is needed, its last chunk is missing.
-func (c *counter) hand(w http.ResponseWriter, text io.Reader, size int) {
-	to := http.NewResponseController(w)
+	w.Header().Set("Content-Type", kind)
 	// A server that does not move its limit keeps to the one it has.
-	x := c.unread.put(size, func() { _ = to.SetWriteDeadline(time.Now().Add(-time.Second)) })
-	defer x.take()
-	for x.move(func() { _ = to.SetWriteDeadline(time.Now().Add(slowReader)) }) {
-		if _, err := io.CopyN(w, text, part); err != nil {
-			return // at the end, or nobody reads any more
-		}
-	}
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(slowReader))
+	w.Write(all) // who asked may have left
 }
 
 // order reads an order, has it done and tells what came of it.

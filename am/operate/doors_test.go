@@ -158,74 +158,57 @@ func BenchmarkSlivers100000(b *testing.B) {
 	}
 }
 
-// stalled is a site whose socket holds little, and readers of lists that have stopped.
-func (s *site) stalled(readers, slivers, room int) (client *http.Client, all []*http.Response) {
-	s.t.Helper()
+// TestStalledReadersAreBounded stops reading as many lists as may be read at one time:
+// who comes next waits until one of them goes on.
+func TestStalledReadersAreBounded(t *testing.T) {
+	s := emptySite(t)
+	const slivers, readers = 3000, 2 // more than the socket holds
 	s.many(slivers)
 	mux := http.NewServeMux()
-	for pattern, h := range operate.DoorsWith(s.Desk, room) {
+	for pattern, h := range operate.DoorsWith(s.Desk, readers) {
 		mux.Handle(pattern, h)
 	}
-	path := filepath.Join(s.t.TempDir(), "s")
+	path := filepath.Join(t.TempDir(), "s")
 	l, err := net.Listen("unix", path)
 	if err != nil {
-		s.t.Fatal(err)
+		t.Fatal(err)
 	}
 	at := &http.Server{Handler: mux}
 	go at.Serve(l)
-	client = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", path)
 	}}}
-	s.t.Cleanup(func() { at.Close(); client.CloseIdleConnections() })
-	for range readers {
+	defer func() { at.Close(); client.CloseIdleConnections() }()
+	ask := func() *http.Response {
 		resp, err := client.Get("http://site/slivers")
 		if err != nil {
-			s.t.Fatal(err)
+			t.Error(err)
+			return nil
 		}
-		s.t.Cleanup(func() { resp.Body.Close() })
-		all = append(all, resp)
+		return resp
 	}
-	return client, all
-}
-
-// TestStalledReadersKeepNobody stops reading more lists than are made at one time:
-// who comes next is answered, and they have all of theirs when they go on.
-func TestStalledReadersKeepNobody(t *testing.T) {
-	s := emptySite(t)
-	const slivers = 3000 // more than the socket holds
-	client, stalled := s.stalled(6, slivers, 1<<30)
-	for _, what := range []string{"slivers", "inspect?slice=big7"} {
-		resp, err := client.Get("http://site/" + what)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = io.Copy(io.Discard, resp.Body)
+	read := func(resp *http.Response) {
+		text, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
-		if err != nil {
-			t.Errorf("%s: %v", what, err)
-		}
-	}
-	for i, resp := range stalled {
-		text, err := io.ReadAll(resp.Body)
 		if n := strings.Count(string(text), "\n"); n != slivers || err != nil {
-			t.Errorf("reader %d has %d lines, %v", i, n, err)
+			t.Errorf("%d lines, %v", n, err)
 		}
 	}
-}
-
-// TestStalledReadersGiveWay leaves room for nothing: who comes next is answered, and
-// the one before sees that its list broke off.
-func TestStalledReadersGiveWay(t *testing.T) {
-	s := emptySite(t)
-	const slivers = 3000
-	_, stalled := s.stalled(3, slivers, 0)
-	for i, resp := range stalled {
-		text, err := io.ReadAll(resp.Body)
-		n := strings.Count(string(text), "\n")
-		if last := i == len(stalled)-1; last && (n != slivers || err != nil) || !last && (n == slivers || err == nil) {
-			t.Errorf("reader %d has %d lines, %v", i, n, err)
-		}
+	var stalled []*http.Response
+	for range readers {
+		stalled = append(stalled, ask())
 	}
+	next := make(chan *http.Response)
+	go func() { next <- ask() }()
+	select {
+	case <-next:
+		t.Fatal("more lists are read at one time than may be")
+	case <-time.After(100 * time.Millisecond):
+	}
+	for _, resp := range stalled {
+		read(resp)
+	}
+	read(<-next)
 }
 
 // FuzzQuestions asks anything: what is not well-formed is never answered.

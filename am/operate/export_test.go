@@ -1,4 +1,4 @@
 package operate
 
-// DoorsWith are Doors with room for so many bytes that wait to be read.
+// DoorsWith are Doors for so many readers at one time.
 var DoorsWith = doors

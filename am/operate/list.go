@@ -32,6 +32,19 @@ func (p *page[T]) add(t T) bool {
 	return p.limit == 0 || p.n < p.limit
 }
 
+// list passes on the rows that each adds to a page, of one view. Errors: *RefusedError,
+// those of row, those of the store.
+func list[T any](d *Desk, f Filter, row func(T) error, each func(*where, *store.View, *page[T]) error) error {
+	w, p := d.where(f), newPage(f.Limit, row)
+	return d.cfg.Store.Read(func(v *store.View) error {
+		if err := w.known(v); err != nil {
+			return err
+		}
+		err := each(w, v, p)
+		return cmp.Or(p.err, err)
+	})
+}
+
 // where is what a filter makes of its patterns.
 type where struct {
 	Filter
@@ -104,20 +117,15 @@ func (w *where) eachSlice(v *store.View, f func(am.Slice, []am.Sliver) (more boo
 // slivers wants slices that have one. Errors: *RefusedError, those of row, those
 // of the store.
 func (d *Desk) Slices(f Filter, row func(Slice) error) error {
-	w, p := d.where(f), newPage(f.Limit, row)
-	return d.cfg.Store.Read(func(v *store.View) error {
-		if err := w.known(v); err != nil {
-			return err
-		}
+	return list(d, f, row, func(w *where, v *store.View, p *page[Slice]) error {
 		of := *w
 		of.Since, of.Until = time.Time{}, time.Time{} // are about the slice
-		err := w.eachSlice(v, func(s am.Slice, all []am.Sliver) (bool, error) {
+		return w.eachSlice(v, func(s am.Slice, all []am.Sliver) (bool, error) {
 			if !w.span(s.Created) || w.perSliver() && !slices.ContainsFunc(all, func(x am.Sliver) bool { return of.wants(&x, v.Now()) }) {
 				return true, nil
 			}
 			return p.add(sliceRow(&s, all, v.Now())), nil
 		})
-		return cmp.Or(p.err, err)
 	})
 }
 
@@ -144,12 +152,8 @@ func sliceRow(s *am.Slice, all []am.Sliver, now time.Time) Slice {
 // Slivers lists slivers, by the URN of their slice, and in it in the order in
 // which they were reserved. Errors: as of Slices.
 func (d *Desk) Slivers(f Filter, row func(Sliver) error) error {
-	w, p := d.where(f), newPage(f.Limit, row)
-	return d.cfg.Store.Read(func(v *store.View) error {
-		if err := w.known(v); err != nil {
-			return err
-		}
-		err := w.eachSlice(v, func(_ am.Slice, all []am.Sliver) (bool, error) {
+	return list(d, f, row, func(w *where, v *store.View, p *page[Sliver]) error {
+		return w.eachSlice(v, func(_ am.Slice, all []am.Sliver) (bool, error) {
 			for i := range all {
 				x := &all[i]
 				if !w.wants(x, v.Now()) {
@@ -168,7 +172,6 @@ func (d *Desk) Slivers(f Filter, row func(Sliver) error) error {
 			}
 			return true, nil
 		})
-		return cmp.Or(p.err, err)
 	})
 }
 
@@ -193,11 +196,7 @@ func (w *where) sliverRow(x *am.Sliver, now time.Time) Sliver {
 // Tasks lists what providers still have to do, by sliver. The filter's times are
 // about since when. Errors: as of Slices.
 func (d *Desk) Tasks(f Filter, row func(Task) error) error {
-	w, p := d.where(f), newPage(f.Limit, row)
-	return d.cfg.Store.Read(func(v *store.View) error {
-		if err := w.known(v); err != nil {
-			return err
-		}
+	return list(d, f, row, func(w *where, v *store.View, p *page[Task]) error {
 		of := *w
 		of.state, of.Since, of.Until = nil, time.Time{}, time.Time{} // are about the task
 		var failed error
@@ -221,7 +220,7 @@ func (d *Desk) Tasks(f Filter, row func(Task) error) error {
 			r.ComponentName, r.Provider = w.on(&x)
 			return p.add(r)
 		})
-		return cmp.Or(p.err, failed, err)
+		return cmp.Or(failed, err)
 	})
 }
 

@@ -2,6 +2,7 @@ package operate
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -27,6 +28,7 @@ type load struct {
 	slivers  int
 	removing int
 	closed   bool // to other slices, by a sliver that wants to be alone
+	meant    bool // a sliver on it is asked for
 	holders  map[string]*Holder
 }
 
@@ -55,87 +57,97 @@ func (l *load) add(x *am.Sliver, now time.Time) {
 // has: one was renamed, perhaps, and takes new work again. A filter for slices and users wants
 // nodes that have a sliver of theirs. Errors: as of Slices.
 func (d *Desk) Nodes(f Filter, row func(Node) error) error {
-	w, p := d.where(f), newPage(f.Limit, row)
-	plan := w.plan
 	var unpromised map[[2]string]int
 	if d.cfg.Unpromised != nil {
 		unpromised = d.cfg.Unpromised()
 	}
-	return d.cfg.Store.Read(func(v *store.View) error {
-		if err := w.known(v); err != nil {
-			return err
-		}
-		loads, meant := map[string]*load{}, map[string]bool{}
-		of := *w
-		of.state, of.Since, of.Until = nil, time.Time{}, time.Time{}
-		of.component, of.provider = nil, nil // are about the node
-		asks := of.perSliver() || !of.slice.all()
-		err := v.Slivers(func(x am.Sliver) bool {
-			on := x.Component
-			if c, ok := w.inv.Home(&x); ok {
-				on = c.URN // it may have got another since
-			}
-			k := on.Key()
-			if loads[k] == nil {
-				loads[k] = &load{urn: on, name: cmp.Or(x.ComponentName, x.Component.Name), provider: x.Provider, holders: map[string]*Holder{}}
-			}
-			loads[k].add(&x, v.Now())
-			if asks && !meant[k] {
-				meant[k] = of.wants(&x, v.Now())
-			}
-			return true
-		})
+	return list(d, f, row, func(w *where, v *store.View, p *page[Node]) error {
+		loads, err := w.loads(v)
 		if err != nil {
 			return err
 		}
-		show := func(r Node) bool {
-			if asks && !meant[r.Component.Key()] || !w.state.all() && !w.state.name(r.State) ||
-				!(w.component.all() || w.component.urn(r.Component) || w.component.name(r.Name)) || !(w.provider.all() || w.provider.name(r.Provider)) {
-				return true
+		of := w.ofSlivers()
+		asks := of.perSliver() || !of.slice.all()
+		for _, r := range w.nodes(loads, v.Now()) {
+			l := loads[r.Component.Key()]
+			if asks && (l == nil || !l.meant) || !w.wantsNode(&r) {
+				continue
 			}
 			r.Unpromised = unpromised[[2]string{r.Provider, r.Name}]
-			return p.add(r)
-		}
-		for _, c := range w.inv.Components {
-			k := c.URN.Key()
-			r := Node{Component: c.URN, Name: c.Name, Provider: c.Provider, Exclusive: c.Exclusive, Capacity: Amount(c.Capacity)}
-			r.carry(loads[k])
-			r.outOfService(plan, v.Now())
-			if c.Drained {
-				r.Drained = "inventory"
-			}
-			r.State = stateOf(&r, c, loads[k])
-			delete(loads, k)
-			if !show(r) {
-				return p.err
-			}
-		}
-		gone := make([]*load, 0, len(loads))
-		for _, l := range loads {
-			gone = append(gone, l)
-		}
-		slices.SortFunc(gone, func(a, b *load) int { return cmp.Compare(a.urn.String(), b.urn.String()) })
-		left := map[string]bool{}
-		for _, l := range gone {
-			r := Node{Component: l.urn, Name: l.name, Provider: l.provider, State: "missing"}
-			r.outOfService(plan, v.Now())
-			left[l.name] = true
-			if r.carry(l); !show(r) {
-				return p.err
-			}
-		}
-		if asks {
-			return p.err
-		}
-		have := func(name string) bool { _, ok := w.inv.ComponentNamed(name); return ok || left[name] }
-		for _, name := range plan.DrainedWithout(have, maxStray) {
-			r := Node{Name: name, State: "missing"}
-			if r.outOfService(plan, v.Now()); !show(r) {
+			if !p.add(r) {
 				break
 			}
 		}
-		return p.err
+		return nil
 	})
+}
+
+// ofSlivers is the part of a filter for nodes that is about their slivers.
+func (w *where) ofSlivers() *where {
+	of := *w
+	of.state, of.Since, of.Until = nil, time.Time{}, time.Time{}
+	of.component, of.provider = nil, nil
+	return &of
+}
+
+// loads are what slivers take, by component.
+func (w *where) loads(v *store.View) (map[string]*load, error) {
+	loads, of := map[string]*load{}, w.ofSlivers()
+	err := v.Slivers(func(x am.Sliver) bool {
+		on := x.Component
+		if c, ok := w.inv.Home(&x); ok {
+			on = c.URN // it may have got another since
+		}
+		l := loads[on.Key()]
+		if l == nil {
+			l = &load{urn: on, name: cmp.Or(x.ComponentName, x.Component.Name), provider: x.Provider, holders: map[string]*Holder{}}
+			loads[on.Key()] = l
+		}
+		l.add(&x, v.Now())
+		l.meant = l.meant || of.wants(&x, v.Now())
+		return true
+	})
+	return loads, err
+}
+
+// nodes are the components of the inventory, those that only slivers are of, and the
+// names that are drained and no component has.
+func (w *where) nodes(loads map[string]*load, now time.Time) (all []Node) {
+	known, names := map[string]bool{}, map[string]bool{}
+	add := func(r Node, c *inventory.Component, l *load) {
+		known[r.Component.Key()], names[r.Name] = true, true
+		r.carry(l)
+		r.outOfService(w.plan, now)
+		r.State = "missing"
+		if c != nil {
+			if c.Drained {
+				r.Drained = "inventory"
+			}
+			r.State = stateOf(&r, c, l)
+		}
+		all = append(all, r)
+	}
+	for _, c := range w.inv.Components {
+		add(Node{Component: c.URN, Name: c.Name, Provider: c.Provider, Exclusive: c.Exclusive, Capacity: Amount(c.Capacity)}, c, loads[c.URN.Key()])
+	}
+	gone := slices.SortedFunc(maps.Values(loads), func(a, b *load) int { return cmp.Compare(a.urn.String(), b.urn.String()) })
+	for _, l := range gone {
+		if !known[l.urn.Key()] {
+			add(Node{Component: l.urn, Name: l.name, Provider: l.provider}, nil, l)
+		}
+	}
+	have := func(name string) bool { _, ok := w.inv.ComponentNamed(name); return ok || names[name] }
+	for _, name := range w.plan.DrainedWithout(have, maxStray) {
+		add(Node{Name: name}, nil, nil)
+	}
+	return all
+}
+
+// wantsNode tells whether a node is asked for by what the filter says of nodes.
+func (w *where) wantsNode(r *Node) bool {
+	return (w.state.all() || w.state.name(r.State)) &&
+		(w.component.all() || w.component.urn(r.Component) || w.component.name(r.Name)) &&
+		(w.provider.all() || w.provider.name(r.Provider))
 }
 
 // carry says what slivers take of the node.

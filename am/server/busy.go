@@ -70,7 +70,7 @@ func (s *Server) busyText(p *peer, limit string) string {
 
 // tell answers an envelope of the server's own.
 func (s *Server) tell(w http.ResponseWriter, e *event, code am.Code, output string, cause error) {
-	body := envelope(e.version, code, output)
+	body := api.ErrorBody(e.version, code, output)
 	e.status, e.sent = http.StatusOK, len(body)
 	e.answer = api.Event{Code: code, Output: output, Err: cause}
 	s.metrics.count(e)

@@ -161,7 +161,7 @@ func (e *event) labels() (method, outcome string) {
 		return "none", "http_" + strconv.Itoa(e.status)
 	}
 	method = "unknown"
-	if known[e.answer.Method] {
+	if api.IsMethod(e.answer.Method) {
 		method = e.answer.Method
 	}
 	if e.answer.Fault {
@@ -169,16 +169,3 @@ func (e *event) labels() (method, outcome string) {
 	}
 	return method, strconv.Itoa(int(e.answer.Code))
 }
-
-// known are the methods of all versions of the API.
-var known = func() map[string]bool {
-	m := make(map[string]bool)
-	for _, name := range []string{
-		"GetVersion", "ListResources", "Shutdown",
-		"CreateSliver", "DeleteSliver", "RenewSliver", "SliverStatus",
-		"Allocate", "Provision", "Describe", "Status", "Renew", "Delete", "PerformOperationalAction",
-	} {
-		m[name] = true
-	}
-	return m
-}()

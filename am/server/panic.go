@@ -9,7 +9,6 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/api"
-	"patchbay/am/xmlrpc"
 )
 
 // writer is a ResponseWriter that knows whether an answer has begun.
@@ -37,7 +36,7 @@ func (s *Server) answer(ctx context.Context, version int, r api.Request) (answer
 	defer func() {
 		if p := recover(); p != nil {
 			output := internal(r.ID)
-			answer = api.Response{Body: envelope(version, am.ServerError, output), Event: api.Event{
+			answer = api.Response{Body: api.ErrorBody(version, am.ServerError, output), Event: api.Event{
 				Changes: true, // for who knows
 				Code:    am.ServerError, Output: output, Err: panicked(p),
 			}}
@@ -89,20 +88,4 @@ func panicked(p any) error { return fmt.Errorf("panic: %v\n%s", p, debug.Stack()
 
 func internal(id string) string {
 	return "internal error; the operator finds it in the log as " + id
-}
-
-// envelope is an answer that the API had no part in.
-func envelope(version int, code am.Code, output string) []byte {
-	body, err := xmlrpc.AppendResponse(nil, xmlrpc.Struct{
-		{Name: "geni_api", Value: version},
-		{Name: "code", Value: xmlrpc.Struct{
-			{Name: "geni_code", Value: int(code)}, {Name: "am_type", Value: am.AMType}, {Name: "am_code", Value: int(code)},
-		}},
-		{Name: "value", Value: ""},
-		{Name: "output", Value: output},
-	})
-	if err != nil {
-		body = xmlrpc.AppendFault(nil, &xmlrpc.Fault{Code: int(code), Text: output})
-	}
-	return body
 }

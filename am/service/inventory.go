@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 
 	"patchbay/am"
 	"patchbay/am/binder"
@@ -51,7 +52,8 @@ func (s *Service) Inventory() *inventory.Inventory { return s.cfg.Index.Inventor
 // has become of their components. Only one may do it at a time.
 //
 // Errors: those of store.Commit, and that of inventory.Clash for slivers that were
-// promised a moment ago; then everything is as before.
+// promised a moment ago; then everything is as before. If with panics, the inventory is
+// in force, and the error says so.
 func (s *Service) SetInventory(ctx context.Context, v *inventory.Inventory, with func()) error {
 	if err := s.Remember(ctx); err != nil {
 		return err
@@ -59,7 +61,7 @@ func (s *Service) SetInventory(ctx context.Context, v *inventory.Inventory, with
 	ads, was := newAdvertiser(v, s.cfg.GeneratedBy), s.offer.Load().advertiser
 	set, drop := s.cfg.Index.Prepare(v)
 	s.offer.Store(&offer{ads, was})
-	done, renames := false, v.Renames(s.Inventory())
+	isSet, isDone, renames := false, false, v.Renames(s.Inventory())
 	err := s.cfg.Store.Commit(ctx, func(view *store.View) (cs store.ChangeSet, err error) {
 		if renames {
 			var all []am.Sliver
@@ -69,16 +71,20 @@ func (s *Service) SetInventory(ctx context.Context, v *inventory.Inventory, with
 			}
 		}
 		set()
-		done = true
+		isSet = true
 		with()
+		isDone = true
 		return cs, nil
 	})
-	if !done {
+	if !isSet {
 		drop()
 		s.offer.Store(&offer{was, nil})
 		return err
 	}
 	s.offer.Store(&offer{ads, nil})
+	if !isDone {
+		return fmt.Errorf("the inventory is in force, but not all that goes with it; restart the server: %w", err)
+	}
 	return nil // what else was to be written with it is its callers' affair
 }
 

@@ -95,9 +95,6 @@ func (m *Memory) hold(caller string, n int64) (release func(), err error) {
 	return func() { m.budget.Give(caller, n) }, nil
 }
 
-// Used is how many bytes are held.
-func (m *Memory) Used() int64 { return m.budget.Used() }
-
 // HoldText is Hold for a request that was not parsed before.
 func (m *Memory) HoldText(caller, text string) (release func(), err error) {
 	size, elements := m.limits.OfSlice() // what is beyond is refused before it is parsed

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/google/uuid"
+
 	"patchbay/am"
 	"patchbay/am/binder"
 	"patchbay/am/policy"
@@ -23,40 +25,42 @@ type reservation struct {
 	slice   urn.URN
 	request *rspec.Request
 	options AllocateOptions
-	// admit refuses a slice that may not have more; nil admits all.
-	admit func(v *store.View) error
-	// prepare finds out, once for all slivers, what follow needs; nil for nothing.
-	prepare func(v *store.View) error
-	// follow takes a sliver further once it is reserved, as far as the permit goes;
-	// until is the end of the credential. Nil for nothing.
-	follow func(v *store.View, cs *store.ChangeSet, p *policy.Permit, until time.Time, x *am.Sliver) error
+	// create has the slivers made at once, with accounts for users, in a slice that has
+	// none yet, as CreateSliver does.
+	create bool
+	users  []am.Account
 	// avoid are components that have refused a node.
 	avoid []urn.URN
-	// permit is what the caller may have, by the rules of the decision.
-	permit *policy.Permit
 	// claims are the names of the request.
 	claims claims
 }
 
-// taken is what a reservation has taken.
-type taken struct {
+// terms are what a decision about a reservation goes by.
+type terms struct {
+	until    time.Time      // the end of the credential
+	permit   *policy.Permit // what the caller may have
+	accounts []am.Account   // of the users, with their logins
+}
+
+// reserved is what a reservation has reserved.
+type reserved struct {
 	document  string
 	inventory *inventory.Inventory // by which it was bound
 	binding   binder.Binding
 	slivers   []am.Sliver
 	cut       cutLeases
-	// trial says that their providers want to be asked before more is promised:
+	// asking says that their providers want to be asked before more is promised:
 	// the lease ends soon.
-	trial bool
+	asking bool
 }
 
 // reserve commits the reservation and what follows it, all or nothing. That is
 // one decision, unless providers want to be asked in between.
 func (s *Service) reserve(ctx context.Context, r reservation) (Outcome, error) {
 	r.claims = claimsOf(r.request)
-	t, err := s.take(ctx, r)
-	if err == nil && t.trial {
-		t, err = s.try(ctx, r, t)
+	t, err := s.bindSlivers(ctx, r)
+	if err == nil && t.asking {
+		t, err = s.askProviders(ctx, r, t)
 	}
 	if err != nil {
 		return Outcome{}, err
@@ -68,12 +72,12 @@ func (s *Service) reserve(ctx context.Context, r reservation) (Outcome, error) {
 	return out, err
 }
 
-// take decides and commits who serves the nodes. What is held by a lease that is over
-// is held by nobody: it is ended before it stands in anybody's way.
-func (s *Service) take(ctx context.Context, r reservation) (taken, error) {
-	t, err := s.takeNow(ctx, r)
+// bindSlivers decides and commits who serves the nodes. Leases that are over and still
+// hold components are ended first if the request is refused for what others hold.
+func (s *Service) bindSlivers(ctx context.Context, r reservation) (reserved, error) {
+	t, err := s.bindOnce(ctx, r)
 	if err != nil && mayBeHeld(err) && s.endLeases(ctx) {
-		t, err = s.takeNow(ctx, r)
+		t, err = s.bindOnce(ctx, r)
 	}
 	return t, err
 }
@@ -98,63 +102,77 @@ func (s *Service) endLeases(ctx context.Context) bool {
 	return err == nil && over && s.cfg.EndLeases(ctx) == nil
 }
 
-// takeNow is take, once.
-func (s *Service) takeNow(ctx context.Context, r reservation) (taken, error) {
+// begin checks what a reservation needs whatever is free, and gives its terms. It is
+// called in each decision about it: first in the one that binds its slivers.
+func (s *Service) begin(v *store.View, r *reservation, first bool) (t terms, err error) {
+	if t.until, err = over(v, r.grant, r.slice); err != nil {
+		return t, err
+	}
+	if err := s.open(); err != nil {
+		return t, err
+	}
+	t.permit = s.cfg.Policy.For(r.grant.Caller(), r.slice)
+	if err := t.permit.Begin(); err != nil || !r.create {
+		return t, err
+	}
+	if first {
+		live, err := liveSlivers(v, r.slice)
+		if err != nil {
+			return t, err
+		}
+		if len(live) > 0 {
+			return t, am.Errorf(am.Exists, "slice %s has %d slivers here already; in version 2 a slice is made once: DeleteSliver first, or add to it by Allocate of version 3", r.slice, len(live)).About(r.slice)
+		}
+	}
+	if t.accounts, _, err = nameAccounts(v, r.slice, r.users); err != nil {
+		return t, err
+	}
+	return t, boundAccounts(t.accounts, len(r.request.Nodes))
+}
+
+// bindOnce is bindSlivers without another try.
+func (s *Service) bindOnce(ctx context.Context, r reservation) (reserved, error) {
 	doc := am.Document{
-		ID: newUUID(), Slice: r.slice, Text: r.request.Text(), Managers: r.request.Managers,
+		ID: uuid.NewString(), Slice: r.slice, Text: r.request.Text(), Managers: r.request.Managers,
 		Bytes: r.request.UnionBytes(), Elements: r.request.Elements(),
 	}
-	var t taken
+	var t reserved
 	err := s.commit(ctx, r.grant, Targets{Slice: r.slice}, func(v *store.View) (store.ChangeSet, error) {
 		var cs store.ChangeSet
-		until, err := over(v, r.grant, r.slice)
+		by, err := s.begin(v, &r, true)
 		if err != nil {
 			return cs, err
 		}
-		if err := s.open(); err != nil {
-			return cs, err
-		}
-		r.permit = s.cfg.Policy.For(r.grant.Caller(), r.slice)
-		if err := r.permit.Begin(); err != nil {
-			return cs, err
-		}
-		for _, ask := range []func(*store.View) error{r.admit, r.prepare} {
-			if ask == nil {
-				continue
-			}
-			if err := ask(v); err != nil {
-				return cs, err
-			}
-		}
-		t = taken{document: doc.ID, inventory: s.Inventory()}
-		if t.slivers, t.binding, err = s.bind(v, r, doc, until); err != nil {
+		t = reserved{document: doc.ID, inventory: s.Inventory()}
+		if t.slivers, t.binding, err = s.bind(v, r, by, doc); err != nil {
 			return cs, err
 		}
 		for i := range t.slivers {
 			// As far as Provision would go, for it is told before.
-			t.cut.note(&t.slivers[i], s.next(v.Now(), s.leaseEnd(v.Now().UTC(), until, r.options.EndTime), &t.slivers[i]))
+			t.cut.note(&t.slivers[i], s.next(v.Now(), s.leaseEnd(v.Now().UTC(), by.until, r.options.EndTime), &t.slivers[i]))
 		}
 		doc.Received = v.Now().UTC()
 		cs.PutDocument(doc)
-		if t.trial = s.wantsTrial(t.slivers); t.trial {
-			end := s.trialEnd(v.Now().UTC(), until)
+		if t.asking = s.mustAsk(t.slivers); t.asking {
+			end := earliest(v.Now().UTC().Add(s.cfg.Prober.Longest()+askMargin), by.until)
 			for i := range t.slivers {
 				t.slivers[i].Expires, t.slivers[i].AskedUntil = end, end
 				cs.PutSliver(t.slivers[i])
 			}
 			return cs, touch(&cs, v, r.slice)
 		}
-		return cs, s.promiseTaken(v, &cs, r, until, t.slivers)
+		return cs, s.finish(v, &cs, r, by, t.slivers)
 	})
 	return t, err
 }
 
-// promiseTaken takes reserved slivers as far as they shall go, and puts them.
-func (s *Service) promiseTaken(v *store.View, cs *store.ChangeSet, r reservation, until time.Time, slivers []am.Sliver) error {
+// finish puts reserved slivers, with the task to make them if that is asked for, and
+// the entry of the journal.
+func (s *Service) finish(v *store.View, cs *store.ChangeSet, r reservation, by terms, slivers []am.Sliver) error {
 	for i := range slivers {
 		x := &slivers[i]
-		if r.follow != nil {
-			if err := r.follow(v, cs, r.permit, until, x); err != nil {
+		if r.create {
+			if err := s.promiseToMake(v, cs, x, provisioning{permit: by.permit, until: by.until, accounts: by.accounts, on: true, call: r.options.Call}); err != nil {
 				return err
 			}
 		}
@@ -168,7 +186,7 @@ func (s *Service) promiseTaken(v *store.View, cs *store.ChangeSet, r reservation
 }
 
 // bind chooses who serves the request's nodes, and makes a sliver of each.
-func (s *Service) bind(v *store.View, r reservation, doc am.Document, until time.Time) ([]am.Sliver, binder.Binding, error) {
+func (s *Service) bind(v *store.View, r reservation, by terms, doc am.Document) ([]am.Sliver, binder.Binding, error) {
 	now, wish := v.Now().UTC(), r.options.EndTime
 	var none binder.Binding
 	switch {
@@ -192,7 +210,7 @@ func (s *Service) bind(v *store.View, r reservation, doc am.Document, until time
 			return nil, none, am.Errorf(am.TooBig, "%s", why).About(r.slice)
 		}
 	}
-	if err := r.permit.Nodes(len(r.request.Nodes)); err != nil {
+	if err := by.permit.Nodes(len(r.request.Nodes)); err != nil {
 		return nil, none, err
 	}
 	s.cfg.Index.Advance(now)
@@ -203,7 +221,7 @@ func (s *Service) bind(v *store.View, r reservation, doc am.Document, until time
 			avoid = append(avoid, c)
 		}
 	}
-	binding, err := permitted(r.permit).Bind(avoid, r.request, s.cfg.Index, r.slice, held.addresses...)
+	binding, err := permitted(by.permit).Bind(avoid, r.request, s.cfg.Index, r.slice, held.addresses...)
 	if err != nil {
 		return nil, none, err
 	}
@@ -211,10 +229,10 @@ func (s *Service) bind(v *store.View, r reservation, doc am.Document, until time
 	for _, b := range binding.Nodes {
 		all = all.Add(b.Amount)
 	}
-	if err := r.permit.Cores(all.Cores); err != nil {
+	if err := by.permit.Cores(all.Cores); err != nil {
 		return nil, none, err
 	}
-	if err := r.permit.Disk(all.Disk); err != nil {
+	if err := by.permit.Disk(all.Disk); err != nil {
 		return nil, none, err
 	}
 	status, err := am.Next(am.Status{Allocation: am.Unallocated, Operational: am.PendingAllocation}, am.EventAllocate)
@@ -230,7 +248,7 @@ func (s *Service) bind(v *store.View, r reservation, doc am.Document, until time
 		if err := s.serving(now, &x); err != nil { // it has begun just now
 			return nil, none, err
 		}
-		end := earliest(r.permit.First(now, now, s.reservationEnd(now, until, wish)))
+		end := earliest(by.permit.First(now, now, s.reservationEnd(now, by.until, wish)))
 		x.Expires, x.Wish = s.beforeMaintenance(now, end, &x), wish
 		slivers[i] = x
 	}
@@ -248,7 +266,7 @@ func permitted(p *policy.Permit) (b binder.Permit) {
 // bound is a new sliver for a node of a slice, with what it was bound to.
 func bound(inv *inventory.Inventory, slice urn.URN, b *binder.Bound, names *am.Hostnames) am.Sliver {
 	x := am.Sliver{
-		URN:   urn.URN{Authority: inv.Manager.Authority, Type: urn.Sliver, Name: newUUID()},
+		URN:   urn.URN{Authority: inv.Manager.Authority, Type: urn.Sliver, Name: uuid.NewString()},
 		Slice: slice, ClientID: b.Node.ClientID,
 		Hostname:  names.For(b.Node.ClientID),
 		Component: b.Component.URN, ComponentName: b.Component.Name, Provider: b.Component.Provider,

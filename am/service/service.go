@@ -2,9 +2,7 @@ package service
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -210,12 +208,4 @@ func touch(cs *store.ChangeSet, v *store.View, u urn.URN) error {
 func promise(cs *store.ChangeSet, v *store.View, x *am.Sliver, goal am.Goal, c Call) {
 	x.Generation++
 	cs.PutTask(am.Task{Sliver: x.URN, Generation: x.Generation, Goal: goal, Since: v.Now().UTC(), Request: c.Request})
-}
-
-// newUUID is a random UUID (RFC 9562, version 4).
-func newUUID() string {
-	var b [16]byte
-	rand.Read(b[:])
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[0:4], b[4:6], b[6:8], b[8:10], b[10:])
 }

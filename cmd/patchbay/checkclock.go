@@ -28,7 +28,7 @@ func (k *checker) clock(ctx context.Context, c *Config) {
 	case err != nil:
 		k.bad(file, "the clock of the site cannot be looked at: %v", err)
 	case s.Doubt != clock.NoDoubt:
-		k.warn(file, "the host's clock is not believed: %s; leases count by %s, and it shows %s; see: patchbay clock", reason(s.Doubt), moment(s.Site), moment(s.Host))
+		k.warn(file, "the host's clock is not believed: %s; leases count by %s, and it shows %s; see: patchbay clock", s.Reason(), moment(s.Site), moment(s.Host))
 	case s.Lost != "":
 		k.warn(file, "%s; leases count by the host's clock, which shows %s; see that it is right, then type: patchbay clock --believe", s.Lost, moment(s.Host))
 	}

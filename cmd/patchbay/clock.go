@@ -128,10 +128,10 @@ func (o *clockOptions) tell(c console, a clockAnswer) {
 	if apart < 0 {
 		direction, apart = "behind", -apart
 	}
-	fmt.Fprintf(c.out, "The host's clock is not believed: %s.\n\n", reason(s.Doubt))
+	fmt.Fprintf(c.out, "The host's clock is not believed: %s.\n\n", s.Reason())
 	fmt.Fprintf(c.out, "  leases count by   %s\n  the host's clock  %s, %s %s\n  since             %s\n\n",
 		moment(s.Site), moment(s.Host), sayDuration(apart.Round(time.Second)), direction+" that", moment(s.Since))
-	if s.Doubt == clock.Settling {
+	if s.IsSettling() {
 		fmt.Fprintln(c.out, "This ends by itself, two minutes after the boot at the latest.")
 		return
 	}
@@ -139,15 +139,4 @@ func (o *clockOptions) tell(c console, a clockAnswer) {
 	if a.Over > 0 {
 		fmt.Fprintf(c.out, "By the host's clock the leases of %s are over: they would end at once.\n", plural(a.Over, "sliver"))
 	}
-}
-
-// reason says in words why there is a doubt.
-func reason(d clock.Doubt) string {
-	switch d {
-	case clock.Behind:
-		return "after a boot it was behind the last known time"
-	case clock.Settling:
-		return "the host has just booted, and no time service has set it yet"
-	}
-	return "it was set, and not by the time that has gone by"
 }

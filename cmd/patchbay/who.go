@@ -137,16 +137,8 @@ func printAnswer(w io.Writer, a *audit.Answer, p audit.Place) {
 	if a.More > 0 {
 		fmt.Fprintf(w, "\nand %s more.\n", plural(a.More, "sliver"))
 	}
-	printSetBack(w, a)
 	if a.Shared {
 		fmt.Fprintf(w, "\nThey shared %s and differed by the port. Ask whoever complains for the port\nfrom which their machine was reached, and add it: %s:PORT\n", a.Place, bracketed(p))
-	}
-}
-
-// printSetBack tells why nothing is sure.
-func printSetBack(w io.Writer, a *audit.Answer) {
-	if s := a.SetBack; s != nil {
-		fmt.Fprintf(w, "\nThe clock of the site was set back from about %s to about %s:\nthe times between came twice. Look at all who are named, and at the audit itself.\n", moment(s.From), moment(s.To))
 	}
 }
 
@@ -221,7 +213,6 @@ func printNobody(w io.Writer, a *audit.Answer, p audit.Place) {
 			printHolder(w, n.holder)
 		}
 	}
-	printSetBack(w, a)
 	if p.Port == 0 {
 		return
 	}

@@ -37,21 +37,17 @@ type Prober interface {
 }
 
 const (
-	// trials is how often providers are asked for one request: once, and again
+	// maxAsks is how often providers are asked for one request: once, and again
 	// with other components for the nodes that were refused.
-	trials = 4
-	// trialMargin is how long after a probe's last moment its reservation ends by
+	maxAsks = 4
+	// askMargin is how long after the last moment of a dry run its reservation ends by
 	// itself, so that a crash in between needs no other record.
-	trialMargin = 30 * time.Second
+	askMargin = 30 * time.Second
 )
 
-func (s *Service) wantsTrial(slivers []am.Sliver) bool {
+// mustAsk tells whether providers want to be asked before slivers are promised.
+func (s *Service) mustAsk(slivers []am.Sliver) bool {
 	return s.cfg.Prober != nil && slices.ContainsFunc(slivers, func(x am.Sliver) bool { return s.cfg.Prober.Asks(x.Component) })
-}
-
-// trialEnd is the lease of slivers that are being asked about.
-func (s *Service) trialEnd(now, credential time.Time) time.Time {
-	return earliest(now.Add(s.cfg.Prober.Longest()+trialMargin), credential)
 }
 
 // refusal is a node that cannot be had where it was bound.
@@ -63,24 +59,24 @@ type refusal struct {
 // final tells whether no other component would help.
 func (r refusal) final() bool { return r.node.Asked }
 
-// try asks the providers of what was taken and confirms it, or gives it back.
-// For nodes that do not ask for their component it then takes another, a few
+// askProviders asks the providers of what was reserved and confirms it, or releases it.
+// For nodes that do not ask for their component it then binds others, a few
 // times at most. Nothing is held meanwhile but the reservation itself, which
 // may be deleted and frozen, and nothing else.
-func (s *Service) try(ctx context.Context, r reservation, t taken) (taken, error) {
-	asking, cancel := context.WithTimeout(ctx, s.cfg.Prober.Longest()) // for all trials together
+func (s *Service) askProviders(ctx context.Context, r reservation, t reserved) (reserved, error) {
+	asking, cancel := context.WithTimeout(ctx, s.cfg.Prober.Longest()) // each time together
 	defer cancel()
 	for n := 1; ; n++ {
-		refused := ask(asking, s.cfg.Prober, t, s.moved)
+		refused := ask(asking, s.cfg.Prober, t.binding, t.slivers, s.moved)
 		if len(refused) == 0 {
 			err := s.confirm(ctx, r, &t)
 			if err != nil {
-				s.giveBack(ctx, r, t)
+				s.release(ctx, r, t)
 			}
 			return t, err
 		}
-		s.giveBack(ctx, r, t)
-		if n == trials || asking.Err() != nil || slices.ContainsFunc(refused, refusal.final) {
+		s.release(ctx, r, t)
+		if n == maxAsks || asking.Err() != nil || slices.ContainsFunc(refused, refusal.final) {
 			return t, refusedBy(r.request, refused)
 		}
 		// Not by its neighbours either: a machine that is out of order would go from
@@ -89,20 +85,20 @@ func (s *Service) try(ctx context.Context, r reservation, t taken) (taken, error
 			r.avoid = append(r.avoid, x.node.Component.URN)
 		}
 		r.avoid = append(r.avoid, s.cfg.Prober.Silent()...)
-		next, err := s.take(ctx, r)
+		next, err := s.bindSlivers(ctx, r)
 		if _, ok := errors.AsType[*binder.UnsatisfiedError](err); ok {
 			return t, refusedBy(r.request, refused) // which says more
 		}
-		if t = next; err != nil || !t.trial {
+		if t = next; err != nil || !t.asking {
 			return t, err
 		}
 	}
 }
 
-func ask(ctx context.Context, p Prober, t taken, moved func(am.Sliver) bool) (refused []refusal) {
-	for i, err := range p.Probe(ctx, t.slivers, moved) {
+func ask(ctx context.Context, p Prober, b binder.Binding, slivers []am.Sliver, moved func(am.Sliver) bool) (refused []refusal) {
+	for i, err := range p.Probe(ctx, slivers, moved) {
 		if err != nil {
-			refused = append(refused, refusal{&t.binding.Nodes[i], err})
+			refused = append(refused, refusal{&b.Nodes[i], err})
 		}
 	}
 	return refused
@@ -123,31 +119,19 @@ func (s *Service) moved(was am.Sliver) bool {
 	return moved || err != nil
 }
 
-// onlyAsked tells whether a sliver is still what was taken: nobody has been
+// onlyAsked tells whether a sliver is still what was reserved: nobody has been
 // promised anything of it.
-func onlyAsked(x, taken *am.Sliver) bool {
-	return x.Status.Allocation == am.Allocated && x.Generation == taken.Generation && x.AskedUntil.Equal(taken.AskedUntil)
+func onlyAsked(x, was *am.Sliver) bool {
+	return x.Status.Allocation == am.Allocated && x.Generation == was.Generation && x.AskedUntil.Equal(was.AskedUntil)
 }
 
 // confirm promises what its providers can make, if it is still there.
-func (s *Service) confirm(ctx context.Context, r reservation, t *taken) error {
+func (s *Service) confirm(ctx context.Context, r reservation, t *reserved) error {
 	var promised []am.Sliver
 	err := s.commit(ctx, r.grant, Targets{Slice: r.slice}, func(v *store.View) (store.ChangeSet, error) {
 		var cs store.ChangeSet
-		until, err := over(v, r.grant, r.slice)
+		by, err := s.begin(v, &r, false)
 		if err != nil {
-			return cs, err
-		}
-		if err := s.open(); err != nil {
-			return cs, err
-		}
-		if r.prepare != nil {
-			if err := r.prepare(v); err != nil {
-				return cs, err
-			}
-		}
-		r.permit = s.cfg.Policy.For(r.grant.Caller(), r.slice)
-		if err := r.permit.Begin(); err != nil {
 			return cs, err
 		}
 		now, wish := v.Now().UTC(), r.options.EndTime
@@ -169,11 +153,11 @@ func (s *Service) confirm(ctx context.Context, r reservation, t *taken) error {
 			if err := s.serving(now, &x); err != nil {
 				return cs, err
 			}
-			end := earliest(r.permit.First(now, x.Created, s.reservationEnd(now, until, wish)))
+			end := earliest(by.permit.First(now, x.Created, s.reservationEnd(now, by.until, wish)))
 			x.Expires, x.AskedUntil = s.beforeMaintenance(now, end, &x), time.Time{}
 			promised = append(promised, x)
 		}
-		return cs, s.promiseTaken(v, &cs, r, until, promised)
+		return cs, s.finish(v, &cs, r, by, promised)
 	})
 	if err == nil {
 		t.slivers = promised
@@ -181,9 +165,9 @@ func (s *Service) confirm(ctx context.Context, r reservation, t *taken) error {
 	return err
 }
 
-// giveBack releases what was taken, also if the caller has gone. What a Shutdown
+// release ends what was reserved, also if the caller has gone. What a Shutdown
 // has frozen stays for inspection. If that cannot be written, the lease ends it.
-func (s *Service) giveBack(ctx context.Context, r reservation, t taken) {
+func (s *Service) release(ctx context.Context, r reservation, t reserved) {
 	_ = s.commit(context.WithoutCancel(ctx), r.grant, Targets{Slice: r.slice}, func(v *store.View) (cs store.ChangeSet, err error) {
 		var left []am.Sliver
 		for _, was := range t.slivers {
@@ -206,11 +190,11 @@ func Ask(ctx context.Context, p Prober, inv *inventory.Inventory, req *rspec.Req
 	var avoid []*inventory.Component
 	for n := 1; ; n++ {
 		var names am.Hostnames
-		t := taken{binding: b, slivers: make([]am.Sliver, len(b.Nodes))}
+		slivers := make([]am.Sliver, len(b.Nodes))
 		for i := range b.Nodes {
-			t.slivers[i] = bound(inv, slice, &b.Nodes[i], &names)
+			slivers[i] = bound(inv, slice, &b.Nodes[i], &names)
 		}
-		refused := ask(ctx, p, t, func(am.Sliver) bool { return false })
+		refused := ask(ctx, p, b, slivers, func(am.Sliver) bool { return false })
 		if len(refused) == 0 {
 			return nil
 		}
@@ -218,7 +202,7 @@ func Ask(ctx context.Context, p Prober, inv *inventory.Inventory, req *rspec.Req
 			avoid = append(avoid, x.node.Component)
 		}
 		var err error
-		if b, err = binder.BindAvoiding(avoid, req, binder.NewIndex(inv), slice); err != nil || n == trials || ctx.Err() != nil || slices.ContainsFunc(refused, refusal.final) {
+		if b, err = binder.BindAvoiding(avoid, req, binder.NewIndex(inv), slice); err != nil || n == maxAsks || ctx.Err() != nil || slices.ContainsFunc(refused, refusal.final) {
 			return reasons(req, refused)
 		}
 	}

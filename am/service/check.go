@@ -2,20 +2,19 @@ package service
 
 import (
 	"cmp"
-	"context"
 
 	"patchbay/am"
 	"patchbay/am/store"
 	"patchbay/credentials"
 )
 
-// Standing tells what stands against a call whatever its options say: that its
-// slice is shut down, that what it names is not there, or that the site takes no
-// new work. Who finds an option
-// to be wrong asks it first, so that of two mistakes the graver is told.
+// CheckTargets tells what is wrong with a call whatever its options, its action and its
+// request say: its slice is shut down, what it names is not there, or the site takes no
+// new work. A caller who finds one of those wrong asks it first, because its error
+// matters more.
 //
 // Errors: those of the method for which g was granted.
-func (s *Service) Standing(_ context.Context, g credentials.Grant, t Targets, c Call) error {
+func (s *Service) CheckTargets(g credentials.Grant, t Targets, c Call) error {
 	if t.Slice.IsZero() && len(t.Slivers) == 0 {
 		return nil
 	}

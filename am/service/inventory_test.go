@@ -1,0 +1,50 @@
+package service
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"patchbay/am/binder"
+	"patchbay/am/store"
+	"patchbay/inventory"
+)
+
+// TestSetInventoryTellsOfAPanic has what goes with an inventory panic: the inventory is
+// in force, and the error says that the reload was not completed.
+func TestSetInventoryTellsOfAPanic(t *testing.T) {
+	parse := func(name string) *inventory.Inventory {
+		v, err := inventory.Parse([]byte("provider: rack\nsliver_types: [{name: vm}]\ncomponents: [{name: "+name+", exclusive: true}]"), "inventory.yaml", "example.org")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	st, err := store.Open(filepath.Join(t.TempDir(), "store"), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	index := binder.NewIndex(parse("pc1"))
+	if err := st.Observe(index); err != nil {
+		t.Fatal(err)
+	}
+	s := New(Config{Store: st, Index: index})
+	for _, tt := range []struct {
+		name string
+		with func()
+		want string
+	}{
+		{"pc2", func() {}, ""},
+		{"pc3", func() { panic("half of it") }, "not all that goes with it"},
+		{"pc4", func() {}, ""},
+	} {
+		err := s.SetInventory(t.Context(), parse(tt.name), tt.with)
+		if (err == nil) != (tt.want == "") || err != nil && (!strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "half of it")) {
+			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
+		}
+		if ad := string(s.AppendAdvertisement(nil, false)); s.Inventory().Components[0].Name != tt.name || !strings.Contains(ad, `component_name="`+tt.name+`"`) {
+			t.Errorf("%s is in force, advertised is %s", s.Inventory().Components[0].Name, ad)
+		}
+	}
+}
