@@ -26,7 +26,8 @@ const rooms = `
 0  credentials/rule
 0  am/budget
 0  am/fileowner                     golang.org/x/sys
-1  am/clock                         am/fileowner golang.org/x/sys
+0  am/durable                       github.com/google/renameio/v2
+1  am/clock                         am/durable am/fileowner golang.org/x/sys
 1  am                               am/urn
 1  inventory/sheet                  inventory/nearest go.yaml.in/yaml/v3
 1  schemas/xmltree                  credentials/rule schemas C github.com/lestrrat-go/libxml2
@@ -38,7 +39,7 @@ const rooms = `
 3  rspec                            am/urn schemas schemas/xmltree
 3  inventory/provider               am am/fileowner am/urn go.yaml.in/yaml/v3 golang.org/x/sys
 3  am/store                         am am/fileowner am/urn go.etcd.io/bbolt
-3  am/maintenance                   am/fileowner inventory/sheet inventory/span go.yaml.in/yaml/v3
+3  am/maintenance                   am/durable am/fileowner inventory/sheet inventory/span go.yaml.in/yaml/v3
 4  inventory/provider/providertest  am inventory/provider
 4  rspec/draw                       am/urn rspec schemas schemas/xmltree
 4  rspec/faithful
@@ -76,13 +77,13 @@ const rooms = `
 3  inventory/local/image            inventory/local/node golang.org/x/sys
 4  inventory/local/doctor           inventory/local/cgroup inventory/local/confine inventory/local/fabric inventory/local/image inventory/local/node inventory/local/outbound inventory/local/relay inventory/local/sysctl golang.org/x/sys
 5  inventory/local                  inventory/local/wire inventory/nearest inventory/provider go.yaml.in/yaml/v3
-6  inventory/local/testbed          inventory/local inventory/local/agent inventory/local/claim inventory/local/fabric inventory/local/gateway inventory/local/image inventory/local/node inventory/local/outbound inventory/local/relay inventory/local/setup inventory/local/sysctl inventory/local/wire inventory/provider golang.org/x/crypto golang.org/x/sys
+6  inventory/local/testbed          am/durable inventory/local inventory/local/agent inventory/local/claim inventory/local/fabric inventory/local/gateway inventory/local/image inventory/local/node inventory/local/outbound inventory/local/relay inventory/local/setup inventory/local/sysctl inventory/local/wire inventory/provider golang.org/x/crypto golang.org/x/sys
 8  cmd/patchbay-local               inventory/local inventory/local/agent inventory/local/doctor inventory/local/gateway inventory/local/gauge inventory/local/image inventory/local/node inventory/local/relay inventory/local/setup inventory/local/testbed inventory/local/wire inventory/simulated github.com/spf13/cobra golang.org/x/sys
 `
 
 // localModules are the modules that the static binary is made of.
 var localModules = []string{
-	"patchbay", "github.com/google/nftables", "github.com/kr/fs", "github.com/mdlayher/netlink", "github.com/mdlayher/socket",
+	"patchbay", "github.com/google/nftables", "github.com/google/renameio/v2", "github.com/kr/fs", "github.com/mdlayher/netlink", "github.com/mdlayher/socket",
 	"github.com/pkg/sftp", "github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/ulikunitz/xz",
 	"github.com/vishvananda/netlink", "github.com/vishvananda/netns", "go.yaml.in/yaml/v3", "golang.org/x/crypto",
 	"golang.org/x/net", "golang.org/x/sync", "golang.org/x/sys",

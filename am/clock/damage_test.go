@@ -102,14 +102,4 @@ func TestWhatIsNoFileIsRefused(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a pipe where the next file goes", func(t *testing.T) {
-		file := filepath.Join(t.TempDir(), "clock.json")
-		c := open(t, f, file)
-		if err := unix.Mkfifo(file+".new", 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := c.Save(); err == nil {
-			t.Error("saved into a pipe")
-		}
-	})
 }

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"patchbay/am/durable"
 	"patchbay/am/fileowner"
 )
 
@@ -82,7 +83,7 @@ func (c *Clock) Save() error {
 	}
 	err = fileowner.As(filepath.Dir(c.opt.File), func() error {
 		keepCopy(c.opt.File)
-		return replace(c.opt.File, text)
+		return durable.WriteFile(c.opt.File, text, 0o600)
 	})
 	if err != nil {
 		return fmt.Errorf("the time cannot be kept over a restart: %w; let the server write into %s", err, filepath.Dir(c.opt.File))
@@ -90,26 +91,14 @@ func (c *Clock) Save() error {
 	return nil
 }
 
-// keepCopy keeps the file path as it is, for the next one may get damaged. Where that
-// cannot be, there is no copy, and no harm.
+// keepCopy keeps the file path as it is, for the next one may get damaged. The copy
+// before it stays until the new one has its name. Where none can be made, there is no
+// copy, and no harm.
 func keepCopy(path string) {
-	os.Remove(path + copied)
-	os.Link(path, path+copied)
-}
-
-// replace puts text into the place of the file path.
-func replace(path string, text []byte) error {
-	next := path + ".new"
-	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
-	if err != nil {
-		return err
+	next := path + copied + ".new"
+	os.Remove(next)
+	if os.Link(path, next) == nil {
+		os.Rename(next, path+copied)
+		os.Remove(next) // still there if both names were the same file
 	}
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Rename(next, path)
-	}
-	if err != nil {
-		os.Remove(next)
-	}
-	return err
 }

@@ -3,14 +3,19 @@ package clock
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"patchbay/testdata/disk"
 )
 
 // written is what a file holds that says r, whether that makes sense or not.
@@ -99,7 +104,7 @@ func TestSaveIsWholeOrNot(t *testing.T) {
 		t.Fatal(err)
 	}
 	// What a killed one left behind is no hindrance.
-	if err := os.WriteFile(file+".new", []byte("{"), 0o600); err != nil {
+	if err := os.Link(file, file+copied+".new"); err != nil {
 		t.Fatal(err)
 	}
 	f.passes(hour)
@@ -110,16 +115,63 @@ func TestSaveIsWholeOrNot(t *testing.T) {
 	if err != nil || bytes.Equal(before, after) {
 		t.Errorf("%v: %s", err, after)
 	}
-	// Where the next cannot be written, the last one stays.
-	if err := os.Mkdir(file+".new", 0o700); err != nil {
+	// Where the next cannot be written, the error says what to do.
+	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	f.passes(hour)
 	if err := c.Save(); err == nil || !strings.Contains(err.Error(), "let the server write into "+dir) {
 		t.Errorf("error %v", err)
 	}
-	if now, err := os.ReadFile(file); err != nil || !bytes.Equal(now, after) {
-		t.Errorf("%v: %s", err, now)
+}
+
+// saverEnv makes this program one that saves a clock three times.
+const saverEnv = "PATCHBAY_TEST_CLOCK_SAVER"
+
+func TestMain(m *testing.M) {
+	disk.Stage()
+	if file := os.Getenv(saverEnv); file != "" {
+		c, err := Open(Options{File: file, Log: quiet, Host: (&fake{boot: "b", wall: noon, steady: hour}).host()})
+		for range 3 {
+			fmt.Println(errors.Join(err, c.Save()))
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// A Save that is killed leaves the file and its copy, each whole.
+func TestKilledSaveLeavesACopy(t *testing.T) {
+	disk.Available(t)
+	kill := func(at int) disk.Log {
+		dir := t.TempDir()
+		file := filepath.Join(dir, "clock.json")
+		c := open(t, &fake{boot: "b", wall: noon, steady: hour}, file)
+		for range 2 {
+			if err := c.Save(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), saverEnv+"="+file)
+		log, err := disk.Run(cmd, disk.Options{Folder: dir, Decide: func(c disk.Call) disk.Fault {
+			return disk.Fault{Kill: c.N == at}
+		}})
+		if _, killed := errors.AsType[*exec.ExitError](err); err != nil && !killed {
+			t.Fatal(err)
+		}
+		for _, path := range []string{file, file + copied} {
+			if err := Check(path); err != nil {
+				t.Errorf("killed at call %d of %d: %v", at, log.Calls(), err)
+			}
+		}
+		return log
+	}
+	log := kill(0)
+	if n := strings.Count(log.Said(), "<nil>"); n != 3 {
+		t.Fatalf("it said %q", log.Said())
+	}
+	for at := 1; at <= log.Calls(); at++ {
+		kill(at)
 	}
 }
 

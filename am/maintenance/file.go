@@ -13,6 +13,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"patchbay/am/durable"
 	"patchbay/am/fileowner"
 	"patchbay/inventory/sheet"
 	"patchbay/inventory/span"
@@ -79,24 +80,7 @@ func Change(file string, edit func(*Draft) error) (*Plan, error) {
 	if p, err = Parse(b.Bytes(), file); err != nil {
 		return nil, fmt.Errorf("%w\nnothing was changed", err)
 	}
-	return p, fileowner.As(folder, func() error { return replace(dir, file, b.Bytes(), mode) })
-}
-
-// replace puts a text in the place of a file, and lasts when it returns.
-func replace(dir *os.File, file string, text []byte, mode fs.FileMode) error {
-	f, err := os.CreateTemp(dir.Name(), "."+filepath.Base(file)+".*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), file)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return dir.Sync()
+	return p, fileowner.As(folder, func() error { return durable.WriteFile(file, b.Bytes(), mode) })
 }
 
 // SetLockdown begins a lockdown, or changes it.
