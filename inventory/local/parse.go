@@ -137,8 +137,8 @@ func (p *parser) top(n *yaml.Node) {
 		case "forward_to":
 			p.ForwardTo = p.networks(n, key)
 		case "emulator":
-			if p.Emulator = Emulator(n.Value); !slices.Contains([]Emulator{AutoEmulator, Netem, Relay, NFTables}, p.Emulator) {
-				p.wrong(n, "emulator is %q; %s", value(n), meant(n.Value, []string{string(AutoEmulator), string(Netem), string(Relay), string(NFTables)}))
+			if p.Emulator = Emulator(n.Value); !slices.Contains([]Emulator{AutoEmulator, Netem, Relay}, p.Emulator) {
+				p.wrong(n, "emulator is %q; %s", value(n), meant(n.Value, []string{string(AutoEmulator), string(Netem), string(Relay)}))
 			}
 		case "shared_vlans":
 			p.vlans(n)
