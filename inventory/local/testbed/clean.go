@@ -22,9 +22,10 @@ import (
 
 // stateNames is all that a state folder holds, but for what a killed testbed was
 // just writing.
-var stateNames = append([]string{
+var stateNames = []string{
 	"nodes", "trash", "assembly", "disks", "program", "images", "slices", "doors", fabricsFolder, outboundFolder, outboundFile, gatewayFile, gatewayKeyFile, "lock",
-}, sysctl.Files...)
+	sysctl.File,
+}
 
 // Clean removes everything of an instance from this host, nodes with their files
 // first; removed is called with each node's id. It fails when the instance runs.
