@@ -109,8 +109,8 @@ net/http.Handle | | the shared multiplexer
 net/http.HandleFunc | | the shared multiplexer
 net/http.ListenAndServe* | | no time limits
 net/http.Serve* | am/server | no time limits; ServeMux and Server are am/server's
-net/http.Client | am/client am/hook/receiver.go | nothing that serves ever fetches; hooks post to where the operator says
-net/http.Transport | am/client am/hook/receiver.go | as Client
+net/http.Client | am/client am/hook/receiver.go inventory/local/setup/http.go | nothing that serves ever fetches; hooks post to where the operator says, and installs run inside of nodes
+net/http.Transport | am/client am/hook/receiver.go inventory/local/setup/http.go | as Client
 net/http.NewRequest* | am/hook/receiver.go | as Client
 net/http.File* | | shows what is in a folder
 net/http.Dir | | shows what is in a folder

@@ -28,7 +28,8 @@ const rooms = `
 0  am/testkit/wait
 0  am/fileowner                     golang.org/x/sys
 0  am/executable                    golang.org/x/sys
-1  am/clock                         am/fileowner github.com/google/renameio/v2 golang.org/x/sys
+0  am/durable                       github.com/google/renameio/v2
+1  am/clock                         am/durable am/fileowner golang.org/x/sys
 1  am                               am/urn
 1  inventory/sheet                  inventory/nearest go.yaml.in/yaml/v3
 1  schemas/xmltree                  credentials/rule schemas C github.com/lestrrat-go/libxml2
@@ -41,7 +42,7 @@ const rooms = `
 3  inventory/provider               am am/executable am/fileowner am/urn go.yaml.in/yaml/v3
 3  am/store                         am am/fileowner am/urn go.etcd.io/bbolt
 4  inventory/provider/providertest  am inventory/provider github.com/google/uuid
-3  am/maintenance                   am/fileowner inventory/sheet inventory/span github.com/google/renameio/v2 go.yaml.in/yaml/v3
+3  am/maintenance                   am/durable am/fileowner inventory/sheet inventory/span go.yaml.in/yaml/v3
 4  rspec/draw                       am/urn rspec schemas schemas/xmltree
 4  rspec/faithful
 4  inventory/simulated              inventory/nearest inventory/provider go.yaml.in/yaml/v3
@@ -66,24 +67,24 @@ const rooms = `
 0  inventory/local/cgroup           golang.org/x/sys
 0  inventory/local/claim
 0  inventory/local/gauge            golang.org/x/sys
-0  inventory/local/sysctl           golang.org/x/sys
-0  inventory/local/setup            github.com/ulikunitz/xz golang.org/x/sys
+1  inventory/local/sysctl           am/durable golang.org/x/sys
+1  inventory/local/setup            am/durable github.com/ulikunitz/xz golang.org/x/sys
 1  inventory/local/agent            inventory/local/wire github.com/pkg/sftp golang.org/x/sys
 2  inventory/local/node             inventory/local/agent inventory/local/cgroup inventory/local/confine inventory/local/wire golang.org/x/sys
 2  inventory/local/gateway          inventory/local/agent inventory/local/confine inventory/local/wire golang.org/x/crypto golang.org/x/sys
 2  inventory/local/relay            inventory/local/confine inventory/local/wire golang.org/x/sys
 3  inventory/local/fabric           inventory/local/relay github.com/google/nftables github.com/vishvananda/netlink github.com/vishvananda/netns golang.org/x/sys
-3  inventory/local/outbound         github.com/google/nftables github.com/vishvananda/netlink golang.org/x/sys
+3  inventory/local/outbound         am/durable github.com/google/nftables github.com/vishvananda/netlink golang.org/x/sys
 3  inventory/local/image            inventory/local/node golang.org/x/sys
 4  inventory/local/doctor           inventory/local/cgroup inventory/local/confine inventory/local/fabric inventory/local/image inventory/local/node inventory/local/outbound inventory/local/relay inventory/local/sysctl golang.org/x/sys
 5  inventory/local                  inventory/local/wire inventory/nearest inventory/provider go.yaml.in/yaml/v3
-6  inventory/local/testbed          inventory/local inventory/local/agent inventory/local/claim inventory/local/fabric inventory/local/gateway inventory/local/image inventory/local/node inventory/local/outbound inventory/local/relay inventory/local/setup inventory/local/sysctl inventory/local/wire inventory/provider golang.org/x/crypto golang.org/x/sys
+6  inventory/local/testbed          am/durable inventory/local inventory/local/agent inventory/local/claim inventory/local/fabric inventory/local/gateway inventory/local/image inventory/local/node inventory/local/outbound inventory/local/relay inventory/local/setup inventory/local/sysctl inventory/local/wire inventory/provider golang.org/x/crypto golang.org/x/sys
 8  cmd/patchbay-local               inventory/local inventory/local/agent inventory/local/doctor inventory/local/gateway inventory/local/gauge inventory/local/image inventory/local/node inventory/local/relay inventory/local/setup inventory/local/testbed inventory/local/wire inventory/simulated github.com/spf13/cobra golang.org/x/sys
 `
 
 // localModules are the modules that the static binary is made of.
 var localModules = []string{
-	"patchbay", "github.com/google/nftables", "github.com/kr/fs", "github.com/mdlayher/netlink", "github.com/mdlayher/socket",
+	"patchbay", "github.com/google/nftables", "github.com/google/renameio/v2", "github.com/kr/fs", "github.com/mdlayher/netlink", "github.com/mdlayher/socket",
 	"github.com/pkg/sftp", "github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/ulikunitz/xz",
 	"github.com/vishvananda/netlink", "github.com/vishvananda/netns", "go.yaml.in/yaml/v3", "golang.org/x/crypto",
 	"golang.org/x/net", "golang.org/x/sync", "golang.org/x/sys",

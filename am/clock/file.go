@@ -9,9 +9,9 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/google/renameio/v2"
 	"golang.org/x/sys/unix"
 
+	"patchbay/am/durable"
 	"patchbay/am/fileowner"
 )
 
@@ -118,16 +118,7 @@ func (c *Clock) Save() error {
 		return err
 	}
 	dir := filepath.Dir(c.opt.File)
-	err = fileowner.As(dir, func() error {
-		if err := renameio.WriteFile(c.opt.File, append(text, '\n'), 0o600, renameio.WithTempDir(dir)); err != nil {
-			return err
-		}
-		d, err := os.Open(dir)
-		if err != nil {
-			return err
-		}
-		return errors.Join(d.Sync(), d.Close())
-	})
+	err = fileowner.As(dir, func() error { return durable.WriteFile(c.opt.File, append(text, '\n'), 0o600) })
 	if err != nil {
 		return fmt.Errorf("the time cannot be kept over a restart: %w; let the server write into %s", err, dir)
 	}

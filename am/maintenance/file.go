@@ -11,9 +11,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/google/renameio/v2"
 	"go.yaml.in/yaml/v3"
 
+	"patchbay/am/durable"
 	"patchbay/am/fileowner"
 	"patchbay/inventory/sheet"
 	"patchbay/inventory/span"
@@ -45,9 +45,13 @@ func Change(file string, edit func(*Draft) error) (*Plan, error) {
 	if err := syscall.Flock(int(dir.Fd()), syscall.LOCK_EX); err != nil {
 		return nil, &os.PathError{Op: "lock", Path: dir.Name(), Err: err}
 	}
+	mode := fs.FileMode(0o644)
 	text, err := sheet.Load(file, maxFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
+	}
+	if info, err := os.Stat(file); err == nil {
+		mode = info.Mode().Perm()
 	}
 	doc, p, err := parse(text, file)
 	if err != nil {
@@ -76,12 +80,7 @@ func Change(file string, edit func(*Draft) error) (*Plan, error) {
 	if p, err = Parse(b.Bytes(), file); err != nil {
 		return nil, fmt.Errorf("%w\nnothing was changed", err)
 	}
-	return p, fileowner.As(folder, func() error {
-		if err := renameio.WriteFile(file, b.Bytes(), 0o644, renameio.WithTempDir(dir.Name())); err != nil {
-			return err
-		}
-		return dir.Sync()
-	})
+	return p, fileowner.As(folder, func() error { return durable.WriteFile(file, b.Bytes(), mode) })
 }
 
 // SetLockdown begins a lockdown, or changes it.

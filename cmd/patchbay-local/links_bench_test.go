@@ -20,9 +20,9 @@ func BenchmarkLinks(b *testing.B) {
 	need.Root(b)
 	need.TUN(b)
 	var rows []measured
-	for _, emulator := range []string{"auto", "relay", "nftables"} {
+	for _, emulator := range []string{"auto", "relay"} {
 		b.Run(emulator, func(b *testing.B) {
-			s := newBed(b, "links-b"+emulator[:1], "emulator: "+emulator).join(b, "shaped", 0, drawnLinks(emulator != "nftables"))
+			s := newBed(b, "links-b"+emulator[:1], "emulator: "+emulator).join(b, "shaped", 0, drawnLinks())
 			for b.Loop() {
 				got := s.measure(b, emulator, exactly)
 				for _, r := range got {

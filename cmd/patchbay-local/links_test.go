@@ -11,13 +11,12 @@ import (
 )
 
 // drawnLinks are links of all kinds, for what makes them: all properties alone
-// and together, each direction alone, and of a LAN. With loss alone where the
-// emulator cannot delay.
-func drawnLinks(delays bool) []drawn {
+// and together, each direction alone, and of a LAN.
+func drawnLinks() []drawn {
 	same := func(name string, a asked) drawn { return between(name, a, a) }
 	oneWay := func(name string, a asked) drawn { return between(name, a, asked{}) }
 	ten := asked{capacity: 10e3}
-	all := []drawn{
+	return []drawn{
 		same("1 Mbit", asked{capacity: 1e3}), same("10 Mbit", ten),
 		same("100 Mbit", asked{capacity: 100e3}), same("1000 Mbit", asked{capacity: 1000e3}),
 		oneWay("10 Mbit there", ten),
@@ -26,11 +25,6 @@ func drawnLinks(delays bool) []drawn {
 		oneWay("10 % there", asked{loss: 10}),
 		same("10 Mbit, 5 %", asked{capacity: 10e3, loss: 5}),
 		{"LAN of 10 Mbit", "abc", map[pair]asked{"ab": ten, "ac": ten, "ba": ten, "bc": ten, "ca": ten, "cb": ten}},
-	}
-	if !delays {
-		return all
-	}
-	return append(all,
 		same("1 ms", asked{latency: 1}), same("10 ms", asked{latency: 10}), same("100 ms", asked{latency: 100}),
 		oneWay("10 ms there", asked{latency: 10}),
 		same("10 Mbit, 10 ms", asked{capacity: 10e3, latency: 10}),
@@ -38,7 +32,7 @@ func drawnLinks(delays bool) []drawn {
 		drawn{"LAN of pairs", "abc", map[pair]asked{
 			"ab": {capacity: 10e3}, "ba": {capacity: 10e3}, "ac": {latency: 10}, "ca": {latency: 20}, "bc": {loss: 5}, "cb": {latency: 5, loss: 10},
 		}},
-	)
+	}
 }
 
 // TestLinksAreAsAsked sends real traffic between real nodes, over links made by
@@ -47,10 +41,10 @@ func drawnLinks(delays bool) []drawn {
 func TestLinksAreAsAsked(t *testing.T) {
 	need.Root(t)
 	need.TUN(t)
-	emulators := []string{"auto", "relay", "nftables"}
+	emulators := []string{"auto", "relay"}
 	sites := make(map[string]*linkSite)
 	for _, emulator := range emulators {
-		all := drawnLinks(emulator != "nftables")
+		all := drawnLinks()
 		if emulator != "auto" { // what is made otherwise there
 			all = slices.DeleteFunc(all, func(l drawn) bool {
 				return !slices.Contains([]string{"10 Mbit", "5 %", "10 % there", "10 Mbit, 5 %", "10 ms", "all, each way its own", "LAN of 10 Mbit"}, l.name)
@@ -78,11 +72,11 @@ func TestLinksAreAsAsked(t *testing.T) {
 	t.Logf("links:\n%s", &b)
 }
 
-// What no means can do is refused before anything is promised, by name.
-func TestLatencyWithoutMeansIsRefused(t *testing.T) {
+// What no means can do is refused before anything is reserved, by name.
+func TestImpossibleLatencyIsRefused(t *testing.T) {
 	need.Root(t)
-	b := newBed(t, "links-no", "emulator: nftables")
-	s := b.draw("refused", 0, []drawn{between("slow", asked{latency: 10}, asked{})})
+	b := newBed(t, "links-no")
+	s := b.draw("refused", 0, []drawn{between("slow", asked{latency: 61_000}, asked{})})
 	for _, dry := range []bool{true, false} {
 		changes, err := b.provider.Set(t.Context(), s.updates(), dry)
 		if err != nil || len(changes) != 2 {

@@ -119,9 +119,7 @@ func (p *parser) top(n *yaml.Node) {
 		case "port_rest":
 			p.PortRest = p.time(n, key)
 		case "publish":
-			if p.Publish = Publish(n.Value); !slices.Contains([]Publish{Both, Direct, Gateway}, p.Publish) {
-				p.wrong(n, "publish is %q; %s", value(n), meant(n.Value, []string{string(Both), string(Direct), string(Gateway)}))
-			}
+			p.Publish = Publish(p.oneOf(n, key, string(Both), string(Direct), string(Gateway)))
 		case "gateway_port":
 			if p.GatewayPort = p.whole(n, key, 0, 65535); p.GatewayPort != 0 && p.GatewayPort < firstFreePort {
 				p.wrong(n, "gateway_port is %d and must be 0, or from %d on", p.GatewayPort, firstFreePort)
@@ -136,22 +134,36 @@ func (p *parser) top(n *yaml.Node) {
 			p.ManifestSocket = p.text(n, key)
 		case "forward_to":
 			p.ForwardTo = p.networks(n, key)
-		case "emulator":
-			if p.Emulator = Emulator(n.Value); !slices.Contains([]Emulator{AutoEmulator, Netem, Relay, NFTables}, p.Emulator) {
-				p.wrong(n, "emulator is %q; %s", value(n), meant(n.Value, []string{string(AutoEmulator), string(Netem), string(Relay), string(NFTables)}))
-			}
-		case "shared_vlans":
-			p.vlans(n)
-		case "outbound":
-			p.Outbound = p.yes(n, key)
-		case "outbound_addresses":
-			p.appearances(n)
-		case "outbound_block":
-			p.blocks(n)
-		case "dns":
-			p.servers(n)
+		default:
+			p.network(key, n)
 		}
 	})
+}
+
+// network reads the value of a key that is about the network of nodes.
+func (p *parser) network(key string, n *yaml.Node) {
+	switch key {
+	case "emulator":
+		p.Emulator = Emulator(p.oneOf(n, key, string(AutoEmulator), string(Netem), string(Relay)))
+	case "shared_vlans":
+		p.vlans(n)
+	case "outbound":
+		p.Outbound = p.yes(n, key)
+	case "outbound_addresses":
+		p.appearances(n)
+	case "outbound_block":
+		p.blocks(n)
+	case "dns":
+		p.servers(n)
+	}
+}
+
+// oneOf is the value of a key that has only these.
+func (p *parser) oneOf(n *yaml.Node, key string, words ...string) string {
+	if !slices.Contains(words, n.Value) {
+		p.wrong(n, "%s is %q; %s", key, value(n), meant(n.Value, words))
+	}
+	return n.Value
 }
 
 // anotherFile says what a file of a site is that holds no settings of a testbed:

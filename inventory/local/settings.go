@@ -32,7 +32,6 @@ const (
 	AutoEmulator Emulator = "auto" // whatever this host has
 	Netem        Emulator = "netem"
 	Relay        Emulator = "relay"
-	NFTables     Emulator = "nftables"
 )
 
 // Settings are NAME.yaml without the metadata.

@@ -125,7 +125,7 @@ func TestMistakesInSettings(t *testing.T) {
 		{"network", "forward_to: [10.0.0.1]", `x.yaml:1: forward_to has "10.0.0.1", which is no network such as 10.0.0.0/8`},
 		{"networks are no list", "forward_to: 10.0.0.0/8", "x.yaml:1: forward_to must be a list: write it in brackets, or each item on a line that begins with a hyphen"},
 		{"emulator", "emulator: netwm", `x.yaml:1: emulator is "netwm"; did you mean "netem"?`},
-		{"emulator with a key", "emulator: {a: b}", `x.yaml:1: emulator is "{…}"; there are auto, netem, relay, nftables`},
+		{"emulator with a key", "emulator: {a: b}", `x.yaml:1: emulator is "{…}"; there are auto, netem, relay`},
 		{"shared VLANs are no list", "shared_vlans: office", "x.yaml:1: shared_vlans must be a list: write it in brackets, or each item on a line that begins with a hyphen"},
 		{"shared VLAN with a blank", "shared_vlans: [the office]", `x.yaml:1: shared_vlans has "the office", which is no name of the inventory's shared_vlans`},
 		{"shared VLAN without a name", "shared_vlans: ['']", `x.yaml:1: shared_vlans has "", which is no name of the inventory's shared_vlans`},

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"syscall"
@@ -29,8 +30,8 @@ func as(who account, f func() error) error {
 }
 
 // become changes this thread alone, which the wrappers of package syscall do not.
-func become(who account) error {
-	defer hide()
+func become(who account) (err error) {
+	defer func() { err = errors.Join(err, hide()) }()
 	groups := append([]uint32{who.gid}, who.groups...)
 	const keep = ^uintptr(0)
 	_, _, errno := syscall.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(groups)), uintptr(unsafe.Pointer(&groups[0])), 0)

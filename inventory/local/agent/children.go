@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -76,8 +77,11 @@ func (c *children) fork(path string, argv []string, attr *syscall.ProcAttr) (int
 	percent := debug.SetGCPercent(-1)
 	pid, err := syscall.ForkExec(path, argv, attr)
 	debug.SetGCPercent(percent)
-	hide()
-	if err != nil {
+	hidden := hide()
+	if err == nil && hidden != nil {
+		unix.Kill(pid, unix.SIGKILL)
+	}
+	if err = errors.Join(err, hidden); err != nil {
 		return 0, nil, err
 	}
 	end := make(chan Exit, 1)

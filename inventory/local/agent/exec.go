@@ -69,32 +69,42 @@ func (a *agent) exec(c *wire.Conn, cmd *Command, files []*os.File) error {
 	closeAll(files)
 	files = nil
 	c.SetDeadline(time.Now().Add(requestTime))
-	told := c.Send(answer{}, give...)
+	started := c.Send(answer{}, give...)
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
-		if told == nil {
+		if started == nil {
 			a.signals(c, pid)
 		}
 	}()
 	c.SetDeadline(time.Time{})
+	a.follow(c, pid, end, gone, cmd.Terminal != nil)
+	return nil
+}
+
+// follow waits until a command has ended, and tells how; or until gone, when nobody
+// waits for it any more. A command at a terminal is hung up then, and when the node
+// is halted.
+func (a *agent) follow(c *wire.Conn, pid int, end <-chan Exit, gone <-chan struct{}, terminal bool) {
 	halting := a.halting
-	if cmd.Terminal == nil {
+	if !terminal {
 		halting = nil
 	}
 	for {
 		select {
 		case exit := <-end:
-			return a.tell(c, exit)
+			c.SetDeadline(time.Now().Add(requestTime))
+			c.Send(answer{Exit: &exit}) // the other side may have stopped reading
+			return
 		case <-gone:
-			if cmd.Terminal != nil {
+			if terminal {
 				a.children.signal(pid, int(unix.SIGHUP))
 				select {
 				case <-end:
 				case <-time.After(hangUpTime):
 				}
 			}
-			return nil
+			return
 		case <-halting: // shells at terminals pass over SIGTERM
 			a.children.signal(pid, int(unix.SIGHUP))
 			halting = nil
@@ -107,13 +117,6 @@ func procAttr(who account, env []string) *syscall.ProcAttr {
 	return &syscall.ProcAttr{Dir: who.home, Env: env, Sys: &syscall.SysProcAttr{
 		Credential: &syscall.Credential{Uid: who.uid, Gid: who.gid, Groups: append([]uint32{who.gid}, who.groups...)},
 	}}
-}
-
-// tell ends an exec; the other side may have stopped reading.
-func (a *agent) tell(c *wire.Conn, exit Exit) error {
-	c.SetDeadline(time.Now().Add(requestTime))
-	c.Send(answer{Exit: &exit})
-	return nil
 }
 
 // signals sends the signals that come over c, until it ends.

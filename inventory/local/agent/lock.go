@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"errors"
 	"os"
 	"time"
 
@@ -20,17 +21,19 @@ func lockAccounts() (unlock func()) {
 	if err != nil {
 		return func() {}
 	}
-	raw, err := f.SyscallConn()
-	if err != nil {
-		f.Close()
-		return func() {}
-	}
-	whole := unix.Flock_t{Type: unix.F_WRLCK}
-	for until := time.Now().Add(lockTime); time.Now().Before(until); time.Sleep(lookTime) {
-		raw.Control(func(fd uintptr) { err = unix.FcntlFlock(fd, unix.F_SETLK, &whole) })
-		if err == nil {
-			break
-		}
+	for until := time.Now().Add(lockTime); lock(f) != nil && time.Now().Before(until); {
+		time.Sleep(lookTime)
 	}
 	return func() { f.Close() }
+}
+
+// lock locks a whole file, unless another process has it locked.
+func lock(f *os.File) error {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	whole := unix.Flock_t{Type: unix.F_WRLCK}
+	controlled := raw.Control(func(fd uintptr) { err = unix.FcntlFlock(fd, unix.F_SETLK, &whole) })
+	return errors.Join(controlled, err)
 }

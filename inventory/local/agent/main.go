@@ -64,8 +64,13 @@ func serve() error {
 	if os.Getpid() != 1 {
 		return errors.New("this is PID 1 of a node, which patchbay-local starts; it does nothing elsewhere")
 	}
-	hide()
-	ended := withstand()
+	if err := hide(); err != nil {
+		return err
+	}
+	ended, err := withstand()
+	if err != nil {
+		return err
+	}
 	jobs, err := descriptors(os.Getenv(jobsVariable))
 	if err != nil {
 		return err
@@ -122,8 +127,11 @@ func fromOutside(c *wire.Conn) bool {
 
 // hide keeps other processes of the node out of this one's memory and
 // descriptors. A change of user ids in any thread may undo it.
-func hide() {
-	unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
+func hide() error {
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return fmt.Errorf("cannot hide the memory of PID 1 from other processes: %w", err)
+	}
+	return nil
 }
 
 // withstand makes signals harmless and returns a channel that tells the end of
@@ -134,25 +142,44 @@ func hide() {
 // not block them at that moment, as it would in a handler: it handles nothing.
 // What starts later has all defaults back: exec forgets handlers, and the
 // runtime restores what it once handled.
-func withstand() <-chan os.Signal {
+func withstand() (<-chan os.Signal, error) {
 	signal.Notify(make(chan os.Signal, 1)) // full once and for all
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, unix.SIGCHLD)
-	action := [4]uintptr{1} // the kernel's struct sigaction; SIG_IGN
 	for _, s := range []unix.Signal{
 		unix.SIGILL, unix.SIGTRAP, unix.SIGBUS, unix.SIGFPE, unix.SIGSEGV, unix.SIGSTKFLT, unix.SIGSYS,
 	} {
-		unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(s), uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0)
+		if err := setAction(s, ignored); err != nil {
+			return nil, err
+		}
 	}
 	// What started this program may have had them ignored, as posix_spawn does.
-	action[0] = 0 // SIG_DFL
 	mask := ^uint64(0)
-	for _, s := range [...]uint{32, 33, 34} {
-		unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(s), uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0)
+	for _, s := range []unix.Signal{32, 33, 34} {
+		if err := setAction(s, defaults); err != nil {
+			return nil, err
+		}
 		mask &^= 1 << (s - 1)
 	}
-	unix.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_BLOCK, uintptr(unsafe.Pointer(&mask)), 0, 8, 0, 0)
-	return ended
+	if _, _, e := unix.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_BLOCK, uintptr(unsafe.Pointer(&mask)), 0, 8, 0, 0); e != 0 {
+		return nil, fmt.Errorf("cannot block signals: %w", e)
+	}
+	return ended, nil
+}
+
+// What the kernel does with a signal: SIG_DFL and SIG_IGN.
+const (
+	defaults = 0
+	ignored  = 1
+)
+
+// setAction tells the kernel what to do with a signal, past the runtime.
+func setAction(s unix.Signal, what uintptr) error {
+	action := [4]uintptr{what} // the kernel's struct sigaction
+	if _, _, e := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(s), uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0); e != 0 {
+		return fmt.Errorf("cannot set what signal %d does: %w", s, e)
+	}
+	return nil
 }
 
 // descriptors reads a list of descriptors.

@@ -64,7 +64,7 @@ const (
 
 // nodeFilter is the filter of nodes.
 func nodeFilter() block {
-	rules := append(same(allow(), allowed(), allowedHere()),
+	rules := append(same(allow(), allowed, allowedHere()),
 		same(refuse(unix.EPERM), forbidden(), forbiddenHere())...)
 	return filter(append(rules, examined()...), refuse(unix.ENOSYS))
 }

@@ -135,7 +135,7 @@ func narrow(rules []rule, these, deadly []uint32) block {
 	}
 	add(allow(), these)
 	add(kill(), deadly, forbidden(), forbiddenHere())
-	add(refuse(unix.EPERM), allowed(), allowedHere())
+	add(refuse(unix.EPERM), allowed, allowedHere())
 	for _, r := range examined() {
 		add(refuse(unix.EPERM), []uint32{r.call})
 	}

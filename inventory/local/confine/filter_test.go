@@ -74,7 +74,7 @@ func wordOf(verdict uint32) string {
 func TestNodeFilterAnswersAsTheListsSay(t *testing.T) {
 	b := nodeFilter()
 	want := make(map[uint32]string)
-	for _, r := range same(allow(), allowed(), allowedHere()) {
+	for _, r := range same(allow(), allowed, allowedHere()) {
 		want[r.call] = "allow"
 	}
 	for _, r := range same(nil, forbidden(), forbiddenHere()) {

@@ -125,28 +125,36 @@ func known(t *testing.T, arch string) map[string]int {
 	return calls
 }
 
-// listed are the calls named in each function of the package that makes a list, on arch.
-func listed(t *testing.T, arch string, functions ...string) map[string][]string {
+// listed are the calls named in each function or variable of the package that is a list, on arch.
+func listed(t *testing.T, arch string, names ...string) map[string][]string {
 	t.Helper()
 	lists := make(map[string][]string)
 	for _, f := range parsed(t, ".", arch, "*.go") {
 		for _, d := range f.Decls {
-			fn, ok := d.(*ast.FuncDecl)
-			if !ok || !slices.Contains(functions, fn.Name.Name) {
+			name := ""
+			switch d := d.(type) {
+			case *ast.FuncDecl:
+				name = d.Name.Name
+			case *ast.GenDecl:
+				if v, ok := d.Specs[0].(*ast.ValueSpec); ok {
+					name = v.Names[0].Name
+				}
+			}
+			if !slices.Contains(names, name) {
 				continue
 			}
-			lists[fn.Name.Name] = []string{}
-			ast.Inspect(fn, func(n ast.Node) bool {
+			lists[name] = []string{}
+			ast.Inspect(d, func(n ast.Node) bool {
 				if s, ok := n.(*ast.SelectorExpr); ok && strings.HasPrefix(s.Sel.Name, "SYS_") {
-					lists[fn.Name.Name] = append(lists[fn.Name.Name], s.Sel.Name)
+					lists[name] = append(lists[name], s.Sel.Name)
 				}
 				return true
 			})
 		}
 	}
-	for _, f := range functions {
-		if lists[f] == nil {
-			t.Fatalf("%s: no function %s", arch, f)
+	for _, name := range names {
+		if lists[name] == nil {
+			t.Fatalf("%s: no function or variable %s", arch, name)
 		}
 	}
 	return lists

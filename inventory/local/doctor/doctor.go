@@ -76,7 +76,6 @@ func checks() []check {
 		{"capacity", "limiting a link's capacity in the kernel (tbf)", false, true, tryCapacity},
 		{"delay", "delaying a link in the kernel (netem)", false, true, tryDelay},
 		{"tunnel", "making a tunnel device, for the program that delays links", false, true, tryTunnel},
-		{"loss", "losing packets of a link by nftables", false, true, tryLoss},
 		{"kernel", "asking how much the kernel has for all nodes and this host together", false, false, tryKernel},
 		{"storms", "bounding what circles in rings of links, by nftables", false, true, tryStorms},
 		{"outside", "leading a node to a network outside, past this host", false, true, tryOutside},

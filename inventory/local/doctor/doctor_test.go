@@ -191,8 +191,6 @@ func TestEachCheckFailsInItsOwnWords(t *testing.T) {
 			"operation not permitted", "--privileged"},
 		{"NoDelay", "delay", nil, nil, []string{argument(unix.SYS_SOCKET, 0, unix.AF_NETLINK, unix.EAFNOSUPPORT)},
 			"address family not supported", "modprobe sch_netem"},
-		{"NoLoss", "loss", nil, nil, []string{argument(unix.SYS_SOCKET, 2, unix.NETLINK_NETFILTER, unix.EPROTONOSUPPORT)},
-			"nftables cannot lose packets", "modprobe nf_tables"},
 		{"NoBoundForStorms", "storms", nil, nil, []string{argument(unix.SYS_SOCKET, 2, unix.NETLINK_NETFILTER, unix.EPROTONOSUPPORT)},
 			"nftables cannot bound what comes from nodes", "nft_limit; without it"},
 		{"NoWayOutside", "outside", nil, nil, []string{argument(unix.SYS_SOCKET, 2, unix.NETLINK_NETFILTER, unix.EPROTONOSUPPORT)},

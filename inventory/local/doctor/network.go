@@ -36,10 +36,6 @@ func tryDelay(ctx context.Context, _ *bench) (string, *trouble) {
 	return probe(ctx, ownNetwork(), nil, "delay")
 }
 
-func tryLoss(ctx context.Context, _ *bench) (string, *trouble) {
-	return probe(ctx, ownNetwork(), nil, "loss")
-}
-
 func tryStorms(ctx context.Context, _ *bench) (string, *trouble) {
 	return probe(ctx, ownNetwork(), nil, "storms")
 }
@@ -101,11 +97,6 @@ func probeCapacity([]string) (string, *trouble) {
 func probeDelay([]string) (string, *trouble) {
 	return probeAbility("netem", func(a fabric.Abilities) bool { return a.Netem },
 		"the kernel can delay and lose the packets of links", "modprobe sch_netem", "without it a program does it over tunnel devices, as exactly, with more work for the processors")
-}
-
-func probeLoss([]string) (string, *trouble) {
-	return probeAbility("nftables", func(a fabric.Abilities) bool { return a.NFTables },
-		"nftables can lose packets of links", "modprobe nf_tables nf_tables_bridge nft_numgen", "it is for links with loss where there is neither netem nor a tunnel")
 }
 
 func probeStorms([]string) (string, *trouble) {

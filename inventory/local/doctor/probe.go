@@ -123,7 +123,6 @@ func probes() map[string]func([]string) (string, *trouble) {
 		"tunnel":     probeTunnel,
 		"capacity":   probeCapacity,
 		"delay":      probeDelay,
-		"loss":       probeLoss,
 		"storms":     probeStorms,
 		"outside":    probeOutside,
 	}

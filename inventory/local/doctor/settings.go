@@ -16,8 +16,6 @@ func (p *Place) asks(name string) bool {
 		return p.Emulator == fabric.Netem
 	case "tunnel":
 		return p.Emulator == fabric.Relay
-	case "loss":
-		return p.Emulator == fabric.NFTables
 	case "outside":
 		return p.Outbound
 	}

@@ -15,7 +15,7 @@ func TestWhatSettingsAskForIsNeeded(t *testing.T) {
 		return "", &trouble{"there is none", "make one; without it nobody is worse off; it is for others"}
 	}
 	var list []check
-	for _, name := range []string{"delay", "tunnel", "loss", "outside"} {
+	for _, name := range []string{"delay", "tunnel", "outside"} {
 		list = append(list, check{name, name, false, false, no})
 	}
 	for _, tt := range []struct {
@@ -27,7 +27,6 @@ func TestWhatSettingsAskForIsNeeded(t *testing.T) {
 		{Place{Emulator: "auto"}, "", ""},
 		{Place{Emulator: "netem"}, "delay", "make one; or set emulator: auto, for the settings ask for netem"},
 		{Place{Emulator: "relay"}, "tunnel", "make one; or set emulator: auto, for the settings ask for relay"},
-		{Place{Emulator: "nftables"}, "loss", "make one; or set emulator: auto, for the settings ask for nftables"},
 		{Place{Outbound: true}, "outside", "make one; or set outbound: no"},
 	} {
 		findings := examine(t.Context(), tt.place, list, nil)

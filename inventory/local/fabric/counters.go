@@ -53,11 +53,10 @@ func (h *Host) Counters(ctx context.Context, slice string) (map[string]Counters,
 // by its name.
 func (s *slice) dropped(ctx context.Context, byName map[string]*netlink.LinkAttrs) (map[string]uint64, error) {
 	m := make(map[string]uint64)
-	shapes, cuts := false, false
+	shapes := false
 	for _, l := range s.links {
 		for _, p := range l.plan.ports {
 			shapes = shapes || p.tbf != 0 || p.netem != asked{}
-			cuts = cuts || p.drop != 0
 		}
 	}
 	if shapes {
@@ -74,15 +73,6 @@ func (s *slice) dropped(ctx context.Context, byName map[string]*netlink.LinkAttr
 			if a := q.Attrs(); a.Statistics != nil && a.Statistics.Queue != nil && a.Parent == netlink.HANDLE_ROOT {
 				m[names[a.LinkIndex]] += uint64(a.Statistics.Queue.Drops)
 			}
-		}
-	}
-	if cuts {
-		list, err := s.net.dropped()
-		if err != nil {
-			return nil, err
-		}
-		for name, n := range list {
-			m[name] += n
 		}
 	}
 	if s.bounding {

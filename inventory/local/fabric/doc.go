@@ -23,7 +23,6 @@
 //	bridge         p - b                   nothing is asked
 //	bridge+tbf     p - b                   capacity: tbf at p, towards the node
 //	…+netem        p - q - u - s - b       latency and loss: netem at p
-//	…+nftables     p - q - u - s - b       loss: a rule for what leaves at p
 //	relay          p - q - t               latency, loss, and pairs that differ; with
 //	                                       tbf at p where capacity is of the end
 //

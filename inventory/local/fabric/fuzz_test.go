@@ -29,8 +29,8 @@ func FuzzDecide(f *testing.F) {
 			}
 			l.Shapes = append(l.Shapes, s)
 		}
-		for _, can := range []Abilities{everything, noNetem, onlyRules, nothing} {
-			for _, forced := range []string{Auto, Netem, Relay, NFTables} {
+		for _, can := range []Abilities{everything, noNetem, onlyTBF, nothing} {
+			for _, forced := range []string{Auto, Netem, Relay} {
 				h := &Host{o: Options{Emulator: forced}, able: can}
 				err := h.Check(l)
 				var u *UnsupportedError

@@ -22,7 +22,7 @@ type Options struct {
 	Folder string
 	// Instance is what the testbed is called in the log.
 	Instance string
-	// Emulator is Auto, which is also what empty means, Netem, Relay or NFTables.
+	// Emulator is Auto, which is also what empty means, Netem or Relay.
 	Emulator string
 	// Relay is how relays are started, one for each slice that needs it; Place and
 	// Left of it are not used, but those here, which are told the slice.
@@ -65,9 +65,9 @@ func Open(o Options) (*Host, error) {
 	switch o.Emulator {
 	case "":
 		o.Emulator = Auto
-	case Auto, Netem, Relay, NFTables:
+	case Auto, Netem, Relay:
 	default:
-		return nil, fmt.Errorf("emulator: %q is not known; auto, netem, relay and nftables are", o.Emulator)
+		return nil, fmt.Errorf("emulator: %q is not known; auto, netem and relay are", o.Emulator)
 	}
 	for _, dir := range []string{"slices", "shared"} {
 		dir = filepath.Join(o.Folder, dir)
@@ -155,8 +155,6 @@ type slice struct {
 	net    *network // nil until it is needed
 	links  map[string]*made
 	keeper *relay.Keeper
-	ruled  []dropRule // the rules of nftables that are set
-	known  bool       // ruled is so; not after a crash
 	// own are the addresses of ports that the rules know; nil after a crash.
 	own map[string]string
 }
@@ -230,8 +228,8 @@ func (s *slice) open(create bool) (bool, error) {
 		}
 		clear(s.links)
 	}
-	n, made, err := openNetwork(s.path, create)
-	s.net, s.ruled, s.known, s.own = n, nil, made, nil
+	n, err := openNetwork(s.path, create)
+	s.net, s.own = n, nil
 	return n != nil, err
 }
 

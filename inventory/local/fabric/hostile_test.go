@@ -67,8 +67,8 @@ func raw(t testing.TB, n *node) (send func(frame []byte)) {
 // Root of a node can hand its card pieces of many packets, and leave out of how
 // many. They are cut all the same before what loses packets.
 func TestPiecesOfUntoldSizeAreCut(t *testing.T) {
-	h := open(t, NFTables)
-	nodes := build(t, h, lan("s1", 2, Shape{Loss: 0.001}))
+	h := open(t, Auto)
+	nodes := buildCut(t, h, lan("s1", 2))
 	var fd, index int
 	nodes[0].do(func() (err error) {
 		i, err := net.InterfaceByName("eth1")
@@ -197,10 +197,9 @@ func TestBridgesDoNotLearnWithoutBounds(t *testing.T) {
 // Nothing of the fabric answers a node: it has no address that one could ask for, and
 // what is sent to the devices' own MAC addresses stays without an answer.
 func TestFabricDoesNotAnswer(t *testing.T) {
-	h := open(t, NFTables)
+	h := open(t, Auto)
 	nodes := build(t, h, lan("s1", 1, Shape{}))
-	l := lan("s2", 2, Shape{Loss: 0.001})
-	lossy := build(t, h, l)
+	lossy := buildCut(t, h, lan("s2", 2))
 	for _, tc := range []struct {
 		slice, link string
 		n           *node

@@ -100,6 +100,19 @@ func (f inflow) put(c *nftables.Conn) error {
 	return nil
 }
 
+// nftables is to be closed. The library's own way into a namespace panics where
+// there is no such socket.
+func (n *network) nftables() (c *nftables.Conn, err error) {
+	err = inside(n.file, func() error {
+		c, err = nftables.New(nftables.AsLasting())
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cannot speak with nftables: %w", err)
+	}
+	return c, nil
+}
+
 func portKey(name string) []byte {
 	b := make([]byte, unix.IFNAMSIZ)
 	copy(b, name)

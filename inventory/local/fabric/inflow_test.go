@@ -45,7 +45,6 @@ func TestWhatCanCircleIsBounded(t *testing.T) {
 		{"another's address", Auto, otherMAC, otherMAC, true},
 		{"own address", Auto, otherMAC, ownMAC, false},
 		{"broadcast, relayed", Relay, group, ownMAC, true},
-		{"broadcast, lossy", NFTables, group, ownMAC, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			h := open(t, tt.means)

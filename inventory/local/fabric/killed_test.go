@@ -13,6 +13,9 @@ import (
 	"patchbay/testdata/need"
 )
 
+// cutting is in the place of a means: links are put by putCut.
+const cutting = "cut"
+
 const killedVariable = "FABRIC_TEST_FOLDER"
 
 // killedNodes are the nodes of the process that is killed, from descriptor 3 on.
@@ -20,7 +23,10 @@ const killedNodes = 4
 
 // killedLinks are what it makes, changes and removes.
 func killedLinks(forced string) []Link {
-	shape := Shape{Loss: 0.01, Rate: 100_000}
+	shape := Shape{Rate: 100_000}
+	if forced == Relay {
+		shape.Loss = 0.01
+	}
 	a, b := lan("s1", 3), lan("s1", 3, shape)
 	c := sharing("s2", 4, 1, "v")
 	d := Link{Slice: "s1", Name: "second", Shared: "v", Ends: []End{end(1)}, Shapes: []Shape{shape}}
@@ -30,7 +36,8 @@ func killedLinks(forced string) []Link {
 
 // busy works on networks until it is killed.
 func busy() {
-	h, err := Open(options(os.Getenv(killedVariable), os.Getenv("FABRIC_TEST_EMULATOR")))
+	forced := os.Getenv("FABRIC_TEST_EMULATOR")
+	h, err := Open(options(os.Getenv(killedVariable), emulatorOf(forced)))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -39,7 +46,7 @@ func busy() {
 	for i := range nodes {
 		nodes[i] = os.NewFile(uintptr(3+i), "node")
 	}
-	links := killedLinks(h.o.Emulator)
+	links := killedLinks(forced)
 	ctx := context.Background()
 	for {
 		l := links[rand.IntN(len(links))]
@@ -50,7 +57,7 @@ func busy() {
 		case 1, 2:
 			err = h.Remove(ctx, l.Slice, l.Name)
 		default:
-			if _, err = h.Put(ctx, l); err != nil {
+			if err = putAs(forced, h, l); err != nil {
 				break
 			}
 			for _, e := range l.Ends {
@@ -66,6 +73,22 @@ func busy() {
 	}
 }
 
+func emulatorOf(forced string) string {
+	if forced == cutting {
+		return Auto
+	}
+	return forced
+}
+
+func putAs(forced string, h *Host, l Link) (err error) {
+	if forced == cutting {
+		_, err = putCut(h, l)
+	} else {
+		_, err = h.Put(context.Background(), l)
+	}
+	return err
+}
+
 // nodeOf is the number of the node that an end is of, from 0.
 func nodeOf(e End) (i int) {
 	fmt.Sscanf(e.ID, "node%d/", &i)
@@ -74,9 +97,9 @@ func nodeOf(e End) (i int) {
 
 func TestKilledAnywhereAllIsFoundAgain(t *testing.T) {
 	need.NetNS(t)
-	for _, forced := range []string{NFTables, Relay} {
+	for _, forced := range []string{cutting, Relay} {
 		t.Run(forced, func(t *testing.T) {
-			h := open(t, forced)
+			h := open(t, emulatorOf(forced))
 			if !h.able.Relay && forced == Relay {
 				need.TUN(t)
 			}
@@ -106,14 +129,16 @@ func TestKilledAnywhereAllIsFoundAgain(t *testing.T) {
 				if words.Len() > 0 {
 					t.Fatalf("round %d: %s", round, words.String())
 				}
-				h2, err := Open(options(h.o.Folder, forced))
+				h2, err := Open(options(h.o.Folder, emulatorOf(forced)))
 				if err != nil {
 					t.Fatal(err)
 				}
 				if round%2 == 0 { // what is wanted now
 					links := killedLinks(forced)
 					for _, l := range links[1:] {
-						put(t, h2, l)
+						if err := putAs(forced, h2, l); err != nil {
+							t.Fatal(err)
+						}
 						for _, e := range l.Ends {
 							if err := h2.Plug(ctx, l.Slice, l.Name, e.ID, nodes[nodeOf(e)].file); err != nil {
 								t.Fatalf("round %d: %v", round, err)

@@ -218,6 +218,39 @@ func put(t testing.TB, h *Host, l Link) string {
 	return emulator
 }
 
+// putCut puts a link that asks at most for a capacity, and cuts what the kernel sends
+// in one piece, which links otherwise only do where the kernel has netem.
+func putCut(h *Host, l Link) (emulator string, err error) {
+	ctx := context.Background()
+	p, err := decide(l, h.able, Auto)
+	if err != nil {
+		return "", err
+	}
+	s, unlock, err := h.take(ctx, l.Slice)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	if _, err := s.open(true); err != nil {
+		return "", err
+	}
+	for i := range p.ports {
+		p.ports[i].hop = true
+	}
+	l.Shapes = nil
+	return p.emulator, h.put(ctx, s, &made{link: l, plan: p, shaped: make(map[string]shaper)})
+}
+
+// buildCut is build with what putCut puts.
+func buildCut(t testing.TB, h *Host, l Link) []*node {
+	t.Helper()
+	nodes := build(t, h, l)
+	if _, err := putCut(h, l); err != nil {
+		t.Fatal(err)
+	}
+	return nodes
+}
+
 func plug(t testing.TB, h *Host, l Link, nodes []*node) {
 	t.Helper()
 	for i, e := range l.Ends {

@@ -10,10 +10,9 @@ import (
 
 // Means that a testbed may be told to use.
 const (
-	Auto     = "auto"
-	Netem    = "netem"
-	Relay    = "relay"
-	NFTables = "nftables"
+	Auto  = "auto"
+	Netem = "netem"
+	Relay = "relay"
 )
 
 // plan is how a link is made.
@@ -30,8 +29,7 @@ type plan struct {
 type port struct {
 	tbf   int64 // kbit/s
 	netem asked // latency and loss only
-	drop  float64
-	hop   bool // what arrives is cut into single packets first
+	hop   bool  // what arrives is cut into single packets first
 }
 
 // uplink is the way to a shared VLAN as a port of the relay; ids of ends have no
@@ -71,11 +69,6 @@ func decide(l Link, can Abilities, forced string) (plan, error) {
 			// Its queue counts packets, and one that is not cut has 64 KiB.
 			p.ports[j].hop = a.delay > 0 || a.loss > 0
 		}
-	case NFTables:
-		for j, a := range s.ports {
-			p.ports[j].drop = a.loss
-			p.ports[j].hop = a.loss > 0
-		}
 	case Relay:
 		words = words[1:]
 		p.relay = true
@@ -92,9 +85,16 @@ func decide(l Link, can Abilities, forced string) (plan, error) {
 // choose picks what makes latency, loss, and capacity that is not by port; empty
 // if nothing of that is asked.
 func (s *sum) choose(can Abilities, forced string) (string, error) {
-	asks := s.rate || s.delay || s.loss
-	plain := !s.delay && !s.loss && s.ratePort
+	if !s.delay && !s.loss && s.ratePort && (forced != Relay || !s.rate) {
+		return "", nil
+	}
 	single := s.ratePort && s.restPort // the port of an end can do it
+	if forced != Relay && single && can.Netem {
+		return Netem, nil
+	}
+	if forced != Netem && can.Relay {
+		return Relay, nil
+	}
 	// property is what makes it hard.
 	property := "capacity"
 	switch {
@@ -103,69 +103,34 @@ func (s *sum) choose(can Abilities, forced string) (string, error) {
 	case s.loss:
 		property = "packet_loss"
 	}
-	const auto = "set emulator: auto"
 	const differ = "it is not the same from all other interfaces of the link, and this testbed does not tell those apart"
-	switch forced {
-	case Netem:
-		switch {
-		case plain:
-			return "", nil
-		case !single:
-			return "", &UnsupportedError{property, differ, auto}
-		case !can.Netem:
-			return "", &UnsupportedError{property, can.why("netem"), "load the module sch_netem, or set emulator: auto"}
-		}
-		return Netem, nil
-	case NFTables:
-		switch {
-		case plain:
-			return "", nil
-		case s.delay:
-			return "", &UnsupportedError{"latency", "this testbed only loses packets of links, and does not delay them", auto}
-		case !single:
-			return "", &UnsupportedError{property, differ, auto}
-		case !can.NFTables:
-			return "", &UnsupportedError{property, can.why("nftables"), "load the modules nf_tables and nft_numgen, or set emulator: auto"}
-		}
-		return NFTables, nil
-	case Relay:
-		switch {
-		case !asks:
-			return "", nil
-		case !can.Relay:
-			return "", &UnsupportedError{property, can.why("relay"), "load the module tun, or set emulator: auto"}
-		}
-		return Relay, nil
-	}
+	reason, remedy := can.why("netem")+", and "+can.why("relay"), "load the module sch_netem or tun"
 	switch {
-	case plain:
-		return "", nil
-	case single && can.Netem:
-		return Netem, nil
-	case can.Relay:
-		return Relay, nil
+	case forced == Relay:
+		reason, remedy = can.why("relay"), "load the module tun, or set emulator: auto"
+	case forced == Netem && single:
+		reason, remedy = can.why("netem"), "load the module sch_netem, or set emulator: auto"
+	case forced == Netem:
+		reason, remedy = differ, "set emulator: auto"
 	case !single:
-		return "", &UnsupportedError{property, differ + ", but " + can.why("relay"), "load the module tun"}
-	case !s.delay && can.NFTables:
-		return NFTables, nil
-	case s.delay:
-		return "", &UnsupportedError{property, can.why("netem") + ", and " + can.why("relay"), "load the module sch_netem or tun"}
+		reason, remedy = differ+", but "+can.why("relay"), "load the module tun"
 	}
-	return "", &UnsupportedError{property, can.why("netem") + ", " + can.why("relay") + ", and " + can.why("nftables"), "load one of the modules sch_netem, tun and nf_tables"}
+	return "", &UnsupportedError{property, reason, remedy}
 }
 
-// Lacks is why the means that a testbed is told to use are not to be had, nil if
-// they are.
+// Lacks says why this host does not have the means that a testbed is told to use,
+// nil if it has.
 func (a Abilities) Lacks(emulator string) error {
-	means := map[string]struct {
-		has    bool
-		module string
-	}{Netem: {a.Netem, "sch_netem"}, Relay: {a.Relay, "tun"}, NFTables: {a.NFTables, "nf_tables nf_tables_bridge nft_numgen"}}
-	m, forced := means[emulator]
-	if !forced || m.has {
+	module := ""
+	switch {
+	case emulator == Netem && !a.Netem:
+		module = "sch_netem"
+	case emulator == Relay && !a.Relay:
+		module = "tun"
+	default:
 		return nil
 	}
-	return fmt.Errorf("emulator is %s, and %s; type: modprobe -a %s; or set emulator: auto", emulator, a.why(emulator), m.module)
+	return fmt.Errorf("emulator is %s, and %s; type: modprobe -a %s; or set emulator: auto", emulator, a.why(emulator), module)
 }
 
 // sane refuses numbers that nobody can mean.

@@ -15,10 +15,10 @@ import (
 )
 
 var (
-	everything = Abilities{TBF: true, Netem: true, Relay: true, NFTables: true}
-	noNetem    = Abilities{TBF: true, Relay: true, NFTables: true}
-	onlyRules  = Abilities{TBF: true, NFTables: true}
-	nothing    = Abilities{Why: map[string]string{"tbf": "no tbf", "netem": "no netem", "relay": "no TUN", "nftables": "no nft"}}
+	everything = Abilities{TBF: true, Netem: true, Relay: true}
+	noNetem    = Abilities{TBF: true, Relay: true}
+	onlyTBF    = Abilities{TBF: true}
+	nothing    = Abilities{Why: map[string]string{"tbf": "no tbf", "netem": "no netem", "relay": "no TUN"}}
 )
 
 const a, b, c = "node1/0", "node2/0", "node3/0"
@@ -55,23 +55,19 @@ func TestMeans(t *testing.T) {
 		{"PairsThatDifferOfTwoEnds", everything, Auto, 2, all(Shape{From: []string{a}, To: []string{b}, Delay: 1}), "bridge+netem", ""},
 		{"CapacityOfPairs", everything, Auto, 3, all(Shape{From: []string{a}, To: []string{b}, Rate: 1}), "relay", ""},
 		{"LatencyOfPairsWithCapacityByPort", everything, Auto, 3, []Shape{{From: []string{a}, To: []string{b}, Delay: 1}, {Rate: 5}}, "tbf+relay", ""},
-		{"LossWithRulesOnly", onlyRules, Auto, 3, all(Shape{Loss: 0.1, Rate: 7}), "bridge+tbf+nftables", ""},
-		{"LatencyWithRulesOnly", Abilities{NFTables: true, Why: nothing.Why}, Auto, 3, all(Shape{Delay: 1}), "latency", "no netem, and no TUN; load the module sch_netem or tun"},
-		{"LossWithNothing", nothing, Auto, 3, all(Shape{Loss: 0.1}), "packet_loss", "no netem, no TUN, and no nft"},
-		{"LossOfPairsWithRulesOnly", onlyRules, Auto, 3, all(Shape{From: []string{a}, To: []string{b}, Loss: 0.1}), "packet_loss", "does not tell those apart"},
-		{"CapacityOfPairsWithRulesOnly", onlyRules, Auto, 3, all(Shape{From: []string{a}, To: []string{b}, Rate: 1}), "capacity", "does not tell those apart"},
+		{"LatencyWithNothing", nothing, Auto, 3, all(Shape{Delay: 1}), "latency", "no netem, and no TUN; load the module sch_netem or tun"},
+		{"LossWithNothing", nothing, Auto, 3, all(Shape{Loss: 0.1}), "packet_loss", "no netem, and no TUN"},
+		{"LossOfPairsWithTBFOnly", onlyTBF, Auto, 3, all(Shape{From: []string{a}, To: []string{b}, Loss: 0.1}), "packet_loss", "does not tell those apart"},
+		{"CapacityOfPairsWithTBFOnly", onlyTBF, Auto, 3, all(Shape{From: []string{a}, To: []string{b}, Rate: 1}), "capacity", "does not tell those apart"},
 
 		{"NetemForced", everything, Netem, 2, all(Shape{Loss: 0.1}), "bridge+netem", ""},
 		{"NetemForcedWithoutIt", noNetem, Netem, 2, all(Shape{Loss: 0.1}), "packet_loss", "set emulator: auto"},
 		{"NetemForcedForPairs", everything, Netem, 3, all(Shape{From: []string{a}, To: []string{b}, Delay: 1}), "latency", "set emulator: auto"},
 		{"NetemForcedForCapacity", noNetem, Netem, 2, all(Shape{Rate: 1}), "bridge+tbf", ""},
-		{"RulesForced", everything, NFTables, 2, all(Shape{Loss: 0.1}), "bridge+nftables", ""},
-		{"RulesForcedForLatency", everything, NFTables, 2, all(Shape{Loss: 0.1, Delay: 1}), "latency", "only loses packets"},
-		{"RulesForcedForPairs", everything, NFTables, 3, all(Shape{From: []string{a}, To: []string{b}, Loss: 1}), "packet_loss", "does not tell those apart"},
 		{"RelayForced", everything, Relay, 2, all(Shape{Loss: 0.1}), "relay", ""},
 		{"RelayForcedForCapacity", everything, Relay, 2, all(Shape{Rate: 1}), "tbf+relay", ""},
 		{"RelayForcedForNothing", nothing, Relay, 2, nil, "bridge", ""},
-		{"RelayForcedWithoutIt", onlyRules, Relay, 2, all(Shape{Loss: 0.1}), "packet_loss", "load the module tun"},
+		{"RelayForcedWithoutIt", onlyTBF, Relay, 2, all(Shape{Loss: 0.1}), "packet_loss", "load the module tun"},
 
 		{"APairOfItsOwn", everything, Auto, 3, []Shape{{Delay: 1}, {From: []string{a}, To: []string{b}, Only: true}}, "relay", ""},
 		{"SoManyPairs", everything, Auto, 1000, slices.Repeat(all(Shape{From: ends(1000), To: ends(1000)}), 2), "different properties for so many pairs", "make several links"},
@@ -235,7 +231,7 @@ func TestPlansDoWhatWasAsked(t *testing.T) {
 						}
 					}
 				}
-				got := asked{rate: p.ports[j].tbf, delay: p.ports[j].netem.delay, loss: p.ports[j].netem.loss + p.ports[j].drop}
+				got := asked{rate: p.ports[j].tbf, delay: p.ports[j].netem.delay, loss: p.ports[j].netem.loss}
 				for level := range 4 {
 					for k := len(p.paths) - 1; k >= 0; k-- { // the first of equals counts
 						s := Shape{From: p.paths[k].From, To: p.paths[k].To}
@@ -278,9 +274,9 @@ func TestMeansThatAreForcedAndLack(t *testing.T) {
 		emulator string
 		want     string // nothing: it is there
 	}{
-		{nothing, Auto, ""}, {everything, Netem, ""}, {everything, Relay, ""}, {everything, NFTables, ""},
+		{nothing, Auto, ""}, {everything, Netem, ""}, {everything, Relay, ""},
 		{nothing, Netem, "no netem; type: modprobe -a sch_netem; or set emulator: auto"},
-		{nothing, Relay, "no TUN; type: modprobe -a tun"}, {nothing, NFTables, "modprobe -a nf_tables"},
+		{nothing, Relay, "no TUN; type: modprobe -a tun"},
 	} {
 		err := tt.can.Lacks(tt.emulator)
 		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {

@@ -25,22 +25,22 @@ type network struct {
 
 // openNetwork opens the namespace at path, and makes it if it is missing and
 // shall be there. Nil: it is missing.
-func openNetwork(path string, create bool) (n *network, made bool, err error) {
+func openNetwork(path string, create bool) (n *network, err error) {
 	there, err := pinned(path)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	if !there {
 		if !create {
-			return nil, false, nil
+			return nil, nil
 		}
 		if err := pin(path); err != nil {
-			return nil, false, err
+			return nil, err
 		}
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, false, fmt.Errorf("cannot open a network namespace: %w", err)
+		return nil, fmt.Errorf("cannot open a network namespace: %w", err)
 	}
 	if there {
 		// Modules that came later have brought their own defaults.
@@ -51,16 +51,16 @@ func openNetwork(path string, create bool) (n *network, made bool, err error) {
 	}
 	if err != nil {
 		f.Close()
-		return nil, false, err
+		return nil, err
 	}
 	if there {
 		// Who was killed in a removal has left what the next one would take along.
 		if err := n.removeDoomed(); err != nil {
 			n.close()
-			return nil, false, err
+			return nil, err
 		}
 	}
-	return n, !there, nil
+	return n, nil
 }
 
 func newNetwork(f *os.File) (*network, error) {

@@ -2,9 +2,7 @@ package fabric
 
 import (
 	"context"
-	"errors"
 	"slices"
-	"strings"
 
 	"patchbay/inventory/local/relay"
 )
@@ -72,7 +70,7 @@ func (h *Host) put(ctx context.Context, s *slice, m *made) error {
 		}
 	}
 	s.links[m.link.Name] = m
-	if err := errors.Join(s.rules(), s.bound(m, before.without(m))); err != nil {
+	if err := s.bound(m, before.without(m)); err != nil {
 		return err
 	}
 	if !m.plan.relay && s.keeper != nil {
@@ -201,34 +199,6 @@ func (s *slice) joining(m *made, i, index, master int, bridge string) joining {
 func (m *made) knows(name string) bool {
 	_, ok := m.shaped[name]
 	return ok
-}
-
-// rules makes the rules of nftables of all links of the slice.
-func (s *slice) rules() error {
-	var list []dropRule
-	for _, m := range s.links {
-		for i, p := range m.plan.ports {
-			if p.drop == 0 {
-				continue
-			}
-			kind := kindPort
-			if i == len(m.link.Ends) {
-				kind = kindUplink
-			}
-			list = append(list, dropRule{m.device(kind, m.id(i)), p.drop})
-		}
-	}
-	slices.SortFunc(list, func(a, b dropRule) int { return strings.Compare(a.port, b.port) })
-	if slices.Equal(list, s.ruled) && s.known {
-		return nil
-	}
-	s.known = false
-	// Where nftables is missing there are none to take away either.
-	if err := s.net.drops(list); err != nil && len(list)+len(s.ruled) > 0 {
-		return err
-	}
-	s.ruled, s.known = list, true
-	return nil
 }
 
 // relay is how the relay of a slice is started.

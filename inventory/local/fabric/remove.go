@@ -31,7 +31,7 @@ func (h *Host) Remove(ctx context.Context, slice, link string) error {
 	}
 	before := s.links[link]
 	delete(s.links, link)
-	if err := errors.Join(s.rules(), s.bound(nil, before.without(nil))); err != nil {
+	if err := s.bound(nil, before.without(nil)); err != nil {
 		return err
 	}
 	return h.removeDevices(s, have, func(d device) bool { return ofLink(d.alias, link) })

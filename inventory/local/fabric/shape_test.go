@@ -2,7 +2,6 @@ package fabric
 
 import (
 	"context"
-	"fmt"
 	"testing"
 )
 
@@ -36,39 +35,6 @@ func TestCapacityHolds(t *testing.T) {
 	if got := stream(t, nodes[0], address(1), nodes[1], address(2), 4<<20); got < 5 {
 		t.Errorf("after the capacity was taken back TCP has only %.1f Mbit/s", got)
 	}
-}
-
-func TestLossIsPerPacket(t *testing.T) {
-	h := open(t, NFTables)
-	if !h.able.NFTables {
-		t.Fatalf("nftables: %s", h.able.Why["nftables"])
-	}
-	l := lan("s1", 2, Shape{To: []string{"node2/0"}, Loss: 0.1})
-	nodes := build(t, h, l)
-	for _, c := range []struct {
-		loss        float64
-		many, alone int
-	}{{0.01, 1, 0}, {0.1, 1, 0}, {0.1, 32, 100}, {1, 1, 0}} { // of 157 pieces, of which chance spares about five
-		t.Run(fmt.Sprintf("%v/%d", c.loss, c.many), func(t *testing.T) {
-			l.Shapes[0].Loss = c.loss
-			if got := put(t, h, l); got != "bridge+nftables" {
-				t.Fatalf("the means are %s", got)
-			}
-			loses(t, nodes[0], address(1), nodes[1], address(2), c.loss, 5000, c.many, c.alone)
-		})
-	}
-	l.Shapes[0].Loss = 0.02
-	put(t, h, l)
-	before := counters(t, h)["node2/0"].Dropped
-	t.Logf("TCP with 2 %% loss: %.1f Mbit/s", stream(t, nodes[0], address(1), nodes[1], address(2), 8<<20))
-	c := counters(t, h)["node2/0"]
-	// Each full packet is one draw: were it one for each 64 KiB, far fewer were lost.
-	if packets := 8 << 20 / 1448; c.Dropped-before < uint64(packets)/100 {
-		t.Errorf("of about %d packets of TCP only %d were lost", packets, c.Dropped-before)
-	}
-	l.Shapes = nil
-	put(t, h, l)
-	loses(t, nodes[0], address(1), nodes[1], address(2), 0, 4000, 1, 0)
 }
 
 func counters(t testing.TB, h *Host) map[string]Counters {

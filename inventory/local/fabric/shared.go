@@ -26,7 +26,7 @@ func (h *Host) sharedPath(id string) string {
 func (h *Host) joinShared(s *slice, m *made) error {
 	h.sharing.Lock()
 	defer h.sharing.Unlock()
-	far, _, err := openNetwork(h.sharedPath(m.link.Shared), true)
+	far, err := openNetwork(h.sharedPath(m.link.Shared), true)
 	if err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func (h *Host) tidyShared() error {
 }
 
 func tidy(path string) error {
-	n, _, err := openNetwork(path, false)
+	n, err := openNetwork(path, false)
 	if err != nil {
 		return err
 	}

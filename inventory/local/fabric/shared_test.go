@@ -37,13 +37,12 @@ func TestSharedVLANsJoinSlices(t *testing.T) {
 		t.Errorf("the means are %s", got)
 	}
 	flows(t, one[0], address(1), two[0], address(3), 5, 0.4, 1.06, time.Millisecond)
-	h.o.Emulator = NFTables
+	h.o.Emulator = Relay
 	a.Shapes = []Shape{{Loss: 1}}
 	put(t, h, a)
 	if reaches(t, one[0], address(1), two[0], address(3), short) {
 		t.Error("what is lost with certainty gets to the shared VLAN")
 	}
-	h.o.Emulator = Relay
 	a.Shapes = []Shape{{Delay: 1e6}}
 	put(t, h, a)
 	if !reaches(t, one[0], address(1), two[0], address(3), long) {

@@ -14,12 +14,12 @@ import (
 
 // Abilities are what this host has to shape links, found out by using it.
 type Abilities struct {
-	TBF, Netem, Relay, NFTables bool
+	TBF, Netem, Relay bool
 	// Inflow is a bound for what nodes send to groups and from addresses that are not
 	// theirs; without it links are made all the same.
 	Inflow bool
-	// Why says of each that is missing why, by "tbf", "netem", "relay", "nftables"
-	// and "inflow".
+	// Why says of each that is missing why, by "tbf", "netem", "relay" and
+	// "inflow".
 	Why map[string]string
 
 	bounded bool // bridges learn only so much
@@ -84,7 +84,6 @@ func (a *Abilities) try(n *network) error {
 	}
 	a.TBF = note("tbf", "this kernel has no token bucket (tbf)", n.shape(d.index, shaper{rate: 1000, mtu: usualMTU}))
 	a.Netem = note("netem", "this kernel has no netem", n.shape(d.index, shaper{delay: time.Millisecond, mtu: usualMTU}))
-	a.NFTables = note("nftables", "nftables cannot lose packets here", n.drops([]dropRule{{"v0", 0.5}}))
 	_, err = n.owned()
 	if err == nil {
 		err = n.own(map[string]string{"p0": "\x02\x00\x00\x00\x00\x01"}, nil, nil)

@@ -16,6 +16,8 @@ import (
 	"github.com/google/nftables"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"patchbay/am/durable"
 )
 
 // changes are what was changed of the host beside what is ours, in the file
@@ -62,11 +64,7 @@ func (c changes) write(folder string) error {
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(folder, changesFile)
-	if err := os.WriteFile(path+".new", append(b, '\n'), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(path+".new", path)
+	return durable.WriteFile(filepath.Join(folder, changesFile), append(b, '\n'), 0o600)
 }
 
 func forwardingOf(device string) string { return "/proc/sys/net/ipv4/conf/" + device + "/forwarding" }

@@ -73,11 +73,11 @@ func (c *client) attempt(ctx context.Context, text string, f *os.File, most int6
 	if err != nil {
 		return 0, err
 	}
-	defer a.Close()
-	if a.length > most {
+	defer a.Body.Close()
+	if a.ContentLength > most {
 		return 0, tooLarge(most)
 	}
-	size, err := io.Copy(f, &watched{r: io.LimitReader(a, most+1), length: a.length, say: say})
+	size, err := io.Copy(f, &watched{r: io.LimitReader(a.Body, most+1), length: a.ContentLength, say: say})
 	switch {
 	case errors.Is(err, unix.ENOSPC):
 		return 0, err

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"patchbay/am/durable"
 )
 
 // folders are where a step leaves what it knows.
@@ -75,7 +77,7 @@ func (s *state) begin() error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(f.Sync(), f.Close(), syncFolder(s.services))
+	return errors.Join(f.Sync(), f.Close(), durable.SyncFolder(s.services))
 }
 
 func (s *state) began() bool {
@@ -130,23 +132,10 @@ func (s *state) printed() string {
 
 // end writes down what came of the step, after all that it did is on the disk.
 func (s *state) end(r Report) error {
-	fresh := s.path("status.new")
-	if err := os.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := unix.Syncfs(int(s.lock.Fd())); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(fresh, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(r.encode())
-	err = errors.Join(err, unix.Syncfs(int(f.Fd())), f.Close())
-	if err != nil {
-		return err
-	}
-	if err := os.Rename(fresh, s.path("status")); err != nil {
-		return err
-	}
-	return syncFolder(s.services)
+	return durable.WriteFile(s.path("status"), r.encode(), 0o600)
 }
 
 // say notes how far the step is, for those who wait.
@@ -160,14 +149,6 @@ func (s *state) said() string {
 	text := make([]byte, maxProgress)
 	n, _ := s.lock.ReadAt(text, 0)
 	return strings.TrimRight(string(text[:n]), "\x00")
-}
-
-func syncFolder(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // sayEvery is how often those who wait look how far a step is.

@@ -15,20 +15,15 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"patchbay/am/durable"
 )
 
 // root is the folder of the kernel's settings.
 const root = "/proc/sys"
 
-// File is the name of the note of what was raised; fresh is added while it is
-// written.
-const (
-	File  = "sysctl.json"
-	fresh = ".new"
-)
-
-// Files are all names that Raise may leave in its folder.
-var Files = []string{File, File + fresh}
+// File is the name of the note of what was raised.
+const File = "sysctl.json"
 
 // values are the numbers of one setting, one for most.
 type values []int64
@@ -291,11 +286,7 @@ func (n note) write(folder string) error {
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(folder, File)
-	if err = os.WriteFile(path+fresh, append(b, '\n'), 0o600); err == nil {
-		err = os.Rename(path+fresh, path)
-	}
-	if err != nil {
+	if err := durable.WriteFile(filepath.Join(folder, File), append(b, '\n'), 0o600); err != nil {
 		return fmt.Errorf("cannot note what the kernel's limits were: %w", err)
 	}
 	return nil

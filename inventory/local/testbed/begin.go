@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"patchbay/am/durable"
 	"patchbay/inventory/local/setup"
 	"patchbay/inventory/provider"
 )
@@ -87,7 +88,7 @@ func (l *life) writeNew(rec *record, steps []setup.Step) error {
 	if err := folder(l.dir()); err != nil {
 		return err
 	}
-	if err := writeDurably(l.dir(), hostKeyFile, private); err != nil {
+	if err := durable.WriteFile(filepath.Join(l.dir(), hostKeyFile), private, 0o600); err != nil {
 		return err
 	}
 	if err := l.keepSteps(steps); err != nil {
@@ -96,7 +97,7 @@ func (l *life) writeNew(rec *record, steps []setup.Step) error {
 	if err := l.save(*rec); err != nil {
 		return err
 	}
-	return syncFolder(filepath.Dir(l.dir()))
+	return durable.SyncFolder(filepath.Dir(l.dir()))
 }
 
 func (l *life) dir() string { return filepath.Join(l.t.nodes, l.id) }
@@ -119,7 +120,7 @@ func (l *life) disown(rec record, unsaved error) error {
 	}
 	err := os.Rename(filepath.Join(l.dir(), recordFile), filepath.Join(l.dir(), goneFile))
 	if err == nil {
-		err = syncFolder(l.dir())
+		err = durable.SyncFolder(l.dir())
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return errors.Join(unsaved, err)

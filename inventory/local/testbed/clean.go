@@ -13,6 +13,7 @@ import (
 	"sync"
 	"syscall"
 
+	"patchbay/am/durable"
 	"patchbay/inventory/local"
 	"patchbay/inventory/local/claim"
 	"patchbay/inventory/local/node"
@@ -21,10 +22,10 @@ import (
 
 // stateNames is all that a state folder holds, but for what a killed testbed was
 // just writing.
-var stateNames = append([]string{
+var stateNames = []string{
 	"nodes", "trash", "assembly", "disks", "program", "images", "slices", "doors", fabricsFolder, outboundFolder, outboundFile, gatewayFile, gatewayKeyFile, "lock",
-	outboundFile + freshSuffix, gatewayFile + freshSuffix, gatewayKeyFile + freshSuffix,
-}, sysctl.Files...)
+	sysctl.File,
+}
 
 // Clean removes everything of an instance from this host, nodes with their files
 // first; removed is called with each node's id. It fails when the instance runs.
@@ -37,8 +38,11 @@ func Clean(ctx context.Context, o Options, removed func(id string)) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+	names := stateNames
 	for _, e := range entries {
-		if !slices.Contains(stateNames, e.Name()) {
+		if unfinished := durable.Unfinished(e.Name()); slices.Contains(stateNames, unfinished) {
+			names = append(slices.Clip(names), e.Name())
+		} else if !slices.Contains(stateNames, e.Name()) {
 			return fmt.Errorf("%s holds %q, which no testbed made: it is left alone; is it the right folder?", t.o.State, e.Name())
 		}
 	}
@@ -68,7 +72,7 @@ func Clean(ctx context.Context, o Options, removed func(id string)) error {
 	if err := errors.Join(h.Close(), sysctl.Restore(t.o.State)); err != nil {
 		return err
 	}
-	for _, name := range stateNames {
+	for _, name := range names {
 		if err := os.RemoveAll(filepath.Join(t.o.State, name)); err != nil {
 			return err
 		}

@@ -64,7 +64,7 @@ func TestCleanKnowsWhatWasBeingWritten(t *testing.T) {
 		}, func(string) {})
 	}
 	stray := filepath.Join(state, "letters.new")
-	for _, path := range []string{filepath.Join(state, gatewayKeyFile+".new"), stray} {
+	for _, path := range []string{filepath.Join(state, "."+gatewayKeyFile+"12"), stray} {
 		if err := os.WriteFile(path, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -165,7 +165,8 @@ func TestKeyOfAnExperimentIsTriedAgain(t *testing.T) {
 	defer stop()
 	// Nothing can be written where the key belongs.
 	path := filepath.Join(tb.keys, sliceID(sliceURN))
-	if err := os.MkdirAll(filepath.Join(path+".new", "folder"), 0o700); err != nil {
+	away := tb.keys + ".away"
+	if err := os.Rename(tb.keys, away); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := ask(tb, nodeName(1), present("web", sliceURN, "alice")); err != nil {
@@ -177,7 +178,7 @@ func TestKeyOfAnExperimentIsTriedAgain(t *testing.T) {
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		t.Fatalf("it was written: %v", err)
 	}
-	if err := os.RemoveAll(path + ".new"); err != nil {
+	if err := os.Rename(away, tb.keys); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := ask(tb, nodeName(1), provider.Resource{"restart_serial": "1"}); err != nil {

@@ -17,6 +17,8 @@ import (
 	"strings"
 
 	"golang.org/x/crypto/ssh"
+
+	"patchbay/am/durable"
 )
 
 // newHostKey is what a host shows that it is itself with: its private keys,
@@ -79,7 +81,7 @@ func keptHostKey(dir, name string, fresh func() ([]byte, error)) (private []byte
 		return private, public, err
 	}
 	if private, public, err = withECDSA(private); err == nil {
-		err = writeDurably(dir, name, private)
+		err = durable.WriteFile(filepath.Join(dir, name), private, 0o600)
 	}
 	return private, public, err
 }
@@ -113,7 +115,7 @@ func keptKey(dir, name string, make func() ([]byte, error)) (private []byte, pub
 		public, err = publicLines(private)
 	}
 	if err == nil {
-		err = writeDurably(dir, name, private)
+		err = durable.WriteFile(filepath.Join(dir, name), private, 0o600)
 	}
 	return private, public, err
 }

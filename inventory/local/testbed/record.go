@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"patchbay/am/durable"
 	"patchbay/inventory/local/node"
 )
 
@@ -70,47 +71,12 @@ const (
 // maxRecord is the largest file of State that is read, in bytes.
 const maxRecord = 4 << 20
 
-// freshSuffix ends the name of a file while it is written.
-const freshSuffix = ".new"
-
-// writeDurably puts b at dir/name, whole or not at all, so that it is there after
-// a loss of power.
-func writeDurably(dir, name string, b []byte) error {
-	fresh := filepath.Join(dir, name+freshSuffix)
-	if err := os.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	f, err := os.OpenFile(fresh, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return errors.Join(err, os.Remove(fresh))
-	}
-	if err := os.Rename(fresh, filepath.Join(dir, name)); err != nil {
-		return err
-	}
-	return syncFolder(dir)
-}
-
-func syncFolder(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
-}
-
 func writeJSON(dir, name string, v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
-	return writeDurably(dir, name, append(b, '\n'))
+	return durable.WriteFile(filepath.Join(dir, name), append(b, '\n'), 0o600)
 }
 
 // readJSON reads what writeJSON wrote; what is not there is fs.ErrNotExist.

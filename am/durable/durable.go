@@ -1,0 +1,51 @@
+// Package durable writes files so that they last: a reader, a crash or a loss of
+// power meets the old content or the new, and never a part of one.
+package durable
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/google/renameio/v2"
+)
+
+// WriteFile replaces the file path, or makes it, with exactly the mode perm. When
+// it returns without an error, the new content survives a loss of power. A symbolic
+// link at path is replaced, not followed.
+func WriteFile(path string, data []byte, perm fs.FileMode) error {
+	dir := filepath.Dir(path)
+	f, err := renameio.NewPendingFile(path, renameio.WithTempDir(dir), renameio.WithStaticPermissions(perm))
+	if err != nil {
+		return err
+	}
+	if _, err = f.Write(data); err == nil {
+		err = f.CloseAtomicallyReplace()
+	}
+	if err != nil {
+		return errors.Join(err, f.Cleanup())
+	}
+	return SyncFolder(dir)
+}
+
+// SyncFolder makes the names in a folder survive a loss of power.
+func SyncFolder(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// Unfinished says of which file in a folder a file called name is what a killed
+// WriteFile left; empty if it is none. Such a file may be removed when nobody writes.
+func Unfinished(name string) (of string) {
+	of, isHidden := strings.CutPrefix(name, ".")
+	plain := strings.TrimRight(of, "0123456789")
+	if !isHidden || plain == of {
+		return ""
+	}
+	return plain
+}
