@@ -61,11 +61,8 @@ func (t *Testbed) begin(id string, rec record, steps []setup.Step) error {
 	return nil
 }
 
-// live starts the goroutine.
-func (l *life) live() { l.once.Do(func() { l.t.work.Go(l.run) }) }
-
 func (t *Testbed) newLife(id string) *life {
-	return &life{t: t, id: id, pokes: make(chan struct{}, 1), died: make(chan uint64, 1), fetching: make(chan struct{}, 1)}
+	return &life{t: t, id: id, pokes: make(chan struct{}, 1), died: make(chan *run, 1), fetching: make(chan struct{}, 1)}
 }
 
 // readInterfaces reads what the record says of them; their texts are in memory once.
@@ -99,17 +96,6 @@ func (l *life) writeNew(rec *record, steps []setup.Step) error {
 	return syncFolder(filepath.Dir(l.dir()))
 }
 
-func (l *life) dir() string { return filepath.Join(l.t.nodes, l.id) }
-
-// save makes rec the record, with l.mu held.
-func (l *life) save(rec record) error {
-	if err := l.t.write(l.dir(), recordFile, rec); err != nil {
-		return err
-	}
-	l.rec = rec
-	return nil
-}
-
 // disown is save for a node that is being removed, where that cannot be written:
 // on a full disk, nodes must be removable above all. A node without a record is
 // removed by the next program, too. l.mu is held.
@@ -127,13 +113,4 @@ func (l *life) disown(rec record, unsaved error) error {
 	l.t.log.Warn("it cannot be written down that a node is being removed; its record is given up instead", "node", l.id, "error", unsaved)
 	l.rec = rec
 	return nil
-}
-
-// settle changes the record.
-func (l *life) settle(f func(*record)) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	rec := l.rec
-	f(&rec)
-	return l.save(rec)
 }

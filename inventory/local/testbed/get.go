@@ -41,7 +41,7 @@ func (t *Testbed) get(input json.RawMessage) (object, error) {
 	for i, l := range lives {
 		r := provider.Resource{provider.AttrEnsure: provider.Absent}
 		if l != nil {
-			r = l.report()
+			r = l.resource()
 		} else {
 			r[provider.AttrName] = q.Names[i]
 		}
@@ -88,8 +88,8 @@ func encodedLength(r provider.Resource) (n int) {
 	return n
 }
 
-// report is what get says of the node, but its services.
-func (l *life) report() provider.Resource {
+// resource is what get reports of the node, without its services.
+func (l *life) resource() provider.Resource {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.gone {

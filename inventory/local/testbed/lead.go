@@ -21,22 +21,6 @@ import (
 
 const maxLeads = 2000
 
-// lead is a door that leads to a node of another provider; its fields with
-// tags are kept in doors/ID.json.
-type lead struct {
-	Provider string   `json:"provider"`
-	Name     string   `json:"name"`
-	Address  string   `json:"address"`
-	Hostname string   `json:"hostname,omitempty"`
-	Users    []string `json:"users,omitempty"`
-	Port     int      `json:"port,omitempty"`
-
-	id     string
-	open   bool   // and as the record says
-	noted  string // the record, as it was written or read last
-	public net.Listener
-}
-
 // leadID is the door's name on this host; no node has one like it, for those of
 // nodes are UUIDs.
 func leadID(providerName, name string) string {

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 
 	"patchbay/inventory/local/wire"
@@ -24,14 +23,6 @@ const (
 	keptManifest  = 64 << 10        // that is kept for others who ask
 	freshManifest = 2 * time.Second // while no other is fetched
 )
-
-// manifest is what the manager told last of a slice; empty when that was too much
-// to keep.
-type manifest struct {
-	mu   sync.Mutex // guards what follows; held while the manager is asked
-	text string
-	at   time.Time
-}
 
 var errNoManifest = errors.New("the aggregate manager does not tell the manifest just now; try again")
 

@@ -13,21 +13,6 @@ const (
 	maxKnown = 8 << 10
 )
 
-// peer is a node as its peers know it.
-type peer struct {
-	life    *life
-	address netip.Addr // inside nodes, by way of the gateway
-	names   []string
-	ends    []peerEnd
-}
-
-// peerEnd is an interface of a peer on a link that has a name.
-type peerEnd struct {
-	link      string
-	addresses []netip.Addr // an IPv4 address first
-	aliases   []string     // NAME-LINK
-}
-
 // samePeer tells whether two are called the same at the same addresses: the
 // interfaces of a node never change.
 func samePeer(a, b peer) bool {

@@ -27,7 +27,7 @@ func (t *Testbed) prepare() {
 	}
 	t.work.Go(func() {
 		for size := range sizes {
-			if err := t.machines.Format(t.ctx, size); err != nil && t.ctx.Err() == nil {
+			if err := t.host.Format(t.ctx, size); err != nil && t.ctx.Err() == nil {
 				t.log.Warn("cannot prepare disks; it is tried again with the first node", "bytes", size, "error", err)
 			}
 		}

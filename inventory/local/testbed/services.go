@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
-	"sync"
 	"time"
 
 	"patchbay/inventory/local/setup"
@@ -31,43 +30,6 @@ const (
 // reportPause is how long a report of a step that goes on is the last one: a node
 // may write as many as it likes.
 const reportPause = 100 * time.Millisecond
-
-// service is a step of a node's setup and what came of it. Begun is noted when
-// the node has said so: from then on it is only waited for.
-type service struct {
-	Kind string `json:"kind"`
-	setup.Report
-	Begun bool `json:"begun,omitempty"`
-	// Cut is how the node ended while the step ran, empty if it did not.
-	Cut string `json:"cut,omitempty"`
-}
-
-// journal is services.json. A step is noted as running before it is begun, so
-// one that waits has never been, and one that has ended never is again.
-type journal struct {
-	Steps []service `json:"steps"`
-	// Installing is how long the installs that have ended took, in ns.
-	Installing time.Duration `json:"installing,omitempty"`
-	// Executes is when the first execute began.
-	Executes time.Time `json:"executes,omitzero"`
-}
-
-// services do the steps of a node, one after the other, in a goroutine of their
-// own while the node runs.
-type services struct {
-	l *life
-	// The life's: what ends the goroutine, and that it has ended.
-	stop context.CancelFunc
-	done chan struct{}
-
-	begun time.Time // when the goroutine took up the install that it is at; zero: none
-
-	mu       sync.Mutex // guards what follows; taken after the life's
-	journal  journal    // as it is on the disk; changed by the goroutine alone
-	progress string     // of the step that runs
-	over     bool       // all steps have ended
-	told     [][]string // what get answers, each with half the outputs of the one before; nil when that has changed
-}
 
 func newServices(l *life, steps []setup.Step) *services {
 	s := &services{l: l}
@@ -305,7 +267,7 @@ func (s *services) step(ctx context.Context, i int, o setup.Order) {
 	}
 	for n := 1; ctx.Err() == nil; n++ {
 		last := setup.Report{State: setup.Running}
-		err := s.l.t.machines.Setup(ctx, s.l.id, setup.WaitWords(i+1), nil, func(r setup.Report) {
+		err := s.l.t.runSetup(ctx, s.l.id, setup.WaitWords(i+1), nil, func(r setup.Report) {
 			last, n = r, 1
 			s.say(r.Progress)
 			if !r.Ended() {
@@ -370,19 +332,17 @@ func (s *services) order(ctx context.Context, i int, order []byte, slow bool) (f
 	if slow {
 		turns, within = t.slow, t.talkTime
 	}
-	hello, cancel := context.WithTimeout(ctx, within)
-	defer cancel()
-	if err := t.machines.Answers(hello, s.l.id); err != nil && hello.Err() != nil { // a frozen node takes no turn
+	if err := t.hello(ctx, s.l.id, within); err != nil {
 		return first, true, err
 	}
 	if err := turns.take(ctx, false); err != nil {
 		return first, false, err
 	}
 	defer turns.give()
-	ctx, cancel = context.WithTimeout(ctx, within)
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	late = true
-	err = t.machines.Setup(ctx, s.l.id, setup.RunWords(i+1), order, func(r setup.Report) {
+	err = t.runSetup(ctx, s.l.id, setup.RunWords(i+1), order, func(r setup.Report) {
 		if late {
 			first, late = r, false
 			cancel() // what else it writes, nobody reads

@@ -35,8 +35,8 @@ func refused(kind provider.Kind, format string, args ...any) error {
 	return &refusalError{kind, fmt.Sprintf(format, args...)}
 }
 
-// failed is an error in an answer or in one of its entries.
-func failed(err error) object {
+// errorAnswer is an error in an answer or in one of its entries.
+func errorAnswer(err error) object {
 	kind := provider.Failed
 	if refusal, ok := errors.AsType[*refusalError](err); ok {
 		kind = refusal.kind
@@ -84,7 +84,7 @@ func (t *Testbed) set(input json.RawMessage) (object, error) {
 				err = refused(provider.Failed, "the testbed cannot note what is asked of the node; its operators can see why in the log")
 			}
 			if err != nil {
-				c = failed(err)
+				c = errorAnswer(err)
 			}
 			if c != nil {
 				c["name"] = u.Name

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -27,46 +26,6 @@ const (
 // firstPeer is the address of a slice's first node inside its nodes. All of
 // 127.0.0.0/8 is on lo; 127.64.0.0/10 is for peers.
 var firstPeer = [4]byte{127, 64, 0, 1}
-
-// slice are the nodes that know each other.
-type slice struct {
-	t   *Testbed
-	urn string
-	id  string // of the slice on this host
-
-	peers map[netip.Addr]*life // guarded by t.mu
-
-	keyMu  sync.Mutex // guards making
-	making *making
-
-	dirtyMu sync.Mutex // guards what follows
-	dirty   bool
-	since   time.Time // of the first change that the others were not told
-	timer   *time.Timer
-
-	refreshing sync.Mutex // guards what follows
-	lines      peerLines
-	at         map[netip.Addr]string // as the gateway was told
-
-	manifest manifest
-}
-
-type experimentKey struct{ private, public string }
-
-// making is one attempt to make a slice's key.
-type making struct {
-	spare []byte        // not used by the attempt before, or nil
-	done  chan struct{} // closed when what follows is there
-	key   experimentKey
-	err   error
-}
-
-// peerLines are what all nodes of a slice have in their files.
-type peerLines struct {
-	version uint64
-	peers   []peer
-	known   []string
-}
 
 func sliceID(urn string) string {
 	sum := sha256.Sum256([]byte(urn))

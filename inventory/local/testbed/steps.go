@@ -105,10 +105,10 @@ func (l *life) readSteps() ([]setup.Step, error) {
 	return steps, nil
 }
 
-// Setup runs our own program inside the node to begin a step, or to wait for its
+// runSetup runs our own program inside the node to begin a step, or to wait for its
 // end, and calls each for what it reports. It ends with the program or with ctx.
-func (h host) Setup(ctx context.Context, id string, words []string, input []byte, each func(setup.Report)) error {
-	c, err := h.Agent(ctx, id)
+func (t *Testbed) runSetup(ctx context.Context, id string, words []string, input []byte, each func(setup.Report)) error {
+	c, err := t.machines.Agent(ctx, id)
 	if err != nil {
 		return err
 	}
