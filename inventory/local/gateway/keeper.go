@@ -350,13 +350,16 @@ func (k *Keeper) end(kill bool) {
 	p := k.now
 	k.mu.Unlock()
 	<-k.stopped
-	if kill {
-		p.kill()
-		<-p.exited
-		return
-	}
-	select {
-	case <-p.exited:
-	case <-time.After(endTime):
+	child := p.started()
+	switch {
+	case child == nil:
+	case kill:
+		child.Kill()
+		<-child.Exited()
+	default:
+		select {
+		case <-child.Exited():
+		case <-time.After(endTime):
+		}
 	}
 }

@@ -347,6 +347,7 @@ func (m *doubleMachines) IDs() ([]string, error) {
 func (m *doubleMachines) Usage(string) (node.Usage, error) {
 	return node.Usage{Memory: 1, PIDs: 2}, nil
 }
+
 type doubleDoors struct {
 	m       *mortal
 	closers map[string][]net.Listener // guarded by the world's lock
