@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"patchbay/inventory/local/node"
 	"patchbay/inventory/local/setup"
 	"patchbay/inventory/provider"
 )
@@ -113,4 +114,20 @@ func (l *life) disown(rec record, unsaved error) error {
 	l.t.log.Warn("it cannot be written down that a node is being removed; its record is given up instead", "node", l.id, "error", unsaved)
 	l.rec = rec
 	return nil
+}
+
+var errNoDisk = refused(provider.Failed, "the disk of this testbed's host has no room left for another node; remove nodes that you no longer need, or ask again later")
+
+// lacksDisk tells whether the disk of the state has no room for new nodes.
+func (t *Testbed) lacksDisk() bool {
+	left, reserve, err := node.DiskLeft(t.o.State)
+	return err == nil && left < reserve // without it, who needs it finds out
+}
+
+var errFull = refused(provider.Failed, "the testbed has as many nodes as it can have, %d", maxNodes)
+
+func (t *Testbed) full() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.lives) >= maxNodes
 }

@@ -57,15 +57,6 @@ func (l *life) openDoors(ctx context.Context, rec *record, users []user, insideK
 	return l.put(rec, users, insideKeys)
 }
 
-// listenInside listens at an address in the node.
-func (l *life) listenInside(ctx context.Context, network, address, owner string) (net.Listener, error) {
-	c, err := l.t.machines.Agent(ctx, l.id)
-	if err != nil {
-		return nil, err
-	}
-	return agent.Listen(ctx, c, network, address, owner)
-}
-
 func (l *life) insideKeys(key experimentKey) []string {
 	if l.slice == nil {
 		return nil

@@ -3,81 +3,12 @@ package testbed
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"slices"
 	"time"
 
-	"patchbay/inventory/local/agent"
-	"patchbay/inventory/local/node"
 	"patchbay/inventory/provider"
 )
-
-// How long a phase may take, and what is done when one fails.
-const (
-	startTime     = time.Minute
-	quickTime     = 5 * time.Second // for an agent that has answered in time before
-	talkTime      = 30 * time.Second
-	removeTime    = 2 * time.Minute
-	maxAttempts   = 3           // at what was asked, before the node is failed
-	pause         = time.Second // after the first attempt, and so much more after each
-	maxPause      = 30          // of these, between attempts without end
-	maxDeaths     = 3           // of PID 1 within deathsWithin
-	deathsWithin  = 5 * time.Minute
-	deathsMessage = "its system has ended again and again; restart it, or look what ends it"
-)
-
-// outcome says how a phase ended.
-type outcome int
-
-const (
-	done   outcome = iota // the next phase runs
-	retry                 // the round ends; another one begins later
-	failed                // the same, but after maxAttempts the node is failed
-)
-
-// result is how a phase ended.
-type result struct {
-	outcome outcome
-	// after is when another round begins, for retry without an error. Zero: when
-	// something changes.
-	after time.Duration
-	err   error
-}
-
-// failure is the result of a phase that must succeed: done if err is nil.
-func failure(err error) result {
-	if err == nil {
-		return result{}
-	}
-	return result{outcome: failed, err: err}
-}
-
-// phase is one step of making a node as asked.
-type phase func(l *life, r *round) result
-
-// round is one pass through the phases, for one state of the record.
-type round struct {
-	ctx context.Context
-	// rec is the record as it was when the round began; phases add what they settle.
-	rec record
-	// pending is what could not be done and does not keep the node from being
-	// ready. Another round tries it again.
-	pending error
-
-	users []user
-	key   experimentKey
-	peers peerLines
-	same  bool // the agent was told these users and this hostname
-	ready bool // besides, the logins were proven and the doors are open
-	told  bool // the agent needs to be told nothing
-}
-
-// postpone notes that something could not be done yet.
-func (r *round) postpone(err error) result {
-	r.pending = errors.Join(r.pending, err)
-	return result{}
-}
 
 // live starts the goroutine, once.
 func (l *life) live() { l.once.Do(func() { l.t.work.Go(l.loop) }) }
@@ -142,42 +73,6 @@ func (l *life) adopt(ctx context.Context) {
 		l.t.log.Error("cannot end what is left of a node", "node", l.id, "error", err)
 	}
 	l.services.cut(cutAway)
-}
-
-// began notes that the node runs, and watches it.
-func (l *life) began(r node.Running) {
-	run := new(run)
-	l.run, l.started = run, true
-	l.update(func(s *status) { s.pid = r.PID })
-	l.t.work.Go(func() {
-		for l.t.ctx.Err() == nil && !l.hasEnded(l.t.ctx) {
-			sleep(l.t.ctx, time.Second)
-		}
-		if l.t.ctx.Err() != nil {
-			return // the node goes on without this program
-		}
-		l.t.machines.Reap(r)
-		select {
-		case l.died <- run:
-		case <-l.t.ctx.Done():
-		}
-	})
-}
-
-// hasEnded waits until the agent is gone or cannot be asked, and tells whether
-// the node runs no more.
-func (l *life) hasEnded(ctx context.Context) bool {
-	c, err := l.t.machines.Agent(ctx, l.id)
-	if err == nil {
-		err = agent.Hold(ctx, c)
-	}
-	if err == nil {
-		return true
-	}
-	find, cancel := context.WithTimeout(ctx, talkTime)
-	defer cancel()
-	_, ok := l.t.machines.Find(find, l.id)
-	return !ok
 }
 
 // death notes that PID 1 of a run has ended by itself.
@@ -277,40 +172,4 @@ func (l *life) attemptFailed(rec record, err error) (wait time.Duration) {
 	}
 	l.note(rec.Change, message)
 	return 0
-}
-
-// note writes down why the node has failed at change; empty: it has not.
-func (l *life) note(change uint64, failed string) {
-	set := func(r *record) { r.Failed, r.FailedAt = failed, change }
-	if err := l.settle(set); err != nil {
-		l.t.log.Error("cannot write down whether a node has failed", "node", l.id, "error", err)
-		l.mu.Lock()
-		set(&l.rec)
-		l.mu.Unlock()
-	}
-}
-
-// wordsError is an error with words for experimenters; err is for the log.
-type wordsError struct {
-	words string
-	err   error
-	final bool // another attempt is of no use
-}
-
-func (e *wordsError) Error() string { return fmt.Sprintf("%s: %v", e.words, e.err) }
-
-func (e *wordsError) Unwrap() error { return e.err }
-
-func inWords(words string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return &wordsError{words: words, err: err}
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
 }

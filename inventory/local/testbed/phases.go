@@ -301,21 +301,6 @@ func (l *life) talk(r *round) result {
 	return l.untold(r, l.slow || l.earlier.ranWell(), err)
 }
 
-// hello fails when the agent does not answer in time. It needs no turn, so that
-// frozen nodes take none from others. Other errors are left to what follows.
-func (t *Testbed) hello(ctx context.Context, id string, within time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, within)
-	defer cancel()
-	c, err := t.machines.Agent(ctx, id)
-	if err == nil {
-		_, err = agent.Hello(ctx, c)
-	}
-	if err != nil {
-		return ctx.Err()
-	}
-	return nil
-}
-
 // tell tells the agent what has changed, and proves the logins anew if need be.
 func (l *life) tell(ctx context.Context, r *round) error {
 	if !r.same {
@@ -423,8 +408,6 @@ func (l *life) stayDown(r *round) result {
 	return result{}
 }
 
-const removing = "being removed"
-
 // hide says that the node is being removed.
 func (l *life) hide(*round) result {
 	l.doing(removing)
@@ -490,4 +473,40 @@ func (l *life) giveBack(rec record) error {
 		err = errors.Join(err, l.t.ports.Release(uint32(port), l.holder()))
 	}
 	return err
+}
+
+// began notes that the node runs, and watches it.
+func (l *life) began(r node.Running) {
+	run := new(run)
+	l.run, l.started = run, true
+	l.update(func(s *status) { s.pid = r.PID })
+	l.t.work.Go(func() {
+		for l.t.ctx.Err() == nil && !l.hasEnded(l.t.ctx) {
+			sleep(l.t.ctx, time.Second)
+		}
+		if l.t.ctx.Err() != nil {
+			return // the node goes on without this program
+		}
+		l.t.machines.Reap(r)
+		select {
+		case l.died <- run:
+		case <-l.t.ctx.Done():
+		}
+	})
+}
+
+// hasEnded waits until the agent is gone or cannot be asked, and tells whether
+// the node runs no more.
+func (l *life) hasEnded(ctx context.Context) bool {
+	c, err := l.t.machines.Agent(ctx, l.id)
+	if err == nil {
+		err = agent.Hold(ctx, c)
+	}
+	if err == nil {
+		return true
+	}
+	find, cancel := context.WithTimeout(ctx, talkTime)
+	defer cancel()
+	_, ok := l.t.machines.Find(find, l.id)
+	return !ok
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"patchbay/inventory/local/setup"
 	"patchbay/inventory/provider"
 )
@@ -350,3 +352,109 @@ func (s *services) order(ctx context.Context, i int, order []byte, slow bool) (f
 	})
 	return first, late && ctx.Err() != nil, err
 }
+
+// keepSteps writes down what is to be done in a new node, before its record is.
+func (l *life) keepSteps(steps []setup.Step) error {
+	if len(steps) == 0 {
+		return nil
+	}
+	if err := l.t.write(l.dir(), stepsFile, steps); err != nil {
+		return err
+	}
+	l.services = newServices(l, steps)
+	return nil
+}
+
+// readSteps are the steps of the node, as its record knows them.
+func (l *life) readSteps() ([]setup.Step, error) {
+	var steps []setup.Step
+	if err := readJSON(l.dir(), stepsFile, &steps); err != nil {
+		return nil, err
+	}
+	if stepsSum(steps) != l.snapshot().StepsSum {
+		return nil, fmt.Errorf("%s in %s does not belong to the record of the node", stepsFile, l.dir())
+	}
+	return steps, nil
+}
+
+// fit cuts the outputs to half, again and again, until they are no more together
+// than is ever told of them.
+func (j *journal) fit() {
+	length := func() (n int) {
+		for _, step := range j.Steps {
+			b, _ := json.Marshal(step.Output) // a text
+			n += len(b)
+		}
+		return n
+	}
+	for output := setup.MaxOutput; length() > maxServices; {
+		output /= 2
+		for i := range j.Steps {
+			j.Steps[i].Output = setup.Tail(j.Steps[i].Output, output)
+		}
+	}
+}
+
+// How a node may end while a step runs in it.
+const (
+	cutRestart = "restarted" // as asked
+	cutOff     = "stopped"   // as asked
+	cutDeath   = "died"
+	cutAway    = "away"
+)
+
+// cut notes how the node ends, or has ended, with the step that runs in it. The
+// first word stands: what ends later does not end the step. It is not tried
+// again, for nodes must stop also on a full disk.
+func (s *services) cut(how string) {
+	if s == nil {
+		return
+	}
+	for i, step := range s.journal.Steps {
+		if step.State == setup.Running && step.Cut == "" {
+			once, cancel := context.WithCancel(context.Background())
+			cancel()
+			s.note(once, func(j *journal) { j.Steps[i].Cut = how })
+			return
+		}
+	}
+}
+
+// outcome is what came of the step, by the report of the node. There, all ends of
+// nodes look alike.
+func (s service) outcome(r setup.Report) setup.Report {
+	asked := s.Cut == cutRestart || s.Cut == cutOff
+	// Its shell may have been faster than the node.
+	halted := asked && (r.Exit == 128+int(unix.SIGTERM) || r.Exit == 128+int(unix.SIGKILL))
+	if r.State != setup.Failed || r.Message != setup.Interrupted && !halted {
+		return r
+	}
+	switch {
+	case asked && s.Kind == setup.Execute:
+		r.State, r.Exit, r.Message = setup.Done, 0, fmt.Sprintf("it ended with the node, which was %s", s.Cut)
+	case asked:
+		r.Message = fmt.Sprintf("interrupted: the node was %s while it ran", s.Cut)
+	case s.Cut == cutDeath:
+		r.Message = "interrupted: the system of the node ended while it ran, and nobody had asked the testbed for that"
+	case s.Cut == cutAway:
+		r.Message = "interrupted: the node ended while the testbed did not look, as when its host boots"
+	}
+	return r
+}
+
+// waiting says what a step waits for, if it waits for one that runs.
+func (j *journal) waiting() string {
+	for i, step := range j.Steps {
+		switch {
+		case step.State == setup.Running && step.Cut == "":
+			return fmt.Sprintf("waits for step %d, which still runs", i+1)
+		case !step.Ended():
+			return ""
+		}
+	}
+	return ""
+}
+
+// maxServices bounds what is told of the steps of a node, in bytes, before it is
+// encoded once more.
+const maxServices = 32 << 10

@@ -11,30 +11,6 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// Bounds on what is asked.
-const (
-	maxNodes = 2000
-	maxText  = 1024 // of a URN or client_id, in bytes
-	maxNames = provider.MaxNames
-	writers  = 8 // records that are written at once
-)
-
-// object is an answer or a part of one.
-type object map[string]any
-
-// refusalError is why one resource is not as asked; its text is for
-// experimenters.
-type refusalError struct {
-	kind provider.Kind
-	text string
-}
-
-func (e *refusalError) Error() string { return e.text }
-
-func refused(kind provider.Kind, format string, args ...any) error {
-	return &refusalError{kind, fmt.Sprintf(format, args...)}
-}
-
 // errorAnswer is an error in an answer or in one of its entries.
 func errorAnswer(err error) object {
 	kind := provider.Failed
@@ -204,13 +180,3 @@ func (t *Testbed) make(u update, imageNames []string, noop bool) (object, error)
 	}
 	return change, nil
 }
-
-var errNoDisk = refused(provider.Failed, "the disk of this testbed's host has no room left for another node; remove nodes that you no longer need, or ask again later")
-
-// lacksDisk tells whether the disk of the state has no room for new nodes.
-func (t *Testbed) lacksDisk() bool {
-	left, reserve, err := node.DiskLeft(t.o.State)
-	return err == nil && left < reserve // without it, who needs it finds out
-}
-
-var errFull = refused(provider.Failed, "the testbed has as many nodes as it can have, %d", maxNodes)

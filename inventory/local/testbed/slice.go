@@ -2,8 +2,6 @@ package testbed
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"io/fs"
 	"maps"
@@ -26,11 +24,6 @@ const (
 // firstPeer is the address of a slice's first node inside its nodes. All of
 // 127.0.0.0/8 is on lo; 127.64.0.0/10 is for peers.
 var firstPeer = [4]byte{127, 64, 0, 1}
-
-func sliceID(urn string) string {
-	sum := sha256.Sum256([]byte(urn))
-	return hex.EncodeToString(sum[:16])
-}
 
 // join makes l one of its slice, and gives it an address there, with t.mu held.
 func (t *Testbed) join(l *life, rec *record) error {

@@ -3,6 +3,8 @@ package testbed
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -426,4 +428,22 @@ type gatewayRecord struct {
 type outsideNumbers struct {
 	mu   sync.Mutex
 	held map[int]string // the node that has it
+}
+
+const removing = "being removed"
+
+func sliceID(urn string) string {
+	sum := sha256.Sum256([]byte(urn))
+	return hex.EncodeToString(sum[:16])
+}
+
+// note writes down why the node has failed at change; empty: it has not.
+func (l *life) note(change uint64, failed string) {
+	set := func(r *record) { r.Failed, r.FailedAt = failed, change }
+	if err := l.settle(set); err != nil {
+		l.t.log.Error("cannot write down whether a node has failed", "node", l.id, "error", err)
+		l.mu.Lock()
+		set(&l.rec)
+		l.mu.Unlock()
+	}
 }

@@ -133,12 +133,6 @@ func (t *Testbed) release() {
 	}
 }
 
-func (t *Testbed) full() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return len(t.lives) >= maxNodes
-}
-
 // Run serves the instance until ctx ends. Nodes, and sessions in them, go on
 // afterwards.
 func (t *Testbed) Run(ctx context.Context) error {
