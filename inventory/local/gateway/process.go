@@ -124,9 +124,7 @@ func (k *Keeper) live(p *process) error {
 	ours.Close()
 	select {
 	case <-k.closing:
-		if !k.killing.Load() {
-			return ErrClosed // it ends with its last session
-		}
+		return ErrClosed // it ends with its last session, unless end kills it
 	default:
 	}
 	child.Kill()

@@ -178,3 +178,11 @@ func (a *asked) attributes() provider.Resource {
 		provider.AttrSliceURN: a.SliceURN, provider.AttrSliverURN: a.SliverURN, provider.AttrInterfaces: interfaces,
 	}
 }
+
+// hostname is that of the node called id: the one that was asked for, if any.
+func (a *asked) hostname(id string) string {
+	if a.Hostname == "" {
+		return id[:min(len(id), 8)]
+	}
+	return a.Hostname
+}

@@ -92,3 +92,5 @@ const (
 	deathsWithin  = 5 * time.Minute
 	deathsMessage = "its system has ended again and again; restart it, or look what ends it"
 )
+
+const takenMessage = "its user ids were given to somebody else; remove it and make it anew"

@@ -15,8 +15,6 @@ import (
 // halfTime is how long one node that was never whole may hold up all others.
 const halfTime = 5 * time.Second
 
-const takenMessage = "its user ids were given to somebody else; remove it and make it anew"
-
 // find reads the records, and removes what has none.
 func (t *Testbed) find() error {
 	for _, dir := range []string{t.nodes, t.keys, t.foreign} {

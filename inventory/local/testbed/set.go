@@ -138,14 +138,6 @@ func (t *Testbed) accept(u update, imageNames []string, noop bool) (object, erro
 	return change, nil
 }
 
-// hostname is that of the node called id: the one that was asked for, if any.
-func (a *asked) hostname(id string) string {
-	if a.Hostname == "" {
-		return id[:min(len(id), 8)]
-	}
-	return a.Hostname
-}
-
 // make is accept for a node that is not there.
 func (t *Testbed) make(u update, imageNames []string, noop bool) (object, error) {
 	if !isID(u.Name) {

@@ -61,15 +61,10 @@ type Testbed struct {
 	gateway  gatewayRecord
 	exit     exit // nil when nodes have no way outside
 	outside  outsideNumbers
-	// write is writeJSON, newKey newExperimentKey; the times are as the constants
-	// of their names say.
-	write                  func(dir, name string, v any) error
-	newKey                 func() ([]byte, error)
-	quiet, pause, portTime time.Duration
-	installsTime           time.Duration
-	quickTime, talkTime    time.Duration
-	gather                 time.Duration
-	unraised               string // what raiseLimits has told last
+	times
+	write    func(dir, name string, v any) error // writeJSON, but in tests
+	newKey   func() ([]byte, error)              // newExperimentKey, but in tests
+	unraised string                              // what raiseLimits has logged last
 
 	heavy  *turns // making, starting, removing
 	talk   *turns // with agents and the gateway
@@ -92,6 +87,11 @@ type Testbed struct {
 
 	doorsMu sync.Mutex // guards what follows
 	leads   map[string]*lead
+}
+
+// times are as the constants of their names say, but in tests.
+type times struct {
+	quiet, gather, pause, portTime, installsTime, quickTime, talkTime time.Duration
 }
 
 // life is the node of that name, nil when there is none.

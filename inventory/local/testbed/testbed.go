@@ -76,7 +76,7 @@ func newTestbed(o Options) *Testbed {
 	t := &Testbed{
 		o: o, settings: o.Settings, log: o.Log,
 		nodes: filepath.Join(o.State, "nodes"), keys: filepath.Join(o.State, "slices"), foreign: filepath.Join(o.State, "doors"),
-		write: writeJSON, newKey: newExperimentKey, quiet: quiet, pause: pause, portTime: portTime, quickTime: quickTime, talkTime: talkTime, gather: gather, installsTime: installsTime,
+		write: writeJSON, newKey: newExperimentKey, times: times{quiet, gather, pause, portTime, installsTime, quickTime, talkTime},
 		heavy: newTurns(runtime.NumCPU()), talk: newTurns(talks), slow: newTurns(talks), spares: make(chan []byte),
 		fetching: make(chan struct{}, manifests),
 		lives:    map[string]*life{}, slices: map[string]*slice{}, networks: map[string]*network{}, leads: map[string]*lead{},
