@@ -54,9 +54,9 @@ func (t *Testbed) begin(id string, rec record, steps []setup.Step) error {
 		t.mu.Unlock()
 		return err
 	}
-	l.say(provider.StatePending, "waiting for its turn")
+	l.setState(provider.StatePending, "waiting for its turn")
 	if l.slice != nil {
-		l.slice.change()
+		l.slice.announce()
 	}
 	l.live()
 	return nil

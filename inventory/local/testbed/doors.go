@@ -30,7 +30,7 @@ func (l *life) reopen(rec record) {
 	}
 	users, err := parseUsers(rec.Asked.Users)
 	if err == nil {
-		err = l.put(&rec, users, nil)
+		err = l.setDoor(&rec, users, nil)
 	}
 	if err != nil && l.t.ctx.Err() == nil {
 		l.t.log.Warn("the door of a node that runs cannot be opened yet", "node", l.id, "error", err)
@@ -54,7 +54,7 @@ func (l *life) openDoors(ctx context.Context, rec *record, users []user, insideK
 		listener := l.run.geni
 		l.t.work.Go(func() { l.serveGeni(listener) })
 	}
-	return l.put(rec, users, insideKeys)
+	return l.setDoor(rec, users, insideKeys)
 }
 
 func (l *life) insideKeys(key experimentKey) []string {
@@ -71,7 +71,7 @@ func (l *life) narrow(rec record, users []user, insideKeys []string) error {
 		return nil
 	}
 	l.run.proven = false
-	return l.put(&rec, left, insideKeys)
+	return l.setDoor(&rec, left, insideKeys)
 }
 
 // inBoth are the users of a that b has, too, with the keys that both have.
@@ -88,8 +88,8 @@ func inBoth(a, b []user) []user {
 	return both
 }
 
-// put makes the node's door at the gateway as it is to be.
-func (l *life) put(rec *record, users []user, insideKeys []string) error {
+// setDoor gives the node's door to the gateway, for those users.
+func (l *life) setDoor(rec *record, users []user, insideKeys []string) error {
 	if err := l.listen(rec); err != nil {
 		return err
 	}

@@ -40,7 +40,7 @@ func (t *Testbed) find() error {
 			t.log.Warn("the number of a node at the way outside is another's; it gets one of its own", "node", id, "number", n)
 			l.rec.Outside = 0
 		}
-		l.say(provider.StateChanging, "being looked for after a restart of the testbed")
+		l.setState(provider.StateChanging, "being looked for after a restart of the testbed")
 		t.lives[id] = l
 	}
 	if err := t.findDoors(); err != nil {

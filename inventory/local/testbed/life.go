@@ -158,7 +158,7 @@ func (l *life) attemptFailed(rec record, err error) (wait time.Duration) {
 	case rec.Asked.Removing:
 		if l.attempts >= maxAttempts {
 			l.mu.Lock()
-			l.say(provider.StateFailed, "it cannot be removed yet; that is tried again and again, and the testbed's operators can see why in the log")
+			l.setState(provider.StateFailed, "it cannot be removed yet; that is tried again and again, and the testbed's operators can see why in the log")
 			l.mu.Unlock()
 		}
 		return l.pauseAfter(l.attempts)

@@ -131,7 +131,7 @@ func (n *network) settle(ctx context.Context) {
 func (n *network) connect(ctx context.Context, l *life) error {
 	n.settle(ctx)
 	return n.do(ctx, func() error {
-		if err := n.put(ctx, l); err != nil {
+		if err := n.makeLinks(ctx, l); err != nil {
 			return err
 		}
 		space, err := n.t.machines.Network(l.id)
@@ -163,8 +163,8 @@ func (n *network) misfit(f *iface, is *link) error {
 	return &wordsError{left.misfit(f), errors.New("nodes that do not fit together were accepted at once"), true}
 }
 
-// put makes the links of a node as they are drawn.
-func (n *network) put(ctx context.Context, l *life) error {
+// makeLinks makes the links of a node as they are drawn.
+func (n *network) makeLinks(ctx context.Context, l *life) error {
 	drawn := n.draw()
 	for i := range l.ifaces {
 		f := &l.ifaces[i]
@@ -178,7 +178,7 @@ func (n *network) put(ctx context.Context, l *life) error {
 		if link.clash != "" {
 			return n.misfit(f, link)
 		}
-		if err := n.putLink(ctx, link); err != nil {
+		if err := n.makeLink(ctx, link); err != nil {
 			if no, ok := errors.AsType[*fabric.UnsupportedError](err); ok {
 				return &wordsError{link.refusal(f, no), err, true}
 			}
@@ -188,8 +188,8 @@ func (n *network) put(ctx context.Context, l *life) error {
 	return nil
 }
 
-// putLink makes one link as it is drawn, unless it is.
-func (n *network) putLink(ctx context.Context, l *link) error {
+// makeLink makes one link as it is drawn, unless it is.
+func (n *network) makeLink(ctx context.Context, l *link) error {
 	n.mu.Lock()
 	is := n.made[l.Name]
 	same := is != nil && is.link != nil && (is.link == l || reflect.DeepEqual(is.link.Link, l.Link))

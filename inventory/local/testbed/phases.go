@@ -374,11 +374,11 @@ func (l *life) openAndProve(ctx context.Context, r *round) error {
 // waitForSteps lets the steps of the node's setup go on, and waits for those that
 // keep it from being ready.
 func (l *life) waitForSteps(r *round) result {
-	held, wait := l.serve(r.rec)
+	held, wait := l.runSteps(r.rec)
 	if !held {
 		return result{}
 	}
-	l.settingUp(r.rec.Change)
+	l.reportSteps(r.rec.Change)
 	return result{outcome: retry, after: wait}
 }
 

@@ -81,9 +81,9 @@ func (j *journal) over() bool {
 	return true
 }
 
-// serve lets the steps of a node that is told and proven go on. It tells whether
+// runSteps lets the steps of a node go on whose logins are proven. It tells whether
 // they keep it from being ready, and if so, how long at most; 0 is not known.
-func (l *life) serve(rec record) (held bool, wait time.Duration) {
+func (l *life) runSteps(rec record) (held bool, wait time.Duration) {
 	s := l.services
 	if s == nil || rec.Asked.Power != provider.On {
 		return false, 0
@@ -129,12 +129,12 @@ func (l *life) pauseServices() {
 	s.stop, s.done = nil, nil
 }
 
-// settingUp says how far the steps are, unless more was asked since change.
-func (l *life) settingUp(change uint64) {
+// reportSteps reports how far the steps are, unless more was asked since change.
+func (l *life) reportSteps(change uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.rec.Change == change {
-		l.say(provider.StateChanging, l.services.doing())
+		l.setState(provider.StateChanging, l.services.doing())
 		l.setting = true
 	}
 }
@@ -162,8 +162,8 @@ func (s *services) doing() string {
 	return "being set up"
 }
 
-// say notes how far a step is.
-func (s *services) say(progress string) {
+// setProgress notes how far a step is.
+func (s *services) setProgress(progress string) {
 	s.mu.Lock()
 	s.progress = progress
 	s.mu.Unlock()
@@ -271,7 +271,7 @@ func (s *services) step(ctx context.Context, i int, o setup.Order) {
 		last := setup.Report{State: setup.Running}
 		err := s.l.t.runSetup(ctx, s.l.id, setup.WaitWords(i+1), nil, func(r setup.Report) {
 			last, n = r, 1
-			s.say(r.Progress)
+			s.setProgress(r.Progress)
 			if !r.Ended() {
 				sleep(ctx, reportPause)
 			}

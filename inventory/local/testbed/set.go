@@ -130,10 +130,10 @@ func (t *Testbed) accept(u update, imageNames []string, noop bool) (object, erro
 	if err != nil {
 		return nil, err
 	}
-	l.say(provider.StateChanging, "waiting for its turn")
+	l.setState(provider.StateChanging, "waiting for its turn")
 	l.poke()
 	if s := l.slice; s != nil {
-		s.change()
+		s.announce()
 	}
 	return change, nil
 }

@@ -63,7 +63,7 @@ func (l *life) leaveSlice() {
 	}
 	t.mu.Unlock()
 	if !last {
-		s.change()
+		s.announce()
 		return
 	}
 	if err := t.forgetKey(s); err != nil {
@@ -77,7 +77,7 @@ func (l *life) leaveSlice() {
 			next.refreshing.Lock()
 			next.at = nil
 			next.refreshing.Unlock()
-			next.change()
+			next.announce()
 		}
 	})
 }
@@ -166,8 +166,8 @@ func (s *slice) wait(ctx context.Context) (experimentKey, error) {
 	}
 }
 
-// change notes that a node of the slice came, went, or has another name.
-func (s *slice) change() {
+// announce notes that a node of the slice came, went, or has another name.
+func (s *slice) announce() {
 	s.dirtyMu.Lock()
 	defer s.dirtyMu.Unlock()
 	s.dirty = true

@@ -166,7 +166,7 @@ func (t *Testbed) do(r local.Request, root bool) local.Answer {
 
 // enter is a connection to the agent of the node that is meant.
 func (t *Testbed) enter(name string) (*os.File, error) {
-	l, err := t.meant(name)
+	l, err := t.nodeCalled(name)
 	if err != nil {
 		return nil, err
 	}
@@ -183,9 +183,9 @@ func (t *Testbed) enter(name string) (*os.File, error) {
 	return c.File()
 }
 
-// meant is the node that name says: its own, the beginning of it, or the
+// nodeCalled is the node of that name: its own, the beginning of it, or the
 // hostname or client_id of one alone.
-func (t *Testbed) meant(name string) (*life, error) {
+func (t *Testbed) nodeCalled(name string) (*life, error) {
 	if l := t.life(name); l != nil {
 		return l, nil
 	}

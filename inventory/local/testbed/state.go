@@ -197,15 +197,15 @@ type earlier struct {
 // ranWell is about a node that is never given up.
 func (e earlier) ranWell() bool { return e.ran && !e.failed }
 
-// say sets what get reports, with l.mu held.
-func (l *life) say(state, message string) { l.state, l.message, l.setting = state, message, false }
+// setState sets what get reports, with l.mu held.
+func (l *life) setState(state, message string) { l.state, l.message, l.setting = state, message, false }
 
 // doing reports what is done, with a node that is being removed only that.
 func (l *life) doing(message string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.rec.Asked.Removing || message == removing {
-		l.say(provider.StateChanging, message)
+		l.setState(provider.StateChanging, message)
 	}
 }
 
@@ -214,7 +214,7 @@ func (l *life) finish(change uint64, state, message string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.rec.Change == change {
-		l.say(state, message)
+		l.setState(state, message)
 	}
 }
 
