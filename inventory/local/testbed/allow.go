@@ -9,7 +9,7 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// checkLinks tells which of the nodes that would be made cannot have their links,
+// checkLinks returns which of the nodes that would be made cannot have their links,
 // and why: on this host, at this site, or as they fit together with the other new
 // nodes and those that are there.
 func (t *Testbed) checkLinks(updates []update) map[string]error {

@@ -16,7 +16,7 @@ const (
 )
 
 // count reads the counters of the nodes' networks that are old. A network that
-// takes long is told with what was read last.
+// takes long is reported with the counters that were read last.
 func (t *Testbed) count(lives []*life) {
 	var waits []chan struct{}
 	seen := map[*network]bool{}

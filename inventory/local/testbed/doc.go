@@ -1,7 +1,7 @@
 // Package testbed is the program behind "patchbay-local up": it owns the nodes
 // of one instance. What a provider call asks for is written down first and then
-// made true, node by node, in the background; what is true is found again after
-// any crash or boot.
+// made true, node by node, in the background. After any crash or boot the program finds
+// out again which nodes run.
 //
 //	socket ─→ set ─→ record (nodes/ID/node.json) ─→ life: claims, disk, start,
 //	           get ←─ what the life says ←─────────  accounts, doors, proof of the login

@@ -79,7 +79,7 @@ func (t *Testbed) recall(l *life) bool {
 	return true
 }
 
-// sweepClaims makes the claims of this instance those that the records tell,
+// sweepClaims makes the claims of this instance equal to those in the records,
 // with t.mu held.
 func (t *Testbed) sweepClaims() error {
 	if err := readJSON(t.o.State, gatewayFile, &t.gateway); err != nil && !errors.Is(err, fs.ErrNotExist) {

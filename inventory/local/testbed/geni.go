@@ -169,7 +169,7 @@ func (l *life) geniAnswer(command string, insider bool) (string, error) {
 	return "", fmt.Errorf("there is no command %.40q; there are %s", command, strings.Join(slices.Sorted(maps.Keys(geniCommands)), ", "))
 }
 
-// geniAll is one JSON object of everything that can be told but the key.
+// geniAll is one JSON object with the answers to all commands, except key.
 func (l *life) geniAll() (string, error) {
 	all := object{}
 	for name := range geniCommands {

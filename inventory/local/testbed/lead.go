@@ -73,7 +73,7 @@ func (t *Testbed) openLeads() {
 	}
 }
 
-// openKept opens one of them, unless somebody was faster.
+// openKept opens one of them, unless it is open already.
 func (t *Testbed) openKept(id string) error {
 	t.doorsMu.Lock()
 	defer t.doorsMu.Unlock()
@@ -84,7 +84,7 @@ func (t *Testbed) openKept(id string) error {
 	return t.openLead(d)
 }
 
-// askDoors puts, removes and tells doors.
+// askDoors makes, removes and reports doors.
 func (t *Testbed) askDoors(input json.RawMessage) (*local.DoorsOutput, error) {
 	var q local.DoorsInput
 	if err := json.Unmarshal(input, &q); err != nil {
@@ -194,7 +194,7 @@ func ofThisHost(a netip.Addr) bool {
 	})
 }
 
-// record is what is kept of the door.
+// record is the content of the file of the door.
 func (d *lead) record() string {
 	b, _ := json.Marshal(d) // it has only texts and a number
 	return string(b)

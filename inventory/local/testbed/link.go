@@ -66,7 +66,7 @@ func (f *iface) on(node string) string {
 // endID is the name of an interface within its slice.
 func (f *iface) endID(node string) string { return node + "/" + f.name }
 
-// linksOf draws the links of a slice from what its nodes tell of their ends, in the
+// linksOf derives the links of a slice from the interfaces of its nodes, in the
 // order of the nodes' names.
 func linksOf(slice string, members []member) map[string]*link {
 	all := map[string]*link{}

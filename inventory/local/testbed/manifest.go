@@ -54,7 +54,7 @@ func (l *life) roomForManifest() (give func(), err error) {
 }
 
 // fetchManifest asks the manager for the manifest of the node's slice. When it
-// does not answer, or has just done so, the last one is told.
+// does not answer, or has just done so, the last manifest is returned.
 func (l *life) fetchManifest() (string, error) {
 	sliver := l.snapshot().Asked.SliverURN
 	if sliver == "" {

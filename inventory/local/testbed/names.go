@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Bounds on what nodes are told of the addresses of their peers.
+// Bounds on the addresses of peers in the files of a node.
 const (
 	maxNamed = 64    // addresses of a node that are told to others
 	maxLines = 20000 // of /etc/hosts, as the agent takes them

@@ -81,7 +81,7 @@ func (t *Testbed) closeOutbound() error {
 	return t.exit.Close()
 }
 
-// nameServer is whom nodes ask for names, empty for nobody.
+// nameServer is the name server of the nodes; empty: they have none.
 func (t *Testbed) nameServer() string {
 	if t.exit == nil {
 		return ""

@@ -16,8 +16,8 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// The phases of a node, by what is asked of it. Each compares what is with what
-// is asked, and does nothing where they agree.
+// The phases of a node, by what is asked of it. A phase that finds its part of the
+// node as asked does nothing.
 var (
 	phasesOn      = []phase{(*life).reserve, (*life).stopToRestart, (*life).noteRestart, (*life).start, (*life).connectOutside, (*life).connectLinks, (*life).narrowAccess, (*life).readPeers, (*life).talk, (*life).waitForSteps, (*life).reportReady}
 	phasesOff     = []phase{(*life).reserve, (*life).stopForOff, (*life).noteRestart, (*life).shut, (*life).reportReady}
@@ -225,8 +225,8 @@ func (l *life) connectLinks(r *round) result {
 	return end
 }
 
-// narrowAccess keeps out whoever may not come in any more. It comes before
-// anything that is done inside the node, which may be theirs.
+// narrowAccess takes access from users who have lost it. It comes before anything
+// that is done inside the node, which these users may control.
 func (l *life) narrowAccess(r *round) result {
 	users, err := parseUsers(r.rec.Asked.Users)
 	if err != nil {
@@ -244,7 +244,7 @@ func (l *life) narrowAccess(r *round) result {
 	return failure(l.narrow(r.rec, users, l.insideKeys(r.key)))
 }
 
-// readPeers finds out which peers the node has, and tells the gateway.
+// readPeers finds out which peers the node has, and sends them to the gateway.
 func (l *life) readPeers(r *round) result {
 	if l.slice != nil {
 		var err error
@@ -257,9 +257,9 @@ func (l *life) readPeers(r *round) result {
 	return result{}
 }
 
-// untold is the result of a phase in which a node could not be told everything. A
-// node that is ready stays so: its disk may be full. One that is slow is not
-// given up, nor is one that has been running well from before.
+// untold is the result of a phase in which a node could not be configured. A node
+// that is ready stays ready, for its disk may just be full. With slow, attempts
+// go on without end.
 func (l *life) untold(r *round, slow bool, err error) result {
 	switch {
 	case r.ready:
@@ -273,8 +273,8 @@ func (l *life) untold(r *round, slow bool, err error) result {
 // noPeers is no version of peers.
 const noPeers = math.MaxUint64
 
-// talk tells the running node its experiment, opens its doors and proves that
-// they can be used.
+// talk configures the running node, opens its doors and proves that its users can
+// log in.
 func (l *life) talk(r *round) result {
 	if r.told {
 		return result{}
@@ -301,7 +301,7 @@ func (l *life) talk(r *round) result {
 	return l.untold(r, l.slow || l.earlier.ranWell(), err)
 }
 
-// tell tells the agent what has changed, and proves the logins anew if need be.
+// tell sends the agent what has changed, and proves the logins again if need be.
 func (l *life) tell(ctx context.Context, r *round) error {
 	if !r.same {
 		l.doing("setting up accounts")
@@ -312,8 +312,8 @@ func (l *life) tell(ctx context.Context, r *round) error {
 		err = l.configure(ctx, r)
 		r.ready = r.ready && l.run.proven
 	}
-	// What has been running from before may be in order though it cannot be told
-	// anything: the proof of the logins decides.
+	// A node that an earlier program left running may be in order although it
+	// cannot be configured: the proof of the logins decides.
 	if r.ready || err != nil && (!l.earlier.ran || ctx.Err() != nil) {
 		return err
 	}
@@ -327,7 +327,7 @@ func (l *life) tell(ctx context.Context, r *round) error {
 	return err
 }
 
-// configure tells the agent everything.
+// configure sends the agent accounts, keys, peers and the name server.
 func (l *life) configure(ctx context.Context, r *round) error {
 	if l.run.told != nil {
 		l.run.told.peers = noPeers

@@ -139,7 +139,7 @@ func (l *life) reportSteps(change uint64) {
 	}
 }
 
-// doing says what is being done.
+// doing describes the step that runs.
 func (s *services) doing() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -353,7 +353,7 @@ func (s *services) order(ctx context.Context, i int, order []byte, slow bool) (f
 	return first, late && ctx.Err() != nil, err
 }
 
-// keepSteps writes down what is to be done in a new node, before its record is.
+// keepSteps writes down the steps of a new node, before its record.
 func (l *life) keepSteps(steps []setup.Step) error {
 	if len(steps) == 0 {
 		return nil
@@ -455,6 +455,6 @@ func (j *journal) waiting() string {
 	return ""
 }
 
-// maxServices bounds what is told of the steps of a node, in bytes, before it is
+// maxServices bounds the report of the steps of a node, in bytes, before it is
 // encoded once more.
 const maxServices = 32 << 10

@@ -20,7 +20,7 @@ func errorAnswer(err error) object {
 	return object{"error": object{"message": err.Error(), "kind": kind}}
 }
 
-// set writes down what is asked, wakes the lives it is asked of, and answers.
+// set writes down what is asked, wakes the nodes that it concerns, and answers.
 func (t *Testbed) set(input json.RawMessage) (object, error) {
 	var q struct {
 		Updates []update `json:"updates"`

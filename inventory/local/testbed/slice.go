@@ -179,7 +179,7 @@ func (s *slice) announce() {
 	s.timer.Reset(min(s.t.quiet, max(0, longest-time.Since(s.since))))
 }
 
-// push tells all nodes what has changed.
+// push wakes all nodes of the slice.
 func (s *slice) push() {
 	s.dirtyMu.Lock()
 	s.timer = nil

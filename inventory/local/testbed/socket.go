@@ -206,7 +206,7 @@ func (t *Testbed) nodeCalled(name string) (*life, error) {
 	return nil, fmt.Errorf("there are %d nodes %.80s, such as %s and %s; give more of the name", len(found), name, found[0].id, found[1].id)
 }
 
-// list tells of everything.
+// list describes the whole instance.
 func (t *Testbed) list() local.List {
 	out := local.List{Instance: t.settings.Instance, Nodes: []local.Listed{}, Doors: t.listDoors()}
 	if t.settings.Publish != local.Direct {

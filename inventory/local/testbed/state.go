@@ -200,7 +200,8 @@ func (e earlier) ranWell() bool { return e.ran && !e.failed }
 // setState sets what get reports, with l.mu held.
 func (l *life) setState(state, message string) { l.state, l.message, l.setting = state, message, false }
 
-// doing reports what is done, with a node that is being removed only that.
+// doing reports what is being done. Of a node that is being removed it reports only
+// that.
 func (l *life) doing(message string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -341,7 +342,7 @@ type network struct {
 	counted counted
 }
 
-// made is a link as the fabric was told.
+// made is a link as it was given to the fabric.
 type made struct {
 	link     *link // nil: nobody knows what it is like now
 	emulator string
@@ -357,8 +358,8 @@ type counted struct {
 	reading chan struct{}
 }
 
-// manifest is what the manager told last of a slice; empty when that was too much
-// to keep.
+// manifest is the last manifest of a slice that the manager sent; empty if that was
+// too long to keep.
 type manifest struct {
 	mu   sync.Mutex // guards what follows; held while the manager is asked
 	text string

@@ -87,7 +87,7 @@ func newTestbed(o Options) *Testbed {
 	return t
 }
 
-// lock makes sure that nobody else runs the instance or uses its state.
+// lock makes sure that no other program runs the instance or uses its state.
 func (t *Testbed) lock() error {
 	if err := os.MkdirAll(filepath.Dir(t.o.Socket), 0o755); err != nil {
 		return err
@@ -215,7 +215,7 @@ func (t *Testbed) makeSpares() {
 	}
 }
 
-// tidy gives ports out again that have rested, and images that nobody uses up.
+// tidy frees ports that have rested, and removes images that no node uses.
 func (t *Testbed) tidy() {
 	for {
 		t.sweepImages()
