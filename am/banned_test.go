@@ -94,7 +94,7 @@ encoding/xml.Unmarshal | cmd/patchbay/caller.go cmd/patchbay/callnames.go cmd/pa
 encoding/xml.NewDecoder | am/xmlrpc/reader.go rspec/document.go cmd/patchbay/demostage.go credentials/trial/delegation.go | as Unmarshal; the first two read raw tokens only
 encoding/xml.NewTokenDecoder | | as Unmarshal
 method DecodeElement | | as Unmarshal
-import os/exec | am/executable cmd/patchbay/demolink.go cmd/patchbay/demolocal.go cmd/patchbay/program.go cmd/patchbay/testbedrun.go inventory/local/behind.go inventory/local/cgroup inventory/local/doctor inventory/local/gateway inventory/local/image inventory/local/node inventory/local/relay inventory/local/setup | who starts programs is a short list
+import os/exec | am/executable cmd/patchbay/demolink.go cmd/patchbay/demolocal.go cmd/patchbay/program.go cmd/patchbay/testbedrun.go inventory/local/behind.go inventory/local/cgroup inventory/local/doctor inventory/local/image inventory/local/node inventory/local/setup inventory/local/supervisor | who starts programs is a short list
 os.StartProcess | | as os/exec
 syscall.StartProcess | | as os/exec
 syscall.ForkExec | inventory/local/agent/children.go | PID 1 of a node starts what logs in
@@ -110,8 +110,8 @@ net/http.HandleFunc | | the shared multiplexer
 net/http.ListenAndServe* | | no time limits
 net/http.Serve* | am/server | no time limits; ServeMux and Server are am/server's
 net/http.Client | am/client am/hook/receiver.go inventory/local/setup/http.go | nothing that serves ever fetches; hooks post to where the operator says, and installs run inside of nodes
-net/http.Transport | am/client am/hook/receiver.go inventory/local/setup/http.go | as Client
-net/http.NewRequest* | am/hook/receiver.go | as Client
+net/http.Transport | am/client am/hook/receiver.go inventory/local/setup/http.go inventory/local/testbed/manifest.go | as Client
+net/http.NewRequest* | am/hook/receiver.go inventory/local/testbed/manifest.go | as Client; the last asks the manager at its Unix socket
 net/http.File* | | shows what is in a folder
 net/http.Dir | | shows what is in a folder
 net.Dial* | cmd/patchbay/adminsocket.go inventory/local/instance.go inventory/local/wire/socket.go inventory/local/agent inventory/local/gateway/process.go inventory/local/gauge inventory/local/outbound inventory/local/setup/http.go | nothing is ever fetched by the host: local sockets, doors that a keeper opened, measurements and installs inside of nodes, name servers of the operator

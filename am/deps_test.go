@@ -66,13 +66,14 @@ const rooms = `
 0  inventory/local/confine          golang.org/x/sys
 0  inventory/local/cgroup           golang.org/x/sys
 0  inventory/local/claim
+0  inventory/local/supervisor
 0  inventory/local/gauge            golang.org/x/sys
 1  inventory/local/sysctl           am/durable golang.org/x/sys
 1  inventory/local/setup            am/durable github.com/ulikunitz/xz golang.org/x/sys
 1  inventory/local/agent            inventory/local/wire github.com/pkg/sftp golang.org/x/sys
 2  inventory/local/node             inventory/local/agent inventory/local/cgroup inventory/local/confine inventory/local/wire golang.org/x/sys
-2  inventory/local/gateway          inventory/local/agent inventory/local/confine inventory/local/wire golang.org/x/crypto golang.org/x/sys
-2  inventory/local/relay            inventory/local/confine inventory/local/wire golang.org/x/sys
+2  inventory/local/gateway          inventory/local/agent inventory/local/confine inventory/local/supervisor inventory/local/wire golang.org/x/crypto golang.org/x/sys
+2  inventory/local/relay            inventory/local/confine inventory/local/supervisor inventory/local/wire golang.org/x/sys
 3  inventory/local/fabric           inventory/local/relay github.com/google/nftables github.com/vishvananda/netlink github.com/vishvananda/netns golang.org/x/sys
 3  inventory/local/outbound         am/durable github.com/google/nftables github.com/vishvananda/netlink golang.org/x/sys
 3  inventory/local/image            inventory/local/node golang.org/x/sys

@@ -75,7 +75,7 @@ func BenchmarkMemory(b *testing.B) {
 			defer session.Close()
 		}
 		b.ReportMetric(resident(b, pid)/1024, "MB/100sessions")
-		s.keeper.Kill()
+		s.keeper.end(true)
 	}
 }
 

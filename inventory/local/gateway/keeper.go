@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/netip"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"patchbay/inventory/local/wire"
@@ -79,7 +78,6 @@ const endTime = time.Second
 type Keeper struct {
 	o       Options
 	closing chan struct{} // closed when the Keeper is
-	killing atomic.Bool   // sessions shall end, too
 	stopped chan struct{} // closed when no gateway will be started any more
 
 	patience time.Duration
@@ -324,17 +322,8 @@ func (k *Keeper) Close() error {
 	return nil
 }
 
-// Kill ends the gateway with all its sessions, and closes all listeners.
-func (k *Keeper) Kill() error {
-	k.end(true)
-	return nil
-}
-
-// end stops the Keeper; it may be called again.
+// end stops the Keeper, and with kill all sessions, too. It may be called again.
 func (k *Keeper) end(kill bool) {
-	if kill {
-		k.killing.Store(true)
-	}
 	k.mu.Lock()
 	if !k.closed {
 		k.closed = true
@@ -350,13 +339,16 @@ func (k *Keeper) end(kill bool) {
 	p := k.now
 	k.mu.Unlock()
 	<-k.stopped
-	if kill {
-		p.kill()
-		<-p.exited
-		return
-	}
-	select {
-	case <-p.exited:
-	case <-time.After(endTime):
+	child := p.started()
+	switch {
+	case child == nil:
+	case kill:
+		child.Kill()
+		<-child.Exited()
+	default:
+		select {
+		case <-child.Exited():
+		case <-time.After(endTime):
+		}
 	}
 }

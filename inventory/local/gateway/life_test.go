@@ -368,25 +368,13 @@ func TestSessionsOutliveTheKeeper(t *testing.T) {
 	}
 }
 
-func TestKillEndsSessions(t *testing.T) {
-	t.Parallel()
-	s, _, p := alone(t)
-	open := p.running("node", talks)
-	if err := s.keeper.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	if got := open.ended(t); got != 255 {
-		t.Errorf("status %d", got)
-	}
-}
-
 func TestStartThatCannotBe(t *testing.T) {
 	t.Parallel()
 	for name, program := range map[string]string{"NoProgram": "/nonexistent", "EndsAtOnce": "/bin/true"} {
 		t.Run(name, func(t *testing.T) {
 			k, err := Start(t.Context(), Options{Program: program})
 			if err == nil {
-				k.Kill()
+				k.end(true)
 				t.Fatal("it started")
 			}
 		})

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"log/slog"
@@ -15,24 +14,9 @@ import (
 // maxLines is how many lines a second of the gateway's are logged.
 const maxLines = 50
 
-// retell logs what the gateway writes to its standard error: JSON records, or
-// the text of a panic.
-func (k *Keeper) retell(f *os.File) {
-	defer f.Close()
-	lines := bufio.NewScanner(f)
-	lines.Buffer(make([]byte, 0, 4<<10), 64<<10)
-	second, n := time.Now(), 0
-	for lines.Scan() {
-		if time.Since(second) > time.Second {
-			second, n = time.Now(), 0
-		}
-		if n++; n <= maxLines {
-			k.retellLine(lines.Bytes())
-		}
-	}
-}
-
-func (k *Keeper) retellLine(line []byte) {
+// retell logs a line that the gateway writes to its standard error: a JSON
+// record, or a line of a panic.
+func (k *Keeper) retell(line []byte) {
 	var record map[string]any
 	if json.Unmarshal(line, &record) != nil {
 		k.o.Log.Error("gateway: " + string(line))

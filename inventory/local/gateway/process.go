@@ -7,12 +7,12 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
+	"patchbay/inventory/local/supervisor"
 	"patchbay/inventory/local/wire"
 )
 
@@ -23,26 +23,20 @@ const (
 	giveTime = 5 * time.Second
 )
 
-// A gateway that died is replaced at once, and one that dies again within
-// settled after a pause, twice as long each time.
-const (
-	settled    = 10 * time.Second
-	firstPause = 50 * time.Millisecond
-	maxPause   = 5 * time.Second
-)
+// backoff are the pauses before a gateway that died is replaced.
+var backoff = supervisor.Backoff{First: 50 * time.Millisecond, Longest: 5 * time.Second, Settled: 10 * time.Second}
 
 // process is one gateway process, and the orders it has not answered.
 type process struct {
 	ready    chan struct{} // closed when it has all doors
 	dead     chan struct{} // closed when it takes no orders any more; then err says why
 	replaced chan struct{} // closed when the next one is the Keeper's now
-	exited   chan struct{} // closed when the process is gone, or was never started
 	err      error
 	spared   atomic.Bool // its sessions may go on
 
 	mu      sync.Mutex
-	cmd     *exec.Cmd
-	out     *sender // nil until it is told of the doors
+	child   *supervisor.Process // nil until it is started
+	out     *sender             // nil until it is told of the doors
 	number  uint64
 	waiting map[uint64]*answer
 	reason  error // why it was killed
@@ -58,44 +52,37 @@ type answer struct {
 func newProcess() *process {
 	return &process{
 		ready: make(chan struct{}), dead: make(chan struct{}),
-		replaced: make(chan struct{}), exited: make(chan struct{}),
-		waiting: make(map[uint64]*answer),
+		replaced: make(chan struct{}), waiting: make(map[uint64]*answer),
 	}
 }
 
 // run keeps a gateway alive until the Keeper is closed.
 func (k *Keeper) run() {
 	defer close(k.stopped)
-	var pause time.Duration
 	p := k.now
-	for {
-		born := time.Now()
+	backoff.Keep(k.closing, func() error {
 		p.err = k.live(p)
 		close(p.dead)
-		next := newProcess()
+		return p.err
+	}, func(err error, pause time.Duration) bool {
+		old, next := p, newProcess()
 		k.mu.Lock()
-		if k.closed {
-			k.mu.Unlock()
-			return
+		closed := k.closed
+		if !closed {
+			p, k.now = next, next
 		}
-		k.now = next
 		k.mu.Unlock()
-		close(p.replaced)
-		switch {
-		case time.Since(born) > settled:
-			pause = 0
-		default:
-			pause = min(max(firstPause, 2*pause), maxPause)
+		if closed {
+			return false
 		}
-		k.o.Log.Error("the gateway died and is started again", "error", p.err, "pause", pause)
-		select {
-		case <-time.After(pause):
-		case <-k.closing:
-			close(next.exited)
-			close(next.dead)
-			return
-		}
-		p = next
+		close(old.replaced)
+		k.o.Log.Error("the gateway died and is started again", "error", err, "pause", pause)
+		return true
+	})
+	select {
+	case <-p.dead:
+	default:
+		close(p.dead) // it was never started
 	}
 }
 
@@ -103,39 +90,23 @@ func (k *Keeper) run() {
 func (k *Keeper) live(p *process) error {
 	ours, theirs, err := wire.Pair()
 	if err != nil {
-		close(p.exited)
 		return err
 	}
 	defer ours.Close()
-	said, stderr, err := os.Pipe()
-	if err != nil {
-		close(p.exited)
-		return errors.Join(err, theirs.Close())
-	}
-	cmd := &exec.Cmd{
-		Path: k.o.Program, Args: []string{Argv0}, Dir: "/", Env: []string{},
-		Stderr: stderr, ExtraFiles: []*os.File{theirs},
+	child, err := supervisor.Start(supervisor.Command{
+		Path: k.o.Program, Args: []string{Argv0}, Files: []*os.File{theirs}, Log: k.retell, LinesPerSecond: maxLines,
+		Env: []string{},
 		// What the terminal of "up" sends is not for it.
-		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
-	}
-	err = cmd.Start()
-	theirs.Close()
-	stderr.Close()
+		Attr: syscall.SysProcAttr{Setsid: true},
+	})
 	if err != nil {
-		close(p.exited)
-		return errors.Join(err, said.Close())
+		return err
 	}
 	p.mu.Lock()
-	p.cmd = cmd
+	p.child = child
 	p.mu.Unlock()
-	go k.retell(said)
-	var how error
-	go func() {
-		how = cmd.Wait()
-		close(p.exited)
-	}()
 	if k.o.Place != nil {
-		err = k.o.Place(cmd.Process.Pid)
+		err = k.o.Place(child.PID())
 	}
 	if err == nil {
 		stop := make(chan struct{})
@@ -153,13 +124,11 @@ func (k *Keeper) live(p *process) error {
 	ours.Close()
 	select {
 	case <-k.closing:
-		if !k.killing.Load() {
-			return ErrClosed // it ends with its last session
-		}
+		return ErrClosed // it ends with its last session, unless end kills it
 	default:
 	}
-	cmd.Process.Kill()
-	<-p.exited
+	child.Kill()
+	how := child.Wait()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
@@ -171,12 +140,17 @@ func (k *Keeper) live(p *process) error {
 	return err
 }
 
-// kill ends the process if it runs.
-func (p *process) kill() {
+// started is the process if it was started, nil otherwise.
+func (p *process) started() *supervisor.Process {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.cmd != nil {
-		p.cmd.Process.Kill()
+	return p.child
+}
+
+// kill ends the process if it runs.
+func (p *process) kill() {
+	if child := p.started(); child != nil {
+		child.Kill()
 	}
 }
 

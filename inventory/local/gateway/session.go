@@ -1,11 +1,15 @@
 package gateway
 
 import (
+	"context"
+	"crypto/rand"
+	"errors"
 	"io"
 	"net"
 	"os"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/sys/unix"
@@ -205,4 +209,140 @@ func (s *session) end() {
 		s.relay.Close()
 		s.clear()
 	}
+}
+
+// maxModes is the longest list of terminal modes; all that exist need 300 bytes.
+const maxModes = 4 << 10
+
+// pty takes the request for a terminal (RFC 4254, 6.2).
+func (s *session) pty(payload []byte) bool {
+	var p struct {
+		Term                      string
+		Cols, Rows, Width, Height uint32
+		Modes                     string
+	}
+	if ssh.Unmarshal(payload, &p) != nil || s.started || s.term != nil || len(p.Modes) > maxModes {
+		return false
+	}
+	s.term = &agent.Terminal{Name: termName(p.Term), Rows: size(p.Rows), Cols: size(p.Cols), Modes: []byte(p.Modes)}
+	return true
+}
+
+// termName is a TERM that names no file and obeys no shell.
+func termName(name string) string {
+	for _, r := range name {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '-', r == '_', r == '+', r == '.':
+		default:
+			return "dumb"
+		}
+	}
+	if name == "" || len(name) > 64 || name[0] == '.' {
+		return "dumb"
+	}
+	return name
+}
+
+func size(n uint32) uint16 { return uint16(min(n, 1<<16-1)) }
+
+// resize takes a change of the window.
+func (s *session) resize(payload []byte) bool {
+	var w struct{ Cols, Rows, Width, Height uint32 }
+	if ssh.Unmarshal(payload, &w) != nil || s.term == nil {
+		return false
+	}
+	window := &unix.Winsize{Row: size(w.Rows), Col: size(w.Cols), Xpixel: size(w.Width), Ypixel: size(w.Height)}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cmd == nil {
+		s.size = window
+		return true
+	}
+	return !s.over && setSize(s.cmd.terminal(), window)
+}
+
+// known tells whether RFC 4254, 6.10 has a name for a signal.
+func known(number int) bool {
+	switch unix.Signal(number) {
+	case unix.SIGABRT, unix.SIGALRM, unix.SIGFPE, unix.SIGHUP, unix.SIGILL, unix.SIGINT, unix.SIGKILL,
+		unix.SIGPIPE, unix.SIGQUIT, unix.SIGSEGV, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2:
+		return true
+	}
+	return false
+}
+
+// signalName is the name of a signal in the protocol.
+func signalName(number int) string {
+	name := strings.TrimPrefix(unix.SignalName(unix.Signal(number)), "SIG")
+	switch {
+	case known(number):
+		return name
+	case name == "":
+		return "UNKNOWN@openssh.com"
+	}
+	return name + "@openssh.com"
+}
+
+// signalNumber is the signal that a peer may send by name, or 0.
+func signalNumber(name string) int {
+	if len(name) > 8 {
+		return 0
+	}
+	number := int(unix.SignalNum("SIG" + name))
+	if !known(number) {
+		return 0
+	}
+	return number
+}
+
+// listenAgent makes a socket in the node that leads to the peer's
+// authentication agent (ssh -A), and answers its path.
+func (s *session) listenAgent() (string, error) {
+	nest := "/tmp/ssh-" + rand.Text()
+	path := nest + "/agent"
+	ctx, cancel := context.WithTimeout(context.Background(), agentTime)
+	defer cancel()
+	l, err := s.c.listen(ctx, "unix", path)
+	if err != nil {
+		return "", err
+	}
+	s.mu.Lock()
+	over := s.over
+	s.relay, s.nest = l, nest
+	s.mu.Unlock()
+	if over {
+		l.Close()
+		s.clear()
+		return "", errors.New("the session is over")
+	}
+	s.c.working.Go(func() {
+		s.c.acceptForward(l, "auth-agent@openssh.com", func(net.Conn) []byte { return nil })
+	})
+	return path, nil
+}
+
+// clear removes the folder of the authentication agent's socket. When the
+// testbed is gone it stays, until the node's /tmp goes.
+func (s *session) clear() {
+	ctx, cancel := context.WithTimeout(context.Background(), agentTime)
+	defer cancel()
+	a, err := s.c.agent(ctx)
+	if err != nil {
+		return
+	}
+	ours, theirs, err := pipes()
+	if err != nil {
+		a.Close()
+		return
+	}
+	closeFiles(ours)
+	rm := agent.Command{User: s.c.user, Argv: []string{"/bin/rm", "-rf", "--", s.nest}}
+	p, err := s.c.g.agents.exec(ctx, a, rm, theirs)
+	closeFiles(theirs)
+	if err != nil {
+		return
+	}
+	defer p.Close()
+	defer time.AfterFunc(agentTime, func() { p.Close() }).Stop()
+	p.Wait()
 }

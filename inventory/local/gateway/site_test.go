@@ -125,7 +125,7 @@ func newSite(t testing.TB) (s *site, port int, host key) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		s.keeper.Kill()
+		s.keeper.end(true)
 		if text := s.log.String(); strings.Contains(text, "goroutine ") || strings.Contains(text, "DATA RACE") {
 			t.Error("the gateway panicked, or has a race")
 		}

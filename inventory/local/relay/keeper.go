@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"os"
 	"time"
+
+	"patchbay/inventory/local/supervisor"
 )
 
 // Argv0 is the name under which the program runs as the relay.
@@ -47,11 +49,11 @@ type Keeper struct {
 	patience time.Duration // how long an order may take
 	closing  chan struct{} // closed when the Keeper is
 
-	turn   chan struct{} // whoever has put something in may touch what follows
-	links  map[string]*kept
-	now    *process // nil: none runs
-	pause  time.Duration
-	closed bool
+	turn    chan struct{} // whoever has put something in may touch what follows
+	links   map[string]*kept
+	now     *process // nil: none runs
+	backoff supervisor.Backoff
+	closed  bool
 }
 
 // kept is a link with its devices.
@@ -71,7 +73,7 @@ func New(o Options) *Keeper {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Keeper{o: o, patience: orderTime, closing: make(chan struct{}), turn: make(chan struct{}, 1), links: make(map[string]*kept)}
+	return &Keeper{o: o, patience: orderTime, closing: make(chan struct{}), turn: make(chan struct{}, 1), links: make(map[string]*kept), backoff: backoff}
 }
 
 // enter waits for the Keeper's turn; each that is entered is left.
@@ -216,8 +218,7 @@ func (k *Keeper) Remove(ctx context.Context, id string) error {
 		return nil
 	}
 	if _, err := k.now.ask(order{Kind: orderRemove, Link: id}); err != nil {
-		k.now.kill() // its successor does not know the link
-		<-k.now.exited
+		k.now.end() // its successor does not know the link
 	}
 	delete(k.now.has, id)
 	return nil
@@ -231,16 +232,16 @@ func (k *Keeper) Counters(ctx context.Context) (map[string]map[string]Counters, 
 	defer k.leave()
 	all := make(map[string]map[string]Counters, len(k.links))
 	for id, l := range k.links {
-		if !k.now.alive() {
+		if !k.now.Running() {
 			return nil, errors.New("the relay died and is being started again")
 		}
 		a, err := k.now.ask(order{Kind: orderCount, Link: id})
 		switch {
 		case err != nil:
-			k.now.kill()
+			k.now.Kill()
 			return nil, fmt.Errorf("the relay does not tell its counters: %w", err)
 		case len(a.Counts) != len(l.ports):
-			k.now.kill()
+			k.now.Kill()
 			return nil, fmt.Errorf("the relay counts %d ports of link %s, which has %d", len(a.Counts), id, len(l.ports))
 		}
 		all[id] = make(map[string]Counters, len(l.ports))

@@ -1,46 +1,32 @@
 package relay
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"syscall"
 	"time"
 
+	"patchbay/inventory/local/supervisor"
 	"patchbay/inventory/local/wire"
 )
 
-// A relay that died is replaced after a pause, twice as long each time unless it
-// had lived for as long as settled.
-const (
-	settled    = 10 * time.Second
-	firstPause = 100 * time.Millisecond
-	maxPause   = 5 * time.Second
-)
+// backoff are the pauses before a relay that died is replaced.
+var backoff = supervisor.Backoff{First: 100 * time.Millisecond, Longest: 5 * time.Second, Settled: 10 * time.Second}
 
 // process is one relay process.
 type process struct {
-	cmd      *exec.Cmd
+	*supervisor.Process
 	conn     *wire.Conn
-	born     time.Time
 	patience time.Duration
 	has      map[string]map[*os.File]bool // devices that it was given, by link
-	exited   chan struct{}                // closed when it is gone; then how says how
-	how      error
 }
 
-func (p *process) alive() bool {
-	select {
-	case <-p.exited:
-		return false
-	default:
-		return true
-	}
+// end kills the process and waits for its end.
+func (p *process) end() {
+	p.Kill()
+	<-p.Exited()
 }
-
-func (p *process) kill() { _ = p.cmd.Process.Kill() } // it may have ended by itself
 
 // refusedError is what a relay says against an order. It goes on.
 type refusedError struct{ reason string }
@@ -107,7 +93,7 @@ func (p *process) put(id string, l *kept) error {
 func (k *Keeper) tell(id string) error {
 	var err error
 	for range attempts {
-		if k.now == nil || !k.now.alive() {
+		if k.now == nil || !k.now.Running() {
 			if err = k.start(); err == nil {
 				return nil
 			}
@@ -119,8 +105,7 @@ func (k *Keeper) tell(id string) error {
 		if _, refused := errors.AsType[*refusedError](err); refused {
 			return err
 		}
-		k.now.kill()
-		<-k.now.exited
+		k.now.end()
 	}
 	return err
 }
@@ -132,8 +117,7 @@ func (k *Keeper) start() error {
 		return fmt.Errorf("the relay does not start: %w", err)
 	}
 	if err = k.fill(p); err != nil {
-		p.kill()
-		<-p.exited
+		p.end()
 		return fmt.Errorf("the relay does not start: %w", err)
 	}
 	k.now = p
@@ -147,38 +131,26 @@ func (k *Keeper) spawn() (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	said, stderr, err := os.Pipe()
+	child, err := supervisor.Start(supervisor.Command{
+		Path: k.o.Program, Args: []string{Argv0}, Env: []string{}, Files: []*os.File{theirs},
+		Log: func(line []byte) { k.o.Log.Error("relay: " + string(line)) }, LinesPerSecond: maxLines,
+		// What the terminal of "up" sends is not for it.
+		Attr: syscall.SysProcAttr{Setsid: true},
+	})
 	if err != nil {
-		return nil, errors.Join(err, ours.Close(), theirs.Close())
+		return nil, errors.Join(err, ours.Close())
 	}
-	p := &process{
-		conn: ours, born: time.Now(), patience: k.patience, has: make(map[string]map[*os.File]bool), exited: make(chan struct{}),
-		cmd: &exec.Cmd{
-			Path: k.o.Program, Args: []string{Argv0}, Dir: "/", Env: []string{},
-			Stderr: stderr, ExtraFiles: []*os.File{theirs},
-			// What the terminal of "up" sends is not for it.
-			SysProcAttr: &syscall.SysProcAttr{Setsid: true},
-		},
-	}
-	err = p.cmd.Start()
-	theirs.Close()
-	stderr.Close()
-	if err != nil {
-		return nil, errors.Join(err, ours.Close(), said.Close())
-	}
-	go k.retell(said)
 	go func() {
-		p.how = p.cmd.Wait()
+		<-child.Exited()
 		ours.Close() // ends an ask that waits
-		close(p.exited)
 	}()
-	return p, nil
+	return &process{child, ours, k.patience, make(map[string]map[*os.File]bool)}, nil
 }
 
 // fill tells a new process all that the Keeper knows.
 func (k *Keeper) fill(p *process) error {
 	if k.o.Place != nil {
-		if err := k.o.Place(p.cmd.Process.Pid); err != nil {
+		if err := k.o.Place(p.PID()); err != nil {
 			return err
 		}
 	}
@@ -211,19 +183,14 @@ func (k *Keeper) reopen(id string, l *kept) {
 
 // watch waits for the end of a process, and replaces it while there are links.
 func (k *Keeper) watch(p *process) {
-	<-p.exited
-	cause, lived := p.how, time.Since(p.born)
-	for {
+	cause := p.Wait()
+	for lived := p.Lived(); ; lived = 0 {
 		k.turn <- struct{}{}
 		if k.now != p || len(k.links) == 0 {
 			k.leave()
 			return
 		}
-		if lived > settled {
-			k.pause, lived = 0, 0
-		}
-		k.pause = min(max(firstPause, 2*k.pause), maxPause)
-		pause := k.pause
+		pause := k.backoff.Next(lived)
 		k.leave()
 		k.o.Log.Error("the relay died and is started again", "error", cause, "pause", pause)
 		select {
@@ -244,8 +211,7 @@ func (k *Keeper) watch(p *process) {
 func (k *Keeper) stop() {
 	if p := k.now; p != nil {
 		k.now = nil
-		p.kill()
-		<-p.exited
+		p.end()
 	}
 	if k.o.Left != nil {
 		k.o.Left()
@@ -254,20 +220,3 @@ func (k *Keeper) stop() {
 
 // maxLines is how many lines a second of the relay's are logged.
 const maxLines = 20
-
-// retell logs what the relay writes to its standard error: why it ends, or the
-// text of a panic.
-func (k *Keeper) retell(f *os.File) {
-	defer f.Close()
-	lines := bufio.NewScanner(f)
-	lines.Buffer(make([]byte, 0, 1<<10), 64<<10)
-	second, n := time.Now(), 0
-	for lines.Scan() {
-		if time.Since(second) > time.Second {
-			second, n = time.Now(), 0
-		}
-		if n++; n <= maxLines {
-			k.o.Log.Error("relay: " + lines.Text())
-		}
-	}
-}

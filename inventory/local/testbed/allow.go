@@ -2,7 +2,6 @@ package testbed
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 
 	"patchbay/inventory/local/fabric"
@@ -10,7 +9,7 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// checkLinks tells which of the nodes that would be made cannot have their links,
+// checkLinks returns which of the nodes that would be made cannot have their links,
 // and why: on this host, at this site, or as they fit together with the other new
 // nodes and those that are there.
 func (t *Testbed) checkLinks(updates []update) map[string]error {
@@ -132,25 +131,4 @@ func (t *Testbed) checkLink(l *link, f *iface) error {
 		}
 	}
 	return refused(kind, "%s", l.refusal(f, err))
-}
-
-// title is what a link is called in messages to experimenters.
-func (l *link) title(f *iface) string {
-	if l.name == "" {
-		return "interface " + shown(f.clientID)
-	}
-	return "link " + shown(l.name)
-}
-
-// misfit says why the ends of a link do not fit together.
-func (l *link) misfit(f *iface) string {
-	return fmt.Sprintf("%s does not fit together: %s", l.title(f), l.clash)
-}
-
-// refusal says in words for experimenters why the fabric cannot make a link.
-func (l *link) refusal(f *iface, err error) string {
-	if no, ok := errors.AsType[*fabric.UnsupportedError](err); ok {
-		return fmt.Sprintf("%s asks for %s, which this host cannot make: %s", l.title(f), no.Property, no.Reason)
-	}
-	return fmt.Sprintf("%s cannot be made: %v", l.title(f), err)
 }

@@ -10,14 +10,14 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// update is one resource of a set. What is counts as the record has it, so the
-// caller's is is not read.
+// update is one resource of a set. The record says how the resource is, so what
+// the caller says of that is not read.
 type update struct {
 	Name   string `json:"name"`
 	Should should `json:"should"`
 }
 
-// should is what differs; nil where nothing was asked.
+// should has the attributes that are to change; nil: this one is not.
 type should struct {
 	Ensure        *string   `json:"ensure"`
 	Power         *string   `json:"power"`
@@ -34,18 +34,34 @@ type should struct {
 	Setup         *[]string `json:"setup"` // of a new node only
 }
 
-// change puts what is asked into a node that is there.
+// text is an attribute that is one text: what is asked (nil: nothing), and where
+// it is kept.
+type text struct {
+	name     string
+	want, is *string
+	fixed    bool // it cannot be changed
+	free     bool // any line of at most maxText bytes
+}
+
+func (w *should) texts(a *asked) []text {
+	return []text{
+		{"component", w.Component, &a.Component, true, false},
+		{"sliver_type", w.SliverType, &a.SliverType, true, false},
+		{"image", w.Image, &a.Image, true, false},
+		{"slice_urn", w.SliceURN, &a.SliceURN, true, true},
+		{"hostname", w.Hostname, &a.Hostname, false, false},
+		{"power", w.Power, &a.Power, false, false},
+		{"restart_serial", w.RestartSerial, &a.RestartSerial, false, true},
+		{"client_id", w.ClientID, &a.ClientID, false, true},
+		{"sliver_urn", w.SliverURN, &a.SliverURN, false, true},
+	}
+}
+
+// change puts what is asked into a node that exists.
 func (w *should) change(a *asked) error {
-	for _, fixed := range []struct {
-		name string
-		want *string
-		is   string
-	}{
-		{"component", w.Component, a.Component}, {"sliver_type", w.SliverType, a.SliverType},
-		{"image", w.Image, a.Image}, {"slice_urn", w.SliceURN, a.SliceURN},
-	} {
-		if fixed.want != nil && *fixed.want != fixed.is {
-			return refused(provider.Failed, "the %s of a node cannot be changed; remove the node first", fixed.name)
+	for _, text := range w.texts(a) {
+		if text.fixed && text.want != nil && *text.want != *text.is {
+			return refused(provider.Failed, "the %s of a node cannot be changed; remove the node first", text.name)
 		}
 	}
 	if w.Interfaces != nil {
@@ -59,12 +75,9 @@ func (w *should) change(a *asked) error {
 
 // assign puts all that is asked into a, checked.
 func (w *should) assign(a *asked) error {
-	for to, from := range map[*string]*string{
-		&a.Component: w.Component, &a.SliverType: w.SliverType, &a.Image: w.Image, &a.Hostname: w.Hostname, &a.Power: w.Power,
-		&a.RestartSerial: w.RestartSerial, &a.ClientID: w.ClientID, &a.SliceURN: w.SliceURN, &a.SliverURN: w.SliverURN,
-	} {
-		if from != nil {
-			*to = *from
+	for _, text := range w.texts(a) {
+		if text.want != nil {
+			*text.is = *text.want
 		}
 	}
 	if w.Users != nil {
@@ -86,38 +99,16 @@ func (w *should) assign(a *asked) error {
 	case a.Hostname != "" && !isHostname(a.Hostname):
 		return refused(provider.Failed, "%.80q cannot be a hostname; use up to 64 letters, digits, hyphens and dots", a.Hostname)
 	}
-	for _, text := range []struct{ name, value string }{
-		{"restart_serial", a.RestartSerial}, {"client_id", a.ClientID}, {"slice_urn", a.SliceURN}, {"sliver_urn", a.SliverURN},
-	} {
-		if len(text.value) > maxText || !oneLine(text.value) {
+	for _, text := range w.texts(a) {
+		if text.free && (len(*text.is) > maxText || !oneLine(*text.is)) {
 			return refused(provider.Failed, "%s is not one line of at most %d bytes", text.name, maxText)
 		}
 	}
 	return nil
 }
 
-// isHostname accepts what can be the name of a Linux host and stand in
-// /etc/hosts.
-func isHostname(s string) bool {
-	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-	return len(s) <= 64 && s != "" && strings.Contains(letters, s[:1]) && strings.Trim(s, letters+"-.") == "" && !strings.Contains(s, "..")
-}
-
-// isID accepts what can be the name of a node: a UUID in small letters.
-func isID(s string) bool {
-	if len(s) != 36 {
-		return false
-	}
-	for i := range len(s) {
-		hyphen := i == 8 || i == 13 || i == 18 || i == 23
-		if hyphen != (s[i] == '-') || !hyphen && !strings.Contains("0123456789abcdef", s[i:i+1]) {
-			return false
-		}
-	}
-	return true
-}
-
-// check tells what a new node may take, or that there is no such thing.
+// check returns the sliver type of a new node, and refuses a component, image or
+// type that does not exist.
 func (t *Testbed) check(a *asked, imageNames []string) (local.SliverType, error) {
 	switch {
 	case a.Component == "":
@@ -186,4 +177,12 @@ func (a *asked) attributes() provider.Resource {
 		provider.AttrRestartSerial: a.RestartSerial, provider.AttrUsers: users, provider.AttrClientID: a.ClientID,
 		provider.AttrSliceURN: a.SliceURN, provider.AttrSliverURN: a.SliverURN, provider.AttrInterfaces: interfaces,
 	}
+}
+
+// hostname is that of the node called id: the one that was asked for, if any.
+func (a *asked) hostname(id string) string {
+	if a.Hostname == "" {
+		return id[:min(len(id), 8)]
+	}
+	return a.Hostname
 }

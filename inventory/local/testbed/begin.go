@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"patchbay/am/durable"
+	"patchbay/inventory/local/node"
 	"patchbay/inventory/local/setup"
 	"patchbay/inventory/provider"
 )
@@ -54,19 +55,16 @@ func (t *Testbed) begin(id string, rec record, steps []setup.Step) error {
 		t.mu.Unlock()
 		return err
 	}
-	l.say(provider.StatePending, "waiting for its turn")
+	l.setState(provider.StatePending, "waiting for its turn")
 	if l.slice != nil {
-		l.slice.change()
+		l.slice.announce()
 	}
 	l.live()
 	return nil
 }
 
-// live starts the goroutine.
-func (l *life) live() { l.once.Do(func() { l.t.work.Go(l.run) }) }
-
 func (t *Testbed) newLife(id string) *life {
-	return &life{t: t, id: id, pokes: make(chan struct{}, 1), died: make(chan uint64, 1), fetching: make(chan struct{}, 1)}
+	return &life{t: t, id: id, pokes: make(chan struct{}, 1), died: make(chan *run, 1), fetching: make(chan struct{}, 1)}
 }
 
 // readInterfaces reads what the record says of them; their texts are in memory once.
@@ -100,17 +98,6 @@ func (l *life) writeNew(rec *record, steps []setup.Step) error {
 	return durable.SyncFolder(filepath.Dir(l.dir()))
 }
 
-func (l *life) dir() string { return filepath.Join(l.t.nodes, l.id) }
-
-// save makes rec the record, with l.mu held.
-func (l *life) save(rec record) error {
-	if err := l.t.write(l.dir(), recordFile, rec); err != nil {
-		return err
-	}
-	l.rec = rec
-	return nil
-}
-
 // disown is save for a node that is being removed, where that cannot be written:
 // on a full disk, nodes must be removable above all. A node without a record is
 // removed by the next program, too. l.mu is held.
@@ -130,11 +117,18 @@ func (l *life) disown(rec record, unsaved error) error {
 	return nil
 }
 
-// settle changes the record.
-func (l *life) settle(f func(*record)) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	rec := l.rec
-	f(&rec)
-	return l.save(rec)
+var errNoDisk = refused(provider.Failed, "the disk of this testbed's host has no room left for another node; remove nodes that you no longer need, or ask again later")
+
+// lacksDisk tells whether the disk of the state has no room for new nodes.
+func (t *Testbed) lacksDisk() bool {
+	left, reserve, err := node.DiskLeft(t.o.State)
+	return err == nil && left < reserve // without it, who needs it finds out
+}
+
+var errFull = refused(provider.Failed, "the testbed has as many nodes as it can have, %d", maxNodes)
+
+func (t *Testbed) full() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.lives) >= maxNodes
 }

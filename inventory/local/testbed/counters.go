@@ -15,18 +15,8 @@ const (
 	countersTime = 5 * time.Second       // then they are given up
 )
 
-// counted are the counters of a network as they were read last.
-type counted struct {
-	at   time.Time
-	ends map[string]fabric.Counters
-	// lost is what links that were remade had dropped by then, by end.
-	lost map[string]uint64
-	// reading is closed when the read that goes on is done; nil: there is none.
-	reading chan struct{}
-}
-
 // count reads the counters of the nodes' networks that are old. A network that
-// takes long is told with what was read last.
+// takes long is reported with the counters that were read last.
 func (t *Testbed) count(lives []*life) {
 	var waits []chan struct{}
 	seen := map[*network]bool{}

@@ -1,16 +1,20 @@
 // Package testbed is the program behind "patchbay-local up": it owns the nodes
 // of one instance. What a provider call asks for is written down first and then
-// made true, node by node, in the background; what is true is found again after
-// any crash or boot.
+// made true, node by node, in the background. After any crash or boot the program finds
+// out again which nodes run.
 //
 //	socket ─→ set ─→ record (nodes/ID/node.json) ─→ life: claims, disk, start,
 //	           get ←─ what the life says ←─────────  accounts, doors, proof of the login
 //
 // Each node has one goroutine, its life, which alone changes anything about it. A
-// life compares what is asked with what is, does the next step and compares
-// again, so it does not matter when the program is killed: the next one asks for
-// the same. Only the record's fields that are settled once (user ids, port,
-// image) are kept, everything else is looked up.
+// life goes through a list of phases (phases.go), round after round. Each phase
+// compares what is asked with what is, and does what is missing, so it does not
+// matter when the program is killed: the next one goes through the same phases.
+// Only the record's fields that are settled once (user ids, port, image) are kept;
+// everything else is looked up.
+//
+// A phase is done, or it asks for another round later (retry), or it has failed. A
+// node of which a phase fails three times has failed, until something else is asked.
 //
 // The lives share the numbers of the host (package claim), the gateway with all
 // listeners (package gateway), the way outside (package outbound), and the slices,

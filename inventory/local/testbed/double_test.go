@@ -24,7 +24,6 @@ import (
 	"patchbay/inventory/local/gateway"
 	"patchbay/inventory/local/node"
 	"patchbay/inventory/local/setup"
-	"patchbay/inventory/local/wire"
 	"patchbay/inventory/provider"
 )
 
@@ -243,8 +242,6 @@ type doubleMachines struct{ *mortal }
 
 func (m *doubleMachines) path(id string) string { return filepath.Join(m.w.dir, "state", "nodes", id) }
 
-func (m *doubleMachines) Format(context.Context, int64) error { return nil }
-
 func (m *doubleMachines) Prepare(_ context.Context, s node.Spec) error {
 	if err := m.op("prepare"); err != nil {
 		return err
@@ -349,97 +346,6 @@ func (m *doubleMachines) IDs() ([]string, error) {
 
 func (m *doubleMachines) Usage(string) (node.Usage, error) {
 	return node.Usage{Memory: 1, PIDs: 2}, nil
-}
-func (m *doubleMachines) PlaceGateway(int, node.Limits) error       { return nil }
-func (m *doubleMachines) Relieve(context.Context)                   {}
-func (m *doubleMachines) PlaceRelay(string, int, node.Limits) error { return nil }
-func (m *doubleMachines) LeaveRelay(string) error                   { return nil }
-func (m *doubleMachines) Close() error                              { return nil }
-func (m *doubleMachines) Halt(context.Context, string) error        { return m.op("halt") }
-
-func (m *doubleMachines) Agent(_ context.Context, id string) (*wire.Conn, error) {
-	if err := m.op("agent"); err != nil {
-		return nil, err
-	}
-	ours, theirs, err := wire.Pair()
-	if err == nil {
-		err = theirs.Close()
-	}
-	return ours, err
-}
-
-func (m *doubleMachines) Answers(ctx context.Context, id string) error {
-	m.w.mu.Lock()
-	wait := m.w.slow["hello "+id]
-	m.w.mu.Unlock()
-	if wait == nil {
-		return m.op("hello " + id)
-	}
-	m.op("hello " + id)
-	select {
-	case <-wait:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (m *doubleMachines) Configure(ctx context.Context, id string, c agent.Configuration) (agent.Facts, error) {
-	m.w.mu.Lock()
-	wait := m.w.slow["configure"]
-	m.w.mu.Unlock()
-	if wait != nil {
-		m.op("configure " + id)
-		select {
-		case <-wait:
-		case <-ctx.Done():
-			return agent.Facts{}, ctx.Err()
-		}
-	}
-	m.w.mu.Lock()
-	defer m.w.mu.Unlock()
-	if err := errors.Join(m.opLocked("configure"), m.opLocked("configure "+id)); err != nil {
-		return agent.Facts{}, err
-	}
-	s := m.w.running[id]
-	if s == nil {
-		return agent.Facts{}, errors.New("it does not run")
-	}
-	if !m.w.linkedLocked(s) {
-		m.w.wrong = append(m.w.wrong, id+" was told of its experiment before it had its links")
-	}
-	s.cfg = c
-	return agent.Facts{Sudo: !m.w.sudoless}, nil
-}
-
-func (m *doubleMachines) Hold(ctx context.Context, id string) error {
-	m.w.mu.Lock()
-	s := m.w.running[id]
-	m.w.mu.Unlock()
-	if s == nil {
-		return errors.New("it does not run")
-	}
-	select {
-	case <-s.dead:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (m *doubleMachines) Listen(_ context.Context, id, network, address, owner string) (net.Listener, error) {
-	if err := m.op("listen " + network); err != nil {
-		return nil, err
-	}
-	if network == "tcp" {
-		return net.Listen("tcp", "127.0.0.1:0")
-	}
-	dir, err := os.MkdirTemp("", "testbed-geni")
-	if err != nil {
-		return nil, err
-	}
-	m.w.t.Cleanup(func() { os.RemoveAll(dir) })
-	return net.Listen("unix", filepath.Join(dir, "s"))
 }
 
 type doubleDoors struct {
@@ -676,91 +582,4 @@ func holders(t testing.TB, dir string) []string {
 
 func has(list []string, part string) bool {
 	return slices.ContainsFunc(list, func(s string) bool { return strings.Contains(s, part) })
-}
-
-// doubleStep is a step as a node that is only told of knows it; it outlives its
-// runs, as a disk does.
-type doubleStep struct {
-	order  setup.Order
-	report setup.Report
-	ended  chan struct{} // closed when it has ended
-}
-
-// Setup begins steps, and waits until a test ends them; with a run of the node
-// end those that run.
-func (m *doubleMachines) Setup(ctx context.Context, id string, words []string, input []byte, each func(setup.Report)) error {
-	if err := m.op("setup " + words[1]); err != nil {
-		return err
-	}
-	m.w.mu.Lock()
-	defer m.w.mu.Unlock()
-	s := m.w.running[id]
-	if s == nil {
-		return errors.New("it does not run")
-	}
-	key := id + " " + words[2]
-	step := m.w.steps[key]
-	if words[1] == "run" {
-		if step == nil {
-			step = &doubleStep{report: setup.Report{State: setup.Running}, ended: make(chan struct{})}
-			if err := json.Unmarshal(input, &step.order); err != nil {
-				return err
-			}
-			m.w.steps[key] = step
-			m.w.begun = append(m.w.begun, key)
-			if r, ok := m.w.results[step.order.URL+step.order.Command]; ok {
-				step.report = r
-				close(step.ended)
-				r = setup.Report{State: setup.Running}
-				each(r)
-				return nil
-			}
-			go func() {
-				select {
-				case <-step.ended:
-				case <-s.dead:
-					m.w.endStep(id, words[2], setup.Report{State: setup.Failed, Message: setup.Interrupted})
-				}
-			}()
-		}
-		each(step.report)
-		return nil
-	}
-	if step == nil {
-		each(setup.Report{State: setup.Waiting})
-		return nil
-	}
-	if !step.report.Ended() {
-		each(setup.Report{State: setup.Running, Progress: "45 %"})
-		m.w.mu.Unlock()
-		select {
-		case <-step.ended:
-		case <-s.dead:
-		case <-ctx.Done():
-		}
-		m.w.mu.Lock()
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if !step.report.Ended() {
-			return errors.New("it does not run")
-		}
-	}
-	each(step.report)
-	return nil
-}
-
-// endStep ends a step that runs, or is about to.
-func (w *world) endStep(id, number string, r setup.Report) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for end := time.Now().Add(30 * time.Second); w.steps[id+" "+number] == nil && time.Now().Before(end); {
-		w.mu.Unlock()
-		time.Sleep(time.Millisecond)
-		w.mu.Lock()
-	}
-	if step := w.steps[id+" "+number]; step != nil && !step.report.Ended() {
-		step.report = r
-		close(step.ended)
-	}
 }

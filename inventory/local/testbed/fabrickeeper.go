@@ -27,8 +27,8 @@ func (t *Testbed) openFabric() {
 			UID:     t.gateway.UID + 1, // its block has more than it needs
 			Log:     t.log,
 		},
-		Place: func(slice string, pid int) error { return t.machines.PlaceRelay(slice, pid, relayLimits) },
-		Left:  t.machines.LeaveRelay,
+		Place: func(slice string, pid int) error { return t.host.PlaceRelay(slice, pid, relayLimits) },
+		Left:  t.host.LeaveRelay,
 	})
 	if err != nil {
 		t.log.Error("this host cannot make links; nodes that have any are refused, and patchbay-local doctor says more", "error", err)

@@ -15,8 +15,6 @@ import (
 // halfTime is how long one node that was never whole may hold up all others.
 const halfTime = 5 * time.Second
 
-const takenMessage = "its user ids were given to somebody else; remove it and make it anew"
-
 // find reads the records, and removes what has none.
 func (t *Testbed) find() error {
 	for _, dir := range []string{t.nodes, t.keys, t.foreign} {
@@ -42,7 +40,7 @@ func (t *Testbed) find() error {
 			t.log.Warn("the number of a node at the way outside is another's; it gets one of its own", "node", id, "number", n)
 			l.rec.Outside = 0
 		}
-		l.say(provider.StateChanging, "being looked for after a restart of the testbed")
+		l.setState(provider.StateChanging, "being looked for after a restart of the testbed")
 		t.lives[id] = l
 	}
 	if err := t.findDoors(); err != nil {
@@ -81,7 +79,7 @@ func (t *Testbed) recall(l *life) bool {
 	return true
 }
 
-// sweepClaims makes the claims of this instance those that the records tell,
+// sweepClaims makes the claims of this instance equal to those in the records,
 // with t.mu held.
 func (t *Testbed) sweepClaims() error {
 	if err := readJSON(t.o.State, gatewayFile, &t.gateway); err != nil && !errors.Is(err, fs.ErrNotExist) {

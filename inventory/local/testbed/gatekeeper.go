@@ -10,12 +10,6 @@ import (
 	"patchbay/inventory/local/node"
 )
 
-// gatewayRecord is what the gateway keeps over restarts.
-type gatewayRecord struct {
-	Port int    `json:"port,omitempty"`
-	UID  uint32 `json:"uid,omitempty"` // and group id
-}
-
 const (
 	gatewayFile    = "gateway.json"
 	gatewayKeyFile = "gateway_key"
@@ -42,7 +36,7 @@ func (t *Testbed) openGateway(start func(gateway.Options) (doorkeeper, error)) e
 	o := gateway.Options{
 		Program: t.o.Program, UID: int(t.gateway.UID), GID: int(t.gateway.UID),
 		HostKey: key, Agent: t.machines.Agent, Log: t.log,
-		Place: func(pid int) error { return t.machines.PlaceGateway(pid, gatewayLimits) },
+		Place: func(pid int) error { return t.host.PlaceGateway(pid, gatewayLimits) },
 	}
 	if t.settings.Publish != local.Direct {
 		if o.Gateway, err = t.gatewayPort(); err != nil {

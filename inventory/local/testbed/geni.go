@@ -119,11 +119,11 @@ func (l *life) geniAnswer(command string, insider bool) (string, error) {
 	}
 	switch command {
 	case "client_id":
-		return told(rec.Asked.ClientID, "the client_id of this node")
+		return known(rec.Asked.ClientID, "the client_id of this node")
 	case "slice_urn":
-		return told(rec.Asked.SliceURN, "the slice of this node")
+		return known(rec.Asked.SliceURN, "the slice of this node")
 	case "sliver_urn":
-		return told(rec.Asked.SliverURN, "the sliver of this node")
+		return known(rec.Asked.SliverURN, "the sliver of this node")
 	case "user_urn":
 		for _, u := range users {
 			if u.URN != "" {
@@ -169,7 +169,7 @@ func (l *life) geniAnswer(command string, insider bool) (string, error) {
 	return "", fmt.Errorf("there is no command %.40q; there are %s", command, strings.Join(slices.Sorted(maps.Keys(geniCommands)), ", "))
 }
 
-// geniAll is one JSON object of everything that can be told but the key.
+// geniAll is one JSON object with the answers to all commands, except key.
 func (l *life) geniAll() (string, error) {
 	all := object{}
 	for name := range geniCommands {
@@ -189,7 +189,7 @@ func (l *life) geniAll() (string, error) {
 	return asJSON(all)
 }
 
-func told(text, what string) (string, error) {
+func known(text, what string) (string, error) {
 	if text == "" {
 		return "", fmt.Errorf("the aggregate was not told %s", what)
 	}

@@ -10,10 +10,6 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// maxServices bounds what is told of the steps of a node, in bytes, before it is
-// encoded once more.
-const maxServices = 32 << 10
-
 // maxAnswer is the longest output, in bytes; what is around it has room, too.
 const maxAnswer = local.MaxAnswer - 1024
 
@@ -41,7 +37,7 @@ func (t *Testbed) get(input json.RawMessage) (object, error) {
 	for i, l := range lives {
 		r := provider.Resource{provider.AttrEnsure: provider.Absent}
 		if l != nil {
-			r = l.report()
+			r = l.resource()
 		} else {
 			r[provider.AttrName] = q.Names[i]
 		}
@@ -88,8 +84,8 @@ func encodedLength(r provider.Resource) (n int) {
 	return n
 }
 
-// report is what get says of the node, but its services.
-func (l *life) report() provider.Resource {
+// resource is what get reports of the node, without its services.
+func (l *life) resource() provider.Resource {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.gone {
@@ -133,24 +129,6 @@ func (s *services) items(room int) []string {
 		}
 		if all := s.told[n]; output == 0 || lengthOf(all) <= room {
 			return all
-		}
-	}
-}
-
-// fit cuts the outputs to half, again and again, until they are no more together
-// than is ever told of them.
-func (j *journal) fit() {
-	length := func() (n int) {
-		for _, step := range j.Steps {
-			b, _ := json.Marshal(step.Output) // a text
-			n += len(b)
-		}
-		return n
-	}
-	for output := setup.MaxOutput; length() > maxServices; {
-		output /= 2
-		for i := range j.Steps {
-			j.Steps[i].Output = setup.Tail(j.Steps[i].Output, output)
 		}
 	}
 }

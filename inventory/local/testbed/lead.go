@@ -21,22 +21,6 @@ import (
 
 const maxLeads = 2000
 
-// lead is a door that leads to a node of another provider; its fields with
-// tags are kept in doors/ID.json.
-type lead struct {
-	Provider string   `json:"provider"`
-	Name     string   `json:"name"`
-	Address  string   `json:"address"`
-	Hostname string   `json:"hostname,omitempty"`
-	Users    []string `json:"users,omitempty"`
-	Port     int      `json:"port,omitempty"`
-
-	id     string
-	open   bool   // and as the record says
-	noted  string // the record, as it was written or read last
-	public net.Listener
-}
-
 // leadID is the door's name on this host; no node has one like it, for those of
 // nodes are UUIDs.
 func leadID(providerName, name string) string {
@@ -89,7 +73,7 @@ func (t *Testbed) openLeads() {
 	}
 }
 
-// openKept opens one of them, unless somebody was faster.
+// openKept opens one of them, unless it is open already.
 func (t *Testbed) openKept(id string) error {
 	t.doorsMu.Lock()
 	defer t.doorsMu.Unlock()
@@ -100,7 +84,7 @@ func (t *Testbed) openKept(id string) error {
 	return t.openLead(d)
 }
 
-// askDoors puts, removes and tells doors.
+// askDoors makes, removes and reports doors.
 func (t *Testbed) askDoors(input json.RawMessage) (*local.DoorsOutput, error) {
 	var q local.DoorsInput
 	if err := json.Unmarshal(input, &q); err != nil {
@@ -210,7 +194,7 @@ func ofThisHost(a netip.Addr) bool {
 	})
 }
 
-// record is what is kept of the door.
+// record is the content of the file of the door.
 func (d *lead) record() string {
 	b, _ := json.Marshal(d) // it has only texts and a number
 	return string(b)

@@ -112,7 +112,7 @@ func (n *network) renewAll(ctx context.Context) error {
 		n.mu.Unlock()
 		if l := drawn[name]; l != nil {
 			if is && l.clash == "" { // the others wait for a node of theirs
-				errs = errors.Join(errs, n.putLink(ctx, l))
+				errs = errors.Join(errs, n.makeLink(ctx, l))
 			}
 			continue
 		}

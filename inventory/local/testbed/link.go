@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -65,7 +66,7 @@ func (f *iface) on(node string) string {
 // endID is the name of an interface within its slice.
 func (f *iface) endID(node string) string { return node + "/" + f.name }
 
-// linksOf draws the links of a slice from what its nodes tell of their ends, in the
+// linksOf derives the links of a slice from the interfaces of its nodes, in the
 // order of the nodes' names.
 func linksOf(slice string, members []member) map[string]*link {
 	all := map[string]*link{}
@@ -155,4 +156,25 @@ func (l *link) shape(from string, properties []property) {
 	}
 	l.general[general] = len(l.Shapes)
 	l.Shapes = append(l.Shapes, fabric.Shape{From: []string{from}, Rate: general.rate, Delay: general.delay, Loss: general.loss})
+}
+
+// title is what a link is called in messages to experimenters.
+func (l *link) title(f *iface) string {
+	if l.name == "" {
+		return "interface " + shown(f.clientID)
+	}
+	return "link " + shown(l.name)
+}
+
+// misfit says why the ends of a link do not fit together.
+func (l *link) misfit(f *iface) string {
+	return fmt.Sprintf("%s does not fit together: %s", l.title(f), l.clash)
+}
+
+// refusal says in words for experimenters why the fabric cannot make a link.
+func (l *link) refusal(f *iface, err error) string {
+	if no, ok := errors.AsType[*fabric.UnsupportedError](err); ok {
+		return fmt.Sprintf("%s asks for %s, which this host cannot make: %s", l.title(f), no.Property, no.Reason)
+	}
+	return fmt.Sprintf("%s cannot be made: %v", l.title(f), err)
 }

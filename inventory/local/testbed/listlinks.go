@@ -6,11 +6,11 @@ import (
 	"patchbay/inventory/local"
 )
 
-// allAsked bounds what is told of properties in an answer, in bytes before they are
+// allAsked bounds the properties in an answer, in bytes before they are
 // encoded, which may take six for one.
 const allAsked = local.MaxAnswer / 16
 
-// listLinks tells of the interfaces of all nodes.
+// listLinks lists the interfaces of all nodes.
 func (t *Testbed) listLinks() []local.ListedLink {
 	lives := t.all()
 	t.count(lives)

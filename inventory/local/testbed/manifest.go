@@ -1,15 +1,13 @@
 package testbed
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"net/url"
-	"strings"
-	"sync"
 	"time"
 
 	"patchbay/inventory/local/wire"
@@ -24,14 +22,6 @@ const (
 	keptManifest  = 64 << 10        // that is kept for others who ask
 	freshManifest = 2 * time.Second // while no other is fetched
 )
-
-// manifest is what the manager told last of a slice; empty when that was too much
-// to keep.
-type manifest struct {
-	mu   sync.Mutex // guards what follows; held while the manager is asked
-	text string
-	at   time.Time
-}
 
 var errNoManifest = errors.New("the aggregate manager does not tell the manifest just now; try again")
 
@@ -64,7 +54,7 @@ func (l *life) roomForManifest() (give func(), err error) {
 }
 
 // fetchManifest asks the manager for the manifest of the node's slice. When it
-// does not answer, or has just done so, the last one is told.
+// does not answer, or has just done so, the last manifest is returned.
 func (l *life) fetchManifest() (string, error) {
 	sliver := l.snapshot().Asked.SliverURN
 	if sliver == "" {
@@ -94,9 +84,34 @@ func (l *life) fetchManifest() (string, error) {
 	return "", errNoManifest
 }
 
-// askManager gets a path at a Unix socket at which root or owner must answer:
-// where it leads is not for root to choose.
+// askManager gets a path at a Unix socket at which root or owner must answer. It
+// follows no redirection.
 func askManager(ctx context.Context, socket string, owner int, path string) ([]byte, error) {
+	transport := &http.Transport{DisableKeepAlives: true, MaxResponseHeaderBytes: maxHead, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return dialManager(ctx, socket, owner)
+	}}
+	q, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://manager"+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := transport.RoundTrip(q)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(answer.Body, maxManifest+1))
+	switch {
+	case err != nil:
+		return nil, err
+	case answer.StatusCode != http.StatusOK:
+		return nil, fmt.Errorf("the manager answers %q: %.200q", answer.Status, body)
+	case len(body) > maxManifest:
+		return nil, fmt.Errorf("the manifest has more than %d bytes", maxManifest)
+	}
+	return body, nil
+}
+
+func dialManager(ctx context.Context, socket string, owner int) (net.Conn, error) {
 	c, err := wire.Dial(ctx, socket)
 	if err != nil {
 		return nil, err
@@ -109,41 +124,10 @@ func askManager(ctx context.Context, socket string, owner int, path string) ([]b
 	if peer.Uid != 0 && int(peer.Uid) != owner {
 		return nil, fmt.Errorf("user %d answers at %s, and neither root nor the owner of the settings", peer.Uid, socket)
 	}
-	defer context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })()
 	f, err := c.File()
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	stream, err := net.FileConn(f)
-	if err != nil {
-		return nil, err
-	}
-	defer stream.Close()
-	defer context.AfterFunc(ctx, func() { _ = stream.SetDeadline(time.Unix(1, 0)) })()
-	// HTTP 1.0: the answer is in one piece and ends with the connection. The
-	// package net/http would be in the memory of every agent, too.
-	if _, err := fmt.Fprintf(stream, "GET %s HTTP/1.0\r\nHost: manager\r\n\r\n", path); err != nil {
-		return nil, err
-	}
-	return readHTTP(stream)
-}
-
-// readHTTP reads the body of an answer to a request of HTTP 1.0.
-func readHTTP(r io.Reader) ([]byte, error) {
-	all, err := io.ReadAll(io.LimitReader(r, maxManifest+maxHead+1))
-	if err != nil {
-		return nil, err
-	}
-	head, body, whole := bytes.Cut(all, []byte("\r\n\r\n"))
-	status, _, _ := bytes.Cut(head, []byte("\r\n"))
-	switch words := strings.Fields(string(status[:min(len(status), 200)])); {
-	case !whole || len(words) < 2 || !strings.HasPrefix(words[0], "HTTP/1."):
-		return nil, fmt.Errorf("what the manager answers is no HTTP: %.100q", all)
-	case len(all) > maxManifest+maxHead:
-		return nil, fmt.Errorf("the manifest has more than %d bytes", maxManifest)
-	case words[1] != "200":
-		return nil, fmt.Errorf("the manager answers %q: %.200q", strings.Join(words[1:], " "), body)
-	}
-	return body, nil
+	return net.FileConn(f)
 }

@@ -6,27 +6,12 @@ import (
 	"strings"
 )
 
-// Bounds on what nodes are told of the addresses of their peers.
+// Bounds on the addresses of peers in the files of a node.
 const (
 	maxNamed = 64    // addresses of a node that are told to others
 	maxLines = 20000 // of /etc/hosts, as the agent takes them
 	maxKnown = 8 << 10
 )
-
-// peer is a node as its peers know it.
-type peer struct {
-	life    *life
-	address netip.Addr // inside nodes, by way of the gateway
-	names   []string
-	ends    []peerEnd
-}
-
-// peerEnd is an interface of a peer on a link that has a name.
-type peerEnd struct {
-	link      string
-	addresses []netip.Addr // an IPv4 address first
-	aliases   []string     // NAME-LINK
-}
 
 // samePeer tells whether two are called the same at the same addresses: the
 // interfaces of a node never change.

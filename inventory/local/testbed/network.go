@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"sync"
 	"time"
 
 	"patchbay/inventory/local/fabric"
@@ -22,30 +21,6 @@ const (
 	// gatherLongest is the longest wait for that.
 	gatherLongest = time.Second
 )
-
-// network are the links of one slice. One change of it is made at a time, and
-// whatever becomes of that, other slices do not wait for it.
-type network struct {
-	t    *Testbed
-	id   string
-	turn chan struct{} // has room for who changes the fabric
-
-	mu      sync.Mutex // guards what follows; nothing is taken after it
-	nodes   map[*life]bool
-	since   time.Time        // of the first and
-	latest  time.Time        // the last node that came
-	drawn   map[string]*link // nil: to be drawn anew
-	made    map[string]*made // by the id of the link
-	timer   *time.Timer
-	gone    bool // removed: what is made under its name now is another's
-	counted counted
-}
-
-// made is a link as the fabric was told.
-type made struct {
-	link     *link // nil: nobody knows what it is like now
-	emulator string
-}
 
 // networkID is the network of a slice, or of a node without one.
 func networkID(urn, node string) string {
@@ -156,7 +131,7 @@ func (n *network) settle(ctx context.Context) {
 func (n *network) connect(ctx context.Context, l *life) error {
 	n.settle(ctx)
 	return n.do(ctx, func() error {
-		if err := n.put(ctx, l); err != nil {
+		if err := n.makeLinks(ctx, l); err != nil {
 			return err
 		}
 		space, err := n.t.machines.Network(l.id)
@@ -175,40 +150,21 @@ func (n *network) connect(ctx context.Context, l *life) error {
 	})
 }
 
-// connect gives the running node its links.
-func (l *life) connect(ctx context.Context, rec record) error {
-	if l.network == nil || l.linked {
-		return nil
-	}
-	l.doing("connecting its links")
-	ctx, cancel := context.WithTimeout(ctx, linkTime)
-	defer cancel()
-	err := l.network.connect(ctx, l)
-	if err == nil {
-		l.linked = true
-		return nil
-	}
-	if _, ok := errors.AsType[*wordsError](err); !ok {
-		err = inWords("its links cannot be made", err)
-	}
-	if l.adopted == rec.Change || ctx.Err() != nil {
-		err = &laterError{err, false}
-	}
-	return err
-}
+// errLeaving says that another attempt may find the link free.
+var errLeaving = errors.New("a node that does not fit it has not left its link yet")
 
 // misfit is why a node cannot be on a link whose ends do not fit together: it was
 // accepted at the same moment as another, or that one is still being removed.
 func (n *network) misfit(f *iface, is *link) error {
 	left := linksOf(n.id, n.t.members(n.id))[is.Name]
 	if left == nil || left.clash == "" {
-		return &laterError{errors.New("a node that does not fit it has not left its link yet"), false}
+		return errLeaving
 	}
 	return &wordsError{left.misfit(f), errors.New("nodes that do not fit together were accepted at once"), true}
 }
 
-// put makes the links of a node as they are drawn.
-func (n *network) put(ctx context.Context, l *life) error {
+// makeLinks makes the links of a node as they are drawn.
+func (n *network) makeLinks(ctx context.Context, l *life) error {
 	drawn := n.draw()
 	for i := range l.ifaces {
 		f := &l.ifaces[i]
@@ -222,7 +178,7 @@ func (n *network) put(ctx context.Context, l *life) error {
 		if link.clash != "" {
 			return n.misfit(f, link)
 		}
-		if err := n.putLink(ctx, link); err != nil {
+		if err := n.makeLink(ctx, link); err != nil {
 			if no, ok := errors.AsType[*fabric.UnsupportedError](err); ok {
 				return &wordsError{link.refusal(f, no), err, true}
 			}
@@ -232,8 +188,8 @@ func (n *network) put(ctx context.Context, l *life) error {
 	return nil
 }
 
-// putLink makes one link as it is drawn, unless it is.
-func (n *network) putLink(ctx context.Context, l *link) error {
+// makeLink makes one link as it is drawn, unless it is.
+func (n *network) makeLink(ctx context.Context, l *link) error {
 	n.mu.Lock()
 	is := n.made[l.Name]
 	same := is != nil && is.link != nil && (is.link == l || reflect.DeepEqual(is.link.Link, l.Link))

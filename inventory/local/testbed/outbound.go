@@ -7,21 +7,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sync"
 
 	"patchbay/inventory/local/claim"
 	"patchbay/inventory/local/outbound"
 )
-
-// exit is the way of nodes outside.
-type exit interface {
-	Attach(ctx context.Context, number int, node *os.File) error
-	Detach(number int) error
-	Own(number int, owner string)
-	Appears(number int) []string
-	Sweep(keep func(number int) bool) error
-	Close() error
-}
 
 // outboundRecord is what the exit keeps over restarts.
 type outboundRecord struct {
@@ -92,7 +81,7 @@ func (t *Testbed) closeOutbound() error {
 	return t.exit.Close()
 }
 
-// nameServer is whom nodes ask for names, empty for nobody.
+// nameServer is the name server of the nodes; empty: they have none.
 func (t *Testbed) nameServer() string {
 	if t.exit == nil {
 		return ""
@@ -102,7 +91,7 @@ func (t *Testbed) nameServer() string {
 
 // goOutside gives a node that runs its way outside, once each time it runs.
 func (l *life) goOutside(ctx context.Context, rec *record) error {
-	if l.t.exit == nil || l.outsideRun == l.runs {
+	if l.t.exit == nil || l.run.outside {
 		return nil
 	}
 	number := l.t.outside.take(rec.Outside, l.id)
@@ -127,19 +116,9 @@ func (l *life) goOutside(ctx context.Context, rec *record) error {
 		err = nil
 	}
 	if err == nil {
-		l.outsideRun = l.runs
+		l.run.outside = true
 	}
 	return err
-}
-
-// bringOutside is goOutside before the node is told anything. Only a new node
-// depends on it: one that has been running is to be reached all the same.
-func (l *life) bringOutside(ctx context.Context, rec *record) (later, err error) {
-	err = inWords("it cannot get its way to the network outside", l.goOutside(ctx, rec))
-	if err != nil && l.found == rec.Change {
-		return &laterError{err, true}, nil
-	}
-	return nil, err
 }
 
 // leaveOutside takes the node's way outside, and gives its number back.
@@ -155,12 +134,6 @@ func (l *life) leaveOutside(rec record) error {
 	}
 	l.t.outside.give(rec.Outside)
 	return nil
-}
-
-// outsideNumbers are the nodes' numbers at the exit.
-type outsideNumbers struct {
-	mu   sync.Mutex
-	held map[int]string // the node that has it
 }
 
 // take gives a node the number, or if it is 0 or another's, one that is free; 0

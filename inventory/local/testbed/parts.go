@@ -6,39 +6,25 @@ import (
 	"net/netip"
 	"os"
 
-	"patchbay/inventory/local/agent"
 	"patchbay/inventory/local/fabric"
 	"patchbay/inventory/local/gateway"
 	"patchbay/inventory/local/node"
-	"patchbay/inventory/local/setup"
 	"patchbay/inventory/local/wire"
 )
 
-// machines makes nodes and speaks with their agents.
+// machines makes and finds nodes: node.Host, or a double of it in tests. What goes
+// on in a node is asked of its agent, at the connection that Agent makes.
 type machines interface {
-	Format(ctx context.Context, size int64) error
+	IDs() ([]string, error)
 	Prepare(ctx context.Context, s node.Spec) error
 	Start(ctx context.Context, s node.Spec) (node.Running, error)
 	Find(ctx context.Context, id string) (node.Running, bool)
 	Reap(r node.Running) bool
 	Kill(ctx context.Context, id string) error
 	Remove(ctx context.Context, id string) error
-	IDs() ([]string, error)
 	Usage(id string) (node.Usage, error)
-	Relieve(ctx context.Context)
-	PlaceGateway(pid int, l node.Limits) error
-	PlaceRelay(slice string, pid int, l node.Limits) error
-	LeaveRelay(slice string) error
 	Network(id string) (*os.File, error)
-	Close() error
-
 	Agent(ctx context.Context, id string) (*wire.Conn, error)
-	Answers(ctx context.Context, id string) error
-	Configure(ctx context.Context, id string, c agent.Configuration) (agent.Facts, error)
-	Halt(ctx context.Context, id string) error
-	Hold(ctx context.Context, id string) error
-	Listen(ctx context.Context, id, network, address, owner string) (net.Listener, error)
-	Setup(ctx context.Context, id string, words []string, input []byte, each func(setup.Report)) error
 }
 
 // doorkeeper is the gateway.
@@ -80,41 +66,12 @@ type numbers interface {
 	Close() error
 }
 
-// host is a node.Host with its agents.
-type host struct{ *node.Host }
-
-func (h host) Configure(ctx context.Context, id string, cfg agent.Configuration) (agent.Facts, error) {
-	c, err := h.Agent(ctx, id)
-	if err != nil {
-		return agent.Facts{}, err
-	}
-	defer c.Close()
-	return agent.Configure(ctx, c, cfg)
-}
-
-func (h host) Halt(ctx context.Context, id string) error {
-	c, err := h.Agent(ctx, id)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	return agent.Halt(ctx, c)
-}
-
-func (h host) Hold(ctx context.Context, id string) error {
-	c, err := h.Agent(ctx, id)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	return agent.Hold(ctx, c)
-}
-
-func (h host) Listen(ctx context.Context, id, network, address, owner string) (net.Listener, error) {
-	c, err := h.Agent(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	defer c.Close()
-	return agent.Listen(ctx, c, network, address, owner)
+// exit is the way of nodes outside.
+type exit interface {
+	Attach(ctx context.Context, number int, node *os.File) error
+	Detach(number int) error
+	Own(number int, owner string)
+	Appears(number int) []string
+	Sweep(keep func(number int) bool) error
+	Close() error
 }

@@ -10,7 +10,7 @@ import (
 
 // prepare makes what all nodes are made of, so that the first one does not wait
 // for it. A node that comes before takes part in the same work. What fails here
-// fails for the node too, which is told why.
+// fails for the node, too, whose message says why.
 func (t *Testbed) prepare() {
 	for _, words := range t.settings.Misfits() {
 		t.log.Warn("settings do not go together: " + words)
@@ -27,7 +27,7 @@ func (t *Testbed) prepare() {
 	}
 	t.work.Go(func() {
 		for size := range sizes {
-			if err := t.machines.Format(t.ctx, size); err != nil && t.ctx.Err() == nil {
+			if err := t.host.Format(t.ctx, size); err != nil && t.ctx.Err() == nil {
 				t.log.Warn("cannot prepare disks; it is tried again with the first node", "bytes", size, "error", err)
 			}
 		}

@@ -10,8 +10,11 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -466,4 +469,54 @@ func BenchmarkNodes(b *testing.B) {
 			b.ReportMetric(float64(removed.Milliseconds())/float64(b.N), "ms-removed")
 		})
 	}
+}
+
+// beUp is the test binary as "up": its options are in the environment.
+func beUp(options string) {
+	var o Options
+	err := json.Unmarshal([]byte(options), &o)
+	var t *Testbed
+	if err == nil {
+		t, err = Open(o)
+	}
+	if err == nil {
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		defer stop()
+		err = t.Run(ctx)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// apart runs the testbed as a process of its own from now on; kill ends it as
+// a loss of power would.
+func (s *site) apart() (kill func()) {
+	s.t.Helper()
+	s.stop()
+	o := s.options
+	o.Log = nil
+	b, err := json.Marshal(o)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	c := exec.Command(s.options.Program)
+	c.Env = append(os.Environ(), "TESTBED_TEST_UP="+string(b))
+	c.Stderr = s.t.Output()
+	if err := c.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	var once sync.Once
+	end := func(sig os.Signal) func() {
+		return func() {
+			once.Do(func() {
+				_ = c.Process.Signal(sig)
+				_ = c.Wait()
+			})
+		}
+	}
+	s.stop = end(syscall.SIGTERM)
+	return end(syscall.SIGKILL)
 }

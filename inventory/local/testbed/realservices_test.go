@@ -110,7 +110,7 @@ func TestRealServices(t *testing.T) {
 	var l net.Listener
 	for end := time.Now().Add(20 * time.Second); l == nil; time.Sleep(5 * time.Millisecond) {
 		var err error
-		if l, err = s.testbed.machines.Listen(t.Context(), a, "tcp", "127.0.0.1:8000", ""); err != nil && time.Now().After(end) {
+		if l, err = s.testbed.life(a).listenInside(t.Context(), "tcp", "127.0.0.1:8000", ""); err != nil && time.Now().After(end) {
 			t.Fatal(err)
 		}
 	}

@@ -15,8 +15,8 @@ import (
 	"patchbay/inventory/local/node"
 )
 
-// record is what is kept of a node, nodes/ID/node.json. It is written before
-// anything that it tells is done.
+// record is the file nodes/ID/node.json. It is written before anything in it is
+// done.
 type record struct {
 	Asked asked `json:"asked"`
 	// Change counts what was asked; the node is as asked when the life is done
@@ -32,7 +32,7 @@ type record struct {
 	// Settled once by the life.
 	ImageKey string `json:"image_key,omitempty"`
 	Base     uint32 `json:"base,omitempty"`
-	// Port is given up for another when somebody else has it.
+	// Port is replaced by another one if another program has taken it.
 	Port int `json:"port,omitempty"`
 	// Outside is its number at the exit.
 	Outside int `json:"outside,omitempty"`
@@ -79,7 +79,8 @@ func writeJSON(dir, name string, v any) error {
 	return durable.WriteFile(filepath.Join(dir, name), append(b, '\n'), 0o600)
 }
 
-// readJSON reads what writeJSON wrote; what is not there is fs.ErrNotExist.
+// readJSON reads what writeJSON wrote. It fails with fs.ErrNotExist where there is
+// no such file.
 func readJSON(dir, name string, v any) error {
 	b, err := readState(dir, name)
 	if err != nil {

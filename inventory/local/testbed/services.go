@@ -7,8 +7,9 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
-	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"patchbay/inventory/local/setup"
 	"patchbay/inventory/provider"
@@ -31,43 +32,6 @@ const (
 // reportPause is how long a report of a step that goes on is the last one: a node
 // may write as many as it likes.
 const reportPause = 100 * time.Millisecond
-
-// service is a step of a node's setup and what came of it. Begun is noted when
-// the node has said so: from then on it is only waited for.
-type service struct {
-	Kind string `json:"kind"`
-	setup.Report
-	Begun bool `json:"begun,omitempty"`
-	// Cut is how the node ended while the step ran, empty if it did not.
-	Cut string `json:"cut,omitempty"`
-}
-
-// journal is services.json. A step is noted as running before it is begun, so
-// one that waits has never been, and one that has ended never is again.
-type journal struct {
-	Steps []service `json:"steps"`
-	// Installing is how long the installs that have ended took, in ns.
-	Installing time.Duration `json:"installing,omitempty"`
-	// Executes is when the first execute began.
-	Executes time.Time `json:"executes,omitzero"`
-}
-
-// services do the steps of a node, one after the other, in a goroutine of their
-// own while the node runs.
-type services struct {
-	l *life
-	// The life's: what ends the goroutine, and that it has ended.
-	stop context.CancelFunc
-	done chan struct{}
-
-	begun time.Time // when the goroutine took up the install that it is at; zero: none
-
-	mu       sync.Mutex // guards what follows; taken after the life's
-	journal  journal    // as it is on the disk; changed by the goroutine alone
-	progress string     // of the step that runs
-	over     bool       // all steps have ended
-	told     [][]string // what get answers, each with half the outputs of the one before; nil when that has changed
-}
 
 func newServices(l *life, steps []setup.Step) *services {
 	s := &services{l: l}
@@ -117,9 +81,9 @@ func (j *journal) over() bool {
 	return true
 }
 
-// serve lets the steps of a node that is told and proven go on. It tells whether
+// runSteps lets the steps of a node go on whose logins are proven. It tells whether
 // they keep it from being ready, and if so, how long at most; 0 is not known.
-func (l *life) serve(rec record) (held bool, wait time.Duration) {
+func (l *life) runSteps(rec record) (held bool, wait time.Duration) {
 	s := l.services
 	if s == nil || rec.Asked.Power != provider.On {
 		return false, 0
@@ -165,17 +129,17 @@ func (l *life) pauseServices() {
 	s.stop, s.done = nil, nil
 }
 
-// settingUp says how far the steps are, unless more was asked since change.
-func (l *life) settingUp(change uint64) {
+// reportSteps reports how far the steps are, unless more was asked since change.
+func (l *life) reportSteps(change uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.rec.Change == change {
-		l.say(provider.StateChanging, l.services.doing())
+		l.setState(provider.StateChanging, l.services.doing())
 		l.setting = true
 	}
 }
 
-// doing says what is being done.
+// doing describes the step that runs.
 func (s *services) doing() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -198,8 +162,8 @@ func (s *services) doing() string {
 	return "being set up"
 }
 
-// say notes how far a step is.
-func (s *services) say(progress string) {
+// setProgress notes how far a step is.
+func (s *services) setProgress(progress string) {
 	s.mu.Lock()
 	s.progress = progress
 	s.mu.Unlock()
@@ -305,9 +269,9 @@ func (s *services) step(ctx context.Context, i int, o setup.Order) {
 	}
 	for n := 1; ctx.Err() == nil; n++ {
 		last := setup.Report{State: setup.Running}
-		err := s.l.t.machines.Setup(ctx, s.l.id, setup.WaitWords(i+1), nil, func(r setup.Report) {
+		err := s.l.t.runSetup(ctx, s.l.id, setup.WaitWords(i+1), nil, func(r setup.Report) {
 			last, n = r, 1
-			s.say(r.Progress)
+			s.setProgress(r.Progress)
 			if !r.Ended() {
 				sleep(ctx, reportPause)
 			}
@@ -370,19 +334,17 @@ func (s *services) order(ctx context.Context, i int, order []byte, slow bool) (f
 	if slow {
 		turns, within = t.slow, t.talkTime
 	}
-	hello, cancel := context.WithTimeout(ctx, within)
-	defer cancel()
-	if err := t.machines.Answers(hello, s.l.id); err != nil && hello.Err() != nil { // a frozen node takes no turn
+	if err := t.hello(ctx, s.l.id, within); err != nil {
 		return first, true, err
 	}
 	if err := turns.take(ctx, false); err != nil {
 		return first, false, err
 	}
 	defer turns.give()
-	ctx, cancel = context.WithTimeout(ctx, within)
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	late = true
-	err = t.machines.Setup(ctx, s.l.id, setup.RunWords(i+1), order, func(r setup.Report) {
+	err = t.runSetup(ctx, s.l.id, setup.RunWords(i+1), order, func(r setup.Report) {
 		if late {
 			first, late = r, false
 			cancel() // what else it writes, nobody reads
@@ -390,3 +352,109 @@ func (s *services) order(ctx context.Context, i int, order []byte, slow bool) (f
 	})
 	return first, late && ctx.Err() != nil, err
 }
+
+// keepSteps writes down the steps of a new node, before its record.
+func (l *life) keepSteps(steps []setup.Step) error {
+	if len(steps) == 0 {
+		return nil
+	}
+	if err := l.t.write(l.dir(), stepsFile, steps); err != nil {
+		return err
+	}
+	l.services = newServices(l, steps)
+	return nil
+}
+
+// readSteps are the steps of the node, as its record knows them.
+func (l *life) readSteps() ([]setup.Step, error) {
+	var steps []setup.Step
+	if err := readJSON(l.dir(), stepsFile, &steps); err != nil {
+		return nil, err
+	}
+	if stepsSum(steps) != l.snapshot().StepsSum {
+		return nil, fmt.Errorf("%s in %s does not belong to the record of the node", stepsFile, l.dir())
+	}
+	return steps, nil
+}
+
+// fit cuts the outputs to half, again and again, until they are no more together
+// than is ever told of them.
+func (j *journal) fit() {
+	length := func() (n int) {
+		for _, step := range j.Steps {
+			b, _ := json.Marshal(step.Output) // a text
+			n += len(b)
+		}
+		return n
+	}
+	for output := setup.MaxOutput; length() > maxServices; {
+		output /= 2
+		for i := range j.Steps {
+			j.Steps[i].Output = setup.Tail(j.Steps[i].Output, output)
+		}
+	}
+}
+
+// How a node may end while a step runs in it.
+const (
+	cutRestart = "restarted" // as asked
+	cutOff     = "stopped"   // as asked
+	cutDeath   = "died"
+	cutAway    = "away"
+)
+
+// cut notes how the node ends, or has ended, with the step that runs in it. The
+// first word stands: what ends later does not end the step. It is not tried
+// again, for nodes must stop also on a full disk.
+func (s *services) cut(how string) {
+	if s == nil {
+		return
+	}
+	for i, step := range s.journal.Steps {
+		if step.State == setup.Running && step.Cut == "" {
+			once, cancel := context.WithCancel(context.Background())
+			cancel()
+			s.note(once, func(j *journal) { j.Steps[i].Cut = how })
+			return
+		}
+	}
+}
+
+// outcome is what came of the step, by the report of the node. There, all ends of
+// nodes look alike.
+func (s service) outcome(r setup.Report) setup.Report {
+	asked := s.Cut == cutRestart || s.Cut == cutOff
+	// Its shell may have been faster than the node.
+	halted := asked && (r.Exit == 128+int(unix.SIGTERM) || r.Exit == 128+int(unix.SIGKILL))
+	if r.State != setup.Failed || r.Message != setup.Interrupted && !halted {
+		return r
+	}
+	switch {
+	case asked && s.Kind == setup.Execute:
+		r.State, r.Exit, r.Message = setup.Done, 0, fmt.Sprintf("it ended with the node, which was %s", s.Cut)
+	case asked:
+		r.Message = fmt.Sprintf("interrupted: the node was %s while it ran", s.Cut)
+	case s.Cut == cutDeath:
+		r.Message = "interrupted: the system of the node ended while it ran, and nobody had asked the testbed for that"
+	case s.Cut == cutAway:
+		r.Message = "interrupted: the node ended while the testbed did not look, as when its host boots"
+	}
+	return r
+}
+
+// waiting says what a step waits for, if it waits for one that runs.
+func (j *journal) waiting() string {
+	for i, step := range j.Steps {
+		switch {
+		case step.State == setup.Running && step.Cut == "":
+			return fmt.Sprintf("waits for step %d, which still runs", i+1)
+		case !step.Ended():
+			return ""
+		}
+	}
+	return ""
+}
+
+// maxServices bounds the report of the steps of a node, in bytes, before it is
+// encoded once more.
+const maxServices = 32 << 10

@@ -50,7 +50,7 @@ func stepsAre(t *testing.T, want string) func(provider.Resource) bool {
 	return func(r provider.Resource) bool { return states(t, r) == want }
 }
 
-var done = setup.Report{State: setup.Done}
+var stepDone = setup.Report{State: setup.Done}
 
 func TestStepsAreDoneInOrder(t *testing.T) {
 	w := newWorld(t)
@@ -76,15 +76,15 @@ func TestStepsAreDoneInOrder(t *testing.T) {
 		if _, ok := r["setup"]; ok {
 			t.Error("the setup is told, which is only written")
 		}
-		report := done
+		report := stepDone
 		if i == 1 {
 			report = setup.Report{State: setup.Failed, Exit: 1, Message: "no way there", Output: "trying"}
 		}
 		w.endStep(name, fmt.Sprint(i+1), report)
 	}
 	r := await(t, tb, name, ready)
-	want := []service{{Kind: setup.Install, Report: done}, {Kind: setup.Install, Report: setup.Report{State: setup.Failed, Exit: 1, Message: "no way there", Output: "trying"}},
-		{Kind: setup.Execute, Report: done}, {Kind: setup.Execute, Report: done}}
+	want := []service{{Kind: setup.Install, Report: stepDone}, {Kind: setup.Install, Report: setup.Report{State: setup.Failed, Exit: 1, Message: "no way there", Output: "trying"}},
+		{Kind: setup.Execute, Report: stepDone}, {Kind: setup.Execute, Report: stepDone}}
 	if got := toldServices(t, r); !slices.Equal(got, want) || r.Text(provider.AttrMessage) != "" {
 		t.Errorf("%+v, %v", got, r)
 	}
@@ -132,7 +132,7 @@ func TestExecutesHoldUpOnlyForAWhile(t *testing.T) {
 	tb, stop = w.run(-1)
 	defer stop()
 	await(t, tb, name, ready)
-	w.endStep(name, "1", done)
+	w.endStep(name, "1", stepDone)
 	await(t, tb, name, stepsAre(t, "done running"))
 	w.endStep(name, "2", setup.Report{State: setup.Failed, Exit: 9})
 	if r := await(t, tb, name, stepsAre(t, "done failed")); !ready(r) {
@@ -157,7 +157,7 @@ func TestInstallsHoldUpAsLongAsTheyTake(t *testing.T) {
 	if r := look(tb, name); ready(r) {
 		t.Errorf("it is ready: %v", r)
 	}
-	w.endStep(name, "1", done)
+	w.endStep(name, "1", stepDone)
 	await(t, tb, name, ready)
 }
 
@@ -178,7 +178,7 @@ func TestInstallsHaveOneTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	await(t, tb, name, stepsAre(t, "running waiting waiting waiting"))
-	w.endStep(name, "1", done) // at once
+	w.endStep(name, "1", stepDone) // at once
 	await(t, tb, name, stepsAre(t, "done running waiting waiting"))
 	time.Sleep(tb.installsTime)
 	w.mu.Lock()
@@ -187,7 +187,7 @@ func TestInstallsHaveOneTime(t *testing.T) {
 		return ok && j.Steps[2].State != setup.Waiting
 	}
 	w.mu.Unlock()
-	w.endStep(name, "2", done)
+	w.endStep(name, "2", stepDone)
 	await(t, tb, name, stepsAre(t, "done done waiting waiting"))
 	stop()
 	w.mu.Lock()
@@ -199,7 +199,7 @@ func TestInstallsHaveOneTime(t *testing.T) {
 	if got := toldServices(t, r)[2].Message; !strings.HasPrefix(got, "it was not begun, for the installs before it took 30 minutes") {
 		t.Errorf("the third says %q", got)
 	}
-	w.endStep(name, "4", done)
+	w.endStep(name, "4", stepDone)
 	await(t, tb, name, ready)
 	if len(w.begun) != 3 {
 		t.Errorf("begun were %v", w.begun)
@@ -249,7 +249,7 @@ func TestNodeThatStopsEndsItsStep(t *testing.T) {
 			if got := toldServices(t, r); got[1].Message != "waits for step 1, which still runs" || got[2].Message != got[1].Message || got[0].Message != "" {
 				t.Errorf("those that wait: %+v", got)
 			}
-			w.endStep(name, "1", done)
+			w.endStep(name, "1", stepDone)
 			await(t, tb, name, func(r provider.Resource) bool { return strings.HasSuffix(r.Text(provider.AttrMessage), "2 of 3: 45 %") })
 			if err := tt.stops(w, tb, name); err != nil {
 				t.Fatal(err)
@@ -264,7 +264,7 @@ func TestNodeThatStopsEndsItsStep(t *testing.T) {
 					t.Errorf("an install says %+v", got)
 				}
 			}
-			w.endStep(name, "3", done)
+			w.endStep(name, "3", stepDone)
 			await(t, tb, name, func(r provider.Resource) bool { return ready(r) && states(t, r) == "done "+tt.execute+" done" })
 			if len(w.begun) != 3 {
 				t.Errorf("begun were %v", w.begun)
@@ -290,7 +290,7 @@ func TestStepsOfANodeThatIsOffWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	await(t, tb, name, stepsAre(t, "running"))
-	w.endStep(name, "1", done)
+	w.endStep(name, "1", stepDone)
 	await(t, tb, name, ready)
 }
 
@@ -324,7 +324,7 @@ func TestSetupsThatAreRefused(t *testing.T) {
 		}
 	}
 	name := nodeName(1)
-	w.results["one"] = done
+	w.results["one"] = stepDone
 	if _, err := ask(tb, name, withSetup(executes("one"))); err != nil {
 		t.Fatal(err)
 	}
@@ -357,7 +357,7 @@ func TestStepThatCannotBeBegunIsGivenUp(t *testing.T) {
 func TestStepIsNotBegunBeforeItIsNoted(t *testing.T) {
 	w := newWorld(t)
 	w.full = func(name string, _ any) bool { return name == servicesFile }
-	w.results["one"] = done
+	w.results["one"] = stepDone
 	tb, stop := w.run(-1)
 	defer stop()
 	name := nodeName(1)
@@ -416,7 +416,7 @@ func TestStepsBeginOnceWhereverItIsKilled(t *testing.T) {
 		w := newWorld(t)
 		w.settings.ServicesWait = time.Hour
 		for _, command := range []string{"one", "two", "data:,a"} {
-			w.results[command] = done
+			w.results[command] = stepDone
 		}
 		w.results["one"] = setup.Report{State: setup.Failed, Exit: 1}
 		name := nodeName(1)

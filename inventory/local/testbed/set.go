@@ -11,32 +11,8 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// Bounds on what is asked.
-const (
-	maxNodes = 2000
-	maxText  = 1024 // of a URN or client_id, in bytes
-	maxNames = provider.MaxNames
-	writers  = 8 // records that are written at once
-)
-
-// object is an answer or a part of one.
-type object map[string]any
-
-// refusalError is why one resource is not as asked; its text is for
-// experimenters.
-type refusalError struct {
-	kind provider.Kind
-	text string
-}
-
-func (e *refusalError) Error() string { return e.text }
-
-func refused(kind provider.Kind, format string, args ...any) error {
-	return &refusalError{kind, fmt.Sprintf(format, args...)}
-}
-
-// failed is an error in an answer or in one of its entries.
-func failed(err error) object {
+// errorAnswer is an error in an answer or in one of its entries.
+func errorAnswer(err error) object {
 	kind := provider.Failed
 	if refusal, ok := errors.AsType[*refusalError](err); ok {
 		kind = refusal.kind
@@ -44,7 +20,7 @@ func failed(err error) object {
 	return object{"error": object{"message": err.Error(), "kind": kind}}
 }
 
-// set writes down what is asked, wakes the lives it is asked of, and answers.
+// set writes down what is asked, wakes the nodes that it concerns, and answers.
 func (t *Testbed) set(input json.RawMessage) (object, error) {
 	var q struct {
 		Updates []update `json:"updates"`
@@ -84,7 +60,7 @@ func (t *Testbed) set(input json.RawMessage) (object, error) {
 				err = refused(provider.Failed, "the testbed cannot note what is asked of the node; its operators can see why in the log")
 			}
 			if err != nil {
-				c = failed(err)
+				c = errorAnswer(err)
 			}
 			if c != nil {
 				c["name"] = u.Name
@@ -154,20 +130,12 @@ func (t *Testbed) accept(u update, imageNames []string, noop bool) (object, erro
 	if err != nil {
 		return nil, err
 	}
-	l.say(provider.StateChanging, "waiting for its turn")
+	l.setState(provider.StateChanging, "waiting for its turn")
 	l.poke()
 	if s := l.slice; s != nil {
-		s.change()
+		s.announce()
 	}
 	return change, nil
-}
-
-// hostname is that of the node called id: the one that was asked for, if any.
-func (a *asked) hostname(id string) string {
-	if a.Hostname == "" {
-		return id[:min(len(id), 8)]
-	}
-	return a.Hostname
 }
 
 // make is accept for a node that is not there.
@@ -204,13 +172,3 @@ func (t *Testbed) make(u update, imageNames []string, noop bool) (object, error)
 	}
 	return change, nil
 }
-
-var errNoDisk = refused(provider.Failed, "the disk of this testbed's host has no room left for another node; remove nodes that you no longer need, or ask again later")
-
-// lacksDisk tells whether the disk of the state has no room for new nodes.
-func (t *Testbed) lacksDisk() bool {
-	left, reserve, err := node.DiskLeft(t.o.State)
-	return err == nil && left < reserve // without it, who needs it finds out
-}
-
-var errFull = refused(provider.Failed, "the testbed has as many nodes as it can have, %d", maxNodes)

@@ -2,8 +2,6 @@ package testbed
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"io/fs"
 	"maps"
@@ -12,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -27,51 +24,6 @@ const (
 // firstPeer is the address of a slice's first node inside its nodes. All of
 // 127.0.0.0/8 is on lo; 127.64.0.0/10 is for peers.
 var firstPeer = [4]byte{127, 64, 0, 1}
-
-// slice are the nodes that know each other.
-type slice struct {
-	t   *Testbed
-	urn string
-	id  string // of the slice on this host
-
-	peers map[netip.Addr]*life // guarded by t.mu
-
-	keyMu  sync.Mutex // guards making
-	making *making
-
-	dirtyMu sync.Mutex // guards what follows
-	dirty   bool
-	since   time.Time // of the first change that the others were not told
-	timer   *time.Timer
-
-	refreshing sync.Mutex // guards what follows
-	lines      peerLines
-	at         map[netip.Addr]string // as the gateway was told
-
-	manifest manifest
-}
-
-type experimentKey struct{ private, public string }
-
-// making is one attempt to make a slice's key.
-type making struct {
-	spare []byte        // not used by the attempt before, or nil
-	done  chan struct{} // closed when what follows is there
-	key   experimentKey
-	err   error
-}
-
-// peerLines are what all nodes of a slice have in their files.
-type peerLines struct {
-	version uint64
-	peers   []peer
-	known   []string
-}
-
-func sliceID(urn string) string {
-	sum := sha256.Sum256([]byte(urn))
-	return hex.EncodeToString(sum[:16])
-}
 
 // join makes l one of its slice, and gives it an address there, with t.mu held.
 func (t *Testbed) join(l *life, rec *record) error {
@@ -111,7 +63,7 @@ func (l *life) leaveSlice() {
 	}
 	t.mu.Unlock()
 	if !last {
-		s.change()
+		s.announce()
 		return
 	}
 	if err := t.forgetKey(s); err != nil {
@@ -125,7 +77,7 @@ func (l *life) leaveSlice() {
 			next.refreshing.Lock()
 			next.at = nil
 			next.refreshing.Unlock()
-			next.change()
+			next.announce()
 		}
 	})
 }
@@ -214,8 +166,8 @@ func (s *slice) wait(ctx context.Context) (experimentKey, error) {
 	}
 }
 
-// change notes that a node of the slice came, went, or has another name.
-func (s *slice) change() {
+// announce notes that a node of the slice came, went, or has another name.
+func (s *slice) announce() {
 	s.dirtyMu.Lock()
 	defer s.dirtyMu.Unlock()
 	s.dirty = true
@@ -227,7 +179,7 @@ func (s *slice) change() {
 	s.timer.Reset(min(s.t.quiet, max(0, longest-time.Since(s.since))))
 }
 
-// push tells all nodes what has changed.
+// push wakes all nodes of the slice.
 func (s *slice) push() {
 	s.dirtyMu.Lock()
 	s.timer = nil

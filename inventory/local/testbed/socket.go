@@ -166,7 +166,7 @@ func (t *Testbed) do(r local.Request, root bool) local.Answer {
 
 // enter is a connection to the agent of the node that is meant.
 func (t *Testbed) enter(name string) (*os.File, error) {
-	l, err := t.meant(name)
+	l, err := t.nodeCalled(name)
 	if err != nil {
 		return nil, err
 	}
@@ -183,9 +183,9 @@ func (t *Testbed) enter(name string) (*os.File, error) {
 	return c.File()
 }
 
-// meant is the node that name says: its own, the beginning of it, or the
+// nodeCalled is the node of that name: its own, the beginning of it, or the
 // hostname or client_id of one alone.
-func (t *Testbed) meant(name string) (*life, error) {
+func (t *Testbed) nodeCalled(name string) (*life, error) {
 	if l := t.life(name); l != nil {
 		return l, nil
 	}
@@ -206,7 +206,7 @@ func (t *Testbed) meant(name string) (*life, error) {
 	return nil, fmt.Errorf("there are %d nodes %.80s, such as %s and %s; give more of the name", len(found), name, found[0].id, found[1].id)
 }
 
-// list tells of everything.
+// list describes the whole instance.
 func (t *Testbed) list() local.List {
 	out := local.List{Instance: t.settings.Instance, Nodes: []local.Listed{}, Doors: t.listDoors()}
 	if t.settings.Publish != local.Direct {

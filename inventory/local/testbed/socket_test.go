@@ -209,7 +209,7 @@ func TestNodeThatIsMeant(t *testing.T) {
 		{nodeName(1), nodeName(1)}, {"00000002", nodeName(2)}, {"web", nodeName(0)}, {"web.exp", nodeName(0)}, {"third", nodeName(2)},
 		{"db", "there are 2 nodes db"}, {"0", "there are 3 nodes 0"}, {"", "there is no node"}, {"none", "there is no node none"},
 	} {
-		l, err := tb.meant(tt.name)
+		l, err := tb.nodeCalled(tt.name)
 		if err != nil && !strings.Contains(err.Error(), tt.want) || err == nil && l.id != tt.want {
 			t.Errorf("%q: %v, %v; want %s", tt.name, l, err, tt.want)
 		}

@@ -1,19 +1,10 @@
 package testbed
 
 import (
-	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"os"
-	"time"
 
-	"golang.org/x/sys/unix"
-
-	"patchbay/inventory/local/agent"
 	"patchbay/inventory/local/setup"
 	"patchbay/inventory/provider"
 )
@@ -79,92 +70,4 @@ func (r *record) sameSteps(items *[]string) error {
 		err = refused(provider.Failed, "the setup of a node cannot be changed; remove the node first")
 	}
 	return err
-}
-
-// keepSteps writes down what is to be done in a new node, before its record is.
-func (l *life) keepSteps(steps []setup.Step) error {
-	if len(steps) == 0 {
-		return nil
-	}
-	if err := l.t.write(l.dir(), stepsFile, steps); err != nil {
-		return err
-	}
-	l.services = newServices(l, steps)
-	return nil
-}
-
-// readSteps are the steps of the node, as its record knows them.
-func (l *life) readSteps() ([]setup.Step, error) {
-	var steps []setup.Step
-	if err := readJSON(l.dir(), stepsFile, &steps); err != nil {
-		return nil, err
-	}
-	if stepsSum(steps) != l.snapshot().StepsSum {
-		return nil, fmt.Errorf("%s in %s does not belong to the record of the node", stepsFile, l.dir())
-	}
-	return steps, nil
-}
-
-// Setup runs our own program inside the node to begin a step, or to wait for its
-// end, and calls each for what it reports. It ends with the program or with ctx.
-func (h host) Setup(ctx context.Context, id string, words []string, input []byte, each func(setup.Report)) error {
-	c, err := h.Agent(ctx, id)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	inside, in, err := pipe(false)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	out, insideOut, err := pipe(true)
-	if err != nil {
-		return errors.Join(err, inside.Close())
-	}
-	defer out.Close()
-	p, err := agent.Exec(ctx, c, agent.Command{User: "root", Self: words}, []*os.File{inside, insideOut, insideOut})
-	err = errors.Join(err, inside.Close(), insideOut.Close())
-	if err != nil {
-		return err
-	}
-	defer p.Close()
-	defer context.AfterFunc(ctx, func() {
-		_ = in.SetDeadline(time.Unix(1, 0))
-		_ = out.SetDeadline(time.Unix(1, 0))
-	})()
-	written := make(chan struct{})
-	go func() {
-		defer close(written)
-		if input != nil {
-			_, _ = bytes.NewReader(input).WriteTo(in) // who does not read it does not begin
-			in.Close()
-		}
-	}()
-	err = setup.ReadReports(out, each)
-	_ = in.SetDeadline(time.Unix(1, 0))
-	<-written
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return err
-}
-
-// pipe is a pipe whose end of ours, the reading one or the other, does not block:
-// waiting for a node must take no thread. The other end does, as programs expect.
-func pipe(reading bool) (r, w *os.File, err error) {
-	var ends [2]int
-	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
-		return nil, nil, fmt.Errorf("cannot make a pipe: %w", err)
-	}
-	ours := ends[1]
-	if reading {
-		ours = ends[0]
-	}
-	err = unix.SetNonblock(ours, true)
-	r, w = os.NewFile(uintptr(ends[0]), "pipe"), os.NewFile(uintptr(ends[1]), "pipe")
-	if err != nil {
-		return nil, nil, errors.Join(err, r.Close(), w.Close())
-	}
-	return r, w, nil
 }

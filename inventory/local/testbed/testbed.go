@@ -9,9 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strconv"
-	"sync"
 	"syscall"
 	"time"
 
@@ -32,75 +30,6 @@ const Root = "/var/lib/patchbay-local"
 // DefaultState is the folder of an instance's state.
 func DefaultState(instance string) string { return filepath.Join(Root, instance) }
 
-// Options say what to run.
-type Options struct {
-	Settings local.Settings
-	// SettingsOwner is the user who may ask at the socket beside root: whose
-	// NAME.yaml is.
-	SettingsOwner int
-	// State is absolute; empty is DefaultState.
-	State string
-	// Claims is the folder of the host's numbers; empty is Root.
-	Claims string
-	// Socket is where it answers; empty is local.Socket of the instance.
-	Socket string
-	// Program is the path of this program, which runs again as the gateway.
-	Program string
-	Log     *slog.Logger
-}
-
-// Testbed is one instance.
-type Testbed struct {
-	o        Options
-	settings local.Settings
-	log      *slog.Logger
-	locks    []*os.File
-	// Folders of the state.
-	nodes, keys, foreign string
-
-	machines machines
-	doors    doorkeeper
-	images   images
-	fabric   fabrics
-	ids      numbers
-	ports    numbers
-	uplinks  numbers
-	gateway  gatewayRecord
-	exit     exit // nil when nodes have no way outside
-	outside  outsideNumbers
-	// write is writeJSON, newKey newExperimentKey; the times are as the constants
-	// of their names say.
-	write                  func(dir, name string, v any) error
-	newKey                 func() ([]byte, error)
-	quiet, pause, portTime time.Duration
-	installsTime           time.Duration
-	quickTime, talkTime    time.Duration
-	gather                 time.Duration
-	unraised               string // what raiseLimits has told last
-
-	heavy  *turns // making, starting, removing
-	talk   *turns // with agents and the gateway
-	slow   *turns // the same, with those that did not answer in time
-	spares chan []byte
-	ctx    context.Context // ends the lives
-	stop   context.CancelFunc
-	work   sync.WaitGroup
-
-	finding  sync.RWMutex  // read-locked from finding an image to noting that it is used
-	keeping  sync.Mutex    // of files in keys; taken before mu
-	fetching chan struct{} // has room for manifests that are in memory
-
-	mu     sync.Mutex // guards what follows; taken after a life's
-	lives  map[string]*life
-	slices map[string]*slice
-	// networks are those that have links, and those that are to be removed.
-	networks map[string]*network
-	closing  bool
-
-	doorsMu sync.Mutex // guards what follows
-	leads   map[string]*lead
-}
-
 // talks is how many nodes are spoken with at once.
 const talks = 8
 
@@ -109,8 +38,8 @@ const talks = 8
 func Open(o Options) (*Testbed, error) {
 	t := newTestbed(o)
 	if err := t.open(); err != nil {
-		if t.machines != nil {
-			err = errors.Join(err, t.machines.Close())
+		if t.host != nil {
+			err = errors.Join(err, t.host.Close())
 		}
 		t.release()
 		return nil, err
@@ -119,15 +48,15 @@ func Open(o Options) (*Testbed, error) {
 }
 
 func (t *Testbed) open() error {
-	if err := t.lock(); err != nil {
-		return err
-	}
-	t.raiseLimits() // before the groups, whose limits are parts of them
-	h, err := node.Open(t.o.State, t.settings.Instance, t.log)
+	err := t.lock()
 	if err != nil {
 		return err
 	}
-	t.machines = host{h}
+	t.raiseLimits() // before the groups, whose limits are parts of them
+	if t.host, err = node.Open(t.o.State, t.settings.Instance, t.log); err != nil {
+		return err
+	}
+	t.machines = t.host
 	if t.images, err = image.Open(filepath.Join(t.o.State, "images")); err != nil {
 		return err
 	}
@@ -147,7 +76,7 @@ func newTestbed(o Options) *Testbed {
 	t := &Testbed{
 		o: o, settings: o.Settings, log: o.Log,
 		nodes: filepath.Join(o.State, "nodes"), keys: filepath.Join(o.State, "slices"), foreign: filepath.Join(o.State, "doors"),
-		write: writeJSON, newKey: newExperimentKey, quiet: quiet, pause: pause, portTime: portTime, quickTime: quickTime, talkTime: talkTime, gather: gather, installsTime: installsTime,
+		write: writeJSON, newKey: newExperimentKey, times: times{quiet, gather, pause, portTime, installsTime, quickTime, talkTime},
 		heavy: newTurns(runtime.NumCPU()), talk: newTurns(talks), slow: newTurns(talks), spares: make(chan []byte),
 		fetching: make(chan struct{}, manifests),
 		lives:    map[string]*life{}, slices: map[string]*slice{}, networks: map[string]*network{}, leads: map[string]*lead{},
@@ -158,7 +87,7 @@ func newTestbed(o Options) *Testbed {
 	return t
 }
 
-// lock makes sure that nobody else runs the instance or uses its state.
+// lock makes sure that no other program runs the instance or uses its state.
 func (t *Testbed) lock() error {
 	if err := os.MkdirAll(filepath.Dir(t.o.Socket), 0o755); err != nil {
 		return err
@@ -204,31 +133,6 @@ func (t *Testbed) release() {
 	}
 }
 
-// life is the node of that name, nil when there is none.
-func (t *Testbed) life(id string) *life {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.lives[id]
-}
-
-// all are the nodes, by name.
-func (t *Testbed) all() []*life {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	all := make([]*life, 0, len(t.lives))
-	for _, l := range t.lives {
-		all = append(all, l)
-	}
-	slices.SortFunc(all, func(a, b *life) int { return cmp.Compare(a.id, b.id) })
-	return all
-}
-
-func (t *Testbed) full() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return len(t.lives) >= maxNodes
-}
-
 // Run serves the instance until ctx ends. Nodes, and sessions in them, go on
 // afterwards.
 func (t *Testbed) Run(ctx context.Context) error {
@@ -249,7 +153,8 @@ func (t *Testbed) Run(ctx context.Context) error {
 		return errors.Join(err, t.closeOutbound())
 	}
 	t.openFabric()
-	return t.serve(ctx)
+	t.work.Go(func() { t.host.Relieve(t.ctx) })
+	return errors.Join(t.serve(ctx), t.host.Close())
 }
 
 func (t *Testbed) startKeeper(o gateway.Options) (doorkeeper, error) { return gateway.Start(t.ctx, o) }
@@ -266,7 +171,6 @@ func (t *Testbed) serve(ctx context.Context) error {
 	t.work.Go(t.makeSpares)
 	t.work.Go(t.tidy)
 	t.work.Go(t.openLeads)
-	t.work.Go(func() { t.machines.Relieve(t.ctx) })
 	t.sweepFabric()
 	for _, l := range t.all() {
 		l.live()
@@ -292,9 +196,6 @@ func (t *Testbed) end() {
 	if err := t.closeOutbound(); err != nil {
 		t.log.Warn("the way outside was not left in order", "error", err)
 	}
-	if err := t.machines.Close(); err != nil {
-		t.log.Warn("cannot tidy up", "error", err)
-	}
 	_ = os.Remove(t.o.Socket)
 }
 
@@ -314,7 +215,7 @@ func (t *Testbed) makeSpares() {
 	}
 }
 
-// tidy gives ports out again that have rested, and images that nobody uses up.
+// tidy frees ports that have rested, and removes images that no node uses.
 func (t *Testbed) tidy() {
 	for {
 		t.sweepImages()

@@ -1,0 +1,241 @@
+// Package supervisor starts child processes, logs what they write, ends them and
+// starts them again. The gateway, the relays of links and a served site, which
+// starts local testbeds, run their child processes with it.
+package supervisor
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+// lastOutputTime is how long the output of a process that has ended is waited
+// for: what it started may hold the other end of the pipe.
+const lastOutputTime = 100 * time.Millisecond
+
+const (
+	pipeSize       = 64 << 10
+	defaultMaxLine = 64 << 10
+)
+
+// Command says how to start a child process. It runs in the folder /.
+type Command struct {
+	Path string
+	Args []string // with the name of the program first
+	Env  []string
+	// Files are its descriptors from 3 on. Start closes them, also after an error.
+	Files []*os.File
+	// Attr may have Pdeathsig: then the process ends with this one, and not with
+	// the thread that started it.
+	Attr syscall.SysProcAttr
+	// Stdout says that the standard output is logged, too, and not only the
+	// standard error.
+	Stdout bool
+	// Log is called with each line of its output. The rest of a line of more than
+	// MaxLine bytes is dropped, and so is what is more than LinesPerSecond. Zero is
+	// 64 KiB and no limit.
+	Log            func(line []byte)
+	MaxLine        int
+	LinesPerSecond int
+}
+
+// Process is a child process. Its methods may be called at the same time.
+type Process struct {
+	cmd     *exec.Cmd
+	started time.Time
+	exited  chan struct{}
+	err     error
+	ended   time.Time
+}
+
+// Start starts a process. Its output is logged until it has ended.
+func Start(c Command) (*Process, error) {
+	defer func() {
+		for _, f := range c.Files {
+			f.Close()
+		}
+	}()
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	attr := c.Attr
+	p := &Process{exited: make(chan struct{}), started: time.Now(), cmd: &exec.Cmd{
+		Path: c.Path, Args: c.Args, Dir: "/", Env: c.Env, Stderr: writer, ExtraFiles: c.Files, SysProcAttr: &attr,
+	}}
+	if c.Stdout {
+		p.cmd.Stdout = writer
+	}
+	result := make(chan error)
+	go func() {
+		if attr.Pdeathsig != 0 {
+			// The kernel sends the signal when the starting thread ends, so that
+			// thread waits for the process, and ends after it.
+			runtime.LockOSThread()
+		}
+		err := p.cmd.Start()
+		writer.Close()
+		result <- err
+		if err == nil {
+			p.wait(reader, c)
+		}
+	}()
+	if err := <-result; err != nil {
+		return nil, errors.Join(err, reader.Close())
+	}
+	return p, nil
+}
+
+// wait waits for the end of the process and for its last output.
+func (p *Process) wait(output *os.File, c Command) {
+	defer close(p.exited)
+	defer output.Close()
+	logged := make(chan struct{})
+	go func() {
+		defer close(logged)
+		logLines(&pipeReader{File: output, left: pipeSize}, c)
+	}()
+	p.err = p.cmd.Wait()
+	p.ended = time.Now()
+	_ = output.SetReadDeadline(time.Now().Add(lastOutputTime))
+	<-logged
+}
+
+// PID is the id of the process.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Exited is closed when the process has ended and its output is logged.
+func (p *Process) Exited() <-chan struct{} { return p.exited }
+
+// Running tells whether the process has not ended yet.
+func (p *Process) Running() bool {
+	select {
+	case <-p.exited:
+		return false
+	default:
+		return true
+	}
+}
+
+// Wait waits for the end of the process, and returns how it ended, as
+// exec.Cmd.Wait does.
+func (p *Process) Wait() error {
+	<-p.exited
+	return p.err
+}
+
+// Lived waits for the end of the process, and returns how long it ran.
+func (p *Process) Lived() time.Duration {
+	<-p.exited
+	return p.ended.Sub(p.started)
+}
+
+// Kill ends the process at once. It does not wait for the end.
+func (p *Process) Kill() { _ = p.cmd.Process.Kill() } // it may have ended by itself
+
+// Stop asks the process to end with SIGTERM, and kills it after patience. It
+// waits for the end, and tells whether the process had to be killed.
+func (p *Process) Stop(patience time.Duration) (killed bool) {
+	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended by itself
+	select {
+	case <-p.exited:
+		return false
+	case <-time.After(patience):
+	}
+	p.Kill()
+	<-p.exited
+	return true
+}
+
+// Backoff is the pause before a process that ended by itself is started again:
+// First, and twice as long each time up to Longest. After a process that ran for
+// longer than Settled it is First again.
+type Backoff struct {
+	First, Longest, Settled time.Duration
+
+	last time.Duration
+}
+
+// Next is the pause after a process that has lived so long.
+func (b *Backoff) Next(lived time.Duration) time.Duration {
+	if lived > b.Settled {
+		b.last = 0
+	}
+	b.last = min(max(b.First, 2*b.last), b.Longest)
+	return b.last
+}
+
+// Keep calls run, which runs a process until it ends, again and again, with the
+// pauses of b between, until stop is closed or ended returns false. It calls ended
+// after each run with the error of run and the pause that follows.
+func (b Backoff) Keep(stop <-chan struct{}, run func() error, ended func(err error, pause time.Duration) bool) {
+	for {
+		started := time.Now()
+		err := run()
+		pause := b.Next(time.Since(started))
+		if !ended(err, pause) {
+			return
+		}
+		select {
+		case <-time.After(pause):
+		case <-stop:
+			return
+		}
+	}
+}
+
+// logLines logs output line by line.
+func logLines(output io.Reader, c Command) {
+	size := c.MaxLine
+	if size == 0 {
+		size = defaultMaxLine
+	}
+	b := bufio.NewReaderSize(output, size)
+	second, lines := time.Now(), 0
+	for {
+		line, more, err := b.ReadLine()
+		if err != nil {
+			return
+		}
+		if time.Since(second) > time.Second {
+			second, lines = time.Now(), 0
+		}
+		if lines++; c.LinesPerSecond == 0 || lines <= c.LinesPerSecond {
+			c.Log(line)
+		}
+		for more && err == nil { // the rest of a long line
+			_, more, err = b.ReadLine()
+		}
+	}
+}
+
+// pipeReader reads a pipe. After the deadline of reading it still returns what is
+// in the pipe already: on a busy host the reader comes late, and the last output
+// says why the process has ended.
+type pipeReader struct {
+	*os.File
+	left int // bytes to read after the deadline, for another process may write on
+}
+
+func (r *pipeReader) Read(b []byte) (int, error) {
+	n, err := r.File.Read(b)
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		return n, err
+	}
+	raw, e := r.SyscallConn()
+	if e != nil {
+		return 0, err
+	}
+	var late error
+	e = raw.Control(func(fd uintptr) { n, late = syscall.Read(int(fd), b[:min(len(b), r.left)]) })
+	if e != nil || late != nil || n <= 0 {
+		return 0, err
+	}
+	r.left -= n
+	return n, nil
+}

@@ -1,0 +1,104 @@
+package testbed
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"patchbay/inventory/local/agent"
+	"patchbay/inventory/local/setup"
+)
+
+// hello fails when the agent does not answer in time. It needs no turn, so that
+// frozen nodes take none from others. Other errors are left to what follows.
+func (t *Testbed) hello(ctx context.Context, id string, within time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	c, err := t.machines.Agent(ctx, id)
+	if err == nil {
+		_, err = agent.Hello(ctx, c)
+	}
+	if err != nil {
+		return ctx.Err()
+	}
+	return nil
+}
+
+// listenInside listens at an address in the node.
+func (l *life) listenInside(ctx context.Context, network, address, owner string) (net.Listener, error) {
+	c, err := l.t.machines.Agent(ctx, l.id)
+	if err != nil {
+		return nil, err
+	}
+	return agent.Listen(ctx, c, network, address, owner)
+}
+
+// runSetup runs our own program inside the node to begin a step, or to wait for its
+// end, and calls each for what it reports. It ends with the program or with ctx.
+func (t *Testbed) runSetup(ctx context.Context, id string, words []string, input []byte, each func(setup.Report)) error {
+	c, err := t.machines.Agent(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	inside, in, err := pipe(false)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, insideOut, err := pipe(true)
+	if err != nil {
+		return errors.Join(err, inside.Close())
+	}
+	defer out.Close()
+	p, err := agent.Exec(ctx, c, agent.Command{User: "root", Self: words}, []*os.File{inside, insideOut, insideOut})
+	err = errors.Join(err, inside.Close(), insideOut.Close())
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	defer context.AfterFunc(ctx, func() {
+		_ = in.SetDeadline(time.Unix(1, 0))
+		_ = out.SetDeadline(time.Unix(1, 0))
+	})()
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		if input != nil {
+			_, _ = bytes.NewReader(input).WriteTo(in) // who does not read it does not begin
+			in.Close()
+		}
+	}()
+	err = setup.ReadReports(out, each)
+	_ = in.SetDeadline(time.Unix(1, 0))
+	<-written
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// pipe is a pipe whose end of ours, the reading one or the other, does not block:
+// waiting for a node must take no thread. The other end does, as programs expect.
+func pipe(reading bool) (r, w *os.File, err error) {
+	var ends [2]int
+	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
+		return nil, nil, fmt.Errorf("cannot make a pipe: %w", err)
+	}
+	ours := ends[1]
+	if reading {
+		ours = ends[0]
+	}
+	err = unix.SetNonblock(ours, true)
+	r, w = os.NewFile(uintptr(ends[0]), "pipe"), os.NewFile(uintptr(ends[1]), "pipe")
+	if err != nil {
+		return nil, nil, errors.Join(err, r.Close(), w.Close())
+	}
+	return r, w, nil
+}

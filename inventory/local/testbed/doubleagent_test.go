@@ -1,0 +1,272 @@
+package testbed
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"patchbay/inventory/local/agent"
+	"patchbay/inventory/local/setup"
+	"patchbay/inventory/local/wire"
+)
+
+// agentRequest is what a testbed asks an agent for, and agentAnswer what it is
+// answered, as package agent sends them.
+type agentRequest struct {
+	Op, Network   string
+	Command       *agent.Command
+	Configuration *agent.Configuration
+}
+
+type agentAnswer struct {
+	Error string       `json:",omitempty"`
+	Node  string       `json:",omitempty"`
+	Facts *agent.Facts `json:",omitempty"`
+}
+
+// Agent connects to a double of the node's agent.
+func (m *doubleMachines) Agent(_ context.Context, id string) (*wire.Conn, error) {
+	if m.killed() {
+		return nil, errDead
+	}
+	ours, theirs, err := wire.Pair()
+	if err != nil {
+		return nil, err
+	}
+	c, err := wire.FromFile(theirs)
+	if err != nil {
+		return nil, errors.Join(err, ours.Close())
+	}
+	go m.serveAgent(c, id)
+	return ours, nil
+}
+
+// serveAgent does what the one request of a connection asks for.
+func (m *doubleMachines) serveAgent(c *wire.Conn, id string) {
+	defer c.Close()
+	var q agentRequest
+	files, err := c.Receive(&q, 16<<20, 3)
+	if err != nil {
+		return // the asker went away
+	}
+	defer func() {
+		for _, f := range files {
+			f.Close()
+		}
+	}()
+	gone := make(chan struct{}) // closed with the connection
+	go func() {
+		defer close(gone)
+		_, _ = c.Receive(new(agentRequest), 1, 0)
+	}()
+	var a agentAnswer
+	var give []*os.File
+	switch q.Op {
+	case "hello":
+		a.Node, err = id, m.slowly("hello "+id, gone)
+	case "hold":
+		m.w.mu.Lock()
+		s := m.w.running[id]
+		m.w.mu.Unlock()
+		if s != nil {
+			select {
+			case <-s.dead:
+			case <-gone:
+			}
+			return
+		}
+		err = errors.New("it does not run")
+	case "halt":
+		err = m.op("halt")
+	case "configure":
+		a.Facts, err = m.configure(id, *q.Configuration, gone)
+	case "listen":
+		give, err = m.listen(q.Network)
+		defer func() {
+			for _, f := range give {
+				f.Close()
+			}
+		}()
+	case "exec":
+		m.exec(c, id, q.Command.Self, files, gone)
+		return
+	}
+	if err != nil {
+		a, give = agentAnswer{Error: err.Error()}, nil
+	}
+	_ = c.Send(a, give...) // the asker may have gone away
+}
+
+// slowly counts an operation, which waits as long as it is slow.
+func (m *doubleMachines) slowly(operation string, gone <-chan struct{}) error {
+	m.w.mu.Lock()
+	slow := m.w.slow[operation]
+	m.w.mu.Unlock()
+	err := m.op(operation)
+	if slow != nil {
+		select {
+		case <-slow:
+		case <-gone:
+		}
+	}
+	return err
+}
+
+func (m *doubleMachines) configure(id string, c agent.Configuration, gone <-chan struct{}) (*agent.Facts, error) {
+	m.w.mu.Lock()
+	slow := m.w.slow["configure"]
+	m.w.mu.Unlock()
+	if slow != nil {
+		m.op("configure " + id)
+		select {
+		case <-slow:
+		case <-gone:
+			return nil, errors.New("nobody waits for it")
+		}
+	}
+	m.w.mu.Lock()
+	defer m.w.mu.Unlock()
+	if err := errors.Join(m.opLocked("configure"), m.opLocked("configure "+id)); err != nil {
+		return nil, err
+	}
+	s := m.w.running[id]
+	if s == nil {
+		return nil, errors.New("it does not run")
+	}
+	if !m.w.linkedLocked(s) {
+		m.w.wrong = append(m.w.wrong, id+" was told of its experiment before it had its links")
+	}
+	s.cfg = c
+	return &agent.Facts{Sudo: !m.w.sudoless}, nil
+}
+
+// listen is a socket that listens somewhere else than in the node.
+func (m *doubleMachines) listen(network string) ([]*os.File, error) {
+	if err := m.op("listen " + network); err != nil {
+		return nil, err
+	}
+	address := "127.0.0.1:0"
+	if network == "unix" {
+		dir, err := os.MkdirTemp("", "testbed-geni")
+		if err != nil {
+			return nil, err
+		}
+		defer os.RemoveAll(dir)
+		address = filepath.Join(dir, "s")
+	}
+	l, err := net.Listen(network, address)
+	if err != nil {
+		return nil, err
+	}
+	defer l.Close()
+	f, err := l.(interface{ File() (*os.File, error) }).File()
+	return []*os.File{f}, err
+}
+
+// exec begins a step or waits for one, as package setup does in a node.
+func (m *doubleMachines) exec(c *wire.Conn, id string, words []string, stdio []*os.File, gone <-chan struct{}) {
+	if err := m.op("setup " + words[1]); err != nil {
+		_ = c.Send(agentAnswer{Error: err.Error()})
+		return
+	}
+	m.w.mu.Lock()
+	s := m.w.running[id]
+	m.w.mu.Unlock()
+	if s == nil {
+		_ = c.Send(agentAnswer{Error: "it does not run"})
+		return
+	}
+	if c.Send(agentAnswer{}) != nil {
+		return
+	}
+	reports := json.NewEncoder(stdio[1]) // who does not read any more is not told
+	if words[1] == "run" {
+		input, _ := io.ReadAll(stdio[0])
+		if r, err := m.beginStep(s, id, words[2], input); err == nil {
+			_ = reports.Encode(r)
+		}
+		return
+	}
+	m.w.mu.Lock()
+	step := m.w.steps[id+" "+words[2]]
+	m.w.mu.Unlock()
+	if step == nil {
+		_ = reports.Encode(setup.Report{State: setup.Waiting})
+		return
+	}
+	if r := m.w.reportOf(step); !r.Ended() {
+		_ = reports.Encode(setup.Report{State: setup.Running, Progress: "45 %"})
+		select {
+		case <-step.ended:
+		case <-s.dead:
+		case <-gone:
+			return
+		}
+	}
+	if r := m.w.reportOf(step); r.Ended() {
+		_ = reports.Encode(r)
+	}
+}
+
+func (w *world) reportOf(step *doubleStep) setup.Report {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return step.report
+}
+
+// beginStep begins a step unless it has begun, and says how it is.
+func (m *doubleMachines) beginStep(s *system, id, number string, input []byte) (setup.Report, error) {
+	m.w.mu.Lock()
+	defer m.w.mu.Unlock()
+	key := id + " " + number
+	if step := m.w.steps[key]; step != nil {
+		return step.report, nil
+	}
+	step := &doubleStep{report: setup.Report{State: setup.Running}, ended: make(chan struct{})}
+	if err := json.Unmarshal(input, &step.order); err != nil {
+		return setup.Report{}, err
+	}
+	m.w.steps[key] = step
+	m.w.begun = append(m.w.begun, key)
+	if r, ok := m.w.results[step.order.URL+step.order.Command]; ok {
+		step.report = r
+		close(step.ended)
+		return setup.Report{State: setup.Running}, nil
+	}
+	go func() {
+		select {
+		case <-step.ended:
+		case <-s.dead:
+			m.w.endStep(id, number, setup.Report{State: setup.Failed, Message: setup.Interrupted})
+		}
+	}()
+	return step.report, nil
+}
+
+// doubleStep is a step as a node that is only told of knows it; it outlives its
+// runs, as a disk does.
+type doubleStep struct {
+	order  setup.Order
+	report setup.Report
+	ended  chan struct{} // closed when it has ended
+}
+
+// endStep ends a step that runs, or is about to.
+func (w *world) endStep(id, number string, r setup.Report) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for end := time.Now().Add(30 * time.Second); w.steps[id+" "+number] == nil && time.Now().Before(end); {
+		w.mu.Unlock()
+		time.Sleep(time.Millisecond)
+		w.mu.Lock()
+	}
+	if step := w.steps[id+" "+number]; step != nil && !step.report.Ended() {
+		step.report = r
+		close(step.ended)
+	}
+}
