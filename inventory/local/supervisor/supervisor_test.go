@@ -181,7 +181,9 @@ func TestKeep(t *testing.T) {
 	b := Backoff{First: time.Nanosecond, Longest: time.Nanosecond, Settled: time.Hour}
 	runs, broken := 0, errors.New("broken")
 	run := func() error { runs++; return broken }
-	b.Keep(nil, run, func(err error, pause time.Duration) bool { return err == broken && pause == time.Nanosecond && runs < 3 })
+	b.Keep(nil, run, func(err error, pause time.Duration) bool {
+		return err == broken && pause == time.Nanosecond && runs < 3
+	})
 	if runs != 3 {
 		t.Errorf("it ran %d times", runs)
 	}
