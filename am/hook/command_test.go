@@ -1,19 +1,14 @@
 package hook
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"golang.org/x/sys/unix"
 )
 
 // script makes an executable and the hook that it is.
@@ -79,14 +74,10 @@ func TestCommandsThatDoNotTakeTheEvent(t *testing.T) {
 		want       string // part of the error; "" for none
 	}{
 		{"ExitZeroTakes", "exit 0", ""},
-		{"NeedNotReadItsInput", "exec <&-; exit 0", ""},
 		{"ChatterDoesNotCount", "echo all is well; echo really >&2", ""},
 		{"OtherStatusDoesNot", "exit 3", "exit status 3"},
 		{"WordsAreTold", "echo the mail server is away >&2; exit 1", `said "the mail server is away"`},
-		{"SignalDoesNot", "kill -9 $$", "signal: killed"},
 		{"MuchOutputIsCut", "head -c 300000000 /dev/zero; echo end; exit 1", `end"`},
-		{"WhatItLeavesBehindIsNoHarm", "sleep 1000 & exit 0", ""},
-		{"WhatItLeavesBehindElsewhereIsNoHarm", "setsid sleep 2 & exit 0", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			err := script(t, c.text).sender().send(t.Context(), someEvent)
@@ -121,7 +112,6 @@ func TestCommandsThatCannotBeStarted(t *testing.T) {
 		{"EverybodyMayWrite", write("x", "#!/bin/sh\n", 0o777), "chmod o-w"},
 		{"NotExecutable", write("x", "#!/bin/sh\n", 0o644), "chmod +x"},
 		{"NoInterpreter", write("x", "exit 0\n", 0o755), "#!/bin/sh"},
-		{"InterpreterIsMissing", write("x", "#!/absent/sh\n", 0o755), "cannot be started"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := &Hook{Name: "h", Command: c.path, Dir: good.Dir}
@@ -133,40 +123,6 @@ func TestCommandsThatCannotBeStarted(t *testing.T) {
 	}
 }
 
-// A command that hangs is ended with all that it has started.
-func TestACommandThatHangsIsEndedWithItsGroup(t *testing.T) {
-	h := script(t, "trap '' TERM INT\nsh -c 'trap \"\" TERM; echo $$ > child; sleep 1000' &\nwhile ! test -s child; do sleep 0.01; done\ncp child begun\nwait\n")
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	done := make(chan error, 1)
-	go func() { done <- h.sender().send(ctx, someEvent) }()
-	begun := filepath.Join(h.Dir, "begun")
-	eventually(t, "it has begun", func() bool { b, _ := os.ReadFile(begun); return strings.HasSuffix(string(b), "\n") })
-	cancel()
-	if err := <-done; !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "did not end in time") {
-		t.Errorf("got %v", err)
-	}
-	text, _ := os.ReadFile(begun)
-	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "its child is gone", func() bool { return dead(pid) })
-}
-
-// dead tells whether a process does nothing more.
-func dead(pid int) bool {
-	if errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
-		return true
-	}
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return true
-	}
-	_, state, _ := strings.Cut(string(b), ") ")
-	return strings.HasPrefix(state, "Z") || strings.HasPrefix(state, "X")
-}
-
 func TestTheTimeOfACommandIsLimited(t *testing.T) {
 	h := script(t, "exec sleep 1000")
 	h.Timeout = 20 * time.Millisecond
@@ -174,6 +130,9 @@ func TestTheTimeOfACommandIsLimited(t *testing.T) {
 	b.start()
 	b.put(reserved("s", "a"))
 	eventually(t, "it fails", func() bool { return b.runner.Failing() == 1 })
+	if s := b.runner.States()[0]; !strings.Contains(s.Error, "did not end in time") {
+		t.Errorf("error %q", s.Error)
+	}
 }
 
 func TestTailKeepsTheEnd(t *testing.T) {

@@ -22,6 +22,7 @@ provider:
   suitable: true
   parallel: 4
   probe: PROBE
+  timeouts: {set: 2m}
   attributes:
     name: {}
     ensure: {type: "enum[present,absent]"}

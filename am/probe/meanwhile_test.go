@@ -114,7 +114,7 @@ func TestAnEndTimeThatPassesMeanwhileIsRefused(t *testing.T) {
 // whose dry runs do not end.
 func TestHangingDryRunsKeepNoSetWaiting(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newImpatientSite(t, 2*time.Minute)
 	s.allocate("pc8").want(t, am.Success)
 	s.behave("rack", behaviour{Dry: "hang"})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -129,7 +129,7 @@ func TestHangingDryRunsKeepNoSetWaiting(t *testing.T) {
 	hanging := func() int { return len(s.sets("rack")) - 1 }
 	s.within(time.Minute, "one hangs", func() bool { return hanging() > 0 })
 	s.on("Provision").want(t, am.Success)
-	s.within(8*time.Second, "it is made", func() bool { return s.states()["a"][0] == "geni_notready" })
+	s.within(time.Minute, "it is made", func() bool { return s.states()["a"][0] == "geni_notready" })
 }
 
 // TestComponentsWithoutAnswerArePassedOver: nodes that take any component get another,
@@ -179,7 +179,7 @@ func TestLargeRequestsAtASlowProviderKeepNobodyWaiting(t *testing.T) {
 		slice, cred := s.sliceNamed(fmt.Sprint("large", i))
 		calls.Go(func() { s.serve(ctx, 3, "Allocate", slice, creds(cred), large(c), options) })
 	}
-	s.within(8*time.Second, "both are asked about", func() bool { return len(s.components()) > 0 && s.held() == 2 })
+	s.within(time.Minute, "both are asked about", func() bool { return len(s.components()) > 0 && s.held() == 2 })
 	slice, cred := s.sliceNamed("quick")
 	s.serve(t.Context(), 3, "Allocate", slice, creds(cred), large("q1"), options).want(t, am.Success)
 	if s.held() != 3 {
@@ -205,7 +205,7 @@ func TestASlowProviderKeepsNobodyElseWaiting(t *testing.T) {
 	go func() {
 		answered <- s.serve(context.Background(), 3, "Allocate", slice, creds(cred), request("s1"), options)
 	}()
-	s.within(8*time.Second, "it hangs", func() bool { return len(s.sets("slow")) == 1 })
+	s.within(time.Minute, "it hangs", func() bool { return len(s.sets("slow")) == 1 })
 	for i, component := range []string{"pc1", "q1"} {
 		other, cred := s.sliceNamed(fmt.Sprint("quick", i))
 		s.serve(t.Context(), 3, "Allocate", other, creds(cred), request(component), options).want(t, am.Success)

@@ -352,14 +352,6 @@ func TestL10ADryRunThatChangesSomething(t *testing.T) {
 	}
 }
 
-func TestWhatTheProviderToldUnaskedIsNotRemoved(t *testing.T) {
-	b := newBench("rack") // whose get tells of somebody-else, too
-	b.probe(t, on("rack.a"))
-	if d := b.doubles["rack"]; slices.ContainsFunc(d.calls, func(c string) bool { return strings.Contains(c, "noop=false") }) || b.log.Len() > 0 {
-		t.Errorf("%q, %s", d.calls, b.log.String())
-	}
-}
-
 // TestAllOfADryRunWithoutAnswerArePassedOver: each of its components, and no other.
 func TestAllOfADryRunWithoutAnswerArePassedOver(t *testing.T) {
 	b := newBench("rack")

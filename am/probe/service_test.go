@@ -222,24 +222,6 @@ func TestAnotherComponentIsTaken(t *testing.T) {
 	}
 }
 
-func TestAfterAProbeTheLeaseIsTheUsualOne(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	begun := time.Now()
-	s.allocate("pc1").want(t, am.Success)
-	slice, cred := s.sliceNamed("quietlease")
-	s.serve(t.Context(), 3, "Allocate", slice, creds(cred), request("q1"), options).want(t, am.Success)
-	all, err := s.store.Slivers()
-	if err != nil || len(all) != 2 {
-		t.Fatal(all, err)
-	}
-	for _, x := range all {
-		if left := x.Expires.Sub(begun); left < 9*time.Minute || left > 11*time.Minute {
-			t.Errorf("%s: a lease of %v, want 10 minutes", x.Component.Name, left)
-		}
-	}
-}
-
 func TestWithoutAProbeThereIsOneDecision(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -261,17 +243,6 @@ func TestWithoutAProbeThereIsOneDecision(t *testing.T) {
 	if len(s.sets("quiet")) != 0 {
 		t.Error("a provider that does not want to be asked was")
 	}
-}
-
-func TestCreateSliverProbes(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	s.behave("rack", behaviour{Refuses: map[string]string{"pc1": "failed"}})
-	s.create("").want(t, am.Success)
-	if diff := gocmp.Diff(map[string]string{"a": "pc2"}, s.components()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	s.within(time.Minute, "ready", func() bool { return s.states()["a"][0] == "geni_ready" })
 }
 
 // TestManyAtOnceShareWhatThereIs lets many callers want two nodes each of eight.

@@ -45,31 +45,6 @@ func TestLeasesEndInTime(t *testing.T) {
 	})
 }
 
-func TestLeasesThatEndedWhileDown(t *testing.T) {
-	bubble(t, 2, func(e *env) {
-		e.limits.Expire = 3 // several batches
-		e.start()
-		var names []string
-		for i := range 10 {
-			names = append(names, fmt.Sprintf("a-%d", i))
-		}
-		e.makeReady(names...)
-		e.allocate("b-1")
-		for _, n := range append(names, "b-1") {
-			e.lease(n, time.Now().Add(time.Minute))
-		}
-		if err := e.stop(); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Hour)
-		e.start()
-		e.within(time.Second, "all is gone", func() bool { return e.records() == "" })
-		if len(e.d.nodes) != 0 {
-			t.Errorf("left behind: %v", e.d.nodes)
-		}
-	})
-}
-
 func TestRenewedAndFrozenAreNotTouched(t *testing.T) {
 	bubble(t, 2, func(e *env) {
 		e.start()

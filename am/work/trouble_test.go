@@ -197,11 +197,9 @@ func TestGivingUp(t *testing.T) {
 		}, 8, "no power"},
 		{"a lasting refusal is not", func(d *double) { d.refuses["a-1"] = refusing(provider.Forbidden, "not yours", false) }, 1, "not yours"},
 		{"what cannot exist is not", func(d *double) { d.refuses["a-1"] = refusing(provider.Unknown, "no such", false) }, 1, "no such"},
-		{"a provider that lies is tried again to the limit", func(d *double) { d.lies["a-1"] = true }, 8, "has not happened: client_id, component, ensure"},
 		{"the provider's state failed ends it", func(d *double) {
 			d.nodes["a-1"] = &node{is: provider.Resource{"name": "a-1", "ensure": "present"}, fails: "disk broken"}
 		}, 1, "disk broken"},
-		{"no end of changing ends", func(d *double) { d.slow = 1000 * time.Hour }, 1, "still changing after 1h0m0s"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			bubble(t, 2, func(e *env) {
@@ -315,13 +313,6 @@ func TestRemovingNeverGivesUp(t *testing.T) {
 		e.d.with(func() { clear(e.d.refuses) })
 		e.within(7*time.Minute, "it is gone", func() bool { return !e.exists("a-1") })
 	})
-}
-
-func TestUnknownToProviderIsRemoved(t *testing.T) {
-	i := &item{task: am.Task{Goal: am.GoalRemove}}
-	if o := i.failed(&provider.Error{Kind: provider.Unknown}); o.verdict != gone {
-		t.Errorf("verdict %v", o.verdict)
-	}
 }
 
 func TestBackoffDoublesUpToItsLimit(t *testing.T) {
@@ -492,23 +483,6 @@ func TestLostNodes(t *testing.T) {
 	})
 }
 
-func TestVanishedForAMomentIsNotLost(t *testing.T) {
-	bubble(t, 2, func(e *env) {
-		e.start()
-		e.makeReady("a-1")
-		n := e.d.nodes["a-1"]
-		for range 60 { // whenever the sweep comes, the second look finds it
-			e.d.with(func() { delete(e.d.nodes, "a-1") })
-			time.Sleep(time.Second)
-			e.d.with(func() { e.d.nodes["a-1"] = n })
-			time.Sleep(1900 * time.Millisecond)
-		}
-		if s := e.sliver("a-1"); s.Status != ready {
-			t.Errorf("%v %q", s.Status, s.Error)
-		}
-	})
-}
-
 func TestVanishedIsNotMadeAnew(t *testing.T) {
 	bubble(t, 2, func(e *env) {
 		e.start()
@@ -548,17 +522,6 @@ func TestSweepFindsWhatIsBehindABadName(t *testing.T) {
 		if e.sliver("a-07").Status != ready {
 			t.Error("a node of which nothing is known was given up")
 		}
-	})
-}
-
-func TestSweepKeepsWhatIsSeen(t *testing.T) {
-	bubble(t, 2, func(e *env) {
-		e.start()
-		e.makeReady("a-1")
-		e.d.with(func() { e.d.nodes["a-1"].is["addresses"] = []string{"192.0.2.77"} })
-		e.within(31*time.Second, "the address is known", func() bool {
-			return slices.Equal(e.sliver("a-1").Observed.Addresses, []string{"192.0.2.77"})
-		})
 	})
 }
 

@@ -81,37 +81,6 @@ func TestOlderGenerationIsDropped(t *testing.T) {
 	})
 }
 
-func TestDeleteWhileMaking(t *testing.T) {
-	bubble(t, 1, func(e *env) {
-		e.d.slow = time.Hour
-		e.start()
-		e.allocate("a-1", "a-2")
-		e.provision("a-1", "a-2")
-		time.Sleep(5 * time.Second)
-		e.d.with(func() { e.d.slow = 0 })
-		e.release("a-1")
-		e.within(5*time.Second, "it is gone", func() bool { return !e.exists("a-1") })
-		if e.sliver("a-2").Status != pending {
-			t.Error("the other was touched")
-		}
-	})
-}
-
-func TestDeleteDuringSet(t *testing.T) {
-	bubble(t, 2, func(e *env) {
-		e.d.answer = 4 * time.Second
-		e.start()
-		e.allocate("a-1")
-		e.provision("a-1")
-		e.within(20*time.Second, "a set is running", func() bool { e.d.mu.Lock(); defer e.d.mu.Unlock(); return e.d.sets > 0 })
-		e.release("a-1") // kept() checks that no two sets of it meet
-		e.within(60*time.Second, "it is gone", func() bool { return !e.exists("a-1") })
-		if len(e.d.nodes) != 0 {
-			t.Error("the resource was left behind")
-		}
-	})
-}
-
 func TestTaskOutdatedBySliverIsDiscarded(t *testing.T) {
 	bubble(t, 2, func(e *env) {
 		e.start()

@@ -32,6 +32,7 @@ func (p *Provider) run(ctx context.Context, c call) (answer []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.limit)
 	defer cancel()
 	begun := time.Now()
+	end, _ := ctx.Deadline()
 	defer func() {
 		if p.Took != nil && c.in != nil && !errors.Is(err, context.Canceled) {
 			p.Took(c.action, time.Since(begun))
@@ -60,7 +61,7 @@ func (p *Provider) run(ctx context.Context, c call) (answer []byte, err error) {
 		return nil, fmt.Errorf(text, err)
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		return nil, fmt.Errorf("did not end within the %v it had: %w", time.Since(begun).Round(100*time.Millisecond), err)
+		return nil, fmt.Errorf("did not end within the %v it had: %w", end.Sub(begun).Round(100*time.Millisecond), err)
 	}
 	if err != nil {
 		return nil, err

@@ -80,17 +80,6 @@ func TestCallerGivesUp(t *testing.T) {
 	}
 }
 
-func TestWhatStaysInTheGroupEndsWithTheCall(t *testing.T) {
-	p := open(t, nodeMetadata, double{Stdout: `{"resources":[]}`, Child: "group"})
-	if _, err := p.Get(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
-	if pid := childOf(t, p); !dies(pid) {
-		t.Errorf("process %d outlived the call", pid)
-		syscall.Kill(pid, syscall.SIGKILL)
-	}
-}
-
 func TestADetachedProcessDoesNotHoldUpTheCall(t *testing.T) {
 	p := open(t, nodeMetadata, double{Stdout: `{"resources":[{"name":"a"}]}`, Child: "session"})
 	var logged []string
@@ -213,20 +202,6 @@ func TestModeIsToBlame(t *testing.T) {
 	}
 	if said := log.String(); !strings.Contains(said, "cannot be started: permission denied: it is not executable; chmod +x it") || strings.Contains(said, "first line") {
 		t.Errorf("the log says %q", said)
-	}
-}
-
-func TestInputIsNotRead(t *testing.T) {
-	dir := t.TempDir()
-	write(t, dir+"/deaf.yaml", nodeMetadata, 0o644)
-	write(t, dir+"/deaf.prov", "#!/bin/sh\necho '{\"derive\":true}'\n", 0o755)
-	p, err := Open(dir+"/deaf.prov", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	big := Update{Name: "a", Should: Resource{"image": strings.Repeat("x", 1<<20)}}
-	if got, err := p.Set(t.Context(), []Update{big}, false); err != nil || got[0].Is.Text("image") == "" {
-		t.Errorf("Set to a provider that reads nothing: %v", err)
 	}
 }
 
