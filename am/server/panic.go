@@ -80,8 +80,7 @@ func cut(w *writer, id string) {
 	if w.begun {
 		panic(http.ErrAbortHandler) // net/http is silent about this one
 	}
-	no := refusal{http.StatusInternalServerError, internal(id)}
-	no.write(w)
+	refusal{http.StatusInternalServerError, internal(id)}.write(w)
 }
 
 func panicked(p any) error { return fmt.Errorf("panic: %v\n%s", p, debug.Stack()) }

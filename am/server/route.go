@@ -51,7 +51,7 @@ func (s *Server) bodyTooLarge() *refusal {
 	return &refusal{http.StatusRequestEntityTooLarge, fmt.Sprintf("The call is larger than %d bytes, the limit of this server (max_body).", s.config.MaxBody)}
 }
 
-func (f *refusal) write(w http.ResponseWriter) {
+func (f refusal) write(w http.ResponseWriter) {
 	h := w.Header()
 	switch f.status {
 	case http.StatusMethodNotAllowed:

@@ -41,8 +41,7 @@ func (s *Server) SocketHandler() http.Handler {
 			defer func() { <-places }()
 			s.manifest(w, q.Get("sliver"))
 		default:
-			no := refusal{http.StatusServiceUnavailable, "Too many manifests are being made; try again later."}
-			no.write(w)
+			refusal{http.StatusServiceUnavailable, "Too many manifests are being made; try again later."}.write(w)
 		}
 	})
 	asking := make(chan struct{}, 1) // it looks at all slivers, so one after the other
@@ -64,8 +63,7 @@ func (s *Server) SocketHandler() http.Handler {
 		}
 		text, err := s.opt.Held(q.Get("user"), q.Get("slice"))
 		if err != nil {
-			no := refusal{http.StatusBadRequest, err.Error()}
-			no.write(w)
+			refusal{http.StatusBadRequest, err.Error()}.write(w)
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
@@ -90,8 +88,7 @@ func asked(w http.ResponseWriter, r *http.Request, keys ...string) (q url.Values
 		}
 	}
 	if err != nil {
-		no := refusal{http.StatusBadRequest, fmt.Sprintf("The query cannot be understood: %.200s.", err)}
-		no.write(w)
+		refusal{http.StatusBadRequest, fmt.Sprintf("The query cannot be understood: %.200s.", err)}.write(w)
 	}
 	return q, err == nil
 }
@@ -100,8 +97,7 @@ func (s *Server) maintenance(w http.ResponseWriter, r *http.Request) {
 	text, err := s.opt.Maintenance(r.Context())
 	if err != nil {
 		s.opt.Log.Error("what is out of service cannot be told", slog.Any("error", err))
-		no := refusal{http.StatusInternalServerError, "What is out of service cannot be told; the log says why."}
-		no.write(w)
+		refusal{http.StatusInternalServerError, "What is out of service cannot be told; the log says why."}.write(w)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -110,14 +106,12 @@ func (s *Server) maintenance(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) manifest(w http.ResponseWriter, sliver string) {
 	if sliver == "" || len(sliver) > maxSliver {
-		no := refusal{http.StatusBadRequest, "Name one sliver: GET /manifest?sliver=URN, with the URN escaped as in any query."}
-		no.write(w)
+		refusal{http.StatusBadRequest, "Name one sliver: GET /manifest?sliver=URN, with the URN escaped as in any query."}.write(w)
 		return
 	}
 	text, err := s.opt.Manifest(sliver)
 	if err != nil {
-		no := s.manifestRefused(sliver, err)
-		no.write(w)
+		s.manifestRefused(sliver, err).write(w)
 		return
 	}
 	h := w.Header()
