@@ -43,7 +43,7 @@ const rooms = `
 4  inventory/provider/providertest  am inventory/provider
 4  rspec/draw                       am/urn rspec schemas schemas/xmltree
 4  rspec/faithful
-4  inventory/simulated              inventory/nearest inventory/provider go.yaml.in/yaml/v3
+4  inventory/simulated              inventory/provider inventory/sheet go.yaml.in/yaml/v3
 4  am/store/storetest               am/store
 3  inventory/survey                 am/urn inventory schemas/xmltree go.yaml.in/yaml/v3
 4  am/lease                         am am/store am/urn
