@@ -59,8 +59,10 @@ func TestMain(m *testing.M) {
 	// Users of tests work faster than people do; sites that tests serve let them.
 	os.Setenv(envBurst, "1000000")
 	code := m.Run()
-	if builds != "" {
-		os.RemoveAll(builds)
+	for _, dir := range []string{builds, templates.folder} {
+		if dir != "" {
+			os.RemoveAll(dir)
+		}
 	}
 	os.Exit(code)
 }
