@@ -110,11 +110,7 @@ func TestOnHostShutdown(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.start()
-	s.call("Allocate", request)
-	s.call("Provision")
-	s.await("geni_notready", 2)
-	s.call("PerformOperationalAction", "start")
-	s.await("geni_ready", 2)
+	s.begin(request, 2)
 	doors := s.doors()
 	left, right := doors["left"], doors["right"]
 	s.says("ann", left, acrossLink, "10.0.9.2\nright\n")
