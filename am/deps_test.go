@@ -26,6 +26,11 @@ const rooms = `
 0  credentials/rule
 0  am/budget
 0  am/testkit/wait
+0  am/testkit/need                  go.uber.org/goleak
+0  am/testkit/census                github.com/vishvananda/netlink
+1  am/testkit/bottle                am/testkit/need github.com/vishvananda/netlink golang.org/x/sys
+1  am/testkit/disk                  am/testkit/need golang.org/x/sys
+1  am/testkit/guest                 golang.org/x/sys
 0  am/fileowner                     golang.org/x/sys
 1  am/clock                         am/fileowner golang.org/x/sys
 1  am                               am/urn

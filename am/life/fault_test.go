@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"patchbay/am/store"
-	"patchbay/testdata/need"
+	"patchbay/am/testkit/need"
 )
 
 // TestStory: undisturbed, every chapter works, and it ends as told here.

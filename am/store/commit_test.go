@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"patchbay/am"
-	"patchbay/testdata/need"
+	"patchbay/am/testkit/need"
 )
 
 func TestMain(m *testing.M) {

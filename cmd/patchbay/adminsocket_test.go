@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/testdata/need"
+	"patchbay/am/testkit/need"
 )
 
 // through asks a socket.

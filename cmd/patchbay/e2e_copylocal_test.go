@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"patchbay/am/store"
+	"patchbay/am/testkit/census"
 	"patchbay/am/testkit/wait"
 	"patchbay/inventory/local"
-	"patchbay/testdata/census"
 )
 
 // TestOnHostTwoServersDoNotActOnTheSameTestbed serves a site with real nodes and then a copy

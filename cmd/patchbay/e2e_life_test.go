@@ -21,9 +21,9 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/client"
+	"patchbay/am/testkit/need"
 	"patchbay/am/testkit/wait"
 	"patchbay/am/xmlrpc"
-	"patchbay/testdata/need"
 )
 
 // builds is the folder of the built programs; empty if no test asked for them.

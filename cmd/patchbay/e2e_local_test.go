@@ -16,10 +16,10 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/am/testkit/census"
+	"patchbay/am/testkit/need"
 	"patchbay/am/testkit/wait"
 	"patchbay/inventory/local"
-	"patchbay/testdata/census"
-	"patchbay/testdata/need"
 )
 
 // fitHost asks for a host on which the local testbed can run.

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"patchbay/am/operate"
+	"patchbay/am/testkit/census"
 	"patchbay/am/testkit/wait"
-	"patchbay/testdata/census"
 )
 
 // TestOnHostRestoredSite is TestRestoredSiteGivesNothingAway with nodes that

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/am/testkit/census"
 	"patchbay/am/testkit/wait"
 	"patchbay/inventory/local"
-	"patchbay/testdata/census"
 )
 
 // twoLinked asks for two nodes with a link between them.

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"patchbay/am/store"
-	"patchbay/testdata/need"
+	"patchbay/am/testkit/need"
 )
 
 func TestMain(m *testing.M) { os.Exit(need.NoLeaks(m)) }

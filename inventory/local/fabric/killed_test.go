@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/testdata/need"
+	"patchbay/am/testkit/need"
 )
 
 const killedVariable = "FABRIC_TEST_FOLDER"

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/am/testkit/need"
 	"patchbay/inventory/local"
 	"patchbay/inventory/local/agent"
 	"patchbay/inventory/local/gateway"
@@ -22,7 +23,6 @@ import (
 	"patchbay/inventory/local/relay"
 	"patchbay/inventory/local/setup"
 	"patchbay/inventory/provider"
-	"patchbay/testdata/need"
 )
 
 func TestMain(m *testing.M) {
