@@ -9,10 +9,9 @@ VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev
 LDFLAGS  := -X main.version=$(VERSION)
 # The version is stamped above; git's own stamp fails in a checkout of another user.
 BUILD    := $(GO) build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)'
-# Packages below testdata are not in ./... .
-PACKAGES := ./... ./testdata/need ./testdata/census ./testdata/guest ./testdata/bottle ./testdata/disk
+PACKAGES := ./...
 # Packages whose tests have the host to themselves: make test-host. In others, tests named TestOnHost….
-ONHOST   := '^patchbay/(cmd/patchbay-local|inventory/local|testdata)'
+ONHOST   := '^patchbay/(cmd/patchbay-local|inventory/local|am/testkit)'
 # Every check of staticcheck but ST1000: packages have their comment in doc.go, and test packages need none.
 CHECKS   := all,-ST1000
 FUZZTIME ?= 20s
@@ -100,9 +99,9 @@ soak: packages
 
 ## guest: prove in virtual machines what the host cannot show: pure cgroup v2 and v1, a boot (takes long)
 guest: packages
-	PATCHBAY_GUEST=1 $(GO) test -v -count=1 -timeout 90m ./testdata/guest
+	PATCHBAY_GUEST=1 $(GO) test -v -count=1 -timeout 90m ./am/testkit/guest
 	for groups in v2 v1; do \
-	  $(GO) run ./testdata/guest --cgroup $$groups --test ./inventory/local/cgroup --test ./inventory/local/node || exit 1; \
+	  $(GO) run ./am/testkit/guest --cgroup $$groups --test ./inventory/local/cgroup --test ./inventory/local/node || exit 1; \
 	done
 
 ## clean: remove what was built

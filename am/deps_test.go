@@ -26,6 +26,11 @@ const rooms = `
 0  credentials/rule
 0  am/budget
 0  am/testkit/wait
+0  am/testkit/need                  go.uber.org/goleak
+0  am/testkit/census                github.com/vishvananda/netlink
+1  am/testkit/bottle                am/testkit/need github.com/vishvananda/netlink golang.org/x/sys
+1  am/testkit/disk                  am/testkit/need golang.org/x/sys
+1  am/testkit/guest                 golang.org/x/sys
 0  am/fileowner                     golang.org/x/sys
 0  am/executable                    golang.org/x/sys
 0  am/durable                       github.com/google/renameio/v2
@@ -45,7 +50,7 @@ const rooms = `
 3  am/maintenance                   am/durable am/fileowner inventory/sheet inventory/span go.yaml.in/yaml/v3
 4  rspec/draw                       am/urn rspec schemas schemas/xmltree
 4  rspec/faithful
-4  inventory/simulated              inventory/nearest inventory/provider go.yaml.in/yaml/v3
+4  inventory/simulated              inventory/provider inventory/sheet go.yaml.in/yaml/v3
 3  inventory/survey                 am/urn inventory schemas/xmltree go.yaml.in/yaml/v3
 4  am/lease                         am am/store am/urn
 4  am/policy                        am am/store am/urn inventory/sheet inventory/span go.yaml.in/yaml/v3

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"patchbay/am/testkit/need"
 	"patchbay/credentials/dsig"
 	"patchbay/credentials/rule"
 	"patchbay/credentials/testdata/pki"
-	"patchbay/testdata/need"
 )
 
 // outsideAttacks are attacks of each theme on documents that another program has

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"patchbay/am"
+	"patchbay/am/testkit/need"
 	"patchbay/credentials"
 	"patchbay/credentials/cert"
 	"patchbay/schemas/xmltree"
-	"patchbay/testdata/need"
 )
 
 var valueMember = regexp.MustCompile(`(?s)&lt;\?xml.*?signed-credential&gt;`)

@@ -9,11 +9,11 @@ import (
 	"strings"
 	"testing"
 
+	"patchbay/am/testkit/need"
 	"patchbay/credentials"
 	"patchbay/credentials/cert"
 	"patchbay/credentials/dsig"
 	"patchbay/credentials/testdata/pki"
-	"patchbay/testdata/need"
 )
 
 // algorithm is a way of signing: the key, and the names of the method and of the

@@ -10,9 +10,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"patchbay/am/testkit/need"
 	"patchbay/am/urn"
 	"patchbay/schemas/xmltree"
-	"patchbay/testdata/need"
 )
 
 func site(n int) Site {

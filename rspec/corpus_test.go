@@ -16,10 +16,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"patchbay/am/testkit/need"
 	"patchbay/am/urn"
 	"patchbay/schemas"
 	"patchbay/schemas/xmltree"
-	"patchbay/testdata/need"
 )
 
 // corpus is a folder of public documents, one subfolder per kind, and schemas.

@@ -14,10 +14,10 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"patchbay/am/testkit/need"
 	"patchbay/am/urn"
 	"patchbay/schemas"
 	"patchbay/schemas/xmltree"
-	"patchbay/testdata/need"
 )
 
 // manifestGolden says what is told of testdata/NAME.request.xml, or of NAME.1.request.xml

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"patchbay/am/testkit/need"
 	"patchbay/schemas"
 	"patchbay/schemas/xmltree"
-	"patchbay/testdata/need"
 )
 
 // published are the files below schemas/ of the corpus that we are held

@@ -13,9 +13,9 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"patchbay/am/testkit/need"
 	"patchbay/schemas"
 	"patchbay/schemas/xmltree"
-	"patchbay/testdata/need"
 )
 
 // document is one text to judge.

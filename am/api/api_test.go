@@ -20,6 +20,7 @@ import (
 	"patchbay/am/lease"
 	"patchbay/am/service"
 	"patchbay/am/store"
+	"patchbay/am/testkit/disk"
 	"patchbay/am/urn"
 	"patchbay/am/xmlrpc"
 	"patchbay/credentials"
@@ -27,7 +28,6 @@ import (
 	"patchbay/credentials/trial"
 	"patchbay/inventory"
 	"patchbay/rspec"
-	"patchbay/testdata/disk"
 )
 
 // site is an aggregate without server and runner: calls go in as bytes, and

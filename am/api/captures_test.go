@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"patchbay/am"
+	"patchbay/am/testkit/need"
 	"patchbay/am/xmlrpc"
 	"patchbay/credentials/cert"
-	"patchbay/testdata/need"
 )
 
 // recording is what omni once sent to the reference aggregate in one version of

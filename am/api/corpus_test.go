@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"patchbay/am"
-	"patchbay/testdata/need"
+	"patchbay/am/testkit/need"
 )
 
 var (

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"patchbay/am"
+	"patchbay/am/testkit/need"
 	"patchbay/am/xmlrpc"
 	"patchbay/credentials/cert"
 	"patchbay/credentials/testdata/pki"
-	"patchbay/testdata/need"
 )
 
 // TestRecordedDelegation plays what omni once sent for bob, to whom alice had

@@ -15,9 +15,9 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/store"
+	"patchbay/am/testkit/disk"
+	"patchbay/am/testkit/need"
 	"patchbay/am/urn"
-	"patchbay/testdata/disk"
-	"patchbay/testdata/need"
 )
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)

@@ -26,7 +26,7 @@ import (
 	"golang.org/x/crypto/cryptobyte"
 	cbasn1 "golang.org/x/crypto/cryptobyte/asn1"
 
-	"patchbay/testdata/need"
+	"patchbay/am/testkit/need"
 )
 
 var quiet = log.New(io.Discard, "", 0)

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"patchbay/am"
+	"patchbay/am/testkit/need"
 	"patchbay/am/xmlrpc"
-	"patchbay/testdata/need"
 )
 
 type (

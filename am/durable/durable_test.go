@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/testdata/disk"
+	"patchbay/am/testkit/disk"
 )
 
 // writerEnv makes this program one that writes the file that it names, three times.

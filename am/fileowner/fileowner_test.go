@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"patchbay/testdata/need"
+	"patchbay/am/testkit/need"
 )
 
 // tree is a folder of root that everybody may enter, with folders of two users.

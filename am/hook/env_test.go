@@ -15,8 +15,8 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/store"
+	"patchbay/am/testkit/need"
 	"patchbay/am/urn"
-	"patchbay/testdata/need"
 )
 
 func TestMain(m *testing.M) {

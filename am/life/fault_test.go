@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"patchbay/testdata/need"
+	"patchbay/am/testkit/need"
 )
 
 // TestStory: undisturbed, every chapter works, and it ends as told here.

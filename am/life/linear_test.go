@@ -21,11 +21,11 @@ import (
 	"patchbay/am/api"
 	"patchbay/am/service"
 	"patchbay/am/store"
+	"patchbay/am/testkit/need"
 	"patchbay/am/urn"
 	"patchbay/am/work"
 	"patchbay/credentials"
 	"patchbay/rspec"
-	"patchbay/testdata/need"
 )
 
 // done is what came of a call, for the checker.

@@ -18,8 +18,8 @@ import (
 	"patchbay/am"
 	"patchbay/am/service"
 	"patchbay/am/store"
+	"patchbay/am/testkit/need"
 	"patchbay/inventory/provider"
-	"patchbay/testdata/need"
 )
 
 // forever is a credential that lasts longer than any life here.

@@ -24,12 +24,12 @@ import (
 	"patchbay/am/probe"
 	"patchbay/am/service"
 	"patchbay/am/store"
+	"patchbay/am/testkit/disk"
 	"patchbay/am/urn"
 	"patchbay/am/work"
 	"patchbay/credentials"
 	"patchbay/inventory"
 	"patchbay/rspec"
-	"patchbay/testdata/disk"
 )
 
 // offer is what the site of most tests has: few enough components that

@@ -19,7 +19,7 @@ import (
 	"sync"
 	"testing"
 
-	"patchbay/testdata/need"
+	"patchbay/am/testkit/need"
 )
 
 // The test PKI is made by openssl, so that nothing of Go's opinion about

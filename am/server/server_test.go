@@ -22,9 +22,9 @@ import (
 	"patchbay/am"
 	"patchbay/am/api"
 	"patchbay/am/server"
+	"patchbay/am/testkit/need"
 	"patchbay/am/urn"
 	"patchbay/am/xmlrpc"
-	"patchbay/testdata/need"
 )
 
 func TestMain(m *testing.M) { os.Exit(need.NoLeaks(m)) }

@@ -17,7 +17,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"patchbay/am"
-	"patchbay/testdata/need"
+	"patchbay/am/testkit/need"
 )
 
 func TestMain(m *testing.M) {

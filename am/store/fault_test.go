@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"patchbay/am"
-	"patchbay/testdata/disk"
-	"patchbay/testdata/need"
+	"patchbay/am/testkit/disk"
+	"patchbay/am/testkit/need"
 )
 
 // storyEnv makes the test binary one that tells the story on the file it names:

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"patchbay/am"
-	"patchbay/testdata/need"
+	"patchbay/am/testkit/need"
 )
 
 // TestAFullDiskKeepsRoomForTheStore has others fill the disk that a store is on, as

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/testdata/need"
+	"patchbay/am/testkit/need"
 )
 
 // TestCaptures reads what a real client sent and got, writes it anew, and

@@ -23,13 +23,13 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"patchbay/am/testkit/bottle"
+	"patchbay/am/testkit/census"
+	"patchbay/am/testkit/need"
 	"patchbay/am/testkit/wait"
 	"patchbay/inventory/local"
 	"patchbay/inventory/local/testbed"
 	"patchbay/inventory/provider"
-	"patchbay/testdata/bottle"
-	"patchbay/testdata/census"
-	"patchbay/testdata/need"
 )
 
 // bedTime is what a test waits for a testbed, or for a node, at most.

@@ -10,14 +10,14 @@ import (
 	"testing"
 )
 
-// A boot cannot be had in one test: testdata/guest runs one of the first
+// A boot cannot be had in one test: am/testkit/guest runs one of the first
 // two, cuts the power, and runs the third on the same disk. PATCHBAY_BOOT is a
 // folder on it.
 func bootSite(t *testing.T) *crashSite {
 	t.Helper()
 	dir := os.Getenv("PATCHBAY_BOOT")
 	if dir == "" {
-		t.Skip("PATCHBAY_BOOT names no folder that lives on after a boot; testdata/guest sets it")
+		t.Skip("PATCHBAY_BOOT names no folder that lives on after a boot; am/testkit/guest sets it")
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/testdata/need"
+	"patchbay/am/testkit/need"
 )
 
 // TestKillsLeaveNothingHalf runs the real testbed under load and kills one of

@@ -19,6 +19,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"patchbay/am/testkit/census"
 	"patchbay/am/testkit/wait"
 	"patchbay/inventory/local"
 	"patchbay/inventory/local/agent"
@@ -28,7 +29,6 @@ import (
 	"patchbay/inventory/local/sysctl"
 	"patchbay/inventory/local/testbed"
 	"patchbay/inventory/provider"
-	"patchbay/testdata/census"
 )
 
 // settleTime is what the crash test waits for at most. Nodes need far less; an

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/testdata/need"
+	"patchbay/am/testkit/need"
 )
 
 // oneNode is a testbed with one node, nodeA.

@@ -25,11 +25,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"patchbay/am/testkit/need"
 	"patchbay/inventory/local"
 	"patchbay/inventory/local/agent"
 	"patchbay/inventory/local/testbed"
 	"patchbay/inventory/provider"
-	"patchbay/testdata/need"
 )
 
 // An attempt to get out of a node, or at what is none of its business. The

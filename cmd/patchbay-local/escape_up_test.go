@@ -20,10 +20,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"patchbay/am/testkit/need"
 	"patchbay/inventory/local"
 	"patchbay/inventory/local/wire"
 	"patchbay/inventory/provider"
-	"patchbay/testdata/need"
 )
 
 // Users of the host who ask at the socket: the owner of the settings, as the

@@ -19,9 +19,9 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/store"
+	"patchbay/am/testkit/need"
 	"patchbay/am/testkit/wait"
 	"patchbay/inventory/provider"
-	"patchbay/testdata/need"
 )
 
 const nodeC = "00000000-0000-4000-8000-00000000e5cc"

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/am/testkit/need"
 	"patchbay/inventory/local/relay"
 	"patchbay/inventory/provider"
-	"patchbay/testdata/need"
 )
 
 // BenchmarkLinks measures links as TestLinksAreAsAsked does, for longer and

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/am/testkit/need"
 	"patchbay/inventory/provider"
-	"patchbay/testdata/need"
 )
 
 // inNodes gives nodes of the site the program of the tests.

@@ -14,10 +14,10 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/am/testkit/census"
+	"patchbay/am/testkit/need"
 	"patchbay/am/testkit/wait"
 	"patchbay/inventory/local/relay"
-	"patchbay/testdata/census"
-	"patchbay/testdata/need"
 )
 
 // childrenOf are the processes of up that run under a name.

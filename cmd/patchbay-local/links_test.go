@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"patchbay/am/testkit/need"
 	"patchbay/inventory/provider"
-	"patchbay/testdata/need"
 )
 
 // drawnLinks are links of all kinds, for what makes them: all properties alone

@@ -19,8 +19,8 @@ import (
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/sys/unix"
 
+	"patchbay/am/testkit/need"
 	"patchbay/inventory/provider"
-	"patchbay/testdata/need"
 )
 
 // A rack of another provider: one machine with an SSH server of its own, at an

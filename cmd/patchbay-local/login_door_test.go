@@ -14,10 +14,10 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/am/testkit/need"
 	"patchbay/am/testkit/wait"
 	"patchbay/inventory/local/gateway"
 	"patchbay/inventory/provider"
-	"patchbay/testdata/need"
 )
 
 // loginDoors comes by the node's own port and by the gateway account.

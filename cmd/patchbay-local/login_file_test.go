@@ -15,7 +15,7 @@ import (
 
 	"github.com/pkg/sftp"
 
-	"patchbay/testdata/need"
+	"patchbay/am/testkit/need"
 )
 
 // loginFiles moves files.

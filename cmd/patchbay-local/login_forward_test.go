@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/am/testkit/need"
 	"patchbay/am/testkit/wait"
-	"patchbay/testdata/need"
 )
 
 // loginForwards forwards ports, sockets and agents.

@@ -14,8 +14,8 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"patchbay/am/testkit/need"
 	"patchbay/inventory/provider"
-	"patchbay/testdata/need"
 )
 
 const (

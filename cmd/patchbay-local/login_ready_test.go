@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/am/testkit/need"
 	"patchbay/am/testkit/wait"
 	"patchbay/inventory/provider"
-	"patchbay/testdata/need"
 )
 
 const (

@@ -22,9 +22,9 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"patchbay/am/testkit/need"
 	"patchbay/inventory/local/gateway"
 	"patchbay/inventory/provider"
-	"patchbay/testdata/need"
 )
 
 // clientTime is what one run of a client may take.

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/am/testkit/bottle"
 	"patchbay/inventory/local/outbound"
 	"patchbay/inventory/provider"
-	"patchbay/testdata/bottle"
 )
 
 // fetch is a web client in bash, for images have no other that is everywhere: it

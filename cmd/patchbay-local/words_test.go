@@ -8,8 +8,8 @@ import (
 	"syscall"
 	"testing"
 
+	"patchbay/am/testkit/need"
 	"patchbay/inventory/provider"
-	"patchbay/testdata/need"
 )
 
 func TestWordsForMistakes(t *testing.T) {

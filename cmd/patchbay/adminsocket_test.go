@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/testdata/need"
+	"patchbay/am/testkit/need"
 )
 
 // through asks a socket.
@@ -43,12 +43,7 @@ func through(t *testing.T, socket, path string) (int, string) {
 
 // TestProvidersGetManifests asks a served site as a provider would.
 func TestProvidersGetManifests(t *testing.T) {
-	dir := made(t)
-	for _, args := range [][]string{{"user", "ann"}, {"slice", "first", "--owner", "ann"}} {
-		if code, out := tell(t, append(args, "--config", dir)...); code != 0 {
-			t.Fatal(out)
-		}
-	}
+	dir := prepared(t, annAndFirst...)
 	socket := filepath.Join(dir, "admin.sock")
 	// What a server that was killed leaves behind is replaced.
 	stale, err := net.Listen("unix", socket)

@@ -21,11 +21,8 @@ type keeper struct {
 }
 
 func newKeeper(t *testing.T) *keeper {
-	dir, site := lockable(t)
-	if code, out := site("slice", "second", "--owner", "ann"); code != 0 {
-		t.Fatal(out)
-	}
-	return &keeper{t, dir, site}
+	dir := prepared(t, append(annAndFirst, []string{"slice", "second", "--owner", "ann"})...)
+	return &keeper{t, dir, func(args ...string) (int, string) { return tell(t, append(args, "--config", dir)...) }}
 }
 
 func (k *keeper) path(name string) string { return filepath.Join(k.dir, name) }

@@ -9,9 +9,9 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/store"
+	"patchbay/am/testkit/need"
 	"patchbay/am/urn"
 	"patchbay/inventory"
-	"patchbay/testdata/need"
 )
 
 // rack copies the worked provider of PROVIDER.md into a folder.

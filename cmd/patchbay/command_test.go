@@ -2,9 +2,11 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -29,9 +31,45 @@ func tell(t testing.TB, args ...string) (int, string) {
 // made is a folder with a new site.
 func made(t testing.TB) string {
 	t.Helper()
+	return prepared(t)
+}
+
+// templates are sites that were made once, by the commands after init: the keys of
+// their authorities and users take seconds.
+var templates struct {
+	sync.Mutex
+	folder string // empty if no test asked for one
+	made   map[string]string
+}
+
+// prepared is a copy of a site that init and then some commands made.
+func prepared(t testing.TB, commands ...[]string) string {
+	t.Helper()
+	templates.Lock()
+	defer templates.Unlock()
+	key := fmt.Sprint(commands)
+	if templates.made[key] == "" {
+		if templates.folder == "" {
+			var err error
+			if templates.folder, err = os.MkdirTemp("", "patchbay-sites"); err != nil {
+				t.Fatal(err)
+			}
+			templates.made = map[string]string{}
+		}
+		dir := filepath.Join(templates.folder, fmt.Sprint(len(templates.made)))
+		if code, out := tell(t, "init", "--authority", "testbed.example.org", "--listen", "127.0.0.1:0", dir); code != 0 {
+			t.Fatalf("init: %d\n%s", code, out)
+		}
+		for _, args := range commands {
+			if code, out := tell(t, append(args, "--config", dir)...); code != 0 {
+				t.Fatal(out)
+			}
+		}
+		templates.made[key] = dir
+	}
 	dir := filepath.Join(t.TempDir(), "site")
-	if code, out := tell(t, "init", "--authority", "testbed.example.org", "--listen", "127.0.0.1:0", dir); code != 0 {
-		t.Fatalf("init: %d\n%s", code, out)
+	if err := execute("cp", "-a", templates.made[key], dir); err != nil {
+		t.Fatal(err)
 	}
 	return dir
 }

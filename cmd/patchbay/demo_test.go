@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"testing"
 
-	"patchbay/testdata/need"
+	"patchbay/am/testkit/need"
 )
 
 func TestDemoShowsAnExperiment(t *testing.T) {

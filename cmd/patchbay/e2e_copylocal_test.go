@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"patchbay/am/store"
+	"patchbay/am/testkit/census"
 	"patchbay/am/testkit/wait"
 	"patchbay/inventory/local"
-	"patchbay/testdata/census"
 )
 
 // TestOnHostTwoServersDoNotActOnTheSameTestbed serves a site with real nodes and then a copy
@@ -25,11 +25,7 @@ func TestOnHostTwoServersDoNotActOnTheSameTestbed(t *testing.T) {
 	before := s.census()
 	s.people("first")
 	s.start()
-	s.call("Allocate", filepath.Join(s.dir, "request.xml"))
-	s.call("Provision")
-	s.await("geni_notready", 2)
-	s.call("PerformOperationalAction", "start")
-	s.await("geni_ready", 2)
+	s.begin(filepath.Join(s.dir, "request.xml"), 2)
 	door := s.doors()["server"]
 	s.says("ann", door, "nohup sleep 1000 >/dev/null 2>&1 </dev/null & echo $! > pid", "")
 	s.does("renew", "first", "--for", "10s")

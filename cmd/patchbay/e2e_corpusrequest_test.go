@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"patchbay/testdata/need"
+	"patchbay/am/testkit/need"
 )
 
 // corpusRequest is a request of the corpus.

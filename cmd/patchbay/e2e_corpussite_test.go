@@ -24,8 +24,8 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"patchbay/am/client"
+	"patchbay/am/testkit/bottle"
 	"patchbay/am/testkit/wait"
-	"patchbay/testdata/bottle"
 )
 
 // corpusSite is a site on the local testbed that takes requests written for any

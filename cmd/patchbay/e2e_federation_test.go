@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/testdata/need"
+	"patchbay/am/testkit/need"
 )
 
 // federation is somebody else's: its certificates are made by openssl and its

@@ -17,7 +17,7 @@ import (
 	"patchbay/am/xmlrpc"
 	"patchbay/credentials/trial"
 
-	"patchbay/testdata/need"
+	"patchbay/am/testkit/need"
 )
 
 // The hostile-client suite: the served program, with the race detector where

@@ -19,9 +19,9 @@ import (
 	"time"
 
 	"patchbay/am"
+	"patchbay/am/testkit/need"
 	"patchbay/am/testkit/wait"
 	"patchbay/am/xmlrpc"
-	"patchbay/testdata/need"
 )
 
 // encoded is the body of a call.

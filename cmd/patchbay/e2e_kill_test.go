@@ -24,10 +24,10 @@ import (
 	"patchbay/am"
 	"patchbay/am/client"
 	"patchbay/am/store"
+	"patchbay/am/testkit/need"
 	"patchbay/am/testkit/wait"
 	"patchbay/am/xmlrpc"
 	"patchbay/inventory/provider"
-	"patchbay/testdata/need"
 )
 
 // kills is how often a server is killed, PATCHBAY_KILLS or few.

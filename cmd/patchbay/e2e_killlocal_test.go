@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/am/testkit/census"
 	"patchbay/am/testkit/wait"
 	"patchbay/inventory/local"
-	"patchbay/testdata/census"
 )
 
 // upPID is the process that owns the nodes, which the server has started; 0 while

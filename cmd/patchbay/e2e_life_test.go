@@ -21,9 +21,9 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/client"
+	"patchbay/am/testkit/need"
 	"patchbay/am/testkit/wait"
 	"patchbay/am/xmlrpc"
-	"patchbay/testdata/need"
 )
 
 // builds is the folder of the built programs; empty if no test asked for them.
@@ -59,8 +59,10 @@ func TestMain(m *testing.M) {
 	// Users of tests work faster than people do; sites that tests serve let them.
 	os.Setenv(envBurst, "1000000")
 	code := m.Run()
-	if builds != "" {
-		os.RemoveAll(builds)
+	for _, dir := range []string{builds, templates.folder} {
+		if dir != "" {
+			os.RemoveAll(dir)
+		}
 	}
 	os.Exit(code)
 }

@@ -16,10 +16,10 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/am/testkit/census"
+	"patchbay/am/testkit/need"
 	"patchbay/am/testkit/wait"
 	"patchbay/inventory/local"
-	"patchbay/testdata/census"
-	"patchbay/testdata/need"
 )
 
 // fitHost asks for a host on which the local testbed can run.
@@ -120,6 +120,17 @@ func (s *localSite) call(args ...string) string {
 		s.t.Fatalf("%v: %d\n%s", args, code, out)
 	}
 	return out
+}
+
+// begin reserves what a request asks for, makes so many nodes of it, starts them,
+// and waits until they are ready.
+func (s *localSite) begin(request string, slivers int) {
+	s.t.Helper()
+	s.call("Allocate", request)
+	s.call("Provision")
+	s.await("geni_notready", slivers)
+	s.call("PerformOperationalAction", "start")
+	s.await("geni_ready", slivers)
 }
 
 // await waits until all of the slice's slivers are in a state.
@@ -291,11 +302,7 @@ func TestOnHostSiteWithoutRights(t *testing.T) {
 	s.openTo(nobody)
 	s.up()
 	s.start()
-	s.call("Allocate", filepath.Join(s.dir, "request.xml"))
-	s.call("Provision")
-	s.await("geni_notready", 2)
-	s.call("PerformOperationalAction", "start")
-	s.await("geni_ready", 2)
+	s.begin(filepath.Join(s.dir, "request.xml"), 2)
 	door := s.doors()["client"]
 	s.says("ann", door, "hostname; geni-get slice_urn", "client\nurn:publicid:IDN+plain.example.org+slice+first\n")
 	if out, err := s.ssh("ann", door, "geni-get manifest"); err != nil || !strings.Contains(out, `type="manifest"`) {

@@ -10,8 +10,8 @@ import (
 	"syscall"
 	"testing"
 
+	"patchbay/am/testkit/need"
 	"patchbay/am/testkit/wait"
-	"patchbay/testdata/need"
 )
 
 // ownedByRoot lists what belongs to root below a folder.

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"patchbay/am/operate"
+	"patchbay/am/testkit/census"
 	"patchbay/am/testkit/wait"
-	"patchbay/testdata/census"
 )
 
 // TestOnHostRestoredSite is TestRestoredSiteGivesNothingAway with nodes that
@@ -22,11 +22,7 @@ func TestOnHostRestoredSite(t *testing.T) {
 	s.people("first", "late", "other")
 	request := filepath.Join(s.dir, "request.xml")
 	s.start()
-	s.call("Allocate", request)
-	s.call("Provision")
-	s.await("geni_notready", 2)
-	s.call("PerformOperationalAction", "start")
-	s.await("geni_ready", 2)
+	s.begin(request, 2)
 	kept := s.doors()["server"]
 	s.says("ann", kept, "nohup sleep 1000 >/dev/null 2>&1 </dev/null & echo $! > pid", "")
 	backup := filepath.Join(t.TempDir(), "backup.db")

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/am/testkit/census"
 	"patchbay/am/testkit/wait"
 	"patchbay/inventory/local"
-	"patchbay/testdata/census"
 )
 
 // twoLinked asks for two nodes with a link between them.
@@ -110,11 +110,7 @@ func TestOnHostShutdown(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.start()
-	s.call("Allocate", request)
-	s.call("Provision")
-	s.await("geni_notready", 2)
-	s.call("PerformOperationalAction", "start")
-	s.await("geni_ready", 2)
+	s.begin(request, 2)
 	doors := s.doors()
 	left, right := doors["left"], doors["right"]
 	s.says("ann", left, acrossLink, "10.0.9.2\nright\n")

@@ -19,9 +19,9 @@ import (
 	"time"
 
 	"patchbay/am/client"
+	"patchbay/am/testkit/need"
 	"patchbay/am/testkit/wait"
 	"patchbay/am/xmlrpc"
-	"patchbay/testdata/need"
 )
 
 // flooders are how many connections a hostile crowd keeps open. They come from

@@ -12,15 +12,12 @@ import (
 // lockable is a site with a user and a slice, and calls to it.
 func lockable(t *testing.T) (dir string, site func(args ...string) (int, string)) {
 	t.Helper()
-	dir = made(t)
-	site = func(args ...string) (int, string) { return tell(t, append(args, "--config", dir)...) }
-	for _, args := range [][]string{{"user", "ann"}, {"slice", "first", "--owner", "ann"}} {
-		if code, out := site(args...); code != 0 {
-			t.Fatal(out)
-		}
-	}
-	return dir, site
+	dir = prepared(t, annAndFirst...)
+	return dir, func(args ...string) (int, string) { return tell(t, append(args, "--config", dir)...) }
 }
+
+// annAndFirst make a user and her slice.
+var annAndFirst = [][]string{{"user", "ann"}, {"slice", "first", "--owner", "ann"}}
 
 // TestLockdownAsAnOperatorSeesIt goes through a lockdown by commands, of a site
 // that is not served, served, and served again.

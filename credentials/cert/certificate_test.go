@@ -13,9 +13,9 @@ import (
 	"strings"
 	"testing"
 
+	"patchbay/am/testkit/need"
 	"patchbay/credentials/cert"
 	"patchbay/credentials/testdata/pki"
-	"patchbay/testdata/need"
 )
 
 const (

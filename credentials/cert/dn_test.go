@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"patchbay/am/testkit/need"
 	"patchbay/credentials/cert"
-	"patchbay/testdata/need"
 )
 
 // TestNamesAsOpensslPrintsThem prints and reads names of every kind as openssl

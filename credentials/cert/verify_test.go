@@ -13,10 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/am/testkit/need"
 	"patchbay/credentials/cert"
 	"patchbay/credentials/rule"
 	"patchbay/credentials/testdata/pki"
-	"patchbay/testdata/need"
 )
 
 // step is a certificate of a chain, from the anchor down.

@@ -12,9 +12,9 @@ import (
 	"github.com/beevik/etree"
 	goxmldsig "github.com/russellhaering/goxmldsig"
 
+	"patchbay/am/testkit/need"
 	"patchbay/credentials/dsig"
 	"patchbay/credentials/testdata/pki"
-	"patchbay/testdata/need"
 )
 
 func keyFile(t *testing.T, name string) string {

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/am/testkit/need"
 	"patchbay/am/urn"
 	"patchbay/credentials"
 	"patchbay/credentials/trial"
-	"patchbay/testdata/need"
 )
 
 // cast is alice, who has the slice s1, bob and a portal.

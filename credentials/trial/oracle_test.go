@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/am/testkit/need"
 	"patchbay/credentials/trial"
-	"patchbay/testdata/need"
 )
 
 // TestXmlsec1TrustsWhatTheAuthoritySigns checks a credential as the reference

@@ -13,8 +13,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"patchbay/am/testkit/need"
 	"patchbay/inventory/local/wire"
-	"patchbay/testdata/need"
 )
 
 // doorsDouble answers the action doors like a testbed that publishes both ways,

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/testdata/need"
+	"patchbay/am/testkit/need"
 )
 
 // The test binary is also the provider under test: a link to it, NAME.prov,

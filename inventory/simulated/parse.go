@@ -1,96 +1,64 @@
 package simulated
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"patchbay/inventory/sheet"
 )
 
 // shown is how many mistakes one message tells.
 const shown = 5
 
-// parser walks the YAML of the settings and notes every mistake with its line.
+// parser reads the settings.
 type parser struct {
+	sheet.Reader
 	settings
-	file     string
-	mistakes []mistake
-}
-
-type mistake struct {
-	line int
-	text string
 }
 
 // parseSettings reads the text over the defaults. The error is one line with a
 // sentence for each mistake, each beginning FILE:LINE.
 func parseSettings(text []byte, file string) (settings, error) {
-	p := &parser{settings: defaults(), file: file}
-	var doc yaml.Node
-	if err := yaml.Unmarshal(text, &doc); err != nil {
-		return p.settings, p.syntax(err)
-	}
-	if doc.Kind == yaml.DocumentNode && !null(doc.Content[0]) { // not empty
+	p := &parser{sheet.Reader{File: file}, defaults()}
+	if doc := p.Document(text); doc != nil && !sheet.IsNull(doc.Content[0]) { // not empty
 		p.top(doc.Content[0])
 	}
-	return p.settings, p.err()
-}
-
-var yamlLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^yaml: line (\d+): `) })
-
-// syntax is an error for what is not YAML. The line that the YAML reader tells
-// is where it began to read what it could not.
-func (p *parser) syntax(err error) error {
-	line, text := "", strings.TrimPrefix(err.Error(), "yaml: ")
-	if m := yamlLine().FindStringSubmatch(err.Error()); m != nil {
-		line, text = " at or after line "+m[1], err.Error()[len(m[0]):]
+	wrong, ok := errors.AsType[*sheet.Error](p.Err())
+	if !ok {
+		return p.settings, nil
 	}
-	text = strings.Join(strings.Fields(text), " ")
-	return fmt.Errorf("%s: this is not YAML%s: %s; look for a wrong indentation or an open bracket or quote", p.file, line, text)
-}
-
-func (p *parser) err() error {
-	if len(p.mistakes) == 0 {
-		return nil
-	}
-	slices.SortStableFunc(p.mistakes, func(a, b mistake) int { return cmp.Compare(a.line, b.line) })
 	var all []string
-	for _, m := range p.mistakes[:min(len(p.mistakes), shown)] {
-		all = append(all, fmt.Sprintf("%s:%d: %s", p.file, m.line, m.text))
+	for _, problem := range wrong.Problems[:min(len(wrong.Problems), shown)] {
+		all = append(all, problem.String())
 	}
-	if more := len(p.mistakes) - shown; more > 0 {
+	if more := len(wrong.Problems) - shown; more > 0 {
 		all = append(all, fmt.Sprintf("and %d more", more))
 	}
-	return errors.New(strings.Join(all, "; "))
-}
-
-func (p *parser) wrong(n *yaml.Node, format string, args ...any) {
-	p.mistakes = append(p.mistakes, mistake{n.Line, fmt.Sprintf(format, args...)})
+	return p.settings, errors.New(strings.Join(all, "; "))
 }
 
 func (p *parser) top(n *yaml.Node) {
 	keys := []string{"domain", "timing", "jitter", "seed", "slow_factor", "lose_after", "components", "chance", "provider"}
-	p.fields(n, "the settings have", "key", keys, func(key string, n *yaml.Node) {
+	p.Fields(n, "the file", keys, func(key string, n *yaml.Node) {
 		switch key {
 		case "domain":
-			p.Domain = p.text(n, key)
+			p.Domain = p.Text(n, key)
 		case "timing":
-			p.fields(n, "timing has", "operation", words(operations), func(op string, n *yaml.Node) {
+			p.fields(n, "timing", words(operations), func(op string, n *yaml.Node) {
 				p.Timing[operation(op)] = p.time(n, op)
 			})
 		case "jitter":
 			p.Jitter = p.number(n, key, 0, 1)
 		case "seed":
 			if seed, err := strconv.ParseUint(n.Value, 10, 64); n.Kind != yaml.ScalarNode || err != nil {
-				p.wrong(n, "seed %q must be a whole number from 0 on", value(n))
+				p.Wrong(n, "seed %q must be a whole number from 0 on", value(n))
 			} else {
 				p.Seed = seed
 			}
@@ -99,7 +67,7 @@ func (p *parser) top(n *yaml.Node) {
 		case "lose_after":
 			p.LoseAfter = p.time(n, key)
 		case "components":
-			for _, item := range p.items(n, key) {
+			for _, item := range p.Items(n, key) {
 				p.component(item)
 			}
 		case "chance":
@@ -108,23 +76,30 @@ func (p *parser) top(n *yaml.Node) {
 	})
 }
 
+// fields is Fields where nothing may stand.
+func (p *parser) fields(n *yaml.Node, what string, keys []string, f func(key string, n *yaml.Node)) {
+	if !sheet.IsNull(n) {
+		p.Fields(n, what, keys, f)
+	}
+}
+
 func (p *parser) component(item *yaml.Node) {
 	var c component
-	before := len(p.mistakes)
-	p.fields(item, "components have", "key", []string{"name", "behaviour", "on", "times", "kind"}, func(key string, n *yaml.Node) {
+	before := p.Mistakes()
+	p.Fields(item, "a component", []string{"name", "behaviour", "on", "times", "kind"}, func(key string, n *yaml.Node) {
 		switch key {
 		case "name":
-			c.Name = p.text(n, key)
+			c.Name = p.Text(n, key)
 		case "behaviour":
 			c.Behaviour = choose(p, n, key, behaviours)
 		case "on":
-			for _, n := range p.items(n, key) {
+			for _, n := range p.Items(n, key) {
 				c.On = append(c.On, choose(p, n, "operation", occasions))
 			}
 		case "times":
 			times, err := strconv.ParseUint(n.Value, 10, 31)
 			if n.Kind != yaml.ScalarNode || err != nil {
-				p.wrong(n, "times %q must be a whole number; 0 means always", value(n))
+				p.Wrong(n, "times %q must be a whole number; 0 means always", value(n))
 			}
 			c.Times = int(times)
 		case "kind":
@@ -132,91 +107,47 @@ func (p *parser) component(item *yaml.Node) {
 		}
 	})
 	switch {
-	case len(p.mistakes) > before:
+	case p.Mistakes() > before:
 	case c.Name == "":
-		p.wrong(item, "a component has no name; add one, such as name: pc3")
+		p.Wrong(item, "a component has no name; add one, such as name: pc3")
 	case c.Behaviour == well:
-		p.wrong(item, "component %s has no behaviour; add one of %s", c.Name, listed(words(behaviours)))
+		p.Wrong(item, "component %s has no behaviour; add one of %s", c.Name, strings.Join(words(behaviours), ", "))
 	case c.Times > 0 && slices.Contains(c.On, opProbe):
-		p.wrong(item, "component %s has times together with probe, and nobody counts dry runs, which change nothing; drop times, or write what it does in dry runs as a component of its own", c.Name)
+		p.Wrong(item, "component %s has times together with probe, and nobody counts dry runs, which change nothing; drop times, or write what it does in dry runs as a component of its own", c.Name)
 	case c.Behaviour != fail && c.Behaviour != slow && (slices.Contains(c.On, opInstall) || slices.Contains(c.On, opExecute)):
-		p.wrong(item, "component %s has the behaviour %s in install or execute, where there are only fail and slow; drop those operations, or write them as a component of its own", c.Name, c.Behaviour)
+		p.Wrong(item, "component %s has the behaviour %s in install or execute, where there are only fail and slow; drop those operations, or write them as a component of its own", c.Name, c.Behaviour)
 	case c.Kind != "" && c.Behaviour != refuse:
-		p.wrong(item, "component %s has a kind, which is of refusals, and its behaviour is %s; drop one of them", c.Name, c.Behaviour)
+		p.Wrong(item, "component %s has a kind, which is of refusals, and its behaviour is %s; drop one of them", c.Name, c.Behaviour)
 	default:
 		p.Components = append(p.Components, c)
 	}
 }
 
 func (p *parser) chance(n *yaml.Node) {
-	sum, before := 0.0, len(p.mistakes)
+	sum, before := 0.0, p.Mistakes()
 	p.Chance = map[behaviour]float64{}
-	p.fields(n, "chance has", "behaviour", words(behaviours), func(b string, n *yaml.Node) {
+	p.fields(n, "chance", words(behaviours), func(b string, n *yaml.Node) {
 		p.Chance[behaviour(b)] = p.number(n, "the chance of "+b, 0, 1)
 		sum += p.Chance[behaviour(b)]
 	})
-	if sum > 1 && len(p.mistakes) == before {
-		p.wrong(n, "the chances are together %g, which is more than 1; lower them", math.Round(sum*1000)/1000)
+	if sum > 1 && p.Mistakes() == before {
+		p.Wrong(n, "the chances are together %g, which is more than 1; lower them", math.Round(sum*1000)/1000)
 	}
 }
 
-// fields calls f for every key of a mapping that is among keys, and notes the
-// others. What has none of them is said by has, and a key is called what.
-func (p *parser) fields(n *yaml.Node, has, what string, keys []string, f func(key string, n *yaml.Node)) {
-	if n = deref(n); null(n) {
-		return
-	}
-	if n.Kind != yaml.MappingNode {
-		p.wrong(n, "%s must be keys and values; there are %s", strings.TrimSuffix(strings.TrimSuffix(has, " has"), " have"), listed(keys))
-		return
-	}
-	seen := map[string]bool{}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		k := n.Content[i]
-		switch {
-		case !slices.Contains(keys, k.Value):
-			p.wrong(k, "%s no %s %q; %s", has, what, value(k), meant(k.Value, keys))
-		case seen[k.Value]:
-			p.wrong(k, "%s the %s %q twice; drop one", has, what, k.Value)
-		default:
-			seen[k.Value] = true
-			f(k.Value, deref(n.Content[i+1]))
-		}
-	}
-}
-
-func (p *parser) items(n *yaml.Node, what string) []*yaml.Node {
-	if null(n) {
-		return nil
-	}
-	if n.Kind != yaml.SequenceNode {
-		p.wrong(n, "%s must be a list: write it in brackets, or each item on a line that begins with a hyphen", what)
-		return nil
-	}
-	return n.Content
-}
-
-func (p *parser) text(n *yaml.Node, what string) string {
-	if n = deref(n); n.Kind != yaml.ScalarNode || null(n) || n.Value == "" {
-		p.wrong(n, "%s is empty; write a text", what)
-		return ""
-	}
-	return n.Value
-}
-
+// choose is one of words; there may be none.
 func choose[T ~string](p *parser, n *yaml.Node, what string, have []T) T {
-	n = deref(n)
-	if n.Kind != yaml.ScalarNode || !slices.Contains(have, T(n.Value)) {
-		p.wrong(n, "there is no %s %q; %s", what, value(n), meant(n.Value, words(have)))
-		return ""
+	if n = sheet.Deref(n); n.Kind == yaml.ScalarNode && slices.Contains(have, T(n.Value)) {
+		return T(n.Value)
 	}
-	return T(n.Value)
+	p.Unknown(n, what, words(have))
+	return ""
 }
 
 func (p *parser) number(n *yaml.Node, what string, least, most float64) float64 {
 	f, err := strconv.ParseFloat(n.Value, 64)
 	if n.Kind != yaml.ScalarNode || err != nil || !(f >= least && f <= most) {
-		p.wrong(n, "%s is %q and must be a number from %.0f to %.0f", what, value(n), least, most)
+		p.Wrong(n, "%s is %q and must be a number from %.0f to %.0f", what, value(n), least, most)
 		return least
 	}
 	return f
@@ -225,7 +156,7 @@ func (p *parser) number(n *yaml.Node, what string, least, most float64) float64 
 func (p *parser) time(n *yaml.Node, what string) duration {
 	d, err := time.ParseDuration(n.Value)
 	if n.Kind != yaml.ScalarNode || err != nil || d < 0 || d > 24*time.Hour {
-		p.wrong(n, "%s is %q and must be a time up to 24h; write it like 2s or 200ms", what, value(n))
+		p.Wrong(n, "%s is %q and must be a time up to 24h; write it like 2s or 200ms", what, value(n))
 		return 0
 	}
 	return duration(d)
@@ -240,15 +171,6 @@ func value(n *yaml.Node) string {
 		return "[…]"
 	}
 	return fmt.Sprintf("%.40s", n.Value)
-}
-
-func null(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
-
-func deref(n *yaml.Node) *yaml.Node {
-	for n.Kind == yaml.AliasNode {
-		n = n.Alias
-	}
-	return n
 }
 
 func words[T ~string](all []T) []string {

@@ -10,11 +10,11 @@ import (
 	"patchbay/am/binder"
 	"patchbay/am/service"
 	"patchbay/am/store"
+	"patchbay/am/testkit/need"
 	"patchbay/am/urn"
 	"patchbay/inventory"
 	"patchbay/rspec"
 	"patchbay/schemas/xmltree"
-	"patchbay/testdata/need"
 )
 
 // surveyed is what was made of one manager's part of an advertisement of the corpus.

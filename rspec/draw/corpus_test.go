@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"patchbay/am/testkit/need"
 	"patchbay/schemas/xmltree"
-	"patchbay/testdata/need"
 )
 
 // TestCorpusIsDrawn draws every document of the corpus that can be read.

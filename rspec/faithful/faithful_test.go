@@ -16,9 +16,9 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"patchbay/am/testkit/need"
 	"patchbay/am/urn"
 	"patchbay/rspec"
-	"patchbay/testdata/need"
 )
 
 var (

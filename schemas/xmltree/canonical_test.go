@@ -9,7 +9,7 @@ import (
 	"github.com/beevik/etree"
 	dsig "github.com/russellhaering/goxmldsig"
 
-	"patchbay/testdata/need"
+	"patchbay/am/testkit/need"
 )
 
 func find(e *Element, local string) *Element {

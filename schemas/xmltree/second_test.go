@@ -15,7 +15,7 @@ import (
 	"github.com/beevik/etree"
 	dsig "github.com/russellhaering/goxmldsig"
 
-	"patchbay/testdata/need"
+	"patchbay/am/testkit/need"
 )
 
 const xmlSpace = "http://www.w3.org/XML/1998/namespace"

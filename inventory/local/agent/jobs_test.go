@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/testdata/need"
+	"patchbay/am/testkit/need"
 )
 
 // groups makes groups "init" and "jobs" in a hierarchy of cgroups and returns

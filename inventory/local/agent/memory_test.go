@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"patchbay/testdata/need"
+	"patchbay/am/testkit/need"
 )
 
 // realNodes starts nodes whose agent is the program as it is built for users.

@@ -16,9 +16,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"patchbay/am/testkit/need"
 	"patchbay/inventory/local/confine"
 	"patchbay/inventory/local/wire"
-	"patchbay/testdata/need"
 )
 
 // stageName is what the test program is called as the step between a test and

@@ -18,7 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/testdata/need"
+	"patchbay/am/testkit/need"
 )
 
 // open is the groups of a test's own instance, which go with it.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/testdata/need"
+	"patchbay/am/testkit/need"
 )
 
 // The test binary runs again as a child that gives up rights and tries things.

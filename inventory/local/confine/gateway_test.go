@@ -21,7 +21,7 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-	"patchbay/testdata/need"
+	"patchbay/am/testkit/need"
 )
 
 const gatewayID = hostID + 1

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
-	"patchbay/testdata/need"
+	"patchbay/am/testkit/need"
 )
 
 // limitsThen sets the limits, after lowering the most of descriptors to the

@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
-	"patchbay/testdata/need"
+	"patchbay/am/testkit/need"
 )
 
 // leftOut are the calls that do not exist for nodes (ENOSYS), and why. Programs

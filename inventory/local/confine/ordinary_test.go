@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"patchbay/testdata/need"
+	"patchbay/am/testkit/need"
 )
 
 // What ordinary programs do must work under the filter and without the

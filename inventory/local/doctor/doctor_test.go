@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/testdata/need"
+	"patchbay/am/testkit/need"
 )
 
 // traces are what examinations could leave on the host.

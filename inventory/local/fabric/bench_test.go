@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/testdata/need"
+	"patchbay/am/testkit/need"
 )
 
 // BenchmarkPorts makes LANs, with the namespaces of their nodes already there.

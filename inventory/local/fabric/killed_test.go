@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/testdata/need"
+	"patchbay/am/testkit/need"
 )
 
 // cutting is in the place of a means: links are put by putCut.

@@ -13,9 +13,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"patchbay/am/testkit/census"
+	"patchbay/am/testkit/need"
 	"patchbay/inventory/local/relay"
-	"patchbay/testdata/census"
-	"patchbay/testdata/need"
 )
 
 func TestMain(m *testing.M) {

@@ -11,8 +11,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 
+	"patchbay/am/testkit/need"
 	"patchbay/inventory/local/sysctl"
-	"patchbay/testdata/need"
 )
 
 // This is why: the kernel has one table for all namespaces. It is no test, for it

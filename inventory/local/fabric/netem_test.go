@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/testdata/need"
+	"patchbay/am/testkit/need"
 )
 
 // withNetem is a Host on a kernel that has netem.

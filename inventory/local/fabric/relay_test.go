@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/am/testkit/need"
 	"patchbay/inventory/local/relay"
-	"patchbay/testdata/need"
 )
 
 // relayed is a Host that uses the relay.

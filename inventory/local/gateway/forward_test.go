@@ -17,9 +17,9 @@ import (
 	"golang.org/x/crypto/ssh"
 	sshagent "golang.org/x/crypto/ssh/agent"
 
+	"patchbay/am/testkit/need"
 	"patchbay/am/testkit/wait"
 	"patchbay/inventory/local/wire"
-	"patchbay/testdata/need"
 )
 
 // echo answers each connection with what it says, in capitals, once it ends.

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/testdata/need"
+	"patchbay/am/testkit/need"
 )
 
 func proof(t testing.TB) context.Context {

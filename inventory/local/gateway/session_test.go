@@ -19,9 +19,9 @@ import (
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/sys/unix"
 
+	"patchbay/am/testkit/need"
 	"patchbay/am/testkit/wait"
 	"patchbay/inventory/local/agent"
-	"patchbay/testdata/need"
 )
 
 // alone is a site with one node and one client that may log in as "alice" at "node".

@@ -20,8 +20,8 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"patchbay/am/testkit/need"
 	"patchbay/inventory/local/wire"
-	"patchbay/testdata/need"
 )
 
 // site is a Keeper with nodes n1, n2, … and what OpenSSH's clients need to use

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/testdata/need"
+	"patchbay/am/testkit/need"
 )
 
 // planted is in everything of the fake host that no node may see.

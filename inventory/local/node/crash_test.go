@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/testdata/need"
+	"patchbay/am/testkit/need"
 )
 
 // creatorArgv0 is the name under which the test binary runs as a program that

@@ -16,8 +16,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"patchbay/am/testkit/need"
 	"patchbay/am/testkit/wait"
-	"patchbay/testdata/need"
 )
 
 // fails starts a node, which must fail with these words and leave nothing.

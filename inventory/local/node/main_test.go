@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"patchbay/am/testkit/need"
 	"patchbay/inventory/local/agent"
-	"patchbay/testdata/need"
 )
 
 func TestMain(m *testing.M) {

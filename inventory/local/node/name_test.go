@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"patchbay/testdata/need"
+	"patchbay/am/testkit/need"
 )
 
 // hostile are names that must never become a path.

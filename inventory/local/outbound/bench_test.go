@@ -6,7 +6,7 @@ import (
 	"os"
 	"testing"
 
-	"patchbay/testdata/bottle"
+	"patchbay/am/testkit/bottle"
 )
 
 // BenchmarkAttach leads one node after the other outside.

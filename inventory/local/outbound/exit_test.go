@@ -17,8 +17,8 @@ import (
 	"github.com/google/nftables"
 	"github.com/vishvananda/netlink"
 
+	"patchbay/am/testkit/bottle"
 	"patchbay/am/testkit/wait"
-	"patchbay/testdata/bottle"
 )
 
 func TestNodesFetchByName(t *testing.T) {

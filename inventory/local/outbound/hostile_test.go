@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"patchbay/am/testkit/bottle"
 	"patchbay/am/testkit/wait"
-	"patchbay/testdata/bottle"
 )
 
 // raw sends IPv4 packets that a node's root makes, to be closed with the test.

@@ -14,9 +14,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/testdata/bottle"
-	"patchbay/testdata/census"
-	"patchbay/testdata/need"
+	"patchbay/am/testkit/bottle"
+	"patchbay/am/testkit/census"
+	"patchbay/am/testkit/need"
 )
 
 const childEnv = "OUTBOUND_TEST_CHILD"

@@ -16,7 +16,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 
-	"patchbay/testdata/bottle"
+	"patchbay/am/testkit/bottle"
 )
 
 // space is a namespace as a node has one, without the node.

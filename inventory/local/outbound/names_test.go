@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/am/testkit/bottle"
 	"patchbay/am/testkit/wait"
-	"patchbay/testdata/bottle"
 )
 
 // server is a name server of a test's own at an address of the internet: it

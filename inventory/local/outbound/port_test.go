@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/testdata/bottle"
+	"patchbay/am/testkit/bottle"
 )
 
 func TestBlocksOfPorts(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
 
-	"patchbay/testdata/bottle"
-	"patchbay/testdata/need"
+	"patchbay/am/testkit/bottle"
+	"patchbay/am/testkit/need"
 )
 
 func TestThisHostCanLeadNodesOutside(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/testdata/need"
+	"patchbay/am/testkit/need"
 )
 
 var when = time.Unix(1_234_567_890, 0)

@@ -8,8 +8,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"patchbay/am/testkit/need"
 	"patchbay/inventory/local"
-	"patchbay/testdata/need"
 )
 
 // TestCleanRefusesMounts mounts somebody's folder where the testbed's files are.

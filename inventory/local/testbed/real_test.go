@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/am/testkit/need"
 	"patchbay/inventory/local"
 	"patchbay/inventory/local/agent"
 	"patchbay/inventory/local/gateway"
@@ -25,7 +26,6 @@ import (
 	"patchbay/inventory/local/relay"
 	"patchbay/inventory/local/setup"
 	"patchbay/inventory/provider"
-	"patchbay/testdata/need"
 )
 
 func TestMain(m *testing.M) {

@@ -13,11 +13,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"patchbay/am/testkit/census"
+	"patchbay/am/testkit/need"
 	"patchbay/inventory/local"
 	"patchbay/inventory/local/fabric"
 	"patchbay/inventory/provider"
-	"patchbay/testdata/census"
-	"patchbay/testdata/need"
 )
 
 // wired is a node with interfaces.

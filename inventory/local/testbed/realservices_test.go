@@ -16,9 +16,9 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/am/testkit/need"
 	"patchbay/inventory/local/setup"
 	"patchbay/inventory/provider"
-	"patchbay/testdata/need"
 )
 
 func executes(command string) string {

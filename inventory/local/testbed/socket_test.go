@@ -15,9 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/am/testkit/need"
 	"patchbay/inventory/local"
 	"patchbay/inventory/provider"
-	"patchbay/testdata/need"
 )
 
 func TestHostileClients(t *testing.T) {

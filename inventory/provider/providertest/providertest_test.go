@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/am/testkit/need"
 	"patchbay/inventory/provider"
-	"patchbay/testdata/need"
 )
 
 var options = Options{

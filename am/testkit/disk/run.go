@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/testdata/need"
+	"patchbay/am/testkit/need"
 )
 
 // Options of a Run.

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/testdata/need"
+	"patchbay/am/testkit/need"
 )
 
 func TestArchiveIsWhatCpioReads(t *testing.T) {
@@ -147,7 +147,7 @@ func TestNodesLiveAfterAPowerCut(t *testing.T) {
 	for _, before := range []string{"TestBeforeThePowerCut", "TestBeforeASuddenPowerCut"} {
 		t.Run(before, func(t *testing.T) {
 			disk := filepath.Join(t.TempDir(), "disk.img")
-			status, out := boot(t, "--disk", disk, "--cut", "--env", "PATCHBAY_BOOT=/guest/boot", "--test", "../../cmd/patchbay-local=^"+before+"$")
+			status, out := boot(t, "--disk", disk, "--cut", "--env", "PATCHBAY_BOOT=/guest/boot", "--test", "../../../cmd/patchbay-local=^"+before+"$")
 			if status != 0 || !strings.Contains(out, "--- PASS: "+before) {
 				t.Fatalf("first boot: status %d:\n%s", status, out)
 			}

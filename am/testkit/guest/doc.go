@@ -3,10 +3,10 @@
 // hardware for virtual machines. It is where things are proven that the host
 // cannot show: pure cgroup v2 or v1, another kernel, a boot, a power cut.
 //
-//	go run ./testdata/guest --test ./inventory/local/node
-//	go run ./testdata/guest --cgroup v1 'ls /sys/fs/cgroup'
-//	go run ./testdata/guest --disk d.img --cut 'patchbay-local up & …'
-//	go run ./testdata/guest --disk d.img 'patchbay-local up & …'
+//	go run ./am/testkit/guest --test ./inventory/local/node
+//	go run ./am/testkit/guest --cgroup v1 'ls /sys/fs/cgroup'
+//	go run ./am/testkit/guest --disk d.img --cut 'patchbay-local up & …'
+//	go run ./am/testkit/guest --disk d.img 'patchbay-local up & …'
 //
 // The commands are lines of sh and run one after the other as root; their
 // output appears as it is written, and the exit status is that of the first

@@ -17,8 +17,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"patchbay/testdata/census"
-	"patchbay/testdata/need"
+	"patchbay/am/testkit/census"
+	"patchbay/am/testkit/need"
 )
 
 const inside = "CENSUS_TEST_INSIDE"

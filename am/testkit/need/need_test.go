@@ -5,7 +5,7 @@ import (
 	"runtime"
 	"testing"
 
-	"patchbay/testdata/need"
+	"patchbay/am/testkit/need"
 )
 
 // double stands in for a test and remembers how it ended.
