@@ -1,18 +1,20 @@
-// Package store keeps what the aggregate has promised: slices, slivers, the
-// requests as received, tasks and the journal. A change is a decision: a pure
-// function from a View to a ChangeSet. One committer runs decisions, callers by turns,
-// each seeing what the earlier ones of its group have staged, writes the group
-// in one transaction, and only then answers. Acknowledged means durable; a
-// refused decision contributes nothing; a failed write undoes its whole group.
+// Package store keeps the records of the aggregate in one bbolt file: slices,
+// slivers, the requests as received, tasks and the journal. A change is a Decision: a
+// pure function from a View to a ChangeSet. One goroutine, the committer, takes the
+// decisions that wait as a group, callers by turns, and opens one write transaction
+// for them. Each decision reads that transaction, so it sees the accepted changes of
+// those before it; a refused decision writes nothing. The committer answers when the
+// transaction is on the disk. If the commit fails, nothing has changed and each member
+// of the group gets ErrNotCommitted. A lone caller waits for nobody.
 //
-//	Commit(decision) ─┐                 ┌─ ChangeSet ─> overlay, Observer.Stage
-//	Commit(decision) ─┼─> committer ────┤   …
-//	Commit(decision) ─┘   (one group)   └─> Engine.Apply ─> Observer.Publish ─> answers
-//	                                              └ failed ─> Observer.Rollback ─> ErrNotCommitted
+//	Commit(decision) ─┐  group   ┌─ decide ─> ChangeSet ─> transaction, Observer.Stage
+//	Commit(decision) ─┼────────> ┤   …
+//	Commit(decision) ─┘          └─ commit ─> Observer.Publish ─> answers
+//	                                  └ failed ─> Observer.Rollback ─> ErrNotCommitted
 //
-// The engine is bbolt behind a narrow door (see Engine); no transaction of it
-// leaves this package, so a replicated engine can stand there later. The bucket
-// tree, changed only together with a numbered migration:
+// Calls go one way: Store (store.go) → committer (committer.go, queue.go) → database
+// (database.go) → reader (reader.go), file.go and pages.go. No transaction of bbolt
+// leaves this package. The buckets, changed only together with a numbered migration:
 //
 //	v1/meta        schema, revision, site, identity of the file
 //	v1/slices      slice URN             → am.Slice
@@ -24,5 +26,8 @@
 //	v1/by_slice    slice URN, sliver URN → nothing
 //	v1/by_expiry   time, sliver URN      → nothing; what may expire
 //
-// It never talks to a provider, a client or a clock of its own.
+// A file that is damaged is refused when it is opened, and stays as it is. Damage that
+// shows while the store is open becomes an error that wraps ErrBroken, and then no
+// change is accepted until the store is opened again. After a panic inside bbolt the
+// file is not used again, since bbolt's locks stay held.
 package store

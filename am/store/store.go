@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -139,11 +140,19 @@ func start(db *database, o Options) (*Store, error) {
 	return s, nil
 }
 
-// run is the committer's goroutine: it takes what is waiting as one group.
+// run is the committer's goroutine: it takes what is waiting as one group. After a group
+// of several it lets other goroutines run for as long as that brings more callers:
+// without that, the first to come back would write alone while all others wait. A lone
+// caller is not delayed.
 func (s *Store) run(c *committer) {
 	defer close(s.done)
 	var group []*pending
 	for p := s.queue.wait(); p != nil; p = s.queue.wait() {
+		if company := len(group); company > 1 {
+			for waiting := -1; waiting < s.queue.len() && waiting < company; runtime.Gosched() {
+				waiting = s.queue.len()
+			}
+		}
 		group = group[:0]
 		for ; p != nil; p = s.queue.pop() {
 			if group = append(group, p); len(group) == s.opt.MaxGroup {
