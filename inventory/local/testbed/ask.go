@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"patchbay/inventory/local"
+	"patchbay/inventory/local/agent"
 	"patchbay/inventory/local/image"
 	"patchbay/inventory/provider"
 )
@@ -83,7 +84,7 @@ func (w *should) assign(a *asked) error {
 	switch {
 	case a.Power != provider.On && a.Power != provider.Off:
 		return refused(provider.Failed, "power is %.40q and can be on or off", a.Power)
-	case a.Hostname != "" && !isHostname(a.Hostname):
+	case a.Hostname != "" && !agent.IsHostname(a.Hostname):
 		return refused(provider.Failed, "%.80q cannot be a hostname; use up to 64 letters, digits, hyphens and dots", a.Hostname)
 	}
 	for _, text := range []struct{ name, value string }{
@@ -94,13 +95,6 @@ func (w *should) assign(a *asked) error {
 		}
 	}
 	return nil
-}
-
-// isHostname accepts what can be the name of a Linux host and stand in
-// /etc/hosts.
-func isHostname(s string) bool {
-	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-	return len(s) <= 64 && s != "" && strings.Contains(letters, s[:1]) && strings.Trim(s, letters+"-.") == "" && !strings.Contains(s, "..")
 }
 
 // isID accepts what can be the name of a node: a UUID in small letters.
