@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 
 	"patchbay/inventory/local/wire"
 )
@@ -73,7 +74,7 @@ func Configure(ctx context.Context, c *wire.Conn, cfg Configuration) (Facts, err
 
 // validate refuses what would not mean the same in the node's files.
 func (cfg *Configuration) validate() error {
-	if !isHostname(cfg.Hostname) {
+	if !IsHostname(cfg.Hostname) {
 		return fmt.Errorf("%q is no host name", printable(cfg.Hostname))
 	}
 	if len(cfg.Accounts) > mostAccounts {
@@ -147,15 +148,8 @@ func isLogin(s string) bool {
 	return s != "" && len(s) <= 32
 }
 
-func isHostname(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		switch {
-		case c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9':
-		case i > 0 && (c == '-' || c == '.'):
-		default:
-			return false
-		}
-	}
-	return s != "" && len(s) <= 64
+// IsHostname tells whether s can be the name of a Linux host and stand in /etc/hosts.
+func IsHostname(s string) bool {
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+	return len(s) <= 64 && s != "" && strings.Contains(letters, s[:1]) && strings.Trim(s, letters+"-.") == "" && !strings.Contains(s, "..")
 }

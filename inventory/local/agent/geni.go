@@ -6,12 +6,11 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"strconv"
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"patchbay/inventory/local/wire"
 )
 
 // GeniSocket is where geni-get asks, inside the node: a line with the words,
@@ -100,7 +99,7 @@ func ServeGeni(conn net.Conn, answer func(words []string, uid int) ([]byte, erro
 	if !ok {
 		return errors.New("a question of geni-get came over no Unix socket")
 	}
-	uid, err := peer(u)
+	peer, err := wire.Peer(u)
 	if err != nil {
 		return err
 	}
@@ -114,7 +113,7 @@ func ServeGeni(conn net.Conn, answer func(words []string, uid int) ([]byte, erro
 	if err := checkQuestion(question); err != nil {
 		return reply(conn, "error", []byte(err.Error()))
 	}
-	text, err := answer(strings.Fields(question), uid)
+	text, err := answer(strings.Fields(question), int(peer.Uid))
 	switch {
 	case err != nil:
 		return reply(conn, "error", []byte(err.Error()))
@@ -132,18 +131,4 @@ func reply(conn net.Conn, word string, text []byte) error {
 	whole := append(fmt.Appendf(nil, "%s %d\n", word, len(text)), text...)
 	_, err := conn.Write(whole)
 	return err
-}
-
-// peer is the user of the process that connected.
-func peer(c *net.UnixConn) (int, error) {
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return 0, err
-	}
-	var cred *unix.Ucred
-	controlled := raw.Control(func(fd uintptr) { cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
-	if err = errors.Join(controlled, err); err != nil {
-		return 0, os.NewSyscallError("getsockopt", err)
-	}
-	return int(cred.Uid), nil
 }

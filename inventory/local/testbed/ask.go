@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"patchbay/inventory/local"
+	"patchbay/inventory/local/agent"
 	"patchbay/inventory/local/image"
 	"patchbay/inventory/provider"
 )
@@ -96,7 +97,7 @@ func (w *should) assign(a *asked) error {
 	switch {
 	case a.Power != provider.On && a.Power != provider.Off:
 		return refused(provider.Failed, "power is %.40q and can be on or off", a.Power)
-	case a.Hostname != "" && !isHostname(a.Hostname):
+	case a.Hostname != "" && !agent.IsHostname(a.Hostname):
 		return refused(provider.Failed, "%.80q cannot be a hostname; use up to 64 letters, digits, hyphens and dots", a.Hostname)
 	}
 	for _, text := range w.texts(a) {

@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"patchbay/inventory/local"
+	"patchbay/inventory/local/agent"
 	"patchbay/inventory/local/gateway"
 )
 
@@ -140,7 +141,7 @@ func (t *Testbed) putLead(providerName string, ask local.DoorAsk) (local.DoorIs,
 	} else if len(t.leads) >= maxLeads {
 		return local.DoorIs{}, fmt.Errorf("there are as many doors of other providers as there can be, %d", maxLeads)
 	}
-	if isHostname(ask.Hostname) {
+	if agent.IsHostname(ask.Hostname) {
 		next.Hostname = ask.Hostname
 	}
 	_, err := parseUsers(next.Users)

@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"patchbay/inventory/local/agent"
 )
 
 // Bounds on the addresses of peers in the files of a node.
@@ -36,7 +38,7 @@ func (l *life) peerEnds(names []string, nodes map[string]bool) []peerEnd {
 		left -= len(e.addresses)
 		slices.SortStableFunc(e.addresses, func(a, b netip.Addr) int { return a.BitLen() - b.BitLen() })
 		for _, name := range names {
-			if alias := name + "-" + f.link; isHostname(alias) && !strings.Contains(name, ".") && !nodes[alias] && !slices.Contains(e.aliases, alias) {
+			if alias := name + "-" + f.link; agent.IsHostname(alias) && !strings.Contains(name, ".") && !nodes[alias] && !slices.Contains(e.aliases, alias) {
 				e.aliases = append(e.aliases, alias)
 			}
 		}

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"patchbay/inventory/local/agent"
 )
 
 // A change among the nodes of a slice is told to the others when none has come
@@ -248,7 +250,7 @@ func (r *record) names() []string {
 	var all []string
 	short, _, _ := strings.Cut(r.Asked.Hostname, ".")
 	for _, name := range []string{r.Asked.Hostname, short, r.Asked.ClientID} {
-		if isHostname(name) && !slices.Contains(all, name) && name != "localhost" {
+		if agent.IsHostname(name) && !slices.Contains(all, name) && name != "localhost" {
 			all = append(all, name)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -69,17 +70,20 @@ func (c *Conn) SetDeadline(t time.Time) error { return c.c.SetDeadline(t) }
 func (c *Conn) File() (*os.File, error) { return c.c.File() }
 
 // Peer is the user and process at the other end when the connection was made.
-func (c *Conn) Peer() (*unix.Ucred, error) {
-	raw, err := c.c.SyscallConn()
+func (c *Conn) Peer() (*unix.Ucred, error) { return Peer(c.c) }
+
+// Peer is the user and process at the other end of a Unix socket when the connection
+// was made.
+func Peer(c syscall.Conn) (cred *unix.Ucred, err error) {
+	raw, err := c.SyscallConn()
 	if err != nil {
 		return nil, err
 	}
-	var cred *unix.Ucred
-	var inner error
-	err = raw.Control(func(fd uintptr) {
-		cred, inner = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
-	})
-	return cred, errors.Join(err, inner)
+	controlled := raw.Control(func(fd uintptr) { cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+	if err = errors.Join(controlled, err); err != nil {
+		return nil, fmt.Errorf("cannot find out who is at the other end of a socket: %w", err)
+	}
+	return cred, nil
 }
 
 // Send sends v as JSON, with files beside it; the files stay the caller's.
