@@ -26,6 +26,7 @@ const rooms = `
 0  credentials/rule
 0  am/budget
 0  am/fileowner                     golang.org/x/sys
+0  am/display
 1  am/clock                         am/fileowner golang.org/x/sys
 1  am                               am/urn
 1  inventory/sheet                  inventory/nearest go.yaml.in/yaml/v3
@@ -59,7 +60,8 @@ const rooms = `
 6  am/mtls                          C
 7  am/server                        am am/api am/audit am/budget am/xmlrpc github.com/prometheus/client_golang
 7  am/client                        am am/xmlrpc github.com/kolo/xmlrpc
-8  cmd/patchbay                     am am/api am/audit am/binder am/client am/clock am/fileowner am/hook am/maintenance am/mtls am/operate am/policy am/probe am/server am/service am/store am/urn am/work am/xmlrpc credentials credentials/cert credentials/dsig credentials/trial inventory inventory/local inventory/nearest inventory/provider inventory/provider/providertest inventory/sheet inventory/simulated inventory/span inventory/survey rspec rspec/draw schemas schemas/xmltree github.com/fsnotify/fsnotify github.com/go-viper/mapstructure/v2 github.com/spf13/cobra github.com/spf13/pflag github.com/spf13/viper go.yaml.in/yaml/v3 golang.org/x/sys
+8  am/site                          am am/api am/audit am/binder am/clock am/display am/fileowner am/hook am/maintenance am/mtls am/operate am/policy am/probe am/server am/service am/store am/urn am/work credentials credentials/cert inventory inventory/local inventory/nearest inventory/provider rspec github.com/fsnotify/fsnotify github.com/go-viper/mapstructure/v2 github.com/spf13/viper go.yaml.in/yaml/v3 golang.org/x/sys
+10  cmd/patchbay                     am am/audit am/binder am/client am/clock am/display am/fileowner am/hook am/maintenance am/mtls am/operate am/policy am/probe am/service am/site am/store am/urn am/xmlrpc credentials/cert credentials/dsig credentials/trial inventory inventory/local inventory/nearest inventory/provider inventory/provider/providertest inventory/sheet inventory/simulated inventory/span inventory/survey rspec rspec/draw schemas schemas/xmltree github.com/spf13/cobra github.com/spf13/pflag go.yaml.in/yaml/v3 golang.org/x/sys
 0  inventory/local/wire             golang.org/x/sys
 0  inventory/local/confine          golang.org/x/sys
 0  inventory/local/cgroup           golang.org/x/sys

@@ -11,7 +11,9 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"patchbay/am/display"
 	"patchbay/am/fileowner"
+	"patchbay/am/site"
 	"patchbay/am/store"
 )
 
@@ -62,7 +64,7 @@ func (o *backupOptions) Run(ctx context.Context, c console) (err error) {
 	defer os.Remove(f.Name())
 	report, err := takeBackup(ctx, config, f)
 	if err != nil {
-		return inWordsOf(err, f.Name(), o.file)
+		return site.InWordsOf(err, f.Name(), o.file)
 	}
 	if o.file == "-" {
 		if err := pour(f.Name(), c.out); err != nil {
@@ -79,7 +81,7 @@ func (o *backupOptions) Run(ctx context.Context, c console) (err error) {
 }
 
 // admit refuses a place for the backup that is taken.
-func (o *backupOptions) admit(c *Config) error {
+func (o *backupOptions) admit(c *site.Config) error {
 	info, err := os.Stat(o.file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -125,10 +127,10 @@ func (o *backupOptions) settle(temporary string) error {
 }
 
 // takeBackup writes a site's store into f, and looks at what is there then.
-func takeBackup(ctx context.Context, c *Config, f *os.File) (*store.Report, error) {
-	err := streamSite(ctx, c, "/backup", f)
-	if errors.Is(err, errNotServed) {
-		if has, err := c.hasState(); err != nil {
+func takeBackup(ctx context.Context, c *site.Config, f *os.File) (*store.Report, error) {
+	err := site.Stream(ctx, c, "/backup", f)
+	if errors.Is(err, site.ErrNotServed) {
+		if has, err := c.HasState(); err != nil {
 			return nil, err
 		} else if !has {
 			return nil, fmt.Errorf("there is no %s: the site has promised nothing yet", c.State)
@@ -157,7 +159,7 @@ func takeBackup(ctx context.Context, c *Config, f *os.File) (*store.Report, erro
 // backupLine tells what is in a backup.
 func backupLine(r *store.Report) string {
 	return fmt.Sprintf("Backup of %s: %s, %s, revision %d, %s",
-		r.Site, plural(r.Records[store.Slices], "slice"), plural(r.Records[store.Slivers], "sliver"), r.Revision, sizeOf(r.Size))
+		r.Site, display.Count(r.Records[store.Slices], "slice"), display.Count(r.Records[store.Slivers], "sliver"), r.Revision, display.Size(r.Size))
 }
 
 // pour writes all of a file.

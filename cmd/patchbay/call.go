@@ -20,6 +20,8 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/client"
+	"patchbay/am/display"
+	"patchbay/am/site"
 	"patchbay/am/urn"
 	"patchbay/am/xmlrpc"
 	"patchbay/inventory/nearest"
@@ -88,7 +90,7 @@ type callOptions struct {
 
 func (o *callOptions) AddFlags(fs *pflag.FlagSet) {
 	o.site.AddFlags(fs)
-	fs.StringVar(&o.URL, "url", os.Getenv(envPrefix+"URL"), "the aggregate manager; without it the site of --config; also PATCHBAY_URL")
+	fs.StringVar(&o.URL, "url", os.Getenv(site.EnvPrefix+"URL"), "the aggregate manager; without it the site of --config; also PATCHBAY_URL")
 	fs.StringArrayVar(&o.Users, "user", nil, "who calls: a folder or a file; may be given several times")
 	fs.StringVar(&o.Slice, "slice", "", "the slice: a name, a URN or a file with its credential")
 	fs.IntVar(&o.API, "api-version", 0, "2 or 3 (default: what the URL says, else 3)")
@@ -137,7 +139,7 @@ func (o *callOptions) Run(ctx context.Context, c console) error {
 	}
 	now := time.Now()
 	for _, over := range me.expired(now) {
-		fmt.Fprintf(c.err, "%s\n", printable(over))
+		fmt.Fprintf(c.err, "%s\n", display.Printable(over))
 	}
 	request := callRequest{api: o.API, method: o.method, args: o.args, options: o.Options, me: me, now: now}
 	answer := &answerOnly{}
@@ -207,7 +209,7 @@ func methodHint(api int, method string) string {
 
 func (o *callOptions) show(c console, reply client.Reply) error {
 	if reply.Output != "" {
-		fmt.Fprintf(c.err, "%s\n", printable(reply.Output))
+		fmt.Fprintf(c.err, "%s\n", display.Printable(reply.Output))
 	}
 	if o.Raw {
 		if reply.Code != am.Success {
@@ -253,7 +255,7 @@ func (o *callOptions) target(ctx context.Context) (string, error) {
 			return "", err
 		}
 		if target = strings.TrimSuffix(config.PublicURL, "/"); target == "" {
-			target = publicURL(ctx, config.Listen)
+			target = site.PublicURLOf(ctx, config.Listen)
 		}
 	}
 	u, err := url.Parse(target)
@@ -293,22 +295,22 @@ func readInput(name string) ([]byte, error) {
 	if name == "-" {
 		return io.ReadAll(os.Stdin)
 	}
-	text, err := readRegular(filepath.Clean(name))
-	return text, orPiped(err)
+	text, err := site.ReadRegular(filepath.Clean(name))
+	return text, site.OrPiped(err)
 }
 
 // shownOn is a document as w gets it: a terminal without what it would obey, a
 // file or a pipe byte for byte.
 func shownOn(w io.Writer, document string) string {
 	if toTerminal(w) {
-		return printable(document)
+		return display.Printable(document)
 	}
 	return document
 }
 
 // toTerminal tells whether w is a terminal.
 func toTerminal(w io.Writer) bool {
-	f, ok := fileOf(w)
+	f, ok := site.FileOf(w)
 	if !ok {
 		return false
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"patchbay/am/display"
 	"patchbay/am/xmlrpc"
 )
 
@@ -251,7 +252,7 @@ func TestShellWords(t *testing.T) {
 	for in, want := range map[string]string{
 		"a": "a", "": "''", "/a/b-c.d": "/a/b-c.d", "a b": "'a b'", "it's": `'it'\''s'`, "$(x)": "'$(x)'", "https://h:1/am/3.0": "https://h:1/am/3.0",
 	} {
-		if got := shellWord(in); got != want {
+		if got := display.ShellWord(in); got != want {
 			t.Errorf("%q: got %s, want %s", in, got, want)
 		}
 	}

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"patchbay/am/client"
+	"patchbay/am/display"
+	"patchbay/am/site"
 	"patchbay/am/urn"
 	"patchbay/credentials/cert"
 )
@@ -46,7 +48,7 @@ func readCaller(paths []string, slice string) (*caller, error) {
 	for _, p := range paths {
 		info, err := os.Stat(p)
 		if err != nil {
-			return nil, fmt.Errorf("--user: %w; %smake a user with: %s", err, instead(filepath.Base(p), folksIn(filepath.Dir(p))), ourCommand("user", "NAME", "--config", "FILE"))
+			return nil, fmt.Errorf("--user: %w; %smake a user with: %s", err, instead(filepath.Base(p), folksIn(filepath.Dir(p))), display.Command("user", "NAME", "--config", "FILE"))
 		}
 		if !info.IsDir() {
 			if err := me.add(p); err != nil {
@@ -80,7 +82,7 @@ func readCaller(paths []string, slice string) (*caller, error) {
 
 // add takes one file for what its content is.
 func (me *caller) add(file string) error {
-	text, err := readRegular(file)
+	text, err := site.ReadRegular(file)
 	if err != nil {
 		return err
 	}
@@ -150,7 +152,7 @@ func (me *caller) setSlice(slice string, folders []string) error {
 	hint := instead(name, slicesIn(about))
 	if me.isTool() {
 		return fmt.Errorf("%q is no URN, and there is no file %s; %sa tool works in the slice of a user: give the file with the user's credential, such as %s, or hand the slice on with: %s",
-			slice, strings.Join(missing, " or "), hint, filepath.Join(about, "..", "..", usersDir, "USER", "slices", name+"-cred.xml"),
+			slice, strings.Join(missing, " or "), hint, filepath.Join(about, "..", "..", site.UsersDir, "USER", "slices", name+"-cred.xml"),
 			commandAbout(about, "delegate", name, "--from", "USER", "--to", filepath.Base(about)))
 	}
 	return fmt.Errorf("%q is no URN, and there is no file %s; %smake a slice with: %s",
@@ -159,7 +161,7 @@ func (me *caller) setSlice(slice string, folders []string) error {
 
 // isTool tells whether the certificate is that of a tool, which owns no slice.
 func (me *caller) isTool() bool {
-	text, err := readRegular(me.certFile)
+	text, err := site.ReadRegular(me.certFile)
 	if err != nil {
 		return false
 	}
@@ -170,7 +172,7 @@ func (me *caller) isTool() bool {
 // addSliceCredential takes the slice from a file. The error says why that is no
 // credential over it.
 func (me *caller) addSliceCredential(file string) error {
-	text, err := readRegular(file)
+	text, err := site.ReadRegular(file)
 	if err != nil {
 		return err
 	}
@@ -192,7 +194,7 @@ func (me *caller) addSliceCredential(file string) error {
 // addCredential takes a credential that goes with every call, such as one that
 // lets a tool speak for a user.
 func (me *caller) addCredential(file string) error {
-	text, err := readRegular(file)
+	text, err := site.ReadRegular(file)
 	if err != nil {
 		return err
 	}
@@ -222,9 +224,9 @@ func (me *caller) expired(now time.Time) []string {
 		if site := siteOf(c.file); site != "" && err == nil {
 			remedy = "make a new one with: "
 			if c.kind == urn.Slice {
-				remedy += commandAt(site, "slice", target.Name, "--owner", owner.Name)
+				remedy += display.CommandAt(site, "slice", target.Name, "--owner", owner.Name)
 			} else {
-				remedy += commandAt(site, "user", owner.Name, "--renew")
+				remedy += display.CommandAt(site, "user", owner.Name, "--renew")
 			}
 		}
 		list = append(list, fmt.Sprintf("the credential over %s has ended on %s; %s", c.target, c.expires.Format(time.RFC3339), remedy))
@@ -235,9 +237,9 @@ func (me *caller) expired(now time.Time) []string {
 // commandAbout is a command line for the site that path belongs to.
 func commandAbout(path string, args ...string) string {
 	if site := siteOf(path); site != "" {
-		return commandAt(site, args...)
+		return display.CommandAt(site, args...)
 	}
-	return ourCommand(args...)
+	return display.Command(args...)
 }
 
 // siteOf is the configuration of the site that path, something of a user, lies
@@ -252,7 +254,7 @@ func siteOf(path string) string {
 	}
 	for range 4 { // site/users/NAME/slices/FILE
 		path = filepath.Dir(path)
-		file := filepath.Join(path, configName)
+		file := filepath.Join(path, site.ConfigName)
 		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() {
 			return file
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"patchbay/am/client"
+	"patchbay/am/display"
 	"patchbay/am/xmlrpc"
 )
 
@@ -187,7 +188,7 @@ func (r *callRequest) credentials(slice bool) xmlrpc.Value {
 
 // time reads a moment, or a length of time from now.
 func (r *callRequest) time(text string) (string, error) {
-	if d, err := parseDuration(strings.TrimPrefix(text, "+")); err == nil {
+	if d, err := display.ParseDuration(strings.TrimPrefix(text, "+")); err == nil {
 		return client.Time(r.now.Add(d)), nil
 	}
 	if _, err := time.Parse(time.RFC3339, text); err != nil {

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode"
 
 	"patchbay/am/client"
+	"patchbay/am/display"
 	"patchbay/am/xmlrpc"
 )
 
@@ -130,7 +130,7 @@ func memberText(v xmlrpc.Value, name string) string {
 		return ""
 	}
 	if text, ok := xmlrpc.AsString(x); ok {
-		return printable(text)
+		return display.Printable(text)
 	}
 	return scalar(x)
 }
@@ -171,7 +171,7 @@ func printValue(w io.Writer, v xmlrpc.Value, indent string) {
 	switch v := v.(type) {
 	case xmlrpc.Struct:
 		for _, m := range v {
-			printMember(w, printable(m.Name)+":", m.Value, indent)
+			printMember(w, display.Printable(m.Name)+":", m.Value, indent)
 		}
 	case []xmlrpc.Value:
 		for _, item := range v {
@@ -207,24 +207,13 @@ func scalar(v xmlrpc.Value) string {
 	case nil:
 		return "nothing"
 	case string:
-		return printable(v)
+		return display.Printable(v)
 	case []byte:
-		return printable(string(v))
+		return display.Printable(string(v))
 	case time.Time:
 		return client.Time(v)
 	case xmlrpc.Struct, []xmlrpc.Value:
 		return "none"
 	}
 	return fmt.Sprint(v)
-}
-
-// printable is text without what a terminal would obey: an aggregate's words
-// are a stranger's.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '\n' || r == '\t' || unicode.IsPrint(r) {
-			return r
-		}
-		return unicode.ReplacementChar
-	}, s)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"patchbay/am"
+	"patchbay/am/display"
 	"patchbay/am/xmlrpc"
 )
 
@@ -57,7 +58,7 @@ func printTold(w io.Writer, slivers []xmlrpc.Struct, logs bool) {
 		fmt.Fprintln(w, text)
 	}
 	if quiet > 0 {
-		fmt.Fprintf(w, "\nWhat %s wrote is shown with --logs.\n", plural(quiet, "other step"))
+		fmt.Fprintf(w, "\nWhat %s wrote is shown with --logs.\n", display.Count(quiet, "other step"))
 	}
 }
 
@@ -72,7 +73,7 @@ func outputOf(node string, step xmlrpc.Value, text string) string {
 	if before := len(lines) - outputShown; before > 0 {
 		lines = lines[before:]
 		head = fmt.Sprintf("output of %s, step %s, without %s before these; all of it is in the node where the site keeps it, as the local testbed does: /var/log/patchbay/%s-%s.log",
-			node, number, plural(before, "line"), number, memberText(step, "kind"))
+			node, number, display.Count(before, "line"), number, memberText(step, "kind"))
 	}
 	return head + "\n    " + strings.Join(lines, "\n    ")
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"patchbay/am/display"
+	"patchbay/am/site"
 	"patchbay/inventory/provider"
 	"patchbay/inventory/sheet"
 )
@@ -87,11 +89,11 @@ func (o *checkOptions) Run(ctx context.Context, c console) error {
 
 // optionalSite is the site by which files are read: the one that was named, or
 // the one that happens to be here.
-func (o *checkOptions) optionalSite(k *checker) *Config {
+func (o *checkOptions) optionalSite(k *checker) *site.Config {
 	if _, err := os.Stat(o.site.path()); err != nil && !o.site.given() {
 		return nil
 	}
-	config, err := ReadConfig(o.site.path())
+	config, err := site.ReadConfig(o.site.path())
 	if err != nil {
 		k.errors(err)
 		return nil
@@ -102,8 +104,8 @@ func (o *checkOptions) optionalSite(k *checker) *Config {
 // checker says what it finds, and counts.
 type checker struct {
 	out    io.Writer
-	err    io.Writer // what providers say meanwhile
-	config *Config   // of the site, nil for none
+	err    io.Writer    // what providers say meanwhile
+	config *site.Config // of the site, nil for none
 	life   lifeOptions
 	wrong  int
 	said   []string                      // mistakes
@@ -124,7 +126,7 @@ func (k *checker) line(verdict, what, format string, args ...any) {
 	if what != "" {
 		text = what + ": " + text
 	}
-	fmt.Fprintf(k.out, "%-8s %s\n", verdict, printable(text))
+	fmt.Fprintf(k.out, "%-8s %s\n", verdict, display.Printable(text))
 }
 
 // errors has a line for each error that is joined in err.
@@ -149,16 +151,6 @@ func (k *checker) verdict() error {
 	if k.wrong == 0 {
 		return nil
 	}
-	fmt.Fprintf(k.out, "\n%s.\n", plural(k.wrong, "mistake"))
+	fmt.Fprintf(k.out, "\n%s.\n", display.Count(k.wrong, "mistake"))
 	return exitError(1)
-}
-
-func plural(n int, what string) string {
-	switch {
-	case n == 1:
-		return "1 " + what
-	case strings.HasSuffix(what, "ss"):
-		return fmt.Sprintf("%d %ses", n, what)
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

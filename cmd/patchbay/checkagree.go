@@ -6,31 +6,32 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"patchbay/am/site"
 	"patchbay/inventory"
 )
 
 // agree warns of what the inventory promises and a testbed's settings do not keep,
 // and the other way round. What is offered by other providers alone is no affair
 // of the testbed.
-func (k *checker) agree(t *testbed, inv *inventory.Inventory, inventoryFile string) {
-	if inv == nil || !slices.ContainsFunc(inv.Components, func(c *inventory.Component) bool { return c.Provider == t.provider }) {
+func (k *checker) agree(t *site.Testbed, inv *inventory.Inventory, inventoryFile string) {
+	if inv == nil || !slices.ContainsFunc(inv.Components, func(c *inventory.Component) bool { return c.Provider == t.Provider }) {
 		return
 	}
-	offers, keeps := linesOf(inventoryFile), linesOf(t.settings)
+	offers, keeps := linesOf(inventoryFile), linesOf(t.Settings)
 	said, kept := inv.Outbound, inventory.No
-	if t.outbound {
+	if t.Outbound {
 		kept = inventory.Yes
 	}
 	if said != kept && said != inventory.Unknown {
-		k.warn(offers.at("outbound"), "outbound is %s, but %s says %s, which is what nodes of %s get; write %s here, or %s there", said, keeps.at("outbound"), kept, t.provider, kept, said)
+		k.warn(offers.at("outbound"), "outbound is %s, but %s says %s, which is what nodes of %s get; write %s here, or %s there", said, keeps.at("outbound"), kept, t.Provider, kept, said)
 	}
 	for _, v := range inv.SharedVLANs {
-		if !v.Restricted && !slices.Contains(t.shared, v.Name) {
+		if !v.Restricted && !slices.Contains(t.Shared, v.Name) {
 			k.warn(offers.at("shared_vlans", v.Name), "it offers the shared VLAN %s, which shared_vlans of %s does not name, so links of nodes of %s that join it are refused; add it there, or write restricted: true here",
-				v.Name, keeps.at("shared_vlans"), t.provider)
+				v.Name, keeps.at("shared_vlans"), t.Provider)
 		}
 	}
-	for _, name := range t.shared {
+	for _, name := range t.Shared {
 		if _, ok := inv.SharedVLAN(name); !ok {
 			k.warn(keeps.at("shared_vlans", name), "it allows the shared VLAN %s, which shared_vlans of %s does not offer, so nobody can ask for it; add it there with a tag, or drop it here",
 				name, offers.at("shared_vlans"))
@@ -47,7 +48,7 @@ type settingLines struct {
 
 func linesOf(file string) settingLines {
 	s := settingLines{file, map[string]int{}}
-	text, err := readRegular(file)
+	text, err := site.ReadRegular(file)
 	if err != nil {
 		return s
 	}

@@ -9,6 +9,7 @@ import (
 	"patchbay/am/binder"
 	"patchbay/am/probe"
 	"patchbay/am/service"
+	"patchbay/am/site"
 	"patchbay/inventory"
 	"patchbay/inventory/provider"
 	"patchbay/rspec"
@@ -20,23 +21,23 @@ import (
 // were asked and have nothing against it.
 func (k *checker) ask(ctx context.Context, r *diagnosis, req *rspec.Request, inv *inventory.Inventory, b binder.Binding) (content []string) {
 	providers, _ := provider.Load(k.config.Providers) // what is wrong with one is said by the check of the site
-	set := providerSet{found: providers}
-	site := func() *inventory.Inventory { return inv }
-	of := components(site)
+	set := site.ProviderSet{Found: providers}
+	inForce := func() *inventory.Inventory { return inv }
+	of := site.Components(inForce)
 	log := slog.New(slog.NewTextHandler(k.err, nil))
 	for _, p := range providers {
 		p.Log = log
 	}
 	for i := range b.Nodes {
 		_, name, ok := of(b.Nodes[i].Component.URN)
-		if _, asks := set.probing(name); ok && asks && !slices.Contains(content, name) {
+		if _, asks := set.Probing(name); ok && asks && !slices.Contains(content, name) {
 			content = append(content, name)
 		}
 	}
 	if len(content) == 0 {
 		return nil
 	}
-	prober := probe.New(probe.Config{Components: of, Interfaces: interfaces(site), Providers: set.probing, Log: log})
+	prober := probe.New(probe.Config{Components: of, Interfaces: site.Interfaces(inForce), Providers: set.Probing, Log: log})
 	reasons := service.Ask(ctx, prober, inv, req, nobodys(inv), b)
 	for _, reason := range reasons {
 		lasts := reason.Code == am.Unsupported

@@ -2,20 +2,21 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"time"
 
 	"patchbay/am/audit"
+	"patchbay/am/display"
+	"patchbay/am/site"
 )
 
 // large is from when on an audit should have been put away.
 const large = 1 << 30
 
 // audit tells how the audit is: that it can be written, and what it covers.
-func (k *checker) audit(c *Config) {
-	if err := c.checkAudit(); err != nil {
+func (k *checker) audit(c *site.Config) {
+	if err := c.CheckAudit(); err != nil {
 		k.errors(err)
 		return
 	}
@@ -41,7 +42,7 @@ func (k *checker) audit(c *Config) {
 	case from.IsZero():
 		k.good(c.Audit, "the audit begins when the site is served")
 	default:
-		k.good(c.Audit, "the audit has lines since %s in %s, %s", from.Format(time.RFC3339), plural(len(files), "file"), sizeOf(size))
+		k.good(c.Audit, "the audit has lines since %s in %s, %s", from.Format(time.RFC3339), display.Count(len(files), "file"), display.Size(size))
 	}
 	if info == nil {
 		return
@@ -50,17 +51,6 @@ func (k *checker) audit(c *Config) {
 		k.warn(c.Audit, "others may read it, and it tells who worked here when: chmod 600 %s", c.Audit)
 	}
 	if info.Size() > large {
-		k.warn(c.Audit, "it has %s; have logrotate put it away, or move it yourself: a new one begins by itself", sizeOf(info.Size()))
+		k.warn(c.Audit, "it has %s; have logrotate put it away, or move it yourself: a new one begins by itself", display.Size(info.Size()))
 	}
-}
-
-// sizeOf is a number of bytes for people.
-func sizeOf(n int64) string {
-	switch {
-	case n < 10<<10:
-		return fmt.Sprintf("%d bytes", n)
-	case n < 10<<20:
-		return fmt.Sprintf("%d KiB", n>>10)
-	}
-	return fmt.Sprintf("%d MiB", n>>20)
 }

@@ -10,6 +10,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"patchbay/am/display"
+	"patchbay/am/site"
 	"patchbay/credentials/cert"
 	"patchbay/inventory/provider"
 )
@@ -34,8 +36,8 @@ func (k *checker) file(ctx context.Context, name string) {
 		return
 	}
 	if info.IsDir() {
-		if _, err := os.Stat(filepath.Join(name, configName)); err == nil {
-			k.site(ctx, filepath.Join(name, configName))
+		if _, err := os.Stat(filepath.Join(name, site.ConfigName)); err == nil {
+			k.site(ctx, filepath.Join(name, site.ConfigName))
 			return
 		}
 		if files, _ := filepath.Glob(filepath.Join(name, "*"+provider.Suffix)); len(files) > 0 {
@@ -53,13 +55,13 @@ func (k *checker) file(ctx context.Context, name string) {
 		k.author(ctx, program) // whose metadata and settings these are
 		return
 	}
-	if revokes(name) { // it means something only beside the certificates
+	if site.Revokes(name) { // it means something only beside the certificates
 		k.trustFolder(filepath.Dir(name))
 		return
 	}
-	text, err := readRegular(name)
+	text, err := site.ReadRegular(name)
 	if err != nil {
-		k.errors(orPiped(err))
+		k.errors(site.OrPiped(err))
 		return
 	}
 	k.text(ctx, name, text)
@@ -93,14 +95,14 @@ func (k *checker) yaml(ctx context.Context, name string, text []byte) {
 		return
 	}
 	if len(doc.Content) == 1 && doc.Content[0].Kind != yaml.MappingNode {
-		k.bad(name, "this is nothing that can be checked; what can be, is told by: %s", ourCommand("check", "--help"))
+		k.bad(name, "this is nothing that can be checked; what can be, is told by: %s", display.Command("check", "--help"))
 		return
 	}
 	if isMaintenance(&doc) {
 		k.maintenance(name, nil)
 		return
 	}
-	if isInventory(&doc) {
+	if site.IsInventory(&doc) {
 		authority := "example.org"
 		if k.config != nil {
 			authority = k.config.Authority
@@ -108,7 +110,7 @@ func (k *checker) yaml(ctx context.Context, name string, text []byte) {
 		k.inventory(name, authority)
 		return
 	}
-	if isPolicy(&doc) || filepath.Base(name) == policyName {
+	if isPolicy(&doc) || filepath.Base(name) == site.PolicyName {
 		k.policyFile(name)
 		return
 	}
@@ -124,20 +126,4 @@ func (k *checker) certificates(name string, text []byte) {
 	for _, c := range list {
 		k.anchor(cert.Anchor{Certificate: c, File: name})
 	}
-}
-
-// isProviderFile tells the file beside a provider by its metadata; in an
-// inventory, provider is a name.
-func isProviderFile(doc *yaml.Node) bool {
-	var top struct{ Provider, Instance yaml.Node }
-	return doc.Decode(&top) == nil && (top.Provider.Kind == yaml.MappingNode || top.Instance.Kind != 0)
-}
-
-// isInventory tells an inventory from a configuration, which has other keys.
-func isInventory(doc *yaml.Node) bool {
-	var top struct {
-		Components  yaml.Node
-		SliverTypes yaml.Node `yaml:"sliver_types"`
-	}
-	return doc.Decode(&top) == nil && (top.Components.Kind != 0 || top.SliverTypes.Kind != 0)
 }

@@ -2,31 +2,31 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 
+	"patchbay/am/display"
 	"patchbay/am/hook"
+	"patchbay/am/site"
 )
 
 // hooks checks those who are told what happens.
-func (k *checker) hooks(ctx context.Context, c *Config) {
+func (k *checker) hooks(ctx context.Context, c *site.Config) {
 	if len(c.Hooks) == 0 {
 		return
 	}
-	served, err := c.hookStates(ctx)
-	if err != nil && !errors.Is(err, errNotServed) {
-		k.warn(c.origin.where("hooks"), "how the hooks do cannot be told: %v", err)
+	served, err := c.HookStates(ctx)
+	if err != nil && !errors.Is(err, site.ErrNotServed) {
+		k.warn(c.Origin.Where("hooks"), "how the hooks do cannot be told: %v", err)
 	}
 	for i := range c.Hooks {
 		h := &c.Hooks[i]
-		at := c.origin.where(fmt.Sprintf("hooks.%d", i))
-		if err := h.usable(); err != nil {
+		at := c.Origin.Where(fmt.Sprintf("hooks.%d", i))
+		if err := h.Usable(); err != nil {
 			k.bad(at, "hook %s: %v", h.Name, err)
 			continue
 		}
@@ -46,7 +46,7 @@ func (k *checker) hooks(ctx context.Context, c *Config) {
 		if info, err := os.Stat(filepath.Dir(h.Command)); h.Command != "" && err == nil && info.Mode().Perm()&0o002 != 0 && info.Mode()&os.ModeSticky == 0 {
 			k.warn(at, "hook %s: everybody may put another file in place of its command; take that away: chmod o-w %s", h.Name, filepath.Dir(h.Command))
 		}
-		if u, err := url.Parse(h.URL); err == nil && u.Scheme == "http" && !isLoopbackName(u.Hostname()) {
+		if u, err := url.Parse(h.URL); err == nil && u.Scheme == "http" && !site.IsLoopbackName(u.Hostname()) {
 			k.warn(at, "hook %s: what is posted to it can be read on the way; use https", h.Name)
 		}
 	}
@@ -54,33 +54,14 @@ func (k *checker) hooks(ctx context.Context, c *Config) {
 
 // hook tells how one of a served site does.
 func (k *checker) hook(at string, s hook.State) {
-	wait := plural(s.Waiting, "event") + " wait"
+	wait := display.Count(s.Waiting, "event") + " wait"
 	if s.Waiting == 1 {
 		wait += "s"
 	}
 	switch {
 	case s.Failing:
-		k.warn(at, "hook %s fails since %s, %s in a row: %s; %s for it", s.Name, moment(s.Since), plural(s.Failures, "time"), s.Error, wait)
+		k.warn(at, "hook %s fails since %s, %s in a row: %s; %s for it", s.Name, display.Time(s.Since), display.Count(s.Failures, "time"), s.Error, wait)
 	case s.Waiting > 0:
 		k.note(at, "hook %s: %s for it", s.Name, wait)
 	}
-}
-
-// hookStates asks a served site how its hooks do, by their names.
-func (c *Config) hookStates(ctx context.Context) (map[string]hook.State, error) {
-	var list []hook.State
-	if err := askSite(ctx, c, "/hooks", &list); err != nil {
-		return nil, err
-	}
-	states := make(map[string]hook.State, len(list))
-	for _, s := range list {
-		states[s.Name] = s
-	}
-	return states, nil
-}
-
-// tellHooks answers how each hook does.
-func (s *site) tellHooks(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "application/json")
-	json.NewEncoder(w).Encode(s.hooks.States()) // who asked may have left
 }

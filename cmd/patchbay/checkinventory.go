@@ -1,18 +1,24 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 
+	"patchbay/am/display"
+	"patchbay/am/site"
 	"patchbay/inventory"
+	"patchbay/inventory/provider"
 )
 
 // inForce compares an inventory, as it is in its file, with what is in force, and
 // tells what it means for slivers that are there.
-func (k *checker) inForce(ctx context.Context, c *Config, inv *inventory.Inventory) {
-	r, served, err := c.reloadMeans(ctx, inv, k.usable(c.Providers))
+func (k *checker) inForce(ctx context.Context, c *site.Config, inv *inventory.Inventory) {
+	r, served, err := c.ReloadMeans(ctx, inv, k.usable(c.Providers))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return // it has not served yet
@@ -36,13 +42,13 @@ func (k *checker) inForce(ctx context.Context, c *Config, inv *inventory.Invento
 		k.note(r.File, "not in force yet: %s", x)
 	}
 	if r.MoreChanges > 0 {
-		k.note(r.File, "not in force yet: %s more", plural(r.MoreChanges, "change"))
+		k.note(r.File, "not in force yet: %s more", display.Count(r.MoreChanges, "change"))
 	}
 	for _, x := range r.Meets {
 		if x.Warning {
-			k.warn(r.where(x), "%s", x)
+			k.warn(r.Where(x), "%s", x)
 		} else {
-			k.note(r.where(x), "%s", x)
+			k.note(r.Where(x), "%s", x)
 		}
 	}
 	for _, o := range r.Orphans {
@@ -59,30 +65,13 @@ func (k *checker) inForce(ctx context.Context, c *Config, inv *inventory.Invento
 	}
 }
 
-// reloadMeans tells what an inventory means: of a served site, or for the slivers in
-// the store of one that is not. usable tells what is wrong with a provider of the latter.
-// The error is fs.ErrNotExist where there is no store.
-func (c *Config) reloadMeans(ctx context.Context, inv *inventory.Inventory, usable func(name string) error) (r *reloadReport, served bool, err error) {
-	r = &reloadReport{File: c.Inventory}
-	if err := askSite(ctx, c, "/reload", r); !errors.Is(err, errNotServed) {
-		return r, true, err
-	}
-	if has, err := c.hasState(); err != nil {
-		return r, false, err
-	} else if !has {
-		return r, false, fs.ErrNotExist
-	}
-	st, err := c.lookAtState()
-	if err != nil {
-		return r, false, err
-	}
-	slivers, err := st.Slivers()
-	if err == nil {
-		if clash := inventory.Clash(inv, c.Inventory, slivers); clash != nil {
-			r.Wrong = errorLines(clash)
-		} else {
-			err = r.meet(nil, inv, st, usable)
+// usable tells what is wrong with a provider, of those that were checked.
+func (k *checker) usable(dir string) func(name string) error {
+	return func(name string) error {
+		if k.found[name] != nil {
+			return nil
 		}
+		_, err := os.Stat(filepath.Join(dir, filepath.Base(name)+provider.Suffix))
+		return site.Unusable(dir, name, cmp.Or(err, errors.New("it cannot be used, as said above")))
 	}
-	return r, false, errors.Join(err, st.Close())
 }

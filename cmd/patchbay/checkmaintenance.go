@@ -5,6 +5,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"patchbay/am/display"
 	"patchbay/am/maintenance"
 	"patchbay/inventory"
 )
@@ -25,12 +26,12 @@ func (k *checker) maintenance(file string, inv *inventory.Inventory) {
 	}
 	if inv != nil {
 		for _, x := range p.Unknown(func(name string) bool { _, ok := inv.ComponentNamed(name); return ok }) {
-			k.bad(where(file, x.Line), "%v; correct the name, or remove it: it keeps nothing out of service", noComponent(inv, x.Name))
+			k.bad(display.Place(file, x.Line), "%v; correct the name, or remove it: it keeps nothing out of service", noComponent(inv, x.Name))
 		}
 	}
 	now := time.Now()
 	for _, w := range p.Planned {
-		at, span := where(file, w.Line), w.From.Format(time.RFC3339)+" until "+w.Until.Format(time.RFC3339)
+		at, span := display.Place(file, w.Line), w.From.Format(time.RFC3339)+" until "+w.Until.Format(time.RFC3339)
 		switch {
 		case !w.Until.After(now):
 			k.warn(at, "maintenance of %s, from %s, is over; remove it", whatOf(w), span)
@@ -41,7 +42,7 @@ func (k *checker) maintenance(file string, inv *inventory.Inventory) {
 		}
 	}
 	for _, d := range p.Drained {
-		k.warn(where(file, d.Line), "drained, so nothing new goes there: %s", drainOf(d))
+		k.warn(display.Place(file, d.Line), "drained, so nothing new goes there: %s", drainOf(d))
 	}
 	if p.Lockdown == nil && len(p.Planned)+len(p.Drained) == 0 {
 		k.good(file, "nothing is out of service")

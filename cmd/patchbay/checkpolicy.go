@@ -4,15 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
 
+	"patchbay/am/display"
 	"patchbay/am/policy"
+	"patchbay/am/site"
 	"patchbay/am/urn"
 	"patchbay/credentials/cert"
 	"patchbay/credentials/trial"
@@ -23,8 +23,8 @@ import (
 type whom struct{ user, slice string }
 
 // policy tells each rule of a site as a sentence, and what is wrong with them.
-func (k *checker) policy(c *Config, inv *inventory.Inventory) {
-	rules, err := c.loadPolicy(inv)
+func (k *checker) policy(c *site.Config, inv *inventory.Inventory) {
+	rules, err := c.LoadPolicy(inv)
 	if err != nil {
 		k.errors(err)
 		return
@@ -62,8 +62,8 @@ func isPolicy(doc *yaml.Node) bool {
 }
 
 // authorities are those for whom the trust folder speaks, and all below them.
-func (k *checker) authorities(c *Config) (all []string) {
-	a, _, err := cert.NewFolder(c.Trusted, c.Credentials.certificates()).Load(time.Now())
+func (k *checker) authorities(c *site.Config) (all []string) {
+	a, _, err := cert.NewFolder(c.Trusted, c.Credentials.Certificates()).Load(time.Now())
 	if err != nil {
 		return nil
 	}
@@ -75,7 +75,7 @@ func (k *checker) authorities(c *Config) (all []string) {
 
 // explain tells what a user may do at a site.
 func (k *checker) explain(ctx context.Context, file string, w whom) {
-	c, err := ReadConfig(file)
+	c, err := site.ReadConfig(file)
 	if err != nil {
 		k.errors(err)
 		return
@@ -91,7 +91,7 @@ func (k *checker) explain(ctx context.Context, file string, w whom) {
 		k.bad("", "%v", err)
 		return
 	}
-	rules, err := c.loadPolicy(inv)
+	rules, err := c.LoadPolicy(inv)
 	if err != nil {
 		k.errors(err)
 		return
@@ -116,8 +116,8 @@ func (k *checker) explain(ctx context.Context, file string, w whom) {
 	default:
 		k.good(fmt.Sprintf("%s:%d", at, e.Line), "rule %q decides for %s %s", e.Rule, user, where)
 	}
-	h, err := c.heldNow(ctx, user, slice)
-	if e.Refused == "" && (err == nil || errors.Is(err, errNothingHeld)) {
+	h, err := c.Held(ctx, user, slice)
+	if e.Refused == "" && (err == nil || errors.Is(err, site.ErrNothingHeld)) {
 		e.Refused = rules.Full(user, slice, h)
 	}
 	if e.Refused != "" {
@@ -132,8 +132,8 @@ func (k *checker) explain(ctx context.Context, file string, w whom) {
 
 // knownSlice warns of a slice that the trial authority of the site would have to
 // know, and does not.
-func (k *checker) knownSlice(c *Config, slice urn.URN) {
-	dir := filepath.Join(filepath.Dir(c.origin.file), authorityDir)
+func (k *checker) knownSlice(c *site.Config, slice urn.URN) {
+	dir := filepath.Join(filepath.Dir(c.Origin.File), site.AuthorityDir)
 	if slice.IsZero() {
 		return
 	}
@@ -144,13 +144,13 @@ func (k *checker) knownSlice(c *Config, slice urn.URN) {
 }
 
 // leasesOf are the limits that hold beside those of rules.
-func leasesOf(c *Config) string {
+func leasesOf(c *site.Config) string {
 	l := c.Leases
 	return fmt.Sprintf("beside that, for all: a reservation %s, by Renew up to %s; the first lease %s, at most %s; never longer than the credential",
-		sayDuration(l.Allocated), sayDuration(l.AllocatedMax), sayDuration(l.Provisioned), sayDuration(l.ProvisionedMax))
+		display.Duration(l.Allocated), display.Duration(l.AllocatedMax), display.Duration(l.Provisioned), display.Duration(l.ProvisionedMax))
 }
 
-func (k *checker) mayCome(c *Config, user urn.URN) bool {
+func (k *checker) mayCome(c *site.Config, user urn.URN) bool {
 	for _, a := range k.authorities(c) {
 		if urn.Covers(a, user.Authority) {
 			return true
@@ -161,7 +161,7 @@ func (k *checker) mayCome(c *Config, user urn.URN) bool {
 
 // names are the user and slice that were asked about; a bare name is one of the
 // trial authority.
-func (w whom) names(c *Config) (user, slice urn.URN, err error) {
+func (w whom) names(c *site.Config) (user, slice urn.URN, err error) {
 	read := func(text, kind string) (urn.URN, error) {
 		if !strings.Contains(text, "+") {
 			text = urn.URN{Authority: c.Authority, Type: kind, Name: text}.String()
@@ -182,20 +182,9 @@ func (w whom) names(c *Config) (user, slice urn.URN, err error) {
 	return user, slice, err
 }
 
-// errNothingHeld says that nothing was ever promised.
-var errNothingHeld = errors.New("the site has not served yet")
-
-// heldNow is what is held, if the state can be read.
-func (c *Config) heldNow(ctx context.Context, user, slice urn.URN) (policy.Held, error) {
-	if _, err := os.Stat(c.State); errors.Is(err, os.ErrNotExist) {
-		return policy.Held{}, errNothingHeld
-	}
-	return c.heldBy(ctx, user, slice)
-}
-
 // held tells what the user holds now, or why that is not known.
-func (k *checker) held(c *Config, slice urn.URN, h policy.Held, err error) {
-	if errors.Is(err, errNothingHeld) {
+func (k *checker) held(c *site.Config, slice urn.URN, h policy.Held, err error) {
+	if errors.Is(err, site.ErrNothingHeld) {
 		k.good("", "held now: nothing, for %v", err)
 		return
 	}
@@ -211,27 +200,12 @@ func (k *checker) held(c *Config, slice urn.URN, h policy.Held, err error) {
 }
 
 func sayAmount(a policy.Amount) string {
-	text := plural(int(a.Nodes), "node")
+	text := display.Count(int(a.Nodes), "node")
 	if a.Cores > 0 {
-		text += " with " + plural(int(a.Cores), "core")
+		text += " with " + display.Count(int(a.Cores), "core")
 	}
 	if a.Disk > 0 {
 		text += fmt.Sprintf(" and %.4gG of disk", float64(a.Disk)/1024)
 	}
 	return text
-}
-
-// heldBy asks the served site what is held, or looks into its state.
-func (c *Config) heldBy(ctx context.Context, user, slice urn.URN) (h policy.Held, err error) {
-	q := url.Values{"user": {user.String()}, "slice": {slice.String()}}
-	if err = askSite(ctx, c, "/held?"+q.Encode(), &h); !errors.Is(err, errNotServed) {
-		return h, err
-	}
-	s, err := c.lookAtState()
-	if err != nil {
-		return h, err
-	}
-	u := policy.NewUsage()
-	err = s.Observe(u)
-	return u.Held(user, slice), errors.Join(err, s.Close())
 }

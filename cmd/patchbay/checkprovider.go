@@ -13,6 +13,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"patchbay/am"
+	"patchbay/am/display"
+	"patchbay/am/site"
 	"patchbay/inventory"
 	"patchbay/inventory/nearest"
 	"patchbay/inventory/provider"
@@ -84,7 +86,7 @@ func (k *checker) author(ctx context.Context, file string) {
 	case k.life.Component != "":
 		k.good(p.Path, "provider %s of type %s; a node has lived on %s and is gone", p.Name, p.Type, k.life.Component)
 	default:
-		k.good(p.Path, "provider %s of type %s, %s; nothing was made: --life COMPONENT does that", p.Name, p.Type, plural(len(p.Attributes), "attribute"))
+		k.good(p.Path, "provider %s of type %s, %s; nothing was made: --life COMPONENT does that", p.Name, p.Type, display.Count(len(p.Attributes), "attribute"))
 	}
 }
 
@@ -138,15 +140,15 @@ func (k *checker) candidate(ctx context.Context, p *provider.Provider) (node pro
 
 // siteOf is the site that a provider belongs to: the one in whose folder it
 // lies, or else the one named; nil for none.
-func (k *checker) siteOf(p *provider.Provider) (*Config, error) {
+func (k *checker) siteOf(p *provider.Provider) (*site.Config, error) {
 	if k.config != nil && sameFile(k.config.Providers, p.Dir) {
 		return k.config, nil
 	}
-	file := filepath.Join(filepath.Dir(p.Dir), configName)
+	file := filepath.Join(filepath.Dir(p.Dir), site.ConfigName)
 	if _, err := os.Stat(file); err != nil {
 		return k.config, nil
 	}
-	return ReadConfig(file)
+	return site.ReadConfig(file)
 }
 
 func sameFile(a, b string) bool {
@@ -177,8 +179,8 @@ func componentOf(inv *inventory.Inventory, p *provider.Provider, name string) (*
 // hold keeps a site from giving c to anybody until done. That needs its state
 // for ourselves: what a running server knows of the inventory may be older than
 // the file, so drained: true there is no promise.
-func hold(config *Config, c *inventory.Component) (done func(), err error) {
-	s, err := config.openState() // made if nothing was ever promised
+func hold(config *site.Config, c *inventory.Component) (done func(), err error) {
+	s, err := config.OpenState() // made if nothing was ever promised
 	if err != nil {
 		return nil, fmt.Errorf("its site might give %s to somebody meanwhile; stop the server first: %w", c.Name, err)
 	}

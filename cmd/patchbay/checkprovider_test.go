@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"patchbay/am"
+	"patchbay/am/site"
 	"patchbay/am/store"
 	"patchbay/am/urn"
 	"patchbay/inventory"
@@ -107,7 +108,7 @@ func TestCheckMakesNoNodeWhereSomebodyIs(t *testing.T) {
 		has(t, out, append(says, "no node is made: ")...)
 	}
 	refused("pc77", "the inventory has no component pc77")
-	config, err := ReadConfig(filepath.Join(s.dir, configName))
+	config, err := site.ReadConfig(filepath.Join(s.dir, site.ConfigName))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +153,7 @@ func TestCheckMakesNoNodeWhereSomebodyIs(t *testing.T) {
 // TestLifeHoldsASiteThatWasNeverServed: one that has promised nothing yet cannot
 // be started meanwhile either.
 func TestLifeHoldsASiteThatWasNeverServed(t *testing.T) {
-	config, err := ReadConfig(filepath.Join(made(t), configName))
+	config, err := site.ReadConfig(filepath.Join(made(t), site.ConfigName))
 	if err != nil {
 		t.Fatal(err)
 	}

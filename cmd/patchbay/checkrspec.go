@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"patchbay/am/binder"
+	"patchbay/am/display"
 	"patchbay/am/maintenance"
 	"patchbay/am/service"
 	"patchbay/am/urn"
@@ -71,7 +72,7 @@ func (k *checker) request(ctx context.Context, name string, text []byte, finding
 			k.errors(err)
 			return
 		}
-		options = k.config.reading(inv)
+		options = k.config.Reading(inv)
 	}
 	_, problems := rspec.Check(text, options)
 	r := diagnosis{name: name, text: text}
@@ -100,7 +101,7 @@ func (k *checker) request(ctx context.Context, name string, text []byte, finding
 		if len(asked) > 0 {
 			said = "; a dry run of " + strings.Join(asked, ", ") + " found nothing against it"
 		}
-		k.good(name, "%s and %s for this site; it fits when enough is free%s", plural(len(req.Nodes), "node"), plural(len(req.Links), "link"), said)
+		k.good(name, "%s and %s for this site; it fits when enough is free%s", display.Count(len(req.Nodes), "node"), display.Count(len(req.Links), "link"), said)
 	}
 }
 
@@ -228,10 +229,10 @@ func (k *checker) report(r *diagnosis) {
 		if d.isError {
 			severity = "error"
 		}
-		fmt.Fprintf(k.out, "%s: %s: %s\n%s", printable(where), severity, printable(text), lines.at(d.line, d.column))
+		fmt.Fprintf(k.out, "%s: %s: %s\n%s", display.Printable(where), severity, display.Printable(text), lines.at(d.line, d.column))
 	}
 	if len(r.list) > 0 {
-		fmt.Fprintf(k.out, "%s: %s, %s\n", printable(r.name), plural(r.errors, "error"), plural(r.warnings, "warning"))
+		fmt.Fprintf(k.out, "%s: %s, %s\n", display.Printable(r.name), display.Count(r.errors, "error"), display.Count(r.warnings, "warning"))
 	}
 	k.wrong += r.errors
 }
@@ -251,7 +252,7 @@ func alsoAt(places []string) string {
 	case len(places) == 0:
 		return ""
 	case more > 0:
-		return fmt.Sprintf("; also at %s and %s", strings.Join(places[:most], ", "), plural(more, "other place"))
+		return fmt.Sprintf("; also at %s and %s", strings.Join(places[:most], ", "), display.Count(more, "other place"))
 	}
 	return "; also at " + strings.Join(places, ", ")
 }

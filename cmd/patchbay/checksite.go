@@ -16,37 +16,36 @@ import (
 	"strings"
 	"time"
 
+	"patchbay/am/display"
 	"patchbay/am/mtls"
+	"patchbay/am/site"
 	"patchbay/credentials/trial"
 	"patchbay/inventory"
 	"patchbay/inventory/provider"
 )
-
-// soon is how long before its end a certificate is warned about.
-const soon = 30 * 24 * time.Hour
 
 // slowGet is how long a get may take without a remark.
 const slowGet = time.Second
 
 // site checks a configuration and all it names.
 func (k *checker) site(ctx context.Context, file string) {
-	c, err := ReadConfig(file)
+	c, err := site.ReadConfig(file)
 	if err != nil {
 		k.errors(err)
 		return
 	}
-	k.config, file = c, c.origin.file
+	k.config, file = c, c.Origin.File
 	public := strings.TrimSuffix(c.PublicURL, "/")
 	if public == "" {
-		public = publicURL(ctx, c.Listen)
+		public = site.PublicURLOf(ctx, c.Listen)
 	}
 	k.good(file, "site %s, for clients at %s", c.Authority, public)
 	u, err := url.Parse(public)
 	switch {
 	case err != nil:
-	case isLoopbackName(u.Hostname()):
+	case site.IsLoopbackName(u.Hostname()):
 		k.warn(file, "clients elsewhere cannot reach %s, and jFed refuses it; set public_url to the host's name in the network", public)
-	case isLocalName(u.Hostname()):
+	case site.IsLocalName(u.Hostname()):
 		k.warn(file, "clients elsewhere cannot resolve the name %s of %s; set public_url to the host's full name", u.Hostname(), public)
 	}
 	there := func(err error) bool {
@@ -55,25 +54,25 @@ func (k *checker) site(ctx context.Context, file string) {
 		}
 		return err == nil
 	}
-	if there(c.checkKeyFiles()) {
+	if there(c.CheckKeyFiles()) {
 		k.serverKeys(c, u.Hostname())
 	}
 	var inv *inventory.Inventory
-	if there(c.checkFile("inventory", c.Inventory)) {
+	if there(c.CheckFile("inventory", c.Inventory)) {
 		inv = k.inventory(c.Inventory, c.Authority)
 	}
 	if inv != nil {
 		k.policy(c, inv)
 	}
 	k.maintenance(c.Maintenance, inv)
-	if there(c.checkFolder("trusted", c.Trusted)) {
+	if there(c.CheckFolder("trusted", c.Trusted)) {
 		k.trustFolder(c.Trusted)
 	}
-	k.trialAuthority(c, filepath.Join(filepath.Dir(file), authorityDir))
-	if there(c.checkFolder("providers", c.Providers)) {
+	k.trialAuthority(c, filepath.Join(filepath.Dir(file), site.AuthorityDir))
+	if there(c.CheckFolder("providers", c.Providers)) {
 		k.providers(ctx, c.Providers, inv, c.Inventory)
 	}
-	if there(c.checkState()) {
+	if there(c.CheckState()) {
 		k.store(ctx, c)
 		if inv != nil {
 			k.inForce(ctx, c, inv)
@@ -86,7 +85,7 @@ func (k *checker) site(ctx context.Context, file string) {
 
 // trialAuthority warns of one that is for a site of another name: its users
 // would be strangers.
-func (k *checker) trialAuthority(c *Config, dir string) {
+func (k *checker) trialAuthority(c *site.Config, dir string) {
 	a, err := trial.Open(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -94,7 +93,7 @@ func (k *checker) trialAuthority(c *Config, dir string) {
 		k.warn(dir, "the trial authority cannot be used: %v", err)
 	case !strings.EqualFold(a.URN().Authority, c.Authority):
 		k.warn(dir, "this is the trial authority of %s, but authority is %s in %s; go back to that name, or make a new site with init",
-			a.URN().Authority, c.Authority, c.origin.where("authority"))
+			a.URN().Authority, c.Authority, c.Origin.Where("authority"))
 	}
 }
 
@@ -110,7 +109,7 @@ func (k *checker) inventory(file, authority string) *inventory.Inventory {
 			exclusive++
 		}
 	}
-	list := []string{fmt.Sprintf("%s (%d exclusive)", plural(len(inv.Components), "component"), exclusive)}
+	list := []string{fmt.Sprintf("%s (%d exclusive)", display.Count(len(inv.Components), "component"), exclusive)}
 	for _, x := range []struct {
 		n    int
 		what string
@@ -119,7 +118,7 @@ func (k *checker) inventory(file, authority string) *inventory.Inventory {
 		{len(inv.VLANs), "VLAN tag"}, {len(inv.SharedVLANs), "shared VLAN"}, {len(inv.PublicAddresses), "public address"},
 	} {
 		if x.n > 0 {
-			list = append(list, plural(x.n, x.what))
+			list = append(list, display.Count(x.n, x.what))
 		}
 	}
 	k.good(file, "%s", strings.Join(list, ", "))
@@ -133,7 +132,7 @@ func (k *checker) providers(ctx context.Context, dir string, inv *inventory.Inve
 		k.errors(p)
 	}
 	for _, name := range slices.Sorted(maps.Keys(found)) {
-		t, err := openTestbed(dir, name)
+		t, err := site.OpenTestbed(dir, name)
 		if t != nil && err == nil {
 			k.agree(t, inv, inventoryFile)
 		}
@@ -142,7 +141,7 @@ func (k *checker) providers(ctx context.Context, dir string, inv *inventory.Inve
 		}
 	}
 	if inv != nil {
-		missing, _ := missingProviders(dir, found, inv, inventoryFile)
+		missing, _ := site.MissingProviders(dir, found, inv, inventoryFile)
 		for _, err := range missing {
 			k.errors(err)
 		}
@@ -170,7 +169,7 @@ func (k *checker) provider(ctx context.Context, p *provider.Provider) {
 		k.bad(p.Path, "get of %s, which nobody has made, says that it is %q, not absent; %s", name, r.Resource.Text(provider.AttrEnsure), remedy)
 		return
 	}
-	k.good(p.Path, "provider %s of type %s, %s; get works", p.Name, p.Type, plural(len(p.Attributes), "attribute"))
+	k.good(p.Path, "provider %s of type %s, %s; get works", p.Name, p.Type, display.Count(len(p.Attributes), "attribute"))
 	if took > slowGet {
 		k.note(p.Path, "slow: get took %v; a change of a node takes several, and users wait for it", took.Round(100*time.Millisecond))
 	}
@@ -187,15 +186,15 @@ func detail(err error) string {
 
 // serverKeys checks that the server's certificates load, are those of their
 // keys, are not over, and are for the host in the public URL.
-func (k *checker) serverKeys(c *Config, host string) {
-	t, err := mtls.New(c.tls(slog.New(slog.DiscardHandler)))
+func (k *checker) serverKeys(c *site.Config, host string) {
+	t, err := mtls.New(c.TLS(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		k.errors(err)
 		return
 	}
 	t.Close()
 	for _, pair := range c.Keys {
-		text, err := readRegular(pair.Certificate)
+		text, err := site.ReadRegular(pair.Certificate)
 		if err != nil {
 			k.errors(err)
 			continue
@@ -215,7 +214,7 @@ func (k *checker) serverKeys(c *Config, host string) {
 			k.bad(pair.Certificate, "it ended on %s; make a new one", end)
 		case x.VerifyHostname(host) != nil:
 			k.warn(pair.Certificate, "it is not for %s, so jFed will refuse it; it is for %s", host, strings.Join(x.DNSNames, ", "))
-		case left < soon:
+		case left < site.Soon:
 			k.warn(pair.Certificate, "it ends on %s; make a new one", end)
 		default:
 			k.good(pair.Certificate, "%s certificate for %s, until %s", x.PublicKeyAlgorithm, strings.Join(x.DNSNames, ", "), end)

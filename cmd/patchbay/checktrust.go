@@ -11,20 +11,22 @@ import (
 	"strings"
 	"time"
 
+	"patchbay/am/display"
+	"patchbay/am/site"
 	"patchbay/credentials/cert"
 )
 
 // credentials is what the site that is checked accepts, or else any site.
-func (k *checker) credentials() CredentialsConfig {
+func (k *checker) credentials() site.CredentialsConfig {
 	if k.config != nil {
 		return k.config.Credentials
 	}
-	return defaultConfig().Credentials
+	return site.DefaultConfig().Credentials
 }
 
 // trustFolder lists each anchor with the authorities it covers and its end.
 func (k *checker) trustFolder(dir string) {
-	a, problems, err := cert.NewFolder(dir, k.credentials().certificates()).Load(time.Now())
+	a, problems, err := cert.NewFolder(dir, k.credentials().Certificates()).Load(time.Now())
 	if err != nil {
 		k.bad(dir, "%v; in this folder are the certificates of the authorities whose users may come", err)
 		return
@@ -47,7 +49,7 @@ func (k *checker) trustFolder(dir string) {
 		k.anchor(x)
 	}
 	for _, x := range a.Struck() {
-		k.warn(x.Anchor.File, "%s is revoked by %s, so it is not trusted; remove it", x.Certificate.Name(), where(x.File, x.Line))
+		k.warn(x.Anchor.File, "%s is revoked by %s, so it is not trusted; remove it", x.Certificate.Name(), display.Place(x.File, x.Line))
 	}
 	for _, l := range a.RevocationLists() {
 		k.revocationList(a, l)
@@ -84,7 +86,7 @@ func (k *checker) revocationList(a *cert.Anchors, l *cert.RevocationList) {
 
 // denial tells what a line of the deny list hits.
 func (k *checker) denial(a *cert.Anchors, d cert.Denial) {
-	at := where(d.File, d.Line)
+	at := display.Place(d.File, d.Line)
 	reach := a.Reach(d)
 	var names []string
 	reading := ""
@@ -162,7 +164,7 @@ func (k *checker) anchor(x cert.Anchor) {
 	case bits < least:
 		k.warn(x.File, "%s covers %s, but has an RSA key of %d bits, and credentials.min_rsa_bits is %d: what it signs is refused; get a new certificate of the authority",
 			name, covers, bits, least)
-	case left < soon:
+	case left < site.Soon:
 		k.warn(x.File, "%s covers %s; it ends on %s", name, covers, end.Format(time.DateOnly))
 	default:
 		k.good(x.File, "%s covers %s, until %s", name, covers, end.Format(time.DateOnly))

@@ -10,6 +10,8 @@ import (
 
 	"patchbay/am/audit"
 	"patchbay/am/clock"
+	"patchbay/am/display"
+	"patchbay/am/site"
 )
 
 const clockLong = `Tell by which time the site's leases count. It is the host's clock, as long as that
@@ -38,7 +40,7 @@ func (o *clockOptions) Run(ctx context.Context, c console) error {
 		return err
 	}
 	a, err := o.ask(ctx, config)
-	served := !errors.Is(err, errNotServed)
+	served := !errors.Is(err, site.ErrNotServed)
 	if !served {
 		a, err = o.look(config)
 	}
@@ -46,8 +48,8 @@ func (o *clockOptions) Run(ctx context.Context, c console) error {
 		return err
 	}
 	if o.Believe {
-		if !served && a.doubted() {
-			noteAct(ctx, c, config, clockBelieved, a.summary())
+		if !served && a.Doubted() {
+			noteAct(ctx, c, config, site.ClockBelieved, a.Summary())
 		}
 		o.tellBelieved(c, a)
 		return nil
@@ -57,18 +59,18 @@ func (o *clockOptions) Run(ctx context.Context, c console) error {
 }
 
 // ask asks a served site.
-func (o *clockOptions) ask(ctx context.Context, config *Config) (a clockAnswer, err error) {
+func (o *clockOptions) ask(ctx context.Context, config *site.Config) (a site.ClockAnswer, err error) {
 	if o.Believe {
-		err = tellSite(ctx, config, "/clock", siteOrder{audit.Operator()}, &a)
+		err = site.Order(ctx, config, "/clock", site.ServerCommand{Operator: audit.Operator()}, &a)
 	} else {
-		err = askSite(ctx, config, "/clock", &a)
+		err = site.Ask(ctx, config, "/clock", &a)
 	}
 	return a, err
 }
 
 // look opens what a site has that is not served.
-func (o *clockOptions) look(config *Config) (a clockAnswer, err error) {
-	t, err := config.openClock(nil)
+func (o *clockOptions) look(config *site.Config) (a site.ClockAnswer, err error) {
+	t, err := config.OpenClock(nil)
 	if err != nil {
 		return a, err
 	}
@@ -76,21 +78,21 @@ func (o *clockOptions) look(config *Config) (a clockAnswer, err error) {
 	if o.Believe {
 		a.Before, a.Now = t.Believe()
 	}
-	has, err := config.hasState()
+	has, err := config.HasState()
 	if err != nil {
 		return a, err
 	}
 	if has {
-		open := config.lookAtState
+		open := config.LookAtState
 		if o.Believe {
-			open = config.openState
+			open = config.OpenState
 		}
 		s, err := open() // so nobody serves it
 		if err != nil {
 			return a, err
 		}
 		defer s.Close()
-		if err := a.count(s); err != nil {
+		if err := a.Count(s); err != nil {
 			return a, err
 		}
 	}
@@ -100,25 +102,25 @@ func (o *clockOptions) look(config *Config) (a clockAnswer, err error) {
 	return a, err
 }
 
-func (o *clockOptions) tellBelieved(c console, a clockAnswer) {
-	if !a.doubted() {
-		fmt.Fprintf(c.out, "The host's clock was believed already; it is %s.\n", moment(a.Now.Host))
+func (o *clockOptions) tellBelieved(c console, a site.ClockAnswer) {
+	if !a.Doubted() {
+		fmt.Fprintf(c.out, "The host's clock was believed already; it is %s.\n", display.Time(a.Now.Host))
 		return
 	}
 	if a.Before.Doubt == clock.NoDoubt {
-		fmt.Fprintf(c.out, "The host's clock is right, you say; it is %s. What is known of the time is written anew.\n", moment(a.Now.Host))
+		fmt.Fprintf(c.out, "The host's clock is right, you say; it is %s. What is known of the time is written anew.\n", display.Time(a.Now.Host))
 		return
 	}
-	fmt.Fprintf(c.out, "Leases count by the host's clock again: it is %s, not %s.\n", moment(a.Now.Host), moment(a.Before.Site))
+	fmt.Fprintf(c.out, "Leases count by the host's clock again: it is %s, not %s.\n", display.Time(a.Now.Host), display.Time(a.Before.Site))
 	if a.Over > 0 {
-		fmt.Fprintf(c.out, "The leases of %s are over by that.\n", plural(a.Over, "sliver"))
+		fmt.Fprintf(c.out, "The leases of %s are over by that.\n", display.Count(a.Over, "sliver"))
 	}
 }
 
-func (o *clockOptions) tell(c console, a clockAnswer) {
+func (o *clockOptions) tell(c console, a site.ClockAnswer) {
 	s := a.Now
 	if s.Doubt == clock.NoDoubt {
-		fmt.Fprintf(c.out, "Leases count by the host's clock: it is %s.\n", moment(s.Site))
+		fmt.Fprintf(c.out, "Leases count by the host's clock: it is %s.\n", display.Time(s.Site))
 		if s.Lost != "" {
 			fmt.Fprintf(c.out, "What was known of the time before is lost, so nobody could compare: %s.\nSee that the clock is right, then type: %s\n", s.Lost, o.site.hint("clock", "--believe"))
 		}
@@ -130,14 +132,14 @@ func (o *clockOptions) tell(c console, a clockAnswer) {
 	}
 	fmt.Fprintf(c.out, "The host's clock is not believed: %s.\n\n", reason(s.Doubt))
 	fmt.Fprintf(c.out, "  leases count by   %s\n  the host's clock  %s, %s %s\n  since             %s\n\n",
-		moment(s.Site), moment(s.Host), sayDuration(apart.Round(time.Second)), direction+" that", moment(s.Since))
+		display.Time(s.Site), display.Time(s.Host), display.Duration(apart.Round(time.Second)), direction+" that", display.Time(s.Since))
 	if s.Doubt == clock.Settling {
 		fmt.Fprintln(c.out, "This ends by itself, two minutes after the boot at the latest.")
 		return
 	}
 	fmt.Fprintf(c.out, "If the host's clock is wrong, set it right: the doubt ends when the two are no more\nthan clock_jump apart. If it is right, type: %s\n", o.site.hint("clock", "--believe"))
 	if a.Over > 0 {
-		fmt.Fprintf(c.out, "By the host's clock the leases of %s are over: they would end at once.\n", plural(a.Over, "sliver"))
+		fmt.Fprintf(c.out, "By the host's clock the leases of %s are over: they would end at once.\n", display.Count(a.Over, "sliver"))
 	}
 }
 

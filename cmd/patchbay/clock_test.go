@@ -18,12 +18,12 @@ import (
 func ahead(t *testing.T, dir string, d time.Duration) {
 	t.Helper()
 	then := time.Now().Add(d)
-	if err := os.Remove(filepath.Join(dir, clockName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(filepath.Join(dir, "clock.json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		t.Fatal(err)
 	}
 	c, err := clock.Open(clock.Options{Host: clock.Host{
 		Boot: "another", Read: func() (time.Time, time.Duration) { return then, 1 }, Synced: func() bool { return false },
-	}, File: filepath.Join(dir, clockName)})
+	}, File: filepath.Join(dir, "clock.json")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestClockAsAnOperatorSeesIt(t *testing.T) {
 	ok("first/", "in 20m")("slivers")
 	ok("Maintenance 1 is planned")("maintenance", "pc1", "new disks", "--for", "20m")
 	ok("1  now  ")("maintenance")
-	ok("warning", clockName+": the host's clock is not believed: after a boot it was behind")("check")
+	ok("warning", "clock.json: the host's clock is not believed: after a boot it was behind")("check")
 	ok("Taken back")("maintenance", "--lift", "1")
 
 	ok("Leases count by the host's clock again: it is ")("clock", "--believe")
@@ -109,19 +109,19 @@ func TestClockAsAnOperatorSeesIt(t *testing.T) {
 
 func TestClockBrokenFileIsTold(t *testing.T) {
 	dir := made(t)
-	if err := os.WriteFile(filepath.Join(dir, clockName), []byte("{"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "clock.json"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	code, out := tell(t, "check", "--config", dir)
 	if code != 1 {
 		t.Errorf("check: exit status %d", code)
 	}
-	has(t, out, "error", clockName+" is broken", "see that that is right")
+	has(t, out, "error", "clock.json is broken", "see that that is right")
 	s := serve(t, dir, "--listen", "127.0.0.1:0")
-	has(t, s.out.String(), "what was known of the time is lost", clockName+" is broken")
+	has(t, s.out.String(), "what was known of the time is lost", "clock.json is broken")
 	for _, c := range []struct{ args, want []string }{
-		{[]string{"check"}, []string{"warning", clockName + " is broken", "--believe"}},
-		{[]string{"clock"}, []string{"is lost", clockName + " is broken", "--believe"}},
+		{[]string{"check"}, []string{"warning", "clock.json is broken", "--believe"}},
+		{[]string{"clock"}, []string{"is lost", "clock.json is broken", "--believe"}},
 		{[]string{"clock", "--believe"}, []string{"The host's clock is right, you say"}},
 		{[]string{"journal"}, []string{"clock believed"}},
 	} {
@@ -136,14 +136,14 @@ func TestClockBrokenFileIsTold(t *testing.T) {
 	}
 
 	// So it is without a server, and in the words of a command, not of a log.
-	if err := os.RemoveAll(filepath.Join(dir, clockName+".old")); err != nil {
+	if err := os.RemoveAll(filepath.Join(dir, "clock.json.old")); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, clockName), []byte("{"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "clock.json"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	code, out = tell(t, "clock", "--config", dir)
-	if has(t, out, "is lost", clockName+" is broken"); code != 0 || strings.Contains(out, "ERROR") {
+	if has(t, out, "is lost", "clock.json is broken"); code != 0 || strings.Contains(out, "ERROR") {
 		t.Errorf("%d %s", code, out)
 	}
 	tell(t, "clock", "--believe", "--config", dir)

@@ -11,6 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"patchbay/am/display"
+	"patchbay/am/site"
 )
 
 // console is where a command speaks to its user.
@@ -26,7 +29,7 @@ type options interface {
 
 // run executes the command line and gives the exit status.
 func run(ctx context.Context, args []string, c console) int {
-	out := &output{to: c.out}
+	out := &site.Output{To: c.out}
 	c.out = out
 	root := &cobra.Command{
 		Use:           "patchbay",
@@ -95,7 +98,7 @@ func run(ctx context.Context, args []string, c console) int {
 		root.AddCommand(cmd)
 	}
 	err := root.ExecuteContext(ctx)
-	if lost := out.lost(); lost != nil && (err == nil || errors.Is(err, lost)) {
+	if lost := out.Lost(); lost != nil && (err == nil || errors.Is(err, lost)) {
 		err = fmt.Errorf("the command has ended, but not all of its output can be written: %w", lost)
 	}
 	return report(err, c)
@@ -118,7 +121,7 @@ type usageError struct {
 
 func (e *usageError) Error() string {
 	path := strings.Fields(e.cmd.CommandPath())
-	return fmt.Sprintf("%v\nsee: %s", e.err, ourCommand(append(path[1:], "--help")...))
+	return fmt.Sprintf("%v\nsee: %s", e.err, display.Command(append(path[1:], "--help")...))
 }
 
 // exitError ends the program with a status when all has been said.
@@ -134,11 +137,11 @@ func report(err error, c console) int {
 	if code, ok := errors.AsType[exitError](err); ok {
 		return int(code)
 	}
-	fmt.Fprintf(c.err, "patchbay: %s\n", printable(err.Error())) // an aggregate's words may be in it
+	fmt.Fprintf(c.err, "patchbay: %s\n", display.Printable(err.Error())) // an aggregate's words may be in it
 	if _, ok := errors.AsType[*usageError](err); ok {
 		return 2
 	}
-	if _, ok := errors.AsType[*configError](err); ok {
+	if _, ok := errors.AsType[*site.ConfigError](err); ok {
 		return 2
 	}
 	return 1
@@ -152,14 +155,14 @@ type siteFlag struct {
 
 // given tells whether the user named the site, with the flag or its variable.
 func (f *siteFlag) given() bool {
-	return f.flags.Changed("config") || os.Getenv(envPrefix+"CONFIG") != ""
+	return f.flags.Changed("config") || os.Getenv(site.EnvPrefix+"CONFIG") != ""
 }
 
 func (f *siteFlag) AddFlags(fs *pflag.FlagSet) {
 	f.flags = fs
-	file := os.Getenv(envPrefix + "CONFIG")
+	file := os.Getenv(site.EnvPrefix + "CONFIG")
 	if file == "" {
-		file = configName
+		file = site.ConfigName
 	}
 	fs.StringVar(&f.file, "config", file, "the site's configuration, or its folder; also PATCHBAY_CONFIG")
 }
@@ -167,7 +170,7 @@ func (f *siteFlag) AddFlags(fs *pflag.FlagSet) {
 // path is the configuration file meant.
 func (f *siteFlag) path() string {
 	if info, err := os.Stat(f.file); err == nil && info.IsDir() {
-		return filepath.Join(f.file, configName)
+		return filepath.Join(f.file, site.ConfigName)
 	}
 	return f.file
 }
@@ -175,18 +178,18 @@ func (f *siteFlag) path() string {
 // hint is a command line about the same site.
 func (f *siteFlag) hint(args ...string) string {
 	if !f.given() {
-		return ourCommand(args...)
+		return display.Command(args...)
 	}
-	return commandAt(f.file, args...)
+	return display.CommandAt(f.file, args...)
 }
 
 // read is the site's configuration and its folder.
-func (f *siteFlag) read() (*Config, string, error) {
-	c, err := ReadConfig(f.path())
+func (f *siteFlag) read() (*site.Config, string, error) {
+	c, err := site.ReadConfig(f.path())
 	if err != nil {
 		return nil, "", err
 	}
-	return c, filepath.Dir(c.origin.file), nil
+	return c, filepath.Dir(c.Origin.File), nil
 }
 
 func noArguments(args []string) error {

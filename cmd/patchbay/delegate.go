@@ -13,6 +13,8 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"patchbay/am/display"
+	"patchbay/am/site"
 	"patchbay/am/urn"
 	"patchbay/credentials/cert"
 	"patchbay/credentials/trial"
@@ -66,9 +68,9 @@ func (o *delegateOptions) Run(ctx context.Context, c console) error {
 		return err
 	}
 	own := from.slice(o.Slice)
-	credential, err := readRegular(own)
+	credential, err := site.ReadRegular(own)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s has no credential for the slice %s; %sget one with: %s", from.Name, o.Slice, instead(o.Slice, slicesIn(from.Dir)), commandAt(t.config.origin.file, "slice", o.Slice, "--owner", from.Name))
+		return fmt.Errorf("%s has no credential for the slice %s; %sget one with: %s", from.Name, o.Slice, instead(o.Slice, slicesIn(from.Dir)), display.CommandAt(t.config.Origin.File, "slice", o.Slice, "--owner", from.Name))
 	}
 	if err != nil {
 		return err
@@ -99,7 +101,7 @@ func (o *delegateOptions) Run(ctx context.Context, c console) error {
 	}
 	fmt.Fprintf(c.out, "%s may use the slice %s of %s; the credential is\n  %s\n", to.urn, o.Slice, from.URN, file)
 	if to.dir != "" {
-		fmt.Fprintf(c.out, "\nSo it is used:\n  %s\n", ourCommand("call", "--config", t.config.origin.file, "--user", to.dir, "--slice", o.Slice, "Status"))
+		fmt.Fprintf(c.out, "\nSo it is used:\n  %s\n", display.Command("call", "--config", t.config.Origin.File, "--user", to.dir, "--slice", o.Slice, "Status"))
 	}
 	return nil
 }
@@ -116,9 +118,9 @@ func (u *trialUser) slice(name string) string {
 
 // existing is a user who has been made before.
 func (t *trialSite) existing(name string) (*trialUser, error) {
-	users := filepath.Join(t.dir, usersDir)
+	users := filepath.Join(t.dir, site.UsersDir)
 	if _, err := os.Lstat(filepath.Join(users, strings.ToLower(name))); errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("there is no user %s here; %smake it with: %s", name, instead(name, folksIn(users)), commandAt(t.config.origin.file, "user", name))
+		return nil, fmt.Errorf("there is no user %s here; %smake it with: %s", name, instead(name, folksIn(users)), display.CommandAt(t.config.Origin.File, "user", name))
 	}
 	u, _, err := t.user(name, false, time.Now())
 	return u, err
@@ -133,7 +135,7 @@ type receiver struct {
 
 // receiver finds a user, a tool or a file of that name.
 func (t *trialSite) receiver(name string) (receiver, error) {
-	for _, folder := range []string{usersDir, toolsDir} {
+	for _, folder := range []string{site.UsersDir, toolsDir} {
 		dir := filepath.Join(t.dir, folder, strings.ToLower(name))
 		entries, _ := os.ReadDir(dir)
 		for _, e := range entries { // the file has the name as it was first spelled
@@ -148,14 +150,14 @@ func (t *trialSite) receiver(name string) (receiver, error) {
 	}
 	r, err := readReceiver(name)
 	if err != nil {
-		have := append(folksIn(filepath.Join(t.dir, usersDir)), folksIn(filepath.Join(t.dir, toolsDir))...)
+		have := append(folksIn(filepath.Join(t.dir, site.UsersDir)), folksIn(filepath.Join(t.dir, toolsDir))...)
 		return r, fmt.Errorf("--to %s: there is no user or tool of that name here (%w); %sname a file with a certificate", name, err, instead(name, have))
 	}
 	return r, nil
 }
 
 func readReceiver(file string) (receiver, error) {
-	text, err := readRegular(file)
+	text, err := site.ReadRegular(file)
 	if err != nil {
 		return receiver{}, err
 	}
@@ -176,7 +178,7 @@ func (r receiver) sliceFile(slice string) (string, error) {
 		return "", errors.New("say with -o FILE where the credential is to go")
 	}
 	file := filepath.Join(r.dir, "slices", slice+"-cred.xml")
-	text, err := readRegular(file)
+	text, err := site.ReadRegular(file)
 	if err == nil && !isLent(text) {
 		return "", fmt.Errorf("%s has a credential of its own for this slice, %s; say with -o FILE where the other is to go", r.urn, file)
 	}

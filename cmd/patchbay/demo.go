@@ -16,6 +16,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"patchbay/am/client"
+	"patchbay/am/display"
+	"patchbay/am/site"
 )
 
 const demoLong = `See the whole life of an experiment, in less than a minute: a site is made in a
@@ -82,7 +84,7 @@ func (o *demoOptions) Run(ctx context.Context, c console) (err error) {
 		return err
 	}
 	if o.Keep != "" {
-		fmt.Fprintf(c.out, "The site is kept; serve it with:\n  %s\n", commandAt(filepath.Join(d.dir, configName), "serve"))
+		fmt.Fprintf(c.out, "The site is kept; serve it with:\n  %s\n", display.CommandAt(filepath.Join(d.dir, site.ConfigName), "serve"))
 	}
 	return nil
 }
@@ -93,10 +95,10 @@ type demo struct {
 	local     bool // the nodes are containers of this host
 	temporary string
 	dir       string
-	until     string       // how long files in it last, if not for good
-	testbed   *testbed     // that makes them
-	settle    func() error // puts its settings back
-	had       stock        // what of it was on the host when they were up
+	until     string        // how long files in it last, if not for good
+	testbed   *site.Testbed // that makes them
+	settle    func() error  // puts its settings back
+	had       stock         // what of it was on the host when they were up
 	trial     *trialSite
 	user      *trialUser
 	client    *client.Client
@@ -113,7 +115,7 @@ func (d *demo) open(ctx context.Context, dir string) (err error) {
 	if d.dir, err = filepath.Abs(dir); err != nil {
 		return err
 	}
-	file := filepath.Join(d.dir, configName)
+	file := filepath.Join(d.dir, site.ConfigName)
 	addr, err := freeAddress()
 	if err != nil {
 		return err
@@ -122,8 +124,8 @@ func (d *demo) open(ctx context.Context, dir string) (err error) {
 	if d.local {
 		init.Provider = localName
 	}
-	d.step("Make a site", ourCommand("init", "--authority", init.Authority, "--provider", init.Provider, "--listen", init.Listen, d.dir),
-		shellLine([]string{"cd", d.dir}))
+	d.step("Make a site", display.Command("init", "--authority", init.Authority, "--provider", init.Provider, "--listen", init.Listen, d.dir),
+		display.ShellLine([]string{"cd", d.dir}))
 	if err := init.Validate([]string{d.dir}); err != nil {
 		return err
 	}
@@ -133,7 +135,7 @@ func (d *demo) open(ctx context.Context, dir string) (err error) {
 	d.say("%s: a configuration, an inventory, keys, and an authority of its own.", init.Authority)
 
 	d.step("Serve it", d.command("serve"))
-	config, err := ReadConfig(file)
+	config, err := site.ReadConfig(file)
 	if err != nil {
 		return err
 	}
@@ -141,28 +143,28 @@ func (d *demo) open(ctx context.Context, dir string) (err error) {
 	if d.log, err = openOutput(filepath.Join(d.dir, "serve.log"), os.O_TRUNC); err != nil {
 		return err
 	}
-	s, err := openSite(ctx, config, config.Log.newLog(d.log))
+	s, err := site.Open(ctx, config, config.Log.New(d.log))
 	if err != nil {
 		return errors.Join(err, d.log.Close())
 	}
 	if d.local {
-		if d.testbed, err = openTestbed(config.Providers, localName); err != nil {
-			return errors.Join(err, s.close(), d.log.Close())
+		if d.testbed, err = site.OpenTestbed(config.Providers, localName); err != nil {
+			return errors.Join(err, s.Close(), d.log.Close())
 		}
-		if d.settle, err = restless(d.testbed.settings); err != nil {
-			return errors.Join(err, s.close(), d.log.Close())
+		if d.settle, err = restless(d.testbed.Settings); err != nil {
+			return errors.Join(err, s.Close(), d.log.Close())
 		}
-		s.testbeds.state = d.state()
+		s.Testbeds.State = d.state()
 	}
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	d.stop, d.ended = stop, make(chan error, 1)
-	go func() { d.ended <- s.run(serving, nil) }()
+	go func() { d.ended <- s.Run(serving, nil) }()
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, d.close())
 		}
 	}()
-	d.say("%s", s.announcement())
+	d.say("%s", s.Announcement())
 	if d.local {
 		if err := d.testbedAnswers(ctx, s); err != nil {
 			return err
@@ -191,13 +193,13 @@ func (d *demo) open(ctx context.Context, dir string) (err error) {
 // command is a command line for the site's folder: there a relative path to
 // this program would not do.
 func (d *demo) command(args ...string) string {
-	name := program
+	name := display.Program
 	if strings.ContainsRune(name, filepath.Separator) {
 		if path, err := filepath.Abs(name); err == nil {
 			name = path
 		}
 	}
-	return shellLine(append([]string{name}, args...))
+	return display.ShellLine(append([]string{name}, args...))
 }
 
 // close stops serving.

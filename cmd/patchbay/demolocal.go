@@ -14,6 +14,8 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/client"
+	"patchbay/am/display"
+	"patchbay/am/site"
 )
 
 // chooseLocal tells whether the nodes will be containers of this host. Where
@@ -56,7 +58,7 @@ func unfit(ctx context.Context) string {
 	if text := strings.TrimSpace(string(out)); text != "" {
 		return text
 	}
-	return fmt.Sprintf("%s says nothing but: %v", shellLine([]string{helper, "doctor", "--quiet"}), err)
+	return fmt.Sprintf("%s says nothing but: %v", display.ShellLine([]string{helper, "doctor", "--quiet"}), err)
 }
 
 // state is where the testbed keeps its nodes, for this demonstration only.
@@ -76,12 +78,12 @@ func restless(settings string) (done func() error, err error) {
 	}
 	_, after, _ = strings.Cut(after, "\n")
 	now := []byte(before + rests + "0s\n" + after)
-	return func() error { return replaceFile(settings, text, 0o644) }, replaceFile(settings, now, 0o644)
+	return func() error { return site.ReplaceFile(settings, text, 0o644) }, site.ReplaceFile(settings, now, 0o644)
 }
 
 // testbedAnswers waits until the testbed of the served site answers.
-func (d *demo) testbedAnswers(ctx context.Context, s *site) error {
-	for end := time.Now().Add(s.testbeds.patience); !d.testbed.runs(ctx, s.testbeds.socket); {
+func (d *demo) testbedAnswers(ctx context.Context, s *site.Site) error {
+	for end := time.Now().Add(s.Testbeds.Patience); !d.testbed.Runs(ctx, s.Testbeds.Socket); {
 		if time.Now().After(end) {
 			return errors.New("the local testbed does not answer")
 		}
@@ -95,7 +97,7 @@ func (d *demo) testbedAnswers(ctx context.Context, s *site) error {
 
 // use logs in to the nodes and tries what experimenters rely on.
 func (d *demo) use(ctx context.Context, doors []login) error {
-	d.had = takeStock(d.testbed.instance, d.temporary)
+	d.had = takeStock(d.testbed.Instance, d.temporary)
 	at := make(map[string]login)
 	for _, l := range doors {
 		at[l.node] = l
@@ -190,13 +192,13 @@ var sshOptions = []string{"-F", "/dev/null", "-o", "BatchMode=yes", "-o", "Ident
 // sshWords logs in as a user and runs a command. A host key is believed when it
 // is seen first, for a manifest does not tell it; then it must stay.
 func sshWords(user string, at login, command string) []string {
-	return []string{"-i", filepath.Join(usersDir, user, "id_ed25519"), "-o", "StrictHostKeyChecking=accept-new", "-o", "UserKnownHostsFile=known_hosts",
+	return []string{"-i", filepath.Join(site.UsersDir, user, "id_ed25519"), "-o", "StrictHostKeyChecking=accept-new", "-o", "UserKnownHostsFile=known_hosts",
 		"-p", at.port, user + "@" + at.host, command}
 }
 
 // sshLine is the command to do by hand what ssh does.
 func (d *demo) sshLine(user string, at login, command string) string {
-	return shellLine(append([]string{"ssh"}, sshWords(user, at, command)...))
+	return display.ShellLine(append([]string{"ssh"}, sshWords(user, at, command)...))
 }
 
 // ssh runs a command in a node, whose output must be as wanted.
@@ -230,26 +232,26 @@ func (d *demo) leave(ctx context.Context, err error) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 	defer cancel()
-	words := []string{d.testbed.program, "clean", "--state", d.state(), d.testbed.settings}
+	words := []string{d.testbed.Program, "clean", "--state", d.state(), d.testbed.Settings}
 	if err == nil {
-		d.step("See that the host is as before", shellLine(words))
+		d.step("See that the host is as before", display.ShellLine(words))
 	}
 	clean := exec.CommandContext(ctx, words[0], words[1:]...)
 	clean.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C is not for it
 	out, cleaned := clean.CombinedOutput()
 	if cleaned != nil {
-		err = errors.Join(err, fmt.Errorf("cannot clean up: %w: %s; try again: %s", cleaned, strings.TrimSpace(string(out)), shellLine(words)))
+		err = errors.Join(err, fmt.Errorf("cannot clean up: %w: %s; try again: %s", cleaned, strings.TrimSpace(string(out)), display.ShellLine(words)))
 	}
 	if d.settle != nil {
 		err = errors.Join(err, d.settle())
 	}
-	left := takeStock(d.testbed.instance, d.temporary)
-	for end := time.Now().Add(3 * time.Second); left != (stock{}) && time.Now().Before(end); left = takeStock(d.testbed.instance, d.temporary) {
+	left := takeStock(d.testbed.Instance, d.temporary)
+	for end := time.Now().Add(3 * time.Second); left != (stock{}) && time.Now().Before(end); left = takeStock(d.testbed.Instance, d.temporary) {
 		time.Sleep(20 * time.Millisecond) // the kernel frees some things a little later
 	}
 	d.say("Of the testbed are left: %s.", left.of(d.had))
 	if left != (stock{}) {
-		err = errors.Join(err, fmt.Errorf("something of the testbed %s is left on this host: %s", d.testbed.instance, left.of(d.had)))
+		err = errors.Join(err, fmt.Errorf("something of the testbed %s is left on this host: %s", d.testbed.Instance, left.of(d.had)))
 	}
 	return err
 }

@@ -3,7 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
-	_ "embed" // the request
+	_ "embed"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -12,6 +12,8 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/client"
+	"patchbay/am/display"
+	"patchbay/am/site"
 	"patchbay/rspec/draw"
 )
 
@@ -31,17 +33,17 @@ func (d *demo) play(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.step("Write down what the experiment needs, and look at it", d.drawLines(requestName)...)
+	d.step("Write down what the experiment needs, and look at it", d.drawLines(site.RequestName)...)
 	part, err := excerpt(demoRequest, "node")
 	if err != nil {
 		return err
 	}
 	d.document("the first node of the request", part)
-	if err := d.draw(requestName, demoRequest); err != nil {
+	if err := d.draw(site.RequestName, demoRequest); err != nil {
 		return err
 	}
 
-	d.step("Reserve it", d.callLine("Allocate", requestName))
+	d.step("Reserve it", d.callLine("Allocate", site.RequestName))
 	a, reply, err := d.client.Allocate(ctx, d.slice, d.creds, demoRequest, client.Options{})
 	if err != nil {
 		return err
@@ -119,7 +121,7 @@ func (d *demo) ask(ctx context.Context) (free int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	d.say("It offers %s, %d of them free.", plural(all, "node"), free)
+	d.say("It offers %s, %d of them free.", display.Count(all, "node"), free)
 	part, err := excerpt(ad, "node")
 	if err != nil {
 		return 0, err
@@ -193,7 +195,7 @@ func (d *demo) logIn(ctx context.Context) ([]login, error) {
 		return nil, fmt.Errorf("%d nodes are ready, but the manifest has logins for %d", len(a.Slivers), len(doors))
 	}
 	for _, l := range doors {
-		d.say("%s: %s", l.node, shellLine([]string{"ssh", "-i", "users/ann/id_ed25519", "-p", l.port, l.user + "@" + l.host}))
+		d.say("%s: %s", l.node, display.ShellLine([]string{"ssh", "-i", "users/ann/id_ed25519", "-p", l.port, l.user + "@" + l.host}))
 	}
 	if !d.local {
 		d.say("(These nodes are simulated: there is nobody to answer.)")
@@ -219,7 +221,7 @@ func (d *demo) gone(ctx context.Context, before int) error {
 			return err
 		}
 		if free == before {
-			d.tick("%s free, as before.", plural(free, "node"))
+			d.tick("%s free, as before.", display.Count(free, "node"))
 			return nil
 		}
 		if err := pause(ctx); err != nil {
@@ -253,7 +255,7 @@ func (d *demo) draw(file, text string) error {
 	}
 	path := filepath.Join(d.dir, pictureName(file))
 	d.say("The picture: %s%s", path, d.until)
-	return errors.Join(replaceFile(filepath.Join(d.dir, file), []byte(text), 0o644), replaceFile(path, picture.Bytes(), 0o644))
+	return errors.Join(site.ReplaceFile(filepath.Join(d.dir, file), []byte(text), 0o644), site.ReplaceFile(path, picture.Bytes(), 0o644))
 }
 
 // callLine is the command to do a step by hand.

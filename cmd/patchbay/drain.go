@@ -8,8 +8,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"patchbay/am/audit"
+	"patchbay/am/display"
 	"patchbay/am/maintenance"
 	"patchbay/am/operate"
+	"patchbay/am/site"
 	"patchbay/am/urn"
 	"patchbay/inventory"
 	"patchbay/inventory/span"
@@ -89,7 +91,7 @@ func (o *drainOptions) Run(ctx context.Context, c console) error {
 	if err != nil {
 		return err
 	}
-	now := config.now(ctx)
+	now := config.Now(ctx)
 	var changed, left []string // the names that were changed, and those that were not
 	plan, err := maintenance.Change(config.Maintenance, func(d *maintenance.Draft) error {
 		changed, left = nil, nil
@@ -171,7 +173,7 @@ func (o *drainOptions) names(inv *inventory.Inventory, room int) (names []string
 // commas between, or the URN of a component. They are at most room.
 func componentsOf(inv *inventory.Inventory, written string, room int) (names []string, err error) {
 	if strings.ContainsAny(written, "*?") {
-		return nil, fmt.Errorf("%s is a pattern; name components one by one, or as a range such as pc1..pc4. What there is: %s", written, ourCommand("nodes", written))
+		return nil, fmt.Errorf("%s is a pattern; name components one by one, or as a range such as pc1..pc4. What there is: %s", written, display.Command("nodes", written))
 	}
 	if !strings.HasPrefix(strings.ToLower(written), "urn:") {
 		for one := range strings.SplitSeq(written, ",") {
@@ -195,7 +197,7 @@ func componentsOf(inv *inventory.Inventory, written string, room int) (names []s
 }
 
 // tellLifted says what takes new work again, and what does not, and why.
-func (o *drainOptions) tellLifted(c console, config *Config, inv *inventory.Inventory, names, changed, left []string) error {
+func (o *drainOptions) tellLifted(c console, config *site.Config, inv *inventory.Inventory, names, changed, left []string) error {
 	if len(changed) > 0 {
 		fmt.Fprintf(c.out, "No longer drained: %s\n", strings.Join(span.Fold(changed), " "))
 	}
@@ -228,14 +230,14 @@ func (o *drainOptions) tellLifted(c console, config *Config, inv *inventory.Inve
 }
 
 // tellHeld lists who still has something on components.
-func (o *drainOptions) tellHeld(ctx context.Context, c console, config *Config, names []string) error {
-	t := newTable(c.out, &listOptions{}, config.now(ctx))
+func (o *drainOptions) tellHeld(ctx context.Context, c console, config *site.Config, names []string) error {
+	t := newTable(c.out, &listOptions{}, config.Now(ctx))
 	t.head("NODE", "SLICE", "SLIVERS", "LAST END", "USERS")
 	wanted := map[string]bool{}
 	for _, name := range names {
 		wanted[name] = true
 	}
-	err := rows(ctx, hands{config: config}, "nodes", operate.Filter{State: "drained"}, func(n *operate.Node) error {
+	err := site.Rows(ctx, site.AdminClient{Config: config}, "nodes", operate.Filter{State: "drained"}, func(n *operate.Node) error {
 		if !wanted[n.Name] {
 			return nil
 		}
@@ -254,10 +256,10 @@ func (o *drainOptions) tellHeld(ctx context.Context, c console, config *Config, 
 }
 
 // show lists what is drained.
-func (o *drainOptions) show(ctx context.Context, c console, config *Config) error {
-	t := newTable(c.out, &listOptions{}, config.now(ctx))
+func (o *drainOptions) show(ctx context.Context, c console, config *site.Config) error {
+	t := newTable(c.out, &listOptions{}, config.Now(ctx))
 	t.head("NODE", "SLIVERS", "SINCE", "REMARK")
-	err := rows(ctx, hands{config: config}, "nodes", operate.Filter{State: "drained,missing"}, func(n *operate.Node) error {
+	err := site.Rows(ctx, site.AdminClient{Config: config}, "nodes", operate.Filter{State: "drained,missing"}, func(n *operate.Node) error {
 		if n.Drained == "" {
 			return nil
 		}

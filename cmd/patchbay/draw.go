@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
+	"patchbay/am/site"
 	"patchbay/rspec/draw"
 	"patchbay/schemas/xmltree"
 )
@@ -68,9 +69,9 @@ func (o *drawOptions) Run(_ context.Context, c console) error {
 func (o *drawOptions) read() (*draw.Picture, error) {
 	in, name := os.Stdin, "standard input"
 	if o.File != "-" {
-		f, err := openRegular(o.File)
+		f, err := site.OpenRegular(o.File)
 		if err != nil {
-			return nil, orPiped(err)
+			return nil, site.OrPiped(err)
 		}
 		defer f.Close()
 		in, name = f, o.File
@@ -89,7 +90,7 @@ func (o *drawOptions) read() (*draw.Picture, error) {
 // textOptions suit the terminal that out is, if it is one.
 func (o *drawOptions) textOptions(out io.Writer) draw.TextOptions {
 	t := draw.TextOptions{Width: o.Width, ASCII: o.ASCII}
-	f, ok := fileOf(out)
+	f, ok := site.FileOf(out)
 	if !ok {
 		return t
 	}

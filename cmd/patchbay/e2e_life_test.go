@@ -21,6 +21,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/client"
+	"patchbay/am/display"
 	"patchbay/am/xmlrpc"
 	"patchbay/testdata/need"
 )
@@ -50,7 +51,7 @@ var programs = sync.OnceValues(func() (string, error) {
 const envBurst = "PATCHBAY_LIMITS_MAX_CHANGES_BURST"
 
 func TestMain(m *testing.M) {
-	program = "patchbay" // not the name of the test
+	display.Program = "patchbay" // not the name of the test
 	// Users of tests work faster than people do; sites that tests serve let them.
 	os.Setenv(envBurst, "1000000")
 	code := m.Run()

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/am/site"
 	"patchbay/inventory/local"
 	"patchbay/testdata/census"
 )
@@ -172,10 +173,10 @@ func TestShutdownOfRealNodes(t *testing.T) {
 	// A crash of server and testbed opens nothing.
 	s.kill()
 	within(t, time.Minute, "the testbed ends with the server", func() bool {
-		return !(&testbed{instance: s.instance}).runs(t.Context(), local.Socket)
+		return !(&site.Testbed{Instance: s.instance}).Runs(t.Context(), local.Socket)
 	})
 	s.start()
-	within(t, time.Minute, "the testbed runs", func() bool { return (&testbed{instance: s.instance}).runs(t.Context(), local.Socket) })
+	within(t, time.Minute, "the testbed runs", func() bool { return (&site.Testbed{Instance: s.instance}).Runs(t.Context(), local.Socket) })
 	s.frozen("first", "left", "right")
 	s.frozen("second", "server", "client")
 	shut()

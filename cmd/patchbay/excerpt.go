@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"patchbay/am/display"
 )
 
 // excerpts shows lines of a text with a mark below a column.
@@ -43,7 +45,7 @@ func (x *excerpts) at(line, column int) string {
 	if rest := firstRunes(after, room); len(rest) < len(after) {
 		after = append(bytes.Clone(rest), "…"...)
 	}
-	shown := func(b []byte) string { return printable(strings.ReplaceAll(string(b), "\t", " ")) }
+	shown := func(b []byte) string { return display.Printable(strings.ReplaceAll(string(b), "\t", " ")) }
 	out := fmt.Sprintf("%6d | %s%s\n", line, shown(before), shown(after))
 	if column > 0 {
 		out += fmt.Sprintf("%6s | %s^\n", "", strings.Repeat(" ", utf8.RuneCountInString(shown(before))))

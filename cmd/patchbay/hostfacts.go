@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"patchbay/am/site"
 	"patchbay/inventory"
 )
 
@@ -17,7 +18,7 @@ import (
 func hostFacts(ctx context.Context) inventory.Host {
 	release := osRelease()
 	return inventory.Host{
-		Name: componentName(fullName(ctx)), OSVersion: release["VERSION_ID"], OSName: release["PRETTY_NAME"],
+		Name: componentName(site.FullName(ctx)), OSVersion: release["VERSION_ID"], OSName: release["PRETTY_NAME"],
 		Cores: runtime.NumCPU(), Memory: memory(), Disk: freeDisk("/var/lib"),
 	}
 }

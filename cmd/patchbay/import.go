@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"patchbay/am/display"
+	"patchbay/am/site"
 	"patchbay/inventory/survey"
 )
 
@@ -52,7 +54,7 @@ func (o *importOptions) Validate(args []string) (err error) {
 const maxAdvertisement = 64 << 20
 
 func (o *importOptions) Run(_ context.Context, c console) error {
-	f, err := openRegular(o.File)
+	f, err := site.OpenRegular(o.File)
 	if err != nil {
 		return err
 	}
@@ -71,7 +73,7 @@ func (o *importOptions) Run(_ context.Context, c console) error {
 	if err := o.write(s.Text); err != nil {
 		return err
 	}
-	fmt.Fprintf(c.out, "%s holds %s, %s and %s of %s.\n", o.Out, plural(s.Components, "component"), plural(s.Interfaces, "interface"), plural(s.Links, "link"), s.Authority)
+	fmt.Fprintf(c.out, "%s holds %s, %s and %s of %s.\n", o.Out, display.Count(s.Components, "component"), display.Count(s.Interfaces, "interface"), display.Count(s.Links, "link"), s.Authority)
 	if len(s.Remarks) == 0 {
 		fmt.Fprintln(c.out, "Look it over, the provider first.")
 		return nil

@@ -15,21 +15,11 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"patchbay/am/display"
 	"patchbay/am/fileowner"
+	"patchbay/am/site"
 	"patchbay/am/urn"
 	"patchbay/credentials/trial"
-)
-
-// Names of a site's files.
-const (
-	configName    = "patchbay.yaml"
-	inventoryName = "inventory.yaml"
-	authorityDir  = "authority"
-	trustedDir    = "trusted"
-	providersDir  = "providers"
-	usersDir      = "users"
-	requestName   = "request.xml"
-	policyName    = "policy.yaml"
 )
 
 const initLong = `Make a site in DIR, a folder that is new or empty: configuration, inventory,
@@ -74,19 +64,19 @@ func (o *initOptions) Validate(args []string) (err error) {
 	default:
 		return fmt.Errorf("--outbound %q is neither yes nor no", o.Outbound)
 	}
-	if o.Authority != "" && (!urn.ValidAuthority(o.Authority) || isLoopbackName(o.Authority)) {
+	if o.Authority != "" && (!urn.ValidAuthority(o.Authority) || site.IsLoopbackName(o.Authority)) {
 		return fmt.Errorf("--authority %q cannot name a site; a good name is like testbed.example.org", o.Authority)
 	}
 	if o.PublicURL != "" {
 		o.PublicURL = strings.TrimSuffix(o.PublicURL, "/")
-		if err := checkPublicURL(o.PublicURL); err != nil {
+		if err := site.CheckPublicURL(o.PublicURL); err != nil {
 			return fmt.Errorf("--public-url %w", err)
 		}
 	}
 	if o.Listen == "" {
 		o.Listen = ":" + cmp.Or(portOf(o.PublicURL), "8443")
 	}
-	if err := checkAddress(o.Listen); err != nil {
+	if err := site.CheckAddress(o.Listen); err != nil {
 		return fmt.Errorf("--listen %w", err)
 	}
 	return nil
@@ -104,7 +94,7 @@ func portOf(text string) string {
 func (o *initOptions) Run(ctx context.Context, c console) error {
 	note := ""
 	if o.Authority == "" {
-		if o.Authority = fullName(ctx); o.Authority == "" || !urn.ValidAuthority(o.Authority) {
+		if o.Authority = site.FullName(ctx); o.Authority == "" || !urn.ValidAuthority(o.Authority) {
 			return errors.New("this host has no name of its own to name the site by; give one, for example --authority testbed.example.org")
 		}
 		if !strings.Contains(o.Authority, ".") {
@@ -135,9 +125,9 @@ func (o *initOptions) Run(ctx context.Context, c console) error {
 		}
 		return fmt.Errorf("cannot make the site: %w; nothing was made", err)
 	}
-	file := filepath.Join(dir, configName)
+	file := filepath.Join(dir, site.ConfigName)
 	fmt.Fprintf(c.out, initDone, o.Authority, dir, offer.inventory, o.Provider, offer.request, note+o.clientsAt(ctx),
-		offer.start(dir, commandAt(file, "serve")), commandAt(file, "user", "ann"), commandAt(file, "slice", "first", "--owner", "ann"), offer.policy)
+		offer.start(dir, display.CommandAt(file, "serve")), display.CommandAt(file, "user", "ann"), display.CommandAt(file, "slice", "first", "--owner", "ann"), offer.policy)
 	return nil
 }
 
@@ -160,15 +150,15 @@ const initDone = `Made the site %[1]s in %[2]s:
 func (o *initOptions) clientsAt(ctx context.Context) string {
 	public := o.PublicURL
 	if public == "" {
-		public = publicURL(ctx, o.Listen)
+		public = site.PublicURLOf(ctx, o.Listen)
 	}
 	u, err := url.Parse(public)
 	switch {
 	case err != nil || u.Port() == "0":
 		return "Clients will use the URL that serve prints.\n\n"
-	case isLocalName(u.Hostname()):
+	case site.IsLocalName(u.Hostname()):
 		verb := "resolve"
-		if isLoopbackName(u.Hostname()) {
+		if site.IsLoopbackName(u.Hostname()) {
 			verb = "reach"
 		}
 		remedy := "make the site again with --public-url"
@@ -176,7 +166,7 @@ func (o *initOptions) clientsAt(ctx context.Context) string {
 			remedy = "make the site again with another --public-url"
 		}
 		return fmt.Sprintf("Clients will use %s.\nClients elsewhere cannot %s %s: set public_url in %s, or %s.\n\n",
-			public, verb, u.Hostname(), configName, remedy)
+			public, verb, u.Hostname(), site.ConfigName, remedy)
 	}
 	return fmt.Sprintf("Clients will use %s.\n\n", public)
 }
@@ -194,7 +184,7 @@ func requireEmpty(dir string) error {
 	}
 	what := "is not empty"
 	for _, e := range entries {
-		if e.Name() == configName {
+		if e.Name() == site.ConfigName {
 			what = "holds a site already"
 		}
 	}
@@ -212,18 +202,18 @@ func (o *initOptions) write(ctx context.Context, dir string, offer []siteFile, n
 		host = u.Hostname()
 	}
 	listen, _, _ := net.SplitHostPort(o.Listen)
-	hosts, ips := names(ctx, host, listen)
+	hosts, ips := site.HostNames(ctx, host, listen)
 	manager := urn.URN{Authority: o.Authority, Type: urn.Authority, Name: "cm"}
 
 	if err := os.MkdirAll(dir, 0o700); err != nil { // a new one belongs to whoever makes the site
 		return err
 	}
-	authority, err := trial.Create(filepath.Join(dir, authorityDir), o.Authority, now)
+	authority, err := trial.Create(filepath.Join(dir, site.AuthorityDir), o.Authority, now)
 	if err != nil {
 		return err
 	}
 	files := append(offer,
-		siteFile{filepath.Join(trustedDir, "trial.pem"), authority.Certificate(), 0o644})
+		siteFile{filepath.Join(site.TrustedDir, "trial.pem"), authority.Certificate(), 0o644})
 	for _, kind := range []string{"ecdsa", "rsa"} {
 		certificate, key, err := serverPair(kind, manager, hosts, ips, now)
 		if err != nil {
@@ -233,7 +223,7 @@ func (o *initOptions) write(ctx context.Context, dir string, offer []siteFile, n
 			siteFile{"server-" + kind + ".pem", certificate, 0o644},
 			siteFile{"server-" + kind + "-key.pem", key, 0o600})
 	}
-	return writeFiles(dir, append(files, siteFile{configName, configText(o), 0o644}))
+	return writeFiles(dir, append(files, siteFile{site.ConfigName, site.ConfigText(o.Authority, o.Listen, o.PublicURL), 0o644}))
 }
 
 // siteFile is a file to be written into a site.
@@ -246,32 +236,11 @@ type siteFile struct {
 // writeFiles writes files below dir, replacing each as a whole.
 func writeFiles(dir string, files []siteFile) error {
 	for _, f := range files {
-		if err := replaceFile(filepath.Join(dir, f.name), f.content, f.mode); err != nil {
+		if err := site.ReplaceFile(filepath.Join(dir, f.name), f.content, f.mode); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// replaceFile puts content where readers see either the old or the new, and
-// strangers never a key. It makes the folder.
-func replaceFile(path string, content []byte, mode fs.FileMode) error {
-	dir := filepath.Dir(path)
-	return fileowner.As(dir, func() error {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return err
-		}
-		t, err := os.CreateTemp(dir, ".new-*") // mode 0600
-		if err != nil {
-			return err
-		}
-		defer os.Remove(t.Name())
-		_, err = t.Write(content)
-		if err = errors.Join(err, t.Chmod(mode), t.Close()); err != nil {
-			return err
-		}
-		return os.Rename(t.Name(), path)
-	})
 }
 
 // openOutput opens a file that the user named, to write into it.

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"patchbay/am/display"
+	"patchbay/am/site"
 )
 
 func TestInitMakesASiteThatChecksOut(t *testing.T) {
@@ -78,9 +81,9 @@ func TestInitLeavesOtherFoldersAlone(t *testing.T) {
 }
 
 func TestPrintedCommandsRunAsPrinted(t *testing.T) {
-	before := program
-	defer func() { program = before }()
-	program = "../my tools/patchbay"
+	before := display.Program
+	defer func() { display.Program = before }()
+	display.Program = "../my tools/patchbay"
 	dir := filepath.Join(t.TempDir(), "my site")
 	code, out := tell(t, "init", "--authority", "testbed.example.org", "--public-url", "https://testbed:8443", dir)
 	if code != 0 {
@@ -195,7 +198,7 @@ func TestInitListensWhereClientsCall(t *testing.T) {
 		if err := o.Validate([]string{"dir"}); err != nil {
 			t.Fatalf("%s: %v", c.rule, err)
 		}
-		if text := string(configText(&o)); !strings.Contains(text, c.want) {
+		if text := string(site.ConfigText(o.Authority, o.Listen, o.PublicURL)); !strings.Contains(text, c.want) {
 			t.Errorf("%s: no %s in\n%s", c.rule, c.want, text)
 		}
 	}

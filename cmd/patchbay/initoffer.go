@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"patchbay/am/display"
+	"patchbay/am/site"
 	"patchbay/inventory"
 	"patchbay/inventory/local"
 	"patchbay/inventory/provider"
@@ -51,11 +53,11 @@ func (o *initOptions) offer(ctx context.Context, helper string) (offer, error) {
 	}
 	return offer{
 		files: []siteFile{
-			{requestName, sampleRequest, 0o644},
-			{inventoryName, inventory.SimulatedText(o.Authority), 0o644},
-			{policyName, samplePolicy, 0o644},
-			{filepath.Join(providersDir, "simulated.prov"), simulated.Script(helper, simulatedName), 0o755},
-			{filepath.Join(providersDir, "simulated.yaml"), simulated.SettingsFor("sim." + topAuthority(o.Authority)), 0o644},
+			{site.RequestName, sampleRequest, 0o644},
+			{site.InventoryName, inventory.SimulatedText(o.Authority), 0o644},
+			{site.PolicyName, samplePolicy, 0o644},
+			{filepath.Join(site.ProvidersDir, "simulated.prov"), simulated.Script(helper, simulatedName), 0o755},
+			{filepath.Join(site.ProvidersDir, "simulated.yaml"), simulated.SettingsFor("sim." + topAuthority(o.Authority)), 0o644},
 		},
 		inventory: "20 nodes, 4 shared hosts",
 		policy:    "now everybody everything",
@@ -80,7 +82,7 @@ const localRequest = `<rspec type="request" xmlns="http://www.geni.net/resources
 func (o *initOptions) localOffer(ctx context.Context, helper string) (offer, error) {
 	public := o.PublicURL
 	if public == "" {
-		public = publicURL(ctx, o.Listen)
+		public = site.PublicURLOf(ctx, o.Listen)
 	}
 	u, err := url.Parse(public)
 	if err != nil {
@@ -88,28 +90,28 @@ func (o *initOptions) localOffer(ctx context.Context, helper string) (offer, err
 	}
 	host := hostFacts(ctx)
 	host.Outbound = o.Outbound == "yes"
-	site := local.Site{Outbound: host.Outbound, Instance: instanceName(o.Authority), PublicHost: u.Hostname(), Component: host.Name}
+	bed := local.Site{Outbound: host.Outbound, Instance: instanceName(o.Authority), PublicHost: u.Hostname(), Component: host.Name}
 	if at, _, _ := net.SplitHostPort(o.Listen); net.ParseIP(at) != nil && !net.ParseIP(at).IsUnspecified() {
-		site.Listen = at
+		bed.Listen = at
 	}
 	return offer{
 		files: []siteFile{
-			{requestName, []byte(localRequest), 0o644},
-			{inventoryName, inventory.LocalText(o.Authority, host), 0o644},
-			{policyName, localPolicy(host), 0o644},
-			{filepath.Join(providersDir, localName+provider.Suffix), local.Script(helper, localName), 0o755},
-			{filepath.Join(providersDir, localName+".yaml"), local.SettingsFor(site), 0o644},
+			{site.RequestName, []byte(localRequest), 0o644},
+			{site.InventoryName, inventory.LocalText(o.Authority, host), 0o644},
+			{site.PolicyName, localPolicy(host), 0o644},
+			{filepath.Join(site.ProvidersDir, localName+provider.Suffix), local.Script(helper, localName), 0o755},
+			{filepath.Join(site.ProvidersDir, localName+".yaml"), local.SettingsFor(bed), 0o644},
 		},
 		inventory: "containers of this host, " + host.Name,
 		policy:    fmt.Sprintf("now each user %d nodes and %dG of disk\n                    at one time; change the rule everybody there", host.ShareNodes(), host.Share()>>30),
 		request:   "two nodes",
 		start: func(dir, serve string) string {
-			t := testbed{program: helper, settings: filepath.Join(dir, providersDir, localName+".yaml")}
+			t := site.Testbed{Program: helper, Settings: filepath.Join(dir, site.ProvidersDir, localName+".yaml")}
 			text := startAsUser
 			if os.Geteuid() == 0 {
 				text = startAsRoot
 			}
-			return fmt.Sprintf(text, asRoot(helper, "doctor"), asRoot(t.command("")...), serve)
+			return fmt.Sprintf(text, display.AsRoot(helper, "doctor"), display.AsRoot(t.Command("")...), serve)
 		},
 	}, nil
 }
@@ -149,14 +151,6 @@ which else is started by:
   %[2]s
 And in another terminal:
 `
-
-// asRoot is a command line for root, as this user types it.
-func asRoot(words ...string) string {
-	if os.Geteuid() != 0 {
-		words = append([]string{"sudo"}, words...)
-	}
-	return shellLine(words)
-}
 
 // instanceName names the testbed of a site, so that two sites on one host never
 // touch, whatever they are called.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"patchbay/am/display"
 	"patchbay/am/operate"
 )
 
@@ -51,13 +52,13 @@ func (o *journalOptions) Run(ctx context.Context, c console) error {
 		if e.Operator != "" {
 			by = "operator " + e.Operator
 		}
-		cells := []string{moment(e.At), e.Event, cmp.Or(by, "the site"), t.name(e.Slice), fmt.Sprint(len(e.Slivers))}
+		cells := []string{display.Time(e.At), e.Event, cmp.Or(by, "the site"), t.name(e.Slice), fmt.Sprint(len(e.Slivers))}
 		if o.Wide {
 			cells = append(cells, t.name(e.Speaker), e.Remote, e.Request, e.ID)
 		}
 		text := t.cut(e.Text, 60)
 		if e.Times > 1 {
-			text += fmt.Sprintf(", %d times since %s", e.Times, moment(e.Since))
+			text += fmt.Sprintf(", %d times since %s", e.Times, display.Time(e.Since))
 		}
 		t.row(append(cells, text)...)
 	})

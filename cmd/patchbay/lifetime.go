@@ -5,14 +5,16 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"patchbay/am/display"
 )
 
 // parseLifetime reads --expires. What is too long for any time is as long as
 // can be said.
 func parseLifetime(s string) (time.Duration, error) {
-	life, err := parseDuration(s)
+	life, err := display.ParseDuration(s)
 	switch {
-	case errors.Is(err, errTooLong):
+	case errors.Is(err, display.ErrTooLong):
 		return math.MaxInt64, nil
 	case err != nil:
 		return 0, fmt.Errorf("--expires: %w", err)

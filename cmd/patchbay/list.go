@@ -10,7 +10,9 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"patchbay/am/display"
 	"patchbay/am/operate"
+	"patchbay/am/site"
 	"patchbay/inventory/nearest"
 )
 
@@ -113,7 +115,7 @@ func ago(flag, s string, now time.Time) (time.Time, error) {
 	if s == "" {
 		return time.Time{}, nil
 	}
-	if d, err := parseDuration(s); err == nil {
+	if d, err := display.ParseDuration(s); err == nil {
 		return now.Add(-d), nil
 	}
 	t, err := pastMoment(s)
@@ -123,9 +125,9 @@ func ago(flag, s string, now time.Time) (time.Time, error) {
 	return t, nil
 }
 
-func (o *listOptions) hands() (hands, error) {
+func (o *listOptions) hands() (site.AdminClient, error) {
 	config, _, err := o.site.read()
-	return hands{config, o.Backup}, err
+	return site.AdminClient{Config: config, Backup: o.Backup}, err
 }
 
 // show prints a list, as JSON or as a table of which row adds what it is given.
@@ -134,16 +136,16 @@ func show[T any](ctx context.Context, o *listOptions, c console, nothing string,
 	if err != nil {
 		return err
 	}
-	now := h.now(ctx)
+	now := h.Now(ctx)
 	if err := o.readTimes(now); err != nil {
 		return err
 	}
 	if o.JSON {
-		return h.list(ctx, o.what, o.filter, c.out)
+		return h.List(ctx, o.what, o.filter, c.out)
 	}
 	t := newTable(c.out, o, now)
 	t.head(head...)
-	if err := rows(ctx, h, o.what, o.filter, func(r *T) error { row(t, r); return nil }); err != nil {
+	if err := site.Rows(ctx, h, o.what, o.filter, func(r *T) error { row(t, r); return nil }); err != nil {
 		return err
 	}
 	return t.flush(nothing)

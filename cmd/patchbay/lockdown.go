@@ -7,7 +7,9 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"patchbay/am/display"
 	"patchbay/am/maintenance"
+	"patchbay/am/site"
 )
 
 const lockdownLong = `Take no new work: Allocate, Provision and CreateSliver answer 11 (UNAVAILABLE) with
@@ -55,7 +57,7 @@ func (o *lockdownOptions) Run(ctx context.Context, c console) error {
 	case o.Text == "":
 		return o.show(ctx, c, config)
 	}
-	now := config.now(ctx)
+	now := config.Now(ctx)
 	plan, err := maintenance.Change(config.Maintenance, func(d *maintenance.Draft) error {
 		l := maintenance.Lockdown{Text: o.Text, Since: now}
 		if before := d.Plan.Lockdown; before != nil && !before.Since.IsZero() {
@@ -78,9 +80,9 @@ func (o *lockdownOptions) Run(ctx context.Context, c console) error {
 		fmt.Fprintln(c.out, "The site is not served. From its next start on, no new work is taken.")
 	}
 	fmt.Fprintf(c.out, "Experimenters are told (code 11): %s\n", o.Text)
-	fmt.Fprintf(c.out, "What runs goes on: %s of %s.\n", plural(state.Slivers, "sliver"), plural(state.Slices, "slice"))
+	fmt.Fprintf(c.out, "What runs goes on: %s of %s.\n", display.Count(state.Slivers, "sliver"), display.Count(state.Slices, "slice"))
 	if state.Reserved > 0 {
-		fmt.Fprintf(c.out, "What is only reserved cannot be provisioned meanwhile, and lapses unless it is renewed: %s.\n", plural(state.Reserved, "sliver"))
+		fmt.Fprintf(c.out, "What is only reserved cannot be provisioned meanwhile, and lapses unless it is renewed: %s.\n", display.Count(state.Reserved, "sliver"))
 	}
 	fmt.Fprintf(c.out, "To take new work again: %s\n", o.site.hint("lockdown", "--lift"))
 	return nil
@@ -88,10 +90,10 @@ func (o *lockdownOptions) Run(ctx context.Context, c console) error {
 
 // inForce gives the state of a site whose file was written just now, and makes
 // sure that it counts if the site is served.
-func inForce(ctx context.Context, config *Config, plan *maintenance.Plan) (state upkeepState, served bool, err error) {
-	state, served, err = upkeepOf(ctx, config, plan)
+func inForce(ctx context.Context, config *site.Config, plan *maintenance.Plan) (state site.UpkeepState, served bool, err error) {
+	state, served, err = site.UpkeepOf(ctx, config, plan)
 	if err == nil && served {
-		err = state.counts(plan, config)
+		err = state.Counts(plan, config)
 	}
 	if err != nil {
 		err = fmt.Errorf("it is written into %s, but: %w", config.Maintenance, err)
@@ -99,7 +101,7 @@ func inForce(ctx context.Context, config *Config, plan *maintenance.Plan) (state
 	return state, served, err
 }
 
-func (o *lockdownOptions) lift(ctx context.Context, c console, config *Config) error {
+func (o *lockdownOptions) lift(ctx context.Context, c console, config *site.Config) error {
 	locked := false
 	plan, err := maintenance.Change(config.Maintenance, func(d *maintenance.Draft) error {
 		locked = d.Plan.Lockdown != nil
@@ -126,7 +128,7 @@ func (o *lockdownOptions) lift(ctx context.Context, c console, config *Config) e
 	return nil
 }
 
-func (o *lockdownOptions) show(ctx context.Context, c console, config *Config) error {
+func (o *lockdownOptions) show(ctx context.Context, c console, config *site.Config) error {
 	plan, err := maintenance.Read(config.Maintenance)
 	if err != nil {
 		return err
@@ -140,12 +142,12 @@ func (o *lockdownOptions) show(ctx context.Context, c console, config *Config) e
 	} else {
 		fmt.Fprintln(c.out, "The site is not locked down.")
 	}
-	state, served, err := upkeepOf(ctx, config, plan)
+	state, served, err := site.UpkeepOf(ctx, config, plan)
 	if err != nil {
 		return err
 	}
 	if served {
-		return state.counts(plan, config)
+		return state.Counts(plan, config)
 	}
 	fmt.Fprintln(c.out, "The site is not served.")
 	return nil

@@ -11,7 +11,9 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"patchbay/am/display"
 	"patchbay/am/maintenance"
+	"patchbay/am/site"
 	"patchbay/inventory"
 	"patchbay/inventory/nearest"
 	"patchbay/inventory/span"
@@ -92,7 +94,7 @@ func (o *maintenanceOptions) readTimes(now time.Time) (err error) {
 		return err
 	}
 	if o.For != "" {
-		d, err := parseDuration(o.For)
+		d, err := display.ParseDuration(o.For)
 		if err != nil {
 			return fmt.Errorf("--for: %w", err)
 		}
@@ -114,7 +116,7 @@ func parseMoment(flag, s string, now time.Time) (time.Time, error) {
 	if t, err := time.Parse(time.RFC3339, s); err == nil {
 		return t.UTC().Truncate(time.Second), nil
 	}
-	d, err := parseDuration(s)
+	d, err := display.ParseDuration(s)
 	if err != nil {
 		return now, noMoment(flag, s)
 	}
@@ -139,7 +141,7 @@ func (o *maintenanceOptions) Run(ctx context.Context, c console) error {
 	case len(o.Lift) > 0:
 		plan, err = o.lift(config)
 	case o.window.Text != "":
-		plan, err = o.add(config, config.now(ctx))
+		plan, err = o.add(config, config.Now(ctx))
 	default:
 		return o.list(ctx, c, config)
 	}
@@ -164,7 +166,7 @@ func (o *maintenanceOptions) Run(ctx context.Context, c console) error {
 }
 
 // note has the audit tell what was planned or taken back.
-func (o *maintenanceOptions) note(ctx context.Context, c console, config *Config) {
+func (o *maintenanceOptions) note(ctx context.Context, c console, config *site.Config) {
 	for _, w := range o.lifted {
 		noteAct(ctx, c, config, "maintenance lifted", spanOf(w))
 	}
@@ -179,7 +181,7 @@ func spanOf(w *maintenance.Window) string {
 }
 
 // add writes the window behind the others, and drops those that are over.
-func (o *maintenanceOptions) add(config *Config, now time.Time) (*maintenance.Plan, error) {
+func (o *maintenanceOptions) add(config *site.Config, now time.Time) (*maintenance.Plan, error) {
 	inv, err := inventory.Load(config.Inventory, config.Authority)
 	if err != nil {
 		return nil, err
@@ -236,7 +238,7 @@ func componentNames(inv *inventory.Inventory) (names []string) {
 	return names
 }
 
-func (o *maintenanceOptions) lift(config *Config) (*maintenance.Plan, error) {
+func (o *maintenanceOptions) lift(config *site.Config) (*maintenance.Plan, error) {
 	return maintenance.Change(config.Maintenance, func(d *maintenance.Draft) error {
 		n := len(d.Plan.Planned)
 		if n == 0 {
@@ -256,12 +258,12 @@ func (o *maintenanceOptions) lift(config *Config) (*maintenance.Plan, error) {
 }
 
 // tellAdded says what was planned, and who is met by it.
-func (o *maintenanceOptions) tellAdded(c console, p *maintenance.Plan, s upkeepState) {
+func (o *maintenanceOptions) tellAdded(c console, p *maintenance.Plan, s site.UpkeepState) {
 	last := len(p.Planned) - 1
 	w := p.Planned[last]
 	fmt.Fprintf(c.out, "Maintenance %d is planned, of %s, from %s until %s.\n", last+1, whatOf(w), w.From.Format(time.RFC3339), w.Until.Format(time.RFC3339))
 	fmt.Fprintf(c.out, "Experimenters are told: %s\n", w.Text)
-	met := slices.DeleteFunc(slices.Clone(s.Reaches), func(r reach) bool { return r.Planned != last })
+	met := slices.DeleteFunc(slices.Clone(s.Reaches), func(r site.Reach) bool { return r.Planned != last })
 	if len(met) == 0 {
 		fmt.Fprintln(c.out, "No sliver reaches into it.")
 		return
@@ -272,13 +274,6 @@ func (o *maintenanceOptions) tellAdded(c console, p *maintenance.Plan, s upkeepS
 	}
 }
 
-func (r reach) String() string {
-	if r.Until.IsZero() {
-		return fmt.Sprintf("%s: %s, shut down and kept", r.Slice, plural(r.Slivers, "sliver"))
-	}
-	return fmt.Sprintf("%s: %s, until %s", r.Slice, plural(r.Slivers, "sliver"), r.Until.UTC().Format(time.RFC3339))
-}
-
 // whatOf is what a window is about, as it was written.
 func whatOf(w *maintenance.Window) string {
 	if len(w.Components) == 0 {
@@ -287,7 +282,7 @@ func whatOf(w *maintenance.Window) string {
 	return strings.Join(w.Components, " ")
 }
 
-func (o *maintenanceOptions) list(ctx context.Context, c console, config *Config) error {
+func (o *maintenanceOptions) list(ctx context.Context, c console, config *site.Config) error {
 	p, err := maintenance.Read(config.Maintenance)
 	if err != nil {
 		return err
@@ -296,11 +291,11 @@ func (o *maintenanceOptions) list(ctx context.Context, c console, config *Config
 		fmt.Fprintln(c.out, "No maintenance is planned.")
 		return nil
 	}
-	s, served, err := upkeepOf(ctx, config, p)
+	s, served, err := site.UpkeepOf(ctx, config, p)
 	if err != nil {
 		return err
 	}
-	now := config.now(ctx)
+	now := config.Now(ctx)
 	t := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
 	for i, w := range p.Planned {
 		when := sayDistance(w.From.Sub(now))
@@ -320,5 +315,5 @@ func (o *maintenanceOptions) list(ctx context.Context, c console, config *Config
 	if err := t.Flush(); err != nil || !served {
 		return err
 	}
-	return s.counts(p, config)
+	return s.Counts(p, config)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"patchbay/am/operate"
+	"patchbay/am/site"
 )
 
 const manifestLong = `Print the manifest of a slice, of one that was shut down, too. SLICE is its URN, or
@@ -37,7 +38,7 @@ func (o *manifestOptions) Run(ctx context.Context, c console) error {
 	}
 	q := url.Values{"slice": {o.Slice}}
 	var manifest bytes.Buffer
-	err = hands{config, o.Backup}.read(ctx, "/inspect?"+q.Encode(), &manifest, func(d *operate.Desk) error {
+	err = site.AdminClient{Config: config, Backup: o.Backup}.Read(ctx, "/inspect?"+q.Encode(), &manifest, func(d *operate.Desk) error {
 		text, err := d.Inspect(o.Slice)
 		manifest.Write(text)
 		return err

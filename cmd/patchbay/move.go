@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"patchbay/am/site"
 	"patchbay/am/store"
 )
 
@@ -30,10 +31,10 @@ func (o *moveOptions) Run(ctx context.Context, c console) error {
 	if err != nil {
 		return err
 	}
-	if has, err := config.hasState(); err != nil {
+	if has, err := config.HasState(); err != nil {
 		return err
 	} else if !has {
-		return fmt.Errorf("there is no %s: %w", config.State, errNeverServed)
+		return fmt.Errorf("there is no %s: %w", config.State, site.ErrNeverServed)
 	}
 	report, err := store.Check(config.State)
 	if err != nil {
@@ -43,7 +44,7 @@ func (o *moveOptions) Run(ctx context.Context, c console) error {
 		fmt.Fprintf(c.out, "%s is no copy; nothing was changed.\n", config.State)
 		return nil
 	}
-	if by := storeHolder(report.Inode); by != "" {
+	if by := site.StoreHolder(report.Inode); by != "" {
 		return fmt.Errorf("the site that this one was copied from is served %s, and two servers must not act on the same nodes; stop it first", by)
 	}
 	s, err := store.Open(config.State, store.Options{Site: config.Authority, Move: true})

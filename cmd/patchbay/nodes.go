@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"patchbay/am/display"
 	"patchbay/am/operate"
 )
 
@@ -92,7 +93,7 @@ func takenOf(n *operate.Node, full bool) string {
 	if n.Slivers == 0 && !full {
 		return ""
 	}
-	text, part := plural(n.Slivers, "sliver"), int64(0)
+	text, part := display.Count(n.Slivers, "sliver"), int64(0)
 	for _, p := range []struct {
 		unit           string
 		used, capacity int64
@@ -133,10 +134,10 @@ func nodeRemark(n *operate.Node) string {
 		parts = slices.Insert(parts, 0, "names no component: drain its new name, then undrain this")
 	}
 	if !n.MaintenanceUntil.IsZero() {
-		parts = append(parts, fmt.Sprintf("maintenance until %s: %s", moment(n.MaintenanceUntil), n.MaintenanceText))
+		parts = append(parts, fmt.Sprintf("maintenance until %s: %s", display.Time(n.MaintenanceUntil), n.MaintenanceText))
 	}
 	if n.Removing > 0 {
-		parts = append(parts, plural(n.Removing, "sliver")+" being removed")
+		parts = append(parts, display.Count(n.Removing, "sliver")+" being removed")
 	}
 	if n.Unpromised > 0 {
 		parts = append(parts, fmt.Sprintf("has %d that nobody was promised: nodes --unpromised", n.Unpromised))

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+
+	"patchbay/am/display"
 )
 
 // omniConfig is an omni_config that works without a clearinghouse: credentials
@@ -42,10 +44,10 @@ func (t *trialSite) omni(u *trialUser, slice string, args ...string) string {
 	if slice != "" {
 		line = append(line, "--slicecredfile", slice)
 	}
-	return shellLine(append(line, args...))
+	return display.ShellLine(append(line, args...))
 }
 
 // call is the same with our own client.
 func (t *trialSite) call(u *trialUser, args ...string) string {
-	return ourCommand(append([]string{"call", "--config", t.config.origin.file, "--user", u.Dir}, args...)...)
+	return display.Command(append([]string{"call", "--config", t.config.Origin.File, "--user", u.Dir}, args...)...)
 }

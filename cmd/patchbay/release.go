@@ -7,7 +7,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"patchbay/am/audit"
+	"patchbay/am/display"
 	"patchbay/am/operate"
+	"patchbay/am/site"
 )
 
 const releaseLong = `Take slivers from their users, as if they had deleted them. A TARGET is a slice, by
@@ -61,12 +63,12 @@ func (o *releaseOptions) Run(ctx context.Context, c console) error {
 	if o.Unpromised {
 		return o.releaseUnpromised(ctx, c, config)
 	}
-	done, served, err := hands{config: config}.act(ctx, "release", o.order, func(d *operate.Desk) (operate.Done, error) { return d.Release(ctx, o.order) })
+	done, served, err := site.AdminClient{Config: config}.Act(ctx, "release", o.order, func(d *operate.Desk) (operate.Done, error) { return d.Release(ctx, o.order) })
 	if err != nil {
 		return err
 	}
 	for _, s := range done.Slices {
-		fmt.Fprintf(c.out, "Released: %s of slice %s.\n", plural(s.Slivers, "sliver"), inLine(s.Slice.String()))
+		fmt.Fprintf(c.out, "Released: %s of slice %s.\n", display.Count(s.Slivers, "sliver"), display.Line(s.Slice.String()))
 		switch {
 		case s.Removing > 0 && served:
 			fmt.Fprintf(c.out, "%s to be removed by providers; to see what is left: %s\n", isOrAre(s.Removing, "sliver"), o.site.hint("slivers", s.Slice.Name))
@@ -83,7 +85,7 @@ func (o *releaseOptions) Run(ctx context.Context, c console) error {
 // isOrAre begins a sentence about some things.
 func isOrAre(n int, what string) string {
 	if n == 1 {
-		return plural(n, what) + " is"
+		return display.Count(n, what) + " is"
 	}
-	return plural(n, what) + " are"
+	return display.Count(n, what) + " are"
 }

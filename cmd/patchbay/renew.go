@@ -9,7 +9,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"patchbay/am/audit"
+	"patchbay/am/display"
 	"patchbay/am/operate"
+	"patchbay/am/site"
 )
 
 const renewLong = `Let the leases of slivers end at a time, later or earlier than now. A TARGET is a
@@ -68,7 +70,7 @@ func parseEnd(flag, s string) (e operate.End, err error) {
 }
 
 func seconds(flag, s string) (int64, error) {
-	d, err := parseDuration(s)
+	d, err := display.ParseDuration(s)
 	if err == nil && d < time.Second {
 		err = errors.New("a lease lasts a second at least; to end it now: patchbay release")
 	}
@@ -84,12 +86,12 @@ func (o *renewOptions) Run(ctx context.Context, c console) error {
 		return err
 	}
 	o.order.Operator = audit.Operator()
-	done, _, err := hands{config: config}.act(ctx, "renew", o.order, func(d *operate.Desk) (operate.Done, error) { return d.Renew(ctx, o.order) })
+	done, _, err := site.AdminClient{Config: config}.Act(ctx, "renew", o.order, func(d *operate.Desk) (operate.Done, error) { return d.Renew(ctx, o.order) })
 	if err != nil {
 		return err
 	}
 	for _, s := range done.Slices {
-		fmt.Fprintf(c.out, "The leases of %s of slice %s end at %s (%s).\n", plural(s.Slivers, "sliver"), inLine(s.Slice.String()), moment(s.Expires), sayDistance(s.Expires.Sub(done.At.Truncate(time.Second))))
+		fmt.Fprintf(c.out, "The leases of %s of slice %s end at %s (%s).\n", display.Count(s.Slivers, "sliver"), display.Line(s.Slice.String()), display.Time(s.Expires), sayDistance(s.Expires.Sub(done.At.Truncate(time.Second))))
 	}
 	warn(c, done)
 	return nil
@@ -98,6 +100,6 @@ func (o *renewOptions) Run(ctx context.Context, c console) error {
 // warn tells the remarks on what was done.
 func warn(c console, done operate.Done) {
 	for _, w := range done.Warnings {
-		fmt.Fprintf(c.out, "Note: %s\n", inLine(w))
+		fmt.Fprintf(c.out, "Note: %s\n", display.Line(w))
 	}
 }

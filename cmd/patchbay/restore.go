@@ -12,6 +12,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/audit"
+	"patchbay/am/site"
 	"patchbay/am/store"
 )
 
@@ -66,7 +67,7 @@ func (o *restoreOptions) Run(ctx context.Context, c console) error {
 	}
 	// It is there before the backup is in force: a mark too many makes the next start
 	// wait for a moment, one too few gives away what is in use.
-	if err := markRestored(config); err != nil {
+	if err := site.MarkRestored(config); err != nil {
 		return errors.Join(err, r.Discard(), closeState(present))
 	}
 	kept, err := r.Finish(after, am.JournalEntry{
@@ -89,11 +90,11 @@ func (o *restoreOptions) Run(ctx context.Context, c console) error {
 // presentState opens what would be replaced, so that nobody serves it. broken is
 // the damage for which it cannot be read; both are nil if nothing is there. The audit
 // gets the lines that it still lacks.
-func presentState(c *Config) (s *store.Store, broken, err error) {
+func presentState(c *site.Config) (s *store.Store, broken, err error) {
 	if _, err := os.Lstat(c.State); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, nil
 	}
-	s, err = c.lookAtState()
+	s, err = c.LookAtState()
 	switch {
 	case errors.Is(err, store.ErrLocked):
 		return nil, nil, fmt.Errorf("%w Stop it first", err)
@@ -124,7 +125,7 @@ func closeState(s *store.Store) error {
 
 // compare tells what would be forgotten, and refuses it without --yes. after is the
 // last revision that was ever given.
-func (o *restoreOptions) compare(c console, config *Config, r *store.Restoration, present *store.Store, broken error) (after store.Rev, err error) {
+func (o *restoreOptions) compare(c console, config *site.Config, r *store.Restoration, present *store.Store, broken error) (after store.Rev, err error) {
 	if after, err = audit.Seen(config.Audit); err != nil {
 		return 0, fmt.Errorf("cannot read how far the audit is: %w", err)
 	}
@@ -143,7 +144,7 @@ func (o *restoreOptions) compare(c console, config *Config, r *store.Restoration
 		return max(after, d.revision), nil
 	}
 	if present == nil {
-		if _, lost := config.hasState(); lost != nil {
+		if _, lost := config.HasState(); lost != nil {
 			fmt.Fprintln(c.out, "Nothing is there now, so nobody knows what was promised since the backup.")
 		}
 		return after, nil
@@ -156,8 +157,8 @@ func (o *restoreOptions) compare(c console, config *Config, r *store.Restoration
 }
 
 // tellAudit has the audit tell of the restore, as it would at the next start.
-func tellAudit(c *Config) error {
-	s, err := c.openState()
+func tellAudit(c *site.Config) error {
+	s, err := c.OpenState()
 	if err != nil {
 		return err
 	}

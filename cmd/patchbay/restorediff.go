@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"patchbay/am"
+	"patchbay/am/display"
 	"patchbay/am/store"
 )
 
@@ -86,9 +87,9 @@ func sliverLine(s *am.Sliver) string {
 	case s.Frozen:
 		line += "shut down"
 	default:
-		line += "until " + moment(s.Expires)
+		line += "until " + display.Time(s.Expires)
 	}
-	return inLine(line)
+	return display.Line(line)
 }
 
 // loses tells whether somebody would miss something.

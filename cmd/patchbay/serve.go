@@ -3,14 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/signal"
 	"runtime/debug"
-	"sync"
 	"syscall"
 
 	"github.com/spf13/pflag"
+
+	"patchbay/am/site"
 )
 
 const serveLong = `Serve a site until SIGINT or SIGTERM: calls in progress are finished, then the
@@ -44,7 +44,7 @@ func (o *serveOptions) AddFlags(fs *pflag.FlagSet) {
 
 func (o *serveOptions) Validate(args []string) error {
 	if o.Listen != "" {
-		if err := checkAddress(o.Listen); err != nil {
+		if err := site.CheckAddress(o.Listen); err != nil {
 			return fmt.Errorf("--listen %w", err)
 		}
 	}
@@ -63,99 +63,25 @@ func (o *serveOptions) Run(ctx context.Context, c console) error {
 		debug.SetMemoryLimit(memoryTarget)
 	}
 	if o.ReadOnly {
-		look, done, err := config.readOnlyCopy()
+		look, done, err := config.ReadOnlyCopy()
 		if err != nil {
 			return err
 		}
 		defer done()
 		config = look
 	}
-	log := config.Log.newLog(c.err)
+	log := config.Log.New(c.err)
 	hup := make(chan os.Signal, 1) // before it opens: one that came sooner would end the process
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
-	s, err := openSite(ctx, config, log)
+	s, err := site.Open(ctx, config, log)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(c.out, s.announcement())
-	return s.run(ctx, hup)
+	fmt.Fprintln(c.out, s.Announcement())
+	return s.Run(ctx, hup)
 }
 
 // memoryTarget is from how many bytes on the garbage collector works harder, rather
 // than let the heap grow to twice what is in use. GOMEMLIMIT sets another.
 const memoryTarget = 320 << 20
-
-// announcement is the line that says where the site is; its third word is a URL
-// that works on this host.
-func (s *site) announcement() string {
-	line := "listening on " + s.LocalURL
-	if s.PublicURL != s.LocalURL {
-		line += ", for clients " + s.PublicURL
-	}
-	if s.admin != nil {
-		line += ", admin " + s.AdminURL()
-	}
-	return line
-}
-
-// run serves and heeds SIGHUP, which hup tells, and changes of the trust folder until
-// ctx ends.
-func (s *site) run(ctx context.Context, hup <-chan os.Signal) error {
-	s.log.Info("serving", "authority", s.config.Authority, "url", s.PublicURL, "version", softwareVersion(), "read_only", s.config.readOnly,
-		slog.Int("anchors", len(s.anchors.Load().List())), "pid", os.Getpid())
-	watching, stop := context.WithCancel(ctx)
-	var watchers sync.WaitGroup
-	watchers.Go(func() { s.watchTrust(watching) })
-	watchers.Go(func() { s.upkeep.watch(watching) })
-	watchers.Go(func() { s.policy.watch(watching) })
-	if !s.config.readOnly {
-		watchers.Go(func() { s.pruneJournal(watching) })
-		watchers.Go(func() { s.openRestored(watching) })
-		watchers.Go(func() { s.watchTestbeds(watching) })
-	}
-	go s.heedHangups(watching, hup) // a stop waits for none that is stuck
-	err := s.serve(ctx)
-	stop()
-	watchers.Wait()
-	return err
-}
-
-// heedHangups reads again what may change at each signal, until ctx ends.
-func (s *site) heedHangups(ctx context.Context, hup <-chan os.Signal) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-hup:
-			if ctx.Err() == nil {
-				s.reload(ctx)
-			}
-		}
-	}
-}
-
-// hangup is the operator of what SIGHUP does.
-const hangup = "SIGHUP"
-
-// reload is SIGHUP: read again what may change while serving. It does no more once
-// ctx has ended.
-func (s *site) reload(ctx context.Context) {
-	if err := s.audit.Reopen(); err == nil {
-		s.log.Info("the audit was opened again", "file", s.config.Audit)
-	}
-	s.reloadAnchors()
-	_, err := s.reloadInventory(ctx, hangup)
-	if ctx.Err() != nil {
-		return
-	}
-	if err != nil {
-		s.log.Error("the inventory cannot be taken over; what is in force stays so", "error", err)
-		s.policy.read("")
-	}
-	if err := s.tls.Reload(); err != nil {
-		s.log.Error("the server's certificates cannot be read; the old ones stay", "error", err)
-		return
-	}
-	s.log.Info("the server's certificates were read again")
-}

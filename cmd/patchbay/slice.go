@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"patchbay/am/display"
+	"patchbay/am/site"
 	"patchbay/credentials/trial"
 )
 
@@ -69,11 +71,11 @@ func (o *sliceOptions) Run(ctx context.Context, c console) error {
 		return err
 	}
 	fmt.Fprintf(c.out, "Slice %s\nof %s until %s; the credential is\n  %s\n", s.URN, s.Owner, s.Expires.Format(time.RFC3339), file)
-	request, hint := filepath.Join(t.dir, requestName), ""
+	request, hint := filepath.Join(t.dir, site.RequestName), ""
 	if _, err := os.Stat(request); err != nil {
-		request, hint = requestName, " (write your request into it first)"
+		request, hint = site.RequestName, " (write your request into it first)"
 	}
-	fmt.Fprintf(c.out, sliceLife, t.call(u, "--slice", s.URN.Name), shellWord(request), hint,
+	fmt.Fprintf(c.out, sliceLife, t.call(u, "--slice", s.URN.Name), display.ShellWord(request), hint,
 		t.omni(u, file), s.URN.Name)
 	return nil
 }
@@ -118,12 +120,12 @@ func (t *trialSite) slice(name, owner string, expires, now time.Time) (trial.Sli
 // othersWith is a user who has a credential of the slice while the owner has
 // none but a lent one; empty if there is none such.
 func (t *trialSite) othersWith(name, owner string) (lent string) {
-	users := filepath.Join(t.dir, usersDir)
+	users := filepath.Join(t.dir, site.UsersDir)
 	has := func(user string) (any, own bool) {
 		dir := filepath.Join(users, user)
 		for _, s := range slicesIn(dir) {
 			if strings.EqualFold(s, name) {
-				text, err := readRegular(filepath.Join(dir, "slices", s+"-cred.xml"))
+				text, err := site.ReadRegular(filepath.Join(dir, "slices", s+"-cred.xml"))
 				return true, err != nil || !isLent(text)
 			}
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"patchbay/am/display"
 	"patchbay/am/operate"
 )
 
@@ -43,7 +44,7 @@ func (o *slicesOptions) Run(ctx context.Context, c console) error {
 		if o.Wide {
 			down := ""
 			if !s.Shutdown.IsZero() {
-				down = fmt.Sprintf("%s by %s", moment(s.Shutdown), s.ShutdownBy)
+				down = fmt.Sprintf("%s by %s", display.Time(s.Shutdown), s.ShutdownBy)
 			}
 			cells = append(cells, t.end(s.Last, !s.Shutdown.IsZero()), t.when(s.Created), down)
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"patchbay/am/display"
 	"patchbay/am/urn"
 )
 
@@ -35,7 +36,7 @@ func (t *table) row(cells ...string) {
 	}
 	t.rows++
 	for i, c := range cells {
-		if cells[i] = inLine(c); c == "" && i < len(cells)-1 {
+		if cells[i] = display.Line(c); c == "" && i < len(cells)-1 {
 			cells[i] = "-"
 		}
 	}
@@ -51,11 +52,6 @@ func (t *table) flush(nothing string) error {
 		}
 	}
 	return t.tabs.Flush()
-}
-
-// inLine is a text that may come from anybody, for one line of a terminal.
-func inLine(s string) string {
-	return strings.NewReplacer("\n", " ", "\t", " ").Replace(printable(s))
 }
 
 // cut shortens a text, unless all is wanted.
@@ -101,7 +97,7 @@ func (t *table) when(at time.Time) string {
 	if at.IsZero() {
 		return ""
 	}
-	return moment(at) + " " + sayDistance(at.Sub(t.now))
+	return display.Time(at) + " " + sayDistance(at.Sub(t.now))
 }
 
 // end is the end of a lease. One that is frozen goes on, and ends when it is thawed
@@ -124,7 +120,7 @@ func sayDistance(d time.Duration) string {
 	} else {
 		d = d.Round(time.Second)
 	}
-	text := sayDuration(d)
+	text := display.Duration(d)
 	if ago {
 		return text + " ago"
 	}

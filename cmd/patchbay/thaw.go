@@ -8,7 +8,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"patchbay/am/audit"
+	"patchbay/am/display"
 	"patchbay/am/operate"
+	"patchbay/am/site"
 	"patchbay/am/urn"
 )
 
@@ -61,15 +63,15 @@ func (o *thawOptions) Run(ctx context.Context, c console) error {
 		return err
 	}
 	if o.order.Slice == "" {
-		return o.list(ctx, c, hands{config: config})
+		return o.list(ctx, c, site.AdminClient{Config: config})
 	}
 	o.order.Operator = audit.Operator()
-	done, _, err := hands{config: config}.act(ctx, "thaw", o.order, func(d *operate.Desk) (operate.Done, error) { return d.Thaw(ctx, o.order) })
+	done, _, err := site.AdminClient{Config: config}.Act(ctx, "thaw", o.order, func(d *operate.Desk) (operate.Done, error) { return d.Thaw(ctx, o.order) })
 	if err != nil {
 		return err
 	}
 	for _, s := range done.Slices {
-		fmt.Fprintf(c.out, "Slice %s is no longer shut down; it has %s.\n", inLine(s.Slice.String()), plural(s.Slivers, "sliver"))
+		fmt.Fprintf(c.out, "Slice %s is no longer shut down; it has %s.\n", display.Line(s.Slice.String()), display.Count(s.Slivers, "sliver"))
 		switch {
 		case s.Slivers == 0:
 		case s.Expires.After(done.At):
@@ -77,11 +79,11 @@ func (o *thawOptions) Run(ctx context.Context, c console) error {
 			if s.Nodes > 0 {
 				state = "The nodes are off"
 			}
-			fmt.Fprintf(c.out, "%s; the first lease ends at %s (%s).\n", state, moment(s.Expires), sayDistance(s.Expires.Sub(done.At.Truncate(time.Second))))
+			fmt.Fprintf(c.out, "%s; the first lease ends at %s (%s).\n", state, display.Time(s.Expires), sayDistance(s.Expires.Sub(done.At.Truncate(time.Second))))
 		case s.Nodes == 0:
-			fmt.Fprintf(c.out, "The first reservation ended at %s, so what it holds is given back.\n", moment(s.Expires))
+			fmt.Fprintf(c.out, "The first reservation ended at %s, so what it holds is given back.\n", display.Time(s.Expires))
 		default:
-			fmt.Fprintf(c.out, "The first lease ended at %s, so its nodes are given back.\n", moment(s.Expires))
+			fmt.Fprintf(c.out, "The first lease ended at %s, so its nodes are given back.\n", display.Time(s.Expires))
 		}
 	}
 	warn(c, done)
@@ -89,15 +91,15 @@ func (o *thawOptions) Run(ctx context.Context, c console) error {
 }
 
 // list prints a line for each slice that is shut down.
-func (o *thawOptions) list(ctx context.Context, c console, h hands) error {
+func (o *thawOptions) list(ctx context.Context, c console, h site.AdminClient) error {
 	n := 0
-	err := rows(ctx, h, "slices", operate.Filter{Shutdown: true}, func(s *operate.Slice) error {
+	err := site.Rows(ctx, h, "slices", operate.Filter{Shutdown: true}, func(s *operate.Slice) error {
 		n++
-		what := plural(s.Slivers, "sliver")
+		what := display.Count(s.Slivers, "sliver")
 		if s.Slivers > 0 {
-			what += ", first lease to " + moment(s.Expires)
+			what += ", first lease to " + display.Time(s.Expires)
 		}
-		_, err := fmt.Fprintf(c.out, "%s  shut down at %s by %s, %s\n", inLine(s.URN.String()), moment(s.Shutdown), inLine(s.ShutdownBy.String()), what)
+		_, err := fmt.Fprintf(c.out, "%s  shut down at %s by %s, %s\n", display.Line(s.URN.String()), display.Time(s.Shutdown), display.Line(s.ShutdownBy.String()), what)
 		return err
 	})
 	if err == nil && n == 0 {

@@ -8,6 +8,8 @@ import (
 	"fmt"
 
 	"patchbay/am/audit"
+	"patchbay/am/display"
+	"patchbay/am/site"
 )
 
 // showUnpromised lists what a served site knows of.
@@ -16,23 +18,23 @@ func (o *nodesOptions) showUnpromised(ctx context.Context, c console) error {
 	if err != nil {
 		return err
 	}
-	t := newTable(c.out, &o.listOptions, config.now(ctx))
+	t := newTable(c.out, &o.listOptions, config.Now(ctx))
 	t.head("PROVIDER", "RESOURCE", "NODE", "SINCE", "RELEASED HERE", "REMARK")
-	w := &lineWriter{row: func(line []byte) error {
-		var r unpromisedRow
+	w := &site.LineWriter{Row: func(line []byte) error {
+		var r site.UnpromisedRow
 		if err := json.Unmarshal(line, &r); err != nil {
 			return fmt.Errorf("what nobody was promised cannot be read: %w", err)
 		}
-		t.row(t.cut(r.Provider, 40), r.Resource, t.cut(r.Component, 40), t.when(r.Since), yesOrNo(r.Released), r.remark())
+		t.row(t.cut(r.Provider, 40), r.Resource, t.cut(r.Component, 40), t.when(r.Since), yesOrNo(r.Released), remarkOn(&r))
 		return nil
 	}}
 	if o.JSON {
-		err = streamSite(ctx, config, "/unpromised", c.out)
+		err = site.Stream(ctx, config, "/unpromised", c.out)
 	} else {
-		err = cmp.Or(streamSite(ctx, config, "/unpromised", w), w.end())
+		err = cmp.Or(site.Stream(ctx, config, "/unpromised", w), w.End())
 	}
 	switch {
-	case errors.Is(err, errNotServed):
+	case errors.Is(err, site.ErrNotServed):
 		return notServedUnpromised()
 	case err != nil || o.JSON:
 		return err
@@ -51,10 +53,10 @@ func yesOrNo(b bool) string {
 	return "no"
 }
 
-func (r *unpromisedRow) remark() string {
+func remarkOn(r *site.UnpromisedRow) string {
 	switch {
 	case !r.Ordered.IsZero():
-		return "told to go at " + moment(r.Ordered)
+		return "told to go at " + display.Time(r.Ordered)
 	case r.Holds:
 		return "nothing new goes to its node"
 	}
@@ -62,10 +64,10 @@ func (r *unpromisedRow) remark() string {
 }
 
 // releaseUnpromised has a served site remove what nobody was promised.
-func (o *releaseOptions) releaseUnpromised(ctx context.Context, c console, config *Config) error {
-	var done []dismissed
-	err := tellSite(ctx, config, "/unpromised", unpromisedOrder{o.order.Targets, o.order.Text, audit.Operator()}, &done)
-	if errors.Is(err, errNotServed) {
+func (o *releaseOptions) releaseUnpromised(ctx context.Context, c console, config *site.Config) error {
+	var done []site.Dismissed
+	err := site.Order(ctx, config, "/unpromised", site.UnpromisedOrder{Resources: o.order.Targets, Text: o.order.Text, Operator: audit.Operator()}, &done)
+	if errors.Is(err, site.ErrNotServed) {
 		return notServedUnpromised()
 	}
 	if err != nil {
@@ -73,16 +75,16 @@ func (o *releaseOptions) releaseUnpromised(ctx context.Context, c console, confi
 	}
 	wrong, going := 0, 0
 	for _, d := range done {
-		what := fmt.Sprintf("%s of provider %s", inLine(d.Resource), inLine(d.Provider))
+		what := fmt.Sprintf("%s of provider %s", display.Line(d.Resource), display.Line(d.Provider))
 		if d.Component != "" {
-			what += " on " + inLine(d.Component)
+			what += " on " + display.Line(d.Component)
 		}
 		switch {
 		case d.Gone:
 			fmt.Fprintf(c.out, "Gone: %s.\n", what)
 		case d.Wrong != "":
 			wrong++
-			fmt.Fprintf(c.out, "Not removed: %s: %s\n", what, inLine(d.Wrong))
+			fmt.Fprintf(c.out, "Not removed: %s: %s\n", what, display.Line(d.Wrong))
 		default:
 			going++
 			fmt.Fprintf(c.out, "Told to go, and still there: %s.\n", what)
@@ -92,7 +94,7 @@ func (o *releaseOptions) releaseUnpromised(ctx context.Context, c console, confi
 		fmt.Fprintf(c.out, "What is left, and takes nothing new until it is gone: %s\n", o.site.hint("nodes", "--unpromised"))
 	}
 	if wrong > 0 {
-		return fmt.Errorf("%s could not be removed; see why above, mend the provider and say it again", plural(wrong, "resource"))
+		return fmt.Errorf("%s could not be removed; see why above, mend the provider and say it again", display.Count(wrong, "resource"))
 	}
 	return nil
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"patchbay/am/display"
+	"patchbay/am/site"
 	"patchbay/credentials/trial"
 )
 
@@ -67,14 +69,14 @@ func (o *userOptions) Run(ctx context.Context, c console) error {
 	}
 	fmt.Fprintf(c.out, "\nWhat does the site offer?\n  %s\n  %s\n",
 		t.omni(u, "", "listresources"), t.call(u, "ListResources"))
-	fmt.Fprintf(c.out, "\nThen make a slice:\n  %s\n", commandAt(t.config.origin.file, "slice", "first", "--owner", u.Name))
+	fmt.Fprintf(c.out, "\nThen make a slice:\n  %s\n", display.CommandAt(t.config.Origin.File, "slice", "first", "--owner", u.Name))
 	return nil
 }
 
 // trialSite is a site with its trial authority.
 type trialSite struct {
 	*trial.Authority
-	config *Config
+	config *site.Config
 	dir    string
 	URL    string // of version 3
 }
@@ -88,8 +90,8 @@ func (f *siteFlag) trial(ctx context.Context) (*trialSite, error) {
 	return openTrial(ctx, config, dir)
 }
 
-func openTrial(ctx context.Context, c *Config, dir string) (*trialSite, error) {
-	folder := filepath.Join(dir, authorityDir)
+func openTrial(ctx context.Context, c *site.Config, dir string) (*trialSite, error) {
+	folder := filepath.Join(dir, site.AuthorityDir)
 	a, err := trial.Open(folder)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("this site has no trial authority in %s; users come from the authorities in %s", folder, c.Trusted)
@@ -99,7 +101,7 @@ func openTrial(ctx context.Context, c *Config, dir string) (*trialSite, error) {
 	}
 	url := c.PublicURL
 	if url == "" {
-		url = publicURL(ctx, c.Listen)
+		url = site.PublicURLOf(ctx, c.Listen)
 	}
 	return &trialSite{a, c, dir, strings.TrimSuffix(url, "/") + "/am/3.0"}, nil
 }
@@ -121,7 +123,7 @@ func (t *trialSite) user(name string, renew bool, now time.Time) (_ *trialUser, 
 		return nil, false, err
 	}
 	name = x.URN.Name // as it was first spelled
-	u := &trialUser{User: x, Name: name, Dir: filepath.Join(t.dir, usersDir, strings.ToLower(name))}
+	u := &trialUser{User: x, Name: name, Dir: filepath.Join(t.dir, site.UsersDir, strings.ToLower(name))}
 	var files []siteFile
 	for _, f := range []siteFile{
 		{u.file("cert.pem"), x.Certificate, 0o644},

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"patchbay/am/audit"
+	"patchbay/am/display"
 )
 
 const whoLong = `Answer whose an address was: which sliver had ADDRESS, or what is behind PORT of it,
@@ -124,7 +125,7 @@ func (o *whoOptions) audits() ([]string, error) {
 }
 
 func printAnswer(w io.Writer, a *audit.Answer, p audit.Place) {
-	at := moment(a.At)
+	at := display.Time(a.At)
 	if len(a.Holders) == 0 {
 		printNobody(w, a, p)
 		return
@@ -135,7 +136,7 @@ func printAnswer(w io.Writer, a *audit.Answer, p audit.Place) {
 		printHolder(w, &a.Holders[i])
 	}
 	if a.More > 0 {
-		fmt.Fprintf(w, "\nand %s more.\n", plural(a.More, "sliver"))
+		fmt.Fprintf(w, "\nand %s more.\n", display.Count(a.More, "sliver"))
 	}
 	printSetBack(w, a)
 	if a.Shared {
@@ -146,7 +147,7 @@ func printAnswer(w io.Writer, a *audit.Answer, p audit.Place) {
 // printSetBack tells why nothing is sure.
 func printSetBack(w io.Writer, a *audit.Answer) {
 	if s := a.SetBack; s != nil {
-		fmt.Fprintf(w, "\nThe clock of the site was set back from about %s to about %s:\nthe times between came twice. Look at all who are named, and at the audit itself.\n", moment(s.From), moment(s.To))
+		fmt.Fprintf(w, "\nThe clock of the site was set back from about %s to about %s:\nthe times between came twice. Look at all who are named, and at the audit itself.\n", display.Time(s.From), display.Time(s.To))
 	}
 }
 
@@ -161,11 +162,9 @@ func bracketed(p audit.Place) string {
 	return p.String()
 }
 
-func moment(t time.Time) string { return t.UTC().Format(time.RFC3339) }
-
 func printHolder(w io.Writer, h *audit.Holder) {
 	row := func(name, format string, args ...any) {
-		fmt.Fprintf(w, "  %-12s %s\n", name, printable(fmt.Sprintf(format, args...)))
+		fmt.Fprintf(w, "  %-12s %s\n", name, display.Printable(fmt.Sprintf(format, args...)))
 	}
 	row("slice", "%s", h.Slice)
 	row("user", "%s", h.User)
@@ -208,7 +207,7 @@ func printNobody(w io.Writer, a *audit.Answer, p audit.Place) {
 		fmt.Fprintf(w, "Nobody is known at %s: there is no audit yet.\n", a.Place)
 		return
 	}
-	fmt.Fprintf(w, "Nobody was at %s at %s.\nThe audit covers %s to %s.\n", a.Place, moment(a.At), moment(a.From), moment(a.To))
+	fmt.Fprintf(w, "Nobody was at %s at %s.\nThe audit covers %s to %s.\n", a.Place, display.Time(a.At), display.Time(a.From), display.Time(a.To))
 	if a.At.Before(a.From) {
 		fmt.Fprintln(w, "What you ask for is before that; name the files that were put away as arguments.")
 	}

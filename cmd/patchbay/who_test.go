@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"patchbay/am/audit"
+	"patchbay/am/site"
 )
 
 func TestPastMoment(t *testing.T) {
@@ -107,7 +108,7 @@ What you ask for is before that; name the files that were put away as arguments.
 
 func TestCheckTellsOfTheAudit(t *testing.T) {
 	dir := t.TempDir()
-	c := &Config{Audit: filepath.Join(dir, "audit.log")}
+	c := &site.Config{Audit: filepath.Join(dir, "audit.log")}
 	tell := func() string {
 		var out bytes.Buffer
 		k := &checker{out: &out, err: &out}
