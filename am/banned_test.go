@@ -90,7 +90,7 @@ import expvar | | adds itself to a server that nobody asked for
 import net/http/pprof | | adds itself to a server that nobody asked for
 import html/template | | nobody is shown HTML
 import text/template | am/site/configtext.go inventory/local.go | a template knows nothing of what it writes; these two write YAML of an operator's words, which are quoted first
-encoding/xml.Unmarshal | cmd/patchbay/caller.go cmd/patchbay/callnames.go cmd/patchbay/checkcredential.go cmd/patchbay/demostage.go credentials/trial/delegation.go | takes the last of repeated elements, names in any namespace, text around comments; for our own files and a client's answers, or signed octets of which nothing is decided
+encoding/xml.Unmarshal | cmd/patchbay/caller.go cmd/patchbay/callnames.go am/site/check/credential.go cmd/patchbay/demostage.go credentials/trial/delegation.go | takes the last of repeated elements, names in any namespace, text around comments; for our own files and a client's answers, or signed octets of which nothing is decided
 encoding/xml.NewDecoder | am/xmlrpc/reader.go rspec/document.go cmd/patchbay/demostage.go credentials/trial/delegation.go | as Unmarshal; the first two read raw tokens only
 encoding/xml.NewTokenDecoder | | as Unmarshal
 method DecodeElement | | as Unmarshal
@@ -120,7 +120,7 @@ net.DefaultResolver | am/site/host.go inventory/local/behinddoor.go | as Resolve
 net.Lookup* | | names of clients must not make questions
 net.Resolve*Addr | inventory/local/gauge/server.go | names of clients must not make questions; this is the operator's own word
 import crypto/tls | am/client am/hook/receiver.go inventory/local/setup/http.go | cannot read the certificates of most authorities; serving is am/mtls's
-crypto/x509.ParseCertificate* | credentials/cert cmd/patchbay/checksite.go | one tolerant reader; the other looks at the server's own file
+crypto/x509.ParseCertificate* | credentials/cert am/site/check/site.go | one tolerant reader; the other looks at the server's own file
 crypto/x509.SystemCertPool | | whom the host trusts, a federation need not
 crypto/x509.NewCertPool | am/client am/hook/receiver.go | one verifier, credentials/cert
 import crypto/md5 | inventory/local/image/host.go | broken; there it compares files with what their package shipped

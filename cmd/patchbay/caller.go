@@ -327,6 +327,6 @@ func readCredential(text []byte) (credential, error) {
 		}
 		c.owner, c.target, c.kind = strings.TrimSpace(d.Owner), target.String(), target.Type
 	}
-	c.expires, _ = readExpires(d.Expires) // the zero time where it says nothing
+	c.expires, _ = display.ParseExpires(d.Expires) // the zero time where it says nothing
 	return c, nil
 }

@@ -4,16 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
-	"patchbay/am/display"
 	"patchbay/am/site"
+	"patchbay/am/site/check"
 	"patchbay/inventory/provider"
-	"patchbay/inventory/sheet"
 )
 
 const checkLong = `Explain what is wrong with a site, or with single files, and what to do about it:
@@ -47,110 +46,83 @@ The exit status is 0 if nothing is wrong; warnings do not count.`
 
 type checkOptions struct {
 	site  siteFlag
-	life  lifeOptions
-	whom  whom
+	life  check.Life
+	whom  check.Subject
 	Files []string
 }
 
 func (o *checkOptions) AddFlags(fs *pflag.FlagSet) {
 	o.site.AddFlags(fs)
-	o.life.AddFlags(fs)
-	fs.StringVar(&o.whom.user, "user", "", "explain what this user may do at the site: a URN, or the name of a user of the trial authority")
-	fs.StringVar(&o.whom.slice, "slice", "", "with --user: in this slice, a URN or a name")
+	lifeFlags(fs, &o.life)
+	fs.StringVar(&o.whom.User, "user", "", "explain what this user may do at the site: a URN, or the name of a user of the trial authority")
+	fs.StringVar(&o.whom.Slice, "slice", "", "with --user: in this slice, a URN or a name")
 }
 
 func (o *checkOptions) Validate(args []string) error {
 	o.Files = args
 	switch {
-	case o.whom.user == "" && o.whom.slice != "":
+	case o.whom.User == "" && o.whom.Slice != "":
 		return errors.New("--slice goes with --user, who is to have something in it")
-	case o.whom.user != "" && len(args) > 0:
+	case o.whom.User != "" && len(args) > 0:
 		return errors.New("--user asks about the site of --config, so it takes no FILE")
 	}
-	return o.life.validate(args)
+	return validateLife(&o.life, args)
 }
 
 func (o *checkOptions) Run(ctx context.Context, c console) error {
-	k := &checker{out: c.out, err: c.err, life: o.life}
-	if o.whom.user != "" {
-		k.explain(ctx, o.site.path(), o.whom)
-		return k.verdict()
+	k := &check.Checker{Out: c.out, Err: c.err, Life: o.life}
+	if o.whom.User != "" {
+		k.Explain(ctx, o.site.path(), o.whom)
+		return verdictOf(k)
 	}
 	if len(o.Files) == 0 {
-		k.site(ctx, o.site.path())
-		return k.verdict()
+		k.Site(ctx, o.site.path())
+		return verdictOf(k)
 	}
-	k.config = o.optionalSite(k)
+	k.Config = o.optionalSite(k)
 	for _, f := range o.Files {
-		k.file(ctx, f)
+		k.File(ctx, f)
 	}
-	return k.verdict()
+	return verdictOf(k)
 }
 
 // optionalSite is the site by which files are read: the one that was named, or
 // the one that happens to be here.
-func (o *checkOptions) optionalSite(k *checker) *site.Config {
+func (o *checkOptions) optionalSite(k *check.Checker) *site.Config {
 	if _, err := os.Stat(o.site.path()); err != nil && !o.site.given() {
 		return nil
 	}
 	config, err := site.ReadConfig(o.site.path())
 	if err != nil {
-		k.errors(err)
+		k.Errors(err)
 		return nil
 	}
 	return config
 }
 
-// checker says what it finds, and counts.
-type checker struct {
-	out    io.Writer
-	err    io.Writer    // what providers say meanwhile
-	config *site.Config // of the site, nil for none
-	life   lifeOptions
-	wrong  int
-	said   []string                      // mistakes
-	found  map[string]*provider.Provider // that can be used
-}
-
-func (k *checker) good(what, format string, args ...any) { k.line("ok", what, format, args...) }
-func (k *checker) note(what, format string, args ...any) { k.line("note", what, format, args...) }
-func (k *checker) warn(what, format string, args ...any) { k.line("warning", what, format, args...) }
-func (k *checker) bad(what, format string, args ...any) {
-	k.wrong++
-	k.said = append(k.said, strings.TrimPrefix(what+": ", ": ")+fmt.Sprintf(format, args...))
-	k.line("error", what, format, args...)
-}
-
-func (k *checker) line(verdict, what, format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
-	if what != "" {
-		text = what + ": " + text
-	}
-	fmt.Fprintf(k.out, "%-8s %s\n", verdict, display.Printable(text))
-}
-
-// errors has a line for each error that is joined in err.
-func (k *checker) errors(err error) {
-	if f, ok := errors.AsType[*sheet.Error](err); ok {
-		for _, p := range f.Problems {
-			k.bad("", "%s", p)
-		}
-		return
-	}
-	if many, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, e := range many.Unwrap() {
-			k.errors(e)
-		}
-		return
-	}
-	k.bad("", "%v", err)
-}
-
-// verdict is the last word.
-func (k *checker) verdict() error {
-	if k.wrong == 0 {
+// verdictOf ends the command with status 1 if k has found a mistake.
+func verdictOf(k *check.Checker) error {
+	if k.Verdict() {
 		return nil
 	}
-	fmt.Fprintf(k.out, "\n%s.\n", display.Count(k.wrong, "mistake"))
 	return exitError(1)
+}
+
+func lifeFlags(fs *pflag.FlagSet, o *check.Life) {
+	fs.StringVar(&o.Component, "life", "", "with a provider: make, use and remove a node on this component, which must be free")
+	fs.StringVar(&o.SliverType, "sliver-type", "", "with --life: what kind of node, instead of the component's default")
+	fs.StringVar(&o.Image, "image", "", "with --life: what it boots, instead of the sliver type's default")
+	fs.DurationVar(&o.Wait, "wait", 10*time.Minute, "with --life: how long each step may take")
+}
+
+func validateLife(o *check.Life, files []string) error {
+	switch {
+	case o.Component == "" && (o.SliverType != "" || o.Image != ""):
+		return fmt.Errorf("--sliver-type and --image go with --life COMPONENT")
+	case o.Component != "" && (len(files) != 1 || !strings.HasSuffix(files[0], provider.Suffix)):
+		return fmt.Errorf("--life goes with one provider, NAME%s", provider.Suffix)
+	case o.Wait <= 0:
+		return fmt.Errorf("--wait %v must be more than nothing", o.Wait)
+	}
+	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/site"
+	"patchbay/am/site/check"
 	"patchbay/am/store"
 	"patchbay/am/urn"
 	"patchbay/inventory"
@@ -157,7 +158,7 @@ func TestLifeHoldsASiteThatWasNeverServed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	done, err := hold(config, &inventory.Component{Name: "pc1"})
+	done, err := check.Hold(config, &inventory.Component{Name: "pc1"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -130,7 +130,7 @@ func (o *clockOptions) tell(c console, a site.ClockAnswer) {
 	if apart < 0 {
 		direction, apart = "behind", -apart
 	}
-	fmt.Fprintf(c.out, "The host's clock is not believed: %s.\n\n", reason(s.Doubt))
+	fmt.Fprintf(c.out, "The host's clock is not believed: %s.\n\n", site.DoubtReason(s.Doubt))
 	fmt.Fprintf(c.out, "  leases count by   %s\n  the host's clock  %s, %s %s\n  since             %s\n\n",
 		display.Time(s.Site), display.Time(s.Host), display.Duration(apart.Round(time.Second)), direction+" that", display.Time(s.Since))
 	if s.Doubt == clock.Settling {
@@ -141,15 +141,4 @@ func (o *clockOptions) tell(c console, a site.ClockAnswer) {
 	if a.Over > 0 {
 		fmt.Fprintf(c.out, "By the host's clock the leases of %s are over: they would end at once.\n", display.Count(a.Over, "sliver"))
 	}
-}
-
-// reason says in words why there is a doubt.
-func reason(d clock.Doubt) string {
-	switch d {
-	case clock.Behind:
-		return "after a boot it was behind the last known time"
-	case clock.Settling:
-		return "the host has just booted, and no time service has set it yet"
-	}
-	return "it was set, and not by the time that has gone by"
 }

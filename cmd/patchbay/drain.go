@@ -155,7 +155,7 @@ func (o *drainOptions) names(inv *inventory.Inventory, room int) (names []string
 		}
 		for _, name := range some {
 			if _, ok := inv.ComponentNamed(name); !ok && !o.lift {
-				err := noComponent(inv, name)
+				err := site.NoComponent(inv, name)
 				if !strings.Contains(err.Error(), "did you mean") {
 					err = fmt.Errorf("%w; to say why: --reason", err)
 				}
@@ -191,7 +191,7 @@ func componentsOf(inv *inventory.Inventory, written string, room int) (names []s
 	}
 	c, ok := inv.Component(u)
 	if !ok {
-		return nil, noComponent(inv, written)
+		return nil, site.NoComponent(inv, written)
 	}
 	return []string{c.Name}, nil
 }
@@ -220,7 +220,7 @@ func (o *drainOptions) tellLifted(c console, config *site.Config, inv *inventory
 	}
 	for _, name := range never {
 		if _, ok := inv.ComponentNamed(name); !ok {
-			return noComponent(inv, name)
+			return site.NoComponent(inv, name)
 		}
 	}
 	if len(never) > 0 {
@@ -270,13 +270,4 @@ func (o *drainOptions) show(ctx context.Context, c console, config *site.Config)
 		return err
 	}
 	return t.flush("Nothing is drained.")
-}
-
-// drainOf is an entry of what is drained, in a line.
-func drainOf(d *maintenance.Drain) string {
-	text := strings.Join(d.Components, " ")
-	if d.Text != "" {
-		text += ": " + d.Text
-	}
-	return text
 }

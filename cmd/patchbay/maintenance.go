@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -15,7 +14,6 @@ import (
 	"patchbay/am/maintenance"
 	"patchbay/am/site"
 	"patchbay/inventory"
-	"patchbay/inventory/nearest"
 	"patchbay/inventory/span"
 )
 
@@ -177,7 +175,7 @@ func (o *maintenanceOptions) note(ctx context.Context, c console, config *site.C
 
 // spanOf is a window in a line.
 func spanOf(w *maintenance.Window) string {
-	return fmt.Sprintf("%s, %s to %s: %s", whatOf(w), w.From.Format(time.RFC3339), w.Until.Format(time.RFC3339), w.Text)
+	return fmt.Sprintf("%s, %s to %s: %s", site.WindowText(w), w.From.Format(time.RFC3339), w.Until.Format(time.RFC3339), w.Text)
 }
 
 // add writes the window behind the others, and drops those that are over.
@@ -212,30 +210,13 @@ func (o *maintenanceOptions) known(inv *inventory.Inventory) error {
 		}
 		for _, name := range names {
 			if _, ok := inv.ComponentNamed(name); !ok {
-				return noComponent(inv, name)
+				return site.NoComponent(inv, name)
 			}
 		}
 		all = append(all, names...)
 	}
 	o.window.Components = span.Fold(all)
 	return nil
-}
-
-// noComponent says that there is no component of a name.
-func noComponent(inv *inventory.Inventory, name string) error {
-	near := ""
-	if n := nearest.Word(name, componentNames(inv)); n != "" {
-		near = fmt.Sprintf("; did you mean %s?", n)
-	}
-	return fmt.Errorf("the inventory has no component %q%s", name, near)
-}
-
-// componentNames are the first names of an inventory, for hints.
-func componentNames(inv *inventory.Inventory) (names []string) {
-	for _, c := range inv.Components[:min(len(inv.Components), 1000)] {
-		names = append(names, c.Name)
-	}
-	return names
 }
 
 func (o *maintenanceOptions) lift(config *site.Config) (*maintenance.Plan, error) {
@@ -261,7 +242,7 @@ func (o *maintenanceOptions) lift(config *site.Config) (*maintenance.Plan, error
 func (o *maintenanceOptions) tellAdded(c console, p *maintenance.Plan, s site.UpkeepState) {
 	last := len(p.Planned) - 1
 	w := p.Planned[last]
-	fmt.Fprintf(c.out, "Maintenance %d is planned, of %s, from %s until %s.\n", last+1, whatOf(w), w.From.Format(time.RFC3339), w.Until.Format(time.RFC3339))
+	fmt.Fprintf(c.out, "Maintenance %d is planned, of %s, from %s until %s.\n", last+1, site.WindowText(w), w.From.Format(time.RFC3339), w.Until.Format(time.RFC3339))
 	fmt.Fprintf(c.out, "Experimenters are told: %s\n", w.Text)
 	met := slices.DeleteFunc(slices.Clone(s.Reaches), func(r site.Reach) bool { return r.Planned != last })
 	if len(met) == 0 {
@@ -272,14 +253,6 @@ func (o *maintenanceOptions) tellAdded(c console, p *maintenance.Plan, s site.Up
 	for _, r := range met {
 		fmt.Fprintln(c.out, "  "+r.String())
 	}
-}
-
-// whatOf is what a window is about, as it was written.
-func whatOf(w *maintenance.Window) string {
-	if len(w.Components) == 0 {
-		return "the whole site"
-	}
-	return strings.Join(w.Components, " ")
 }
 
 func (o *maintenanceOptions) list(ctx context.Context, c console, config *site.Config) error {
@@ -305,7 +278,7 @@ func (o *maintenanceOptions) list(ctx context.Context, c console, config *site.C
 		case w.InForce(now):
 			when = "now"
 		}
-		fmt.Fprintf(t, "%d\t%s\t%s to %s\t%s\t%s\n", i+1, when, w.From.Format(time.RFC3339), w.Until.Format(time.RFC3339), whatOf(w), w.Text)
+		fmt.Fprintf(t, "%d\t%s\t%s to %s\t%s\t%s\n", i+1, when, w.From.Format(time.RFC3339), w.Until.Format(time.RFC3339), site.WindowText(w), w.Text)
 		for _, r := range s.Reaches {
 			if r.Planned == i {
 				fmt.Fprintf(t, "\treaches into it: %s\n", r)

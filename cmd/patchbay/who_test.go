@@ -12,6 +12,7 @@ import (
 
 	"patchbay/am/audit"
 	"patchbay/am/site"
+	"patchbay/am/site/check"
 )
 
 func TestPastMoment(t *testing.T) {
@@ -111,8 +112,8 @@ func TestCheckTellsOfTheAudit(t *testing.T) {
 	c := &site.Config{Audit: filepath.Join(dir, "audit.log")}
 	tell := func() string {
 		var out bytes.Buffer
-		k := &checker{out: &out, err: &out}
-		k.audit(c)
+		k := &check.Checker{Out: &out, Err: &out}
+		k.Audit(c)
 		return out.String()
 	}
 	has(t, tell(), "ok ", "begins when the site is served")

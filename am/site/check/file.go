@@ -1,4 +1,4 @@
-package main
+package check
 
 import (
 	"bytes"
@@ -19,12 +19,12 @@ import (
 // standardInput is what - is called in messages.
 const standardInput = "standard input"
 
-// file checks one file or folder for what it is.
-func (k *checker) file(ctx context.Context, name string) {
+// File checks one file or folder for what it is.
+func (k *Checker) File(ctx context.Context, name string) {
 	if name == "-" {
 		text, err := io.ReadAll(io.LimitReader(os.Stdin, maxDocument))
 		if err != nil {
-			k.errors(err)
+			k.Errors(err)
 			return
 		}
 		k.text(ctx, standardInput, text)
@@ -32,12 +32,12 @@ func (k *checker) file(ctx context.Context, name string) {
 	}
 	info, err := os.Stat(name)
 	if err != nil {
-		k.errors(err)
+		k.Errors(err)
 		return
 	}
 	if info.IsDir() {
 		if _, err := os.Stat(filepath.Join(name, site.ConfigName)); err == nil {
-			k.site(ctx, filepath.Join(name, site.ConfigName))
+			k.Site(ctx, filepath.Join(name, site.ConfigName))
 			return
 		}
 		if files, _ := filepath.Glob(filepath.Join(name, "*"+provider.Suffix)); len(files) > 0 {
@@ -51,7 +51,7 @@ func (k *checker) file(ctx context.Context, name string) {
 		k.author(ctx, name)
 		return
 	}
-	if program := strings.TrimSuffix(name, ".yaml") + provider.Suffix; program != name+provider.Suffix && exists(program) {
+	if program := strings.TrimSuffix(name, ".yaml") + provider.Suffix; program != name+provider.Suffix && fileExists(program) {
 		k.author(ctx, program) // whose metadata and settings these are
 		return
 	}
@@ -61,14 +61,14 @@ func (k *checker) file(ctx context.Context, name string) {
 	}
 	text, err := site.ReadRegular(name)
 	if err != nil {
-		k.errors(site.OrPiped(err))
+		k.Errors(site.OrPiped(err))
 		return
 	}
 	k.text(ctx, name, text)
 }
 
 // text checks what stands in a file for what it is.
-func (k *checker) text(ctx context.Context, name string, text []byte) {
+func (k *Checker) text(ctx context.Context, name string, text []byte) {
 	switch {
 	case len(bytes.TrimSpace(text)) == 0:
 		k.bad(name, "it is empty")
@@ -88,7 +88,7 @@ func (k *checker) text(ctx context.Context, name string, text []byte) {
 }
 
 // yaml tells configurations, inventories and policies by their keys.
-func (k *checker) yaml(ctx context.Context, name string, text []byte) {
+func (k *Checker) yaml(ctx context.Context, name string, text []byte) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil {
 		k.bad(name, "this is neither YAML nor XML: %s", strings.TrimPrefix(err.Error(), "yaml: "))
@@ -104,8 +104,8 @@ func (k *checker) yaml(ctx context.Context, name string, text []byte) {
 	}
 	if site.IsInventory(&doc) {
 		authority := "example.org"
-		if k.config != nil {
-			authority = k.config.Authority
+		if k.Config != nil {
+			authority = k.Config.Authority
 		}
 		k.inventory(name, authority)
 		return
@@ -114,10 +114,10 @@ func (k *checker) yaml(ctx context.Context, name string, text []byte) {
 		k.policyFile(name)
 		return
 	}
-	k.site(ctx, name)
+	k.Site(ctx, name)
 }
 
-func (k *checker) certificates(name string, text []byte) {
+func (k *Checker) certificates(name string, text []byte) {
 	list, err := cert.ParsePEM(text)
 	if err != nil {
 		k.bad(name, "%v", err)
@@ -126,4 +126,9 @@ func (k *checker) certificates(name string, text []byte) {
 	for _, c := range list {
 		k.anchor(cert.Anchor{Certificate: c, File: name})
 	}
+}
+
+func fileExists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
 }

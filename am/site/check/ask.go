@@ -1,4 +1,4 @@
-package main
+package check
 
 import (
 	"context"
@@ -19,12 +19,12 @@ import (
 // what was bound. What they cannot make at all is an error; what they would not
 // make now, and that one has no answer, is a warning. The names are of those that
 // were asked and have nothing against it.
-func (k *checker) ask(ctx context.Context, r *diagnosis, req *rspec.Request, inv *inventory.Inventory, b binder.Binding) (content []string) {
-	providers, _ := provider.Load(k.config.Providers) // what is wrong with one is said by the check of the site
+func (k *Checker) ask(ctx context.Context, r *diagnosis, req *rspec.Request, inv *inventory.Inventory, b binder.Binding) (content []string) {
+	providers, _ := provider.Load(k.Config.Providers) // what is wrong with one is said by the check of the site
 	set := site.ProviderSet{Found: providers}
 	inForce := func() *inventory.Inventory { return inv }
 	of := site.Components(inForce)
-	log := slog.New(slog.NewTextHandler(k.err, nil))
+	log := slog.New(slog.NewTextHandler(k.Err, nil))
 	for _, p := range providers {
 		p.Log = log
 	}

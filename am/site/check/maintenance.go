@@ -1,4 +1,4 @@
-package main
+package check
 
 import (
 	"time"
@@ -7,15 +7,16 @@ import (
 
 	"patchbay/am/display"
 	"patchbay/am/maintenance"
+	"patchbay/am/site"
 	"patchbay/inventory"
 )
 
 // maintenance checks the file that says what is out of service; inv is nil where
 // it is not known.
-func (k *checker) maintenance(file string, inv *inventory.Inventory) {
+func (k *Checker) maintenance(file string, inv *inventory.Inventory) {
 	p, err := maintenance.Read(file)
 	if err != nil {
-		k.errors(err)
+		k.Errors(err)
 		return
 	}
 	if p.Fingerprint == "" {
@@ -26,7 +27,7 @@ func (k *checker) maintenance(file string, inv *inventory.Inventory) {
 	}
 	if inv != nil {
 		for _, x := range p.Unknown(func(name string) bool { _, ok := inv.ComponentNamed(name); return ok }) {
-			k.bad(display.Place(file, x.Line), "%v; correct the name, or remove it: it keeps nothing out of service", noComponent(inv, x.Name))
+			k.bad(display.Place(file, x.Line), "%v; correct the name, or remove it: it keeps nothing out of service", site.NoComponent(inv, x.Name))
 		}
 	}
 	now := time.Now()
@@ -34,15 +35,15 @@ func (k *checker) maintenance(file string, inv *inventory.Inventory) {
 		at, span := display.Place(file, w.Line), w.From.Format(time.RFC3339)+" until "+w.Until.Format(time.RFC3339)
 		switch {
 		case !w.Until.After(now):
-			k.warn(at, "maintenance of %s, from %s, is over; remove it", whatOf(w), span)
+			k.warn(at, "maintenance of %s, from %s, is over; remove it", site.WindowText(w), span)
 		case w.InForce(now):
-			k.warn(at, "%s is under maintenance, from %s: %s", whatOf(w), span, w.Text)
+			k.warn(at, "%s is under maintenance, from %s: %s", site.WindowText(w), span, w.Text)
 		default:
-			k.good(at, "maintenance of %s, from %s", whatOf(w), span)
+			k.good(at, "maintenance of %s, from %s", site.WindowText(w), span)
 		}
 	}
 	for _, d := range p.Drained {
-		k.warn(display.Place(file, d.Line), "drained, so nothing new goes there: %s", drainOf(d))
+		k.warn(display.Place(file, d.Line), "drained, so nothing new goes there: %s", site.DrainText(d))
 	}
 	if p.Lockdown == nil && len(p.Planned)+len(p.Drained) == 0 {
 		k.good(file, "nothing is out of service")

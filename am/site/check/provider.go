@@ -1,4 +1,4 @@
-package main
+package check
 
 import (
 	"context"
@@ -7,10 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
-
-	"github.com/spf13/pflag"
 
 	"patchbay/am"
 	"patchbay/am/display"
@@ -21,51 +18,32 @@ import (
 	"patchbay/inventory/provider/providertest"
 )
 
-// lifeOptions ask for the whole life of a node.
-type lifeOptions struct {
+// Life ask for the whole life of a node.
+type Life struct {
 	Component  string
 	SliverType string
 	Image      string
 	Wait       time.Duration
 }
 
-func (o *lifeOptions) AddFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.Component, "life", "", "with a provider: make, use and remove a node on this component, which must be free")
-	fs.StringVar(&o.SliverType, "sliver-type", "", "with --life: what kind of node, instead of the component's default")
-	fs.StringVar(&o.Image, "image", "", "with --life: what it boots, instead of the sliver type's default")
-	fs.DurationVar(&o.Wait, "wait", 10*time.Minute, "with --life: how long each step may take")
-}
-
-func (o *lifeOptions) validate(files []string) error {
-	switch {
-	case o.Component == "" && (o.SliverType != "" || o.Image != ""):
-		return fmt.Errorf("--sliver-type and --image go with --life COMPONENT")
-	case o.Component != "" && (len(files) != 1 || !strings.HasSuffix(files[0], provider.Suffix)):
-		return fmt.Errorf("--life goes with one provider, NAME%s", provider.Suffix)
-	case o.Wait <= 0:
-		return fmt.Errorf("--wait %v must be more than nothing", o.Wait)
-	}
-	return nil
-}
-
 // author checks a provider as its author needs it: by the whole suite, and with
 // --life by the life of a node.
-func (k *checker) author(ctx context.Context, file string) {
-	log := slog.New(slog.NewTextHandler(k.err, nil))
+func (k *Checker) author(ctx context.Context, file string) {
+	log := slog.New(slog.NewTextHandler(k.Err, nil))
 	p, err := provider.Open(file, log)
 	if err != nil {
-		k.errors(err)
+		k.Errors(err)
 		return
 	}
 	suite, o := providertest.Check, providertest.Options{Progress: func(step string) { k.line("", "", "%s", step) }}
-	if k.life.Component != "" {
+	if k.Life.Component != "" {
 		node, done, err := k.candidate(ctx, p)
 		if err != nil {
 			k.bad(p.Path, "no node is made: %v", err)
 			return
 		}
 		defer done()
-		suite, o.Node, o.Wait = providertest.Life, node, k.life.Wait
+		suite, o.Node, o.Wait = providertest.Life, node, k.Life.Wait
 	}
 	before := k.wrong
 	for _, f := range suite(ctx, p, o) {
@@ -79,12 +57,12 @@ func (k *checker) author(ctx context.Context, file string) {
 	case ctx.Err() != nil:
 		k.bad(p.Path, "interrupted before the end, so nothing is said of the provider; run it again")
 	case k.wrong > before:
-		fmt.Fprintln(k.out, "\nThe words before each finding are a heading in PROVIDER.md.")
-		if k.life.Component != "" {
-			fmt.Fprintln(k.out, "A node is made only when all else is right.")
+		fmt.Fprintln(k.Out, "\nThe words before each finding are a heading in PROVIDER.md.")
+		if k.Life.Component != "" {
+			fmt.Fprintln(k.Out, "A node is made only when all else is right.")
 		}
-	case k.life.Component != "":
-		k.good(p.Path, "provider %s of type %s; a node has lived on %s and is gone", p.Name, p.Type, k.life.Component)
+	case k.Life.Component != "":
+		k.good(p.Path, "provider %s of type %s; a node has lived on %s and is gone", p.Name, p.Type, k.Life.Component)
 	default:
 		k.good(p.Path, "provider %s of type %s, %s; nothing was made: --life COMPONENT does that", p.Name, p.Type, display.Count(len(p.Attributes), "attribute"))
 	}
@@ -92,9 +70,9 @@ func (k *checker) author(ctx context.Context, file string) {
 
 // candidate is the node to be made. Nobody else may have its component, nor get
 // it meanwhile: done gives it free. The error says why not, and what to do.
-func (k *checker) candidate(ctx context.Context, p *provider.Provider) (node provider.Resource, done func(), err error) {
+func (k *Checker) candidate(ctx context.Context, p *provider.Provider) (node provider.Resource, done func(), err error) {
 	done = func() {}
-	node = provider.Resource{provider.AttrComponent: k.life.Component}
+	node = provider.Resource{provider.AttrComponent: k.Life.Component}
 	alone := true
 	config, err := k.siteOf(p)
 	if err != nil {
@@ -105,13 +83,13 @@ func (k *checker) candidate(ctx context.Context, p *provider.Provider) (node pro
 		if err != nil {
 			return nil, nil, err
 		}
-		c, err := componentOf(inv, p, k.life.Component)
+		c, err := componentOf(inv, p, k.Life.Component)
 		if err != nil {
 			return nil, nil, err
 		}
 		alone = c.Exclusive
 		t := c.SliverTypes[0]
-		if name := k.life.SliverType; name != "" {
+		if name := k.Life.SliverType; name != "" {
 			named, ok := inv.SliverType(name)
 			if !ok || !c.Offers(named) {
 				return nil, nil, fmt.Errorf("%s offers no sliver type %q; leave out --sliver-type for %s", c.Name, name, t.Name)
@@ -122,16 +100,16 @@ func (k *checker) candidate(ctx context.Context, p *provider.Provider) (node pro
 		if t.DefaultImage != nil {
 			node[provider.AttrImage] = t.DefaultImage.Name
 		}
-		if done, err = hold(config, c); err != nil {
+		if done, err = Hold(config, c); err != nil {
 			return nil, nil, err
 		}
 	}
-	for attribute, word := range map[string]string{provider.AttrSliverType: k.life.SliverType, provider.AttrImage: k.life.Image} {
+	for attribute, word := range map[string]string{provider.AttrSliverType: k.Life.SliverType, provider.AttrImage: k.Life.Image} {
 		if word != "" {
 			node[attribute] = word
 		}
 	}
-	if err := free(ctx, p, k.life.Component, alone); err != nil {
+	if err := free(ctx, p, k.Life.Component, alone); err != nil {
 		done()
 		return nil, nil, err
 	}
@@ -140,13 +118,13 @@ func (k *checker) candidate(ctx context.Context, p *provider.Provider) (node pro
 
 // siteOf is the site that a provider belongs to: the one in whose folder it
 // lies, or else the one named; nil for none.
-func (k *checker) siteOf(p *provider.Provider) (*site.Config, error) {
-	if k.config != nil && sameFile(k.config.Providers, p.Dir) {
-		return k.config, nil
+func (k *Checker) siteOf(p *provider.Provider) (*site.Config, error) {
+	if k.Config != nil && sameFile(k.Config.Providers, p.Dir) {
+		return k.Config, nil
 	}
 	file := filepath.Join(filepath.Dir(p.Dir), site.ConfigName)
 	if _, err := os.Stat(file); err != nil {
-		return k.config, nil
+		return k.Config, nil
 	}
 	return site.ReadConfig(file)
 }
@@ -176,10 +154,10 @@ func componentOf(inv *inventory.Inventory, p *provider.Provider, name string) (*
 	return inv.Components[i], nil
 }
 
-// hold keeps a site from giving c to anybody until done. That needs its state
+// Hold keeps a site from giving c to anybody until done. That needs its state
 // for ourselves: what a running server knows of the inventory may be older than
 // the file, so drained: true there is no promise.
-func hold(config *site.Config, c *inventory.Component) (done func(), err error) {
+func Hold(config *site.Config, c *inventory.Component) (done func(), err error) {
 	s, err := config.OpenState() // made if nothing was ever promised
 	if err != nil {
 		return nil, fmt.Errorf("its site might give %s to somebody meanwhile; stop the server first: %w", c.Name, err)

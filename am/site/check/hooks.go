@@ -1,4 +1,4 @@
-package main
+package check
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 )
 
 // hooks checks those who are told what happens.
-func (k *checker) hooks(ctx context.Context, c *site.Config) {
+func (k *Checker) hooks(ctx context.Context, c *site.Config) {
 	if len(c.Hooks) == 0 {
 		return
 	}
@@ -53,7 +53,7 @@ func (k *checker) hooks(ctx context.Context, c *site.Config) {
 }
 
 // hook tells how one of a served site does.
-func (k *checker) hook(at string, s hook.State) {
+func (k *Checker) hook(at string, s hook.State) {
 	wait := display.Count(s.Waiting, "event") + " wait"
 	if s.Waiting == 1 {
 		wait += "s"

@@ -1,4 +1,4 @@
-package main
+package check
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 
 // testbed checks what a local testbed needs beside its provider; false says that
 // its provider need not be asked.
-func (k *checker) testbed(ctx context.Context, t *site.Testbed, inv *inventory.Inventory, wrong error) bool {
+func (k *Checker) testbed(ctx context.Context, t *site.Testbed, inv *inventory.Inventory, wrong error) bool {
 	if wrong != nil {
 		k.bad(t.Settings, "%v", wrong)
 		return false

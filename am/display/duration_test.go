@@ -1,10 +1,8 @@
-package main
+package display
 
 import (
 	"testing"
 	"time"
-
-	"patchbay/am/display"
 )
 
 func TestDurations(t *testing.T) {
@@ -23,16 +21,16 @@ func TestDurations(t *testing.T) {
 		{"23h50m", 23*time.Hour + 50*time.Minute, "23h50m"},
 		{"1500ms", 1500 * time.Millisecond, "1.5s"},
 	} {
-		got, err := display.ParseDuration(c.text)
+		got, err := ParseDuration(c.text)
 		if err != nil || got != c.want {
 			t.Errorf("%s: got %s, %v, want %s", c.text, got, err, c.want)
 		}
-		if s := display.Duration(got); s != c.say {
+		if s := Duration(got); s != c.say {
 			t.Errorf("%s is said %q, want %q", c.text, s, c.say)
 		}
 	}
 	for _, bad := range []string{"", "30", "-5m", "d", "1d2", "99999999d", "NaNd", "1d-3h", "0", "week"} {
-		if d, err := display.ParseDuration(bad); err == nil {
+		if d, err := ParseDuration(bad); err == nil {
 			t.Errorf("%q was read as %s", bad, d)
 		}
 	}

@@ -1,4 +1,4 @@
-package main
+package check
 
 import (
 	"context"
@@ -19,14 +19,14 @@ import (
 	"patchbay/inventory"
 )
 
-// whom is of whom check explains what he may do.
-type whom struct{ user, slice string }
+// Subject is of whom check explains what he may do.
+type Subject struct{ User, Slice string }
 
 // policy tells each rule of a site as a sentence, and what is wrong with them.
-func (k *checker) policy(c *site.Config, inv *inventory.Inventory) {
+func (k *Checker) policy(c *site.Config, inv *inventory.Inventory) {
 	rules, err := c.LoadPolicy(inv)
 	if err != nil {
-		k.errors(err)
+		k.Errors(err)
 		return
 	}
 	if rules == nil {
@@ -43,12 +43,12 @@ func (k *checker) policy(c *site.Config, inv *inventory.Inventory) {
 
 // policyFile checks a file as the policy of the site at hand: rules mean something
 // only with an inventory.
-func (k *checker) policyFile(name string) {
-	if k.config == nil {
+func (k *Checker) policyFile(name string) {
+	if k.Config == nil {
 		k.bad(name, "this is a policy, which is checked with its site; name that with --config")
 		return
 	}
-	c := *k.config
+	c := *k.Config
 	c.Policy = name
 	if inv := k.inventory(c.Inventory, c.Authority); inv != nil {
 		k.policy(&c, inv)
@@ -62,7 +62,7 @@ func isPolicy(doc *yaml.Node) bool {
 }
 
 // authorities are those for whom the trust folder speaks, and all below them.
-func (k *checker) authorities(c *site.Config) (all []string) {
+func (k *Checker) authorities(c *site.Config) (all []string) {
 	a, _, err := cert.NewFolder(c.Trusted, c.Credentials.Certificates()).Load(time.Now())
 	if err != nil {
 		return nil
@@ -73,17 +73,17 @@ func (k *checker) authorities(c *site.Config) (all []string) {
 	return all
 }
 
-// explain tells what a user may do at a site.
-func (k *checker) explain(ctx context.Context, file string, w whom) {
+// Explain tells what a user may do at a site.
+func (k *Checker) Explain(ctx context.Context, file string, w Subject) {
 	c, err := site.ReadConfig(file)
 	if err != nil {
-		k.errors(err)
+		k.Errors(err)
 		return
 	}
-	k.config = c
+	k.Config = c
 	inv, err := inventory.Load(c.Inventory, c.Authority)
 	if err != nil {
-		k.errors(err)
+		k.Errors(err)
 		return
 	}
 	user, slice, err := w.names(c)
@@ -93,7 +93,7 @@ func (k *checker) explain(ctx context.Context, file string, w whom) {
 	}
 	rules, err := c.LoadPolicy(inv)
 	if err != nil {
-		k.errors(err)
+		k.Errors(err)
 		return
 	}
 	if !k.mayCome(c, user) {
@@ -132,7 +132,7 @@ func (k *checker) explain(ctx context.Context, file string, w whom) {
 
 // knownSlice warns of a slice that the trial authority of the site would have to
 // know, and does not.
-func (k *checker) knownSlice(c *site.Config, slice urn.URN) {
+func (k *Checker) knownSlice(c *site.Config, slice urn.URN) {
 	dir := filepath.Join(filepath.Dir(c.Origin.File), site.AuthorityDir)
 	if slice.IsZero() {
 		return
@@ -150,7 +150,7 @@ func leasesOf(c *site.Config) string {
 		display.Duration(l.Allocated), display.Duration(l.AllocatedMax), display.Duration(l.Provisioned), display.Duration(l.ProvisionedMax))
 }
 
-func (k *checker) mayCome(c *site.Config, user urn.URN) bool {
+func (k *Checker) mayCome(c *site.Config, user urn.URN) bool {
 	for _, a := range k.authorities(c) {
 		if urn.Covers(a, user.Authority) {
 			return true
@@ -161,7 +161,7 @@ func (k *checker) mayCome(c *site.Config, user urn.URN) bool {
 
 // names are the user and slice that were asked about; a bare name is one of the
 // trial authority.
-func (w whom) names(c *site.Config) (user, slice urn.URN, err error) {
+func (w Subject) names(c *site.Config) (user, slice urn.URN, err error) {
 	read := func(text, kind string) (urn.URN, error) {
 		if !strings.Contains(text, "+") {
 			text = urn.URN{Authority: c.Authority, Type: kind, Name: text}.String()
@@ -175,15 +175,15 @@ func (w whom) names(c *site.Config) (user, slice urn.URN, err error) {
 		}
 		return u, err
 	}
-	if user, err = read(w.user, urn.User); err != nil || w.slice == "" {
+	if user, err = read(w.User, urn.User); err != nil || w.Slice == "" {
 		return user, slice, err
 	}
-	slice, err = read(w.slice, urn.Slice)
+	slice, err = read(w.Slice, urn.Slice)
 	return user, slice, err
 }
 
 // held tells what the user holds now, or why that is not known.
-func (k *checker) held(c *site.Config, slice urn.URN, h policy.Held, err error) {
+func (k *Checker) held(c *site.Config, slice urn.URN, h policy.Held, err error) {
 	if errors.Is(err, site.ErrNothingHeld) {
 		k.good("", "held now: nothing, for %v", err)
 		return

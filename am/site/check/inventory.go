@@ -1,4 +1,4 @@
-package main
+package check
 
 import (
 	"cmp"
@@ -17,7 +17,7 @@ import (
 
 // inForce compares an inventory, as it is in its file, with what is in force, and
 // tells what it means for slivers that are there.
-func (k *checker) inForce(ctx context.Context, c *site.Config, inv *inventory.Inventory) {
+func (k *Checker) inForce(ctx context.Context, c *site.Config, inv *inventory.Inventory) {
 	r, served, err := c.ReloadMeans(ctx, inv, k.usable(c.Providers))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -66,7 +66,7 @@ func (k *checker) inForce(ctx context.Context, c *site.Config, inv *inventory.In
 }
 
 // usable tells what is wrong with a provider, of those that were checked.
-func (k *checker) usable(dir string) func(name string) error {
+func (k *Checker) usable(dir string) func(name string) error {
 	return func(name string) error {
 		if k.found[name] != nil {
 			return nil

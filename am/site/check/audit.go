@@ -1,4 +1,4 @@
-package main
+package check
 
 import (
 	"errors"
@@ -14,10 +14,10 @@ import (
 // large is from when on an audit should have been put away.
 const large = 1 << 30
 
-// audit tells how the audit is: that it can be written, and what it covers.
-func (k *checker) audit(c *site.Config) {
+// Audit tells how the audit is: that it can be written, and what it covers.
+func (k *Checker) Audit(c *site.Config) {
 	if err := c.CheckAudit(); err != nil {
-		k.errors(err)
+		k.Errors(err)
 		return
 	}
 	info, err := os.Stat(c.Audit)

@@ -1,4 +1,4 @@
-package main
+package check
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ import (
 // agree warns of what the inventory promises and a testbed's settings do not keep,
 // and the other way round. What is offered by other providers alone is no affair
 // of the testbed.
-func (k *checker) agree(t *site.Testbed, inv *inventory.Inventory, inventoryFile string) {
+func (k *Checker) agree(t *site.Testbed, inv *inventory.Inventory, inventoryFile string) {
 	if inv == nil || !slices.ContainsFunc(inv.Components, func(c *inventory.Component) bool { return c.Provider == t.Provider }) {
 		return
 	}

@@ -1,4 +1,4 @@
-package main
+package check
 
 import (
 	"cmp"
@@ -23,7 +23,7 @@ import (
 
 // document checks an RSpec of any kind. What would be refused is an error; what
 // the schemas have against it, and what is taken with a remark, is a warning.
-func (k *checker) document(ctx context.Context, name string, text []byte) {
+func (k *Checker) document(ctx context.Context, name string, text []byte) {
 	kind, findings, err := judge(text)
 	if err != nil || kind == schemas.Request {
 		k.request(ctx, name, text, findings) // says better what is wrong
@@ -58,21 +58,21 @@ func judge(text []byte) (kind schemas.Kind, findings []xmltree.Finding, err erro
 // request reads a request as the site would, looks whether it would fit on what is
 // in service now if nobody else were there, and asks the providers that Allocate would
 // ask.
-func (k *checker) request(ctx context.Context, name string, text []byte, findings []xmltree.Finding) {
+func (k *Checker) request(ctx context.Context, name string, text []byte, findings []xmltree.Finding) {
 	options := rspec.ReadOptions{CopyCrossLinks: true} // without a site nobody says that they cannot be made
 	var inv *inventory.Inventory
 	var plan *maintenance.Plan
-	if k.config != nil {
+	if k.Config != nil {
 		var err error
-		if plan, err = maintenance.Read(k.config.Maintenance); err != nil {
-			k.errors(err)
+		if plan, err = maintenance.Read(k.Config.Maintenance); err != nil {
+			k.Errors(err)
 			return
 		}
-		if inv, err = inventory.Load(k.config.Inventory, k.config.Authority); err != nil {
-			k.errors(err)
+		if inv, err = inventory.Load(k.Config.Inventory, k.Config.Authority); err != nil {
+			k.Errors(err)
 			return
 		}
-		options = k.config.Reading(inv)
+		options = k.Config.Reading(inv)
 	}
 	_, problems := rspec.Check(text, options)
 	r := diagnosis{name: name, text: text}
@@ -200,7 +200,7 @@ func (r *diagnosis) addFindings(findings []xmltree.Finding) {
 // report prints a diagnosis in the order of the file, each line of the file that
 // is concerned below what is said about it. A warning that is the same in
 // several places is told at the first.
-func (k *checker) report(r *diagnosis) {
+func (k *Checker) report(r *diagnosis) {
 	slices.SortStableFunc(r.list, func(a, b diagnostic) int {
 		return cmp.Or(cmp.Compare(a.line, b.line), cmp.Compare(a.column, b.column))
 	})
@@ -229,10 +229,10 @@ func (k *checker) report(r *diagnosis) {
 		if d.isError {
 			severity = "error"
 		}
-		fmt.Fprintf(k.out, "%s: %s: %s\n%s", display.Printable(where), severity, display.Printable(text), lines.at(d.line, d.column))
+		fmt.Fprintf(k.Out, "%s: %s: %s\n%s", display.Printable(where), severity, display.Printable(text), lines.at(d.line, d.column))
 	}
 	if len(r.list) > 0 {
-		fmt.Fprintf(k.out, "%s: %s, %s\n", display.Printable(r.name), display.Count(r.errors, "error"), display.Count(r.warnings, "warning"))
+		fmt.Fprintf(k.Out, "%s: %s, %s\n", display.Printable(r.name), display.Count(r.errors, "error"), display.Count(r.warnings, "warning"))
 	}
 	k.wrong += r.errors
 }

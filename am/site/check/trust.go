@@ -1,4 +1,4 @@
-package main
+package check
 
 import (
 	"crypto/rsa"
@@ -17,15 +17,15 @@ import (
 )
 
 // credentials is what the site that is checked accepts, or else any site.
-func (k *checker) credentials() site.CredentialsConfig {
-	if k.config != nil {
-		return k.config.Credentials
+func (k *Checker) credentials() site.CredentialsConfig {
+	if k.Config != nil {
+		return k.Config.Credentials
 	}
 	return site.DefaultConfig().Credentials
 }
 
 // trustFolder lists each anchor with the authorities it covers and its end.
-func (k *checker) trustFolder(dir string) {
+func (k *Checker) trustFolder(dir string) {
 	a, problems, err := cert.NewFolder(dir, k.credentials().Certificates()).Load(time.Now())
 	if err != nil {
 		k.bad(dir, "%v; in this folder are the certificates of the authorities whose users may come", err)
@@ -60,7 +60,7 @@ func (k *checker) trustFolder(dir string) {
 }
 
 // revocationList tells whose a CRL is, and how old.
-func (k *checker) revocationList(a *cert.Anchors, l *cert.RevocationList) {
+func (k *Checker) revocationList(a *cert.Anchors, l *cert.RevocationList) {
 	issuer := l.Issuer()
 	made := false
 	for _, c := range a.Makers(l) {
@@ -85,7 +85,7 @@ func (k *checker) revocationList(a *cert.Anchors, l *cert.RevocationList) {
 }
 
 // denial tells what a line of the deny list hits.
-func (k *checker) denial(a *cert.Anchors, d cert.Denial) {
+func (k *Checker) denial(a *cert.Anchors, d cert.Denial) {
 	at := display.Place(d.File, d.Line)
 	reach := a.Reach(d)
 	var names []string
@@ -124,7 +124,7 @@ func list(names []string) string {
 func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 
 // besides warns of files that are of no use as they are.
-func (k *checker) besides(dir string) {
+func (k *Checker) besides(dir string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
 		file := filepath.Join(dir, e.Name())
@@ -141,7 +141,7 @@ func (k *checker) besides(dir string) {
 	}
 }
 
-func (k *checker) anchor(x cert.Anchor) {
+func (k *Checker) anchor(x cert.Anchor) {
 	list := x.Covers()
 	covers := strings.Join(list, ", ") + " and below"
 	name := x.Certificate.URN.String()

@@ -1,4 +1,4 @@
-package main
+package check
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 
 // clock looks at what the site knows of the time, and tells by which time leases
 // count, if that is not simply the host's.
-func (k *checker) clock(ctx context.Context, c *site.Config) {
+func (k *Checker) clock(ctx context.Context, c *site.Config) {
 	if err := clock.Check(c.ClockFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		k.bad("", "%v", err)
 		return
@@ -30,7 +30,7 @@ func (k *checker) clock(ctx context.Context, c *site.Config) {
 	case err != nil:
 		k.bad(file, "the clock of the site cannot be looked at: %v", err)
 	case s.Doubt != clock.NoDoubt:
-		k.warn(file, "the host's clock is not believed: %s; leases count by %s, and it shows %s; see: patchbay clock", reason(s.Doubt), display.Time(s.Site), display.Time(s.Host))
+		k.warn(file, "the host's clock is not believed: %s; leases count by %s, and it shows %s; see: patchbay clock", site.DoubtReason(s.Doubt), display.Time(s.Site), display.Time(s.Host))
 	case s.Lost != "":
 		k.warn(file, "%s; leases count by the host's clock, which shows %s; see that it is right, then type: patchbay clock --believe", s.Lost, display.Time(s.Host))
 	}

@@ -1,4 +1,4 @@
-package main
+package check
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 
 // store looks at all that the site has promised: by itself, or through the one that
 // serves it.
-func (k *checker) store(ctx context.Context, c *site.Config) {
+func (k *Checker) store(ctx context.Context, c *site.Config) {
 	if left, err := c.Beside(site.LeftMarks); err == nil && len(left) > 0 {
 		k.warn(c.State, "left over by what was killed: %s; remove it, unless something is at work on it", strings.Join(left, ", "))
 	}

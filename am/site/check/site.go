@@ -1,4 +1,4 @@
-package main
+package check
 
 import (
 	"context"
@@ -27,14 +27,14 @@ import (
 // slowGet is how long a get may take without a remark.
 const slowGet = time.Second
 
-// site checks a configuration and all it names.
-func (k *checker) site(ctx context.Context, file string) {
+// Site checks a configuration and all it names.
+func (k *Checker) Site(ctx context.Context, file string) {
 	c, err := site.ReadConfig(file)
 	if err != nil {
-		k.errors(err)
+		k.Errors(err)
 		return
 	}
-	k.config, file = c, c.Origin.File
+	k.Config, file = c, c.Origin.File
 	public := strings.TrimSuffix(c.PublicURL, "/")
 	if public == "" {
 		public = site.PublicURLOf(ctx, c.Listen)
@@ -50,7 +50,7 @@ func (k *checker) site(ctx context.Context, file string) {
 	}
 	there := func(err error) bool {
 		if err != nil {
-			k.errors(err)
+			k.Errors(err)
 		}
 		return err == nil
 	}
@@ -79,13 +79,13 @@ func (k *checker) site(ctx context.Context, file string) {
 		}
 	}
 	k.clock(ctx, c)
-	k.audit(c)
+	k.Audit(c)
 	k.hooks(ctx, c)
 }
 
 // trialAuthority warns of one that is for a site of another name: its users
 // would be strangers.
-func (k *checker) trialAuthority(c *site.Config, dir string) {
+func (k *Checker) trialAuthority(c *site.Config, dir string) {
 	a, err := trial.Open(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -97,10 +97,10 @@ func (k *checker) trialAuthority(c *site.Config, dir string) {
 	}
 }
 
-func (k *checker) inventory(file, authority string) *inventory.Inventory {
+func (k *Checker) inventory(file, authority string) *inventory.Inventory {
 	inv, err := inventory.Load(file, authority)
 	if err != nil {
-		k.errors(err)
+		k.Errors(err)
 		return nil
 	}
 	exclusive := 0
@@ -125,11 +125,11 @@ func (k *checker) inventory(file, authority string) *inventory.Inventory {
 	return inv
 }
 
-func (k *checker) providers(ctx context.Context, dir string, inv *inventory.Inventory, inventoryFile string) {
+func (k *Checker) providers(ctx context.Context, dir string, inv *inventory.Inventory, inventoryFile string) {
 	found, problems := provider.Load(dir)
 	k.found = found
 	for _, p := range problems {
-		k.errors(p)
+		k.Errors(p)
 	}
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		t, err := site.OpenTestbed(dir, name)
@@ -143,13 +143,13 @@ func (k *checker) providers(ctx context.Context, dir string, inv *inventory.Inve
 	if inv != nil {
 		missing, _ := site.MissingProviders(dir, found, inv, inventoryFile)
 		for _, err := range missing {
-			k.errors(err)
+			k.Errors(err)
 		}
 	}
 }
 
 // provider asks a provider for a resource that nobody has made.
-func (k *checker) provider(ctx context.Context, p *provider.Provider) {
+func (k *Checker) provider(ctx context.Context, p *provider.Provider) {
 	const remedy = "run it by hand, as PROVIDER.md says"
 	name := "check-" + strings.ToLower(rand.Text())
 	begun := time.Now()
@@ -186,17 +186,17 @@ func detail(err error) string {
 
 // serverKeys checks that the server's certificates load, are those of their
 // keys, are not over, and are for the host in the public URL.
-func (k *checker) serverKeys(c *site.Config, host string) {
+func (k *Checker) serverKeys(c *site.Config, host string) {
 	t, err := mtls.New(c.TLS(slog.New(slog.DiscardHandler)))
 	if err != nil {
-		k.errors(err)
+		k.Errors(err)
 		return
 	}
 	t.Close()
 	for _, pair := range c.Keys {
 		text, err := site.ReadRegular(pair.Certificate)
 		if err != nil {
-			k.errors(err)
+			k.Errors(err)
 			continue
 		}
 		block, _ := pem.Decode(text)

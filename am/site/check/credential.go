@@ -1,4 +1,4 @@
-package main
+package check
 
 import (
 	"bytes"
@@ -7,13 +7,14 @@ import (
 	"strings"
 	"time"
 
+	"patchbay/am/display"
 	"patchbay/credentials/cert"
 	"patchbay/credentials/dsig"
 )
 
 // credential shows what a credential says and whether it is as it was signed;
 // only a server with its trust folder knows whether to believe the signers.
-func (k *checker) credential(name string, text []byte) {
+func (k *Checker) credential(name string, text []byte) {
 	text = bytes.TrimSpace(bytes.TrimPrefix(bytes.TrimSpace(text), []byte("\ufeff"))) // as the server does
 	chain, err := dsig.Verify(text, dsig.Options{SHA1: k.credentials().SHA1Signatures})
 	if err != nil {
@@ -63,7 +64,7 @@ func readWords(chain []dsig.Signed) (words, error) {
 		}
 		w.signer = signed.Signer.Name()
 		var err error
-		if w.expires, err = readExpires(w.Expires); err != nil {
+		if w.expires, err = display.ParseExpires(w.Expires); err != nil {
 			return nil, err
 		}
 		if w.kind() == "abac" {
@@ -120,14 +121,4 @@ func (l words) remedy() string {
 		return "have it delegated again"
 	}
 	return "get a fresh one from its authority"
-}
-
-// readExpires reads the end of a credential; without an offset it is UTC.
-func readExpires(s string) (time.Time, error) {
-	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05"} {
-		if t, err := time.Parse(layout, strings.TrimSpace(s)); err == nil {
-			return t.UTC(), nil
-		}
-	}
-	return time.Time{}, fmt.Errorf("its expires, %.40q, is no date such as 2026-01-31T12:00:00Z", s)
 }
