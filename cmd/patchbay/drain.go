@@ -122,19 +122,21 @@ func (o *drainOptions) Run(ctx context.Context, c console) error {
 	if err != nil {
 		return err
 	}
-	if !served && len(changed) > 0 {
-		defer fmt.Fprintln(c.out, "The site is not served; this counts from its next start on.")
-	}
 	if o.lift {
-		return o.tellLifted(c, config, inv, names, changed, left)
+		err = o.tellLifted(c, config, inv, names, changed, left)
+	} else {
+		if len(left) > 0 {
+			fmt.Fprintf(c.out, "Drained before: %s\n", strings.Join(span.Fold(left), " "))
+		}
+		if len(changed) > 0 {
+			fmt.Fprintf(c.out, "Drained, so nothing new goes there: %s\n", what)
+		}
+		err = o.tellHeld(ctx, c, config, names)
 	}
-	if len(left) > 0 {
-		fmt.Fprintf(c.out, "Drained before: %s\n", strings.Join(span.Fold(left), " "))
+	if err == nil && !served && len(changed) > 0 {
+		fmt.Fprintln(c.out, "The site is not served; this counts from its next start on.")
 	}
-	if len(changed) > 0 {
-		fmt.Fprintf(c.out, "Drained, so nothing new goes there: %s\n", what)
-	}
-	return o.tellHeld(ctx, c, config, names)
+	return err
 }
 
 // word is what the audit calls it.
