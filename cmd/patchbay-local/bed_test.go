@@ -94,7 +94,7 @@ func makeBed(t testing.TB, instance, dir string, settings ...string) *bed {
 		}
 		text = text[:at+1] + line + text[end:]
 	}
-	for path, text := range map[string]string{b.settings: text, filepath.Join(dir, "local.prov"): string(local.Script(binary, "local"))} {
+	for path, text := range map[string]string{b.settings: text, filepath.Join(dir, "local.prov"): string(local.Script(binary(), "local"))} {
 		if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -143,7 +143,7 @@ func (b *bed) census() census.Census {
 // start starts up and waits until it answers.
 func (b *bed) start() {
 	b.t.Helper()
-	b.up = exec.Command(binary, "up", "--state", b.state, b.settings)
+	b.up = exec.Command(binary(), "up", "--state", b.state, b.settings)
 	b.up.Stdout, b.up.Stderr = b.logs, b.logs
 	if err := b.in.Start(b.up); err != nil {
 		b.t.Fatal(err)
@@ -200,7 +200,7 @@ func (b *bed) restart(s syscall.Signal) {
 // clean removes everything, and demands that nothing is left.
 func (b *bed) clean(before census.Census) {
 	b.stop(syscall.SIGTERM)
-	c := exec.Command(binary, "clean", "--state", b.state, b.settings)
+	c := exec.Command(binary(), "clean", "--state", b.state, b.settings)
 	var out bytes.Buffer
 	c.Stdout, c.Stderr = &out, &out
 	if err := b.in.Run(c); err != nil {
@@ -316,7 +316,7 @@ func TestBedMakesNodes(t *testing.T) {
 		t.Errorf("after a kill: %q, %v", out, err)
 	}
 	// What is entered waits for what is typed.
-	c := exec.Command(binary, "enter", b.settings, "00000000-0000-4000-8000-00000000bed0", "cat")
+	c := exec.Command(binary(), "enter", b.settings, "00000000-0000-4000-8000-00000000bed0", "cat")
 	in, err := c.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -26,7 +26,7 @@ func TestKillsLeaveNothingHalf(t *testing.T) {
 	s := newCrashSite(t, fmt.Sprintf("crash-%d", os.Getpid()), t.TempDir())
 	t.Cleanup(func() {
 		s.killAll()
-		_ = exec.Command(binary, "clean", "--state", s.state, s.settings).Run()
+		_ = exec.Command(binary(), "clean", "--state", s.state, s.settings).Run()
 	})
 	untouched := s.everything()
 	s.start()
@@ -67,7 +67,7 @@ func TestKillsLeaveNothingHalf(t *testing.T) {
 	load.hold(s.removeAll)
 	load.stop()
 	s.stop(syscall.SIGTERM)
-	if out, err := exec.Command(binary, "clean", "--state", s.state, s.settings).CombinedOutput(); err != nil {
+	if out, err := exec.Command(binary(), "clean", "--state", s.state, s.settings).CombinedOutput(); err != nil {
 		t.Errorf("clean: %v: %s", err, out)
 	}
 	s.awaitAll(untouched)

@@ -104,7 +104,7 @@ func newCrashSite(t *testing.T, instance, dir string) *crashSite {
 func (s *crashSite) everything() census.Census {
 	s.t.Helper()
 	c, err := census.Take(census.Options{
-		Only:   []string{s.instance, s.dir, binary},
+		Only:   []string{s.instance, s.dir, binary()},
 		Except: []string{filepath.Join(s.state, "images"), filepath.Join(s.state, sysctl.File), s.logs.Name()},
 		Roots:  []string{s.state, testbed.Root, local.Folder},
 	})
@@ -326,7 +326,7 @@ func (s *crashSite) removeAll(wishes []*crashWish) {
 func (s *crashSite) victims() map[string][]int {
 	found := make(map[string][]int)
 	var programs []fs.FileInfo
-	for _, path := range []string{binary, filepath.Join(s.state, "program", "patchbay-local")} { // nodes have a copy
+	for _, path := range []string{binary(), filepath.Join(s.state, "program", "patchbay-local")} { // nodes have a copy
 		if i, err := os.Stat(path); err == nil {
 			programs = append(programs, i)
 		}

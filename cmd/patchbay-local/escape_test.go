@@ -268,7 +268,7 @@ func programOfTests(t *testing.T) []byte {
 
 // enter runs a command as root in a node, by patchbay-local enter.
 func (a *arena) enter(name string, input []byte, line string) (string, error) {
-	c := exec.CommandContext(a.t.Context(), binary, "enter", a.settings, name, line)
+	c := exec.CommandContext(a.t.Context(), binary(), "enter", a.settings, name, line)
 	c.Stdin = bytes.NewReader(input)
 	out, err := c.CombinedOutput()
 	return string(out), err
@@ -370,7 +370,7 @@ func (a *arena) tell(t *testing.T) {
 	t.Helper()
 	a.facts = facts{
 		Canary: "canary" + a.instance, HostPID: a.up.Process.Pid, Abstract: "@" + a.instance, Peer: "@peer" + a.instance,
-		Hidden: []string{a.dir, a.state, a.instance + "/", nodeB, binary, testbed.Root},
+		Hidden: []string{a.dir, a.state, a.instance + "/", nodeB, binary(), testbed.Root},
 	}
 	if err := os.WriteFile(a.dir+"/"+a.facts.Canary, nil, 0o644); err != nil {
 		t.Fatal(err)
@@ -394,7 +394,7 @@ func (a *arena) tell(t *testing.T) {
 // line.
 func (a *arena) background(t *testing.T, name, word string) (line string, stop func()) {
 	t.Helper()
-	c := exec.CommandContext(t.Context(), binary, "enter", a.settings, name, "exec env "+a.command(name, word))
+	c := exec.CommandContext(t.Context(), binary(), "enter", a.settings, name, "exec env "+a.command(name, word))
 	in, err := c.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -442,7 +442,7 @@ func hostFacts(t *testing.T, b *bed) map[string]string {
 		text, err := os.ReadFile("/proc/sys/" + name)
 		found[name] = strings.TrimSpace(string(text)) + errorText(err)
 	}
-	for _, path := range []string{binary, b.state + "/program/patchbay-local", "/usr/bin/env", "/proc/swaps", "/proc/sys/kernel/random/boot_id"} {
+	for _, path := range []string{binary(), b.state + "/program/patchbay-local", "/usr/bin/env", "/proc/swaps", "/proc/sys/kernel/random/boot_id"} {
 		text, err := os.ReadFile(path)
 		found[strings.TrimPrefix(path, b.dir)] = fmt.Sprintf("%x", sha256.Sum256(text)) + errorText(err)
 	}

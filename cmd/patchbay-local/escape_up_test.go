@@ -210,7 +210,7 @@ func (a *arena) hostileAsks(t *testing.T, tt *table) {
 		names = append(names, n.Name[len(n.Name)-4:])
 	}
 	tt.row(t, "the manager's user asks", "what there is then", "05e7 e5ca e5cb", strings.Join(names, " "))
-	out, err := exec.Command(binary, "list", a.settings).CombinedOutput()
+	out, err := exec.Command(binary(), "list", a.settings).CombinedOutput()
 	got = "clean" + errorText(err)
 	if bytes.ContainsFunc(out, func(r rune) bool { return r < ' ' && r != '\n' || r == '\u202e' || r == '\u2028' }) {
 		got = fmt.Sprintf("%q", out)
@@ -346,7 +346,7 @@ func (a *arena) hostileAgent(t *testing.T, tt *table) {
 		for _, c := range []*exec.Cmd{
 			exec.CommandContext(ctx, ssh, append(slices.Clone(args), "true")...),
 			exec.CommandContext(ctx, ssh, append(slices.Clone(args), "-N", "-W", "127.0.0.1:1")...),
-			exec.CommandContext(ctx, binary, "enter", a.settings, nodeA, "true"),
+			exec.CommandContext(ctx, binary(), "enter", a.settings, nodeA, "true"),
 		} {
 			wait.Go(func() { _ = c.Run() })
 		}

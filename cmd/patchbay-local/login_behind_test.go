@@ -80,7 +80,7 @@ func newRack(t *testing.T, s *loginSite) *rack {
 	r := &rack{dir: dir, host: host}
 	for name, text := range map[string]string{
 		"rack.real": rackProvider, "rack.yaml": "instance: " + s.instance + "\n",
-		"rack.prov": fmt.Sprintf("#!/bin/sh\nexec %s behind --name rack --provider ./rack.real \"$@\"\n", binary),
+		"rack.prov": fmt.Sprintf("#!/bin/sh\nexec %s behind --name rack --provider ./rack.real \"$@\"\n", binary()),
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
 			t.Fatal(err)

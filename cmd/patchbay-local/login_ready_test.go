@@ -51,7 +51,7 @@ func smallImage(t testing.TB, s *loginSite, name string, without ...string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command(binary, "image", "add", "--state", s.state, "--from", root, s.settings, name).CombinedOutput(); err != nil {
+	if out, err := exec.Command(binary(), "image", "add", "--state", s.state, "--from", root, s.settings, name).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 }
@@ -174,7 +174,7 @@ func (s *loginSite) fails(t testing.TB, id string, why ...string) {
 
 // enter runs a command as the operator.
 func (s *loginSite) enter(id string, words ...string) error {
-	out, err := exec.Command(binary, append([]string{"enter", s.settings, id}, words...)...).CombinedOutput()
+	out, err := exec.Command(binary(), append([]string{"enter", s.settings, id}, words...)...).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}

@@ -22,25 +22,31 @@ import (
 	"patchbay/inventory/simulated"
 )
 
-// binary is the real program, built as it is shipped.
-var binary string
+// programDir is where binary puts the program; "" until a test asks for it.
+var programDir string
+
+// binary is the path of the real program, built as it is shipped when a test first
+// asks for it.
+var binary = sync.OnceValue(func() string {
+	dir, err := os.MkdirTemp("", "patchbay-local")
+	if err != nil {
+		panic(err)
+	}
+	programDir = dir
+	path := filepath.Join(dir, "patchbay-local")
+	build := exec.Command("go", "build", "-o", path, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		panic(fmt.Sprintf("cannot build patchbay-local: %v\n%s", err, out))
+	}
+	return path
+})
 
 func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "patchbay-local")
-	if err == nil {
-		binary = filepath.Join(dir, "patchbay-local")
-		build := exec.Command("go", "build", "-o", binary, ".")
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		build.Stderr = os.Stderr
-		err = build.Run()
+	code := m.Run()
+	if programDir != "" {
+		os.RemoveAll(programDir)
 	}
-	code := 1
-	if err == nil {
-		code = m.Run()
-	} else {
-		fmt.Fprintln(os.Stderr, "cannot build patchbay-local:", err)
-	}
-	os.RemoveAll(dir)
 	os.Exit(code)
 }
 
@@ -57,13 +63,13 @@ lose_after: 50ms
 func install(t testing.TB, settings string) *provider.Provider {
 	t.Helper()
 	dir := t.TempDir()
-	metadata, err := exec.Command(binary, "simulated", "ral_action=describe").Output()
+	metadata, err := exec.Command(binary(), "simulated", "ral_action=describe").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
 	// A lower time limit, so that a hang is a short one.
 	text := strings.Replace(string(metadata), "parallel: 4", "parallel: 4\n  timeouts: {set: 4s}", 1) + settings
-	for name, text := range map[string]string{"sim.prov": string(simulated.Script(binary, "sim")), "sim.yaml": text} {
+	for name, text := range map[string]string{"sim.prov": string(simulated.Script(binary(), "sim")), "sim.yaml": text} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -178,7 +184,7 @@ func TestPassesTheSuiteOfAuthors(t *testing.T) {
 func TestAsInitInstallsIt(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string][]byte{
-		"simulated.prov": simulated.Script(binary, "simulated"), "simulated.yaml": simulated.SettingsFor("sim.lab.example.org"),
+		"simulated.prov": simulated.Script(binary(), "simulated"), "simulated.yaml": simulated.SettingsFor("sim.lab.example.org"),
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), text, 0o755); err != nil {
 			t.Fatal(err)
@@ -350,18 +356,18 @@ func TestThousandNodes(t *testing.T) {
 }
 
 func TestIsStatic(t *testing.T) {
-	if out, err := exec.Command("go", "version", "-m", binary).CombinedOutput(); err != nil || !strings.Contains(string(out), "CGO_ENABLED=0") {
+	if out, err := exec.Command("go", "version", "-m", binary()).CombinedOutput(); err != nil || !strings.Contains(string(out), "CGO_ENABLED=0") {
 		t.Errorf("%v: %s", err, out)
 	}
 }
 
 func TestCommands(t *testing.T) {
-	out, err := exec.Command(binary, "version").CombinedOutput()
+	out, err := exec.Command(binary(), "version").CombinedOutput()
 	if err != nil || !regexp.MustCompile(`^patchbay-local \S+\n$`).Match(out) {
 		t.Errorf("version: %v, %q", err, out)
 	}
 	for _, args := range [][]string{{"simulated"}, {"simulated", "get"}, {"simulated", "--name", "../x", "ral_action=get"}, {"nonsense"}} {
-		c := exec.Command(binary, args...)
+		c := exec.Command(binary(), args...)
 		c.Dir = t.TempDir()
 		out, err := c.CombinedOutput()
 		if err == nil || !strings.HasPrefix(string(out), "error: ") {

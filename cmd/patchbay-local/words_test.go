@@ -35,7 +35,7 @@ func TestWordsForMistakes(t *testing.T) {
 		{"up --state " + state + " site.yaml", "this is the site's configuration"},
 		{"image remove --state " + state + " local.yaml nope", `error: there is no image "nope" to remove`},
 	} {
-		c := exec.Command(binary, strings.Fields(tt.args)...)
+		c := exec.Command(binary(), strings.Fields(tt.args)...)
 		c.Dir = dir
 		if out, err := c.CombinedOutput(); err == nil || !strings.Contains(string(out), tt.want) {
 			t.Errorf("%s: %v, %q, want %q", tt.args, err, out, tt.want)
@@ -43,7 +43,7 @@ func TestWordsForMistakes(t *testing.T) {
 	}
 	// The second time there is nothing to remove.
 	for _, want := range []string{"Nothing of the testbed words-none is left in " + state, "There was nothing in " + state} {
-		c := exec.Command(binary, "clean", "--state", state, "local.yaml")
+		c := exec.Command(binary(), "clean", "--state", state, "local.yaml")
 		c.Dir = dir
 		if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), want) {
 			t.Errorf("clean: %v, %q, want %q", err, out, want)
@@ -56,14 +56,14 @@ func TestWordsOfARunningTestbed(t *testing.T) {
 	b := newBed(t, "words")
 	const id = "00000000-0000-4000-8000-0000000000aa"
 	b.must(t, id, node("localhost", provider.Resource{"power": "off"}))
-	out, err := exec.Command(binary, "enter", b.settings, id, "true").CombinedOutput()
+	out, err := exec.Command(binary(), "enter", b.settings, id, "true").CombinedOutput()
 	if err == nil || string(out) != "error: node "+id+" is switched off\n" {
 		t.Errorf("enter: %v, %q", err, out)
 	}
 	b.must(t, id, provider.Resource{"power": "on"})
 	b.await(t, id, "ready")
 	for _, words := range [][]string{{"--", "echo", "-n", "--", "in"}, {"echo", "-n", "--", "in"}} {
-		if out, err := exec.Command(binary, append([]string{"enter", b.settings, id}, words...)...).CombinedOutput(); err != nil || string(out) != "-- in" {
+		if out, err := exec.Command(binary(), append([]string{"enter", b.settings, id}, words...)...).CombinedOutput(); err != nil || string(out) != "-- in" {
 			t.Errorf("enter %v: %v, %q", words, err, out)
 		}
 	}
@@ -71,7 +71,7 @@ func TestWordsOfARunningTestbed(t *testing.T) {
 	settings := filepath.Join("/tmp", "words-"+filepath.Base(b.dir)+".yaml")
 	program := settings + ".program"
 	t.Cleanup(func() { os.Remove(settings); os.Remove(program) })
-	text, err := os.ReadFile(binary)
+	text, err := os.ReadFile(binary())
 	if err == nil {
 		err = os.WriteFile(program, text, 0o755)
 	}

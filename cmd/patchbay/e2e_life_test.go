@@ -26,13 +26,16 @@ import (
 	"patchbay/testdata/need"
 )
 
+// programsDir is where programs puts them; "" until a test asks for them.
+var programsDir string
+
 // programs builds both programs once for all tests that drive them from outside;
 // the server with the race detector where PATCHBAY_RACE says so.
-var programs = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "patchbay-bin")
-	if err != nil {
+var programs = sync.OnceValues(func() (dir string, err error) {
+	if dir, err = os.MkdirTemp("", "patchbay-bin"); err != nil {
 		return "", err
 	}
+	programsDir = dir
 	for name, env := range map[string]string{"patchbay": "CGO_ENABLED=1", "patchbay-local": "CGO_ENABLED=0"} {
 		args := []string{"build", "-o", filepath.Join(dir, name)}
 		if name == "patchbay" && os.Getenv("PATCHBAY_RACE") != "" {
@@ -55,8 +58,8 @@ func TestMain(m *testing.M) {
 	// Users of tests work faster than people do; sites that tests serve let them.
 	os.Setenv(envBurst, "1000000")
 	code := m.Run()
-	if dir, err := programs(); err == nil {
-		os.RemoveAll(dir)
+	if programsDir != "" {
+		os.RemoveAll(programsDir)
 	}
 	os.Exit(code)
 }
