@@ -219,13 +219,30 @@ func (c *Config) resolve(dir string) {
 	}
 }
 
+// wrongFunc notes what is wrong with the value of a key.
+type wrongFunc func(key, format string, args ...any)
+
 // Validate looks at every value by itself; files are not opened. The error
-// joins a *configError for each mistake.
+// joins a *ConfigError for each mistake.
 func (c *Config) Validate() error {
 	var errs []error
 	wrong := func(key, format string, args ...any) {
 		errs = append(errs, c.Origin.wrong(key, format, args...))
 	}
+	c.validateAddresses(wrong)
+	c.validateFiles(wrong)
+	c.validateCredentials(wrong)
+	c.Leases.validate(wrong)
+	c.validateTimes(wrong)
+	errs = append(errs, c.checkHooks()...)
+	c.validateChoices(wrong)
+	c.Limits.validate(wrong)
+	slices.SortStableFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errors.Join(errs...)
+}
+
+// validateAddresses checks the names and addresses of the site.
+func (c *Config) validateAddresses(wrong wrongFunc) {
 	switch {
 	case c.Authority == "":
 		wrong("authority", "the site has no name; set authority to one like testbed.example.org")
@@ -250,6 +267,10 @@ func (c *Config) Validate() error {
 			wrong("admin", "%q is not a loopback address: anybody could read it; write 127.0.0.1:8444, or off", c.Admin)
 		}
 	}
+}
+
+// validateFiles checks that all files have names.
+func (c *Config) validateFiles(wrong wrongFunc) {
 	if len(c.Keys) == 0 {
 		wrong("keys", "the server has no certificate; name a pair of files: keys: [{certificate: server.pem, key: server-key.pem}]")
 	}
@@ -263,23 +284,40 @@ func (c *Config) Validate() error {
 			wrong(key, "it must not be empty")
 		}
 	}
+	if base := filepath.Base(c.Audit); c.Audit == "" || base == "off" {
+		wrong("audit", "the audit cannot be switched off, for it answers whose an address was; name a file like audit.log")
+	}
+}
+
+func (c *Config) validateCredentials(wrong wrongFunc) {
 	if n := c.Credentials.MinRSABits; n < 1024 {
 		wrong("credentials.min_rsa_bits", "%d is less than 1024, which anybody can break", n)
 	}
 	if err := (credentials.Config{Speakers: c.Credentials.Speakers}).Validate(); err != nil {
 		wrong("credentials.speakers", "%v", err)
 	}
-	if base := filepath.Base(c.Audit); c.Audit == "" || base == "off" {
-		wrong("audit", "the audit cannot be switched off, for it answers whose an address was; name a file like audit.log")
-	}
 	if c.Credentials.CacheSize < 0 {
 		wrong("credentials.cache_size", "it must not be negative")
 	}
-	c.Leases.validate(wrong)
+}
+
+func (c *Config) validateTimes(wrong wrongFunc) {
 	if c.ClockJump < time.Second {
 		wrong("clock_jump", "%s is less than a second, by which clocks are put right all the time; write a time like 1m", display.Duration(c.ClockJump))
 	}
-	errs = append(errs, c.checkHooks()...)
+	if c.UnpromisedAfter <= 0 {
+		wrong("unpromised_after", "it must be a time like 10m")
+	}
+	if c.JournalKeep != 0 && c.JournalKeep < 24*time.Hour {
+		wrong("journal_keep", "it must be a day or more, or 0s to keep all")
+	}
+	if c.StopTimeout < 0 {
+		wrong("stop_timeout", "it must not be negative")
+	}
+}
+
+// validateChoices checks the keys that take one of a few words.
+func (c *Config) validateChoices(wrong wrongFunc) {
 	oneOf := func(key, value string, allowed ...string) {
 		if !slices.Contains(allowed, value) {
 			wrong(key, "%q is none of %s", value, strings.Join(allowed, ", "))
@@ -288,41 +326,27 @@ func (c *Config) Validate() error {
 	oneOf("empty_describe", c.EmptyDescribe, "empty", "not-found")
 	oneOf("services_failure", c.ServicesFailure, servicesReport, servicesFail)
 	oneOf("unpromised", c.Unpromised, unpromisedReport, unpromisedRemove)
-	if c.UnpromisedAfter <= 0 {
-		wrong("unpromised_after", "it must be a time like 10m")
-	}
-	if c.JournalKeep != 0 && c.JournalKeep < 24*time.Hour {
-		wrong("journal_keep", "it must be a day or more, or 0s to keep all")
-	}
 	for _, e := range c.ManifestExtensions {
 		oneOf("manifest_extensions", e, service.SliverInfo, service.VNode)
 	}
 	oneOf("log.format", c.Log.Format, "text", "json")
 	oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
-	l := c.Limits
+}
+
+func (l LimitsConfig) validate(wrong wrongFunc) {
 	for key, n := range map[string]int64{
-		"max_body": l.MaxBody, "max_bodies": l.MaxBodies, "max_calls": int64(l.MaxCalls), "max_header": int64(l.MaxHeader),
-		"max_answers": l.MaxAnswers, "max_calls_per_caller": int64(l.MaxCallsPerCaller),
+		"max_body": l.MaxBody, "max_calls_per_caller": int64(l.MaxCallsPerCaller), "max_connections": int64(l.MaxConnections),
 		"max_changes_burst": int64(l.MaxChangesBurst), "max_changes_per_minute": int64(l.MaxChangesPerMinute),
-		"max_connections": int64(l.MaxConnections), "max_connections_per_address": int64(l.MaxConnectionsPerAddress),
-		"max_connections_per_certificate": int64(l.MaxConnectionsPerCertificate),
-		"handshake_timeout":               int64(l.HandshakeTimeout), "stall_timeout": int64(l.StallTimeout),
-		"header_timeout": int64(l.HeaderTimeout), "read_timeout": int64(l.ReadTimeout), "call_timeout": int64(l.CallTimeout),
-		"write_timeout": int64(l.WriteTimeout), "idle_timeout": int64(l.IdleTimeout),
+		"header_timeout": int64(l.HeaderTimeout), "stall_timeout": int64(l.StallTimeout), "read_timeout": int64(l.ReadTimeout), "idle_timeout": int64(l.IdleTimeout),
 	} {
 		if n < 0 {
 			wrong("limits."+key, "it must not be negative")
 		}
 	}
-	c.Limits.RSpec.Validate(wrong)
-	if c.StopTimeout < 0 {
-		wrong("stop_timeout", "it must not be negative")
-	}
-	slices.SortStableFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
-	return errors.Join(errs...)
+	l.RSpec.Validate(wrong)
 }
 
-func (l LeasesConfig) validate(wrong func(key, format string, args ...any)) {
+func (l LeasesConfig) validate(wrong wrongFunc) {
 	for key, d := range map[string]time.Duration{
 		"allocated": l.Allocated, "allocated_max": l.AllocatedMax,
 		"provisioned": l.Provisioned, "provisioned_max": l.ProvisionedMax,

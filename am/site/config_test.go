@@ -29,8 +29,10 @@ func TestConfigSaysWhatIsWrongAndWhere(t *testing.T) {
 		{"SectionIsAScalar", smallest + "leases: 3h\n", "leases needs keys below it: allocated"},
 		{"TimeWithoutUnit", smallest + "stop_timeout: 30\n", "f.yaml:3: stop_timeout|\"30\" is not a time like 30s, 10m, 24h or 30d"},
 		{"TimeIsNonsense", smallest + "leases: {provisioned: soon}\n", "f.yaml:3: leases.provisioned|is not a time"},
-		{"NumberIsAWord", smallest + "limits: {max_calls: many}\n", "f.yaml:3: limits.max_calls: \"many\" is not a whole number, nor a size like 64K, 16M or 1G"},
-		{"NegativeLimit", smallest + "limits: {max_calls: -1}\n", "limits.max_calls: it must not be negative"},
+		{"NumberIsAWord", smallest + "limits: {max_connections: many}\n", "f.yaml:3: limits.max_connections: \"many\" is not a whole number, nor a size like 64K, 16M or 1G"},
+		{"NegativeLimit", smallest + "limits: {max_connections: -1}\n", "limits.max_connections: it must not be negative"},
+		{"RemovedLimit", smallest + "limits: {max_calls: 9}\n", "f.yaml:3: limits.max_calls is no longer a setting: it is always 256; take it out"},
+		{"RemovedLimitOfRequests", smallest + "limits:\n  rspec: {services: 9}\n", "f.yaml:4: limits.rspec.services is no longer a setting: it is always 200; take it out"},
 		{"LeaseLongerThanLongest", smallest + "leases: {provisioned: 40d}\n", "f.yaml:3: leases.provisioned: 960h0m0s is longer than provisioned_max"},
 		{"ListenWithoutPort", smallest + "listen: example.org\n", "f.yaml:3: listen: \"example.org\" is not HOST:PORT or :PORT"},
 		{"PublicURLWithPath", smallest + "public_url: https://a.example.org:8443/am/3.0\n", "is not https://HOST:PORT"},
@@ -84,14 +86,14 @@ func TestConfigDefaultsAndPaths(t *testing.T) {
 func TestEnvironmentBeatsTheFile(t *testing.T) {
 	t.Setenv("PATCHBAY_LISTEN", "127.0.0.1:9")
 	t.Setenv("PATCHBAY_LEASES_PROVISIONED_MAX", "2d")
-	t.Setenv("PATCHBAY_LIMITS_MAX_CALLS", "7")
+	t.Setenv("PATCHBAY_LIMITS_MAX_CONNECTIONS", "7")
 	t.Setenv("PATCHBAY_CREDENTIALS_SHA1_SIGNATURES", "true")
 	c, err := ParseConfig("/site/f.yaml", []byte(smallest+"listen: :1\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Listen != "127.0.0.1:9" || c.Leases.ProvisionedMax != 48*time.Hour || c.Limits.MaxCalls != 7 || !c.Credentials.SHA1Signatures {
-		t.Errorf("got %q, %s, %d, %v", c.Listen, c.Leases.ProvisionedMax, c.Limits.MaxCalls, c.Credentials.SHA1Signatures)
+	if c.Listen != "127.0.0.1:9" || c.Leases.ProvisionedMax != 48*time.Hour || c.Limits.MaxConnections != 7 || !c.Credentials.SHA1Signatures {
+		t.Errorf("got %q, %s, %d, %v", c.Listen, c.Leases.ProvisionedMax, c.Limits.MaxConnections, c.Credentials.SHA1Signatures)
 	}
 	t.Setenv("PATCHBAY_LISTEN", "nowhere")
 	if _, err = ParseConfig("/site/f.yaml", []byte(smallest)); err == nil || !strings.Contains(err.Error(), "environment PATCHBAY_LISTEN: listen:") {
@@ -113,12 +115,13 @@ func TestSizes(t *testing.T) {
 }
 
 func TestMisspeltVariablesAreMistakes(t *testing.T) {
-	err := checkEnvironment([]string{"PATH=/bin", "PATCHBAY_LISTEN=:1", "PATCHBAY_CONFIG=x", "PATCHBAY_REQUIRE=", "PATCHBAY_LEASES_PROVISONED=1d", "PATCHBAY_KEYS=x", "PATCHBAY_WHATEVER_IT_IS=1"})
+	err := checkEnvironment([]string{"PATH=/bin", "PATCHBAY_LISTEN=:1", "PATCHBAY_CONFIG=x", "PATCHBAY_REQUIRE=", "PATCHBAY_LEASES_PROVISONED=1d", "PATCHBAY_KEYS=x", "PATCHBAY_LIMITS_CALL_TIMEOUT=2m", "PATCHBAY_WHATEVER_IT_IS=1"})
 	if err == nil {
 		t.Fatal("accepted")
 	}
 	has(t, err.Error(), "environment PATCHBAY_LEASES_PROVISONED: ", "did you mean PATCHBAY_LEASES_PROVISIONED?",
-		"environment PATCHBAY_KEYS: ", "in patchbay.yaml only")
+		"environment PATCHBAY_KEYS: ", "in patchbay.yaml only",
+		"environment PATCHBAY_LIMITS_CALL_TIMEOUT: this is no longer a setting: it is always 1m; take the variable out")
 	for _, good := range []string{"PATCHBAY_LISTEN:", "PATCHBAY_CONFIG:", "PATCHBAY_REQUIRE:", "PATCHBAY_WHATEVER_IT_IS:"} {
 		if strings.Contains(err.Error(), good) {
 			t.Errorf("%s is refused: %v", good, err)
@@ -128,7 +131,7 @@ func TestMisspeltVariablesAreMistakes(t *testing.T) {
 
 func FuzzConfig(f *testing.F) {
 	f.Add(smallest)
-	f.Add(smallest + "leases: {provisioned: 1d12h}\nlimits:\n  max_calls: 7\n")
+	f.Add(smallest + "leases: {provisioned: 1d12h}\nlimits:\n  max_connections: 7\n")
 	f.Add("keys: &a [*a]\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		if c, err := ParseConfig("/site/f.yaml", []byte(text)); err == nil && c.Authority == "" {

@@ -168,11 +168,37 @@ func parseSize(s string) (int64, error) {
 // otherVariables are those that stand for no key.
 var otherVariables = []string{"PATCHBAY_CONFIG", "PATCHBAY_URL", "PATCHBAY_CORPUS", "PATCHBAY_REQUIRE", "PATCHBAY_SOAK", "PATCHBAY_LONG"}
 
+// removedKeys are the keys that earlier versions had, with what holds now.
+var removedKeys = map[string]string{
+	"limits.max_bodies":                      "64M",
+	"limits.max_answers":                     "256M",
+	"limits.max_calls":                       "256",
+	"limits.max_connections_per_address":     "256",
+	"limits.max_connections_per_certificate": "128",
+	"limits.max_header":                      "16K",
+	"limits.handshake_timeout":               "half of limits.header_timeout",
+	"limits.write_timeout":                   "two and a half times limits.read_timeout",
+	"limits.call_timeout":                    "1m",
+	"limits.rspec.elements":                  "200000",
+	"limits.rspec.attributes":                "100",
+	"limits.rspec.namespaces":                "250",
+	"limits.rspec.namespace_bytes":           "1024",
+	"limits.rspec.interfaces":                "50000",
+	"limits.rspec.client_id":                 "256",
+	"limits.rspec.addresses":                 "64",
+	"limits.rspec.services":                  "200",
+	"limits.rspec.command":                   "64K",
+}
+
 // checkEnvironment names the variables that look like a misspelt key. Others
 // with our prefix may be somebody else's, and are left alone.
 func checkEnvironment(environ []string) error {
 	lists := map[string]string{"KEYS": "certificates", "HOOKS": "hooks"}
 	known := slices.Sorted(maps.Keys(lists))
+	removed := map[string]string{}
+	for key, value := range removedKeys {
+		removed[envName(key)] = value
+	}
 	for _, name := range otherVariables {
 		known = append(known, strings.TrimPrefix(name, EnvPrefix))
 	}
@@ -189,6 +215,8 @@ func checkEnvironment(environ []string) error {
 		msg := ""
 		if what := lists[key]; what != "" {
 			msg = what + " can be named in " + ConfigName + " only"
+		} else if value := removed[name]; value != "" {
+			msg = "this is no longer a setting: it is always " + value + "; take the variable out"
 		} else if near := nearest.Word(key, known); near != "" && !slices.Contains(known, key) {
 			msg = "this variable stands for no key; did you mean " + EnvPrefix + near + "?"
 		}
@@ -281,6 +309,9 @@ func (o origin) walk(n *yaml.Node, t reflect.Type, prefix string, errs *[]error)
 		key, value := n.Content[i], n.Content[i+1]
 		f, ok := fieldNamed(t, key.Value)
 		switch {
+		case !ok && removedKeys[prefix+key.Value] != "":
+			wrong(key, "%s is no longer a setting: it is always %s; take it out", prefix+key.Value, removedKeys[prefix+key.Value])
+			continue
 		case !ok:
 			names := slices.Sorted(slices.Values(fieldNames(t)))
 			hint := "known here: " + strings.Join(names, ", ")

@@ -33,7 +33,11 @@ func TestNewConfigShowsTheDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	got.PublicURL, got.Admin = want.PublicURL, want.Admin // examples: the default depends on the host
-	limits := LimitsConfig{server.DefaultConfig(), rspec.DefaultLimits()}
+	d, r := server.DefaultConfig(), rspec.DefaultLimits()
+	limits := LimitsConfig{server.Config{
+		MaxBody: d.MaxBody, MaxCallsPerCaller: d.MaxCallsPerCaller, MaxChangesBurst: d.MaxChangesBurst, MaxChangesPerMinute: d.MaxChangesPerMinute,
+		MaxConnections: d.MaxConnections, HeaderTimeout: d.HeaderTimeout, StallTimeout: d.StallTimeout, ReadTimeout: d.ReadTimeout, IdleTimeout: d.IdleTimeout,
+	}, rspec.Limits{Bytes: r.Bytes, Depth: r.Depth, Nodes: r.Nodes, Links: r.Links}}
 	if got.Limits != limits {
 		t.Errorf("limits are shown as %+v, and are %+v", got.Limits, limits)
 	}

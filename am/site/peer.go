@@ -12,7 +12,7 @@ import (
 func (c *Config) TLS(log *slog.Logger) mtls.Config {
 	m := mtls.Config{
 		SHA1Handshakes:   c.Credentials.SHA1Certificates,
-		HandshakeTimeout: cmp.Or(c.Limits.HandshakeTimeout, server.DefaultConfig().HandshakeTimeout),
+		HandshakeTimeout: cmp.Or(c.Limits.HeaderTimeout, server.DefaultConfig().HeaderTimeout) / 2,
 		OnHandshakeError: func(remote net.Addr, err error) {
 			log.Debug("no connection", "remote", remote, "error", err)
 		},
