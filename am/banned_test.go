@@ -109,12 +109,12 @@ net/http.Handle | | the shared multiplexer
 net/http.HandleFunc | | the shared multiplexer
 net/http.ListenAndServe* | | no time limits
 net/http.Serve* | am/server | no time limits; ServeMux and Server are am/server's
-net/http.Client | am/client am/hook/receiver.go | nothing that serves ever fetches; hooks post to where the operator says
-net/http.Transport | am/client am/hook/receiver.go | as Client
-net/http.NewRequest* | am/hook/receiver.go | as Client
+net/http.Client | am/client am/site/adminhttp.go am/hook/receiver.go | nothing that serves ever fetches; hooks post to where the operator says; commands ask at the Unix socket
+net/http.Transport | am/client am/site/adminhttp.go am/hook/receiver.go | as Client
+net/http.NewRequest* | am/hook/receiver.go am/site/adminhttp.go | as Client
 net/http.File* | | shows what is in a folder
 net/http.Dir | | shows what is in a folder
-net.Dial* | am/site/adminsocket.go inventory/local/instance.go inventory/local/wire/socket.go inventory/local/agent inventory/local/gateway/process.go inventory/local/gauge inventory/local/outbound inventory/local/setup/http.go | nothing is ever fetched by the host: local sockets, doors that a keeper opened, measurements and installs inside of nodes, name servers of the operator
+net.Dial* | am/site/adminhttp.go am/site/adminsocket.go inventory/local/instance.go inventory/local/wire/socket.go inventory/local/agent inventory/local/gateway/process.go inventory/local/gauge inventory/local/outbound inventory/local/setup/http.go | nothing is ever fetched by the host: local sockets, doors that a keeper opened, measurements and installs inside of nodes, name servers of the operator
 net.Resolver | | names of clients must not make questions
 net.DefaultResolver | am/site/host.go inventory/local/behinddoor.go | as Resolver; this host's own name, and hosts that another provider names, asked by a process without rights
 net.Lookup* | | names of clients must not make questions
@@ -129,7 +129,7 @@ import crypto/rc4 | | broken
 import crypto/des | | broken
 import math/rand | | can be told beforehand
 import math/rand/v2 | am/hook/limits.go am/work/limits.go credentials/trial inventory/local/relay inventory/simulated | can be told beforehand: pauses, serial numbers of credentials, losses of frames, pretended failures; keys and names that must not be told come from crypto/rand
-endless | am/site/adminsocket.go cmd/patchbay/call.go am/client/client.go am/operate/order.go | whoever writes decides how much memory is used; allowed for a user's own terminal, and behind a reader that counts
+endless | cmd/patchbay/call.go am/client/client.go am/operate/order.go | whoever writes decides how much memory is used; allowed for a user's own terminal, and behind a reader that counts
 os.Setenv | | children would inherit it, and C reads it meanwhile
 os.Unsetenv | | as Setenv
 os.Clearenv | | as Setenv

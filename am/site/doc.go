@@ -9,6 +9,6 @@
 //	trust.go, policyfile.go,    files that are read again when they change
 //	upkeep*.go
 //	adminsocket.go, doors.go    the admin socket, and what it answers
-//	hands.go                    AdminClient: a served site by its socket, else its files
+//	adminclient.go, adminhttp.go  AdminClient: a served site by its socket, else its files
 //	testbed*.go, nodelock.go    local testbeds that live as long as the site is served
 package site

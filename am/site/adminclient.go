@@ -23,14 +23,14 @@ import (
 	"patchbay/inventory"
 )
 
-// AdminClient are how an operator's command reaches a site: by the socket of one that
+// AdminClient is how an operator's command reaches a site: by the socket of one that
 // is served, else by its files.
 type AdminClient struct {
 	Config *Config
 	Backup string // a file to look into, instead of the site; "" for none
 }
 
-// Now is the time by which what the hands look at counts.
+// Now is the time by which what it looks at counts.
 func (h AdminClient) Now(ctx context.Context) time.Time {
 	if h.Backup != "" {
 		return time.Now()
@@ -87,7 +87,7 @@ type renamedError struct {
 func (e *renamedError) Error() string { return e.text }
 func (e *renamedError) Unwrap() error { return e.error }
 
-// copyBackup has the hands look into a copy, for a store that is opened is brought to
+// copyBackup has the client look into a copy, for a store that is opened is brought to
 // the form of today, and a backup may lie where nothing can be written. It is gone when
 // done is called.
 func (h *AdminClient) copyBackup() (done func(), err error) {
