@@ -2,12 +2,9 @@ package site
 
 import (
 	"errors"
-	"fmt"
 	"net"
-	"net/url"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -211,7 +208,7 @@ func (c *Config) resolve(dir string) {
 	for i := range c.Keys {
 		paths = append(paths, &c.Keys[i].Certificate, &c.Keys[i].Key)
 	}
-	paths = append(paths, c.hookPaths()...)
+	paths = append(paths, hookPaths(c.Hooks)...)
 	for _, p := range paths {
 		if *p != "" && !filepath.IsAbs(*p) {
 			*p = filepath.Join(dir, *p)
@@ -234,7 +231,7 @@ func (c *Config) Validate() error {
 	c.validateCredentials(wrong)
 	c.Leases.validate(wrong)
 	c.validateTimes(wrong)
-	errs = append(errs, c.checkHooks()...)
+	errs = append(errs, checkHooks(c.Origin, c.Hooks)...)
 	c.validateChoices(wrong)
 	c.Limits.validate(wrong)
 	slices.SortStableFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
@@ -364,41 +361,4 @@ func (l LeasesConfig) validate(wrong wrongFunc) {
 	if l.Provisioned > l.ProvisionedMax {
 		wrong("leases.provisioned", "%s is longer than provisioned_max, %s", l.Provisioned, l.ProvisionedMax)
 	}
-}
-
-func CheckPublicURL(s string) error {
-	u, err := url.Parse(s)
-	if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || (u.Path != "" && u.Path != "/") || u.RawQuery != "" || u.Fragment != "" {
-		return fmt.Errorf("%q is not https://HOST:PORT", s)
-	}
-	if u.Port() == "0" || !validPort(u.Port()) {
-		return fmt.Errorf("%q has the port %s; ports are 1 to 65535", s, u.Port())
-	}
-	return nil
-}
-
-// CheckAddress checks HOST:PORT, where HOST may be empty and PORT 0.
-func CheckAddress(s string) error {
-	_, port, err := net.SplitHostPort(s)
-	switch {
-	case err != nil:
-		return fmt.Errorf("%q is not HOST:PORT or :PORT", s)
-	case !validPort(port):
-		return fmt.Errorf("%q has the port %s; ports are 1 to 65535, and 0 for any free one", s, port)
-	}
-	return nil
-}
-
-// validPort tells of a number whether it is one of a port; names are left to
-// the system.
-func validPort(s string) bool {
-	_, err := strconv.ParseUint(s, 10, 16)
-	return !errors.Is(err, strconv.ErrRange)
-}
-
-// IsLoopbackName tells whether a name means every host itself.
-func IsLoopbackName(s string) bool {
-	host, _, _ := strings.Cut(strings.ToLower(s), ":")
-	ip := net.ParseIP(s)
-	return host == "localhost" || strings.HasPrefix(host, "localhost.") || strings.HasSuffix(host, ".localhost") || ip != nil && ip.IsLoopback()
 }

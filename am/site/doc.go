@@ -3,7 +3,7 @@
 // the way to a site, whether it is served or not.
 //
 //	config*.go, hooks.go        patchbay.yaml: keys, defaults, validation
-//	site.go                     Open: the openers in order; Close
+//	open.go, site*.go           Open: the openers in order; Close
 //	run.go, siteserve.go        serve, watch, stop
 //	reload*.go, inforce.go      take over a changed inventory
 //	trust.go, policyfile.go,    files that are read again when they change

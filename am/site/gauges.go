@@ -61,11 +61,6 @@ func (s *Site) gauges() []server.Gauge {
 	}...)
 }
 
-// tellBroken says what keeps the store from promising anything more.
-func (s *Site) tellBroken(why error) {
-	s.log.Error("the store promises nothing more; calls that would change something are refused until the next start", "state", s.config.State, "error", why)
-}
-
 // unpromised counts what nobody was promised. A provider that has not told of
 // everything yet has no number.
 func (s *Site) unpromised() map[string]float64 {

@@ -1,21 +1,15 @@
 package site
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"patchbay/am/hook"
-	"patchbay/am/server"
-	"patchbay/am/store"
 	"patchbay/inventory/nearest"
 )
 
@@ -55,24 +49,24 @@ const (
 var hookName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 // hookPaths are the paths of hooks.
-func (c *Config) hookPaths() (paths []*string) {
-	for i := range c.Hooks {
-		h := &c.Hooks[i]
+func hookPaths(hooks []HookConfig) (paths []*string) {
+	for i := range hooks {
+		h := &hooks[i]
 		paths = append(paths, &h.Command, &h.Secret, &h.CA)
 	}
 	return paths
 }
 
 // checkHooks looks at the values of hooks; files are not opened.
-func (c *Config) checkHooks() (errs []error) {
-	if len(c.Hooks) > maxHooks {
-		errs = append(errs, c.Origin.wrong("hooks", "%d are too many; have up to %d, each told of more", len(c.Hooks), maxHooks))
+func checkHooks(o origin, hooks []HookConfig) (errs []error) {
+	if len(hooks) > maxHooks {
+		errs = append(errs, o.wrong("hooks", "%d are too many; have up to %d, each told of more", len(hooks), maxHooks))
 	}
 	names := map[string]bool{}
-	for i := range c.Hooks {
-		h := &c.Hooks[i]
+	for i := range hooks {
+		h := &hooks[i]
 		wrong := func(format string, args ...any) {
-			errs = append(errs, &ConfigError{c.Origin.Where(fmt.Sprintf("hooks.%d", i)), "hooks", fmt.Sprintf(format, args...)})
+			errs = append(errs, &ConfigError{o.Where(fmt.Sprintf("hooks.%d", i)), "hooks", fmt.Sprintf(format, args...)})
 		}
 		switch {
 		case !hookName.MatchString(h.Name):
@@ -132,71 +126,6 @@ func checkHookURL(s string) error {
 	return nil
 }
 
-// hooks are those of the site, defaults put in.
-func (c *Config) hooks() []hook.Hook {
-	var list []hook.Hook
-	for _, h := range c.Hooks {
-		x := hook.Hook{
-			Name: h.Name, Command: h.Command, URL: h.URL, Dir: filepath.Dir(c.Origin.File), Secret: h.Secret, CA: h.CA,
-			Before: h.Before, Timeout: h.Timeout,
-		}
-		for _, w := range h.Events {
-			x.Events = append(x.Events, hook.Word(w))
-		}
-		if x.Before == 0 {
-			x.Before = hook.DefaultBefore
-		}
-		if x.Timeout == 0 {
-			x.Timeout = hook.DefaultTimeout
-		}
-		list = append(list, x)
-	}
-	return list
-}
-
-// storeOptions are what every program opens the site's store with, so that hooks
-// hear of what any of them changes; now is the site's clock.
-func (c *Config) storeOptions(now func() time.Time) store.Options {
-	o := store.Options{Site: c.Authority, Now: now, Outbox: hook.Outbox(c.Authority, c.hooks())}
-	if c.readOnly {
-		o.ReadOnly = errReadOnly
-	}
-	return o
-}
-
-// openHooks has what the store posts delivered, once the site is served.
-func (s *Site) openHooks() (err error) {
-	s.hooks, err = hook.New(hook.Config{Store: s.store, Hooks: s.config.hooks(), Log: s.log})
-	for i := range s.config.Hooks {
-		if err := s.config.Hooks[i].Usable(); err != nil {
-			s.log.Error("a hook cannot be told of anything; its events wait", "hook", s.config.Hooks[i].Name, "error", err)
-		}
-	}
-	return err
-}
-
-// runHooks delivers until ctx ends; ended is closed when all is put down.
-func (s *Site) runHooks(ctx context.Context) (ended chan struct{}) {
-	ended = make(chan struct{})
-	go func() {
-		defer close(ended)
-		if err := s.hooks.Run(ctx); err != nil && ctx.Err() == nil {
-			s.log.Error("hooks are not told of anything any more; start the server again", "error", err)
-		}
-	}()
-	return ended
-}
-
-// hookGauges are the numbers about hooks.
-func (s *Site) hookGauges() []server.Gauge {
-	number := func(f func() int) func() float64 { return func() float64 { return float64(f()) } }
-	return []server.Gauge{
-		{Name: "hook_events", Help: "Events that some hook has yet to take.", Value: number(s.hooks.Waiting)},
-		{Name: "hook_events_lost", Help: "Events dropped since the start because too many waited, or for too long; anything but 0 needs an operator.", Value: number(s.hooks.Lost)},
-		{Name: "hooks_failing", Help: "Hooks that did not take the last event that they were told.", Value: number(s.hooks.Failing)},
-	}
-}
-
 // Usable tells why the hook cannot be told of anything; nil if nothing is known
 // against it. Nothing is started or asked.
 func (h *HookConfig) Usable() error {
@@ -213,23 +142,4 @@ func (h *HookConfig) Usable() error {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
-}
-
-// HookStates asks a served site how its hooks do, by their names.
-func (c *Config) HookStates(ctx context.Context) (map[string]hook.State, error) {
-	var list []hook.State
-	if err := Ask(ctx, c, "/hooks", &list); err != nil {
-		return nil, err
-	}
-	states := make(map[string]hook.State, len(list))
-	for _, s := range list {
-		states[s.Name] = s
-	}
-	return states, nil
-}
-
-// tellHooks answers how each hook does.
-func (s *Site) tellHooks(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "application/json")
-	json.NewEncoder(w).Encode(s.hooks.States()) // who asked may have left
 }

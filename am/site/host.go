@@ -2,9 +2,13 @@ package site
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net"
+	"net/url"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -83,4 +87,41 @@ func HostNames(ctx context.Context, more ...string) (hosts []string, ips []net.I
 		}
 	}
 	return hosts, ips
+}
+
+func CheckPublicURL(s string) error {
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || (u.Path != "" && u.Path != "/") || u.RawQuery != "" || u.Fragment != "" {
+		return fmt.Errorf("%q is not https://HOST:PORT", s)
+	}
+	if u.Port() == "0" || !validPort(u.Port()) {
+		return fmt.Errorf("%q has the port %s; ports are 1 to 65535", s, u.Port())
+	}
+	return nil
+}
+
+// CheckAddress checks HOST:PORT, where HOST may be empty and PORT 0.
+func CheckAddress(s string) error {
+	_, port, err := net.SplitHostPort(s)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%q is not HOST:PORT or :PORT", s)
+	case !validPort(port):
+		return fmt.Errorf("%q has the port %s; ports are 1 to 65535, and 0 for any free one", s, port)
+	}
+	return nil
+}
+
+// validPort tells of a number whether it is one of a port; names are left to
+// the system.
+func validPort(s string) bool {
+	_, err := strconv.ParseUint(s, 10, 16)
+	return !errors.Is(err, strconv.ErrRange)
+}
+
+// IsLoopbackName tells whether a name means every host itself.
+func IsLoopbackName(s string) bool {
+	host, _, _ := strings.Cut(strings.ToLower(s), ":")
+	ip := net.ParseIP(s)
+	return host == "localhost" || strings.HasPrefix(host, "localhost.") || strings.HasSuffix(host, ".localhost") || ip != nil && ip.IsLoopback()
 }

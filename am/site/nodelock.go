@@ -193,10 +193,3 @@ func (r *testbeds) letGo() {
 		t.letGo()
 	}
 }
-
-func (t *Testbed) letGo() {
-	if t.lock != nil {
-		t.lock.Close()
-		t.lock = nil
-	}
-}

@@ -15,7 +15,6 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/policy"
-	"patchbay/am/store"
 	"patchbay/am/urn"
 	"patchbay/inventory"
 )
@@ -70,22 +69,6 @@ func (c *Config) LoadPolicy(inv *inventory.Inventory) (*policy.Rules, error) {
 		return nil, nil
 	}
 	return policy.Load(c.Policy, PolicySite(inv))
-}
-
-// openPolicy reads the rules of a site that is about to serve, and begins to count
-// what is held.
-func (s *Site) openPolicy(context.Context) error {
-	c, inv := s.config, s.index.Inventory()
-	s.policy = &policyFile{file: c.Policy, site: PolicySite(inv), log: s.log, policy: policy.New(nil)}
-	if err := s.policy.take(func() (*policy.Rules, error) { return c.LoadPolicy(inv) }); err != nil {
-		return err
-	}
-	for _, o := range []store.Observer{s.index, s.policy.policy.Usage()} {
-		if err := s.store.Observe(o); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // take puts what load reads in force. It reads again while files change

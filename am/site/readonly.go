@@ -6,19 +6,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"patchbay/am"
-	"patchbay/am/display"
 	"patchbay/am/store"
 )
-
-// errReadOnly refuses what would change a site that is only looked at.
-var errReadOnly = am.Errorf(am.Unavailable, "this server is read-only, so nothing was changed")
-
-// Copied adds to the refusal of a copy what its operator can do.
-func (c *Config) Copied(err error) error {
-	return fmt.Errorf("%w; two servers must not act on the same nodes: if the other one is not served any more, type: %s; to look only, type: %s",
-		err, display.CommandAt(c.Origin.File, "move"), display.CommandAt(c.Origin.File, "serve", "--read-only"))
-}
 
 // ReadOnlyCopy is the configuration of a server that shows a site and changes nothing:
 // its store, and all that it writes, is in a temporary folder. done removes that.

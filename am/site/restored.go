@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"slices"
 	"time"
 
 	"patchbay/am/maintenance"
@@ -17,53 +16,6 @@ const restoredPatience = 30 * time.Second
 
 // restoredText is what experimenters are told meanwhile.
 const restoredText = "it was restored from a backup, and finds out what there is; please try again in a minute"
-
-// holding is what a site heeds beside its maintenance file.
-type holding struct {
-	lockdown *maintenance.Lockdown // nil for none
-	held     []*maintenance.Drain  // by component
-}
-
-// same tells whether the same is heeded.
-func (h holding) same(o holding) bool {
-	return h.lockdown == o.lockdown && slices.EqualFunc(h.held, o.held, func(a, b *maintenance.Drain) bool {
-		return a.Components[0] == b.Components[0] && a.Text == b.Text && a.Since.Equal(b.Since)
-	})
-}
-
-// beside lets change say what is heeded beside the file, and heeds it.
-func (u *upkeep) beside(ctx context.Context, change func(*holding)) error {
-	done, err := u.take(ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
-	was := u.hold
-	if change(&u.hold); u.hold.same(was) || u.plan == nil {
-		return nil
-	}
-	u.tellHeld(was.held, u.hold.held)
-	plan := u.plan.With(u.hold.lockdown, u.hold.held)
-	u.shown.Store(plan)
-	return u.site.Heed(ctx, plan)
-}
-
-// tellHeld logs what is held now, and what is not any more.
-func (u *upkeep) tellHeld(was, now []*maintenance.Drain) {
-	in := func(all []*maintenance.Drain, d *maintenance.Drain) bool {
-		return slices.ContainsFunc(all, func(x *maintenance.Drain) bool { return x.Components[0] == d.Components[0] })
-	}
-	for _, d := range now {
-		if !in(was, d) {
-			u.log.Warn("nothing new goes to a component; see patchbay nodes --unpromised", "component", d.Components[0], "reason", d.Text)
-		}
-	}
-	for _, d := range was {
-		if !in(now, d) {
-			u.log.Info("a component has nothing any more that nobody was promised", "component", d.Components[0])
-		}
-	}
-}
 
 // restoredMark is a file beside the store that is there after a restore, until all
 // providers have told once what they have.

@@ -2,12 +2,14 @@ package site
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 
 	"patchbay/am"
 	"patchbay/am/api"
 	"patchbay/am/operate"
 	"patchbay/am/server"
+	"patchbay/am/store"
 	"patchbay/am/urn"
 )
 
@@ -65,4 +67,21 @@ func (s *Site) openSocket(context.Context) (err error) {
 		s.log.Warn("providers cannot ask for manifests, so their nodes will not know them", "error", err)
 	}
 	return nil
+}
+
+// ready tells what is missing to serve calls.
+func (s *Site) ready() error {
+	if len(s.anchors.Load().List()) == 0 {
+		return errors.New("the trust folder holds no certificate, so nobody may call")
+	}
+	if !s.working.Load() {
+		return errors.New("the runner does not run")
+	}
+	if err := s.audit.Err(); err != nil {
+		return err
+	}
+	if err := s.store.Err(); err != nil {
+		return err
+	}
+	return s.store.Read(func(*store.View) error { return nil })
 }

@@ -2,10 +2,8 @@ package site
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"path/filepath"
 	"time"
 
@@ -43,12 +41,6 @@ func (c *Config) Now(ctx context.Context) time.Time {
 // timeAnswer is what a served site tells of its time.
 type timeAnswer struct{ Now time.Time }
 
-// tellTime answers commands that reckon from now.
-func (s *Site) tellTime(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "application/json")
-	json.NewEncoder(w).Encode(timeAnswer{s.clock.Now()}) // who asked may have left
-}
-
 // LookAtState opens the store of a site that is not served, or a copy of it, to look
 // at it only.
 func (c *Config) LookAtState() (*store.Store, error) {
@@ -83,45 +75,6 @@ func (a *ClockAnswer) Doubted() bool { return a.Before.Doubt != clock.NoDoubt ||
 // Summary is one line for the journal.
 func (a *ClockAnswer) Summary() string {
 	return fmt.Sprintf("%s instead of %s", display.Time(a.Now.Host), display.Time(a.Before.Site))
-}
-
-// tellClock answers `patchbay clock`.
-func (s *Site) tellClock(w http.ResponseWriter, _ *http.Request) {
-	s.answerClock(w, ClockAnswer{Now: s.clock.State()})
-}
-
-// believeClock answers `patchbay clock --believe`.
-func (s *Site) believeClock(w http.ResponseWriter, r *http.Request) {
-	order, ok := readOrder(w, r)
-	if !ok {
-		return
-	}
-	var a ClockAnswer
-	a.Before, a.Now = s.clock.Believe()
-	s.log.Warn("the host's clock is believed by an operator's word", "site", a.Before.Site, "host", a.Before.Host, "operator", order.Operator)
-	if err := s.clock.Save(); err != nil {
-		s.log.Error("the clock's file was not written", "error", err)
-	}
-	if a.Doubted() {
-		s.noteAct(order.Operator, ClockBelieved, a.Summary())
-	}
-	s.answerClock(w, a)
-	s.runner.Wake()
-}
-
-func (s *Site) answerClock(w http.ResponseWriter, a ClockAnswer) {
-	err := a.Count(s.store)
-	var text []byte
-	if err == nil {
-		text, err = json.Marshal(a)
-	}
-	if err != nil {
-		s.log.Error("the clock cannot be told", "error", err)
-		http.Error(w, "The clock cannot be told; the log says why.", http.StatusInternalServerError)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Write(text) // who asked may have left
 }
 
 // Count counts the leases that end, or ended, by believing the host's clock.

@@ -1,7 +1,6 @@
 package site
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,7 +9,10 @@ import (
 	"strings"
 	"time"
 
+	"patchbay/am"
 	"patchbay/am/audit"
+	"patchbay/am/display"
+	"patchbay/am/hook"
 	"patchbay/am/store"
 )
 
@@ -99,15 +101,43 @@ func (c *Config) openStore(now func() time.Time, broken func(error)) (*store.Sto
 	return s, err
 }
 
-// openRecords opens what a site that is about to serve keeps: its store, the audit,
-// and what of both is still to be told to hooks.
-func (s *Site) openRecords(context.Context) (err error) {
-	c := s.config
-	if s.store, err = c.openStore(s.clock.Now, s.tellBroken); err != nil {
-		return err
+// hooks are those of the site, defaults put in.
+func (c *Config) hooks() []hook.Hook {
+	var list []hook.Hook
+	for _, h := range c.Hooks {
+		x := hook.Hook{
+			Name: h.Name, Command: h.Command, URL: h.URL, Dir: filepath.Dir(c.Origin.File), Secret: h.Secret, CA: h.CA,
+			Before: h.Before, Timeout: h.Timeout,
+		}
+		for _, w := range h.Events {
+			x.Events = append(x.Events, hook.Word(w))
+		}
+		if x.Before == 0 {
+			x.Before = hook.DefaultBefore
+		}
+		if x.Timeout == 0 {
+			x.Timeout = hook.DefaultTimeout
+		}
+		list = append(list, x)
 	}
-	if s.audit, err = audit.Open(c.Audit, s.store, audit.Options{Log: s.log, Now: s.clock.Now}); err != nil {
-		return err
+	return list
+}
+
+// storeOptions are what every program opens the site's store with, so that hooks
+// hear of what any of them changes; now is the site's clock.
+func (c *Config) storeOptions(now func() time.Time) store.Options {
+	o := store.Options{Site: c.Authority, Now: now, Outbox: hook.Outbox(c.Authority, c.hooks())}
+	if c.readOnly {
+		o.ReadOnly = errReadOnly
 	}
-	return s.openHooks()
+	return o
+}
+
+// errReadOnly refuses what would change a site that is only looked at.
+var errReadOnly = am.Errorf(am.Unavailable, "this server is read-only, so nothing was changed")
+
+// Copied adds to the refusal of a copy what its operator can do.
+func (c *Config) Copied(err error) error {
+	return fmt.Errorf("%w; two servers must not act on the same nodes: if the other one is not served any more, type: %s; to look only, type: %s",
+		err, display.CommandAt(c.Origin.File, "move"), display.CommandAt(c.Origin.File, "serve", "--read-only"))
 }

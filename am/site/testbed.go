@@ -135,3 +135,10 @@ func (t *Testbed) Runs(ctx context.Context, socket func(instance string) string)
 	_, err := t.List(ctx, socket)
 	return !errors.Is(err, local.ErrDown)
 }
+
+func (t *Testbed) letGo() {
+	if t.lock != nil {
+		t.lock.Close()
+		t.lock = nil
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -43,18 +44,6 @@ type upkeep struct {
 
 func newUpkeep(file string, inv func() *inventory.Inventory, st *store.Store, site *service.Service, log *slog.Logger) *upkeep {
 	return &upkeep{file: file, inv: inv, store: st, site: site, log: log, turn: make(chan struct{}, 1)}
-}
-
-// openUpkeep reads what is out of service at a site that is about to serve.
-func (s *Site) openUpkeep(ctx context.Context) error {
-	s.upkeep = newUpkeep(s.config.Maintenance, s.index.Inventory, s.store, s.aggregate, s.log)
-	if s.config.readOnly {
-		s.upkeep.hold.lockdown = &maintenance.Lockdown{Text: errReadOnly.Error()}
-	}
-	if err := s.lockRestored(); err != nil {
-		return err
-	}
-	return s.upkeep.read(ctx)
 }
 
 // take waits for the turn, no longer than ctx lasts; done gives it to the next.
@@ -177,4 +166,38 @@ func (u *upkeep) answer(ctx context.Context) ([]byte, error) {
 		s.Wrong = wrong.Error()
 	}
 	return json.Marshal(s)
+}
+
+// beside lets change say what is heeded beside the file, and heeds it.
+func (u *upkeep) beside(ctx context.Context, change func(*holding)) error {
+	done, err := u.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	was := u.hold
+	if change(&u.hold); u.hold.same(was) || u.plan == nil {
+		return nil
+	}
+	u.tellHeld(was.held, u.hold.held)
+	plan := u.plan.With(u.hold.lockdown, u.hold.held)
+	u.shown.Store(plan)
+	return u.site.Heed(ctx, plan)
+}
+
+// tellHeld logs what is held now, and what is not any more.
+func (u *upkeep) tellHeld(was, now []*maintenance.Drain) {
+	in := func(all []*maintenance.Drain, d *maintenance.Drain) bool {
+		return slices.ContainsFunc(all, func(x *maintenance.Drain) bool { return x.Components[0] == d.Components[0] })
+	}
+	for _, d := range now {
+		if !in(was, d) {
+			u.log.Warn("nothing new goes to a component; see patchbay nodes --unpromised", "component", d.Components[0], "reason", d.Text)
+		}
+	}
+	for _, d := range was {
+		if !in(now, d) {
+			u.log.Info("a component has nothing any more that nobody was promised", "component", d.Components[0])
+		}
+	}
 }
