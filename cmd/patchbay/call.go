@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -290,15 +289,6 @@ func (a *answerOnly) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// readInput reads a file that the user named; - is standard input.
-func readInput(name string) ([]byte, error) {
-	if name == "-" {
-		return io.ReadAll(os.Stdin)
-	}
-	text, err := site.ReadRegular(filepath.Clean(name))
-	return text, site.OrPiped(err)
-}
-
 // shownOn is a document as w gets it: a terminal without what it would obey, a
 // file or a pipe byte for byte.
 func shownOn(w io.Writer, document string) string {
@@ -306,14 +296,4 @@ func shownOn(w io.Writer, document string) string {
 		return display.Printable(document)
 	}
 	return document
-}
-
-// toTerminal tells whether w is a terminal.
-func toTerminal(w io.Writer) bool {
-	f, ok := site.FileOf(w)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }

@@ -89,16 +89,7 @@ func (r *callRequest) params() ([]xmlrpc.Value, error) {
 		case 'C':
 			v = r.credentials(strings.ContainsAny(sh.params, "su"))
 		case 'O':
-			if sh.users || action == "geni_update_users" {
-				options = withDefault(options, "geni_users", users3(r.me.users()))
-			}
-			if sh.format {
-				options = withDefault(options, "geni_rspec_version", xmlrpc.Struct{{Name: "type", Value: "GENI"}, {Name: "version", Value: "3"}})
-			}
-			if r.api == 2 && r.method == "ListResources" && r.me.sliceURN != "" {
-				options = withDefault(options, "geni_slice_urn", r.me.sliceURN)
-			}
-			v = options
+			v = r.withDefaults(options, sh.users || action == "geni_update_users", sh.format)
 		case 's', 'u':
 			if letter == 's' && r.me.sliceURN == "" {
 				return nil, errors.New("which slice? Give --slice NAME, URN or FILE")
@@ -112,11 +103,9 @@ func (r *callRequest) params() ([]xmlrpc.Value, error) {
 			if err != nil {
 				return nil, err
 			}
-			text, err := readInput(file)
-			if err != nil {
-				return nil, fmt.Errorf("cannot read the request: %w", err)
+			if v, err = readRequest(file); err != nil {
+				return nil, err
 			}
-			v = string(text)
 		case 't':
 			text, err := next("the time until which to renew, such as 2h,")
 			if err != nil {
@@ -139,20 +128,48 @@ func (r *callRequest) params() ([]xmlrpc.Value, error) {
 		params = append(params, v)
 	}
 	if place >= 0 {
-		targets := args
-		args = nil
-		if len(targets) == 0 {
-			if r.me.sliceURN == "" {
-				return nil, errors.New("which slice? Give --slice NAME, URN or FILE, or the URNs of slivers")
-			}
-			targets = []string{r.me.sliceURN}
+		if params[place], err = r.sliceOr(args); err != nil {
+			return nil, err
 		}
-		params[place] = stringArray(targets)
+		args = nil
 	}
 	if len(args) > 0 {
 		return nil, fmt.Errorf("%q is one argument too many", args[0])
 	}
 	return params, nil
+}
+
+// withDefaults adds the options that a method needs to those that were given.
+func (r *callRequest) withDefaults(options xmlrpc.Struct, users, format bool) xmlrpc.Struct {
+	if users {
+		options = withDefault(options, "geni_users", users3(r.me.users()))
+	}
+	if format {
+		options = withDefault(options, "geni_rspec_version", xmlrpc.Struct{{Name: "type", Value: "GENI"}, {Name: "version", Value: "3"}})
+	}
+	if r.api == 2 && r.method == "ListResources" && r.me.sliceURN != "" {
+		options = withDefault(options, "geni_slice_urn", r.me.sliceURN)
+	}
+	return options
+}
+
+func readRequest(file string) (xmlrpc.Value, error) {
+	text, err := readInput(file)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the request: %w", err)
+	}
+	return string(text), nil
+}
+
+// sliceOr is the URNs that were given, or else the slice.
+func (r *callRequest) sliceOr(given []string) (xmlrpc.Value, error) {
+	if len(given) > 0 {
+		return stringArray(given), nil
+	}
+	if r.me.sliceURN == "" {
+		return nil, errors.New("which slice? Give --slice NAME, URN or FILE, or the URNs of slivers")
+	}
+	return stringArray([]string{r.me.sliceURN}), nil
 }
 
 // freeParams are those of a method nobody here knows.

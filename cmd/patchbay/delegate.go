@@ -187,3 +187,6 @@ func (r receiver) sliceFile(slice string) (string, error) {
 	}
 	return file, nil
 }
+
+// toolsDir holds a folder for each tool of the trial authority.
+const toolsDir = "tools"

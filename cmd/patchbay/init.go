@@ -13,10 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
-
 	"patchbay/am/display"
-	"patchbay/am/fileowner"
 	"patchbay/am/site"
 	"patchbay/am/urn"
 	"patchbay/credentials/trial"
@@ -27,26 +24,6 @@ server certificates, the trust folder, a provider, and a private trial
 authority whose users the site trusts. Nothing is asked, but at a terminal
 whether nodes of the local testbed shall reach the network outside, and nothing
 leaves the host; every file is commented and meant to be edited.`
-
-type initOptions struct {
-	Dir       string
-	Authority string
-	Provider  string
-	Listen    string
-	PublicURL string
-	Outbound  string
-
-	asks bool // it is a command, so somebody may be there to ask
-}
-
-func (o *initOptions) AddFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.Authority, "authority", "", "the site's name in URNs, unique in its federation (default: the host's full name)")
-	fs.StringVar(&o.Provider, "provider", simulatedName, "who makes slivers: local, whose nodes are containers of this host, or simulated, whose nodes pretend to exist (others go into the site's folder providers/ later)")
-	fs.StringVar(&o.Listen, "listen", "", "address and port for clients (default: the port of --public-url, or :8443)")
-	fs.StringVar(&o.PublicURL, "public-url", "", "https://HOST:PORT as clients reach it (default: the host's full name and the port)")
-	fs.StringVar(&o.Outbound, "outbound", "", "yes or no: whether nodes of the local testbed reach the network outside, through this host (default: asked at a terminal, else no)")
-	o.asks = true
-}
 
 func (o *initOptions) Validate(args []string) (err error) {
 	if o.Dir, err = oneArgument(args, "the folder to make"); err != nil {
@@ -226,13 +203,6 @@ func (o *initOptions) write(ctx context.Context, dir string, offer []siteFile, n
 	return writeFiles(dir, append(files, siteFile{site.ConfigName, site.ConfigText(o.Authority, o.Listen, o.PublicURL), 0o644}))
 }
 
-// siteFile is a file to be written into a site.
-type siteFile struct {
-	name    string
-	content []byte
-	mode    fs.FileMode
-}
-
 // writeFiles writes files below dir, replacing each as a whole.
 func writeFiles(dir string, files []siteFile) error {
 	for _, f := range files {
@@ -241,13 +211,4 @@ func writeFiles(dir string, files []siteFile) error {
 		}
 	}
 	return nil
-}
-
-// openOutput opens a file that the user named, to write into it.
-func openOutput(name string, flags int) (f *os.File, err error) {
-	err = fileowner.As(filepath.Dir(name), func() (err error) {
-		f, err = os.OpenFile(name, os.O_WRONLY|os.O_CREATE|flags, 0o644)
-		return err
-	})
-	return f, err
 }

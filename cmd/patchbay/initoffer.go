@@ -31,12 +31,6 @@ var sampleRequest []byte
 //go:embed policy.yaml
 var samplePolicy []byte
 
-// Providers that init can set up.
-const (
-	simulatedName = "simulated"
-	localName     = "local"
-)
-
 // offer is what a new site has for experimenters.
 type offer struct {
 	files                      []siteFile

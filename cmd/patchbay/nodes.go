@@ -1,7 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +13,7 @@ import (
 
 	"patchbay/am/display"
 	"patchbay/am/operate"
+	"patchbay/am/site"
 )
 
 const nodesLong = `List the nodes of the inventory, or those that the argument means: what is taken of
@@ -143,4 +147,34 @@ func nodeRemark(n *operate.Node) string {
 		parts = append(parts, fmt.Sprintf("has %d that nobody was promised: nodes --unpromised", n.Unpromised))
 	}
 	return strings.Join(parts, "; ")
+}
+
+// showUnpromised lists what a served site knows of.
+func (o *nodesOptions) showUnpromised(ctx context.Context, c console) error {
+	config, _, err := o.site.read()
+	if err != nil {
+		return err
+	}
+	t := newTable(c.out, &o.listOptions, config.Now(ctx))
+	t.head("PROVIDER", "RESOURCE", "NODE", "SINCE", "RELEASED HERE", "REMARK")
+	w := &site.LineWriter{Row: func(line []byte) error {
+		var r site.UnpromisedRow
+		if err := json.Unmarshal(line, &r); err != nil {
+			return fmt.Errorf("what nobody was promised cannot be read: %w", err)
+		}
+		t.row(t.cut(r.Provider, 40), r.Resource, t.cut(r.Component, 40), t.when(r.Since), yesOrNo(r.Released), remarkOn(&r))
+		return nil
+	}}
+	if o.JSON {
+		err = site.Stream(ctx, config, "/unpromised", c.out)
+	} else {
+		err = cmp.Or(site.Stream(ctx, config, "/unpromised", w), w.End())
+	}
+	switch {
+	case errors.Is(err, site.ErrNotServed):
+		return notServedUnpromised()
+	case err != nil || o.JSON:
+		return err
+	}
+	return t.flush("As far as providers have told, they have nothing that nobody was promised.")
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/pflag"
@@ -88,4 +89,40 @@ func isOrAre(n int, what string) string {
 		return display.Count(n, what) + " is"
 	}
 	return display.Count(n, what) + " are"
+}
+
+// releaseUnpromised has a served site remove what nobody was promised.
+func (o *releaseOptions) releaseUnpromised(ctx context.Context, c console, config *site.Config) error {
+	var done []site.Dismissed
+	err := site.Order(ctx, config, "/unpromised", site.UnpromisedOrder{Resources: o.order.Targets, Text: o.order.Text, Operator: audit.Operator()}, &done)
+	if errors.Is(err, site.ErrNotServed) {
+		return notServedUnpromised()
+	}
+	if err != nil {
+		return err
+	}
+	wrong, going := 0, 0
+	for _, d := range done {
+		what := fmt.Sprintf("%s of provider %s", display.Line(d.Resource), display.Line(d.Provider))
+		if d.Component != "" {
+			what += " on " + display.Line(d.Component)
+		}
+		switch {
+		case d.Gone:
+			fmt.Fprintf(c.out, "Gone: %s.\n", what)
+		case d.Wrong != "":
+			wrong++
+			fmt.Fprintf(c.out, "Not removed: %s: %s\n", what, display.Line(d.Wrong))
+		default:
+			going++
+			fmt.Fprintf(c.out, "Told to go, and still there: %s.\n", what)
+		}
+	}
+	if going > 0 {
+		fmt.Fprintf(c.out, "What is left, and takes nothing new until it is gone: %s\n", o.site.hint("nodes", "--unpromised"))
+	}
+	if wrong > 0 {
+		return fmt.Errorf("%s could not be removed; see why above, mend the provider and say it again", display.Count(wrong, "resource"))
+	}
+	return nil
 }

@@ -18,9 +18,6 @@ users: a certificate and its key, in tools/NAME beside the configuration. With
 --for USER, that user signs a speaks-for credential: as long as it lasts the tool
 may do whatever the user may (option geni_speaking_for).`
 
-// toolsDir holds a folder for each tool of the trial authority.
-const toolsDir = "tools"
-
 type toolOptions struct {
 	site    siteFlag
 	Name    string
