@@ -90,11 +90,11 @@ import expvar | | adds itself to a server that nobody asked for
 import net/http/pprof | | adds itself to a server that nobody asked for
 import html/template | | nobody is shown HTML
 import text/template | am/site/configtext.go inventory/local.go | a template knows nothing of what it writes; these two write YAML of an operator's words, which are quoted first
-encoding/xml.Unmarshal | cmd/patchbay/caller.go cmd/patchbay/callnames.go am/site/check/credential.go cmd/patchbay/demostage.go credentials/trial/delegation.go | takes the last of repeated elements, names in any namespace, text around comments; for our own files and a client's answers, or signed octets of which nothing is decided
-encoding/xml.NewDecoder | am/xmlrpc/reader.go rspec/document.go cmd/patchbay/demostage.go credentials/trial/delegation.go | as Unmarshal; the first two read raw tokens only
+encoding/xml.Unmarshal | cmd/patchbay/experimenter_caller.go cmd/patchbay/experimenter_callnames.go am/site/check/credential.go cmd/patchbay/experimenter_demostage.go credentials/trial/delegation.go | takes the last of repeated elements, names in any namespace, text around comments; for our own files and a client's answers, or signed octets of which nothing is decided
+encoding/xml.NewDecoder | am/xmlrpc/reader.go rspec/document.go cmd/patchbay/experimenter_demostage.go credentials/trial/delegation.go | as Unmarshal; the first two read raw tokens only
 encoding/xml.NewTokenDecoder | | as Unmarshal
 method DecodeElement | | as Unmarshal
-import os/exec | am/hook/command.go cmd/patchbay/demolink.go cmd/patchbay/demolocal.go cmd/patchbay/program.go am/site/testbedrun.go inventory/provider inventory/local/behind.go inventory/local/cgroup inventory/local/doctor inventory/local/gateway inventory/local/image inventory/local/node inventory/local/relay inventory/local/setup | who starts programs is a short list
+import os/exec | am/hook/command.go cmd/patchbay/experimenter_demolink.go cmd/patchbay/experimenter_demolocal.go cmd/patchbay/program.go am/site/testbedrun.go inventory/provider inventory/local/behind.go inventory/local/cgroup inventory/local/doctor inventory/local/gateway inventory/local/image inventory/local/node inventory/local/relay inventory/local/setup | who starts programs is a short list
 os.StartProcess | | as os/exec
 syscall.StartProcess | | as os/exec
 syscall.ForkExec | inventory/local/agent/children.go | PID 1 of a node starts what logs in
@@ -129,7 +129,7 @@ import crypto/rc4 | | broken
 import crypto/des | | broken
 import math/rand | | can be told beforehand
 import math/rand/v2 | am/hook/limits.go am/work/limits.go credentials/trial inventory/local/relay inventory/simulated | can be told beforehand: pauses, serial numbers of credentials, losses of frames, pretended failures; keys and names that must not be told come from crypto/rand
-endless | cmd/patchbay/call.go am/client/client.go am/operate/order.go | whoever writes decides how much memory is used; allowed for a user's own terminal, and behind a reader that counts
+endless | cmd/patchbay/inputoutput.go am/client/client.go am/operate/order.go | whoever writes decides how much memory is used; allowed for a user's own terminal, and behind a reader that counts
 os.Setenv | | children would inherit it, and C reads it meanwhile
 os.Unsetenv | | as Setenv
 os.Clearenv | | as Setenv

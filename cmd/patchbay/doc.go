@@ -25,7 +25,9 @@
 //	users/NAME/            what a trial user needs: keys, credentials, omni_config
 //
 // This package knows flags; package am/site opens and serves the site. Every
-// subcommand is an options struct in a file of its own.
+// subcommand is an options struct in a file of its own. The first word of a file's
+// name is the group of its commands: site, operations, experimenter, documents, or
+// authority, which is the trial authority.
 //
 // Exit status: 0 success; 1 it did not work, also a call that the aggregate
 // refused; 2 wrong usage or configuration.
