@@ -64,7 +64,7 @@ func (h AdminClient) Read(ctx context.Context, what string, w io.Writer, look fu
 
 // look looks into the files of a site that is not served.
 func (h AdminClient) look(look func(*operate.Desk) error) error {
-	d, st, err := h.openDesk(h.Config.LookAtState)
+	d, st, err := h.openOperations(h.Config.LookAtState)
 	if err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func (h AdminClient) Act(ctx context.Context, what string, order any, do func(*o
 	if err := Order(ctx, h.Config, "/"+what, order, &done); !errors.Is(err, ErrNotServed) {
 		return done, true, err
 	}
-	d, st, err := h.openDesk(h.Config.OpenState)
+	d, st, err := h.openOperations(h.Config.OpenState)
 	if err != nil {
 		return done, false, err
 	}
@@ -131,9 +131,9 @@ func (h AdminClient) Act(ctx context.Context, what string, order any, do func(*o
 	return done, false, errors.Join(err, st.Close(), log.Close())
 }
 
-// openDesk makes a desk over the files of a site that is not served; open opens its
+// openOperations makes a desk over the files of a site that is not served; open opens its
 // store.
-func (h AdminClient) openDesk(open func() (*store.Store, error)) (*operate.Desk, *store.Store, error) {
+func (h AdminClient) openOperations(open func() (*store.Store, error)) (*operate.Desk, *store.Store, error) {
 	c := h.Config
 	inv, err := inventory.Load(c.Inventory, c.Authority)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 // doors are what commands ask a served site at its socket, beside what package
 // server answers itself.
 func (s *Site) doors() map[string]http.Handler {
-	doors := operate.Doors(s.desk)
+	doors := operate.Doors(s.operations)
 	for pattern, h := range map[string]http.Handler{
 		"GET /time":        http.HandlerFunc(s.tellTime),
 		"GET /clock":       http.HandlerFunc(s.tellClock),

@@ -20,7 +20,7 @@ func (s *Site) Announcement() string {
 	return line
 }
 
-// Run serves and heeds SIGHUP, which hup tells, and changes of the trust folder until
+// Run serves and reloads at SIGHUP, which hup tells, and changes of the trust folder until
 // ctx ends.
 func (s *Site) Run(ctx context.Context, hup <-chan os.Signal) error {
 	s.log.Info("serving", "authority", s.config.Authority, "url", s.PublicURL, "version", SoftwareVersion(), "read_only", s.config.readOnly,
@@ -35,15 +35,15 @@ func (s *Site) Run(ctx context.Context, hup <-chan os.Signal) error {
 		watchers.Go(func() { s.openRestored(watching) })
 		watchers.Go(func() { s.watchTestbeds(watching) })
 	}
-	go s.heedHangups(watching, hup) // a stop waits for none that is stuck
+	go s.reloadOnHangup(watching, hup) // a stop waits for none that is stuck
 	err := s.serve(ctx)
 	stop()
 	watchers.Wait()
 	return err
 }
 
-// heedHangups reads again what may change at each signal, until ctx ends.
-func (s *Site) heedHangups(ctx context.Context, hup <-chan os.Signal) {
+// reloadOnHangup reads again what may change at each signal, until ctx ends.
+func (s *Site) reloadOnHangup(ctx context.Context, hup <-chan os.Signal) {
 	for {
 		select {
 		case <-ctx.Done():

@@ -16,7 +16,7 @@ import (
 // openServer makes what answers calls, those of operators among them.
 func (s *Site) openServer(context.Context) error {
 	c := s.config
-	s.desk = operate.New(operate.Config{
+	s.operations = operate.New(operate.Config{
 		Store: s.store, Inventory: s.index.Inventory, Plan: s.upkeep.shown.Load, Wake: s.runner.Wake, Manifest: s.aggregate.Inspect,
 		AllocatedMax: c.Leases.AllocatedMax, ProvisionedMax: c.Leases.ProvisionedMax, Unpromised: s.unpromisedOn,
 	})

@@ -30,14 +30,14 @@ func ago(flag, s string, now time.Time) (time.Time, error) {
 	return t, nil
 }
 
-func (o *listOptions) hands() (site.AdminClient, error) {
+func (o *listOptions) client() (site.AdminClient, error) {
 	config, _, err := o.site.read()
 	return site.AdminClient{Config: config, Backup: o.Backup}, err
 }
 
 // show prints a list, as JSON or as a table of which row adds what it is given.
 func show[T any](ctx context.Context, o *listOptions, c console, nothing string, head []string, row func(*table, *T)) error {
-	h, err := o.hands()
+	h, err := o.client()
 	if err != nil {
 		return err
 	}

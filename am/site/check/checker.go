@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"patchbay/am/display"
 	"patchbay/am/site"
@@ -67,4 +68,12 @@ func (k *Checker) Verdict() bool {
 	}
 	fmt.Fprintf(k.Out, "\n%s.\n", display.Count(k.wrong, "mistake"))
 	return false
+}
+
+// Life ask for the whole life of a node.
+type Life struct {
+	Component  string
+	SliverType string
+	Image      string
+	Wait       time.Duration
 }

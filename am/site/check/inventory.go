@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"patchbay/am/display"
 	"patchbay/am/site"
@@ -74,4 +76,32 @@ func (k *Checker) usable(dir string) func(name string) error {
 		_, err := os.Stat(filepath.Join(dir, filepath.Base(name)+provider.Suffix))
 		return site.Unusable(dir, name, cmp.Or(err, errors.New("it cannot be used, as said above")))
 	}
+}
+
+func (k *Checker) inventory(file, authority string) *inventory.Inventory {
+	inv, err := inventory.Load(file, authority)
+	if err != nil {
+		k.Errors(err)
+		return nil
+	}
+	exclusive := 0
+	for _, c := range inv.Components {
+		if c.Exclusive {
+			exclusive++
+		}
+	}
+	list := []string{fmt.Sprintf("%s (%d exclusive)", display.Count(len(inv.Components), "component"), exclusive)}
+	for _, x := range []struct {
+		n    int
+		what string
+	}{
+		{len(inv.SliverTypes), "sliver type"}, {len(inv.Images), "image"}, {len(inv.Links), "physical link"}, {len(inv.Interfaces), "interface"},
+		{len(inv.VLANs), "VLAN tag"}, {len(inv.SharedVLANs), "shared VLAN"}, {len(inv.PublicAddresses), "public address"},
+	} {
+		if x.n > 0 {
+			list = append(list, display.Count(x.n, x.what))
+		}
+	}
+	k.good(file, "%s", strings.Join(list, ", "))
+	return inv
 }

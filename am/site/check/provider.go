@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"patchbay/am"
 	"patchbay/am/display"
@@ -17,14 +16,6 @@ import (
 	"patchbay/inventory/provider"
 	"patchbay/inventory/provider/providertest"
 )
-
-// Life ask for the whole life of a node.
-type Life struct {
-	Component  string
-	SliverType string
-	Image      string
-	Wait       time.Duration
-}
 
 // author checks a provider as its author needs it: by the whole suite, and with
 // --life by the life of a node.

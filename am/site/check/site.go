@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
-	"fmt"
 	"io/fs"
 	"log/slog"
 	"maps"
@@ -95,34 +94,6 @@ func (k *Checker) trialAuthority(c *site.Config, dir string) {
 		k.warn(dir, "this is the trial authority of %s, but authority is %s in %s; go back to that name, or make a new site with init",
 			a.URN().Authority, c.Authority, c.Origin.Where("authority"))
 	}
-}
-
-func (k *Checker) inventory(file, authority string) *inventory.Inventory {
-	inv, err := inventory.Load(file, authority)
-	if err != nil {
-		k.Errors(err)
-		return nil
-	}
-	exclusive := 0
-	for _, c := range inv.Components {
-		if c.Exclusive {
-			exclusive++
-		}
-	}
-	list := []string{fmt.Sprintf("%s (%d exclusive)", display.Count(len(inv.Components), "component"), exclusive)}
-	for _, x := range []struct {
-		n    int
-		what string
-	}{
-		{len(inv.SliverTypes), "sliver type"}, {len(inv.Images), "image"}, {len(inv.Links), "physical link"}, {len(inv.Interfaces), "interface"},
-		{len(inv.VLANs), "VLAN tag"}, {len(inv.SharedVLANs), "shared VLAN"}, {len(inv.PublicAddresses), "public address"},
-	} {
-		if x.n > 0 {
-			list = append(list, display.Count(x.n, x.what))
-		}
-	}
-	k.good(file, "%s", strings.Join(list, ", "))
-	return inv
 }
 
 func (k *Checker) providers(ctx context.Context, dir string, inv *inventory.Inventory, inventoryFile string) {
