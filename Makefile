@@ -6,7 +6,7 @@ SHELL       := /bin/bash
 
 GO       ?= go
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo development)
-LDFLAGS  := -X main.version=$(VERSION)
+LDFLAGS  := -X main.version=$(VERSION) -X patchbay/am/site.version=$(VERSION)
 # The version is stamped above; git's own stamp fails in a checkout of another user.
 BUILD    := $(GO) build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)'
 PACKAGES := ./...

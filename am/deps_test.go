@@ -34,6 +34,7 @@ const rooms = `
 0  am/fileowner                     golang.org/x/sys
 0  am/executable                    golang.org/x/sys
 0  am/durable                       github.com/google/renameio/v2
+0  am/display
 1  am/clock                         am/durable am/fileowner golang.org/x/sys
 1  am                               am/urn
 1  inventory/sheet                  inventory/nearest go.yaml.in/yaml/v3
@@ -66,7 +67,9 @@ const rooms = `
 6  am/mtls                          C
 7  am/server                        am am/api am/audit am/budget am/xmlrpc github.com/prometheus/client_golang
 7  am/client                        am am/xmlrpc github.com/kolo/xmlrpc
-8  cmd/patchbay                     am am/api am/audit am/binder am/client am/clock am/fileowner am/hook am/maintenance am/mtls am/operate am/policy am/probe am/server am/service am/store am/urn am/work am/xmlrpc credentials credentials/cert credentials/dsig credentials/trial inventory inventory/local inventory/nearest inventory/provider inventory/provider/providertest inventory/sheet inventory/simulated inventory/span inventory/survey rspec rspec/draw schemas schemas/xmltree github.com/fsnotify/fsnotify github.com/go-viper/mapstructure/v2 github.com/spf13/cobra github.com/spf13/pflag github.com/spf13/viper go.yaml.in/yaml/v3 golang.org/x/sys
+8  am/site                          am am/api am/audit am/binder am/clock am/display am/fileowner am/hook am/maintenance am/mtls am/operate am/policy am/probe am/server am/service am/store am/urn am/work credentials credentials/cert inventory inventory/local inventory/nearest inventory/provider rspec github.com/fsnotify/fsnotify github.com/go-viper/mapstructure/v2 github.com/spf13/viper go.yaml.in/yaml/v3 golang.org/x/sys
+9  am/site/check                    am am/audit am/binder am/clock am/display am/hook am/maintenance am/mtls am/policy am/probe am/service am/site am/store am/urn credentials/cert credentials/dsig credentials/trial inventory inventory/local inventory/nearest inventory/provider inventory/provider/providertest inventory/sheet rspec schemas schemas/xmltree go.yaml.in/yaml/v3
+10  cmd/patchbay                     am am/audit am/client am/clock am/display am/fileowner am/maintenance am/operate am/site am/site/check am/store am/urn am/xmlrpc credentials/cert credentials/trial inventory inventory/local inventory/nearest inventory/provider inventory/simulated inventory/span inventory/survey rspec/draw schemas/xmltree github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys
 0  inventory/local/wire             golang.org/x/sys
 0  inventory/local/confine          golang.org/x/sys
 0  inventory/local/cgroup           golang.org/x/sys

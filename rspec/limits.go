@@ -2,13 +2,14 @@ package rspec
 
 import (
 	"fmt"
+	"slices"
 
 	"patchbay/schemas/xmltree"
 )
 
 // Limits bound what a request may hold; what is beyond them is TooBig. Bytes and
-// Elements bound the requests of a slice together, too (SliceTooBig). A zero field
-// takes its default.
+// Elements bound the requests of a slice together, too (SliceTooBig). Operators set the
+// fields that have a key. A zero field takes its default.
 type Limits struct {
 	// Bytes is the size of the document; 8 MiB, at most 1 GiB.
 	Bytes int `mapstructure:"bytes"`
@@ -18,30 +19,30 @@ type Limits struct {
 	// Elements counts elements, comments, processing instructions and CDATA
 	// sections together; 200,000. A document holds at most twice as many
 	// attributes.
-	Elements int `mapstructure:"elements"`
+	Elements int
 	// Attributes is the number of attributes and namespace declarations of one
 	// element; 100, at most 10,000.
-	Attributes int `mapstructure:"attributes"`
+	Attributes int
 	// Namespaces is the number of namespace declarations made by an element and
 	// all elements around it; 250, at most 10,000.
-	Namespaces int `mapstructure:"namespaces"`
+	Namespaces int
 	// NamespaceBytes is the length of a namespace's name, which is written once
 	// and costs with every element that uses it; 1024 bytes as it is written.
-	NamespaceBytes int `mapstructure:"namespace_bytes"`
+	NamespaceBytes int
 	// Nodes and Links count those of all aggregates; 10,000 each.
 	Nodes int `mapstructure:"nodes"`
 	Links int `mapstructure:"links"`
 	// Interfaces counts those of all nodes together; 50,000.
-	Interfaces int `mapstructure:"interfaces"`
+	Interfaces int
 	// ClientID is the length of a client_id of ours in bytes; 256.
-	ClientID int `mapstructure:"client_id"`
+	ClientID int
 	// Addresses is how many one interface of ours may ask for; 64.
-	Addresses int `mapstructure:"addresses"`
+	Addresses int
 	// Services is how many installs and executes a node of ours may have; 200.
-	Services int `mapstructure:"services"`
+	Services int
 	// Command is the length in bytes of the command of an execute, and of the url
 	// of an install; 64 KiB, at most 100 KiB, for Linux takes no longer one.
-	Command int `mapstructure:"command"`
+	Command int
 }
 
 // Large is the size in bytes from which a request costs so much memory while it
@@ -150,9 +151,15 @@ func (l Limits) xml() xmltree.Limits {
 	}
 }
 
-// raise is the remedy for too much of something: what the client can do, and
-// what the operator.
+// settable are the limits that an operator can raise.
+var settable = []string{"bytes", "depth", "nodes", "links"}
+
+// raise is the remedy for too much of something: what the client can do, and what the
+// operator, if the limit can be raised.
 func raise(less, key string) string {
+	if !slices.Contains(settable, key) {
+		return less
+	}
 	return less + ", or ask the operator to raise " + limitsKey + key
 }
 

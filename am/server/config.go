@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Config holds what an operator may set. A zero field means its default.
+// Config bounds what clients may take. Operators set the fields that have a key. A
+// zero field means its default.
 type Config struct {
 	// MaxBody is the largest request in bytes; 16 MiB. Requests carry RSpecs and
 	// credentials, 10 to 50 kB as a rule.
@@ -15,14 +16,14 @@ type Config struct {
 	// quarter of them, and one call of the largest size in any case; another
 	// quarter is for calls of up to 32 KiB. Beyond it callers are told to come
 	// back (SERVERBUSY).
-	MaxBodies int64 `mapstructure:"max_bodies"`
+	MaxBodies int64
 	// MaxAnswers is how many bytes of answers may be in memory until they are
 	// sent; 256 MiB. An answer that goes to many counts once. One caller may have
 	// a quarter of them. Beyond it callers are told to come back (SERVERBUSY).
-	MaxAnswers int64 `mapstructure:"max_answers"`
+	MaxAnswers int64
 	// MaxCalls is how many calls are worked on at one time; 256. Beyond it
 	// callers are told to come back (SERVERBUSY).
-	MaxCalls int `mapstructure:"max_calls"`
+	MaxCalls int
 	// MaxCallsPerCaller is how many calls one person or tool may have at one
 	// time, from the end of the header to the end of the answer, with whatever
 	// certificates and from whatever addresses; 80. Strangers, whom no anchor
@@ -44,15 +45,15 @@ type Config struct {
 	// MaxConnectionsPerAddress is how many of them may come from one IPv4
 	// address or one IPv6 network of 64 bits; 256, so that a laboratory behind
 	// one address can work.
-	MaxConnectionsPerAddress int `mapstructure:"max_connections_per_address"`
+	MaxConnectionsPerAddress int
 	// MaxConnectionsPerCertificate is how many of them may have called with one
 	// certificate; 128.
-	MaxConnectionsPerCertificate int `mapstructure:"max_connections_per_certificate"`
+	MaxConnectionsPerCertificate int
 	// MaxHeader is the largest header of a request in bytes; 16 KiB. net/http
 	// takes up to 4 KiB more before it refuses.
-	MaxHeader int `mapstructure:"max_header"`
-	// HandshakeTimeout is the time for the TLS handshake; 10s.
-	HandshakeTimeout time.Duration `mapstructure:"handshake_timeout"`
+	MaxHeader int
+	// HandshakeTimeout is the time for the TLS handshake; half of HeaderTimeout.
+	HandshakeTimeout time.Duration
 	// HeaderTimeout is the time for the TLS handshake and the header; 20s.
 	HeaderTimeout time.Duration `mapstructure:"header_timeout"`
 	// StallTimeout is the time in which each 64 KiB of a call or an answer, or
@@ -61,10 +62,10 @@ type Config struct {
 	// ReadTimeout is the time for a whole request; 2m.
 	ReadTimeout time.Duration `mapstructure:"read_timeout"`
 	// CallTimeout is the time a call may take inside; 1m.
-	CallTimeout time.Duration `mapstructure:"call_timeout"`
+	CallTimeout time.Duration
 	// WriteTimeout is the time from the end of the header to the end of the
-	// answer; 5m.
-	WriteTimeout time.Duration `mapstructure:"write_timeout"`
+	// answer; two and a half times ReadTimeout.
+	WriteTimeout time.Duration
 	// IdleTimeout is how long a silent connection is kept; 2m.
 	IdleTimeout time.Duration `mapstructure:"idle_timeout"`
 }
@@ -73,6 +74,7 @@ type Config struct {
 func DefaultConfig() Config { return Config{}.withDefaults() }
 
 func (c Config) withDefaults() Config {
+	header, read := cmp.Or(c.HeaderTimeout, 20*time.Second), cmp.Or(c.ReadTimeout, 2*time.Minute)
 	return Config{
 		MaxBody:           cmp.Or(c.MaxBody, 16<<20),
 		MaxBodies:         cmp.Or(c.MaxBodies, 64<<20),
@@ -82,12 +84,12 @@ func (c Config) withDefaults() Config {
 		MaxChangesBurst:   cmp.Or(c.MaxChangesBurst, 600),
 		MaxConnections:    cmp.Or(c.MaxConnections, 2048),
 		MaxHeader:         cmp.Or(c.MaxHeader, 16<<10),
-		HandshakeTimeout:  cmp.Or(c.HandshakeTimeout, 10*time.Second),
-		HeaderTimeout:     cmp.Or(c.HeaderTimeout, 20*time.Second),
+		HandshakeTimeout:  cmp.Or(c.HandshakeTimeout, header/2),
+		HeaderTimeout:     header,
 		StallTimeout:      cmp.Or(c.StallTimeout, 30*time.Second),
-		ReadTimeout:       cmp.Or(c.ReadTimeout, 2*time.Minute),
+		ReadTimeout:       read,
 		CallTimeout:       cmp.Or(c.CallTimeout, time.Minute),
-		WriteTimeout:      cmp.Or(c.WriteTimeout, 5*time.Minute),
+		WriteTimeout:      cmp.Or(c.WriteTimeout, read*5/2),
 		IdleTimeout:       cmp.Or(c.IdleTimeout, 2*time.Minute),
 
 		MaxChangesPerMinute:          cmp.Or(c.MaxChangesPerMinute, 120),

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"patchbay/am"
+	"patchbay/am/site"
+	"patchbay/am/site/check"
 	"patchbay/am/store"
 	"patchbay/am/testkit/need"
 	"patchbay/am/urn"
@@ -107,7 +109,7 @@ func TestCheckMakesNoNodeWhereSomebodyIs(t *testing.T) {
 		has(t, out, append(says, "no node is made: ")...)
 	}
 	refused("pc77", "the inventory has no component pc77")
-	config, err := ReadConfig(filepath.Join(s.dir, configName))
+	config, err := site.ReadConfig(filepath.Join(s.dir, site.ConfigName))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,11 +154,11 @@ func TestCheckMakesNoNodeWhereSomebodyIs(t *testing.T) {
 // TestLifeHoldsASiteThatWasNeverServed: one that has promised nothing yet cannot
 // be started meanwhile either.
 func TestLifeHoldsASiteThatWasNeverServed(t *testing.T) {
-	config, err := ReadConfig(filepath.Join(made(t), configName))
+	config, err := site.ReadConfig(filepath.Join(made(t), site.ConfigName))
 	if err != nil {
 		t.Fatal(err)
 	}
-	done, err := hold(config, &inventory.Component{Name: "pc1"})
+	done, err := check.Hold(config, &inventory.Component{Name: "pc1"})
 	if err != nil {
 		t.Fatal(err)
 	}

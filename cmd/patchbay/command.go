@@ -4,29 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
+
+	"patchbay/am/display"
+	"patchbay/am/site"
 )
-
-// console is where a command speaks to its user.
-type console struct{ out, err io.Writer }
-
-// options are those of one subcommand.
-type options interface {
-	AddFlags(*pflag.FlagSet)
-	// Validate takes the arguments that are no flags. Its error is one of usage.
-	Validate(args []string) error
-	Run(context.Context, console) error
-}
 
 // run executes the command line and gives the exit status.
 func run(ctx context.Context, args []string, c console) int {
-	out := &output{to: c.out}
+	out := &site.Output{To: c.out}
 	c.out = out
 	root := &cobra.Command{
 		Use:           "patchbay",
@@ -95,7 +82,7 @@ func run(ctx context.Context, args []string, c console) int {
 		root.AddCommand(cmd)
 	}
 	err := root.ExecuteContext(ctx)
-	if lost := out.lost(); lost != nil && (err == nil || errors.Is(err, lost)) {
+	if lost := out.Lost(); lost != nil && (err == nil || errors.Is(err, lost)) {
 		err = fmt.Errorf("the command has ended, but not all of its output can be written: %w", lost)
 	}
 	return report(err, c)
@@ -110,22 +97,6 @@ func unknownCommand(root *cobra.Command, name string) error {
 	return err
 }
 
-// usageError is a command line that makes no sense.
-type usageError struct {
-	cmd *cobra.Command
-	err error
-}
-
-func (e *usageError) Error() string {
-	path := strings.Fields(e.cmd.CommandPath())
-	return fmt.Sprintf("%v\nsee: %s", e.err, ourCommand(append(path[1:], "--help")...))
-}
-
-// exitError ends the program with a status when all has been said.
-type exitError int
-
-func (e exitError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
-
 // report says what went wrong and gives the exit status for it.
 func report(err error, c console) int {
 	if err == nil {
@@ -134,71 +105,12 @@ func report(err error, c console) int {
 	if code, ok := errors.AsType[exitError](err); ok {
 		return int(code)
 	}
-	fmt.Fprintf(c.err, "patchbay: %s\n", printable(err.Error())) // an aggregate's words may be in it
+	fmt.Fprintf(c.err, "patchbay: %s\n", display.Printable(err.Error())) // an aggregate's words may be in it
 	if _, ok := errors.AsType[*usageError](err); ok {
 		return 2
 	}
-	if _, ok := errors.AsType[*configError](err); ok {
+	if _, ok := errors.AsType[*site.ConfigError](err); ok {
 		return 2
 	}
 	return 1
-}
-
-// siteFlag is the --config that most subcommands have.
-type siteFlag struct {
-	file  string
-	flags *pflag.FlagSet
-}
-
-// given tells whether the user named the site, with the flag or its variable.
-func (f *siteFlag) given() bool {
-	return f.flags.Changed("config") || os.Getenv(envPrefix+"CONFIG") != ""
-}
-
-func (f *siteFlag) AddFlags(fs *pflag.FlagSet) {
-	f.flags = fs
-	file := os.Getenv(envPrefix + "CONFIG")
-	if file == "" {
-		file = configName
-	}
-	fs.StringVar(&f.file, "config", file, "the site's configuration, or its folder; also PATCHBAY_CONFIG")
-}
-
-// path is the configuration file meant.
-func (f *siteFlag) path() string {
-	if info, err := os.Stat(f.file); err == nil && info.IsDir() {
-		return filepath.Join(f.file, configName)
-	}
-	return f.file
-}
-
-// hint is a command line about the same site.
-func (f *siteFlag) hint(args ...string) string {
-	if !f.given() {
-		return ourCommand(args...)
-	}
-	return commandAt(f.file, args...)
-}
-
-// read is the site's configuration and its folder.
-func (f *siteFlag) read() (*Config, string, error) {
-	c, err := ReadConfig(f.path())
-	if err != nil {
-		return nil, "", err
-	}
-	return c, filepath.Dir(c.origin.file), nil
-}
-
-func noArguments(args []string) error {
-	if len(args) > 0 {
-		return fmt.Errorf("it takes no argument, not %q", args[0])
-	}
-	return nil
-}
-
-func oneArgument(args []string, what string) (string, error) {
-	if len(args) != 1 {
-		return "", fmt.Errorf("it takes one argument, %s", what)
-	}
-	return args[0], nil
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"patchbay/am/site"
 	"patchbay/am/testkit/wait"
 )
 
@@ -22,8 +23,8 @@ func copySite(t *testing.T, dir string) (copied string) {
 	if out, err := exec.Command("cp", "-a", dir, copied).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	os.Remove(filepath.Join(copied, socketName))
-	addLine(t, filepath.Join(copied, configName), "providers: "+filepath.Join(dir, "providers"))
+	os.Remove(filepath.Join(copied, site.SocketName))
+	addLine(t, filepath.Join(copied, site.ConfigName), "providers: "+filepath.Join(dir, "providers"))
 	return copied
 }
 
@@ -227,7 +228,7 @@ func tree(t *testing.T, dir string) (files map[string]string) {
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {
 			files[path] = readFile(t, path)
-		} else if err == nil && d.Name() != socketName {
+		} else if err == nil && d.Name() != site.SocketName {
 			files[path] = d.Type().String()
 		}
 		return err

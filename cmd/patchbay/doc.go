@@ -13,7 +13,7 @@
 //
 // A site is a folder:
 //
-//	patchbay.yaml          the configuration (Config)
+//	patchbay.yaml          the configuration (site.Config)
 //	inventory.yaml         what the site offers
 //	request.xml            what an experimenter may ask for, a sample
 //	trusted/*.pem          whose users may come; re-read when it changes
@@ -24,10 +24,10 @@
 //	authority/             the trial authority: keep it private
 //	users/NAME/            what a trial user needs: keys, credentials, omni_config
 //
-// This is the only room that knows flags, environment variables and the
-// configuration library, and the only one that opens the others: site.go puts
-// them together, and takes them apart in the opposite order. Every subcommand
-// is an options struct in a file of its own.
+// This package knows flags; package am/site opens and serves the site. Every
+// subcommand is an options struct in a file of its own. The first word of a file's
+// name is the group of its commands: site, operations, experimenter, documents, or
+// authority, which is the trial authority.
 //
 // Exit status: 0 success; 1 it did not work, also a call that the aggregate
 // refused; 2 wrong usage or configuration.

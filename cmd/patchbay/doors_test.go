@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"patchbay/am/site"
 	"patchbay/am/urn"
 	"patchbay/am/xmlrpc"
 	"patchbay/credentials"
@@ -410,7 +411,7 @@ func TestSettingsThatMultiply(t *testing.T) {
 		return path
 	}
 	readers := map[string]func(text string) error{
-		"configuration": func(text string) error { _, err := parseConfig("patchbay.yaml", []byte(text)); return err },
+		"configuration": func(text string) error { _, err := site.ParseConfig("patchbay.yaml", []byte(text)); return err },
 		"inventory": func(text string) error {
 			_, err := inventory.Parse([]byte(text), "inventory.yaml", "example.org")
 			return err

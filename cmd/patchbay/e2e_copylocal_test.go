@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/am/site"
 	"patchbay/am/store"
 	"patchbay/am/testkit/census"
 	"patchbay/am/testkit/wait"
@@ -60,7 +61,7 @@ func TestOnHostTwoServersDoNotActOnTheSameTestbed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	has(t, refusesToServe(t, staging), "another server (process "+strconv.Itoa(s.cmd.Process.Pid)+": ", "serve --config "+filepath.Join(s.dir, configName), ") acts on the nodes of the local testbed "+s.instance)
+	has(t, refusesToServe(t, staging), "another server (process "+strconv.Itoa(s.cmd.Process.Pid)+": ", "serve --config "+filepath.Join(s.dir, site.ConfigName), ") acts on the nodes of the local testbed "+s.instance)
 	alive()
 
 	s.kill()

@@ -24,6 +24,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"patchbay/am/client"
+	"patchbay/am/site"
 	"patchbay/am/testkit/bottle"
 	"patchbay/am/testkit/wait"
 )
@@ -70,7 +71,7 @@ func newCorpusSite(t *testing.T, requests []*corpusRequest) *corpusSite {
 		vlans = append(vlans, fmt.Sprintf("{name: %q, tag: %d}", name, i+2))
 	}
 	edit(t, inv, "shared_vlans: []", "shared_vlans: ["+strings.Join(vlans, ", ")+"]")
-	if err := os.WriteFile(filepath.Join(s.dir, policyName), []byte(samplePolicy), 0o644); err != nil { // one user has all nodes
+	if err := os.WriteFile(filepath.Join(s.dir, site.PolicyName), []byte(samplePolicy), 0o644); err != nil { // one user has all nodes
 		t.Fatal(err)
 	}
 	edit(t, s.settings, "shared_vlans: []", "shared_vlans: ["+quotedList(shared)+"]")
@@ -155,7 +156,7 @@ func (s *corpusSite) dial(address string) (c net.Conn, err error) {
 func (s *corpusSite) enter() {
 	t := s.t
 	t.Helper()
-	config, err := ReadConfig(filepath.Join(s.dir, "patchbay.yaml"))
+	config, err := site.ReadConfig(filepath.Join(s.dir, "patchbay.yaml"))
 	if err == nil {
 		s.trial, err = openTrial(t.Context(), config, s.dir)
 	}
@@ -170,7 +171,7 @@ func (s *corpusSite) enter() {
 		s.client, err = client.New(client.Config{URL: s.url + "/am/3.0", CertFile: s.ann.path("cert.pem"), KeyFile: s.ann.path("key.pem")})
 	}
 	if err == nil {
-		s.key, err = ssh.ParsePrivateKey([]byte(readFile(t, filepath.Join(s.dir, usersDir, "ann", "id_ed25519"))))
+		s.key, err = ssh.ParsePrivateKey([]byte(readFile(t, filepath.Join(s.dir, site.UsersDir, "ann", "id_ed25519"))))
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -33,14 +33,12 @@ func siegeConfig() string {
 	}
 	return fmt.Sprintf(`
 limits:
-  handshake_timeout: %ds
   header_timeout: %ds
   stall_timeout: %ds
   read_timeout: %ds
-  write_timeout: %ds
   idle_timeout: %ds
 stop_timeout: 3s
-`, 5*seconds, 6*seconds, 6*seconds, 15*seconds, 30*seconds, 6*seconds)
+`, 6*seconds, 6*seconds, 15*seconds, 6*seconds)
 }
 
 // mega is a megabyte; the race detector makes reading many times as slow, so

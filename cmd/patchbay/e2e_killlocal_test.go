@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/am/site"
 	"patchbay/am/testkit/census"
 	"patchbay/am/testkit/wait"
 	"patchbay/inventory/local"
@@ -35,7 +36,7 @@ func (s *localSite) upPID() int {
 // waits for its own.
 func (s *localSite) serve() {
 	s.t.Helper()
-	runs := func() bool { return (&testbed{instance: s.instance}).runs(s.t.Context(), local.Socket) }
+	runs := func() bool { return (&site.Testbed{Instance: s.instance}).Runs(s.t.Context(), local.Socket) }
 	wait.Until(s.t, "the testbed has ended with its server", func() bool { return !runs() })
 	s.start()
 	wait.Until(s.t, "the testbed runs", runs)

@@ -21,6 +21,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/client"
+	"patchbay/am/display"
 	"patchbay/am/testkit/need"
 	"patchbay/am/testkit/wait"
 	"patchbay/am/xmlrpc"
@@ -31,9 +32,8 @@ var builds string
 
 // programs builds both programs once for all tests that drive them from outside;
 // the server with the race detector where PATCHBAY_RACE says so.
-var programs = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "patchbay-bin")
-	if err != nil {
+var programs = sync.OnceValues(func() (dir string, err error) {
+	if dir, err = os.MkdirTemp("", "patchbay-bin"); err != nil {
 		return "", err
 	}
 	builds = dir
@@ -55,7 +55,7 @@ var programs = sync.OnceValues(func() (string, error) {
 const envBurst = "PATCHBAY_LIMITS_MAX_CHANGES_BURST"
 
 func TestMain(m *testing.M) {
-	program = "patchbay" // not the name of the test
+	display.Program = "patchbay" // not the name of the test
 	// Users of tests work faster than people do; sites that tests serve let them.
 	os.Setenv(envBurst, "1000000")
 	code := m.Run()

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/am/site"
 	"patchbay/am/testkit/census"
 	"patchbay/am/testkit/need"
 	"patchbay/am/testkit/wait"
@@ -242,7 +243,7 @@ func TestOnHostLife(t *testing.T) {
 	// The server is killed, and all that it has started with it; the nodes live on.
 	s.kill()
 	wait.Until(t, "the testbed ends with the server", func() bool {
-		return !(&testbed{instance: s.instance}).runs(t.Context(), local.Socket)
+		return !(&site.Testbed{Instance: s.instance}).Runs(t.Context(), local.Socket)
 	})
 	s.start()
 	s.await("geni_ready", 2)
@@ -331,7 +332,7 @@ func (s *localSite) up() {
 		}
 	})
 	wait.Until(s.t, "the testbed answers", func() bool {
-		return (&testbed{instance: s.instance}).runs(s.t.Context(), local.Socket)
+		return (&site.Testbed{Instance: s.instance}).Runs(s.t.Context(), local.Socket)
 	})
 }
 
@@ -366,7 +367,7 @@ func (s *localSite) openTo(uid uint32) {
 		}
 	}
 	must(filepath.WalkDir(s.dir, func(path string, _ fs.DirEntry, err error) error {
-		if err != nil || strings.HasPrefix(path, filepath.Join(s.dir, usersDir)+"/") { // keys stay ours, or ssh refuses them
+		if err != nil || strings.HasPrefix(path, filepath.Join(s.dir, site.UsersDir)+"/") { // keys stay ours, or ssh refuses them
 			return err
 		}
 		return os.Chown(path, int(uid), int(uid))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"patchbay/am/operate"
+	"patchbay/am/site"
 	"patchbay/am/testkit/census"
 	"patchbay/am/testkit/wait"
 )
@@ -83,7 +84,7 @@ func TestOnHostRestoredSite(t *testing.T) {
 	// An operator has them removed.
 	var lost []string
 	for line := range strings.Lines(s.does("nodes", "--unpromised", "--json")) {
-		var row unpromisedRow
+		var row site.UnpromisedRow
 		if err := json.Unmarshal([]byte(line), &row); err != nil || row.Provider != "local" || !row.Holds || row.Released {
 			t.Errorf("%s, %v", line, err)
 		}

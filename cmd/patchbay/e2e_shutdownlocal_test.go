@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/am/site"
 	"patchbay/am/testkit/census"
 	"patchbay/am/testkit/wait"
 	"patchbay/inventory/local"
@@ -169,10 +170,10 @@ func TestOnHostShutdown(t *testing.T) {
 	// A crash of server and testbed opens nothing.
 	s.kill()
 	wait.Until(t, "the testbed ends with the server", func() bool {
-		return !(&testbed{instance: s.instance}).runs(t.Context(), local.Socket)
+		return !(&site.Testbed{Instance: s.instance}).Runs(t.Context(), local.Socket)
 	})
 	s.start()
-	wait.Until(t, "the testbed runs", func() bool { return (&testbed{instance: s.instance}).runs(t.Context(), local.Socket) })
+	wait.Until(t, "the testbed runs", func() bool { return (&site.Testbed{Instance: s.instance}).Runs(t.Context(), local.Socket) })
 	s.frozen("first", "left", "right")
 	s.frozen("second", "server", "client")
 	shut()

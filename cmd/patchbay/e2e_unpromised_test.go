@@ -10,6 +10,7 @@ import (
 	"patchbay/am"
 	"patchbay/am/client"
 	"patchbay/am/operate"
+	"patchbay/am/site"
 	"patchbay/am/testkit/wait"
 )
 
@@ -66,7 +67,7 @@ func TestRestoredSiteGivesNothingAway(t *testing.T) {
 
 	has(t, o.does("nodes", on.ComponentName), "drained", "has 1 that nobody was promised: nodes --unpromised")
 	has(t, o.does("nodes", "--unpromised"), "simulated", on.URN.Name, on.ComponentName, "no ", "nothing new goes to its node")
-	var row unpromisedRow
+	var row site.UnpromisedRow
 	if err := json.Unmarshal([]byte(o.does("nodes", "--unpromised", "--json")), &row); err != nil || row.Resource != on.URN.Name || !row.Holds || row.Released {
 		t.Errorf("%+v, %v", row, err)
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/am/site"
 	"patchbay/am/testkit/wait"
 	"patchbay/credentials/trial"
 )
@@ -138,7 +139,7 @@ func TestCallSpeaksFor(t *testing.T) {
 			t.Fatalf("%v: %s%s", args, out, errs)
 		}
 	}
-	authority, err := trial.Open(filepath.Join(s.dir, authorityDir))
+	authority, err := trial.Open(filepath.Join(s.dir, site.AuthorityDir))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -233,12 +233,17 @@ func TestUndrainOfWhatIsGone(t *testing.T) {
 		{[]string{"drain"}, 0, "drained: renamed"},
 		{[]string{"undrain", "pc1..pc60"}, 1, `the inventory has no component "pc`},
 		{[]string{"undrain", "pc1..pc300"}, 1, `"pc1..pc300" makes 300 names, and there is room for `},
+		{[]string{"drain", "pc1"}, 0, "this counts from its next start on"},
+		{[]string{"undrain", "pc1", "nowhere"}, 1, `the inventory has no component "nowhere"`},
 		{[]string{"undrain", "ghost1..ghost40"}, 0, "No longer drained: ghost1..ghost40"},
 		{[]string{"undrain", "ghost1..ghost40"}, 1, `"ghost1..ghost40" makes 40 names, and there is room for `},
 	} {
 		code, out := tell(t, append(c.args, "--config", dir)...)
 		if code != c.code || !strings.Contains(out, c.want) {
 			t.Errorf("%q: exit status %d, want %d and %q\n%s", c.args, code, c.code, c.want, out)
+		}
+		if code != 0 && strings.Contains(out, "this counts from its next start on") {
+			t.Errorf("%q fails, and promises to count:\n%s", c.args, out)
 		}
 	}
 }

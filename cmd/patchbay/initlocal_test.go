@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"patchbay/am/policy"
+	"patchbay/am/site"
 	"patchbay/am/urn"
 	"patchbay/inventory"
 	"patchbay/inventory/local"
@@ -35,7 +36,7 @@ func TestInitLocalLeavesOthersTheirPart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rules, err := policy.Load(filepath.Join(dir, policyName), policySite(inv))
+	rules, err := policy.Load(filepath.Join(dir, site.PolicyName), site.PolicySite(inv))
 	if err != nil || len(rules.Remarks()) > 0 {
 		t.Fatalf("policy: %v, %v", err, rules.Remarks())
 	}
@@ -52,13 +53,13 @@ func TestInitLocalLeavesOthersTheirPart(t *testing.T) {
 		t.Errorf("one user may have %dM of disk", all.Disk+1)
 	}
 	// The rules that are there as comments stand before it, once their signs are gone.
-	text, err := os.ReadFile(filepath.Join(dir, policyName))
+	text, err := os.ReadFile(filepath.Join(dir, site.PolicyName))
 	if err != nil {
 		t.Fatal(err)
 	}
 	head, list, _ := strings.Cut(string(text), "\nrules:\n")
 	list = strings.ReplaceAll(strings.ReplaceAll("\n"+list, "\n# ", "\n"), "[vm]", "[container]")
-	if rules, err := policy.Parse([]byte(head+"\nrules:"+list), "policy.yaml", policySite(inv)); err != nil || rules.Len() != 3 {
+	if rules, err := policy.Parse([]byte(head+"\nrules:"+list), "policy.yaml", site.PolicySite(inv)); err != nil || rules.Len() != 3 {
 		t.Errorf("with all rules: %d, %v", rules.Len(), err)
 	}
 	if words := "now each user "; !strings.Contains(out, words) {
@@ -99,15 +100,16 @@ func TestInitLocal(t *testing.T) {
 	if limits := s.SliverTypes[0]; needs.Memory<<20 != limits.Memory || needs.Disk<<20 != limits.Disk {
 		t.Errorf("a node counts as %+v, and may take %+v", needs, limits)
 	}
-	beds := findTestbeds(filepath.Join(dir, "providers"), providersOf(inv))
-	if len(beds) != 1 {
-		t.Fatalf("serve finds %v", beds)
+	bed, err := site.OpenTestbed(filepath.Join(dir, "providers"), "local")
+	if err != nil || bed == nil {
+		t.Fatalf("serve finds %v, %v", bed, err)
 	}
+	helper := bed.Command("")[0]
 	sudo := ""
 	if os.Geteuid() != 0 {
 		sudo = "sudo "
 	}
-	has(t, out, "containers of this host", "\n  "+sudo+beds[0].program+" up "+settings+"\n", "\n  "+sudo+beds[0].program+" doctor\n", "request.xml", "patchbay serve --config "+dir)
+	has(t, out, "containers of this host", "\n  "+sudo+helper+" up "+settings+"\n", "\n  "+sudo+helper+" doctor\n", "request.xml", "patchbay serve --config "+dir)
 
 	code, out := tell(t, "check", "--config", dir)
 	if code != 0 {

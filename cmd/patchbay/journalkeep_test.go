@@ -20,7 +20,7 @@ func TestServeForgetsOldEntries(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = s.Commit(t.Context(), func(v *store.View) (cs store.ChangeSet, err error) {
-		for i := range 2*pruneBatch + 10 {
+		for i := range 2*256 + 10 {
 			cs.Log(am.JournalEntry{At: v.Now().AddDate(-2, 0, i/100), Event: "old"})
 		}
 		for range 3 {

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"patchbay/am/site"
 	"patchbay/am/testkit/wait"
 )
 
@@ -238,7 +239,7 @@ func TestAPipeHoldsNothingUp(t *testing.T) {
 // authorityOf is the name of a site.
 func authorityOf(t *testing.T, dir string) string {
 	t.Helper()
-	c, err := ReadConfig(filepath.Join(dir, configName))
+	c, err := site.ReadConfig(filepath.Join(dir, site.ConfigName))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,7 +255,7 @@ func TestPolicyThatIsNamedMustBeThere(t *testing.T) {
 	if code != 0 || !strings.Contains(out, "policy.yaml: there is none: everybody may have all that leases allow") {
 		t.Errorf("by default: %d %s", code, out)
 	}
-	file := filepath.Join(dir, configName)
+	file := filepath.Join(dir, site.ConfigName)
 	text := readFile(t, file)
 	if err := os.WriteFile(file, []byte(text+"\npolicy: rules.yaml\n"), 0o644); err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"patchbay/am/client"
+	"patchbay/am/display"
 	"patchbay/am/testkit/wait"
 )
 
@@ -24,7 +25,7 @@ func TestSoak(t *testing.T) {
 	length := 2 * time.Second
 	if s := os.Getenv("PATCHBAY_SOAK"); s != "" {
 		var err error
-		if length, err = parseDuration(s); err != nil {
+		if length, err = display.ParseDuration(s); err != nil {
 			t.Fatal(err)
 		}
 	}

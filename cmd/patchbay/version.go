@@ -4,37 +4,11 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-	"runtime/debug"
 
 	"github.com/spf13/pflag"
+
+	"patchbay/am/site"
 )
-
-// version is set by the linker for a release.
-var version = ""
-
-// softwareVersion is the release, or else the commit that was built.
-func softwareVersion() string {
-	if version != "" {
-		return version
-	}
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	commit, changed := "", ""
-	for _, s := range info.Settings {
-		switch {
-		case s.Key == "vcs.revision":
-			commit = s.Value[:min(12, len(s.Value))]
-		case s.Key == "vcs.modified" && s.Value == "true":
-			changed = "-changed"
-		}
-	}
-	if commit == "" {
-		return "development"
-	}
-	return "development-" + commit + changed
-}
 
 type versionOptions struct{}
 
@@ -48,5 +22,5 @@ func (o *versionOptions) Run(_ context.Context, c console) error {
 }
 
 func versionLine() string {
-	return fmt.Sprintf("patchbay %s (%s, %s/%s)", softwareVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return fmt.Sprintf("patchbay %s (%s, %s/%s)", site.SoftwareVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

@@ -21,6 +21,7 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
 	"patchbay/am/testkit/need"
 )
 

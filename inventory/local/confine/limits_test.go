@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
 	"patchbay/am/testkit/need"
 )
 

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
 	"patchbay/am/testkit/need"
 )
 

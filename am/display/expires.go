@@ -1,0 +1,17 @@
+package display
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// ParseExpires reads the end of a credential; without an offset it is UTC.
+func ParseExpires(s string) (time.Time, error) {
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05"} {
+		if t, err := time.Parse(layout, strings.TrimSpace(s)); err == nil {
+			return t.UTC(), nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("its expires, %.40q, is no date such as 2026-01-31T12:00:00Z", s)
+}

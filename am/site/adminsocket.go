@@ -1,0 +1,168 @@
+package site
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"patchbay/am/fileowner"
+)
+
+// SocketName is the socket, beside the configuration, by which providers ask
+// a served site for manifests.
+const SocketName = "admin.sock"
+
+// adminSocket is a listening socket that only its owner and root can reach: by
+// its mode, and by a look at who comes, since modes are changed by mistake.
+type adminSocket struct {
+	net.Listener
+	path   string
+	info   fs.FileInfo // of path, as long as it is ours
+	log    *slog.Logger
+	quiet  time.Time // until when nothing is said of those who are sent away; Accept's
+	turned int       // of whom nothing was said yet; Accept's
+}
+
+// quietTime is how often at most the log tells of users who are sent away.
+const quietTime = time.Minute
+
+// listenSocket listens at path, in place of what a server that is gone has
+// left there. It takes nothing from one that still answers, and nothing that is
+// no socket.
+func listenSocket(path string, log *slog.Logger) (s *adminSocket, err error) {
+	err = fileowner.As(filepath.Dir(path), func() (err error) { s, err = makeSocket(path, log); return err })
+	return s, err
+}
+
+func makeSocket(path string, log *slog.Logger) (*adminSocket, error) {
+	if info, err := os.Lstat(path); err == nil && info.Mode().Type() != fs.ModeSocket {
+		return nil, fmt.Errorf("%s is there and no socket; move it away", path)
+	}
+	short, done, err := shortPath(path)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	if somebodyAt(short) {
+		return nil, fmt.Errorf("another server answers at %s; stop it, or give this site a folder of its own", path)
+	}
+	// It is made in a folder that nobody else can enter, so that it has its mode
+	// before anybody can connect.
+	private := path + ".new"
+	if err := os.RemoveAll(private); err != nil {
+		return nil, err
+	}
+	if err := os.Mkdir(private, 0o700); err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(private)
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(short+".new", "s"), Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	l.SetUnlinkOnClose(false)
+	s := &adminSocket{Listener: l, path: path, log: log}
+	made := filepath.Join(private, "s")
+	err = os.Chmod(made, 0o600)
+	if err == nil {
+		s.info, err = os.Lstat(made)
+	}
+	if err == nil {
+		err = os.Rename(made, path)
+	}
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return s, nil
+}
+
+// somebodyAt tells whether a server is at a socket.
+func somebodyAt(path string) bool {
+	c, err := net.DialTimeout("unix", path, time.Second)
+	if err == nil {
+		c.Close()
+	}
+	return err == nil
+}
+
+// served tells whether a server of this very site is at its socket.
+func (c *Config) served() bool {
+	short, done, err := shortPath(filepath.Join(filepath.Dir(c.Origin.File), SocketName))
+	if err != nil {
+		return false
+	}
+	defer done()
+	return somebodyAt(short)
+}
+
+// Accept waits for root or the server's own user, and sends all others away.
+func (s *adminSocket) Accept() (net.Conn, error) {
+	for {
+		c, err := s.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		user, err := peerUser(c)
+		if err == nil && (user == 0 || user == os.Geteuid()) {
+			return c, nil
+		}
+		c.Close()
+		s.turned++
+		if now := time.Now(); now.After(s.quiet) {
+			s.log.Warn("a user may not ask at the socket, only root and the server's own user may; see that its mode is 0600",
+				"socket", s.path, "user", user, "times", s.turned, "error", err)
+			s.quiet, s.turned = now.Add(quietTime), 0
+		}
+	}
+}
+
+// peerUser is the user id of the process that made the connection c, -1 if it
+// cannot be told.
+func peerUser(c net.Conn) (int, error) {
+	u, ok := c.(*net.UnixConn)
+	if !ok {
+		return -1, fmt.Errorf("%T is no connection of a Unix socket", c)
+	}
+	raw, err := u.SyscallConn()
+	if err != nil {
+		return -1, err
+	}
+	var peer *unix.Ucred
+	controlled := raw.Control(func(fd uintptr) { peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+	if err := errors.Join(controlled, err); err != nil {
+		return -1, err
+	}
+	return int(peer.Uid), nil
+}
+
+// remove ends the socket, and takes it away if nobody has put another there.
+func (s *adminSocket) remove() {
+	s.Close()
+	if now, err := os.Lstat(s.path); err == nil && os.SameFile(now, s.info) {
+		os.Remove(s.path)
+	}
+}
+
+// maxSocketPath is how long the path of a socket may be.
+const maxSocketPath = 100
+
+// shortPath is another way to write path, short enough for the kernel; it holds
+// until done is called.
+func shortPath(path string) (short string, done func(), err error) {
+	if len(path) <= maxSocketPath && !strings.ContainsRune(path, 0) {
+		return path, func() {}, nil
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return "", nil, err
+	}
+	return fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(path)), func() { dir.Close() }, nil
+}

@@ -1,0 +1,79 @@
+package check
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"patchbay/am/display"
+	"patchbay/am/site"
+	"patchbay/inventory/provider"
+	"patchbay/inventory/sheet"
+)
+
+// Checker says what it finds, and counts.
+type Checker struct {
+	Out    io.Writer
+	Err    io.Writer    // what providers say meanwhile
+	Config *site.Config // of the site, nil for none
+	Life   Life
+	wrong  int
+	said   []string                      // mistakes
+	found  map[string]*provider.Provider // that can be used
+}
+
+func (k *Checker) good(what, format string, args ...any) { k.line("ok", what, format, args...) }
+
+func (k *Checker) note(what, format string, args ...any) { k.line("note", what, format, args...) }
+
+func (k *Checker) warn(what, format string, args ...any) { k.line("warning", what, format, args...) }
+
+func (k *Checker) bad(what, format string, args ...any) {
+	k.wrong++
+	k.said = append(k.said, strings.TrimPrefix(what+": ", ": ")+fmt.Sprintf(format, args...))
+	k.line("error", what, format, args...)
+}
+
+func (k *Checker) line(verdict, what, format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if what != "" {
+		text = what + ": " + text
+	}
+	fmt.Fprintf(k.Out, "%-8s %s\n", verdict, display.Printable(text))
+}
+
+// Errors has a line for each error that is joined in err.
+func (k *Checker) Errors(err error) {
+	if f, ok := errors.AsType[*sheet.Error](err); ok {
+		for _, p := range f.Problems {
+			k.bad("", "%s", p)
+		}
+		return
+	}
+	if many, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, e := range many.Unwrap() {
+			k.Errors(e)
+		}
+		return
+	}
+	k.bad("", "%v", err)
+}
+
+// Verdict prints how many mistakes there are. It tells whether there are none.
+func (k *Checker) Verdict() bool {
+	if k.wrong == 0 {
+		return true
+	}
+	fmt.Fprintf(k.Out, "\n%s.\n", display.Count(k.wrong, "mistake"))
+	return false
+}
+
+// Life ask for the whole life of a node.
+type Life struct {
+	Component  string
+	SliverType string
+	Image      string
+	Wait       time.Duration
+}

@@ -1,0 +1,134 @@
+package check
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"patchbay/am/display"
+	"patchbay/am/site"
+	"patchbay/credentials/cert"
+	"patchbay/inventory/provider"
+)
+
+// standardInput is what - is called in messages.
+const standardInput = "standard input"
+
+// File checks one file or folder for what it is.
+func (k *Checker) File(ctx context.Context, name string) {
+	if name == "-" {
+		text, err := io.ReadAll(io.LimitReader(os.Stdin, maxDocument))
+		if err != nil {
+			k.Errors(err)
+			return
+		}
+		k.text(ctx, standardInput, text)
+		return
+	}
+	info, err := os.Stat(name)
+	if err != nil {
+		k.Errors(err)
+		return
+	}
+	if info.IsDir() {
+		if _, err := os.Stat(filepath.Join(name, site.ConfigName)); err == nil {
+			k.Site(ctx, filepath.Join(name, site.ConfigName))
+			return
+		}
+		if files, _ := filepath.Glob(filepath.Join(name, "*"+provider.Suffix)); len(files) > 0 {
+			k.providers(ctx, name, nil, "")
+			return
+		}
+		k.trustFolder(name)
+		return
+	}
+	if strings.HasSuffix(name, provider.Suffix) {
+		k.author(ctx, name)
+		return
+	}
+	if program := strings.TrimSuffix(name, ".yaml") + provider.Suffix; program != name+provider.Suffix && fileExists(program) {
+		k.author(ctx, program) // whose metadata and settings these are
+		return
+	}
+	if site.Revokes(name) { // it means something only beside the certificates
+		k.trustFolder(filepath.Dir(name))
+		return
+	}
+	text, err := site.ReadRegular(name)
+	if err != nil {
+		k.Errors(site.OrPiped(err))
+		return
+	}
+	k.text(ctx, name, text)
+}
+
+// text checks what stands in a file for what it is.
+func (k *Checker) text(ctx context.Context, name string, text []byte) {
+	switch {
+	case len(bytes.TrimSpace(text)) == 0:
+		k.bad(name, "it is empty")
+	case bytes.Contains(text, []byte("signed-credential")):
+		k.credential(name, text)
+	case bytes.Contains(text, []byte("-----BEGIN CERTIFICATE")):
+		k.certificates(name, text)
+	case bytes.Contains(text, []byte("PRIVATE KEY-----")):
+		k.bad(name, "this is a private key, of which there is nothing to check; keep it private, and name the certificate")
+	case bytes.HasPrefix(bytes.TrimLeft(text, "\ufeff \t\r\n"), []byte("<")):
+		k.document(ctx, name, text)
+	case name == standardInput:
+		k.bad(name, "only RSpecs, credentials and certificates are read from it; name the file")
+	default:
+		k.yaml(ctx, name, text)
+	}
+}
+
+// yaml tells configurations, inventories and policies by their keys.
+func (k *Checker) yaml(ctx context.Context, name string, text []byte) {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(text, &doc); err != nil {
+		k.bad(name, "this is neither YAML nor XML: %s", strings.TrimPrefix(err.Error(), "yaml: "))
+		return
+	}
+	if len(doc.Content) == 1 && doc.Content[0].Kind != yaml.MappingNode {
+		k.bad(name, "this is nothing that can be checked; what can be, is told by: %s", display.Command("check", "--help"))
+		return
+	}
+	if isMaintenance(&doc) {
+		k.maintenance(name, nil)
+		return
+	}
+	if site.IsInventory(&doc) {
+		authority := "example.org"
+		if k.Config != nil {
+			authority = k.Config.Authority
+		}
+		k.inventory(name, authority)
+		return
+	}
+	if isPolicy(&doc) || filepath.Base(name) == site.PolicyName {
+		k.policyFile(name)
+		return
+	}
+	k.Site(ctx, name)
+}
+
+func (k *Checker) certificates(name string, text []byte) {
+	list, err := cert.ParsePEM(text)
+	if err != nil {
+		k.bad(name, "%v", err)
+		return
+	}
+	for _, c := range list {
+		k.anchor(cert.Anchor{Certificate: c, File: name})
+	}
+}
+
+func fileExists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
+}

@@ -1,0 +1,107 @@
+package check
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"patchbay/am/display"
+	"patchbay/am/site"
+	"patchbay/inventory"
+	"patchbay/inventory/provider"
+)
+
+// inForce compares an inventory, as it is in its file, with what is in force, and
+// tells what it means for slivers that are there.
+func (k *Checker) inForce(ctx context.Context, c *site.Config, inv *inventory.Inventory) {
+	r, served, err := c.ReloadMeans(ctx, inv, k.usable(c.Providers))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return // it has not served yet
+	case err != nil:
+		k.warn(c.Inventory, "what it means for slivers that are there cannot be told: %v", err)
+		return
+	}
+	who := "serve"
+	if served {
+		who = "reload"
+	}
+	for _, line := range r.Wrong { // most of it was said already, in the words of the check
+		if !slices.Contains(k.said, line) {
+			k.bad("", "%s would refuse: %s", who, line)
+		}
+	}
+	if len(r.Wrong) > 0 {
+		return
+	}
+	for _, x := range r.Changes {
+		k.note(r.File, "not in force yet: %s", x)
+	}
+	if r.MoreChanges > 0 {
+		k.note(r.File, "not in force yet: %s more", display.Count(r.MoreChanges, "change"))
+	}
+	for _, x := range r.Meets {
+		if x.Warning {
+			k.warn(r.Where(x), "%s", x)
+		} else {
+			k.note(r.Where(x), "%s", x)
+		}
+	}
+	for _, o := range r.Orphans {
+		k.warn(c.Providers, "%s", o)
+	}
+	if r.More > 0 {
+		k.warn(r.File, "and %d more consequences for slivers", r.More)
+	}
+	switch {
+	case served && len(r.Changes) == 0:
+		k.good(r.File, "in force as it is")
+	case served:
+		k.note(r.File, "what is not in force yet will be with patchbay reload, or at the next start")
+	}
+}
+
+// usable tells what is wrong with a provider, of those that were checked.
+func (k *Checker) usable(dir string) func(name string) error {
+	return func(name string) error {
+		if k.found[name] != nil {
+			return nil
+		}
+		_, err := os.Stat(filepath.Join(dir, filepath.Base(name)+provider.Suffix))
+		return site.Unusable(dir, name, cmp.Or(err, errors.New("it cannot be used, as said above")))
+	}
+}
+
+func (k *Checker) inventory(file, authority string) *inventory.Inventory {
+	inv, err := inventory.Load(file, authority)
+	if err != nil {
+		k.Errors(err)
+		return nil
+	}
+	exclusive := 0
+	for _, c := range inv.Components {
+		if c.Exclusive {
+			exclusive++
+		}
+	}
+	list := []string{fmt.Sprintf("%s (%d exclusive)", display.Count(len(inv.Components), "component"), exclusive)}
+	for _, x := range []struct {
+		n    int
+		what string
+	}{
+		{len(inv.SliverTypes), "sliver type"}, {len(inv.Images), "image"}, {len(inv.Links), "physical link"}, {len(inv.Interfaces), "interface"},
+		{len(inv.VLANs), "VLAN tag"}, {len(inv.SharedVLANs), "shared VLAN"}, {len(inv.PublicAddresses), "public address"},
+	} {
+		if x.n > 0 {
+			list = append(list, display.Count(x.n, x.what))
+		}
+	}
+	k.good(file, "%s", strings.Join(list, ", "))
+	return inv
+}

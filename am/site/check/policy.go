@@ -1,0 +1,211 @@
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"patchbay/am/display"
+	"patchbay/am/policy"
+	"patchbay/am/site"
+	"patchbay/am/urn"
+	"patchbay/credentials/cert"
+	"patchbay/credentials/trial"
+	"patchbay/inventory"
+)
+
+// Subject is of whom check explains what he may do.
+type Subject struct{ User, Slice string }
+
+// policy tells each rule of a site as a sentence, and what is wrong with them.
+func (k *Checker) policy(c *site.Config, inv *inventory.Inventory) {
+	rules, err := c.LoadPolicy(inv)
+	if err != nil {
+		k.Errors(err)
+		return
+	}
+	if rules == nil {
+		k.good(c.Policy, "there is none: everybody may have all that leases allow")
+		return
+	}
+	for _, s := range rules.Sentences() {
+		k.good(c.Policy, "%s", s)
+	}
+	for _, p := range append(rules.Remarks(), rules.Strangers(k.authorities(c))...) {
+		k.warn("", "%s", p)
+	}
+}
+
+// policyFile checks a file as the policy of the site at hand: rules mean something
+// only with an inventory.
+func (k *Checker) policyFile(name string) {
+	if k.Config == nil {
+		k.bad(name, "this is a policy, which is checked with its site; name that with --config")
+		return
+	}
+	c := *k.Config
+	c.Policy = name
+	if inv := k.inventory(c.Inventory, c.Authority); inv != nil {
+		k.policy(&c, inv)
+	}
+}
+
+// isPolicy tells a policy from a configuration, which has other keys.
+func isPolicy(doc *yaml.Node) bool {
+	var top struct{ Rules, Otherwise yaml.Node }
+	return doc.Decode(&top) == nil && (top.Rules.Kind != 0 || top.Otherwise.Kind != 0)
+}
+
+// authorities are those for whom the trust folder speaks, and all below them.
+func (k *Checker) authorities(c *site.Config) (all []string) {
+	a, _, err := cert.NewFolder(c.Trusted, c.Credentials.Certificates()).Load(time.Now())
+	if err != nil {
+		return nil
+	}
+	for _, x := range a.List() {
+		all = append(all, x.Covers()...)
+	}
+	return all
+}
+
+// Explain tells what a user may do at a site.
+func (k *Checker) Explain(ctx context.Context, file string, w Subject) {
+	c, err := site.ReadConfig(file)
+	if err != nil {
+		k.Errors(err)
+		return
+	}
+	k.Config = c
+	inv, err := inventory.Load(c.Inventory, c.Authority)
+	if err != nil {
+		k.Errors(err)
+		return
+	}
+	user, slice, err := w.names(c)
+	if err != nil {
+		k.bad("", "%v", err)
+		return
+	}
+	rules, err := c.LoadPolicy(inv)
+	if err != nil {
+		k.Errors(err)
+		return
+	}
+	if !k.mayCome(c, user) {
+		k.warn(c.Trusted, "no certificate here speaks for %s, so such a user cannot call at all", user.Authority)
+	}
+	k.knownSlice(c, slice)
+	e := rules.Explain(user, slice)
+	where := "in slices of projects that no rule names"
+	if !slice.IsZero() {
+		where = "in " + slice.String()
+	}
+	at := c.Policy
+	switch {
+	case rules == nil:
+		k.good(at, "there is no policy for %s", user)
+	case e.Line == 0:
+		k.good(at, "no rule is for %s %s", user, where)
+	case e.Rule == "":
+		k.good(fmt.Sprintf("%s:%d", at, e.Line), "no rule is for %s %s, so this decides", user, where)
+	default:
+		k.good(fmt.Sprintf("%s:%d", at, e.Line), "rule %q decides for %s %s", e.Rule, user, where)
+	}
+	h, err := c.Held(ctx, user, slice)
+	if e.Refused == "" && (err == nil || errors.Is(err, site.ErrNothingHeld)) {
+		e.Refused = rules.Full(user, slice, h)
+	}
+	if e.Refused != "" {
+		k.warn("", "nothing new: %s", e.Refused)
+	}
+	for _, s := range e.May {
+		k.good("", "%s", s)
+	}
+	k.good("", "%s", leasesOf(c))
+	k.held(c, slice, h, err)
+}
+
+// knownSlice warns of a slice that the trial authority of the site would have to
+// know, and does not.
+func (k *Checker) knownSlice(c *site.Config, slice urn.URN) {
+	dir := filepath.Join(filepath.Dir(c.Origin.File), site.AuthorityDir)
+	if slice.IsZero() {
+		return
+	}
+	a, err := trial.Open(dir)
+	if err == nil && strings.EqualFold(a.URN().Authority, slice.Authority) && !a.HasSlice(slice.Name) {
+		k.warn(dir, "the trial authority has no slice %q; correct the name, or make it with patchbay slice", slice.Name)
+	}
+}
+
+// leasesOf are the limits that hold beside those of rules.
+func leasesOf(c *site.Config) string {
+	l := c.Leases
+	return fmt.Sprintf("beside that, for all: a reservation %s, by Renew up to %s; the first lease %s, at most %s; never longer than the credential",
+		display.Duration(l.Allocated), display.Duration(l.AllocatedMax), display.Duration(l.Provisioned), display.Duration(l.ProvisionedMax))
+}
+
+func (k *Checker) mayCome(c *site.Config, user urn.URN) bool {
+	for _, a := range k.authorities(c) {
+		if urn.Covers(a, user.Authority) {
+			return true
+		}
+	}
+	return false
+}
+
+// names are the user and slice that were asked about; a bare name is one of the
+// trial authority.
+func (w Subject) names(c *site.Config) (user, slice urn.URN, err error) {
+	read := func(text, kind string) (urn.URN, error) {
+		if !strings.Contains(text, "+") {
+			text = urn.URN{Authority: c.Authority, Type: kind, Name: text}.String()
+		}
+		u, err := urn.Parse(text)
+		if err == nil && u.Type != kind {
+			err = fmt.Errorf("%s is no %s", u, kind)
+		}
+		if err != nil {
+			err = fmt.Errorf("--%s: %w; give the URN of a %s, or its name in the trial authority", kind, err, kind)
+		}
+		return u, err
+	}
+	if user, err = read(w.User, urn.User); err != nil || w.Slice == "" {
+		return user, slice, err
+	}
+	slice, err = read(w.Slice, urn.Slice)
+	return user, slice, err
+}
+
+// held tells what the user holds now, or why that is not known.
+func (k *Checker) held(c *site.Config, slice urn.URN, h policy.Held, err error) {
+	if errors.Is(err, site.ErrNothingHeld) {
+		k.good("", "held now: nothing, for %v", err)
+		return
+	}
+	if err != nil {
+		k.warn(filepath.Base(c.State), "what is held now cannot be told: %v", err)
+		return
+	}
+	text := fmt.Sprintf("held now: by the user %s", sayAmount(h.User))
+	if !slice.IsZero() {
+		text += fmt.Sprintf(", in the slice %s, in its project %s", sayAmount(h.Slice), sayAmount(h.Project))
+	}
+	k.good("", "%s", text)
+}
+
+func sayAmount(a policy.Amount) string {
+	text := display.Count(int(a.Nodes), "node")
+	if a.Cores > 0 {
+		text += " with " + display.Count(int(a.Cores), "core")
+	}
+	if a.Disk > 0 {
+		text += fmt.Sprintf(" and %.4gG of disk", float64(a.Disk)/1024)
+	}
+	return text
+}

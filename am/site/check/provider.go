@@ -1,0 +1,184 @@
+package check
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"patchbay/am"
+	"patchbay/am/display"
+	"patchbay/am/site"
+	"patchbay/inventory"
+	"patchbay/inventory/nearest"
+	"patchbay/inventory/provider"
+	"patchbay/inventory/provider/providertest"
+)
+
+// author checks a provider as its author needs it: by the whole suite, and with
+// --life by the life of a node.
+func (k *Checker) author(ctx context.Context, file string) {
+	log := slog.New(slog.NewTextHandler(k.Err, nil))
+	p, err := provider.Open(file, log)
+	if err != nil {
+		k.Errors(err)
+		return
+	}
+	suite, o := providertest.Check, providertest.Options{Progress: func(step string) { k.line("", "", "%s", step) }}
+	if k.Life.Component != "" {
+		node, done, err := k.candidate(ctx, p)
+		if err != nil {
+			k.bad(p.Path, "no node is made: %v", err)
+			return
+		}
+		defer done()
+		suite, o.Node, o.Wait = providertest.Life, node, k.Life.Wait
+	}
+	before := k.wrong
+	for _, f := range suite(ctx, p, o) {
+		if f.Note {
+			k.line("note", p.Path, "%s", f)
+		} else {
+			k.bad(p.Path, "%s", f)
+		}
+	}
+	switch {
+	case ctx.Err() != nil:
+		k.bad(p.Path, "interrupted before the end, so nothing is said of the provider; run it again")
+	case k.wrong > before:
+		fmt.Fprintln(k.Out, "\nThe words before each finding are a heading in PROVIDER.md.")
+		if k.Life.Component != "" {
+			fmt.Fprintln(k.Out, "A node is made only when all else is right.")
+		}
+	case k.Life.Component != "":
+		k.good(p.Path, "provider %s of type %s; a node has lived on %s and is gone", p.Name, p.Type, k.Life.Component)
+	default:
+		k.good(p.Path, "provider %s of type %s, %s; nothing was made: --life COMPONENT does that", p.Name, p.Type, display.Count(len(p.Attributes), "attribute"))
+	}
+}
+
+// candidate is the node to be made. Nobody else may have its component, nor get
+// it meanwhile: done gives it free. The error says why not, and what to do.
+func (k *Checker) candidate(ctx context.Context, p *provider.Provider) (node provider.Resource, done func(), err error) {
+	done = func() {}
+	node = provider.Resource{provider.AttrComponent: k.Life.Component}
+	alone := true
+	config, err := k.siteOf(p)
+	if err != nil {
+		return nil, nil, err
+	}
+	if config != nil {
+		inv, err := inventory.Load(config.Inventory, config.Authority)
+		if err != nil {
+			return nil, nil, err
+		}
+		c, err := componentOf(inv, p, k.Life.Component)
+		if err != nil {
+			return nil, nil, err
+		}
+		alone = c.Exclusive
+		t := c.SliverTypes[0]
+		if name := k.Life.SliverType; name != "" {
+			named, ok := inv.SliverType(name)
+			if !ok || !c.Offers(named) {
+				return nil, nil, fmt.Errorf("%s offers no sliver type %q; leave out --sliver-type for %s", c.Name, name, t.Name)
+			}
+			t = named
+		}
+		node[provider.AttrSliverType] = t.Name
+		if t.DefaultImage != nil {
+			node[provider.AttrImage] = t.DefaultImage.Name
+		}
+		if done, err = Hold(config, c); err != nil {
+			return nil, nil, err
+		}
+	}
+	for attribute, word := range map[string]string{provider.AttrSliverType: k.Life.SliverType, provider.AttrImage: k.Life.Image} {
+		if word != "" {
+			node[attribute] = word
+		}
+	}
+	if err := free(ctx, p, k.Life.Component, alone); err != nil {
+		done()
+		return nil, nil, err
+	}
+	return node, done, nil
+}
+
+// siteOf is the site that a provider belongs to: the one in whose folder it
+// lies, or else the one named; nil for none.
+func (k *Checker) siteOf(p *provider.Provider) (*site.Config, error) {
+	if k.Config != nil && sameFile(k.Config.Providers, p.Dir) {
+		return k.Config, nil
+	}
+	file := filepath.Join(filepath.Dir(p.Dir), site.ConfigName)
+	if _, err := os.Stat(file); err != nil {
+		return k.Config, nil
+	}
+	return site.ReadConfig(file)
+}
+
+func sameFile(a, b string) bool {
+	x, errX := os.Stat(a)
+	y, errY := os.Stat(b)
+	return errX == nil && errY == nil && os.SameFile(x, y)
+}
+
+func componentOf(inv *inventory.Inventory, p *provider.Provider, name string) (*inventory.Component, error) {
+	i := slices.IndexFunc(inv.Components, func(c *inventory.Component) bool { return c.Name == name })
+	if i < 0 {
+		names := make([]string, len(inv.Components))
+		for i, c := range inv.Components {
+			names[i] = c.Name
+		}
+		hint := "name one of its components"
+		if near := nearest.Word(name, names); near != "" {
+			hint = fmt.Sprintf("did you mean %s?", near)
+		}
+		return nil, fmt.Errorf("the inventory has no component %s; %s", name, hint)
+	}
+	if c := inv.Components[i]; c.Provider != p.Name {
+		return nil, fmt.Errorf("%s is made by the provider %s; name a component of %s, or write provider: %s at %s in the inventory", name, c.Provider, p.Name, p.Name, name)
+	}
+	return inv.Components[i], nil
+}
+
+// Hold keeps a site from giving c to anybody until done. That needs its state
+// for ourselves: what a running server knows of the inventory may be older than
+// the file, so drained: true there is no promise.
+func Hold(config *site.Config, c *inventory.Component) (done func(), err error) {
+	s, err := config.OpenState() // made if nothing was ever promised
+	if err != nil {
+		return nil, fmt.Errorf("its site might give %s to somebody meanwhile; stop the server first: %w", c.Name, err)
+	}
+	done = func() { s.Close() } // until then it cannot be served
+	slivers, err := s.Slivers()
+	if err == nil {
+		i := slices.IndexFunc(slivers, func(x am.Sliver) bool { return x.Component.Equal(c.URN) })
+		if i >= 0 && c.Exclusive {
+			err = fmt.Errorf("%s is held by %s; take a component that is free", c.Name, slivers[i].URN)
+		}
+	}
+	if err != nil {
+		done()
+		return nil, err
+	}
+	return done, nil
+}
+
+// free asks the provider itself whether there is a node on a component that
+// holds only one.
+func free(ctx context.Context, p *provider.Provider, component string, alone bool) error {
+	all, err := p.Get(ctx, nil)
+	if err != nil || !alone {
+		return nil // the suite tells what is wrong with get
+	}
+	for name, r := range all {
+		if !provider.Gone(r.Resource) && r.Resource.Text(provider.AttrComponent) == component {
+			return fmt.Errorf("%s is in use: the provider tells of node %s there; take a component that is free", component, name)
+		}
+	}
+	return nil
+}

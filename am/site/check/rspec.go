@@ -1,0 +1,185 @@
+package check
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"patchbay/am/binder"
+	"patchbay/am/display"
+	"patchbay/am/maintenance"
+	"patchbay/am/service"
+	"patchbay/inventory"
+	"patchbay/rspec"
+	"patchbay/schemas"
+	"patchbay/schemas/xmltree"
+)
+
+// document checks an RSpec of any kind. What would be refused is an error; what
+// the schemas have against it, and what is taken with a remark, is a warning.
+func (k *Checker) document(ctx context.Context, name string, text []byte) {
+	kind, findings, err := judge(text)
+	if err != nil || kind == schemas.Request {
+		k.request(ctx, name, text, findings) // says better what is wrong
+		return
+	}
+	r := diagnosis{name: name, text: text}
+	r.addFindings(findings)
+	k.report(&r)
+	if kind == schemas.Manifest {
+		k.good(name, "a manifest that can be read; to ask for the same again change its type to request")
+		return
+	}
+	k.good(name, "an %s that can be read", kind)
+}
+
+// maxDocument is the size of an advertisement or manifest that is looked at, in
+// bytes; a site limits requests by itself.
+const maxDocument = 256 << 20
+
+// judge asks the schemas about a document of the kind that its root tells.
+func judge(text []byte) (kind schemas.Kind, findings []xmltree.Finding, err error) {
+	limits := xmltree.Limits{Bytes: maxDocument, Elements: maxDocument / 16}
+	err = xmltree.Parse(text, limits, func(d *xmltree.Doc) (err error) {
+		if kind, err = d.Kind(); err == nil {
+			findings = d.Validate(xmltree.Known(kind))
+		}
+		return err
+	})
+	return kind, findings, err
+}
+
+// request reads a request as the site would, looks whether it would fit on what is
+// in service now if nobody else were there, and asks the providers that Allocate would
+// ask.
+func (k *Checker) request(ctx context.Context, name string, text []byte, findings []xmltree.Finding) {
+	options := rspec.ReadOptions{CopyCrossLinks: true} // without a site nobody says that they cannot be made
+	var inv *inventory.Inventory
+	var plan *maintenance.Plan
+	if k.Config != nil {
+		var err error
+		if plan, err = maintenance.Read(k.Config.Maintenance); err != nil {
+			k.Errors(err)
+			return
+		}
+		if inv, err = inventory.Load(k.Config.Inventory, k.Config.Authority); err != nil {
+			k.Errors(err)
+			return
+		}
+		options = k.Config.Reading(inv)
+	}
+	_, problems := rspec.Check(text, options)
+	r := diagnosis{name: name, text: text}
+	for _, p := range problems {
+		r.add(diagnostic{p.Line, p.Column, !p.IsRemark(), p.Text()})
+	}
+	options.Stored = true // what can be read of it, whatever else is wrong
+	req, err := rspec.ParseRequest(text, options)
+	var asked []string
+	if err == nil && inv != nil {
+		if err := service.Open(plan); err != nil {
+			r.add(diagnostic{0, 0, true, err.Error()})
+		}
+		if binding, ok := r.bind(req, inv, plan); ok && r.errors == 0 {
+			asked = k.ask(ctx, &r, req, inv, binding)
+		}
+	}
+	r.addFindings(findings)
+	k.report(&r)
+	switch {
+	case r.errors > 0:
+	case inv == nil:
+		k.good(name, "a request that can be read; give --config to see whether a site can serve it")
+	default:
+		said := ""
+		if len(asked) > 0 {
+			said = "; a dry run of " + strings.Join(asked, ", ") + " found nothing against it"
+		}
+		k.good(name, "%s and %s for this site; it fits when enough is free%s", display.Count(len(req.Nodes), "node"), display.Count(len(req.Links), "link"), said)
+	}
+}
+
+// bind looks whether a request would fit on a site on which nobody else is, without
+// what a plan has out of service now, and what would be done otherwise than it asks.
+func (r *diagnosis) bind(req *rspec.Request, inv *inventory.Inventory, plan *maintenance.Plan) (b binder.Binding, ok bool) {
+	if len(req.Nodes) == 0 {
+		if r.errors > 0 {
+			return b, false // that is why
+		}
+		r.add(diagnostic{0, 0, true, fmt.Sprintf("it asks for nothing here: none of its nodes names %s as its component_manager_id", inv.Manager)})
+		return b, false
+	}
+	index := binder.NewIndex(inv)
+	index.Heed(plan, time.Now())
+	b, err := binder.Bind(req, index, nobodys(inv))
+	if unsatisfied, ok := errors.AsType[*binder.UnsatisfiedError](err); ok {
+		for _, reason := range unsatisfied.Reasons {
+			r.reason(req, reason, true)
+		}
+		return b, false
+	}
+	if err != nil {
+		r.add(diagnostic{0, 0, true, err.Error()})
+		return b, false
+	}
+	for _, text := range service.Remarks(inv, req, b) {
+		r.add(diagnostic{0, 0, false, text})
+	}
+	return b, true
+}
+
+// report prints a diagnosis in the order of the file, each line of the file that
+// is concerned below what is said about it. A warning that is the same in
+// several places is told at the first.
+func (k *Checker) report(r *diagnosis) {
+	slices.SortStableFunc(r.list, func(a, b diagnostic) int {
+		return cmp.Or(cmp.Compare(a.line, b.line), cmp.Compare(a.column, b.column))
+	})
+	again := map[string][]string{} // where else a warning is due
+	for _, d := range r.list {
+		if !d.isError {
+			again[d.text] = append(again[d.text], d.place())
+		}
+	}
+	lines := newExcerpts(r.text)
+	for _, d := range r.list {
+		text := d.text
+		if !d.isError {
+			places := again[text]
+			if places == nil {
+				continue // told already
+			}
+			again[text] = nil
+			text += alsoAt(places[1:])
+		}
+		where := r.name
+		if d.line > 0 {
+			where += ":" + d.place()
+		}
+		severity := "warning"
+		if d.isError {
+			severity = "error"
+		}
+		fmt.Fprintf(k.Out, "%s: %s: %s\n%s", display.Printable(where), severity, display.Printable(text), lines.at(d.line, d.column))
+	}
+	if len(r.list) > 0 {
+		fmt.Fprintf(k.Out, "%s: %s, %s\n", display.Printable(r.name), display.Count(r.errors, "error"), display.Count(r.warnings, "warning"))
+	}
+	k.wrong += r.errors
+}
+
+// alsoAt lists further places, the first few of them.
+func alsoAt(places []string) string {
+	const most = 5
+	switch more := len(places) - most; {
+	case len(places) == 0:
+		return ""
+	case more > 0:
+		return fmt.Sprintf("; also at %s and %s", strings.Join(places[:most], ", "), display.Count(more, "other place"))
+	}
+	return "; also at " + strings.Join(places, ", ")
+}

@@ -1,0 +1,194 @@
+package check
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"patchbay/am/display"
+	"patchbay/am/mtls"
+	"patchbay/am/site"
+	"patchbay/credentials/trial"
+	"patchbay/inventory"
+	"patchbay/inventory/provider"
+)
+
+// slowGet is how long a get may take without a remark.
+const slowGet = time.Second
+
+// Site checks a configuration and all it names.
+func (k *Checker) Site(ctx context.Context, file string) {
+	c, err := site.ReadConfig(file)
+	if err != nil {
+		k.Errors(err)
+		return
+	}
+	k.Config, file = c, c.Origin.File
+	public := strings.TrimSuffix(c.PublicURL, "/")
+	if public == "" {
+		public = site.PublicURLOf(ctx, c.Listen)
+	}
+	k.good(file, "site %s, for clients at %s", c.Authority, public)
+	u, err := url.Parse(public)
+	switch {
+	case err != nil:
+	case site.IsLoopbackName(u.Hostname()):
+		k.warn(file, "clients elsewhere cannot reach %s, and jFed refuses it; set public_url to the host's name in the network", public)
+	case site.IsLocalName(u.Hostname()):
+		k.warn(file, "clients elsewhere cannot resolve the name %s of %s; set public_url to the host's full name", u.Hostname(), public)
+	}
+	there := func(err error) bool {
+		if err != nil {
+			k.Errors(err)
+		}
+		return err == nil
+	}
+	if there(c.CheckKeyFiles()) {
+		k.serverKeys(c, u.Hostname())
+	}
+	var inv *inventory.Inventory
+	if there(c.CheckFile("inventory", c.Inventory)) {
+		inv = k.inventory(c.Inventory, c.Authority)
+	}
+	if inv != nil {
+		k.policy(c, inv)
+	}
+	k.maintenance(c.Maintenance, inv)
+	if there(c.CheckFolder("trusted", c.Trusted)) {
+		k.trustFolder(c.Trusted)
+	}
+	k.trialAuthority(c, filepath.Join(filepath.Dir(file), site.AuthorityDir))
+	if there(c.CheckFolder("providers", c.Providers)) {
+		k.providers(ctx, c.Providers, inv, c.Inventory)
+	}
+	if there(c.CheckState()) {
+		k.store(ctx, c)
+		if inv != nil {
+			k.inForce(ctx, c, inv)
+		}
+	}
+	k.clock(ctx, c)
+	k.Audit(c)
+	k.hooks(ctx, c)
+}
+
+// trialAuthority warns of one that is for a site of another name: its users
+// would be strangers.
+func (k *Checker) trialAuthority(c *site.Config, dir string) {
+	a, err := trial.Open(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		k.warn(dir, "the trial authority cannot be used: %v", err)
+	case !strings.EqualFold(a.URN().Authority, c.Authority):
+		k.warn(dir, "this is the trial authority of %s, but authority is %s in %s; go back to that name, or make a new site with init",
+			a.URN().Authority, c.Authority, c.Origin.Where("authority"))
+	}
+}
+
+func (k *Checker) providers(ctx context.Context, dir string, inv *inventory.Inventory, inventoryFile string) {
+	found, problems := provider.Load(dir)
+	k.found = found
+	for _, p := range problems {
+		k.Errors(p)
+	}
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		t, err := site.OpenTestbed(dir, name)
+		if t != nil && err == nil {
+			k.agree(t, inv, inventoryFile)
+		}
+		if t == nil || k.testbed(ctx, t, inv, err) {
+			k.provider(ctx, found[name])
+		}
+	}
+	if inv != nil {
+		missing, _ := site.MissingProviders(dir, found, inv, inventoryFile)
+		for _, err := range missing {
+			k.Errors(err)
+		}
+	}
+}
+
+// provider asks a provider for a resource that nobody has made.
+func (k *Checker) provider(ctx context.Context, p *provider.Provider) {
+	const remedy = "run it by hand, as PROVIDER.md says"
+	name := "check-" + strings.ToLower(rand.Text())
+	begun := time.Now()
+	answer, err := p.Get(ctx, []string{name})
+	took := time.Since(begun)
+	if err != nil {
+		k.bad(p.Path, "get fails: %s; %s; what it wrote to standard error stands above", detail(err), remedy)
+		return
+	}
+	r := answer[name]
+	switch {
+	case r.Err != nil && !p.Has(provider.AttrEnsure) && r.Err.Kind == provider.Unknown: // as it should be
+	case r.Err != nil:
+		k.bad(p.Path, "get of %s, which nobody has made, fails: %s; it must answer that it is absent; %s", name, detail(r.Err), remedy)
+		return
+	case p.Has(provider.AttrEnsure) && r.Resource.Text(provider.AttrEnsure) != provider.Absent:
+		k.bad(p.Path, "get of %s, which nobody has made, says that it is %q, not absent; %s", name, r.Resource.Text(provider.AttrEnsure), remedy)
+		return
+	}
+	k.good(p.Path, "provider %s of type %s, %s; get works", p.Name, p.Type, display.Count(len(p.Attributes), "attribute"))
+	if took > slowGet {
+		k.note(p.Path, "slow: get took %v; a change of a node takes several, and users wait for it", took.Round(100*time.Millisecond))
+	}
+}
+
+// detail is an error as an operator needs it: for experimenters, a provider's
+// says only to look into the log.
+func detail(err error) string {
+	if e, ok := errors.AsType[*provider.Error](err); ok {
+		return e.Detail()
+	}
+	return err.Error()
+}
+
+// serverKeys checks that the server's certificates load, are those of their
+// keys, are not over, and are for the host in the public URL.
+func (k *Checker) serverKeys(c *site.Config, host string) {
+	t, err := mtls.New(c.TLS(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		k.Errors(err)
+		return
+	}
+	t.Close()
+	for _, pair := range c.Keys {
+		text, err := site.ReadRegular(pair.Certificate)
+		if err != nil {
+			k.Errors(err)
+			continue
+		}
+		block, _ := pem.Decode(text)
+		if block == nil {
+			continue // mtls.New has read it, so there is one in another form
+		}
+		x, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			k.warn(pair.Certificate, "%v; clients may refuse it, too", err)
+			continue
+		}
+		end := x.NotAfter.UTC().Format(time.DateOnly)
+		switch left := time.Until(x.NotAfter); {
+		case left < 0:
+			k.bad(pair.Certificate, "it ended on %s; make a new one", end)
+		case x.VerifyHostname(host) != nil:
+			k.warn(pair.Certificate, "it is not for %s, so jFed will refuse it; it is for %s", host, strings.Join(x.DNSNames, ", "))
+		case left < site.Soon:
+			k.warn(pair.Certificate, "it ends on %s; make a new one", end)
+		default:
+			k.good(pair.Certificate, "%s certificate for %s, until %s", x.PublicKeyAlgorithm, strings.Join(x.DNSNames, ", "), end)
+		}
+	}
+}

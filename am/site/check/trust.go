@@ -1,0 +1,172 @@
+package check
+
+import (
+	"crypto/rsa"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"patchbay/am/display"
+	"patchbay/am/site"
+	"patchbay/credentials/cert"
+)
+
+// credentials is what the site that is checked accepts, or else any site.
+func (k *Checker) credentials() site.CredentialsConfig {
+	if k.Config != nil {
+		return k.Config.Credentials
+	}
+	return site.DefaultConfig().Credentials
+}
+
+// trustFolder lists each anchor with the authorities it covers and its end.
+func (k *Checker) trustFolder(dir string) {
+	a, problems, err := cert.NewFolder(dir, k.credentials().Certificates()).Load(time.Now())
+	if err != nil {
+		k.bad(dir, "%v; in this folder are the certificates of the authorities whose users may come", err)
+		return
+	}
+	for _, p := range problems {
+		if p.PassedOver {
+			k.warn(p.File, "%s", p.Text)
+		} else {
+			k.bad("", "%s", p)
+		}
+	}
+	if len(a.List()) == 0 {
+		k.bad(dir, "it holds no trusted certificate, so nobody may call; put the root of your federation into it as NAME.pem")
+	}
+	k.besides(dir)
+	for _, x := range a.List() {
+		if len(x.Covers()) == 0 && x.Certificate.URN.IsZero() {
+			continue // that is one of the problems
+		}
+		k.anchor(x)
+	}
+	for _, x := range a.Struck() {
+		k.warn(x.Anchor.File, "%s is revoked by %s, so it is not trusted; remove it", x.Certificate.Name(), display.Place(x.File, x.Line))
+	}
+	for _, l := range a.RevocationLists() {
+		k.revocationList(a, l)
+	}
+	for _, d := range a.Denials() {
+		k.denial(a, d)
+	}
+}
+
+// revocationList tells whose a CRL is, and how old.
+func (k *Checker) revocationList(a *cert.Anchors, l *cert.RevocationList) {
+	issuer := l.Issuer()
+	made := false
+	for _, c := range a.Makers(l) {
+		issuer, made = c.Name(), true
+	}
+	entries := fmt.Sprintf("%d entries", l.Len())
+	if l.Len() == 1 {
+		entries = "1 entry"
+	}
+	text := fmt.Sprintf("CRL of %s with %s, made on %s", issuer, entries, day(l.ThisUpdate))
+	if !made {
+		text += "; no certificate in this folder is its issuer: it counts for an authority of that name below one of them"
+	}
+	switch {
+	case l.Stale(time.Now()):
+		k.warn(l.File, "%s; a new one was due on %s: what it lists stays revoked, but get the new one", text, day(l.NextUpdate))
+	case l.NextUpdate.IsZero():
+		k.good(l.File, "%s", text)
+	default:
+		k.good(l.File, "%s; the next is due on %s", text, day(l.NextUpdate))
+	}
+}
+
+// denial tells what a line of the deny list hits.
+func (k *Checker) denial(a *cert.Anchors, d cert.Denial) {
+	at := display.Place(d.File, d.Line)
+	reach := a.Reach(d)
+	var names []string
+	reading := ""
+	if n := d.Number(); n != nil {
+		reading = fmt.Sprintf("; its number is read as hexadecimal: %X, in decimal %[1]d", n)
+	}
+	switch {
+	case len(reach.Struck) > 0:
+		for _, x := range reach.Struck {
+			names = append(names, filepath.Base(x.Anchor.File))
+		}
+		k.good(at, "%s takes %s away, with all that is issued under it%s", d.Text, list(names), reading)
+	case len(reach.Vouchers) > 0:
+		for _, x := range reach.Vouchers {
+			names = append(names, filepath.Base(x.File))
+		}
+		if reach.Below {
+			k.good(at, "%s: counts for an authority of that URN below %s, which itself has another or none: what it issues without such a one in between is not touched%s", d.Text, list(names), reading)
+			return
+		}
+		k.good(at, "%s is refused, whatever %s may say%s", d.Text, list(names), reading)
+	case d.OfIssuer():
+		k.warn(at, "%s: no trusted certificate is that issuer or speaks for it; it counts only for an authority of that name below one of them%s", d.Text, reading)
+	default:
+		k.warn(at, "%s hits nobody: no trusted certificate speaks for that authority; look for a slip", d.Text)
+	}
+}
+
+// list names files, each once.
+func list(names []string) string {
+	slices.Sort(names)
+	return strings.Join(slices.Compact(names), ", ")
+}
+
+func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
+
+// besides warns of files that are of no use as they are.
+func (k *Checker) besides(dir string) {
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		file := filepath.Join(dir, e.Name())
+		ext := filepath.Ext(file)
+		stem := strings.TrimSuffix(file, ext)
+		switch strings.ToLower(ext) {
+		case ".key":
+			k.warn(file, "PRIVATE KEYS must never lie here; move it away")
+		case ".authorities":
+			if _, err := os.Stat(stem + ".pem"); errors.Is(err, fs.ErrNotExist) {
+				k.warn(file, "it says for whom %s.pem vouches, but there is no such file; give both the same name", filepath.Base(stem))
+			}
+		}
+	}
+}
+
+func (k *Checker) anchor(x cert.Anchor) {
+	list := x.Covers()
+	covers := strings.Join(list, ", ") + " and below"
+	name := x.Certificate.URN.String()
+	if name == "" {
+		name = x.Certificate.Subject.String()
+	}
+	least := k.credentials().MinRSABits
+	bits := least
+	if key, ok := x.Certificate.PublicKey.(*rsa.PublicKey); ok {
+		bits = key.N.BitLen()
+	}
+	end := x.Certificate.NotAfter.UTC()
+	switch left := time.Until(end); {
+	case left < 0:
+		k.bad(x.File, "%s ended on %s; get the authority's new certificate", name, end.Format(time.DateOnly))
+	case len(list) == 0 && x.Certificate.URN.IsZero():
+		k.warn(x.File, "%s has no URN; as a trusted certificate it needs its authorities in a file beside it, NAME.authorities; it ends on %s", name, end.Format(time.DateOnly))
+	case len(list) == 0:
+		k.warn(x.File, "%s is no authority, so as a trusted certificate it covers nothing; it ends on %s", name, end.Format(time.DateOnly))
+	case bits < least:
+		k.warn(x.File, "%s covers %s, but has an RSA key of %d bits, and credentials.min_rsa_bits is %d: what it signs is refused; get a new certificate of the authority",
+			name, covers, bits, least)
+	case left < site.Soon:
+		k.warn(x.File, "%s covers %s; it ends on %s", name, covers, end.Format(time.DateOnly))
+	default:
+		k.good(x.File, "%s covers %s, until %s", name, covers, end.Format(time.DateOnly))
+	}
+}

@@ -1,0 +1,364 @@
+package site
+
+import (
+	"errors"
+	"net"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"patchbay/am/clock"
+	"patchbay/am/display"
+	"patchbay/am/server"
+	"patchbay/am/service"
+	"patchbay/am/urn"
+	"patchbay/credentials"
+	"patchbay/rspec"
+)
+
+// Config is patchbay.yaml: one site. Paths that are not absolute are relative
+// to the folder of the file. Every key can also be given by the environment:
+// leases.provisioned is PATCHBAY_LEASES_PROVISIONED. Times are written 30s,
+// 10m, 24h or 30d.
+type Config struct {
+	// Authority is the site's name in URNs, a name that no other site of the
+	// federation has; the host's full name is a good one. The aggregate is then
+	// urn:publicid:IDN+AUTHORITY+authority+cm. Never change it: every URN that
+	// was handed out names it.
+	Authority string `mapstructure:"authority"`
+	// Listen is the address and port for clients; :8443 for port 8443 on every
+	// address. Port 0 takes any free one.
+	Listen string `mapstructure:"listen"`
+	// PublicURL is https://HOST:PORT as clients reach it. Without it, it is the
+	// host's full name and the port of Listen.
+	PublicURL string `mapstructure:"public_url"`
+	// Admin is the loopback address and port of /healthz, /readyz and /metrics;
+	// "off" for none. Without it, it is the port after that of Listen.
+	Admin string `mapstructure:"admin"`
+	// Keys are the server's certificates and private keys, one pair for each
+	// kind of key. An RSA pair beside an ECDSA one serves old clients.
+	Keys []KeyPair `mapstructure:"keys"`
+	// Trusted is the folder of trust anchors: every *.pem in it, with *.crl and
+	// denied for what is revoked.
+	Trusted string `mapstructure:"trusted"`
+	// Inventory is the file that says what this site offers.
+	Inventory string `mapstructure:"inventory"`
+	// Providers is the folder of *.prov executables that make slivers.
+	Providers string `mapstructure:"providers"`
+	// State is the file in which the site keeps what it has promised.
+	State string `mapstructure:"state"`
+	// JournalKeep is for how long the state remembers what was done; 400d. What the
+	// audit does not tell yet stays, and 0s keeps all. The audit is not touched.
+	JournalKeep time.Duration `mapstructure:"journal_keep"`
+	// Maintenance is the file that says what is out of service: a lockdown, and
+	// planned maintenance. Commands write it; it need not be there.
+	Maintenance string `mapstructure:"maintenance"`
+	// Policy is the file of rules by which users may have less than everything. By
+	// default it need not be there.
+	Policy string `mapstructure:"policy"`
+	// Audit is the file that keeps a line for each call that may change something,
+	// and for each address that a sliver gets or loses. It can be moved away at any
+	// time.
+	Audit string `mapstructure:"audit"`
+	// AuditRequired refuses calls that would change something while the audit
+	// cannot be written.
+	AuditRequired bool `mapstructure:"audit_required"`
+	// Credentials says which old-fashioned credentials are still good.
+	Credentials CredentialsConfig `mapstructure:"credentials"`
+	// Leases limit how long slivers live.
+	Leases LeasesConfig `mapstructure:"leases"`
+	// ClockJump is how far the host's clock may be moved at once. What jumps further
+	// is not believed until an operator says so (patchbay clock): leases go on by
+	// the time that has gone by; 1m.
+	ClockJump time.Duration `mapstructure:"clock_jump"`
+	// EmptyDescribe is what Describe answers for a slice without slivers:
+	// "empty", an empty manifest (jFed expects it), or "not-found".
+	EmptyDescribe string `mapstructure:"empty_describe"`
+	// ServicesFailure is what becomes of a sliver of which an install or execute
+	// failed: "report", it is ready and its geni_error tells, or "fail", it is
+	// geni_failed.
+	ServicesFailure string `mapstructure:"services_failure"`
+	// Unpromised is what becomes of what a provider has although no sliver is there for
+	// it: "report" tells of it in the log, in /metrics and in "patchbay nodes", and its
+	// node takes nothing new while it is there; "remove" has it removed, too, if this
+	// site's journal tells that it was promised and released here, 20 an hour at most.
+	// What another site has made, or this one after the backup from which its store was
+	// restored, is in no journal here: "patchbay release --unpromised" has it removed.
+	Unpromised string `mapstructure:"unpromised"`
+	// UnpromisedAfter is for how long it must have been there before it is removed; 10m.
+	UnpromisedAfter time.Duration `mapstructure:"unpromised_after"`
+	// ASCIIManifests writes characters beyond ASCII as references; old omni
+	// fails on them.
+	ASCIIManifests bool `mapstructure:"ascii_manifests"`
+	// ManifestExtensions are what manifests tell beside the core: "sliver-info",
+	// the life of each sliver, and "vnode", its physical identity as Emulab tells it.
+	ManifestExtensions []string `mapstructure:"manifest_extensions"`
+	// Hooks are told what happens to slivers.
+	Hooks []HookConfig `mapstructure:"hooks"`
+	// Log says how the log on standard error looks.
+	Log LogConfig `mapstructure:"log"`
+	// Limits protect the server from its clients.
+	Limits LimitsConfig `mapstructure:"limits"`
+	// StopTimeout is how long calls may go on when the server is told to stop.
+	StopTimeout time.Duration `mapstructure:"stop_timeout"`
+
+	Origin origin
+	// readOnly opens the store to look at it only.
+	readOnly bool
+}
+
+// Values of ServicesFailure.
+const (
+	servicesReport = "report"
+	servicesFail   = "fail"
+)
+
+// Values of Unpromised.
+const (
+	unpromisedReport = "report"
+	unpromisedRemove = "remove"
+)
+
+// KeyPair names a certificate and its private key, both PEM.
+type KeyPair struct {
+	Certificate string `mapstructure:"certificate"`
+	Key         string `mapstructure:"key"`
+}
+
+// CredentialsConfig is what an operator may allow beyond what is sound today.
+type CredentialsConfig struct {
+	// SHA1Signatures accepts credentials signed with SHA-1, as many authorities
+	// still sign; true.
+	SHA1Signatures bool `mapstructure:"sha1_signatures"`
+	// SHA1Certificates accepts certificates signed with SHA-1.
+	SHA1Certificates bool `mapstructure:"sha1_certificates"`
+	// MinRSABits is the smallest RSA key; 2048, at least 1024.
+	MinRSABits int `mapstructure:"min_rsa_bits"`
+	// Signers are further names of authorities that may sign credentials, the
+	// last part of their URNs; sa, ma, ca, ch and root always may.
+	Signers []string `mapstructure:"signers"`
+	// Speakers are the URNs of those who may speak for users by a credential
+	// signed by the user; where none is listed, all trusted tools and authorities.
+	Speakers []string `mapstructure:"speakers"`
+	// CacheSize is how many verified credentials are remembered.
+	CacheSize int `mapstructure:"cache_size"`
+}
+
+// LeasesConfig limits how long slivers live. A lease never outlives the
+// credential that asked for it.
+type LeasesConfig struct {
+	// Allocated is how long a reservation lasts that is not provisioned; 10m.
+	Allocated time.Duration `mapstructure:"allocated"`
+	// AllocatedMax is how far Renew may prolong a reservation; 2h.
+	AllocatedMax time.Duration `mapstructure:"allocated_max"`
+	// Provisioned is the first lease of a provisioned sliver; 24h.
+	Provisioned time.Duration `mapstructure:"provisioned"`
+	// ProvisionedMax is the longest lease from now; 30d.
+	ProvisionedMax time.Duration `mapstructure:"provisioned_max"`
+	// Margin is how far before its credential the first lease ends, so that a
+	// small renewal still works; 10m.
+	Margin time.Duration `mapstructure:"margin"`
+}
+
+// LimitsConfig is how much clients may ask for: calls, and requests in them.
+type LimitsConfig struct {
+	server.Config `mapstructure:",squash"`
+	// RSpec bounds what a request may hold; beyond it Allocate answers 6.
+	RSpec rspec.Limits `mapstructure:"rspec"`
+}
+
+// LogConfig says how the log looks.
+type LogConfig struct {
+	// Format is "text" or "json".
+	Format string `mapstructure:"format"`
+	// Level is the least that is written: "debug", "info", "warn" or "error".
+	Level string `mapstructure:"level"`
+}
+
+// DefaultConfig is a site about which nothing is said.
+func DefaultConfig() Config {
+	l := service.DefaultLeases
+	return Config{
+		Listen:        ":8443",
+		Trusted:       "trusted",
+		Inventory:     "inventory.yaml",
+		Providers:     "providers",
+		State:         "state.db",
+		JournalKeep:   400 * 24 * time.Hour,
+		Maintenance:   "maintenance.yaml",
+		Policy:        "policy.yaml",
+		Audit:         "audit.log",
+		Credentials:   CredentialsConfig{SHA1Signatures: true, MinRSABits: 2048, CacheSize: 4096},
+		Leases:        LeasesConfig{l.Allocated, l.AllocatedMax, l.Provisioned, l.ProvisionedMax, l.Margin},
+		ClockJump:     clock.DefaultJump,
+		EmptyDescribe: "empty",
+
+		ServicesFailure: servicesReport,
+		Unpromised:      unpromisedReport,
+		UnpromisedAfter: 10 * time.Minute,
+		Log:             LogConfig{Format: "text", Level: "info"},
+		StopTimeout:     30 * time.Second,
+	}
+}
+
+// resolve makes all paths absolute, from the folder dir.
+func (c *Config) resolve(dir string) {
+	paths := []*string{&c.Trusted, &c.Inventory, &c.Providers, &c.State, &c.Policy, &c.Maintenance, &c.Audit}
+	for i := range c.Keys {
+		paths = append(paths, &c.Keys[i].Certificate, &c.Keys[i].Key)
+	}
+	paths = append(paths, hookPaths(c.Hooks)...)
+	for _, p := range paths {
+		if *p != "" && !filepath.IsAbs(*p) {
+			*p = filepath.Join(dir, *p)
+		}
+	}
+}
+
+// wrongFunc notes what is wrong with the value of a key.
+type wrongFunc func(key, format string, args ...any)
+
+// Validate looks at every value by itself; files are not opened. The error
+// joins a *ConfigError for each mistake.
+func (c *Config) Validate() error {
+	var errs []error
+	wrong := func(key, format string, args ...any) {
+		errs = append(errs, c.Origin.wrong(key, format, args...))
+	}
+	c.validateAddresses(wrong)
+	c.validateFiles(wrong)
+	c.validateCredentials(wrong)
+	c.Leases.validate(wrong)
+	c.validateTimes(wrong)
+	errs = append(errs, checkHooks(c.Origin, c.Hooks)...)
+	c.validateChoices(wrong)
+	c.Limits.validate(wrong)
+	slices.SortStableFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errors.Join(errs...)
+}
+
+// validateAddresses checks the names and addresses of the site.
+func (c *Config) validateAddresses(wrong wrongFunc) {
+	switch {
+	case c.Authority == "":
+		wrong("authority", "the site has no name; set authority to one like testbed.example.org")
+	case !urn.ValidAuthority(c.Authority):
+		wrong("authority", "%q cannot stand in a URN: letters, digits, dots, hyphens and underscores, with colons between sub-authorities", c.Authority)
+	case IsLoopbackName(c.Authority):
+		wrong("authority", "%q means another site on every host; use a name of your own like testbed.example.org", c.Authority)
+	}
+	if err := CheckAddress(c.Listen); err != nil {
+		wrong("listen", "%v", err)
+	}
+	if c.PublicURL != "" {
+		if err := CheckPublicURL(c.PublicURL); err != nil {
+			wrong("public_url", "%v", err)
+		}
+	}
+	if c.Admin != "" && c.Admin != "off" {
+		host, _, _ := net.SplitHostPort(c.Admin)
+		if err := CheckAddress(c.Admin); err != nil {
+			wrong("admin", "%v; write 127.0.0.1:8444, or off", err)
+		} else if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			wrong("admin", "%q is not a loopback address: anybody could read it; write 127.0.0.1:8444, or off", c.Admin)
+		}
+	}
+}
+
+// validateFiles checks that all files have names.
+func (c *Config) validateFiles(wrong wrongFunc) {
+	if len(c.Keys) == 0 {
+		wrong("keys", "the server has no certificate; name a pair of files: keys: [{certificate: server.pem, key: server-key.pem}]")
+	}
+	for i, k := range c.Keys {
+		if k.Certificate == "" || k.Key == "" {
+			wrong("keys", "pair %d needs both certificate and key", i+1)
+		}
+	}
+	for key, value := range map[string]string{"trusted": c.Trusted, "inventory": c.Inventory, "providers": c.Providers, "state": c.State, "policy": c.Policy, "maintenance": c.Maintenance} {
+		if value == "" {
+			wrong(key, "it must not be empty")
+		}
+	}
+	if base := filepath.Base(c.Audit); c.Audit == "" || base == "off" {
+		wrong("audit", "the audit cannot be switched off, for it answers whose an address was; name a file like audit.log")
+	}
+}
+
+func (c *Config) validateCredentials(wrong wrongFunc) {
+	if n := c.Credentials.MinRSABits; n < 1024 {
+		wrong("credentials.min_rsa_bits", "%d is less than 1024, which anybody can break", n)
+	}
+	if err := (credentials.Config{Speakers: c.Credentials.Speakers}).Validate(); err != nil {
+		wrong("credentials.speakers", "%v", err)
+	}
+	if c.Credentials.CacheSize < 0 {
+		wrong("credentials.cache_size", "it must not be negative")
+	}
+}
+
+func (c *Config) validateTimes(wrong wrongFunc) {
+	if c.ClockJump < time.Second {
+		wrong("clock_jump", "%s is less than a second, by which clocks are put right all the time; write a time like 1m", display.Duration(c.ClockJump))
+	}
+	if c.UnpromisedAfter <= 0 {
+		wrong("unpromised_after", "it must be a time like 10m")
+	}
+	if c.JournalKeep != 0 && c.JournalKeep < 24*time.Hour {
+		wrong("journal_keep", "it must be a day or more, or 0s to keep all")
+	}
+	if c.StopTimeout < 0 {
+		wrong("stop_timeout", "it must not be negative")
+	}
+}
+
+// validateChoices checks the keys that take one of a few words.
+func (c *Config) validateChoices(wrong wrongFunc) {
+	oneOf := func(key, value string, allowed ...string) {
+		if !slices.Contains(allowed, value) {
+			wrong(key, "%q is none of %s", value, strings.Join(allowed, ", "))
+		}
+	}
+	oneOf("empty_describe", c.EmptyDescribe, "empty", "not-found")
+	oneOf("services_failure", c.ServicesFailure, servicesReport, servicesFail)
+	oneOf("unpromised", c.Unpromised, unpromisedReport, unpromisedRemove)
+	for _, e := range c.ManifestExtensions {
+		oneOf("manifest_extensions", e, service.SliverInfo, service.VNode)
+	}
+	oneOf("log.format", c.Log.Format, "text", "json")
+	oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
+}
+
+func (l LimitsConfig) validate(wrong wrongFunc) {
+	for key, n := range map[string]int64{
+		"max_body": l.MaxBody, "max_calls_per_caller": int64(l.MaxCallsPerCaller), "max_connections": int64(l.MaxConnections),
+		"max_changes_burst": int64(l.MaxChangesBurst), "max_changes_per_minute": int64(l.MaxChangesPerMinute),
+		"header_timeout": int64(l.HeaderTimeout), "stall_timeout": int64(l.StallTimeout), "read_timeout": int64(l.ReadTimeout), "idle_timeout": int64(l.IdleTimeout),
+	} {
+		if n < 0 {
+			wrong("limits."+key, "it must not be negative")
+		}
+	}
+	l.RSpec.Validate(wrong)
+}
+
+func (l LeasesConfig) validate(wrong wrongFunc) {
+	for key, d := range map[string]time.Duration{
+		"allocated": l.Allocated, "allocated_max": l.AllocatedMax,
+		"provisioned": l.Provisioned, "provisioned_max": l.ProvisionedMax,
+	} {
+		if d <= 0 {
+			wrong("leases."+key, "it must be a time like 24h")
+		}
+	}
+	if l.Margin < 0 {
+		wrong("leases.margin", "it must not be negative")
+	}
+	if l.Allocated > l.AllocatedMax {
+		wrong("leases.allocated", "%s is longer than allocated_max, %s", l.Allocated, l.AllocatedMax)
+	}
+	if l.Provisioned > l.ProvisionedMax {
+		wrong("leases.provisioned", "%s is longer than provisioned_max, %s", l.Provisioned, l.ProvisionedMax)
+	}
+}

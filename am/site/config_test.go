@@ -1,0 +1,141 @@
+package site
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+const smallest = "authority: testbed.example.org\nkeys: [{certificate: a.pem, key: b.pem}]\n"
+
+func TestConfigSaysWhatIsWrongAndWhere(t *testing.T) {
+	for _, c := range []struct {
+		name, text string
+		want       string // parts of the error, separated by |
+	}{
+		{"UnknownKeyNamesTheNearest", smallest + "lisen: :1\n", "f.yaml:3: unknown key lisen; did you mean listen?"},
+		{"UnknownNestedKeyNamesTheNearest", smallest + "leases:\n  provisoned: 3h\n", "f.yaml:4: unknown key leases.provisoned; did you mean leases.provisioned?"},
+		{"UnknownKeyInAListEntry", "authority: a\nkeys:\n  - certificate: a\n    keyy: b\n", "f.yaml:4: unknown key keys.keyy; did you mean keys.key?"},
+		{"StrangeKeyListsAll", smallest + "log: {colour: red}\n", "f.yaml:3: unknown key log.colour; known here: format, level"},
+		{"KeyOfAnotherSection", smallest + "allocated_max: 3h\n", "f.yaml:3: unknown key allocated_max; did you mean leases.allocated_max?"},
+		{"WrongCaseIsUnknown", smallest + "Listen: :1\n", "unknown key Listen; did you mean listen?"},
+		{"KeyTwice", smallest + "listen: :1\nlisten: :2\n", "f.yaml|listen"},
+		{"NoAuthority", "keys: [{certificate: a, key: b}]", "authority: the site has no name; set authority"},
+		{"AuthorityIsLoopback", "authority: localhost\nkeys: [{certificate: a, key: b}]", "f.yaml:1: authority: \"localhost\" means another site on every host"},
+		{"AuthorityIsNoLabel", "authority: a b\nkeys: [{certificate: a, key: b}]", "cannot stand in a URN"},
+		{"NoKeys", "authority: a", "keys: the server has no certificate"},
+		{"HalfAPair", "authority: a\nkeys: [{certificate: a}]", "pair 1 needs both"},
+		{"KeysIsNoList", "authority: a\nkeys: {certificate: a, key: b}", "keys is a list; each entry begins with a dash"},
+		{"SectionIsAScalar", smallest + "leases: 3h\n", "leases needs keys below it: allocated"},
+		{"TimeWithoutUnit", smallest + "stop_timeout: 30\n", "f.yaml:3: stop_timeout|\"30\" is not a time like 30s, 10m, 24h or 30d"},
+		{"TimeIsNonsense", smallest + "leases: {provisioned: soon}\n", "f.yaml:3: leases.provisioned|is not a time"},
+		{"NumberIsAWord", smallest + "limits: {max_connections: many}\n", "f.yaml:3: limits.max_connections: \"many\" is not a whole number, nor a size like 64K, 16M or 1G"},
+		{"NegativeLimit", smallest + "limits: {max_connections: -1}\n", "limits.max_connections: it must not be negative"},
+		{"RemovedLimit", smallest + "limits: {max_calls: 9}\n", "f.yaml:3: limits.max_calls is no longer a setting: it is always 256; take it out"},
+		{"RemovedLimitOfRequests", smallest + "limits:\n  rspec: {services: 9}\n", "f.yaml:4: limits.rspec.services is no longer a setting: it is always 200; take it out"},
+		{"LeaseLongerThanLongest", smallest + "leases: {provisioned: 40d}\n", "f.yaml:3: leases.provisioned: 960h0m0s is longer than provisioned_max"},
+		{"ListenWithoutPort", smallest + "listen: example.org\n", "f.yaml:3: listen: \"example.org\" is not HOST:PORT or :PORT"},
+		{"PublicURLWithPath", smallest + "public_url: https://a.example.org:8443/am/3.0\n", "is not https://HOST:PORT"},
+		{"PublicURLWithoutTLS", smallest + "public_url: http://a.example.org\n", "is not https://HOST:PORT"},
+		{"AdminForEverybody", smallest + "admin: 0.0.0.0:9000\n", "is not a loopback address"},
+		{"UnknownServicesFailure", smallest + "services_failure: ignore\n", "\"ignore\" is none of report, fail"},
+		{"UnknownUnpromised", smallest + "unpromised: delete\n", "\"delete\" is none of report, remove"},
+		{"UnpromisedAtOnce", smallest + "unpromised_after: 0s\n", "it must be a time like 10m"},
+		{"UnknownChoice", smallest + "empty_describe: maybe\n", "\"maybe\" is none of empty, not-found"},
+		{"UnknownExtension", smallest + "manifest_extensions: [vnode, sliver_info]\n", "\"sliver_info\" is none of sliver-info, vnode"},
+		{"TooSmallKeys", smallest + "credentials: {min_rsa_bits: 512}\n", "512 is less than 1024"},
+		{"NotYAML", "authority: [", "f.yaml: this is not YAML: line 1"},
+		{"AListIsNoConfig", "- a\n", "needs keys below it: authority, listen"},
+		{"TwoMistakesAreBothTold", smallest + "lisen: :1\npublik_url: x\n", "did you mean listen?|did you mean public_url?"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := ParseConfig("/site/f.yaml", []byte(c.text))
+			if err == nil {
+				t.Fatal("accepted")
+			}
+			for part := range strings.SplitSeq(c.want, "|") {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("got  %v\nwant %q in it", err, part)
+				}
+			}
+		})
+	}
+}
+
+func TestConfigDefaultsAndPaths(t *testing.T) {
+	c, err := ParseConfig("/site/patchbay.yaml", []byte(smallest+"leases: {provisioned: 1d12h}\nstate: /var/lib/state.db\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct{ what, got, want string }{
+		{"listen", c.Listen, ":8443"},
+		{"trusted", c.Trusted, "/site/trusted"},
+		{"state", c.State, "/var/lib/state.db"},
+		{"certificate", c.Keys[0].Certificate, "/site/a.pem"},
+		{"key", c.Keys[0].Key, "/site/b.pem"},
+		{"provisioned", c.Leases.Provisioned.String(), "36h0m0s"},
+		{"provisioned_max", c.Leases.ProvisionedMax.String(), "720h0m0s"},
+		{"allocated", c.Leases.Allocated.String(), "10m0s"},
+	} {
+		if x.got != x.want {
+			t.Errorf("%s is %q, want %q", x.what, x.got, x.want)
+		}
+	}
+}
+
+func TestEnvironmentBeatsTheFile(t *testing.T) {
+	t.Setenv("PATCHBAY_LISTEN", "127.0.0.1:9")
+	t.Setenv("PATCHBAY_LEASES_PROVISIONED_MAX", "2d")
+	t.Setenv("PATCHBAY_LIMITS_MAX_CONNECTIONS", "7")
+	t.Setenv("PATCHBAY_CREDENTIALS_SHA1_SIGNATURES", "true")
+	c, err := ParseConfig("/site/f.yaml", []byte(smallest+"listen: :1\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Listen != "127.0.0.1:9" || c.Leases.ProvisionedMax != 48*time.Hour || c.Limits.MaxConnections != 7 || !c.Credentials.SHA1Signatures {
+		t.Errorf("got %q, %s, %d, %v", c.Listen, c.Leases.ProvisionedMax, c.Limits.MaxConnections, c.Credentials.SHA1Signatures)
+	}
+	t.Setenv("PATCHBAY_LISTEN", "nowhere")
+	if _, err = ParseConfig("/site/f.yaml", []byte(smallest)); err == nil || !strings.Contains(err.Error(), "environment PATCHBAY_LISTEN: listen:") {
+		t.Errorf("the message does not name the variable: %v", err)
+	}
+}
+
+func TestSizes(t *testing.T) {
+	for text, want := range map[string]int64{"0": 0, "16777216": 16 << 20, "64K": 64 << 10, "16M": 16 << 20, "1G": 1 << 30, "-1": -1} {
+		if got, err := parseSize(text); err != nil || got != want {
+			t.Errorf("%q: got %d, %v, want %d", text, got, err, want)
+		}
+	}
+	for _, bad := range []string{"", "M", "16MB", "1.5G", "9999999999999G", "many"} {
+		if got, err := parseSize(bad); err == nil {
+			t.Errorf("%q was read as %d", bad, got)
+		}
+	}
+}
+
+func TestMisspeltVariablesAreMistakes(t *testing.T) {
+	err := checkEnvironment([]string{"PATH=/bin", "PATCHBAY_LISTEN=:1", "PATCHBAY_CONFIG=x", "PATCHBAY_REQUIRE=", "PATCHBAY_LEASES_PROVISONED=1d", "PATCHBAY_KEYS=x", "PATCHBAY_LIMITS_CALL_TIMEOUT=2m", "PATCHBAY_WHATEVER_IT_IS=1"})
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	has(t, err.Error(), "environment PATCHBAY_LEASES_PROVISONED: ", "did you mean PATCHBAY_LEASES_PROVISIONED?",
+		"environment PATCHBAY_KEYS: ", "in patchbay.yaml only",
+		"environment PATCHBAY_LIMITS_CALL_TIMEOUT: this is no longer a setting: it is always 1m; take the variable out")
+	for _, good := range []string{"PATCHBAY_LISTEN:", "PATCHBAY_CONFIG:", "PATCHBAY_REQUIRE:", "PATCHBAY_WHATEVER_IT_IS:"} {
+		if strings.Contains(err.Error(), good) {
+			t.Errorf("%s is refused: %v", good, err)
+		}
+	}
+}
+
+func FuzzConfig(f *testing.F) {
+	f.Add(smallest)
+	f.Add(smallest + "leases: {provisioned: 1d12h}\nlimits:\n  max_connections: 7\n")
+	f.Add("keys: &a [*a]\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		if c, err := ParseConfig("/site/f.yaml", []byte(text)); err == nil && c.Authority == "" {
+			t.Error("a site without a name was accepted")
+		}
+	})
+}

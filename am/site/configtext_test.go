@@ -1,0 +1,55 @@
+package site
+
+import (
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"patchbay/am/server"
+	"patchbay/rspec"
+)
+
+// The new site's configuration shows every key, commented out where it has its
+// default: taken out of comments, it must say what the program does anyhow.
+func TestNewConfigShowsTheDefaults(t *testing.T) {
+	text := string(ConfigText("a.example.org", ":8443", ""))
+	shown := regexp.MustCompile(`(?m)^# ( *[a-z0-9_]+:)`).ReplaceAllString(text, "$1")
+	got, err := ParseConfig("/site/patchbay.yaml", []byte(shown))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range leaves(reflect.TypeFor[Config](), "") {
+		if got.Origin.lines[key] == 0 {
+			t.Errorf("the key %s is not shown", key)
+		}
+	}
+	want, err := ParseConfig("/site/patchbay.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got.PublicURL, got.Admin = want.PublicURL, want.Admin // examples: the default depends on the host
+	d, r := server.DefaultConfig(), rspec.DefaultLimits()
+	limits := LimitsConfig{server.Config{
+		MaxBody: d.MaxBody, MaxCallsPerCaller: d.MaxCallsPerCaller, MaxChangesBurst: d.MaxChangesBurst, MaxChangesPerMinute: d.MaxChangesPerMinute,
+		MaxConnections: d.MaxConnections, HeaderTimeout: d.HeaderTimeout, StallTimeout: d.StallTimeout, ReadTimeout: d.ReadTimeout, IdleTimeout: d.IdleTimeout,
+	}, rspec.Limits{Bytes: r.Bytes, Depth: r.Depth, Nodes: r.Nodes, Links: r.Links}}
+	if got.Limits != limits {
+		t.Errorf("limits are shown as %+v, and are %+v", got.Limits, limits)
+	}
+	got.Limits, got.Origin, want.Origin = want.Limits, origin{}, origin{}
+	if d := cmp.Diff(want, got, cmp.AllowUnexported(Config{}, origin{}), cmpopts.EquateEmpty()); d != "" {
+		t.Errorf("-default +shown\n%s", d)
+	}
+}
+
+func TestMissingConfigNamesTheRemedy(t *testing.T) {
+	_, err := ReadConfig(filepath.Join(t.TempDir(), "patchbay.yaml"))
+	if err == nil || !strings.Contains(err.Error(), "patchbay init") {
+		t.Errorf("got %v", err)
+	}
+}

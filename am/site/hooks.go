@@ -1,0 +1,145 @@
+package site
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"patchbay/am/hook"
+	"patchbay/inventory/nearest"
+)
+
+// HookConfig is one who is told what happens to slivers: at least once, in order
+// within a slice, and never in the way of a call.
+type HookConfig struct {
+	// Name tells it from the others. Events that wait are for hooks by name: under
+	// another it is a new one, which is told of what comes after.
+	Name string `mapstructure:"name"`
+	// Command is an executable that gets the event, JSON, on standard input, and
+	// takes it by ending with 0. It runs with the rights of the server.
+	Command string `mapstructure:"command"`
+	// URL is where the event is posted, instead; any 2xx takes it.
+	URL string `mapstructure:"url"`
+	// Events are what it is told: allocated, ready, failed, expiring, released and
+	// shutdown, and if they are named here, renewed, gone and thawed, too.
+	Events []string `mapstructure:"events"`
+	// Before is how long before the end of a lease it is told of that; 1h.
+	Before time.Duration `mapstructure:"before"`
+	// Timeout is how long it may take for one event; 30s.
+	Timeout time.Duration `mapstructure:"timeout"`
+	// Secret is a file; what it holds signs what is posted, so that the receiver can
+	// tell it from what others post.
+	Secret string `mapstructure:"secret"`
+	// CA is a PEM file with the certificates that vouch for URL; by default those
+	// that this host trusts do.
+	CA string `mapstructure:"ca"`
+}
+
+const (
+	// maxHooks is how many hooks a site may have.
+	maxHooks = 32
+	// maxHookTime bounds their times: no lease is as long.
+	maxHookTime = 365 * 24 * time.Hour
+)
+
+var hookName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+// hookPaths are the paths of hooks.
+func hookPaths(hooks []HookConfig) (paths []*string) {
+	for i := range hooks {
+		h := &hooks[i]
+		paths = append(paths, &h.Command, &h.Secret, &h.CA)
+	}
+	return paths
+}
+
+// checkHooks looks at the values of hooks; files are not opened.
+func checkHooks(o origin, hooks []HookConfig) (errs []error) {
+	if len(hooks) > maxHooks {
+		errs = append(errs, o.wrong("hooks", "%d are too many; have up to %d, each told of more", len(hooks), maxHooks))
+	}
+	names := map[string]bool{}
+	for i := range hooks {
+		h := &hooks[i]
+		wrong := func(format string, args ...any) {
+			errs = append(errs, &ConfigError{o.Where(fmt.Sprintf("hooks.%d", i)), "hooks", fmt.Sprintf(format, args...)})
+		}
+		switch {
+		case !hookName.MatchString(h.Name):
+			wrong("number %d needs a name of letters, digits, dots, hyphens and underscores, not %.80q", i+1, h.Name)
+		case names[h.Name]:
+			wrong("two have the name %s; events wait for hooks by name", h.Name)
+		}
+		names[h.Name] = true
+		switch {
+		case (h.Command == "") == (h.URL == ""):
+			wrong("%s needs a command or a url, one of them", h.Name)
+		case h.URL != "":
+			if err := checkHookURL(h.URL); err != nil {
+				wrong("%s: %v", h.Name, err)
+			}
+		case h.Secret != "" || h.CA != "":
+			wrong("%s: secret and ca go with url", h.Name)
+		}
+		for _, w := range h.Events {
+			if slices.Contains(hook.Words, hook.Word(w)) {
+				continue
+			}
+			hint := "known are: " + eventWords()
+			if near := nearest.Word(w, strings.Split(eventWords(), ", ")); near != "" {
+				hint = "did you mean " + near + "?"
+			}
+			wrong("%s: there is no event %.80q; %s", h.Name, w, hint)
+		}
+		for key, d := range map[string]time.Duration{"before": h.Before, "timeout": h.Timeout} {
+			if d < 0 || d > maxHookTime {
+				wrong("%s: %s must be a time like 30s, 1h or 2d", h.Name, key)
+			}
+		}
+	}
+	return errs
+}
+
+// eventWords are all events, for a message.
+func eventWords() string {
+	var list []string
+	for _, w := range hook.Words {
+		list = append(list, string(w))
+	}
+	return strings.Join(list, ", ")
+}
+
+func checkHookURL(s string) error {
+	u, err := url.Parse(s)
+	switch {
+	case err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.Fragment != "":
+		return errors.New("its url is not https://HOST/PATH")
+	case u.User != nil:
+		return errors.New("its url holds a password; sign with secret: FILE instead")
+	case u.Port() != "" && (u.Port() == "0" || !validPort(u.Port())):
+		return fmt.Errorf("its url has the port %s; ports are 1 to 65535", u.Port())
+	}
+	return nil
+}
+
+// Usable tells why the hook cannot be told of anything; nil if nothing is known
+// against it. Nothing is started or asked.
+func (h *HookConfig) Usable() error {
+	if h.Command != "" {
+		return hook.Executable(h.Command)
+	}
+	var errs []error
+	if h.Secret != "" {
+		_, err := hook.ReadSecret(h.Secret)
+		errs = append(errs, err)
+	}
+	if h.CA != "" {
+		_, err := hook.ReadCA(h.CA)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,103 @@
+package site
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"patchbay/am/work"
+	"patchbay/inventory/local"
+)
+
+// TestLockOfALocalTestbed goes through the life of the lock: two servers never have it
+// at the same time, whenever the testbed makes its file, and whoever removes that.
+func TestLockOfALocalTestbed(t *testing.T) {
+	dir := t.TempDir()
+	socket := func(instance string) string { return filepath.Join(dir, instance+".sock") }
+	site := func() *testbeds {
+		r := newTestbeds([]*Testbed{{Provider: "local", Instance: "x"}}, slog.New(slog.DiscardHandler))
+		r.Socket = socket
+		t.Cleanup(r.letGo)
+		return r
+	}
+	one, two := site(), site()
+	acts := func(r *testbeds) error {
+		_, err := r.alone(func(string) (work.Provider, error) { return nil, nil })("local")
+		return err
+	}
+	refused := func(r *testbeds) {
+		t.Helper()
+		for _, err := range []error{acts(r), r.holdAll()} {
+			if busy, ok := errors.AsType[*busyError](err); !ok || busy.instance != "x" {
+				t.Errorf("another server acts: %v", err)
+			} else {
+				has(t, err.Error(), fmt.Sprintf("another server (process %d: %s", os.Getpid(), os.Args[0]), ") acts on the nodes of the local testbed x", "stop that server")
+			}
+		}
+	}
+	allowed := func(r *testbeds) {
+		t.Helper()
+		if err := errors.Join(acts(r), r.holdAll(), acts(r)); err != nil {
+			t.Error(err)
+		}
+	}
+	file := local.SiteLock(socket("x"))
+	make := func() {
+		t.Helper()
+		if err := os.WriteFile(file, nil, 0o400); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	allowed(one) // it has not run yet, so it has no nodes that run
+	allowed(two)
+	make()
+	allowed(two)
+	refused(one)
+	two.letGo()
+	allowed(one)
+	refused(two)
+	if err := os.Remove(file); err != nil { // patchbay-local clean
+		t.Fatal(err)
+	}
+	make()
+	allowed(two)
+	refused(one)
+	two.retire(nil) // nothing is on it any more
+	allowed(one)
+	if _, err := one.alone(func(name string) (work.Provider, error) { return nil, errors.New(name) })("other"); err == nil || err.Error() != "other" {
+		t.Errorf("a provider that is no local testbed: %v", err)
+	}
+}
+
+// TestLockOfProviders holds that a folder has one server, and that the lock is of the
+// folder, whatever path leads to it.
+func TestLockOfProviders(t *testing.T) {
+	dir, link := t.TempDir(), filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(dir, link); err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(slog.DiscardHandler)
+	f, err := lockProviders(dir, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := lockProviders(link, log); err == nil {
+		t.Error("two servers have the lock")
+	} else {
+		has(t, err.Error(), fmt.Sprintf("another server (process %d: ", os.Getpid()), ") uses the providers in "+link)
+	}
+	// A provider that outlives its server does not have it.
+	if flags, _, errno := syscall.Syscall(syscall.SYS_FCNTL, f.Fd(), syscall.F_GETFD, 0); errno != 0 || flags&syscall.FD_CLOEXEC == 0 {
+		t.Error("programs that are started inherit the lock")
+	}
+	f.Close()
+	if f, err = lockProviders(link, log); err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+}

@@ -1,0 +1,45 @@
+package site
+
+import (
+	"errors"
+	"io"
+	"os"
+	"sync"
+	"syscall"
+)
+
+// Output is where a command prints. It remembers that something could not be written,
+// so that no command needs to look each time. All methods may be called at the same time.
+type Output struct {
+	To  io.Writer
+	mu  sync.Mutex
+	err error // of the first that could not be written
+}
+
+func (o *Output) Write(b []byte) (int, error) {
+	n, err := o.To.Write(b)
+	if err != nil && !errors.Is(err, syscall.EPIPE) { // who has read enough misses nothing
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if o.err == nil {
+			o.err = err
+		}
+	}
+	return n, err
+}
+
+// Lost is why something could not be written; nil if all was.
+func (o *Output) Lost() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.err
+}
+
+// FileOf is the file that w writes to, if it is one.
+func FileOf(w io.Writer) (*os.File, bool) {
+	if o, ok := w.(*Output); ok {
+		w = o.To
+	}
+	f, ok := w.(*os.File)
+	return f, ok
+}

@@ -1,0 +1,228 @@
+package site
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"patchbay/am"
+	"patchbay/am/policy"
+	"patchbay/am/urn"
+	"patchbay/inventory"
+)
+
+// policyPause is how often it is looked whether the policy has changed, and how
+// long it must stay as it is before it is read: a half of it, as it is being
+// written, might allow more than the whole.
+const policyPause = 250 * time.Millisecond
+
+// policyRetry is how often rules are read again that could not be: what they lack
+// may be a list that nobody watches, as no rules in force name it.
+const policyRetry = time.Second
+
+// policyFile keeps the rules of a served site in step with their files.
+type policyFile struct {
+	file   string
+	policy *policy.Policy
+	log    *slog.Logger
+
+	mu    sync.Mutex // guards what follows: one reading at a time
+	site  policy.Site
+	seen  string    // state of the files when they were last read
+	tried time.Time // when that was
+	wrong string    // what was wrong with them; "" for nothing
+}
+
+// PolicySite is what rules may name.
+func PolicySite(inv *inventory.Inventory) policy.Site {
+	s := policy.Site{Components: make([]string, len(inv.Components)), SliverTypes: make([]string, len(inv.SliverTypes))}
+	for i, c := range inv.Components {
+		s.Components[i] = c.Name
+	}
+	for i, t := range inv.SliverTypes {
+		s.SliverTypes[i] = t.Name
+		if t.Needs.Cores > 0 {
+			s.Cores = append(s.Cores, t.Name)
+		}
+		if t.Needs.Disk > 0 {
+			s.Disk = append(s.Disk, t.Name)
+		}
+	}
+	return s
+}
+
+// LoadPolicy reads the rules of a site; nil where there is no such name, and none
+// was asked for. A link to what is not there is an error: nobody meant no rules.
+func (c *Config) LoadPolicy(inv *inventory.Inventory) (*policy.Rules, error) {
+	if _, err := os.Lstat(c.Policy); errors.Is(err, fs.ErrNotExist) {
+		if c.Origin.has("policy") {
+			return nil, c.Origin.wrong("policy", "%s", notThere("file", c.Policy, err))
+		}
+		return nil, nil
+	}
+	return policy.Load(c.Policy, PolicySite(inv))
+}
+
+// take puts what load reads in force. It reads again while files change
+// meanwhile, or others are named than before.
+func (p *policyFile) take(load func() (*policy.Rules, error)) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var rules *policy.Rules
+	for range 5 {
+		before := p.state()
+		p.seen, p.tried, p.wrong = before, time.Now(), ""
+		var err error
+		if rules, err = load(); err != nil {
+			p.wrong = err.Error()
+			return err
+		}
+		p.policy.SetRules(rules)
+		if p.state() == before {
+			break
+		}
+	}
+	p.tell(rules)
+	return nil
+}
+
+// state tells two states of the files apart.
+func (p *policyFile) state() string {
+	var b strings.Builder
+	files := p.policy.Rules().Files()
+	if len(files) == 0 {
+		files = []string{p.file}
+	}
+	for _, file := range files {
+		fmt.Fprintln(&b, stampOf(file))
+	}
+	return b.String()
+}
+
+// read takes over what the files say now. With mistakes in them, and when they
+// are gone, what is in force stays so. It logs no mistake that is told.
+func (p *policyFile) read(told string) {
+	err := p.take(func() (*policy.Rules, error) { return p.load(p.site) })
+	if err != nil && err.Error() != told {
+		p.log.Error("the policy cannot be read; the rules that were in force stay so; patchbay check tells more", "error", err)
+	}
+}
+
+// load reads the files for a site that serves.
+func (p *policyFile) load(site policy.Site) (*policy.Rules, error) {
+	if _, err := os.Lstat(p.file); errors.Is(err, fs.ErrNotExist) && p.policy.Rules() == nil {
+		return nil, nil
+	}
+	return policy.Load(p.file, site)
+}
+
+// follow reads the files for another inventory. What use is given puts the rules in
+// force, in the moment in which the inventory is; with an error both stay.
+func (p *policyFile) follow(inv *inventory.Inventory, use func(rules func()) error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	site, before := PolicySite(inv), p.state()
+	rules, err := p.load(site)
+	if err != nil {
+		return err
+	}
+	if err := use(func() { p.policy.SetRules(rules) }); err != nil {
+		return err
+	}
+	p.site, p.seen, p.tried, p.wrong = site, before, time.Now(), ""
+	p.tell(rules)
+	return nil
+}
+
+// broken tells whether the files cannot be read as they are now.
+func (p *policyFile) broken() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.wrong != ""
+}
+
+func (p *policyFile) tell(rules *policy.Rules) {
+	if rules == nil {
+		return
+	}
+	p.log.Info("policy read", "file", p.file, "rules", rules.Len())
+	for _, r := range rules.Remarks() {
+		p.log.Warn("policy", "remark", r.String())
+	}
+}
+
+// held tells in JSON what a user holds, and what is held in a slice and its
+// project; the slice may be "".
+func (p *policyFile) held(user, slice string) ([]byte, error) {
+	u, err := urn.Parse(user)
+	var in urn.URN
+	if err == nil && slice != "" {
+		in, err = urn.Parse(slice)
+	}
+	if err != nil {
+		return nil, am.Errorf(am.BadArgs, "%v", err)
+	}
+	return json.Marshal(p.policy.Usage().Held(u, in))
+}
+
+// watch reads the files again whenever they have changed, until ctx ends.
+func (p *policyFile) watch(ctx context.Context) {
+	ticks := time.NewTicker(policyPause)
+	defer ticks.Stop()
+	last := p.state()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+		}
+		now := p.state()
+		p.mu.Lock()
+		changed, wrong, due := now != p.seen, p.wrong, time.Since(p.tried) >= policyRetry
+		p.mu.Unlock()
+		switch {
+		case now != last: // it is being written
+		case changed:
+			p.read("")
+			now = p.state()
+		case wrong != "" && due:
+			p.read(wrong)
+			now = p.state()
+		}
+		last = now
+	}
+}
+
+// ErrNothingHeld says that nothing was ever promised.
+var ErrNothingHeld = errors.New("the site has not served yet")
+
+// Held is what is held, if the state can be read.
+func (c *Config) Held(ctx context.Context, user, slice urn.URN) (policy.Held, error) {
+	if _, err := os.Stat(c.State); errors.Is(err, os.ErrNotExist) {
+		return policy.Held{}, ErrNothingHeld
+	}
+	return c.heldBy(ctx, user, slice)
+}
+
+// heldBy asks the served site what is held, or looks into its state.
+func (c *Config) heldBy(ctx context.Context, user, slice urn.URN) (h policy.Held, err error) {
+	q := url.Values{"user": {user.String()}, "slice": {slice.String()}}
+	if err = Ask(ctx, c, "/held?"+q.Encode(), &h); !errors.Is(err, ErrNotServed) {
+		return h, err
+	}
+	s, err := c.LookAtState()
+	if err != nil {
+		return h, err
+	}
+	u := policy.NewUsage()
+	err = s.Observe(u)
+	return u.Held(user, slice), errors.Join(err, s.Close())
+}

@@ -1,0 +1,199 @@
+package site
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"patchbay/am/probe"
+	"patchbay/am/server"
+	"patchbay/am/work"
+	"patchbay/inventory"
+	"patchbay/inventory/nearest"
+	"patchbay/inventory/provider"
+)
+
+// ProviderSet is the providers of a site by name. One that is missing is
+// looked for again whenever it is asked for.
+type ProviderSet struct {
+	dir     string
+	log     *slog.Logger
+	calls   *server.Durations // how long they take
+	opening sync.Mutex        // held while a provider is opened, which may take a while
+	mu      sync.Mutex        // guards found
+	Found   map[string]*provider.Provider
+}
+
+// loadProviders opens the folder's providers. Every provider that the inventory
+// names must be there; others may be broken, which is logged.
+func loadProviders(dir string, inv *inventory.Inventory, inventoryFile string, log *slog.Logger) (*ProviderSet, error) {
+	found, problems := provider.Load(dir)
+	missing, broken := MissingProviders(dir, found, inv, inventoryFile)
+	if len(missing) > 0 || broken {
+		return nil, errors.Join(append(missing, problems...)...)
+	}
+	for _, p := range problems {
+		log.Warn("a provider is passed over", "error", p)
+	}
+	s := &ProviderSet{dir: dir, log: log, Found: found, calls: server.NewDurations("provider_call_seconds", "How long calls of providers take, those that were not given up.", "provider", "action")}
+	for _, p := range found {
+		s.watch(p)
+	}
+	return s, nil
+}
+
+// watch has a provider log, and its calls counted.
+func (s *ProviderSet) watch(p *provider.Provider) {
+	p.Log = s.log
+	p.Took = func(action string, took time.Duration) { s.calls.Observe(took, p.Name, action) }
+}
+
+// require opens the providers that an inventory names and that are not open yet. The
+// error says which are missing, and what is wrong with others.
+func (s *ProviderSet) require(inv *inventory.Inventory, inventoryFile string) error {
+	var broken []error
+	for _, name := range slices.Sorted(maps.Keys(providersOf(inv))) {
+		if _, err := s.open(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			broken = append(broken, err)
+		}
+	}
+	s.mu.Lock()
+	found := maps.Clone(s.Found)
+	s.mu.Unlock()
+	missing, _ := MissingProviders(s.dir, found, inv, inventoryFile)
+	return errors.Join(append(missing, broken...)...)
+}
+
+// MissingProviders has an error for each provider that components name but that
+// is not in the folder dir. One whose file is there is only broken: what is
+// wrong with it was said when it was loaded.
+func MissingProviders(dir string, found map[string]*provider.Provider, inv *inventory.Inventory, inventoryFile string) (missing []error, broken bool) {
+	uses := make(map[string][]string)
+	for _, c := range inv.Components {
+		if found[c.Provider] == nil {
+			uses[c.Provider] = append(uses[c.Provider], c.Name)
+		}
+	}
+	lines := providerLines(inventoryFile)
+	have := slices.Sorted(maps.Keys(found))
+	for _, name := range slices.Sorted(maps.Keys(uses)) {
+		file := filepath.Join(dir, name+provider.Suffix)
+		if _, err := os.Lstat(file); err == nil && name == filepath.Base(name) {
+			broken = true
+			continue
+		}
+		where := inventoryFile
+		if line := lines[name]; line > 0 {
+			where = fmt.Sprintf("%s:%d", inventoryFile, line)
+		}
+		hint := "put it there as " + file
+		if near := nearest.Word(name, have); near != "" {
+			hint = fmt.Sprintf("did you mean %s?", near)
+		} else if len(have) > 0 {
+			hint = "there are: " + strings.Join(have, ", ") + "; name one of them, or " + hint
+		}
+		components := "component " + uses[name][0]
+		if more := len(uses[name]) - 1; more > 0 {
+			components += fmt.Sprintf(" and %d more", more)
+		}
+		missing = append(missing, fmt.Errorf("%s: the provider %q, for %s, is not in the folder %s; %s", where, name, components, dir, hint))
+	}
+	return missing, broken
+}
+
+// providerLines are the first lines of an inventory that name each provider.
+func providerLines(file string) map[string]int {
+	lines := make(map[string]int)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return lines
+	}
+	var doc struct {
+		Provider   yaml.Node `yaml:"provider"`
+		Components []struct {
+			Provider yaml.Node `yaml:"provider"`
+		} `yaml:"components"`
+	}
+	if yaml.Unmarshal(text, &doc) != nil {
+		return lines
+	}
+	note := func(n yaml.Node) {
+		if lines[n.Value] == 0 {
+			lines[n.Value] = n.Line
+		}
+	}
+	note(doc.Provider)
+	for _, c := range doc.Components {
+		note(c.Provider)
+	}
+	return lines
+}
+
+// providerNames are those that the inventory in force names.
+func providerNames(inv func() *inventory.Inventory) func() []string {
+	return func() []string {
+		used := map[string]bool{}
+		for _, c := range inv().Components {
+			used[c.Provider] = true
+		}
+		return slices.Collect(maps.Keys(used))
+	}
+}
+
+// get finds a provider for the runner, which may wait.
+func (s *ProviderSet) get(name string) (work.Provider, error) {
+	p, err := s.open(name)
+	if err != nil {
+		return nil, err
+	}
+	return work.Executable(p), nil
+}
+
+// Probing finds a provider that wants to be asked before something is promised.
+// It waits for nothing, so one that is not open yet is not asked.
+func (s *ProviderSet) Probing(name string) (probe.Provider, bool) {
+	p := s.opened(name)
+	if p == nil || !p.Probe || !p.Has(provider.AttrEnsure) {
+		return nil, false
+	}
+	return p, true
+}
+
+func (s *ProviderSet) opened(name string) *provider.Provider {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.Found[name]
+}
+
+func (s *ProviderSet) open(name string) (*provider.Provider, error) {
+	if p := s.opened(name); p != nil {
+		return p, nil
+	}
+	s.opening.Lock()
+	defer s.opening.Unlock()
+	if p := s.opened(name); p != nil {
+		return p, nil
+	}
+	if name == "" || name != filepath.Base(name) {
+		return nil, fmt.Errorf("there is no provider %q", name)
+	}
+	p, err := provider.Open(filepath.Join(s.dir, name+provider.Suffix), s.log)
+	if err != nil {
+		return nil, err
+	}
+	s.watch(p)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.Found[name] = p
+	return p, nil
+}

@@ -1,0 +1,307 @@
+package site
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"patchbay/am"
+	"patchbay/am/audit"
+	"patchbay/am/display"
+	"patchbay/am/store"
+	"patchbay/inventory"
+)
+
+// ReloadReport is what taking over an inventory means, or why it cannot be.
+type ReloadReport struct {
+	File  string // the inventory
+	Wrong []string
+	// Changes are what is otherwise; MoreChanges counts those that are left out.
+	Changes     []inventory.Change
+	MoreChanges int
+	// Meets are what it means for slivers; More counts those that are left out, and
+	// Before those that were so with the inventory before.
+	Meets  []inventory.Consequence
+	More   int
+	Before int
+	// Orphans are slivers of providers that are gone.
+	Orphans []orphans
+}
+
+// maxMeets bounds the answer, each list by itself; nobody reads more.
+const maxMeets = 500
+
+// compare adds what is otherwise in now.
+func (r *ReloadReport) compare(was, now *inventory.Inventory) {
+	all := inventory.Compare(was, now)
+	r.Changes = all[:min(len(all), maxMeets)]
+	r.MoreChanges = len(all) - len(r.Changes)
+}
+
+// meet adds what v means for the slivers that are there; what was so with the
+// inventory before is only counted, if that is not nil. It also adds whose providers are gone; usable
+// tells what is wrong with a provider.
+func (r *ReloadReport) meet(was, v *inventory.Inventory, s *store.Store, usable func(name string) error) error {
+	slivers, err := s.Slivers()
+	if err != nil {
+		return err
+	}
+	all := inventory.Meet(v, slivers)
+	if was != nil {
+		type key struct{ what, text, slice string }
+		before := make(map[key]bool)
+		for _, c := range inventory.Meet(was, slivers) {
+			before[key{c.What, c.Text, c.Slice}] = true
+		}
+		n := len(all)
+		all = slices.DeleteFunc(all, func(c inventory.Consequence) bool { return before[key{c.What, c.Text, c.Slice}] })
+		r.Before = n - len(all)
+	}
+	r.Meets = all[:min(len(all), maxMeets)]
+	r.More = len(all) - len(r.Meets)
+	r.Orphans = findOrphans(slivers, usable)
+	return nil
+}
+
+// summary is one line for log and audit.
+func (r *ReloadReport) summary() string {
+	return fmt.Sprintf("%s; slivers meet %s", display.Count(len(r.Changes)+r.MoreChanges, "change"), display.Count(len(r.Meets)+r.More, "new consequence"))
+}
+
+// Where is the place of a consequence in the file.
+func (r *ReloadReport) Where(c inventory.Consequence) string { return display.Place(r.File, c.Line) }
+
+// tellReload tells the same to the log.
+func (s *Site) tellReload(r *ReloadReport) {
+	for _, c := range r.Changes {
+		s.log.Info("inventory", "change", c.String())
+	}
+	if r.MoreChanges > 0 {
+		s.log.Info("the inventory has more changes than are told here", "more", r.MoreChanges)
+	}
+	for _, c := range r.Meets {
+		if c.Warning {
+			s.log.Warn("inventory", "where", r.Where(c), "consequence", c.String())
+		} else {
+			s.log.Info("inventory", "where", r.Where(c), "consequence", c.String())
+		}
+	}
+	s.tellOrphans(r)
+	if r.More > 0 {
+		s.log.Warn("the inventory meets more slivers than are told here; patchbay check tells of the first, too", "more", r.More)
+	}
+}
+
+// tellOrphans tells of slivers whose providers are gone, at each start: they need an
+// operator.
+func (s *Site) tellOrphans(r *ReloadReport) {
+	for _, o := range r.Orphans {
+		s.log.Warn("slivers were made by a provider that is missing or cannot be used, so they can be neither looked after nor removed; put it right until they are gone",
+			"provider", o.Provider, "slivers", o.Slivers, "slice", o.Slice, "slices", o.Slices, "error", o.Why)
+	}
+}
+
+// tryInventory reads the inventory as it is now and tells what it would mean.
+func (s *Site) tryInventory() (*ReloadReport, *inventory.Inventory, error) {
+	r := &ReloadReport{File: s.config.Inventory}
+	if err := s.sameSite(); err != nil {
+		return r, nil, err
+	}
+	inv, err := inventory.Load(s.config.Inventory, s.config.Authority)
+	if err != nil {
+		return r, nil, err
+	}
+	if err := s.providers.require(inv, s.config.Inventory); err != nil {
+		return r, nil, err
+	}
+	slivers, err := s.store.Slivers()
+	if err == nil {
+		err = inventory.Clash(inv, s.config.Inventory, slivers)
+	}
+	if err != nil {
+		return r, nil, err
+	}
+	if err := s.keepsOutOfService(s.index.Inventory(), inv); err != nil {
+		return r, nil, err
+	}
+	r.compare(s.index.Inventory(), inv)
+	return r, inv, nil
+}
+
+// sameSite refuses what a running site cannot become.
+func (s *Site) sameSite() error {
+	c, err := ReadConfig(s.config.Origin.File)
+	switch {
+	case err != nil:
+		return err
+	case c.Authority != s.config.Authority:
+		return c.Origin.wrong("authority", "it is %s, but the site that is served is %s; a new authority is a new site, so set it back", c.Authority, s.config.Authority)
+	case c.Inventory != s.config.Inventory:
+		return c.Origin.wrong("inventory", "it is %s, but the site that is served reads %s; another file needs a new start", c.Inventory, s.config.Inventory)
+	}
+	return nil
+}
+
+// reloadInventory puts the inventory in force as it is in the file, with the
+// policy read anew for it, and tells what that means. The audit tells that operator
+// did it, even if he does not wait for the answer. With an error nothing has
+// changed.
+func (s *Site) reloadInventory(ctx context.Context, operator string) (*ReloadReport, error) {
+	s.reloading.Lock()
+	defer s.reloading.Unlock()
+	r, inv, err := s.tryInventory()
+	if err == nil {
+		err = ctx.Err() // reading may have taken until after the end
+	}
+	if err != nil {
+		return r, err
+	}
+	was := s.index.Inventory()
+	err = s.policy.follow(inv, func(rules func()) error {
+		s.Testbeds.follow(findTestbeds(s.config.Providers, providersOf(inv)))
+		return s.aggregate.SetInventory(ctx, inv, func() {
+			rules()
+			s.api.Follow(s.config.Reading(inv))
+		})
+	})
+	if err != nil {
+		return r, err
+	}
+	s.retireTestbeds()
+	s.holdUnpromised(ctx)
+	s.runner.Wake()
+	err = r.meet(was, inv, s.store, s.providers.usable)
+	act := audit.Act{What: "reload", Text: r.summary(), Operator: operator}
+	if err != nil {
+		act.Text = display.Count(len(r.Changes)+r.MoreChanges, "change")
+	}
+	s.noteAct(act.Operator, act.What, act.Text)
+	if err != nil {
+		return r, fmt.Errorf("the inventory is in force, but what it means for slivers cannot be told: %w", err)
+	}
+	s.log.Info("inventory read", "file", r.File, "components", len(inv.Components), "changes", len(r.Changes)+r.MoreChanges)
+	s.tellReload(r)
+	s.upkeep.tellUnknown(s.upkeep.shown.Load())
+	s.noteInForce(inv)
+	return r, nil
+}
+
+// meetInventory tells at the start what the inventory means for slivers that were
+// there before, for it may be another than that with which the site ended.
+func (s *Site) meetInventory(ctx context.Context) error {
+	slivers, err := s.store.Slivers()
+	if err == nil {
+		err = inventory.Clash(s.index.Inventory(), s.config.Inventory, slivers)
+	}
+	if err != nil {
+		return err
+	}
+	if !s.config.readOnly {
+		if err := s.aggregate.Remember(ctx); err != nil {
+			return err
+		}
+	}
+	r := &ReloadReport{File: s.config.Inventory}
+	inv := s.index.Inventory()
+	if err := r.meet(nil, inv, s.store, s.providers.usable); err != nil {
+		return err
+	}
+	if !s.wasInForce(inv) {
+		s.tellReload(r)
+		s.noteInForce(inv)
+		return nil
+	}
+	s.tellOrphans(r)
+	if n := len(r.Meets) + r.More; n > 0 {
+		s.log.Info("the inventory is as it was, and slivers are on what is otherwise than they were promised; patchbay check tells of it", "consequences", n)
+	}
+	return nil
+}
+
+// needed are the providers that the inventory in force names, or slivers.
+func (s *Site) needed() (map[string]bool, error) {
+	used := providersOf(s.index.Inventory())
+	err := s.store.Read(func(v *store.View) error {
+		return v.Slivers(func(x am.Sliver) bool { used[x.Provider] = true; return true })
+	})
+	return used, err
+}
+
+// retirePause is how often it is looked whether a local testbed is still needed.
+const retirePause = time.Minute
+
+// watchTestbeds ends local testbeds that nobody needs any more, until ctx ends.
+func (s *Site) watchTestbeds(ctx context.Context) {
+	ticks := time.NewTicker(retirePause)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+			if s.reloading.TryLock() { // one that is being taken over has its testbeds before it counts
+				s.retireTestbeds()
+				s.reloading.Unlock()
+			}
+		}
+	}
+}
+
+// retireTestbeds ends local testbeds that neither the inventory names nor slivers.
+// Without an answer of the store they stay.
+func (s *Site) retireTestbeds() {
+	if needed, err := s.needed(); err == nil {
+		s.Testbeds.retire(needed)
+	}
+}
+
+// answerReload is what a command asks of a served site: POST takes the inventory
+// over, GET tells what that would mean.
+func (s *Site) answerReload(w http.ResponseWriter, r *http.Request) {
+	var report *ReloadReport
+	var err error
+	if r.Method == http.MethodPost {
+		order, ok := readOrder(w, r)
+		if !ok {
+			return
+		}
+		report, err = s.reloadInventory(context.WithoutCancel(r.Context()), order.Operator)
+	} else {
+		var inv *inventory.Inventory
+		if report, inv, err = s.tryInventory(); err == nil {
+			_, err = s.policy.load(PolicySite(inv))
+		}
+		if err == nil {
+			err = report.meet(nil, inv, s.store, s.providers.usable)
+		}
+	}
+	if err != nil {
+		report.Wrong = errorLines(err)
+		if r.Method == http.MethodPost {
+			s.log.Error("the inventory cannot be taken over; what is in force stays so", "error", err)
+		}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	json.NewEncoder(w).Encode(report) // who asked may have left
+}
+
+// errorLines has a line for each mistake in err, or for the first of them and how many
+// more there are.
+func errorLines(err error) (lines []string) {
+	more := 0
+	for line := range strings.Lines(err.Error()) {
+		if len(lines) == maxMeets {
+			more++
+			continue
+		}
+		lines = append(lines, strings.TrimRight(line, "\n"))
+	}
+	if more > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more", more))
+	}
+	return lines
+}

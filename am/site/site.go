@@ -1,0 +1,58 @@
+package site
+
+import (
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"patchbay/am/api"
+	"patchbay/am/audit"
+	"patchbay/am/binder"
+	"patchbay/am/clock"
+	"patchbay/am/hook"
+	"patchbay/am/mtls"
+	"patchbay/am/operate"
+	"patchbay/am/server"
+	"patchbay/am/service"
+	"patchbay/am/store"
+	"patchbay/am/work"
+	"patchbay/credentials"
+	"patchbay/credentials/cert"
+)
+
+// Site is a running site: all rooms, opened and put together.
+type Site struct {
+	config     *Config
+	log        *slog.Logger
+	clock      *clock.Clock
+	store      *store.Store
+	audit      *audit.Log
+	runner     *work.Runner
+	hooks      *hook.Runner
+	working    atomic.Bool // the runner runs
+	auth       *credentials.Authorizer
+	trusted    *cert.Folder
+	reading    sync.Mutex // of the trust folder: one at a time
+	staleTold  time.Time  // when stale CRLs were last looked for; guarded by reading
+	anchors    atomic.Pointer[cert.Anchors]
+	tls        *mtls.Context
+	upkeep     *upkeep
+	operations *operate.Desk
+	policy     *policyFile
+	providers  *ProviderSet
+	index      *binder.Index // and the inventory in force
+	aggregate  *service.Service
+	api        *api.API
+	reloading  sync.Mutex // one who takes over an inventory
+	server     *server.Server
+	listener   net.Listener // before TLS
+	admin      net.Listener // nil for none
+	socket     *adminSocket // nil for none
+	Testbeds   *testbeds    // the local ones, which live as long as the site is served
+	locked     io.Closer    // the lock of the providers, nil for none
+	PublicURL  string       // as clients are told
+	LocalURL   string       // of the address that is really listened at
+}

@@ -1,0 +1,352 @@
+package site
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"patchbay/am/probe"
+	"patchbay/am/testkit/wait"
+	"patchbay/inventory"
+	"patchbay/inventory/local"
+	"patchbay/inventory/local/wire"
+	"patchbay/inventory/provider"
+	"patchbay/inventory/simulated"
+)
+
+// standIn is a testbed whose program is a script, and whose socket the test plays.
+type standIn struct {
+	*testbeds
+	t   *testing.T
+	dir string
+	log *syncBuffer
+}
+
+// newStandIn makes the program of the text; $DIR is a folder of its own.
+func newStandIn(t *testing.T, text string) *standIn {
+	t.Helper()
+	s := &standIn{t: t, dir: t.TempDir(), log: new(syncBuffer)}
+	program := filepath.Join(s.dir, "patchbay-local")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\nDIR='"+s.dir+"'\n"+text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	bed := &Testbed{Provider: "local", Program: program, Settings: filepath.Join(s.dir, "local.yaml"), Instance: "stand-in"}
+	s.testbeds = newTestbeds([]*Testbed{bed}, slog.New(slog.NewTextHandler(s.log, nil)))
+	s.root, s.retry, s.Patience = true, 10*time.Millisecond, 5*time.Second
+	s.Socket = func(instance string) string { return filepath.Join(s.dir, instance+".sock") }
+	t.Cleanup(func() {
+		s.stop()
+		text, _ := os.ReadFile(filepath.Join(s.dir, "sleeper"))
+		if pid, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil {
+			syscall.Kill(pid, syscall.SIGKILL)
+		}
+	})
+	return s
+}
+
+// answer answers at the socket until the test ends.
+func (s *standIn) answer() {
+	s.t.Helper()
+	l, err := wire.Listen(s.Socket("stand-in"), 0o600)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			w := wire.New(c.(*net.UnixConn))
+			var r local.Request
+			if _, err := w.Receive(&r, local.MaxRequest, 0); err == nil {
+				w.Send(local.Answer{Output: []byte(`{}`)})
+			}
+			w.Close()
+		}
+	}()
+}
+
+// begun waits until the program has written its pid.
+func (s *standIn) begun() (pid int) {
+	s.t.Helper()
+	wait.Until(s.t, "the program runs", func() bool {
+		text, _ := os.ReadFile(filepath.Join(s.dir, "pid"))
+		pid, _ = strconv.Atoi(strings.TrimSpace(string(text)))
+		return pid > 0
+	})
+	return pid
+}
+
+const lasting = `trap 'echo "level=WARN msg=leaving"; exit 0' TERM
+echo "time=2030-01-01T00:00:00Z level=ERROR msg=\"disk full\" args=\"$*\"" >&2
+setsid sleep 100 &
+echo $! >"$DIR/sleeper"
+echo $$ >"$DIR/pid.new"; mv "$DIR/pid.new" "$DIR/pid"
+while :; do sleep 0.02; done
+`
+
+func TestServeRunsTheTestbed(t *testing.T) {
+	s := newStandIn(t, lasting)
+	s.State = "/some where"
+	started := make(chan bool)
+	go func() { s.start(t.Context()); close(started) }()
+	pid := s.begun()
+	select {
+	case <-started:
+		t.Error("it did not wait until the testbed answers")
+	case <-time.After(50 * time.Millisecond):
+	}
+	s.answer()
+	<-started
+	begun := time.Now()
+	s.stop()
+	if took := time.Since(begun); took > 30*time.Second { // sleep holds its streams
+		t.Errorf("ending took %v", took)
+	}
+	if err := syscall.Kill(pid, 0); err == nil {
+		t.Error("the program lives on")
+	}
+	has(t, s.log.String(), "level=ERROR msg=\"disk full args=\\\"up --state /some where "+s.dir+"/local.yaml\\\"\"",
+		"level=WARN msg=leaving", "the local testbed is started", "instance=stand-in")
+	if strings.Contains(s.log.String(), "has ended") {
+		t.Errorf("an ordered end is told as another: %s", s.log)
+	}
+}
+
+func TestServeStartsTheTestbedAgain(t *testing.T) {
+	s := newStandIn(t, `echo x >>"$DIR/starts"; echo "error: cannot mount" >&2; exit 3`)
+	s.Patience = time.Minute
+	begun := time.Now()
+	s.start(t.Context())
+	if time.Since(begun) > 30*time.Second {
+		t.Error("it waits for what has ended")
+	}
+	starts := func() int {
+		text, _ := os.ReadFile(filepath.Join(s.dir, "starts"))
+		return bytes.Count(text, []byte("x"))
+	}
+	wait.Until(t, "three starts", func() bool { return starts() >= 3 })
+	s.answer() // as when an operator starts it by hand
+	wait.Until(t, "it is left to somebody else", func() bool { return strings.Contains(s.log.String(), "by somebody else") })
+	had := starts()
+	s.stop()
+	if starts() != had {
+		t.Error("it was started although somebody answers")
+	}
+	has(t, s.log.String(), `level=ERROR msg="cannot mount"`, "exit status 3", "again_in=10ms", "again_in=20ms", "again_in=40ms")
+}
+
+func TestServeKillsATestbedThatDoesNotEnd(t *testing.T) {
+	s := newStandIn(t, strings.Replace(lasting, `'echo "level=WARN msg=leaving"; exit 0'`, "''", 1))
+	s.Patience = 300 * time.Millisecond
+	s.start(t.Context()) // nobody answers within its patience
+	pid := s.begun()
+	s.stop()
+	if err := syscall.Kill(pid, 0); err == nil {
+		t.Error("the program lives on")
+	}
+	has(t, s.log.String(), "does not end and is killed")
+}
+
+func TestServeStartsNoTestbedThatItMayNot(t *testing.T) {
+	s := newStandIn(t, lasting)
+	s.root = false
+	s.start(t.Context())
+	has(t, s.log.String(), "level=WARN", "does not run", s.dir+"/patchbay-local up "+s.dir+"/local.yaml")
+
+	s = newStandIn(t, lasting)
+	s.answer()
+	s.start(t.Context())
+	has(t, s.log.String(), "runs already")
+	s.stop()
+	if _, err := os.Stat(filepath.Join(s.dir, "pid")); err == nil {
+		t.Error("a second testbed was started")
+	}
+}
+
+func TestTestbedsAreFoundByTheirScripts(t *testing.T) {
+	inv, err := inventory.Parse(inventory.LocalText("example.org", inventory.Host{Name: "h"}), "inventory.yaml", "example.org")
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := inventory.Parse(inventory.SimulatedText("example.org"), "inventory.yaml", "example.org")
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := string(local.SettingsFor(local.Site{Instance: "here-1"}))
+	for _, tt := range []struct {
+		rule, script, settings, program string
+		inventory                       *inventory.Inventory
+	}{
+		{"as init makes it", string(local.Script("/usr/bin/patchbay-local", "local")), good, "/usr/bin/patchbay-local", inv},
+		{"with a strange path", string(local.Script("/opt/it's mine/patchbay-local", "local")), good, "/opt/it's mine/patchbay-local", inv},
+		{"without settings", string(local.Script("/x", "local")), "", "/x", inv},
+		{"wrong settings", string(local.Script("/x", "local")), "instance: [", "", inv},
+		{"offered nowhere", string(local.Script("/x", "local")), good, "", other},
+		{"another name", string(local.Script("/x", "rack")), good, "", inv},
+		{"the simulated provider", string(simulated.Script("/x", "local")), good, "", inv},
+		{"changed by hand", strings.Replace(string(local.Script("/x", "local")), "exec", "sleep 1\nexec", 1), good, "", inv},
+		{"another program", "#!/bin/sh\nexec /x local --name local; reboot\n", good, "", inv},
+	} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "local.prov"), []byte(tt.script), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if tt.settings != "" {
+			if err := os.WriteFile(filepath.Join(dir, "local.yaml"), []byte(tt.settings), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		found := findTestbeds(dir, providersOf(tt.inventory))
+		switch {
+		case tt.program == "" && len(found) > 0:
+			t.Errorf("%s: found %+v", tt.rule, *found[0])
+		case tt.program != "" && (len(found) != 1 || found[0].Program != tt.program || found[0].Settings != filepath.Join(dir, "local.yaml") || found[0].Instance == ""):
+			t.Errorf("%s: found %v", tt.rule, found)
+		}
+	}
+}
+
+func TestLinesOfATestbed(t *testing.T) {
+	for line, want := range map[string]struct {
+		level slog.Level
+		text  string
+	}{
+		`time=2030-01-01T00:00:00.000Z level=WARN msg="a b" c=1`: {slog.LevelWarn, `a b c=1`},
+		"level=DEBUG msg=x":             {slog.LevelDebug, "x"},
+		"level=strange msg=x":           {slog.LevelInfo, "level=strange msg=x"},
+		"error: cannot":                 {slog.LevelError, "cannot"},
+		`msg="half`:                     {slog.LevelInfo, `"half`},
+		"said":                          {slog.LevelInfo, "said"},
+		"time=":                         {slog.LevelInfo, ""},
+		strings.Repeat("x", maxLogLine): {slog.LevelInfo, strings.Repeat("x", maxLogLine)},
+	} {
+		if level, text := logLine(line); level != want.level || text != want.text {
+			t.Errorf("%.50q: %v %.50q", line, level, text)
+		}
+	}
+	var out bytes.Buffer
+	copyLines(strings.NewReader("first\n"+strings.Repeat("y", 10*maxLogLine)+"\n\nlast"), slog.New(slog.NewTextHandler(&out, nil)))
+	if n := strings.Count(out.String(), "\n"); n != 3 || !strings.Contains(out.String(), "msg=last") || out.Len() > 2*maxLogLine {
+		t.Errorf("%d lines of %d bytes", n, out.Len())
+	}
+}
+
+// What a testbed wrote before it ended is logged however late the log is read, and
+// whoever holds the other end then.
+func TestLastWordsOfATestbed(t *testing.T) {
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	defer writer.Close()
+	if _, err := writer.WriteString("first\nerror: cannot mount\nno end"); err != nil {
+		t.Fatal(err)
+	}
+	reader.SetReadDeadline(time.Now().Add(-time.Second))
+	var out bytes.Buffer
+	copyLines(&written{File: reader, most: pipeBytes}, slog.New(slog.NewTextHandler(&out, nil)))
+	has(t, out.String(), "msg=first", "msg=\"cannot mount\"", "msg=\"no end\"")
+
+	writer.WriteString(strings.Repeat("more\n", 1000))
+	w := &written{File: reader, most: 10}
+	if text, err := io.ReadAll(w); len(text) != 10 || !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("of who writes on is read %q, %v", text, err)
+	}
+}
+
+// Who is not let in must hear that, and not that all is well.
+func TestTestbedThatDoesNotLetUsIn(t *testing.T) {
+	s := newStandIn(t, "exit 0")
+	l, err := wire.Listen(s.Socket("stand-in"), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			w := wire.New(c.(*net.UnixConn))
+			w.Send(local.Answer{Error: "user 1000 may not ask the testbed"})
+			w.Close()
+		}
+	}()
+	s.start(t.Context())
+	has(t, s.log.String(), "level=ERROR", "runs already, but cannot be asked", "user 1000 may not ask the testbed")
+	if _, err := s.list[0].List(t.Context(), s.Socket); err == nil || errors.Is(err, local.ErrDown) {
+		t.Errorf("asking: %v", err)
+	}
+}
+
+// prompt is a provider that answers at once.
+type prompt struct{ probe.Provider }
+
+func (prompt) Get(context.Context, []string) (map[string]provider.Result, error) { return nil, nil }
+
+func TestWhoIsToBeAskedFirstWaitsForTheTestbed(t *testing.T) {
+	r := newTestbeds([]*Testbed{{Provider: "local"}}, slog.New(slog.DiscardHandler))
+	find := r.await(func(name string) (probe.Provider, bool) { return prompt{}, name != "none" })
+	if _, ok := find("none"); ok {
+		t.Error("one that is not there is found")
+	}
+	other, _ := find("other")
+	if _, err := other.Get(t.Context(), nil); err != nil { // has nothing to wait for
+		t.Error(err)
+	}
+	own, _ := find("local")
+	answered := make(chan struct{})
+	go func() { own.Get(t.Context(), nil); close(answered) }()
+	select {
+	case <-answered:
+		t.Error("it is asked before it has started")
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(r.started)
+	<-answered
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	r = newTestbeds(r.list, r.log)
+	own, _ = r.await(func(string) (probe.Provider, bool) { return prompt{}, true })("local")
+	own.Get(ended, nil) // or it hangs: nobody waits longer than he asked to
+}
+
+// TestATestbedComesAndGoesWithTheInventory holds that a testbed which a later inventory
+// names is started, and ends when nothing needs it any more, and not before.
+func TestATestbedComesAndGoesWithTheInventory(t *testing.T) {
+	s := newStandIn(t, lasting)
+	bed := s.list[0]
+	s.list = nil
+	s.start(t.Context())
+	defer s.stop()
+	followed := make(chan struct{})
+	go func() { s.follow([]*Testbed{bed}); close(followed) }()
+	pid := s.begun()
+	s.answer()
+	<-followed
+	s.follow([]*Testbed{{Provider: bed.Provider}}) // it is there
+	s.retire(map[string]bool{bed.Provider: true})
+	if err := syscall.Kill(pid, 0); err != nil {
+		t.Errorf("it has ended while it is needed: %v", err)
+	}
+	s.retire(nil)
+	wait.Until(t, "it has ended", func() bool { return syscall.Kill(pid, 0) != nil })
+	if len(s.list) > 0 {
+		t.Error("it is still one of them")
+	}
+}

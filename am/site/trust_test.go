@@ -1,0 +1,144 @@
+package site
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"patchbay/am/clock"
+	"patchbay/credentials"
+	"patchbay/credentials/cert"
+	"patchbay/credentials/testdata/pki"
+)
+
+// trusting is as much of a site as reads its trust folder, with one anchor.
+func trusting(t *testing.T) (s *Site, log *bytes.Buffer) {
+	t.Helper()
+	log = &bytes.Buffer{}
+	s = &Site{config: &Config{Trusted: t.TempDir()}, log: slog.New(slog.NewTextHandler(log, nil)), auth: credentials.New(cert.NewAnchors(), credentials.Config{})}
+	var err error
+	if s.clock, err = clock.Open(clock.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	put(t, s.config.Trusted, "root.pem", pki.PEM(pki.Authority(t, nil, "urn:publicid:IDN+example.org+authority+ca", "rsa1")))
+	if err := s.loadAnchors(); err != nil {
+		t.Fatal(err)
+	}
+	return s, log
+}
+
+func put(t *testing.T, dir, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWaitForTheTrustFolderToBeQuiet(t *testing.T) {
+	start := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	var c changes
+	for _, tt := range []struct{ after, want time.Duration }{
+		{0, trustPause}, {150 * time.Millisecond, trustPause}, {trustLatest - trustPause, trustPause},
+		{trustLatest - time.Millisecond, time.Millisecond}, {trustLatest, 0}, {time.Minute, 0},
+	} {
+		if got := c.wait(start.Add(tt.after)); got != tt.want {
+			t.Errorf("a change after %v: waits %v, want %v", tt.after, got, tt.want)
+		}
+	}
+	for name, want := range map[string]bool{
+		"/site/trusted": true, "/site/trusted/x.pem": true, "/site/trusted/x.crl": true, "/site/trusted/x.authorities": true,
+		"/site/trusted/denied": true, "/site/trusted/Denied.txt": true, "/site/trusted/..data": true,
+		"/site/trusted/.denied.swp": false, "/site/trusted/log": false, "/site/x.pem": false, "/site/trusted/sub/x.pem": false,
+	} {
+		if concerns(name, "/site/trusted") != want {
+			t.Errorf("%s concerns the folder: %v", name, !want)
+		}
+	}
+}
+
+// TestLinksThatAreExchangedAtOnce is a folder as container systems mount one:
+// all files are links into another folder, whose name is exchanged.
+func TestLinksThatAreExchangedAtOnce(t *testing.T) {
+	s, _ := trusting(t)
+	dir := s.config.Trusted
+	exchange := func(version, denied string) {
+		t.Helper()
+		tmp := filepath.Join(dir, "..data_tmp")
+		for _, err := range []error{
+			os.Mkdir(filepath.Join(dir, version), 0o755),
+			os.WriteFile(filepath.Join(dir, version, "denied"), []byte(denied), 0o644),
+			os.Symlink(version, tmp),
+			os.Rename(tmp, filepath.Join(dir, "..data")),
+		} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	exchange("..v1", "# nobody\n")
+	if err := os.Symlink("..data/denied", filepath.Join(dir, "denied")); err != nil {
+		t.Fatal(err)
+	}
+	s.reloadAnchors()
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { s.watchTrust(ctx) })
+	defer running.Wait()
+	defer cancel()
+	before := s.anchors.Load()
+	for n := 2; ; n++ { // the first may come before the folder is watched
+		exchange(fmt.Sprintf("..v%d", n), "urn:publicid:IDN+example.org+user+mallory\n")
+		for range 20 {
+			if a := s.anchors.Load(); len(a.Denials()) == 1 {
+				return
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		if n > 20 {
+			t.Fatalf("the new deny list is not in force: %v", before.Denials())
+		}
+	}
+}
+
+func TestTrustFolderThatIsNeverQuietIsReadAllTheSame(t *testing.T) {
+	s, _ := trusting(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { s.watchTrust(ctx) })
+	defer running.Wait()
+	defer cancel()
+	before := s.anchors.Load().Generation()
+	const patience = 15 * time.Second
+	end := time.Now().Add(patience)
+	for i := 0; s.anchors.Load().Generation() == before; i++ {
+		if time.Now().After(end) {
+			t.Fatalf("the folder was not read in %v", patience)
+		}
+		put(t, s.config.Trusted, "root.authorities", fmt.Sprintf("example.net # %d\n", i))
+		time.Sleep(trustPause / 4)
+	}
+}
+
+func TestPanicOverTheTrustFolderChangesNothing(t *testing.T) {
+	s, log := trusting(t)
+	before := s.anchors.Load()
+	folder := s.trusted
+	s.trusted = nil // reading it panics
+	s.reloadAnchors()
+	if s.anchors.Load() != before || !strings.Contains(log.String(), "what was trusted stays trusted") || !strings.Contains(log.String(), "level=ERROR") {
+		t.Errorf("after a panic: %s", log)
+	}
+	s.trusted = folder
+	put(t, s.config.Trusted, "other.pem", pki.PEM(pki.Authority(t, nil, "urn:publicid:IDN+example.net+authority+ca", "rsa2")))
+	s.reloadAnchors()
+	if len(s.anchors.Load().List()) != 2 {
+		t.Error("the folder is not read any more")
+	}
+}

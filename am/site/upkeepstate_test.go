@@ -1,0 +1,58 @@
+package site
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"patchbay/am"
+	"patchbay/am/maintenance"
+	"patchbay/am/urn"
+	"patchbay/inventory"
+)
+
+func TestWhoReachesIntoMaintenance(t *testing.T) {
+	inv, err := inventory.Parse(inventory.SimulatedText("example.org"), "inventory.yaml", "example.org")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := maintenance.Parse([]byte(`planned:
+  - {components: [pc1, pc2], from: 2030-01-01T08:00:00Z, until: 2030-01-01T10:00:00Z, text: x}
+  - {from: 2030-01-01T12:00:00Z, until: 2030-01-01T13:00:00Z, text: y}
+  - {components: [pc1], from: 2029-01-01T12:00:00Z, until: 2029-01-01T13:00:00Z, text: over}
+`), "maintenance.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	hour := func(n int) time.Time { return time.Date(2030, 1, 1, n, 0, 0, 0, time.UTC) }
+	on := func(slice, component string, until int) am.Sliver {
+		return am.Sliver{
+			URN: urn.URN{Authority: "example.org", Type: urn.Sliver, Name: slice + component}, Slice: urn.URN{Authority: "example.org", Type: urn.Slice, Name: slice},
+			Component: urn.URN{Authority: "example.org", Type: urn.Node, Name: component}, Expires: hour(until), Status: am.Status{Allocation: am.Provisioned},
+		}
+	}
+	frozen := on("d", "pc3", 1)
+	frozen.Frozen = true
+	released := on("e", "pc1", 20)
+	released.Status.Allocation = am.Unallocated
+	reserved := on("f", "pc4", 7)
+	reserved.Status.Allocation = am.Allocated
+	s := stateOf(p, inv, []am.Sliver{
+		on("a", "pc1", 8),  // ends as it begins
+		on("b", "pc1", 9),  // reaches into the first
+		on("b", "pc2", 11), // so does this
+		on("c", "pc3", 14), // into the second
+		on("c", "gone", 14), frozen, released, reserved,
+	}, hour(6))
+	var got []string
+	for _, r := range s.Reaches {
+		got = append(got, strings.TrimPrefix(r.String(), "urn:publicid:IDN+example.org+slice+"))
+	}
+	want := "b: 2 slivers, until 2030-01-01T11:00:00Z, c: 1 sliver, until 2030-01-01T14:00:00Z, d: 1 sliver, shut down and kept"
+	if strings.Join(got, ", ") != want || s.Reaches[0].Planned != 0 || s.Reaches[2].Planned != 1 {
+		t.Errorf("who reaches into it: %q", got)
+	}
+	if s.Slivers != 6 || s.Slices != 4 || s.Reserved != 1 {
+		t.Errorf("%d slivers of %d slices, and %d reserved", s.Slivers, s.Slices, s.Reserved)
+	}
+}

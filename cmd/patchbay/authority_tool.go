@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"patchbay/am/display"
+	"patchbay/credentials/trial"
+)
+
+const toolLong = `Make a tool of the site's private trial authority, such as a portal that acts for
+users: a certificate and its key, in tools/NAME beside the configuration. With
+--for USER, that user signs a speaks-for credential: as long as it lasts the tool
+may do whatever the user may (option geni_speaking_for).`
+
+type toolOptions struct {
+	site    siteFlag
+	Name    string
+	For     string
+	Expires string
+	life    time.Duration
+}
+
+func (o *toolOptions) AddFlags(fs *pflag.FlagSet) {
+	o.site.AddFlags(fs)
+	fs.StringVar(&o.For, "for", "", "the user for whom it may speak")
+	fs.StringVar(&o.Expires, "expires", "30d", "how long it may")
+}
+
+func (o *toolOptions) Validate(args []string) (err error) {
+	if o.Name, err = oneArgument(args, "the tool's name"); err != nil {
+		return err
+	}
+	o.life, err = parseLifetime(o.Expires)
+	return err
+}
+
+func (o *toolOptions) Run(ctx context.Context, c console) error {
+	t, err := o.site.trial(ctx)
+	if err != nil {
+		return err
+	}
+	var user *trialUser
+	if o.For != "" {
+		if user, err = t.existing(o.For); err != nil {
+			return err
+		}
+	}
+	now := time.Now()
+	expires, err := t.until(o.life, now)
+	if err != nil {
+		return err
+	}
+	tool, err := t.Tool(o.Name, now)
+	if err != nil {
+		return err
+	}
+	name := tool.URN.Name
+	folder := filepath.Join(t.dir, toolsDir, strings.ToLower(name))
+	files := []siteFile{{name + "-cert.pem", tool.Certificate, 0o644}, {name + "-key.pem", tool.Key, 0o600}}
+	if user != nil {
+		text, err := trial.SpeaksFor(user.User, tool.Certificate, expires)
+		if err != nil {
+			return err
+		}
+		files = append(files, siteFile{"for-" + user.Name + ".xml", text, 0o600})
+	}
+	if err := writeFiles(folder, files); err != nil {
+		return err
+	}
+	fmt.Fprintf(c.out, "Tool %s, in %s:\n\n", tool.URN, folder)
+	for _, f := range files {
+		fmt.Fprintf(c.out, "  %s\n", f.name)
+	}
+	if user != nil {
+		speaking := []string{"call", "--config", t.config.Origin.File, "--user", folder, "--credential", filepath.Join(folder, "for-"+user.Name+".xml"),
+			"--user", user.path("usercred.xml"), "--speaking-for", user.URN.String()}
+		slice := "SLICE"
+		if have := slicesIn(user.Dir); len(have) > 0 {
+			slice = have[0]
+		}
+		fmt.Fprintf(c.out, "\nSo it speaks for %s, with the user's own credentials:\n  %s\nand in a slice of the user:\n  %s\n", user.Name,
+			display.Command(append(speaking, "ListResources")...), display.Command(append(speaking, "--slice", user.slice(slice), "Status")...))
+	}
+	return nil
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
+
+	"patchbay/am/site"
+	"patchbay/rspec/draw"
+	"patchbay/schemas/xmltree"
+)
+
+const drawLong = `Draw a request, a manifest or an advertisement of GENI RSpec version 3, or of
+ProtoGENI 2: nodes, links, states and addresses, each manager's apart.
+
+Without --svg it is told in the terminal: tables of nodes, links as lines, LANs
+as trees. With --svg it is a picture that stands by itself, for a browser or a
+page. In an advertisement components of one kind are put together.
+
+FILE may be - for the standard input.`
+
+type drawOptions struct {
+	File  string
+	SVG   string
+	Width int
+	ASCII bool
+}
+
+func (o *drawOptions) AddFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.SVG, "svg", "", "write a picture to this file instead; - for the standard output")
+	fs.IntVar(&o.Width, "width", 0, "columns of the text (default: the terminal's, or 80)")
+	fs.BoolVar(&o.ASCII, "ascii", false, "use no characters beyond ASCII in the text")
+}
+
+func (o *drawOptions) Validate(args []string) (err error) {
+	if o.Width < 0 || o.Width > 10_000 {
+		return fmt.Errorf("--width must be a number of columns from 40 to 10000, not %d", o.Width)
+	}
+	o.File, err = oneArgument(args, "the FILE to draw")
+	return err
+}
+
+// drawLimits are wider than a server's: whoever draws has the document already.
+var drawLimits = xmltree.Limits{Bytes: 64 << 20, Elements: 2_000_000}
+
+func (o *drawOptions) Run(_ context.Context, c console) error {
+	p, err := o.read()
+	if err != nil {
+		return err
+	}
+	switch o.SVG {
+	case "":
+		return draw.Text(c.out, p, o.textOptions(c.out))
+	case "-":
+		return draw.SVG(c.out, p)
+	}
+	f, err := openOutput(o.SVG, os.O_TRUNC)
+	if err != nil {
+		return err
+	}
+	return errors.Join(draw.SVG(f, p), f.Close())
+}
+
+func (o *drawOptions) read() (*draw.Picture, error) {
+	in, name := os.Stdin, "standard input"
+	if o.File != "-" {
+		f, err := site.OpenRegular(o.File)
+		if err != nil {
+			return nil, site.OrPiped(err)
+		}
+		defer f.Close()
+		in, name = f, o.File
+	}
+	text, err := io.ReadAll(io.LimitReader(in, int64(drawLimits.Bytes)+1))
+	if err != nil {
+		return nil, err
+	}
+	p, err := draw.Read(text, drawLimits)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return p, nil
+}
+
+// textOptions suit the terminal that out is, if it is one.
+func (o *drawOptions) textOptions(out io.Writer) draw.TextOptions {
+	t := draw.TextOptions{Width: o.Width, ASCII: o.ASCII}
+	f, ok := site.FileOf(out)
+	if !ok {
+		return t
+	}
+	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	if err != nil {
+		return t // no terminal
+	}
+	if t.Width == 0 {
+		t.Width = int(size.Col)
+	}
+	t.Color = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	return t
+}

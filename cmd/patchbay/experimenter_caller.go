@@ -1,0 +1,332 @@
+package main
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"patchbay/am/client"
+	"patchbay/am/display"
+	"patchbay/am/site"
+	"patchbay/am/urn"
+	"patchbay/credentials/cert"
+)
+
+// caller is who calls, for which slice, and what proves it.
+type caller struct {
+	certFile, keyFile string
+	credentials       []credential
+	sshKeys           []string
+	sliceURN          string
+	// speakingFor is the user for whom a tool calls; "" for oneself.
+	speakingFor string
+}
+
+// credential is one document, and what it says of itself: the client only
+// looks, the server verifies.
+type credential struct {
+	text, file    string
+	abac          bool
+	owner, target string // URNs; an ABAC credential has none
+	kind          string // of the target: user, slice, …
+	expires       time.Time
+	// always says that it goes with every call, whatever that is about.
+	always bool
+}
+
+// readCaller takes folders and files in any order, and what --slice says.
+func readCaller(paths []string, slice string) (*caller, error) {
+	me := &caller{}
+	var folders []string
+	for _, p := range paths {
+		info, err := os.Stat(p)
+		if err != nil {
+			return nil, fmt.Errorf("--user: %w; %smake a user with: %s", err, instead(filepath.Base(p), folksIn(filepath.Dir(p))), display.Command("user", "NAME", "--config", "FILE"))
+		}
+		if !info.IsDir() {
+			if err := me.add(p); err != nil {
+				return nil, fmt.Errorf("--user: %w", err)
+			}
+			continue
+		}
+		folders = append(folders, p)
+		for _, pattern := range []string{"*-cert.pem", "*-key.pem", "*-usercred.xml", "id_*.pub"} {
+			files, err := filepath.Glob(filepath.Join(p, pattern))
+			if err != nil {
+				return nil, err
+			}
+			for _, f := range files {
+				if err := me.add(f); err != nil {
+					return nil, fmt.Errorf("--user %s: %w", p, err)
+				}
+			}
+		}
+		if me.certFile == "" {
+			return nil, fmt.Errorf("--user %s: the folder holds no NAME-cert.pem; make it with: %s", p, commandAbout(p, "user", "NAME"))
+		}
+	}
+	if slice != "" {
+		if err := me.setSlice(slice, folders); err != nil {
+			return nil, fmt.Errorf("--slice: %w", err)
+		}
+	}
+	return me, nil
+}
+
+// add takes one file for what its content is.
+func (me *caller) add(file string) error {
+	text, err := site.ReadRegular(file)
+	if err != nil {
+		return err
+	}
+	known := false
+	if bytes.Contains(text, []byte("BEGIN CERTIFICATE")) && !bytes.Contains(text, []byte("signed-credential")) {
+		me.certFile, known = file, true
+	}
+	if bytes.Contains(text, []byte("PRIVATE KEY-----")) && !bytes.Contains(text, []byte("BEGIN OPENSSH")) {
+		me.keyFile, known = file, true
+	}
+	if c, err := readCredential(text); err == nil {
+		c.file = file
+		me.credentials, known = append(me.credentials, c), true
+	}
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "ssh-") || strings.HasPrefix(line, "ecdsa-sha2-") {
+			me.sshKeys, known = append(me.sshKeys, strings.TrimSpace(line)), true
+		}
+	}
+	if !known {
+		return fmt.Errorf("%s is no certificate, key, credential or SSH public key", file)
+	}
+	return nil
+}
+
+// setSlice finds out the slice's URN and, if it can, its credential.
+func (me *caller) setSlice(slice string, folders []string) error {
+	if u, err := urn.Parse(slice); err == nil {
+		me.sliceURN = slice
+		if u.Type != urn.Slice {
+			return fmt.Errorf("%s is the URN of something else", slice)
+		}
+		for _, dir := range folders {
+			file := filepath.Join(dir, "slices", u.Name+"-cred.xml")
+			if err := me.addSliceCredential(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+		return nil
+	}
+	candidates := []string{slice}
+	if slice == filepath.Base(slice) {
+		candidates = nil
+		for _, dir := range folders {
+			candidates = append(candidates, filepath.Join(dir, "slices", slice+"-cred.xml"))
+		}
+		candidates = append(candidates, slice)
+	}
+	var missing []string
+	for _, file := range candidates {
+		err := me.addSliceCredential(file)
+		if err == nil || !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		missing = append(missing, file)
+	}
+	about, owner := "", "USER"
+	if len(folders) > 0 {
+		about, owner = folders[0], filepath.Base(filepath.Clean(folders[0]))
+	}
+	if u := me.users(); len(u) > 0 {
+		if x, err := urn.Parse(u[0].URN); err == nil {
+			owner = x.Name
+		}
+	}
+	name := strings.TrimSuffix(filepath.Base(slice), "-cred.xml")
+	hint := instead(name, slicesIn(about))
+	if me.isTool() {
+		return fmt.Errorf("%q is no URN, and there is no file %s; %sa tool works in the slice of a user: give the file with the user's credential, such as %s, or hand the slice on with: %s",
+			slice, strings.Join(missing, " or "), hint, filepath.Join(about, "..", "..", site.UsersDir, "USER", "slices", name+"-cred.xml"),
+			commandAbout(about, "delegate", name, "--from", "USER", "--to", filepath.Base(about)))
+	}
+	return fmt.Errorf("%q is no URN, and there is no file %s; %smake a slice with: %s",
+		slice, strings.Join(missing, " or "), hint, commandAbout(about, "slice", name, "--owner", owner))
+}
+
+// isTool tells whether the certificate is that of a tool, which owns no slice.
+func (me *caller) isTool() bool {
+	text, err := site.ReadRegular(me.certFile)
+	if err != nil {
+		return false
+	}
+	list, err := cert.ParsePEM(text)
+	return err == nil && list[0].URN.Type == urn.Tool
+}
+
+// addSliceCredential takes the slice from a file. The error says why that is no
+// credential over it.
+func (me *caller) addSliceCredential(file string) error {
+	text, err := site.ReadRegular(file)
+	if err != nil {
+		return err
+	}
+	c, err := readCredential(text)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s is no slice credential: %w", file, err)
+	case c.kind != urn.Slice:
+		return fmt.Errorf("%s is no slice credential but one over %s", file, c.target)
+	case me.sliceURN != "" && !strings.EqualFold(me.sliceURN, c.target):
+		return fmt.Errorf("%s is a credential over another slice, %s", file, c.target)
+	}
+	c.file = file
+	me.credentials = append(me.credentials, c)
+	me.sliceURN = c.target
+	return nil
+}
+
+// addCredential takes a credential that goes with every call, such as one that
+// lets a tool speak for a user.
+func (me *caller) addCredential(file string) error {
+	text, err := site.ReadRegular(file)
+	if err != nil {
+		return err
+	}
+	c, err := readCredential(text)
+	if err != nil {
+		return fmt.Errorf("%s is no credential: %w", file, err)
+	}
+	c.file, c.always = file, true
+	me.credentials = append(me.credentials, c)
+	return nil
+}
+
+// expired says of each credential that is over how to get a new one.
+func (me *caller) expired(now time.Time) []string {
+	var list []string
+	for _, c := range me.credentials {
+		if c.expires.IsZero() || now.Before(c.expires) {
+			continue
+		}
+		if c.abac {
+			list = append(list, fmt.Sprintf("the ABAC credential in %s has ended on %s; its signer makes a new one", c.file, c.expires.Format(time.RFC3339)))
+			continue
+		}
+		remedy := "get a new one from its authority"
+		target, _ := urn.Parse(c.target)
+		owner, err := urn.Parse(c.owner)
+		if site := siteOf(c.file); site != "" && err == nil {
+			remedy = "make a new one with: "
+			if c.kind == urn.Slice {
+				remedy += display.CommandAt(site, "slice", target.Name, "--owner", owner.Name)
+			} else {
+				remedy += display.CommandAt(site, "user", owner.Name, "--renew")
+			}
+		}
+		list = append(list, fmt.Sprintf("the credential over %s has ended on %s; %s", c.target, c.expires.Format(time.RFC3339), remedy))
+	}
+	return list
+}
+
+// commandAbout is a command line for the site that path belongs to.
+func commandAbout(path string, args ...string) string {
+	if site := siteOf(path); site != "" {
+		return display.CommandAt(site, args...)
+	}
+	return display.Command(args...)
+}
+
+// siteOf is the configuration of the site that path, something of a user, lies
+// in; "" for none.
+func siteOf(path string) string {
+	if path == "" {
+		return ""
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return ""
+	}
+	for range 4 { // site/users/NAME/slices/FILE
+		path = filepath.Dir(path)
+		file := filepath.Join(path, site.ConfigName)
+		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() {
+			return file
+		}
+	}
+	return ""
+}
+
+// forSlice are the credentials for a call about the slice: those over it, or
+// all where there are none, and those that always go along.
+func (me *caller) forSlice() []client.Credential {
+	overSlice := func(c credential) bool { return strings.EqualFold(c.target, me.sliceURN) }
+	if !slices.ContainsFunc(me.credentials, overSlice) {
+		return me.forUser()
+	}
+	return wireCredentials(slices.DeleteFunc(slices.Clone(me.credentials), func(c credential) bool { return !overSlice(c) && !c.always && !c.abac }))
+}
+
+// forUser are the credentials for a call about no slice.
+func (me *caller) forUser() []client.Credential { return wireCredentials(me.credentials) }
+
+func wireCredentials(list []credential) []client.Credential {
+	out := make([]client.Credential, len(list))
+	for i, c := range list {
+		out[i] = client.Credential{Text: c.text}
+		if c.abac {
+			out[i].Type, out[i].Version = "geni_abac", "1"
+		}
+	}
+	return out
+}
+
+// users is who is to log in with the SSH keys given: the user for whom a tool
+// speaks, or the owner of the credentials.
+func (me *caller) users() []client.User {
+	who := me.speakingFor
+	for _, c := range me.credentials {
+		if who == "" {
+			who = c.owner
+		}
+	}
+	if len(me.sshKeys) == 0 || who == "" {
+		return nil
+	}
+	return []client.User{{URN: who, Keys: me.sshKeys}}
+}
+
+// readCredential looks into a signed credential without verifying it.
+func readCredential(text []byte) (credential, error) {
+	var doc struct {
+		XMLName    xml.Name `xml:"signed-credential"`
+		Credential []struct {
+			Type    string `xml:"type"`
+			Owner   string `xml:"owner_urn"`
+			Target  string `xml:"target_urn"`
+			Expires string `xml:"expires"`
+		} `xml:"credential"`
+	}
+	if err := xml.Unmarshal(text, &doc); err != nil {
+		return credential{}, err
+	}
+	if len(doc.Credential) == 0 {
+		return credential{}, errors.New("no credential in it")
+	}
+	d := doc.Credential[0]
+	c := credential{text: string(text), abac: strings.EqualFold(strings.TrimSpace(d.Type), "abac")}
+	if !c.abac {
+		target, err := urn.Parse(strings.TrimSpace(d.Target))
+		if err != nil {
+			return credential{}, err
+		}
+		c.owner, c.target, c.kind = strings.TrimSpace(d.Owner), target.String(), target.Type
+	}
+	c.expires, _ = display.ParseExpires(d.Expires) // the zero time where it says nothing
+	return c, nil
+}

@@ -1,0 +1,320 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"patchbay/am/client"
+	"patchbay/am/display"
+	"patchbay/am/xmlrpc"
+)
+
+// callRequest is a call as the user wrote it.
+type callRequest struct {
+	api     int
+	method  string
+	args    []string
+	options []string
+	me      *caller
+	now     time.Time
+}
+
+// shape is how the parameters of a method are made: one letter each.
+//
+//	C credentials   O options        s the slice's URN
+//	u slivers, or the slice, of what is left of the arguments
+//	r a request     t a time         a an action
+//	k users, as version 2 has them
+type shape struct {
+	params string
+	format bool // the options name the RSpec format
+	users  bool // the options name who is to log in
+}
+
+var shapes = map[int]map[string]shape{
+	3: {
+		"GetVersion":               {params: "O"},
+		"ListResources":            {params: "CO", format: true},
+		"Describe":                 {params: "uCO", format: true},
+		"Allocate":                 {params: "sCrO"},
+		"Provision":                {params: "uCO", format: true, users: true},
+		"Status":                   {params: "uCO"},
+		"PerformOperationalAction": {params: "uCaO"},
+		"Renew":                    {params: "uCtO"},
+		"Delete":                   {params: "uCO"},
+		"Shutdown":                 {params: "sCO"},
+	},
+	2: {
+		"GetVersion":    {params: "O"},
+		"ListResources": {params: "CO", format: true},
+		"CreateSliver":  {params: "sCrkO"},
+		"SliverStatus":  {params: "sCO"},
+		"RenewSliver":   {params: "sCtO"},
+		"DeleteSliver":  {params: "sCO"},
+		"Shutdown":      {params: "sCO"},
+	},
+}
+
+// params makes the parameters of the call.
+func (r *callRequest) params() ([]xmlrpc.Value, error) {
+	options, err := r.optionStruct()
+	if err != nil {
+		return nil, err
+	}
+	sh, ok := shapes[r.api][r.method]
+	if !ok {
+		return r.freeParams(options)
+	}
+	var params []xmlrpc.Value
+	var action string
+	args := r.args
+	next := func(what string) (string, error) {
+		if len(args) == 0 {
+			return "", fmt.Errorf("%s is missing", what)
+		}
+		first := args[0]
+		args = args[1:]
+		return first, nil
+	}
+	place := -1 // of u, which takes what the others leave
+	for _, letter := range sh.params {
+		var v xmlrpc.Value
+		switch letter {
+		case 'C':
+			v = r.credentials(strings.ContainsAny(sh.params, "su"))
+		case 'O':
+			v = r.withDefaults(options, sh.users || action == "geni_update_users", sh.format)
+		case 's', 'u':
+			if letter == 's' && r.me.sliceURN == "" {
+				return nil, errors.New("which slice? Give --slice NAME, URN or FILE")
+			}
+			if letter == 'u' {
+				place = len(params)
+			}
+			v = r.me.sliceURN
+		case 'r':
+			file, err := next("the file with the request")
+			if err != nil {
+				return nil, err
+			}
+			if v, err = readRequest(file); err != nil {
+				return nil, err
+			}
+		case 't':
+			text, err := next("the time until which to renew, such as 2h,")
+			if err != nil {
+				return nil, err
+			}
+			if v, err = r.time(text); err != nil {
+				return nil, err
+			}
+		case 'a':
+			if action, err = next("the action, such as start,"); err != nil {
+				return nil, err
+			}
+			if !strings.Contains(action, "geni_") {
+				action = "geni_" + action
+			}
+			v = action
+		case 'k':
+			v = users3(r.me.users())
+		}
+		params = append(params, v)
+	}
+	if place >= 0 {
+		if params[place], err = r.sliceOr(args); err != nil {
+			return nil, err
+		}
+		args = nil
+	}
+	if len(args) > 0 {
+		return nil, fmt.Errorf("%q is one argument too many", args[0])
+	}
+	return params, nil
+}
+
+// withDefaults adds the options that a method needs to those that were given.
+func (r *callRequest) withDefaults(options xmlrpc.Struct, users, format bool) xmlrpc.Struct {
+	if users {
+		options = withDefault(options, "geni_users", users3(r.me.users()))
+	}
+	if format {
+		options = withDefault(options, "geni_rspec_version", xmlrpc.Struct{{Name: "type", Value: "GENI"}, {Name: "version", Value: "3"}})
+	}
+	if r.api == 2 && r.method == "ListResources" && r.me.sliceURN != "" {
+		options = withDefault(options, "geni_slice_urn", r.me.sliceURN)
+	}
+	return options
+}
+
+func readRequest(file string) (xmlrpc.Value, error) {
+	text, err := readInput(file)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the request: %w", err)
+	}
+	return string(text), nil
+}
+
+// sliceOr is the URNs that were given, or else the slice.
+func (r *callRequest) sliceOr(given []string) (xmlrpc.Value, error) {
+	if len(given) > 0 {
+		return stringArray(given), nil
+	}
+	if r.me.sliceURN == "" {
+		return nil, errors.New("which slice? Give --slice NAME, URN or FILE, or the URNs of slivers")
+	}
+	return stringArray([]string{r.me.sliceURN}), nil
+}
+
+// freeParams are those of a method nobody here knows.
+func (r *callRequest) freeParams(options xmlrpc.Struct) ([]xmlrpc.Value, error) {
+	var params []xmlrpc.Value
+	for _, a := range r.args {
+		v, err := jsonOrText(a)
+		if err != nil {
+			return nil, err
+		}
+		params = append(params, v)
+	}
+	if len(options) > 0 {
+		params = append(params, options)
+	}
+	return params, nil
+}
+
+func (r *callRequest) credentials(slice bool) xmlrpc.Value {
+	list := r.me.forUser()
+	if slice {
+		list = r.me.forSlice()
+	}
+	if r.api == 2 {
+		texts := make([]string, len(list))
+		for i, c := range list {
+			texts[i] = c.Text
+		}
+		return stringArray(texts)
+	}
+	return client.Credentials(list)
+}
+
+// time reads a moment, or a length of time from now.
+func (r *callRequest) time(text string) (string, error) {
+	if d, err := display.ParseDuration(strings.TrimPrefix(text, "+")); err == nil {
+		return client.Time(r.now.Add(d)), nil
+	}
+	if _, err := time.Parse(time.RFC3339, text); err != nil {
+		return "", fmt.Errorf("%q is neither a moment like 2026-12-24T18:00:00Z nor a time from now like 2h", text)
+	}
+	return text, nil
+}
+
+// optionStruct reads the --option flags.
+func (r *callRequest) optionStruct() (xmlrpc.Struct, error) {
+	options := xmlrpc.Struct{}
+	for _, o := range r.options {
+		name, text, ok := strings.Cut(o, "=")
+		if !ok || name == "" {
+			return nil, fmt.Errorf("--option %q is not NAME=VALUE", o)
+		}
+		v, err := jsonOrText(text)
+		if err != nil {
+			return nil, fmt.Errorf("--option %s: %w", name, err)
+		}
+		if _, twice := options.Get(name); twice {
+			return nil, fmt.Errorf("--option %s is given twice", name)
+		}
+		options = append(options, xmlrpc.Member{Name: name, Value: v})
+	}
+	if r.me.speakingFor != "" {
+		options = withDefault(options, "geni_speaking_for", r.me.speakingFor)
+	}
+	return options, nil
+}
+
+func withDefault(s xmlrpc.Struct, name string, v xmlrpc.Value) xmlrpc.Struct {
+	if list, ok := v.([]xmlrpc.Value); ok && len(list) == 0 {
+		return s
+	}
+	if _, given := s.Get(name); given {
+		return s
+	}
+	return append(s, xmlrpc.Member{Name: name, Value: v})
+}
+
+// users3 is geni_users, and the users of version 2, too.
+func users3(users []client.User) xmlrpc.Value {
+	out := []xmlrpc.Value{}
+	for _, u := range users {
+		out = append(out, xmlrpc.Struct{{Name: "urn", Value: u.URN}, {Name: "keys", Value: stringArray(u.Keys)}})
+	}
+	return out
+}
+
+func stringArray(list []string) []xmlrpc.Value {
+	out := make([]xmlrpc.Value, len(list))
+	for i, s := range list {
+		out[i] = s
+	}
+	return out
+}
+
+// jsonOrText reads true, false, whole numbers, and JSON arrays, objects and
+// quoted strings as what they are, everything else as text.
+func jsonOrText(s string) (xmlrpc.Value, error) {
+	if s == "true" || s == "false" {
+		return s == "true", nil
+	}
+	if n, err := strconv.Atoi(s); err == nil {
+		return n, nil
+	}
+	if s == "" || !strings.ContainsRune(`[{"`, rune(s[0])) {
+		return s, nil
+	}
+	var v any
+	d := json.NewDecoder(strings.NewReader(s))
+	d.UseNumber()
+	if err := d.Decode(&v); err != nil {
+		return nil, fmt.Errorf("%q looks like JSON, but: %w", s, err)
+	}
+	return fromJSON(v)
+}
+
+func fromJSON(v any) (xmlrpc.Value, error) {
+	switch v := v.(type) {
+	case json.Number:
+		n, err := strconv.Atoi(v.String())
+		if err != nil {
+			f, err := v.Float64()
+			return f, err
+		}
+		return n, nil
+	case []any:
+		out := make([]xmlrpc.Value, len(v))
+		for i := range v {
+			var err error
+			if out[i], err = fromJSON(v[i]); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	case map[string]any:
+		out := xmlrpc.Struct{}
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			x, err := fromJSON(v[name])
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, xmlrpc.Member{Name: name, Value: x})
+		}
+		return out, nil
+	case nil:
+		return nil, errors.New("XML-RPC has no null")
+	}
+	return v, nil
+}

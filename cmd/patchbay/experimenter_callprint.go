@@ -1,0 +1,219 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"patchbay/am/client"
+	"patchbay/am/display"
+	"patchbay/am/xmlrpc"
+)
+
+// answer is the value of a reply, taken apart for people.
+type answer struct {
+	slivers []xmlrpc.Struct
+	rspec   string
+	rest    xmlrpc.Value // what is left
+	logs    bool         // show the output of all steps
+}
+
+// readValue finds slivers and RSpec in a value, wherever the methods of both
+// versions put them.
+func readValue(v xmlrpc.Value) answer {
+	switch v := v.(type) {
+	case string:
+		if text, err := client.Unpack(v); err == nil && strings.Contains(text, "<rspec") {
+			return answer{rspec: text}
+		}
+	case []xmlrpc.Value:
+		if s := sliversIn(v); s != nil {
+			return answer{slivers: s}
+		}
+	case xmlrpc.Struct:
+		var a answer
+		var rest xmlrpc.Struct
+		for _, m := range v {
+			switch m.Name {
+			case "geni_rspec":
+				if text, ok := m.Value.(string); ok {
+					a.rspec = readValue(text).rspec
+				}
+			case "geni_slivers", "geni_resources":
+				list, _ := m.Value.([]xmlrpc.Value)
+				a.slivers = sliversIn(list)
+			default:
+				rest = append(rest, m)
+			}
+		}
+		if len(rest) > 0 {
+			a.rest = rest
+		}
+		return a
+	}
+	return answer{rest: v}
+}
+
+func sliversIn(list []xmlrpc.Value) []xmlrpc.Struct {
+	var out []xmlrpc.Struct
+	for _, v := range list {
+		s, ok := v.(xmlrpc.Struct)
+		if !ok {
+			return nil
+		}
+		_, v3 := s.Get("geni_sliver_urn")
+		_, v2 := s.Get("geni_status")
+		if !v3 && !v2 {
+			return nil
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+func (a answer) print(w io.Writer) {
+	if a.rest != nil && a.rest != "" {
+		printValue(w, a.rest, "")
+	}
+	if len(a.slivers) > 0 {
+		printSlivers(w, a.slivers, a.logs)
+	}
+	if a.rspec != "" {
+		if a.rest != nil || len(a.slivers) > 0 {
+			fmt.Fprintln(w)
+		}
+		fmt.Fprintln(w, strings.TrimSpace(a.rspec))
+	}
+}
+
+// columns of the table of slivers: a heading and the members it may come from.
+var columns = []struct {
+	heading string
+	members []string
+}{
+	{"NODE", []string{"geni_client_id"}},
+	{"SLIVER", []string{"geni_sliver_urn", "geni_urn"}},
+	{"ALLOCATION", []string{"geni_allocation_status"}},
+	{"STATE", []string{"geni_operational_status", "geni_status"}},
+	{"EXPIRES", []string{"geni_expires"}},
+	{"ERROR", []string{"geni_error"}},
+}
+
+func printSlivers(w io.Writer, slivers []xmlrpc.Struct, logs bool) {
+	headings := make([]string, len(columns))
+	for i, c := range columns {
+		headings[i] = c.heading
+	}
+	var rows [][]string
+	for _, s := range slivers {
+		row := make([]string, len(columns))
+		for i, c := range columns {
+			for _, m := range c.members {
+				row[i] = cmp.Or(row[i], memberText(s, m))
+			}
+		}
+		rows = append(rows, row)
+	}
+	printTable(w, headings, rows)
+	printTold(w, slivers, logs)
+}
+
+// memberText is a member of a struct as text.
+func memberText(v xmlrpc.Value, name string) string {
+	s, _ := v.(xmlrpc.Struct)
+	x, ok := s.Get(name)
+	if !ok {
+		return ""
+	}
+	if text, ok := xmlrpc.AsString(x); ok {
+		return display.Printable(text)
+	}
+	return scalar(x)
+}
+
+// printTable writes rows without the columns in which nothing stands.
+func printTable(w io.Writer, headings []string, rows [][]string) {
+	var used []int
+	for i := range headings {
+		if slices.ContainsFunc(rows, func(row []string) bool { return row[i] != "" }) {
+			used = append(used, i)
+		}
+	}
+	var b strings.Builder
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, row := range append([][]string{headings}, rows...) {
+		line := make([]string, len(used))
+		for n, i := range used {
+			line[n] = strings.Map(oneCell, row[i])
+		}
+		fmt.Fprintln(t, strings.Join(line, "\t"))
+	}
+	t.Flush()
+	for line := range strings.Lines(b.String()) {
+		fmt.Fprintln(w, strings.TrimRight(line, " \n"))
+	}
+}
+
+// oneCell keeps a text in its cell of a table.
+func oneCell(r rune) rune {
+	if r == '\n' || r == '\t' {
+		return ' '
+	}
+	return r
+}
+
+// printValue writes a value as an indented list of names and values.
+func printValue(w io.Writer, v xmlrpc.Value, indent string) {
+	switch v := v.(type) {
+	case xmlrpc.Struct:
+		for _, m := range v {
+			printMember(w, display.Printable(m.Name)+":", m.Value, indent)
+		}
+	case []xmlrpc.Value:
+		for _, item := range v {
+			printMember(w, "-", item, indent)
+		}
+	default:
+		fmt.Fprintf(w, "%s%s\n", indent, scalar(v))
+	}
+}
+
+func printMember(w io.Writer, head string, v xmlrpc.Value, indent string) {
+	switch x := v.(type) {
+	case xmlrpc.Struct:
+		if len(x) == 0 {
+			break
+		}
+		fmt.Fprintf(w, "%s%s\n", indent, head)
+		printValue(w, v, indent+"  ")
+		return
+	case []xmlrpc.Value:
+		if len(x) == 0 {
+			break
+		}
+		fmt.Fprintf(w, "%s%s\n", indent, head)
+		printValue(w, v, indent+"  ")
+		return
+	}
+	fmt.Fprintln(w, strings.TrimRight(indent+head+" "+scalar(v), " "))
+}
+
+func scalar(v xmlrpc.Value) string {
+	switch v := v.(type) {
+	case nil:
+		return "nothing"
+	case string:
+		return display.Printable(v)
+	case []byte:
+		return display.Printable(string(v))
+	case time.Time:
+		return client.Time(v)
+	case xmlrpc.Struct, []xmlrpc.Value:
+		return "none"
+	}
+	return fmt.Sprint(v)
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+)
+
+// through asks a socket.
+func through(t *testing.T, socket, path string) (int, string) {
+	t.Helper()
+	c := http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", socket)
+		},
+	}}
+	resp, err := c.Get("http://site" + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(body)
+}
+
+// TestProvidersGetManifests asks a served site as a provider would.
+func TestProvidersGetManifests(t *testing.T) {
+	dir := made(t)
+	for _, args := range [][]string{{"user", "ann"}, {"slice", "first", "--owner", "ann"}} {
+		if code, out := tell(t, append(args, "--config", dir)...); code != 0 {
+			t.Fatal(out)
+		}
+	}
+	socket := filepath.Join(dir, "admin.sock")
+	// What a server that was killed leaves behind is replaced.
+	stale, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stale.(*net.UnixListener).SetUnlinkOnClose(false)
+	stale.Close()
+	s := serve(t, dir, "--listen", "127.0.0.1:0")
+	if info, err := os.Stat(socket); err != nil || info.Mode() != fs.ModeSocket|0o600 {
+		t.Fatalf("the socket: %v, %v", info, err)
+	}
+	code, out := tell(t, "call", "--url", s.url, "--user", filepath.Join(dir, "users", "ann"), "--slice", "first", "Allocate", filepath.Join(dir, "request.xml"))
+	if code != 0 {
+		t.Fatal(out)
+	}
+	slivers := regexp.MustCompile(`urn:publicid:IDN\+[^ ]*\+sliver\+[0-9a-f-]{36}`).FindAllString(out, -1)
+	if len(slivers) < 2 {
+		t.Fatalf("no slivers in %s", out)
+	}
+	path := "/manifest?sliver=" + url.QueryEscape(slivers[0])
+	code, text := through(t, socket, path)
+	if code != 200 {
+		t.Fatalf("%d %s", code, text)
+	}
+	has(t, text, `type="manifest"`, slivers[0], slivers[1])
+	if code, text = through(t, socket, path+"x"); code != 404 {
+		t.Errorf("a sliver that is not there: %d %s", code, text)
+	}
+	if code, text = through(t, socket, "/manifest?sliver=pc1"); code != 400 {
+		t.Errorf("no URN: %d %s", code, text)
+	}
+	if code, _ = get(t, s.admin+path); code != 404 {
+		t.Errorf("the admin listener gives manifests to everybody on this host: %d", code)
+	}
+
+	// A second server in the folder, with a state and providers of its own, leaves it alone.
+	if err := os.CopyFS(filepath.Join(dir, "more"), os.DirFS(filepath.Join(dir, "providers"))); err != nil {
+		t.Fatal(err)
+	}
+	other := filepath.Join(dir, "other.yaml")
+	if err := os.WriteFile(other, []byte(readFile(t, filepath.Join(dir, "patchbay.yaml"))+"\nproviders: more\nstate: other.db\naudit: other.log\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	second := serve(t, other, "--listen", "127.0.0.1:0")
+	has(t, second.out.String(), "another server answers at "+socket)
+	second.stop()
+	if code, text := through(t, socket, path); code != 200 {
+		t.Errorf("after a second server: %d %s", code, text)
+	}
+	if code := s.stop(); code != 0 {
+		t.Errorf("stopped with %d", code)
+	}
+	left, _ := filepath.Glob(socket + "*")
+	if len(left) != 0 {
+		t.Errorf("left: %v", left)
+	}
+	has(t, s.out.String(), "stopping")
+}

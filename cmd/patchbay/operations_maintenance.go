@@ -1,0 +1,269 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"patchbay/am/display"
+	"patchbay/am/maintenance"
+	"patchbay/am/site"
+	"patchbay/inventory"
+	"patchbay/inventory/span"
+)
+
+const maintenanceLong = `Plan maintenance of components, named one by one, as ranges such as pc1..pc4 or by
+their URNs, or of the whole site (--all). TEXT, the last argument, tells experimenters in a line
+what it is about.
+
+While it lasts, the components are advertised as unavailable, requests pass by
+them, and one that names them answers 11 (UNAVAILABLE) with TEXT. New leases end
+when it begins. Slivers that were promised for longer are told here, and left
+alone: speak with their owners, or have them deleted.
+
+Without arguments, list what is planned, with numbers; --lift NUMBER takes it back,
+or ends it. The others are numbered anew then, so give all numbers of one list at
+once: --lift 1,2.
+
+A TIME is written 2030-01-31T12:00:00Z, with its zone, or is a while from now, such
+as 2h or 3d.`
+
+type maintenanceOptions struct {
+	site        siteFlag
+	All         bool
+	From, Until string
+	For         string
+	Lift        []int
+
+	window maintenance.Window
+	lifted []*maintenance.Window // what was taken back
+}
+
+func (o *maintenanceOptions) AddFlags(fs *pflag.FlagSet) {
+	o.site.AddFlags(fs)
+	fs.BoolVar(&o.All, "all", false, "the whole site")
+	fs.StringVar(&o.From, "from", "", "TIME when it begins; without it, now")
+	fs.StringVar(&o.Until, "until", "", "TIME when it ends")
+	fs.StringVar(&o.For, "for", "", "how long it lasts, such as 4h, instead of --until")
+	fs.IntSliceVar(&o.Lift, "lift", nil, "NUMBER in the list of what to take back, or several, such as 1,2")
+}
+
+func (o *maintenanceOptions) Validate(args []string) (err error) {
+	timed := o.From != "" || o.Until != "" || o.For != ""
+	if o.site.flags.Changed("lift") {
+		if len(o.Lift) == 0 || slices.Min(o.Lift) < 1 {
+			return fmt.Errorf("--lift takes a number of the list, which begins with 1")
+		}
+		if timed || o.All {
+			return fmt.Errorf("--lift goes with no other flag")
+		}
+		return noArguments(args)
+	}
+	switch {
+	case len(args) == 0 && !timed && !o.All:
+		return nil
+	case len(args) == 0:
+		return fmt.Errorf("the text is missing that tells experimenters what it is about")
+	case len(args) == 1 && !o.All:
+		return fmt.Errorf("it takes components and then a text, or --all and a text; there is only %q", args[0])
+	case len(args) > 1 && o.All:
+		return fmt.Errorf("--all is the whole site, so name no components; a text of several words stands in quotes")
+	case o.Until == "" && o.For == "":
+		return fmt.Errorf("it does not say when it ends; add --until TIME, or --for how long")
+	case o.Until != "" && o.For != "":
+		return fmt.Errorf("--until and --for both say when it ends; give one")
+	}
+	last := len(args) - 1
+	o.window = maintenance.Window{Components: args[:last], Text: args[last]}
+	if err := maintenance.CheckText(o.window.Text); err != nil {
+		return err
+	}
+	return o.readTimes(time.Now()) // and again when the site's time is known
+}
+
+func (o *maintenanceOptions) readTimes(now time.Time) (err error) {
+	w, now := &o.window, now.UTC().Truncate(time.Second)
+	if w.From, err = parseMoment("--from", o.From, now); err != nil {
+		return err
+	}
+	if o.For != "" {
+		d, err := display.ParseDuration(o.For)
+		if err != nil {
+			return fmt.Errorf("--for: %w", err)
+		}
+		w.Until = w.From.Add(d.Truncate(time.Second))
+	} else if w.Until, err = parseMoment("--until", o.Until, now); err != nil {
+		return err
+	}
+	if !w.Until.After(w.From) {
+		return fmt.Errorf("it would end at %s, which is not after its beginning, %s", w.Until.Format(time.RFC3339), w.From.Format(time.RFC3339))
+	}
+	return nil
+}
+
+func (o *maintenanceOptions) Run(ctx context.Context, c console) error {
+	config, _, err := o.site.read()
+	if err != nil {
+		return err
+	}
+	var plan *maintenance.Plan
+	switch {
+	case len(o.Lift) > 0:
+		plan, err = o.lift(config)
+	case o.window.Text != "":
+		plan, err = o.add(config, config.Now(ctx))
+	default:
+		return o.list(ctx, c, config)
+	}
+	if err != nil {
+		return err
+	}
+	o.note(ctx, c, config)
+	state, served, err := inForce(ctx, config, plan)
+	if err != nil {
+		return err
+	}
+	for _, w := range o.lifted {
+		fmt.Fprintf(c.out, "Taken back: %s\n", spanOf(w))
+	}
+	if o.lifted == nil {
+		o.tellAdded(c, plan, state)
+	}
+	if !served {
+		fmt.Fprintln(c.out, "The site is not served; it counts from its next start on.")
+	}
+	return nil
+}
+
+// note has the audit tell what was planned or taken back.
+func (o *maintenanceOptions) note(ctx context.Context, c console, config *site.Config) {
+	for _, w := range o.lifted {
+		noteAct(ctx, c, config, "maintenance lifted", spanOf(w))
+	}
+	if o.lifted == nil {
+		noteAct(ctx, c, config, "maintenance", spanOf(&o.window))
+	}
+}
+
+// spanOf is a window in a line.
+func spanOf(w *maintenance.Window) string {
+	return fmt.Sprintf("%s, %s to %s: %s", site.WindowText(w), w.From.Format(time.RFC3339), w.Until.Format(time.RFC3339), w.Text)
+}
+
+// add writes the window behind the others, and drops those that are over.
+func (o *maintenanceOptions) add(config *site.Config, now time.Time) (*maintenance.Plan, error) {
+	inv, err := inventory.Load(config.Inventory, config.Authority)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.known(inv); err != nil {
+		return nil, err
+	}
+	if err := o.readTimes(now); err != nil {
+		return nil, err
+	}
+	if !o.window.Until.After(now) {
+		return nil, fmt.Errorf("it would be over since %s", o.window.Until.Format(time.RFC3339))
+	}
+	return maintenance.Change(config.Maintenance, func(d *maintenance.Draft) error {
+		d.Remove(func(w *maintenance.Window) bool { return !w.Until.After(now) })
+		d.Add(o.window)
+		return nil
+	})
+}
+
+// known makes sure that there are such components, and calls them by their names.
+func (o *maintenanceOptions) known(inv *inventory.Inventory) error {
+	var all []string
+	for _, written := range o.window.Components {
+		names, err := componentsOf(inv, written, len(inv.Components)+1)
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			if _, ok := inv.ComponentNamed(name); !ok {
+				return site.NoComponent(inv, name)
+			}
+		}
+		all = append(all, names...)
+	}
+	o.window.Components = span.Fold(all)
+	return nil
+}
+
+func (o *maintenanceOptions) lift(config *site.Config) (*maintenance.Plan, error) {
+	return maintenance.Change(config.Maintenance, func(d *maintenance.Draft) error {
+		n := len(d.Plan.Planned)
+		if n == 0 {
+			return errors.New("no maintenance is planned")
+		}
+		if most := slices.Max(o.Lift); most > n {
+			return fmt.Errorf("there is no number %d; the list has %d", most, n)
+		}
+		for i, w := range d.Plan.Planned {
+			if slices.Contains(o.Lift, i+1) {
+				o.lifted = append(o.lifted, w)
+			}
+		}
+		d.Remove(func(w *maintenance.Window) bool { return slices.Contains(o.lifted, w) })
+		return nil
+	})
+}
+
+// tellAdded says what was planned, and who is met by it.
+func (o *maintenanceOptions) tellAdded(c console, p *maintenance.Plan, s site.UpkeepState) {
+	last := len(p.Planned) - 1
+	w := p.Planned[last]
+	fmt.Fprintf(c.out, "Maintenance %d is planned, of %s, from %s until %s.\n", last+1, site.WindowText(w), w.From.Format(time.RFC3339), w.Until.Format(time.RFC3339))
+	fmt.Fprintf(c.out, "Experimenters are told: %s\n", w.Text)
+	met := slices.DeleteFunc(slices.Clone(s.Reaches), func(r site.Reach) bool { return r.Planned != last })
+	if len(met) == 0 {
+		fmt.Fprintln(c.out, "No sliver reaches into it.")
+		return
+	}
+	fmt.Fprintln(c.out, "These slices have slivers there for longer, which are left alone:")
+	for _, r := range met {
+		fmt.Fprintln(c.out, "  "+r.String())
+	}
+}
+
+func (o *maintenanceOptions) list(ctx context.Context, c console, config *site.Config) error {
+	p, err := maintenance.Read(config.Maintenance)
+	if err != nil {
+		return err
+	}
+	if len(p.Planned) == 0 {
+		fmt.Fprintln(c.out, "No maintenance is planned.")
+		return nil
+	}
+	s, served, err := site.UpkeepOf(ctx, config, p)
+	if err != nil {
+		return err
+	}
+	now := config.Now(ctx)
+	t := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
+	for i, w := range p.Planned {
+		when := sayDistance(w.From.Sub(now))
+		switch {
+		case !w.Until.After(now):
+			when = "over"
+		case w.InForce(now):
+			when = "now"
+		}
+		fmt.Fprintf(t, "%d\t%s\t%s to %s\t%s\t%s\n", i+1, when, w.From.Format(time.RFC3339), w.Until.Format(time.RFC3339), site.WindowText(w), w.Text)
+		for _, r := range s.Reaches {
+			if r.Planned == i {
+				fmt.Fprintf(t, "\treaches into it: %s\n", r)
+			}
+		}
+	}
+	if err := t.Flush(); err != nil || !served {
+		return err
+	}
+	return s.Counts(p, config)
+}

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/url"
+
+	"github.com/spf13/pflag"
+
+	"patchbay/am/operate"
+	"patchbay/am/site"
+)
+
+const manifestLong = `Print the manifest of a slice, of one that was shut down, too. SLICE is its URN, or
+its name. The site may be served or not.`
+
+type manifestOptions struct {
+	site   siteFlag
+	Backup string
+	Slice  string
+}
+
+func (o *manifestOptions) AddFlags(fs *pflag.FlagSet) {
+	o.site.AddFlags(fs)
+	fs.StringVar(&o.Backup, "backup", "", "look into this copy of the store, instead of the site")
+}
+
+func (o *manifestOptions) Validate(args []string) (err error) {
+	o.Slice, err = oneArgument(args, "the slice's URN or name")
+	return err
+}
+
+func (o *manifestOptions) Run(ctx context.Context, c console) error {
+	config, _, err := o.site.read()
+	if err != nil {
+		return err
+	}
+	q := url.Values{"slice": {o.Slice}}
+	var manifest bytes.Buffer
+	err = site.AdminClient{Config: config, Backup: o.Backup}.Read(ctx, "/inspect?"+q.Encode(), &manifest, func(d *operate.Desk) error {
+		text, err := d.Inspect(o.Slice)
+		manifest.Write(text)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(c.out, shownOn(c.out, manifest.String()))
+	return err
+}

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"patchbay/am/display"
+	"patchbay/am/operate"
+	"patchbay/am/site"
+)
+
+const nodesLong = `List the nodes of the inventory, or those that the argument means: what is taken of
+each, who holds it and until when, and whether it takes anything new. A node that
+is missing from the inventory is listed while there are slivers on it, or while it is
+drained: whatever has got another name is not.
+
+The states: free; used, with room for more; full; held, where no other
+slice can get in, since the node is exclusive or one asked for all of it; cleaning,
+until what was there is removed; maintenance; drained; missing. A node is drained
+without an operator's word, too, while its provider has something there that nobody
+was promised: a restored backup may not know of it.
+
+--unpromised lists that instead: the provider, the resource as it calls it, the node,
+and whether it was promised here once and released. To have it removed:
+patchbay release --unpromised RESOURCE. Only a served site knows.` + listLong
+
+type nodesOptions struct {
+	listOptions
+	Unpromised bool
+}
+
+func (o *nodesOptions) AddFlags(fs *pflag.FlagSet) {
+	o.addFlags(fs, "nodes")
+	o.argument = &o.filter.Component
+	o.addPattern(fs, &o.filter.Slice, "slice", "a slice that has slivers on it")
+	o.addPattern(fs, &o.filter.User, "user", "a user who has slivers on it")
+	o.addPattern(fs, &o.filter.Provider, "provider", "its provider")
+	o.addStates(fs, "state", operate.NodeStates)
+	fs.BoolVar(&o.Unpromised, "unpromised", false, "list what providers have and nobody was promised")
+}
+
+func (o *nodesOptions) Validate(args []string) error {
+	if err := o.listOptions.Validate(args); err != nil || !o.Unpromised {
+		return err
+	}
+	if o.filter != (operate.Filter{}) || o.Backup != "" {
+		return fmt.Errorf("--unpromised lists all of it, as a served site knows it; leave the other flags and the pattern out")
+	}
+	return nil
+}
+
+func (o *nodesOptions) Run(ctx context.Context, c console) error {
+	if o.Unpromised {
+		return o.showUnpromised(ctx, c)
+	}
+	head := []string{"NODE", "STATE", "TAKEN", "LAST END", "HELD BY"}
+	if o.Wide {
+		head = append(head, "KIND", "PROVIDER", "USERS")
+	}
+	head = append(head, "REMARK")
+	return show(ctx, &o.listOptions, c, "There is no such node.", head, func(t *table, n *operate.Node) {
+		var held, users []string
+		var last operate.Holder
+		for _, h := range n.Holders {
+			held, users = append(held, t.name(h.Slice)), append(users, t.list(h.Users))
+			if h.Frozen || !last.Frozen && h.Expires.After(last.Expires) {
+				last = h
+			}
+		}
+		if most := 3; len(held) > most && !t.wide {
+			held = append(held[:most], fmt.Sprintf("%d more", len(held)-most+n.More))
+		} else if n.More > 0 {
+			held = append(held, fmt.Sprintf("%d more", n.More))
+		}
+		cells := []string{t.on(n.Component, n.Name), n.State, takenOf(n, o.Wide), t.end(last.Expires, last.Frozen), strings.Join(held, ", ")}
+		if o.Wide {
+			kind := "shared"
+			if n.Exclusive {
+				kind = "exclusive"
+			}
+			cells = append(cells, kind, n.Provider, strings.Join(users, ", "))
+		}
+		t.row(append(cells, t.cut(nodeRemark(n), 60))...)
+	})
+}
+
+// takenOf is what slivers take of a node: how many there are, and of a shared one
+// the part of what there is least of; in full, of everything.
+func takenOf(n *operate.Node, full bool) string {
+	if n.Slivers == 0 && !full {
+		return ""
+	}
+	text, part := display.Count(n.Slivers, "sliver"), int64(0)
+	for _, p := range []struct {
+		unit           string
+		used, capacity int64
+	}{
+		{"slots", n.Used.Slots, n.Capacity.Slots}, {"cores", n.Used.Cores, n.Capacity.Cores},
+		{"MiB", n.Used.Memory, n.Capacity.Memory}, {"MiB disk", n.Used.Disk, n.Capacity.Disk},
+	} {
+		switch {
+		case p.capacity <= 0 || n.Exclusive:
+		case full:
+			text += fmt.Sprintf(", %d/%d %s", p.used, p.capacity, p.unit)
+		default:
+			part = max(part, 100*p.used/p.capacity)
+		}
+	}
+	if part > 0 {
+		text += fmt.Sprintf(", %d%%", part)
+	}
+	return text
+}
+
+// nodeRemark says why a node takes nothing new.
+func nodeRemark(n *operate.Node) string {
+	var parts []string
+	if n.Drained == "inventory" {
+		parts = append(parts, "drained in the inventory")
+	} else if n.Drained == "command" {
+		drained := "drained"
+		if n.DrainedBy != "" {
+			drained += " by " + n.DrainedBy
+		}
+		if n.DrainedText != "" {
+			drained += ": " + n.DrainedText
+		}
+		parts = append(parts, drained)
+	}
+	if n.Component.IsZero() {
+		parts = slices.Insert(parts, 0, "names no component: drain its new name, then undrain this")
+	}
+	if !n.MaintenanceUntil.IsZero() {
+		parts = append(parts, fmt.Sprintf("maintenance until %s: %s", display.Time(n.MaintenanceUntil), n.MaintenanceText))
+	}
+	if n.Removing > 0 {
+		parts = append(parts, display.Count(n.Removing, "sliver")+" being removed")
+	}
+	if n.Unpromised > 0 {
+		parts = append(parts, fmt.Sprintf("has %d that nobody was promised: nodes --unpromised", n.Unpromised))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// showUnpromised lists what a served site knows of.
+func (o *nodesOptions) showUnpromised(ctx context.Context, c console) error {
+	config, _, err := o.site.read()
+	if err != nil {
+		return err
+	}
+	t := newTable(c.out, &o.listOptions, config.Now(ctx))
+	t.head("PROVIDER", "RESOURCE", "NODE", "SINCE", "RELEASED HERE", "REMARK")
+	w := &site.LineWriter{Row: func(line []byte) error {
+		var r site.UnpromisedRow
+		if err := json.Unmarshal(line, &r); err != nil {
+			return fmt.Errorf("what nobody was promised cannot be read: %w", err)
+		}
+		t.row(t.cut(r.Provider, 40), r.Resource, t.cut(r.Component, 40), t.when(r.Since), yesOrNo(r.Released), remarkOn(&r))
+		return nil
+	}}
+	if o.JSON {
+		err = site.Stream(ctx, config, "/unpromised", c.out)
+	} else {
+		err = cmp.Or(site.Stream(ctx, config, "/unpromised", w), w.End())
+	}
+	switch {
+	case errors.Is(err, site.ErrNotServed):
+		return notServedUnpromised()
+	case err != nil || o.JSON:
+		return err
+	}
+	return t.flush("As far as providers have told, they have nothing that nobody was promised.")
+}

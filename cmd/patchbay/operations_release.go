@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/pflag"
+
+	"patchbay/am/audit"
+	"patchbay/am/display"
+	"patchbay/am/operate"
+	"patchbay/am/site"
+)
+
+const releaseLong = `Take slivers from their users, as if they had deleted them. A TARGET is a slice, by
+its URN or its name, or a sliver, by its URN or as SLICE/CLIENT_ID (the first
+column of: patchbay slivers). All of them are released, or none.
+
+A sliver is gone for its user at once; its node stays held until its provider has
+confirmed that nothing is left on it. Slivers of a slice that was shut down are only
+released with --frozen; the slice itself stays shut down until it is thawed.
+
+The site may be served or not.
+
+--unpromised has what nobody was promised removed by its provider: a RESOURCE is one of
+patchbay nodes --unpromised, by its name or as PROVIDER/NAME. Nothing that a sliver's
+record names is touched. For this the site must be served.`
+
+type releaseOptions struct {
+	site       siteFlag
+	order      operate.Release
+	Unpromised bool
+}
+
+func (o *releaseOptions) AddFlags(fs *pflag.FlagSet) {
+	o.site.AddFlags(fs)
+	fs.BoolVar(&o.order.Frozen, "frozen", false, "release what was shut down and is kept for inspection, too")
+	fs.BoolVar(&o.Unpromised, "unpromised", false, "have what nobody was promised removed: see nodes --unpromised")
+	fs.StringVar(&o.order.Text, "reason", "", "why, in a line for the journal")
+}
+
+func (o *releaseOptions) Validate(args []string) error {
+	if o.Unpromised {
+		switch {
+		case o.order.Frozen:
+			return fmt.Errorf("--unpromised is about what is in no slice, so --frozen says nothing; leave it out")
+		case len(args) == 0:
+			return fmt.Errorf("name what to remove, as patchbay nodes --unpromised lists it")
+		}
+	}
+	if o.order.Targets = args; len(args) == 0 {
+		return fmt.Errorf("name what to release: slices, or slivers as SLICE/CLIENT_ID")
+	}
+	return nil
+}
+
+func (o *releaseOptions) Run(ctx context.Context, c console) error {
+	config, _, err := o.site.read()
+	if err != nil {
+		return err
+	}
+	o.order.Operator = audit.Operator()
+	if o.Unpromised {
+		return o.releaseUnpromised(ctx, c, config)
+	}
+	done, served, err := site.AdminClient{Config: config}.Act(ctx, "release", o.order, func(d *operate.Desk) (operate.Done, error) { return d.Release(ctx, o.order) })
+	if err != nil {
+		return err
+	}
+	for _, s := range done.Slices {
+		fmt.Fprintf(c.out, "Released: %s of slice %s.\n", display.Count(s.Slivers, "sliver"), display.Line(s.Slice.String()))
+		switch {
+		case s.Removing > 0 && served:
+			fmt.Fprintf(c.out, "%s to be removed by providers; to see what is left: %s\n", isOrAre(s.Removing, "sliver"), o.site.hint("slivers", s.Slice.Name))
+		case s.Removing > 0:
+			fmt.Fprintf(c.out, "%s to be removed by providers when the site is served again.\n", isOrAre(s.Removing, "sliver"))
+		}
+		if s.Shutdown {
+			fmt.Fprintf(c.out, "The slice stays shut down; to let its users come back: %s\n", o.site.hint("thaw", s.Slice.String()))
+		}
+	}
+	return nil
+}
+
+// isOrAre begins a sentence about some things.
+func isOrAre(n int, what string) string {
+	if n == 1 {
+		return display.Count(n, what) + " is"
+	}
+	return display.Count(n, what) + " are"
+}
+
+// releaseUnpromised has a served site remove what nobody was promised.
+func (o *releaseOptions) releaseUnpromised(ctx context.Context, c console, config *site.Config) error {
+	var done []site.Dismissed
+	err := site.Order(ctx, config, "/unpromised", site.UnpromisedOrder{Resources: o.order.Targets, Text: o.order.Text, Operator: audit.Operator()}, &done)
+	if errors.Is(err, site.ErrNotServed) {
+		return notServedUnpromised()
+	}
+	if err != nil {
+		return err
+	}
+	wrong, going := 0, 0
+	for _, d := range done {
+		what := fmt.Sprintf("%s of provider %s", display.Line(d.Resource), display.Line(d.Provider))
+		if d.Component != "" {
+			what += " on " + display.Line(d.Component)
+		}
+		switch {
+		case d.Gone:
+			fmt.Fprintf(c.out, "Gone: %s.\n", what)
+		case d.Wrong != "":
+			wrong++
+			fmt.Fprintf(c.out, "Not removed: %s: %s\n", what, display.Line(d.Wrong))
+		default:
+			going++
+			fmt.Fprintf(c.out, "Told to go, and still there: %s.\n", what)
+		}
+	}
+	if going > 0 {
+		fmt.Fprintf(c.out, "What is left, and takes nothing new until it is gone: %s\n", o.site.hint("nodes", "--unpromised"))
+	}
+	if wrong > 0 {
+		return fmt.Errorf("%s could not be removed; see why above, mend the provider and say it again", display.Count(wrong, "resource"))
+	}
+	return nil
+}

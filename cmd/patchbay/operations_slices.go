@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"patchbay/am/display"
+	"patchbay/am/operate"
+)
+
+const slicesLong = `List the slices that have something here, with their slivers by state, the first end
+of a lease, and the users who reserved them. Those that were shut down stay in the
+list until they are thawed.` + listLong
+
+type slicesOptions struct{ listOptions }
+
+func (o *slicesOptions) AddFlags(fs *pflag.FlagSet) {
+	o.addFlags(fs, "slices")
+	o.argument = &o.filter.Slice
+	o.addPattern(fs, &o.filter.User, "user", "a user who has slivers in it")
+	o.addPattern(fs, &o.filter.Component, "component", "a component it has slivers on")
+	o.addStates(fs, "state", operate.SliverStates)
+	o.addEndsBefore(fs)
+	o.addSpan(fs)
+	fs.BoolVar(&o.filter.Shutdown, "shutdown", false, "only those that were shut down")
+}
+
+func (o *slicesOptions) Run(ctx context.Context, c console) error {
+	head := []string{"SLICE", "SLIVERS", "STATES", "FIRST END", "USERS"}
+	if o.Wide {
+		head = append(head, "LAST END", "CREATED", "SHUT DOWN")
+	}
+	return show(ctx, &o.listOptions, c, "There is no such slice.", head, func(t *table, s *operate.Slice) {
+		state := countStates(s.States)
+		if !s.Shutdown.IsZero() {
+			state = strings.TrimSuffix("shut down, "+state, ", ")
+		}
+		cells := []string{t.name(s.URN), fmt.Sprint(s.Slivers), state, t.end(s.Expires, !s.Shutdown.IsZero()), t.list(s.Users)}
+		if o.Wide {
+			down := ""
+			if !s.Shutdown.IsZero() {
+				down = fmt.Sprintf("%s by %s", display.Time(s.Shutdown), s.ShutdownBy)
+			}
+			cells = append(cells, t.end(s.Last, !s.Shutdown.IsZero()), t.when(s.Created), down)
+		}
+		t.row(cells...)
+	})
+}
+
+// countStates says how many slivers are in each state: 3 ready, 1 failed.
+func countStates(states map[string]int) string {
+	var parts []string
+	for _, s := range slices.Sorted(maps.Keys(states)) {
+		parts = append(parts, fmt.Sprintf("%d %s", states[s], s))
+	}
+	return strings.Join(parts, ", ")
+}

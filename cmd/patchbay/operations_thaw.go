@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"patchbay/am/audit"
+	"patchbay/am/display"
+	"patchbay/am/operate"
+	"patchbay/am/site"
+	"patchbay/am/urn"
+)
+
+const thawLong = `Lift the Shutdown of a slice, whose nodes have been kept for inspection: they are
+the experimenters' again, switched off, and their leases count. Where one is over it
+says no: --extend lets them go on, --yes ends them at once, and with them what was
+kept. SLICE is its URN, or its name if no
+other that is shut down has the same. Without SLICE, list what is shut down.
+
+To give the nodes back instead: patchbay release SLICE --frozen. To see what was
+asked for and where it is: patchbay manifest SLICE.
+
+The site may be served or not.`
+
+type thawOptions struct {
+	site   siteFlag
+	Extend string
+	order  operate.Thaw
+}
+
+func (o *thawOptions) AddFlags(fs *pflag.FlagSet) {
+	o.site.AddFlags(fs)
+	fs.StringVar(&o.Extend, "extend", "", "TIME before which no lease ends, such as 2030-01-31T12:00:00Z, or a while from now such as 2h")
+	fs.BoolVar(&o.order.GiveBack, "yes", false, "give nodes back at once whose leases are over")
+	fs.StringVar(&o.order.Text, "reason", "", "why, in a line for the journal")
+}
+
+func (o *thawOptions) Validate(args []string) (err error) {
+	if len(args) == 0 {
+		if o.Extend != "" || o.order.Text != "" || o.order.GiveBack {
+			return fmt.Errorf("it does not say which slice; without flags, what is shut down is listed")
+		}
+		return nil
+	}
+	if o.order.Slice, err = oneArgument(args, "the slice's URN or name"); err != nil {
+		return err
+	}
+	if u, err := urn.Parse(o.order.Slice); err == nil && u.Type != urn.Slice {
+		return fmt.Errorf("%s is a %s, not a slice", u, u.Type)
+	}
+	if o.Extend != "" {
+		o.order.Extend, err = parseEnd("--extend", o.Extend)
+	}
+	return err
+}
+
+func (o *thawOptions) Run(ctx context.Context, c console) error {
+	config, _, err := o.site.read()
+	if err != nil {
+		return err
+	}
+	if o.order.Slice == "" {
+		return o.list(ctx, c, site.AdminClient{Config: config})
+	}
+	o.order.Operator = audit.Operator()
+	done, _, err := site.AdminClient{Config: config}.Act(ctx, "thaw", o.order, func(d *operate.Desk) (operate.Done, error) { return d.Thaw(ctx, o.order) })
+	if err != nil {
+		return err
+	}
+	for _, s := range done.Slices {
+		fmt.Fprintf(c.out, "Slice %s is no longer shut down; it has %s.\n", display.Line(s.Slice.String()), display.Count(s.Slivers, "sliver"))
+		switch {
+		case s.Slivers == 0:
+		case s.Expires.After(done.At):
+			state := "No node was made yet"
+			if s.Nodes > 0 {
+				state = "The nodes are off"
+			}
+			fmt.Fprintf(c.out, "%s; the first lease ends at %s (%s).\n", state, display.Time(s.Expires), sayDistance(s.Expires.Sub(done.At.Truncate(time.Second))))
+		case s.Nodes == 0:
+			fmt.Fprintf(c.out, "The first reservation ended at %s, so what it holds is given back.\n", display.Time(s.Expires))
+		default:
+			fmt.Fprintf(c.out, "The first lease ended at %s, so its nodes are given back.\n", display.Time(s.Expires))
+		}
+	}
+	warn(c, done)
+	return nil
+}
+
+// list prints a line for each slice that is shut down.
+func (o *thawOptions) list(ctx context.Context, c console, h site.AdminClient) error {
+	n := 0
+	err := site.Rows(ctx, h, "slices", operate.Filter{Shutdown: true}, func(s *operate.Slice) error {
+		n++
+		what := display.Count(s.Slivers, "sliver")
+		if s.Slivers > 0 {
+			what += ", first lease to " + display.Time(s.Expires)
+		}
+		_, err := fmt.Fprintf(c.out, "%s  shut down at %s by %s, %s\n", display.Line(s.URN.String()), display.Time(s.Shutdown), display.Line(s.ShutdownBy.String()), what)
+		return err
+	})
+	if err == nil && n == 0 {
+		_, err = fmt.Fprintln(c.out, "No slice is shut down.")
+	}
+	return err
+}

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"patchbay/am/audit"
+	"patchbay/am/site"
+	"patchbay/am/site/check"
+)
+
+func TestPastMoment(t *testing.T) {
+	want := time.Date(2026, 11, 20, 13, 5, 0, 0, time.UTC)
+	for _, text := range []string{
+		"2026-11-20T13:05:00Z", "2026-11-20T14:05:00+01:00", "2026-11-20 14:05 +0100", "2026-11-20 14:05:00 +01:00", "2026-11-20 13:05 UTC",
+		"2026-11-20 13:05 GMT", "2026-11-20T13:05Z", "2026-11-20T14:05+0100", "2026-11-20T13:05:00.000Z", " 1795179900 ",
+	} {
+		if got, err := pastMoment(text); err != nil || !got.Equal(want) {
+			t.Errorf("%q is %s, %v", text, got, err)
+		}
+	}
+	for text, word := range map[string]string{
+		"2026-11-20 14:05": "zone", "2026-11-20T14:05:00": "zone", "2026-11-20": "zone", "yesterday": "is no time", "": "is no time", "-5": "is no time",
+		"0": "is no time", "2026-13-20T14:05:00Z": "is no time", "99999999999999999999": "is no time",
+	} {
+		_, err := pastMoment(text)
+		if err == nil {
+			t.Errorf("%q is taken", text)
+			continue
+		}
+		has(t, err.Error(), word)
+	}
+}
+
+// TestWhoIsToldReadably is a golden of each kind of answer.
+func TestWhoIsToldReadably(t *testing.T) {
+	noon := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	ann := audit.Holder{
+		Sliver: "urn:publicid:IDN+example.org+sliver+1", Slice: "urn:publicid:IDN+example.org+slice+s", User: "urn:publicid:IDN+example.org+user+ann",
+		Speaker: "urn:publicid:IDN+example.org+tool+portal", Component: "urn:publicid:IDN+example.org+node+pc1",
+		As: []string{"198.51.100.7:40000-40127"}, Since: noon, Request: "0011223344556677",
+		Call: &audit.Line{At: "2026-11-20T11:59:00.000Z", ID: "0011223344556677", Method: "Allocate", Remote: "192.0.2.9:5000", Caller: "urn:publicid:IDN+example.org+user+ann", Credentials: []string{"f00d"}},
+	}
+	bob := ann
+	bob.User, bob.Speaker, bob.Call = "urn:publicid:IDN+example.org+user+b\x1b[2J", "", nil
+	bob.Seen, bob.Until, bob.Maybe = noon.Add(time.Hour), noon.Add(2*time.Hour), true
+	place, err := audit.ParsePlace("198.51.100.7")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		rule   string
+		answer audit.Answer
+		want   string
+	}{
+		{"two who share an address", audit.Answer{Place: "198.51.100.7", At: noon.Add(90 * time.Minute), Holders: []audit.Holder{ann, bob}, Shared: true, More: 1}, `198.51.100.7 at 2026-11-20T13:30:00Z:
+
+  slice        urn:publicid:IDN+example.org+slice+s
+  user         urn:publicid:IDN+example.org+user+ann
+  speaker      urn:publicid:IDN+example.org+tool+portal
+  sliver       urn:publicid:IDN+example.org+sliver+1
+  component    urn:publicid:IDN+example.org+node+pc1
+  as           198.51.100.7:40000-40127
+  since        2026-11-20T12:00:00Z
+  until        it has it still
+  reserved by  Allocate, request 0011223344556677, at 2026-11-20T11:59:00.000Z, from 192.0.2.9:5000
+  credential   SHA-256 f00d
+
+  slice        urn:publicid:IDN+example.org+slice+s
+  user         urn:publicid:IDN+example.org+user+b` + "\uFFFD" + `[2J
+  sliver       urn:publicid:IDN+example.org+sliver+1
+  component    urn:publicid:IDN+example.org+node+pc1
+  as           198.51.100.7:40000-40127
+  since        2026-11-20T12:00:00Z
+  until        some time between 2026-11-20T13:00:00Z and 2026-11-20T14:00:00Z, when no lines were written
+               It may have ended before the time you ask for, or begun after it.
+  reserved by  request 0011223344556677, whose line is not in these files
+
+and 1 sliver more.
+
+They shared 198.51.100.7 and differed by the port. Ask whoever complains for the port
+from which their machine was reached, and add it: 198.51.100.7:PORT
+`},
+		{"nobody", audit.Answer{Place: "198.51.100.7", At: noon, From: noon.Add(time.Hour), To: noon.Add(2 * time.Hour)}, `Nobody was at 198.51.100.7 at 2026-11-20T12:00:00Z.
+The audit covers 2026-11-20T13:00:00Z to 2026-11-20T14:00:00Z.
+What you ask for is before that; name the files that were put away as arguments.
+`},
+		{"no audit", audit.Answer{Place: "198.51.100.7", At: noon}, "Nobody is known at 198.51.100.7: there is no audit yet.\n"},
+	} {
+		var out bytes.Buffer
+		printAnswer(&out, &c.answer, place)
+		if out.String() != c.want {
+			t.Errorf("%s: got\n%s\nwant\n%s", c.rule, out.String(), c.want)
+		}
+	}
+}
+
+func TestCheckTellsOfTheAudit(t *testing.T) {
+	dir := t.TempDir()
+	c := &site.Config{Audit: filepath.Join(dir, "audit.log")}
+	tell := func() string {
+		var out bytes.Buffer
+		k := &check.Checker{Out: &out, Err: &out}
+		k.Audit(c)
+		return out.String()
+	}
+	has(t, tell(), "ok ", "begins when the site is served")
+	for _, what := range []string{"lockdown", "thaw"} {
+		if err := audit.Note(c.Audit, audit.Act{What: what, Operator: "root"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	has(t, tell(), "ok ", "lines since 20", "Z in 1 file, ")
+	if err := os.Rename(c.Audit, c.Audit+".1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := audit.Note(c.Audit, audit.Act{What: "lockdown"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(c.Audit, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	has(t, tell(), "Z in 2 files, ", "warning ", "others may read it", "chmod 600")
+	if err := os.Remove(c.Audit); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(c.Audit, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	has(t, tell(), "error ", "is not a regular file")
+}
+
+func TestActsOfOperatorsAreInTheAudit(t *testing.T) {
+	dir := made(t)
+	for _, args := range [][]string{
+		{"lockdown", "new disks"}, {"lockdown"}, {"lockdown", "--lift"}, {"lockdown", "--lift"},
+		{"maintenance", "pc1", "--from", "1h", "--until", "2h", "swap"}, {"maintenance"}, {"maintenance", "--lift", "1"},
+	} {
+		if code, out := tell(t, append(args, "--config", dir)...); code != 0 {
+			t.Fatal(args, out)
+		}
+	}
+	var got []string
+	for line := range strings.Lines(readFile(t, filepath.Join(dir, "audit.log"))) {
+		var l audit.Line
+		if err := json.Unmarshal([]byte(line), &l); err != nil {
+			t.Fatal(err)
+		}
+		if l.Operator != audit.Operator() {
+			t.Errorf("%s was done by %q", l.What, l.Operator)
+		}
+		text, _, _ := strings.Cut(l.Text, ",")
+		got = append(got, l.What+": "+text)
+	}
+	if want := []string{"lockdown: new disks", "lockdown lifted: ", "maintenance: pc1", "maintenance lifted: pc1"}; !slices.Equal(got, want) {
+		t.Errorf("the audit tells of %q, want %q", got, want)
+	}
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"patchbay/am/display"
+	"patchbay/am/site"
+)
+
+// console is where a command speaks to its user.
+type console struct{ out, err io.Writer }
+
+// options are those of one subcommand.
+type options interface {
+	AddFlags(*pflag.FlagSet)
+	// Validate takes the arguments that are no flags. Its error is one of usage.
+	Validate(args []string) error
+	Run(context.Context, console) error
+}
+
+// usageError is a command line that makes no sense.
+type usageError struct {
+	cmd *cobra.Command
+	err error
+}
+
+func (e *usageError) Error() string {
+	path := strings.Fields(e.cmd.CommandPath())
+	return fmt.Sprintf("%v\nsee: %s", e.err, display.Command(append(path[1:], "--help")...))
+}
+
+// exitError ends the program with a status when all has been said.
+type exitError int
+
+func (e exitError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
+
+// siteFlag is the --config that most subcommands have.
+type siteFlag struct {
+	file  string
+	flags *pflag.FlagSet
+}
+
+// given tells whether the user named the site, with the flag or its variable.
+func (f *siteFlag) given() bool {
+	return f.flags.Changed("config") || os.Getenv(site.EnvPrefix+"CONFIG") != ""
+}
+
+func (f *siteFlag) AddFlags(fs *pflag.FlagSet) {
+	f.flags = fs
+	file := os.Getenv(site.EnvPrefix + "CONFIG")
+	if file == "" {
+		file = site.ConfigName
+	}
+	fs.StringVar(&f.file, "config", file, "the site's configuration, or its folder; also PATCHBAY_CONFIG")
+}
+
+// path is the configuration file meant.
+func (f *siteFlag) path() string {
+	if info, err := os.Stat(f.file); err == nil && info.IsDir() {
+		return filepath.Join(f.file, site.ConfigName)
+	}
+	return f.file
+}
+
+// hint is a command line about the same site.
+func (f *siteFlag) hint(args ...string) string {
+	if !f.given() {
+		return display.Command(args...)
+	}
+	return display.CommandAt(f.file, args...)
+}
+
+// read is the site's configuration and its folder.
+func (f *siteFlag) read() (*site.Config, string, error) {
+	c, err := site.ReadConfig(f.path())
+	if err != nil {
+		return nil, "", err
+	}
+	return c, filepath.Dir(c.Origin.File), nil
+}
+
+func noArguments(args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("it takes no argument, not %q", args[0])
+	}
+	return nil
+}
+
+func oneArgument(args []string, what string) (string, error) {
+	if len(args) != 1 {
+		return "", fmt.Errorf("it takes one argument, %s", what)
+	}
+	return args[0], nil
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"patchbay/am/site"
+	"patchbay/inventory"
+)
+
+// hostFacts is this host as a component of an inventory.
+func hostFacts(ctx context.Context) inventory.Host {
+	release := osRelease()
+	return inventory.Host{
+		Name: componentName(site.FullName(ctx)), OSVersion: release["VERSION_ID"], OSName: release["PRETTY_NAME"],
+		Cores: runtime.NumCPU(), Memory: memory(), Disk: freeDisk("/var/lib"),
+	}
+}
+
+// componentName is the first label of a host's name, or host1.
+func componentName(host string) string {
+	label, _, _ := strings.Cut(strings.ToLower(host), ".")
+	if label == "" || len(label) > 63 || strings.Trim(label, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" || label[0] == '-' {
+		return "host1"
+	}
+	return label
+}
+
+// osRelease is what os-release(5) says of this host's system.
+func osRelease() map[string]string {
+	for _, file := range []string{"/etc/os-release", "/usr/lib/os-release"} {
+		if text, err := os.ReadFile(file); err == nil {
+			return parseOSRelease(string(text))
+		}
+	}
+	return nil
+}
+
+func parseOSRelease(text string) map[string]string {
+	m := make(map[string]string)
+	for line := range strings.Lines(text) {
+		key, value, ok := strings.Cut(strings.TrimSpace(line), "=")
+		if ok && !strings.HasPrefix(key, "#") {
+			m[key] = strings.Trim(value, `"'`)
+		}
+	}
+	return m
+}
+
+// memory is this host's memory in bytes, 0 when it is not known.
+func memory() int64 {
+	f, err := os.Open("/proc/meminfo")
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	for s := bufio.NewScanner(f); s.Scan(); {
+		if f := strings.Fields(s.Text()); len(f) == 3 && f[0] == "MemTotal:" && f[2] == "kB" {
+			n, _ := strconv.ParseInt(f[1], 10, 64)
+			return n << 10
+		}
+	}
+	return 0
+}
+
+// freeDisk is what is free where a folder is, in bytes, 0 when it is not known.
+func freeDisk(dir string) int64 {
+	var st unix.Statfs_t
+	if unix.Statfs(dir, &st) != nil {
+		return 0
+	}
+	return int64(st.Bavail) * st.Bsize
+}
