@@ -78,7 +78,7 @@ C vsprintf | | has no bound
 C alloca | | a length from outside on the stack
 C sscanf | | has no bound
 import C | am/mtls schemas/xmltree | memory without bounds in two small rooms only
-import unsafe | am/mtls schemas/xmltree inventory/local/agent inventory/local/confine | as cgo; the two others speak with the kernel
+import unsafe | am/mtls schemas/xmltree inventory/local/agent inventory/local/sandbox | as cgo; the two others speak with the kernel
 comment //go:linkname | | changes what does not belong to us
 comment //nolint | | a lint is mended, or excluded in its configuration with a reason
 comment //#nosec | | as nolint
@@ -114,11 +114,11 @@ net/http.Transport | am/client am/site/adminhttp.go am/hook/receiver.go inventor
 net/http.NewRequest* | am/hook/receiver.go am/site/adminhttp.go inventory/local/testbed/manifest.go | as Client; the last asks the manager at its Unix socket
 net/http.File* | | shows what is in a folder
 net/http.Dir | | shows what is in a folder
-net.Dial* | am/site/adminhttp.go am/site/adminsocket.go inventory/local/instance.go inventory/local/wire/socket.go inventory/local/agent inventory/local/gateway/process.go inventory/local/gauge inventory/local/outbound inventory/local/setup/http.go | nothing is ever fetched by the host: local sockets, doors that a keeper opened, measurements and installs inside of nodes, name servers of the operator
+net.Dial* | am/site/adminhttp.go am/site/adminsocket.go inventory/local/instance.go inventory/local/fdsocket/socket.go inventory/local/agent inventory/local/gateway/process.go inventory/local/linktest inventory/local/egress inventory/local/setup/http.go | nothing is ever fetched by the host: local sockets, doors that a keeper opened, measurements and installs inside of nodes, name servers of the operator
 net.Resolver | | names of clients must not make questions
 net.DefaultResolver | am/site/host.go inventory/local/behinddoor.go | as Resolver; this host's own name, and hosts that another provider names, asked by a process without rights
 net.Lookup* | | names of clients must not make questions
-net.Resolve*Addr | inventory/local/gauge/server.go | names of clients must not make questions; this is the operator's own word
+net.Resolve*Addr | inventory/local/linktest/server.go | names of clients must not make questions; this is the operator's own word
 import crypto/tls | am/client am/hook/receiver.go inventory/local/setup/http.go | cannot read the certificates of most authorities; serving is am/mtls's
 crypto/x509.ParseCertificate* | credentials/cert am/site/check/site.go | one tolerant reader; the other looks at the server's own file
 crypto/x509.SystemCertPool | | whom the host trusts, a federation need not
@@ -128,7 +128,7 @@ import crypto/sha1 | credentials credentials/cert credentials/dsig | broken; old
 import crypto/rc4 | | broken
 import crypto/des | | broken
 import math/rand | | can be told beforehand
-import math/rand/v2 | am/hook/limits.go am/work/limits.go credentials/trial inventory/local/relay inventory/simulated | can be told beforehand: pauses, serial numbers of credentials, losses of frames, pretended failures; keys and names that must not be told come from crypto/rand
+import math/rand/v2 | am/hook/limits.go am/work/limits.go credentials/trial inventory/local/vswitch inventory/simulated | can be told beforehand: pauses, serial numbers of credentials, losses of frames, pretended failures; keys and names that must not be told come from crypto/rand
 endless | cmd/patchbay/inputoutput.go am/client/client.go am/operate/order.go | whoever writes decides how much memory is used; allowed for a user's own terminal, and behind a reader that counts
 os.Setenv | | children would inherit it, and C reads it meanwhile
 os.Unsetenv | | as Setenv

@@ -21,8 +21,8 @@ const rooms = `
 0  am/urn
 0  am/xmlrpc
 0  schemas
-0  inventory/nearest
-0  inventory/span
+0  inventory/suggest
+0  inventory/nameset
 0  credentials/rule
 0  am/budget
 0  am/testkit/wait
@@ -37,58 +37,58 @@ const rooms = `
 0  am/display
 1  am/clock                         am/durable am/fileowner golang.org/x/sys
 1  am                               am/urn
-1  inventory/sheet                  inventory/nearest go.yaml.in/yaml/v3
+1  inventory/yamlfile                  inventory/suggest go.yaml.in/yaml/v3
 1  schemas/xmltree                  credentials/rule schemas C github.com/lestrrat-go/libxml2
 1  credentials/cert                 am/urn credentials/rule golang.org/x/crypto
 2  credentials/dsig                 credentials/cert credentials/rule schemas/xmltree golang.org/x/crypto
-2  inventory                        am am/urn inventory/sheet inventory/span go.yaml.in/yaml/v3
+2  inventory                        am am/urn inventory/yamlfile inventory/nameset go.yaml.in/yaml/v3
 3  credentials                      am am/urn credentials/cert credentials/dsig credentials/rule schemas/xmltree
 3  credentials/trial                am/fileowner am/urn credentials/cert credentials/dsig github.com/google/uuid golang.org/x/crypto
 3  rspec                            am/urn schemas schemas/xmltree
 3  inventory/provider               am am/executable am/fileowner am/urn go.yaml.in/yaml/v3
 3  am/store                         am am/fileowner am/urn go.etcd.io/bbolt
 4  inventory/provider/providertest  am inventory/provider github.com/google/uuid
-3  am/maintenance                   am/durable am/fileowner inventory/sheet inventory/span go.yaml.in/yaml/v3
+3  am/maintenance                   am/durable am/fileowner inventory/yamlfile inventory/nameset go.yaml.in/yaml/v3
 4  rspec/draw                       am/urn rspec schemas schemas/xmltree
 4  rspec/faithful
-4  inventory/simulated              inventory/provider inventory/sheet go.yaml.in/yaml/v3
-3  inventory/survey                 am/urn inventory schemas/xmltree go.yaml.in/yaml/v3
+4  inventory/simulated              inventory/provider inventory/yamlfile go.yaml.in/yaml/v3
+3  inventory/importad                 am/urn inventory schemas/xmltree go.yaml.in/yaml/v3
 4  am/lease                         am am/store am/urn
-4  am/policy                        am am/store am/urn inventory/sheet inventory/span go.yaml.in/yaml/v3
+4  am/policy                        am am/store am/urn inventory/yamlfile inventory/nameset go.yaml.in/yaml/v3
 4  am/audit                         am am/fileowner am/store am/urn
-4  am/binder                        am am/maintenance am/store am/urn inventory inventory/nearest rspec
+4  am/binder                        am am/maintenance am/store am/urn inventory inventory/suggest rspec
 5  am/work                          am am/lease am/store am/urn inventory/provider github.com/google/uuid
-5  am/probe                         am am/urn inventory/provider
+5  am/dryrun                         am am/urn inventory/provider
 5  am/hook                          am am/executable am/store am/urn golang.org/x/sys
 5  am/service                       am am/binder am/budget am/lease am/maintenance am/policy am/store am/urn credentials inventory rspec github.com/google/uuid
-6  am/operate                       am am/lease am/maintenance am/store am/urn inventory inventory/nearest
+6  am/operate                       am am/lease am/maintenance am/store am/urn inventory inventory/suggest
 7  am/life
 6  am/api                           am am/binder am/service am/store am/urn am/xmlrpc credentials rspec golang.org/x/crypto
 6  am/mtls                          C
 7  am/server                        am am/api am/audit am/budget am/xmlrpc github.com/prometheus/client_golang
 7  am/client                        am am/xmlrpc github.com/kolo/xmlrpc
-8  am/site                          am am/api am/audit am/binder am/clock am/display am/fileowner am/hook am/maintenance am/mtls am/operate am/policy am/probe am/server am/service am/store am/urn am/work credentials credentials/cert inventory inventory/local inventory/nearest inventory/provider rspec github.com/fsnotify/fsnotify github.com/go-viper/mapstructure/v2 github.com/spf13/viper go.yaml.in/yaml/v3 golang.org/x/sys
-9  am/site/check                    am am/audit am/binder am/clock am/display am/hook am/maintenance am/mtls am/policy am/probe am/service am/site am/store am/urn credentials/cert credentials/dsig credentials/trial inventory inventory/local inventory/nearest inventory/provider inventory/provider/providertest inventory/sheet rspec schemas schemas/xmltree go.yaml.in/yaml/v3
-10  cmd/patchbay                     am am/audit am/client am/clock am/display am/fileowner am/maintenance am/operate am/site am/site/check am/store am/urn am/xmlrpc credentials/cert credentials/trial inventory inventory/local inventory/nearest inventory/provider inventory/simulated inventory/span inventory/survey rspec/draw schemas/xmltree github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys
-0  inventory/local/wire             golang.org/x/sys
-0  inventory/local/confine          golang.org/x/sys
+8  am/site                          am am/api am/audit am/binder am/clock am/display am/fileowner am/hook am/maintenance am/mtls am/operate am/policy am/dryrun am/server am/service am/store am/urn am/work credentials credentials/cert inventory inventory/local inventory/suggest inventory/provider rspec github.com/fsnotify/fsnotify github.com/go-viper/mapstructure/v2 github.com/spf13/viper go.yaml.in/yaml/v3 golang.org/x/sys
+9  am/site/check                    am am/audit am/binder am/clock am/display am/hook am/maintenance am/mtls am/policy am/dryrun am/service am/site am/store am/urn credentials/cert credentials/dsig credentials/trial inventory inventory/local inventory/suggest inventory/provider inventory/provider/providertest inventory/yamlfile rspec schemas schemas/xmltree go.yaml.in/yaml/v3
+10  cmd/patchbay                     am am/audit am/client am/clock am/display am/fileowner am/maintenance am/operate am/site am/site/check am/store am/urn am/xmlrpc credentials/cert credentials/trial inventory inventory/local inventory/suggest inventory/provider inventory/simulated inventory/nameset inventory/importad rspec/draw schemas/xmltree github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys
+0  inventory/local/fdsocket             golang.org/x/sys
+0  inventory/local/sandbox          golang.org/x/sys
 0  inventory/local/cgroup           golang.org/x/sys
-0  inventory/local/claim
+0  inventory/local/hostalloc
 0  inventory/local/supervisor
-0  inventory/local/gauge            golang.org/x/sys
+0  inventory/local/linktest            golang.org/x/sys
 1  inventory/local/sysctl           am/durable golang.org/x/sys
 1  inventory/local/setup            am/durable github.com/ulikunitz/xz golang.org/x/sys
-1  inventory/local/agent            inventory/local/wire github.com/pkg/sftp golang.org/x/sys
-2  inventory/local/node             inventory/local/agent inventory/local/cgroup inventory/local/confine inventory/local/wire golang.org/x/sys
-2  inventory/local/gateway          inventory/local/agent inventory/local/confine inventory/local/supervisor inventory/local/wire golang.org/x/crypto golang.org/x/sys
-2  inventory/local/relay            inventory/local/confine inventory/local/supervisor inventory/local/wire golang.org/x/sys
-3  inventory/local/fabric           inventory/local/relay github.com/google/nftables github.com/vishvananda/netlink github.com/vishvananda/netns golang.org/x/sys
-3  inventory/local/outbound         am/durable github.com/google/nftables github.com/vishvananda/netlink golang.org/x/sys
+1  inventory/local/agent            inventory/local/fdsocket github.com/pkg/sftp golang.org/x/sys
+2  inventory/local/node             inventory/local/agent inventory/local/cgroup inventory/local/sandbox inventory/local/fdsocket golang.org/x/sys
+2  inventory/local/gateway          inventory/local/agent inventory/local/sandbox inventory/local/supervisor inventory/local/fdsocket golang.org/x/crypto golang.org/x/sys
+2  inventory/local/vswitch            inventory/local/sandbox inventory/local/supervisor inventory/local/fdsocket golang.org/x/sys
+3  inventory/local/fabric           inventory/local/vswitch github.com/google/nftables github.com/vishvananda/netlink github.com/vishvananda/netns golang.org/x/sys
+3  inventory/local/egress         am/durable github.com/google/nftables github.com/vishvananda/netlink golang.org/x/sys
 3  inventory/local/image            inventory/local/node golang.org/x/sys
-4  inventory/local/doctor           inventory/local/cgroup inventory/local/confine inventory/local/fabric inventory/local/image inventory/local/node inventory/local/outbound inventory/local/relay inventory/local/sysctl golang.org/x/sys
-5  inventory/local                  inventory/local/wire inventory/nearest inventory/provider go.yaml.in/yaml/v3
-6  inventory/local/testbed          am/durable inventory/local inventory/local/agent inventory/local/claim inventory/local/fabric inventory/local/gateway inventory/local/image inventory/local/node inventory/local/outbound inventory/local/relay inventory/local/setup inventory/local/sysctl inventory/local/wire inventory/provider golang.org/x/crypto golang.org/x/sys
-8  cmd/patchbay-local               inventory/local inventory/local/agent inventory/local/doctor inventory/local/gateway inventory/local/gauge inventory/local/image inventory/local/node inventory/local/relay inventory/local/setup inventory/local/testbed inventory/local/wire inventory/simulated github.com/spf13/cobra golang.org/x/sys
+4  inventory/local/doctor           inventory/local/cgroup inventory/local/sandbox inventory/local/fabric inventory/local/image inventory/local/node inventory/local/egress inventory/local/vswitch inventory/local/sysctl golang.org/x/sys
+5  inventory/local                  inventory/local/fdsocket inventory/suggest inventory/provider go.yaml.in/yaml/v3
+6  inventory/local/testbed          am/durable inventory/local inventory/local/agent inventory/local/hostalloc inventory/local/fabric inventory/local/gateway inventory/local/image inventory/local/node inventory/local/egress inventory/local/vswitch inventory/local/setup inventory/local/sysctl inventory/local/fdsocket inventory/provider golang.org/x/crypto golang.org/x/sys
+8  cmd/patchbay-local               inventory/local inventory/local/agent inventory/local/doctor inventory/local/gateway inventory/local/linktest inventory/local/image inventory/local/node inventory/local/vswitch inventory/local/setup inventory/local/testbed inventory/local/fdsocket inventory/simulated github.com/spf13/cobra golang.org/x/sys
 `
 
 // localModules are the modules that the static binary is made of.

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"patchbay/am"
-	"patchbay/inventory/sheet"
+	"patchbay/inventory/yamlfile"
 )
 
 // maxClashes is how many clashes are told.
@@ -18,7 +18,7 @@ const maxClashes = 20
 // component_id while the sliver is there; nor that of an interface within its node.
 // The error is a *sheet.Error.
 func Clash(v *Inventory, file string, slivers []am.Sliver) error {
-	var found []sheet.Problem
+	var found []yamlfile.Problem
 	more := 0
 	told := make(map[string]bool)
 	wrong := func(x *am.Sliver, what string, line int, name, id, old string) {
@@ -28,7 +28,7 @@ func Clash(v *Inventory, file string, slivers []am.Sliver) error {
 		case len(found) == maxClashes:
 			more++
 		default:
-			found = append(found, sheet.Problem{File: file, Line: line, Msg: text})
+			found = append(found, yamlfile.Problem{File: file, Line: line, Msg: text})
 		}
 		told[text] = true
 	}
@@ -54,10 +54,10 @@ func Clash(v *Inventory, file string, slivers []am.Sliver) error {
 		return nil
 	}
 	if more > 0 {
-		found = append(found, sheet.Problem{File: file, Msg: fmt.Sprintf("and %d more slivers like these", more)})
+		found = append(found, yamlfile.Problem{File: file, Msg: fmt.Sprintf("and %d more slivers like these", more)})
 	}
-	slices.SortStableFunc(found[:min(len(found), maxClashes)], func(a, b sheet.Problem) int { return cmp.Compare(a.Line, b.Line) })
-	return &sheet.Error{Problems: found}
+	slices.SortStableFunc(found[:min(len(found), maxClashes)], func(a, b yamlfile.Problem) int { return cmp.Compare(a.Line, b.Line) })
+	return &yamlfile.Error{Problems: found}
 }
 
 // Renames tells whether v gives a name that was has to another component_id.

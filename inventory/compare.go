@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"patchbay/am"
-	"patchbay/inventory/span"
+	"patchbay/inventory/nameset"
 )
 
 // Change says what a newer inventory has otherwise than an older one, for operators.
@@ -110,7 +110,7 @@ func (d *differences) add(kind, name, text string) {
 func (d *differences) told() []Change {
 	for i := range d.all {
 		c := &d.all[i]
-		if c.Names = span.Fold(c.Names); len(c.Names) > maxNames {
+		if c.Names = nameset.Fold(c.Names); len(c.Names) > maxNames {
 			c.More += len(c.Names) - maxNames
 			c.Names = c.Names[:maxNames]
 		}

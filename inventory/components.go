@@ -10,8 +10,8 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/urn"
-	"patchbay/inventory/sheet"
-	"patchbay/inventory/span"
+	"patchbay/inventory/nameset"
+	"patchbay/inventory/yamlfile"
 )
 
 // maxComponents and maxInterfaces stop a slip in a range from filling the memory.
@@ -191,7 +191,7 @@ func (s *site) spread(n *yaml.Node, only bool) []string {
 		s.Wrong(n, "%q is one name; for a list write [%s]", n.Value, strings.Join(strings.Split(n.Value, ","), ", "))
 		return nil
 	}
-	r, isRange := span.Parse(n.Value)
+	r, isRange := nameset.Parse(n.Value)
 	switch {
 	case !isRange:
 		return []string{n.Value}
@@ -213,7 +213,7 @@ func (s *site) settings(n *yaml.Node) map[string]string {
 	}
 	m := make(map[string]string, len(n.Content)/2)
 	for i := 0; i+1 < len(n.Content); i += 2 {
-		k, value := n.Content[i], sheet.Deref(n.Content[i+1])
+		k, value := n.Content[i], yamlfile.Deref(n.Content[i+1])
 		if !s.Key(k, "settings") {
 			continue
 		}

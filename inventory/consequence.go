@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"patchbay/am"
-	"patchbay/inventory/span"
+	"patchbay/inventory/nameset"
 )
 
 // Consequence is what an inventory means for slivers that are there: those of one
@@ -206,7 +206,7 @@ func (m *meeting) sorted() []Consequence {
 		}
 	}
 	for i := range all {
-		list := span.Fold(names[i])
+		list := nameset.Fold(names[i])
 		if more := len(list) - maxNames; more > 0 {
 			list = append(list[:maxNames], fmt.Sprintf("%d more", more))
 		}

@@ -6,7 +6,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"patchbay/am/urn"
-	"patchbay/inventory/sheet"
+	"patchbay/inventory/yamlfile"
 )
 
 // port is an interface as an entry of components describes it, for each
@@ -36,7 +36,7 @@ func (s *site) readInterfaces(n *yaml.Node) (ports []port) {
 			case "capacity":
 				p.Capacity = s.rate(n, key)
 			case "role":
-				p.Role = sheet.Choice(&s.Reader, n, key, controlRole, experimentalRole, mixedRole)
+				p.Role = yamlfile.Choice(&s.Reader, n, key, controlRole, experimentalRole, mixedRole)
 			case "public_ipv4":
 				var err error
 				if p.PublicIPv4, err = netip.ParseAddr(n.Value); err != nil || !p.PublicIPv4.Is4() {

@@ -16,7 +16,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/urn"
-	"patchbay/inventory/sheet"
+	"patchbay/inventory/yamlfile"
 )
 
 const whole = `
@@ -331,7 +331,7 @@ func TestMistakes(t *testing.T) {
 			}
 			text := strings.Replace(whole, tt.old, tt.new, 1)
 			_, err := Parse([]byte(text), "inventory.yaml", "example.org")
-			var e *sheet.Error
+			var e *yamlfile.Error
 			if !errors.As(err, &e) {
 				t.Fatalf("error is %v", err)
 			}
@@ -361,7 +361,7 @@ func TestSlipsAreBounded(t *testing.T) {
 func TestAllMistakesAtOnceInOrder(t *testing.T) {
 	text := "sliver_types: [{name: vm, imagse: []}]\ncomponents:\n  - name: a\n    exclusive: yes\n  - nam: b\nunknown_image: x\n"
 	_, err := Parse([]byte(text), "inv.yaml", "example.org")
-	var e *sheet.Error
+	var e *yamlfile.Error
 	if !errors.As(err, &e) {
 		t.Fatal(err)
 	}

@@ -6,14 +6,14 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"patchbay/inventory/sheet"
+	"patchbay/inventory/yamlfile"
 )
 
 // metricID is what Fed4FIRE's monitoring extension takes for one.
 var metricID = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{1,49}$`)
 
 func (s *site) readMonitoring(n *yaml.Node) {
-	if sheet.IsNull(n) {
+	if yamlfile.IsNull(n) {
 		return
 	}
 	m := &Monitoring{Type: "oml"}

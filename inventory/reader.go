@@ -8,17 +8,17 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"patchbay/inventory/sheet"
+	"patchbay/inventory/yamlfile"
 )
 
 // reader adds what only inventories hold: names, sizes and rates.
-type reader struct{ sheet.Reader }
+type reader struct{ yamlfile.Reader }
 
 // name is a text that requests refer to: it has no blanks.
 func (r *reader) name(n *yaml.Node, what string) string {
 	t := r.Text(n, what)
 	if words := strings.Fields(t); len(words) > 1 || len(words) == 1 && words[0] != t {
-		r.Wrong(sheet.Deref(n), "%s %q must not have blanks; write %q", what, t, strings.Join(words, "-"))
+		r.Wrong(yamlfile.Deref(n), "%s %q must not have blanks; write %q", what, t, strings.Join(words, "-"))
 		return ""
 	}
 	return t

@@ -12,7 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"patchbay/am/urn"
-	"patchbay/inventory/sheet"
+	"patchbay/inventory/yamlfile"
 )
 
 // DefaultCleaningTime is the cleaning_time of a file that has none.
@@ -44,7 +44,7 @@ const maxFile = 64 << 20
 // Load reads an inventory file of the site authority. It must be a regular file of
 // at most 64 MiB. An error is what the file system says, or a *sheet.Error.
 func Load(file, authority string) (*Inventory, error) {
-	text, err := sheet.Load(file, maxFile)
+	text, err := yamlfile.Load(file, maxFile)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the inventory: %w", err)
 	}
@@ -55,7 +55,7 @@ func Load(file, authority string) (*Inventory, error) {
 // is a *sheet.Error.
 func Parse(text []byte, file, authority string) (*Inventory, error) {
 	s := &site{
-		reader: reader{sheet.Reader{File: file}},
+		reader: reader{yamlfile.Reader{File: file}},
 		Inventory: &Inventory{
 			Fingerprint:       fmt.Sprintf("%x", sha256.Sum256(text)),
 			Authority:         authority,
@@ -97,7 +97,7 @@ func Parse(text []byte, file, authority string) (*Inventory, error) {
 // read takes the sections in the order in which they refer to each other,
 // whatever their order in the file.
 func (s *site) read(top *yaml.Node) {
-	if sheet.IsNull(top) {
+	if yamlfile.IsNull(top) {
 		s.Wrong(nil, "the inventory is empty; it needs at least sliver_types and components")
 		return
 	}
@@ -108,15 +108,19 @@ func (s *site) read(top *yaml.Node) {
 		f   func(*yaml.Node)
 	}{
 		{"managers", s.readManagers},
-		{"unknown_image", func(n *yaml.Node) { s.UnknownImage = sheet.Choice(&s.Reader, n, "unknown_image", Refuse, UseDefault) }},
+		{"unknown_image", func(n *yaml.Node) {
+			s.UnknownImage = yamlfile.Choice(&s.Reader, n, "unknown_image", Refuse, UseDefault)
+		}},
 		{"exclusive_on_shared", func(n *yaml.Node) {
-			s.ExclusiveOnShared = sheet.Choice(&s.Reader, n, "exclusive_on_shared", Grant, Refuse)
+			s.ExclusiveOnShared = yamlfile.Choice(&s.Reader, n, "exclusive_on_shared", Grant, Refuse)
 		}},
 		{"cleaning_time", s.readCleaningTime},
 		{"link_types", s.readLinkTypes},
-		{"cross_links", func(n *yaml.Node) { s.CrossLinks = sheet.Choice(&s.Reader, n, "cross_links", Refuse, Copy) }},
-		{"packet_loss_unit", func(n *yaml.Node) { s.LossUnit = sheet.Choice(&s.Reader, n, "packet_loss_unit", InPercent, AsFraction) }},
-		{"outbound", func(n *yaml.Node) { s.Outbound = sheet.Choice(&s.Reader, n, "outbound", Unknown, Yes, No) }},
+		{"cross_links", func(n *yaml.Node) { s.CrossLinks = yamlfile.Choice(&s.Reader, n, "cross_links", Refuse, Copy) }},
+		{"packet_loss_unit", func(n *yaml.Node) {
+			s.LossUnit = yamlfile.Choice(&s.Reader, n, "packet_loss_unit", InPercent, AsFraction)
+		}},
+		{"outbound", func(n *yaml.Node) { s.Outbound = yamlfile.Choice(&s.Reader, n, "outbound", Unknown, Yes, No) }},
 		{"vlans", s.readVLANs},
 		{"shared_vlans", s.readSharedVLANs},
 		{"link_addresses", s.readLinkAddresses},

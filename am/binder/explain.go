@@ -9,7 +9,7 @@ import (
 	"patchbay/am"
 	"patchbay/am/maintenance"
 	"patchbay/inventory"
-	"patchbay/inventory/nearest"
+	"patchbay/inventory/suggest"
 )
 
 // refuse notes why n cannot be bound.
@@ -283,7 +283,7 @@ func (b *binding) nearest(name string, have []string) string {
 	if b.searches++; b.searches > searches || len(name) > 64 {
 		return ""
 	}
-	return nearest.Word(name, have[:min(len(have), searchable)])
+	return suggest.Word(name, have[:min(len(have), searchable)])
 }
 
 // list prints at most ten names.

@@ -19,9 +19,9 @@ import (
 	"patchbay/am/api"
 	"patchbay/am/binder"
 	"patchbay/am/clock"
+	"patchbay/am/dryrun"
 	"patchbay/am/operate"
 	"patchbay/am/policy"
-	"patchbay/am/probe"
 	"patchbay/am/service"
 	"patchbay/am/store"
 	"patchbay/am/testkit/disk"
@@ -246,8 +246,8 @@ func (w *world) open() *site {
 	again.Stored = true
 	var prober service.Prober
 	if len(w.asks) > 0 {
-		prober = probe.New(probe.Config{Components: s.component, Log: w.log,
-			Providers: func(name string) (probe.Provider, bool) { return w.racks[name], w.asks[name] }})
+		prober = dryrun.New(dryrun.Config{Components: s.component, Log: w.log,
+			Providers: func(name string) (dryrun.Provider, bool) { return w.racks[name], w.asks[name] }})
 	}
 	s.svc = service.New(service.Config{
 		Store: s.store, Index: s.index, Policy: rules, Leases: w.leases, GeneratedBy: "patchbay", Reading: again, Wake: s.runner.Wake, EndLeases: s.runner.EndLeases,

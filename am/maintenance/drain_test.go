@@ -10,7 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"patchbay/inventory/span"
+	"patchbay/inventory/nameset"
 )
 
 func TestDrains(t *testing.T) {
@@ -99,7 +99,7 @@ func TestUndrainModel(t *testing.T) {
 				if lift {
 					d.Undrain(some)
 				} else if len(some) > 0 {
-					d.AddDrain(Drain{Components: span.Fold(some), Text: rapid.SampledFrom([]string{"", "x: #y"}).Draw(t, "text"), Since: minute(1), By: "dora"})
+					d.AddDrain(Drain{Components: nameset.Fold(some), Text: rapid.SampledFrom([]string{"", "x: #y"}).Draw(t, "text"), Since: minute(1), By: "dora"})
 				}
 				return nil
 			})
@@ -122,7 +122,7 @@ func TestUndrainModel(t *testing.T) {
 
 // TestFoldIsUndoneBySpread holds that what is written short means the same.
 func TestFoldIsUndoneBySpread(t *testing.T) {
-	if got := strings.Join(span.Fold([]string{"pc1", "pc2", "pc3", "pc5", "pc6", "h", "n08", "n09", "n10", "n1"}), " "); got != "pc1..pc3 pc5 pc6 h n08..n10 n1" {
+	if got := strings.Join(nameset.Fold([]string{"pc1", "pc2", "pc3", "pc5", "pc6", "h", "n08", "n09", "n10", "n1"}), " "); got != "pc1..pc3 pc5 pc6 h n08..n10 n1" {
 		t.Error(got)
 	}
 	rapid.Check(t, func(t *rapid.T) {
@@ -130,7 +130,7 @@ func TestFoldIsUndoneBySpread(t *testing.T) {
 		names = slices.DeleteFunc(names, func(s string) bool { _, err := Spread(s, 1); return err != nil })
 		slices.Sort(names)
 		var again []string
-		for _, w := range span.Fold(names) {
+		for _, w := range nameset.Fold(names) {
 			some, err := Spread(w, 1000)
 			if err != nil {
 				t.Fatalf("%q: %v", w, err)

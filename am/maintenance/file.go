@@ -15,8 +15,8 @@ import (
 
 	"patchbay/am/durable"
 	"patchbay/am/fileowner"
-	"patchbay/inventory/sheet"
-	"patchbay/inventory/span"
+	"patchbay/inventory/nameset"
+	"patchbay/inventory/yamlfile"
 )
 
 const header = `What is out of service, by patchbay lockdown, maintenance and drain. It may be
@@ -46,7 +46,7 @@ func Change(file string, edit func(*Draft) error) (*Plan, error) {
 		return nil, &os.PathError{Op: "lock", Path: dir.Name(), Err: err}
 	}
 	mode := fs.FileMode(0o644)
-	text, err := sheet.Load(file, maxFile)
+	text, err := yamlfile.Load(file, maxFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -57,8 +57,8 @@ func Change(file string, edit func(*Draft) error) (*Plan, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w\nmend that first; nothing was changed", err)
 	}
-	d := &Draft{Plan: p, top: sheet.Deref(doc.Content[0])}
-	if sheet.IsNull(d.top) {
+	d := &Draft{Plan: p, top: yamlfile.Deref(doc.Content[0])}
+	if yamlfile.IsNull(d.top) {
 		d.top = &yaml.Node{Kind: yaml.MappingNode, HeadComment: d.top.HeadComment}
 		if len(text) == 0 {
 			doc.HeadComment = header
@@ -136,7 +136,7 @@ func (d *Draft) Undrain(names []string) {
 			}
 		}
 		if len(left) > 0 && len(left) < len(x.names) {
-			put(sheet.Deref(n), "components", flow(span.Fold(left)))
+			put(yamlfile.Deref(n), "components", flow(nameset.Fold(left)))
 		}
 		return len(left) > 0
 	})
@@ -175,7 +175,7 @@ func (d *Draft) filter(key string, keep func(i int, n *yaml.Node) bool) {
 func (d *Draft) list(key string) *yaml.Node {
 	for i := 0; i+1 < len(d.top.Content); i += 2 {
 		if d.top.Content[i].Value == key {
-			if n := sheet.Deref(d.top.Content[i+1]); n.Kind == yaml.SequenceNode {
+			if n := yamlfile.Deref(d.top.Content[i+1]); n.Kind == yaml.SequenceNode {
 				return n
 			}
 		}

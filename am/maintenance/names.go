@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"patchbay/inventory/span"
+	"patchbay/inventory/nameset"
 )
 
 // Bounds of a file. They stop a slip from filling the memory.
@@ -51,7 +51,7 @@ func Spread(written string, room int) ([]string, error) {
 	if len(written) > maxName {
 		return nil, fmt.Errorf("the name %.40q… is longer than %d bytes", written, maxName)
 	}
-	r, isRange := span.Parse(written)
+	r, isRange := nameset.Parse(written)
 	switch {
 	case !isRange && (written == "" || room < 1 || strings.ContainsFunc(written, func(r rune) bool { return r <= ' ' || r == ',' || r == 0x7f })):
 		return nil, fmt.Errorf("%q is not the name of one component; write a list such as [pc1, pc2], or a range such as pc1..pc4", written)

@@ -10,13 +10,13 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"patchbay/inventory/sheet"
+	"patchbay/inventory/yamlfile"
 )
 
 // Read reads a file; one that is not there says nothing. An error is what the
 // file system says, or a *sheet.Error.
 func Read(file string) (*Plan, error) {
-	text, err := sheet.Load(file, maxFile)
+	text, err := yamlfile.Load(file, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return &Plan{}, nil
 	}
@@ -34,11 +34,11 @@ func Parse(text []byte, file string) (*Plan, error) {
 
 // parse gives the document, too, for those who edit it.
 func parse(text []byte, file string) (*yaml.Node, *Plan, error) {
-	r := &reader{Reader: sheet.Reader{File: file}}
+	r := &reader{Reader: yamlfile.Reader{File: file}}
 	sum := sha256.Sum256(text)
 	p := &Plan{Fingerprint: hex.EncodeToString(sum[:])}
 	doc := r.Document(text)
-	if doc != nil && !sheet.IsNull(doc.Content[0]) {
+	if doc != nil && !yamlfile.IsNull(doc.Content[0]) {
 		r.plan(doc.Content[0], p)
 	}
 	if err := r.Err(); err != nil {
@@ -50,7 +50,7 @@ func parse(text []byte, file string) (*yaml.Node, *Plan, error) {
 
 // reader knows how much may be out of service.
 type reader struct {
-	sheet.Reader
+	yamlfile.Reader
 	names int // of all windows
 }
 
@@ -74,7 +74,7 @@ func (r *reader) plan(n *yaml.Node, p *Plan) {
 // entries are those of a list, as many as there may be.
 func (r *reader) entries(n *yaml.Node, key, of string) []*yaml.Node {
 	switch {
-	case n.Kind != yaml.SequenceNode && !sheet.IsNull(n):
+	case n.Kind != yaml.SequenceNode && !yamlfile.IsNull(n):
 		r.Wrong(n, "%s must be a list of %s", key, of)
 		return nil
 	case len(n.Content) > maxWindows:
@@ -86,7 +86,7 @@ func (r *reader) entries(n *yaml.Node, key, of string) []*yaml.Node {
 
 func (r *reader) lockdown(n *yaml.Node) *Lockdown {
 	l := &Lockdown{}
-	if sheet.IsNull(n) { // it might have been meant
+	if yamlfile.IsNull(n) { // it might have been meant
 		r.Wrong(n, "lockdown has no text; give it one, or remove the line")
 		return l
 	}
@@ -106,7 +106,7 @@ func (r *reader) lockdown(n *yaml.Node) *Lockdown {
 }
 
 func (r *reader) window(n *yaml.Node) *Window {
-	n = sheet.Deref(n)
+	n = yamlfile.Deref(n)
 	w := &Window{Line: n.Line}
 	given := map[string]bool{}
 	bad := r.Mistakes()
@@ -138,7 +138,7 @@ func (r *reader) window(n *yaml.Node) *Window {
 }
 
 func (r *reader) drain(n *yaml.Node) *Drain {
-	n = sheet.Deref(n)
+	n = yamlfile.Deref(n)
 	d := &Drain{Line: n.Line}
 	named := false
 	r.Fields(n, "an entry of drained", []string{"components", "text", "since", "by"}, func(key string, n *yaml.Node) {
@@ -173,8 +173,8 @@ func (r *reader) components(n *yaml.Node) (written, names []string) {
 		return nil, nil
 	}
 	for _, item := range list {
-		item = sheet.Deref(item)
-		if item.Kind != yaml.ScalarNode || sheet.IsNull(item) {
+		item = yamlfile.Deref(item)
+		if item.Kind != yaml.ScalarNode || yamlfile.IsNull(item) {
 			r.Wrong(item, "components must be names such as pc1, or ranges such as pc1..pc4")
 			return nil, nil
 		}
@@ -190,7 +190,7 @@ func (r *reader) components(n *yaml.Node) (written, names []string) {
 }
 
 func (r *reader) text(n *yaml.Node) string {
-	if n.Kind != yaml.ScalarNode || sheet.IsNull(n) {
+	if n.Kind != yaml.ScalarNode || yamlfile.IsNull(n) {
 		r.Wrong(n, "text must be a text")
 		return ""
 	}

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/inventory/sheet"
+	"patchbay/inventory/yamlfile"
 )
 
 func at(text string) time.Time {
@@ -99,7 +99,7 @@ func TestParseRefuses(t *testing.T) {
 		{"no YAML", "lockdown: {", "this is not YAML"},
 	} {
 		p, err := Parse([]byte(tt.text), "m.yaml")
-		if _, ok := errors.AsType[*sheet.Error](err); !ok || p != nil || !strings.Contains(err.Error(), tt.want) {
+		if _, ok := errors.AsType[*yamlfile.Error](err); !ok || p != nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", tt.rule, err, tt.want)
 		}
 	}
@@ -113,7 +113,7 @@ func TestParseTellsAllMistakes(t *testing.T) {
 		}
 	}
 	_, err = Parse([]byte("planned: ["+strings.Repeat("x,", maxWindows-1)+"]"), "m.yaml")
-	if e, ok := errors.AsType[*sheet.Error](err); !ok || len(e.Problems) != 101 {
+	if e, ok := errors.AsType[*yamlfile.Error](err); !ok || len(e.Problems) != 101 {
 		t.Errorf("mistakes without end: %v", err)
 	}
 }
@@ -180,7 +180,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		p, err := Parse(text, "m.yaml")
 		if err != nil {
-			if e, ok := errors.AsType[*sheet.Error](err); !ok || len(e.Problems) == 0 || len(e.Problems) > 101 {
+			if e, ok := errors.AsType[*yamlfile.Error](err); !ok || len(e.Problems) == 0 || len(e.Problems) > 101 {
 				t.Fatalf("%v", err)
 			}
 			return

@@ -11,7 +11,7 @@ import (
 	"patchbay/am"
 	"patchbay/am/maintenance"
 	"patchbay/am/urn"
-	"patchbay/inventory/nearest"
+	"patchbay/inventory/suggest"
 )
 
 // Filter says which rows of a list are wanted. Its patterns are names or URNs,
@@ -122,7 +122,7 @@ func didYouMean(word string, have []string) string {
 	if len(word) > maxHinted {
 		return ""
 	}
-	if near := nearest.Word(word, have); near != "" && near != word {
+	if near := suggest.Word(word, have); near != "" && near != word {
 		return fmt.Sprintf("; did you mean %s?", near)
 	}
 	return ""

@@ -7,11 +7,11 @@ import (
 	"strings"
 
 	"patchbay/am/urn"
-	"patchbay/inventory/sheet"
+	"patchbay/inventory/yamlfile"
 )
 
 // Remarks are what an operator may not have meant, though it is no mistake.
-func (r *Rules) Remarks() []sheet.Problem {
+func (r *Rules) Remarks() []yamlfile.Problem {
 	if r == nil {
 		return nil
 	}
@@ -29,7 +29,7 @@ const (
 func (r *Rules) remark(site Site) {
 	add := func(x *Rule, format string, args ...any) {
 		if len(r.remarks) < maxRemarks {
-			r.remarks = append(r.remarks, sheet.Problem{File: r.file, Line: x.line, Msg: fmt.Sprintf("rule %q: ", x.Name) + fmt.Sprintf(format, args...)})
+			r.remarks = append(r.remarks, yamlfile.Problem{File: r.file, Line: x.line, Msg: fmt.Sprintf("rule %q: ", x.Name) + fmt.Sprintf(format, args...)})
 		}
 	}
 	forAll := slices.ContainsFunc(r.list, func(x *Rule) bool { return x.who == nil && x.projects == nil })
@@ -76,15 +76,15 @@ func (x *Rule) lets(sliverType string) bool {
 
 // Strangers are the patterns of rules whom none of authorities, nor one below,
 // may ever fit, with the line of their rule.
-func (r *Rules) Strangers(authorities []string) []sheet.Problem {
-	var all []sheet.Problem
+func (r *Rules) Strangers(authorities []string) []yamlfile.Problem {
+	var all []yamlfile.Problem
 	if r == nil {
 		return nil
 	}
 	for _, x := range r.list {
 		for _, p := range slices.Concat(x.who, x.projects) {
 			if !slices.ContainsFunc(authorities, p.meets) && len(all) < maxRemarks {
-				all = append(all, sheet.Problem{File: r.file, Line: x.line, Msg: fmt.Sprintf("rule %q: %s fits nobody: no trusted certificate speaks for such names; look for a slip", x.Name, &p)})
+				all = append(all, yamlfile.Problem{File: r.file, Line: x.line, Msg: fmt.Sprintf("rule %q: %s fits nobody: no trusted certificate speaks for such names; look for a slip", x.Name, &p)})
 			}
 		}
 	}
@@ -118,7 +118,7 @@ func fewPatterns(all []pattern) string {
 	for i := range all {
 		names[i] = all[i].text
 	}
-	return sheet.Few(names)
+	return yamlfile.Few(names)
 }
 
 // sentences say what the rule allows.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"patchbay/inventory/sheet"
+	"patchbay/inventory/yamlfile"
 )
 
 // Bounds of a policy; an operator who needs more has made a slip.
@@ -31,7 +31,7 @@ type Site struct {
 // Load reads a policy file, and the lists that it names. The error is what the
 // file system says, or a *sheet.Error.
 func Load(file string, site Site) (*Rules, error) {
-	text, err := sheet.Load(file, maxFile)
+	text, err := yamlfile.Load(file, maxFile)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the policy: %w", err)
 	}
@@ -40,7 +40,7 @@ func Load(file string, site Site) (*Rules, error) {
 
 // Parse is Load for the content of a policy file.
 func Parse(text []byte, file string, site Site) (*Rules, error) {
-	r := reader{Reader: sheet.Reader{File: file}, site: site, indexes: make(map[string]int32, len(site.Components))}
+	r := reader{Reader: yamlfile.Reader{File: file}, site: site, indexes: make(map[string]int32, len(site.Components))}
 	for i, name := range site.Components {
 		r.indexes[name] = int32(i)
 	}

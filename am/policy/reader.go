@@ -8,13 +8,13 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"patchbay/inventory/sheet"
-	"patchbay/inventory/span"
+	"patchbay/inventory/nameset"
+	"patchbay/inventory/yamlfile"
 )
 
 // reader knows the site that rules speak of.
 type reader struct {
-	sheet.Reader
+	yamlfile.Reader
 	site    Site
 	indexes map[string]int32 // of components, by name
 	named   int              // components, by ranges so far
@@ -28,7 +28,7 @@ func (r *reader) policy(text []byte, rules *Rules) {
 		return
 	}
 	doc := r.Document(text)
-	if doc == nil || sheet.IsNull(doc.Content[0]) {
+	if doc == nil || yamlfile.IsNull(doc.Content[0]) {
 		return
 	}
 	r.Fields(doc.Content[0], "the policy", []string{"rules", "otherwise"}, func(key string, n *yaml.Node) {
@@ -36,7 +36,7 @@ func (r *reader) policy(text []byte, rules *Rules) {
 		case "rules":
 			r.rules(n, rules)
 		case "otherwise":
-			if sheet.Choice(&r.Reader, n, key, "allow", "refuse") == "refuse" {
+			if yamlfile.Choice(&r.Reader, n, key, "allow", "refuse") == "refuse" {
 				rules.otherwise = &Rule{nodes: boundless, cores: boundless, disk: boundless, line: n.Line, refuse: "ask the operators of this site to be let in"}
 			}
 		}
@@ -51,7 +51,7 @@ func (r *reader) rules(n *yaml.Node, rules *Rules) {
 	}
 	lines := make(map[string]int)
 	for _, item := range items {
-		item = sheet.Deref(item)
+		item = yamlfile.Deref(item)
 		x := r.rule(item, rules)
 		if x.Name == "" {
 			continue
@@ -149,7 +149,7 @@ func (r *reader) components(n *yaml.Node, rules *Rules) *part {
 	var texts []string
 	for _, item := range r.list(n, "components") {
 		texts = append(texts, item.Value)
-		names, isRange := span.Parse(item.Value)
+		names, isRange := nameset.Parse(item.Value)
 		if !isRange {
 			i, known := r.indexes[item.Value]
 			if !known {
@@ -174,14 +174,14 @@ func (r *reader) components(n *yaml.Node, rules *Rules) *part {
 		}
 		switch {
 		case missing == names.Len():
-			r.Wrong(item, "no component is in %q; the inventory has %s", item.Value, sheet.Few(r.site.Components))
+			r.Wrong(item, "no component is in %q; the inventory has %s", item.Value, yamlfile.Few(r.site.Components))
 		case missing > 0 && len(rules.remarks) < maxRemarks:
-			rules.remarks = append(rules.remarks, sheet.Problem{File: r.File, Line: item.Line, Msg: fmt.Sprintf("the inventory has no component %q, and lacks %d of the %d in %q; correct the range, unless they are to come",
+			rules.remarks = append(rules.remarks, yamlfile.Problem{File: r.File, Line: item.Line, Msg: fmt.Sprintf("the inventory has no component %q, and lacks %d of the %d in %q; correct the range, unless they are to come",
 				absent, missing, names.Len(), item.Value)})
 		}
 	}
 	slices.Sort(p.list)
-	p.list, p.text = slices.Compact(p.list), sheet.Few(texts)
+	p.list, p.text = slices.Compact(p.list), yamlfile.Few(texts)
 	return p
 }
 
@@ -240,13 +240,13 @@ func (r *reader) terms(n *yaml.Node, rules *Rules) *terms {
 				return
 			}
 			t.file = beside(r.File, t.file)
-			text, err := sheet.Load(t.file, maxAccepted)
+			text, err := yamlfile.Load(t.file, maxAccepted)
 			if err != nil {
 				r.Wrong(n, "the list of those who have accepted: %v; make it, with the URN of one user on each line", err)
 				return
 			}
 			rules.files = append(rules.files, t.file)
-			var problems []sheet.Problem
+			var problems []yamlfile.Problem
 			t.accepted, problems = readAccepted(text, t.file)
 			rules.remarks = append(rules.remarks, problems...)
 		}

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"patchbay/am/urn"
-	"patchbay/inventory/sheet"
+	"patchbay/inventory/yamlfile"
 )
 
 // Rules are a policy file as it was read. They do not change.
@@ -14,7 +14,7 @@ type Rules struct {
 	otherwise *Rule
 	file      string
 	files     []string // that were read
-	remarks   []sheet.Problem
+	remarks   []yamlfile.Problem
 }
 
 // Rule is one entry of the file.

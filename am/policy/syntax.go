@@ -5,7 +5,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"patchbay/inventory/sheet"
+	"patchbay/inventory/yamlfile"
 )
 
 // list is a list of texts that has at least one; a single text is a list of one.
@@ -21,7 +21,7 @@ func (r *reader) list(n *yaml.Node, what string) (list []*yaml.Node) {
 		r.Wrong(n, "%s is empty; drop the key to mean all", what)
 	}
 	for _, item := range items {
-		if item = sheet.Deref(item); r.text(item, what) != "" {
+		if item = yamlfile.Deref(item); r.text(item, what) != "" {
 			list = append(list, item)
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"patchbay/am/urn"
-	"patchbay/inventory/sheet"
+	"patchbay/inventory/yamlfile"
 )
 
 // terms are terms and conditions that users have to accept first.
@@ -21,9 +21,9 @@ const missingMark = "[T&C-APPROVAL-MISSING]"
 // readAccepted reads the URN of a user on each line; what follows a blank, and
 // lines that begin with #, are remarks. A line that names no user counts for
 // nobody and is told.
-func readAccepted(text []byte, file string) (map[string]bool, []sheet.Problem) {
+func readAccepted(text []byte, file string) (map[string]bool, []yamlfile.Problem) {
 	accepted := make(map[string]bool)
-	var problems []sheet.Problem
+	var problems []yamlfile.Problem
 	line := 0
 	for l := range strings.SplitSeq(string(text), "\n") {
 		line++
@@ -37,9 +37,9 @@ func readAccepted(text []byte, file string) (map[string]bool, []sheet.Problem) {
 			accepted[u.Key()] = true
 		case len(problems) == maxRemarks: // enough is told
 		case err != nil:
-			problems = append(problems, sheet.Problem{File: file, Line: line, Msg: err.Error() + "; it counts for nobody"})
+			problems = append(problems, yamlfile.Problem{File: file, Line: line, Msg: err.Error() + "; it counts for nobody"})
 		default:
-			problems = append(problems, sheet.Problem{File: file, Line: line, Msg: u.String() + " is no user; it counts for nobody"})
+			problems = append(problems, yamlfile.Problem{File: file, Line: line, Msg: u.String() + " is no user; it counts for nobody"})
 		}
 	}
 	return accepted, problems

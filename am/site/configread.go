@@ -21,7 +21,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"patchbay/am/display"
-	"patchbay/inventory/nearest"
+	"patchbay/inventory/suggest"
 )
 
 // ReadConfig reads a site's configuration from file and environment, puts in
@@ -168,7 +168,7 @@ func checkEnvironment(environ []string) error {
 			msg = what + " can be named in " + ConfigName + " only"
 		} else if value := removed[name]; value != "" {
 			msg = "this is no longer a setting: it is always " + value + "; take the variable out"
-		} else if near := nearest.Word(key, known); near != "" && !slices.Contains(known, key) {
+		} else if near := suggest.Word(key, known); near != "" && !slices.Contains(known, key) {
 			msg = "this variable stands for no key; did you mean " + EnvPrefix + near + "?"
 		}
 		if msg != "" {
@@ -266,7 +266,7 @@ func (o origin) walk(n *yaml.Node, t reflect.Type, prefix string, errs *[]error)
 		case !ok:
 			names := slices.Sorted(slices.Values(fieldNames(t)))
 			hint := "known here: " + strings.Join(names, ", ")
-			if near := nearest.Word(key.Value, names); near != "" {
+			if near := suggest.Word(key.Value, names); near != "" {
 				hint = "did you mean " + prefix + near + "?"
 			} else if there := namesake(key.Value); there != "" {
 				hint = "did you mean " + there + "?"

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"patchbay/am/hook"
-	"patchbay/inventory/nearest"
+	"patchbay/inventory/suggest"
 )
 
 // HookConfig is one who is told what happens to slivers: at least once, in order
@@ -90,7 +90,7 @@ func checkHooks(o origin, hooks []HookConfig) (errs []error) {
 				continue
 			}
 			hint := "known are: " + eventWords()
-			if near := nearest.Word(w, strings.Split(eventWords(), ", ")); near != "" {
+			if near := suggest.Word(w, strings.Split(eventWords(), ", ")); near != "" {
 				hint = "did you mean " + near + "?"
 			}
 			wrong("%s: there is no event %.80q; %s", h.Name, w, hint)

@@ -6,7 +6,7 @@ import (
 
 	"patchbay/am/maintenance"
 	"patchbay/inventory"
-	"patchbay/inventory/nearest"
+	"patchbay/inventory/suggest"
 )
 
 // DrainText is an entry of what is drained, in a line.
@@ -21,7 +21,7 @@ func DrainText(d *maintenance.Drain) string {
 // NoComponent says that there is no component of a name.
 func NoComponent(inv *inventory.Inventory, name string) error {
 	near := ""
-	if n := nearest.Word(name, componentNames(inv)); n != "" {
+	if n := suggest.Word(name, componentNames(inv)); n != "" {
 		near = fmt.Sprintf("; did you mean %s?", n)
 	}
 	return fmt.Errorf("the inventory has no component %q%s", name, near)

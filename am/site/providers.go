@@ -15,12 +15,12 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"patchbay/am/probe"
+	"patchbay/am/dryrun"
 	"patchbay/am/server"
 	"patchbay/am/work"
 	"patchbay/inventory"
-	"patchbay/inventory/nearest"
 	"patchbay/inventory/provider"
+	"patchbay/inventory/suggest"
 )
 
 // ProviderSet is the providers of a site by name. One that is missing is
@@ -97,7 +97,7 @@ func MissingProviders(dir string, found map[string]*provider.Provider, inv *inve
 			where = fmt.Sprintf("%s:%d", inventoryFile, line)
 		}
 		hint := "put it there as " + file
-		if near := nearest.Word(name, have); near != "" {
+		if near := suggest.Word(name, have); near != "" {
 			hint = fmt.Sprintf("did you mean %s?", near)
 		} else if len(have) > 0 {
 			hint = "there are: " + strings.Join(have, ", ") + "; name one of them, or " + hint
@@ -161,7 +161,7 @@ func (s *ProviderSet) get(name string) (work.Provider, error) {
 
 // Probing finds a provider that wants to be asked before something is promised.
 // It waits for nothing, so one that is not open yet is not asked.
-func (s *ProviderSet) Probing(name string) (probe.Provider, bool) {
+func (s *ProviderSet) Probing(name string) (dryrun.Provider, bool) {
 	p := s.opened(name)
 	if p == nil || !p.Probe || !p.Has(provider.AttrEnsure) {
 		return nil, false

@@ -3,7 +3,7 @@ package site
 import (
 	"context"
 
-	"patchbay/am/probe"
+	"patchbay/am/dryrun"
 	"patchbay/am/service"
 	"patchbay/am/work"
 )
@@ -61,7 +61,7 @@ func (s *Site) openAggregate(context.Context) error {
 		Wake:                  s.runner.Wake,
 		EndLeases:             s.runner.EndLeases,
 		Settled:               s.audit.Settled,
-		Prober: probe.New(probe.Config{
+		Prober: dryrun.New(dryrun.Config{
 			Components: Components(s.index.Inventory),
 			Interfaces: Interfaces(s.index.Inventory),
 			Providers:  s.Testbeds.await(s.providers.Probing),

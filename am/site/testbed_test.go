@@ -15,11 +15,11 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/am/probe"
+	"patchbay/am/dryrun"
 	"patchbay/am/testkit/wait"
 	"patchbay/inventory"
 	"patchbay/inventory/local"
-	"patchbay/inventory/local/wire"
+	"patchbay/inventory/local/fdsocket"
 	"patchbay/inventory/provider"
 	"patchbay/inventory/simulated"
 )
@@ -57,7 +57,7 @@ func newStandIn(t *testing.T, text string) *standIn {
 // answer answers at the socket until the test ends.
 func (s *standIn) answer() {
 	s.t.Helper()
-	l, err := wire.Listen(s.Socket("stand-in"), 0o600)
+	l, err := fdsocket.Listen(s.Socket("stand-in"), 0o600)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func (s *standIn) answer() {
 			if err != nil {
 				return
 			}
-			w := wire.New(c.(*net.UnixConn))
+			w := fdsocket.New(c.(*net.UnixConn))
 			var r local.Request
 			if _, err := w.Receive(&r, local.MaxRequest, 0); err == nil {
 				w.Send(local.Answer{Output: []byte(`{}`)})
@@ -271,7 +271,7 @@ func TestLastWordsOfATestbed(t *testing.T) {
 // Who is not let in must hear that, and not that all is well.
 func TestTestbedThatDoesNotLetUsIn(t *testing.T) {
 	s := newStandIn(t, "exit 0")
-	l, err := wire.Listen(s.Socket("stand-in"), 0o600)
+	l, err := fdsocket.Listen(s.Socket("stand-in"), 0o600)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -282,7 +282,7 @@ func TestTestbedThatDoesNotLetUsIn(t *testing.T) {
 			if err != nil {
 				return
 			}
-			w := wire.New(c.(*net.UnixConn))
+			w := fdsocket.New(c.(*net.UnixConn))
 			w.Send(local.Answer{Error: "user 1000 may not ask the testbed"})
 			w.Close()
 		}
@@ -295,13 +295,13 @@ func TestTestbedThatDoesNotLetUsIn(t *testing.T) {
 }
 
 // prompt is a provider that answers at once.
-type prompt struct{ probe.Provider }
+type prompt struct{ dryrun.Provider }
 
 func (prompt) Get(context.Context, []string) (map[string]provider.Result, error) { return nil, nil }
 
 func TestWhoIsToBeAskedFirstWaitsForTheTestbed(t *testing.T) {
 	r := newTestbeds([]*Testbed{{Provider: "local"}}, slog.New(slog.DiscardHandler))
-	find := r.await(func(name string) (probe.Provider, bool) { return prompt{}, name != "none" })
+	find := r.await(func(name string) (dryrun.Provider, bool) { return prompt{}, name != "none" })
 	if _, ok := find("none"); ok {
 		t.Error("one that is not there is found")
 	}
@@ -322,7 +322,7 @@ func TestWhoIsToBeAskedFirstWaitsForTheTestbed(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	r = newTestbeds(r.list, r.log)
-	own, _ = r.await(func(string) (probe.Provider, bool) { return prompt{}, true })("local")
+	own, _ = r.await(func(string) (dryrun.Provider, bool) { return prompt{}, true })("local")
 	own.Get(ended, nil) // or it hangs: nobody waits longer than he asked to
 }
 

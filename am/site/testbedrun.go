@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"patchbay/am/display"
-	"patchbay/am/probe"
+	"patchbay/am/dryrun"
 	"patchbay/inventory/local"
 	"patchbay/inventory/provider"
 )
@@ -143,8 +143,8 @@ func (r *testbeds) retire(needed map[string]bool) {
 
 // await lets those who are to be asked before something is promised wait until the
 // testbeds had their time to start, or the first call would be told that they do not run.
-func (r *testbeds) await(find func(name string) (probe.Provider, bool)) func(name string) (probe.Provider, bool) {
-	return func(name string) (probe.Provider, bool) {
+func (r *testbeds) await(find func(name string) (dryrun.Provider, bool)) func(name string) (dryrun.Provider, bool) {
+	return func(name string) (dryrun.Provider, bool) {
 		p, ok := find(name)
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -158,7 +158,7 @@ func (r *testbeds) await(find func(name string) (probe.Provider, bool)) func(nam
 // awaited is a provider that is asked anything only when started is closed. A probe
 // begins with a get.
 type awaited struct {
-	probe.Provider
+	dryrun.Provider
 	started <-chan struct{}
 }
 

@@ -15,8 +15,8 @@ import (
 
 	"patchbay/inventory/local"
 	"patchbay/inventory/local/agent"
+	"patchbay/inventory/local/fdsocket"
 	"patchbay/inventory/local/gateway"
-	"patchbay/inventory/local/wire"
 	"patchbay/inventory/provider"
 )
 
@@ -253,7 +253,7 @@ func (b *bed) agentExec(tb *testing.B, name string) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), bedTime)
 	defer cancel()
-	c, err := wire.Dial(ctx, filepath.Join(b.state, "nodes", name, "agent.sock"))
+	c, err := fdsocket.Dial(ctx, filepath.Join(b.state, "nodes", name, "agent.sock"))
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -25,9 +25,9 @@ import (
 	"patchbay/inventory/local/agent"
 	"patchbay/inventory/local/gateway"
 	localnode "patchbay/inventory/local/node"
-	"patchbay/inventory/local/relay"
 	"patchbay/inventory/local/sysctl"
 	"patchbay/inventory/local/testbed"
+	"patchbay/inventory/local/vswitch"
 	"patchbay/inventory/provider"
 )
 
@@ -346,7 +346,7 @@ func (s *crashSite) victims() map[string][]int {
 			kind = "agent"
 		case args[0] == gateway.Argv0:
 			kind = "gateway"
-		case args[0] == relay.Argv0:
+		case args[0] == vswitch.Argv0:
 			kind = "relay"
 		case args[0] == localnode.Argv0:
 			kind = "stage"

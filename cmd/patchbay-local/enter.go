@@ -18,7 +18,7 @@ import (
 
 	"patchbay/inventory/local"
 	"patchbay/inventory/local/agent"
-	"patchbay/inventory/local/wire"
+	"patchbay/inventory/local/fdsocket"
 )
 
 // exitStatus is the status that the program ends with, without a message.
@@ -51,7 +51,7 @@ the background, type 'COMMAND >/dev/null 2>&1 &'.`,
 			if len(a.Files) != 1 {
 				return errors.New("the testbed gave no connection to the node")
 			}
-			conn, err := wire.FromFile(a.Files[0])
+			conn, err := fdsocket.FromFile(a.Files[0])
 			if err != nil {
 				return err
 			}
@@ -69,7 +69,7 @@ the background, type 'COMMAND >/dev/null 2>&1 &'.`,
 }
 
 // inTerminal runs cmd on a terminal of the node's, shown on this one.
-func inTerminal(ctx context.Context, conn *wire.Conn, cmd agent.Command) error {
+func inTerminal(ctx context.Context, conn *fdsocket.Conn, cmd agent.Command) error {
 	p, err := agent.Exec(ctx, conn, cmd, nil)
 	if err != nil {
 		return err
@@ -122,7 +122,7 @@ func rawTerminal() (restore func(), err error) {
 }
 
 // withPipes runs cmd with pipes: files of the host stay out of the node.
-func withPipes(ctx context.Context, conn *wire.Conn, cmd agent.Command) error {
+func withPipes(ctx context.Context, conn *fdsocket.Conn, cmd agent.Command) error {
 	var theirs, ours []*os.File
 	defer func() {
 		for _, f := range append(theirs, ours...) {

@@ -22,7 +22,7 @@ import (
 
 	"patchbay/am/testkit/need"
 	"patchbay/inventory/local"
-	"patchbay/inventory/local/wire"
+	"patchbay/inventory/local/fdsocket"
 	"patchbay/inventory/provider"
 )
 
@@ -246,10 +246,10 @@ func (a *arena) hostilePeers(t *testing.T, tt *table) {
 }
 
 // worst is what a PID 1 that was taken over says to whoever connects.
-func worst(dir string) map[string]func(c *wire.Conn, raw net.Conn) {
+func worst(dir string) map[string]func(c *fdsocket.Conn, raw net.Conn) {
 	hello := map[string]any{"Node": nodeA, "Facts": map[string]any{}, "Exit": map[string]any{}}
-	files := func(open ...func() (*os.File, error)) func(*wire.Conn, net.Conn) {
-		return func(c *wire.Conn, _ net.Conn) {
+	files := func(open ...func() (*os.File, error)) func(*fdsocket.Conn, net.Conn) {
+		return func(c *fdsocket.Conn, _ net.Conn) {
 			var all []*os.File
 			for _, f := range open {
 				if file, err := f(); err == nil {
@@ -272,22 +272,22 @@ func worst(dir string) map[string]func(c *wire.Conn, raw net.Conn) {
 		defer l.Close()
 		return l.(*net.UnixListener).File()
 	}
-	return map[string]func(*wire.Conn, net.Conn){
-		"nothing":        func(_ *wire.Conn, raw net.Conn) { _, _ = io.Copy(io.Discard, raw) },
-		"the end":        func(*wire.Conn, net.Conn) {},
-		"half an answer": func(_ *wire.Conn, raw net.Conn) { _, _ = raw.Write([]byte{0, 0, 0, 50, '{', '"'}) },
-		"half a length and no end": func(_ *wire.Conn, raw net.Conn) {
+	return map[string]func(*fdsocket.Conn, net.Conn){
+		"nothing":        func(_ *fdsocket.Conn, raw net.Conn) { _, _ = io.Copy(io.Discard, raw) },
+		"the end":        func(*fdsocket.Conn, net.Conn) {},
+		"half an answer": func(_ *fdsocket.Conn, raw net.Conn) { _, _ = raw.Write([]byte{0, 0, 0, 50, '{', '"'}) },
+		"half a length and no end": func(_ *fdsocket.Conn, raw net.Conn) {
 			_, _ = raw.Write([]byte{0, 0})
 			_, _ = io.Copy(io.Discard, raw)
 		},
-		"4 GB": func(_ *wire.Conn, raw net.Conn) { _, _ = raw.Write(bytes.Repeat([]byte{0xff}, 1<<16)) },
-		"deep JSON": func(_ *wire.Conn, raw net.Conn) {
+		"4 GB": func(_ *fdsocket.Conn, raw net.Conn) { _, _ = raw.Write(bytes.Repeat([]byte{0xff}, 1<<16)) },
+		"deep JSON": func(_ *fdsocket.Conn, raw net.Conn) {
 			_, _ = raw.Write(append([]byte{0, 0, 0x80, 0}, bytes.Repeat([]byte("["), 0x8000)...))
 		},
-		"ANSI words": func(c *wire.Conn, _ net.Conn) {
+		"ANSI words": func(c *fdsocket.Conn, _ net.Conn) {
 			_ = c.Send(map[string]any{"Error": "\x1b]0;x\a\n\u202e" + strings.Repeat("x", 30_000)})
 		},
-		"a flood of answers": func(c *wire.Conn, _ net.Conn) {
+		"a flood of answers": func(c *fdsocket.Conn, _ net.Conn) {
 			for c.Send(hello) == nil {
 			}
 		},
@@ -296,7 +296,7 @@ func worst(dir string) map[string]func(c *wire.Conn, raw net.Conn) {
 		"a pipe as a file":         files(func() (*os.File, error) { r, w, err := os.Pipe(); w.Close(); return r, err }),
 		"a listening socket":       files(listening),
 		"64 files":                 files(slices.Repeat([]func() (*os.File, error){folder}, 64)...),
-		"somebody else's identity": func(c *wire.Conn, _ net.Conn) { _ = c.Send(map[string]any{"Node": nodeB}) },
+		"somebody else's identity": func(c *fdsocket.Conn, _ net.Conn) { _ = c.Send(map[string]any{"Node": nodeB}) },
 	}
 }
 
@@ -309,7 +309,7 @@ func (a *arena) hostileAgent(t *testing.T, tt *table) {
 		t.Fatal(err)
 	}
 	var mu sync.Mutex
-	var answer func(*wire.Conn, net.Conn)
+	var answer func(*fdsocket.Conn, net.Conn)
 	l, err := net.Listen("unix", path)
 	if err != nil {
 		t.Fatal(err)
@@ -327,7 +327,7 @@ func (a *arena) hostileAgent(t *testing.T, tt *table) {
 			mu.Unlock()
 			go func() {
 				defer c.Close()
-				do(wire.New(c.(*net.UnixConn)), c)
+				do(fdsocket.New(c.(*net.UnixConn)), c)
 			}()
 		}
 	}()

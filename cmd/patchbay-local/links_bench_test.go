@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"patchbay/am/testkit/need"
-	"patchbay/inventory/local/relay"
+	"patchbay/inventory/local/vswitch"
 	"patchbay/inventory/provider"
 )
 
@@ -143,7 +143,7 @@ func BenchmarkRelayedLink(b *testing.B) {
 	lossy := asked{latency: 1, loss: 0.01} // which the relay decides for each packet
 	t := newBed(b, "bench-relay", "emulator: relay")
 	s := t.join(b, "relayed", 0, []drawn{between("latency", late, late), between("loss", lossy, lossy)})
-	pids := t.childrenOf(relay.Argv0)
+	pids := t.childrenOf(vswitch.Argv0)
 	if len(pids) != 1 {
 		b.Fatalf("there are relays %d, want one", pids)
 	}

@@ -17,7 +17,7 @@ import (
 	"patchbay/am/testkit/census"
 	"patchbay/am/testkit/need"
 	"patchbay/am/testkit/wait"
-	"patchbay/inventory/local/relay"
+	"patchbay/inventory/local/vswitch"
 )
 
 // childrenOf are the processes of up that run under a name.
@@ -94,7 +94,7 @@ func TestFlowsComeBack(t *testing.T) {
 		most time.Duration      // for which a flow may rest, beside that
 	}{
 		{"relay", func(t *testing.T) {
-			pids := b.childrenOf(relay.Argv0)
+			pids := b.childrenOf(vswitch.Argv0)
 			if len(pids) != 1 {
 				t.Fatalf("there are relays %d, want one", pids)
 			}

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"patchbay/inventory/local/agent"
-	"patchbay/inventory/local/gauge"
-	"patchbay/inventory/local/wire"
+	"patchbay/inventory/local/fdsocket"
+	"patchbay/inventory/local/linktest"
 	"patchbay/inventory/provider"
 )
 
@@ -192,7 +192,7 @@ type linkItem struct {
 // start runs a program in a node as root, without a shell, until the node, the
 // program or ctx ends.
 func (b *bed) startIn(ctx context.Context, id string, argv []string, env ...string) (*insideJob, error) {
-	c, err := wire.Dial(ctx, filepath.Join(b.state, "nodes", id, "agent.sock"))
+	c, err := fdsocket.Dial(ctx, filepath.Join(b.state, "nodes", id, "agent.sock"))
 	if err != nil {
 		return nil, err
 	}
@@ -270,7 +270,7 @@ func (s *linkSite) serve(t testing.TB, letter string) {
 }
 
 // gauge measures a link from one node to another by patchbay-gauge, inside.
-func (s *linkSite) gauge(ctx context.Context, p pair, link string, words ...string) (gauge.Result, error) {
+func (s *linkSite) gauge(ctx context.Context, p pair, link string, words ...string) (linktest.Result, error) {
 	r, err := s.gaugeAt(ctx, s.id(string(p[:1])), s.address(string(p[1:]), link), words...)
 	if err != nil {
 		err = fmt.Errorf("%s on %s: %w", p, link, err)
@@ -278,9 +278,9 @@ func (s *linkSite) gauge(ctx context.Context, p pair, link string, words ...stri
 	return r, err
 }
 
-func (b *bed) gaugeAt(ctx context.Context, id, address string, words ...string) (gauge.Result, error) {
+func (b *bed) gaugeAt(ctx context.Context, id, address string, words ...string) (linktest.Result, error) {
 	argv := append([]string{gaugeInside, address, "--json"}, words...)
-	var r gauge.Result
+	var r linktest.Result
 	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		j, err := b.startIn(ctx, id, argv)
 		var out string

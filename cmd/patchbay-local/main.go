@@ -11,10 +11,10 @@ import (
 	"patchbay/inventory/local/agent"
 	"patchbay/inventory/local/doctor"
 	"patchbay/inventory/local/gateway"
-	"patchbay/inventory/local/gauge"
+	"patchbay/inventory/local/linktest"
 	nodes "patchbay/inventory/local/node"
-	"patchbay/inventory/local/relay"
 	"patchbay/inventory/local/setup"
+	"patchbay/inventory/local/vswitch"
 )
 
 func main() {
@@ -28,16 +28,16 @@ func main() {
 		agent.Main()
 	case gateway.Argv0:
 		gateway.Main()
-	case relay.Argv0:
-		relay.Main()
+	case vswitch.Argv0:
+		vswitch.Main()
 	case setup.Argv0:
 		setup.Main()
 	case doctor.Argv0:
 		doctor.Probe()
 	case "geni-get":
 		end(agent.GeniGet(os.Args[1:], os.Stdout))
-	case gauge.Argv0:
-		end(gauge.Main(os.Args[1:], os.Stdout))
+	case linktest.Argv0:
+		end(linktest.Main(os.Args[1:], os.Stdout))
 	}
 	end(command().Execute())
 }

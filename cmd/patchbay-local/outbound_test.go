@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"patchbay/am/testkit/bottle"
-	"patchbay/inventory/local/outbound"
+	"patchbay/inventory/local/egress"
 	"patchbay/inventory/provider"
 )
 
@@ -50,7 +50,7 @@ func TestNodesReachTheNetworkOutside(t *testing.T) {
 		t.Errorf("geni-get control_mac is not that of eth0: %q, %v", out, err)
 	}
 	for what, address := range map[string]string{
-		"a private network": "10.9.9.9", "the host": bottle.Host, "the other node": outbound.Address(2).String(), "the host's loopback": "100.64.0.1",
+		"a private network": "10.9.9.9", "the host": bottle.Host, "the other node": egress.Address(2).String(), "the host's loopback": "100.64.0.1",
 	} {
 		if out, err := b.ssh(t, first, "timeout 5 bash -c '</dev/tcp/"+address+"/80'"); err == nil {
 			t.Errorf("%s was reached: %q", what, out)

@@ -14,7 +14,7 @@ import (
 
 	"patchbay/am/display"
 	"patchbay/am/site"
-	"patchbay/inventory/survey"
+	"patchbay/inventory/importad"
 )
 
 const importLong = `Make an inventory of AD, the advertisement of an aggregate that is there already, as
@@ -62,7 +62,7 @@ func (o *importOptions) Run(_ context.Context, c console) error {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	s, err := survey.Read(text, survey.Options{Authority: o.Authority, Provider: o.Provider, File: filepath.Base(o.File)})
+	s, err := importad.Read(text, importad.Options{Authority: o.Authority, Provider: o.Provider, File: filepath.Base(o.File)})
 	if err != nil {
 		return fmt.Errorf("%s: %w", o.File, err)
 	}

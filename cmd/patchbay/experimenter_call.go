@@ -23,7 +23,7 @@ import (
 	"patchbay/am/site"
 	"patchbay/am/urn"
 	"patchbay/am/xmlrpc"
-	"patchbay/inventory/nearest"
+	"patchbay/inventory/suggest"
 )
 
 const callLong = `Call an aggregate manager, this site's or any other, and show what it answers.
@@ -190,11 +190,11 @@ func methodHint(api int, method string) string {
 	if slices.Contains(names, method) {
 		return ""
 	}
-	if near := nearest.Word(method, names); near != "" {
+	if near := suggest.Word(method, names); near != "" {
 		return fmt.Sprintf("; did you mean %s?", near)
 	}
 	for other := range shapes {
-		near := nearest.Word(method, slices.Sorted(maps.Keys(shapes[other])))
+		near := suggest.Word(method, slices.Sorted(maps.Keys(shapes[other])))
 		switch {
 		case near == "" || other == api:
 		case near == method:

@@ -9,7 +9,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/client"
-	"patchbay/inventory/nearest"
+	"patchbay/inventory/suggest"
 )
 
 // targets are the slivers that the arguments name, and what stands before them;
@@ -107,7 +107,7 @@ func sliverOf(nodes []manifestNode, name string) (string, error) {
 			return "", fmt.Errorf("there is no node %q: the slice has none here", name)
 		}
 		hint := "there are: " + fewOf(names)
-		if near := nearest.Word(name, names); near != "" {
+		if near := suggest.Word(name, names); near != "" {
 			hint = fmt.Sprintf("did you mean %s? There are: %s", near, fewOf(names))
 		}
 		return "", fmt.Errorf("the slice has no node %q here; %s", name, hint)

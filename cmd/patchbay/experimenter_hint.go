@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"patchbay/inventory/nearest"
+	"patchbay/inventory/suggest"
 )
 
 // instead says which of the names that there are was perhaps meant, as the
@@ -15,7 +15,7 @@ import (
 // nothing.
 func instead(want string, have []string) string {
 	const most = 10
-	if near := nearest.Word(want, have); near != "" {
+	if near := suggest.Word(want, have); near != "" {
 		return fmt.Sprintf("did you mean %s? Or ", near)
 	}
 	switch more := len(have) - most; {

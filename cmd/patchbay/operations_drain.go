@@ -14,7 +14,7 @@ import (
 	"patchbay/am/site"
 	"patchbay/am/urn"
 	"patchbay/inventory"
-	"patchbay/inventory/span"
+	"patchbay/inventory/nameset"
 )
 
 const drainLong = `Let nothing new come to components, named one by one, as ranges such as pc1..pc4, or
@@ -107,14 +107,14 @@ func (o *drainOptions) Run(ctx context.Context, c console) error {
 		case o.lift:
 			d.Undrain(changed)
 		default:
-			d.AddDrain(maintenance.Drain{Components: span.Fold(changed), Text: o.Text, Since: now, By: audit.Operator()})
+			d.AddDrain(maintenance.Drain{Components: nameset.Fold(changed), Text: o.Text, Since: now, By: audit.Operator()})
 		}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	what := strings.Join(span.Fold(changed), " ")
+	what := strings.Join(nameset.Fold(changed), " ")
 	if len(changed) > 0 {
 		noteAct(ctx, c, config, o.word(), strings.TrimSuffix(what+": "+o.Text, ": "))
 	}
@@ -126,7 +126,7 @@ func (o *drainOptions) Run(ctx context.Context, c console) error {
 		err = o.tellLifted(c, config, inv, names, changed, left)
 	} else {
 		if len(left) > 0 {
-			fmt.Fprintf(c.out, "Drained before: %s\n", strings.Join(span.Fold(left), " "))
+			fmt.Fprintf(c.out, "Drained before: %s\n", strings.Join(nameset.Fold(left), " "))
 		}
 		if len(changed) > 0 {
 			fmt.Fprintf(c.out, "Drained, so nothing new goes there: %s\n", what)
@@ -201,7 +201,7 @@ func componentsOf(inv *inventory.Inventory, written string, room int) (names []s
 // tellLifted says what takes new work again, and what does not, and why.
 func (o *drainOptions) tellLifted(c console, config *site.Config, inv *inventory.Inventory, names, changed, left []string) error {
 	if len(changed) > 0 {
-		fmt.Fprintf(c.out, "No longer drained: %s\n", strings.Join(span.Fold(changed), " "))
+		fmt.Fprintf(c.out, "No longer drained: %s\n", strings.Join(nameset.Fold(changed), " "))
 	}
 	var there, never []string
 	kept := map[string]bool{}
@@ -218,7 +218,7 @@ func (o *drainOptions) tellLifted(c console, config *site.Config, inv *inventory
 		}
 	}
 	if len(there) > 0 {
-		return fmt.Errorf("drained in %s, so take drained: true out there: %s", config.Inventory, strings.Join(span.Fold(there), " "))
+		return fmt.Errorf("drained in %s, so take drained: true out there: %s", config.Inventory, strings.Join(nameset.Fold(there), " "))
 	}
 	for _, name := range never {
 		if _, ok := inv.ComponentNamed(name); !ok {
@@ -226,7 +226,7 @@ func (o *drainOptions) tellLifted(c console, config *site.Config, inv *inventory
 		}
 	}
 	if len(never) > 0 {
-		fmt.Fprintf(c.out, "Not drained before: %s\n", strings.Join(span.Fold(never), " "))
+		fmt.Fprintf(c.out, "Not drained before: %s\n", strings.Join(nameset.Fold(never), " "))
 	}
 	return nil
 }

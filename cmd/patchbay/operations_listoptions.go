@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"patchbay/am/operate"
-	"patchbay/inventory/nearest"
+	"patchbay/inventory/suggest"
 )
 
 // listOptions are what all lists have in common.
@@ -63,7 +63,7 @@ func (o *listOptions) Validate(args []string) (err error) {
 			continue
 		}
 		hint := "there are " + strings.Join(o.states, ", ")
-		if near := nearest.Word(s, o.states); near != "" {
+		if near := suggest.Word(s, o.states); near != "" {
 			hint = fmt.Sprintf("did you mean %s?", near)
 		}
 		return fmt.Errorf("there is no %s %q; %s", o.word, s, hint)

@@ -14,7 +14,7 @@ import (
 	"patchbay/am/maintenance"
 	"patchbay/am/site"
 	"patchbay/inventory"
-	"patchbay/inventory/span"
+	"patchbay/inventory/nameset"
 )
 
 const maintenanceLong = `Plan maintenance of components, named one by one, as ranges such as pc1..pc4 or by
@@ -192,7 +192,7 @@ func (o *maintenanceOptions) known(inv *inventory.Inventory) error {
 		}
 		all = append(all, names...)
 	}
-	o.window.Components = span.Fold(all)
+	o.window.Components = nameset.Fold(all)
 	return nil
 }
 

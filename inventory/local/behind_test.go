@@ -14,7 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"patchbay/am/testkit/need"
-	"patchbay/inventory/local/wire"
+	"patchbay/inventory/local/fdsocket"
 )
 
 // doorsDouble answers the action doors like a testbed that publishes both ways,
@@ -24,7 +24,7 @@ type doorsDouble struct {
 	doors map[string]DoorAsk
 }
 
-func (d *doorsDouble) answer(c *wire.Conn, r Request) {
+func (d *doorsDouble) answer(c *fdsocket.Conn, r Request) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var q DoorsInput
@@ -336,12 +336,12 @@ func TestTheExampleBehind(t *testing.T) {
 func TestInstanceOfAnotherProvider(t *testing.T) {
 	dir := t.TempDir()
 	folder := t.TempDir()
-	l, err := wire.Listen(filepath.Join(folder, "lab.sock"), 0o600)
+	l, err := fdsocket.Listen(filepath.Join(folder, "lab.sock"), 0o600)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	dead, err := wire.Listen(filepath.Join(folder, "dead.sock"), 0o600)
+	dead, err := fdsocket.Listen(filepath.Join(folder, "dead.sock"), 0o600)
 	if err != nil {
 		t.Fatal(err)
 	}

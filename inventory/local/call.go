@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"patchbay/inventory/local/wire"
+	"patchbay/inventory/local/fdsocket"
 )
 
 // Folder is where the sockets of all testbeds of this host are.
@@ -69,7 +69,7 @@ var ErrDown = errors.New("the testbed does not run")
 // Call asks the testbed at a socket and waits for its answer until ctx ends. The
 // error wraps ErrDown when nobody is there.
 func Call(ctx context.Context, socket string, r Request) (Answer, error) {
-	c, err := wire.Dial(ctx, socket)
+	c, err := fdsocket.Dial(ctx, socket)
 	if errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ECONNREFUSED) {
 		return Answer{}, fmt.Errorf("%w: nobody answers at %s", ErrDown, socket)
 	}

@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"strings"
 
-	"patchbay/inventory/nearest"
+	"patchbay/inventory/suggest"
 )
 
 // meant asks whether the nearest word was meant, or says which there are.
 func meant(wrong string, have []string) string {
-	if best := nearest.Word(wrong, have); best != "" {
+	if best := suggest.Word(wrong, have); best != "" {
 		return fmt.Sprintf("did you mean %q?", best)
 	}
 	return "there are " + listed(have)

@@ -12,14 +12,14 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/inventory/local/wire"
+	"patchbay/inventory/local/fdsocket"
 )
 
 // double answers at a socket what f says, once for each connection.
-func double(t *testing.T, f func(c *wire.Conn, r Request)) (socket string) {
+func double(t *testing.T, f func(c *fdsocket.Conn, r Request)) (socket string) {
 	t.Helper()
 	socket = filepath.Join(t.TempDir(), "x.sock")
-	l, err := wire.Listen(socket, 0o600)
+	l, err := fdsocket.Listen(socket, 0o600)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func double(t *testing.T, f func(c *wire.Conn, r Request)) (socket string) {
 			if err != nil {
 				return
 			}
-			conn := wire.New(c.(*net.UnixConn))
+			conn := fdsocket.New(c.(*net.UnixConn))
 			var r Request
 			if _, err := conn.Receive(&r, MaxRequest, 0); err == nil {
 				f(conn, r)
@@ -44,12 +44,12 @@ func double(t *testing.T, f func(c *wire.Conn, r Request)) (socket string) {
 }
 
 func TestCallsOfTheProvider(t *testing.T) {
-	echo := func(c *wire.Conn, r Request) {
+	echo := func(c *fdsocket.Conn, r Request) {
 		_ = c.Send(Answer{Output: json.RawMessage(`{"did":"` + r.Action + `","with":` + string(r.Input) + `}`)})
 	}
 	for _, tt := range []struct {
 		rule, argument, input, settings string
-		answer                          func(c *wire.Conn, r Request)
+		answer                          func(c *fdsocket.Conn, r Request)
 		out, stderr, err                string
 	}{
 		{rule: "get passes through", argument: "ral_action=get", input: `{"names": []}`, answer: echo, out: `{"did":"get","with":{"names":[]}}`},
@@ -60,13 +60,13 @@ func TestCallsOfTheProvider(t *testing.T) {
 			stderr: "start it as root: ",
 		},
 		{
-			rule: "it dies", argument: "ral_action=get", input: "{}", answer: func(*wire.Conn, Request) {},
+			rule: "it dies", argument: "ral_action=get", input: "{}", answer: func(*fdsocket.Conn, Request) {},
 			out:    `{"error":{"kind":"failed","message":"the local testbed of this site does not run; ask its operators to start it"}}`,
 			stderr: "error: the testbed does not run: it ended before it had answered at ",
 		},
 		{
 			rule: "it says no", argument: "ral_action=get", input: "{}",
-			answer: func(c *wire.Conn, r Request) { _ = c.Send(Answer{Error: "no room in /var"}) },
+			answer: func(c *fdsocket.Conn, r Request) { _ = c.Send(Answer{Error: "no room in /var"}) },
 			out:    `{"error":{"kind":"failed","message":"the local testbed of this site could not answer; ask its operators to look into the log"}}`,
 			stderr: "error: the testbed local: no room in /var\n",
 		},
@@ -115,7 +115,7 @@ func TestCallsOfTheProvider(t *testing.T) {
 
 func TestCallEndsInTime(t *testing.T) {
 	hold := make(chan struct{})
-	socket := double(t, func(*wire.Conn, Request) { <-hold })
+	socket := double(t, func(*fdsocket.Conn, Request) { <-hold })
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	_, err := Call(ctx, socket, Request{Action: ActionGet})
@@ -131,12 +131,12 @@ func TestFilesComeWithAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	a, err := Call(t.Context(), double(t, func(c *wire.Conn, _ Request) { _ = c.Send(Answer{}, f) }), Request{Action: ActionAgent})
+	a, err := Call(t.Context(), double(t, func(c *fdsocket.Conn, _ Request) { _ = c.Send(Answer{}, f) }), Request{Action: ActionAgent})
 	if err != nil || len(a.Files) != 1 {
 		t.Fatalf("%+v, %v", a, err)
 	}
 	a.Files[0].Close()
-	if _, err := Call(t.Context(), double(t, func(c *wire.Conn, _ Request) { _ = c.Send(Answer{}, f, f) }), Request{}); err == nil {
+	if _, err := Call(t.Context(), double(t, func(c *fdsocket.Conn, _ Request) { _ = c.Send(Answer{}, f, f) }), Request{}); err == nil {
 		t.Error("two files were taken")
 	}
 }
@@ -146,7 +146,7 @@ func TestFilesComeWithAnswers(t *testing.T) {
 func TestInputArrivesAsItIs(t *testing.T) {
 	dir := t.TempDir()
 	got := make(chan int, 1)
-	socket := double(t, func(c *wire.Conn, r Request) {
+	socket := double(t, func(c *fdsocket.Conn, r Request) {
 		got <- len(r.Input)
 		_ = c.Send(Answer{Output: json.RawMessage("{}")})
 	})

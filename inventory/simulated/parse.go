@@ -11,7 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"patchbay/inventory/sheet"
+	"patchbay/inventory/yamlfile"
 )
 
 // shown is how many mistakes one message tells.
@@ -19,18 +19,18 @@ const shown = 5
 
 // parser reads the settings.
 type parser struct {
-	sheet.Reader
+	yamlfile.Reader
 	settings
 }
 
 // parseSettings reads the text over the defaults. The error is one line with a
 // sentence for each mistake, each beginning FILE:LINE.
 func parseSettings(text []byte, file string) (settings, error) {
-	p := &parser{sheet.Reader{File: file}, defaults()}
-	if doc := p.Document(text); doc != nil && !sheet.IsNull(doc.Content[0]) { // not empty
+	p := &parser{yamlfile.Reader{File: file}, defaults()}
+	if doc := p.Document(text); doc != nil && !yamlfile.IsNull(doc.Content[0]) { // not empty
 		p.top(doc.Content[0])
 	}
-	wrong, ok := errors.AsType[*sheet.Error](p.Err())
+	wrong, ok := errors.AsType[*yamlfile.Error](p.Err())
 	if !ok {
 		return p.settings, nil
 	}
@@ -78,7 +78,7 @@ func (p *parser) top(n *yaml.Node) {
 
 // fields is Fields where nothing may stand.
 func (p *parser) fields(n *yaml.Node, what string, keys []string, f func(key string, n *yaml.Node)) {
-	if !sheet.IsNull(n) {
+	if !yamlfile.IsNull(n) {
 		p.Fields(n, what, keys, f)
 	}
 }
@@ -137,7 +137,7 @@ func (p *parser) chance(n *yaml.Node) {
 
 // choose is one of words; there may be none.
 func choose[T ~string](p *parser, n *yaml.Node, what string, have []T) T {
-	if n = sheet.Deref(n); n.Kind == yaml.ScalarNode && slices.Contains(have, T(n.Value)) {
+	if n = yamlfile.Deref(n); n.Kind == yaml.ScalarNode && slices.Contains(have, T(n.Value)) {
 		return T(n.Value)
 	}
 	p.Unknown(n, what, words(have))

@@ -7,7 +7,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/binder"
-	"patchbay/am/probe"
+	"patchbay/am/dryrun"
 	"patchbay/am/service"
 	"patchbay/am/site"
 	"patchbay/inventory"
@@ -37,7 +37,7 @@ func (k *Checker) ask(ctx context.Context, r *diagnosis, req *rspec.Request, inv
 	if len(content) == 0 {
 		return nil
 	}
-	prober := probe.New(probe.Config{Components: of, Interfaces: site.Interfaces(inForce), Providers: set.Probing, Log: log})
+	prober := dryrun.New(dryrun.Config{Components: of, Interfaces: site.Interfaces(inForce), Providers: set.Probing, Log: log})
 	reasons := service.Ask(ctx, prober, inv, req, nobodys(inv), b)
 	for _, reason := range reasons {
 		lasts := reason.Code == am.Unsupported

@@ -10,7 +10,7 @@ import (
 	"patchbay/am/display"
 	"patchbay/am/site"
 	"patchbay/inventory/provider"
-	"patchbay/inventory/sheet"
+	"patchbay/inventory/yamlfile"
 )
 
 // Checker says what it finds, and counts.
@@ -46,7 +46,7 @@ func (k *Checker) line(verdict, what, format string, args ...any) {
 
 // Errors has a line for each error that is joined in err.
 func (k *Checker) Errors(err error) {
-	if f, ok := errors.AsType[*sheet.Error](err); ok {
+	if f, ok := errors.AsType[*yamlfile.Error](err); ok {
 		for _, p := range f.Problems {
 			k.bad("", "%s", p)
 		}

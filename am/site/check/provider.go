@@ -12,9 +12,9 @@ import (
 	"patchbay/am/display"
 	"patchbay/am/site"
 	"patchbay/inventory"
-	"patchbay/inventory/nearest"
 	"patchbay/inventory/provider"
 	"patchbay/inventory/provider/providertest"
+	"patchbay/inventory/suggest"
 )
 
 // author checks a provider as its author needs it: by the whole suite, and with
@@ -134,7 +134,7 @@ func componentOf(inv *inventory.Inventory, p *provider.Provider, name string) (*
 			names[i] = c.Name
 		}
 		hint := "name one of its components"
-		if near := nearest.Word(name, names); near != "" {
+		if near := suggest.Word(name, names); near != "" {
 			hint = fmt.Sprintf("did you mean %s?", near)
 		}
 		return nil, fmt.Errorf("the inventory has no component %s; %s", name, hint)

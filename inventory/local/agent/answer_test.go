@@ -13,16 +13,16 @@ import (
 	"golang.org/x/sys/unix"
 
 	"patchbay/am/testkit/wait"
-	"patchbay/inventory/local/wire"
+	"patchbay/inventory/local/fdsocket"
 )
 
 // double is an agent that answers whatever a test wants: its end of a
 // connection.
-func double(t testing.TB, answer func(c *wire.Conn)) *wire.Conn {
+func double(t testing.TB, answer func(c *fdsocket.Conn)) *fdsocket.Conn {
 	t.Helper()
-	c, f, err := wire.Pair()
+	c, f, err := fdsocket.Pair()
 	check(t, err)
-	other, err := wire.FromFile(f)
+	other, err := fdsocket.FromFile(f)
 	check(t, err)
 	done := make(chan struct{})
 	go func() {
@@ -39,8 +39,8 @@ func double(t testing.TB, answer func(c *wire.Conn)) *wire.Conn {
 }
 
 // answering reads the request, sends a and waits until it is read.
-func answering(a answer, files ...*os.File) func(c *wire.Conn) {
-	return func(c *wire.Conn) {
+func answering(a answer, files ...*os.File) func(c *fdsocket.Conn) {
+	return func(c *fdsocket.Conn) {
 		var r request
 		got, _ := c.Receive(&r, requestLimit, 3)
 		closeAll(got)
@@ -138,8 +138,8 @@ func TestFilesOfAHostileAgentAreRefused(t *testing.T) {
 	fd, err = unix.Open(fmt.Sprintf("/dev/pts/%d", number), unix.O_RDWR|unix.O_NOCTTY, 0)
 	slave := descriptor(t, fd, err)
 
-	dial := func(network string) func(*wire.Conn) error {
-		return func(c *wire.Conn) error {
+	dial := func(network string) func(*fdsocket.Conn) error {
+		return func(c *fdsocket.Conn) error {
 			k, err := Dial(t.Context(), c, network, "x", "")
 			if err == nil {
 				k.Close()
@@ -147,8 +147,8 @@ func TestFilesOfAHostileAgentAreRefused(t *testing.T) {
 			return err
 		}
 	}
-	listen := func(network string) func(*wire.Conn) error {
-		return func(c *wire.Conn) error {
+	listen := func(network string) func(*fdsocket.Conn) error {
+		return func(c *fdsocket.Conn) error {
 			l, err := Listen(t.Context(), c, network, "x", "")
 			if err == nil {
 				l.Close()
@@ -156,7 +156,7 @@ func TestFilesOfAHostileAgentAreRefused(t *testing.T) {
 			return err
 		}
 	}
-	terminal := func(c *wire.Conn) error {
+	terminal := func(c *fdsocket.Conn) error {
 		p, err := Exec(t.Context(), c, Command{Terminal: &Terminal{}}, nil)
 		if err == nil {
 			p.Close()
@@ -165,7 +165,7 @@ func TestFilesOfAHostileAgentAreRefused(t *testing.T) {
 	}
 	for _, c := range []struct {
 		rule  string
-		call  func(*wire.Conn) error
+		call  func(*fdsocket.Conn) error
 		files []*os.File
 		right bool
 	}{
@@ -202,21 +202,21 @@ func TestFilesOfAHostileAgentAreRefused(t *testing.T) {
 		{"TerminalRegularFile", terminal, []*os.File{regular}, false},
 		{"TerminalSocket", terminal, []*os.File{tcp}, false},
 		{"TerminalTwo", terminal, []*os.File{master, master}, false},
-		{"CommandWithFile", func(c *wire.Conn) error {
+		{"CommandWithFile", func(c *fdsocket.Conn) error {
 			p, err := Exec(t.Context(), c, Command{}, []*os.File{null, null, null})
 			if err == nil {
 				p.Close()
 			}
 			return err
 		}, []*os.File{null}, false},
-		{"HelloWithFile", func(c *wire.Conn) error { _, err := Hello(t.Context(), c); return err }, []*os.File{null}, false},
+		{"HelloWithFile", func(c *fdsocket.Conn) error { _, err := Hello(t.Context(), c); return err }, []*os.File{null}, false},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			before := openDescriptors(t)
 			func() {
-				conn, f, err := wire.Pair()
+				conn, f, err := fdsocket.Pair()
 				check(t, err)
-				other, err := wire.FromFile(f)
+				other, err := fdsocket.FromFile(f)
 				check(t, err)
 				defer other.Close()
 				done := make(chan struct{})
@@ -258,18 +258,18 @@ func TestReceivedFilesDoNotBlock(t *testing.T) {
 }
 
 func TestAnswersOfAHostileAgent(t *testing.T) {
-	hello := func(ctx context.Context, c *wire.Conn) error { _, err := Hello(ctx, c); return err }
+	hello := func(ctx context.Context, c *fdsocket.Conn) error { _, err := Hello(ctx, c); return err }
 	for _, c := range []struct {
 		rule   string
-		answer func(c *wire.Conn)
+		answer func(c *fdsocket.Conn)
 		time   time.Duration
 		want   string
 	}{
-		{"Nothing", func(c *wire.Conn) { discard(c) }, 50 * time.Millisecond, "deadline exceeded"},
-		{"End", func(c *wire.Conn) { var r request; c.Receive(&r, requestLimit, 0) }, time.Minute, "EOF"},
+		{"Nothing", func(c *fdsocket.Conn) { discard(c) }, 50 * time.Millisecond, "deadline exceeded"},
+		{"End", func(c *fdsocket.Conn) { var r request; c.Receive(&r, requestLimit, 0) }, time.Minute, "EOF"},
 		{"ErrorIsCleaned", answering(answer{Error: "bad\x1b[2J\nnews\u202e" + strings.Repeat("x", 1000)}), time.Minute, "bad?[2J?news?xx"},
 		{"TooBig", answering(answer{Node: strings.Repeat("x", answerLimit)}), time.Minute, "too big"},
-		{"NoExit", func(c *wire.Conn) { c.Send(1) }, time.Minute, "cannot be read"},
+		{"NoExit", func(c *fdsocket.Conn) { c.Send(1) }, time.Minute, "cannot be read"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			err := hello(within(t, c.time), double(t, c.answer))
@@ -291,7 +291,7 @@ func TestAnswersOfAHostileAgent(t *testing.T) {
 		}
 	})
 	t.Run("HoldEnds", func(t *testing.T) {
-		if err := Hold(t.Context(), double(t, func(c *wire.Conn) {})); err != nil {
+		if err := Hold(t.Context(), double(t, func(c *fdsocket.Conn) {})); err != nil {
 			t.Error(err)
 		}
 	})
@@ -312,7 +312,7 @@ func TestAnswersOfAHostileAgent(t *testing.T) {
 		null, err := os.Open(os.DevNull)
 		check(t, err)
 		defer null.Close()
-		p, err := Exec(t.Context(), double(t, func(c *wire.Conn) {
+		p, err := Exec(t.Context(), double(t, func(c *fdsocket.Conn) {
 			var r request
 			got, _ := c.Receive(&r, requestLimit, 3)
 			closeAll(got)
@@ -370,7 +370,7 @@ func TestWrongRequests(t *testing.T) {
 
 func TestTooManyOperationsAreRefused(t *testing.T) {
 	n := newNode(t)
-	var held []*wire.Conn
+	var held []*fdsocket.Conn
 	defer func() {
 		for _, c := range held {
 			c.Close()

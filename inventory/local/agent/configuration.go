@@ -7,7 +7,7 @@ import (
 	"net/netip"
 	"strings"
 
-	"patchbay/inventory/local/wire"
+	"patchbay/inventory/local/fdsocket"
 )
 
 // Account is a login of the node.
@@ -55,7 +55,7 @@ const (
 )
 
 // Configure makes the node as cfg says. Again with the same it changes nothing.
-func Configure(ctx context.Context, c *wire.Conn, cfg Configuration) (Facts, error) {
+func Configure(ctx context.Context, c *fdsocket.Conn, cfg Configuration) (Facts, error) {
 	defer c.Close()
 	a, _, err := call(ctx, c, request{Op: opConfigure, Configuration: &cfg}, nil, 0)
 	switch {

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"patchbay/am/testkit/wait"
-	"patchbay/inventory/local/wire"
+	"patchbay/inventory/local/fdsocket"
 )
 
 func (n *node) listen(network, address, owner string) net.Listener {
@@ -236,7 +236,7 @@ func TestNodesDoNotReachTheirOwnAgent(t *testing.T) {
 		c, err := n.connect("unix", "/tmp/agent.sock", user)
 		check(t, err) // the kernel lets it in
 		check(t, c.SetDeadline(time.Now().Add(20*time.Second)))
-		if who, err := Hello(t.Context(), wire.New(c.(*net.UnixConn))); err == nil {
+		if who, err := Hello(t.Context(), fdsocket.New(c.(*net.UnixConn))); err == nil {
 			t.Errorf("%q inside was told %+v", user, who)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/inventory/local/wire"
+	"patchbay/inventory/local/fdsocket"
 )
 
 // hangUpTime is how long a command that got SIGHUP keeps its terminal, unless
@@ -19,7 +19,7 @@ const hangUpTime = time.Second
 
 // exec starts a command, tells that it was, and then how it ended. files are
 // its three files unless it gets a terminal.
-func (a *agent) exec(c *wire.Conn, cmd *Command, files []*os.File) error {
+func (a *agent) exec(c *fdsocket.Conn, cmd *Command, files []*os.File) error {
 	defer func() { closeAll(files) }()
 	if cmd == nil {
 		return errors.New("no command came with the operation exec")
@@ -85,7 +85,7 @@ func (a *agent) exec(c *wire.Conn, cmd *Command, files []*os.File) error {
 // follow waits until a command has ended, and tells how; or until gone, when nobody
 // waits for it any more. A command at a terminal is hung up then, and when the node
 // is halted.
-func (a *agent) follow(c *wire.Conn, pid int, end <-chan Exit, gone <-chan struct{}, terminal bool) {
+func (a *agent) follow(c *fdsocket.Conn, pid int, end <-chan Exit, gone <-chan struct{}, terminal bool) {
 	halting := a.halting
 	if !terminal {
 		halting = nil
@@ -120,7 +120,7 @@ func procAttr(who account, env []string) *syscall.ProcAttr {
 }
 
 // signals sends the signals that come over c, until it ends.
-func (a *agent) signals(c *wire.Conn, pid int) {
+func (a *agent) signals(c *fdsocket.Conn, pid int) {
 	for {
 		var r request
 		if _, err := c.Receive(&r, answerLimit, 0); err != nil || r.Op != opSignal {

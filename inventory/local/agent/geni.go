@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"patchbay/inventory/local/wire"
+	"patchbay/inventory/local/fdsocket"
 )
 
 // GeniSocket is where geni-get asks, inside the node: a line with the words,
@@ -99,7 +99,7 @@ func ServeGeni(conn net.Conn, answer func(words []string, uid int) ([]byte, erro
 	if !ok {
 		return errors.New("a question of geni-get came over no Unix socket")
 	}
-	peer, err := wire.Peer(u)
+	peer, err := fdsocket.Peer(u)
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/inventory/local/wire"
+	"patchbay/inventory/local/fdsocket"
 )
 
 // Argv0 is the name under which the program runs as PID 1 of a node, and as
@@ -24,14 +24,14 @@ type Identity struct {
 // it, Exec when its Process is closed.
 
 // Hello asks who the agent is.
-func Hello(ctx context.Context, c *wire.Conn) (Identity, error) {
+func Hello(ctx context.Context, c *fdsocket.Conn) (Identity, error) {
 	defer c.Close()
 	a, _, err := call(ctx, c, request{Op: opHello}, nil, 0)
 	return Identity{a.Node}, err
 }
 
 // Hold waits until the agent is gone (nil) or ctx is done.
-func Hold(ctx context.Context, c *wire.Conn) error {
+func Hold(ctx context.Context, c *fdsocket.Conn) error {
 	defer c.Close()
 	a, _, err := call(ctx, c, request{Op: opHold}, nil, 0)
 	switch {
@@ -44,7 +44,7 @@ func Hold(ctx context.Context, c *wire.Conn) error {
 }
 
 // Halt asks all processes of the node to end, and waits up to two seconds.
-func Halt(ctx context.Context, c *wire.Conn) error {
+func Halt(ctx context.Context, c *fdsocket.Conn) error {
 	defer c.Close()
 	_, _, err := call(ctx, c, request{Op: opHalt}, nil, 0)
 	return err

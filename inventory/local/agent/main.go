@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/inventory/local/wire"
+	"patchbay/inventory/local/fdsocket"
 )
 
 const (
@@ -109,7 +109,7 @@ func (a *agent) accept(l *net.UnixListener) {
 			time.Sleep(50 * time.Millisecond)
 			continue
 		}
-		if conn := wire.New(c); fromOutside(conn) {
+		if conn := fdsocket.New(c); fromOutside(conn) {
 			a.take(conn)
 		} else {
 			conn.Close()
@@ -120,7 +120,7 @@ func (a *agent) accept(l *net.UnixListener) {
 // fromOutside tells whether who connected is no process of this node: those have
 // numbers here. Whose the others are the host looks after, by the mode of the
 // socket and of its folder; from in here they are all nobody.
-func fromOutside(c *wire.Conn) bool {
+func fromOutside(c *fdsocket.Conn) bool {
 	peer, err := c.Peer()
 	return err == nil && peer.Pid == 0
 }
@@ -199,7 +199,7 @@ func descriptors(list string) ([]int, error) {
 }
 
 // discard waits until the other end is gone.
-func discard(c *wire.Conn) {
+func discard(c *fdsocket.Conn) {
 	for {
 		var r request
 		if _, err := c.Receive(&r, answerLimit, 0); errors.Is(err, io.EOF) || err != nil {

@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"patchbay/am/testkit/need"
-	"patchbay/inventory/local/confine"
-	"patchbay/inventory/local/wire"
+	"patchbay/inventory/local/fdsocket"
+	"patchbay/inventory/local/sandbox"
 )
 
 // stageName is what the test program is called as the step between a test and
@@ -152,7 +152,7 @@ func newNode(t testing.TB, jobs ...*os.File) *node {
 func startNode(t testing.TB, root string, jobs ...*os.File) *node {
 	t.Helper()
 	n := &node{t: t, root: root, path: filepath.Join(t.TempDir(), "agent.sock")}
-	l, err := wire.Listen(n.path, 0o600)
+	l, err := fdsocket.Listen(n.path, 0o600)
 	check(t, err)
 	listener, err := l.File()
 	check(t, err)
@@ -233,7 +233,7 @@ func stage(root string) error {
 		return fmt.Errorf("lo: %v, %v", err, up(lo))
 	}
 	runtime.LockOSThread()
-	if err := confine.Node(); err != nil {
+	if err := sandbox.Node(); err != nil {
 		return err
 	}
 	agent := "/" + program
@@ -265,9 +265,9 @@ func check(t testing.TB, err error) {
 	}
 }
 
-func (n *node) dial() *wire.Conn {
+func (n *node) dial() *fdsocket.Conn {
 	n.t.Helper()
-	c, err := wire.Dial(n.t.Context(), n.path)
+	c, err := fdsocket.Dial(n.t.Context(), n.path)
 	check(n.t, err)
 	return c
 }

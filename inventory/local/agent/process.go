@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/inventory/local/wire"
+	"patchbay/inventory/local/fdsocket"
 )
 
 // Command is what to start in a node.
@@ -50,13 +50,13 @@ type Process struct {
 	// Terminal is the master of its pseudo-terminal, nil if it has none.
 	Terminal *os.File
 
-	c *wire.Conn
+	c *fdsocket.Conn
 }
 
 // Exec starts a command; stdio are its three files, nil for one with a
 // terminal. They stay the caller's, and are given as they are: programs expect
 // files that block. ctx bounds the start only.
-func Exec(ctx context.Context, c *wire.Conn, cmd Command, stdio []*os.File) (*Process, error) {
+func Exec(ctx context.Context, c *fdsocket.Conn, cmd Command, stdio []*os.File) (*Process, error) {
 	p, err := start(ctx, c, cmd, stdio)
 	if err != nil {
 		c.Close()
@@ -65,7 +65,7 @@ func Exec(ctx context.Context, c *wire.Conn, cmd Command, stdio []*os.File) (*Pr
 	return p, nil
 }
 
-func start(ctx context.Context, c *wire.Conn, cmd Command, stdio []*os.File) (*Process, error) {
+func start(ctx context.Context, c *fdsocket.Conn, cmd Command, stdio []*os.File) (*Process, error) {
 	want := 0
 	switch {
 	case cmd.Terminal != nil && len(stdio) != 0:

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/inventory/local/wire"
+	"patchbay/inventory/local/fdsocket"
 )
 
 const (
@@ -54,7 +54,7 @@ type answer struct {
 
 // call sends a request and reads its answer, with at most want files. An
 // answer that is an error is one.
-func call(ctx context.Context, c *wire.Conn, r request, files []*os.File, want int) (answer, []*os.File, error) {
+func call(ctx context.Context, c *fdsocket.Conn, r request, files []*os.File, want int) (answer, []*os.File, error) {
 	defer bound(ctx, c)()
 	a, got, err := exchange(c, r, files, want)
 	switch {
@@ -70,7 +70,7 @@ func call(ctx context.Context, c *wire.Conn, r request, files []*os.File, want i
 	return a, got, nil
 }
 
-func exchange(c *wire.Conn, r request, files []*os.File, want int) (answer, []*os.File, error) {
+func exchange(c *fdsocket.Conn, r request, files []*os.File, want int) (answer, []*os.File, error) {
 	err := c.Send(r, files...)
 	if err != nil && !errors.Is(err, unix.EPIPE) {
 		return answer{}, nil, err
@@ -83,7 +83,7 @@ func exchange(c *wire.Conn, r request, files []*os.File, want int) (answer, []*o
 }
 
 // receive reads one answer.
-func receive(c *wire.Conn, want int) (answer, []*os.File, error) {
+func receive(c *fdsocket.Conn, want int) (answer, []*os.File, error) {
 	var a answer
 	got, err := c.Receive(&a, answerLimit, want)
 	if err != nil {
@@ -98,7 +98,7 @@ func receive(c *wire.Conn, want int) (answer, []*os.File, error) {
 
 // bound makes what is sent and received end with ctx, until the function that
 // it returns is called.
-func bound(ctx context.Context, c *wire.Conn) func() {
+func bound(ctx context.Context, c *fdsocket.Conn) func() {
 	c.SetDeadline(time.Time{})
 	done := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {

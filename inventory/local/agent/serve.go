@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"patchbay/inventory/local/wire"
+	"patchbay/inventory/local/fdsocket"
 )
 
 // How many operations there may be at once. Commands leave room for the rest,
@@ -61,7 +61,7 @@ func (p places) take(what string) error {
 func (p places) leave() { <-p }
 
 // take serves one connection, in a goroutine of its own.
-func (a *agent) take(c *wire.Conn) {
+func (a *agent) take(c *fdsocket.Conn) {
 	c.SetDeadline(time.Now().Add(requestTime))
 	if err := a.operations.take("operations"); err != nil {
 		c.Send(answer{Error: err.Error()})
@@ -89,7 +89,7 @@ func guarded(f func() error) (err error) {
 }
 
 // operate serves the operation that c asks for; an error is still to be told.
-func (a *agent) operate(c *wire.Conn) error {
+func (a *agent) operate(c *fdsocket.Conn) error {
 	var r request
 	files, err := c.Receive(&r, requestLimit, 3)
 	if err != nil {

@@ -10,14 +10,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/inventory/local/wire"
+	"patchbay/inventory/local/fdsocket"
 )
 
 // Dial connects from inside the node; network is tcp or unix. At a Unix socket
 // it has the rights of the account user, so that nobody gets further than by
 // logging in; with an empty user those of root. The answer is a stream socket
 // of that network, or an error.
-func Dial(ctx context.Context, c *wire.Conn, network, address, user string) (net.Conn, error) {
+func Dial(ctx context.Context, c *fdsocket.Conn, network, address, user string) (net.Conn, error) {
 	f, err := socket(ctx, c, request{Op: opDial, Network: network, Address: address, User: user}, 0)
 	if err != nil {
 		return nil, err
@@ -34,7 +34,7 @@ func Dial(ctx context.Context, c *wire.Conn, network, address, user string) (net
 //
 // GeniSocket is open for everybody. The agent keeps it, and port 22, so that
 // who asks again gets the same queue.
-func Listen(ctx context.Context, c *wire.Conn, network, address, owner string) (net.Listener, error) {
+func Listen(ctx context.Context, c *fdsocket.Conn, network, address, owner string) (net.Listener, error) {
 	f, err := socket(ctx, c, request{Op: opListen, Network: network, Address: address, User: owner}, 1)
 	if err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func Listen(ctx context.Context, c *wire.Conn, network, address, owner string) (
 }
 
 // socket asks for a socket and looks at what came.
-func socket(ctx context.Context, c *wire.Conn, r request, listening int) (*os.File, error) {
+func socket(ctx context.Context, c *fdsocket.Conn, r request, listening int) (*os.File, error) {
 	defer c.Close()
 	if r.Network != "tcp" && r.Network != "unix" {
 		return nil, fmt.Errorf("the network %q is neither tcp nor unix", r.Network)

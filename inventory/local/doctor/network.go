@@ -10,9 +10,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"patchbay/inventory/local/egress"
 	"patchbay/inventory/local/fabric"
-	"patchbay/inventory/local/outbound"
-	"patchbay/inventory/local/relay"
+	"patchbay/inventory/local/vswitch"
 )
 
 // What links and the way outside need is tried by those that make them, in a
@@ -76,7 +76,7 @@ func probeAbility(what string, has func(fabric.Abilities) bool, words, module, w
 }
 
 func probeTunnel([]string) (string, *trouble) {
-	f, err := relay.OpenTAP("probe0", true)
+	f, err := vswitch.OpenTAP("probe0", true)
 	if err != nil {
 		words := fmt.Sprintf("cannot make a tunnel device (/dev/net/tun): %v", err)
 		remedy := remedyFor(err.Error(), "modprobe tun")
@@ -105,13 +105,13 @@ func probeStorms([]string) (string, *trouble) {
 }
 
 func probeOutside([]string) (string, *trouble) {
-	if err := outbound.Try(); err != nil {
+	if err := egress.Try(); err != nil {
 		return "", &trouble{
 			fmt.Sprintf("nodes cannot be led to the network outside: %v", err),
 			remedyFor(err.Error(), "modprobe veth nf_tables nft_ct nft_masq nft_connlimit nft_limit nft_fib_ipv4 nft_reject_ipv4") + "; it is for sites with outbound: yes",
 		}
 	}
-	for _, o := range outbound.Obstacles() {
+	for _, o := range egress.Obstacles() {
 		return "", &trouble{o.Words, o.Remedy + "; it is for sites with outbound: yes"}
 	}
 	return "nodes can be led to the network outside, and kept from all else (for sites with outbound: yes)", nil

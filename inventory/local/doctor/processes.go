@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/inventory/local/confine"
+	"patchbay/inventory/local/sandbox"
 )
 
 func tryRoot(context.Context, *bench) (string, *trouble) {
@@ -21,7 +21,7 @@ func tryRoot(context.Context, *bench) (string, *trouble) {
 }
 
 func tryConfinement(context.Context, *bench) (string, *trouble) {
-	if err := confine.Check(); err != nil {
+	if err := sandbox.Check(); err != nil {
 		return "", &trouble{err.Error(), "use a kernel with CONFIG_SECCOMP_FILTER, as Debian's have; " + container}
 	}
 	return fmt.Sprintf("forbidden calls of %s programs are refused", runtime.GOARCH), nil

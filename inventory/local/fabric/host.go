@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/inventory/local/relay"
+	"patchbay/inventory/local/vswitch"
 )
 
 // Options of a Host.
@@ -26,7 +26,7 @@ type Options struct {
 	Emulator string
 	// Relay is how relays are started, one for each slice that needs it; Place and
 	// Left of it are not used, but those here, which are told the slice.
-	Relay relay.Options
+	Relay vswitch.Options
 	// Place is called with each new relay before it does anything, to put it under
 	// limits, and Left when it has ended and no other follows. Nil: nothing is called.
 	Place func(slice string, pid int) error
@@ -154,7 +154,7 @@ type slice struct {
 
 	net    *network // nil until it is needed
 	links  map[string]*made
-	keeper *relay.Keeper
+	keeper *vswitch.Keeper
 	// own are the addresses of ports that the rules know; nil after a crash.
 	own map[string]string
 }

@@ -15,12 +15,12 @@ import (
 
 	"patchbay/am/testkit/census"
 	"patchbay/am/testkit/need"
-	"patchbay/inventory/local/relay"
+	"patchbay/inventory/local/vswitch"
 )
 
 func TestMain(m *testing.M) {
-	if os.Args[0] == relay.Argv0 {
-		relay.Main()
+	if os.Args[0] == vswitch.Argv0 {
+		vswitch.Main()
 		os.Exit(0)
 	}
 	if os.Getenv(killedVariable) != "" {
@@ -37,7 +37,7 @@ func options(folder, emulator string) Options {
 	}
 	return Options{
 		Folder: folder, Instance: "test", Emulator: emulator,
-		Relay: relay.Options{Program: program, UID: 54321},
+		Relay: vswitch.Options{Program: program, UID: 54321},
 		Log:   slog.New(slog.DiscardHandler),
 	}
 }

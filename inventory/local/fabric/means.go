@@ -5,7 +5,7 @@ import (
 	"math"
 	"strings"
 
-	"patchbay/inventory/local/relay"
+	"patchbay/inventory/local/vswitch"
 )
 
 // Means that a testbed may be told to use.
@@ -19,7 +19,7 @@ const (
 type plan struct {
 	emulator string
 	relay    bool
-	paths    []relay.Path
+	paths    []vswitch.Path
 	segment  bool // frames must come to the relay one by one
 	// ports are of the ends, in their order, and of the way to the shared VLAN.
 	ports []port

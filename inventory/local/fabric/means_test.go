@@ -11,7 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"patchbay/inventory/local/relay"
+	"patchbay/inventory/local/vswitch"
 )
 
 var (
@@ -146,23 +146,23 @@ func TestPaths(t *testing.T) {
 		name   string
 		shapes []Shape
 		shared bool
-		want   []relay.Path
+		want   []vswitch.Path
 		ports  []int64 // kbit/s of tbf
 	}{
-		{"ByPort", []Shape{{Delay: ms}, {To: from(a), Loss: 0.5}}, false, []relay.Path{
+		{"ByPort", []Shape{{Delay: ms}, {To: from(a), Loss: 0.5}}, false, []vswitch.Path{
 			{To: from(a), Delay: ms, Loss: 0.5}, {To: from(b), Delay: ms}, {To: from(c), Delay: ms}}, []int64{0, 0, 0}},
-		{"ByPortWithCapacity", []Shape{{Delay: ms, Rate: 8}}, false, []relay.Path{
+		{"ByPortWithCapacity", []Shape{{Delay: ms, Rate: 8}}, false, []vswitch.Path{
 			{To: from(a), Delay: ms}, {To: from(b), Delay: ms}, {To: from(c), Delay: ms}}, []int64{8, 8, 8}},
-		{"OfSources", []Shape{{From: from(a), Delay: ms}, {From: from(b), Delay: 2 * ms}}, false, []relay.Path{
+		{"OfSources", []Shape{{From: from(a), Delay: ms}, {From: from(b), Delay: 2 * ms}}, false, []vswitch.Path{
 			{From: from(a), Delay: ms}, {From: from(b), Delay: 2 * ms}}, []int64{0, 0, 0}},
-		{"RateOfPairs", []Shape{{From: from(a), Rate: 5}, {From: from(b), To: from(a), Rate: 7, Delay: ms}}, false, []relay.Path{
+		{"RateOfPairs", []Shape{{From: from(a), Rate: 5}, {From: from(b), To: from(a), Rate: 7, Delay: ms}}, false, []vswitch.Path{
 			{From: from(a), To: from(b), Rate: 5000}, {From: from(a), To: from(c), Rate: 5000}, {From: from(b), To: from(a), Rate: 7000, Delay: ms}}, []int64{0, 0, 0}},
-		{"SpecificFirst", []Shape{{From: from(a), To: from(b), Delay: 3 * ms}, {From: from(a), Delay: 2 * ms, Loss: 0.1}, {Delay: ms}}, false, []relay.Path{
+		{"SpecificFirst", []Shape{{From: from(a), To: from(b), Delay: 3 * ms}, {From: from(a), Delay: 2 * ms, Loss: 0.1}, {Delay: ms}}, false, []vswitch.Path{
 			{From: from(a), To: from(b), Delay: 3 * ms, Loss: 0.1}, {From: from(a), To: from(c), Delay: 2 * ms, Loss: 0.1},
 			{From: from(b), Delay: ms}, {From: from(c), Delay: ms}}, []int64{0, 0, 0}},
-		{"ToTheSharedVLAN", []Shape{{From: from(a), Delay: ms}}, true, []relay.Path{
+		{"ToTheSharedVLAN", []Shape{{From: from(a), Delay: ms}}, true, []vswitch.Path{
 			{From: from(a), Delay: ms}}, []int64{0, 0, 0, 0}},
-		{"FromTheSharedVLAN", []Shape{{To: from(a), Delay: ms, Rate: 9}}, true, []relay.Path{{To: from(a), Delay: ms}}, []int64{9, 0, 0, 0}},
+		{"FromTheSharedVLAN", []Shape{{To: from(a), Delay: ms, Rate: 9}}, true, []vswitch.Path{{To: from(a), Delay: ms}}, []int64{9, 0, 0, 0}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			l := lan("s1", 3, tc.shapes...)

@@ -4,25 +4,25 @@ import (
 	"cmp"
 	"slices"
 
-	"patchbay/inventory/local/relay"
+	"patchbay/inventory/local/vswitch"
 )
 
 // paths are what the relay is told of a link. What is the same for all that
 // arrives at an end is one path; otherwise the pairs of one source that are asked
 // the same share one, but with a rate each pair has its own. It is false if there
 // are too many.
-func (m *matrix) paths(l Link, s sum) ([]relay.Path, bool) {
+func (m *matrix) paths(l Link, s sum) ([]vswitch.Path, bool) {
 	name := func(i int) string {
 		if i == m.n {
 			return uplink
 		}
 		return l.Ends[i].ID
 	}
-	var list []relay.Path
+	var list []vswitch.Path
 	if s.ratePort && s.restPort {
 		for j, a := range s.ports {
 			if a.delay != 0 || a.loss != 0 {
-				list = append(list, relay.Path{To: []string{name(j)}, Delay: a.delay, Loss: a.loss})
+				list = append(list, vswitch.Path{To: []string{name(j)}, Delay: a.delay, Loss: a.loss})
 			}
 		}
 		return list, len(list) <= maxPairs
@@ -60,10 +60,10 @@ func (m *matrix) paths(l Link, s sum) ([]relay.Path, bool) {
 			list = append(list, path(a, name(i), to))
 		}
 	}
-	slices.SortStableFunc(list, func(a, b relay.Path) int { return cmp.Compare(a.From[0], b.From[0]) })
+	slices.SortStableFunc(list, func(a, b vswitch.Path) int { return cmp.Compare(a.From[0], b.From[0]) })
 	return list, true
 }
 
-func path(a asked, from string, to []string) relay.Path {
-	return relay.Path{From: []string{from}, To: to, Delay: a.delay, Loss: a.loss, Rate: a.rate * 1000}
+func path(a asked, from string, to []string) vswitch.Path {
+	return vswitch.Path{From: []string{from}, To: to, Delay: a.delay, Loss: a.loss, Rate: a.rate * 1000}
 }

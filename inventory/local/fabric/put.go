@@ -4,7 +4,7 @@ import (
 	"context"
 	"slices"
 
-	"patchbay/inventory/local/relay"
+	"patchbay/inventory/local/vswitch"
 )
 
 // Put makes a link, or makes what is there of it like that, and tells by what
@@ -202,7 +202,7 @@ func (m *made) knows(name string) bool {
 }
 
 // relay is how the relay of a slice is started.
-func (h *Host) relay(slice string) relay.Options {
+func (h *Host) relay(slice string) vswitch.Options {
 	o := h.o.Relay
 	if h.o.Place != nil {
 		o.Place = func(pid int) error { return h.o.Place(slice, pid) }
@@ -230,11 +230,11 @@ func (h *Host) putRelay(ctx context.Context, s *slice, m, before *made, have map
 		}
 	}
 	if s.keeper == nil {
-		s.keeper = relay.New(h.relay(s.name))
+		s.keeper = vswitch.New(h.relay(s.name))
 	}
-	l := relay.Link{ID: m.link.Name, Paths: m.plan.paths}
+	l := vswitch.Link{ID: m.link.Name, Paths: m.plan.paths}
 	for i := range m.plan.ports {
-		l.Ports = append(l.Ports, relay.Port{ID: m.id(i), Open: s.net.tap(m, i), MTU: m.mtu(i)})
+		l.Ports = append(l.Ports, vswitch.Port{ID: m.id(i), Open: s.net.tap(m, i), MTU: m.mtu(i)})
 	}
 	return s.keeper.Put(ctx, l)
 }

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"patchbay/am/testkit/need"
-	"patchbay/inventory/local/relay"
+	"patchbay/inventory/local/vswitch"
 )
 
 // relayed is a Host that uses the relay.
@@ -85,7 +85,7 @@ func relays(t *testing.T) (list []int) {
 		b, _ := os.ReadFile(path)
 		for _, f := range strings.Fields(string(b)) {
 			line, _ := os.ReadFile("/proc/" + f + "/cmdline")
-			if name, _, _ := strings.Cut(string(line), "\x00"); name == relay.Argv0 {
+			if name, _, _ := strings.Cut(string(line), "\x00"); name == vswitch.Argv0 {
 				pid, err := strconv.Atoi(f)
 				if err != nil {
 					t.Fatal(err)

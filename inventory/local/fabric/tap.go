@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/inventory/local/relay"
+	"patchbay/inventory/local/vswitch"
 )
 
 // longQueue is how many frames wait for the relay, where each comes alone.
@@ -28,7 +28,7 @@ func (n *network) tap(m *made, i int) func() (*os.File, error) {
 			}
 		}
 		if err := inside(n.file, func() error {
-			f, err = relay.OpenTAP(name, segment)
+			f, err = vswitch.OpenTAP(name, segment)
 			return err
 		}); err != nil {
 			return nil, err

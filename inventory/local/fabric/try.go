@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/inventory/local/relay"
+	"patchbay/inventory/local/vswitch"
 )
 
 // Abilities are what this host has to shape links, found out by using it.
@@ -89,7 +89,7 @@ func (a *Abilities) try(n *network) error {
 		err = n.own(map[string]string{"p0": "\x02\x00\x00\x00\x00\x01"}, nil, nil)
 	}
 	a.Inflow = note("inflow", "nftables cannot bound what comes from nodes", err)
-	tap, err := relay.OpenTAP("t0", true)
+	tap, err := vswitch.OpenTAP("t0", true)
 	a.Relay = note("relay", "the relay has no TAP devices here", err)
 	if err == nil {
 		tap.Close()

@@ -10,17 +10,17 @@ import (
 	"time"
 
 	"patchbay/am/testkit/wait"
-	"patchbay/inventory/local/wire"
+	"patchbay/inventory/local/fdsocket"
 )
 
 // A node that does not answer holds up its own users, and no other node.
 func TestDeafNodeHoldsUpNoOther(t *testing.T) {
-	ours, theirs, err := wire.Pair()
+	ours, theirs, err := fdsocket.Pair()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer ours.Close()
-	c, err := wire.FromFile(theirs)
+	c, err := fdsocket.FromFile(theirs)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,11 +98,11 @@ func TestKeeperTrustsNoGateway(t *testing.T) {
 		"File": func(s *sender) { s.send(word{Kind: wordDone}, os.Stderr) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			ours, theirs, err := wire.Pair()
+			ours, theirs, err := fdsocket.Pair()
 			if err != nil {
 				t.Fatal(err)
 			}
-			c, err := wire.FromFile(theirs)
+			c, err := fdsocket.FromFile(theirs)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -111,7 +111,7 @@ func TestKeeperTrustsNoGateway(t *testing.T) {
 			over := make(chan struct{})
 			defer close(over)
 			k.o.Log = quiet()
-			k.o.Agent = func(ctx context.Context, node string) (*wire.Conn, error) {
+			k.o.Agent = func(ctx context.Context, node string) (*fdsocket.Conn, error) {
 				<-over // it takes its time
 				return nil, context.Canceled
 			}

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"patchbay/inventory/local/wire"
+	"patchbay/inventory/local/fdsocket"
 )
 
 // maxChannels is how many channels a connection has at most, open or not yet
@@ -71,12 +71,12 @@ func (c *login) channel(n ssh.NewChannel) {
 }
 
 // agent connects to the node's agent.
-func (c *login) agent(ctx context.Context) (*wire.Conn, error) {
+func (c *login) agent(ctx context.Context) (*fdsocket.Conn, error) {
 	f, err := c.g.ask(ctx, wordAgent, c.node)
 	if err != nil {
 		return nil, err
 	}
-	return wire.FromFile(f)
+	return fdsocket.FromFile(f)
 }
 
 // refuse answers the requests of a channel that has none, until the peer has

@@ -7,7 +7,7 @@ import (
 	"os"
 	"sync"
 
-	"patchbay/inventory/local/wire"
+	"patchbay/inventory/local/fdsocket"
 )
 
 // Between the Keeper and the gateway go orders (down), answers and asks (up),
@@ -83,7 +83,7 @@ type word struct {
 // sender lets several goroutines send on one connection.
 type sender struct {
 	mu sync.Mutex
-	c  *wire.Conn
+	c  *fdsocket.Conn
 }
 
 func (s *sender) send(v any, files ...*os.File) error {

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"patchbay/inventory/local/agent"
-	"patchbay/inventory/local/confine"
-	"patchbay/inventory/local/wire"
+	"patchbay/inventory/local/fdsocket"
+	"patchbay/inventory/local/sandbox"
 )
 
 // The test binary runs again as the gateway, on doubles of the nodes: what an
@@ -51,7 +51,7 @@ func confined(uid, gid int) error {
 	if uid != gatewayUser {
 		return nil // without root nothing can be given up
 	}
-	return confine.Gateway(uid, gid)
+	return sandbox.Gateway(uid, gid)
 }
 
 type ask struct {
@@ -69,7 +69,7 @@ type told struct {
 // doubles is the gateway's side.
 type doubles struct{}
 
-func (doubles) call(c *wire.Conn, a ask, files ...*os.File) (*os.File, error) {
+func (doubles) call(c *fdsocket.Conn, a ask, files ...*os.File) (*os.File, error) {
 	if err := c.Send(a, files...); err != nil {
 		return nil, err
 	}
@@ -87,7 +87,7 @@ func (doubles) call(c *wire.Conn, a ask, files ...*os.File) (*os.File, error) {
 	return got[0], nil
 }
 
-func (d doubles) exec(ctx context.Context, c *wire.Conn, cmd agent.Command, stdio []*os.File) (command, error) {
+func (d doubles) exec(ctx context.Context, c *fdsocket.Conn, cmd agent.Command, stdio []*os.File) (command, error) {
 	f, err := d.call(c, ask{Op: "exec", Command: &cmd}, stdio...)
 	if err != nil {
 		c.Close()
@@ -106,7 +106,7 @@ func (d doubles) exec(ctx context.Context, c *wire.Conn, cmd agent.Command, stdi
 	return &doubleCommand{c, f}, nil
 }
 
-func (d doubles) dial(ctx context.Context, c *wire.Conn, network, address, user string) (net.Conn, error) {
+func (d doubles) dial(ctx context.Context, c *fdsocket.Conn, network, address, user string) (net.Conn, error) {
 	defer c.Close()
 	f, err := d.call(c, ask{Op: "dial", Network: network, Address: address, User: user})
 	if err != nil {
@@ -115,7 +115,7 @@ func (d doubles) dial(ctx context.Context, c *wire.Conn, network, address, user 
 	return fileConn(f)
 }
 
-func (d doubles) listen(ctx context.Context, c *wire.Conn, network, address, owner string) (net.Listener, error) {
+func (d doubles) listen(ctx context.Context, c *fdsocket.Conn, network, address, owner string) (net.Listener, error) {
 	defer c.Close()
 	f, err := d.call(c, ask{Op: "listen", Network: network, Address: address, User: owner})
 	if err != nil {
@@ -125,7 +125,7 @@ func (d doubles) listen(ctx context.Context, c *wire.Conn, network, address, own
 }
 
 type doubleCommand struct {
-	c *wire.Conn
+	c *fdsocket.Conn
 	f *os.File
 }
 
@@ -155,12 +155,12 @@ type node struct {
 }
 
 // connect is what the Keeper's Agent does.
-func (n *node) connect() (*wire.Conn, error) {
-	ours, theirs, err := wire.Pair()
+func (n *node) connect() (*fdsocket.Conn, error) {
+	ours, theirs, err := fdsocket.Pair()
 	if err != nil {
 		return nil, err
 	}
-	c, err := wire.FromFile(theirs)
+	c, err := fdsocket.FromFile(theirs)
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +168,7 @@ func (n *node) connect() (*wire.Conn, error) {
 	return c, nil
 }
 
-func (n *node) serve(c *wire.Conn) {
+func (n *node) serve(c *fdsocket.Conn) {
 	defer c.Close()
 	var a ask
 	files, err := c.Receive(&a, 1<<20, 3)
@@ -214,7 +214,7 @@ func (n *node) serve(c *wire.Conn) {
 	}
 }
 
-func (n *node) exec(c *wire.Conn, cmd *agent.Command, files []*os.File) error {
+func (n *node) exec(c *fdsocket.Conn, cmd *agent.Command, files []*os.File) error {
 	argv := []string{"/bin/sh", "-c", cmp.Or(n.line, cmd.Line)}
 	switch {
 	case len(cmd.Argv) > 0:

@@ -19,7 +19,7 @@ import (
 
 	"patchbay/am/testkit/need"
 	"patchbay/am/testkit/wait"
-	"patchbay/inventory/local/wire"
+	"patchbay/inventory/local/fdsocket"
 )
 
 // echo answers each connection with what it says, in capitals, once it ends.
@@ -267,7 +267,7 @@ func TestCancelledForwardsLeaveNothing(t *testing.T) {
 // A node that is slow to listen holds up its connections once, not for each request.
 func TestSlowListening(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ours, theirs, err := wire.Pair()
+		ours, theirs, err := fdsocket.Pair()
 		if err != nil {
 			t.Fatal(err)
 		}

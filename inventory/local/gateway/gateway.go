@@ -16,8 +16,8 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"patchbay/inventory/local/confine"
-	"patchbay/inventory/local/wire"
+	"patchbay/inventory/local/fdsocket"
+	"patchbay/inventory/local/sandbox"
 )
 
 // Main is the gateway process. It does not return.
@@ -25,7 +25,7 @@ func Main() {
 	// What it writes to its standard error may have no reader any more.
 	signal.Ignore(syscall.SIGPIPE, syscall.SIGHUP)
 	debug.SetGCPercent(50)
-	if err := run(os.NewFile(3, "control"), agents{}, confine.Gateway, stderrLog()); err != nil {
+	if err := run(os.NewFile(3, "control"), agents{}, sandbox.Gateway, stderrLog()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -63,7 +63,7 @@ type gateway struct {
 
 // run serves the Keeper until it ends, and then all sessions until they do.
 func run(control *os.File, a nodes, confine func(uid, gid int) error, log *slog.Logger) error {
-	c, err := wire.FromFile(control)
+	c, err := fdsocket.FromFile(control)
 	if err != nil {
 		return fmt.Errorf("the connection to the testbed is missing: %w", err)
 	}
@@ -92,7 +92,7 @@ func run(control *os.File, a nodes, confine func(uid, gid int) error, log *slog.
 }
 
 // begin gives up all rights before anything from outside is read.
-func (g *gateway) begin(c *wire.Conn, confine func(uid, gid int) error) error {
+func (g *gateway) begin(c *fdsocket.Conn, confine func(uid, gid int) error) error {
 	var o order
 	files, err := c.Receive(&o, maxOrder, 1)
 	if err != nil {

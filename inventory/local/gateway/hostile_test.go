@@ -22,7 +22,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"patchbay/am/testkit/wait"
-	"patchbay/inventory/local/wire"
+	"patchbay/inventory/local/fdsocket"
 )
 
 // near is a gateway in the test's own process, so that what it holds can be
@@ -32,12 +32,12 @@ func near(t testing.TB) (k *Keeper, m *machine, alice key, stop func()) {
 	dir := t.TempDir()
 	n := &node{t: t, home: dir}
 	k = &Keeper{
-		o:       Options{Agent: func(context.Context, string) (*wire.Conn, error) { return n.connect() }},
+		o:       Options{Agent: func(context.Context, string) (*fdsocket.Conn, error) { return n.connect() }},
 		closing: make(chan struct{}), stopped: make(chan struct{}),
 		doors: make(map[string]*kept), now: newProcess(), patience: patience,
 	}
 	k.o.Log = quiet()
-	ours, theirs, err := wire.Pair()
+	ours, theirs, err := fdsocket.Pair()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"patchbay/inventory/local/wire"
+	"patchbay/inventory/local/fdsocket"
 )
 
 // Argv0 is the name under which the program runs as the gateway.
@@ -55,7 +55,7 @@ type Options struct {
 	Gateway net.Listener
 	HostKey []byte
 	// Agent connects to the agent of a node.
-	Agent func(ctx context.Context, node string) (*wire.Conn, error)
+	Agent func(ctx context.Context, node string) (*fdsocket.Conn, error)
 	// Place is called with each new gateway process before it serves, to put
 	// it under limits. Nil: nothing is called.
 	Place func(pid int) error

@@ -6,14 +6,14 @@ import (
 	"os"
 
 	"patchbay/inventory/local/agent"
-	"patchbay/inventory/local/wire"
+	"patchbay/inventory/local/fdsocket"
 )
 
 // nodes is what the gateway asks of a node's agent. Each call uses up its connection.
 type nodes interface {
-	exec(ctx context.Context, c *wire.Conn, cmd agent.Command, stdio []*os.File) (command, error)
-	dial(ctx context.Context, c *wire.Conn, network, address, user string) (net.Conn, error)
-	listen(ctx context.Context, c *wire.Conn, network, address, owner string) (net.Listener, error)
+	exec(ctx context.Context, c *fdsocket.Conn, cmd agent.Command, stdio []*os.File) (command, error)
+	dial(ctx context.Context, c *fdsocket.Conn, network, address, user string) (net.Conn, error)
+	listen(ctx context.Context, c *fdsocket.Conn, network, address, owner string) (net.Listener, error)
 }
 
 // command is a command that was started in a node.
@@ -27,7 +27,7 @@ type command interface {
 // agents are the nodes of this host.
 type agents struct{}
 
-func (agents) exec(ctx context.Context, c *wire.Conn, cmd agent.Command, stdio []*os.File) (command, error) {
+func (agents) exec(ctx context.Context, c *fdsocket.Conn, cmd agent.Command, stdio []*os.File) (command, error) {
 	p, err := agent.Exec(ctx, c, cmd, stdio)
 	if err != nil {
 		return nil, err
@@ -35,11 +35,11 @@ func (agents) exec(ctx context.Context, c *wire.Conn, cmd agent.Command, stdio [
 	return started{p}, nil
 }
 
-func (agents) dial(ctx context.Context, c *wire.Conn, network, address, user string) (net.Conn, error) {
+func (agents) dial(ctx context.Context, c *fdsocket.Conn, network, address, user string) (net.Conn, error) {
 	return agent.Dial(ctx, c, network, address, user)
 }
 
-func (agents) listen(ctx context.Context, c *wire.Conn, network, address, owner string) (net.Listener, error) {
+func (agents) listen(ctx context.Context, c *fdsocket.Conn, network, address, owner string) (net.Listener, error) {
 	return agent.Listen(ctx, c, network, address, owner)
 }
 

@@ -12,8 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	"patchbay/inventory/local/fdsocket"
 	"patchbay/inventory/local/supervisor"
-	"patchbay/inventory/local/wire"
 )
 
 // How long the Keeper waits for the gateway to take an order, and for a
@@ -88,7 +88,7 @@ func (k *Keeper) run() {
 
 // live starts p and serves it until it ends or the Keeper is closed.
 func (k *Keeper) live(p *process) error {
-	ours, theirs, err := wire.Pair()
+	ours, theirs, err := fdsocket.Pair()
 	if err != nil {
 		return err
 	}
@@ -172,7 +172,7 @@ func (p *process) fail(reason error) {
 }
 
 // restore tells a new gateway all that the Keeper knows.
-func (k *Keeper) restore(p *process, c *wire.Conn) {
+func (k *Keeper) restore(p *process, c *fdsocket.Conn) {
 	begin := order{Kind: orderBegin, Begin: &beginning{k.o.UID, k.o.GID, k.o.HostKey}}
 	k.mu.Lock()
 	if k.closed {
@@ -293,7 +293,7 @@ func (p *process) answered(number uint64, err error) {
 type filer interface{ File() (*os.File, error) }
 
 // receive hears what the gateway says. It is not trusted.
-func (k *Keeper) receive(p *process, c *wire.Conn) error {
+func (k *Keeper) receive(p *process, c *fdsocket.Conn) error {
 	asks := make(chan struct{}, 2*maxAsks)
 	for {
 		var w word

@@ -21,7 +21,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"patchbay/am/testkit/need"
-	"patchbay/inventory/local/wire"
+	"patchbay/inventory/local/fdsocket"
 )
 
 // site is a Keeper with nodes n1, n2, … and what OpenSSH's clients need to use
@@ -109,7 +109,7 @@ func newSite(t testing.TB) (s *site, port int, host key) {
 	}
 	s.keeper, err = Start(context.Background(), Options{
 		Program: program, UID: id, GID: id, Gateway: l, HostKey: host.pem,
-		Agent: func(ctx context.Context, name string) (*wire.Conn, error) {
+		Agent: func(ctx context.Context, name string) (*fdsocket.Conn, error) {
 			s.mu.Lock()
 			n := s.nodes[name]
 			s.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"patchbay/inventory/local/agent"
-	"patchbay/inventory/local/wire"
+	"patchbay/inventory/local/fdsocket"
 )
 
 // recordFile says which process is the node's PID 1.
@@ -43,11 +43,11 @@ func (h *Host) Find(ctx context.Context, id string) (Running, bool) {
 }
 
 // Agent connects to the node's agent.
-func (h *Host) Agent(ctx context.Context, id string) (*wire.Conn, error) {
+func (h *Host) Agent(ctx context.Context, id string) (*fdsocket.Conn, error) {
 	if err := checkID(id); err != nil {
 		return nil, err
 	}
-	return wire.Dial(ctx, filepath.Join(h.Dir(id), socketFile))
+	return fdsocket.Dial(ctx, filepath.Join(h.Dir(id), socketFile))
 }
 
 // Answers asks the agent who it is; nil when it is the node's and answers.

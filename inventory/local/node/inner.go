@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"patchbay/inventory/local/agent"
-	"patchbay/inventory/local/confine"
+	"patchbay/inventory/local/sandbox"
 )
 
 // inner is PID 1 of the node: root there, nobody on the host.
@@ -41,7 +41,7 @@ func inner(s stage) error {
 	if _, err := unix.KeyctlInt(unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0); err != nil && err != unix.ENOSYS {
 		return fmt.Errorf("cannot leave the host's session keyring: %w", err)
 	}
-	if err := confine.CloseOnExec(3 + s.inherited); err != nil {
+	if err := sandbox.CloseOnExec(3 + s.inherited); err != nil {
 		return err
 	}
 	jobs := make([]string, 0, s.inherited-1)
@@ -56,7 +56,7 @@ func inner(s stage) error {
 		"PATCHBAY_JOBS=" + strings.Join(jobs, ","),
 	}
 	syscall.Umask(0o022)
-	if err := confine.Node(); err != nil {
+	if err := sandbox.Node(); err != nil {
 		return fmt.Errorf("cannot give up rights: %w", err)
 	}
 	err = syscall.Exec(programInside, []string{agent.Argv0}, env)

@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/inventory/local/wire"
+	"patchbay/inventory/local/fdsocket"
 )
 
 func TestLife(t *testing.T) {
@@ -215,7 +215,7 @@ func TestFindTellsOthersApart(t *testing.T) {
 	}
 	// Somebody else's socket in its place.
 	socket := filepath.Join(h.Dir("n1"), socketFile)
-	l, err := wire.Listen(socket, 0o600)
+	l, err := fdsocket.Listen(socket, 0o600)
 	if err != nil {
 		t.Fatal(err)
 	}

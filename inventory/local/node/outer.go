@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"patchbay/inventory/local/confine"
+	"patchbay/inventory/local/sandbox"
 )
 
 // diskPatience is how long a disk may take to be free of its last user.
@@ -46,7 +46,7 @@ func outer(s stage) error {
 	if err := os.Chdir(o.Assembly); err != nil {
 		return err
 	}
-	if err := confine.Limits(); err != nil { // here, where they can be raised
+	if err := sandbox.Limits(); err != nil { // here, where they can be raised
 		return err
 	}
 	next, err := startInner(s, o)
@@ -111,7 +111,7 @@ func startInner(s stage, o order) (nextStage, error) {
 			Credential:                 &syscall.Credential{},
 		},
 	}
-	if err := confine.Charged(int(o.Spec.Base), cmd.Start); err != nil {
+	if err := sandbox.Charged(int(o.Spec.Base), cmd.Start); err != nil {
 		w.Close()
 		return nextStage{}, fmt.Errorf("cannot make name spaces (sysctl user.max_user_namespaces and the like may forbid them): %w", err)
 	}

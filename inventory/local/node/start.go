@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"patchbay/inventory/local/cgroup"
-	"patchbay/inventory/local/wire"
+	"patchbay/inventory/local/fdsocket"
 )
 
 // Files of a node's folder.
@@ -188,7 +188,7 @@ func (h *Host) protect(id string, pid int) error {
 
 // inheritance is what the agent inherits: its socket, and the files of jobs.
 func (h *Host) inheritance(id string) ([]*os.File, error) {
-	l, err := wire.Listen(filepath.Join(h.Dir(id), socketFile), 0o600)
+	l, err := fdsocket.Listen(filepath.Join(h.Dir(id), socketFile), 0o600)
 	if err != nil {
 		return nil, err
 	}

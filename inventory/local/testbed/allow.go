@@ -4,8 +4,8 @@ import (
 	"errors"
 	"slices"
 
+	"patchbay/inventory/local/egress"
 	"patchbay/inventory/local/fabric"
-	"patchbay/inventory/local/outbound"
 	"patchbay/inventory/provider"
 )
 
@@ -82,8 +82,8 @@ func (t *Testbed) insideOnly(f *iface) error {
 		return nil
 	}
 	for _, a := range f.addresses {
-		if outbound.Nodes().Contains(a.Addr()) {
-			return refused(provider.Unsupported, "interface %s asks for the address %v, and those of %v are for the nodes' way outside here; choose another, such as one of 10.0.0.0/8", shown(f.clientID), a.Addr(), outbound.Nodes())
+		if egress.Nodes().Contains(a.Addr()) {
+			return refused(provider.Unsupported, "interface %s asks for the address %v, and those of %v are for the nodes' way outside here; choose another, such as one of 10.0.0.0/8", shown(f.clientID), a.Addr(), egress.Nodes())
 		}
 	}
 	return nil

@@ -51,13 +51,6 @@ func inWords(words string, err error) error {
 	return &wordsError{words: words, err: err}
 }
 
-// isHostname accepts what can be the name of a Linux host and stand in
-// /etc/hosts.
-func isHostname(s string) bool {
-	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-	return len(s) <= 64 && s != "" && strings.Contains(letters, s[:1]) && strings.Trim(s, letters+"-.") == "" && !strings.Contains(s, "..")
-}
-
 // isID accepts what can be the name of a node: a UUID in small letters.
 func isID(s string) bool {
 	if len(s) != 36 {

@@ -15,7 +15,7 @@ import (
 
 	"patchbay/am/durable"
 	"patchbay/inventory/local"
-	"patchbay/inventory/local/claim"
+	"patchbay/inventory/local/hostalloc"
 	"patchbay/inventory/local/node"
 	"patchbay/inventory/local/sysctl"
 )
@@ -143,7 +143,7 @@ func removeNodes(ctx context.Context, h *node.Host, ids []string, removed func(s
 // state; folders that other instances use stay.
 func (t *Testbed) cleanHost() error {
 	var err error
-	if t.ids, err = claim.IDs(t.o.Claims); err != nil {
+	if t.ids, err = hostalloc.IDs(t.o.Claims); err != nil {
 		return err
 	}
 	for _, all := range []numbers{t.ids, t.ports, t.uplinks} {

@@ -13,8 +13,8 @@ import (
 
 	"patchbay/inventory/local"
 	"patchbay/inventory/local/agent"
-	"patchbay/inventory/local/claim"
 	"patchbay/inventory/local/gateway"
+	"patchbay/inventory/local/hostalloc"
 	"patchbay/inventory/provider"
 )
 
@@ -138,7 +138,7 @@ func (l *life) listen(rec *record) error {
 	if l.door.public == nil {
 		was := cmp.Or(l.claimed.port, rec.Port)
 		listener, port, err := l.t.listen(was, l.holder())
-		if errors.Is(err, claim.ErrNone) {
+		if errors.Is(err, hostalloc.ErrNone) {
 			return &wordsError{"all ports for logins are taken; remove some nodes first, or wait until their ports have rested", err, true}
 		}
 		if err != nil {
@@ -174,7 +174,7 @@ const portTime = 2 * time.Second
 func (t *Testbed) listen(port int, holder string) (net.Listener, int, error) {
 	if port != 0 {
 		l, err := t.listenAt(port, holder)
-		if !errors.Is(err, claim.ErrTaken) && !errors.Is(err, syscall.EADDRINUSE) {
+		if !errors.Is(err, hostalloc.ErrTaken) && !errors.Is(err, syscall.EADDRINUSE) {
 			return l, port, err
 		}
 		if err := t.ports.Release(uint32(port), holder); err != nil {

@@ -20,8 +20,8 @@ import (
 
 	"patchbay/inventory/local"
 	"patchbay/inventory/local/agent"
-	"patchbay/inventory/local/claim"
 	"patchbay/inventory/local/gateway"
+	"patchbay/inventory/local/hostalloc"
 	"patchbay/inventory/local/node"
 	"patchbay/inventory/local/setup"
 	"patchbay/inventory/provider"
@@ -140,7 +140,7 @@ func (w *world) up(operations int) *Testbed {
 	w.mu.Lock()
 	w.opens, w.peers, w.last = map[string]gateway.Door{}, map[string]map[netip.Addr]string{}, m
 	w.mu.Unlock()
-	ids, err := claim.IDs(t.o.Claims)
+	ids, err := hostalloc.IDs(t.o.Claims)
 	if err == nil {
 		err = t.lock()
 	}

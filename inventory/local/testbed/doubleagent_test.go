@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"patchbay/inventory/local/agent"
+	"patchbay/inventory/local/fdsocket"
 	"patchbay/inventory/local/setup"
-	"patchbay/inventory/local/wire"
 )
 
 // agentRequest is what a testbed asks an agent for, and agentAnswer what it is
@@ -30,15 +30,15 @@ type agentAnswer struct {
 }
 
 // Agent connects to a double of the node's agent.
-func (m *doubleMachines) Agent(_ context.Context, id string) (*wire.Conn, error) {
+func (m *doubleMachines) Agent(_ context.Context, id string) (*fdsocket.Conn, error) {
 	if m.killed() {
 		return nil, errDead
 	}
-	ours, theirs, err := wire.Pair()
+	ours, theirs, err := fdsocket.Pair()
 	if err != nil {
 		return nil, err
 	}
-	c, err := wire.FromFile(theirs)
+	c, err := fdsocket.FromFile(theirs)
 	if err != nil {
 		return nil, errors.Join(err, ours.Close())
 	}
@@ -47,7 +47,7 @@ func (m *doubleMachines) Agent(_ context.Context, id string) (*wire.Conn, error)
 }
 
 // serveAgent does what the one request of a connection asks for.
-func (m *doubleMachines) serveAgent(c *wire.Conn, id string) {
+func (m *doubleMachines) serveAgent(c *fdsocket.Conn, id string) {
 	defer c.Close()
 	var q agentRequest
 	files, err := c.Receive(&q, 16<<20, 3)
@@ -169,7 +169,7 @@ func (m *doubleMachines) listen(network string) ([]*os.File, error) {
 }
 
 // exec begins a step or waits for one, as package setup does in a node.
-func (m *doubleMachines) exec(c *wire.Conn, id string, words []string, stdio []*os.File, gone <-chan struct{}) {
+func (m *doubleMachines) exec(c *fdsocket.Conn, id string, words []string, stdio []*os.File, gone <-chan struct{}) {
 	if err := m.op("setup " + words[1]); err != nil {
 		_ = c.Send(agentAnswer{Error: err.Error()})
 		return

@@ -8,7 +8,7 @@ import (
 
 	"patchbay/inventory/local/fabric"
 	"patchbay/inventory/local/node"
-	"patchbay/inventory/local/relay"
+	"patchbay/inventory/local/vswitch"
 )
 
 // fabricsFolder is where the networks of slices are kept, in the state.
@@ -22,7 +22,7 @@ var relayLimits = node.Limits{Memory: 512 << 20, PIDs: 128}
 func (t *Testbed) openFabric() {
 	h, err := fabric.Open(fabric.Options{
 		Folder: t.fabrics(), Instance: t.settings.Instance, Emulator: string(t.settings.Emulator), Log: t.log,
-		Relay: relay.Options{
+		Relay: vswitch.Options{
 			Program: t.o.Program,
 			UID:     t.gateway.UID + 1, // its block has more than it needs
 			Log:     t.log,

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"patchbay/inventory/local/claim"
+	"patchbay/inventory/local/hostalloc"
 	"patchbay/inventory/provider"
 )
 
@@ -111,7 +111,7 @@ func (t *Testbed) sweepClaims() error {
 		if l.rec.Base == 0 {
 			continue
 		}
-		if err := t.ids.Hold(l.rec.Base, l.holder()); errors.Is(err, claim.ErrTaken) {
+		if err := t.ids.Hold(l.rec.Base, l.holder()); errors.Is(err, hostalloc.ErrTaken) {
 			t.log.Error("the user ids of a node are not its own any more", "node", id, "error", err)
 			l.broken = takenMessage
 		} else if err != nil {

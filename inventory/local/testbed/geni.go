@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"patchbay/inventory/local/agent"
-	"patchbay/inventory/local/claim"
-	"patchbay/inventory/local/outbound"
+	"patchbay/inventory/local/egress"
+	"patchbay/inventory/local/hostalloc"
 )
 
 // maxGeniClients is how many processes of a node may ask geni-get at once.
@@ -103,7 +103,7 @@ func geniCommand(words []string) string {
 func (l *life) insider(uid int) bool {
 	const firstAccount, nobody = 1000, 65534
 	base := int(l.snapshot().Base)
-	if uid < base || uid-base >= claim.Size {
+	if uid < base || uid-base >= hostalloc.Size {
 		return false
 	}
 	inside := uid - base
@@ -137,7 +137,7 @@ func (l *life) geniAnswer(command string, insider bool) (string, error) {
 		if l.t.exit == nil || rec.Outside == 0 {
 			return "", errors.New("this node has no control interface: nodes of this site do not reach the network outside")
 		}
-		return outbound.MAC(rec.Outside).String(), nil
+		return egress.MAC(rec.Outside).String(), nil
 	case "geni_user":
 		return asJSON(geniUsers(users))
 	case "status", "sliverstatus":

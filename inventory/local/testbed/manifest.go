@@ -10,7 +10,7 @@ import (
 	"net/url"
 	"time"
 
-	"patchbay/inventory/local/wire"
+	"patchbay/inventory/local/fdsocket"
 )
 
 // Bounds on manifests that the manager answers.
@@ -112,7 +112,7 @@ func askManager(ctx context.Context, socket string, owner int, path string) ([]b
 }
 
 func dialManager(ctx context.Context, socket string, owner int) (net.Conn, error) {
-	c, err := wire.Dial(ctx, socket)
+	c, err := fdsocket.Dial(ctx, socket)
 	if err != nil {
 		return nil, err
 	}

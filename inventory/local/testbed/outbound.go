@@ -8,8 +8,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"patchbay/inventory/local/claim"
-	"patchbay/inventory/local/outbound"
+	"patchbay/inventory/local/egress"
+	"patchbay/inventory/local/hostalloc"
 )
 
 // outboundRecord is what the exit keeps over restarts.
@@ -35,8 +35,8 @@ func (t *Testbed) openOutbound() error {
 		return t.removeOutbound()
 	}
 	if rec.Network == 0 || t.uplinks.Hold(rec.Network, t.outboundHolder()) != nil {
-		n, err := t.uplinks.Take(t.outboundHolder(), outbound.Free)
-		if errors.Is(err, claim.ErrNone) {
+		n, err := t.uplinks.Take(t.outboundHolder(), egress.Free)
+		if errors.Is(err, hostalloc.ErrNone) {
 			err = errors.New("198.19.0.0/16 and 100.127.0.0/16, of which it takes four addresses, are in use on this host")
 		}
 		if err != nil {
@@ -47,7 +47,7 @@ func (t *Testbed) openOutbound() error {
 			return err
 		}
 	}
-	e, err := outbound.Open(outbound.Options{
+	e, err := egress.Open(egress.Options{
 		Folder: filepath.Join(t.o.State, outboundFolder), Instance: t.settings.Instance, Number: rec.Network,
 		Servers: t.settings.DNS, Block: t.settings.OutboundBlock, Appears: t.settings.OutboundAddresses, Log: t.log,
 	})
@@ -63,7 +63,7 @@ func (t *Testbed) openOutbound() error {
 func (t *Testbed) removeOutbound() error {
 	folder := filepath.Join(t.o.State, outboundFolder)
 	if _, err := os.Lstat(folder); !errors.Is(err, fs.ErrNotExist) {
-		if err := outbound.Remove(folder, t.settings.Instance); err != nil {
+		if err := egress.Remove(folder, t.settings.Instance); err != nil {
 			return fmt.Errorf("cannot remove the way of nodes outside: %w", err)
 		}
 	}
@@ -86,7 +86,7 @@ func (t *Testbed) nameServer() string {
 	if t.exit == nil {
 		return ""
 	}
-	return outbound.Gateway().String()
+	return egress.Gateway().String()
 }
 
 // goOutside gives a node that runs its way outside, once each time it runs.
@@ -111,7 +111,7 @@ func (l *life) goOutside(ctx context.Context, rec *record) error {
 	defer space.Close()
 	l.t.exit.Own(number, rec.Asked.SliceURN)
 	err = l.t.exit.Attach(ctx, number, space)
-	if errors.Is(err, outbound.ErrOccupied) {
+	if errors.Is(err, egress.ErrOccupied) {
 		l.t.log.Warn("a node has no way outside, for its root has put something else in its place", "node", l.id, "error", err)
 		err = nil
 	}
@@ -143,7 +143,7 @@ func (o *outsideNumbers) take(number int, id string) int {
 	defer o.mu.Unlock()
 	if !o.free(number, id) {
 		for number = 1; o.held[number] != ""; number++ {
-			if number == outbound.Numbers {
+			if number == egress.Numbers {
 				return 0
 			}
 		}
@@ -164,7 +164,7 @@ func (o *outsideNumbers) hold(number int, id string) bool {
 }
 
 func (o *outsideNumbers) free(number int, id string) bool {
-	return number >= 1 && number <= outbound.Numbers && (o.held[number] == "" || o.held[number] == id)
+	return number >= 1 && number <= egress.Numbers && (o.held[number] == "" || o.held[number] == id)
 }
 
 func (o *outsideNumbers) note(number int, id string) {

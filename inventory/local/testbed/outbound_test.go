@@ -11,7 +11,7 @@ import (
 	"sync"
 	"testing"
 
-	"patchbay/inventory/local/outbound"
+	"patchbay/inventory/local/egress"
 	"patchbay/inventory/provider"
 )
 
@@ -96,10 +96,10 @@ func TestNodesKeepTheirNumbersOutside(t *testing.T) {
 		t.Errorf("they are told to be of %v", e.owners)
 	}
 	e.mu.Unlock()
-	if got := w.running[a].cfg.NameServer; got != outbound.Gateway().String() {
+	if got := w.running[a].cfg.NameServer; got != egress.Gateway().String() {
 		t.Errorf("it asks %q for names", got)
 	}
-	if got, err := tb.life(b).geniAnswer("control_mac", false); got != outbound.MAC(2).String() || err != nil {
+	if got, err := tb.life(b).geniAnswer("control_mac", false); got != egress.MAC(2).String() || err != nil {
 		t.Errorf("geni-get control_mac: %q, %v", got, err)
 	}
 	if _, err := ask(tb, b, provider.Resource{"restart_serial": "1"}); err != nil {
@@ -168,7 +168,7 @@ func TestExitThatFailsFailsNewNodesOnly(t *testing.T) {
 		await(t, tb, old, ready)
 	}
 	// Root of the node has a device of that name: its own affair.
-	e.fail(fmt.Errorf("n1: %w", outbound.ErrOccupied))
+	e.fail(fmt.Errorf("n1: %w", egress.ErrOccupied))
 	if _, err := ask(tb, old, provider.Resource{"restart_serial": "1"}); err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +219,7 @@ func TestNumbersOutsideAreGivenOnce(t *testing.T) {
 		{"its own", 1, "a", 1},
 		{"another's", 1, "c", 3},
 		{"one that is noted and free", 9, "d", 9},
-		{"none that can be", outbound.Numbers + 1, "e", 4},
+		{"none that can be", egress.Numbers + 1, "e", 4},
 	} {
 		if got := o.take(tt.number, tt.id); got != tt.want {
 			t.Errorf("%s: %d, want %d", tt.rule, got, tt.want)

@@ -7,9 +7,9 @@ import (
 	"os"
 
 	"patchbay/inventory/local/fabric"
+	"patchbay/inventory/local/fdsocket"
 	"patchbay/inventory/local/gateway"
 	"patchbay/inventory/local/node"
-	"patchbay/inventory/local/wire"
 )
 
 // machines makes and finds nodes: node.Host, or a double of it in tests. What goes
@@ -24,7 +24,7 @@ type machines interface {
 	Remove(ctx context.Context, id string) error
 	Usage(id string) (node.Usage, error)
 	Network(id string) (*os.File, error)
-	Agent(ctx context.Context, id string) (*wire.Conn, error)
+	Agent(ctx context.Context, id string) (*fdsocket.Conn, error)
 }
 
 // doorkeeper is the gateway.

@@ -11,7 +11,7 @@ import (
 
 	"patchbay/inventory/local"
 	"patchbay/inventory/local/agent"
-	"patchbay/inventory/local/claim"
+	"patchbay/inventory/local/hostalloc"
 	"patchbay/inventory/local/node"
 	"patchbay/inventory/provider"
 )
@@ -67,7 +67,7 @@ func (l *life) reserve(r *round) result {
 	l.claimed.base = cmp.Or(l.claimed.base, rec.Base)
 	if l.claimed.base == 0 {
 		base, err := l.t.ids.Take(l.holder(), nil)
-		if errors.Is(err, claim.ErrNone) {
+		if errors.Is(err, hostalloc.ErrNone) {
 			return failure(&wordsError{"this host has no user ids left for nodes; remove some nodes first", err, true})
 		}
 		if err != nil {
@@ -169,7 +169,7 @@ func (l *life) start(r *round) result {
 		return failure(inWords("its image cannot be used", err))
 	}
 	spec := node.Spec{ID: l.id, Hostname: r.rec.Asked.hostname(l.id), Base: r.rec.Base, Image: i, Limits: r.rec.Limits}
-	if err := l.t.ids.Hold(r.rec.Base, l.holder()); errors.Is(err, claim.ErrTaken) {
+	if err := l.t.ids.Hold(r.rec.Base, l.holder()); errors.Is(err, hostalloc.ErrTaken) {
 		return failure(&wordsError{takenMessage, err, true})
 	} else if err != nil {
 		return failure(inWords("its user ids cannot be claimed", err))

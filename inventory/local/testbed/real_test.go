@@ -23,8 +23,8 @@ import (
 	"patchbay/inventory/local/agent"
 	"patchbay/inventory/local/gateway"
 	"patchbay/inventory/local/node"
-	"patchbay/inventory/local/relay"
 	"patchbay/inventory/local/setup"
+	"patchbay/inventory/local/vswitch"
 	"patchbay/inventory/provider"
 )
 
@@ -36,8 +36,8 @@ func TestMain(m *testing.M) {
 		agent.Main()
 	case gateway.Argv0:
 		gateway.Main()
-	case relay.Argv0:
-		relay.Main()
+	case vswitch.Argv0:
+		vswitch.Main()
 	case setup.Argv0:
 		setup.Main()
 	case "geni-get":

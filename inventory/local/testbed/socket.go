@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"patchbay/inventory/local"
-	"patchbay/inventory/local/wire"
+	"patchbay/inventory/local/fdsocket"
 	"patchbay/inventory/provider"
 )
 
@@ -33,7 +33,7 @@ func (t *Testbed) openSocket() (net.Listener, error) {
 	if err := errors.Join(f.Chown(t.o.SettingsOwner, -1), f.Close()); err != nil {
 		return nil, err
 	}
-	l, err := wire.Listen(t.o.Socket, 0o660)
+	l, err := fdsocket.Listen(t.o.Socket, 0o660)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (t *Testbed) answer(ctx context.Context, l net.Listener) {
 			sleep(ctx, 100*time.Millisecond) // perhaps no descriptor is free
 			continue
 		}
-		conn := wire.New(c.(*net.UnixConn))
+		conn := fdsocket.New(c.(*net.UnixConn))
 		peer, err := conn.Peer()
 		if err != nil {
 			t.log.Error("cannot tell who asks at the socket", "error", err)
@@ -98,7 +98,7 @@ func (t *Testbed) answer(ctx context.Context, l net.Listener) {
 }
 
 // client answers the one request of a user's connection.
-func (t *Testbed) client(c *wire.Conn, uid uint32) {
+func (t *Testbed) client(c *fdsocket.Conn, uid uint32) {
 	if err := c.SetDeadline(time.Now().Add(requestTime)); err != nil {
 		return
 	}

@@ -16,11 +16,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"patchbay/inventory/local"
-	"patchbay/inventory/local/claim"
+	"patchbay/inventory/local/egress"
 	"patchbay/inventory/local/gateway"
+	"patchbay/inventory/local/hostalloc"
 	"patchbay/inventory/local/image"
 	"patchbay/inventory/local/node"
-	"patchbay/inventory/local/outbound"
 )
 
 // Root is the folder of all testbeds of this host: their claims, and their
@@ -60,7 +60,7 @@ func (t *Testbed) open() error {
 	if t.images, err = image.Open(filepath.Join(t.o.State, "images")); err != nil {
 		return err
 	}
-	if t.ids, err = claim.IDs(t.o.Claims); err != nil {
+	if t.ids, err = hostalloc.IDs(t.o.Claims); err != nil {
 		return err
 	}
 	return t.find()
@@ -81,8 +81,8 @@ func newTestbed(o Options) *Testbed {
 		fetching: make(chan struct{}, manifests),
 		lives:    map[string]*life{}, slices: map[string]*slice{}, networks: map[string]*network{}, leads: map[string]*lead{},
 	}
-	t.uplinks = claim.Networks(o.Claims, outbound.Uplinks-1)
-	t.ports = claim.Ports(o.Claims, o.Settings.FirstPort, o.Settings.LastPort, o.Settings.PortRest)
+	t.uplinks = hostalloc.Networks(o.Claims, egress.Uplinks-1)
+	t.ports = hostalloc.Ports(o.Claims, o.Settings.FirstPort, o.Settings.LastPort, o.Settings.PortRest)
 	t.ctx, t.stop = context.WithCancel(context.Background())
 	return t
 }

@@ -1,0 +1,144 @@
+package dryrun
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"patchbay/am"
+	"patchbay/inventory/provider"
+)
+
+// ask asks one provider about all slivers of a batch.
+func (p *Prober) ask(ctx context.Context, b *batch) []*am.Error {
+	out := make([]*am.Error, len(b.slivers))
+	all := func(err error) []*am.Error {
+		for i := range out {
+			out[i] = unanswered(b.name, err)
+		}
+		return out
+	}
+	if p.refuseSilent(b, out) { // the request cannot be served as it is, whatever is said of the others
+		return out
+	}
+	line := p.line(b.name)
+	select {
+	case line.probes <- struct{}{}:
+		defer func() { <-line.probes }()
+	case <-ctx.Done():
+		return all(ctx.Err())
+	}
+	names := make([]string, len(b.slivers))
+	for i := range b.slivers {
+		names[i] = b.slivers[i].URN.Name
+	}
+	before, err := b.provider.Get(ctx, names)
+	if err != nil {
+		return all(err)
+	}
+	var updates []provider.Update
+	var asked []int // places in out
+	for i := range b.slivers {
+		if res := before[names[i]]; res.Err != nil {
+			out[i] = refused(res.Err)
+			continue
+		}
+		s := b.slivers[i]
+		s.Desired.Present = true // as Provision will promise
+		should := provider.DesiredNode(&s, b.components[i], s.Hostname, p.cfg.Interfaces)
+		if steps := provider.Setup(&s); len(steps) > 0 {
+			should[provider.AttrSetup] = steps
+		}
+		updates = append(updates, provider.Update{Name: names[i], Is: before[names[i]].Resource, Should: should})
+		asked = append(asked, i)
+	}
+	if len(updates) == 0 {
+		return out
+	}
+	failed := p.dryRun(ctx, b, updates, asked, out)
+	// Whatever it answers, and also if it does not, it may have done it.
+	if ctx.Err() != nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), clearing)
+		defer cancel()
+	}
+	after, err := b.provider.Get(ctx, names)
+	p.catch(ctx, b, before, after)
+	switch {
+	case err != nil:
+		p.cfg.Log.Error("a provider does not tell what is there after a dry run; see whether it has really made nodes, and remove them by hand", "provider", b.name, "nodes", names, "error", err)
+		return all(err)
+	case failed != nil:
+		return all(failed)
+	}
+	return out
+}
+
+// dryRun is one set that changes nothing. It writes what is said of the slivers asked
+// into out, or returns why there is no answer. It waits for its turn, and asks nothing
+// when one of their components did not answer meanwhile.
+func (p *Prober) dryRun(ctx context.Context, b *batch, updates []provider.Update, asked []int, out []*am.Error) error {
+	turn := p.line(b.name).turn
+	select {
+	case turn <- struct{}{}:
+		defer func() { <-turn }()
+	case <-ctx.Done():
+		return fmt.Errorf("dry run %w: %w", provider.ErrNoPlace, ctx.Err())
+	}
+	if p.refuseSilent(b, out) {
+		return nil
+	}
+	begun := time.Now()
+	changes, err := b.provider.Set(ctx, updates, true)
+	if err != nil {
+		if !errors.Is(err, provider.ErrNoPlace) && isSilence(ctx, err, time.Since(begun)) {
+			p.remember(b, asked, err)
+		}
+		return err
+	}
+	for n, i := range asked {
+		if e := changes[n].Err; e != nil {
+			out[i] = refused(e)
+		}
+	}
+	return nil
+}
+
+// catch notices what a dry run has really made, and takes it away.
+func (p *Prober) catch(ctx context.Context, b *batch, before, after map[string]provider.Result) {
+	var made []string
+	for _, s := range b.slivers {
+		name := s.URN.Name
+		was, is := before[name], after[name]
+		if was.Err == nil && provider.Gone(was.Resource) && is.Err == nil && !provider.Gone(is.Resource) && !b.moved(s) {
+			made = append(made, name)
+		}
+	}
+	if len(made) == 0 {
+		return
+	}
+	slices.Sort(made)
+	p.mu.Lock()
+	p.deaf[b.name] = true
+	p.mu.Unlock()
+	updates := make([]provider.Update, len(made))
+	for i, name := range made {
+		updates[i] = provider.Update{Name: name, Is: after[name].Resource, Should: provider.Resource{provider.AttrEnsure: provider.Absent}}
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), clearing)
+	defer cancel()
+	changes, err := b.provider.Set(ctx, updates, false)
+	for _, c := range changes {
+		if err == nil && c.Err != nil {
+			err = c.Err
+		}
+	}
+	log := p.cfg.Log.With("provider", b.name, "nodes", made)
+	if err != nil {
+		log.Error("a dry run has really made nodes, and they cannot be removed; remove them by hand, and mend the provider. It is not probed any more until the next start", "error", err)
+		return
+	}
+	log.Error("a dry run has really made nodes, which are being removed; mend the provider. It is not probed any more until the next start")
+}

@@ -1,0 +1,252 @@
+package dryrun_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"patchbay/am"
+	"patchbay/am/store"
+	"patchbay/am/urn"
+	"patchbay/am/xmlrpc"
+)
+
+// What else happens while a provider is being asked.
+
+// TestWhatHappensMeanwhileIsTold has a provider that takes its time, while
+// somebody deletes the slivers, or shuts the slice down, or wants more of them.
+// What was acknowledged to anybody is never undone.
+func TestWhatHappensMeanwhileIsTold(t *testing.T) {
+	asked := "is still being asked"
+	soon := time.Now().Add(40 * time.Minute).UTC().Format(time.RFC3339)
+	shutdown := func(s *site) {
+		s.serve(s.t.Context(), 3, "Shutdown", s.slice, creds(s.cred), options).want(s.t, am.Success)
+	}
+	for _, tt := range []struct {
+		rule string
+		do   func(*site)
+		dry  map[string]string // refusals
+		code am.Code
+		says string
+		kept int
+	}{
+		{"deleted", func(s *site) { s.on("Delete").want(s.t, am.Success) }, nil, am.SearchFailed, "were deleted while their providers were asked", 0},
+		{"shut down", shutdown, nil, am.Forbidden, "was shut down", 1},
+		{"shut down, and refused", shutdown, map[string]string{"pc1": "failed"}, am.ErrorCode, "pc1 is failed", 1},
+		{"renewed", func(s *site) { s.on("Renew", soon).want(s.t, am.Busy, asked) }, nil, am.Success, "", 1},
+		{"renewed, and refused", func(s *site) { s.on("Renew", soon).want(s.t, am.Busy, asked) }, map[string]string{"pc1": "failed"}, am.ErrorCode, "pc1 is failed", 0},
+		// Made for real now, it would pass for the work of a dry run that does not obey.
+		{"provisioned", func(s *site) { s.on("Provision").want(s.t, am.Busy, asked) }, nil, am.Success, "", 1},
+		{"provisioned, and refused", func(s *site) { s.on("Provision").want(s.t, am.Busy, asked) }, map[string]string{"pc1": "failed"}, am.ErrorCode, "pc1 is failed", 0},
+		{"started", func(s *site) { s.on("PerformOperationalAction", "geni_start").want(s.t, am.Busy, asked) }, nil, am.Success, "", 1},
+		{"renewed in version 2", func(s *site) {
+			s.serve(s.t.Context(), 2, "RenewSliver", s.slice, creds(s.cred), soon, options).want(s.t, am.Busy, asked)
+		}, nil, am.Success, "", 1},
+		{"looked at", func(s *site) {
+			if got := s.states()["a"]; got != [2]string{"geni_pending_allocation", ""} {
+				s.t.Errorf("Status tells %v", got)
+			}
+		}, nil, am.Success, "", 1},
+	} {
+		for _, method := range []string{"Allocate", "CreateSliver"} {
+			t.Run(method+" "+tt.rule, func(t *testing.T) {
+				t.Parallel()
+				s := newSite(t)
+				s.during(behaviour{Refuses: tt.dry}, func() answer {
+					if method == "CreateSliver" {
+						return s.create("pc1")
+					}
+					return s.allocate("pc1")
+				}, func() { tt.do(s) }).want(t, tt.code, tt.says)
+				s.within(time.Minute, "the rest is settled", func() bool { return len(s.components()) == tt.kept })
+				if s.log.has("a dry run has really made nodes") {
+					t.Error("a provider that obeys is taken for one that does not")
+				}
+				if tt.code == am.Success && method == "Allocate" {
+					s.on("Provision").want(t, am.Success)
+				}
+			})
+		}
+	}
+}
+
+// during runs do while the provider rack, which behaves like b, is asked about a
+// call that is on its way.
+func (s *site) during(b behaviour, call func() answer, do func()) answer {
+	s.t.Helper()
+	b.Dry = "wait"
+	s.behave("rack", b)
+	answered := make(chan answer, 1)
+	go func() { answered <- call() }()
+	s.within(time.Minute, "it is being asked", func() bool { return len(s.sets("rack")) > 0 })
+	do()
+	b.Dry = ""
+	s.behave("rack", b)
+	return <-answered
+}
+
+func TestAnEndTimeThatPassesMeanwhileIsRefused(t *testing.T) {
+	for version, method := range map[int]string{2: "CreateSliver", 3: "Allocate"} {
+		t.Run(method, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t)
+			end := time.Now().Add(4 * time.Second).Truncate(time.Second)
+			params := []xmlrpc.Value{s.slice, creds(s.cred), request("pc1")}
+			if version == 2 {
+				params = append(params, []xmlrpc.Value{})
+			}
+			wish := append(xmlrpc.Struct{{Name: "geni_end_time", Value: end.UTC().Format(time.RFC3339)}}, options...)
+			a := s.during(behaviour{}, func() answer {
+				return s.serve(t.Context(), version, method, append(params, wish)...)
+			}, func() { time.Sleep(time.Until(end)) })
+			if a.want(t, am.BadArgs, "geni_end_time", "has passed while providers were asked"); a.detail != am.OutOfRange {
+				t.Errorf("am_code %d, want %d", a.detail, am.OutOfRange)
+			}
+			s.nothingKept()
+		})
+	}
+}
+
+// TestHangingDryRunsKeepNoSetWaiting: promises go on being kept at a provider
+// whose dry runs do not end.
+func TestHangingDryRunsKeepNoSetWaiting(t *testing.T) {
+	t.Parallel()
+	s := newImpatientSite(t, 2*time.Minute)
+	s.allocate("pc8").want(t, am.Success)
+	s.behave("rack", behaviour{Dry: "hang"})
+	ctx, cancel := context.WithCancel(context.Background())
+	var calls sync.WaitGroup
+	t.Cleanup(func() { cancel(); calls.Wait() })
+	for i := range 7 {
+		slice, cred := s.sliceNamed(fmt.Sprint("hangs", i))
+		calls.Go(func() {
+			s.serve(ctx, 3, "Allocate", slice, creds(cred), request(fmt.Sprint("pc", i+1)), options)
+		})
+	}
+	hanging := func() int { return len(s.sets("rack")) - 1 }
+	s.within(time.Minute, "one hangs", func() bool { return hanging() > 0 })
+	s.on("Provision").want(t, am.Success)
+	s.within(time.Minute, "it is made", func() bool { return s.states()["a"][0] == "geni_notready" })
+}
+
+// TestComponentsWithoutAnswerArePassedOver: nodes that take any component get another,
+// those that ask for one of them hear when it is asked about again.
+func TestComponentsWithoutAnswerArePassedOver(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.behave("rack", behaviour{Kills: "pc2"})
+	for i, tt := range []struct {
+		nodes []string
+		code  am.Code
+		says  string
+	}{
+		{[]string{"pc1", "pc2", "pc3", "pc4", "pc5"}, am.ServerError, "it cannot be promised now: the provider rack"},
+		{[]string{"", "pc2"}, am.ServerError, "it cannot be promised now: the provider rack"},
+		{[]string{"pc1"}, am.ServerError, "try again after"},
+		{[]string{""}, am.Success, ""}, // none of the five
+		{[]string{"", "pc8"}, am.Success, ""},
+	} {
+		slice, cred := s.sliceNamed(fmt.Sprint("kills", i))
+		s.serve(t.Context(), 3, "Allocate", slice, creds(cred), request(tt.nodes...), options).want(t, tt.code, tt.says)
+	}
+	held, err := s.store.Slivers()
+	if err != nil || len(held) != 3 {
+		t.Fatalf("%d slivers, want 3; %v", len(held), err)
+	}
+	for _, x := range held {
+		if x.Component.Name < "pc6" {
+			t.Errorf("%s is promised", x.Component.Name)
+		}
+	}
+}
+
+// TestLargeRequestsAtASlowProviderKeepNobodyWaiting: few large requests are read
+// at one time, but no place is held while a provider is asked.
+func TestLargeRequestsAtASlowProviderKeepNobodyWaiting(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.behave("slow", behaviour{Dry: "hang"})
+	large := func(c string) string {
+		return strings.Replace(request(c), "</rspec>", "<!--"+strings.Repeat("x", 1<<20)+"--></rspec>", 1)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var calls sync.WaitGroup
+	t.Cleanup(func() { cancel(); calls.Wait() })
+	for i, c := range []string{"s1", "s2"} {
+		slice, cred := s.sliceNamed(fmt.Sprint("large", i))
+		calls.Go(func() { s.serve(ctx, 3, "Allocate", slice, creds(cred), large(c), options) })
+	}
+	s.within(time.Minute, "both are asked about", func() bool { return len(s.components()) > 0 && s.held() == 2 })
+	slice, cred := s.sliceNamed("quick")
+	s.serve(t.Context(), 3, "Allocate", slice, creds(cred), large("q1"), options).want(t, am.Success)
+	if s.held() != 3 {
+		t.Errorf("it had to wait for the slow ones: %d slivers", s.held())
+	}
+}
+
+// held counts slivers.
+func (s *site) held() int {
+	all, err := s.store.Slivers()
+	if err != nil {
+		s.t.Error(err)
+	}
+	return len(all)
+}
+
+func TestASlowProviderKeepsNobodyElseWaiting(t *testing.T) {
+	t.Parallel()
+	s := newImpatientSite(t, 8*time.Second)
+	s.behave("slow", behaviour{Dry: "hang"})
+	slice, cred := s.sliceNamed("waits")
+	answered := make(chan answer, 1)
+	go func() {
+		answered <- s.serve(context.Background(), 3, "Allocate", slice, creds(cred), request("s1"), options)
+	}()
+	s.within(time.Minute, "it hangs", func() bool { return len(s.sets("slow")) == 1 })
+	for i, component := range []string{"pc1", "q1"} {
+		other, cred := s.sliceNamed(fmt.Sprint("quick", i))
+		s.serve(t.Context(), 3, "Allocate", other, creds(cred), request(component), options).want(t, am.Success)
+	}
+	select {
+	case a := <-answered:
+		t.Fatalf("the slow one was answered first: %v", a)
+	default:
+	}
+	// Meanwhile nobody else gets it, and its lease ends soon.
+	_, cred2 := s.sliceNamed("third")
+	third, _ := s.sliceNamed("third")
+	s.serve(t.Context(), 3, "Allocate", third, creds(cred2), request("s1"), options).want(t, am.TooBig, "s1 is held")
+	u, _ := urn.Parse(slice)
+	err := s.store.Read(func(v *store.View) error {
+		held, err := v.SliversOf(u)
+		if err != nil || len(held) != 1 || time.Until(held[0].Expires) > 2*time.Minute {
+			t.Errorf("held: %v, %v", held, err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	(<-answered).want(t, am.TimedOut, "did not answer in time")
+}
+
+// TestACallerWhoGoesLeavesNothing breaks the connection in the middle.
+func TestACallerWhoGoesLeavesNothing(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.behave("rack", behaviour{Dry: "hang"})
+	ctx, cancel := context.WithCancel(context.Background())
+	answered := make(chan answer, 1)
+	go func() {
+		answered <- s.serve(ctx, 3, "Allocate", s.slice, creds(s.cred), request("pc1"), options)
+	}()
+	s.within(time.Minute, "it is being asked", func() bool { return len(s.sets("rack")) == 1 })
+	cancel()
+	if a := <-answered; a.code == am.Success {
+		t.Errorf("answered %v", a)
+	}
+	s.nothingKept()
+}

@@ -1,0 +1,50 @@
+package dryrun
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"patchbay/am"
+	"patchbay/inventory/provider"
+)
+
+// unanswered is a call that failed as a whole. The words of a provider are for
+// experimenters; what the host says of it is not.
+func unanswered(name string, err error) *am.Error {
+	text := fmt.Sprintf("its provider %s did not answer", name)
+	if e, ok := errors.AsType[*provider.Error](err); ok && e.Msg != "" {
+		text = e.Msg
+	} else if errors.Is(err, provider.ErrNoPlace) {
+		text = fmt.Sprintf("its provider %s is busy with others", name)
+	}
+	code := am.ServerError
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		code = am.TimedOut
+	}
+	remedy := "try again later"
+	if s, ok := errors.AsType[*silence](err); ok {
+		after := s.until.Add(time.Second).UTC().Format(time.RFC3339) // never too early
+		remedy = "so it was when it was asked about that component less than a minute ago, and it is not asked again so soon; try again after " + after
+	}
+	return &am.Error{Code: code, Msg: text + "; " + remedy, Err: err}
+}
+
+// refused is what a provider says of one resource.
+func refused(e *provider.Error) *am.Error {
+	code := am.ErrorCode
+	switch e.Kind {
+	case provider.Unknown:
+		code = am.SearchFailed
+	case provider.Forbidden:
+		code = am.Refused
+	case provider.Unsupported:
+		code = am.Unsupported
+	}
+	text := e.Msg
+	if text == "" {
+		text = "its provider gives no reason"
+	}
+	return &am.Error{Code: code, Msg: text, Err: e}
+}

@@ -1,0 +1,257 @@
+package importad
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"patchbay/am/urn"
+)
+
+// draft is an inventory that is being made.
+type draft struct {
+	o         Options
+	authority string
+	manager   urn.URN
+	nodes     []*node // of the manager
+
+	hardware   []string
+	locations  []*location
+	images     []*disk
+	types      []*sliverType
+	links      []*link
+	vlans      []vlan
+	components []*component
+
+	remarks    remarks
+	isHardware map[string]bool
+	byPlace    map[location]*location
+	byImage    map[string]*disk // by name, and by the key of the URN
+	urls       map[string]bool
+	byType     map[string]*sliverType // by the name in the advertisement
+	typeNames  map[string]bool
+	names      names
+	ids        map[string]bool // of components and interfaces, by key
+	addresses  map[netip.Addr]bool
+}
+
+type location struct{ name, country, latitude, longitude string }
+
+type sliverType struct {
+	name, alias string
+	images      []*disk
+	has         map[*disk]bool
+	preferred   *disk
+	differs     bool // not all nodes offer the same images
+	nodes       int
+}
+
+type component struct {
+	node      *node
+	name, id  string
+	exclusive bool
+	slots     int64
+	guessed   bool // the slots
+	types     []*sliverType
+	hardware  []string
+	place     *location
+	ports     []*socket
+	drained   bool
+}
+
+func newDraft(o Options) *draft {
+	return &draft{
+		o: o, isHardware: map[string]bool{}, byPlace: map[location]*location{}, byImage: map[string]*disk{}, urls: map[string]bool{},
+		byType: map[string]*sliverType{}, typeNames: map[string]bool{}, ids: map[string]bool{}, addresses: map[netip.Addr]bool{},
+	}
+}
+
+func (d *draft) lines() []string { return d.remarks.lines() }
+
+// take takes the manager's nodes, and what is about them.
+func (d *draft) take(ad *advertisement) {
+	typed := slices.ContainsFunc(d.nodes, func(n *node) bool { return len(n.types) > 0 })
+	for _, n := range d.nodes {
+		d.takeNode(n, typed)
+	}
+	if len(d.types) == 0 {
+		d.inventType()
+	}
+	for _, t := range d.types {
+		if t.differs {
+			d.remarks.add("sliver types that differ from node to node in their images; here each node offers all of them", t.name, 1)
+		}
+	}
+	if len(d.types) > 1 {
+		d.remarks.add("default_sliver_type, what a node gets that names none, is not told; if your users' requests count on another, change it", d.usual().name, 1)
+	}
+	d.wire(ad.wires)
+	for _, v := range ad.vlans {
+		d.takeVLAN(v)
+	}
+}
+
+func (d *draft) takeNode(n *node, typed bool) {
+	u, err := urn.Parse(n.id)
+	switch {
+	case err != nil || u.Type != urn.Node:
+		d.remarks.add("nodes whose component_id is no URN of a node, left out", fmt.Sprintf("%.80q", n.id), 1)
+		return
+	case d.ids[u.Key()]:
+		d.remarks.add("nodes whose component_id was there before, left out", tidyName(n.id), 1)
+		return
+	}
+	d.ids[u.Key()] = true
+	c := &component{node: n, id: u.String()}
+	want := componentName(cmp.Or(n.name, u.Name))
+	if c.name = d.names.give(cmp.Or(want, "node")); c.name != n.name && n.name != "" {
+		d.remarks.add("components with another name than in the advertisement, where it is there twice or cannot be one", c.name, 1)
+	}
+	switch n.exclusive {
+	case "true", "1":
+		c.exclusive = true
+	case "false", "0":
+	default:
+		c.exclusive = true
+		d.remarks.add("components that do not say whether they are exclusive; here they are", c.name, 1)
+	}
+	for _, o := range n.types {
+		if t := d.offer(o); t != nil && !slices.Contains(c.types, t) {
+			c.types = append(c.types, t)
+		}
+	}
+	for _, i := range n.images {
+		d.image(i)
+	}
+	if len(c.types) == 0 && typed {
+		c.drained = true
+		d.remarks.add("components that offer no sliver type, such as switches: kept under their component_ids and drained", c.name, 1)
+	}
+	if !c.exclusive {
+		if c.slots = n.slots; c.slots == 0 {
+			c.slots, c.guessed = 10, true
+			d.remarks.add("shared components that tell no capacity; here it is 10 slots", c.name, 1)
+		} else {
+			d.remarks.add("shared components with the slots that were free; set what they really have", c.name, 1)
+		}
+	}
+	if n.unavailable {
+		d.remarks.add("components that were not available, perhaps because they were in use; they are not drained", c.name, 1)
+	}
+	for _, h := range n.hardware {
+		d.takeHardware(c, h)
+	}
+	c.place = d.place(n)
+	d.takePorts(c, u)
+	d.components = append(d.components, c)
+}
+
+func (d *draft) takeHardware(c *component, name string) {
+	h := tidyName(name)
+	if h == "" || slices.Contains(c.hardware, h) {
+		return
+	}
+	if h != name {
+		d.remarks.add("hardware types with another name than in the advertisement, which cannot be one", h, 1)
+	}
+	if !d.isHardware[h] {
+		d.isHardware[h] = true
+		d.hardware = append(d.hardware, h)
+	}
+	c.hardware = append(c.hardware, h)
+}
+
+// place is where a node stands; nil if that is not told in full.
+func (d *draft) place(n *node) *location {
+	country := strings.ToUpper(n.country)
+	if country == "" {
+		return nil
+	}
+	if len(country) != 2 || country[0] < 'A' || country[0] > 'Z' || country[1] < 'A' || country[1] > 'Z' {
+		d.remarks.add("locations without a country of two letters, left out", fmt.Sprintf("%.40q", n.country), 1)
+		return nil
+	}
+	l := location{country: country, latitude: degrees(n.latitude, 90), longitude: degrees(n.longitude, 180)}
+	if l.latitude == "" || l.longitude == "" {
+		l.latitude, l.longitude = "", ""
+	}
+	known := d.byPlace[l]
+	if known == nil {
+		known = &location{fmt.Sprintf("%s-%d", country, len(d.locations)+1), l.country, l.latitude, l.longitude}
+		d.byPlace[l] = known
+		d.locations = append(d.locations, known)
+	}
+	return known
+}
+
+// degrees is a coordinate as decimal text; "" if it is none.
+func degrees(s string, limit float64) string {
+	f, err := strconv.ParseFloat(s, 64)
+	if err != nil || math.IsNaN(f) || math.Abs(f) > limit {
+		return ""
+	}
+	return strconv.FormatFloat(f, 'f', -1, 64)
+}
+
+// reserved are addresses that no interface of an inventory may have.
+var reserved = []netip.Prefix{
+	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("169.254.0.0/16"), netip.MustParsePrefix("224.0.0.0/3"),
+	netip.MustParsePrefix("10.128.0.0/9"),
+}
+
+func (d *draft) takePorts(c *component, owner urn.URN) {
+	var local names
+	for _, p := range c.node.ports {
+		u, err := urn.Parse(p.id)
+		switch {
+		case err != nil || u.Type != urn.Interface:
+			d.remarks.add("interfaces whose component_id is no URN of an interface, left out", fmt.Sprintf("%.80q", p.id), 1)
+			continue
+		case d.ids[u.Key()]:
+			d.remarks.add("interfaces whose component_id was there before, left out", tidyName(p.id), 1)
+			continue
+		}
+		d.ids[u.Key()] = true
+		short := strings.TrimPrefix(u.Name, owner.Name+":")
+		s := &socket{port: p, key: u.Key(), cloud: c.node.cloud}
+		s.id, s.name = u.String(), local.give(cmp.Or(tidyName(p.name), tidyName(short)))
+		switch p.role {
+		case "control", "experimental", "mixed":
+		default:
+			s.role = ""
+		}
+		s.address = d.address(p.address)
+		c.ports = append(c.ports, s)
+	}
+}
+
+// address is a public address that an interface may have; else "".
+func (d *draft) address(text string) string {
+	if text == "" {
+		return ""
+	}
+	a, err := netip.ParseAddr(text)
+	bad := err != nil || !a.Is4() || d.addresses[a] || slices.ContainsFunc(reserved, func(p netip.Prefix) bool { return p.Contains(a) })
+	if bad {
+		d.remarks.add("public addresses of interfaces that cannot be, left out", fmt.Sprintf("%.40q", text), 1)
+		return ""
+	}
+	d.addresses[a] = true
+	return a.String()
+}
+
+func (d *draft) takeVLAN(v vlan) {
+	name := tidyName(v.name)
+	tag, err := strconv.Atoi(v.tag)
+	taken := slices.ContainsFunc(d.vlans, func(x vlan) bool { return x.name == name || x.tag == v.tag })
+	switch {
+	case name == "" || err != nil || tag < 1 || tag > 4094 || taken:
+		d.remarks.add("shared VLANs without a tag of their own, which an inventory must know; add them to shared_vlans", name, 1)
+	case len(d.vlans) < 4094:
+		d.vlans = append(d.vlans, vlan{name, strconv.Itoa(tag), tidy(v.description), v.restricted})
+	}
+}

@@ -1,0 +1,66 @@
+package importad
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// maxText is how long a text of an advertisement is kept, in bytes.
+const maxText = 500
+
+// tidy makes one line of a text, without control characters.
+func tidy(s string) string {
+	if len(s) > maxText {
+		s = s[:maxText]
+		for len(s) > 0 && !utf8.ValidString(s) {
+			s = s[:len(s)-1]
+		}
+	}
+	s = strings.Map(func(c rune) rune {
+		if c < ' ' || c >= 0x7f && c < 0xa0 || c == '\u2028' || c == '\u2029' || c == '\ufeff' {
+			return ' '
+		}
+		return c
+	}, s)
+	return strings.Join(strings.Fields(s), " ")
+}
+
+// tidyName makes a name of a text: visible ASCII without blanks.
+func tidyName(s string) string {
+	return strings.Map(func(c rune) rune {
+		if c <= ' ' || c >= 0x7f {
+			return '-'
+		}
+		return c
+	}, tidy(s))
+}
+
+// componentName is tidyName, and no range.
+func componentName(s string) string {
+	s = tidyName(s)
+	for strings.Contains(s, "..") {
+		s = strings.ReplaceAll(s, "..", ".")
+	}
+	return s
+}
+
+// names are those that were given out.
+type names struct {
+	taken map[string]bool
+	next  map[string]int
+}
+
+// give gives a name that nobody has: the one wanted, or that with a number.
+func (n *names) give(want string) string {
+	if n.taken == nil {
+		n.taken, n.next = map[string]bool{}, map[string]int{}
+	}
+	name := want
+	for n.taken[name] {
+		n.next[want]++
+		name = fmt.Sprintf("%s-%d", want, n.next[want]+1)
+	}
+	n.taken[name] = true
+	return name
+}

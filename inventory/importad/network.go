@@ -1,0 +1,154 @@
+package importad
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"patchbay/am/urn"
+)
+
+// link is what joins interfaces.
+type link struct {
+	name, kind string
+	rate       int64
+	wires      []*wire
+	ports      []*socket
+}
+
+// socket is an interface of a component.
+type socket struct {
+	port
+	key  string  // of its URN
+	up   *socket // one that it is joined with, and that stands for both; nil for itself
+	link *link
+	rate int64
+	// cloud says that it is where a network of others begins.
+	cloud bool
+}
+
+// root is the one that stands for all that are joined.
+func (s *socket) root() *socket {
+	for s.up != nil {
+		if s.up.up != nil {
+			s.up = s.up.up // halves the way for the next
+		}
+		s = s.up
+	}
+	return s
+}
+
+func join(a, b *socket) {
+	if a, b = a.root(), b.root(); a != b {
+		a.up = b
+	}
+}
+
+// wire makes links of wires: all wires that meet at one interface, or at the
+// interfaces of one switch, are one link.
+func (d *draft) wire(wires []*wire) {
+	byKey, isSwitch := map[string]*socket{}, map[*socket]string{}
+	for _, c := range d.components {
+		for _, p := range c.ports {
+			byKey[p.key] = p
+			if c.isSwitch() {
+				join(p, c.ports[0])
+			}
+		}
+	}
+	ends := make([][]*socket, len(wires))
+	for i, w := range wires {
+		for _, id := range w.ports {
+			u, err := urn.Parse(id)
+			p := byKey[u.Key()]
+			switch {
+			case err != nil || p == nil:
+				d.remarks.add("ends of links that are no interface here, left out", tidyName(id), 1)
+				continue
+			case len(ends[i]) > 0:
+				join(p, ends[i][0])
+			}
+			ends[i] = append(ends[i], p)
+			p.rate = max(p.rate, w.rate[id])
+		}
+	}
+	for _, real := range []bool{true, false} { // links are called after switches, rather than after other networks
+		for _, c := range d.components {
+			if c.isSwitch() && len(c.ports) > 0 && (!real || slices.Contains(c.hardware, "switch")) {
+				root := c.ports[0].root()
+				isSwitch[root] = cmp.Or(isSwitch[root], c.name)
+			}
+		}
+	}
+	links := map[*socket]*link{}
+	for i, w := range wires {
+		if len(ends[i]) == 0 {
+			d.remarks.add("links that are at no interface here, left out", tidyName(w.id), 1)
+			continue
+		}
+		root := ends[i][0].root()
+		l := links[root]
+		if l == nil {
+			l = &link{name: isSwitch[root], kind: tidyName(w.kind)}
+			links[root] = l
+			d.links = append(d.links, l)
+		}
+		l.wires = append(l.wires, w)
+		for _, p := range ends[i] {
+			if p.link == nil {
+				p.link = l
+				l.ports = append(l.ports, p)
+			}
+		}
+	}
+	d.links = slices.DeleteFunc(d.links, d.useless)
+	d.nameLinks()
+}
+
+// isSwitch tells whether a component joins what is plugged into it. A cloud does
+// not: it stands for a network of others.
+func (c *component) isSwitch() bool { return c.drained && !c.node.cloud }
+
+// useless takes the interfaces off a link that carries nothing.
+func (d *draft) useless(l *link) bool {
+	carries := func(p *socket) bool { return p.role != "control" && !p.cloud }
+	if slices.ContainsFunc(l.ports, carries) {
+		return false
+	}
+	d.remarks.add("links of control interfaces only, left out", "", len(l.wires))
+	for _, p := range l.ports {
+		p.link = nil
+	}
+	return true
+}
+
+// nameLinks gives each link a name, its capacity and its kind. One that stands for
+// one of the advertisement keeps that one's component_id.
+func (d *draft) nameLinks() {
+	var given names
+	keys := map[string]bool{}
+	merged, lost := 0, 0
+	for _, l := range d.links {
+		u, err := urn.Parse(l.wires[0].id)
+		switch {
+		case len(l.wires) > 1:
+			merged, lost = merged+1, lost+len(l.wires)
+			fallthrough
+		case err != nil || u.Type != urn.Link || keys[u.Key()]:
+			l.name = given.give(cmp.Or(l.name, "link"))
+		default:
+			keys[u.Key()] = true
+			l.name = given.give(u.String())
+		}
+		for _, p := range l.ports {
+			l.rate = max(l.rate, p.rate)
+		}
+		l.kind = cmp.Or(l.kind, "ethernet")
+	}
+	if merged > 0 {
+		d.remarks.add(fmt.Sprintf("links that stand for %d of the advertisement, for all wires at a switch or an interface are one here; the component_ids of those are gone", lost), "", merged)
+	}
+	if len(d.links) > 0 {
+		d.remarks.add("links with the capacities of the advertisement, which may be what was free; set what they really have", "", len(d.links))
+	}
+}

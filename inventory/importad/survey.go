@@ -1,0 +1,155 @@
+package importad
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"patchbay/am/urn"
+	"patchbay/inventory"
+)
+
+// Options say what to make of an advertisement.
+type Options struct {
+	// Authority is that of the manager whose nodes are taken; "" where there is only
+	// one.
+	Authority string
+	// Provider makes slivers on all components, "simulated" if it is "".
+	Provider string
+	// File is the advertisement's name, for the head of the text.
+	File string
+}
+
+// Survey is what was made of an advertisement.
+type Survey struct {
+	// Text is an inventory.yaml, which loads for a site of Authority.
+	Text []byte
+	// Authority is the one in URNs, Manager the aggregate as its nodes named it.
+	Authority string
+	Manager   urn.URN
+	// Components, Interfaces, Links, SliverTypes and Images count what is in the text.
+	Components, Interfaces, Links, SliverTypes, Images int
+	// Remarks are what an operator has to look at, one line each, and what was left
+	// out and why.
+	Remarks []string
+}
+
+// Read makes an inventory of an advertisement. The error is an *Error, or one of
+// xmltree.Parse, with a line where there is one; and what is wrong with the options.
+func Read(text []byte, o Options) (*Survey, error) {
+	ad, err := read(text)
+	if err != nil {
+		return nil, err
+	}
+	if o.Provider == "" {
+		o.Provider = "simulated"
+	}
+	if o.Provider != tidyName(o.Provider) {
+		return nil, fmt.Errorf("%q cannot be the name of a provider: it is that of an executable NAME.prov, without blanks", o.Provider)
+	}
+	d := newDraft(o)
+	if err := d.choose(ad); err != nil {
+		return nil, err
+	}
+	d.take(ad)
+	if len(d.components) == 0 {
+		return nil, wrong(d.nodes[0].line, "no node has a component_id that is a URN of a node (component_id=%.80q), so requests cannot have named any; write an inventory by hand", d.nodes[0].id)
+	}
+	s := &Survey{
+		Authority: d.authority, Manager: d.manager, Components: len(d.components), Links: len(d.links),
+		SliverTypes: len(d.types), Images: len(d.images), Remarks: d.lines(),
+	}
+	for _, c := range d.components {
+		s.Interfaces += len(c.ports)
+	}
+	if s.Text, err = d.text(s.Remarks); err != nil {
+		return nil, err
+	}
+	if _, err := inventory.Parse(s.Text, "inventory.yaml", d.authority); err != nil {
+		return nil, fmt.Errorf("what was made of the advertisement is no inventory, by a mistake of this program; report this: %w", err)
+	}
+	return s, nil
+}
+
+// choose finds the manager whose nodes are taken, and takes these.
+func (d *draft) choose(ad *advertisement) error {
+	type manager struct {
+		urn   urn.URN
+		nodes []*node
+	}
+	var list []*manager
+	byAuthority := map[string]*manager{}
+	nameless := 0
+	for _, n := range ad.nodes {
+		u, ok := managerOf(n)
+		if !ok {
+			nameless++
+			continue
+		}
+		key := strings.ToLower(u.Authority)
+		m := byAuthority[key]
+		if m == nil {
+			m = &manager{urn: u}
+			byAuthority[key] = m
+			list = append(list, m)
+		}
+		m.nodes = append(m.nodes, n)
+	}
+	var said []string
+	for _, m := range list {
+		if len(said) == 20 {
+			said = append(said, fmt.Sprintf("and %d more", len(list)-20))
+			break
+		}
+		said = append(said, fmt.Sprintf("%s (%d)", m.urn.Authority, len(m.nodes)))
+	}
+	switch {
+	case len(ad.nodes) == 0:
+		return wrong(0, "the advertisement has no nodes%s; there is nothing to make an inventory of", alsoThere(ad.others))
+	case len(list) == 0:
+		return wrong(ad.nodes[0].line, "no node names its manager by a URN (component_manager_id=%.80q), so nobody could ask for it by its own; ask the aggregate for RSpecs of GENI version 3", ad.nodes[0].manager)
+	case d.o.Authority == "" && len(list) > 1:
+		return wrong(0, "the advertisement is of several managers; choose one with --authority: %s", strings.Join(said, ", "))
+	}
+	chosen := list[0]
+	if d.o.Authority != "" {
+		if chosen = byAuthority[strings.ToLower(d.o.Authority)]; chosen == nil {
+			return wrong(0, "the advertisement has no nodes of %s; its managers are %s", d.o.Authority, strings.Join(said, ", "))
+		}
+	}
+	d.manager, d.authority, d.nodes = chosen.urn, chosen.urn.Authority, chosen.nodes
+	for _, m := range list {
+		if m != chosen {
+			d.remarks.add("nodes of other managers, left out", m.urn.Authority, len(m.nodes))
+		}
+	}
+	if nameless > 0 {
+		d.remarks.add("nodes that name no manager by a URN, left out", "", nameless)
+	}
+	for _, name := range slices.Sorted(keys(ad.others)) {
+		d.remarks.add("elements and extensions that are not read", tidy(name), ad.others[name])
+	}
+	return nil
+}
+
+// managerOf is the manager that a node names, or the one that its own name tells.
+func managerOf(n *node) (urn.URN, bool) {
+	if n.manager != "" {
+		u, err := urn.Parse(n.manager)
+		return u, err == nil && u.Type == urn.Authority
+	}
+	u, err := urn.Parse(n.id)
+	return urn.URN{Authority: u.Authority, Type: urn.Authority, Name: "cm"}, err == nil
+}
+
+// alsoThere says what an advertisement has instead of nodes.
+func alsoThere(others map[string]int) string {
+	if len(others) == 0 {
+		return ""
+	}
+	var list []string
+	for _, name := range slices.Sorted(keys(others)) {
+		list = append(list, fmt.Sprintf("%d %s", others[name], tidy(name)))
+	}
+	return ", only " + strings.Join(list, ", ")
+}

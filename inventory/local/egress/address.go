@@ -1,0 +1,110 @@
+package egress
+
+import (
+	"encoding/binary"
+	"net"
+	"net/netip"
+	"slices"
+)
+
+// Gateway is where nodes send what goes outside, and whom they ask for names.
+func Gateway() netip.Addr { return netip.AddrFrom4([4]byte{100, 64, 0, 1}) }
+
+// Nodes is where the addresses of nodes are. They are seen in the exit, and in each
+// node its own.
+func Nodes() netip.Prefix { return netip.PrefixFrom(netip.AddrFrom4([4]byte{100, 64, 0, 0}), 16) }
+
+// Numbers of nodes are 1 to Numbers.
+const Numbers = 256*254 - 1
+
+// Address is that of the node with a number, 1 to Numbers. None ends in 0 or
+// 255, which old programs take for something else.
+func Address(number int) netip.Addr {
+	return netip.AddrFrom4([4]byte{100, 64, byte(number / 254), byte(number%254 + 1)})
+}
+
+// MAC is that of Interface in the node with a number.
+func MAC(number int) net.HardwareAddr { return hardware(4, number) }
+
+// numberOf is the number of the node with an address, 0 if it is nobody's.
+func numberOf(a netip.Addr) int {
+	b := a.As4()
+	n := int(b[2])*254 + int(b[3]) - 1
+	if !Nodes().Contains(a) || b[3] == 0 || b[3] == 255 || n < 1 {
+		return 0
+	}
+	return n
+}
+
+// Uplinks is how many uplinks there can be on a host: they are numbered from 0.
+const Uplinks = 2 * perRange
+
+const perRange = 1 << 14
+
+// uplink are the addresses of an uplink, in the host and in the exit: networks
+// of 4 addresses of 198.19.0.0/16, which is for tests of devices, and then of
+// 100.127.0.0/16, which is for providers' own use.
+func uplink(n uint32) (host, exit netip.Prefix) {
+	b := uint32(198<<24 | 19<<16)
+	if n >= perRange {
+		b = 100<<24 | 127<<16
+	}
+	b += n % perRange * 4
+	return netip.PrefixFrom(address4(b+1), 30), netip.PrefixFrom(address4(b+2), 30)
+}
+
+func address4(n uint32) netip.Addr {
+	var b [4]byte
+	binary.BigEndian.PutUint32(b[:], n)
+	return netip.AddrFrom4(b)
+}
+
+// Private are the networks that no node reaches, whatever the settings say:
+// those that are not of the public internet.
+func Private() []netip.Prefix {
+	var all []netip.Prefix
+	for _, s := range []string{
+		"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",
+		"192.0.0.0/24", "192.168.0.0/16", "198.18.0.0/15", "224.0.0.0/4", "240.0.0.0/4",
+	} {
+		all = append(all, netip.MustParsePrefix(s))
+	}
+	return all
+}
+
+// span are the addresses from first to last.
+type span struct{ first, last uint32 }
+
+// spans are what IPv4 networks cover, in order, those that touch made one.
+func spans(networks []netip.Prefix) []span {
+	var all []span
+	for _, p := range networks {
+		p = p.Masked()
+		if !p.IsValid() || !p.Addr().Is4() {
+			continue
+		}
+		b := p.Addr().As4()
+		first := binary.BigEndian.Uint32(b[:])
+		all = append(all, span{first, first | uint32(1<<(32-p.Bits())-1)})
+	}
+	slices.SortFunc(all, func(a, b span) int {
+		if a.first < b.first {
+			return -1
+		}
+		return 1
+	})
+	var merged []span
+	for _, s := range all {
+		if n := len(merged); n > 0 && uint64(s.first) <= uint64(merged[n-1].last)+1 {
+			merged[n-1].last = max(merged[n-1].last, s.last)
+			continue
+		}
+		merged = append(merged, s)
+	}
+	return merged
+}
+
+// within tells whether one of the networks has the address.
+func within(networks []netip.Prefix, a netip.Addr) bool {
+	return slices.ContainsFunc(networks, func(p netip.Prefix) bool { return p.Contains(a) })
+}

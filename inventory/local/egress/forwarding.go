@@ -1,0 +1,268 @@
+package egress
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/google/nftables"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"patchbay/am/durable"
+)
+
+// changes are what was changed of the host beside what is ours, in the file
+// changes.json: written before it is done.
+type changes struct {
+	// Boot is the kernel's boot_id; another kernel has forgotten all.
+	Boot string `json:"boot"`
+	// Forwarding are devices on which it was off.
+	Forwarding []string `json:"forwarding"`
+}
+
+const changesFile = "changes.json"
+
+func bootID() string {
+	b, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(b))
+}
+
+// readChanges reads what was changed since the host was booted.
+func readChanges(folder string) (changes, error) {
+	boot := bootID()
+	if folder == "" { // nothing lasts
+		return changes{Boot: boot}, nil
+	}
+	b, err := os.ReadFile(filepath.Join(folder, changesFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return changes{Boot: boot}, nil
+	}
+	if err != nil {
+		return changes{}, err
+	}
+	var c changes
+	if err := json.Unmarshal(b, &c); err != nil || c.Boot != boot {
+		return changes{Boot: boot}, nil
+	}
+	return c, nil
+}
+
+func (c changes) write(folder string) error {
+	if folder == "" {
+		return nil
+	}
+	b, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	return durable.WriteFile(filepath.Join(folder, changesFile), append(b, '\n'), 0o600)
+}
+
+func forwardingOf(device string) string { return "/proc/sys/net/ipv4/conf/" + device + "/forwarding" }
+
+func forwards(device string) bool {
+	b, err := os.ReadFile(forwardingOf(device))
+	return err == nil && strings.TrimSpace(string(b)) == "1"
+}
+
+func setForwarding(device, to string) error {
+	err := os.WriteFile(forwardingOf(device), []byte(to), 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // the device is gone
+	}
+	if err != nil {
+		return fmt.Errorf("cannot set forwarding of %s to %s: %w", device, to, err)
+	}
+	return nil
+}
+
+// forward lets the host pass packets on that come, as answers, from ways outside.
+// Where the host did so already nothing is changed. What is changed is written down
+// first, and guarded: nothing but answers to nodes may come that way.
+func (e *Exit) forward(ways []string) error {
+	c, err := readChanges(e.o.Folder)
+	if err != nil {
+		return err
+	}
+	before := slices.Clone(c.Forwarding)
+	var off []string
+	if forwards("all") {
+		c.Forwarding = nil // somebody else wants it since we changed it
+	} else {
+		for _, way := range ways {
+			is := forwards(way)
+			if !is {
+				off = append(off, way)
+			}
+			// What another instance has changed is ours to undo, too, if we are the last.
+			if !slices.Contains(c.Forwarding, way) && (!is || guardedByOthers(e.hostTable.table.Name, way)) {
+				c.Forwarding = append(c.Forwarding, way)
+			}
+		}
+	}
+	if e.unguarded || !slices.Equal(e.guarded, c.Forwarding) {
+		e.unguarded = true
+		if err := fill(e.guards, deviceNames(c.Forwarding)); err != nil {
+			return err
+		}
+		e.guarded, e.unguarded = c.Forwarding, false
+	}
+	if !slices.Equal(before, c.Forwarding) {
+		if err := c.write(e.o.Folder); err != nil {
+			return fmt.Errorf("cannot write down what is changed of the host: %w", err)
+		}
+	}
+	for _, way := range off {
+		if err := setForwarding(way, "1"); err != nil {
+			return err
+		}
+		e.o.Log.Info("the host passes answers to nodes on; nothing else may come that way, and clean sets it back", "set", "net.ipv4.conf."+way+".forwarding=1")
+	}
+	return nil
+}
+
+// guardedByOthers tells whether another instance lets a device pass packets on.
+func guardedByOthers(own, device string) bool {
+	c, err := nftables.New()
+	if err != nil {
+		return false
+	}
+	tables, err := c.ListTablesOfFamily(nftables.TableFamilyIPv4)
+	if err != nil {
+		return false
+	}
+	for _, t := range tables {
+		if !strings.HasPrefix(t.Name, tableName("")) || t.Name == own {
+			continue
+		}
+		s, err := c.GetSetByName(t, guards)
+		if err != nil {
+			continue
+		}
+		elements, err := c.GetSetElements(s)
+		if err == nil && slices.ContainsFunc(elements, func(e nftables.SetElement) bool { return bytes.Equal(e.Key, name(device)) }) {
+			return true
+		}
+	}
+	return false
+}
+
+func othersThan(device string) bool {
+	all, _ := filepath.Glob("/proc/sys/net/ipv4/conf/" + devicePrefix + "*")
+	return slices.ContainsFunc(all, func(p string) bool { return filepath.Base(p) != device })
+}
+
+// undo sets back what was changed of the host, unless somebody else needs it by
+// now; another instance has written it down for itself, too.
+func undo(folder, device string) error {
+	c, err := readChanges(folder)
+	if err != nil {
+		return err
+	}
+	if !forwards("all") && !othersThan(device) {
+		for _, d := range c.Forwarding {
+			err = errors.Join(err, setForwarding(d, "0"))
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if err := os.Remove(filepath.Join(folder, changesFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// samples are addresses of the public internet, all over it: what leads to them
+// leads outside. Nothing is sent there.
+func samples() []netip.Addr {
+	return []netip.Addr{
+		netip.AddrFrom4([4]byte{1, 1, 1, 1}), netip.AddrFrom4([4]byte{96, 0, 0, 1}),
+		netip.AddrFrom4([4]byte{150, 0, 0, 1}), netip.AddrFrom4([4]byte{203, 0, 113, 1}),
+	}
+}
+
+// host is what is seen of the host.
+type host struct {
+	addresses []netip.Addr // its own, IPv4
+	appears   []netip.Addr // those of them from which it sends outside
+	ways      []string     // devices that lead outside
+	mtu       int          // the least of theirs
+}
+
+// look finds out about the host, in whose namespace the calling thread is.
+func (e *Exit) look() (host, error) {
+	h, err := handle()
+	if err != nil {
+		return host{}, err
+	}
+	defer h.Close()
+	seen := host{mtu: mostMTU}
+	devices := map[int]netlink.Link{}
+	list, err := links(h)
+	if err != nil {
+		return host{}, err
+	}
+	ours := map[int]bool{}
+	for _, l := range list {
+		devices[l.Attrs().Index] = l
+		ours[l.Attrs().Index] = strings.HasPrefix(l.Attrs().Name, devicePrefix) || l.Attrs().Flags&net.FlagLoopback != 0
+	}
+	ways, primary := map[int]bool{}, map[int][]netip.Addr{}
+	all, err := whole("addresses of the host", func() ([]netlink.Addr, error) { return h.AddrList(nil, netlink.FAMILY_V4) })
+	if err != nil {
+		return host{}, err
+	}
+	for _, a := range all {
+		addr, ok := netip.AddrFromSlice(a.IP.To4())
+		if !ok {
+			continue
+		}
+		seen.addresses = append(seen.addresses, addr)
+		if a.Flags&unix.IFA_F_SECONDARY == 0 {
+			primary[a.LinkIndex] = append(primary[a.LinkIndex], addr)
+		}
+		if !within(e.blocked, addr) {
+			ways[a.LinkIndex] = true
+		}
+	}
+	_, behind := uplink(e.o.Number)
+	for _, sample := range samples() {
+		routes, err := h.RouteGetWithOptions(sample.AsSlice(), &netlink.RouteGetOptions{Iif: e.device, SrcAddr: behind.Addr().AsSlice()})
+		if err != nil {
+			continue
+		}
+		for _, r := range routes {
+			ways[r.LinkIndex] = true
+			if !ours[r.LinkIndex] {
+				seen.appears = append(seen.appears, primary[r.LinkIndex]...)
+			}
+		}
+	}
+	for i := range ways {
+		if l := devices[i]; l != nil && !ours[i] {
+			seen.ways = append(seen.ways, l.Attrs().Name)
+			seen.mtu = min(seen.mtu, max(l.Attrs().MTU, leastMTU))
+		}
+	}
+	slices.SortFunc(seen.appears, netip.Addr.Compare)
+	seen.appears = slices.Compact(seen.appears)
+	slices.SortFunc(seen.addresses, netip.Addr.Compare)
+	seen.addresses = slices.Compact(seen.addresses)
+	slices.Sort(seen.ways)
+	return seen, nil
+}
+
+const (
+	mostMTU  = 1500
+	leastMTU = 576
+)

@@ -1,0 +1,163 @@
+package egress
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"patchbay/am/testkit/bottle"
+	"patchbay/am/testkit/census"
+	"patchbay/am/testkit/need"
+)
+
+const childEnv = "OUTBOUND_TEST_CHILD"
+
+func TestMain(m *testing.M) {
+	if folder := os.Getenv(childEnv); folder != "" {
+		fmt.Fprintln(os.Stderr, child(folder))
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// child opens the exit and moves nodes in and out until it is killed, or all is
+// removed and begins anew.
+func child(folder string) error {
+	for round := 1; ; round++ {
+		e, err := Open(Options{Folder: folder, Instance: "out-kill", Servers: []netip.Addr{netip.MustParseAddr(bottle.Names)}})
+		if err != nil {
+			return err
+		}
+		for number := 1; number <= 4; number++ {
+			node, err := pin(filepath.Join(filepath.Dir(folder), fmt.Sprint("node", number)))
+			if err == nil {
+				err = e.Attach(context.Background(), number, node)
+				node.Close()
+			}
+			if err == nil && number%2 == 0 {
+				err = e.Detach(number)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if err := e.Close(); err != nil {
+			return err
+		}
+		if round%3 == 0 {
+			if err := Remove(folder, "out-kill"); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func TestKillsLeaveNothingHalf(t *testing.T) {
+	b := bottle.New(t, bottle.Options{})
+	dir := t.TempDir()
+	var nodes []*os.File
+	for number := 1; number <= 4; number++ {
+		path := filepath.Join(dir, fmt.Sprint("node", number))
+		node, err := pinned(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			node.Close()
+			if err := unpin(path); err != nil {
+				t.Error(err)
+			}
+		})
+		nodes = append(nodes, node)
+	}
+	before, err := census.Take(census.Options{Only: []string{"out-kill", dir}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := Options{
+		Folder: filepath.Join(dir, "outbound"), Instance: "out-kill", Servers: []netip.Addr{netip.MustParseAddr(bottle.Names)},
+		host: b.Space(),
+	}
+	seed := need.Seed(t)
+	random := rand.New(rand.NewPCG(seed, 0))
+	for round := range 12 {
+		c := exec.Command(os.Args[0])
+		c.Env = append(os.Environ(), childEnv+"="+o.Folder)
+		c.Stderr = t.Output()
+		if err := b.Start(c); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Duration(random.IntN(250)) * time.Millisecond)
+		alive := c.Process.Kill() == nil
+		if err := c.Wait(); !alive || err == nil || err.Error() != "signal: killed" {
+			t.Fatalf("seed %d: the child ended by itself: %v", seed, err)
+		}
+		if round%4 > 0 {
+			continue
+		}
+		e, err := Open(o)
+		if err != nil {
+			t.Fatalf("seed %d, round %d: %v", seed, round, err)
+		}
+		for i, node := range nodes {
+			if err := e.Attach(t.Context(), i+1, node); err != nil {
+				t.Fatalf("seed %d, round %d: %v", seed, round, err)
+			}
+			if got, err := fetch(node, "http://a.example.org"); err != nil || got != "a.example.org/" {
+				t.Errorf("seed %d, round %d: node %d fetched %q, %v", seed, round, i+1, got, err)
+			}
+		}
+		e.Close()
+	}
+	for range 2 { // again does nothing
+		if err := b.Do(func() error { return Remove(o.Folder, o.Instance) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if left := stateOf(t, b); len(left) > 0 {
+		t.Errorf("seed %d: left are %q", seed, left)
+	}
+	census.Await(t, before, 30*time.Second)
+}
+
+// TestHalfMadeWayIsMadeAnew takes from a way what its making does last: the route
+// back to the node, as a kill leaves it when the device is up already.
+func TestHalfMadeWayIsMadeAnew(t *testing.T) {
+	b := bottle.New(t, bottle.Options{})
+	e := open(t, options(t, b, "out-half"))
+	node := attach(t, e, 7)
+	err := inside(e.space, func() error {
+		h, err := handle()
+		if err != nil {
+			return err
+		}
+		defer h.Close()
+		l, err := mustLink(h, port(7))
+		if err != nil {
+			return err
+		}
+		routes, err := h.RouteList(l, unix.AF_INET)
+		if err != nil || len(routes) != 1 {
+			return fmt.Errorf("%d routes, %w", len(routes), err)
+		}
+		return errors.Join(h.RouteDel(&routes[0]), h.LinkSetAlias(l, ""))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Attach(t.Context(), 7, node); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := fetch(node, "http://a.example.org"); err != nil || got != "a.example.org/" {
+		t.Errorf("fetched %q, %v", got, err)
+	}
+}

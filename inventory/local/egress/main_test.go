@@ -1,0 +1,157 @@
+package egress
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+
+	"patchbay/am/testkit/bottle"
+)
+
+// space is a namespace as a node has one, without the node.
+func space(t testing.TB) *os.File {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "ns")
+	f, err := pinned(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = inside(f, func() error {
+		lo, err := netlink.LinkByName("lo")
+		if err != nil {
+			return err
+		}
+		return netlink.LinkSetUp(lo)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		f.Close()
+		if err := unpin(path); err != nil {
+			t.Error(err)
+		}
+	})
+	return f
+}
+
+// options of an exit of the bottle's host.
+func options(t testing.TB, b *bottle.Bottle, instance string) Options {
+	t.Helper()
+	o := Options{
+		Folder: filepath.Join(t.TempDir(), "outbound"), Instance: instance, Servers: []netip.Addr{netip.MustParseAddr(bottle.Names)},
+		Log: slog.New(slog.NewTextHandler(t.Output(), nil)), host: b.Space(), every: 100 * time.Millisecond,
+	}
+	t.Cleanup(func() {
+		if err := inside(b.Space(), func() error { return Remove(o.Folder, o.Instance) }); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Lstat(o.Folder); !os.IsNotExist(err) {
+			t.Errorf("the folder is left: %v", err)
+		}
+	})
+	return o
+}
+
+func open(t testing.TB, o Options) *Exit {
+	t.Helper()
+	e, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	return e
+}
+
+func attach(t testing.TB, e *Exit, number int) *os.File {
+	t.Helper()
+	node := space(t)
+	if err := e.Attach(t.Context(), number, node); err != nil {
+		t.Fatal(err)
+	}
+	return node
+}
+
+// client is a web client in a node, which asks for names as the node does.
+func client(node *os.File) *http.Client {
+	dial := func(ctx context.Context, network, address string) (c net.Conn, err error) {
+		err = inside(node, func() error {
+			d := net.Dialer{Timeout: 10 * time.Second, Resolver: &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+				return dialIn(node, network, netip.AddrPortFrom(Gateway(), domain).String())
+			}}}
+			c, err = d.DialContext(ctx, network, address)
+			return err
+		})
+		return c, err
+	}
+	return &http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}, Timeout: 15 * time.Second}
+}
+
+// dialIn connects from a namespace.
+func dialIn(space *os.File, network, address string) (c net.Conn, err error) {
+	err = inside(space, func() error {
+		c, err = net.DialTimeout(network, address, 2*time.Second)
+		return err
+	})
+	return c, err
+}
+
+func fetch(node *os.File, url string) (string, error) {
+	r, err := client(node).Get(url)
+	if err != nil {
+		return "", err
+	}
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	return strings.TrimSpace(string(b)), err
+}
+
+// serve listens in a namespace and greets whoever connects.
+func serve(t testing.TB, space *os.File, address string) {
+	t.Helper()
+	var l net.Listener
+	err := inside(space, func() (err error) {
+		l, err = net.Listen("tcp4", address)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			fmt.Fprintln(c, "hello")
+			c.Close()
+		}
+	}()
+}
+
+// greeted connects and reads what a server of serve says.
+func greeted(space *os.File, address string) error {
+	c, err := dialIn(space, "tcp4", address)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(2 * time.Second))
+	b, err := io.ReadAll(c)
+	if err == nil && string(b) != "hello\n" {
+		err = fmt.Errorf("read %q", b)
+	}
+	return err
+}

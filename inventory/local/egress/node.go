@@ -1,0 +1,216 @@
+package egress
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// Interface is what nodes call their way outside.
+const Interface = "eth0"
+
+// ErrOccupied says that root of the node has a device of its own of that name.
+var ErrOccupied = errors.New("the node has another device " + Interface + " already")
+
+// Attach gives the running node whose network namespace that is its way outside,
+// with the address of its number. Again it changes nothing, whatever root of the
+// node has made of its end meanwhile. A pair that leads to another namespace,
+// such as that of the node's last run, is replaced.
+func (e *Exit) Attach(ctx context.Context, number int, node *os.File) error {
+	if number < 1 || number > Numbers {
+		return fmt.Errorf("%d is no number of a node: 1 to %d", number, Numbers)
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if sameSpace(node, e.space) {
+		return errors.New("the exit is no node")
+	}
+	made, err := e.attach(number, node)
+	if err != nil {
+		return fmt.Errorf("cannot give the node with the number %d its way outside: %w", number, err)
+	}
+	if made {
+		for _, end := range []struct {
+			space *os.File
+			name  string
+		}{{e.space, port(number)}, {node, Interface}} {
+			_ = inside(end.space, func() error {
+				h, err := handle()
+				if err != nil {
+					return err
+				}
+				defer h.Close()
+				carries(h, end.name)
+				return nil
+			})
+		}
+	}
+	return nil
+}
+
+// port is the name of a node's device in the exit.
+func port(number int) string { return nodePrefix + strconv.Itoa(number) }
+
+// attach is Attach without waiting; it tells whether it made the pair.
+func (e *Exit) attach(number int, node *os.File) (made bool, err error) {
+	port := port(number)
+	e.attaching.Lock()
+	defer e.attaching.Unlock()
+	mtu := e.mtu.Load()
+	err = inside(e.space, func() error {
+		h, err := handle()
+		if err != nil {
+			return err
+		}
+		defer h.Close()
+		l, err := link(h, port)
+		if err != nil {
+			return err
+		}
+		if l != nil {
+			id, err := h.GetNetNsIdByFd(int(node.Fd()))
+			if err == nil && id >= 0 && l.Attrs().NetNsID == id && l.Attrs().Alias == ready {
+				return nil
+			}
+			if err := h.LinkDel(l); err != nil && !errors.Is(err, unix.ENODEV) {
+				return fmt.Errorf("cannot remove the device of the node's last run: %w", err)
+			}
+		}
+		at := netlink.NewLinkAttrs()
+		at.Name, at.HardwareAddr, at.MTU = port, hardware(3, number), int(mtu)
+		pair := netlink.NewVeth(at)
+		pair.PeerName, pair.PeerHardwareAddr, pair.PeerMTU = Interface, MAC(number), uint32(mtu)
+		pair.PeerNamespace = netlink.NsFd(int(node.Fd()))
+		made = true
+		err = h.LinkAdd(pair)
+		if errors.Is(err, unix.EEXIST) {
+			return ErrOccupied
+		}
+		if err != nil {
+			return fmt.Errorf("cannot make the device %s: %w", port, err)
+		}
+		return nil
+	})
+	if err == nil && made {
+		if err = inside(node, func() error { return setNode(number) }); err != nil {
+			err = fmt.Errorf("in the node: %w", err)
+		}
+	}
+	if err == nil && made {
+		if err = inside(e.space, func() error { return setPort(port, number) }); err != nil {
+			err = fmt.Errorf("in the exit: %w", err)
+		}
+	}
+	return made, err
+}
+
+// setNode sets up the node's end. The namespace is the node's: what it says is
+// believed for nothing but its own device.
+func setNode(number int) error {
+	h, err := handle()
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	if err := set(h, Interface, netip.PrefixFrom(Address(number), 32), Gateway(), hardware(3, number)); err != nil {
+		return err
+	}
+	l, err := mustLink(h, Interface)
+	if err != nil {
+		return err
+	}
+	gate := netip.PrefixFrom(Gateway(), 32)
+	if err := lead(h, l, netlink.Route{Dst: ipNet(gate), Scope: netlink.SCOPE_LINK}); err != nil {
+		return err
+	}
+	return lead(h, l, netlink.Route{Gw: Gateway().AsSlice()})
+}
+
+// ready is the alias of an exit's end, which it gets last: a way without it was
+// left half made, and is made anew.
+const ready = "ready"
+
+// setPort sets up the exit's end.
+func setPort(port string, number int) error {
+	h, err := handle()
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	l, err := mustLink(h, port)
+	if err != nil {
+		return err
+	}
+	if err := takeUp(h, l); err != nil {
+		return err
+	}
+	if err := neighbour(h, l, Address(number), hardware(4, number)); err != nil {
+		return err
+	}
+	err = lead(h, l, netlink.Route{Dst: ipNet(netip.PrefixFrom(Address(number), 32)), Scope: netlink.SCOPE_LINK, Src: Gateway().AsSlice()})
+	if err != nil {
+		return err
+	}
+	if err := h.LinkSetAlias(l, ready); err != nil {
+		return fmt.Errorf("cannot mark the device %s as ready: %w", port, err)
+	}
+	return nil
+}
+
+// Detach takes a node's way outside, and forgets its connections, so that the
+// next node with the number does not get answers to them.
+func (e *Exit) Detach(number int) error {
+	e.attaching.Lock()
+	defer e.attaching.Unlock()
+	e.Own(number, "")
+	return inside(e.space, func() error {
+		if err := remove(port(number)); err != nil {
+			return err
+		}
+		return forget(Address(number))
+	})
+}
+
+// forget ends the connections from an address in the namespace of the thread.
+func forget(a netip.Addr) error {
+	f := &netlink.ConntrackFilter{}
+	if err := f.AddIP(netlink.ConntrackOrigSrcIP, a.AsSlice()); err != nil {
+		return err
+	}
+	if _, err := netlink.ConntrackDeleteFilters(netlink.ConntrackTable, netlink.FAMILY_V4, f); err != nil {
+		return fmt.Errorf("cannot forget the connections of a node: %w", err)
+	}
+	return nil
+}
+
+// Sweep detaches the nodes whose numbers keep does not want.
+func (e *Exit) Sweep(keep func(number int) bool) error {
+	var numbers []int
+	err := inside(e.space, func() error {
+		h, err := handle()
+		if err != nil {
+			return err
+		}
+		defer h.Close()
+		all, err := links(h)
+		for _, l := range all {
+			text, ours := strings.CutPrefix(l.Attrs().Name, nodePrefix)
+			if n, err := strconv.Atoi(text); ours && err == nil && !keep(n) {
+				numbers = append(numbers, n)
+			}
+		}
+		return err
+	})
+	for _, n := range numbers {
+		err = errors.Join(err, e.Detach(n))
+	}
+	return err
+}

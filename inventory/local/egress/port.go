@@ -1,0 +1,129 @@
+package egress
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
+)
+
+// Each node has a block of ports, from which all its connections leave the host,
+// so that whoever asks for the owner of an address and a port can be told without
+// a line for each connection.
+const (
+	blockSize  = 128               // ports
+	firstBlock = 10240 / blockSize // below are the ports of services
+	blocks     = 65536/blockSize - firstBlock
+	// marks are the bits of a node's address by which its block is found.
+	marks = 512
+)
+
+// Blocks is how many nodes have a block of their own: those with the numbers 1 to
+// Blocks. Others share one with another node.
+const Blocks = 430
+
+// Ports are those from which connections of the node with a number leave the
+// host. Through them it may have that many connections to one port of one address
+// at the same time.
+func (e *Exit) Ports(number int) (first, last uint16) { return portsOf(e.o.Number, number) }
+
+// Appears tells from which addresses and ports the connections of the node with a
+// number are seen to come outside: address:first-last.
+func (e *Exit) Appears(number int) (all []string) {
+	addresses := e.o.Appears
+	if len(addresses) == 0 {
+		addresses = *e.appears.Load()
+	}
+	first, last := e.Ports(number)
+	for _, a := range addresses {
+		all = append(all, fmt.Sprintf("%s-%d", netip.AddrPortFrom(a, first), last))
+	}
+	return all
+}
+
+func portsOf(uplink uint32, number int) (first, last uint16) {
+	a := Address(number).As4()
+	return block(uplink, int(a[2])<<8|int(a[3]))
+}
+
+// block is that of a mark. Exits of one host begin far from each other, for two
+// nodes with the same block are in each other's way where they go to one place.
+func block(uplink uint32, mark int) (first, last uint16) {
+	const far = 267 // of 432: the golden section
+	n := firstBlock + (mark%marks+int(uplink%blocks)*far)%blocks
+	return uint16(n * blockSize), uint16(n*blockSize + blockSize - 1)
+}
+
+// portMap is a set that leads from two bytes to a port.
+func (r *ruleset) portMap(name string, elements []nftables.SetElement) *nftables.Set {
+	return r.set(nftables.Set{Name: name, KeyType: nftables.TypeInetService, DataType: nftables.TypeInetService, IsMap: true}, elements...)
+}
+
+func twoBytes(n uint16) []byte { return binary.BigEndian.AppendUint16(nil, n) }
+
+// Registers beside the first: each is of sixteen bytes.
+const (
+	firstPort = unix.NFT_REG_2
+	lastPort  = unix.NFT_REG_3
+	ownSource = unix.NFT_REG_4
+)
+
+// translateNodes gives each node's connections ports of its block and one address,
+// in the exit.
+func (r *ruleset) translateNodes(c *nftables.Chain, p part, by netip.Addr, uplink uint32) {
+	var firsts, lasts []nftables.SetElement
+	for mark := range marks {
+		first, last := block(uplink, mark)
+		firsts = append(firsts, nftables.SetElement{Key: twoBytes(uint16(mark)), Val: twoBytes(first)})
+		lasts = append(lasts, nftables.SetElement{Key: twoBytes(uint16(mark)), Val: twoBytes(last)})
+	}
+	find := func(s *nftables.Set, register uint32) expr.Any {
+		return &expr.Lookup{SourceRegister: 1, DestRegister: register, IsDestRegSet: true, SetName: s.Name, SetID: s.ID}
+	}
+	r.rule(c, p, part{
+		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: source + 2, Len: 2},
+		&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 2, Mask: twoBytes(marks - 1), Xor: make([]byte, 2)},
+		find(r.portMap("first-ports", firsts), firstPort), find(r.portMap("last-ports", lasts), lastPort),
+		&expr.Immediate{Register: ownSource, Data: by.AsSlice()},
+		&expr.NAT{
+			Type: expr.NATTypeSourceNAT, Family: unix.NFPROTO_IPV4, RegAddrMin: ownSource,
+			RegProtoMin: firstPort, RegProtoMax: lastPort, Specified: true,
+		},
+	})
+}
+
+// keepBlocks drops on the host what its translation would send from another
+// block, as it does when somebody else has the same port to the same place: then
+// one node would answer for another. Who connects tries again, from another port.
+func (r *ruleset) keepBlocks(c *nftables.Chain, out part, behind netip.Addr) {
+	same := r.set(nftables.Set{Name: "same-block", KeyType: nftables.MustConcatSetType(nftables.TypeInetService, nftables.TypeInetService), Concatenation: true}, pairs()...)
+	r.unread = c
+	const was, is = unix.NFT_REG32_00, unix.NFT_REG32_01 // next to each other
+	masked := func(register uint32) expr.Any {
+		return &expr.Bitwise{SourceRegister: register, DestRegister: register, Len: 2, Mask: twoBytes(0xffff - (blockSize - 1)), Xor: make([]byte, 2)}
+	}
+	for _, kind := range []byte{unix.IPPROTO_TCP, unix.IPPROTO_UDP} {
+		r.rule(c, out, part{
+			&expr.Ct{Register: 1, Key: expr.CtKeySRC, Direction: 0},
+			&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: behind.AsSlice()},
+		}, protocol(kind), part{
+			&expr.Ct{Register: was, Key: expr.CtKeyPROTOSRC, Direction: 0}, masked(was),
+			&expr.Payload{DestRegister: is, Base: expr.PayloadBaseTransportHeader, Offset: 0, Len: 2}, masked(is),
+			&expr.Lookup{SourceRegister: was, SetName: same.Name, SetID: same.ID, Invert: true},
+		}, drop())
+	}
+}
+
+// pairs are each block beside itself.
+func pairs() (all []nftables.SetElement) {
+	for mark := range blocks {
+		first, _ := block(0, mark)
+		one := append(twoBytes(first), 0, 0) // each part of a key fills four bytes
+		all = append(all, nftables.SetElement{Key: append(slices.Clone(one), one...)})
+	}
+	return all
+}

@@ -1,0 +1,192 @@
+package egress
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"patchbay/am/testkit/bottle"
+)
+
+func TestBlocksOfPorts(t *testing.T) {
+	taken := map[uint16]int{}
+	for n := 1; n <= Blocks; n++ {
+		first, last := portsOf(0, n)
+		if first < 10240 || int(last)-int(first) != blockSize-1 {
+			t.Fatalf("node %d has the ports %d to %d", n, first, last)
+		}
+		if other := taken[first]; other != 0 {
+			t.Fatalf("nodes %d and %d share their ports, and there are blocks for %d", other, n, Blocks)
+		}
+		taken[first] = n
+	}
+	for _, n := range []int{Blocks, 5000, Numbers} {
+		if first, last := portsOf(0, n); first < 10240 || last < first {
+			t.Errorf("node %d has the ports %d to %d", n, first, last)
+		}
+	}
+}
+
+// dialFrom connects from a port of the node's own choice, 0 for any.
+func dialFrom(node *os.File, network string, port int, address string) (c net.Conn, err error) {
+	err = inside(node, func() error {
+		d := net.Dialer{Timeout: 2 * time.Second}
+		switch network {
+		case "tcp4":
+			d.LocalAddr = &net.TCPAddr{Port: port}
+		case "udp4":
+			d.LocalAddr = &net.UDPAddr{Port: port}
+		}
+		c, err = d.Dial(network, address)
+		return err
+	})
+	return c, err
+}
+
+// TestPortsTellTheNode lets nodes of two exits on one host, whose numbers are the
+// same, choose their ports, and looks from where they come outside.
+func TestPortsTellTheNode(t *testing.T) {
+	b := bottle.New(t, bottle.Options{})
+	var stream net.Listener
+	var datagrams net.PacketConn
+	err := b.Outside(func() (err error) {
+		if stream, err = net.Listen("tcp4", bottle.Web+":7"); err != nil {
+			return err
+		}
+		datagrams, err = net.ListenPacket("udp4", bottle.Web+":7")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Close()
+	defer datagrams.Close()
+	one, two := options(t, b, "out-a"), options(t, b, "out-b")
+	two.Number = 1
+	first, second := open(t, one), open(t, two)
+	for _, x := range []struct {
+		exit   *Exit
+		number int
+	}{{first, 1}, {first, 2}, {first, 300}, {second, 1}} {
+		node := attach(t, x.exit, x.number)
+		low, high := x.exit.Ports(x.number)
+		if want := []string{fmt.Sprintf("%s:%d-%d", bottle.Host, low, high)}; !slices.Equal(x.exit.Appears(x.number), want) {
+			t.Errorf("node %d appears as %q, not as %q", x.number, x.exit.Appears(x.number), want)
+		}
+		within := func(what string, from net.Addr, err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatalf("%s of node %d: %v", what, x.number, err)
+			}
+			if p := netip.MustParseAddrPort(from.String()).Port(); p < low || p > high {
+				t.Errorf("%s of node %d came from port %d, which is not of %d to %d", what, x.number, p, low, high)
+			}
+		}
+		// All choose the same ports.
+		for port := 40000; port < 40003; port++ {
+			c, err := dialFrom(node, "tcp4", port, bottle.Web+":7")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			_ = stream.(*net.TCPListener).SetDeadline(time.Now().Add(10 * time.Second))
+			got, err := stream.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer got.Close()
+			within("a connection", got.RemoteAddr(), nil)
+
+			d, err := dialFrom(node, "udp4", port, bottle.Web+":7")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer d.Close()
+			fmt.Fprint(d, "x")
+			_ = datagrams.SetReadDeadline(time.Now().Add(10 * time.Second))
+			_, from, err := datagrams.ReadFrom(make([]byte, 8))
+			within("a datagram", from, err)
+		}
+	}
+}
+
+func TestBlockThatIsFull(t *testing.T) {
+	b := bottle.New(t, bottle.Options{})
+	e := open(t, options(t, b, "out-t"))
+	node, other := attach(t, e, 1), attach(t, e, 2)
+	for port := 40000; port < 40000+blockSize; port++ {
+		c, err := dialFrom(node, "tcp4", port, bottle.Web+":80")
+		if err != nil {
+			t.Fatalf("connection %d: %v", port-40000+1, err)
+		}
+		defer c.Close()
+	}
+	if c, err := dialFrom(node, "tcp4", 0, bottle.Web+":80"); err == nil {
+		c.Close()
+		t.Error("there was a port beyond the block")
+	}
+	for what, dial := range map[string]func() (net.Conn, error){
+		"to another port":   func() (net.Conn, error) { return dialFrom(node, "udp4", 0, bottle.Web+":81") },
+		"from another node": func() (net.Conn, error) { return dialFrom(other, "tcp4", 0, bottle.Web+":80") },
+	} {
+		c, err := dial()
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+			continue
+		}
+		c.Close()
+	}
+}
+
+// TestPortsThatAreTakenOnTheHost has two exits whose nodes have the same block.
+func TestPortsThatAreTakenOnTheHost(t *testing.T) {
+	b := bottle.New(t, bottle.Options{})
+	var server net.Listener
+	if err := b.Outside(func() (err error) { server, err = net.Listen("tcp4", bottle.Web+":7"); return err }); err != nil {
+		t.Fatal(err)
+	}
+	ports := make(chan uint16, 4*blockSize)
+	go func() {
+		for {
+			c, err := server.Accept()
+			if err != nil {
+				close(ports)
+				return
+			}
+			defer c.Close()
+			ports <- netip.MustParseAddrPort(c.RemoteAddr().String()).Port()
+		}
+	}()
+	one, two := options(t, b, "out-a"), options(t, b, "out-b")
+	two.Number = blocks // which begins where 0 does
+	nodes := []*os.File{attach(t, open(t, one), 1), attach(t, open(t, two), 1)}
+	connected := 0
+	for range blockSize / 2 {
+		for _, node := range nodes {
+			c, err := dialFrom(node, "tcp4", 0, bottle.Web+":7")
+			if err != nil {
+				continue // the first packets are lost: the next port is tried by whoever connects again
+			}
+			connected++
+			defer c.Close()
+		}
+		if connected > 40 {
+			break
+		}
+	}
+	server.Close()
+	low, high := portsOf(0, 1)
+	arrived := 0
+	for p := range ports {
+		if arrived++; p < low || p > high {
+			t.Errorf("a connection came from port %d, which is not of %d to %d", p, low, high)
+		}
+	}
+	if arrived < connected || connected < 2 {
+		t.Errorf("%d connections, of which %d arrived", connected, arrived)
+	}
+}

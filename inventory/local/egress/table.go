@@ -1,0 +1,206 @@
+package egress
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"slices"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
+)
+
+// ruleset is a table of ours, which is put in place whole or not at all. Its
+// version is the name of an empty chain in it, so that an equal one that is
+// there already stays, with what it has counted.
+type ruleset struct {
+	table  *nftables.Table
+	sets   []*nftables.Set
+	fixed  map[*nftables.Set][]nftables.SetElement
+	chains []*nftables.Chain
+	rules  []*nftables.Rule
+	// unread is a chain whose rules the library can write, but cannot read back: it
+	// takes the direction of a connection for four bytes, and the kernel tells one.
+	// That they cannot be read shows that they are there.
+	unread *nftables.Chain
+}
+
+func newRuleset(name string) *ruleset {
+	return &ruleset{
+		table: &nftables.Table{Name: name, Family: nftables.TableFamilyIPv4},
+		fixed: map[*nftables.Set][]nftables.SetElement{},
+	}
+}
+
+func (r *ruleset) set(s nftables.Set, elements ...nftables.SetElement) *nftables.Set {
+	s.Table, s.ID = r.table, uint32(len(r.sets)+1)
+	r.sets, r.fixed[&s] = append(r.sets, &s), elements
+	return &s
+}
+
+// meter is a set that holds a bound for each source.
+func (r *ruleset) meter(name string, forgets bool) *nftables.Set {
+	s := nftables.Set{Name: name, KeyType: nftables.TypeIPAddr, Dynamic: true, Size: 1 << 16}
+	if forgets {
+		s.HasTimeout, s.Timeout = true, meterTime
+	}
+	return r.set(s)
+}
+
+func (r *ruleset) chain(name string, kind nftables.ChainType, hook *nftables.ChainHook, at nftables.ChainPriority, otherwise nftables.ChainPolicy) *nftables.Chain {
+	c := &nftables.Chain{Name: name, Table: r.table, Type: kind, Hooknum: hook, Priority: &at, Policy: &otherwise}
+	r.chains = append(r.chains, c)
+	return c
+}
+
+func (r *ruleset) rule(c *nftables.Chain, parts ...part) {
+	r.rules = append(r.rules, &nftables.Rule{Table: r.table, Chain: c, Exprs: slices.Concat(parts...)})
+}
+
+// version is a name that differs when the rules do.
+func (r *ruleset) version() string {
+	h := sha256.New()
+	for _, s := range r.sets {
+		fmt.Fprintf(h, "%s %v %d %v\n", s.Name, s.KeyType, s.Timeout, r.fixed[s])
+	}
+	for _, c := range r.chains {
+		fmt.Fprintf(h, "%s %s %d %d %d\n", c.Name, c.Type, *c.Hooknum, *c.Priority, *c.Policy)
+	}
+	for _, rule := range r.rules {
+		fmt.Fprintln(h, rule.Chain.Name)
+		for _, e := range rule.Exprs {
+			if d, ok := e.(*expr.Dynset); ok { // what it does is behind a pointer
+				fmt.Fprintf(h, " %s %d %T %+v", d.SetName, d.Operation, d.Exprs[0], d.Exprs[0])
+				continue
+			}
+			fmt.Fprintf(h, " %T %+v", e, e)
+		}
+	}
+	return "version-" + hex.EncodeToString(h.Sum(nil)[:8])
+}
+
+// filters speaks with the kernel about nftables in the namespace of the calling thread.
+func filters() (*nftables.Conn, error) {
+	c, err := nftables.New()
+	if err != nil {
+		return nil, fmt.Errorf("cannot speak with the kernel about nftables: %w", err)
+	}
+	return c, nil
+}
+
+// put makes the table so in the namespace of the calling thread, unless it is;
+// it tells whether it was.
+func (r *ruleset) put() (was bool, err error) {
+	c, err := filters()
+	if err != nil {
+		return false, err
+	}
+	version := r.version()
+	if _, err := c.ListChain(r.table, version); err == nil && r.whole(c) {
+		return true, nil
+	}
+	c.AddTable(r.table)
+	c.DelTable(r.table)
+	c.AddTable(r.table)
+	for _, s := range r.sets {
+		if err := c.AddSet(s, r.fixed[s]); err != nil {
+			return false, fmt.Errorf("cannot make the set %s of the nftables table %s: %w", s.Name, r.table.Name, err)
+		}
+	}
+	for _, chain := range r.chains {
+		c.AddChain(chain)
+	}
+	for _, rule := range r.rules {
+		c.AddRule(rule)
+	}
+	c.AddChain(&nftables.Chain{Name: version, Table: r.table})
+	if err := c.Flush(); err != nil {
+		return false, fmt.Errorf("cannot make the nftables table %s: %w", r.table.Name, err)
+	}
+	return false, nil
+}
+
+// whole tells whether nobody has taken rules or networks out of the table that is
+// there.
+func (r *ruleset) whole(c *nftables.Conn) bool {
+	for _, chain := range r.chains {
+		want := 0
+		for _, rule := range r.rules {
+			if rule.Chain == chain {
+				want++
+			}
+		}
+		rules, err := c.GetRules(r.table, chain)
+		if err == nil && len(rules) != want {
+			return false
+		}
+		if err != nil && (chain != r.unread || errors.Is(err, unix.ENOENT)) {
+			return false
+		}
+	}
+	for s, elements := range r.fixed {
+		if len(elements) == 0 {
+			continue
+		}
+		if have, err := c.GetSetElements(s); err != nil || len(have) != len(elements) {
+			return false
+		}
+	}
+	return true
+}
+
+// fill makes the elements all that a set holds.
+func fill(s *nftables.Set, elements []nftables.SetElement) error {
+	c, err := filters()
+	if err != nil {
+		return err
+	}
+	c.FlushSet(s)
+	if len(elements) > 0 {
+		if err := c.SetAddElements(s, elements); err != nil {
+			return fmt.Errorf("cannot fill the set %s of the nftables table %s: %w", s.Name, s.Table.Name, err)
+		}
+	}
+	if err := c.Flush(); err != nil {
+		return fmt.Errorf("cannot fill the set %s of the nftables table %s: %w", s.Name, s.Table.Name, err)
+	}
+	return nil
+}
+
+// dropTable removes a table of the namespace of the calling thread, if it is there.
+func dropTable(name string) error {
+	c, err := filters()
+	if err != nil {
+		return err
+	}
+	c.DelTable(&nftables.Table{Name: name, Family: nftables.TableFamilyIPv4})
+	if err := c.Flush(); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOENT) {
+		return fmt.Errorf("cannot remove the nftables table %s: %w", name, err)
+	}
+	return nil
+}
+
+func addresses(all []netip.Addr) (elements []nftables.SetElement) {
+	for _, a := range all {
+		elements = append(elements, nftables.SetElement{Key: a.AsSlice()})
+	}
+	return elements
+}
+
+// intervals are the elements of networks. The last one that ends with all
+// addresses has no end.
+func intervals(networks []netip.Prefix) (elements []nftables.SetElement) {
+	key := func(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) }
+	for _, s := range spans(networks) {
+		elements = append(elements, nftables.SetElement{Key: key(s.first)})
+		if s.last != ^uint32(0) {
+			elements = append(elements, nftables.SetElement{Key: key(s.last + 1), IntervalEnd: true})
+		}
+	}
+	return elements
+}

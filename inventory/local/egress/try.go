@@ -1,0 +1,212 @@
+package egress
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/expr"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// Try leads a node outside, between a host and an internet that are namespaces
+// made for it, and looks whether what must be refused is. All goes with it.
+func Try() error {
+	var spaces []*os.File
+	defer func() {
+		for _, f := range spaces {
+			f.Close()
+		}
+	}()
+	for range 4 {
+		f, err := scratch()
+		if err != nil {
+			return err
+		}
+		spaces = append(spaces, f)
+	}
+	host, internet, node, space := spaces[0], spaces[1], spaces[2], spaces[3]
+	spaces = spaces[:3] // the exit closes its own
+	ours, theirs := netip.MustParsePrefix("192.0.2.2/24"), netip.MustParsePrefix("192.0.2.1/24")
+	if err := joinSpaces(host, internet, ours, theirs); err != nil {
+		return errors.Join(err, space.Close())
+	}
+	e, err := start(Options{Instance: "try", Number: 1, Servers: []netip.Addr{theirs.Addr()}, host: host}, space)
+	if err != nil {
+		return err
+	}
+	err = e.Attach(context.Background(), 1, node)
+	if err == nil {
+		err = echoed(node, internet, theirs.Addr())
+	}
+	if err == nil {
+		err = inside(node, func() error {
+			c, err := net.DialTimeout("tcp4", "10.0.0.1:80", tryTime)
+			if err == nil {
+				c.Close()
+			}
+			if !errors.Is(err, syscall.EHOSTUNREACH) {
+				return fmt.Errorf("a node asked for a private network, and was not refused, but: %v", err)
+			}
+			return nil
+		})
+	}
+	return errors.Join(err, e.Close())
+}
+
+// tryTime is what one step of Try may take.
+const tryTime = 3 * time.Second
+
+// scratch is a new namespace.
+func scratch() (f *os.File, err error) {
+	err = inside(nil, func() error {
+		f, err = os.Open(fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid()))
+		return err
+	})
+	return f, err
+}
+
+// joinSpaces makes a way from a host to an internet.
+func joinSpaces(host, internet *os.File, ours, theirs netip.Prefix) error {
+	const name = "way0"
+	err := inside(internet, func() error {
+		h, err := handle()
+		if err != nil {
+			return err
+		}
+		defer h.Close()
+		at := netlink.NewLinkAttrs()
+		at.Name, at.HardwareAddr = name, hardware(6, 0)
+		pair := netlink.NewVeth(at)
+		pair.PeerName, pair.PeerHardwareAddr, pair.PeerNamespace = name, hardware(5, 0), netlink.NsFd(int(host.Fd()))
+		if err := h.LinkAdd(pair); err != nil {
+			return fmt.Errorf("cannot make a pair of devices: %w", err)
+		}
+		return set(h, name, theirs, ours.Addr(), hardware(5, 0))
+	})
+	if err != nil {
+		return err
+	}
+	return inside(host, func() error {
+		h, err := handle()
+		if err != nil {
+			return err
+		}
+		defer h.Close()
+		if err := set(h, name, ours, theirs.Addr(), hardware(6, 0)); err != nil {
+			return err
+		}
+		carries(h, name)
+		l, err := mustLink(h, name)
+		if err != nil {
+			return err
+		}
+		return lead(h, l, netlink.Route{Gw: theirs.Addr().AsSlice()})
+	})
+}
+
+// echoed sends something from the node to a server outside and back.
+func echoed(node, internet *os.File, address netip.Addr) error {
+	at := net.UDPAddrFromAddrPort(netip.AddrPortFrom(address, 9))
+	var server *net.UDPConn
+	err := inside(internet, func() (err error) {
+		server, err = net.ListenUDP("udp4", at)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	defer server.Close()
+	go func() {
+		b := make([]byte, 16)
+		for {
+			n, from, err := server.ReadFromUDPAddrPort(b)
+			if err != nil {
+				return
+			}
+			_, _ = server.WriteToUDPAddrPort(b[:n], from)
+		}
+	}()
+	var client *net.UDPConn
+	err = inside(node, func() (err error) {
+		client, err = net.DialUDP("udp4", nil, at)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	for end := time.Now().Add(tryTime); time.Now().Before(end); {
+		if _, err = client.Write([]byte("hello")); err != nil {
+			continue
+		}
+		_ = client.SetReadDeadline(time.Now().Add(tryTime / 10))
+		if _, err = client.Read(make([]byte, 16)); err == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("a packet of a node did not come back from outside: %w", err)
+}
+
+// An Obstacle of the host is in the way of nodes.
+type Obstacle struct{ Words, Remedy string }
+
+// Obstacles are filters of the host, in whose network the calling thread is,
+// that keep from passing on what they do not know, and do not know us. What
+// iptables-legacy has set up cannot be seen.
+func Obstacles() (all []Obstacle) {
+	c, err := nftables.New()
+	if err != nil {
+		return nil
+	}
+	chains, err := c.ListChains()
+	if err != nil {
+		return nil
+	}
+	for _, chain := range chains {
+		if chain.Hooknum == nil || *chain.Hooknum != *nftables.ChainHookForward || chain.Policy == nil || *chain.Policy != nftables.ChainPolicyDrop {
+			continue
+		}
+		family := ""
+		switch chain.Table.Family {
+		case nftables.TableFamilyIPv4:
+			family = "ip"
+		case nftables.TableFamilyINet:
+			family = "inet"
+		default:
+			continue // not for what nodes send
+		}
+		if knows(c, chain) {
+			continue
+		}
+		o := Obstacle{Words: fmt.Sprintf("the firewall of this host drops what it does not know (nftables, table %s %s, chain %s)", family, chain.Table.Name, chain.Name)}
+		if chain.Table.Name == "filter" && chain.Name == "FORWARD" {
+			o.Remedy = fmt.Sprintf("let it leave to Patchbay what nodes may: iptables -I FORWARD -i %[1]s+ -j ACCEPT && iptables -I FORWARD -o %[1]s+ -j ACCEPT", devicePrefix)
+		} else {
+			where := fmt.Sprintf("%s %s %s", family, chain.Table.Name, chain.Name)
+			o.Remedy = fmt.Sprintf("let it leave to Patchbay what nodes may: nft insert rule %[1]s iifname '%[2]s*' accept && nft insert rule %[1]s oifname '%[2]s*' accept", where, devicePrefix)
+		}
+		all = append(all, o)
+	}
+	return all
+}
+
+// knows tells whether a chain has a rule about our devices.
+func knows(c *nftables.Conn, chain *nftables.Chain) bool {
+	rules, err := c.GetRules(chain.Table, chain)
+	return err == nil && slices.ContainsFunc(rules, func(r *nftables.Rule) bool {
+		return slices.ContainsFunc(r.Exprs, func(e expr.Any) bool {
+			cmp, ok := e.(*expr.Cmp)
+			return ok && strings.HasPrefix(string(cmp.Data), devicePrefix)
+		})
+	})
+}

@@ -1,0 +1,117 @@
+package egress
+
+import (
+	"errors"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/expr"
+
+	"patchbay/am/testkit/bottle"
+	"patchbay/am/testkit/need"
+)
+
+func TestThisHostCanLeadNodesOutside(t *testing.T) {
+	need.NetNS(t)
+	for range 3 { // nothing of the last one is in the way
+		if err := Try(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestFirewallsThatAreInTheWay(t *testing.T) {
+	t.Parallel()
+	b := bottle.New(t, bottle.Options{})
+	e := open(t, options(t, b, "out-t"))
+	node := attach(t, e, 1)
+	drops := nftables.ChainPolicyDrop
+	for _, tt := range []struct {
+		family nftables.TableFamily
+		table  string
+		chain  string
+		words  string
+		remedy string
+	}{
+		{nftables.TableFamilyIPv4, "filter", "FORWARD", "table ip filter, chain FORWARD", "iptables -I FORWARD -i pbo-+ -j ACCEPT"},
+		{nftables.TableFamilyINet, "site", "passing", "table inet site, chain passing", "nft insert rule inet site passing iifname 'pbo-*' accept"},
+	} {
+		table := &nftables.Table{Name: tt.table, Family: tt.family}
+		chain := &nftables.Chain{Name: tt.chain, Table: table, Type: nftables.ChainTypeFilter, Hooknum: nftables.ChainHookForward, Priority: nftables.ChainPriorityFilter, Policy: &drops}
+		change := func(f func(*nftables.Conn)) (found []Obstacle) {
+			err := b.Do(func() error {
+				c, err := nftables.New()
+				if err != nil {
+					return err
+				}
+				f(c)
+				if err := c.Flush(); err != nil {
+					return err
+				}
+				found = Obstacles()
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return found
+		}
+		found := change(func(c *nftables.Conn) {
+			c.AddTable(table)
+			c.AddChain(chain)
+		})
+		if len(found) != 1 || !strings.Contains(found[0].Words, tt.words) || !strings.Contains(found[0].Remedy, tt.remedy) {
+			t.Errorf("found %q", found)
+		}
+		if _, err := fetch(node, "http://"+bottle.Web); err == nil {
+			t.Errorf("%s is not in the way", tt.words)
+		}
+		found = change(func(c *nftables.Conn) { // the remedy
+			c.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: append(meta(expr.MetaKeyIIFNAME, expr.CmpOpEq, []byte(devicePrefix)), accept()...)})
+			c.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: append(toAny(devicePrefix), accept()...)})
+		})
+		if len(found) != 0 {
+			t.Errorf("after the remedy: %q", found)
+		}
+		if _, err := fetch(node, "http://"+bottle.Web); err != nil {
+			t.Errorf("after the remedy: %v", err)
+		}
+		change(func(c *nftables.Conn) { c.DelTable(table) })
+	}
+}
+
+// A host behind somebody's NAT has no public address: only its routes tell which
+// of its devices leads outside, and they must tell at once.
+func TestWaysOfAHostWithPrivateAddresses(t *testing.T) {
+	need.NetNS(t)
+	var spaces []*os.File
+	for range 3 {
+		f, err := scratch()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		spaces = append(spaces, f)
+	}
+	host, router := spaces[0], spaces[1]
+	if err := joinSpaces(host, router, netip.MustParsePrefix("192.168.7.2/24"), netip.MustParsePrefix("192.168.7.1/24")); err != nil {
+		t.Fatal(err)
+	}
+	e, err := start(Options{Instance: "out-t", Number: 1, host: host, every: time.Hour}, spaces[2])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	if err := inside(host, func() error {
+		if !forwards("way0") {
+			return errors.New("answers to nodes are not passed on")
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,262 @@
+package egress
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// devicePrefix begins the names of our devices in the host.
+const devicePrefix = "pbo-"
+
+// device is the instance's device in the host.
+func device(instance string) string {
+	sum := sha256.Sum256([]byte(instance))
+	return devicePrefix + hex.EncodeToString(sum[:5])
+}
+
+// Free tells whether the addresses of an uplink lead nowhere on this host, but
+// where everything unknown goes.
+func Free(n uint32) bool {
+	own, other := uplink(n)
+	for _, a := range []netip.Addr{own.Masked().Addr(), own.Addr(), other.Addr()} {
+		routes, err := netlink.RouteGetWithOptions(a.AsSlice(), &netlink.RouteGetOptions{FIBMatch: true})
+		if err != nil {
+			continue // no way there at all
+		}
+		for _, r := range routes {
+			if r.Dst == nil {
+				continue
+			}
+			if bits, _ := r.Dst.Mask.Size(); bits > 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// link finds a device, nil when it is not there.
+func link(h *netlink.Handle, name string) (netlink.Link, error) {
+	l, err := h.LinkByName(name)
+	if _, none := errors.AsType[netlink.LinkNotFoundError](err); none {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot look at the device %s: %w", name, err)
+	}
+	return l, nil
+}
+
+// mustLink finds a device that has just been there.
+func mustLink(h *netlink.Handle, name string) (netlink.Link, error) {
+	l, err := link(h, name)
+	if err == nil && l == nil {
+		err = fmt.Errorf("the device %s has gone; that is tried again", name)
+	}
+	return l, err
+}
+
+// whole reads a list, again if it changed while it was read.
+func whole[T any](what string, read func() ([]T, error)) ([]T, error) {
+	const times = 10
+	for try := 1; ; try++ {
+		list, err := read()
+		if err == nil {
+			return list, nil
+		}
+		if !errors.Is(err, netlink.ErrDumpInterrupted) || try == times {
+			return nil, fmt.Errorf("cannot list the %s: %w", what, err)
+		}
+	}
+}
+
+func links(h *netlink.Handle) ([]netlink.Link, error) { return whole("devices", h.LinkList) }
+
+// takeUp switches a device on.
+func takeUp(h *netlink.Handle, l netlink.Link) error {
+	if err := h.LinkSetUp(l); err != nil {
+		return fmt.Errorf("cannot take the device %s up: %w", l.Attrs().Name, err)
+	}
+	return nil
+}
+
+// lead sets a route by a device.
+func lead(h *netlink.Handle, l netlink.Link, r netlink.Route) error {
+	r.LinkIndex = l.Attrs().Index
+	if err := h.RouteReplace(&r); err != nil {
+		return fmt.Errorf("cannot set the route by the device %s: %w", l.Attrs().Name, err)
+	}
+	return nil
+}
+
+// handle speaks with the kernel about the namespace of the calling thread.
+func handle() (*netlink.Handle, error) {
+	h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+	if err != nil {
+		return nil, fmt.Errorf("cannot speak with the kernel about networks: %w", err)
+	}
+	return h, nil
+}
+
+// connect makes the pair of devices between host and exit, unless it is whole.
+func (e *Exit) connect() error {
+	h, err := handle()
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	ours, err := link(h, e.device)
+	if err != nil {
+		return err
+	}
+	if ours != nil {
+		if e.whole(h, ours) {
+			return nil
+		}
+		if err := h.LinkDel(ours); err != nil {
+			return fmt.Errorf("cannot remove the device %s: %w", e.device, err)
+		}
+	}
+	own, other := uplink(e.o.Number)
+	if err := inside(e.space, func() error { return remove(outside) }); err != nil {
+		return err
+	}
+	at := netlink.NewLinkAttrs()
+	at.Name, at.HardwareAddr = e.device, hardware(1, 0)
+	pair := netlink.NewVeth(at)
+	pair.PeerName, pair.PeerHardwareAddr, pair.PeerNamespace = outside, hardware(2, 0), netlink.NsFd(int(e.space.Fd()))
+	if err := h.LinkAdd(pair); err != nil {
+		return fmt.Errorf("cannot make the device %s: %w", e.device, err)
+	}
+	_ = h.LinkSetAlias(pair, "patchbay-local "+e.o.Instance) // for those who wonder
+	_ = kernel([2]string{"ipv6/conf/" + e.device + "/disable_ipv6", "1"})
+	err = inside(e.space, func() error {
+		h, err := handle()
+		if err != nil {
+			return err
+		}
+		defer h.Close()
+		if err := set(h, outside, other, own.Addr(), hardware(1, 0)); err != nil {
+			return err
+		}
+		l, err := mustLink(h, outside)
+		if err != nil {
+			return err
+		}
+		return lead(h, l, netlink.Route{Gw: own.Addr().AsSlice()})
+	})
+	if err == nil { // the mark of a whole one is that it is up here
+		err = set(h, e.device, own, other.Addr(), hardware(2, 0))
+	}
+	if err == nil {
+		carries(h, e.device)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot set up the device %s: %w", e.device, err)
+	}
+	return nil
+}
+
+// whole tells whether our device has its other end in the exit, is up and has
+// its address.
+func (e *Exit) whole(h *netlink.Handle, ours netlink.Link) bool {
+	own, _ := uplink(e.o.Number)
+	id, err := h.GetNetNsIdByFd(int(e.space.Fd()))
+	if err != nil || ours.Attrs().NetNsID != id || ours.Attrs().Flags&net.FlagUp == 0 {
+		return false
+	}
+	all, err := h.AddrList(ours, netlink.FAMILY_V4)
+	if err != nil || len(all) != 1 || !all[0].IPNet.IP.Equal(own.Addr().AsSlice()) {
+		return false
+	}
+	there := false
+	err = inside(e.space, func() error {
+		h, err := handle()
+		if err != nil {
+			return err
+		}
+		defer h.Close()
+		l, err := link(h, outside)
+		there = l != nil && l.Attrs().ParentIndex == ours.Attrs().Index
+		return err
+	})
+	return err == nil && there
+}
+
+// set gives a device its address, tells it its neighbour, and takes it up.
+func set(h *netlink.Handle, name string, own netip.Prefix, other netip.Addr, at net.HardwareAddr) error {
+	l, err := mustLink(h, name)
+	if err != nil {
+		return err
+	}
+	if err := h.AddrReplace(l, &netlink.Addr{IPNet: ipNet(own)}); err != nil {
+		return fmt.Errorf("cannot give the device %s the address %s: %w", name, own, err)
+	}
+	if err := takeUp(h, l); err != nil {
+		return err
+	}
+	return neighbour(h, l, other, at)
+}
+
+// neighbour tells whom the other end is. Such an entry takes no room in the
+// table of neighbours that all of the host has in common.
+func neighbour(h *netlink.Handle, l netlink.Link, a netip.Addr, at net.HardwareAddr) error {
+	err := h.NeighSet(&netlink.Neigh{LinkIndex: l.Attrs().Index, State: netlink.NUD_PERMANENT, IP: a.AsSlice(), HardwareAddr: at})
+	if err != nil {
+		return fmt.Errorf("cannot tell the device %s of its neighbour %s: %w", l.Attrs().Name, a, err)
+	}
+	return nil
+}
+
+// carries waits until a device carries packets, for the kernel takes up to a
+// second after it is up, in which it loses them. What takes longer is no reason
+// to stop.
+func carries(h *netlink.Handle, name string) {
+	for end := time.Now().Add(1500 * time.Millisecond); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+		if l, err := h.LinkByName(name); err != nil || l.Attrs().OperState == netlink.OperUp {
+			return
+		}
+	}
+}
+
+// remove removes a device of the thread's namespace, if it is there.
+func remove(name string) error {
+	h, err := handle()
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	l, err := link(h, name)
+	if err != nil || l == nil {
+		return err
+	}
+	if err := h.LinkDel(l); err != nil && !errors.Is(err, unix.ENODEV) {
+		return fmt.Errorf("cannot remove the device %s: %w", name, err)
+	}
+	return nil
+}
+
+func ipNet(p netip.Prefix) *net.IPNet {
+	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
+}
+
+// hardware is an address of a device: which end, and the node's number.
+func hardware(end byte, number int) net.HardwareAddr {
+	return net.HardwareAddr{0x02, 'p', 'b', end, byte(number >> 8), byte(number)}
+}
+
+// sameSpace tells whether two files are the same namespace.
+func sameSpace(a, b *os.File) bool {
+	x, err1 := a.Stat()
+	y, err2 := b.Stat()
+	return err1 == nil && err2 == nil && os.SameFile(x, y)
+}

@@ -1,0 +1,232 @@
+package fdsocket
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// MaxFiles is the most files that can go with one message.
+const MaxFiles = 64
+
+const header = 4
+
+// ErrTooBig says that a message is larger than the receiver allows.
+var ErrTooBig = errors.New("the message is too big")
+
+// Conn is one end of a connection. One goroutine may send while another
+// receives.
+type Conn struct{ c *net.UnixConn }
+
+// New makes a Conn of a connected stream socket, which then belongs to it.
+func New(c *net.UnixConn) *Conn { return &Conn{c} }
+
+// Pair is a connected pair: this process's end, and a file for another process.
+func Pair() (*Conn, *os.File, error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot make a pair of sockets: %w", err)
+	}
+	theirs := os.NewFile(uintptr(fds[1]), "wire")
+	ours, err := FromFile(os.NewFile(uintptr(fds[0]), "wire"))
+	if err != nil {
+		return nil, nil, errors.Join(err, theirs.Close())
+	}
+	return ours, theirs, nil
+}
+
+// FromFile makes a Conn of a file that is a connected Unix stream socket. The
+// file is closed.
+func FromFile(f *os.File) (*Conn, error) {
+	defer f.Close()
+	c, err := net.FileConn(f)
+	if err != nil {
+		return nil, err
+	}
+	u, ok := c.(*net.UnixConn)
+	if !ok {
+		return nil, errors.Join(fmt.Errorf("%s is no Unix socket", f.Name()), c.Close())
+	}
+	return New(u), nil
+}
+
+// Close ends the connection.
+func (c *Conn) Close() error { return c.c.Close() }
+
+// SetDeadline bounds what is sent and received from now on; zero is no bound.
+func (c *Conn) SetDeadline(t time.Time) error { return c.c.SetDeadline(t) }
+
+// File is another descriptor of the same socket, to be given to another process.
+func (c *Conn) File() (*os.File, error) { return c.c.File() }
+
+// Peer is the user and process at the other end when the connection was made.
+func (c *Conn) Peer() (*unix.Ucred, error) { return Peer(c.c) }
+
+// Peer is the user and process at the other end of a Unix socket when the connection
+// was made.
+func Peer(c syscall.Conn) (cred *unix.Ucred, err error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	controlled := raw.Control(func(fd uintptr) { cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+	if err = errors.Join(controlled, err); err != nil {
+		return nil, fmt.Errorf("cannot find out who is at the other end of a socket: %w", err)
+	}
+	return cred, nil
+}
+
+// Send sends v as JSON, with files beside it; the files stay the caller's.
+func (c *Conn) Send(v any, files ...*os.File) error {
+	if len(files) > MaxFiles {
+		return fmt.Errorf("%d files in one message, at most %d", len(files), MaxFiles)
+	}
+	b, err := message(v)
+	if err != nil {
+		return err
+	}
+	return descend(files, make([]int, 0, len(files)), func(fds []int) error {
+		var rights []byte
+		if len(fds) > 0 {
+			rights = unix.UnixRights(fds...)
+		}
+		n, _, err := c.c.WriteMsgUnix(b, rights, nil)
+		if err != nil || n == len(b) { // to write nothing would fail if the peer is gone
+			return err
+		}
+		_, err = c.c.Write(b[n:])
+		return err
+	})
+}
+
+// message is the frame of v. Its text is not for web pages: what comes in as JSON
+// would grow to six times its size, beyond what the other end takes.
+func message(v any) ([]byte, error) {
+	var b bytes.Buffer
+	b.Write(make([]byte, header))
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	text := b.Bytes()[:b.Len()-1] // without its newline
+	binary.BigEndian.PutUint32(text, uint32(len(text)-header))
+	return text, nil
+}
+
+// descend calls f with the descriptors of files. os.File.Fd would make them
+// block, for whoever else has them, too.
+func descend(files []*os.File, fds []int, f func([]int) error) error {
+	if len(files) == 0 {
+		return f(fds)
+	}
+	raw, err := files[0].SyscallConn()
+	if err != nil {
+		return err
+	}
+	controlled := raw.Control(func(fd uintptr) { err = descend(files[1:], append(fds, int(fd)), f) })
+	return errors.Join(controlled, err)
+}
+
+// Receive reads one message of at most limit bytes into v. With it may come at
+// most files open files, which are the caller's; more are an error. At the end
+// of the connection the error is io.EOF.
+func (c *Conn) Receive(v any, limit, files int) (got []*os.File, err error) {
+	defer func() {
+		if err != nil {
+			closeAll(got)
+			got = nil
+		}
+	}()
+	var head [header]byte
+	var room []byte
+	if files > 0 {
+		room = make([]byte, unix.CmsgSpace(4*files))
+	}
+	n, on, flags, _, err := c.c.ReadMsgUnix(head[:], room)
+	if on > 0 {
+		if got, err = opened(room[:on], err); err != nil {
+			return got, err
+		}
+	}
+	switch {
+	case errors.Is(err, io.EOF) || err == nil && n == 0:
+		return got, io.EOF
+	case err != nil:
+		return got, err
+	case flags&unix.MSG_CTRUNC != 0 || len(got) > files: // room is rounded up
+		return got, fmt.Errorf("more than %d files came with a message", files)
+	}
+	if _, err := io.ReadFull(c.c, head[n:]); err != nil {
+		return got, unexpected(err)
+	}
+	size := binary.BigEndian.Uint32(head[:])
+	if int64(size) > int64(limit) {
+		return got, fmt.Errorf("%w: %d bytes, at most %d", ErrTooBig, size, limit)
+	}
+	text, err := c.read(int(size))
+	if err != nil {
+		return got, err
+	}
+	if err := json.Unmarshal(text, v); err != nil {
+		return got, fmt.Errorf("the message cannot be read: %w", err)
+	}
+	return got, nil
+}
+
+// firstRoom is how much memory is taken on a peer's word that it will send so
+// many bytes.
+const firstRoom = 64 << 10
+
+// read reads so many bytes.
+func (c *Conn) read(size int) ([]byte, error) {
+	text := make([]byte, 0, min(size, firstRoom))
+	for len(text) < size {
+		text = slices.Grow(text, 1)
+		n, err := c.c.Read(text[len(text):min(size, cap(text))])
+		text = text[:len(text)+n]
+		if err != nil {
+			return nil, unexpected(err)
+		}
+	}
+	return text, nil
+}
+
+// unexpected is err where a message has begun.
+func unexpected(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// opened makes files of control messages; all are closed on exec and do not
+// block, where the other end has not made them block for itself.
+func opened(control []byte, err error) ([]*os.File, error) {
+	messages, parsing := unix.ParseSocketControlMessage(control)
+	err = errors.Join(err, parsing)
+	var files []*os.File
+	for _, m := range messages {
+		fds, _ := unix.ParseUnixRights(&m) // anything else carries no files
+		for _, fd := range fds {
+			files = append(files, os.NewFile(uintptr(fd), "received"))
+		}
+	}
+	return files, err
+}
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		f.Close()
+	}
+}

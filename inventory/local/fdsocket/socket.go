@@ -1,0 +1,71 @@
+package fdsocket
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// A socket's path may be longer than the 107 bytes that the kernel takes, so
+// both ends go through a descriptor of its folder.
+
+// Dial connects to the socket at path.
+func Dial(ctx context.Context, path string) (*Conn, error) {
+	var c net.Conn
+	err := through(path, func(short string) (err error) {
+		c, err = new(net.Dialer).DialContext(ctx, "unix", short)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cannot connect to %s: %w", path, err)
+	}
+	return New(c.(*net.UnixConn)), nil
+}
+
+// Listen makes a listening socket at path, in place of what is there, with the
+// permissions mode from the first moment on. Closing it leaves the path.
+func Listen(path string, mode os.FileMode) (*net.UnixListener, error) {
+	fresh := path + ".new"
+	if err := os.Remove(fresh); err != nil && !os.IsNotExist(err) {
+		return nil, err
+	}
+	// What bind makes has the socket's mode, less the umask: never more than mode.
+	private := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) (err error) {
+		controlled := raw.Control(func(fd uintptr) { err = unix.Fchmod(int(fd), uint32(mode.Perm())) })
+		return errors.Join(controlled, err)
+	}}
+	var made net.Listener
+	err := through(fresh, func(short string) (err error) {
+		made, err = private.Listen(context.Background(), "unix", short)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen at %s: %w", path, err)
+	}
+	l := made.(*net.UnixListener)
+	l.SetUnlinkOnClose(false)
+	if err = os.Chmod(fresh, mode); err == nil {
+		err = os.Rename(fresh, path)
+	}
+	if err != nil {
+		l.Close()
+		os.Remove(fresh)
+		return nil, err
+	}
+	return l, nil
+}
+
+func through(path string, f func(short string) error) error {
+	dir, err := unix.Open(filepath.Dir(path), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(dir)
+	return f(fmt.Sprintf("/proc/self/fd/%d/%s", dir, filepath.Base(path)))
+}

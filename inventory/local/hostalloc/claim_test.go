@@ -1,0 +1,412 @@
+package hostalloc
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func TestMain(m *testing.M) {
+	if root := os.Getenv("CLAIM_TEST_ROOT"); root != "" {
+		child(root, os.Getenv("CLAIM_TEST_HOLDER"))
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func testIDs(t testing.TB) *Folder {
+	f, err := IDs(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.avoid = nil
+	return f
+}
+
+func TestTakeHoldRelease(t *testing.T) {
+	f := testIDs(t)
+	a, err := f.Take("x/a", nil)
+	if err != nil || a != firstID {
+		t.Fatal(a, err)
+	}
+	if text, err := os.Readlink(filepath.Join(f.dir, strconv.Itoa(firstID))); err != nil || text != "x/a" {
+		t.Errorf("the claim says %q, %v", text, err)
+	}
+	b, err := f.Take("y/b", nil)
+	if err != nil || b != firstID+Size {
+		t.Fatal(b, err)
+	}
+	for _, tt := range []struct {
+		rule   string
+		err    error
+		wanted error
+	}{
+		{"what it holds it may hold", f.Hold(a, "x/a"), nil},
+		{"a free one", f.Hold(a+2*Size, "x/c"), nil},
+		{"another's", f.Hold(b, "x/a"), ErrTaken},
+		{"no block begins there", f.Hold(a+1, "x/a"), ErrTaken},
+		{"below all", f.Hold(Size, "x/a"), ErrTaken},
+		{"above all", f.Hold(lastID+Size, "x/a"), ErrTaken},
+		{"release another's", f.Release(b, "x/a"), nil},
+		{"release nobody's", f.Release(lastID, "x/a"), nil},
+		{"release", f.Release(a, "x/a"), nil},
+		{"release once more", f.Release(a, "x/a"), nil},
+		{"it is still another's", f.Hold(b, "y/b"), nil},
+		{"it is free now", f.Hold(a, "z/z"), nil},
+	} {
+		if !errors.Is(tt.err, tt.wanted) {
+			t.Errorf("%s: %v", tt.rule, tt.err)
+		}
+	}
+	for _, holder := range []string{"", "x", "x/", "/a", "x/a/b", "X/a", "x/..", "~1", "x/" + strings.Repeat("a", maxHolder)} {
+		if _, err := f.Take(holder, nil); err == nil {
+			t.Errorf("%q took one", holder)
+		}
+		if f.Hold(lastID, holder) == nil {
+			t.Errorf("%q holds one", holder)
+		}
+	}
+}
+
+func TestWhatDoesNotFitIsPassedOver(t *testing.T) {
+	f := Ports(t.TempDir(), 100, 104, 0)
+	f.avoid = []span{{100, 102}, {103, 104}}
+	var asked []uint32
+	n, err := f.Take("x/a", func(n uint32) bool { asked = append(asked, n); return n != 102 })
+	if err != nil || n != 104 || !slices.Equal(asked, []uint32{102, 104}) {
+		t.Errorf("took %d, %v, asked for %v", n, err, asked)
+	}
+	if n, err := f.Take("x/b", nil); err != nil || n != 102 {
+		t.Errorf("after the last the first: %d, %v", n, err)
+	}
+	if _, err := f.Take("x/c", nil); !errors.Is(err, ErrNone) {
+		t.Errorf("no number is left: %v", err)
+	}
+}
+
+func TestPortsRest(t *testing.T) {
+	f, now := Ports(t.TempDir(), 100, 101, time.Minute), time.Now()
+	f.now = func() time.Time { return now }
+	for _, holder := range []string{"x/a", "x/b"} {
+		if _, err := f.Take(holder, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.Release(100, "x/a"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Take("x/c", nil); !errors.Is(err, ErrNone) {
+		t.Errorf("a port that rests was given out: %v", err)
+	}
+	if err := f.Hold(100, "x/a"); !errors.Is(err, ErrTaken) {
+		t.Errorf("a port that rests is held: %v", err)
+	}
+	now = now.Add(2 * time.Minute)
+	if n, err := f.Take("x/c", nil); err != nil || n != 100 {
+		t.Errorf("after its rest: %d, %v", n, err)
+	}
+	if err := f.Release(100, "x/c"); err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(-48 * time.Hour) // the clock was wrong
+	if problems, err := f.Sweep("x", func(string, uint32) bool { return true }); err != nil || problems != nil {
+		t.Fatal(problems, err)
+	}
+	if err := f.Hold(100, "x/d"); err != nil {
+		t.Errorf("it rests for days: %v", err)
+	}
+}
+
+func TestSweep(t *testing.T) {
+	f := testIDs(t)
+	ids := map[string]uint32{}
+	for _, holder := range []string{"x/a", "x/b", "x:gateway", "xy/a", "y/a"} {
+		n, err := f.Take(holder, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids[holder] = n
+	}
+	for name, text := range map[string]string{"12x": "x/z", strconv.Itoa(lastID): "rubbish", "007": "x/z"} {
+		if err := os.Symlink(text, filepath.Join(f.dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, text := range map[string]string{strconv.Itoa(lastID - Size): "x/z", "1.new": ""} {
+		if err := os.WriteFile(filepath.Join(f.dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	problems, err := f.Sweep("x", func(holder string, n uint32) bool { return holder == "x/b" && n == ids[holder] })
+	if err != nil || len(problems) != 4 {
+		t.Errorf("%v, problems %v", err, problems)
+	}
+	left := maps.Collect(func(yield func(string, bool) bool) {
+		entries, _ := os.ReadDir(f.dir)
+		for _, e := range entries {
+			text, err := os.Readlink(filepath.Join(f.dir, e.Name()))
+			if err == nil && !yield(text, true) {
+				return
+			}
+		}
+	})
+	if want := map[string]bool{"x/b": true, "xy/a": true, "y/a": true, "rubbish": true, "x/z": true}; !maps.Equal(left, want) {
+		t.Errorf("left are %v, want %v", left, want)
+	}
+	for _, n := range []uint32{lastID, lastID - Size} {
+		if f.Hold(n, "x/c") == nil || f.Release(n, "x/z") == nil {
+			t.Errorf("%d was trusted", n)
+		}
+	}
+}
+
+func TestFolderGoesWhenEmpty(t *testing.T) {
+	f := testIDs(t)
+	if err := f.Close(); err != nil {
+		t.Errorf("no folder: %v", err)
+	}
+	n, err := f.Take("x/a", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st, err := os.Stat(f.dir); err != nil || st.Mode().Perm() != 0o700 {
+		t.Errorf("%v, %v", st, err)
+	}
+	if err := f.Close(); err != nil || f.Hold(n, "x/a") != nil {
+		t.Errorf("with a claim: %v", err)
+	}
+	if err := errors.Join(f.Release(n, "x/a"), f.Close()); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(f.dir); !os.IsNotExist(err) {
+		t.Errorf("the folder is still there: %v", err)
+	}
+}
+
+func TestSubordinate(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "subuid")
+	for _, tt := range []struct {
+		text string
+		want []span
+		ok   bool
+	}{
+		{"", nil, true},
+		{"# none\n\nalice:1879048192:65536\nbob:100000:1\n", []span{{firstID, firstID + Size}, {100000, 100001}}, true},
+		{"alice:1:2:3\n", nil, false},
+		{"alice:x:2\n", nil, false},
+		{"alice:1:-2\n", nil, false},
+		{"alice:1:99999999999\n", nil, false},
+	} {
+		if err := os.WriteFile(path, []byte(tt.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := subordinate(path)
+		if (err == nil) != tt.ok || tt.ok && !slices.Equal(got, tt.want) {
+			t.Errorf("%q: %v, %v", tt.text, got, err)
+		}
+	}
+	if got, err := subordinate(path + "x"); got != nil || err != nil {
+		t.Errorf("no file: %v, %v", got, err)
+	}
+	f := testIDs(t)
+	f.avoid = []span{{firstID + Size - 1, firstID + Size + 1}}
+	if n, err := f.Take("x/a", nil); err != nil || n != firstID+2*Size {
+		t.Errorf("took %#x, %v", n, err)
+	}
+	if err := f.Hold(firstID, "x/b"); !errors.Is(err, ErrTaken) {
+		t.Errorf("an account's ids are held: %v", err)
+	}
+}
+
+// child takes and gives back for a while, and keeps some.
+func child(root, holder string) {
+	f, err := IDs(root)
+	for i := 0; i < 60 && err == nil; i++ {
+		var n uint32
+		if n, err = f.Take(fmt.Sprintf("%s/%d", holder, i), nil); err == nil && i%3 > 0 {
+			err = f.Release(n, fmt.Sprintf("%s/%d", holder, i))
+			err = errors.Join(err, f.Close())
+		}
+		if err == nil && i%3 == 0 {
+			fmt.Println(n)
+		}
+	}
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+}
+
+func TestTwoProcessesAtOnce(t *testing.T) {
+	root := t.TempDir()
+	outs := make(chan string, 3)
+	for _, holder := range []string{"x", "y", "z"} {
+		go func() {
+			c := exec.Command(os.Args[0])
+			c.Env = append(os.Environ(), "CLAIM_TEST_ROOT="+root, "CLAIM_TEST_HOLDER="+holder)
+			out, err := c.CombinedOutput()
+			if err != nil {
+				out = append(out, err.Error()...)
+			}
+			outs <- string(out)
+		}()
+	}
+	seen := map[string]bool{}
+	for range 3 {
+		for n := range strings.FieldsSeq(<-outs) {
+			if _, err := strconv.Atoi(n); err != nil || seen[n] {
+				t.Errorf("%s was given out twice, or is no number", n)
+			}
+			seen[n] = true
+		}
+	}
+	if len(seen) != 60 {
+		t.Errorf("%d were given out", len(seen))
+	}
+}
+
+// TestModel compares the folder with a map, with processes that are replaced at
+// any time.
+func TestModel(t *testing.T) {
+	dir, round := t.TempDir(), 0
+	rapid.Check(t, func(t *rapid.T) {
+		round++
+		root, now := filepath.Join(dir, strconv.Itoa(round)), time.Unix(1e9, 0)
+		open := func() *Folder {
+			f := Ports(root, 1, 6, 10*time.Second)
+			f.now = func() time.Time { return now }
+			return f
+		}
+		f, model, rest := open(), map[uint32]string{}, map[uint32]time.Time{}
+		holder := func() string { return rapid.SampledFrom([]string{"x/a", "x/b", "y/a"}).Draw(t, "holder") }
+		free := func(n uint32) bool { return model[n] == "" && !rest[n].After(now) }
+		t.Repeat(map[string]func(*rapid.T){
+			"take": func(t *rapid.T) {
+				h := holder()
+				n, err := f.Take(h, nil)
+				any := slices.ContainsFunc([]uint32{1, 2, 3, 4, 5, 6}, free)
+				if (err == nil) != any || err == nil && !free(n) {
+					t.Fatalf("took %d, %v; there are %v, %v", n, err, model, rest)
+				}
+				if err == nil {
+					model[n] = h
+					delete(rest, n)
+				}
+			},
+			"release": func(t *rapid.T) {
+				n, h := rapid.Uint32Range(1, 6).Draw(t, "n"), holder()
+				if err := f.Release(n, h); err != nil {
+					t.Fatal(err)
+				}
+				if model[n] == h {
+					delete(model, n)
+					rest[n] = now.Add(10 * time.Second)
+				}
+			},
+			"sweep": func(t *rapid.T) {
+				if _, err := f.Sweep("x", func(h string, n uint32) bool { return h == "x/b" }); err != nil {
+					t.Fatal(err)
+				}
+				for n, h := range model {
+					if h == "x/a" {
+						delete(model, n)
+						rest[n] = now.Add(10 * time.Second)
+					}
+				}
+			},
+			"time":    func(t *rapid.T) { now = now.Add(time.Duration(rapid.IntRange(1, 12).Draw(t, "s")) * time.Second) },
+			"replace": func(t *rapid.T) { f = open() },
+			"close": func(t *rapid.T) {
+				if err := f.Close(); err != nil {
+					t.Fatal(err)
+				}
+			},
+			"": func(t *rapid.T) {
+				for n, h := range model {
+					if err := f.Hold(n, h); err != nil {
+						t.Fatal(err)
+					}
+				}
+			},
+		})
+	})
+}
+
+func BenchmarkTake(b *testing.B) {
+	f := testIDs(b)
+	var i int
+	for b.Loop() {
+		holder := fmt.Sprintf("x/%d", i)
+		i++
+		n, err := f.Take(holder, nil)
+		if err == nil {
+			err = f.Release(n, holder)
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// TestFolderIsClosedToOthers has a folder of an earlier version, which anybody
+// could open and so lock.
+func TestFolderIsClosedToOthers(t *testing.T) {
+	f := testIDs(t)
+	closed := func(when string) {
+		t.Helper()
+		if info, err := os.Stat(f.dir); err != nil || info.Mode().Perm() != 0o700 {
+			t.Errorf("%s: the folder is %v, %v", when, info.Mode(), err)
+		}
+	}
+	if _, err := f.Take("x/a", nil); err != nil {
+		t.Fatal(err)
+	}
+	closed("new")
+	if err := os.Chmod(f.dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Take("x/b", nil); err != nil {
+		t.Fatal(err)
+	}
+	closed("an old one")
+}
+
+func TestLockThatIsNotLetGoIsAnError(t *testing.T) {
+	f := testIDs(t)
+	a, err := f.Take("x/a", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.Open(f.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	if err := syscall.Flock(int(dir.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	f.patience = 20 * time.Millisecond
+	_, taking := f.Take("x/b", nil)
+	_, sweeping := f.Sweep("x", func(string, uint32) bool { return false })
+	for _, err := range []error{taking, sweeping, f.Hold(a, "x/a"), f.Release(a, "x/a"), f.Close()} {
+		if err == nil || !strings.Contains(err.Error(), f.dir) || !strings.Contains(err.Error(), "another process") {
+			t.Errorf("while another process has the folder: %v", err)
+		}
+	}
+	f.patience = lockPatience
+	time.AfterFunc(20*time.Millisecond, func() { dir.Close() })
+	if err := f.Hold(a, "x/a"); err != nil {
+		t.Errorf("it was not waited for: %v", err)
+	}
+}

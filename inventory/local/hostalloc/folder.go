@@ -1,0 +1,315 @@
+package hostalloc
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// ErrTaken says that a number is somebody else's, or rests.
+var ErrTaken = errors.New("is taken")
+
+// ErrNone says that no number is free.
+var ErrNone = errors.New("no number is free")
+
+// Folder is one kind of numbers. Its methods may be called from any goroutine
+// and by several processes at once.
+type Folder struct {
+	dir         string
+	what        string // in errors
+	first, last uint32
+	step        uint32
+	rest        time.Duration // of a released number
+	avoid       []span
+	now         func() time.Time
+	patience    time.Duration // with another process that has the folder
+
+	mu   sync.Mutex // held while in the folder; guards next
+	next uint32     // where to look first
+}
+
+// lockPatience is far longer than any process of ours is in a folder.
+const lockPatience = 20 * time.Second
+
+// span are numbers from first on, before end.
+type span struct{ first, end uint64 }
+
+// Ports are the ports first to last of the claims below root; a released one
+// rests.
+func Ports(root string, first, last int, rest time.Duration) *Folder {
+	return &Folder{
+		dir: filepath.Join(root, "ports"), what: "port", first: uint32(first), last: uint32(last), step: 1,
+		rest: rest, now: time.Now, patience: lockPatience, next: uint32(first),
+	}
+}
+
+// locked calls do while no other process or goroutine is in the folder, which is
+// made unless it is there, with a descriptor of the folder. It is closed to all
+// but root, for whoever can open a folder can lock it.
+func (f *Folder) locked(do func(dir *os.File) error) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for {
+		if err := os.MkdirAll(filepath.Dir(f.dir), 0o755); err != nil {
+			return err
+		}
+		if err := os.Mkdir(f.dir, 0o700); errors.Is(err, os.ErrNotExist) {
+			continue // another removed what is above it
+		} else if err != nil && !errors.Is(err, os.ErrExist) {
+			return err
+		}
+		dir, err := os.Open(f.dir)
+		if errors.Is(err, os.ErrNotExist) {
+			continue // removed by another, which found it empty
+		}
+		if err != nil {
+			return err
+		}
+		same, err := f.lock(dir)
+		if err == nil && same {
+			err = do(dir)
+		}
+		dir.Close()
+		if err != nil || same {
+			return err
+		}
+	}
+}
+
+// lock waits for the folder, and tells whether it is still the one at its path.
+func (f *Folder) lock(dir *os.File) (same bool, err error) {
+	ours, err := dir.Stat()
+	if err != nil {
+		return false, err
+	}
+	if ours.Mode().Perm() != 0o700 { // made by an earlier version
+		if err := dir.Chmod(0o700); err != nil {
+			return false, err
+		}
+	}
+	end := time.Now().Add(f.patience)
+	for pause := 100 * time.Microsecond; ; pause = min(2*pause, 5*time.Millisecond) {
+		err = syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
+			return false, fmt.Errorf("cannot lock %s: %w", dir.Name(), err)
+		}
+		if time.Now().After(end) {
+			return false, fmt.Errorf("cannot lock %s: another process has held it for %v; lsof %s tells which, end that",
+				dir.Name(), f.patience, dir.Name())
+		}
+		time.Sleep(pause)
+	}
+	there, err := os.Lstat(dir.Name())
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil && os.SameFile(ours, there), err
+}
+
+// Take gives the holder a free number that fits; nil takes any. The error wraps
+// ErrNone when there is none.
+func (f *Folder) Take(holder string, fits func(uint32) bool) (uint32, error) {
+	if !isHolder(holder) {
+		return 0, fmt.Errorf("%q cannot hold a %s", holder, f.what)
+	}
+	var taken uint32
+	err := f.locked(func(dir *os.File) error {
+		ok, err := f.takeNext(holder, fits, &taken)
+		if !ok && err == nil { // perhaps one has rested
+			_, err = f.each(dir, nil)
+			if err == nil {
+				ok, err = f.takeNext(holder, fits, &taken)
+			}
+		}
+		switch {
+		case err != nil:
+			return err
+		case !ok:
+			return fmt.Errorf("%w: all from %d to %d are taken or rest; see %s", ErrNone, f.first, f.last, f.dir)
+		}
+		return dir.Sync()
+	})
+	return taken, err
+}
+
+// takeNext looks through all numbers once.
+func (f *Folder) takeNext(holder string, fits func(uint32) bool, taken *uint32) (bool, error) {
+	n := f.next
+	for range uint64(f.last-f.first)/uint64(f.step) + 1 {
+		if n < f.first || n > f.last {
+			n = f.first
+		}
+		if ok, err := f.try(n, holder, fits); ok || err != nil {
+			*taken, f.next = n, n+f.step
+			return ok, err
+		}
+		n += f.step
+	}
+	return false, nil
+}
+
+// try makes n the holder's if it is free and fits.
+func (f *Folder) try(n uint32, holder string, fits func(uint32) bool) (bool, error) {
+	if f.avoided(n) {
+		return false, nil
+	}
+	if err := f.link(n, holder); errors.Is(err, os.ErrExist) {
+		return false, nil
+	} else if err != nil {
+		return false, err
+	}
+	if fits == nil || fits(n) {
+		return true, nil
+	}
+	return false, os.Remove(f.path(n))
+}
+
+// Hold makes exactly n the holder's, or leaves it so. The error wraps ErrTaken
+// when it is another's.
+func (f *Folder) Hold(n uint32, holder string) error {
+	if !isHolder(holder) {
+		return fmt.Errorf("%q cannot hold a %s", holder, f.what)
+	}
+	if f.step > 1 && (n < f.first || n > f.last || (n-f.first)%f.step != 0) || f.avoided(n) {
+		return fmt.Errorf("%s %d %w: it is not one of those that may be used", f.what, n, ErrTaken)
+	}
+	return f.locked(func(dir *os.File) error {
+		err := f.link(n, holder)
+		if errors.Is(err, os.ErrExist) {
+			c, err := f.read(strconv.FormatUint(uint64(n), 10))
+			switch {
+			case err != nil:
+				return err
+			case c.holder == holder:
+				return nil
+			}
+			return fmt.Errorf("%s %d %w: %s", f.what, n, ErrTaken, c)
+		}
+		if err != nil {
+			return err
+		}
+		return dir.Sync()
+	})
+}
+
+// Release gives n back, which then rests. Releasing what the holder does not
+// hold does nothing.
+func (f *Folder) Release(n uint32, holder string) error {
+	return f.locked(func(dir *os.File) error {
+		c, err := f.read(strconv.FormatUint(uint64(n), 10))
+		if errors.Is(err, os.ErrNotExist) || err == nil && c.holder != holder {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return errors.Join(f.free(n), dir.Sync())
+	})
+}
+
+// free lets n rest, or go at once.
+func (f *Folder) free(n uint32) error {
+	if f.rest <= 0 {
+		return os.Remove(f.path(n))
+	}
+	resting := f.path(n) + unfinished
+	if err := os.Remove(resting); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if err := os.Symlink(restMark+strconv.FormatInt(f.now().Add(f.rest).Unix(), 10), resting); err != nil {
+		return err
+	}
+	return os.Rename(resting, f.path(n))
+}
+
+// Sweep releases the numbers of an instance that keep does not want, and gives
+// out again what has rested. problems tell of what is no claim: it stays.
+func (f *Folder) Sweep(instance string, keep func(holder string, n uint32) bool) (problems []error, err error) {
+	err = f.locked(func(dir *os.File) error {
+		problems, err = f.each(dir, func(c held) error {
+			if of(c.holder, instance) && !keep(c.holder, c.n) {
+				return f.free(c.n)
+			}
+			return nil
+		})
+		return errors.Join(err, dir.Sync())
+	})
+	return problems, err
+}
+
+// each does something with every claim, and clears away what has rested and what
+// a killed process left.
+func (f *Folder) each(dir *os.File, do func(held) error) (problems []error, err error) {
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		if strings.HasSuffix(name, unfinished) {
+			err = errors.Join(err, os.Remove(filepath.Join(f.dir, name)))
+			continue
+		}
+		c, bad := f.read(name)
+		switch {
+		case bad != nil:
+			problems = append(problems, bad)
+		case c.rests && !f.resting(c.until):
+			err = errors.Join(err, os.Remove(f.path(c.n)))
+		case !c.rests && do != nil:
+			err = errors.Join(err, do(c))
+		}
+	}
+	return problems, err
+}
+
+// Close removes the folder if nothing is claimed or rests.
+func (f *Folder) Close() error {
+	if _, err := os.Lstat(f.dir); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return f.locked(func(*os.File) error {
+		err := os.Remove(f.dir)
+		if errors.Is(err, syscall.ENOTEMPTY) {
+			return nil
+		}
+		return err
+	})
+}
+
+func (f *Folder) avoided(n uint32) bool {
+	first, end := uint64(n), uint64(n)+uint64(f.step)
+	for _, s := range f.avoid {
+		if first < s.end && s.first < end {
+			return true
+		}
+	}
+	return false
+}
+
+// resting tells whether a rest that ends at until is not over. One that would
+// last longer than any can was made by another clock.
+func (f *Folder) resting(until time.Time) bool {
+	left := until.Sub(f.now())
+	return left > 0 && left <= longestRest
+}
+
+func (f *Folder) path(n uint32) string {
+	return filepath.Join(f.dir, strconv.FormatUint(uint64(n), 10))
+}
+
+func (f *Folder) link(n uint32, text string) error { return os.Symlink(text, f.path(n)) }
+
+// of tells whether a holder belongs to an instance.
+func of(holder, instance string) bool {
+	rest, ok := strings.CutPrefix(holder, instance)
+	return ok && rest != "" && (rest[0] == '/' || rest[0] == ':')
+}

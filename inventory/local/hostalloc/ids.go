@@ -1,0 +1,72 @@
+package hostalloc
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Size is how many user ids, and group ids, a claim is for.
+const Size = 65536
+
+// The user ids of nodes: between those that systemd gives to its containers,
+// which end below, and the negative ones of old programs.
+const (
+	firstID = 0x70000000
+	lastID  = 0x7ffd0000
+)
+
+// IDs are blocks of Size user and group ids of the claims below root, each
+// called by its first. Those that /etc/subuid and /etc/subgid give to accounts
+// are left alone.
+func IDs(root string) (*Folder, error) {
+	f := &Folder{
+		dir: filepath.Join(root, "ids"), what: "block of user ids", first: firstID, last: lastID, step: Size,
+		now: time.Now, patience: lockPatience, next: firstID,
+	}
+	for _, path := range []string{"/etc/subuid", "/etc/subgid"} {
+		given, err := subordinate(path)
+		if err != nil {
+			return nil, err
+		}
+		f.avoid = append(f.avoid, given...)
+	}
+	return f, nil
+}
+
+// subordinate reads what a file gives to accounts: ACCOUNT:FIRST:COUNT a line.
+func subordinate(path string) ([]span, error) {
+	file, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	var all []span
+	lines := bufio.NewScanner(file)
+	for n := 1; lines.Scan(); n++ {
+		line := strings.TrimSpace(lines.Text())
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		f := strings.Split(line, ":")
+		if len(f) != 3 {
+			return nil, fmt.Errorf("%s:%d: is not like account:100000:65536; mend it, or nodes could get the user ids of an account", path, n)
+		}
+		first, err1 := strconv.ParseUint(f[1], 10, 32)
+		count, err2 := strconv.ParseUint(f[2], 10, 64)
+		if err1 != nil || err2 != nil || count > math.MaxUint32+1 {
+			return nil, fmt.Errorf("%s:%d: %q is no range of user ids; mend it, or nodes could get the user ids of an account", path, n, f[1]+":"+f[2])
+		}
+		all = append(all, span{first, first + count})
+	}
+	return all, lines.Err()
+}

@@ -1,0 +1,150 @@
+package linktest
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A datagram begins so; what follows is of no meaning.
+//
+//	0  magic    4 bytes
+//	4  type     1 byte
+//	8  token    8 bytes: whose measurement it is of
+//	16 number   8 bytes
+//	24 arrived  8 bytes: when an echo came to the server, ns since 1970
+//	32 left     8 bytes: when it went back
+const headerSize = 40
+
+const magic = "pbg1"
+
+// Types of datagrams.
+const (
+	typeEcho   byte = iota + 1 // asks for a typeAnswer
+	typeAnswer                 // of the same length
+	typeNumbered
+)
+
+type header struct {
+	kind          byte
+	token, number uint64
+	arrived, left int64
+}
+
+func (h header) put(b []byte) {
+	copy(b, magic)
+	b[4], b[5], b[6], b[7] = h.kind, 0, 0, 0
+	binary.BigEndian.PutUint64(b[8:], h.token)
+	binary.BigEndian.PutUint64(b[16:], h.number)
+	binary.BigEndian.PutUint64(b[24:], uint64(h.arrived))
+	binary.BigEndian.PutUint64(b[32:], uint64(h.left))
+}
+
+func parseHeader(b []byte) (header, bool) {
+	if len(b) < headerSize || string(b[:4]) != magic {
+		return header{}, false
+	}
+	return header{
+		kind: b[4], token: binary.BigEndian.Uint64(b[8:]), number: binary.BigEndian.Uint64(b[16:]),
+		arrived: int64(binary.BigEndian.Uint64(b[24:])), left: int64(binary.BigEndian.Uint64(b[32:])),
+	}, true
+}
+
+// socket is a UDP socket that tells when datagrams arrived.
+type socket struct {
+	*net.UDPConn
+	oob      [128]byte
+	overflow atomic.Uint32 // datagrams that it had no room for
+}
+
+const receiveBuffer = 8 << 20 // bytes
+
+func listenUDP(at *net.UDPAddr) (*socket, error) {
+	c, err := net.ListenUDP("udp", at)
+	if err != nil {
+		return nil, err
+	}
+	err = control(c, func(fd int) error {
+		// Only root of a node's network gets what it asks for, and others less.
+		if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveBuffer) != nil {
+			_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, receiveBuffer)
+		}
+		if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RXQ_OVFL, 1); err != nil {
+			return err
+		}
+		return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1)
+	})
+	if err != nil {
+		c.Close()
+		return nil, fmt.Errorf("cannot prepare the socket: %w", err)
+	}
+	return &socket{UDPConn: c}, nil
+}
+
+// receive reads one datagram into b; at is when the kernel got it.
+func (s *socket) receive(b []byte) (n int, from netip.AddrPort, at time.Time, err error) {
+	n, oobn, _, from, err := s.ReadMsgUDPAddrPort(b, s.oob[:])
+	return n, from, s.told(s.oob[:oobn]), err
+}
+
+// told reads what the kernel says of a datagram: when it came, and how many
+// others the socket had no room for.
+func (s *socket) told(oob []byte) time.Time {
+	at := time.Now()
+	messages, _ := unix.ParseSocketControlMessage(oob)
+	for _, m := range messages {
+		switch {
+		case m.Header.Level != unix.SOL_SOCKET:
+		case m.Header.Type == unix.SO_TIMESTAMPNS && len(m.Data) >= 16:
+			at = time.Unix(int64(binary.NativeEndian.Uint64(m.Data)), int64(binary.NativeEndian.Uint64(m.Data[8:])))
+		case m.Header.Type == unix.SO_RXQ_OVFL && len(m.Data) >= 4:
+			s.overflow.Store(binary.NativeEndian.Uint32(m.Data))
+		}
+	}
+	return at
+}
+
+// control does something with a connection's descriptor.
+func control(c syscall.Conn, f func(fd int) error) error {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var inner error
+	if err := raw.Control(func(fd uintptr) { inner = f(int(fd)) }); err != nil {
+		return err
+	}
+	return inner
+}
+
+// boot tells one run of a kernel from all others: two processes for which it is
+// the same have one clock.
+func boot() string {
+	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(text))
+}
+
+// frameSize is what a datagram takes on the line, as queues count it: with the
+// headers of UDP, IP and Ethernet, and without checksum and gap.
+func frameSize(payload int, to netip.Addr) int { return payload + 8 + ipHeader(to) + 14 }
+
+func ipHeader(a netip.Addr) int {
+	if a.Unmap().Is4() {
+		return 20
+	}
+	return 40
+}
+
+var errNoRoom = errors.New("the system does not take datagrams for long")

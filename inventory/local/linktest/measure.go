@@ -1,0 +1,176 @@
+package linktest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Parts of a measurement.
+const (
+	PartTCP    = "tcp"
+	PartDelay  = "delay"
+	PartUDP    = "udp"
+	PartBursts = "bursts"
+)
+
+// Options say what is measured. The zero value measures all.
+type Options struct {
+	Time  time.Duration // of each part and direction; 3 s if 0, at most a minute
+	Rate  float64       // of paced datagrams on the line, bit/s; 0: half of what TCP reached, at most 10 Mbit/s
+	Size  int           // of a datagram's payload, bytes; 0: 1000
+	Burst int           // packets in a burst; 0: 20
+	Only  []string      // parts; empty: all
+}
+
+// Result is what was measured of a link. Out is from the client to the server.
+type Result struct {
+	Server string        `json:"server"`
+	TCP    *Ways[Stream] `json:"tcp,omitempty"`
+	Delay  *Delay        `json:"delay,omitempty"`
+	UDP    *Ways[Tally]  `json:"udp,omitempty"`
+	Bursts *Ways[Tally]  `json:"bursts,omitempty"`
+}
+
+// Ways is a figure of each direction.
+type Ways[T any] struct {
+	Out T `json:"out"`
+	In  T `json:"in"`
+}
+
+// Stream is the rate of a TCP stream, bit/s: of its payload, and on the line,
+// which is what a link's capacity bounds.
+type Stream struct {
+	Goodput float64 `json:"goodput"`
+	Line    float64 `json:"line"`
+}
+
+// Delay is the time that datagrams need: there and back, and each way alone
+// where both ends have one clock, that of their host.
+type Delay struct {
+	Sent     int     `json:"sent"`
+	Answered int     `json:"answered"`
+	Trip     Spread  `json:"trip"`
+	Out      *Spread `json:"out,omitempty"`
+	In       *Spread `json:"in,omitempty"`
+}
+
+// Spread is how times lie, ms.
+type Spread struct {
+	Least  float64 `json:"least"`
+	Median float64 `json:"median"`
+	P95    float64 `json:"p95"`
+}
+
+func (o Options) wants(part string) bool {
+	if len(o.Only) == 0 {
+		return true
+	}
+	for _, p := range o.Only {
+		if p == part {
+			return true
+		}
+	}
+	return false
+}
+
+// filled has what was left out, and refuses what cannot be.
+func (o Options) filled() (Options, error) {
+	for _, p := range o.Only {
+		if p != PartTCP && p != PartDelay && p != PartUDP && p != PartBursts {
+			return o, fmt.Errorf("there is no part %q; there are tcp, delay, udp and bursts", clip(p))
+		}
+	}
+	if o.Time == 0 {
+		o.Time = 3 * time.Second
+	}
+	if o.Time < 100*time.Millisecond || o.Time > maxTime {
+		return o, fmt.Errorf("the time is not between 100ms and %v", maxTime)
+	}
+	if o.Size == 0 {
+		o.Size = 1000
+	}
+	if o.Burst == 0 {
+		o.Burst = 20
+	}
+	if o.Rate == 0 {
+		return o, nil
+	}
+	return o, pace{packets: 1, size: o.Size, burst: o.Burst, rate: o.Rate}.check()
+}
+
+// Measure measures the link to a server, part after part. Without an error the
+// result has all parts that were asked for.
+func Measure(ctx context.Context, addr string, o Options) (Result, error) {
+	o, err := o.filled()
+	if err != nil {
+		return Result{}, err
+	}
+	c := &client{address: withPort(addr)}
+	conn, _, _, err := c.connect(ctx, request{Kind: kindHello})
+	if err != nil {
+		return Result{}, fmt.Errorf("cannot measure %s: %w", clip(c.address), err)
+	}
+	conn.Close()
+	r := Result{Server: c.address}
+	for _, part := range []struct {
+		name string
+		do   func() error
+	}{
+		{PartDelay, func() error { // first: queues are empty
+			d, err := c.echo(ctx, o.Time)
+			r.Delay = &d
+			return err
+		}},
+		{PartTCP, func() (err error) {
+			r.TCP, err = both(ctx, o.Time, c.send, c.receive)
+			return err
+		}},
+		{PartUDP, func() (err error) {
+			r.UDP, err = both(ctx, c.pace(o, &r, 1), c.count, c.datagrams)
+			return err
+		}},
+		{PartBursts, func() (err error) {
+			r.Bursts, err = both(ctx, c.pace(o, &r, o.Burst), c.count, c.datagrams)
+			return err
+		}},
+	} {
+		if !o.wants(part.name) {
+			continue
+		}
+		if err := part.do(); err != nil {
+			if ctx.Err() != nil {
+				err = errors.New("it was stopped")
+			}
+			return Result{}, fmt.Errorf("cannot measure %s of %s: %w", part.name, clip(c.address), err)
+		}
+	}
+	return r, nil
+}
+
+// both measures one way and then the other.
+func both[A, T any](ctx context.Context, a A, out, in func(context.Context, A) (T, error)) (*Ways[T], error) {
+	var w Ways[T]
+	var err error
+	if w.Out, err = out(ctx, a); err != nil {
+		return nil, err
+	}
+	if w.In, err = in(ctx, a); err != nil {
+		return nil, err
+	}
+	return &w, nil
+}
+
+// pace is how datagrams are sent for the options and what TCP reached.
+func (c *client) pace(o Options, r *Result, burst int) pace {
+	rate := o.Rate
+	if rate == 0 {
+		rate = 10e6
+		if r.TCP != nil {
+			rate = max(min(rate, r.TCP.Out.Line/2, r.TCP.In.Line/2), 50e3)
+		}
+	}
+	n := rate * o.Time.Seconds() / float64(8*frameSize(o.Size, c.peer.Addr()))
+	return pace{packets: int(min(max(n, 1), maxPackets)), size: o.Size, burst: burst, rate: rate, time: o.Time}
+}

@@ -1,0 +1,94 @@
+package linktest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// pace is how datagrams are sent.
+type pace struct {
+	packets int
+	size    int           // of the payload, bytes
+	burst   int           // packets of one system call
+	rate    float64       // on the line, bit/s
+	time    time.Duration // at most twice so long
+	token   uint64
+}
+
+func paceOf(r request) pace {
+	return pace{packets: r.Packets, size: r.Size, burst: max(r.Burst, 1), rate: r.Rate, time: r.Time, token: r.Token}
+}
+
+func (p pace) check() error {
+	switch {
+	case p.packets < 1 || p.packets > maxPackets:
+		return fmt.Errorf("the number of packets is not between 1 and %d", maxPackets)
+	case p.size < minSize || p.size > maxSize:
+		return fmt.Errorf("the size of packets is not between %d and %d bytes", minSize, maxSize)
+	case p.burst < 1 || p.burst > maxBurst || p.burst*p.size > 65000:
+		return fmt.Errorf("a burst is more than %d packets or 65000 bytes", maxBurst)
+	case !(p.rate > 0 && p.rate <= maxRate): // not a number, too
+		return fmt.Errorf("the rate is not between 0 and %.0f bit/s", maxRate)
+	}
+	return nil
+}
+
+// lag is by how much a sender may be late and catch up: longer pauses of a busy
+// host would else become bursts that queues on the way drop.
+const lag = 2 * time.Millisecond
+
+// send sends numbered datagrams and tells how many went. It stops when ctx ends.
+func (p pace) send(ctx context.Context, c *net.UDPConn, to netip.AddrPort) (sent int, err error) {
+	if p.burst > 1 {
+		err := control(c, func(fd int) error { return unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT, p.size) })
+		if err != nil {
+			return 0, fmt.Errorf("the kernel does not cut bursts of datagrams into packets: %w", err)
+		}
+	}
+	if err := c.SetWriteDeadline(time.Now().Add(2*p.time + time.Second)); err != nil {
+		return 0, err
+	}
+	buffer := make([]byte, p.size*p.burst)
+	each := time.Duration(float64(frameSize(p.size, to.Addr())*8*p.burst) / p.rate * float64(time.Second))
+	due := time.Now()
+	for end := due.Add(2 * p.time); sent < p.packets; {
+		now := time.Now()
+		if now.After(end) || ctx.Err() != nil {
+			break
+		}
+		if wait := due.Sub(now); wait > 0 {
+			time.Sleep(wait)
+			continue
+		} else if -wait > max(lag, 2*each) {
+			due = now
+		}
+		n := min(p.burst, p.packets-sent)
+		for i := range n {
+			header{kind: typeNumbered, token: p.token, number: uint64(sent + i)}.put(buffer[i*p.size:])
+		}
+		if err := sendOne(c, buffer[:n*p.size], to); err != nil {
+			return sent, err
+		}
+		sent += n
+		due = due.Add(each)
+	}
+	return sent, nil
+}
+
+// sendOne sends a datagram, and waits while the system's queues are full.
+func sendOne(c *net.UDPConn, b []byte, to netip.AddrPort) error {
+	for range 1000 {
+		_, err := c.WriteToUDPAddrPort(b, to)
+		if !errors.Is(err, unix.ENOBUFS) {
+			return err
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return errNoRoom
+}

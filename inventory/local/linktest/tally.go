@@ -1,0 +1,78 @@
+package linktest
+
+import "time"
+
+// Tally is what came of numbered datagrams that went one way.
+type Tally struct {
+	Sent     int     `json:"sent"`
+	Received int     `json:"received"`
+	Loss     float64 `json:"loss"` // per cent of those sent
+	// Run is the average length of runs of lost packets, 0 if none was lost: just
+	// above 1 when each packet has its own luck, the length of a burst when the
+	// packets of one share it.
+	Run      float64 `json:"run"`
+	Rate     float64 `json:"rate"`     // what came, on the line, bit/s
+	Twice    int     `json:"twice"`    // packets that came more than once
+	Overflow int     `json:"overflow"` // packets lost in the receiver, which was too slow: no fault of the link
+}
+
+// counter counts numbered datagrams as they arrive.
+type counter struct {
+	seen     []uint64 // a bit for each
+	packets  int
+	received int
+	twice    int
+	began    time.Time // arrival of the first
+	mark     time.Time // arrival of the first that counts for the rate
+	marked   int       // how many had come by then
+	last     time.Time
+	skip     time.Duration // from the first on, for the rate
+}
+
+// newCounter counts packets of numbers below n.
+func newCounter(n int, skip time.Duration) *counter {
+	return &counter{seen: make([]uint64, (n+63)/64), packets: n, skip: skip}
+}
+
+func (c *counter) add(number uint64, at time.Time) {
+	if number >= uint64(c.packets) {
+		return
+	}
+	word, bit := &c.seen[number/64], uint64(1)<<(number%64)
+	if *word&bit != 0 {
+		c.twice++
+		return
+	}
+	*word |= bit
+	c.received++
+	switch {
+	case c.received == 1:
+		c.began = at
+	case c.mark.IsZero() && at.Sub(c.began) >= c.skip:
+		c.mark, c.marked = at, c.received
+	}
+	c.last = at
+}
+
+// tally tells what came of the first sent packets, of which each takes so many
+// bytes of the line.
+func (c *counter) tally(sent, frame int) Tally {
+	sent = min(sent, c.packets)
+	t := Tally{Sent: sent, Received: min(c.received, sent), Twice: c.twice}
+	runs, before := 0, true
+	for i := range sent {
+		came := c.seen[i/64]>>(i%64)&1 == 1
+		if before && !came {
+			runs++
+		}
+		before = came
+	}
+	if lost := sent - t.Received; lost > 0 {
+		t.Loss = 100 * float64(lost) / float64(sent)
+		t.Run = float64(lost) / float64(max(runs, 1))
+	}
+	if d := c.last.Sub(c.mark); !c.mark.IsZero() && d > 0 {
+		t.Rate = float64(c.received-c.marked) * float64(frame) * 8 / d.Seconds()
+	}
+	return t
+}

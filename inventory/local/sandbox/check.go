@@ -1,0 +1,25 @@
+package sandbox
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// Check tries whether this kernel can do what Node and Gateway ask of it, on a
+// thread that ends afterwards. The error tells what it cannot do.
+func Check() error { return aside(check) }
+
+func check() error {
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("no_new_privs cannot be set: %w", err)
+	}
+	if err := install(nodeFilter(), 0); err != nil {
+		return fmt.Errorf("system calls cannot be filtered: %w (the kernel needs CONFIG_SECCOMP_FILTER, and a container around us must allow seccomp)", err)
+	}
+	// Without flags unshare does nothing and succeeds, but for the filter.
+	if err := unix.Unshare(0); err != unix.EPERM {
+		return fmt.Errorf("a filter of system calls was installed and does not work: a forbidden call answered %v", err)
+	}
+	return nil
+}

@@ -1,0 +1,63 @@
+package sandbox
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"patchbay/am/testkit/need"
+)
+
+// The test binary runs again as a child that gives up rights and tries things.
+// The word says what the child does.
+const childWord = "CONFINE_CHILD"
+
+// hostID is the first of the ids of children, out of the range of nodes.
+const hostID = 0x6fff0000
+
+func TestMain(m *testing.M) {
+	if word := os.Getenv(childWord); word != "" {
+		children()[word]()
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// nodeChild is a child that is root of a user name space and of the others that
+// a node has.
+func nodeChild(t *testing.T, word string, args ...string) *exec.Cmd {
+	t.Helper()
+	need.Root(t)
+	c := child(t, word, args...)
+	ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: hostID, Size: 65536}}
+	c.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET |
+			syscall.CLONE_NEWNS | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC,
+		UidMappings: ids, GidMappings: ids, GidMappingsEnableSetgroups: true,
+		Credential: &syscall.Credential{},
+		Pdeathsig:  syscall.SIGKILL,
+	}
+	return c
+}
+
+func child(t *testing.T, word string, args ...string) *exec.Cmd {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), "/proc/self/exe", args...)
+	c.Env = append(os.Environ(), childWord+"="+word)
+	c.WaitDelay = 5 * time.Second
+	return c
+}
+
+// lines reads "name: what came" lines.
+func lines(out []byte) map[string]string {
+	got := make(map[string]string)
+	for line := range strings.Lines(string(out)) {
+		if name, what, ok := strings.Cut(strings.TrimSpace(line), ": "); ok {
+			got[name] = what
+		}
+	}
+	return got
+}

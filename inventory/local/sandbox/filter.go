@@ -1,0 +1,143 @@
+package sandbox
+
+import (
+	"cmp"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// A block is a piece of a filter that always ends in a return. Blocks are put
+// together from the end to the start, so that jumps only need lengths.
+type block []unix.SockFilter
+
+// Where the kernel puts what a filter may look at (struct seccomp_data). Of
+// arguments we only read the low half, at the lower address on both
+// architectures: everything that we compare is an int or unsigned int to the
+// kernel, which ignores the high half, too.
+const (
+	offNumber = 0
+	offArch   = 4
+	offArgs   = 16
+)
+
+const (
+	codeLoad      = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS
+	codeReturn    = unix.BPF_RET | unix.BPF_K
+	codeJump      = unix.BPF_JMP | unix.BPF_JA
+	ifEqual       = unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K
+	ifAtLeast     = unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K
+	ifAnyBit      = unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K
+	longestBranch = 255
+)
+
+func answer(v uint32) block { return block{{Code: codeReturn, K: v}} }
+
+func allow() block              { return answer(unix.SECCOMP_RET_ALLOW) }
+func kill() block               { return answer(unix.SECCOMP_RET_KILL_PROCESS) }
+func refuse(e unix.Errno) block { return answer(unix.SECCOMP_RET_ERRNO | uint32(e)) }
+func load(off uint32, b block) block {
+	return append(block{{Code: codeLoad, K: off}}, b...)
+}
+
+// argument loads argument i, from 0, for the conditions of b.
+func argument(i uint32, b block) block { return load(offArgs+8*i, b) }
+
+// branch goes on with yes where the condition holds for what is loaded, else
+// with no; both find it still loaded.
+func branch(condition uint16, v uint32, yes, no block) block {
+	b := make(block, 0, 2+len(no)+len(yes))
+	if len(no) <= longestBranch {
+		b = append(b, unix.SockFilter{Code: condition, K: v, Jt: uint8(len(no))})
+	} else {
+		b = append(b, unix.SockFilter{Code: condition, K: v, Jf: 1},
+			unix.SockFilter{Code: codeJump, K: uint32(len(no))})
+	}
+	return append(append(b, no...), yes...)
+}
+
+// oneOf goes on with yes where what is loaded is one of values.
+func oneOf(values []uint32, yes, no block) block {
+	b := no
+	for _, v := range values {
+		b = branch(ifEqual, v, yes, b)
+	}
+	return b
+}
+
+// A rule says what becomes of a call.
+type rule struct {
+	call uint32
+	then block
+}
+
+// same makes equal rules of calls.
+func same(then block, calls ...[]uint32) []rule {
+	var rules []rule
+	for _, c := range calls {
+		for _, call := range c {
+			rules = append(rules, rule{call, then})
+		}
+	}
+	return rules
+}
+
+// filter is the whole filter: rules, in any order, and rest for calls without
+// one. A call of another architecture kills the process.
+func filter(rules []rule, rest block) block {
+	rules = slices.SortedFunc(slices.Values(rules), func(a, b rule) int { return cmp.Compare(a.call, b.call) })
+	// Neighbours that share a fate become one range, from its first call on.
+	ranges := []rule{{0, rest}}
+	from := func(call uint32, then block) {
+		last := &ranges[len(ranges)-1]
+		switch {
+		case slices.Equal(last.then, then):
+		case last.call == call:
+			last.then = then
+		default:
+			ranges = append(ranges, rule{call, then})
+		}
+	}
+	for i, r := range rules {
+		from(r.call, r.then)
+		if i+1 == len(rules) || rules[i+1].call != r.call+1 {
+			from(r.call+1, rest)
+		}
+	}
+	return load(offArch, branch(ifEqual, auditArch, load(offNumber, tree(ranges)), kill()))
+}
+
+// tree finds the range of the loaded number in as few steps as a balanced tree
+// needs.
+func tree(ranges []rule) block {
+	if len(ranges) == 1 {
+		return ranges[0].then
+	}
+	half := len(ranges) / 2
+	return branch(ifAtLeast, ranges[half].call, tree(ranges[half:]), tree(ranges[:half]))
+}
+
+// narrow is the filter of a process that serves: it may call these, what rules
+// say, and nothing else. Calls that are deadly or forbidden to nodes kill it.
+func narrow(rules []rule, these, deadly []uint32) block {
+	settled := make(map[uint32]bool)
+	for _, r := range rules {
+		settled[r.call] = true
+	}
+	// The first that speaks of a call decides.
+	add := func(then block, calls ...[]uint32) {
+		for _, r := range same(then, calls...) {
+			if !settled[r.call] {
+				settled[r.call] = true
+				rules = append(rules, r)
+			}
+		}
+	}
+	add(allow(), these)
+	add(kill(), deadly, forbidden(), forbiddenHere())
+	add(refuse(unix.EPERM), allowed, allowedHere())
+	for _, r := range examined() {
+		add(refuse(unix.EPERM), []uint32{r.call})
+	}
+	return filter(rules, refuse(unix.ENOSYS))
+}

@@ -1,0 +1,130 @@
+package sandbox
+
+import "golang.org/x/sys/unix"
+
+// gatewayAllowed are the calls that the gateway may make whatever the arguments
+// are: what the Go runtime goes on doing, and what sockets, pipes and terminals
+// that are open need. Nothing here takes a path.
+func gatewayAllowed() []uint32 {
+	return []uint32{
+		// What is open.
+		unix.SYS_CLOSE,
+		unix.SYS_DUP,
+		unix.SYS_DUP3,
+		unix.SYS_FSTAT,
+		unix.SYS_PIPE2,
+		unix.SYS_PREAD64, // the runtime looks at its processor limit
+		unix.SYS_READ,
+		unix.SYS_READV,
+		unix.SYS_SENDFILE,
+		unix.SYS_SPLICE,
+		unix.SYS_WRITE,
+		unix.SYS_WRITEV,
+
+		// Sockets that are open: listeners and connections come from the Keeper
+		// and, through it, from agents. A gateway in wrong hands can reach
+		// nothing by itself.
+		unix.SYS_ACCEPT4,
+		unix.SYS_GETPEERNAME,
+		unix.SYS_GETSOCKNAME,
+		unix.SYS_GETSOCKOPT,
+		unix.SYS_RECVMSG,
+		unix.SYS_SHUTDOWN,
+
+		// Waiting.
+		unix.SYS_CLOCK_NANOSLEEP,
+		unix.SYS_EPOLL_CREATE1,
+		unix.SYS_EPOLL_CTL,
+		unix.SYS_EPOLL_PWAIT,
+		unix.SYS_EVENTFD2,
+		unix.SYS_FUTEX,
+		unix.SYS_NANOSLEEP,
+		unix.SYS_RESTART_SYSCALL,
+		unix.SYS_SCHED_YIELD,
+
+		// Threads, memory, signals to itself.
+		unix.SYS_EXIT,
+		unix.SYS_EXIT_GROUP,
+		unix.SYS_MADVISE,
+		unix.SYS_MUNMAP,
+		unix.SYS_RSEQ,
+		unix.SYS_RT_SIGACTION,
+		unix.SYS_RT_SIGPROCMASK,
+		unix.SYS_RT_SIGRETURN,
+		unix.SYS_SCHED_GETAFFINITY,
+		unix.SYS_SET_ROBUST_LIST,
+		unix.SYS_SIGALTSTACK,
+
+		// Asking.
+		unix.SYS_CLOCK_GETTIME,
+		unix.SYS_GETEGID,
+		unix.SYS_GETEUID,
+		unix.SYS_GETGID,
+		unix.SYS_GETPID,
+		unix.SYS_GETRANDOM,
+		unix.SYS_GETTID,
+		unix.SYS_GETTIMEOFDAY,
+		unix.SYS_GETUID,
+		unix.SYS_UNAME,
+	}
+}
+
+// gatewayKilled are calls that kill the gateway, beside those that nodes are
+// refused: no mistake of ours leads there.
+func gatewayKilled() []uint32 {
+	return []uint32{
+		unix.SYS_CHROOT,
+		unix.SYS_EXECVE,
+		unix.SYS_EXECVEAT,
+		unix.SYS_PERSONALITY,
+		unix.SYS_PIDFD_GETFD,
+		unix.SYS_PROCESS_VM_READV,
+		unix.SYS_PROCESS_VM_WRITEV,
+		unix.SYS_PTRACE,
+	}
+}
+
+// gatewayExamined are the calls that depend on the arguments; pid is the
+// gateway's process.
+func gatewayExamined(pid int) []rule {
+	no := refuse(unix.EPERM)
+	only := func(i uint32, values ...uint32) block { return argument(i, oneOf(values, allow(), no)) }
+	return append(ownThreads(pid), []rule{
+		// No owner of signals, no leases, no notifications.
+		{unix.SYS_FCNTL, only(1, unix.F_DUPFD, unix.F_DUPFD_CLOEXEC, unix.F_GETFD, unix.F_SETFD,
+			unix.F_GETFL, unix.F_SETFL, unix.F_GETPIPE_SZ, unix.F_SETPIPE_SZ)},
+		// The size of a terminal, and whether it is one.
+		{unix.SYS_IOCTL, only(1, unix.TIOCGWINSZ, unix.TIOCSWINSZ, unix.TIOCGPTN)},
+		// A listener that was shut down could connect in this way.
+		{unix.SYS_SENDMSG, argument(2, branch(ifAnyBit, unix.MSG_FASTOPEN, no, allow()))},
+		// What the net package sets on TCP connections.
+		{unix.SYS_SETSOCKOPT, argument(1, branch(ifEqual, unix.SOL_SOCKET,
+			only(2, unix.SO_KEEPALIVE, unix.SO_LINGER, unix.SO_RCVBUF, unix.SO_SNDBUF),
+			branch(ifEqual, unix.IPPROTO_TCP,
+				only(2, unix.TCP_NODELAY, unix.TCP_KEEPIDLE, unix.TCP_KEEPINTVL, unix.TCP_KEEPCNT, unix.TCP_USER_TIMEOUT),
+				no)))},
+	}...)
+}
+
+// ownThreads are the rules for what the Go runtime does with threads and memory in a
+// process that serves.
+func ownThreads(pid int) []rule {
+	no := refuse(unix.EPERM)
+	notExecutable := argument(2, branch(ifAnyBit, unix.PROT_EXEC, no, allow()))
+	return []rule{
+		// Threads, but no processes.
+		{unix.SYS_CLONE, argument(0, branch(ifAnyBit, newSpaces, no,
+			branch(ifAnyBit, unix.CLONE_THREAD, allow(), no)))},
+		// The runtime preempts its own threads so.
+		{unix.SYS_TGKILL, argument(0, branch(ifEqual, uint32(pid), allow(), no))},
+		{unix.SYS_MMAP, notExecutable},
+		{unix.SYS_MPROTECT, notExecutable},
+		// The runtime names its memory, if asked to.
+		{unix.SYS_PRCTL, argument(0, branch(ifEqual, unix.PR_SET_VMA, allow(), no))},
+	}
+}
+
+// gatewayFilter is the filter of the gateway, process pid.
+func gatewayFilter(pid int) block {
+	return narrow(gatewayExamined(pid), gatewayAllowed(), gatewayKilled())
+}

@@ -1,0 +1,180 @@
+package vswitch
+
+// lan is a link at work: the switch between its ports. It is pure: time and
+// chance come with the calls, and frames leave through send. One goroutine uses
+// it.
+type lan struct {
+	ports    []*port
+	ways     [][]*path // by source and destination; nil: at once
+	paths    []*path
+	table    *table
+	schedule *schedule
+	header   int // bytes before each frame
+	draw     func() float64
+	send     func(*port, []byte) bool // false: it did not go into the device
+	round    uint64
+	touched  []*path // scratch
+}
+
+// port is a Port at work.
+type port struct {
+	id     string
+	number uint16
+	mtu    int
+	counts Counters
+	device *device
+}
+
+// came passes on a frame, with its header, that came from a port. It changes the
+// frame, and does not need it any more when it returns.
+func (l *lan) came(now int64, from *port, b []byte) {
+	to, source, ok := l.judge(from, b)
+	if !ok {
+		from.counts.Bad++
+		return
+	}
+	from.counts.InPackets += uint64(pieces(b, l.header))
+	from.counts.InBytes += uint64(len(b) - l.header)
+	l.table.learn(source, from.number, now)
+	if !to.group() {
+		if at, known := l.table.find(to, now); known {
+			if at != from.number {
+				l.toOne(now, from, l.ports[at], b)
+			}
+			return
+		}
+	}
+	l.flood(now, from, b)
+}
+
+// judge finds the addresses of a frame that may be passed on.
+func (l *lan) judge(from *port, b []byte) (to, source mac, ok bool) {
+	if len(b) < l.header {
+		return to, source, false
+	}
+	frame := b[l.header:]
+	if l.header > 0 {
+		ok = normal(b, frame, from.mtu)
+	} else {
+		ok = fits(frame, from.mtu)
+	}
+	if !ok {
+		return to, source, false
+	}
+	return addresses(frame)
+}
+
+// toOne sends a frame on its way to one port.
+func (l *lan) toOne(now int64, from, to *port, b []byte) {
+	p := l.ways[from.number][to.number]
+	if p == nil {
+		l.out(to, b)
+		return
+	}
+	if l.lost(p, to) {
+		return
+	}
+	if p.straight() {
+		l.out(to, b)
+		return
+	}
+	if !p.enter(now, entry{from: from.number, to: to.number, frame: b}, len(b)-l.header) {
+		to.counts.Full++
+		return
+	}
+	l.schedule.settle(p)
+}
+
+// flood sends a frame on its way to all other ports: once on each path, however
+// many it leads to.
+func (l *lan) flood(now int64, from *port, b []byte) {
+	l.round++
+	l.touched = l.touched[:0]
+	for _, to := range l.ports {
+		if to == from {
+			continue
+		}
+		p := l.ways[from.number][to.number]
+		switch {
+		case p == nil:
+			l.out(to, b)
+		case p.round != l.round:
+			p.round, p.receivers, p.one = l.round, 1, to.number
+			l.touched = append(l.touched, p)
+		default:
+			p.receivers++
+		}
+	}
+	for _, p := range l.touched {
+		if p.receivers == 1 {
+			l.toOne(now, from, l.ports[p.one], b)
+			continue
+		}
+		if p.straight() {
+			l.spread(p, from.number, b)
+			continue
+		}
+		if !p.enter(now, entry{from: from.number, to: everyone, frame: b}, len(b)-l.header) {
+			l.eachOn(p, from.number, func(to *port) { to.counts.Full++ })
+			continue
+		}
+		l.schedule.settle(p)
+	}
+}
+
+// eachOn calls f with all ports to which p leads from a port.
+func (l *lan) eachOn(p *path, from uint16, f func(*port)) {
+	for i, way := range l.ways[from] {
+		if way == p && i != int(from) {
+			f(l.ports[i])
+		}
+	}
+}
+
+// spread sends a frame to all ports to which p leads; each may lose it.
+func (l *lan) spread(p *path, from uint16, b []byte) {
+	l.eachOn(p, from, func(to *port) {
+		if !l.lost(p, to) {
+			l.out(to, b)
+		}
+	})
+}
+
+// lost draws whether a frame to a port is lost on p.
+func (l *lan) lost(p *path, to *port) bool {
+	if p.loss == 0 || l.draw() >= p.loss {
+		return false
+	}
+	to.counts.Lost++
+	return true
+}
+
+// arrive sends out the first frame of a path.
+func (l *lan) arrive(p *path) {
+	e := p.wait.peek()
+	if e.to == everyone {
+		l.spread(p, e.from, e.frame)
+	} else {
+		l.out(l.ports[e.to], e.frame)
+	}
+	p.wait.drop()
+	l.schedule.settle(p)
+}
+
+// out puts a frame into a port's device.
+func (l *lan) out(to *port, b []byte) {
+	if !l.send(to, b) {
+		to.counts.Bad++
+		return
+	}
+	to.counts.OutPackets += uint64(pieces(b, l.header))
+	to.counts.OutBytes += uint64(len(b) - l.header)
+}
+
+// end drops all frames that wait.
+func (l *lan) end() {
+	for _, p := range l.paths {
+		l.schedule.leave(p)
+		p.wait.empty()
+	}
+}

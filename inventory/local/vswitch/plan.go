@@ -1,0 +1,136 @@
+package vswitch
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// plan is a Link as the relay process hears of it.
+type plan struct {
+	ID    string
+	Ports []plannedPort
+	Paths []Path
+	// Headers tells that frames come with a header; of all ports or of none.
+	Headers bool
+}
+
+type plannedPort struct {
+	ID  string
+	MTU int
+}
+
+// become makes the link what the plan, which was checked, says. Ports that stay keep their counts.
+// While none goes, what was learnt is known on, and frames on their way arrive
+// if their path stays as it is.
+func (l *lan) become(p plan, s *stock) {
+	old := make(map[string]*port)
+	for _, o := range l.ports {
+		old[o.id] = o
+	}
+	var stay, fresh []*port
+	for _, n := range p.Ports {
+		if o := old[n.ID]; o != nil {
+			stay = append(stay, o)
+		} else {
+			fresh = append(fresh, &port{id: n.ID})
+		}
+	}
+	grows := len(stay) == len(l.ports)
+	slices.SortFunc(stay, func(a, b *port) int { return cmp.Compare(a.number, b.number) })
+	ports := append(stay, fresh...)
+	numbers := make(map[string]int, len(ports))
+	for i, n := range ports {
+		numbers[n.id] = i
+	}
+	paths, ways := l.lay(p.Paths, numbers, s)
+	was := make(map[string]*path)
+	if grows && l.header == headerOf(p) {
+		for _, o := range l.paths {
+			was[o.key] = o
+		}
+	} else {
+		l.table = newTable()
+	}
+	for _, o := range l.paths {
+		l.schedule.leave(o)
+	}
+	for _, n := range paths {
+		if o := was[n.key]; o != nil {
+			n.take(o)
+			delete(was, n.key)
+		}
+	}
+	for _, o := range l.paths {
+		o.wait.empty()
+	}
+	for i, n := range ports {
+		n.number = uint16(i)
+	}
+	for _, n := range p.Ports {
+		ports[numbers[n.ID]].mtu = n.MTU
+	}
+	l.ports, l.paths, l.ways, l.header = ports, paths, ways, headerOf(p)
+	for _, n := range paths {
+		l.schedule.settle(n)
+	}
+}
+
+func headerOf(p plan) int {
+	if p.Headers {
+		return headerSize
+	}
+	return 0
+}
+
+// take takes over the queue of a path that was the same.
+func (p *path) take(o *path) {
+	p.busy, p.rest, p.last = o.busy, o.rest, o.last
+	p.wait, o.wait = o.wait, queue{stock: o.wait.stock}
+}
+
+// lay makes paths, and says for each pair of ports which is theirs.
+func (l *lan) lay(planned []Path, numbers map[string]int, s *stock) (paths []*path, ways [][]*path) {
+	ways = make([][]*path, len(numbers))
+	if len(planned) == 0 {
+		none := make([]*path, len(numbers))
+		for i := range ways {
+			ways[i] = none
+		}
+		return nil, ways
+	}
+	all := make([]int, len(numbers))
+	for i := range ways {
+		ways[i], all[i] = make([]*path, len(numbers)), i
+	}
+	list := func(ids []string) []int {
+		if len(ids) == 0 {
+			return all
+		}
+		list := make([]int, len(ids))
+		for i, id := range ids {
+			list[i] = numbers[id]
+		}
+		return list
+	}
+	for _, p := range planned {
+		key := fmt.Sprintf("%q %q %d %v %d", p.From, p.To, p.Delay, p.Loss, p.Rate)
+		paths = append(paths, &path{lan: l, delay: int64(p.Delay), loss: p.Loss, rate: p.Rate, key: key, at: -1, wait: queue{stock: s}})
+	}
+	for listed := 2; listed >= 0; listed-- {
+		for i, p := range planned {
+			if min(1, len(p.From))+min(1, len(p.To)) != listed {
+				continue
+			}
+			to := list(p.To)
+			for _, f := range list(p.From) {
+				for _, t := range to {
+					if ways[f][t] == nil && f != t {
+						ways[f][t] = paths[i]
+					}
+				}
+			}
+		}
+	}
+	return paths, ways
+}

@@ -1,0 +1,222 @@
+package vswitch
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"patchbay/inventory/local/fdsocket"
+	"patchbay/inventory/local/supervisor"
+)
+
+// backoff are the pauses before a relay that died is replaced.
+var backoff = supervisor.Backoff{First: 100 * time.Millisecond, Longest: 5 * time.Second, Settled: 10 * time.Second}
+
+// process is one relay process.
+type process struct {
+	*supervisor.Process
+	conn     *fdsocket.Conn
+	patience time.Duration
+	has      map[string]map[*os.File]bool // devices that it was given, by link
+}
+
+// end kills the process and waits for its end.
+func (p *process) end() {
+	p.Kill()
+	<-p.Exited()
+}
+
+// refusedError is what a relay says against an order. It goes on.
+type refusedError struct{ reason string }
+
+func (e *refusedError) Error() string { return "the relay: " + e.reason }
+
+// ask gives an order and waits for the answer.
+func (p *process) ask(o order, files ...*os.File) (answer, error) {
+	var a answer
+	if err := p.conn.SetDeadline(time.Now().Add(p.patience)); err != nil {
+		return a, err
+	}
+	if err := p.conn.Send(o, files...); err != nil {
+		return a, err
+	}
+	if _, err := p.conn.Receive(&a, maxAnswer, 0); err != nil {
+		return a, err
+	}
+	if a.Error != "" {
+		return a, &refusedError{fmt.Sprintf("%.500s", a.Error)}
+	}
+	return a, nil
+}
+
+// put gives the order to make a link, and before it those of its devices that
+// the process does not have.
+func (p *process) put(id string, l *kept) error {
+	var names []string
+	var files []*os.File
+	give := func() error {
+		if len(files) == 0 {
+			return nil
+		}
+		_, err := p.ask(order{Kind: orderPorts, Link: id, Ports: names}, files...)
+		names, files = nil, nil
+		return err
+	}
+	for _, port := range l.ports {
+		if p.has[id][port.file] {
+			continue
+		}
+		names, files = append(names, port.id), append(files, port.file)
+		if len(files) == fdsocket.MaxFiles {
+			if err := give(); err != nil {
+				return err
+			}
+		}
+	}
+	if err := give(); err != nil {
+		return err
+	}
+	if _, err := p.ask(order{Kind: orderPut, Link: id, Plan: l.plan}); err != nil {
+		return err
+	}
+	p.has[id] = make(map[*os.File]bool)
+	for _, port := range l.ports {
+		p.has[id][port.file] = true
+	}
+	return nil
+}
+
+// tell has a relay make a link that is among the Keeper's: one that runs is told
+// of it, and one that is started is told of all. The turn is the caller's.
+func (k *Keeper) tell(id string) error {
+	var err error
+	for range attempts {
+		if k.now == nil || !k.now.Running() {
+			if err = k.start(); err == nil {
+				return nil
+			}
+			continue
+		}
+		if err = k.now.put(id, k.links[id]); err == nil {
+			return nil
+		}
+		if _, refused := errors.AsType[*refusedError](err); refused {
+			return err
+		}
+		k.now.end()
+	}
+	return err
+}
+
+// start starts a relay with all links. The turn is the caller's.
+func (k *Keeper) start() error {
+	p, err := k.spawn()
+	if err != nil {
+		return fmt.Errorf("the relay does not start: %w", err)
+	}
+	if err = k.fill(p); err != nil {
+		p.end()
+		return fmt.Errorf("the relay does not start: %w", err)
+	}
+	k.now = p
+	go k.watch(p)
+	return nil
+}
+
+// spawn starts a process that knows nothing.
+func (k *Keeper) spawn() (*process, error) {
+	ours, theirs, err := fdsocket.Pair()
+	if err != nil {
+		return nil, err
+	}
+	child, err := supervisor.Start(supervisor.Command{
+		Path: k.o.Program, Args: []string{Argv0}, Env: []string{}, Files: []*os.File{theirs},
+		Log: func(line []byte) { k.o.Log.Error("relay: " + string(line)) }, LinesPerSecond: maxLines,
+		// What the terminal of "up" sends is not for it.
+		Attr: syscall.SysProcAttr{Setsid: true},
+	})
+	if err != nil {
+		return nil, errors.Join(err, ours.Close())
+	}
+	go func() {
+		<-child.Exited()
+		ours.Close() // ends an ask that waits
+	}()
+	return &process{child, ours, k.patience, make(map[string]map[*os.File]bool)}, nil
+}
+
+// fill tells a new process all that the Keeper knows.
+func (k *Keeper) fill(p *process) error {
+	if k.o.Place != nil {
+		if err := k.o.Place(p.PID()); err != nil {
+			return err
+		}
+	}
+	if _, err := p.ask(order{Kind: orderBegin, UID: int(k.o.UID)}); err != nil {
+		return err
+	}
+	for id, l := range k.links {
+		k.reopen(id, l)
+		if err := p.put(id, l); err != nil {
+			return fmt.Errorf("link %s: %w", id, err)
+		}
+	}
+	return nil
+}
+
+// reopen opens devices again that have gone. One that cannot be opened is a dead
+// end, but the others' traffic goes on.
+func (k *Keeper) reopen(id string, l *kept) {
+	for i := range l.ports {
+		p := &l.ports[i]
+		old := p.file
+		if _, err := p.ready(); err != nil {
+			k.o.Log.Error("a port of the relay has lost its device", "link", id, "error", err)
+		}
+		if p.file != old {
+			old.Close()
+		}
+	}
+}
+
+// watch waits for the end of a process, and replaces it while there are links.
+func (k *Keeper) watch(p *process) {
+	cause := p.Wait()
+	for lived := p.Lived(); ; lived = 0 {
+		k.turn <- struct{}{}
+		if k.now != p || len(k.links) == 0 {
+			k.leave()
+			return
+		}
+		pause := k.backoff.Next(lived)
+		k.leave()
+		k.o.Log.Error("the relay died and is started again", "error", cause, "pause", pause)
+		select {
+		case <-time.After(pause):
+		case <-k.closing:
+			return
+		}
+		k.turn <- struct{}{}
+		if k.now == p && len(k.links) > 0 {
+			cause = k.start()
+		}
+		k.leave()
+	}
+}
+
+// stop ends the process if it runs, for there are no links. The turn is the
+// caller's.
+func (k *Keeper) stop() {
+	if p := k.now; p != nil {
+		k.now = nil
+		p.end()
+	}
+	if k.o.Left != nil {
+		k.o.Left()
+	}
+}
+
+// maxLines is how many lines a second of the relay's are logged.
+const maxLines = 20

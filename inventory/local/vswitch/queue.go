@@ -1,0 +1,112 @@
+package vswitch
+
+import "encoding/binary"
+
+// queue holds the frames of a path, first in, first out, in chunks.
+type queue struct {
+	stock       *stock
+	first, last *chunk
+	bytes       int // of all chunks
+}
+
+// entry is a frame that waits.
+type entry struct {
+	due      int64
+	from, to uint16
+	frame    []byte
+}
+
+// everyone is the port to which an entry goes that goes to all ports that its
+// path leads to.
+const everyone = 1<<16 - 1
+
+const entrySize = 8 + 2 + 2 + 4
+
+// push puts an entry at the end; it copies the frame. It is false if there is
+// no room.
+func (q *queue) push(e entry) bool {
+	size := entrySize + len(e.frame)
+	if q.last == nil || len(q.last.memory)-q.last.end < size {
+		if !q.grow(size) {
+			return false
+		}
+	}
+	b := q.last.memory[q.last.end:]
+	binary.NativeEndian.PutUint64(b, uint64(e.due))
+	binary.NativeEndian.PutUint16(b[8:], e.from)
+	binary.NativeEndian.PutUint16(b[10:], e.to)
+	binary.NativeEndian.PutUint32(b[12:], uint32(len(e.frame)))
+	copy(b[entrySize:], e.frame)
+	q.last.end += size
+	return true
+}
+
+// grow adds a chunk for at least size bytes, a larger one the more there is.
+func (q *queue) grow(size int) bool {
+	class := 0
+	for class+1 < classes && (classSize(class) < size || classSize(class) <= q.bytes) {
+		class++
+	}
+	if q.bytes+classSize(class) > maxPathBytes {
+		return false
+	}
+	c := q.stock.take(class)
+	if c == nil {
+		return false
+	}
+	if q.last == nil {
+		q.first = c
+	} else {
+		q.last.next = c
+	}
+	q.last = c
+	q.bytes += len(c.memory)
+	return true
+}
+
+// due is when the first entry is to go.
+func (q *queue) due() (at int64, ok bool) {
+	if q.first == nil {
+		return 0, false
+	}
+	return int64(binary.NativeEndian.Uint64(q.first.memory[q.first.begin:])), true
+}
+
+// peek is the first entry of a queue that has one. The frame is good until drop.
+func (q *queue) peek() entry {
+	b := q.first.memory[q.first.begin:]
+	size := binary.NativeEndian.Uint32(b[12:])
+	return entry{
+		due:   int64(binary.NativeEndian.Uint64(b)),
+		from:  binary.NativeEndian.Uint16(b[8:]),
+		to:    binary.NativeEndian.Uint16(b[10:]),
+		frame: b[entrySize : entrySize+size],
+	}
+}
+
+// drop takes the first entry out.
+func (q *queue) drop() {
+	c := q.first
+	c.begin += entrySize + int(binary.NativeEndian.Uint32(c.memory[c.begin+12:]))
+	if c.begin < c.end {
+		return
+	}
+	q.first = c.next
+	if q.first == nil {
+		q.last = nil
+	}
+	q.bytes -= len(c.memory)
+	c.next = nil
+	q.stock.give(c)
+}
+
+// empty takes all entries out.
+func (q *queue) empty() {
+	for c := q.first; c != nil; {
+		next := c.next
+		c.next = nil
+		q.stock.give(c)
+		c = next
+	}
+	q.first, q.last, q.bytes = nil, nil, 0
+}

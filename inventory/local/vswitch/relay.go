@@ -1,0 +1,286 @@
+package vswitch
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"patchbay/inventory/local/fdsocket"
+	"patchbay/inventory/local/sandbox"
+)
+
+// maxLoops is how many processors a relay uses for frames. A link is the work of
+// one.
+const maxLoops = 4
+
+// Main is the relay process. It does not return.
+func Main() {
+	// What it writes to its standard error may have no reader any more.
+	signal.Ignore(syscall.SIGPIPE, syscall.SIGHUP)
+	if err := run(os.NewFile(3, "control"), sandbox.Relay); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// relay is the state of the relay process. Only the goroutine that hears orders
+// touches it.
+type relay struct {
+	loops  []*loop
+	links  map[string]*working
+	staged map[string]map[string]int // descriptors by link and port
+}
+
+// working is a link, and the loop whose it is.
+type working struct {
+	loop *loop
+	lan  *lan
+	plan plan
+}
+
+// run obeys the Keeper until it ends.
+func run(control *os.File, giveUp func(uid, gid int) error) error {
+	c, err := fdsocket.FromFile(control)
+	if err != nil {
+		return fmt.Errorf("the connection to the testbed is missing: %w", err)
+	}
+	var o order
+	if _, err := c.Receive(&o, maxOrder, 0); err != nil {
+		return err
+	}
+	r := &relay{links: make(map[string]*working), staged: make(map[string]map[string]int)}
+	err = r.begin(o, giveUp)
+	for {
+		a := answer{}
+		if err != nil {
+			a.Error = err.Error()
+		} else if o.Kind == orderCount {
+			a.Counts = r.count(o.Link)
+		}
+		if c.Send(a) != nil {
+			return nil // the Keeper is gone
+		}
+		o = order{}
+		files, broken := c.Receive(&o, maxOrder, fdsocket.MaxFiles)
+		if broken != nil {
+			return nil
+		}
+		err = r.obey(o, files)
+	}
+}
+
+// begin gives up all rights and starts to carry.
+func (r *relay) begin(o order, giveUp func(uid, gid int) error) error {
+	if o.Kind != orderBegin {
+		return errors.New("the first order is not the one to begin")
+	}
+	room := newRoom(maxBytes)
+	// A loop that comes back from waiting must find a processor.
+	n := min(runtime.NumCPU(), maxLoops)
+	runtime.GOMAXPROCS(n + 2)
+	for range n {
+		l, err := newLoop(room)
+		if err != nil {
+			return err
+		}
+		r.loops = append(r.loops, l)
+	}
+	if o.UID != 0 {
+		if err := giveUp(o.UID, o.UID); err != nil {
+			return err
+		}
+	}
+	for _, l := range r.loops {
+		go func() {
+			fmt.Fprintln(os.Stderr, l.run())
+			os.Exit(1)
+		}()
+	}
+	return nil
+}
+
+// obey carries out an order.
+func (r *relay) obey(o order, files []*os.File) error {
+	defer func() {
+		for _, f := range files {
+			f.Close()
+		}
+	}()
+	switch o.Kind {
+	case orderPorts:
+		return r.stage(o, files)
+	case orderPut:
+		defer r.unstage(o.Link)
+		var p plan
+		if err := json.Unmarshal(o.Plan, &p); err != nil {
+			return fmt.Errorf("a plan cannot be read: %w", err)
+		}
+		if err := p.check(); err != nil {
+			return err
+		}
+		return r.put(o.Link, p)
+	case orderRemove:
+		r.unstage(o.Link)
+		r.remove(o.Link)
+		return nil
+	case orderCount:
+		if r.links[o.Link] == nil {
+			return errors.New("there is no such link")
+		}
+		return nil
+	}
+	return fmt.Errorf("an order %q is not known", o.Kind)
+}
+
+// stage keeps devices for a link. The descriptors are doubled: those that came
+// are in the runtime's epoll.
+func (r *relay) stage(o order, files []*os.File) error {
+	if len(files) != len(o.Ports) {
+		return fmt.Errorf("%d devices came for %d ports", len(files), len(o.Ports))
+	}
+	of := r.staged[o.Link]
+	if of == nil {
+		of = make(map[string]int)
+		r.staged[o.Link] = of
+	}
+	for i, f := range files {
+		fd, err := double(f)
+		if err != nil {
+			return fmt.Errorf("a device cannot be taken: %w", err)
+		}
+		if old, ok := of[o.Ports[i]]; ok {
+			unix.Close(old)
+		}
+		of[o.Ports[i]] = fd
+	}
+	return nil
+}
+
+func double(f *os.File) (fd int, err error) {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return -1, err
+	}
+	var inner error
+	err = raw.Control(func(old uintptr) { fd, inner = unix.FcntlInt(old, unix.F_DUPFD_CLOEXEC, 3) })
+	return fd, errors.Join(err, inner)
+}
+
+func (r *relay) unstage(link string) {
+	for _, fd := range r.staged[link] {
+		unix.Close(fd)
+	}
+	delete(r.staged, link)
+}
+
+// put makes a link what the plan says, with the devices that it has and those
+// that were staged.
+func (r *relay) put(id string, p plan) (err error) {
+	w := r.links[id]
+	fresh := w == nil
+	if fresh {
+		w = &working{loop: r.free()}
+	}
+	staged := r.staged[id]
+	w.loop.do(func() {
+		if fresh {
+			w.lan = w.loop.newLAN()
+		}
+		had := make(map[string]bool)
+		for _, o := range w.lan.ports {
+			had[o.id] = true
+		}
+		for _, n := range p.Ports {
+			if _, ok := staged[n.ID]; !ok && !had[n.ID] {
+				err = fmt.Errorf("port %s has no device", n.ID)
+				return
+			}
+		}
+		w.loop.put(w.lan, p, staged)
+	})
+	if err == nil {
+		w.plan = p
+		r.links[id] = w
+	}
+	return err
+}
+
+// free is the loop that has least to do.
+func (r *relay) free() *loop {
+	ports := make(map[*loop]int)
+	for _, w := range r.links {
+		ports[w.loop] += 1 + len(w.plan.Ports)
+	}
+	best := r.loops[0]
+	for _, l := range r.loops {
+		if ports[l] < ports[best] {
+			best = l
+		}
+	}
+	return best
+}
+
+// put makes lan what the plan says. Devices that it takes from staged are the
+// loop's then, and not there any more.
+func (l *loop) put(lan *lan, p plan, staged map[string]int) {
+	before := lan.ports
+	lan.become(p, &l.stock)
+	stays := make(map[*port]bool)
+	for _, o := range lan.ports {
+		stays[o] = true
+	}
+	for _, o := range before {
+		if !stays[o] {
+			l.shut(o.device)
+		}
+	}
+	for _, o := range lan.ports {
+		fd, ok := staged[o.id]
+		if !ok {
+			continue
+		}
+		if o.device != nil {
+			l.shut(o.device)
+		}
+		delete(staged, o.id)
+		o.device = l.open(fd, lan, o)
+	}
+}
+
+// remove ends a link.
+func (r *relay) remove(id string) {
+	w := r.links[id]
+	if w == nil {
+		return
+	}
+	delete(r.links, id)
+	w.loop.do(func() {
+		w.lan.end()
+		for _, o := range w.lan.ports {
+			w.loop.shut(o.device)
+		}
+	})
+}
+
+// count tells what went through the ports of a link.
+func (r *relay) count(id string) []Counters {
+	w := r.links[id]
+	of := make(map[string]Counters)
+	w.loop.do(func() {
+		for _, o := range w.lan.ports {
+			of[o.id] = o.counts
+		}
+	})
+	counts := make([]Counters, len(w.plan.Ports))
+	for i, n := range w.plan.Ports {
+		counts[i] = of[n.ID]
+	}
+	return counts
+}

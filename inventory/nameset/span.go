@@ -1,0 +1,90 @@
+// Package nameset reads and writes names of components as short as operators' files
+// have them: pc1..pc12 for twelve that follow each other.
+package nameset
+
+import (
+	"fmt"
+	"iter"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// maxLength is how long a range may be as it is written, in bytes: zeros in front
+// come back in each of its names.
+const maxLength = 256
+
+// Range is a range of names as it was written. The zero Range has none.
+type Range struct {
+	stem        string
+	first, many int
+	width       int // of numbers with zeros in front, else 0
+}
+
+// Parse reads a range: pc1..pc20, pc1..20, or pc001..pc100. ok is false for a text
+// without two dots, which is one name. A range that makes no sense has no names.
+func Parse(text string) (r Range, ok bool) {
+	from, to, ok := strings.Cut(text, "..")
+	stem := strings.TrimRight(from, "0123456789")
+	digits := from[len(stem):]
+	first, err1 := strconv.ParseUint(digits, 10, strconv.IntSize-1)
+	last, err2 := strconv.ParseUint(strings.TrimPrefix(to, stem), 10, strconv.IntSize-1)
+	if err1 != nil || err2 != nil || last < first || len(text) > maxLength {
+		return Range{}, ok
+	}
+	r = Range{stem: stem, first: int(first), many: int(min(last-first, math.MaxInt-1)) + 1}
+	if strings.HasPrefix(digits, "0") {
+		r.width = len(digits)
+	}
+	return r, ok
+}
+
+// Len is how many names it has. Look at it before Names: some have more than any
+// memory holds.
+func (r Range) Len() int { return r.many }
+
+// Names are those of the range, in order.
+func (r Range) Names() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for n := range r.many {
+			if !yield(fmt.Sprintf("%s%0*d", r.stem, r.width, r.first+n)) {
+				return
+			}
+		}
+	}
+}
+
+// Fold writes names as short as Parse reads them: three and more that follow each
+// other are a range, unless their names are too long for one.
+func Fold(names []string) (written []string) {
+	for i := 0; i < len(names); {
+		stem, n, width := numbered(names[i])
+		j := i + 1
+		for stem != names[i] && j < len(names) && names[j] == fmt.Sprintf("%s%0*d", stem, width, n+j-i) {
+			j++
+		}
+		if j-i < 3 || len(names[i])+len("..")+len(names[j-1]) > maxLength {
+			j = i + 1
+			written = append(written, names[i])
+		} else {
+			written = append(written, names[i]+".."+names[j-1])
+		}
+		i = j
+	}
+	return written
+}
+
+// numbered takes the number from the end of a name; width is that of one with
+// zeros in front, else 0. Without a number the stem is the whole name.
+func numbered(name string) (stem string, n, width int) {
+	stem = strings.TrimRight(name, "0123456789")
+	digits := name[len(stem):]
+	n, err := strconv.Atoi(digits)
+	if err != nil || strings.Contains(name, "..") {
+		return name, 0, 0
+	}
+	if strings.HasPrefix(digits, "0") {
+		width = len(digits)
+	}
+	return stem, n, width
+}

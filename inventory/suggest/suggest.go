@@ -1,0 +1,47 @@
+// Package suggest finds the word that was meant, for hints in messages. It knows
+// nothing else, so that even the smallest program can afford it.
+package suggest
+
+import "strings"
+
+// Word is the word of have that was most likely meant by want, or "" if
+// none is near: at most one letter differs or a third of them, or only the case.
+func Word(want string, have []string) string {
+	best, least := "", max(2, len(want)/3+1)
+	for _, h := range have {
+		if strings.EqualFold(want, h) {
+			return h
+		}
+		if d := len(want) - len(h); len(want) < 2 || d >= least || -d >= least {
+			continue
+		}
+		if d := distance(want, h); d < least {
+			best, least = h, d
+		}
+	}
+	return best
+}
+
+// distance counts the letters to insert, drop, replace or swap with their
+// neighbour to get from a to b.
+func distance(a, b string) int {
+	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+		before, last, row = last, row, before
+	}
+	return last[len(b)]
+}

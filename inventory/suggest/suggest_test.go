@@ -1,0 +1,13 @@
+package suggest
+
+import "testing"
+
+func TestWord(t *testing.T) {
+	for _, tt := range []struct{ want, got string }{
+		{"vm", "vm"}, {"VM", "vm"}, {"raw-cp", "raw-pc"}, {"rawpc", "raw-pc"}, {"xen", ""}, {"", ""}, {"v", ""}, {"vn", "vm"}, {"containers", "container"},
+	} {
+		if got := Word(tt.want, []string{"raw-pc", "vm", "container"}); got != tt.got {
+			t.Errorf("Word(%q) = %q, want %q", tt.want, got, tt.got)
+		}
+	}
+}

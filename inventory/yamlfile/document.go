@@ -1,0 +1,103 @@
+package yamlfile
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Document is the file's only document, with one node in it; that of a text with
+// nothing but comments holds a null. It is nil where something is wrong.
+func (r *Reader) Document(text []byte) *yaml.Node {
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	var doc, more yaml.Node
+	err := d.Decode(&doc)
+	if errors.Is(err, io.EOF) {
+		return &yaml.Node{Kind: yaml.DocumentNode, Content: []*yaml.Node{{Kind: yaml.ScalarNode, Tag: "!!null"}}}
+	}
+	if err == nil {
+		err = d.Decode(&more)
+	}
+	switch {
+	case errors.Is(err, io.EOF):
+		return &doc
+	case err == nil:
+		r.Wrong(&more, "a second YAML document begins here; put all into the first")
+	default:
+		r.notYAML(text, err)
+	}
+	return nil
+}
+
+// searched is the size in bytes up to which a file that is not YAML is read
+// again and again to find out where.
+const searched = 1 << 20
+
+// notYAML notes where the text stops being YAML. The mistake itself may be
+// further down, where a bracket or a quote was not closed.
+func (r *Reader) notYAML(text []byte, err error) {
+	cause, at := strings.TrimPrefix(err.Error(), "yaml: "), &yaml.Node{}
+	if rest, ok := strings.CutPrefix(cause, "line "); ok {
+		if line, rest, ok := strings.Cut(rest, ": "); ok {
+			at.Line, _ = strconv.Atoi(line)
+			cause = rest
+		}
+	}
+	if len(text) <= searched {
+		at.Line = firstBad(text)
+	}
+	if cause = strings.Join(strings.Fields(cause), " "); at.Line == 0 {
+		r.Wrong(at, "this is not YAML: %s; %s", cause, remedy(cause))
+		return
+	}
+	r.Wrong(at, "at or after line %d this is not YAML: %s; %s", at.Line, cause, remedy(cause))
+}
+
+// firstBad is a line up to which the text is YAML and with which it is not,
+// counted from 1. The line that the YAML reader tells is often that of the
+// entry around.
+func firstBad(text []byte) int {
+	lines := bytes.SplitAfter(text, []byte{'\n'})
+	good, bad, size := 0, len(lines), 0 // lines[:good] is YAML, of size bytes; lines[:bad] is not
+	for bad-good > 1 {
+		middle, more := (good+bad)/2, 0
+		for _, l := range lines[good:middle] {
+			more += len(l)
+		}
+		if isYAML(text[:size+more]) {
+			good, size = middle, size+more
+		} else {
+			bad = middle
+		}
+	}
+	return bad
+}
+
+func isYAML(text []byte) bool {
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	for {
+		var n yaml.Node
+		if err := d.Decode(&n); err != nil {
+			return errors.Is(err, io.EOF)
+		}
+	}
+}
+
+// remedy is what to look for when the YAML reader complains so.
+func remedy(cause string) string {
+	switch {
+	case strings.Contains(cause, "mapping values"):
+		return "look for a line that is indented too far, and put a text with a colon in it into quotes"
+	case strings.Contains(cause, "cannot start any token"):
+		return "indent with blanks, not tabs, and put a text that begins with a special character into quotes"
+	case strings.Contains(cause, "',' or"):
+		return "look for a bracket that is not closed, or a comma that is missing"
+	case strings.Contains(cause, "quoted"), strings.Contains(cause, "unexpected end of stream"):
+		return "look for a quote that is not closed"
+	}
+	return "look for a line that is not indented like its neighbours"
+}

@@ -1,0 +1,210 @@
+package yamlfile
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"patchbay/inventory/suggest"
+)
+
+// Reader walks a parsed file and collects every mistake with its line.
+type Reader struct {
+	// File is its name in messages.
+	File     string
+	problems []Problem
+}
+
+// Wrong notes a mistake at n; nil is the file as a whole.
+func (r *Reader) Wrong(n *yaml.Node, format string, args ...any) {
+	line := 0
+	if n != nil {
+		line = n.Line
+	}
+	r.problems = append(r.problems, Problem{r.File, line, fmt.Sprintf(format, args...)})
+}
+
+// Mistakes counts those so far: what has raised it is not to be believed.
+func (r *Reader) Mistakes() int { return len(r.problems) }
+
+// Missing notes that an entry lacks a key that it needs.
+func (r *Reader) Missing(n *yaml.Node, what, key string) {
+	r.Wrong(n, "%s has no %s; add one", what, key)
+}
+
+// Unknown notes that n names something that is not among have. A hint is looked for
+// among the first thousand only.
+func (r *Reader) Unknown(n *yaml.Node, what string, have []string) {
+	const searched = 1000
+	switch near := suggest.Word(n.Value, have[:min(len(have), searched)]); {
+	case near != "":
+		r.Wrong(n, "there is no %s %.80q; did you mean %q?", what, n.Value, near)
+	case len(have) == 0:
+		r.Wrong(n, "there is no %s %.80q; none is defined", what, n.Value)
+	default:
+		r.Wrong(n, "there is no %s %.80q; there are %s", what, n.Value, Few(have))
+	}
+}
+
+// Fields calls f for each key of a mapping, with what stands under it. Keys that are
+// not among keys, that come twice, or that are aliases are mistakes.
+func (r *Reader) Fields(n *yaml.Node, what string, keys []string, f func(key string, value *yaml.Node)) {
+	n = Deref(n)
+	if n.Kind != yaml.MappingNode {
+		r.Wrong(n, "%s must be a list of keys and values: %s", what, strings.Join(keys, ", "))
+		return
+	}
+	var seen []string
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		k, value := n.Content[i], Deref(n.Content[i+1])
+		switch {
+		case !r.Key(k, what):
+		case !slices.Contains(keys, k.Value):
+			if near := suggest.Word(k.Value, keys); near != "" {
+				r.Wrong(k, "%s has no key %.80q; did you mean %q?", what, k.Value, near)
+			} else {
+				r.Wrong(k, "%s has no key %.80q; there are %s", what, k.Value, strings.Join(keys, ", "))
+			}
+		case slices.Contains(seen, k.Value):
+			r.Wrong(k, "%s has the key %q twice; drop one", what, k.Value)
+		default:
+			seen = append(seen, k.Value)
+			f(k.Value, value)
+		}
+	}
+}
+
+// Key tells whether k, a key of what, is written out. Else it is a mistake: who edits
+// the file looks for keys by their words.
+func (r *Reader) Key(k *yaml.Node, what string) bool {
+	switch k.Kind {
+	case yaml.ScalarNode:
+		return true
+	case yaml.AliasNode:
+		r.Wrong(k, "%s has an alias for a key, *%.80s; write the key out", what, k.Value)
+	default:
+		r.Wrong(k, "%s has a list for a key; write a word", what)
+	}
+	return false
+}
+
+// Items are the entries of a list as they stand, aliases among them; nothing at all
+// is an empty list.
+func (r *Reader) Items(n *yaml.Node, what string) []*yaml.Node {
+	n = Deref(n)
+	if IsNull(n) {
+		return nil
+	}
+	if n.Kind != yaml.SequenceNode {
+		r.Wrong(n, "%s must be a list; each entry begins with a dash", what)
+		return nil
+	}
+	return n.Content
+}
+
+// OneOrMore is Items where a single value is a list of one.
+func (r *Reader) OneOrMore(n *yaml.Node, what string) []*yaml.Node {
+	if n = Deref(n); n.Kind == yaml.ScalarNode && !IsNull(n) {
+		return []*yaml.Node{n}
+	}
+	return r.Items(n, what)
+}
+
+// Texts is a list of texts; a single text is a list of one.
+func (r *Reader) Texts(n *yaml.Node, what string) []*yaml.Node {
+	var list []*yaml.Node
+	for _, item := range r.OneOrMore(n, what) {
+		if item = Deref(item); r.Text(item, what) != "" {
+			list = append(list, item)
+		}
+	}
+	return list
+}
+
+// Text is a scalar as it is written, in one line; it is empty only by mistake.
+func (r *Reader) Text(n *yaml.Node, what string) string {
+	n = Deref(n)
+	switch {
+	case n.Kind != yaml.ScalarNode || IsNull(n) || strings.TrimSpace(n.Value) == "":
+		r.Wrong(n, "%s must be a text", what)
+	case strings.ContainsFunc(n.Value, func(c rune) bool { return c < ' ' || c >= 0x7f && c < 0xa0 }):
+		r.Wrong(n, "%s must be one line without control characters", what)
+	default:
+		return n.Value
+	}
+	return ""
+}
+
+// Whole is a whole number from 0 to 2147483647.
+func (r *Reader) Whole(n *yaml.Node, what string) int64 {
+	n = Deref(n)
+	i, err := strconv.ParseInt(n.Value, 10, 64)
+	if n.Kind != yaml.ScalarNode || err != nil || i < 0 || i > math.MaxInt32 {
+		r.Wrong(n, "%s must be a whole number from 0 to %d", what, math.MaxInt32)
+		return 0
+	}
+	return i
+}
+
+// Size reads an amount of memory or disk: MiB, or a number with M, G or T.
+func (r *Reader) Size(n *yaml.Node, what string) int64 {
+	digits, unit := n.Value, int64(1)
+	if i := strings.IndexFunc(digits, func(c rune) bool { return c < '0' || c > '9' }); i >= 0 {
+		switch strings.TrimSuffix(strings.TrimSpace(digits[i:]), "iB") {
+		case "M":
+		case "G":
+			unit = 1 << 10
+		case "T":
+			unit = 1 << 20
+		default:
+			unit = 0
+		}
+		digits = digits[:i]
+	}
+	i, err := strconv.ParseInt(digits, 10, 64)
+	if n.Kind != yaml.ScalarNode || unit == 0 || err != nil || i > math.MaxInt32 {
+		r.Wrong(n, "%s must be a size such as 512M, 4G or 1T; a bare number is MiB", what)
+		return 0
+	}
+	return i * unit
+}
+
+// Choice is one of words, at least two; what is none of them reads as the first.
+func Choice[T ~string](r *Reader, n *yaml.Node, what string, words ...T) T {
+	if n = Deref(n); n.Kind == yaml.ScalarNode && slices.Contains(words, T(n.Value)) {
+		return T(n.Value)
+	}
+	last := len(words) - 1
+	var others []string
+	for _, w := range words[:last] {
+		others = append(others, string(w))
+	}
+	r.Wrong(n, "%s must be %s or %s", what, strings.Join(others, ", "), words[last])
+	return words[0]
+}
+
+// Few lists at most ten names.
+func Few(names []string) string {
+	switch {
+	case len(names) == 0:
+		return "none"
+	case len(names) > 10:
+		return strings.Join(names[:10], ", ") + ", …"
+	}
+	return strings.Join(names, ", ")
+}
+
+// IsNull tells whether nothing stands there.
+func IsNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
+
+// Deref is what an alias stands for, or n itself.
+func Deref(n *yaml.Node) *yaml.Node {
+	for n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	return n
+}
