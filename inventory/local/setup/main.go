@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/signal"
 	"runtime"
 	"strconv"
 	"time"
@@ -81,11 +82,15 @@ func run(f folders, n int) error {
 	case err != nil:
 		return tell(Report{State: Failed, Exit: 255, Message: fmt.Sprintf("it cannot begin: %v", err)})
 	}
-	// Whoever asked may be gone by now; the step goes on all the same.
+	// Whoever asked may be gone by now; the step goes on all the same. It would end by
+	// SIGPIPE if nobody caught that. A command of the step gets the usual action again.
+	unread := make(chan os.Signal, 1)
+	signal.Notify(unread, unix.SIGPIPE)
 	_ = tell(Report{State: Running})
 	if err := letGo(); err != nil {
 		return err
 	}
+	signal.Stop(unread)
 	// Thread and goroutine stay together, for a command ends with the thread that
 	// started it.
 	runtime.LockOSThread()

@@ -189,6 +189,32 @@ func TestOnce(t *testing.T) {
 	}
 }
 
+// TestStepGoesOnWithoutReader starts a step when nobody reads its first answer any
+// more, as when the testbed is killed at that moment. The command of the step has the
+// usual action for SIGPIPE.
+func TestStepGoesOnWithoutReader(t *testing.T) {
+	dir := t.TempDir()
+	order, err := json.Marshal(Order{Step: sh("trap | grep -c PIPE; yes | head -n 1")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Close()
+	c := ours(t, dir, RunWords(1), strings.NewReader(string(order)))
+	c.Stdout = w
+	err = c.Run()
+	w.Close()
+	if err != nil {
+		t.Error(err)
+	}
+	if got := waited(t, dir, 1); got.State != Done || got.Output != "0\ny\n" {
+		t.Errorf("%+v", got)
+	}
+}
+
 // TestOrdersThatAreNone: nothing is begun, so a right one can follow.
 func TestOrdersThatAreNone(t *testing.T) {
 	dir := t.TempDir()
