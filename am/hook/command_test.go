@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/am/testkit/wait"
+
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -129,7 +131,7 @@ func TestTheTimeOfACommandIsLimited(t *testing.T) {
 	b := newBench(t, *h)
 	b.start()
 	b.put(reserved("s", "a"))
-	eventually(t, "it fails", func() bool { return b.runner.Failing() == 1 })
+	wait.Until(t, "it fails", func() bool { return b.runner.Failing() == 1 })
 	if s := b.runner.States()[0]; !strings.Contains(s.Error, "did not end in time") {
 		t.Errorf("error %q", s.Error)
 	}
