@@ -304,34 +304,6 @@ func TestOpenReadOnly(t *testing.T) {
 	}
 }
 
-func TestStoreIsOfOneSite(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "store")
-	open := func(site string) error {
-		s, err := Open(path, Options{Site: site})
-		if err == nil {
-			err = s.Close()
-		}
-		return err
-	}
-	for _, tt := range []struct {
-		rule, site string
-		ok         bool
-	}{
-		{"a new store is anybody's", "a.example.org", true},
-		{"and then that site's", "a.example.org", true},
-		{"not another's", "b.example.org", false},
-		{"tools open any", "", true},
-	} {
-		err := open(tt.site)
-		if (err == nil) != tt.ok {
-			t.Errorf("%s: %v", tt.rule, err)
-		}
-		if err != nil && !strings.Contains(err.Error(), "a.example.org") {
-			t.Errorf("%s: the refusal does not name the owner: %v", tt.rule, err)
-		}
-	}
-}
-
 // TestNewStoreIsWholeOrNot looks at the folder after each moment at which
 // making a store may have been killed: nothing half-made bears the name.
 func TestNewStoreIsWholeOrNot(t *testing.T) {

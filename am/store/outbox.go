@@ -3,9 +3,7 @@ package store
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
-	"runtime/debug"
 	"slices"
 	"time"
 
@@ -47,18 +45,6 @@ func (c *ChangeSet) PutMessage(id string, m Message) {
 
 // post adds to cs, which will be revision rev, what is to be told of it.
 func post(outbox func(Change) []Message, v *View, cs *ChangeSet, rev Rev) (err error) {
-	if outbox == nil {
-		return nil
-	}
-	defer func() {
-		switch p := recover(); {
-		case p == nil:
-		case damagedMemory(p):
-			err = fmt.Errorf("%w: %w", ErrNotCommitted, damage(p))
-		default:
-			err = fmt.Errorf("what is to be told of a change panicked: %v\n%s", p, debug.Stack())
-		}
-	}()
 	c := Change{At: v.now}
 	if c.Slices, err = became[am.Slice](v, cs, Slices); err != nil {
 		return err

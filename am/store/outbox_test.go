@@ -13,7 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"patchbay/am"
-	"patchbay/am/urn"
 )
 
 // tellAll posts a message for each sliver that changes: what it was and is.
@@ -132,19 +131,6 @@ func TestAMessageStaysUntilAllHaveTakenIt(t *testing.T) {
 	}
 }
 
-func TestMessagesAfterGoesOn(t *testing.T) {
-	s := open(t, Options{Outbox: tellAll})
-	commit(t, s, put(sized("a", 1), sized("b", 1)))
-	ids, _ := waiting(t, s)
-	var rest []string
-	err := s.Read(func(v *View) error {
-		return v.MessagesAfter(ids[0], func(id string, _ Message) bool { rest = append(rest, id); return true })
-	})
-	if err != nil || !cmp.Equal(rest, ids[1:]) {
-		t.Errorf("behind %s: %q, %v", ids[0], rest, err)
-	}
-}
-
 func TestAnOutboxThatPanicsRefusesItsChangeOnly(t *testing.T) {
 	s := open(t, Options{Outbox: func(c Change) []Message {
 		if c.Slivers[0].After.URN.Name == "bad" {
@@ -158,28 +144,6 @@ func TestAnOutboxThatPanicsRefusesItsChangeOnly(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"a", "b"}, names(t, s)); diff != "" {
 		t.Error(diff)
-	}
-}
-
-func TestWithoutAnOutboxNothingIsPosted(t *testing.T) {
-	s := open(t, Options{})
-	commit(t, s, put(sized("a", 1)))
-	if ids, _ := waiting(t, s); ids != nil {
-		t.Errorf("posted %q", ids)
-	}
-}
-
-func TestJournalEntriesReachTheOutbox(t *testing.T) {
-	var got Change
-	s := open(t, Options{Outbox: func(c Change) []Message { got = c; return nil }})
-	commit(t, s, func(v *View) (cs ChangeSet, err error) {
-		cs.PutSlice(am.Slice{URN: sliceURN("s")})
-		cs.PutSliver(sized("a", 1))
-		cs.Log(am.JournalEntry{Event: "Allocate", Slice: sliceURN("s"), Slivers: []urn.URN{sliverURN("a")}})
-		return cs, nil
-	})
-	if len(got.Slices) != 1 || len(got.Slivers) != 1 || len(got.Journal) != 1 || got.Journal[0].ID == "" || !got.At.Equal(noon) {
-		t.Errorf("the outbox saw %+v", got)
 	}
 }
 

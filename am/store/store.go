@@ -132,7 +132,7 @@ func start(db *database, o Options) (*Store, error) {
 	o.MaxGroup = cmp.Or(o.MaxGroup, 256)
 	o.GroupTime = cmp.Or(o.GroupTime, 20*time.Millisecond)
 	s := &Store{db: db, opt: o, trouble: &trouble{told: o.Broken}, queue: newQueue(), done: make(chan struct{})}
-	c := &committer{db: db, now: o.Now, outbox: o.Outbox, groupTime: o.GroupTime, slow: map[string]bool{}, readOnly: o.ReadOnly, trouble: s.trouble, longest: &s.longest}
+	c := &committer{db: db, now: o.Now, outbox: o.Outbox, groupTime: o.GroupTime, readOnly: o.ReadOnly, trouble: s.trouble, longest: &s.longest}
 	if err := db.read(func(r reader) error { c.revision = (&View{r: r}).Revision(); return nil }); err != nil {
 		return nil, errors.Join(err, db.close())
 	}
