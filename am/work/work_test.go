@@ -46,20 +46,6 @@ func TestWalkThroughEveryGoal(t *testing.T) {
 	})
 }
 
-func TestReservationStaysUntilProviderConfirms(t *testing.T) {
-	bubble(t, 2, func(e *env) {
-		e.start()
-		e.makeReady("a-1")
-		e.d.with(func() { e.d.slow = time.Minute })
-		e.release("a-1")
-		time.Sleep(50 * time.Second)
-		if s := e.sliver("a-1"); s.Status.Allocation != am.Unallocated || s.Desired.Present {
-			t.Errorf("while it is removed: %+v", s)
-		}
-		e.within(15*time.Second, "it is forgotten", func() bool { return !e.exists("a-1") })
-	})
-}
-
 func TestOlderGenerationIsDropped(t *testing.T) {
 	bubble(t, 2, func(e *env) {
 		e.start()
