@@ -248,24 +248,6 @@ func TestCrashLosesNoLineOfAChange(t *testing.T) {
 	s.wants("open", "start", "call call2", "call call1 recovered")
 }
 
-func TestTornLineIsWrittenAgain(t *testing.T) {
-	s := newSite(t)
-	s.log.write(s.log.line(eventStart))
-	a := s.commit()
-	s.answered(a)
-	info, err := os.Stat(s.path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Truncate(s.path, info.Size()-10); err != nil {
-		t.Fatal(err)
-	}
-	s.crash()
-	s.wants("open", "start", "call call1 recovered")
-	s.log.Act(Act{What: "x"})
-	s.wants("open", "start", "call call1 recovered", "act x")
-}
-
 func TestAuditOfAnOlderStoreBeginsNow(t *testing.T) {
 	s := newSite(t)
 	for range 3 {

@@ -50,21 +50,6 @@ func (h history) wantsAt(minute int, want string) *Answer {
 
 var one = am.Observed{Addresses: []string{"192.0.2.1"}}
 
-// TestRecoveredLineTellsItsTime has lines that a crash delayed tell the time of
-// their change.
-func TestRecoveredLineTellsItsTime(t *testing.T) {
-	h := history{newSite(t)}
-	h.start().holds("A", one)
-	h.commit()
-	h.at(30).log.Act(Act{What: "x"})
-	h.crash()
-	h.start()
-	if got := h.told(); !slices.Contains(got, "call call1 recovered") {
-		t.Fatal(got)
-	}
-	h.wantsAt(20, "A")
-}
-
 // TestLostLinesAreDoubted loses the lines of an end and of a beginning: both are
 // told when lines can be written again, and who says what it cannot know.
 func TestLostLinesAreDoubted(t *testing.T) {

@@ -165,14 +165,6 @@ func TestJumps(t *testing.T) {
 	}
 }
 
-func TestFirstStartTakesTheHostsClock(t *testing.T) {
-	f := &fake{boot: "b", wall: noon, steady: time.Second}
-	c := open(t, f, filepath.Join(t.TempDir(), "clock.json"))
-	if s := c.State(); !s.Site.Equal(noon) || s.Doubt != NoDoubt {
-		t.Errorf("%+v", s)
-	}
-}
-
 func TestAHostWithoutBootIDStillHasItsTime(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "clock.json")
 	f := &fake{wall: noon, steady: hour}
@@ -215,18 +207,6 @@ func TestTheSystemsClocks(t *testing.T) {
 	if d := time.Since(c.Now()); d > time.Minute || d < -time.Minute {
 		t.Errorf("a clock just opened is off by %v", d)
 	}
-}
-
-func BenchmarkNow(b *testing.B) {
-	c, err := Open(Options{Log: quiet})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.RunParallel(func(p *testing.PB) {
-		for p.Next() {
-			c.Now()
-		}
-	})
 }
 
 // TestReasons goes through the doubts that end by themselves or not, in words and log.

@@ -148,16 +148,6 @@ func TestSlowReadersHoldNothing(t *testing.T) {
 	}
 }
 
-func BenchmarkSlivers100000(b *testing.B) {
-	s := emptySite(b)
-	s.many(100_000)
-	for b.Loop() {
-		if err := s.Lines("slivers", operate.Filter{}, io.Discard); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 // TestStalledReadersAreBounded stops reading as many lists as may be read at one time:
 // who comes next waits until one of them goes on.
 func TestStalledReadersAreBounded(t *testing.T) {
