@@ -294,6 +294,13 @@ func TestAuditThatWasMovedBeginsANewOne(t *testing.T) {
 	}
 }
 
+// fill has so many lines of acts be lost, while none can be written.
+func (s *site) fill(lost int) {
+	for s.log.lost < lost {
+		s.log.Act(Act{What: "much", Text: strings.Repeat("x", maxOutput)})
+	}
+}
+
 func TestUnwritableAuditIsLoudAndWaits(t *testing.T) {
 	s := newSite(t)
 	s.path = filepath.Join(s.dir, "sub", "audit.log")
@@ -305,13 +312,12 @@ func TestUnwritableAuditIsLoudAndWaits(t *testing.T) {
 	if err := s.log.Admit(); am.CodeOf(err) != am.ServerError || strings.Contains(err.Error(), s.dir) {
 		t.Errorf("Admit: %v", err)
 	}
-	for range maxWaiting + 10 {
-		s.log.Act(Act{What: "much"})
-	}
+	s.fill(11)
+	waiting := s.log.waiting.lines
 	s.commit()
 	s.answered("call2") // finds no room
-	if _, n := s.log.Lines(); n != maxWaiting+12 || len(s.log.waiting) != maxWaiting {
-		t.Errorf("%d lines unwritten, %d kept", n, len(s.log.waiting))
+	if _, n := s.log.Lines(); n != int64(waiting)+12 || s.log.waiting.lines != waiting || waiting < 1000 {
+		t.Errorf("%d lines unwritten, %d kept", n, waiting)
 	}
 	if err := os.Mkdir(filepath.Dir(s.path), 0o700); err != nil {
 		t.Fatal(err)
@@ -323,7 +329,7 @@ func TestUnwritableAuditIsLoudAndWaits(t *testing.T) {
 		t.Error(err)
 	}
 	got := s.told() // of the second place
-	if len(got) != maxWaiting+2 || got[0] != "open" || got[1] != "call call1" || got[len(got)-1] != "lost" {
+	if len(got) != waiting+2 || got[0] != "open" || got[1] != "call call1" || got[len(got)-1] != "lost" {
 		t.Errorf("%d lines: %q … %q", len(got), got[:3], got[len(got)-1])
 	}
 	if l := s.lines()[len(got)-1]; l.Lost != 12 {

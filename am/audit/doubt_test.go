@@ -59,9 +59,7 @@ func TestLostLinesAreDoubted(t *testing.T) {
 	h.holds("C", one)
 	path := h.log.path
 	h.log.path = path + "/none/audit.log"
-	for range maxWaiting {
-		h.log.Act(Act{What: "much"})
-	}
+	h.fill(1)
 	h.at(20).gone("A")
 	h.at(30).holds("B", one)
 	h.log.path = path

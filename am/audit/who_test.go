@@ -210,7 +210,7 @@ func TestWhoPassesWhatIsNoLine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fmt.Fprintf(f, "\x00\x00\n{}\n%s\n{\"at\":\"2026-11-20T12:00:00.000Z\",\"event\":\"gone\",\"sliver\":7}\n{\"at\":\"2026-11-20T12:00:0", strings.Repeat("x", 3*maxLine))
+	fmt.Fprintf(f, "\x00\x00\n{}\n%s\n{\"at\":\"2026-11-20T12:00:00.000Z\",\"event\":\"gone\",\"sliver\":7}\n{\"at\":\"2026-11-20T12:00:0", strings.Repeat("x", 3<<20))
 	f.Close()
 	h.at(10).log.Act(Act{What: "x"})
 	p, _ := ParsePlace("192.0.2.1")
