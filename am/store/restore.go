@@ -170,20 +170,12 @@ func (r *Restoration) finish(after Rev, entry am.JournalEntry, present *Store) (
 // seal raises the revision, adds the entry, notes of reservations that they are
 // from a backup, and closes the staged store.
 func (r *Restoration) seal(after Rev, entry am.JournalEntry) error {
-	err := r.store.Close()
-	r.store = nil
-	if err != nil {
-		return err
-	}
-	after = max(after, r.Report.Revision)
-	db, err := openDatabase(r.staged)
-	if err != nil {
-		return err
-	}
+	db := r.store.db
 	info, err := db.file.Stat()
 	if err != nil {
-		return errors.Join(err, db.close())
+		return errors.Join(err, r.store.Close())
 	}
+	after = max(after, r.Report.Revision)
 	entry.ID = journalID(after+1, 0)
 	text, err := encode(after+1, entry)
 	if err == nil {
@@ -207,7 +199,7 @@ func (r *Restoration) seal(after Rev, entry am.JournalEntry) error {
 			return tx.apply(ops...)
 		})
 	}
-	return errors.Join(err, db.close())
+	return errors.Join(err, r.store.Close())
 }
 
 // lock keeps servers from the file until unlock is called; a file that is not

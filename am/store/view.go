@@ -119,17 +119,21 @@ func (v *View) EachOf(slice urn.URN, skip func(Key) bool, f func(am.Sliver) bool
 	return err
 }
 
-func each[T any](v *View, k Kind, from []byte, f func(T) bool) error {
-	var failed error
-	v.r.scan(string(k), nil, from, func(id, b []byte) bool {
+func each[T any](v *View, k Kind, from []byte, f func(T) bool) (failed error) {
+	v.r.scan(string(k), nil, from, decoding(k, &failed, f))
+	return failed
+}
+
+// decoding calls f with each record, until f returns false or one cannot be read.
+func decoding[T any](k Kind, failed *error, f func(T) bool) func(id, b []byte) bool {
+	return func(id, b []byte) bool {
 		var t T
 		if _, err := decode(b, &t); err != nil {
-			failed = unreadableRecord(Key{k, string(id)}, err)
+			*failed = unreadableRecord(Key{k, string(id)}, err)
 			return false
 		}
 		return f(t)
-	})
-	return failed
+	}
 }
 
 // Slivers calls f with every sliver, ordered by URN, until f returns false.
@@ -143,6 +147,12 @@ func (v *View) Tasks(f func(am.Task) bool) error { return each(v, Tasks, nil, f)
 
 // Journal calls f with every entry, oldest first, until f returns false.
 func (v *View) Journal(f func(am.JournalEntry) bool) error { return each(v, Journal, nil, f) }
+
+// JournalBackwards is Journal with the latest entry first.
+func (v *View) JournalBackwards(f func(am.JournalEntry) bool) (failed error) {
+	v.r.backwards(string(Journal), decoding(Journal, &failed, f))
+	return failed
+}
 
 // JournalAfter is Journal without the entries up to a revision.
 func (v *View) JournalAfter(rev Rev, f func(am.JournalEntry) bool) error {
