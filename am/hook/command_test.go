@@ -136,20 +136,3 @@ func TestTheTimeOfACommandIsLimited(t *testing.T) {
 		t.Errorf("error %q", s.Error)
 	}
 }
-
-func TestTailKeepsTheEnd(t *testing.T) {
-	for _, pieces := range [][]int{{1, 2, 3}, {maxSaid, 1}, {1, maxSaid}, {maxSaid + 7}, {maxSaid - 1, 2, 5000}} {
-		var all []byte
-		x := &tail{}
-		for i, n := range pieces {
-			piece := []byte(strings.Repeat(string(rune('a'+i)), n))
-			all = append(all, piece...)
-			if m, err := x.Write(piece); m != n || err != nil {
-				t.Errorf("%d, %v of %d", m, err, n)
-			}
-		}
-		if want := all[max(0, len(all)-maxSaid):]; string(x.end) != string(want) {
-			t.Errorf("%v: %d bytes are kept", pieces, len(x.end))
-		}
-	}
-}

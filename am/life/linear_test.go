@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -150,52 +149,19 @@ func TestHistoriesAreLinearizable(t *testing.T) {
 			codes[fmt.Sprintf("%s %d", o.Input.(ask).method, o.Output.(done).code)]++
 		}
 		if result, info := porcupine.CheckOperationsVerbose(sequential, history, time.Minute); result != porcupine.Ok {
-			t.Fatalf("PATCHBAY_SEED=%d, history %d of %d calls: %s; see %s", seed, round, len(history), result, picture(t, history, info))
+			t.Fatalf("PATCHBAY_SEED=%d, history %d of %d calls: %s; see %s", seed, round, len(history), result, picture(t, info))
 		}
 	}
 	t.Logf("seed %d: %d histories, %d calls, %v: %v", seed, rounds, operations, time.Since(began).Round(time.Millisecond), codes)
 }
 
-// picture writes what the checker found into a file that stays, and says in a
-// few lines where its longest way through the history ends.
-func picture(t *testing.T, history []porcupine.Operation, info porcupine.LinearizationInfo) string {
+// picture writes what the checker found into a file that stays.
+func picture(t *testing.T, info porcupine.LinearizationInfo) string {
 	file := filepath.Join(os.TempDir(), "patchbay-history-"+strings.ReplaceAll(t.Name(), "/", "-")+".html")
-	text := file
 	if err := porcupine.VisualizePath(sequential, info, file); err != nil {
-		text = err.Error()
+		return err.Error()
 	}
-	var longest []int
-	for _, partition := range info.PartialLinearizations() {
-		for _, way := range partition {
-			if len(way) > len(longest) {
-				longest = way
-			}
-		}
-	}
-	line := func(o porcupine.Operation) {
-		text += fmt.Sprintf("\n%8.3fms to %8.3fms %s", float64(o.Call)/1e6, float64(o.Return)/1e6, sequential.DescribeOperation(o.Input, o.Output))
-	}
-	on, placed := sequential.Init(), map[int]bool{}
-	for i, n := range longest {
-		placed[n] = true
-		_, on = sequential.Step(on, history[n].Input, history[n].Output)
-		if i >= len(longest)-8 {
-			line(history[n])
-		}
-	}
-	text += "\nthen there is " + sequential.DescribeState(on) + "\nand no way on among"
-	last := int64(math.MaxInt64)
-	for n, o := range history {
-		if !placed[n] {
-			last = min(last, o.Return)
-		}
-	}
-	for n, o := range history {
-		if !placed[n] && o.Call <= last {
-			line(o)
-		}
-	}
-	return text
+	return file
 }
 
 // generous gives every fifth caller what it then gives to others, too.

@@ -2,7 +2,6 @@ package store
 
 import (
 	"errors"
-	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -145,38 +144,6 @@ func TestHeadsOfEarlierVersionsHaveSizes(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
-	}
-}
-
-func TestJournalIsInOrder(t *testing.T) {
-	s := open(t, Options{})
-	var want []string
-	for i := range 20 {
-		commit(t, s, func(*View) (ChangeSet, error) {
-			var cs ChangeSet
-			for j := range 20 {
-				cs.Log(am.JournalEntry{Event: fmt.Sprint(i, ".", j)})
-			}
-			return cs, nil
-		})
-		for j := range 20 {
-			want = append(want, fmt.Sprint(i, ".", j))
-		}
-	}
-	var got []string
-	last := ""
-	err := s.Read(func(v *View) error {
-		return v.Journal(func(e am.JournalEntry) bool {
-			if e.ID <= last {
-				t.Errorf("entry %q comes after %q", e.ID, last)
-			}
-			last = e.ID
-			got = append(got, e.Event)
-			return true
-		})
-	})
-	if diff := cmp.Diff(want, got); diff != "" || err != nil {
-		t.Error(diff, err)
 	}
 }
 

@@ -25,26 +25,6 @@ func (e *env) lease(name string, until time.Time) {
 	})
 }
 
-func TestLeasesEndInTime(t *testing.T) {
-	bubble(t, 2, func(e *env) {
-		e.start()
-		e.makeReady("a-1")
-		e.allocate("b-1", "c-1")
-		now := time.Now()
-		e.lease("a-1", now.Add(100*time.Second))
-		e.lease("b-1", now.Add(200*time.Second))
-		time.Sleep(99 * time.Second)
-		if e.sliver("a-1").Status != ready || !e.exists("b-1") {
-			t.Fatal("a lease ended early")
-		}
-		e.within(2*time.Second, "a-1 is gone", func() bool { return !e.exists("a-1") })
-		time.Sleep(time.Until(now.Add(201 * time.Second)))
-		if e.exists("b-1") || !e.exists("c-1") {
-			t.Error("b-1 should have ended, c-1 not")
-		}
-	})
-}
-
 func TestRenewedAndFrozenAreNotTouched(t *testing.T) {
 	bubble(t, 2, func(e *env) {
 		e.start()
