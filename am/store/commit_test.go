@@ -80,44 +80,6 @@ func TestFailedWriteUndoesItsGroup(t *testing.T) {
 	consistent(t, s)
 }
 
-func TestConditions(t *testing.T) {
-	s := open(t, Options{})
-	a := sliver("a", "s", 1)
-	commit(t, s, put(a))
-	var rev Rev
-	_ = s.Read(func(v *View) error { rev = v.Rev(SliverKey(a.URN)); return nil })
-	if rev == 0 {
-		t.Fatal("a record without a revision")
-	}
-	expecting := func(name string, r Rev) Decision {
-		return func(v *View) (ChangeSet, error) {
-			cs, _ := put(a)(v)
-			cs.ExpectRev(SliverKey(sliverURN(name)), r)
-			return cs, nil
-		}
-	}
-	for _, tt := range []struct {
-		rule string
-		d    Decision
-		ok   bool
-	}{
-		{"absent, expected present", expecting("b", rev), false},
-		{"present, expected absent", expecting("a", 0), false},
-		{"older revision", expecting("a", rev-1), false},
-		{"absent as expected", expecting("b", 0), true},
-		{"changed meanwhile", expecting("a", rev), false},
-	} {
-		if err := s.Commit(context.Background(), tt.d); (err == nil) != tt.ok || !tt.ok && !errors.Is(err, ErrConflict) {
-			t.Errorf("%s: %v", tt.rule, err)
-		}
-	}
-	_ = s.Read(func(v *View) error { rev = v.Rev(SliverKey(a.URN)); return nil })
-	answers := together(t, s, context.Background(), expecting("a", rev), expecting("a", rev))
-	if answers[0] != nil || !errors.Is(answers[1], ErrConflict) {
-		t.Errorf("two of one group: %v", answers)
-	}
-}
-
 func TestPanicIsARefusal(t *testing.T) {
 	s := open(t, Options{})
 	answers := together(t, s, context.Background(), put(sliver("a", "s", 1)), func(*View) (ChangeSet, error) { panic("a bug") }, put(sliver("b", "s", 1)))

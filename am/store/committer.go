@@ -141,11 +141,6 @@ func (c *committer) decide(r reader, d Decision, next Rev) (cs ChangeSet, ops []
 	if err = guarded("a decision", func() error { cs, err = d(v); return err }); err != nil {
 		return cs, nil, err
 	}
-	for _, e := range cs.Expect {
-		if v.Rev(e.Key) != e.Rev {
-			return cs, nil, fmt.Errorf("%w: %s %s", ErrConflict, e.Key.Kind, e.Key.ID)
-		}
-	}
 	if cs.Empty() {
 		return cs, nil, nil
 	}

@@ -25,10 +25,6 @@ var ErrNotCommitted = errors.New("the store could not write the change")
 // the group or nothing, nobody knows.
 var ErrInDoubt = errors.New("it is in doubt whether it has lasted")
 
-// ErrConflict is wrapped by Commit when a condition of the change set does not
-// hold: nothing of the decision has happened.
-var ErrConflict = errors.New("the record has changed meanwhile")
-
 // ErrClosed is returned by Commit and Read after Close.
 var ErrClosed = errors.New("the store is closed")
 
@@ -165,7 +161,7 @@ func (s *Store) run(c *committer) {
 
 // Commit runs the decision and returns when its changes are durable and
 // published, or with the reason why nothing has changed: the decision's own
-// error, ErrConflict, ErrNotCommitted, ErrClosed, or that of ctx if it ended
+// error, ErrNotCommitted, ErrClosed, or that of ctx if it ended
 // before the decision's turn.
 func (s *Store) Commit(ctx context.Context, d Decision) error { return s.CommitFor(ctx, "", d) }
 
