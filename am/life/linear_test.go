@@ -1,7 +1,6 @@
 package life
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -17,14 +16,9 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"patchbay/am"
-	"patchbay/am/api"
-	"patchbay/am/service"
 	"patchbay/am/store"
 	"patchbay/am/testkit/need"
-	"patchbay/am/urn"
 	"patchbay/am/work"
-	"patchbay/credentials"
-	"patchbay/rspec"
 )
 
 // done is what came of a call, for the checker.
@@ -35,12 +29,11 @@ type done struct {
 
 // crowd lets callers use a few slices at once, and gives the history of their
 // calls. One write in ten fails.
-func crowd(t *testing.T, seed uint64, callers, calls int, wrap func(api.Aggregate) api.Aggregate) []porcupine.Operation {
+func crowd(t *testing.T, seed uint64, callers, calls int) []porcupine.Operation {
 	t.Helper()
 	w := newWorld(t, offer)
 	w.ahead = time.Until(began)
 	w.believed = w.ahead
-	w.wrap = wrap
 	w.company = true
 	w.limits = work.Limits{PollMin: time.Millisecond, Sweep: time.Hour}
 	var writes atomic.Int64
@@ -143,7 +136,7 @@ func TestHistoriesAreLinearizable(t *testing.T) {
 	operations, codes := 0, map[string]int{}
 	began := time.Now()
 	for round := range rounds {
-		history := crowd(t, seed+uint64(round), 24, 12, nil)
+		history := crowd(t, seed+uint64(round), 24, 12)
 		operations += len(history)
 		for _, o := range history {
 			codes[fmt.Sprintf("%s %d", o.Input.(ask).method, o.Output.(done).code)]++
@@ -162,35 +155,4 @@ func picture(t *testing.T, info porcupine.LinearizationInfo) string {
 		return err.Error()
 	}
 	return file
-}
-
-// generous gives every fifth caller what it then gives to others, too.
-type generous struct {
-	api.Aggregate
-	calls atomic.Int64
-}
-
-func (x *generous) Allocate(ctx context.Context, g credentials.Grant, slice urn.URN, r *rspec.Request, o service.AllocateOptions) (service.Outcome, error) {
-	out, err := x.Aggregate.Allocate(ctx, g, slice, r, o)
-	if err != nil || x.calls.Add(1)%5 > 0 {
-		return out, err
-	}
-	var t service.Targets
-	for _, s := range out.Slivers {
-		t.Slivers = append(t.Slivers, s.URN)
-	}
-	_, _ = x.Aggregate.Delete(ctx, g, t, o.Call) // whatever comes of it, the answer stands
-	return out, nil
-}
-
-// TestAWrongAggregateIsSeen: the checker finds what is promised twice.
-func TestAWrongAggregateIsSeen(t *testing.T) {
-	known(t)
-	for round := range uint64(200) {
-		history := crowd(t, round, 8, 8, func(a api.Aggregate) api.Aggregate { return &generous{Aggregate: a} })
-		if result, _ := porcupine.CheckOperationsVerbose(sequential, history, time.Minute); result == porcupine.Illegal {
-			return
-		}
-	}
-	t.Error("200 histories, and nothing was seen")
 }
