@@ -130,6 +130,9 @@ func TestFilesBesideTheAudit(t *testing.T) {
 	if files, err := Files(h.path); err != nil || len(files) != 2 || filepath.Ext(files[0]) != ".bak" {
 		t.Errorf("files %q, %v", files, err)
 	}
+	if _, err := InOrder([]string{h.path + ".pipe"}); err == nil || !strings.Contains(err.Error(), ".pipe is not a regular file") {
+		t.Errorf("a pipe: %v", err)
+	}
 }
 
 // TestAsIsOfThatTime asks without a port for one whose ports change.

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -261,18 +260,4 @@ func FuzzWho(f *testing.F) {
 			t.Error(err)
 		}
 	})
-}
-
-// TestFilesWaitsForNobody fails by its time where a pipe is waited for.
-func TestFilesWaitsForNobody(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "audit.log")
-	if err := syscall.Mkfifo(path+".1", 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if files, err := Files(path); err != nil || len(files) > 0 {
-		t.Errorf("files %q, %v", files, err)
-	}
-	if _, err := InOrder([]string{path + ".1"}); err == nil || !strings.Contains(err.Error(), "audit.log.1 is not a regular file") {
-		t.Errorf("%v", err)
-	}
 }

@@ -1,6 +1,7 @@
 package hook
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -150,7 +151,7 @@ func TestEventsThatAreTooOldAreLost(t *testing.T) {
 	}
 }
 
-// The runner gives a delivery under way a moment, then ends it.
+// The runner gives a delivery under way a moment, and says so; then it ends it.
 func TestStoppingWaitsAMoment(t *testing.T) {
 	begun, release := make(chan struct{}), make(chan struct{})
 	b := newBench(t, Hook{Name: "h"})
@@ -163,12 +164,17 @@ func TestStoppingWaitsAMoment(t *testing.T) {
 			return ctx.Err()
 		}
 	}
+	var log bytes.Buffer
+	b.log = slog.New(slog.NewTextHandler(&log, nil))
 	b.limits.Grace = patience
 	b.start()
 	b.put(reserved("s", "a"))
 	<-begun
-	go func() { close(release) }()
+	time.AfterFunc(50*time.Millisecond, func() { close(release) })
 	b.stop()
+	if text := log.String(); !strings.Contains(text, "waiting for hooks") || !strings.Contains(text, "hooks=[h]") {
+		t.Errorf("it said %q", text)
+	}
 	if left := b.waiting(); len(left) != 0 {
 		t.Errorf("what was taken while it stopped was not noted: %q", lines(left))
 	}
@@ -215,44 +221,4 @@ func TestStatesOfHooks(t *testing.T) {
 	}
 	heal.Store(true)
 	wait.Until(t, "it is well", func() bool { return state(1) == State{Name: "fails"} })
-}
-
-// A runner that is stopped says for whom it waits.
-func TestStoppingNamesTheHooksThatItWaitsFor(t *testing.T) {
-	said := make(lineWriter, 100)
-	begun, release := make(chan struct{}), make(chan struct{})
-	b := newBench(t, Hook{Name: "slow"}, Hook{Name: "idle", Events: []Word{Gone}})
-	b.limits.Grace = patience
-	b.log = slog.New(slog.NewTextHandler(said, nil))
-	b.take = func(context.Context, string, Event) error {
-		close(begun)
-		<-release
-		return nil
-	}
-	b.start()
-	b.put(reserved("s", "a"))
-	<-begun
-	stopped := make(chan struct{})
-	go func() {
-		defer close(stopped)
-		b.stop()
-	}()
-	select {
-	case line := <-said:
-		if !strings.Contains(line, "waiting for hooks") || !strings.Contains(line, "hooks=[slow]") {
-			t.Error(line)
-		}
-	case <-time.After(patience):
-		t.Error("nothing is said")
-	}
-	close(release)
-	<-stopped
-}
-
-// lineWriter hands on what is written.
-type lineWriter chan string
-
-func (w lineWriter) Write(b []byte) (int, error) {
-	w <- string(b)
-	return len(b), nil
 }

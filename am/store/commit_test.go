@@ -80,17 +80,6 @@ func TestFailedWriteUndoesItsGroup(t *testing.T) {
 	consistent(t, s)
 }
 
-func TestPanicIsARefusal(t *testing.T) {
-	s := open(t, Options{})
-	answers := together(t, s, context.Background(), put(sliver("a", "s", 1)), func(*View) (ChangeSet, error) { panic("a bug") }, put(sliver("b", "s", 1)))
-	if answers[0] != nil || answers[1] == nil || !strings.Contains(answers[1].Error(), "a bug") || answers[2] != nil {
-		t.Errorf("answers %v", answers)
-	}
-	if got := names(t, s); len(got) != 2 {
-		t.Errorf("there are %v", got)
-	}
-}
-
 func TestContext(t *testing.T) {
 	s := open(t, Options{})
 	ctx, cancel := context.WithCancel(context.Background())
