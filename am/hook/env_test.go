@@ -188,16 +188,6 @@ func (b *bench) put(slivers ...am.Sliver) {
 	})
 }
 
-func (b *bench) remove(names ...string) {
-	b.t.Helper()
-	b.commit(func(*store.View) (cs store.ChangeSet, err error) {
-		for _, n := range names {
-			cs.Remove(store.SliverKey(sliverURN(n)))
-		}
-		return cs, nil
-	})
-}
-
 // waiting are the events that the store keeps, oldest first.
 func (b *bench) waiting() (list []Event) {
 	b.t.Helper()
