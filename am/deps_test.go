@@ -46,7 +46,7 @@ const rooms = `
 3  credentials/trial                am/fileowner am/urn credentials/cert credentials/dsig github.com/google/uuid golang.org/x/crypto
 3  rspec                            am/urn schemas schemas/xmltree
 3  inventory/provider               am am/executable am/fileowner am/urn go.yaml.in/yaml/v3
-3  am/store                         am am/fileowner am/urn go.etcd.io/bbolt
+3  am/store                         am am/durable am/fileowner am/urn go.etcd.io/bbolt
 4  inventory/provider/providertest  am inventory/provider github.com/google/uuid
 3  am/maintenance                   am/durable am/fileowner inventory/yamlfile inventory/nameset go.yaml.in/yaml/v3
 4  rspec/draw                       am/urn rspec schemas schemas/xmltree

@@ -37,7 +37,7 @@ func codeOf(err error, request string) (am.Code, am.Detail, string) {
 		return am.TimedOut, am.NoDetail, "the call took too long; nothing was changed"
 	case errors.Is(err, store.ErrInDoubt):
 		return am.DBError, am.NoDetail, "the aggregate could not store the change, and does not know whether it will last; ask for the status before you try again (request " + request + ")"
-	case errors.Is(err, store.ErrNotCommitted), errors.Is(err, store.ErrConflict), errors.Is(err, store.ErrClosed):
+	case errors.Is(err, store.ErrNotCommitted), errors.Is(err, store.ErrClosed):
 		return am.DBError, am.NoDetail, "the aggregate could not store the change; nothing was changed (request " + request + ")"
 	}
 	return am.ServerError, am.NoDetail, internalError(request).Msg

@@ -50,21 +50,6 @@ func (h history) wantsAt(minute int, want string) *Answer {
 
 var one = am.Observed{Addresses: []string{"192.0.2.1"}}
 
-// TestRecoveredLineTellsItsTime has lines that a crash delayed tell the time of
-// their change.
-func TestRecoveredLineTellsItsTime(t *testing.T) {
-	h := history{newSite(t)}
-	h.start().holds("A", one)
-	h.commit()
-	h.at(30).log.Act(Act{What: "x"})
-	h.crash()
-	h.start()
-	if got := h.told(); !slices.Contains(got, "call call1 recovered") {
-		t.Fatal(got)
-	}
-	h.wantsAt(20, "A")
-}
-
 // TestLostLinesAreDoubted loses the lines of an end and of a beginning: both are
 // told when lines can be written again, and who says what it cannot know.
 func TestLostLinesAreDoubted(t *testing.T) {
@@ -74,9 +59,7 @@ func TestLostLinesAreDoubted(t *testing.T) {
 	h.holds("C", one)
 	path := h.log.path
 	h.log.path = path + "/none/audit.log"
-	for range maxWaiting {
-		h.log.Act(Act{What: "much"})
-	}
+	h.fill(1)
 	h.at(20).gone("A")
 	h.at(30).holds("B", one)
 	h.log.path = path
@@ -146,6 +129,9 @@ func TestFilesBesideTheAudit(t *testing.T) {
 	h.wantsAt(30, "B")
 	if files, err := Files(h.path); err != nil || len(files) != 2 || filepath.Ext(files[0]) != ".bak" {
 		t.Errorf("files %q, %v", files, err)
+	}
+	if _, err := InOrder([]string{h.path + ".pipe"}); err == nil || !strings.Contains(err.Error(), ".pipe is not a regular file") {
+		t.Errorf("a pipe: %v", err)
 	}
 }
 

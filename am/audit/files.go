@@ -114,7 +114,7 @@ type both struct {
 
 // readLines calls f with each line of a file until f returns false. A last line
 // without an end, which is being written or was cut off, may lack more than its
-// end. One that is far too long is none of ours.
+// end.
 func readLines(file string, f func([]byte) bool) error {
 	r, err := open(file)
 	if err != nil {
@@ -122,34 +122,15 @@ func readLines(file string, f func([]byte) bool) error {
 	}
 	defer r.Close()
 	b := bufio.NewReaderSize(r, 64<<10)
-	var long []byte // what came before of a line that is longer than the buffer
-	skip := false
 	for {
-		part, err := b.ReadSlice('\n')
+		line, err := b.ReadBytes('\n')
 		switch {
-		case err == nil:
-			line := part
-			if len(long) > 0 {
-				long = append(long, part...)
-				line = long
-			}
-			if !skip && !f(line[:len(line)-1]) {
-				return nil
-			}
-			long, skip = long[:0], false
-		case errors.Is(err, bufio.ErrBufferFull):
-			if len(long)+len(part) > maxLine {
-				long, skip = long[:0], true
-			}
-			if !skip {
-				long = append(long, part...)
-			}
-		case err == io.EOF:
-			if !skip {
-				f(append(long, part...))
-			}
+		case err == nil && !f(line[:len(line)-1]):
 			return nil
-		default:
+		case errors.Is(err, io.EOF):
+			f(line)
+			return nil
+		case err != nil:
 			return fmt.Errorf("cannot read %s: %w", file, err)
 		}
 	}

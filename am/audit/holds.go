@@ -70,9 +70,6 @@ func (h *holdings) Stage(cs store.ChangeSet) {
 
 func (h *holdings) Rollback() { h.staged, h.telling = h.staged[:0], false }
 
-// most is how many lines are written at once.
-const most = 1000
-
 func (h *holdings) Publish() {
 	again, telling := h.again, h.telling
 	h.again, h.telling = false, false
@@ -85,10 +82,6 @@ func (h *holdings) Publish() {
 	at := l.line(eventGone).At
 	var lines []*Line
 	for i, x := range h.staged {
-		if i > 0 && len(lines) >= most {
-			l.write(lines...)
-			lines = lines[:0]
-		}
 		if x := h.news(x, at, again); x != nil {
 			x.At, x.Again = at, again || h.staged[i].again
 			lines = append(lines, x)

@@ -28,11 +28,8 @@ const (
 // timeLayout writes times of one length, so that lines can be told apart cheaply.
 const timeLayout = "2006-01-02T15:04:05.000Z"
 
-// Bounds on a line.
-const (
-	maxOutput = 1 << 10 // bytes of one text
-	maxLine   = 1 << 20 // bytes of a line that is read; ours are far shorter
-)
+// maxOutput bounds one text of a line, in bytes.
+const maxOutput = 1 << 10
 
 // Line is one line, whatever its event. What an event has not is left out.
 type Line struct {

@@ -16,11 +16,8 @@ import (
 	"patchbay/am/store"
 )
 
-// Bounds on lines that wait because they cannot be written.
-const (
-	maxWaiting      = 1024
-	maxWaitingBytes = 4 << 20
-)
+// maxWaiting bounds the lines that wait because they cannot be written, in bytes.
+const maxWaiting = 4 << 20
 
 // silence is how long nothing is written before a line tells that all is well:
 // when a site ends without a word, it was alive that long ago at most.
@@ -45,13 +42,12 @@ type Log struct {
 	store *store.Store
 	opt   Options
 
-	mu      sync.Mutex // guards all below
-	file    *os.File   // nil while it cannot be opened
-	written time.Time  // when the last line was
-	lines   int64      // written since Open
+	mu    sync.Mutex // guards all below
+	file  *os.File   // nil while it cannot be opened
+	last  time.Time  // when the last line was written
+	lines int64      // written since Open
 
-	waiting []batch
-	weight  int // of waiting, in bytes
+	waiting batch
 	lost    int // lines that found no room in waiting
 	// retell says that what slivers hold must be told again: lines of it may have been
 	// lost, or are in another file.
@@ -174,16 +170,13 @@ func (l *Log) line(event string) *Line {
 
 // write writes a line, or has it wait. The caller has the lock.
 func (l *Log) write(lines ...*Line) {
-	ready := len(l.waiting) == 0 && l.lost == 0 && l.follow()
+	ready := l.waiting.lines == 0 && l.lost == 0 && l.follow()
 	var text []byte
 	var first store.Rev
 	for _, x := range lines {
 		for _, id := range x.Journal {
-			rev := l.pending[id]
+			first = earlier(first, l.pending[id])
 			delete(l.pending, id)
-			if rev > 0 && (first == 0 || rev < first) {
-				first = rev
-			}
 		}
 		if len(x.Journal) > 0 || marked[x.Event] {
 			x.Mark = &Mark{l.settled(), l.seen}
@@ -194,18 +187,42 @@ func (l *Log) write(lines ...*Line) {
 		l.lines += int64(len(lines))
 		return
 	}
-	if l.lost > 0 || len(l.waiting) == maxWaiting || l.weight+len(text) > maxWaitingBytes {
+	if l.lost > 0 || len(l.waiting.text)+len(text) > maxWaiting {
 		l.lost += len(lines)
-		if first > 0 && (l.stuck == 0 || first < l.stuck) {
-			l.stuck = first
-		}
+		l.stuck = earlier(l.stuck, first)
 		return
 	}
-	l.waiting, l.weight = append(l.waiting, batch{text, len(lines), first}), l.weight+len(text)
+	w := &l.waiting
+	w.text, w.lines, w.first = append(w.text, text...), w.lines+len(lines), earlier(w.first, first)
+}
+
+// earlier is the first of two revisions; 0 is none.
+func earlier(a, b store.Rev) store.Rev {
+	if a == 0 || b > 0 && b < a {
+		return b
+	}
+	return a
 }
 
 // marked are events whose lines have a mark although they are of no journal entry.
 var marked = map[string]bool{eventStart: true, eventTold: true, eventAlive: true, eventOpen: true, eventStop: true}
+
+// Settled is the revision of the store up to which the line of every journal entry
+// is in the file; what is older is not needed to complete the audit.
+func (l *Log) Settled() store.Rev {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.written()
+}
+
+// written is settled without the lines that wait.
+func (l *Log) written() store.Rev {
+	rev := l.settled()
+	if w := l.waiting.first; w > 0 {
+		rev = min(rev, w-1)
+	}
+	return rev
+}
 
 // settled is the revision up to which every journal entry has a line.
 func (l *Log) settled() store.Rev {
@@ -225,7 +242,7 @@ func (l *Log) put(text []byte) bool {
 		l.failed(err)
 		return false
 	}
-	l.written = l.opt.Now()
+	l.last = l.opt.Now()
 	return true
 }
 
@@ -256,15 +273,9 @@ func (l *Log) find() error {
 	if err := l.open(); err != nil {
 		return err
 	}
-	m := Mark{l.settled(), l.seen}
-	for _, b := range l.waiting {
-		if b.first > 0 {
-			m.Settled = min(m.Settled, b.first-1)
-		}
-	}
 	// Older files may be thrown away: each tells by itself what is held.
 	l.retell = true
-	return l.begin(m)
+	return l.begin(Mark{l.written(), l.seen})
 }
 
 // begin begins an empty file with a mark, so that one need not look for it in
@@ -285,7 +296,7 @@ func (l *Log) failed(err error) {
 	if now := l.opt.Now(); l.told.IsZero() || now.Sub(l.told) >= time.Minute {
 		l.told = now
 		l.opt.Log.Error("the audit cannot be written; make room, or give this user the right to write it",
-			"file", l.path, "waiting", len(l.waiting)+1, "lost", l.lost, "error", err)
+			"file", l.path, "waiting", l.waiting.lines+1, "lost", l.lost, "error", err)
 	}
 }
 
@@ -300,7 +311,7 @@ func (l *Log) err() error {
 	if l.failure == nil {
 		return nil
 	}
-	return fmt.Errorf("the audit %s cannot be written, %d lines wait and %d are lost: %w", l.path, len(l.waiting), l.lost, l.failure)
+	return fmt.Errorf("the audit %s cannot be written, %d lines wait and %d are lost: %w", l.path, l.waiting.lines, l.lost, l.failure)
 }
 
 // Admit refuses whatever would need a line while lines cannot be written. Its
@@ -321,10 +332,7 @@ func (l *Log) Admit() error {
 func (l *Log) Lines() (written, unwritten int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, b := range l.waiting {
-		unwritten += int64(b.lines)
-	}
-	return l.lines, unwritten + int64(l.lost)
+	return l.lines, int64(l.waiting.lines + l.lost)
 }
 
 // flush writes what waits; the caller has the lock.
@@ -332,14 +340,12 @@ func (l *Log) flush() bool {
 	if !l.follow() {
 		return false
 	}
-	for len(l.waiting) > 0 {
-		b := l.waiting[0]
-		if !l.put(b.text) {
+	if w := l.waiting; w.lines > 0 {
+		if !l.put(w.text) {
 			return false
 		}
-		l.weight -= len(b.text)
-		l.lines += int64(b.lines)
-		l.waiting = l.waiting[1:]
+		l.lines += int64(w.lines)
+		l.waiting = batch{}
 	}
 	if l.lost > 0 {
 		x := l.line(eventLost)
@@ -350,7 +356,6 @@ func (l *Log) flush() bool {
 		l.lost = 0
 		l.retell = true
 	}
-	l.waiting = nil
 	if l.failure != nil {
 		l.opt.Log.Info("the audit can be written again", "file", l.path)
 	}
@@ -393,7 +398,7 @@ func (l *Log) tend() {
 		l.flush()
 		return
 	}
-	if l.opt.Now().Sub(l.written) >= silence {
+	if l.opt.Now().Sub(l.last) >= silence {
 		l.write(l.line(eventAlive))
 	}
 }

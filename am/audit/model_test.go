@@ -16,8 +16,6 @@ import (
 // moved away, times when nothing can be written. In the end each entry of the
 // journal has its line, once.
 func TestEveryEntryHasOneLine(t *testing.T) {
-	defer func(n int) { atOnce = n }(atOnce)
-	atOnce = 2
 	rapid.Check(t, func(r *rapid.T) {
 		s := newSite(t)
 		defer os.RemoveAll(s.dir)

@@ -34,57 +34,30 @@ func (l *Log) recover() error {
 	if err := l.begin(Mark{t.Settled, top}); err != nil {
 		return err
 	}
-	recovered := 0
-	for to, more := t.Settled, true; more; {
-		var missing []am.JournalEntry
-		if missing, to, more, err = l.missing(to, t.have); err != nil {
-			return err
-		}
-		l.stuck = 0
-		if more {
-			l.stuck = to + 1
-		}
-		for _, e := range missing {
-			x := entryLine(e)
-			x.Recovered = true
-			l.write(x)
-		}
-		recovered += len(missing)
+	missing, err := l.missing(t.Settled, t.have)
+	for _, e := range missing {
+		x := entryLine(e)
+		x.Recovered = true
+		l.write(x)
 	}
-	if recovered > 0 {
-		l.opt.Log.Warn("lines of the audit were missing and have been written now", "file", l.path, "lines", recovered)
+	if len(missing) > 0 {
+		l.opt.Log.Warn("lines of the audit were missing and have been written now", "file", l.path, "lines", len(missing))
 	}
-	return nil
+	return err
 }
 
-// atOnce is about how many journal entries are read at once.
-var atOnce = 4096
-
-// missing are the journal entries after revision from that have no line, up to the
-// revision to; more says that others follow.
-func (l *Log) missing(from store.Rev, have map[string]bool) (list []am.JournalEntry, to store.Rev, more bool, err error) {
-	to = from
-	n := 0
+// missing are the journal entries after a revision that have no line.
+func (l *Log) missing(after store.Rev, have map[string]bool) (list []am.JournalEntry, err error) {
 	err = l.store.Read(func(v *store.View) error {
-		return v.JournalAfter(from, func(e am.JournalEntry) bool {
-			rev, ok := store.JournalRev(e.ID)
-			if !ok {
-				return true
-			}
-			if n >= atOnce && rev > to {
-				more = true
-				return false
-			}
-			n++
-			to = rev
-			if !have[e.ID] {
+		return v.JournalAfter(after, func(e am.JournalEntry) bool {
+			if rev, ok := store.JournalRev(e.ID); ok && !have[e.ID] {
 				l.pending[e.ID] = rev
 				list = append(list, e)
 			}
 			return true
 		})
 	})
-	return list, to, more, err
+	return list, err
 }
 
 // tail is what the end of an audit tells.

@@ -21,8 +21,7 @@ type Holder struct {
 	// was at some time between Seen and Until.
 	Until time.Time `json:"until,omitzero"`
 	Seen  time.Time `json:"seen,omitzero"`
-	// Maybe says that it may have ended before the time that was asked for, or
-	// begun after it.
+	// Maybe says that it may have ended before the time that was asked for.
 	Maybe bool `json:"maybe,omitempty"`
 	// Request is the id of the call that reserved the sliver, Call its line; nil
 	// where the line is not in the files.
@@ -30,8 +29,6 @@ type Holder struct {
 	Call    *Line  `json:"call,omitempty"`
 
 	shared bool
-	// from is when it can have begun.
-	from time.Time
 }
 
 // MaxHolders is how many holders an Answer has at most.
@@ -80,8 +77,6 @@ type query struct {
 	place Place
 	at    time.Time
 	last  time.Time // of what was asked for
-	// gap is the time of the last line before some were not written.
-	gap time.Time
 	// open are those who are there at the time of the line.
 	open map[string]*Holder
 	kept map[string]*Holder
@@ -105,7 +100,6 @@ func (q *query) read(text []byte) {
 	}
 	switch event {
 	case eventStart, eventLost:
-		q.gap = last
 		for _, h := range q.open {
 			if h.Seen.IsZero() {
 				h.Seen = last
@@ -148,13 +142,10 @@ func (q *query) change(l *Line, now time.Time) {
 	}
 	h = &Holder{
 		Sliver: l.Sliver, Slice: l.Slice, User: l.User, Speaker: l.Speaker, Component: l.Component,
-		As: as, Since: now, Request: l.Request, shared: shared, from: now,
-	}
-	if l.Again && !q.gap.IsZero() && q.gap.Before(now) {
-		h.from = q.gap
+		As: as, Since: now, Request: l.Request, shared: shared,
 	}
 	if since, err := time.Parse(timeLayout, l.Since); err == nil && since.Before(now) {
-		h.Since, h.from = since, since
+		h.Since = since
 	}
 	q.open[key] = h
 }
@@ -170,7 +161,7 @@ func (q *query) end(key string, now time.Time) {
 // judge keeps who was there at the time asked for, or else the nearest.
 func (q *query) judge(h *Holder) {
 	switch {
-	case h.from.After(q.last):
+	case h.Since.After(q.last):
 		if q.After == nil || h.Since.Before(q.After.Since) {
 			q.After = h
 		}
@@ -185,7 +176,7 @@ func (q *query) judge(h *Holder) {
 
 // keep keeps who was there, once: files may be copies of each other.
 func (q *query) keep(h *Holder) {
-	h.Maybe = !h.Seen.IsZero() && !q.at.Before(h.Seen) || q.last.Before(h.Since)
+	h.Maybe = !h.Seen.IsZero() && !q.at.Before(h.Seen)
 	key := h.Since.Format(timeLayout) + strings.ToLower(h.Sliver)
 	if old := q.kept[key]; old != nil {
 		if old.Until.IsZero() || !old.Seen.IsZero() {

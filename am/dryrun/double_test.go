@@ -51,13 +51,9 @@ func lay(t *testing.T, dir, name string, probe bool) {
 type behaviour struct {
 	// Refuses are the kinds of error for components, in a dry run and for real.
 	Refuses map[string]string
-	// Unfit are the kinds of error for components in a get, once they are made.
-	Unfit map[string]string
-	// Dry and Wet are what happens to a whole set: "exit", "top", "hang", or
-	// "wait" until told otherwise.
-	Dry, Wet string
-	// Deaf makes what it should only say.
-	Deaf bool
+	// Dry is what happens to a whole dry run: "exit", "top", "hang", or "wait" until
+	// told otherwise.
+	Dry string
 	// Kills is a component that kills every dry run it is in.
 	Kills string
 }
@@ -101,18 +97,6 @@ func (s *site) sets(name string) (all []seen) {
 	return all
 }
 
-// nodes are what the provider has made: components by name.
-func (s *site) nodes(name string) map[string]map[string]any {
-	s.t.Helper()
-	nodes := map[string]map[string]any{}
-	if text, err := os.ReadFile(filepath.Join(s.dir, name+".state")); err == nil {
-		if err := json.Unmarshal(text, &nodes); err != nil {
-			s.t.Fatal(err)
-		}
-	}
-	return nodes
-}
-
 func must(err error) {
 	if err != nil && !os.IsNotExist(err) {
 		io.WriteString(os.Stderr, "error: "+err.Error())
@@ -141,10 +125,6 @@ func act(action string) {
 	if action == "get" {
 		resources := []any{}
 		for _, n := range nodes {
-			component, _ := n["component"].(string)
-			if kind, ok := b.Unfit[component]; ok {
-				n = map[string]any{"name": n["name"], "error": map[string]any{"kind": kind, "message": component + " is " + kind}}
-			}
 			resources = append(resources, n)
 		}
 		must(json.NewEncoder(os.Stdout).Encode(map[string]any{"resources": resources}))
@@ -182,7 +162,7 @@ func act(action string) {
 		nodes[u.Name] = node
 	}
 	answer := map[string]any{"derive": true, "changes": changes}
-	way := b.Wet
+	way := ""
 	if saw.Noop {
 		way = b.Dry
 	}
@@ -198,7 +178,7 @@ func act(action string) {
 	must(err)
 	_, err = f.Write(append(line, '\n'))
 	must(err)
-	if (!saw.Noop || b.Deaf) && way == "" {
+	if !saw.Noop {
 		state, err := json.Marshal(nodes)
 		must(err)
 		must(os.WriteFile(stem+".new", state, 0o600))

@@ -269,21 +269,6 @@ func TestAProviderThatDoesNotAnswerIsTheProvidersFault(t *testing.T) {
 	}
 }
 
-func TestAProviderThatHangsIsGivenUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBench("rack", "cloud")
-		b.doubles["rack"].hangs = true
-		begun := time.Now()
-		got := says(b.probe(t, on("rack.a", "cloud.a")))
-		if took := time.Since(begun); took != DefaultLimit || took > b.Longest() {
-			t.Errorf("took %v", took)
-		}
-		if diff := cmp.Diff([]string{"8 did not answer in time; try again later", "yes"}, got); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
-	})
-}
-
 func TestProbesOfAProviderWaitInLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench("rack")
@@ -349,34 +334,6 @@ func TestL10ADryRunThatChangesSomething(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-// TestAllOfADryRunWithoutAnswerArePassedOver: each of its components, and no other.
-func TestAllOfADryRunWithoutAnswerArePassedOver(t *testing.T) {
-	b := newBench("rack")
-	d := b.doubles["rack"]
-	d.breaks = map[string]error{"rack.b": errors.New("signal: killed")}
-	slivers := on("rack.a", "rack.b")
-	const no = "5 its provider rack did not answer; try again later"
-	if diff := cmp.Diff([]string{no, no}, says(b.probe(t, slivers))); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	var silent []string
-	for _, u := range b.Silent() {
-		silent = append(silent, u.Name)
-	}
-	slices.Sort(silent)
-	if diff := cmp.Diff([]string{"rack.a", "rack.b"}, silent); diff != "" {
-		t.Errorf("silent (-want +got):\n%s", diff)
-	}
-	calls := len(d.calls)
-	got := says(b.probe(t, on("rack.a", "rack.c")))
-	if !strings.Contains(got[0], "try again after") || got[1] != "yes" || len(d.calls) != calls {
-		t.Errorf("%q, and asked %q", got, d.calls[calls:])
-	}
-	if got := says(b.probe(t, on("rack.c"))); got[0] != "yes" || len(d.calls) == calls {
-		t.Errorf("another: %q", got)
 	}
 }
 

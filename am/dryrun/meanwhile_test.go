@@ -10,6 +10,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/store"
+	"patchbay/am/testkit/wait"
 	"patchbay/am/urn"
 	"patchbay/am/xmlrpc"
 )
@@ -61,7 +62,7 @@ func TestWhatHappensMeanwhileIsTold(t *testing.T) {
 					}
 					return s.allocate("pc1")
 				}, func() { tt.do(s) }).want(t, tt.code, tt.says)
-				s.within(time.Minute, "the rest is settled", func() bool { return len(s.components()) == tt.kept })
+				wait.Until(t, "the rest is settled", func() bool { return len(s.components()) == tt.kept })
 				if s.log.has("a dry run has really made nodes") {
 					t.Error("a provider that obeys is taken for one that does not")
 				}
@@ -81,7 +82,7 @@ func (s *site) during(b behaviour, call func() answer, do func()) answer {
 	s.behave("rack", b)
 	answered := make(chan answer, 1)
 	go func() { answered <- call() }()
-	s.within(time.Minute, "it is being asked", func() bool { return len(s.sets("rack")) > 0 })
+	wait.Until(s.t, "it is being asked", func() bool { return len(s.sets("rack")) > 0 })
 	do()
 	b.Dry = ""
 	s.behave("rack", b)
@@ -127,9 +128,9 @@ func TestHangingDryRunsKeepNoSetWaiting(t *testing.T) {
 		})
 	}
 	hanging := func() int { return len(s.sets("rack")) - 1 }
-	s.within(time.Minute, "one hangs", func() bool { return hanging() > 0 })
+	wait.Until(t, "one hangs", func() bool { return hanging() > 0 })
 	s.on("Provision").want(t, am.Success)
-	s.within(time.Minute, "it is made", func() bool { return s.states()["a"][0] == "geni_notready" })
+	wait.Until(t, "it is made", func() bool { return s.states()["a"][0] == "geni_notready" })
 }
 
 // TestComponentsWithoutAnswerArePassedOver: nodes that take any component get another,
@@ -179,7 +180,7 @@ func TestLargeRequestsAtASlowProviderKeepNobodyWaiting(t *testing.T) {
 		slice, cred := s.sliceNamed(fmt.Sprint("large", i))
 		calls.Go(func() { s.serve(ctx, 3, "Allocate", slice, creds(cred), large(c), options) })
 	}
-	s.within(time.Minute, "both are asked about", func() bool { return len(s.components()) > 0 && s.held() == 2 })
+	wait.Until(t, "both are asked about", func() bool { return len(s.components()) > 0 && s.held() == 2 })
 	slice, cred := s.sliceNamed("quick")
 	s.serve(t.Context(), 3, "Allocate", slice, creds(cred), large("q1"), options).want(t, am.Success)
 	if s.held() != 3 {
@@ -205,7 +206,7 @@ func TestASlowProviderKeepsNobodyElseWaiting(t *testing.T) {
 	go func() {
 		answered <- s.serve(context.Background(), 3, "Allocate", slice, creds(cred), request("s1"), options)
 	}()
-	s.within(time.Minute, "it hangs", func() bool { return len(s.sets("slow")) == 1 })
+	wait.Until(t, "it hangs", func() bool { return len(s.sets("slow")) == 1 })
 	for i, component := range []string{"pc1", "q1"} {
 		other, cred := s.sliceNamed(fmt.Sprint("quick", i))
 		s.serve(t.Context(), 3, "Allocate", other, creds(cred), request(component), options).want(t, am.Success)
@@ -243,7 +244,7 @@ func TestACallerWhoGoesLeavesNothing(t *testing.T) {
 	go func() {
 		answered <- s.serve(ctx, 3, "Allocate", s.slice, creds(s.cred), request("pc1"), options)
 	}()
-	s.within(time.Minute, "it is being asked", func() bool { return len(s.sets("rack")) == 1 })
+	wait.Until(t, "it is being asked", func() bool { return len(s.sets("rack")) == 1 })
 	cancel()
 	if a := <-answered; a.code == am.Success {
 		t.Errorf("answered %v", a)

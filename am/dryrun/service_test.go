@@ -14,65 +14,19 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"patchbay/am"
+	"patchbay/am/testkit/wait"
 	"patchbay/am/xmlrpc"
 )
 
 // The rules L4 to L6, L10 and L13 as an experimenter meets them: the whole
 // aggregate, with executables for providers.
 
-func TestL4OnlyTheNodeThatHasAnErrorIsUnusable(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	s.allocate("q1", "q2").want(t, am.Success)
-	s.on("Provision").want(t, am.Success)
-	s.behave("quiet", behaviour{Unfit: map[string]string{"q2": "unknown"}})
-	want := map[string][2]string{"a": {"geni_notready", ""}, "b": {"geni_failed", "q2 is unknown"}}
-	s.within(time.Minute, "a is made and b is not", func() bool { return gocmp.Equal(want, s.states()) })
-}
-
-func TestL5NothingCountsOfAProcessThatFails(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	s.behave("rack", behaviour{Dry: "exit"})
-	s.allocate("pc1").want(t, am.ServerError, `node "a": it cannot be promised now: the provider rack, which does the work on this site, is not working properly`)
-	s.nothingKept()
-
-	s.behave("quiet", behaviour{Wet: "exit"})
-	s.allocate("q1").want(t, am.Success)
-	s.on("Provision").want(t, am.Success)
-	s.within(time.Minute, "it is given up", func() bool { return s.states()["a"][0] == "geni_failed" })
-	if got := s.states()["a"][1]; !strings.Contains(got, "provider quiet, which does the work on this site, is not working properly") {
-		t.Errorf("geni_error %q", got)
-	}
-	if len(s.nodes("quiet")) != 0 {
-		t.Errorf("made: %v", s.nodes("quiet"))
-	}
-}
-
-func TestL6ATopLevelErrorIsOfTheWholeCall(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	s.behave("rack", behaviour{Dry: "top"})
-	s.allocate("pc1", "").want(t, am.ServerError, `nodes "a" and "b": it cannot be promised now: the rack is locked`)
-	s.nothingKept()
-
-	s.behave("quiet", behaviour{Wet: "top"})
-	s.allocate("q1").want(t, am.Success)
-	s.on("Provision").want(t, am.Success)
-	s.within(time.Minute, "it is refused", func() bool {
-		return s.states()["a"] == [2]string{"geni_failed", "the rack is locked"}
-	})
-}
-
 func TestL10TheDryRunIsTheRealRun(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.allocate("pc1", "pc2").want(t, am.Success)
-	if n := len(s.nodes("rack")); n != 0 {
-		t.Errorf("the dry run has made %d nodes", n)
-	}
 	s.on("Provision").want(t, am.Success)
-	s.within(time.Minute, "made", func() bool { return s.states()["b"][0] == "geni_notready" })
+	wait.Until(t, "made", func() bool { return s.states()["b"][0] == "geni_notready" })
 	sets := s.sets("rack")
 	for i := range sets { // the order of a batch says nothing
 		slices.Sort(sets[i].Components)
@@ -80,61 +34,6 @@ func TestL10TheDryRunIsTheRealRun(t *testing.T) {
 	if len(sets) != 2 || !sets[0].Noop || sets[1].Noop || !gocmp.Equal(sets[0].Components, sets[1].Components) || sets[0].Answer != sets[1].Answer {
 		t.Errorf("asked %+v, want a dry run and the same for real", sets)
 	}
-}
-
-func TestL10ADryRunThatMakesSomethingIsFlagged(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	s.behave("rack", behaviour{Deaf: true})
-	s.allocate("pc1").want(t, am.Success) // goes on
-	if !s.log.has("ERROR a dry run has really made nodes, which are being removed") {
-		t.Error("no error in the log")
-	}
-	if n := s.nodes("rack"); len(n) != 0 {
-		t.Errorf("left: %v", n)
-	}
-	// It is not asked again, whatever it would say.
-	s.behave("rack", behaviour{Refuses: map[string]string{"pc2": "forbidden"}})
-	slice, cred := s.sliceNamed("second")
-	s.serve(t.Context(), 3, "Allocate", slice, creds(cred), request("pc2"), options).want(t, am.Success)
-	s.on("Provision").want(t, am.Success)
-	s.within(time.Minute, "made", func() bool { return s.states()["a"][0] == "geni_notready" })
-	dry := 0
-	for _, x := range s.sets("rack") {
-		if x.Noop {
-			dry++
-		}
-	}
-	if dry != 1 {
-		t.Errorf("%d dry runs, want one", dry)
-	}
-}
-
-func TestL13InAllocateOneOfThreeFailsAll(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	s.behave("rack", behaviour{Refuses: map[string]string{"pc2": "unknown"}})
-	s.allocate("pc1", "pc2", "pc3").want(t, am.SearchFailed, `line 1: node "b": pc2 cannot be had: pc2 is unknown`)
-	s.nothingKept()
-	if sets := s.sets("rack"); len(sets) != 1 || len(sets[0].Components) != 3 {
-		t.Errorf("asked %+v, want all three in one batch", sets)
-	}
-	s.behave("rack", behaviour{})
-	s.allocate("pc1", "pc2", "pc3").want(t, am.Success)
-}
-
-func TestL13AfterProvisionTheOthersLive(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	s.allocate("pc1", "pc2", "pc3").want(t, am.Success)
-	s.behave("rack", behaviour{Refuses: map[string]string{"pc2": "unknown"}})
-	s.on("Provision").want(t, am.Success)
-	made := map[string][2]string{"a": {"geni_notready", ""}, "b": {"geni_failed", "pc2 is unknown"}, "c": {"geni_notready", ""}}
-	s.within(time.Minute, "two are made", func() bool { return gocmp.Equal(made, s.states()) })
-	best := append(xmlrpc.Struct{{Name: "geni_best_effort", Value: true}}, options...)
-	s.serve(t.Context(), 3, "PerformOperationalAction", []xmlrpc.Value{s.slice}, creds(s.cred), "geni_start", best).want(t, am.Success)
-	ready := map[string][2]string{"a": {"geni_ready", ""}, "b": {"geni_failed", "pc2 is unknown"}, "c": {"geni_ready", ""}}
-	s.within(time.Minute, "two are ready", func() bool { return gocmp.Equal(ready, s.states()) })
 }
 
 // TestRefusalsHaveTheirCodes is the table of the convention: what a refusal is
@@ -159,19 +58,17 @@ func TestRefusalsHaveTheirCodes(t *testing.T) {
 		dry    int // dry runs made
 	}{
 		{"bound, unknown", behaviour{Refuses: all("unknown", "pc1")}, []string{"pc1"}, am.SearchFailed, 0, "pc1 cannot be had: pc1 is unknown", 1},
-		{"bound, forbidden", behaviour{Refuses: all("forbidden", "pc1")}, []string{"pc1"}, am.Refused, 0, "pc1 cannot be had: pc1 is forbidden", 1},
 		{"bound, unsupported", behaviour{Refuses: all("unsupported", "pc1")}, []string{"pc1"}, am.Unsupported, 0, "on pc1 it cannot be made: pc1 is unsupported", 1},
-		{"bound, failed", behaviour{Refuses: all("failed", "pc1")}, []string{"pc1"}, am.ErrorCode, 0, "pc1 cannot be had: pc1 is failed", 1},
 		{"any, unknown", behaviour{Refuses: all("unknown", every...)}, []string{""}, am.TooBig, am.InsufficientNodes, "none that is free can be had; of pc4 its provider says: pc4 is unknown", 4},
 		{"any, forbidden", behaviour{Refuses: all("forbidden", every...)}, []string{""}, am.Refused, 0, "pc4 is forbidden", 4},
 		{"any, unsupported", behaviour{Refuses: all("unsupported", every...)}, []string{""}, am.Unsupported, 0, "on pc4 it cannot be made: pc4 is unsupported", 4},
 		{"any, failed", behaviour{Refuses: all("failed", every...)}, []string{""}, am.ErrorCode, 0, "pc4 is failed", 4},
 		{"one bound, one any", behaviour{Refuses: all("forbidden", "pc1", "pc2")}, []string{"pc1", ""}, am.Refused, 0, "pc1 is forbidden", 1},
+		{"one of three", behaviour{Refuses: all("unknown", "pc2")}, []string{"pc1", "pc2", "pc3"}, am.SearchFailed, 0, `line 1: node "b": pc2 cannot be had: pc2 is unknown`, 1},
 		{"what lasts counts", behaviour{Refuses: map[string]string{"pc1": "failed", "pc2": "unknown"}}, []string{"pc1", "pc2"}, am.SearchFailed, 0, "pc1 is failed", 1},
 		{"bound, top-level error", behaviour{Dry: "top"}, []string{"pc1"}, am.ServerError, 0, "the rack is locked; try again later", 1},
 		{"bound, bad exit", behaviour{Dry: "exit"}, []string{"pc1"}, am.ServerError, 0, "not working properly", 1},
 		{"any, top-level error", behaviour{Dry: "top"}, []string{""}, am.ServerError, 0, "the rack is locked", 4},
-		{"any, bad exit", behaviour{Dry: "exit"}, []string{""}, am.ServerError, 0, "not working properly", 4},
 		{"time limit", behaviour{Dry: "hang"}, []string{"pc1"}, am.TimedOut, 0, "did not answer in time; try again later", 1},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
@@ -222,62 +119,6 @@ func TestAnotherComponentIsTaken(t *testing.T) {
 	}
 }
 
-func TestWithoutAProbeThereIsOneDecision(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	for _, tt := range []struct {
-		component string
-		commits   int
-	}{{"q1", 1}, {"pc1", 2}} {
-		slice, cred := s.sliceNamed("d" + tt.component)
-		s.mu.Lock()
-		s.commits = 0
-		s.mu.Unlock()
-		s.serve(t.Context(), 3, "Allocate", slice, creds(cred), request(tt.component), options).want(t, am.Success)
-		s.mu.Lock()
-		if s.commits != tt.commits {
-			t.Errorf("%s: %d writes, want %d", tt.component, s.commits, tt.commits)
-		}
-		s.mu.Unlock()
-	}
-	if len(s.sets("quiet")) != 0 {
-		t.Error("a provider that does not want to be asked was")
-	}
-}
-
-// TestManyAtOnceShareWhatThereIs lets many callers want two nodes each of eight.
-func TestManyAtOnceShareWhatThereIs(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	s.behave("rack", behaviour{Refuses: map[string]string{"pc1": "failed", "pc2": "unknown"}})
-	codes := make(chan am.Code)
-	const callers = 20
-	for i := range callers {
-		slice, cred := s.sliceNamed(fmt.Sprint("many", i))
-		go func() {
-			codes <- s.serve(t.Context(), 3, "Allocate", slice, creds(cred), request("", ""), options).code
-		}()
-	}
-	got := map[am.Code]int{}
-	for range callers {
-		got[<-codes]++
-	}
-	all, err := s.store.Slivers()
-	if err != nil || got[am.Success] == 0 || len(all) != 2*got[am.Success] {
-		t.Fatalf("codes %v, %d slivers, %v", got, len(all), err)
-	}
-	owners := map[string]bool{}
-	for _, x := range all {
-		if owners[x.Component.Name] || x.Component.Name == "pc1" || x.Component.Name == "pc2" {
-			t.Errorf("%s is promised twice, or was refused", x.Component.Name)
-		}
-		if left := time.Until(x.Expires); left < 9*time.Minute || !x.AskedUntil.IsZero() {
-			t.Errorf("%s has a lease of %v, and is asked about until %v", x.Component.Name, left, x.AskedUntil)
-		}
-		owners[x.Component.Name] = true
-	}
-}
-
 // TestWhatAProviderSaysIsOneLineOfASCII, wherever it is told.
 func TestWhatAProviderSaysIsOneLineOfASCII(t *testing.T) {
 	t.Parallel()
@@ -293,7 +134,7 @@ func TestWhatAProviderSaysIsOneLineOfASCII(t *testing.T) {
 	s.behave("quiet", behaviour{Refuses: map[string]string{"q1": odd}})
 	s.allocate("q1").want(t, am.Success)
 	s.on("Provision").want(t, am.Success)
-	s.within(time.Minute, "it is refused", func() bool { return s.states()["a"][0] == "geni_failed" })
+	wait.Until(t, "it is refused", func() bool { return s.states()["a"][0] == "geni_failed" })
 	check("geni_error", s.states()["a"][1])
 }
 

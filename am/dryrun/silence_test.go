@@ -10,8 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"patchbay/am"
 	"patchbay/inventory/provider"
 )
@@ -168,19 +166,6 @@ func TestAProbeThatGetsNoTurnHearsThatOthersHaveIt(t *testing.T) {
 		}
 		if len(b.Silent()) > 0 {
 			t.Error("it counts against the component")
-		}
-	})
-}
-
-func TestWhatIsRememberedHasAnEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := hanging(5)
-		for i := range 5 {
-			b.probe(t, on(fmt.Sprint("rack.h", i)))
-			time.Sleep(quiet)
-		}
-		if diff := cmp.Diff(1, len(b.silences)); diff != "" {
-			t.Errorf("remembered (-want +got):\n%s", diff)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package dryrun_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/pem"
 	"fmt"
@@ -85,9 +86,6 @@ type site struct {
 	log       *memory
 	slice     string
 	cred      string
-
-	mu      sync.Mutex
-	commits int
 }
 
 // newSite serves with the providers rack and slow, which want to be probed, and
@@ -124,7 +122,6 @@ func newImpatientSite(t *testing.T, limit time.Duration) *site {
 	}
 	s.store, err = store.Open(filepath.Join(t.TempDir(), "store"), store.Options{})
 	must(err)
-	must(s.store.Observe(commits{s}))
 	t.Cleanup(func() { s.store.Close() })
 	index := binder.NewIndex(s.inventory)
 	must(s.store.Observe(index))
@@ -273,7 +270,7 @@ func (s *site) components() map[string]string {
 func (s *site) nothingKept() {
 	s.t.Helper()
 	err := s.store.Read(func(v *store.View) error {
-		return firstOf(
+		return cmp.Or(
 			v.Slivers(func(x am.Sliver) bool { s.t.Errorf("kept: sliver %s on %s", x.ClientID, x.Component.Name); return true }),
 			v.Slices(func(x am.Slice) bool { s.t.Errorf("kept: slice %s", x.URN); return true }),
 			v.Tasks(func(x am.Task) bool { s.t.Errorf("kept: task %s", x.Goal); return true }),
@@ -283,15 +280,6 @@ func (s *site) nothingKept() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-}
-
-func firstOf(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // states are geni_operational_status and geni_error by client_id, as Status tells.
@@ -304,15 +292,6 @@ func (s *site) states() map[string][2]string {
 		m[text("geni_client_id")] = [2]string{text("geni_operational_status"), text("geni_error")}
 	}
 	return m
-}
-
-func (s *site) within(d time.Duration, what string, ok func() bool) {
-	s.t.Helper()
-	for end := time.Now().Add(d); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			s.t.Fatalf("not within %v: %s", d, what)
-		}
-	}
 }
 
 // memory is a log.
@@ -335,15 +314,4 @@ func (m *memory) has(text string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return strings.Contains(strings.Join(m.lines, "\n"), text)
-}
-
-// commits counts the changes of the store.
-type commits struct{ s *site }
-
-func (c commits) Publish()  {}
-func (c commits) Rollback() {}
-func (c commits) Stage(store.ChangeSet) {
-	c.s.mu.Lock()
-	defer c.s.mu.Unlock()
-	c.s.commits++
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/am/testkit/wait"
+
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -129,25 +131,8 @@ func TestTheTimeOfACommandIsLimited(t *testing.T) {
 	b := newBench(t, *h)
 	b.start()
 	b.put(reserved("s", "a"))
-	eventually(t, "it fails", func() bool { return b.runner.Failing() == 1 })
+	wait.Until(t, "it fails", func() bool { return b.runner.Failing() == 1 })
 	if s := b.runner.States()[0]; !strings.Contains(s.Error, "did not end in time") {
 		t.Errorf("error %q", s.Error)
-	}
-}
-
-func TestTailKeepsTheEnd(t *testing.T) {
-	for _, pieces := range [][]int{{1, 2, 3}, {maxSaid, 1}, {1, maxSaid}, {maxSaid + 7}, {maxSaid - 1, 2, 5000}} {
-		var all []byte
-		x := &tail{}
-		for i, n := range pieces {
-			piece := []byte(strings.Repeat(string(rune('a'+i)), n))
-			all = append(all, piece...)
-			if m, err := x.Write(piece); m != n || err != nil {
-				t.Errorf("%d, %v of %d", m, err, n)
-			}
-		}
-		if want := all[max(0, len(all)-maxSaid):]; string(x.end) != string(want) {
-			t.Errorf("%v: %d bytes are kept", pieces, len(x.end))
-		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"patchbay/am"
 	"patchbay/am/store"
 	"patchbay/am/testkit/need"
+	"patchbay/am/testkit/wait"
 	"patchbay/am/urn"
 )
 
@@ -88,7 +89,6 @@ type bench struct {
 	hooks  []Hook
 	limits Limits
 	take   func(ctx context.Context, hook string, e Event) error // instead of a program
-	wrap   func(Store) Store                                     // what the runner gets for the store; nil for itself
 	log    *slog.Logger                                          // nil for none
 	still  bool                                                  // leases are looked at by the test alone
 
@@ -124,11 +124,7 @@ func (b *bench) start() {
 	b.t.Helper()
 	b.open()
 	var err error
-	var s Store = b.store
-	if b.wrap != nil {
-		s = b.wrap(s)
-	}
-	b.runner, err = New(Config{Store: s, Hooks: b.hooks, Log: cmp.Or(b.log, slog.New(slog.DiscardHandler)), Limits: b.limits})
+	b.runner, err = New(Config{Store: b.store, Hooks: b.hooks, Log: cmp.Or(b.log, slog.New(slog.DiscardHandler)), Limits: b.limits})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -192,16 +188,6 @@ func (b *bench) put(slivers ...am.Sliver) {
 	})
 }
 
-func (b *bench) remove(names ...string) {
-	b.t.Helper()
-	b.commit(func(*store.View) (cs store.ChangeSet, err error) {
-		for _, n := range names {
-			cs.Remove(store.SliverKey(sliverURN(n)))
-		}
-		return cs, nil
-	})
-}
-
 // waiting are the events that the store keeps, oldest first.
 func (b *bench) waiting() (list []Event) {
 	b.t.Helper()
@@ -221,20 +207,10 @@ func (b *bench) waiting() (list []Event) {
 	return list
 }
 
-// eventually waits until ok.
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%s: not within %v", what, patience)
-		}
-	}
-}
-
 // drained waits until nobody has to be told of anything.
 func (b *bench) drained() {
 	b.t.Helper()
-	eventually(b.t, "all events taken", func() bool { return len(b.waiting()) == 0 })
+	wait.Until(b.t, "all events taken", func() bool { return len(b.waiting()) == 0 })
 }
 
 // diary notes what was taken, in order.

@@ -15,6 +15,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/store"
+	"patchbay/am/testkit/wait"
 )
 
 func init() { children["killed"] = childThatIsKilled }
@@ -95,7 +96,7 @@ echo "$PATCHBAY_EVENT_SLICE $sliver $PATCHBAY_EVENT_ID" >>told
 			t.Fatal(err)
 		}
 		before, grow := size(), rand.Int64N(2000)
-		eventually(t, "hooks are told", func() bool { return size() > before+grow })
+		wait.Until(t, "hooks are told", func() bool { return size() > before+grow })
 		child.Process.Kill()
 		child.Wait()
 		in.Close()

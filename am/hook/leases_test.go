@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"patchbay/am"
+	"patchbay/am/testkit/wait"
 )
 
 // still is a bench with hooks that want to know of ends of leases, which are looked
@@ -133,7 +134,7 @@ func TestManyLeasesEndTogether(t *testing.T) {
 	}
 	b.put(all...)
 	b.clock.set(noon.Add(time.Hour))
-	eventually(t, "all are told", func() bool { return len(d.lines()) == len(all) })
+	wait.Until(t, "all are told", func() bool { return len(d.lines()) == len(all) })
 	b.drained()
 	seen := map[string]bool{}
 	for _, x := range d.lines() {

@@ -17,7 +17,7 @@ type Limits struct {
 	// either the oldest are lost.
 	Events int
 	Age    time.Duration
-	// Tick is how often leases and the age of events are looked at, 1 s.
+	// Tick is how often leases are looked at, 2 s.
 	Tick time.Duration
 	// Batch is how many records one decision changes, 500.
 	Batch int
@@ -29,7 +29,7 @@ func (l Limits) withDefaults() Limits {
 	l.Grace = cmp.Or(l.Grace, 5*time.Second)
 	l.Events = cmp.Or(l.Events, 100_000)
 	l.Age = cmp.Or(l.Age, 7*24*time.Hour)
-	l.Tick = cmp.Or(l.Tick, time.Second)
+	l.Tick = cmp.Or(l.Tick, 2*time.Second)
 	l.Batch = cmp.Or(l.Batch, 500)
 	return l
 }

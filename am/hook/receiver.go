@@ -15,7 +15,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"sync"
 	"time"
 )
 
@@ -37,10 +36,8 @@ const (
 
 // receiver is a hook that is a URL.
 type receiver struct {
-	hook *Hook
-
-	mu     sync.Mutex
-	client *http.Client // made at the first delivery; guarded by mu
+	hook   *Hook
+	client *http.Client // made at the first delivery
 }
 
 // send posts the event. Any status 2xx means taken.
@@ -86,8 +83,6 @@ func (r *receiver) send(ctx context.Context, e Event) error {
 
 // close gives up connections.
 func (r *receiver) close() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	if r.client != nil {
 		r.client.CloseIdleConnections()
 	}
@@ -95,8 +90,6 @@ func (r *receiver) close() {
 
 // open makes the client, once it can.
 func (r *receiver) open() (*http.Client, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	if r.client != nil {
 		return r.client, nil
 	}

@@ -10,17 +10,10 @@ import (
 	"patchbay/am/store"
 )
 
-// Store is what the runner needs of *store.Store, whose Options have the Outbox of
-// the same hooks.
-type Store interface {
-	Commit(context.Context, store.Decision) error
-	Read(func(*store.View) error) error
-	Observe(store.Observer) error
-}
-
 // Config is what a Runner works with.
 type Config struct {
-	Store Store
+	// Store has the Outbox of the same hooks in its Options.
+	Store *store.Store
 	Hooks []Hook
 	// Log receives a line when a hook does not take an event, once a minute at most,
 	// and when it takes them again; nil is slog.Default.
@@ -30,11 +23,11 @@ type Config struct {
 
 // Runner delivers what the store has posted.
 type Runner struct {
-	cfg    Config
-	limits Limits
-	posted chan struct{} // holds one while there may be new messages
-	leases *leases
-	sender func(*Hook) sender // (*Hook).sender, but in tests
+	cfg     Config
+	limits  Limits
+	posted  chan struct{} // holds one while there may be new messages
+	befores []time.Duration
+	sender  func(*Hook) sender // (*Hook).sender, but in tests
 
 	workers       []*worker // in the order of the hooks
 	waiting, lost atomic.Int64
@@ -46,10 +39,10 @@ func New(c Config) (*Runner, error) {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	r := &Runner{cfg: c, limits: c.Limits.withDefaults(), posted: make(chan struct{}, 1), leases: newLeases(c.Hooks), sender: (*Hook).sender}
+	r := &Runner{cfg: c, limits: c.Limits.withDefaults(), posted: make(chan struct{}, 1), befores: befores(c.Hooks), sender: (*Hook).sender}
 	for i := range c.Hooks {
 		h := &c.Hooks[i]
-		r.workers = append(r.workers, &worker{r: r, hook: h, wake: make(chan struct{}, 1), blocked: map[string]*backlog{}, state: State{Name: h.Name}})
+		r.workers = append(r.workers, &worker{r: r, hook: h, wake: make(chan struct{}, 1), waiting: map[string]*backlog{}, state: State{Name: h.Name}})
 	}
 	return r, c.Store.Observe(&watcher{runner: r})
 }
@@ -131,7 +124,6 @@ type watcher struct {
 func (w *watcher) Stage(cs store.ChangeSet) {
 	for _, x := range cs.Put {
 		w.staged = w.staged || x.Key.Kind == store.Events
-		w.runner.leases.changed(x.Value)
 	}
 }
 

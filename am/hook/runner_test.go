@@ -1,6 +1,7 @@
 package hook
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,49 +15,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"patchbay/am/store"
+	"patchbay/am/testkit/wait"
 )
 
 var errNo = errors.New("no")
-
-func TestEventsArriveAndAreForgotten(t *testing.T) {
-	var d diary
-	b := newBench(t, Hook{Name: "mail", Events: Words}, Hook{Name: "wiki", Events: []Word{Gone}})
-	b.take = d.take
-	b.start()
-	b.put(reserved("s", "a"))
-	b.remove("a")
-	b.drained()
-	var mail, wiki []string
-	for _, x := range d.lines() {
-		if rest, ok := strings.CutPrefix(x, "mail "); ok {
-			mail = append(mail, rest)
-		} else {
-			wiki = append(wiki, x)
-		}
-	}
-	if diff := cmp.Diff([]string{"allocated a", "released a", "gone a"}, mail); diff != "" {
-		t.Error(diff)
-	}
-	if diff := cmp.Diff([]string{"wiki gone a"}, wiki); diff != "" {
-		t.Error(diff)
-	}
-	eventually(t, "none waits", func() bool { return b.runner.Waiting() == 0 })
-}
-
-func TestWhatWasPostedBeforeTheStartIsDelivered(t *testing.T) {
-	var d diary
-	b := newBench(t, Hook{Name: "h"})
-	b.take = d.take
-	b.open()
-	b.put(reserved("s", "a"), reserved("s", "b"))
-	b.halt()
-	b.start()
-	b.drained()
-	if diff := cmp.Diff([]string{"h allocated a", "h allocated b"}, d.lines()); diff != "" {
-		t.Error(diff)
-	}
-}
 
 // One slice whose events are never taken, and a hook that hangs, are in nobody
 // else's way: calls are answered, other slices and other hooks go on.
@@ -78,7 +40,7 @@ func TestAHookThatHangsIsInNobodysWay(t *testing.T) {
 	for i := range 50 {
 		b.put(reserved(fmt.Sprint("s", i%10), fmt.Sprint("a", i))) // would never end
 	}
-	eventually(t, "the other hook has all", func() bool { return len(d.lines()) == 50 })
+	wait.Until(t, "the other hook has all", func() bool { return len(d.lines()) == 50 })
 	if n := len(b.waiting()); n != 50 {
 		t.Errorf("%d events wait", n)
 	}
@@ -103,14 +65,14 @@ func TestASliceThatFailsDoesNotStopOthers(t *testing.T) {
 	for i := range 20 { // more than there are places
 		b.put(reserved(fmt.Sprint("bad", i), fmt.Sprint("bad", i)))
 	}
-	eventually(t, "a failure", func() bool { return b.runner.Failing() == 1 })
+	wait.Until(t, "a failure", func() bool { return b.runner.Failing() == 1 })
 	b.put(reserved("good", "g1"))
 	b.put(reserved("good", "g2"))
 	b.put(reserved("bad0", "bad-later"))
-	eventually(t, "the good slice", func() bool { return len(d.lines()) == 2 })
+	wait.Until(t, "the good slice", func() bool { return len(d.lines()) == 2 })
 	heal.Store(true)
 	b.drained()
-	eventually(t, "it is well again", func() bool { return b.runner.Failing() == 0 })
+	wait.Until(t, "it is well again", func() bool { return b.runner.Failing() == 0 })
 	got := d.lines()
 	if diff := cmp.Diff([]string{"h allocated g1", "h allocated g2"}, got[:2]); diff != "" {
 		t.Error(diff)
@@ -119,46 +81,6 @@ func TestASliceThatFailsDoesNotStopOthers(t *testing.T) {
 		t.Errorf("out of order: %q", got)
 	}
 }
-
-// What was taken and could not be noted is told again, under the same id.
-func TestACrashBeforeNotingTellsTheSameAgain(t *testing.T) {
-	var d diary
-	b := newBench(t, Hook{Name: "h"})
-	b.take = d.take
-	b.open()
-	b.put(reserved("s", "a"), reserved("s", "b"))
-	b.halt()
-
-	b.open()
-	r, err := New(Config{Store: deaf{b.store}, Hooks: b.hooks, Limits: b.limits, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.sender = func(h *Hook) sender {
-		return senderFunc(func(ctx context.Context, e Event) error { return d.take(ctx, h.Name, e) })
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error)
-	go func() { ended <- r.Run(ctx) }()
-	eventually(t, "the first is told", func() bool { return len(d.lines()) == 1 })
-	cancel()
-	<-ended
-	b.halt()
-
-	b.start()
-	b.drained()
-	if diff := cmp.Diff([]string{"h allocated a", "h allocated a", "h allocated b"}, d.lines()); diff != "" {
-		t.Error(diff)
-	}
-	if d.told[0].ID != d.told[1].ID || d.told[1].ID == d.told[2].ID {
-		t.Errorf("ids %s, %s, %s", d.told[0].ID, d.told[1].ID, d.told[2].ID)
-	}
-}
-
-// deaf is a store that writes nothing.
-type deaf struct{ Store }
-
-func (deaf) Commit(context.Context, store.Decision) error { return errNo }
 
 func TestAnotherHookHearsOnlyWhatComesAfter(t *testing.T) {
 	var d diary
@@ -174,18 +96,7 @@ func TestAnotherHookHearsOnlyWhatComesAfter(t *testing.T) {
 	if diff := cmp.Diff([]string{"new allocated b"}, d.lines()); diff != "" {
 		t.Error(diff)
 	}
-	eventually(t, "the old one's claim is gone", func() bool { return b.runner.Waiting() == 0 })
-}
-
-func TestASiteWithoutHooksForgetsWhatWaits(t *testing.T) {
-	b := newBench(t, Hook{Name: "old"})
-	b.open()
-	b.put(reserved("s", "a"))
-	b.halt()
-	b.hooks = nil
-	b.start()
-	b.put(reserved("s", "b"))
-	b.drained()
+	wait.Until(t, "the old one's claim is gone", func() bool { return b.runner.Waiting() == 0 })
 }
 
 func TestTooManyEventsLoseTheOldest(t *testing.T) {
@@ -203,8 +114,8 @@ func TestTooManyEventsLoseTheOldest(t *testing.T) {
 	for i := range 100 {
 		b.put(reserved(fmt.Sprint("s", i%7), fmt.Sprint("a", i)))
 	}
-	eventually(t, "the oldest are dropped", func() bool { return b.runner.Lost() > 0 && len(b.waiting()) <= 32 })
-	eventually(t, "the other hook has what was not lost meanwhile", func() bool { return b.runner.Waiting() <= 32 })
+	wait.Until(t, "the oldest are dropped", func() bool { return b.runner.Lost() > 0 && len(b.waiting()) <= 32 })
+	wait.Until(t, "the other hook has what was not lost meanwhile", func() bool { return b.runner.Waiting() <= 32 })
 	left := lines(b.waiting())
 	if len(left) == 0 || left[len(left)-1] != "allocated a99" {
 		t.Errorf("left: %q", left)
@@ -234,13 +145,13 @@ func TestEventsThatAreTooOldAreLost(t *testing.T) {
 	b.halt()
 	b.clock.set(noon.Add(8 * 24 * time.Hour))
 	b.start()
-	eventually(t, "the old one is lost", func() bool { return b.runner.Lost() == 1 })
+	wait.Until(t, "the old one is lost", func() bool { return b.runner.Lost() == 1 })
 	if diff := cmp.Diff([]string{"allocated young"}, lines(b.waiting())); diff != "" {
 		t.Error(diff)
 	}
 }
 
-// The runner gives a delivery under way a moment, then ends it.
+// The runner gives a delivery under way a moment, and says so; then it ends it.
 func TestStoppingWaitsAMoment(t *testing.T) {
 	begun, release := make(chan struct{}), make(chan struct{})
 	b := newBench(t, Hook{Name: "h"})
@@ -253,12 +164,17 @@ func TestStoppingWaitsAMoment(t *testing.T) {
 			return ctx.Err()
 		}
 	}
+	var log bytes.Buffer
+	b.log = slog.New(slog.NewTextHandler(&log, nil))
 	b.limits.Grace = patience
 	b.start()
 	b.put(reserved("s", "a"))
 	<-begun
-	go func() { close(release) }()
+	time.AfterFunc(50*time.Millisecond, func() { close(release) })
 	b.stop()
+	if text := log.String(); !strings.Contains(text, "waiting for hooks") || !strings.Contains(text, "hooks=[h]") {
+		t.Errorf("it said %q", text)
+	}
 	if left := b.waiting(); len(left) != 0 {
 		t.Errorf("what was taken while it stopped was not noted: %q", lines(left))
 	}
@@ -272,28 +188,6 @@ func TestStoppingWaitsAMoment(t *testing.T) {
 	b.stop() // or the test hangs
 	if diff := cmp.Diff([]string{"allocated b"}, lines(b.waiting())); diff != "" {
 		t.Error(diff)
-	}
-}
-
-func TestAClosedStoreEndsTheRunner(t *testing.T) {
-	b := newBench(t, Hook{Name: "h"})
-	b.take = new(diary).take
-	b.open()
-	r, err := New(Config{Store: b.store, Hooks: b.hooks, Limits: b.limits})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.sender = func(*Hook) sender { return senderFunc(func(context.Context, Event) error { return nil }) }
-	ended := make(chan error)
-	go func() { ended <- r.Run(t.Context()) }()
-	b.put(reserved("s", "a"))
-	b.halt()
-	select { // or it may have noticed already
-	case r.posted <- struct{}{}:
-	default:
-	}
-	if err := <-ended; !errors.Is(err, store.ErrClosed) {
-		t.Errorf("ended with %v", err)
 	}
 }
 
@@ -318,7 +212,7 @@ func TestStatesOfHooks(t *testing.T) {
 		}
 		return State{}
 	}
-	eventually(t, "one works and the other has failed twice", func() bool {
+	wait.Until(t, "one works and the other has failed twice", func() bool {
 		return state(0) == State{Name: "works"} && state(1).Waiting == 3 && state(1).Failures > 1
 	})
 	s := state(1)
@@ -326,45 +220,5 @@ func TestStatesOfHooks(t *testing.T) {
 		t.Errorf("it is %+v", s)
 	}
 	heal.Store(true)
-	eventually(t, "it is well", func() bool { return state(1) == State{Name: "fails"} })
-}
-
-// A runner that is stopped says for whom it waits.
-func TestStoppingNamesTheHooksThatItWaitsFor(t *testing.T) {
-	said := make(lineWriter, 100)
-	begun, release := make(chan struct{}), make(chan struct{})
-	b := newBench(t, Hook{Name: "slow"}, Hook{Name: "idle", Events: []Word{Gone}})
-	b.limits.Grace = patience
-	b.log = slog.New(slog.NewTextHandler(said, nil))
-	b.take = func(context.Context, string, Event) error {
-		close(begun)
-		<-release
-		return nil
-	}
-	b.start()
-	b.put(reserved("s", "a"))
-	<-begun
-	stopped := make(chan struct{})
-	go func() {
-		defer close(stopped)
-		b.stop()
-	}()
-	select {
-	case line := <-said:
-		if !strings.Contains(line, "waiting for hooks") || !strings.Contains(line, "hooks=[slow]") {
-			t.Error(line)
-		}
-	case <-time.After(patience):
-		t.Error("nothing is said")
-	}
-	close(release)
-	<-stopped
-}
-
-// lineWriter hands on what is written.
-type lineWriter chan string
-
-func (w lineWriter) Write(b []byte) (int, error) {
-	w <- string(b)
-	return len(b), nil
+	wait.Until(t, "it is well", func() bool { return state(1) == State{Name: "fails"} })
 }

@@ -16,12 +16,12 @@ const quietTime = time.Minute
 // entry is a message of a slice, by the slice's key and the message's id.
 type entry struct{ slice, id string }
 
-// backlog is what a hook has yet to take of a slice whose first event it did not take:
-// ids of messages, the oldest first. There is at least one.
+// backlog is what a hook has yet to take of a slice: ids of messages, the oldest first.
+// There is at least one.
 type backlog struct {
 	ids      []string
-	failures int // of the first
-	due      time.Time
+	failures int       // of the first
+	due      time.Time // of a slice whose first event was not taken
 }
 
 // worker delivers to one hook what is posted for it, in order. An event that is not
@@ -32,9 +32,8 @@ type worker struct {
 	wake chan struct{} // holds one while there may be new messages
 
 	mu      sync.Mutex
-	fresh   []entry
-	blocked map[string]*backlog // by the slice's key
-	retried bool                // the last delivery was of a blocked slice
+	waiting map[string]*backlog // by the slice's key
+	retried bool                // the last delivery was one more attempt
 	busy    bool                // an event is being delivered or noted
 	state   State               // but Waiting
 	silent  time.Time           // until when the log tells nothing
@@ -44,39 +43,37 @@ type worker struct {
 // add appends a message.
 func (w *worker) add(e entry) {
 	w.mu.Lock()
-	w.fresh = append(w.fresh, e)
-	w.mu.Unlock()
+	defer w.mu.Unlock()
+	b := w.waiting[e.slice]
+	if b == nil {
+		b = &backlog{}
+		w.waiting[e.slice] = b
+	}
+	b.ids = append(b.ids, e.id)
 	poke(w.wake)
 }
 
-// next is what to deliver now, or until when to wait. Blocked slices and others take
-// turns, so that neither stops the other.
+// next is what to deliver now, or until when to wait. Events that were refused and
+// others take turns, so that neither stops the other.
 func (w *worker) next(now time.Time) (e entry, ok bool, until time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for len(w.fresh) > 0 && w.blocked[w.fresh[0].slice] != nil {
-		b := w.blocked[w.fresh[0].slice]
-		b.ids, w.fresh = append(b.ids, w.fresh[0].id), w.fresh[1:]
-	}
 	until = now.Add(time.Hour)
-	var due string
-	for slice, b := range w.blocked {
-		if b.due.Before(until) {
-			due, until = slice, b.due
+	var fresh, again entry // the oldest event that was not refused, and what is to be tried again first
+	for slice, b := range w.waiting {
+		switch {
+		case b.failures > 0 && b.due.Before(until):
+			again, until = entry{slice, b.ids[0]}, b.due
+		case b.failures == 0 && (fresh.id == "" || b.ids[0] < fresh.id):
+			fresh = entry{slice, b.ids[0]}
 		}
 	}
-	isDue := due != "" && !until.After(now)
-	w.retried = isDue && (len(w.fresh) == 0 || !w.retried)
-	switch {
-	case w.retried:
-		e = entry{due, w.blocked[due].ids[0]}
-	case len(w.fresh) > 0:
-		e = w.fresh[0]
-	default:
-		return e, false, until
+	w.retried = again.id != "" && !until.After(now) && (fresh.id == "" || !w.retried)
+	if e = fresh; w.retried {
+		e = again
 	}
-	w.busy = true
-	return e, true, until
+	w.busy = e.id != ""
+	return e, w.busy, until
 }
 
 // taken removes an entry that was taken or is gone.
@@ -84,17 +81,16 @@ func (w *worker) taken(e entry) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.busy = false
-	b := w.blocked[e.slice]
-	switch {
-	case b != nil:
-		if b.ids[0] == e.id {
-			b.ids = b.ids[1:]
-		}
-		if b.failures, b.due = 0, time.Now(); len(b.ids) == 0 {
-			delete(w.blocked, e.slice)
-		}
-	case len(w.fresh) > 0 && w.fresh[0] == e: // or it was dropped meanwhile
-		w.fresh = w.fresh[1:]
+	if b := w.waiting[e.slice]; b != nil && b.ids[0] == e.id { // or it was dropped meanwhile
+		w.shorten(e.slice, b)
+	}
+}
+
+// shorten removes the first event of a slice.
+func (w *worker) shorten(slice string, b *backlog) {
+	b.ids, b.failures = b.ids[1:], 0
+	if len(b.ids) == 0 {
+		delete(w.waiting, slice)
 	}
 }
 
@@ -103,13 +99,8 @@ func (w *worker) refused(e entry) (failures int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.busy = false
-	b := w.blocked[e.slice]
-	switch {
-	case b != nil:
-	case len(w.fresh) > 0 && w.fresh[0] == e:
-		b = &backlog{ids: []string{e.id}}
-		w.fresh, w.blocked[e.slice] = w.fresh[1:], b
-	default: // it was dropped meanwhile
+	b := w.waiting[e.slice]
+	if b == nil || b.ids[0] != e.id { // it was dropped meanwhile
 		return 1
 	}
 	b.failures++
@@ -121,15 +112,9 @@ func (w *worker) refused(e entry) (failures int) {
 func (w *worker) drop(until string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for len(w.fresh) > 0 && w.fresh[0].id <= until {
-		w.fresh = w.fresh[1:]
-	}
-	for slice, b := range w.blocked {
+	for slice, b := range w.waiting {
 		for len(b.ids) > 0 && b.ids[0] <= until {
-			b.ids, b.failures = b.ids[1:], 0
-		}
-		if len(b.ids) == 0 {
-			delete(w.blocked, slice)
+			w.shorten(slice, b)
 		}
 	}
 }
@@ -261,8 +246,7 @@ func (w *worker) current() State {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := w.state
-	s.Waiting = len(w.fresh)
-	for _, b := range w.blocked {
+	for _, b := range w.waiting {
 		s.Waiting += len(b.ids)
 	}
 	return s

@@ -34,7 +34,7 @@ func Release(v *store.View, cs *store.ChangeSet, slivers []am.Sliver, e am.Event
 		s.Generation++
 		kept = append(kept, s)
 	}
-	out := store.ChangeSet{Expect: cs.Expect, Put: slices.Clone(cs.Put), Delete: slices.Clone(cs.Delete)}
+	out := store.ChangeSet{Put: slices.Clone(cs.Put), Delete: slices.Clone(cs.Delete)}
 	for _, s := range kept {
 		out.PutSliver(s)
 		out.PutTask(am.Task{Sliver: s.URN, Generation: s.Generation, Goal: am.GoalRemove, Since: v.Now(), Request: request})

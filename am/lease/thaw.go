@@ -14,7 +14,7 @@ import (
 // as a runner looks. The error is store.ErrNotFound for a slice that is unknown,
 // and an *am.Error for one that is not shut down.
 func Thaw(v *store.View, cs *store.ChangeSet, slice urn.URN, extend time.Time) ([]am.Sliver, error) {
-	rec, rev, err := v.Slice(slice)
+	rec, _, err := v.Slice(slice)
 	if err != nil {
 		return nil, err
 	}
@@ -27,7 +27,6 @@ func Thaw(v *store.View, cs *store.ChangeSet, slice urn.URN, extend time.Time) (
 	}
 	rec.Serial++
 	rec.Shutdown, rec.ShutdownBy = am.Slice{}.Shutdown, urn.URN{}
-	cs.ExpectRev(store.SliceKey(slice), rev)
 	cs.PutSlice(rec)
 	for i := range slivers {
 		x := &slivers[i]

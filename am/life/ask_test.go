@@ -22,18 +22,14 @@ func (l *run) do(c *caller, a ask) {
 	}
 	switch {
 	case bool(got.unheard):
-		l.counts.add("call unheard")
 		if len(codes) == 0 {
 			l.maybe = after
 		}
 	case got.code == am.DBError && l.full.Load() > full:
-		l.counts.add("%s not written", a.method)
 	case len(codes) == 0 && got.code == am.Success:
-		l.counts.add("%s", a.method)
 		l.learn(after, a, got)
 		l.model = after
 	case slices.Contains(codes, got.code):
-		l.counts.add("%s refused with %d", a.method, got.code)
 	default:
 		l.fail("%s: %d %s (%v), want %v", a, got.code, got.output, got.cause, codes)
 	}

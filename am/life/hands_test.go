@@ -26,9 +26,7 @@ func (l *run) order(what string, after *plain, do func(context.Context) error) {
 		l.maybe = after
 	case err == nil:
 		l.model = after
-		l.counts.add("operators: %s", what)
 	case errors.Is(err, store.ErrNotCommitted) && l.full.Load() > full:
-		l.counts.add("operators: %s, not written", what)
 	default:
 		l.fail("%s: %v", what, err)
 	}
@@ -108,7 +106,6 @@ func (l *run) reload() {
 	if err != nil && !l.site.isDead() {
 		l.inv = l.site.index.Inventory() // as it was
 	}
-	l.counts.add("operators: another inventory")
 }
 
 // setClock sets the host's clock. The site's time goes on as it was, unless an
@@ -119,7 +116,6 @@ func (l *run) setClock() {
 	l.ahead = l.believed + ahead
 	l.mu.Unlock()
 	l.tell("the host's clock is %v ahead", ahead)
-	l.counts.add("clock set")
 	l.site.clock.Now() // somebody looks
 	if ahead.Abs() > 3*time.Hour || l.rand.IntN(3) > 0 || l.overdue() {
 		return
@@ -133,7 +129,6 @@ func (l *run) setClock() {
 	}
 	l.opened = l.now()
 	l.tell("and is believed")
-	l.counts.add("operators: believe the clock")
 }
 
 // overdue tells whether a lease is over that could not be ended yet: set back, the
@@ -161,7 +156,6 @@ func (l *run) mischief() {
 				continue
 			}
 			l.tell("%s is there again", id)
-			l.counts.add("machine is there again")
 			r.machines[id] = &machine{is: r.gone[id], ghost: true}
 			l.ghosts++
 			return
@@ -178,7 +172,6 @@ func (l *run) mischief() {
 			what = "is switched off"
 		}
 		l.tell("%s %s", id, what)
-		l.counts.add("machine %s", what)
 		switch what {
 		case "vanishes":
 			delete(r.machines, id)

@@ -193,7 +193,6 @@ func (l *run) follow(n *plainNode, s am.Status, text string) {
 	}
 	if n.state != state {
 		l.tell("  %s: %s → %s %s", n.client, n.state, state, text)
-		l.counts.add("node becomes %s", state)
 	}
 	// Within so little time nothing is made and then seen to be lost.
 	if n.state == "making" && state == "broken" && l.took < 20*time.Second {

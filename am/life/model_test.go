@@ -3,13 +3,10 @@ package life
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
-	"slices"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -61,19 +58,6 @@ type run struct {
 	stuck  atomic.Int64 // when the last one was, in seconds
 	steps  int
 	trace  []string
-	counts *counts
-}
-
-// counts says how often what has happened.
-type counts struct {
-	mu  sync.Mutex
-	all map[string]int
-}
-
-func (c *counts) add(format string, args ...any) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.all[fmt.Sprintf(format, args...)]++
 }
 
 // leases that are short, so that much happens in little time.
@@ -104,7 +88,6 @@ func TestModel(t *testing.T) {
 	if os.Getenv("PATCHBAY_LIFE") != "" {
 		steps, until = 1, time.Time{}
 	}
-	counts := &counts{all: map[string]int{}}
 	done, lives, began := 0, 0, time.Now()
 	for ; done < steps && !t.Failed() && (until.IsZero() || time.Now().Before(until)); lives++ {
 		number := first + lives
@@ -115,13 +98,10 @@ func TestModel(t *testing.T) {
 				}
 			}()
 			done += lifetime
-			live(t, func(w *world) { (&run{world: w, counts: counts}).live(seed, uint64(number)) })
+			live(t, func(w *world) { (&run{world: w}).live(seed, uint64(number)) })
 		})
 	}
 	t.Logf("seed %d: %d steps in %d lives, %v", seed, done, lives, time.Since(began).Round(time.Millisecond))
-	for _, k := range slices.Sorted(maps.Keys(counts.all)) {
-		t.Logf("%7d %s", counts.all[k], k)
-	}
 }
 
 func setting(t *testing.T, name string, usual int) int {
@@ -198,7 +178,6 @@ func (l *run) step() {
 		l.fullDisk()
 	case n < 98:
 		l.tell("restart")
-		l.counts.add("restart")
 		l.site.stop()
 		l.begin()
 	default:

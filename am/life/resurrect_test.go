@@ -10,7 +10,6 @@ import (
 // resurrect opens a new process where one has died, perhaps after a while, and
 // finds out what came of the call of which nobody heard.
 func (l *run) resurrect() {
-	l.counts.add("crash")
 	l.site.kill()
 	if l.rand.IntN(3) == 0 {
 		time.Sleep(time.Duration(l.rand.IntN(3600)) * time.Second)
@@ -26,11 +25,9 @@ func (l *run) resurrect() {
 	switch why := l.differs(l.maybe, records); {
 	case why == "":
 		l.tell("  the call that nobody heard of was done")
-		l.counts.add("unheard and done")
 		l.model = l.maybe
 	default:
 		l.tell("  the call that nobody heard of was not done: %s", why)
-		l.counts.add("unheard and not done")
 	}
 	l.maybe = nil
 }

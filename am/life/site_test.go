@@ -90,8 +90,6 @@ type world struct {
 	limits work.Limits
 	leases service.Leases // the usual ones if zero
 	log    *slog.Logger
-	// wrap, when set, stands between the API and the service.
-	wrap func(api.Aggregate) api.Aggregate
 	// company lets decisions share a write, which needs a clock that goes on.
 	company bool
 	// context is that of calls.
@@ -253,15 +251,11 @@ func (w *world) open() *site {
 		Store: s.store, Index: s.index, Policy: rules, Leases: w.leases, GeneratedBy: "patchbay", Reading: again, Wake: s.runner.Wake, EndLeases: s.runner.EndLeases,
 		Prober: prober,
 	})
-	var aggregate api.Aggregate = s.svc
-	if w.wrap != nil {
-		aggregate = w.wrap(aggregate)
-	}
 	s.desk = operate.New(operate.Config{
 		Store: s.store, Inventory: s.index.Inventory, Wake: s.runner.Wake, Manifest: s.svc.Inspect,
 		AllocatedMax: w.leases.AllocatedMax, ProvisionedMax: w.leases.ProvisionedMax,
 	})
-	s.api = api.New(aggregate, credentials.New(w.people.anchors, credentials.Config{}), api.Config{
+	s.api = api.New(s.svc, credentials.New(w.people.anchors, credentials.Config{}), api.Config{
 		Manager: w.inv.Manager, PublicURL: "https://am.example.org", SoftwareVersion: "test", Reading: reading, Now: s.clock.Now,
 	})
 	ctx, cancel := context.WithCancel(context.Background())

@@ -11,7 +11,6 @@ func (l *run) wait() {
 	d, _ := time.ParseDuration(l.pick("20ms", "1s", "5s", "5s", "30s", "30s", "2m", "2m", "4m", "12m", "50m"))
 	d += time.Duration(l.rand.IntN(1000)) * time.Millisecond
 	l.tell("%v go by", d)
-	l.counts.add("time")
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -40,7 +39,6 @@ func (l *run) weather() {
 					return obeys
 				}
 				c := list[own.IntN(len(list))]
-				l.counts.add("%s %s", action, c)
 				return c
 			}
 		})
@@ -50,7 +48,6 @@ func (l *run) weather() {
 		}
 		l.tell("%s: %d%% of %v", name, rate, list)
 	}
-	l.counts.add("weather")
 }
 
 var errDisk = errors.New("no space left on device")
@@ -59,7 +56,6 @@ var errDisk = errors.New("no space left on device")
 func (l *run) fullDisk() {
 	left := 1 + l.rand.IntN(4)
 	l.tell("the disk is full for %d writes", left)
-	l.counts.add("disk full")
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.before = func(int) error {

@@ -80,8 +80,6 @@ func ParseFilter(q url.Values) (f Filter, err error) {
 	for key, values := range q {
 		value := values[0]
 		switch {
-		case len(values) > 1:
-			return f, malformed("%.40q is asked twice; say it once", key)
 		case len(value) > maxPattern:
 			return f, malformed("%.40q is longer than %d bytes", key, maxPattern)
 		case texts[key] != nil:

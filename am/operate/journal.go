@@ -2,6 +2,7 @@ package operate
 
 import (
 	"cmp"
+	"slices"
 
 	"patchbay/am"
 	"patchbay/am/store"
@@ -17,41 +18,20 @@ func (d *Desk) Journal(f Filter, row func(Entry) error) error {
 			err := v.Journal(func(e am.JournalEntry) bool { return !w.entry(&e) || p.add(entryRow(&e)) })
 			return cmp.Or(p.err, err)
 		}
-		last, err := w.latest(v, f.Limit)
-		for i := range last {
-			if err != nil || !p.add(entryRow(&last[i])) {
+		var last []am.JournalEntry
+		err := v.JournalBackwards(func(e am.JournalEntry) bool {
+			if w.entry(&e) {
+				last = append(last, e)
+			}
+			return len(last) < f.Limit
+		})
+		for _, e := range slices.Backward(last) {
+			if err != nil || !p.add(entryRow(&e)) {
 				break
 			}
 		}
 		return cmp.Or(p.err, err)
 	})
-}
-
-// latest reads the last entries that are asked for. The store reads forwards only,
-// so a part at its end is read, and twice as much while that is too little.
-func (w *where) latest(v *store.View, limit int) (last []am.JournalEntry, err error) {
-	end := v.Revision()
-	for back := store.Rev(4 * limit); ; back *= 2 {
-		last = last[:0]
-		take := func(e am.JournalEntry) bool {
-			if w.entry(&e) {
-				if len(last) == 2*limit {
-					last = last[:copy(last, last[limit:])]
-				}
-				last = append(last, e)
-			}
-			return true
-		}
-		whole := back >= end
-		if whole {
-			err = v.Journal(take)
-		} else {
-			err = v.JournalAfter(end-back, take)
-		}
-		if err != nil || whole || len(last) >= limit {
-			return last[max(0, len(last)-limit):], err
-		}
-	}
 }
 
 // entry tells whether an entry of the journal is asked for. A user is whoever

@@ -21,7 +21,7 @@ func (s *Service) Shutdown(ctx context.Context, g credentials.Grant, slice urn.U
 		if _, err := g.Over(slice); err != nil {
 			return cs, err
 		}
-		rec, rev, err := v.Slice(slice)
+		rec, _, err := v.Slice(slice)
 		if err == nil && !rec.Shutdown.IsZero() {
 			return cs, nil
 		}
@@ -36,7 +36,6 @@ func (s *Service) Shutdown(ctx context.Context, g credentials.Grant, slice urn.U
 			return cs, am.Errorf(am.SearchFailed, "slice %s has no slivers at this aggregate", slice).About(slice)
 		}
 		rec.Shutdown, rec.ShutdownBy, rec.Serial = v.Now().UTC(), g.Caller(), rec.Serial+1
-		cs.ExpectRev(store.SliceKey(slice), rev)
 		cs.PutSlice(rec)
 		for _, x := range live {
 			status, err := am.Next(x.Status, am.EventShutdown)

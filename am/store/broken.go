@@ -3,7 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
-	"sync"
+	"runtime/debug"
 	"sync/atomic"
 )
 
@@ -21,7 +21,6 @@ func (s spoiled) Is(target error) bool { return target == ErrBroken }
 // trouble is why a store promises nothing more; the first reason stays.
 type trouble struct {
 	why  atomic.Pointer[error]
-	once sync.Once
 	told func(error) // nil for nobody
 }
 
@@ -33,12 +32,9 @@ func (t *trouble) err() error {
 }
 
 func (t *trouble) set(why error) {
-	t.once.Do(func() {
-		t.why.Store(&why)
-		if t.told != nil {
-			t.told(why)
-		}
-	})
+	if t.why.CompareAndSwap(nil, &why) && t.told != nil {
+		t.told(why)
+	}
 }
 
 // meet takes note of an error that tells of damage, and hands it on.
@@ -68,6 +64,21 @@ func damage(p any) error {
 		return b.error
 	}
 	return spoiled{fmt.Errorf("the file is damaged (%v); stop the server, and restore a backup", p)}
+}
+
+// guarded calls f, which calls what, a function of others. A panic of that is its error:
+// one caller's bug must not end the committer of all.
+func guarded(what string, f func() error) (err error) {
+	defer func() {
+		switch p := recover(); {
+		case p == nil:
+		case damagedMemory(p):
+			err = fmt.Errorf("%w: %w", ErrNotCommitted, damage(p))
+		default:
+			err = fmt.Errorf("%s panicked: %v\n%s", what, p, debug.Stack())
+		}
+	}()
+	return f()
 }
 
 // damagedMemory tells whether a panic is that of a page that is damaged or no more.

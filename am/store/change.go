@@ -40,16 +40,8 @@ type Record struct {
 	Value any
 }
 
-// Expect is a condition of a change set: the record still has this revision.
-type Expect struct {
-	Key Key
-	Rev Rev
-}
-
-// ChangeSet is what a decision wants: if all of Expect holds, Put and Delete
-// happen together.
+// ChangeSet is what a decision wants: Put and Delete happen together.
 type ChangeSet struct {
-	Expect []Expect
 	Put    []Record
 	Delete []Key
 }
@@ -122,9 +114,6 @@ func JournalRev(id string) (Rev, bool) {
 
 // Remove adds keys to delete. Deleting what is absent is no error.
 func (c *ChangeSet) Remove(k ...Key) { c.Delete = append(c.Delete, k...) }
-
-// ExpectRev adds a condition.
-func (c *ChangeSet) ExpectRev(k Key, r Rev) { c.Expect = append(c.Expect, Expect{k, r}) }
 
 // Empty tells whether the change set changes nothing.
 func (c *ChangeSet) Empty() bool { return len(c.Put) == 0 && len(c.Delete) == 0 }

@@ -27,28 +27,6 @@ func TestMain(m *testing.M) {
 	os.Exit(need.NoLeaks(m))
 }
 
-func TestRefusedContributesNothing(t *testing.T) {
-	s, w := open(t, Options{}), newWatch()
-	if err := s.Observe(w); err != nil {
-		t.Fatal(err)
-	}
-	refuse := func(v *View) (ChangeSet, error) {
-		cs, _ := put(sliver("no", "s", 1))(v)
-		return cs, errNo
-	}
-	answers := together(t, s, context.Background(), put(sliver("a", "s", 1)), refuse, put(sliver("b", "s", 1)))
-	if answers[0] != nil || answers[1] != errNo || answers[2] != nil {
-		t.Errorf("answers %v", answers)
-	}
-	if diff := cmp.Diff([]string{"a", "b"}, names(t, s)); diff != "" {
-		t.Error(diff)
-	}
-	if len(w.published) != 2 || len(w.staged) != 2 {
-		t.Errorf("the observer has %v", w.published)
-	}
-	consistent(t, s)
-}
-
 func TestFailedWriteUndoesItsGroup(t *testing.T) {
 	disk := errors.New("no space left")
 	var failing atomic.Bool
@@ -61,10 +39,10 @@ func TestFailedWriteUndoesItsGroup(t *testing.T) {
 		return nil
 	})})
 	w := newWatch()
-	if err := s.Observe(w); err != nil {
-		t.Fatal(err)
-	}
 	commit(t, s, put(sliver("old", "s", 1)))
+	if err := s.Observe(w); err != nil || len(w.published) != 1 {
+		t.Fatalf("a new observer sees %v, %v", w.published, err)
+	}
 	failing.Store(true)
 	writes.Store(0)
 	refuse := func(*View) (ChangeSet, error) { return ChangeSet{}, errNo }
@@ -100,96 +78,6 @@ func TestFailedWriteUndoesItsGroup(t *testing.T) {
 		t.Error(diff)
 	}
 	consistent(t, s)
-}
-
-func TestGroupSeesItsEarlierMembers(t *testing.T) {
-	var writes atomic.Int32
-	s := open(t, Options{commit: commitAfter(func() error { writes.Add(1); return nil })})
-	commit(t, s, put(sliver("gone", "s", 1)))
-	writes.Store(0)
-	claim := func(name string) Decision {
-		return func(v *View) (ChangeSet, error) {
-			if _, _, err := v.Sliver(sliverURN("one")); !errors.Is(err, ErrNotFound) {
-				return ChangeSet{}, errNo
-			}
-			of, err := v.SliversOf(sliceURN("s"))
-			if err != nil || len(of) != 1 {
-				return ChangeSet{}, fmt.Errorf("%v, %v", of, err)
-			}
-			var cs ChangeSet
-			cs.PutSliver(sliver("one", name, 5))
-			cs.Remove(SliverKey(sliverURN("gone")))
-			return cs, nil
-		}
-	}
-	look := func(v *View) (ChangeSet, error) {
-		of, err := v.SliversOf(sliceURN("s"))
-		if err != nil || len(of) != 0 {
-			return ChangeSet{}, fmt.Errorf("s has %v, %v", of, err)
-		}
-		_, next, err := v.Due(10)
-		if err != nil || !next.Equal(noon.Add(5*time.Minute)) {
-			return ChangeSet{}, fmt.Errorf("next lease %v, %v", next, err)
-		}
-		return ChangeSet{}, nil
-	}
-	answers := together(t, s, context.Background(), claim("x"), claim("y"), look)
-	if answers[0] != nil || answers[1] != errNo || answers[2] != nil {
-		t.Errorf("answers %v", answers)
-	}
-	if writes.Load() != 1 {
-		t.Errorf("%d writes", writes.Load())
-	}
-	consistent(t, s)
-}
-
-func TestConditions(t *testing.T) {
-	s := open(t, Options{})
-	a := sliver("a", "s", 1)
-	commit(t, s, put(a))
-	var rev Rev
-	_ = s.Read(func(v *View) error { rev = v.Rev(SliverKey(a.URN)); return nil })
-	if rev == 0 {
-		t.Fatal("a record without a revision")
-	}
-	expecting := func(name string, r Rev) Decision {
-		return func(v *View) (ChangeSet, error) {
-			cs, _ := put(a)(v)
-			cs.ExpectRev(SliverKey(sliverURN(name)), r)
-			return cs, nil
-		}
-	}
-	for _, tt := range []struct {
-		rule string
-		d    Decision
-		ok   bool
-	}{
-		{"absent, expected present", expecting("b", rev), false},
-		{"present, expected absent", expecting("a", 0), false},
-		{"older revision", expecting("a", rev-1), false},
-		{"absent as expected", expecting("b", 0), true},
-		{"changed meanwhile", expecting("a", rev), false},
-	} {
-		if err := s.Commit(context.Background(), tt.d); (err == nil) != tt.ok || !tt.ok && !errors.Is(err, ErrConflict) {
-			t.Errorf("%s: %v", tt.rule, err)
-		}
-	}
-	_ = s.Read(func(v *View) error { rev = v.Rev(SliverKey(a.URN)); return nil })
-	answers := together(t, s, context.Background(), expecting("a", rev), expecting("a", rev))
-	if answers[0] != nil || !errors.Is(answers[1], ErrConflict) {
-		t.Errorf("two of one group: %v", answers)
-	}
-}
-
-func TestPanicIsARefusal(t *testing.T) {
-	s := open(t, Options{})
-	answers := together(t, s, context.Background(), put(sliver("a", "s", 1)), func(*View) (ChangeSet, error) { panic("a bug") }, put(sliver("b", "s", 1)))
-	if answers[0] != nil || answers[1] == nil || !strings.Contains(answers[1].Error(), "a bug") || answers[2] != nil {
-		t.Errorf("answers %v", answers)
-	}
-	if got := names(t, s); len(got) != 2 {
-		t.Errorf("there are %v", got)
-	}
 }
 
 func TestContext(t *testing.T) {
@@ -255,26 +143,6 @@ func TestClose(t *testing.T) {
 	}
 	if err := s.Close(); err != nil {
 		t.Errorf("the second Close: %v", err)
-	}
-}
-
-func TestObserve(t *testing.T) {
-	s := open(t, Options{})
-	commit(t, s, put(sliver("a", "s", 1), sliver("b", "s", 1)))
-	w := newWatch()
-	if err := s.Observe(w); err != nil {
-		t.Fatal(err)
-	}
-	if len(w.published) != 2 {
-		t.Errorf("a new observer sees %v", w.published)
-	}
-	commit(t, s, func(*View) (ChangeSet, error) {
-		var cs ChangeSet
-		cs.Remove(SliverKey(sliverURN("a")))
-		return cs, nil
-	})
-	if len(w.published) != 1 {
-		t.Errorf("after a deletion it sees %v", w.published)
 	}
 }
 

@@ -3,7 +3,6 @@ package store
 import (
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -25,23 +24,8 @@ type committer struct {
 	// groupTime is after how long the decisions of a group that have not run are left
 	// to the next group: they would delay the answers of those that have.
 	groupTime time.Duration
-	// slow are the callers whose last decision took longer than that: the next one
-	// begins a group, so that nobody else's answer waits for it.
-	slow map[string]bool
 	// longest is the time of the longest decision so far, in nanoseconds.
 	longest *atomic.Int64
-}
-
-// took notes how long a decision of a caller took.
-func (c *committer) took(caller string, d time.Duration) {
-	if int64(d) > c.longest.Load() {
-		c.longest.Store(int64(d))
-	}
-	if d > c.groupTime {
-		c.slow[caller] = true
-	} else {
-		delete(c.slow, caller)
-	}
 }
 
 // commit decides, writes, publishes and answers one group, in one transaction. It
@@ -114,7 +98,7 @@ func (c *committer) decideAll(r reader, g *groupRun) error {
 	for i, p := range g.group {
 		switch {
 		case p.attach != nil:
-		case i > 0 && (time.Since(began) > c.groupTime || c.slow[p.caller]):
+		case i > 0 && time.Since(began) > c.groupTime:
 			g.rest = append(g.rest, p)
 		case p.ctx.Err() != nil:
 			g.answers[i] = p.ctx.Err()
@@ -131,7 +115,7 @@ func (c *committer) decideAll(r reader, g *groupRun) error {
 					x.Stage(cs)
 				}
 			}
-			c.took(p.caller, time.Since(start))
+			c.longest.Store(max(c.longest.Load(), int64(time.Since(start))))
 		}
 		if errors.Is(g.answers[i], ErrBroken) {
 			return g.answers[i] // nor is what others of the group want promised any more
@@ -154,13 +138,8 @@ func (c *committer) shows(revision Rev) bool {
 // takes as revision next; none if it changes nothing.
 func (c *committer) decide(r reader, d Decision, next Rev) (cs ChangeSet, ops []op, err error) {
 	v := &View{r: r, now: c.now(), read: map[Key]any{}}
-	if cs, err = run(d, v); err != nil {
+	if err = guarded("a decision", func() error { cs, err = d(v); return err }); err != nil {
 		return cs, nil, err
-	}
-	for _, e := range cs.Expect {
-		if v.Rev(e.Key) != e.Rev {
-			return cs, nil, fmt.Errorf("%w: %s %s", ErrConflict, e.Key.Kind, e.Key.ID)
-		}
 	}
 	if cs.Empty() {
 		return cs, nil, nil
@@ -169,26 +148,13 @@ func (c *committer) decide(r reader, d Decision, next Rev) (cs ChangeSet, ops []
 		return cs, nil, c.readOnly
 	}
 	cs.number(next)
-	if err := post(c.outbox, v, &cs, next); err != nil {
-		return cs, nil, err
+	if c.outbox != nil {
+		if err := guarded("what is to be told of a change", func() error { return post(c.outbox, v, &cs, next) }); err != nil {
+			return cs, nil, err
+		}
 	}
 	ops, err = operations(v, cs, next)
 	return cs, ops, err
-}
-
-// run turns a panic of a decision into its refusal: one caller's bug must not
-// end the committer of all.
-func run(d Decision, v *View) (cs ChangeSet, err error) {
-	defer func() {
-		switch p := recover(); {
-		case p == nil:
-		case damagedMemory(p):
-			err = fmt.Errorf("%w: %w", ErrNotCommitted, damage(p))
-		default:
-			err = fmt.Errorf("a decision panicked: %v\n%s", p, debug.Stack())
-		}
-	}()
-	return d(v)
 }
 
 // attach shows a new observer what is published, before any of the group.

@@ -198,12 +198,6 @@ func TestOpenRefuses(t *testing.T) {
 			}
 		}
 	}
-	truncated := func(part float64) func(t *testing.T, path string) {
-		return func(t *testing.T, path string) {
-			b := good(t, path)
-			write(b[:int(part*float64(len(b)))])(t, path)
-		}
-	}
 	for _, tt := range []struct {
 		rule  string
 		spoil func(t *testing.T, path string)
@@ -213,12 +207,6 @@ func TestOpenRefuses(t *testing.T) {
 		{"a short text", write([]byte("hello\n")), "damaged or no store"},
 		{"zeros", write(make([]byte, 65536)), "damaged or no store"},
 		{"truncated to nothing", write(nil), "it is empty"},
-		{"truncated to a page", func(t *testing.T, path string) { write(good(t, path)[:4096])(t, path) }, "damaged or no store"},
-		{"truncated to two pages", func(t *testing.T, path string) { write(good(t, path)[:8192])(t, path) }, "damaged"},
-		// The end of a file may be room that was never used: then all is there.
-		{"truncated to a quarter", truncated(0.25), ""},
-		{"truncated to a half", truncated(0.5), ""},
-		{"truncated at the end", truncated(0.99), ""},
 		{"another program's bbolt file", func(t *testing.T, path string) {
 			db, err := bbolt.Open(path, 0o600, nil)
 			if err != nil {
@@ -252,11 +240,8 @@ func TestOpenRefuses(t *testing.T) {
 			before, _ := os.ReadFile(path)
 			s, err := Open(path, Options{})
 			if err == nil {
-				defer s.Close()
-				if consistent(t, s); tt.want != "" || len(names(t, s)) != 50 {
-					t.Error("it is opened")
-				}
-				return
+				s.Close()
+				t.Fatal("it is opened")
 			}
 			if !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), path) {
 				t.Errorf("the error is %v; want %s", err, tt.want)
@@ -301,34 +286,6 @@ func TestOpenReadOnly(t *testing.T) {
 	out, _ := writer(t, who).Output()
 	if !strings.Contains(string(out), "this user may not write it") {
 		t.Errorf("it says %q after %v", out, time.Since(began))
-	}
-}
-
-func TestStoreIsOfOneSite(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "store")
-	open := func(site string) error {
-		s, err := Open(path, Options{Site: site})
-		if err == nil {
-			err = s.Close()
-		}
-		return err
-	}
-	for _, tt := range []struct {
-		rule, site string
-		ok         bool
-	}{
-		{"a new store is anybody's", "a.example.org", true},
-		{"and then that site's", "a.example.org", true},
-		{"not another's", "b.example.org", false},
-		{"tools open any", "", true},
-	} {
-		err := open(tt.site)
-		if (err == nil) != tt.ok {
-			t.Errorf("%s: %v", tt.rule, err)
-		}
-		if err != nil && !strings.Contains(err.Error(), "a.example.org") {
-			t.Errorf("%s: the refusal does not name the owner: %v", tt.rule, err)
-		}
 	}
 }
 

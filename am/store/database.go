@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -27,12 +28,10 @@ type database struct {
 	db   *bbolt.DB
 	file *os.File // the one that bbolt has open
 	path string
-	// first are the two meta pages, mapped.
-	first []byte
 	// commit ends a write transaction; tests set another (Options.commit).
 	commit func(*bbolt.Tx) error
-	// last is the number of the last transaction that was committed.
-	last atomic.Int64
+	// beginning is held while a transaction begins.
+	beginning sync.Mutex
 	// stuck is why bbolt is not used any more: a panic has left its locks held.
 	stuck atomic.Pointer[error]
 	// ahead is Options.Ahead, and size that of the file when takeAhead last looked: the
@@ -84,9 +83,6 @@ func (d *database) open() error {
 	if err == nil {
 		err = fasten(d.path, d.db.Info().PageSize)
 	}
-	if err == nil {
-		d.first, err = syscall.Mmap(int(d.file.Fd()), 0, 2*d.db.Info().PageSize, syscall.PROT_READ, syscall.MAP_SHARED)
-	}
 	if err != nil {
 		return errors.Join(err, d.db.Close())
 	}
@@ -126,25 +122,15 @@ func stillAt(path string, file *os.File) error {
 	return err
 }
 
-// begin begins a transaction. Without a good meta page bbolt panics with its locks
-// held, and all others would wait for ever, so these pages are checked before; from a
-// meta page that is damaged, it goes back to the one before.
+// begin begins a transaction, one at a time: without a good meta page bbolt panics with
+// its locks held, and all others would wait for ever.
 func (d *database) begin(writable bool) (tx *bbolt.Tx, err error) {
+	d.beginning.Lock()
+	defer d.beginning.Unlock()
 	if why := d.stuck.Load(); why != nil {
 		return nil, *why
 	}
-	if _, _, err := newestMeta(d.first); err != nil {
-		return nil, damage(err)
-	}
-	oldest := d.last.Load()
-	if writable {
-		oldest++
-	}
 	err = d.call(func() error { tx, err = d.db.Begin(writable); return err })
-	if err == nil && int64(tx.ID()) < oldest {
-		_ = tx.Rollback() // it has read nothing yet
-		err = damage("it shows what it was before the last change")
-	}
 	return tx, err
 }
 
@@ -191,7 +177,6 @@ func (d *database) update(f func(reader) error) error {
 		if err != nil {
 			return err
 		}
-		id := tx.ID()
 		err = guard(func() error {
 			r, err := readerOf(tx)
 			if err != nil {
@@ -209,7 +194,6 @@ func (d *database) update(f func(reader) error) error {
 		if err := d.call(func() error { return d.commit(tx) }); err != nil {
 			return err
 		}
-		d.last.Store(int64(id))
 		d.takeAhead()
 		return nil
 	})
@@ -239,7 +223,7 @@ func (d *database) close() error {
 	if why := d.stuck.Load(); why != nil {
 		return *why // bbolt's locks are held until the process ends
 	}
-	return errors.Join(d.db.Close(), syscall.Munmap(d.first))
+	return d.db.Close()
 }
 
 // guard turns what goes wrong in the mapped file into an error. Other panics go on.

@@ -14,7 +14,7 @@
 //
 // Calls go one way: Store (store.go) → committer (committer.go, queue.go) → database
 // (database.go) → reader (reader.go), file.go and pages.go. No transaction of bbolt
-// leaves this package. The buckets, changed only together with a numbered migration:
+// leaves this package. The buckets, changed only together with the number of the schema:
 //
 //	v1/meta        schema, revision, site, identity of the file
 //	v1/slices      slice URN             → am.Slice

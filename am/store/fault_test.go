@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"go.etcd.io/bbolt"
 	"golang.org/x/sys/unix"
@@ -296,7 +295,6 @@ var faults = []fault{
 	{"is not done, and the process killed", disk.Fault{Do: disk.None, Kill: true}, false},
 	{"is half done, and the process killed", disk.Fault{Do: disk.Half, Kill: true}, false},
 	{"is done, and the process killed", disk.Fault{Kill: true}, false},
-	{"is late", disk.Fault{Delay: 5 * time.Millisecond}, false},
 }
 
 // TestEveryCallFails takes each system call of the story and lets each kind of

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"patchbay/am/durable"
+
 	"go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
 )
@@ -78,15 +80,7 @@ func settle(temporary, path string) error {
 			return err
 		}
 	}
-	return syncFolder(filepath.Dir(path))
-}
-
-func syncFolder(name string) error {
-	dir, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return durable.SyncFolder(filepath.Dir(path))
 }
 
 // inspect reads a file of some size without writing to it; f sees it if it is a
@@ -180,28 +174,4 @@ func prepare(tx *bbolt.Tx) error {
 		}
 	}
 	return reader{top}.apply(schemaOp(schemaVersion))
-}
-
-// facts are what a file tells of itself.
-type facts struct {
-	schema   uint64
-	revision Rev
-	site     string
-}
-
-// fileOf reads what a file tells of itself; nothing is written.
-func fileOf(path string) (x facts, err error) {
-	err = whole(func() error {
-		size, err := sizeOf(path)
-		if err != nil {
-			return err
-		}
-		return inspect(path, size, func(tx *bbolt.Tx, _ int, _ bool) error {
-			r := reader{tx.Bucket(root)}
-			x.schema, err = schemaOf(r)
-			x.revision, x.site = (&View{r: r}).Revision(), string(r.get(metaBucket, []byte(siteName)))
-			return err
-		})
-	})
-	return x, err
 }

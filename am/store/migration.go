@@ -10,23 +10,10 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// schemaVersion is the bucket tree this program writes.
+// schemaVersion is the bucket tree this program writes. Schema 1 had no bucket for
+// events and no sums of records: both come with the first change. Files of each schema
+// are in testdata.
 const schemaVersion = 2
-
-// migration brings a store from the schema before to one. run says what is to
-// change, together with the new number. A bucket that it adds is made with its first
-// key.
-type migration struct {
-	to   uint64
-	what string
-	run  func(reader) ([]op, error)
-}
-
-// migrations are in order, without a gap, up to schemaVersion. One that has been
-// released is never changed: files of its time are in testdata.
-var migrations = []migration{
-	{2, "a bucket for events that are yet to be told, and sums of records", func(reader) ([]op, error) { return nil, nil }},
-}
 
 // schemaOf is the schema that a reader has.
 func schemaOf(r reader) (uint64, error) {
@@ -75,16 +62,7 @@ func (d *database) migrate(keep func(schema uint64) error, more []op) error {
 		}
 	}
 	err = d.update(func(r reader) error {
-		for _, m := range migrations[from-1:] {
-			ops, err := m.run(r)
-			if err == nil {
-				err = r.apply(append(ops, schemaOp(m.to))...)
-			}
-			if err != nil {
-				return fmt.Errorf("%s: %w", m.what, err)
-			}
-		}
-		return r.apply(more...)
+		return r.apply(append(more, schemaOp(schemaVersion))...)
 	})
 	if err != nil && from < schemaVersion {
 		err = fmt.Errorf("it cannot be brought from schema %d to %d: %w; it has schema %d as before", from, schemaVersion, err, from)
@@ -108,7 +86,7 @@ func (d *database) keep(schema uint64) error {
 		} else if err != nil {
 			return err
 		}
-		if is, err := fileOf(name); err == nil && is.schema == schema && is.revision == now {
+		if is, err := Check(name); err == nil && is.Schema == schema && is.Revision == now {
 			return nil
 		}
 		name = fmt.Sprintf("%s.schema%d.%d", d.path, schema, n)
@@ -122,7 +100,7 @@ func (d *database) keep(schema uint64) error {
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	if _, err := fileOf(f.Name()); err != nil {
+	if _, err := Check(f.Name()); err != nil {
 		return err
 	}
 	return settle(f.Name(), name)

@@ -1,12 +1,9 @@
 package store
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
-	"runtime/debug"
 	"slices"
 	"time"
 
@@ -48,18 +45,6 @@ func (c *ChangeSet) PutMessage(id string, m Message) {
 
 // post adds to cs, which will be revision rev, what is to be told of it.
 func post(outbox func(Change) []Message, v *View, cs *ChangeSet, rev Rev) (err error) {
-	if outbox == nil {
-		return nil
-	}
-	defer func() {
-		switch p := recover(); {
-		case p == nil:
-		case damagedMemory(p):
-			err = fmt.Errorf("%w: %w", ErrNotCommitted, damage(p))
-		default:
-			err = fmt.Errorf("what is to be told of a change panicked: %v\n%s", p, debug.Stack())
-		}
-	}()
 	c := Change{At: v.now}
 	if c.Slices, err = became[am.Slice](v, cs, Slices); err != nil {
 		return err
@@ -157,32 +142,4 @@ func (v *View) MessagesAfter(after string, f func(id string, m Message) bool) er
 		return f(string(id), m)
 	})
 	return failed
-}
-
-// Ending gives up to limit slivers whose leases end by a time, earliest first, from
-// behind a place in their order: "" is its beginning, and next is the place behind
-// those given. Where fewer than limit are given, no more end by then. Frozen
-// slivers have no end.
-func (v *View) Ending(place string, until time.Time, limit int) (ending []am.Sliver, next string, err error) {
-	end := expiryKey(until.Add(1), "")
-	next = max(place, string(end))
-	v.r.scan(byExpiry, nil, append([]byte(place), 0), func(k, _ []byte) bool {
-		if bytes.Compare(k, end) >= 0 {
-			return false
-		}
-		var id string
-		if _, id, err = readExpiryKey(k); err != nil {
-			return false
-		}
-		var s am.Sliver
-		if s, _, err = get[am.Sliver](v, Key{Slivers, id}); err != nil {
-			return false
-		}
-		ending = append(ending, s)
-		if len(ending) == limit {
-			next = string(k)
-		}
-		return len(ending) < limit
-	})
-	return ending, next, err
 }

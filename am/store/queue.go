@@ -8,16 +8,18 @@ import (
 // queue holds the commits that wait for the committer. Callers take turns, so that
 // a caller with many commits delays the others by one at a time.
 type queue struct {
-	mu      sync.Mutex            // guards all but filled
+	mu      sync.Mutex
+	filled  *sync.Cond            // after size has grown, or the queue was closed
 	waiting map[string][]*pending // by caller, oldest first
 	turns   []string              // callers with a waiting commit, in the order of their turns
 	size    int
 	closed  bool
-	filled  chan struct{} // has a value after size has grown, or the queue was closed
 }
 
 func newQueue() *queue {
-	return &queue{waiting: map[string][]*pending{}, filled: make(chan struct{}, 1)}
+	q := &queue{waiting: map[string][]*pending{}}
+	q.filled = sync.NewCond(&q.mu)
+	return q
 }
 
 // push adds a commit behind the others of its caller. It returns false when the
@@ -33,7 +35,7 @@ func (q *queue) push(p *pending) bool {
 	}
 	q.waiting[p.caller] = append(q.waiting[p.caller], p)
 	q.size++
-	q.wake()
+	q.filled.Signal()
 	return true
 }
 
@@ -55,6 +57,20 @@ func (q *queue) putBack(all []*pending) {
 func (q *queue) pop() *pending {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	return q.take()
+}
+
+// wait is pop that waits for a commit; nil when the queue is closed and empty.
+func (q *queue) wait() *pending {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for q.size == 0 && !q.closed {
+		q.filled.Wait()
+	}
+	return q.take()
+}
+
+func (q *queue) take() *pending {
 	if q.size == 0 {
 		return nil
 	}
@@ -71,25 +87,6 @@ func (q *queue) pop() *pending {
 	return p
 }
 
-// wait is pop that waits for a commit; nil when the queue is closed and empty.
-func (q *queue) wait() *pending {
-	for {
-		if p := q.pop(); p != nil {
-			return p
-		}
-		if q.isClosed() {
-			return q.pop() // one may have come in between
-		}
-		<-q.filled
-	}
-}
-
-func (q *queue) isClosed() bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.closed
-}
-
 // len is the number of waiting commits.
 func (q *queue) len() int {
 	q.mu.Lock()
@@ -102,13 +99,5 @@ func (q *queue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.closed = true
-	q.wake()
-}
-
-// wake tells wait that there is something to see.
-func (q *queue) wake() {
-	select {
-	case q.filled <- struct{}{}:
-	default:
-	}
+	q.filled.Signal()
 }

@@ -66,37 +66,3 @@ func TestLongGroupIsDivided(t *testing.T) {
 		}
 	}
 }
-
-// TestSlowCallersAnswerForThemselves: the next decision of a caller whose last one took
-// long does not share a write with others, so that they do not wait for it.
-func TestSlowCallersAnswerForThemselves(t *testing.T) {
-	var writes atomic.Int32
-	s := open(t, Options{GroupTime: 20 * time.Millisecond, commit: commitAfter(func() error { writes.Add(1); return nil })})
-	busy, release := make(chan struct{}), make(chan struct{})
-	var all sync.WaitGroup
-	commit := func(caller string, d Decision) {
-		all.Go(func() {
-			if err := s.CommitFor(context.Background(), caller, d); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	commit("alice", func(v *View) (ChangeSet, error) {
-		close(busy)
-		<-release
-		time.Sleep(30 * time.Millisecond) // it is slow
-		return put(sliver("a", "s", 1))(v)
-	})
-	<-busy
-	for i, caller := range []string{"bob", "alice"} {
-		commit(caller, put(sliver(caller, "s", 1)))
-		for s.queue.len() != i+1 {
-			time.Sleep(10 * time.Microsecond)
-		}
-	}
-	close(release)
-	all.Wait()
-	if n := writes.Load(); n != 3 {
-		t.Errorf("three decisions took %d writes, want 3", n)
-	}
-}

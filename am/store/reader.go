@@ -75,6 +75,21 @@ func (r reader) scan(bucket string, prefix, from []byte, f func(k, v []byte) boo
 	}
 }
 
+// backwards calls f for each key of a bucket, the last first, until f returns false.
+func (r reader) backwards(bucket string, f func(k, v []byte) bool) {
+	b := r.bucket(bucket)
+	if b == nil {
+		return
+	}
+	c := b.Cursor()
+	step := func(move func() (k, v []byte)) (k, v []byte) {
+		defer breaks()
+		return move()
+	}
+	for k, v := step(c.Last); k != nil && f(k, v); k, v = step(c.Prev) {
+	}
+}
+
 // seek finds the first key that a scan shows.
 func (r reader) seek(bucket string, prefix, from []byte) (c *bbolt.Cursor, k, v []byte) {
 	defer breaks()

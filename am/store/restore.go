@@ -6,8 +6,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"patchbay/am"
+	"patchbay/am/durable"
 	"patchbay/am/fileowner"
 )
 
@@ -137,20 +139,24 @@ func (r *Restoration) finish(after Rev, entry am.JournalEntry, present *Store) (
 		name := r.path + ".before-restore-" + entry.At.UTC().Format("20060102T150405Z")
 		kept = name
 		for n := 2; ; n++ {
-			err := alias(r.path, kept)
-			if err == nil {
-				break
+			err := os.Link(r.path, kept)
+			if errors.Is(err, os.ErrExist) {
+				kept = fmt.Sprintf("%s.%d", name, n)
+				continue
 			}
-			if !errors.Is(err, os.ErrExist) {
+			if err == nil {
+				err = durable.SyncFolder(filepath.Dir(kept))
+			}
+			if err != nil {
 				return "", fmt.Errorf("cannot keep the present store as %s: %w; nothing was changed", kept, err)
 			}
-			kept = fmt.Sprintf("%s.%d", name, n)
+			break
 		}
 	}
 	if kept == "" {
 		// Nothing was there, and what a server makes meanwhile stays.
 		if err := os.Link(r.staged, r.path); err == nil {
-			return "", errors.Join(os.Remove(r.staged), syncFolder(filepath.Dir(r.path)))
+			return "", errors.Join(os.Remove(r.staged), durable.SyncFolder(filepath.Dir(r.path)))
 		} else if errors.Is(err, os.ErrExist) {
 			return "", fmt.Errorf("somebody has made %s meanwhile; stop the server, and restore again; nothing was changed", r.path)
 		}
@@ -158,26 +164,18 @@ func (r *Restoration) finish(after Rev, entry am.JournalEntry, present *Store) (
 	if err := os.Rename(r.staged, r.path); err != nil {
 		return kept, fmt.Errorf("cannot put the backup in the place of %s: %w", r.path, err)
 	}
-	return kept, syncFolder(filepath.Dir(r.path))
+	return kept, durable.SyncFolder(filepath.Dir(r.path))
 }
 
 // seal raises the revision, adds the entry, notes of reservations that they are
 // from a backup, and closes the staged store.
 func (r *Restoration) seal(after Rev, entry am.JournalEntry) error {
-	err := r.store.Close()
-	r.store = nil
-	if err != nil {
-		return err
-	}
-	after = max(after, r.Report.Revision)
-	db, err := openDatabase(r.staged)
-	if err != nil {
-		return err
-	}
+	db := r.store.db
 	info, err := db.file.Stat()
 	if err != nil {
-		return errors.Join(err, db.close())
+		return errors.Join(err, r.store.Close())
 	}
+	after = max(after, r.Report.Revision)
 	entry.ID = journalID(after+1, 0)
 	text, err := encode(after+1, entry)
 	if err == nil {
@@ -201,5 +199,25 @@ func (r *Restoration) seal(after Rev, entry am.JournalEntry) error {
 			return tx.apply(ops...)
 		})
 	}
-	return errors.Join(err, db.close())
+	return errors.Join(err, r.store.Close())
+}
+
+// lock keeps servers from the file until unlock is called; a file that is not
+// there needs none. Its error is ErrLocked if somebody has it.
+func lock(path string) (unlock func(), err error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // not to wait for a pipe
+	if errors.Is(err, os.ErrNotExist) {
+		return func() {}, nil
+	}
+	if err != nil {
+		return nil, explain(err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		f.Close()
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, cannotOpen(path, ErrLocked)
+		}
+		return nil, err
+	}
+	return func() { f.Close() }, nil
 }

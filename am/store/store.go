@@ -25,10 +25,6 @@ var ErrNotCommitted = errors.New("the store could not write the change")
 // the group or nothing, nobody knows.
 var ErrInDoubt = errors.New("it is in doubt whether it has lasted")
 
-// ErrConflict is wrapped by Commit when a condition of the change set does not
-// hold: nothing of the decision has happened.
-var ErrConflict = errors.New("the record has changed meanwhile")
-
 // ErrClosed is returned by Commit and Read after Close.
 var ErrClosed = errors.New("the store is closed")
 
@@ -132,7 +128,7 @@ func start(db *database, o Options) (*Store, error) {
 	o.MaxGroup = cmp.Or(o.MaxGroup, 256)
 	o.GroupTime = cmp.Or(o.GroupTime, 20*time.Millisecond)
 	s := &Store{db: db, opt: o, trouble: &trouble{told: o.Broken}, queue: newQueue(), done: make(chan struct{})}
-	c := &committer{db: db, now: o.Now, outbox: o.Outbox, groupTime: o.GroupTime, slow: map[string]bool{}, readOnly: o.ReadOnly, trouble: s.trouble, longest: &s.longest}
+	c := &committer{db: db, now: o.Now, outbox: o.Outbox, groupTime: o.GroupTime, readOnly: o.ReadOnly, trouble: s.trouble, longest: &s.longest}
 	if err := db.read(func(r reader) error { c.revision = (&View{r: r}).Revision(); return nil }); err != nil {
 		return nil, errors.Join(err, db.close())
 	}
@@ -165,7 +161,7 @@ func (s *Store) run(c *committer) {
 
 // Commit runs the decision and returns when its changes are durable and
 // published, or with the reason why nothing has changed: the decision's own
-// error, ErrConflict, ErrNotCommitted, ErrClosed, or that of ctx if it ended
+// error, ErrNotCommitted, ErrClosed, or that of ctx if it ended
 // before the decision's turn.
 func (s *Store) Commit(ctx context.Context, d Decision) error { return s.CommitFor(ctx, "", d) }
 

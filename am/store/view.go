@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"time"
@@ -82,76 +83,57 @@ func (v *View) Rev(k Key) Rev {
 // hold a component too, ordered by URN. A slice without slivers has none: that
 // is no error.
 func (v *View) SliversOf(slice urn.URN) ([]am.Sliver, error) {
+	out := []am.Sliver{}
+	err := v.EachOf(slice, func(Key) bool { return false }, func(s am.Sliver) bool { out = append(out, s); return true })
+	return out, err
+}
+
+// keysOf calls f with the keys of the slivers of a slice, until f returns false.
+func (v *View) keysOf(slice urn.URN, f func(Key) bool) {
 	prefix := sliceIndexKey(slice.Key(), "")
-	var ids []string
-	v.r.scan(bySlice, prefix, nil, func(k, _ []byte) bool {
-		ids = append(ids, string(k[len(prefix):]))
-		return true
-	})
-	out := make([]am.Sliver, 0, len(ids))
-	for _, id := range ids {
-		s, _, err := get[am.Sliver](v, Key{Slivers, id})
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, s)
-	}
-	return out, nil
+	v.r.scan(bySlice, prefix, nil, func(k, _ []byte) bool { return f(Key{Slivers, string(k[len(prefix):])}) })
 }
 
 // SliverBytes is how many bytes the records of slivers have together: of all of a
 // slice, and of named ones. It decodes none of them.
 func (v *View) SliverBytes(slice urn.URN, named []urn.URN) (n int) {
-	prefix := sliceIndexKey(slice.Key(), "")
-	v.r.scan(bySlice, prefix, nil, func(k, _ []byte) bool {
-		n += len(v.r.get(string(Slivers), k[len(prefix):]))
-		return true
-	})
+	add := func(k Key) bool { n += len(v.r.get(string(Slivers), []byte(k.ID))); return true }
+	v.keysOf(slice, add)
 	for _, u := range named {
-		n += len(v.r.get(string(Slivers), []byte(u.Key())))
+		add(SliverKey(u))
 	}
 	return n
 }
 
 // EachOf calls f with the slivers of a slice, as SliversOf gives them, but for those
-// whose keys skip says yes to, until f returns false; it reads hardly more of them
-// than that.
-func (v *View) EachOf(slice urn.URN, skip func(Key) bool, f func(am.Sliver) bool) error {
-	prefix := sliceIndexKey(slice.Key(), "")
-	var from []byte
-	for most := 16; ; most *= 4 {
-		var ids []string
-		v.r.scan(bySlice, prefix, from, func(k, _ []byte) bool {
-			ids = append(ids, string(k[len(prefix):]))
-			return len(ids) < most
-		})
-		for _, id := range ids {
-			if skip(Key{Slivers, id}) {
-				continue
-			}
-			s, _, err := get[am.Sliver](v, Key{Slivers, id})
-			if err != nil || !f(s) {
-				return err
-			}
+// whose keys skip says yes to, until f returns false.
+func (v *View) EachOf(slice urn.URN, skip func(Key) bool, f func(am.Sliver) bool) (err error) {
+	v.keysOf(slice, func(k Key) bool {
+		if skip(k) {
+			return true
 		}
-		if len(ids) < most {
-			return nil
-		}
-		from = append(sliceIndexKey(slice.Key(), ids[len(ids)-1]), 0)
-	}
+		var s am.Sliver
+		s, _, err = get[am.Sliver](v, k)
+		return err == nil && f(s)
+	})
+	return err
 }
 
-func each[T any](v *View, k Kind, from []byte, f func(T) bool) error {
-	var failed error
-	v.r.scan(string(k), nil, from, func(id, b []byte) bool {
+func each[T any](v *View, k Kind, from []byte, f func(T) bool) (failed error) {
+	v.r.scan(string(k), nil, from, decoding(k, &failed, f))
+	return failed
+}
+
+// decoding calls f with each record, until f returns false or one cannot be read.
+func decoding[T any](k Kind, failed *error, f func(T) bool) func(id, b []byte) bool {
+	return func(id, b []byte) bool {
 		var t T
 		if _, err := decode(b, &t); err != nil {
-			failed = unreadableRecord(Key{k, string(id)}, err)
+			*failed = unreadableRecord(Key{k, string(id)}, err)
 			return false
 		}
 		return f(t)
-	})
-	return failed
+	}
 }
 
 // Slivers calls f with every sliver, ordered by URN, until f returns false.
@@ -165,6 +147,12 @@ func (v *View) Tasks(f func(am.Task) bool) error { return each(v, Tasks, nil, f)
 
 // Journal calls f with every entry, oldest first, until f returns false.
 func (v *View) Journal(f func(am.JournalEntry) bool) error { return each(v, Journal, nil, f) }
+
+// JournalBackwards is Journal with the latest entry first.
+func (v *View) JournalBackwards(f func(am.JournalEntry) bool) (failed error) {
+	v.r.backwards(string(Journal), decoding(Journal, &failed, f))
+	return failed
+}
 
 // JournalAfter is Journal without the entries up to a revision.
 func (v *View) JournalAfter(rev Rev, f func(am.JournalEntry) bool) error {
@@ -180,31 +168,44 @@ func (v *View) Revision() Rev {
 	return Rev(binary.BigEndian.Uint64(b))
 }
 
+// ends calls f with the keys of slivers whose leases run, earliest end first, until f
+// returns false. Frozen slivers have no end.
+func (v *View) ends(f func(at time.Time, sliver Key) bool) (err error) {
+	v.r.scan(byExpiry, nil, nil, func(k, _ []byte) bool {
+		var at time.Time
+		var id string
+		at, id, err = readExpiryKey(k)
+		return err == nil && f(at, Key{Slivers, id})
+	})
+	return err
+}
+
+// Ending calls f with each sliver whose lease ends by a time, earliest end first, until
+// f returns false.
+func (v *View) Ending(until time.Time, f func(am.Sliver) bool) (err error) {
+	failed := v.ends(func(at time.Time, k Key) bool {
+		if at.After(until) {
+			return false
+		}
+		var s am.Sliver
+		s, _, err = get[am.Sliver](v, k)
+		return err == nil && f(s)
+	})
+	return cmp.Or(err, failed)
+}
+
 // Due gives up to limit slivers whose leases are over at the view's time,
 // earliest first, and when the next lease after those ends (zero if none).
 func (v *View) Due(limit int) (due []am.Sliver, next time.Time, err error) {
-	var ids []string
-	v.r.scan(byExpiry, nil, nil, func(k, _ []byte) bool {
-		at, id, broken := readExpiryKey(k)
-		if err = broken; err != nil {
-			return false
-		}
-		if at.After(v.now) || len(ids) == limit {
+	failed := v.ends(func(at time.Time, k Key) bool {
+		if at.After(v.now) || len(due) == limit {
 			next = at
 			return false
 		}
-		ids = append(ids, id)
-		return true
-	})
-	if err != nil {
-		return nil, time.Time{}, err
-	}
-	for _, id := range ids {
-		s, _, err := get[am.Sliver](v, Key{Slivers, id})
-		if err != nil {
-			return nil, time.Time{}, err
-		}
+		var s am.Sliver
+		s, _, err = get[am.Sliver](v, k)
 		due = append(due, s)
-	}
-	return due, next, nil
+		return err == nil
+	})
+	return due, next, cmp.Or(err, failed)
 }

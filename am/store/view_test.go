@@ -2,7 +2,6 @@ package store
 
 import (
 	"errors"
-	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -148,38 +147,6 @@ func TestHeadsOfEarlierVersionsHaveSizes(t *testing.T) {
 	}
 }
 
-func TestJournalIsInOrder(t *testing.T) {
-	s := open(t, Options{})
-	var want []string
-	for i := range 20 {
-		commit(t, s, func(*View) (ChangeSet, error) {
-			var cs ChangeSet
-			for j := range 20 {
-				cs.Log(am.JournalEntry{Event: fmt.Sprint(i, ".", j)})
-			}
-			return cs, nil
-		})
-		for j := range 20 {
-			want = append(want, fmt.Sprint(i, ".", j))
-		}
-	}
-	var got []string
-	last := ""
-	err := s.Read(func(v *View) error {
-		return v.Journal(func(e am.JournalEntry) bool {
-			if e.ID <= last {
-				t.Errorf("entry %q comes after %q", e.ID, last)
-			}
-			last = e.ID
-			got = append(got, e.Event)
-			return true
-		})
-	})
-	if diff := cmp.Diff(want, got); diff != "" || err != nil {
-		t.Error(diff, err)
-	}
-}
-
 // recorder is an observer that keeps the numbers of journal entries.
 type recorder struct{ staged, published []string }
 
@@ -246,24 +213,6 @@ func TestJournalAfter(t *testing.T) {
 	}
 }
 
-func TestOneChangeSetMayNameARecordTwice(t *testing.T) {
-	s := open(t, Options{})
-	commit(t, s, put(sliver("a", "s", 1)))
-	commit(t, s, func(*View) (ChangeSet, error) {
-		var cs ChangeSet
-		cs.Remove(SliverKey(sliverURN("a")), SliverKey(sliverURN("a")))
-		cs.PutSliver(sliver("a", "t", -1))
-		cs.PutSliver(sliver("a", "u", -2))
-		cs.PutSliver(sliver("b", "u", -3))
-		cs.PutSliver(sliver("b", "u", 3))
-		return cs, nil
-	})
-	consistent(t, s)
-	if list, _ := due(t, s, 9); !cmp.Equal([]string{"a"}, list) {
-		t.Errorf("due are %v", list)
-	}
-}
-
 // TestIndexesFollowRecords runs random change sets, some of which fail, against
 // a map.
 func TestIndexesFollowRecords(t *testing.T) {
@@ -323,26 +272,6 @@ func TestIndexesFollowRecords(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestDamagedRecordsAreErrors(t *testing.T) {
-	var d am.Document
-	var x am.Sliver
-	for _, tt := range []struct {
-		rule string
-		b    string
-		v    any
-	}{
-		{"too short", "1234567", &x},
-		{"no JSON", "12345678", &x},
-		{"half of it", `12345678{"URN":"urn:pub`, &x},
-		{"a name that is none", `12345678{"URN":"urn:pub"}`, &x},
-		{"a document without text", `12345678{}`, &d},
-	} {
-		if _, err := decode([]byte(tt.b), tt.v); err == nil {
-			t.Errorf("%s is read", tt.rule)
-		}
-	}
 }
 
 func FuzzDecode(f *testing.F) {

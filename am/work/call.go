@@ -26,7 +26,7 @@ type call struct {
 	jobs     []*job // the loop's
 	items    []*item
 	limit    time.Duration
-	slow     bool // a get that keeps no other waiting
+	alone    bool // a get of one resource whose get failed: it keeps no other waiting
 	started  time.Time
 
 	// What came of it, set by the call's goroutine before it hands the call back.
@@ -207,7 +207,7 @@ func (l *loop) release(c *call) {
 		}
 	case c.kind == getCall:
 		delete(q.gets, c)
-		if !c.slow {
+		if !c.alone {
 			q.nextGet = time.Now().Add(min(c.took, l.r.limits.PollMin))
 		}
 		for _, i := range c.items {

@@ -2,7 +2,6 @@ package work
 
 import (
 	"context"
-	"errors"
 	"io"
 	"log/slog"
 	"sync"
@@ -12,7 +11,6 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/clock"
-	"patchbay/am/store"
 )
 
 // host is one whose wall clock can be set, in a bubble.
@@ -149,56 +147,4 @@ func TestLeasesEndBeforeProvidersMayBeCalled(t *testing.T) {
 func (e *env) over(name string) bool {
 	s := e.sliver(name)
 	return s.URN.IsZero() || s.Status.Allocation == am.Unallocated
-}
-
-func TestLeasesEndThoughAProviderHangs(t *testing.T) {
-	bubble(t, 2, func(e *env) {
-		e.start()
-		e.makeReady("a-1", "a-2", "b-1")
-		e.d.with(func() { e.d.hangs["a-1"], e.d.getHangs["a-1"] = true, true })
-		e.release("a-1")
-		time.Sleep(time.Minute)
-		ends := time.Now().Add(time.Minute)
-		e.lease("a-2", ends)
-		e.lease("b-1", ends)
-		time.Sleep(time.Minute)
-		e.within(time.Second, "the leases are over", func() bool {
-			return e.over("a-2") && e.over("b-1")
-		})
-		if err := e.stop(); err != nil {
-			t.Fatal(err)
-		}
-	})
-}
-
-var errFull = errors.New("no space left on device")
-
-// full is a store that cannot write while it is full.
-type full struct {
-	Store
-	is *atomic.Bool
-}
-
-func (f full) Commit(ctx context.Context, d store.Decision) error {
-	if f.is.Load() {
-		return errFull
-	}
-	return f.Store.Commit(ctx, d)
-}
-
-func TestLeasesEndOnceTheStoreCanWriteAgain(t *testing.T) {
-	bubble(t, 2, func(e *env) {
-		var is atomic.Bool
-		e.wrap = func(s Store) Store { return full{s, &is} }
-		e.start()
-		e.makeReady("a-1")
-		e.lease("a-1", time.Now().Add(time.Minute))
-		is.Store(true)
-		time.Sleep(time.Hour)
-		if !e.exists("a-1") {
-			t.Fatal("a store that is full has written")
-		}
-		is.Store(false)
-		e.within(2*time.Second, "the lease is over", func() bool { return e.over("a-1") })
-	})
 }

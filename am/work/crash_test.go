@@ -19,15 +19,17 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// meddler acts before each commit of the runner.
-type meddler struct {
+// gate is a store that writes only what before lets through.
+type gate struct {
 	Store
-	before func()
+	before func() error
 }
 
-func (m *meddler) Commit(ctx context.Context, d store.Decision) error {
-	m.before()
-	return m.Store.Commit(ctx, d)
+func (g gate) Commit(ctx context.Context, d store.Decision) error {
+	if err := g.before(); err != nil {
+		return err
+	}
+	return g.Store.Commit(ctx, d)
 }
 
 var errDead = errors.New("the process is dead")
@@ -77,7 +79,7 @@ func story(e *env, step func()) {
 		}
 		return &provider.Error{Kind: provider.Failed, Msg: "busy", Temporary: true}
 	}
-	e.d.refuses["b-3"] = refusing(provider.Forbidden, "no", false)
+	half(e.d, "b-3")
 	e.d.slow = 300 * time.Millisecond
 	e.allocate("a-1", "a-2", "b-1", "b-2", "b-3", "c-1")
 	e.provision("a-1", "a-2", "b-1", "b-2", "b-3")
@@ -87,13 +89,13 @@ func story(e *env, step func()) {
 	e.do(am.ActionRestart, am.GoalRestart, func(d *am.Desired) { d.RestartSerial++ }, "a-1")
 	e.lease("c-1", time.Now())
 	step()
-	e.release("b-1", "b-3")
+	e.release("b-1")
 	step()
 }
 
 const storyEnd = `slice a; slice b; ` +
 	`sliver a-1 {geni_provisioned geni_ready} gen 3 on true ""; sliver a-2 {geni_provisioned geni_ready} gen 2 on true ""; ` +
-	`sliver b-2 {geni_provisioned geni_notready} gen 1 on false ""; `
+	`sliver b-2 {geni_provisioned geni_notready} gen 1 on false ""; sliver b-3 {geni_provisioned geni_failed} gen 2 on false "no boot image"; `
 
 // settle waits until no task is left and no lease is over.
 func (e *env) settle() {
@@ -166,28 +168,28 @@ func busy(e *env) bool {
 // A store that cannot write for a while loses nothing.
 func TestStoreThatCannotWrite(t *testing.T) {
 	bubble(t, 2, func(e *env) {
-		var fails atomic.Int32
+		var full atomic.Bool
+		full.Store(true)
 		e.wrap = func(s Store) Store {
-			return failing{s, func() bool { return fails.Add(1) <= 20 }}
+			return gate{s, func() error {
+				if full.Load() {
+					return store.ErrNotCommitted
+				}
+				return nil
+			}}
 		}
 		e.start()
-		e.allocate("a-1")
+		e.allocate("a-1", "b-1")
 		e.provision("a-1")
-		e.lease("a-1", time.Now().Add(time.Hour))
+		e.lease("b-1", time.Now().Add(time.Minute))
+		time.Sleep(time.Hour)
+		if !e.exists("b-1") || e.sliver("a-1").Status != pending {
+			t.Fatal("a store that is full has written")
+		}
+		full.Store(false)
+		e.within(2*time.Second, "the lease is over", func() bool { return e.over("b-1") })
 		e.becomes(time.Minute, notReady, "a-1")
 	})
-}
-
-type failing struct {
-	Store
-	fail func() bool
-}
-
-func (f failing) Commit(ctx context.Context, d store.Decision) error {
-	if f.fail() {
-		return store.ErrNotCommitted
-	}
-	return f.Store.Commit(ctx, d)
 }
 
 func TestRunEndsWhenStoreIsClosed(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/store"
-	"patchbay/inventory/provider"
 )
 
 // create promises what CreateSliver of version 2 does: to make the slivers and
@@ -64,47 +63,6 @@ func TestMadeAndStartedOnce(t *testing.T) {
 		e.becomes(10*time.Second, notReady, "a-1")
 		e.on("a-1")
 		e.becomes(10*time.Second, ready, "a-1")
-	})
-}
-
-// TestStartOutlivesTheRunner: a runner that dies while a sliver of version 2 is
-// made leaves it to the next, which asks for nothing again.
-func TestStartOutlivesTheRunner(t *testing.T) {
-	bubble(t, 2, func(e *env) {
-		e.d.slow = 10 * time.Second
-		e.start()
-		e.create("a-1")
-		e.within(5*time.Second, "it has been asked for", func() bool { return e.sets("a-1") == 1 })
-		if err := e.stop(); err != nil {
-			t.Fatal(err)
-		}
-		if err := e.st.Close(); err != nil {
-			t.Fatal(err)
-		}
-		e.open()
-		e.start()
-		e.becomes(20*time.Second, ready, "a-1")
-		if n := e.sets("a-1"); n != 1 {
-			t.Errorf("set was called %d times, want once", n)
-		}
-	})
-}
-
-// TestCreatedSliverFails: what cannot be made is failed, and is not started.
-func TestCreatedSliverFails(t *testing.T) {
-	bubble(t, 2, func(e *env) {
-		e.start()
-		e.d.with(func() {
-			e.d.nodes["a-1"] = &node{is: provider.Resource{"name": "a-1", "ensure": "present"}, fails: "its disk is broken"}
-		})
-		e.create("a-1", "a-2")
-		e.becomes(20*time.Second, ready, "a-2")
-		e.becomes(20*time.Second, failed, "a-1")
-		if s := e.sliver("a-1"); s.Error != "its disk is broken" {
-			t.Errorf("error %q", s.Error)
-		}
-		e.release("a-1", "a-2")
-		e.within(20*time.Second, "nothing is left", func() bool { return e.records() == "" })
 	})
 }
 

@@ -3,6 +3,7 @@ package work
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"patchbay/inventory/provider"
@@ -29,11 +30,7 @@ func (r *Runner) Dismiss(ctx context.Context, name string, resources []string) (
 		return nil, nil, err
 	}
 	defer done()
-	known := map[string]bool{}
-	for _, n := range resources {
-		known[n] = true
-	}
-	there, err := r.strangers(ctx, p, resources, known)
+	there, err := r.stockOf(ctx, name, p)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -49,45 +46,16 @@ func (r *Runner) Dismiss(ctx context.Context, name string, resources []string) (
 		}
 	}
 	for wait := r.limits.PollMin; ; wait = min(2*wait, r.limits.PollMax) {
-		now, failed := r.strangers(ctx, p, resources, known)
-		if err = failed; err != nil {
-			break // what there was before is the last word
+		now, failed := r.stockOf(ctx, name, p)
+		if failed == nil {
+			there = now
+		} else if ctx.Err() == nil { // else the next look tells
+			err = failed
 		}
-		there = now
-		going := 0
-		for n := range there {
-			if wrong[n] == nil {
-				going++
-			}
-		}
-		if going == 0 || pause(ctx, wait) != nil {
-			break
+		left = slices.DeleteFunc(slices.Sorted(maps.Keys(there)), func(n string) bool { return !slices.Contains(resources, n) })
+		isGoing := func(n string) bool { return wrong[n] == nil }
+		if failed != nil || !slices.ContainsFunc(left, isGoing) || pause(ctx, wait) != nil {
+			return left, wrong, err
 		}
 	}
-	still := func(n string) bool { return there[n] != nil }
-	if err == nil && ctx.Err() == nil {
-		if err = r.stockOf(ctx, name, p); err == nil { // it looks twice
-			known = r.known(name)
-			still = func(n string) bool { return known[n] }
-		}
-	}
-	if ctx.Err() != nil {
-		err = nil // the next look tells
-	}
-	for _, n := range resources {
-		if still(n) && !slices.Contains(left, n) {
-			left = append(left, n)
-		}
-	}
-	slices.Sort(left)
-	return left, wrong, err
-}
-
-// strangers are those of some names that the provider has and no sliver's record names.
-func (r *Runner) strangers(ctx context.Context, p Provider, names []string, known map[string]bool) (map[string]provider.Resource, error) {
-	there, err := r.everything(ctx, p, names, known)
-	if err != nil {
-		return nil, err
-	}
-	return r.withoutRecord(there)
 }

@@ -51,9 +51,6 @@ type env struct {
 	clock      func() time.Time
 	// wrap, when set, stands between the runner and the store.
 	wrap func(Store) Store
-	// racing takes decisions that find the sliver gone or moved on: what they
-	// were made on was read before.
-	racing bool
 
 	outbox func(store.Change) []store.Message // what the store posts
 
@@ -131,11 +128,7 @@ func (e *env) start() {
 
 func (e *env) commit(d store.Decision) {
 	e.t.Helper()
-	err := e.st.Commit(context.Background(), d)
-	if _, refused := errors.AsType[*am.Error](err); e.racing && (refused || errors.Is(err, store.ErrNotFound)) {
-		return
-	}
-	if err != nil {
+	if err := e.st.Commit(context.Background(), d); err != nil {
 		e.t.Fatal(err)
 	}
 	if e.r != nil {

@@ -24,13 +24,7 @@ func (r *Runner) expire(ctx context.Context) {
 		if err != nil {
 			r.cfg.Log.Error("cannot end leases", "error", err)
 		}
-		t := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-		case <-r.leases:
-		case <-t.C:
-		}
-		t.Stop()
+		until(ctx, pause, r.leases)
 	}
 }
 

@@ -498,3 +498,12 @@ func TestDriftIsInTheJournal(t *testing.T) {
 		}
 	})
 }
+
+func (d *double) heal() {
+	clear(d.hangs)
+	clear(d.getHangs)
+	clear(d.dies)
+	clear(d.lies)
+	clear(d.refuses)
+	d.breaks = nil
+}

@@ -51,27 +51,14 @@ func (l *loop) start(ctx context.Context, q *queue, now time.Time) time.Time {
 // next, as long as few do so. A resource whose get failed is asked for alone, in one of
 // the places of these.
 func (l *loop) startGets(ctx context.Context, q *queue, now time.Time) time.Time {
-	next := now.Add(time.Minute)
-	slow, busy := 0, false
+	next, busy := now.Add(time.Minute), false
 	for c := range q.gets {
-		if c.slow {
-			slow++
-		}
-	}
-	for c := range q.gets {
-		switch overdue := c.started.Add(slowGet); {
-		case c.slow:
-		case overdue.After(now):
+		if overdue := c.started.Add(slowGet); !c.alone && overdue.After(now) {
 			next, busy = earlier(next, overdue), true
-		case slow < slowGets:
-			c.slow = true
-			slow++
-		default:
-			busy = true
 		}
 	}
-	get := func(jobs []*job, slow bool) {
-		c := &call{kind: getCall, queue: q, provider: q.provider, slow: slow, jobs: jobs[:min(len(jobs), l.r.limits.Names)], limit: timeLimit(q.provider, "get", l.r.limits.Get)}
+	get := func(jobs []*job, alone bool) {
+		c := &call{kind: getCall, queue: q, provider: q.provider, alone: alone, jobs: jobs[:min(len(jobs), l.r.limits.Names)], limit: timeLimit(q.provider, "get", l.r.limits.Get)}
 		q.gets[c] = true
 		l.begin(ctx, c)
 	}
@@ -81,13 +68,12 @@ func (l *loop) startGets(ctx context.Context, q *queue, now time.Time) time.Time
 		switch {
 		case !j.alone:
 			all = append(all, j)
-		case slow < slowGets:
-			slow++
+		case len(q.gets) < slowGets:
 			get([]*job{j}, true)
 		}
 	}
 	switch {
-	case len(all) == 0 || busy:
+	case len(all) == 0 || busy || len(q.gets) > slowGets:
 	case q.nextGet.After(now):
 		next = earlier(next, q.nextGet)
 	default:

@@ -253,12 +253,20 @@ func (r *Runner) follow(v *store.View, cs *store.ChangeSet, p Provider, s *am.Sl
 
 // pause waits, or gives the error of ctx when that ends first.
 func pause(ctx context.Context, d time.Duration) error {
+	until(ctx, d, nil)
+	return ctx.Err()
+}
+
+// until waits for a time, until ctx ends or wake holds something, and tells whether it
+// was wake.
+func until(ctx context.Context, d time.Duration, wake <-chan struct{}) (woken bool) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-ctx.Done():
-		return ctx.Err()
 	case <-t.C:
-		return nil
+	case <-wake:
+		return true
 	}
+	return false
 }

@@ -185,57 +185,6 @@ func TestBatchThatDiesIsTriedOneByOne(t *testing.T) {
 	})
 }
 
-func TestGivingUp(t *testing.T) {
-	for _, c := range []struct {
-		rule  string
-		setup func(*double)
-		sets  int // how many sets it takes
-		says  string
-	}{
-		{"a temporary refusal is tried again to the limit", func(d *double) {
-			d.refuses["a-1"] = refusing(provider.Failed, "no power", true)
-		}, 8, "no power"},
-		{"a lasting refusal is not", func(d *double) { d.refuses["a-1"] = refusing(provider.Forbidden, "not yours", false) }, 1, "not yours"},
-		{"what cannot exist is not", func(d *double) { d.refuses["a-1"] = refusing(provider.Unknown, "no such", false) }, 1, "no such"},
-		{"the provider's state failed ends it", func(d *double) {
-			d.nodes["a-1"] = &node{is: provider.Resource{"name": "a-1", "ensure": "present"}, fails: "disk broken"}
-		}, 1, "disk broken"},
-	} {
-		t.Run(c.rule, func(t *testing.T) {
-			bubble(t, 2, func(e *env) {
-				c.setup(e.d)
-				makes := 0
-				e.start()
-				e.allocate("a-1")
-				e.provision("a-1")
-				e.d.watch = func(u provider.Update) { // what it does when it is asked to take it away
-					if u.Should.Text("ensure") == provider.Absent {
-						clear(e.d.refuses)
-						e.d.slow = 0
-					} else {
-						makes++
-					}
-				}
-				e.becomes(2*time.Hour, failed, "a-1")
-				if s := e.sliver("a-1"); !strings.Contains(s.Error, c.says) {
-					t.Errorf("error %q, want %q", s.Error, c.says)
-				}
-				if makes != c.sets {
-					t.Errorf("%d sets to make it, want %d", makes, c.sets)
-				}
-				if len(e.d.nodes) != 0 || e.sliver("a-1").Component != componentURN("pc1") {
-					t.Error("what was made is left behind, or its component is not held any more")
-				}
-				e.release("a-1")
-				e.within(time.Minute, "it is gone", func() bool { return !e.exists("a-1") })
-				if len(e.d.nodes) != 0 {
-					t.Error("the resource was left behind")
-				}
-			})
-		})
-	}
-}
-
 // TestWaitingForAPlaceIsNoAttempt: what was never asked cannot have failed, alone
 // or with others.
 func TestWaitingForAPlaceIsNoAttempt(t *testing.T) {
@@ -249,19 +198,6 @@ func TestWaitingForAPlaceIsNoAttempt(t *testing.T) {
 			if s := e.sliver(name); s.Error != "" {
 				t.Errorf("%s: error %q", name, s.Error)
 			}
-		}
-	})
-}
-
-func TestUpdateOfUsersThatFailsStaysReady(t *testing.T) {
-	bubble(t, 2, func(e *env) {
-		e.start()
-		e.makeReady("a-1")
-		e.d.with(func() { e.d.refuses["a-1"] = refusing(provider.Forbidden, "no more accounts", false) })
-		e.do(am.ActionUpdateUsers, am.GoalUsers, func(d *am.Desired) { d.Accounts = []am.Account{{Login: "bob"}} }, "a-1")
-		e.becomes(time.Second, ready, "a-1")
-		if s := e.sliver("a-1"); s.Error != "no more accounts" {
-			t.Errorf("error %q", s.Error)
 		}
 	})
 }
@@ -292,26 +228,6 @@ func TestUpdateOfUsersThatBreaksTheMachine(t *testing.T) {
 			t.Errorf("%v %q, seen %v", s.Status, s.Error, seen)
 		}
 		e.becomes(10*time.Second, ready, "a-2")
-	})
-}
-
-func TestRemovingNeverGivesUp(t *testing.T) {
-	bubble(t, 2, func(e *env) {
-		e.start()
-		e.makeReady("a-1")
-		e.d.with(func() { e.d.refuses["a-1"] = refusing(provider.Forbidden, "it is on fire", false); e.d.setCalls = nil })
-		e.release("a-1")
-		time.Sleep(24 * time.Hour)
-		s := e.sliver("a-1")
-		if s.Status.Allocation != am.Unallocated || s.Error != "it is on fire" {
-			t.Errorf("after a day: %v %q", s.Status, s.Error)
-		}
-		// About every five minutes in the end, a quarter more or less.
-		if n := len(e.d.setCalls); n < 24*60/7 || n > 24*60/3 {
-			t.Errorf("%d attempts in a day", n)
-		}
-		e.d.with(func() { clear(e.d.refuses) })
-		e.within(7*time.Minute, "it is gone", func() bool { return !e.exists("a-1") })
 	})
 }
 
@@ -395,35 +311,6 @@ func TestFailedSliverKeepsItsReason(t *testing.T) {
 	})
 }
 
-func TestComponentThatLeftTheInventoryIsWaitedFor(t *testing.T) {
-	bubble(t, 2, func(e *env) {
-		e.start()
-		e.allocate("a-1", "a-2")
-		e.commit(onComponent("a-1", "unknown"))
-		e.provision("a-1", "a-2")
-		e.becomes(time.Second, notReady, "a-2")
-		if s := e.sliver("a-1"); s.Status != pending || !strings.Contains(s.Error, "not in the inventory") {
-			t.Errorf("%v %q", s.Status, s.Error)
-		}
-	})
-}
-
-func TestProviderThatBreaksIsTriedAgain(t *testing.T) {
-	bubble(t, 2, func(e *env) {
-		e.d.breaks = &provider.Error{Kind: provider.Failed, Msg: "provider double: get: exit status 2", Temporary: true}
-		e.start()
-		e.allocate("a-1", "a-2", "b-1")
-		e.provision("a-1", "a-2", "b-1")
-		time.Sleep(10 * time.Second)
-		x, _ := e.task("a-1")
-		if s := e.sliver("a-1"); s.Error != "provider double: get: exit status 2" || x.Attempt == 0 {
-			t.Errorf("error %q, attempt %d", s.Error, x.Attempt)
-		}
-		e.d.with(func() { e.d.breaks = nil })
-		e.becomes(30*time.Second, notReady, "a-1", "a-2", "b-1")
-	})
-}
-
 // TestReasonOfAnAttemptIsGoneWithTheNext holds that a sliver does not tell of a
 // provider that was away, or of a set that it refused, while it is worked on.
 func TestReasonOfAnAttemptIsGoneWithTheNext(t *testing.T) {
@@ -457,30 +344,6 @@ func TestReasonOfAnAttemptIsGoneWithTheNext(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestLostNodes(t *testing.T) {
-	bubble(t, 2, func(e *env) {
-		e.start()
-		e.makeReady("a-1", "a-2", "a-3", "a-4")
-		e.do(am.ActionStop, am.GoalStop, func(d *am.Desired) { d.On = false }, "a-4")
-		e.becomes(time.Second, notReady, "a-4")
-		e.d.with(func() {
-			delete(e.d.nodes, "a-1")
-			e.d.nodes["a-2"].fails = "kernel panic"
-			delete(e.d.nodes, "a-4")
-		})
-		e.becomes(40*time.Second, failed, "a-1", "a-2", "a-4")
-		if s := e.sliver("a-1"); s.Error != vanishedText {
-			t.Errorf("error %q", s.Error)
-		}
-		if s := e.sliver("a-2"); s.Error != "kernel panic" {
-			t.Errorf("error %q", s.Error)
-		}
-		if e.sliver("a-3").Status != ready {
-			t.Error("the good one was touched")
-		}
-	})
 }
 
 func TestVanishedIsNotMadeAnew(t *testing.T) {

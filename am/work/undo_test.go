@@ -3,11 +3,9 @@ package work
 import (
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"patchbay/am"
-	"patchbay/am/lease"
 	"patchbay/am/store"
 	"patchbay/inventory/provider"
 )
@@ -178,78 +176,4 @@ func TestHalfMadeSliversAreUndone(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestUndoOutlivesEveryCrash stops the runner before and after each commit of a life
-// in which a sliver cannot be made.
-func TestUndoOutlivesEveryCrash(t *testing.T) {
-	for n := 1; ; n++ {
-		died := false
-		for _, after := range []bool{false, true} {
-			synctest.Test(t, func(t *testing.T) {
-				e := newEnv(t, 2)
-				half(e.d, "a-1")
-				e.d.slow = 300 * time.Millisecond
-				m := &mortal{left: n, after: after, died: make(chan struct{})}
-				e.wrap = func(s Store) Store { m.Store = s; return m }
-				e.start()
-				e.allocate("a-1", "a-2")
-				e.provision("a-1", "a-2")
-				for start := time.Now(); !m.isDead.Load() && time.Since(start) < 10*time.Second; {
-					time.Sleep(10 * time.Millisecond)
-				}
-				if m.isDead.Load() {
-					died, e.wrap = true, nil
-					e.stop()
-					e.st.Close()
-					e.open()
-					e.start()
-				}
-				e.settle()
-				const want = `slice a; sliver a-1 {geni_provisioned geni_failed} gen 2 on false "no boot image"; ` +
-					`sliver a-2 {geni_provisioned geni_notready} gen 1 on false ""; `
-				if got := e.records(); got != want || e.node("a-1") || !e.node("a-2") {
-					t.Errorf("commit %d, after %v: ends with\n%s\nwant\n%s\nnodes %v and %v", n, after, got, want, e.node("a-1"), e.node("a-2"))
-				}
-				e.kept()
-			})
-		}
-		if !died {
-			if n < 5 {
-				t.Errorf("only %d commits", n-1)
-			}
-			return
-		}
-	}
-}
-
-// TestThawOfAnUndoneSliver holds that what package lease does to a frozen slice lets
-// the undo go on.
-func TestThawOfAnUndoneSliver(t *testing.T) {
-	bubble(t, 2, func(e *env) {
-		half(e.d, "a-1")
-		e.allocate("a-1")
-		e.commit(func(v *store.View) (cs store.ChangeSet, err error) {
-			rec, _, err := v.Slice(sliceURN("a"))
-			rec.Shutdown = v.Now()
-			cs.PutSlice(rec)
-			return cs, err
-		})
-		e.provision("a-1")
-		e.freeze(true, "a-1")
-		e.start()
-		e.within(time.Minute, "it has failed", func() bool { return e.sliver("a-1").Status == failed })
-		time.Sleep(time.Hour)
-		if !e.node("a-1") {
-			t.Error("it was undone while it was frozen")
-		}
-		e.commit(func(v *store.View) (cs store.ChangeSet, err error) {
-			_, err = lease.Thaw(v, &cs, sliceURN("a"), time.Time{})
-			return cs, err
-		})
-		e.becomes(time.Minute, failed, "a-1")
-		if e.node("a-1") {
-			t.Error("it was not undone")
-		}
-	})
 }

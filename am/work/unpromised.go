@@ -110,7 +110,11 @@ func (r *Runner) takeStock(ctx context.Context) {
 				if err != nil {
 					return // its slivers tell
 				}
-				err = r.stockInTurn(ctx, name, p)
+				done, err := r.stock.take(ctx, name)
+				if err == nil {
+					_, err = r.stockOf(ctx, name, p)
+					done()
+				}
 				if err == nil || ctx.Err() != nil {
 					trouble.Delete(name)
 				} else if was, _ := trouble.Swap(name, err.Error()); was != err.Error() {
@@ -129,15 +133,8 @@ func (r *Runner) untilList(ctx context.Context, wait time.Duration) bool {
 		if r.ordered() {
 			end = earlier(end, time.Now().Add(r.limits.Sweep))
 		}
-		timer := time.NewTimer(time.Until(end))
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return false
-		case <-timer.C:
-			return true
-		case <-r.stock.again:
-			timer.Stop()
+		if !until(ctx, time.Until(end), r.stock.again) {
+			return ctx.Err() == nil
 		}
 	}
 }
@@ -187,27 +184,17 @@ func (r *Runner) providerNames() []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// stockInTurn is stockOf, one at a time for each provider; whoever is to know is told.
-func (r *Runner) stockInTurn(ctx context.Context, name string, p Provider) error {
-	done, err := r.stock.take(ctx, name)
-	if err != nil {
-		return err
-	}
-	defer done()
-	return r.stockOf(ctx, name, p)
-}
-
 // stockOf finds out what a provider has and nobody was promised, tells of what is new,
-// and removes what is to be removed.
+// and removes what is to be removed. Who calls it has the turn at the provider.
 //
 // A sliver's record is there before its resource, and longer. So who is not in the
 // records that are read after the provider has told of it is nobody's, or was removed
 // in between; then the provider does not tell of it any more when it is asked again.
-func (r *Runner) stockOf(ctx context.Context, name string, p Provider) error {
+func (r *Runner) stockOf(ctx context.Context, name string, p Provider) (found map[string]provider.Resource, err error) {
 	known := r.known(name)
 	all, err := r.everything(ctx, p, nil, known)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for n := range known { // what was left out once may be there
 		if _, told := all[n]; !told {
@@ -216,13 +203,13 @@ func (r *Runner) stockOf(ctx context.Context, name string, p Provider) error {
 	}
 	suspects, err := r.withoutRecord(all)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	found := map[string]provider.Resource{}
+	found = map[string]provider.Resource{}
 	for some := range slices.Chunk(slices.Sorted(maps.Keys(suspects)), r.limits.Names) {
 		again, err := r.everything(ctx, p, some, known)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for _, n := range some {
 			if res, still := again[n]; still {
@@ -232,12 +219,12 @@ func (r *Runner) stockOf(ctx context.Context, name string, p Provider) error {
 	}
 	if len(found) > 0 {
 		if found, err = r.withoutRecord(found); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	fresh := r.note(name, found)
 	if err := r.learnReleased(name, fresh); err != nil {
-		return err
+		return nil, err
 	}
 	for i, u := range fresh {
 		if i == unpromisedLogged {
@@ -252,7 +239,7 @@ func (r *Runner) stockOf(ctx context.Context, name string, p Provider) error {
 	if r.cfg.RemoveUnpromised {
 		r.removeUnpromised(ctx, name, p, found)
 	}
-	return nil
+	return found, nil
 }
 
 // known are the names of what a provider had at the last look and nobody was promised.

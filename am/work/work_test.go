@@ -7,58 +7,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/store"
-	"patchbay/am/urn"
 )
-
-func TestWalkThroughEveryGoal(t *testing.T) {
-	bubble(t, 2, func(e *env) {
-		e.d.slow = 3 * time.Second
-		e.start()
-		e.allocate("a-1")
-		e.provision("a-1")
-		e.becomes(10*time.Second, notReady, "a-1")
-		if e.d.show("a-1").Text("power") != "off" {
-			t.Error("made, but not off")
-		}
-		e.on("a-1")
-		e.becomes(10*time.Second, ready, "a-1")
-		if s := e.sliver("a-1"); len(s.Observed.Logins) != 1 || s.Observed.State != "ready" {
-			t.Errorf("observed %+v", s.Observed)
-		}
-		e.do(am.ActionRestart, am.GoalRestart, func(d *am.Desired) { d.RestartSerial++ }, "a-1")
-		e.becomes(10*time.Second, ready, "a-1")
-		if e.d.show("a-1").Text("restart_serial") != "1" {
-			t.Error("not restarted")
-		}
-		keys := []am.Account{{Login: "alice", User: urn.MustParse("urn:publicid:IDN+example.org+user+alice"), Keys: []string{"ssh-ed25519 AAAA"}}}
-		e.do(am.ActionUpdateUsers, am.GoalUsers, func(d *am.Desired) { d.Accounts = keys }, "a-1")
-		e.becomes(10*time.Second, ready, "a-1")
-		if got := e.sliver("a-1").Observed.Accounts; len(got) != 1 || got[0].Login != "alice" {
-			t.Errorf("accounts %+v", got)
-		}
-		e.do(am.ActionStop, am.GoalStop, func(d *am.Desired) { d.On = false }, "a-1")
-		e.becomes(10*time.Second, notReady, "a-1")
-		e.release("a-1")
-		e.within(10*time.Second, "nothing is left", func() bool { return e.records() == "" })
-		if len(e.d.nodes) != 0 {
-			t.Error("the resource is still there")
-		}
-	})
-}
-
-func TestReservationStaysUntilProviderConfirms(t *testing.T) {
-	bubble(t, 2, func(e *env) {
-		e.start()
-		e.makeReady("a-1")
-		e.d.with(func() { e.d.slow = time.Minute })
-		e.release("a-1")
-		time.Sleep(50 * time.Second)
-		if s := e.sliver("a-1"); s.Status.Allocation != am.Unallocated || s.Desired.Present {
-			t.Errorf("while it is removed: %+v", s)
-		}
-		e.within(15*time.Second, "it is forgotten", func() bool { return !e.exists("a-1") })
-	})
-}
 
 func TestOlderGenerationIsDropped(t *testing.T) {
 	bubble(t, 2, func(e *env) {

@@ -41,7 +41,6 @@ type Bottle struct {
 	CA []byte
 
 	host, internet *place
-	servers        *servers
 }
 
 // New makes a bottle, which goes with the test.

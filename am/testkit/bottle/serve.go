@@ -14,41 +14,16 @@ import (
 	"math/big"
 	"net"
 	"net/http"
-	"sync"
 	"testing"
 	"time"
 )
 
-// servers are those of the internet.
-type servers struct {
-	mu    sync.Mutex
-	asked []string
-}
-
-// Asked are the URLs that the web servers were asked for.
-func (b *Bottle) Asked() []string {
-	b.servers.mu.Lock()
-	defer b.servers.mu.Unlock()
-	return append([]string(nil), b.servers.asked...)
-}
-
 func (b *Bottle) serve(t testing.TB, web http.Handler) error {
-	b.servers = &servers{}
 	if web == nil {
 		web = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprintf(w, "%s%s\n", r.Host, r.URL.Path)
 		})
 	}
-	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		scheme := "http"
-		if r.TLS != nil {
-			scheme = "https"
-		}
-		b.servers.mu.Lock()
-		b.servers.asked = append(b.servers.asked, scheme+"://"+r.Host+r.URL.String())
-		b.servers.mu.Unlock()
-		web.ServeHTTP(w, r)
-	})
 	certificates, err := b.certificates()
 	if err != nil {
 		return err
@@ -78,9 +53,9 @@ func (b *Bottle) serve(t testing.TB, web http.Handler) error {
 			return err
 		}
 		all = append(all, plain, secret, questions, streams)
-		go func() { _ = http.Serve(plain, handler) }()
+		go func() { _ = http.Serve(plain, web) }()
 		go func() {
-			_ = http.Serve(tls.NewListener(secret, &tls.Config{GetCertificate: certificates}), handler)
+			_ = http.Serve(tls.NewListener(secret, &tls.Config{GetCertificate: certificates}), web)
 		}()
 		go answer(questions)
 		go answerStreams(streams)

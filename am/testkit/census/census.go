@@ -27,8 +27,6 @@ type Options struct {
 	// Temp are beginnings of names in the folder for temporary files; what is
 	// below is not listed.
 	Temp []string
-	// Descriptors are processes whose open descriptors are counted.
-	Descriptors []int
 }
 
 // Census is what was there at one moment.
@@ -42,15 +40,13 @@ func Take(o Options) (Census, error) {
 	if os.Geteuid() != 0 {
 		return Census{}, errors.New("cannot take a census: only root sees all of the host")
 	}
-	for _, mark := range slices.Concat(o.Only, o.Except, o.Temp) {
-		if mark == "" {
-			return Census{}, errors.New("cannot take a census: an empty mark stands for everything")
-		}
+	if len(o.Only) == 0 || slices.Contains(slices.Concat(o.Only, o.Except, o.Temp), "") {
+		return Census{}, errors.New("cannot take a census: an empty mark stands for everything")
 	}
 	k := &taker{Census: Census{options: o, things: make(map[string]int)}}
 	for _, part := range []func() error{
 		k.takeProcesses, k.takeNamespaces, k.takeCgroups, k.takeMounts, k.takeInterfaces, k.takeSockets,
-		k.takeLoops, k.takeSystemV, k.takeRoots, k.takeTemp, k.takeDescriptors,
+		k.takeLoops, k.takeRoots, k.takeTemp,
 	} {
 		if err := part(); err != nil {
 			return Census{}, fmt.Errorf("cannot take a census: %w", err)
@@ -75,18 +71,13 @@ func Diff(before, after Census) []string {
 	}
 	tell("new: ", after.things, before.things)
 	tell("gone: ", before.things, after.things)
-	if len(before.options.Only) > 0 {
-		// Interfaces of the host and namespaces bear no mark. What has gone of them
-		// was not the test's, which had not begun: the last thread of an earlier one
-		// may have ended.
-		lines = slices.DeleteFunc(lines, func(line string) bool {
-			return strings.HasPrefix(line, "gone: namespace ") ||
-				strings.HasPrefix(line, "gone: network interface ") && strings.HasSuffix(line, " on the host")
-		})
-	}
+	// Interfaces of the host and namespaces bear no mark. What has gone of them was not
+	// the test's, which had not begun: the last thread of an earlier one may have ended.
 	// A child of an earlier test may have been waited for only now.
 	lines = slices.DeleteFunc(lines, func(line string) bool {
-		return strings.HasPrefix(line, "gone: process ") && strings.HasSuffix(line, unwaited)
+		return strings.HasPrefix(line, "gone: namespace ") ||
+			strings.HasPrefix(line, "gone: network interface ") && strings.HasSuffix(line, " on the host") ||
+			strings.HasPrefix(line, "gone: process ") && strings.HasSuffix(line, unwaited)
 	})
 	slices.Sort(lines)
 	return lines
@@ -142,7 +133,7 @@ func (k *taker) put(format string, args ...any) {
 
 // ours tells whether a text bears a mark of the test's own things.
 func (k *taker) ours(text string) bool {
-	return len(k.options.Only) == 0 || bears(text, k.options.Only)
+	return bears(text, k.options.Only)
 }
 
 // bears tells whether a mark is in the text, and not as part of a longer

@@ -1,7 +1,6 @@
 // Package census takes an inventory of the host, so that a test can demand that
 // it leaves the host as it was: processes, namespaces, cgroups, mounts of every
-// mount namespace, network interfaces, listening sockets, loop devices, System V
-// objects, files, and the descriptors of chosen processes.
+// mount namespace, network interfaces, listening sockets, loop devices and files.
 //
 //	before, err := census.Take(census.Options{Only: []string{instance, dir}, Roots: []string{dir}})
 //	…
@@ -11,8 +10,8 @@
 // test's own things are called: a thing is the test's if it bears such a mark,
 // if the test process started it, or if it is of a kind that no test may leave
 // on a host: a mount in the host's table (but a namespace's pin, or one in the
-// folder for temporary files), an interface in the host's network (but one whose
-// alias names somebody else), a System V object.
+// folder for temporary files), or an interface in the host's network (but one whose
+// alias names somebody else).
 //
 // What nothing shows cannot be told: a namespace that no process is in, no
 // descriptor holds and no mount keeps.

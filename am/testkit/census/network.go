@@ -104,7 +104,7 @@ func (k *taker) takeSockets() error {
 }
 
 func (k *taker) counts(n network, inode, path string) bool {
-	return !n.host || len(k.options.Only) == 0 || k.holders[inode] || path != "" && k.ours(path)
+	return !n.host || k.holders[inode] || path != "" && k.ours(path)
 }
 
 func (k *taker) takeTCP(n network, f []string) {
@@ -149,24 +149,4 @@ func tcpAddress(text string) string {
 		return text
 	}
 	return netip.AddrPortFrom(addr, uint16(port)).String()
-}
-
-// takeSystemV lists the message queues, semaphores and shared memory of the
-// host's IPC namespace.
-func (k *taker) takeSystemV() error {
-	for _, kind := range []string{"msg", "sem", "shm"} {
-		b, err := os.ReadFile("/proc/sysvipc/" + kind)
-		if vanished(err) {
-			continue // a kernel without them
-		}
-		if err != nil {
-			return err
-		}
-		for line := range strings.Lines(string(b)) {
-			if f := strings.Fields(line); len(f) > 1 && f[0] != "key" {
-				k.add("%s", fmt.Sprintf("System V %s object %s with key %s", kind, f[1], f[0]))
-			}
-		}
-	}
-	return nil
 }

@@ -19,7 +19,7 @@ type process struct {
 	pid, parent int
 	started     string
 	command     string
-	ours        bool // counts: the test's, or nobody asked whose
+	ours        bool // the test's, which counts
 	self        bool // this very process
 }
 
@@ -45,7 +45,7 @@ func (k *taker) takeProcesses() error {
 	}
 	programs := k.programs()
 	for _, p := range k.processes {
-		p.ours = !p.self && (len(k.options.Only) == 0 || descends(p, byID) || k.marked(p, programs))
+		p.ours = !p.self && (descends(p, byID) || k.marked(p, programs))
 		if p.ours {
 			k.add("process %d, started at tick %s: %s", p.pid, p.started, p.command)
 		}
@@ -147,27 +147,4 @@ func link(path string) string {
 // vanished tells of an error that means: it is gone meanwhile.
 func vanished(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) || errors.Is(err, syscall.EINVAL)
-}
-
-func (k *taker) takeDescriptors() error {
-	for _, pid := range k.options.Descriptors {
-		dir := filepath.Join("/proc", strconv.Itoa(pid), "fd")
-		entries, err := os.ReadDir(dir)
-		if err != nil {
-			return err
-		}
-		for _, e := range entries {
-			target := link(filepath.Join(dir, e.Name()))
-			if target == "" || target == "/proc/"+strconv.Itoa(pid)+"/fd" {
-				continue // the one that reads this folder
-			}
-			// Numbers of sockets and pipes differ from one to the next.
-			kind, _, found := strings.Cut(target, ":[")
-			if found && (kind == "socket" || kind == "pipe") {
-				target = "a " + kind
-			}
-			k.add("descriptor of process %d: %s", pid, target)
-		}
-	}
-	return nil
 }

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -129,7 +128,7 @@ func TestEveryCallCanFail(t *testing.T) {
 			{Do: Half, Errno: unix.EIO},
 			{Do: None, Kill: true},
 			{Do: Whole, Kill: true},
-			{Delay: time.Millisecond},
+			{},
 		} {
 			rows++
 			name := fmt.Sprintf("%s %d: %v", kind, n+1, f)
@@ -260,38 +259,5 @@ func TestCuts(t *testing.T) {
 				t.Errorf("%s: %v has %s", tt.rule, got, bad)
 			}
 		}
-	}
-}
-
-// TestCutsOfARealLog makes the images of a program's calls.
-func TestCutsOfARealLog(t *testing.T) {
-	Available(t)
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "old"), []byte("old"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	before, err := Before(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	log, err := Run(writer(dir), Options{Folder: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
-	cuts, synced := 0, false
-	for c := range log.Cuts(before, 1, 2) {
-		cuts++
-		to := t.TempDir()
-		if err := c.Make(to); err != nil {
-			t.Fatal(err)
-		}
-		left := files(t, to)
-		if left["old"] != "old" {
-			t.Errorf("after event %d, %s: %q", c.Event, c.What, left)
-		}
-		synced = synced || left["c"] == "0123abcdef"
-	}
-	if cuts < 20 || !synced {
-		t.Errorf("%d cuts; the file under its last name, as it was synced: %v", cuts, synced)
 	}
 }

@@ -1,6 +1,6 @@
 // Package disk lets a test be the disk under a real process: each call by which
 // the process changes a file below a folder, or makes it last, is done, failed,
-// torn, delayed or answered with the process's death, as the test decides. And it
+// torn or answered with the process's death, as the test decides. And it
 // writes down what was done, from which follows what a power cut may leave.
 //
 //	test ── Run ──> stage (this test's program) ── exec ──> the program

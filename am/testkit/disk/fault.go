@@ -2,7 +2,6 @@ package disk
 
 import (
 	"fmt"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -46,17 +45,13 @@ func (p Portion) String() string { return [...]string{"whole", "half", "nothing"
 
 // Fault is what becomes of a call; the zero Fault is none.
 type Fault struct {
-	Delay time.Duration // first
-	Do    Portion       // then
-	Kill  bool          // then the process is killed, or
-	Errno unix.Errno    // the call gives this error, if not 0
+	Do    Portion
+	Kill  bool       // then the process is killed, or
+	Errno unix.Errno // the call gives this error, if not 0
 }
 
 func (f Fault) String() string {
 	s := f.Do.String()
-	if f.Delay > 0 {
-		s = fmt.Sprintf("%v later, %s", f.Delay, s)
-	}
 	switch {
 	case f.Kill:
 		return s + ", killed"

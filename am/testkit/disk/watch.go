@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -106,7 +105,6 @@ func (w *watch) judge(q *question) (a answer, reply bool) {
 	if w.decide != nil {
 		f = w.decide(e.Call)
 	}
-	time.Sleep(f.Delay)
 	e.do(f.Do, fd, q)
 	if f.Errno != 0 && !f.Kill {
 		e.Err = f.Errno

@@ -68,9 +68,6 @@ func stage(ctx context.Context, dir string, o options) (commands []string, err e
 		if pattern != "" {
 			command += " -test.run '" + pattern + "'"
 		}
-		if o.skip != "" {
-			command += " -test.skip '" + o.skip + "'"
-		}
 		commands = append(commands, command)
 	}
 	return commands, nil

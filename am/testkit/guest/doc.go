@@ -10,7 +10,7 @@
 //
 // The commands are lines of sh and run one after the other as root; their
 // output appears as it is written, and the exit status is that of the first
-// that failed. PATCHBAY_GUEST_ARGS holds further flags.
+// that failed.
 //
 // The first run fetches Debian packages with apt-get (about 50 MB, nothing is
 // installed) and makes a root file system with mmdebstrap; both are kept in

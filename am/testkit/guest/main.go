@@ -23,25 +23,19 @@ func (l *list) Set(s string) error { *l = append(*l, s); return nil }
 
 // options are the flags.
 type options struct {
-	cgroup, disk, cache, kernel string
-	tests, env                  list
-	skip                        string
-	cut                         bool
-	memory, cpus                int
-	timeout                     time.Duration
+	cgroup, disk, cache string
+	tests, env          list
+	cut                 bool
+	timeout             time.Duration
 }
 
 func (o *options) parse(args []string) ([]string, error) {
 	f := flag.NewFlagSet("guest", flag.ContinueOnError)
 	f.StringVar(&o.cgroup, "cgroup", "v2", "control groups: v2, v1 or hybrid")
 	f.Var(&o.tests, "test", "`folder` of a package whose tests are compiled here and run there; may be repeated. PACKAGE=REGEXP runs some of them")
-	f.StringVar(&o.skip, "skip", "", "tests that are not run, as a `regexp`: the guest has no Go, and a few tests call it")
 	f.Var(&o.env, "env", "`NAME=VALUE` for the commands; may be repeated")
 	f.StringVar(&o.disk, "disk", "", "`file` of the disk that is kept from boot to boot; made if it is not there")
 	f.BoolVar(&o.cut, "cut", false, "cut the power after the last command: what was not synced is lost")
-	f.StringVar(&o.kernel, "kernel", "", "further `arguments` of the kernel")
-	f.IntVar(&o.memory, "memory", 3072, "memory in `MiB`")
-	f.IntVar(&o.cpus, "cpus", 2, "processors")
 	f.DurationVar(&o.timeout, "timeout", 30*time.Minute, "end the guest after this `time`")
 	f.StringVar(&o.cache, "cache", filepath.Join(".cache", "guest"), "`folder` for packages and the root file system")
 	if err := f.Parse(args); err != nil {
@@ -70,7 +64,7 @@ func main() {
 		os.Exit(goInside(os.Args[1:]))
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	status, err := run(ctx, append(strings.Fields(os.Getenv("PATCHBAY_GUEST_ARGS")), os.Args[1:]...))
+	status, err := run(ctx, os.Args[1:])
 	stop()
 	if errors.Is(err, flag.ErrHelp) {
 		os.Exit(2)
