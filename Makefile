@@ -97,11 +97,12 @@ soak: packages
 	PATCHBAY_SOAK=$(SOAKTIME) $(GO) test -v -run '^TestSoak' -timeout 24h ./cmd/patchbay
 	PATCHBAY_SOAK=$(SOAKTIME) $(GO) test -count=1 -v -run '^TestModel$$' -timeout 24h ./am/life
 
-## guest: prove in virtual machines what the host cannot show: pure cgroup v2 and v1, a boot (takes long)
+## guest: prove in virtual machines what the host cannot show: pure cgroup v2 and v1, netem, a whole life with them, a boot (takes long)
 guest: packages
 	PATCHBAY_GUEST=1 $(GO) test -v -count=1 -timeout 90m ./am/testkit/guest
 	for groups in v2 v1; do \
-	  $(GO) run ./am/testkit/guest --cgroup $$groups --test ./inventory/local/cgroup --test ./inventory/local/node || exit 1; \
+	  $(GO) run ./am/testkit/guest --memory 8192 --cgroup $$groups --test ./inventory/local/cgroup --test ./inventory/local/node \
+	    --test ./inventory/local/fabric 'TMPDIR=/guest patchbay demo' || exit 1; \
 	done
 
 ## clean: remove what was built

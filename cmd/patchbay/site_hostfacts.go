@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"os"
 	"runtime"
@@ -19,7 +20,7 @@ func hostFacts(ctx context.Context) inventory.Host {
 	release := osRelease()
 	return inventory.Host{
 		Name: componentName(site.FullName(ctx)), OSVersion: release["VERSION_ID"], OSName: release["PRETTY_NAME"],
-		Cores: runtime.NumCPU(), Memory: memory(), Disk: freeDisk("/var/lib"),
+		Cores: runtime.NumCPU(), Memory: memory(), Disk: cmp.Or(freeDisk("/var/lib/patchbay-local"), freeDisk("/var/lib")),
 	}
 }
 

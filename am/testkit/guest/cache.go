@@ -17,7 +17,7 @@ import (
 // rootPackages are what the guest has beside Debian's minimum: what tests call,
 // and what a host usually has.
 const rootPackages = "openssh-client,openssh-server,rsync,sudo,procps,iproute2,iputils-ping,e2fsprogs,kmod,jq,openssl,busybox-static,runc,git," +
-	"mmdebstrap,netbase,ca-certificates,python3,bzip2,xz-utils,zstd,make,strace,less,man-db,locales"
+	"libxml2,mmdebstrap,netbase,ca-certificates,python3,bzip2,xz-utils,zstd,make,strace,less,man-db,locales"
 
 // cache is the folder of what the guest is made of.
 type cache struct {

@@ -11,8 +11,9 @@ import (
 	"strings"
 )
 
-// programs are built on the host and are in the guest's PATH.
-var programs = []string{"patchbay-local"}
+// programs are built on the host and are in the guest's PATH, with cgo or
+// without it, as make builds them.
+var programs = map[string]string{"patchbay": "CGO_ENABLED=1", "patchbay-local": "CGO_ENABLED=0"}
 
 // stage puts into dir what the guest's disk holds: the source tree, the
 // programs and the tests, compiled. It gives the commands that run the tests.
@@ -36,9 +37,9 @@ func stage(ctx context.Context, dir string, o options) (commands []string, err e
 			return nil, err
 		}
 	}
-	build := func(out string, args ...string) error {
+	build := func(cgo, out string, args ...string) error {
 		c := exec.CommandContext(ctx, "go", args...)
-		c.Dir, c.Env = source, append(os.Environ(), "CGO_ENABLED=0")
+		c.Dir, c.Env = source, append(os.Environ(), cgo)
 		if text, err := c.CombinedOutput(); err != nil {
 			return fmt.Errorf("go %s: %w: %s", strings.Join(args, " "), err, text)
 		}
@@ -47,9 +48,9 @@ func stage(ctx context.Context, dir string, o options) (commands []string, err e
 		}
 		return nil
 	}
-	for _, name := range programs {
+	for name, cgo := range programs {
 		out := filepath.Join(dir, "bin", name)
-		if err := build(out, "build", "-trimpath", "-buildvcs=false", "-o", out, "./cmd/"+name); err != nil {
+		if err := build(cgo, out, "build", "-trimpath", "-buildvcs=false", "-o", out, "./cmd/"+name); err != nil {
 			return nil, err
 		}
 	}
@@ -61,7 +62,7 @@ func stage(ctx context.Context, dir string, o options) (commands []string, err e
 		}
 		name := filepath.Base(rel) + ".test"
 		out := filepath.Join(dir, "src", rel, name)
-		if err := build(out, "test", "-c", "-o", out, "./"+rel); err != nil {
+		if err := build("CGO_ENABLED=0", out, "test", "-c", "-o", out, "./"+rel); err != nil {
 			return nil, err
 		}
 		command := fmt.Sprintf("cd /guest/src/%s && ./%s -test.v -test.timeout 20m", rel, name)

@@ -108,7 +108,9 @@ func TestPiecesOfUntoldSizeAreCut(t *testing.T) {
 			frame := append(append(head, 2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0), ip...)
 			before := received(t, h, kindCutEnd)
 			for range 10 {
-				if err := unix.Sendto(fd, frame, 0, &unix.SockaddrLinklayer{Ifindex: index, Halen: 6, Protocol: htons(unix.ETH_P_IP)}); err != nil {
+				if err := unix.Sendto(fd, frame, 0, &unix.SockaddrLinklayer{Ifindex: index, Halen: 6, Protocol: htons(unix.ETH_P_IP)}); err == unix.EINVAL && c.kind == unix.VIRTIO_NET_HDR_GSO_UDP_L4 {
+					t.Skip("kernels before 6.2 do not take UDP from packet sockets to cut it")
+				} else if err != nil {
 					t.Fatal(err)
 				}
 			}
