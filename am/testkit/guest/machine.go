@@ -30,7 +30,7 @@ func (m machine) boot(ctx context.Context, w io.Writer) (int, error) {
 		arguments += " cgroup_no_v1=all"
 	}
 	args := []string{
-		"-machine", "q35,accel=tcg", "-cpu", "max", "-smp", "2", "-m", "3072",
+		"-machine", "q35,accel=tcg", "-cpu", "max", "-smp", "2", "-m", "8192",
 		"-kernel", m.cache.kernel, "-initrd", m.initrd, "-append", arguments,
 		"-drive", "if=virtio,format=raw,snapshot=on,file=" + m.cache.root,
 		"-drive", "if=virtio,format=raw,cache=unsafe,file=" + o.disk,
