@@ -54,7 +54,7 @@ const rooms = `
 4  inventory/simulated              inventory/provider inventory/yamlfile go.yaml.in/yaml/v3
 3  inventory/importad                 am/urn inventory schemas/xmltree go.yaml.in/yaml/v3
 4  am/lease                         am am/store am/urn
-4  am/policy                        am am/store am/urn inventory/yamlfile inventory/nameset go.yaml.in/yaml/v3
+4  am/policy                        am am/display am/store am/urn inventory/yamlfile inventory/nameset go.yaml.in/yaml/v3
 4  am/audit                         am am/fileowner am/store am/urn
 4  am/binder                        am am/maintenance am/store am/urn inventory inventory/suggest rspec
 5  am/work                          am am/lease am/store am/urn inventory/provider github.com/google/uuid

@@ -50,23 +50,6 @@ func (o owned) create(rspec string) answer {
 	return o.v2("CreateSliver", rspec, []xmlrpc.Value{})
 }
 
-// list2 is ListResources about the slice.
-func (o owned) list2(options ...xmlrpc.Member) answer {
-	o.site.t.Helper()
-	return o.call2("ListResources", strs(o.cred), opts(append(options, opt("geni_slice_urn", o.slice))...))
-}
-
-// v3 calls a method about the whole slice, or about slivers instead.
-func (o owned) v3(method string, args ...xmlrpc.Value) answer {
-	o.site.t.Helper()
-	return o.v3On(method, strs(o.slice), args...)
-}
-
-func (o owned) v3On(method string, urns []xmlrpc.Value, args ...xmlrpc.Value) answer {
-	o.site.t.Helper()
-	return o.call(method, append(append([]xmlrpc.Value{urns, creds(o.cred)}, args...), opts())...)
-}
-
 func (o owned) allocate(rspec string) answer {
 	o.site.t.Helper()
 	return o.call("Allocate", o.slice, creds(o.cred), rspec, xmlrpc.Struct{})

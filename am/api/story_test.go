@@ -41,8 +41,8 @@ type world struct {
 	urns    map[string]string // of slices s1, and of slivers s1.a
 	texts   map[string]string // for words that begin with $
 	began   time.Time
-	answer  *onWire // the last
-	hear    func(body string)
+	answer  *onWire           // the last
+	hear    func(body string) // is given each answer as it stands on the wire; nil for nobody
 }
 
 func newWorld(t testing.TB, texts ...string) *world { return setting{}.world(t, texts...) }
@@ -77,9 +77,9 @@ func (w *world) play(story string) *world {
 }
 
 // words are the fields of a line; quotes keep blanks.
-func words(line string) (all []string) {
+func words(line string) []string {
 	var quote rune
-	for _, f := range strings.FieldsFunc(line, func(r rune) bool {
+	return strings.FieldsFunc(line, func(r rune) bool {
 		switch {
 		case quote != 0:
 			if r == quote {
@@ -90,10 +90,7 @@ func words(line string) (all []string) {
 			quote = r
 		}
 		return quote == 0 && (r == ' ' || r == '\t')
-	}) {
-		all = append(all, f)
-	}
-	return all
+	})
 }
 
 func unquote(s string) string {

@@ -9,6 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"patchbay/am/display"
 	"patchbay/inventory/nameset"
 	"patchbay/inventory/yamlfile"
 )
@@ -198,8 +199,8 @@ func (r *reader) most(n *yaml.Node, what string, read func(*yaml.Node, string) i
 func (r *reader) lease(n *yaml.Node) (l lease) {
 	into := map[string]*time.Duration{"first": &l.first, "longest": &l.longest, "renew": &l.renew}
 	r.Fields(n, "lease", []string{"first", "longest", "renew"}, func(key string, n *yaml.Node) {
-		d, ok := readSpan(n.Value)
-		if n.Kind != yaml.ScalarNode || !ok {
+		d, err := display.ParseDuration(n.Value)
+		if n.Kind != yaml.ScalarNode || err != nil || d <= 0 || d > longestSpan {
 			r.Wrong(n, "%s of a lease must be a time like 30m, 2h or 3d", key)
 			return
 		}
