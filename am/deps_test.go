@@ -54,7 +54,7 @@ const rooms = `
 4  inventory/simulated              inventory/provider inventory/yamlfile go.yaml.in/yaml/v3
 3  inventory/importad                 am/urn inventory schemas/xmltree go.yaml.in/yaml/v3
 4  am/lease                         am am/store am/urn
-4  am/policy                        am am/store am/urn inventory/yamlfile inventory/nameset go.yaml.in/yaml/v3
+4  am/policy                        am am/display am/store am/urn inventory/yamlfile inventory/nameset go.yaml.in/yaml/v3
 4  am/audit                         am am/fileowner am/store am/urn
 4  am/binder                        am am/maintenance am/store am/urn inventory inventory/suggest rspec
 5  am/work                          am am/lease am/store am/urn inventory/provider github.com/google/uuid
@@ -66,7 +66,7 @@ const rooms = `
 6  am/api                           am am/binder am/service am/store am/urn am/xmlrpc credentials rspec golang.org/x/crypto
 6  am/mtls                          C
 7  am/server                        am am/api am/audit am/budget am/xmlrpc github.com/prometheus/client_golang
-7  am/client                        am am/xmlrpc github.com/kolo/xmlrpc
+7  am/client                        am am/xmlrpc
 8  am/site                          am am/api am/audit am/binder am/clock am/display am/fileowner am/hook am/maintenance am/mtls am/operate am/policy am/dryrun am/server am/service am/store am/urn am/work credentials credentials/cert inventory inventory/local inventory/suggest inventory/provider rspec github.com/fsnotify/fsnotify github.com/go-viper/mapstructure/v2 github.com/spf13/viper go.yaml.in/yaml/v3 golang.org/x/sys
 9  am/site/check                    am am/audit am/binder am/clock am/display am/hook am/maintenance am/mtls am/policy am/dryrun am/service am/site am/store am/urn credentials/cert credentials/dsig credentials/trial inventory inventory/local inventory/suggest inventory/provider inventory/provider/providertest inventory/yamlfile rspec schemas schemas/xmltree go.yaml.in/yaml/v3
 10  cmd/patchbay                     am am/audit am/client am/clock am/display am/fileowner am/maintenance am/operate am/site am/site/check am/store am/urn am/xmlrpc credentials/cert credentials/trial inventory inventory/local inventory/suggest inventory/provider inventory/simulated inventory/nameset inventory/importad rspec/draw schemas/xmltree github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys

@@ -1,17 +1,11 @@
 package api
 
 import (
-	"bytes"
-	"compress/gzip"
-	"compress/zlib"
-	"encoding/base64"
 	"fmt"
-	"io"
 	"testing"
 	"time"
 
 	"patchbay/am/urn"
-	"patchbay/am/xmlrpc"
 	"patchbay/rspec"
 )
 
@@ -45,55 +39,10 @@ func newChanging(nodes int) *changing {
 	return &changing{ads: rspec.NewAdvertiser(s)}
 }
 
-// TestFormsOfTheAdvertisement holds that each way to ask for it gives the same text.
-func TestFormsOfTheAdvertisement(t *testing.T) {
-	agg := newChanging(20)
-	a := New(agg, nil, Config{})
-	for i := range 2 * encodings {
-		f := form{i%2 == 0, i / 2}
-		body, err := a.advertisement(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if f.encoding == encodeGzip {
-			z, err := gzip.NewReader(bytes.NewReader(body))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if body, err = io.ReadAll(z); err != nil {
-				t.Fatal(err)
-			}
-		}
-		answer, err := xmlrpc.DecodeResponse(body, xmlrpc.Limits{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, _ := get(answer, "value").(string)
-		if f.encoding == encodeCompressed {
-			packed, err := base64.StdEncoding.DecodeString(text)
-			if err != nil {
-				t.Fatal(err)
-			}
-			z, err := zlib.NewReader(bytes.NewReader(packed))
-			if err != nil {
-				t.Fatal(err)
-			}
-			plain, err := io.ReadAll(z)
-			if err != nil {
-				t.Fatal(err)
-			}
-			text = string(plain)
-		}
-		if want := agg.AppendAdvertisement(nil, f.free); text != string(want) {
-			t.Errorf("%+v: %s", f, text)
-		}
-	}
-}
-
 // BenchmarkAdvertisementAfterAChange is what the first reader after a change
 // waits for.
 func BenchmarkAdvertisementAfterAChange(b *testing.B) {
-	for _, nodes := range []int{10_000, 100_000} {
+	for _, nodes := range []int{1_000, 10_000} {
 		a := New(newChanging(nodes), nil, Config{})
 		for encoding, name := range []string{"plain", "compressed", "gzip"} {
 			b.Run(fmt.Sprintf("%d nodes %s", nodes, name), func(b *testing.B) {

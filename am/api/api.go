@@ -26,7 +26,7 @@ type Aggregate interface {
 	PerformOperationalAction(context.Context, credentials.Grant, service.Targets, am.Event, service.ActionOptions) (service.Outcome, error)
 	Delete(context.Context, credentials.Grant, service.Targets, service.Call) (service.Outcome, error)
 	Shutdown(context.Context, credentials.Grant, urn.URN, service.Call) error
-	CreateSliver(context.Context, credentials.Grant, urn.URN, *rspec.Request, service.CreateOptions) (service.Outcome, error)
+	CreateSliver(context.Context, credentials.Grant, urn.URN, *rspec.Request, service.ProvisionOptions) (service.Outcome, error)
 	SliverStatus(context.Context, credentials.Grant, urn.URN) (service.Outcome, error)
 	CheckTargets(credentials.Grant, service.Targets, service.Call) error
 	Hold(credentials.Grant, service.Targets) (release func(), err error)
@@ -157,7 +157,7 @@ func (a *API) Serve(ctx context.Context, version int, r Request) (resp Response)
 	defer func() {
 		if p := recover(); p != nil {
 			call.event.Err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-			resp = Response{Body: call.envelope("", internalError(r.ID), nil), Event: call.event}
+			resp = Response{Body: call.refuse(internalError(r.ID)), Event: call.event}
 		}
 	}()
 	body, gzipped, err := a.dispatch(ctx, version, call)
@@ -177,7 +177,7 @@ func (a *API) dispatch(ctx context.Context, version int, c *call) (body []byte, 
 	m, ok := methods[version][in.Method]
 	c.event.Changes = mutating[in.Method]
 	if err := c.mayChange(""); err != nil {
-		return c.envelope("", err, nil), false, nil
+		return c.refuse(err), false, nil
 	}
 	if !ok {
 		if c.event.Changes {
@@ -201,7 +201,7 @@ func (a *API) dispatch(ctx context.Context, version int, c *call) (body []byte, 
 		}
 		err = errors.New("the answer cannot be encoded")
 	}
-	return c.envelope("", err, nil), false, nil
+	return c.refuse(err), false, nil
 }
 
 // noMethod is the fault for a method that a version has not, with the URL of

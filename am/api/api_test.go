@@ -200,6 +200,17 @@ func (s *site) settle() {
 	}
 }
 
+// endLeases ends what is over, as the runner does.
+func (s *site) endLeases(ctx context.Context) error {
+	return s.store.Commit(ctx, func(v *store.View) (cs store.ChangeSet, err error) {
+		due, _, err := v.Due(100)
+		if err == nil {
+			err = lease.Release(v, &cs, due, am.EventExpire, "")
+		}
+		return cs, err
+	})
+}
+
 // caller is a user with credentials.
 type caller struct {
 	site  *site

@@ -148,20 +148,35 @@ func badArg(name, format string, args ...any) error {
 	return am.Errorf(am.BadArgs, "argument %s: %s", name, fmt.Sprintf(format, args...))
 }
 
-func (c *call) readSlice(v xmlrpc.Value) error {
+// argText reads an argument that is a text.
+func argText(name string, v xmlrpc.Value) (string, error) {
 	s, ok := xmlrpc.AsString(v)
 	if !ok {
-		return badArg("slice_urn", "it must be a string")
+		return "", badArg(name, "it must be a string")
 	}
-	u, err := urn.Parse(strings.TrimSpace(s))
+	return s, nil
+}
+
+func (c *call) readSlice(v xmlrpc.Value) error {
+	s, err := argText("slice_urn", v)
+	if err != nil {
+		return err
+	}
+	u, err := parseSlice(s)
 	if err != nil {
 		return badArg("slice_urn", "%v", err)
 	}
-	if u.Type != urn.Slice {
-		return badArg("slice_urn", "%s is a %s, not a slice", u, u.Type)
-	}
 	c.targets.Slice, c.event.Slice = u, u
 	return nil
+}
+
+// parseSlice reads the URN of a slice.
+func parseSlice(s string) (urn.URN, error) {
+	u, err := urn.Parse(strings.TrimSpace(s))
+	if err == nil && u.Type != urn.Slice {
+		err = fmt.Errorf("%s is a %s, not a slice", u, u.Type)
+	}
+	return u, err
 }
 
 // maxTargets bounds how many slivers one call may name.
@@ -267,13 +282,9 @@ func scalar(v xmlrpc.Value) (string, bool) {
 	return xmlrpc.AsString(v)
 }
 
-func (c *call) readRSpec(v xmlrpc.Value) error {
-	s, ok := xmlrpc.AsString(v)
-	if !ok {
-		return badArg("rspec", "it must be a string")
-	}
-	c.rspec = s
-	return nil
+func (c *call) readRSpec(v xmlrpc.Value) (err error) {
+	c.rspec, err = argText("rspec", v)
+	return err
 }
 
 func (c *call) readTime(v xmlrpc.Value) (err error) {
@@ -288,12 +299,9 @@ func (c *call) readTime(v xmlrpc.Value) (err error) {
 }
 
 func (c *call) readAction(v xmlrpc.Value) error {
-	s, ok := xmlrpc.AsString(v)
-	if !ok {
-		return badArg("action", "it must be a string")
-	}
+	s, err := argText("action", v)
 	c.action = am.Event(s) // see parseAction
-	return nil
+	return err
 }
 
 func (c *call) readUsers(v xmlrpc.Value) (err error) {

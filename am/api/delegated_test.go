@@ -11,7 +11,6 @@ import (
 	"patchbay/am/testkit/need"
 	"patchbay/am/xmlrpc"
 	"patchbay/credentials/cert"
-	"patchbay/credentials/testdata/pki"
 )
 
 // TestRecordedDelegation plays what omni once sent for bob, to whom alice had
@@ -89,51 +88,4 @@ func TestRecordedDelegation(t *testing.T) {
 		}
 		c.ask(3, "Describe", strs(slice), creds(forged), opts()).want(t, "forged: "+change[1], am.Forbidden)
 	}
-}
-
-// TestReissuedDelegation is the same with an authority of the test, and what
-// must not be: each refused neighbour differs in one respect.
-func TestReissuedDelegation(t *testing.T) {
-	f := newFederal(t, "fed.example.org")
-	name := func(kind, n string) string { return "urn:publicid:IDN+fed.example.org+" + kind + "+" + n }
-	alice, bob := pki.User(t, f.root, name("user", "alice"), "rsa2"), pki.User(t, f.root, name("user", "bob"), "rsa3")
-	slice, other := pki.User(t, f.root, name("slice", "aliceb2"), "rsa4"), pki.User(t, f.root, name("slice", "other"), "rsa4")
-	usual := []string{"refresh", "embed", "bind", "control", "info"}
-	levels := func(change func(child, parent *pki.Credential)) string {
-		child := pki.Credential{Owner: []*pki.Entity{bob, f.root}, Target: []*pki.Entity{slice, f.root}, Signer: []*pki.Entity{alice, f.root}, Privileges: usual, CanDelegate: "false", SHA1: true}
-		parent := pki.Credential{Owner: []*pki.Entity{alice}, Target: []*pki.Entity{slice, f.root}, Signer: []*pki.Entity{f.root}, Privileges: usual, SHA1: true}
-		if change != nil {
-			change(&child, &parent)
-		}
-		return pki.Delegated(t, child, parent)
-	}
-	omni := func(doc string) []xmlrpc.Value {
-		return []xmlrpc.Value{xmlrpc.Struct{opt("geni_type", "geni_unknown"), opt("geni_version", "0"), opt("geni_value", doc)}}
-	}
-	c, u := f.as(bob), slice.URN.String()
-	good := levels(nil)
-	compressed := opts(opt("geni_compressed", true))
-	for _, list := range [][]xmlrpc.Value{omni(good), creds(good), strs(good)} {
-		e := c.ask(3, "Describe", strs(u), list, compressed).want(t, "Describe", am.Success)
-		if err := first(e.is("value.geni_urn", "string", u), e.is("value.geni_rspec", "string"), e.is("value.geni_slivers", "array")); err != nil {
-			t.Error(err)
-		}
-	}
-	c.ask(3, "Allocate", u, omni(good), request(node("a")), opts()).want(t, "Allocate", am.Success)
-	c.ask(2, "ListResources", strs(good), opts(opt("geni_slice_urn", u))).want(t, "the manifest in version 2", am.Success)
-	f.as(alice).ask(3, "Status", strs(u), omni(good), opts()).want(t, "the one who delegated, with it", am.Forbidden)
-
-	for rule, doc := range map[string]string{
-		"not to be delegated":     levels(func(_, parent *pki.Credential) { parent.CanDelegate = "false" }),
-		"more than the parent":    levels(func(child, _ *pki.Credential) { child.Privileges = append(usual, "*") }),
-		"longer than the parent":  levels(func(child, _ *pki.Credential) { child.Expires = "2026-11-22T12:00:01Z" }),
-		"another slice":           levels(func(child, _ *pki.Credential) { child.Target = []*pki.Entity{other, f.root} }),
-		"signed by another":       levels(func(child, _ *pki.Credential) { child.Signer = []*pki.Entity{bob} }),
-		"a parent nobody issued":  levels(func(_, parent *pki.Credential) { parent.Signer = []*pki.Entity{alice} }),
-		"a parent that is over":   levels(func(_, parent *pki.Credential) { parent.Expires = "2026-11-20T12:00:00Z" }),
-		"the parent's is altered": strings.Replace(good, "<can_delegate>true<", "<can_delegate>1<", 1),
-	} {
-		c.ask(3, "Describe", strs(u), omni(doc), compressed).want(t, rule, am.Forbidden)
-	}
-	c.ask(3, "Describe", strs(u), []xmlrpc.Value{xmlrpc.Struct{opt("geni_type", "geni_sfaBROKEN"), opt("geni_version", "3"), opt("geni_value", good)}}, compressed).want(t, "a type that nobody knows", am.Forbidden)
 }

@@ -52,15 +52,15 @@ func internalError(request string) *am.Error {
 	return am.Errorf(am.ServerError, "internal error of the aggregate; its operators find the cause under request %s", request)
 }
 
-// envelope answers an error: its code, its text, and a value that is there
-// because some clients insist on one.
-func (c *call) envelope(value string, err error, notices []string) []byte {
+// refuse answers an error: its code, its text, and a value that is there because some
+// clients insist on one.
+func (c *call) refuse(err error) []byte {
 	code, detail, text := codeOf(err, c.request.ID)
 	c.event.Code, c.event.Detail, c.event.Output = code, detail, text
 	if c.event.Err == nil {
 		c.event.Err = err
 	}
-	body, err := xmlrpc.AppendResponse(nil, envelope(code, detail, value, oneLine(append(notices, text)...), c.remnant()))
+	body, err := xmlrpc.AppendResponse(nil, envelope(code, detail, "", oneLine(text), c.remnant()))
 	if err != nil { // only strings and numbers: it cannot be
 		panic(err)
 	}

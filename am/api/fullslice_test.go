@@ -235,25 +235,3 @@ func TestRefusalsInALargeSliceWaitForNobody(t *testing.T) {
 	}
 	x.allocate(request(node("other"))).want(t, "Allocate of another name", am.Success)
 }
-
-// BenchmarkRefusedInAFullSlice is an Allocate that is refused in a slice that has as
-// many interfaces as a slice may, and the longest decision of the store meanwhile.
-func BenchmarkRefusedInAFullSlice(b *testing.B) {
-	s := newSite(b)
-	x := s.user("alice").own("full", time.Hour)
-	for i := range 4 {
-		var in strings.Builder
-		for j := range 49_000 {
-			fmt.Fprintf(&in, `<interface client_id="n%d:if%d"/>`, i, j)
-		}
-		x.allocate(request(fmt.Sprintf(`<node client_id="n%d" exclusive="false"><sliver_type name="vm"/>%s</node>`, i, in.String()))).want(b, "Allocate", am.Success)
-	}
-	body := callBody(b, "Allocate", x.slice, creds(x.cred), request(node("n1")), opts())
-	b.ReportAllocs()
-	for b.Loop() {
-		if resp := s.api.Serve(b.Context(), Version3, Request{Chain: x.chain, Body: body}); resp.Event.Code != am.Exists {
-			b.Fatal(resp.Event.Output)
-		}
-	}
-	b.ReportMetric(float64(s.store.LongestDecision().Milliseconds()), "longest-decision-ms")
-}

@@ -1,160 +1,111 @@
 package api
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
-	"patchbay/am"
-	"patchbay/am/xmlrpc"
+	"patchbay/am/maintenance"
+	"patchbay/am/operate"
+	"patchbay/inventory"
 )
 
-// TestRenew has a reservation and a provisioned sliver in one slice, and a
-// credential of 20 days. Times are told from now; limits are two hours for the
-// one, the credential for the other.
+// twoStates has a slice with a reservation x, and y that is ready.
+const twoStates = `
+	alice owns s1 20d
+	alice Allocate s1 x y
+	alice Provision s1.y
+	settle
+	alice PerformOperationalAction s1.y geni_start
+	settle
+`
+
+// TestRenew has a reservation, which may last two hours, and a provisioned sliver,
+// which may last as long as the credential. Other forms of times are in
+// TestTrap12TimesAsClientsSendThem.
 func TestRenew(t *testing.T) {
-	b := newBench(t)
-	now := b.clock()
-	const day = 24 * time.Hour
-	at := func(d time.Duration) string { return formatTime(now.Add(d)) }
-	short, cred := "", creds(b.cred)
-	_, short = b.alice.slice("bench", 5*day)
-	effort, alap := opt("geni_best_effort", true), opt("geni_extend_alap", true)
-	const left = time.Duration(0) // it has the lease that it had
-	reserved, made := 10*time.Minute, day+10*time.Minute
-	for _, tt := range []struct {
-		rule    string
-		until   string
-		options []xmlrpc.Member
-		cred    string
-		code    am.Code
-		x, y    time.Duration
-		says    string // in the output, or in the geni_error of x
-	}{
-		{"both to the same second", at(time.Hour), nil, b.cred, am.Success, time.Hour, time.Hour, ""},
-		{"to the limit of the reservation", at(2 * time.Hour), nil, b.cred, am.Success, 2 * time.Hour, 2 * time.Hour, ""},
-		{"a second beyond it: neither", at(2*time.Hour + time.Second), nil, b.cred, am.Refused, left, left, "the latest time is " + at(2*time.Hour)},
-		{"beyond it, best effort: the other", at(3 * day), []xmlrpc.Member{effort}, b.cred, am.Success, left, 3 * day, "the latest time is " + at(2*time.Hour)},
-		{"beyond both, best effort: an error", at(21 * day), []xmlrpc.Member{effort}, b.cred, am.Refused, left, left, "the latest time is"},
-		{"beyond one, as long as possible: each to its limit", at(3 * day), []xmlrpc.Member{alap}, b.cred, am.Success, 2 * time.Hour, 3 * day, ""},
-		{"beyond both, as long as possible", at(400 * day), []xmlrpc.Member{alap}, b.cred, am.Success, 2 * time.Hour, 20 * day, ""},
-		{"shorter", at(time.Minute), nil, b.cred, am.Success, time.Minute, time.Minute, ""},
-		{"as long as possible never shortens", at(time.Minute), []xmlrpc.Member{alap}, b.cred, am.Success, left, left, ""},
-		{"as long as possible between the two", at(time.Hour), []xmlrpc.Member{alap}, b.cred, am.Success, time.Hour, left, ""},
-		{"a shorter credential limits", at(6 * day), []xmlrpc.Member{effort}, short, am.Refused, left, left, "the latest time is"},
-		{"a shorter credential, as long as possible", at(6 * day), []xmlrpc.Member{alap}, short, am.Success, 2 * time.Hour, 5 * day, ""},
-		{"now is past", at(0), nil, b.cred, am.BadArgs, left, left, "past"},
-		{"past, best effort", at(-time.Second), []xmlrpc.Member{effort}, b.cred, am.BadArgs, left, left, "past"},
-		{"past, as long as possible", at(-time.Hour), []xmlrpc.Member{alap}, b.cred, am.BadArgs, left, left, "past"},
-		{"geni_end_time is no option of Renew", at(time.Hour), []xmlrpc.Member{opt("geni_end_time", at(30*time.Minute))}, b.cred, am.Success, time.Hour, time.Hour, ""},
-		{"as omni writes it", strings.Replace(at(time.Hour), "Z", "+00:00", 1), nil, b.cred, am.Success, time.Hour, time.Hour, ""},
-		{"without an offset", strings.TrimSuffix(at(time.Hour), "Z"), nil, b.cred, am.Success, time.Hour, time.Hour, ""},
-		{"with a fraction, cut off", strings.Replace(at(time.Hour), "Z", ".999Z", 1), nil, b.cred, am.Success, time.Hour, time.Hour, ""},
-		{"with an offset", now.Add(time.Hour).In(time.FixedZone("", -5400)).Format(time.RFC3339), nil, b.cred, am.Success, time.Hour, time.Hour, ""},
-		{"a fraction cut off is no later than the limit", strings.Replace(at(2*time.Hour), "Z", ".5Z", 1), nil, b.cred, am.Success, 2 * time.Hour, 2 * time.Hour, ""},
+	const same = "x@+10m y@+24h"
+	for _, tt := range []struct{ call, want, ends string }{
+		{"+1h", "", "x@+1h y@+1h"},
+		{"+2h", "", "x@+2h y@+2h"},
+		{"+2h0m1s", "REFUSED LATEST code.am_code=<int>19", same},
+		{"+3d geni_best_effort=true", "LATEST", "x@+10m y@+3d"},
+		{"+21d geni_best_effort=true", `REFUSED "the latest time is" code.am_code=<int>19`, same},
+		{"+3d geni_extend_alap=true", "", "x@+2h y@+3d"},
+		{"+400d geni_extend_alap=true", "", "x@+2h y@+20d"},
+		{"+1m", "", "x@+1m y@+1m"},
+		{"+1m geni_extend_alap=true", "", same},
+		{"+1h geni_extend_alap=true", "", "x@+1h y@+24h"},
+		{"+6d geni_best_effort=true with=short", `REFUSED "the latest time is"`, same},
+		{"+6d geni_extend_alap=true with=short", "", "x@+2h y@+5d"},
+		{"+0s", `BADARGS "past"`, same},
+		{"-1s geni_best_effort=true", `BADARGS "past"`, same},
+		{"-1h geni_extend_alap=true", `BADARGS "past"`, same},
+		{"+1h geni_end_time=+30m", "", "x@+1h y@+1h"},
 	} {
-		t.Run(tt.rule, func(t *testing.T) {
-			b.put(in(b.x, "allocated"), in(b.y, "ready"))
-			a := b.alice.call("Renew", strs(b.slice), creds(tt.cred), tt.until, opts(tt.options...)).want(t, tt.rule, tt.code)
-			says := a.output
-			if tt.code == am.Refused && a.detail != int(am.OutOfRange) {
-				t.Errorf("am_code %d", a.detail)
+		t.Run(tt.call, func(t *testing.T) {
+			w := newWorld(t).play(twoStates + "alice owns s1 5d as short")
+			want := strings.Replace(tt.want, "LATEST", `"the latest time is `+w.at(2*time.Hour)+`"`, 1)
+			if !strings.Contains(want, "REFUSED") && !strings.Contains(want, "BADARGS") {
+				want += " " + tt.ends
 			}
-			want := map[string]string{b.x.URN.String(): at(tt.x), b.y.URN.String(): at(tt.y)}
-			if tt.x == left {
-				want[b.x.URN.String()] = at(reserved)
-			}
-			if tt.y == left {
-				want[b.y.URN.String()] = at(made)
-			}
-			if tt.code == am.Success {
-				for _, s := range a.slivers(t) {
-					if get(s, "geni_expires") != want[get(s, "geni_sliver_urn").(string)] {
-						t.Errorf("Renew tells %v", s)
-					}
-					says += get(s, "geni_error").(string)
-				}
-			}
-			for _, s := range b.alice.call("Status", strs(b.slice), cred, opts()).want(t, "Status", am.Success).slivers(t) {
-				if u := get(s, "geni_sliver_urn").(string); get(s, "geni_expires") != want[u] {
-					t.Errorf("%v until %v, want %s", get(s, "geni_client_id"), get(s, "geni_expires"), want[u])
-				}
-			}
-			if !strings.Contains(says, tt.says) {
-				t.Errorf("it says %q, want %q", says, tt.says)
-			}
+			w.play("alice Renew s1 " + tt.call + " -> " + want + "\nalice Status s1 -> " + tt.ends)
 		})
 	}
 }
 
-// TestLongerCredentialRenews: a slice that was renewed at its authority shows
-// only in the credential.
-func TestLongerCredentialRenews(t *testing.T) {
-	s := newSite(t)
-	alice := s.user("alice")
-	slice, short := alice.slice("longer", 2*time.Hour)
-	_, long := alice.slice("longer", 9*time.Hour)
-	alice.call("Allocate", slice, creds(short), request(node("a")), opts()).want(t, "Allocate", am.Success)
-	alice.call("Provision", strs(slice), creds(short), opts()).want(t, "Provision", am.Success)
-	to := formatTime(s.clock().Add(8 * time.Hour))
-	alice.call("Renew", strs(slice), creds(short), to, opts()).want(t, "with the old credential", am.Refused)
-	alice.call("Renew", strs(slice), creds(short, long), to, opts()).want(t, "with both", am.Success)
-	// Shown the shorter one again, as long as possible does not shorten.
-	a := alice.call("Renew", strs(slice), creds(short), to, opts(opt("geni_extend_alap", true))).want(t, "with the old one again", am.Success)
-	if got := get(a.slivers(t)[0], "geni_expires"); got != to {
-		t.Errorf("until %v, want %s", got, to)
-	}
-}
-
-// TestWishes has all that geni_end_time may be in Allocate and in Provision.
+// TestWishes has all that geni_end_time may be in Allocate and in Provision: ends of
+// the reservation from Allocate, and of the lease from Provision.
 func TestWishes(t *testing.T) {
-	s := newSite(t)
-	alice := s.user("alice")
-	slice, cred := alice.slice("wishes", 20*24*time.Hour)
-	at := func(d time.Duration) string { return formatTime(s.clock().Add(d)) }
-	end := func(d time.Duration) []xmlrpc.Member {
-		if d == 0 {
-			return nil
-		}
-		return []xmlrpc.Member{opt("geni_end_time", at(d))}
-	}
-	const day = 24 * time.Hour
-	for _, tt := range []struct {
-		rule             string
-		allocate         time.Duration // the wish; 0 for none
-		wait             time.Duration
-		provision        time.Duration
-		reserved, leased time.Duration // from Allocate, from Provision
-		refused          am.Code
-	}{
-		{"no wish", 0, 0, 0, 10 * time.Minute, day, 0},
-		{"Allocate's is for the lease, and ends no reservation early that it outlasts", 3 * day, 0, 0, 10 * time.Minute, 3 * day, 0},
-		{"one before the reservation's end ends it, too", 5 * time.Minute, 0, 0, 5 * time.Minute, 5 * time.Minute, 0},
-		{"Provision's own counts", 3 * day, 0, 2 * day, 10 * time.Minute, 2 * day, 0},
-		{"Provision's before the reservation's end", 0, 0, 3 * time.Minute, 10 * time.Minute, 3 * time.Minute, 0},
-		{"beyond the credential is cut to it", 90 * day, 0, 0, 10 * time.Minute, 20 * day, 0},
-		{"Provision's beyond it, too", 0, 0, 90 * day, 10 * time.Minute, 20 * day, 0},
-		{"time passes between the two", 3 * day, 9 * time.Minute, 0, 10 * time.Minute, 3*day - 9*time.Minute, 0},
-		{"the past in Provision", 0, 0, -time.Second, 10 * time.Minute, 0, am.BadArgs},
+	for _, tt := range []struct{ allocate, reserved, wait, provision, leased string }{
+		{"", "+10m", "0s", "", "+24h"},
+		{"geni_end_time=+3d", "+10m", "0s", "", "+3d"},
+		{"geni_end_time=+5m", "+5m", "0s", "", "+5m"},
+		{"geni_end_time=+3d", "+10m", "0s", "geni_end_time=+2d", "+2d"},
+		{"", "+10m", "0s", "geni_end_time=+3m", "+3m"},
+		{"geni_end_time=+90d", "+10m", "0s", "", "+20d"},
+		{"", "+10m", "0s", "geni_end_time=+90d", "+20d"},
+		{"geni_end_time=+3d", "+10m", "9m", "", "begin+3d"},
 	} {
-		t.Run(tt.rule, func(t *testing.T) {
-			began := s.clock()
-			defer func() { s.pass(began.Sub(s.clock())) }()
-			a := alice.call("Allocate", slice, creds(cred), request(node("a")), opts(end(tt.allocate)...)).want(t, "Allocate", am.Success)
-			if got := get(a.slivers(t)[0], "geni_expires"); got != at(tt.reserved) {
-				t.Errorf("reserved until %v, want %s", got, at(tt.reserved))
-			}
-			s.pass(tt.wait)
-			a = alice.call("Provision", strs(slice), creds(cred), opts(end(tt.provision)...)).want(t, "Provision", tt.refused)
-			if tt.refused == am.Success {
-				if got := get(a.slivers(t)[0], "geni_expires"); got != at(tt.leased) {
-					t.Errorf("leased until %v, want %s", got, at(tt.leased))
-				}
-			} else if got := get(alice.call("Status", strs(slice), creds(cred), opts()).slivers(t)[0], "geni_expires"); got != at(tt.reserved) {
-				t.Errorf("after a refusal reserved until %v, want %s", got, at(tt.reserved))
-			}
-			alice.call("Delete", strs(slice), creds(cred), opts()).want(t, "Delete", am.Success)
-			s.settle()
+		newWorld(t).play(fmt.Sprintf("alice owns s1 20d\nalice Allocate s1 a %s -> @%s\npass %s\nalice Provision s1 %s -> @%s", tt.allocate, tt.reserved, tt.wait, tt.provision, tt.leased))
+	}
+	newWorld(t).play(`
+		alice owns s1 20d
+		alice Allocate s1 a
+		alice Provision s1 geni_end_time=-1s -> BADARGS
+		alice Status s1 -> a:allocated @+10m
+	`)
+}
+
+// TestProvisionKeepsWhatAnOperatorGave: the end that an operator gives to a
+// reservation is that of the lease, whatever the limits for experimenters are, unless
+// its user asks for less.
+func TestProvisionKeepsWhatAnOperatorGave(t *testing.T) {
+	for _, tt := range []struct {
+		granted     time.Duration
+		story, ends string
+	}{
+		{72 * time.Hour, "", "+72h"},
+		{90 * 24 * time.Hour, "", "+90d"}, // more than the credential and than the limit
+		{10 * time.Minute, "", "+24h"},
+		{72 * time.Hour, "geni_end_time=+1h", "+1h"},
+		{72 * time.Hour, "geni_end_time=+75h", "+75h"},
+		{90 * 24 * time.Hour, "geni_end_time=+95d", "+90d"},
+		{72 * time.Hour, "renewed", "+24h"}, // by the user afterwards
+	} {
+		w := newWorld(t).play("alice owns s1 80h\nalice Allocate s1 a")
+		desk := operate.New(operate.Config{
+			Store: w.store, Inventory: func() *inventory.Inventory { return w.inventory }, Plan: func() *maintenance.Plan { return nil },
 		})
+		if _, err := desk.Renew(t.Context(), operate.Renew{Targets: []string{w.urns["s1"]}, End: operate.End{Until: w.clock().Add(tt.granted)}, Operator: "dora"}); err != nil {
+			t.Fatal(err)
+		}
+		wish := tt.story
+		if wish == "renewed" {
+			w.play("alice Renew s1 +1h")
+			wish = ""
+		}
+		w.play("alice Provision s1 " + wish + " -> @" + tt.ends)
 	}
 }

@@ -1,497 +1,501 @@
 package api
 
 import (
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"patchbay/am"
 	"patchbay/am/store"
-	"patchbay/am/urn"
 	"patchbay/am/xmlrpc"
 )
-
-// extensionsEverywhere are those that every site has with a shared component.
-var extensionsEverywhere = map[string][]xmlrpc.Value{
-	"geni_request_rspec_versions": {"http://www.geni.net/resources/rspec/ext/user/1", "http://jfed.iminds.be/proxy/1.0", "http://www.protogeni.net/resources/rspec/ext/emulab/1"},
-	"geni_ad_rspec_versions":      {"http://www.geni.net/resources/rspec/ext/opstate/1", "http://www.protogeni.net/resources/rspec/ext/emulab/1"},
-}
-
-func TestGetVersion(t *testing.T) {
-	s := newSite(t)
-	stranger := &caller{site: s}
-	for _, params := range [][]xmlrpc.Value{{}, {xmlrpc.Struct{}}, {xmlrpc.Struct{opt("geni_speaking_for", "x")}}} {
-		a := stranger.call("GetVersion", params...).want(t, "GetVersion", am.Success)
-		if get(a.top, "geni_api") != 3 || get(a.value, "geni_api") != 3 {
-			t.Error("geni_api must be there twice")
-		}
-		if u := get(get(a.value, "geni_api_versions"), "3"); u != "https://am.example.org:8443/am/3.0" {
-			t.Errorf("URL of version 3: %v", u)
-		}
-		for _, list := range []string{"geni_request_rspec_versions", "geni_ad_rspec_versions"} {
-			v := get(a.value, list).([]xmlrpc.Value)[0]
-			for _, m := range []string{"type", "version", "schema", "namespace"} {
-				if x, ok := get(v, m).(string); !ok || x == "" {
-					t.Errorf("%s.%s = %v", list, m, x)
-				}
-			}
-			known, ok := get(v, "extensions").([]xmlrpc.Value)
-			if !ok {
-				t.Errorf("%s has no extensions", list)
-			}
-			for i, x := range known {
-				if x, ok := x.(string); !ok || !strings.HasPrefix(x, "http://") || slices.Contains(known[:i], xmlrpc.Value(x)) {
-					t.Errorf("%s has extensions %v", list, known)
-				}
-			}
-			if want := extensionsEverywhere[list]; slices.ContainsFunc(want, func(x xmlrpc.Value) bool { return !slices.Contains(known, x) }) {
-				t.Errorf("%s has extensions %v without some of %v", list, known, want)
-			}
-		}
-		if get(a.value, "geni_single_allocation") != 0 || get(a.value, "geni_allocate") != "geni_many" {
-			t.Errorf("single_allocation %v, allocate %v", get(a.value, "geni_single_allocation"), get(a.value, "geni_allocate"))
-		}
-		if list := get(a.value, "geni_credential_types").([]xmlrpc.Value); len(list) == 0 {
-			t.Error("no credential types")
-		}
-	}
-}
 
 // TestLife is the order of calls of the automated jFed test, and after it omni's
 // deletion of what is gone.
 func TestLife(t *testing.T) {
-	s := newSite(t)
-	alice := s.user("alice")
-	slice, cred := alice.slice("s1", 48*time.Hour)
-
-	alice.call("ListResources", creds(), opts()).want(t, "ListResources without credentials", am.BadArgs)
-	ad := alice.call("ListResources", creds(alice.user), opts()).want(t, "ListResources", am.Success)
-	for _, want := range []string{`type="advertisement"`, "ad.xsd", `component_name="pc1"`, `now="true"`, "rspec_opstate", "geni_update_users"} {
-		if !strings.Contains(ad.value.(string), want) {
-			t.Errorf("the advertisement lacks %s", want)
-		}
-	}
-	alice.call("Status", strs(slice), creds(alice.user), opts()).want(t, "Status with the user credential", am.Forbidden)
-	alice.call("Status", strs(slice), creds(cred), opts()).want(t, "Status of an empty slice", am.SearchFailed)
-	for _, compressed := range []bool{false, true} {
-		a := alice.call("Describe", strs(slice), creds(cred), opts(opt("geni_compressed", compressed))).want(t, "Describe of an empty slice", am.Success)
-		m := get(a.value, "geni_rspec").(string)
-		if compressed {
-			m = unzip(t, m)
-		}
-		if !strings.Contains(m, `type="manifest"`) || get(a.value, "geni_urn") != slice || len(a.slivers(t)) != 0 {
-			t.Errorf("empty manifest: %s, %v", m, a.value)
-		}
-	}
-
-	a := alice.call("Allocate", slice, creds(cred), request(node("n0")), xmlrpc.Struct{}).want(t, "Allocate", am.Success)
-	sl := a.slivers(t)
-	if len(sl) != 1 || get(sl[0], "geni_allocation_status") != "geni_allocated" || get(sl[0], "geni_client_id") != "n0" {
-		t.Fatalf("allocated: %v", sl)
-	}
-	sliver := get(sl[0], "geni_sliver_urn").(string)
-	manifest := get(a.value, "geni_rspec").(string)
-	for _, want := range []string{`type="manifest"`, "manifest.xsd", `sliver_id="` + sliver + `"`, "urn:publicid:IDN+example.org+node+pc1", `client_id="n0"`} {
-		if !strings.Contains(manifest, want) {
-			t.Errorf("the manifest lacks %s:\n%s", want, manifest)
-		}
-	}
-
-	a = alice.call("Provision", strs(sliver), creds(cred), opts(opt("geni_users", []xmlrpc.Value{user(alice.urn.String(), testKey)}))).want(t, "Provision", am.Success)
-	sl = a.slivers(t)
-	if len(sl) != 1 || get(sl[0], "geni_sliver_urn") != sliver || get(sl[0], "geni_allocation_status") != "geni_provisioned" || get(sl[0], "geni_operational_status") != "geni_pending_allocation" {
-		t.Fatalf("provisioned: %v", sl)
-	}
-	alice.call("PerformOperationalAction", strs(sliver), creds(cred), "geni_start", opts()).want(t, "start while pending", am.Unsupported)
-	s.settle()
-	state := func(want string) {
-		t.Helper()
-		a := alice.call("Status", strs(sliver), creds(cred), opts()).want(t, "Status", am.Success)
-		if got := get(a.slivers(t)[0], "geni_operational_status"); got != want || get(a.value, "geni_urn") != slice {
-			t.Fatalf("state %v of %v, want %s", got, get(a.value, "geni_urn"), want)
-		}
-	}
-	state("geni_notready")
-	for range 2 { // the second one finds it configuring
-		a = alice.call("PerformOperationalAction", strs(sliver), creds(cred), "geni_start", opts()).want(t, "start", am.Success)
-		if n := len(a.slivers(t)); n != 1 {
-			t.Fatalf("start answered %d slivers", n)
-		}
-	}
-	state("geni_configuring")
-	s.settle()
-	state("geni_ready")
-	alice.call("PerformOperationalAction", strs(slice), creds(cred), "geni_start", opts()).want(t, "start when ready", am.Success)
-
-	a = alice.call("Describe", strs(slice), creds(cred), opts()).want(t, "Describe", am.Success)
-	manifest = get(a.value, "geni_rspec").(string)
-	for _, want := range []string{`authentication="ssh-keys"`, `hostname="pc1.example.org"`, `port="22"`, `username="alice"`, "services_user", testKey[:60], `ipv4="192.0.2.7"`} {
-		if !strings.Contains(manifest, want) {
-			t.Errorf("the manifest lacks %s:\n%s", want, manifest)
-		}
-	}
-
-	// Renew answers and shows exactly the text that was sent.
-	expires, _ := time.Parse(time.RFC3339, get(a.slivers(t)[0], "geni_expires").(string))
-	later := expires.Add(5 * time.Minute).Format(time.RFC3339)
-	alice.call("Renew", strs(slice), creds(cred), later, opts()).want(t, "Renew", am.Success)
-	a = alice.call("Status", strs(slice), creds(cred), opts())
-	if got := get(a.slivers(t)[0], "geni_expires"); got != later {
-		t.Errorf("renewed to %v, want %s", got, later)
-	}
-
-	sl = alice.call("Delete", strs(slice), creds(cred), opts()).want(t, "Delete", am.Success).slivers(t)
-	if len(sl) != 1 || get(sl[0], "geni_allocation_status") != "geni_unallocated" || get(sl[0], "geni_expires") != later {
-		t.Fatalf("deleted: %v", sl)
-	}
-	// Gone for the caller at once, also while the provider cleans up.
-	for range 2 {
-		alice.call("Delete", strs(slice), creds(cred), opts()).want(t, "second Delete", am.SearchFailed)
-		alice.call("Status", strs(sliver), creds(cred), opts()).want(t, "Status of the deleted", am.SearchFailed)
-		s.settle()
-	}
-	left, err := s.store.Slivers()
-	if err != nil || len(left) != 0 {
-		t.Errorf("left in the store: %v, %v", left, err)
-	}
+	newWorld(t, "key", testKey[:60]).play(`
+		alice owns s1 48h
+		alice ListResources with=none -> BADARGS
+		alice ListResources -> 'type="advertisement"' "ad.xsd" 'component_name="pc1"' 'now="true"' "rspec_opstate" "geni_update_users"
+		alice Status s1 with=user -> FORBIDDEN
+		alice Status s1 -> SEARCHFAILED
+		alice Allocate s1 n0 version= -> n0:allocated 'type="manifest"' "manifest.xsd" 'sliver_id="urn:publicid:IDN+example.org+sliver+' "IDN+example.org+node+pc1" 'client_id="n0"'
+		alice Provision s1.n0 geni_users=alice -> n0:provisioned n0:pending_allocation
+		alice PerformOperationalAction s1.n0 geni_start -> UNSUPPORTED
+		settle
+		alice Status s1.n0 -> n0:notready value.geni_urn=<string>s1
+		alice PerformOperationalAction s1.n0 geni_start -> #1
+		alice PerformOperationalAction s1.n0 geni_start -> #1
+		alice Status s1.n0 -> n0:configuring
+		settle
+		alice Status s1.n0 -> n0:ready
+		alice PerformOperationalAction s1 geni_start
+		alice Describe s1 -> 'authentication="ssh-keys"' 'hostname="pc1.example.org"' 'port="22"' 'username="alice"' "services_user" $key 'ipv4="192.0.2.7"'
+		alice Renew s1 begin+24h5m
+		alice Status s1 -> @begin+24h5m
+		alice Delete s1 -> n0:unallocated @begin+24h5m
+		alice Delete s1 -> SEARCHFAILED
+		alice Status s1.n0 -> SEARCHFAILED
+		settle
+		alice Delete s1 -> SEARCHFAILED
+		alice Status s1.n0 -> SEARCHFAILED
+		alice owns s2 3h
+		alice Allocate s2 a
+		alice Provision s2 -> @+2h50m
+	`)
 }
 
 func TestURNsArgument(t *testing.T) {
-	s := newSite(t)
-	alice := s.user("alice")
-	s1, c1 := alice.slice("s1", 24*time.Hour)
-	s2, c2 := alice.slice("s2", 24*time.Hour)
-	sliver := func(slice, cred string) string {
-		return get(alice.call("Allocate", slice, creds(cred), request(node("n")), opts()).want(t, "Allocate", am.Success).slivers(t)[0], "geni_sliver_urn").(string)
-	}
-	a, b := sliver(s1, c1), sliver(s2, c2)
-	both := creds(c1, c2)
+	w := newWorld(t).play(`
+		alice owns s1 24h
+		alice owns s2 24h
+		alice Allocate s1 n
+		alice Allocate s2 n
+		mallory owns m 24h
+		mallory Status s1.n with=m -> FORBIDDEN "+sliver+" !"+slice+s1" code.am_code=<int>22
+		mallory Delete s1 with=s1 -> FORBIDDEN
+		mallory Delete s1 with=m -> FORBIDDEN
+		alice Status s1
+	`)
 	for _, tt := range []struct {
 		rule string
 		urns xmlrpc.Value
 		want am.Code
 	}{
-		{"one slice", strs(s1), am.Success},
-		{"the same slice twice", strs(s1, strings.ToUpper(s1[:12])+s1[12:]), am.Success},
-		{"one sliver", strs(a), am.Success},
-		{"the same sliver twice", strs(a, a), am.Success},
-		{"not an array", s1, am.BadArgs},
+		{"not an array", w.urns["s1"], am.BadArgs},
 		{"empty", strs(), am.BadArgs},
 		{"no string", []xmlrpc.Value{1}, am.BadArgs},
 		{"no URN", strs("hello"), am.BadArgs},
 		{"a node", strs("urn:publicid:IDN+example.org+node+pc1"), am.BadArgs},
-		{"two slices", strs(s1, s2), am.BadArgs},
-		{"slice and sliver", strs(s1, a), am.BadArgs},
-		{"slivers of two slices", strs(a, b), am.BadArgs},
-		{"unknown sliver", strs("urn:publicid:IDN+example.org+sliver+nope"), am.SearchFailed},
-		{"one known, one not", strs(a, "urn:publicid:IDN+example.org+sliver+nope"), am.SearchFailed},
+		{"two slices", strs(w.urns["s1"], w.urns["s2"]), am.BadArgs},
+		{"slice and sliver", strs(w.urns["s1"], w.urns["s1.n"]), am.BadArgs},
+		{"one known, one not", strs(w.urns["s1.n"], missing), am.SearchFailed},
 	} {
-		t.Run(tt.rule, func(t *testing.T) {
-			alice.call("Status", tt.urns, both, opts()).want(t, tt.rule, tt.want)
-		})
+		w.who("alice").ask(3, "Status", tt.urns, creds(w.creds["s1"], w.creds["s2"]), opts()).want(t, tt.rule, tt.want)
 	}
-	mallory := s.user("mallory")
-	_, cm := mallory.slice("m", 24*time.Hour)
-	foreign := mallory.call("Status", strs(a), creds(cm), opts()).want(t, "another's sliver", am.Forbidden)
-	if strings.Contains(foreign.output, s1) || !strings.Contains(foreign.output, a) || foreign.detail != int(am.CredentialMismatch) {
-		t.Errorf("whose sliver it is, is told to one without the right: %d %q", foreign.detail, foreign.output)
-	}
-	mallory.call("Delete", strs(s1), creds(c1), opts()).want(t, "another's credential", am.Forbidden)
-	mallory.call("Delete", strs(s1), creds(cm), opts()).want(t, "a credential of another slice", am.Forbidden)
-	alice.call("Status", strs(s1), both, opts()).want(t, "afterwards", am.Success)
 }
 
 func TestGeniMany(t *testing.T) {
-	s := newSite(t)
-	alice := s.user("alice")
-	slice, cred := alice.slice("s1", 24*time.Hour)
-	first := alice.call("Allocate", slice, creds(cred), request(node("a"), node("b")), opts()).want(t, "first", am.Success)
-	alice.call("Allocate", slice, creds(cred), request(node("b"), node("c")), opts()).want(t, "a client_id again", am.Exists)
-	long := strings.Repeat("long", 64) // the longest that is read
-	third := alice.call("Allocate", slice, creds(cred), request(node(long)), opts()).want(t, "a long client_id", am.Success)
-	if a := alice.call("Allocate", slice, creds(cred), request(node(long)), opts()).want(t, "it again", am.Exists); len(a.output) > 400 {
-		t.Errorf("the refusal repeats a long client_id: %d bytes", len(a.output))
+	long := strings.Repeat("long", 64) // the longest client_id that is read
+	w := newWorld(t).play(strings.ReplaceAll(`
+		alice owns s1 24h
+		alice Allocate s1 LONG
+		alice Allocate s1 LONG -> ALREADYEXISTS
+	`, "LONG", long))
+	if output := w.answer.member("output"); len(output) > 400 {
+		t.Errorf("the refusal repeats a long client_id: %d bytes", len(output))
 	}
-	alice.call("Delete", strs(get(third.slivers(t)[0], "geni_sliver_urn").(string)), creds(cred), opts()).want(t, "Delete it", am.Success)
-	second := alice.call("Allocate", slice, creds(cred), request(node("c")), opts()).want(t, "second", am.Success)
-	if m := get(second.value, "geni_rspec").(string); strings.Contains(m, `client_id="a"`) || !strings.Contains(m, `client_id="c"`) {
-		t.Errorf("the second manifest is not of the second call only:\n%s", m)
-	}
-	all := alice.call("Describe", strs(slice), creds(cred), opts()).want(t, "Describe", am.Success)
-	if n := len(all.slivers(t)); n != 3 {
-		t.Errorf("%d slivers, want 3", n)
-	}
-	m := get(all.value, "geni_rspec").(string)
-	for _, id := range []string{"a", "b", "c"} {
-		if strings.Count(m, `client_id="`+id+`"`) != 1 {
-			t.Errorf("node %s is not once in the manifest:\n%s", id, m)
-		}
-	}
-	one := get(first.slivers(t)[1], "geni_sliver_urn").(string)
-	m = get(alice.call("Describe", strs(one), creds(cred), opts()).value, "geni_rspec").(string)
-	if strings.Contains(m, `client_id="a"`) || !strings.Contains(m, `client_id="b"`) {
-		t.Errorf("the manifest of one sliver:\n%s", m)
-	}
-	alice.call("Delete", strs(one), creds(cred), opts()).want(t, "Delete one", am.Success)
-	alice.call("Allocate", slice, creds(cred), request(node("b")), opts()).want(t, "the name is free again", am.Success)
+	w.play(`
+		alice Delete s1
+		alice Allocate s1 a b
+		alice Allocate s1 b c -> ALREADYEXISTS
+		alice Allocate s1 c -> !'client_id="a"' 'client_id="c"'
+		alice Describe s1 -> #3 1*'client_id="a"' 1*'client_id="b"' 1*'client_id="c"'
+		alice Describe s1.b -> !'client_id="a"' 'client_id="b"'
+		alice Delete s1.b
+		alice Allocate s1 b
+	`)
 }
 
 func TestAllOrNothingAndBestEffort(t *testing.T) {
-	s := newSite(t)
-	alice := s.user("alice")
-	slice, cred := alice.slice("s1", 24*time.Hour)
-	sl := alice.call("Allocate", slice, creds(cred), request(node("a"), node("b")), opts()).slivers(t)
-	a, b := get(sl[0], "geni_sliver_urn").(string), get(sl[1], "geni_sliver_urn").(string)
-	alice.call("Provision", strs(a), creds(cred), opts()).want(t, "Provision a", am.Success)
-
-	alice.call("Provision", strs(a, b), creds(cred), opts()).want(t, "a again and b", am.Unsupported)
-	st := alice.call("Status", strs(b), creds(cred), opts()).slivers(t)
-	if get(st[0], "geni_allocation_status") != "geni_allocated" {
-		t.Error("a refused call changed b")
-	}
-	const nope = "urn:publicid:IDN+example.org+sliver+nope"
-	res := alice.call("Provision", strs(a, b, nope), creds(cred), opts(opt("geni_best_effort", true))).want(t, "best effort", am.Success).slivers(t)
-	if len(res) != 3 || get(res[0], "geni_error") == "" || get(res[1], "geni_error") != "" || get(res[1], "geni_allocation_status") != "geni_provisioned" || get(res[2], "geni_error") == "" {
-		t.Errorf("best effort: %v", res)
-	}
-	alice.call("Provision", strs(a, b), creds(cred), opts(opt("geni_best_effort", "true"))).want(t, "best effort, all refused", am.Unsupported)
-	alice.call("Provision", strs(slice), creds(cred), opts()).want(t, "nothing left to provision", am.SearchFailed)
-}
-
-func TestDefaultLeaseLeavesRoomToRenew(t *testing.T) {
-	s := newSite(t)
-	alice := s.user("alice")
-	slice, cred := alice.slice("s1", 3*time.Hour)
-	alice.call("Allocate", slice, creds(cred), request(node("a")), opts())
-	sl := alice.call("Provision", strs(slice), creds(cred), opts()).slivers(t)
-	if got, want := get(sl[0], "geni_expires"), s.clock().Add(3*time.Hour-10*time.Minute).Format(time.RFC3339); got != want {
-		t.Errorf("lease until %v, want %s", got, want)
-	}
+	newWorld(t).play(`
+		alice owns s1 24h
+		alice Allocate s1 a b
+		alice Provision s1.a
+		alice Provision s1.a s1.b -> UNSUPPORTED
+		alice Status s1.b -> b:allocated
+		alice Provision s1.a s1.b nope geni_best_effort=true -> #3 value.geni_slivers.1.geni_error=<string>'' value.geni_slivers.1.geni_allocation_status=<string>geni_provisioned
+		alice Provision s1.a s1.b geni_best_effort='true' -> UNSUPPORTED
+		alice Provision s1 -> SEARCHFAILED
+	`)
 }
 
 func TestShutdown(t *testing.T) {
-	s := newSite(t)
-	alice := s.user("alice")
-	slice, cred := alice.slice("s1", 24*time.Hour)
-	alice.call("Allocate", slice, creds(cred), request(node("a")), opts()).want(t, "Allocate", am.Success)
-	alice.call("Shutdown", "urn:publicid:IDN+example.org+user+x", creds(cred), opts()).want(t, "not a slice", am.BadArgs)
-	alice.call("Shutdown", slice, creds(alice.user), opts()).want(t, "without the right", am.Forbidden)
-	a := alice.call("Shutdown", slice, creds(cred)).want(t, "Shutdown without options", am.Success)
-	if a.value != true {
-		t.Errorf("value %v", a.value)
-	}
-	alice.call("Shutdown", slice, creds(cred), opts()).want(t, "again", am.Success)
-	for _, m := range []string{"Describe", "Status", "Provision", "Delete"} {
-		alice.call(m, strs(slice), creds(cred), opts()).want(t, m, am.Forbidden)
-	}
-	alice.call("Allocate", slice, creds(cred), request(node("b")), opts()).want(t, "Allocate", am.Forbidden)
-	s.pass(12 * time.Hour) // its lease is over, but it is kept for inspection
+	s := newWorld(t, "user", "urn:publicid:IDN+example.org+user+x").play(`
+		alice owns s1 24h
+		alice Allocate s1 a
+		alice Shutdown $user with=s1 -> BADARGS
+		alice Shutdown s1 with=user -> FORBIDDEN
+		alice Shutdown s1 version= -> value=<boolean>1
+		alice Shutdown s1
+		pass 12h
+	`) // the lease is over, but the sliver is kept for inspection
 	left, err := s.store.Slivers()
 	if err != nil || len(left) != 1 || !left[0].Live(s.clock()) {
 		t.Errorf("the frozen sliver is not kept: %v, %v", left, err)
 	}
 }
 
+// TestFaults are for what is no call of the version, not for wrong arguments.
 func TestFaults(t *testing.T) {
 	s := newSite(t)
 	alice := s.user("alice")
 	for _, tt := range []struct {
-		rule, body string
-		fault      bool
+		version    int
+		body, says string // nothing for no fault
 	}{
-		{"malformed XML", "<methodCall><methodName>GetVersion", true},
-		{"unknown method", "<methodCall><methodName>Update</methodName></methodCall>", true},
-		{"too many parameters", "<methodCall><methodName>GetVersion</methodName><params><param><value>a</value></param><param><value>b</value></param></params></methodCall>", true},
-		{"too few parameters", "<methodCall><methodName>Describe</methodName><params><param><value>a</value></param></params></methodCall>", true},
-		{"a wrong type is no fault", "<methodCall><methodName>GetVersion</methodName><params><param><value>a</value></param></params></methodCall>", false},
+		{3, "<methodCall><methodName>GetVersion", "ends inside"},
+		{3, "<methodCall><methodName>Update</methodName></methodCall>", `no method "Update"`},
+		{3, "<methodCall><methodName>GetVersion</methodName><params><param><value>a</value></param><param><value>b</value></param></params></methodCall>", "parameters"},
+		{3, "<methodCall><methodName>Describe</methodName><params><param><value>a</value></param></params></methodCall>", "parameters"},
+		{2, "<methodCall><methodName>CreateSliver</methodName><params><param><value>a</value></param><param><value>b</value></param><param><value>c</value></param></params></methodCall>", "parameters"},
+		{3, "<methodCall><methodName>GetVersion</methodName><params><param><value>a</value></param></params></methodCall>", ""},
+		{2, "<methodCall><methodName>Allocate</methodName></methodCall>", "v3 has it, at https://am.example.org:8443/am/3.0"},
+		{3, "<methodCall><methodName>CreateSliver</methodName></methodCall>", "v2 has it, at https://am.example.org:8443/am/2.0"},
 	} {
-		body := s.api.Serve(t.Context(), 3, Request{Chain: alice.chain, Body: []byte(tt.body)}).Body
-		_, err := xmlrpc.DecodeResponse(body, xmlrpc.Limits{})
-		if (err != nil) != tt.fault {
-			t.Errorf("%s: %v", tt.rule, err)
+		e := alice.read(alice.post(tt.version, tt.body))
+		if got := e.child("fault") != nil; got != (tt.says != "") || !strings.Contains(e.everything(), tt.says) {
+			t.Errorf("%s: a fault %v: %s", tt.body, got, e.everything())
 		}
 	}
 }
 
 func TestCallerNobodyVouchesFor(t *testing.T) {
-	s, other := newSite(t), newSite(t)
+	w := newWorld(t)
+	other := setting{}.world(t)
 	other.trial = newAuthority(t, t.TempDir(), other.now)
-	stranger := other.user("mallory")
-	slice, cred := stranger.slice("s1", time.Hour)
-	stranger.site = s
-	stranger.call("GetVersion").want(t, "GetVersion", am.Success)
-	a := stranger.call("ListResources", creds(stranger.user), opts()).want(t, "ListResources", am.Forbidden)
-	if a.detail != int(am.CredentialUntrusted) {
-		t.Errorf("am_code %d, want %d: %s", a.detail, am.CredentialUntrusted, a.output)
-	}
-	stranger.call("ListResources", creds(), opts()).want(t, "ListResources without credentials", am.Forbidden)
-	stranger.call("Allocate", slice, creds(cred), request(node("a")), opts()).want(t, "Allocate", am.Forbidden)
-	nobody := &caller{site: s}
-	nobody.call("Allocate", slice, creds(cred), request(node("a")), opts()).want(t, "without a certificate", am.Forbidden)
-}
-
-func TestSpeakingFor(t *testing.T) {
-	s := newSite(t)
-	alice := s.user("alice")
-	slice, cred := alice.slice("s1", time.Hour)
-	alice.call("Allocate", slice, creds(cred), request(node("a")), opts()).want(t, "Allocate", am.Success)
-	alice.call("Status", strs(slice), strs(), opts()).want(t, "an empty list", am.Forbidden)
-	alice.call("Status", strs(slice), creds(cred), opts(opt("geni_speaking_for", alice.urn.String()))).want(t, "speaking for oneself", am.Success)
-	alice.call("Status", strs(slice), creds(cred), opts(opt("geni_speaking_for", "urn:publicid:IDN+example.org+user+bob"))).want(t, "speaking for another", am.Forbidden)
+	other.play("mallory owns s1 1h")
+	w.callers["mallory"], w.creds, w.urns = other.callers["mallory"], other.creds, other.urns
+	w.callers["mallory"].site = w.site
+	w.play(`
+		mallory GetVersion
+		mallory ListResources -> FORBIDDEN code.am_code=<int>23
+		mallory ListResources with=none -> FORBIDDEN
+		mallory Allocate s1 a -> FORBIDDEN
+		nobody Allocate s1 a -> FORBIDDEN
+	`)
 }
 
 func TestAdvertisementForms(t *testing.T) {
-	s := newSite(t)
-	alice := s.user("alice")
-	slice, cred := alice.slice("s1", time.Hour)
-	alice.call("ListResources", creds(alice.user), xmlrpc.Struct{}).want(t, "no version", am.BadArgs)
-	alice.call("ListResources", creds(alice.user), opts(opt("geni_slice_urn", slice))).want(t, "slice_urn is of version 2", am.BadArgs)
+	w := newWorld(t).play(`
+		alice owns s1 1h
+		alice ListResources version= -> BADARGS
+		alice ListResources geni_slice_urn=s1 -> BADARGS
+		alice ListResources -> 24*"<node "
+	`)
+	alice := w.who("alice")
 	text := func(gz bool, o ...xmlrpc.Member) string {
 		t.Helper()
-		body, _ := xmlrpc.AppendCall(nil, xmlrpc.Call{Method: "ListResources", Params: []xmlrpc.Value{creds(alice.user), opts(o...)}})
-		a := s.serve(Request{Chain: alice.chain, Body: body, AcceptGzip: gz}).want(t, "ListResources", am.Success)
+		a := w.serve(Request{Chain: alice.chain, Body: callBody(t, "ListResources", creds(alice.user), opts(o...)), AcceptGzip: gz}).want(t, "ListResources", am.Success)
 		if want := gz && len(o) == 0; a.resp.Gzip != want { // what is compressed already is not compressed again
 			t.Errorf("gzip %v, want %v", a.resp.Gzip, want)
 		}
 		return a.value.(string)
 	}
-	full := text(false)
-	if got := text(true); got != full {
+	full := w.answer.at("value").text
+	for _, free := range []bool{false, true} {
+		if free {
+			w.play(`alice Allocate s1 a
+				alice ListResources -> 1*'now="false"' 24*"<node "
+				alice ListResources geni_available=true -> !'now="false"' 23*"<node "`)
+			full = w.answer.at("value").text
+		}
+		if got := unzip(t, text(true, opt("geni_compressed", 1), opt("geni_available", free))); got != full {
+			t.Errorf("the compressed one differs: %s", got)
+		}
+	}
+	if text(true) != text(false) {
 		t.Error("the gzip body differs")
-	}
-	if got := unzip(t, text(true, opt("geni_compressed", 1))); strings.Count(got, "<node ") != 24 {
-		t.Errorf("%d nodes, want 24", strings.Count(got, "<node "))
-	}
-	alice.call("Allocate", slice, creds(cred), request(node("a")), opts()).want(t, "Allocate", am.Success)
-	if got := text(false); strings.Count(got, `now="false"`) != 1 || strings.Count(got, "<node ") != 24 {
-		t.Errorf("%d nodes are held, want 1 of 24", strings.Count(got, `now="false"`))
-	}
-	if got := text(false, opt("geni_available", true)); strings.Contains(got, `now="false"`) || strings.Count(got, "<node ") != 23 {
-		t.Errorf("%d nodes are free, want 23", strings.Count(got, "<node "))
 	}
 }
 
 // TestSubstitutedImageIsTold: the site takes its default image for one it does
 // not have, and says so; the request keeps its own word in the manifest.
 func TestSubstitutedImageIsTold(t *testing.T) {
-	s := newSite(t)
-	alice := s.user("alice")
-	slice, cred := alice.slice("s1", time.Hour)
 	image := func(name string) string {
 		return `<node client_id="` + name + `"><sliver_type name="raw-pc"><disk_image name="` + name + `"/></sliver_type></node>`
 	}
-	a := alice.call("Allocate", slice, creds(cred), request(image("ubuntu-24"), image("beos")), opts()).want(t, "Allocate", am.Success)
-	if !strings.Contains(a.output, `"beos"`) || strings.Contains(a.output, "ubuntu") || !strings.Contains(a.output, "debian-12") {
-		t.Errorf("output: %q", a.output)
-	}
-	if !strings.Contains(get(a.value, "geni_rspec").(string), `<disk_image name="beos"/>`) {
-		t.Error("the client's disk image was rewritten")
-	}
-}
-
-func TestAllocateRefusals(t *testing.T) {
-	s := newSite(t)
-	alice := s.user("alice")
-	slice, cred := alice.slice("s1", time.Hour)
-	pc1 := urn.URN{Authority: authority, Type: urn.Node, Name: "pc1"}.String()
-	alice.call("Allocate", slice, creds(cred), request(`<node client_id="held" component_id="`+pc1+`"/>`), opts()).want(t, "bound", am.Success)
-	many := make([]string, 21)
-	for i := range many {
-		many[i] = node(string(rune('a' + i)))
-	}
-	for _, tt := range []struct {
-		rule, rspec string
-		want        am.Code
-		says        string
-	}{
-		{"not XML", "hello", am.BadArgs, ""},
-		{"empty", "", am.BadArgs, ""},
-		{"not an RSpec", "<x/>", am.BadArgs, ""},
-		{"a manifest", strings.Replace(request(node("x")), `"request"`, `"manifest"`, 1), am.BadArgs, "request"},
-		{"another RSpec version", `<rspec xmlns="http://www.protogeni.net/resources/rspec/2" type="request"/>`, am.BadVersion, ""},
-		{"no nodes", request(), am.SearchFailed, "node"},
-		{"only another's nodes", request(`<node client_id="x" component_manager_id="urn:publicid:IDN+other.example.org+authority+cm"/>`), am.SearchFailed, ""},
-		{"no client_id", request(`<node/>`), am.BadArgs, "client_id"},
-		{"client_id twice", request(node("x"), node("x")), am.BadArgs, "x"},
-		{"unknown sliver type", request(`<node client_id="x"><sliver_type name="quantum"/></node>`), am.SearchFailed, "raw-pc"},
-		{"unknown component", request(`<node client_id="x" component_id="urn:publicid:IDN+example.org+node+pc99"/>`), am.SearchFailed, "pc99"},
-		{"held component", request(`<node client_id="x" component_id="` + pc1 + `"/>`), am.TooBig, "pc1"},
-		{"more than there is", request(many...), am.TooBig, ""},
-	} {
-		t.Run(tt.rule, func(t *testing.T) {
-			a := alice.call("Allocate", slice, creds(cred), tt.rspec, opts()).want(t, tt.rule, tt.want)
-			if !strings.Contains(a.output, tt.says) {
-				t.Errorf("output %q does not name %q", a.output, tt.says)
-			}
-		})
-	}
-	if left, _ := s.store.Slivers(); len(left) != 1 {
-		t.Errorf("%d slivers after refusals, want 1", len(left))
+	output := newWorld(t, "one", image("ubuntu-24"), "two", image("beos")).play(`
+		alice owns s1 1h
+		alice Allocate s1 $one $two -> '<disk_image name="beos"/>' '"beos"' "debian-12"
+	`).answer.member("output")
+	if !strings.Contains(output, `"beos"`) || strings.Contains(output, "ubuntu") {
+		t.Errorf("output: %q", output)
 	}
 }
 
-// TestWishEndsWithRenew: a wish of Allocate that Renew has overtaken must not
-// end the lease that Provision gives.
-func TestWishEndsWithRenew(t *testing.T) {
-	s := newSite(t)
-	alice := s.user("alice")
-	slice, cred := alice.slice("s1", 48*time.Hour)
-	at := func(d time.Duration) string { return s.clock().Add(d).Format(time.RFC3339) }
-	alice.call("Allocate", slice, creds(cred), request(node("a")), xmlrpc.Struct{opt("geni_end_time", at(5*time.Minute))}).want(t, "Allocate", am.Success)
-	alice.call("Renew", strs(slice), creds(cred), at(time.Hour), opts()).want(t, "Renew", am.Success)
-	s.pass(20 * time.Minute)
-	sl := alice.call("Provision", strs(slice), creds(cred), opts()).want(t, "Provision", am.Success).slivers(t)
-	if got := get(sl[0], "geni_expires"); got != at(24*time.Hour) {
-		t.Errorf("provisioned until %v, want %s", got, at(24*time.Hour))
-	}
-}
-
-// TestLinkNameIsFreeWithItsNodes: a link that no node holds any more can be
-// asked for again.
-func TestLinkNameIsFreeWithItsNodes(t *testing.T) {
-	s := newSite(t)
-	alice := s.user("alice")
-	slice, cred := alice.slice("s1", time.Hour)
+// TestWhatIsOverIsForgotten: a link that no node holds any more can be asked for
+// again. What once failed is shown by Status, and is not the error of a
+// Renew or Delete that succeeds. A wish of Allocate that Renew has overtaken does
+// not end the lease that Provision gives.
+func TestWhatIsOverIsForgotten(t *testing.T) {
 	end := func(id string) string {
 		return `<node client_id="` + id + `"><sliver_type name="raw-pc"/><interface client_id="` + id + `:0"/></node>`
 	}
 	link := func(a, b string) string {
 		return `<link client_id="lan"><interface_ref client_id="` + a + `:0"/><interface_ref client_id="` + b + `:0"/></link>`
 	}
-	sl := alice.call("Allocate", slice, creds(cred), request(end("a"), end("b"), end("c"), link("a", "b")), opts()).want(t, "Allocate", am.Success).slivers(t)
-	alice.call("Allocate", slice, creds(cred), request(end("d"), end("e"), link("d", "e")), opts()).want(t, "the name is held", am.Exists)
-	alice.call("Delete", strs(get(sl[0], "geni_sliver_urn").(string)), creds(cred), opts()).want(t, "Delete a", am.Success)
-	alice.call("Allocate", slice, creds(cred), request(end("d"), end("e"), link("d", "e")), opts()).want(t, "b holds it still", am.Exists)
-	alice.call("Delete", strs(get(sl[1], "geni_sliver_urn").(string)), creds(cred), opts()).want(t, "Delete b", am.Success)
-	alice.call("Allocate", slice, creds(cred), request(end("d"), end("e"), link("d", "e")), opts()).want(t, "nobody holds it", am.Success)
+	newWorld(t, "first", request(end("a"), end("b"), end("c"), link("a", "b")), "second", request(end("d"), end("e"), link("d", "e"))).play(`
+		alice owns s1 1h
+		alice Allocate s1 $first
+		alice Allocate s1 $second -> ALREADYEXISTS
+		alice Delete s1.a
+		alice Allocate s1 $second -> ALREADYEXISTS
+		alice Delete s1.b
+		alice Allocate s1 $second
+	`)
+	w := newWorld(t).play(`
+		alice owns s1 24h
+		alice Allocate s1 a
+		alice Provision s1
+	`)
+	w.edit(t, func(x *am.Sliver) { x.Status.Operational, x.Error = am.Failed, "it broke" })
+	w.play(`
+		alice Status s1 -> value.geni_slivers.0.geni_error=<string>"it broke"
+		alice Renew s1 +1h -> value.0.geni_error=<string>''
+		alice Delete s1 -> value.0.geni_error=<string>''
+		alice owns s2 48h
+		alice Allocate s2 a geni_end_time=+5m
+		alice Renew s2 +1h
+		pass 20m
+		alice Provision s2 -> @+24h
+	`)
 }
 
-// TestOldErrorIsNotTheCalls: what once failed is shown by Status, and is not
-// the error of a Renew or Delete that succeeds.
-func TestOldErrorIsNotTheCalls(t *testing.T) {
-	s := newSite(t)
-	alice := s.user("alice")
-	slice, cred := alice.slice("s1", 24*time.Hour)
-	alice.call("Allocate", slice, creds(cred), request(node("a")), opts()).want(t, "Allocate", am.Success)
-	alice.call("Provision", strs(slice), creds(cred), opts()).want(t, "Provision", am.Success)
+// edit changes all slivers in the store, as a provider's failure would.
+func (s *site) edit(t testing.TB, f func(*am.Sliver)) {
+	t.Helper()
 	err := s.store.Commit(t.Context(), func(v *store.View) (cs store.ChangeSet, err error) {
-		return cs, v.Slivers(func(x am.Sliver) bool {
-			x.Status.Operational, x.Error = am.Failed, "it broke"
-			cs.PutSliver(x)
-			return true
-		})
+		return cs, v.Slivers(func(x am.Sliver) bool { f(&x); cs.PutSliver(x); return true })
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	says := func(what string, a answer, want string) {
-		t.Helper()
-		if got := get(a.want(t, what, am.Success).slivers(t)[0], "geni_error"); got != want {
-			t.Errorf("%s: geni_error %q, want %q", what, got, want)
-		}
+}
+
+// TestMadeIn2LivesIn3: by slice URN and by sliver URN a slice of version 2 is
+// seen, renewed, acted on and deleted in version 3.
+func TestMadeIn2LivesIn3(t *testing.T) {
+	const made = `
+		alice owns s1 48h
+		alice CreateSliver s1 a b users=alice
+		alice Status s1 -> a:pending_allocation b:pending_allocation value.geni_urn=<string>s1
+	`
+	newWorld(t).play(made+`
+		alice Provision s1 -> SEARCHFAILED
+		alice PerformOperationalAction s1 geni_start -> UNSUPPORTED
+		settle
+		alice Status s1 -> a:ready b:ready
+		alice PerformOperationalAction s1 geni_start
+		alice Describe s1 -> 2*"sliver_id=" 'username="alice"' a:ready b:ready
+		alice Renew s1 +30h
+		alice SliverStatus s1 -> value.pg_expires=<string>+30h
+		alice PerformOperationalAction s1 geni_stop
+		settle
+		alice Status s1 -> a:notready b:notready
+		alice SliverStatus s1 -> value.geni_status=<string>configuring
+		alice PerformOperationalAction s1 geni_start
+		settle
+		alice PerformOperationalAction s1 geni_restart
+		settle
+		alice Status s1 -> a:ready b:ready
+		alice Allocate s1 c
+		alice SliverStatus s1 -> value.geni_status=<string>configuring a:ready b:ready c:configuring
+		alice Delete s1
+		alice SliverStatus s1 -> SEARCHFAILED
+		alice DeleteSliver s1 -> SEARCHFAILED
+		settle
+	`).wantNothing(t, "by slice URN")
+	newWorld(t).play(made+`
+		alice Provision s1.b -> UNSUPPORTED
+		settle
+		alice Status s1.b -> b:ready value.geni_urn=<string>s1
+		alice Renew s1.b +30h
+		alice SliverStatus s1 -> value.pg_expires=<string>+24h a:ready b:ready
+		alice PerformOperationalAction s1.b geni_restart
+		settle
+		alice Delete s1.b
+		alice SliverStatus s1 -> a:ready
+		alice DeleteSliver s1
+		alice Status s1 -> SEARCHFAILED
+		settle
+	`).wantNothing(t, "by sliver URN")
+}
+
+// TestMadeIn3LivesIn2 takes a slice of version 3 in each of its states.
+func TestMadeIn3LivesIn2(t *testing.T) {
+	const provisioned = "alice Provision s1\n"
+	const made = provisioned + "settle\n"
+	const act = "\nalice PerformOperationalAction s1 "
+	const running = made + act + "geni_start\nsettle\n"
+	for _, tt := range []struct{ state, reach, word, renewed string }{
+		{"allocated", "", "configuring", "2h"},
+		{"pending", provisioned, "configuring", "40h"},
+		{"notready", made, "configuring", "40h"},
+		{"configuring", made + act + "geni_start", "configuring", "40h"},
+		{"ready", running, "ready", "40h"},
+		{"stopping", running + act + "geni_stop", "configuring", "40h"},
+		{"updating users", running + act + "geni_update_users geni_users=alice", "ready", "40h"},
+		{"failed", running, "failed", "40h"},
+	} {
+		t.Run(tt.state, func(t *testing.T) {
+			w := newWorld(t).play("alice owns s1 48h\nalice Allocate s1 a b\n" + tt.reach)
+			beyond := "SUCCESS"
+			switch tt.state {
+			case "failed":
+				w.edit(t, func(m *am.Sliver) { m.Status.Operational, m.Error = am.Failed, "it broke" })
+				w.play(`alice SliverStatus s1 -> value.geni_resources.0.geni_error=<string>"it broke"`)
+			case "allocated":
+				beyond = "REFUSED"
+			}
+			m := w.play("alice ListResources2 s1 with=s1 -> 2*'sliver_id='").answer.at("value").text
+			if d := w.play("alice Describe s1").answer.at("value.geni_rspec").text; d != m {
+				t.Errorf("Describe and ListResources differ:\n%s\n%s", d, m)
+			}
+			w.play(strings.NewReplacer("WORD", tt.word, "LONG", tt.renewed, "BEYOND", beyond).Replace(`
+				alice SliverStatus s1 -> value.geni_status=<string>WORD a:WORD b:WORD
+				alice CreateSliver s1 c -> ALREADYEXISTS
+				alice RenewSliver s1 +LONG1s -> BEYOND
+				alice RenewSliver s1 +LONG
+				alice Status s1 -> @+LONG
+				alice DeleteSliver s1
+				alice Status s1 -> SEARCHFAILED
+				alice Delete s1 -> SEARCHFAILED
+				settle
+			`)).wantNothing(t, "in the end")
+		})
 	}
-	says("Status", alice.call("Status", strs(slice), creds(cred), opts()), "it broke")
-	says("Renew", alice.call("Renew", strs(slice), creds(cred), s.clock().Add(time.Hour).Format(time.RFC3339), opts()), "")
-	says("Delete", alice.call("Delete", strs(slice), creds(cred), opts()), "")
+}
+
+// TestSeveralAllocatesIn2: version 2 speaks of the slice, however it came about. All
+// or nothing: a reservation cannot be held for days, so none is renewed; as long as
+// possible is for each sliver, and the first end is told.
+func TestSeveralAllocatesIn2(t *testing.T) {
+	newWorld(t).play(`
+		alice owns s1 48h
+		alice Allocate s1 a
+		alice Provision s1.a
+		settle
+		alice PerformOperationalAction s1.a geni_start
+		settle
+		pass 1m
+		alice Allocate s1 b
+		alice Provision s1.b
+		pass 1m
+		alice Allocate s1 c
+		alice SliverStatus s1 -> value.geni_status=<string>configuring a:ready b:configuring c:configuring value.pg_expires=<string>+10m
+		alice ListResources2 s1 with=s1 -> 1*'client_id="a"' 1*'client_id="b"' 1*'client_id="c"'
+		alice RenewSliver s1 +30h -> REFUSED
+		alice Status s1 -> a@begin+24h b@begin+24h1m c@+10m
+		alice RenewSliver s1 +30h geni_extend_alap=true -> output=<string>+2h
+		alice Status s1 -> a@+30h b@+30h c@+2h
+		alice DeleteSliver s1
+		settle
+	`).wantNothing(t, "after DeleteSliver")
+}
+
+// TestShutdownBetweenVersions: a slice that one version has shut down is shut
+// down in the other, and version 2 shows it; a stranger learns nothing of it.
+func TestShutdownBetweenVersions(t *testing.T) {
+	for _, by := range []string{"Shutdown", "Shutdown2"} {
+		newWorld(t).play(`
+			alice owns s1 48h
+			alice CreateSliver s1 a b
+			settle
+			alice ` + by + ` s1 -> value=<boolean>1
+			alice ` + by + ` s1 -> value=<boolean>1
+			settle
+			alice SliverStatus s1 -> value.geni_status=<string>shutdown a:shutdown b:shutdown
+			alice ListResources2 s1 with=s1 -> FORBIDDEN
+			alice CreateSliver s1 c -> FORBIDDEN
+			alice RenewSliver s1 +1h -> FORBIDDEN
+			alice DeleteSliver s1 -> FORBIDDEN
+			alice Delete s1 -> FORBIDDEN
+			pass 40h
+			alice SliverStatus s1 -> value.geni_status=<string>shutdown a:shutdown b:shutdown
+			mallory owns m 1h
+			mallory SliverStatus s1 with=m -> FORBIDDEN
+		`)
+	}
+}
+
+// TestShutdownWhileBeingMade: a sliver that is not made yet goes on being made,
+// for it could not be inspected otherwise, but is not started any more.
+func TestShutdownWhileBeingMade(t *testing.T) {
+	w := newWorld(t).play(`
+		alice owns s1 48h
+		alice CreateSliver s1 a
+		alice Shutdown2 s1
+		settle
+	`)
+	all, err := w.store.Slivers()
+	if err != nil || len(all) != 1 || all[0].Status != (am.Status{Allocation: am.Provisioned, Operational: am.NotReady}) {
+		t.Errorf("%v, %v", all, err)
+	}
+}
+
+// TestNamesAreFreeAgainBetweenVersions: the same names and nodes go from one
+// version to the other and back.
+func TestNamesAreFreeAgainBetweenVersions(t *testing.T) {
+	newWorld(t).play(`alice owns s1 48h` + strings.Repeat(`
+		alice CreateSliver s1 a@pc7
+		alice Delete s1
+		alice CreateSliver s1 a@pc7 -> BUSY
+		settle
+		alice Allocate s1 a@pc7
+		alice CreateSliver s1 a@pc7 -> ALREADYEXISTS
+		alice DeleteSliver s1
+		settle
+	`, 2))
+}
+
+// TestNothingIsThereFromItsEndOn: at the very moment of its end, and before anybody
+// has ended it, no method of either version finds a sliver. Its name in the slice is
+// free, too.
+func TestNothingIsThereFromItsEndOn(t *testing.T) {
+	for state, reach := range map[string]string{
+		"reserved": "pass 10m",
+		"pending":  "alice Provision s1\npass 24h",
+		"ready":    "alice Provision s1\nsettle\nalice PerformOperationalAction s1 geni_start\nsettle\npass 24h",
+	} {
+		t.Run(state, func(t *testing.T) {
+			w := newWorld(t).play("alice owns s1 48h\nalice Allocate s1 a\n" + reach)
+			w.pass(-1)
+			w.play("alice Status s1")
+			w.pass(1)
+			for _, at := range []string{"s1", "s1.a"} {
+				w.play(strings.ReplaceAll(`
+					alice Status AT -> SEARCHFAILED
+					alice Provision AT -> SEARCHFAILED
+					alice Renew AT +1h -> SEARCHFAILED
+					alice PerformOperationalAction AT geni_start -> SEARCHFAILED
+					alice PerformOperationalAction AT geni_update_users geni_users= -> SEARCHFAILED
+					alice Delete AT -> SEARCHFAILED
+				`, "AT", at))
+			}
+			w.play(`
+				alice Describe s1.a -> SEARCHFAILED
+				alice Describe s1 -> #0
+				alice SliverStatus s1 -> SEARCHFAILED
+				alice RenewSliver s1 +1h -> SEARCHFAILED
+				alice DeleteSliver s1 -> SEARCHFAILED
+				alice ListResources2 s1 with=s1 -> SEARCHFAILED
+				alice Shutdown s1 -> SEARCHFAILED
+				alice CreateSliver s1 a
+				alice Status s1 -> a:pending_allocation
+			`)
+		})
+	}
+}
+
+// TestWhatIsOverIsInNobodysWay: a node whose lease is over is another's at once if
+// nothing was made of it, and else as soon as it is clean, although nobody has ended
+// the lease.
+func TestWhatIsOverIsInNobodysWay(t *testing.T) {
+	setting{endLeases: true}.world(t).play(`
+		alice owns s1 48h
+		bob owns s2 80h
+		alice Allocate s1 a@pc7
+		pass 9m59s
+		bob Allocate s2 a@pc7 -> TOOBIG
+		pass 1s
+		bob Allocate s2 a@pc7
+		alice Status s1 -> SEARCHFAILED
+		bob Provision s2
+		settle
+		pass 24h
+		alice Allocate s1 a@pc7 -> BUSY
+		settle
+		alice Allocate s1 a@pc7
+		bob Status s2 -> SEARCHFAILED
+	`)
 }

@@ -52,15 +52,27 @@ const (
 	Version3 = 3
 )
 
+// Rows that are the same in both versions.
+var (
+	rowGetVersion = method{
+		name: "GetVersion", handle: getVersion,
+		args:    []argument{argOptions},
+		answers: "struct, about the aggregate",
+	}
+	rowShutdown = method{
+		name: "Shutdown", handle: shutdown, changes: true,
+		args:    []argument{argSlice, argCredentials, argOptions},
+		options: []option{optSpeakingFor},
+		right:   credentials.RightShutdown,
+		answers: "true",
+	}
+)
+
 // tables are the versions' methods in the order of their specifications: AM API
 // v2, "Methods", and AM API v3, "API operations".
 var tables = map[int][]method{
 	Version2: {
-		{
-			name: "GetVersion", handle: getVersion,
-			args:    []argument{argOptions},
-			answers: "struct, about the aggregate",
-		},
+		rowGetVersion,
 		{
 			name: "ListResources", handle: listResources2,
 			args:    []argument{argCredentials, argOptions},
@@ -96,20 +108,10 @@ var tables = map[int][]method{
 			right:   credentials.RightRenew,
 			answers: "true",
 		},
-		{
-			name: "Shutdown", handle: shutdown, changes: true,
-			args:    []argument{argSlice, argCredentials, argOptions},
-			options: []option{optSpeakingFor},
-			right:   credentials.RightShutdown,
-			answers: "true",
-		},
+		rowShutdown,
 	},
 	Version3: {
-		{
-			name: "GetVersion", handle: getVersion,
-			args:    []argument{argOptions},
-			answers: "struct, about the aggregate",
-		},
+		rowGetVersion,
 		{
 			name: "ListResources", handle: listResources,
 			args:    []argument{argCredentials, argOptions},
@@ -166,13 +168,7 @@ var tables = map[int][]method{
 			right:   credentials.RightDelete,
 			answers: "array of slivers, as they were",
 		},
-		{
-			name: "Shutdown", handle: shutdown, changes: true,
-			args:    []argument{argSlice, argCredentials, argOptions},
-			options: []option{optSpeakingFor},
-			right:   credentials.RightShutdown,
-			answers: "true",
-		},
+		rowShutdown,
 	},
 }
 

@@ -164,14 +164,11 @@ func (o options) slice(name string) (urn.URN, error) {
 	if err != nil || s == "" {
 		return urn.URN{}, err
 	}
-	u, err := urn.Parse(s)
-	switch {
-	case err != nil:
-		return u, badOption(name, "%v", err)
-	case u.Type != urn.Slice:
-		return u, badOption(name, "%s is a %s, not a slice", u, u.Type)
+	u, err := parseSlice(s)
+	if err != nil {
+		err = badOption(name, "%v", err)
 	}
-	return u, nil
+	return u, err
 }
 
 // moment reads a time; absent and empty are the zero time.

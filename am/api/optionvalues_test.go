@@ -44,7 +44,7 @@ geni_extend_alap    true:0 false:0 one:0 zero:0 "true":0 "FALSE":0 nil:0 two:1 "
 geni_end_time       later:0 soon:0 far:0 later+02:00:0 later.5:0 later-without-zone:0 "":0 nil:0 past:1 now:1 "maybe":1 day:1 one:1 struct:1 array:1
 geni_start_time     past:0 now:0 "":0 nil:0 later:13 far:13 later-without-zone:13 "maybe":1 day:1 one:1 struct:1 array:1
 geni_rspec_version  GENI3:0 geni3-as-int:0 absent:1 nil:1 GENI4:4 ProtoGENI2:4 no-version:1 no-type:1 type-one:1 struct:1 array:1 one:1 "GENI3":1 "":1
-geni_users          alice:0 twice:0 keyless:0 array:0 urnless:1 no-keys:1 junk-key:1 of-a-slice:1 "maybe":1 one:1 struct:1
+geni_users          alice:0 twice:0 keyless:0 array:0 extra-member:0 many-keys:1 urnless:1 no-keys:1 junk-key:1 of-a-slice:1 "maybe":1 one:1 struct:1
 no_slice_urn        slice:1 "":1 "maybe":1 one:1 nil:0
 geni_slice_urn      "":0 nil:0 slice:3 "maybe":1 node:1 one:1 struct:1 array:1
 geni_speaking_for   oneself:0 "":0 nil:0 other:3 slice:3 "maybe":3 one:1 struct:1 array:1
@@ -70,8 +70,9 @@ func (b *bench) values() map[string]xmlrpc.Value {
 		"no-version": version("GENI", "3")[:1], "no-type": version("GENI", "3")[1:], "type-one": version(1, "3"),
 		"alice": []xmlrpc.Value{user(alice, testKey)}, "twice": []xmlrpc.Value{user(alice, testKey), user(alice)}, "keyless": []xmlrpc.Value{user(alice)},
 		"urnless": []xmlrpc.Value{user(alice)[1:]}, "no-keys": []xmlrpc.Value{user(alice)[:1]}, "junk-key": []xmlrpc.Value{user(alice, "ssh-junk AAAA")},
-		"of-a-slice": []xmlrpc.Value{user(b.slice, testKey)},
-		"slice":      b.slice, "node": "urn:publicid:IDN+example.org+node+pc1", "oneself": alice, "other": "urn:publicid:IDN+example.org+user+bob",
+		"of-a-slice":   []xmlrpc.Value{user(b.slice, testKey)},
+		"extra-member": []xmlrpc.Value{append(user(alice), opt("shell", 7))}, "many-keys": []xmlrpc.Value{user(alice, slices.Repeat([]xmlrpc.Value{testKey}, maxKeys+1)...)},
+		"slice": b.slice, "node": "urn:publicid:IDN+example.org+node+pc1", "oneself": alice, "other": "urn:publicid:IDN+example.org+user+bob",
 	}
 }
 

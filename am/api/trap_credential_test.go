@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"patchbay/am"
 	"patchbay/am/xmlrpc"
@@ -53,55 +52,46 @@ func credentialForms(document string) map[string]string {
 // TestTrap15CredentialsInEveryForm takes every form in both versions, and none
 // of them with a document that was altered.
 func TestTrap15CredentialsInEveryForm(t *testing.T) {
-	l := newLab(t)
-	l.allocate(t, node("a"))
-	broken := strings.Replace(l.cred, "+slice+s1<", "+slice+s2<", 1)
-	if broken == l.cred {
-		t.Fatal("the credential is as it was")
+	w := newWorld(t).play("alice owns s1 24h\nalice Allocate s1 a")
+	alice, cred := w.who("alice"), w.creds["s1"]
+	show := func(what, list string, want am.Code) {
+		t.Helper()
+		alice.read(alice.send(3, "Status", wire(t, strs(w.urns["s1"])), list, "<struct/>")).want(t, what, want)
+		alice.read(alice.send(2, "SliverStatus", wire(t, w.urns["s1"]), list, "<struct/>")).want(t, what+" in version 2", want)
 	}
-	good, bad := credentialForms(l.cred), credentialForms(broken)
-	for form := range good {
-		for _, tt := range []struct {
-			version int
-			method  string
-			urn     string
-		}{{3, "Status", wire(t, strs(l.slice))}, {2, "SliverStatus", wire(t, l.slice)}} {
-			what := fmt.Sprintf("%s in version %d", form, tt.version)
-			l.read(l.send(tt.version, tt.method, tt.urn, inArray(good[form]), "<struct/>")).want(t, what, am.Success)
-			l.read(l.send(tt.version, tt.method, tt.urn, inArray(bad[form]), "<struct/>")).want(t, what+", broken", am.Forbidden)
-		}
+	bad := credentialForms(strings.Replace(cred, "+slice+s1<", "+slice+s2<", 1))
+	for form, good := range credentialForms(cred) {
+		show(form, inArray(good), am.Success)
+		show(form+", broken", inArray(bad[form]), am.Forbidden)
 	}
-	for what, form := range map[string]string{
-		"a type that nobody knows":     labelled("geni_sfaBROKEN", "3", escaped(l.cred)),
-		"another type":                 labelled("geni_foo", "3", escaped(l.cred)),
-		"a version nobody knows":       labelled("geni_sfa", "99", escaped(l.cred)),
-		"unknown, and not well-formed": labelled("geni_unknown", "0", escaped(l.cred[1:])),
-	} {
-		l.read(l.send(3, "Status", wire(t, strs(l.slice)), inArray(form), "<struct/>")).want(t, what, am.Forbidden)
-	}
-	for what, list := range map[string]string{
-		"a string instead of the list":  "<string>" + escaped(l.cred) + "</string>",
-		"a struct without its document": inArray("<struct><member><name>geni_type</name><value>geni_sfa</value></member></struct>"),
-		"a number for the document":     labelled("geni_sfa", "3", "<boolean>1</boolean>"),
-	} {
-		l.read(l.send(3, "Status", wire(t, strs(l.slice)), list, "<struct/>")).want(t, what, am.BadArgs)
-	}
+	show("a type that nobody knows", inArray(labelled("geni_sfaBROKEN", "3", escaped(cred))), am.Forbidden)
+	show("a version nobody knows", inArray(labelled("geni_sfa", "99", escaped(cred))), am.Forbidden)
+	show("unknown, and not well-formed", inArray(labelled("geni_unknown", "0", escaped(cred[1:]))), am.Forbidden)
+	show("a string instead of the list", "<string>"+escaped(cred)+"</string>", am.BadArgs)
+	show("a struct without its document", inArray("<struct><member><name>geni_type</name><value>geni_sfa</value></member></struct>"), am.BadArgs)
+	show("a number for the document", inArray(labelled("geni_sfa", "3", "<boolean>1</boolean>")), am.BadArgs)
 }
 
 // federal is a site that trusts an authority made for the test, whose clock
 // stands at pki.Now.
 type federal struct {
-	*site
+	*world
 	root *pki.Entity
 }
 
 func newFederal(t *testing.T, authority string) *federal {
 	root := pki.Authority(t, nil, "urn:publicid:IDN+"+authority+"+authority+sa", "rsa1")
-	return &federal{setting{began: pki.Now, anchors: pki.Anchors(root)}.site(t), root}
+	return &federal{setting{began: pki.Now, anchors: pki.Anchors(root)}.world(t), root}
 }
 
 func (f *federal) as(chain ...*pki.Entity) *caller {
 	return &caller{site: f.site, urn: chain[0].URN, chain: pki.Raw(chain...)}
+}
+
+// knows gives an entity and its chain a name in stories: a user or a slice.
+func (f *federal) knows(name string, chain ...*pki.Entity) *pki.Entity {
+	f.callers[name], f.urns[name] = f.as(chain...), chain[0].URN.String()
+	return chain[0]
 }
 
 // grant is a credential of everything; without a signer, the root signs.
@@ -117,23 +107,19 @@ func (f *federal) grant(t *testing.T, owner, target *pki.Entity, more ...func(*p
 // limits that the text has for the names of slices.
 func TestTrap36SliceNamesAsTheyAre(t *testing.T) {
 	f := newFederal(t, "fed.example.org:proj")
-	alice := pki.User(t, f.root, "urn:publicid:IDN+fed.example.org:proj+user+alice_von_humboldt", "rsa2")
-	c := f.as(alice)
+	alice := f.knows("alice", pki.User(t, f.root, "urn:publicid:IDN+fed.example.org:proj+user+alice_von_humboldt", "rsa2"))
 	for _, name := range []string{
 		"a_name_with_underscores", "much-longer-than-nineteen-characters", "with.dots.v1", "UPPER", "1", strings.Repeat("x", 150), "with+plus", "-begins",
 	} {
-		slice := pki.User(t, f.root, "urn:publicid:IDN+fed.example.org:proj+slice+"+name, "rsa3")
-		cred := f.grant(t, alice, slice)
-		u := slice.URN.String()
-		c.ask(3, "Allocate", u, creds(cred), request(node("a")), opts()).want(t, name, am.Success)
-		c.ask(3, "Provision", strs(u), creds(cred), opts(opt("geni_users", []xmlrpc.Value{user(alice.URN.String(), testKey)}))).want(t, name, am.Success)
-		f.settle()
-		e := c.ask(2, "SliverStatus", u, strs(cred), xmlrpc.Struct{}).want(t, name, am.Success)
-		if err := e.is("value.geni_urn", "string", u); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-		c.ask(3, "Delete", strs(u), creds(cred), opts()).want(t, name, am.Success)
-		f.settle()
+		f.creds["s"] = f.grant(t, alice, f.knows("s", pki.User(t, f.root, "urn:publicid:IDN+fed.example.org:proj+slice+"+name, "rsa3")))
+		f.play(`
+			alice Allocate s a
+			alice Provision s geni_users=alice
+			settle
+			alice SliverStatus s -> value.geni_urn=<string>s
+			alice Delete s
+			settle
+		`)
 	}
 }
 
@@ -143,7 +129,7 @@ func TestTrap38JunkAmongCredentials(t *testing.T) {
 	name := func(kind, n string) string { return "urn:publicid:IDN+fed.example.org+" + kind + "+" + n }
 	alice, bob := pki.User(t, f.root, name("user", "alice"), "rsa2"), pki.User(t, f.root, name("user", "bob"), "rsa4")
 	tool := pki.User(t, f.root, name("tool", "portal"), "rsa5")
-	slice, other := pki.User(t, f.root, name("slice", "s1"), "rsa3"), pki.User(t, f.root, name("slice", "s2"), "rsa3")
+	slice := pki.User(t, f.root, name("slice", "s1"), "rsa3")
 	c, urns := f.as(alice), strs(slice.URN.String())
 	good := f.grant(t, alice, slice)
 	c.ask(3, "Allocate", slice.URN.String(), creds(good), request(node("a")), opts()).want(t, "Allocate", am.Success)
@@ -151,35 +137,28 @@ func TestTrap38JunkAmongCredentials(t *testing.T) {
 	one := func(typ, version, text string) xmlrpc.Value {
 		return xmlrpc.Struct{opt("geni_type", typ), opt("geni_version", version), opt("geni_value", text)}
 	}
-	junk := map[string]xmlrpc.Value{
-		"speaks-for":              one("geni_abac", "1", pki.SpeaksFor{Signer: []*pki.Entity{alice}, Tool: tool}.Signed(t)),
-		"another's speaks-for":    one("geni_abac", "1", pki.SpeaksFor{Signer: []*pki.Entity{bob}, Tool: tool}.Signed(t)),
-		"no XML":                  one("geni_sfa", "3", "junk"),
-		"empty":                   one("geni_sfa", "3", ""),
-		"an unknown type":         one("geni_foo", "7", good),
-		"expired":                 one("geni_sfa", "3", f.grant(t, alice, slice, func(c *pki.Credential) { c.Expires = "2026-11-20T12:00:00Z" })),
-		"another's":               one("geni_sfa", "3", f.grant(t, bob, slice)),
-		"of another slice":        one("geni_sfa", "3", f.grant(t, alice, other)),
-		"the user credential":     one("geni_sfa", "3", f.grant(t, alice, alice)),
-		"altered":                 one("geni_sfa", "3", strings.Replace(good, "<serial>8", "<serial>9", 1)),
-		"without a signature":     one("geni_sfa", "3", pki.Credential{Owner: []*pki.Entity{alice}, Target: []*pki.Entity{slice}, Privileges: []string{"*"}}.Unsigned()),
-		"signed by the user":      one("geni_sfa", "3", f.grant(t, alice, slice, func(c *pki.Credential) { c.Signer = []*pki.Entity{alice} })),
-		"no privilege that helps": one("geni_sfa", "3", f.grant(t, alice, slice, func(c *pki.Credential) { c.Privileges = []string{"refresh"} })),
-	}
 	right := one("geni_sfa", "3", good)
-	all := []xmlrpc.Value{}
-	for what, j := range junk {
-		c.ask(3, "Status", urns, []xmlrpc.Value{j, right}, opts()).want(t, what+" before the good one", am.Success)
-		c.ask(3, "Status", urns, []xmlrpc.Value{right, j}, opts()).want(t, what+" after it", am.Success)
-		c.ask(3, "Status", urns, []xmlrpc.Value{j}, opts()).want(t, what+" alone", am.Forbidden)
-		all = append(all, j)
+	all := []xmlrpc.Value{
+		one("geni_abac", "1", pki.SpeaksFor{Signer: []*pki.Entity{alice}, Tool: tool}.Signed(t)),
+		one("geni_sfa", "3", "junk"),
+		one("geni_foo", "7", good),
+		one("geni_sfa", "3", f.grant(t, alice, slice, func(c *pki.Credential) { c.Expires = "2026-11-20T12:00:00Z" })),
+		one("geni_sfa", "3", f.grant(t, bob, slice)),
+		one("geni_sfa", "3", f.grant(t, alice, alice)),
+		one("geni_sfa", "3", strings.Replace(good, "<serial>8", "<serial>9", 1)),
+		one("geni_sfa", "3", f.grant(t, alice, slice, func(c *pki.Credential) { c.Privileges = []string{"refresh"} })),
+	}
+	for i, junk := range all {
+		what := fmt.Sprint("junk ", i)
+		c.ask(3, "Status", urns, []xmlrpc.Value{junk, right}, opts()).want(t, what+" before the good one", am.Success)
+		c.ask(3, "Status", urns, []xmlrpc.Value{right, junk}, opts()).want(t, what+" after it", am.Success)
+		c.ask(3, "Status", urns, []xmlrpc.Value{junk}, opts()).want(t, what+" alone", am.Forbidden)
 	}
 	c.ask(3, "Status", urns, all, opts()).want(t, "junk only", am.Forbidden)
-	few := all[:5]
-	e := c.ask(3, "Status", urns, few, opts()).want(t, "some junk only", am.Forbidden)
-	for i := range few {
-		if n := fmt.Sprintf("credential %d", i+1); !strings.Contains(e.at("output").text, n) {
-			t.Errorf("the reason of %s is not told: %q", n, e.at("output").text)
+	e := c.ask(3, "Status", urns, all[:5], opts()).want(t, "some junk only", am.Forbidden)
+	for i := range 5 {
+		if n := fmt.Sprintf("credential %d", i+1); !strings.Contains(e.member("output"), n) {
+			t.Errorf("the reason of %s is not told: %q", n, e.member("output"))
 		}
 	}
 	c.ask(3, "Status", urns, append(all, right), opts()).want(t, "the good one behind all the junk", am.Success)
@@ -193,67 +172,51 @@ func TestTrap39SubAuthoritiesCount(t *testing.T) {
 	member := func(authority, kind, name, key string, issuer *pki.Entity) *pki.Entity {
 		return pki.User(t, issuer, "urn:publicid:IDN+"+authority+"+"+kind+"+"+name, key)
 	}
-	mine := member("fed.example.org:proj", "user", "alice", "rsa2", project)
-	namesake := member("fed.example.org", "user", "alice", "rsa5", f.root)
-	neighbour := member("fed.example.org:project", "user", "alice", "rsa6", f.root)
-	slice := member("fed.example.org:proj", "slice", "s1", "rsa3", project)
-	upper := member("fed.example.org", "slice", "s1", "rsa3", f.root)
-
-	byProject := func(c *pki.Credential) {
+	mine := f.knows("mine", member("fed.example.org:proj", "user", "alice", "rsa2", project))
+	f.knows("issued", mine, project)
+	f.knows("whole", mine, project, f.root)
+	namesake := f.knows("namesake", member("fed.example.org", "user", "alice", "rsa5", f.root))
+	f.knows("neighbour", member("fed.example.org:project", "user", "alice", "rsa6", f.root))
+	slice := f.knows("slice", member("fed.example.org:proj", "slice", "s1", "rsa3", project))
+	upper := f.knows("upper", member("fed.example.org", "slice", "s1", "rsa3", f.root))
+	f.creds["slice"] = f.grant(t, mine, slice, func(c *pki.Credential) {
 		c.Signer = []*pki.Entity{project, f.root}
 		c.Owner = append(c.Owner, project, f.root)
 		c.Target = append(c.Target, project, f.root)
-	}
-	cred := f.grant(t, mine, slice, byProject)
-	u := slice.URN.String()
-	allocate := func(rule string, who *caller, slice, cred string, want am.Code) {
-		t.Helper()
-		who.ask(3, "Allocate", slice, creds(cred), request(node("a")), opts()).want(t, rule, want)
-	}
-	allocate("leaf only", f.as(mine), u, cred, am.Success)
-	f.as(mine, project).ask(3, "Status", strs(u), creds(cred), opts()).want(t, "with its issuer", am.Success)
-	f.as(mine, project, f.root).ask(2, "SliverStatus", u, strs(cred), xmlrpc.Struct{}).want(t, "with the whole chain", am.Success)
-	allocate("the authority above has a user of that name", f.as(namesake), u, cred, am.Forbidden)
-	allocate("an authority whose name begins alike has one", f.as(neighbour), u, cred, am.Forbidden)
-	allocate("the authority above has a slice of that name", f.as(mine), upper.URN.String(), cred, am.Forbidden)
-	allocate("a credential for the namesake's slice", f.as(mine), u, f.grant(t, mine, upper, func(c *pki.Credential) { c.Owner = append(c.Owner, project) }), am.Forbidden)
-	allocate("signed by the sub-authority for the authority above", f.as(namesake), upper.URN.String(), f.grant(t, namesake, upper, func(c *pki.Credential) { c.Signer = []*pki.Entity{project, f.root} }), am.Forbidden)
-	allocate("its neighbour, signed by the authority above", f.as(namesake), upper.URN.String(), f.grant(t, namesake, upper), am.Success)
-	// The slice shows itself under its whole name.
-	e := f.as(mine).ask(3, "Status", strs(u), creds(cred), opts()).want(t, "Status", am.Success)
-	if err := e.is("value.geni_urn", "string", "urn:publicid:IDN+fed.example.org:proj+slice+s1"); err != nil {
-		t.Error(err)
-	}
+	})
+	f.creds["hers"] = f.grant(t, mine, upper, func(c *pki.Credential) { c.Owner = append(c.Owner, project) })
+	f.creds["below"] = f.grant(t, namesake, upper, func(c *pki.Credential) { c.Signer = []*pki.Entity{project, f.root} })
+	f.creds["upper"] = f.grant(t, namesake, upper)
+	f.play(`
+		mine Allocate slice a
+		issued Status slice -> value.geni_urn=<string>urn:publicid:IDN+fed.example.org:proj+slice+s1
+		whole SliverStatus slice
+		namesake Allocate slice a -> FORBIDDEN
+		neighbour Allocate slice a -> FORBIDDEN
+		mine Allocate upper a with=slice -> FORBIDDEN
+		mine Allocate slice a with=hers -> FORBIDDEN
+		namesake Allocate upper a with=below -> FORBIDDEN
+		namesake Allocate upper a
+	`)
 }
 
 // TestTrap40FreshCredentialRenews: nobody tells the aggregate that a slice was
-// prolonged; a credential shown later does.
+// prolonged; a credential shown later does. The old one, shown later, takes nothing
+// away and gives nothing.
 func TestTrap40FreshCredentialRenews(t *testing.T) {
-	l := newLab(t)
-	slice, short := l.caller.slice("fresh", 24*time.Hour)
-	_, long := l.caller.slice("fresh", 6*24*time.Hour)
-	at := func(d time.Duration) string { return l.site.clock().Add(d).Format(time.RFC3339) }
-	limit := at(24 * time.Hour)
-	expires := func(what, want string) {
-		t.Helper()
-		e := l.ask(3, "Status", strs(slice), creds(short), opts()).want(t, what, am.Success)
-		if err := sliversOf(e)[0].is("geni_expires", "string", want); err != nil {
-			t.Errorf("%s: %v", what, err)
-		}
-	}
-	l.ask(3, "Allocate", slice, creds(short), request(node("a")), opts()).want(t, "Allocate", am.Success)
-	l.ask(3, "Provision", strs(slice), creds(short), opts(opt("geni_end_time", at(5*24*time.Hour)))).want(t, "Provision", am.Success)
-	expires("a wish beyond the credential is cut to it", limit)
-	l.ask(3, "Renew", strs(slice), creds(short), at(3*24*time.Hour), opts()).want(t, "beyond the credential", am.Refused)
-	expires("refused", limit)
-	l.ask(2, "RenewSliver", slice, strs(short), at(3*24*time.Hour), xmlrpc.Struct{}).want(t, "beyond it in version 2", am.Refused)
-	expires("refused", limit)
-	l.ask(3, "Renew", strs(slice), creds(short, long), at(5*24*time.Hour), opts()).want(t, "with a fresh one beside it", am.Success)
-	expires("renewed", at(5*24*time.Hour))
-	// The old one, shown later, takes nothing away and gives nothing.
-	l.ask(3, "Describe", strs(slice), creds(short), opts()).want(t, "Describe", am.Success)
-	expires("after the old one was shown", at(5*24*time.Hour))
-	l.ask(3, "Renew", strs(slice), creds(short), at(5*24*time.Hour+time.Hour), opts()).want(t, "the old one again", am.Refused)
-	l.ask(2, "RenewSliver", slice, strs(long), at(5*24*time.Hour+time.Hour), xmlrpc.Struct{}).want(t, "the fresh one in version 2", am.Success)
-	expires("renewed by version 2", at(5*24*time.Hour+time.Hour))
+	newWorld(t).play(`
+		alice owns s1 24h
+		alice owns s1 6d as long
+		alice Allocate s1 a
+		alice Provision s1 geni_end_time=+5d -> @+24h
+		alice Renew s1 +3d -> REFUSED
+		alice RenewSliver s1 +3d -> REFUSED
+		alice Status s1 -> @+24h
+		alice Renew s1 +5d with=s1,long -> @+5d
+		alice Describe s1 -> @+5d
+		alice Renew s1 +121h -> REFUSED
+		alice Renew s1 +121h geni_extend_alap=true -> @+5d
+		alice RenewSliver s1 +121h with=long
+		alice Status s1 -> @+121h
+	`)
 }

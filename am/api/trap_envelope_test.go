@@ -4,10 +4,8 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"patchbay/am"
 	"patchbay/am/xmlrpc"
@@ -15,118 +13,72 @@ import (
 
 var bothVersions = []int{Version2, Version3}
 
+// TestTrap01GeniAPITwice: beside a refusal, too, or clients drop the answer unread.
 func TestTrap01GeniAPITwice(t *testing.T) {
-	stranger := &caller{site: newSite(t)}
-	for _, v := range bothVersions {
-		n := strconv.Itoa(v)
-		top := "<member><name>geni_api</name><value><int>" + n + "</int></value></member></struct></value></param>"
-		bites(t, stranger.send(v, "GetVersion"), func(e *onWire) error {
-			return first(e.is("geni_api", "int", n), e.is("value.geni_api", "int", n))
-		},
-			bite{"the remnant of version 1 is gone", "</struct></value></param>", top},
-			bite{"it is only at the top", "<name>api</name>", "<name>geni_api</name>"},
-			bite{"a string", "<string>" + n + "</string>", "<int>" + n + "</int>"},
-		)
-		// Beside a refusal, too, or clients drop the answer unread.
-		bites(t, stranger.send(v, "GetVersion", "no struct"), func(e *onWire) error {
-			return first(e.is("code.geni_code", "int", "1"), e.is("geni_api", "int", n))
-		},
-			bite{"the remnant of version 1 is gone", "</struct></value></param>", top},
-		)
-	}
+	newWorld(t).play(`
+		nobody GetVersion -> geni_api=<int>3 value.geni_api=<int>3
+		nobody GetVersion2 -> geni_api=<int>2 value.geni_api=<int>2
+		nobody GetVersion 'no struct' -> BADARGS geni_api=<int>3
+		nobody GetVersion2 'no struct' -> BADARGS geni_api=<int>2
+	`)
 }
 
 func TestTrap02VersionsAreAbsoluteURLs(t *testing.T) {
-	stranger := &caller{site: newSite(t)}
-	check := func(e *onWire) error {
-		versions := e.at("value.geni_api_versions")
-		if versions == nil || versions.name != "struct" {
-			return fmt.Errorf("geni_api_versions is no struct")
-		}
+	for _, call := range []string{"GetVersion", "GetVersion2"} {
+		e := newWorld(t).play("nobody " + call).answer
 		for _, v := range bothVersions {
 			path := fmt.Sprintf("value.geni_api_versions.%d", v)
-			if err := e.is(path, "string"); err != nil {
-				return err
+			if err := first(e.is("value.geni_api_versions", "struct"), e.is(path, "string")); err != nil {
+				t.Fatal(err)
 			}
 			u, err := url.Parse(e.at(path).text)
-			switch {
-			case err != nil:
-				return err
-			case u.Scheme != "https" || u.Hostname() == "" || slices.Contains([]string{"localhost", "127.0.0.1", "::1", "0.0.0.0"}, u.Hostname()):
-				return fmt.Errorf("%s cannot be reached from outside", u)
-			case !strings.HasSuffix(u.Path, fmt.Sprintf("/am/%d.0", v)):
-				return fmt.Errorf("%s is not where version %d is", u, v)
+			if err != nil || u.Scheme != "https" || u.Host != "am.example.org:8443" || u.Path != fmt.Sprintf("/am/%d.0", v) {
+				t.Errorf("%s is not where version %d is, %v", u, v, err)
 			}
 		}
-		return nil
-	}
-	for _, v := range bothVersions {
-		bites(t, stranger.send(v, "GetVersion"), check,
-			bite{"no string", "<value><int>3</int></value>", "<value><string>https://am.example.org:8443/am/3.0</string></value>"},
-			bite{"relative", "<string>/am/", "<string>https://am.example.org:8443/am/"},
-			bite{"an own name for the host", "https://localhost", "https://am.example.org"},
-			bite{"not encrypted", "<string>http:", "<string>https:"},
-			bite{"the other version's", "/am/2.0", "/am/3.0"},
-			bite{"a name that is no number", "<name>v3</name>", "<name>3</name>"},
-		)
 	}
 }
 
 func TestTrap04VersionIsAStringAndAPIAnInt(t *testing.T) {
-	l := newLab(t)
-	for _, v := range bothVersions {
-		bites(t, l.send(v, "GetVersion"), func(e *onWire) error {
-			for _, list := range []string{"value.geni_request_rspec_versions", "value.geni_ad_rspec_versions"} {
-				if err := first(e.is(list+".0.version", "string", "3"), e.is(list+".0.type", "string", "GENI")); err != nil {
-					return err
-				}
-			}
-			return first(e.is("geni_api", "int"), e.is("code.geni_code", "int", "0"), e.is("code.am_code", "int"), e.is("code.am_type", "string"))
-		},
-			bite{"a number for the RSpec version", "<name>version</name><value><int>3</int></value>", "<name>version</name><value><string>3</string></value>"},
-			bite{"am_code as text", "<name>am_code</name><value><string>0</string></value>", "<name>am_code</name><value><int>0</int></value>"},
-			bite{"am_code left empty", "<name>am_code</name><value><string></string></value>", "<name>am_code</name><value><int>0</int></value>"},
-		)
+	for _, call := range []string{"GetVersion", "GetVersion2"} {
+		newWorld(t).play("nobody " + call + " -> geni_api=<int> code.geni_code=<int>0 code.am_code=<int>0 code.am_type=<string>patchbay " +
+			"value.geni_request_rspec_versions.0.version=<string>3 value.geni_ad_rspec_versions.0.version=<string>3 value.geni_request_rspec_versions.0.type=<string>GENI value.geni_ad_rspec_versions.0.type=<string>GENI")
 	}
 	// The finer reason of an error is an int, too.
-	bites(t, l.send(3, "Renew", wire(t, strs(l.slice)), wire(t, creds("junk")), wire(t, "2030-01-01T00:00:00Z"), wire(t, opts())), func(e *onWire) error {
-		return first(e.is("code.geni_code", "int", "3"), e.is("code.am_code", "int", strconv.Itoa(int(am.CredentialInvalid))))
-	}, bite{"am_code as text", "<string>20</string>", "<int>20</int>"})
+	newWorld(t).play("alice owns s1 1h\nalice Renew s1 +1m with=junk -> FORBIDDEN code.geni_code=<int>3 code.am_code=<int>20")
 }
 
+// TestTrap05ExtensionsAreAlwaysThere: an aggregate without any has an empty list, not
+// none. Those of every site with a shared component are told, each once.
 func TestTrap05ExtensionsAreAlwaysThere(t *testing.T) {
-	check := func(e *onWire) error {
-		for _, list := range []string{"value.geni_request_rspec_versions", "value.geni_ad_rspec_versions"} {
-			if err := e.is(list, "array"); err != nil {
-				return err
+	none, err := xmlrpc.AppendResponse(nil, xmlrpc.Struct{{Name: "value", Value: versionValues(Config{PublicURL: "https://am.example.org"}, withoutExtensions{})[Version3]}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t)
+	for what, e := range map[string]*onWire{"none": w.who("nobody").read(string(none)), "2": w.play("nobody GetVersion2").answer, "3": w.play("nobody GetVersion").answer} {
+		for list, want := range map[string][]string{
+			"value.geni_request_rspec_versions.0.": {"http://www.geni.net/resources/rspec/ext/user/1", "http://jfed.iminds.be/proxy/1.0", "http://www.protogeni.net/resources/rspec/ext/emulab/1"},
+			"value.geni_ad_rspec_versions.0.":      {"http://www.geni.net/resources/rspec/ext/opstate/1", "http://www.protogeni.net/resources/rspec/ext/emulab/1"},
+		} {
+			if err := first(e.is(list+"extensions", "array"), e.is(list+"schema", "string"), e.is(list+"namespace", "string", "http://www.geni.net/resources/rspec/3")); err != nil {
+				t.Fatal(err)
 			}
-			for i := range e.at(list).items() {
-				path := fmt.Sprintf("%s.%d.", list, i)
-				if err := first(e.is(path+"extensions", "array"), e.is(path+"schema", "string"), e.is(path+"namespace", "string")); err != nil {
-					return err
+			var told []string
+			for _, x := range e.at(list + "extensions").items() {
+				if told = append(told, x.text); !strings.HasPrefix(x.text, "http://") {
+					t.Errorf("an extension %q", x.text)
 				}
-				if e.at(path+"schema").text == "" || e.at(path+"namespace").text == "" {
-					return fmt.Errorf("%s: no schema or namespace", path)
+			}
+			for _, x := range want {
+				if what != "none" && !slices.Contains(told, x) {
+					t.Errorf("version %s: %s is not among %q", what, x, told)
 				}
+			}
+			if slices.Sort(told); len(slices.Compact(slices.Clone(told))) != len(told) || e.at(list+"schema").text == "" {
+				t.Errorf("version %s: %q, schema %q", what, told, e.at(list+"schema").text)
 			}
 		}
-		return nil
-	}
-	for _, v := range bothVersions {
-		bites(t, (&caller{site: newSite(t)}).send(v, "GetVersion"), check,
-			bite{"left out", "<name>x</name>", "<name>extensions</name>"},
-			bite{"left out where the schema is", "<name>x</name>", "<name>schema</name>"},
-			bite{"no namespace", "<name>namespace</name><value><string></string>", "<name>namespace</name><value><string>http://www.geni.net/resources/rspec/3</string>"},
-		)
-	}
-	// An aggregate without any has an empty list, not none.
-	values := versionValues(Config{PublicURL: "https://am.example.org"}, withoutExtensions{})
-	for _, v := range bothVersions {
-		body, err := xmlrpc.AppendResponse(nil, xmlrpc.Struct{{Name: "value", Value: values[v]}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		bites(t, string(body), check, bite{"nothing where the list is empty", "<value></value>", "<value><array><data></data></array></value>"})
 	}
 }
 
@@ -136,207 +88,110 @@ type withoutExtensions struct{ Aggregate }
 func (withoutExtensions) RSpecExtensions() (requests, advertisements []string) { return nil, nil }
 
 func TestTrap06CredentialTypes(t *testing.T) {
-	bites(t, (&caller{site: newSite(t)}).send(3, "GetVersion"), func(e *onWire) error {
-		const list = "value.geni_credential_types"
-		if err := e.is(list, "array"); err != nil {
-			return err
-		}
-		var seen []string
-		for i := range e.at(list).items() {
-			typ, version := fmt.Sprintf("%s.%d.geni_type", list, i), fmt.Sprintf("%s.%d.geni_version", list, i)
-			if err := first(e.is(typ, "string"), e.is(version, "string")); err != nil {
-				return err
-			}
-			seen = append(seen, e.at(typ).text+" "+e.at(version).text)
-		}
-		for _, want := range []string{"geni_sfa 3", "geni_sfa 2", "geni_abac 1"} {
-			if !slices.Contains(seen, want) {
-				return fmt.Errorf("%s is not among %q", want, seen)
-			}
-		}
-		if slices.Sort(seen); len(slices.Compact(slices.Clone(seen))) != len(seen) {
-			return fmt.Errorf("something is there twice: %q", seen)
-		}
-		return nil
-	},
-		bite{"missing", "<name>credential_types</name>", "<name>geni_credential_types</name>"},
-		bite{"a number for the version", "<name>geni_version</name><value><int>3</int>", "<name>geni_version</name><value><string>3</string>"},
-	)
+	newWorld(t).play(`
+		nobody GetVersion -> value.geni_credential_types.0.geni_type=<string>geni_sfa value.geni_credential_types.0.geni_version=<string>3 value.geni_credential_types.1.geni_type=<string>geni_sfa value.geni_credential_types.1.geni_version=<string>2 value.geni_credential_types.2.geni_type=<string>geni_abac value.geni_credential_types.2.geni_version=<string>1 3*"geni_type"
+	`)
 }
 
-// refusals are calls of every method that takes arguments, each wrong in its
-// own way.
-func (l *lab) refusals(t *testing.T) map[string]string {
+// refusals are calls of every method that takes arguments, each wrong in its own way.
+const refusals = `
+	alice ListResources2 with=junk
+	alice CreateSliver s1 a with=junk
+	alice SliverStatus s1
+	alice RenewSliver s1 tomorrow
+	alice DeleteSliver s1
+	alice Shutdown2 $node with=s1
+	alice ListResources with=junk
+	alice Describe s1 version=
+	alice Allocate s1 $broken
+	alice Provision s1
+	alice Renew s1 -1h
+	alice Status $urnnode with=s1
+	alice PerformOperationalAction s1 ''
+	alice Delete s1
+	alice Shutdown s1 with=junk
+`
+
+// refused makes those calls, and gives their answers.
+func refused(t *testing.T) (all []*onWire) {
 	t.Helper()
-	all := map[string]string{}
-	add := func(version int, method string, params ...xmlrpc.Value) {
-		var list []string
-		for _, p := range params {
-			list = append(list, wire(t, p))
-		}
-		all[fmt.Sprintf("%s of version %d", method, version)] = l.send(version, method, list...)
+	w := newWorld(t, "node", "hello", "broken", "<rspec", "urnnode", "hello").play("alice owns s1 24h")
+	for _, line := range strings.Split(strings.TrimSpace(refusals), "\n") {
+		all = append(all, w.play(line+" -> BADARGS|FORBIDDEN|SEARCHFAILED|UNSUPPORTED").answer)
 	}
-	nobody := creds("junk")
-	add(2, "ListResources", nobody, opts())
-	add(2, "CreateSliver", l.slice, nobody, request(node("a")), []xmlrpc.Value{}, opts())
-	add(2, "SliverStatus", l.slice, creds(l.cred), opts())
-	add(2, "RenewSliver", l.slice, creds(l.cred), "tomorrow", opts())
-	add(2, "DeleteSliver", l.slice, creds(l.cred), opts())
-	add(2, "Shutdown", "no URN", creds(l.cred), opts())
-	add(3, "ListResources", nobody, opts())
-	add(3, "Describe", strs(l.slice), creds(l.cred), xmlrpc.Struct{})
-	add(3, "Allocate", l.slice, creds(l.cred), "<rspec", opts())
-	add(3, "Provision", strs(l.slice), creds(l.cred), opts())
-	add(3, "Renew", strs(l.slice), creds(l.cred), "2000-01-01T00:00:00Z", opts())
-	add(3, "Status", []xmlrpc.Value{}, creds(l.cred), opts())
-	add(3, "PerformOperationalAction", strs(l.slice), creds(l.cred), "", opts())
-	add(3, "Delete", strs(l.slice), creds(l.cred), opts())
-	add(3, "Shutdown", l.slice, nobody, opts())
 	return all
 }
 
 func TestTrap07ErrorsHaveOutputAndValue(t *testing.T) {
-	for name, body := range newLab(t).refusals(t) {
-		t.Run(name, func(t *testing.T) {
-			bites(t, body, func(e *onWire) error {
-				if err := first(e.is("code", "struct"), e.is("code.geni_code", "int"), e.is("output", "string"), e.is("value", "string")); err != nil {
-					return err
-				}
-				switch output := e.at("output").text; {
-				case e.code() == am.Success:
-					return fmt.Errorf("it succeeded")
-				case strings.TrimSpace(output) == "" || strings.ContainsAny(output, "\r\n"):
-					return fmt.Errorf("output %q", output)
-				}
-				return nil
-			},
-				bite{"no value", "", "<member><name>value</name><value><string></string></value></member>"},
-				bite{"nil for the value", "<name>value</name><value><nil/></value>", "<name>value</name><value><string></string></value>"},
-				bite{"no output", "<name>put</name>", "<name>output</name>"},
-			)
-		})
+	for _, e := range refused(t) {
+		err := first(e.is("code", "struct"), e.is("code.geni_code", "int"), e.is("output", "string"), e.is("value", "string"))
+		if output := e.member("output"); err != nil || strings.TrimSpace(output) == "" || strings.ContainsAny(output, "\r\n") {
+			t.Errorf("%v, output %q", err, output)
+		}
 	}
 }
 
 // TestTrap08OldCodesOnly: whatever goes wrong and however finely it is told,
-// geni_code is one of the numbers that the first clients of version 3 know.
+// geni_code is one of the numbers that the first clients of version 3 know. The
+// reasons that came later are told beside it.
 func TestTrap08OldCodesOnly(t *testing.T) {
 	old := func(n int) bool { return n >= 0 && n <= 17 || n == 24 || n == -32001 }
-	for n := range 200 {
-		e, err := xmlrpc.AppendResponse(nil, envelope(am.Refused, am.Detail(n), "", "x", nil))
-		if err != nil {
-			t.Fatal(err)
-		}
-		bites(t, string(e), func(e *onWire) error {
-			if c := int(e.code()); !old(c) {
-				return fmt.Errorf("geni_code %d", c)
-			}
-			return nil
-		}, bite{"the finer reason as the code", "<int>19</int>", "<int>7</int>"})
-	}
-	// Every code that has a name is one of them; so is what each refusal answers.
 	for n := -40000; n < 1000; n++ {
 		if am.Code(n).String() != "UNKNOWN" && !old(n) {
 			t.Errorf("%s is %d, which old clients throw at", am.Code(n), n)
 		}
 	}
-	l := newLab(t)
-	for name, body := range l.refusals(t) {
-		if c := int(l.read(body).code()); !old(c) {
-			t.Errorf("%s: geni_code %d", name, c)
-		}
-	}
-	// The reasons that came later are told beside it.
-	until := l.site.clock().Add(20 * 24 * time.Hour).Format(time.RFC3339)
-	l.allocate(t, node("a"))
-	if e := l.ask(3, "Renew", strs(l.slice), creds(l.cred), until, opts()).want(t, "beyond the limits", am.Refused); e.is("code.am_code", "int", "19") != nil {
-		t.Errorf("am_code of a time out of range: %v", e.is("code.am_code", "int", "19"))
-	}
+	newWorld(t).play("alice owns s1 30d\nalice Allocate s1 a\nalice Renew s1 +20d -> REFUSED code.geni_code=<int>7 code.am_code=<int>19")
 }
 
 func TestTrap09SingleAllocationIsAnInt(t *testing.T) {
-	bites(t, (&caller{site: newSite(t)}).send(3, "GetVersion"), func(e *onWire) error {
-		if err := first(e.is("value.geni_single_allocation", "int"), e.is("value.geni_allocate", "string")); err != nil {
-			return err
-		}
-		if n := e.at("value.geni_single_allocation").text; n != "0" && n != "1" {
-			return fmt.Errorf("geni_single_allocation is %s", n)
-		}
-		if w := e.at("value.geni_allocate").text; !slices.Contains([]string{"geni_single", "geni_disjoint", "geni_many"}, w) {
-			return fmt.Errorf("geni_allocate is %q", w)
-		}
-		return nil
-	},
-		bite{"a boolean, as the text says", "<name>geni_single_allocation</name><value><boolean>0</boolean>", "<name>geni_single_allocation</name><value><int>0</int>"},
-		bite{"a string, as one server has it", "<name>geni_single_allocation</name><value><string>0</string>", "<name>geni_single_allocation</name><value><int>0</int>"},
-		bite{"missing", "<name>single_allocation</name>", "<name>geni_single_allocation</name>"},
-		bite{"no geni_allocate", "<name>allocate</name>", "<name>geni_allocate</name>"},
-		bite{"a misspelled word", "<string>geni_multiple</string>", "<string>geni_many</string>"},
-	)
+	newWorld(t).play(`
+		nobody GetVersion -> value.geni_single_allocation=<int>0 value.geni_allocate=<string>geni_many
+		nobody GetVersion2 -> !"geni_single_allocation" !"geni_allocate" !"geni_credential_types"
+	`)
 }
 
 // TestTrap10BareArrays has every method answer, and looks what its value is.
 func TestTrap10BareArrays(t *testing.T) {
-	l := newLab(t)
-	later := l.site.clock().Add(time.Hour).Format(time.RFC3339)
-	value := func(version int, method, typ string, params ...xmlrpc.Value) {
-		t.Helper()
-		e := l.ask(version, method, params...).want(t, method, am.Success)
-		if err := e.is("value", typ); err != nil {
-			t.Errorf("%s of version %d: %v", method, version, err)
-		}
-		if typ == "array" {
-			for i := range e.at("value").items() {
-				if err := e.is(fmt.Sprintf("value.%d.geni_sliver_urn", i), "string"); err != nil {
-					t.Errorf("%s: %v", method, err)
-				}
-			}
-		}
-		l.site.settle()
-	}
-	urns, cred := strs(l.slice), creds(l.cred)
-	value(3, "GetVersion", "struct")
-	value(3, "ListResources", "string", cred, opts())
-	value(3, "Allocate", "struct", l.slice, cred, request(node("a")), opts())
-	value(3, "Provision", "struct", urns, cred, opts())
-	value(3, "Describe", "struct", urns, cred, opts())
-	value(3, "Status", "struct", urns, cred, opts())
-	value(3, "Renew", "array", urns, cred, later, opts())
-	value(3, "PerformOperationalAction", "array", urns, cred, "geni_start", opts())
-	value(3, "Delete", "array", urns, cred, opts())
-
-	value(2, "GetVersion", "struct")
-	value(2, "ListResources", "string", strs(l.cred), opts())
-	value(2, "CreateSliver", "string", l.slice, strs(l.cred), request(node("b")), []xmlrpc.Value{}, xmlrpc.Struct{})
-	value(2, "ListResources", "string", strs(l.cred), opts(opt("geni_slice_urn", l.slice)))
-	value(2, "SliverStatus", "struct", l.slice, strs(l.cred), xmlrpc.Struct{})
-	value(2, "RenewSliver", "boolean", l.slice, strs(l.cred), later, xmlrpc.Struct{})
-	value(2, "DeleteSliver", "boolean", l.slice, strs(l.cred), xmlrpc.Struct{})
-	value(2, "CreateSliver", "string", l.slice, strs(l.cred), request(node("c")), []xmlrpc.Value{}, xmlrpc.Struct{})
-	value(2, "Shutdown", "boolean", l.slice, strs(l.cred), xmlrpc.Struct{})
-	value(3, "Shutdown", "boolean", l.slice, cred, opts())
+	newWorld(t).play(`
+		nobody GetVersion -> value=<struct>
+		alice ListResources -> value=<string>
+		alice owns s1 24h
+		alice Allocate s1 a -> value=<struct>
+		alice Provision s1 -> value=<struct>
+		alice Describe s1 -> value=<struct>
+		alice Status s1 -> value=<struct>
+		settle
+		alice Renew s1 +1h -> value=<array> value.0.geni_sliver_urn=<string>s1.a
+		alice PerformOperationalAction s1 geni_start -> value=<array> value.0.geni_sliver_urn=<string>s1.a
+		alice Delete s1 -> value=<array> value.0.geni_sliver_urn=<string>s1.a
+		nobody GetVersion2 -> value=<struct>
+		alice ListResources2 -> value=<string>
+		alice CreateSliver s1 b -> value=<string>
+		alice ListResources2 s1 -> value=<string>
+		alice SliverStatus s1 -> value=<struct>
+		alice RenewSliver s1 +1h -> value=<boolean>1
+		alice DeleteSliver s1 -> value=<boolean>1
+		alice CreateSliver s1 c
+		alice Shutdown2 s1 -> value=<boolean>1
+		alice Shutdown s1 -> value=<boolean>1
+	`)
 }
 
 // TestTrap31GetVersionWithAndWithoutParameters sends it in every way that
-// writers of XML-RPC have.
+// writers of XML-RPC have. Two parameters are a wrong number, which is a Fault.
 func TestTrap31GetVersionWithAndWithoutParameters(t *testing.T) {
 	stranger := &caller{site: newSite(t)}
 	for _, v := range bothVersions {
-		for name, params := range map[string]string{
-			"no params element":    "",
-			"params without param": "<params></params>",
-			"params closed":        "<params/>",
-			"an empty struct":      "<params><param><value><struct></struct></value></param></params>",
-			"a struct closed":      "<params>\n<param>\n<value><struct/></value>\n</param>\n</params>",
-			"options nobody knows": "<params><param><value><struct><member><name>trustroots</name><value><boolean>1</boolean></value></member><member><name>random</name><value>x</value></member></struct></value></param></params>",
+		for _, params := range []string{
+			"", "<params></params>", "<params/>", "<params><param><value><struct></struct></value></param></params>", "<params>\n<param>\n<value><struct/></value>\n</param>\n</params>",
+			"<params><param><value><struct><member><name>trustroots</name><value><boolean>1</boolean></value></member><member><name>random</name><value>x</value></member></struct></value></param></params>",
 		} {
-			e := stranger.read(stranger.post(v, "<?xml version='1.0'?>\n<methodCall>\n<methodName>GetVersion</methodName>\n"+params+"\n</methodCall>\n"))
-			e.want(t, name, am.Success)
-			if err := e.is("geni_api", "int", strconv.Itoa(v)); err != nil {
-				t.Errorf("%s: %v", name, err)
+			e := stranger.read(stranger.post(v, "<?xml version='1.0'?>\n<methodCall>\n<methodName>GetVersion</methodName>\n"+params+"\n</methodCall>\n")).want(t, params, am.Success)
+			if err := e.is("geni_api", "int", fmt.Sprint(v)); err != nil {
+				t.Errorf("%s: %v", params, err)
 			}
 		}
-		// Two are a wrong number, which XML-RPC itself has a word for.
 		if e := stranger.read(stranger.send(v, "GetVersion", "<struct/>", "<struct/>")); e.child("fault") == nil {
 			t.Error("two parameters are no Fault")
 		}
@@ -346,39 +201,22 @@ func TestTrap31GetVersionWithAndWithoutParameters(t *testing.T) {
 // TestTrap34StringOrArray: which methods take one URN as a string and which an
 // array; the other form is a mistake that is told in the envelope.
 func TestTrap34StringOrArray(t *testing.T) {
-	l := newLab(t)
-	urn, urns := wire(t, l.slice), wire(t, strs(l.slice))
-	later := wire(t, l.site.clock().Add(time.Hour).Format(time.RFC3339))
-	for _, tt := range []struct {
-		version     int
-		method      string
-		right, left string // the URN as it must be, and as it must not
-		rest        []string
-	}{
-		{3, "Allocate", urn, urns, []string{wire(t, request(node("a")))}},
-		{3, "Describe", urns, urn, nil},
-		{3, "Provision", urns, urn, nil},
-		{3, "Status", urns, urn, nil},
-		{3, "Renew", urns, urn, []string{later}},
-		{3, "PerformOperationalAction", urns, urn, []string{wire(t, "geni_start")}},
-		{3, "Delete", urns, urn, nil},
-		{2, "CreateSliver", urn, urns, []string{wire(t, request(node("b"))), "<array><data/></array>"}},
-		{2, "SliverStatus", urn, urns, nil},
-		{2, "RenewSliver", urn, urns, []string{later}},
-		{2, "DeleteSliver", urn, urns, nil},
-		{2, "CreateSliver", urn, urns, []string{wire(t, request(node("c"))), "<array><data/></array>"}},
-		{2, "Shutdown", urn, urns, nil},
-		{3, "Shutdown", urn, urns, nil},
-	} {
-		params := func(u string) []string {
-			return append(append([]string{u, wire(t, creds(l.cred))}, tt.rest...), wire(t, opts()))
+	w := newWorld(t).play("alice owns s1 24h")
+	for version, rows := range tables {
+		for _, m := range rows {
+			var urns, third xmlrpc.Value = w.urns["s1"], "x"
+			switch {
+			case m.args[0].name == argSlice.name:
+				urns = strs(w.urns["s1"])
+			case m.args[0].name != argURNs.name:
+				continue
+			}
+			params := []xmlrpc.Value{urns, creds(w.creds["s1"]), third, strs(), opts()}[:len(m.args)-1]
+			e := w.who("alice").ask(version, m.name, append(params, opts())...).want(t, m.name, am.BadArgs)
+			if !strings.Contains(e.member("output"), "string") {
+				t.Errorf("%s: %q does not say what it must be", m.name, e.member("output"))
+			}
 		}
-		e := l.read(l.send(tt.version, tt.method, params(tt.left)...)).want(t, tt.method+" the other way", am.BadArgs)
-		if !strings.Contains(e.at("output").text, "string") {
-			t.Errorf("%s: %q does not say what it must be", tt.method, e.at("output").text)
-		}
-		l.read(l.send(tt.version, tt.method, params(tt.right)...)).want(t, tt.method, am.Success)
-		l.site.settle()
 	}
 }
 

@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"patchbay/am"
 	"patchbay/am/xmlrpc"
@@ -21,8 +20,7 @@ import (
 
 // The traps are the 40 places where deployed clients fail on an aggregate that
 // follows the texts. Each has a test, TestTrap and its number, that looks at
-// what stands on the wire and not at what our own reader makes of it. Where a
-// trap is a matter of bytes, the test shows, too, that its check sees them.
+// what stands on the wire and not at what our own reader makes of it.
 
 // TestAllTrapsHaveATest counts them, here and among the tests of the served program.
 func TestAllTrapsHaveATest(t *testing.T) {
@@ -247,85 +245,4 @@ func (e *onWire) want(t testing.TB, what string, codes ...am.Code) *onWire {
 		t.Fatalf("%s: code %d %q, want %d", what, e.code(), output, codes)
 	}
 	return e
-}
-
-// bite is a trap turned into bytes: what would stand there instead.
-type bite struct{ name, instead, of string }
-
-// bites checks an answer, and that the check sees each bite in it.
-func bites(t *testing.T, body string, check func(*onWire) error, list ...bite) {
-	t.Helper()
-	verdict := func(body string) error {
-		t.Helper()
-		e, err := readWire(body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return check(e)
-	}
-	if err := verdict(body); err != nil {
-		t.Error(err)
-	}
-	for _, b := range list {
-		changed := strings.ReplaceAll(body, b.of, b.instead)
-		if changed == body {
-			t.Errorf("%s: the answer has no %q that could be otherwise", b.name, b.of)
-		} else if verdict(changed) == nil {
-			t.Errorf("%s: the check does not see it", b.name)
-		}
-	}
-}
-
-// lab is a site with one user and a slice of hers, as most traps need it.
-type lab struct {
-	*caller
-	slice, cred string
-}
-
-func newLab(t testing.TB) *lab {
-	t.Helper()
-	alice := newSite(t).user("alice")
-	slice, cred := alice.slice("s1", 10*24*time.Hour)
-	return &lab{alice, slice, cred}
-}
-
-// allocate reserves nodes and gives the URNs of their slivers.
-func (l *lab) allocate(t testing.TB, nodes ...string) []string {
-	t.Helper()
-	return urnsOf(l.ask(3, "Allocate", l.slice, creds(l.cred), request(nodes...), opts()).want(t, "Allocate", am.Success))
-}
-
-// ready brings the nodes of the slice to geni_ready.
-func (l *lab) ready(t testing.TB, users ...xmlrpc.Value) {
-	t.Helper()
-	o := opts()
-	if len(users) > 0 {
-		o = opts(opt("geni_users", users))
-	}
-	l.ask(3, "Provision", strs(l.slice), creds(l.cred), o).want(t, "Provision", am.Success)
-	l.site.settle()
-	l.ask(3, "PerformOperationalAction", strs(l.slice), creds(l.cred), "geni_start", opts()).want(t, "geni_start", am.Success)
-	l.site.settle()
-}
-
-// status is Status of the slice.
-func (l *lab) status(t testing.TB) *onWire {
-	t.Helper()
-	return l.ask(3, "Status", strs(l.slice), creds(l.cred), opts()).want(t, "Status", am.Success)
-}
-
-// sliversOf are the sliver structs of any method's value.
-func sliversOf(e *onWire) []*onWire {
-	list := e.at("value")
-	if list.name == "struct" {
-		list = list.at("geni_slivers")
-	}
-	return list.items()
-}
-
-func urnsOf(e *onWire) (all []string) {
-	for _, s := range sliversOf(e) {
-		all = append(all, s.at("geni_sliver_urn").text)
-	}
-	return all
 }

@@ -186,23 +186,3 @@ func TestUpdateUsers(t *testing.T) {
 		}
 	})
 }
-
-// TestProvisionWithoutUsers: nobody gets in, and nothing fails, until
-// geni_update_users adds somebody.
-func TestProvisionWithoutUsers(t *testing.T) {
-	b := newBench(t)
-	for rule, o := range map[string]xmlrpc.Struct{
-		"absent": opts(), "empty": opts(opt("geni_users", []xmlrpc.Value{})), "without keys": opts(opt("geni_users", []xmlrpc.Value{user(bob)})),
-	} {
-		b.put(in(b.x, "allocated"), in(b.y, "allocated"))
-		b.alice.call("Provision", strs(b.slice), creds(b.cred), o).want(t, rule, am.Success)
-		b.settle()
-		if b.accounts(b.x)+b.accounts(b.y) != "" {
-			t.Errorf("%s: %s, %s", rule, b.accounts(b.x), b.accounts(b.y))
-		}
-		m := get(b.alice.call("Describe", strs(b.slice), creds(b.cred), opts()).want(t, "Describe", am.Success).value, "geni_rspec").(string)
-		if strings.Contains(m, "<login") {
-			t.Errorf("%s: somebody can log in:\n%s", rule, m)
-		}
-	}
-}

@@ -23,7 +23,7 @@ func listResources2(ctx context.Context, c *call) (xmlrpc.Value, []string, error
 }
 
 func createSliver(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {
-	return c.manifest(c.api.agg.CreateSliver(ctx, c.grant, c.targets.Slice, c.parsed, service.CreateOptions{Call: c.common(), EndTime: c.endTime, Users: c.users}))
+	return c.manifest(c.api.agg.CreateSliver(ctx, c.grant, c.targets.Slice, c.parsed, service.ProvisionOptions{Call: c.common(), EndTime: c.endTime, Users: c.users}))
 }
 
 func deleteSliver(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {

@@ -4,7 +4,10 @@
 // It counts and never waits: whoever gets nothing is told to come back.
 package budget
 
-import "sync"
+import (
+	"math"
+	"sync"
+)
 
 // Part is the share of a budget that one caller may have: a quarter.
 const Part = 4
@@ -27,6 +30,11 @@ func New(most, largest int64) *Budget {
 		most: most, perCaller: min(most, max(part, largest+1)), reserve: max(0, min(part, most-largest-1)),
 		by: make(map[string]int64),
 	}
+}
+
+// PerCaller gives each caller n, whatever the others have.
+func PerCaller(n int) *Budget {
+	return &Budget{most: math.MaxInt64, perCaller: int64(n), by: make(map[string]int64)}
 }
 
 // Reserve is how many bytes large amounts leave free.

@@ -36,3 +36,11 @@ func TestTake(t *testing.T) {
 		t.Errorf("what was given back is not free: %d", b.Used())
 	}
 }
+
+// TestPerCaller: what one has is nothing to another.
+func TestPerCaller(t *testing.T) {
+	b := PerCaller(1)
+	if !b.Take("alice", 1, 0) || b.Take("alice", 1, 0) || !b.Take("bob", 1, 0) {
+		t.Error("alice and bob may have one each")
+	}
+}

@@ -14,8 +14,6 @@ import (
 	"sync"
 	"time"
 
-	kolo "github.com/kolo/xmlrpc"
-
 	"patchbay/am/xmlrpc"
 )
 
@@ -136,13 +134,13 @@ func (c *Client) Call(ctx context.Context, method string, params ...xmlrpc.Value
 }
 
 func (c *Client) call(ctx context.Context, method string, params []xmlrpc.Value) (Reply, error) {
-	req, err := c.request(method, params)
+	text, err := xmlrpc.AppendCall(nil, xmlrpc.Call{Method: method, Params: params})
 	if err != nil {
 		return Reply{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	body, err := c.send(req.WithContext(ctx), method)
+	body, err := c.send(ctx, method, text)
 	if err != nil {
 		return Reply{}, err
 	}
@@ -156,32 +154,26 @@ func (c *Client) call(ctx context.Context, method string, params []xmlrpc.Value)
 	return parseReply(v)
 }
 
-func (c *Client) request(method string, params []xmlrpc.Value) (*http.Request, error) {
-	if !xmlrpc.ValidMethod(method) {
-		return nil, fmt.Errorf("%q cannot be the name of a method", method)
-	}
-	args, err := sendable(params, 1)
+// send makes the exchange and gives the body of a good answer.
+func (c *Client) send(ctx context.Context, method string, text []byte) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url.String(), bytes.NewReader(text))
 	if err != nil {
 		return nil, err
 	}
-	return kolo.NewRequest(c.url.String(), method, args)
-}
-
-// send makes the exchange and gives the body of a good answer.
-func (c *Client) send(req *http.Request, method string) ([]byte, error) {
-	if err := c.note(req, method); err != nil {
+	req.Header.Set("Content-Type", "text/xml")
+	if err := c.note("> %s %s %s\n%s\n", req.Method, c.url, method, bytes.TrimSpace(text)); err != nil {
 		return nil, err
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, c.explain(req.Context(), err)
+		return nil, c.explain(ctx, err)
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, c.largest+1))
 	if err != nil {
-		return nil, c.explain(req.Context(), err)
+		return nil, c.explain(ctx, err)
 	}
-	if err := c.noteAnswer(resp, body); err != nil {
+	if err := c.note("< %s\n%s\n", resp.Status, bytes.TrimSpace(body)); err != nil {
 		return nil, err
 	}
 	if resp.StatusCode != http.StatusOK {
@@ -193,29 +185,11 @@ func (c *Client) send(req *http.Request, method string) ([]byte, error) {
 	return body, nil
 }
 
-func (c *Client) note(req *http.Request, method string) error {
+// note records what goes over the wire, if that is wanted.
+func (c *Client) note(format string, args ...any) error {
 	if c.record == nil {
 		return nil
 	}
-	body, err := req.GetBody()
-	if err != nil {
-		return err
-	}
-	text, err := io.ReadAll(body)
-	if err != nil {
-		return err
-	}
-	return c.write("> %s %s %s\n%s\n", req.Method, c.url, method, bytes.TrimSpace(text))
-}
-
-func (c *Client) noteAnswer(resp *http.Response, body []byte) error {
-	if c.record == nil {
-		return nil
-	}
-	return c.write("< %s\n%s\n", resp.Status, bytes.TrimSpace(body))
-}
-
-func (c *Client) write(format string, args ...any) error {
 	c.recording.Lock()
 	defer c.recording.Unlock()
 	if _, err := fmt.Fprintf(c.record, format, args...); err != nil {

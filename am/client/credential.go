@@ -1,6 +1,10 @@
 package client
 
-import "patchbay/am/xmlrpc"
+import (
+	"cmp"
+
+	"patchbay/am/xmlrpc"
+)
 
 // Credential is one credential as a call carries it.
 type Credential struct {
@@ -17,17 +21,10 @@ func Credentials(creds []Credential) []xmlrpc.Value {
 	out := make([]xmlrpc.Value, len(creds))
 	for i, c := range creds {
 		out[i] = xmlrpc.Struct{
-			{Name: "geni_type", Value: or(c.Type, "geni_sfa")},
-			{Name: "geni_version", Value: or(c.Version, "3")},
+			{Name: "geni_type", Value: cmp.Or(c.Type, "geni_sfa")},
+			{Name: "geni_version", Value: cmp.Or(c.Version, "3")},
 			{Name: "geni_value", Value: c.Text},
 		}
 	}
 	return out
-}
-
-func or(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }

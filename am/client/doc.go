@@ -5,10 +5,9 @@
 //	Client ── Call ──────> Reply{Code, Detail, Output, Value, Raw}
 //	   └───── Allocate … ─> a typed result and the Reply
 //
-// Calls are made by kolo/xmlrpc, one HTTP request each, so that a context ends
-// one and no other waits for it. The answer is read by am/xmlrpc, since kolo's
-// reader cuts text at comments and CDATA and does not read base64. Nothing is
-// retried and no answer is mended: what the aggregate said is what the caller
+// Each call is one HTTP request, so that a context ends one and no other waits for
+// it. am/xmlrpc writes calls and reads answers. Nothing is retried and no answer is
+// mended: what the aggregate said is what the caller
 // gets, compressed RSpecs apart, which the typed calls unpack.
 //
 // A client certificate is sent as it is in its file and is never parsed, so

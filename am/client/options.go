@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"time"
 
 	"patchbay/am/xmlrpc"
@@ -46,8 +47,8 @@ func (o Options) wire(withRSpec bool) xmlrpc.Struct {
 	}
 	if withRSpec {
 		set("geni_rspec_version", xmlrpc.Struct{
-			{Name: "type", Value: or(o.RSpecType, "GENI")},
-			{Name: "version", Value: or(o.RSpecVersion, "3")},
+			{Name: "type", Value: cmp.Or(o.RSpecType, "GENI")},
+			{Name: "version", Value: cmp.Or(o.RSpecVersion, "3")},
 		})
 	}
 	for _, f := range []struct {

@@ -3,6 +3,8 @@ package client
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -47,23 +49,12 @@ func parseSlivers(v xmlrpc.Value) ([]Sliver, error) {
 			return nil, fmt.Errorf("sliver %d is %s, not a struct", i+1, kind(v))
 		}
 		var expires string
-		for _, f := range []struct {
-			name string
-			to   *string
-			must bool
-		}{
-			{"geni_sliver_urn", &out[i].URN, true},
-			{"geni_allocation_status", &out[i].Allocation, true},
-			{"geni_expires", &expires, true},
-			{"geni_operational_status", &out[i].Operational, false},
-			{"geni_error", &out[i].Error, false},
-			{"geni_client_id", &out[i].ClientID, false},
-		} {
-			if err := member(s, f.name, f.to, f.must); err != nil {
-				return nil, fmt.Errorf("sliver %d: %w", i+1, err)
-			}
+		err := errors.Join(
+			members(s, true, map[string]*string{"geni_sliver_urn": &out[i].URN, "geni_allocation_status": &out[i].Allocation, "geni_expires": &expires}),
+			members(s, false, map[string]*string{"geni_operational_status": &out[i].Operational, "geni_error": &out[i].Error, "geni_client_id": &out[i].ClientID}))
+		if err != nil {
+			return nil, fmt.Errorf("sliver %d: %w", i+1, err)
 		}
-		var err error
 		if out[i].Expires, err = parseTime(expires); err != nil {
 			return nil, fmt.Errorf("sliver %d: geni_expires: %w", i+1, err)
 		}
@@ -78,12 +69,7 @@ func parseSlivers(v xmlrpc.Value) ([]Sliver, error) {
 func parseTold(s xmlrpc.Struct, to *Sliver) error {
 	err := each(s, "patchbay_services", func(x xmlrpc.Struct) (err error) {
 		var v Service
-		for _, f := range []struct {
-			name string
-			to   *string
-		}{{"kind", &v.Kind}, {"what", &v.What}, {"state", &v.State}, {"message", &v.Message}, {"output", &v.Output}} {
-			err = errors.Join(err, member(x, f.name, f.to, false))
-		}
+		err = members(x, false, map[string]*string{"kind": &v.Kind, "what": &v.What, "state": &v.State, "message": &v.Message, "output": &v.Output})
 		step, _ := x.Get("step")
 		exit, _ := x.Get("exit")
 		v.Step, _ = step.(int)
@@ -96,12 +82,7 @@ func parseTold(s xmlrpc.Struct, to *Sliver) error {
 	}
 	return each(s, "patchbay_interfaces", func(x xmlrpc.Struct) (err error) {
 		var v Interface
-		for _, f := range []struct {
-			name string
-			to   *string
-		}{{"client_id", &v.ClientID}, {"link", &v.Link}, {"mac", &v.MAC}, {"emulator", &v.Emulator}} {
-			err = errors.Join(err, member(x, f.name, f.to, false))
-		}
+		err = members(x, false, map[string]*string{"client_id": &v.ClientID, "link": &v.Link, "mac": &v.MAC, "emulator": &v.Emulator})
 		to.Interfaces = append(to.Interfaces, v)
 		return err
 	})
@@ -124,6 +105,16 @@ func each(s xmlrpc.Struct, name string, f func(xmlrpc.Struct) error) error {
 		}
 		if err := f(x); err != nil {
 			return fmt.Errorf("%s: item %d: %w", name, i+1, err)
+		}
+	}
+	return nil
+}
+
+// members reads strings out of s, by their names.
+func members(s xmlrpc.Struct, must bool, fields map[string]*string) error {
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		if err := member(s, name, fields[name], must); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -67,7 +67,7 @@ func parseVersion(value xmlrpc.Value) (Version, error) {
 	for _, t := range array(types) {
 		t, _ := t.(xmlrpc.Struct)
 		var c Credential
-		if err := errors.Join(member(t, "geni_type", &c.Type, true), member(t, "geni_version", &c.Version, true)); err != nil {
+		if err := members(t, true, map[string]*string{"geni_type": &c.Type, "geni_version": &c.Version}); err != nil {
 			return Version{}, fmt.Errorf("geni_credential_types: %w", err)
 		}
 		v.CredentialTypes = append(v.CredentialTypes, c)
@@ -107,8 +107,7 @@ func parseFormats(s xmlrpc.Struct, name string) ([]RSpecVersion, error) {
 	out := make([]RSpecVersion, len(formats))
 	for i, f := range formats {
 		f, _ := f.(xmlrpc.Struct)
-		err := errors.Join(member(f, "type", &out[i].Type, true), member(f, "version", &out[i].Version, true),
-			member(f, "schema", &out[i].Schema, true), member(f, "namespace", &out[i].Namespace, true))
+		err := members(f, true, map[string]*string{"type": &out[i].Type, "version": &out[i].Version, "schema": &out[i].Schema, "namespace": &out[i].Namespace})
 		if err != nil {
 			return nil, fmt.Errorf("%s: item %d: %w", name, i+1, err)
 		}

@@ -136,7 +136,8 @@ func (d *Draft) Undrain(names []string) {
 			}
 		}
 		if len(left) > 0 && len(left) < len(x.names) {
-			put(yamlfile.Deref(n), "components", flow(nameset.Fold(left)))
+			n = yamlfile.Deref(n)
+			n.Content[find(n, "components")+1] = flow(nameset.Fold(left))
 		}
 		return len(left) > 0
 	})
@@ -173,23 +174,22 @@ func (d *Draft) filter(key string, keep func(i int, n *yaml.Node) bool) {
 
 // list is the list under a key; nil if there is none.
 func (d *Draft) list(key string) *yaml.Node {
-	for i := 0; i+1 < len(d.top.Content); i += 2 {
-		if d.top.Content[i].Value == key {
-			if n := yamlfile.Deref(d.top.Content[i+1]); n.Kind == yaml.SequenceNode {
-				return n
-			}
+	if i := find(d.top, key); i >= 0 {
+		if n := yamlfile.Deref(d.top.Content[i+1]); n.Kind == yaml.SequenceNode {
+			return n
 		}
 	}
 	return nil
 }
 
-// put changes the value of a key that a mapping has.
-func put(m *yaml.Node, key string, value *yaml.Node) {
+// find is where a mapping has a key, its value behind it; -1 for nowhere.
+func find(m *yaml.Node, key string) int {
 	for i := 0; i+1 < len(m.Content); i += 2 {
 		if m.Content[i].Value == key {
-			m.Content[i+1] = value
+			return i
 		}
 	}
+	return -1
 }
 
 // flow is a list in one line.
@@ -203,25 +203,19 @@ func flow(items []string) *yaml.Node {
 
 // set puts value under a key, or drops the key if it is nil.
 func (d *Draft) set(key string, value *yaml.Node) {
-	c := d.top.Content
-	for i := 0; i+1 < len(c); i += 2 {
-		if c[i].Value != key {
-			continue
-		}
-		if value == nil {
-			// A comment above the first entry is often about the file.
-			if i+2 < len(c) {
-				c[i+2].HeadComment = strings.TrimPrefix(c[i].HeadComment+"\n"+c[i+2].HeadComment, "\n")
-			} else {
-				d.top.HeadComment += c[i].HeadComment
-			}
-			d.top.Content = append(c[:i:i], c[i+2:]...)
+	c, i := d.top.Content, find(d.top, key)
+	switch {
+	case i >= 0 && value != nil:
+		c[i+1] = value
+	case i >= 0:
+		// A comment above the first entry is often about the file.
+		if i+2 < len(c) {
+			c[i+2].HeadComment = strings.TrimPrefix(c[i].HeadComment+"\n"+c[i+2].HeadComment, "\n")
 		} else {
-			c[i+1] = value
+			d.top.HeadComment += c[i].HeadComment
 		}
-		return
-	}
-	if value != nil {
+		d.top.Content = append(c[:i:i], c[i+2:]...)
+	case value != nil:
 		d.top.Style = 0
 		d.top.Content = append(c, scalar(key), value)
 	}

@@ -44,6 +44,17 @@ func pair(t testing.TB, ctx *mtls.Context, cfg *tls.Config) (*mtls.Conn, *tls.Co
 	return server.(*mtls.Conn), tls.Client(tcp, cfg)
 }
 
+// talking is a pair whose handshake is done, by a byte of the server's.
+func talking(t testing.TB) (*mtls.Conn, *tls.Conn) {
+	t.Helper()
+	server, c := pair(t, newContext(t), tlsConfig(identity(t, "rsa", "alice"), tls.VersionTLS13))
+	go c.Handshake()
+	if _, err := server.Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	return server, c
+}
+
 func newContext(t testing.TB) *mtls.Context {
 	t.Helper()
 	ctx, err := mtls.New(mtls.Config{Keys: keys(t, "server", "server-ecdsa")})
@@ -155,12 +166,8 @@ func TestConcurrentReadersAndWriters(t *testing.T) {
 // Everything on a closed connection fails with net.ErrClosed, and a second
 // Close does not free twice.
 func TestClosedConn(t *testing.T) {
-	ctx := newContext(t)
-	server, c := pair(t, ctx, tlsConfig(identity(t, "rsa", "alice"), tls.VersionTLS13))
-	go func() { c.Handshake(); io.Copy(io.Discard, c) }()
-	if _, err := server.Write([]byte("x")); err != nil {
-		t.Fatal(err)
-	}
+	server, c := talking(t)
+	go io.Copy(io.Discard, c)
 	if err := server.Close(); err != nil {
 		t.Error(err)
 	}
@@ -231,11 +238,7 @@ func TestAlertDoesNotWaitForClose(t *testing.T) {
 
 // After a record that was tampered with nothing is read or written any more.
 func TestBrokenRecordIsFinal(t *testing.T) {
-	server, c := pair(t, newContext(t), tlsConfig(identity(t, "rsa", "alice"), tls.VersionTLS13))
-	go c.Handshake()
-	if _, err := server.Write([]byte("x")); err != nil {
-		t.Fatal(err)
-	}
+	server, c := talking(t)
 	c.NetConn().Write(append([]byte{23, 3, 3, 0, 32}, make([]byte, 32)...))
 	p := make([]byte, 1)
 	_, first := server.Read(p)
@@ -253,11 +256,7 @@ func TestBrokenRecordIsFinal(t *testing.T) {
 
 // A write that was cut short has lost records: what came after would be garbage.
 func TestWriteThatTimedOutIsFinal(t *testing.T) {
-	server, c := pair(t, newContext(t), tlsConfig(identity(t, "rsa", "alice"), tls.VersionTLS13))
-	go c.Handshake()
-	if _, err := server.Write([]byte("x")); err != nil {
-		t.Fatal(err)
-	}
+	server, c := talking(t)
 	server.SetWriteDeadline(time.Now().Add(time.Second)) // long enough to begin
 	n, err := server.Write(make([]byte, 50<<20))
 	if !errors.Is(err, os.ErrDeadlineExceeded) || n == 0 || n == 50<<20 {
@@ -273,12 +272,7 @@ func TestWriteThatTimedOutIsFinal(t *testing.T) {
 
 // A Read that timed out may be repeated: net/http does so with each request.
 func TestReadGoesOnAfterItsDeadline(t *testing.T) {
-	ctx := newContext(t)
-	server, c := pair(t, ctx, tlsConfig(identity(t, "rsa", "alice"), tls.VersionTLS13))
-	go func() { c.Handshake() }()
-	if _, err := server.Write([]byte("x")); err != nil {
-		t.Fatal(err)
-	}
+	server, c := talking(t)
 	for range 3 {
 		server.SetReadDeadline(time.Now().Add(time.Millisecond))
 		if _, err := server.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -293,16 +287,6 @@ func TestReadGoesOnAfterItsDeadline(t *testing.T) {
 	}
 }
 
-// deadlines is an inner connection that counts who sets its deadlines.
-type deadlines struct {
-	net.Conn
-	set int
-}
-
-func (d *deadlines) SetDeadline(t time.Time) error      { d.set++; return d.Conn.SetDeadline(t) }
-func (d *deadlines) SetReadDeadline(t time.Time) error  { d.set++; return d.Conn.SetReadDeadline(t) }
-func (d *deadlines) SetWriteDeadline(t time.Time) error { d.set++; return d.Conn.SetWriteDeadline(t) }
-
 // one is a listener of one connection.
 type one struct {
 	net.Listener
@@ -310,29 +294,6 @@ type one struct {
 }
 
 func (o one) Accept() (net.Conn, error) { return o.conn, nil }
-
-func TestHandshakeSetsNoDeadline(t *testing.T) {
-	ctx := newContext(t)
-	a, b := net.Pipe()
-	defer b.Close()
-	inner := &deadlines{Conn: a}
-	server, err := ctx.Listener(one{conn: inner}).Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := tls.Client(b, tlsConfig(identity(t, "rsa", "alice"), tls.VersionTLS13))
-	go func() {
-		io.WriteString(c, "x")
-		io.Copy(io.Discard, c)
-	}()
-	if _, err := server.Read(make([]byte, 1)); err != nil {
-		t.Fatal(err)
-	}
-	if inner.set != 0 {
-		t.Errorf("deadlines were set %d times", inner.set)
-	}
-	server.Close()
-}
 
 // Many connections leave nothing behind, in OpenSSL or elsewhere.
 func TestManyConnectionsLeaveNothingBehind(t *testing.T) {

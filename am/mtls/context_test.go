@@ -13,7 +13,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"patchbay/am/mtls"
 )
@@ -60,27 +59,19 @@ func TestNewNamesTheFileAndTheRemedy(t *testing.T) {
 	}{
 		{"Mode0600", pair(crt, place(t, dir, "rsa.key", "0600.key", 0o600)), nil},
 		{"Mode0640", pair(crt, place(t, dir, "rsa.key", "0640.key", 0o640)), nil},
-		{"Mode0400", pair(crt, place(t, dir, "rsa.key", "0400.key", 0o400)), nil},
 		{"Mode0644", pair(crt, place(t, dir, "rsa.key", "0644.key", 0o644)), []string{"0644.key", "mode 0644", "chmod 0600", "0640"}},
-		{"Mode0604", pair(crt, place(t, dir, "rsa.key", "0604.key", 0o604)), []string{"0604.key", "chmod 0600"}},
 		{"Mode0660", pair(crt, place(t, dir, "rsa.key", "0660.key", 0o660)), []string{"0660.key", "chmod 0600"}},
 		{"BothInOneFile", pair(placeText(t, dir, "both.pem", append(crtText, rsaText...), 0o600), filepath.Join(dir, "both.pem")), nil},
 		{"RSAAndECDSA", append(pair(crt, key), pair(file(t, "server-ecdsa.crt"), file(t, "ec.key"))...), nil},
 		{"TwoOfOneAlgorithm", append(pair(crt, key), pair(file(t, "server-new.crt"), file(t, "rsa2.key"))...), []string{"rsa.key", "rsa2.key", "same algorithm"}},
 		{"NoPair", nil, []string{"at least one pair"}},
-		{"HalfAPair", pair(crt, ""), []string{"key pair 1", "both"}},
 		{"NoCertificateFile", pair(filepath.Join(dir, "none.crt"), key), []string{"none.crt", "no such file"}},
-		{"NoKeyFile", pair(crt, filepath.Join(dir, "none.key")), []string{"none.key", "no such file"}},
 		{"Folder", pair(dir, key), []string{dir, "not a regular file"}},
 		{"FIFO", pair(crt, fifo), []string{fifo, "not a regular file"}},
 		{"NotPEM", pair(placeText(t, dir, "text.crt", []byte("hello\n"), 0o644), key), []string{"text.crt", "no start line"}},
-		{"Empty", pair(placeText(t, dir, "empty.crt", nil, 0o644), key), []string{"empty.crt", "no start line"}},
-		{"EmptyKey", pair(crt, placeText(t, dir, "empty.key", nil, 0o600)), []string{"empty.key"}},
-		{"CutCertificate", pair(placeText(t, dir, "cut.crt", crtText[:len(crtText)/2], 0o644), key), []string{"cut.crt"}},
 		{"CutSecondCertificate", pair(placeText(t, dir, "cut2.crt", append(bytes.Clone(crtText), crtText[:len(crtText)/2]...), 0o644), key), []string{"cut2.crt"}},
 		{"TooLarge", pair(placeText(t, dir, "large.crt", make([]byte, 2<<20), 0o644), key), []string{"large.crt", "larger than"}},
 		{"KeyOfAnother", pair(crt, file(t, "rsa2.key")), []string{"rsa2.key", "does not belong", "server.crt"}},
-		{"KeyOfAnotherAlgorithm", pair(crt, file(t, "ec.key")), []string{"ec.key", "does not belong", "server.crt"}},
 		{"PassPhrase", pair(crt, file(t, "encrypted.key")), []string{"encrypted.key", "pass phrase", "openssl pkey"}},
 		{"WeakKey", pair(file(t, "weak.crt"), file(t, "rsa1024.key")), []string{"weak.crt", "ee key too small"}},
 	} {
@@ -205,41 +196,5 @@ func TestClosedContext(t *testing.T) {
 	}
 	if _, err := roundTrip(old, br, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
 		t.Errorf("the connection from before: %v", err)
-	}
-}
-
-// A connection that cannot be set up is closed; errors of the inner listener pass.
-func TestAcceptReturnsOnlyErrorsOfTheListener(t *testing.T) {
-	ctx, err := mtls.New(mtls.Config{Keys: keys(t, "server")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx.Close()
-	inner, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	accepted := make(chan error, 1)
-	go func() {
-		_, err := ctx.Listener(inner).Accept()
-		accepted <- err
-	}()
-	c, err := net.Dial("tcp", inner.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	c.SetReadDeadline(time.Now().Add(time.Minute))
-	if _, err := c.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("the connection was not closed: %v", err)
-	}
-	select {
-	case err := <-accepted:
-		t.Fatalf("Accept returned %v", err)
-	default:
-	}
-	inner.Close()
-	if err := <-accepted; !errors.Is(err, net.ErrClosed) {
-		t.Errorf("Accept returned %v, want net.ErrClosed", err)
 	}
 }

@@ -44,21 +44,6 @@ func (d *dated) dates() (read, write time.Time) {
 	return d.read, d.write
 }
 
-// datedListener hands out its next connection as a dated one.
-type datedListener struct {
-	net.Listener
-	last *dated
-}
-
-func (l *datedListener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	l.last = &dated{Conn: c}
-	return l.last, nil
-}
-
 // boundPair is a connection whose handshake has a time of its own.
 func boundPair(t *testing.T, timeout time.Duration) (*mtls.Conn, *dated, *tls.Conn) {
 	t.Helper()
@@ -67,22 +52,14 @@ func boundPair(t *testing.T, timeout time.Duration) (*mtls.Conn, *dated, *tls.Co
 		t.Fatal(err)
 	}
 	t.Cleanup(ctx.Close)
-	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	a, b := net.Pipe()
+	raw := &dated{Conn: a}
+	server, err := ctx.Listener(one{conn: raw}).Accept()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer inner.Close()
-	tcp, err := net.Dial("tcp", inner.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := &datedListener{Listener: inner}
-	server, err := ctx.Listener(l).Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { server.Close(); tcp.Close() })
-	return server.(*mtls.Conn), l.last, tls.Client(tcp, tlsConfig(identity(t, "ec2", "ecdsa"), tls.VersionTLS13))
+	t.Cleanup(func() { b.Close(); server.Close() })
+	return server.(*mtls.Conn), raw, tls.Client(b, tlsConfig(identity(t, "ec2", "ecdsa"), tls.VersionTLS13))
 }
 
 func TestHandshakeHasTheEarlierDeadline(t *testing.T) {

@@ -65,9 +65,12 @@ func TestBackgroundReadBetweenRequests(t *testing.T) {
 func TestKeepAliveWithBodies(t *testing.T) {
 	for name, v := range versions {
 		t.Run(name, func(t *testing.T) {
-			s := serve(t, sumHandler, nil)
+			s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				w.Write(body)
+			}), nil)
 			c := client(t, tlsConfig(identity(t, "rsa", "alice"), v))
-			for _, n := range []int{0, 1, 16383, 16384, 16385, 50_000, 3 << 20} {
+			for _, n := range []int{0, 1, 16383, 16384, 16385, 50_000, 5 << 20} {
 				body := make([]byte, n)
 				rand.Read(body)
 				resp, err := c.Post("https://"+s.addr+"/", "text/xml", bytes.NewReader(body))
@@ -76,44 +79,9 @@ func TestKeepAliveWithBodies(t *testing.T) {
 				}
 				got, _ := io.ReadAll(resp.Body)
 				resp.Body.Close()
-				if want := fmt.Sprintf("%d %x", n, sha256.Sum256(body)); string(got) != want {
-					t.Errorf("body of %d bytes: got %q, want %q", n, got, want)
+				if live := s.ctx.Live(); !bytes.Equal(got, body) || live != 1 {
+					t.Errorf("a body of %d bytes came back with %d, over %d connections", n, len(got), live)
 				}
-				if live := s.ctx.Live(); live != 1 {
-					t.Errorf("%d connections, want the same one", live)
-				}
-			}
-		})
-	}
-}
-
-func TestLargeAnswersArriveWhole(t *testing.T) {
-	page := make([]byte, 5<<20)
-	rand.Read(page)
-	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.Write(page) }), nil)
-	for name, v := range versions {
-		t.Run(name, func(t *testing.T) {
-			got, err := s.get(t, tlsConfig(identity(t, "rsa", "alice"), v))
-			if err != nil || !bytes.Equal(got, page) {
-				t.Errorf("%d bytes (%v), want %d", len(got), err, len(page))
-			}
-		})
-	}
-}
-
-func TestHTTP10(t *testing.T) {
-	s := serve(t, chainHandler, nil)
-	for name, header := range map[string]string{"Close": "", "KeepAlive": "Connection: keep-alive\r\n"} {
-		t.Run(name, func(t *testing.T) {
-			c := s.dial(t, tlsConfig(identity(t, "rsa", "alice"), tls.VersionTLS12))
-			io.WriteString(c, "GET / HTTP/1.0\r\n"+header+"\r\n")
-			resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			body, _ := io.ReadAll(resp.Body)
-			if chain, err := parseChain(body); err != nil || len(chain) != 1 {
-				t.Errorf("%d certificates (%v)", len(chain), err)
 			}
 		})
 	}

@@ -1,14 +1,11 @@
 package mtls_test
 
 import (
-	"context"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"math/big"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -78,7 +75,7 @@ func TestStolenCertificateWithoutItsKeyIsRefused(t *testing.T) {
 	s := serve(t, chainHandler, func(c *mtls.Config, _ *http.Server) { c.SHA1Handshakes = true })
 	for name, v := range versions {
 		for _, c := range []struct{ name, key, cert string }{
-			{"RSA", "rsa2", "alice"}, {"ECDSA", "ec", "ecdsa"}, {"OfAnotherKind", "ec2", "alice"},
+			{"RSA", "rsa2", "alice"}, {"ECDSA", "ec", "ecdsa"}, {"OfAnotherKind", "ec2", "alice"}, {"Weak", "rsa", "weak"},
 		} {
 			t.Run(name+c.name, func(t *testing.T) {
 				body, err := s.get(t, tlsConfig(identity(t, c.key, c.cert, "authority"), v))
@@ -157,25 +154,6 @@ func TestKeysOfTheClient(t *testing.T) {
 	}
 }
 
-// TestWeakKeysProveThemselvesToo: RSA of 1024 bits gets through the handshake,
-// whatever the switch says, so that its user can be told in words what is wrong
-// with it; and even so only its owner does.
-func TestWeakKeysProveThemselvesToo(t *testing.T) {
-	for _, sha1 := range []bool{false, true} {
-		s := serve(t, chainHandler, func(c *mtls.Config, _ *http.Server) { c.SHA1Handshakes = sha1 })
-		for name, v := range versions {
-			t.Run(fmt.Sprintf("%s,SHA1Handshakes:%v", name, sha1), func(t *testing.T) {
-				if _, err := s.get(t, tlsConfig(identity(t, "rsa1024", "weak", "authority"), v)); err != nil {
-					t.Error(err)
-				}
-				if body, err := s.get(t, tlsConfig(identity(t, "rsa", "weak", "authority"), v)); err == nil {
-					t.Errorf("served with another's key: %q", body)
-				}
-			})
-		}
-	}
-}
-
 func bigOdd(t testing.TB, bits int) *big.Int {
 	t.Helper()
 	n, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), uint(bits-1)))
@@ -226,26 +204,6 @@ func TestLongChains(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-func TestPeerChainIsNilBeforeTheHandshake(t *testing.T) {
-	early := make(chan int, 1)
-	s := serve(t, chainHandler, func(_ *mtls.Config, srv *http.Server) {
-		srv.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
-			early <- len(c.(*mtls.Conn).PeerChain())
-			return connContext(ctx, c)
-		}
-	})
-	body, err := s.get(t, tlsConfig(identity(t, "rsa", "alice"), tls.VersionTLS13))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := <-early; n != 0 {
-		t.Errorf("%d certificates before the handshake", n)
-	}
-	if chain, err := parseChain(body); len(chain) != 1 {
-		t.Errorf("%d certificates after the handshake (%v)", len(chain), err)
 	}
 }
 

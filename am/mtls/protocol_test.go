@@ -81,15 +81,6 @@ func TestHandshakesSignedWithSHA1NeedTheSwitch(t *testing.T) {
 	}
 }
 
-func TestOneRSAKeyIsEnough(t *testing.T) {
-	s := serve(t, chainHandler, func(c *mtls.Config, _ *http.Server) { c.Keys = keys(t, "server") })
-	for name, v := range versions {
-		if _, err := s.get(t, tlsConfig(identity(t, "rsa", "alice"), v)); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
 // A group that costs the server much more than the client is refused before it
 // is computed with.
 func TestGroups(t *testing.T) {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"patchbay/am/mtls"
-	"patchbay/am/testkit/wait"
 )
 
 func TestShutdownWaitsForBusyConnectionsOnly(t *testing.T) {
@@ -68,23 +67,4 @@ func TestShutdownWaitsForBusyConnectionsOnly(t *testing.T) {
 	if n := s.ctx.Live(); n != 0 {
 		t.Errorf("%d connections are not freed when Shutdown has ended", n)
 	}
-}
-
-func TestServerCloseEndsConnectionsInEveryPhase(t *testing.T) {
-	began := make(chan bool)
-	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		began <- true
-		<-r.Context().Done()
-	}), nil)
-	alice := tlsConfig(identity(t, "rsa", "alice"), tls.VersionTLS13)
-	s.dial(t, alice)
-	s.dialTCP(t).Write(clientHello(t)[:50])
-	busy := s.dial(t, alice)
-	io.WriteString(busy, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-	<-began
-	wait.Until(t, "3 connections", func() bool { return s.ctx.Live() == 3 })
-	if err := s.srv.Close(); err != nil {
-		t.Error(err)
-	}
-	s.mustFreeAll(t)
 }

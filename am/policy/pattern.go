@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"patchbay/am/urn"
 )
 
 // pattern fits names of users, or of projects. Authorities are compared by their
@@ -191,23 +193,5 @@ func glob(pattern, text string) bool {
 	return p == len(pattern)
 }
 
-func fold(c byte) byte {
-	if c >= 'A' && c <= 'Z' {
-		return c + 'a' - 'A'
-	}
-	return c
-}
-
-// lower folds ASCII only, as names are compared.
-func lower(s string) string {
-	for i := 0; i < len(s); i++ {
-		if s[i] != fold(s[i]) {
-			b := []byte(s)
-			for ; i < len(b); i++ {
-				b[i] = fold(b[i])
-			}
-			return string(b)
-		}
-	}
-	return s
-}
+// lower folds names as they are compared.
+var lower = urn.Lower

@@ -5,9 +5,11 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
+	"patchbay/am/display"
 	"patchbay/inventory/nameset"
 	"patchbay/inventory/yamlfile"
 )
@@ -187,35 +189,22 @@ func (r *reader) components(n *yaml.Node, rules *Rules) *part {
 
 func (r *reader) most(n *yaml.Node, what string, read func(*yaml.Node, string) int64) most {
 	m := boundless
+	into := map[string]*int64{"user": &m.user, "slice": &m.slice, "project": &m.project}
 	r.Fields(n, what, []string{"user", "slice", "project"}, func(key string, n *yaml.Node) {
-		i := read(n, what+" of a "+key)
-		switch key {
-		case "user":
-			m.user = i
-		case "slice":
-			m.slice = i
-		case "project":
-			m.project = i
-		}
+		*into[key] = read(n, what+" of a "+key)
 	})
 	return m
 }
 
 func (r *reader) lease(n *yaml.Node) (l lease) {
+	into := map[string]*time.Duration{"first": &l.first, "longest": &l.longest, "renew": &l.renew}
 	r.Fields(n, "lease", []string{"first", "longest", "renew"}, func(key string, n *yaml.Node) {
-		d, ok := readSpan(n.Value)
-		if n.Kind != yaml.ScalarNode || !ok {
+		d, err := display.ParseDuration(n.Value)
+		if n.Kind != yaml.ScalarNode || err != nil || d <= 0 || d > longestSpan {
 			r.Wrong(n, "%s of a lease must be a time like 30m, 2h or 3d", key)
 			return
 		}
-		switch key {
-		case "first":
-			l.first = d
-		case "longest":
-			l.longest = d
-		case "renew":
-			l.renew = d
-		}
+		*into[key] = d
 	})
 	if l.longest > 0 && l.first > l.longest {
 		r.Wrong(n, "the first lease, %s, is longer than the longest, %s", sayTime(l.first), sayTime(l.longest))

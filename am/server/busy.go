@@ -29,11 +29,11 @@ func (s *Server) admit(p *peer) (leave func(), limit string) {
 		return nil, limitPerCertificate
 	case !s.answers.room(p.caller):
 		return nil, limitAnswers
-	case !s.callers.enter(p.caller):
+	case !s.callers.Take(p.caller, 1, 0):
 		return nil, limitPerCaller
 	}
 	caller := p.caller
-	return func() { s.callers.leave(caller) }, ""
+	return func() { s.callers.Give(caller, 1) }, ""
 }
 
 // busy answers SERVERBUSY, on which clients try again by themselves; they do

@@ -4,39 +4,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"net"
-	"sync"
 	"time"
 )
-
-// callers counts the calls at once of each caller, from the end of the header
-// to the end of the answer. All strangers together are one caller, so that they
-// cannot starve those whom the site knows.
-type callers struct {
-	most int
-
-	mu    sync.Mutex
-	calls map[string]int
-}
-
-func newCallers(most int) *callers { return &callers{most: most, calls: make(map[string]int)} }
-
-func (c *callers) enter(caller string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.calls[caller] >= c.most {
-		return false
-	}
-	c.calls[caller]++
-	return true
-}
-
-func (c *callers) leave(caller string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.calls[caller]--; c.calls[caller] == 0 {
-		delete(c.calls, caller)
-	}
-}
 
 // peer is the other end of one connection. What is below conn belongs to the
 // one request of the connection that is served at a time.

@@ -76,14 +76,17 @@ type Gauge struct {
 
 // Server answers calls on any number of listeners.
 type Server struct {
-	config  Config
-	opt     Options
-	http    *http.Server
-	admin   *http.Server
-	socket  *http.Server
-	gate    *gate
-	calls   chan struct{} // one element per call being worked on
-	callers *callers
+	config Config
+	opt    Options
+	http   *http.Server
+	admin  *http.Server
+	socket *http.Server
+	gate   *gate
+	calls  chan struct{} // one element per call being worked on
+	// callers counts the calls at once of each caller, from the end of the header to
+	// the end of the answer. All strangers together are one caller, so that they
+	// cannot starve those whom the site knows.
+	callers *budget.Budget
 	changes *rates // of calls that change something
 	bodies  bodies
 	answers *answers
@@ -104,7 +107,7 @@ func New(c Config, o Options) *Server {
 		config:  c,
 		opt:     o,
 		calls:   make(chan struct{}, c.MaxCalls),
-		callers: newCallers(c.MaxCallsPerCaller),
+		callers: budget.PerCaller(c.MaxCallsPerCaller),
 		changes: newRates(c.MaxChangesPerMinute, c.MaxChangesBurst),
 		bodies:  bodies{budget.New(c.MaxBodies, c.MaxBody)},
 		answers: newAnswers(c.MaxAnswers, c.MaxAnswers/budget.Part),

@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"slices"
 
 	"patchbay/am"
 	"patchbay/am/store"
@@ -40,7 +41,7 @@ func (s *Service) PerformOperationalAction(ctx context.Context, g credentials.Gr
 	return s.run(ctx, change{
 		event: string(action), grant: g, targets: t, call: o.Call,
 		pick: func(all []am.Sliver) ([]am.Sliver, error) {
-			if todo := filter(all, func(x *am.Sliver) bool { return x.Status.Allocation == am.Provisioned }); len(todo) > 0 {
+			if todo := slices.DeleteFunc(slices.Clone(all), func(x am.Sliver) bool { return x.Status.Allocation != am.Provisioned }); len(todo) > 0 {
 				return todo, nil
 			}
 			return nil, am.Errorf(am.Unsupported, "%s is not possible: no sliver of slice %s is provisioned; Provision it first", action, t.Slice).About(t.Slice)

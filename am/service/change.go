@@ -16,13 +16,7 @@ import (
 // by their place in the request, which their URNs do not show, so by client_id.
 func sortByCreation(all []am.Sliver) {
 	slices.SortStableFunc(all, func(a, b am.Sliver) int {
-		if c := a.Created.Compare(b.Created); c != 0 {
-			return c
-		}
-		if c := a.Ordinal - b.Ordinal; c != 0 {
-			return c
-		}
-		return strings.Compare(a.ClientID, b.ClientID)
+		return cmp.Or(a.Created.Compare(b.Created), a.Ordinal-b.Ordinal, strings.Compare(a.ClientID, b.ClientID))
 	})
 }
 

@@ -77,7 +77,7 @@ func (s *Service) askProviders(ctx context.Context, r reservation, t reserved) (
 		}
 		s.release(ctx, r, t)
 		if n == maxAsks || asking.Err() != nil || slices.ContainsFunc(refused, refusal.final) {
-			return t, refusedBy(r.request, refused)
+			return t, binder.Unsatisfied(reasons(r.request, refused))
 		}
 		// Not by its neighbours either: a machine that is out of order would go from
 		// one node to the next.
@@ -87,7 +87,7 @@ func (s *Service) askProviders(ctx context.Context, r reservation, t reserved) (
 		r.avoid = append(r.avoid, s.cfg.Prober.Silent()...)
 		next, err := s.bindSlivers(ctx, r)
 		if _, ok := errors.AsType[*binder.UnsatisfiedError](err); ok {
-			return t, refusedBy(r.request, refused) // which says more
+			return t, binder.Unsatisfied(reasons(r.request, refused)) // which says more
 		}
 		if t = next; err != nil || !t.asking {
 			return t, err
@@ -206,11 +206,6 @@ func Ask(ctx context.Context, p Prober, inv *inventory.Inventory, req *rspec.Req
 			return reasons(req, refused)
 		}
 	}
-}
-
-// refusedBy is the answer to a request that providers will not serve.
-func refusedBy(req *rspec.Request, refused []refusal) error {
-	return binder.Unsatisfied(reasons(req, refused))
 }
 
 // reasons tells each reason once: that of a link is the same at all of its nodes.

@@ -30,7 +30,7 @@ func TestARefusalIsOfTheLinkThatItNames(t *testing.T) {
 					err:  &am.Error{Code: am.Unsupported, Msg: tt.says},
 				})
 			}
-			if got := refusedBy(req, refused).Error(); got != tt.want {
+			if got := binder.Unsatisfied(reasons(req, refused)).Error(); got != tt.want {
 				t.Errorf("told %q, want %q", got, tt.want)
 			}
 		})

@@ -3,7 +3,6 @@ package service
 import (
 	"context"
 
-	"patchbay/am"
 	"patchbay/am/store"
 	"patchbay/am/urn"
 )
@@ -16,7 +15,7 @@ func (s *Service) Inspect(slice urn.URN) ([]byte, error) {
 	return s.manifest(context.Background(), func(v *store.View) (urn.URN, []Report, error) {
 		live, err := liveSlivers(v, slice)
 		if err == nil && len(live) == 0 {
-			err = am.Errorf(am.SearchFailed, "slice %s has no slivers at this aggregate", slice).About(slice)
+			err = noSlivers(slice)
 		}
 		return urn.URN{}, reports(live), err
 	})

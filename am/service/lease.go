@@ -17,6 +17,14 @@ func earliest(a time.Time, more ...time.Time) time.Time {
 	return a.UTC().Truncate(time.Second)
 }
 
+// notPast refuses a wish for the end of a lease that is over; a zero one is none.
+func notPast(now, wish time.Time) error {
+	if wish.IsZero() || wish.After(now) {
+		return nil
+	}
+	return am.Errorf(am.BadArgs, "geni_end_time %s is in the past", wish.Format(time.RFC3339)).With(am.OutOfRange)
+}
+
 // reservationEnd is the lease of a new reservation.
 func (s *Service) reservationEnd(now, credential, wish time.Time) time.Time {
 	end := earliest(now.Add(s.cfg.Leases.Allocated), credential)

@@ -206,9 +206,6 @@ func (s *Service) facts(inv *inventory.Inventory, x *am.Sliver) rspec.NodeFacts 
 
 // tellInterfaces adds what the interfaces of a node got.
 func (s *Service) tellInterfaces(f *rspec.NodeFacts, x *am.Sliver) {
-	if len(x.Interfaces) == 0 {
-		return
-	}
 	f.Interfaces = make(map[string]rspec.InterfaceFacts, len(x.Interfaces))
 	for _, i := range x.Interfaces {
 		f.Interfaces[i.ClientID] = rspec.InterfaceFacts{ComponentID: i.Component, MAC: x.Observed.MACs[i.ClientID], Addresses: i.Addresses}

@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"patchbay/am"
@@ -11,7 +12,7 @@ import (
 	"patchbay/credentials"
 )
 
-// ProvisionOptions are the options of Provision.
+// ProvisionOptions are the options of Provision, and the arguments of CreateSliver.
 type ProvisionOptions struct {
 	Call
 	// EndTime is the wished end of the lease; zero if none.
@@ -48,7 +49,7 @@ func (s *Service) Provision(ctx context.Context, g credentials.Grant, t Targets,
 	out, err := s.run(ctx, change{
 		event: "Provision", grant: g, targets: t, call: o.Call,
 		pick: func(all []am.Sliver) ([]am.Sliver, error) {
-			todo := filter(all, func(x *am.Sliver) bool { return x.Status.Allocation == am.Allocated })
+			todo := slices.DeleteFunc(slices.Clone(all), func(x am.Sliver) bool { return x.Status.Allocation != am.Allocated })
 			if len(todo) == 0 {
 				return nil, am.Errorf(am.SearchFailed, "all slivers of slice %s are provisioned already", t.Slice).About(t.Slice)
 			}
@@ -59,8 +60,8 @@ func (s *Service) Provision(ctx context.Context, g credentials.Grant, t Targets,
 			if err := s.open(); err != nil {
 				return err
 			}
-			if !o.EndTime.IsZero() && !o.EndTime.After(v.Now()) {
-				return am.Errorf(am.BadArgs, "geni_end_time %s is in the past", o.EndTime.Format(time.RFC3339)).With(am.OutOfRange)
+			if err := notPast(v.Now(), o.EndTime); err != nil {
+				return err
 			}
 			permit = s.cfg.Policy.For(g.Caller(), slice)
 			if err := permit.Begin(); err != nil {
@@ -141,14 +142,4 @@ func (s *Service) promiseToMake(v *store.View, cs *store.ChangeSet, x *am.Sliver
 	x.Desired = am.Desired{Present: true, On: p.on, Accounts: p.accounts}
 	promise(cs, v, x, am.GoalMake, p.call)
 	return nil
-}
-
-func filter(all []am.Sliver, keep func(*am.Sliver) bool) []am.Sliver {
-	var out []am.Sliver
-	for i := range all {
-		if keep(&all[i]) {
-			out = append(out, all[i])
-		}
-	}
-	return out
 }

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -189,13 +190,10 @@ func (s *Service) finish(v *store.View, cs *store.ChangeSet, r reservation, by t
 func (s *Service) bind(v *store.View, r reservation, by terms, doc am.Document) ([]am.Sliver, binder.Binding, error) {
 	now, wish := v.Now().UTC(), r.options.EndTime
 	var none binder.Binding
-	switch {
-	case len(r.request.Nodes) == 0:
+	if len(r.request.Nodes) == 0 {
 		return nil, none, am.Errorf(am.SearchFailed, "the request has no node for this aggregate (%s); it is asked for by that component_manager_id, or by none", s.Inventory().Manager)
-	case !wish.IsZero() && !wish.After(now):
-		return nil, none, am.Errorf(am.BadArgs, "geni_end_time %s is in the past", wish.Format(time.RFC3339)).With(am.OutOfRange)
 	}
-	if err := boundSetup(r.request); err != nil {
+	if err := cmp.Or(notPast(now, wish), boundSetup(r.request)); err != nil {
 		return nil, none, err
 	}
 	held, err := heldBy(v, r.slice, r.claims)
@@ -229,10 +227,7 @@ func (s *Service) bind(v *store.View, r reservation, by terms, doc am.Document) 
 	for _, b := range binding.Nodes {
 		all = all.Add(b.Amount)
 	}
-	if err := by.permit.Cores(all.Cores); err != nil {
-		return nil, none, err
-	}
-	if err := by.permit.Disk(all.Disk); err != nil {
+	if err := cmp.Or(by.permit.Cores(all.Cores), by.permit.Disk(all.Disk)); err != nil {
 		return nil, none, err
 	}
 	status, err := am.Next(am.Status{Allocation: am.Unallocated, Operational: am.PendingAllocation}, am.EventAllocate)

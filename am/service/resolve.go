@@ -2,6 +2,7 @@ package service
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"patchbay/am"
@@ -42,10 +43,14 @@ func resolve(v *store.View, g credentials.Grant, t Targets, bestEffort bool) (re
 		return r, err
 	}
 	if len(all) == 0 {
-		return r, am.Errorf(am.SearchFailed, "slice %s has no slivers at this aggregate", t.Slice).About(t.Slice)
+		return r, noSlivers(t.Slice)
 	}
 	r.slivers = all
 	return r, nil
+}
+
+func noSlivers(slice urn.URN) error {
+	return am.Errorf(am.SearchFailed, "slice %s has no slivers at this aggregate", slice).About(slice)
 }
 
 func resolveSlivers(v *store.View, g credentials.Grant, named []urn.URN, bestEffort bool) (resolved, error) {
@@ -119,12 +124,7 @@ func liveSlivers(v *store.View, slice urn.URN) ([]am.Sliver, error) {
 	if err != nil {
 		return nil, err
 	}
-	live := all[:0]
-	for _, x := range all {
-		if x.Live(v.Now()) {
-			live = append(live, x)
-		}
-	}
+	live := slices.DeleteFunc(all, func(x am.Sliver) bool { return !x.Live(v.Now()) })
 	sortByCreation(live)
 	return live, nil
 }

@@ -33,7 +33,7 @@ func (s *Service) Shutdown(ctx context.Context, g credentials.Grant, slice urn.U
 			return cs, err
 		}
 		if len(live) == 0 {
-			return cs, am.Errorf(am.SearchFailed, "slice %s has no slivers at this aggregate", slice).About(slice)
+			return cs, noSlivers(slice)
 		}
 		rec.Shutdown, rec.ShutdownBy, rec.Serial = v.Now().UTC(), g.Caller(), rec.Serial+1
 		cs.PutSlice(rec)

@@ -41,7 +41,7 @@ func (s *Service) SliverStatus(_ context.Context, g credentials.Grant, slice urn
 			return err
 		}
 		if len(live) == 0 {
-			return am.Errorf(am.SearchFailed, "slice %s has no slivers at this aggregate", slice).About(slice)
+			return noSlivers(slice)
 		}
 		rec, _, err := v.Slice(slice)
 		out.Slivers, out.Shutdown = reports(live), !rec.Shutdown.IsZero()

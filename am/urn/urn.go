@@ -135,9 +135,9 @@ func (u URN) Key() string {
 	name := u.Name
 	switch u.Type {
 	case Slice, Sliver, User, Authority:
-		name = lower(name)
+		name = Lower(name)
 	}
-	return prefix + "IDN+" + lower(u.Authority) + "+" + u.Type + "+" + name
+	return prefix + "IDN+" + Lower(u.Authority) + "+" + u.Type + "+" + name
 }
 
 // Equal tells whether u and v name the same thing (see Key).
@@ -178,8 +178,8 @@ func isManager(u URN) bool {
 	return u.Type == Authority && (strings.EqualFold(u.Name, "cm") || strings.EqualFold(u.Name, "am"))
 }
 
-// lower folds ASCII only, so that no two different non-ASCII names ever meet.
-func lower(s string) string {
+// Lower folds ASCII only, so that no two different non-ASCII names ever meet.
+func Lower(s string) string {
 	for i := 0; i < len(s); i++ {
 		if s[i] >= 'A' && s[i] <= 'Z' {
 			b := []byte(s)

@@ -17,7 +17,7 @@ func (r *reader) value(depth int) (Value, error) {
 	if depth > r.lim.Depth {
 		return nil, r.invalid("values nest deeper than %d", r.lim.Depth)
 	}
-	var s joined
+	var s strings.Builder
 	for {
 		t, err := r.token()
 		if err != nil {
@@ -27,7 +27,7 @@ func (r *reader) value(depth int) (Value, error) {
 		case nil:
 			return nil, r.refuse(FaultParse, "the text ends inside of <value>")
 		case xml.CharData:
-			s.add(t)
+			s.Write(t)
 		case xml.EndElement:
 			if end := label(t.Name); end != "value" {
 				return nil, r.mismatch("value", end)

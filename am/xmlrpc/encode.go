@@ -1,6 +1,7 @@
 package xmlrpc
 
 import (
+	"encoding/base64"
 	"fmt"
 	"math"
 	"strconv"
@@ -30,9 +31,9 @@ func AppendCall(b []byte, c Call) ([]byte, error) {
 }
 
 // AppendResponse appends v as a whole answer, in ASCII. It is an error to
-// encode nil, []byte, time.Time or any type that is no Value, an int beyond
-// 32 bits, a float64 that is no number, two members of one name, and nesting
-// deeper than the default limit of a decoder. On an error b comes back as it was.
+// encode nil, time.Time or any type that is no Value, an int beyond 32 bits, a
+// float64 that is no number, two members of one name, and nesting deeper than the
+// default limit of a decoder. On an error b comes back as it was.
 func AppendResponse(b []byte, v Value) ([]byte, error) {
 	out := append(b, declaration+"<methodResponse><params><param>"...)
 	out, err := appendValue(out, v, 1)
@@ -97,6 +98,10 @@ func appendValue(b []byte, v Value, depth int) ([]byte, error) {
 			}
 		}
 		b = append(b, "</data></array>"...)
+	case []byte:
+		b = append(b, "<base64>"...)
+		b = base64.StdEncoding.AppendEncode(b, v)
+		b = append(b, "</base64>"...)
 	default:
 		err = fmt.Errorf("no XML-RPC value is made of %T", v)
 	}

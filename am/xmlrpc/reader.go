@@ -194,7 +194,7 @@ func (r *reader) close(name string) error {
 
 // text reads character data up to and with </name>, joined over comments and CDATA.
 func (r *reader) text(name string) (string, error) {
-	var s joined
+	var s strings.Builder
 	for {
 		t, err := r.token()
 		if err != nil {
@@ -204,7 +204,7 @@ func (r *reader) text(name string) (string, error) {
 		case nil:
 			return "", r.refuse(FaultParse, "the text ends inside of <%s>", name)
 		case xml.CharData:
-			s.add(t)
+			s.Write(t)
 		case xml.StartElement:
 			return "", r.invalid("<%s> inside of <%s>, where only text is expected", plain(label(t.Name)), name)
 		case xml.EndElement:
@@ -320,32 +320,6 @@ func (in *input) Read(p []byte) (int, error) {
 	}
 	p[0] = c
 	return 1, nil
-}
-
-// joined collects pieces of text; a single one is copied once.
-type joined struct {
-	s    string
-	more []byte
-}
-
-func (j *joined) add(t []byte) {
-	switch {
-	case len(t) == 0:
-	case j.s == "" && j.more == nil:
-		j.s = string(t)
-	default:
-		if j.more == nil {
-			j.more = []byte(j.s)
-		}
-		j.more = append(j.more, t...)
-	}
-}
-
-func (j *joined) String() string {
-	if j.more != nil {
-		return string(j.more)
-	}
-	return j.s
 }
 
 func label(n xml.Name) string {
