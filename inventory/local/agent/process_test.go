@@ -2,8 +2,10 @@ package agent
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -13,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"patchbay/am/testkit/wait"
+	"patchbay/inventory/local/fdsocket"
 )
 
 // terminal starts a line with a terminal and waits until it prints ready.
@@ -246,9 +249,22 @@ func sendSignals() error {
 }
 
 // A user who stops its processes all the time, also when they are no programs
-// yet, stops only them.
+// yet, stops only them: also while the agent allocates so much that its garbage
+// collector runs.
 func TestChildrenStoppedBeforeTheirProgram(t *testing.T) {
 	n := newNode(t)
+	busy := Configuration{Hostname: "alpha", Hosts: slices.Repeat([]string{"127.64.0.1\tbeta"}, 3000)}
+	ctx, cancel := context.WithCancel(t.Context())
+	var configures sync.WaitGroup
+	configures.Go(func() {
+		for ctx.Err() == nil {
+			if c, err := fdsocket.Dial(ctx, n.path); err == nil {
+				Configure(ctx, c, busy)
+			}
+		}
+	})
+	defer configures.Wait()
+	defer cancel()
 	n.start(Command{User: "bob", Argv: []string{"/" + program, "stop"}})
 	wait.Until(t, "stopping", func() bool {
 		n.startStopped()
