@@ -296,18 +296,14 @@ func (b *bed) ssh(t testing.TB, name string, args ...string) (string, error) {
 	return out.String(), err
 }
 
-func TestBedMakesNodes(t *testing.T) {
-	b := newBed(t, "bed-t")
-	b.node(t, "00000000-0000-4000-8000-00000000bed0", nil)
-	if out, err := b.ssh(t, "00000000-0000-4000-8000-00000000bed0", "id -un"); err != nil || out != "alice\n" {
-		t.Errorf("id: %q, %v", out, err)
-	}
-	b.restart(syscall.SIGKILL)
-	if out, err := b.ssh(t, "00000000-0000-4000-8000-00000000bed0", "echo still here"); err != nil || out != "still here\n" {
+// nodesOutliveUp: a node runs on when up is killed, and what is entered waits for
+// what is typed.
+func nodesOutliveUp(t *testing.T, a *arena) {
+	a.restart(syscall.SIGKILL)
+	if out, err := a.ssh(t, nodeA, "echo still here"); err != nil || out != "still here\n" {
 		t.Errorf("after a kill: %q, %v", out, err)
 	}
-	// What is entered waits for what is typed.
-	c := exec.Command(binary(), "enter", b.settings, "00000000-0000-4000-8000-00000000bed0", "cat")
+	c := exec.Command(binary(), "enter", a.settings, nodeA, "cat")
 	in, err := c.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -319,7 +315,6 @@ func TestBedMakesNodes(t *testing.T) {
 	if out, err := c.CombinedOutput(); err != nil || string(out) != "late\n" {
 		t.Errorf("cat: %q, %v", out, err)
 	}
-	b.remove(t, "00000000-0000-4000-8000-00000000bed0")
 }
 
 // set changes a line of the settings, for the next start.

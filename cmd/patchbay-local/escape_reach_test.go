@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -20,10 +21,26 @@ func oneNode(t *testing.T, instance string, settings ...string) *arena {
 	return a
 }
 
-// Root of a node changes what labs change, and nothing that bounds memory of the
-// kernel or keeps others from logging in.
-func TestSysctlsOfNodes(t *testing.T) {
-	a := oneNode(t, "sysctl-t", smallTypes)
+// TestOneNode shows on one testbed with one node what needs no other.
+func TestOneNode(t *testing.T) {
+	need.Root(t)
+	shared := shareFiles(t) // which are there before the node
+	a := oneNode(t, "one-t")
+	for _, tt := range []struct {
+		name string
+		test func(t *testing.T, a *arena)
+	}{
+		{"Disks", disksAreHidden}, {"Tools", toolsRun}, {"Linktest", linktestIsInNodes},
+		{"Shared", func(t *testing.T, a *arena) { nodesReadWhatEverybodyMayRead(t, a, shared) }},
+		{"Fragments", fragmentsAreBounded}, {"Sysctls", sysctlsOfNodes}, {"Words", wordsOfARunningTestbed}, {"Restart", nodesOutliveUp},
+	} {
+		t.Run(tt.name, func(t *testing.T) { tt.test(t, a) })
+	}
+}
+
+// sysctlsOfNodes shows that root of a node changes what labs change, and nothing
+// that bounds memory of the kernel or keeps others from logging in.
+func sysctlsOfNodes(t *testing.T, a *arena) {
 	row := func(path, value, must string) {
 		path = "/proc/sys/" + path
 		if _, err := os.Stat(path); err != nil {
@@ -67,9 +84,9 @@ func TestSysctlsOfNodes(t *testing.T) {
 	}
 }
 
-// The memory for fragments counts for nobody, so its bound must hold.
-func TestFragmentsOfANodeAreBounded(t *testing.T) {
-	a := oneNode(t, "fragments-t", smallTypes)
+// fragmentsAreBounded: the memory for fragments counts for nobody, so its bound
+// must hold.
+func fragmentsAreBounded(t *testing.T, a *arena) {
 	a.copyProgram(t, nodeA, programOfTests(t))
 	if out := a.task(nodeA, "fragments"); out != "bounded" {
 		t.Error(out)
@@ -153,46 +170,46 @@ func wholeOfPieces() string {
 	return "whole"
 }
 
-// Below the host's /usr root of a node reads what every user of the host may read,
-// also where a file or its mode came after the node.
-func TestNodesReadWhatEverybodyMayRead(t *testing.T) {
-	need.Root(t)
+// shareFiles makes a folder below the host's /usr with files of many modes.
+func shareFiles(t *testing.T) (dir string) {
+	t.Helper()
 	dir, err := os.MkdirTemp("/usr/share", "patchbay-test-")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	file := func(name string, mode os.FileMode) {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte("#!/bin/sh\necho "+name+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(path, mode); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.Chmod(dir, 0o755); err != nil {
+	if err := errors.Join(os.Chmod(dir, 0o755), os.Mkdir(filepath.Join(dir, "closed"), 0o700)); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Mkdir(filepath.Join(dir, "closed"), 0o700); err != nil {
-		t.Fatal(err)
+	for name, mode := range map[string]os.FileMode{
+		"secret": 0o600, "group": 0o640, "script": 0o700, "closed/inside": 0o644, "public": 0o755, "later": 0o644,
+	} {
+		shareFile(t, filepath.Join(dir, name), mode)
 	}
-	file("secret", 0o600)
-	file("group", 0o640)
-	file("script", 0o700)
-	file("closed/inside", 0o644)
-	file("public", 0o755)
-	file("later", 0o644)
 	for link, to := range map[string]string{"link": "secret", "good-link": "public"} {
 		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	a := oneNode(t, "usr-t", smallTypes)
+	return dir
+}
+
+func shareFile(t *testing.T, path string, mode os.FileMode) {
+	t.Helper()
+	text := "#!/bin/sh\necho " + filepath.Base(path) + "\n"
+	if err := errors.Join(os.WriteFile(path, []byte(text), 0o600), os.Chmod(path, mode)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// nodesReadWhatEverybodyMayRead: below the host's /usr root of a node reads what
+// every user of the host may read, also where a file or its mode came after the
+// node.
+func nodesReadWhatEverybodyMayRead(t *testing.T, a *arena, dir string) {
 	if err := os.Chmod(filepath.Join(dir, "later"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	file("new", 0o600)
+	shareFile(t, filepath.Join(dir, "new"), 0o600)
 	for _, line := range []string{
 		"cat secret", "cat group", "cat later", "cat new", "cat link", "./script", "ls closed", "cat closed/inside",
 		"cp secret /var/tmp", "chmod 644 secret", "ln secret other", "mv secret other", "echo more >> secret", "tail -c 4 < /proc/self/cwd/secret",
@@ -225,8 +242,9 @@ func TestNodesReadWhatEverybodyMayRead(t *testing.T) {
 	})
 }
 
-// A node sees its processors and network devices in /sys, and no disk of the host.
-func TestDisksOfTheHostAreHiddenInNodes(t *testing.T) {
+// disksAreHidden: a node sees its processors and network devices in /sys, and no
+// disk of the host.
+func disksAreHidden(t *testing.T, a *arena) {
 	disks, err := filepath.Glob("/sys/block/*")
 	if err != nil {
 		t.Fatal(err)
@@ -242,7 +260,6 @@ func TestDisksOfTheHostAreHiddenInNodes(t *testing.T) {
 			names[part] = part != "virtual" && part != "block"
 		}
 	}
-	a := oneNode(t, "sys-t", smallTypes)
 	out, err := a.enter(nodeA, nil, "find /sys -mindepth 1 2>/dev/null; true")
 	if err != nil {
 		t.Fatal(err)
@@ -265,9 +282,8 @@ func TestDisksOfTheHostAreHiddenInNodes(t *testing.T) {
 	}
 }
 
-// What labs run still runs in nodes, as root.
-func TestToolsRunInNodes(t *testing.T) {
-	a := oneNode(t, "tools-t")
+// toolsRun: what labs run still runs in nodes, as root.
+func toolsRun(t *testing.T, a *arena) {
 	for _, tt := range []struct{ tool, line, want string }{
 		{"busybox", "busybox ping -c 1 127.0.0.1", "1 packets received"},
 		{"ping", "ping -c 1 127.0.0.1", "1 received"},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -81,30 +82,43 @@ func sandbox() error {
 	return nil
 }
 
-// TestFiltersOfANodeLeaveOthersRoom has one node attach more filters than the
-// kernel had room for before up raised that.
-func TestFiltersOfANodeLeaveOthersRoom(t *testing.T) {
-	const setting = "/proc/sys/net/core/bpf_jit_limit"
+// TestNodesLeaveOthersRoom has nodes take what the kernel counts for nobody, or for
+// all nodes together.
+func TestNodesLeaveOthersRoom(t *testing.T) {
+	need.Root(t)
+	// A sixtieth of what the kernel has by default, so that it is soon full.
+	lowered(t, "/proc/sys/net/core/bpf_jit_limit", "16777216")
+	lowered(t, "/proc/sys/net/ipv4/tcp_mem", "10000 20000 30000") // other testbeds may have raised it
+	a := newArena(t, "room-t")
+	t.Run("Filters", func(t *testing.T) { filtersLeaveRoom(t, a) })
+	t.Run("Connections", func(t *testing.T) { connectionsAreBounded(t, a) })
+	t.Run("Processes", func(t *testing.T) { processesLeaveRoom(t, a) })
+}
+
+// lowered sets a setting of the host before a testbed changes it. When the test is
+// over, the testbed's clean must have put that back.
+func lowered(t *testing.T, setting, low string) {
+	t.Helper()
 	usual, err := os.ReadFile(setting)
 	if err != nil {
-		t.Skip("the limit of filters is somebody else's here:", err)
+		t.Skip("the setting is somebody else's here:", err)
 	}
-	set := func(text string) {
-		t.Helper()
-		if err := os.WriteFile(setting, []byte(text), 0); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.WriteFile(setting, []byte(low), 0); err != nil {
+		t.Fatal(err)
 	}
-	// A sixtieth of what the kernel has by default, so that it is soon full.
-	const small = "16777216\n"
 	t.Cleanup(func() {
-		if now, err := os.ReadFile(setting); err != nil || string(now) != small {
-			t.Errorf("clean has left %s at %q, %v, want %q", setting, now, err, small)
+		if now, err := os.ReadFile(setting); err != nil || strings.Join(strings.Fields(string(now)), " ") != low {
+			t.Errorf("clean has left %s at %q, %v, want %q", setting, now, err, low)
 		}
-		set(string(usual))
+		if err := os.WriteFile(setting, usual, 0); err != nil {
+			t.Error(err)
+		}
 	})
-	set(small)
-	a := newArena(t, "full-filters")
+}
+
+// filtersLeaveRoom has one node attach more filters than the kernel had room for
+// before up raised that.
+func filtersLeaveRoom(t *testing.T, a *arena) {
 	if n, _ := a.background(t, nodeA, "filters"); n != fmt.Sprint(mostFilters) {
 		t.Errorf("after %s filters in a node there is no room for more", n)
 	}
@@ -119,6 +133,7 @@ func TestFiltersOfANodeLeaveOthersRoom(t *testing.T) {
 	if got, err := a.ssh(t, nodeB, "echo alive"); err != nil || got != "alive\n" {
 		t.Errorf("a login at the other node: %q, %v", got, err)
 	}
+	a.remove(t, nodeC)
 }
 
 // fillBacklog leaves data waiting in connections that nobody accepts.
@@ -160,41 +175,10 @@ func fillBacklog() string {
 	return fmt.Sprint(sent)
 }
 
-// TestConnectionsThatNobodyAcceptsAreBounded has a node keep data in connections
-// that it never accepts. These count for nobody, so what all of TCP may have must
-// leave the host most of its memory.
-func TestConnectionsThatNobodyAcceptsAreBounded(t *testing.T) {
-	const setting = "/proc/sys/net/ipv4/tcp_mem"
-	usual, err := os.ReadFile(setting)
-	if err != nil {
-		t.Skip("the memory of TCP is somebody else's here:", err)
-	}
-	set := func(text string) {
-		t.Helper()
-		if err := os.WriteFile(setting, []byte(text), 0); err != nil {
-			t.Fatal(err)
-		}
-	}
-	most := func() (pages int) {
-		t.Helper()
-		text, err := os.ReadFile(setting)
-		if err == nil {
-			_, err = fmt.Sscan(string(text), new(int), new(int), &pages)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		return pages
-	}
-	t.Cleanup(func() {
-		if n := most(); n != 30000 {
-			t.Errorf("clean has left %d pages for TCP", n)
-		}
-		set(string(usual))
-	})
-	set("10000 20000 30000") // other testbeds may have raised it
-	a := oneNode(t, "full-backlog", smallTypes)
-	a.copyProgram(t, nodeA, programOfTests(t))
+// connectionsAreBounded has a node keep data in connections that it never accepts.
+// These count for nobody, so what all of TCP may have must leave the host most of
+// its memory.
+func connectionsAreBounded(t *testing.T, a *arena) {
 	before := tcpPages(t)
 	sent, _ := a.background(t, nodeA, "backlog")
 	bytes, err := strconv.Atoi(sent)
@@ -202,11 +186,16 @@ func TestConnectionsThatNobodyAcceptsAreBounded(t *testing.T) {
 		t.Fatalf("a node cannot leave data waiting: %s", sent)
 	}
 	t.Logf("%d MB wait in %d pages", bytes>>20, tcpPages(t)-before)
+	var most int64
+	text, err := os.ReadFile("/proc/sys/net/ipv4/tcp_mem")
+	if err == nil {
+		_, err = fmt.Sscan(string(text), new(int), new(int), &most)
+	}
 	var host unix.Sysinfo_t
-	if err := unix.Sysinfo(&host); err != nil {
+	if err := errors.Join(err, unix.Sysinfo(&host)); err != nil {
 		t.Fatal(err)
 	}
-	if n := int64(most()) * int64(os.Getpagesize()); n <= 30000*int64(os.Getpagesize()) || n > int64(host.Totalram)*int64(host.Unit)/4 {
+	if n := most * int64(os.Getpagesize()); most <= 30000 || n > int64(host.Totalram)*int64(host.Unit)/4 {
 		t.Errorf("TCP may have %d MB", n>>20)
 	}
 }
@@ -226,13 +215,12 @@ func tcpPages(t *testing.T) (pages int) {
 	return pages
 }
 
-// TestProcessesOfAllNodesLeaveTheTestbedRoom has two nodes use up what all nodes
-// together may have: then the host, the testbed and a new gateway go on.
-func TestProcessesOfAllNodesLeaveTheTestbedRoom(t *testing.T) {
-	a := newArena(t, "full-pids")
-	limits, _ := filepath.Glob("/sys/fs/cgroup/pids/patchbay-local/full-pids/pids.max")
+// processesLeaveRoom has two nodes use up what all nodes together may have: then the
+// host, the testbed and a new gateway go on.
+func processesLeaveRoom(t *testing.T, a *arena) {
+	limits, _ := filepath.Glob("/sys/fs/cgroup/pids/patchbay-local/" + a.instance + "/pids.max")
 	if len(limits) == 0 {
-		limits, _ = filepath.Glob("/sys/fs/cgroup/patchbay-local/full-pids/pids.max")
+		limits, _ = filepath.Glob("/sys/fs/cgroup/patchbay-local/" + a.instance + "/pids.max")
 	}
 	if len(limits) != 1 {
 		t.Fatalf("the instance's group has the limits %q", limits)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"patchbay/am/testkit/need"
-	"patchbay/inventory/local/vswitch"
 	"patchbay/inventory/provider"
 )
 
@@ -131,64 +130,4 @@ func (b *bed) measureLAN(tb *testing.B, n int, kind string, figures *benchTable)
 		tb.Fatal(err)
 	}
 	figures.add("first to last and back, "+kind, strconv.Itoa(n), "ms", r.Delay.Trip.Median)
-}
-
-// BenchmarkRelayedLink sends over a link that the relay makes, between real
-// nodes, and prints what goes through and what that costs: make bench
-// B=RelayedLink.
-func BenchmarkRelayedLink(b *testing.B) {
-	need.Root(b)
-	need.TUN(b)
-	late := asked{latency: 1}
-	lossy := asked{latency: 1, loss: 0.01} // which the relay decides for each packet
-	t := newBed(b, "bench-relay", "emulator: relay")
-	s := t.join(b, "relayed", 0, []drawn{between("latency", late, late), between("loss", lossy, lossy)})
-	pids := t.childrenOf(vswitch.Argv0)
-	if len(pids) != 1 {
-		b.Fatalf("there are relays %d, want one", pids)
-	}
-	b.Logf("the relay takes %d kB, idle", kilobytes(b, pids[0], "status", "VmRSS:"))
-	for _, tt := range []struct {
-		name, link string
-		words      []string
-	}{
-		{"TCP", "latency", []string{"--only", "tcp"}},
-		{"TCPWithLoss", "loss", []string{"--only", "tcp"}},
-		{"UDP100Mbit", "latency", []string{"--only", "udp", "--udp", "100M", "--size", "1400"}},
-		{"UDP100MbitWithLoss", "loss", []string{"--only", "udp", "--udp", "100M", "--size", "1400"}},
-		{"UDP64Bytes", "latency", []string{"--only", "udp", "--udp", "200M", "--size", "40"}},
-	} {
-		b.Run(tt.name, func(b *testing.B) {
-			for b.Loop() {
-				used, began := processorOf(pids[0]), time.Now()
-				r, err := s.gauge(b.Context(), "ab", tt.link, tt.words...)
-				if err != nil {
-					b.Fatal(err)
-				}
-				b.ReportMetric(100*(processorOf(pids[0])-used).Seconds()/time.Since(began).Seconds(), "%cpu")
-				if r.TCP != nil {
-					b.ReportMetric(r.TCP.Out.Line/1e6, "Mbit/s")
-				}
-				if r.UDP != nil {
-					b.ReportMetric(r.UDP.Out.Rate/1e6, "Mbit/s")
-					b.ReportMetric(r.UDP.Out.Loss, "%lost")
-				}
-				b.ReportMetric(float64(kilobytes(b, pids[0], "status", "VmRSS:")), "kB")
-				b.ReportMetric(0, "ns/op")
-			}
-		})
-	}
-}
-
-// processorOf is the processor time that a process has used.
-func processorOf(pid int) time.Duration {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	_, after, _ := strings.Cut(string(text), ") ")
-	fields := strings.Fields(after)
-	if len(fields) < 13 {
-		return 0
-	}
-	user, _ := strconv.Atoi(fields[11])
-	system, _ := strconv.Atoi(fields[12])
-	return time.Duration(user+system) * 10 * time.Millisecond
 }

@@ -107,7 +107,7 @@ func TestFlowsComeBack(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			asks := make(map[string]*insideJob)
 			for _, link := range []string{"relayed", "shaped", "plain"} {
-				facts, err := json.Marshal(facts{Address: s.address("b", link) + ":7373", Time: 8 * time.Second})
+				facts, err := json.Marshal(facts{Address: s.address("b", link) + ":7373", Time: 5 * time.Second})
 				if err == nil {
 					asks[link], err = s.startIn(t.Context(), s.id("a"), []string{"/var/tmp/escape"},
 						escapeVariable+"=ask-all-along", escapeFacts+"="+string(facts))

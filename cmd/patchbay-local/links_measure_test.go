@@ -28,7 +28,7 @@ type tolerance struct {
 var (
 	// roughly is for tests: what is wrong in kind or by a factor fails, a busy
 	// host does not.
-	roughly = tolerance{capacity: 1, latency: 1, extra: 3, loss: 3, time: 600 * time.Millisecond, tries: 3}
+	roughly = tolerance{capacity: 1, latency: 1, extra: 3, loss: 3, time: 400 * time.Millisecond, tries: 3}
 	// exactly is for the benchmark, on a host that has little else to do.
 	exactly = tolerance{capacity: 0.05, latency: 0.05, extra: 1, loss: 1.5, time: 2500 * time.Millisecond, tries: 2}
 )

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -148,6 +147,9 @@ func cabled(t *testing.T, ip string) net.Listener {
 				if err := run("link", "delete", name+"a"); err != nil {
 					t.Error(err)
 				}
+				if got.l != nil {
+					got.l.Close() // it alone keeps the namespace, and so the cable
+				}
 			})
 			err = run("address", "add", rackHost+"/30", "dev", name+"a")
 		}
@@ -162,7 +164,6 @@ func cabled(t *testing.T, ip string) net.Listener {
 	if got.err != nil {
 		t.Fatal(got.err)
 	}
-	t.Cleanup(func() { got.l.Close() })
 	return got.l
 }
 
@@ -291,15 +292,6 @@ func loginBehind(t *testing.T, s *loginSite) {
 		as("bob").ssh(with(jump, "it")...).refused(t, "Permission denied (publickey)")
 		must(t, r.Provider, name, provider.Resource{"users": loginUsers(t, "alice", "bob")})
 		as("alice").ssh(with(jump, "it")...).is(t, "operator runs it\n", 7)
-	})
-	t.Run("ManyBytes", func(t *testing.T) {
-		var all sync.WaitGroup
-		for range 4 {
-			all.Go(func() {
-				as("alice").ssh(with(direct, strings.Repeat("x", 60<<10))...).is(t, "operator runs "+strings.Repeat("x", 60<<10)+"\n", 7)
-			})
-		}
-		all.Wait()
 	})
 	t.Run("ForbiddenTargets", func(t *testing.T) {
 		bad := map[string]string{}

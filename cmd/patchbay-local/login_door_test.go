@@ -7,12 +7,9 @@ import (
 	"os/exec"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"patchbay/am/testkit/need"
 	"patchbay/am/testkit/wait"
@@ -34,16 +31,8 @@ func loginDoors(t *testing.T, s *loginSite) {
 		}
 		alice.ssh("by-a", "id -un; hostname -s").says(t, "alice\na\n")
 	})
-	for rule, called := range map[string]string{"Name": name, "ID": id, "NameInCapitals": strings.ToUpper(name)} {
-		t.Run("JumpBy"+rule, func(t *testing.T) {
-			alice.ssh("-J", "gw", "-o", "HostKeyAlias=node-a", "alice@"+called, "hostname -s").says(t, "a\n")
-		})
-		t.Run("ProxyCommandBy"+rule, func(t *testing.T) {
-			alice.ssh("-o", "ProxyCommand=ssh -F "+alice.config+" -W %h:%p gw", "-o", "HostKeyAlias=node-a", "alice@"+called, "hostname -s").says(t, "a\n")
-		})
-	}
-	t.Run("JumpAsAnAccount", func(t *testing.T) { // the account's own name leads as well
-		alice.ssh("-o", "ProxyCommand=ssh -F "+alice.config+" -l alice -W %h:%p gw", "-o", "HostKeyAlias=node-a", "alice@"+name, "hostname -s").says(t, "a\n")
+	t.Run("ProxyCommandByID", func(t *testing.T) {
+		alice.ssh("-o", "ProxyCommand=ssh -F "+alice.config+" -W %h:%p gw", "-o", "HostKeyAlias=node-a", "alice@"+id, "hostname -s").says(t, "a\n")
 	})
 	t.Run("GatewayAccountListsNodes", func(t *testing.T) {
 		_, other, _ := s.doors(t, "b")
@@ -63,12 +52,6 @@ func loginDoors(t *testing.T, s *loginSite) {
 		}
 		r := alice.ssh("-o", "ExitOnForwardFailure=yes", "-N", "-R", "0:127.0.0.1:1", "gw")
 		r.refused(t, "remote port forwarding failed")
-	})
-	t.Run("ConnectTimeIsShown", func(t *testing.T) {
-		r := alice.ssh("a", "echo $SSH_CONNECTION / $SSH_CLIENT")
-		if !regexp.MustCompile(`^127\.0\.0\.1 \d+ 127\.0\.0\.1 \d+ / 127\.0\.0\.1 \d+ \d+\n$`).MatchString(r.out) {
-			t.Errorf("%+v", r)
-		}
 	})
 	t.Run("KeyscanShowsWhatGetSays", func(t *testing.T) {
 		s.keyscan(t, "a")
@@ -93,21 +76,6 @@ func loginDoors(t *testing.T, s *loginSite) {
 				}
 			}
 		}
-	})
-	t.Run("TwentyAtOnce", func(t *testing.T) {
-		var all sync.WaitGroup
-		begin := time.Now()
-		for i := range 20 {
-			all.Go(func() {
-				to := []string{"a", "by-a", "b", "by-b"}[i%4]
-				alice.ssh(to, "echo "+strconv.Itoa(i)).says(t, strconv.Itoa(i)+"\n")
-			})
-		}
-		all.Wait()
-		t.Logf("20 logins at once took %v", time.Since(begin).Round(time.Millisecond))
-	})
-	t.Run("WrongHostKeyIsNoticed", func(t *testing.T) {
-		alice.ssh("-o", "HostKeyAlias=node-b", "a", "true").refused(t, "Host key verification failed")
 	})
 	t.Run("NoPasswordNoQuestion", func(t *testing.T) {
 		r := alice.ssh("-o", "PreferredAuthentications=none,password,keyboard-interactive,hostbased", "a", "true")
@@ -251,15 +219,7 @@ func loginMatrix(t *testing.T, s *loginSite) {
 					}
 				})
 			}
-			// With the login of somebody who has an account there.
-			others := []string{loginAccounts[node][0], "root"}
-			if node == "a" {
-				others = append(others, "nobody", "gateway", "nothing")
-			}
-			for _, as := range others {
-				if as == user {
-					continue
-				}
+			if as := loginAccounts[node][0]; as != user {
 				t.Run(user+"As"+as+"At"+node, func(t *testing.T) {
 					c.ssh("-l", as, node, "true").refused(t, "Permission denied (publickey)")
 				})

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -8,9 +9,10 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
+
+	"patchbay/am/testkit/wait"
 )
 
 // screen is a terminal on which somebody runs ssh.
@@ -27,9 +29,8 @@ type screen struct {
 // terminal runs ssh -tt on a terminal.
 func (c *client) terminal(t testing.TB, rows, cols uint16, args ...string) *screen {
 	t.Helper()
-	master, slave := terminalPair(t)
+	master, slave := terminalPair(t, rows, cols)
 	s := &screen{t: t, master: master, cmd: c.command(c.ctx, "ssh", append([]string{"-tt"}, args...)...), ended: make(chan struct{})}
-	s.resize(rows, cols)
 	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = slave, slave, slave
 	s.cmd.Env = append(s.cmd.Env, "TERM=xterm-256color")
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
@@ -51,7 +52,7 @@ func (c *client) terminal(t testing.TB, rows, cols uint16, args ...string) *scre
 	return s
 }
 
-func terminalPair(t testing.TB) (master, slave *os.File) {
+func terminalPair(t testing.TB, rows, cols uint16) (master, slave *os.File) {
 	t.Helper()
 	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -60,7 +61,7 @@ func terminalPair(t testing.TB) (master, slave *os.File) {
 	master = os.NewFile(uintptr(fd), "ptmx")
 	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
 	if err == nil {
-		err = unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0)
+		err = errors.Join(unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0), unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: cols}))
 	}
 	if err == nil {
 		slave, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
@@ -93,50 +94,30 @@ func (s *screen) types(text string) {
 }
 
 // shows waits for text, and takes all up to its end.
-func (s *screen) shows(text string) string {
+func (s *screen) shows(text string) {
 	s.t.Helper()
-	for end := time.Now().Add(clientTime / 2); ; time.Sleep(2 * time.Millisecond) {
+	wait.Clear(s.t, func() string {
 		s.mu.Lock()
-		before, after, found := strings.Cut(s.text, text)
-		if found {
-			s.text = after
-			s.mu.Unlock()
-			return before
+		defer s.mu.Unlock()
+		_, after, found := strings.Cut(s.text, text)
+		if !found {
+			return fmt.Sprintf("the terminal does not show %q but %.1000q", text, s.text)
 		}
-		rest := s.text
-		s.mu.Unlock()
-		if time.Now().After(end) {
-			s.t.Fatalf("the terminal does not show %q but %.1000q", text, rest)
-		}
-	}
-}
-
-// resize is somebody pulling at the window.
-func (s *screen) resize(rows, cols uint16) {
-	s.t.Helper()
-	raw, err := s.master.SyscallConn()
-	if err == nil {
-		controlled := raw.Control(func(fd uintptr) {
-			err = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: cols})
-		})
-		if err == nil {
-			err = controlled
-		}
-	}
-	if err != nil {
-		s.t.Fatal(err)
-	}
+		s.text = after
+		return ""
+	})
 }
 
 // ends waits until ssh has ended, and is its status.
 func (s *screen) ends() int {
 	s.t.Helper()
-	select {
-	case <-s.ended:
-	case <-time.After(clientTime / 2):
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.t.Fatalf("ssh does not end; it shows %.1000q", s.text)
-	}
+	wait.Until(s.t, "the end of ssh", func() bool {
+		select {
+		case <-s.ended:
+			return true
+		default:
+			return false
+		}
+	})
 	return s.cmd.ProcessState.ExitCode()
 }

@@ -35,38 +35,19 @@ func loginFiles(t *testing.T, s *loginSite) {
 			t.Errorf("%s has other %d bytes, %v", filepath.Base(path), len(got), err)
 		}
 	}
-	for rule, options := range map[string][]string{"Scp": nil, "ScpOld": {"-O"}} {
-		for _, node := range []string{"a", "by-a"} {
-			t.Run(rule+"_"+node, func(t *testing.T) {
-				back := filepath.Join(t.TempDir(), "back")
-				name := rule + node
-				alice.run("scp", append(options, "-q", "-p", big, node+":"+name)...).says(t, "")
-				alice.ssh("a", "sha256sum <"+name+"; stat -c %a "+name).says(t, sum+"  -\n640\n")
-				alice.run("scp", append(options, "-q", node+":"+name, back)...).says(t, "")
-				same(t, back)
-				if r := alice.run("scp", append(options, "-q", node+":nothing", back)...); r.status == 0 || !strings.Contains(r.err, "No such file") {
-					t.Errorf("what is not there: %+v", r)
-				}
-			})
-		}
+	for node, options := range map[string][]string{"a": nil, "by-a": {"-O"}} {
+		t.Run("Scp_"+node, func(t *testing.T) {
+			back := filepath.Join(t.TempDir(), "back")
+			name := "scp" + node
+			alice.run("scp", append(options, "-q", "-p", big, node+":"+name)...).says(t, "")
+			alice.ssh("a", "sha256sum <"+name+"; stat -c %a "+name).says(t, sum+"  -\n640\n")
+			alice.run("scp", append(options, "-q", node+":"+name, back)...).says(t, "")
+			same(t, back)
+			if r := alice.run("scp", append(options, "-q", node+":nothing", back)...); r.status == 0 || !strings.Contains(r.err, "No such file") {
+				t.Errorf("what is not there: %+v", r)
+			}
+		})
 	}
-	t.Run("ScpOfAFolder", func(t *testing.T) {
-		from, to := filepath.Join(t.TempDir(), "tree"), filepath.Join(t.TempDir(), "tree")
-		for name, text := range map[string]string{"x y": "1", "sub/deep/z": "2", "sub/ü": "3"} {
-			path := filepath.Join(from, name)
-			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		alice.run("scp", "-qr", from, "a:tree").says(t, "")
-		alice.run("scp", "-qr", "a:tree", to).says(t, "")
-		if out, err := exec.Command("diff", "-r", from, to).CombinedOutput(); err != nil {
-			t.Errorf("%v: %s", err, out)
-		}
-	})
 	t.Run("SftpBatch", func(t *testing.T) {
 		back := filepath.Join(t.TempDir(), "back")
 		batch := strings.Join([]string{
@@ -104,26 +85,6 @@ func loginFiles(t *testing.T, s *loginSite) {
 		if out, err := exec.Command("diff", "-r", from, to).CombinedOutput(); err != nil {
 			t.Errorf("%v: %s", err, out)
 		}
-	})
-	t.Run("Git", func(t *testing.T) {
-		git, work := need.Tool(t, "git"), t.TempDir()
-		if r := alice.ssh("a", "git init -q --bare -b main repo.git"); r.status != 0 {
-			t.Skipf("the nodes have no git: %s", r.err)
-		}
-		run := func(args ...string) result {
-			cmd := alice.foreign(git, append([]string{"-C", work, "-c", "user.name=Alice", "-c", "user.email=alice@example.org"}, args...)...)
-			cmd.Env = append(cmd.Env, "GIT_SSH_COMMAND=ssh -F "+alice.config, "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null")
-			return finish(cmd, nil)
-		}
-		run("init", "-q", "-b", "main").status0(t)
-		if err := os.WriteFile(filepath.Join(work, "file"), content, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		run("add", "file").status0(t)
-		run("commit", "-q", "-m", "first").status0(t)
-		run("push", "-q", "a:repo.git", "main").status0(t)
-		run("clone", "-q", "ssh://by-a/home/alice/repo.git", "copy").status0(t)
-		same(t, filepath.Join(work, "copy", "file"))
 	})
 	t.Run("AsAMountedFolder", func(t *testing.T) { // what sshfs asks for
 		c, err := s.dial(t, "a", "alice")

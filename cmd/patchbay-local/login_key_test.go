@@ -49,8 +49,7 @@ func loginKeys(t *testing.T, s *loginSite) {
 	token, weak := newToken(t, "token", 0x01), newToken(t, "token", 0x00)
 	lines = append(lines, strings.TrimSpace(string(ssh.MarshalAuthorizedKey(token.PublicKey()))))
 	authority, authorityLine := generate(t, "authority", "-t", "ed25519")
-	strange, strangeLine := generate(t, "strange", "-t", "ed25519")
-	lines = append(lines, "cert-authority "+authorityLine, `from="192.0.2.1",command="/bin/false" `+strangeLine)
+	lines = append(lines, "cert-authority "+authorityLine)
 	s.add(t, keysNode, "k", "three", provider.Resource{"users": []string{loginUser(t, "alice", lines...)}})
 	alice := s.client(t, "alice", "k")
 	with := func(path string, args ...string) result {
@@ -111,12 +110,6 @@ func loginKeys(t *testing.T, s *loginSite) {
 			c.Close()
 			t.Error("a certificate opens the door")
 		}
-	})
-	t.Run("AuthorityIsNoKey", func(t *testing.T) {
-		with(authority, "k", "true").refused(t, "Permission denied (publickey)")
-	})
-	t.Run("KeyWithRestrictionsIsNoKey", func(t *testing.T) { // they would not be kept
-		with(strange, "k", "true").refused(t, "Permission denied (publickey)")
 	})
 	t.Run("WrongKey", func(t *testing.T) {
 		for _, way := range []string{"k", "by-k"} {

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -17,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"patchbay/am/testkit/wait"
 	"patchbay/inventory/provider"
 	"patchbay/inventory/provider/providertest"
 	"patchbay/inventory/simulated"
@@ -98,19 +95,6 @@ func stateOf(r provider.Resource) string {
 	return r.Text(provider.AttrState)
 }
 
-// await asks until the node is in the state.
-func await(t testing.TB, p *provider.Provider, name, state string) provider.Resource {
-	t.Helper()
-	var r provider.Resource
-	wait.Clear(t, func() string {
-		if r = look(t, p, name); stateOf(r) == state {
-			return ""
-		}
-		return fmt.Sprintf("%s is %s, want %s: %v", name, stateOf(r), state, r)
-	})
-	return r
-}
-
 // ask sets one node to what should says beside what it is.
 func ask(t testing.TB, p *provider.Provider, name string, should provider.Resource) (provider.Change, error) {
 	t.Helper()
@@ -134,43 +118,6 @@ func node(component string, more provider.Resource) provider.Resource {
 	r := provider.Resource{"ensure": "present", "component": component, "power": "off", "restart_serial": "0"}
 	maps.Copy(r, more)
 	return r
-}
-
-func TestWholeLife(t *testing.T) {
-	p := install(t, strings.Replace(quick, "make: 250ms", "make: 3s", 1)) // to be seen while it is made
-	if p.Parallel != 4 || p.Type != provider.TypeNode || p.Probe {
-		t.Errorf("metadata: %+v", p)
-	}
-	users := []string{`{"login":"alice","keys":["ssh-ed25519 AAAA"]}`}
-	c := must(t, p, "n", node("pc1", provider.Resource{"users": users, "image": "debian-12"}))
-	if c.Is["ensure"] != "present" || c.Was["ensure"] != "absent" || c.Is["image"] != "debian-12" {
-		t.Errorf("change %+v", c)
-	}
-	if got := stateOf(look(t, p, "n")); got != "changing" {
-		t.Errorf("just made, it is %s", got)
-	}
-	await(t, p, "n", "ready")
-	for _, should := range []provider.Resource{
-		{"power": "on"}, {"restart_serial": "1"}, {"users": []string{}}, {"power": "off"},
-	} {
-		c := must(t, p, "n", should)
-		if diff := provider.Diff(c.Is, should); len(diff) > 0 {
-			t.Errorf("asked for %v, changed %v", should, c.Is)
-		}
-		r := await(t, p, "n", "ready")
-		if diff := provider.Diff(r, should); len(diff) > 0 {
-			t.Errorf("asked for %v, is %v", should, r)
-		}
-		o := provider.ObservedNode(r)
-		if up := provider.PowerOn(r); up != (len(o.Logins) == 1 && o.Logins[0] == "pc1.sim.example.org:22") {
-			t.Errorf("on %v with doors %q", up, o.Logins)
-		}
-	}
-	must(t, p, "n", provider.Resource{"ensure": "absent"})
-	await(t, p, "n", "absent")
-	if all, err := p.Get(t.Context(), nil); err != nil || len(all) != 0 {
-		t.Errorf("in the end there is %v, %v", all, err)
-	}
 }
 
 func TestPassesTheSuiteOfAuthors(t *testing.T) {
@@ -201,53 +148,6 @@ func TestAsInitInstallsIt(t *testing.T) {
 	if st, err := os.Stat(filepath.Join(dir, "simulated.state")); err != nil || !st.IsDir() {
 		t.Errorf("state: %v", err)
 	}
-}
-
-func TestMisbehaviourThroughTheManager(t *testing.T) {
-	p := install(t, quick+`
-components:
-  - {name: slow, behaviour: slow}
-  - {name: fail, behaviour: fail}
-  - {name: refuse, behaviour: refuse}
-  - {name: hang, behaviour: hang}
-  - {name: die, behaviour: die}
-  - {name: lose, behaviour: lose}
-`)
-	for _, tt := range []struct{ component, state string }{
-		{"slow", "ready"}, {"fail", "failed"}, {"lose", "absent"},
-	} {
-		t.Run(tt.component, func(t *testing.T) {
-			must(t, p, tt.component, node(tt.component, nil))
-			await(t, p, tt.component, tt.state)
-		})
-	}
-	t.Run("refuse", func(t *testing.T) {
-		if c, err := ask(t, p, "r", node("refuse", nil)); err != nil || c.Err == nil || c.Err.Kind != provider.Forbidden {
-			t.Errorf("set: %+v, %v", c, err)
-		}
-		await(t, p, "r", "absent")
-	})
-	t.Run("hang", func(t *testing.T) {
-		begun := make(chan struct{})
-		time.AfterFunc(100*time.Millisecond, func() { close(begun) })
-		var wait sync.WaitGroup
-		wait.Go(func() {
-			if _, err := ask(t, p, "h", node("hang", nil)); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("set: %v, want the time limit", err)
-			}
-		})
-		<-begun
-		must(t, p, "beside", node("pc1", nil)) // while the other hangs
-		wait.Wait()
-		await(t, p, "h", "absent")
-	})
-	t.Run("die", func(t *testing.T) {
-		_, err := ask(t, p, "d", node("die", nil))
-		if e, ok := errors.AsType[*provider.Error](err); !ok || !e.Temporary || !strings.Contains(e.Msg, "killed") {
-			t.Errorf("set: %v, want a death", err)
-		}
-		await(t, p, "d", "ready") // the work was accepted
-	})
 }
 
 // The process is killed at some moment of a set, again and again: the log is
@@ -323,38 +223,6 @@ func TestConcurrentSetsKeepEachOther(t *testing.T) {
 	}
 }
 
-// thousand makes 1,000 nodes and returns their names.
-func thousand(t testing.TB, p *provider.Provider) []string {
-	t.Helper()
-	var names []string
-	var updates []provider.Update
-	for i := range 1000 {
-		name := fmt.Sprintf("00000000-0000-4000-8000-%012d", i)
-		names = append(names, name)
-		updates = append(updates, provider.Update{Name: name, Should: node(fmt.Sprint("pc", i%24), provider.Resource{
-			"users": []string{`{"login":"alice","keys":["ssh-ed25519 ` + strings.Repeat("A", 68) + `"]}`},
-		})})
-	}
-	if got, err := p.Set(t.Context(), updates, false); err != nil || len(got) != 1000 {
-		t.Fatalf("set: %d, %v", len(got), err)
-	}
-	return names
-}
-
-func TestThousandNodes(t *testing.T) {
-	p := install(t, "timing: {make: 0s, start: 0s}\n")
-	names := thousand(t, p)
-	got, err := p.Get(t.Context(), names)
-	if err != nil || len(got) != 1000 {
-		t.Fatalf("get: %d, %v", len(got), err)
-	}
-	for _, name := range names {
-		if stateOf(got[name].Resource) != "ready" {
-			t.Fatalf("%s: %+v", name, got[name])
-		}
-	}
-}
-
 func TestIsStatic(t *testing.T) {
 	if out, err := exec.Command("go", "version", "-m", binary()).CombinedOutput(); err != nil || !strings.Contains(string(out), "CGO_ENABLED=0") {
 		t.Errorf("%v: %s", err, out)
@@ -372,24 +240,6 @@ func TestCommands(t *testing.T) {
 		out, err := c.CombinedOutput()
 		if err == nil || !strings.HasPrefix(string(out), "error: ") {
 			t.Errorf("%q: %v, %q; want a refusal", args, err, out)
-		}
-	}
-}
-
-func BenchmarkGetOne(b *testing.B) {
-	p := install(b, quick)
-	must(b, p, "n", node("pc1", nil))
-	for b.Loop() {
-		look(b, p, "n")
-	}
-}
-
-func BenchmarkGetThousand(b *testing.B) {
-	p := install(b, "timing: {make: 0s, start: 0s}\n")
-	names := thousand(b, p)
-	for b.Loop() {
-		if _, err := p.Get(b.Context(), names); err != nil {
-			b.Fatal(err)
 		}
 	}
 }

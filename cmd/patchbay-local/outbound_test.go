@@ -5,9 +5,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"patchbay/am/testkit/bottle"
+	"patchbay/am/testkit/wait"
 	"patchbay/inventory/local/egress"
 	"patchbay/inventory/provider"
 )
@@ -26,14 +26,12 @@ func TestNodesReachTheNetworkOutside(t *testing.T) {
 	b.node(t, second, nil)
 	fetches := func(when, node string) {
 		t.Helper()
-		var out string
-		var err error
-		for end := time.Now().Add(bedTime); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-			if out, err = b.ssh(t, node, fetch("www.example.org", "/"+node)); err == nil && out == "www.example.org/"+node+"\n" {
-				return
+		wait.Clear(t, func() string {
+			if out, err := b.ssh(t, node, fetch("www.example.org", "/"+node)); err != nil || out != "www.example.org/"+node+"\n" {
+				return fmt.Sprintf("%s, %s fetched %q, %v", when, node, out, err)
 			}
-		}
-		t.Errorf("%s, %s fetched %q, %v", when, node, out, err)
+			return ""
+		})
 	}
 	fetches("at first", first)
 	fetches("at first", second)

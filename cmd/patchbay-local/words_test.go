@@ -51,19 +51,18 @@ func TestWordsForMistakes(t *testing.T) {
 	}
 }
 
-// Strangers hear who may ask, and who enters a node that is off hears that.
-func TestWordsOfARunningTestbed(t *testing.T) {
-	b := newBed(t, "words")
-	const id = "00000000-0000-4000-8000-0000000000aa"
-	b.must(t, id, node("localhost", provider.Resource{"power": "off"}))
-	out, err := exec.Command(binary(), "enter", b.settings, id, "true").CombinedOutput()
-	if err == nil || string(out) != "error: node "+id+" is switched off\n" {
+// wordsOfARunningTestbed: strangers hear who may ask, and who enters a node that
+// is off hears that.
+func wordsOfARunningTestbed(t *testing.T, a *arena) {
+	b := a.bed
+	const off = "00000000-0000-4000-8000-0000000000aa"
+	b.must(t, off, node("localhost", provider.Resource{"power": "off"}))
+	out, err := exec.Command(binary(), "enter", b.settings, off, "true").CombinedOutput()
+	if err == nil || string(out) != "error: node "+off+" is switched off\n" {
 		t.Errorf("enter: %v, %q", err, out)
 	}
-	b.must(t, id, provider.Resource{"power": "on"})
-	b.await(t, id, "ready")
 	for _, words := range [][]string{{"--", "echo", "-n", "--", "in"}, {"echo", "-n", "--", "in"}} {
-		if out, err := exec.Command(binary(), append([]string{"enter", b.settings, id}, words...)...).CombinedOutput(); err != nil || string(out) != "-- in" {
+		if out, err := exec.Command(binary(), append([]string{"enter", b.settings, nodeA}, words...)...).CombinedOutput(); err != nil || string(out) != "-- in" {
 			t.Errorf("enter %v: %v, %q", words, err, out)
 		}
 	}
@@ -76,7 +75,7 @@ func TestWordsOfARunningTestbed(t *testing.T) {
 		err = os.WriteFile(program, text, 0o755)
 	}
 	if err == nil {
-		err = os.WriteFile(settings, []byte("instance: words\n"), 0o644)
+		err = os.WriteFile(settings, []byte("instance: "+b.instance+"\n"), 0o644)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -84,7 +83,7 @@ func TestWordsOfARunningTestbed(t *testing.T) {
 	c := exec.Command(program, "list", settings)
 	c.Dir = "/"
 	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
-	if out, err := c.CombinedOutput(); err == nil || string(out) != "error: only root and the owner of "+settings+" may ask the testbed words: run it with sudo\n" {
+	if out, err := c.CombinedOutput(); err == nil || string(out) != "error: only root and the owner of "+settings+" may ask the testbed "+b.instance+": run it with sudo\n" {
 		t.Errorf("list: %v, %q", err, out)
 	}
 }

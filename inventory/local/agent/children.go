@@ -6,6 +6,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 	"strconv"
 	"sync"
 	"syscall"
@@ -72,11 +73,9 @@ func (c *children) fork(path string, argv []string, attr *syscall.ProcAttr) (int
 	defer close(done)
 	go watch(done)
 	attr.Sys.Setsid, attr.Sys.Ptrace = true, true
-	// This thread does not stop for the garbage collector before the child has its
-	// program, and while the collector waits for it, watch does not run.
-	percent := debug.SetGCPercent(-1)
+	resume := pauseCollector()
 	pid, err := syscall.ForkExec(path, argv, attr)
-	debug.SetGCPercent(percent)
+	resume()
 	hidden := hide()
 	if err == nil && hidden != nil {
 		unix.Kill(pid, unix.SIGKILL)
@@ -96,6 +95,26 @@ func (c *children) fork(path string, argv []string, attr *syscall.ProcAttr) (int
 		c.waiting[pid] = end
 	}
 	return pid, end, nil
+}
+
+// leastCollected is a heap of which no garbage collection begins, in bytes: the
+// runtime begins them at more than the double.
+const leastCollected = 512 << 10
+
+// pauseCollector makes sure that no garbage collection runs until resume is
+// called. The kernel holds the thread that forks until the child has its program,
+// and a collection that waits for this thread holds all others, watch too: whoever
+// stopped the child then would keep the node from starting anything. SetGCPercent
+// keeps new ones from beginning, and GC returns when one that had begun is over.
+// In most nodes none ever runs, and its own memory is saved.
+func pauseCollector() (resume func()) {
+	percent := debug.SetGCPercent(-1)
+	figures := []metrics.Sample{{Name: "/gc/cycles/total:gc-cycles"}, {Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(figures)
+	if figures[0].Value.Uint64() > 0 || figures[1].Value.Uint64() > leastCollected {
+		runtime.GC()
+	}
+	return func() { debug.SetGCPercent(percent) }
 }
 
 // release lets a traced child go, once it is where it belongs. It may have

@@ -59,7 +59,7 @@ func (a *agent) listen(r request) ([]*os.File, error) {
 	a.listening.Lock()
 	defer a.listening.Unlock()
 	key := r.Network + " " + r.Address
-	if k := a.kept[key]; k != nil {
+	if k := a.kept[key]; k != nil && who.uid == 0 {
 		if k.stands() {
 			return one(k.copy())
 		}
@@ -71,7 +71,7 @@ func (a *agent) listen(r request) ([]*os.File, error) {
 	switch {
 	case r.Network == "tcp":
 		f, keep, err = listenTCP(r.Address, who)
-	case r.Network == "unix" && r.Address == GeniSocket:
+	case r.Network == "unix" && r.Address == GeniSocket && who.uid == 0:
 		f, err = listenGeni()
 		keep = true
 	case r.Network == "unix":

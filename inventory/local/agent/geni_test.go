@@ -142,26 +142,3 @@ func TestServeGeniForAHostileNode(t *testing.T) {
 		}
 	})
 }
-
-// From inside a node, through the listener that the agent gives.
-func TestGeniGetInANode(t *testing.T) {
-	n := newNode(t)
-	l := n.listen("unix", GeniSocket, "")
-	done := make(chan error, 1)
-	go func() {
-		c, err := l.Accept()
-		if err == nil {
-			err = ServeGeni(c, func(w []string, uid int) ([]byte, error) {
-				if uid != firstID+1001 {
-					return nil, errors.New("not bob")
-				}
-				return []byte("client_id is alpha"), nil
-			})
-		}
-		done <- err
-	}()
-	got, exit := n.run(Command{User: "bob", Argv: []string{geniName, "client_id"}})
-	if err := <-done; err != nil || got != "client_id is alpha\n" || exit != (Exit{}) {
-		t.Errorf("%q, %+v, %v", got, exit, err)
-	}
-}

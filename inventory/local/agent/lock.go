@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"errors"
 	"os"
 	"time"
 
@@ -29,11 +28,5 @@ func lockAccounts() (unlock func()) {
 
 // lock locks a whole file, unless another process has it locked.
 func lock(f *os.File) error {
-	raw, err := f.SyscallConn()
-	if err != nil {
-		return err
-	}
-	whole := unix.Flock_t{Type: unix.F_WRLCK}
-	controlled := raw.Control(func(fd uintptr) { err = unix.FcntlFlock(fd, unix.F_SETLK, &whole) })
-	return errors.Join(controlled, err)
+	return unix.FcntlFlock(f.Fd(), unix.F_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
 }

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -45,4 +46,16 @@ func FuzzModes(f *testing.F) {
 			t.Error("what no pseudo-terminal needs was set")
 		}
 	})
+}
+
+func TestTermName(t *testing.T) {
+	for name, want := range map[string]string{
+		"xterm-256color": "xterm-256color", "screen.xterm+x_1": "screen.xterm+x_1",
+		"": "dumb", "../../etc/passwd": "dumb", "a b": "dumb", "$(id)": "dumb", ".x": "dumb", "ü": "dumb",
+		strings.Repeat("x", 65): "dumb",
+	} {
+		if got := termName(name); got != want {
+			t.Errorf("%q: %q, want %q", name, got, want)
+		}
+	}
 }

@@ -38,12 +38,6 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		os.Exit(0)
-	case geniName:
-		if err := GeniGet(os.Args[1:], os.Stdout); err != nil {
-			fmt.Println(err)
-			os.Exit(1)
-		}
-		os.Exit(0)
 	case selfName:
 		fmt.Println(strings.Join(os.Args, " "), os.Getuid())
 		os.Exit(0)
@@ -56,9 +50,6 @@ func TestMain(m *testing.M) {
 
 // selfName is what the program is called that tells its words and its user.
 const selfName = "agent-test-self"
-
-// geniName is a link to the test program, under which it is geni-get.
-const geniName = "/run/patchbay/bin/geni-get"
 
 // realProgram is, where it is there, run as the agent instead.
 const realProgram = "run/patchbay/bin/patchbay-local"
@@ -134,7 +125,6 @@ func putProgram(t testing.TB, dir string) {
 	own, err := os.Executable()
 	check(t, err)
 	to := filepath.Join(dir, program)
-	check(t, os.Symlink("agent", filepath.Join(dir, geniName)))
 	if os.Link(own, to) != nil { // another file system
 		text, err := os.ReadFile(own)
 		check(t, err)

@@ -12,12 +12,8 @@ import (
 // termName is name if it is one of a terminal, which programs make file names
 // of.
 func termName(name string) string {
-	for _, r := range name {
-		if !strings.ContainsRune("+-._", r) && (r < '0' || r > '9') && (r|0x20 < 'a' || r|0x20 > 'z') {
-			return "dumb"
-		}
-	}
-	if name == "" || len(name) > 64 {
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+	if name == "" || len(name) > 64 || name[0] == '.' || strings.Trim(name, letters+"+-._") != "" {
 		return "dumb"
 	}
 	return name

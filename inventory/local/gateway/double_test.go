@@ -31,18 +31,8 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	if os.Args[0] == sftpArgv0 {
-		if err := agent.ServeSFTP(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
 	os.Exit(m.Run())
 }
-
-// sftpArgv0 is the name under which the test binary runs as the SFTP server.
-const sftpArgv0 = "double-sftp"
 
 // gatewayUser is whom the gateway becomes where the tests run as root.
 const gatewayUser = 0x7ffdfff0
@@ -219,19 +209,10 @@ func (n *node) exec(c *fdsocket.Conn, cmd *agent.Command, files []*os.File) erro
 	switch {
 	case len(cmd.Argv) > 0:
 		argv = cmd.Argv
-	case cmd.SFTP:
-		self, err := os.Executable()
-		if err != nil {
-			return err
-		}
-		argv = []string{self}
 	case cmd.Line == "":
 		argv = []string{"/bin/sh"}
 	}
 	p := exec.Command(argv[0], argv[1:]...)
-	if cmd.SFTP {
-		p.Args[0] = sftpArgv0
-	}
 	p.Dir = n.home
 	p.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + n.home, "USER=" + cmd.User}, cmd.Env...)
 	p.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

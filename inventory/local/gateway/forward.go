@@ -3,9 +3,7 @@ package gateway
 import (
 	"context"
 	"net"
-	"net/netip"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -31,7 +29,6 @@ type unixOpen struct {
 const (
 	maxForwards = 32 // ports and sockets at which a connection listens
 	maxHost     = 255
-	maxPath     = 107 // of a Unix socket
 )
 
 // listenTime is how long a connection waits in all for a node that is slow to
@@ -55,15 +52,11 @@ func (c *login) directTCP(n ssh.NewChannel) {
 // directUnix connects the peer to a Unix socket of the node.
 func (c *login) directUnix(n ssh.NewChannel) {
 	var to unixOpen
-	if ssh.Unmarshal(n.ExtraData(), &to) != nil || !goodPath(to.Path) {
+	if ssh.Unmarshal(n.ExtraData(), &to) != nil {
 		n.Reject(ssh.ConnectionFailed, "the request cannot be read")
 		return
 	}
 	c.direct(n, "unix", to.Path)
-}
-
-func goodPath(path string) bool {
-	return strings.HasPrefix(path, "/") && len(path) <= maxPath && !strings.ContainsRune(path, 0)
 }
 
 func (c *login) direct(n ssh.NewChannel, network, address string) {
@@ -170,29 +163,20 @@ func (f *forwards) listen(c *login, network, address string) (net.Listener, erro
 	return l, err
 }
 
-// bind is where to listen when a client asks for host, as with OpenSSH's
-// "GatewayPorts clientspecified": the node is the user's own.
-func bind(host string) (string, bool) {
-	switch host {
-	case "", "*":
-		return "", true
-	case "localhost":
-		return "127.0.0.1", true
-	}
-	a, err := netip.ParseAddr(host)
-	return host, err == nil && a.Zone() == ""
-}
-
 // forwardTCP listens at a port in the node; what connects there goes to the peer.
-// Only root may take a port below 1024.
+// The agent says which addresses there are, and which ports the account may take.
 func (c *login) forwardTCP(payload []byte, f *forwards) (bool, []byte) {
 	var at tcpForward
 	if ssh.Unmarshal(payload, &at) != nil || len(at.Host) > maxHost || at.Port > 65535 {
 		return false, nil
 	}
-	host, ok := bind(at.Host)
-	if !ok || len(f.listeners) >= maxForwards || at.Port != 0 && (at.Port < 1024 && c.user != "root" || f.listeners[at.key()] != nil) {
+	if len(f.listeners) >= maxForwards || at.Port != 0 && f.listeners[at.key()] != nil {
 		return false, nil
+	}
+	// As with OpenSSH's "GatewayPorts clientspecified": the node is the user's own.
+	host := at.Host
+	if host == "*" {
+		host = ""
 	}
 	l, err := f.listen(c, "tcp", net.JoinHostPort(host, strconv.Itoa(int(at.Port))))
 	if err != nil {
@@ -224,7 +208,7 @@ func (c *login) forwardTCP(payload []byte, f *forwards) (bool, []byte) {
 // forwardUnix listens at a Unix socket in the node.
 func (c *login) forwardUnix(payload []byte, f *forwards) bool {
 	var at unixForward
-	if ssh.Unmarshal(payload, &at) != nil || !goodPath(at.Path) || len(f.listeners) >= maxForwards || f.listeners[at.Path] != nil {
+	if ssh.Unmarshal(payload, &at) != nil || len(f.listeners) >= maxForwards || f.listeners[at.Path] != nil {
 		return false
 	}
 	l, err := f.listen(c, "unix", at.Path)

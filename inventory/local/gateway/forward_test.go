@@ -184,9 +184,6 @@ func TestForwardingFromTheNode(t *testing.T) {
 		}
 		wait.Holds(t, func() bool { _, err := shout("tcp", c.at, ""); return err != nil }, func() string { return c.at + " still listens" })
 	}
-	if r := p.run("ssh", append(control, "forward", "-R", "80:127.0.0.1:1", "node")...); r.status == 0 {
-		t.Error("a port below 1024 was given to an account that is not root")
-	}
 	p.run("ssh", append(control, "exit", "node")...)
 	wait.Holds(t, func() bool { _, err := shout("unix", path, ""); return err != nil }, func() string { return "the Unix socket still listens" })
 }

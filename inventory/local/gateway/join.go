@@ -49,25 +49,24 @@ func (c *login) copyIn(r io.Reader, to func() io.Writer) {
 	defer f.close()
 	var w io.Writer
 	var bad error
-	empty := false
 	carry(writer(func(b []byte) (int, error) {
-		f.begin(len(b), empty)
 		defer f.end()
-		if bad != nil {
-			return len(b), nil
-		}
-		if w == nil {
+		if w == nil && bad == nil {
 			if w = to(); w == nil {
 				bad = io.ErrClosedPipe
-				return len(b), nil
+			} else {
+				f.into(w)
 			}
-			f.into(w)
 		}
-		_, bad = w.Write(b)
+		if bad == nil {
+			_, bad = w.Write(b)
+		}
 		return len(b), nil
 	}), reader(func(b []byte) (int, error) {
 		n, err := r.Read(b)
-		empty = n < len(b)
+		if n > 0 {
+			f.begin(n, n < len(b))
+		}
 		return n, err
 	}))
 }

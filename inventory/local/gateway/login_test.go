@@ -5,7 +5,6 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"encoding/pem"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -49,23 +48,6 @@ func TestOnlyTheKeyOfTheAccountOpensTheDoor(t *testing.T) {
 				t.Errorf("status %d, said %q %q", r.status, r.out, r.err)
 			}
 		})
-	}
-}
-
-func TestExitStatus(t *testing.T) {
-	t.Parallel()
-	s, _, _ := newSite(t)
-	k := newKey(t)
-	m := s.add("n1", Account{"alice", []string{k.line}})
-	p := s.client(k)
-	p.knows("node", m.port, m.host, "\tUser alice")
-	for _, status := range []int{0, 7, 254, 255} {
-		if r := p.run("ssh", "node", fmt.Sprintf("echo out; echo err >&2; exit %d", status)); r.status != status || r.out != "out\n" || r.err != "err\n" {
-			t.Errorf("exit %d: %+v", status, r)
-		}
-	}
-	if r := p.run("ssh", "node", "kill -TERM $$"); r.status != 255 {
-		t.Errorf("killed: %+v", r)
 	}
 }
 

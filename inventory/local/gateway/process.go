@@ -147,13 +147,6 @@ func (p *process) started() *supervisor.Process {
 	return p.child
 }
 
-// kill ends the process if it runs.
-func (p *process) kill() {
-	if child := p.started(); child != nil {
-		child.Kill()
-	}
-}
-
 // errSilent says that a gateway did not do what it was told to in time.
 var errSilent = errors.New("the gateway does not answer")
 
@@ -167,8 +160,11 @@ func (p *process) fail(reason error) {
 	if p.reason == nil {
 		p.reason = reason
 	}
+	child := p.child
 	p.mu.Unlock()
-	p.kill()
+	if child != nil {
+		child.Kill()
+	}
 }
 
 // restore tells a new gateway all that the Keeper knows.
@@ -198,10 +194,7 @@ func (k *Keeper) restore(p *process, c *fdsocket.Conn) {
 		}
 		switch {
 		case a.err != nil && i == 0:
-			p.mu.Lock()
-			p.reason = a.err
-			p.mu.Unlock()
-			p.kill()
+			p.fail(a.err)
 			return
 		case a.err != nil:
 			k.o.Log.Error("the gateway cannot be told of a door", "error", a.err)
@@ -247,11 +240,7 @@ func (p *process) order(o order, listeners ...net.Listener) *answer {
 	p.waiting[o.Number] = a
 	p.mu.Unlock()
 	var files []*os.File
-	defer func() {
-		for _, f := range files {
-			f.Close()
-		}
-	}()
+	defer func() { closeFiles(files) }()
 	for _, l := range listeners {
 		if l == nil {
 			continue

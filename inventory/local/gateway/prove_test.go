@@ -53,7 +53,7 @@ func TestProofWithAShellThatFails(t *testing.T) {
 		"echo cannot start >&2; exit 255":                  false, // as when it cannot be started
 	} {
 		s.mu.Lock()
-		s.nodes["n1"].line = line
+		s.nodes["n1"] = &node{t: t, home: s.home("n1"), line: line}
 		s.mu.Unlock()
 		if err := s.keeper.Prove(proof(t), "n1"); (err == nil) != proven {
 			t.Errorf("%s: %v", line, err)
@@ -105,25 +105,4 @@ func TestManyProofs(t *testing.T) {
 		})
 	}
 	all.Wait()
-}
-
-func BenchmarkProve(b *testing.B) {
-	s, _, _ := newSite(b)
-	k := newKey(b)
-	const nodes = 100
-	for i := range nodes {
-		s.add(fmt.Sprintf("n%d", i), Account{"alice", []string{k.line}})
-	}
-	for b.Loop() {
-		var all sync.WaitGroup
-		for i := range nodes {
-			all.Go(func() {
-				if err := s.keeper.Prove(b.Context(), fmt.Sprintf("n%d", i)); err != nil {
-					b.Error(err)
-				}
-			})
-		}
-		all.Wait()
-	}
-	b.ReportMetric(float64(b.Elapsed().Milliseconds())/float64(b.N)/nodes, "ms/node")
 }

@@ -224,23 +224,8 @@ func (s *session) pty(payload []byte) bool {
 	if ssh.Unmarshal(payload, &p) != nil || s.started || s.term != nil || len(p.Modes) > maxModes {
 		return false
 	}
-	s.term = &agent.Terminal{Name: termName(p.Term), Rows: size(p.Rows), Cols: size(p.Cols), Modes: []byte(p.Modes)}
+	s.term = &agent.Terminal{Name: p.Term, Rows: size(p.Rows), Cols: size(p.Cols), Modes: []byte(p.Modes)}
 	return true
-}
-
-// termName is a TERM that names no file and obeys no shell.
-func termName(name string) string {
-	for _, r := range name {
-		switch {
-		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '-', r == '_', r == '+', r == '.':
-		default:
-			return "dumb"
-		}
-	}
-	if name == "" || len(name) > 64 || name[0] == '.' {
-		return "dumb"
-	}
-	return name
 }
 
 func size(n uint32) uint16 { return uint16(min(n, 1<<16-1)) }

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"bytes"
-	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"fmt"
@@ -19,7 +18,6 @@ import (
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/sys/unix"
 
-	"patchbay/am/testkit/need"
 	"patchbay/am/testkit/wait"
 	"patchbay/inventory/local/agent"
 )
@@ -248,56 +246,6 @@ func TestFiftyMegabytesBothWays(t *testing.T) {
 	if r := p.runWith(b, "ssh", "node", "cat"); r.out != string(b) {
 		t.Errorf("%d bytes came back", len(r.out))
 	}
-}
-
-func TestFilesAreCopied(t *testing.T) {
-	t.Parallel()
-	s, _, p := alone(t)
-	b, _ := random(t, 3<<20)
-	p.write("file", b, 0o640)
-	same := func(path string) {
-		t.Helper()
-		got, err := os.ReadFile(path)
-		if err != nil || !bytes.Equal(got, b) {
-			t.Errorf("%s: %d bytes, %v", path, len(got), err)
-		}
-	}
-	local, there := filepath.Join(p.dir, "file"), s.home("n1")
-	for _, c := range []struct {
-		name string
-		args []string
-	}{{"scp", nil}, {"scpOld", []string{"-O"}}} {
-		t.Run(c.name, func(t *testing.T) {
-			for _, way := range [][2]string{
-				{local, "node:" + there + "/" + c.name},
-				{"node:" + there + "/" + c.name, local + c.name},
-			} {
-				if r := p.run("scp", append(c.args, "-q", way[0], way[1])...); r.status != 0 {
-					t.Fatalf("%v: %+v", way, r)
-				}
-			}
-			same(filepath.Join(there, c.name))
-			same(local + c.name)
-		})
-	}
-	t.Run("sftp", func(t *testing.T) {
-		p.write("batch", fmt.Appendf(nil, "cd %s\nput %s sftp\nls -l\nget sftp %s\n", there, local, local+"sftp"), 0o600)
-		if r := p.run("sftp", "-b", filepath.Join(p.dir, "batch"), "node"); r.status != 0 {
-			t.Fatalf("%+v", r)
-		}
-		same(filepath.Join(there, "sftp"))
-		same(local + "sftp")
-	})
-	t.Run("rsync", func(t *testing.T) {
-		rsync := need.Tool(t, "rsync")
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-		defer cancel()
-		out, err := exec.CommandContext(ctx, rsync, "-a", "-e", "ssh -F "+p.config, local, "node:"+there+"/rsync").CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
-		same(filepath.Join(there, "rsync"))
-	})
 }
 
 // channelNotes notes what is said on a channel.

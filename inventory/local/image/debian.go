@@ -1,7 +1,6 @@
 package image
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -115,42 +114,13 @@ func runMmdebstrap(caller context.Context, program, suite, scratch string, w io.
 	// The signal comes when the thread ends, not the process.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	stderr, err := cmd.StderrPipe()
-	if err != nil {
-		return err
-	}
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("cannot run mmdebstrap: %w", err)
-	}
-	told := &tail{}
-	said := make(chan struct{})
-	go func() {
-		defer close(said)
-		lines := bufio.NewScanner(stderr)
-		for lines.Scan() {
-			fmt.Fprintln(w, strings.ToValidUTF8(lines.Text(), "?"))
-			told.Write(append(lines.Bytes(), '\n'))
-		}
-		io.Copy(io.Discard, stderr)
-	}()
-	unpacked := unpack(stdout)
-	cut := errors.Is(unpacked, io.ErrUnexpectedEOF)
-	if unpacked != nil && !cut {
-		stop()
-	}
-	<-said
-	ended := cmd.Wait()
-	switch {
-	case caller.Err() != nil:
-		return context.Cause(caller)
-	case unpacked != nil && !cut:
-		return unpacked
-	case ended != nil:
-		return fmt.Errorf("mmdebstrap failed (%v): %s", ended, told)
-	}
-	return unpacked
+	return unpackOutput(caller, cmd, stop, "mmdebstrap failed", readable{w}, unpack)
+}
+
+// readable writes what a program says without bytes that are no text.
+type readable struct{ w io.Writer }
+
+func (r readable) Write(b []byte) (int, error) {
+	_, _ = io.WriteString(r.w, strings.ToValidUTF8(string(b), "?"))
+	return len(b), nil
 }

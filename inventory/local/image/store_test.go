@@ -404,14 +404,3 @@ func TestWhatIsNoImage(t *testing.T) {
 		t.Error("a device was added")
 	}
 }
-
-func BenchmarkSkeletonOfThisHost(b *testing.B) {
-	need.Root(b)
-	s := openStore(b)
-	for b.Loop() {
-		s.key = ""
-		if _, _, err := s.Find(b.Context(), Host); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -78,26 +79,36 @@ func (w *writer) unpackThrough(f *os.File, program, pack string) error {
 	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8"}
 	cmd.Dir = "/"
 	cmd.Stdin = f
-	told := &tail{}
-	cmd.Stderr = told
 	if os.Geteuid() == 0 {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 	}
+	return unpackOutput(w.ctx, cmd, stop, program+" cannot decompress it", io.Discard, w.unpack)
+}
+
+// unpackOutput gives what a program writes to unpack, and what it complains of to
+// progress. When unpack refuses something, stop must end the program. Where the
+// output is only cut off, the program that failed says why.
+func unpackOutput(ctx context.Context, cmd *exec.Cmd, stop func(), failed string, progress io.Writer, unpack func(io.Reader) error) error {
+	told := &tail{}
+	cmd.Stderr = io.MultiWriter(told, progress)
 	r, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
 	}
 	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("cannot run %s: %w", program, err)
+		return fmt.Errorf("cannot run %s: %w", filepath.Base(cmd.Path), err)
 	}
-	err = w.unpack(r)
+	err = unpack(r)
 	cut := errors.Is(err, io.ErrUnexpectedEOF)
 	if err != nil && !cut {
 		stop()
 	}
 	ended := cmd.Wait()
-	if ended != nil && (err == nil || cut) && w.ctx.Err() == nil {
-		return fmt.Errorf("%s cannot decompress it (%v): %s", program, ended, told)
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case ended != nil && (err == nil || cut):
+		return fmt.Errorf("%s (%v): %s", failed, ended, told)
 	}
 	return err
 }
