@@ -15,27 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestRootOfANodeDoesNotShape(t *testing.T) {
-	h := open(t, Auto)
-	nodes := build(t, h, lan("s1", 2, Shape{Rate: 5000}))
-	for _, n := range nodes {
-		n.do(func() error {
-			l, err := netlink.LinkByName("eth1")
-			if err != nil {
-				return err
-			}
-			if err := netlink.LinkSetTxQLen(l, 10); err != nil {
-				return err
-			}
-			return netlink.QdiscReplace(&netlink.Tbf{
-				QdiscAttrs: netlink.QdiscAttrs{LinkIndex: l.Attrs().Index, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT},
-				Rate:       1e9, Limit: 1e8, Buffer: 1e6,
-			})
-		})
-	}
-	flows(t, nodes[0], address(1), nodes[1], address(2), 5, 0.8, 1.06, time.Millisecond)
-}
-
 // raw sends frames that a node's root makes.
 func raw(t testing.TB, n *node) (send func(frame []byte)) {
 	t.Helper()

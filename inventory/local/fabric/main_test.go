@@ -283,3 +283,12 @@ func reaches(t testing.TB, a *node, from string, b *node, to string, patience ti
 const short, long = 150 * time.Millisecond, 30 * time.Second
 
 func addrPort(addr string) string { return netip.AddrPortFrom(netip.MustParseAddr(addr), 0).String() }
+
+func counters(t testing.TB, h *Host) map[string]Counters {
+	t.Helper()
+	c, err := h.Counters(context.Background(), "s1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}

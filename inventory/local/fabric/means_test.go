@@ -149,14 +149,6 @@ func TestPaths(t *testing.T) {
 		want   []vswitch.Path
 		ports  []int64 // kbit/s of tbf
 	}{
-		{"ByPort", []Shape{{Delay: ms}, {To: from(a), Loss: 0.5}}, false, []vswitch.Path{
-			{To: from(a), Delay: ms, Loss: 0.5}, {To: from(b), Delay: ms}, {To: from(c), Delay: ms}}, []int64{0, 0, 0}},
-		{"ByPortWithCapacity", []Shape{{Delay: ms, Rate: 8}}, false, []vswitch.Path{
-			{To: from(a), Delay: ms}, {To: from(b), Delay: ms}, {To: from(c), Delay: ms}}, []int64{8, 8, 8}},
-		{"OfSources", []Shape{{From: from(a), Delay: ms}, {From: from(b), Delay: 2 * ms}}, false, []vswitch.Path{
-			{From: from(a), Delay: ms}, {From: from(b), Delay: 2 * ms}}, []int64{0, 0, 0}},
-		{"RateOfPairs", []Shape{{From: from(a), Rate: 5}, {From: from(b), To: from(a), Rate: 7, Delay: ms}}, false, []vswitch.Path{
-			{From: from(a), To: from(b), Rate: 5000}, {From: from(a), To: from(c), Rate: 5000}, {From: from(b), To: from(a), Rate: 7000, Delay: ms}}, []int64{0, 0, 0}},
 		{"SpecificFirst", []Shape{{From: from(a), To: from(b), Delay: 3 * ms}, {From: from(a), Delay: 2 * ms, Loss: 0.1}, {Delay: ms}}, false, []vswitch.Path{
 			{From: from(a), To: from(b), Delay: 3 * ms, Loss: 0.1}, {From: from(a), To: from(c), Delay: 2 * ms, Loss: 0.1},
 			{From: from(b), Delay: ms}, {From: from(c), Delay: ms}}, []int64{0, 0, 0}},

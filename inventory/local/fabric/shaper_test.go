@@ -85,21 +85,6 @@ func TestKernelKeepsCapacities(t *testing.T) {
 	}
 }
 
-func TestBurstsAndQueues(t *testing.T) {
-	for _, tc := range []struct{ kbits, burst, wait int64 }{
-		{1, 2 * 1518, 16 * 1518},
-		{1000, 2 * 1518, 16 * 1518},
-		{10_000, 12_500, 62_500},
-		{1_000_000, 1_250_000, 6_250_000},
-		{maxRate, 125_000_000, 625_000_000},
-	} {
-		s := shaper{rate: tc.kbits, mtu: 1500}
-		if s.burst() != tc.burst || s.queue() != tc.burst+tc.wait {
-			t.Errorf("%d kbit/s: burst %d, queue %d; want %d, %d", tc.kbits, s.burst(), s.queue(), tc.burst, tc.burst+tc.wait)
-		}
-	}
-}
-
 // What waits in netem is the host's memory, whatever a node sends.
 func TestNetemsQueueIsBounded(t *testing.T) {
 	for _, mtu := range []int{leastMTU, usualMTU, mostMTU} {

@@ -36,6 +36,11 @@ func TestSharedVLANsJoinSlices(t *testing.T) {
 	if got := put(t, h, a); got != "bridge+tbf" {
 		t.Errorf("the means are %s", got)
 	}
+	flows(t, two[0], address(3), one[0], address(1), 5, 0.4, 1.06, time.Millisecond)
+	// With a higher capacity the sender is held back before the queue is full.
+	if c := counters(t, h)["node1/0"]; c.Dropped == 0 || c.RxBytes < 40_000 || c.TxBytes == 0 {
+		t.Errorf("Counters: %+v", c)
+	}
 	flows(t, one[0], address(1), two[0], address(3), 5, 0.4, 1.06, time.Millisecond)
 	h.o.Emulator = Relay
 	a.Shapes = []Shape{{Loss: 1}}
