@@ -262,15 +262,6 @@ func TestServersOfTheHost(t *testing.T) {
 	}
 }
 
-func FuzzServersOfTheHost(f *testing.F) {
-	f.Add([]byte("nameserver 192.0.2.1\n"))
-	f.Fuzz(func(t *testing.T, text []byte) {
-		if got := parseServers(text); len(got) > mostServers {
-			t.Fatal(got)
-		}
-	})
-}
-
 // All nodes of one owner have a share, however many they are.
 func TestOwnersShareNames(t *testing.T) {
 	const each = 32
