@@ -392,28 +392,6 @@ func TestJobsFilesWorkInsideAUserNameSpace(t *testing.T) {
 	})
 }
 
-func TestInstancesDoNotSeeEachOther(t *testing.T) {
-	a, b := open(t, "node-one"), open(t, "node-two")
-	for _, tree := range []*Tree{a, b} {
-		if err := tree.Make("same", Limits{PIDs: 50}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	ca := shell(t, a, "same", "sleep 60")
-	cb := shell(t, b, "same", "sleep 60")
-	if err := end(a, "same"); err != nil {
-		t.Fatal(err)
-	}
-	ca.Wait()
-	if pids, err := b.PIDs("same"); err != nil || !slices.Contains(pids, cb.Process.Pid) {
-		t.Errorf("processes of the other instance: %v %v", pids, err)
-	}
-	if err := end(b, "same"); err != nil {
-		t.Fatal(err)
-	}
-	cb.Wait()
-}
-
 // TestMakeWhileOthersClose makes groups while other instances come and go, and
 // take their parents with them.
 func TestMakeWhileOthersClose(t *testing.T) {
@@ -454,43 +432,5 @@ func TestRemoveWaitsAndGivesUp(t *testing.T) {
 	time.AfterFunc(100*time.Millisecond, func() { _ = c.Process.Kill() })
 	if err := tree.Remove(t.Context(), "a"); err != nil {
 		t.Errorf("after the process ended: %v", err)
-	}
-}
-
-// BenchmarkStart starts a process in groups, beside moving one there.
-func BenchmarkStart(b *testing.B) {
-	tree := open(b, "node-bstart")
-	if err := tree.Make("a", Limits{}); err != nil {
-		b.Fatal(err)
-	}
-	for _, how := range []struct {
-		name  string
-		start func(c *exec.Cmd) error
-	}{
-		{"Born", func(c *exec.Cmd) error { return tree.Start("a", c) }},
-		{"Moved", func(c *exec.Cmd) error {
-			if err := c.Start(); err != nil {
-				return err
-			}
-			return tree.Join("a", c.Process.Pid)
-		}},
-	} {
-		b.Run(how.name, func(b *testing.B) {
-			for b.Loop() {
-				c := exec.Command("cat")
-				in, err := c.StdinPipe()
-				if err != nil {
-					b.Fatal(err)
-				}
-				if err := how.start(c); err != nil {
-					b.Fatal(err)
-				}
-				b.StopTimer()
-				in.Close()
-				c.Wait()
-				time.Sleep(30 * time.Millisecond) // a host that is not busy starting others
-				b.StartTimer()
-			}
-		})
 	}
 }
