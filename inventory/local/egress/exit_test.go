@@ -19,6 +19,7 @@ import (
 
 	"patchbay/am/testkit/bottle"
 	"patchbay/am/testkit/wait"
+	"patchbay/inventory/local/netspace"
 )
 
 // TestBlockedNetworksAreRefused has a server at an address of each, which the
@@ -115,7 +116,7 @@ func TestNodesAreApart(t *testing.T) {
 	// Nobody from outside gets in either, not even the host.
 	_, behind := uplink(e.o.Number)
 	err := b.Do(func() error {
-		return netlink.RouteAdd(&netlink.Route{Dst: ipNet(Nodes()), Gw: behind.Addr().AsSlice()})
+		return netlink.RouteAdd(&netlink.Route{Dst: netspace.IPNet(Nodes()), Gw: behind.Addr().AsSlice()})
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -143,7 +144,7 @@ func TestNodesHaveOneAddress(t *testing.T) {
 	_, behind := uplink(e.o.Number)
 	others := []netip.Addr{Address(2), Address(3), netip.MustParseAddr("198.51.100.9"), netip.MustParseAddr("10.0.0.1"), behind.Addr(), Gateway()}
 	send := func(from netip.Addr) error {
-		return inside(node, func() error {
+		return netspace.Inside(node, func() error {
 			c, err := net.DialUDP("udp4", &net.UDPAddr{IP: from.AsSlice()}, &net.UDPAddr{IP: net.ParseIP(bottle.Web), Port: 9})
 			if err != nil {
 				return err
@@ -154,12 +155,12 @@ func TestNodesHaveOneAddress(t *testing.T) {
 		})
 	}
 	for _, a := range others {
-		err := inside(node, func() error {
+		err := netspace.Inside(node, func() error {
 			l, err := netlink.LinkByName(Interface)
 			if err != nil {
 				return err
 			}
-			return netlink.AddrAdd(l, &netlink.Addr{IPNet: ipNet(netip.PrefixFrom(a, 32))})
+			return netlink.AddrAdd(l, &netlink.Addr{IPNet: netspace.IPNet(netip.PrefixFrom(a, 32))})
 		})
 		if err == nil {
 			err = send(a)
@@ -194,7 +195,7 @@ func TestHostPassesOnForNodesOnly(t *testing.T) {
 	})
 	var sink net.PacketConn
 	if err == nil {
-		err = inside(behind, func() (err error) {
+		err = netspace.Inside(behind, func() (err error) {
 			l, err := netlink.LinkByName("lan1")
 			if err == nil {
 				err = netlink.LinkSetHardwareAddr(l, hardware(9, 2))
@@ -211,7 +212,7 @@ func TestHostPassesOnForNodesOnly(t *testing.T) {
 	if err == nil {
 		defer sink.Close()
 		err = b.Outside(func() error {
-			return netlink.RouteAdd(&netlink.Route{Dst: ipNet(netip.MustParsePrefix("10.50.0.0/24")), Gw: net.ParseIP(bottle.Host)})
+			return netlink.RouteAdd(&netlink.Route{Dst: netspace.IPNet(netip.MustParsePrefix("10.50.0.0/24")), Gw: net.ParseIP(bottle.Host)})
 		})
 	}
 	if err != nil {
@@ -346,7 +347,7 @@ func TestExitIsFoundAgain(t *testing.T) {
 		t.Errorf("there is %q, was %q", after, before)
 	}
 	// A node that is attached again keeps what its root has made of it.
-	err = inside(node, func() error {
+	err = netspace.Inside(node, func() error {
 		l, err := netlink.LinkByName(Interface)
 		if err != nil {
 			return err
@@ -357,7 +358,7 @@ func TestExitIsFoundAgain(t *testing.T) {
 		err = e.Attach(t.Context(), 1, node)
 	}
 	if err == nil {
-		err = inside(node, func() error { _, err := netlink.LinkByName("mine"); return err })
+		err = netspace.Inside(node, func() error { _, err := netlink.LinkByName("mine"); return err })
 	}
 	if err != nil {
 		t.Error(err)
@@ -389,7 +390,7 @@ func TestExitIsMended(t *testing.T) {
 				return err
 			}
 			own, _ := uplink(o.Number)
-			return netlink.AddrDel(l, &netlink.Addr{IPNet: ipNet(own)})
+			return netlink.AddrDel(l, &netlink.Addr{IPNet: netspace.IPNet(own)})
 		}, b.Space()},
 		{"the rules of the host", func() error {
 			c, err := nftables.New()
@@ -401,7 +402,7 @@ func TestExitIsMended(t *testing.T) {
 		}, b.Space()},
 		{"forwarding", func() error { return kernel([2]string{"ipv4/ip_forward", "0"}) }, b.Space()},
 	} {
-		if err := inside(tt.in, tt.do); err != nil {
+		if err := netspace.Inside(tt.in, tt.do); err != nil {
 			t.Fatal(err)
 		}
 		wait.Success(t, tt.what, func() error {
@@ -424,7 +425,7 @@ func TestExitIsMended(t *testing.T) {
 			}
 		},
 	} {
-		err := inside(e.space, func() error {
+		err := netspace.Inside(e.space, func() error {
 			c, err := nftables.New()
 			if err != nil {
 				return err
@@ -436,7 +437,7 @@ func TestExitIsMended(t *testing.T) {
 			t.Fatalf("%s: %v", what, err)
 		}
 		wait.Success(t, what, func() error {
-			err := inside(e.space, func() error {
+			err := netspace.Inside(e.space, func() error {
 				c, err := nftables.New()
 				if err == nil && !e.table.whole(c) {
 					err = errors.New("something is missing")
@@ -469,12 +470,7 @@ func TestNodesComeBackAndGo(t *testing.T) {
 	if err := e.Sweep(func(n int) bool { return n == 8 }); err != nil {
 		t.Fatal(err)
 	}
-	err := inside(e.space, func() error {
-		h, err := handle()
-		if err != nil {
-			return err
-		}
-		defer h.Close()
+	err := netlinkIn(e.space, func(h *netlink.Handle) error {
 		if l, err := link(h, port(7)); l != nil || err != nil {
 			return fmt.Errorf("a node that was swept is there: %v, %w", l, err)
 		}
@@ -490,7 +486,7 @@ func TestNodesComeBackAndGo(t *testing.T) {
 		t.Errorf("detach again: %v", err)
 	}
 	own := space(t)
-	err = inside(own, func() error {
+	err = netspace.Inside(own, func() error {
 		pair := netlink.NewVeth(netlink.LinkAttrs{Name: Interface})
 		pair.PeerName = "mine"
 		return netlink.LinkAdd(pair)
@@ -511,7 +507,7 @@ func TestOneNodeCannotTakeAllConnections(t *testing.T) {
 	before, start := connections(t, b), time.Now()
 	flood := func() {
 		t.Helper()
-		err := inside(node, func() error {
+		err := netspace.Inside(node, func() error {
 			for port := range 5000 {
 				c, err := net.Dial("udp4", net.JoinHostPort(bottle.Web, strconv.Itoa(1000+port)))
 				if err != nil {
@@ -564,7 +560,7 @@ func TestLostPinIsMadeAgain(t *testing.T) {
 	e := open(t, o)
 	node := attach(t, e, 1)
 	path := filepath.Join(o.Folder, pinFile)
-	if err := unpin(path); err != nil {
+	if err := netspace.Remove(path); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(path, nil, 0o600); err != nil {

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"patchbay/am/durable"
+	"patchbay/inventory/local/netspace"
 )
 
 // changes are what was changed of the host beside what is ours, in the file
@@ -218,7 +219,7 @@ func (e *Exit) look() (host, error) {
 		ours[l.Attrs().Index] = strings.HasPrefix(l.Attrs().Name, devicePrefix) || l.Attrs().Flags&net.FlagLoopback != 0
 	}
 	ways, primary := map[int]bool{}, map[int][]netip.Addr{}
-	all, err := whole("addresses of the host", func() ([]netlink.Addr, error) { return h.AddrList(nil, netlink.FAMILY_V4) })
+	all, err := netspace.List("addresses of the host", func() ([]netlink.Addr, error) { return h.AddrList(nil, netlink.FAMILY_V4) })
 	if err != nil {
 		return host{}, err
 	}

@@ -15,13 +15,14 @@ import (
 
 	"patchbay/am/testkit/bottle"
 	"patchbay/am/testkit/wait"
+	"patchbay/inventory/local/netspace"
 )
 
 // raw sends IPv4 packets that a node's root makes, to be closed with the test.
 func raw(t *testing.T, node *os.File) func(packet []byte) {
 	t.Helper()
 	fd := -1
-	err := inside(node, func() (err error) {
+	err := netspace.Inside(node, func() (err error) {
 		fd, err = unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW)
 		return err
 	})

@@ -12,11 +12,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"patchbay/am/testkit/bottle"
 	"patchbay/am/testkit/census"
 	"patchbay/am/testkit/need"
+	"patchbay/inventory/local/netspace"
 )
 
 const childEnv = "OUTBOUND_TEST_CHILD"
@@ -38,7 +40,7 @@ func child(folder string) error {
 			return err
 		}
 		for number := 1; number <= 4; number++ {
-			node, err := pin(filepath.Join(filepath.Dir(folder), fmt.Sprint("node", number)))
+			node, err := netspace.Open(filepath.Join(filepath.Dir(folder), fmt.Sprint("node", number)))
 			if err == nil {
 				err = e.Attach(context.Background(), number, node)
 				node.Close()
@@ -67,13 +69,13 @@ func TestKillsLeaveNothingHalf(t *testing.T) {
 	var nodes []*os.File
 	for number := 1; number <= 4; number++ {
 		path := filepath.Join(dir, fmt.Sprint("node", number))
-		node, err := pinned(path)
+		node, err := netspace.Make(path)
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {
 			node.Close()
-			if err := unpin(path); err != nil {
+			if err := netspace.Remove(path); err != nil {
 				t.Error(err)
 			}
 		})
@@ -135,12 +137,7 @@ func TestHalfMadeWayIsMadeAnew(t *testing.T) {
 	b := bottle.New(t, bottle.Options{})
 	e := open(t, options(t, b, "out-half"))
 	node := attach(t, e, 7)
-	err := inside(e.space, func() error {
-		h, err := handle()
-		if err != nil {
-			return err
-		}
-		defer h.Close()
+	err := netlinkIn(e.space, func(h *netlink.Handle) error {
 		l, err := mustLink(h, port(7))
 		if err != nil {
 			return err

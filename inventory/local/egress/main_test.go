@@ -17,17 +17,18 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"patchbay/am/testkit/bottle"
+	"patchbay/inventory/local/netspace"
 )
 
 // space is a namespace as a node has one, without the node.
 func space(t testing.TB) *os.File {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "ns")
-	f, err := pinned(path)
+	f, err := netspace.Make(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = inside(f, func() error {
+	err = netspace.Inside(f, func() error {
 		lo, err := netlink.LinkByName("lo")
 		if err != nil {
 			return err
@@ -39,7 +40,7 @@ func space(t testing.TB) *os.File {
 	}
 	t.Cleanup(func() {
 		f.Close()
-		if err := unpin(path); err != nil {
+		if err := netspace.Remove(path); err != nil {
 			t.Error(err)
 		}
 	})
@@ -54,7 +55,7 @@ func options(t testing.TB, b *bottle.Bottle, instance string) Options {
 		Log: slog.New(slog.NewTextHandler(t.Output(), nil)), host: b.Space(), every: 100 * time.Millisecond,
 	}
 	t.Cleanup(func() {
-		if err := inside(b.Space(), func() error { return Remove(o.Folder, o.Instance) }); err != nil {
+		if err := netspace.Inside(b.Space(), func() error { return Remove(o.Folder, o.Instance) }); err != nil {
 			t.Error(err)
 		}
 		if _, err := os.Lstat(o.Folder); !os.IsNotExist(err) {
@@ -86,7 +87,7 @@ func attach(t testing.TB, e *Exit, number int) *os.File {
 // client is a web client in a node, which asks for names as the node does.
 func client(node *os.File) *http.Client {
 	dial := func(ctx context.Context, network, address string) (c net.Conn, err error) {
-		err = inside(node, func() error {
+		err = netspace.Inside(node, func() error {
 			d := net.Dialer{Timeout: 10 * time.Second, Resolver: &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
 				return dialIn(node, network, netip.AddrPortFrom(Gateway(), domain).String())
 			}}}
@@ -100,7 +101,7 @@ func client(node *os.File) *http.Client {
 
 // dialIn connects from a namespace.
 func dialIn(space *os.File, network, address string) (c net.Conn, err error) {
-	err = inside(space, func() error {
+	err = netspace.Inside(space, func() error {
 		c, err = net.DialTimeout(network, address, 2*time.Second)
 		return err
 	})
@@ -121,7 +122,7 @@ func fetch(node *os.File, url string) (string, error) {
 func serve(t testing.TB, space *os.File, address string) {
 	t.Helper()
 	var l net.Listener
-	err := inside(space, func() (err error) {
+	err := netspace.Inside(space, func() (err error) {
 		l, err = net.Listen("tcp4", address)
 		return err
 	})

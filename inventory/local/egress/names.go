@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"patchbay/inventory/local/netspace"
 )
 
 const domain = 53 // the port of name servers
@@ -109,7 +111,7 @@ func (e *Exit) Own(number int, owner string) {
 func openNames(e *Exit) (*names, error) {
 	n := &names{e: e, questions: newShares(), streams: newShares(), owners: map[int]string{}}
 	n.reread()
-	err := inside(e.space, func() (err error) {
+	err := netspace.Inside(e.space, func() (err error) {
 		at := netip.AddrPortFrom(Gateway(), domain)
 		if n.udp, err = net.ListenUDP("udp4", net.UDPAddrFromAddrPort(at)); err != nil {
 			return err

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"patchbay/am/testkit/bottle"
+	"patchbay/inventory/local/netspace"
 )
 
 func TestBlocksOfPorts(t *testing.T) {
@@ -33,7 +34,7 @@ func TestBlocksOfPorts(t *testing.T) {
 
 // dialFrom connects from a port of the node's own choice, 0 for any.
 func dialFrom(node *os.File, network string, port int, address string) (c net.Conn, err error) {
-	err = inside(node, func() error {
+	err = netspace.Inside(node, func() error {
 		d := net.Dialer{Timeout: 2 * time.Second}
 		switch network {
 		case "tcp4":

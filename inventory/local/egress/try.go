@@ -15,7 +15,8 @@ import (
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
 	"github.com/vishvananda/netlink"
-	"golang.org/x/sys/unix"
+
+	"patchbay/inventory/local/netspace"
 )
 
 // Try leads a node outside, between a host and an internet that are namespaces
@@ -28,7 +29,7 @@ func Try() error {
 		}
 	}()
 	for range 4 {
-		f, err := scratch()
+		f, err := netspace.New()
 		if err != nil {
 			return err
 		}
@@ -49,7 +50,7 @@ func Try() error {
 		err = echoed(node, internet, theirs.Addr())
 	}
 	if err == nil {
-		err = inside(node, func() error {
+		err = netspace.Inside(node, func() error {
 			c, err := net.DialTimeout("tcp4", "10.0.0.1:80", tryTime)
 			if err == nil {
 				c.Close()
@@ -66,24 +67,10 @@ func Try() error {
 // tryTime is what one step of Try may take.
 const tryTime = 3 * time.Second
 
-// scratch is a new namespace.
-func scratch() (f *os.File, err error) {
-	err = inside(nil, func() error {
-		f, err = os.Open(fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid()))
-		return err
-	})
-	return f, err
-}
-
 // joinSpaces makes a way from a host to an internet.
 func joinSpaces(host, internet *os.File, ours, theirs netip.Prefix) error {
 	const name = "way0"
-	err := inside(internet, func() error {
-		h, err := handle()
-		if err != nil {
-			return err
-		}
-		defer h.Close()
+	err := netlinkIn(internet, func(h *netlink.Handle) error {
 		at := netlink.NewLinkAttrs()
 		at.Name, at.HardwareAddr = name, hardware(6, 0)
 		pair := netlink.NewVeth(at)
@@ -96,12 +83,7 @@ func joinSpaces(host, internet *os.File, ours, theirs netip.Prefix) error {
 	if err != nil {
 		return err
 	}
-	return inside(host, func() error {
-		h, err := handle()
-		if err != nil {
-			return err
-		}
-		defer h.Close()
+	return netlinkIn(host, func(h *netlink.Handle) error {
 		if err := set(h, name, ours, theirs.Addr(), hardware(6, 0)); err != nil {
 			return err
 		}
@@ -118,7 +100,7 @@ func joinSpaces(host, internet *os.File, ours, theirs netip.Prefix) error {
 func echoed(node, internet *os.File, address netip.Addr) error {
 	at := net.UDPAddrFromAddrPort(netip.AddrPortFrom(address, 9))
 	var server *net.UDPConn
-	err := inside(internet, func() (err error) {
+	err := netspace.Inside(internet, func() (err error) {
 		server, err = net.ListenUDP("udp4", at)
 		return err
 	})
@@ -137,7 +119,7 @@ func echoed(node, internet *os.File, address netip.Addr) error {
 		}
 	}()
 	var client *net.UDPConn
-	err = inside(node, func() (err error) {
+	err = netspace.Inside(node, func() (err error) {
 		client, err = net.DialUDP("udp4", nil, at)
 		return err
 	})

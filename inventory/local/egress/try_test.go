@@ -13,6 +13,7 @@ import (
 
 	"patchbay/am/testkit/bottle"
 	"patchbay/am/testkit/need"
+	"patchbay/inventory/local/netspace"
 )
 
 func TestThisHostCanLeadNodesOutside(t *testing.T) {
@@ -90,7 +91,7 @@ func TestWaysOfAHostWithPrivateAddresses(t *testing.T) {
 	need.NetNS(t)
 	var spaces []*os.File
 	for range 3 {
-		f, err := scratch()
+		f, err := netspace.New()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -106,7 +107,7 @@ func TestWaysOfAHostWithPrivateAddresses(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	if err := inside(host, func() error {
+	if err := netspace.Inside(host, func() error {
 		if !forwards("way0") {
 			return errors.New("answers to nodes are not passed on")
 		}

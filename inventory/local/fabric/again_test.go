@@ -13,6 +13,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
+
+	"patchbay/inventory/local/netspace"
 )
 
 func TestRestartedNodesArePluggedAgain(t *testing.T) {
@@ -90,7 +92,7 @@ func TestChangesKeepWhatIsPlugged(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			return netlink.AddrAdd(e, &netlink.Addr{IPNet: ipNet(netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 8, 0, byte(i)}), 24))})
+			return netlink.AddrAdd(e, &netlink.Addr{IPNet: netspace.IPNet(netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 8, 0, byte(i)}), 24))})
 		})
 	}
 	before := []string{nodes[0].tell("eth1"), nodes[1].tell("eth1")}

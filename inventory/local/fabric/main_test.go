@@ -11,10 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"patchbay/am/testkit/census"
 	"patchbay/am/testkit/need"
+	"patchbay/inventory/local/netspace"
 	"patchbay/inventory/local/vswitch"
 )
 
@@ -94,15 +93,9 @@ func newNode(t testing.TB) *node {
 	return n
 }
 
-func newNamespace(t testing.TB) (f *os.File) {
+func newNamespace(t testing.TB) *os.File {
 	t.Helper()
-	err := apart(func() (err error) {
-		if err = unix.Unshare(unix.CLONE_NEWNET); err != nil {
-			return err
-		}
-		f, err = os.Open("/proc/thread-self/ns/net")
-		return err
-	})
+	f, err := netspace.New()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +112,7 @@ func (n *node) restart() {
 // do runs f in the node.
 func (n *node) do(f func() error) {
 	n.Helper()
-	if err := inside(n.file, f); err != nil {
+	if err := netspace.Inside(n.file, f); err != nil {
 		n.Fatal(err)
 	}
 }

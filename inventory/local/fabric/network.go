@@ -3,6 +3,7 @@ package fabric
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -12,6 +13,8 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"patchbay/inventory/local/netspace"
 )
 
 // network is an open namespace of the fabric. Its methods may be called by
@@ -25,40 +28,31 @@ type network struct {
 
 // openNetwork opens the namespace at path, and makes it if it is missing and
 // shall be there. Nil: it is missing.
-func openNetwork(path string, create bool) (n *network, err error) {
-	there, err := pinned(path)
+func openNetwork(path string, create bool) (*network, error) {
+	open := netspace.Open
+	if create {
+		open = netspace.Make
+	}
+	f, err := open(path)
+	if errors.Is(err, fs.ErrNotExist) && !create {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}
-	if !there {
-		if !create {
-			return nil, nil
-		}
-		if err := pin(path); err != nil {
-			return nil, err
-		}
+	// Also in one that is there: modules that came later have brought their own
+	// defaults.
+	if err := netspace.Inside(f, quiet); err != nil {
+		return nil, errors.Join(err, f.Close())
 	}
-	f, err := os.Open(path)
+	n, err := newNetwork(f)
 	if err != nil {
-		return nil, fmt.Errorf("cannot open a network namespace: %w", err)
+		return nil, errors.Join(err, f.Close())
 	}
-	if there {
-		// Modules that came later have brought their own defaults.
-		err = inside(f, quiet)
-	}
-	if err == nil {
-		n, err = newNetwork(f)
-	}
-	if err != nil {
-		f.Close()
+	// Who was killed in a removal has left what the next one would take along.
+	if err := n.removeDoomed(); err != nil {
+		n.close()
 		return nil, err
-	}
-	if there {
-		// Who was killed in a removal has left what the next one would take along.
-		if err := n.removeDoomed(); err != nil {
-			n.close()
-			return nil, err
-		}
 	}
 	return n, nil
 }
@@ -161,26 +155,12 @@ func (n *network) devices() (map[string]device, error) {
 
 // links lists all devices.
 func (n *network) links() ([]netlink.Link, error) {
-	return whole("devices", n.nl.LinkList)
+	return netspace.List("devices", n.nl.LinkList)
 }
 
 // queues lists the queueing disciplines of all devices.
 func (n *network) queues() ([]netlink.Qdisc, error) {
-	return whole("queueing disciplines", func() ([]netlink.Qdisc, error) { return n.nl.QdiscList(nil) })
-}
-
-// whole reads a list, again if it changed while it was read.
-func whole[T any](what string, read func() ([]T, error)) ([]T, error) {
-	const times = 10
-	for try := 1; ; try++ {
-		list, err := read()
-		if err == nil {
-			return list, nil
-		}
-		if !errors.Is(err, netlink.ErrDumpInterrupted) || try == times {
-			return nil, fmt.Errorf("cannot list the %s of a network namespace: %w", what, err)
-		}
-	}
+	return netspace.List("queueing disciplines", func() ([]netlink.Qdisc, error) { return n.nl.QdiscList(nil) })
 }
 
 // Kinds of devices, the first letters of their names.

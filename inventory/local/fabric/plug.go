@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/netip"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"patchbay/inventory/local/netspace"
 )
 
 // Plug gives a running node its interface of a link that was put: name, MAC
@@ -142,7 +142,7 @@ func furnish(node Namespace, index int, e *End) error {
 	attrs.Index = index
 	l := &netlink.Device{LinkAttrs: attrs}
 	for _, a := range e.Addresses {
-		err := h.AddrAdd(l, &netlink.Addr{IPNet: ipNet(a), Flags: unix.IFA_F_NODAD})
+		err := h.AddrAdd(l, &netlink.Addr{IPNet: netspace.IPNet(a), Flags: unix.IFA_F_NODAD})
 		switch {
 		case err == nil || errors.Is(err, unix.EEXIST):
 		case a.Addr().Is6() && (errors.Is(err, unix.EACCES) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EAFNOSUPPORT)):
@@ -155,8 +155,4 @@ func furnish(node Namespace, index int, e *End) error {
 		return fmt.Errorf("cannot switch %s on: %w", e.IfName, err)
 	}
 	return nil
-}
-
-func ipNet(p netip.Prefix) *net.IPNet {
-	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"patchbay/inventory/local/netspace"
 )
 
 // sharedBridge is the only bridge in the namespace of a shared VLAN.
@@ -133,5 +135,5 @@ func tidy(path string) error {
 			return err
 		}
 	}
-	return unpin(path)
+	return netspace.Remove(path)
 }

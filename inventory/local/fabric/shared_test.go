@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"patchbay/inventory/local/netspace"
 )
 
 // sharing is a link of one slice, with ends that differ from other slices'.
@@ -89,7 +91,7 @@ func TestSharedVLANsOfLostNetworks(t *testing.T) {
 	if err := os.Remove(h.path("s1")); err == nil {
 		t.Fatal("a mount was removed")
 	}
-	if err := unpin(h.path("s1")); err != nil {
+	if err := netspace.Remove(h.path("s1")); err != nil {
 		t.Fatal(err)
 	}
 	put(t, h, a)
@@ -97,7 +99,7 @@ func TestSharedVLANsOfLostNetworks(t *testing.T) {
 	if !reaches(t, one[0], address(1), two[0], address(2), long) {
 		t.Error("a network that was made again does not reach the shared VLAN")
 	}
-	if err := unpin(h.sharedPath("v")); err != nil {
+	if err := netspace.Remove(h.sharedPath("v")); err != nil {
 		t.Fatal(err)
 	}
 	for i, l := range []Link{a, b} {
