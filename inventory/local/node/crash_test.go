@@ -186,7 +186,7 @@ func insideGroups(t *testing.T, h *Host, all []Spec) int {
 		var groups []byte
 		for range 3000 {
 			groups, _ = os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
-			_, state, err := processStat(pid)
+			_, state, err := ProcessStat(pid)
 			if strings.Contains(string(groups), filepath.Join("/patchbay-local", h.Instance)) || err != nil || state == zombie {
 				groups = nil
 				break

@@ -257,7 +257,7 @@ func TestDiskThatIsInUseIsNotMountedAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	device, err := attach(disk)
+	device, err := AttachLoop(disk)
 	if err != nil {
 		t.Fatal(err)
 	}

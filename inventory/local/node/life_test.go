@@ -250,12 +250,12 @@ func TestDeadAgentsAreReaped(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 3000 {
-			if _, state, err := processStat(r.PID); err != nil || state == zombie {
+			if _, state, err := ProcessStat(r.PID); err != nil || state == zombie {
 				break
 			}
 			time.Sleep(10 * time.Millisecond)
 		}
-		if _, state, err := processStat(r.PID); err != nil || state != zombie {
+		if _, state, err := ProcessStat(r.PID); err != nil || state != zombie {
 			t.Fatalf("a dead agent is %q %v, want a zombie", state, err)
 		}
 		if _, ok := h.Find(t.Context(), "n1"); ok {
@@ -268,13 +268,13 @@ func TestDeadAgentsAreReaped(t *testing.T) {
 	if !h.Reap(r) || h.Reap(r) {
 		t.Error("want it reaped once")
 	}
-	if _, _, err := processStat(r.PID); !errors.Is(err, fs.ErrNotExist) {
+	if _, _, err := ProcessStat(r.PID); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("after that: %v", err)
 	}
 	r = start(t, h, s)
 	dies(r)
 	kill(t, h, "n1")
-	if _, _, err := processStat(r.PID); !errors.Is(err, fs.ErrNotExist) {
+	if _, _, err := ProcessStat(r.PID); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("after Kill: %v", err)
 	}
 	// Other children are not its business.
@@ -283,7 +283,7 @@ func TestDeadAgentsAreReaped(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3000 {
-		if _, state, _ := processStat(child.Pid); state == zombie {
+		if _, state, _ := ProcessStat(child.Pid); state == zombie {
 			break
 		}
 		time.Sleep(10 * time.Millisecond)
@@ -381,7 +381,7 @@ func living(t testing.TB) map[int]uint32 {
 		if err != nil {
 			continue
 		}
-		if _, state, err := processStat(pid); err == nil && state != zombie {
+		if _, state, err := ProcessStat(pid); err == nil && state != zombie {
 			all[pid] = info.Sys().(*syscall.Stat_t).Uid
 		}
 	}

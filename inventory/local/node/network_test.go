@@ -31,7 +31,7 @@ func TestNetworkIsTheNodesOwn(t *testing.T) {
 	stranger, own := r, r
 	stranger.Started = "1"
 	own.PID = os.Getpid()
-	if own.Started, _, err = processStat(own.PID); err != nil {
+	if own.Started, _, err = ProcessStat(own.PID); err != nil {
 		t.Fatal(err)
 	}
 	other := r

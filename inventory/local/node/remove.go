@@ -35,7 +35,7 @@ func (h *Host) kill(ctx context.Context, id string) error {
 		return err
 	}
 	if r, err := h.recorded(id); err == nil && r.Boot == h.boot && !slices.Contains(pids, r.PID) {
-		if started, _, err := processStat(r.PID); err == nil && started == r.Started {
+		if started, _, err := ProcessStat(r.PID); err == nil && started == r.Started {
 			pids = append(pids, r.PID) // dead, and nobody has looked yet
 		}
 	}
