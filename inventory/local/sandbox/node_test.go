@@ -13,7 +13,6 @@ import (
 func children() map[string]func() {
 	return map[string]func(){
 		"node":    confinedThen,
-		"foreign": foreign,
 		"gateway": gatewayServes,
 		"dies":    serverDies,
 		"relay":   relayServes,
