@@ -141,9 +141,7 @@ func TestBoundsFollowTheLink(t *testing.T) {
 	put(t, h, second)
 	known := func() int {
 		m, err := h.slices["s1"].net.owned()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if len(m) != len(h.slices["s1"].own) {
 			t.Errorf("the kernel knows %d ports, and we %d", len(m), len(h.slices["s1"].own))
 		}
@@ -167,9 +165,7 @@ func TestBoundsFollowTheLink(t *testing.T) {
 	if got := known(); got != 602 {
 		t.Errorf("after a crash the rules know %d ports, want 602", got)
 	}
-	if err := h.Remove(context.Background(), "s1", "lan"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, h.Remove(context.Background(), "s1", "lan"))
 	if list, err := h.slices["s1"].net.cutFrames(); err != nil || len(list) != 0 {
 		t.Errorf("without the link these were too much: %v, %v", list, err)
 	}

@@ -45,9 +45,7 @@ func TestSlicesAreApart(t *testing.T) {
 	if got, err := h.Slices(); err != nil || !slices.Equal(got, []string{"s1", "s2", "s3"}) {
 		t.Errorf("Slices: %v, %v", got, err)
 	}
-	if err := h.Drop(context.Background(), "s2"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, h.Drop(context.Background(), "s2"))
 	if !reaches(t, one[0], address(1), one[1], address(2), long) {
 		t.Error("the end of one slice ended another")
 	}
@@ -67,9 +65,7 @@ func TestFirstPacketArrives(t *testing.T) {
 			within(t, func() error {
 				nodes := build(t, h, l)
 				arrives := reaches(t, nodes[0], address(1), nodes[1], address(2), short)
-				if err := h.Drop(context.Background(), l.Slice); err != nil {
-					t.Fatal(err)
-				}
+				must(t, h.Drop(context.Background(), l.Slice))
 				if !arrives {
 					return fmt.Errorf("link %d: what is sent at once does not arrive", i)
 				}

@@ -48,13 +48,9 @@ func open(t testing.TB, emulator string) *Host {
 	need.NetNS(t)
 	folder := t.TempDir()
 	before, err := census.Take(census.Options{Only: []string{folder}, Roots: []string{folder}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	h, err := Open(options(folder, emulator))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		dropAll(t, h)
 		if err := h.Close(); err != nil {
@@ -70,9 +66,7 @@ func open(t testing.TB, emulator string) *Host {
 func dropAll(t testing.TB, h *Host) {
 	t.Helper()
 	names, err := h.Slices()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, s := range names {
 		if err := h.Drop(context.Background(), s); err != nil {
 			t.Errorf("Drop(%s): %v", s, err)
@@ -96,9 +90,7 @@ func newNode(t testing.TB) *node {
 func newNamespace(t testing.TB) *os.File {
 	t.Helper()
 	f, err := netspace.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return f
 }
 
@@ -280,8 +272,14 @@ func addrPort(addr string) string { return netip.AddrPortFrom(netip.MustParseAdd
 func counters(t testing.TB, h *Host) map[string]Counters {
 	t.Helper()
 	c, err := h.Counters(context.Background(), "s1")
+	must(t, err)
+	return c
+}
+
+// must ends the test after an error.
+func must(t testing.TB, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c
 }

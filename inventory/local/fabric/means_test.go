@@ -97,9 +97,7 @@ func TestMeans(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			p, err := decide(l, tc.can, tc.forced)
 			if err != nil || p.emulator != tc.want || tc.reason != "" {
 				t.Errorf("the means are %q, %v; want %q", p.emulator, err, tc.want)
@@ -162,9 +160,7 @@ func TestPaths(t *testing.T) {
 				l.Shared = "v"
 			}
 			p, err := decide(l, noNetem, Auto)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if !reflect.DeepEqual(p.paths, tc.want) {
 				t.Errorf("paths\n got %+v\nwant %+v", p.paths, tc.want)
 			}

@@ -54,9 +54,7 @@ func TestRelaysArePlacedBySlice(t *testing.T) {
 	}
 	placed["s1"] = 0 // as after a crash
 	for _, s := range []string{"s1", "s2"} {
-		if err := h.Drop(ctx, s); err != nil {
-			t.Fatal(err)
-		}
+		must(t, h.Drop(ctx, s))
 	}
 	if len(placed) != 0 {
 		t.Errorf("after the end of the slices: %v", placed)
@@ -72,27 +70,19 @@ func TestTAPsOutliveTheirRelay(t *testing.T) {
 	count := func(h *Host) int {
 		t.Helper()
 		have, err := h.slices["s1"].net.devices()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return len(taps("lan", have))
 	}
 	if got := count(h); got != 12 {
 		t.Errorf("there are %d TAPs", got)
 	}
-	if err := h.slices["s1"].keeper.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, h.slices["s1"].keeper.Close())
 	if got := count(h); got != 12 {
 		t.Errorf("%d TAPs have outlived their relay", got)
 	}
-	if err := h.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, h.Close())
 	h2, err := Open(options(h.o.Folder, Auto))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	h2.able.Netem = false
 	t.Cleanup(func() { h2.Close() })
 	put(t, h2, l)
@@ -110,8 +100,6 @@ func TestTAPsOutliveTheirRelay(t *testing.T) {
 	if got := count(h2); got != 2 {
 		t.Errorf("two ends have %d TAPs", got)
 	}
-	if err := h2.Drop(context.Background(), "s1"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, h2.Drop(context.Background(), "s1"))
 	h.closed = false // so that the end of the test finds nothing to drop
 }

@@ -66,9 +66,7 @@ func TestKernelKeepsCapacities(t *testing.T) {
 	for _, mtu := range []int{leastMTU, usualMTU, 9000, mostMTU} {
 		for _, kbits := range []int64{1, 8, 999, 10_000, 1_000_000, 34_359_738, 34_359_739, 40_000_000, maxRate} {
 			d, err := n.mustDevice(deviceName(kindPort, "lan", a))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			s := shaper{rate: kbits, mtu: mtu}
 			if err := n.shape(d.index, s); err != nil {
 				t.Fatalf("%d kbit/s: %v", kbits, err)

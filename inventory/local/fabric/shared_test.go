@@ -62,23 +62,17 @@ func TestSharedVLANsJoinSlices(t *testing.T) {
 	}
 	count := func() int {
 		list, err := os.ReadDir(filepath.Join(h.o.Folder, "shared"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return len(list)
 	}
 	if got := count(); got != 2 {
 		t.Errorf("there are %d shared VLANs, want 2", got)
 	}
-	if err := h.Remove(ctx, "s2", "lan"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, h.Remove(ctx, "s2", "lan"))
 	if got := count(); got != 1 {
 		t.Errorf("there are %d shared VLANs, want 1", got)
 	}
-	if err := h.Drop(ctx, "s3"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, h.Drop(ctx, "s3"))
 	if got := count(); got != 0 {
 		t.Errorf("there are %d shared VLANs, want none", got)
 	}
@@ -91,17 +85,13 @@ func TestSharedVLANsOfLostNetworks(t *testing.T) {
 	if err := os.Remove(h.path("s1")); err == nil {
 		t.Fatal("a mount was removed")
 	}
-	if err := netspace.Remove(h.path("s1")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, netspace.Remove(h.path("s1")))
 	put(t, h, a)
 	plug(t, h, a, one)
 	if !reaches(t, one[0], address(1), two[0], address(2), long) {
 		t.Error("a network that was made again does not reach the shared VLAN")
 	}
-	if err := netspace.Remove(h.sharedPath("v")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, netspace.Remove(h.sharedPath("v")))
 	for i, l := range []Link{a, b} {
 		put(t, h, l)
 		plug(t, h, l, [][]*node{one, two}[i])

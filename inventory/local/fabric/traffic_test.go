@@ -19,9 +19,7 @@ const payload, headers = 1472, 42
 func control(t testing.TB, c *net.UDPConn, level, option, value int) {
 	t.Helper()
 	raw, err := c.SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var inner error
 	if err := raw.Control(func(fd uintptr) { inner = unix.SetsockoptInt(int(fd), level, option, value) }); err != nil || inner != nil {
 		t.Fatal(err, inner)
