@@ -90,7 +90,7 @@ func (h *Host) record(id string, pid int) (Running, error) {
 // recorded is the last start of the node that was written down. It stays after
 // the node's end: it tells in which boot its disk was mounted last.
 func (h *Host) recorded(id string) (r Running, err error) {
-	f, err := h.openFile(filepath.Join(id, recordFile), os.O_RDONLY)
+	f, err := h.nodes.OpenFile(filepath.Join(id, recordFile), os.O_RDONLY, 0)
 	if err != nil {
 		return r, err
 	}

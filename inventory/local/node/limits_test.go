@@ -41,9 +41,7 @@ func TestGatewayAndRelaysHaveTheirPlaces(t *testing.T) {
 	for group, place := range groups {
 		for range 2 { // a new one in the place of one that died
 			child := sleeper(t)
-			if err := place(child, Limits{Memory: 64 << 20, PIDs: 64}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, place(child, Limits{Memory: 64 << 20, PIDs: 64}))
 			b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", child))
 			at := "/patchbay-local-programs/node-gw/" + group
 			if n := strings.Count(string(b), "/patchbay-local"); err != nil || n == 0 || strings.Count(string(b), at+"\n")+strings.Count(string(b), at+"/init\n") != n {
@@ -80,25 +78,17 @@ func TestRelaysLeaveNothing(t *testing.T) {
 	h := openHost(t, "node-relays")
 	for _, slice := range []string{"s1", "s2"} {
 		child := sleeper(t)
-		if err := h.PlaceRelay(slice, child, Limits{Memory: 64 << 20, PIDs: 64}); err != nil {
-			t.Fatal(err)
-		}
-		if err := unix.Kill(child, unix.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
+		must(t, h.PlaceRelay(slice, child, Limits{Memory: 64 << 20, PIDs: 64}))
+		must(t, unix.Kill(child, unix.SIGKILL))
 		// Until it has ended its group is not empty.
-		if err := unix.Waitid(unix.P_PID, child, nil, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
-			t.Fatal(err)
-		}
+		must(t, unix.Waitid(unix.P_PID, child, nil, unix.WEXITED|unix.WNOWAIT, nil))
 	}
 	if err := h.LeaveRelay("s1"); err != nil {
 		t.Error(err)
 	}
 	// Of the other nobody was told: its group goes when the next one opens the host.
 	again, err := Open(h.State, h.Instance, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer again.release()
 	if ids, err := h.tree.IDs(); err != nil || len(ids) > 0 {
 		t.Errorf("groups %v are left (%v)", ids, err)
@@ -109,9 +99,7 @@ func TestRelaysLeaveNothing(t *testing.T) {
 func sleeper(t *testing.T) int {
 	t.Helper()
 	p, err := os.StartProcess("/bin/sleep", []string{"sleep", "60"}, &os.ProcAttr{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		p.Kill()
 		p.Wait()
