@@ -114,13 +114,16 @@ func (c *client) stream(s stream) (Stream, error) {
 // count measures datagrams to the server.
 func (c *client) count(ctx context.Context, p pace) (t Tally, err error) {
 	err = c.ask(ctx, p.request(kindCount), func(s *session) error {
+		if s.first.Port < 1 || s.first.Port > 65535 {
+			return errNonsense
+		}
 		out, err := net.ListenUDP("udp", nil)
 		if err != nil {
 			return err
 		}
 		defer out.Close()
 		p.token = s.first.Token
-		sent, err := p.send(ctx, out, c.peer)
+		sent, err := p.send(ctx, out, netip.AddrPortFrom(c.peer.Addr(), uint16(s.first.Port)))
 		if err != nil {
 			return err
 		}
@@ -151,63 +154,19 @@ func (c *client) datagrams(ctx context.Context, p pace) (t Tally, err error) {
 		return Tally{}, err
 	}
 	r := p.request(kindDatagram)
-	r.Port, r.Token = u.LocalAddr().(*net.UDPAddr).Port, p.token
+	r.Port, r.Token = u.port(), p.token
 	err = c.ask(ctx, r, func(s *session) error {
 		defer context.AfterFunc(ctx, func() { u.Close() })()
-		a, got, err := c.collect(s, u, p)
-		if err != nil {
-			return err
-		}
-		if a.Sent < got.received || a.Sent > p.packets {
-			return errNonsense
-		}
-		t = got.tally(a.Sent, frameSize(p.size, c.peer.Addr()))
-		t.Overflow = int(u.overflow.Load())
-		return nil
+		t, err = p.collect(u, c.peer.Addr(), func() (int, error) {
+			a, err := s.listen(2*p.time + 2*lineTime)
+			return a.Sent, err
+		})
+		return err
 	})
 	return t, err
 }
 
-var errNonsense = errors.New("the server's result makes no sense")
-
-// collect counts datagrams until the server says that all are sent and no more come.
-func (c *client) collect(s *session, u *socket, p pace) (a answer, got *counter, err error) {
-	if err := u.SetReadDeadline(time.Now().Add(2*p.time + 2*lineTime)); err != nil {
-		return a, nil, err
-	}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		a, err = s.listen(2*p.time + 2*lineTime)
-		// What is still on the way comes before there is quiet.
-		_ = u.SetReadDeadline(time.Now().Add(quiet))
-	}()
-	got = newCounter(p.packets, p.time/3)
-	buffer := make([]byte, 64<<10)
-	var last time.Time
-	for {
-		n, from, at, err := u.receive(buffer)
-		if err != nil {
-			break
-		}
-		if h, ok := parseHeader(buffer[:n]); ok && h.kind == typeNumbered && h.token == p.token && from.Addr().Unmap() == c.peer.Addr().Unmap() {
-			got.add(h.number, at)
-		}
-		select {
-		case <-ended:
-		default:
-			continue
-		}
-		if last.IsZero() {
-			last = time.Now().Add(patience)
-		}
-		if next := time.Now().Add(quiet); next.Before(last) { // each one starts the wait anew
-			_ = u.SetReadDeadline(next)
-		}
-	}
-	<-ended
-	return a, got, err
-}
+var errNonsense = errors.New("the other side's result makes no sense")
 
 func (p pace) request(kind string) request {
 	return request{Kind: kind, Time: p.time, Packets: p.packets, Size: p.size, Burst: p.burst, Rate: p.rate}
