@@ -73,15 +73,11 @@ func TestNothingOfTheHostIsReached(t *testing.T) {
 	}
 	// Also when the exit is in wrong hands: the host's own filter holds.
 	var sink net.PacketConn
-	if err := b.Do(func() (err error) { sink, err = net.ListenPacket("udp4", ":9"); return err }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.Do(func() (err error) { sink, err = net.ListenPacket("udp4", ":9"); return err }))
 	defer sink.Close()
 	for _, a := range []string{bottle.Host, own.Addr().String()} {
 		c, err := dialIn(e.space, "udp4", a+":9")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		fmt.Fprint(c, "x")
 		c.Close()
 	}
@@ -89,9 +85,7 @@ func TestNothingOfTheHostIsReached(t *testing.T) {
 	if _, from, err := sink.ReadFrom(make([]byte, 1)); err == nil {
 		t.Errorf("the host got something from %v, in the exit", from)
 	}
-	if err := b.AddAddress(netip.MustParsePrefix("203.0.113.77/24")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.AddAddress(netip.MustParsePrefix("203.0.113.77/24")))
 	wait.Success(t, "an address that the host gets later", func() error {
 		err := greeted(node, "203.0.113.77:81")
 		if !errors.Is(err, syscall.EHOSTUNREACH) {
@@ -118,9 +112,7 @@ func TestNodesAreApart(t *testing.T) {
 	err := b.Do(func() error {
 		return netlink.RouteAdd(&netlink.Route{Dst: netspace.IPNet(Nodes()), Gw: behind.Addr().AsSlice()})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := greeted(b.Space(), Address(2).String()+":80"); err == nil {
 		t.Error("the host reached a node")
 	}
@@ -134,9 +126,7 @@ func TestNodesHaveOneAddress(t *testing.T) {
 		sink, err = net.ListenPacket("udp4", bottle.Web+":9")
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer sink.Close()
 	e := open(t, options(t, b, "out-t"))
 	node := attach(t, e, 1)
@@ -165,13 +155,9 @@ func TestNodesHaveOneAddress(t *testing.T) {
 		if err == nil {
 			err = send(a)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
-	if err := send(Address(1)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, send(Address(1)))
 	_ = sink.SetReadDeadline(time.Now().Add(5 * time.Second))
 	buf := make([]byte, 64)
 	n, _, err := sink.ReadFrom(buf)
@@ -215,9 +201,7 @@ func TestHostPassesOnForNodesOnly(t *testing.T) {
 			return netlink.RouteAdd(&netlink.Route{Dst: netspace.IPNet(netip.MustParsePrefix("10.50.0.0/24")), Gw: net.ParseIP(bottle.Host)})
 		})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	arrives := func() bool {
 		err := b.Outside(func() error {
 			c, err := net.Dial("udp4", "10.50.0.2:9")
@@ -228,9 +212,7 @@ func TestHostPassesOnForNodesOnly(t *testing.T) {
 			_, err = c.Write([]byte("x"))
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_ = sink.SetReadDeadline(time.Now().Add(300 * time.Millisecond))
 		_, _, err = sink.ReadFrom(make([]byte, 1))
 		return err == nil
@@ -245,18 +227,14 @@ func TestHostPassesOnForNodesOnly(t *testing.T) {
 		t.Error("the host passes on for strangers")
 	}
 	// Somebody wants it for all: that is not to be held up, nor set back.
-	if err := b.Do(func() error { return kernel([2]string{"ipv4/ip_forward", "1"}) }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.Do(func() error { return kernel([2]string{"ipv4/ip_forward", "1"}) }))
 	wait.Success(t, "forwarding that somebody else has switched on", func() error {
 		if !arrives() {
 			return errors.New("nothing arrives")
 		}
 		return nil
 	})
-	if err := errors.Join(e.Close(), b.Do(func() error { return Remove(o.Folder, o.Instance) })); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(e.Close(), b.Do(func() error { return Remove(o.Folder, o.Instance) })))
 	if !arrives() {
 		t.Error("forwarding that somebody else wants was set back")
 	}
@@ -288,9 +266,7 @@ func stateOf(t *testing.T, b *bottle.Bottle) (all []string) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return all
 }
 
@@ -306,15 +282,11 @@ func TestTwoExitsShareAHost(t *testing.T) {
 			t.Errorf("fetched %q, %v", got, err)
 		}
 	}
-	if err := errors.Join(first.Close(), b.Do(func() error { return Remove(one.Folder, one.Instance) })); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(first.Close(), b.Do(func() error { return Remove(one.Folder, one.Instance) })))
 	if got, err := fetch(c, "http://b.example.org/"); err != nil || got != "b.example.org/" {
 		t.Errorf("the second fetched %q, %v", got, err)
 	}
-	if err := errors.Join(second.Close(), b.Do(func() error { return Remove(two.Folder, two.Instance) })); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(second.Close(), b.Do(func() error { return Remove(two.Folder, two.Instance) })))
 	if left := stateOf(t, b); len(left) > 0 {
 		t.Errorf("left are %q", left)
 	}
@@ -326,19 +298,13 @@ func TestExitIsFoundAgain(t *testing.T) {
 	e := open(t, o)
 	node := attach(t, e, 1)
 	var l net.Listener
-	if err := b.Outside(func() (err error) { l, err = net.Listen("tcp4", bottle.Web+":9"); return err }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.Outside(func() (err error) { l, err = net.Listen("tcp4", bottle.Web+":9"); return err }))
 	defer l.Close()
 	c, err := dialIn(node, "tcp4", bottle.Web+":9")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer c.Close()
 	s, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer s.Close()
 	before := stateOf(t, b)
 	e.Close()
@@ -402,9 +368,7 @@ func TestExitIsMended(t *testing.T) {
 		}, b.Space()},
 		{"forwarding", func() error { return kernel([2]string{"ipv4/ip_forward", "0"}) }, b.Space()},
 	} {
-		if err := netspace.Inside(tt.in, tt.do); err != nil {
-			t.Fatal(err)
-		}
+		must(t, netspace.Inside(tt.in, tt.do))
 		wait.Success(t, tt.what, func() error {
 			_, err := fetch(node, "http://"+bottle.Web)
 			return err
@@ -467,9 +431,7 @@ func TestNodesComeBackAndGo(t *testing.T) {
 		node.Close()
 	}
 	other := attach(t, e, 8)
-	if err := e.Sweep(func(n int) bool { return n == 8 }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, e.Sweep(func(n int) bool { return n == 8 }))
 	err := netlinkIn(e.space, func(h *netlink.Handle) error {
 		if l, err := link(h, port(7)); l != nil || err != nil {
 			return fmt.Errorf("a node that was swept is there: %v, %w", l, err)
@@ -491,9 +453,7 @@ func TestNodesComeBackAndGo(t *testing.T) {
 		pair.PeerName = "mine"
 		return netlink.LinkAdd(pair)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := e.Attach(t.Context(), 9, own); !errors.Is(err, ErrOccupied) {
 		t.Errorf("with another device in its place: %v", err)
 	}
@@ -518,9 +478,7 @@ func TestOneNodeCannotTakeAllConnections(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	flood()
 	n := connections(t, b) - before
@@ -547,9 +505,7 @@ func connections(t *testing.T, b *bottle.Bottle) (n int) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return n
 }
 
@@ -560,12 +516,8 @@ func TestLostPinIsMadeAgain(t *testing.T) {
 	e := open(t, o)
 	node := attach(t, e, 1)
 	path := filepath.Join(o.Folder, pinFile)
-	if err := netspace.Remove(path); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, netspace.Remove(path))
+	must(t, os.WriteFile(path, nil, 0o600))
 	e.Close()
 	e = open(t, o)
 	wait.Success(t, "the node in the new exit", func() error { return e.Attach(t.Context(), 1, node) })

@@ -70,9 +70,7 @@ func TestKillsLeaveNothingHalf(t *testing.T) {
 	for number := 1; number <= 4; number++ {
 		path := filepath.Join(dir, fmt.Sprint("node", number))
 		node, err := netspace.Make(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() {
 			node.Close()
 			if err := netspace.Remove(path); err != nil {
@@ -82,9 +80,7 @@ func TestKillsLeaveNothingHalf(t *testing.T) {
 		nodes = append(nodes, node)
 	}
 	before, err := census.Take(census.Options{Only: []string{"out-kill", dir}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	o := Options{
 		Folder: filepath.Join(dir, "outbound"), Instance: "out-kill", Servers: []netip.Addr{netip.MustParseAddr(bottle.Names)},
 		host: b.Space(),
@@ -95,9 +91,7 @@ func TestKillsLeaveNothingHalf(t *testing.T) {
 		c := exec.Command(os.Args[0])
 		c.Env = append(os.Environ(), childEnv+"="+o.Folder)
 		c.Stderr = t.Output()
-		if err := b.Start(c); err != nil {
-			t.Fatal(err)
-		}
+		must(t, b.Start(c))
 		time.Sleep(time.Duration(random.IntN(250)) * time.Millisecond)
 		alive := c.Process.Kill() == nil
 		if err := c.Wait(); !alive || err == nil || err.Error() != "signal: killed" {
@@ -121,9 +115,7 @@ func TestKillsLeaveNothingHalf(t *testing.T) {
 		e.Close()
 	}
 	for range 2 { // again does nothing
-		if err := b.Do(func() error { return Remove(o.Folder, o.Instance) }); err != nil {
-			t.Fatal(err)
-		}
+		must(t, b.Do(func() error { return Remove(o.Folder, o.Instance) }))
 	}
 	if left := stateOf(t, b); len(left) > 0 {
 		t.Errorf("seed %d: left are %q", seed, left)
@@ -148,12 +140,8 @@ func TestHalfMadeWayIsMadeAnew(t *testing.T) {
 		}
 		return errors.Join(h.RouteDel(&routes[0]), h.LinkSetAlias(l, ""))
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := e.Attach(t.Context(), 7, node); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, e.Attach(t.Context(), 7, node))
 	if got, err := fetch(node, "http://a.example.org"); err != nil || got != "a.example.org/" {
 		t.Errorf("fetched %q, %v", got, err)
 	}

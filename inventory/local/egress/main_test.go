@@ -25,9 +25,7 @@ func space(t testing.TB) *os.File {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "ns")
 	f, err := netspace.Make(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	err = netspace.Inside(f, func() error {
 		lo, err := netlink.LinkByName("lo")
 		if err != nil {
@@ -35,9 +33,7 @@ func space(t testing.TB) *os.File {
 		}
 		return netlink.LinkSetUp(lo)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		f.Close()
 		if err := netspace.Remove(path); err != nil {
@@ -68,9 +64,7 @@ func options(t testing.TB, b *bottle.Bottle, instance string) Options {
 func open(t testing.TB, o Options) *Exit {
 	t.Helper()
 	e, err := Open(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { e.Close() })
 	return e
 }
@@ -78,9 +72,7 @@ func open(t testing.TB, o Options) *Exit {
 func attach(t testing.TB, e *Exit, number int) *os.File {
 	t.Helper()
 	node := space(t)
-	if err := e.Attach(t.Context(), number, node); err != nil {
-		t.Fatal(err)
-	}
+	must(t, e.Attach(t.Context(), number, node))
 	return node
 }
 
@@ -126,9 +118,7 @@ func serve(t testing.TB, space *os.File, address string) {
 		l, err = net.Listen("tcp4", address)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { l.Close() })
 	go func() {
 		for {
@@ -155,4 +145,12 @@ func greeted(space *os.File, address string) error {
 		err = fmt.Errorf("read %q", b)
 	}
 	return err
+}
+
+// must ends the test after an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -61,9 +61,7 @@ func TestPortsTellTheNode(t *testing.T) {
 		datagrams, err = net.ListenPacket("udp4", bottle.Web+":7")
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer stream.Close()
 	defer datagrams.Close()
 	one, two := options(t, b, "out-a"), options(t, b, "out-b")
@@ -90,22 +88,16 @@ func TestPortsTellTheNode(t *testing.T) {
 		// All choose the same ports.
 		for port := 40000; port < 40003; port++ {
 			c, err := dialFrom(node, "tcp4", port, bottle.Web+":7")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer c.Close()
 			_ = stream.(*net.TCPListener).SetDeadline(time.Now().Add(10 * time.Second))
 			got, err := stream.Accept()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer got.Close()
 			within("a connection", got.RemoteAddr(), nil)
 
 			d, err := dialFrom(node, "udp4", port, bottle.Web+":7")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer d.Close()
 			fmt.Fprint(d, "x")
 			_ = datagrams.SetReadDeadline(time.Now().Add(10 * time.Second))
@@ -147,9 +139,7 @@ func TestBlockThatIsFull(t *testing.T) {
 func TestPortsThatAreTakenOnTheHost(t *testing.T) {
 	b := bottle.New(t, bottle.Options{})
 	var server net.Listener
-	if err := b.Outside(func() (err error) { server, err = net.Listen("tcp4", bottle.Web+":7"); return err }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.Outside(func() (err error) { server, err = net.Listen("tcp4", bottle.Web+":7"); return err }))
 	ports := make(chan uint16, 4*blockSize)
 	go func() {
 		for {

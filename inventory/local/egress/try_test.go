@@ -19,9 +19,7 @@ import (
 func TestThisHostCanLeadNodesOutside(t *testing.T) {
 	need.NetNS(t)
 	for range 3 { // nothing of the last one is in the way
-		if err := Try(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, Try())
 	}
 }
 
@@ -56,9 +54,7 @@ func TestFirewallsThatAreInTheWay(t *testing.T) {
 				found = Obstacles()
 				return nil
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return found
 		}
 		found := change(func(c *nftables.Conn) {
@@ -92,20 +88,14 @@ func TestWaysOfAHostWithPrivateAddresses(t *testing.T) {
 	var spaces []*os.File
 	for range 3 {
 		f, err := netspace.New()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer f.Close()
 		spaces = append(spaces, f)
 	}
 	host, router := spaces[0], spaces[1]
-	if err := joinSpaces(host, router, netip.MustParsePrefix("192.168.7.2/24"), netip.MustParsePrefix("192.168.7.1/24")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, joinSpaces(host, router, netip.MustParsePrefix("192.168.7.2/24"), netip.MustParsePrefix("192.168.7.1/24")))
 	e, err := start(Options{Instance: "out-t", Number: 1, host: host, every: time.Hour}, spaces[2])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer e.Close()
 	if err := netspace.Inside(host, func() error {
 		if !forwards("way0") {
