@@ -200,12 +200,23 @@ func (n *network) awaitReady(name string) error {
 	return nil // or a node's root has switched it off again
 }
 
-// switchOn switches a device on.
-func (n *network) switchOn(index int) error {
+// about begins a request about a device.
+func about(index int) *nl.IfInfomsg {
 	message := nl.NewIfInfomsg(unix.AF_UNSPEC)
 	message.Index = int32(index)
+	return message
+}
+
+// up is about a device that is to be switched on.
+func up(index int) *nl.IfInfomsg {
+	message := about(index)
 	message.Flags, message.Change = unix.IFF_UP, unix.IFF_UP
-	if err := n.request(unix.RTM_NEWLINK, 0, message); err != nil {
+	return message
+}
+
+// switchOn switches a device on.
+func (n *network) switchOn(index int) error {
+	if err := n.request(unix.RTM_NEWLINK, 0, up(index)); err != nil {
 		return fmt.Errorf("cannot switch a device on: %w", err)
 	}
 	return nil
@@ -217,24 +228,20 @@ func (n *network) switchOn(index int) error {
 // they go last and few at a time, that others get their turns.
 func (n *network) remove(list []device) error {
 	const few = 8
-	bridges := slices.DeleteFunc(slices.Clone(list), func(d device) bool { return !d.isBridge() })
-	list = slices.DeleteFunc(slices.Clone(list), device.isBridge)
-	if err := n.removeAtOnce(list); err != nil {
-		return err
-	}
-	for some := range slices.Chunk(bridges, few) {
-		if err := n.removeAtOnce(some); err != nil {
-			return err
+	list = slices.Clone(list)
+	bridges := slices.Clone(list)
+	err := n.removeAtOnce(slices.DeleteFunc(list, device.isBridge))
+	for some := range slices.Chunk(slices.DeleteFunc(bridges, func(d device) bool { return !d.isBridge() }), few) {
+		if err == nil {
+			err = n.removeAtOnce(some)
 		}
 	}
-	return nil
+	return err
 }
 
 func (n *network) removeAtOnce(list []device) error {
 	for _, d := range list {
-		message := nl.NewIfInfomsg(unix.AF_UNSPEC)
-		message.Index = int32(d.index)
-		err := n.request(unix.RTM_NEWLINK, 0, message, nl.NewRtAttr(unix.IFLA_GROUP, nl.Uint32Attr(doomed)))
+		err := n.request(unix.RTM_NEWLINK, 0, about(d.index), nl.NewRtAttr(unix.IFLA_GROUP, nl.Uint32Attr(doomed)))
 		if err != nil && !errors.Is(err, unix.ENODEV) {
 			return fmt.Errorf("cannot remove the device %s: %w", d.name, err)
 		}

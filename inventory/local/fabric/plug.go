@@ -99,10 +99,7 @@ func (n *network) number(other Namespace) (int, error) {
 
 // port makes the wire between the fabric and a node. Both sides are off.
 func (n *network) port(name string, e *End, node Namespace) (device, error) {
-	attrs := netlink.NewLinkAttrs()
-	attrs.Name, attrs.MTU, attrs.HardwareAddr = name, e.mtu(), localMAC(name)
-	v := netlink.NewVeth(attrs)
-	v.PeerName, v.PeerMTU, v.PeerHardwareAddr = e.IfName, uint32(e.mtu()), e.MAC
+	v := veth(name, e.IfName, e.MAC, e.mtu())
 	v.PeerNamespace = netlink.NsFd(node.Fd())
 	err := n.nl.LinkAdd(v)
 	if errors.Is(err, unix.EEXIST) {
