@@ -256,27 +256,3 @@ func TestWithoutRootWhatCanBeTold(t *testing.T) {
 		t.Errorf("Fit says %v", err)
 	}
 }
-
-func TestFit(t *testing.T) {
-	works := Finding{Name: "a", OK: true, Needed: true}
-	unneeded := Finding{Name: "b", Words: "is missing", Remedy: "do not care"}
-	missing := Finding{Name: "c", Needed: true, Words: "is missing", Remedy: "apt install c"}
-	for _, c := range []struct {
-		name  string
-		found []Finding
-		want  string
-	}{
-		{"Nothing", nil, "this host was not examined"},
-		{"Works", []Finding{works}, ""},
-		{"NotNeeded", []Finding{works, unneeded}, ""},
-		{"Missing", []Finding{works, unneeded, missing, missing}, "this host cannot run nodes:\nc: is missing; apt install c\nc: is missing; apt install c"},
-	} {
-		got := ""
-		if err := Fit(c.found); err != nil {
-			got = err.Error()
-		}
-		if got != c.want {
-			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
-		}
-	}
-}

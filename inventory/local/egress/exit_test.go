@@ -97,8 +97,7 @@ func TestNothingOfTheHostIsReached(t *testing.T) {
 
 func TestNodesAreApart(t *testing.T) {
 	t.Parallel()
-	b := bottle.New(t, bottle.Options{})
-	e := open(t, options(t, b, "out-t"))
+	b, e := opened(t)
 	one, two := attach(t, e, 1), attach(t, e, 2)
 	serve(t, two, ":80")
 	if err := greeted(two, Address(2).String()+":80"); err != nil {
@@ -421,8 +420,7 @@ func TestExitIsMended(t *testing.T) {
 }
 
 func TestNodesComeBackAndGo(t *testing.T) {
-	b := bottle.New(t, bottle.Options{})
-	e := open(t, options(t, b, "out-t"))
+	_, e := opened(t)
 	for range 10 { // its namespace ends, and the next one begins at once
 		node := attach(t, e, 7)
 		if _, err := fetch(node, "http://"+bottle.Web); err != nil {
@@ -461,8 +459,7 @@ func TestNodesComeBackAndGo(t *testing.T) {
 
 func TestOneNodeCannotTakeAllConnections(t *testing.T) {
 	t.Parallel()
-	b := bottle.New(t, bottle.Options{})
-	e := open(t, options(t, b, "out-t"))
+	b, e := opened(t)
 	node, other := attach(t, e, 1), attach(t, e, 2)
 	before, start := connections(t, b), time.Now()
 	flood := func() {

@@ -126,8 +126,7 @@ func TestKillsLeaveNothingHalf(t *testing.T) {
 // TestHalfMadeWayIsMadeAnew takes from a way what its making does last: the route
 // back to the node, as a kill leaves it when the device is up already.
 func TestHalfMadeWayIsMadeAnew(t *testing.T) {
-	b := bottle.New(t, bottle.Options{})
-	e := open(t, options(t, b, "out-half"))
+	_, e := opened(t)
 	node := attach(t, e, 7)
 	err := netlinkIn(e.space, func(h *netlink.Handle) error {
 		l, err := mustLink(h, port(7))

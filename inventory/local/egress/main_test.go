@@ -154,3 +154,10 @@ func must(t testing.TB, err error) {
 		t.Fatal(err)
 	}
 }
+
+// opened is an exit of the host of a new bottle.
+func opened(t testing.TB) (*bottle.Bottle, *Exit) {
+	t.Helper()
+	b := bottle.New(t, bottle.Options{})
+	return b, open(t, options(t, b, "out-t"))
+}

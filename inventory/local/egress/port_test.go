@@ -108,8 +108,7 @@ func TestPortsTellTheNode(t *testing.T) {
 }
 
 func TestBlockThatIsFull(t *testing.T) {
-	b := bottle.New(t, bottle.Options{})
-	e := open(t, options(t, b, "out-t"))
+	_, e := opened(t)
 	node, other := attach(t, e, 1), attach(t, e, 2)
 	for port := 40000; port < 40000+blockSize; port++ {
 		c, err := dialFrom(node, "tcp4", port, bottle.Web+":80")

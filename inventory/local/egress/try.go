@@ -47,7 +47,7 @@ func Try() error {
 	}
 	err = e.Attach(context.Background(), 1, node)
 	if err == nil {
-		err = echoed(node, internet, theirs.Addr())
+		err = connected(node, internet, theirs.Addr())
 	}
 	if err == nil {
 		err = netspace.Inside(node, func() error {
@@ -96,47 +96,25 @@ func joinSpaces(host, internet *os.File, ours, theirs netip.Prefix) error {
 	})
 }
 
-// echoed sends something from the node to a server outside and back.
-func echoed(node, internet *os.File, address netip.Addr) error {
-	at := net.UDPAddrFromAddrPort(netip.AddrPortFrom(address, 9))
-	var server *net.UDPConn
+// connected connects the node to a server outside.
+func connected(node, internet *os.File, address netip.Addr) error {
+	at := netip.AddrPortFrom(address, 9).String()
+	var server net.Listener
 	err := netspace.Inside(internet, func() (err error) {
-		server, err = net.ListenUDP("udp4", at)
+		server, err = net.Listen("tcp4", at)
 		return err
 	})
 	if err != nil {
 		return err
 	}
 	defer server.Close()
-	go func() {
-		b := make([]byte, 16)
-		for {
-			n, from, err := server.ReadFromUDPAddrPort(b)
-			if err != nil {
-				return
-			}
-			_, _ = server.WriteToUDPAddrPort(b[:n], from)
+	return netspace.Inside(node, func() error {
+		c, err := net.DialTimeout("tcp4", at, tryTime)
+		if err != nil {
+			return fmt.Errorf("a packet of a node did not come back from outside: %w", err)
 		}
-	}()
-	var client *net.UDPConn
-	err = netspace.Inside(node, func() (err error) {
-		client, err = net.DialUDP("udp4", nil, at)
-		return err
+		return c.Close()
 	})
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	for end := time.Now().Add(tryTime); time.Now().Before(end); {
-		if _, err = client.Write([]byte("hello")); err != nil {
-			continue
-		}
-		_ = client.SetReadDeadline(time.Now().Add(tryTime / 10))
-		if _, err = client.Read(make([]byte, 16)); err == nil {
-			return nil
-		}
-	}
-	return fmt.Errorf("a packet of a node did not come back from outside: %w", err)
 }
 
 // An Obstacle of the host is in the way of nodes.

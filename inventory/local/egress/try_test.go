@@ -25,8 +25,7 @@ func TestThisHostCanLeadNodesOutside(t *testing.T) {
 
 func TestFirewallsThatAreInTheWay(t *testing.T) {
 	t.Parallel()
-	b := bottle.New(t, bottle.Options{})
-	e := open(t, options(t, b, "out-t"))
+	b, e := opened(t)
 	node := attach(t, e, 1)
 	drops := nftables.ChainPolicyDrop
 	for _, tt := range []struct {
