@@ -79,6 +79,9 @@ func TestThisHostIsFit(t *testing.T) {
 	if err := Fit(found); err != nil {
 		t.Error(err)
 	}
+	if Fit(nil) == nil {
+		t.Error("a host that was not examined is fit")
+	}
 	if !slices.Equal(found, told) || len(found) != len(checks()) {
 		t.Errorf("told %d findings, answered %d", len(told), len(found))
 	}
