@@ -82,8 +82,9 @@ const rooms = `
 2  inventory/local/node             inventory/local/agent inventory/local/cgroup inventory/local/sandbox inventory/local/fdsocket golang.org/x/sys
 2  inventory/local/gateway          inventory/local/agent inventory/local/sandbox inventory/local/supervisor inventory/local/fdsocket golang.org/x/crypto golang.org/x/sys
 2  inventory/local/vswitch            inventory/local/sandbox inventory/local/supervisor inventory/local/fdsocket golang.org/x/sys
-3  inventory/local/fabric           inventory/local/vswitch github.com/google/nftables github.com/vishvananda/netlink github.com/vishvananda/netns golang.org/x/sys
-3  inventory/local/egress         am/durable github.com/google/nftables github.com/vishvananda/netlink golang.org/x/sys
+0  inventory/local/netspace         github.com/vishvananda/netlink golang.org/x/sys
+3  inventory/local/fabric           inventory/local/netspace inventory/local/vswitch github.com/google/nftables github.com/vishvananda/netlink github.com/vishvananda/netns golang.org/x/sys
+3  inventory/local/egress         am/durable inventory/local/netspace github.com/google/nftables github.com/vishvananda/netlink golang.org/x/sys
 3  inventory/local/image            inventory/local/node golang.org/x/sys
 4  inventory/local/doctor           inventory/local/cgroup inventory/local/sandbox inventory/local/fabric inventory/local/image inventory/local/node inventory/local/egress inventory/local/vswitch inventory/local/sysctl golang.org/x/sys
 5  inventory/local                  inventory/local/fdsocket inventory/suggest inventory/provider go.yaml.in/yaml/v3

@@ -33,11 +33,11 @@ func bound(h hierarchy, dir string) error {
 		pids = min(pids, within(file))
 	}
 	// In a container, the first group has limits itself.
+	file := "/memory.limit_in_bytes"
 	if h.v2 {
-		memory, pids = min(memory, within(h.path+"/memory.max")), min(pids, within(h.path+"/pids.max"))
-	} else {
-		memory, pids = min(memory, within(h.path+"/memory.limit_in_bytes")), min(pids, within(h.path+"/pids.max"))
+		file = "/memory.max"
 	}
+	memory, pids = min(memory, within(h.path+file)), min(pids, within(h.path+"/pids.max"))
 	l := spared(memory, pids)
 	if h.has("memory") {
 		// Nodes of an earlier version may have more already.
@@ -52,16 +52,10 @@ func bound(h hierarchy, dir string) error {
 }
 
 // Together is what all nodes of the host, also of other instances, may have.
-func (t *Tree) Together() (l Limits, err error) {
+func (t *Tree) Together() (Limits, error) {
 	m, err := t.bounds("..")
-	for _, h := range t.all {
-		if h.has("pids") {
-			n, e := number(t.dir(h, ".."), "pids.max")
-			l.PIDs, err = int(n), errors.Join(err, e)
-		}
-	}
-	l.Memory = m.Limit
-	return l, err
+	pids, e := number(t.dir(t.with("pids"), ".."), "pids.max")
+	return Limits{Memory: m.Limit, PIDs: int(pids)}, errors.Join(err, e)
 }
 
 // hostMemory is the memory of the host in bytes.

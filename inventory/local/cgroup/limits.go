@@ -37,29 +37,20 @@ func reserve(pids int) int { return min(max(pids/8, 16), 32, pids/2) }
 
 // Update sets the limits of id.
 func (t *Tree) Update(id string, l Limits) error {
-	for _, h := range t.all {
-		dir := t.dir(h, id)
-		if h.has("cpu") {
-			if err := errors.Join(setCPU(h, dir, l.CPUs), weigh(h, dir, max(l.Weight, 1))); err != nil {
-				return err
-			}
-		}
-		if h.has("memory") {
-			if err := setMemory(h, dir, l.Memory); err != nil {
-				return err
-			}
-		}
-		if h.has("pids") {
-			all, jobs := "max", "max"
-			if l.PIDs > 0 {
-				all, jobs = strconv.Itoa(l.PIDs), strconv.Itoa(l.PIDs-reserve(l.PIDs))
-			}
-			if err := errors.Join(write(dir, "pids.max", all), write(filepath.Join(dir, jobsLeaf), "pids.max", jobs)); err != nil {
-				return err
-			}
-		}
+	cpu, memory := t.with("cpu"), t.with("memory")
+	dir := t.dir(cpu, id)
+	if err := errors.Join(setCPU(cpu, dir, l.CPUs), weigh(cpu, dir, max(l.Weight, 1))); err != nil {
+		return err
 	}
-	return nil
+	if err := setMemory(memory, t.dir(memory, id), l.Memory); err != nil {
+		return err
+	}
+	all, jobs := "max", "max"
+	if l.PIDs > 0 {
+		all, jobs = strconv.Itoa(l.PIDs), strconv.Itoa(l.PIDs-reserve(l.PIDs))
+	}
+	dir = t.dir(t.with("pids"), id)
+	return errors.Join(write(dir, "pids.max", all), write(filepath.Join(dir, jobsLeaf), "pids.max", jobs))
 }
 
 func setCPU(h hierarchy, dir string, cpus float64) error {
@@ -133,28 +124,9 @@ func present(err error) error {
 
 // Usage is what id takes.
 func (t *Tree) Usage(id string) (Usage, error) {
-	var u Usage
-	for _, h := range t.all {
-		if h.has("memory") {
-			file := "memory.usage_in_bytes"
-			if h.v2 {
-				file = "memory.current"
-			}
-			n, err := number(t.dir(h, id), file)
-			if err != nil {
-				return Usage{}, err
-			}
-			u.Memory = n
-		}
-		if h.has("pids") {
-			n, err := number(t.dir(h, id), "pids.current")
-			if err != nil {
-				return Usage{}, err
-			}
-			u.PIDs = int(n)
-		}
-	}
-	return u, nil
+	m, err := t.bounds(id)
+	pids, e := number(t.dir(t.with("pids"), id), "pids.current")
+	return Usage{Memory: m.Used, PIDs: int(pids)}, errors.Join(err, e)
 }
 
 func number(dir, file string) (int64, error) {

@@ -22,12 +22,6 @@ type Memory struct {
 	Stalled float64
 }
 
-// memory is where the memory of id is counted.
-func (t *Tree) memory(id string) (dir string, v2 bool) {
-	i := slices.IndexFunc(t.all, func(h hierarchy) bool { return h.has("memory") })
-	return t.dir(t.all[i], id), t.all[i].v2 // detect has seen to it that there is one
-}
-
 // Full tells whether id has, but for 3 %, as much memory as it may have, with its
 // files: most groups get there and live well. It costs less than Memory. A count
 // of how often the limit was met is not in each version of the kernel.
@@ -37,8 +31,9 @@ func (t *Tree) Full(id string) (bool, error) {
 }
 
 func (t *Tree) bounds(id string) (Memory, error) {
-	dir, v2 := t.memory(id)
-	if !v2 {
+	h := t.with("memory")
+	dir := t.dir(h, id)
+	if !h.v2 {
 		used, err := number(dir, "memory.usage_in_bytes")
 		limit, e := number(dir, "memory.limit_in_bytes")
 		if limit >= 1<<62 { // as it says where there is none
@@ -58,9 +53,9 @@ func (t *Tree) Memory(id string) (Memory, error) {
 	if err != nil {
 		return Memory{}, err
 	}
-	dir, v2 := t.memory(id)
-	stat, err := numbers(dir, "memory.stat")
-	if v2 {
+	h := t.with("memory")
+	stat, err := numbers(t.dir(h, id), "memory.stat")
+	if h.v2 {
 		m.Files = stat["file"] - stat["shmem"]
 	} else {
 		m.Files = stat["total_cache"] - stat["total_shmem"]
@@ -103,8 +98,7 @@ func numbers(dir, file string) (map[string]int64, error) {
 // KillLargest ends the job of id that takes most memory, and tells which it was.
 // PID 1 is no job. It is fs.ErrNotExist where there is none.
 func (t *Tree) KillLargest(id string) (pid int, name string, err error) {
-	i := slices.IndexFunc(t.all, func(h hierarchy) bool { return h.has("pids") })
-	procs := filepath.Join(t.dir(t.all[i], id, jobsLeaf), "cgroup.procs")
+	procs := filepath.Join(t.dir(t.with("pids"), id, jobsLeaf), "cgroup.procs")
 	pids, err := listed(procs)
 	var most int64
 	for _, p := range pids {

@@ -17,9 +17,7 @@ import (
 // begin starts a command, which ends with the test.
 func begin(t *testing.T, c *exec.Cmd) {
 	t.Helper()
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Start())
 	t.Cleanup(func() {
 		_ = c.Process.Kill()
 		_ = c.Wait()
@@ -30,9 +28,7 @@ func begin(t *testing.T, c *exec.Cmd) {
 func job(t *testing.T, tree *Tree, id string, c *exec.Cmd) {
 	t.Helper()
 	files, err := tree.Jobs(id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	begin(t, c)
 	for _, f := range files {
 		if _, err := fmt.Fprint(f, c.Process.Pid); err != nil {
@@ -44,9 +40,7 @@ func job(t *testing.T, tree *Tree, id string, c *exec.Cmd) {
 
 func TestMemoryOfAGroupIsSeen(t *testing.T) {
 	tree := open(t, "cg-memory")
-	if err := tree.Make("a", Limits{Memory: 32 << 20, PIDs: 64}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, tree.Make("a", Limits{Memory: 32 << 20, PIDs: 64}))
 	m, err := tree.Memory("a")
 	if err != nil || m.Limit != 32<<20 || m.Files != 0 || m.Stalled != 0 {
 		t.Fatalf("%+v, %v: want a group with its limit, and nothing in it", m, err)
@@ -54,19 +48,13 @@ func TestMemoryOfAGroupIsSeen(t *testing.T) {
 	// More of a file than it has room for.
 	c := exec.Command("sh", "-c", `read go; head -c 64M /dev/zero > "$0"; read end`, filepath.Join(t.TempDir(), "file"))
 	in, err := c.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	begin(t, c)
-	if err := tree.Join("a", c.Process.Pid); err != nil {
-		t.Fatal(err)
-	}
+	must(t, tree.Join("a", c.Process.Pid))
 	fmt.Fprintln(in, "go")
 	wait.Until(t, "the group is full", func() bool {
 		full, err := tree.Full("a")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return full
 	})
 	if m, err = tree.Memory("a"); err != nil || m.Files < 16<<20 || m.Files > m.Used || m.Used > m.Limit {
@@ -79,26 +67,20 @@ func TestMemoryOfAGroupIsSeen(t *testing.T) {
 
 func TestTheLargestJobIsEnded(t *testing.T) {
 	tree := open(t, "cg-largest")
-	if err := tree.Make("a", Limits{PIDs: 64}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, tree.Make("a", Limits{PIDs: 64}))
 	if _, _, err := tree.KillLargest("a"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a group without jobs: %v", err)
 	}
 	// PID 1 is larger than all, and is not among jobs.
 	first := exec.Command("sh", "-c", `x=$(head -c 30000000 /dev/zero | tr '\0' x); echo; read end`)
 	hold, err := first.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer hold.Close()
 	grown, err := first.StdoutPipe()
 	if err == nil {
 		err = tree.Start("a", first)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := grown.Read(make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
@@ -106,9 +88,7 @@ func TestTheLargestJobIsEnded(t *testing.T) {
 	job(t, tree, "a", small)
 	large := exec.Command("sh", "-c", `x=$(head -c 10000000 /dev/zero | tr '\0' x); echo; read end`)
 	stay, err := large.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer stay.Close()
 	if grown, err = large.StdoutPipe(); err != nil {
 		t.Fatal(err)

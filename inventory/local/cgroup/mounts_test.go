@@ -13,9 +13,7 @@ import (
 func v2(t *testing.T, controllers string) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "cgroup.controllers"), []byte(controllers+"\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(dir, "cgroup.controllers"), []byte(controllers+"\n"), 0o644))
 	return dir
 }
 
@@ -53,9 +51,7 @@ func TestMountsTellWhereTheControllersAre(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := detect(strings.NewReader(c.mounts))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if d := cmp.Diff(c.want, got, cmp.AllowUnexported(hierarchy{})); d != "" {
 				t.Error(d)
 			}

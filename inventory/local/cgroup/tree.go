@@ -72,6 +72,12 @@ func (t *Tree) Version() string {
 	return "v1"
 }
 
+// with is the hierarchy that has a controller; detect has made sure that there is
+// one for each that limits.
+func (t *Tree) with(controller string) hierarchy {
+	return t.all[slices.IndexFunc(t.all, func(h hierarchy) bool { return h.has(controller) })]
+}
+
 // dir is a group of the instance in one hierarchy.
 func (t *Tree) dir(h hierarchy, names ...string) string {
 	return filepath.Join(append([]string{h.path, t.parent, t.instance}, names...)...)

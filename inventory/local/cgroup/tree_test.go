@@ -26,9 +26,7 @@ func open(t testing.TB, instance string) *Tree {
 	t.Helper()
 	need.Root(t)
 	tree, err := Open(instance)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cleanUp(t, tree)
 	return tree
 }
@@ -57,9 +55,7 @@ func versionOne(t *testing.T, instance string) *Tree {
 	t.Helper()
 	need.Root(t)
 	b, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var lines []string
 	for line := range strings.Lines(string(b)) {
 		if !strings.Contains(line, " - cgroup2 ") {
@@ -71,9 +67,7 @@ func versionOne(t *testing.T, instance string) *Tree {
 		t.Skip("the host has no controllers of version 1:", err)
 	}
 	tree := &Tree{parent: nodesParent, instance: instance, all: all}
-	if err := tree.makeParents(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, tree.makeParents())
 	cleanUp(t, tree)
 	return tree
 }
@@ -88,34 +82,26 @@ func both(t *testing.T, instance string, f func(t *testing.T, tree *Tree)) {
 func shell(t testing.TB, tree *Tree, id, line string) *exec.Cmd {
 	t.Helper()
 	c := exec.Command("sh", "-c", line)
-	if err := tree.Start(id, c); err != nil {
-		t.Fatal(err)
-	}
+	must(t, tree.Start(id, c))
 	return c
 }
 
 func TestLifeOfAGroup(t *testing.T) {
 	both(t, "node-cg", func(t *testing.T, tree *Tree) {
-		if err := tree.Make("a", Limits{CPUs: 0.5, Memory: 64 << 20, PIDs: 64}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, tree.Make("a", Limits{CPUs: 0.5, Memory: 64 << 20, PIDs: 64}))
 		if err := tree.Make("a", Limits{}); !errors.Is(err, os.ErrExist) {
 			t.Errorf("a second group of that name: %v", err)
 		}
 		c := shell(t, tree, "a", "sleep 60 & wait")
 		groups, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", c.Process.Pid))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if pids, err := tree.PIDs("a"); err != nil || !slices.Contains(pids, c.Process.Pid) || slices.Contains(pids, os.Getpid()) {
 			t.Errorf("processes %v %v, want %d among them and not %d", pids, err, c.Process.Pid, os.Getpid())
 		}
 		var u Usage
 		for range 3000 { // the shell starts the other, and the thread that started the shell ends
 			pids, err := tree.PIDs("a")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if u, err = tree.Usage("a"); err != nil {
 				t.Fatal(err)
 			}
@@ -130,9 +116,7 @@ func TestLifeOfAGroup(t *testing.T) {
 		if ids, err := tree.IDs(); err != nil || !slices.Equal(ids, []string{"a"}) {
 			t.Errorf("groups %v %v", ids, err)
 		}
-		if err := end(tree, "a"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, end(tree, "a"))
 		c.Wait()
 		if !c.ProcessState.Sys().(syscall.WaitStatus).Signaled() {
 			t.Errorf("the process ended by itself: %v", c.ProcessState)
@@ -155,14 +139,10 @@ func TestLifeOfAGroup(t *testing.T) {
 // TestKillIsFasterThanForks ends a group whose processes start others all the time.
 func TestKillIsFasterThanForks(t *testing.T) {
 	both(t, "node-forks", func(t *testing.T, tree *Tree) {
-		if err := tree.Make("a", Limits{PIDs: 100}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, tree.Make("a", Limits{PIDs: 100}))
 		c := shell(t, tree, "a", `f() { f | f & }; while :; do f; done`)
 		time.Sleep(50 * time.Millisecond)
-		if err := end(tree, "a"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, end(tree, "a"))
 		c.Wait()
 	})
 }
@@ -177,9 +157,7 @@ func limit(t *testing.T, tree *Tree, controller, one, two string, names ...strin
 				file = two
 			}
 			b, err := os.ReadFile(filepath.Join(tree.dir(h, names...), file))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return strings.TrimSpace(string(b))
 		}
 	}
@@ -189,9 +167,7 @@ func limit(t *testing.T, tree *Tree, controller, one, two string, names ...strin
 
 func TestLimitsAreSetAndChanged(t *testing.T) {
 	both(t, "node-limits", func(t *testing.T, tree *Tree) {
-		if err := tree.Make("a", Limits{}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, tree.Make("a", Limits{}))
 		for _, c := range []struct {
 			limits                  Limits
 			memory, all, jobs       string
@@ -249,9 +225,7 @@ func TestAllNodesTogetherLeaveTheHostRoom(t *testing.T) {
 		}
 	})
 	programs, err := OpenPrograms("node-sum")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cleanUp(t, programs)
 	if got := limit(t, programs, "pids", "pids.max", "pids.max", ".."); got != "max" {
 		t.Errorf("the testbed's programs have %s processes together, want no limit", got)
@@ -273,14 +247,10 @@ func TestWhatAHostSpares(t *testing.T) {
 // TestInitHasItsTurnBeforeJobs compares what the kernel weighs.
 func TestInitHasItsTurnBeforeJobs(t *testing.T) {
 	both(t, "node-weight", func(t *testing.T, tree *Tree) {
-		if err := tree.Make("a", Limits{CPUs: 0.5}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, tree.Make("a", Limits{CPUs: 0.5}))
 		weight := func(leaf string) int {
 			n, err := strconv.Atoi(limit(t, tree, "cpu", "cpu.shares", "cpu.weight", "a", leaf))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return n
 		}
 		if first, jobs := weight(initLeaf), weight(jobsLeaf); first < 5*jobs {
@@ -288,9 +258,7 @@ func TestInitHasItsTurnBeforeJobs(t *testing.T) {
 		}
 		usual := weight("")
 		for _, times := range []int{4, 0} {
-			if err := tree.Update("a", Limits{Weight: times}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, tree.Update("a", Limits{Weight: times}))
 			if got := weight(""); got != max(times, 1)*usual || usual != weight(jobsLeaf) {
 				t.Errorf("what is to weigh %d times %d weighs %d", times, usual, got)
 			}
@@ -303,13 +271,9 @@ func TestInitHasItsTurnBeforeJobs(t *testing.T) {
 func TestWhatCannotBeFrozenIsThawed(t *testing.T) {
 	tree := &Tree{parent: nodesParent, instance: "i", all: []hierarchy{{path: t.TempDir(), controllers: []string{"freezer"}}}}
 	dir := tree.dir(tree.all[0], "a")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(dir, 0o755))
 	state := filepath.Join(dir, "freezer.state")
-	if err := os.WriteFile(state, []byte("FREEZING"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(state, []byte("FREEZING"), 0o600))
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	if err := tree.Kill(ctx, "a"); !errors.Is(err, context.DeadlineExceeded) {
@@ -325,13 +289,9 @@ func TestWhatCannotBeFrozenIsThawed(t *testing.T) {
 // through files opened outside.
 func TestJobsFilesWorkInsideAUserNameSpace(t *testing.T) {
 	both(t, "node-jobs", func(t *testing.T, tree *Tree) {
-		if err := tree.Make("a", Limits{PIDs: 64}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, tree.Make("a", Limits{PIDs: 64}))
 		files, err := tree.Jobs("a")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var split []hierarchy
 		for _, h := range tree.all {
 			if len(h.leafControllers()) > 0 {
@@ -362,9 +322,7 @@ func TestJobsFilesWorkInsideAUserNameSpace(t *testing.T) {
 		}
 		var out bytes.Buffer
 		c.Stdout, c.Stderr = &out, &out
-		if err := tree.Start("a", c); err != nil {
-			t.Fatal(err)
-		}
+		must(t, tree.Start("a", c))
 		moved := func() int {
 			n := 3
 			for _, h := range split {
@@ -382,36 +340,12 @@ func TestJobsFilesWorkInsideAUserNameSpace(t *testing.T) {
 		if n := moved(); n != 3 {
 			t.Errorf("%d processes were moved, want 3", n)
 		}
-		if err := end(tree, "a"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, end(tree, "a"))
 		c.Wait()
 		if out.Len() > 0 {
 			t.Error(out.String())
 		}
 	})
-}
-
-func TestInstancesDoNotSeeEachOther(t *testing.T) {
-	a, b := open(t, "node-one"), open(t, "node-two")
-	for _, tree := range []*Tree{a, b} {
-		if err := tree.Make("same", Limits{PIDs: 50}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	ca := shell(t, a, "same", "sleep 60")
-	cb := shell(t, b, "same", "sleep 60")
-	if err := end(a, "same"); err != nil {
-		t.Fatal(err)
-	}
-	ca.Wait()
-	if pids, err := b.PIDs("same"); err != nil || !slices.Contains(pids, cb.Process.Pid) {
-		t.Errorf("processes of the other instance: %v %v", pids, err)
-	}
-	if err := end(b, "same"); err != nil {
-		t.Fatal(err)
-	}
-	cb.Wait()
 }
 
 // TestMakeWhileOthersClose makes groups while other instances come and go, and
@@ -441,9 +375,7 @@ func TestMakeWhileOthersClose(t *testing.T) {
 
 func TestRemoveWaitsAndGivesUp(t *testing.T) {
 	tree := open(t, "node-wait")
-	if err := tree.Make("a", Limits{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, tree.Make("a", Limits{}))
 	c := shell(t, tree, "a", "exec sleep 100")
 	go c.Wait()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
@@ -457,40 +389,10 @@ func TestRemoveWaitsAndGivesUp(t *testing.T) {
 	}
 }
 
-// BenchmarkStart starts a process in groups, beside moving one there.
-func BenchmarkStart(b *testing.B) {
-	tree := open(b, "node-bstart")
-	if err := tree.Make("a", Limits{}); err != nil {
-		b.Fatal(err)
-	}
-	for _, how := range []struct {
-		name  string
-		start func(c *exec.Cmd) error
-	}{
-		{"Born", func(c *exec.Cmd) error { return tree.Start("a", c) }},
-		{"Moved", func(c *exec.Cmd) error {
-			if err := c.Start(); err != nil {
-				return err
-			}
-			return tree.Join("a", c.Process.Pid)
-		}},
-	} {
-		b.Run(how.name, func(b *testing.B) {
-			for b.Loop() {
-				c := exec.Command("cat")
-				in, err := c.StdinPipe()
-				if err != nil {
-					b.Fatal(err)
-				}
-				if err := how.start(c); err != nil {
-					b.Fatal(err)
-				}
-				b.StopTimer()
-				in.Close()
-				c.Wait()
-				time.Sleep(30 * time.Millisecond) // a host that is not busy starting others
-				b.StartTimer()
-			}
-		})
+// must ends the test after an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"patchbay/inventory/local/cgroup"
+	"patchbay/inventory/local/node"
 )
 
 // Argv0 is the first argument of the program where it runs as a child of an
@@ -53,17 +54,10 @@ func alive(name string) bool {
 	return err != nil || started(pid) == part[1]
 }
 
-// started is field 22 of a process's stat: when it began, in ticks since boot.
+// started is when a process began, in ticks since boot; empty if there is none.
 func started(pid int) string {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return ""
-	}
-	fields := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
-	if len(fields) < 20 {
-		return ""
-	}
-	return fields[19]
+	at, _, _ := node.ProcessStat(pid)
+	return at
 }
 
 // id is the name of what this examination makes.

@@ -4,17 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"patchbay/inventory/local/image"
+	"patchbay/inventory/local/node"
 )
 
 // ownMounts is a child whose mounts go with it.
@@ -132,15 +131,6 @@ const diskSize = 8 << 20
 
 func probeDisk(args []string) (string, *trouble) {
 	path, at := filepath.Join(args[0], "disk"), filepath.Join(args[0], "mounted")
-	control, err := os.OpenFile("/dev/loop-control", os.O_RDWR, 0)
-	if err != nil {
-		remedy := "modprobe loop"
-		if forbidden(err) {
-			remedy = container
-		}
-		return "", bad("open the loop devices", err, remedy)
-	}
-	defer control.Close()
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err == nil {
 		err = errors.Join(f.Truncate(diskSize), os.Mkdir(at, 0o700))
@@ -149,12 +139,17 @@ func probeDisk(args []string) (string, *trouble) {
 		return "", bad("make a file with holes", err, "make room, or choose another folder: patchbay-local up --state DIR SETTINGS")
 	}
 	defer f.Close()
-	if out, err := exec.Command("mke2fs", "-q", "-F", "-t", "ext4", "-O", "^has_journal", "-m", "0", path).CombinedOutput(); err != nil {
-		return "", &trouble{fmt.Sprintf("mke2fs cannot format a file: %v: %.300s", err, out), "apt install --reinstall e2fsprogs"}
+	device, err := node.AttachLoop(f)
+	if err != nil {
+		remedy := "modprobe loop; and look who uses loop devices: losetup -l"
+		if forbidden(err) {
+			remedy = container
+		}
+		return "", bad("make a file a disk", err, remedy)
 	}
-	device, t := attach(control, f)
-	if t != nil {
-		return "", t
+	if out, err := exec.Command("mke2fs", "-q", "-F", "-t", "ext4", "-b", "4096", "-O", "^has_journal", "-m", "0", device.Name()).CombinedOutput(); err != nil {
+		device.Close()
+		return "", &trouble{fmt.Sprintf("mke2fs cannot format a disk: %v: %.300s", err, out), "apt install --reinstall e2fsprogs"}
 	}
 	if err := unix.Mount(device.Name(), at, "ext4", unix.MS_NODEV|unix.MS_NOSUID, ""); err != nil {
 		device.Close()
@@ -176,30 +171,6 @@ func probeDisk(args []string) (string, *trouble) {
 		return "", &trouble{fmt.Sprintf("e2fsck finds a disk damaged that was just made: %v: %.300s", err, out), "look at the disk of this host: dmesg"}
 	}
 	return "files become disks of their own, with their own end", nil
-}
-
-// attach gives a file a loop device, which goes with its last user.
-func attach(control, f *os.File) (*os.File, *trouble) {
-	for range 100 {
-		n, err := unix.IoctlRetInt(int(control.Fd()), unix.LOOP_CTL_GET_FREE)
-		if err != nil {
-			return nil, bad("get a free loop device", err, container)
-		}
-		device, err := os.OpenFile(fmt.Sprintf("/dev/loop%d", n), os.O_RDWR, 0)
-		if err == nil {
-			err = unix.IoctlLoopConfigure(int(device.Fd()), &unix.LoopConfig{Fd: uint32(f.Fd()), Info: unix.LoopInfo64{Flags: unix.LO_FLAGS_AUTOCLEAR}})
-			if err == nil {
-				return device, nil
-			}
-			device.Close()
-		}
-		// Another was faster, or the device is only being made.
-		if !errors.Is(err, unix.EBUSY) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENXIO) {
-			return nil, bad("use a loop device", err, container)
-		}
-		time.Sleep(2 * time.Millisecond)
-	}
-	return nil, &trouble{"no loop device stayed free", "look who uses them: losetup -l"}
 }
 
 func tryUsr(context.Context, *bench) (string, *trouble) {

@@ -18,26 +18,11 @@ import (
 // What links and the way outside need is tried by those that make them, in a
 // process and in network namespaces that go again.
 
-func ownNetwork() *syscall.SysProcAttr { return &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET} }
-
-func tryLinks(ctx context.Context, _ *bench) (string, *trouble) {
-	return probe(ctx, ownNetwork(), nil, "links")
-}
-
-func tryTunnel(ctx context.Context, _ *bench) (string, *trouble) {
-	return probe(ctx, ownNetwork(), nil, "tunnel")
-}
-
-func tryCapacity(ctx context.Context, _ *bench) (string, *trouble) {
-	return probe(ctx, ownNetwork(), nil, "capacity")
-}
-
-func tryDelay(ctx context.Context, _ *bench) (string, *trouble) {
-	return probe(ctx, ownNetwork(), nil, "delay")
-}
-
-func tryStorms(ctx context.Context, _ *bench) (string, *trouble) {
-	return probe(ctx, ownNetwork(), nil, "storms")
+// inOwnNetwork tries by the probe of that name, in a network namespace of its own.
+func inOwnNetwork(name string) func(context.Context, *bench) (string, *trouble) {
+	return func(ctx context.Context, _ *bench) (string, *trouble) {
+		return probe(ctx, &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET}, nil, name)
+	}
 }
 
 func tryOutside(ctx context.Context, _ *bench) (string, *trouble) {
@@ -62,17 +47,19 @@ func probeLinks([]string) (string, *trouble) {
 	return "bridges and pairs of network devices work: nodes can be linked", nil
 }
 
-// probeAbility tries what shapes links; what is the name that fabric gives it.
-func probeAbility(what string, has func(fabric.Abilities) bool, words, module, without string) (string, *trouble) {
-	a, err := fabric.Try(context.Background())
-	why := a.Why[what]
-	if err != nil {
-		why = err.Error()
+// ability tries what shapes links; what is the name that fabric gives it.
+func ability(what, words, module, without string) func([]string) (string, *trouble) {
+	return func([]string) (string, *trouble) {
+		a, err := fabric.Try(context.Background())
+		why := a.Why[what]
+		if err != nil {
+			why = err.Error()
+		}
+		if why != "" {
+			return "", &trouble{why, remedyFor(why, module) + "; " + without}
+		}
+		return words, nil
 	}
-	if err != nil || !has(a) {
-		return "", &trouble{why, remedyFor(why, module) + "; " + without}
-	}
-	return words, nil
 }
 
 func probeTunnel([]string) (string, *trouble) {
@@ -87,21 +74,6 @@ func probeTunnel([]string) (string, *trouble) {
 	}
 	f.Close()
 	return "tunnels work: a program can delay and lose the packets of links", nil
-}
-
-func probeCapacity([]string) (string, *trouble) {
-	return probeAbility("tbf", func(a fabric.Abilities) bool { return a.TBF },
-		"the kernel can limit the capacity of links", "modprobe sch_tbf", "without it requests that ask for a capacity are refused")
-}
-
-func probeDelay([]string) (string, *trouble) {
-	return probeAbility("netem", func(a fabric.Abilities) bool { return a.Netem },
-		"the kernel can delay and lose the packets of links", "modprobe sch_netem", "without it a program does it over tunnel devices, as exactly, with more work for the processors")
-}
-
-func probeStorms([]string) (string, *trouble) {
-	return probeAbility("inflow", func(a fabric.Abilities) bool { return a.Inflow },
-		"nftables can bound what circles in rings of links", "modprobe nf_tables nf_tables_bridge nft_limit", "without it a node that is in two links can take the host's processors from all others")
 }
 
 func probeOutside([]string) (string, *trouble) {

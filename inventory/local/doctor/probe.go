@@ -121,10 +121,13 @@ func probes() map[string]func([]string) (string, *trouble) {
 		"separation": probeSeparation,
 		"links":      probeLinks,
 		"tunnel":     probeTunnel,
-		"capacity":   probeCapacity,
-		"delay":      probeDelay,
-		"storms":     probeStorms,
 		"outside":    probeOutside,
+		"capacity": ability("tbf", "the kernel can limit the capacity of links", "modprobe sch_tbf",
+			"without it requests that ask for a capacity are refused"),
+		"delay": ability("netem", "the kernel can delay and lose the packets of links", "modprobe sch_netem",
+			"without it a program does it over tunnel devices, as exactly, with more work for the processors"),
+		"storms": ability("inflow", "nftables can bound what circles in rings of links", "modprobe nf_tables nf_tables_bridge nft_limit",
+			"without it a node that is in two links can take the host's processors from all others"),
 	}
 }
 

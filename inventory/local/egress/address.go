@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"cmp"
 	"encoding/binary"
 	"net"
 	"net/netip"
@@ -87,12 +88,7 @@ func spans(networks []netip.Prefix) []span {
 		first := binary.BigEndian.Uint32(b[:])
 		all = append(all, span{first, first | uint32(1<<(32-p.Bits())-1)})
 	}
-	slices.SortFunc(all, func(a, b span) int {
-		if a.first < b.first {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(all, func(a, b span) int { return cmp.Compare(a.first, b.first) })
 	var merged []span
 	for _, s := range all {
 		if n := len(merged); n > 0 && uint64(s.first) <= uint64(merged[n-1].last)+1 {

@@ -20,6 +20,8 @@ import (
 	"github.com/google/nftables"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"patchbay/inventory/local/netspace"
 )
 
 // Options of an Exit.
@@ -80,7 +82,7 @@ func Open(o Options) (*Exit, error) {
 	if err := os.Mkdir(o.Folder, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("cannot make the folder of the way outside: %w", err)
 	}
-	space, err := pinned(filepath.Join(o.Folder, pinFile))
+	space, err := netspace.Make(filepath.Join(o.Folder, pinFile))
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +97,7 @@ func start(o Options, space *os.File) (*Exit, error) {
 	e := &Exit{o: o, device: device(o.Instance), blocked: slices.Concat(Private(), o.Block), space: space, unfilled: true, unguarded: true}
 	e.mtu.Store(mostMTU)
 	_, behind := uplink(o.Number)
-	err := inside(space, prepare)
+	err := netlinkIn(space, prepare)
 	if err != nil {
 		err = fmt.Errorf("cannot prepare the exit of nodes: %w", err)
 	} else {
@@ -136,21 +138,16 @@ func (e *Exit) onHost(f func() error) error {
 	if e.o.host == nil {
 		return f()
 	}
-	return inside(e.o.host, f)
+	return netspace.Inside(e.o.host, f)
 }
 
 func tableName(instance string) string { return "patchbay-local-" + instance }
 
 // prepare sets up a new exit, in whose namespace the calling thread is.
-func prepare() error {
-	h, err := handle()
-	if err != nil {
-		return err
-	}
-	defer h.Close()
+func prepare(h *netlink.Handle) error {
 	// No IPv6, where there is any.
 	_ = kernel([2]string{"ipv6/conf/all/disable_ipv6", "1"}, [2]string{"ipv6/conf/default/disable_ipv6", "1"})
-	err = kernel(
+	err := kernel(
 		[2]string{"ipv4/conf/all/rp_filter", "1"}, [2]string{"ipv4/conf/default/rp_filter", "1"},
 		[2]string{"ipv4/conf/all/accept_redirects", "0"}, [2]string{"ipv4/conf/default/accept_redirects", "0"},
 		[2]string{"ipv4/conf/all/send_redirects", "0"}, [2]string{"ipv4/conf/default/send_redirects", "0"},
@@ -166,7 +163,7 @@ func prepare() error {
 	if err != nil {
 		return err
 	}
-	if err := h.AddrReplace(lo, &netlink.Addr{IPNet: ipNet(netip.PrefixFrom(Gateway(), 32))}); err != nil {
+	if err := h.AddrReplace(lo, &netlink.Addr{IPNet: netspace.IPNet(netip.PrefixFrom(Gateway(), 32))}); err != nil {
 		return fmt.Errorf("cannot give lo the address %s: %w", Gateway(), err)
 	}
 	return takeUp(h, lo)
@@ -175,7 +172,7 @@ func prepare() error {
 // mend makes all as it should be; the calling thread is on the host.
 func (e *Exit) mend() error {
 	// First the filters, then the way.
-	err := inside(e.space, func() error {
+	err := netspace.Inside(e.space, func() error {
 		was, err := e.table.put()
 		e.unfilled = e.unfilled || !was
 		// For connections that nobody ends, where each namespace has its own times.
@@ -203,7 +200,7 @@ func (e *Exit) mend() error {
 	}
 	if e.unfilled || !slices.Equal(seen.addresses, e.seen.addresses) {
 		e.unfilled = true
-		if err := inside(e.space, func() error { return fill(e.own, addresses(seen.addresses)) }); err != nil {
+		if err := netspace.Inside(e.space, func() error { return fill(e.own, addresses(seen.addresses)) }); err != nil {
 			return err
 		}
 		e.unfilled = false
@@ -261,13 +258,13 @@ func Remove(folder, instance string) error {
 		return err
 	}
 	path := filepath.Join(folder, pinFile)
-	if space, err := pin(path); err == nil {
-		err = inside(space, empty)
+	if space, err := netspace.Open(path); err == nil {
+		err = netlinkIn(space, empty)
 		if err = errors.Join(err, space.Close()); err != nil {
 			return err
 		}
 	}
-	err := errors.Join(remove(name), dropTable(tableName(instance)), unpin(path))
+	err := errors.Join(remove(name), dropTable(tableName(instance)), netspace.Remove(path))
 	if err != nil {
 		return err
 	}
@@ -281,12 +278,7 @@ func Remove(folder, instance string) error {
 
 // empty removes all devices of the exit at once: the kernel takes its time with
 // those of a namespace that ends.
-func empty() error {
-	h, err := handle()
-	if err != nil {
-		return err
-	}
-	defer h.Close()
+func empty(h *netlink.Handle) error {
 	all, err := links(h)
 	for _, l := range all {
 		if l.Type() != "veth" {

@@ -19,19 +19,8 @@ import (
 
 	"patchbay/am/testkit/bottle"
 	"patchbay/am/testkit/wait"
+	"patchbay/inventory/local/netspace"
 )
-
-func TestNodesFetchByName(t *testing.T) {
-	b := bottle.New(t, bottle.Options{})
-	e := open(t, options(t, b, "out-t"))
-	node := attach(t, e, 1)
-	if got, err := fetch(node, "http://www.example.org/a"); err != nil || got != "www.example.org/a" {
-		t.Errorf("by name: %q, %v", got, err)
-	}
-	if got, err := fetch(node, "http://"+bottle.Web+"/b"); err != nil || got != bottle.Web+"/b" {
-		t.Errorf("by address: %q, %v", got, err)
-	}
-}
 
 // TestBlockedNetworksAreRefused has a server at an address of each, which the
 // host reaches, and next to some of them one that nodes may reach.
@@ -84,15 +73,11 @@ func TestNothingOfTheHostIsReached(t *testing.T) {
 	}
 	// Also when the exit is in wrong hands: the host's own filter holds.
 	var sink net.PacketConn
-	if err := b.Do(func() (err error) { sink, err = net.ListenPacket("udp4", ":9"); return err }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.Do(func() (err error) { sink, err = net.ListenPacket("udp4", ":9"); return err }))
 	defer sink.Close()
 	for _, a := range []string{bottle.Host, own.Addr().String()} {
 		c, err := dialIn(e.space, "udp4", a+":9")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		fmt.Fprint(c, "x")
 		c.Close()
 	}
@@ -100,9 +85,7 @@ func TestNothingOfTheHostIsReached(t *testing.T) {
 	if _, from, err := sink.ReadFrom(make([]byte, 1)); err == nil {
 		t.Errorf("the host got something from %v, in the exit", from)
 	}
-	if err := b.AddAddress(netip.MustParsePrefix("203.0.113.77/24")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.AddAddress(netip.MustParsePrefix("203.0.113.77/24")))
 	wait.Success(t, "an address that the host gets later", func() error {
 		err := greeted(node, "203.0.113.77:81")
 		if !errors.Is(err, syscall.EHOSTUNREACH) {
@@ -114,8 +97,7 @@ func TestNothingOfTheHostIsReached(t *testing.T) {
 
 func TestNodesAreApart(t *testing.T) {
 	t.Parallel()
-	b := bottle.New(t, bottle.Options{})
-	e := open(t, options(t, b, "out-t"))
+	b, e := opened(t)
 	one, two := attach(t, e, 1), attach(t, e, 2)
 	serve(t, two, ":80")
 	if err := greeted(two, Address(2).String()+":80"); err != nil {
@@ -127,11 +109,9 @@ func TestNodesAreApart(t *testing.T) {
 	// Nobody from outside gets in either, not even the host.
 	_, behind := uplink(e.o.Number)
 	err := b.Do(func() error {
-		return netlink.RouteAdd(&netlink.Route{Dst: ipNet(Nodes()), Gw: behind.Addr().AsSlice()})
+		return netlink.RouteAdd(&netlink.Route{Dst: netspace.IPNet(Nodes()), Gw: behind.Addr().AsSlice()})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := greeted(b.Space(), Address(2).String()+":80"); err == nil {
 		t.Error("the host reached a node")
 	}
@@ -145,9 +125,7 @@ func TestNodesHaveOneAddress(t *testing.T) {
 		sink, err = net.ListenPacket("udp4", bottle.Web+":9")
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer sink.Close()
 	e := open(t, options(t, b, "out-t"))
 	node := attach(t, e, 1)
@@ -155,7 +133,7 @@ func TestNodesHaveOneAddress(t *testing.T) {
 	_, behind := uplink(e.o.Number)
 	others := []netip.Addr{Address(2), Address(3), netip.MustParseAddr("198.51.100.9"), netip.MustParseAddr("10.0.0.1"), behind.Addr(), Gateway()}
 	send := func(from netip.Addr) error {
-		return inside(node, func() error {
+		return netspace.Inside(node, func() error {
 			c, err := net.DialUDP("udp4", &net.UDPAddr{IP: from.AsSlice()}, &net.UDPAddr{IP: net.ParseIP(bottle.Web), Port: 9})
 			if err != nil {
 				return err
@@ -166,23 +144,19 @@ func TestNodesHaveOneAddress(t *testing.T) {
 		})
 	}
 	for _, a := range others {
-		err := inside(node, func() error {
+		err := netspace.Inside(node, func() error {
 			l, err := netlink.LinkByName(Interface)
 			if err != nil {
 				return err
 			}
-			return netlink.AddrAdd(l, &netlink.Addr{IPNet: ipNet(netip.PrefixFrom(a, 32))})
+			return netlink.AddrAdd(l, &netlink.Addr{IPNet: netspace.IPNet(netip.PrefixFrom(a, 32))})
 		})
 		if err == nil {
 			err = send(a)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
-	if err := send(Address(1)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, send(Address(1)))
 	_ = sink.SetReadDeadline(time.Now().Add(5 * time.Second))
 	buf := make([]byte, 64)
 	n, _, err := sink.ReadFrom(buf)
@@ -206,7 +180,7 @@ func TestHostPassesOnForNodesOnly(t *testing.T) {
 	})
 	var sink net.PacketConn
 	if err == nil {
-		err = inside(behind, func() (err error) {
+		err = netspace.Inside(behind, func() (err error) {
 			l, err := netlink.LinkByName("lan1")
 			if err == nil {
 				err = netlink.LinkSetHardwareAddr(l, hardware(9, 2))
@@ -223,12 +197,10 @@ func TestHostPassesOnForNodesOnly(t *testing.T) {
 	if err == nil {
 		defer sink.Close()
 		err = b.Outside(func() error {
-			return netlink.RouteAdd(&netlink.Route{Dst: ipNet(netip.MustParsePrefix("10.50.0.0/24")), Gw: net.ParseIP(bottle.Host)})
+			return netlink.RouteAdd(&netlink.Route{Dst: netspace.IPNet(netip.MustParsePrefix("10.50.0.0/24")), Gw: net.ParseIP(bottle.Host)})
 		})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	arrives := func() bool {
 		err := b.Outside(func() error {
 			c, err := net.Dial("udp4", "10.50.0.2:9")
@@ -239,9 +211,7 @@ func TestHostPassesOnForNodesOnly(t *testing.T) {
 			_, err = c.Write([]byte("x"))
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_ = sink.SetReadDeadline(time.Now().Add(300 * time.Millisecond))
 		_, _, err = sink.ReadFrom(make([]byte, 1))
 		return err == nil
@@ -256,18 +226,14 @@ func TestHostPassesOnForNodesOnly(t *testing.T) {
 		t.Error("the host passes on for strangers")
 	}
 	// Somebody wants it for all: that is not to be held up, nor set back.
-	if err := b.Do(func() error { return kernel([2]string{"ipv4/ip_forward", "1"}) }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.Do(func() error { return kernel([2]string{"ipv4/ip_forward", "1"}) }))
 	wait.Success(t, "forwarding that somebody else has switched on", func() error {
 		if !arrives() {
 			return errors.New("nothing arrives")
 		}
 		return nil
 	})
-	if err := errors.Join(e.Close(), b.Do(func() error { return Remove(o.Folder, o.Instance) })); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(e.Close(), b.Do(func() error { return Remove(o.Folder, o.Instance) })))
 	if !arrives() {
 		t.Error("forwarding that somebody else wants was set back")
 	}
@@ -299,9 +265,7 @@ func stateOf(t *testing.T, b *bottle.Bottle) (all []string) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return all
 }
 
@@ -317,15 +281,11 @@ func TestTwoExitsShareAHost(t *testing.T) {
 			t.Errorf("fetched %q, %v", got, err)
 		}
 	}
-	if err := errors.Join(first.Close(), b.Do(func() error { return Remove(one.Folder, one.Instance) })); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(first.Close(), b.Do(func() error { return Remove(one.Folder, one.Instance) })))
 	if got, err := fetch(c, "http://b.example.org/"); err != nil || got != "b.example.org/" {
 		t.Errorf("the second fetched %q, %v", got, err)
 	}
-	if err := errors.Join(second.Close(), b.Do(func() error { return Remove(two.Folder, two.Instance) })); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(second.Close(), b.Do(func() error { return Remove(two.Folder, two.Instance) })))
 	if left := stateOf(t, b); len(left) > 0 {
 		t.Errorf("left are %q", left)
 	}
@@ -337,19 +297,13 @@ func TestExitIsFoundAgain(t *testing.T) {
 	e := open(t, o)
 	node := attach(t, e, 1)
 	var l net.Listener
-	if err := b.Outside(func() (err error) { l, err = net.Listen("tcp4", bottle.Web+":9"); return err }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.Outside(func() (err error) { l, err = net.Listen("tcp4", bottle.Web+":9"); return err }))
 	defer l.Close()
 	c, err := dialIn(node, "tcp4", bottle.Web+":9")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer c.Close()
 	s, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer s.Close()
 	before := stateOf(t, b)
 	e.Close()
@@ -358,7 +312,7 @@ func TestExitIsFoundAgain(t *testing.T) {
 		t.Errorf("there is %q, was %q", after, before)
 	}
 	// A node that is attached again keeps what its root has made of it.
-	err = inside(node, func() error {
+	err = netspace.Inside(node, func() error {
 		l, err := netlink.LinkByName(Interface)
 		if err != nil {
 			return err
@@ -369,7 +323,7 @@ func TestExitIsFoundAgain(t *testing.T) {
 		err = e.Attach(t.Context(), 1, node)
 	}
 	if err == nil {
-		err = inside(node, func() error { _, err := netlink.LinkByName("mine"); return err })
+		err = netspace.Inside(node, func() error { _, err := netlink.LinkByName("mine"); return err })
 	}
 	if err != nil {
 		t.Error(err)
@@ -401,7 +355,7 @@ func TestExitIsMended(t *testing.T) {
 				return err
 			}
 			own, _ := uplink(o.Number)
-			return netlink.AddrDel(l, &netlink.Addr{IPNet: ipNet(own)})
+			return netlink.AddrDel(l, &netlink.Addr{IPNet: netspace.IPNet(own)})
 		}, b.Space()},
 		{"the rules of the host", func() error {
 			c, err := nftables.New()
@@ -413,9 +367,7 @@ func TestExitIsMended(t *testing.T) {
 		}, b.Space()},
 		{"forwarding", func() error { return kernel([2]string{"ipv4/ip_forward", "0"}) }, b.Space()},
 	} {
-		if err := inside(tt.in, tt.do); err != nil {
-			t.Fatal(err)
-		}
+		must(t, netspace.Inside(tt.in, tt.do))
 		wait.Success(t, tt.what, func() error {
 			_, err := fetch(node, "http://"+bottle.Web)
 			return err
@@ -436,7 +388,7 @@ func TestExitIsMended(t *testing.T) {
 			}
 		},
 	} {
-		err := inside(e.space, func() error {
+		err := netspace.Inside(e.space, func() error {
 			c, err := nftables.New()
 			if err != nil {
 				return err
@@ -448,7 +400,7 @@ func TestExitIsMended(t *testing.T) {
 			t.Fatalf("%s: %v", what, err)
 		}
 		wait.Success(t, what, func() error {
-			err := inside(e.space, func() error {
+			err := netspace.Inside(e.space, func() error {
 				c, err := nftables.New()
 				if err == nil && !e.table.whole(c) {
 					err = errors.New("something is missing")
@@ -468,8 +420,7 @@ func TestExitIsMended(t *testing.T) {
 }
 
 func TestNodesComeBackAndGo(t *testing.T) {
-	b := bottle.New(t, bottle.Options{})
-	e := open(t, options(t, b, "out-t"))
+	_, e := opened(t)
 	for range 10 { // its namespace ends, and the next one begins at once
 		node := attach(t, e, 7)
 		if _, err := fetch(node, "http://"+bottle.Web); err != nil {
@@ -478,15 +429,8 @@ func TestNodesComeBackAndGo(t *testing.T) {
 		node.Close()
 	}
 	other := attach(t, e, 8)
-	if err := e.Sweep(func(n int) bool { return n == 8 }); err != nil {
-		t.Fatal(err)
-	}
-	err := inside(e.space, func() error {
-		h, err := handle()
-		if err != nil {
-			return err
-		}
-		defer h.Close()
+	must(t, e.Sweep(func(n int) bool { return n == 8 }))
+	err := netlinkIn(e.space, func(h *netlink.Handle) error {
 		if l, err := link(h, port(7)); l != nil || err != nil {
 			return fmt.Errorf("a node that was swept is there: %v, %w", l, err)
 		}
@@ -502,14 +446,12 @@ func TestNodesComeBackAndGo(t *testing.T) {
 		t.Errorf("detach again: %v", err)
 	}
 	own := space(t)
-	err = inside(own, func() error {
+	err = netspace.Inside(own, func() error {
 		pair := netlink.NewVeth(netlink.LinkAttrs{Name: Interface})
 		pair.PeerName = "mine"
 		return netlink.LinkAdd(pair)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := e.Attach(t.Context(), 9, own); !errors.Is(err, ErrOccupied) {
 		t.Errorf("with another device in its place: %v", err)
 	}
@@ -517,13 +459,12 @@ func TestNodesComeBackAndGo(t *testing.T) {
 
 func TestOneNodeCannotTakeAllConnections(t *testing.T) {
 	t.Parallel()
-	b := bottle.New(t, bottle.Options{})
-	e := open(t, options(t, b, "out-t"))
+	b, e := opened(t)
 	node, other := attach(t, e, 1), attach(t, e, 2)
 	before, start := connections(t, b), time.Now()
 	flood := func() {
 		t.Helper()
-		err := inside(node, func() error {
+		err := netspace.Inside(node, func() error {
 			for port := range 5000 {
 				c, err := net.Dial("udp4", net.JoinHostPort(bottle.Web, strconv.Itoa(1000+port)))
 				if err != nil {
@@ -534,9 +475,7 @@ func TestOneNodeCannotTakeAllConnections(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	flood()
 	n := connections(t, b) - before
@@ -563,9 +502,7 @@ func connections(t *testing.T, b *bottle.Bottle) (n int) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return n
 }
 
@@ -576,12 +513,8 @@ func TestLostPinIsMadeAgain(t *testing.T) {
 	e := open(t, o)
 	node := attach(t, e, 1)
 	path := filepath.Join(o.Folder, pinFile)
-	if err := unpin(path); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, netspace.Remove(path))
+	must(t, os.WriteFile(path, nil, 0o600))
 	e.Close()
 	e = open(t, o)
 	wait.Success(t, "the node in the new exit", func() error { return e.Attach(t.Context(), 1, node) })

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"patchbay/am/durable"
+	"patchbay/inventory/local/netspace"
 )
 
 // changes are what was changed of the host beside what is ours, in the file
@@ -36,22 +37,19 @@ func bootID() string {
 	return strings.TrimSpace(string(b))
 }
 
-// readChanges reads what was changed since the host was booted.
-func readChanges(folder string) (changes, error) {
-	boot := bootID()
-	if folder == "" { // nothing lasts
-		return changes{Boot: boot}, nil
+// readChanges reads what was changed since the host was booted; in the folder "",
+// nothing lasts.
+func readChanges(folder string) (c changes, err error) {
+	none := changes{Boot: bootID()}
+	if folder == "" {
+		return none, nil
 	}
 	b, err := os.ReadFile(filepath.Join(folder, changesFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return changes{Boot: boot}, nil
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return none, err
 	}
-	if err != nil {
-		return changes{}, err
-	}
-	var c changes
-	if err := json.Unmarshal(b, &c); err != nil || c.Boot != boot {
-		return changes{Boot: boot}, nil
+	if json.Unmarshal(b, &c) != nil || c.Boot != none.Boot {
+		return none, nil
 	}
 	return c, nil
 }
@@ -184,12 +182,7 @@ func undo(folder, device string) error {
 
 // samples are addresses of the public internet, all over it: what leads to them
 // leads outside. Nothing is sent there.
-func samples() []netip.Addr {
-	return []netip.Addr{
-		netip.AddrFrom4([4]byte{1, 1, 1, 1}), netip.AddrFrom4([4]byte{96, 0, 0, 1}),
-		netip.AddrFrom4([4]byte{150, 0, 0, 1}), netip.AddrFrom4([4]byte{203, 0, 113, 1}),
-	}
-}
+var samples = []string{"1.1.1.1", "96.0.0.1", "150.0.0.1", "203.0.113.1"}
 
 // host is what is seen of the host.
 type host struct {
@@ -218,7 +211,7 @@ func (e *Exit) look() (host, error) {
 		ours[l.Attrs().Index] = strings.HasPrefix(l.Attrs().Name, devicePrefix) || l.Attrs().Flags&net.FlagLoopback != 0
 	}
 	ways, primary := map[int]bool{}, map[int][]netip.Addr{}
-	all, err := whole("addresses of the host", func() ([]netlink.Addr, error) { return h.AddrList(nil, netlink.FAMILY_V4) })
+	all, err := netspace.List("addresses of the host", func() ([]netlink.Addr, error) { return h.AddrList(nil, netlink.FAMILY_V4) })
 	if err != nil {
 		return host{}, err
 	}
@@ -236,8 +229,8 @@ func (e *Exit) look() (host, error) {
 		}
 	}
 	_, behind := uplink(e.o.Number)
-	for _, sample := range samples() {
-		routes, err := h.RouteGetWithOptions(sample.AsSlice(), &netlink.RouteGetOptions{Iif: e.device, SrcAddr: behind.Addr().AsSlice()})
+	for _, sample := range samples {
+		routes, err := h.RouteGetWithOptions(net.ParseIP(sample).To4(), &netlink.RouteGetOptions{Iif: e.device, SrcAddr: behind.Addr().AsSlice()})
 		if err != nil {
 			continue
 		}
@@ -254,10 +247,10 @@ func (e *Exit) look() (host, error) {
 			seen.mtu = min(seen.mtu, max(l.Attrs().MTU, leastMTU))
 		}
 	}
-	slices.SortFunc(seen.appears, netip.Addr.Compare)
-	seen.appears = slices.Compact(seen.appears)
-	slices.SortFunc(seen.addresses, netip.Addr.Compare)
-	seen.addresses = slices.Compact(seen.addresses)
+	for _, list := range []*[]netip.Addr{&seen.appears, &seen.addresses} {
+		slices.SortFunc(*list, netip.Addr.Compare)
+		*list = slices.Compact(*list)
+	}
 	slices.Sort(seen.ways)
 	return seen, nil
 }

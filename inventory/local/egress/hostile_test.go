@@ -15,19 +15,18 @@ import (
 
 	"patchbay/am/testkit/bottle"
 	"patchbay/am/testkit/wait"
+	"patchbay/inventory/local/netspace"
 )
 
 // raw sends IPv4 packets that a node's root makes, to be closed with the test.
 func raw(t *testing.T, node *os.File) func(packet []byte) {
 	t.Helper()
 	fd := -1
-	err := inside(node, func() (err error) {
+	err := netspace.Inside(node, func() (err error) {
 		fd, err = unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { unix.Close(fd) })
 	return func(packet []byte) {
 		to := unix.SockaddrInet4{Addr: [4]byte(packet[destination:])}
@@ -62,9 +61,7 @@ func TestFragmentsOfOneNodeLeaveRoom(t *testing.T) {
 	b := bottle.New(t, bottle.Options{})
 	web := netip.MustParseAddr(bottle.Web)
 	var server net.PacketConn
-	if err := b.Outside(func() (err error) { server, err = net.ListenPacket("udp4", bottle.Web+":9"); return err }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.Outside(func() (err error) { server, err = net.ListenPacket("udp4", bottle.Web+":9"); return err }))
 	defer server.Close()
 	e := open(t, options(t, b, "out-t"))
 	bad, good := attach(t, e, 1), attach(t, e, 2)
@@ -93,9 +90,7 @@ func TestFragmentsOfOneNodeLeaveRoom(t *testing.T) {
 			}
 		}()
 		c, err := dialIn(good, "udp4", bottle.Web+":9")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		got := 0
 		for range 20 {
 			if _, err := c.Write(make([]byte, 4000)); err != nil {
@@ -121,9 +116,7 @@ func TestNodesAddNothingToWhatOthersSend(t *testing.T) {
 	b := bottle.New(t, bottle.Options{})
 	web := netip.MustParseAddr(bottle.Web)
 	var server net.PacketConn
-	if err := b.Outside(func() (err error) { server, err = net.ListenPacket("udp4", bottle.Web+":9"); return err }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.Outside(func() (err error) { server, err = net.ListenPacket("udp4", bottle.Web+":9"); return err }))
 	defer server.Close()
 	e := open(t, options(t, b, "out-t"))
 	bad, good := raw(t, attach(t, e, 1)), raw(t, attach(t, e, 2))
@@ -155,26 +148,20 @@ func TestErrorsAreOfTheOwnConnections(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer server.Close()
 	defer errs.Close()
 	e := open(t, options(t, b, "out-t"))
 	bad, good := attach(t, e, 1), attach(t, e, 2)
 	c, err := dialIn(good, "udp4", bottle.Web+":9")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer c.Close()
 	if _, err := c.Write([]byte("x")); err != nil {
 		t.Fatal(err)
 	}
 	_ = server.SetReadDeadline(time.Now().Add(5 * time.Second))
 	_, back, err := server.ReadFrom(make([]byte, 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	web := netip.MustParseAddr(bottle.Web)
 	ports := binary.BigEndian.AppendUint16([]byte{0, 9}, uint16(c.LocalAddr().(*net.UDPAddr).Port))
 	about := packet(web, Address(2), unix.IPPROTO_UDP, 1, 0, append(ports, 0, 9, 0, 0, 'x'))

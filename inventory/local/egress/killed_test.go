@@ -12,11 +12,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"patchbay/am/testkit/bottle"
 	"patchbay/am/testkit/census"
 	"patchbay/am/testkit/need"
+	"patchbay/inventory/local/netspace"
 )
 
 const childEnv = "OUTBOUND_TEST_CHILD"
@@ -38,7 +40,7 @@ func child(folder string) error {
 			return err
 		}
 		for number := 1; number <= 4; number++ {
-			node, err := pin(filepath.Join(filepath.Dir(folder), fmt.Sprint("node", number)))
+			node, err := netspace.Open(filepath.Join(filepath.Dir(folder), fmt.Sprint("node", number)))
 			if err == nil {
 				err = e.Attach(context.Background(), number, node)
 				node.Close()
@@ -67,22 +69,18 @@ func TestKillsLeaveNothingHalf(t *testing.T) {
 	var nodes []*os.File
 	for number := 1; number <= 4; number++ {
 		path := filepath.Join(dir, fmt.Sprint("node", number))
-		node, err := pinned(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		node, err := netspace.Make(path)
+		must(t, err)
 		t.Cleanup(func() {
 			node.Close()
-			if err := unpin(path); err != nil {
+			if err := netspace.Remove(path); err != nil {
 				t.Error(err)
 			}
 		})
 		nodes = append(nodes, node)
 	}
 	before, err := census.Take(census.Options{Only: []string{"out-kill", dir}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	o := Options{
 		Folder: filepath.Join(dir, "outbound"), Instance: "out-kill", Servers: []netip.Addr{netip.MustParseAddr(bottle.Names)},
 		host: b.Space(),
@@ -93,9 +91,7 @@ func TestKillsLeaveNothingHalf(t *testing.T) {
 		c := exec.Command(os.Args[0])
 		c.Env = append(os.Environ(), childEnv+"="+o.Folder)
 		c.Stderr = t.Output()
-		if err := b.Start(c); err != nil {
-			t.Fatal(err)
-		}
+		must(t, b.Start(c))
 		time.Sleep(time.Duration(random.IntN(250)) * time.Millisecond)
 		alive := c.Process.Kill() == nil
 		if err := c.Wait(); !alive || err == nil || err.Error() != "signal: killed" {
@@ -119,9 +115,7 @@ func TestKillsLeaveNothingHalf(t *testing.T) {
 		e.Close()
 	}
 	for range 2 { // again does nothing
-		if err := b.Do(func() error { return Remove(o.Folder, o.Instance) }); err != nil {
-			t.Fatal(err)
-		}
+		must(t, b.Do(func() error { return Remove(o.Folder, o.Instance) }))
 	}
 	if left := stateOf(t, b); len(left) > 0 {
 		t.Errorf("seed %d: left are %q", seed, left)
@@ -132,15 +126,9 @@ func TestKillsLeaveNothingHalf(t *testing.T) {
 // TestHalfMadeWayIsMadeAnew takes from a way what its making does last: the route
 // back to the node, as a kill leaves it when the device is up already.
 func TestHalfMadeWayIsMadeAnew(t *testing.T) {
-	b := bottle.New(t, bottle.Options{})
-	e := open(t, options(t, b, "out-half"))
+	_, e := opened(t)
 	node := attach(t, e, 7)
-	err := inside(e.space, func() error {
-		h, err := handle()
-		if err != nil {
-			return err
-		}
-		defer h.Close()
+	err := netlinkIn(e.space, func(h *netlink.Handle) error {
 		l, err := mustLink(h, port(7))
 		if err != nil {
 			return err
@@ -151,12 +139,8 @@ func TestHalfMadeWayIsMadeAnew(t *testing.T) {
 		}
 		return errors.Join(h.RouteDel(&routes[0]), h.LinkSetAlias(l, ""))
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := e.Attach(t.Context(), 7, node); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, e.Attach(t.Context(), 7, node))
 	if got, err := fetch(node, "http://a.example.org"); err != nil || got != "a.example.org/" {
 		t.Errorf("fetched %q, %v", got, err)
 	}

@@ -17,29 +17,26 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"patchbay/am/testkit/bottle"
+	"patchbay/inventory/local/netspace"
 )
 
 // space is a namespace as a node has one, without the node.
 func space(t testing.TB) *os.File {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "ns")
-	f, err := pinned(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = inside(f, func() error {
+	f, err := netspace.Make(path)
+	must(t, err)
+	err = netspace.Inside(f, func() error {
 		lo, err := netlink.LinkByName("lo")
 		if err != nil {
 			return err
 		}
 		return netlink.LinkSetUp(lo)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		f.Close()
-		if err := unpin(path); err != nil {
+		if err := netspace.Remove(path); err != nil {
 			t.Error(err)
 		}
 	})
@@ -54,7 +51,7 @@ func options(t testing.TB, b *bottle.Bottle, instance string) Options {
 		Log: slog.New(slog.NewTextHandler(t.Output(), nil)), host: b.Space(), every: 100 * time.Millisecond,
 	}
 	t.Cleanup(func() {
-		if err := inside(b.Space(), func() error { return Remove(o.Folder, o.Instance) }); err != nil {
+		if err := netspace.Inside(b.Space(), func() error { return Remove(o.Folder, o.Instance) }); err != nil {
 			t.Error(err)
 		}
 		if _, err := os.Lstat(o.Folder); !os.IsNotExist(err) {
@@ -67,9 +64,7 @@ func options(t testing.TB, b *bottle.Bottle, instance string) Options {
 func open(t testing.TB, o Options) *Exit {
 	t.Helper()
 	e, err := Open(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { e.Close() })
 	return e
 }
@@ -77,16 +72,14 @@ func open(t testing.TB, o Options) *Exit {
 func attach(t testing.TB, e *Exit, number int) *os.File {
 	t.Helper()
 	node := space(t)
-	if err := e.Attach(t.Context(), number, node); err != nil {
-		t.Fatal(err)
-	}
+	must(t, e.Attach(t.Context(), number, node))
 	return node
 }
 
 // client is a web client in a node, which asks for names as the node does.
 func client(node *os.File) *http.Client {
 	dial := func(ctx context.Context, network, address string) (c net.Conn, err error) {
-		err = inside(node, func() error {
+		err = netspace.Inside(node, func() error {
 			d := net.Dialer{Timeout: 10 * time.Second, Resolver: &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
 				return dialIn(node, network, netip.AddrPortFrom(Gateway(), domain).String())
 			}}}
@@ -100,7 +93,7 @@ func client(node *os.File) *http.Client {
 
 // dialIn connects from a namespace.
 func dialIn(space *os.File, network, address string) (c net.Conn, err error) {
-	err = inside(space, func() error {
+	err = netspace.Inside(space, func() error {
 		c, err = net.DialTimeout(network, address, 2*time.Second)
 		return err
 	})
@@ -121,13 +114,11 @@ func fetch(node *os.File, url string) (string, error) {
 func serve(t testing.TB, space *os.File, address string) {
 	t.Helper()
 	var l net.Listener
-	err := inside(space, func() (err error) {
+	err := netspace.Inside(space, func() (err error) {
 		l, err = net.Listen("tcp4", address)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { l.Close() })
 	go func() {
 		for {
@@ -154,4 +145,19 @@ func greeted(space *os.File, address string) error {
 		err = fmt.Errorf("read %q", b)
 	}
 	return err
+}
+
+// must ends the test after an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// opened is an exit of the host of a new bottle.
+func opened(t testing.TB) (*bottle.Bottle, *Exit) {
+	t.Helper()
+	b := bottle.New(t, bottle.Options{})
+	return b, open(t, options(t, b, "out-t"))
 }

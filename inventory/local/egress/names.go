@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"patchbay/inventory/local/netspace"
 )
 
 const domain = 53 // the port of name servers
@@ -109,7 +111,7 @@ func (e *Exit) Own(number int, owner string) {
 func openNames(e *Exit) (*names, error) {
 	n := &names{e: e, questions: newShares(), streams: newShares(), owners: map[int]string{}}
 	n.reread()
-	err := inside(e.space, func() (err error) {
+	err := netspace.Inside(e.space, func() (err error) {
 		at := netip.AddrPortFrom(Gateway(), domain)
 		if n.udp, err = net.ListenUDP("udp4", net.UDPAddrFromAddrPort(at)); err != nil {
 			return err
@@ -163,12 +165,7 @@ const resolvConf = "/etc/resolv.conf"
 
 // hostServers are those that the host asks.
 func hostServers() []netip.Addr {
-	f, err := os.Open(resolvConf)
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, 64<<10))
+	text, err := os.ReadFile(resolvConf)
 	if err != nil {
 		return nil
 	}
@@ -204,6 +201,23 @@ func (n *names) answered(by netip.AddrPort) {
 	}
 }
 
+// admit counts what begins for the node with an address, unless that is too much;
+// done is to be called at its end.
+func (n *names) admit(s *shares, from netip.Addr, most, mostEach int) (done func(), ok bool) {
+	number := numberOf(from)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	owner := n.owners[number]
+	if number == 0 || !s.take(from, owner, most, mostEach) {
+		return nil, false
+	}
+	return func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		s.give(from, owner)
+	}, true
+}
+
 // answer takes questions. More than may be under way are lost, as on any way:
 // who asks asks again.
 func (n *names) answer() {
@@ -211,28 +225,19 @@ func (n *names) answer() {
 	for n.ctx.Err() == nil {
 		size, from, err := n.udp.ReadFromUDPAddrPort(b)
 		if err != nil {
-			if n.ctx.Err() == nil {
-				time.Sleep(10 * time.Millisecond) // an error of one packet
-			}
+			time.Sleep(10 * time.Millisecond) // an error of one packet
 			continue
 		}
-		if size < leastQuestion || size > mostQuestion || numberOf(from.Addr()) == 0 {
+		if size < leastQuestion || size > mostQuestion {
 			continue
 		}
-		n.mu.Lock()
-		owner := n.owners[numberOf(from.Addr())]
-		ok := n.questions.take(from.Addr(), owner, mostQuestions, nodeQuestions)
-		n.mu.Unlock()
+		done, ok := n.admit(&n.questions, from.Addr(), mostQuestions, nodeQuestions)
 		if !ok {
 			continue
 		}
 		question := bytes.Clone(b[:size])
 		n.work.Go(func() {
-			defer func() {
-				n.mu.Lock()
-				defer n.mu.Unlock()
-				n.questions.give(from.Addr(), owner)
-			}()
+			defer done()
 			if a := n.ask(question); a != nil {
 				_, _ = n.udp.WriteToUDPAddrPort(a, from)
 			}
@@ -247,9 +252,6 @@ func (n *names) ask(question []byte) []byte {
 			if a := n.askOne(server, question); a != nil {
 				n.answered(server)
 				return a
-			}
-			if n.ctx.Err() != nil {
-				return nil
 			}
 		}
 	}
@@ -289,32 +291,19 @@ func (n *names) accept() {
 	for n.ctx.Err() == nil {
 		c, err := n.tcp.AcceptTCP()
 		if err != nil {
-			if n.ctx.Err() == nil {
-				time.Sleep(10 * time.Millisecond)
-			}
+			time.Sleep(10 * time.Millisecond)
 			continue
 		}
-		from, err := netip.ParseAddrPort(c.RemoteAddr().String())
-		n.mu.Lock()
-		number := 0
-		if err == nil {
-			number = numberOf(from.Addr())
-		}
-		owner := n.owners[number]
-		ok := number != 0 && n.streams.take(from.Addr(), owner, mostStreams, nodeStreams)
-		n.mu.Unlock()
+		from := c.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
+		done, ok := n.admit(&n.streams, from, mostStreams, nodeStreams)
 		if !ok {
 			_ = c.SetLinger(0)
 			c.Close()
 			continue
 		}
 		n.work.Go(func() {
-			defer func() {
-				c.Close()
-				n.mu.Lock()
-				defer n.mu.Unlock()
-				n.streams.give(from.Addr(), owner)
-			}()
+			defer done()
+			defer c.Close()
 			n.join(c)
 		})
 	}

@@ -27,9 +27,7 @@ func server(t testing.TB, b *bottle.Bottle, address string, f func(question []by
 		c, err = net.ListenPacket("udp4", address+":53")
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { c.Close() })
 	go func() {
 		buf := make([]byte, 1<<16)
@@ -153,9 +151,7 @@ func TestQuestionsOfOneNodeLeaveRoomForOthers(t *testing.T) {
 	e := open(t, o)
 	node, other := attach(t, e, 1), attach(t, e, 2)
 	c, err := dialIn(node, "udp4", netip.AddrPortFrom(Gateway(), domain).String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer c.Close()
 	for i := range uint16(10 * nodeQuestions) {
 		q := question(i, 20)
@@ -210,13 +206,9 @@ func TestNamesOverTCP(t *testing.T) {
 	var open []net.Conn
 	for range nodeStreams {
 		c, err := dialIn(node, "tcp4", at)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer c.Close()
-		if err := errors.Join(ask(c), ask(c)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(ask(c), ask(c)))
 		open = append(open, c)
 	}
 	if c, err := dialIn(node, "tcp4", at); err == nil {
@@ -260,15 +252,6 @@ func TestServersOfTheHost(t *testing.T) {
 			t.Errorf("%s: %v, want %v", tt.rule, got, tt.want)
 		}
 	}
-}
-
-func FuzzServersOfTheHost(f *testing.F) {
-	f.Add([]byte("nameserver 192.0.2.1\n"))
-	f.Fuzz(func(t *testing.T, text []byte) {
-		if got := parseServers(text); len(got) > mostServers {
-			t.Fatal(got)
-		}
-	})
 }
 
 // All nodes of one owner have a share, however many they are.

@@ -11,6 +11,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"patchbay/inventory/local/netspace"
 )
 
 // Interface is what nodes call their way outside.
@@ -30,7 +32,7 @@ func (e *Exit) Attach(ctx context.Context, number int, node *os.File) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if sameSpace(node, e.space) {
+	if netspace.Same(node, e.space) {
 		return errors.New("the exit is no node")
 	}
 	made, err := e.attach(number, node)
@@ -42,12 +44,7 @@ func (e *Exit) Attach(ctx context.Context, number int, node *os.File) error {
 			space *os.File
 			name  string
 		}{{e.space, port(number)}, {node, Interface}} {
-			_ = inside(end.space, func() error {
-				h, err := handle()
-				if err != nil {
-					return err
-				}
-				defer h.Close()
+			_ = netlinkIn(end.space, func(h *netlink.Handle) error {
 				carries(h, end.name)
 				return nil
 			})
@@ -65,12 +62,7 @@ func (e *Exit) attach(number int, node *os.File) (made bool, err error) {
 	e.attaching.Lock()
 	defer e.attaching.Unlock()
 	mtu := e.mtu.Load()
-	err = inside(e.space, func() error {
-		h, err := handle()
-		if err != nil {
-			return err
-		}
-		defer h.Close()
+	err = netlinkIn(e.space, func(h *netlink.Handle) error {
 		l, err := link(h, port)
 		if err != nil {
 			return err
@@ -100,12 +92,12 @@ func (e *Exit) attach(number int, node *os.File) (made bool, err error) {
 		return nil
 	})
 	if err == nil && made {
-		if err = inside(node, func() error { return setNode(number) }); err != nil {
+		if err = netlinkIn(node, func(h *netlink.Handle) error { return setNode(h, number) }); err != nil {
 			err = fmt.Errorf("in the node: %w", err)
 		}
 	}
 	if err == nil && made {
-		if err = inside(e.space, func() error { return setPort(port, number) }); err != nil {
+		if err = netlinkIn(e.space, func(h *netlink.Handle) error { return setPort(h, port, number) }); err != nil {
 			err = fmt.Errorf("in the exit: %w", err)
 		}
 	}
@@ -114,12 +106,7 @@ func (e *Exit) attach(number int, node *os.File) (made bool, err error) {
 
 // setNode sets up the node's end. The namespace is the node's: what it says is
 // believed for nothing but its own device.
-func setNode(number int) error {
-	h, err := handle()
-	if err != nil {
-		return err
-	}
-	defer h.Close()
+func setNode(h *netlink.Handle, number int) error {
 	if err := set(h, Interface, netip.PrefixFrom(Address(number), 32), Gateway(), hardware(3, number)); err != nil {
 		return err
 	}
@@ -128,7 +115,7 @@ func setNode(number int) error {
 		return err
 	}
 	gate := netip.PrefixFrom(Gateway(), 32)
-	if err := lead(h, l, netlink.Route{Dst: ipNet(gate), Scope: netlink.SCOPE_LINK}); err != nil {
+	if err := lead(h, l, netlink.Route{Dst: netspace.IPNet(gate), Scope: netlink.SCOPE_LINK}); err != nil {
 		return err
 	}
 	return lead(h, l, netlink.Route{Gw: Gateway().AsSlice()})
@@ -139,12 +126,7 @@ func setNode(number int) error {
 const ready = "ready"
 
 // setPort sets up the exit's end.
-func setPort(port string, number int) error {
-	h, err := handle()
-	if err != nil {
-		return err
-	}
-	defer h.Close()
+func setPort(h *netlink.Handle, port string, number int) error {
 	l, err := mustLink(h, port)
 	if err != nil {
 		return err
@@ -155,7 +137,7 @@ func setPort(port string, number int) error {
 	if err := neighbour(h, l, Address(number), hardware(4, number)); err != nil {
 		return err
 	}
-	err = lead(h, l, netlink.Route{Dst: ipNet(netip.PrefixFrom(Address(number), 32)), Scope: netlink.SCOPE_LINK, Src: Gateway().AsSlice()})
+	err = lead(h, l, netlink.Route{Dst: netspace.IPNet(netip.PrefixFrom(Address(number), 32)), Scope: netlink.SCOPE_LINK, Src: Gateway().AsSlice()})
 	if err != nil {
 		return err
 	}
@@ -171,7 +153,7 @@ func (e *Exit) Detach(number int) error {
 	e.attaching.Lock()
 	defer e.attaching.Unlock()
 	e.Own(number, "")
-	return inside(e.space, func() error {
+	return netspace.Inside(e.space, func() error {
 		if err := remove(port(number)); err != nil {
 			return err
 		}
@@ -194,12 +176,7 @@ func forget(a netip.Addr) error {
 // Sweep detaches the nodes whose numbers keep does not want.
 func (e *Exit) Sweep(keep func(number int) bool) error {
 	var numbers []int
-	err := inside(e.space, func() error {
-		h, err := handle()
-		if err != nil {
-			return err
-		}
-		defer h.Close()
+	err := netlinkIn(e.space, func(h *netlink.Handle) error {
 		all, err := links(h)
 		for _, l := range all {
 			text, ours := strings.CutPrefix(l.Attrs().Name, nodePrefix)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"patchbay/am/testkit/bottle"
+	"patchbay/inventory/local/netspace"
 )
 
 func TestBlocksOfPorts(t *testing.T) {
@@ -33,7 +34,7 @@ func TestBlocksOfPorts(t *testing.T) {
 
 // dialFrom connects from a port of the node's own choice, 0 for any.
 func dialFrom(node *os.File, network string, port int, address string) (c net.Conn, err error) {
-	err = inside(node, func() error {
+	err = netspace.Inside(node, func() error {
 		d := net.Dialer{Timeout: 2 * time.Second}
 		switch network {
 		case "tcp4":
@@ -60,9 +61,7 @@ func TestPortsTellTheNode(t *testing.T) {
 		datagrams, err = net.ListenPacket("udp4", bottle.Web+":7")
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer stream.Close()
 	defer datagrams.Close()
 	one, two := options(t, b, "out-a"), options(t, b, "out-b")
@@ -89,22 +88,16 @@ func TestPortsTellTheNode(t *testing.T) {
 		// All choose the same ports.
 		for port := 40000; port < 40003; port++ {
 			c, err := dialFrom(node, "tcp4", port, bottle.Web+":7")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer c.Close()
 			_ = stream.(*net.TCPListener).SetDeadline(time.Now().Add(10 * time.Second))
 			got, err := stream.Accept()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer got.Close()
 			within("a connection", got.RemoteAddr(), nil)
 
 			d, err := dialFrom(node, "udp4", port, bottle.Web+":7")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer d.Close()
 			fmt.Fprint(d, "x")
 			_ = datagrams.SetReadDeadline(time.Now().Add(10 * time.Second))
@@ -115,8 +108,7 @@ func TestPortsTellTheNode(t *testing.T) {
 }
 
 func TestBlockThatIsFull(t *testing.T) {
-	b := bottle.New(t, bottle.Options{})
-	e := open(t, options(t, b, "out-t"))
+	_, e := opened(t)
 	node, other := attach(t, e, 1), attach(t, e, 2)
 	for port := 40000; port < 40000+blockSize; port++ {
 		c, err := dialFrom(node, "tcp4", port, bottle.Web+":80")
@@ -146,9 +138,7 @@ func TestBlockThatIsFull(t *testing.T) {
 func TestPortsThatAreTakenOnTheHost(t *testing.T) {
 	b := bottle.New(t, bottle.Options{})
 	var server net.Listener
-	if err := b.Outside(func() (err error) { server, err = net.Listen("tcp4", bottle.Web+":7"); return err }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.Outside(func() (err error) { server, err = net.Listen("tcp4", bottle.Web+":7"); return err }))
 	ports := make(chan uint16, 4*blockSize)
 	go func() {
 		for {

@@ -15,7 +15,8 @@ import (
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
 	"github.com/vishvananda/netlink"
-	"golang.org/x/sys/unix"
+
+	"patchbay/inventory/local/netspace"
 )
 
 // Try leads a node outside, between a host and an internet that are namespaces
@@ -28,7 +29,7 @@ func Try() error {
 		}
 	}()
 	for range 4 {
-		f, err := scratch()
+		f, err := netspace.New()
 		if err != nil {
 			return err
 		}
@@ -46,10 +47,10 @@ func Try() error {
 	}
 	err = e.Attach(context.Background(), 1, node)
 	if err == nil {
-		err = echoed(node, internet, theirs.Addr())
+		err = connected(node, internet, theirs.Addr())
 	}
 	if err == nil {
-		err = inside(node, func() error {
+		err = netspace.Inside(node, func() error {
 			c, err := net.DialTimeout("tcp4", "10.0.0.1:80", tryTime)
 			if err == nil {
 				c.Close()
@@ -66,24 +67,10 @@ func Try() error {
 // tryTime is what one step of Try may take.
 const tryTime = 3 * time.Second
 
-// scratch is a new namespace.
-func scratch() (f *os.File, err error) {
-	err = inside(nil, func() error {
-		f, err = os.Open(fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid()))
-		return err
-	})
-	return f, err
-}
-
 // joinSpaces makes a way from a host to an internet.
 func joinSpaces(host, internet *os.File, ours, theirs netip.Prefix) error {
 	const name = "way0"
-	err := inside(internet, func() error {
-		h, err := handle()
-		if err != nil {
-			return err
-		}
-		defer h.Close()
+	err := netlinkIn(internet, func(h *netlink.Handle) error {
 		at := netlink.NewLinkAttrs()
 		at.Name, at.HardwareAddr = name, hardware(6, 0)
 		pair := netlink.NewVeth(at)
@@ -96,12 +83,7 @@ func joinSpaces(host, internet *os.File, ours, theirs netip.Prefix) error {
 	if err != nil {
 		return err
 	}
-	return inside(host, func() error {
-		h, err := handle()
-		if err != nil {
-			return err
-		}
-		defer h.Close()
+	return netlinkIn(host, func(h *netlink.Handle) error {
 		if err := set(h, name, ours, theirs.Addr(), hardware(6, 0)); err != nil {
 			return err
 		}
@@ -114,47 +96,25 @@ func joinSpaces(host, internet *os.File, ours, theirs netip.Prefix) error {
 	})
 }
 
-// echoed sends something from the node to a server outside and back.
-func echoed(node, internet *os.File, address netip.Addr) error {
-	at := net.UDPAddrFromAddrPort(netip.AddrPortFrom(address, 9))
-	var server *net.UDPConn
-	err := inside(internet, func() (err error) {
-		server, err = net.ListenUDP("udp4", at)
+// connected connects the node to a server outside.
+func connected(node, internet *os.File, address netip.Addr) error {
+	at := netip.AddrPortFrom(address, 9).String()
+	var server net.Listener
+	err := netspace.Inside(internet, func() (err error) {
+		server, err = net.Listen("tcp4", at)
 		return err
 	})
 	if err != nil {
 		return err
 	}
 	defer server.Close()
-	go func() {
-		b := make([]byte, 16)
-		for {
-			n, from, err := server.ReadFromUDPAddrPort(b)
-			if err != nil {
-				return
-			}
-			_, _ = server.WriteToUDPAddrPort(b[:n], from)
+	return netspace.Inside(node, func() error {
+		c, err := net.DialTimeout("tcp4", at, tryTime)
+		if err != nil {
+			return fmt.Errorf("a packet of a node did not come back from outside: %w", err)
 		}
-	}()
-	var client *net.UDPConn
-	err = inside(node, func() (err error) {
-		client, err = net.DialUDP("udp4", nil, at)
-		return err
+		return c.Close()
 	})
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	for end := time.Now().Add(tryTime); time.Now().Before(end); {
-		if _, err = client.Write([]byte("hello")); err != nil {
-			continue
-		}
-		_ = client.SetReadDeadline(time.Now().Add(tryTime / 10))
-		if _, err = client.Read(make([]byte, 16)); err == nil {
-			return nil
-		}
-	}
-	return fmt.Errorf("a packet of a node did not come back from outside: %w", err)
 }
 
 // An Obstacle of the host is in the way of nodes.

@@ -13,21 +13,19 @@ import (
 
 	"patchbay/am/testkit/bottle"
 	"patchbay/am/testkit/need"
+	"patchbay/inventory/local/netspace"
 )
 
 func TestThisHostCanLeadNodesOutside(t *testing.T) {
 	need.NetNS(t)
 	for range 3 { // nothing of the last one is in the way
-		if err := Try(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, Try())
 	}
 }
 
 func TestFirewallsThatAreInTheWay(t *testing.T) {
 	t.Parallel()
-	b := bottle.New(t, bottle.Options{})
-	e := open(t, options(t, b, "out-t"))
+	b, e := opened(t)
 	node := attach(t, e, 1)
 	drops := nftables.ChainPolicyDrop
 	for _, tt := range []struct {
@@ -55,9 +53,7 @@ func TestFirewallsThatAreInTheWay(t *testing.T) {
 				found = Obstacles()
 				return nil
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return found
 		}
 		found := change(func(c *nftables.Conn) {
@@ -90,23 +86,17 @@ func TestWaysOfAHostWithPrivateAddresses(t *testing.T) {
 	need.NetNS(t)
 	var spaces []*os.File
 	for range 3 {
-		f, err := scratch()
-		if err != nil {
-			t.Fatal(err)
-		}
+		f, err := netspace.New()
+		must(t, err)
 		defer f.Close()
 		spaces = append(spaces, f)
 	}
 	host, router := spaces[0], spaces[1]
-	if err := joinSpaces(host, router, netip.MustParsePrefix("192.168.7.2/24"), netip.MustParsePrefix("192.168.7.1/24")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, joinSpaces(host, router, netip.MustParsePrefix("192.168.7.2/24"), netip.MustParsePrefix("192.168.7.1/24")))
 	e, err := start(Options{Instance: "out-t", Number: 1, host: host, every: time.Hour}, spaces[2])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer e.Close()
-	if err := inside(host, func() error {
+	if err := netspace.Inside(host, func() error {
 		if !forwards("way0") {
 			return errors.New("answers to nodes are not passed on")
 		}

@@ -12,6 +12,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"patchbay/inventory/local/netspace"
 )
 
 // devicePrefix begins the names of our devices in the host.
@@ -65,21 +67,8 @@ func mustLink(h *netlink.Handle, name string) (netlink.Link, error) {
 	return l, err
 }
 
-// whole reads a list, again if it changed while it was read.
-func whole[T any](what string, read func() ([]T, error)) ([]T, error) {
-	const times = 10
-	for try := 1; ; try++ {
-		list, err := read()
-		if err == nil {
-			return list, nil
-		}
-		if !errors.Is(err, netlink.ErrDumpInterrupted) || try == times {
-			return nil, fmt.Errorf("cannot list the %s: %w", what, err)
-		}
-	}
-}
-
-func links(h *netlink.Handle) ([]netlink.Link, error) { return whole("devices", h.LinkList) }
+// links lists all devices.
+func links(h *netlink.Handle) ([]netlink.Link, error) { return netspace.List("devices", h.LinkList) }
 
 // takeUp switches a device on.
 func takeUp(h *netlink.Handle, l netlink.Link) error {
@@ -107,6 +96,19 @@ func handle() (*netlink.Handle, error) {
 	return h, nil
 }
 
+// netlinkIn calls f with a connection to the kernel about a namespace, whose thread
+// it is on.
+func netlinkIn(space *os.File, f func(*netlink.Handle) error) error {
+	return netspace.Inside(space, func() error {
+		h, err := handle()
+		if err != nil {
+			return err
+		}
+		defer h.Close()
+		return f(h)
+	})
+}
+
 // connect makes the pair of devices between host and exit, unless it is whole.
 func (e *Exit) connect() error {
 	h, err := handle()
@@ -127,7 +129,7 @@ func (e *Exit) connect() error {
 		}
 	}
 	own, other := uplink(e.o.Number)
-	if err := inside(e.space, func() error { return remove(outside) }); err != nil {
+	if err := netspace.Inside(e.space, func() error { return remove(outside) }); err != nil {
 		return err
 	}
 	at := netlink.NewLinkAttrs()
@@ -139,12 +141,7 @@ func (e *Exit) connect() error {
 	}
 	_ = h.LinkSetAlias(pair, "patchbay-local "+e.o.Instance) // for those who wonder
 	_ = kernel([2]string{"ipv6/conf/" + e.device + "/disable_ipv6", "1"})
-	err = inside(e.space, func() error {
-		h, err := handle()
-		if err != nil {
-			return err
-		}
-		defer h.Close()
+	err = netlinkIn(e.space, func(h *netlink.Handle) error {
 		if err := set(h, outside, other, own.Addr(), hardware(1, 0)); err != nil {
 			return err
 		}
@@ -179,12 +176,7 @@ func (e *Exit) whole(h *netlink.Handle, ours netlink.Link) bool {
 		return false
 	}
 	there := false
-	err = inside(e.space, func() error {
-		h, err := handle()
-		if err != nil {
-			return err
-		}
-		defer h.Close()
+	err = netlinkIn(e.space, func(h *netlink.Handle) error {
 		l, err := link(h, outside)
 		there = l != nil && l.Attrs().ParentIndex == ours.Attrs().Index
 		return err
@@ -198,7 +190,7 @@ func set(h *netlink.Handle, name string, own netip.Prefix, other netip.Addr, at 
 	if err != nil {
 		return err
 	}
-	if err := h.AddrReplace(l, &netlink.Addr{IPNet: ipNet(own)}); err != nil {
+	if err := h.AddrReplace(l, &netlink.Addr{IPNet: netspace.IPNet(own)}); err != nil {
 		return fmt.Errorf("cannot give the device %s the address %s: %w", name, own, err)
 	}
 	if err := takeUp(h, l); err != nil {
@@ -245,18 +237,18 @@ func remove(name string) error {
 	return nil
 }
 
-func ipNet(p netip.Prefix) *net.IPNet {
-	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
-}
-
 // hardware is an address of a device: which end, and the node's number.
 func hardware(end byte, number int) net.HardwareAddr {
 	return net.HardwareAddr{0x02, 'p', 'b', end, byte(number >> 8), byte(number)}
 }
 
-// sameSpace tells whether two files are the same namespace.
-func sameSpace(a, b *os.File) bool {
-	x, err1 := a.Stat()
-	y, err2 := b.Stat()
-	return err1 == nil && err2 == nil && os.SameFile(x, y)
+// kernel sets values below /proc/sys/net, which are those of the namespace of the
+// calling thread.
+func kernel(values ...[2]string) error {
+	for _, v := range values {
+		if err := os.WriteFile("/proc/sys/net/"+v[0], []byte(v[1]), 0); err != nil {
+			return fmt.Errorf("cannot set net/%s to %s: %w", v[0], v[1], err)
+		}
+	}
+	return nil
 }

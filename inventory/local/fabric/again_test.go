@@ -13,6 +13,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
+
+	"patchbay/inventory/local/netspace"
 )
 
 func TestRestartedNodesArePluggedAgain(t *testing.T) {
@@ -90,7 +92,7 @@ func TestChangesKeepWhatIsPlugged(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			return netlink.AddrAdd(e, &netlink.Addr{IPNet: ipNet(netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 8, 0, byte(i)}), 24))})
+			return netlink.AddrAdd(e, &netlink.Addr{IPNet: netspace.IPNet(netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 8, 0, byte(i)}), 24))})
 		})
 	}
 	before := []string{nodes[0].tell("eth1"), nodes[1].tell("eth1")}
@@ -135,9 +137,7 @@ func TestChangesKeepWhatIsPlugged(t *testing.T) {
 		}
 	}
 	devices, err := h.slices["s1"].net.devices()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(devices) != 3 {
 		t.Errorf("a bridge and two ports should be left: %v", devices)
 	}
@@ -157,9 +157,7 @@ func TestNetworksAreAdopted(t *testing.T) {
 	put(t, h, gone)
 	plug(t, h, gone, nodes)
 	before := nodes[0].tell("eth1")
-	if err := h.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, h.Close())
 	ctx := context.Background()
 	if _, err := h.Put(ctx, l); err != ErrClosed {
 		t.Errorf("Put after Close: %v", err)
@@ -169,9 +167,7 @@ func TestNetworksAreAdopted(t *testing.T) {
 	}
 
 	h2, err := Open(options(h.o.Folder, Auto))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { h2.Close() })
 	if err := h2.Plug(ctx, "s1", "lan", "node1/0", nodes[0].file); err == nil || !strings.Contains(err.Error(), "put the link first") {
 		t.Errorf("Plug before Put: %v", err)
@@ -179,9 +175,7 @@ func TestNetworksAreAdopted(t *testing.T) {
 	if got, err := h2.Links(ctx, "s1"); err != nil || strings.Join(got, " ") != "gone lan" {
 		t.Errorf("Links: %v, %v", got, err)
 	}
-	if err := h2.Remove(ctx, "s1", "gone"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, h2.Remove(ctx, "s1", "gone"))
 	l.Shapes = nil
 	put(t, h2, l)
 	plug(t, h2, l, nodes)
@@ -191,9 +185,7 @@ func TestNetworksAreAdopted(t *testing.T) {
 	if got := received(t, h2, kindCutEnd); got != 0 {
 		t.Errorf("a device of before the crash is still there: it has received %d packets", got)
 	}
-	if err := h2.Drop(ctx, "s1"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, h2.Drop(ctx, "s1"))
 	h.closed = false // so that the end of the test finds nothing to drop
 }
 
@@ -205,28 +197,20 @@ func TestRemovalThatWasInterrupted(t *testing.T) {
 	nodes := build(t, h, l)
 	n := h.slices["s1"].net
 	devices, err := n.devices()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, d := range devices {
 		message := nl.NewIfInfomsg(unix.AF_UNSPEC)
 		message.Index = int32(d.index)
-		if err := n.request(unix.RTM_NEWLINK, 0, message, nl.NewRtAttr(unix.IFLA_GROUP, nl.Uint32Attr(doomed))); err != nil {
-			t.Fatal(err)
-		}
+		must(t, n.request(unix.RTM_NEWLINK, 0, message, nl.NewRtAttr(unix.IFLA_GROUP, nl.Uint32Attr(doomed))))
 	}
 	h2, err := Open(options(h.o.Folder, Auto))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { h2.Close() })
 	put(t, h2, l)
 	plug(t, h2, l, nodes)
 	other := Link{Slice: "s1", Name: "other", Ends: []End{{ID: "x", MAC: l.Ends[0].MAC, IfName: "eth2"}}}
 	put(t, h2, other)
-	if err := h2.Remove(context.Background(), "s1", "other"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, h2.Remove(context.Background(), "s1", "other"))
 	if !reaches(t, nodes[0], address(1), nodes[1], address(2), long) {
 		t.Error("the removal of another link took the link away")
 	}
@@ -237,9 +221,7 @@ func TestPinsThatAreNone(t *testing.T) {
 	ctx := context.Background()
 	path := filepath.Join(h.o.Folder, "slices", "s1")
 	// After a boot, a file without a mount is there.
-	if err := os.WriteFile(path, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, nil, 0o600))
 	if err := h.Plug(ctx, "s1", "lan", "node1/0", newNode(t).file); err == nil {
 		t.Error("an end of no link is plugged")
 	}
@@ -247,9 +229,7 @@ func TestPinsThatAreNone(t *testing.T) {
 	nodes := build(t, h, l)
 	// A mount that went with somebody's mount namespace: the Host that is running
 	// still holds the old network.
-	if err := unix.Unmount(path, unix.MNT_DETACH); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Unmount(path, unix.MNT_DETACH))
 	put(t, h, l)
 	plug(t, h, l, nodes)
 	if !reaches(t, nodes[0], address(1), nodes[1], address(2), long) {
@@ -259,12 +239,8 @@ func TestPinsThatAreNone(t *testing.T) {
 		t.Errorf("the node has %q", got)
 	}
 	// And one that is gone when the network shall be dropped.
-	if err := unix.Unmount(path, unix.MNT_DETACH); err != nil {
-		t.Fatal(err)
-	}
-	if err := h.Drop(ctx, "s1"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Unmount(path, unix.MNT_DETACH))
+	must(t, h.Drop(ctx, "s1"))
 	if err := h.Drop(ctx, "s1"); err != nil {
 		t.Errorf("to drop what is not there: %v", err)
 	}

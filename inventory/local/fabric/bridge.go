@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"syscall"
 
@@ -38,12 +39,10 @@ const fdbMaxLearned = 49 // IFLA_BR_FDB_MAX_LEARNED
 
 // boundLearning bounds what a bridge learns. Kernels before 6.8 take no notice.
 func (n *network) boundLearning(index int) error {
-	message := nl.NewIfInfomsg(unix.AF_UNSPEC)
-	message.Index = int32(index)
 	info := nl.NewRtAttr(unix.IFLA_LINKINFO, nil)
 	info.AddRtAttr(nl.IFLA_INFO_KIND, nl.NonZeroTerminated("bridge"))
 	info.AddRtAttr(nl.IFLA_INFO_DATA, nil).AddRtAttr(fdbMaxLearned, nl.Uint32Attr(maxLearned))
-	err := n.request(unix.RTM_NEWLINK, 0, message, info)
+	err := n.request(unix.RTM_NEWLINK, 0, about(index), info)
 	if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.EOPNOTSUPP) {
 		return fmt.Errorf("cannot bound what a bridge learns: %w", err)
 	}
@@ -115,14 +114,20 @@ const smallPiece = 512
 // pair makes two devices that are the ends of a wire. What a sends towards b is
 // cut into single packets, whatever a node's root lets its cards be said to do.
 func (n *network) pair(a, b string, mtu int) error {
-	attrs := netlink.NewLinkAttrs()
-	attrs.Name, attrs.MTU = a, mtu
-	attrs.HardwareAddr = localMAC(a)
-	attrs.GSOMaxSegs, attrs.GSOMaxSize = 1, smallPiece
-	v := netlink.NewVeth(attrs)
-	v.PeerName, v.PeerMTU, v.PeerHardwareAddr = b, uint32(mtu), localMAC(b)
+	v := veth(a, b, localMAC(b), mtu)
+	v.GSOMaxSegs, v.GSOMaxSize = 1, smallPiece
 	if err := n.nl.LinkAdd(v); err != nil && !errors.Is(err, unix.EEXIST) {
 		return fmt.Errorf("cannot make the pair of devices %s and %s: %w", a, b, err)
 	}
 	return nil
+}
+
+// veth is a pair of devices as it is to be made; the second may have an address
+// that is not the fabric's.
+func veth(name, peer string, mac net.HardwareAddr, mtu int) *netlink.Veth {
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name, attrs.MTU, attrs.HardwareAddr = name, mtu, localMAC(name)
+	v := netlink.NewVeth(attrs)
+	v.PeerName, v.PeerMTU, v.PeerHardwareAddr = peer, uint32(mtu), mac
+	return v
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"os"
@@ -11,8 +12,7 @@ import (
 	"slices"
 	"sync"
 
-	"golang.org/x/sys/unix"
-
+	"patchbay/inventory/local/netspace"
 	"patchbay/inventory/local/vswitch"
 )
 
@@ -235,17 +235,15 @@ func (s *slice) open(create bool) (bool, error) {
 
 // current tells whether the mount still is the namespace that is open.
 func (s *slice) current() (bool, error) {
-	if there, err := pinned(s.path); err != nil || !there {
-		return false, err
+	f, err := netspace.Open(s.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
 	}
-	var mounted, open unix.Stat_t
-	if err := unix.Stat(s.path, &mounted); err != nil {
+	if err != nil {
 		return false, fmt.Errorf("cannot look at the network of slice %s: %w", s.name, err)
 	}
-	if err := unix.Fstat(int(s.net.file.Fd()), &open); err != nil {
-		return false, fmt.Errorf("cannot look at the network of slice %s: %w", s.name, err)
-	}
-	return mounted.Ino == open.Ino && mounted.Dev == open.Dev, nil
+	defer f.Close()
+	return netspace.Same(f, s.net.file), nil
 }
 
 // close lets go of the network and ends the relay.

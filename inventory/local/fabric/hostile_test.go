@@ -15,27 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestRootOfANodeDoesNotShape(t *testing.T) {
-	h := open(t, Auto)
-	nodes := build(t, h, lan("s1", 2, Shape{Rate: 5000}))
-	for _, n := range nodes {
-		n.do(func() error {
-			l, err := netlink.LinkByName("eth1")
-			if err != nil {
-				return err
-			}
-			if err := netlink.LinkSetTxQLen(l, 10); err != nil {
-				return err
-			}
-			return netlink.QdiscReplace(&netlink.Tbf{
-				QdiscAttrs: netlink.QdiscAttrs{LinkIndex: l.Attrs().Index, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT},
-				Rate:       1e9, Limit: 1e8, Buffer: 1e6,
-			})
-		})
-	}
-	flows(t, nodes[0], address(1), nodes[1], address(2), 5, 0.8, 1.06, time.Millisecond)
-}
-
 // raw sends frames that a node's root makes.
 func raw(t testing.TB, n *node) (send func(frame []byte)) {
 	t.Helper()
@@ -56,9 +35,7 @@ func raw(t testing.TB, n *node) (send func(frame []byte)) {
 			if err == unix.ENOBUFS || err == unix.EINTR {
 				continue
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return
 		}
 	}
@@ -80,9 +57,7 @@ func TestPiecesOfUntoldSizeAreCut(t *testing.T) {
 		return err
 	})
 	defer unix.Close(fd)
-	if err := unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_VNET_HDR, 1); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_VNET_HDR, 1))
 	const size, pieces = 1000, 20
 	for _, c := range []struct {
 		name     string
@@ -108,11 +83,11 @@ func TestPiecesOfUntoldSizeAreCut(t *testing.T) {
 			frame := append(append(head, 2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0), ip...)
 			before := received(t, h, kindCutEnd)
 			for range 10 {
-				if err := unix.Sendto(fd, frame, 0, &unix.SockaddrLinklayer{Ifindex: index, Halen: 6, Protocol: htons(unix.ETH_P_IP)}); err == unix.EINVAL && c.kind == unix.VIRTIO_NET_HDR_GSO_UDP_L4 {
+				err := unix.Sendto(fd, frame, 0, &unix.SockaddrLinklayer{Ifindex: index, Halen: 6, Protocol: htons(unix.ETH_P_IP)})
+				if err == unix.EINVAL && c.kind == unix.VIRTIO_NET_HDR_GSO_UDP_L4 {
 					t.Skip("kernels before 6.2 do not take UDP from packet sockets to cut it")
-				} else if err != nil {
-					t.Fatal(err)
 				}
+				must(t, err)
 			}
 			var got uint64
 			for range 2000 {
@@ -132,9 +107,7 @@ func TestPiecesOfUntoldSizeAreCut(t *testing.T) {
 func received(t *testing.T, h *Host, kind string) (n uint64) {
 	t.Helper()
 	list, err := h.slices["s1"].net.nl.LinkList()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, l := range list {
 		if strings.HasPrefix(l.Attrs().Name, kind) {
 			n += l.Attrs().Statistics.RxPackets
@@ -147,9 +120,7 @@ func received(t *testing.T, h *Host, kind string) (n uint64) {
 func learned(t *testing.T, h *Host) int {
 	t.Helper()
 	list, err := h.slices["s1"].net.nl.NeighListExecute(netlink.Ndmsg{Family: unix.AF_BRIDGE})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return len(list)
 }
 
@@ -211,14 +182,10 @@ func TestFabricDoesNotAnswer(t *testing.T) {
 			fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, int(htons(unix.ETH_P_ALL)))
 			return err
 		})
-		if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Usec: 50_000}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Usec: 50_000}))
 		send := raw(t, tc.n)
 		devices, err := h.slices[tc.slice].net.nl.LinkList()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, d := range devices {
 			if d.Attrs().Flags&net.FlagLoopback != 0 {
 				if d.Attrs().Flags&net.FlagUp != 0 {
@@ -258,13 +225,9 @@ func TestDropDoesNotWaitForThoseWhoLook(t *testing.T) {
 	h := open(t, Auto)
 	nodes := build(t, h, lan("s1", 2))
 	f, err := os.Open(h.path("s1")) // as a node's mount namespace may
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
-	if err := h.Drop(context.Background(), "s1"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, h.Drop(context.Background(), "s1"))
 	if got := nodes[0].interfaces() + nodes[1].interfaces(); got != "" {
 		t.Errorf("the nodes have %s", got)
 	}
@@ -303,9 +266,7 @@ func TestManyAtOnce(t *testing.T) {
 func TestWaitingForASliceEnds(t *testing.T) {
 	h := open(t, Auto)
 	_, unlock, err := h.take(context.Background(), "s1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()

@@ -10,6 +10,8 @@ import (
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
+
+	"patchbay/inventory/local/netspace"
 )
 
 // What the kernel passes on for nodes is no work of theirs, so that no limit of
@@ -103,7 +105,7 @@ func (f inflow) put(c *nftables.Conn) error {
 // nftables is to be closed. The library's own way into a namespace panics where
 // there is no such socket.
 func (n *network) nftables() (c *nftables.Conn, err error) {
-	err = inside(n.file, func() error {
+	err = netspace.Inside(n.file, func() error {
 		c, err = nftables.New(nftables.AsLasting())
 		return err
 	})

@@ -2,7 +2,6 @@ package fabric
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"time"
 
@@ -142,9 +141,7 @@ func TestBoundsFollowTheLink(t *testing.T) {
 	put(t, h, second)
 	known := func() int {
 		m, err := h.slices["s1"].net.owned()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if len(m) != len(h.slices["s1"].own) {
 			t.Errorf("the kernel knows %d ports, and we %d", len(m), len(h.slices["s1"].own))
 		}
@@ -168,9 +165,7 @@ func TestBoundsFollowTheLink(t *testing.T) {
 	if got := known(); got != 602 {
 		t.Errorf("after a crash the rules know %d ports, want 602", got)
 	}
-	if err := h.Remove(context.Background(), "s1", "lan"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, h.Remove(context.Background(), "s1", "lan"))
 	if list, err := h.slices["s1"].net.cutFrames(); err != nil || len(list) != 0 {
 		t.Errorf("without the link these were too much: %v, %v", list, err)
 	}
@@ -180,30 +175,5 @@ func TestBoundsFollowTheLink(t *testing.T) {
 	put(t, h, l) // with the names of before
 	if got := known(); got != 602 {
 		t.Errorf("with the link again the rules know %d ports, want 602", got)
-	}
-}
-
-// BenchmarkBridge tells what the bound for other frames costs those that have none.
-func BenchmarkBridge(b *testing.B) {
-	for _, bounded := range []bool{true, false} {
-		b.Run(fmt.Sprintf("bounded=%v", bounded), func(b *testing.B) {
-			h := open(b, Auto)
-			bounding(b, h)
-			h.able.Inflow = bounded
-			nodes := build(b, h, lan("s1", 2))
-			var sum float64
-			for b.Loop() {
-				sum += stream(b, nodes[0], address(1), nodes[1], address(2), 1<<30)
-			}
-			b.ReportMetric(sum/float64(b.N), "Mbit/s")
-			// Small ones, whose number is what costs.
-			send, frame := raw(b, nodes[0]), frameOf(otherMAC, ownMAC)
-			const frames = 300_000
-			start := time.Now()
-			for range frames {
-				send(frame)
-			}
-			b.ReportMetric(float64(time.Since(start).Nanoseconds())/frames, "ns/frame")
-		})
 	}
 }

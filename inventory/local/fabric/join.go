@@ -27,9 +27,7 @@ type joining struct {
 // join makes a device a port, switches it on and says what it is for, which is
 // the last step in the making of any device.
 func (n *network) join(j joining) error {
-	message := nl.NewIfInfomsg(unix.AF_UNSPEC)
-	message.Index = int32(j.index)
-	message.Flags, message.Change = unix.IFF_UP, unix.IFF_UP
+	message := up(j.index)
 	parts := []nl.NetlinkRequestData{message}
 	if j.master != 0 {
 		parts = append(parts, nl.NewRtAttr(unix.IFLA_MASTER, nl.Uint32Attr(uint32(j.master))))

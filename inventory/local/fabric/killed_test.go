@@ -120,9 +120,7 @@ func TestKilledAnywhereAllIsFoundAgain(t *testing.T) {
 				c.ExtraFiles = files
 				var words strings.Builder
 				c.Stderr = &words
-				if err := c.Start(); err != nil {
-					t.Fatal(err)
-				}
+				must(t, c.Start())
 				time.Sleep(20*time.Millisecond + rand.N(150*time.Millisecond))
 				c.Process.Kill()
 				c.Wait()
@@ -130,15 +128,11 @@ func TestKilledAnywhereAllIsFoundAgain(t *testing.T) {
 					t.Fatalf("round %d: %s", round, words.String())
 				}
 				h2, err := Open(options(h.o.Folder, emulatorOf(forced)))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				if round%2 == 0 { // what is wanted now
 					links := killedLinks(forced)
 					for _, l := range links[1:] {
-						if err := putAs(forced, h2, l); err != nil {
-							t.Fatal(err)
-						}
+						must(t, putAs(forced, h2, l))
 						for _, e := range l.Ends {
 							if err := h2.Plug(ctx, l.Slice, l.Name, e.ID, nodes[nodeOf(e)].file); err != nil {
 								t.Fatalf("round %d: %v", round, err)

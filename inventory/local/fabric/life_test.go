@@ -3,7 +3,6 @@ package fabric
 import (
 	"context"
 	"fmt"
-	"net/netip"
 	"slices"
 	"testing"
 )
@@ -46,45 +45,12 @@ func TestSlicesAreApart(t *testing.T) {
 	if got, err := h.Slices(); err != nil || !slices.Equal(got, []string{"s1", "s2", "s3"}) {
 		t.Errorf("Slices: %v, %v", got, err)
 	}
-	if err := h.Drop(context.Background(), "s2"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, h.Drop(context.Background(), "s2"))
 	if !reaches(t, one[0], address(1), one[1], address(2), long) {
 		t.Error("the end of one slice ended another")
 	}
 	if got := two[0].interfaces(); got != "" {
 		t.Errorf("a node of a slice that was dropped has %s", got)
-	}
-}
-
-func TestLinksOfOneSliceAreApart(t *testing.T) {
-	h := open(t, Auto)
-	a := lan("s1", 2)
-	nodes := build(t, h, a)
-	b := lan("s1", 2)
-	b.Name = "other"
-	for i := range b.Ends {
-		b.Ends[i].ID += "b"
-		b.Ends[i].IfName = "eth2"
-		b.Ends[i].Addresses = []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 9, 0, byte(i + 1)}), 24)}
-	}
-	put(t, h, b)
-	plug(t, h, b, nodes)
-	if !reaches(t, nodes[0], address(1), nodes[1], address(2), long) || !reaches(t, nodes[0], "10.9.0.1", nodes[1], "10.9.0.2", long) {
-		t.Error("the nodes do not reach each other on both links")
-	}
-	ctx := context.Background()
-	if err := h.Remove(ctx, "s1", "other"); err != nil {
-		t.Fatal(err)
-	}
-	if got := nodes[0].interfaces(); got != "eth1" {
-		t.Errorf("after the removal of a link the node has %q", got)
-	}
-	if got, err := h.Links(ctx, "s1"); err != nil || !slices.Equal(got, []string{"lan"}) {
-		t.Errorf("Links: %v, %v", got, err)
-	}
-	if err := h.Remove(ctx, "s1", "other"); err != nil {
-		t.Errorf("to remove what has gone: %v", err)
 	}
 }
 
@@ -99,9 +65,7 @@ func TestFirstPacketArrives(t *testing.T) {
 			within(t, func() error {
 				nodes := build(t, h, l)
 				arrives := reaches(t, nodes[0], address(1), nodes[1], address(2), short)
-				if err := h.Drop(context.Background(), l.Slice); err != nil {
-					t.Fatal(err)
-				}
+				must(t, h.Drop(context.Background(), l.Slice))
 				if !arrives {
 					return fmt.Errorf("link %d: what is sent at once does not arrive", i)
 				}

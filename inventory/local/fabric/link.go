@@ -170,15 +170,7 @@ func isWord(s string, most int) bool {
 }
 
 func isText(s string, most int) bool {
-	if s == "" || len(s) > most {
-		return false
-	}
-	for i := range len(s) {
-		if s[i] < ' ' || s[i] > '~' {
-			return false
-		}
-	}
-	return true
+	return s != "" && len(s) <= most && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
 func isInterface(s string) bool {

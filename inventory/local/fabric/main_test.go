@@ -11,10 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"patchbay/am/testkit/census"
 	"patchbay/am/testkit/need"
+	"patchbay/inventory/local/netspace"
 	"patchbay/inventory/local/vswitch"
 )
 
@@ -49,13 +48,9 @@ func open(t testing.TB, emulator string) *Host {
 	need.NetNS(t)
 	folder := t.TempDir()
 	before, err := census.Take(census.Options{Only: []string{folder}, Roots: []string{folder}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	h, err := Open(options(folder, emulator))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		dropAll(t, h)
 		if err := h.Close(); err != nil {
@@ -71,9 +66,7 @@ func open(t testing.TB, emulator string) *Host {
 func dropAll(t testing.TB, h *Host) {
 	t.Helper()
 	names, err := h.Slices()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, s := range names {
 		if err := h.Drop(context.Background(), s); err != nil {
 			t.Errorf("Drop(%s): %v", s, err)
@@ -94,18 +87,10 @@ func newNode(t testing.TB) *node {
 	return n
 }
 
-func newNamespace(t testing.TB) (f *os.File) {
+func newNamespace(t testing.TB) *os.File {
 	t.Helper()
-	err := apart(func() (err error) {
-		if err = unix.Unshare(unix.CLONE_NEWNET); err != nil {
-			return err
-		}
-		f, err = os.Open("/proc/thread-self/ns/net")
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f, err := netspace.New()
+	must(t, err)
 	return f
 }
 
@@ -119,7 +104,7 @@ func (n *node) restart() {
 // do runs f in the node.
 func (n *node) do(f func() error) {
 	n.Helper()
-	if err := inside(n.file, f); err != nil {
+	if err := netspace.Inside(n.file, f); err != nil {
 		n.Fatal(err)
 	}
 }
@@ -283,3 +268,18 @@ func reaches(t testing.TB, a *node, from string, b *node, to string, patience ti
 const short, long = 150 * time.Millisecond, 30 * time.Second
 
 func addrPort(addr string) string { return netip.AddrPortFrom(netip.MustParseAddr(addr), 0).String() }
+
+func counters(t testing.TB, h *Host) map[string]Counters {
+	t.Helper()
+	c, err := h.Counters(context.Background(), "s1")
+	must(t, err)
+	return c
+}
+
+// must ends the test after an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

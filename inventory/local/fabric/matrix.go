@@ -107,30 +107,6 @@ func (m *matrix) of(i, j int) asked {
 	return a
 }
 
-// into is what is asked of all that arrives at the end j, if that is the same for
-// all sources. What comes from other slices is asked what the others are. An end
-// without others is asked nothing.
-func (m *matrix) into(j int) (a asked, same bool) {
-	if m.n == 1 && j == 0 {
-		if m.ports == 1 {
-			return asked{}, true
-		}
-		return m.of(m.n, j), true
-	}
-	first := true
-	for i := range m.n {
-		if i == j {
-			continue
-		}
-		if b := m.of(i, j); first {
-			a, first = b, false
-		} else if a != b {
-			return asked{}, false
-		}
-	}
-	return a, true
-}
-
 // sum is what a link asks, seen as a whole.
 type sum struct {
 	delay, loss, rate bool
@@ -145,27 +121,21 @@ func (m *matrix) sum() sum {
 		return s // of a large LAN there are very many pairs
 	}
 	for j := range m.ports {
-		a, same := m.into(j)
-		if same {
-			s.ports[j] = a
-			s.note(a)
-			continue
-		}
 		first := true
-		for i := range m.n {
-			if i == j {
+		for i := range m.ports {
+			// What comes from other slices is asked what the others are; it is asked
+			// by itself only where there are no others.
+			if i == j || i == m.n && m.n > 1 {
 				continue
 			}
-			b := m.of(i, j)
-			s.note(b)
+			a, at := m.of(i, j), &s.ports[j]
+			s.note(a)
 			if first {
-				a, first = b, false
+				*at, first = a, false
 			}
-			s.ratePort = s.ratePort && a.rate == b.rate
-			s.restPort = s.restPort && a.delay == b.delay && a.loss == b.loss
+			s.ratePort = s.ratePort && a.rate == at.rate
+			s.restPort = s.restPort && a.delay == at.delay && a.loss == at.loss
 		}
-		s.ports[j].rate = a.rate // read only if ratePort, the rest only if restPort
-		s.ports[j].delay, s.ports[j].loss = a.delay, a.loss
 	}
 	return s
 }

@@ -97,9 +97,7 @@ func TestMeans(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			p, err := decide(l, tc.can, tc.forced)
 			if err != nil || p.emulator != tc.want || tc.reason != "" {
 				t.Errorf("the means are %q, %v; want %q", p.emulator, err, tc.want)
@@ -149,14 +147,6 @@ func TestPaths(t *testing.T) {
 		want   []vswitch.Path
 		ports  []int64 // kbit/s of tbf
 	}{
-		{"ByPort", []Shape{{Delay: ms}, {To: from(a), Loss: 0.5}}, false, []vswitch.Path{
-			{To: from(a), Delay: ms, Loss: 0.5}, {To: from(b), Delay: ms}, {To: from(c), Delay: ms}}, []int64{0, 0, 0}},
-		{"ByPortWithCapacity", []Shape{{Delay: ms, Rate: 8}}, false, []vswitch.Path{
-			{To: from(a), Delay: ms}, {To: from(b), Delay: ms}, {To: from(c), Delay: ms}}, []int64{8, 8, 8}},
-		{"OfSources", []Shape{{From: from(a), Delay: ms}, {From: from(b), Delay: 2 * ms}}, false, []vswitch.Path{
-			{From: from(a), Delay: ms}, {From: from(b), Delay: 2 * ms}}, []int64{0, 0, 0}},
-		{"RateOfPairs", []Shape{{From: from(a), Rate: 5}, {From: from(b), To: from(a), Rate: 7, Delay: ms}}, false, []vswitch.Path{
-			{From: from(a), To: from(b), Rate: 5000}, {From: from(a), To: from(c), Rate: 5000}, {From: from(b), To: from(a), Rate: 7000, Delay: ms}}, []int64{0, 0, 0}},
 		{"SpecificFirst", []Shape{{From: from(a), To: from(b), Delay: 3 * ms}, {From: from(a), Delay: 2 * ms, Loss: 0.1}, {Delay: ms}}, false, []vswitch.Path{
 			{From: from(a), To: from(b), Delay: 3 * ms, Loss: 0.1}, {From: from(a), To: from(c), Delay: 2 * ms, Loss: 0.1},
 			{From: from(b), Delay: ms}, {From: from(c), Delay: ms}}, []int64{0, 0, 0}},
@@ -170,9 +160,7 @@ func TestPaths(t *testing.T) {
 				l.Shared = "v"
 			}
 			p, err := decide(l, noNetem, Auto)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if !reflect.DeepEqual(p.paths, tc.want) {
 				t.Errorf("paths\n got %+v\nwant %+v", p.paths, tc.want)
 			}

@@ -3,6 +3,7 @@ package fabric
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -12,6 +13,8 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"patchbay/inventory/local/netspace"
 )
 
 // network is an open namespace of the fabric. Its methods may be called by
@@ -25,40 +28,31 @@ type network struct {
 
 // openNetwork opens the namespace at path, and makes it if it is missing and
 // shall be there. Nil: it is missing.
-func openNetwork(path string, create bool) (n *network, err error) {
-	there, err := pinned(path)
+func openNetwork(path string, create bool) (*network, error) {
+	open := netspace.Open
+	if create {
+		open = netspace.Make
+	}
+	f, err := open(path)
+	if errors.Is(err, fs.ErrNotExist) && !create {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}
-	if !there {
-		if !create {
-			return nil, nil
-		}
-		if err := pin(path); err != nil {
-			return nil, err
-		}
+	// Also in one that is there: modules that came later have brought their own
+	// defaults.
+	if err := netspace.Inside(f, quiet); err != nil {
+		return nil, errors.Join(err, f.Close())
 	}
-	f, err := os.Open(path)
+	n, err := newNetwork(f)
 	if err != nil {
-		return nil, fmt.Errorf("cannot open a network namespace: %w", err)
+		return nil, errors.Join(err, f.Close())
 	}
-	if there {
-		// Modules that came later have brought their own defaults.
-		err = inside(f, quiet)
-	}
-	if err == nil {
-		n, err = newNetwork(f)
-	}
-	if err != nil {
-		f.Close()
+	// Who was killed in a removal has left what the next one would take along.
+	if err := n.removeDoomed(); err != nil {
+		n.close()
 		return nil, err
-	}
-	if there {
-		// Who was killed in a removal has left what the next one would take along.
-		if err := n.removeDoomed(); err != nil {
-			n.close()
-			return nil, err
-		}
 	}
 	return n, nil
 }
@@ -161,26 +155,12 @@ func (n *network) devices() (map[string]device, error) {
 
 // links lists all devices.
 func (n *network) links() ([]netlink.Link, error) {
-	return whole("devices", n.nl.LinkList)
+	return netspace.List("devices", n.nl.LinkList)
 }
 
 // queues lists the queueing disciplines of all devices.
 func (n *network) queues() ([]netlink.Qdisc, error) {
-	return whole("queueing disciplines", func() ([]netlink.Qdisc, error) { return n.nl.QdiscList(nil) })
-}
-
-// whole reads a list, again if it changed while it was read.
-func whole[T any](what string, read func() ([]T, error)) ([]T, error) {
-	const times = 10
-	for try := 1; ; try++ {
-		list, err := read()
-		if err == nil {
-			return list, nil
-		}
-		if !errors.Is(err, netlink.ErrDumpInterrupted) || try == times {
-			return nil, fmt.Errorf("cannot list the %s of a network namespace: %w", what, err)
-		}
-	}
+	return netspace.List("queueing disciplines", func() ([]netlink.Qdisc, error) { return n.nl.QdiscList(nil) })
 }
 
 // Kinds of devices, the first letters of their names.
@@ -220,12 +200,23 @@ func (n *network) awaitReady(name string) error {
 	return nil // or a node's root has switched it off again
 }
 
-// switchOn switches a device on.
-func (n *network) switchOn(index int) error {
+// about begins a request about a device.
+func about(index int) *nl.IfInfomsg {
 	message := nl.NewIfInfomsg(unix.AF_UNSPEC)
 	message.Index = int32(index)
+	return message
+}
+
+// up is about a device that is to be switched on.
+func up(index int) *nl.IfInfomsg {
+	message := about(index)
 	message.Flags, message.Change = unix.IFF_UP, unix.IFF_UP
-	if err := n.request(unix.RTM_NEWLINK, 0, message); err != nil {
+	return message
+}
+
+// switchOn switches a device on.
+func (n *network) switchOn(index int) error {
+	if err := n.request(unix.RTM_NEWLINK, 0, up(index)); err != nil {
 		return fmt.Errorf("cannot switch a device on: %w", err)
 	}
 	return nil
@@ -237,24 +228,20 @@ func (n *network) switchOn(index int) error {
 // they go last and few at a time, that others get their turns.
 func (n *network) remove(list []device) error {
 	const few = 8
-	bridges := slices.DeleteFunc(slices.Clone(list), func(d device) bool { return !d.isBridge() })
-	list = slices.DeleteFunc(slices.Clone(list), device.isBridge)
-	if err := n.removeAtOnce(list); err != nil {
-		return err
-	}
-	for some := range slices.Chunk(bridges, few) {
-		if err := n.removeAtOnce(some); err != nil {
-			return err
+	list = slices.Clone(list)
+	bridges := slices.Clone(list)
+	err := n.removeAtOnce(slices.DeleteFunc(list, device.isBridge))
+	for some := range slices.Chunk(slices.DeleteFunc(bridges, func(d device) bool { return !d.isBridge() }), few) {
+		if err == nil {
+			err = n.removeAtOnce(some)
 		}
 	}
-	return nil
+	return err
 }
 
 func (n *network) removeAtOnce(list []device) error {
 	for _, d := range list {
-		message := nl.NewIfInfomsg(unix.AF_UNSPEC)
-		message.Index = int32(d.index)
-		err := n.request(unix.RTM_NEWLINK, 0, message, nl.NewRtAttr(unix.IFLA_GROUP, nl.Uint32Attr(doomed)))
+		err := n.request(unix.RTM_NEWLINK, 0, about(d.index), nl.NewRtAttr(unix.IFLA_GROUP, nl.Uint32Attr(doomed)))
 		if err != nil && !errors.Is(err, unix.ENODEV) {
 			return fmt.Errorf("cannot remove the device %s: %w", d.name, err)
 		}

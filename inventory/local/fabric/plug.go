@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/netip"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"patchbay/inventory/local/netspace"
 )
 
 // Plug gives a running node its interface of a link that was put: name, MAC
@@ -99,10 +99,7 @@ func (n *network) number(other Namespace) (int, error) {
 
 // port makes the wire between the fabric and a node. Both sides are off.
 func (n *network) port(name string, e *End, node Namespace) (device, error) {
-	attrs := netlink.NewLinkAttrs()
-	attrs.Name, attrs.MTU, attrs.HardwareAddr = name, e.mtu(), localMAC(name)
-	v := netlink.NewVeth(attrs)
-	v.PeerName, v.PeerMTU, v.PeerHardwareAddr = e.IfName, uint32(e.mtu()), e.MAC
+	v := veth(name, e.IfName, e.MAC, e.mtu())
 	v.PeerNamespace = netlink.NsFd(node.Fd())
 	err := n.nl.LinkAdd(v)
 	if errors.Is(err, unix.EEXIST) {
@@ -142,7 +139,7 @@ func furnish(node Namespace, index int, e *End) error {
 	attrs.Index = index
 	l := &netlink.Device{LinkAttrs: attrs}
 	for _, a := range e.Addresses {
-		err := h.AddrAdd(l, &netlink.Addr{IPNet: ipNet(a), Flags: unix.IFA_F_NODAD})
+		err := h.AddrAdd(l, &netlink.Addr{IPNet: netspace.IPNet(a), Flags: unix.IFA_F_NODAD})
 		switch {
 		case err == nil || errors.Is(err, unix.EEXIST):
 		case a.Addr().Is6() && (errors.Is(err, unix.EACCES) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EAFNOSUPPORT)):
@@ -155,8 +152,4 @@ func furnish(node Namespace, index int, e *End) error {
 		return fmt.Errorf("cannot switch %s on: %w", e.IfName, err)
 	}
 	return nil
-}
-
-func ipNet(p netip.Prefix) *net.IPNet {
-	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
 }

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"patchbay/inventory/local/netspace"
 )
 
 // Remove takes a link away, also out of the nodes. It is no error when there is
@@ -90,7 +92,7 @@ func (h *Host) Drop(ctx context.Context, slice string) error {
 	}
 	clear(s.links)
 	h.left(slice) // also after a crash, which nobody else has seen
-	return errors.Join(s.close(), unpin(s.path), h.tidyShared())
+	return errors.Join(s.close(), netspace.Remove(s.path), h.tidyShared())
 }
 
 // taps are the devices of the relay that a link has.

@@ -11,6 +11,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"patchbay/inventory/local/netspace"
 )
 
 // sharedBridge is the only bridge in the namespace of a shared VLAN.
@@ -65,10 +67,7 @@ func (h *Host) joinShared(s *slice, m *made) error {
 			return err
 		}
 	}
-	attrs := netlink.NewLinkAttrs()
-	attrs.Name, attrs.MTU, attrs.HardwareAddr = name, m.mtu(i), localMAC(name)
-	v := netlink.NewVeth(attrs)
-	v.PeerName, v.PeerMTU, v.PeerHardwareAddr = farName, uint32(m.mtu(i)), localMAC(farName)
+	v := veth(name, farName, localMAC(farName), m.mtu(i))
 	v.PeerNamespace = netlink.NsFd(far.file.Fd())
 	if err := s.net.nl.LinkAdd(v); err != nil {
 		return fmt.Errorf("cannot make the way to the shared VLAN %s: %w", m.link.Shared, err)
@@ -133,5 +132,5 @@ func tidy(path string) error {
 			return err
 		}
 	}
-	return unpin(path)
+	return netspace.Remove(path)
 }

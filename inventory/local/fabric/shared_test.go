@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"patchbay/inventory/local/netspace"
 )
 
 // sharing is a link of one slice, with ends that differ from other slices'.
@@ -36,6 +38,11 @@ func TestSharedVLANsJoinSlices(t *testing.T) {
 	if got := put(t, h, a); got != "bridge+tbf" {
 		t.Errorf("the means are %s", got)
 	}
+	flows(t, two[0], address(3), one[0], address(1), 5, 0.4, 1.06, time.Millisecond)
+	// With a higher capacity the sender is held back before the queue is full.
+	if c := counters(t, h)["node1/0"]; c.Dropped == 0 || c.RxBytes < 40_000 || c.TxBytes == 0 {
+		t.Errorf("Counters: %+v", c)
+	}
 	flows(t, one[0], address(1), two[0], address(3), 5, 0.4, 1.06, time.Millisecond)
 	h.o.Emulator = Relay
 	a.Shapes = []Shape{{Loss: 1}}
@@ -55,23 +62,17 @@ func TestSharedVLANsJoinSlices(t *testing.T) {
 	}
 	count := func() int {
 		list, err := os.ReadDir(filepath.Join(h.o.Folder, "shared"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return len(list)
 	}
 	if got := count(); got != 2 {
 		t.Errorf("there are %d shared VLANs, want 2", got)
 	}
-	if err := h.Remove(ctx, "s2", "lan"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, h.Remove(ctx, "s2", "lan"))
 	if got := count(); got != 1 {
 		t.Errorf("there are %d shared VLANs, want 1", got)
 	}
-	if err := h.Drop(ctx, "s3"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, h.Drop(ctx, "s3"))
 	if got := count(); got != 0 {
 		t.Errorf("there are %d shared VLANs, want none", got)
 	}
@@ -84,17 +85,13 @@ func TestSharedVLANsOfLostNetworks(t *testing.T) {
 	if err := os.Remove(h.path("s1")); err == nil {
 		t.Fatal("a mount was removed")
 	}
-	if err := unpin(h.path("s1")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, netspace.Remove(h.path("s1")))
 	put(t, h, a)
 	plug(t, h, a, one)
 	if !reaches(t, one[0], address(1), two[0], address(2), long) {
 		t.Error("a network that was made again does not reach the shared VLAN")
 	}
-	if err := unpin(h.sharedPath("v")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, netspace.Remove(h.sharedPath("v")))
 	for i, l := range []Link{a, b} {
 		put(t, h, l)
 		plug(t, h, l, [][]*node{one, two}[i])

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"patchbay/inventory/local/netspace"
 	"patchbay/inventory/local/vswitch"
 )
 
@@ -27,7 +28,7 @@ func (n *network) tap(m *made, i int) func() (*os.File, error) {
 				return nil, err
 			}
 		}
-		if err := inside(n.file, func() error {
+		if err := netspace.Inside(n.file, func() error {
 			f, err = vswitch.OpenTAP(name, segment)
 			return err
 		}); err != nil {

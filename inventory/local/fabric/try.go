@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"patchbay/inventory/local/netspace"
 	"patchbay/inventory/local/vswitch"
 )
 
@@ -39,26 +37,16 @@ func Try(ctx context.Context) (Abilities, error) {
 	if err := ctx.Err(); err != nil {
 		return a, err
 	}
-	err := apart(func() error {
-		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-			return fmt.Errorf("cannot make a network namespace: %w; links need root", err)
-		}
-		if err := quiet(); err != nil {
-			return err
-		}
-		f, err := os.Open("/proc/thread-self/ns/net")
-		if err != nil {
-			return fmt.Errorf("cannot find the own network namespace: %w", err)
-		}
-		n, err := newNetwork(f)
-		if err != nil {
-			f.Close()
-			return err
-		}
-		defer n.close()
-		return a.try(n)
-	})
-	return a, err
+	f, err := netspace.New()
+	if err != nil {
+		return a, fmt.Errorf("%w; links need root", err)
+	}
+	n, err := newNetwork(f)
+	if err != nil {
+		return a, errors.Join(err, f.Close())
+	}
+	defer n.close()
+	return a, netspace.Inside(f, func() error { return errors.Join(quiet(), a.try(n)) })
 }
 
 func (a *Abilities) try(n *network) error {

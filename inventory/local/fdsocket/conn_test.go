@@ -225,31 +225,6 @@ func TestSendRefusesTooManyFiles(t *testing.T) {
 	}
 }
 
-func TestMostFilesArrive(t *testing.T) {
-	a, file, err := fdsocket.Pair()
-	check(t, err)
-	defer a.Close()
-	b, err := fdsocket.FromFile(file)
-	check(t, err)
-	defer b.Close()
-	null, err := os.Open(os.DevNull)
-	check(t, err)
-	defer null.Close()
-	files := make([]*os.File, fdsocket.MaxFiles)
-	for i := range files {
-		files[i] = null
-	}
-	check(t, a.Send("x", files...))
-	var text string
-	got, err := b.Receive(&text, limit, fdsocket.MaxFiles)
-	if err != nil || len(got) != fdsocket.MaxFiles {
-		t.Error(len(got), err)
-	}
-	for _, f := range got {
-		f.Close()
-	}
-}
-
 // A file that is sent is shared with whoever receives it: one that does not
 // block must not begin to.
 func TestSendLeavesFilesAsTheyAre(t *testing.T) {

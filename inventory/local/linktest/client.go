@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 )
 
@@ -23,36 +22,41 @@ type client struct {
 	boot    string // the server's
 }
 
-// connect opens a connection and sends what is asked for. The server's first
-// answer is in the result.
-func (c *client) connect(ctx context.Context, r request) (*net.TCPConn, *bufio.Reader, answer, error) {
+// ask opens a connection, sends what is asked for, and calls f with the server's
+// first answer. The connection ends with f, and with ctx.
+func (c *client) ask(ctx context.Context, r request, f func(*session) error) error {
 	d := net.Dialer{Timeout: lineTime}
 	conn, err := d.DialContext(ctx, "tcp", c.address)
 	if err != nil {
-		return nil, nil, answer{}, fmt.Errorf("nobody answers: %w; start \"patchbay-gauge serve\" there", err)
+		return fmt.Errorf("nobody answers: %w; start \"patchbay-gauge serve\" there", err)
 	}
-	t := conn.(*net.TCPConn)
-	if err := writeLine(t, r); err != nil {
-		t.Close()
-		return nil, nil, answer{}, err
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	s := &session{TCPConn: conn.(*net.TCPConn), in: bufio.NewReaderSize(conn, maxLine)}
+	if err := writeLine(s, r); err != nil {
+		return err
 	}
-	in := bufio.NewReaderSize(t, maxLine)
-	a, err := listen(t, in, lineTime)
-	if err != nil {
-		t.Close()
-		return nil, nil, answer{}, err
+	if s.first, err = s.listen(lineTime); err != nil {
+		return err
 	}
-	c.peer, c.boot = t.RemoteAddr().(*net.TCPAddr).AddrPort(), a.Boot
-	return t, in, a, nil
+	c.peer, c.boot = s.RemoteAddr().(*net.TCPAddr).AddrPort(), s.first.Boot
+	return f(s)
+}
+
+// session is a connection on which the server has answered.
+type session struct {
+	*net.TCPConn
+	in    *bufio.Reader
+	first answer
 }
 
 // listen reads an answer that comes within a time.
-func listen(c *net.TCPConn, in *bufio.Reader, d time.Duration) (answer, error) {
+func (s *session) listen(d time.Duration) (answer, error) {
 	var a answer
-	if err := c.SetReadDeadline(time.Now().Add(d)); err != nil {
+	if err := s.SetReadDeadline(time.Now().Add(d)); err != nil {
 		return answer{}, err
 	}
-	if err := readLine(in, &a); err != nil {
+	if err := readLine(s.in, &a); err != nil {
 		return answer{}, fmt.Errorf("the server has no answer: %w", err)
 	}
 	if a.Error != "" {
@@ -61,44 +65,42 @@ func listen(c *net.TCPConn, in *bufio.Reader, d time.Duration) (answer, error) {
 	return a, nil
 }
 
-// drop closes a connection at once, with all that waits in it.
-func drop(c *net.TCPConn) {
-	_ = c.SetLinger(0)
-	c.Close()
-}
-
 // send measures a TCP stream to the server.
-func (c *client) send(ctx context.Context, d time.Duration) (Stream, error) {
-	conn, in, _, err := c.connect(ctx, request{Kind: kindSend, Time: d})
-	if err != nil {
-		return Stream{}, err
-	}
-	defer drop(conn)
-	defer context.AfterFunc(ctx, func() { conn.Close() })()
-	go sendStream(conn, d) // ends when conn is closed
-	a, err := listen(conn, in, d+2*lineTime)
-	switch {
-	case err != nil:
-		return Stream{}, err
-	case a.Stream == nil:
-		return Stream{}, errors.New("the server's answer lacks the result")
-	}
-	return c.stream(*a.Stream)
+func (c *client) send(ctx context.Context, d time.Duration) (r Stream, err error) {
+	err = c.ask(ctx, request{Kind: kindSend, Time: d}, func(s *session) error {
+		defer s.drop()
+		go sendStream(s.TCPConn, d) // ends when the connection is closed
+		a, err := s.listen(d + 2*lineTime)
+		switch {
+		case err != nil:
+			return err
+		case a.Stream == nil:
+			return errors.New("the server's answer lacks the result")
+		}
+		r, err = c.stream(*a.Stream)
+		return err
+	})
+	return r, err
 }
 
 // receive measures a TCP stream from the server.
-func (c *client) receive(ctx context.Context, d time.Duration) (Stream, error) {
-	conn, _, _, err := c.connect(ctx, request{Kind: kindReceive, Time: d})
-	if err != nil {
-		return Stream{}, err
-	}
-	defer drop(conn)
-	defer context.AfterFunc(ctx, func() { conn.Close() })()
-	s, err := receiveStream(conn, d)
-	if err != nil {
-		return Stream{}, err
-	}
-	return c.stream(s)
+func (c *client) receive(ctx context.Context, d time.Duration) (r Stream, err error) {
+	err = c.ask(ctx, request{Kind: kindReceive, Time: d}, func(s *session) error {
+		defer s.drop()
+		got, err := receiveStream(s.TCPConn, d)
+		if err != nil {
+			return err
+		}
+		r, err = c.stream(got)
+		return err
+	})
+	return r, err
+}
+
+// drop closes the connection at once, with all that waits in it.
+func (s *session) drop() {
+	_ = s.SetLinger(0)
+	s.Close()
 }
 
 func (c *client) stream(s stream) (Stream, error) {
@@ -110,101 +112,61 @@ func (c *client) stream(s stream) (Stream, error) {
 }
 
 // count measures datagrams to the server.
-func (c *client) count(ctx context.Context, p pace) (Tally, error) {
-	conn, in, a, err := c.connect(ctx, p.request(kindCount))
-	if err != nil {
-		return Tally{}, err
-	}
-	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { conn.Close() })()
-	out, err := net.ListenUDP("udp", nil)
-	if err != nil {
-		return Tally{}, err
-	}
-	defer out.Close()
-	p.token = a.Token
-	sent, err := p.send(ctx, out, c.peer)
-	if err != nil {
-		return Tally{}, err
-	}
-	if err := writeLine(conn, answer{Sent: sent}); err != nil {
-		return Tally{}, err
-	}
-	if a, err = listen(conn, in, patience+lineTime); err != nil {
-		return Tally{}, err
-	}
-	if a.Tally == nil || a.Tally.Received < 0 || a.Tally.Received > sent {
-		return Tally{}, errors.New("the server's result makes no sense")
-	}
-	return *a.Tally, nil
+func (c *client) count(ctx context.Context, p pace) (t Tally, err error) {
+	err = c.ask(ctx, p.request(kindCount), func(s *session) error {
+		if s.first.Port < 1 || s.first.Port > 65535 {
+			return errNonsense
+		}
+		out, err := net.ListenUDP("udp", nil)
+		if err != nil {
+			return err
+		}
+		defer out.Close()
+		p.token = s.first.Token
+		sent, err := p.send(ctx, out, netip.AddrPortFrom(c.peer.Addr(), uint16(s.first.Port)))
+		if err != nil {
+			return err
+		}
+		if err := writeLine(s, answer{Sent: sent}); err != nil {
+			return err
+		}
+		a, err := s.listen(patience + lineTime)
+		switch {
+		case err != nil:
+			return err
+		case a.Tally == nil || a.Tally.Received < 0 || a.Tally.Received > sent:
+			return errNonsense
+		}
+		t = *a.Tally
+		return nil
+	})
+	return t, err
 }
 
 // datagrams measures datagrams from the server.
-func (c *client) datagrams(ctx context.Context, p pace) (Tally, error) {
-	s, err := listenUDP(nil)
+func (c *client) datagrams(ctx context.Context, p pace) (t Tally, err error) {
+	u, err := listenUDP(nil)
 	if err != nil {
 		return Tally{}, err
 	}
-	defer s.Close()
+	defer u.Close()
 	if p.token, err = newToken(); err != nil {
 		return Tally{}, err
 	}
 	r := p.request(kindDatagram)
-	r.Port, r.Token = s.LocalAddr().(*net.UDPAddr).Port, p.token
-	conn, in, _, err := c.connect(ctx, r)
-	if err != nil {
-		return Tally{}, err
-	}
-	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { conn.Close(); s.Close() })()
-	type end struct {
-		answer
-		error
-	}
-	if err := s.SetReadDeadline(time.Now().Add(2*p.time + 2*lineTime)); err != nil {
-		return Tally{}, err
-	}
-	ended := make(chan end, 1)
-	var over atomic.Bool
-	go func() {
-		a, err := listen(conn, in, 2*p.time+2*lineTime)
-		ended <- end{a, err}
-		over.Store(true)
-		// What is still on the way comes before there is quiet.
-		_ = s.SetReadDeadline(time.Now().Add(quiet))
-	}()
-	got := newCounter(p.packets, p.time/3)
-	buffer := make([]byte, 64<<10)
-	var last time.Time
-	for {
-		n, from, at, err := s.receive(buffer)
-		if err != nil {
-			break
-		}
-		if h, ok := parseHeader(buffer[:n]); ok && h.kind == typeNumbered && h.token == p.token && from.Addr().Unmap() == c.peer.Addr().Unmap() {
-			got.add(h.number, at)
-		}
-		if !over.Load() {
-			continue
-		}
-		if last.IsZero() {
-			last = time.Now().Add(patience)
-		}
-		if next := time.Now().Add(quiet); next.Before(last) { // each one starts the wait anew
-			_ = s.SetReadDeadline(next)
-		}
-	}
-	e := <-ended
-	if e.error != nil {
-		return Tally{}, e.error
-	}
-	if e.Sent < got.received || e.Sent > p.packets {
-		return Tally{}, errors.New("the server's result makes no sense")
-	}
-	t := got.tally(e.Sent, frameSize(p.size, c.peer.Addr()))
-	t.Overflow = int(s.overflow.Load())
-	return t, nil
+	r.Port, r.Token = u.port(), p.token
+	err = c.ask(ctx, r, func(s *session) error {
+		defer context.AfterFunc(ctx, func() { u.Close() })()
+		t, err = p.collect(u, c.peer.Addr(), func() (int, error) {
+			a, err := s.listen(2*p.time + 2*lineTime)
+			return a.Sent, err
+		})
+		return err
+	})
+	return t, err
 }
+
+var errNonsense = errors.New("the other side's result makes no sense")
 
 func (p pace) request(kind string) request {
 	return request{Kind: kind, Time: p.time, Packets: p.packets, Size: p.size, Burst: p.burst, Rate: p.rate}

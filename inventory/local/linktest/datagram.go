@@ -90,6 +90,9 @@ func listenUDP(at *net.UDPAddr) (*socket, error) {
 	return &socket{UDPConn: c}, nil
 }
 
+// port is the port that it listens at.
+func (s *socket) port() int { return s.LocalAddr().(*net.UDPAddr).Port }
+
 // receive reads one datagram into b; at is when the kernel got it.
 func (s *socket) receive(b []byte) (n int, from netip.AddrPort, at time.Time, err error) {
 	n, oobn, _, from, err := s.ReadMsgUDPAddrPort(b, s.oob[:])

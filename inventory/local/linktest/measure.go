@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -17,12 +18,14 @@ const (
 
 // Options say what is measured. The zero value measures all.
 type Options struct {
-	Time  time.Duration // of each part and direction; 3 s if 0, at most a minute
-	Rate  float64       // of paced datagrams on the line, bit/s; 0: half of what TCP reached, at most 10 Mbit/s
-	Size  int           // of a datagram's payload, bytes; 0: 1000
-	Burst int           // packets in a burst; 0: 20
-	Only  []string      // parts; empty: all
+	Time time.Duration // of each part and direction; 3 s if 0, at most a minute
+	Rate float64       // of paced datagrams on the line, bit/s; 0: half of what TCP reached, at most 10 Mbit/s
+	Size int           // of a datagram's payload, bytes; 0: 1000
+	Only []string      // parts; empty: all
 }
+
+// burst is the number of packets in a burst.
+const burst = 20
 
 // Result is what was measured of a link. Out is from the client to the server.
 type Result struct {
@@ -63,22 +66,12 @@ type Spread struct {
 	P95    float64 `json:"p95"`
 }
 
-func (o Options) wants(part string) bool {
-	if len(o.Only) == 0 {
-		return true
-	}
-	for _, p := range o.Only {
-		if p == part {
-			return true
-		}
-	}
-	return false
-}
+func (o Options) wants(part string) bool { return len(o.Only) == 0 || slices.Contains(o.Only, part) }
 
 // filled has what was left out, and refuses what cannot be.
 func (o Options) filled() (Options, error) {
 	for _, p := range o.Only {
-		if p != PartTCP && p != PartDelay && p != PartUDP && p != PartBursts {
+		if !slices.Contains([]string{PartTCP, PartDelay, PartUDP, PartBursts}, p) {
 			return o, fmt.Errorf("there is no part %q; there are tcp, delay, udp and bursts", clip(p))
 		}
 	}
@@ -91,13 +84,10 @@ func (o Options) filled() (Options, error) {
 	if o.Size == 0 {
 		o.Size = 1000
 	}
-	if o.Burst == 0 {
-		o.Burst = 20
-	}
 	if o.Rate == 0 {
 		return o, nil
 	}
-	return o, pace{packets: 1, size: o.Size, burst: o.Burst, rate: o.Rate}.check()
+	return o, pace{packets: 1, size: o.Size, burst: burst, rate: o.Rate}.check()
 }
 
 // Measure measures the link to a server, part after part. Without an error the
@@ -108,11 +98,9 @@ func Measure(ctx context.Context, addr string, o Options) (Result, error) {
 		return Result{}, err
 	}
 	c := &client{address: withPort(addr)}
-	conn, _, _, err := c.connect(ctx, request{Kind: kindHello})
-	if err != nil {
+	if err := c.ask(ctx, request{Kind: kindHello}, func(*session) error { return nil }); err != nil {
 		return Result{}, fmt.Errorf("cannot measure %s: %w", clip(c.address), err)
 	}
-	conn.Close()
 	r := Result{Server: c.address}
 	for _, part := range []struct {
 		name string
@@ -132,7 +120,7 @@ func Measure(ctx context.Context, addr string, o Options) (Result, error) {
 			return err
 		}},
 		{PartBursts, func() (err error) {
-			r.Bursts, err = both(ctx, c.pace(o, &r, o.Burst), c.count, c.datagrams)
+			r.Bursts, err = both(ctx, c.pace(o, &r, burst), c.count, c.datagrams)
 			return err
 		}},
 	} {

@@ -47,7 +47,8 @@ type request struct {
 type answer struct {
 	Error  string  `json:"error,omitempty"`
 	Boot   string  `json:"boot,omitempty"`  // which run of which kernel the server is in
-	Token  uint64  `json:"token,omitempty"` // what the client's datagrams are to bear
+	Port   int     `json:"port,omitempty"`  // where the client's datagrams go
+	Token  uint64  `json:"token,omitempty"` // what they are to bear
 	Stream *stream `json:"stream,omitempty"`
 	Tally  *Tally  `json:"tally,omitempty"`
 	Sent   int     `json:"sent,omitempty"`

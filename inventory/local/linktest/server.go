@@ -20,24 +20,14 @@ const (
 	patience   = 3 * time.Second        // but at most so long
 )
 
-// server answers clients. Echoes and counted datagrams come to one socket, and
-// each connection has a goroutine.
+// server answers clients. Echoes come to one socket, and each connection has a
+// goroutine.
 type server struct {
 	listener *net.TCPListener
 	udp      *socket
 	boot     string
 	clients  chan struct{} // has room for as many as may be there
 	work     sync.WaitGroup
-
-	mu     sync.Mutex
-	counts map[uint64]*counting // by token
-}
-
-// counting is a measurement whose datagrams are arriving.
-type counting struct {
-	mu      sync.Mutex
-	counter *counter
-	changed time.Time // when the last came
 }
 
 // Serve answers those who measure at a TCP and a UDP port until ctx ends. addr
@@ -48,7 +38,7 @@ func Serve(ctx context.Context, addr string, ready func(net.Addr)) error {
 	if err != nil {
 		return fmt.Errorf("cannot serve at %s: %w", clip(addr), err)
 	}
-	s := &server{boot: boot(), clients: make(chan struct{}, maxClients), counts: make(map[uint64]*counting)}
+	s := &server{boot: boot(), clients: make(chan struct{}, maxClients)}
 	if s.listener, err = net.ListenTCP("tcp", at); err != nil {
 		return fmt.Errorf("cannot serve: %w", err)
 	}
@@ -69,7 +59,7 @@ func Serve(ctx context.Context, addr string, ready func(net.Addr)) error {
 		s.udp.Close()
 	})
 	defer stop()
-	s.work.Go(s.datagrams)
+	s.work.Go(s.echo)
 	for {
 		c, err := s.listener.AcceptTCP()
 		switch {
@@ -130,7 +120,7 @@ func (s *server) serve(ctx context.Context, c *net.TCPConn) error {
 		sendStream(c, r.Time)
 		return nil
 	case kindCount:
-		return s.count(c, in, r)
+		return s.count(ctx, c, in, r)
 	case kindDatagram:
 		return s.send(ctx, c, r)
 	}
@@ -165,50 +155,39 @@ func (s *server) send(ctx context.Context, c *net.TCPConn, r request) error {
 	return writeLine(c, answer{Sent: sent})
 }
 
-// count counts datagrams until the client says, by a line, that all are sent.
-func (s *server) count(c *net.TCPConn, in *bufio.Reader, r request) error {
-	n := &counting{counter: newCounter(r.Packets, r.Time/3)}
-	token, err := newToken()
+// count counts datagrams to a port of their own until the client says, by a line,
+// that all are sent.
+func (s *server) count(ctx context.Context, c *net.TCPConn, in *bufio.Reader, r request) error {
+	u, err := listenUDP(nil)
+	if err != nil {
+		return fmt.Errorf("cannot receive datagrams: %w", err)
+	}
+	defer u.Close()
+	defer context.AfterFunc(ctx, func() { u.Close() })()
+	p := paceOf(r)
+	if p.token, err = newToken(); err != nil {
+		return err
+	}
+	if err := writeLine(c, answer{Boot: s.boot, Port: u.port(), Token: p.token}); err != nil {
+		return err
+	}
+	from := c.RemoteAddr().(*net.TCPAddr).AddrPort().Addr()
+	t, err := p.collect(u, from, func() (int, error) {
+		var done answer
+		err := c.SetReadDeadline(time.Now().Add(2*r.Time + lineTime))
+		if err == nil {
+			err = readLine(in, &done)
+		}
+		return done.Sent, err
+	})
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	s.counts[token] = n
-	s.mu.Unlock()
-	defer func() {
-		s.mu.Lock()
-		delete(s.counts, token)
-		s.mu.Unlock()
-	}()
-	before := s.udp.overflow.Load()
-	if err := writeLine(c, answer{Boot: s.boot, Token: token}); err != nil {
-		return err
-	}
-	if err := c.SetReadDeadline(time.Now().Add(2*r.Time + lineTime)); err != nil {
-		return err
-	}
-	var done answer
-	if err := readLine(in, &done); err != nil {
-		return err
-	}
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(quiet / 5) {
-		n.mu.Lock()
-		still := n.changed
-		n.mu.Unlock()
-		if time.Since(still) > quiet {
-			break
-		}
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	peer := c.RemoteAddr().(*net.TCPAddr).AddrPort().Addr()
-	t := n.counter.tally(max(done.Sent, 0), frameSize(r.Size, peer))
-	t.Overflow = int(s.udp.overflow.Load() - before)
 	return writeLine(c, answer{Tally: &t})
 }
 
-// datagrams answers echoes and hands what is counted to whom it is for.
-func (s *server) datagrams() {
+// echo answers echoes.
+func (s *server) echo() {
 	buffer := make([]byte, 64<<10)
 	for {
 		n, from, at, err := s.udp.receive(buffer)
@@ -219,21 +198,10 @@ func (s *server) datagrams() {
 		switch {
 		case err != nil: // of one datagram, or for a while
 			time.Sleep(time.Millisecond)
-		case !ok:
-		case h.kind == typeEcho:
+		case ok && h.kind == typeEcho:
 			h.kind, h.arrived, h.left = typeAnswer, at.UnixNano(), time.Now().UnixNano()
 			h.put(buffer[:n])
 			_, _ = s.udp.WriteToUDPAddrPort(buffer[:n], from)
-		case h.kind == typeNumbered:
-			s.mu.Lock()
-			c := s.counts[h.token]
-			s.mu.Unlock()
-			if c != nil {
-				c.mu.Lock()
-				c.counter.add(h.number, at)
-				c.changed = time.Now()
-				c.mu.Unlock()
-			}
 		}
 	}
 }

@@ -36,7 +36,7 @@ func (s stream) rates(peer netip.Addr) (goodput, line float64) {
 
 func (s stream) check() error {
 	if s.Bytes < 0 || s.Time < 0 || s.Time > 2*maxTime || s.Segments < 0 || s.Segment < 0 || s.Segment > 1<<20 {
-		return errors.New("the other side's result makes no sense")
+		return errNonsense
 	}
 	return nil
 }

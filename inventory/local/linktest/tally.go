@@ -1,6 +1,9 @@
 package linktest
 
-import "time"
+import (
+	"net/netip"
+	"time"
+)
 
 // Tally is what came of numbered datagrams that went one way.
 type Tally struct {
@@ -75,4 +78,53 @@ func (c *counter) tally(sent, frame int) Tally {
 		t.Rate = float64(c.received-c.marked) * float64(frame) * 8 / d.Seconds()
 	}
 	return t
+}
+
+// collect counts the datagrams of a measurement from an address until sent has
+// told how many went, and no more come.
+func (p pace) collect(u *socket, from netip.Addr, sent func() (int, error)) (Tally, error) {
+	if err := u.SetReadDeadline(time.Now().Add(2*p.time + 2*lineTime)); err != nil {
+		return Tally{}, err
+	}
+	ended := make(chan struct{})
+	var total int
+	var failed error
+	go func() {
+		defer close(ended)
+		total, failed = sent()
+		// What is still on the way comes before there is quiet.
+		_ = u.SetReadDeadline(time.Now().Add(quiet))
+	}()
+	got := newCounter(p.packets, p.time/3)
+	buffer := make([]byte, 64<<10)
+	var last time.Time
+	for {
+		n, at, came, err := u.receive(buffer)
+		if err != nil {
+			break
+		}
+		if h, ok := parseHeader(buffer[:n]); ok && h.kind == typeNumbered && h.token == p.token && at.Addr().Unmap() == from.Unmap() {
+			got.add(h.number, came)
+		}
+		select {
+		case <-ended:
+		default:
+			continue
+		}
+		if last.IsZero() {
+			last = time.Now().Add(patience)
+		}
+		if next := time.Now().Add(quiet); next.Before(last) { // each one starts the wait anew
+			_ = u.SetReadDeadline(next)
+		}
+	}
+	if <-ended; failed == nil && (total < got.received || total > p.packets) {
+		failed = errNonsense
+	}
+	if failed != nil {
+		return Tally{}, failed
+	}
+	t := got.tally(total, frameSize(p.size, from))
+	t.Overflow = int(u.overflow.Load())
+	return t, nil
 }

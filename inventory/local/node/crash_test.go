@@ -73,20 +73,14 @@ func create() {
 func startCreator(t *testing.T, c creation) (*exec.Cmd, io.Reader) {
 	t.Helper()
 	in, err := json.Marshal(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Args = []string{creatorArgv0}
 	cmd.Stdin = strings.NewReader(string(in))
 	cmd.Stderr = t.Output()
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cmd.Start())
 	t.Cleanup(func() {
 		cmd.Process.Kill()
 		cmd.Wait() // its end is what the test is about
@@ -101,25 +95,6 @@ func specs(image Image, n int) []Spec {
 		all[i].Base += uint32(i) * ids
 	}
 	return all
-}
-
-// TestNodesOutliveTheirCreator adopts nodes of a program that was killed.
-func TestNodesOutliveTheirCreator(t *testing.T) {
-	h := openHost(t, "node-adopt")
-	all := specs(testImage(t), 1)
-	cmd, out := startCreator(t, creation{h.State, h.Instance, all, true})
-	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
-		t.Fatal(err)
-	}
-	cmd.Process.Kill()
-	cmd.Wait()
-	h = reopenBeside(t, h)
-	if r, ok := h.Find(t.Context(), "n0"); !ok || r.PID == 0 {
-		t.Errorf("found %+v %v", r, ok)
-	}
-	want(t, h, "n0", "echo alive", "alive\n")
-	removeAll(t, h)
-	nothingLeft(t, h, all...)
 }
 
 // TestKilledAtAnyInstantNothingIsLeft kills a creator of nodes again and again:
@@ -186,7 +161,7 @@ func insideGroups(t *testing.T, h *Host, all []Spec) int {
 		var groups []byte
 		for range 3000 {
 			groups, _ = os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
-			_, state, err := processStat(pid)
+			_, state, err := ProcessStat(pid)
 			if strings.Contains(string(groups), filepath.Join("/patchbay-local", h.Instance)) || err != nil || state == zombie {
 				groups = nil
 				break

@@ -234,8 +234,8 @@ func check(ctx context.Context, f *os.File, how string) ([]byte, error) {
 	return out, err
 }
 
-// attach gives the disk a loop device, which goes with its last user.
-func attach(disk *os.File) (*os.File, error) {
+// AttachLoop gives the disk a loop device, which goes with its last user.
+func AttachLoop(disk *os.File) (*os.File, error) {
 	control, err := os.OpenFile("/dev/loop-control", os.O_RDWR, 0)
 	if err != nil {
 		return nil, fmt.Errorf("no loop devices (modprobe loop): %w", err)

@@ -116,9 +116,7 @@ func TestKilledStartsLeaveNoZombies(t *testing.T) {
 func zombies(t testing.TB) map[int]bool {
 	t.Helper()
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	all := make(map[int]bool)
 	for _, path := range stats {
 		b, err := os.ReadFile(path)
@@ -131,9 +129,7 @@ func zombies(t testing.TB) map[int]bool {
 			continue
 		}
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		all[pid] = true
 	}
 	return all
@@ -146,12 +142,8 @@ func TestImagesThatLeadElsewhere(t *testing.T) {
 	for _, dir := range []string{"dev", "run", "proc", "sys", "usr"} {
 		for _, target := range []string{"/tmp", "../../../../../..", "tmp"} {
 			image := testImage(t)
-			if err := os.Remove(filepath.Join(image.Root, dir)); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Symlink(target, filepath.Join(image.Root, dir)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Remove(filepath.Join(image.Root, dir)))
+			must(t, os.Symlink(target, filepath.Join(image.Root, dir)))
 			s := spec("n1", image)
 			prepare(t, h, s)
 			fails(t, h, t.Context(), s, "/"+dir)
@@ -159,9 +151,7 @@ func TestImagesThatLeadElsewhere(t *testing.T) {
 	}
 	image := testImage(t)
 	for _, dir := range []string{"dev", "run", "proc", "sys", "usr"} {
-		if err := os.Remove(filepath.Join(image.Root, dir)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Remove(filepath.Join(image.Root, dir)))
 	}
 	s := spec("n2", image)
 	launch(t, h, s) // what is missing is made
@@ -186,9 +176,7 @@ func TestDamagedDisks(t *testing.T) {
 	look := func() (bad bool, checked uint32) {
 		t.Helper()
 		disk, err := os.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer disk.Close()
 		var b [4]byte
 		if _, err := disk.ReadAt(b[:], 1024+0x40); err != nil {
@@ -226,9 +214,7 @@ func TestDamagedDisks(t *testing.T) {
 	set("lastcheck", "20010101")
 	record := filepath.Join(h.Dir("n1"), recordFile)
 	for _, text := range []string{`{"pid":1,"started":"1","boot":"before"}`, ""} {
-		if err := os.WriteFile(record, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(record, []byte(text), 0o600))
 		again()
 		if _, checked := look(); checked == old {
 			t.Errorf("the disk was not checked after another boot, or one that is not known: %q", text)
@@ -242,9 +228,7 @@ func TestDamagedDisks(t *testing.T) {
 	}
 	again()
 	// Nothing that could be repaired.
-	if err := os.WriteFile(path, make([]byte, 1<<20), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, make([]byte, 1<<20), 0o600))
 	fails(t, h, t.Context(), s, "no file system", "remove the node")
 }
 
@@ -254,18 +238,12 @@ func TestDiskThatIsInUseIsNotMountedAgain(t *testing.T) {
 	s := spec("n1", testImage(t))
 	prepare(t, h, s)
 	disk, err := os.OpenFile(filepath.Join(h.Dir("n1"), diskFile), os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	device, err := attach(disk)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	device, err := AttachLoop(disk)
+	must(t, err)
 	disk.Close() // the device still has it
 	free, err := os.OpenFile(filepath.Join(h.Dir("n1"), diskFile), os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer free.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
@@ -286,23 +264,15 @@ func TestRemoveRefusesMounts(t *testing.T) {
 	s := spec("n1", testImage(t))
 	prepare(t, h, s)
 	dir := filepath.Join(h.Dir("n1"), "mounted")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(dir, 0o700))
 	victim := t.TempDir()
-	if err := os.WriteFile(filepath.Join(victim, "file"), []byte("kept"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Mount(victim, dir, "", unix.MS_BIND, ""); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(victim, "file"), []byte("kept"), 0o600))
+	must(t, unix.Mount(victim, dir, "", unix.MS_BIND, ""))
 	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
 	if err := h.Remove(t.Context(), "n1"); err == nil || !strings.Contains(err.Error(), "mounted at "+dir) {
 		t.Errorf("error %v, want one that names %s", err, dir)
 	}
-	if err := unix.Unmount(dir, 0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Unmount(dir, 0))
 	// A folder has no business there either: it is not entered.
 	if err := h.Remove(t.Context(), "n1"); err == nil || !strings.Contains(err.Error(), "is a directory") {
 		t.Errorf("error %v, want one about a folder", err)
@@ -312,9 +282,7 @@ func TestRemoveRefusesMounts(t *testing.T) {
 		t.Fatalf("in the trash: %v %v", trash, err)
 	}
 	reopenBeside(t, h) // does not fail for it
-	if err := os.Remove(trash[0]); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(trash[0]))
 	if err := h.emptyTrash(); err != nil {
 		t.Error(err)
 	}
@@ -324,53 +292,13 @@ func TestRemoveRefusesMounts(t *testing.T) {
 	nothingLeft(t, h, s)
 }
 
-// TestPipesAndLinksAreNotWaitedFor has pipes and links where files of a node
-// are: whoever opened such a pipe would wait for its other end.
-func TestPipesAndLinksAreNotWaitedFor(t *testing.T) {
-	h := openHost(t, "node-pipes")
-	s := spec("n1", testImage(t))
-	for _, file := range []string{recordFile, recordFile + ".new", diskFile, diskFile + ".new", logFile} {
-		for what, make := range map[string]func(path string) error{
-			"pipe": func(path string) error { return unix.Mkfifo(path, 0o600) },
-			"link": func(path string) error { return os.Symlink("../n2/file", path) },
-		} {
-			path := filepath.Join(h.Dir("n1"), file)
-			launch(t, h, s)
-			kill(t, h, "n1")
-			if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
-				t.Fatal(err)
-			}
-			if err := make(path); err != nil {
-				t.Fatal(err)
-			}
-			done := time.AfterFunc(30*time.Second, func() { panic("waits for " + path) })
-			if _, found := h.Find(t.Context(), "n1"); found {
-				t.Errorf("%s as %s: a node that does not run was found", file, what)
-			}
-			_, err := h.Start(t.Context(), s)
-			if bad := file == diskFile || file == logFile; bad && (err == nil || !strings.Contains(err.Error(), "must be a regular file")) || !bad && err != nil {
-				t.Errorf("%s as %s: started with %v", file, what, err)
-			}
-			if err := h.Remove(t.Context(), "n1"); err != nil {
-				t.Errorf("%s as %s: %v", file, what, err)
-			}
-			done.Stop()
-			nothingLeft(t, h, s)
-		}
-	}
-}
-
 // TestOpenTidies leaves what interrupted calls leave.
 func TestOpenTidies(t *testing.T) {
 	h := openHost(t, "node-tidy")
 	for _, file := range []string{"trash/n1.abc/disk.img", "disks/1048576.xyz", "nodes/n2/disk.img.new"} {
 		path := filepath.Join(h.State, file)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		must(t, os.WriteFile(path, nil, 0o600))
 	}
 	again := reopenBeside(t, h)
 	for _, gone := range []string{"trash/n1.abc", "disks/1048576.xyz"} {

@@ -31,7 +31,7 @@ func (h *Host) Find(ctx context.Context, id string) (Running, bool) {
 	if err != nil || r.Boot != h.boot || r.PID <= 1 {
 		return Running{}, false
 	}
-	started, state, err := processStat(r.PID)
+	started, state, err := ProcessStat(r.PID)
 	if err != nil || started != r.Started || state == zombie {
 		return Running{}, false
 	}
@@ -68,7 +68,7 @@ func (h *Host) Answers(ctx context.Context, id string) error {
 
 // record writes down which process is PID 1 of the node.
 func (h *Host) record(id string, pid int) (Running, error) {
-	started, _, err := processStat(pid)
+	started, _, err := ProcessStat(pid)
 	if err != nil {
 		return Running{}, fmt.Errorf("the agent ended at once: %w", err)
 	}
@@ -90,7 +90,7 @@ func (h *Host) record(id string, pid int) (Running, error) {
 // recorded is the last start of the node that was written down. It stays after
 // the node's end: it tells in which boot its disk was mounted last.
 func (h *Host) recorded(id string) (r Running, err error) {
-	f, err := h.openFile(filepath.Join(id, recordFile), os.O_RDONLY)
+	f, err := h.nodes.OpenFile(filepath.Join(id, recordFile), os.O_RDONLY, 0)
 	if err != nil {
 		return r, err
 	}
@@ -104,9 +104,9 @@ func (h *Host) recorded(id string) (r Running, err error) {
 
 const zombie = "Z"
 
-// processStat is when a process was started, in ticks after the boot, and its
+// ProcessStat is when a process was started, in ticks after the boot, and its
 // state.
-func processStat(pid int) (started, state string, err error) {
+func ProcessStat(pid int) (started, state string, err error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return "", "", err
@@ -131,7 +131,7 @@ func (h *Host) Reap(r Running) bool {
 	if r.Boot != h.boot || r.PID <= 1 {
 		return false
 	}
-	started, state, err := processStat(r.PID)
+	started, state, err := ProcessStat(r.PID)
 	if err != nil || started != r.Started || state != zombie {
 		return false
 	}

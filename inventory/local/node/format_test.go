@@ -10,9 +10,7 @@ import (
 func TestFormatHasDisksReady(t *testing.T) {
 	h := openHost(t, "node-format")
 	s := spec("n1", testImage(t))
-	if err := h.Format(t.Context(), s.Limits.Disk); err != nil {
-		t.Fatal(err)
-	}
+	must(t, h.Format(t.Context(), s.Limits.Disk))
 	t.Setenv("PATH", t.TempDir()) // nothing formats any more
 	prepare(t, h, s)
 	if i, err := os.Stat(filepath.Join(h.Dir(s.ID), diskFile)); err != nil || i.Size() != s.Limits.Disk {

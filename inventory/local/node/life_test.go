@@ -91,20 +91,6 @@ func TestFilesOutliveStops(t *testing.T) {
 	}
 }
 
-func TestNodesOwnTheirFilesOnlyInside(t *testing.T) {
-	h := openHost(t, "node-ids")
-	s := spec("n1", testImage(t))
-	r := launch(t, h, s)
-	want(t, h, "n1", "touch /root/file /usr/file; chown 1000:7 /usr/file; stat -c %u:%g / /root/file /usr/file /usr/bin/env /usr/local /etc/passwd",
-		"0:0\n0:0\n1000:7\n0:0\n0:0\n0:0\n")
-	for path, uid := range map[string]uint32{"/root/file": base, "/usr/file": base + 1000, "/": base, "/etc/passwd": base} {
-		var st unix.Stat_t
-		if err := unix.Stat(fmt.Sprintf("/proc/%d/root%s", r.PID, path), &st); err != nil || st.Uid != uid {
-			t.Errorf("%s of the node belongs, outside, to %d, want %d (%v)", path, st.Uid, uid, err)
-		}
-	}
-}
-
 func TestImageWithItsOwnUsr(t *testing.T) {
 	h := openHost(t, "node-whole")
 	image := Image{Root: "/"} // of the host, as one that has all it needs
@@ -119,9 +105,7 @@ func TestImageWithItsOwnUsr(t *testing.T) {
 func TestInstancesDoNotSeeEachOther(t *testing.T) {
 	b := openHost(t, "node-right")
 	a, err := Open(filepath.Join(t.TempDir(), "state"), "node-left", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { // where the test failed half-way
 		if a, err := Open(a.State, a.Instance, nil); err == nil {
 			removeAll(t, a)
@@ -134,9 +118,7 @@ func TestInstancesDoNotSeeEachOther(t *testing.T) {
 	rb := launch(t, b, sb)
 	sh(t, a, "same", "echo a > /mark; echo a > /dev/shm/mark; echo a > /tmp/mark")
 	want(t, b, "same", "ls /mark /dev/shm/mark /tmp/mark 2>/dev/null; ls -d /proc/[0-9]* | wc -l | sed 's/^[0-9]$/few/'", "few\n")
-	if err := a.Remove(t.Context(), "same"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, a.Remove(t.Context(), "same"))
 	if err := a.Close(); err != nil {
 		t.Error(err)
 	}
@@ -152,9 +134,7 @@ func TestNothingShowsOnTheHost(t *testing.T) {
 	s := spec("n1", testImage(t))
 	launch(t, h, s)
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, path := range []string{h.State, s.Image.Root} {
 		if strings.Contains(string(mounts), path) {
 			t.Errorf("%s is in the host's list of mounts", path)
@@ -181,9 +161,7 @@ func TestFindTellsOthersApart(t *testing.T) {
 	}
 	record := filepath.Join(h.Dir("n1"), recordFile)
 	good, err := os.ReadFile(record)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name, text := range map[string]string{
 		"OtherBoot":    strings.Replace(string(good), h.boot, "00000000-0000-0000-0000-000000000000", 1),
 		"OtherStart":   strings.Replace(string(good), r.Started, r.Started+"1", 1),
@@ -191,34 +169,24 @@ func TestFindTellsOthersApart(t *testing.T) {
 		"NoProcess":    strings.Replace(string(good), fmt.Sprint(r.PID), "-1", 1),
 		"Nonsense":     "{", "Empty": "", "Huge": strings.Repeat(" ", 1<<20) + string(good),
 	} {
-		if err := os.WriteFile(record, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(record, []byte(text), 0o600))
 		if found, ok := h.Find(ctx, "n1"); ok {
 			t.Errorf("%s: found %+v", name, found)
 		}
 	}
-	if err := os.WriteFile(record, good, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(record, good, 0o600))
 	if _, ok := h.Find(ctx, "n1"); !ok {
 		t.Error("not found with its record back")
 	}
-	if err := unix.Kill(r.PID, unix.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Kill(r.PID, unix.SIGSTOP))
 	if found, ok := h.Find(ctx, "n1"); !ok || found != r {
 		t.Errorf("an agent that is too slow to answer: found %+v %v", found, ok)
 	}
-	if err := unix.Kill(r.PID, unix.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Kill(r.PID, unix.SIGCONT))
 	// Somebody else's socket in its place.
 	socket := filepath.Join(h.Dir("n1"), socketFile)
 	l, err := fdsocket.Listen(socket, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	l.Close()
 	if _, ok := h.Find(ctx, "n1"); ok {
 		t.Error("found though nobody is at its socket")
@@ -229,9 +197,7 @@ func TestFindTellsOthersApart(t *testing.T) {
 // reopenBeside is the same instance as another program has it open.
 func reopenBeside(t *testing.T, h *Host) *Host {
 	again, err := Open(h.State, h.Instance, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(again.release)
 	return again
 }
@@ -246,16 +212,14 @@ func TestDeadAgentsAreReaped(t *testing.T) {
 		if h.Reap(r) {
 			t.Error("a living agent was reaped")
 		}
-		if err := unix.Kill(r.PID, unix.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
+		must(t, unix.Kill(r.PID, unix.SIGKILL))
 		for range 3000 {
-			if _, state, err := processStat(r.PID); err != nil || state == zombie {
+			if _, state, err := ProcessStat(r.PID); err != nil || state == zombie {
 				break
 			}
 			time.Sleep(10 * time.Millisecond)
 		}
-		if _, state, err := processStat(r.PID); err != nil || state != zombie {
+		if _, state, err := ProcessStat(r.PID); err != nil || state != zombie {
 			t.Fatalf("a dead agent is %q %v, want a zombie", state, err)
 		}
 		if _, ok := h.Find(t.Context(), "n1"); ok {
@@ -268,22 +232,20 @@ func TestDeadAgentsAreReaped(t *testing.T) {
 	if !h.Reap(r) || h.Reap(r) {
 		t.Error("want it reaped once")
 	}
-	if _, _, err := processStat(r.PID); !errors.Is(err, fs.ErrNotExist) {
+	if _, _, err := ProcessStat(r.PID); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("after that: %v", err)
 	}
 	r = start(t, h, s)
 	dies(r)
 	kill(t, h, "n1")
-	if _, _, err := processStat(r.PID); !errors.Is(err, fs.ErrNotExist) {
+	if _, _, err := ProcessStat(r.PID); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("after Kill: %v", err)
 	}
 	// Other children are not its business.
 	child, err := os.StartProcess("/bin/true", []string{"true"}, &os.ProcAttr{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for range 3000 {
-		if _, state, _ := processStat(child.Pid); state == zombie {
+		if _, state, _ := ProcessStat(child.Pid); state == zombie {
 			break
 		}
 		time.Sleep(10 * time.Millisecond)
@@ -345,18 +307,14 @@ func nothingLeft(t testing.TB, h *Host, specs ...Spec) {
 		}
 	}
 	loops, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, loop := range loops {
 		if b, err := os.ReadFile(loop); err == nil && strings.HasPrefix(string(b), h.State) {
 			t.Errorf("left: %s: %s", loop, b)
 		}
 	}
 	infos, err := filepath.Glob("/proc/[0-9]*/mountinfo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, info := range infos {
 		if b, err := os.ReadFile(info); err == nil && strings.Contains(string(b), h.State) {
 			t.Errorf("left: mounts in %s", info)
@@ -368,9 +326,7 @@ func nothingLeft(t testing.TB, h *Host, specs ...Spec) {
 func living(t testing.TB) map[int]uint32 {
 	t.Helper()
 	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	all := make(map[int]uint32)
 	for _, e := range entries {
 		var pid int
@@ -381,7 +337,7 @@ func living(t testing.TB) map[int]uint32 {
 		if err != nil {
 			continue
 		}
-		if _, state, err := processStat(pid); err == nil && state != zombie {
+		if _, state, err := ProcessStat(pid); err == nil && state != zombie {
 			all[pid] = info.Sys().(*syscall.Stat_t).Uid
 		}
 	}

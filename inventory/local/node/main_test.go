@@ -43,27 +43,19 @@ func testImage(t testing.TB) Image {
 		"root": 0o700, "tmp": 0o777 | os.ModeSticky,
 	} {
 		path := filepath.Join(root, dir)
-		if err := os.MkdirAll(path, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(path, mode); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(path, 0o755))
+		must(t, os.Chmod(path, mode))
 	}
 	for _, link := range []string{"bin", "sbin", "lib", "lib64"} {
 		if target, err := os.Readlink("/" + link); err == nil {
-			if err := os.Symlink(target, filepath.Join(root, link)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Symlink(target, filepath.Join(root, link)))
 		}
 	}
 	for name, text := range map[string]string{
 		"etc/passwd": "root:x:0:0:root:/root:/bin/sh\nada:x:1000:1000::/tmp:/bin/sh\n",
 		"etc/group":  "root:x:0:\nada:x:1000:\n",
 	} {
-		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(root, name), []byte(text), 0o644))
 	}
 	return Image{Root: root, Usr: "/usr"}
 }
@@ -78,9 +70,7 @@ func openHost(t testing.TB, instance string) *Host {
 func reopen(t testing.TB, state, instance string) *Host {
 	t.Helper()
 	h, err := Open(state, instance, slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelInfo})))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		removeAll(t, h)
 		if err := h.Close(); err != nil {
@@ -112,17 +102,13 @@ func spec(id string, image Image) Spec {
 
 func prepare(t testing.TB, h *Host, s Spec) {
 	t.Helper()
-	if err := h.Prepare(t.Context(), s); err != nil {
-		t.Fatal(err)
-	}
+	must(t, h.Prepare(t.Context(), s))
 }
 
 func start(t testing.TB, h *Host, s Spec) Running {
 	t.Helper()
 	r, err := h.Start(t.Context(), s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return r
 }
 
@@ -135,9 +121,7 @@ func launch(t testing.TB, h *Host, s Spec) Running {
 
 func kill(t testing.TB, h *Host, id string) {
 	t.Helper()
-	if err := h.Kill(t.Context(), id); err != nil {
-		t.Fatal(err)
-	}
+	must(t, h.Kill(t.Context(), id))
 }
 
 // sh runs a line in the node as its root, and gives what it printed.
@@ -146,30 +130,20 @@ func sh(t testing.TB, h *Host, id, line string) (output string, exit agent.Exit)
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	c, err := h.Agent(ctx, id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer r.Close()
 	null, err := os.Open(os.DevNull)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer null.Close()
 	p, err := agent.Exec(ctx, c, agent.Command{User: "root", Line: line}, []*os.File{null, w, w})
 	w.Close()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer p.Close()
 	r.SetReadDeadline(time.Now().Add(30 * time.Second))
 	b, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if exit, err = p.Wait(); err != nil {
 		t.Fatal(err)
 	}
@@ -181,5 +155,13 @@ func want(t testing.TB, h *Host, id, line, output string) {
 	t.Helper()
 	if got, exit := sh(t, h, id, line); got != output || exit != (agent.Exit{}) {
 		t.Errorf("in the node, %s\n got %q %+v\nwant %q", line, got, exit, output)
+	}
+}
+
+// must ends the test after an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -55,9 +55,7 @@ func TestNamesThatAreRefused(t *testing.T) {
 
 func TestSpecsThatAreRefused(t *testing.T) {
 	image := Image{Root: "/image", Usr: "/usr"}
-	if err := spec("n1", image).check(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, spec("n1", image).check())
 	for name, c := range map[string]struct {
 		change func(*Spec)
 		words  string
@@ -91,20 +89,12 @@ func nan() float64 { zero := 0.0; return zero / zero }
 func TestStateFolderIsRootsAlone(t *testing.T) {
 	need.Root(t)
 	open := t.TempDir()
-	if err := os.Chmod(open, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(open, 0o755))
 	link := filepath.Join(t.TempDir(), "link")
-	if err := os.Symlink(t.TempDir(), link); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink(t.TempDir(), link))
 	theirs := filepath.Join(t.TempDir(), "theirs")
-	if err := os.Mkdir(theirs, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chown(theirs, 1234, 1234); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(theirs, 0o700))
+	must(t, os.Chown(theirs, 1234, 1234))
 	for _, state := range []string{open, link, theirs, "relative", "", "/tmp/../tmp/x"} {
 		if h, err := Open(state, "node-state", nil); err == nil {
 			h.Close()

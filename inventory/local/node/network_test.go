@@ -16,14 +16,10 @@ func TestNetworkIsTheNodesOwn(t *testing.T) {
 	s := spec("n1", testImage(t))
 	r := launch(t, h, s)
 	f, err := h.Network("n1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	var got, want unix.Stat_t
-	if err := unix.Fstat(int(f.Fd()), &got); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Fstat(int(f.Fd()), &got))
 	if err := unix.Stat(fmt.Sprintf("/proc/%d/ns/net", r.PID), &want); err != nil || got.Ino != want.Ino {
 		t.Errorf("opened %d, the node's is %d, %v", got.Ino, want.Ino, err)
 	}
@@ -31,7 +27,7 @@ func TestNetworkIsTheNodesOwn(t *testing.T) {
 	stranger, own := r, r
 	stranger.Started = "1"
 	own.PID = os.Getpid()
-	if own.Started, _, err = processStat(own.PID); err != nil {
+	if own.Started, _, err = ProcessStat(own.PID); err != nil {
 		t.Fatal(err)
 	}
 	other := r
@@ -52,9 +48,7 @@ func TestNetworkIsTheNodesOwn(t *testing.T) {
 		if err == nil {
 			err = os.WriteFile(filepath.Join(h.Dir("n1"), recordFile), b, 0o600)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		f, err := h.Network("n1")
 		if err == nil {
 			f.Close()

@@ -245,7 +245,7 @@ func asNobody(from, at string) (err error) {
 // mountDisk mounts the disk at ./disk and, the first time, makes the folders of
 // the overlays: their owner becomes that of the node's root.
 func mountDisk(disk *os.File, s Spec) error {
-	device, err := attach(disk)
+	device, err := AttachLoop(disk)
 	if err != nil {
 		return err
 	}

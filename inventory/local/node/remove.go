@@ -35,7 +35,7 @@ func (h *Host) kill(ctx context.Context, id string) error {
 		return err
 	}
 	if r, err := h.recorded(id); err == nil && r.Boot == h.boot && !slices.Contains(pids, r.PID) {
-		if started, _, err := processStat(r.PID); err == nil && started == r.Started {
+		if started, _, err := ProcessStat(r.PID); err == nil && started == r.Started {
 			pids = append(pids, r.PID) // dead, and nobody has looked yet
 		}
 	}
@@ -56,9 +56,9 @@ func (h *Host) kill(ctx context.Context, id string) error {
 
 // diskFree waits until nobody uses the node's disk.
 func (h *Host) diskFree(ctx context.Context, id string) error {
-	f, err := h.openFile(filepath.Join(id, diskFile), os.O_RDONLY)
-	if _, other := errors.AsType[*notRegularError](err); other || errors.Is(err, fs.ErrNotExist) {
-		return nil // it is no disk
+	f, err := h.nodes.OpenFile(filepath.Join(id, diskFile), os.O_RDONLY, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
 	if err != nil {
 		return err

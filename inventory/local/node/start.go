@@ -45,7 +45,7 @@ func (h *Host) Start(ctx context.Context, s Spec) (Running, error) {
 	defer h.busy.lock(s.ID)()
 	ctx, cancel := context.WithTimeout(ctx, startPatience)
 	defer cancel()
-	disk, err := h.openFile(filepath.Join(s.ID, diskFile), os.O_RDWR)
+	disk, err := h.nodes.OpenFile(filepath.Join(s.ID, diskFile), os.O_RDWR, 0)
 	if err != nil {
 		return Running{}, fmt.Errorf("node %s is not prepared: %w", s.ID, err)
 	}
@@ -209,12 +209,7 @@ func closeFiles(files []*os.File) {
 
 // openLog opens the file for what stages and agent say, which is little.
 func (h *Host) openLog(id string) (*os.File, error) {
-	name := filepath.Join(id, logFile)
-	const flags = os.O_WRONLY | os.O_APPEND
-	f, err := h.openFile(name, flags)
-	if errors.Is(err, fs.ErrNotExist) {
-		return h.nodes.OpenFile(name, flags|os.O_CREATE|os.O_EXCL, 0o600)
-	}
+	f, err := h.nodes.OpenFile(filepath.Join(id, logFile), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}

@@ -119,7 +119,7 @@ func tree(ranges []rule) block {
 
 // narrow is the filter of a process that serves: it may call these, what rules
 // say, and nothing else. Calls that are deadly or forbidden to nodes kill it.
-func narrow(rules []rule, these, deadly []uint32) block {
+func narrow(rules []rule, deadly []uint32, these ...[]uint32) block {
 	settled := make(map[uint32]bool)
 	for _, r := range rules {
 		settled[r.call] = true
@@ -133,7 +133,7 @@ func narrow(rules []rule, these, deadly []uint32) block {
 			}
 		}
 	}
-	add(allow(), these)
+	add(allow(), these...)
 	add(kill(), deadly, forbidden(), forbiddenHere())
 	add(refuse(unix.EPERM), allowed, allowedHere())
 	for _, r := range examined() {

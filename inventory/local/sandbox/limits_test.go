@@ -68,30 +68,26 @@ func TestEveryLimitIsDecided(t *testing.T) {
 }
 
 func TestCloseOnExec(t *testing.T) {
-	for name, closing := range map[string]func(int) error{"Range": CloseOnExec, "Each": closeOnExecEach} {
-		t.Run(name, func(t *testing.T) {
-			var fds [3]int
-			for i := range fds {
-				fd, err := unix.Dup(1)
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer unix.Close(fd)
-				fds[i] = fd
-			}
-			if err := closing(fds[1]); err != nil {
-				t.Fatal(err)
-			}
-			for i, fd := range fds {
-				flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if got, want := flags&unix.FD_CLOEXEC != 0, fd >= fds[1]; got != want {
-					t.Errorf("descriptor %d of %v: closed %t, want %t", i, fds, got, want)
-				}
-			}
-		})
+	var fds [3]int
+	for i := range fds {
+		fd, err := unix.Dup(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Close(fd)
+		fds[i] = fd
+	}
+	if err := CloseOnExec(fds[1]); err != nil {
+		t.Fatal(err)
+	}
+	for i, fd := range fds {
+		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := flags&unix.FD_CLOEXEC != 0, fd >= fds[1]; got != want {
+			t.Errorf("descriptor %d of %v: closed %t, want %t", i, fds, got, want)
+		}
 	}
 }
 

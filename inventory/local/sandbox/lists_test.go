@@ -203,12 +203,13 @@ func TestEveryCallIsDecidedOnce(t *testing.T) {
 // gateway and the relay.
 func TestServersHaveNothingThatNodesLack(t *testing.T) {
 	for _, arch := range []string{"amd64", "arm64"} {
-		lists := listed(t, arch, "allowed", "allowedHere", "gatewayAllowed", "gatewayKilled", "gatewayExamined",
+		lists := listed(t, arch, "allowed", "allowedHere", "serverAllowed", "serverKilled", "gatewayAllowed", "gatewayExamined",
 			"relayAllowed", "relayAllowedHere", "relayExamined", "ownThreads")
 		nodes := slices.Concat(lists["allowed"], lists["allowedHere"])
 		for who, own := range map[string][2][]string{
-			"the gateway": {lists["gatewayAllowed"], slices.Concat(lists["gatewayKilled"], lists["gatewayExamined"], lists["ownThreads"])},
-			"the relay":   {slices.Concat(lists["relayAllowed"], lists["relayAllowedHere"]), slices.Concat(lists["gatewayKilled"], lists["relayExamined"], lists["ownThreads"])},
+			"the gateway": {slices.Concat(lists["serverAllowed"], lists["gatewayAllowed"]), slices.Concat(lists["serverKilled"], lists["gatewayExamined"], lists["ownThreads"])},
+			"the relay": {slices.Concat(lists["serverAllowed"], lists["relayAllowed"], lists["relayAllowedHere"]),
+				slices.Concat(lists["serverKilled"], lists["relayExamined"], lists["ownThreads"])},
 		} {
 			for _, name := range own[0] {
 				if !slices.Contains(nodes, name) {

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"syscall"
 	"time"
@@ -10,10 +11,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Gateway makes the whole process, with all its threads, what the SSH gateway
+// may be: user uid and group gid, both not 0, without other groups; no
+// capabilities, no_new_privs, nobody's to look into, the gateway's filter.
+// Descriptors it holds stay usable, and others can be received; by itself it can
+// then make threads and pipes only, no files and no sockets. Any exec kills it. It needs root. After an error the process is
+// something between and must end.
+func Gateway(uid, gid int) error { return serve("gateway", uid, gid, gatewayFilter(os.Getpid())) }
+
+// Relay makes the whole process, with all its threads, what the relay of frames
+// may be: as Gateway, with the relay's filter. Descriptors it holds stay usable,
+// and others can be received; by itself it can then make threads only. It must
+// have made what it waits with. It needs root. After an error the process is
+// something between and must end.
+func Relay(uid, gid int) error { return serve("relay", uid, gid, relayFilter(os.Getpid())) }
+
 // serve makes the whole process, with all its threads, one that serves others
 // with what it was given: user uid and group gid without other groups, no
 // capabilities, no_new_privs, nobody's to look into, the filter b.
-func serve(uid, gid int, b block) error {
+func serve(name string, uid, gid int, b block) error {
+	if uid <= 0 || gid <= 0 {
+		return fmt.Errorf("the %s cannot run as user %d, group %d: both must be above 0", name, uid, gid)
+	}
 	_, _ = time.Now().Zone() // reads the time zone's file while that can be opened
 
 	// Package syscall does it for all threads; package unix would for groups

@@ -197,16 +197,6 @@ func cpuOf(t testing.TB, pid int) time.Duration {
 	return time.Duration(ticks) * time.Second / 100
 }
 
-// residentOf is the memory that a process has, in bytes.
-func residentOf(t testing.TB, pid int) int {
-	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
-	must(t, err)
-	n, err := strconv.Atoi(string(bytes.Fields(text)[1]))
-	must(t, err)
-	return n * os.Getpagesize()
-}
-
 func (h *host) at(port int) string { return fmt.Sprintf("%s:%d", h.address, port) }
 
 // udp listens at a port.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
@@ -54,29 +55,16 @@ func (p *process) ask(o order, files ...*os.File) (answer, error) {
 // put gives the order to make a link, and before it those of its devices that
 // the process does not have.
 func (p *process) put(id string, l *kept) error {
-	var names []string
-	var files []*os.File
-	give := func() error {
-		if len(files) == 0 {
-			return nil
+	missing := slices.DeleteFunc(slices.Clone(l.ports), func(port keptPort) bool { return p.has[id][port.file] })
+	for some := range slices.Chunk(missing, fdsocket.MaxFiles) {
+		var names []string
+		var files []*os.File
+		for _, port := range some {
+			names, files = append(names, port.id), append(files, port.file)
 		}
-		_, err := p.ask(order{Kind: orderPorts, Link: id, Ports: names}, files...)
-		names, files = nil, nil
-		return err
-	}
-	for _, port := range l.ports {
-		if p.has[id][port.file] {
-			continue
+		if _, err := p.ask(order{Kind: orderPorts, Link: id, Ports: names}, files...); err != nil {
+			return err
 		}
-		names, files = append(names, port.id), append(files, port.file)
-		if len(files) == fdsocket.MaxFiles {
-			if err := give(); err != nil {
-				return err
-			}
-		}
-	}
-	if err := give(); err != nil {
-		return err
 	}
 	if _, err := p.ask(order{Kind: orderPut, Link: id, Plan: l.plan}); err != nil {
 		return err

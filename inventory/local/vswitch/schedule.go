@@ -1,8 +1,10 @@
 package vswitch
 
+import "container/heap"
+
 // schedule has the paths on which frames wait, as a heap: first the one whose
 // first frame is due first.
-type schedule struct{ paths []*path }
+type schedule struct{ paths pathHeap }
 
 // due is when the next frame is to go.
 func (s *schedule) due() (at int64, ok bool) {
@@ -17,11 +19,9 @@ func (s *schedule) settle(p *path) {
 	_, waits := p.wait.due()
 	switch {
 	case waits && p.at < 0:
-		p.at = len(s.paths)
-		s.paths = append(s.paths, p)
-		s.up(p.at)
+		heap.Push(&s.paths, p)
 	case waits:
-		s.down(s.up(p.at))
+		heap.Fix(&s.paths, p.at)
 	default:
 		s.leave(p)
 	}
@@ -29,50 +29,39 @@ func (s *schedule) settle(p *path) {
 
 // leave takes p out, whether frames wait on it or not.
 func (s *schedule) leave(p *path) {
-	if p.at < 0 {
-		return
-	}
-	i, end := p.at, len(s.paths)-1
-	s.swap(i, end)
-	s.paths[end] = nil
-	s.paths = s.paths[:end]
-	p.at = -1
-	if i < end {
-		s.down(s.up(i))
+	if p.at >= 0 {
+		heap.Remove(&s.paths, p.at)
 	}
 }
 
-func (s *schedule) before(i, j int) bool {
-	a, _ := s.paths[i].wait.due()
-	b, _ := s.paths[j].wait.due()
+// pathHeap is what package heap orders.
+type pathHeap []*path
+
+func (h pathHeap) Len() int { return len(h) }
+
+func (h pathHeap) Less(i, j int) bool {
+	a, _ := h[i].wait.due()
+	b, _ := h[j].wait.due()
 	return a < b
 }
 
-func (s *schedule) swap(i, j int) {
-	s.paths[i], s.paths[j] = s.paths[j], s.paths[i]
-	s.paths[i].at, s.paths[j].at = i, j
+func (h pathHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].at, h[j].at = i, j
 }
 
-func (s *schedule) up(i int) int {
-	for i > 0 && s.before(i, (i-1)/2) {
-		s.swap(i, (i-1)/2)
-		i = (i - 1) / 2
-	}
-	return i
+// Push is of heap.Interface.
+func (h *pathHeap) Push(x any) {
+	p := x.(*path)
+	p.at = len(*h)
+	*h = append(*h, p)
 }
 
-func (s *schedule) down(i int) {
-	for {
-		least := i
-		for child := 2*i + 1; child <= 2*i+2 && child < len(s.paths); child++ {
-			if s.before(child, least) {
-				least = child
-			}
-		}
-		if least == i {
-			return
-		}
-		s.swap(i, least)
-		i = least
-	}
+// Pop is of heap.Interface.
+func (h *pathHeap) Pop() any {
+	last := len(*h) - 1
+	p := (*h)[last]
+	(*h)[last], *h = nil, (*h)[:last]
+	p.at = -1
+	return p
 }

@@ -2,41 +2,22 @@ package sandbox
 
 import "golang.org/x/sys/unix"
 
-// gatewayAllowed are the calls that the gateway may make whatever the arguments
-// are: what the Go runtime goes on doing, and what sockets, pipes and terminals
-// that are open need. Nothing here takes a path.
-func gatewayAllowed() []uint32 {
+// serverAllowed are the calls that the gateway and the relay may make whatever the
+// arguments are: what the Go runtime goes on doing, and what is done with what is
+// open. Nothing here takes a path.
+func serverAllowed() []uint32 {
 	return []uint32{
 		// What is open.
 		unix.SYS_CLOSE,
-		unix.SYS_DUP,
-		unix.SYS_DUP3,
-		unix.SYS_FSTAT,
-		unix.SYS_PIPE2,
 		unix.SYS_PREAD64, // the runtime looks at its processor limit
 		unix.SYS_READ,
-		unix.SYS_READV,
-		unix.SYS_SENDFILE,
-		unix.SYS_SPLICE,
-		unix.SYS_WRITE,
-		unix.SYS_WRITEV,
-
-		// Sockets that are open: listeners and connections come from the Keeper
-		// and, through it, from agents. A gateway in wrong hands can reach
-		// nothing by itself.
-		unix.SYS_ACCEPT4,
-		unix.SYS_GETPEERNAME,
-		unix.SYS_GETSOCKNAME,
-		unix.SYS_GETSOCKOPT,
 		unix.SYS_RECVMSG,
-		unix.SYS_SHUTDOWN,
+		unix.SYS_WRITE,
 
 		// Waiting.
 		unix.SYS_CLOCK_NANOSLEEP,
-		unix.SYS_EPOLL_CREATE1,
 		unix.SYS_EPOLL_CTL,
 		unix.SYS_EPOLL_PWAIT,
-		unix.SYS_EVENTFD2,
 		unix.SYS_FUTEX,
 		unix.SYS_NANOSLEEP,
 		unix.SYS_RESTART_SYSCALL,
@@ -57,21 +38,50 @@ func gatewayAllowed() []uint32 {
 
 		// Asking.
 		unix.SYS_CLOCK_GETTIME,
-		unix.SYS_GETEGID,
-		unix.SYS_GETEUID,
-		unix.SYS_GETGID,
 		unix.SYS_GETPID,
 		unix.SYS_GETRANDOM,
 		unix.SYS_GETTID,
 		unix.SYS_GETTIMEOFDAY,
-		unix.SYS_GETUID,
-		unix.SYS_UNAME,
 	}
 }
 
-// gatewayKilled are calls that kill the gateway, beside those that nodes are
-// refused: no mistake of ours leads there.
-func gatewayKilled() []uint32 {
+// gatewayAllowed are the calls that the gateway may make beside these: what
+// sockets, pipes and terminals that are open need. Listeners and connections come
+// from the Keeper and, through it, from agents. A gateway in wrong hands can reach
+// nothing by itself.
+func gatewayAllowed() []uint32 {
+	return []uint32{
+		unix.SYS_ACCEPT4,
+		unix.SYS_DUP,
+		unix.SYS_DUP3,
+		unix.SYS_EPOLL_CREATE1,
+		unix.SYS_EVENTFD2,
+		unix.SYS_FSTAT,
+		unix.SYS_GETEGID,
+		unix.SYS_GETEUID,
+		unix.SYS_GETGID,
+		unix.SYS_GETPEERNAME,
+		unix.SYS_GETSOCKNAME,
+		unix.SYS_GETSOCKOPT,
+		unix.SYS_GETUID,
+		unix.SYS_PIPE2,
+		unix.SYS_READV,
+		unix.SYS_SENDFILE,
+		unix.SYS_SHUTDOWN,
+		unix.SYS_SPLICE,
+		unix.SYS_UNAME,
+		unix.SYS_WRITEV,
+	}
+}
+
+// relayAllowed are those of the relay: it answers its Keeper, and sets its timers.
+func relayAllowed() []uint32 {
+	return []uint32{unix.SYS_SENDMSG, unix.SYS_TIMERFD_SETTIME}
+}
+
+// serverKilled are calls that kill the gateway and the relay, beside those that
+// nodes are refused: no mistake of ours leads there.
+func serverKilled() []uint32 {
 	return []uint32{
 		unix.SYS_CHROOT,
 		unix.SYS_EXECVE,
@@ -126,5 +136,17 @@ func ownThreads(pid int) []rule {
 
 // gatewayFilter is the filter of the gateway, process pid.
 func gatewayFilter(pid int) block {
-	return narrow(gatewayExamined(pid), gatewayAllowed(), gatewayKilled())
+	return narrow(gatewayExamined(pid), serverKilled(), serverAllowed(), gatewayAllowed())
+}
+
+// relayExamined are the calls that depend on the arguments; pid is the relay's
+// process.
+func relayExamined(pid int) []rule {
+	return append(ownThreads(pid), rule{unix.SYS_FCNTL, argument(1, oneOf(
+		[]uint32{unix.F_DUPFD_CLOEXEC, unix.F_GETFL, unix.F_SETFL}, allow(), refuse(unix.EPERM)))})
+}
+
+// relayFilter is the filter of the relay, process pid.
+func relayFilter(pid int) block {
+	return narrow(relayExamined(pid), serverKilled(), serverAllowed(), relayAllowed(), relayAllowedHere())
 }

@@ -1,0 +1,143 @@
+package netspace
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/netip"
+	"os"
+	"runtime"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// own is the network namespace of the calling thread.
+const own = "/proc/thread-self/ns/net"
+
+// Inside calls f on a thread that is in the network namespace, nil for a new one,
+// and ends with f. The main thread would not end, and is not used.
+func Inside(space *os.File, f func() error) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // for good: a thread that is locked ends with its goroutine
+		if unix.Gettid() == unix.Getpid() {
+			defer runtime.UnlockOSThread()
+			done <- Inside(space, f) // while this holds the main thread, it goes elsewhere
+			return
+		}
+		var err error
+		if space == nil {
+			err = unix.Unshare(unix.CLONE_NEWNET)
+		} else {
+			err = unix.Setns(int(space.Fd()), unix.CLONE_NEWNET)
+		}
+		switch {
+		case err == nil:
+			err = f()
+		case space == nil:
+			err = fmt.Errorf("cannot make a network namespace: %w", err)
+		default:
+			err = fmt.Errorf("cannot enter the network namespace %s: %w", space.Name(), err)
+		}
+		done <- err
+	}()
+	return <-done
+}
+
+// New makes a namespace that ends with the last use of the file.
+func New() (f *os.File, err error) {
+	err = Inside(nil, func() error {
+		f, err = os.Open(own)
+		return err
+	})
+	return f, err
+}
+
+// Make opens the namespace that is mounted at path, or makes one there.
+func Make(path string) (*os.File, error) {
+	if f, err := Open(path); !errors.Is(err, fs.ErrNotExist) {
+		return f, err
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDONLY|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("cannot make the place of a network namespace: %w", err)
+	}
+	f.Close()
+	err = Inside(nil, func() error {
+		if err := unix.Mount(own, path, "", unix.MS_BIND, ""); err != nil {
+			return fmt.Errorf("cannot keep a network namespace at %s: %w", path, err)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return Open(path)
+}
+
+// Open opens the namespace that is mounted at path. A file without one is
+// fs.ErrNotExist: a boot leaves it, and so does the end of somebody's mount
+// namespace.
+func Open(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, fmt.Errorf("cannot open a network namespace: %w", err)
+	}
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {
+		return nil, errors.Join(fmt.Errorf("cannot look at %s: %w", path, err), f.Close())
+	}
+	if st.Type != unix.NSFS_MAGIC {
+		return nil, errors.Join(fs.ErrNotExist, f.Close())
+	}
+	return f, nil
+}
+
+// Remove takes the namespace away from path, mounted more than once or not at all.
+func Remove(path string) error {
+	for {
+		f, err := Open(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		f.Close()
+		if err := unix.Unmount(path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {
+			return fmt.Errorf("cannot unmount the network namespace at %s: %w", path, err)
+		}
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("cannot remove the place of a network namespace: %w", err)
+	}
+	return nil
+}
+
+// Same tells whether two files are the same namespace.
+func Same(a, b *os.File) bool {
+	x, err1 := a.Stat()
+	y, err2 := b.Stat()
+	return err1 == nil && err2 == nil && os.SameFile(x, y)
+}
+
+// List reads a list from the kernel, again if it changed while it was read.
+func List[T any](what string, read func() ([]T, error)) ([]T, error) {
+	const times = 10
+	for try := 1; ; try++ {
+		list, err := read()
+		if err == nil {
+			return list, nil
+		}
+		if !errors.Is(err, netlink.ErrDumpInterrupted) || try == times {
+			return nil, fmt.Errorf("cannot list the %s of a network namespace: %w", what, err)
+		}
+	}
+}
+
+// IPNet is the prefix as the netlink library takes it.
+func IPNet(p netip.Prefix) *net.IPNet {
+	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
+}

@@ -1,4 +1,0 @@
-package sandbox
-
-// foreign has nothing to try: the processors of this kind may lack 32-bit programs.
-func foreign() {}
