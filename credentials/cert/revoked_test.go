@@ -34,7 +34,7 @@ func wantReason(t testing.TB, a *cert.Anchors, leaf *pki.Entity, others []*pki.E
 	}
 	e, ok := errors.AsType[*cert.Error](err)
 	if !ok || e.Reason != want {
-		t.Errorf("%s: %v, want the reason %q", leaf.Name(), err, want)
+		t.Errorf("%s: %v, want the reason %d", leaf.Name(), err, want)
 	}
 }
 
