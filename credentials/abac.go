@@ -1,6 +1,8 @@
 package credentials
 
 import (
+	"slices"
+
 	"patchbay/am"
 	"patchbay/credentials/rule"
 	"patchbay/schemas/xmltree"
@@ -26,123 +28,93 @@ func readABAC(e *xmltree.Element) (*abacRule, error) {
 	if e == nil {
 		return nil, refuse(rule.Readable, am.CredentialInvalid, "it is of the type abac but holds no <abac>")
 	}
-	parts, err := abacParts(e, "rt0")
-	if err != nil {
-		return nil, err
+	var r abacReader
+	parts := r.parts(r.one(r.parts(e, "rt0"), "abac", "rt0"), "version", "head", "tail")
+	version := r.text(parts, "rt0", "version", true)
+	if r.err == nil && rule.ABACVersion.Broken(version != "1.1") {
+		r.err = refuse(rule.ABACVersion, am.CredentialInvalid, "its ABAC rule is of the version %.40q, only 1.1 is read", version)
 	}
-	rt0, err := abacOne(parts, "abac", "rt0")
-	if err != nil {
-		return nil, err
-	}
-	if parts, err = abacParts(rt0, "version", "head", "tail"); err != nil {
-		return nil, err
-	}
-	version, err := abacText(parts, "rt0", "version", true)
-	if err != nil {
-		return nil, err
-	}
-	if rule.ABACVersion.Broken(version != "1.1") {
-		return nil, refuse(rule.ABACVersion, am.CredentialInvalid, "its ABAC rule is of the version %.40q, only 1.1 is read", version)
-	}
-	head, err := abacOne(parts, "rt0", "head")
-	if err != nil {
-		return nil, err
-	}
-	r := &abacRule{}
-	if r.head, r.role, _, err = readRole(head, false); err != nil {
-		return nil, err
-	}
-	if r.role == "" {
-		return nil, refuse(rule.Readable, am.CredentialInvalid, "the head of its ABAC rule has no role")
+	a := &abacRule{}
+	if a.head, a.role, _ = r.role(r.one(parts, "rt0", "head"), false); r.err == nil && a.role == "" {
+		r.err = refuse(rule.Readable, am.CredentialInvalid, "the head of its ABAC rule has no role")
 	}
 	for _, e := range parts["tail"] {
 		var t tail
-		if t.principal, t.role, t.linking, err = readRole(e, true); err != nil {
-			return nil, err
-		}
-		r.tails = append(r.tails, t)
+		t.principal, t.role, t.linking = r.role(e, true)
+		a.tails = append(a.tails, t)
 	}
-	if len(r.tails) == 0 {
-		return nil, refuse(rule.Readable, am.CredentialInvalid, "its ABAC rule has no tail")
+	if r.err == nil && len(a.tails) == 0 {
+		r.err = refuse(rule.Readable, am.CredentialInvalid, "its ABAC rule has no tail")
 	}
-	return r, nil
+	return a, r.err
 }
 
-// readRole reads a head, or a tail, which may have a linking role too.
-func readRole(e *xmltree.Element, isTail bool) (principal keyID, role, linking string, err error) {
+// abacReader reads the parts of a rule. Once something is wrong, nothing more is
+// read.
+type abacReader struct{ err error }
+
+// role reads a head, or a tail, which may have a linking role too.
+func (r *abacReader) role(e *xmltree.Element, isTail bool) (principal keyID, role, linking string) {
 	names := []string{"ABACprincipal", "role"}
 	if isTail {
 		names = append(names, "linking_role")
 	}
-	parts, err := abacParts(e, names...)
-	if err != nil {
-		return principal, "", "", err
+	parts := r.parts(e, names...)
+	if r.err != nil {
+		return principal, "", ""
 	}
-	p, err := abacOne(parts, e.Local, "ABACprincipal")
-	if err != nil {
-		return principal, "", "", err
+	p := r.one(parts, e.Local, "ABACprincipal")
+	role, linking = r.text(parts, e.Local, "role", false), r.text(parts, e.Local, "linking_role", false)
+	id := r.text(r.parts(p, "keyid", "mnemonic"), "ABACprincipal", "keyid", true)
+	principal, ok := parseKeyID(id)
+	if r.err == nil && !ok {
+		r.err = refuse(rule.Readable, am.CredentialInvalid, "its ABAC rule has the keyid %.60q, which is not the SHA-1 of a key in 40 hexadecimal digits", id)
 	}
-	if role, err = abacText(parts, e.Local, "role", false); err != nil {
-		return principal, "", "", err
-	}
-	if linking, err = abacText(parts, e.Local, "linking_role", false); err != nil {
-		return principal, "", "", err
-	}
-	if parts, err = abacParts(p, "keyid", "mnemonic"); err != nil {
-		return principal, "", "", err
-	}
-	id, err := abacText(parts, "ABACprincipal", "keyid", true)
-	if err != nil {
-		return principal, "", "", err
-	}
-	var ok bool
-	if principal, ok = parseKeyID(id); !ok {
-		return principal, "", "", refuse(rule.Readable, am.CredentialInvalid, "its ABAC rule has the keyid %.60q, which is not the SHA-1 of a key in 40 hexadecimal digits", id)
-	}
-	return principal, role, linking, nil
+	return principal, role, linking
 }
 
-// abacParts sorts the children of e, which may be of these names only.
-func abacParts(e *xmltree.Element, names ...string) (map[string][]*xmltree.Element, error) {
-	if err := blankText(e); err != nil {
-		return nil, err
+// parts sorts the children of e, which may be of these names only.
+func (r *abacReader) parts(e *xmltree.Element, names ...string) map[string][]*xmltree.Element {
+	if r.err == nil {
+		r.err = blankText(e)
+	}
+	if r.err != nil {
+		return nil
 	}
 	parts := map[string][]*xmltree.Element{}
-next:
 	for _, c := range e.Elements() {
-		for _, name := range names {
-			if c.Name == (xmltree.Name{Local: name}) {
-				parts[name] = append(parts[name], c)
-				continue next
-			}
-		}
-		if rule.ABACForm.Broken(true) {
-			return nil, refuse(rule.ABACForm, am.CredentialInvalid, "its ABAC rule holds <%.40s> in <%s>, where it cannot stand", c.Local, e.Local)
+		if known := c.Space == "" && slices.Contains(names, c.Local); known {
+			parts[c.Local] = append(parts[c.Local], c)
+		} else if rule.ABACForm.Broken(true) {
+			r.err = refuse(rule.ABACForm, am.CredentialInvalid, "its ABAC rule holds <%.40s> in <%s>, where it cannot stand", c.Local, e.Local)
+			return nil
 		}
 	}
-	return parts, nil
+	return parts
 }
 
-const noneOrMany = "its ABAC rule holds %d <%s> in <%s> instead of one"
-
-func abacOne(parts map[string][]*xmltree.Element, in, name string) (*xmltree.Element, error) {
-	if len(parts[name]) == 0 {
-		return nil, refuse(rule.Readable, am.CredentialInvalid, noneOrMany, 0, name, in)
+func (r *abacReader) one(parts map[string][]*xmltree.Element, in, name string) *xmltree.Element {
+	const noneOrMany = "its ABAC rule holds %d <%s> in <%s> instead of one"
+	n := len(parts[name])
+	switch {
+	case r.err != nil:
+	case n == 0:
+		r.err = refuse(rule.Readable, am.CredentialInvalid, noneOrMany, 0, name, in)
+	case rule.Cardinality.Broken(n > 1):
+		r.err = refuse(rule.Cardinality, am.CredentialInvalid, noneOrMany, n, name, in)
+	default:
+		return parts[name][0]
 	}
-	if n := len(parts[name]); rule.Cardinality.Broken(n > 1) {
-		return nil, refuse(rule.Cardinality, am.CredentialInvalid, noneOrMany, n, name, in)
-	}
-	return parts[name][0], nil
+	return nil
 }
 
-// abacText is the text of a child, empty where it may be absent and is.
-func abacText(parts map[string][]*xmltree.Element, in, name string, required bool) (string, error) {
+// text is the text of a child, empty where it may be absent and is.
+func (r *abacReader) text(parts map[string][]*xmltree.Element, in, name string, required bool) (text string) {
 	if len(parts[name]) == 0 && !required {
-		return "", nil
+		return ""
 	}
-	e, err := abacOne(parts, in, name)
-	if err != nil {
-		return "", err
+	if e := r.one(parts, in, name); r.err == nil {
+		text, r.err = leaf(e)
 	}
-	return leaf(e)
+	return text
 }

@@ -72,6 +72,14 @@ func TestKeyIDForms(t *testing.T) {
 	}
 }
 
+func TestPrivilegeNames(t *testing.T) {
+	for s, want := range map[string]bool{"sa": true, strings.Repeat("a", 64): true, strings.Repeat("a", 65): false, "sa info": false, "\u017fa": false} {
+		if isPrivilegeName(s) != want {
+			t.Errorf("%q is a name of a privilege: %v", s, !want)
+		}
+	}
+}
+
 // FuzzReadContent reads whatever a signer may have put into a credential.
 func FuzzReadContent(f *testing.F) {
 	f.Add(rt0("<version>1.1</version><head>" + principalXML(keyA) + "<role>speaks_for_" + keyA + "</role></head><tail>" + principalXML(keyB) + "</tail>"))

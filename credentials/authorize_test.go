@@ -36,35 +36,6 @@ func detail(t *testing.T, err error) am.Detail {
 	return e.Detail()
 }
 
-func TestSliceCredentialCarriesEveryRightButNone(t *testing.T) {
-	w := newWorld(t)
-	doc := w.sliceCredential().Signed(t)
-	for _, r := range credentials.Rights() {
-		until, err := w.over(t, r, doc)
-		if r == credentials.RightListResources {
-			if err == nil {
-				t.Errorf("%s is a right over a slice", r)
-			}
-			continue
-		}
-		if want := now.Add(24 * time.Hour); err != nil || !until.Equal(want) {
-			t.Errorf("%s until %v, %v; want %v", r, until, err, want)
-		}
-	}
-}
-
-func TestUserCredentialIsEnoughForListResources(t *testing.T) {
-	w := newWorld(t)
-	doc := w.userCredential().Signed(t)
-	g, err := w.z.Authorize(w.caller(t, w.alice), sfa(doc), "", credentials.RightListResources, now)
-	if err != nil || g.Caller() != w.alice.URN || g.Right() != credentials.RightListResources || len(g.Fingerprints()) != 1 {
-		t.Errorf("%v for %s, %v", g.Right(), g.Caller(), err)
-	}
-	if _, err := w.over(t, credentials.RightDescribe, doc); detail(t, err) != am.CredentialMismatch {
-		t.Errorf("a user credential as slice credential (#16): %v", err)
-	}
-}
-
 func TestPrivilegesByMethod(t *testing.T) {
 	w := newWorld(t)
 	rights := []credentials.Right{
@@ -114,76 +85,68 @@ func TestLatestCredentialCounts(t *testing.T) {
 	}
 }
 
-func TestRightEndsWithTheFirstCertificateBehindIt(t *testing.T) {
+// TestRightEndsWithThePartThatEndsFirst shortens each credential and certificate
+// that a right rests on. What is remembered is refused afterwards.
+func TestRightEndsWithThePartThatEndsFirst(t *testing.T) {
 	w := newWorld(t)
 	soon := now.Add(2 * time.Hour)
-	short := func(uri, key string, ca bool) *pki.Entity {
-		return pki.Issue(t, w.sa, pki.Subject{URIs: []string{uri}, Key: key, CA: ca, To: soon})
+	const at = "2026-11-21T14:00:00Z"
+	short := func(uri, key string) []*pki.Entity {
+		return []*pki.Entity{pki.Issue(t, w.sa, pki.Subject{URIs: []string{uri}, Key: key, CA: uri == saURN, To: soon}), w.sa}
 	}
-	for _, part := range []string{"owner", "target", "signer", "caller"} {
-		credential, caller := w.sliceCredential(), w.alice
-		switch part {
-		case "owner":
-			credential.Owner = []*pki.Entity{short(aliceURN, "rsa2", false)}
-		case "target":
-			credential.Target = []*pki.Entity{short(sliceURN, "rsa3", false), w.sa}
-		case "signer":
-			credential.Signer = []*pki.Entity{short(saURN, "rsa5", true), w.sa}
-		case "caller":
-			caller = short(aliceURN, "rsa6", false)
-		}
-		doc := sfa(credential.Signed(t))
-		g, err := w.z.Authorize(w.caller(t, caller), doc, "", credentials.RightAllocate, now)
-		if err != nil {
-			t.Fatalf("%s: %v", part, err)
-		}
-		if until, err := g.Over(w.slice.URN); err != nil || !until.Equal(soon) {
-			t.Errorf("%s ends %v, but the right %v, %v", part, soon, until, err)
-		}
-		// The same credential, remembered, is refused afterwards.
-		after := soon.Add(time.Second)
-		c := w.caller(t, caller)
-		if _, err := w.z.Authorize(c, doc, "", credentials.RightAllocate, after); detail(t, err) != am.CredentialExpired {
-			t.Errorf("%s expired: %v", part, err)
-		}
+	type parts struct {
+		slice  pki.Credential
+		levels []pki.Credential
+		abac   pki.SpeaksFor
+		old    pki.Credential
+		caller *pki.Entity
 	}
-}
-
-func TestFormsOnTheWire(t *testing.T) {
-	w := newWorld(t)
-	doc := w.sliceCredential().Signed(t)
-	for _, tt := range []struct {
-		rule string
-		p    credentials.Presented
-		want bool
-	}{
-		{"v3 struct", credentials.Presented{Type: "geni_sfa", Version: "3", Text: doc}, true},
-		{"version 2", credentials.Presented{Type: "geni_sfa", Version: "2", Text: doc}, true},
-		{"bare string", credentials.Presented{Text: doc}, true},
-		{"type in any case", credentials.Presented{Type: "GENI_SFA", Version: "3", Text: doc}, true},
-		{"type without prefix", credentials.Presented{Type: "sfa", Text: doc}, true},
-		{"int version", credentials.Presented{Type: "geni_sfa", Version: "2", Text: doc}, true},
-		{"omni's label for a delegated one", credentials.Presented{Type: "geni_unknown", Version: "0", Text: doc}, true},
-		{"labelled abac", credentials.Presented{Type: "geni_abac", Version: "1", Text: doc}, true},
-		{"labelled abac, without prefix", credentials.Presented{Type: "ABAC", Text: doc}, true},
-		{"labelled speaksfor", credentials.Presented{Type: "speaksfor", Version: "1", Text: doc}, true},
-		{"sfa with abac's version", credentials.Presented{Type: "sfa", Version: "1", Text: doc}, true},
-		{"white space and byte order mark", credentials.Presented{Text: " \r\n\ufeff\n" + doc + "\n\n"}, true},
-		{"unknown type", credentials.Presented{Type: "x509", Text: doc}, false},
-		{"type of omni's acceptance tests", credentials.Presented{Type: "geni_sfaBROKEN", Version: "3", Text: doc}, false},
-		{"nearly a known type", credentials.Presented{Type: "geni_foo", Version: "3", Text: doc}, false},
-		{"white space in the type", credentials.Presented{Type: "geni_sfa ", Version: "3", Text: doc}, false},
-		{"labelled unknown and junk", credentials.Presented{Type: "geni_unknown", Version: "0", Text: doc[1:]}, false},
-		{"unknown version", credentials.Presented{Type: "geni_sfa", Version: "4", Text: doc}, false},
-		{"empty", credentials.Presented{Type: "geni_sfa", Version: "3"}, false},
-		{"too large", credentials.Presented{Text: doc + strings.Repeat(" ", credentials.MaxBytes)}, false},
+	for part, change := range map[string]func(p *parts){
+		"slice, its owner":              func(p *parts) { p.slice.Owner = short(aliceURN, "rsa2") },
+		"slice, its target":             func(p *parts) { p.slice.Target = short(sliceURN, "rsa3") },
+		"slice, its signer":             func(p *parts) { p.slice.Signer = short(saURN, "rsa5") },
+		"slice, the caller":             func(p *parts) { p.caller = short(aliceURN, "rsa6")[0] },
+		"delegated, the child":          func(p *parts) { p.levels[0].Expires = at },
+		"delegated, the child's owner":  func(p *parts) { p.levels[0].Owner = short(bobURN, "rsa4") },
+		"delegated, the child's signer": func(p *parts) { p.levels[0].Signer = short(aliceURN, "rsa2") },
+		"delegated, the parent's owner": func(p *parts) { p.levels[1].Owner = short(aliceURN, "rsa2") },
+		"delegated, the root's signer":  func(p *parts) { p.levels[1].Signer = short(saURN, "rsa5") },
+		"delegated, the target": func(p *parts) {
+			p.levels[1].Target = short(sliceURN, "rsa3")
+			p.levels[0].Target = p.levels[1].Target[:1]
+		},
+		"abac, the word":        func(p *parts) { p.abac.Expires = at },
+		"abac, its signer":      func(p *parts) { p.abac.Signer = short(aliceURN, "rsa2") },
+		"abac, the tool":        func(p *parts) { p.caller = short(toolURN, "rsa6")[0] },
+		"abac, the slice":       func(p *parts) { p.slice.Expires = at },
+		"speaksfor, the word":   func(p *parts) { p.old.Expires = at },
+		"speaksfor, its signer": func(p *parts) { p.old.Signer = short(aliceURN, "rsa2") },
+		"speaksfor, the tool":   func(p *parts) { p.caller = short(toolURN, "rsa6")[0] },
 	} {
-		_, err := w.z.Authorize(w.caller(t, w.alice), []credentials.Presented{tt.p}, "", credentials.RightAllocate, now)
-		if (err == nil) != tt.want {
-			t.Errorf("%s: %v, want success %v", tt.rule, err, tt.want)
+		form, _, _ := strings.Cut(part, ",")
+		callers := map[string]*pki.Entity{"slice": w.alice, "delegated": w.bob, "abac": w.tool, "speaksfor": w.tool}
+		p := parts{w.sliceCredential(), w.handedOn(w.bob), w.speaksFor(), w.oldSpeaksFor(), callers[form]}
+		change(&p)
+		docs, option := sfa(p.slice.Signed(t)), ""
+		switch form {
+		case "delegated":
+			docs = sfa(pki.Delegated(t, p.levels...))
+		case "abac":
+			docs, option = append(docs, sfa(p.abac.Signed(t))...), aliceURN
+		case "speaksfor":
+			docs, option = append(docs, sfa(p.old.Signed(t))...), aliceURN
 		}
-		if err != nil && detail(t, err) != am.CredentialInvalid {
-			t.Errorf("%s: detail %d", tt.rule, detail(t, err))
+		for range 2 { // new, and remembered
+			g, err := w.z.Authorize(w.caller(t, p.caller), docs, option, credentials.RightAllocate, now)
+			if err != nil {
+				t.Fatalf("%s: %v", part, err)
+			}
+			if until, err := g.Over(w.slice.URN); err != nil || !until.Equal(soon) {
+				t.Errorf("%s ends %v, but the right %v, %v", part, soon, until, err)
+			}
+		}
+		if _, err := w.z.Authorize(w.caller(t, p.caller), docs, option, credentials.RightAllocate, soon.Add(time.Second)); detail(t, err) != am.CredentialExpired {
+			t.Errorf("%s, remembered and expired: %v", part, err)
 		}
 	}
 }
@@ -211,23 +174,45 @@ func TestListOfCredentials(t *testing.T) {
 	}
 }
 
+// TestReasonPerCredential has them in the order presented, although only Over
+// finds out that one is for another slice.
 func TestReasonPerCredential(t *testing.T) {
 	w := newWorld(t)
-	expired, bobs := w.sliceCredential(), w.sliceCredential()
+	expired, elsewhere, bobs := w.sliceCredential(), w.sliceCredential(), w.sliceCredential()
 	expired.Expires = "2026-11-21T11:59:59Z"
+	elsewhere.Target = []*pki.Entity{w.other, w.sa}
 	bobs.Owner = []*pki.Entity{w.bob}
-	_, err := w.z.Authorize(w.caller(t, w.alice), sfa("junk", bobs.Signed(t), expired.Signed(t)), "", credentials.RightAllocate, now)
+	_, err := w.over(t, credentials.RightAllocate, "junk", elsewhere.Signed(t), bobs.Signed(t), expired.Signed(t))
 	e, _ := errors.AsType[*credentials.DeniedError](err)
-	if e == nil || len(e.Reasons) != 3 {
+	if e == nil || len(e.Reasons) != 4 {
 		t.Fatal(err)
 	}
-	for i, want := range []am.Detail{am.CredentialInvalid, am.CredentialMismatch, am.CredentialExpired} {
+	for i, want := range []am.Detail{am.CredentialInvalid, am.CredentialMismatch, am.CredentialMismatch, am.CredentialExpired} {
 		if e.Reasons[i].Credential != i+1 || e.Reasons[i].Detail != want {
 			t.Errorf("reason %d: %+v, want the detail %d", i+1, e.Reasons[i], want)
 		}
 	}
-	if !strings.Contains(e.Error(), "credential 3: expired 2026-11-21T11:59:59Z; get a fresh one from its authority") || e.Detail() != am.CredentialExpired {
+	if !strings.Contains(e.Error(), "credential 4: expired 2026-11-21T11:59:59Z; get a fresh one from its authority") || e.Detail() != am.CredentialExpired {
 		t.Errorf("%d: %s", e.Detail(), e)
+	}
+}
+
+// TestSHA1IsSeen has each credential that counts signed with SHA-1; that it needs
+// the switch is among the attacks.
+func TestSHA1IsSeen(t *testing.T) {
+	w := newWorld(t)
+	w.z = credentials.New(pki.Anchors(w.sa), credentials.Config{SHA1Signatures: true})
+	weak, word := w.sliceCredential(), w.speaksFor()
+	weak.SHA1, word.SHA1 = true, true
+	if g, err := w.speak(t, w.alice, "", weak.Signed(t)); err != nil || !g.SHA1() {
+		t.Errorf("the slice credential: %v, SHA-1 seen %v", err, g.SHA1())
+	}
+	docs := []string{word.Signed(t), w.sliceCredential().Signed(t)}
+	if g, err := w.speak(t, w.tool, aliceURN, docs...); err != nil || !g.SHA1() {
+		t.Errorf("the word for a tool: %v, SHA-1 seen %v", err, g.SHA1())
+	}
+	if _, err := newWorld(t).speak(t, w.tool, aliceURN, docs...); err == nil {
+		t.Error("the word for a tool is accepted without the switch")
 	}
 }
 
@@ -259,21 +244,6 @@ func TestGrantCannotBeMadeUp(t *testing.T) {
 	}
 }
 
-func TestSHA1CredentialNeedsTheSwitch(t *testing.T) {
-	w := newWorld(t)
-	credential := w.sliceCredential()
-	credential.SHA1 = true
-	doc := sfa(credential.Signed(t))
-	if _, err := w.z.Authorize(w.caller(t, w.alice), doc, "", credentials.RightAllocate, now); detail(t, err) != am.CredentialUntrusted {
-		t.Errorf("without the switch: %v", err)
-	}
-	z := credentials.New(pki.Anchors(w.sa), credentials.Config{SHA1Signatures: true})
-	g, err := z.Authorize(w.caller(t, w.alice), doc, "", credentials.RightAllocate, now)
-	if err != nil || !g.SHA1() {
-		t.Errorf("with the switch: %v, SHA-1 seen %v", err, g.SHA1())
-	}
-}
-
 func TestRemovedAnchorEndsWhatWasRemembered(t *testing.T) {
 	w := newWorld(t)
 	doc := sfa(w.sliceCredential().Signed(t))
@@ -291,73 +261,5 @@ func TestRemovedAnchorEndsWhatWasRemembered(t *testing.T) {
 	w.z.SetAnchors(pki.Anchors(w.sa))
 	if _, err := w.z.Authorize(w.caller(t, w.alice), doc, "", credentials.RightAllocate, now); err != nil {
 		t.Errorf("after the anchor came back: %v", err)
-	}
-}
-
-// TestRememberedCredentialIsCheckedEachTime is the other side of the cache:
-// owner, method and time are those of the call.
-func TestRememberedCredentialIsCheckedEachTime(t *testing.T) {
-	w := newWorld(t)
-	credential := w.sliceCredential()
-	credential.Privileges = []string{"info"}
-	doc := sfa(credential.Signed(t))
-	for range 2 {
-		if _, err := w.z.Authorize(w.caller(t, w.alice), doc, "", credentials.RightStatus, now); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := w.z.Authorize(w.caller(t, w.bob), doc, "", credentials.RightStatus, now); detail(t, err) != am.CredentialMismatch {
-			t.Errorf("#31 replayed by another caller: %v", err)
-		}
-		if _, err := w.z.Authorize(w.caller(t, w.alice), doc, "", credentials.RightAllocate, now); detail(t, err) != am.NoDetail {
-			t.Errorf("another method: %v", err)
-		}
-		if _, err := w.z.Authorize(w.caller(t, w.alice), doc, "", credentials.RightStatus, now.Add(24*time.Hour)); detail(t, err) != am.CredentialExpired {
-			t.Errorf("at its expiry: %v", err)
-		}
-	}
-}
-
-func TestConcurrentUse(t *testing.T) {
-	w := newWorld(t)
-	z := credentials.New(pki.Anchors(w.sa), credentials.Config{CacheSize: 2})
-	var docs []string
-	for i := range 4 {
-		credential := w.sliceCredential()
-		credential.Expires = fmt.Sprintf("2026-11-2%dT12:00:00Z", 2+i)
-		docs = append(docs, credential.Signed(t))
-	}
-	done := make(chan error)
-	for i := range 8 {
-		go func() {
-			var err error
-			for j := range 20 {
-				c := z.Identify(pki.Raw(w.alice), now)
-				_, e := z.Authorize(c, sfa(docs[(i+j)%4]), "", credentials.RightAllocate, now)
-				err = errors.Join(err, e)
-				if j == 10 {
-					z.SetAnchors(pki.Anchors(w.sa, w.alice))
-				}
-			}
-			done <- err
-		}()
-	}
-	for range 8 {
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	}
-}
-
-// TestReasonsAreInTheOrderPresented mixes a credential that is another's with
-// one for another slice, which only Over finds out.
-func TestReasonsAreInTheOrderPresented(t *testing.T) {
-	w := newWorld(t)
-	elsewhere, anothers := w.sliceCredential(), w.sliceCredential()
-	elsewhere.Target = []*pki.Entity{w.other, w.sa}
-	anothers.Owner = []*pki.Entity{w.bob}
-	_, err := w.over(t, credentials.RightStatus, elsewhere.Signed(t), anothers.Signed(t))
-	e, ok := errors.AsType[*credentials.DeniedError](err)
-	if !ok || len(e.Reasons) != 2 || e.Reasons[0].Credential != 1 || e.Reasons[1].Credential != 2 {
-		t.Errorf("got %v", err)
 	}
 }

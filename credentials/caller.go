@@ -110,11 +110,11 @@ func (z *Authorizer) Glance(rawChain [][]byte, now time.Time) (urn.URN, bool) {
 	if ok {
 		return c.URN, true
 	}
-	if at, ok := t.glanced.get(key); ok && !now.Before(at) && now.Sub(at) < glanceAgain {
+	if at, ok := t.glanced.Get(key); ok && !now.Before(at) && now.Sub(at) < glanceAgain {
 		return urn.URN{}, false
 	}
 	if c = z.meet(t, key, rawChain, glanceBudget, now); c.Err != nil {
-		t.glanced.put(key, now)
+		t.glanced.Put(key, now)
 	}
 	return c.URN, c.Err == nil
 }
@@ -138,7 +138,7 @@ func checkShown(rawChain [][]byte) error {
 
 // known is the caller of a chain that was vouched for, and still is.
 func (t *trust) known(key [sha256.Size]byte, now time.Time) (Caller, bool) {
-	c, ok := t.callers.get(key)
+	c, ok := t.callers.Get(key)
 	return c.Caller, ok && !now.Before(c.since) && now.Before(c.Chain.Expires())
 }
 
@@ -146,7 +146,7 @@ func (t *trust) known(key [sha256.Size]byte, now time.Time) (Caller, bool) {
 func (z *Authorizer) meet(t *trust, key [sha256.Size]byte, rawChain [][]byte, budget int, now time.Time) Caller {
 	c := z.identify(t, rawChain, budget, now)
 	if c.Err == nil {
-		t.callers.put(key, knownCaller{Caller: c, since: now})
+		t.callers.Put(key, knownCaller{Caller: c, since: now})
 	}
 	return c
 }

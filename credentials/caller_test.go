@@ -81,23 +81,3 @@ func TestCallerIsOfOneGeneration(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkIdentify(b *testing.B) {
-	w := newWorld(b)
-	raw := pki.Raw(w.alice, w.sa)
-	b.Run("new", func(b *testing.B) {
-		for b.Loop() {
-			z := credentials.New(pki.Anchors(w.sa), credentials.Config{})
-			if c := z.Identify(raw, now); c.Err != nil {
-				b.Fatal(c.Err)
-			}
-		}
-	})
-	b.Run("remembered", func(b *testing.B) {
-		for b.Loop() {
-			if c := w.z.Identify(raw, now); c.Err != nil {
-				b.Fatal(c.Err)
-			}
-		}
-	})
-}

@@ -16,21 +16,12 @@ var gidForms = []struct {
 	write func(list []*pki.Entity) string
 	want  string // part of the refusal; empty: read
 }{
-	{"blocks", func(l []*pki.Entity) string { return pki.PEM(l...) }, ""},
 	{"text around", func(l []*pki.Entity) string {
 		return "Certificate:\n  Data: of a GID\n" + strings.ReplaceAll(pki.PEM(l...), "-----END CERTIFICATE-----\n", "-----END CERTIFICATE-----\nand more\n")
 	}, ""},
-	{"bare base64", func(l []*pki.Entity) string { return base64.StdEncoding.EncodeToString(l[0].Raw) }, ""},
 	{"bare base64, in lines", func(l []*pki.Entity) string {
 		s := base64.StdEncoding.EncodeToString(l[0].Raw)
 		return "\n" + s[:64] + "\n" + s[64:] + "\n"
-	}, ""},
-	{"-----parent-----", func(l []*pki.Entity) string {
-		var parts []string
-		for _, e := range l {
-			parts = append(parts, pki.PEM(e))
-		}
-		return strings.Join(parts, "-----parent-----\n")
 	}, ""},
 	{"bare base64 and -----parent-----", func(l []*pki.Entity) string {
 		var parts []string
@@ -40,17 +31,8 @@ var gidForms = []struct {
 		return strings.Join(parts, "\n-----parent-----\n")
 	}, ""},
 	{"carriage returns", func(l []*pki.Entity) string { return strings.ReplaceAll(pki.PEM(l...), "\n", "&#13;\n") }, ""},
-	{"white space around", func(l []*pki.Entity) string { return " \n\t" + pki.PEM(l...) + "\n \n" }, ""},
 	{"each twice", func(l []*pki.Entity) string { return pki.PEM(l...) + pki.PEM(l...) }, ""},
-	{"ten", func(l []*pki.Entity) string { return strings.Repeat(pki.PEM(l[0]), 10) }, ""},
-	{"eleven", func(l []*pki.Entity) string { return strings.Repeat(pki.PEM(l[0]), 11) }, "more than 10"},
-	{"64 KiB of text", func(l []*pki.Entity) string { return pki.PEM(l...) + strings.Repeat("x", 64<<10) }, "at most 65536"},
 	{"the authority's first", func(l []*pki.Entity) string { return pki.PEM(l[1], l[0]) }, "but the certificate is that of"},
-	{"empty", func([]*pki.Entity) string { return "" }, "no certificate"},
-	{"no base64", func([]*pki.Entity) string { return "certificate" }, "certificate 1"},
-	{"the last one junk", func(l []*pki.Entity) string {
-		return pki.PEM(l...) + "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
-	}, "certificate 3"},
 	{"one without end", func(l []*pki.Entity) string { return strings.Replace(pki.PEM(l...), "-----END", "----END", 1) }, "certificate 1"},
 }
 

@@ -66,25 +66,3 @@ func TestGlanceRemembersStrangers(t *testing.T) {
 		t.Errorf("nobody is %s", u)
 	}
 }
-
-// BenchmarkGlance is what a stranger costs who shows ten certificates that may
-// each be the issuer of the others, new ones each time.
-func BenchmarkGlance(b *testing.B) {
-	w := newWorld(b)
-	var junk []*pki.Entity
-	for range 9 {
-		junk = append(junk, pki.Authority(b, nil, "urn:publicid:IDN+example.net+authority+ca", "p521"))
-	}
-	raw := pki.Raw(append([]*pki.Entity{pki.User(b, junk[0], "urn:publicid:IDN+example.net+user+eve", "p521")}, junk...)...)
-	for name, ask := range map[string]func(i int){
-		"Glance":   func(i int) { w.z.Glance(append(raw[:9:9], []byte{byte(i), byte(i >> 8), byte(i >> 16)}), now) },
-		"Identify": func(i int) { w.z.Identify(append(raw[:9:9], []byte{byte(i), byte(i >> 8), byte(i >> 16)}), now) },
-		"Again":    func(int) { w.z.Glance(raw, now) },
-	} {
-		b.Run(name, func(b *testing.B) {
-			for i := range b.N {
-				ask(i)
-			}
-		})
-	}
-}

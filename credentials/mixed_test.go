@@ -3,8 +3,6 @@ package credentials_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -136,37 +134,15 @@ func TestWhoeverIsDeniedEndsWhatIsRemembered(t *testing.T) {
 	} {
 		for _, p := range form.parties {
 			for _, line := range []string{strings.ToUpper(p.URN.String()[:20]) + p.URN.String()[20:], "sha256:" + p.Fingerprint(), fmt.Sprintf("serial %X of %s", p.SerialNumber, w.sa.URN)} {
-				dir := t.TempDir()
-				put := func(name, text string) {
-					if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-						t.Fatal(err)
-					}
-				}
-				put("sa.pem", pki.PEM(w.sa))
-				f := cert.NewFolder(dir, cert.Options{})
-				ask := func() error {
-					a, problems, err := f.Load(now)
-					if err != nil || len(problems) > 0 {
-						t.Fatal(err, problems)
-					}
+				for i, a := range []*cert.Anchors{pki.Anchors(w.sa), pki.Trust(t, map[string]string{"denied": line + "\n"}, w.sa), pki.Anchors(w.sa)} {
 					w.z.SetAnchors(a)
-					c := w.z.Identify(pki.Raw(form.caller), now)
-					g, err := w.z.Authorize(c, form.docs, form.option, credentials.RightAllocate, now)
+					g, err := w.z.Authorize(w.z.Identify(pki.Raw(form.caller), now), form.docs, form.option, credentials.RightAllocate, now)
 					if err == nil {
 						_, err = g.Over(w.slice.URN)
 					}
-					return err
-				}
-				if err := ask(); err != nil {
-					t.Fatal(form.name, err)
-				}
-				put("denied", line)
-				if err := ask(); err == nil {
-					t.Errorf("%s: %s denied by %q and all goes on", form.name, p.Name(), line)
-				}
-				os.Remove(filepath.Join(dir, "denied"))
-				if err := ask(); err != nil {
-					t.Errorf("%s: %v", form.name, err)
+					if denied := i == 1; denied != (err != nil) {
+						t.Errorf("%s: %s denied by %q %v: %v", form.name, p.Name(), line, denied, err)
+					}
 				}
 			}
 		}

@@ -155,17 +155,3 @@ func filledByXmlsec1(t testing.TB, xmlsec1, doc, id, template string, key ...str
 	}
 	return string(signed)
 }
-
-// TestMixedKeys has the authority sign by RSA and users by elliptic curves.
-func TestMixedKeys(t *testing.T) {
-	w := newWorld(t)
-	w.alice, w.bob = pki.User(t, w.sa, aliceURN, "p256"), pki.User(t, w.sa, bobURN, "p521")
-	w.tool = pki.User(t, w.sa, toolURN, "p384")
-	slice := w.sliceCredential().Signed(t)
-	if _, err := w.speak(t, w.tool, aliceURN, w.speaksFor().Signed(t), slice); err != nil {
-		t.Errorf("speaks-for: %v", err)
-	}
-	if _, err := w.speak(t, w.bob, "", pki.Delegated(t, w.handedOn(w.bob)...)); err != nil {
-		t.Errorf("delegated: %v", err)
-	}
-}

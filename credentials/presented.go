@@ -74,7 +74,7 @@ func (z *Authorizer) examine(x examination, p Presented, beside []*cert.Certific
 		return nil, refuse(rule.Presented, am.CredentialInvalid, "it is empty")
 	}
 	key := sum(text)
-	if s, ok := x.statements.get(key); ok && s.holds(x.now) {
+	if s, ok := x.statements.Get(key); ok && s.holds(x.now) {
 		return s, nil
 	}
 	if rule.Budget.Broken(x.budget.Spent()) {
@@ -85,7 +85,7 @@ func (z *Authorizer) examine(x examination, p Presented, beside []*cert.Certific
 		return nil, err
 	}
 	s.fingerprint = hex.EncodeToString(key[:])
-	x.statements.put(key, s)
+	x.statements.Put(key, s)
 	return s, nil
 }
 

@@ -16,7 +16,7 @@ const maxClashes = 20
 // counted where its component_id is, and its provider knows its machine by the name
 // that the component had. So that name, with its provider, must not go to another
 // component_id while the sliver is there; nor that of an interface within its node.
-// The error is a *sheet.Error.
+// The error is a *yamlfile.Error.
 func Clash(v *Inventory, file string, slivers []am.Sliver) error {
 	var found []yamlfile.Problem
 	more := 0
@@ -44,9 +44,8 @@ func Clash(v *Inventory, file string, slivers []am.Sliver) error {
 			if !ok || home == nil || port.Component != home {
 				continue
 			}
-			at := slices.IndexFunc(home.Interfaces, func(p *Interface) bool { return p.Name == in.ComponentName })
-			if at >= 0 && home.Interfaces[at] != port {
-				wrong(x, "interface", home.Line, in.ComponentName, home.Interfaces[at].URN.String(), in.Component.String())
+			if at := home.port(in.ComponentName); at != nil && at != port {
+				wrong(x, "interface", home.Line, in.ComponentName, at.URN.String(), in.Component.String())
 			}
 		}
 	}
@@ -69,7 +68,8 @@ func (v *Inventory) Renames(was *Inventory) bool {
 			return false
 		}
 		return !old.URN.Equal(c.URN) || slices.ContainsFunc(c.Interfaces, func(p *Interface) bool {
-			return slices.ContainsFunc(old.Interfaces, func(o *Interface) bool { return o.Name == p.Name && !o.URN.Equal(p.URN) })
+			o := old.port(p.Name)
+			return o != nil && !o.URN.Equal(p.URN)
 		})
 	})
 }

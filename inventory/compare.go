@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -57,8 +58,8 @@ func (c Change) String() string {
 func Compare(was, now *Inventory) []Change {
 	d := &differences{places: map[[2]string]int{}}
 	d.components(was, now)
-	named(d, "sliver type", was.SliverTypes, now.SliverTypes, func(t *SliverType) string { return t.Name }, d.sliverType)
-	named(d, "image", was.Images, now.Images, func(i *Image) string { return i.Name }, func(name string, a, b *Image) {
+	named(d, "sliver type", was.SliverTypes, now.SliverTypes, typeName, d.sliverType)
+	named(d, "image", was.Images, now.Images, imageName, func(name string, a, b *Image) {
 		if *a != *b {
 			d.add("image", name, "is described otherwise")
 		}
@@ -247,8 +248,7 @@ func (d *differences) sliverType(name string, a, b *SliverType) {
 	if a.Needs != b.Needs {
 		add("its needs were %s and are %s; slivers that are there take what they took", amountText(a.Needs), amountText(b.Needs))
 	}
-	image := func(i *Image) string { return i.Name }
-	if !slices.Equal(keys(a.Images, image), keys(b.Images, image)) || a.DefaultImage != nil && b.DefaultImage != nil && a.DefaultImage.Name != b.DefaultImage.Name {
+	if !slices.Equal(keys(a.Images, imageName), keys(b.Images, imageName)) || a.DefaultImage != nil && b.DefaultImage != nil && a.DefaultImage.Name != b.DefaultImage.Name {
 		add("its images are others")
 	}
 	if !slices.Equal(a.Aliases, b.Aliases) {
@@ -280,21 +280,16 @@ func (d *differences) site(a, b *Inventory) {
 	if !slices.Equal(a.HardwareTypes, b.HardwareTypes) {
 		d.add("the site", "", "the list of hardware types is another")
 	}
-	if monitoringText(a.Monitoring) != monitoringText(b.Monitoring) {
+	if !reflect.DeepEqual(a.Monitoring, b.Monitoring) {
 		d.add("the site", "", "monitoring is another")
 	}
-}
-
-func monitoringText(m *Monitoring) string {
-	if m == nil {
-		return ""
-	}
-	return fmt.Sprintf("%+v", *m)
 }
 
 func same[T comparable](a, b *T) bool { return a == b || a != nil && b != nil && *a == *b }
 
 func typeName(t *SliverType) string { return t.Name }
+
+func imageName(i *Image) string { return i.Name }
 
 func linkName(i *Interface) string {
 	if i.Link == nil {

@@ -57,7 +57,7 @@ func (c Consequence) String() string {
 // takes anything away from them. What is told is in the order of v.
 func Meet(v *Inventory, slivers []am.Sliver) []Consequence {
 	m := &meeting{
-		v: v, held: make(map[*Component]*load), taken: make(map[*Interface]*[2]int64), found: make(map[consequenceKey]*met),
+		v: v, held: make(map[*Component]load), taken: make(map[*Interface][2]int64), found: make(map[consequenceKey]*met),
 		tags: make(map[int]bool), addresses: make(map[netip.Addr]bool),
 	}
 	for _, tag := range v.VLANs {
@@ -69,19 +69,13 @@ func Meet(v *Inventory, slivers []am.Sliver) []Consequence {
 	for i := range slivers {
 		x := &slivers[i]
 		if c, ok := v.Home(x); ok {
-			if m.held[c] == nil {
-				m.held[c] = &load{}
-			}
-			m.held[c].slivers++
-			m.held[c].amount = m.held[c].amount.Add(x.Amount)
+			all := m.held[c]
+			m.held[c] = load{all.slivers + 1, all.amount.Add(x.Amount)}
 		}
 		for n := range x.Interfaces {
 			if p, ok := v.Port(x, &x.Interfaces[n]); ok {
-				if m.taken[p] == nil {
-					m.taken[p] = new([2]int64)
-				}
-				m.taken[p][0] += x.Interfaces[n].Out
-				m.taken[p][1] += x.Interfaces[n].In
+				all := m.taken[p]
+				m.taken[p] = [2]int64{all[0] + x.Interfaces[n].Out, all[1] + x.Interfaces[n].In}
 			}
 		}
 	}
@@ -114,18 +108,24 @@ func (v *Inventory) Port(x *am.Sliver, i *am.Interface) (*Interface, bool) {
 	if !ok || i.ComponentName == "" {
 		return nil, false
 	}
-	n := slices.IndexFunc(c.Interfaces, func(p *Interface) bool { return p.Name == i.ComponentName })
+	p := c.port(i.ComponentName)
+	return p, p != nil
+}
+
+// port is the interface of that name; nil if there is none.
+func (c *Component) port(name string) *Interface {
+	n := slices.IndexFunc(c.Interfaces, func(p *Interface) bool { return p.Name == name })
 	if n < 0 {
-		return nil, false
+		return nil
 	}
-	return c.Interfaces[n], true
+	return c.Interfaces[n]
 }
 
 // meeting is one Meet under way.
 type meeting struct {
 	v     *Inventory
-	held  map[*Component]*load
-	taken map[*Interface]*[2]int64 // kbit/s out and in
+	held  map[*Component]load
+	taken map[*Interface][2]int64 // kbit/s out and in
 	found map[consequenceKey]*met
 	order []*met
 	// tags and addresses are those on offer.
@@ -328,10 +328,8 @@ func (m *meeting) network(x *am.Sliver, c *Component) {
 
 // joined is the name of the shared VLAN that has a tag.
 func (m *meeting) joined(tag int) string {
-	for _, v := range m.v.SharedVLANs {
-		if v.Tag == tag {
-			return v.Name
-		}
+	if i := slices.IndexFunc(m.v.SharedVLANs, func(v *SharedVLAN) bool { return v.Tag == tag }); i >= 0 {
+		return m.v.SharedVLANs[i].Name
 	}
 	return ""
 }

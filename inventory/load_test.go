@@ -1,14 +1,12 @@
 package inventory
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -433,53 +431,4 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
-}
-
-// large writes an inventory that spells out n components.
-func large(n int) []byte {
-	var b bytes.Buffer
-	b.WriteString("provider: rack\nhardware_types: [small]\nimages: [{name: debian}]\nsliver_types: [{name: raw-pc, images: [debian]}]\ncomponents:\n")
-	for i := range n {
-		fmt.Fprintf(&b, "  - name: pc%d\n    exclusive: true\n    sliver_types: [raw-pc]\n    hardware_types: [small]\n", i)
-	}
-	return b.Bytes()
-}
-
-func BenchmarkParse(b *testing.B) {
-	for _, f := range []struct {
-		name string
-		text []byte
-	}{
-		{"100000 entries", large(100_000)},
-		{"range of 100000", []byte("provider: rack\nsliver_types: [{name: raw-pc}]\ncomponents:\n  - {names: pc1..pc100000, exclusive: true}\n")},
-	} {
-		b.Run(f.name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if v, err := Parse(f.text, "f", "example.org"); err != nil || len(v.Components) != 100_000 {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
-func TestLoadReadsRegularFilesOfSomeLengthOnly(t *testing.T) {
-	dir := t.TempDir()
-	pipe := filepath.Join(dir, "pipe.yaml")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	large := filepath.Join(dir, "large.yaml")
-	if err := os.WriteFile(large, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Truncate(large, maxFile+1); err != nil {
-		t.Fatal(err)
-	}
-	for file, want := range map[string]string{pipe: "is not a regular file", dir: "is not a regular file", large: "is larger than 64 MiB", filepath.Join(dir, "none.yaml"): "no such file"} {
-		if _, err := Load(file, "testbed.example.org"); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), file) {
-			t.Errorf("%s: %v, want %q", file, err, want)
-		}
-	}
 }

@@ -42,7 +42,7 @@ type site struct {
 const maxFile = 64 << 20
 
 // Load reads an inventory file of the site authority. It must be a regular file of
-// at most 64 MiB. An error is what the file system says, or a *sheet.Error.
+// at most 64 MiB. An error is what the file system says, or a *yamlfile.Error.
 func Load(file, authority string) (*Inventory, error) {
 	text, err := yamlfile.Load(file, maxFile)
 	if err != nil {
@@ -52,7 +52,7 @@ func Load(file, authority string) (*Inventory, error) {
 }
 
 // Parse reads an inventory from text; file is its name in messages. The error
-// is a *sheet.Error.
+// is a *yamlfile.Error.
 func Parse(text []byte, file, authority string) (*Inventory, error) {
 	s := &site{
 		reader: reader{yamlfile.Reader{File: file}},
@@ -257,9 +257,5 @@ func (s *site) readGateways(n *yaml.Node) {
 }
 
 func values(nodes []*yaml.Node) []string {
-	list := make([]string, len(nodes))
-	for i, n := range nodes {
-		list[i] = n.Value
-	}
-	return list
+	return keys(nodes, func(n *yaml.Node) string { return n.Value })
 }

@@ -153,11 +153,7 @@ func (s *site) readSliverType(item *yaml.Node, aliases map[string]*yaml.Node) {
 func (s *site) image(n *yaml.Node) *Image {
 	i, ok := s.Image(n.Value)
 	if !ok {
-		names := make([]string, len(s.Images))
-		for i, image := range s.Images {
-			names[i] = image.Name
-		}
-		s.Unknown(n, "image", names)
+		s.Unknown(n, "image", keys(s.Images, imageName))
 	}
 	return i
 }
@@ -190,10 +186,6 @@ func (s *site) sliverType(n *yaml.Node) *SliverType {
 	if t := s.types[n.Value]; t != nil && t.Name == n.Value {
 		return t
 	}
-	names := make([]string, len(s.SliverTypes))
-	for i, t := range s.SliverTypes {
-		names[i] = t.Name
-	}
-	s.Unknown(n, "sliver type", names)
+	s.Unknown(n, "sliver type", keys(s.SliverTypes, typeName))
 	return nil
 }

@@ -1,6 +1,8 @@
 package rspec
 
 import (
+	"encoding/binary"
+	"net"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -79,36 +81,14 @@ func maskLength(a netip.Addr, mask string) (bits int, ok bool) {
 	if err != nil || m.BitLen() != a.BitLen() || m.Zone() != "" {
 		return 0, false
 	}
-	for bits := 1; bits <= a.BitLen(); bits++ {
-		if p, _ := allOnes(a).Prefix(bits); p.Addr() == m {
-			return bits, true
-		}
-	}
-	return 0, false
-}
-
-// allOnes is the mask of a whole address like a.
-func allOnes(a netip.Addr) netip.Addr {
-	if a.Is4() {
-		return netip.AddrFrom4([4]byte{255, 255, 255, 255})
-	}
-	var ones [16]byte
-	for i := range ones {
-		ones[i] = 255
-	}
-	return netip.AddrFrom16(ones)
+	bits, _ = net.IPMask(m.AsSlice()).Size() // 0 for what is no mask
+	return bits, bits > 0
 }
 
 // LastAddress is the last address of an IPv4 network, that of its broadcasts. It
 // panics for other networks.
 func LastAddress(p netip.Prefix) netip.Addr {
 	b := p.Addr().As4()
-	for i := range b {
-		if kept := p.Bits() - 8*i; kept <= 0 {
-			b[i] = 255
-		} else if kept < 8 {
-			b[i] |= 255 >> kept
-		}
-	}
-	return netip.AddrFrom4(b)
+	hosts := uint32(1<<(32-p.Bits()) - 1)
+	return netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, binary.BigEndian.Uint32(b[:])|hosts)))
 }

@@ -206,13 +206,6 @@ func TestAdvertisementOfWhatIsFree(t *testing.T) {
 	}
 }
 
-func TestUnavailableNodesAreTold(t *testing.T) {
-	all := string(NewAdvertiser(site(4)).Append(nil, at(false, 0, 2, -1, 0)))
-	if strings.Count(all, "<node ") != 4 || strings.Count(all, `now="false"`) != 3 || strings.Contains(all, `"-1"`) || strings.Contains(all, "expires=") {
-		t.Error(all)
-	}
-}
-
 // TestOnlyWhatIsUsedIsDeclared holds that a document names the extensions that
 // it has something of, and no others.
 func TestOnlyWhatIsUsedIsDeclared(t *testing.T) {
@@ -289,18 +282,6 @@ func TestRequestExtensions(t *testing.T) {
 	}
 }
 
-func TestEmptySite(t *testing.T) {
-	got := string(NewAdvertiser(Site{Manager: us}).Append(nil, at(false)))
-	want := `<?xml version="1.0" encoding="UTF-8"?>
-<rspec xmlns="http://www.geni.net/resources/rspec/3" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:schemaLocation="http://www.geni.net/resources/rspec/3 http://www.geni.net/resources/rspec/3/ad.xsd" type="advertisement" generated="2030-01-02T03:04:05Z">
-</rspec>
-`
-	if d := cmp.Diff(want, got); d != "" {
-		t.Error(d)
-	}
-	judge(t, got)
-}
-
 // TestAdvertisementsByThePublishedExtensions has the published schemas of all
 // extensions judge at once that can be compiled; that of monitoring cannot.
 func TestAdvertisementsByThePublishedExtensions(t *testing.T) {
@@ -369,49 +350,5 @@ func TestAdvertisementIsASCIIAndWellFormed(t *testing.T) {
 	})
 	if err != nil {
 		t.Error(err)
-	}
-}
-
-func BenchmarkAdvertisement(b *testing.B) {
-	wired := func(n int) Site {
-		s := site(n)
-		for i := range s.Nodes {
-			s.Nodes[i].Interfaces = []AdInterface{
-				{ComponentID: adInterface(i, 0), Name: "eth0", Role: "control", PublicIPv4: "192.0.2.1"}, {ComponentID: adInterface(i, 1), Name: "eth1", Role: "experimental"},
-			}
-			if i%48 == 0 {
-				s.Links = append(s.Links, AdLink{ComponentID: urn.MustParse(fmt.Sprintf("urn:publicid:IDN+example.org+link+s%d", i)), Type: "ethernet", Capacity: 1_000_000})
-			}
-			l := &s.Links[len(s.Links)-1]
-			l.Interfaces = append(l.Interfaces, adInterface(i, 1))
-		}
-		return s
-	}
-	for _, bench := range []struct {
-		name     string
-		site     Site
-		onlyFree bool
-	}{
-		{"1000", site(1000), false}, {"10000", site(10_000), false}, {"10000 free", site(10_000), true},
-		{"10000 wired", wired(10_000), false}, {"10000 wired free", wired(10_000), true}, {"100000 wired", wired(100_000), false},
-	} {
-		b.Run(bench.name, func(b *testing.B) {
-			a := NewAdvertiser(bench.site)
-			now := Availability{Generated: someTime, Free: func(i int) int { return i % 3 }, OnlyFree: bench.onlyFree}
-			var text []byte
-			b.ReportAllocs()
-			for b.Loop() {
-				text = a.Append(text[:0], now)
-			}
-			b.SetBytes(int64(len(text)))
-		})
-	}
-}
-
-func BenchmarkNewAdvertiser(b *testing.B) {
-	s := site(10_000)
-	b.ReportAllocs()
-	for b.Loop() {
-		NewAdvertiser(s)
 	}
 }

@@ -63,20 +63,3 @@ func TestHostileRequestsAreAnsweredShortly(t *testing.T) {
 		}
 	}
 }
-
-// BenchmarkHostile shows that the worst of requests cost time and memory in
-// proportion to their size.
-func BenchmarkHostile(b *testing.B) {
-	small, large := hostile(20_000), hostile(180_000)
-	for name, text := range small {
-		for _, in := range [][]byte{text, large[name]} {
-			b.Run(fmt.Sprintf("%s/%d", name, len(in)), func(b *testing.B) {
-				b.SetBytes(int64(len(in)))
-				b.ReportAllocs()
-				for b.Loop() {
-					Check(in, ours())
-				}
-			})
-		}
-	}
-}

@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"patchbay/am/urn"
 )
 
@@ -106,42 +104,6 @@ func TestStaleFactsTakeNoTextWithThem(t *testing.T) {
 	}
 }
 
-func TestManifestGoldens(t *testing.T) {
-	requests, err := filepath.Glob("testdata/*.request.xml")
-	if err != nil || len(requests) == 0 {
-		t.Fatal("no requests in testdata", err)
-	}
-	for _, file := range requests {
-		name := strings.TrimSuffix(file, ".request.xml")
-		if isRule(file) { // TestManifestRules knows what is told
-			continue
-		}
-		t.Run(filepath.Base(name), func(t *testing.T) {
-			in, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			o := options()
-			o.ASCII = strings.HasSuffix(name, "ascii")
-			got := mustWrite(t, o, part(mustParse(t, in, ours()), fullFacts))
-			golden := name + ".manifest.xml"
-			if *update {
-				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); diff != "" {
-				t.Errorf("-want +got (run with -update and review):\n%s", diff)
-			}
-			mustParse(t, []byte(asRequest(got)), ours())
-		})
-	}
-}
-
 var manifestType = regexp.MustCompile(`(\stype\s*=\s*["'])manifest(["'])`)
 
 // asRequest is what a user does to ask for a manifest again.
@@ -183,89 +145,6 @@ func TestWhatIsAlreadyRightStays(t *testing.T) {
 	want := `<rspec type = 'manifest' xmlns="` + Namespace + `" generated="2030-01-02T03:04:05Z" xmlns:xsi="` + xsiSpace + `" xsi:schemaLocation="` + Namespace + ` ` + ManifestSchema + `"/>`
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
-	}
-}
-
-func TestOwnAttributes(t *testing.T) {
-	const node = `<node client_id="a" component_id="urn:publicid:IDN+example.org+node+pc0" component_manager_id="urn:publicid:IDN+example.org+authority+cm" component_name="pc0" sliver_id="urn:publicid:IDN+example.org+sliver+0" exclusive="true"/>`
-	for _, tt := range []struct{ rule, in, want string }{
-		{"all added behind the others", `<node client_id="a"/>`, node},
-		{"white space in the tag stays", "<node\tclient_id = 'a'\r\n/>", "<node\tclient_id = 'a'" + strings.TrimSuffix(strings.TrimPrefix(node, `<node client_id="a"`), "/>") + "\r\n/>"},
-		{"what is right stays as written", `<node exclusive='1' client_id="a" component_name='&#112;c0' component_manager_id='URN:publicid:IDN+EXAMPLE.org+authority+am'/>`,
-			`<node exclusive='1' client_id="a" component_name='&#112;c0' component_manager_id='URN:publicid:IDN+EXAMPLE.org+authority+am' component_id="urn:publicid:IDN+example.org+node+pc0" sliver_id="urn:publicid:IDN+example.org+sliver+0"/>`},
-		{"what is wrong is replaced in place", `<node exclusive='false' sliver_id="stale" client_id="a" component_manager_id="" component_id='' component_name="x>y"/>`,
-			`<node exclusive='true' sliver_id="urn:publicid:IDN+example.org+sliver+0" client_id="a" component_manager_id="urn:publicid:IDN+example.org+authority+cm" component_id='urn:publicid:IDN+example.org+node+pc0' component_name="pc0"/>`},
-		{"attributes of other namespaces are others", `<node client_id="a" xmlns:x="urn:x" x:exclusive="false" x:sliver_id="s"/>`,
-			`<node client_id="a" xmlns:x="urn:x" x:exclusive="false" x:sliver_id="s"` + strings.TrimPrefix(node, `<node client_id="a"`)},
-	} {
-		got := mustWrite(t, options(), part(mustParse(t, request(tt.in), ours()), facts))
-		if !strings.Contains(got, tt.want) {
-			t.Errorf("%s:\ngot  %s\nwant %s", tt.rule, got, tt.want)
-		}
-	}
-}
-
-func TestSubsetOfNodes(t *testing.T) {
-	in := request(`
- <node client_id="a"><interface client_id="a:0"/></node>
- <!-- b -->
- <node client_id="b"><interface client_id="b:0"/><interface client_id="b:1"/></node>
- <node client_id="f" component_manager_id="` + them + `"><interface client_id="f:0"/></node>
- <link client_id="ab"><interface_ref client_id="a:0"/><interface_ref client_id="b:0"/></link>
- <link client_id="b"><interface_ref client_id="b:1"/></link>
- <link client_id="f"><interface_ref client_id="f:0"/></link>
- <x xmlns="urn:x"/>
-`)
-	got := mustWrite(t, options(), Part{Request: mustParse(t, in, ours()), Nodes: map[string]NodeFacts{"a": facts(0), "unknown": facts(1)}})
-	_, got, _ = strings.Cut(got, "xsd\">")
-	got = strings.Replace(got, strings.TrimPrefix(mustTag(t, "a", facts(0)), `<node client_id="a"`), ">", 1)
-	want := `
- <node client_id="a"><interface client_id="a:0"/></node>
- <!-- b -->
- <node client_id="f" component_manager_id="` + them + `"><interface client_id="f:0"/></node>
- <link client_id="ab"><interface_ref client_id="a:0"/><interface_ref client_id="b:0"/></link>
- <link client_id="f"><interface_ref client_id="f:0"/></link>
- <x xmlns="urn:x"/>
-</rspec>`
-	if got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
-	}
-}
-
-// mustTag is the start tag of an own node with nothing but a client_id.
-func mustTag(t *testing.T, id string, f NodeFacts) string {
-	r := mustParse(t, request(`<node client_id="`+id+`"></node>`), ours())
-	got := mustWrite(t, options(), Part{Request: r, Nodes: map[string]NodeFacts{id: f}})
-	_, got, _ = strings.Cut(got, "<node")
-	got, _, _ = strings.Cut(got, "</node")
-	return "<node" + got
-}
-
-func TestEmptyManifest(t *testing.T) {
-	got := mustWrite(t, ManifestOptions{Manager: us, Generated: someTime, GeneratedBy: `"é"`})
-	want := `<?xml version="1.0" encoding="UTF-8"?>
-<rspec xmlns="http://www.geni.net/resources/rspec/3" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:schemaLocation="http://www.geni.net/resources/rspec/3 http://www.geni.net/resources/rspec/3/manifest.xsd" type="manifest" generated="2030-01-02T03:04:05Z" generated_by="&quot;&#xE9;&quot;"/>
-`
-	if got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
-	}
-}
-
-func TestFrontMatter(t *testing.T) {
-	body := strings.TrimPrefix(string(request("")), "<rspec")
-	for _, tt := range []struct{ rule, in, want string }{
-		{"byte order mark and blanks go", "\xef\xbb\xbf\r\n <rspec" + body, "<rspec"},
-		{"XML 1.1 becomes 1.0", "<?xml version='1.1'?>\r\n<!-- x --><rspec" + body, "<?xml version='1.0'?>\r\n<!-- x --><rspec"},
-		{"a declaration stays as written", `<?xml  version="1.0"   encoding='Utf-8' ?><?p?><rspec` + body, `<?xml  version="1.0"   encoding='Utf-8' ?><?p?><rspec`},
-	} {
-		r := mustParse(t, []byte(tt.in), ours())
-		got := mustWrite(t, options(), Part{Request: r})
-		if !strings.HasPrefix(got, tt.want) {
-			t.Errorf("%s: %q", tt.rule, got)
-		}
-		if string(r.Text()) != tt.in {
-			t.Errorf("%s: the request was changed", tt.rule)
-		}
 	}
 }
 
@@ -377,36 +256,6 @@ func TestSplicedTextIsASCIIAndEscaped(t *testing.T) {
 	}
 }
 
-func TestForeignBytesInAnyForm(t *testing.T) {
-	for _, foreign := range []string{
-		"<node component_manager_id='" + them + "'\r\n  client_id = \"f\"\t><a>\r\n</a >&#10;&quot;<!-- c --><![CDATA[ ]] > ]]><?p?></node\n>",
-		`<x:y xmlns:x="urn:x" x:z='>' />`,
-		"<link xmlns='' ><node client_id='x'/></link>",
-		`<node xmlns="` + Namespace + `" client_id="f" component_manager_id="` + them + `"><services><login/></services><host/></node>`,
-	} {
-		in := "\n" + foreign + "\n<node client_id='a' />\n" + foreign + "\n"
-		if strings.HasPrefix(foreign, "<node") {
-			in = "\n" + foreign + "\n<node client_id='a' />\n"
-		}
-		got := mustWrite(t, options(), part(mustParse(t, request(in), ours()), fullFacts))
-		if strings.Count(got, foreign) != strings.Count(in, foreign) {
-			t.Errorf("changed: %s\nin %s", foreign, got)
-		}
-	}
-}
-
-func TestManyNodes(t *testing.T) {
-	r := mustParse(t, manyNodes(2000), ours())
-	p := part(r, fullFacts)
-	if n := len(p.Request.doc.elements); n < 2000 {
-		t.Fatal(n)
-	}
-	got := mustWrite(t, options(), p)
-	if n := strings.Count(got, "</services>"); n != 2000 {
-		t.Errorf("%d nodes have services", n)
-	}
-}
-
 // manyNodes is a request of n nodes of some 400 bytes.
 func manyNodes(n int) []byte {
 	var b bytes.Buffer
@@ -445,10 +294,6 @@ func pairs(n int) []byte {
 	return append(b, "</rspec>\n"...)
 }
 
-func perNode(b *testing.B, nodes int) {
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(nodes), "ns/node")
-}
-
 func BenchmarkWriteManifest(b *testing.B) {
 	for _, n := range []int{4, 1000, 10_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
@@ -459,64 +304,6 @@ func BenchmarkWriteManifest(b *testing.B) {
 			for b.Loop() {
 				mustWrite(b, options(), p)
 			}
-			perNode(b, n)
-		})
-	}
-}
-
-// BenchmarkUnion writes parts of ten own nodes, a foreign one and an extension;
-// in the second kind each root declares prefixes that mean something else in all.
-func BenchmarkUnion(b *testing.B) {
-	for _, prefixes := range []int{0, 90} {
-		for _, n := range []int{10, 100} {
-			b.Run(fmt.Sprintf("prefixes=%d/parts=%d", prefixes, n), func(b *testing.B) {
-				var parts []Part
-				for k := range n {
-					var in bytes.Buffer
-					in.WriteString(`<rspec type="request" xmlns="` + Namespace + `"`)
-					for i := range prefixes {
-						fmt.Fprintf(&in, ` xmlns:p%d="urn:%d:%d"`, i, i, k)
-					}
-					in.WriteString(">\n")
-					for i := range 10 {
-						fmt.Fprintf(&in, `  <node client_id="n%d-%d"><sliver_type name="raw-pc"/><interface client_id="n%d-%d:0"/></node>`+"\n", k, i, k, i)
-					}
-					in.WriteString(`  <node client_id="far" component_manager_id="` + them + `"/><x xmlns="urn:x">some text: more</x>` + "\n</rspec>")
-					parts = append(parts, everything(mustParse(b, in.Bytes(), ours())))
-				}
-				b.ReportAllocs()
-				for b.Loop() {
-					mustWrite(b, options(), parts...)
-				}
-				perNode(b, 10*n)
-			})
-		}
-	}
-}
-
-// BenchmarkUnionOfManyChildren is the worst of namespaces: roots of many children
-// that use prefixes of another meaning.
-func BenchmarkUnionOfManyChildren(b *testing.B) {
-	for _, n := range []int{1000, 10_000} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			root := func(k int) Part {
-				var in bytes.Buffer
-				in.WriteString(`<rspec type="request" xmlns="` + Namespace + `"`)
-				for i := range 80 {
-					fmt.Fprintf(&in, ` xmlns:p%d="urn:%d:%d"`, i, i, k)
-				}
-				in.WriteString(">")
-				for i := range n {
-					fmt.Fprintf(&in, `<p%d:x n="%d"/>`, i%80, i)
-				}
-				in.WriteString("</rspec>")
-				return Part{Request: mustParse(b, in.Bytes(), ours())}
-			}
-			parts := []Part{root(0), root(1)}
-			for b.Loop() {
-				mustWrite(b, options(), parts...)
-			}
-			perNode(b, n)
 		})
 	}
 }

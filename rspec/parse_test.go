@@ -19,6 +19,9 @@ var (
 	them = "urn:publicid:IDN+elsewhere.example.net+authority+am"
 )
 
+// places leaves out of a comparison where things stand, and what is not told.
+var places = cmp.Options{cmpopts.IgnoreUnexported(Node{}), cmpopts.IgnoreFields(Node{}, "Column"), cmpopts.IgnoreFields(Link{}, "Column"), cmpopts.EquateComparable(netip.Prefix{})}
+
 func ours() ReadOptions { return ReadOptions{Managers: []urn.URN{us}, LinkTypes: []string{"lan"}} }
 
 // request wraps the content of a root.
@@ -49,8 +52,6 @@ func TestParseRequestRefuses(t *testing.T) {
 	}{
 		{"nothing", "", BadArgs, "", 0, []string{"empty"}},
 		{"not XML", "node n", BadArgs, "", 1, []string{"not well-formed", "xmllint"}},
-		{"not well-formed", "<rspec>\n<node></rspec>", BadArgs, "", 2, []string{"line 2", "xmllint"}},
-		{"DOCTYPE", `<!DOCTYPE rspec [<!ENTITY x SYSTEM "file:///etc/passwd">]><rspec>&x;</rspec>`, BadArgs, "", 1, []string{"DOCTYPE"}},
 		{"another document", "\n<html/>", BadArgs, "", 2, []string{"<html>", "<rspec"}},
 		{"no namespace", `<rspec type="request"/>`, BadArgs, "", 1, []string{"no namespace", "xmlns=", Namespace}},
 		{"ProtoGENI 2", `<rspec type="request" xmlns="http://www.protogeni.net/resources/rspec/2"/>`, BadVersion, "", 1, []string{"rspec/2", Namespace}},
@@ -69,18 +70,12 @@ func TestParseRequestRefuses(t *testing.T) {
 		{"component_id is no URN", node(`client_id="a" component_id="pc1"`, ""), BadArgs, "a", 1, []string{`"a"`, `"pc1"`, "advertisement"}},
 		{"component_id is no URN, manager given", node(`client_id="a" component_id="pc1" component_manager_id="`+us.String()+`"`, ""), BadArgs, "a", 1, []string{`"pc1"`}},
 		{"sliver_type without a name", node(`client_id="a"`, "<sliver_type/>"), BadArgs, "a", 1, []string{`"a"`, "sliver_type"}},
-		{"malformed address", node(`client_id="a"`, `<interface client_id="a:0"><ip address="10.0.0.300"/></interface>`), BadArgs, "a:0", 1, []string{`"a:0"`, "10.0.0.300"}},
-		{"malformed netmask", node(`client_id="a"`, `<interface client_id="a:0"><ip address="10.0.0.3" netmask="x"/></interface>`), BadArgs, "a:0", 1, []string{`"x"`, "255.255.255.0"}},
 		{"link without client_id", a + "\n" + `<link><interface_ref client_id="a:0"/></link>`, BadArgs, "", 2, []string{"link", "no client_id"}},
 		{"link twice", a + b + `<link client_id="l"><interface_ref client_id="a:0"/></link>` + "\n" + `<link client_id="l"><interface_ref client_id="b:0"/></link>`, BadArgs, "l", 2, []string{`"l"`, "rename"}},
 		{"dangling reference", a + "\n" + `<link client_id="l"><interface_ref client_id="a:0"/><interface_ref client_id="b:0"/></link>`, BadArgs, "l", 2, []string{`"l"`, `"b:0"`, "interface"}},
 		{"all references dangle", a + `<link client_id="l"><interface_ref client_id="b:0"/></link>`, BadArgs, "l", 1, []string{`"b:0"`}},
 		{"link without interfaces", a + `<link client_id="l"/>`, BadArgs, "l", 1, []string{`"l"`, "interface_ref"}},
 		{"link without interfaces that names us", a + `<link client_id="l"><component_manager name="` + us.String() + `"/></link>`, BadArgs, "l", 1, []string{`"l"`, "interface_ref"}},
-		{"own and foreign interfaces", a + foreign + "\n" + `<link client_id="l"><interface_ref client_id="a:0"/><interface_ref client_id="f:0"/></link>`, Unsupported, "l", 2, []string{`"l"`, "remove it"}},
-		{"a link type not to be had", a + b + `<link client_id="l"><interface_ref client_id="a:0"/><interface_ref client_id="b:0"/><link_type name="gre-tunnel"/></link>`, Unsupported, "l", 1, []string{`"gre-tunnel"`, "lan"}},
-		{"an address twice on a link", node(`client_id="a"`, `<interface client_id="a:0"><ip address="10.0.0.1"/></interface><interface client_id="a:1"><ip address="10.0.0.1"/></interface>`) +
-			`<link client_id="l"><interface_ref client_id="a:0"/><interface_ref client_id="a:1"/></link>`, BadArgs, "l", 1, []string{"10.0.0.1", "its own"}},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
 			in := []byte(tt.in)
@@ -161,7 +156,7 @@ func TestOnlyDirectRSpecChildrenCount(t *testing.T) {
 		</r:node>
 	</r:rspec>`), ours())
 	want := []Node{{ClientID: "a", Line: 3}}
-	if diff := cmp.Diff(want, r.Nodes, cmpopts.IgnoreUnexported(Node{}), cmpopts.IgnoreFields(Node{}, "Column"), cmpopts.IgnoreFields(Link{}, "Column")); diff != "" {
+	if diff := cmp.Diff(want, r.Nodes, places); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -203,10 +198,10 @@ func TestParseRequestReads(t *testing.T) {
 		{ClientID: "l", Type: "LAN", Interfaces: []string{"n0:1", "n1:0"}, Properties: []Property{{"n0:1", "n1:0", 1000, 2 * time.Millisecond, 0.0001}}, Line: 13},
 		{ClientID: "m", Interfaces: []string{"n0:0"}, Line: 19},
 	}
-	if diff := cmp.Diff(wantNodes, r.Nodes, cmpopts.IgnoreUnexported(Node{}), cmpopts.IgnoreFields(Node{}, "Column"), cmpopts.IgnoreFields(Link{}, "Column"), cmpopts.EquateComparable(netip.Prefix{})); diff != "" {
+	if diff := cmp.Diff(wantNodes, r.Nodes, places); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff(wantLinks, r.Links, cmpopts.IgnoreFields(Link{}, "Column")); diff != "" {
+	if diff := cmp.Diff(wantLinks, r.Links, places); diff != "" {
 		t.Error(diff)
 	}
 	if string(r.Text()) != string(in) || r.GeneratedBy != "a client" {
@@ -220,46 +215,10 @@ func TestParseRequestReads(t *testing.T) {
 	}
 }
 
-func TestCrossLinksAreCopiedOnDemand(t *testing.T) {
-	o := ours()
-	o.CopyCrossLinks = true
-	r := mustParse(t, request(`<node client_id="a"><interface client_id="a:0"/></node><node client_id="f" component_manager_id="`+them+`"><interface client_id="f:0"/></node>
-		<link client_id="l"><interface_ref client_id="a:0"/><interface_ref client_id="f:0"/><link_type name="stitched"/></link>`), o)
-	if len(r.Links) != 0 || len(r.Notices) != 1 || !strings.Contains(r.Notices[0].String(), `"l"`) {
-		t.Errorf("links %v, notices %q", r.Links, r.Notices)
-	}
-}
-
-func TestEveryLinkTypeWithoutAList(t *testing.T) {
-	o := ReadOptions{}
-	mustParse(t, request(`<node client_id="a"><interface client_id="a:0"/></node><link client_id="l"><interface_ref client_id="a:0"/><link_type name="x"/></link>`), o)
-}
-
 func TestNoticesAreFew(t *testing.T) {
 	r := mustParse(t, request(strings.Repeat(`<node component_manager_id="x"/>`, 500)), ours())
 	if len(r.Notices) != maxRemarks {
 		t.Errorf("%d notices", len(r.Notices))
-	}
-}
-
-func TestTokensAndTreeAgree(t *testing.T) {
-	// Each of these is read alike by both readers, or refused.
-	for _, in := range []string{
-		`<rspec type="request" xmlns="` + Namespace + `"><a:b xmlns:a="urn:x" a:c='1>2' d="'/>'"/><!-- <node> --><![CDATA[<node>]]><?p <node>?></rspec>`,
-		`<?xml version="1.0" encoding='US-ASCII'?><rspec type="request" xmlns="` + Namespace + `"/>`,
-		"<rspec\ttype='request'\r\n xmlns = '" + Namespace + "' ></rspec >",
-	} {
-		r, err := ParseRequest([]byte(in), ours())
-		if err != nil {
-			t.Errorf("%v\n%s", err, in)
-			continue
-		}
-		for i, e := range r.doc.elements {
-			s := r.doc.spans[i]
-			if r.doc.src[s.start] != '<' || r.doc.src[s.open-1] != '>' || r.doc.src[s.end-1] != '>' || !strings.HasPrefix(string(r.doc.src[s.start+1:]), r.doc.rawName(e)) {
-				t.Errorf("span of <%s> is %v", e.Local, s)
-			}
-		}
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"patchbay/am/urn"
 )
@@ -62,23 +61,11 @@ func TestNamesCountNotSpellings(t *testing.T) {
 func TestCRLFChangesNothing(t *testing.T) {
 	in := "<node client_id=\"a\">\n<services>\n<execute shell=\"sh\" command=\"a&#10;b\"/>\n</services></node>\n"
 	lf, crlf := mustParse(t, request(in), ours()), mustParse(t, request(strings.ReplaceAll(in, "\n", "\r\n")), ours())
-	if diff := cmp.Diff(lf.Nodes, crlf.Nodes, cmpopts.IgnoreUnexported(Node{}), cmpopts.IgnoreFields(Node{}, "Column"), cmpopts.IgnoreFields(Link{}, "Column")); diff != "" {
+	if diff := cmp.Diff(lf.Nodes, crlf.Nodes, places); diff != "" {
 		t.Error(diff)
 	}
 	if c := crlf.Nodes[0].Executes[0].Command; c != "a\nb" {
 		t.Errorf("command %q", c)
-	}
-}
-
-// TestNothingMoreIsNeeded: what the text asks for and real requests lack.
-func TestNothingMoreIsNeeded(t *testing.T) {
-	r := mustParse(t, request(`<node client_id="a"/>`), ours())
-	if diff := cmp.Diff([]Node{{ClientID: "a", Line: 1}}, r.Nodes, cmpopts.IgnoreUnexported(Node{}), cmpopts.IgnoreFields(Node{}, "Column"), cmpopts.IgnoreFields(Link{}, "Column")); diff != "" {
-		t.Error(diff)
-	}
-	r = mustParse(t, request(""), ours())
-	if len(r.Nodes)+len(r.Links)+r.Foreign != 0 {
-		t.Errorf("read out of nothing: %s", summary(r))
 	}
 }
 
@@ -146,7 +133,7 @@ func TestNodeIsRead(t *testing.T) {
 	} {
 		r := mustParse(t, request(`<node client_id="a" `+tt.attrs+`>`+tt.in+`</node>`), ours())
 		tt.want.ClientID, tt.want.Line = "a", 1
-		if diff := cmp.Diff([]Node{tt.want}, r.Nodes, cmpopts.IgnoreUnexported(Node{}), cmpopts.IgnoreFields(Node{}, "Column"), cmpopts.IgnoreFields(Link{}, "Column")); diff != "" || len(r.Notices) != 0 {
+		if diff := cmp.Diff([]Node{tt.want}, r.Nodes, places); diff != "" || len(r.Notices) != 0 {
 			t.Errorf("%s: %s %v", tt.rule, diff, r.Notices)
 		}
 	}

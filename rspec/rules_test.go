@@ -2,7 +2,6 @@ package rspec
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"net/netip"
 	"os"
@@ -22,7 +21,7 @@ import (
 
 // manifestGolden says what is told of testdata/NAME.request.xml, or of NAME.1.request.xml
 // and so on for several Allocates, to make NAME.manifest.xml. The first two
-// digits of the name are the rule of manifests that it shows.
+// digits of a name rule… are the rule of manifests that it shows.
 type manifestGolden struct {
 	name string
 	tell func(i int) NodeFacts // nil: facts
@@ -92,6 +91,13 @@ var goldens = []manifestGolden{
 	{name: "rule24-as-received"},
 	{name: "rule25-empty-slice"},
 
+	{name: "bare", tell: fullFacts},
+	{name: "gui", tell: fullFacts, invalid: copied},
+	{name: "gui-ascii", tell: fullFacts, invalid: copied, options: func(o *ManifestOptions) { o.ASCII = true }},
+	{name: "prefixed", tell: fullFacts},
+	{name: "resubmitted", tell: fullFacts},
+	{name: "simple", tell: fullFacts},
+
 	{name: "design4-front-matter"},
 	{name: "design4-any-prefix", tell: withAccounts(withType)},
 	{name: "design4-ascii", options: func(o *ManifestOptions) { o.ASCII = true }},
@@ -99,12 +105,6 @@ var goldens = []manifestGolden{
 	{name: "design6-foreign-duplicates"},
 	{name: "design6-routable-control-ip"},
 	{name: "design6-packet-loss"},
-}
-
-// isRule tells the files of goldens from the other requests in testdata.
-func isRule(file string) bool {
-	name := filepath.Base(file)
-	return strings.HasPrefix(name, "rule") || strings.HasPrefix(name, "design")
 }
 
 func withType(i int) NodeFacts {
@@ -268,7 +268,8 @@ func TestEveryRuleHasAGolden(t *testing.T) {
 	covered := map[string]bool{}
 	names := map[string]bool{}
 	for _, g := range goldens {
-		covered[g.name[:cmp.Or(strings.IndexByte(g.name, '-'), len(g.name))]] = true
+		rule, _, _ := strings.Cut(g.name, "-")
+		covered[rule] = true
 		names[g.name] = true
 	}
 	for rule := 1; rule <= 25; rule++ {
@@ -283,7 +284,7 @@ func TestEveryRuleHasAGolden(t *testing.T) {
 	}
 	files, _ := filepath.Glob("testdata/*.xml")
 	for _, file := range files {
-		if name, _, _ := strings.Cut(filepath.Base(file), "."); isRule(file) && !names[name] {
+		if name, _, _ := strings.Cut(filepath.Base(file), "."); !names[name] && !strings.HasSuffix(file, ".ad.xml") {
 			t.Errorf("%s belongs to no golden", file)
 		}
 	}
@@ -291,8 +292,8 @@ func TestEveryRuleHasAGolden(t *testing.T) {
 
 // TestGoldensAreValid holds all manifests against our schemas.
 func TestGoldensAreValid(t *testing.T) {
-	for name, why := range validity() {
-		text, err := os.ReadFile(filepath.Join("testdata", name+".manifest.xml"))
+	for _, g := range goldens {
+		text, err := os.ReadFile(g.file(".manifest.xml"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -300,19 +301,10 @@ func TestGoldensAreValid(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if why == "" && len(list) > 0 || why != "" && len(list) == 0 {
-			t.Errorf("%s: %v; want invalid: %q", name, list, why)
+		if (g.invalid == "") != (len(list) == 0) {
+			t.Errorf("%s: %v; want invalid: %q", g.name, list, g.invalid)
 		}
 	}
-}
-
-// validity are all manifests in testdata, and why they may be invalid.
-func validity() map[string]string {
-	list := map[string]string{"gui": copied, "gui-ascii": copied, "simple": "", "bare": "", "prefixed": "", "resubmitted": ""}
-	for _, g := range goldens {
-		list[g.name] = g.invalid
-	}
-	return list
 }
 
 // TestGoldensAreValidByThePublishedSchemas is the same with an outside judge.
@@ -320,17 +312,17 @@ func TestGoldensAreValidByThePublishedSchemas(t *testing.T) {
 	dir := corpus(t)
 	need.Tool(t, "xmllint")
 	texts := map[string]string{}
-	for name := range validity() {
-		text, err := os.ReadFile(filepath.Join("testdata", name+".manifest.xml"))
+	for _, g := range goldens {
+		text, err := os.ReadFile(g.file(".manifest.xml"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		texts[name] = string(bytes.TrimSpace(text))
+		texts[g.name] = string(bytes.TrimSpace(text))
 	}
 	list := findings(t, dir, "manifest.xsd", texts)
-	for name, why := range validity() {
-		if why == "" && len(list[name]) > 0 || why != "" && len(list[name]) == 0 {
-			t.Errorf("%s: %q; want invalid: %q", name, list[name], why)
+	for _, g := range goldens {
+		if (g.invalid == "") != (len(list[g.name]) == 0) {
+			t.Errorf("%s: %q; want invalid: %q", g.name, list[g.name], g.invalid)
 		}
 	}
 }

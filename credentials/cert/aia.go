@@ -1,18 +1,15 @@
 package cert
 
 import (
+	"bytes"
 	"encoding/asn1"
-
-	"golang.org/x/crypto/cryptobyte"
-	cbasn1 "golang.org/x/crypto/cryptobyte/asn1"
+	"slices"
 )
 
 var (
 	oidAuthorityInfoAccess = asn1.ObjectIdentifier{1, 3, 6, 1, 5, 5, 7, 1, 1}
 	oidSubjectAltName      = asn1.ObjectIdentifier{2, 5, 29, 17}
 )
-
-var extensionsTag = cbasn1.Tag(3).Constructed().ContextSpecific()
 
 // cutAIA removes the one non-critical authorityInfoAccess extension from a
 // certificate. Emulab's and imec's authorities put an access method 2.25.UUID
@@ -21,78 +18,47 @@ var extensionsTag = cbasn1.Tag(3).Constructed().ContextSpecific()
 // TBSCertificate for the signature; ok is false when there is not exactly one
 // such extension, or it is critical.
 func cutAIA(der []byte) (cut, tbs []byte, ok bool) {
-	in := cryptobyte.String(der)
-	var outer, element, body cryptobyte.String
-	if !in.ReadASN1(&outer, cbasn1.SEQUENCE) || !in.Empty() || !outer.ReadASN1Element(&element, cbasn1.SEQUENCE) {
+	const extensionsTag = 3
+	outer := elements(der)
+	if len(outer) == 0 {
 		return nil, nil, false
 	}
-	tbs = append([]byte(nil), element...)
-	if !element.ReadASN1(&body, cbasn1.SEQUENCE) {
+	tbs = bytes.Clone(outer[0].FullBytes)
+	fields := elements(tbs)
+	if len(fields) == 0 {
 		return nil, nil, false
 	}
-	var fields, extensions []byte
-	cuts := 0
-	for !body.Empty() {
-		var field cryptobyte.String
-		var tag cbasn1.Tag
-		if !body.ReadAnyASN1Element(&field, &tag) {
-			return nil, nil, false
-		}
-		if tag != extensionsTag {
-			fields = append(fields, field...)
-			continue
-		}
-		if !body.Empty() {
-			return nil, nil, false
-		}
-		if extensions, cuts, ok = cutExtension(field); !ok {
-			return nil, nil, false
-		}
-	}
-	if cuts != 1 {
+	last := &fields[len(fields)-1]
+	extensions := elements(last.Bytes)
+	kept := slices.DeleteFunc(slices.Clone(extensions), isAIA)
+	if len(kept) != len(extensions)-1 || last.Class != asn1.ClassContextSpecific || last.Tag != extensionsTag {
 		return nil, nil, false
 	}
-	b := cryptobyte.NewBuilder(make([]byte, 0, len(der)))
-	b.AddASN1(cbasn1.SEQUENCE, func(b *cryptobyte.Builder) {
-		b.AddASN1(cbasn1.SEQUENCE, func(b *cryptobyte.Builder) {
-			b.AddBytes(fields)
-			if len(extensions) > 0 {
-				b.AddASN1(extensionsTag, func(b *cryptobyte.Builder) {
-					b.AddASN1(cbasn1.SEQUENCE, func(b *cryptobyte.Builder) { b.AddBytes(extensions) })
-				})
-			}
-		})
-		b.AddBytes(outer)
-	})
-	cut, err := b.Bytes()
-	return cut, tbs, err == nil
+	if *last = (asn1.RawValue{Class: asn1.ClassContextSpecific, Tag: extensionsTag, IsCompound: true, Bytes: sequence(kept)}); len(kept) == 0 {
+		fields = fields[:len(fields)-1]
+	}
+	outer[0] = asn1.RawValue{FullBytes: sequence(fields)}
+	return sequence(outer), tbs, true
 }
 
-// cutExtension copies the list of extensions without authorityInfoAccess and
-// counts what it left out; a critical one is never left out.
-func cutExtension(field cryptobyte.String) (kept []byte, cuts int, ok bool) {
-	var wrapped, list cryptobyte.String
-	if !field.ReadASN1(&wrapped, extensionsTag) || !wrapped.ReadASN1(&list, cbasn1.SEQUENCE) || !wrapped.Empty() {
-		return nil, 0, false
+// isAIA tells whether an extension is authorityInfoAccess, and does not say
+// whether it is critical.
+func isAIA(extension asn1.RawValue) bool {
+	parts := elements(extension.FullBytes)
+	oid, _ := asn1.Marshal(oidAuthorityInfoAccess)
+	return len(parts) == 2 && bytes.Equal(parts[0].FullBytes, oid)
+}
+
+// elements are those of a SEQUENCE, which must be all of der; else there are none.
+func elements(der []byte) (list []asn1.RawValue) {
+	if rest, err := asn1.Unmarshal(der, &list); err != nil || len(rest) > 0 {
+		return nil
 	}
-	for !list.Empty() {
-		var element, extension cryptobyte.String
-		if !list.ReadASN1Element(&element, cbasn1.SEQUENCE) {
-			return nil, 0, false
-		}
-		copied := element
-		var oid asn1.ObjectIdentifier
-		if !copied.ReadASN1(&extension, cbasn1.SEQUENCE) || !extension.ReadASN1ObjectIdentifier(&oid) {
-			return nil, 0, false
-		}
-		if !oid.Equal(oidAuthorityInfoAccess) {
-			kept = append(kept, element...)
-			continue
-		}
-		if extension.PeekASN1Tag(cbasn1.BOOLEAN) {
-			return nil, 0, false
-		}
-		cuts++
-	}
-	return kept, cuts, true
+	return list
+}
+
+// sequence is elements the other way round; nil if they cannot be written.
+func sequence(list []asn1.RawValue) []byte {
+	der, _ := asn1.Marshal(list)
+	return der
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"slices"
 	"strings"
+	"time"
 
 	"patchbay/am/urn"
 )
@@ -37,7 +38,31 @@ type Anchors struct {
 	bySubject  map[string][]int
 	revoked    revoked
 	generation string
-	verified   *memory
+	verified   *Memory[verified]
+	shared     *Memory[*Certificate] // of the verified chains
+}
+
+// verified is a chain with the time in which every certificate of it is known
+// to be valid: since it was verified, until the first one expires.
+type verified struct {
+	chain      Chain
+	from, ends time.Time
+}
+
+// remembered is how many verified chains, and certificates of them, are kept.
+const remembered = 4096
+
+// remember keeps a verified chain. However often a certificate was read, and
+// however many chains it is in, it is kept once.
+func (a *Anchors) remember(key [sha256.Size]byte, chain Chain, now time.Time) {
+	for i, c := range chain {
+		if known, ok := a.shared.Get(c.hash); ok {
+			chain[i] = known
+		} else {
+			a.shared.Put(c.hash, c)
+		}
+	}
+	a.verified.Put(key, verified{chain, now, chain.Expires()})
 }
 
 // NewAnchors trusts the given anchors, and nothing is revoked. The same
@@ -45,7 +70,7 @@ type Anchors struct {
 func NewAnchors(list ...Anchor) *Anchors { return newAnchors(list, nil, nil) }
 
 func newAnchors(list []Anchor, lists []*RevocationList, denied []Denial) *Anchors {
-	a := &Anchors{byHash: map[[sha256.Size]byte]int{}, bySubject: map[string][]int{}, verified: newMemory(4096)}
+	a := &Anchors{byHash: map[[sha256.Size]byte]int{}, bySubject: map[string][]int{}, verified: NewMemory[verified](remembered), shared: NewMemory[*Certificate](remembered)}
 	var distinct []Anchor
 	seen := map[[sha256.Size]byte]int{}
 	for _, anchor := range list {

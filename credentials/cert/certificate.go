@@ -1,6 +1,7 @@
 package cert
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/hex"
@@ -25,9 +26,6 @@ type Certificate struct {
 	// URN is the one subject alternative name that begins with urn:publicid:.
 	// It is zero when there is none, or when NameErr is not nil.
 	URN urn.URN
-	// UUID is the urn:uuid: entry in lower case, Email the first address; they
-	// may be empty and decide nothing.
-	UUID, Email string
 
 	nameErr *Error
 	hash    [sha256.Size]byte
@@ -48,7 +46,7 @@ func Parse(der []byte) (*Certificate, error) {
 		if x, err = x509.ParseCertificate(cut); err != nil {
 			return nil, err
 		}
-		x.Raw = append([]byte(nil), der...)
+		x.Raw = bytes.Clone(der)
 		x.RawTBSCertificate = tbs
 	}
 	if rule.NothingAdded.Broken(!nothingAdded(x.Raw)) {
@@ -88,20 +86,14 @@ func (c *Certificate) Name() string {
 	if !c.URN.IsZero() {
 		return c.URN.String()
 	}
-	s := c.Subject.String()
-	if len(s) > 100 {
-		s = s[:100] + "…"
-	}
-	return fmt.Sprintf("certificate %q", s)
+	return fmt.Sprintf("certificate %q", short(c.Subject.String()))
 }
-
-func (c *Certificate) same(d *Certificate) bool { return c.hash == d.hash }
 
 // readNames reads the subject alternative names from their raw bytes: a round
 // trip through net/url would fold and re-escape them.
 func (c *Certificate) readNames() {
 	defer c.readSubject()
-	const uriTag, emailTag = asn1.Tag(6 | 0x80), asn1.Tag(1 | 0x80)
+	const uriTag = asn1.Tag(6 | 0x80)
 	for _, ext := range c.Extensions {
 		if !ext.Id.Equal(oidSubjectAltName) {
 			continue
@@ -118,25 +110,14 @@ func (c *Certificate) readNames() {
 				c.setNameErr(rule.NamesWell, "malformed alternative names")
 				return
 			}
-			switch tag {
-			case uriTag:
+			if tag == uriTag {
 				c.readURI(string(value))
-			case emailTag:
-				if c.Email == "" {
-					c.Email = string(value)
-				}
 			}
 		}
 	}
 }
 
 func (c *Certificate) readURI(s string) {
-	if rest, ok := cutPrefixFold(s, "urn:uuid:"); ok {
-		if c.UUID == "" {
-			c.UUID = strings.ToLower(rest)
-		}
-		return
-	}
 	if _, ok := cutPrefixFold(s, "urn:publicid:"); !ok || c.nameErr != nil {
 		return
 	}

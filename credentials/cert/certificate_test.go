@@ -63,57 +63,6 @@ func TestParseCutsOneNonCriticalAIA(t *testing.T) {
 	}
 }
 
-func TestOneURNIsReadFromRawNames(t *testing.T) {
-	for _, tt := range []struct {
-		rule      string
-		uris      []string
-		want      string
-		wantError bool
-	}{
-		{"alone", []string{aliceURN}, aliceURN, false},
-		{"after the UUID", []string{"urn:uuid:4210B70B-0ee9-4e70-9c6c-8a6326b541a7", aliceURN}, aliceURN, false},
-		{"beside an https URI", []string{"https://sa.example.org/xmlrpc", aliceURN}, aliceURN, false},
-		{"prefix in any case", []string{"URN:PublicID:IDN+example.org+user+alice"}, aliceURN, false},
-		{"escapes stay", []string{"urn:publicid:IDN+example.org+user+%7Aa"}, "urn:publicid:IDN+example.org+user+%7Aa", false},
-		{"twice the same", []string{aliceURN, aliceURN}, aliceURN, false},
-		{"two different", []string{aliceURN, "urn:publicid:IDN+example.org+user+bob"}, "", true},
-		{"two different, good one last", []string{"urn:publicid:x", aliceURN}, "", true},
-		{"malformed", []string{"urn:publicid:IDN+example.org+user"}, "", true},
-		{"trailing blank", []string{aliceURN + " "}, "", true},
-		{"none", []string{"urn:uuid:4210b70b-0ee9-4e70-9c6c-8a6326b541a7"}, "", false},
-	} {
-		t.Run(tt.rule, func(t *testing.T) {
-			c, err := cert.Parse(pki.DER(t, nil, pki.Subject{URIs: tt.uris, CN: aliceURN}))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if c.URN.String() != tt.want || (c.NameErr() != nil) != tt.wantError {
-				t.Errorf("URN %q, %v; want %q, error %v", c.URN, c.NameErr(), tt.want, tt.wantError)
-			}
-		})
-	}
-}
-
-func TestNULInANameIsRefused(t *testing.T) {
-	if c, err := cert.Parse(pki.DER(t, nil, pki.Subject{URIs: []string{aliceURN + "\x00.example.net"}})); err == nil && !c.URN.IsZero() {
-		t.Errorf("read as %s", c.URN)
-	}
-}
-
-func TestUUIDAndEmailAreRead(t *testing.T) {
-	names := pki.AltNames(t, "urn:uuid:4210B70B-0ee9-4e70-9c6c-8a6326b541a7", aliceURN)
-	var list []asn1.RawValue
-	if _, err := asn1.Unmarshal(names.Value, &list); err != nil {
-		t.Fatal(err)
-	}
-	list = append(list, asn1.RawValue{Class: asn1.ClassContextSpecific, Tag: 1, Bytes: []byte("alice@example.org")})
-	names.Value, _ = asn1.Marshal(list)
-	c, err := cert.Parse(pki.DER(t, nil, pki.Subject{CN: "x", Extra: []pkix.Extension{names}}))
-	if err != nil || c.UUID != "4210b70b-0ee9-4e70-9c6c-8a6326b541a7" || c.Email != "alice@example.org" {
-		t.Errorf("UUID %q, email %q, %v", c.UUID, c.Email, err)
-	}
-}
-
 func TestParsePEMReadsEveryFormOfGID(t *testing.T) {
 	root := pki.Authority(t, nil, saURN, "rsa1")
 	alice := pki.User(t, root, aliceURN, "rsa2")
@@ -324,17 +273,4 @@ func FuzzParsePEM(f *testing.F) {
 			t.Fatalf("the plain form has %d certificates of %d, %v", len(again), len(list), err)
 		}
 	})
-}
-
-func BenchmarkParse(b *testing.B) {
-	for name, extra := range map[string][]pkix.Extension{"plain": nil, "odd AIA": {pki.OddAIA(false)}} {
-		b.Run(name, func(b *testing.B) {
-			der := pki.DER(b, nil, pki.Subject{URIs: []string{aliceURN}, Extra: extra})
-			for b.Loop() {
-				if _, err := cert.Parse(der); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
 }

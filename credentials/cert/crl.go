@@ -6,7 +6,7 @@ import (
 	"encoding/asn1"
 	"errors"
 	"fmt"
-	"sync"
+	"strings"
 	"time"
 
 	"golang.org/x/crypto/cryptobyte"
@@ -39,9 +39,6 @@ type RevocationList struct {
 	digest    []byte // of what is signed, by the algorithm
 	signature []byte
 	hash      [sha256.Size]byte
-
-	mu     sync.Mutex
-	signed map[[sha256.Size]byte]bool // by the hash of a public key
 }
 
 // Issuer is the name of the one who made the list, as openssl prints it with
@@ -62,26 +59,9 @@ func (l *RevocationList) Stale(now time.Time) bool {
 	return !l.NextUpdate.IsZero() && now.After(l.NextUpdate)
 }
 
-// maxSigners is of how many keys a list remembers whether they signed it.
-const maxSigners = 256
-
-// signedBy tells whether the key of c made the signature. The answer is
-// remembered: only verified certificates are asked for.
+// signedBy tells whether the key of c made the signature.
 func (l *RevocationList) signedBy(c *Certificate) bool {
-	key := sha256.Sum256(c.RawSubjectPublicKeyInfo)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if yes, ok := l.signed[key]; ok {
-		return yes
-	}
-	yes := checkDigest(c.PublicKey, l.algorithm, l.digest, l.signature) == nil
-	if len(l.signed) < maxSigners {
-		if l.signed == nil {
-			l.signed = map[[sha256.Size]byte]bool{}
-		}
-		l.signed[key] = yes
-	}
-	return yes
+	return checkDigest(c.PublicKey, l.algorithm, l.digest, l.signature) == nil
 }
 
 // revokes tells whether the key of issuer, which issued c, made the list, and c
@@ -96,12 +76,7 @@ func (l *RevocationList) revokes(c, issuer *Certificate) bool {
 func serialKey(c *Certificate) string { return numberKey(c.SerialNumber.Bytes()) }
 
 // numberKey drops what stands before a number that is not negative.
-func numberKey(b []byte) string {
-	for len(b) > 0 && b[0] == 0 {
-		b = b[1:]
-	}
-	return string(b)
-}
+func numberKey(b []byte) string { return strings.TrimLeft(string(b), "\x00") }
 
 var (
 	oidCRLNumber         = asn1.ObjectIdentifier{2, 5, 29, 20}

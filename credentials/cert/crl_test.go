@@ -219,25 +219,6 @@ func TestCRLOfOtherShape(t *testing.T) {
 	}
 }
 
-func TestLargeCRL(t *testing.T) {
-	const n = 200_000
-	root := pki.Authority(t, nil, saURN, "p256")
-	list := crl{entry: []pkix.Extension{extension(false, 21, 10, 1, 1)}}
-	for i := range int64(n) {
-		list.revoke = append(list.revoke, big.NewInt(1_000_000+i))
-	}
-	dir := t.TempDir()
-	alice := pki.User(t, root, aliceURN, "rsa2")
-	list.revoke[n/2] = alice.SerialNumber
-	write(t, dir, map[string]string{"a.pem": pki.PEM(root), "a.crl": list.pem(t, root)})
-	a := load(t, dir)
-	if got := a.RevocationLists()[0].Len(); got != n {
-		t.Fatalf("%d entries, want %d", got, n)
-	}
-	wantReason(t, a, alice, nil, cert.Revoked)
-	wantReason(t, a, pki.User(t, root, aliceURN, "rsa2"), nil, -1)
-}
-
 func FuzzParseRevocationList(f *testing.F) {
 	root := pki.Authority(f, nil, saURN, "p256")
 	f.Add(crl{revoke: []*big.Int{big.NewInt(1), big.NewInt(300)}, entry: []pkix.Extension{extension(false, 21, 10, 1, 1)}}.der(f, root))

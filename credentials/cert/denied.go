@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math/big"
 	"slices"
 	"strings"
@@ -178,12 +179,7 @@ func newDenials(list []Denial) denials {
 
 // sorted gives the entries in the order of their lines.
 func (m denials) sorted() []Denial {
-	list := make([]Denial, 0, len(m))
-	for _, d := range m {
-		list = append(list, d)
-	}
-	slices.SortFunc(list, func(a, b Denial) int { return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.key(), b.key())) })
-	return list
+	return slices.SortedFunc(maps.Values(m), func(a, b Denial) int { return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.key(), b.key())) })
 }
 
 // find gives the entry that refuses c, which names its issuer so and was issued

@@ -25,15 +25,6 @@ const (
 	Revoked      // by a CRL or the deny list of the trust folder
 )
 
-var reasonNames = [...]string{"untrusted", "expired", "not yet valid", "no name", "not an issuer", "namespace", "weak key", "weak digest", "bad signature", "unsupported", "revoked"}
-
-func (r Reason) String() string {
-	if r < 0 || int(r) >= len(reasonNames) {
-		return "unknown"
-	}
-	return reasonNames[r]
-}
-
 // Error is a certificate that was refused.
 type Error struct {
 	Reason Reason

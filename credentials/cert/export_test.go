@@ -7,9 +7,6 @@ func LoadAnchors(dir string) (*Anchors, []Problem, error) {
 	return NewFolder(dir, Options{}).Load(time.Now())
 }
 
-// Forget drops what is remembered, so that a benchmark verifies anew.
-func (a *Anchors) Forget() { a.verified = newMemory(4096) }
-
 // PrintDN prints a name; SameDN tells whether such a text names the same.
 func PrintDN(der []byte) string {
 	d, err := readDN(der)

@@ -3,66 +3,43 @@ package cert
 import (
 	"crypto/sha256"
 	"sync"
-	"time"
 )
 
-// memory keeps verified chains, bounded: when the young half is full it
-// becomes the old half, and what was in the old half and not asked for since
-// is forgotten. Every certificate is kept once, however many chains it is in
-// and however often it was read.
-type memory struct {
+// Memory keeps values by the hash of what they were made of. It is bounded: when
+// the young half is full it becomes the old half, and what was in the old half
+// and not asked for since is forgotten. It is safe for concurrent use.
+type Memory[V any] struct {
 	mu         sync.Mutex
 	half       int
-	young, old map[[sha256.Size]byte]verified
-	shared     map[[sha256.Size]byte]*Certificate // of the chains
+	young, old map[[sha256.Size]byte]V
 }
 
-// verified is a chain with the time in which every certificate of it is known
-// to be valid: since it was verified, until the first one expires.
-type verified struct {
-	chain      Chain
-	from, ends time.Time
-}
+// NewMemory makes a memory of at most size values.
+func NewMemory[V any](size int) *Memory[V] { return &Memory[V]{half: size / 2} }
 
-func newMemory(size int) *memory {
-	return &memory{half: size / 2, young: map[[sha256.Size]byte]verified{}, shared: map[[sha256.Size]byte]*Certificate{}}
-}
-
-func (m *memory) get(key [sha256.Size]byte, now time.Time) (Chain, bool) {
+// Get returns the value that Put kept.
+func (m *Memory[V]) Get(key [sha256.Size]byte) (V, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	v, ok := m.young[key]
 	if !ok {
 		if v, ok = m.old[key]; ok {
-			m.putLocked(key, v)
+			m.put(key, v)
 		}
 	}
-	if !ok || now.Before(v.from) || now.After(v.ends) {
-		return nil, false
-	}
-	return v.chain, true
+	return v, ok
 }
 
-// put keeps a chain, and makes it one of certificates that are kept.
-func (m *memory) put(key [sha256.Size]byte, v verified) {
+// Put keeps a value.
+func (m *Memory[V]) Put(key [sha256.Size]byte, v V) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for i, c := range v.chain {
-		known, ok := m.shared[c.hash]
-		if !ok {
-			if len(m.shared) >= 2*m.half {
-				m.shared = map[[sha256.Size]byte]*Certificate{}
-			}
-			known, m.shared[c.hash] = c, c
-		}
-		v.chain[i] = known
-	}
-	m.putLocked(key, v)
+	m.put(key, v)
 }
 
-func (m *memory) putLocked(key [sha256.Size]byte, v verified) {
-	if len(m.young) >= m.half {
-		m.old, m.young = m.young, make(map[[sha256.Size]byte]verified)
+func (m *Memory[V]) put(key [sha256.Size]byte, v V) {
+	if m.young == nil || len(m.young) >= m.half {
+		m.old, m.young = m.young, map[[sha256.Size]byte]V{}
 	}
 	m.young[key] = v
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"slices"
 
 	"patchbay/credentials/rule"
 )
@@ -113,10 +114,5 @@ func decodeBase64(text []byte) ([]byte, error) {
 }
 
 func contains(list []*Certificate, c *Certificate) bool {
-	for _, d := range list {
-		if d.same(c) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(list, func(d *Certificate) bool { return d.hash == c.hash })
 }

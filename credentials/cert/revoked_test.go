@@ -18,16 +18,6 @@ import (
 	"patchbay/credentials/testdata/pki"
 )
 
-// load reads a folder in which nothing may be wrong.
-func load(t testing.TB, dir string) *cert.Anchors {
-	t.Helper()
-	a, problems, err := cert.NewFolder(dir, cert.Options{}).Load(pki.Now)
-	if err != nil || len(problems) > 0 {
-		t.Fatal(err, problems)
-	}
-	return a
-}
-
 // wantReason verifies a leaf; -1 is for a good one.
 func wantReason(t testing.TB, a *cert.Anchors, leaf *pki.Entity, others []*pki.Entity, want cert.Reason) {
 	t.Helper()
@@ -44,7 +34,7 @@ func wantReason(t testing.TB, a *cert.Anchors, leaf *pki.Entity, others []*pki.E
 	}
 	e, ok := errors.AsType[*cert.Error](err)
 	if !ok || e.Reason != want {
-		t.Errorf("%s: %v, want the reason %q", leaf.Name(), err, want)
+		t.Errorf("%s: %v, want the reason %d", leaf.Name(), err, want)
 	}
 }
 
@@ -70,7 +60,6 @@ func TestRevokedByCRL(t *testing.T) {
 	carol, dave := pki.User(t, noLists, "urn:publicid:IDN+example.org:q+user+carol", "rsa3"), pki.User(t, lists, "urn:publicid:IDN+example.org:q+user+dave", "rsa3")
 	two := pki.Authority(t, nil, "urn:publicid:IDN+example.net+authority+ca", "p256")
 	erin := pki.User(t, two, "urn:publicid:IDN+example.net+user+erin", "rsa3")
-	both := pki.PEM(l.root, two)
 	for _, tt := range []struct {
 		rule  string
 		files map[string]string
@@ -99,10 +88,7 @@ func TestRevokedByCRL(t *testing.T) {
 		{"an impostor's certificate beside does not help", map[string]string{"x.crl": crl{revoke: serials(l.sub)}.pem(t, l.root)}, l.alice, append([]*pki.Entity{stranger}, l.between()...), cert.Revoked},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
-			dir := t.TempDir()
-			write(t, dir, tt.files)
-			write(t, dir, map[string]string{"root.pem": both})
-			wantReason(t, load(t, dir), tt.leaf, tt.with, tt.want)
+			wantReason(t, pki.Trust(t, tt.files, l.root, two), tt.leaf, tt.with, tt.want)
 		})
 	}
 }
@@ -114,9 +100,7 @@ func TestRevocationIsNotLostOnAnotherPath(t *testing.T) {
 	const name = "urn:publicid:IDN+example.org:lab+authority+sa"
 	old, renewed := pki.Authority(t, root, name, "rsa2"), pki.Authority(t, root, name, "rsa2")
 	alice := pki.User(t, old, "urn:publicid:IDN+example.org:lab+user+alice", "rsa3")
-	dir := t.TempDir()
-	write(t, dir, map[string]string{"root.pem": pki.PEM(root), "x.crl": crl{revoke: serials(old)}.pem(t, root)})
-	a := load(t, dir)
+	a := pki.Trust(t, map[string]string{"x.crl": crl{revoke: serials(old)}.pem(t, root)}, root)
 	wantReason(t, a, alice, []*pki.Entity{old}, cert.Revoked)
 	wantReason(t, a, alice, []*pki.Entity{old, renewed}, -1)
 }
@@ -203,10 +187,7 @@ func TestAnchorsAreRevokedToo(t *testing.T) {
 		{"revoked root, the operator's own choice stays", []*pki.Entity{l.sub, l.root}, map[string]string{"x.crl": crl{revoke: serials(l.root)}.pem(t, l.root)}, 1, -1},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
-			dir := t.TempDir()
-			write(t, dir, tt.files)
-			write(t, dir, map[string]string{"anchors.pem": pki.PEM(tt.anchors...)})
-			a := load(t, dir)
+			a := pki.Trust(t, tt.files, tt.anchors...)
 			if len(a.Struck()) != tt.struck || len(a.List()) != len(tt.anchors)-tt.struck {
 				t.Errorf("%d anchors struck and %d left, want %d of %d", len(a.Struck()), len(a.List()), tt.struck, len(tt.anchors))
 			}
@@ -252,9 +233,7 @@ func TestDeniedCertificates(t *testing.T) {
 		{"other number", "serial 01 of " + lowDN, l.alice, -1},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
-			dir := t.TempDir()
-			write(t, dir, map[string]string{"root.pem": pki.PEM(l.root), "denied": "# why\n\n" + tt.line + "\n"})
-			a := load(t, dir)
+			a := pki.Trust(t, map[string]string{"denied": "# why\n\n" + tt.line + "\n"}, l.root)
 			if n := len(a.Denials()); n != 1 || a.Denials()[0].Line != 3 {
 				t.Fatalf("%d entries: %v", n, a.Denials())
 			}
@@ -272,14 +251,12 @@ func TestRefusalsTellNoMoreThanMust(t *testing.T) {
 		"denied":   "urn:publicid:IDN+example.org+user+secret\nsha256:" + alice.Fingerprint() + " # a private matter\n",
 		"ours.crl": crl{revoke: append(serials(alice), big.NewInt(424242))}.pem(t, root),
 	} {
-		dir := t.TempDir()
-		write(t, dir, map[string]string{"root.pem": pki.PEM(root), file: text})
-		_, err := cert.Verify(alice.Certificate, nil, load(t, dir), cert.Options{}, pki.Now)
+		_, err := cert.Verify(alice.Certificate, nil, pki.Trust(t, map[string]string{file: text}, root), cert.Options{}, pki.Now)
 		if err == nil || !strings.HasPrefix(err.Error(), aliceURN) || !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), "ask") {
 			t.Errorf("%s: %v does not say who, by which list, and what to do", file, err)
 			continue
 		}
-		for _, no := range []string{dir, "secret", "private", "424242", "6792", alice.Fingerprint(), "\n"} {
+		for _, no := range []string{"/", "secret", "private", "424242", "6792", alice.Fingerprint(), "\n"} {
 			if strings.Contains(err.Error(), no) {
 				t.Errorf("%s: %v tells %q", file, err, no)
 			}
@@ -289,59 +266,34 @@ func TestRefusalsTellNoMoreThanMust(t *testing.T) {
 
 func TestGenerationCoversWhatIsRevoked(t *testing.T) {
 	root := pki.Authority(t, nil, saURN, "rsa1")
-	dir := t.TempDir()
-	folder := cert.NewFolder(dir, cert.Options{})
-	seen := map[string]string{}
-	step := func(what string, files map[string]string, gone ...string) string {
-		t.Helper()
-		write(t, dir, files)
-		for _, name := range gone {
-			os.Remove(filepath.Join(dir, name))
-		}
-		a, problems, err := folder.Load(pki.Now)
-		if err != nil || len(problems) > 0 {
-			t.Fatal(what, err, problems)
-		}
-		return a.Generation()
-	}
-	fresh := func(what, generation string) {
-		t.Helper()
-		if before, ok := seen[generation]; ok {
-			t.Errorf("%s: the generation is that of: %s", what, before)
-		}
-		seen[generation] = what
-	}
 	one, two := crl{}.pem(t, root), crl{revoke: []*big.Int{big.NewInt(1)}}.pem(t, root)
-	bare := step("anchor", map[string]string{"root.pem": pki.PEM(root)})
-	fresh("anchor", bare)
-	fresh("a CRL", step("", map[string]string{"a.crl": one}))
-	fresh("another CRL", step("", map[string]string{"a.crl": two}))
-	twoAlone := step("", nil)
-	if got := step("", map[string]string{"a.crl": string(decode(t, two))}); got != twoAlone {
-		t.Error("the same list in DER changes the generation")
-	}
-	if got := step("", map[string]string{"b.crl": two}, "a.crl"); got != twoAlone {
-		t.Error("another file name changes the generation")
-	}
-	fresh("a denial", step("", map[string]string{"denied": aliceURN}, "b.crl"))
-	denied := step("", nil)
-	if got := step("", map[string]string{"denied": "# comment\n" + strings.ToUpper(aliceURN[:4]) + aliceURN[4:] + "\n" + aliceURN}); got != denied {
-		t.Error("comments, case and repetition change the generation")
-	}
-	fresh("another denial", step("", map[string]string{"denied": bobURN + "\n"}))
-	fresh("an authority listed", step("", map[string]string{"root.authorities": "example.com"}, "denied"))
-	if got := step("", nil, "root.authorities"); got != bare {
-		t.Error("the first state again has another generation")
+	block, _ := pem.Decode([]byte(two))
+	generations := map[string]string{} // and what they are of
+	for _, s := range []struct {
+		what  string
+		files map[string]string
+		as    string // which has the same generation; empty for none
+	}{
+		{"an anchor", nil, ""},
+		{"a CRL", map[string]string{"a.crl": one}, ""},
+		{"another CRL", map[string]string{"a.crl": two}, ""},
+		{"the same in DER, in another file", map[string]string{"b.crl": string(block.Bytes)}, "another CRL"},
+		{"a denial", map[string]string{"denied": aliceURN}, ""},
+		{"with a comment, in another case, twice", map[string]string{"denied": "# comment\n" + strings.ToUpper(aliceURN[:4]) + aliceURN[4:] + "\n" + aliceURN}, "a denial"},
+		{"another denial", map[string]string{"denied": bobURN + "\n"}, ""},
+		{"an authority listed", map[string]string{"anchors.authorities": "example.com"}, ""},
+	} {
+		generation := pki.Trust(t, s.files, root).Generation()
+		if before := generations[generation]; before != s.as {
+			t.Errorf("%s has the generation of %q, want %q", s.what, before, s.as)
+		}
+		if s.as == "" {
+			generations[generation] = s.what
+		}
 	}
 }
 
 const bobURN = "urn:publicid:IDN+example.org+user+bob"
-
-func decode(t testing.TB, text string) []byte {
-	t.Helper()
-	block, _ := pem.Decode([]byte(text))
-	return block.Bytes
-}
 
 // TestBrokenListsKeepWhatTheySaid walks through what happens to the files of a
 // trust folder while a server runs: never does a broken file let anybody in.
@@ -468,44 +420,6 @@ func TestEntriesOfAFolderAreBounded(t *testing.T) {
 	}
 }
 
-func BenchmarkRevocation(b *testing.B) {
-	root := pki.Authority(b, nil, saURN, "rsa1")
-	alice := pki.User(b, root, aliceURN, "rsa3")
-	list := crl{}
-	for i := range int64(100_000) {
-		list.revoke = append(list.revoke, new(big.Int).Lsh(big.NewInt(1_000_000+i), 100))
-	}
-	text := list.pem(b, root)
-	dirs := map[string]string{"none": b.TempDir(), "100000": b.TempDir()}
-	write(b, dirs["none"], map[string]string{"root.pem": pki.PEM(root)})
-	write(b, dirs["100000"], map[string]string{"root.pem": pki.PEM(root), "x.crl": text})
-	for _, name := range []string{"none", "100000"} {
-		b.Run("Verify/"+name, func(b *testing.B) {
-			a := load(b, dirs[name])
-			for b.Loop() {
-				a.Forget()
-				if _, err := cert.Verify(alice.Certificate, nil, a, cert.Options{}, pki.Now); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-	b.Run("Load/first", func(b *testing.B) {
-		b.SetBytes(int64(len(text)))
-		for b.Loop() {
-			load(b, dirs["100000"])
-		}
-	})
-	b.Run("Load/unchanged", func(b *testing.B) {
-		folder := cert.NewFolder(dirs["100000"], cert.Options{})
-		for b.Loop() {
-			if _, _, err := folder.Load(pki.Now); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-}
-
 // TestReachOfAnAuthority: an entry about an authority by its URN does not touch
 // what an anchor with another URN, or none, issues; who reads Reach can tell.
 func TestReachOfAnAuthority(t *testing.T) {
@@ -527,9 +441,7 @@ func TestReachOfAnAuthority(t *testing.T) {
 		{saURN, l.alice, false, cert.Revoked},
 		{l.alice.URN.String(), l.alice, false, cert.Revoked},
 	} {
-		dir := t.TempDir()
-		write(t, dir, map[string]string{"root.pem": pki.PEM(l.root), "other.pem": pki.PEM(nameless), "other.authorities": "example.net", "denied": tt.line})
-		a := load(t, dir)
+		a := pki.Trust(t, map[string]string{"other.pem": pki.PEM(nameless), "other.authorities": "example.net", "denied": tt.line}, l.root)
 		wantReason(t, a, tt.leaf, l.between(), tt.want)
 		if got := a.Reach(a.Denials()[0]).Below; got != tt.below {
 			t.Errorf("%s: only below an anchor: %v", tt.line, got)
@@ -560,10 +472,7 @@ func TestRevokedOverEveryCertificateOfTheIssuer(t *testing.T) {
 		{"number in the deny list, the issuer is shown", nil, map[string]string{"denied": number}},
 		{"number in the deny list, the issuer is an anchor", []*pki.Entity{full}, map[string]string{"denied": number}},
 	} {
-		dir := t.TempDir()
-		write(t, dir, tt.files)
-		write(t, dir, map[string]string{"root.pem": pki.PEM(append(tt.anchors, root, elsewhere)...)})
-		a := load(t, dir)
+		a := pki.Trust(t, tt.files, append(tt.anchors, root, elsewhere)...)
 		for name, over := range map[string]*pki.Entity{
 			"itself": full, "not for lists": issuer(ma, x509.KeyUsageCertSign), "another name": issuer(saURN, x509.KeyUsageCertSign),
 		} {
@@ -576,9 +485,7 @@ func TestRevokedOverEveryCertificateOfTheIssuer(t *testing.T) {
 	other := pki.Issue(t, root, pki.Subject{URIs: []string{saURN}, CN: "other", Key: "rsa4", CA: true})
 	for anchor, want := range map[*pki.Entity]cert.Reason{full: -1, other: -1, elsewhere: cert.Revoked} {
 		bob := pki.User(t, other, bobURN, "rsa5")
-		dir := t.TempDir()
-		write(t, dir, map[string]string{"root.pem": pki.PEM(root, anchor), "denied": fmt.Sprintf("serial %X of %s", bob.SerialNumber, ma)})
-		wantReason(t, load(t, dir), bob, []*pki.Entity{other}, want)
+		wantReason(t, pki.Trust(t, map[string]string{"denied": fmt.Sprintf("serial %X of %s", bob.SerialNumber, ma)}, root, anchor), bob, []*pki.Entity{other}, want)
 	}
 }
 
@@ -600,9 +507,7 @@ func TestAnchorsAreNotStruckByANamesake(t *testing.T) {
 		{"number of the namesake", "denied", fmt.Sprintf("serial %X of %s\nserial %X of %[2]s", victim.SerialNumber, namesake.URN, below.SerialNumber), 0},
 		{"number of the issuer", "denied", fmt.Sprintf("serial %X of %s", below.SerialNumber, victim.URN), 1},
 	} {
-		dir := t.TempDir()
-		write(t, dir, map[string]string{"a.pem": pki.PEM(victim), "b.pem": pki.PEM(namesake), "c.pem": pki.PEM(below), tt.file: tt.text})
-		a := load(t, dir)
+		a := pki.Trust(t, map[string]string{tt.file: tt.text}, victim, namesake, below)
 		if len(a.Struck()) != tt.struck {
 			t.Errorf("%s: %d anchors struck, want %d", tt.rule, len(a.Struck()), tt.struck)
 		}

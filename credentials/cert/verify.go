@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/asn1"
+	"slices"
 	"strings"
 	"time"
 
@@ -51,12 +52,8 @@ func (c Chain) Expires() time.Time {
 // SHA1 tells whether a certificate below the anchor is signed with SHA-1, for
 // the log.
 func (c Chain) SHA1() bool {
-	for i, x := range c {
-		if i < len(c)-1 && usesSHA1(x.SignatureAlgorithm) {
-			return true
-		}
-	}
-	return false
+	below := c[:max(0, len(c)-1)]
+	return slices.ContainsFunc(below, func(x *Certificate) bool { return usesSHA1(x.SignatureAlgorithm) })
 }
 
 // Verify finds a chain from leaf to one of the anchors, over the others where
@@ -67,8 +64,8 @@ func (c Chain) SHA1() bool {
 // where it is itself an anchor.
 func Verify(leaf *Certificate, others []*Certificate, a *Anchors, o Options, now time.Time) (Chain, error) {
 	key := memoryKey(leaf, others, o)
-	if chain, ok := a.verified.get(key, now); ok {
-		return chain, nil
+	if v, ok := a.verified.Get(key); ok && !now.Before(v.from) && !now.After(v.ends) {
+		return v.chain, nil
 	}
 	if leaf.nameErr != nil {
 		return nil, refuse(NoName, leaf.nameErr.Rule, leaf, "has %v", leaf.nameErr)
@@ -81,7 +78,7 @@ func Verify(leaf *Certificate, others []*Certificate, a *Anchors, o Options, now
 	if chain == nil {
 		return nil, s.best
 	}
-	a.verified.put(key, verified{chain: chain, from: now, ends: chain.Expires()})
+	a.remember(key, chain, now)
 	return chain, nil
 }
 
@@ -144,7 +141,7 @@ func (s *search) from(c *Certificate, path Chain) Chain {
 		}
 	}
 	for _, issuer := range s.others {
-		if _, ok := s.anchors.find(issuer); ok || contains(path, issuer) || !bytes.Equal(issuer.RawSubject, c.RawIssuer) {
+		if s.isAnchor(issuer) || contains(path, issuer) || !bytes.Equal(issuer.RawSubject, c.RawIssuer) {
 			continue
 		}
 		if chain := s.over(issuer, false, path); chain != nil {
@@ -261,12 +258,7 @@ func checkNames(path Chain, anchor Anchor) *Error {
 }
 
 func covered(scope []string, authority string) bool {
-	for _, s := range scope {
-		if urn.Covers(s, authority) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(scope, func(s string) bool { return urn.Covers(s, authority) })
 }
 
 func usesSHA1(alg x509.SignatureAlgorithm) bool {

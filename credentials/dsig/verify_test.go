@@ -252,16 +252,3 @@ func TestLimitsOfADocumentCanBeReached(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-func BenchmarkVerify(b *testing.B) {
-	c := newCast(b)
-	for name, doc := range map[string]string{"single": c.credential().Signed(b), "delegated": c.delegated(b), "crowded": c.crowded(b)} {
-		b.Run(name, func(b *testing.B) {
-			for b.Loop() {
-				if _, err := dsig.Verify([]byte(doc), dsig.Options{}); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}

@@ -40,7 +40,7 @@ func (a *Authority) Slice(name, owner string, expires, now time.Time) (Slice, er
 	if err != nil {
 		return Slice{}, err
 	}
-	c, err := a.sliceCertificate(name, o.Email, now)
+	c, err := a.sliceCertificate(name, a.email(owner), now)
 	if err != nil {
 		return Slice{}, err
 	}

@@ -92,8 +92,8 @@ func TestIssuedCertificatesCarryTheirNames(t *testing.T) {
 	}
 	serials := map[string]bool{}
 	for _, c := range list {
-		if c.URN.IsZero() || len(c.UUID) != 36 || !strings.HasSuffix(c.Email, "@example.org") {
-			t.Errorf("%s has UUID %q and email %q", c.Name(), c.UUID, c.Email)
+		if c.URN.IsZero() || len(c.URIs) != 2 || len(c.EmailAddresses) != 1 || !strings.HasSuffix(c.EmailAddresses[0], "@example.org") {
+			t.Errorf("%s has the names %v and the addresses %v", c.Name(), c.URIs, c.EmailAddresses)
 		}
 		serials[c.SerialNumber.String()] = true
 	}

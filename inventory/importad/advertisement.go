@@ -8,13 +8,6 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// What an advertisement may hold; more is refused.
-const (
-	maxNodes      = 100_000
-	maxInterfaces = 200_000
-	maxLinks      = 200_000
-)
-
 // readLimits are those of the document: the largest advertisements that are known
 // have some ten megabytes.
 var readLimits = xmltree.Limits{Bytes: 64 << 20, Elements: 2_000_000}
@@ -117,27 +110,16 @@ func readRoot(root *xmltree.Element) (*advertisement, error) {
 		return nil, wrong(root.Line, "this RSpec is of type %.80q, not an advertisement; give what ListResources answers without a slice", kind)
 	}
 	ad := &advertisement{others: map[string]int{}}
-	ports := 0
 	for _, e := range root.Elements() {
 		switch {
 		case e.Space == root.Space && e.Local == "node":
-			n := readNode(e)
-			ad.nodes = append(ad.nodes, n)
-			ports += len(n.ports)
+			ad.nodes = append(ad.nodes, readNode(e))
 		case e.Space == root.Space && e.Local == "link":
 			ad.wires = append(ad.wires, readWire(e))
 		case (e.Space == sharedGENI || e.Space == sharedPG) && e.Local == "rspec_shared_vlan":
 			ad.vlans = append(ad.vlans, readVLANs(e)...)
 		case len(ad.others) < 20 || ad.others[e.Local] > 0:
 			ad.others[e.Local]++
-		}
-		for _, x := range []struct {
-			n, most int
-			what    string
-		}{{len(ad.nodes), maxNodes, "nodes"}, {ports, maxInterfaces, "interfaces"}, {len(ad.wires), maxLinks, "links"}} {
-			if x.n > x.most {
-				return nil, wrong(e.Line, "the advertisement has more than %d %s; cut it into parts", x.most, x.what)
-			}
 		}
 	}
 	return ad, nil

@@ -70,8 +70,6 @@ func newDraft(o Options) *draft {
 	}
 }
 
-func (d *draft) lines() []string { return d.remarks.lines() }
-
 // take takes the manager's nodes, and what is about them.
 func (d *draft) take(ad *advertisement) {
 	typed := slices.ContainsFunc(d.nodes, func(n *node) bool { return len(n.types) > 0 })

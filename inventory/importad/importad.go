@@ -2,6 +2,7 @@ package importad
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -57,7 +58,7 @@ func Read(text []byte, o Options) (*Survey, error) {
 	}
 	s := &Survey{
 		Authority: d.authority, Manager: d.manager, Components: len(d.components), Links: len(d.links),
-		SliverTypes: len(d.types), Images: len(d.images), Remarks: d.lines(),
+		SliverTypes: len(d.types), Images: len(d.images), Remarks: d.remarks.lines(),
 	}
 	for _, c := range d.components {
 		s.Interfaces += len(c.ports)
@@ -126,7 +127,7 @@ func (d *draft) choose(ad *advertisement) error {
 	if nameless > 0 {
 		d.remarks.add("nodes that name no manager by a URN, left out", "", nameless)
 	}
-	for _, name := range slices.Sorted(keys(ad.others)) {
+	for _, name := range slices.Sorted(maps.Keys(ad.others)) {
 		d.remarks.add("elements and extensions that are not read", tidy(name), ad.others[name])
 	}
 	return nil
@@ -148,7 +149,7 @@ func alsoThere(others map[string]int) string {
 		return ""
 	}
 	var list []string
-	for _, name := range slices.Sorted(keys(others)) {
+	for _, name := range slices.Sorted(maps.Keys(others)) {
 		list = append(list, fmt.Sprintf("%d %s", others[name], tidy(name)))
 	}
 	return ", only " + strings.Join(list, ", ")

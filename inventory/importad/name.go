@@ -2,8 +2,8 @@ package importad
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
-	"unicode/utf8"
 )
 
 // maxText is how long a text of an advertisement is kept, in bytes.
@@ -11,12 +11,7 @@ const maxText = 500
 
 // tidy makes one line of a text, without control characters.
 func tidy(s string) string {
-	if len(s) > maxText {
-		s = s[:maxText]
-		for len(s) > 0 && !utf8.ValidString(s) {
-			s = s[:len(s)-1]
-		}
-	}
+	s = strings.ToValidUTF8(s[:min(len(s), maxText)], "")
 	s = strings.Map(func(c rune) rune {
 		if c < ' ' || c >= 0x7f && c < 0xa0 || c == '\u2028' || c == '\u2029' || c == '\ufeff' {
 			return ' '
@@ -36,13 +31,11 @@ func tidyName(s string) string {
 	}, tidy(s))
 }
 
+var severalDots = regexp.MustCompile(`\.\.+`)
+
 // componentName is tidyName, and no range.
 func componentName(s string) string {
-	s = tidyName(s)
-	for strings.Contains(s, "..") {
-		s = strings.ReplaceAll(s, "..", ".")
-	}
-	return s
+	return severalDots.ReplaceAllString(tidyName(s), ".")
 }
 
 // names are those that were given out.

@@ -2,8 +2,6 @@ package importad
 
 import (
 	"fmt"
-	"iter"
-	"maps"
 	"strings"
 )
 
@@ -53,5 +51,3 @@ func (r *remarks) lines() (list []string) {
 	}
 	return list
 }
-
-func keys[V any](m map[string]V) iter.Seq[string] { return maps.Keys(m) }

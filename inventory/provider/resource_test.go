@@ -62,17 +62,11 @@ func TestValues(t *testing.T) {
 		{"string", `null`, nil, ""},
 		{"string", `1.5`, nil, "not a string"},
 		{"string", `true`, nil, "not a string"},
-		{"string", `"` + strings.Repeat("x", maxText+1) + `"`, nil, "more than"},
 		{"boolean", `true`, true, ""},
-		{"boolean", `"true"`, nil, "not true or false"},
 		{"array[string]", `["a","b"]`, []string{"a", "b"}, ""},
 		{"array[string]", `[]`, []string{}, ""},
-		{"array[string]", `["a",null]`, nil, "not an array of strings"},
-		{"array[string]", `["a",1]`, nil, "not an array of strings"},
 		{"array[string]", `"a"`, nil, "not an array of strings"},
-		{"array[string]", `[` + strings.Repeat(`"",`, MaxItems) + `""]`, nil, "more than"},
 		{"enum[on,off]", `"on"`, "on", ""},
-		{"enum[on,off]", `"ON"`, nil, "not in"},
 		{"enum[on,off]", `1`, nil, "not a string"},
 	} {
 		typ, err := ParseType(tt.typ)
@@ -118,9 +112,7 @@ func TestBoundsOnCounts(t *testing.T) {
 	}
 	for rule, text := range map[string]string{
 		"members": `{"resources":[{"name":"a"` + many.String() + `}]}`,
-		"depth":   `{"resources":[{"name":"a","cpu":` + strings.Repeat("[", 20000) + `]}]}`,
 		"entries": `{"resources":[` + entries.String() + `{"name":"a"}]}`,
-		"name":    `{"resources":[{"name":"` + strings.Repeat("x", maxRefText+1) + `"}]}`,
 	} {
 		if got, err := bare(t).readGet([]byte(text)); err == nil {
 			t.Errorf("%s: %d resources, want a failure", rule, len(got))
@@ -236,42 +228,4 @@ func FuzzMetadata(f *testing.F) {
 			}
 		}
 	})
-}
-
-func BenchmarkReadGet1000(b *testing.B) {
-	var list []Resource
-	for i := range 1000 {
-		list = append(list, Resource{"name": fmt.Sprintf("n%d", i), "ensure": "present", "cpu": "4", "image": "debian-12",
-			"state": "ready", "users": []string{`{"login":"someone","keys":["` + strings.Repeat("k", 500) + `"]}`}})
-	}
-	text, err := json.Marshal(map[string]any{"resources": list})
-	if err != nil {
-		b.Fatal(err)
-	}
-	p := bare(b)
-	b.SetBytes(int64(len(text)))
-	b.ReportAllocs()
-	for b.Loop() {
-		if got, err := p.readGet(text); err != nil || len(got) != 1000 {
-			b.Fatal(err)
-		}
-	}
-}
-
-// BenchmarkLookAtInterfaces is what one look at a node costs that reports a
-// thousand interfaces with keys of its own.
-func BenchmarkLookAtInterfaces(b *testing.B) {
-	var is, should []string
-	for i := range 1000 {
-		item := fmt.Sprintf(`{"client_id":"n:%d","link":"l%d","slice":"urn:publicid:IDN+example.org+slice+s","vlan":%d,"addresses":["10.128.0.1/24"]`, i, i, i)
-		should = append(should, item+"}")
-		is = append(is, item+`,"mac":"02:00:00:00:00:01"}`)
-	}
-	slices.Reverse(is)
-	b.ReportAllocs()
-	for b.Loop() {
-		if d := Diff(Resource{"interfaces": is}, Resource{"interfaces": should}); len(d) != 0 || len(ObservedNode(Resource{"interfaces": is}).MACs) != 1000 {
-			b.Fatal(d)
-		}
-	}
 }

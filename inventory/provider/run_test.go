@@ -205,24 +205,6 @@ func TestModeIsToBlame(t *testing.T) {
 	}
 }
 
-func BenchmarkGet(b *testing.B) {
-	dir := b.TempDir()
-	for name, text := range map[string]string{"x.yaml": nodeMetadata, "x.prov": "#!/bin/sh\necho '{\"resources\":[]}'\n"} {
-		if err := os.WriteFile(dir+"/"+name, []byte(text), 0o755); err != nil {
-			b.Fatal(err)
-		}
-	}
-	p, err := Open(dir+"/x.prov", nil)
-	if err != nil {
-		b.Fatal(err)
-	}
-	for b.Loop() {
-		if _, err := p.Get(b.Context(), nil); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 // TestADryRunHasAPlaceOfItsOwn: one that hangs keeps other dry runs waiting, but
 // no set, and neither of them starts anything that has no place.
 func TestADryRunHasAPlaceOfItsOwn(t *testing.T) {

@@ -1,6 +1,7 @@
 package draw
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -155,36 +156,34 @@ const mostAddresses = 4
 
 // name is what a node is called in a drawing.
 func (n *Node) name() string {
-	if name := full(n.Name); name != "" {
-		return name
-	}
-	return "(no client_id)"
+	return cmp.Or(full(n.Name), "(no client_id)")
 }
 
 // kindOfNode says what a node is: "emulab-xen · UBUNTU18-64-STD". An image that
 // does not fit is left to the tooltip, unless the picture is small.
 func (b *builder) kindOfNode(n *Node) string {
 	s := full(typesOf(n))
-	if n.Image != "" {
-		both := full(n.Image)
-		if s != "" {
-			both = s + " · " + both
-		}
-		if s == "" || len(b.groups) <= 6 || detailFont.width(both) <= boxRoom(len(b.groups)) {
-			s = both
-		}
+	both := joined(" · ", s, full(n.Image))
+	if s == "" || len(b.groups) <= 6 || detailFont.width(both) <= boxRoom(len(b.groups)) {
+		s = both
 	}
-	if s == "" && n.Exclusive != nil {
-		s = exclusiveWord(*n.Exclusive)
-	}
-	return s
+	return cmp.Or(s, n.use())
 }
 
-func exclusiveWord(yes bool) string {
-	if yes {
+// use says whether a node is for one slice alone; empty where that is left open.
+func (n *Node) use() string {
+	switch {
+	case n.Exclusive == nil:
+		return ""
+	case *n.Exclusive:
 		return "exclusive"
 	}
 	return "shared"
+}
+
+// joined puts a separator between those words that are not empty.
+func joined(separator string, words ...string) string {
+	return strings.Join(slices.DeleteFunc(words, func(s string) bool { return s == "" }), separator)
 }
 
 // typesOf names the sliver types, or else the hardware.
@@ -199,19 +198,16 @@ func typesOf(n *Node) string {
 }
 
 func freeWord(n *Node) string {
-	word := ""
+	word, slots := "", ""
 	if n.Available != nil {
 		if word = "taken"; *n.Available {
 			word = "free"
 		}
 	}
 	if n.Slots > 1 {
-		if word != "" {
-			word += ", "
-		}
-		word += count(n.Slots, "slot")
+		slots = count(n.Slots, "slot")
 	}
-	return word
+	return joined(", ", word, slots)
 }
 
 // nodeTitle is all that is known, for the tooltip.
@@ -229,9 +225,7 @@ func nodeTitle(n *Node) string {
 	facts("sliver type", strings.Join(n.SliverTypes[:min(len(n.SliverTypes), 8)], ", "))
 	facts("hardware", n.HardwareType)
 	facts("image", n.Image)
-	if n.Exclusive != nil {
-		facts("use", exclusiveWord(*n.Exclusive))
-	}
+	facts("use", n.use())
 	facts("component", n.Component)
 	facts("state", n.State)
 	if n.Error != "" {
@@ -240,23 +234,15 @@ func nodeTitle(n *Node) string {
 	if n.Monitored {
 		facts("monitoring", "yes")
 	}
-	for i, h := range n.Hosts {
-		if i < 4 {
-			facts("host", strings.TrimSpace(h.Name+" "+h.IPv4))
-		}
+	for _, h := range n.Hosts[:min(len(n.Hosts), 4)] {
+		facts("host", joined(" ", h.Name, h.IPv4))
 	}
-	for i, l := range n.Logins {
-		if i < 4 {
-			facts("login", l.String())
-		}
+	for _, l := range n.Logins[:min(len(n.Logins), 4)] {
+		facts("login", l.String())
 	}
-	if len(n.Accounts) > 0 {
-		facts("accounts", strings.Join(n.Accounts[:min(len(n.Accounts), 8)], ", "))
-	}
-	for i, in := range n.Interfaces {
-		if i < 16 {
-			facts(full(in.Name), strings.TrimSpace(strings.Join(in.Addresses, ", ")+" "+in.MAC))
-		}
+	facts("accounts", strings.Join(n.Accounts[:min(len(n.Accounts), 8)], ", "))
+	for _, in := range n.Interfaces[:min(len(n.Interfaces), 16)] {
+		facts(full(in.Name), joined(" ", strings.Join(in.Addresses, ", "), in.MAC))
 	}
 	return strings.TrimSuffix(t.String(), "\n")
 }

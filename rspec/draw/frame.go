@@ -1,14 +1,12 @@
 package draw
 
+import "cmp"
+
 var frameFont = font{13, true}
 
 // frameName is what is written on the frame of a manager.
 func (s *scene) frameName(f int) string {
-	name := full(s.picture.Managers[f].Name)
-	if name == "" {
-		return "no manager named"
-	}
-	return squeeze(name, 320, frameFont.width)
+	return squeeze(cmp.Or(full(s.picture.Managers[f].Name), "no manager named"), 320, frameFont.width)
 }
 
 // titleRoom is where the title of a frame stands: at the left, or at the right

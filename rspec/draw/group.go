@@ -144,3 +144,11 @@ func (t *tally) add(word string) {
 	}
 	t.count[word]++
 }
+
+// one is the only word, or how many kinds of words there are.
+func (t *tally) one(kind string) string {
+	if len(t.words) > 1 {
+		return fmt.Sprintf("%d %ss", len(t.words), kind)
+	}
+	return full(t.words[0])
+}

@@ -1,5 +1,7 @@
 package draw
 
+import "cmp"
+
 // hub draws link i as a box of its own with a spoke to each end. One that spans
 // managers and has many ends has a part in each frame, joined by trunks.
 func (b *builder) hub(i int, ends []int) {
@@ -68,11 +70,7 @@ const manyEnds = 6
 // addHub adds the box of a link; facts tells whether it says more than the name.
 func (b *builder) addHub(l *Link, frame int, facts bool) int {
 	v := vertex{shape: hubShape, frame: frame, title: linkTitle(l)}
-	name := full(l.Name)
-	if name == "" {
-		name = "(link)"
-	}
-	v.add(name, hubFont, false)
+	v.add(cmp.Or(full(l.Name), "(link)"), hubFont, false)
 	if facts {
 		if l.Shared != "" {
 			v.add("shared VLAN "+full(l.Shared), labelFont, true)

@@ -8,39 +8,43 @@ func (o *svgWriter) mark(c condition, x, y float64) {
 	const r = 5.0
 	switch c {
 	case ready:
-		o.put(`<circle cx="%s" cy="%s" r="%s" fill="%s"/>`+"\n", decimal(x), decimal(y), decimal(r), colour)
+		o.put(`<circle cx="%v" cy="%v" r="%v" fill="%v"/>`+"\n", x, y, r, colour)
 	case busy:
-		o.put(`<circle cx="%s" cy="%s" r="%s" fill="%s" stroke="%s" stroke-width="1.6"/>`+"\n", decimal(x), decimal(y), decimal(r-0.6), paper, colour)
-		o.put(`<path d="M%s A%s,%s 0 0 1 %s Z" fill="%s"/>`+"\n", coordinates(point{x, y - r}), decimal(r), decimal(r), coordinates(point{x, y + r}), colour)
+		o.put(`<circle cx="%v" cy="%v" r="%v" fill="%v" stroke="%v" stroke-width="1.6"/>`+"\n", x, y, r-0.6, paper, colour)
+		o.put(`<path d="M%v A%v,%v 0 0 1 %v Z" fill="%v"/>`+"\n", point{x, y - r}, r, r, point{x, y + r}, colour)
 	case resting:
-		o.put(`<circle cx="%s" cy="%s" r="%s" fill="%s" stroke="%s" stroke-width="1.6"/>`+"\n", decimal(x), decimal(y), decimal(r-0.6), paper, colour)
+		o.put(`<circle cx="%v" cy="%v" r="%v" fill="%v" stroke="%v" stroke-width="1.6"/>`+"\n", x, y, r-0.6, paper, colour)
 	case failed:
-		o.put(`<path d="M%s L%s M%s L%s" stroke="%s" stroke-width="3" stroke-linecap="round"/>`+"\n",
-			coordinates(point{x - 3.6, y - 3.6}), coordinates(point{x + 3.6, y + 3.6}), coordinates(point{x - 3.6, y + 3.6}), coordinates(point{x + 3.6, y - 3.6}), colour)
+		o.put(`<path d="M%v L%v M%v L%v" stroke="%v" stroke-width="3" stroke-linecap="round"/>`+"\n",
+			point{x - 3.6, y - 3.6}, point{x + 3.6, y + 3.6}, point{x - 3.6, y + 3.6}, point{x + 3.6, y - 3.6}, colour)
 	}
 }
 
-var conditionWords = []struct {
+// legendText says how many nodes are in a condition.
+type legendText struct {
 	is   condition
-	word string
-}{{ready, "ready"}, {busy, "on its way"}, {resting, "not running"}, {failed, "failed"}}
+	text string
+}
 
-func (s *scene) conditions() map[condition]int {
+func (s *scene) legendTexts() (list []legendText) {
 	seen := map[condition]int{}
 	for i := range s.vertices {
-		if s.vertices[i].shape == nodeShape && s.vertices[i].state != unknown {
+		if s.vertices[i].shape == nodeShape {
 			seen[s.vertices[i].state]++
 		}
 	}
-	return seen
+	for _, c := range []legendText{{ready, "ready"}, {busy, "on its way"}, {resting, "not running"}, {failed, "failed"}} {
+		if n := seen[c.is]; n > 0 {
+			list = append(list, legendText{c.is, fmt.Sprintf("%d %s", n, c.text)})
+		}
+	}
+	return list
 }
 
 func (s *scene) legendWidth() float64 {
 	w := 0.0
-	for _, c := range conditionWords {
-		if n := s.conditions()[c.is]; n > 0 {
-			w += noteFont.width(fmt.Sprintf("%d %s", n, c.word)) + 42
-		}
+	for _, t := range s.legendTexts() {
+		w += noteFont.width(t.text) + 42
 	}
 	return w
 }
@@ -48,13 +52,9 @@ func (s *scene) legendWidth() float64 {
 // legend explains the marks that the drawing shows.
 func (o *svgWriter) legend(y float64) {
 	x := margin + 5
-	seen := o.s.conditions()
-	for _, c := range conditionWords {
-		if n := seen[c.is]; n > 0 {
-			t := fmt.Sprintf("%d %s", n, c.word)
-			o.mark(c.is, x, y-4)
-			o.text(x+12, y, t, noteFont, faint, "")
-			x += noteFont.width(t) + 42
-		}
+	for _, t := range o.s.legendTexts() {
+		o.mark(t.is, x, y-4)
+		o.text(x+12, y, t.text, noteFont, faint, "")
+		x += noteFont.width(t.text) + 42
 	}
 }

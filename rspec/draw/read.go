@@ -3,28 +3,16 @@ package draw
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"patchbay/am/urn"
 	"patchbay/rspec"
-	"patchbay/schemas"
 	"patchbay/schemas/xmltree"
 )
 
-// Namespaces that are read beside rspec.Namespace. An extension with two
-// spellings is understood in both.
-const (
-	protogeniSpace    = "http://www.protogeni.net/resources/rspec/2"
-	emulabSpace       = schemas.Emulab
-	userSpace         = schemas.User
-	oldUserSpace      = schemas.OldUser
-	vlanSpace         = schemas.SharedVLAN
-	oldVLANSpace      = schemas.OldSharedVLAN
-	monitoringSpace   = schemas.Monitoring
-	textMonitorSpace  = schemas.OldMonitoring
-	sliverInfoSpace   = schemas.SliverInfo
-	sliverInfoElement = "geni_sliver_info"
-)
+// protogeniSpace is read like rspec.Namespace.
+const protogeniSpace = "http://www.protogeni.net/resources/rspec/2"
 
 // Read takes what is to be seen out of a document. Its errors say why there is
 // nothing to draw: no XML, beyond the limits (whose zero is xmltree's default),
@@ -103,17 +91,13 @@ func (r *reader) first(e *xmltree.Element, local string) *xmltree.Element {
 	return nil
 }
 
+// childrenOf are the children of e of that name in one of the namespaces: an
+// extension with two spellings is understood in both.
 func childrenOf(e *xmltree.Element, local string, spaces ...string) []*xmltree.Element {
 	var list []*xmltree.Element
 	for _, c := range e.Elements() {
-		if c.Local != local {
-			continue
-		}
-		for _, space := range spaces {
-			if c.Space == space {
-				list = append(list, c)
-				break
-			}
+		if c.Local == local && slices.Contains(spaces, c.Space) {
+			list = append(list, c)
 		}
 	}
 	return list
@@ -126,6 +110,14 @@ func value(e *xmltree.Element, local string) string {
 	}
 	v, _ := e.Attr("", local)
 	return strings.TrimSpace(v)
+}
+
+// addNew adds a word to a list of at most maxTypes that does not have it.
+func addNew(list []string, word string) []string {
+	if word == "" || len(list) == maxTypes || slices.Contains(list, word) {
+		return list
+	}
+	return append(list, word)
 }
 
 // truth is an attribute of type xs:boolean, nil for anything else.
@@ -167,8 +159,5 @@ func lastName(s string) string {
 		s = u.Name
 	}
 	s = strings.TrimRight(s, "/")
-	if i := strings.LastIndexByte(s, '/'); i >= 0 {
-		s = s[i+1:]
-	}
-	return s
+	return s[strings.LastIndexByte(s, '/')+1:]
 }

@@ -1,40 +1,30 @@
 package draw
 
 import (
-	"slices"
+	"cmp"
 	"strings"
 
 	"patchbay/am/urn"
+	"patchbay/schemas"
 	"patchbay/schemas/xmltree"
 )
 
 func (r *reader) link(e *xmltree.Element) {
 	l := Link{
-		Name:      value(e, "client_id"),
+		Name:      cmp.Or(value(e, "client_id"), componentName(value(e, "component_name")), componentName(value(e, "component_id"))),
 		VLAN:      value(e, "vlantag"),
 		Monitored: monitored(e),
-	}
-	if l.Name == "" {
-		if l.Name = componentName(value(e, "component_name")); l.Name == "" {
-			l.Name = componentName(value(e, "component_id"))
-		}
 	}
 	for _, t := range r.children(e, "link_type") {
 		name := lastName(value(t, "name"))
 		if speed := speedOf(name); speed != "" {
-			if !slices.Contains(l.Speeds, speed) && len(l.Speeds) < maxTypes {
-				l.Speeds = append(l.Speeds, speed)
-			}
-			continue
-		}
-		if name != "" && !slices.Contains(l.Types, name) && len(l.Types) < maxTypes {
-			l.Types = append(l.Types, name)
+			l.Speeds = addNew(l.Speeds, speed)
+		} else {
+			l.Types = addNew(l.Types, name)
 		}
 	}
-	for _, s := range childrenOf(e, "link_shared_vlan", vlanSpace, oldVLANSpace) {
-		if l.Shared = value(s, "name"); l.VLAN == "" {
-			l.VLAN = value(s, "vlantag")
-		}
+	for _, s := range childrenOf(e, "link_shared_vlan", schemas.SharedVLAN, schemas.OldSharedVLAN) {
+		l.Shared, l.VLAN = value(s, "name"), cmp.Or(l.VLAN, value(s, "vlantag"))
 	}
 	for _, ref := range r.children(e, "interface_ref") {
 		l.Ends = append(l.Ends, r.end(ref))
@@ -54,20 +44,15 @@ func (r *reader) link(e *xmltree.Element) {
 // end finds the interface that ref means: by client_id where it has one, as
 // several interfaces may share a component.
 func (r *reader) end(ref *xmltree.Element) End {
-	name := ""
-	for _, id := range []string{value(ref, "client_id"), value(ref, "component_id")} {
-		if id == "" {
-			continue
-		}
-		if name == "" {
-			name = id
-		}
+	client, component := value(ref, "client_id"), value(ref, "component_id")
+	for _, id := range []string{client, component} {
 		if at, known := r.interfaces[id]; known {
 			in := &r.p.Nodes[at.node].Interfaces[at.number]
 			in.linked = true
 			return End{Name: in.Name, Node: at.node, Interface: at.number}
 		}
 	}
+	name := cmp.Or(client, component)
 	end := End{Name: componentName(name), Node: -1, Interface: -1}
 	if u, err := urn.Parse(name); err == nil {
 		end.Authority = u.Authority

@@ -1,11 +1,13 @@
 package draw
 
 import (
-	"slices"
+	"cmp"
+	"regexp"
 	"strconv"
 	"strings"
 
 	"patchbay/am/urn"
+	"patchbay/schemas"
 	"patchbay/schemas/xmltree"
 )
 
@@ -14,34 +16,21 @@ func (r *reader) node(e *xmltree.Element) {
 	n := Node{
 		Name:      value(e, "client_id"),
 		Manager:   r.manager(value(e, "component_manager_id"), component),
-		Component: value(e, "component_name"),
+		Component: cmp.Or(componentName(value(e, "component_name")), componentName(component)),
 		Exclusive: truth(e, "exclusive"),
 	}
-	if n.Component = componentName(n.Component); n.Component == "" {
-		n.Component = componentName(component)
-	}
-	if n.Name == "" {
-		n.Name = n.Component
-	}
-	if r.p.Kind == Advertisement {
-		n.Component = ""
-	}
+	n.Name = cmp.Or(n.Name, n.Component)
 	for _, t := range r.children(e, "sliver_type") {
-		if name := lastName(value(t, "name")); name != "" && !slices.Contains(n.SliverTypes, name) && len(n.SliverTypes) < maxTypes {
-			n.SliverTypes = append(n.SliverTypes, name)
-		}
-		if n.Image == "" && r.p.Kind != Advertisement {
-			n.Image = imageName(r.first(t, "disk_image"))
-		}
+		n.SliverTypes = addNew(n.SliverTypes, lastName(value(t, "name")))
+		n.Image = cmp.Or(n.Image, imageName(r.first(t, "disk_image")))
 	}
-	if n.Image == "" && r.p.Kind != Advertisement {
-		n.Image = imageName(r.first(e, "disk_image"))
+	n.Image = cmp.Or(n.Image, imageName(r.first(e, "disk_image")))
+	if r.p.Kind == Advertisement {
+		n.Component, n.Image = "", ""
 	}
 	for _, h := range r.children(e, "hardware_type") {
-		if n.HardwareType == "" {
-			n.HardwareType = lastName(value(h, "name"))
-		}
-		for _, t := range childrenOf(h, "node_type", emulabSpace) {
+		n.HardwareType = cmp.Or(n.HardwareType, lastName(value(h, "name")))
+		for _, t := range childrenOf(h, "node_type", schemas.Emulab) {
 			if slots, err := strconv.Atoi(value(t, "type_slots")); err == nil && slots > n.Slots {
 				n.Slots = min(slots, maxSlots)
 			}
@@ -55,11 +44,11 @@ func (r *reader) node(e *xmltree.Element) {
 		for _, l := range r.children(s, "login") {
 			n.Logins = append(n.Logins, Login{value(l, "username"), value(l, "hostname"), value(l, "port")})
 		}
-		for _, u := range childrenOf(s, "services_user", userSpace, oldUserSpace) {
+		for _, u := range childrenOf(s, "services_user", schemas.User, schemas.OldUser) {
 			n.Accounts = append(n.Accounts, value(u, "login"))
 		}
 	}
-	for _, info := range childrenOf(e, sliverInfoElement, sliverInfoSpace) {
+	for _, info := range childrenOf(e, "geni_sliver_info", schemas.SliverInfo) {
 		n.State, n.Error = value(info, "state"), value(info, "error")
 	}
 	n.Monitored = monitored(e)
@@ -71,16 +60,11 @@ func (r *reader) node(e *xmltree.Element) {
 
 // interfaceOf reads an interface, which links find by its names.
 func (r *reader) interfaceOf(i *xmltree.Element, at place) Interface {
-	in := Interface{Name: value(i, "client_id"), MAC: value(i, "mac_address")}
-	for _, name := range []string{value(i, "client_id"), value(i, "component_id")} {
-		if name == "" {
-			continue
-		}
-		if in.Name == "" {
-			in.Name = componentName(name)
-		}
+	client, component := value(i, "client_id"), value(i, "component_id")
+	in := Interface{Name: cmp.Or(client, componentName(component)), MAC: value(i, "mac_address")}
+	for _, name := range []string{client, component} {
 		// Several interfaces of a manifest may share a component.
-		if _, taken := r.interfaces[name]; !taken {
+		if _, taken := r.interfaces[name]; !taken && name != "" {
 			r.interfaces[name] = at
 		}
 	}
@@ -100,7 +84,7 @@ const (
 // monitored tells whether e asks for monitoring or offers it, in either
 // spelling of the namespace.
 func monitored(e *xmltree.Element) bool {
-	for _, m := range childrenOf(e, "monitoring", monitoringSpace, textMonitorSpace) {
+	for _, m := range childrenOf(e, "monitoring", schemas.Monitoring, schemas.OldMonitoring) {
 		for _, word := range []string{"enabled", "supported"} {
 			if v := truth(m, word); v != nil && *v {
 				return true
@@ -124,11 +108,7 @@ func componentName(id string) string {
 
 // imageName is the short name of a disk image, which is a URN, a name or a URL.
 func imageName(e *xmltree.Element) string {
-	name := value(e, "name")
-	if name == "" {
-		name = value(e, "url")
-	}
-	name = lastName(name)
+	name := lastName(cmp.Or(value(e, "name"), value(e, "url")))
 	// Emulab puts the project in front.
 	if i := strings.LastIndexByte(name, ':'); i >= 0 && i < len(name)-1 {
 		name = name[i+1:]
@@ -152,12 +132,9 @@ func (l Login) String() string {
 	return "ssh " + s
 }
 
+var plainNames = regexp.MustCompile(`^[a-zA-Z0-9._:][a-zA-Z0-9._:-]*$`)
+
 // plainName tells whether s means nothing to a shell, and is no option.
 func plainName(s string) bool {
-	for _, r := range s {
-		if !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._:-", r)) {
-			return false
-		}
-	}
-	return s != "" && s[0] != '-'
+	return plainNames.MatchString(s)
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"patchbay/am/urn"
+	"patchbay/schemas"
 	"patchbay/schemas/xmltree"
 )
 
@@ -13,8 +14,8 @@ func (r *reader) offers(root *xmltree.Element) {
 	if r.p.Kind != Advertisement {
 		return
 	}
-	for _, list := range childrenOf(root, "rspec_shared_vlan", vlanSpace, oldVLANSpace) {
-		for _, e := range childrenOf(list, "available", vlanSpace, oldVLANSpace) {
+	for _, list := range childrenOf(root, "rspec_shared_vlan", schemas.SharedVLAN, schemas.OldSharedVLAN) {
+		for _, e := range childrenOf(list, "available", schemas.SharedVLAN, schemas.OldSharedVLAN) {
 			restricted := truth(e, "restricted")
 			r.p.SharedVLANs = append(r.p.SharedVLANs, SharedVLAN{
 				Name:        value(e, "name"),
@@ -24,7 +25,7 @@ func (r *reader) offers(root *xmltree.Element) {
 			})
 		}
 	}
-	for _, e := range childrenOf(root, "rspec_routable_addresses", emulabSpace) {
+	for _, e := range childrenOf(root, "rspec_routable_addresses", schemas.Emulab) {
 		r.p.Addresses = &Addresses{amount(value(e, "available")), amount(value(e, "configured"))}
 	}
 }

@@ -111,7 +111,18 @@ type svgWriter struct {
 	s *scene
 }
 
-func (o *svgWriter) put(format string, args ...any) { fmt.Fprintf(o.w, format, args...) }
+// put writes numbers and points as SVG spells them.
+func (o *svgWriter) put(format string, args ...any) {
+	for i, a := range args {
+		switch a := a.(type) {
+		case float64:
+			args[i] = decimal(a)
+		case point:
+			args[i] = coordinates(a)
+		}
+	}
+	fmt.Fprintf(o.w, format, args...)
+}
 
 // escape is text as it may stand between tags and in attributes.
 func escape(s string) string {
@@ -123,10 +134,10 @@ func escape(s string) string {
 func (o *svgWriter) document() {
 	s := o.s
 	w, h := s.size.hw*2, s.size.hh*2
-	o.put(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %s %s" width="%s" height="%s" role="img" font-family='%s' font-size="11" fill="%s">`+"\n",
-		decimal(w), decimal(h), decimal(w), decimal(h), fontFamily, ink)
+	o.put(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %v %v" width="%v" height="%v" role="img" font-family='%v' font-size="11" fill="%v">`+"\n",
+		w, h, w, h, fontFamily, ink)
 	o.put("<title>%s</title>\n", escape(s.heading[0]))
-	o.put(`<rect width="100%%" height="100%%" fill="%s"/>`+"\n", paper)
+	o.put(`<rect width="100%%" height="100%%" fill="%v"/>`+"\n", paper)
 	y := margin + headFont.size
 	for i, t := range s.heading {
 		f, fill := noteFont, faint
@@ -144,20 +155,20 @@ func (o *svgWriter) document() {
 			o.frame(f, r)
 		}
 	}
-	o.put(`<g fill="none" stroke="%s" stroke-width="1.4" transform="translate(%s)">`+"\n", edgeInk, coordinates(s.shift))
+	o.put(`<g fill="none" stroke="%v" stroke-width="1.4" transform="translate(%v)">`+"\n", edgeInk, s.shift)
 	for i := range s.edges {
 		o.edge(&s.edges[i])
 	}
 	o.put("</g>\n")
 	for i := range s.vertices {
 		for _, wire := range s.vertices[i].wires {
-			o.put(`<path d="%s" stroke="%s" stroke-width="3" stroke-linecap="round"/>`+"\n", polyline(wire[:]), hubRule)
+			o.put(`<path d="%v" stroke="%v" stroke-width="3" stroke-linecap="round"/>`+"\n", polyline(wire[:]), hubRule)
 		}
 	}
 	for i := range s.vertices {
 		o.vertex(&s.vertices[i])
 	}
-	o.put(`<g font-size="%s" text-anchor="middle" stroke="%s" stroke-width="3" stroke-linejoin="round" paint-order="stroke">`+"\n", decimal(labelFont.size), paper)
+	o.put(`<g font-size="%v" text-anchor="middle" stroke="%v" stroke-width="3" stroke-linejoin="round" paint-order="stroke">`+"\n", labelFont.size, paper)
 	for _, l := range s.labels {
 		fill := ink
 		if l.dim {
@@ -165,7 +176,7 @@ func (o *svgWriter) document() {
 		}
 		y := l.top() + labelFont.size*0.98
 		for _, t := range l.lines {
-			o.put(`<text x="%s" y="%s" fill="%s">%s</text>`+"\n", decimal(l.x), decimal(y), fill, escape(t))
+			o.put(`<text x="%v" y="%v" fill="%v">%v</text>`+"\n", l.x, y, fill, escape(t))
 			y += labelFont.height()
 		}
 	}
@@ -187,12 +198,12 @@ func (o *svgWriter) text(x, y float64, t string, f font, fill, anchor string) {
 	if anchor != "" {
 		extra += ` text-anchor="` + anchor + `"`
 	}
-	o.put(`<text x="%s" y="%s" font-size="%s" fill="%s"%s>%s</text>`+"\n", decimal(x), decimal(y), decimal(f.size), fill, extra, escape(t))
+	o.put(`<text x="%v" y="%v" font-size="%v" fill="%v"%v>%v</text>`+"\n", x, y, f.size, fill, extra, escape(t))
 }
 
 func (o *svgWriter) frame(f int, r rect) {
-	o.put(`<rect x="%s" y="%s" width="%s" height="%s" rx="10" fill="%s" stroke="#cbd2d9"><title>%s</title></rect>`+"\n",
-		decimal(r.left()), decimal(r.top()), decimal(r.hw*2), decimal(r.hh*2), tints[f%len(tints)], escape(full(o.s.picture.Managers[f].URN)))
+	o.put(`<rect x="%v" y="%v" width="%v" height="%v" rx="10" fill="%v" stroke="#cbd2d9"><title>%v</title></rect>`+"\n",
+		r.left(), r.top(), r.hw*2, r.hh*2, tints[f%len(tints)], escape(full(o.s.picture.Managers[f].URN)))
 	o.text(o.s.titleRoom(f).left()+4, r.top()+24, o.s.frameName(f), frameFont, faint, "")
 }
 
@@ -209,14 +220,14 @@ func (o *svgWriter) edge(e *edge) {
 	if o.s.vertices[e.from].shape == ghostShape || o.s.vertices[e.to].shape == ghostShape {
 		extra += ` stroke-dasharray="5 4"`
 	}
-	o.put(`<path d="%s"%s><title>%s</title></path>`+"\n", e.drawn, extra, escape(e.title))
+	o.put(`<path d="%v"%v><title>%v</title></path>`+"\n", e.drawn, extra, escape(e.title))
 }
 
 func (o *svgWriter) vertex(v *vertex) {
 	o.put("<g><title>%s</title>\n", escape(v.title))
 	draw := func(dx, dy, radius float64, fill, stroke, extra string) {
-		o.put(`<rect x="%s" y="%s" width="%s" height="%s" rx="%s" fill="%s" stroke="%s"%s/>`+"\n",
-			decimal(v.left()+dx), decimal(v.top()+dy), decimal(v.hw*2), decimal(v.hh*2), decimal(radius), fill, stroke, extra)
+		o.put(`<rect x="%v" y="%v" width="%v" height="%v" rx="%v" fill="%v" stroke="%v"%v/>`+"\n",
+			v.left()+dx, v.top()+dy, v.hw*2, v.hh*2, radius, fill, stroke, extra)
 	}
 	switch v.shape {
 	case stackShape:

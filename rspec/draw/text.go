@@ -2,6 +2,7 @@ package draw
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -83,8 +84,18 @@ func (t *textWriter) style(s, sequence string) string {
 	return sequence + s + reset
 }
 
+// title is a line in bold.
+func (t *textWriter) title(s string) { t.line("%s", t.style(t.fit(s, 0), bold)) }
+
+// more says how many things of a list are not told.
+func (t *textWriter) more(all int, what string) {
+	if n := all - mostLinkLines; n > 0 {
+		t.line("  and %s more", count(n, what))
+	}
+}
+
 func (t *textWriter) document() {
-	t.line("%s", t.style(t.fit(t.p.summary(), 0), bold))
+	t.title(t.p.summary())
 	if o := t.p.origin(); o != "" {
 		t.line("%s", t.fit(o, 0))
 	}
@@ -105,10 +116,7 @@ func (t *textWriter) document() {
 }
 
 func (t *textWriter) manager(m int, groups []group) {
-	name := full(t.p.Managers[m].Name)
-	if name == "" {
-		name = "no manager named"
-	}
+	name := cmp.Or(full(t.p.Managers[m].Name), "no manager named")
 	total := 0
 	alike := len(groups) > manyAlike
 	for _, g := range groups {
@@ -120,7 +128,7 @@ func (t *textWriter) manager(m int, groups []group) {
 	if len(t.p.Managers) == 1 && t.p.Managers[0].Name == "" {
 		title = count(total, "node")
 	}
-	t.line("%s", t.style(t.fit(title, 0), bold))
+	t.title(title)
 	switch {
 	case alike:
 		t.names(groups)
@@ -141,13 +149,7 @@ func (t *textWriter) names(groups []group) {
 	members := map[string][]string{}
 	for _, g := range groups {
 		n := &t.p.Nodes[g.nodes[0]]
-		kind := strings.Trim(full(typesOf(n))+" · "+full(n.Image), " ·")
-		if n.Exclusive != nil {
-			kind = strings.TrimPrefix(kind+", "+exclusiveWord(*n.Exclusive), ", ")
-		}
-		if kind == "" {
-			kind = "no type named"
-		}
+		kind := cmp.Or(joined(", ", joined(" · ", full(typesOf(n)), full(n.Image)), n.use()), "no type named")
 		kinds.add(kind)
 		members[kind] = append(members[kind], t.see(n.name()))
 	}
@@ -189,31 +191,21 @@ func (t *textWriter) nodes(groups []group) {
 				kinds.add(typesOf(&t.p.Nodes[i]))
 				states.add(t.p.Nodes[i].State)
 			}
-			kind := full(kinds.words[0])
-			if len(kinds.words) > 1 {
-				kind = fmt.Sprintf("%d kinds", len(kinds.words))
-			}
-			state := full(states.words[0])
-			if len(states.words) > 1 {
-				state = fmt.Sprintf("%d states", len(states.words))
-			}
-			tab.add(g.span(t.p, full), fmt.Sprintf("%d × %s", len(g.nodes), kind), "", "", "", state, "", "")
+			tab.add(g.span(t.p, full), fmt.Sprintf("%d × %s", len(g.nodes), kinds.one("kind")), "", "", "", states.one("state"), "", "")
 			continue
 		}
-		use := ""
-		if n.Exclusive != nil {
-			use = exclusiveWord(*n.Exclusive)
-		}
+		use := n.use()
 		if n.Monitored {
-			use = strings.TrimPrefix(use+", monitored", ", ")
+			use = joined(", ", use, "monitored")
 		}
 		state := stateWord(n.State)
 		if state != "" {
 			state = stateSigns[conditionOf(n.State)] + " " + state
 		}
 		if n.Error != "" {
-			reasons.add(clean(n.Error, longestReason))
-			failing[clean(n.Error, longestReason)] = append(failing[clean(n.Error, longestReason)], n.name())
+			reason := clean(n.Error, longestReason)
+			reasons.add(reason)
+			failing[reason] = append(failing[reason], n.name())
 		}
 		tab.add(n.name(), full(typesOf(n)), full(n.Image), use, full(n.Component), state, full(strings.Join(n.publicAddresses(), " ")), t.reach(n))
 	}
@@ -229,17 +221,18 @@ func (t *textWriter) nodes(groups []group) {
 		return ""
 	}
 	tab.write()
-	for i, reason := range reasons.words {
-		if i == mostLinkLines {
-			break
-		}
-		who := failing[reason]
-		names := strings.Join(who[:min(len(who), mostBranches)], ", ")
-		if more := len(who) - mostBranches; more > 0 {
-			names += fmt.Sprintf(" and %d more", more)
-		}
-		t.wrap("  ", "    ", names+": "+reason)
+	for _, reason := range reasons.words[:min(len(reasons.words), mostLinkLines)] {
+		t.wrap("  ", "    ", several(failing[reason])+": "+reason)
 	}
+}
+
+// several are the first of some names, and how many more there are.
+func several(names []string) string {
+	s := strings.Join(names[:min(len(names), mostBranches)], ", ")
+	if more := len(names) - mostBranches; more > 0 {
+		s += fmt.Sprintf(" and %d more", more)
+	}
+	return s
 }
 
 // longestReason is how much is told of why a node failed.
@@ -298,12 +291,9 @@ func (t *textWriter) components(groups []group) {
 				}
 			}
 		}
-		name, use, freeText, slotText := n.name(), "", "", ""
+		name, freeText, slotText := n.name(), "", ""
 		if len(g.nodes) > 1 {
 			name = g.span(t.p, full)
-		}
-		if n.Exclusive != nil {
-			use = exclusiveWord(*n.Exclusive)
 		}
 		if said > 0 {
 			freeText = fmt.Sprintf("%d free", free)
@@ -311,7 +301,7 @@ func (t *textWriter) components(groups []group) {
 		if slots > 0 {
 			slotText = fmt.Sprint(slots)
 		}
-		tab.add(name, fmt.Sprintf("%d ×", len(g.nodes)), full(typesOf(n)), full(n.HardwareType), use, freeText, slotText)
+		tab.add(name, fmt.Sprintf("%d ×", len(g.nodes)), full(typesOf(n)), full(n.HardwareType), n.use(), freeText, slotText)
 	}
 	tab.write()
 }

@@ -1,6 +1,7 @@
 package draw
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 )
@@ -53,15 +54,12 @@ func (t *textWriter) lines(links []*Link) {
 	if common != "" {
 		title += ", every link " + common
 	}
-	t.line("%s", t.style(t.fit(title, 0), bold))
+	t.title(title)
 	tab := t.table("", "", "", "", "", "link", "promise", "more")
 	tab.gap = []int{1, 1, 1, 1, 2, 2, 2}
 	tab.bare = true
 	tab.tail = 6
-	for i, l := range links {
-		if i == mostLinkLines {
-			break
-		}
+	for _, l := range links[:min(len(links), mostLinkLines)] {
 		promise := t.p.promise(l)
 		if promise == common {
 			promise = ""
@@ -74,32 +72,21 @@ func (t *textWriter) lines(links []*Link) {
 		tab.add(t.endName(a), t.addresses(a), "────", t.addresses(z), t.endName(z), full(l.Name), full(promise), full(more))
 	}
 	tab.write()
-	if more := len(links) - mostLinkLines; more > 0 {
-		t.line("  and %s more", count(more, "link"))
-	}
+	t.more(len(links), "link")
 }
 
 // tree has a branch for each end of a link.
 func (t *textWriter) tree(l *Link) {
-	name := full(l.Name)
-	if name == "" {
-		name = "(link)"
-	}
-	facts := []string{count(len(l.Ends), "end")}
-	if promise := t.p.promise(l); promise != "" {
-		facts = append(facts, full(promise))
-	}
-	if s := specialType(l); s != "" {
-		facts = append(facts, full(s))
-	}
+	name := cmp.Or(full(l.Name), "(link)")
+	shared, vlan := "", ""
 	if l.Shared != "" {
-		facts = append(facts, "shared VLAN "+full(l.Shared))
+		shared = "shared VLAN " + full(l.Shared)
 	}
 	if l.VLAN != "" {
-		facts = append(facts, "VLAN "+full(l.VLAN))
+		vlan = "VLAN " + full(l.VLAN)
 	}
 	t.line("")
-	t.line("%s", t.style(t.fit(name+"  "+strings.Join(facts, ", "), 0), bold))
+	t.title(name + "  " + joined(", ", count(len(l.Ends), "end"), full(t.p.promise(l)), full(specialType(l)), shared, vlan))
 	ends := l.Ends[:min(len(l.Ends), mostMembers)]
 	rest := len(l.Ends) - len(ends)
 	if len(ends) > mostBranches {
@@ -153,22 +140,19 @@ func (t *textWriter) bundles(grouped map[int]int, links []*Link) {
 		if between.add(key); facts[key] == nil {
 			facts[key] = &tally{}
 		}
-		facts[key].add(strings.Join(t.kindOfLink(l), ", "))
+		facts[key].add(joined(", ", full(t.p.promise(l)), full(specialType(l))))
 		names[key] = full(l.Name)
 	}
 	if len(between.words) == 0 {
 		return
 	}
 	t.line("")
-	t.line("%s", t.style(t.fit(count(len(links), "link")+" of two ends", 0), bold))
+	t.title(count(len(links), "link") + " of two ends")
 	tab := t.table("", "", "", "link", "each")
 	tab.bare = true
 	tab.gap = []int{1, 1, 2, 2}
 	tab.tail = 3
-	for i, key := range between.words {
-		if i == mostLinkLines {
-			break
-		}
+	for _, key := range between.words[:min(len(between.words), mostLinkLines)] {
 		name, each := "", facts[key].words[0]
 		if between.count[key] == 1 {
 			name = names[key]
@@ -187,10 +171,7 @@ func (t *textWriter) bundles(grouped map[int]int, links []*Link) {
 // boxName is the box of a grouped picture at which a link ends.
 func (t *textWriter) boxName(grouped map[int]int, e End) string {
 	if e.Node < 0 {
-		if e.Authority != "" {
-			return full(e.Authority) + " (outside)"
-		}
-		return full(e.Name) + " (outside)"
+		return full(cmp.Or(e.Authority, e.Name)) + " (outside)"
 	}
 	g := t.groups[grouped[e.Node]]
 	if len(g.nodes) > 1 {
@@ -199,32 +180,14 @@ func (t *textWriter) boxName(grouped map[int]int, e End) string {
 	return full(t.p.Nodes[e.Node].Name)
 }
 
-// kindOfLink is what a link promises and its type, where it is special.
-func (t *textWriter) kindOfLink(l *Link) []string {
-	var words []string
-	for _, s := range []string{t.p.promise(l), specialType(l)} {
-		if s != "" {
-			words = append(words, full(s))
-		}
-	}
-	return words
-}
-
 // many is the table of those links of a grouped picture that join any number of
 // interfaces but two.
 func (t *textWriter) many(grouped map[int]int, links []*Link) {
 	t.line("")
-	t.line("%s", t.style(t.fit(count(len(links), "link")+" of one end, or of more than two", 0), bold))
+	t.title(count(len(links), "link") + " of one end, or of more than two")
 	tab := t.table("link", "type", "ends", "capacity", "VLAN", "joins")
 	tab.tail = 5
-	for i, l := range links {
-		if i == mostLinkLines {
-			break
-		}
-		name := full(l.Name)
-		if name == "" {
-			name = "(link)"
-		}
+	for _, l := range links[:min(len(links), mostLinkLines)] {
 		kind := specialType(l)
 		if kind == "" && len(l.Types) > 0 {
 			kind = l.Types[0]
@@ -237,24 +200,15 @@ func (t *textWriter) many(grouped map[int]int, links []*Link) {
 		for _, e := range l.Ends[:min(len(l.Ends), mostMembers)] {
 			boxes.add(t.boxName(grouped, e))
 		}
-		joins := strings.Join(boxes.words[:min(len(boxes.words), mostBranches)], ", ")
-		if more := len(boxes.words) - mostBranches; more > 0 {
-			joins += fmt.Sprintf(" and %d more", more)
-		}
-		tab.add(name, full(kind), fmt.Sprint(len(l.Ends)), full(t.p.promise(l)), full(vlan), joins)
+		tab.add(cmp.Or(full(l.Name), "(link)"), full(kind), fmt.Sprint(len(l.Ends)), full(t.p.promise(l)), full(vlan), several(boxes.words))
 	}
 	tab.write()
-	if more := len(links) - mostLinkLines; more > 0 {
-		t.line("  and %s more", count(more, "link"))
-	}
+	t.more(len(links), "link")
 }
 
 // endName is the node and the interface at which a link ends.
 func (t *textWriter) endName(e End) string {
-	name := full(e.Name)
-	if name == "" {
-		name = "(no name)"
-	}
+	name := cmp.Or(full(e.Name), "(no name)")
 	if e.Node < 0 {
 		return name + " (nowhere)"
 	}

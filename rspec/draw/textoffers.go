@@ -9,13 +9,10 @@ import (
 func (t *textWriter) offers() {
 	if n := len(t.p.SharedVLANs); n > 0 {
 		t.line("")
-		t.line("%s", t.style(t.fit(count(n, "shared VLAN"), 0), bold))
+		t.title(count(n, "shared VLAN"))
 		tab := t.table("", "", "", "")
 		tab.bare = true
-		for i, v := range t.p.SharedVLANs {
-			if i == mostLinkLines {
-				break
-			}
+		for _, v := range t.p.SharedVLANs[:min(n, mostLinkLines)] {
 			tag, use := full(v.Tag), ""
 			if tag != "" {
 				tag = "VLAN " + tag
@@ -32,7 +29,7 @@ func (t *textWriter) offers() {
 	}
 	if s := t.p.Addresses.String(); s != "" {
 		t.line("")
-		t.line("%s", t.style(t.fit(s, 0), bold))
+		t.title(s)
 	}
 }
 

@@ -76,13 +76,7 @@ func digits(v float64) string {
 
 // String joins what is said: "100 Mbit/s, 10 ms, 1 % loss".
 func (p Property) String() string {
-	var parts []string
-	for _, s := range []string{p.Capacity, p.Latency, p.Loss} {
-		if s != "" {
-			parts = append(parts, s)
-		}
-	}
-	return strings.Join(parts, ", ")
+	return joined(", ", p.Capacity, p.Latency, p.Loss)
 }
 
 // promises sum up what a link promises: what holds for all directions, or each

@@ -413,23 +413,6 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-func BenchmarkParse(b *testing.B) {
-	var s strings.Builder
-	s.WriteString(`<rspec type="request" xmlns="http://www.geni.net/resources/rspec/3">`)
-	for i := range 8 {
-		fmt.Fprintf(&s, `<node client_id="n%d" exclusive="true"><sliver_type name="raw-pc"/><interface client_id="n%d:if0"><ip address="10.0.0.%d" netmask="255.255.255.0"/></interface></node>`, i, i, i)
-	}
-	s.WriteString(`</rspec>`)
-	in := []byte(s.String())
-	b.SetBytes(int64(len(in)))
-	b.ReportAllocs()
-	for b.Loop() {
-		if err := Parse(in, Limits{}, func(*Doc) error { return nil }); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 // TestDocumentsDoNotWriteToStandardError has a child parse what libxml2 prints
 // about, on many threads.
 func TestDocumentsDoNotWriteToStandardError(t *testing.T) {

@@ -2,7 +2,6 @@ package xmltree
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -436,63 +435,4 @@ func FuzzValidate(f *testing.F) {
 		})
 		_ = err
 	})
-}
-
-// ad is an advertisement of n nodes.
-func ad(n int) []byte {
-	var b strings.Builder
-	b.WriteString("<rspec type='advertisement' " + rspec3 + " xmlns:e='http://www.protogeni.net/resources/rspec/ext/emulab/1'>\n")
-	for i := range n {
-		fmt.Fprintf(&b, ` <node component_id="urn:publicid:IDN+example.org+node+pc%d" component_manager_id="urn:publicid:IDN+example.org+authority+cm" component_name="pc%d" exclusive="true">
-  <hardware_type name="pc"><e:node_type type_slots="1"/></hardware_type>
-  <sliver_type name="raw-pc"><disk_image name="urn:publicid:IDN+example.org+image+debian" default="true"/></sliver_type>
-  <available now="true"/><location country="BE" longitude="3.7" latitude="51.0"/>
- </node>
-`, i, i)
-	}
-	b.WriteString("</rspec>")
-	return []byte(b.String())
-}
-
-func BenchmarkValidate(b *testing.B) {
-	small := []byte(request(strings.Repeat(`<node client_id="n" exclusive="true"><sliver_type name="raw-pc"/><interface client_id="i"><ip address="10.0.0.1" netmask="255.255.255.0"/></interface></node>`, 13)))
-	bad := []byte(request(strings.Repeat(`<node exclusive="maybe"><zork/></node>`, 20)))
-	for _, bb := range []struct {
-		name string
-		in   []byte
-	}{
-		{"request of 2 kB", small}, {"60 findings", bad}, {"ad of 1,000 nodes", ad(1000)}, {"ad of 10,000 nodes", ad(10_000)},
-	} {
-		b.Run(bb.name, func(b *testing.B) {
-			b.SetBytes(int64(len(bb.in)))
-			b.ReportAllocs()
-			if err := Parse(bb.in, Limits{}, func(d *Doc) error {
-				k, err := d.Kind()
-				if err != nil {
-					return err
-				}
-				for b.Loop() {
-					d.Validate(Known(k))
-				}
-				return nil
-			}); err != nil {
-				b.Fatal(err)
-			}
-		})
-	}
-}
-
-func BenchmarkParseAd(b *testing.B) {
-	for _, n := range []int{1000, 10_000} {
-		in := ad(n)
-		b.Run(fmt.Sprintf("%d nodes", n), func(b *testing.B) {
-			b.SetBytes(int64(len(in)))
-			b.ReportAllocs()
-			for b.Loop() {
-				if err := Parse(in, Limits{}, func(*Doc) error { return nil }); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
 }
