@@ -178,6 +178,15 @@ func (w *world) run(operations int) (t *Testbed, stop func()) {
 	return t, stop
 }
 
+// runningWorld is a world with a testbed that serves until the test ends.
+func runningWorld(t *testing.T) (*world, *Testbed) {
+	t.Helper()
+	w := newWorld(t)
+	tb, stop := w.run(-1)
+	t.Cleanup(stop)
+	return w, tb
+}
+
 // serve lets the testbed serve; nil when it was killed before that.
 func (w *world) serve(t *Testbed) (stop func()) {
 	w.t.Helper()
@@ -305,6 +314,13 @@ func (w *world) end(id string) {
 		close(s.dead)
 		delete(w.running, id)
 	}
+}
+
+// dies lets the system of a node end by itself.
+func (w *world) dies(id string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.end(id)
 }
 
 func (m *doubleMachines) Reap(node.Running) bool { return false }
@@ -510,6 +526,30 @@ func ask(t *Testbed, name string, should provider.Resource) (map[string]any, err
 	}
 	return c, nil
 }
+
+// set is ask of what is not refused.
+func set(t *testing.T, tb *Testbed, name string, should provider.Resource) {
+	t.Helper()
+	if _, err := ask(tb, name, should); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// bring is set until the node is ready.
+func bring(t *testing.T, tb *Testbed, name string, should provider.Resource) provider.Resource {
+	t.Helper()
+	set(t, tb, name, should)
+	return await(t, tb, name, ready)
+}
+
+// remove removes a node.
+func remove(t *testing.T, tb *Testbed, name string) {
+	t.Helper()
+	set(t, tb, name, absent)
+	await(t, tb, name, provider.Gone)
+}
+
+var absent = provider.Resource{"ensure": "absent"}
 
 // look is a get of one node.
 func look(t *Testbed, name string) provider.Resource {

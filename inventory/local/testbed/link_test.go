@@ -206,9 +206,7 @@ func TestLateEndsMustFit(t *testing.T) {
 	if wrong := askAll(t, tb, true, late); !strings.Contains(wrong[b], "link lan does not fit together") {
 		t.Errorf("a dry run says %q", wrong)
 	}
-	if _, err := ask(tb, a, provider.Resource{"ensure": "absent"}); err != nil {
-		t.Fatal(err)
-	}
+	set(t, tb, a, absent)
 	if wrong := askAll(t, tb, true, late); len(wrong) > 0 {
 		t.Errorf("while the other goes: %q", wrong)
 	}
@@ -256,12 +254,8 @@ func TestEndsThatWereAcceptedAtOnceMustFit(t *testing.T) {
 	w.mu.Lock()
 	w.slow["remove"] = hang
 	w.mu.Unlock()
-	if _, err := ask(tb, a, provider.Resource{"ensure": "absent"}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := ask(tb, b, provider.Resource{"restart_serial": "1"}); err != nil {
-		t.Fatal(err)
-	}
+	set(t, tb, a, absent)
+	set(t, tb, b, provider.Resource{"restart_serial": "1"})
 	time.Sleep(30 * time.Millisecond)
 	if r := look(tb, b); r.Text(provider.AttrState) != provider.StateChanging {
 		t.Errorf("while the other goes it is %v", r)

@@ -11,9 +11,7 @@ import (
 )
 
 func TestPeersAreNamedByTheirLinks(t *testing.T) {
-	w := newWorld(t)
-	tb, stop := w.run(-1)
-	defer stop()
+	w, tb := runningWorld(t)
 	nodes := map[string]provider.Resource{
 		nodeName(1): linked("a.exp.example.org", on("a:0", "lan", "10.0.0.1/24", ""), on("a:1", "p2p", "10.0.1.1/24", "")),
 		nodeName(2): linked("b", on("b:0", "p2p", "10.0.1.2/24", ""), on("b:1", "lan", "fd00::2/64", `,"x":1`)),

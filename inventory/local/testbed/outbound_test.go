@@ -83,10 +83,7 @@ func TestNodesKeepTheirNumbersOutside(t *testing.T) {
 	tb, stop := w.runOutside(e)
 	a, b := nodeName(1), nodeName(2)
 	for _, name := range []string{a, b} {
-		if _, err := ask(tb, name, present("", sliceURN, "alice")); err != nil {
-			t.Fatal(err)
-		}
-		await(t, tb, name, ready)
+		bring(t, tb, name, present("", sliceURN, "alice"))
 	}
 	if got := e.is(); got != "[1×1 2×1]" {
 		t.Errorf("attached are %s", got)
@@ -102,10 +99,7 @@ func TestNodesKeepTheirNumbersOutside(t *testing.T) {
 	if got, err := tb.life(b).geniAnswer("control_mac", false); got != egress.MAC(2).String() || err != nil {
 		t.Errorf("geni-get control_mac: %q, %v", got, err)
 	}
-	if _, err := ask(tb, b, provider.Resource{"restart_serial": "1"}); err != nil {
-		t.Fatal(err)
-	}
-	await(t, tb, b, ready)
+	bring(t, tb, b, provider.Resource{"restart_serial": "1"})
 	if got := e.is(); got != "[1×1 2×2]" {
 		t.Errorf("after a restart of the second: %s", got)
 	}
@@ -116,14 +110,8 @@ func TestNodesKeepTheirNumbersOutside(t *testing.T) {
 	if got := e.is(); got != "[1×2 2×3]" {
 		t.Errorf("after a restart of up: %s", got)
 	}
-	if _, err := ask(tb, a, provider.Resource{"ensure": "absent"}); err != nil {
-		t.Fatal(err)
-	}
-	await(t, tb, a, provider.Gone)
-	if _, err := ask(tb, nodeName(3), present("", sliceURN, "alice")); err != nil {
-		t.Fatal(err)
-	}
-	await(t, tb, nodeName(3), ready)
+	remove(t, tb, a)
+	bring(t, tb, nodeName(3), present("", sliceURN, "alice"))
 	if got := e.is(); got != "[1×1 2×3]" {
 		t.Errorf("with another in the place of the first: %s", got)
 	}
@@ -140,25 +128,18 @@ func TestExitThatFailsFailsNewNodesOnly(t *testing.T) {
 	w, e := newWorld(t), &doubleExit{attached: map[int]int{}, owners: map[int]string{}}
 	tb, stop := w.runOutside(e)
 	old, fresh := nodeName(1), nodeName(2)
-	if _, err := ask(tb, old, present("", sliceURN, "alice")); err != nil {
-		t.Fatal(err)
-	}
-	await(t, tb, old, ready)
+	bring(t, tb, old, present("", sliceURN, "alice"))
 	stop()
 	e.fail(errors.New("out of order"))
 	tb, stop = w.runOutside(e)
 	defer stop()
 	await(t, tb, old, ready)
-	if _, err := ask(tb, fresh, present("", sliceURN, "alice")); err != nil {
-		t.Fatal(err)
-	}
+	set(t, tb, fresh, present("", sliceURN, "alice"))
 	r := await(t, tb, fresh, func(r provider.Resource) bool { return r.Text(provider.AttrState) == provider.StateFailed })
 	if got := r.Text(provider.AttrMessage); got != "it cannot get its way to the network outside" {
 		t.Errorf("it failed with %q", got)
 	}
-	if _, err := ask(tb, fresh, provider.Resource{"restart_serial": "1"}); err != nil {
-		t.Fatal(err)
-	}
+	set(t, tb, fresh, provider.Resource{"restart_serial": "1"})
 	e.fail(nil)
 	await(t, tb, fresh, ready)
 	for n := 0; e.is() != "[1×2 2×1]"; n++ { // the old one is tried again
@@ -169,10 +150,7 @@ func TestExitThatFailsFailsNewNodesOnly(t *testing.T) {
 	}
 	// Root of the node has a device of that name: its own affair.
 	e.fail(fmt.Errorf("n1: %w", egress.ErrOccupied))
-	if _, err := ask(tb, old, provider.Resource{"restart_serial": "1"}); err != nil {
-		t.Fatal(err)
-	}
-	await(t, tb, old, ready)
+	bring(t, tb, old, provider.Resource{"restart_serial": "1"})
 }
 
 // TestNodesThatWereNotedWithOneNumber: the second gets another, and what is held is
@@ -182,10 +160,7 @@ func TestNodesThatWereNotedWithOneNumber(t *testing.T) {
 	tb, stop := w.runOutside(e)
 	a, b := nodeName(1), nodeName(2)
 	for _, name := range []string{a, b} {
-		if _, err := ask(tb, name, present("", sliceURN, "alice")); err != nil {
-			t.Fatal(err)
-		}
-		await(t, tb, name, ready)
+		bring(t, tb, name, present("", sliceURN, "alice"))
 	}
 	stop()
 	var rec record

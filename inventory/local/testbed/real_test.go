@@ -330,7 +330,7 @@ func TestRealNodes(t *testing.T) {
 	if got := s.mustSSH(s.settled(a)[a], "alice", "cat file"); got != "kept" {
 		t.Errorf("after off and on: %q", got)
 	}
-	absent := provider.Resource{"ensure": "absent"}
+	absent := absent
 	s.set(map[string]provider.Resource{a: absent, b: absent})
 	s.gone(a, b)
 }
@@ -459,7 +459,7 @@ func BenchmarkNodes(b *testing.B) {
 				made += time.Since(start)
 				start = time.Now()
 				for name := range updates {
-					updates[name] = provider.Resource{"ensure": "absent"}
+					updates[name] = absent
 				}
 				s.set(updates)
 				s.gone(names...)

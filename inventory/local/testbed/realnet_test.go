@@ -254,7 +254,7 @@ func BenchmarkLAN(b *testing.B) {
 				made += time.Since(start)
 				start = time.Now()
 				for name := range updates {
-					updates[name] = provider.Resource{"ensure": "absent"}
+					updates[name] = absent
 				}
 				s.set(updates)
 				s.gone(names...)

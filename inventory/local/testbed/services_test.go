@@ -53,9 +53,7 @@ func stepsAre(t *testing.T, want string) func(provider.Resource) bool {
 var stepDone = setup.Report{State: setup.Done}
 
 func TestStepsAreDoneInOrder(t *testing.T) {
-	w := newWorld(t)
-	tb, stop := w.run(-1)
-	defer stop()
+	w, tb := runningWorld(t)
 	name := nodeName(1)
 	if c, err := ask(tb, name, withSetup(installs("data:,a", "/a"), installs("data:,b", "~/b"), executes("one"), executes("two"))); err != nil || c["setup"] != nil {
 		t.Fatalf("%v, %v", c, err)
@@ -93,10 +91,7 @@ func TestStepsAreDoneInOrder(t *testing.T) {
 	}
 	// Another time nothing of it is done.
 	for _, should := range []provider.Resource{{"restart_serial": "1"}, {"power": "off"}, {"power": "on"}, {"users": userItems("bob")}} {
-		if _, err := ask(tb, name, should); err != nil {
-			t.Fatal(err)
-		}
-		await(t, tb, name, ready)
+		bring(t, tb, name, should)
 	}
 	if len(w.begun) != 4 {
 		t.Errorf("begun were %v", w.begun)
@@ -109,9 +104,7 @@ func TestExecutesHoldUpOnlyForAWhile(t *testing.T) {
 	tb, stop := w.run(-1)
 	name := nodeName(1)
 	begin := time.Now()
-	if _, err := ask(tb, name, withSetup(executes("server"), executes("after"))); err != nil {
-		t.Fatal(err)
-	}
+	set(t, tb, name, withSetup(executes("server"), executes("after")))
 	r := await(t, tb, name, ready)
 	if got := states(t, r); got != "running waiting" || time.Since(begin) < w.settings.ServicesWait {
 		t.Errorf("%s after %v", got, time.Since(begin))
@@ -149,9 +142,7 @@ func TestInstallsHoldUpAsLongAsTheyTake(t *testing.T) {
 	tb, stop := w.run(-1)
 	defer stop()
 	name := nodeName(1)
-	if _, err := ask(tb, name, withSetup(installs("data:,a", "/a"))); err != nil {
-		t.Fatal(err)
-	}
+	set(t, tb, name, withSetup(installs("data:,a", "/a")))
 	await(t, tb, name, stepsAre(t, "running"))
 	time.Sleep(30 * time.Millisecond)
 	if r := look(tb, name); ready(r) {
@@ -174,9 +165,7 @@ func TestInstallsHaveOneTime(t *testing.T) {
 	}
 	tb, stop := up()
 	name := nodeName(1)
-	if _, err := ask(tb, name, withSetup(installs("data:,a", "/a"), installs("data:,b", "/b"), installs("data:,c", "/c"), executes("one"))); err != nil {
-		t.Fatal(err)
-	}
+	set(t, tb, name, withSetup(installs("data:,a", "/a"), installs("data:,b", "/b"), installs("data:,c", "/c"), executes("one")))
 	await(t, tb, name, stepsAre(t, "running waiting waiting waiting"))
 	w.endStep(name, "1", stepDone) // at once
 	await(t, tb, name, stepsAre(t, "done running waiting waiting"))
@@ -242,9 +231,7 @@ func TestNodeThatStopsEndsItsStep(t *testing.T) {
 			tb, stop := w.run(-1)
 			defer stop()
 			name := nodeName(1)
-			if _, err := ask(tb, name, withSetup(executes("one"), executes("two"), executes("three"))); err != nil {
-				t.Fatal(err)
-			}
+			set(t, tb, name, withSetup(executes("one"), executes("two"), executes("three")))
 			r := await(t, tb, name, stepsAre(t, "running waiting waiting"))
 			if got := toldServices(t, r); got[1].Message != "waits for step 1, which still runs" || got[2].Message != got[1].Message || got[0].Message != "" {
 				t.Errorf("those that wait: %+v", got)
@@ -274,30 +261,22 @@ func TestNodeThatStopsEndsItsStep(t *testing.T) {
 }
 
 func TestStepsOfANodeThatIsOffWait(t *testing.T) {
-	w := newWorld(t)
-	tb, stop := w.run(-1)
-	defer stop()
+	w, tb := runningWorld(t)
 	name := nodeName(1)
 	n := withSetup(executes("one"))
 	n["power"] = "off"
-	if _, err := ask(tb, name, n); err != nil {
-		t.Fatal(err)
-	}
+	set(t, tb, name, n)
 	if r := await(t, tb, name, ready); states(t, r) != "waiting" {
 		t.Errorf("%v", r)
 	}
-	if _, err := ask(tb, name, provider.Resource{"power": "on"}); err != nil {
-		t.Fatal(err)
-	}
+	set(t, tb, name, provider.Resource{"power": "on"})
 	await(t, tb, name, stepsAre(t, "running"))
 	w.endStep(name, "1", stepDone)
 	await(t, tb, name, ready)
 }
 
 func TestSetupsThatAreRefused(t *testing.T) {
-	w := newWorld(t)
-	tb, stop := w.run(-1)
-	defer stop()
+	w, tb := runningWorld(t)
 	many := make([]string, maxSteps+1)
 	for i := range many {
 		many[i] = executes("true")
@@ -325,10 +304,7 @@ func TestSetupsThatAreRefused(t *testing.T) {
 	}
 	name := nodeName(1)
 	w.results["one"] = stepDone
-	if _, err := ask(tb, name, withSetup(executes("one"))); err != nil {
-		t.Fatal(err)
-	}
-	await(t, tb, name, ready)
+	bring(t, tb, name, withSetup(executes("one")))
 	if c, err := ask(tb, name, withSetup(`{"command":"one","shell":"sh", "kind":"execute"}`)); c != nil || err != nil {
 		t.Errorf("the same again: %v, %v", c, err)
 	}
@@ -345,9 +321,7 @@ func TestStepThatCannotBeBegunIsGivenUp(t *testing.T) {
 	tb, stop := w.run(-1)
 	defer stop()
 	name := nodeName(1)
-	if _, err := ask(tb, name, withSetup(executes("one"))); err != nil {
-		t.Fatal(err)
-	}
+	set(t, tb, name, withSetup(executes("one")))
 	r := await(t, tb, name, ready)
 	if got := toldServices(t, r); got[0].State != setup.Failed || !strings.Contains(got[0].Message, "no more processes") || w.done["setup run"] != maxBegins {
 		t.Errorf("%+v after %d attempts", got, w.done["setup run"])
@@ -361,9 +335,7 @@ func TestStepIsNotBegunBeforeItIsNoted(t *testing.T) {
 	tb, stop := w.run(-1)
 	defer stop()
 	name := nodeName(1)
-	if _, err := ask(tb, name, withSetup(executes("one"))); err != nil {
-		t.Fatal(err)
-	}
+	set(t, tb, name, withSetup(executes("one")))
 	await(t, tb, name, func(r provider.Resource) bool { return strings.HasPrefix(r.Text(provider.AttrMessage), "executing") })
 	time.Sleep(20 * time.Millisecond)
 	w.mu.Lock()
@@ -385,9 +357,7 @@ func TestSpoiltNotesOfASetup(t *testing.T) {
 			w := newWorld(t)
 			tb, stop := w.run(-1)
 			name := nodeName(1)
-			if _, err := ask(tb, name, withSetup(executes("one"), executes("two"))); err != nil {
-				t.Fatal(err)
-			}
+			set(t, tb, name, withSetup(executes("one"), executes("two")))
 			await(t, tb, name, func(r provider.Resource) bool { return strings.HasSuffix(r.Text(provider.AttrMessage), "45 %") })
 			stop()
 			if err := os.WriteFile(filepath.Join(w.dir, "state", "nodes", name, file), []byte(spoilt), 0o600); err != nil {
@@ -510,14 +480,10 @@ func TestStepOfANodeThatEndedUnseen(t *testing.T) {
 	w := newWorld(t)
 	tb, stop := w.run(-1)
 	name := nodeName(1)
-	if _, err := ask(tb, name, withSetup(executes("one"))); err != nil {
-		t.Fatal(err)
-	}
+	set(t, tb, name, withSetup(executes("one")))
 	await(t, tb, name, func(r provider.Resource) bool { return strings.HasSuffix(r.Text(provider.AttrMessage), "45 %") })
 	stop()
-	w.mu.Lock()
-	w.end(name)
-	w.mu.Unlock()
+	w.dies(name)
 	tb, stop = w.run(-1)
 	defer stop()
 	r := await(t, tb, name, stepsAre(t, setup.Failed))
