@@ -339,7 +339,9 @@ func TestKeysOfExperimentsHoldUpNobody(t *testing.T) {
 	answered := make(chan struct{})
 	go func() {
 		defer close(answered)
-		set(t, tb, nodeName(2), present("db", sliceURN+"2", "alice"))
+		if _, err := ask(tb, nodeName(2), present("db", sliceURN+"2", "alice")); err != nil {
+			t.Error(err)
+		}
 		look(tb, nodeName(1))
 	}()
 	select {

@@ -158,17 +158,6 @@ func TestChangedAccountsAreProvenAnew(t *testing.T) {
 	}
 }
 
-func TestNodeWithoutAHostnameIsCalledByItsName(t *testing.T) {
-	w, tb := runningWorld(t)
-	name := nodeName(1)
-	bring(t, tb, name, present("", sliceURN, "alice"))
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if s := w.running[name]; s.spec.Hostname != "00000001" || s.cfg.Hostname != s.spec.Hostname {
-		t.Errorf("it was started as %q and told that it is %q", s.spec.Hostname, s.cfg.Hostname)
-	}
-}
-
 func TestWhatIsRefused(t *testing.T) {
 	_, tb := runningWorld(t)
 	with := func(attribute string, v any) provider.Resource {
@@ -216,17 +205,6 @@ func TestWhatIsRefused(t *testing.T) {
 	}
 	if entries, _ := os.ReadDir(tb.nodes); len(entries) != 1 {
 		t.Errorf("folders: %v", entries)
-	}
-}
-
-func TestDryRunChangesNothing(t *testing.T) {
-	_, tb := runningWorld(t)
-	out, err := tb.set([]byte(`{"updates":[{"name":"` + nodeName(1) + `","should":{"ensure":"present","component":"host1"}}],"ral":{"noop":true}}`))
-	if err != nil || len(out["changes"].([]object)) != 1 {
-		t.Errorf("%v, %v", out, err)
-	}
-	if !provider.Gone(look(tb, nodeName(1))) {
-		t.Error("a dry run made a node")
 	}
 }
 

@@ -301,30 +301,3 @@ func TestLinksAreListedWithTheEndsThatAreThere(t *testing.T) {
 		}
 	}
 }
-
-// BenchmarkLook is one look at all nodes of a large LAN.
-func BenchmarkLook(b *testing.B) {
-	ends := map[string]fabric.Counters{}
-	tb := &Testbed{}
-	n := &network{t: tb, made: map[string]*made{}, counted: counted{at: time.Now().Add(time.Hour), ends: ends}}
-	n.made[linkID("lan")] = &made{nil, "tbf+relay"}
-	tb.lives = map[string]*life{}
-	input := object{"names": []string{}}
-	for i := range 300 {
-		ifaces, err := parseInterfaces([]string{on("if", "lan", "10.0.0.1/24", `,"properties":[{"capacity":1000}]`)})
-		if err != nil {
-			b.Fatal(err)
-		}
-		l := &life{t: tb, id: nodeName(i), ifaces: ifaces, network: n}
-		l.rec.Asked.Interfaces = texts(ifaces)
-		ends[ifaces[0].endID(l.id)] = fabric.Counters{RxBytes: 1 << 40}
-		tb.lives[l.id] = l
-		input["names"] = append(input["names"].([]string), l.id)
-	}
-	text := json.RawMessage(asText(input))
-	for b.Loop() {
-		if out, err := tb.get(text); err != nil || len(asText(out)) < 300 {
-			b.Fatal(err)
-		}
-	}
-}

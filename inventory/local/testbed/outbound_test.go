@@ -93,6 +93,9 @@ func TestNodesKeepTheirNumbersOutside(t *testing.T) {
 		t.Errorf("they are told to be of %v", e.owners)
 	}
 	e.mu.Unlock()
+	if s := w.running[a]; s.spec.Hostname != "00000001" || s.cfg.Hostname != s.spec.Hostname {
+		t.Errorf("it was started as %q and told that it is %q", s.spec.Hostname, s.cfg.Hostname)
+	}
 	if got := w.running[a].cfg.NameServer; got != egress.Gateway().String() {
 		t.Errorf("it asks %q for names", got)
 	}

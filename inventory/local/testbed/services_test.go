@@ -136,28 +136,11 @@ func TestExecutesHoldUpOnlyForAWhile(t *testing.T) {
 	}
 }
 
-func TestInstallsHoldUpAsLongAsTheyTake(t *testing.T) {
-	w := newWorld(t)
-	w.settings.ServicesWait = time.Millisecond
-	tb, stop := w.run(-1)
-	defer stop()
-	name := nodeName(1)
-	set(t, tb, name, withSetup(installs("data:,a", "/a")))
-	await(t, tb, name, stepsAre(t, "running"))
-	time.Sleep(30 * time.Millisecond)
-	if r := look(tb, name); ready(r) {
-		t.Errorf("it is ready: %v", r)
-	}
-	w.endStep(name, "1", stepDone)
-	await(t, tb, name, ready)
-}
-
-// TestNodeThatStopsEndsItsStep: that is no failure of a command if it was asked
-// for, and else it is.
 // TestInstallsHaveOneTime: it goes on in the next program, and none begins after it;
 // executes do.
 func TestInstallsHaveOneTime(t *testing.T) {
 	w := newWorld(t)
+	w.settings.ServicesWait = time.Millisecond // which is for executes
 	up := func() (*Testbed, func()) {
 		tb := w.up(-1)
 		tb.installsTime = 3 * time.Second // longer than it takes to look at the first
@@ -170,6 +153,9 @@ func TestInstallsHaveOneTime(t *testing.T) {
 	w.endStep(name, "1", stepDone) // at once
 	await(t, tb, name, stepsAre(t, "done running waiting waiting"))
 	time.Sleep(tb.installsTime)
+	if r := look(tb, name); ready(r) {
+		t.Errorf("it is ready: %v", r)
+	}
 	w.mu.Lock()
 	w.full = func(name string, v any) bool { // killed before the third
 		j, ok := v.(journal)
@@ -195,6 +181,8 @@ func TestInstallsHaveOneTime(t *testing.T) {
 	}
 }
 
+// TestNodeThatStopsEndsItsStep: that is no failure of a command if it was asked
+// for, and else it is.
 func TestNodeThatStopsEndsItsStep(t *testing.T) {
 	for what, tt := range map[string]struct {
 		stops                func(w *world, tb *Testbed, name string) error
@@ -258,21 +246,6 @@ func TestNodeThatStopsEndsItsStep(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestStepsOfANodeThatIsOffWait(t *testing.T) {
-	w, tb := runningWorld(t)
-	name := nodeName(1)
-	n := withSetup(executes("one"))
-	n["power"] = "off"
-	set(t, tb, name, n)
-	if r := await(t, tb, name, ready); states(t, r) != "waiting" {
-		t.Errorf("%v", r)
-	}
-	set(t, tb, name, provider.Resource{"power": "on"})
-	await(t, tb, name, stepsAre(t, "running"))
-	w.endStep(name, "1", stepDone)
-	await(t, tb, name, ready)
 }
 
 func TestSetupsThatAreRefused(t *testing.T) {
