@@ -96,13 +96,30 @@ func (m *mortal) opLocked(name string) error {
 	return m.w.fails[name]
 }
 
-// wait waits as long as the operation is slow.
-func (w *world) wait(operation string) {
+// do does an operation with the world's lock held, unless it fails.
+func (m *mortal) do(name string, f func() error) error {
+	m.w.mu.Lock()
+	defer m.w.mu.Unlock()
+	if err := m.opLocked(name); err != nil {
+		return err
+	}
+	return f()
+}
+
+// wait waits as long as the operation is slow, or until who asks waits no longer; nil
+// waits for ever.
+func (w *world) wait(operation string, gone <-chan struct{}) error {
 	w.mu.Lock()
 	slow := w.slow[operation]
 	w.mu.Unlock()
-	if slow != nil {
-		<-slow
+	if slow == nil {
+		return nil
+	}
+	select {
+	case <-slow:
+		return nil
+	case <-gone:
+		return errors.New("nobody waits for it")
 	}
 }
 
@@ -266,15 +283,8 @@ func (m *doubleMachines) Prepare(_ context.Context, s node.Spec) error {
 }
 
 func (m *doubleMachines) Start(ctx context.Context, s node.Spec) (node.Running, error) {
-	m.w.mu.Lock()
-	wait := m.w.slow["start"]
-	m.w.mu.Unlock()
-	if wait != nil {
-		select {
-		case <-wait:
-		case <-ctx.Done():
-			return node.Running{}, ctx.Err()
-		}
+	if err := m.w.wait("start", ctx.Done()); err != nil {
+		return node.Running{}, err
 	}
 	m.w.mu.Lock()
 	defer m.w.mu.Unlock()
@@ -326,24 +336,18 @@ func (w *world) dies(id string) {
 func (m *doubleMachines) Reap(node.Running) bool { return false }
 
 func (m *doubleMachines) Kill(_ context.Context, id string) error {
-	m.w.mu.Lock()
-	defer m.w.mu.Unlock()
-	if err := m.opLocked("kill"); err != nil {
-		return err
-	}
-	m.w.end(id)
-	return nil
+	return m.do("kill", func() error {
+		m.w.end(id)
+		return nil
+	})
 }
 
 func (m *doubleMachines) Remove(_ context.Context, id string) error {
-	m.w.wait("remove")
-	m.w.mu.Lock()
-	defer m.w.mu.Unlock()
-	if err := m.opLocked("remove"); err != nil {
-		return err
-	}
-	m.w.end(id)
-	return os.RemoveAll(m.path(id))
+	_ = m.w.wait("remove", nil)
+	return m.do("remove", func() error {
+		m.w.end(id)
+		return os.RemoveAll(m.path(id))
+	})
 }
 
 func (m *doubleMachines) IDs() ([]string, error) {
@@ -370,44 +374,35 @@ type doubleDoors struct {
 }
 
 func (d *doubleDoors) Put(door gateway.Door, public, inside net.Listener) error {
-	d.m.w.mu.Lock()
-	defer d.m.w.mu.Unlock()
-	if err := d.m.opLocked("put"); err != nil {
-		return err
-	}
-	for _, l := range d.closers[door.Node] {
-		if l != nil && l != public && l != inside {
-			l.Close()
+	return d.m.do("put", func() error {
+		for _, l := range d.closers[door.Node] {
+			if l != nil && l != public && l != inside {
+				l.Close()
+			}
 		}
-	}
-	d.closers[door.Node] = []net.Listener{public, inside}
-	d.m.w.opens[door.Node] = door
-	return nil
+		d.closers[door.Node] = []net.Listener{public, inside}
+		d.m.w.opens[door.Node] = door
+		return nil
+	})
 }
 
 func (d *doubleDoors) Peers(slice string, at map[netip.Addr]string) error {
-	d.m.w.mu.Lock()
-	defer d.m.w.mu.Unlock()
-	if err := d.m.opLocked("peers"); err != nil {
-		return err
-	}
-	d.m.w.peers[slice] = at
-	if at == nil {
-		delete(d.m.w.peers, slice)
-	}
-	return nil
+	return d.m.do("peers", func() error {
+		d.m.w.peers[slice] = at
+		if at == nil {
+			delete(d.m.w.peers, slice)
+		}
+		return nil
+	})
 }
 
 func (d *doubleDoors) Remove(id string) error {
-	d.m.w.wait("remove door")
-	d.m.w.mu.Lock()
-	defer d.m.w.mu.Unlock()
-	if err := d.m.opLocked("remove door"); err != nil {
-		return err
-	}
-	d.close(id)
-	delete(d.m.w.opens, id)
-	return nil
+	_ = d.m.w.wait("remove door", nil)
+	return d.m.do("remove door", func() error {
+		d.close(id)
+		delete(d.m.w.opens, id)
+		return nil
+	})
 }
 
 func (d *doubleDoors) close(id string) {
@@ -420,18 +415,15 @@ func (d *doubleDoors) close(id string) {
 }
 
 func (d *doubleDoors) Prove(ctx context.Context, id string) error {
-	d.m.w.mu.Lock()
-	defer d.m.w.mu.Unlock()
-	if err := d.m.opLocked("prove"); err != nil {
-		return err
-	}
-	s := d.m.w.running[id]
-	for _, a := range d.m.w.opens[id].Accounts {
-		if a.Login != rootLogin && (s == nil || !slices.ContainsFunc(s.cfg.Accounts, func(is agent.Account) bool { return is.Login == a.Login })) {
-			return fmt.Errorf("there is no account %s", a.Login)
+	return d.m.do("prove", func() error {
+		s := d.m.w.running[id]
+		for _, a := range d.m.w.opens[id].Accounts {
+			if a.Login != rootLogin && (s == nil || !slices.ContainsFunc(s.cfg.Accounts, func(is agent.Account) bool { return is.Login == a.Login })) {
+				return fmt.Errorf("there is no account %s", a.Login)
+			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 func (d *doubleDoors) Close() error {
@@ -449,7 +441,7 @@ func (i doubleImages) Names() ([]string, error)      { return []string{"debian-1
 func (i doubleImages) Sweep(func(string) bool) error { return i.m.op("sweep images") }
 
 func (i doubleImages) Find(_ context.Context, name string) (string, node.Image, error) {
-	i.m.w.wait("find image")
+	_ = i.m.w.wait("find image", nil)
 	if err := i.m.op("find image"); err != nil {
 		return "", node.Image{}, err
 	}
