@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/am/testkit/wait"
 	"patchbay/inventory/local"
 	"patchbay/inventory/local/agent"
 	"patchbay/inventory/local/gateway"
@@ -553,17 +554,10 @@ func look(t *Testbed, name string) provider.Resource {
 }
 
 // await waits until what it sees of a node is good.
-func await(t *testing.T, tb *Testbed, name string, good func(provider.Resource) bool) provider.Resource {
+func await(t *testing.T, tb *Testbed, name string, good func(provider.Resource) bool) (r provider.Resource) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
-		r := look(tb, name)
-		if good(r) {
-			return r
-		}
-		if time.Now().After(end) {
-			t.Fatalf("node %s stays %v", name, r)
-		}
-	}
+	wait.Holds(t, func() bool { r = look(tb, name); return good(r) }, func() string { return fmt.Sprintf("node %s stays %v", name, r) })
+	return r
 }
 
 func settled(r provider.Resource) bool {

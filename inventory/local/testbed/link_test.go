@@ -136,6 +136,14 @@ func askAll(t *testing.T, tb *Testbed, noop bool, should map[string]provider.Res
 	return wrong
 }
 
+// setAll is askAll of what is not refused.
+func setAll(t *testing.T, tb *Testbed, should map[string]provider.Resource) {
+	t.Helper()
+	if wrong := askAll(t, tb, false, should); len(wrong) > 0 {
+		t.Fatal(wrong)
+	}
+}
+
 func TestLinksThatAreRefused(t *testing.T) {
 	const slow, office = `,"properties":[{"latency":1}]`, `,"shared_vlan":"office"`
 	a, b, c := nodeName(1), nodeName(2), nodeName(3)
@@ -198,9 +206,7 @@ func TestLateEndsMustFit(t *testing.T) {
 	tb, stop := w.run(-1)
 	defer stop()
 	a, b := nodeName(1), nodeName(2)
-	if wrong := askAll(t, tb, false, map[string]provider.Resource{a: linked("a", on("0", "lan", "", `,"shared_vlan":"office"`))}); len(wrong) > 0 {
-		t.Fatal(wrong)
-	}
+	setAll(t, tb, map[string]provider.Resource{a: linked("a", on("0", "lan", "", `,"shared_vlan":"office"`))})
 	await(t, tb, a, ready)
 	late := map[string]provider.Resource{b: linked("b", on("1", "lan", "", ""))}
 	if wrong := askAll(t, tb, true, late); !strings.Contains(wrong[b], "link lan does not fit together") {

@@ -28,9 +28,7 @@ func TestNodesAreOnTheirLinks(t *testing.T) {
 	defer func() { stop() }()
 	a, b := nodeName(1), nodeName(2)
 	items := []string{on("a:0", "lan", "10.0.0.1/24", `,"properties":[{"capacity":1000}]`), `{"client_id":"a:1"}`, `{"role":"control","public_address":"192.0.2.1"}`}
-	if wrong := askAll(t, tb, false, map[string]provider.Resource{a: linked("a", items...), b: linked("b", on("b:0", "lan", "10.0.0.2/24", ""))}); len(wrong) > 0 {
-		t.Fatal(wrong)
-	}
+	setAll(t, tb, map[string]provider.Resource{a: linked("a", items...), b: linked("b", on("b:0", "lan", "10.0.0.2/24", ""))})
 	both := func(when string) {
 		t.Helper()
 		await(t, tb, a, ready)
@@ -140,9 +138,7 @@ func TestLinksArePutOncePerQuietMoment(t *testing.T) {
 	for _, name := range names[:n/2] {
 		all[name] = absent
 	}
-	if wrong := askAll(t, tb, false, all); len(wrong) > 0 {
-		t.Fatal(wrong)
-	}
+	setAll(t, tb, all)
 	for _, name := range names[:n/2] {
 		await(t, tb, name, provider.Gone)
 	}
@@ -173,9 +169,7 @@ func TestFabricThatHangsHoldsUpNoOtherSlice(t *testing.T) {
 			other := nodeName(99)
 			all[other] = present("other", sliceURN, "alice")
 			all[other]["interfaces"] = []string{`{"client_id":"0","link":"lan"}`}
-			if wrong := askAll(t, tb, false, all); len(wrong) > 0 {
-				t.Fatal(wrong)
-			}
+			setAll(t, tb, all)
 			await(t, tb, other, ready)
 			if operation == "drop" || operation == "counters" {
 				for i := range 24 {
@@ -208,9 +202,7 @@ func TestLinksThatNoRecordTellsAreRemoved(t *testing.T) {
 	w := newWorld(t)
 	tb, stop := w.run(-1)
 	a := nodeName(1)
-	if wrong := askAll(t, tb, false, map[string]provider.Resource{a: linked("a", on("0", "lan", "", ""))}); len(wrong) > 0 {
-		t.Fatal(wrong)
-	}
+	setAll(t, tb, map[string]provider.Resource{a: linked("a", on("0", "lan", "", ""))})
 	await(t, tb, a, ready)
 	stop()
 	w.mu.Lock()
@@ -236,9 +228,7 @@ func TestLinksThatNoRecordTellsAreRemoved(t *testing.T) {
 func TestCountersDoNotHoldUpLooks(t *testing.T) {
 	w, tb := runningWorld(t)
 	a := nodeName(1)
-	if wrong := askAll(t, tb, false, map[string]provider.Resource{a: linked("a", on("0", "lan", "", ""))}); len(wrong) > 0 {
-		t.Fatal(wrong)
-	}
+	setAll(t, tb, map[string]provider.Resource{a: linked("a", on("0", "lan", "", ""))})
 	await(t, tb, a, ready)
 	known := func(r provider.Resource) bool { return strings.Contains(fmt.Sprint(r), `"rx_packets":`) }
 	await(t, tb, a, known)
@@ -283,12 +273,10 @@ func TestDroppedPacketsStayCountedWhenALinkIsRemade(t *testing.T) {
 func TestLinksAreListedWithTheEndsThatAreThere(t *testing.T) {
 	_, tb := runningWorld(t)
 	a, b := nodeName(1), nodeName(2)
-	if wrong := askAll(t, tb, false, map[string]provider.Resource{
+	setAll(t, tb, map[string]provider.Resource{
 		a: linked("a", on("a:0", "lan", "", `,"properties":[{"to":["b:0","c:0"],"capacity":1000},{"to":["c:0"],"latency":5},{"packet_loss":1}]`)),
 		b: linked("b", on("b:0", "lan", "", "")),
-	}); len(wrong) > 0 {
-		t.Fatal(wrong)
-	}
+	})
 	await(t, tb, a, ready)
 	await(t, tb, b, ready)
 	is := tb.listLinks()
