@@ -10,6 +10,8 @@ import (
 	"syscall"
 
 	"go.yaml.in/yaml/v3"
+
+	"patchbay/inventory/yamlfile"
 )
 
 // readInstance is the testbed that another provider's settings at path name by
@@ -25,7 +27,7 @@ func readInstance(path string) (string, error) {
 		return "", fmt.Errorf("%s: %s", file, firstLine(err))
 	}
 	switch n := &top.Instance; {
-	case n.IsZero() || null(n):
+	case n.IsZero() || yamlfile.IsNull(n):
 		return "", fmt.Errorf("%s has no line instance: NAME, with the name of a testbed; running here: %s", file, running(Folder))
 	case n.Kind != yaml.ScalarNode || !IsInstance(n.Value):
 		return "", fmt.Errorf("%s:%d: instance is %q and must be the name of a testbed; running here: %s", file, n.Line, value(n), running(Folder))

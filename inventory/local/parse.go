@@ -1,7 +1,6 @@
 package local
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -11,6 +10,9 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"patchbay/inventory/suggest"
+	"patchbay/inventory/yamlfile"
 )
 
 // Bounds on settings.
@@ -19,6 +21,8 @@ const (
 	maxSliverTypes = 64
 	maxNetworks    = 256
 	maxSharedVLANs = 4094
+	maxServers     = 3 // as many as a resolver asks
+	maxAppearances = 8 // addresses as which one host is seen
 	maxName        = 64
 	firstFreePort  = 1024 // those below are for services of the host
 )
@@ -31,62 +35,31 @@ const (
 	maxPIDs = 1 << 22
 )
 
-// parser walks the YAML of the settings and notes every mistake with its line.
+// parser reads the settings.
 type parser struct {
+	yamlfile.Reader
 	Settings
-	file     string
-	mistakes []mistake
-}
-
-type mistake struct {
-	line int
-	text string
 }
 
 // parseSettings reads the text over the defaults. The error is one line with a
 // sentence for each mistake, each beginning FILE:LINE.
 func parseSettings(text []byte, file string) (Settings, error) {
-	p := &parser{Settings: defaults(), file: file}
-	var doc yaml.Node
-	if err := yaml.Unmarshal(text, &doc); err != nil {
-		return p.Settings, p.syntax(err)
-	}
-	if doc.Kind == yaml.DocumentNode && !null(doc.Content[0]) { // not empty
+	p := &parser{yamlfile.Reader{File: file}, defaults()}
+	if doc := p.Document(text); doc != nil && !yamlfile.IsNull(doc.Content[0]) { // not empty
 		p.top(doc.Content[0])
 	}
-	return p.Settings, p.err()
-}
-
-// syntax is an error for what is not YAML. The line that the YAML reader tells
-// is where it began to read what it could not.
-func (p *parser) syntax(err error) error {
-	where, text := "", strings.TrimPrefix(err.Error(), "yaml: ")
-	if rest, ok := strings.CutPrefix(text, "line "); ok {
-		if line, rest, ok := strings.Cut(rest, ": "); ok {
-			where, text = " at or after line "+line, rest
-		}
+	wrong, ok := errors.AsType[*yamlfile.Error](p.Err())
+	if !ok {
+		return p.Settings, nil
 	}
-	text = strings.Join(strings.Fields(text), " ")
-	return fmt.Errorf("%s: this is not YAML%s: %s; look for a wrong indentation or an open bracket or quote", p.file, where, text)
-}
-
-func (p *parser) err() error {
-	if len(p.mistakes) == 0 {
-		return nil
-	}
-	slices.SortStableFunc(p.mistakes, func(a, b mistake) int { return cmp.Compare(a.line, b.line) })
 	var all []string
-	for _, m := range p.mistakes[:min(len(p.mistakes), shown)] {
-		all = append(all, fmt.Sprintf("%s:%d: %s", p.file, m.line, m.text))
+	for _, problem := range wrong.Problems[:min(len(wrong.Problems), shown)] {
+		all = append(all, problem.String())
 	}
-	if more := len(p.mistakes) - shown; more > 0 {
+	if more := len(wrong.Problems) - shown; more > 0 {
 		all = append(all, fmt.Sprintf("and %d more", more))
 	}
-	return errors.New(strings.Join(all, "; "))
-}
-
-func (p *parser) wrong(n *yaml.Node, format string, args ...any) {
-	p.mistakes = append(p.mistakes, mistake{n.Line, fmt.Sprintf(format, args...)})
+	return p.Settings, errors.New(strings.Join(all, "; "))
 }
 
 func (p *parser) top(n *yaml.Node) {
@@ -94,76 +67,142 @@ func (p *parser) top(n *yaml.Node) {
 		"instance", "component", "public_host", "listen", "ports", "port_rest", "publish", "gateway_port",
 		"sliver_types", "services_wait", "manifest_socket", "forward_to", "emulator", "shared_vlans", "outbound", "outbound_block", "outbound_addresses", "dns", "provider",
 	}
-	if what := anotherFile(deref(n)); what != "" {
-		p.wrong(n, "this is %s; the settings of a testbed are those beside its provider, such as providers/local.yaml", what)
+	if what := anotherFile(yamlfile.Deref(n)); what != "" {
+		p.Wrong(n, "this is %s; the settings of a testbed are those beside its provider, such as providers/local.yaml", what)
 		return
 	}
-	p.fields(n, "the settings have", keys, func(key string, n *yaml.Node) {
+	p.Fields(n, "the file", keys, func(key string, n *yaml.Node) {
 		switch key {
 		case "instance":
-			if p.Instance = p.text(n, key); p.Instance != "" && !IsInstance(p.Instance) {
-				p.wrong(n, "instance is %q and must be up to 16 lower-case letters, digits and hyphens, a hyphen not first", value(n))
+			if p.Instance = p.Text(n, key); p.Instance != "" && !IsInstance(p.Instance) {
+				p.Wrong(n, "instance is %q and must be up to 16 lower-case letters, digits and hyphens, a hyphen not first", value(n))
 			}
 		case "component":
-			if p.Component = p.text(n, key); !plain(p.Component) {
-				p.wrong(n, "component is %q and must be a name of the inventory", value(n))
+			if p.Component = p.Text(n, key); !plain(p.Component) {
+				p.Wrong(n, "component is %q and must be a name of the inventory", value(n))
 			}
 		case "public_host":
-			if p.PublicHost = p.text(n, key); p.PublicHost != "" && !isHost(p.PublicHost) {
-				p.wrong(n, "public_host is %q and must be a host name or an address, without a port", value(n))
+			if p.PublicHost = p.Text(n, key); p.PublicHost != "" && !isHost(p.PublicHost) {
+				p.Wrong(n, "public_host is %q and must be a host name or an address, without a port", value(n))
 			}
 		case "listen":
-			p.Listen = p.listen(n)
+			p.listen(n)
 		case "ports":
-			p.FirstPort, p.LastPort = p.ports(n)
+			p.ports(n)
 		case "port_rest":
 			p.PortRest = p.time(n, key)
 		case "publish":
-			p.Publish = Publish(p.oneOf(n, key, string(Both), string(Direct), string(Gateway)))
+			p.Publish = oneOf(p, n, key, Both, Direct, Gateway)
 		case "gateway_port":
 			if p.GatewayPort = p.whole(n, key, 0, 65535); p.GatewayPort != 0 && p.GatewayPort < firstFreePort {
-				p.wrong(n, "gateway_port is %d and must be 0, or from %d on", p.GatewayPort, firstFreePort)
+				p.Wrong(n, "gateway_port is %d and must be 0, or from %d on", p.GatewayPort, firstFreePort)
 			}
 		case "sliver_types":
 			p.types(n)
 		case "services_wait":
 			if p.ServicesWait = p.time(n, key); p.ServicesWait > maxServicesWait {
-				p.wrong(n, "services_wait is %s and can be up to %.0fm: a node that is not ready within an hour is given up", value(n), maxServicesWait.Minutes())
+				p.Wrong(n, "services_wait is %s and can be up to %.0fm: a node that is not ready within an hour is given up", value(n), maxServicesWait.Minutes())
 			}
 		case "manifest_socket":
-			p.ManifestSocket = p.text(n, key)
-		case "forward_to":
-			p.ForwardTo = p.networks(n, key)
+			p.ManifestSocket = p.Text(n, key)
 		default:
 			p.network(key, n)
 		}
 	})
 }
 
-// network reads the value of a key that is about the network of nodes.
+// network reads the value of a key that is about networks.
 func (p *parser) network(key string, n *yaml.Node) {
 	switch key {
+	case "forward_to":
+		p.ForwardTo = p.networks(n, key)
 	case "emulator":
-		p.Emulator = Emulator(p.oneOf(n, key, string(AutoEmulator), string(Netem), string(Relay)))
+		p.Emulator = oneOf(p, n, key, AutoEmulator, Netem, Relay)
 	case "shared_vlans":
-		p.vlans(n)
+		seen := map[string]bool{}
+		p.SharedVLANs = list(p, n, key, maxSharedVLANs, func(text string) (string, string) {
+			switch {
+			case text == "" || !plain(text):
+				return "", "which is no name of the inventory's shared_vlans"
+			case seen[text]:
+				return "", "which is there twice; drop one"
+			}
+			seen[text] = true
+			return text, ""
+		})
 	case "outbound":
-		p.Outbound = p.yes(n, key)
-	case "outbound_addresses":
-		p.appearances(n)
+		if p.Outbound = n.Value == "yes" || n.Value == "true"; !p.Outbound && n.Value != "no" && n.Value != "false" {
+			p.Wrong(n, "outbound is %q and must be yes or no", value(n))
+		}
 	case "outbound_block":
-		p.blocks(n)
+		p.OutboundBlock = p.networks(n, key)
+		for _, net := range p.OutboundBlock {
+			if !net.Addr().Is4() {
+				p.Wrong(n, "outbound_block has %s, but nodes reach nothing outside over IPv6; drop it", net)
+			}
+		}
+	case "outbound_addresses":
+		p.OutboundAddresses = list(p, n, key, maxAppearances, func(text string) (netip.Addr, string) {
+			a, err := netip.ParseAddr(text)
+			if err != nil || !a.Is4() || a.IsUnspecified() || a.IsMulticast() {
+				return a, "which is no IPv4 address as which nodes could be seen outside"
+			}
+			return a, ""
+		})
 	case "dns":
-		p.servers(n)
+		p.DNS = list(p, n, key, maxServers, func(text string) (netip.Addr, string) {
+			a, err := netip.ParseAddr(text)
+			if err != nil || a.IsUnspecified() || a.IsMulticast() {
+				return a, "which is no address of a name server"
+			}
+			return a, ""
+		})
 	}
 }
 
-// oneOf is the value of a key that has only these.
-func (p *parser) oneOf(n *yaml.Node, key string, words ...string) string {
-	if !slices.Contains(words, n.Value) {
-		p.wrong(n, "%s is %q; %s", key, value(n), meant(n.Value, words))
+func (p *parser) networks(n *yaml.Node, key string) []netip.Prefix {
+	return list(p, n, key, maxNetworks, func(text string) (netip.Prefix, string) {
+		net, err := netip.ParsePrefix(text)
+		if err != nil {
+			return net, "which is no network such as 10.0.0.0/8"
+		}
+		return net.Masked(), ""
+	})
+}
+
+// list reads a list of at most so many texts. read says what is wrong with one.
+func list[T any](p *parser, n *yaml.Node, key string, most int, read func(text string) (T, string)) (all []T) {
+	items := p.Items(n, key)
+	if len(items) > most {
+		p.Wrong(n, "%s has %d entries, at most %d can be", key, len(items), most)
+		return nil
 	}
-	return n.Value
+	for _, item := range items {
+		item = yamlfile.Deref(item)
+		v, wrong := read(item.Value)
+		if wrong != "" {
+			p.Wrong(item, "%s has %q, %s", key, value(item), wrong)
+			continue
+		}
+		all = append(all, v)
+	}
+	return all
+}
+
+// oneOf is the value of a key that has only these.
+func oneOf[T ~string](p *parser, n *yaml.Node, key string, words ...T) T {
+	if !slices.Contains(words, T(n.Value)) {
+		var have []string
+		for _, w := range words {
+			have = append(have, string(w))
+		}
+		meant := "there are " + strings.Join(have, ", ")
+		if best := suggest.Word(n.Value, have); best != "" {
+			meant = fmt.Sprintf("did you mean %q?", best)
+		}
+		p.Wrong(n, "%s is %q; %s", key, value(n), meant)
+	}
+	return T(n.Value)
 }
 
 // anotherFile says what a file of a site is that holds no settings of a testbed:
@@ -191,48 +230,48 @@ func anotherFile(n *yaml.Node) string {
 	return ""
 }
 
-func (p *parser) listen(n *yaml.Node) netip.Addr {
-	if n.Kind == yaml.ScalarNode && (n.Value == "" || null(n)) {
-		return netip.Addr{}
+func (p *parser) listen(n *yaml.Node) {
+	p.Listen = netip.Addr{}
+	if n.Kind == yaml.ScalarNode && (n.Value == "" || yamlfile.IsNull(n)) {
+		return
 	}
-	a, err := netip.ParseAddr(n.Value)
-	if n.Kind != yaml.ScalarNode || err != nil {
-		p.wrong(n, "listen is %q and must be an address of this host, or empty for all", value(n))
+	var err error
+	if p.Listen, err = netip.ParseAddr(n.Value); err != nil {
+		p.Wrong(n, "listen is %q and must be an address of this host, or empty for all", value(n))
 	}
-	return a
 }
 
-func (p *parser) ports(n *yaml.Node) (first, last int) {
+func (p *parser) ports(n *yaml.Node) {
 	a, b, _ := strings.Cut(n.Value, "-")
 	first, err1 := strconv.Atoi(strings.TrimSpace(a))
 	last, err2 := strconv.Atoi(strings.TrimSpace(b))
-	if n.Kind != yaml.ScalarNode || err1 != nil || err2 != nil || first < firstFreePort || last < first || last > 65535 {
-		p.wrong(n, "ports is %q and must be a range from %d to 65535, such as 20000-29999", value(n), firstFreePort)
+	if err1 != nil || err2 != nil || first < firstFreePort || last < first || last > 65535 {
+		p.Wrong(n, "ports is %q and must be a range from %d to 65535, such as 20000-29999", value(n), firstFreePort)
 	}
-	return first, last
+	p.FirstPort, p.LastPort = first, last
 }
 
 func (p *parser) types(n *yaml.Node) {
 	p.SliverTypes = nil
 	seen := map[string]bool{}
-	items := p.items(n, "sliver_types")
+	items := p.Items(n, "sliver_types")
 	if len(items) > maxSliverTypes {
-		p.wrong(n, "there are %d sliver_types, at most %d can be", len(items), maxSliverTypes)
+		p.Wrong(n, "there are %d sliver_types, at most %d can be", len(items), maxSliverTypes)
 		return
 	}
 	for _, item := range items {
-		t, before := defaultType(), len(p.mistakes)
+		t, before := defaultType(), p.Mistakes()
 		t.Name = ""
-		p.fields(item, "sliver_types have", []string{"name", "cpus", "memory", "pids", "disk"}, func(key string, n *yaml.Node) {
+		p.Fields(item, "a sliver type", []string{"name", "cpus", "memory", "pids", "disk"}, func(key string, n *yaml.Node) {
 			switch key {
 			case "name":
-				if t.Name = p.text(n, key); !plain(t.Name) {
-					p.wrong(n, "name is %q and must be a sliver type of the inventory", value(n))
+				if t.Name = p.Text(n, key); !plain(t.Name) {
+					p.Wrong(n, "name is %q and must be a sliver type of the inventory", value(n))
 				}
 			case "cpus":
 				cpus, err := strconv.ParseFloat(n.Value, 64)
-				if n.Kind != yaml.ScalarNode || err != nil || !(cpus >= 0.01 && cpus <= 4096) {
-					p.wrong(n, "cpus is %q and must be a number from 0.01 to 4096", value(n))
+				if err != nil || !(cpus >= 0.01 && cpus <= 4096) {
+					p.Wrong(n, "cpus is %q and must be a number from 0.01 to 4096", value(n))
 				}
 				t.CPUs = cpus
 			case "memory":
@@ -244,104 +283,25 @@ func (p *parser) types(n *yaml.Node) {
 			}
 		})
 		switch {
-		case len(p.mistakes) > before:
+		case p.Mistakes() > before:
 		case t.Name == "":
-			p.wrong(item, "a sliver type has no name; add one, such as name: container")
+			p.Wrong(item, "a sliver type has no name; add one, such as name: container")
 		case seen[t.Name]:
-			p.wrong(item, "the sliver type %s is there twice; drop one", t.Name)
+			p.Wrong(item, "the sliver type %s is there twice; drop one", t.Name)
 		default:
 			seen[t.Name] = true
 			p.SliverTypes = append(p.SliverTypes, t)
 		}
 	}
-	if len(p.mistakes) == 0 && len(p.SliverTypes) == 0 {
-		p.wrong(n, "sliver_types is empty, so there could be no node; add - name: container")
+	if p.Mistakes() == 0 && len(p.SliverTypes) == 0 {
+		p.Wrong(n, "sliver_types is empty, so there could be no node; add - name: container")
 	}
-}
-
-func (p *parser) networks(n *yaml.Node, key string) (networks []netip.Prefix) {
-	items := p.items(n, key)
-	if len(items) > maxNetworks {
-		p.wrong(n, "%s has %d networks, at most %d can be", key, len(items), maxNetworks)
-		return nil
-	}
-	for _, item := range items {
-		item = deref(item)
-		net, err := netip.ParsePrefix(item.Value)
-		if item.Kind != yaml.ScalarNode || err != nil {
-			p.wrong(item, "%s has %q, which is no network such as 10.0.0.0/8", key, value(item))
-			continue
-		}
-		networks = append(networks, net.Masked())
-	}
-	return networks
-}
-
-func (p *parser) vlans(n *yaml.Node) {
-	p.SharedVLANs = nil
-	items := p.items(n, "shared_vlans")
-	if len(items) > maxSharedVLANs {
-		p.wrong(n, "there are %d shared_vlans, at most %d can be", len(items), maxSharedVLANs)
-		return
-	}
-	for _, item := range items {
-		item = deref(item)
-		switch name := item.Value; {
-		case item.Kind != yaml.ScalarNode || name == "" || !plain(name):
-			p.wrong(item, "shared_vlans has %q, which is no name of the inventory's shared_vlans", value(item))
-		case slices.Contains(p.SharedVLANs, name):
-			p.wrong(item, "the shared VLAN %s is there twice; drop one", name)
-		default:
-			p.SharedVLANs = append(p.SharedVLANs, name)
-		}
-	}
-}
-
-// fields calls f for every key of a mapping that is among keys, and notes the
-// others. What has none of them is said by has.
-func (p *parser) fields(n *yaml.Node, has string, keys []string, f func(key string, n *yaml.Node)) {
-	if n = deref(n); n.Kind != yaml.MappingNode {
-		p.wrong(n, "%s must be keys and values; there are %s", strings.TrimSuffix(has, " have"), listed(keys))
-		return
-	}
-	seen := map[string]bool{}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		k := n.Content[i]
-		switch {
-		case !slices.Contains(keys, k.Value):
-			p.wrong(k, "%s no key %q; %s", has, value(k), meant(k.Value, keys))
-		case seen[k.Value]:
-			p.wrong(k, "%s the key %q twice; drop one", has, k.Value)
-		default:
-			seen[k.Value] = true
-			f(k.Value, deref(n.Content[i+1]))
-		}
-	}
-}
-
-func (p *parser) items(n *yaml.Node, what string) []*yaml.Node {
-	if null(n) {
-		return nil
-	}
-	if n.Kind != yaml.SequenceNode {
-		p.wrong(n, "%s must be a list: write it in brackets, or each item on a line that begins with a hyphen", what)
-		return nil
-	}
-	return n.Content
-}
-
-func (p *parser) text(n *yaml.Node, what string) string {
-	if n.Kind != yaml.ScalarNode || null(n) || n.Value == "" {
-		p.wrong(n, "%s is empty; write a text", what)
-		return ""
-	}
-	return n.Value
 }
 
 func (p *parser) whole(n *yaml.Node, what string, least, most int) int {
 	i, err := strconv.Atoi(n.Value)
-	if n.Kind != yaml.ScalarNode || err != nil || i < least || i > most {
-		p.wrong(n, "%s is %q and must be a whole number from %d to %d", what, value(n), least, most)
+	if err != nil || i < least || i > most {
+		p.Wrong(n, "%s is %q and must be a whole number from %d to %d", what, value(n), least, most)
 		return least
 	}
 	return i
@@ -364,8 +324,8 @@ func (p *parser) size(n *yaml.Node, what string) int64 {
 		unit = 0
 	}
 	i, err := strconv.ParseInt(digits, 10, 64)
-	if n.Kind != yaml.ScalarNode || err != nil || unit == 0 || i < 0 || i > maxSize/unit || i*unit < minSize {
-		p.wrong(n, "%s is %q and must be a size from %dM to %dT; write it like 512M or 4G", what, value(n), minSize>>20, int64(maxSize>>40))
+	if err != nil || unit == 0 || i < 0 || i > maxSize/unit || i*unit < minSize {
+		p.Wrong(n, "%s is %q and must be a size from %dM to %dT; write it like 512M or 4G", what, value(n), minSize>>20, int64(maxSize>>40))
 		return minSize
 	}
 	return i * unit
@@ -373,8 +333,8 @@ func (p *parser) size(n *yaml.Node, what string) int64 {
 
 func (p *parser) time(n *yaml.Node, what string) time.Duration {
 	d, err := time.ParseDuration(n.Value)
-	if n.Kind != yaml.ScalarNode || err != nil || d < 0 || d > 24*time.Hour {
-		p.wrong(n, "%s is %q and must be a time up to 24h; write it like 10m or 30s", what, value(n))
+	if err != nil || d < 0 || d > 24*time.Hour {
+		p.Wrong(n, "%s is %q and must be a time up to 24h; write it like 10m or 30s", what, value(n))
 		return 0
 	}
 	return d
@@ -389,15 +349,6 @@ func value(n *yaml.Node) string {
 		return "[…]"
 	}
 	return fmt.Sprintf("%.40s", n.Value)
-}
-
-func null(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
-
-func deref(n *yaml.Node) *yaml.Node {
-	for n.Kind == yaml.AliasNode {
-		n = n.Alias
-	}
-	return n
 }
 
 // IsInstance tells whether s can be the name of a testbed.

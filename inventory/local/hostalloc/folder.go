@@ -28,14 +28,10 @@ type Folder struct {
 	rest        time.Duration // of a released number
 	avoid       []span
 	now         func() time.Time
-	patience    time.Duration // with another process that has the folder
 
 	mu   sync.Mutex // held while in the folder; guards next
 	next uint32     // where to look first
 }
-
-// lockPatience is far longer than any process of ours is in a folder.
-const lockPatience = 20 * time.Second
 
 // span are numbers from first on, before end.
 type span struct{ first, end uint64 }
@@ -45,7 +41,7 @@ type span struct{ first, end uint64 }
 func Ports(root string, first, last int, rest time.Duration) *Folder {
 	return &Folder{
 		dir: filepath.Join(root, "ports"), what: "port", first: uint32(first), last: uint32(last), step: 1,
-		rest: rest, now: time.Now, patience: lockPatience, next: uint32(first),
+		rest: rest, now: time.Now,
 	}
 }
 
@@ -59,9 +55,7 @@ func (f *Folder) locked(do func(dir *os.File) error) error {
 		if err := os.MkdirAll(filepath.Dir(f.dir), 0o755); err != nil {
 			return err
 		}
-		if err := os.Mkdir(f.dir, 0o700); errors.Is(err, os.ErrNotExist) {
-			continue // another removed what is above it
-		} else if err != nil && !errors.Is(err, os.ErrExist) {
+		if err := os.Mkdir(f.dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
 		dir, err := os.Open(f.dir)
@@ -71,7 +65,7 @@ func (f *Folder) locked(do func(dir *os.File) error) error {
 		if err != nil {
 			return err
 		}
-		same, err := f.lock(dir)
+		same, err := lock(dir)
 		if err == nil && same {
 			err = do(dir)
 		}
@@ -83,30 +77,16 @@ func (f *Folder) locked(do func(dir *os.File) error) error {
 }
 
 // lock waits for the folder, and tells whether it is still the one at its path.
-func (f *Folder) lock(dir *os.File) (same bool, err error) {
+func lock(dir *os.File) (same bool, err error) {
+	for err = syscall.EINTR; errors.Is(err, syscall.EINTR); {
+		err = syscall.Flock(int(dir.Fd()), syscall.LOCK_EX)
+	}
+	if err != nil {
+		return false, fmt.Errorf("cannot lock %s: %w", dir.Name(), err)
+	}
 	ours, err := dir.Stat()
 	if err != nil {
 		return false, err
-	}
-	if ours.Mode().Perm() != 0o700 { // made by an earlier version
-		if err := dir.Chmod(0o700); err != nil {
-			return false, err
-		}
-	}
-	end := time.Now().Add(f.patience)
-	for pause := 100 * time.Microsecond; ; pause = min(2*pause, 5*time.Millisecond) {
-		err = syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if err == nil {
-			break
-		}
-		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
-			return false, fmt.Errorf("cannot lock %s: %w", dir.Name(), err)
-		}
-		if time.Now().After(end) {
-			return false, fmt.Errorf("cannot lock %s: another process has held it for %v; lsof %s tells which, end that",
-				dir.Name(), f.patience, dir.Name())
-		}
-		time.Sleep(pause)
 	}
 	there, err := os.Lstat(dir.Name())
 	if errors.Is(err, os.ErrNotExist) {
@@ -216,19 +196,13 @@ func (f *Folder) Release(n uint32, holder string) error {
 	})
 }
 
-// free lets n rest, or go at once.
+// free lets n rest, or go at once. If the program is killed here, it does not rest.
 func (f *Folder) free(n uint32) error {
-	if f.rest <= 0 {
-		return os.Remove(f.path(n))
-	}
-	resting := f.path(n) + unfinished
-	if err := os.Remove(resting); err != nil && !errors.Is(err, os.ErrNotExist) {
+	err := os.Remove(f.path(n))
+	if err != nil || f.rest <= 0 {
 		return err
 	}
-	if err := os.Symlink(restMark+strconv.FormatInt(f.now().Add(f.rest).Unix(), 10), resting); err != nil {
-		return err
-	}
-	return os.Rename(resting, f.path(n))
+	return f.link(n, restMark+strconv.FormatInt(f.now().Add(f.rest).Unix(), 10))
 }
 
 // Sweep releases the numbers of an instance that keep does not want, and gives
@@ -246,18 +220,13 @@ func (f *Folder) Sweep(instance string, keep func(holder string, n uint32) bool)
 	return problems, err
 }
 
-// each does something with every claim, and clears away what has rested and what
-// a killed process left.
+// each does something with every claim, and clears away what has rested.
 func (f *Folder) each(dir *os.File, do func(held) error) (problems []error, err error) {
 	names, err := dir.Readdirnames(-1)
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range names {
-		if strings.HasSuffix(name, unfinished) {
-			err = errors.Join(err, os.Remove(filepath.Join(f.dir, name)))
-			continue
-		}
 		c, bad := f.read(name)
 		switch {
 		case bad != nil:

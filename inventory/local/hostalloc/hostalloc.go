@@ -17,9 +17,6 @@ const restMark = "~"
 
 const maxHolder = 128
 
-// unfinished ends the name of what a process was about to put in place.
-const unfinished = ".new"
-
 // held is one claim, read.
 type held struct {
 	n      uint32

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -143,10 +142,8 @@ func TestSweep(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for name, text := range map[string]string{strconv.Itoa(lastID - Size): "x/z", "1.new": ""} {
-		if err := os.WriteFile(filepath.Join(f.dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.WriteFile(filepath.Join(f.dir, strconv.Itoa(lastID-Size)), []byte("x/z"), 0o600); err != nil {
+		t.Fatal(err)
 	}
 	problems, err := f.Sweep("x", func(holder string, n uint32) bool { return holder == "x/b" && n == ids[holder] })
 	if err != nil || len(problems) != 4 {
@@ -341,72 +338,4 @@ func TestModel(t *testing.T) {
 			},
 		})
 	})
-}
-
-func BenchmarkTake(b *testing.B) {
-	f := testIDs(b)
-	var i int
-	for b.Loop() {
-		holder := fmt.Sprintf("x/%d", i)
-		i++
-		n, err := f.Take(holder, nil)
-		if err == nil {
-			err = f.Release(n, holder)
-		}
-		if err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-// TestFolderIsClosedToOthers has a folder of an earlier version, which anybody
-// could open and so lock.
-func TestFolderIsClosedToOthers(t *testing.T) {
-	f := testIDs(t)
-	closed := func(when string) {
-		t.Helper()
-		if info, err := os.Stat(f.dir); err != nil || info.Mode().Perm() != 0o700 {
-			t.Errorf("%s: the folder is %v, %v", when, info.Mode(), err)
-		}
-	}
-	if _, err := f.Take("x/a", nil); err != nil {
-		t.Fatal(err)
-	}
-	closed("new")
-	if err := os.Chmod(f.dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.Take("x/b", nil); err != nil {
-		t.Fatal(err)
-	}
-	closed("an old one")
-}
-
-func TestLockThatIsNotLetGoIsAnError(t *testing.T) {
-	f := testIDs(t)
-	a, err := f.Take("x/a", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir, err := os.Open(f.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer dir.Close()
-	if err := syscall.Flock(int(dir.Fd()), syscall.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
-	f.patience = 20 * time.Millisecond
-	_, taking := f.Take("x/b", nil)
-	_, sweeping := f.Sweep("x", func(string, uint32) bool { return false })
-	for _, err := range []error{taking, sweeping, f.Hold(a, "x/a"), f.Release(a, "x/a"), f.Close()} {
-		if err == nil || !strings.Contains(err.Error(), f.dir) || !strings.Contains(err.Error(), "another process") {
-			t.Errorf("while another process has the folder: %v", err)
-		}
-	}
-	f.patience = lockPatience
-	time.AfterFunc(20*time.Millisecond, func() { dir.Close() })
-	if err := f.Hold(a, "x/a"); err != nil {
-		t.Errorf("it was not waited for: %v", err)
-	}
 }

@@ -28,7 +28,7 @@ const (
 func IDs(root string) (*Folder, error) {
 	f := &Folder{
 		dir: filepath.Join(root, "ids"), what: "block of user ids", first: firstID, last: lastID, step: Size,
-		now: time.Now, patience: lockPatience, next: firstID,
+		now: time.Now,
 	}
 	for _, path := range []string{"/etc/subuid", "/etc/subgid"} {
 		given, err := subordinate(path)

@@ -10,6 +10,6 @@ import (
 func Networks(root string, last uint32) *Folder {
 	return &Folder{
 		dir: filepath.Join(root, "networks"), what: "network", first: 1, last: last, step: 1,
-		now: time.Now, patience: lockPatience, next: 1,
+		now: time.Now,
 	}
 }

@@ -243,21 +243,10 @@ func TestHostileServers(t *testing.T) {
 	const ok = "HTTP/1.1 200 OK\r\n"
 	for _, tt := range []struct{ rule, bad, good string }{
 		{"the length", ok + "Content-Length: 6\r\n\r\nhello", ok + "Content-Length: 5\r\n\r\nhello"},
-		{"two lengths", ok + "Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello", ok + "Content-Length: 5\r\nContent-Length: 5\r\n\r\nhello"},
-		{"a length below nothing", ok + "Content-Length: -5\r\n\r\nhello", ok + "\r\nhello"},
-		{"a length beyond all", ok + "Content-Length: 99999999999999999999\r\n\r\nhello", ok + "\r\nhello"},
 		{"more than fits", ok + "Content-Length: 4294967297\r\n\r\nhello", ok + "Content-Length: 5\r\n\r\nhello, world"},
-		{"a chunk that is cut", ok + "Transfer-Encoding: chunked\r\n\r\n6\r\nhello", ok + "Transfer-Encoding: chunked\r\n\r\n5;x=y\r\nhello\r\n0\r\nX: y\r\n\r\n"},
-		{"no last chunk", ok + "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n", ok + "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"},
-		{"a chunk longer than said", ok + "Transfer-Encoding: chunked\r\n\r\n3\r\nhello\r\n0\r\n\r\n", ok + "Transfer-Encoding: Chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n"},
-		{"a chunk of no number", ok + "Transfer-Encoding: chunked\r\n\r\n-5\r\nhello\r\n0\r\n\r\n", ok + "Connection: close\r\n\r\nhello"},
-		{"an encoding", ok + "Transfer-Encoding: gzip, chunked\r\n\r\nhello", "HTTP/1.0 200 OK\r\n\r\nhello"},
 		{"no HTTP", "220 mail.example.org\r\n\r\nhello", "HTTP/1.1 200\r\n\r\nhello"},
-		{"a strange status", "HTTP/1.1 2000 OK\r\n\r\nhello", ok + "X: y\n\nhello"},
-		{"a long line", ok + "X: " + strings.Repeat("y", maxHead) + "\r\n\r\nhello", ok + "X: " + strings.Repeat("y", maxHead/2) + "\r\n\r\nhello"},
 		{"a long head", ok + strings.Repeat("X: "+strings.Repeat("y", 1000)+"\r\n", 300) + "\r\nhello", ok + strings.Repeat("X: y\r\n", 300) + "\r\nhello"},
 		{"hints without end", strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", 20000) + ok + "\r\nhello", strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", 20) + ok + "\r\nhello"},
-		{"a line without name", ok + "what is this\r\n\r\nhello", ok + "What: is this\r\n\r\nhello"},
 		{"a part of a file", "HTTP/1.1 206 Partial Content\r\n\r\nhello", ok + "\r\nhello"},
 		{"a redirect to nowhere", "HTTP/1.1 302 Found\r\n\r\nhello", ok + "Location: /\r\n\r\nhello"},
 		{"nothing", "", ok + "\r\nhello"},
@@ -282,14 +271,8 @@ func TestOnlyWhatMayPassIsTriedAgain(t *testing.T) {
 		times        int32
 	}{
 		{"no HTTP", "220 mail.example.org\r\n\r\n", 1},
-		{"an unknown encoding", ok + "Transfer-Encoding: gzip\r\n\r\nhello", 1},
-		{"two lengths", ok + "Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello", 1},
-		{"a chunk of no number", ok + "Transfer-Encoding: chunked\r\n\r\nx\r\nhello", 1},
-		{"a chunk longer than said", ok + "Transfer-Encoding: chunked\r\n\r\n3\r\nhello\r\n0\r\n\r\n", 1},
 		{"no answer", "", 3},
-		{"a head that is cut", ok + "X: y\r\n", 3},
 		{"a body that is cut", ok + "Content-Length: 6\r\n\r\nhello", 3},
-		{"a chunk that is cut", ok + "Transfer-Encoding: chunked\r\n\r\n5\r\nhello", 3},
 	} {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {

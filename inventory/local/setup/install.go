@@ -59,7 +59,7 @@ func (o *Order) fetchAndPut(ctx context.Context, s *state, who account, l *log) 
 	if rest, ok := strings.CutPrefix(to, "~"); ok {
 		to = filepath.Join(who.home, rest)
 	}
-	name := fileName(o.URL)
+	name, kept := fileName(o.URL)
 	as := tellFormat(o.FileType, name, f)
 	note("%d bytes are there; as %s into %s", size, as, to)
 	p, err := openPlace(to, who)
@@ -68,13 +68,13 @@ func (o *Order) fetchAndPut(ctx context.Context, s *state, who account, l *log) 
 	}
 	defer p.Close()
 	if as == formatFile {
-		if name = keptName(o.URL); name == "" {
-			name = fmt.Sprintf("install-%d", s.n)
+		if kept == "" {
+			kept = fmt.Sprintf("install-%d", s.n)
 		}
-		if err := p.keep(name, f, size); err != nil {
+		if err := p.keep(kept, f, size); err != nil {
 			return err
 		}
-		note("it is %s", filepath.Join(to, name))
+		note("it is %s", filepath.Join(to, kept))
 		return nil
 	}
 	s.say("unpacking")

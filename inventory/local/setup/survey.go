@@ -14,16 +14,14 @@ import (
 
 // Bounds on an archive.
 const (
-	maxEntries = 1_000_000
-	maxNames   = 64 << 20 // bytes of all names, which are kept in memory
-	block      = 4096     // bytes that the least thing on a disk takes
+	maxEntries = 1_000_000 // whose names are kept in memory
+	block      = 4096      // bytes that the least thing on a disk takes
 )
 
 // survey looks at all that an archive holds before anything of it is written.
 type survey struct {
 	p       *place
 	kinds   map[string]kind
-	names   int
 	size    int64 // bytes on the disk
 	content int64 // bytes of files
 	room    int64
@@ -45,10 +43,7 @@ func (s *survey) add(e *entry) error {
 	if err != nil {
 		return err
 	}
-	s.names += len(e.name) + len(e.target)
 	switch {
-	case s.names > maxNames:
-		return refusal(e.name, "is one name too many: together they have more than %d bytes", maxNames)
 	case name == "." && e.kind == kindFolder:
 		return nil
 	case name == ".":
@@ -69,9 +64,6 @@ func (s *survey) add(e *entry) error {
 	}
 	if err == nil {
 		err = s.set(name, e.kind)
-	}
-	if err == nil {
-		err = s.onDisk(name, e.kind)
 	}
 	if err != nil || e.kind != kindFile {
 		return err
@@ -121,35 +113,7 @@ func (s *survey) above(name string) error {
 		if err := s.set(dir, kindFolder); err != nil {
 			return err
 		}
-		if err := s.onDisk(dir, kindFolder); err != nil {
-			return err
-		}
 	}
-}
-
-// onDisk refuses what could not be put where something is already. What is there
-// may change until it is put there, so this only spares an archive that is half
-// unpacked.
-func (s *survey) onDisk(name string, is kind) error {
-	fd, err := unix.Openat2(s.p.fd, name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: beneath})
-	if err == unix.ENOENT {
-		return nil
-	}
-	if err != nil {
-		return explain(name, err)
-	}
-	defer unix.Close(fd)
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return err
-	}
-	switch there := st.Mode & unix.S_IFMT; {
-	case is == kindFolder && there != unix.S_IFDIR:
-		return fmt.Errorf("%q is to be a folder, and something else is there already", name)
-	case is != kindFolder && there == unix.S_IFDIR:
-		return fmt.Errorf("%q is no folder in the archive, and a folder is there already", name)
-	}
-	return nil
 }
 
 // file reads the body of a file, for its sums are checked at its end.

@@ -39,12 +39,8 @@ func eachTarred(ctx context.Context, f *os.File, each func(*entry) error) error 
 			e.kind = kindSame
 		case tar.TypeXGlobalHeader:
 			continue
-		case tar.TypeChar, tar.TypeBlock:
-			return refusal(h.Name, "is a device")
-		case tar.TypeFifo:
-			return refusal(h.Name, "is a pipe")
 		default:
-			return refusal(h.Name, "is of the unknown type %q", h.Typeflag)
+			return refusal(h.Name, "is a device, a pipe or of another type that is not unpacked, %q", h.Typeflag)
 		}
 		if err := each(e); err != nil {
 			return err

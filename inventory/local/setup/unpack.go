@@ -237,12 +237,8 @@ func (m *madeFolder) settle(p *place) error {
 func times(modified time.Time) [2]unix.Timespec {
 	last := unix.Timespec{Nsec: unix.UTIME_NOW}
 	seconds := modified.Unix()
-	if modified.IsZero() || seconds < 0 || seconds > 1<<33 { // what file systems keep
+	if seconds < 0 || seconds > 1<<33 { // what file systems keep
 		return [2]unix.Timespec{last, last}
 	}
-	t, err := unix.TimeToTimespec(modified)
-	if err != nil {
-		return [2]unix.Timespec{last, last}
-	}
-	return [2]unix.Timespec{last, t}
+	return [2]unix.Timespec{last, {Sec: seconds, Nsec: int64(modified.Nanosecond())}}
 }

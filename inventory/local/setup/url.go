@@ -42,35 +42,23 @@ func shown(text string) string {
 	return line(u.Redacted(), 200)
 }
 
-// fileName is what a file is called that a URL leads to, if it can be.
-func fileName(text string) string {
-	if isData(text) {
-		return ""
-	}
+// fileName is what a file is called that a URL leads to, if it can be, and what it is
+// called if it is kept as it is: with the URL's query, as wget calls it, for requests
+// count on that.
+func fileName(text string) (name, kept string) {
 	u, err := parseURL(text)
-	if err != nil {
-		return ""
+	if isData(text) || err != nil {
+		return "", ""
 	}
-	name := path.Base(u.Path)
+	name = path.Base(u.Path)
 	if name == "." || name == ".." || name == "/" || strings.ContainsAny(name, "/\x00") || len(name) > maxName {
-		return ""
+		return "", ""
 	}
-	return name
-}
-
-// keptName is what a file is called that is kept as it is: with its URL's query, as
-// wget calls it, for requests count on that.
-func keptName(text string) string {
-	name := fileName(text)
-	if name == "" {
-		return ""
-	}
-	u, _ := parseURL(text)
 	long := name + "?" + strings.ReplaceAll(u.RawQuery, "/", "%2F")
 	if u.RawQuery == "" || strings.ContainsRune(long, 0) || len(long) > maxName {
-		return name
+		return name, name
 	}
-	return long
+	return name, long
 }
 
 // dataOf is what a data: URL holds (RFC 2397).
@@ -87,17 +75,7 @@ func dataOf(text string) ([]byte, error) {
 	if !strings.EqualFold(strings.TrimSpace(head[at+1:]), "base64") {
 		return []byte(plain), nil
 	}
-	plain = strings.Map(func(r rune) rune {
-		switch r {
-		case ' ', '\t', '\r', '\n', '=':
-			return -1
-		case '-':
-			return '+'
-		case '_':
-			return '/'
-		}
-		return r
-	}, plain)
+	plain = strings.NewReplacer(" ", "", "\t", "", "\r", "", "\n", "", "=", "", "-", "+", "_", "/").Replace(plain)
 	b, err := base64.RawStdEncoding.DecodeString(plain)
 	if err != nil {
 		return nil, fmt.Errorf("the data: url is no base64: %w", err)

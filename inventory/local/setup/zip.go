@@ -4,15 +4,10 @@ import (
 	"archive/zip"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
 )
-
-// maxZipFolder is how many bytes the list of a zip archive's files may have, for
-// it is kept in memory.
-const maxZipFolder = 64 << 20
 
 const encrypted = 1 // flag of a file in a zip archive
 
@@ -21,12 +16,10 @@ func eachZipped(ctx context.Context, f *os.File, each func(*entry) error) error 
 	if err != nil {
 		return err
 	}
-	bounded := &thrifty{f, maxZipFolder}
-	z, err := zip.NewReader(bounded, st.Size())
+	z, err := zip.NewReader(f, st.Size())
 	if err != nil && !errors.Is(err, zip.ErrInsecurePath) { // names are for survey to judge
 		return inArchive(formatZip, err)
 	}
-	bounded.left = -1
 	for _, h := range z.File {
 		if err := eachOfZip(ctx, h, each); err != nil {
 			return err
@@ -57,12 +50,8 @@ func eachOfZip(ctx context.Context, h *zip.File, each func(*entry) error) error 
 		e.kind = kindLink
 	case kind == 0:
 		e.kind = kindFile
-	case kind&fs.ModeDevice != 0:
-		return refusal(h.Name, "is a device")
-	case kind == fs.ModeNamedPipe:
-		return refusal(h.Name, "is a pipe")
 	default:
-		return refusal(h.Name, "is of a type that is not unpacked, %v", kind)
+		return refusal(h.Name, "is a device, a pipe or of another type that is not unpacked, %v", kind)
 	}
 	body, err := h.Open()
 	if err != nil {
@@ -78,20 +67,4 @@ func eachOfZip(ctx context.Context, h *zip.File, each func(*entry) error) error 
 		e.target, e.size = string(target), 0
 	}
 	return each(e)
-}
-
-// thrifty reads only so many bytes, unless left is below 0.
-type thrifty struct {
-	io.ReaderAt
-	left int64
-}
-
-func (t *thrifty) ReadAt(b []byte, at int64) (int, error) {
-	if t.left >= 0 {
-		if t.left -= int64(len(b)); t.left < 0 {
-			t.left = 0
-			return 0, fmt.Errorf("the list of its files has more than %d bytes", maxZipFolder)
-		}
-	}
-	return t.ReaderAt.ReadAt(b, at)
 }

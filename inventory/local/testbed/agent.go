@@ -4,12 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"os"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"patchbay/inventory/local/agent"
 	"patchbay/inventory/local/setup"
@@ -47,12 +44,12 @@ func (t *Testbed) runSetup(ctx context.Context, id string, words []string, input
 		return err
 	}
 	defer c.Close()
-	inside, in, err := pipe(false)
+	inside, in, err := os.Pipe()
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	out, insideOut, err := pipe(true)
+	out, insideOut, err := os.Pipe()
 	if err != nil {
 		return errors.Join(err, inside.Close())
 	}
@@ -82,23 +79,4 @@ func (t *Testbed) runSetup(ctx context.Context, id string, words []string, input
 		return context.Cause(ctx)
 	}
 	return err
-}
-
-// pipe is a pipe whose end of ours, the reading one or the other, does not block:
-// waiting for a node must take no thread. The other end does, as programs expect.
-func pipe(reading bool) (r, w *os.File, err error) {
-	var ends [2]int
-	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
-		return nil, nil, fmt.Errorf("cannot make a pipe: %w", err)
-	}
-	ours := ends[1]
-	if reading {
-		ours = ends[0]
-	}
-	err = unix.SetNonblock(ours, true)
-	r, w = os.NewFile(uintptr(ends[0]), "pipe"), os.NewFile(uintptr(ends[1]), "pipe")
-	if err != nil {
-		return nil, nil, errors.Join(err, r.Close(), w.Close())
-	}
-	return r, w, nil
 }

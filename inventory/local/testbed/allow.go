@@ -119,7 +119,12 @@ func (t *Testbed) checkLink(l *link, f *iface) error {
 	if l.clash != "" {
 		return refused(provider.Failed, "%s", l.misfit(f))
 	}
-	err := t.fabric.Check(l.Link)
+	err := t.noFabric
+	if err != nil {
+		err = errors.New("this host cannot make links; ask the testbed's operators")
+	} else {
+		err = t.fabric.Check(l.Link)
+	}
 	if err == nil {
 		return nil
 	}

@@ -72,6 +72,21 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
+// turns bounds how many lives do something heavy at once.
+type turns chan struct{}
+
+// take waits for a turn, which ends with give.
+func (t turns) take(ctx context.Context) error {
+	select {
+	case t <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (t turns) give() { <-t }
+
 // How long a phase may take, and what is done when one fails.
 const (
 	startTime     = time.Minute

@@ -64,7 +64,7 @@ func (t *Testbed) begin(id string, rec record, steps []setup.Step) error {
 }
 
 func (t *Testbed) newLife(id string) *life {
-	return &life{t: t, id: id, pokes: make(chan struct{}, 1), died: make(chan *run, 1), fetching: make(chan struct{}, 1)}
+	return &life{t: t, id: id, pokes: make(chan struct{}, 1), died: make(chan *run, 1), fetching: make(turns, 1)}
 }
 
 // readInterfaces reads what the record says of them; their texts are in memory once.
@@ -105,7 +105,7 @@ func (l *life) disown(rec record, unsaved error) error {
 	if l.t.ctx.Err() != nil {
 		return unsaved
 	}
-	err := os.Rename(filepath.Join(l.dir(), recordFile), filepath.Join(l.dir(), goneFile))
+	err := os.Remove(filepath.Join(l.dir(), recordFile))
 	if err == nil {
 		err = durable.SyncFolder(l.dir())
 	}

@@ -2,7 +2,7 @@ package testbed
 
 import (
 	"context"
-	"strconv"
+	"encoding/json"
 	"time"
 
 	"patchbay/inventory/local/fabric"
@@ -99,33 +99,34 @@ func (n *network) counters(end string) (fabric.Counters, bool) {
 	return c, ok
 }
 
+// reportedCounters are counters by the names that items have for them.
+type reportedCounters struct {
+	RxPackets uint64 `json:"rx_packets"`
+	RxBytes   uint64 `json:"rx_bytes"`
+	TxPackets uint64 `json:"tx_packets"`
+	TxBytes   uint64 `json:"tx_bytes"`
+	Dropped   uint64 `json:"dropped"`
+}
+
 // interfaces are the items that get reports.
 func (l *life) interfaces() []string {
 	items := make([]string, len(l.ifaces))
 	for i := range l.ifaces {
 		f := &l.ifaces[i]
-		if f.control {
-			items[i] = f.text
+		if items[i] = f.text; f.control {
 			continue
 		}
-		// The text is an object that has a client_id.
-		b := append([]byte(f.text[:len(f.text)-1]), `,"mac":"`...)
-		b = append(append(b, macOf(l.id, f.clientID).String()...), '"')
-		if emulator := l.network.emulator(f.on(l.id)); emulator != "" {
-			b = strconv.AppendQuote(append(b, `,"emulator":`...), emulator)
-		}
+		known := struct {
+			MAC      string `json:"mac"`
+			Emulator string `json:"emulator,omitempty"`
+			*reportedCounters
+		}{MAC: macOf(l.id, f.clientID).String(), Emulator: l.network.emulator(f.on(l.id))}
 		if c, ok := l.network.counters(f.endID(l.id)); ok {
-			for _, counter := range []struct {
-				key   string
-				value uint64
-			}{
-				{"rx_packets", c.RxPackets}, {"rx_bytes", c.RxBytes}, {"tx_packets", c.TxPackets}, {"tx_bytes", c.TxBytes}, {"dropped", c.Dropped},
-			} {
-				b = append(append(append(b, `,"`...), counter.key...), `":`...)
-				b = strconv.AppendUint(b, counter.value, 10)
-			}
+			known.reportedCounters = (*reportedCounters)(&c)
 		}
-		items[i] = string(append(b, '}'))
+		b, _ := json.Marshal(known) // texts and numbers
+		// The text is an object that has a client_id.
+		items[i] = f.text[:len(f.text)-1] + "," + string(b[1:])
 	}
 	return items
 }

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"patchbay/inventory/provider"
@@ -26,9 +25,7 @@ func TestFullDiskKeepsNoNodeFromBeingRemoved(t *testing.T) {
 		if killed {
 			w.breaks("remove", errors.New("busy"))
 		}
-		if _, err := ask(tb, nodeName(1), provider.Resource{"ensure": "absent"}); err != nil {
-			t.Fatal(err)
-		}
+		set(t, tb, nodeName(1), absent)
 		if killed {
 			stop()
 			w.breaks("remove", nil)
@@ -37,33 +34,6 @@ func TestFullDiskKeepsNoNodeFromBeingRemoved(t *testing.T) {
 		await(t, tb, nodeName(1), provider.Gone)
 		w.nothingLeft(t, tb)
 		stop()
-	}
-}
-
-func TestRecordsThatAreNoFilesAreNotWaitedFor(t *testing.T) {
-	for what, make := range map[string]func(path string) error{
-		"pipe":   func(path string) error { return syscall.Mkfifo(path, 0o600) },
-		"folder": func(path string) error { return os.MkdirAll(filepath.Join(path, "folder"), 0o700) },
-		"link":   func(path string) error { return os.Symlink(hostKeyFile, path) },
-	} {
-		for _, file := range []string{recordFile, hostKeyFile} {
-			w := newWorld(t)
-			tb, stop := w.one()
-			stop()
-			path := filepath.Join(tb.nodes, nodeName(1), file)
-			if err := errors.Join(os.Remove(path), make(path)); err != nil {
-				t.Fatal(err)
-			}
-			tb, stop = w.run(-1)
-			await(t, tb, nodeName(1), func(r provider.Resource) bool {
-				return strings.Contains(r.Text("message"), "spoilt") || strings.Contains(r.Text("message"), "host key cannot be read")
-			})
-			if _, err := ask(tb, nodeName(1), provider.Resource{"ensure": "absent"}); err != nil {
-				t.Fatalf("%s as %s: %v", file, what, err)
-			}
-			await(t, tb, nodeName(1), provider.Gone)
-			stop()
-		}
 	}
 }
 
@@ -121,15 +91,10 @@ func TestNodeDoesNotRunOnUserIDsOfAnother(t *testing.T) {
 
 	w := newWorld(t) // while it is off
 	tb, stop := w.one()
-	if _, err := ask(tb, nodeName(1), provider.Resource{"power": "off"}); err != nil {
-		t.Fatal(err)
-	}
-	await(t, tb, nodeName(1), ready)
+	bring(t, tb, nodeName(1), provider.Resource{"power": "off"})
 	steal(w, tb)
 	for _, serial := range []string{"1", "2"} {
-		if _, err := ask(tb, nodeName(1), provider.Resource{"power": "on", "restart_serial": serial}); err != nil {
-			t.Fatal(err)
-		}
+		set(t, tb, nodeName(1), provider.Resource{"power": "on", "restart_serial": serial})
 		await(t, tb, nodeName(1), taken)
 		if runs(w) {
 			t.Error("it was started")
@@ -150,28 +115,21 @@ func TestNodeDoesNotRunOnUserIDsOfAnother(t *testing.T) {
 	if _, err := ask(tb, nodeName(1), provider.Resource{"users": userItems("bob")}); err == nil {
 		t.Error("more can be asked of it than to be removed")
 	}
-	if _, err := ask(tb, nodeName(1), provider.Resource{"ensure": "absent"}); err != nil {
-		t.Fatal(err)
-	}
-	await(t, tb, nodeName(1), provider.Gone)
+	remove(t, tb, nodeName(1))
 	if got := holders(t, filepath.Join(w.dir, "claims/ids")); !slices.Contains(got, "other/node") {
 		t.Errorf("the other lost its user ids: %v", got)
 	}
 }
 
 func TestKeyOfAnExperimentIsTriedAgain(t *testing.T) {
-	w := newWorld(t)
-	tb, stop := w.run(-1)
-	defer stop()
+	_, tb := runningWorld(t)
 	// Nothing can be written where the key belongs.
 	path := filepath.Join(tb.keys, sliceID(sliceURN))
 	away := tb.keys + ".away"
 	if err := os.Rename(tb.keys, away); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ask(tb, nodeName(1), present("web", sliceURN, "alice")); err != nil {
-		t.Fatal(err)
-	}
+	set(t, tb, nodeName(1), present("web", sliceURN, "alice"))
 	if r := await(t, tb, nodeName(1), settled); ready(r) || !strings.Contains(r.Text("message"), "key of the experiment") {
 		t.Errorf("%v", r)
 	}
@@ -181,8 +139,5 @@ func TestKeyOfAnExperimentIsTriedAgain(t *testing.T) {
 	if err := os.Rename(away, tb.keys); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ask(tb, nodeName(1), provider.Resource{"restart_serial": "1"}); err != nil {
-		t.Fatal(err)
-	}
-	await(t, tb, nodeName(1), ready)
+	bring(t, tb, nodeName(1), provider.Resource{"restart_serial": "1"})
 }

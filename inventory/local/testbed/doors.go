@@ -1,10 +1,11 @@
 package testbed
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"net"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -93,14 +94,9 @@ func (l *life) setDoor(rec *record, users []user, insideKeys []string) error {
 	if err := l.listen(rec); err != nil {
 		return err
 	}
-	hostKey, public, err := keptHostKey(l.dir(), hostKeyFile, func() ([]byte, error) { return nil, errors.New("it is gone") })
+	hostKey, err := os.ReadFile(filepath.Join(l.dir(), hostKeyFile))
 	if err != nil {
 		return inWords("its host key cannot be read", err)
-	}
-	if rec.HostKey != public { // it got what it lacked
-		if err := l.settle(func(r *record) { r.HostKey = public }); err != nil {
-			return inWords("its host key cannot be noted on the disk of the host", err)
-		}
 	}
 	d := gateway.Door{Node: l.id, Names: []string{doorName(rec.Asked.Hostname, l.id)}, Accounts: gatewayAccounts(users), HostKey: hostKey, InsideKeys: insideKeys}
 	if l.reported().root {
@@ -130,30 +126,31 @@ func (l *life) closeDoors() error {
 }
 
 // listen opens the node's port: the one that it has, or another if somebody else
-// took that. A port that could not be noted is kept for the next attempt.
+// took that.
 func (l *life) listen(rec *record) error {
 	if l.t.settings.Publish == local.Gateway {
 		return nil
 	}
 	if l.door.public == nil {
-		was := cmp.Or(l.claimed.port, rec.Port)
-		listener, port, err := l.t.listen(was, l.holder())
+		listener, port, err := l.t.listen(rec.Port, l.holder())
 		if errors.Is(err, hostalloc.ErrNone) {
 			return &wordsError{"all ports for logins are taken; remove some nodes first, or wait until their ports have rested", err, true}
 		}
 		if err != nil {
 			return inWords("no port can be opened for its logins", err)
 		}
-		if port != was && was != 0 {
-			l.t.log.Warn("the port of a node was taken by another program; it has another one now", "node", l.id, "was", was, "is", port)
+		if port != rec.Port {
+			if err := l.settle(func(r *record) { r.Port = port }); err != nil {
+				return inWords("its port cannot be noted on the disk of the host", errors.Join(err, listener.Close(), l.t.ports.Release(uint32(port), l.holder())))
+			}
+			if rec.Port != 0 {
+				l.t.log.Warn("the port of a node was taken by another program; it has another one now", "node", l.id, "was", rec.Port, "is", port)
+			}
+			rec.Port = port
 		}
-		l.door.public, l.claimed.port = listener, port
+		l.door.public = listener
 	}
-	if rec.Port == l.claimed.port {
-		return nil
-	}
-	rec.Port = l.claimed.port
-	return inWords("its port cannot be noted on the disk of the host", l.settle(func(r *record) { r.Port = l.claimed.port }))
+	return nil
 }
 
 // doorName is what the gateway account calls a node, and no other.

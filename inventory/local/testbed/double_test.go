@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/am/testkit/wait"
 	"patchbay/inventory/local"
 	"patchbay/inventory/local/agent"
 	"patchbay/inventory/local/gateway"
@@ -96,13 +97,30 @@ func (m *mortal) opLocked(name string) error {
 	return m.w.fails[name]
 }
 
-// wait waits as long as the operation is slow.
-func (w *world) wait(operation string) {
+// do does an operation with the world's lock held, unless it fails.
+func (m *mortal) do(name string, f func() error) error {
+	m.w.mu.Lock()
+	defer m.w.mu.Unlock()
+	if err := m.opLocked(name); err != nil {
+		return err
+	}
+	return f()
+}
+
+// wait waits as long as the operation is slow, or until who asks waits no longer; nil
+// waits for ever.
+func (w *world) wait(operation string, gone <-chan struct{}) error {
 	w.mu.Lock()
 	slow := w.slow[operation]
 	w.mu.Unlock()
-	if slow != nil {
-		<-slow
+	if slow == nil {
+		return nil
+	}
+	select {
+	case <-slow:
+		return nil
+	case <-gone:
+		return errors.New("nobody waits for it")
 	}
 }
 
@@ -176,6 +194,15 @@ func (w *world) run(operations int) (t *Testbed, stop func()) {
 		return nil, func() {}
 	}
 	return t, stop
+}
+
+// runningWorld is a world with a testbed that serves until the test ends.
+func runningWorld(t *testing.T) (*world, *Testbed) {
+	t.Helper()
+	w := newWorld(t)
+	tb, stop := w.run(-1)
+	t.Cleanup(stop)
+	return w, tb
 }
 
 // serve lets the testbed serve; nil when it was killed before that.
@@ -257,15 +284,8 @@ func (m *doubleMachines) Prepare(_ context.Context, s node.Spec) error {
 }
 
 func (m *doubleMachines) Start(ctx context.Context, s node.Spec) (node.Running, error) {
-	m.w.mu.Lock()
-	wait := m.w.slow["start"]
-	m.w.mu.Unlock()
-	if wait != nil {
-		select {
-		case <-wait:
-		case <-ctx.Done():
-			return node.Running{}, ctx.Err()
-		}
+	if err := m.w.wait("start", ctx.Done()); err != nil {
+		return node.Running{}, err
 	}
 	m.w.mu.Lock()
 	defer m.w.mu.Unlock()
@@ -307,27 +327,28 @@ func (w *world) end(id string) {
 	}
 }
 
+// dies lets the system of a node end by itself.
+func (w *world) dies(id string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.end(id)
+}
+
 func (m *doubleMachines) Reap(node.Running) bool { return false }
 
 func (m *doubleMachines) Kill(_ context.Context, id string) error {
-	m.w.mu.Lock()
-	defer m.w.mu.Unlock()
-	if err := m.opLocked("kill"); err != nil {
-		return err
-	}
-	m.w.end(id)
-	return nil
+	return m.do("kill", func() error {
+		m.w.end(id)
+		return nil
+	})
 }
 
 func (m *doubleMachines) Remove(_ context.Context, id string) error {
-	m.w.wait("remove")
-	m.w.mu.Lock()
-	defer m.w.mu.Unlock()
-	if err := m.opLocked("remove"); err != nil {
-		return err
-	}
-	m.w.end(id)
-	return os.RemoveAll(m.path(id))
+	_ = m.w.wait("remove", nil)
+	return m.do("remove", func() error {
+		m.w.end(id)
+		return os.RemoveAll(m.path(id))
+	})
 }
 
 func (m *doubleMachines) IDs() ([]string, error) {
@@ -354,44 +375,35 @@ type doubleDoors struct {
 }
 
 func (d *doubleDoors) Put(door gateway.Door, public, inside net.Listener) error {
-	d.m.w.mu.Lock()
-	defer d.m.w.mu.Unlock()
-	if err := d.m.opLocked("put"); err != nil {
-		return err
-	}
-	for _, l := range d.closers[door.Node] {
-		if l != nil && l != public && l != inside {
-			l.Close()
+	return d.m.do("put", func() error {
+		for _, l := range d.closers[door.Node] {
+			if l != nil && l != public && l != inside {
+				l.Close()
+			}
 		}
-	}
-	d.closers[door.Node] = []net.Listener{public, inside}
-	d.m.w.opens[door.Node] = door
-	return nil
+		d.closers[door.Node] = []net.Listener{public, inside}
+		d.m.w.opens[door.Node] = door
+		return nil
+	})
 }
 
 func (d *doubleDoors) Peers(slice string, at map[netip.Addr]string) error {
-	d.m.w.mu.Lock()
-	defer d.m.w.mu.Unlock()
-	if err := d.m.opLocked("peers"); err != nil {
-		return err
-	}
-	d.m.w.peers[slice] = at
-	if at == nil {
-		delete(d.m.w.peers, slice)
-	}
-	return nil
+	return d.m.do("peers", func() error {
+		d.m.w.peers[slice] = at
+		if at == nil {
+			delete(d.m.w.peers, slice)
+		}
+		return nil
+	})
 }
 
 func (d *doubleDoors) Remove(id string) error {
-	d.m.w.wait("remove door")
-	d.m.w.mu.Lock()
-	defer d.m.w.mu.Unlock()
-	if err := d.m.opLocked("remove door"); err != nil {
-		return err
-	}
-	d.close(id)
-	delete(d.m.w.opens, id)
-	return nil
+	_ = d.m.w.wait("remove door", nil)
+	return d.m.do("remove door", func() error {
+		d.close(id)
+		delete(d.m.w.opens, id)
+		return nil
+	})
 }
 
 func (d *doubleDoors) close(id string) {
@@ -404,18 +416,15 @@ func (d *doubleDoors) close(id string) {
 }
 
 func (d *doubleDoors) Prove(ctx context.Context, id string) error {
-	d.m.w.mu.Lock()
-	defer d.m.w.mu.Unlock()
-	if err := d.m.opLocked("prove"); err != nil {
-		return err
-	}
-	s := d.m.w.running[id]
-	for _, a := range d.m.w.opens[id].Accounts {
-		if a.Login != rootLogin && (s == nil || !slices.ContainsFunc(s.cfg.Accounts, func(is agent.Account) bool { return is.Login == a.Login })) {
-			return fmt.Errorf("there is no account %s", a.Login)
+	return d.m.do("prove", func() error {
+		s := d.m.w.running[id]
+		for _, a := range d.m.w.opens[id].Accounts {
+			if a.Login != rootLogin && (s == nil || !slices.ContainsFunc(s.cfg.Accounts, func(is agent.Account) bool { return is.Login == a.Login })) {
+				return fmt.Errorf("there is no account %s", a.Login)
+			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 func (d *doubleDoors) Close() error {
@@ -433,7 +442,7 @@ func (i doubleImages) Names() ([]string, error)      { return []string{"debian-1
 func (i doubleImages) Sweep(func(string) bool) error { return i.m.op("sweep images") }
 
 func (i doubleImages) Find(_ context.Context, name string) (string, node.Image, error) {
-	i.m.w.wait("find image")
+	_ = i.m.w.wait("find image", nil)
 	if err := i.m.op("find image"); err != nil {
 		return "", node.Image{}, err
 	}
@@ -511,6 +520,30 @@ func ask(t *Testbed, name string, should provider.Resource) (map[string]any, err
 	return c, nil
 }
 
+// set is ask of what is not refused.
+func set(t *testing.T, tb *Testbed, name string, should provider.Resource) {
+	t.Helper()
+	if _, err := ask(tb, name, should); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// bring is set until the node is ready.
+func bring(t *testing.T, tb *Testbed, name string, should provider.Resource) provider.Resource {
+	t.Helper()
+	set(t, tb, name, should)
+	return await(t, tb, name, ready)
+}
+
+// remove removes a node.
+func remove(t *testing.T, tb *Testbed, name string) {
+	t.Helper()
+	set(t, tb, name, absent)
+	await(t, tb, name, provider.Gone)
+}
+
+var absent = provider.Resource{"ensure": "absent"}
+
 // look is a get of one node.
 func look(t *Testbed, name string) provider.Resource {
 	out, err := t.get(json.RawMessage(`{"names":["` + name + `"]}`))
@@ -521,17 +554,10 @@ func look(t *Testbed, name string) provider.Resource {
 }
 
 // await waits until what it sees of a node is good.
-func await(t *testing.T, tb *Testbed, name string, good func(provider.Resource) bool) provider.Resource {
+func await(t *testing.T, tb *Testbed, name string, good func(provider.Resource) bool) (r provider.Resource) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
-		r := look(tb, name)
-		if good(r) {
-			return r
-		}
-		if time.Now().After(end) {
-			t.Fatalf("node %s stays %v", name, r)
-		}
-	}
+	wait.Holds(t, func() bool { r = look(tb, name); return good(r) }, func() string { return fmt.Sprintf("node %s stays %v", name, r) })
+	return r
 }
 
 func settled(r provider.Resource) bool {

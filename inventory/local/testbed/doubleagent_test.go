@@ -68,7 +68,8 @@ func (m *doubleMachines) serveAgent(c *fdsocket.Conn, id string) {
 	var give []*os.File
 	switch q.Op {
 	case "hello":
-		a.Node, err = id, m.slowly("hello "+id, gone)
+		a.Node, err = id, m.op("hello "+id)
+		_ = m.w.wait("hello "+id, gone)
 	case "hold":
 		m.w.mu.Lock()
 		s := m.w.running[id]
@@ -102,32 +103,10 @@ func (m *doubleMachines) serveAgent(c *fdsocket.Conn, id string) {
 	_ = c.Send(a, give...) // the asker may have gone away
 }
 
-// slowly counts an operation, which waits as long as it is slow.
-func (m *doubleMachines) slowly(operation string, gone <-chan struct{}) error {
-	m.w.mu.Lock()
-	slow := m.w.slow[operation]
-	m.w.mu.Unlock()
-	err := m.op(operation)
-	if slow != nil {
-		select {
-		case <-slow:
-		case <-gone:
-		}
-	}
-	return err
-}
-
 func (m *doubleMachines) configure(id string, c agent.Configuration, gone <-chan struct{}) (*agent.Facts, error) {
-	m.w.mu.Lock()
-	slow := m.w.slow["configure"]
-	m.w.mu.Unlock()
-	if slow != nil {
+	if err := m.w.wait("configure", gone); err != nil {
 		m.op("configure " + id)
-		select {
-		case <-slow:
-		case <-gone:
-			return nil, errors.New("nobody waits for it")
-		}
+		return nil, err
 	}
 	m.w.mu.Lock()
 	defer m.w.mu.Unlock()

@@ -38,25 +38,8 @@ func (f doubleFabric) Check(l fabric.Link) error {
 	return nil
 }
 
-// pause waits as long as the operation is slow in a slice, or for ever when who
-// asks waits no longer.
-func (f doubleFabric) pause(ctx context.Context, operation, slice string) error {
-	f.w.mu.Lock()
-	slow := f.w.slow[operation+" "+slice]
-	f.w.mu.Unlock()
-	if slow == nil {
-		return nil
-	}
-	select {
-	case <-slow:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 func (f doubleFabric) Put(ctx context.Context, l fabric.Link) (string, error) {
-	if err := f.pause(ctx, "put link", l.Slice); err != nil {
+	if err := f.w.wait("put link "+l.Slice, ctx.Done()); err != nil {
 		return "", err
 	}
 	if err := f.Check(l); err != nil {
@@ -82,39 +65,33 @@ func (f doubleFabric) Put(ctx context.Context, l fabric.Link) (string, error) {
 
 // Plug takes the disk of a node for its network.
 func (f doubleFabric) Plug(ctx context.Context, slice, link, end string, space fabric.Namespace) error {
-	if err := f.pause(ctx, "plug", slice); err != nil {
+	if err := f.w.wait("plug "+slice, ctx.Done()); err != nil {
 		return err
 	}
-	f.w.mu.Lock()
-	defer f.w.mu.Unlock()
-	if err := f.opLocked("plug"); err != nil {
-		return err
-	}
-	node := filepath.Base(filepath.Dir(space.Name()))
-	s, n := f.w.running[node], f.w.fabric[slice]
-	if s == nil {
-		return errors.New("it does not run")
-	}
-	if n == nil || !slices.ContainsFunc(n.links[link].Ends, func(e fabric.End) bool { return e.ID == end }) {
-		return fmt.Errorf("there is no end %s", end)
-	}
-	if !strings.HasPrefix(end, node+"/eth") {
-		f.w.wrong = append(f.w.wrong, end+" was plugged into "+node)
-	}
-	n.plugged[end] = s.pid
-	return nil
+	return f.do("plug", func() error {
+		node := filepath.Base(filepath.Dir(space.Name()))
+		s, n := f.w.running[node], f.w.fabric[slice]
+		if s == nil {
+			return errors.New("it does not run")
+		}
+		if n == nil || !slices.ContainsFunc(n.links[link].Ends, func(e fabric.End) bool { return e.ID == end }) {
+			return fmt.Errorf("there is no end %s", end)
+		}
+		if !strings.HasPrefix(end, node+"/eth") {
+			f.w.wrong = append(f.w.wrong, end+" was plugged into "+node)
+		}
+		n.plugged[end] = s.pid
+		return nil
+	})
 }
 
 func (f doubleFabric) Remove(_ context.Context, slice, link string) error {
-	f.w.mu.Lock()
-	defer f.w.mu.Unlock()
-	if err := f.opLocked("remove link"); err != nil {
-		return err
-	}
-	if n := f.w.fabric[slice]; n != nil {
-		delete(n.links, link)
-	}
-	return nil
+	return f.do("remove link", func() error {
+		if n := f.w.fabric[slice]; n != nil {
+			delete(n.links, link)
+		}
+		return nil
+	})
 }
 
 func (f doubleFabric) Links(_ context.Context, slice string) ([]string, error) {
@@ -127,24 +104,21 @@ func (f doubleFabric) Links(_ context.Context, slice string) ([]string, error) {
 }
 
 func (f doubleFabric) Drop(ctx context.Context, slice string) error {
-	if err := f.pause(ctx, "drop", slice); err != nil {
+	if err := f.w.wait("drop "+slice, ctx.Done()); err != nil {
 		return err
 	}
-	f.w.mu.Lock()
-	defer f.w.mu.Unlock()
-	if err := f.opLocked("drop"); err != nil {
-		return err
-	}
-	if n := f.w.fabric[slice]; n != nil {
-		for end, pid := range n.plugged {
-			node, _, _ := strings.Cut(end, "/")
-			if s := f.w.running[node]; s != nil && s.pid == pid {
-				f.w.wrong = append(f.w.wrong, "the network of "+node+" was removed while it ran")
+	return f.do("drop", func() error {
+		if n := f.w.fabric[slice]; n != nil {
+			for end, pid := range n.plugged {
+				node, _, _ := strings.Cut(end, "/")
+				if s := f.w.running[node]; s != nil && s.pid == pid {
+					f.w.wrong = append(f.w.wrong, "the network of "+node+" was removed while it ran")
+				}
 			}
 		}
-	}
-	delete(f.w.fabric, slice)
-	return nil
+		delete(f.w.fabric, slice)
+		return nil
+	})
 }
 
 func (f doubleFabric) Slices() ([]string, error) {
@@ -154,7 +128,7 @@ func (f doubleFabric) Slices() ([]string, error) {
 }
 
 func (f doubleFabric) Counters(ctx context.Context, slice string) (map[string]fabric.Counters, error) {
-	if err := f.pause(ctx, "counters", slice); err != nil {
+	if err := f.w.wait("counters "+slice, ctx.Done()); err != nil {
 		return nil, err
 	}
 	f.w.mu.Lock()

@@ -32,7 +32,7 @@ func (t *Testbed) openFabric() {
 	})
 	if err != nil {
 		t.log.Error("this host cannot make links; nodes that have any are refused, and patchbay-local doctor says more", "error", err)
-		t.fabric = noFabric{err}
+		t.noFabric = err
 		return
 	}
 	if err := h.Abilities().Lacks(string(t.settings.Emulator)); err != nil {
@@ -46,6 +46,9 @@ func (t *Testbed) fabrics() string { return filepath.Join(t.o.State, fabricsFold
 // sweepFabric begins to remove the networks, and the links in them, that no node
 // has.
 func (t *Testbed) sweepFabric() {
+	if t.noFabric != nil {
+		return
+	}
 	ids, err := t.fabric.Slices()
 	if err != nil {
 		t.log.Error("cannot tell which networks there are", "error", err)
@@ -56,25 +59,6 @@ func (t *Testbed) sweepFabric() {
 	for _, id := range ids {
 		t.network(id).later(0)
 	}
-}
-
-// noFabric is a host that cannot make links.
-type noFabric struct{ err error }
-
-func (n noFabric) Check(fabric.Link) error {
-	return errors.New("this host cannot make links; ask the testbed's operators")
-}
-func (n noFabric) Put(context.Context, fabric.Link) (string, error) { return "", n.err }
-func (n noFabric) Plug(context.Context, string, string, string, fabric.Namespace) error {
-	return n.err
-}
-func (n noFabric) Remove(context.Context, string, string) error    { return nil }
-func (n noFabric) Links(context.Context, string) ([]string, error) { return nil, nil }
-func (n noFabric) Drop(context.Context, string) error              { return nil }
-func (n noFabric) Slices() ([]string, error)                       { return nil, nil }
-func (n noFabric) Close() error                                    { return nil }
-func (n noFabric) Counters(context.Context, string) (map[string]fabric.Counters, error) {
-	return nil, n.err
 }
 
 // cleanFabric removes all networks of an instance that does not run.

@@ -3,9 +3,7 @@ package testbed
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
-	"path/filepath"
 	"time"
 
 	"patchbay/inventory/local/hostalloc"
@@ -36,9 +34,8 @@ func (t *Testbed) find() error {
 		if err := t.join(l, &l.rec); err != nil {
 			return err
 		}
-		if n := l.rec.Outside; n != 0 && !t.outside.hold(n, id) {
-			t.log.Warn("the number of a node at the way outside is another's; it gets one of its own", "node", id, "number", n)
-			l.rec.Outside = 0
+		if n := l.rec.Outside; n != 0 && t.outside[n] == nil {
+			t.outside[n] = l
 		}
 		l.setState(provider.StateChanging, "being looked for after a restart of the testbed")
 		t.lives[id] = l
@@ -82,8 +79,8 @@ func (t *Testbed) recall(l *life) bool {
 // sweepClaims makes the claims of this instance equal to those in the records,
 // with t.mu held.
 func (t *Testbed) sweepClaims() error {
-	if err := readJSON(t.o.State, gatewayFile, &t.gateway); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("what was noted of the gateway is spoilt: %w; move %s away, and the gateway gets another user id and, unless gateway_port is set, another port", err, filepath.Join(t.o.State, gatewayFile))
+	if err := t.readGateway(); err != nil {
+		return err
 	}
 	unknown := map[string]bool{} // nodes that may use numbers which nobody knows
 	ids := map[string]uint32{t.gatewayHolder(): t.gateway.UID}

@@ -3,7 +3,9 @@ package testbed
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
+	"path/filepath"
 
 	"patchbay/inventory/local"
 	"patchbay/inventory/local/gateway"
@@ -26,7 +28,7 @@ func (t *Testbed) openGateway(start func(gateway.Options) (doorkeeper, error)) e
 	if err := t.gatewayID(); err != nil {
 		return fmt.Errorf("no user id for the gateway: %w", err)
 	}
-	key, _, err := keptHostKey(t.o.State, gatewayKeyFile, func() ([]byte, error) {
+	key, _, err := keptKey(t.o.State, gatewayKeyFile, func() ([]byte, error) {
 		key, _, err := newHostKey()
 		return key, err
 	})
@@ -45,18 +47,14 @@ func (t *Testbed) openGateway(start func(gateway.Options) (doorkeeper, error)) e
 	}
 	if t.gateway != before {
 		if err := t.write(t.o.State, gatewayFile, t.gateway); err != nil {
-			return errors.Join(err, closeListener(o.Gateway))
+			if o.Gateway != nil {
+				o.Gateway.Close()
+			}
+			return err
 		}
 	}
 	t.doors, err = start(o)
 	return err
-}
-
-func closeListener(l net.Listener) error {
-	if l == nil {
-		return nil
-	}
-	return l.Close()
 }
 
 func (t *Testbed) gatewayID() (err error) {
@@ -68,30 +66,25 @@ func (t *Testbed) gatewayID() (err error) {
 }
 
 // gatewayPort opens the port that the settings name, or the one that it had.
-func (t *Testbed) gatewayPort() (net.Listener, error) {
-	if t.settings.GatewayPort == 0 {
-		if old := t.gateway.Port; old != 0 && (old < t.settings.FirstPort || old > t.settings.LastPort) {
-			if err := t.ports.Release(uint32(old), t.gatewayHolder()); err != nil {
-				return nil, err
-			}
-			t.gateway.Port = 0
+func (t *Testbed) gatewayPort() (l net.Listener, err error) {
+	if t.settings.GatewayPort != 0 {
+		if l, err = t.listenAt(t.gateway.Port, t.gatewayHolder()); err != nil {
+			err = fmt.Errorf("the gateway cannot have port %d: %w; name another gateway_port in the settings", t.gateway.Port, err)
 		}
-		l, port, err := t.listen(t.gateway.Port, t.gatewayHolder())
-		if err != nil {
-			return nil, fmt.Errorf("no port for the gateway: %w; see who has the ports: ss -tlnp", err)
-		}
-		t.gateway.Port = port
-		return l, nil
+	} else if l, t.gateway.Port, err = t.listen(t.gateway.Port, t.gatewayHolder()); err != nil {
+		err = fmt.Errorf("no port for the gateway: %w; see who has the ports: ss -tlnp", err)
 	}
-	if old := t.gateway.Port; old != 0 && old != t.settings.GatewayPort {
-		if err := t.ports.Release(uint32(old), t.gatewayHolder()); err != nil {
-			return nil, err
-		}
+	return l, err
+}
+
+// readGateway finds the numbers that the gateway had, as far as the settings still let
+// it have them.
+func (t *Testbed) readGateway() error {
+	if err := readJSON(t.o.State, gatewayFile, &t.gateway); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("what was noted of the gateway is spoilt: %w; move %s away, and the gateway gets another user id and, unless gateway_port is set, another port", err, filepath.Join(t.o.State, gatewayFile))
 	}
-	t.gateway.Port = t.settings.GatewayPort
-	l, err := t.listenAt(t.gateway.Port, t.gatewayHolder())
-	if err != nil {
-		return nil, fmt.Errorf("the gateway cannot have port %d: %w; name another gateway_port in the settings", t.gateway.Port, err)
+	if port := t.gateway.Port; t.settings.GatewayPort != 0 || port < t.settings.FirstPort || port > t.settings.LastPort {
+		t.gateway.Port = t.settings.GatewayPort
 	}
-	return l, nil
+	return nil
 }

@@ -153,7 +153,7 @@ func (l *life) geniAnswer(command string, insider bool) (string, error) {
 		if l.slice == nil {
 			return "", errors.New("this node is in no slice, so there is no key")
 		}
-		key, err := l.slice.wait(l.t.ctx)
+		key, err := l.slice.experimentKey()
 		return key.private, err
 	case "manifest":
 		return l.fetchManifest()

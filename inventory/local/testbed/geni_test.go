@@ -48,10 +48,7 @@ func TestGeniGet(t *testing.T) {
 	tb, stop := w.run(-1)
 	defer stop()
 	should := present("web", sliceURN, "alice", "bob")
-	if _, err := ask(tb, nodeName(1), should); err != nil {
-		t.Fatal(err)
-	}
-	await(t, tb, nodeName(1), ready)
+	bring(t, tb, nodeName(1), should)
 	l := tb.life(nodeName(1))
 	for _, tt := range []struct {
 		words   string
@@ -105,9 +102,7 @@ func TestGeniGet(t *testing.T) {
 	if err != nil || !strings.Contains(text, `<a b=\"c\">`) || strings.Contains(text, "PRIVATE KEY") {
 		t.Errorf("all: %s, %v", text, err)
 	}
-	if _, err := ask(tb, nodeName(1), provider.Resource{"users": []string{}}); err != nil {
-		t.Fatal(err)
-	}
+	set(t, tb, nodeName(1), provider.Resource{"users": []string{}})
 	if _, err := l.geniAnswer("user_urn", false); err == nil {
 		t.Error("nobody has a URN")
 	}

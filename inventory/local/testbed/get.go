@@ -117,32 +117,23 @@ func (l *life) resource() provider.Resource {
 	return r
 }
 
-// items are the attribute services, within so many bytes: if they are more, the
-// outputs are cut to half again and again, and at last the messages go.
+// items are the attribute services. Outputs and messages are left out if with them it
+// would have more than so many bytes.
 func (s *services) items(room int) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for n := 0; ; n++ {
-		output := setup.MaxOutput >> n
-		if n == len(s.told) {
-			s.told = append(s.told, s.journal.items(output))
-		}
-		if all := s.told[n]; output == 0 || lengthOf(all) <= room {
-			return all
-		}
+	all := s.journal.items(true)
+	size := 0
+	for _, item := range all {
+		size += len(item)
 	}
+	if size > room {
+		all = s.journal.items(false)
+	}
+	return all
 }
 
-func lengthOf(items []string) (n int) {
-	for _, item := range items {
-		n += len(item)
-	}
-	return n
-}
-
-// items are the steps with so many bytes of each output; without outputs there are
-// no messages either.
-func (j *journal) items(output int) []string {
+func (j *journal) items(texts bool) []string {
 	all := make([]string, 0, len(j.Steps))
 	waiting := j.waiting()
 	for _, step := range j.Steps {
@@ -150,11 +141,11 @@ func (j *journal) items(output int) []string {
 		if step.Ended() {
 			item["exit"] = step.Exit
 		}
-		if text := setup.Tail(step.Output, output); text != "" {
-			item["output"] = text
+		if texts && step.Output != "" {
+			item["output"] = step.Output
 		}
 		switch {
-		case output == 0:
+		case !texts:
 		case step.Message != "":
 			item["message"] = step.Message
 		case step.State == setup.Waiting && waiting != "":

@@ -12,8 +12,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"golang.org/x/crypto/ssh"
@@ -25,37 +25,23 @@ import (
 // OpenSSH PEM one after the other, and their public lines. Old clients, like
 // those in Java, do not know Ed25519.
 func newHostKey() (private []byte, public string, err error) {
-	_, key, err := ed25519.GenerateKey(rand.Reader)
+	_, first, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		return nil, "", err
 	}
-	if private, err = inPEM(key); err != nil {
-		return nil, "", err
-	}
-	return withECDSA(private)
-}
-
-// withECDSA adds a key for old clients to a host's.
-func withECDSA(private []byte) ([]byte, string, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	second, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, "", err
 	}
-	second, err := inPEM(key)
-	if err != nil {
-		return nil, "", err
+	for _, key := range []crypto.PrivateKey{first, second} {
+		block, err := ssh.MarshalPrivateKey(key, "")
+		if err != nil {
+			return nil, "", err
+		}
+		private = append(private, pem.EncodeToMemory(block)...)
 	}
-	private = slices.Concat(private, second)
-	public, err := publicLines(private)
+	public, err = publicLines(private)
 	return private, public, err
-}
-
-func inPEM(key crypto.PrivateKey) ([]byte, error) {
-	block, err := ssh.MarshalPrivateKey(key, "")
-	if err != nil {
-		return nil, err
-	}
-	return pem.EncodeToMemory(block), nil
 }
 
 // publicLines are what known_hosts and authorized_keys have of private keys.
@@ -73,19 +59,6 @@ func publicLines(private []byte) (string, error) {
 	return strings.Join(lines, "\n"), nil
 }
 
-// keptHostKey is the host key in dir/name, made by fresh unless it is there. One
-// of an older version gets what it lacks.
-func keptHostKey(dir, name string, fresh func() ([]byte, error)) (private []byte, public string, err error) {
-	private, public, err = keptKey(dir, name, fresh)
-	if err != nil || strings.Contains(public, ssh.KeyAlgoECDSA256) {
-		return private, public, err
-	}
-	if private, public, err = withECDSA(private); err == nil {
-		err = durable.WriteFile(filepath.Join(dir, name), private, 0o600)
-	}
-	return private, public, err
-}
-
 // experimentBits is the size of an experiment's key. It is RSA in the old PEM
 // form since that is what scripts of other testbeds expect of geni-get key.
 const experimentBits = 2048
@@ -101,7 +74,7 @@ func newExperimentKey() ([]byte, error) {
 
 // keptKey is the key in dir/name, made unless it is there.
 func keptKey(dir, name string, make func() ([]byte, error)) (private []byte, public string, err error) {
-	private, err = readState(dir, name)
+	private, err = os.ReadFile(filepath.Join(dir, name))
 	if err == nil {
 		if public, err = publicLines(private); err != nil {
 			err = fmt.Errorf("%s is no private key; remove it and a new one is made: %w", filepath.Join(dir, name), err)

@@ -67,7 +67,7 @@ func (n *network) later(wait time.Duration) {
 // until it can.
 func (n *network) renew() {
 	n.t.mu.Lock()
-	if n.t.closing {
+	if n.t.closing || n.t.noFabric != nil {
 		n.t.mu.Unlock()
 		return
 	}

@@ -19,9 +19,7 @@ func TestNodesThatComeAfterOthersKeepTheirLinks(t *testing.T) {
 	const n = 4
 	all := func(should func(i int) provider.Resource) {
 		for i := range n {
-			if _, err := ask(tb, nodeName(i), should(i)); err != nil {
-				t.Fatal(err)
-			}
+			set(t, tb, nodeName(i), should(i))
 		}
 	}
 	for range 4 {

@@ -59,7 +59,6 @@ func (l *life) adopt(ctx context.Context) {
 	rec := l.snapshot()
 	l.change = rec.Change
 	l.earlier.failed = rec.Failed != "" && rec.FailedAt == rec.Change
-	l.earlier.retry = l.earlier.failed
 	if rec.Base == 0 {
 		return // it was never started
 	}
@@ -162,10 +161,10 @@ func (l *life) attemptFailed(rec record, err error) (wait time.Duration) {
 			l.mu.Unlock()
 		}
 		return l.pauseAfter(l.attempts)
-	case l.attempts < maxAttempts && !(isWords && words.final) && !l.earlier.retry:
+	case l.attempts < maxAttempts && !(isWords && words.final) && !l.earlier.failed:
 		return l.pauseAfter(l.attempts)
 	}
-	l.earlier.retry = false
+	l.earlier = earlier{}
 	message := "the testbed could not make it so; its operators can see why in the log"
 	if isWords {
 		message = words.words

@@ -15,9 +15,7 @@ import (
 )
 
 func TestLifeOfANode(t *testing.T) {
-	w := newWorld(t)
-	tb, stop := w.run(-1)
-	defer stop()
+	w, tb := runningWorld(t)
 	name := nodeName(1)
 	c, err := ask(tb, name, present("web", sliceURN, "alice"))
 	if err != nil || fmt.Sprint(c["ensure"]) != "map[is:present was:absent]" || c["hostname"] == nil {
@@ -80,12 +78,12 @@ func TestLifeOfANode(t *testing.T) {
 		}
 	}
 
-	if c, err := ask(tb, name, provider.Resource{"ensure": "absent"}); err != nil || fmt.Sprint(c["ensure"]) != "map[is:absent was:present]" {
+	if c, err := ask(tb, name, absent); err != nil || fmt.Sprint(c["ensure"]) != "map[is:absent was:present]" {
 		t.Fatalf("remove: %v, %v", c, err)
 	}
 	await(t, tb, name, provider.Gone)
 	for range 2 {
-		if c, err := ask(tb, name, provider.Resource{"ensure": "absent"}); c != nil || err != nil {
+		if c, err := ask(tb, name, absent); c != nil || err != nil {
 			t.Errorf("remove what is not there: %v, %v", c, err)
 		}
 	}
@@ -128,9 +126,7 @@ func TestRootLogsInWhereThereIsNoSudo(t *testing.T) {
 	tb, stop := w.run(-1)
 	defer stop()
 	name := nodeName(1)
-	if _, err := ask(tb, name, present("web", sliceURN, "alice", "bob")); err != nil {
-		t.Fatal(err)
-	}
+	set(t, tb, name, present("web", sliceURN, "alice", "bob"))
 	r := await(t, tb, name, ready)
 	if got := r.List(provider.AttrLogin); len(got) != 4 || got[2] != "root@"+got[0] || got[3] != "root@web-00000001:22" {
 		t.Errorf("login %q, want each also for root", got)
@@ -142,9 +138,7 @@ func TestRootLogsInWhereThereIsNoSudo(t *testing.T) {
 		t.Errorf("the door opens for %+v", a)
 	}
 	// A node of which nobody is a user has no door for root either.
-	if _, err := ask(tb, name, provider.Resource{"users": []string{}}); err != nil {
-		t.Fatal(err)
-	}
+	set(t, tb, name, provider.Resource{"users": []string{}})
 	r = await(t, tb, name, ready)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -155,52 +149,23 @@ func TestRootLogsInWhereThereIsNoSudo(t *testing.T) {
 
 // What was proven of other accounts says nothing of these.
 func TestChangedAccountsAreProvenAnew(t *testing.T) {
-	w := newWorld(t)
-	tb, stop := w.run(-1)
-	defer stop()
-	if _, err := ask(tb, nodeName(1), present("web", sliceURN, "alice")); err != nil {
-		t.Fatal(err)
-	}
-	await(t, tb, nodeName(1), ready)
-	w.mu.Lock()
-	w.fails["prove"] = errors.New("broken")
-	w.mu.Unlock()
-	if _, err := ask(tb, nodeName(1), provider.Resource{"users": userItems("alice", "bob")}); err != nil {
-		t.Fatal(err)
-	}
+	w, tb := runningWorld(t)
+	bring(t, tb, nodeName(1), present("web", sliceURN, "alice"))
+	w.breaks("prove", errors.New("broken"))
+	set(t, tb, nodeName(1), provider.Resource{"users": userItems("alice", "bob")})
 	if r := await(t, tb, nodeName(1), settled); r.Text("state") != "failed" {
 		t.Errorf("%v, and nobody can log in", r)
 	}
 }
 
-func TestNodeWithoutAHostnameIsCalledByItsName(t *testing.T) {
-	w := newWorld(t)
-	tb, stop := w.run(-1)
-	defer stop()
-	name := nodeName(1)
-	if _, err := ask(tb, name, present("", sliceURN, "alice")); err != nil {
-		t.Fatal(err)
-	}
-	await(t, tb, name, ready)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if s := w.running[name]; s.spec.Hostname != "00000001" || s.cfg.Hostname != s.spec.Hostname {
-		t.Errorf("it was started as %q and told that it is %q", s.spec.Hostname, s.cfg.Hostname)
-	}
-}
-
 func TestWhatIsRefused(t *testing.T) {
-	w := newWorld(t)
-	tb, stop := w.run(-1)
-	defer stop()
+	_, tb := runningWorld(t)
 	with := func(attribute string, v any) provider.Resource {
 		r := present("web", sliceURN, "alice")
 		r[attribute] = v
 		return r
 	}
-	if _, err := ask(tb, nodeName(1), present("web", sliceURN, "alice")); err != nil {
-		t.Fatal(err)
-	}
+	set(t, tb, nodeName(1), present("web", sliceURN, "alice"))
 	for _, tt := range []struct {
 		rule, name string
 		should     provider.Resource
@@ -243,43 +208,19 @@ func TestWhatIsRefused(t *testing.T) {
 	}
 }
 
-func TestDryRunChangesNothing(t *testing.T) {
-	w := newWorld(t)
-	tb, stop := w.run(-1)
-	defer stop()
-	out, err := tb.set([]byte(`{"updates":[{"name":"` + nodeName(1) + `","should":{"ensure":"present","component":"host1"}}],"ral":{"noop":true}}`))
-	if err != nil || len(out["changes"].([]object)) != 1 {
-		t.Errorf("%v, %v", out, err)
-	}
-	if !provider.Gone(look(tb, nodeName(1))) {
-		t.Error("a dry run made a node")
-	}
-}
-
 func TestNameOfANodeThatIsBeingRemoved(t *testing.T) {
-	w := newWorld(t)
-	tb, stop := w.run(-1)
-	defer stop()
+	w, tb := runningWorld(t)
 	name := nodeName(1)
-	if _, err := ask(tb, name, present("web", sliceURN)); err != nil {
-		t.Fatal(err)
-	}
-	await(t, tb, name, ready)
-	w.mu.Lock()
-	w.fails["remove"] = errors.New("busy")
-	w.mu.Unlock()
-	if _, err := ask(tb, name, provider.Resource{"ensure": "absent"}); err != nil {
-		t.Fatal(err)
-	}
+	bring(t, tb, name, present("web", sliceURN))
+	w.breaks("remove", errors.New("busy"))
+	set(t, tb, name, absent)
 	if _, err := ask(tb, name, present("web", sliceURN)); err == nil || !strings.Contains(err.Error(), "is still being removed") {
 		t.Errorf("made while it is removed: %v", err)
 	}
 	if r := look(tb, name); r.Text("ensure") != "present" {
 		t.Errorf("it is absent while something is left: %v", r)
 	}
-	w.mu.Lock()
-	delete(w.fails, "remove")
-	w.mu.Unlock()
+	w.breaks("remove", nil)
 	await(t, tb, name, provider.Gone)
 	if _, err := ask(tb, name, present("web", sliceURN)); err != nil {
 		t.Errorf("made after it is gone: %v", err)
@@ -307,12 +248,8 @@ func TestWhatFails(t *testing.T) {
 			w.settings.LastPort = w.settings.FirstPort + 99
 			tb, stop := w.run(-1)
 			defer stop()
-			w.mu.Lock()
-			w.fails[tt.operation] = errors.New("broken")
-			w.mu.Unlock()
-			if _, err := ask(tb, nodeName(1), linked("web", on("0", "lan", "", ""))); err != nil {
-				t.Fatal(err)
-			}
+			w.breaks(tt.operation, errors.New("broken"))
+			set(t, tb, nodeName(1), linked("web", on("0", "lan", "", "")))
 			r := await(t, tb, nodeName(1), settled)
 			if r.Text("state") != "failed" || r.Text("message") != tt.message || len(r.List("login")) > 0 {
 				t.Errorf("%v", r)
@@ -323,59 +260,40 @@ func TestWhatFails(t *testing.T) {
 			if r := await(t, tb, nodeName(1), settled); r.Text("state") != "failed" || r.Text("message") != tt.message {
 				t.Errorf("after a restart: %v", r)
 			}
-			w.mu.Lock()
-			delete(w.fails, tt.operation)
-			w.mu.Unlock()
-			if _, err := ask(tb, nodeName(1), provider.Resource{"restart_serial": "1"}); err != nil {
-				t.Fatal(err)
-			}
+			w.breaks(tt.operation, nil)
+			set(t, tb, nodeName(1), provider.Resource{"restart_serial": "1"})
 			if r := await(t, tb, nodeName(1), settled); r.Text("state") != "ready" || r.Text("message") != "" {
 				t.Errorf("asked once more: %v", r)
 			}
-			if _, err := ask(tb, nodeName(1), provider.Resource{"ensure": "absent"}); err != nil {
-				t.Fatal(err)
-			}
-			await(t, tb, nodeName(1), provider.Gone)
+			remove(t, tb, nodeName(1))
 			w.nothingLeft(t, tb)
 		})
 	}
 }
 
 func TestSystemThatEndsIsStartedAgainThreeTimes(t *testing.T) {
-	w := newWorld(t)
-	tb, stop := w.run(-1)
-	defer stop()
+	w, tb := runningWorld(t)
 	name := nodeName(1)
-	if _, err := ask(tb, name, present("web", sliceURN, "alice")); err != nil {
-		t.Fatal(err)
-	}
+	set(t, tb, name, present("web", sliceURN, "alice"))
 	for i := range maxDeaths + 1 {
 		await(t, tb, name, func(r provider.Resource) bool {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			return ready(r) && w.starts[name] == i+1 && w.running[name] != nil
 		})
-		w.mu.Lock()
-		w.end(name)
-		w.mu.Unlock()
+		w.dies(name)
 	}
 	r := await(t, tb, name, func(r provider.Resource) bool { return r.Text("state") == "failed" })
 	if r.Text("message") != deathsMessage || w.starts[name] != maxDeaths+1 {
 		t.Errorf("after %d starts: %v", w.starts[name], r)
 	}
-	if _, err := ask(tb, name, provider.Resource{"restart_serial": "1"}); err != nil {
-		t.Fatal(err)
-	}
-	await(t, tb, name, ready)
+	bring(t, tb, name, provider.Resource{"restart_serial": "1"})
 }
 
 func TestTakenPortIsGivenUpForAnother(t *testing.T) {
 	w := newWorld(t)
 	tb, stop := w.run(-1)
-	if _, err := ask(tb, nodeName(1), present("web", sliceURN, "alice")); err != nil {
-		t.Fatal(err)
-	}
-	await(t, tb, nodeName(1), ready)
+	bring(t, tb, nodeName(1), present("web", sliceURN, "alice"))
 	stop()
 	l, err := tb.bind(30001)
 	if err != nil {
@@ -399,10 +317,7 @@ func TestSpoiltRecordHurtsNobodyElse(t *testing.T) {
 	w := newWorld(t)
 	tb, stop := w.run(-1)
 	for i := range 2 {
-		if _, err := ask(tb, nodeName(i), present("web", sliceURN)); err != nil {
-			t.Fatal(err)
-		}
-		await(t, tb, nodeName(i), ready)
+		bring(t, tb, nodeName(i), present("web", sliceURN))
 	}
 	stop()
 	if err := os.WriteFile(filepath.Join(tb.nodes, nodeName(0), recordFile), []byte(`{"asked":`), 0o600); err != nil {
@@ -415,27 +330,19 @@ func TestSpoiltRecordHurtsNobodyElse(t *testing.T) {
 		t.Errorf("the spoilt one: %v", r)
 	}
 	for i := range 2 {
-		if _, err := ask(tb, nodeName(i), provider.Resource{"ensure": "absent"}); err != nil {
-			t.Fatal(err)
-		}
-		await(t, tb, nodeName(i), provider.Gone)
+		remove(t, tb, nodeName(i))
 	}
 	w.nothingLeft(t, tb)
 }
 
 func TestPeersOfASliceKnowEachOther(t *testing.T) {
-	w := newWorld(t)
-	tb, stop := w.run(-1)
-	defer stop()
+	w, tb := runningWorld(t)
 	for i, hostname := range []string{"a.exp.example.org", "b", "c"} {
 		slice := sliceURN
 		if hostname == "c" {
 			slice += "2"
 		}
-		if _, err := ask(tb, nodeName(i), present(hostname, slice, "alice")); err != nil {
-			t.Fatal(err)
-		}
-		await(t, tb, nodeName(i), ready)
+		bring(t, tb, nodeName(i), present(hostname, slice, "alice"))
 	}
 	want := []string{"127.64.0.1\ta.exp.example.org a", "127.64.0.2\tb"}
 	await(t, tb, nodeName(0), func(provider.Resource) bool {
@@ -446,9 +353,7 @@ func TestPeersOfASliceKnowEachOther(t *testing.T) {
 	if hosts := w.running[nodeName(2)].cfg.Hosts; !slices.Equal(hosts, []string{"127.64.0.1\tc"}) {
 		t.Errorf("another slice's node knows %q", hosts)
 	}
-	if _, err := ask(tb, nodeName(0), provider.Resource{"ensure": "absent"}); err != nil {
-		t.Fatal(err)
-	}
+	set(t, tb, nodeName(0), absent)
 	await(t, tb, nodeName(1), func(r provider.Resource) bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -488,7 +393,7 @@ func killed(t *testing.T, seed uint64) {
 				should = present(fmt.Sprintf("n%d", r.IntN(100)), slice, "alice")
 				should["interfaces"] = []string{`{"client_id":"if0","link":"lan","slice":"` + slice + `"}`, `{"client_id":"` + name + `"}`}
 			case r.IntN(4) == 0:
-				should = provider.Resource{"ensure": "absent"}
+				should = absent
 			case r.IntN(3) == 0:
 				should["power"] = []string{"on", "off"}[r.IntN(2)]
 			case r.IntN(2) == 0:
@@ -533,7 +438,7 @@ func killed(t *testing.T, seed uint64) {
 		for {
 			should := want
 			if want == nil {
-				should = provider.Resource{"ensure": "absent"}
+				should = absent
 			}
 			if _, err := ask(tb, name, should); err == nil {
 				break
@@ -579,9 +484,7 @@ func killed(t *testing.T, seed uint64) {
 		}
 	}
 	for name := range wanted {
-		if _, err := ask(tb, name, provider.Resource{"ensure": "absent"}); err != nil {
-			t.Error(err)
-		}
+		set(t, tb, name, absent)
 	}
 	for name := range wanted {
 		await(t, tb, name, provider.Gone)
@@ -595,20 +498,11 @@ func killed(t *testing.T, seed uint64) {
 // TestWithdrawnUsersAreKeptOutThoughTheNodeFails has a node in which nothing can
 // be set up any more, as a user with the rights of root can make it.
 func TestWithdrawnUsersAreKeptOutThoughTheNodeFails(t *testing.T) {
-	w := newWorld(t)
-	tb, stop := w.run(-1)
-	defer stop()
+	w, tb := runningWorld(t)
 	name := nodeName(1)
-	if _, err := ask(tb, name, present("web", sliceURN, "alice", "bob")); err != nil {
-		t.Fatal(err)
-	}
-	await(t, tb, name, ready)
-	w.mu.Lock()
-	w.fails["configure"] = errors.New("it is a directory")
-	w.mu.Unlock()
-	if _, err := ask(tb, name, provider.Resource{"users": userItems("alice", "carol")}); err != nil {
-		t.Fatal(err)
-	}
+	bring(t, tb, name, present("web", sliceURN, "alice", "bob"))
+	w.breaks("configure", errors.New("it is a directory"))
+	set(t, tb, name, provider.Resource{"users": userItems("alice", "carol")})
 	if r := await(t, tb, name, settled); r.Text("state") != "failed" {
 		t.Errorf("%v", r)
 	}

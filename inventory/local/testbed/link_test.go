@@ -136,6 +136,14 @@ func askAll(t *testing.T, tb *Testbed, noop bool, should map[string]provider.Res
 	return wrong
 }
 
+// setAll is askAll of what is not refused.
+func setAll(t *testing.T, tb *Testbed, should map[string]provider.Resource) {
+	t.Helper()
+	if wrong := askAll(t, tb, false, should); len(wrong) > 0 {
+		t.Fatal(wrong)
+	}
+}
+
 func TestLinksThatAreRefused(t *testing.T) {
 	const slow, office = `,"properties":[{"latency":1}]`, `,"shared_vlan":"office"`
 	a, b, c := nodeName(1), nodeName(2), nodeName(3)
@@ -198,17 +206,13 @@ func TestLateEndsMustFit(t *testing.T) {
 	tb, stop := w.run(-1)
 	defer stop()
 	a, b := nodeName(1), nodeName(2)
-	if wrong := askAll(t, tb, false, map[string]provider.Resource{a: linked("a", on("0", "lan", "", `,"shared_vlan":"office"`))}); len(wrong) > 0 {
-		t.Fatal(wrong)
-	}
+	setAll(t, tb, map[string]provider.Resource{a: linked("a", on("0", "lan", "", `,"shared_vlan":"office"`))})
 	await(t, tb, a, ready)
 	late := map[string]provider.Resource{b: linked("b", on("1", "lan", "", ""))}
 	if wrong := askAll(t, tb, true, late); !strings.Contains(wrong[b], "link lan does not fit together") {
 		t.Errorf("a dry run says %q", wrong)
 	}
-	if _, err := ask(tb, a, provider.Resource{"ensure": "absent"}); err != nil {
-		t.Fatal(err)
-	}
+	set(t, tb, a, absent)
 	if wrong := askAll(t, tb, true, late); len(wrong) > 0 {
 		t.Errorf("while the other goes: %q", wrong)
 	}
@@ -256,12 +260,8 @@ func TestEndsThatWereAcceptedAtOnceMustFit(t *testing.T) {
 	w.mu.Lock()
 	w.slow["remove"] = hang
 	w.mu.Unlock()
-	if _, err := ask(tb, a, provider.Resource{"ensure": "absent"}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := ask(tb, b, provider.Resource{"restart_serial": "1"}); err != nil {
-		t.Fatal(err)
-	}
+	set(t, tb, a, absent)
+	set(t, tb, b, provider.Resource{"restart_serial": "1"})
 	time.Sleep(30 * time.Millisecond)
 	if r := look(tb, b); r.Text(provider.AttrState) != provider.StateChanging {
 		t.Errorf("while the other goes it is %v", r)

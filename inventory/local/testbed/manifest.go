@@ -36,21 +36,16 @@ func (l *life) kept() *manifest {
 // roomForManifest waits until a manifest may be in memory, which ends with give. A node
 // has room for one, so that one which is slow to take it hurts itself.
 func (l *life) roomForManifest() (give func(), err error) {
-	late := time.NewTimer(manifestTime)
-	defer late.Stop()
-	for i, room := range []chan struct{}{l.fetching, l.t.fetching} {
-		select {
-		case room <- struct{}{}:
-			continue
-		case <-late.C:
-		case <-l.t.ctx.Done():
-		}
-		if i > 0 {
-			<-l.fetching
-		}
+	ctx, cancel := context.WithTimeout(l.t.ctx, manifestTime)
+	defer cancel()
+	if l.fetching.take(ctx) != nil {
 		return nil, errNoManifest
 	}
-	return func() { <-l.t.fetching; <-l.fetching }, nil
+	if l.t.fetching.take(ctx) != nil {
+		l.fetching.give()
+		return nil, errNoManifest
+	}
+	return func() { l.t.fetching.give(); l.fetching.give() }, nil
 }
 
 // fetchManifest asks the manager for the manifest of the node's slice. When it

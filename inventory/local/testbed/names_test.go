@@ -11,9 +11,7 @@ import (
 )
 
 func TestPeersAreNamedByTheirLinks(t *testing.T) {
-	w := newWorld(t)
-	tb, stop := w.run(-1)
-	defer stop()
+	w, tb := runningWorld(t)
 	nodes := map[string]provider.Resource{
 		nodeName(1): linked("a.exp.example.org", on("a:0", "lan", "10.0.0.1/24", ""), on("a:1", "p2p", "10.0.1.1/24", "")),
 		nodeName(2): linked("b", on("b:0", "p2p", "10.0.1.2/24", ""), on("b:1", "lan", "fd00::2/64", `,"x":1`)),
@@ -21,9 +19,7 @@ func TestPeersAreNamedByTheirLinks(t *testing.T) {
 		nodeName(4): linked("d", on("d:0", "p2p", "", "")),
 		nodeName(5): linked("c-lan", on("e:0", "my link", "10.0.5.1/24", "")),
 	}
-	if wrong := askAll(t, tb, false, nodes); len(wrong) > 0 {
-		t.Fatal(wrong)
-	}
+	setAll(t, tb, nodes)
 	want := map[string][]string{
 		nodeName(1): { // lan is its first, and b has an address there
 			"10.0.0.1\ta.exp.example.org a a-lan", "fd00::2\tb b-lan", "10.0.0.3\tc", "127.64.0.4\td", "127.64.0.5\tc-lan",

@@ -50,7 +50,7 @@ func (t *Testbed) attach(l *life, urn string) {
 func (t *Testbed) network(id string) *network {
 	n := t.networks[id]
 	if n == nil {
-		n = &network{t: t, id: id, turn: make(chan struct{}, 1), nodes: map[*life]bool{}, made: map[string]*made{}}
+		n = &network{t: t, id: id, turn: make(turns, 1), nodes: map[*life]bool{}, made: map[string]*made{}}
 		t.networks[id] = n
 	}
 	return n
@@ -95,14 +95,15 @@ func (n *network) draw() map[string]*link {
 // do lets f change the fabric when its turn comes. When ctx ends, f is left alone
 // with the turn that it has.
 func (n *network) do(ctx context.Context, f func() error) error {
-	select {
-	case n.turn <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
+	if n.t.noFabric != nil {
+		return n.t.noFabric
+	}
+	if err := n.turn.take(ctx); err != nil {
+		return err
 	}
 	done := make(chan error, 1)
 	go func() {
-		defer func() { <-n.turn }()
+		defer n.turn.give()
 		done <- f()
 	}()
 	select {

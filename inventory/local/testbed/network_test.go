@@ -28,9 +28,7 @@ func TestNodesAreOnTheirLinks(t *testing.T) {
 	defer func() { stop() }()
 	a, b := nodeName(1), nodeName(2)
 	items := []string{on("a:0", "lan", "10.0.0.1/24", `,"properties":[{"capacity":1000}]`), `{"client_id":"a:1"}`, `{"role":"control","public_address":"192.0.2.1"}`}
-	if wrong := askAll(t, tb, false, map[string]provider.Resource{a: linked("a", items...), b: linked("b", on("b:0", "lan", "10.0.0.2/24", ""))}); len(wrong) > 0 {
-		t.Fatal(wrong)
-	}
+	setAll(t, tb, map[string]provider.Resource{a: linked("a", items...), b: linked("b", on("b:0", "lan", "10.0.0.2/24", ""))})
 	both := func(when string) {
 		t.Helper()
 		await(t, tb, a, ready)
@@ -67,24 +65,15 @@ func TestNodesAreOnTheirLinks(t *testing.T) {
 			t.Errorf("other interfaces: %v, %v", c, err)
 		}
 	}
-	if _, err := ask(tb, a, provider.Resource{"restart_serial": "1"}); err != nil {
-		t.Fatal(err)
-	}
+	set(t, tb, a, provider.Resource{"restart_serial": "1"})
 	both("restarted")
-	if _, err := ask(tb, a, provider.Resource{"power": "off"}); err != nil {
-		t.Fatal(err)
-	}
-	await(t, tb, a, ready)
+	bring(t, tb, a, provider.Resource{"power": "off"})
 	if got := w.ends(sliceURN, "lan"); !slices.Equal(got, []string{b + "/eth1"}) {
 		t.Errorf("with one node off: %v", got)
 	}
-	if _, err := ask(tb, a, provider.Resource{"power": "on"}); err != nil {
-		t.Fatal(err)
-	}
+	set(t, tb, a, provider.Resource{"power": "on"})
 	both("off and on")
-	w.mu.Lock()
-	w.end(b)
-	w.mu.Unlock()
+	w.dies(b)
 	await(t, tb, b, func(r provider.Resource) bool { return ready(r) && w.count("start") == 5 })
 	both("ended by itself")
 	stop()
@@ -97,38 +86,25 @@ func TestNodesAreOnTheirLinks(t *testing.T) {
 		t.Errorf("a was started %d times", w.starts[a])
 	}
 
-	if _, err := ask(tb, a, provider.Resource{"ensure": "absent"}); err != nil {
-		t.Fatal(err)
-	}
-	await(t, tb, a, provider.Gone)
+	remove(t, tb, a)
 	await(t, tb, b, func(provider.Resource) bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		links := w.fabric[sliceID(sliceURN)].links
 		return len(links) == 1 && len(links[linkID("lan")].Ends) == 1
 	})
-	w.mu.Lock()
-	w.fails["drop"] = errors.New("busy")
-	w.mu.Unlock()
-	if _, err := ask(tb, b, provider.Resource{"ensure": "absent"}); err != nil {
-		t.Fatal(err)
-	}
+	w.breaks("drop", errors.New("busy"))
+	set(t, tb, b, absent)
 	await(t, tb, b, provider.Gone) // its network is nobody's business but ours
 	// What comes again at once has its links.
-	if _, err := ask(tb, b, linked("b", on("b:0", "lan", "10.0.0.2/24", ""))); err != nil {
-		t.Fatal(err)
-	}
-	await(t, tb, b, ready)
+	bring(t, tb, b, linked("b", on("b:0", "lan", "10.0.0.2/24", "")))
 	w.mu.Lock()
 	if got := len(w.fabric[sliceID(sliceURN)].links[linkID("lan")].Ends); got != 1 {
 		t.Errorf("the LAN of the node that came again has %d ends", got)
 	}
 	delete(w.fails, "drop")
 	w.mu.Unlock()
-	if _, err := ask(tb, b, provider.Resource{"ensure": "absent"}); err != nil {
-		t.Fatal(err)
-	}
-	await(t, tb, b, provider.Gone)
+	remove(t, tb, b)
 	w.nothingLeft(t, tb)
 	w.check(t)
 }
@@ -144,9 +120,7 @@ func TestLinksArePutOncePerQuietMoment(t *testing.T) {
 	all, names := map[string]provider.Resource{}, []string{}
 	for i := range n {
 		names = append(names, nodeName(i))
-		if _, err := ask(tb, nodeName(i), linked(fmt.Sprintf("n%d", i), on("if", "lan", fmt.Sprintf("10.0.0.%d/24", i+1), ""))); err != nil {
-			t.Fatal(err)
-		}
+		set(t, tb, nodeName(i), linked(fmt.Sprintf("n%d", i), on("if", "lan", fmt.Sprintf("10.0.0.%d/24", i+1), "")))
 	}
 	for _, name := range names {
 		await(t, tb, name, ready)
@@ -162,11 +136,9 @@ func TestLinksArePutOncePerQuietMoment(t *testing.T) {
 	}
 	begun = time.Now()
 	for _, name := range names[:n/2] {
-		all[name] = provider.Resource{"ensure": "absent"}
+		all[name] = absent
 	}
-	if wrong := askAll(t, tb, false, all); len(wrong) > 0 {
-		t.Fatal(wrong)
-	}
+	setAll(t, tb, all)
 	for _, name := range names[:n/2] {
 		await(t, tb, name, provider.Gone)
 	}
@@ -197,9 +169,7 @@ func TestFabricThatHangsHoldsUpNoOtherSlice(t *testing.T) {
 			other := nodeName(99)
 			all[other] = present("other", sliceURN, "alice")
 			all[other]["interfaces"] = []string{`{"client_id":"0","link":"lan"}`}
-			if wrong := askAll(t, tb, false, all); len(wrong) > 0 {
-				t.Fatal(wrong)
-			}
+			setAll(t, tb, all)
 			await(t, tb, other, ready)
 			if operation == "drop" || operation == "counters" {
 				for i := range 24 {
@@ -209,13 +179,9 @@ func TestFabricThatHangsHoldsUpNoOtherSlice(t *testing.T) {
 				t.Errorf("a node of the slice is %v", r)
 			}
 			for i := range 24 {
-				if _, err := ask(tb, nodeName(i), provider.Resource{"ensure": "absent"}); err != nil {
-					t.Fatal(err)
-				}
+				set(t, tb, nodeName(i), absent)
 			}
-			if _, err := ask(tb, other, provider.Resource{"restart_serial": "1"}); err != nil {
-				t.Fatal(err)
-			}
+			set(t, tb, other, provider.Resource{"restart_serial": "1"})
 			await(t, tb, other, func(r provider.Resource) bool { return ready(r) && r.Text("restart_serial") == "1" })
 			w.mu.Lock()
 			clear(w.slow)
@@ -224,10 +190,7 @@ func TestFabricThatHangsHoldsUpNoOtherSlice(t *testing.T) {
 			for i := range 24 {
 				await(t, tb, nodeName(i), provider.Gone)
 			}
-			if _, err := ask(tb, other, provider.Resource{"ensure": "absent"}); err != nil {
-				t.Fatal(err)
-			}
-			await(t, tb, other, provider.Gone)
+			remove(t, tb, other)
 			w.nothingLeft(t, tb)
 			w.check(t)
 		})
@@ -239,9 +202,7 @@ func TestLinksThatNoRecordTellsAreRemoved(t *testing.T) {
 	w := newWorld(t)
 	tb, stop := w.run(-1)
 	a := nodeName(1)
-	if wrong := askAll(t, tb, false, map[string]provider.Resource{a: linked("a", on("0", "lan", "", ""))}); len(wrong) > 0 {
-		t.Fatal(wrong)
-	}
+	setAll(t, tb, map[string]provider.Resource{a: linked("a", on("0", "lan", "", ""))})
 	await(t, tb, a, ready)
 	stop()
 	w.mu.Lock()
@@ -265,13 +226,9 @@ func TestLinksThatNoRecordTellsAreRemoved(t *testing.T) {
 }
 
 func TestCountersDoNotHoldUpLooks(t *testing.T) {
-	w := newWorld(t)
-	tb, stop := w.run(-1)
-	defer stop()
+	w, tb := runningWorld(t)
 	a := nodeName(1)
-	if wrong := askAll(t, tb, false, map[string]provider.Resource{a: linked("a", on("0", "lan", "", ""))}); len(wrong) > 0 {
-		t.Fatal(wrong)
-	}
+	setAll(t, tb, map[string]provider.Resource{a: linked("a", on("0", "lan", "", ""))})
 	await(t, tb, a, ready)
 	known := func(r provider.Resource) bool { return strings.Contains(fmt.Sprint(r), `"rx_packets":`) }
 	await(t, tb, a, known)
@@ -314,16 +271,12 @@ func TestDroppedPacketsStayCountedWhenALinkIsRemade(t *testing.T) {
 }
 
 func TestLinksAreListedWithTheEndsThatAreThere(t *testing.T) {
-	w := newWorld(t)
-	tb, stop := w.run(-1)
-	defer stop()
+	_, tb := runningWorld(t)
 	a, b := nodeName(1), nodeName(2)
-	if wrong := askAll(t, tb, false, map[string]provider.Resource{
+	setAll(t, tb, map[string]provider.Resource{
 		a: linked("a", on("a:0", "lan", "", `,"properties":[{"to":["b:0","c:0"],"capacity":1000},{"to":["c:0"],"latency":5},{"packet_loss":1}]`)),
 		b: linked("b", on("b:0", "lan", "", "")),
-	}); len(wrong) > 0 {
-		t.Fatal(wrong)
-	}
+	})
 	await(t, tb, a, ready)
 	await(t, tb, b, ready)
 	is := tb.listLinks()
@@ -333,33 +286,6 @@ func TestLinksAreListedWithTheEndsThatAreThere(t *testing.T) {
 	for room, want := range map[int]int{0: 2, 70: 1, 1000: 0} {
 		if is := tb.life(a).listLinks(&room); is[0].Untold != want || len(is[0].Asked) != 2-want {
 			t.Errorf("with little room: %+v, want %d untold", is[0], want)
-		}
-	}
-}
-
-// BenchmarkLook is one look at all nodes of a large LAN.
-func BenchmarkLook(b *testing.B) {
-	ends := map[string]fabric.Counters{}
-	tb := &Testbed{}
-	n := &network{t: tb, made: map[string]*made{}, counted: counted{at: time.Now().Add(time.Hour), ends: ends}}
-	n.made[linkID("lan")] = &made{nil, "tbf+relay"}
-	tb.lives = map[string]*life{}
-	input := object{"names": []string{}}
-	for i := range 300 {
-		ifaces, err := parseInterfaces([]string{on("if", "lan", "10.0.0.1/24", `,"properties":[{"capacity":1000}]`)})
-		if err != nil {
-			b.Fatal(err)
-		}
-		l := &life{t: tb, id: nodeName(i), ifaces: ifaces, network: n}
-		l.rec.Asked.Interfaces = texts(ifaces)
-		ends[ifaces[0].endID(l.id)] = fabric.Counters{RxBytes: 1 << 40}
-		tb.lives[l.id] = l
-		input["names"] = append(input["names"].([]string), l.id)
-	}
-	text := json.RawMessage(asText(input))
-	for b.Loop() {
-		if out, err := tb.get(text); err != nil || len(asText(out)) < 300 {
-			b.Fatal(err)
 		}
 	}
 }

@@ -55,8 +55,7 @@ func (t *Testbed) openOutbound() error {
 		return fmt.Errorf("nodes cannot have a way outside: %w; patchbay-local doctor tells more, or set outbound: no", err)
 	}
 	t.exit = e
-	kept := t.outside.all()
-	return e.Sweep(func(number int) bool { return kept[number] })
+	return e.Sweep(func(number int) bool { return t.outsideOf(number) != nil })
 }
 
 // removeOutbound leaves nothing of the way outside.
@@ -94,7 +93,7 @@ func (l *life) goOutside(ctx context.Context, rec *record) error {
 	if l.t.exit == nil || l.run.outside {
 		return nil
 	}
-	number := l.t.outside.take(rec.Outside, l.id)
+	number := l.t.takeOutside(rec.Outside, l)
 	if number == 0 {
 		return errors.New("there is no address left for it")
 	}
@@ -123,76 +122,37 @@ func (l *life) goOutside(ctx context.Context, rec *record) error {
 
 // leaveOutside takes the node's way outside, and gives its number back.
 func (l *life) leaveOutside(rec record) error {
-	if rec.Outside == 0 || l.t.exit == nil {
+	if l.t.exit == nil || l.t.outsideOf(rec.Outside) != l {
 		return nil
-	}
-	if l.t.outside.holder(rec.Outside) != l.id {
-		return nil // it is another's by now
 	}
 	if err := l.t.exit.Detach(rec.Outside); err != nil {
 		return err
 	}
-	l.t.outside.give(rec.Outside)
+	l.t.mu.Lock()
+	defer l.t.mu.Unlock()
+	delete(l.t.outside, rec.Outside)
 	return nil
 }
 
-// take gives a node the number, or if it is 0 or another's, one that is free; 0
-// if there is none.
-func (o *outsideNumbers) take(number int, id string) int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if !o.free(number, id) {
-		for number = 1; o.held[number] != ""; number++ {
+// outsideOf is the node that has the number, nil when none has.
+func (t *Testbed) outsideOf(number int) *life {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.outside[number]
+}
+
+// takeOutside gives a node the number, or a free one if it is another's or none; 0
+// when no number is free.
+func (t *Testbed) takeOutside(number int, l *life) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if holder := t.outside[number]; number < 1 || number > egress.Numbers || holder != nil && holder != l {
+		for number = 1; t.outside[number] != nil; number++ {
 			if number == egress.Numbers {
 				return 0
 			}
 		}
 	}
-	o.note(number, id)
+	t.outside[number] = l
 	return number
-}
-
-// hold gives a node this number, unless it is another's or cannot be one.
-func (o *outsideNumbers) hold(number int, id string) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if !o.free(number, id) {
-		return false
-	}
-	o.note(number, id)
-	return true
-}
-
-func (o *outsideNumbers) free(number int, id string) bool {
-	return number >= 1 && number <= egress.Numbers && (o.held[number] == "" || o.held[number] == id)
-}
-
-func (o *outsideNumbers) note(number int, id string) {
-	if o.held == nil {
-		o.held = map[int]string{}
-	}
-	o.held[number] = id
-}
-
-func (o *outsideNumbers) give(number int) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	delete(o.held, number)
-}
-
-func (o *outsideNumbers) holder(number int) string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.held[number]
-}
-
-// all are the numbers that are held.
-func (o *outsideNumbers) all() map[int]bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	all := map[int]bool{}
-	for n := range o.held {
-		all[n] = true
-	}
-	return all
 }

@@ -83,10 +83,7 @@ func TestNodesKeepTheirNumbersOutside(t *testing.T) {
 	tb, stop := w.runOutside(e)
 	a, b := nodeName(1), nodeName(2)
 	for _, name := range []string{a, b} {
-		if _, err := ask(tb, name, present("", sliceURN, "alice")); err != nil {
-			t.Fatal(err)
-		}
-		await(t, tb, name, ready)
+		bring(t, tb, name, present("", sliceURN, "alice"))
 	}
 	if got := e.is(); got != "[1×1 2×1]" {
 		t.Errorf("attached are %s", got)
@@ -96,16 +93,16 @@ func TestNodesKeepTheirNumbersOutside(t *testing.T) {
 		t.Errorf("they are told to be of %v", e.owners)
 	}
 	e.mu.Unlock()
+	if s := w.running[a]; s.spec.Hostname != "00000001" || s.cfg.Hostname != s.spec.Hostname {
+		t.Errorf("it was started as %q and told that it is %q", s.spec.Hostname, s.cfg.Hostname)
+	}
 	if got := w.running[a].cfg.NameServer; got != egress.Gateway().String() {
 		t.Errorf("it asks %q for names", got)
 	}
 	if got, err := tb.life(b).geniAnswer("control_mac", false); got != egress.MAC(2).String() || err != nil {
 		t.Errorf("geni-get control_mac: %q, %v", got, err)
 	}
-	if _, err := ask(tb, b, provider.Resource{"restart_serial": "1"}); err != nil {
-		t.Fatal(err)
-	}
-	await(t, tb, b, ready)
+	bring(t, tb, b, provider.Resource{"restart_serial": "1"})
 	if got := e.is(); got != "[1×1 2×2]" {
 		t.Errorf("after a restart of the second: %s", got)
 	}
@@ -116,14 +113,8 @@ func TestNodesKeepTheirNumbersOutside(t *testing.T) {
 	if got := e.is(); got != "[1×2 2×3]" {
 		t.Errorf("after a restart of up: %s", got)
 	}
-	if _, err := ask(tb, a, provider.Resource{"ensure": "absent"}); err != nil {
-		t.Fatal(err)
-	}
-	await(t, tb, a, provider.Gone)
-	if _, err := ask(tb, nodeName(3), present("", sliceURN, "alice")); err != nil {
-		t.Fatal(err)
-	}
-	await(t, tb, nodeName(3), ready)
+	remove(t, tb, a)
+	bring(t, tb, nodeName(3), present("", sliceURN, "alice"))
 	if got := e.is(); got != "[1×1 2×3]" {
 		t.Errorf("with another in the place of the first: %s", got)
 	}
@@ -140,25 +131,18 @@ func TestExitThatFailsFailsNewNodesOnly(t *testing.T) {
 	w, e := newWorld(t), &doubleExit{attached: map[int]int{}, owners: map[int]string{}}
 	tb, stop := w.runOutside(e)
 	old, fresh := nodeName(1), nodeName(2)
-	if _, err := ask(tb, old, present("", sliceURN, "alice")); err != nil {
-		t.Fatal(err)
-	}
-	await(t, tb, old, ready)
+	bring(t, tb, old, present("", sliceURN, "alice"))
 	stop()
 	e.fail(errors.New("out of order"))
 	tb, stop = w.runOutside(e)
 	defer stop()
 	await(t, tb, old, ready)
-	if _, err := ask(tb, fresh, present("", sliceURN, "alice")); err != nil {
-		t.Fatal(err)
-	}
+	set(t, tb, fresh, present("", sliceURN, "alice"))
 	r := await(t, tb, fresh, func(r provider.Resource) bool { return r.Text(provider.AttrState) == provider.StateFailed })
 	if got := r.Text(provider.AttrMessage); got != "it cannot get its way to the network outside" {
 		t.Errorf("it failed with %q", got)
 	}
-	if _, err := ask(tb, fresh, provider.Resource{"restart_serial": "1"}); err != nil {
-		t.Fatal(err)
-	}
+	set(t, tb, fresh, provider.Resource{"restart_serial": "1"})
 	e.fail(nil)
 	await(t, tb, fresh, ready)
 	for n := 0; e.is() != "[1×2 2×1]"; n++ { // the old one is tried again
@@ -169,10 +153,7 @@ func TestExitThatFailsFailsNewNodesOnly(t *testing.T) {
 	}
 	// Root of the node has a device of that name: its own affair.
 	e.fail(fmt.Errorf("n1: %w", egress.ErrOccupied))
-	if _, err := ask(tb, old, provider.Resource{"restart_serial": "1"}); err != nil {
-		t.Fatal(err)
-	}
-	await(t, tb, old, ready)
+	bring(t, tb, old, provider.Resource{"restart_serial": "1"})
 }
 
 // TestNodesThatWereNotedWithOneNumber: the second gets another, and what is held is
@@ -182,10 +163,7 @@ func TestNodesThatWereNotedWithOneNumber(t *testing.T) {
 	tb, stop := w.runOutside(e)
 	a, b := nodeName(1), nodeName(2)
 	for _, name := range []string{a, b} {
-		if _, err := ask(tb, name, present("", sliceURN, "alice")); err != nil {
-			t.Fatal(err)
-		}
-		await(t, tb, name, ready)
+		bring(t, tb, name, present("", sliceURN, "alice"))
 	}
 	stop()
 	var rec record
@@ -201,13 +179,17 @@ func TestNodesThatWereNotedWithOneNumber(t *testing.T) {
 	defer stop()
 	await(t, tb, a, ready)
 	await(t, tb, b, ready)
-	if got := tb.life(b).snapshot().Outside; got != 2 || !maps.Equal(tb.outside.all(), map[int]bool{1: true, 2: true}) {
-		t.Errorf("the second has %d, and held are %v", got, tb.outside.all())
+	if got := tb.life(b).snapshot().Outside; got != 2 || len(tb.outside) != 2 {
+		t.Errorf("the second has %d, and held are %v", got, tb.outside)
 	}
 }
 
 func TestNumbersOutsideAreGivenOnce(t *testing.T) {
-	var o outsideNumbers
+	tb := newTestbed(Options{})
+	lives := map[string]*life{}
+	for _, id := range []string{"a", "b", "c", "d", "e"} {
+		lives[id] = tb.newLife(id)
+	}
 	for _, tt := range []struct {
 		rule   string
 		number int
@@ -221,13 +203,9 @@ func TestNumbersOutsideAreGivenOnce(t *testing.T) {
 		{"one that is noted and free", 9, "d", 9},
 		{"none that can be", egress.Numbers + 1, "e", 4},
 	} {
-		if got := o.take(tt.number, tt.id); got != tt.want {
+		if got := tb.takeOutside(tt.number, lives[tt.id]); got != tt.want {
 			t.Errorf("%s: %d, want %d", tt.rule, got, tt.want)
 		}
-	}
-	o.give(2)
-	if got := o.take(0, "f"); got != 2 {
-		t.Errorf("one that was given back: %d", got)
 	}
 }
 

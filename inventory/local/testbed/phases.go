@@ -1,7 +1,6 @@
 package testbed
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,7 +31,7 @@ func (l *life) phases(rec record) []phase {
 		return phasesRemoval
 	case l.broken != "":
 		return phasesBroken
-	case rec.Failed != "" && rec.FailedAt == rec.Change && !l.earlier.retry:
+	case rec.Failed != "" && rec.FailedAt == rec.Change && !l.earlier.failed:
 		return phasesFailed
 	case rec.Asked.Power == provider.On:
 		return phasesOn
@@ -47,7 +46,7 @@ func (l *life) reserve(r *round) result {
 	if rec.ImageKey != "" && rec.Base != 0 && (rec.Port != 0 || l.t.settings.Publish == local.Gateway) {
 		return result{}
 	}
-	if err := l.t.heavy.take(r.ctx, false); err != nil {
+	if err := l.t.heavy.take(r.ctx); err != nil {
 		return failure(err)
 	}
 	defer l.t.heavy.give()
@@ -64,8 +63,7 @@ func (l *life) reserve(r *round) result {
 		}
 		rec.ImageKey = key
 	}
-	l.claimed.base = cmp.Or(l.claimed.base, rec.Base)
-	if l.claimed.base == 0 {
+	if rec.Base == 0 {
 		base, err := l.t.ids.Take(l.holder(), nil)
 		if errors.Is(err, hostalloc.ErrNone) {
 			return failure(&wordsError{"this host has no user ids left for nodes; remove some nodes first", err, true})
@@ -73,15 +71,12 @@ func (l *life) reserve(r *round) result {
 		if err != nil {
 			return failure(inWords("no user ids can be claimed for it", err))
 		}
-		l.claimed.base = base
+		rec.Base = base
+		if err := l.settle(func(next *record) { next.ImageKey, next.Base = rec.ImageKey, base }); err != nil {
+			return failure(inWords("it cannot be noted on the disk of the host", errors.Join(err, l.t.ids.Release(base, l.holder()))))
+		}
 	}
-	rec.Base = l.claimed.base
-	if err := l.listen(rec); err != nil {
-		return failure(err)
-	}
-	return failure(inWords("it cannot be noted on the disk of the host", l.settle(func(next *record) {
-		next.ImageKey, next.Base, next.Port = rec.ImageKey, rec.Base, rec.Port
-	})))
+	return failure(l.listen(rec))
 }
 
 // stopToRestart shuts the node down if a restart is asked.
@@ -152,7 +147,7 @@ func (l *life) start(r *round) result {
 	if len(l.deaths) > maxDeaths {
 		return failure(errors.Join(l.shut(r).err, &wordsError{deathsMessage, errors.New("PID 1 has ended too often"), true}))
 	}
-	if err := l.t.heavy.take(r.ctx, false); err != nil {
+	if err := l.t.heavy.take(r.ctx); err != nil {
 		return failure(err)
 	}
 	defer l.t.heavy.give()
@@ -234,7 +229,7 @@ func (l *life) narrowAccess(r *round) result {
 	}
 	r.users = users
 	if l.slice != nil {
-		if r.key, err = l.slice.wait(r.ctx); err != nil {
+		if r.key, err = l.slice.experimentKey(); err != nil {
 			return failure(inWords("the key of the experiment cannot be made", err))
 		}
 	}
@@ -287,7 +282,7 @@ func (l *life) talk(r *round) result {
 		l.slow = true
 		return l.untold(r, true, inWords("its system does not answer", err))
 	}
-	if err := turns.take(r.ctx, false); err != nil {
+	if err := turns.take(r.ctx); err != nil {
 		return failure(err)
 	}
 	defer turns.give()
@@ -384,8 +379,8 @@ func (l *life) waitForSteps(r *round) result {
 
 // reportReady says that the node is as asked.
 func (l *life) reportReady(r *round) result {
-	if l.earlier.retry {
-		l.earlier.retry = false
+	if l.earlier.failed {
+		l.earlier.failed = false
 		l.note(r.rec.Change, "")
 	}
 	l.finish(r.rec.Change, provider.StateReady, "")

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -330,7 +329,7 @@ func TestRealNodes(t *testing.T) {
 	if got := s.mustSSH(s.settled(a)[a], "alice", "cat file"); got != "kept" {
 		t.Errorf("after off and on: %q", got)
 	}
-	absent := provider.Resource{"ensure": "absent"}
+	absent := absent
 	s.set(map[string]provider.Resource{a: absent, b: absent})
 	s.gone(a, b)
 }
@@ -414,60 +413,6 @@ func TestSystemThatIsKilledComesBack(t *testing.T) {
 				t.Error("what is left of the system is still there")
 			}
 		}
-	}
-}
-
-func TestEnterIsForRoot(t *testing.T) {
-	s := newSite(t, "testbed-r5", 42350)
-	name := nodeName(5)
-	s.set(map[string]provider.Resource{name: s.node("n")})
-	s.settled(name)
-	a, err := local.Call(t.Context(), s.options.Socket, local.Request{Action: local.ActionAgent, Name: "n"})
-	if err != nil || a.Error != "" || len(a.Files) != 1 {
-		t.Fatalf("%+v, %v", a, err)
-	}
-	a.Files[0].Close()
-	for _, who := range []string{"nobody", "n"} {
-		a, err := local.Call(t.Context(), s.options.Socket, local.Request{Action: local.ActionAgent, Name: who + "x"})
-		if err != nil || !strings.Contains(a.Error, "there is no node") {
-			t.Errorf("%+v, %v", a, err)
-		}
-	}
-}
-
-func BenchmarkNodes(b *testing.B) {
-	s := newSite(b, "testbed-b", 43000)
-	s.options.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
-	s.options.Settings.LastPort = 43999
-	s.up()
-	warm := nodeName(99999)
-	s.set(map[string]provider.Resource{warm: s.node("warm", "alice")})
-	s.settled(warm)
-	for _, n := range []int{1, 20, 100} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			var made, removed time.Duration
-			for i := range b.N {
-				updates, names := map[string]provider.Resource{}, []string{}
-				for j := range n {
-					name := fmt.Sprintf("%08d-%04d-4000-8000-%012d", j, i%10000, n)
-					names = append(names, name)
-					updates[name] = s.node(fmt.Sprintf("n%d", j), "alice")
-				}
-				start := time.Now()
-				s.set(updates)
-				s.settled(names...)
-				made += time.Since(start)
-				start = time.Now()
-				for name := range updates {
-					updates[name] = provider.Resource{"ensure": "absent"}
-				}
-				s.set(updates)
-				s.gone(names...)
-				removed += time.Since(start)
-			}
-			b.ReportMetric(float64(made.Milliseconds())/float64(b.N), "ms-made")
-			b.ReportMetric(float64(removed.Milliseconds())/float64(b.N), "ms-removed")
-		})
 	}
 }
 

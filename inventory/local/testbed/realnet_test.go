@@ -3,8 +3,6 @@ package testbed
 import (
 	"encoding/json"
 	"fmt"
-	"io"
-	"log/slog"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -225,43 +223,5 @@ func TestSlicesDoNotMeet(t *testing.T) {
 	}
 	if got := s.reaches(all[nodeName(0)], "10.9.0.9"); got != "n4" {
 		t.Errorf("n0 reaches %s", got)
-	}
-}
-
-// BenchmarkLAN is what links cost nodes: none, or all on one LAN.
-func BenchmarkLAN(b *testing.B) {
-	s := newSite(b, "testbed-lb", 44000)
-	s.options.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
-	s.options.Settings.LastPort = 44999
-	s.up()
-	const n = 100
-	for _, links := range []bool{false, true} {
-		b.Run(map[bool]string{false: "none", true: "lan"}[links], func(b *testing.B) {
-			var made, removed time.Duration
-			for i := range b.N {
-				updates, names := map[string]provider.Resource{}, []string{}
-				for j := range n {
-					name := fmt.Sprintf("%08d-%04d-4000-8000-%012d", j, i%10000, n)
-					names = append(names, name)
-					updates[name] = s.node(fmt.Sprintf("n%d", j), "alice")
-					if links {
-						updates[name]["interfaces"] = []string{on("if", "lan", fmt.Sprintf("10.9.%d.%d/16", j/250, j%250+1), "")}
-					}
-				}
-				start := time.Now()
-				s.set(updates)
-				s.settled(names...)
-				made += time.Since(start)
-				start = time.Now()
-				for name := range updates {
-					updates[name] = provider.Resource{"ensure": "absent"}
-				}
-				s.set(updates)
-				s.gone(names...)
-				removed += time.Since(start)
-			}
-			b.ReportMetric(float64(made.Milliseconds())/float64(b.N), "ms-made")
-			b.ReportMetric(float64(removed.Milliseconds())/float64(b.N), "ms-removed")
-		})
 	}
 }

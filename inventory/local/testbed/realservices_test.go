@@ -10,7 +10,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -186,83 +185,5 @@ func TestRealStepsAndKills(t *testing.T) {
 		if got := s.mustSSH(is, "alice", "sudo cat /root/steps; cat /opt/*/one"); got != want+"111" {
 			t.Errorf("%s has done %q", name, got)
 		}
-	}
-}
-
-// TestRealStopsAndWaits: what runs in the foreground holds up the node only for a
-// while, and ends with it when it is restarted as asked.
-func TestRealStopsAndWaits(t *testing.T) {
-	s := newSite(t, "setup-r3", 43100)
-	s.options.Settings.ServicesWait = 200 * time.Millisecond
-	s.up()
-	a := nodeName(1)
-	n := s.node("a", "alice")
-	n["setup"] = []string{executes("echo one >>/root/steps"), executes("echo two >>/root/steps; exec sleep 1000"), executes("echo three >>/root/steps; sleep 1000"), executes("echo four >>/root/steps")}
-	s.set(map[string]provider.Resource{a: n})
-	for i, want := range []string{"done running waiting waiting", "done done running waiting", "done done done done"} {
-		serial := provider.Resource{"restart_serial": fmt.Sprint(i)}
-		if i > 0 {
-			s.set(map[string]provider.Resource{a: serial})
-		}
-		s.settled(a)
-		got := ""
-		for end := time.Now().Add(20 * time.Second); got != want && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-			got = ""
-			for _, step := range s.services(a) {
-				got = strings.TrimSpace(got + " " + step.State)
-				if step.State == setup.Failed || step.State == setup.Done && step.Message != "" && step.Message != "it ended with the node, which was restarted" {
-					t.Errorf("it is %s and says %q", step.State, step.Message)
-				}
-			}
-		}
-		if got != want {
-			t.Fatalf("after %d restarts: %s, want %s", i, got, want)
-		}
-		for end := time.Now().Add(20 * time.Second); strings.Count(s.mustSSH(s.get(a)[a], "alice", "sudo cat /root/steps; echo"), "\n") < min(i+2, 4)-1; {
-			if time.Now().After(end) {
-				t.Fatalf("after %d restarts the step that runs has done nothing", i)
-			}
-		}
-		if i == 1 {
-			s.up() // and the next program asks for the same step
-		}
-	}
-	if got := s.mustSSH(s.settled(a)[a], "alice", "sudo cat /root/steps"); got != "one\ntwo\nthree\nfour" {
-		t.Errorf("it has done %q", got)
-	}
-}
-
-// BenchmarkRealSetup makes nodes one after the other until they are ready: what
-// steps add.
-func BenchmarkRealSetup(b *testing.B) {
-	archive := "data:;base64," + base64.StdEncoding.EncodeToString(tarball(b, map[string]string{"one": "1"}))
-	for _, c := range []struct {
-		name  string
-		steps []string
-	}{
-		{"None", nil},
-		{"Execute", []string{executes("true")}},
-		{"Install", []string{installs(archive, "/opt/one")}},
-		{"Ten", slices.Repeat([]string{executes("true")}, 10)},
-	} {
-		b.Run(c.name, func(b *testing.B) {
-			s := newSite(b, "setup-b", 43200)
-			s.options.Log = nil
-			s.up()
-			i := 0
-			for b.Loop() {
-				i++
-				n := s.node(fmt.Sprintf("n%d", i), "alice")
-				if c.steps != nil {
-					n["setup"] = c.steps
-				}
-				s.set(map[string]provider.Resource{nodeName(i): n})
-				s.settled(nodeName(i))
-				b.StopTimer()
-				s.set(map[string]provider.Resource{nodeName(i): {"ensure": "absent"}})
-				s.gone(nodeName(i))
-				b.StartTimer()
-			}
-		})
 	}
 }

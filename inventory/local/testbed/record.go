@@ -4,12 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/netip"
 	"os"
 	"path/filepath"
-	"syscall"
 
 	"patchbay/am/durable"
 	"patchbay/inventory/local/node"
@@ -26,9 +24,8 @@ type record struct {
 	Limits  node.Limits `json:"limits"`
 	HostKey string      `json:"host_key"` // the public ones, a line each
 	Peer    netip.Addr  `json:"peer,omitzero"`
-	// Steps counts those of its setup, and StepsSum tells them from others.
-	Steps    int    `json:"steps,omitempty"`
-	StepsSum string `json:"steps_sum,omitempty"`
+	// Steps counts those of its setup.
+	Steps int `json:"steps,omitempty"`
 	// Settled once by the life.
 	ImageKey string `json:"image_key,omitempty"`
 	Base     uint32 `json:"base,omitempty"`
@@ -64,12 +61,8 @@ type asked struct {
 // Files of a node's folder that are ours.
 const (
 	recordFile  = "node.json"
-	goneFile    = "node.json.gone" // the last record of a node that is being removed
 	hostKeyFile = "host_key"
 )
-
-// maxRecord is the largest file of State that is read, in bytes.
-const maxRecord = 4 << 20
 
 func writeJSON(dir, name string, v any) error {
 	b, err := json.Marshal(v)
@@ -82,7 +75,7 @@ func writeJSON(dir, name string, v any) error {
 // readJSON reads what writeJSON wrote. It fails with fs.ErrNotExist where there is
 // no such file.
 func readJSON(dir, name string, v any) error {
-	b, err := readState(dir, name)
+	b, err := os.ReadFile(filepath.Join(dir, name))
 	if err != nil {
 		return err
 	}
@@ -90,23 +83,6 @@ func readJSON(dir, name string, v any) error {
 		return fmt.Errorf("%s cannot be read: %w", filepath.Join(dir, name), err)
 	}
 	return nil
-}
-
-// readState reads a file of State. Nothing but a regular file is waited for.
-func readState(dir, name string) ([]byte, error) {
-	f, err := os.OpenFile(filepath.Join(dir, name), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	st, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !st.Mode().IsRegular() || st.Size() > maxRecord {
-		return nil, fmt.Errorf("%s is no file of the testbed: move it away", f.Name())
-	}
-	return io.ReadAll(io.LimitReader(f, maxRecord))
 }
 
 // folder makes a folder of State that is root's alone.

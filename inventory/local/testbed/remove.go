@@ -1,7 +1,6 @@
 package testbed
 
 import (
-	"cmp"
 	"context"
 	"errors"
 )
@@ -26,7 +25,7 @@ func (l *life) removeFiles(r *round) result {
 	ctx, cancel := context.WithTimeout(r.ctx, removeTime)
 	defer cancel()
 	if l.attempts == 0 { // further attempts mostly wait for what cannot be removed
-		if err := l.t.heavy.take(ctx, true); err != nil {
+		if err := l.t.heavy.take(ctx); err != nil {
 			return failure(err)
 		}
 		defer l.t.heavy.give()
@@ -59,16 +58,15 @@ func (l *life) release(r *round) result {
 
 // giveBack ends the claims of the node.
 func (l *life) giveBack(rec record) error {
-	base, port := cmp.Or(rec.Base, l.claimed.base), cmp.Or(l.claimed.port, rec.Port)
-	if base == 0 { // not known, so everything that is claimed in its name
+	if rec.Base == 0 { // not known, so everything that is claimed in its name
 		keep := func(holder string, _ uint32) bool { return holder != l.holder() }
 		_, err := l.t.ids.Sweep(l.t.settings.Instance, keep)
 		_, ports := l.t.ports.Sweep(l.t.settings.Instance, keep)
 		return errors.Join(err, ports)
 	}
-	err := l.t.ids.Release(base, l.holder())
-	if port != 0 {
-		err = errors.Join(err, l.t.ports.Release(uint32(port), l.holder()))
+	err := l.t.ids.Release(rec.Base, l.holder())
+	if rec.Port != 0 {
+		err = errors.Join(err, l.t.ports.Release(uint32(rec.Port), l.holder()))
 	}
 	return err
 }

@@ -53,9 +53,7 @@ func stepsAre(t *testing.T, want string) func(provider.Resource) bool {
 var stepDone = setup.Report{State: setup.Done}
 
 func TestStepsAreDoneInOrder(t *testing.T) {
-	w := newWorld(t)
-	tb, stop := w.run(-1)
-	defer stop()
+	w, tb := runningWorld(t)
 	name := nodeName(1)
 	if c, err := ask(tb, name, withSetup(installs("data:,a", "/a"), installs("data:,b", "~/b"), executes("one"), executes("two"))); err != nil || c["setup"] != nil {
 		t.Fatalf("%v, %v", c, err)
@@ -93,10 +91,7 @@ func TestStepsAreDoneInOrder(t *testing.T) {
 	}
 	// Another time nothing of it is done.
 	for _, should := range []provider.Resource{{"restart_serial": "1"}, {"power": "off"}, {"power": "on"}, {"users": userItems("bob")}} {
-		if _, err := ask(tb, name, should); err != nil {
-			t.Fatal(err)
-		}
-		await(t, tb, name, ready)
+		bring(t, tb, name, should)
 	}
 	if len(w.begun) != 4 {
 		t.Errorf("begun were %v", w.begun)
@@ -109,9 +104,7 @@ func TestExecutesHoldUpOnlyForAWhile(t *testing.T) {
 	tb, stop := w.run(-1)
 	name := nodeName(1)
 	begin := time.Now()
-	if _, err := ask(tb, name, withSetup(executes("server"), executes("after"))); err != nil {
-		t.Fatal(err)
-	}
+	set(t, tb, name, withSetup(executes("server"), executes("after")))
 	r := await(t, tb, name, ready)
 	if got := states(t, r); got != "running waiting" || time.Since(begin) < w.settings.ServicesWait {
 		t.Errorf("%s after %v", got, time.Since(begin))
@@ -143,30 +136,11 @@ func TestExecutesHoldUpOnlyForAWhile(t *testing.T) {
 	}
 }
 
-func TestInstallsHoldUpAsLongAsTheyTake(t *testing.T) {
-	w := newWorld(t)
-	w.settings.ServicesWait = time.Millisecond
-	tb, stop := w.run(-1)
-	defer stop()
-	name := nodeName(1)
-	if _, err := ask(tb, name, withSetup(installs("data:,a", "/a"))); err != nil {
-		t.Fatal(err)
-	}
-	await(t, tb, name, stepsAre(t, "running"))
-	time.Sleep(30 * time.Millisecond)
-	if r := look(tb, name); ready(r) {
-		t.Errorf("it is ready: %v", r)
-	}
-	w.endStep(name, "1", stepDone)
-	await(t, tb, name, ready)
-}
-
-// TestNodeThatStopsEndsItsStep: that is no failure of a command if it was asked
-// for, and else it is.
 // TestInstallsHaveOneTime: it goes on in the next program, and none begins after it;
 // executes do.
 func TestInstallsHaveOneTime(t *testing.T) {
 	w := newWorld(t)
+	w.settings.ServicesWait = time.Millisecond // which is for executes
 	up := func() (*Testbed, func()) {
 		tb := w.up(-1)
 		tb.installsTime = 3 * time.Second // longer than it takes to look at the first
@@ -174,13 +148,14 @@ func TestInstallsHaveOneTime(t *testing.T) {
 	}
 	tb, stop := up()
 	name := nodeName(1)
-	if _, err := ask(tb, name, withSetup(installs("data:,a", "/a"), installs("data:,b", "/b"), installs("data:,c", "/c"), executes("one"))); err != nil {
-		t.Fatal(err)
-	}
+	set(t, tb, name, withSetup(installs("data:,a", "/a"), installs("data:,b", "/b"), installs("data:,c", "/c"), executes("one")))
 	await(t, tb, name, stepsAre(t, "running waiting waiting waiting"))
 	w.endStep(name, "1", stepDone) // at once
 	await(t, tb, name, stepsAre(t, "done running waiting waiting"))
 	time.Sleep(tb.installsTime)
+	if r := look(tb, name); ready(r) {
+		t.Errorf("it is ready: %v", r)
+	}
 	w.mu.Lock()
 	w.full = func(name string, v any) bool { // killed before the third
 		j, ok := v.(journal)
@@ -206,6 +181,8 @@ func TestInstallsHaveOneTime(t *testing.T) {
 	}
 }
 
+// TestNodeThatStopsEndsItsStep: that is no failure of a command if it was asked
+// for, and else it is.
 func TestNodeThatStopsEndsItsStep(t *testing.T) {
 	for what, tt := range map[string]struct {
 		stops                func(w *world, tb *Testbed, name string) error
@@ -242,9 +219,7 @@ func TestNodeThatStopsEndsItsStep(t *testing.T) {
 			tb, stop := w.run(-1)
 			defer stop()
 			name := nodeName(1)
-			if _, err := ask(tb, name, withSetup(executes("one"), executes("two"), executes("three"))); err != nil {
-				t.Fatal(err)
-			}
+			set(t, tb, name, withSetup(executes("one"), executes("two"), executes("three")))
 			r := await(t, tb, name, stepsAre(t, "running waiting waiting"))
 			if got := toldServices(t, r); got[1].Message != "waits for step 1, which still runs" || got[2].Message != got[1].Message || got[0].Message != "" {
 				t.Errorf("those that wait: %+v", got)
@@ -273,31 +248,8 @@ func TestNodeThatStopsEndsItsStep(t *testing.T) {
 	}
 }
 
-func TestStepsOfANodeThatIsOffWait(t *testing.T) {
-	w := newWorld(t)
-	tb, stop := w.run(-1)
-	defer stop()
-	name := nodeName(1)
-	n := withSetup(executes("one"))
-	n["power"] = "off"
-	if _, err := ask(tb, name, n); err != nil {
-		t.Fatal(err)
-	}
-	if r := await(t, tb, name, ready); states(t, r) != "waiting" {
-		t.Errorf("%v", r)
-	}
-	if _, err := ask(tb, name, provider.Resource{"power": "on"}); err != nil {
-		t.Fatal(err)
-	}
-	await(t, tb, name, stepsAre(t, "running"))
-	w.endStep(name, "1", stepDone)
-	await(t, tb, name, ready)
-}
-
 func TestSetupsThatAreRefused(t *testing.T) {
-	w := newWorld(t)
-	tb, stop := w.run(-1)
-	defer stop()
+	w, tb := runningWorld(t)
 	many := make([]string, maxSteps+1)
 	for i := range many {
 		many[i] = executes("true")
@@ -325,10 +277,7 @@ func TestSetupsThatAreRefused(t *testing.T) {
 	}
 	name := nodeName(1)
 	w.results["one"] = stepDone
-	if _, err := ask(tb, name, withSetup(executes("one"))); err != nil {
-		t.Fatal(err)
-	}
-	await(t, tb, name, ready)
+	bring(t, tb, name, withSetup(executes("one")))
 	if c, err := ask(tb, name, withSetup(`{"command":"one","shell":"sh", "kind":"execute"}`)); c != nil || err != nil {
 		t.Errorf("the same again: %v, %v", c, err)
 	}
@@ -345,9 +294,7 @@ func TestStepThatCannotBeBegunIsGivenUp(t *testing.T) {
 	tb, stop := w.run(-1)
 	defer stop()
 	name := nodeName(1)
-	if _, err := ask(tb, name, withSetup(executes("one"))); err != nil {
-		t.Fatal(err)
-	}
+	set(t, tb, name, withSetup(executes("one")))
 	r := await(t, tb, name, ready)
 	if got := toldServices(t, r); got[0].State != setup.Failed || !strings.Contains(got[0].Message, "no more processes") || w.done["setup run"] != maxBegins {
 		t.Errorf("%+v after %d attempts", got, w.done["setup run"])
@@ -361,9 +308,7 @@ func TestStepIsNotBegunBeforeItIsNoted(t *testing.T) {
 	tb, stop := w.run(-1)
 	defer stop()
 	name := nodeName(1)
-	if _, err := ask(tb, name, withSetup(executes("one"))); err != nil {
-		t.Fatal(err)
-	}
+	set(t, tb, name, withSetup(executes("one")))
 	await(t, tb, name, func(r provider.Resource) bool { return strings.HasPrefix(r.Text(provider.AttrMessage), "executing") })
 	time.Sleep(20 * time.Millisecond)
 	w.mu.Lock()
@@ -380,14 +325,12 @@ func TestStepIsNotBegunBeforeItIsNoted(t *testing.T) {
 }
 
 func TestSpoiltNotesOfASetup(t *testing.T) {
-	for file, spoilt := range map[string]string{servicesFile: "{", stepsFile: `[{"kind":"execute","shell":"sh","command":"other"},{"kind":"execute","shell":"sh","command":"two"}]`} {
+	for file, spoilt := range map[string]string{servicesFile: "{", stepsFile: "{"} {
 		t.Run(file, func(t *testing.T) {
 			w := newWorld(t)
 			tb, stop := w.run(-1)
 			name := nodeName(1)
-			if _, err := ask(tb, name, withSetup(executes("one"), executes("two"))); err != nil {
-				t.Fatal(err)
-			}
+			set(t, tb, name, withSetup(executes("one"), executes("two")))
 			await(t, tb, name, func(r provider.Resource) bool { return strings.HasSuffix(r.Text(provider.AttrMessage), "45 %") })
 			stop()
 			if err := os.WriteFile(filepath.Join(w.dir, "state", "nodes", name, file), []byte(spoilt), 0o600); err != nil {
@@ -466,27 +409,6 @@ func TestStepsBeginOnceWhereverItIsKilled(t *testing.T) {
 	}
 }
 
-// What steps print, whatever it is, does not make the journal too large to be read.
-func TestJournalCanBeReadAgain(t *testing.T) {
-	dir := t.TempDir()
-	var j journal
-	for range maxSteps {
-		r := setup.Report{State: setup.Failed, Exit: 255, Message: strings.Repeat("<", 1<<10), Output: strings.Repeat("\x00", 4<<10)}
-		j.Steps = append(j.Steps, service{Kind: setup.Execute, Report: r.Bounded(), Begun: true})
-	}
-	j.fit()
-	if err := writeJSON(dir, servicesFile, j); err != nil {
-		t.Fatal(err)
-	}
-	if st, err := os.Stat(filepath.Join(dir, servicesFile)); err != nil || st.Size() > maxRecord/4 {
-		t.Errorf("%d bytes are written for each change, %v", st.Size(), err)
-	}
-	var again journal
-	if err := readJSON(dir, servicesFile, &again); err != nil || !slices.Equal(again.Steps, j.Steps) {
-		t.Errorf("it is read again with %d steps, %v", len(again.Steps), err)
-	}
-}
-
 // What is noted of outputs is what is told of them, and no more.
 func TestNotedOutputsAreBounded(t *testing.T) {
 	var j journal
@@ -508,19 +430,20 @@ func TestNotedOutputsAreBounded(t *testing.T) {
 
 func TestServicesFitIntoAnswers(t *testing.T) {
 	s := &services{}
-	for range 200 {
+	for range 10 {
 		s.journal.Steps = append(s.journal.Steps, service{Kind: setup.Execute, Report: setup.Report{
 			State: setup.Failed, Exit: 1, Message: strings.Repeat("m", 300), Output: strings.Repeat("o", setup.MaxOutput),
 		}})
 	}
-	for _, room := range []int{1 << 20, 100 << 10, 32 << 10, 4 << 10} {
-		all := s.items(room)
-		if len(all) != 200 || lengthOf(all) > max(room, 200*64) {
-			t.Errorf("%d steps in %d bytes, for %d", len(all), lengthOf(all), room)
+	for _, texts := range []bool{true, false} {
+		room := 10 * 64
+		if texts {
+			room = maxServices
 		}
-	}
-	if got := s.items(1 << 20); !strings.Contains(got[0], strings.Repeat("o", setup.MaxOutput)) {
-		t.Error("where there is room, it is not used")
+		all := s.items(room)
+		if len(all) != 10 || strings.Contains(all[0], "oo") != texts || strings.Contains(all[0], "mm") != texts {
+			t.Errorf("in %d bytes: %q", room, all)
+		}
 	}
 }
 
@@ -530,14 +453,10 @@ func TestStepOfANodeThatEndedUnseen(t *testing.T) {
 	w := newWorld(t)
 	tb, stop := w.run(-1)
 	name := nodeName(1)
-	if _, err := ask(tb, name, withSetup(executes("one"))); err != nil {
-		t.Fatal(err)
-	}
+	set(t, tb, name, withSetup(executes("one")))
 	await(t, tb, name, func(r provider.Resource) bool { return strings.HasSuffix(r.Text(provider.AttrMessage), "45 %") })
 	stop()
-	w.mu.Lock()
-	w.end(name)
-	w.mu.Unlock()
+	w.dies(name)
 	tb, stop = w.run(-1)
 	defer stop()
 	r := await(t, tb, name, stepsAre(t, setup.Failed))

@@ -111,7 +111,7 @@ func (t *Testbed) accept(u update, imageNames []string, noop bool) (object, erro
 	default:
 		err := w.change(&next)
 		if err == nil {
-			err = l.rec.sameSteps(w.Setup)
+			err = l.sameSteps(w.Setup)
 		}
 		if err != nil {
 			return nil, err
@@ -166,7 +166,7 @@ func (t *Testbed) make(u update, imageNames []string, noop bool) (object, error)
 		return change, nil
 	}
 	limits := node.Limits{CPUs: kind.CPUs, Memory: kind.Memory, PIDs: kind.PIDs, Disk: kind.Disk}
-	rec := record{Asked: next, Change: 1, Limits: limits, Restarted: next.RestartSerial, Steps: len(steps), StepsSum: stepsSum(steps)}
+	rec := record{Asked: next, Change: 1, Limits: limits, Restarted: next.RestartSerial, Steps: len(steps)}
 	if err := t.begin(u.Name, rec, steps); err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 package testbed
 
 import (
-	"context"
 	"errors"
 	"io/fs"
 	"maps"
@@ -15,13 +14,9 @@ import (
 	"patchbay/inventory/local/agent"
 )
 
-// A change among the nodes of a slice is told to the others when none has come
-// for quiet, and after longest at the latest: telling n nodes of n peers is not
-// done n times.
-const (
-	quiet   = 300 * time.Millisecond
-	longest = 5 * time.Second
-)
+// quiet is how long changes among the nodes of a slice are gathered before the others
+// are told: telling n nodes of n peers is not done n times.
+const quiet = time.Second
 
 // firstPeer is the address of a slice's first node inside its nodes. All of
 // 127.0.0.0/8 is on lo; 127.64.0.0/10 is for peers.
@@ -38,7 +33,7 @@ func (t *Testbed) join(l *life, rec *record) error {
 	if s == nil {
 		s = &slice{t: t, urn: urn, id: sliceID(urn), peers: map[netip.Addr]*life{}}
 		t.slices[urn] = s
-		s.makeKey(nil)
+		t.work.Go(func() { _, _ = s.experimentKey() }) // if it fails, the nodes try it again
 	}
 	if !rec.Peer.IsValid() || s.peers[rec.Peer] != nil {
 		rec.Peer = netip.AddrFrom4(firstPeer)
@@ -105,31 +100,24 @@ func (t *Testbed) named(urn string) *slice {
 	return t.slices[urn]
 }
 
-// makeKey begins to find the slice's key, or to make it; with
-// keyMu held, unless the slice is new.
-func (s *slice) makeKey(spare []byte) {
-	m := &making{spare: spare, done: make(chan struct{})}
-	s.making = m
-	s.t.work.Go(func() {
-		defer close(m.done)
-		private, public, err := s.keptKey(nil)
-		if errors.Is(err, fs.ErrNotExist) {
-			private, public, err = s.keepSpare(m)
-		}
-		m.key, m.err = experimentKey{string(private), public}, err
-	})
-}
-
-// keepSpare makes a spare key the slice's.
-func (s *slice) keepSpare(m *making) ([]byte, string, error) {
-	if m.spare == nil {
-		select {
-		case m.spare = <-s.t.spares:
-		case <-s.t.ctx.Done():
-			return nil, "", s.t.ctx.Err()
+// experimentKey is the slice's key, which is made unless there is one.
+func (s *slice) experimentKey() (experimentKey, error) {
+	s.keyMu.Lock()
+	defer s.keyMu.Unlock()
+	if s.key.public != "" {
+		return s.key, nil
+	}
+	private, public, err := s.keptKey(nil)
+	if errors.Is(err, fs.ErrNotExist) {
+		var fresh []byte
+		if fresh, err = s.t.newKey(); err == nil {
+			private, public, err = s.keptKey(fresh)
 		}
 	}
-	return s.keptKey(m.spare)
+	if err == nil {
+		s.key = experimentKey{string(private), public}
+	}
+	return s.key, err
 }
 
 // keptKey is the key that is kept, or fresh, which then is, while the slice is there.
@@ -147,38 +135,14 @@ func (s *slice) keptKey(fresh []byte) (private []byte, public string, err error)
 	})
 }
 
-// wait is the slice's key, once it is made. If it could not be made, that is tried
-// again.
-func (s *slice) wait(ctx context.Context) (experimentKey, error) {
-	s.keyMu.Lock()
-	select {
-	case <-s.making.done:
-		if s.making.err != nil {
-			s.makeKey(s.making.spare)
-		}
-	default:
-	}
-	m := s.making
-	s.keyMu.Unlock()
-	select {
-	case <-m.done:
-		return m.key, m.err
-	case <-ctx.Done():
-		return experimentKey{}, ctx.Err()
-	}
-}
-
 // announce notes that a node of the slice came, went, or has another name.
 func (s *slice) announce() {
 	s.dirtyMu.Lock()
 	defer s.dirtyMu.Unlock()
 	s.dirty = true
 	if s.timer == nil {
-		s.since = time.Now()
 		s.timer = time.AfterFunc(s.t.quiet, s.push)
-		return
 	}
-	s.timer.Reset(min(s.t.quiet, max(0, longest-time.Since(s.since))))
 }
 
 // push wakes all nodes of the slice.

@@ -21,9 +21,7 @@ import (
 )
 
 func TestHostileClients(t *testing.T) {
-	w := newWorld(t)
-	tb, stop := w.run(-1)
-	defer stop()
+	w, tb := runningWorld(t)
 	waitForSocket(t, tb.o.Socket)
 	if st, err := os.Stat(tb.o.Socket); err != nil || st.Mode().Perm() != 0o660 || int(st.Sys().(*syscall.Stat_t).Uid) != w.owner {
 		t.Errorf("the socket is %v, %v", st, err)
@@ -69,10 +67,7 @@ func TestHostileClients(t *testing.T) {
 		}
 	}
 	// It is as well as before.
-	if _, err := ask(tb, nodeName(1), present("web", sliceURN)); err != nil {
-		t.Fatal(err)
-	}
-	await(t, tb, nodeName(1), ready)
+	bring(t, tb, nodeName(1), present("web", sliceURN))
 	if a := tb.do(local.Request{Action: local.ActionAgent, Name: nodeName(1)}, false); a.Error != "only root may enter nodes" || a.Files != nil {
 		t.Errorf("the manager enters: %+v", a)
 	}
@@ -109,9 +104,7 @@ func TestOtherUsersAreSentAway(t *testing.T) {
 		return
 	}
 	need.Root(t)
-	w := newWorld(t)
-	tb, stop := w.run(-1)
-	defer stop()
+	_, tb := runningWorld(t)
 	waitForSocket(t, tb.o.Socket)
 	// Also one who gets through the permissions of file and folders.
 	if err := os.Chmod(tb.o.Socket, 0o666); err != nil {
@@ -195,15 +188,11 @@ func asUser(uid int, f func() error) error {
 }
 
 func TestNodeThatIsMeant(t *testing.T) {
-	w := newWorld(t)
-	tb, stop := w.run(-1)
-	defer stop()
+	_, tb := runningWorld(t)
 	for i, hostname := range []string{"web.exp", "db", "db"} {
 		r := present(hostname, sliceURN)
 		r[provider.AttrClientID] = []string{"first", "second", "third"}[i]
-		if _, err := ask(tb, nodeName(i), r); err != nil {
-			t.Fatal(err)
-		}
+		set(t, tb, nodeName(i), r)
 	}
 	for _, tt := range []struct{ name, want string }{
 		{nodeName(1), nodeName(1)}, {"00000002", nodeName(2)}, {"web", nodeName(0)}, {"web.exp", nodeName(0)}, {"third", nodeName(2)},

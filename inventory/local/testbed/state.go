@@ -55,34 +55,34 @@ type Testbed struct {
 	doors    doorkeeper
 	images   images
 	fabric   fabrics
+	noFabric error // why this host cannot make links; nil: it can
 	ids      numbers
 	ports    numbers
 	uplinks  numbers
 	gateway  gatewayRecord
 	exit     exit // nil when nodes have no way outside
-	outside  outsideNumbers
 	times
 	write    func(dir, name string, v any) error // writeJSON, but in tests
 	newKey   func() ([]byte, error)              // newExperimentKey, but in tests
 	unraised string                              // what raiseLimits has logged last
 
-	heavy  *turns // making, starting, removing
-	talk   *turns // with agents and the gateway
-	slow   *turns // the same, with those that did not answer in time
-	spares chan []byte
-	ctx    context.Context // ends the lives
-	stop   context.CancelFunc
-	work   sync.WaitGroup
+	heavy turns           // making, starting, removing
+	talk  turns           // with agents and the gateway
+	slow  turns           // the same, with those that did not answer in time
+	ctx   context.Context // ends the lives
+	stop  context.CancelFunc
+	work  sync.WaitGroup
 
-	finding  sync.RWMutex  // read-locked from finding an image to noting that it is used
-	keeping  sync.Mutex    // of files in keys; taken before mu
-	fetching chan struct{} // has room for manifests that are in memory
+	finding  sync.RWMutex // read-locked from finding an image to noting that it is used
+	keeping  sync.Mutex   // of files in keys; taken before mu
+	fetching turns        // of manifests that are in memory
 
 	mu     sync.Mutex // guards what follows; taken after a life's
 	lives  map[string]*life
 	slices map[string]*slice
 	// networks are those that have links, and those that are to be removed.
 	networks map[string]*network
+	outside  map[int]*life // by their numbers at the exit
 	closing  bool
 
 	doorsMu sync.Mutex // guards what follows
@@ -130,7 +130,7 @@ type life struct {
 	once     sync.Once     // starts the goroutine
 	pokes    chan struct{} // has room for one
 	died     chan *run     // the run that ended by itself
-	fetching chan struct{} // has room for the manifest that is being answered
+	fetching turns         // one, of the manifest that is being answered
 	manifest manifest      // of a node without slice
 
 	mu  sync.Mutex // guards rec and status; held while the record is written
@@ -141,12 +141,8 @@ type life struct {
 	run     *run // nil: the node does not run
 	started bool // it has run since this program began
 	door    openDoor
-	claimed struct { // numbers that are claimed, though perhaps not noted yet
-		base uint32
-		port int
-	}
-	slow   bool        // its agent did not answer in time
-	deaths []time.Time // when its system ended by itself
+	slow    bool        // its agent did not answer in time
+	deaths  []time.Time // when its system ended by itself
 	// What follows is of one change, and begins anew with the next.
 	change   uint64
 	attempts int // that failed
@@ -190,8 +186,7 @@ type openDoor struct {
 // earlier is how an earlier program left the node.
 type earlier struct {
 	ran    bool // it was running
-	failed bool // it had failed
-	retry  bool // it had failed, and is tried once more
+	failed bool // it had failed, and is tried once more
 }
 
 // ranWell is about a node that is never given up.
@@ -277,13 +272,12 @@ type slice struct {
 
 	peers map[netip.Addr]*life // guarded by t.mu
 
-	keyMu  sync.Mutex // guards making
-	making *making
+	keyMu sync.Mutex // guards key; held while it is made
+	key   experimentKey
 
 	dirtyMu sync.Mutex // guards what follows
 	dirty   bool
-	since   time.Time // of the first change that the others were not told
-	timer   *time.Timer
+	timer   *time.Timer // nil: there is no change that the others were not told
 
 	refreshing sync.Mutex // guards what follows
 	lines      peerLines
@@ -293,14 +287,6 @@ type slice struct {
 }
 
 type experimentKey struct{ private, public string }
-
-// making is one attempt to make a slice's key.
-type making struct {
-	spare []byte        // not used by the attempt before, or nil
-	done  chan struct{} // closed when what follows is there
-	key   experimentKey
-	err   error
-}
 
 // peerLines are what all nodes of a slice have in their files.
 type peerLines struct {
@@ -329,7 +315,7 @@ type peerEnd struct {
 type network struct {
 	t    *Testbed
 	id   string
-	turn chan struct{} // has room for who changes the fabric
+	turn turns // of who changes the fabric
 
 	mu      sync.Mutex // guards what follows; nothing is taken after it
 	nodes   map[*life]bool
@@ -400,7 +386,6 @@ type services struct {
 	journal  journal    // as it is on the disk; changed by the goroutine alone
 	progress string     // of the step that runs
 	over     bool       // all steps have ended
-	told     [][]string // what get answers, each with half the outputs of the one before; nil when that has changed
 }
 
 // lead is a door that leads to a node of another provider; its fields with
@@ -423,12 +408,6 @@ type lead struct {
 type gatewayRecord struct {
 	Port int    `json:"port,omitempty"`
 	UID  uint32 `json:"uid,omitempty"` // and group id
-}
-
-// outsideNumbers are the nodes' numbers at the exit.
-type outsideNumbers struct {
-	mu   sync.Mutex
-	held map[int]string // the node that has it
 }
 
 const removing = "being removed"

@@ -1,17 +1,13 @@
 package testbed
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
+	"slices"
 
 	"patchbay/inventory/local/setup"
 	"patchbay/inventory/provider"
 )
 
-// Bounds on the steps of a node. Neither their file nor the journal, which has the
-// end of what each printed, may be larger than maxRecord, also when each byte is
-// written as six.
+// Bounds on the steps of a node.
 const (
 	maxSteps     = 256
 	maxStepBytes = 512 << 10
@@ -46,27 +42,17 @@ func parseSteps(items *[]string) ([]setup.Step, error) {
 	return all, nil
 }
 
-// stepsSum tells steps from others; empty if there are none.
-func stepsSum(steps []setup.Step) string {
-	if len(steps) == 0 {
-		return ""
-	}
-	sum := sha256.Sum256(encodeSteps(steps))
-	return hex.EncodeToString(sum[:])
-}
-
-func encodeSteps(steps []setup.Step) []byte {
-	b, _ := json.Marshal(steps) // they are texts
-	return b
-}
-
 // sameSteps refuses other steps than those that the node was made with.
-func (r *record) sameSteps(items *[]string) error {
+func (l *life) sameSteps(items *[]string) error {
 	if items == nil {
 		return nil
 	}
 	steps, err := parseSteps(items)
-	if err == nil && stepsSum(steps) != r.StepsSum {
+	if err != nil {
+		return err
+	}
+	kept, err := l.readSteps()
+	if err == nil && !slices.Equal(steps, kept) {
 		err = refused(provider.Failed, "the setup of a node cannot be changed; remove the node first")
 	}
 	return err

@@ -77,9 +77,8 @@ func newTestbed(o Options) *Testbed {
 		o: o, settings: o.Settings, log: o.Log,
 		nodes: filepath.Join(o.State, "nodes"), keys: filepath.Join(o.State, "slices"), foreign: filepath.Join(o.State, "doors"),
 		write: writeJSON, newKey: newExperimentKey, times: times{quiet, gather, pause, portTime, installsTime, quickTime, talkTime},
-		heavy: newTurns(runtime.NumCPU()), talk: newTurns(talks), slow: newTurns(talks), spares: make(chan []byte),
-		fetching: make(chan struct{}, manifests),
-		lives:    map[string]*life{}, slices: map[string]*slice{}, networks: map[string]*network{}, leads: map[string]*lead{},
+		heavy: make(turns, runtime.NumCPU()), talk: make(turns, talks), slow: make(turns, talks), fetching: make(turns, manifests),
+		lives: map[string]*life{}, slices: map[string]*slice{}, networks: map[string]*network{}, outside: map[int]*life{}, leads: map[string]*lead{},
 	}
 	t.uplinks = hostalloc.Networks(o.Claims, egress.Uplinks-1)
 	t.ports = hostalloc.Ports(o.Claims, o.Settings.FirstPort, o.Settings.LastPort, o.Settings.PortRest)
@@ -168,7 +167,6 @@ func (t *Testbed) serve(ctx context.Context) error {
 	}
 	defer context.AfterFunc(ctx, func() { l.Close() })()
 	defer l.Close()
-	t.work.Go(t.makeSpares)
 	t.work.Go(t.tidy)
 	t.work.Go(t.openLeads)
 	t.sweepFabric()
@@ -190,29 +188,15 @@ func (t *Testbed) end() {
 	if err := t.doors.Close(); err != nil {
 		t.log.Warn("the gateway did not end in order", "error", err)
 	}
-	if err := t.fabric.Close(); err != nil {
-		t.log.Warn("the relays of links did not end in order", "error", err)
+	if t.noFabric == nil {
+		if err := t.fabric.Close(); err != nil {
+			t.log.Warn("the relays of links did not end in order", "error", err)
+		}
 	}
 	if err := t.closeOutbound(); err != nil {
 		t.log.Warn("the way outside was not left in order", "error", err)
 	}
 	_ = os.Remove(t.o.Socket)
-}
-
-// makeSpares has the key for the next slice ready.
-func (t *Testbed) makeSpares() {
-	for t.ctx.Err() == nil {
-		key, err := t.newKey()
-		if err != nil {
-			t.log.Error("cannot make a key", "error", err)
-			sleep(t.ctx, time.Second)
-			continue
-		}
-		select {
-		case t.spares <- key:
-		case <-t.ctx.Done():
-		}
-	}
 }
 
 // tidy frees ports that have rested, and removes images that no node uses.

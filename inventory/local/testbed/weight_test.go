@@ -23,9 +23,7 @@ func heavyItems() []string {
 }
 
 func TestHeavyInterfacesHaveTheirRoom(t *testing.T) {
-	w := newWorld(t)
-	tb, stop := w.run(-1)
-	defer stop()
+	_, tb := runningWorld(t)
 	ifaces, err := parseInterfaces(heavyItems())
 	if err != nil {
 		t.Fatal(err)
@@ -47,10 +45,7 @@ func TestHeavyInterfacesHaveTheirRoom(t *testing.T) {
 	if err := tb.begin(b, record{Asked: askedOf(t, heavyItems())}, nil); err != errHeavy {
 		t.Errorf("behind the dry run: %v", err)
 	}
-	if _, err := ask(tb, a, provider.Resource{"ensure": "absent"}); err != nil {
-		t.Fatal(err)
-	}
-	await(t, tb, a, provider.Gone)
+	remove(t, tb, a)
 	if wrong := askAll(t, tb, false, map[string]provider.Resource{b: asked[b]}); len(wrong) > 0 {
 		t.Errorf("when the other is gone: %q", wrong)
 	}
