@@ -18,25 +18,25 @@ import (
 type HookConfig struct {
 	// Name tells it from the others. Events that wait are for hooks by name: under
 	// another it is a new one, which is told of what comes after.
-	Name string `mapstructure:"name"`
+	Name string `yaml:"name"`
 	// Command is an executable that gets the event, JSON, on standard input, and
 	// takes it by ending with 0. It runs with the rights of the server.
-	Command string `mapstructure:"command"`
+	Command string `yaml:"command"`
 	// URL is where the event is posted, instead; any 2xx takes it.
-	URL string `mapstructure:"url"`
+	URL string `yaml:"url"`
 	// Events are what it is told: allocated, ready, failed, expiring, released and
 	// shutdown, and if they are named here, renewed, gone and thawed, too.
-	Events []string `mapstructure:"events"`
+	Events []string `yaml:"events"`
 	// Before is how long before the end of a lease it is told of that; 1h.
-	Before time.Duration `mapstructure:"before"`
+	Before time.Duration `yaml:"before"`
 	// Timeout is how long it may take for one event; 30s.
-	Timeout time.Duration `mapstructure:"timeout"`
+	Timeout time.Duration `yaml:"timeout"`
 	// Secret is a file; what it holds signs what is posted, so that the receiver can
 	// tell it from what others post.
-	Secret string `mapstructure:"secret"`
+	Secret string `yaml:"secret"`
 	// CA is a PEM file with the certificates that vouch for URL; by default those
 	// that this host trusts do.
-	CA string `mapstructure:"ca"`
+	CA string `yaml:"ca"`
 }
 
 const (

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -236,35 +235,6 @@ func TestLinesOfATestbed(t *testing.T) {
 		if level, text := logLine(line); level != want.level || text != want.text {
 			t.Errorf("%.50q: %v %.50q", line, level, text)
 		}
-	}
-	var out bytes.Buffer
-	copyLines(strings.NewReader("first\n"+strings.Repeat("y", 10*maxLogLine)+"\n\nlast"), slog.New(slog.NewTextHandler(&out, nil)))
-	if n := strings.Count(out.String(), "\n"); n != 3 || !strings.Contains(out.String(), "msg=last") || out.Len() > 2*maxLogLine {
-		t.Errorf("%d lines of %d bytes", n, out.Len())
-	}
-}
-
-// What a testbed wrote before it ended is logged however late the log is read, and
-// whoever holds the other end then.
-func TestLastWordsOfATestbed(t *testing.T) {
-	reader, writer, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer reader.Close()
-	defer writer.Close()
-	if _, err := writer.WriteString("first\nerror: cannot mount\nno end"); err != nil {
-		t.Fatal(err)
-	}
-	reader.SetReadDeadline(time.Now().Add(-time.Second))
-	var out bytes.Buffer
-	copyLines(&written{File: reader, most: pipeBytes}, slog.New(slog.NewTextHandler(&out, nil)))
-	has(t, out.String(), "msg=first", "msg=\"cannot mount\"", "msg=\"no end\"")
-
-	writer.WriteString(strings.Repeat("more\n", 1000))
-	w := &written{File: reader, most: 10}
-	if text, err := io.ReadAll(w); len(text) != 10 || !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("of who writes on is read %q, %v", text, err)
 	}
 }
 

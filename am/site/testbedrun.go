@@ -1,14 +1,10 @@
 package site
 
 import (
-	"bufio"
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"os"
-	"os/exec"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +15,7 @@ import (
 	"patchbay/am/display"
 	"patchbay/am/dryrun"
 	"patchbay/inventory/local"
+	"patchbay/inventory/local/supervisor"
 	"patchbay/inventory/provider"
 )
 
@@ -178,146 +175,74 @@ func (r *testbeds) stop() {
 	r.running.Wait()
 }
 
+// errElsewhere is why a testbed is not started again.
+var errElsewhere = errors.New("the local testbed was started by somebody else")
+
 // keep runs one testbed until ctx ends, again and again if need be. ready is
 // closed when it answers for the first time, or has ended without.
 func (r *testbeds) keep(ctx context.Context, t *Testbed, log *slog.Logger, ready chan struct{}) {
-	// The kernel ends the child when the thread that started it ends, so that it
-	// does not outlive a server that is killed; this one ends after it.
-	runtime.LockOSThread()
-	told := sync.OnceFunc(func() { close(ready) })
-	defer told()
-	for pause := r.retry; ; pause = min(2*pause, longestPause) {
-		begun := time.Now()
-		err := r.run(ctx, t, log, told)
-		told()
-		if ctx.Err() != nil {
-			return
-		}
-		if time.Since(begun) > longestPause {
-			pause = r.retry
+	answered := sync.OnceFunc(func() { close(ready) })
+	run := func() error {
+		defer answered()
+		return r.run(ctx, t, log, answered)
+	}
+	supervisor.Backoff{First: r.retry, Longest: longestPause, Settled: longestPause}.Keep(ctx.Done(), run, func(err error, pause time.Duration) bool {
+		switch {
+		case ctx.Err() != nil:
+			return false
+		case errors.Is(err, errElsewhere):
+			log.Info(err.Error())
+			return false
 		}
 		log.Error("the local testbed has ended; its nodes go on, but nobody can log in until it is back", "error", err, "again_in", pause)
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(pause):
-		}
-		if t.Runs(ctx, r.Socket) {
-			log.Info("the local testbed was started by somebody else")
-			return
-		}
-	}
-}
-
-// run runs a testbed once, until it ends or ctx does; answered is called when it
-// answers.
-func (r *testbeds) run(ctx context.Context, t *Testbed, log *slog.Logger, answered func()) error {
-	reader, writer, err := os.Pipe()
-	if err != nil {
-		return err
-	}
-	defer reader.Close()
-	words := t.Command(r.State)
-	cmd := exec.Command(words[0], words[1:]...)
-	cmd.Dir = "/"
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/root", "LANG=C.UTF-8"}
-	cmd.Stdout, cmd.Stderr = writer, writer
-	// Its own group: a Ctrl-C on the terminal is the server's, which ends it in order.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
-	err = cmd.Start()
-	writer.Close()
-	if err != nil {
-		return err
-	}
-	log.Info("the local testbed is started", "command", display.ShellLine(words), "pid", cmd.Process.Pid)
-	var logging sync.WaitGroup
-	logging.Go(func() { copyLines(&written{File: reader, most: pipeBytes}, log) })
-	ended := make(chan struct{})
-	var helpers sync.WaitGroup
-	helpers.Go(func() {
-		for !t.Runs(ctx, r.Socket) {
-			select {
-			case <-ended:
-				return
-			case <-ctx.Done():
-				return
-			case <-time.After(20 * time.Millisecond):
-			}
-		}
-		answered()
+		return true
 	})
-	helpers.Go(func() { // ends it with ctx, in order if it obeys
-		select {
-		case <-ended:
-			return
-		case <-ctx.Done():
-		}
-		cmd.Process.Signal(syscall.SIGTERM)
-		select {
-		case <-ended:
-		case <-time.After(r.Patience):
-			log.Error("the local testbed does not end and is killed; it puts things in order when it is started next")
-			cmd.Process.Kill()
-		}
-	})
-	err = cmd.Wait()
-	close(ended)
-	helpers.Wait()
-	reader.SetReadDeadline(time.Now().Add(100 * time.Millisecond)) // what it started may hold the other end
-	logging.Wait()
-	if err == nil {
-		err = errors.New("it ended by itself")
-	}
-	return err
-}
-
-// pipeBytes is what a pipe holds.
-const pipeBytes = 64 << 10
-
-// written is the end of a pipe to read, of which what was written before the deadline
-// of reading is read after it, too: on a busy host the reader may come late, and the
-// last words are why a program has ended.
-type written struct {
-	*os.File
-	most int // that may be read after the deadline, for who holds the other end may write on
-}
-
-func (w *written) Read(b []byte) (int, error) {
-	n, err := w.File.Read(b)
-	if !errors.Is(err, os.ErrDeadlineExceeded) {
-		return n, err
-	}
-	raw, e := w.SyscallConn()
-	if e != nil {
-		return 0, err
-	}
-	var late error
-	e = raw.Control(func(fd uintptr) { n, late = syscall.Read(int(fd), b[:min(len(b), w.most)]) })
-	if e != nil || late != nil || n <= 0 {
-		return 0, err
-	}
-	w.most -= n
-	return n, nil
 }
 
 // maxLogLine is the most of one line that is logged, in bytes.
 const maxLogLine = 4 << 10
 
-// copyLines logs what a testbed writes, line by line.
-func copyLines(r io.Reader, log *slog.Logger) {
-	for b := bufio.NewReaderSize(r, maxLogLine); ; {
-		line, more, err := b.ReadLine()
-		if err != nil {
-			return
-		}
-		level, text := logLine(string(line))
-		for more && err == nil { // the rest of a long line
-			_, more, err = b.ReadLine()
-		}
-		if text != "" {
-			log.Log(context.Background(), level, text)
+// run runs a testbed once, until it ends or ctx does; answered is called when it
+// answers.
+func (r *testbeds) run(ctx context.Context, t *Testbed, log *slog.Logger, answered func()) error {
+	if t.Runs(ctx, r.Socket) {
+		return errElsewhere
+	}
+	words := t.Command(r.State)
+	p, err := supervisor.Start(supervisor.Command{
+		Path: words[0], Args: words, Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=/root", "LANG=C.UTF-8"},
+		// Its own group: a Ctrl-C on the terminal is the server's, which ends it in order.
+		Attr:   syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM},
+		Stdout: true, MaxLine: maxLogLine,
+		Log: func(line []byte) {
+			if level, text := logLine(string(line)); text != "" {
+				log.Log(context.Background(), level, text)
+			}
+		},
+	})
+	if err != nil {
+		return err
+	}
+	log.Info("the local testbed is started", "command", display.ShellLine(words), "pid", p.PID())
+	for p.Running() && ctx.Err() == nil && !t.Runs(ctx, r.Socket) {
+		select {
+		case <-p.Exited():
+		case <-ctx.Done():
+		case <-time.After(20 * time.Millisecond):
 		}
 	}
+	answered()
+	select {
+	case <-p.Exited():
+	case <-ctx.Done():
+		if p.Stop(r.Patience) {
+			log.Error("the local testbed does not end and is killed; it puts things in order when it is started next")
+		}
+	}
+	if err := p.Wait(); err != nil {
+		return err
+	}
+	return errors.New("it ended by itself")
 }
 
 // logLine takes the time and the level off a line of a log, and the quotes off
