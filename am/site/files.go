@@ -1,11 +1,11 @@
 package site
 
 import (
-	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 
+	"patchbay/am/durable"
 	"patchbay/am/fileowner"
 )
 
@@ -17,15 +17,6 @@ func ReplaceFile(path string, content []byte, mode fs.FileMode) error {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
 		}
-		t, err := os.CreateTemp(dir, ".new-*") // mode 0600
-		if err != nil {
-			return err
-		}
-		defer os.Remove(t.Name())
-		_, err = t.Write(content)
-		if err = errors.Join(err, t.Chmod(mode), t.Close()); err != nil {
-			return err
-		}
-		return os.Rename(t.Name(), path)
+		return durable.WriteFile(path, content, mode)
 	})
 }

@@ -53,8 +53,8 @@ func (s *Site) Close() error {
 	if s.tls != nil {
 		s.tls.Close()
 	}
-	if s.Testbeds != nil {
-		s.Testbeds.letGo()
+	if s.testbeds != nil {
+		s.testbeds.letGo()
 	}
 	if s.locked != nil {
 		err = errors.Join(err, s.locked.Close())

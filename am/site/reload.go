@@ -162,7 +162,7 @@ func (s *Site) reloadInventory(ctx context.Context, operator string) (*ReloadRep
 	}
 	was := s.index.Inventory()
 	err = s.policy.follow(inv, func(rules func()) error {
-		s.Testbeds.follow(findTestbeds(s.config.Providers, providersOf(inv)))
+		s.testbeds.follow(findTestbeds(s.config.Providers, providersOf(inv)))
 		return s.aggregate.SetInventory(ctx, inv, func() {
 			rules()
 			s.api.Follow(s.config.Reading(inv))
@@ -255,7 +255,7 @@ func (s *Site) watchTestbeds(ctx context.Context) {
 // Without an answer of the store they stay.
 func (s *Site) retireTestbeds() {
 	if needed, err := s.needed(); err == nil {
-		s.Testbeds.retire(needed)
+		s.testbeds.retire(needed)
 	}
 }
 

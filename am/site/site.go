@@ -51,7 +51,7 @@ type Site struct {
 	listener   net.Listener // before TLS
 	admin      net.Listener // nil for none
 	socket     *adminSocket // nil for none
-	Testbeds   *testbeds    // the local ones, which live as long as the site is served
+	testbeds   *testbeds    // the local ones, which live as long as the site is served
 	locked     io.Closer    // the lock of the providers, nil for none
 	PublicURL  string       // as clients are told
 	LocalURL   string       // of the address that is really listened at

@@ -16,12 +16,12 @@ func (s *Site) openRunner(context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.Testbeds = newTestbeds(findTestbeds(c.Providers, needed), s.log)
+	s.testbeds = newTestbeds(findTestbeds(c.Providers, needed), s.log)
 	if !c.readOnly {
 		if s.locked, err = lockProviders(c.Providers, s.log); err != nil {
 			return err
 		}
-		if err := s.Testbeds.holdAll(); err != nil {
+		if err := s.testbeds.holdAll(); err != nil {
 			return err
 		}
 	}
@@ -29,9 +29,9 @@ func (s *Site) openRunner(context.Context) error {
 		Store:      s.store,
 		Components: Components(s.index.Inventory),
 		Interfaces: Interfaces(s.index.Inventory),
-		Providers:  s.Testbeds.alone(s.providers.get),
+		Providers:  s.testbeds.alone(s.providers.get),
 		Await: func(ctx context.Context) {
-			s.Testbeds.start(ctx) // or first attempts would be in vain
+			s.testbeds.start(ctx) // or first attempts would be in vain
 			s.working.Store(true)
 		},
 		Log: s.log,
@@ -64,7 +64,7 @@ func (s *Site) openAggregate(context.Context) error {
 		Prober: dryrun.New(dryrun.Config{
 			Components: Components(s.index.Inventory),
 			Interfaces: Interfaces(s.index.Inventory),
-			Providers:  s.Testbeds.await(s.providers.Probing),
+			Providers:  s.testbeds.await(s.providers.Probing),
 			Log:        s.log,
 		}),
 	})

@@ -78,7 +78,7 @@ func (s *Site) serve(ctx context.Context) error {
 	stopTelling()
 	<-told
 	tending.Wait()
-	s.Testbeds.stop()
+	s.testbeds.stop()
 	s.audit.Stop()
 	return errors.Join(failed, s.Close())
 }

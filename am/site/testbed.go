@@ -30,15 +30,8 @@ type Testbed struct {
 	lock     *os.File // of the server that acts on its nodes; nil where it is not held
 }
 
-// Command is how to start it, with its state in a folder of its own if state
-// names one.
-func (t *Testbed) Command(state string) []string {
-	words := []string{t.Program, "up"}
-	if state != "" {
-		words = append(words, "--state", state)
-	}
-	return append(words, t.Settings)
-}
+// Command is how to start it.
+func (t *Testbed) Command() []string { return []string{t.Program, "up", t.Settings} }
 
 // providersOf are the providers that an inventory names.
 func providersOf(inv *inventory.Inventory) map[string]bool {

@@ -22,14 +22,13 @@ import (
 // testbeds runs the local testbeds of a served site while it is served. The
 // fields from log to patience are set before start.
 type testbeds struct {
-	log   *slog.Logger
-	State string // a folder for the state, for a site that lasts no longer than it is served
-	root  bool   // this process may start them
-	// Socket is where an instance answers.
-	Socket func(instance string) string
+	log  *slog.Logger
+	root bool // this process may start them
+	// socket is where an instance answers.
+	socket func(instance string) string
 	// retry is the pause before the first new start, and patience how long one
 	// may take until it answers, and until it ends.
-	retry, Patience time.Duration
+	retry, patience time.Duration
 
 	running sync.WaitGroup
 	started chan struct{} // closed when start has waited
@@ -43,7 +42,7 @@ type testbeds struct {
 
 func newTestbeds(list []*Testbed, log *slog.Logger) *testbeds {
 	return &testbeds{
-		list: list, log: log, root: os.Geteuid() == 0, Socket: local.Socket, retry: time.Second, Patience: 10 * time.Second,
+		list: list, log: log, root: os.Geteuid() == 0, socket: local.Socket, retry: time.Second, patience: 10 * time.Second,
 		started: make(chan struct{}), ends: map[*Testbed]context.CancelFunc{}, cancel: func() {},
 	}
 }
@@ -80,21 +79,21 @@ func (r *testbeds) begin() {
 	var waiting sync.WaitGroup
 	for _, t := range all {
 		log := r.log.With("provider", t.Provider, "instance", t.Instance)
-		_, err := t.List(t.ctx, r.Socket)
+		_, err := t.List(t.ctx, r.socket)
 		switch {
 		case err == nil:
 			log.Info("the local testbed runs already")
 		case !errors.Is(err, local.ErrDown):
 			log.Error("the local testbed runs already, but cannot be asked", "error", err)
 		case !r.root:
-			log.Warn("the local testbed does not run, so its nodes cannot be made or reached; start it: " + display.AsRoot(t.Command(r.State)...))
+			log.Warn("the local testbed does not run, so its nodes cannot be made or reached; start it: " + display.AsRoot(t.Command()...))
 		default:
 			ready := make(chan struct{})
 			r.running.Go(func() { r.keep(t.ctx, t.Testbed, log, ready) })
 			waiting.Go(func() {
 				select {
 				case <-ready:
-				case <-time.After(r.Patience):
+				case <-time.After(r.patience):
 				case <-t.ctx.Done():
 				}
 			})
@@ -205,10 +204,10 @@ const maxLogLine = 4 << 10
 // run runs a testbed once, until it ends or ctx does; answered is called when it
 // answers.
 func (r *testbeds) run(ctx context.Context, t *Testbed, log *slog.Logger, answered func()) error {
-	if t.Runs(ctx, r.Socket) {
+	if t.Runs(ctx, r.socket) {
 		return errElsewhere
 	}
-	words := t.Command(r.State)
+	words := t.Command()
 	p, err := supervisor.Start(supervisor.Command{
 		Path: words[0], Args: words, Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=/root", "LANG=C.UTF-8"},
 		// Its own group: a Ctrl-C on the terminal is the server's, which ends it in order.
@@ -224,7 +223,7 @@ func (r *testbeds) run(ctx context.Context, t *Testbed, log *slog.Logger, answer
 		return err
 	}
 	log.Info("the local testbed is started", "command", display.ShellLine(words), "pid", p.PID())
-	for p.Running() && ctx.Err() == nil && !t.Runs(ctx, r.Socket) {
+	for p.Running() && ctx.Err() == nil && !t.Runs(ctx, r.socket) {
 		select {
 		case <-p.Exited():
 		case <-ctx.Done():
@@ -235,7 +234,7 @@ func (r *testbeds) run(ctx context.Context, t *Testbed, log *slog.Logger, answer
 	select {
 	case <-p.Exited():
 	case <-ctx.Done():
-		if p.Stop(r.Patience) {
+		if p.Stop(r.patience) {
 			log.Error("the local testbed does not end and is killed; it puts things in order when it is started next")
 		}
 	}

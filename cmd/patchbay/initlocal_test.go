@@ -104,7 +104,7 @@ func TestInitLocal(t *testing.T) {
 	if err != nil || bed == nil {
 		t.Fatalf("serve finds %v, %v", bed, err)
 	}
-	helper := bed.Command("")[0]
+	helper := bed.Command()[0]
 	sudo := ""
 	if os.Geteuid() != 0 {
 		sudo = "sudo "

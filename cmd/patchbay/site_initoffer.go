@@ -105,7 +105,7 @@ func (o *initOptions) localOffer(ctx context.Context, helper string) (offer, err
 			if os.Geteuid() == 0 {
 				text = startAsRoot
 			}
-			return fmt.Sprintf(text, display.AsRoot(helper, "doctor"), display.AsRoot(t.Command("")...), serve)
+			return fmt.Sprintf(text, display.AsRoot(helper, "doctor"), display.AsRoot(t.Command()...), serve)
 		},
 	}, nil
 }

@@ -25,7 +25,7 @@ func (k *Checker) testbed(ctx context.Context, t *site.Testbed, inv *inventory.I
 	switch {
 	case errors.Is(err, local.ErrDown):
 		k.warn(t.Settings, "the local testbed %s does not run, so no node can be made; serve starts it when it runs as root, else type: %s (and %s says whether this host can run nodes)",
-			t.Instance, display.AsRoot(t.Command("")...), display.AsRoot(t.Program, "doctor"))
+			t.Instance, display.AsRoot(t.Command()...), display.AsRoot(t.Program, "doctor"))
 	case err != nil:
 		k.warn(t.Settings, "the local testbed %s runs, but cannot be asked: %v", t.Instance, err)
 	default:
