@@ -90,17 +90,17 @@ import expvar | | adds itself to a server that nobody asked for
 import net/http/pprof | | adds itself to a server that nobody asked for
 import html/template | | nobody is shown HTML
 import text/template | am/site/configtext.go inventory/local.go | a template knows nothing of what it writes; these two write YAML of an operator's words, which are quoted first
-encoding/xml.Unmarshal | cmd/patchbay/experimenter_caller.go cmd/patchbay/experimenter_callnames.go am/site/check/credential.go cmd/patchbay/experimenter_demostage.go credentials/trial/delegation.go | takes the last of repeated elements, names in any namespace, text around comments; for our own files and a client's answers, or signed octets of which nothing is decided
-encoding/xml.NewDecoder | am/xmlrpc/reader.go rspec/document.go cmd/patchbay/experimenter_demostage.go credentials/trial/delegation.go | as Unmarshal; the first two read raw tokens only
+encoding/xml.Unmarshal | cmd/patchbay/experimenter_caller.go cmd/patchbay/experimenter_callnames.go am/site/check/credential.go credentials/trial/delegation.go | takes the last of repeated elements, names in any namespace, text around comments; for our own files and a client's answers, or signed octets of which nothing is decided
+encoding/xml.NewDecoder | am/xmlrpc/reader.go rspec/document.go credentials/trial/delegation.go | as Unmarshal; the first two read raw tokens only
 encoding/xml.NewTokenDecoder | | as Unmarshal
 method DecodeElement | | as Unmarshal
-import os/exec | am/executable cmd/patchbay/experimenter_demolink.go cmd/patchbay/experimenter_demolocal.go cmd/patchbay/program.go am/site/testbedrun.go inventory/local/behind.go inventory/local/cgroup inventory/local/doctor inventory/local/image inventory/local/node inventory/local/setup inventory/local/supervisor | who starts programs is a short list
+import os/exec | am/executable cmd/patchbay/experimenter_demo.go cmd/patchbay/program.go inventory/local/behind.go inventory/local/cgroup inventory/local/doctor inventory/local/image inventory/local/node inventory/local/setup inventory/local/supervisor | who starts programs is a short list
 os.StartProcess | | as os/exec
 syscall.StartProcess | | as os/exec
 syscall.ForkExec | inventory/local/agent/children.go | PID 1 of a node starts what logs in
 syscall.Exec | inventory/local/node/inner.go | the last stage of a node becomes its agent
 golang.org/x/sys/unix.Exec | | as syscall.Exec
-shell | inventory/local/agent/words.go inventory/local/setup/execute.go inventory/local/image/debian.go | words become code; inside a node that is what its user asked for, and the third is one constant
+shell | inventory/local/agent/words.go inventory/local/setup/execute.go inventory/local/image/debian.go cmd/patchbay/experimenter_demo.go | words become code; inside a node that is what its user asked for, the third is one constant, and the last runs the constants that it shows
 net/http.Get | | no time limit, no bound, goes where redirects lead
 net/http.Post* | | as Get
 net/http.Head | | as Get

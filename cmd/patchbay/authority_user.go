@@ -142,3 +142,20 @@ func (t *trialSite) user(name string, renew bool, now time.Time) (_ *trialUser, 
 	}
 	return u, len(files) > 0, writeFiles(u.Dir, files)
 }
+
+// siteFile is a file to be written into a folder.
+type siteFile struct {
+	name    string
+	content []byte
+	mode    fs.FileMode
+}
+
+// writeFiles writes files below dir, replacing each as a whole.
+func writeFiles(dir string, files []siteFile) error {
+	for _, f := range files {
+		if err := site.ReplaceFile(filepath.Join(dir, f.name), f.content, f.mode); err != nil {
+			return err
+		}
+	}
+	return nil
+}

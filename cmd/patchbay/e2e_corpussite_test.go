@@ -25,6 +25,7 @@ import (
 
 	"patchbay/am/client"
 	"patchbay/am/site"
+	"patchbay/am/site/create"
 	"patchbay/am/testkit/bottle"
 	"patchbay/am/testkit/wait"
 )
@@ -71,7 +72,7 @@ func newCorpusSite(t *testing.T, requests []*corpusRequest) *corpusSite {
 		vlans = append(vlans, fmt.Sprintf("{name: %q, tag: %d}", name, i+2))
 	}
 	edit(t, inv, "shared_vlans: []", "shared_vlans: ["+strings.Join(vlans, ", ")+"]")
-	if err := os.WriteFile(filepath.Join(s.dir, site.PolicyName), []byte(samplePolicy), 0o644); err != nil { // one user has all nodes
+	if err := os.WriteFile(filepath.Join(s.dir, site.PolicyName), create.SamplePolicy, 0o644); err != nil { // one user has all nodes
 		t.Fatal(err)
 	}
 	edit(t, s.settings, "shared_vlans: []", "shared_vlans: ["+quotedList(shared)+"]")

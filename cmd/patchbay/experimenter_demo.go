@@ -25,6 +25,7 @@ import (
 	"patchbay/am"
 	"patchbay/am/display"
 	"patchbay/am/site"
+	"patchbay/am/site/create"
 	"patchbay/inventory/local"
 	"patchbay/inventory/local/supervisor"
 )
@@ -53,8 +54,8 @@ func (o *demoOptions) AddFlags(fs *pflag.FlagSet) {
 }
 
 func (o *demoOptions) Validate(args []string) error {
-	if o.Provider != "" && o.Provider != localName && o.Provider != simulatedName {
-		return fmt.Errorf("--provider %q is neither %s nor %s", o.Provider, localName, simulatedName)
+	if o.Provider != "" && o.Provider != create.Local && o.Provider != create.Simulated {
+		return fmt.Errorf("--provider %q is neither %s nor %s", o.Provider, create.Local, create.Simulated)
 	}
 	return noArguments(args)
 }
@@ -101,7 +102,7 @@ func (o *demoOptions) Run(ctx context.Context, c console) (err error) {
 // chooseLocal tells whether the nodes will be containers of this host. Where
 // they cannot be, it says why; that is an error if they were asked for.
 func (o *demoOptions) chooseLocal(d *demo) (bool, error) {
-	if o.Provider == simulatedName {
+	if o.Provider == create.Simulated {
 		return false, nil
 	}
 	reason := unfit(d.ctx)
@@ -110,7 +111,7 @@ func (o *demoOptions) chooseLocal(d *demo) (bool, error) {
 		return true, nil
 	case d.ctx.Err() != nil:
 		return false, d.ctx.Err()
-	case o.Provider == localName:
+	case o.Provider == create.Local:
 		return false, fmt.Errorf("nodes cannot be containers of this host: %s", reason)
 	}
 	d.say("The nodes of this demonstration are simulated; they cannot be containers of this host:\n%s", reason)
@@ -299,9 +300,9 @@ func (d *demo) serve() {
 		d.err = err
 		return
 	}
-	provider := simulatedName
+	provider := create.Simulated
 	if d.local {
-		provider = localName
+		provider = create.Local
 	}
 	d.step("Make a site")
 	d.create("patchbay " + display.ShellLine([]string{"init", "--authority", "demo.example.org", "--provider", provider, "--listen", address, d.dir}))
@@ -355,7 +356,7 @@ func (d *demo) serve() {
 
 // openTestbed lets no port rest for longer than the demonstration lasts.
 func (d *demo) openTestbed() (err error) {
-	if d.testbed, err = site.OpenTestbed(filepath.Join(d.dir, site.ProvidersDir), localName); err != nil {
+	if d.testbed, err = site.OpenTestbed(filepath.Join(d.dir, site.ProvidersDir), create.Local); err != nil {
 		return err
 	}
 	if d.settings, err = os.ReadFile(d.testbed.Settings); err != nil {
