@@ -4,12 +4,11 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"runtime/debug"
 	"strings"
 	"time"
-
-	"github.com/fsnotify/fsnotify"
 
 	"patchbay/am/display"
 	"patchbay/am/mtls"
@@ -18,14 +17,11 @@ import (
 )
 
 const (
-	// trustPause is how long the trust folder must be quiet before it is read, so
-	// that a file is not read while it is being written.
-	trustPause = 200 * time.Millisecond
-	// trustLatest is when it is read after a change though it is not quiet yet:
-	// a revocation must not wait for whatever else goes on there.
-	trustLatest = 2 * time.Second
+	// trustLatest is after how many changes in a row the trust folder is read though it
+	// is not quiet: a revocation must not wait for whatever else goes on there.
+	trustLatest = 8
 	// trustInterval is how often it is read where nothing seems to change: a CRL
-	// gets out of date by itself, and file systems of the network may not tell.
+	// gets out of date by itself.
 	trustInterval = time.Hour
 )
 
@@ -152,75 +148,27 @@ func Revokes(file string) bool {
 // watchTrust reads the trust folder again whenever it changes, and now and
 // then, until ctx ends.
 func (s *Site) watchTrust(ctx context.Context) {
-	dir := s.config.Trusted
-	var events chan fsnotify.Event
-	var lost chan error
-	w, err := watchFolder(dir)
-	if err != nil {
-		s.log.Warn("the trust folder is not watched; send SIGHUP after a change", "error", err)
-	} else {
-		defer w.Close()
-		events, lost = w.Events, w.Errors
-	}
-	again := time.NewTicker(trustInterval)
-	defer again.Stop()
-	quiet := time.NewTimer(time.Hour)
-	quiet.Stop()
-	var changes changes
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case e := <-events:
-			if concerns(e.Name, dir) {
-				quiet.Reset(changes.wait(time.Now()))
-			}
-		case err := <-lost: // such as an overflow: events were lost
-			s.log.Warn("watching the trust folder", "error", err)
-			quiet.Reset(changes.wait(time.Now()))
-		case <-again.C:
-			s.reloadAnchors()
-		case <-quiet.C:
-			changes.first = time.Time{}
-			w.Add(dir) // it may be a new folder of that name
+	state := func() string { return trustState(s.config.Trusted) }
+	seen, last := state(), time.Now()
+	watchFiles(ctx, trustLatest, state, func(now string) {
+		if now != seen || time.Since(last) >= trustInterval {
+			seen, last = now, time.Now()
 			s.reloadAnchors()
 		}
-	}
+	})
 }
 
-// concerns tells whether a change of the file means that dir must be read again.
-// Names with two dots are folders in which some container systems exchange the
-// targets of all links at once.
-func concerns(file, dir string) bool {
-	name := filepath.Base(file)
-	return file == dir || filepath.Dir(file) == dir && (cert.Matters(name) || strings.HasPrefix(name, ".."))
-}
-
-// changes are those of a folder since it was last read.
-type changes struct{ first time.Time } // zero: none
-
-// wait is how long to wait after one more of them before the folder is read.
-func (c *changes) wait(now time.Time) time.Duration {
-	if c.first.IsZero() {
-		c.first = now
-	}
-	return max(0, min(trustPause, c.first.Add(trustLatest).Sub(now)))
-}
-
-// watchFolder watches dir and the folder above, which tells when dir itself is
-// replaced.
-func watchFolder(dir string) (*fsnotify.Watcher, error) {
-	w, err := fsnotify.NewWatcher()
-	if err != nil {
-		return nil, err
-	}
-	for _, d := range []string{filepath.Dir(dir), dir} {
-		if err := w.Add(d); err != nil {
-			w.Close()
-			return nil, err
+// trustState tells two states of the files apart that matter in the folder.
+func trustState(dir string) string {
+	entries, err := os.ReadDir(dir)
+	var b strings.Builder
+	fmt.Fprintln(&b, err)
+	for _, e := range entries {
+		if cert.Matters(e.Name()) {
+			fmt.Fprintln(&b, e.Name(), stampOf(filepath.Join(dir, e.Name())))
 		}
 	}
-	return w, nil
+	return b.String()
 }
 
 // warnExpiry tells of anchors that are over, or soon will be.

@@ -4,21 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"patchbay/am/maintenance"
 	"patchbay/am/service"
 	"patchbay/am/store"
 	"patchbay/inventory"
 )
-
-// upkeepPause is how often it is looked whether the maintenance file has changed,
-// and how long it must stay as it is before it is read, so that it is not read
-// while it is being written.
-const upkeepPause = 250 * time.Millisecond
 
 // unreadable is what experimenters are told while nobody knows whether the site
 // is locked down.
@@ -126,23 +121,11 @@ func (u *upkeep) has(name string) bool {
 
 // watch reads the file again whenever it has changed, until ctx ends.
 func (u *upkeep) watch(ctx context.Context) {
-	ticks := time.NewTicker(upkeepPause)
-	defer ticks.Stop()
-	last := stampOf(u.file)
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticks.C:
+	watchFiles(ctx, 0, func() string { return fmt.Sprint(stampOf(u.file)) }, func(string) {
+		if err := u.read(ctx); err != nil && !errors.Is(err, context.Canceled) {
+			u.log.Error("maintenance is heeded, but it is not sure that all calls know", "error", err)
 		}
-		now := stampOf(u.file)
-		if now == last { // or it is being written
-			if err := u.read(ctx); err != nil && !errors.Is(err, context.Canceled) {
-				u.log.Error("maintenance is heeded, but it is not sure that all calls know", "error", err)
-			}
-		}
-		last = now
-	}
+	})
 }
 
 // answer is what the socket tells: the file is read first, so that who has
