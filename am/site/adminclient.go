@@ -115,7 +115,7 @@ func (h *AdminClient) copyBackup() (done func(), err error) {
 }
 
 // Act has a served site do something, or does it itself. do is for the latter.
-func (h AdminClient) Act(ctx context.Context, what string, order any, do func(*operate.Desk) (operate.Done, error)) (done operate.Done, served bool, err error) {
+func Act[T any](ctx context.Context, h AdminClient, what string, order T, do func(*operate.Desk, context.Context, T) (operate.Done, error)) (done operate.Done, served bool, err error) {
 	if err := Order(ctx, h.Config, "/"+what, order, &done); !errors.Is(err, ErrNotServed) {
 		return done, true, err
 	}
@@ -127,7 +127,7 @@ func (h AdminClient) Act(ctx context.Context, what string, order any, do func(*o
 	if err != nil {
 		return done, false, errors.Join(err, st.Close())
 	}
-	done, err = do(d)
+	done, err = do(d, ctx, order)
 	return done, false, errors.Join(err, st.Close(), log.Close())
 }
 

@@ -33,19 +33,7 @@ const (
 
 // Ask asks a served site at its socket, and reads the JSON that it answers.
 func Ask(ctx context.Context, c *Config, what string, answer any) error {
-	resp, _, err := request(ctx, c, http.MethodGet, what, nil)
-	if err == nil {
-		err = decode(resp, answer)
-	}
-	switch {
-	case err == nil || errors.Is(err, ErrNotServed):
-		return err
-	case isAnswered(err):
-		return err
-	case nobodyAt(err):
-		return ErrNotServed
-	}
-	return unasked(ctx, socketOf(c), err)
+	return exchange(ctx, c, http.MethodGet, what, nil, answer)
 }
 
 // Order has a served site do what the JSON of said asks for, and reads the JSON
@@ -55,17 +43,21 @@ func Order(ctx context.Context, c *Config, what string, said, answer any) error 
 	if err != nil {
 		return err
 	}
-	resp, sent, err := request(ctx, c, http.MethodPost, what, body)
+	return exchange(ctx, c, http.MethodPost, what, body, answer)
+}
+
+func exchange(ctx context.Context, c *Config, method, what string, body []byte, answer any) error {
+	resp, sent, err := request(ctx, c, method, what, body)
 	if err == nil {
 		err = decode(resp, answer)
 	}
-	refusal, isRefused := errors.AsType[*refusedError](err)
+	_, isRefused := errors.AsType[*refusedError](err)
+	_, isUnreadable := errors.AsType[*unreadableError](err)
+	isOrder := method == http.MethodPost
 	switch {
-	case err == nil:
-		return nil
-	case isRefused:
-		return refusal
-	case sent:
+	case err == nil || isRefused || isUnreadable && !isOrder:
+		return err
+	case sent && isOrder:
 		return inDoubt(ctx, c, err)
 	case nobodyAt(err):
 		return ErrNotServed
@@ -184,13 +176,6 @@ func refusalOf(resp *http.Response) error {
 		return &refusedError{text}
 	}
 	return &refusedError{fmt.Sprintf("the served site answers %d: %.500s", resp.StatusCode, text)}
-}
-
-// isAnswered tells whether an error is of an answer that came as a whole.
-func isAnswered(err error) bool {
-	_, refused := errors.AsType[*refusedError](err)
-	_, unreadable := errors.AsType[*unreadableError](err)
-	return refused || unreadable
 }
 
 // nobodyAt tells whether an error of the socket says that no server is there. One

@@ -11,9 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"patchbay/am/fileowner"
+	"patchbay/inventory/local/fdsocket"
 )
 
 // SocketName is the socket, beside the configuration, by which providers ask
@@ -23,7 +22,7 @@ const SocketName = "admin.sock"
 // adminSocket is a listening socket that only its owner and root can reach: by
 // its mode, and by a look at who comes, since modes are changed by mistake.
 type adminSocket struct {
-	net.Listener
+	*net.UnixListener
 	path   string
 	info   fs.FileInfo // of path, as long as it is ours
 	log    *slog.Logger
@@ -69,7 +68,7 @@ func makeSocket(path string, log *slog.Logger) (*adminSocket, error) {
 		return nil, err
 	}
 	l.SetUnlinkOnClose(false)
-	s := &adminSocket{Listener: l, path: path, log: log}
+	s := &adminSocket{UnixListener: l, path: path, log: log}
 	made := filepath.Join(private, "s")
 	err = os.Chmod(made, 0o600)
 	if err == nil {
@@ -106,12 +105,16 @@ func (c *Config) served() bool {
 // Accept waits for root or the server's own user, and sends all others away.
 func (s *adminSocket) Accept() (net.Conn, error) {
 	for {
-		c, err := s.Listener.Accept()
+		c, err := s.AcceptUnix()
 		if err != nil {
 			return nil, err
 		}
-		user, err := peerUser(c)
-		if err == nil && (user == 0 || user == os.Geteuid()) {
+		user := -1 // not known
+		peer, err := fdsocket.Peer(c)
+		if err == nil {
+			user = int(peer.Uid)
+		}
+		if user == 0 || user == os.Geteuid() {
 			return c, nil
 		}
 		c.Close()
@@ -122,25 +125,6 @@ func (s *adminSocket) Accept() (net.Conn, error) {
 			s.quiet, s.turned = now.Add(quietTime), 0
 		}
 	}
-}
-
-// peerUser is the user id of the process that made the connection c, -1 if it
-// cannot be told.
-func peerUser(c net.Conn) (int, error) {
-	u, ok := c.(*net.UnixConn)
-	if !ok {
-		return -1, fmt.Errorf("%T is no connection of a Unix socket", c)
-	}
-	raw, err := u.SyscallConn()
-	if err != nil {
-		return -1, err
-	}
-	var peer *unix.Ucred
-	controlled := raw.Control(func(fd uintptr) { peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
-	if err := errors.Join(controlled, err); err != nil {
-		return -1, err
-	}
-	return int(peer.Uid), nil
 }
 
 // remove ends the socket, and takes it away if nobody has put another there.

@@ -15,7 +15,7 @@ import (
 // done, even if that cannot be written.
 func noteAct(ctx context.Context, c console, config *site.Config, what, text string) {
 	n := operate.Note{Event: what, Text: text, Operator: audit.Operator()}
-	_, _, err := site.AdminClient{Config: config}.Act(context.WithoutCancel(ctx), "note", n, func(d *operate.Desk) (operate.Done, error) { return d.Note(ctx, n) })
+	_, _, err := site.Act(context.WithoutCancel(ctx), site.AdminClient{Config: config}, "note", n, (*operate.Desk).Note)
 	if err == nil {
 		return
 	}

@@ -86,7 +86,7 @@ func (o *renewOptions) Run(ctx context.Context, c console) error {
 		return err
 	}
 	o.order.Operator = audit.Operator()
-	done, _, err := site.AdminClient{Config: config}.Act(ctx, "renew", o.order, func(d *operate.Desk) (operate.Done, error) { return d.Renew(ctx, o.order) })
+	done, _, err := site.Act(ctx, site.AdminClient{Config: config}, "renew", o.order, (*operate.Desk).Renew)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package check
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -37,42 +38,19 @@ func (x *excerpts) at(line, column int) string {
 		return ""
 	}
 	text, _, _ := bytes.Cut(x.text, []byte("\n"))
-	before, after := split(bytes.TrimSuffix(text, []byte("\r")), column)
-	if n := utf8.RuneCount(before); n > excerptWidth/2 {
-		before = append([]byte("…"), lastRunes(before, excerptWidth/2)...)
+	runes := []rune(strings.ReplaceAll(string(bytes.TrimSuffix(text, []byte("\r"))), "\t", " "))
+	at := min(max(column-1, 0), len(runes))
+	before, after := runes[:at], runes[at:]
+	if at > excerptWidth/2 {
+		before = append([]rune("…"), before[at-excerptWidth/2:]...)
 	}
-	room := excerptWidth - utf8.RuneCount(before)
-	if rest := firstRunes(after, room); len(rest) < len(after) {
-		after = append(bytes.Clone(rest), "…"...)
+	if room := excerptWidth - len(before); len(after) > room {
+		after = append(slices.Clone(after[:room]), '…')
 	}
-	shown := func(b []byte) string { return display.Printable(strings.ReplaceAll(string(b), "\t", " ")) }
-	out := fmt.Sprintf("%6d | %s%s\n", line, shown(before), shown(after))
+	shown := display.Printable(string(before))
+	out := fmt.Sprintf("%6d | %s%s\n", line, shown, display.Printable(string(after)))
 	if column > 0 {
-		out += fmt.Sprintf("%6s | %s^\n", "", strings.Repeat(" ", utf8.RuneCountInString(shown(before))))
+		out += fmt.Sprintf("%6s | %s^\n", "", strings.Repeat(" ", utf8.RuneCountInString(shown)))
 	}
 	return out
-}
-
-// split cuts a line in front of a column; column 0 is in front of all.
-func split(line []byte, column int) (before, after []byte) {
-	before = firstRunes(line, column-1)
-	return before, line[len(before):]
-}
-
-func firstRunes(b []byte, n int) []byte {
-	at := 0
-	for ; n > 0 && at < len(b); n-- {
-		_, size := utf8.DecodeRune(b[at:])
-		at += size
-	}
-	return b[:at]
-}
-
-func lastRunes(b []byte, n int) []byte {
-	at := len(b)
-	for ; n > 0 && at > 0; n-- {
-		_, size := utf8.DecodeLastRune(b[:at])
-		at -= size
-	}
-	return b[at:]
 }
