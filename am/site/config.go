@@ -2,11 +2,18 @@ package site
 
 import (
 	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
 	"net"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"patchbay/am/clock"
 	"patchbay/am/display"
@@ -14,6 +21,7 @@ import (
 	"patchbay/am/service"
 	"patchbay/am/urn"
 	"patchbay/credentials"
+	"patchbay/inventory"
 	"patchbay/rspec"
 )
 
@@ -361,4 +369,145 @@ func (l LeasesConfig) validate(wrong wrongFunc) {
 	if l.Provisioned > l.ProvisionedMax {
 		wrong("leases.provisioned", "%s is longer than provisioned_max, %s", l.Provisioned, l.ProvisionedMax)
 	}
+}
+
+// checkFiles makes sure that what the configuration names is there. The error
+// joins a *configError, with the line of the key, for each that is not.
+func (c *Config) checkFiles() error {
+	return errors.Join(c.CheckKeyFiles(), c.CheckFile("inventory", c.Inventory), c.CheckFolder("trusted", c.Trusted),
+		c.CheckFolder("providers", c.Providers), c.CheckState(), c.CheckAudit())
+}
+
+func (c *Config) CheckKeyFiles() error {
+	var errs []error
+	for i, pair := range c.Keys {
+		where := c.Origin.Where(fmt.Sprintf("keys.%d", i))
+		for _, f := range [][2]string{{"certificate", pair.Certificate}, {"key", pair.Key}} {
+			if _, err := os.Stat(f[1]); err != nil {
+				errs = append(errs, &ConfigError{where, "keys", notThere(f[0], f[1], err)})
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (c *Config) CheckFile(key, path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return c.Origin.wrong(key, "%s", notThere("file", path, err))
+	case info.IsDir():
+		return c.Origin.wrong(key, "%s is a folder; name a file", path)
+	}
+	return nil
+}
+
+func (c *Config) CheckFolder(key, path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return c.Origin.wrong(key, "%s", notThere("folder", path, err))
+	case !info.IsDir():
+		return c.Origin.wrong(key, "%s is no folder; name the folder", path)
+	}
+	return nil
+}
+
+// CheckState makes sure that the store can be made, or changed where it is.
+func (c *Config) CheckState() error {
+	dir := filepath.Dir(c.State)
+	if err := c.CheckFolder("state", dir); err != nil {
+		return err
+	}
+	if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
+		return c.Origin.wrong("state", "this user cannot write into %s (%v); give it the right, or name a file elsewhere", dir, err)
+	}
+	info, err := os.Stat(c.State)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return c.Origin.wrong("state", "%v", err)
+	case !info.Mode().IsRegular():
+		return c.Origin.wrong("state", "%s is not a regular file; name one that is, or will be", c.State)
+	}
+	if err := unix.Access(c.State, unix.R_OK|unix.W_OK); err != nil {
+		return c.Origin.wrong("state", "this user cannot change %s (%v); give it the right", c.State, err)
+	}
+	return nil
+}
+
+// CheckAudit makes sure that the audit can be made, or written on.
+func (c *Config) CheckAudit() error {
+	dir := filepath.Dir(c.Audit)
+	if err := c.CheckFolder("audit", dir); err != nil {
+		return err
+	}
+	info, err := os.Stat(c.Audit)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
+			return c.Origin.wrong("audit", "this user cannot write into %s (%v); give it the right, or name a file elsewhere", dir, err)
+		}
+		return nil
+	case err != nil:
+		return c.Origin.wrong("audit", "%v", err)
+	case !info.Mode().IsRegular():
+		return c.Origin.wrong("audit", "%s is not a regular file; name one that is, or will be", c.Audit)
+	}
+	if err := unix.Access(c.Audit, unix.R_OK|unix.W_OK); err != nil {
+		return c.Origin.wrong("audit", "this user cannot read and write %s (%v); give it the right", c.Audit, err)
+	}
+	return nil
+}
+
+func notThere(what, path string, err error) string {
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Sprintf("the %s %s does not exist; make it, or correct the name", what, path)
+	}
+	return fmt.Sprintf("the %s cannot be looked at: %v", what, err)
+}
+
+// Reading is how requests are read at a site.
+func (c *Config) Reading(inv *inventory.Inventory) rspec.ReadOptions {
+	o := rspec.ReadOptions{
+		Managers: append([]urn.URN{inv.Manager}, inv.Managers...), LinkTypes: inv.LinkTypes,
+		CopyCrossLinks: inv.CrossLinks == inventory.Copy, Limits: c.Limits.RSpec, Judge: true,
+	}
+	if inv.LossUnit == inventory.AsFraction {
+		o.PacketLoss = rspec.Fraction
+	}
+	return o
+}
+
+func Components(inv func() *inventory.Inventory) func(urn.URN) (component, provider string, ok bool) {
+	return func(u urn.URN) (string, string, bool) {
+		c, ok := inv().Component(u)
+		if !ok {
+			return "", "", false
+		}
+		return c.Name, c.Provider, true
+	}
+}
+
+func Interfaces(inv func() *inventory.Inventory) func(urn.URN) string {
+	return func(u urn.URN) string {
+		if i, ok := inv().Interface(u); ok {
+			return i.Name
+		}
+		return ""
+	}
+}
+
+// New is the log the configuration asks for.
+func (l LogConfig) New(w io.Writer) *slog.Logger {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(l.Level)); err != nil {
+		level = slog.LevelInfo
+	}
+	o := &slog.HandlerOptions{Level: level}
+	if l.Format == "json" {
+		return slog.New(slog.NewJSONHandler(w, o))
+	}
+	return slog.New(slog.NewTextHandler(w, o))
 }

@@ -1,6 +1,8 @@
 package site
 
 import (
+	"bytes"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"text/template"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -343,4 +346,77 @@ func IsInventory(doc *yaml.Node) bool {
 		SliverTypes yaml.Node `yaml:"sliver_types"`
 	}
 	return doc.Decode(&top) == nil && (top.Components.Kind != 0 || top.SliverTypes.Kind != 0)
+}
+
+// EnvPrefix begins the environment variables that stand for keys.
+const EnvPrefix = "PATCHBAY_"
+
+// origin says where values came from, for messages.
+type origin struct {
+	File  string
+	lines map[string]int // of keys in the file
+}
+
+// ConfigError is one mistake: where it is and what to do.
+type ConfigError struct{ Where, Key, Msg string }
+
+func (e *ConfigError) Error() string {
+	if e.Key == "" {
+		return e.Where + ": " + e.Msg
+	}
+	return e.Where + ": " + e.Key + ": " + e.Msg
+}
+
+// Where is the variable, or the file and line, that a key's value is from.
+func (o origin) Where(key string) string {
+	if name := envName(key); os.Getenv(name) != "" {
+		return "environment " + name
+	}
+	for k := key; k != ""; k = parentKey(k) {
+		if line := o.lines[k]; line > 0 {
+			return fmt.Sprintf("%s:%d", o.File, line)
+		}
+	}
+	return o.File
+}
+
+// has tells whether a key was given, by the file or a variable.
+func (o origin) has(key string) bool {
+	return os.Getenv(envName(key)) != "" || o.lines[key] > 0
+}
+
+func parentKey(key string) string {
+	return key[:max(0, strings.LastIndexByte(key, '.'))]
+}
+
+func envName(key string) string {
+	return EnvPrefix + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
+}
+
+func (o origin) wrong(key, format string, args ...any) error {
+	return &ConfigError{o.Where(key), key, fmt.Sprintf(format, args...)}
+}
+
+//go:embed patchbay.yaml
+var configTemplateText string
+
+var configTemplate = template.Must(template.New(ConfigName).Delims("[[", "]]").Parse(configTemplateText))
+
+// ConfigText is the patchbay.yaml of a new site.
+func ConfigText(authority, listen, publicURL string) []byte {
+	var b bytes.Buffer
+	if err := configTemplate.Execute(&b, map[string]string{
+		"Authority": yamlString(authority), "Listen": yamlString(listen), "PublicURL": yamlString(publicURL),
+	}); err != nil {
+		panic(err) // the template is ours
+	}
+	return b.Bytes()
+}
+
+// yamlString quotes s, which holds no control characters, where YAML asks for it.
+func yamlString(s string) string {
+	if s == "" || strings.ContainsAny(s, ":#{}[],&*?|<>=!%@`'\" \\") || strings.Trim(s, "0123456789.-_") == "" {
+		return fmt.Sprintf("%q", s)
+	}
+	return s
 }

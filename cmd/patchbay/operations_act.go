@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"patchbay/am/audit"
+	"patchbay/am/display"
 	"patchbay/am/operate"
 	"patchbay/am/site"
 )
@@ -25,4 +26,25 @@ func noteAct(ctx context.Context, c console, config *site.Config, what, text str
 	} else if !errors.Is(err, site.ErrNeverServed) {
 		fmt.Fprintf(c.err, "patchbay: it is done, and the audit tells of it, but not the journal: %v\n", err)
 	}
+}
+
+func notServedUnpromised() error {
+	return errors.New("the site is not served, and only then it asks its providers what they have; serve it, and try again")
+}
+
+func yesOrNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+func remarkOn(r *site.UnpromisedRow) string {
+	switch {
+	case !r.Ordered.IsZero():
+		return "told to go at " + display.Time(r.Ordered)
+	case r.Holds:
+		return "nothing new goes to its node"
+	}
+	return ""
 }
