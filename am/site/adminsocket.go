@@ -188,6 +188,12 @@ func (s *Site) doors() map[string]http.Handler {
 	return doors
 }
 
+// answer writes v as JSON.
+func answer(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(v) // who asked may have left
+}
+
 // bare is a door whose questions have no query: nothing that is asked is passed over.
 func bare(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -269,14 +275,12 @@ func (s *Site) tellStore(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(report) // who asked may have left
+	answer(w, report)
 }
 
 // tellTime answers commands that reckon from now.
 func (s *Site) tellTime(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "application/json")
-	json.NewEncoder(w).Encode(timeAnswer{s.clock.Now()}) // who asked may have left
+	answer(w, timeAnswer{s.clock.Now()})
 }
 
 // tellClock answers `patchbay clock`.
@@ -304,18 +308,12 @@ func (s *Site) believeClock(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Site) answerClock(w http.ResponseWriter, a ClockAnswer) {
-	err := a.Count(s.store)
-	var text []byte
-	if err == nil {
-		text, err = json.Marshal(a)
-	}
-	if err != nil {
+	if err := a.Count(s.store); err != nil {
 		s.log.Error("the clock cannot be told", "error", err)
 		http.Error(w, "The clock cannot be told; the log says why.", http.StatusInternalServerError)
 		return
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Write(text) // who asked may have left
+	answer(w, a)
 }
 
 // Bounds of an order.

@@ -413,50 +413,37 @@ func (c *Config) CheckFolder(key, path string) error {
 	return nil
 }
 
-// CheckState makes sure that the store can be made, or changed where it is.
-func (c *Config) CheckState() error {
-	dir := filepath.Dir(c.State)
-	if err := c.CheckFolder("state", dir); err != nil {
-		return err
-	}
-	if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
-		return c.Origin.wrong("state", "this user cannot write into %s (%v); give it the right, or name a file elsewhere", dir, err)
-	}
-	info, err := os.Stat(c.State)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
-		return c.Origin.wrong("state", "%v", err)
-	case !info.Mode().IsRegular():
-		return c.Origin.wrong("state", "%s is not a regular file; name one that is, or will be", c.State)
-	}
-	if err := unix.Access(c.State, unix.R_OK|unix.W_OK); err != nil {
-		return c.Origin.wrong("state", "this user cannot change %s (%v); give it the right", c.State, err)
-	}
-	return nil
-}
+// CheckState makes sure that the store can be made, or changed where it is. Files are
+// made beside it.
+func (c *Config) CheckState() error { return c.checkWritten("state", c.State, true) }
 
 // CheckAudit makes sure that the audit can be made, or written on.
-func (c *Config) CheckAudit() error {
-	dir := filepath.Dir(c.Audit)
-	if err := c.CheckFolder("audit", dir); err != nil {
+func (c *Config) CheckAudit() error { return c.checkWritten("audit", c.Audit, false) }
+
+// checkWritten makes sure that a file can be made, or read and written; always says that
+// its folder must be writable though the file is there.
+func (c *Config) checkWritten(key, path string, always bool) error {
+	dir := filepath.Dir(path)
+	if err := c.CheckFolder(key, dir); err != nil {
 		return err
 	}
-	info, err := os.Stat(c.Audit)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	info, err := os.Stat(path)
+	isNew := errors.Is(err, fs.ErrNotExist)
+	if isNew || always {
 		if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
-			return c.Origin.wrong("audit", "this user cannot write into %s (%v); give it the right, or name a file elsewhere", dir, err)
+			return c.Origin.wrong(key, "this user cannot write into %s (%v); give it the right, or name a file elsewhere", dir, err)
 		}
+	}
+	switch {
+	case isNew:
 		return nil
 	case err != nil:
-		return c.Origin.wrong("audit", "%v", err)
+		return c.Origin.wrong(key, "%v", err)
 	case !info.Mode().IsRegular():
-		return c.Origin.wrong("audit", "%s is not a regular file; name one that is, or will be", c.Audit)
+		return c.Origin.wrong(key, "%s is not a regular file; name one that is, or will be", path)
 	}
-	if err := unix.Access(c.Audit, unix.R_OK|unix.W_OK); err != nil {
-		return c.Origin.wrong("audit", "this user cannot read and write %s (%v); give it the right", c.Audit, err)
+	if err := unix.Access(path, unix.R_OK|unix.W_OK); err != nil {
+		return c.Origin.wrong(key, "this user cannot read and write %s (%v); give it the right", path, err)
 	}
 	return nil
 }

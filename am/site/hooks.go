@@ -2,7 +2,6 @@ package site
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -163,8 +162,7 @@ func (c *Config) HookStates(ctx context.Context) (map[string]hook.State, error) 
 
 // tellHooks answers how each hook does.
 func (s *Site) tellHooks(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "application/json")
-	json.NewEncoder(w).Encode(s.hooks.States()) // who asked may have left
+	answer(w, s.hooks.States())
 }
 
 // openHooks has what the store posts delivered, once the site is served.

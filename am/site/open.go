@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"net"
+	"slices"
 
 	"patchbay/am/audit"
 	"patchbay/am/binder"
@@ -101,7 +103,7 @@ func (s *Site) openRunner(context.Context) error {
 		Log: s.log,
 
 		ServicesMustSucceed: c.ServicesFailure == servicesFail,
-		ProviderNames:       providerNames(s.index.Inventory),
+		ProviderNames:       func() []string { return slices.Collect(maps.Keys(providersOf(s.index.Inventory()))) },
 		RemoveUnpromised:    c.Unpromised == unpromisedRemove,
 		Stocked:             s.holdUnpromised,
 		Limits:              work.Limits{Unpromised: c.UnpromisedAfter},

@@ -187,15 +187,10 @@ func (p *policyFile) watch(ctx context.Context) {
 var ErrNothingHeld = errors.New("the site has not served yet")
 
 // Held is what is held, if the state can be read.
-func (c *Config) Held(ctx context.Context, user, slice urn.URN) (policy.Held, error) {
+func (c *Config) Held(ctx context.Context, user, slice urn.URN) (h policy.Held, err error) {
 	if _, err := os.Stat(c.State); errors.Is(err, os.ErrNotExist) {
-		return policy.Held{}, ErrNothingHeld
+		return h, ErrNothingHeld
 	}
-	return c.heldBy(ctx, user, slice)
-}
-
-// heldBy asks the served site what is held, or looks into its state.
-func (c *Config) heldBy(ctx context.Context, user, slice urn.URN) (h policy.Held, err error) {
 	q := url.Values{"user": {user.String()}, "slice": {slice.String()}}
 	if err = Ask(ctx, c, "/held?"+q.Encode(), &h); !errors.Is(err, ErrNotServed) {
 		return h, err

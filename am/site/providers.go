@@ -141,17 +141,6 @@ func providerLines(file string) map[string]int {
 	return lines
 }
 
-// providerNames are those that the inventory in force names.
-func providerNames(inv func() *inventory.Inventory) func() []string {
-	return func() []string {
-		used := map[string]bool{}
-		for _, c := range inv().Components {
-			used[c.Provider] = true
-		}
-		return slices.Collect(maps.Keys(used))
-	}
-}
-
 // get finds a provider for the runner, which may wait.
 func (s *ProviderSet) get(name string) (work.Provider, error) {
 	p, err := s.open(name)

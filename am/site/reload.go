@@ -3,7 +3,6 @@ package site
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -291,8 +290,7 @@ func (s *Site) answerReload(w http.ResponseWriter, r *http.Request) {
 			s.log.Error("the inventory cannot be taken over; what is in force stays so", "error", err)
 		}
 	}
-	w.Header().Set("Content-Type", "application/json")
-	json.NewEncoder(w).Encode(report) // who asked may have left
+	answer(w, report)
 }
 
 // errorLines has a line for each mistake in err, or for the first of them and how many
