@@ -2,7 +2,6 @@ package site
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -182,43 +181,30 @@ func (h AdminClient) openStore(open func() (*store.Store, error)) (*store.Store,
 	return open()
 }
 
-// Rows calls f with each row of a list.
+// Rows calls row with each row of a list.
 func Rows[T any](ctx context.Context, h AdminClient, what string, f operate.Filter, row func(*T) error) error {
-	w := &LineWriter{Row: func(line []byte) error {
+	return ReadRows(func(w io.Writer) error { return h.List(ctx, what, f, w) }, row)
+}
+
+// ReadRows calls row with each row that list writes, a JSON object a line.
+func ReadRows[T any](list func(io.Writer) error, row func(*T) error) error {
+	rows, w := io.Pipe()
+	go func() { w.CloseWithError(list(w)) }()
+	for d := json.NewDecoder(rows); ; {
 		var t T
-		if err := json.Unmarshal(line, &t); err != nil {
-			return fmt.Errorf("the list of %s cannot be read: %w", what, err)
+		err := d.Decode(&t)
+		switch err { // errors of list may wrap these
+		case io.EOF:
+			return nil
+		case io.ErrUnexpectedEOF:
+			return errors.New("the list ends within a row; ask again")
+		case nil:
+			err = row(&t)
 		}
-		return row(&t)
-	}}
-	return cmp.Or(h.List(ctx, what, f, w), w.End())
-}
-
-// LineWriter calls row with each line that is written to it.
-type LineWriter struct {
-	Row  func([]byte) error
-	rest []byte // of a line that has not ended
-}
-
-// End refuses a line that has not ended.
-func (w *LineWriter) End() error {
-	if len(w.rest) > 0 {
-		return errors.New("the list ends within a row; ask again")
-	}
-	return nil
-}
-
-func (w *LineWriter) Write(b []byte) (int, error) {
-	n := len(b)
-	for {
-		head, tail, ok := bytes.Cut(b, []byte("\n"))
-		if w.rest = append(w.rest, head...); !ok {
-			return n, nil
+		if err != nil {
+			rows.CloseWithError(err)
+			return err
 		}
-		if err := w.Row(w.rest); err != nil {
-			return 0, err
-		}
-		w.rest, b = w.rest[:0], tail
 	}
 }
 

@@ -84,14 +84,11 @@ type trialSite struct {
 
 // trial opens the trial authority of the site that the flag names.
 func (f *siteFlag) trial(ctx context.Context) (*trialSite, error) {
-	config, dir, err := f.read()
+	c, err := f.read()
 	if err != nil {
 		return nil, err
 	}
-	return openTrial(ctx, config, dir)
-}
-
-func openTrial(ctx context.Context, c *site.Config, dir string) (*trialSite, error) {
+	dir := filepath.Dir(c.Origin.File)
 	folder := filepath.Join(dir, site.AuthorityDir)
 	a, err := trial.Open(folder)
 	if errors.Is(err, fs.ErrNotExist) {

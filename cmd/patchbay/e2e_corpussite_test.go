@@ -157,11 +157,8 @@ func (s *corpusSite) dial(address string) (c net.Conn, err error) {
 func (s *corpusSite) enter() {
 	t := s.t
 	t.Helper()
-	config, err := site.ReadConfig(filepath.Join(s.dir, "patchbay.yaml"))
-	if err == nil {
-		s.trial, err = openTrial(t.Context(), config, s.dir)
-	}
-	if err == nil {
+	var err error
+	if s.trial, err = (&siteFlag{file: s.dir}).trial(t.Context()); err == nil {
 		s.ann, _, err = s.trial.user("ann", false, time.Now())
 	}
 	if err == nil {

@@ -253,8 +253,8 @@ func (d *demo) create(line string) {
 // document is output of which the first node is shown.
 func (d *demo) document(what, line string) string {
 	out := d.output(line)
-	_, node, ok := strings.Cut(out, "<node ")
-	if node, _, ok = strings.Cut(node, "</node>"); ok {
+	_, node, _ := strings.Cut(out, "<node ")
+	if node, _, ok := strings.Cut(node, "</node>"); ok {
 		d.say("--- the first node of the %s\n<node %s</node>", what, node)
 	}
 	return out

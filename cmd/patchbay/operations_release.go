@@ -56,7 +56,7 @@ func (o *releaseOptions) Validate(args []string) error {
 }
 
 func (o *releaseOptions) Run(ctx context.Context, c console) error {
-	config, _, err := o.site.read()
+	config, err := o.site.read()
 	if err != nil {
 		return err
 	}

@@ -81,7 +81,7 @@ func seconds(flag, s string) (int64, error) {
 }
 
 func (o *renewOptions) Run(ctx context.Context, c console) error {
-	config, _, err := o.site.read()
+	config, err := o.site.read()
 	if err != nil {
 		return err
 	}

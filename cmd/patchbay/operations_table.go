@@ -253,7 +253,7 @@ func ago(flag, s string, now time.Time) (time.Time, error) {
 }
 
 func (o *listOptions) client() (site.AdminClient, error) {
-	config, _, err := o.site.read()
+	config, err := o.site.read()
 	return site.AdminClient{Config: config, Backup: o.Backup}, err
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"patchbay/am/display"
+	"patchbay/am/durable"
 	"patchbay/am/fileowner"
 	"patchbay/am/site"
 	"patchbay/am/store"
@@ -45,7 +46,7 @@ func (o *backupOptions) Validate(args []string) (err error) {
 }
 
 func (o *backupOptions) Run(ctx context.Context, c console) (err error) {
-	config, _, err := o.site.read()
+	config, err := o.site.read()
 	if err != nil {
 		return err
 	}
@@ -69,7 +70,11 @@ func (o *backupOptions) Run(ctx context.Context, c console) (err error) {
 		return site.InWordsOf(err, f.Name(), o.file)
 	}
 	if o.file == "-" {
-		if err := pour(f.Name(), c.out); err != nil {
+		_, err := f.Seek(0, io.SeekStart)
+		if err == nil {
+			_, err = io.Copy(c.out, f)
+		}
+		if err != nil {
 			return fmt.Errorf("cannot write the backup to standard output: %w", err)
 		}
 		fmt.Fprintln(c.err, backupLine(report)+".")
@@ -121,11 +126,7 @@ func (o *backupOptions) settle(temporary string) error {
 			return err
 		}
 	}
-	dir, err := os.Open(filepath.Dir(o.file))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return durable.SyncFolder(filepath.Dir(o.file))
 }
 
 // takeBackup writes a site's store into f, and looks at what is there then.
@@ -162,17 +163,6 @@ func takeBackup(ctx context.Context, c *site.Config, f *os.File) (*store.Report,
 func backupLine(r *store.Report) string {
 	return fmt.Sprintf("Backup of %s: %s, %s, revision %d, %s",
 		r.Site, display.Count(r.Records[store.Slices], "slice"), display.Count(r.Records[store.Slivers], "sliver"), r.Revision, display.Size(r.Size))
-}
-
-// pour writes all of a file.
-func pour(name string, w io.Writer) error {
-	f, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	_, err = io.Copy(w, f)
-	return err
 }
 
 // unfinished is how the names of backups begin that are being made.

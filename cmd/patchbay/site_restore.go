@@ -48,7 +48,7 @@ func (o *restoreOptions) Validate(args []string) (err error) {
 }
 
 func (o *restoreOptions) Run(ctx context.Context, c console) error {
-	config, _, err := o.site.read()
+	config, err := o.site.read()
 	if err != nil {
 		return err
 	}
