@@ -114,7 +114,7 @@ net/http.Transport | am/client am/site/adminclient.go am/hook/receiver.go invent
 net/http.NewRequest* | am/hook/receiver.go am/site/adminclient.go inventory/local/testbed/manifest.go | as Client; the last asks the manager at its Unix socket
 net/http.File* | | shows what is in a folder
 net/http.Dir | | shows what is in a folder
-net.Dial* | am/site/adminclient.go am/site/adminsocket.go inventory/local/instance.go inventory/local/fdsocket/socket.go inventory/local/agent inventory/local/gateway/process.go inventory/local/linktest inventory/local/egress inventory/local/setup/http.go | nothing is ever fetched by the host: local sockets, doors that a keeper opened, measurements and installs inside of nodes, name servers of the operator
+net.Dial* | inventory/local/instance.go inventory/local/fdsocket/socket.go inventory/local/agent inventory/local/gateway/process.go inventory/local/linktest inventory/local/egress inventory/local/setup/http.go | nothing is ever fetched by the host: local sockets, doors that a keeper opened, measurements and installs inside of nodes, name servers of the operator
 net.Resolver | | names of clients must not make questions
 net.DefaultResolver | am/site/host.go inventory/local/behinddoor.go | as Resolver; this host's own name, and hosts that another provider names, asked by a process without rights
 net.Lookup* | | names of clients must not make questions
@@ -137,7 +137,7 @@ runtime.SetFinalizer | | frees C memory while it is in use
 runtime.AddCleanup | | as SetFinalizer
 log.Fatal* | | ends without cleaning up
 log.Panic* | | as Fatal
-net.ListenUnix* | am/site/adminsocket.go | who listens at a path must also ask who calls
+net.ListenUnix* | | who listens at a path must also ask who calls
 `
 
 // A ban is a row of bans.

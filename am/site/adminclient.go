@@ -27,6 +27,7 @@ import (
 	"patchbay/am/store"
 	"patchbay/am/urn"
 	"patchbay/inventory"
+	"patchbay/inventory/local/fdsocket"
 )
 
 // AdminClient is how an operator's command reaches a site: by the socket of one that
@@ -300,12 +301,9 @@ func request(ctx context.Context, c *Config, method, what string, body []byte) (
 // dialer connects to the admin socket of a site, whatever the address.
 func dialer(c *Config) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, _, _ string) (net.Conn, error) {
-		short, done, err := shortPath(socketOf(c))
-		if err != nil {
-			return nil, err
-		}
-		defer done()
-		conn, err := (&net.Dialer{Timeout: askTimeout}).DialContext(ctx, "unix", short)
+		ctx, cancel := context.WithTimeout(ctx, askTimeout)
+		defer cancel()
+		conn, err := fdsocket.Connect(ctx, socketOf(c))
 		if err != nil {
 			return nil, err
 		}

@@ -52,47 +52,28 @@ func makeSocket(path string, log *slog.Logger) (*adminSocket, error) {
 	if info, err := os.Lstat(path); err == nil && info.Mode().Type() != fs.ModeSocket {
 		return nil, fmt.Errorf("%s is there and no socket; move it away", path)
 	}
-	short, done, err := shortPath(path)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	if somebodyAt(short) {
+	if somebodyAt(path) {
 		return nil, fmt.Errorf("another server answers at %s; stop it, or give this site a folder of its own", path)
 	}
-	// It is made in a folder that nobody else can enter, so that it has its mode
-	// before anybody can connect.
-	private := path + ".new"
-	if err := os.RemoveAll(private); err != nil {
+	if err := os.RemoveAll(path + ".new"); err != nil { // a folder, as earlier versions have left it
 		return nil, err
 	}
-	if err := os.Mkdir(private, 0o700); err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(private)
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(short+".new", "s"), Net: "unix"})
+	l, err := fdsocket.Listen(path, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	l.SetUnlinkOnClose(false)
-	s := &adminSocket{UnixListener: l, path: path, log: log}
-	made := filepath.Join(private, "s")
-	err = os.Chmod(made, 0o600)
-	if err == nil {
-		s.info, err = os.Lstat(made)
-	}
-	if err == nil {
-		err = os.Rename(made, path)
-	}
+	info, err := os.Lstat(path)
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
-	return s, nil
+	return &adminSocket{UnixListener: l, path: path, info: info, log: log}, nil
 }
 
 // somebodyAt tells whether a server is at a socket.
 func somebodyAt(path string) bool {
-	c, err := net.DialTimeout("unix", path, time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	c, err := fdsocket.Connect(ctx, path)
 	if err == nil {
 		c.Close()
 	}
@@ -100,14 +81,7 @@ func somebodyAt(path string) bool {
 }
 
 // served tells whether a server of this very site is at its socket.
-func (c *Config) served() bool {
-	short, done, err := shortPath(filepath.Join(filepath.Dir(c.Origin.File), SocketName))
-	if err != nil {
-		return false
-	}
-	defer done()
-	return somebodyAt(short)
-}
+func (c *Config) served() bool { return somebodyAt(socketOf(c)) }
 
 // Accept waits for root or the server's own user, and sends all others away.
 func (s *adminSocket) Accept() (net.Conn, error) {
@@ -140,22 +114,6 @@ func (s *adminSocket) remove() {
 	if now, err := os.Lstat(s.path); err == nil && os.SameFile(now, s.info) {
 		os.Remove(s.path)
 	}
-}
-
-// maxSocketPath is how long the path of a socket may be.
-const maxSocketPath = 100
-
-// shortPath is another way to write path, short enough for the kernel; it holds
-// until done is called.
-func shortPath(path string) (short string, done func(), err error) {
-	if len(path) <= maxSocketPath && !strings.ContainsRune(path, 0) {
-		return path, func() {}, nil
-	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return "", nil, err
-	}
-	return fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(path)), func() { dir.Close() }, nil
 }
 
 // doors are what commands ask a served site at its socket, beside what package
