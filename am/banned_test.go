@@ -89,18 +89,18 @@ import net/rpc | | gob
 import expvar | | adds itself to a server that nobody asked for
 import net/http/pprof | | adds itself to a server that nobody asked for
 import html/template | | nobody is shown HTML
-import text/template | am/site/configtext.go inventory/local.go | a template knows nothing of what it writes; these two write YAML of an operator's words, which are quoted first
-encoding/xml.Unmarshal | cmd/patchbay/experimenter_caller.go cmd/patchbay/experimenter_callnames.go am/site/check/credential.go cmd/patchbay/experimenter_demostage.go credentials/trial/delegation.go | takes the last of repeated elements, names in any namespace, text around comments; for our own files and a client's answers, or signed octets of which nothing is decided
-encoding/xml.NewDecoder | am/xmlrpc/reader.go rspec/document.go cmd/patchbay/experimenter_demostage.go credentials/trial/delegation.go | as Unmarshal; the first two read raw tokens only
+import text/template | am/site/configread.go inventory/local.go | a template knows nothing of what it writes; these two write YAML of an operator's words, which are quoted first
+encoding/xml.Unmarshal | cmd/patchbay/experimenter_caller.go cmd/patchbay/experimenter_callparams.go am/site/check/credential.go credentials/trial/delegation.go | takes the last of repeated elements, names in any namespace, text around comments; for our own files and a client's answers, or signed octets of which nothing is decided
+encoding/xml.NewDecoder | am/xmlrpc/reader.go rspec/document.go credentials/trial/delegation.go | as Unmarshal; the first two read raw tokens only
 encoding/xml.NewTokenDecoder | | as Unmarshal
 method DecodeElement | | as Unmarshal
-import os/exec | am/executable cmd/patchbay/experimenter_demolink.go cmd/patchbay/experimenter_demolocal.go cmd/patchbay/program.go am/site/testbedrun.go inventory/local/behind.go inventory/local/cgroup inventory/local/doctor inventory/local/image inventory/local/node inventory/local/setup inventory/local/supervisor | who starts programs is a short list
+import os/exec | am/executable cmd/patchbay/experimenter_demo.go cmd/patchbay/program.go inventory/local/behind.go inventory/local/cgroup inventory/local/doctor inventory/local/image inventory/local/node inventory/local/setup inventory/local/supervisor | who starts programs is a short list
 os.StartProcess | | as os/exec
 syscall.StartProcess | | as os/exec
 syscall.ForkExec | inventory/local/agent/children.go | PID 1 of a node starts what logs in
 syscall.Exec | inventory/local/node/inner.go | the last stage of a node becomes its agent
 golang.org/x/sys/unix.Exec | | as syscall.Exec
-shell | inventory/local/agent/words.go inventory/local/setup/execute.go inventory/local/image/debian.go | words become code; inside a node that is what its user asked for, and the third is one constant
+shell | inventory/local/agent/words.go inventory/local/setup/execute.go inventory/local/image/debian.go cmd/patchbay/experimenter_demo.go | words become code; inside a node that is what its user asked for, the third is one constant, and the last runs the constants that it shows
 net/http.Get | | no time limit, no bound, goes where redirects lead
 net/http.Post* | | as Get
 net/http.Head | | as Get
@@ -109,12 +109,12 @@ net/http.Handle | | the shared multiplexer
 net/http.HandleFunc | | the shared multiplexer
 net/http.ListenAndServe* | | no time limits
 net/http.Serve* | am/server | no time limits; ServeMux and Server are am/server's
-net/http.Client | am/client am/site/adminhttp.go am/hook/receiver.go inventory/local/setup/http.go | nothing that serves ever fetches; hooks post to where the operator says, commands ask at the Unix socket, and installs run inside of nodes
-net/http.Transport | am/client am/site/adminhttp.go am/hook/receiver.go inventory/local/setup/http.go inventory/local/testbed/manifest.go | as Client
-net/http.NewRequest* | am/client/client.go am/hook/receiver.go am/site/adminhttp.go inventory/local/testbed/manifest.go | as Client; the last asks the manager at its Unix socket
+net/http.Client | am/client am/site/adminclient.go am/hook/receiver.go inventory/local/setup/http.go | nothing that serves ever fetches; hooks post to where the operator says, commands ask at the Unix socket, and installs run inside of nodes
+net/http.Transport | am/client am/site/adminclient.go am/hook/receiver.go inventory/local/setup/http.go inventory/local/testbed/manifest.go | as Client
+net/http.NewRequest* | am/client/client.go am/hook/receiver.go am/site/adminclient.go inventory/local/testbed/manifest.go | as Client; the last asks the manager at its Unix socket
 net/http.File* | | shows what is in a folder
 net/http.Dir | | shows what is in a folder
-net.Dial* | am/site/adminhttp.go am/site/adminsocket.go inventory/local/instance.go inventory/local/fdsocket/socket.go inventory/local/agent inventory/local/gateway/process.go inventory/local/linktest inventory/local/egress inventory/local/setup/http.go | nothing is ever fetched by the host: local sockets, doors that a keeper opened, measurements and installs inside of nodes, name servers of the operator
+net.Dial* | inventory/local/instance.go inventory/local/fdsocket/socket.go inventory/local/agent inventory/local/gateway/process.go inventory/local/linktest inventory/local/egress inventory/local/setup/http.go | nothing is ever fetched by the host: local sockets, doors that a keeper opened, measurements and installs inside of nodes, name servers of the operator
 net.Resolver | | names of clients must not make questions
 net.DefaultResolver | am/site/host.go inventory/local/behinddoor.go | as Resolver; this host's own name, and hosts that another provider names, asked by a process without rights
 net.Lookup* | | names of clients must not make questions
@@ -129,7 +129,7 @@ import crypto/rc4 | | broken
 import crypto/des | | broken
 import math/rand | | can be told beforehand
 import math/rand/v2 | am/hook/limits.go am/work/limits.go credentials/trial inventory/local/vswitch inventory/simulated | can be told beforehand: pauses, serial numbers of credentials, losses of frames, pretended failures; keys and names that must not be told come from crypto/rand
-endless | cmd/patchbay/inputoutput.go am/operate/order.go | whoever writes decides how much memory is used; allowed for a user's own terminal, and behind a reader that counts
+endless | cmd/patchbay/program.go am/operate/order.go | whoever writes decides how much memory is used; allowed for a user's own terminal, and behind a reader that counts
 os.Setenv | | children would inherit it, and C reads it meanwhile
 os.Unsetenv | | as Setenv
 os.Clearenv | | as Setenv
@@ -137,7 +137,7 @@ runtime.SetFinalizer | | frees C memory while it is in use
 runtime.AddCleanup | | as SetFinalizer
 log.Fatal* | | ends without cleaning up
 log.Panic* | | as Fatal
-net.ListenUnix* | am/site/adminsocket.go | who listens at a path must also ask who calls
+net.ListenUnix* | | who listens at a path must also ask who calls
 `
 
 // A ban is a row of bans.

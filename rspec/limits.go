@@ -12,10 +12,10 @@ import (
 // fields that have a key. A zero field takes its default.
 type Limits struct {
 	// Bytes is the size of the document; 8 MiB, at most 1 GiB.
-	Bytes int `mapstructure:"bytes"`
+	Bytes int `yaml:"bytes"`
 	// Depth is how deep elements nest, the root being 1; 240, which is also the
 	// most, for libxml2 gives up a little later.
-	Depth int `mapstructure:"depth"`
+	Depth int `yaml:"depth"`
 	// Elements counts elements, comments, processing instructions and CDATA
 	// sections together; 200,000. A document holds at most twice as many
 	// attributes.
@@ -30,8 +30,8 @@ type Limits struct {
 	// and costs with every element that uses it; 1024 bytes as it is written.
 	NamespaceBytes int
 	// Nodes and Links count those of all aggregates; 10,000 each.
-	Nodes int `mapstructure:"nodes"`
-	Links int `mapstructure:"links"`
+	Nodes int `yaml:"nodes"`
+	Links int `yaml:"links"`
 	// Interfaces counts those of all nodes together; 50,000.
 	Interfaces int
 	// ClientID is the length of a client_id of ours in bytes; 256.

@@ -10,7 +10,7 @@ import (
 type Config struct {
 	// MaxBody is the largest request in bytes; 16 MiB. Requests carry RSpecs and
 	// credentials, 10 to 50 kB as a rule.
-	MaxBody int64 `mapstructure:"max_body"`
+	MaxBody int64 `yaml:"max_body"`
 	// MaxBodies is how many bytes of requests may be in memory at one time;
 	// 64 MiB, for a call takes several times its bytes. One caller may have a
 	// quarter of them, and one call of the largest size in any case; another
@@ -29,19 +29,19 @@ type Config struct {
 	// certificates and from whatever addresses; 80. Strangers, whom no anchor
 	// vouches for, count as one caller all together. Beyond it callers are told
 	// to come back (SERVERBUSY).
-	MaxCallsPerCaller int `mapstructure:"max_calls_per_caller"`
+	MaxCallsPerCaller int `yaml:"max_calls_per_caller"`
 	// MaxChangesBurst is how many calls of methods that change something one
 	// person or tool may make at once, refused ones too; 600. Beyond it they are told
 	// to come back (SERVERBUSY).
-	MaxChangesBurst int `mapstructure:"max_changes_burst"`
+	MaxChangesBurst int `yaml:"max_changes_burst"`
 	// MaxChangesPerMinute is how many more they may make each minute; 120. jFed and
 	// omni need a few for an experiment.
-	MaxChangesPerMinute int `mapstructure:"max_changes_per_minute"`
+	MaxChangesPerMinute int `yaml:"max_changes_per_minute"`
 	// MaxConnections is how many connections there may be; 2048, and never more
 	// than the process's limit of open files allows beside 512 for other uses.
 	// When there are more, one that is silent or not done with its handshake is
 	// ended, of the address that has most of them.
-	MaxConnections int `mapstructure:"max_connections"`
+	MaxConnections int `yaml:"max_connections"`
 	// MaxConnectionsPerAddress is how many of them may come from one IPv4
 	// address or one IPv6 network of 64 bits; 256, so that a laboratory behind
 	// one address can work.
@@ -55,19 +55,19 @@ type Config struct {
 	// HandshakeTimeout is the time for the TLS handshake; half of HeaderTimeout.
 	HandshakeTimeout time.Duration
 	// HeaderTimeout is the time for the TLS handshake and the header; 20s.
-	HeaderTimeout time.Duration `mapstructure:"header_timeout"`
+	HeaderTimeout time.Duration `yaml:"header_timeout"`
 	// StallTimeout is the time in which each 64 KiB of a call or an answer, or
 	// what is left of it, must get through; 30s. A peer slower than that is cut off.
-	StallTimeout time.Duration `mapstructure:"stall_timeout"`
+	StallTimeout time.Duration `yaml:"stall_timeout"`
 	// ReadTimeout is the time for a whole request; 2m.
-	ReadTimeout time.Duration `mapstructure:"read_timeout"`
+	ReadTimeout time.Duration `yaml:"read_timeout"`
 	// CallTimeout is the time a call may take inside; 1m.
 	CallTimeout time.Duration
 	// WriteTimeout is the time from the end of the header to the end of the
 	// answer; two and a half times ReadTimeout.
 	WriteTimeout time.Duration
 	// IdleTimeout is how long a silent connection is kept; 2m.
-	IdleTimeout time.Duration `mapstructure:"idle_timeout"`
+	IdleTimeout time.Duration `yaml:"idle_timeout"`
 }
 
 // DefaultConfig is what a Config of which nothing is said comes to.

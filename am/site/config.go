@@ -2,11 +2,18 @@ package site
 
 import (
 	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
 	"net"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"patchbay/am/clock"
 	"patchbay/am/display"
@@ -14,6 +21,7 @@ import (
 	"patchbay/am/service"
 	"patchbay/am/urn"
 	"patchbay/credentials"
+	"patchbay/inventory"
 	"patchbay/rspec"
 )
 
@@ -26,82 +34,82 @@ type Config struct {
 	// federation has; the host's full name is a good one. The aggregate is then
 	// urn:publicid:IDN+AUTHORITY+authority+cm. Never change it: every URN that
 	// was handed out names it.
-	Authority string `mapstructure:"authority"`
+	Authority string `yaml:"authority"`
 	// Listen is the address and port for clients; :8443 for port 8443 on every
 	// address. Port 0 takes any free one.
-	Listen string `mapstructure:"listen"`
+	Listen string `yaml:"listen"`
 	// PublicURL is https://HOST:PORT as clients reach it. Without it, it is the
 	// host's full name and the port of Listen.
-	PublicURL string `mapstructure:"public_url"`
+	PublicURL string `yaml:"public_url"`
 	// Admin is the loopback address and port of /healthz, /readyz and /metrics;
 	// "off" for none. Without it, it is the port after that of Listen.
-	Admin string `mapstructure:"admin"`
+	Admin string `yaml:"admin"`
 	// Keys are the server's certificates and private keys, one pair for each
 	// kind of key. An RSA pair beside an ECDSA one serves old clients.
-	Keys []KeyPair `mapstructure:"keys"`
+	Keys []KeyPair `yaml:"keys"`
 	// Trusted is the folder of trust anchors: every *.pem in it, with *.crl and
 	// denied for what is revoked.
-	Trusted string `mapstructure:"trusted"`
+	Trusted string `yaml:"trusted"`
 	// Inventory is the file that says what this site offers.
-	Inventory string `mapstructure:"inventory"`
+	Inventory string `yaml:"inventory"`
 	// Providers is the folder of *.prov executables that make slivers.
-	Providers string `mapstructure:"providers"`
+	Providers string `yaml:"providers"`
 	// State is the file in which the site keeps what it has promised.
-	State string `mapstructure:"state"`
+	State string `yaml:"state"`
 	// JournalKeep is for how long the state remembers what was done; 400d. What the
 	// audit does not tell yet stays, and 0s keeps all. The audit is not touched.
-	JournalKeep time.Duration `mapstructure:"journal_keep"`
+	JournalKeep time.Duration `yaml:"journal_keep"`
 	// Maintenance is the file that says what is out of service: a lockdown, and
 	// planned maintenance. Commands write it; it need not be there.
-	Maintenance string `mapstructure:"maintenance"`
+	Maintenance string `yaml:"maintenance"`
 	// Policy is the file of rules by which users may have less than everything. By
 	// default it need not be there.
-	Policy string `mapstructure:"policy"`
+	Policy string `yaml:"policy"`
 	// Audit is the file that keeps a line for each call that may change something,
 	// and for each address that a sliver gets or loses. It can be moved away at any
 	// time.
-	Audit string `mapstructure:"audit"`
+	Audit string `yaml:"audit"`
 	// AuditRequired refuses calls that would change something while the audit
 	// cannot be written.
-	AuditRequired bool `mapstructure:"audit_required"`
+	AuditRequired bool `yaml:"audit_required"`
 	// Credentials says which old-fashioned credentials are still good.
-	Credentials CredentialsConfig `mapstructure:"credentials"`
+	Credentials CredentialsConfig `yaml:"credentials"`
 	// Leases limit how long slivers live.
-	Leases LeasesConfig `mapstructure:"leases"`
+	Leases LeasesConfig `yaml:"leases"`
 	// ClockJump is how far the host's clock may be moved at once. What jumps further
 	// is not believed until an operator says so (patchbay clock): leases go on by
 	// the time that has gone by; 1m.
-	ClockJump time.Duration `mapstructure:"clock_jump"`
+	ClockJump time.Duration `yaml:"clock_jump"`
 	// EmptyDescribe is what Describe answers for a slice without slivers:
 	// "empty", an empty manifest (jFed expects it), or "not-found".
-	EmptyDescribe string `mapstructure:"empty_describe"`
+	EmptyDescribe string `yaml:"empty_describe"`
 	// ServicesFailure is what becomes of a sliver of which an install or execute
 	// failed: "report", it is ready and its geni_error tells, or "fail", it is
 	// geni_failed.
-	ServicesFailure string `mapstructure:"services_failure"`
+	ServicesFailure string `yaml:"services_failure"`
 	// Unpromised is what becomes of what a provider has although no sliver is there for
 	// it: "report" tells of it in the log, in /metrics and in "patchbay nodes", and its
 	// node takes nothing new while it is there; "remove" has it removed, too, if this
 	// site's journal tells that it was promised and released here, 20 an hour at most.
 	// What another site has made, or this one after the backup from which its store was
 	// restored, is in no journal here: "patchbay release --unpromised" has it removed.
-	Unpromised string `mapstructure:"unpromised"`
+	Unpromised string `yaml:"unpromised"`
 	// UnpromisedAfter is for how long it must have been there before it is removed; 10m.
-	UnpromisedAfter time.Duration `mapstructure:"unpromised_after"`
+	UnpromisedAfter time.Duration `yaml:"unpromised_after"`
 	// ASCIIManifests writes characters beyond ASCII as references; old omni
 	// fails on them.
-	ASCIIManifests bool `mapstructure:"ascii_manifests"`
+	ASCIIManifests bool `yaml:"ascii_manifests"`
 	// ManifestExtensions are what manifests tell beside the core: "sliver-info",
 	// the life of each sliver, and "vnode", its physical identity as Emulab tells it.
-	ManifestExtensions []string `mapstructure:"manifest_extensions"`
+	ManifestExtensions []string `yaml:"manifest_extensions"`
 	// Hooks are told what happens to slivers.
-	Hooks []HookConfig `mapstructure:"hooks"`
+	Hooks []HookConfig `yaml:"hooks"`
 	// Log says how the log on standard error looks.
-	Log LogConfig `mapstructure:"log"`
+	Log LogConfig `yaml:"log"`
 	// Limits protect the server from its clients.
-	Limits LimitsConfig `mapstructure:"limits"`
+	Limits LimitsConfig `yaml:"limits"`
 	// StopTimeout is how long calls may go on when the server is told to stop.
-	StopTimeout time.Duration `mapstructure:"stop_timeout"`
+	StopTimeout time.Duration `yaml:"stop_timeout"`
 
 	Origin origin
 	// readOnly opens the store to look at it only.
@@ -122,58 +130,58 @@ const (
 
 // KeyPair names a certificate and its private key, both PEM.
 type KeyPair struct {
-	Certificate string `mapstructure:"certificate"`
-	Key         string `mapstructure:"key"`
+	Certificate string `yaml:"certificate"`
+	Key         string `yaml:"key"`
 }
 
 // CredentialsConfig is what an operator may allow beyond what is sound today.
 type CredentialsConfig struct {
 	// SHA1Signatures accepts credentials signed with SHA-1, as many authorities
 	// still sign; true.
-	SHA1Signatures bool `mapstructure:"sha1_signatures"`
+	SHA1Signatures bool `yaml:"sha1_signatures"`
 	// SHA1Certificates accepts certificates signed with SHA-1.
-	SHA1Certificates bool `mapstructure:"sha1_certificates"`
+	SHA1Certificates bool `yaml:"sha1_certificates"`
 	// MinRSABits is the smallest RSA key; 2048, at least 1024.
-	MinRSABits int `mapstructure:"min_rsa_bits"`
+	MinRSABits int `yaml:"min_rsa_bits"`
 	// Signers are further names of authorities that may sign credentials, the
 	// last part of their URNs; sa, ma, ca, ch and root always may.
-	Signers []string `mapstructure:"signers"`
+	Signers []string `yaml:"signers"`
 	// Speakers are the URNs of those who may speak for users by a credential
 	// signed by the user; where none is listed, all trusted tools and authorities.
-	Speakers []string `mapstructure:"speakers"`
+	Speakers []string `yaml:"speakers"`
 	// CacheSize is how many verified credentials are remembered.
-	CacheSize int `mapstructure:"cache_size"`
+	CacheSize int `yaml:"cache_size"`
 }
 
 // LeasesConfig limits how long slivers live. A lease never outlives the
 // credential that asked for it.
 type LeasesConfig struct {
 	// Allocated is how long a reservation lasts that is not provisioned; 10m.
-	Allocated time.Duration `mapstructure:"allocated"`
+	Allocated time.Duration `yaml:"allocated"`
 	// AllocatedMax is how far Renew may prolong a reservation; 2h.
-	AllocatedMax time.Duration `mapstructure:"allocated_max"`
+	AllocatedMax time.Duration `yaml:"allocated_max"`
 	// Provisioned is the first lease of a provisioned sliver; 24h.
-	Provisioned time.Duration `mapstructure:"provisioned"`
+	Provisioned time.Duration `yaml:"provisioned"`
 	// ProvisionedMax is the longest lease from now; 30d.
-	ProvisionedMax time.Duration `mapstructure:"provisioned_max"`
+	ProvisionedMax time.Duration `yaml:"provisioned_max"`
 	// Margin is how far before its credential the first lease ends, so that a
 	// small renewal still works; 10m.
-	Margin time.Duration `mapstructure:"margin"`
+	Margin time.Duration `yaml:"margin"`
 }
 
 // LimitsConfig is how much clients may ask for: calls, and requests in them.
 type LimitsConfig struct {
-	server.Config `mapstructure:",squash"`
+	server.Config
 	// RSpec bounds what a request may hold; beyond it Allocate answers 6.
-	RSpec rspec.Limits `mapstructure:"rspec"`
+	RSpec rspec.Limits `yaml:"rspec"`
 }
 
 // LogConfig says how the log looks.
 type LogConfig struct {
 	// Format is "text" or "json".
-	Format string `mapstructure:"format"`
+	Format string `yaml:"format"`
 	// Level is the least that is written: "debug", "info", "warn" or "error".
-	Level string `mapstructure:"level"`
+	Level string `yaml:"level"`
 }
 
 // DefaultConfig is a site about which nothing is said.
@@ -361,4 +369,132 @@ func (l LeasesConfig) validate(wrong wrongFunc) {
 	if l.Provisioned > l.ProvisionedMax {
 		wrong("leases.provisioned", "%s is longer than provisioned_max, %s", l.Provisioned, l.ProvisionedMax)
 	}
+}
+
+// checkFiles makes sure that what the configuration names is there. The error
+// joins a *configError, with the line of the key, for each that is not.
+func (c *Config) checkFiles() error {
+	return errors.Join(c.CheckKeyFiles(), c.CheckFile("inventory", c.Inventory), c.CheckFolder("trusted", c.Trusted),
+		c.CheckFolder("providers", c.Providers), c.CheckState(), c.CheckAudit())
+}
+
+func (c *Config) CheckKeyFiles() error {
+	var errs []error
+	for i, pair := range c.Keys {
+		where := c.Origin.Where(fmt.Sprintf("keys.%d", i))
+		for _, f := range [][2]string{{"certificate", pair.Certificate}, {"key", pair.Key}} {
+			if _, err := os.Stat(f[1]); err != nil {
+				errs = append(errs, &ConfigError{where, "keys", notThere(f[0], f[1], err)})
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (c *Config) CheckFile(key, path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return c.Origin.wrong(key, "%s", notThere("file", path, err))
+	case info.IsDir():
+		return c.Origin.wrong(key, "%s is a folder; name a file", path)
+	}
+	return nil
+}
+
+func (c *Config) CheckFolder(key, path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return c.Origin.wrong(key, "%s", notThere("folder", path, err))
+	case !info.IsDir():
+		return c.Origin.wrong(key, "%s is no folder; name the folder", path)
+	}
+	return nil
+}
+
+// CheckState makes sure that the store can be made, or changed where it is. Files are
+// made beside it.
+func (c *Config) CheckState() error { return c.checkWritten("state", c.State, true) }
+
+// CheckAudit makes sure that the audit can be made, or written on.
+func (c *Config) CheckAudit() error { return c.checkWritten("audit", c.Audit, false) }
+
+// checkWritten makes sure that a file can be made, or read and written; always says that
+// its folder must be writable though the file is there.
+func (c *Config) checkWritten(key, path string, always bool) error {
+	dir := filepath.Dir(path)
+	if err := c.CheckFolder(key, dir); err != nil {
+		return err
+	}
+	info, err := os.Stat(path)
+	isNew := errors.Is(err, fs.ErrNotExist)
+	if isNew || always {
+		if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
+			return c.Origin.wrong(key, "this user cannot write into %s (%v); give it the right, or name a file elsewhere", dir, err)
+		}
+	}
+	switch {
+	case isNew:
+		return nil
+	case err != nil:
+		return c.Origin.wrong(key, "%v", err)
+	case !info.Mode().IsRegular():
+		return c.Origin.wrong(key, "%s is not a regular file; name one that is, or will be", path)
+	}
+	if err := unix.Access(path, unix.R_OK|unix.W_OK); err != nil {
+		return c.Origin.wrong(key, "this user cannot read and write %s (%v); give it the right", path, err)
+	}
+	return nil
+}
+
+func notThere(what, path string, err error) string {
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Sprintf("the %s %s does not exist; make it, or correct the name", what, path)
+	}
+	return fmt.Sprintf("the %s cannot be looked at: %v", what, err)
+}
+
+// Reading is how requests are read at a site.
+func (c *Config) Reading(inv *inventory.Inventory) rspec.ReadOptions {
+	o := rspec.ReadOptions{
+		Managers: append([]urn.URN{inv.Manager}, inv.Managers...), LinkTypes: inv.LinkTypes,
+		CopyCrossLinks: inv.CrossLinks == inventory.Copy, Limits: c.Limits.RSpec, Judge: true,
+	}
+	if inv.LossUnit == inventory.AsFraction {
+		o.PacketLoss = rspec.Fraction
+	}
+	return o
+}
+
+func Components(inv func() *inventory.Inventory) func(urn.URN) (component, provider string, ok bool) {
+	return func(u urn.URN) (string, string, bool) {
+		c, ok := inv().Component(u)
+		if !ok {
+			return "", "", false
+		}
+		return c.Name, c.Provider, true
+	}
+}
+
+func Interfaces(inv func() *inventory.Inventory) func(urn.URN) string {
+	return func(u urn.URN) string {
+		if i, ok := inv().Interface(u); ok {
+			return i.Name
+		}
+		return ""
+	}
+}
+
+// New is the log the configuration asks for.
+func (l LogConfig) New(w io.Writer) *slog.Logger {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(l.Level)); err != nil {
+		level = slog.LevelInfo
+	}
+	o := &slog.HandlerOptions{Level: level}
+	if l.Format == "json" {
+		return slog.New(slog.NewJSONHandler(w, o))
+	}
+	return slog.New(slog.NewTextHandler(w, o))
 }

@@ -2,10 +2,12 @@ package site
 
 import (
 	"bytes"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"maps"
 	"math"
 	"os"
@@ -14,10 +16,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"text/template"
 	"time"
 
-	"github.com/go-viper/mapstructure/v2"
-	"github.com/spf13/viper"
 	"go.yaml.in/yaml/v3"
 
 	"patchbay/am/display"
@@ -58,29 +59,31 @@ func readConfigFile(file string) ([]byte, error) {
 	return text, err
 }
 
+// ParseConfig is ReadConfig of a file's text; a variable of the environment goes
+// before the file.
 func ParseConfig(file string, text []byte) (*Config, error) {
-	o := origin{File: file, lines: make(map[string]int)}
 	if err := checkEnvironment(os.Environ()); err != nil {
 		return nil, err
 	}
-	if err := o.checkKeys(text); err != nil {
+	c := DefaultConfig()
+	c.Origin = origin{File: file, lines: make(map[string]int)}
+	top, err := c.Origin.document(text)
+	if err != nil {
 		return nil, err
 	}
-	v := viper.New() // folds case and splits at dots: our keys have neither
-	v.SetConfigType("yaml")
-	if err := v.ReadConfig(bytes.NewReader(text)); err != nil {
-		return nil, &ConfigError{Where: file, Msg: err.Error()}
+	var errs []error
+	if top != nil {
+		c.Origin.walk(top, reflect.ValueOf(&c).Elem(), "", &errs)
 	}
-	for _, key := range leaves(reflect.TypeFor[Config](), "") {
-		if err := v.BindEnv(key, envName(key)); err != nil { // Unmarshal sees no variable that is not bound
-			return nil, err
+	for _, s := range settings(&c) {
+		if text := os.Getenv(envName(s.key)); text != "" {
+			if err := setText(s.value, text); err != nil {
+				errs = append(errs, c.Origin.wrong(s.key, "%v", err))
+			}
 		}
 	}
-	c := DefaultConfig()
-	c.Origin = o
-	err := v.UnmarshalExact(&c, viper.DecodeHook(decodeText))
-	if err != nil {
-		return nil, o.explain(err)
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
 	}
 	c.resolve(filepath.Dir(file))
 	if err := c.Validate(); err != nil {
@@ -89,16 +92,26 @@ func ParseConfig(file string, text []byte) (*Config, error) {
 	return &c, nil
 }
 
-// decodeText reads times, with a unit only, for a bare number would be
-// nanoseconds, and whole numbers, also as sizes.
-func decodeText(from, to reflect.Type, data any) (any, error) {
-	switch {
-	case to == reflect.TypeFor[time.Duration]():
-		return display.ParseDuration(fmt.Sprint(data))
-	case from.Kind() == reflect.String && (to.Kind() == reflect.Int || to.Kind() == reflect.Int64):
-		return parseSize(fmt.Sprint(data))
+// setText gives a key the value that stands for it. Times have a unit, for a bare
+// number would be nanoseconds; whole numbers may be written as sizes.
+func setText(v reflect.Value, text string) (err error) {
+	var n int64
+	switch p := v.Addr().Interface().(type) {
+	case *string:
+		*p = text
+	case *bool:
+		if *p, err = strconv.ParseBool(text); err != nil {
+			return fmt.Errorf("%q is neither true nor false", text)
+		}
+	case *time.Duration:
+		*p, err = display.ParseDuration(text)
+	case *int:
+		n, err = parseSize(text)
+		*p = int(n)
+	case *int64:
+		*p, err = parseSize(text)
 	}
-	return data, nil
+	return err
 }
 
 // parseSize reads a whole number, and 64K, 16M and 1G.
@@ -153,8 +166,8 @@ func checkEnvironment(environ []string) error {
 	for _, name := range otherVariables {
 		known = append(known, strings.TrimPrefix(name, EnvPrefix))
 	}
-	for _, key := range leaves(reflect.TypeFor[Config](), "") {
-		known = append(known, strings.TrimPrefix(envName(key), EnvPrefix))
+	for _, s := range settings(&Config{}) {
+		known = append(known, strings.TrimPrefix(envName(s.key), EnvPrefix))
 	}
 	var errs []error
 	for _, entry := range environ {
@@ -178,166 +191,145 @@ func checkEnvironment(environ []string) error {
 	return errors.Join(errs...)
 }
 
-// inLists spells the keys of list entries as origin does: hooks.0 for hooks[0].
-var inLists = strings.NewReplacer("[", ".", "]", "")
-
-// explain turns the decoder's error into ours.
-func (o origin) explain(err error) error {
-	var all []error
-	var walk func(error)
-	walk = func(err error) {
-		if many, ok := err.(interface{ Unwrap() []error }); ok {
-			for _, e := range many.Unwrap() {
-				walk(e)
-			}
-			return
-		}
-		if d, ok := errors.AsType[*mapstructure.DecodeError](err); ok {
-			all = append(all, o.wrong(inLists.Replace(d.Name()), "%v", d.Unwrap()))
-			return
-		}
-		if e := errors.Unwrap(err); e != nil {
-			walk(e)
-			return
-		}
-		all = append(all, &ConfigError{Where: o.File, Msg: err.Error()})
-	}
-	walk(err)
-	return errors.Join(all...)
-}
-
-// checkKeys notes the line of every key and names those that mean nothing. An
-// empty file has no keys.
-func (o origin) checkKeys(text []byte) error {
+// document is what stands in the text of a configuration; nil if nothing does.
+func (o origin) document(text []byte) (*yaml.Node, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil {
-		return &ConfigError{Where: o.File, Msg: "this is not YAML: " + strings.TrimPrefix(err.Error(), "yaml: ")}
+		return nil, &ConfigError{Where: o.File, Msg: "this is not YAML: " + strings.TrimPrefix(err.Error(), "yaml: ")}
 	}
-	if len(doc.Content) == 0 {
-		return nil
+	switch {
+	case len(doc.Content) == 0:
+		return nil, nil
+	case isProviderFile(&doc):
+		return nil, &ConfigError{Where: o.File, Msg: "these are a provider's metadata and settings, not a configuration; name the site's " + ConfigName}
+	case IsInventory(&doc):
+		return nil, &ConfigError{Where: o.File, Msg: "this is an inventory, not a configuration; name the site's " + ConfigName}
 	}
-	if isProviderFile(&doc) {
-		return &ConfigError{Where: o.File, Msg: "these are a provider's metadata and settings, not a configuration; name the site's " + ConfigName}
-	}
-	if IsInventory(&doc) {
-		return &ConfigError{Where: o.File, Msg: "this is an inventory, not a configuration; name the site's " + ConfigName}
-	}
-	var errs []error
-	o.walk(doc.Content[0], reflect.TypeFor[Config](), "", &errs)
-	return errors.Join(errs...)
+	return doc.Content[0], nil
 }
 
-func (o origin) walk(n *yaml.Node, t reflect.Type, prefix string, errs *[]error) {
+// walk reads what stands at n into v, and notes the line of each key. prefix is the
+// key of n, with a dot behind it.
+func (o origin) walk(n *yaml.Node, v reflect.Value, prefix string, errs *[]error) {
 	wrong := func(n *yaml.Node, format string, args ...any) {
 		*errs = append(*errs, &ConfigError{Where: fmt.Sprintf("%s:%d", o.File, n.Line), Msg: fmt.Sprintf(format, args...)})
 	}
+	name := strings.TrimSuffix(prefix, ".")
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
-	switch {
-	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct:
-		if n.Kind != yaml.SequenceNode {
-			wrong(n, "%s is a list; each entry begins with a dash", strings.TrimSuffix(prefix, "."))
-			return
+	null := n.Kind == yaml.ScalarNode && n.Tag == "!!null"
+	switch list := v.Kind() == reflect.Slice; {
+	case list && v.Type().Elem().Kind() == reflect.Struct && n.Kind != yaml.SequenceNode:
+		wrong(n, "%s is a list; each entry begins with a dash", name)
+	case null: // as if it were not there
+	case list:
+		items := n.Content
+		if n.Kind == yaml.ScalarNode {
+			items = []*yaml.Node{n}
 		}
-		for i, item := range n.Content {
-			o.walk(item, t.Elem(), prefix, errs)
+		v.Set(reflect.MakeSlice(v.Type(), len(items), len(items)))
+		for i, item := range items {
+			o.walk(item, v.Index(i), prefix, errs)
 			o.lines[fmt.Sprintf("%s%d", prefix, i)] = item.Line
 		}
-		return
-	case t.Kind() != reflect.Struct:
-		return
+	case v.Kind() == reflect.Struct:
+		o.walkKeys(n, v, prefix, errs, wrong)
+	case n.Kind != yaml.ScalarNode:
+		wrong(n, "%s: it must be a single value", name)
+	case os.Getenv(envName(name)) == "":
+		if err := setText(v, n.Value); err != nil {
+			wrong(n, "%s: %v", name, err)
+		}
 	}
-	if n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
-		return
-	}
+}
+
+// walkKeys reads the keys at n into the fields of v.
+func (o origin) walkKeys(n *yaml.Node, v reflect.Value, prefix string, errs *[]error, wrong func(n *yaml.Node, format string, args ...any)) {
+	known := maps.Collect(fields(v))
 	if n.Kind != yaml.MappingNode {
-		wrong(n, "%s needs keys below it: %s", strings.TrimSuffix(prefix, "."), strings.Join(fieldNames(t), ", "))
+		var names []string
+		for name := range fields(v) {
+			names = append(names, name)
+		}
+		wrong(n, "%s needs keys below it: %s", strings.TrimSuffix(prefix, "."), strings.Join(names, ", "))
 		return
 	}
 	seen := make(map[string]bool)
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
-		f, ok := fieldNamed(t, key.Value)
-		switch {
-		case !ok && removedKeys[prefix+key.Value] != "":
-			wrong(key, "%s is no longer a setting: it is always %s; take it out", prefix+key.Value, removedKeys[prefix+key.Value])
-			continue
+		field, ok := known[key.Value]
+		switch full := prefix + key.Value; {
+		case !ok && removedKeys[full] != "":
+			wrong(key, "%s is no longer a setting: it is always %s; take it out", full, removedKeys[full])
 		case !ok:
-			names := slices.Sorted(slices.Values(fieldNames(t)))
+			names := slices.Sorted(maps.Keys(known))
 			hint := "known here: " + strings.Join(names, ", ")
 			if near := suggest.Word(key.Value, names); near != "" {
 				hint = "did you mean " + prefix + near + "?"
 			} else if there := namesake(key.Value); there != "" {
 				hint = "did you mean " + there + "?"
 			}
-			wrong(key, "unknown key %s%s; %s", prefix, key.Value, hint)
-			continue
+			wrong(key, "unknown key %s; %s", full, hint)
 		case seen[key.Value]:
-			wrong(key, "%s%s is given twice", prefix, key.Value)
+			wrong(key, "%s is given twice", full)
+		default:
+			seen[key.Value] = true
+			o.lines[full] = key.Line
+			o.walk(value, field, full+".", errs)
 		}
-		seen[key.Value] = true
-		o.lines[prefix+key.Value] = key.Line
-		o.walk(value, f.Type, prefix+key.Value+".", errs)
 	}
 }
 
 // namesake is the key of another section that is called so; "" if there is none, or
 // more than one.
 func namesake(name string) (found string) {
-	for _, key := range leaves(reflect.TypeFor[Config](), "") {
-		if !strings.HasSuffix(key, "."+name) {
+	for _, s := range settings(&Config{}) {
+		if !strings.HasSuffix(s.key, "."+name) {
 			continue
 		}
 		if found != "" {
 			return ""
 		}
-		found = key
+		found = s.key
 	}
 	return found
 }
 
-// leaves are the keys that hold a single value.
-func leaves(t reflect.Type, prefix string) []string {
-	var list []string
-	for f := range fields(t) {
-		key := prefix + f.Tag.Get("mapstructure")
-		switch f.Type.Kind() {
-		case reflect.Struct:
-			list = append(list, leaves(f.Type, key+".")...)
-		case reflect.Slice: // of pairs: one variable cannot hold it
-		default:
-			list = append(list, key)
-		}
-	}
-	return list
+// setting is a key that holds a single value.
+type setting struct {
+	key   string
+	value reflect.Value
 }
 
-func fields(t reflect.Type) func(func(reflect.StructField) bool) {
-	return func(yield func(reflect.StructField) bool) {
-		for _, f := range reflect.VisibleFields(t) {
-			if f.Tag.Get("mapstructure") != "" && !f.Anonymous && !yield(f) {
+// settings are those of a configuration. Lists are not among them: one variable
+// cannot hold them.
+func settings(c *Config) (all []setting) {
+	var walk func(v reflect.Value, prefix string)
+	walk = func(v reflect.Value, prefix string) {
+		for name, field := range fields(v) {
+			switch field.Kind() {
+			case reflect.Struct:
+				walk(field, prefix+name+".")
+			case reflect.Slice:
+			default:
+				all = append(all, setting{prefix + name, field})
+			}
+		}
+	}
+	walk(reflect.ValueOf(c).Elem(), "")
+	return all
+}
+
+// fields are the fields of a struct that have a key, by that.
+func fields(v reflect.Value) iter.Seq2[string, reflect.Value] {
+	return func(yield func(string, reflect.Value) bool) {
+		for _, f := range reflect.VisibleFields(v.Type()) {
+			if key := f.Tag.Get("yaml"); key != "" && !f.Anonymous && !yield(key, v.FieldByIndex(f.Index)) {
 				return
 			}
 		}
 	}
-}
-
-func fieldNamed(t reflect.Type, key string) (reflect.StructField, bool) {
-	for f := range fields(t) {
-		if f.Tag.Get("mapstructure") == key {
-			return f, true
-		}
-	}
-	return reflect.StructField{}, false
-}
-
-func fieldNames(t reflect.Type) []string {
-	var names []string
-	for f := range fields(t) {
-		names = append(names, f.Tag.Get("mapstructure"))
-	}
-	return names
 }
 
 // isProviderFile tells the file beside a provider by its metadata; in an
@@ -354,4 +346,77 @@ func IsInventory(doc *yaml.Node) bool {
 		SliverTypes yaml.Node `yaml:"sliver_types"`
 	}
 	return doc.Decode(&top) == nil && (top.Components.Kind != 0 || top.SliverTypes.Kind != 0)
+}
+
+// EnvPrefix begins the environment variables that stand for keys.
+const EnvPrefix = "PATCHBAY_"
+
+// origin says where values came from, for messages.
+type origin struct {
+	File  string
+	lines map[string]int // of keys in the file
+}
+
+// ConfigError is one mistake: where it is and what to do.
+type ConfigError struct{ Where, Key, Msg string }
+
+func (e *ConfigError) Error() string {
+	if e.Key == "" {
+		return e.Where + ": " + e.Msg
+	}
+	return e.Where + ": " + e.Key + ": " + e.Msg
+}
+
+// Where is the variable, or the file and line, that a key's value is from.
+func (o origin) Where(key string) string {
+	if name := envName(key); os.Getenv(name) != "" {
+		return "environment " + name
+	}
+	for k := key; k != ""; k = parentKey(k) {
+		if line := o.lines[k]; line > 0 {
+			return fmt.Sprintf("%s:%d", o.File, line)
+		}
+	}
+	return o.File
+}
+
+// has tells whether a key was given, by the file or a variable.
+func (o origin) has(key string) bool {
+	return os.Getenv(envName(key)) != "" || o.lines[key] > 0
+}
+
+func parentKey(key string) string {
+	return key[:max(0, strings.LastIndexByte(key, '.'))]
+}
+
+func envName(key string) string {
+	return EnvPrefix + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
+}
+
+func (o origin) wrong(key, format string, args ...any) error {
+	return &ConfigError{o.Where(key), key, fmt.Sprintf(format, args...)}
+}
+
+//go:embed patchbay.yaml
+var configTemplateText string
+
+var configTemplate = template.Must(template.New(ConfigName).Delims("[[", "]]").Parse(configTemplateText))
+
+// ConfigText is the patchbay.yaml of a new site.
+func ConfigText(authority, listen, publicURL string) []byte {
+	var b bytes.Buffer
+	if err := configTemplate.Execute(&b, map[string]string{
+		"Authority": yamlString(authority), "Listen": yamlString(listen), "PublicURL": yamlString(publicURL),
+	}); err != nil {
+		panic(err) // the template is ours
+	}
+	return b.Bytes()
+}
+
+// yamlString quotes s, which holds no control characters, where YAML asks for it.
+func yamlString(s string) string {
+	if s == "" || strings.ContainsAny(s, ":#{}[],&*?|<>=!%@`'\" \\") || strings.Trim(s, "0123456789.-_") == "" {
+		return fmt.Sprintf("%q", s)
+	}
+	return s
 }

@@ -2,7 +2,6 @@ package site
 
 import (
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -23,9 +22,9 @@ func TestNewConfigShowsTheDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, key := range leaves(reflect.TypeFor[Config](), "") {
-		if got.Origin.lines[key] == 0 {
-			t.Errorf("the key %s is not shown", key)
+	for _, s := range settings(&Config{}) {
+		if got.Origin.lines[s.key] == 0 {
+			t.Errorf("the key %s is not shown", s.key)
 		}
 	}
 	want, err := ParseConfig("/site/patchbay.yaml", []byte(text))

@@ -20,7 +20,7 @@ func TestHooksSayWhatIsWrongAndWhere(t *testing.T) {
 		{"UnknownEventNamesTheNearest", "hooks: [{name: a, command: x, events: [ready, expirin]}]\n", `there is no event "expirin"; did you mean expiring?`},
 		{"StrangeEventListsAll", "hooks: [{name: a, command: x, events: [birthday]}]\n", `there is no event "birthday"; known are: allocated, ready, failed`},
 		{"TimeWithoutUnit", "hooks: [{name: a, command: x, timeout: 30}]\n", "\"30\" is not a time like"},
-		{"NegativeTime", "hooks: [{name: a, command: x, before: -1h}]\n", "f.yaml:3: hooks.0.before: \"-1h\" is not a time"},
+		{"NegativeTime", "hooks: [{name: a, command: x, before: -1h}]\n", "f.yaml:3: hooks.before: \"-1h\" is not a time"},
 		{"EndlessTime", "hooks: [{name: a, command: x, timeout: 400d}]\n", "a: timeout must be a time like 30s, 1h or 2d"},
 		{"SecretForACommand", "hooks: [{name: a, command: x, secret: y}]\n", "a: secret and ca go with url"},
 		{"URLOfAnotherKind", "hooks: [{name: a, url: \"file:///etc/passwd\"}]\n", "a: its url is not https://HOST/PATH"},

@@ -157,7 +157,7 @@ func (r *testbeds) holdOne(provider string) error {
 // testbed that has not made the file has not run since the host booted, or is of an
 // earlier version; one that does not let this user open it does not answer this user.
 func (r *testbeds) hold(t *Testbed, patience time.Duration) error {
-	path := local.SiteLock(r.Socket(t.Instance))
+	path := local.SiteLock(r.socket(t.Instance))
 	if t.lock != nil {
 		there, err := os.Stat(path)
 		mine, mineErr := t.lock.Stat()

@@ -20,7 +20,7 @@ func TestLockOfALocalTestbed(t *testing.T) {
 	socket := func(instance string) string { return filepath.Join(dir, instance+".sock") }
 	site := func() *testbeds {
 		r := newTestbeds([]*Testbed{{Provider: "local", Instance: "x"}}, slog.New(slog.DiscardHandler))
-		r.Socket = socket
+		r.socket = socket
 		t.Cleanup(r.letGo)
 		return r
 	}

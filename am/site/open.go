@@ -4,7 +4,19 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"net"
+	"slices"
+
+	"patchbay/am/audit"
+	"patchbay/am/binder"
+	"patchbay/am/dryrun"
+	"patchbay/am/maintenance"
+	"patchbay/am/policy"
+	"patchbay/am/service"
+	"patchbay/am/store"
+	"patchbay/am/work"
+	"patchbay/inventory"
 )
 
 // Open opens every room of a site in the order in which they need each
@@ -53,11 +65,135 @@ func (s *Site) Close() error {
 	if s.tls != nil {
 		s.tls.Close()
 	}
-	if s.Testbeds != nil {
-		s.Testbeds.letGo()
+	if s.testbeds != nil {
+		s.testbeds.letGo()
 	}
 	if s.locked != nil {
 		err = errors.Join(err, s.locked.Close())
 	}
 	return err
+}
+
+// openRunner makes who brings what is to what was promised, and finds the local
+// testbeds that he needs.
+func (s *Site) openRunner(context.Context) error {
+	c := s.config
+	needed, err := s.needed()
+	if err != nil {
+		return err
+	}
+	s.testbeds = newTestbeds(findTestbeds(c.Providers, needed), s.log)
+	if !c.readOnly {
+		if s.locked, err = lockProviders(c.Providers, s.log); err != nil {
+			return err
+		}
+		if err := s.testbeds.holdAll(); err != nil {
+			return err
+		}
+	}
+	s.runner = work.New(work.Config{
+		Store:      s.store,
+		Components: Components(s.index.Inventory),
+		Interfaces: Interfaces(s.index.Inventory),
+		Providers:  s.testbeds.alone(s.providers.get),
+		Await: func(ctx context.Context) {
+			s.testbeds.start(ctx) // or first attempts would be in vain
+			s.working.Store(true)
+		},
+		Log: s.log,
+
+		ServicesMustSucceed: c.ServicesFailure == servicesFail,
+		ProviderNames:       func() []string { return slices.Collect(maps.Keys(providersOf(s.index.Inventory()))) },
+		RemoveUnpromised:    c.Unpromised == unpromisedRemove,
+		Stocked:             s.holdUnpromised,
+		Limits:              work.Limits{Unpromised: c.UnpromisedAfter},
+	})
+	return nil
+}
+
+// openAggregate makes who decides what is promised.
+func (s *Site) openAggregate(context.Context) error {
+	c := s.config
+	s.aggregate = service.New(service.Config{
+		Store:                 s.store,
+		Index:                 s.index,
+		Leases:                service.Leases(c.Leases),
+		Policy:                s.policy.policy,
+		GeneratedBy:           "patchbay " + SoftwareVersion(),
+		EmptyDescribeNotFound: c.EmptyDescribe == "not-found",
+		ASCIIManifests:        c.ASCIIManifests,
+		ManifestExtensions:    c.ManifestExtensions,
+		Reading:               c.Reading(s.index.Inventory()),
+		Wake:                  s.runner.Wake,
+		EndLeases:             s.runner.EndLeases,
+		Settled:               s.audit.Settled,
+		Prober: dryrun.New(dryrun.Config{
+			Components: Components(s.index.Inventory),
+			Interfaces: Interfaces(s.index.Inventory),
+			Providers:  s.testbeds.await(s.providers.Probing),
+			Log:        s.log,
+		}),
+	})
+	return nil
+}
+
+// openInventory reads what there is, and finds the providers that it names.
+func (s *Site) openInventory(context.Context) error {
+	c := s.config
+	if err := c.checkFiles(); err != nil {
+		return err
+	}
+	inv, err := inventory.Load(c.Inventory, c.Authority)
+	if err != nil {
+		return err
+	}
+	s.index = binder.NewIndex(inv)
+	s.providers, err = loadProviders(c.Providers, inv, c.Inventory, s.log)
+	return err
+}
+
+// openPolicy reads the rules of a site that is about to serve, and begins to count
+// what is held.
+func (s *Site) openPolicy(context.Context) error {
+	c, inv := s.config, s.index.Inventory()
+	s.policy = &policyFile{file: c.Policy, site: PolicySite(inv), log: s.log, policy: policy.New(nil)}
+	if err := s.policy.take(func() (*policy.Rules, error) { return c.LoadPolicy(inv) }); err != nil {
+		return err
+	}
+	for _, o := range []store.Observer{s.index, s.policy.policy.Usage()} {
+		if err := s.store.Observe(o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// openRecords opens what a site that is about to serve keeps: its store, the audit,
+// and what of both is still to be told to hooks.
+func (s *Site) openRecords(context.Context) (err error) {
+	c := s.config
+	if s.store, err = c.openStore(s.clock.Now, s.tellBroken); err != nil {
+		return err
+	}
+	if s.audit, err = audit.Open(c.Audit, s.store, audit.Options{Log: s.log, Now: s.clock.Now}); err != nil {
+		return err
+	}
+	return s.openHooks()
+}
+
+// tellBroken says what keeps the store from promising anything more.
+func (s *Site) tellBroken(why error) {
+	s.log.Error("the store promises nothing more; calls that would change something are refused until the next start", "state", s.config.State, "error", why)
+}
+
+// openUpkeep reads what is out of service at a site that is about to serve.
+func (s *Site) openUpkeep(ctx context.Context) error {
+	s.upkeep = newUpkeep(s.config.Maintenance, s.index.Inventory, s.store, s.aggregate, s.log)
+	if s.config.readOnly {
+		s.upkeep.hold.lockdown = &maintenance.Lockdown{Text: errReadOnly.Error()}
+	}
+	if err := s.lockRestored(); err != nil {
+		return err
+	}
+	return s.upkeep.read(ctx)
 }

@@ -19,11 +19,6 @@ import (
 	"patchbay/inventory"
 )
 
-// policyPause is how often it is looked whether the policy has changed, and how
-// long it must stay as it is before it is read: a half of it, as it is being
-// written, might allow more than the whole.
-const policyPause = 250 * time.Millisecond
-
 // policyRetry is how often rules are read again that could not be: what they lack
 // may be a list that nobody watches, as no rules in force name it.
 const policyRetry = time.Second
@@ -175,45 +170,27 @@ func (p *policyFile) held(user, slice string) ([]byte, error) {
 
 // watch reads the files again whenever they have changed, until ctx ends.
 func (p *policyFile) watch(ctx context.Context) {
-	ticks := time.NewTicker(policyPause)
-	defer ticks.Stop()
-	last := p.state()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticks.C:
-		}
-		now := p.state()
+	watchFiles(ctx, 0, p.state, func(now string) {
 		p.mu.Lock()
 		changed, wrong, due := now != p.seen, p.wrong, time.Since(p.tried) >= policyRetry
 		p.mu.Unlock()
 		switch {
-		case now != last: // it is being written
 		case changed:
 			p.read("")
-			now = p.state()
 		case wrong != "" && due:
 			p.read(wrong)
-			now = p.state()
 		}
-		last = now
-	}
+	})
 }
 
 // ErrNothingHeld says that nothing was ever promised.
 var ErrNothingHeld = errors.New("the site has not served yet")
 
 // Held is what is held, if the state can be read.
-func (c *Config) Held(ctx context.Context, user, slice urn.URN) (policy.Held, error) {
+func (c *Config) Held(ctx context.Context, user, slice urn.URN) (h policy.Held, err error) {
 	if _, err := os.Stat(c.State); errors.Is(err, os.ErrNotExist) {
-		return policy.Held{}, ErrNothingHeld
+		return h, ErrNothingHeld
 	}
-	return c.heldBy(ctx, user, slice)
-}
-
-// heldBy asks the served site what is held, or looks into its state.
-func (c *Config) heldBy(ctx context.Context, user, slice urn.URN) (h policy.Held, err error) {
 	q := url.Values{"user": {user.String()}, "slice": {slice.String()}}
 	if err = Ask(ctx, c, "/held?"+q.Encode(), &h); !errors.Is(err, ErrNotServed) {
 		return h, err

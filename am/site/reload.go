@@ -1,10 +1,14 @@
 package site
 
 import (
+	"bytes"
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -12,6 +16,7 @@ import (
 	"patchbay/am"
 	"patchbay/am/audit"
 	"patchbay/am/display"
+	"patchbay/am/maintenance"
 	"patchbay/am/store"
 	"patchbay/inventory"
 )
@@ -162,7 +167,7 @@ func (s *Site) reloadInventory(ctx context.Context, operator string) (*ReloadRep
 	}
 	was := s.index.Inventory()
 	err = s.policy.follow(inv, func(rules func()) error {
-		s.Testbeds.follow(findTestbeds(s.config.Providers, providersOf(inv)))
+		s.testbeds.follow(findTestbeds(s.config.Providers, providersOf(inv)))
 		return s.aggregate.SetInventory(ctx, inv, func() {
 			rules()
 			s.api.Follow(s.config.Reading(inv))
@@ -255,7 +260,7 @@ func (s *Site) watchTestbeds(ctx context.Context) {
 // Without an answer of the store they stay.
 func (s *Site) retireTestbeds() {
 	if needed, err := s.needed(); err == nil {
-		s.Testbeds.retire(needed)
+		s.testbeds.retire(needed)
 	}
 }
 
@@ -285,8 +290,7 @@ func (s *Site) answerReload(w http.ResponseWriter, r *http.Request) {
 			s.log.Error("the inventory cannot be taken over; what is in force stays so", "error", err)
 		}
 	}
-	w.Header().Set("Content-Type", "application/json")
-	json.NewEncoder(w).Encode(report) // who asked may have left
+	answer(w, report)
 }
 
 // errorLines has a line for each mistake in err, or for the first of them and how many
@@ -305,3 +309,78 @@ func errorLines(err error) (lines []string) {
 	}
 	return lines
 }
+
+// ReloadMeans tells what an inventory means: of a served site, or for the slivers in
+// the store of one that is not. usable tells what is wrong with a provider of the latter.
+// The error is fs.ErrNotExist where there is no store.
+func (c *Config) ReloadMeans(ctx context.Context, inv *inventory.Inventory, usable func(name string) error) (r *ReloadReport, served bool, err error) {
+	r = &ReloadReport{File: c.Inventory}
+	if err := Ask(ctx, c, "/reload", r); !errors.Is(err, ErrNotServed) {
+		return r, true, err
+	}
+	if has, err := c.HasState(); err != nil {
+		return r, false, err
+	} else if !has {
+		return r, false, fs.ErrNotExist
+	}
+	st, err := c.LookAtState()
+	if err != nil {
+		return r, false, err
+	}
+	slivers, err := st.Slivers()
+	if err == nil {
+		if clash := inventory.Clash(inv, c.Inventory, slivers); clash != nil {
+			r.Wrong = errorLines(clash)
+		} else {
+			err = r.meet(nil, inv, st, usable)
+		}
+	}
+	return r, false, errors.Join(err, st.Close())
+}
+
+// keepsOutOfService refuses an inventory that gives another name to a component
+// which the maintenance file has out of service by its name: it would be in service
+// again without a word.
+func (s *Site) keepsOutOfService(was, now *inventory.Inventory) error {
+	plan, err := maintenance.Read(s.config.Maintenance)
+	if err != nil {
+		plan = s.upkeep.shown.Load() // what it said before stays in force, and who reads it tells why
+	}
+	renamed := func(name string) (*inventory.Component, bool) {
+		old, ok := was.ComponentNamed(name)
+		if _, stays := now.ComponentNamed(name); !ok || stays {
+			return nil, false
+		}
+		return now.Component(old.URN)
+	}
+	var errs []error
+	for _, x := range plan.Unknown(func(name string) bool { _, ok := renamed(name); return !ok }) {
+		if x.Line == 0 {
+			continue // in no file, and looked at anew
+		}
+		c, _ := renamed(x.Name)
+		errs = append(errs, fmt.Errorf("%s: %s is out of service under this name, and would be in service as %s; put the new name there too, or lift it first (patchbay undrain, patchbay maintenance)",
+			display.Place(s.config.Maintenance, x.Line), x.Name, c.Name))
+	}
+	return errors.Join(errs...)
+}
+
+// inForceName is the file beside the store that has the fingerprint of the inventory
+// of which the log has told last. Without it everything is told once more.
+const inForceName = "inventory.told"
+
+func (c *Config) inForceFile() string { return filepath.Join(filepath.Dir(c.State), inForceName) }
+
+// wasInForce tells whether v is the inventory of which the log has told last.
+func (s *Site) wasInForce(v *inventory.Inventory) bool {
+	text, err := os.ReadFile(s.config.inForceFile())
+	return err == nil && bytes.Equal(text, fingerprintText(v))
+}
+
+func (s *Site) noteInForce(v *inventory.Inventory) {
+	if err := ReplaceFile(s.config.inForceFile(), fingerprintText(v), 0o644); err != nil {
+		s.log.Warn("which inventory is in force cannot be noted, so the next start tells again what it means for slivers", "error", err)
+	}
+}
+
+func fingerprintText(v *inventory.Inventory) []byte { return fmt.Appendf(nil, "%s\n", v.Fingerprint) }

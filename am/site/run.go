@@ -2,9 +2,24 @@ package site
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
+	"net"
 	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
+	"syscall"
+
+	"patchbay/am"
+	"patchbay/am/api"
+	"patchbay/am/clock"
+	"patchbay/am/operate"
+	"patchbay/am/server"
+	"patchbay/am/store"
+	"patchbay/am/urn"
 )
 
 // Announcement is the line that says where the site is; its third word is a URL
@@ -79,4 +94,281 @@ func (s *Site) reload(ctx context.Context) {
 		return
 	}
 	s.log.Info("the server's certificates were read again")
+}
+
+// work runs the runner until ctx ends; a read-only site has no work.
+func (s *Site) work(ctx context.Context) error {
+	if !s.config.readOnly {
+		return s.runner.Run(ctx)
+	}
+	s.working.Store(true)
+	<-ctx.Done()
+	return nil
+}
+
+// serve answers calls until ctx ends, then stops in order: no new calls, the
+// calls in progress, the runner, the local testbeds, the store.
+func (s *Site) serve(ctx context.Context) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	workers, stopWorkers := context.WithCancel(context.WithoutCancel(ctx))
+	runnerEnded := make(chan error, 1)
+	go func() {
+		err := s.work(workers)
+		s.working.Store(false)
+		if err != nil && workers.Err() == nil {
+			stop(fmt.Errorf("the runner has ended: %w", err))
+		}
+		runnerEnded <- err
+	}()
+	telling, stopTelling := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopTelling()
+	told := make(chan struct{})
+	if s.config.readOnly {
+		close(told)
+	} else {
+		told = s.runHooks(telling)
+	}
+	var tending sync.WaitGroup
+	tending.Go(func() { s.audit.Run(workers) })
+	tending.Go(func() { s.clock.Run(workers) })
+	serving := 1
+	served := make(chan error, 3)
+	go func() { served <- s.server.Serve(s.tls.Listener(s.server.Limit(s.listener))) }()
+	if s.admin != nil {
+		serving++
+		go func() { served <- s.server.ServeAdmin(s.admin) }()
+	}
+	if s.socket != nil {
+		serving++
+		go func() { served <- s.server.ServeSocket(s.socket) }()
+	}
+
+	var failed error
+	select {
+	case <-ctx.Done():
+		if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
+			failed = cause
+		}
+	case failed = <-served:
+		serving--
+	}
+	s.log.Info("stopping: no new calls, finishing those in progress")
+	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.config.StopTimeout)
+	defer cancel()
+	if err := s.server.Shutdown(patience); err != nil {
+		s.log.Warn("calls were cut off", "error", err)
+	}
+	for ; serving > 0; serving-- {
+		<-served
+	}
+	stopWorkers()
+	<-runnerEnded
+	stopTelling()
+	<-told
+	tending.Wait()
+	s.testbeds.stop()
+	s.audit.Stop()
+	return errors.Join(failed, s.Close())
+}
+
+// openServer makes what answers calls, those of operators among them.
+func (s *Site) openServer(context.Context) error {
+	c := s.config
+	s.operations = operate.New(operate.Config{
+		Store: s.store, Inventory: s.index.Inventory, Plan: s.upkeep.shown.Load, Wake: s.runner.Wake, Manifest: s.aggregate.Inspect,
+		AllocatedMax: c.Leases.AllocatedMax, ProvisionedMax: c.Leases.ProvisionedMax, Unpromised: s.unpromisedOn,
+	})
+	var admit func() error
+	if c.AuditRequired {
+		admit = s.audit.Admit
+	}
+	inv := s.index.Inventory()
+	s.api = api.New(s.aggregate, s.auth, api.Config{
+		Admit:           admit,
+		Now:             s.clock.Now,
+		Manager:         inv.Manager,
+		PublicURL:       s.PublicURL,
+		SoftwareVersion: SoftwareVersion(),
+		Reading:         c.Reading(inv),
+	})
+	s.server = server.New(c.Limits.Config, server.Options{
+		API:         s.api,
+		Log:         s.log,
+		Audit:       s.audit.Call,
+		PublicURL:   s.PublicURL,
+		Chain:       peerChain,
+		Who:         s.who,
+		Ready:       s.ready,
+		Manifest:    s.manifest,
+		Maintenance: s.upkeep.answer,
+		Held:        s.policy.held,
+		Doors:       s.doors(),
+		Gauges:      s.gauges(),
+		Durations:   []*server.Durations{s.providers.calls},
+	})
+	return s.audit.Start(c.Authority)
+}
+
+// manifest is that of a sliver, for its provider.
+func (s *Site) manifest(sliver string) ([]byte, error) {
+	u, err := urn.Parse(sliver)
+	if err != nil {
+		return nil, am.Errorf(am.BadArgs, "%v", err)
+	}
+	return s.aggregate.ManifestOf(u)
+}
+
+// openSocket comes last, for only who has the store may take the socket. A site can
+// do without.
+func (s *Site) openSocket(context.Context) (err error) {
+	if s.socket, err = listenSocket(filepath.Join(filepath.Dir(s.config.Origin.File), SocketName), s.log); err != nil {
+		s.log.Warn("providers cannot ask for manifests, so their nodes will not know them", "error", err)
+	}
+	return nil
+}
+
+// ready tells what is missing to serve calls.
+func (s *Site) ready() error {
+	if len(s.anchors.Load().List()) == 0 {
+		return errors.New("the trust folder holds no certificate, so nobody may call")
+	}
+	if !s.working.Load() {
+		return errors.New("the runner does not run")
+	}
+	if err := s.audit.Err(); err != nil {
+		return err
+	}
+	if err := s.store.Err(); err != nil {
+		return err
+	}
+	return s.store.Read(func(*store.View) error { return nil })
+}
+
+// gauges are the numbers that /metrics shows beside those of the server.
+func (s *Site) gauges() []server.Gauge {
+	count := func(f func(*store.View, func()) error) func() float64 {
+		return func() float64 {
+			n := 0.0
+			if err := s.store.Read(func(v *store.View) error { return f(v, func() { n++ }) }); err != nil {
+				return -1
+			}
+			return n
+		}
+	}
+	flag := func(is func() bool) func() float64 {
+		return func() float64 {
+			if is() {
+				return 1
+			}
+			return 0
+		}
+	}
+	return append(s.hookGauges(), []server.Gauge{
+		{Name: "tls_connections", Help: "Connections whose TLS state is in memory.", Value: func() float64 { return float64(s.tls.Live()) }},
+		{Name: "trust_anchors", Help: "Certificates in the trust folder.", Value: func() float64 { return float64(len(s.anchors.Load().List())) }},
+		{Name: "audit_lines", Help: "Lines of the audit written since the start.", Value: func() float64 {
+			n, _ := s.audit.Lines()
+			return float64(n)
+		}},
+		{Name: "audit_unwritten", Help: "Lines of the audit that could not be written yet, or are lost; anything but 0 needs an operator.", Value: func() float64 {
+			_, n := s.audit.Lines()
+			return float64(n)
+		}},
+		{Name: "clock_in_doubt", Help: "1 while the host's clock is not believed, so that leases count by the time that has gone by; else 0.", Value: flag(func() bool {
+			return s.clock.State().Doubt != clock.NoDoubt
+		})},
+		{Name: "policy_rules", Help: "Rules of the policy that are in force.", Value: func() float64 { return float64(s.policy.policy.Rules().Len()) }},
+		{Name: "policy_broken", Help: "1 while the policy cannot be read, so that older rules are in force; else 0.", Value: flag(s.policy.broken)},
+		{Name: "lockdown", Help: "1 while the site takes no new work by an operator's word; else 0.", Value: flag(s.upkeep.locked.Load)},
+		{Name: "maintenance_broken", Help: "1 while the maintenance file cannot be read, so that what it said before is in force; else 0.", Value: flag(s.upkeep.broken.Load)},
+		{Name: "maintenance_unknown", Help: "Entries of the maintenance file that name a component which the inventory does not have: one that was renamed is in service; anything but 0 needs an operator.", Value: func() float64 { return float64(s.upkeep.unknown()) }},
+		{Name: "store_broken", Help: "1 while the store promises nothing more, for it has met damage or a write in doubt; else 0.", Value: flag(func() bool {
+			return s.store.Err() != nil
+		})},
+		{Name: "decision_longest_seconds", Help: "Time of the longest decision since the start: all other changes of the site wait for it.", Value: func() float64 {
+			return s.store.LongestDecision().Seconds()
+		}},
+		{Name: "unpromised", Help: "What providers have although no sliver is there for it, by provider.", Label: "provider", Values: s.unpromised},
+		{Name: "tasks", Help: "Slivers that need work of their providers.", Value: count(func(v *store.View, one func()) error {
+			return v.Tasks(func(am.Task) bool { one(); return true })
+		})},
+		{Name: "slivers", Help: "Slivers kept, those being removed included.", Value: count(func(v *store.View, one func()) error {
+			return v.Slivers(func(am.Sliver) bool { one(); return true })
+		})},
+	}...)
+}
+
+// unpromised counts what nobody was promised. A provider that has not told of
+// everything yet has no number.
+func (s *Site) unpromised() map[string]float64 {
+	all := map[string]float64{}
+	for name, n := range s.runner.CountUnpromised() {
+		all[name] = float64(n)
+	}
+	return all
+}
+
+// listen opens both listeners and finds out the URLs.
+func (s *Site) listen(ctx context.Context) (err error) {
+	c := s.config
+	s.listener, err = listenTCP(c.Listen, "listen")
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE) && c.served():
+		return fmt.Errorf("cannot listen at %s: this very site is served already; stop that server first", c.Listen)
+	case err != nil:
+		return err
+	}
+	real := s.listener.Addr().(*net.TCPAddr)
+	host, _, _ := net.SplitHostPort(c.Listen)
+	s.LocalURL = PublicURLOf(ctx, net.JoinHostPort(host, strconv.Itoa(real.Port)))
+	s.PublicURL = strings.TrimSuffix(c.PublicURL, "/")
+	if s.PublicURL == "" {
+		s.PublicURL = s.LocalURL
+	}
+	admin := c.Admin
+	switch {
+	case admin == "off":
+		return nil
+	case admin == "" && strings.HasSuffix(c.Listen, ":0"):
+		admin = "127.0.0.1:0"
+	case admin == "":
+		admin = net.JoinHostPort("127.0.0.1", strconv.Itoa(real.Port%65535+1))
+	}
+	s.admin, err = listenTCP(admin, "admin")
+	return err
+}
+
+// listenTCP listens, and says what to do when that is not possible. key is the
+// setting that holds addr.
+func listenTCP(addr, key string) (net.Listener, error) {
+	l, err := net.Listen("tcp", addr)
+	switch {
+	case err == nil:
+		return l, nil
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, &takenError{addr, key}
+	case errors.Is(err, syscall.EACCES):
+		return nil, fmt.Errorf("cannot listen at %s: ports below 1024 need a right this user has not; choose another with the key %s", addr, key)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return nil, fmt.Errorf("cannot listen at %s: this host has no such address; correct the key %s", addr, key)
+	}
+	return nil, fmt.Errorf("cannot listen: %w; correct the key %s", err, key)
+}
+
+// takenError says that somebody has a port; it is syscall.EADDRINUSE.
+type takenError struct{ addr, key string }
+
+func (e *takenError) Error() string {
+	return fmt.Sprintf("cannot listen at %s: another program has that port; stop it, or choose another with the key %s", e.addr, e.key)
+}
+
+func (*takenError) Unwrap() error { return syscall.EADDRINUSE }
+
+// AdminURL is where health and metrics are; "" for nowhere.
+func (s *Site) AdminURL() string {
+	if s.admin == nil {
+		return ""
+	}
+	return "http://" + s.admin.Addr().String()
 }

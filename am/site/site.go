@@ -4,6 +4,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -51,8 +52,47 @@ type Site struct {
 	listener   net.Listener // before TLS
 	admin      net.Listener // nil for none
 	socket     *adminSocket // nil for none
-	Testbeds   *testbeds    // the local ones, which live as long as the site is served
+	testbeds   *testbeds    // the local ones, which live as long as the site is served
 	locked     io.Closer    // the lock of the providers, nil for none
 	PublicURL  string       // as clients are told
 	LocalURL   string       // of the address that is really listened at
+}
+
+// Names of a site's files.
+const (
+	ConfigName    = "patchbay.yaml"
+	InventoryName = "inventory.yaml"
+	AuthorityDir  = "authority"
+	TrustedDir    = "trusted"
+	ProvidersDir  = "providers"
+	UsersDir      = "users"
+	RequestName   = "request.xml"
+	PolicyName    = "policy.yaml"
+)
+
+// version is set by the linker for a release.
+var version = ""
+
+// SoftwareVersion is the release, or else the commit that was built.
+func SoftwareVersion() string {
+	if version != "" {
+		return version
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	commit, changed := "", ""
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			commit = s.Value[:min(12, len(s.Value))]
+		case s.Key == "vcs.modified" && s.Value == "true":
+			changed = "-changed"
+		}
+	}
+	if commit == "" {
+		return "development"
+	}
+	return "development-" + commit + changed
 }

@@ -6,15 +6,22 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
+	"syscall"
 	"time"
 
+	"patchbay/am/display"
+	"patchbay/am/dryrun"
 	"patchbay/inventory"
 	"patchbay/inventory/local"
+	"patchbay/inventory/local/supervisor"
 	"patchbay/inventory/provider"
 )
 
@@ -30,15 +37,8 @@ type Testbed struct {
 	lock     *os.File // of the server that acts on its nodes; nil where it is not held
 }
 
-// Command is how to start it, with its state in a folder of its own if state
-// names one.
-func (t *Testbed) Command(state string) []string {
-	words := []string{t.Program, "up"}
-	if state != "" {
-		words = append(words, "--state", state)
-	}
-	return append(words, t.Settings)
-}
+// Command is how to start it.
+func (t *Testbed) Command() []string { return []string{t.Program, "up", t.Settings} }
 
 // providersOf are the providers that an inventory names.
 func providersOf(inv *inventory.Inventory) map[string]bool {
@@ -141,4 +141,254 @@ func (t *Testbed) letGo() {
 		t.lock.Close()
 		t.lock = nil
 	}
+}
+
+// testbeds runs the local testbeds of a served site while it is served. The
+// fields from log to patience are set before start.
+type testbeds struct {
+	log  *slog.Logger
+	root bool // this process may start them
+	// socket is where an instance answers.
+	socket func(instance string) string
+	// retry is the pause before the first new start, and patience how long one
+	// may take until it answers, and until it ends.
+	retry, patience time.Duration
+
+	running sync.WaitGroup
+	started chan struct{} // closed when start has waited
+
+	mu     sync.Mutex // guards what follows
+	list   []*Testbed
+	ends   map[*Testbed]context.CancelFunc // of those that were begun
+	ctx    context.Context                 // in which they run; nil before start
+	cancel context.CancelFunc              // ends it
+}
+
+func newTestbeds(list []*Testbed, log *slog.Logger) *testbeds {
+	return &testbeds{
+		list: list, log: log, root: os.Geteuid() == 0, socket: local.Socket, retry: time.Second, patience: 10 * time.Second,
+		started: make(chan struct{}), ends: map[*Testbed]context.CancelFunc{}, cancel: func() {},
+	}
+}
+
+// longestPause is the longest between two starts of a testbed that ends at once.
+const longestPause = time.Minute
+
+// start starts every testbed that does not run, if it may, and waits a little
+// until they answer; what it may not, it says how to do.
+func (r *testbeds) start(ctx context.Context) {
+	defer close(r.started)
+	r.mu.Lock()
+	r.ctx, r.cancel = context.WithCancel(ctx)
+	r.mu.Unlock()
+	r.begin()
+}
+
+// begin starts those that were not begun yet, and waits a little for them.
+func (r *testbeds) begin() {
+	type beginning struct {
+		*Testbed
+		ctx context.Context
+	}
+	var all []beginning
+	r.mu.Lock()
+	for _, t := range r.list {
+		if r.ctx != nil && r.ends[t] == nil {
+			b := beginning{Testbed: t}
+			b.ctx, r.ends[t] = context.WithCancel(r.ctx)
+			all = append(all, b)
+		}
+	}
+	r.mu.Unlock()
+	var waiting sync.WaitGroup
+	for _, t := range all {
+		log := r.log.With("provider", t.Provider, "instance", t.Instance)
+		_, err := t.List(t.ctx, r.socket)
+		switch {
+		case err == nil:
+			log.Info("the local testbed runs already")
+		case !errors.Is(err, local.ErrDown):
+			log.Error("the local testbed runs already, but cannot be asked", "error", err)
+		case !r.root:
+			log.Warn("the local testbed does not run, so its nodes cannot be made or reached; start it: " + display.AsRoot(t.Command()...))
+		default:
+			ready := make(chan struct{})
+			r.running.Go(func() { r.keep(t.ctx, t.Testbed, log, ready) })
+			waiting.Go(func() {
+				select {
+				case <-ready:
+				case <-time.After(r.patience):
+				case <-t.ctx.Done():
+				}
+			})
+		}
+	}
+	waiting.Wait()
+}
+
+// follow has all of list run, beside those that run already.
+func (r *testbeds) follow(list []*Testbed) {
+	r.mu.Lock()
+	for _, t := range list {
+		if !r.has(t.Provider) {
+			r.list = append(slices.Clip(r.list), t)
+		}
+	}
+	r.mu.Unlock()
+	r.begin()
+}
+
+// has tells whether a provider is one of them; mu is held.
+func (r *testbeds) has(provider string) bool {
+	return slices.ContainsFunc(r.list, func(t *Testbed) bool { return t.Provider == provider })
+}
+
+// retire ends those that nobody needs any more.
+func (r *testbeds) retire(needed map[string]bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.list = slices.DeleteFunc(slices.Clone(r.list), func(t *Testbed) bool {
+		if needed[t.Provider] {
+			return false
+		}
+		if end := r.ends[t]; end != nil {
+			r.log.Info("nothing needs the local testbed any more", "provider", t.Provider, "instance", t.Instance)
+			end()
+		}
+		delete(r.ends, t)
+		t.letGo()
+		return true
+	})
+}
+
+// await lets those who are to be asked before something is promised wait until the
+// testbeds had their time to start, or the first call would be told that they do not run.
+func (r *testbeds) await(find func(name string) (dryrun.Provider, bool)) func(name string) (dryrun.Provider, bool) {
+	return func(name string) (dryrun.Provider, bool) {
+		p, ok := find(name)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if ok && r.has(name) {
+			p = awaited{p, r.started}
+		}
+		return p, ok
+	}
+}
+
+// awaited is a provider that is asked anything only when started is closed. A probe
+// begins with a get.
+type awaited struct {
+	dryrun.Provider
+	started <-chan struct{}
+}
+
+func (a awaited) Get(ctx context.Context, names []string) (map[string]provider.Result, error) {
+	select {
+	case <-a.started:
+	case <-ctx.Done():
+	}
+	return a.Provider.Get(ctx, names)
+}
+
+// stop ends all that were started, and waits for them.
+func (r *testbeds) stop() {
+	r.mu.Lock()
+	r.cancel()
+	r.mu.Unlock()
+	r.running.Wait()
+}
+
+// errElsewhere is why a testbed is not started again.
+var errElsewhere = errors.New("the local testbed was started by somebody else")
+
+// keep runs one testbed until ctx ends, again and again if need be. ready is
+// closed when it answers for the first time, or has ended without.
+func (r *testbeds) keep(ctx context.Context, t *Testbed, log *slog.Logger, ready chan struct{}) {
+	answered := sync.OnceFunc(func() { close(ready) })
+	run := func() error {
+		defer answered()
+		return r.run(ctx, t, log, answered)
+	}
+	supervisor.Backoff{First: r.retry, Longest: longestPause, Settled: longestPause}.Keep(ctx.Done(), run, func(err error, pause time.Duration) bool {
+		switch {
+		case ctx.Err() != nil:
+			return false
+		case errors.Is(err, errElsewhere):
+			log.Info(err.Error())
+			return false
+		}
+		log.Error("the local testbed has ended; its nodes go on, but nobody can log in until it is back", "error", err, "again_in", pause)
+		return true
+	})
+}
+
+// maxLogLine is the most of one line that is logged, in bytes.
+const maxLogLine = 4 << 10
+
+// run runs a testbed once, until it ends or ctx does; answered is called when it
+// answers.
+func (r *testbeds) run(ctx context.Context, t *Testbed, log *slog.Logger, answered func()) error {
+	if t.Runs(ctx, r.socket) {
+		return errElsewhere
+	}
+	words := t.Command()
+	p, err := supervisor.Start(supervisor.Command{
+		Path: words[0], Args: words, Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=/root", "LANG=C.UTF-8"},
+		// Its own group: a Ctrl-C on the terminal is the server's, which ends it in order.
+		Attr:   syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM},
+		Stdout: true, MaxLine: maxLogLine,
+		Log: func(line []byte) {
+			if level, text := logLine(string(line)); text != "" {
+				log.Log(context.Background(), level, text)
+			}
+		},
+	})
+	if err != nil {
+		return err
+	}
+	log.Info("the local testbed is started", "command", display.ShellLine(words), "pid", p.PID())
+	for p.Running() && ctx.Err() == nil && !t.Runs(ctx, r.socket) {
+		select {
+		case <-p.Exited():
+		case <-ctx.Done():
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	answered()
+	select {
+	case <-p.Exited():
+	case <-ctx.Done():
+		if p.Stop(r.patience) {
+			log.Error("the local testbed does not end and is killed; it puts things in order when it is started next")
+		}
+	}
+	if err := p.Wait(); err != nil {
+		return err
+	}
+	return errors.New("it ended by itself")
+}
+
+// logLine takes the time and the level off a line of a log, and the quotes off
+// its message.
+func logLine(line string) (slog.Level, string) {
+	level := slog.LevelInfo
+	if strings.HasPrefix(line, "time=") {
+		_, line, _ = strings.Cut(line, " ")
+	}
+	if rest, ok := strings.CutPrefix(line, "level="); ok {
+		word, text, _ := strings.Cut(rest, " ")
+		if level.UnmarshalText([]byte(word)) == nil {
+			line = text
+		}
+	} else if rest, ok := strings.CutPrefix(line, "error: "); ok {
+		level, line = slog.LevelError, rest
+	}
+	if rest, ok := strings.CutPrefix(line, "msg="); ok {
+		line = rest
+		if q, err := strconv.QuotedPrefix(rest); err == nil {
+			text, _ := strconv.Unquote(q)
+			line = text + rest[len(q):]
+		}
+	}
+	return level, strings.TrimSpace(line)
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -42,8 +41,8 @@ func newStandIn(t *testing.T, text string) *standIn {
 	}
 	bed := &Testbed{Provider: "local", Program: program, Settings: filepath.Join(s.dir, "local.yaml"), Instance: "stand-in"}
 	s.testbeds = newTestbeds([]*Testbed{bed}, slog.New(slog.NewTextHandler(s.log, nil)))
-	s.root, s.retry, s.Patience = true, 10*time.Millisecond, 5*time.Second
-	s.Socket = func(instance string) string { return filepath.Join(s.dir, instance+".sock") }
+	s.root, s.retry, s.patience = true, 10*time.Millisecond, 5*time.Second
+	s.socket = func(instance string) string { return filepath.Join(s.dir, instance+".sock") }
 	t.Cleanup(func() {
 		s.stop()
 		text, _ := os.ReadFile(filepath.Join(s.dir, "sleeper"))
@@ -57,7 +56,7 @@ func newStandIn(t *testing.T, text string) *standIn {
 // answer answers at the socket until the test ends.
 func (s *standIn) answer() {
 	s.t.Helper()
-	l, err := fdsocket.Listen(s.Socket("stand-in"), 0o600)
+	l, err := fdsocket.Listen(s.socket("stand-in"), 0o600)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -99,7 +98,6 @@ while :; do sleep 0.02; done
 
 func TestServeRunsTheTestbed(t *testing.T) {
 	s := newStandIn(t, lasting)
-	s.State = "/some where"
 	started := make(chan bool)
 	go func() { s.start(t.Context()); close(started) }()
 	pid := s.begun()
@@ -118,7 +116,7 @@ func TestServeRunsTheTestbed(t *testing.T) {
 	if err := syscall.Kill(pid, 0); err == nil {
 		t.Error("the program lives on")
 	}
-	has(t, s.log.String(), "level=ERROR msg=\"disk full args=\\\"up --state /some where "+s.dir+"/local.yaml\\\"\"",
+	has(t, s.log.String(), "level=ERROR msg=\"disk full args=\\\"up "+s.dir+"/local.yaml\\\"\"",
 		"level=WARN msg=leaving", "the local testbed is started", "instance=stand-in")
 	if strings.Contains(s.log.String(), "has ended") {
 		t.Errorf("an ordered end is told as another: %s", s.log)
@@ -127,7 +125,7 @@ func TestServeRunsTheTestbed(t *testing.T) {
 
 func TestServeStartsTheTestbedAgain(t *testing.T) {
 	s := newStandIn(t, `echo x >>"$DIR/starts"; echo "error: cannot mount" >&2; exit 3`)
-	s.Patience = time.Minute
+	s.patience = time.Minute
 	begun := time.Now()
 	s.start(t.Context())
 	if time.Since(begun) > 30*time.Second {
@@ -150,7 +148,7 @@ func TestServeStartsTheTestbedAgain(t *testing.T) {
 
 func TestServeKillsATestbedThatDoesNotEnd(t *testing.T) {
 	s := newStandIn(t, strings.Replace(lasting, `'echo "level=WARN msg=leaving"; exit 0'`, "''", 1))
-	s.Patience = 300 * time.Millisecond
+	s.patience = 300 * time.Millisecond
 	s.start(t.Context()) // nobody answers within its patience
 	pid := s.begun()
 	s.stop()
@@ -237,41 +235,12 @@ func TestLinesOfATestbed(t *testing.T) {
 			t.Errorf("%.50q: %v %.50q", line, level, text)
 		}
 	}
-	var out bytes.Buffer
-	copyLines(strings.NewReader("first\n"+strings.Repeat("y", 10*maxLogLine)+"\n\nlast"), slog.New(slog.NewTextHandler(&out, nil)))
-	if n := strings.Count(out.String(), "\n"); n != 3 || !strings.Contains(out.String(), "msg=last") || out.Len() > 2*maxLogLine {
-		t.Errorf("%d lines of %d bytes", n, out.Len())
-	}
-}
-
-// What a testbed wrote before it ended is logged however late the log is read, and
-// whoever holds the other end then.
-func TestLastWordsOfATestbed(t *testing.T) {
-	reader, writer, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer reader.Close()
-	defer writer.Close()
-	if _, err := writer.WriteString("first\nerror: cannot mount\nno end"); err != nil {
-		t.Fatal(err)
-	}
-	reader.SetReadDeadline(time.Now().Add(-time.Second))
-	var out bytes.Buffer
-	copyLines(&written{File: reader, most: pipeBytes}, slog.New(slog.NewTextHandler(&out, nil)))
-	has(t, out.String(), "msg=first", "msg=\"cannot mount\"", "msg=\"no end\"")
-
-	writer.WriteString(strings.Repeat("more\n", 1000))
-	w := &written{File: reader, most: 10}
-	if text, err := io.ReadAll(w); len(text) != 10 || !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("of who writes on is read %q, %v", text, err)
-	}
 }
 
 // Who is not let in must hear that, and not that all is well.
 func TestTestbedThatDoesNotLetUsIn(t *testing.T) {
 	s := newStandIn(t, "exit 0")
-	l, err := fdsocket.Listen(s.Socket("stand-in"), 0o600)
+	l, err := fdsocket.Listen(s.socket("stand-in"), 0o600)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -289,7 +258,7 @@ func TestTestbedThatDoesNotLetUsIn(t *testing.T) {
 	}()
 	s.start(t.Context())
 	has(t, s.log.String(), "level=ERROR", "runs already, but cannot be asked", "user 1000 may not ask the testbed")
-	if _, err := s.list[0].List(t.Context(), s.Socket); err == nil || errors.Is(err, local.ErrDown) {
+	if _, err := s.list[0].List(t.Context(), s.socket); err == nil || errors.Is(err, local.ErrDown) {
 		t.Errorf("asking: %v", err)
 	}
 }

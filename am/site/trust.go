@@ -1,31 +1,30 @@
 package site
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
+	"os"
 	"path/filepath"
 	"runtime/debug"
 	"strings"
 	"time"
 
-	"github.com/fsnotify/fsnotify"
-
 	"patchbay/am/display"
 	"patchbay/am/mtls"
+	"patchbay/am/server"
 	"patchbay/credentials"
 	"patchbay/credentials/cert"
 )
 
 const (
-	// trustPause is how long the trust folder must be quiet before it is read, so
-	// that a file is not read while it is being written.
-	trustPause = 200 * time.Millisecond
-	// trustLatest is when it is read after a change though it is not quiet yet:
-	// a revocation must not wait for whatever else goes on there.
-	trustLatest = 2 * time.Second
+	// trustLatest is after how many changes in a row the trust folder is read though it
+	// is not quiet: a revocation must not wait for whatever else goes on there.
+	trustLatest = 8
 	// trustInterval is how often it is read where nothing seems to change: a CRL
-	// gets out of date by itself, and file systems of the network may not tell.
+	// gets out of date by itself.
 	trustInterval = time.Hour
 )
 
@@ -152,75 +151,27 @@ func Revokes(file string) bool {
 // watchTrust reads the trust folder again whenever it changes, and now and
 // then, until ctx ends.
 func (s *Site) watchTrust(ctx context.Context) {
-	dir := s.config.Trusted
-	var events chan fsnotify.Event
-	var lost chan error
-	w, err := watchFolder(dir)
-	if err != nil {
-		s.log.Warn("the trust folder is not watched; send SIGHUP after a change", "error", err)
-	} else {
-		defer w.Close()
-		events, lost = w.Events, w.Errors
-	}
-	again := time.NewTicker(trustInterval)
-	defer again.Stop()
-	quiet := time.NewTimer(time.Hour)
-	quiet.Stop()
-	var changes changes
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case e := <-events:
-			if concerns(e.Name, dir) {
-				quiet.Reset(changes.wait(time.Now()))
-			}
-		case err := <-lost: // such as an overflow: events were lost
-			s.log.Warn("watching the trust folder", "error", err)
-			quiet.Reset(changes.wait(time.Now()))
-		case <-again.C:
-			s.reloadAnchors()
-		case <-quiet.C:
-			changes.first = time.Time{}
-			w.Add(dir) // it may be a new folder of that name
+	state := func() string { return trustState(s.config.Trusted) }
+	seen, last := state(), time.Now()
+	watchFiles(ctx, trustLatest, state, func(now string) {
+		if now != seen || time.Since(last) >= trustInterval {
+			seen, last = now, time.Now()
 			s.reloadAnchors()
 		}
-	}
+	})
 }
 
-// concerns tells whether a change of the file means that dir must be read again.
-// Names with two dots are folders in which some container systems exchange the
-// targets of all links at once.
-func concerns(file, dir string) bool {
-	name := filepath.Base(file)
-	return file == dir || filepath.Dir(file) == dir && (cert.Matters(name) || strings.HasPrefix(name, ".."))
-}
-
-// changes are those of a folder since it was last read.
-type changes struct{ first time.Time } // zero: none
-
-// wait is how long to wait after one more of them before the folder is read.
-func (c *changes) wait(now time.Time) time.Duration {
-	if c.first.IsZero() {
-		c.first = now
-	}
-	return max(0, min(trustPause, c.first.Add(trustLatest).Sub(now)))
-}
-
-// watchFolder watches dir and the folder above, which tells when dir itself is
-// replaced.
-func watchFolder(dir string) (*fsnotify.Watcher, error) {
-	w, err := fsnotify.NewWatcher()
-	if err != nil {
-		return nil, err
-	}
-	for _, d := range []string{filepath.Dir(dir), dir} {
-		if err := w.Add(d); err != nil {
-			w.Close()
-			return nil, err
+// trustState tells two states of the files apart that matter in the folder.
+func trustState(dir string) string {
+	entries, err := os.ReadDir(dir)
+	var b strings.Builder
+	fmt.Fprintln(&b, err)
+	for _, e := range entries {
+		if cert.Matters(e.Name()) {
+			fmt.Fprintln(&b, e.Name(), stampOf(filepath.Join(dir, e.Name())))
 		}
 	}
-	return w, nil
+	return b.String()
 }
 
 // warnExpiry tells of anchors that are over, or soon will be.
@@ -234,3 +185,35 @@ func warnExpiry(a *cert.Anchors, now time.Time, log *slog.Logger) {
 
 // Soon is how long before its end a certificate is warned about.
 const Soon = 30 * 24 * time.Hour
+
+func (c *Config) TLS(log *slog.Logger) mtls.Config {
+	m := mtls.Config{
+		SHA1Handshakes:   c.Credentials.SHA1Certificates,
+		HandshakeTimeout: cmp.Or(c.Limits.HeaderTimeout, server.DefaultConfig().HeaderTimeout) / 2,
+		OnHandshakeError: func(remote net.Addr, err error) {
+			log.Debug("no connection", "remote", remote, "error", err)
+		},
+	}
+	for _, k := range c.Keys {
+		m.Keys = append(m.Keys, mtls.KeyPair{CertFile: k.Certificate, KeyFile: k.Key})
+	}
+	return m
+}
+
+func peerChain(c net.Conn) [][]byte {
+	if c, ok := c.(*mtls.Conn); ok {
+		return c.PeerChain()
+	}
+	return nil
+}
+
+// who is the name by which the calls of a chain's owner are counted; "" for
+// strangers. It is asked before any limit of calls, so peers take turns.
+func (s *Site) who(remote net.Addr, chain [][]byte) (name string) {
+	s.tls.InTurn(remote, func() {
+		if u, ok := s.auth.Glance(chain, s.clock.Now()); ok {
+			name = u.Key()
+		}
+	})
+	return name
+}

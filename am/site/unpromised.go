@@ -136,7 +136,7 @@ func (s *Site) heldNow() (held []*maintenance.Drain) {
 // listed tells whether all providers of the inventory have told of everything.
 func (s *Site) listed() bool {
 	told := s.runner.CountUnpromised()
-	for _, name := range providerNames(s.index.Inventory)() {
+	for name := range providersOf(s.index.Inventory()) {
 		if _, ok := told[name]; !ok {
 			return false
 		}
@@ -182,8 +182,7 @@ func (s *Site) releaseUnpromised(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	w.Header().Set("Content-Type", "application/json")
-	json.NewEncoder(w).Encode(s.dismiss(r.Context(), meant)) // who asked may have left
+	answer(w, s.dismiss(r.Context(), meant))
 }
 
 // meant are the unpromised resources that an order names, each once.

@@ -1,24 +1,25 @@
 package site
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
+	"patchbay/am"
+	"patchbay/am/display"
 	"patchbay/am/maintenance"
 	"patchbay/am/service"
 	"patchbay/am/store"
 	"patchbay/inventory"
+	"patchbay/inventory/suggest"
 )
-
-// upkeepPause is how often it is looked whether the maintenance file has changed,
-// and how long it must stay as it is before it is read, so that it is not read
-// while it is being written.
-const upkeepPause = 250 * time.Millisecond
 
 // unreadable is what experimenters are told while nobody knows whether the site
 // is locked down.
@@ -126,23 +127,11 @@ func (u *upkeep) has(name string) bool {
 
 // watch reads the file again whenever it has changed, until ctx ends.
 func (u *upkeep) watch(ctx context.Context) {
-	ticks := time.NewTicker(upkeepPause)
-	defer ticks.Stop()
-	last := stampOf(u.file)
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticks.C:
+	watchFiles(ctx, 0, func() string { return fmt.Sprint(stampOf(u.file)) }, func(string) {
+		if err := u.read(ctx); err != nil && !errors.Is(err, context.Canceled) {
+			u.log.Error("maintenance is heeded, but it is not sure that all calls know", "error", err)
 		}
-		now := stampOf(u.file)
-		if now == last { // or it is being written
-			if err := u.read(ctx); err != nil && !errors.Is(err, context.Canceled) {
-				u.log.Error("maintenance is heeded, but it is not sure that all calls know", "error", err)
-			}
-		}
-		last = now
-	}
+	})
 }
 
 // answer is what the socket tells: the file is read first, so that who has
@@ -200,4 +189,189 @@ func (u *upkeep) tellHeld(was, now []*maintenance.Drain) {
 			u.log.Info("a component has nothing any more that nobody was promised", "component", d.Components[0])
 		}
 	}
+}
+
+// UpkeepState is what a site heeds of its maintenance file, and whom it meets.
+type UpkeepState struct {
+	Fingerprint string // of the file that is in force
+	Lockdown    string // what experimenters are told; "" for none
+	Wrong       string // what is wrong with the file now; "" for nothing
+	Slices      int    // that have slivers which are more than reserved
+	Slivers     int    // of those
+	Reserved    int    // slivers that are not provisioned, and lapse
+	Reaches     []Reach
+}
+
+// Reach says that a slice has slivers on what is to be maintained, for longer
+// than until its beginning.
+type Reach struct {
+	Planned int // the window's place in the file, from 0
+	Slice   string
+	Slivers int
+	Until   time.Time // the last lease; zero for slivers that are frozen
+}
+
+// maxReaches bounds the answer; nobody reads more.
+const maxReaches = 1000
+
+// stateOf looks at all slivers that live.
+func stateOf(p *maintenance.Plan, inv *inventory.Inventory, slivers []am.Sliver, now time.Time) UpkeepState {
+	s := UpkeepState{Fingerprint: p.Fingerprint}
+	if p.Lockdown != nil {
+		s.Lockdown = p.Lockdown.Text
+	}
+	places := map[*maintenance.Window]int{}
+	for i, w := range p.Planned {
+		places[w] = i
+	}
+	type key struct {
+		planned int
+		slice   string
+	}
+	reaches, having := map[key]Reach{}, map[string]bool{}
+	for _, x := range slivers {
+		if !x.Live(now) {
+			continue
+		}
+		if x.Status.Allocation == am.Allocated {
+			s.Reserved++
+		} else {
+			s.Slivers++
+			having[x.Slice.Key()] = true
+		}
+		c, ok := inv.Home(&x)
+		if !ok {
+			continue
+		}
+		for _, w := range p.Of(c.Name) {
+			if !w.Until.After(now) || !x.Frozen && !x.Expires.After(w.From) {
+				continue
+			}
+			k := key{places[w], x.Slice.String()}
+			r := reaches[k]
+			r.Planned, r.Slice, r.Slivers = k.planned, k.slice, r.Slivers+1
+			if !x.Frozen && x.Expires.After(r.Until) {
+				r.Until = x.Expires
+			}
+			reaches[k] = r
+		}
+	}
+	for _, r := range reaches {
+		s.Reaches = append(s.Reaches, r)
+	}
+	slices.SortFunc(s.Reaches, func(a, b Reach) int {
+		return cmp.Or(cmp.Compare(a.Planned, b.Planned), cmp.Compare(a.Slice, b.Slice))
+	})
+	s.Slices, s.Reaches = len(having), s.Reaches[:min(len(s.Reaches), maxReaches)]
+	return s
+}
+
+// askUpkeep asks a served site for its state, after it has read the file.
+func askUpkeep(ctx context.Context, c *Config) (s UpkeepState, err error) {
+	err = Ask(ctx, c, "/maintenance", &s)
+	return s, err
+}
+
+// UpkeepOf gives the state of a site, and whether it is served. The plan is what
+// its file says.
+func UpkeepOf(ctx context.Context, c *Config, p *maintenance.Plan) (s UpkeepState, served bool, err error) {
+	if s, err = askUpkeep(ctx, c); !errors.Is(err, ErrNotServed) {
+		return s, true, err
+	}
+	inv, err := inventory.Load(c.Inventory, c.Authority)
+	if err != nil {
+		return s, false, err
+	}
+	var slivers []am.Sliver
+	now := c.Now(ctx)
+	has, err := c.HasState()
+	if err != nil {
+		return s, false, err
+	}
+	if has {
+		st, err := c.LookAtState()
+		if err != nil {
+			return s, false, fmt.Errorf("%w; if so, it has no %s to be asked, and reads the file within a second", err, SocketName)
+		}
+		now = st.Now()
+		slivers, err = st.Slivers()
+		if err := errors.Join(err, st.Close()); err != nil {
+			return s, false, err
+		}
+	}
+	return stateOf(p, inv, slivers, now), false, nil
+}
+
+// Counts makes sure that what was written into the file is what a served site
+// heeds.
+func (s *UpkeepState) Counts(p *maintenance.Plan, c *Config) error {
+	switch {
+	case s.Fingerprint == p.Fingerprint:
+		return nil
+	case changedSince(p, c):
+		return nil // by another operator, and over what p says; who wrote last is answered
+	case s.Wrong != "":
+		return fmt.Errorf("the served site cannot read what was written: %s", s.Wrong)
+	}
+	return fmt.Errorf("the served site does not read %s; it was started with another configuration, so start it again", c.Maintenance)
+}
+
+// changedSince tells whether the maintenance file is another than p by now.
+func changedSince(p *maintenance.Plan, c *Config) bool {
+	now, err := maintenance.Read(c.Maintenance)
+	return err == nil && now.Fingerprint != p.Fingerprint
+}
+
+func (r Reach) String() string {
+	if r.Until.IsZero() {
+		return fmt.Sprintf("%s: %s, shut down and kept", r.Slice, display.Count(r.Slivers, "sliver"))
+	}
+	return fmt.Sprintf("%s: %s, until %s", r.Slice, display.Count(r.Slivers, "sliver"), r.Until.UTC().Format(time.RFC3339))
+}
+
+// holding is what a site heeds beside its maintenance file.
+type holding struct {
+	lockdown *maintenance.Lockdown // nil for none
+	held     []*maintenance.Drain  // by component
+}
+
+// same tells whether the same is heeded.
+func (h holding) same(o holding) bool {
+	return h.lockdown == o.lockdown && slices.EqualFunc(h.held, o.held, func(a, b *maintenance.Drain) bool {
+		return a.Components[0] == b.Components[0] && a.Text == b.Text && a.Since.Equal(b.Since)
+	})
+}
+
+// DrainText is an entry of what is drained, in a line.
+func DrainText(d *maintenance.Drain) string {
+	text := strings.Join(d.Components, " ")
+	if d.Text != "" {
+		text += ": " + d.Text
+	}
+	return text
+}
+
+// NoComponent says that there is no component of a name.
+func NoComponent(inv *inventory.Inventory, name string) error {
+	near := ""
+	if n := suggest.Word(name, componentNames(inv)); n != "" {
+		near = fmt.Sprintf("; did you mean %s?", n)
+	}
+	return fmt.Errorf("the inventory has no component %q%s", name, near)
+}
+
+// WindowText is what a window is about, as it was written.
+func WindowText(w *maintenance.Window) string {
+	if len(w.Components) == 0 {
+		return "the whole site"
+	}
+	return strings.Join(w.Components, " ")
+}
+
+// componentNames are the first names of an inventory, for hints.
+func componentNames(inv *inventory.Inventory) (names []string) {
+	for _, c := range inv.Components[:min(len(inv.Components), 1000)] {
+		names = append(names, c.Name)
+	}
+	return names
 }

@@ -96,7 +96,7 @@ func (o *delegateOptions) Run(ctx context.Context, c console) error {
 	if err != nil {
 		return err
 	}
-	if err := writeFiles(filepath.Dir(file), []siteFile{{filepath.Base(file), text, 0o600}}); err != nil {
+	if err := site.ReplaceFile(file, text, 0o600); err != nil {
 		return err
 	}
 	fmt.Fprintf(c.out, "%s may use the slice %s of %s; the credential is\n  %s\n", to.urn, o.Slice, from.URN, file)

@@ -114,7 +114,7 @@ func (t *trialSite) slice(name, owner string, expires, now time.Time) (trial.Sli
 		return s, nil, "", err
 	}
 	file := u.slice(s.URN.Name)
-	return s, u, file, writeFiles(filepath.Dir(file), []siteFile{{filepath.Base(file), s.Credential, 0o600}})
+	return s, u, file, site.ReplaceFile(file, s.Credential, 0o600)
 }
 
 // othersWith is a user who has a credential of the slice while the owner has

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -83,14 +84,11 @@ type trialSite struct {
 
 // trial opens the trial authority of the site that the flag names.
 func (f *siteFlag) trial(ctx context.Context) (*trialSite, error) {
-	config, dir, err := f.read()
+	c, err := f.read()
 	if err != nil {
 		return nil, err
 	}
-	return openTrial(ctx, config, dir)
-}
-
-func openTrial(ctx context.Context, c *site.Config, dir string) (*trialSite, error) {
+	dir := filepath.Dir(c.Origin.File)
 	folder := filepath.Join(dir, site.AuthorityDir)
 	a, err := trial.Open(folder)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -141,4 +139,90 @@ func (t *trialSite) user(name string, renew bool, now time.Time) (_ *trialUser, 
 		}
 	}
 	return u, len(files) > 0, writeFiles(u.Dir, files)
+}
+
+// siteFile is a file to be written into a folder.
+type siteFile struct {
+	name    string
+	content []byte
+	mode    fs.FileMode
+}
+
+// writeFiles writes files below dir, replacing each as a whole.
+func writeFiles(dir string, files []siteFile) error {
+	for _, f := range files {
+		if err := site.ReplaceFile(filepath.Join(dir, f.name), f.content, f.mode); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// parseLifetime reads --expires. What is too long for any time is as long as
+// can be said.
+func parseLifetime(s string) (time.Duration, error) {
+	life, err := display.ParseDuration(s)
+	switch {
+	case errors.Is(err, display.ErrTooLong):
+		return math.MaxInt64, nil
+	case err != nil:
+		return 0, fmt.Errorf("--expires: %w", err)
+	case life == 0:
+		return 0, fmt.Errorf("--expires %s is no time at all; say how long, such as 2h", s)
+	}
+	return life, nil
+}
+
+// until is when a credential ends that lasts so long from now on, as long as
+// the authority does.
+func (t *trialSite) until(life time.Duration, now time.Time) (time.Time, error) {
+	if longest := t.Expires().Sub(now); life >= longest {
+		return time.Time{}, fmt.Errorf("--expires is too long: the trial authority ends on %s, so the longest is %dd",
+			t.Expires().Format(time.DateOnly), max(0, longest-time.Minute)/(24*time.Hour))
+	}
+	return now.Add(life), nil
+}
+
+// omniConfig is an omni_config that works without a clearinghouse: credentials
+// come from files, and ch is asked for nothing. The sections' names hold a
+// hyphen, which a user's name cannot.
+func (t *trialSite) omniConfig(u *trialUser) []byte {
+	ini := func(s string) string { return strings.ReplaceAll(s, "%", "%%") }
+	manager := t.URN()
+	manager.Name = "cm"
+	return fmt.Appendf(nil, `# For omni, as user %[1]s of the trial authority of %[2]s.
+# Credentials are given as files: --usercredfile and --slicecredfile.
+
+[omni]
+default_cf = trial-authority
+users = user-%[1]s
+
+[trial-authority]
+type = gcf
+authority = %[2]s
+ch = https://localhost:1
+cert = %[3]s
+key = %[4]s
+
+[user-%[1]s]
+urn = %[5]s
+keys = %[6]s
+
+[aggregate_nicknames]
+site = %[7]s,%[8]s
+`, u.Name, t.URN().Authority, ini(u.path("cert.pem")), ini(u.path("key.pem")), u.URN, ini(filepath.Join(u.Dir, "id_ed25519.pub")), manager, ini(t.URL))
+}
+
+// omni is a command line of omni.py; slice is a file with a slice credential, or "".
+func (t *trialSite) omni(u *trialUser, slice string, args ...string) string {
+	line := []string{"omni.py", "-c", filepath.Join(u.Dir, "omni_config"), "-a", t.URL, "-V", "3", "--usercredfile", u.path("usercred.xml")}
+	if slice != "" {
+		line = append(line, "--slicecredfile", slice)
+	}
+	return display.ShellLine(append(line, args...))
+}
+
+// call is the same with our own client.
+func (t *trialSite) call(u *trialUser, args ...string) string {
+	return display.Command(append([]string{"call", "--config", t.config.Origin.File, "--user", u.Dir}, args...)...)
 }

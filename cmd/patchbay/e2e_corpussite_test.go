@@ -25,6 +25,7 @@ import (
 
 	"patchbay/am/client"
 	"patchbay/am/site"
+	"patchbay/am/site/create"
 	"patchbay/am/testkit/bottle"
 	"patchbay/am/testkit/wait"
 )
@@ -71,7 +72,7 @@ func newCorpusSite(t *testing.T, requests []*corpusRequest) *corpusSite {
 		vlans = append(vlans, fmt.Sprintf("{name: %q, tag: %d}", name, i+2))
 	}
 	edit(t, inv, "shared_vlans: []", "shared_vlans: ["+strings.Join(vlans, ", ")+"]")
-	if err := os.WriteFile(filepath.Join(s.dir, site.PolicyName), []byte(samplePolicy), 0o644); err != nil { // one user has all nodes
+	if err := os.WriteFile(filepath.Join(s.dir, site.PolicyName), create.SamplePolicy, 0o644); err != nil { // one user has all nodes
 		t.Fatal(err)
 	}
 	edit(t, s.settings, "shared_vlans: []", "shared_vlans: ["+quotedList(shared)+"]")
@@ -156,11 +157,8 @@ func (s *corpusSite) dial(address string) (c net.Conn, err error) {
 func (s *corpusSite) enter() {
 	t := s.t
 	t.Helper()
-	config, err := site.ReadConfig(filepath.Join(s.dir, "patchbay.yaml"))
-	if err == nil {
-		s.trial, err = openTrial(t.Context(), config, s.dir)
-	}
-	if err == nil {
+	var err error
+	if s.trial, err = (&siteFlag{file: s.dir}).trial(t.Context()); err == nil {
 		s.ann, _, err = s.trial.user("ann", false, time.Now())
 	}
 	if err == nil {

@@ -246,7 +246,7 @@ func (o *callOptions) show(c console, reply client.Reply) error {
 func (o *callOptions) target(ctx context.Context) (string, error) {
 	target := o.URL
 	if target == "" {
-		config, _, err := o.site.read()
+		config, err := o.site.read()
 		if err != nil {
 			if _, statErr := os.Stat(o.site.path()); statErr != nil && !o.site.given() {
 				return "", errors.New("whom to call? Give --url https://HOST:PORT/am/3.0, or --config with a site of this host")

@@ -115,17 +115,17 @@ func TestDemoSaysWhyItSimulates(t *testing.T) {
 	} {
 		doctor(tt.doctor)
 		var out bytes.Buffer
-		local, err := (&demoOptions{}).chooseLocal(t.Context(), newStage(&out))
+		local, err := (&demoOptions{}).chooseLocal(&demo{ctx: t.Context(), out: &out})
 		if err != nil || local != (tt.want == "") || tt.want != "" && !strings.Contains(out.String(), tt.want) {
 			t.Errorf("%s: %v, %v, %q", tt.rule, local, err, &out)
 		}
-		local, err = (&demoOptions{Provider: "local"}).chooseLocal(t.Context(), newStage(&out))
+		local, err = (&demoOptions{Provider: "local"}).chooseLocal(&demo{ctx: t.Context(), out: &out})
 		if local != (err == nil) || local != (tt.want == "") {
 			t.Errorf("%s, local asked for: %v, %v", tt.rule, local, err)
 		}
 	}
 	doctor("exit 0")
-	if local, err := (&demoOptions{Provider: "simulated"}).chooseLocal(t.Context(), newStage(new(bytes.Buffer))); local || err != nil {
+	if local, err := (&demoOptions{Provider: "simulated"}).chooseLocal(&demo{}); local || err != nil {
 		t.Errorf("simulated asked for: %v, %v", local, err)
 	}
 }
@@ -173,14 +173,11 @@ func TestAsSomebodyElse(t *testing.T) {
 }
 
 func TestStockCountsWhatIsLeft(t *testing.T) {
-	dir := t.TempDir()
-	if got := takeStock("no-such-testbed", dir); got != (stock{}) {
+	const instance = "no-such-testbed"
+	if got := takeStock(instance); got != (stock{}) {
 		t.Errorf("of nothing there is %+v", got)
 	}
-	if err := os.MkdirAll(filepath.Join(dir, "state", "nodes"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command("sh", "-c", "read x", dir+"/x")
+	cmd := exec.Command("sh", "-c", "read x", "/run/"+instance+"/x")
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -188,13 +185,20 @@ func TestStockCountsWhatIsLeft(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	got := takeStock("no-such-testbed", dir)
+	got := takeStock(instance)
 	in.Close()
 	cmd.Wait()
-	if got != (stock{processes: 1, files: 2}) {
+	if got != (stock{1}) {
 		t.Errorf("%+v", got)
 	}
-	if text := (stock{files: 1}).of(got); text != "processes 0 (were 1), cgroups 0 (0), mounts 0 (0), loop devices 0 (0), files 1 (2)" {
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, instance, "nodes"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if n := countBelow("/"+instance, dir, 0); n != 2 {
+		t.Errorf("%d files, not 2", n)
+	}
+	if text := (stock{4: 1}).beside(stock{1, 0, 0, 0, 2}); text != "processes 0 (were 1), cgroups 0 (0), mounts 0 (0), loop devices 0 (0), files 1 (2)" {
 		t.Error(text)
 	}
 }
@@ -203,12 +207,12 @@ func TestRestlessSettingsArePutBack(t *testing.T) {
 	dir, _ := madeLocal(t)
 	file := filepath.Join(dir, "providers", "local.yaml")
 	before := readFile(t, file)
-	done, err := restless(file)
-	if err != nil {
+	d := &demo{dir: dir}
+	if err := d.openTestbed(); err != nil {
 		t.Fatal(err)
 	}
 	has(t, readFile(t, file), "\nport_rest: 0s\n")
-	if err := done(); err != nil || readFile(t, file) != before {
-		t.Errorf("not as before: %v", err)
+	if string(d.settings) != before {
+		t.Error("the settings as before are not known")
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"patchbay/am/audit"
+	"patchbay/am/display"
 	"patchbay/am/operate"
 	"patchbay/am/site"
 )
@@ -15,7 +16,7 @@ import (
 // done, even if that cannot be written.
 func noteAct(ctx context.Context, c console, config *site.Config, what, text string) {
 	n := operate.Note{Event: what, Text: text, Operator: audit.Operator()}
-	_, _, err := site.AdminClient{Config: config}.Act(context.WithoutCancel(ctx), "note", n, func(d *operate.Desk) (operate.Done, error) { return d.Note(ctx, n) })
+	_, _, err := site.Act(context.WithoutCancel(ctx), site.AdminClient{Config: config}, "note", n, (*operate.Desk).Note)
 	if err == nil {
 		return
 	}
@@ -25,4 +26,25 @@ func noteAct(ctx context.Context, c console, config *site.Config, what, text str
 	} else if !errors.Is(err, site.ErrNeverServed) {
 		fmt.Fprintf(c.err, "patchbay: it is done, and the audit tells of it, but not the journal: %v\n", err)
 	}
+}
+
+func notServedUnpromised() error {
+	return errors.New("the site is not served, and only then it asks its providers what they have; serve it, and try again")
+}
+
+func yesOrNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+func remarkOn(r *site.UnpromisedRow) string {
+	switch {
+	case !r.Ordered.IsZero():
+		return "told to go at " + display.Time(r.Ordered)
+	case r.Holds:
+		return "nothing new goes to its node"
+	}
+	return ""
 }

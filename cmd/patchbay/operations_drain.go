@@ -68,7 +68,7 @@ func (o *drainOptions) Validate(args []string) error {
 }
 
 func (o *drainOptions) Run(ctx context.Context, c console) error {
-	config, _, err := o.site.read()
+	config, err := o.site.read()
 	if err != nil {
 		return err
 	}

@@ -47,7 +47,7 @@ func (o *lockdownOptions) Validate(args []string) (err error) {
 }
 
 func (o *lockdownOptions) Run(ctx context.Context, c console) error {
-	config, _, err := o.site.read()
+	config, err := o.site.read()
 	if err != nil {
 		return err
 	}

@@ -107,7 +107,7 @@ func (o *maintenanceOptions) readTimes(now time.Time) (err error) {
 }
 
 func (o *maintenanceOptions) Run(ctx context.Context, c console) error {
-	config, _, err := o.site.read()
+	config, err := o.site.read()
 	if err != nil {
 		return err
 	}

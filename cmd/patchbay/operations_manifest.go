@@ -32,7 +32,7 @@ func (o *manifestOptions) Validate(args []string) (err error) {
 }
 
 func (o *manifestOptions) Run(ctx context.Context, c console) error {
-	config, _, err := o.site.read()
+	config, err := o.site.read()
 	if err != nil {
 		return err
 	}

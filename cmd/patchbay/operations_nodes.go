@@ -1,11 +1,10 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -151,24 +150,20 @@ func nodeRemark(n *operate.Node) string {
 
 // showUnpromised lists what a served site knows of.
 func (o *nodesOptions) showUnpromised(ctx context.Context, c console) error {
-	config, _, err := o.site.read()
+	config, err := o.site.read()
 	if err != nil {
 		return err
 	}
 	t := newTable(c.out, &o.listOptions, config.Now(ctx))
 	t.head("PROVIDER", "RESOURCE", "NODE", "SINCE", "RELEASED HERE", "REMARK")
-	w := &site.LineWriter{Row: func(line []byte) error {
-		var r site.UnpromisedRow
-		if err := json.Unmarshal(line, &r); err != nil {
-			return fmt.Errorf("what nobody was promised cannot be read: %w", err)
-		}
-		t.row(t.cut(r.Provider, 40), r.Resource, t.cut(r.Component, 40), t.when(r.Since), yesOrNo(r.Released), remarkOn(&r))
-		return nil
-	}}
+	list := func(w io.Writer) error { return site.Stream(ctx, config, "/unpromised", w) }
 	if o.JSON {
-		err = site.Stream(ctx, config, "/unpromised", c.out)
+		err = list(c.out)
 	} else {
-		err = cmp.Or(site.Stream(ctx, config, "/unpromised", w), w.End())
+		err = site.ReadRows(list, func(r *site.UnpromisedRow) error {
+			t.row(t.cut(r.Provider, 40), r.Resource, t.cut(r.Component, 40), t.when(r.Since), yesOrNo(r.Released), remarkOn(r))
+			return nil
+		})
 	}
 	switch {
 	case errors.Is(err, site.ErrNotServed):

@@ -56,7 +56,7 @@ func (o *releaseOptions) Validate(args []string) error {
 }
 
 func (o *releaseOptions) Run(ctx context.Context, c console) error {
-	config, _, err := o.site.read()
+	config, err := o.site.read()
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (o *releaseOptions) Run(ctx context.Context, c console) error {
 	if o.Unpromised {
 		return o.releaseUnpromised(ctx, c, config)
 	}
-	done, served, err := site.AdminClient{Config: config}.Act(ctx, "release", o.order, func(d *operate.Desk) (operate.Done, error) { return d.Release(ctx, o.order) })
+	done, served, err := site.Act(ctx, site.AdminClient{Config: config}, "release", o.order, (*operate.Desk).Release)
 	if err != nil {
 		return err
 	}

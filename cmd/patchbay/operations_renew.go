@@ -81,12 +81,12 @@ func seconds(flag, s string) (int64, error) {
 }
 
 func (o *renewOptions) Run(ctx context.Context, c console) error {
-	config, _, err := o.site.read()
+	config, err := o.site.read()
 	if err != nil {
 		return err
 	}
 	o.order.Operator = audit.Operator()
-	done, _, err := site.AdminClient{Config: config}.Act(ctx, "renew", o.order, func(d *operate.Desk) (operate.Done, error) { return d.Renew(ctx, o.order) })
+	done, _, err := site.Act(ctx, site.AdminClient{Config: config}, "renew", o.order, (*operate.Desk).Renew)
 	if err != nil {
 		return err
 	}

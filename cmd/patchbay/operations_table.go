@@ -1,15 +1,23 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 	"unicode/utf8"
 
+	"github.com/spf13/pflag"
+
 	"patchbay/am/display"
+	"patchbay/am/operate"
+	"patchbay/am/site"
 	"patchbay/am/urn"
+	"patchbay/inventory/suggest"
 )
 
 // table prints rows in columns as wide as they need to be.
@@ -133,4 +141,162 @@ func (t *table) on(component urn.URN, name string) string {
 		return component.String()
 	}
 	return t.cut(name, 40)
+}
+
+// listOptions are what all lists have in common.
+type listOptions struct {
+	site   siteFlag
+	what   string
+	JSON   bool
+	Wide   bool
+	URNs   bool
+	Backup string
+
+	filter                   operate.Filter
+	since, until, endsBefore string
+	argument                 *string  // what the argument is a pattern of
+	word                     string   // the flag of filter.State
+	states                   []string // the words of filter.State; nil for any
+}
+
+func (o *listOptions) addFlags(fs *pflag.FlagSet, what string) {
+	o.what = what
+	o.site.AddFlags(fs)
+	fs.BoolVar(&o.JSON, "json", false, "print one JSON object a line")
+	fs.BoolVar(&o.Wide, "wide", false, "print more columns, and cut nothing")
+	fs.BoolVar(&o.URNs, "urns", false, "print URNs instead of names")
+	fs.StringVar(&o.Backup, "backup", "", "look into this copy of the store, instead of the site")
+	fs.IntVar(&o.filter.Limit, "limit", 0, "how many rows at most; 0 for all")
+}
+
+func (o *listOptions) addPattern(fs *pflag.FlagSet, field *string, name, of string) {
+	fs.StringVar(field, name, "", "PATTERN of "+of)
+}
+
+// addStates adds the flag that wants one of these words.
+func (o *listOptions) addStates(fs *pflag.FlagSet, name string, words []string) {
+	o.word, o.states = name, words
+	fs.StringVar(&o.filter.State, name, "", "only "+strings.Join(words, ", "))
+}
+
+func (o *listOptions) Validate(args []string) (err error) {
+	switch {
+	case len(args) > 0 && o.argument == nil:
+		return errors.New("it takes no argument; what is asked for stands in flags")
+	case len(args) > 0 && *o.argument != "":
+		return fmt.Errorf("%q and the flag say the same; give one", args[0])
+	case len(args) > 0:
+		*o.argument = strings.Join(args, ",")
+	}
+	for s := range strings.SplitSeq(o.filter.State, ",") {
+		if s == "" || o.states == nil || slices.Contains(o.states, s) {
+			continue
+		}
+		hint := "there are " + strings.Join(o.states, ", ")
+		if near := suggest.Word(s, o.states); near != "" {
+			hint = fmt.Sprintf("did you mean %s?", near)
+		}
+		return fmt.Errorf("there is no %s %q; %s", o.word, s, hint)
+	}
+	if o.filter.Limit < 0 {
+		return fmt.Errorf("--limit is %d; it is a number of rows, or 0 for all", o.filter.Limit)
+	}
+	return o.readTimes(time.Now()) // and again when the site's time is known
+}
+
+func (o *listOptions) addSpan(fs *pflag.FlagSet) {
+	fs.StringVar(&o.since, "since", "", "TIME from which on, or a while ago such as 2h")
+	fs.StringVar(&o.until, "until", "", "TIME before which, or a while ago")
+}
+
+const listLong = `
+
+The site may be served or not. A PATTERN is a name or a URN, in which * stands for
+any text and ? for one character; a name without them that is not there is an
+error. Several stand with spaces or commas between; components may be ranges such
+as pc1..pc4, and slivers are named SLICE/CLIENT_ID. Times are in UTC; a TIME is written 2030-01-31T12:00:00Z, with its zone, or
+is a while from now such as 2h, or of --since and --until a while ago.
+
+--json prints one JSON object a line; the names of its fields stay as they are.`
+
+// readTimes reads times that may be some while from now.
+func (o *listOptions) readTimes(now time.Time) (err error) {
+	if o.filter.Since, err = ago("--since", o.since, now); err != nil {
+		return err
+	}
+	if o.filter.Until, err = ago("--until", o.until, now); err != nil {
+		return err
+	}
+	if o.endsBefore != "" {
+		o.filter.EndsBefore, err = parseMoment("--ends-before", o.endsBefore, now)
+	}
+	return err
+}
+
+func (o *listOptions) addEndsBefore(fs *pflag.FlagSet) {
+	fs.StringVar(&o.endsBefore, "ends-before", "", "TIME before which the lease ends, or a while from now such as 2h")
+}
+
+// ago reads a time, or a while before now; nothing is zero.
+func ago(flag, s string, now time.Time) (time.Time, error) {
+	if s == "" {
+		return time.Time{}, nil
+	}
+	if d, err := display.ParseDuration(s); err == nil {
+		return now.Add(-d), nil
+	}
+	t, err := pastMoment(s)
+	if err != nil {
+		return t, fmt.Errorf("%s %w, or a while ago such as 2h or 3d", flag, err)
+	}
+	return t, nil
+}
+
+func (o *listOptions) client() (site.AdminClient, error) {
+	config, err := o.site.read()
+	return site.AdminClient{Config: config, Backup: o.Backup}, err
+}
+
+// show prints a list, as JSON or as a table of which row adds what it is given.
+func show[T any](ctx context.Context, o *listOptions, c console, nothing string, head []string, row func(*table, *T)) error {
+	h, err := o.client()
+	if err != nil {
+		return err
+	}
+	now := h.Now(ctx)
+	if err := o.readTimes(now); err != nil {
+		return err
+	}
+	if o.JSON {
+		return h.List(ctx, o.what, o.filter, c.out)
+	}
+	t := newTable(c.out, o, now)
+	t.head(head...)
+	if err := site.Rows(ctx, h, o.what, o.filter, func(r *T) error { row(t, r); return nil }); err != nil {
+		return err
+	}
+	return t.flush(nothing)
+}
+
+// parseMoment reads a time, or a while from now; nothing is now.
+func parseMoment(flag, s string, now time.Time) (time.Time, error) {
+	if s == "" {
+		return now, nil
+	}
+	if t, err := time.Parse(time.RFC3339, s); err == nil {
+		return t.UTC().Truncate(time.Second), nil
+	}
+	d, err := display.ParseDuration(s)
+	if err != nil {
+		return now, noMoment(flag, s)
+	}
+	return now.Add(d).Truncate(time.Second), nil
+}
+
+// noMoment says that a text is neither a time nor a while from now.
+func noMoment(flag, s string) error {
+	if day, err := time.Parse(time.DateOnly, s); err == nil {
+		return fmt.Errorf("%s %q has no time of day; write it with time and zone, like %s", flag, s, day.Format(time.RFC3339))
+	}
+	return fmt.Errorf("%s %q is neither a time like 2030-01-31T12:00:00Z, with its zone, nor a while from now like 2h or 3d", flag, s)
 }

@@ -58,7 +58,7 @@ func (o *thawOptions) Validate(args []string) (err error) {
 }
 
 func (o *thawOptions) Run(ctx context.Context, c console) error {
-	config, _, err := o.site.read()
+	config, err := o.site.read()
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (o *thawOptions) Run(ctx context.Context, c console) error {
 		return o.list(ctx, c, site.AdminClient{Config: config})
 	}
 	o.order.Operator = audit.Operator()
-	done, _, err := site.AdminClient{Config: config}.Act(ctx, "thaw", o.order, func(d *operate.Desk) (operate.Done, error) { return d.Thaw(ctx, o.order) })
+	done, _, err := site.Act(ctx, site.AdminClient{Config: config}, "thaw", o.order, (*operate.Desk).Thaw)
 	if err != nil {
 		return err
 	}

@@ -117,7 +117,7 @@ func (o *whoOptions) audits() ([]string, error) {
 	if len(o.files) > 0 {
 		return audit.InOrder(o.files)
 	}
-	config, _, err := o.site.read()
+	config, err := o.site.read()
 	if err != nil {
 		return nil, err
 	}

@@ -78,14 +78,8 @@ func (f *siteFlag) hint(args ...string) string {
 	return display.CommandAt(f.file, args...)
 }
 
-// read is the site's configuration and its folder.
-func (f *siteFlag) read() (*site.Config, string, error) {
-	c, err := site.ReadConfig(f.path())
-	if err != nil {
-		return nil, "", err
-	}
-	return c, filepath.Dir(c.Origin.File), nil
-}
+// read is the site's configuration.
+func (f *siteFlag) read() (*site.Config, error) { return site.ReadConfig(f.path()) }
 
 func noArguments(args []string) error {
 	if len(args) > 0 {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"patchbay/am/site"
+	"patchbay/am/site/create"
 	"patchbay/am/testkit/wait"
 )
 
@@ -271,7 +272,7 @@ func TestTheSamplePolicyFitsAFreshSiteWhenUncommented(t *testing.T) {
 	dir, site := lockable(t)
 	var text strings.Builder
 	begun := false
-	for line := range strings.Lines(string(samplePolicy)) {
+	for line := range strings.Lines(string(create.SamplePolicy)) {
 		begun = begun || strings.HasPrefix(line, "# rules:")
 		if begun {
 			text.WriteString(strings.TrimPrefix(strings.TrimPrefix(line, "#"), " "))

@@ -35,7 +35,7 @@ func (o *clockOptions) AddFlags(fs *pflag.FlagSet) {
 func (o *clockOptions) Validate(args []string) error { return noArguments(args) }
 
 func (o *clockOptions) Run(ctx context.Context, c console) error {
-	config, _, err := o.site.read()
+	config, err := o.site.read()
 	if err != nil {
 		return err
 	}

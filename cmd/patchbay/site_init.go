@@ -1,22 +1,23 @@
 package main
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"net"
+	"io"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
+
+	"github.com/spf13/pflag"
 
 	"patchbay/am/display"
 	"patchbay/am/site"
+	"patchbay/am/site/create"
 	"patchbay/am/urn"
-	"patchbay/credentials/trial"
 )
 
 const initLong = `Make a site in DIR, a folder that is new or empty: configuration, inventory,
@@ -25,17 +26,37 @@ authority whose users the site trusts. Nothing is asked, but at a terminal
 whether nodes of the local testbed shall reach the network outside, and nothing
 leaves the host; every file is commented and meant to be edited.`
 
+type initOptions struct {
+	Dir       string
+	Authority string
+	Provider  string
+	Listen    string
+	PublicURL string
+	Outbound  string
+
+	asks bool // it is a command, so somebody may be there to ask
+}
+
+func (o *initOptions) AddFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.Authority, "authority", "", "the site's name in URNs, unique in its federation (default: the host's full name)")
+	fs.StringVar(&o.Provider, "provider", create.Simulated, "who makes slivers: local, whose nodes are containers of this host, or simulated, whose nodes pretend to exist (others go into the site's folder providers/ later)")
+	fs.StringVar(&o.Listen, "listen", "", "address and port for clients (default: the port of --public-url, or :8443)")
+	fs.StringVar(&o.PublicURL, "public-url", "", "https://HOST:PORT as clients reach it (default: the host's full name and the port)")
+	fs.StringVar(&o.Outbound, "outbound", "", "yes or no: whether nodes of the local testbed reach the network outside, through this host (default: asked at a terminal, else no)")
+	o.asks = true
+}
+
 func (o *initOptions) Validate(args []string) (err error) {
 	if o.Dir, err = oneArgument(args, "the folder to make"); err != nil {
 		return err
 	}
 	switch o.Provider {
-	case simulatedName, localName:
+	case create.Simulated, create.Local:
 	default:
-		return fmt.Errorf("--provider %q: init can set up %s and %s; a provider of your own goes into the site's folder providers/ afterwards", o.Provider, localName, simulatedName)
+		return fmt.Errorf("--provider %q: init can set up %s and %s; a provider of your own goes into the site's folder providers/ afterwards", o.Provider, create.Local, create.Simulated)
 	}
 	switch {
-	case o.Outbound == "" || o.Outbound == "no" || o.Outbound == "yes" && o.Provider == localName:
+	case o.Outbound == "" || o.Outbound == "no" || o.Outbound == "yes" && o.Provider == create.Local:
 	case o.Outbound == "yes":
 		return errors.New("--outbound yes needs nodes that exist; --provider simulated has none")
 	default:
@@ -86,25 +107,21 @@ func (o *initOptions) Run(ctx context.Context, c console) error {
 	if err != nil {
 		return err
 	}
-	if err := requireEmpty(dir); err != nil {
+	if err := create.RequireEmpty(dir); err != nil {
 		return err
 	}
-	if o.asks && o.Outbound == "" && o.Provider == localName {
+	if o.asks && o.Outbound == "" && o.Provider == create.Local {
 		o.Outbound = askOutbound(os.Stdin, c.out)
 	}
-	offer, err := o.offer(ctx, helper)
+	offer, err := create.Site(ctx, create.Options{
+		Dir: dir, Authority: o.Authority, Provider: o.Provider, Listen: o.Listen, PublicURL: o.PublicURL, Outbound: o.Outbound == "yes", Program: helper,
+	})
 	if err != nil {
 		return err
 	}
-	if err := o.write(ctx, dir, offer.files, time.Now()); err != nil {
-		if left, _ := os.ReadDir(dir); len(left) > 0 {
-			return fmt.Errorf("cannot make the site: %w; what init has put into %s is incomplete: remove that and try again", err, dir)
-		}
-		return fmt.Errorf("cannot make the site: %w; nothing was made", err)
-	}
 	file := filepath.Join(dir, site.ConfigName)
-	fmt.Fprintf(c.out, initDone, o.Authority, dir, offer.inventory, o.Provider, offer.request, note+o.clientsAt(ctx),
-		offer.start(dir, display.CommandAt(file, "serve")), display.CommandAt(file, "user", "ann"), display.CommandAt(file, "slice", "first", "--owner", "ann"), offer.policy)
+	fmt.Fprintf(c.out, initDone, o.Authority, dir, offer.Inventory, o.Provider, offer.Request, note+o.clientsAt(ctx),
+		o.start(dir, helper, display.CommandAt(file, "serve")), display.CommandAt(file, "user", "ann"), display.CommandAt(file, "slice", "first", "--owner", "ann"), offer.Policy)
 	return nil
 }
 
@@ -122,6 +139,19 @@ const initDone = `Made the site %[1]s in %[2]s:
 %[6]s%[7]s  %[8]s
   %[9]s
 `
+
+// start says how to get nodes, and to serve the site in dir with the command serve.
+func (o *initOptions) start(dir, helper, serve string) string {
+	if o.Provider == create.Simulated {
+		return "Next:\n  " + serve + "\nand in another terminal:\n"
+	}
+	t := site.Testbed{Program: helper, Settings: filepath.Join(dir, site.ProvidersDir, create.Local+".yaml")}
+	text := startAsUser
+	if os.Geteuid() == 0 {
+		text = startAsRoot
+	}
+	return fmt.Sprintf(text, display.AsRoot(helper, "doctor"), display.AsRoot(t.Command()...), serve)
+}
 
 // clientsAt says where clients will find the site.
 func (o *initOptions) clientsAt(ctx context.Context) string {
@@ -148,67 +178,40 @@ func (o *initOptions) clientsAt(ctx context.Context) string {
 	return fmt.Sprintf("Clients will use %s.\n\n", public)
 }
 
-// requireEmpty makes sure that dir is empty or not there, and touches nothing.
-func requireEmpty(dir string) error {
-	entries, err := os.ReadDir(dir)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
-		return fmt.Errorf("cannot look into %s: %w", dir, err)
-	case len(entries) == 0:
-		return nil
-	}
-	what := "is not empty"
-	for _, e := range entries {
-		if e.Name() == site.ConfigName {
-			what = "holds a site already"
-		}
-	}
-	return fmt.Errorf("%s %s and was left as it is; give a new folder", dir, what)
-}
+const startAsUser = `See whether this host can run nodes:
+  %[1]s
+Next, start what makes them:
+  %[2]s
+in another terminal:
+  %[3]s
+and in a third:
+`
 
-// write makes the site in dir, with the files of its offer.
-func (o *initOptions) write(ctx context.Context, dir string, offer []siteFile, now time.Time) error {
-	var host string
-	if o.PublicURL != "" {
-		u, err := url.Parse(o.PublicURL)
-		if err != nil {
-			return err
-		}
-		host = u.Hostname()
-	}
-	listen, _, _ := net.SplitHostPort(o.Listen)
-	hosts, ips := site.HostNames(ctx, host, listen)
-	manager := urn.URN{Authority: o.Authority, Type: urn.Authority, Name: "cm"}
+const startAsRoot = `See whether this host can run nodes:
+  %[1]s
+Next, start serving; as root, that starts what makes them, too:
+  %[3]s
+which else is started by:
+  %[2]s
+And in another terminal:
+`
 
-	if err := os.MkdirAll(dir, 0o700); err != nil { // a new one belongs to whoever makes the site
-		return err
-	}
-	authority, err := trial.Create(filepath.Join(dir, site.AuthorityDir), o.Authority, now)
-	if err != nil {
-		return err
-	}
-	files := append(offer,
-		siteFile{filepath.Join(site.TrustedDir, "trial.pem"), authority.Certificate(), 0o644})
-	for _, kind := range []string{"ecdsa", "rsa"} {
-		certificate, key, err := serverPair(kind, manager, hosts, ips, now)
-		if err != nil {
-			return err
-		}
-		files = append(files,
-			siteFile{"server-" + kind + ".pem", certificate, 0o644},
-			siteFile{"server-" + kind + "-key.pem", key, 0o600})
-	}
-	return writeFiles(dir, append(files, siteFile{site.ConfigName, site.ConfigText(o.Authority, o.Listen, o.PublicURL), 0o644}))
-}
+const outboundQuestion = `Shall nodes reach the network outside, IPv4 only, through this host and by its
+address? They will not reach private networks, nor this host. It can be changed
+later: outbound in providers/local.yaml. [y/N] `
 
-// writeFiles writes files below dir, replacing each as a whole.
-func writeFiles(dir string, files []siteFile) error {
-	for _, f := range files {
-		if err := site.ReplaceFile(filepath.Join(dir, f.name), f.content, f.mode); err != nil {
-			return err
-		}
+// askOutbound asks at a terminal, once; what is not clearly a yes is a no, and so
+// is everything where nobody can be asked.
+func askOutbound(in *os.File, out io.Writer) string {
+	if !toTerminal(in) || !toTerminal(out) {
+		return "no"
 	}
-	return nil
+	fmt.Fprint(out, outboundQuestion)
+	const most = 100 // bytes of an answer
+	answer, _ := bufio.NewReader(io.LimitReader(in, most)).ReadString('\n')
+	switch strings.ToLower(strings.TrimSpace(answer)) {
+	case "y", "yes":
+		return "yes"
+	}
+	return "no"
 }

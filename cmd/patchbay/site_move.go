@@ -27,7 +27,7 @@ func (o *moveOptions) AddFlags(fs *pflag.FlagSet) { o.site.AddFlags(fs) }
 func (o *moveOptions) Validate(args []string) error { return noArguments(args) }
 
 func (o *moveOptions) Run(ctx context.Context, c console) error {
-	config, _, err := o.site.read()
+	config, err := o.site.read()
 	if err != nil {
 		return err
 	}

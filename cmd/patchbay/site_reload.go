@@ -32,7 +32,7 @@ func (o *reloadOptions) AddFlags(fs *pflag.FlagSet) { o.site.AddFlags(fs) }
 func (o *reloadOptions) Validate(args []string) error { return noArguments(args) }
 
 func (o *reloadOptions) Run(ctx context.Context, c console) error {
-	config, _, err := o.site.read()
+	config, err := o.site.read()
 	if err != nil {
 		return err
 	}

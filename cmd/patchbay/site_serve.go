@@ -52,7 +52,7 @@ func (o *serveOptions) Validate(args []string) error {
 }
 
 func (o *serveOptions) Run(ctx context.Context, c console) error {
-	config, _, err := o.site.read()
+	config, err := o.site.read()
 	if err != nil {
 		return err
 	}

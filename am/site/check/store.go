@@ -3,8 +3,13 @@ package check
 import (
 	"context"
 	"errors"
+	"io/fs"
+	"os"
 	"strings"
+	"time"
 
+	"patchbay/am/audit"
+	"patchbay/am/clock"
 	"patchbay/am/display"
 	"patchbay/am/site"
 	"patchbay/am/store"
@@ -52,5 +57,75 @@ func (k *Checker) store(ctx context.Context, c *site.Config) {
 	}
 	if report.Err() == nil {
 		k.good(c.State, "%s, %s, revision %d; all records and indexes agree", display.Count(report.Records[store.Slices], "slice"), display.Count(report.Records[store.Slivers], "sliver"), report.Revision)
+	}
+}
+
+// large is from when on an audit should have been put away.
+const large = 1 << 30
+
+// Audit tells how the audit is: that it can be written, and what it covers.
+func (k *Checker) Audit(c *site.Config) {
+	if err := c.CheckAudit(); err != nil {
+		k.Errors(err)
+		return
+	}
+	info, err := os.Stat(c.Audit)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		k.bad(c.Audit, "%v", err)
+		return
+	}
+	files, problem := audit.Files(c.Audit)
+	if problem != nil {
+		k.warn(c.Audit, "patchbay who cannot read all of the audit: %v", problem)
+	}
+	var size int64
+	for _, f := range files {
+		if i, err := os.Stat(f); err == nil {
+			size += i.Size()
+		}
+	}
+	from, err := audit.Since(files)
+	switch {
+	case err != nil:
+		k.warn(c.Audit, "%v", err)
+	case from.IsZero():
+		k.good(c.Audit, "the audit begins when the site is served")
+	default:
+		k.good(c.Audit, "the audit has lines since %s in %s, %s", from.Format(time.RFC3339), display.Count(len(files), "file"), display.Size(size))
+	}
+	if info == nil {
+		return
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		k.warn(c.Audit, "others may read it, and it tells who worked here when: chmod 600 %s", c.Audit)
+	}
+	if info.Size() > large {
+		k.warn(c.Audit, "it has %s; have logrotate put it away, or move it yourself: a new one begins by itself", display.Size(info.Size()))
+	}
+}
+
+// clock looks at what the site knows of the time, and tells by which time leases
+// count, if that is not simply the host's.
+func (k *Checker) clock(ctx context.Context, c *site.Config) {
+	if err := clock.Check(c.ClockFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		k.bad("", "%v", err)
+		return
+	}
+	file := c.ClockFile()
+	var a site.ClockAnswer
+	err := site.Ask(ctx, c, "/clock", &a)
+	if errors.Is(err, site.ErrNotServed) {
+		t, failed := c.OpenClock(nil)
+		if err = failed; err == nil {
+			a.Now = t.State()
+		}
+	}
+	switch s := a.Now; {
+	case err != nil:
+		k.bad(file, "the clock of the site cannot be looked at: %v", err)
+	case s.Doubt != clock.NoDoubt:
+		k.warn(file, "the host's clock is not believed: %s; leases count by %s, and it shows %s; see: patchbay clock", s.Reason(), display.Time(s.Site), display.Time(s.Host))
+	case s.Lost != "":
+		k.warn(file, "%s; leases count by the host's clock, which shows %s; see that it is right, then type: patchbay clock --believe", s.Lost, display.Time(s.Host))
 	}
 }

@@ -3,7 +3,10 @@ package check
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+
+	"go.yaml.in/yaml/v3"
 
 	"patchbay/am/display"
 	"patchbay/am/site"
@@ -25,7 +28,7 @@ func (k *Checker) testbed(ctx context.Context, t *site.Testbed, inv *inventory.I
 	switch {
 	case errors.Is(err, local.ErrDown):
 		k.warn(t.Settings, "the local testbed %s does not run, so no node can be made; serve starts it when it runs as root, else type: %s (and %s says whether this host can run nodes)",
-			t.Instance, display.AsRoot(t.Command("")...), display.AsRoot(t.Program, "doctor"))
+			t.Instance, display.AsRoot(t.Command()...), display.AsRoot(t.Program, "doctor"))
 	case err != nil:
 		k.warn(t.Settings, "the local testbed %s runs, but cannot be asked: %v", t.Instance, err)
 	default:
@@ -55,4 +58,78 @@ func missingImages(provider string, inv *inventory.Inventory, there []string) (m
 		}
 	}
 	return missing
+}
+
+// agree warns of what the inventory promises and a testbed's settings do not keep,
+// and the other way round. What is offered by other providers alone is no affair
+// of the testbed.
+func (k *Checker) agree(t *site.Testbed, inv *inventory.Inventory, inventoryFile string) {
+	if inv == nil || !slices.ContainsFunc(inv.Components, func(c *inventory.Component) bool { return c.Provider == t.Provider }) {
+		return
+	}
+	offers, keeps := linesOf(inventoryFile), linesOf(t.Settings)
+	said, kept := inv.Outbound, inventory.No
+	if t.Outbound {
+		kept = inventory.Yes
+	}
+	if said != kept && said != inventory.Unknown {
+		k.warn(offers.at("outbound"), "outbound is %s, but %s says %s, which is what nodes of %s get; write %s here, or %s there", said, keeps.at("outbound"), kept, t.Provider, kept, said)
+	}
+	for _, v := range inv.SharedVLANs {
+		if !v.Restricted && !slices.Contains(t.Shared, v.Name) {
+			k.warn(offers.at("shared_vlans", v.Name), "it offers the shared VLAN %s, which shared_vlans of %s does not name, so links of nodes of %s that join it are refused; add it there, or write restricted: true here",
+				v.Name, keeps.at("shared_vlans"), t.Provider)
+		}
+	}
+	for _, name := range t.Shared {
+		if _, ok := inv.SharedVLAN(name); !ok {
+			k.warn(keeps.at("shared_vlans", name), "it allows the shared VLAN %s, which shared_vlans of %s does not offer, so nobody can ask for it; add it there with a tag, or drop it here",
+				name, offers.at("shared_vlans"))
+		}
+	}
+}
+
+// settingLines are the lines of a YAML file at which keys stand, and the names in
+// their lists.
+type settingLines struct {
+	file  string
+	lines map[string]int
+}
+
+func linesOf(file string) settingLines {
+	s := settingLines{file, map[string]int{}}
+	text, err := site.ReadRegular(file)
+	if err != nil {
+		return s
+	}
+	var doc yaml.Node
+	if yaml.Unmarshal(text, &doc) != nil || len(doc.Content) == 0 {
+		return s
+	}
+	top := doc.Content[0]
+	for i := 0; i+1 < len(top.Content); i += 2 {
+		key, value := top.Content[i], top.Content[i+1]
+		s.lines[key.Value] = key.Line
+		for _, item := range value.Content {
+			var entry struct{ Name string }
+			name := item.Value
+			if item.Decode(&entry) == nil && entry.Name != "" {
+				name = entry.Name
+			}
+			s.lines[key.Value+" "+name] = item.Line
+		}
+	}
+	return s
+}
+
+// at is FILE:LINE of a key, or of a name in its list; FILE alone where it is not.
+func (s settingLines) at(key string, name ...string) string {
+	line := s.lines[key]
+	if len(name) > 0 && s.lines[key+" "+name[0]] > 0 {
+		line = s.lines[key+" "+name[0]]
+	}
+	if line == 0 {
+		return s.file
+	}
+	return fmt.Sprintf("%s:%d", s.file, line)
 }

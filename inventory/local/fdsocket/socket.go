@@ -17,15 +17,27 @@ import (
 
 // Dial connects to the socket at path.
 func Dial(ctx context.Context, path string) (*Conn, error) {
+	c, err := Connect(ctx, path)
+	if err != nil {
+		return nil, fmt.Errorf("cannot connect to %s: %w", path, err)
+	}
+	return New(c), nil
+}
+
+// Connect is Dial for bytes. Its error does not say the path.
+func Connect(ctx context.Context, path string) (*net.UnixConn, error) {
 	var c net.Conn
 	err := through(path, func(short string) (err error) {
 		c, err = new(net.Dialer).DialContext(ctx, "unix", short)
 		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("cannot connect to %s: %w", path, err)
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		err = op.Err // without the short path, which says nothing
 	}
-	return New(c.(*net.UnixConn)), nil
+	if err != nil {
+		return nil, err
+	}
+	return c.(*net.UnixConn), nil
 }
 
 // Listen makes a listening socket at path, in place of what is there, with the

@@ -1,4 +1,4 @@
-package main
+package create
 
 import (
 	"crypto"
@@ -17,7 +17,7 @@ import (
 	"patchbay/am/urn"
 )
 
-// serverCertificateLife is that of the certificates that init makes. Clients
+// serverCertificateLife is that of the certificates that Site makes. Clients
 // register them, so they last.
 const serverCertificateLife = 10 * 365 * 24 * time.Hour
 

@@ -1,0 +1,121 @@
+package create
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"patchbay/am/site"
+	"patchbay/am/urn"
+	"patchbay/credentials/trial"
+)
+
+// Providers that a new site can have.
+const (
+	Simulated = "simulated"
+	Local     = "local"
+)
+
+// Options say what site to make.
+type Options struct {
+	Dir       string // the folder, new or empty
+	Authority string
+	Provider  string // Simulated or Local
+	Listen    string // the address and port for clients
+	PublicURL string // as clients reach it; "" for the host's full name
+	Outbound  bool   // nodes of the local testbed reach the network outside
+	Program   string // the path of patchbay-local
+}
+
+// Site makes a site, and says in words what it offers.
+func Site(ctx context.Context, o Options) (Offer, error) {
+	offer, err := o.offer(ctx)
+	if err != nil {
+		return offer, err
+	}
+	if err := o.write(ctx, offer.files, time.Now()); err != nil {
+		if left, _ := os.ReadDir(o.Dir); len(left) > 0 {
+			return offer, fmt.Errorf("cannot make the site: %w; what init has put into %s is incomplete: remove that and try again", err, o.Dir)
+		}
+		return offer, fmt.Errorf("cannot make the site: %w; nothing was made", err)
+	}
+	return offer, nil
+}
+
+// RequireEmpty makes sure that dir is empty or not there, and touches nothing.
+func RequireEmpty(dir string) error {
+	entries, err := os.ReadDir(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("cannot look into %s: %w", dir, err)
+	case len(entries) == 0:
+		return nil
+	}
+	what := "is not empty"
+	for _, e := range entries {
+		if e.Name() == site.ConfigName {
+			what = "holds a site already"
+		}
+	}
+	return fmt.Errorf("%s %s and was left as it is; give a new folder", dir, what)
+}
+
+// write makes the site, with the files of its offer.
+func (o *Options) write(ctx context.Context, offer []siteFile, now time.Time) error {
+	var host string
+	if o.PublicURL != "" {
+		u, err := url.Parse(o.PublicURL)
+		if err != nil {
+			return err
+		}
+		host = u.Hostname()
+	}
+	listen, _, _ := net.SplitHostPort(o.Listen)
+	hosts, ips := site.HostNames(ctx, host, listen)
+	manager := urn.URN{Authority: o.Authority, Type: urn.Authority, Name: "cm"}
+
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil { // a new one belongs to whoever makes the site
+		return err
+	}
+	authority, err := trial.Create(filepath.Join(o.Dir, site.AuthorityDir), o.Authority, now)
+	if err != nil {
+		return err
+	}
+	files := append(offer,
+		siteFile{filepath.Join(site.TrustedDir, "trial.pem"), authority.Certificate(), 0o644})
+	for _, kind := range []string{"ecdsa", "rsa"} {
+		certificate, key, err := serverPair(kind, manager, hosts, ips, now)
+		if err != nil {
+			return err
+		}
+		files = append(files,
+			siteFile{"server-" + kind + ".pem", certificate, 0o644},
+			siteFile{"server-" + kind + "-key.pem", key, 0o600})
+	}
+	return writeFiles(o.Dir, append(files, siteFile{site.ConfigName, site.ConfigText(o.Authority, o.Listen, o.PublicURL), 0o644}))
+}
+
+// siteFile is a file to be written into a folder.
+type siteFile struct {
+	name    string
+	content []byte
+	mode    fs.FileMode
+}
+
+// writeFiles writes files below dir, replacing each as a whole.
+func writeFiles(dir string, files []siteFile) error {
+	for _, f := range files {
+		if err := site.ReplaceFile(filepath.Join(dir, f.name), f.content, f.mode); err != nil {
+			return err
+		}
+	}
+	return nil
+}
