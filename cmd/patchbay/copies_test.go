@@ -41,9 +41,9 @@ func addLine(t *testing.T, file, line string) {
 }
 
 // refusesToServe is what serve says, which must end by itself.
-func refusesToServe(t *testing.T, dir string, args ...string) string {
+func refusesToServe(t testing.TB, dir string, args ...string) string {
 	t.Helper()
-	ctx, stop := context.WithCancel(t.Context())
+	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	out := new(syncBuffer)
 	ended := make(chan int, 1)

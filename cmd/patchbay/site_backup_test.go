@@ -205,26 +205,6 @@ func TestBackupAndRestore(t *testing.T) {
 	k.clean()
 }
 
-// TestRestoreTellsWhatItLifts holds that a Shutdown which the backup does not know of
-// is not undone without a word.
-func TestRestoreTellsWhatItLifts(t *testing.T) {
-	k := newKeeper(t)
-	file := k.path("b.db")
-	s := serve(t, k.dir, "--listen", "127.0.0.1:0")
-	k.allocate(s, "first")
-	k.ok([]string{"backup", file})
-	if code, out := tell(t, "call", "--url", s.url, "--user", k.path("users/ann"), "--slice", "first", "Shutdown"); code != 0 {
-		t.Fatal(out)
-	}
-	after := k.path("after.db")
-	k.ok([]string{"backup", after})
-	s.stop()
-	k.no([]string{"restore", file}, "1 would be their users' again, with what was on, slices that have been shut down since:\n  urn:publicid:IDN+testbed.example.org+slice+first\n", "--yes")
-	if out := k.ok([]string{"restore", after}); strings.Contains(out, "would be") {
-		t.Errorf("a backup that knows of the Shutdown: %s", out)
-	}
-}
-
 // TestRestoreRefuses: what is no whole backup of this site changes nothing.
 func TestRestoreRefuses(t *testing.T) {
 	k := newKeeper(t)
