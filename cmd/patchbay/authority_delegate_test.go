@@ -46,7 +46,7 @@ func TestHandingOn(t *testing.T) {
 	has(t, do(1, "delegate", "first", "--from", "bob", "--to", "ann"), "-o FILE") // ann has her own
 	has(t, do(0, "tool", "portal", "--for", "ann"), "portal-cert.pem", "for-ann.xml", "--speaking-for")
 
-	s := serve(t, dir, "--listen", "127.0.0.1:0")
+	s := serve(t, dir)
 	request := filepath.Join(t.TempDir(), "request.xml")
 	if err := os.WriteFile(request, []byte(demoRequest), 0o644); err != nil {
 		t.Fatal(err)

@@ -52,7 +52,7 @@ func TestImportAsAnOperatorDoesIt(t *testing.T) {
 		t.Error(text)
 	}
 
-	s := serve(t, dir, "--listen", "127.0.0.1:0")
+	s := serve(t, dir)
 	request := filepath.Join(t.TempDir(), "request.xml")
 	saved := `<rspec xmlns="http://www.geni.net/resources/rspec/3" type="request"><node client_id="a" component_id="urn:publicid:IDN+testbed.example.org+node+blade7" component_manager_id="urn:publicid:IDN+testbed.example.org+authority+cm"><sliver_type name="raw-pc"/></node></rspec>`
 	if err := os.WriteFile(request, []byte(saved), 0o644); err != nil {

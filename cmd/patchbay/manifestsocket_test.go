@@ -50,7 +50,7 @@ func TestProvidersGetManifests(t *testing.T) {
 	}
 	stale.(*net.UnixListener).SetUnlinkOnClose(false)
 	stale.Close()
-	s := serve(t, dir, "--listen", "127.0.0.1:0")
+	s := serve(t, dir)
 	if info, err := os.Stat(socket); err != nil || info.Mode() != fs.ModeSocket|0o600 {
 		t.Fatalf("the socket: %v, %v", info, err)
 	}
@@ -86,7 +86,7 @@ func TestProvidersGetManifests(t *testing.T) {
 	if err := os.WriteFile(other, []byte(readFile(t, filepath.Join(dir, "patchbay.yaml"))+"\nproviders: more\nstate: other.db\naudit: other.log\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	second := serve(t, other, "--listen", "127.0.0.1:0")
+	second := serve(t, other)
 	has(t, second.out.String(), "another server answers at "+socket)
 	second.stop()
 	if code, text := through(t, socket, path); code != 200 {

@@ -61,8 +61,9 @@ var commands = map[string]func(y *story, neg bool, args []string){
 			y.out = refusesToServe(y.t, y.dir, args...)
 			return
 		}
-		y.server = serve(y.t, y.dir, append([]string{"--listen", "127.0.0.1:0"}, args...)...)
+		y.server = serve(y.t, y.dir, args...)
 		y.Setenv("URL", y.server.url)
+		y.Setenv("HOST", strings.TrimPrefix(y.server.url, "https://"))
 	},
 	// halt ends the server, which prints its log.
 	"halt": func(y *story, _ bool, _ []string) {
@@ -110,6 +111,12 @@ var commands = map[string]func(y *story, neg bool, args []string){
 			y.run(args[1], args[2:])
 			return strings.Contains(y.out, args[0]) != neg
 		})
+	},
+	// facts MANIFEST MANIFEST demands that both tell of the same nodes.
+	"facts": func(y *story, _ bool, args []string) {
+		if was, is := factsOf(y.ReadFile(args[0])), factsOf(y.ReadFile(args[1])); was != is || was == "" {
+			y.Fatalf("the manifest tells\n%s\nand told\n%s", is, was)
+		}
 	},
 	// ends DURATION demands that the first time that the last command printed is so far
 	// ahead, or more.

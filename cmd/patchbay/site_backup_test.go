@@ -48,13 +48,21 @@ func (k *keeper) no(args []string, parts ...string) {
 	has(k.t, out, parts...)
 }
 
-// allocate has ann reserve the nodes of her request for a slice.
-func (k *keeper) allocate(s *serving, slice string) {
+// call makes a call of ann's about the slice first, or another that is named, which
+// must succeed.
+func (k *keeper) call(s *serving, args ...string) string {
 	k.t.Helper()
-	code, out := tell(k.t, "call", "--url", s.url, "--user", filepath.Join(k.dir, "users", "ann"), "--slice", slice, "Allocate", k.path("request.xml"))
+	code, out := tell(k.t, append([]string{"call", "--url", s.url, "--user", k.path("users/ann"), "--slice", "first"}, args...)...)
 	if code != 0 {
 		k.t.Fatal(out)
 	}
+	return out
+}
+
+// allocate has ann reserve the nodes of her request for a slice.
+func (k *keeper) allocate(s *serving, slice string) {
+	k.t.Helper()
+	k.call(s, "--slice", slice, "Allocate", k.path("request.xml"))
 }
 
 // clean looks whether nothing half-made is left.
@@ -98,7 +106,7 @@ func TestBackupAndRestore(t *testing.T) {
 	file, state := k.path("b.db"), k.path("state.db")
 	k.no([]string{"backup", file}, "the site has promised nothing yet")
 
-	s := serve(t, k.dir, "--listen", "127.0.0.1:0")
+	s := serve(t, k.dir)
 	k.allocate(s, "first")
 	k.ok([]string{"backup", file}, "Backup of testbed.example.org: 1 slice, 2 slivers, revision ", ", in "+file)
 	if info, err := os.Stat(file); err != nil || info.Mode() != 0o600 {
@@ -144,7 +152,7 @@ func TestBackupAndRestore(t *testing.T) {
 		t.Errorf("kept is %v, %v", kept, err)
 	}
 
-	s = serve(t, k.dir, "--listen", "127.0.0.1:0")
+	s = serve(t, k.dir)
 	wait.Until(t, "providers have told what they have", func() bool {
 		_, err := os.Stat(state + ".restored")
 		return errors.Is(err, fs.ErrNotExist)
@@ -193,7 +201,7 @@ func TestBackupAndRestore(t *testing.T) {
 	if now, err = store.Check(state); err != nil || now.Err() != nil || now.Revision <= seen {
 		t.Errorf("the state is %+v, %v", now, err)
 	}
-	s = serve(t, k.dir, "--listen", "127.0.0.1:0")
+	s = serve(t, k.dir)
 	if code := s.stop(); code != 0 || strings.Contains(s.out.String(), "the store is older than the audit") {
 		t.Errorf("serve ended with %d:\n%s", code, s.out)
 	}
@@ -208,7 +216,7 @@ func TestBackupAndRestore(t *testing.T) {
 // TestRestoreRefuses: what is no whole backup of this site changes nothing.
 func TestRestoreRefuses(t *testing.T) {
 	k := newKeeper(t)
-	s := serve(t, k.dir, "--listen", "127.0.0.1:0")
+	s := serve(t, k.dir)
 	k.allocate(s, "first")
 	s.stop()
 	file, state := k.path("b.db"), k.path("state.db")

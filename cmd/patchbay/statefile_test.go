@@ -19,7 +19,7 @@ import (
 func TestRestoreReplacesNothingGood(t *testing.T) {
 	k := newKeeper(t)
 	file, state := k.path("b.db"), k.path("state.db")
-	s := serve(t, k.dir, "--listen", "127.0.0.1:0")
+	s := serve(t, k.dir)
 	k.allocate(s, "first")
 	s.stop()
 	k.ok([]string{"backup", file}, "2 slivers")
@@ -58,7 +58,7 @@ func TestRestoreReplacesNothingGood(t *testing.T) {
 func TestRestoreOverADamagedRecord(t *testing.T) {
 	k := newKeeper(t)
 	file, state := k.path("b.db"), k.path("state.db")
-	s := serve(t, k.dir, "--listen", "127.0.0.1:0")
+	s := serve(t, k.dir)
 	k.allocate(s, "first")
 	s.stop()
 	k.ok([]string{"backup", file}, "2 slivers")
@@ -95,7 +95,7 @@ func TestServedStoreIsDamaged(t *testing.T) {
 		t.Run(tt.rule, func(t *testing.T) {
 			k := newKeeper(t)
 			state := k.path("state.db")
-			s := serve(t, k.dir, "--listen", "127.0.0.1:0")
+			s := serve(t, k.dir)
 			k.allocate(s, "first")
 			if status, text := get(t, s.admin+"/readyz"); status != http.StatusOK {
 				t.Fatalf("before, it is %d %s", status, text)
