@@ -27,6 +27,9 @@ type story struct {
 	out    string
 }
 
+// moment is a time as commands print it.
+var moment = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
+
 // commands are those of the scripts, beside testscript's own. With ! before it, a
 // command must fail, and a text must not be there. Text is compared as it stands; the
 // texts behind => are what a command must print.
@@ -104,26 +107,49 @@ var commands = map[string]func(y *story, neg bool, args []string){
 		}
 		wait.Clear(y.t, log)
 	},
-	// until TEXT COMMAND... repeats a command until it prints the text; with !, until it
-	// does not.
+	// until [-count=N] TEXT COMMAND... repeats a command until it prints the text; with !,
+	// until it does not.
 	"until": func(y *story, neg bool, args []string) {
-		wait.Until(y.t, fmt.Sprint(args), func() bool {
-			y.run(args[1], args[2:])
-			return strings.Contains(y.out, args[0]) != neg
+		n := 1
+		if strings.HasPrefix(args[0], "-count=") {
+			n = 2
+		}
+		wait.Clear(y.t, func() string {
+			y.run(args[n], args[n+1:])
+			return found(y.out, neg, args[:n])
 		})
 	},
 	// facts MANIFEST MANIFEST demands that both tell of the same nodes.
 	"facts": func(y *story, _ bool, args []string) {
-		if was, is := factsOf(y.ReadFile(args[0])), factsOf(y.ReadFile(args[1])); was != is || was == "" {
+		facts := func(file string) string { return factsOf(strings.ReplaceAll(y.ReadFile(file), "><", ">\n<")) }
+		if was, is := facts(args[0]), facts(args[1]); was != is || was == "" {
 			y.Fatalf("the manifest tells\n%s\nand told\n%s", is, was)
 		}
 	},
+	// find NAME PATTERN has $NAME stand for the first part of what the last command printed.
+	"find": func(y *story, _ bool, args []string) {
+		m := regexp.MustCompile(args[1]).FindStringSubmatch(y.out)
+		if m == nil {
+			y.Fatalf("no %s in:\n%s", args[1], y.out)
+		}
+		y.Setenv(args[0], m[1])
+	},
+	// over waits until each time that the last command printed is over.
+	"over": func(y *story, _ bool, _ []string) {
+		for _, text := range moment.FindAllString(y.out, -1) {
+			at, err := time.Parse(time.RFC3339, text)
+			y.Check(err)
+			wait.Until(y.t, text+" is over", func() bool { return time.Now().After(at) })
+		}
+	},
+	// rack gives the site the worked provider of PROVIDER.md.
+	"rack": func(y *story, _ bool, _ []string) { rack(y.t, y.MkAbs("providers")) },
 	// ends DURATION demands that the first time that the last command printed is so far
 	// ahead, or more.
 	"ends": func(y *story, _ bool, args []string) {
 		d, err := time.ParseDuration(args[0])
 		y.Check(err)
-		text := regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`).FindString(y.out)
+		text := moment.FindString(y.out)
 		if end, err := time.Parse(time.RFC3339, text); err != nil || time.Until(end) < d {
 			y.Fatalf("it ends at %q, %v", text, err)
 		}
@@ -152,6 +178,9 @@ func (y *story) enter(dir string) {
 	y.dir = dir
 	y.Setenv("SITE", dir)
 	y.Check(y.Chdir(dir))
+	if key, err := os.ReadFile(filepath.Join(dir, "users", "ann", "id_ed25519.pub")); err == nil {
+		y.Setenv("KEY", strings.TrimSpace(string(key)))
+	}
 }
 
 // found says which text is missing, or with neg is there.
