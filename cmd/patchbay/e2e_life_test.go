@@ -458,3 +458,16 @@ func TestHangingNode(t *testing.T) {
 		})
 	})
 }
+
+// patchbay runs the built program and gives what it wrote and its exit status.
+func (s *served) patchbay(args ...string) (stdout, stderr string, status int) {
+	s.t.Helper()
+	var out, errs bytes.Buffer
+	c := exec.Command(filepath.Join(s.bin, "patchbay"), args...)
+	c.Stdout, c.Stderr = &out, &errs
+	err := c.Run()
+	if _, ended := err.(*exec.ExitError); err != nil && !ended {
+		s.t.Fatal(err)
+	}
+	return out.String(), errs.String(), c.ProcessState.ExitCode()
+}

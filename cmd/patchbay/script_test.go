@@ -56,6 +56,8 @@ var commands = map[string]func(y *story, neg bool, args []string){
 	"misused": func(y *story, _ bool, args []string) { y.expects(2, "patchbay", args) },
 	// ann METHOD... makes a call of ann's, about the slice first unless it names another.
 	"ann": func(y *story, neg bool, args []string) { y.expects(failure[neg], "ann", args) },
+	// portal METHOD... is such a call by a tool that speaks for ann.
+	"portal": func(y *story, neg bool, args []string) { y.expects(failure[neg], "portal", args) },
 	// get PATH asks the admin listener; what is not 200 is a failure.
 	"get": func(y *story, neg bool, args []string) { y.expects(failure[neg], "get", args) },
 	// serve [FLAG...] serves the site; with !, it must refuse to.
@@ -213,6 +215,10 @@ func (y *story) run(command string, args []string) (code int) {
 		return 1
 	case "ann":
 		args = append([]string{"call", "--url", y.server.url, "--user", filepath.Join(y.dir, "users", "ann"), "--slice", "first"}, args...)
+	case "portal":
+		ann := filepath.Join(y.dir, "users", "ann")
+		args = append([]string{"call", "--url", y.server.url, "--user", filepath.Join(y.dir, "tools", "portal"), "--speaking-for", "urn:publicid:IDN+testbed.example.org+user+ann",
+			"--user", filepath.Join(ann, "ann-usercred.xml"), "--slice", filepath.Join(ann, "slices", "first-cred.xml"), "--user", filepath.Join(ann, "id_ed25519.pub")}, args...)
 	case "patchbay":
 		free := []string{"call", "demo", "draw", "import", "init", "version"}
 		if y.dir != "" && !slices.Contains(free, args[0]) && !slices.Contains(args, "--config") {
