@@ -173,13 +173,3 @@ func TestLifeHoldsASiteThatWasNeverServed(t *testing.T) {
 	}
 	s.Close()
 }
-
-func TestLifeAsksForOneProvider(t *testing.T) {
-	for _, args := range [][]string{
-		{"--life", "pc1"}, {"--life", "pc1", "x.xml"}, {"--life", "pc1", "a.prov", "b.prov"}, {"--image", "x", "a.prov"}, {"--life", "pc1", "--wait", "0s", "a.prov"},
-	} {
-		if code, out := tell(t, append([]string{"check"}, args...)...); code != 2 {
-			t.Errorf("check %q: exit status %d: %s", args, code, out)
-		}
-	}
-}

@@ -147,12 +147,12 @@ var commands = map[string]func(y *story, neg bool, args []string){
 	// rack gives the site the worked provider of PROVIDER.md.
 	"rack": func(y *story, _ bool, _ []string) { rack(y.t, y.MkAbs("providers")) },
 	// ends DURATION demands that the first time that the last command printed is so far
-	// ahead, or more.
-	"ends": func(y *story, _ bool, args []string) {
+	// ahead, or more; with !, less.
+	"ends": func(y *story, neg bool, args []string) {
 		d, err := time.ParseDuration(args[0])
 		y.Check(err)
 		text := moment.FindString(y.out)
-		if end, err := time.Parse(time.RFC3339, text); err != nil || time.Until(end) < d {
+		if end, err := time.Parse(time.RFC3339, text); err != nil || time.Until(end) < d != neg {
 			y.Fatalf("it ends at %q, %v", text, err)
 		}
 	},
