@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,9 +14,7 @@ func checked(t *testing.T, config, text string) (code int, out string) {
 	t.Helper()
 	folder := t.TempDir()
 	file := filepath.Join(folder, "some.xml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	write(t, file, text)
 	code, out = tell(t, "check", "--config", config, file)
 	return code, strings.ReplaceAll(out, folder+"/", "")
 }

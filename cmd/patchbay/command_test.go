@@ -89,7 +89,5 @@ func edit(t testing.TB, file, old, new string) {
 	if !strings.Contains(text, old) {
 		t.Fatalf("%s does not hold %q", file, old)
 	}
-	if err := os.WriteFile(file, []byte(strings.Replace(text, old, new, 1)), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	write(t, file, strings.Replace(text, old, new, 1))
 }

@@ -63,9 +63,7 @@ func readySite(t *testing.T) (k *keeper, s *serving, ann func(url string, args .
 	t.Helper()
 	k = newKeeper(t)
 	settings := k.path("providers/simulated.yaml")
-	if err := os.WriteFile(settings, []byte("timing: {make: 0s, start: 0s, stop: 0s, restart: 0s, users: 0s, remove: 0s}\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	write(t, settings, "timing: {make: 0s, start: 0s, stop: 0s, restart: 0s, users: 0s, remove: 0s}\n")
 	home := filepath.Join(t.TempDir(), "ann") // it stays when the site moves
 	if err := os.CopyFS(home, os.DirFS(k.path("users/ann"))); err != nil {
 		t.Fatal(err)

@@ -94,9 +94,7 @@ func newServed(t testing.TB, name string, f *federation, root *identity) *served
 		t.Fatalf("init: %v\n%s", err, out)
 	}
 	if root != nil {
-		if err := os.WriteFile(filepath.Join(s.dir, "trusted", "theirs.pem"), []byte(readFile(t, root.cert)), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		write(t, filepath.Join(s.dir, "trusted", "theirs.pem"), readFile(t, root.cert))
 	}
 	if s.log, err = os.Create(filepath.Join(s.dir, "log")); err != nil {
 		t.Fatal(err)
@@ -117,9 +115,7 @@ func newServed(t testing.TB, name string, f *federation, root *identity) *served
 // timing replaces the simulated provider's settings.
 func (s *served) settings(text string) {
 	s.t.Helper()
-	if err := os.WriteFile(filepath.Join(s.dir, "providers", "simulated.yaml"), []byte(text), 0o644); err != nil {
-		s.t.Fatal(err)
-	}
+	write(s.t, filepath.Join(s.dir, "providers", "simulated.yaml"), text)
 }
 
 // start serves, and waits for the line that says where.

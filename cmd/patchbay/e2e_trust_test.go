@@ -48,9 +48,7 @@ func (s *served) trust(name, text string) {
 		os.Remove(file)
 		return
 	}
-	if err := os.WriteFile(file+".new", []byte(text), 0o644); err != nil {
-		s.t.Fatal(err)
-	}
+	write(s.t, file+".new", text)
 	if err := os.Rename(file+".new", file); err != nil {
 		s.t.Fatal(err)
 	}
@@ -375,9 +373,7 @@ func TestOldCertificates(t *testing.T) {
 		if allowed {
 			file := filepath.Join(s.dir, "patchbay.yaml")
 			text := readFile(t, file) + "\ncredentials: {sha1_certificates: true, min_rsa_bits: 1024}\n"
-			if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			write(t, file, text)
 		}
 		s.start()
 		for name, x := range made {

@@ -36,12 +36,7 @@ func through(t *testing.T, socket, path string) (int, string) {
 
 // TestProvidersGetManifests asks a served site as a provider would.
 func TestProvidersGetManifests(t *testing.T) {
-	dir := made(t)
-	for _, args := range [][]string{{"user", "ann"}, {"slice", "first", "--owner", "ann"}} {
-		if code, out := tell(t, append(args, "--config", dir)...); code != 0 {
-			t.Fatal(out)
-		}
-	}
+	dir := prepared(t, annAndFirst...)
 	socket := filepath.Join(dir, "admin.sock")
 	// What a server that was killed leaves behind is replaced.
 	stale, err := net.Listen("unix", socket)
@@ -83,9 +78,7 @@ func TestProvidersGetManifests(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := filepath.Join(dir, "other.yaml")
-	if err := os.WriteFile(other, []byte(readFile(t, filepath.Join(dir, "patchbay.yaml"))+"\nproviders: more\nstate: other.db\naudit: other.log\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	write(t, other, readFile(t, filepath.Join(dir, "patchbay.yaml"))+"\nproviders: more\nstate: other.db\naudit: other.log\n")
 	second := serve(t, other)
 	has(t, second.out.String(), "another server answers at "+socket)
 	second.stop()

@@ -19,9 +19,7 @@ func TestTheSamplePolicyFitsAFreshSiteWhenUncommented(t *testing.T) {
 	}
 	explained := func(sample string, want ...string) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, "policy.yaml"), []byte(sample), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		write(t, filepath.Join(dir, "policy.yaml"), sample)
 		code, out := site("check", filepath.Join(dir, "policy.yaml"))
 		if code != 0 {
 			t.Errorf("exit status %d", code)

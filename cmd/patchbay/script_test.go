@@ -50,6 +50,8 @@ var commands = map[string]func(y *story, neg bool, args []string){
 	},
 	// stock makes a site that holds slivers of the slices first, second and frozen.
 	"stock": func(y *story, _ bool, _ []string) { y.enter(stocked(y.t)) },
+	// nowhere leaves the site: commands are on none from now on.
+	"nowhere": func(y *story, _ bool, _ []string) { y.dir = "" },
 	// patchbay COMMAND... runs a command line, on the site unless it names another.
 	"patchbay": func(y *story, neg bool, args []string) { y.expects(failure[neg], "patchbay", args) },
 	// misused COMMAND... runs one that nobody can mean: its exit status is 2.

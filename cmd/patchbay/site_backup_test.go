@@ -235,9 +235,7 @@ func TestRestoreRefuses(t *testing.T) {
 		t.Run(tt.rule, func(t *testing.T) {
 			k := &keeper{t, k.dir, k.site}
 			bad := k.path("bad.db")
-			if err := os.WriteFile(bad, []byte(tt.text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			write(t, bad, tt.text)
 			k.no([]string{"restore", "--yes", bad}, tt.want, bad)
 			if readFile(t, state) != before {
 				t.Error("the state was changed")

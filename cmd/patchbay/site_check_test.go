@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -26,9 +25,7 @@ func TestCheckReadsRequestsAsTheSiteWould(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "request.xml")
-			if err := os.WriteFile(file, []byte(c.text), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			write(t, file, c.text)
 			code, out := tell(t, "check", "--config", dir, file)
 			if code != c.code {
 				t.Errorf("exit status %d, want %d", code, c.code)

@@ -49,36 +49,6 @@ func TestInitMakesASiteThatChecksOut(t *testing.T) {
 	has(t, out, "24 components (20 exclusive)", "covers testbed.example.org and below", "provider simulated of type node", "RSA certificate", "ECDSA certificate")
 }
 
-func TestInitLeavesOtherFoldersAlone(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "mine"), []byte("x"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	code, out := tell(t, "init", "--authority", "a.example.org", dir)
-	if entries, _ := os.ReadDir(dir); code != 1 || len(entries) != 1 {
-		t.Errorf("exit status %d, left %v", code, entries)
-	}
-	has(t, out, "is not empty and was left as it is")
-	if strings.Contains(out, "remove") {
-		t.Errorf("it advises to remove what is not ours: %s", out)
-	}
-	if _, out = tell(t, "init", "--authority", "a.example.org", filepath.Join(dir, "mine", "site")); strings.Contains(out, "remove") || !strings.Contains(out, "cannot look into") {
-		t.Errorf("a folder that cannot be made: %s", out)
-	}
-
-	site := made(t)
-	before := readFile(t, filepath.Join(site, "authority", "authority.pem"))
-	code, out = tell(t, "init", "--authority", "b.example.org", site)
-	if code != 1 || readFile(t, filepath.Join(site, "authority", "authority.pem")) != before {
-		t.Error("a site was overwritten")
-	}
-	has(t, out, "holds a site already")
-
-	if code, out := tell(t, "init", "--authority", "a.example.org", t.TempDir()); code != 0 {
-		t.Errorf("an empty folder was refused: %s", out)
-	}
-}
-
 func TestPrintedCommandsRunAsPrinted(t *testing.T) {
 	before := display.Program
 	defer func() { display.Program = before }()

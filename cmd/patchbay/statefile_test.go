@@ -62,9 +62,7 @@ func TestRestoreOverADamagedRecord(t *testing.T) {
 	k.allocate(s, "first")
 	s.stop()
 	k.ok([]string{"backup", file}, "2 slivers")
-	if err := os.WriteFile(state, []byte(flipped(readFile(t, state), `"Generation":`)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	write(t, state, flipped(readFile(t, state), `"Generation":`))
 	k.no([]string{"serve"}, "a stored record is damaged", "restore a backup")
 	k.no([]string{"restore", file}, "What is there now cannot be read", "a stored record is damaged", "add --yes")
 	k.ok([]string{"restore", "--yes", file}, "1 slice, 2 slivers", "What it was before is in ")
