@@ -45,7 +45,7 @@ func refusesToServe(t testing.TB, dir string, args ...string) string {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	out := new(syncBuffer)
+	out := new(wait.Buffer)
 	ended := make(chan int, 1)
 	go func() {
 		ended <- run(ctx, append([]string{"serve", "--config", dir}, args...), console{out, out})

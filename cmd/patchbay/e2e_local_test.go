@@ -413,7 +413,7 @@ func TestOnHostDemo(t *testing.T) {
 
 	for _, until := range []string{"2. Serve it", "I am ann on server"} {
 		cmd := exec.Command(filepath.Join(bin, "patchbay"), "demo", "--provider", "local")
-		var text syncBuffer
+		var text wait.Buffer
 		cmd.Stdout, cmd.Stderr = &text, &text
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)

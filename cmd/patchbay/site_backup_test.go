@@ -20,6 +20,9 @@ type keeper struct {
 	site func(args ...string) (int, string)
 }
 
+// annAndFirst make a user and her slice.
+var annAndFirst = [][]string{{"user", "ann"}, {"slice", "first", "--owner", "ann"}}
+
 func newKeeper(t *testing.T) *keeper {
 	dir := prepared(t, append(annAndFirst, []string{"slice", "second", "--owner", "ann"})...)
 	return &keeper{t, dir, func(args ...string) (int, string) { return tell(t, append(args, "--config", dir)...) }}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"net/http"
@@ -19,26 +18,8 @@ import (
 // serving is `patchbay serve` in this process.
 type serving struct {
 	dir, url, admin string
-	out             *syncBuffer
+	out             *wait.Buffer
 	stop            func() int
-}
-
-// syncBuffer is a console that can be read while it is written to.
-type syncBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }
 
 var announced = regexp.MustCompile(`listening on (https://\S+), admin (http://\S+)`)
@@ -46,7 +27,7 @@ var announced = regexp.MustCompile(`listening on (https://\S+), admin (http://\S
 func serve(t testing.TB, dir string, args ...string) *serving {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	s := &serving{dir: dir, out: new(syncBuffer)}
+	s := &serving{dir: dir, out: new(wait.Buffer)}
 	ended := make(chan int, 1)
 	go func() {
 		ended <- run(ctx, append([]string{"serve", "--config", dir}, args...), console{s.out, s.out})
@@ -86,7 +67,7 @@ func get(t testing.TB, url string) (int, string) {
 
 // eager is a reader of a command's output who acts upon a word in it.
 type eager struct {
-	*syncBuffer
+	*wait.Buffer
 	word string
 	act  func()
 }
@@ -95,7 +76,7 @@ func (e eager) Write(p []byte) (int, error) {
 	if strings.Contains(string(p), e.word) {
 		e.act()
 	}
-	return e.syncBuffer.Write(p)
+	return e.Buffer.Write(p)
 }
 
 // TestHangupIsHeededFromTheFirstWord sends SIGHUP as soon as a server says where it is.
@@ -103,7 +84,7 @@ func TestHangupIsHeededFromTheFirstWord(t *testing.T) {
 	guard := make(chan os.Signal, 1) // or a signal that nobody heeds ends the tests
 	signal.Notify(guard, syscall.SIGHUP)
 	defer signal.Stop(guard)
-	out, dir := new(syncBuffer), made(t)
+	out, dir := new(wait.Buffer), made(t)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan int, 1)
 	go func() {
