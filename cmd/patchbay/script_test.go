@@ -255,7 +255,7 @@ func (y *story) expects(status int, command string, args []string) {
 // experimenters type them.
 func TestScripts(t *testing.T) {
 	tell(t, "version") // builds our programs before several at once ask for them
-	p := testscript.Params{Dir: "testdata/script", Setup: func(env *testscript.Env) error {
+	p := testscript.Params{Dir: "testdata/script", WorkdirRoot: t.TempDir(), Setup: func(env *testscript.Env) error {
 		env.Setenv("NL", "\n")
 		env.Setenv("ESC", "\x1b")
 		env.Values["story"] = &story{t: env.T().(testing.TB)}
