@@ -51,7 +51,7 @@ func TestStopWaitsForNoReload(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var out syncBuffer
+	var out wait.Buffer
 	s, err := Open(t.Context(), c, c.Log.New(&out))
 	if err != nil {
 		t.Fatal(err)

@@ -28,13 +28,13 @@ type standIn struct {
 	*testbeds
 	t   *testing.T
 	dir string
-	log *syncBuffer
+	log *wait.Buffer
 }
 
 // newStandIn makes the program of the text; $DIR is a folder of its own.
 func newStandIn(t *testing.T, text string) *standIn {
 	t.Helper()
-	s := &standIn{t: t, dir: t.TempDir(), log: new(syncBuffer)}
+	s := &standIn{t: t, dir: t.TempDir(), log: new(wait.Buffer)}
 	program := filepath.Join(s.dir, "patchbay-local")
 	if err := os.WriteFile(program, []byte("#!/bin/sh\nDIR='"+s.dir+"'\n"+text), 0o755); err != nil {
 		t.Fatal(err)

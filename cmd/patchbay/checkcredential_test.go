@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -47,9 +46,7 @@ func TestCheckSaysWhatACredentialGrants(t *testing.T) {
 		{"Changed", strings.Replace(good, "<name>*</name>", "<name>x</name>", 1), 1, "get it once more, as it was issued"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if err := os.WriteFile(filepath.Join(dir, "x.xml"), []byte(c.text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			write(t, filepath.Join(dir, "x.xml"), c.text)
 			code, out := tell(t, "check", "x.xml")
 			if code != c.code {
 				t.Errorf("exit status %d, want %d", code, c.code)

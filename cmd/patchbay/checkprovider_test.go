@@ -59,42 +59,6 @@ func in(t testing.TB, dir string, args ...string) (int, string) {
 	return c.ProcessState.ExitCode(), string(out)
 }
 
-func TestCheckTakesAProviderThroughTheSuite(t *testing.T) {
-	t.Parallel()
-	file := rack(t, t.TempDir())
-	code, out := outside(t, "check", file)
-	if code != 0 {
-		t.Errorf("exit status %d", code)
-	}
-	has(t, out, "make dry runs", "\nok       "+file+": provider rack of type node, 7 attributes; nothing was made", "\nnote     "+file+": Attributes of a node: interfaces is missing")
-
-	code, out = outside(t, "check", "--life", "pc1", file)
-	if code != 0 {
-		t.Errorf("exit status %d", code)
-	}
-	has(t, out, "         restart it\n", "\nok       "+file+": provider rack of type node; a node has lived on pc1 and is gone")
-
-	code, out = outside(t, "check", "--life", "pc9", file)
-	if code != 1 {
-		t.Errorf("exit status %d", code)
-	}
-	has(t, out, "\nerror    "+file+": set, dry run: it refuses to make the node that may be made: there is no machine pc9", "heading in PROVIDER.md", "\n1 mistake.")
-
-	edit(t, file, "select(.ral.noop | not) | ", "")
-	code, out = outside(t, "check", file)
-	if code != 0 { // it refuses what it is asked for without --life
-		t.Errorf("exit status %d:\n%s", code, out)
-	}
-	code, out = outside(t, "check", "--life", "pc1", file)
-	if code != 1 {
-		t.Errorf("exit status %d", code)
-	}
-	has(t, out, "set, dry run: it has really made ", "A node is made only when all else is right.")
-	if strings.Contains(out, "make it") {
-		t.Errorf("a node was made:\n%s", out)
-	}
-}
-
 func TestCheckMakesNoNodeWhereSomebodyIs(t *testing.T) {
 	t.Parallel()
 	f := newFederation(t, "fed.example.org")
@@ -172,14 +136,4 @@ func TestLifeHoldsASiteThatWasNeverServed(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Close()
-}
-
-func TestLifeAsksForOneProvider(t *testing.T) {
-	for _, args := range [][]string{
-		{"--life", "pc1"}, {"--life", "pc1", "x.xml"}, {"--life", "pc1", "a.prov", "b.prov"}, {"--image", "x", "a.prov"}, {"--life", "pc1", "--wait", "0s", "a.prov"},
-	} {
-		if code, out := tell(t, append([]string{"check"}, args...)...); code != 2 {
-			t.Errorf("check %q: exit status %d: %s", args, code, out)
-		}
-	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,9 +14,7 @@ func checked(t *testing.T, config, text string) (code int, out string) {
 	t.Helper()
 	folder := t.TempDir()
 	file := filepath.Join(folder, "some.xml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	write(t, file, text)
 	code, out = tell(t, "check", "--config", config, file)
 	return code, strings.ReplaceAll(out, folder+"/", "")
 }
@@ -73,6 +70,10 @@ func TestCheckTellsErrorsFromWarnings(t *testing.T) {
 		{"NoNamespace", `<rspec type="request"><node client_id="a"/></rspec>`, 1, "some.xml:1:1: error: the rspec is in no namespace; add xmlns=\"http://www.geni.net/resources/rspec/3\"\n     1 | <rspec type=\"request\"><node client_id=\"a\"/></rspec>\n       | ^\nsome.xml: 1 error, 0 warnings"},
 		{"NoRSpec", `<html/>`, 1, "some.xml:1:1: error: the document is a <html>"},
 		{"NotWellFormed", "<rspec>\n<node>\n</rspec>", 1, "some.xml:3:1: error: "},
+		{"Good", demoRequest, 0, "3 nodes and 1 link for this site"},
+		{"SomebodyElses", `<rspec type="request" ` + ns + `><node client_id="a" component_manager_id="urn:publicid:IDN+other.example.org+authority+cm"/></rspec>`, 1, "urn:publicid:IDN+testbed.example.org+authority+cm"},
+		{"TwiceTheSameName", `<rspec type="request" ` + ns + ">\n<node client_id=\"a\"/>\n<node client_id=\"a\"/></rspec>", 1, "some.xml:3:7: "},
+		{"OldVersion", `<rspec type="request" xmlns="http://www.protogeni.net/resources/rspec/2"/>`, 1, "GENI version 3"},
 		{"ByteOrderMark", "\ufeff<rspec type=\"request\" " + ns + "><node/></rspec>", 1, "some.xml:1:69: error: "},
 		{"ControlCharactersAreNotPrinted", `<rspec type="request" ` + ns + `><node client_id="a&#x85;" exclusive="&#x9b;31m"/></rspec>`, 1, "error"},
 	} {
@@ -82,8 +83,8 @@ func TestCheckTellsErrorsFromWarnings(t *testing.T) {
 				t.Errorf("exit status %d, want %d", code, c.code)
 			}
 			has(t, out, c.want)
-			if strings.ContainsAny(out, "\u0085\u009b") {
-				t.Errorf("control characters are printed: %q", out)
+			if strings.ContainsAny(out, "\u0085\u009b") || strings.Contains(out, ": line ") {
+				t.Errorf("control characters are printed, or the line twice: %q", out)
 			}
 		})
 	}
@@ -126,14 +127,4 @@ func TestProvidersAreAskedAboutRequests(t *testing.T) {
 			has(t, out, c.want)
 		})
 	}
-}
-
-func TestLimitsOfRequestsAreTheSites(t *testing.T) {
-	dir := made(t)
-	edit(t, filepath.Join(dir, "patchbay.yaml"), "# limits:\n", "limits: {rspec: {nodes: 1}}\n# limits:\n")
-	code, out := checked(t, dir, demoRequest)
-	if code != 1 {
-		t.Errorf("exit status %d", code)
-	}
-	has(t, out, "more than 1 nodes", "limits.rspec.nodes")
 }

@@ -21,9 +21,7 @@ func TestCheckShowsWhatIsRevoked(t *testing.T) {
 	t.Chdir(dir)       // where no site is
 	put := func(name, text string) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		write(t, filepath.Join(dir, name), text)
 	}
 	lines := func(want int, args ...string) string {
 		t.Helper()

@@ -41,14 +41,14 @@ func addLine(t *testing.T, file, line string) {
 }
 
 // refusesToServe is what serve says, which must end by itself.
-func refusesToServe(t *testing.T, dir string, args ...string) string {
+func refusesToServe(t testing.TB, dir string, args ...string) string {
 	t.Helper()
-	ctx, stop := context.WithCancel(t.Context())
+	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	out := new(syncBuffer)
+	out := new(wait.Buffer)
 	ended := make(chan int, 1)
 	go func() {
-		ended <- run(ctx, append([]string{"serve", "--config", dir, "--listen", "127.0.0.1:0"}, args...), console{out, out})
+		ended <- run(ctx, append([]string{"serve", "--config", dir}, args...), console{out, out})
 	}()
 	wait.Until(t, "serve ends, or serves", func() bool { return len(ended) > 0 || announced.MatchString(out.String()) })
 	stop()
@@ -63,9 +63,7 @@ func readySite(t *testing.T) (k *keeper, s *serving, ann func(url string, args .
 	t.Helper()
 	k = newKeeper(t)
 	settings := k.path("providers/simulated.yaml")
-	if err := os.WriteFile(settings, []byte("timing: {make: 0s, start: 0s, stop: 0s, restart: 0s, users: 0s, remove: 0s}\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	write(t, settings, "timing: {make: 0s, start: 0s, stop: 0s, restart: 0s, users: 0s, remove: 0s}\n")
 	home := filepath.Join(t.TempDir(), "ann") // it stays when the site moves
 	if err := os.CopyFS(home, os.DirFS(k.path("users/ann"))); err != nil {
 		t.Fatal(err)
@@ -73,7 +71,7 @@ func readySite(t *testing.T) (k *keeper, s *serving, ann func(url string, args .
 	ann = func(url string, args ...string) (int, string) {
 		return tell(t, append([]string{"call", "--url", url, "--user", home, "--slice", "first"}, args...)...)
 	}
-	s = serve(t, k.dir, "--listen", "127.0.0.1:0")
+	s = serve(t, k.dir)
 	k.allocate(s, "first")
 	for _, step := range []struct {
 		args  []string
@@ -144,13 +142,13 @@ func TestTwoServersDoNotActOnTheSameNodes(t *testing.T) {
 	if code, out := at("journal"); code != 0 || strings.Count(out, "move") != 1 {
 		t.Errorf("the journal: %d %s", code, out)
 	}
-	s = serve(t, k.dir, "--listen", "127.0.0.1:0")
+	s = serve(t, k.dir)
 	has(t, refusesToServe(t, staging), "another server (process ", ") uses the providers in "+k.path("providers"))
 	alive()
 
 	// The lock ends with the server, and then the copy is the site.
 	s.stop()
-	moved := serve(t, staging, "--listen", "127.0.0.1:0")
+	moved := serve(t, staging)
 	wait.Until(t, "the copy ends its leases", func() bool { _, out := ann(moved.url, "Status"); return strings.Contains(out, "SEARCHFAILED") })
 	has(t, refusesToServe(t, k.dir), ") uses the providers in ")
 	moved.stop()
@@ -203,7 +201,7 @@ func TestMovedSites(t *testing.T) {
 			if code, out := tell(t, "check", "--config", dir); code != 0 {
 				t.Errorf("check: %d\n%s", code, out)
 			}
-			s := serve(t, dir, "--listen", "127.0.0.1:0")
+			s := serve(t, dir)
 			wait.Until(t, "it works", func() bool { _, out := ann(s.url, "Status"); return strings.Count(out, "geni_ready") == 2 })
 			if code, out := ann(s.url, "PerformOperationalAction", "restart"); code != 0 {
 				t.Error(out)

@@ -17,7 +17,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -335,70 +334,5 @@ func (s *served) asksWho(t *testing.T, ann *insider) {
 		if code, out := who(args...); code != 2 {
 			t.Errorf("who %q: exit status %d\n%s", args, code, out)
 		}
-	}
-}
-
-// TestAuditThatCannotBeWritten takes the folder of the audit away while the site is
-// served that must not work without it, and gives it back; then moves the audit
-// away as logrotate does.
-func TestAuditThatCannotBeWritten(t *testing.T) {
-	s := newServed(t, "testbed.example.org", nil, nil)
-	edit(t, filepath.Join(s.dir, "patchbay.yaml"), "# audit: audit.log\n# audit_required: false ", "audit: kept/audit.log\naudit_required: true ")
-	kept := filepath.Join(s.dir, "kept")
-	if err := os.Mkdir(kept, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	s.enlist("ann")
-	s.start()
-	ann := s.insider("ann")
-	allocate := func(want am.Code) string {
-		t.Helper()
-		_, r, _ := ann.Allocate(t.Context(), ann.sliceURN, ann.forSlice(), soakRequest, client.Options{})
-		if r.Code != want {
-			t.Errorf("Allocate: %d %s, want %d", r.Code, r.Output, want)
-		}
-		return r.Output
-	}
-	remove := func() {
-		t.Helper()
-		if _, r, err := ann.Delete(t.Context(), []string{ann.sliceURN}, ann.forSlice(), client.Options{}); err != nil {
-			t.Error(err, r.Output)
-		}
-	}
-	allocate(am.Success)
-	remove()
-	if err := os.Rename(kept, kept+".away"); err != nil {
-		t.Fatal(err)
-	}
-	has(t, allocate(am.ServerError), "cannot write its audit", "ask its operators")
-	if code, body := get(t, s.admin+"/readyz"); code != http.StatusServiceUnavailable {
-		t.Errorf("readyz: %d %s", code, body)
-	}
-	_, metrics := get(t, s.admin+"/metrics")
-	has(t, metrics, "patchbay_audit_unwritten 1\n")
-	if err := os.Rename(kept+".away", kept); err != nil {
-		t.Fatal(err)
-	}
-	allocate(am.Success)
-	wait.Until(t, "ready", func() bool { code, _ := get(t, s.admin+"/readyz"); return code == http.StatusOK })
-	if err := os.Rename(filepath.Join(kept, "audit.log"), filepath.Join(kept, "audit.log.1")); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.cmd.Process.Signal(syscall.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
-	wait.Until(t, "a new audit", func() bool { return exists(filepath.Join(kept, "audit.log")) })
-	remove()
-	s.stop()
-	has(t, readFile(t, s.log.Name()), "level=ERROR msg=\"the audit cannot be written; make room", "the audit can be written again", "the audit was opened again")
-	calls := regexp.MustCompile(`"method":"(\w+)".*"code":(\d+)`)
-	var got []string
-	for _, f := range []string{"audit.log.1", "audit.log"} {
-		for _, m := range calls.FindAllStringSubmatch(readFile(t, filepath.Join(kept, f)), -1) {
-			got = append(got, m[1]+" "+m[2])
-		}
-	}
-	if want := []string{"Allocate 0", "Delete 0", "Allocate 5", "Allocate 0", "Delete 0"}; !slices.Equal(got, want) {
-		t.Errorf("the audit tells of %q, want %q", got, want)
 	}
 }

@@ -64,9 +64,7 @@ func newCorpusSite(t *testing.T, requests []*corpusRequest) *corpusSite {
 	edit(t, inv, "link_types: [lan, vlan, ethernet]", `link_types: ["*"]`)
 	edit(t, inv, "aliases: [default-vm, emulab-xen, emulab-openvz, docker-container, vm, raw-pc]", `aliases: ["*"]`)
 	text := regexp.MustCompile(`(?m)^    capacity: .*$`).ReplaceAllString(readFile(t, inv), "    hardware_types: ["+quotedList(hardware)+"]\n    capacity: {slots: 1000, memory: 1T, disk: 10T}")
-	if err := os.WriteFile(inv, []byte(text+"\nhardware_types: ["+quotedList(hardware)+"]\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	write(t, inv, text+"\nhardware_types: ["+quotedList(hardware)+"]\n")
 	var vlans []string
 	for i, name := range slices.Sorted(maps.Keys(shared)) {
 		vlans = append(vlans, fmt.Sprintf("{name: %q, tag: %d}", name, i+2))

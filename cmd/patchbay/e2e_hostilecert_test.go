@@ -8,7 +8,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/pem"
 	"math/big"
 	"net/url"
 	"path/filepath"
@@ -46,21 +45,8 @@ func (f *forger) curve() crypto.Signer {
 
 // key is one of the fixed keys of the credentials' tests.
 func (f *forger) key(name string) crypto.Signer {
-	block, _ := pem.Decode([]byte(readFile(f.t, filepath.Join("..", "..", "credentials", "testdata", "keys", name))))
-	if block == nil {
-		f.t.Fatalf("%s holds no key", name)
-	}
-	var k crypto.Signer
-	var err error
-	if block.Type == "EC PRIVATE KEY" {
-		k, err = x509.ParseECPrivateKey(block.Bytes)
-	} else {
-		k, err = x509.ParsePKCS1PrivateKey(block.Bytes)
-	}
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	return k
+	f.t.Helper()
+	return parseKey(f.t, []byte(readFile(f.t, filepath.Join("..", "..", "credentials", "testdata", "keys", name))))
 }
 
 // make is a certificate of a user as the site's authority issues them, but for

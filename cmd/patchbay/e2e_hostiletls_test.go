@@ -352,7 +352,7 @@ func renegotiation(t *testing.T, s *siege) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := new(syncBuffer)
+	out := new(wait.Buffer)
 	c.Stdout, c.Stderr = out, out
 	if err := c.Start(); err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"net"
 	"net/url"
 	"slices"
@@ -17,9 +18,7 @@ import (
 
 // jfedScript is the automated test of jFed, step by step and with everything it
 // asserts, by sliver URNs where it uses them.
-func jfedScript(t *testing.T, s *strangersSite) {
-	v := s.visit(t, "jfed", 3)
-	slice, cred, _ := v.slice("jfed", 3)
+func jfedScript(t *testing.T, v *visitor, slice, cred string) {
 	grant := v.creds(cred)
 	mine := v.creds(string(v.Credential))
 
@@ -98,8 +97,7 @@ func jfedScript(t *testing.T, s *strangersSite) {
 	}
 
 	// 6. Allocate of one node: exactly one sliver.
-	request := rspecHead + `<node client_id="node0" component_manager_id="urn:publicid:IDN+testbed.example.org+authority+cm" exclusive="true"><sliver_type name="raw-pc"/></node></rspec>`
-	allocated := v.want("Allocate", am.Success, slice, grant, request, xmlrpc.Struct{})
+	allocated := v.want("Allocate", am.Success, slice, grant, oneNode, xmlrpc.Struct{})
 	slivers := v.slivers(allocated)
 	if len(slivers) != 1 {
 		t.Fatalf("%d slivers of one node", len(slivers))
@@ -115,6 +113,7 @@ func jfedScript(t *testing.T, s *strangersSite) {
 		return list[0]
 	}
 	v.rspec(member(allocated, "geni_rspec"), "manifest")
+	checkManifest(t, member(allocated, "geni_rspec").(string), sliver)
 
 	// 7. Provision by sliver URN: at once provisioned.
 	provisioned := v.want("Provision", am.Success, urns(sliver), grant, rspec3("geni", with("geni_users", accounts(v.User))))
@@ -178,6 +177,9 @@ func jfedScript(t *testing.T, s *strangersSite) {
 	if one(d); logins(member(d, "geni_rspec")) != 1 {
 		t.Error("ready, and nobody can log in")
 	}
+	manifest := member(d, "geni_rspec").(string)
+	checkManifest(t, manifest, sliver)
+	has(t, manifest, fmt.Sprintf("username=%q", v.URN.Name), strings.Fields(string(v.SSHPublicKey))[1])
 	// 12. Renew to five minutes more: Status shows the very text that was sent.
 	before, err := time.Parse(time.RFC3339, member(one(v.want("Status", am.Success, urns(sliver), grant, xmlrpc.Struct{})), "geni_expires").(string))
 	if err != nil {

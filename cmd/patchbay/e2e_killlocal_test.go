@@ -48,15 +48,10 @@ func (s *localSite) serve() {
 func TestOnHostKilledUnderLoad(t *testing.T) {
 	rounds := kills(t, "PATCHBAY_LOCAL_KILLS", 3)
 	s := newLocalSite(t, "killed.example.org")
-	before, err := census.Take(census.Options{Only: []string{s.instance, s.dir}, Roots: []string{"/run/patchbay-local", "/var/lib/patchbay-local"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := s.census()
 	f := newFederation(t, "fed.example.org")
 	root := f.issue(f.urn("authority", "sa"), true, nil)
-	if err := os.WriteFile(filepath.Join(s.dir, "trusted", "theirs.pem"), []byte(readFile(t, root.cert)), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	write(t, filepath.Join(s.dir, "trusted", "theirs.pem"), readFile(t, root.cert))
 	k := newKilling(t, s.served, f, root, 6)
 	begun, ups := time.Now(), 0
 	for round := range rounds {

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -24,7 +23,8 @@ import (
 	"patchbay/am/display"
 	"patchbay/am/testkit/need"
 	"patchbay/am/testkit/wait"
-	"patchbay/am/xmlrpc"
+	"patchbay/am/urn"
+	"patchbay/credentials/trial"
 )
 
 // builds is the folder of the built programs; empty if no test asked for them.
@@ -94,9 +94,7 @@ func newServed(t testing.TB, name string, f *federation, root *identity) *served
 		t.Fatalf("init: %v\n%s", err, out)
 	}
 	if root != nil {
-		if err := os.WriteFile(filepath.Join(s.dir, "trusted", "theirs.pem"), []byte(readFile(t, root.cert)), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		write(t, filepath.Join(s.dir, "trusted", "theirs.pem"), readFile(t, root.cert))
 	}
 	if s.log, err = os.Create(filepath.Join(s.dir, "log")); err != nil {
 		t.Fatal(err)
@@ -117,9 +115,7 @@ func newServed(t testing.TB, name string, f *federation, root *identity) *served
 // timing replaces the simulated provider's settings.
 func (s *served) settings(text string) {
 	s.t.Helper()
-	if err := os.WriteFile(filepath.Join(s.dir, "providers", "simulated.yaml"), []byte(text), 0o644); err != nil {
-		s.t.Fatal(err)
-	}
+	write(s.t, filepath.Join(s.dir, "providers", "simulated.yaml"), text)
 }
 
 // start serves, and waits for the line that says where.
@@ -208,7 +204,7 @@ func sshKey(t testing.TB) string {
 const oneNode = `<?xml version="1.0" encoding="UTF-8"?>
 <rspec xmlns="http://www.geni.net/resources/rspec/3" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xmlns:j="http://jfed.iminds.be/rspec/ext/jfed/1" xsi:schemaLocation="http://www.geni.net/resources/rspec/3 http://www.geni.net/resources/rspec/3/request.xsd" type="request" generated_by="jFed RSpec Editor" generated="2026-01-01T12:00:00.123+01:00">
   <!-- one node -->
-  <node client_id='node0' component_manager_id="urn:publicid:IDN+%s+authority+am" exclusive="true"><sliver_type name="raw-pc"/><j:location x="100.0" y="50.5"/></node>
+  <node client_id='node0' component_manager_id="urn:publicid:IDN+testbed.example.org+authority+am" exclusive="true"><sliver_type name="raw-pc"/><j:location x="100.0" y="50.5"/></node>
   <node client_id="theirs" component_manager_id="urn:publicid:IDN+other.example.org+authority+cm"><sliver_type   name="x"/></node>
 </rspec>`
 
@@ -228,6 +224,7 @@ func TestOutsideLife(t *testing.T) {
 		{rule: "sub-authority, ECDSA client key", chain: true, sub: true},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
+			t.Parallel() // it mostly waits
 			f := newFederation(t, "fed.example.org")
 			root := f.issue(f.urn("authority", "ca"), true, nil)
 			issuer := root
@@ -245,136 +242,26 @@ func TestOutsideLife(t *testing.T) {
 			sliceCred := f.sign(statement{owner: user, target: slice, privileges: []string{"*"}}, issuer)
 
 			s := newServed(t, "testbed.example.org", f, root)
-			s.settings("timing: {make: 200ms, start: 200ms, stop: 50ms, restart: 100ms, users: 50ms, remove: 50ms}\n")
+			s.settings("timing: {make: 1s, start: 1s, stop: 100ms, restart: 200ms, users: 100ms, remove: 50ms}\njitter: 0\n")
 			s.start()
-			jfedOrder(t, s.as(user, tt.chain), slice.urn, signed(userCred), signed(sliceCred), user.urn)
+			shown := user.cert
+			if tt.chain {
+				shown = user.full
+			}
+			jfedScript(t, (&strangersSite{s, nil}).receive(t, trial.User{
+				URN: urn.MustParse(user.urn), Certificate: []byte(readFile(t, shown)), Key: []byte(readFile(t, user.key)), Credential: []byte(userCred), SSHPublicKey: []byte(sshKey(t)),
+			}, 3), slice.urn, sliceCred)
 			s.stop()
 		})
 	}
 }
 
-func jfedOrder(t *testing.T, c *client.Client, slice string, user, cred []client.Credential, userURN string) {
-	ctx := t.Context()
-	code := func(what string, r client.Reply, want am.Code) {
-		t.Helper()
-		if r.Code != want {
-			t.Fatalf("%s: code %d %q, want %d", what, r.Code, r.Output, want)
-		}
-	}
-	// 2. GetVersion, without any parameter.
-	r, err := c.Call(ctx, "GetVersion")
-	if err != nil {
-		t.Fatal(err)
-	}
-	v := r.Value.(xmlrpc.Struct)
-	urls, _ := v.Get("geni_api_versions")
-	for _, m := range urls.(xmlrpc.Struct) {
-		u, err := url.Parse(m.Value.(string))
-		if err != nil || u.Hostname() == "localhost" || u.Hostname() == "127.0.0.1" || u.Hostname() == "" {
-			t.Errorf("URL of version %s: %v", m.Name, m.Value)
-		}
-	}
-	// 3. ListResources with an empty credential list must answer exactly 1.
-	_, r, _ = c.ListResources(ctx, nil, client.Options{})
-	code("ListResources without credentials", r, am.BadArgs)
-	ad, r, _ := c.ListResources(ctx, user, client.Options{})
-	code("ListResources", r, am.Success)
-	if !strings.Contains(ad, `type="advertisement"`) {
-		t.Errorf("advertisement: %.200s", ad)
-	}
-	// 4. Status of a slice that does not exist, with the user credential.
-	_, r, _ = c.Status(ctx, []string{slice + "no"}, user, client.Options{})
-	code("Status with the user credential", r, am.Forbidden)
-	// 5. A fresh slice.
-	_, r, _ = c.Status(ctx, []string{slice}, cred, client.Options{})
-	code("Status of the empty slice", r, am.SearchFailed)
-	for _, compressed := range []bool{true, false} {
-		a, r, err := c.Describe(ctx, []string{slice}, cred, client.Options{Compressed: compressed})
-		code("Describe of the empty slice", r, am.Success)
-		if err != nil || a.URN != slice || len(a.Slivers) != 0 || !strings.Contains(a.RSpec, "<rspec") {
-			t.Errorf("empty: %v, %v", a, err)
-		}
-	}
-	// 6. Allocate of one node: exactly one sliver.
-	request := fmt.Sprintf(oneNode, "testbed.example.org")
-	a, r, _ := c.Allocate(ctx, slice, cred, request, client.Options{})
-	code("Allocate", r, am.Success)
-	if len(a.Slivers) != 1 || a.Slivers[0].Allocation != "geni_allocated" {
-		t.Fatalf("allocated %v", a.Slivers)
-	}
-	sliver := a.Slivers[0].URN
-	checkManifest(t, request, a.RSpec, sliver)
-	// 7. Provision by sliver URN.
-	key := sshKey(t)
-	a, r, _ = c.Provision(ctx, []string{sliver}, cred, client.Options{Users: []client.User{{URN: userURN, Keys: []string{key}}}})
-	code("Provision", r, am.Success)
-	if len(a.Slivers) != 1 || a.Slivers[0].URN != sliver || a.Slivers[0].Allocation != "geni_provisioned" || !a.Slivers[0].Expires.After(time.Now()) {
-		t.Fatalf("provisioned %v", a.Slivers)
-	}
-	// 8. Status until the state is not pending any more.
-	state := func() client.Sliver {
-		t.Helper()
-		a, r, _ := c.Status(ctx, []string{sliver}, cred, client.Options{})
-		code("Status", r, am.Success)
-		if len(a.Slivers) != 1 || a.URN != slice || a.Slivers[0].Allocation != "geni_provisioned" || a.Slivers[0].Operational == "geni_failed" {
-			t.Fatalf("status %v", a)
-		}
-		return a.Slivers[0]
-	}
-	wait.Until(t, "made", func() bool { return state().Operational != "geni_pending_allocation" })
-	// 9. geni_start.
-	got, r, _ := c.PerformOperationalAction(ctx, []string{sliver}, cred, "geni_start", client.Options{})
-	code("geni_start", r, am.Success)
-	if len(got) != 1 || got[0].URN != sliver {
-		t.Fatalf("started %v", got)
-	}
-	// 10. and 11.
-	wait.Until(t, "ready", func() bool { return state().Operational == "geni_ready" })
-	a, r, _ = c.Describe(ctx, []string{slice}, cred, client.Options{})
-	code("Describe", r, am.Success)
-	checkManifest(t, request, a.RSpec, sliver)
-	login := regexp.MustCompile(`<login [^>]*authentication="ssh-keys"[^>]*>`).FindString(a.RSpec)
-	for _, want := range []string{`hostname="`, `port="`, `username="flooby"`} {
-		if !strings.Contains(login, want) {
-			t.Errorf("login %q lacks %s", login, want)
-		}
-	}
-	if !strings.Contains(a.RSpec, strings.Fields(key)[1]) {
-		t.Error("the manifest does not tell the key")
-	}
-	// 12. Renew to the present expiry and five minutes.
-	later := state().Expires.Add(5 * time.Minute)
-	_, r, _ = c.Renew(ctx, []string{sliver}, cred, later, client.Options{})
-	code("Renew", r, am.Success)
-	if !state().Expires.Equal(later) {
-		t.Errorf("renewed to %v, want %v", state().Expires, later)
-	}
-	// 13. Delete by slice URN.
-	got, r, _ = c.Delete(ctx, []string{slice}, cred, client.Options{})
-	code("Delete", r, am.Success)
-	if len(got) != 1 || got[0].Allocation != "geni_unallocated" || got[0].Operational == "" {
-		t.Fatalf("deleted %v", got)
-	}
-	_, r, _ = c.Status(ctx, []string{slice}, cred, client.Options{})
-	code("Status after Delete", r, am.SearchFailed)
-	wait.Until(t, "all nodes free again", func() bool {
-		ad, _, _ := c.ListResources(ctx, user, client.Options{})
-		return strings.Contains(ad, `now="true"`) && !strings.Contains(ad, `now="false"`)
-	})
-}
-
 // checkManifest checks that everything which is not ours stands as it was.
-func checkManifest(t *testing.T, request, manifest, sliver string) {
+func checkManifest(t *testing.T, manifest, sliver string) {
 	t.Helper()
-	_, theirs, _ := strings.Cut(request, `<node client_id="theirs"`)
-	for _, want := range []string{
-		`<node client_id="theirs"` + theirs, "<!-- one node -->", `<j:location x="100.0" y="50.5"/>`, "client_id='node0'",
-		`sliver_id="` + sliver + `"`, "http://www.geni.net/resources/rspec/3/manifest.xsd", `type="manifest"`,
-	} {
-		if !strings.Contains(manifest, want) {
-			t.Errorf("the manifest lacks %q:\n%s", want, manifest)
-		}
-	}
+	_, theirs, _ := strings.Cut(oneNode, `<node client_id="theirs"`)
+	has(t, manifest, `<node client_id="theirs"`+theirs, "<!-- one node -->", `<j:location x="100.0" y="50.5"/>`, "client_id='node0'",
+		`sliver_id="`+sliver+`"`, "http://www.geni.net/resources/rspec/3/manifest.xsd", `type="manifest"`)
 }
 
 // TestHangingNode has one node whose provider hangs for ever: another slice is
@@ -457,4 +344,17 @@ func TestHangingNode(t *testing.T) {
 			return strings.HasPrefix(string(b), filepath.Join(s.bin, "patchbay-local"))
 		})
 	})
+}
+
+// patchbay runs the built program and gives what it wrote and its exit status.
+func (s *served) patchbay(args ...string) (stdout, stderr string, status int) {
+	s.t.Helper()
+	var out, errs bytes.Buffer
+	c := exec.Command(filepath.Join(s.bin, "patchbay"), args...)
+	c.Stdout, c.Stderr = &out, &errs
+	err := c.Run()
+	if _, ended := err.(*exec.ExitError); err != nil && !ended {
+		s.t.Fatal(err)
+	}
+	return out.String(), errs.String(), c.ProcessState.ExitCode()
 }

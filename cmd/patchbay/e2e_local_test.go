@@ -200,15 +200,9 @@ func (s *localSite) says(user string, l login, command, want string) {
 // the program as an operator starts it, ann's calls, OpenSSH.
 func TestOnHostLife(t *testing.T) {
 	s := newLocalSite(t, "life.example.org")
-	before, err := census.Take(census.Options{Only: []string{s.instance, s.dir}, Roots: []string{"/run/patchbay-local", "/var/lib/patchbay-local"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, args := range [][]string{{"user", "ann"}, {"user", "bob"}, {"slice", "first", "--owner", "ann"}} {
-		if code, out := tell(t, append(args, "--config", s.dir)...); code != 0 {
-			t.Fatal(out)
-		}
-	}
+	before := s.census()
+	s.people("first")
+	s.does("user", "bob")
 	s.start()
 	has(t, s.call("Allocate", filepath.Join(s.dir, "request.xml")), "geni_allocated")
 	s.call("Provision")
@@ -294,11 +288,7 @@ func TestOnHostLife(t *testing.T) {
 // a testbed that root has started.
 func TestOnHostSiteWithoutRights(t *testing.T) {
 	s := newLocalSite(t, "plain.example.org")
-	for _, args := range [][]string{{"user", "ann"}, {"slice", "first", "--owner", "ann"}} {
-		if code, out := tell(t, append(args, "--config", s.dir)...); code != 0 {
-			t.Fatal(out)
-		}
-	}
+	s.people("first")
 	const nobody = 65534
 	s.openTo(nobody)
 	s.up()
@@ -423,7 +413,7 @@ func TestOnHostDemo(t *testing.T) {
 
 	for _, until := range []string{"2. Serve it", "I am ann on server"} {
 		cmd := exec.Command(filepath.Join(bin, "patchbay"), "demo", "--provider", "local")
-		var text syncBuffer
+		var text wait.Buffer
 		cmd.Stdout, cmd.Stderr = &text, &text
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)

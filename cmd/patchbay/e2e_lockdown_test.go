@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,57 +21,25 @@ import (
 // reserve and give back: when the command has returned nothing is reserved any
 // more, what runs goes on, and so it stays over a restart.
 func TestLockdownWhileClientsAllocate(t *testing.T) {
-	f := newFederation(t, "fed.example.org")
-	root := f.issue(f.urn("authority", "sa"), true, nil)
-	user := f.issue(f.urn("user", "flooby"), false, root)
-	s := newServed(t, "testbed.example.org", f, root)
-	s.settings("timing: {make: 0s, start: 0s, stop: 0s, restart: 0s, users: 0s, remove: 0s}\n")
-	s.start()
-	site := func(args ...string) string {
-		t.Helper()
-		out, errs, status := s.patchbay(append(args, "--config", s.dir)...)
-		if status != 0 {
-			t.Fatalf("%q: exit status %d\n%s%s", args, status, out, errs)
-		}
-		return out
-	}
-	slice := func(name string) (string, []client.Credential) {
-		x := f.issue(f.urn("slice", name), false, root)
-		return x.urn, signed(f.sign(statement{owner: user, target: x, privileges: []string{"*"}}, root))
-	}
-	request := func(id string) string {
-		return fmt.Sprintf(`<rspec xmlns="http://www.geni.net/resources/rspec/3" type="request"><node client_id="%s"><sliver_type name="vm"/></node></rspec>`, id)
-	}
+	o := newOperated(t)
 	ctx := t.Context()
-	c := s.as(user, false)
+	c := o.as(o.user, false)
 	code := func(what string, r client.Reply, want am.Code) {
 		t.Helper()
 		if r.Code != want {
 			t.Errorf("%s: code %d %q, want %d", what, r.Code, r.Output, want)
 		}
 	}
-	old, oldCred := slice("old")
-	_, r, _ := c.Allocate(ctx, old, oldCred, request("n"), client.Options{})
-	code("Allocate", r, am.Success)
-	_, r, _ = c.Provision(ctx, []string{old}, oldCred, client.Options{})
-	code("Provision", r, am.Success)
-	state := func(want string) func() bool {
-		return func() bool {
-			a, _, _ := c.Status(ctx, []string{old}, oldCred, client.Options{})
-			return len(a.Slivers) == 1 && a.Slivers[0].Operational == want
-		}
-	}
-	wait.Until(t, "made", state("geni_notready"))
-	_, r, _ = c.PerformOperationalAction(ctx, []string{old}, oldCred, "geni_start", client.Options{})
-	code("geni_start", r, am.Success)
-	wait.Until(t, "ready", state("geni_ready"))
+	request := func(id string) string { return strings.Replace(soakRequest, `"n"`, strconv.Quote(id), 1) }
+	old, oldCred := o.slice("old")
+	o.ready(c, old, oldCred)
 
 	var stop, returned atomic.Bool
 	var reserved, refused, late atomic.Int64
 	var wg sync.WaitGroup
 	for i := range 8 {
-		u, cred := slice(fmt.Sprint("load", i))
-		c := s.as(user, false)
+		u, cred := o.slice(fmt.Sprint("load", i))
+		c := o.as(o.user, false)
 		wg.Go(func() {
 			for n := 0; !stop.Load(); n++ {
 				after := returned.Load()
@@ -96,10 +65,7 @@ func TestLockdownWhileClientsAllocate(t *testing.T) {
 		})
 	}
 	wait.Until(t, "some have reserved", func() bool { return reserved.Load() >= 16 })
-	out := site("lockdown", "power cut")
-	if !strings.Contains(out, "No new work is taken from now on.") {
-		t.Errorf("the command says %q", out)
-	}
+	has(t, o.does("lockdown", "power cut"), "No new work is taken from now on.")
 	locked := time.Now()
 	returned.Store(true)
 	wait.Until(t, "all are refused", func() bool { return refused.Load() >= 64 })
@@ -116,13 +82,13 @@ func TestLockdownWhileClientsAllocate(t *testing.T) {
 		code("Renew "+when, r, am.Success)
 		_, r, _ = c.PerformOperationalAction(ctx, []string{old}, oldCred, "geni_restart", client.Options{})
 		code("geni_restart "+when, r, am.Success)
-		wait.Until(t, "ready again "+when, state("geni_ready"))
+		o.state(c, old, oldCred, "geni_ready")
 		_, r, _ = c.Allocate(ctx, old, oldCred, request("more"), client.Options{})
 		code("Allocate "+when, r, am.Unavailable)
 	}
 	still("in the lockdown")
-	s.stop()
-	all := s.allocated()
+	o.stop()
+	all := o.allocated()
 	if n := int64(len(all)); n != reserved.Load()+1 {
 		t.Errorf("the journal tells of %d reservations, want %d", n, reserved.Load()+1)
 	}
@@ -131,12 +97,12 @@ func TestLockdownWhileClientsAllocate(t *testing.T) {
 			t.Errorf("a reservation was decided %v after the command had returned", at.Sub(locked))
 		}
 	}
-	s.start()
-	c = s.as(user, false)
+	o.start()
+	c = o.as(o.user, false)
 	still("after a restart")
-	_, r, _ = c.Delete(ctx, []string{old}, oldCred, client.Options{})
+	_, r, _ := c.Delete(ctx, []string{old}, oldCred, client.Options{})
 	code("Delete", r, am.Success)
-	site("lockdown", "--lift")
+	o.does("lockdown", "--lift")
 	_, r, _ = c.Allocate(ctx, old, oldCred, request("again"), client.Options{})
 	code("Allocate when it is lifted", r, am.Success)
 }

@@ -77,26 +77,18 @@ func TestOnHostNamesOfDocumentsStayNames(t *testing.T) {
 	for _, w := range hostileWords {
 		words = append(words, strings.ReplaceAll(w, "%c", canary))
 	}
-	for _, args := range [][]string{{"user", "ann"}, {"slice", "first", "--owner", "ann"}} {
-		if code, out := tell(t, append(args, "--config", s.dir)...); code != 0 {
-			t.Fatal(out)
-		}
-	}
+	s.people("first")
 	s.start()
 	request := filepath.Join(t.TempDir(), "request.xml")
 	for _, w := range linesOfWords {
 		w = strings.ReplaceAll(w, "%c", canary)
-		if err := os.WriteFile(request, []byte(namesRequest([]string{w})), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		write(t, request, namesRequest([]string{w}))
 		code, out := tell(t, "call", "--url", s.url, "--user", filepath.Join(s.dir, "users", "ann"), "--slice", "first", "Allocate", request)
 		if code == 0 || !strings.Contains(out, "client_id is not one line") || strings.Contains(out, w) {
 			t.Errorf("%q: %d\n%s", w, code, out)
 		}
 	}
-	if err := os.WriteFile(request, []byte(namesRequest(words)), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	write(t, request, namesRequest(words))
 	s.call("Allocate", request)
 	s.call("Provision")
 	wait.Until(t, "all nodes are made", func() bool { return strings.Count(s.call("Status"), "geni_notready") >= len(words) })

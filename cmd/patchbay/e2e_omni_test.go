@@ -29,7 +29,9 @@ func TestClientScripts(t *testing.T) {
 	}
 	t.Run("JFed", func(t *testing.T) {
 		t.Parallel()
-		jfedScript(t, s)
+		v := s.visit(t, "jfed", 3)
+		slice, cred, _ := v.slice("jfed", 3)
+		jfedScript(t, v, slice, cred)
 	})
 	t.Run("GeniLib", func(t *testing.T) {
 		t.Parallel()

@@ -37,9 +37,7 @@ func (s *served) rotate() {
 	rules := strings.ReplaceAll(readFile(s.t, "logrotate"), "/srv/mysite", s.dir)
 	rules = regexp.MustCompile(`(?m)^\tsu .*\n`).ReplaceAllString(rules, "") // there is no such user here
 	file := filepath.Join(s.t.TempDir(), "patchbay")
-	if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {
-		s.t.Fatal(err)
-	}
+	write(s.t, file, rules)
 	if out, err := exec.Command(program, "--force", "--state", file+".state", file).CombinedOutput(); err != nil {
 		s.t.Fatalf("%v\n%s", err, out)
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -107,9 +106,7 @@ func TestOnHostShutdown(t *testing.T) {
 	before := s.census()
 	s.people("first", "second")
 	request := filepath.Join(t.TempDir(), "linked.xml")
-	if err := os.WriteFile(request, []byte(twoLinked), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	write(t, request, twoLinked)
 	s.start()
 	s.begin(request, 2)
 	doors := s.doors()

@@ -5,7 +5,10 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"crypto"
 	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
 	"encoding/xml"
 	"fmt"
 	"io"
@@ -57,17 +60,25 @@ type visitor struct {
 	http     *http.Client
 }
 
-// visit makes a user, who asks where the version is spoken and goes there.
+// visit makes a user and has them call.
 func (s *strangersSite) visit(t testing.TB, name string, version int) *visitor {
 	t.Helper()
 	u, err := s.authority.User(name, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
-	id, err := tls.X509KeyPair(u.Certificate, u.Key)
-	if err != nil {
-		t.Fatal(err)
+	return s.receive(t, u, version)
+}
+
+// receive has a user ask where the version is spoken and go there.
+func (s *strangersSite) receive(t testing.TB, u trial.User, version int) *visitor {
+	t.Helper()
+	// Go's parser refuses certificates of the federation, so none is parsed.
+	var id tls.Certificate
+	for block, rest := pem.Decode(u.Certificate); block != nil; block, rest = pem.Decode(rest) {
+		id.Certificate = append(id.Certificate, block.Bytes)
 	}
+	id.PrivateKey = parseKey(t, u.Key)
 	here, err := url.Parse(s.url)
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +89,9 @@ func (s *strangersSite) visit(t testing.TB, name string, version int) *visitor {
 		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, network, here.Host)
 		},
-		TLSClientConfig:    &tls.Config{Certificates: []tls.Certificate{id}, InsecureSkipVerify: true},
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true, GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			return &id, nil
+		}},
 		DisableCompression: true,
 	}}
 	t.Cleanup(v.http.CloseIdleConnections)
@@ -88,6 +101,26 @@ func (s *strangersSite) visit(t testing.TB, name string, version int) *visitor {
 	}
 	v.url = there
 	return v
+}
+
+// parseKey reads a private key in any of the usual forms.
+func parseKey(t testing.TB, text []byte) crypto.Signer {
+	t.Helper()
+	block, _ := pem.Decode(text)
+	if block == nil {
+		t.Fatalf("no key in %q", text)
+	}
+	if k, err := x509.ParsePKCS1PrivateKey(block.Bytes); err == nil {
+		return k
+	}
+	if k, err := x509.ParseECPrivateKey(block.Bytes); err == nil {
+		return k
+	}
+	k, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k.(crypto.Signer)
 }
 
 // slice makes a slice of the visitor's that lasts for days, with its credential.

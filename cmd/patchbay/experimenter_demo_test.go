@@ -65,9 +65,7 @@ func TestDemoInstallsItsServer(t *testing.T) {
 	}
 	if *update {
 		text := before + begins + base64.StdEncoding.EncodeToString(packed.Bytes()) + `"` + after
-		if err := os.WriteFile("testdata/demo.xml", []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		write(t, "testdata/demo.xml", text)
 		return
 	}
 	if got, err := unpackedFile(was); err != nil || got != string(program) {

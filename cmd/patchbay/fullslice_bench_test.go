@@ -2,9 +2,11 @@ package main
 
 import (
 	"bytes"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net/http"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -34,7 +36,7 @@ func BenchmarkUserAgainstAll(b *testing.B) {
 	mallory, alice := readBenchUser(b, s.dir, "mallory"), readBenchUser(b, s.dir, "alice")
 	version := xmlrpc.Struct{{Name: "geni_rspec_version", Value: xmlrpc.Struct{{Name: "type", Value: "GENI"}, {Name: "version", Value: "3"}}}}
 	body := func(me *benchUser, method string, args ...xmlrpc.Value) []byte {
-		return callBody(b, method, append(append([]xmlrpc.Value{}, args...), client.Credentials(me.forSlice()), version)...)
+		return []byte(encoded(b, method, append(append([]xmlrpc.Value{}, args...), client.Credentials(me.forSlice()), version)...))
 	}
 	// ask makes one call, and gives its code.
 	ask := func(me *benchUser, keep bool, body []byte) am.Code {
@@ -57,7 +59,7 @@ func BenchmarkUserAgainstAll(b *testing.B) {
 		return am.Code(code)
 	}
 	allocate := func(me *benchUser, request string) []byte {
-		return callBody(b, "Allocate", me.sliceURN, client.Credentials(me.forSlice()), request, version)
+		return []byte(encoded(b, "Allocate", me.sliceURN, client.Credentials(me.forSlice()), request, version))
 	}
 	var accepted int
 	for i := range 16 {
@@ -130,4 +132,23 @@ func BenchmarkUserAgainstAll(b *testing.B) {
 			b.ReportMetric(seconds*1000, "longest-decision-ms")
 		}
 	}
+}
+
+// benchUser is a user who calls by requests made beforehand.
+type benchUser struct {
+	*caller
+	tls *tls.Config
+}
+
+func readBenchUser(t testing.TB, dir, name string) *benchUser {
+	t.Helper()
+	me, err := readCaller([]string{filepath.Join(dir, "users", name)}, name+"s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := tls.LoadX509KeyPair(me.certFile, me.keyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &benchUser{me, &tls.Config{Certificates: []tls.Certificate{pair}, InsecureSkipVerify: true}}
 }

@@ -158,7 +158,7 @@ func TestSampleRequestsAreGranted(t *testing.T) {
 				t.Fatal(out)
 			}
 		}
-		s := serve(t, dir, "--listen", "127.0.0.1:0")
+		s := serve(t, dir)
 		code, out := tell(t, "call", "--url", s.url, "--user", filepath.Join(dir, "users", "ann"), "--slice", "first", "Allocate", filepath.Join(dir, "request.xml"))
 		if code != 0 || strings.Count(out, "geni_allocated") < 2 {
 			t.Errorf("%d %s", code, out)

@@ -34,7 +34,7 @@ func TestServeForgetsOldEntries(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	site := serve(t, dir, "--listen", "127.0.0.1:0")
+	site := serve(t, dir)
 	wait.Until(t, "old entries are removed", func() bool {
 		return strings.Contains(site.out.String(), "old entries of the journal were removed")
 	})

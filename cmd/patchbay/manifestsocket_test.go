@@ -36,12 +36,7 @@ func through(t *testing.T, socket, path string) (int, string) {
 
 // TestProvidersGetManifests asks a served site as a provider would.
 func TestProvidersGetManifests(t *testing.T) {
-	dir := made(t)
-	for _, args := range [][]string{{"user", "ann"}, {"slice", "first", "--owner", "ann"}} {
-		if code, out := tell(t, append(args, "--config", dir)...); code != 0 {
-			t.Fatal(out)
-		}
-	}
+	dir := prepared(t, annAndFirst...)
 	socket := filepath.Join(dir, "admin.sock")
 	// What a server that was killed leaves behind is replaced.
 	stale, err := net.Listen("unix", socket)
@@ -50,7 +45,7 @@ func TestProvidersGetManifests(t *testing.T) {
 	}
 	stale.(*net.UnixListener).SetUnlinkOnClose(false)
 	stale.Close()
-	s := serve(t, dir, "--listen", "127.0.0.1:0")
+	s := serve(t, dir)
 	if info, err := os.Stat(socket); err != nil || info.Mode() != fs.ModeSocket|0o600 {
 		t.Fatalf("the socket: %v, %v", info, err)
 	}
@@ -83,10 +78,8 @@ func TestProvidersGetManifests(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := filepath.Join(dir, "other.yaml")
-	if err := os.WriteFile(other, []byte(readFile(t, filepath.Join(dir, "patchbay.yaml"))+"\nproviders: more\nstate: other.db\naudit: other.log\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	second := serve(t, other, "--listen", "127.0.0.1:0")
+	write(t, other, readFile(t, filepath.Join(dir, "patchbay.yaml"))+"\nproviders: more\nstate: other.db\naudit: other.log\n")
+	second := serve(t, other)
 	has(t, second.out.String(), "another server answers at "+socket)
 	second.stop()
 	if code, text := through(t, socket, path); code != 200 {

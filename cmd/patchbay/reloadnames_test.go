@@ -6,61 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"patchbay/am/testkit/wait"
 )
-
-// TestADrainOfARenamedComponentIsToldAtEachStart renames what is drained while the site
-// is not served: it starts, and everything that an operator looks at tells how to mend it.
-func TestADrainOfARenamedComponentIsToldAtEachStart(t *testing.T) {
-	dir, file, s, _ := reloadSite(t)
-	if code, out := tell(t, "drain", "pc5", "fan broken", "--config", dir); code != 0 {
-		t.Fatal(out)
-	}
-	s.stop()
-	edit(t, file, "names: pc1..pc12", "names: [pc1..pc4, pc6..pc12]")
-	edit(t, file, "components:\n", "components:\n"+
-		"  - {name: blade5, component_id: \"urn:publicid:IDN+testbed.example.org+node+pc5\", exclusive: true, sliver_types: [raw-pc]}\n")
-	code, out := tell(t, "check", "--config", dir)
-	if code != 1 {
-		t.Errorf("check answers %d", code)
-	}
-	has(t, out, `the inventory has no component "pc5"`, "it keeps nothing out of service")
-	const logged = "one that was renamed takes new work"
-	for range 2 {
-		s = serve(t, dir)
-		has(t, s.out.String(), logged, "component=pc5")
-		has(t, metricsOf(t, s), "\npatchbay_maintenance_unknown 1\n")
-		if n := strings.Count(s.out.String(), logged); n != 1 {
-			t.Errorf("it is logged %d times", n)
-		}
-		for _, args := range [][]string{{"drain"}, {"nodes", "pc5"}, {"nodes", "--state", "missing"}} {
-			_, out := tell(t, append(args, "--config", dir)...)
-			has(t, out, "pc5", "names no component: drain its new name, then undrain this")
-		}
-		_, out = tell(t, "nodes", "pc5", "--wide", "--urns", "--config", dir)
-		has(t, out, "pc5", "missing", "drained by", "fan broken")
-		s.stop()
-	}
-	s = serve(t, dir)
-	defer s.stop()
-	for _, args := range [][]string{{"drain", "blade5", "fan broken"}, {"undrain", "pc5"}} {
-		if code, out := tell(t, append(args, "--config", dir)...); code != 0 {
-			t.Errorf("%q: %d %s", args, code, out)
-		}
-	}
-	wait.Until(t, "it is mended", func() bool { return strings.Contains(metricsOf(t, s), "\npatchbay_maintenance_unknown 0\n") })
-	_, out = tell(t, "drain", "--config", dir)
-	if !strings.Contains(out, "blade5") || strings.Contains(out, "pc5 ") {
-		t.Error(out)
-	}
-}
-
-func metricsOf(t *testing.T, s *serving) string {
-	t.Helper()
-	_, text := get(t, s.admin+"/metrics")
-	return text
-}
 
 // manyComponents is an inventory of machines with long component_ids.
 func manyComponents(n int, named, id string) string {

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"patchbay/am/audit"
 	"patchbay/am/site"
@@ -44,7 +43,7 @@ func leave(t testing.TB, dir, what, order string) {
 // had it reload, or believe a clock, once: whoever gave the order may be gone.
 func TestAuditTellsOfOrdersWhoseGiversLeave(t *testing.T) {
 	dir := made(t)
-	ahead(t, dir, time.Hour)
+	ahead(t, dir, "1h")
 	s := serve(t, dir)
 	want := func(what, operator string, n int) {
 		t.Helper()

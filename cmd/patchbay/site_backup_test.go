@@ -20,6 +20,9 @@ type keeper struct {
 	site func(args ...string) (int, string)
 }
 
+// annAndFirst make a user and her slice.
+var annAndFirst = [][]string{{"user", "ann"}, {"slice", "first", "--owner", "ann"}}
+
 func newKeeper(t *testing.T) *keeper {
 	dir := prepared(t, append(annAndFirst, []string{"slice", "second", "--owner", "ann"})...)
 	return &keeper{t, dir, func(args ...string) (int, string) { return tell(t, append(args, "--config", dir)...) }}
@@ -48,13 +51,21 @@ func (k *keeper) no(args []string, parts ...string) {
 	has(k.t, out, parts...)
 }
 
-// allocate has ann reserve the nodes of her request for a slice.
-func (k *keeper) allocate(s *serving, slice string) {
+// call makes a call of ann's about the slice first, or another that is named, which
+// must succeed.
+func (k *keeper) call(s *serving, args ...string) string {
 	k.t.Helper()
-	code, out := tell(k.t, "call", "--url", s.url, "--user", filepath.Join(k.dir, "users", "ann"), "--slice", slice, "Allocate", k.path("request.xml"))
+	code, out := tell(k.t, append([]string{"call", "--url", s.url, "--user", k.path("users/ann"), "--slice", "first"}, args...)...)
 	if code != 0 {
 		k.t.Fatal(out)
 	}
+	return out
+}
+
+// allocate has ann reserve the nodes of her request for a slice.
+func (k *keeper) allocate(s *serving, slice string) {
+	k.t.Helper()
+	k.call(s, "--slice", slice, "Allocate", k.path("request.xml"))
 }
 
 // clean looks whether nothing half-made is left.
@@ -98,7 +109,7 @@ func TestBackupAndRestore(t *testing.T) {
 	file, state := k.path("b.db"), k.path("state.db")
 	k.no([]string{"backup", file}, "the site has promised nothing yet")
 
-	s := serve(t, k.dir, "--listen", "127.0.0.1:0")
+	s := serve(t, k.dir)
 	k.allocate(s, "first")
 	k.ok([]string{"backup", file}, "Backup of testbed.example.org: 1 slice, 2 slivers, revision ", ", in "+file)
 	if info, err := os.Stat(file); err != nil || info.Mode() != 0o600 {
@@ -144,7 +155,7 @@ func TestBackupAndRestore(t *testing.T) {
 		t.Errorf("kept is %v, %v", kept, err)
 	}
 
-	s = serve(t, k.dir, "--listen", "127.0.0.1:0")
+	s = serve(t, k.dir)
 	wait.Until(t, "providers have told what they have", func() bool {
 		_, err := os.Stat(state + ".restored")
 		return errors.Is(err, fs.ErrNotExist)
@@ -193,7 +204,7 @@ func TestBackupAndRestore(t *testing.T) {
 	if now, err = store.Check(state); err != nil || now.Err() != nil || now.Revision <= seen {
 		t.Errorf("the state is %+v, %v", now, err)
 	}
-	s = serve(t, k.dir, "--listen", "127.0.0.1:0")
+	s = serve(t, k.dir)
 	if code := s.stop(); code != 0 || strings.Contains(s.out.String(), "the store is older than the audit") {
 		t.Errorf("serve ended with %d:\n%s", code, s.out)
 	}
@@ -205,30 +216,10 @@ func TestBackupAndRestore(t *testing.T) {
 	k.clean()
 }
 
-// TestRestoreTellsWhatItLifts holds that a Shutdown which the backup does not know of
-// is not undone without a word.
-func TestRestoreTellsWhatItLifts(t *testing.T) {
-	k := newKeeper(t)
-	file := k.path("b.db")
-	s := serve(t, k.dir, "--listen", "127.0.0.1:0")
-	k.allocate(s, "first")
-	k.ok([]string{"backup", file})
-	if code, out := tell(t, "call", "--url", s.url, "--user", k.path("users/ann"), "--slice", "first", "Shutdown"); code != 0 {
-		t.Fatal(out)
-	}
-	after := k.path("after.db")
-	k.ok([]string{"backup", after})
-	s.stop()
-	k.no([]string{"restore", file}, "1 would be their users' again, with what was on, slices that have been shut down since:\n  urn:publicid:IDN+testbed.example.org+slice+first\n", "--yes")
-	if out := k.ok([]string{"restore", after}); strings.Contains(out, "would be") {
-		t.Errorf("a backup that knows of the Shutdown: %s", out)
-	}
-}
-
 // TestRestoreRefuses: what is no whole backup of this site changes nothing.
 func TestRestoreRefuses(t *testing.T) {
 	k := newKeeper(t)
-	s := serve(t, k.dir, "--listen", "127.0.0.1:0")
+	s := serve(t, k.dir)
 	k.allocate(s, "first")
 	s.stop()
 	file, state := k.path("b.db"), k.path("state.db")
@@ -247,9 +238,7 @@ func TestRestoreRefuses(t *testing.T) {
 		t.Run(tt.rule, func(t *testing.T) {
 			k := &keeper{t, k.dir, k.site}
 			bad := k.path("bad.db")
-			if err := os.WriteFile(bad, []byte(tt.text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			write(t, bad, tt.text)
 			k.no([]string{"restore", "--yes", bad}, tt.want, bad)
 			if readFile(t, state) != before {
 				t.Error("the state was changed")

@@ -35,9 +35,7 @@ func TestBackupRemovesWhatAKilledOneLeft(t *testing.T) {
 	place := func(name string) string { return filepath.Join(folder, unfinished+name) }
 	killed, elses := place("1\n\x1b[2J"), filepath.Join(folder, "x"+unfinished+"1")
 	for _, name := range []string{killed, elses} {
-		if err := os.WriteFile(name, []byte("half"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		write(t, name, "half")
 	}
 	if err := os.Mkdir(place("2"), 0o700); err != nil {
 		t.Fatal(err)

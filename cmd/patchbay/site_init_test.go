@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"patchbay/am/display"
 	"patchbay/am/site"
@@ -50,36 +49,6 @@ func TestInitMakesASiteThatChecksOut(t *testing.T) {
 	has(t, out, "24 components (20 exclusive)", "covers testbed.example.org and below", "provider simulated of type node", "RSA certificate", "ECDSA certificate")
 }
 
-func TestInitLeavesOtherFoldersAlone(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "mine"), []byte("x"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	code, out := tell(t, "init", "--authority", "a.example.org", dir)
-	if entries, _ := os.ReadDir(dir); code != 1 || len(entries) != 1 {
-		t.Errorf("exit status %d, left %v", code, entries)
-	}
-	has(t, out, "is not empty and was left as it is")
-	if strings.Contains(out, "remove") {
-		t.Errorf("it advises to remove what is not ours: %s", out)
-	}
-	if _, out = tell(t, "init", "--authority", "a.example.org", filepath.Join(dir, "mine", "site")); strings.Contains(out, "remove") || !strings.Contains(out, "cannot look into") {
-		t.Errorf("a folder that cannot be made: %s", out)
-	}
-
-	site := made(t)
-	before := readFile(t, filepath.Join(site, "authority", "authority.pem"))
-	code, out = tell(t, "init", "--authority", "b.example.org", site)
-	if code != 1 || readFile(t, filepath.Join(site, "authority", "authority.pem")) != before {
-		t.Error("a site was overwritten")
-	}
-	has(t, out, "holds a site already")
-
-	if code, out := tell(t, "init", "--authority", "a.example.org", t.TempDir()); code != 0 {
-		t.Errorf("an empty folder was refused: %s", out)
-	}
-}
-
 func TestPrintedCommandsRunAsPrinted(t *testing.T) {
 	before := display.Program
 	defer func() { display.Program = before }()
@@ -101,90 +70,6 @@ func TestPrintedCommandsRunAsPrinted(t *testing.T) {
 	if code, out := tell(t, "check", "--config", dir, filepath.Join(dir, "request.xml")); code != 0 {
 		t.Error(out)
 	}
-}
-
-func TestUserIsMadeOnceAndRenewedOnDemand(t *testing.T) {
-	dir := made(t)
-	code, out := tell(t, "user", "ann", "--config", filepath.Join(dir, "patchbay.yaml"))
-	if code != 0 {
-		t.Fatal(out)
-	}
-	has(t, out, "was made", "--usercredfile", "listresources", "-V 3", "patchbay call --config "+filepath.Join(dir, "patchbay.yaml")+" --user ")
-	home := filepath.Join(dir, "users", "ann")
-	for name, mode := range map[string]fs.FileMode{
-		"ann-cert.pem": 0o644, "ann-key.pem": 0o600, "ann-usercred.xml": 0o600, "id_ed25519": 0o600, "id_ed25519.pub": 0o644, "omni_config": 0o644,
-	} {
-		info, err := os.Stat(filepath.Join(home, name))
-		if err != nil || info.Mode() != mode {
-			t.Errorf("%s: %v, %v", name, info, err)
-		}
-	}
-	has(t, readFile(t, filepath.Join(home, "omni_config")),
-		"[omni]", "default_cf = trial-authority", "users = user-ann", "type = gcf", "authority = testbed.example.org", "ch = https://",
-		"cert = "+home+"/ann-cert.pem", "key = "+home+"/ann-key.pem", "urn = urn:publicid:IDN+testbed.example.org+user+ann", "keys = "+home+"/id_ed25519.pub")
-
-	state := func() map[string]string {
-		m := make(map[string]string)
-		for _, name := range []string{"ann-cert.pem", "ann-key.pem", "ann-usercred.xml", "id_ed25519"} {
-			m[name] = readFile(t, filepath.Join(home, name))
-		}
-		return m
-	}
-	before := state()
-	if code, out = tell(t, "user", "ann", "--config", dir); code != 0 {
-		t.Fatal(out)
-	}
-	has(t, out, "exists already")
-	for name, text := range state() {
-		if text != before[name] {
-			t.Errorf("%s has changed without --renew", name)
-		}
-	}
-	if code, out = tell(t, "user", "ann", "--renew", "--config", dir); code != 0 {
-		t.Fatal(out)
-	}
-	has(t, out, "has a fresh credential")
-	for name, text := range state() {
-		if same := text == before[name]; same == (name == "ann-usercred.xml") {
-			t.Errorf("%s: same after --renew: %v", name, same)
-		}
-	}
-	if code, out := tell(t, "user", "far_too_long", "--config", dir); code == 0 {
-		t.Errorf("a name that is too long was taken: %s", out)
-	}
-}
-
-func TestSliceBelongsToAUser(t *testing.T) {
-	dir := made(t)
-	code, out := tell(t, "slice", "first", "--owner", "ann", "--config", dir)
-	if code != 1 {
-		t.Errorf("a slice of nobody: exit status %d", code)
-	}
-	has(t, out, "there is no user ann here", "patchbay user ann")
-	tell(t, "user", "ann", "--config", dir)
-	if code, out = tell(t, "slice", "first", "--owner", "ann", "--expires", "2d", "--config", dir); code != 0 {
-		t.Fatal(out)
-	}
-	if code, out := tell(t, "slice", "first", "--owner", "ann", "--expires", "100000d", "--config", dir); code != 1 || !strings.Contains(out, "the longest is 36") {
-		t.Errorf("100000 days: %d %s", code, out)
-	}
-	file := filepath.Join(dir, "users", "ann", "slices", "first-cred.xml")
-	has(t, out, file, "--slicecredfile", "allocate first "+filepath.Join(dir, "request.xml"), "{ patchbay call --config", "pb Allocate "+filepath.Join(dir, "request.xml"), "pb Delete")
-	c, err := readCredential([]byte(readFile(t, file)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if c.owner != "urn:publicid:IDN+testbed.example.org+user+ann" || c.target != "urn:publicid:IDN+testbed.example.org+slice+first" {
-		t.Errorf("the credential is of %s over %s", c.owner, c.target)
-	}
-	if left := time.Until(c.expires); left > 48*time.Hour || left < 47*time.Hour {
-		t.Errorf("the credential lasts %s, not 2 days", left)
-	}
-	code, out = tell(t, "check", "--config", dir, file)
-	if code != 0 {
-		t.Error(out)
-	}
-	has(t, out, "rights over urn:publicid:IDN+testbed.example.org+slice+first")
 }
 
 func TestInitListensWhereClientsCall(t *testing.T) {

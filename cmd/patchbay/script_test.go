@@ -1,0 +1,272 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"patchbay/am/testkit/wait"
+)
+
+// story is what a script of testdata/script works at: a site, its server in this
+// process, and what the last command has printed.
+type story struct {
+	*testscript.TestScript
+	t      testing.TB
+	dir    string
+	server *serving
+	out    string
+}
+
+// moment is a time as commands print it.
+var moment = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
+
+// commands are those of the scripts, beside testscript's own. With ! before it, a
+// command must fail, and a text must not be there. Text is compared as it stands; the
+// texts behind => are what a command must print.
+var commands = map[string]func(y *story, neg bool, args []string){
+	// site [SLICE...] makes a site in $SITE with simulated nodes that take no time, with
+	// the user ann and slices of hers, and goes there.
+	"site": func(y *story, _ bool, args []string) {
+		var lines [][]string
+		if len(args) > 0 {
+			lines = append(lines, []string{"user", "ann"})
+		}
+		for _, name := range args {
+			lines = append(lines, []string{"slice", name, "--owner", "ann"})
+		}
+		dir := prepared(y.t, lines...)
+		quick(y.t, dir)
+		y.enter(dir)
+	},
+	// stock makes a site that holds slivers of the slices first, second and frozen.
+	"stock": func(y *story, _ bool, _ []string) { y.enter(stocked(y.t)) },
+	// nowhere leaves the site: commands are on none from now on.
+	"nowhere": func(y *story, _ bool, _ []string) { y.dir = "" },
+	// patchbay COMMAND... runs a command line, on the site unless it names another.
+	"patchbay": func(y *story, neg bool, args []string) { y.expects(failure[neg], "patchbay", args) },
+	// misused COMMAND... runs one that nobody can mean: its exit status is 2.
+	"misused": func(y *story, _ bool, args []string) { y.expects(2, "patchbay", args) },
+	// ann METHOD... makes a call of ann's, about the slice first unless it names another.
+	"ann": func(y *story, neg bool, args []string) { y.expects(failure[neg], "ann", args) },
+	// portal METHOD... is such a call by a tool that speaks for ann.
+	"portal": func(y *story, neg bool, args []string) { y.expects(failure[neg], "portal", args) },
+	// get PATH asks the admin listener; what is not 200 is a failure.
+	"get": func(y *story, neg bool, args []string) { y.expects(failure[neg], "get", args) },
+	// serve [FLAG...] serves the site; with !, it must refuse to.
+	"serve": func(y *story, neg bool, args []string) {
+		if neg {
+			y.out = refusesToServe(y.t, y.dir, args...)
+			return
+		}
+		y.server = serve(y.t, y.dir, args...)
+		y.Setenv("URL", y.server.url)
+		y.Setenv("HOST", strings.TrimPrefix(y.server.url, "https://"))
+	},
+	// halt ends the server, which prints its log.
+	"halt": func(y *story, _ bool, _ []string) {
+		if code := y.server.stop(); code != 0 {
+			y.Fatalf("serve ended with %d:\n%s", code, y.server.out)
+		}
+		y.out = y.server.out.String()
+	},
+	// says [-count=N] TEXT... looks for texts in what the last command has printed.
+	"says": func(y *story, neg bool, args []string) {
+		if problem := found(y.out, neg, args); problem != "" {
+			y.Fatalf("%s in:\n%s", problem, y.out)
+		}
+	},
+	// like PATTERN holds what the last command has printed against a regular expression,
+	// whose ^ and $ are the ends of lines.
+	"like": func(y *story, neg bool, args []string) {
+		if regexp.MustCompile("(?m)"+args[0]).MatchString(y.out) == neg {
+			y.Fatalf("%q matches: %v, in:\n%s", args[0], neg, y.out)
+		}
+	},
+	// in FILE [-count=N] TEXT... looks for texts in a file.
+	"in": func(y *story, neg bool, args []string) {
+		text := y.ReadFile(args[0])
+		if problem := found(text, neg, args[1:]); problem != "" {
+			y.Fatalf("%s in %s:\n%s", problem, args[0], text)
+		}
+	},
+	// log TEXT... waits for texts in the server's log.
+	"log": func(y *story, neg bool, args []string) {
+		log := func() string { return found(y.server.out.String(), neg, args) }
+		if neg {
+			y.out = y.server.out.String()
+			if problem := log(); problem != "" {
+				y.Fatalf("%s in:\n%s", problem, y.out)
+			}
+			return
+		}
+		wait.Clear(y.t, log)
+	},
+	// until [-count=N] TEXT COMMAND... repeats a command until it prints the text; with !,
+	// until it does not.
+	"until": func(y *story, neg bool, args []string) {
+		n := 1
+		if strings.HasPrefix(args[0], "-count=") {
+			n = 2
+		}
+		wait.Clear(y.t, func() string {
+			y.run(args[n], args[n+1:])
+			return found(y.out, neg, args[:n])
+		})
+	},
+	// facts MANIFEST MANIFEST demands that both tell of the same nodes.
+	"facts": func(y *story, _ bool, args []string) {
+		facts := func(file string) string { return factsOf(strings.ReplaceAll(y.ReadFile(file), "><", ">\n<")) }
+		if was, is := facts(args[0]), facts(args[1]); was != is || was == "" {
+			y.Fatalf("the manifest tells\n%s\nand told\n%s", is, was)
+		}
+	},
+	// find NAME PATTERN has $NAME stand for the first part of what the last command printed.
+	"find": func(y *story, _ bool, args []string) {
+		m := regexp.MustCompile(args[1]).FindStringSubmatch(y.out)
+		if m == nil {
+			y.Fatalf("no %s in:\n%s", args[1], y.out)
+		}
+		y.Setenv(args[0], m[1])
+	},
+	// over waits until each time that the last command printed is over.
+	"over": func(y *story, _ bool, _ []string) {
+		for _, text := range moment.FindAllString(y.out, -1) {
+			at, err := time.Parse(time.RFC3339, text)
+			y.Check(err)
+			wait.Until(y.t, text+" is over", func() bool { return time.Now().After(at) })
+		}
+	},
+	// rack gives the site the worked provider of PROVIDER.md.
+	"rack": func(y *story, _ bool, _ []string) { rack(y.t, y.MkAbs("providers")) },
+	// ends DURATION demands that the first time that the last command printed is so far
+	// ahead, or more; with !, less.
+	"ends": func(y *story, neg bool, args []string) {
+		d, err := time.ParseDuration(args[0])
+		y.Check(err)
+		text := moment.FindString(y.out)
+		if end, err := time.Parse(time.RFC3339, text); err != nil || time.Until(end) < d != neg {
+			y.Fatalf("it ends at %q, %v", text, err)
+		}
+	},
+	// edit FILE OLD NEW... replaces the first OLD by lines.
+	"edit": func(y *story, _ bool, args []string) {
+		edit(y.t, y.MkAbs(args[0]), args[1], strings.Join(args[2:], "\n"))
+	},
+	// write FILE LINE... writes a file.
+	"write": func(y *story, _ bool, args []string) {
+		write(y.t, y.MkAbs(args[0]), strings.Join(args[1:], "\n")+"\n")
+	},
+	// ahead DURATION has what the site knows of the time be so far in the future.
+	"ahead": func(y *story, _ bool, args []string) { ahead(y.t, y.dir, args[0]) },
+}
+
+func write(t testing.TB, file, text string) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// enter makes a folder the story's site.
+func (y *story) enter(dir string) {
+	y.dir = dir
+	y.Setenv("SITE", dir)
+	y.Check(y.Chdir(dir))
+	if key, err := os.ReadFile(filepath.Join(dir, "users", "ann", "id_ed25519.pub")); err == nil {
+		y.Setenv("KEY", strings.TrimSpace(string(key)))
+	}
+}
+
+// found says which text is missing, or with neg is there.
+func found(in string, neg bool, texts []string) string {
+	want := -1
+	for _, text := range texts {
+		if n, ok := strings.CutPrefix(text, "-count="); ok {
+			want, _ = strconv.Atoi(n)
+			continue
+		}
+		switch n := strings.Count(in, text); {
+		case want >= 0 && n != want:
+			return fmt.Sprintf("%q is there %d times, not %d", text, n, want)
+		case neg && n > 0:
+			return fmt.Sprintf("%q is there", text)
+		case !neg && want < 0 && n == 0:
+			return fmt.Sprintf("%q is missing", text)
+		}
+	}
+	return ""
+}
+
+// run runs a command and keeps what it prints.
+func (y *story) run(command string, args []string) (code int) {
+	switch command {
+	case "get":
+		if code, y.out = get(y.t, y.server.admin+args[0]); code == http.StatusOK {
+			return 0
+		}
+		return 1
+	case "ann":
+		args = append([]string{"call", "--url", y.server.url, "--user", filepath.Join(y.dir, "users", "ann"), "--slice", "first"}, args...)
+	case "portal":
+		ann := filepath.Join(y.dir, "users", "ann")
+		args = append([]string{"call", "--url", y.server.url, "--user", filepath.Join(y.dir, "tools", "portal"), "--speaking-for", "urn:publicid:IDN+testbed.example.org+user+ann",
+			"--user", filepath.Join(ann, "ann-usercred.xml"), "--slice", filepath.Join(ann, "slices", "first-cred.xml"), "--user", filepath.Join(ann, "id_ed25519.pub")}, args...)
+	case "patchbay":
+		free := []string{"call", "demo", "draw", "import", "init", "version"}
+		if y.dir != "" && !slices.Contains(free, args[0]) && !slices.Contains(args, "--config") {
+			args = append(slices.Clone(args), "--config", y.dir)
+		}
+	default:
+		y.Fatalf("there is no command %s", command)
+	}
+	code, y.out = tell(y.t, args...)
+	y.Logf("%s", y.out)
+	return code
+}
+
+// failure is the exit status of a command with ! before it, or without.
+var failure = map[bool]int{true: 1}
+
+// expects runs a command, which must end with a status and print what is behind =>.
+func (y *story) expects(status int, command string, args []string) {
+	var texts []string
+	if i := slices.Index(args, "=>"); i >= 0 {
+		args, texts = args[:i], args[i+1:]
+	}
+	if code := y.run(command, args); code != status {
+		y.Fatalf("exit status %d, want %d", code, status)
+	}
+	if problem := found(y.out, false, texts); problem != "" {
+		y.Fatalf("%s", problem)
+	}
+}
+
+// TestScripts plays the stories of testdata/script: command lines as operators and
+// experimenters type them.
+func TestScripts(t *testing.T) {
+	tell(t, "version") // builds our programs before several at once ask for them
+	p := testscript.Params{Dir: "testdata/script", WorkdirRoot: t.TempDir(), Setup: func(env *testscript.Env) error {
+		env.Setenv("NL", "\n")
+		env.Setenv("ESC", "\x1b")
+		env.Values["story"] = &story{t: env.T().(testing.TB)}
+		return nil
+	}, Cmds: map[string]func(*testscript.TestScript, bool, []string){}}
+	for name, run := range commands {
+		p.Cmds[name] = func(ts *testscript.TestScript, neg bool, args []string) {
+			y := ts.Value("story").(*story)
+			y.TestScript = ts
+			run(y, neg, args)
+		}
+	}
+	testscript.Run(t, p)
+}
