@@ -208,7 +208,7 @@ func (s *Service) bind(v *store.View, r reservation, by terms, doc am.Document) 
 			return nil, none, am.Errorf(am.TooBig, "%s", why).About(r.slice)
 		}
 	}
-	if err := by.permit.Nodes(len(r.request.Nodes)); err != nil {
+	if err := by.permit.Within(policy.Amount{Nodes: int64(len(r.request.Nodes))}); err != nil {
 		return nil, none, err
 	}
 	s.cfg.Index.Advance(now)
@@ -227,7 +227,7 @@ func (s *Service) bind(v *store.View, r reservation, by terms, doc am.Document) 
 	for _, b := range binding.Nodes {
 		all = all.Add(b.Amount)
 	}
-	if err := cmp.Or(by.permit.Cores(all.Cores), by.permit.Disk(all.Disk)); err != nil {
+	if err := by.permit.Within(policy.Amount{Cores: all.Cores, Disk: all.Disk}); err != nil {
 		return nil, none, err
 	}
 	status, err := am.Next(am.Status{Allocation: am.Unallocated, Operational: am.PendingAllocation}, am.EventAllocate)
