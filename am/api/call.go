@@ -319,11 +319,3 @@ func (c *call) readOptions(v xmlrpc.Value) error {
 func (c *call) common() service.Call {
 	return service.Call{Request: c.request.ID, Method: c.event.Method, API: c.version, Remote: c.request.Remote, BestEffort: c.bestEffort}
 }
-
-// note keeps what the log says of an outcome.
-func (c *call) note(out service.Outcome) {
-	c.event.Slivers = len(out.Slivers)
-	if c.event.Slice.IsZero() {
-		c.event.Slice = out.Slice
-	}
-}
