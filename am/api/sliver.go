@@ -27,7 +27,7 @@ func answered(do func(context.Context, *call) (service.Outcome, error), value fu
 // What the aggregate does.
 
 func allocate(ctx context.Context, c *call) (service.Outcome, error) {
-	return c.api.agg.Allocate(ctx, c.grant, c.targets.Slice, c.parsed, service.AllocateOptions{Call: c.common(), EndTime: c.endTime})
+	return c.api.agg.Allocate(ctx, c.grant, c.targets.Slice, c.parsed, service.ProvisionOptions{Call: c.common(), EndTime: c.endTime})
 }
 
 // parseRequest reads the request RSpec. Its memory is reserved until the answer is made.

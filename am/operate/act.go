@@ -150,7 +150,8 @@ func (d *Desk) Renew(ctx context.Context, o Renew) (Done, error) {
 			cs.PutSliver(*x)
 		}
 		t.event, t.text = am.EventRenew, "until "+until.Format(time.RFC3339)
-		cs.PutSlice(t.counted())
+		t.record.Serial++
+		cs.PutSlice(t.record)
 		done.Slices = append(done.Slices, Acted{Slice: t.slice, Slivers: len(t.slivers), Expires: until})
 		return nil
 	})

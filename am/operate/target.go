@@ -59,13 +59,6 @@ type target struct {
 	text    string   // what it says of the event
 }
 
-// counted is the slice's record after one more change.
-func (t *target) counted() am.Slice {
-	s := t.record
-	s.Serial++
-	return s
-}
-
 // act does something to each slice that targets mean, in one decision.
 func (d *Desk) act(ctx context.Context, targets []string, operator, text string, f func(*store.View, *store.ChangeSet, *target, *Done) error) (done Done, err error) {
 	if err := check(operator, text); err != nil {
@@ -129,19 +122,16 @@ func (d *Desk) find(targets []string) (all []named, err error) {
 	return all, err
 }
 
-// one is the slice that a URN or a name means.
-func (d *Desk) one(said string) (slice urn.URN, err error) {
-	err = d.cfg.Store.Read(func(v *store.View) error {
-		found, err := findSlice(v, said)
-		if err == nil && len(found) > 1 {
-			err = ambiguous(said, found)
-		}
-		if err == nil {
-			slice = found[0]
-		}
-		return err
-	})
-	return slice, err
+// oneSlice is the slice that a URN or a name means.
+func oneSlice(v *store.View, said string) (urn.URN, error) {
+	found, err := findSlice(v, said)
+	switch {
+	case err != nil:
+		return urn.URN{}, err
+	case len(found) > 1:
+		return urn.URN{}, ambiguous(said, found)
+	}
+	return found[0], nil
 }
 
 // findTarget reads one argument: the URN of a slice or a sliver, NAME of a slice,
@@ -163,16 +153,10 @@ func findTarget(v *store.View, said string) (named, error) {
 	if strings.ContainsAny(slice, "*?") {
 		return named{}, refuse("%s is a pattern; an order names each slice it means, so see first: patchbay slices '%s'", slice, slice)
 	}
-	found, err := findSlice(v, slice)
-	if err != nil {
-		return named{}, err
-	}
-	if len(found) > 1 {
-		return named{}, ambiguous(slice, found)
-	}
-	n := named{slice: found[0]}
-	if !one {
-		return n, nil
+	u, err := oneSlice(v, slice)
+	n := named{slice: u}
+	if err != nil || !one {
+		return n, err
 	}
 	all, err := v.SliversOf(n.slice)
 	var names []string

@@ -19,17 +19,40 @@ import (
 	"patchbay/rspec"
 )
 
+// Allocate binds the request's own nodes to components and reserves them, all
+// or nothing (AM API v3, Allocate). The manifest covers the slivers of this
+// call only. The lease is short: Provision or Renew prolong it.
+//
+// Providers that want to be asked are asked before anything is promised (see
+// Prober), which may take as long as they do.
+//
+// Errors: Forbidden, Unavailable while the site is locked down, Refused by the
+// site's policy, SearchFailed for a request without a node for us, Exists
+// for a client_id the slice has already, those of binder.Bind, and what
+// providers say in words of theirs.
+func (s *Service) Allocate(ctx context.Context, g credentials.Grant, slice urn.URN, req *rspec.Request, o ProvisionOptions) (Outcome, error) {
+	return s.reserve(ctx, reservation{event: "Allocate", grant: g, slice: slice, request: req, options: o})
+}
+
+// CreateSliver is Allocate, Provision and geni_start in one, all or nothing (AM
+// API v2, CreateSliver). The work goes on after the answer.
+//
+// Errors: those of Allocate; Exists for a slice that has slivers; TooBig for
+// too many keys.
+func (s *Service) CreateSliver(ctx context.Context, g credentials.Grant, slice urn.URN, req *rspec.Request, o ProvisionOptions) (Outcome, error) {
+	return s.reserve(ctx, reservation{event: "CreateSliver", grant: g, slice: slice, request: req, options: o, create: true})
+}
+
 // reservation is what Allocate and CreateSliver have in common.
 type reservation struct {
 	event   string
 	grant   credentials.Grant
 	slice   urn.URN
 	request *rspec.Request
-	options AllocateOptions
-	// create has the slivers made at once, with accounts for users, in a slice that has
+	options ProvisionOptions
+	// create has the slivers made at once, with accounts for the users, in a slice that has
 	// none yet, as CreateSliver does.
 	create bool
-	users  []am.Account
 	// avoid are components that have refused a node.
 	avoid []urn.URN
 	// claims are the names of the request.
@@ -125,7 +148,7 @@ func (s *Service) begin(v *store.View, r *reservation, first bool) (t terms, err
 			return t, am.Errorf(am.Exists, "slice %s has %d slivers here already; in version 2 a slice is made once: DeleteSliver first, or add to it by Allocate of version 3", r.slice, len(live)).About(r.slice)
 		}
 	}
-	if t.accounts, _, err = nameAccounts(v, r.slice, r.users); err != nil {
+	if t.accounts, _, err = nameAccounts(v, r.slice, r.options.Users); err != nil {
 		return t, err
 	}
 	return t, boundAccounts(t.accounts, len(r.request.Nodes))
