@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"unicode"
 
 	"patchbay/am"
 	"patchbay/am/store"
@@ -24,11 +25,11 @@ func check(operator, text string) error {
 	switch {
 	case operator == "":
 		return refuse("the order does not say who gives it")
-	case len(operator) > maxOperator || strings.ContainsFunc(operator, control):
+	case len(operator) > maxOperator || strings.ContainsFunc(operator, unicode.IsControl):
 		return refuse("the name of the operator is longer than %d bytes, or has control characters", maxOperator)
 	case len(text) > maxText:
 		return refuse("the text has %d bytes; at most %d are kept", len(text), maxText)
-	case strings.ContainsFunc(text, control):
+	case strings.ContainsFunc(text, unicode.IsControl):
 		return refuse("the text must be one line without control characters")
 	}
 	return nil
@@ -41,8 +42,6 @@ func joined(what, why string) string {
 	}
 	return what + ": " + why
 }
-
-func control(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 }
 
 // named is what one argument means: a slice, or some slivers of one.
 type named struct {
