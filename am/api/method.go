@@ -175,29 +175,19 @@ var tables = map[int][]method{
 	},
 }
 
-// mutating tells, for the name of each method of any version, whether it changes
-// something.
-var mutating = func() map[string]bool {
-	all := make(map[string]bool)
-	for _, rows := range tables {
+// methods are the rows of tables by name. mutating tells, for the name of each method of
+// any version, whether it changes something.
+var methods, mutating = func() (map[int]map[string]method, map[string]bool) {
+	all, changes := make(map[int]map[string]method), make(map[string]bool)
+	for version, rows := range tables {
+		all[version] = make(map[string]method)
 		for _, r := range rows {
-			all[r.name] = all[r.name] || r.changes
+			all[version][r.name] = r
+			changes[r.name] = changes[r.name] || r.changes
 		}
 	}
-	return all
+	return all, changes
 }()
 
 // IsMethod tells whether a version of the API has a method of the name.
 func IsMethod(name string) bool { _, ok := mutating[name]; return ok }
-
-// methods are the rows of tables by name.
-var methods = func() map[int]map[string]method {
-	all := make(map[int]map[string]method, len(tables))
-	for version, rows := range tables {
-		all[version] = make(map[string]method, len(rows))
-		for _, r := range rows {
-			all[version][r.name] = r
-		}
-	}
-	return all
-}()

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"patchbay/am/urn"
 	"patchbay/inventory/yamlfile"
@@ -135,15 +136,12 @@ func (x *Rule) sentences() []string {
 			all = append(all, x.limits[i].say(c.one)...)
 		}
 	}
-	if l := x.lease; l != (lease{}) {
-		if l.first > 0 {
-			all = append(all, "the first lease at most "+sayTime(l.first))
-		}
-		if l.renew > 0 {
-			all = append(all, "renewals to at most "+sayTime(l.renew)+" from then")
-		}
-		if l.longest > 0 {
-			all = append(all, "slivers live at most "+sayTime(l.longest))
+	for _, l := range []struct {
+		text string
+		d    time.Duration
+	}{{"the first lease at most %s", x.lease.first}, {"renewals to at most %s from then", x.lease.renew}, {"slivers live at most %s", x.lease.longest}} {
+		if l.d > 0 {
+			all = append(all, fmt.Sprintf(l.text, sayTime(l.d)))
 		}
 	}
 	if x.terms != nil && x.refuse == "" {
@@ -205,12 +203,11 @@ func (r *Rules) Full(user, slice urn.URN, held Held) string {
 		return ""
 	}
 	p := &Permit{rule: x, user: user, slice: slice}
-	for i, c := range counted {
-		m := x.limits[i]
+	for i, m := range x.limits {
 		if slice.IsZero() { // nobody knows what it and its project hold
 			m.slice, m.project = unlimited, unlimited
 		}
-		if err := p.beside(held, c.one, m, 1, c.of); err != nil {
+		if err := p.beside(held, i, m, 1); err != nil {
 			return err.Error()
 		}
 	}

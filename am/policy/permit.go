@@ -117,7 +117,7 @@ func (p *Permit) Within(more Amount) error {
 	held := p.usage.Held(p.user, p.slice)
 	for i, c := range counted {
 		if n := c.of(more); n > 0 {
-			if err := p.beside(held, c.one, p.rule.limits[i], n, c.of); err != nil {
+			if err := p.beside(held, i, p.rule.limits[i], n); err != nil {
 				return err
 			}
 		}
@@ -125,8 +125,9 @@ func (p *Permit) Within(more Amount) error {
 	return nil
 }
 
-// beside refuses more of one thing than m allows beside what is held.
-func (p *Permit) beside(held Held, what string, m most, more int64, of func(Amount) int64) error {
+// beside refuses more of what is counted as number i than m allows beside what is held.
+func (p *Permit) beside(held Held, i int, m most, more int64) error {
+	what, of := counted[i].one, counted[i].of
 	for _, l := range [...]struct {
 		kind, name string
 		most, has  int64

@@ -261,17 +261,26 @@ func (s *Service) bind(v *store.View, r reservation, by terms, doc am.Document) 
 	for i, b := range binding.Nodes {
 		x := bound(inv, r.slice, &b, &held.hostnames)
 		x.Ordinal, x.Document = i, doc.ID
-		x.Status, x.Created = status, now
+		x.Status, x.Created, x.Wish = status, now, wish
 		x.Creator, x.Speaker, x.Request = r.grant.Caller(), r.grant.Speaker(), r.options.Request
-		if err := s.serving(now, &x); err != nil { // it has begun just now
+		if err := s.lend(now, by, wish, &x); err != nil {
 			return nil, none, err
 		}
-		end := earliest(by.permit.First(now, now, s.reservationEnd(now, by.until, wish)))
-		x.Expires, x.Wish = s.beforeMaintenance(now, end, &x), wish
 		slivers[i] = x
 	}
 	copiedLinks(r.claims, slivers)
 	return slivers, binding, nil
+}
+
+// lend gives a new sliver the lease of a reservation, unless maintenance of what it is
+// on has begun just now.
+func (s *Service) lend(now time.Time, by terms, wish time.Time, x *am.Sliver) error {
+	if err := s.serving(now, x); err != nil {
+		return err
+	}
+	end := earliest(by.permit.First(now, x.Created, s.reservationEnd(now, by.until, wish)))
+	x.Expires = s.beforeMaintenance(now, end, x)
+	return nil
 }
 
 // permitted is what the binder may choose from.
