@@ -18,7 +18,7 @@ import (
 
 // Aggregate is what the methods need done.
 type Aggregate interface {
-	Allocate(context.Context, credentials.Grant, urn.URN, *rspec.Request, service.AllocateOptions) (service.Outcome, error)
+	Allocate(context.Context, credentials.Grant, urn.URN, *rspec.Request, service.ProvisionOptions) (service.Outcome, error)
 	Provision(context.Context, credentials.Grant, service.Targets, service.ProvisionOptions) (service.Outcome, error)
 	Renew(context.Context, credentials.Grant, service.Targets, time.Time, service.RenewOptions) (service.Outcome, error)
 	Status(context.Context, credentials.Grant, service.Targets, service.Call) (service.Outcome, error)

@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -29,8 +30,8 @@ type call struct {
 	parsed    *rspec.Request
 	until     time.Time
 	action    am.Event
-	options   options
-	given     // the options, read
+	options   xmlrpc.Struct // members that no method knows are ignored
+	given                   // the options, read
 	grant     credentials.Grant
 
 	// release are to be called when the answer is made.
@@ -45,10 +46,9 @@ type call struct {
 // caller and the credentials, the slice and its slivers, the options, then the
 // method itself.
 func (c *call) run(ctx context.Context, m method, params []xmlrpc.Value) (xmlrpc.Value, []string, error) {
-	c.options = options{}
 	for i, p := range params {
 		if err := m.args[i].read(c, p); err != nil {
-			return nil, nil, err
+			return nil, nil, bad("argument "+m.args[i].name, err)
 		}
 	}
 	if err := c.readGiven(m, true); err != nil {
@@ -87,9 +87,14 @@ func (c *call) readGiven(m method, early bool) (first error) {
 		if o.early != early {
 			continue
 		}
-		if err := o.read(c); err != nil && first == nil {
-			first = err
+		var err error
+		switch v, _ := c.options.Get(o.name); {
+		case v != nil:
+			err = bad("option "+o.name, o.read(c, v))
+		case o.required != "":
+			err = am.Errorf(am.BadArgs, "option %s is required: %s", o.name, o.required).With(am.MissingArgs)
 		}
+		first = cmp.Or(first, err)
 	}
 	if early && !c.slice.IsZero() {
 		c.targets.Slice, c.event.Slice = c.slice, c.slice
@@ -144,30 +149,24 @@ func (c *call) authorize(m method) error {
 	return nil
 }
 
-func badArg(name, format string, args ...any) error {
-	return am.Errorf(am.BadArgs, "argument %s: %s", name, fmt.Sprintf(format, args...))
-}
-
-// argText reads an argument that is a text.
-func argText(name string, v xmlrpc.Value) (string, error) {
-	s, ok := xmlrpc.AsString(v)
-	if !ok {
-		return "", badArg(name, "it must be a string")
+// bad is what is wrong with an argument or option: BadArgs, unless err has a code.
+func bad(what string, err error) error {
+	if _, ok := errors.AsType[*am.Error](err); ok || err == nil {
+		return err
 	}
-	return s, nil
+	return am.Errorf(am.BadArgs, "%s: %v", what, err)
 }
 
 func (c *call) readSlice(v xmlrpc.Value) error {
-	s, err := argText("slice_urn", v)
+	s, err := text(v)
 	if err != nil {
 		return err
 	}
 	u, err := parseSlice(s)
-	if err != nil {
-		return badArg("slice_urn", "%v", err)
+	if err == nil {
+		c.targets.Slice, c.event.Slice = u, u
 	}
-	c.targets.Slice, c.event.Slice = u, u
-	return nil
+	return err
 }
 
 // parseSlice reads the URN of a slice.
@@ -185,37 +184,37 @@ const maxTargets = 10000
 func (c *call) readURNs(v xmlrpc.Value) error {
 	list, ok := v.([]xmlrpc.Value)
 	if !ok {
-		return badArg("urns", "it must be an array of strings")
+		return errors.New("it must be an array of strings")
 	}
 	if len(list) == 0 {
-		return badArg("urns", "it is empty; name one slice, or slivers of one slice")
+		return errors.New("it is empty; name one slice, or slivers of one slice")
 	}
 	if len(list) > maxTargets {
-		return badArg("urns", "it names %d; the limit is %d", len(list), maxTargets)
+		return fmt.Errorf("it names %d; the limit is %d", len(list), maxTargets)
 	}
 	for _, v := range list {
 		s, ok := xmlrpc.AsString(v)
 		if !ok {
-			return badArg("urns", "it must hold strings only")
+			return errors.New("it must hold strings only")
 		}
 		u, err := urn.Parse(strings.TrimSpace(s))
 		if err != nil {
-			return badArg("urns", "%v", err)
+			return err
 		}
 		switch u.Type {
 		case urn.Slice:
 			if !c.targets.Slice.IsZero() && !c.targets.Slice.Equal(u) {
-				return badArg("urns", "it names two slices; name one")
+				return errors.New("it names two slices; name one")
 			}
 			c.targets.Slice, c.event.Slice = u, u
 		case urn.Sliver:
 			c.targets.Slivers = append(c.targets.Slivers, u)
 		default:
-			return badArg("urns", "%s is a %s; name one slice, or slivers of one slice", u, u.Type)
+			return fmt.Errorf("%s is a %s; name one slice, or slivers of one slice", u, u.Type)
 		}
 	}
 	if !c.targets.Slice.IsZero() && len(c.targets.Slivers) > 0 {
-		return badArg("urns", "it mixes a slice and slivers; name one slice, or slivers of one slice")
+		return errors.New("it mixes a slice and slivers; name one slice, or slivers of one slice")
 	}
 	return nil
 }
@@ -229,15 +228,15 @@ const maxCredentials = 32
 func (c *call) readCredentials(v xmlrpc.Value) error {
 	list, ok := v.([]xmlrpc.Value)
 	if !ok {
-		return badArg("credentials", "it must be an array")
+		return errors.New("it must be an array")
 	}
 	if len(list) > maxCredentials {
-		return badArg("credentials", "it holds %d; the limit is %d", len(list), maxCredentials)
+		return fmt.Errorf("it holds %d; the limit is %d", len(list), maxCredentials)
 	}
 	for i, v := range list {
 		p, err := presented(v)
 		if err != nil {
-			return badArg("credentials", "number %d: %v", i+1, err)
+			return fmt.Errorf("number %d: %w", i+1, err)
 		}
 		c.presented = append(c.presented, p)
 	}
@@ -283,50 +282,40 @@ func scalar(v xmlrpc.Value) (string, bool) {
 }
 
 func (c *call) readRSpec(v xmlrpc.Value) (err error) {
-	c.rspec, err = argText("rspec", v)
+	c.rspec, err = text(v)
 	return err
 }
 
 func (c *call) readTime(v xmlrpc.Value) (err error) {
 	s, ok := xmlrpc.AsString(v)
 	if !ok {
-		return badArg("expiration_time", "it must be a string such as 2030-01-31T12:00:00Z")
+		return errors.New("it must be a string such as 2030-01-31T12:00:00Z")
 	}
-	if c.until, err = parseTime(strings.TrimSpace(s)); err != nil {
-		return badArg("expiration_time", "%v", err)
-	}
-	return nil
+	c.until, err = parseTime(strings.TrimSpace(s))
+	return err
 }
 
 func (c *call) readAction(v xmlrpc.Value) error {
-	s, err := argText("action", v)
+	s, err := text(v)
 	c.action = am.Event(s) // see parseAction
 	return err
 }
 
 func (c *call) readUsers(v xmlrpc.Value) (err error) {
-	c.users, err = users("argument users", v)
+	c.users, err = users(v)
 	return err
 }
 
 func (c *call) readOptions(v xmlrpc.Value) error {
 	s, ok := v.(xmlrpc.Struct)
 	if !ok {
-		return badArg("options", "it must be a struct")
+		return errors.New("it must be a struct")
 	}
-	c.options = options(s)
+	c.options = s
 	return nil
 }
 
 // common is what every method of the aggregate is told of the call.
 func (c *call) common() service.Call {
 	return service.Call{Request: c.request.ID, Method: c.event.Method, API: c.version, Remote: c.request.Remote, BestEffort: c.bestEffort}
-}
-
-// note keeps what the log says of an outcome.
-func (c *call) note(out service.Outcome) {
-	c.event.Slivers = len(out.Slivers)
-	if c.event.Slice.IsZero() {
-		c.event.Slice = out.Slice
-	}
 }

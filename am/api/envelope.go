@@ -120,15 +120,14 @@ func envelope(code am.Code, detail am.Detail, value xmlrpc.Value, output string,
 func oneLine(texts ...string) string {
 	s := strings.Join(strings.Fields(strings.Join(texts, "; ")), " ")
 	s = strings.ReplaceAll(s, "…", "...")
-	other := func(r rune) bool { return r < ' ' || r > '~' }
-	if !strings.ContainsFunc(s, other) {
-		return s
-	}
-	return byNumber(s, other)
+	return byNumber(s, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
 // byNumber writes characters of the kind given by their numbers.
 func byNumber(s string, kind func(rune) bool) string {
+	if !strings.ContainsFunc(s, kind) {
+		return s
+	}
 	var b strings.Builder
 	for _, r := range s {
 		if kind(r) {

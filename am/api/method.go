@@ -25,9 +25,12 @@ type method struct {
 	// parse reads an argument whose meaning is looked at last, for it needs memory or
 	// the options; nil for none.
 	parse func(context.Context, *call) error
-	// handle does it and gives the value of the envelope.
-	handle func(context.Context, *call) (xmlrpc.Value, []string, error)
+	// handle does it.
+	handle handler
 }
+
+// handler does what a method does, and gives the value of the envelope and remarks.
+type handler func(context.Context, *call) (xmlrpc.Value, []string, error)
 
 // argument reads one argument into the call.
 type argument struct {
@@ -60,7 +63,7 @@ var (
 		answers: "struct, about the aggregate",
 	}
 	rowShutdown = method{
-		name: "Shutdown", handle: shutdown, changes: true,
+		name: "Shutdown", handle: answered(shutdown, done), changes: true,
 		args:    []argument{argSlice, argCredentials, argOptions},
 		options: []option{optSpeakingFor},
 		right:   credentials.RightShutdown,
@@ -81,28 +84,28 @@ var tables = map[int][]method{
 			answers: "advertisement, or the manifest of the slice",
 		},
 		{
-			name: "CreateSliver", parse: parseRequest, handle: createSliver, changes: true,
+			name: "CreateSliver", parse: parseRequest, handle: answered(createSliver, manifest), changes: true,
 			args:    []argument{argSlice, argCredentials, argRSpec, argUsers, argOptions},
 			options: []option{optSpeakingFor, optEndTime},
 			right:   credentials.RightAllocate,
 			answers: "manifest",
 		},
 		{
-			name: "DeleteSliver", handle: deleteSliver, changes: true,
+			name: "DeleteSliver", handle: answered(deleteSlivers, done), changes: true,
 			args:    []argument{argSlice, argCredentials, argOptions},
 			options: []option{optSpeakingFor},
 			right:   credentials.RightDelete,
 			answers: "true",
 		},
 		{
-			name: "SliverStatus", handle: sliverStatus,
+			name: "SliverStatus", handle: answered(sliverStatus, stated2),
 			args:    []argument{argSlice, argCredentials, argOptions},
 			options: []option{optSpeakingFor},
 			right:   credentials.RightStatus,
 			answers: "struct of geni_urn, geni_status, geni_resources and the first geni_expires, also as pg_expires",
 		},
 		{
-			name: "RenewSliver", handle: renewSliver, changes: true,
+			name: "RenewSliver", handle: answered(renewSliver, done), changes: true,
 			args:    []argument{argSlice, argCredentials, argTime, argOptions},
 			options: []option{optSpeakingFor, optAsLongAsPossible},
 			right:   credentials.RightRenew,
@@ -120,49 +123,49 @@ var tables = map[int][]method{
 			answers: "advertisement",
 		},
 		{
-			name: "Describe", handle: describe,
+			name: "Describe", handle: answered(describe, described),
 			args:    []argument{argURNs, argCredentials, argOptions},
 			options: []option{optSpeakingFor, optRSpecVersion, optCompressed, optBestEffort},
 			right:   credentials.RightDescribe,
 			answers: "struct of geni_rspec, geni_slivers, geni_urn",
 		},
 		{
-			name: "Allocate", parse: parseRequest, handle: allocate, changes: true,
+			name: "Allocate", parse: parseRequest, handle: answered(allocate, reserved), changes: true,
 			args:    []argument{argSlice, argCredentials, argRSpec, argOptions},
 			options: []option{optSpeakingFor, optEndTime, optStartTime},
 			right:   credentials.RightAllocate,
 			answers: "struct of geni_rspec, geni_slivers",
 		},
 		{
-			name: "Provision", handle: provision, changes: true,
+			name: "Provision", handle: answered(provision, reserved), changes: true,
 			args:    []argument{argURNs, argCredentials, argOptions},
 			options: []option{optSpeakingFor, optRSpecVersion, optBestEffort, optEndTime, optUsers},
 			right:   credentials.RightProvision,
 			answers: "struct of geni_rspec, geni_slivers",
 		},
 		{
-			name: "Renew", handle: renew, changes: true,
+			name: "Renew", handle: answered(renew, changed), changes: true,
 			args:    []argument{argURNs, argCredentials, argTime, argOptions},
 			options: []option{optSpeakingFor, optBestEffort, optAsLongAsPossible},
 			right:   credentials.RightRenew,
 			answers: "array of slivers",
 		},
 		{
-			name: "Status", handle: status,
+			name: "Status", handle: answered(status, stated),
 			args:    []argument{argURNs, argCredentials, argOptions},
 			options: []option{optSpeakingFor, optBestEffort},
 			right:   credentials.RightStatus,
 			answers: "struct of geni_urn, geni_slivers",
 		},
 		{
-			name: "PerformOperationalAction", parse: parseAction, handle: performOperationalAction, changes: true,
+			name: "PerformOperationalAction", parse: parseAction, handle: answered(performOperationalAction, changed), changes: true,
 			args:    []argument{argURNs, argCredentials, argAction, argOptions},
 			options: []option{optSpeakingFor, optBestEffort, optUsers},
 			right:   credentials.RightPerformOperationalAction,
 			answers: "array of slivers",
 		},
 		{
-			name: "Delete", handle: deleteSlivers, changes: true,
+			name: "Delete", handle: answered(deleteSlivers, changed), changes: true,
 			args:    []argument{argURNs, argCredentials, argOptions},
 			options: []option{optSpeakingFor, optBestEffort},
 			right:   credentials.RightDelete,
@@ -172,29 +175,19 @@ var tables = map[int][]method{
 	},
 }
 
-// mutating tells, for the name of each method of any version, whether it changes
-// something.
-var mutating = func() map[string]bool {
-	all := make(map[string]bool)
-	for _, rows := range tables {
+// methods are the rows of tables by name. mutating tells, for the name of each method of
+// any version, whether it changes something.
+var methods, mutating = func() (map[int]map[string]method, map[string]bool) {
+	all, changes := make(map[int]map[string]method), make(map[string]bool)
+	for version, rows := range tables {
+		all[version] = make(map[string]method)
 		for _, r := range rows {
-			all[r.name] = all[r.name] || r.changes
+			all[version][r.name] = r
+			changes[r.name] = changes[r.name] || r.changes
 		}
 	}
-	return all
+	return all, changes
 }()
 
 // IsMethod tells whether a version of the API has a method of the name.
 func IsMethod(name string) bool { _, ok := mutating[name]; return ok }
-
-// methods are the rows of tables by name.
-var methods = func() map[int]map[string]method {
-	all := make(map[int]map[string]method, len(tables))
-	for version, rows := range tables {
-		all[version] = make(map[string]method, len(rows))
-		for _, r := range rows {
-			all[version][r.name] = r
-		}
-	}
-	return all
-}()

@@ -16,18 +16,16 @@ const firstYear, lastYear = 1990, 9999
 
 // parseTime reads a time argument; fractions are cut off. The answer is in UTC.
 func parseTime(s string) (time.Time, error) {
-	const want = "is no time; write it like 2030-01-31T12:00:00Z"
-	m := timeForm.FindStringSubmatch(s)
-	if m == nil {
-		return time.Time{}, fmt.Errorf("%.40q %s", s, want)
+	normal := ""
+	if m := timeForm.FindStringSubmatch(s); m != nil {
+		normal = m[1] + "T" + m[2] + "Z"
+		if m[3] != "" {
+			normal = m[1] + "T" + m[2] + m[3] + ":" + m[4]
+		}
 	}
-	zone := "Z"
-	if m[3] != "" {
-		zone = m[3] + ":" + m[4]
-	}
-	t, err := time.Parse(time.RFC3339, m[1]+"T"+m[2]+zone)
+	t, err := time.Parse(time.RFC3339, normal)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("%.40q %s", s, want)
+		return time.Time{}, fmt.Errorf("%.40q is no time; write it like 2030-01-31T12:00:00Z", s)
 	}
 	if t = t.UTC(); t.Year() < firstYear || t.Year() > lastYear {
 		return time.Time{}, fmt.Errorf("the year of %.40q makes no sense", s)

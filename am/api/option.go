@@ -1,7 +1,7 @@
 package api
 
 import (
-	"fmt"
+	"errors"
 	"strings"
 	"time"
 
@@ -20,13 +20,13 @@ type option struct {
 	without string
 	// says is what it does, in a sentence.
 	says string
-	// required means that the call is BadArgs without it.
-	required bool
+	// required is what to give; the call is BadArgs without it. Empty means nothing.
+	required string
 	// early options decide about the caller's right, so they are read before it
 	// is checked; whatever the others say must wait.
 	early bool
-	// read takes it into the call.
-	read func(c *call) error
+	// read takes its value into the call. An error that is no *am.Error is BadArgs.
+	read func(c *call, v xmlrpc.Value) error
 }
 
 // given are the options of a call, read; the zero value of each is its default.
@@ -47,59 +47,66 @@ var (
 		name: "geni_speaking_for", kind: "URN of a user", early: true,
 		without: "the caller speaks for himself",
 		says:    "the caller is a tool and acts for this user, whose speaks-for credential is among the credentials",
-		read:    func(c *call) (err error) { c.speakingFor, err = c.options.text("geni_speaking_for"); return err },
+		read: func(c *call, v xmlrpc.Value) (err error) {
+			c.speakingFor, err = text(v)
+			c.speakingFor = strings.TrimSpace(c.speakingFor)
+			return err
+		},
 	}
 	optSliceURN = option{
 		name: "geni_slice_urn", kind: "URN of a slice", early: true,
 		without: "the advertisement",
 		says:    "answer the manifest of this slice; needs a credential of the slice",
-		read:    func(c *call) (err error) { c.slice, err = c.options.slice("geni_slice_urn"); return err },
+		read: func(c *call, v xmlrpc.Value) error {
+			s, err := text(v)
+			if strings.TrimSpace(s) != "" {
+				c.slice, err = parseSlice(s)
+			}
+			return err
+		},
 	}
 	optNoSliceURN = option{
 		name: "geni_slice_urn", kind: "–",
 		says: "refused (1) by ListResources of version 3: Describe tells a slice's manifest",
-		read: func(c *call) error {
-			if _, ok := c.options.get("geni_slice_urn"); ok {
-				return badOption("geni_slice_urn", "it is not of ListResources in AM API v3; use Describe")
-			}
-			return nil
+		read: func(*call, xmlrpc.Value) error {
+			return errors.New("it is not of ListResources in AM API v3; use Describe")
 		},
 	}
 	optRSpecVersion = option{
-		name: "geni_rspec_version", kind: `struct of type and version`, required: true,
+		name: "geni_rspec_version", kind: `struct of type and version`, required: `a struct such as {"type": "GENI", "version": "3"}`,
 		says: "the RSpecs to answer with: `GENI` `3`, in any case of letters; all others are refused (4)",
-		read: func(c *call) error { return c.options.rspecVersion() },
+		read: rspecVersion,
 	}
 	optAvailable = option{
 		name: "geni_available", kind: flagKind, without: "false",
 		says: "advertise only what is free now",
-		read: func(c *call) (err error) { c.available, err = c.options.flag("geni_available"); return err },
+		read: func(c *call, v xmlrpc.Value) (err error) { c.available, err = boolean(v); return err },
 	}
 	optCompressed = option{
 		name: "geni_compressed", kind: flagKind, without: "false",
 		says: "the RSpec as base64 of zlib (RFC 1950), still in a string",
-		read: func(c *call) (err error) { c.compressed, err = c.options.flag("geni_compressed"); return err },
+		read: func(c *call, v xmlrpc.Value) (err error) { c.compressed, err = boolean(v); return err },
 	}
 	optBestEffort = option{
 		name: "geni_best_effort", kind: flagKind, without: "false: all or nothing",
 		says: "do what is possible: slivers that were left as they are, or are not there, say why in `geni_error`; a code only if nothing was possible",
-		read: func(c *call) (err error) { c.bestEffort, err = c.options.flag("geni_best_effort"); return err },
+		read: func(c *call, v xmlrpc.Value) (err error) { c.bestEffort, err = boolean(v); return err },
 	}
 	optAsLongAsPossible = option{
 		name: "geni_extend_alap", kind: flagKind, without: "false: exactly the time, or refused (7, am_code 19)",
 		says: "as long as possible: a time beyond the limits is cut to them, and no lease is shortened",
-		read: func(c *call) (err error) { c.asLongAsPossible, err = c.options.flag("geni_extend_alap"); return err },
+		read: func(c *call, v xmlrpc.Value) (err error) { c.asLongAsPossible, err = boolean(v); return err },
 	}
 	optEndTime = option{
 		name: "geni_end_time", kind: "RFC 3339 time in the future", without: "the site's default; for Provision what Allocate was told",
 		says: "wish for the end of the lease, earlier or later than the default; cut to the limits",
-		read: func(c *call) (err error) { c.endTime, err = c.options.moment("geni_end_time"); return err },
+		read: func(c *call, v xmlrpc.Value) (err error) { c.endTime, err = moment(v); return err },
 	}
 	optStartTime = option{
 		name: "geni_start_time", kind: "RFC 3339 time", without: "now",
 		says: "must not lie in the future (13): there are no reservations for later",
-		read: func(c *call) error {
-			start, err := c.options.moment("geni_start_time")
+		read: func(c *call, v xmlrpc.Value) error {
+			start, err := moment(v)
 			if err == nil && start.After(c.now) {
 				err = am.Errorf(am.Unsupported, "option geni_start_time: reservations in the future are not supported; leave it out")
 			}
@@ -109,99 +116,53 @@ var (
 	optUsers = option{
 		name: "geni_users", kind: "array of structs of urn and keys", without: "no accounts; `geni_update_users` needs it (1)",
 		says: "whose accounts to make on each node, and the OpenSSH public keys that open them. `geni_update_users` replaces the keys of these users, adds who is new, takes away who has none, and leaves all others; of a user named twice all keys count",
-		read: func(c *call) (err error) {
-			v, ok := c.options.get("geni_users")
-			if c.hasUsers = ok; ok {
-				c.users, err = users("option geni_users", v)
-			}
+		read: func(c *call, v xmlrpc.Value) (err error) {
+			c.hasUsers = true
+			c.users, err = users(v)
 			return err
 		},
 	}
 )
 
-// options is the options struct of a call. Unknown members are ignored.
-type options xmlrpc.Struct
-
-// get is an option as it was given; one that is nil was not.
-func (o options) get(name string) (xmlrpc.Value, bool) {
-	v, ok := xmlrpc.Struct(o).Get(name)
-	return v, ok && v != nil
-}
-
-func badOption(name, format string, args ...any) error {
-	return am.Errorf(am.BadArgs, "option %s: %s", name, fmt.Sprintf(format, args...))
-}
-
-// flag reads a boolean in any of the ways clients write one; absent is false.
-func (o options) flag(name string) (bool, error) {
-	v, ok := o.get(name)
-	if !ok {
-		return false, nil
-	}
+// boolean reads a boolean in any of the ways clients write one.
+func boolean(v xmlrpc.Value) (bool, error) {
 	b, ok := xmlrpc.AsBool(v)
 	if !ok {
-		return false, badOption(name, "it must be a boolean")
+		return false, errors.New("it must be a boolean")
 	}
 	return b, nil
 }
 
-// text reads a string; absent is empty.
-func (o options) text(name string) (string, error) {
-	v, ok := o.get(name)
-	if !ok {
-		return "", nil
-	}
+// text reads a string.
+func text(v xmlrpc.Value) (string, error) {
 	s, ok := xmlrpc.AsString(v)
 	if !ok {
-		return "", badOption(name, "it must be a string")
+		return "", errors.New("it must be a string")
 	}
-	return strings.TrimSpace(s), nil
+	return s, nil
 }
 
-// slice reads the URN of a slice; absent is the zero URN.
-func (o options) slice(name string) (urn.URN, error) {
-	s, err := o.text(name)
-	if err != nil || s == "" {
-		return urn.URN{}, err
+// moment reads a time; an empty one is zero.
+func moment(v xmlrpc.Value) (t time.Time, err error) {
+	s, err := text(v)
+	if s = strings.TrimSpace(s); s != "" {
+		t, err = parseTime(s)
 	}
-	u, err := parseSlice(s)
-	if err != nil {
-		err = badOption(name, "%v", err)
-	}
-	return u, err
+	return t, err
 }
 
-// moment reads a time; absent and empty are the zero time.
-func (o options) moment(name string) (time.Time, error) {
-	s, err := o.text(name)
-	if err != nil || s == "" {
-		return time.Time{}, err
-	}
-	t, err := parseTime(s)
-	if err != nil {
-		return t, badOption(name, "%v", err)
-	}
-	return t, nil
-}
-
-// rspecVersion checks the required geni_rspec_version: BadArgs when missing or
-// of a wrong shape, BadVersion for another than GENI 3.
-func (o options) rspecVersion() error {
-	const name = "geni_rspec_version"
-	v, ok := o.get(name)
-	if !ok {
-		return am.Errorf(am.BadArgs, `option %s is required: a struct such as {"type": "GENI", "version": "3"}`, name).With(am.MissingArgs)
-	}
+// rspecVersion checks geni_rspec_version: BadVersion for another than GENI 3.
+func rspecVersion(_ *call, v xmlrpc.Value) error {
 	s, isStruct := v.(xmlrpc.Struct)
 	t, hasType := s.Get("type")
 	n, hasVersion := s.Get("version")
 	if !isStruct || !hasType || !hasVersion {
-		return badOption(name, "it must be a struct with type and version")
+		return errors.New("it must be a struct with type and version")
 	}
 	typ, ok1 := xmlrpc.AsString(t)
 	ver, ok2 := scalar(n)
 	if !ok1 || !ok2 {
-		return badOption(name, "type and version must be strings")
+		return errors.New("type and version must be strings")
 	}
 	if !strings.EqualFold(strings.TrimSpace(typ), "GENI") || strings.TrimSpace(ver) != "3" {
 		return am.Errorf(am.BadVersion, "RSpecs of type %.40q version %.40q are not spoken here; ask for GENI 3", typ, ver)

@@ -121,7 +121,7 @@ func optionsOf(t *testing.T, m method) string {
 		case o.name == optSpeakingFor.name:
 			speaks = true
 		case o.says == optNoSliceURN.says: // listed to be refused
-		case o.required:
+		case o.required != "":
 			names = append(names, "**"+strings.TrimPrefix(o.name, "geni_")+"**")
 		default:
 			names = append(names, strings.TrimPrefix(o.name, "geni_"))
@@ -149,7 +149,7 @@ func allOptions() (all []option) {
 }
 
 func withoutIt(o option) string {
-	if o.required {
+	if o.required != "" {
 		return "refused (1)"
 	}
 	return cmp.Or(o.without, "–")

@@ -8,13 +8,26 @@ import (
 	"patchbay/am/xmlrpc"
 )
 
-// The handlers of the methods on slices and slivers. Each reads its options,
-// calls the aggregate, and shapes the value as AM API v3 says for the method:
-// Renew, PerformOperationalAction and Delete answer a bare array.
+// answered makes the handler of a method of what the aggregate does and of the value
+// that its outcome has.
+func answered(do func(context.Context, *call) (service.Outcome, error), value func(*call, service.Outcome) xmlrpc.Value) handler {
+	return func(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {
+		out, err := do(ctx, c)
+		if err != nil {
+			return nil, nil, err
+		}
+		c.event.Slivers = len(out.Slivers)
+		if c.event.Slice.IsZero() {
+			c.event.Slice = out.Slice
+		}
+		return value(c, out), out.Notices, nil
+	}
+}
 
-func allocate(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {
-	out, err := c.api.agg.Allocate(ctx, c.grant, c.targets.Slice, c.parsed, service.AllocateOptions{Call: c.common(), EndTime: c.endTime})
-	return c.withManifest(out, err, false, states)
+// What the aggregate does.
+
+func allocate(ctx context.Context, c *call) (service.Outcome, error) {
+	return c.api.agg.Allocate(ctx, c.grant, c.targets.Slice, c.parsed, service.ProvisionOptions{Call: c.common(), EndTime: c.endTime})
 }
 
 // parseRequest reads the request RSpec. Its memory is reserved until the answer is made.
@@ -31,37 +44,20 @@ func parseRequest(ctx context.Context, c *call) error {
 	return err
 }
 
-func provision(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {
-	out, err := c.api.agg.Provision(ctx, c.grant, c.targets, service.ProvisionOptions{Call: c.common(), EndTime: c.endTime, Users: c.users})
-	return c.withManifest(out, err, false, states)
+func provision(ctx context.Context, c *call) (service.Outcome, error) {
+	return c.api.agg.Provision(ctx, c.grant, c.targets, service.ProvisionOptions{Call: c.common(), EndTime: c.endTime, Users: c.users})
 }
 
-func describe(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {
-	out, err := c.api.agg.Describe(ctx, c.grant, c.targets, c.common())
-	if err != nil {
-		return nil, nil, err
-	}
-	value, notices, err := c.withManifest(out, nil, c.compressed, details)
-	if err != nil {
-		return nil, nil, err
-	}
-	return append(value.(xmlrpc.Struct), xmlrpc.Member{Name: "geni_urn", Value: out.Slice.String()}), notices, nil
+func describe(ctx context.Context, c *call) (service.Outcome, error) {
+	return c.api.agg.Describe(ctx, c.grant, c.targets, c.common())
 }
 
-func renew(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {
-	return c.array(c.api.agg.Renew(ctx, c.grant, c.targets, c.until, service.RenewOptions{Call: c.common(), AsLongAsPossible: c.asLongAsPossible}))
+func renew(ctx context.Context, c *call) (service.Outcome, error) {
+	return c.api.agg.Renew(ctx, c.grant, c.targets, c.until, service.RenewOptions{Call: c.common(), AsLongAsPossible: c.asLongAsPossible})
 }
 
-func status(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {
-	out, err := c.api.agg.Status(ctx, c.grant, c.targets, c.common())
-	if err != nil {
-		return nil, nil, err
-	}
-	c.note(out)
-	return xmlrpc.Struct{
-		{Name: "geni_urn", Value: out.Slice.String()},
-		{Name: "geni_slivers", Value: slivers(out, details)},
-	}, nil, nil
+func status(ctx context.Context, c *call) (service.Outcome, error) {
+	return c.api.agg.Status(ctx, c.grant, c.targets, c.common())
 }
 
 func parseAction(_ context.Context, c *call) (err error) {
@@ -72,40 +68,50 @@ func parseAction(_ context.Context, c *call) (err error) {
 	return err
 }
 
-func performOperationalAction(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {
-	o := service.ActionOptions{Call: c.common(), Users: c.users}
-	return c.array(c.api.agg.PerformOperationalAction(ctx, c.grant, c.targets, c.action, o))
+func performOperationalAction(ctx context.Context, c *call) (service.Outcome, error) {
+	return c.api.agg.PerformOperationalAction(ctx, c.grant, c.targets, c.action, service.ActionOptions{Call: c.common(), Users: c.users})
 }
 
-func deleteSlivers(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {
-	return c.array(c.api.agg.Delete(ctx, c.grant, c.targets, c.common()))
+func deleteSlivers(ctx context.Context, c *call) (service.Outcome, error) {
+	return c.api.agg.Delete(ctx, c.grant, c.targets, c.common())
 }
 
-func shutdown(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {
-	return true, nil, c.api.agg.Shutdown(ctx, c.grant, c.targets.Slice, c.common())
+func shutdown(ctx context.Context, c *call) (service.Outcome, error) {
+	return service.Outcome{}, c.api.agg.Shutdown(ctx, c.grant, c.targets.Slice, c.common())
 }
 
-// array is the value of the methods that answer slivers alone.
-func (c *call) array(out service.Outcome, err error) (xmlrpc.Value, []string, error) {
-	if err != nil {
-		return nil, nil, err
-	}
-	c.note(out)
-	return slivers(out, changes), out.Notices, nil
-}
+// What its outcome is answered with: Renew, PerformOperationalAction and Delete
+// answer a bare array (AM API v3).
 
-// withManifest is the value of the methods that answer an RSpec, too.
-func (c *call) withManifest(out service.Outcome, err error, compressed bool, e extent) (xmlrpc.Value, []string, error) {
-	if err != nil {
-		return nil, nil, err
-	}
-	c.note(out)
-	manifest := string(out.Manifest)
-	if compressed {
-		manifest = compress(out.Manifest)
-	}
+func changed(_ *call, out service.Outcome) xmlrpc.Value { return slivers(out, changes) }
+
+func reserved(c *call, out service.Outcome) xmlrpc.Value {
 	return xmlrpc.Struct{
-		{Name: "geni_rspec", Value: manifest},
-		{Name: "geni_slivers", Value: slivers(out, e)},
-	}, out.Notices, nil
+		{Name: "geni_rspec", Value: manifest(c, out)},
+		{Name: "geni_slivers", Value: slivers(out, states)},
+	}
 }
+
+func described(c *call, out service.Outcome) xmlrpc.Value {
+	return xmlrpc.Struct{
+		{Name: "geni_rspec", Value: manifest(c, out)},
+		{Name: "geni_slivers", Value: slivers(out, details)},
+		{Name: "geni_urn", Value: out.Slice.String()},
+	}
+}
+
+func stated(_ *call, out service.Outcome) xmlrpc.Value {
+	return xmlrpc.Struct{
+		{Name: "geni_urn", Value: out.Slice.String()},
+		{Name: "geni_slivers", Value: slivers(out, details)},
+	}
+}
+
+func manifest(c *call, out service.Outcome) xmlrpc.Value {
+	if c.compressed {
+		return compress(out.Manifest)
+	}
+	return string(out.Manifest)
+}
+
+func done(*call, service.Outcome) xmlrpc.Value { return true }

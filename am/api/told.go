@@ -1,8 +1,6 @@
 package api
 
 import (
-	"strings"
-
 	"patchbay/am"
 	"patchbay/am/service"
 	"patchbay/am/xmlrpc"
@@ -75,9 +73,5 @@ func (t *teller) wires(x *am.Sliver) []xmlrpc.Value {
 
 // keepLines is text whose lines stay and whose other characters are as in oneLine.
 func keepLines(text string) string {
-	other := func(r rune) bool { return (r < ' ' || r > '~') && r != '\n' && r != '\t' }
-	if !strings.ContainsFunc(text, other) {
-		return text
-	}
-	return byNumber(text, other)
+	return byNumber(text, func(r rune) bool { return (r < ' ' || r > '~') && r != '\n' && r != '\t' })
 }

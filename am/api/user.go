@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -21,19 +22,15 @@ const (
 )
 
 // users reads geni_users, or the users of version 2: whose accounts to make and
-// the keys that open them; what says where they were given. Logins are chosen
-// later. A key that cannot work is refused, for a key left out silently locks
+// the keys that open them. Logins are chosen later. A key that cannot work is refused, for a key left out silently locks
 // its user out.
-func users(what string, v xmlrpc.Value) ([]am.Account, error) {
-	bad := func(format string, args ...any) error {
-		return am.Errorf(am.BadArgs, "%s: %s", what, fmt.Sprintf(format, args...))
-	}
+func users(v xmlrpc.Value) ([]am.Account, error) {
 	list, ok := v.([]xmlrpc.Value)
 	if !ok {
-		return nil, bad("it must be an array of structs with urn and keys")
+		return nil, errors.New("it must be an array of structs with urn and keys")
 	}
 	if len(list) > maxUsers {
-		return nil, bad("it names %d users; the limit is %d", len(list), maxUsers)
+		return nil, fmt.Errorf("it names %d users; the limit is %d", len(list), maxUsers)
 	}
 	var out []am.Account
 	for i, v := range list {
@@ -41,32 +38,32 @@ func users(what string, v xmlrpc.Value) ([]am.Account, error) {
 		u, hasURN := s.Get("urn")
 		k, hasKeys := s.Get("keys")
 		if !ok || !hasURN || !hasKeys {
-			return nil, bad("number %d must be a struct with urn and keys", i+1)
+			return nil, fmt.Errorf("number %d must be a struct with urn and keys", i+1)
 		}
 		text, ok := xmlrpc.AsString(u)
 		if !ok {
-			return nil, bad("number %d: urn must be a string", i+1)
+			return nil, fmt.Errorf("number %d: urn must be a string", i+1)
 		}
 		user, err := urn.Parse(strings.TrimSpace(text))
 		if err != nil || user.Type != urn.User {
-			return nil, bad("number %d: %.80q is no URN of a user", i+1, text)
+			return nil, fmt.Errorf("number %d: %.80q is no URN of a user", i+1, text)
 		}
 		keys, ok := k.([]xmlrpc.Value)
 		if !ok {
-			return nil, bad("%s: keys must be an array of strings", user)
+			return nil, fmt.Errorf("%s: keys must be an array of strings", user)
 		}
 		if len(keys) > maxKeys {
-			return nil, bad("%s has %d keys; the limit is %d", user, len(keys), maxKeys)
+			return nil, fmt.Errorf("%s has %d keys; the limit is %d", user, len(keys), maxKeys)
 		}
 		a := am.Account{User: user}
 		for n, v := range keys {
 			line, ok := xmlrpc.AsString(v)
 			if !ok {
-				return nil, bad("%s: key %d must be a string", user, n+1)
+				return nil, fmt.Errorf("%s: key %d must be a string", user, n+1)
 			}
 			key, err := publicKey(line)
 			if err != nil {
-				return nil, bad("%s: key %d: %v", user, n+1, err)
+				return nil, fmt.Errorf("%s: key %d: %v", user, n+1, err)
 			}
 			a.Keys = append(a.Keys, key)
 		}

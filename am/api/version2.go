@@ -15,37 +15,36 @@ func listResources2(ctx context.Context, c *call) (xmlrpc.Value, []string, error
 	if c.slice.IsZero() {
 		return listResources(ctx, c)
 	}
-	out, err := c.api.agg.Describe(ctx, c.grant, c.targets, c.common())
+	return answered(describeSome, manifest)(ctx, c)
+}
+
+// describeSome refuses a slice without slivers.
+func describeSome(ctx context.Context, c *call) (service.Outcome, error) {
+	out, err := describe(ctx, c)
 	if err == nil && len(out.Slivers) == 0 {
 		err = am.Errorf(am.SearchFailed, "slice %s has no slivers at this aggregate", c.slice).About(c.slice)
 	}
-	return c.manifest(out, err)
+	return out, err
 }
 
-func createSliver(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {
-	return c.manifest(c.api.agg.CreateSliver(ctx, c.grant, c.targets.Slice, c.parsed, service.ProvisionOptions{Call: c.common(), EndTime: c.endTime, Users: c.users}))
-}
-
-func deleteSliver(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {
-	out, err := c.api.agg.Delete(ctx, c.grant, c.targets, c.common())
-	return c.done(out, err)
+func createSliver(ctx context.Context, c *call) (service.Outcome, error) {
+	return c.api.agg.CreateSliver(ctx, c.grant, c.targets.Slice, c.parsed, service.ProvisionOptions{Call: c.common(), EndTime: c.endTime, Users: c.users})
 }
 
 // renewSliver tells the time that geni_extend_alap led to in the output.
-func renewSliver(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {
-	out, err := c.api.agg.Renew(ctx, c.grant, c.targets, c.until, service.RenewOptions{Call: c.common(), AsLongAsPossible: c.asLongAsPossible})
+func renewSliver(ctx context.Context, c *call) (service.Outcome, error) {
+	out, err := renew(ctx, c)
 	if err == nil && c.asLongAsPossible {
 		out.Notices = []string{formatTime(earliest(out))} // alone, for clients read it as a time
 	}
-	return c.done(out, err)
+	return out, err
 }
 
-func sliverStatus(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {
-	out, err := c.api.agg.SliverStatus(ctx, c.grant, c.targets.Slice)
-	if err != nil {
-		return nil, nil, err
-	}
-	c.note(out)
+func sliverStatus(ctx context.Context, c *call) (service.Outcome, error) {
+	return c.api.agg.SliverStatus(ctx, c.grant, c.targets.Slice)
+}
+
+func stated2(_ *call, out service.Outcome) xmlrpc.Value {
 	resources := make([]xmlrpc.Value, len(out.Slivers))
 	states := make([]string, len(out.Slivers))
 	t := newTeller()
@@ -67,26 +66,5 @@ func sliverStatus(ctx context.Context, c *call) (xmlrpc.Value, []string, error) 
 		{Name: "geni_resources", Value: resources},
 		{Name: "geni_expires", Value: expires},
 		{Name: "pg_expires", Value: expires},
-	}, nil, nil
-}
-
-// manifest is the value of the methods that answer an RSpec alone.
-func (c *call) manifest(out service.Outcome, err error) (xmlrpc.Value, []string, error) {
-	if err != nil {
-		return nil, nil, err
 	}
-	c.note(out)
-	if c.compressed {
-		return compress(out.Manifest), out.Notices, nil
-	}
-	return string(out.Manifest), out.Notices, nil
-}
-
-// done is the value of the methods that answer only that they worked.
-func (c *call) done(out service.Outcome, err error) (xmlrpc.Value, []string, error) {
-	if err != nil {
-		return nil, nil, err
-	}
-	c.note(out)
-	return true, out.Notices, nil
 }

@@ -118,9 +118,8 @@ func loadRoots(file string) (*x509.CertPool, error) {
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // Call makes one call. A refusal by the aggregate is a Reply, not an error; an
-// error is that no reply was had: a *xmlrpc.Fault, an *HTTPError, or one that
-// says in words what went wrong with the connection, the parameters or the
-// answer. The Reply then holds no more than Took.
+// error is that no reply was had: a *xmlrpc.Fault, or one that says in words what
+// went wrong with the connection, the parameters or the answer. The Reply then holds no more than Took.
 //
 // Parameters may also be []byte, which goes as base64.
 func (c *Client) Call(ctx context.Context, method string, params ...xmlrpc.Value) (Reply, error) {
@@ -177,7 +176,7 @@ func (c *Client) send(ctx context.Context, method string, text []byte) ([]byte, 
 		return nil, err
 	}
 	if resp.StatusCode != http.StatusOK {
-		return nil, newHTTPError(resp)
+		return nil, httpError(resp)
 	}
 	if int64(len(body)) > c.largest {
 		return nil, fmt.Errorf("the answer is larger than %d MiB", c.largest>>20)

@@ -13,39 +13,32 @@ import (
 	"syscall"
 )
 
-// HTTPError is an answer that is not XML-RPC, because its status is not 200.
-type HTTPError struct {
-	Status int
-	// Text says what the status means here, and what to do.
-	Text string
-}
-
-func (e *HTTPError) Error() string { return fmt.Sprintf("HTTP status %d: %s", e.Status, e.Text) }
-
-func newHTTPError(resp *http.Response) *HTTPError {
-	e := &HTTPError{Status: resp.StatusCode}
+// httpError says what the status of an answer that is not XML-RPC means here, and what
+// to do.
+func httpError(resp *http.Response) error {
+	var text string
 	switch s := resp.StatusCode; {
 	case s >= 300 && s < 400:
-		e.Text = fmt.Sprintf("the aggregate manager is elsewhere; use its own URL (it named %q)", resp.Header.Get("Location"))
+		text = fmt.Sprintf("the aggregate manager is elsewhere; use its own URL (it named %q)", resp.Header.Get("Location"))
 	case s == http.StatusUnauthorized || s == http.StatusForbidden:
-		e.Text = "the server does not accept the client certificate, or none was sent"
+		text = "the server does not accept the client certificate, or none was sent"
 	case s == http.StatusNotFound:
-		e.Text = "there is no aggregate manager at this path of the URL"
+		text = "there is no aggregate manager at this path of the URL"
 	case s == http.StatusMethodNotAllowed || s == http.StatusUnsupportedMediaType:
-		e.Text = "what listens at this URL does not take XML-RPC calls"
+		text = "what listens at this URL does not take XML-RPC calls"
 	case s == http.StatusRequestEntityTooLarge:
-		e.Text = "the call is larger than the server accepts"
+		text = "the call is larger than the server accepts"
 	case s == http.StatusTooManyRequests || s == http.StatusServiceUnavailable:
-		e.Text = "the server is overloaded or being maintained; try again later"
+		text = "the server is overloaded or being maintained; try again later"
 		if after := resp.Header.Get("Retry-After"); after != "" {
-			e.Text += fmt.Sprintf(" (it says: after %q)", after)
+			text += fmt.Sprintf(" (it says: after %q)", after)
 		}
 	case s == http.StatusBadGateway || s == http.StatusGatewayTimeout:
-		e.Text = "what stands in front of the server does not reach it"
+		text = "what stands in front of the server does not reach it"
 	default:
-		e.Text = strings.ToLower(http.StatusText(s))
+		text = strings.ToLower(http.StatusText(s))
 	}
-	return e
+	return fmt.Errorf("HTTP status %d: %s", resp.StatusCode, text)
 }
 
 // explain says in words why there is no answer; err stays in the chain.

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"cmp"
 	"time"
 
 	"patchbay/am/xmlrpc"
@@ -15,23 +14,10 @@ type User struct {
 
 // Options is the last argument of every method. Zero fields are not sent.
 type Options struct {
-	// Available asks ListResources for what is free only.
-	Available bool
 	// Compressed asks for a compressed document; the typed calls unpack it.
 	Compressed bool
-	// BestEffort asks for an outcome of each sliver, instead of all or nothing.
-	BestEffort bool
-	// ExtendALAP asks Renew for as long as possible.
-	ExtendALAP bool
-	// EndTime is how long the slivers should live.
-	EndTime time.Time
 	// Users are the accounts to make or to change.
 	Users []User
-	// RSpecType and RSpecVersion choose the document's format where a method
-	// demands that; empty means GENI 3.
-	RSpecType, RSpecVersion string
-	// Extra members are sent, too, and instead of others of their names.
-	Extra xmlrpc.Struct
 }
 
 // Time prints t as the API wants it: UTC, whole seconds.
@@ -40,41 +26,20 @@ func Time(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
 // wire makes the argument; withRSpec says that the method demands the format.
 func (o Options) wire(withRSpec bool) xmlrpc.Struct {
 	s := xmlrpc.Struct{}
-	set := func(name string, v xmlrpc.Value) {
-		if _, replaced := o.Extra.Get(name); !replaced {
-			s = append(s, xmlrpc.Member{Name: name, Value: v})
-		}
-	}
 	if withRSpec {
-		set("geni_rspec_version", xmlrpc.Struct{
-			{Name: "type", Value: cmp.Or(o.RSpecType, "GENI")},
-			{Name: "version", Value: cmp.Or(o.RSpecVersion, "3")},
-		})
+		s = append(s, xmlrpc.Member{Name: "geni_rspec_version", Value: xmlrpc.Struct{{Name: "type", Value: "GENI"}, {Name: "version", Value: "3"}}})
 	}
-	for _, f := range []struct {
-		name string
-		on   bool
-	}{
-		{"geni_available", o.Available},
-		{"geni_compressed", o.Compressed},
-		{"geni_best_effort", o.BestEffort},
-		{"geni_extend_alap", o.ExtendALAP},
-	} {
-		if f.on {
-			set(f.name, true)
-		}
-	}
-	if !o.EndTime.IsZero() {
-		set("geni_end_time", Time(o.EndTime))
+	if o.Compressed {
+		s = append(s, xmlrpc.Member{Name: "geni_compressed", Value: true})
 	}
 	if len(o.Users) > 0 {
 		users := make([]xmlrpc.Value, len(o.Users))
 		for i, u := range o.Users {
 			users[i] = xmlrpc.Struct{{Name: "urn", Value: u.URN}, {Name: "keys", Value: list(u.Keys)}}
 		}
-		set("geni_users", users)
+		s = append(s, xmlrpc.Member{Name: "geni_users", Value: users})
 	}
-	return append(s, o.Extra...)
+	return s
 }
 
 // list makes an array of strings.

@@ -19,8 +19,6 @@ type Reply struct {
 	Output string
 	// Value is the result, as it came; nil if there was none.
 	Value xmlrpc.Value
-	// Raw is the whole answer, for members beside the three.
-	Raw xmlrpc.Struct
 	// Took is the time from the call to its answer.
 	Took time.Duration
 }
@@ -47,7 +45,7 @@ func parseReply(v xmlrpc.Value) (Reply, error) {
 	if !ok {
 		return Reply{}, errors.New("the answer is no struct of code, value and output")
 	}
-	r := Reply{Raw: raw}
+	var r Reply
 	code, ok := raw.Get("code")
 	if !ok {
 		return Reply{}, errors.New("the answer has no code")

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 
 	"patchbay/inventory/nameset"
 )
@@ -26,8 +27,8 @@ func CheckText(text string) error {
 	case len(text) > maxText:
 		return fmt.Errorf("the text has %d bytes; at most %d are shown", len(text), maxText)
 	}
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
+	for _, c := range []byte(text) {
+		switch {
 		case c < ' ' || c == 0x7f:
 			return fmt.Errorf("the text must be one line without control characters")
 		case c > '~':
@@ -37,12 +38,9 @@ func CheckText(text string) error {
 	return nil
 }
 
-// checkName says what is wrong with the name of an operator.
-func checkName(name string) error {
-	if len(name) > maxName || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 }) {
-		return fmt.Errorf("the name %.40q is longer than %d bytes, or has control characters", name, maxName)
-	}
-	return nil
+// isName tells whether an operator can have the name.
+func isName(name string) bool {
+	return len(name) <= maxName && !strings.ContainsFunc(name, unicode.IsControl)
 }
 
 // Spread makes names of a component or a range: pc1..pc20, or pc001..pc100. A

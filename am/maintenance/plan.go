@@ -84,9 +84,6 @@ func (p *Plan) With(l *Lockdown, more []*Drain) *Plan {
 	return q
 }
 
-// Names are the components that are drained, one by one.
-func (d *Drain) Names() []string { return d.names }
-
 // Drain is what drains a component; nil for nothing.
 func (p *Plan) Drain(component string) *Drain {
 	if p == nil {
@@ -108,9 +105,6 @@ func (p *Plan) DrainedNames() (n int) {
 
 // InForce tells whether the window counts at a time.
 func (w *Window) InForce(now time.Time) bool { return !now.Before(w.From) && now.Before(w.Until) }
-
-// Names are the components of the window, one by one; none is the whole site.
-func (w *Window) Names() []string { return w.names }
 
 // prepare makes the plan ready to be asked.
 func (p *Plan) prepare() {

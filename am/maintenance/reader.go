@@ -151,7 +151,7 @@ func (r *reader) drain(n *yaml.Node) *Drain {
 		case "since":
 			d.Since = r.time(n, key)
 		case "by":
-			if d.By = n.Value; n.Kind != yaml.ScalarNode || checkName(n.Value) != nil {
+			if d.By = n.Value; n.Kind != yaml.ScalarNode || !isName(n.Value) {
 				r.Wrong(n, "by must be the name of whoever says so, in one line")
 			}
 		}

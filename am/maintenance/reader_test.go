@@ -190,7 +190,7 @@ func FuzzParse(f *testing.F) {
 		}
 		names := 0
 		for _, w := range p.Planned {
-			names += len(w.Names())
+			names += len(w.names)
 			if !w.Until.After(w.From) || CheckText(w.Text) != nil || p.On(first(w), w.From) == nil {
 				t.Fatalf("%+v", w)
 			}
@@ -202,8 +202,8 @@ func FuzzParse(f *testing.F) {
 }
 
 func first(w *Window) string {
-	if len(w.Names()) == 0 {
+	if len(w.names) == 0 {
 		return "any"
 	}
-	return w.Names()[0]
+	return w.names[0]
 }

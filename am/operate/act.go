@@ -150,7 +150,8 @@ func (d *Desk) Renew(ctx context.Context, o Renew) (Done, error) {
 			cs.PutSliver(*x)
 		}
 		t.event, t.text = am.EventRenew, "until "+until.Format(time.RFC3339)
-		cs.PutSlice(t.counted())
+		t.record.Serial++
+		cs.PutSlice(t.record)
 		done.Slices = append(done.Slices, Acted{Slice: t.slice, Slivers: len(t.slivers), Expires: until})
 		return nil
 	})
@@ -272,11 +273,11 @@ const EventThaw = "thaw"
 // thawable finds the slice to thaw; of several with one name the one that is
 // shut down.
 func (d *Desk) thawable(said string) (slice urn.URN, err error) {
-	var down []urn.URN
-	var names []string
 	err = d.cfg.Store.Read(func(v *store.View) error {
+		var down []urn.URN
 		found, err := findSlice(v, said)
 		if e, ok := errors.AsType[*RefusedError](err); ok {
+			var names []string
 			failed := v.Slices(func(s am.Slice) bool {
 				if !s.Shutdown.IsZero() && len(names) < maxNames {
 					names = append(names, s.URN.Name)
@@ -295,18 +296,18 @@ func (d *Desk) thawable(said string) (slice urn.URN, err error) {
 				down = append(down, u)
 			}
 		}
-		if err == nil && len(down) == 0 {
+		switch {
+		case err != nil:
+		case len(down) == 0:
 			err = refuse("slice %s is not shut down", found[0])
+		case len(down) > 1:
+			err = ambiguous(said, down)
+		default:
+			slice = down[0]
 		}
 		return err
 	})
-	if err == nil && len(down) > 1 {
-		err = ambiguous(said, down)
-	}
-	if err != nil {
-		return slice, err
-	}
-	return down[0], nil
+	return slice, err
 }
 
 func ambiguous(said string, found []urn.URN) error {

@@ -52,13 +52,16 @@ func New(c Config) *Desk {
 
 // RefusedError is what is wrong with a question or an order, in words for an
 // operator. Nothing has happened.
-type RefusedError struct{ Text string }
+type RefusedError struct {
+	Text      string
+	malformed bool // its form, so that nothing else was looked at
+}
 
 func (e *RefusedError) Error() string { return e.Text }
 
 // refuse makes a RefusedError.
 func refuse(format string, args ...any) error {
-	return &RefusedError{shown(fmt.Sprintf(format, args...))}
+	return &RefusedError{Text: shown(fmt.Sprintf(format, args...))}
 }
 
 // shown is a text for a terminal: what a client wrote may be in it.

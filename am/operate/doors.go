@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"patchbay/am"
+	"patchbay/am/store"
+	"patchbay/am/urn"
 )
 
 // Bounds of those who ask.
@@ -117,7 +119,11 @@ func order[T any](do func(*http.Request, T) (Done, error)) http.Handler {
 // Inspect is the manifest of a slice, by its URN or its name, whatever has
 // happened to it. Errors: *RefusedError, those of the store.
 func (d *Desk) Inspect(said string) ([]byte, error) {
-	slice, err := d.one(said)
+	var slice urn.URN
+	err := d.cfg.Store.Read(func(v *store.View) (err error) {
+		slice, err = oneSlice(v, said)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package operate
 
 import (
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -74,7 +75,7 @@ func (f *Filter) times() map[string]*time.Time {
 }
 
 // ParseFilter reads what Query wrote, or somebody by hand. The error is a
-// *MalformedError.
+// *RefusedError.
 func ParseFilter(q url.Values) (f Filter, err error) {
 	texts, times := f.texts(), f.times()
 	for key, values := range q {
@@ -99,18 +100,10 @@ func ParseFilter(q url.Values) (f Filter, err error) {
 			}
 			f.Limit = int(n)
 		default:
-			return f, malformed("nothing is called %.40q%s", key, didYouMean(key, append(keysOf(texts), append(keysOf(times), "shutdown", "limit")...)))
+			return f, malformed("nothing is called %.40q%s", key, didYouMean(key, slices.Concat(slices.Sorted(maps.Keys(texts)), slices.Sorted(maps.Keys(times)), []string{"shutdown", "limit"})))
 		}
 	}
 	return f, nil
-}
-
-func keysOf[T any](m map[string]T) (keys []string) {
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // maxHinted is how long a word may be for which a near one is looked for.

@@ -12,7 +12,7 @@ import (
 // Errors: as of Slices.
 func (d *Desk) Journal(f Filter, row func(Entry) error) error {
 	w := d.where(f)
-	p := newPage(0, row)
+	p := &page[Entry]{row: row}
 	return d.cfg.Store.Read(func(v *store.View) error {
 		if f.Limit == 0 {
 			err := v.Journal(func(e am.JournalEntry) bool { return !w.entry(&e) || p.add(entryRow(&e)) })

@@ -21,8 +21,6 @@ type page[T any] struct {
 	err      error
 }
 
-func newPage[T any](limit int, row func(T) error) *page[T] { return &page[T]{limit: limit, row: row} }
-
 // add tells whether more is wanted.
 func (p *page[T]) add(t T) bool {
 	if p.err = p.row(t); p.err != nil {
@@ -35,7 +33,7 @@ func (p *page[T]) add(t T) bool {
 // list passes on the rows that each adds to a page, of one view. Errors: *RefusedError,
 // those of row, those of the store.
 func list[T any](d *Desk, f Filter, row func(T) error, each func(*where, *store.View, *page[T]) error) error {
-	w, p := d.where(f), newPage(f.Limit, row)
+	w, p := d.where(f), &page[T]{limit: f.Limit, row: row}
 	return d.cfg.Store.Read(func(v *store.View) error {
 		if err := w.known(v); err != nil {
 			return err

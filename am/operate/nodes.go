@@ -117,7 +117,15 @@ func (w *where) nodes(loads map[string]*load, now time.Time) (all []Node) {
 	add := func(r Node, c *inventory.Component, l *load) {
 		known[r.Component.Key()], names[r.Name] = true, true
 		r.carry(l)
-		r.outOfService(w.plan, now)
+		if d := w.plan.Drain(r.Name); d != nil {
+			r.Drained, r.DrainedText, r.DrainedBy, r.DrainedSince = "command", d.Text, d.By, d.Since
+			if d.Unpromised {
+				r.Drained = "unpromised"
+			}
+		}
+		if m := w.plan.On(r.Name, now); m != nil {
+			r.MaintenanceUntil, r.MaintenanceText = m.Until, m.Text
+		}
 		r.State = "missing"
 		if c != nil {
 			if c.Drained {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"patchbay/am"
@@ -34,7 +35,7 @@ func (d *Desk) Note(ctx context.Context, n Note) (done Done, err error) {
 	if err := check(n.Operator, ""); err != nil {
 		return done, err
 	}
-	if strings.ContainsFunc(n.Text, control) {
+	if strings.ContainsFunc(n.Text, unicode.IsControl) {
 		return done, refuse("the text must be one line without control characters")
 	}
 	if len(n.Text) > maxNote {

@@ -12,19 +12,13 @@ import (
 	"unicode/utf8"
 )
 
-// MalformedError is what is wrong with the form of a question or an order. Nothing has
-// happened.
-type MalformedError struct{ Text string }
-
-func (e *MalformedError) Error() string { return e.Text }
-
-// malformed makes a MalformedError, for a terminal to show.
+// malformed is refuse for the form of a question or an order.
 func malformed(format string, args ...any) error {
-	return &MalformedError{shown(fmt.Sprintf(format, args...))}
+	return &RefusedError{Text: shown(fmt.Sprintf(format, args...)), malformed: true}
 }
 
 // ReadQuery reads the query of a request. Nothing of it is passed over: what is not
-// well-formed, and a key that is said twice, is a *MalformedError.
+// well-formed, and a key that is said twice, is a *RefusedError.
 func ReadQuery(r *http.Request) (url.Values, error) {
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -38,7 +32,7 @@ func ReadQuery(r *http.Request) (url.Values, error) {
 	return q, nil
 }
 
-// NoQuery refuses, as a *MalformedError, a request that has a query.
+// NoQuery refuses, as a *RefusedError, a request that has a query.
 func NoQuery(r *http.Request) error {
 	if r.URL.RawQuery == "" {
 		return nil
@@ -48,7 +42,7 @@ func NoQuery(r *http.Request) error {
 
 // ReadOrder reads an order: one JSON object of at most so many bytes. Nothing of it is
 // passed over: a key that is unknown or said twice, and whatever follows, is a
-// *MalformedError, and so is a query.
+// *RefusedError, and so is a query.
 func ReadOrder(w http.ResponseWriter, r *http.Request, most int64, order any) error {
 	if err := NoQuery(r); err != nil {
 		return err
@@ -124,10 +118,11 @@ func once(text []byte) error {
 // for what is refused, 500 for all else.
 func Fail(w http.ResponseWriter, err error) {
 	status := http.StatusInternalServerError
-	if _, ok := errors.AsType[*MalformedError](err); ok {
-		status = http.StatusBadRequest
-	} else if _, ok := errors.AsType[*RefusedError](err); ok {
+	if e, ok := errors.AsType[*RefusedError](err); ok {
 		status = http.StatusUnprocessableEntity
+		if e.malformed {
+			status = http.StatusBadRequest
+		}
 	}
 	http.Error(w, err.Error(), status)
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"unicode"
 
 	"patchbay/am"
 	"patchbay/am/store"
@@ -24,11 +25,11 @@ func check(operator, text string) error {
 	switch {
 	case operator == "":
 		return refuse("the order does not say who gives it")
-	case len(operator) > maxOperator || strings.ContainsFunc(operator, control):
+	case len(operator) > maxOperator || strings.ContainsFunc(operator, unicode.IsControl):
 		return refuse("the name of the operator is longer than %d bytes, or has control characters", maxOperator)
 	case len(text) > maxText:
 		return refuse("the text has %d bytes; at most %d are kept", len(text), maxText)
-	case strings.ContainsFunc(text, control):
+	case strings.ContainsFunc(text, unicode.IsControl):
 		return refuse("the text must be one line without control characters")
 	}
 	return nil
@@ -41,8 +42,6 @@ func joined(what, why string) string {
 	}
 	return what + ": " + why
 }
-
-func control(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 }
 
 // named is what one argument means: a slice, or some slivers of one.
 type named struct {
@@ -57,13 +56,6 @@ type target struct {
 	slivers []am.Sliver
 	event   am.Event // for the journal
 	text    string   // what it says of the event
-}
-
-// counted is the slice's record after one more change.
-func (t *target) counted() am.Slice {
-	s := t.record
-	s.Serial++
-	return s
 }
 
 // act does something to each slice that targets mean, in one decision.
@@ -129,19 +121,16 @@ func (d *Desk) find(targets []string) (all []named, err error) {
 	return all, err
 }
 
-// one is the slice that a URN or a name means.
-func (d *Desk) one(said string) (slice urn.URN, err error) {
-	err = d.cfg.Store.Read(func(v *store.View) error {
-		found, err := findSlice(v, said)
-		if err == nil && len(found) > 1 {
-			err = ambiguous(said, found)
-		}
-		if err == nil {
-			slice = found[0]
-		}
-		return err
-	})
-	return slice, err
+// oneSlice is the slice that a URN or a name means.
+func oneSlice(v *store.View, said string) (urn.URN, error) {
+	found, err := findSlice(v, said)
+	switch {
+	case err != nil:
+		return urn.URN{}, err
+	case len(found) > 1:
+		return urn.URN{}, ambiguous(said, found)
+	}
+	return found[0], nil
 }
 
 // findTarget reads one argument: the URN of a slice or a sliver, NAME of a slice,
@@ -163,16 +152,10 @@ func findTarget(v *store.View, said string) (named, error) {
 	if strings.ContainsAny(slice, "*?") {
 		return named{}, refuse("%s is a pattern; an order names each slice it means, so see first: patchbay slices '%s'", slice, slice)
 	}
-	found, err := findSlice(v, slice)
-	if err != nil {
-		return named{}, err
-	}
-	if len(found) > 1 {
-		return named{}, ambiguous(slice, found)
-	}
-	n := named{slice: found[0]}
-	if !one {
-		return n, nil
+	u, err := oneSlice(v, slice)
+	n := named{slice: u}
+	if err != nil || !one {
+		return n, err
 	}
 	all, err := v.SliversOf(n.slice)
 	var names []string

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"patchbay/am/urn"
 	"patchbay/inventory/yamlfile"
@@ -49,22 +50,18 @@ func (r *Rules) remark(site Site) {
 				add(x, "%s ends in a star in its first part, which fits names that others own, too, such as %sevil.example.net; write what follows out", &p, strings.TrimSuffix(p.labels[0], "*"))
 			}
 		}
-		if x.refuse != "" && (x.types != nil || x.components != nil || x.nodes != boundless || x.cores != boundless || x.disk != boundless || x.terms != nil) {
+		if x.refuse != "" && (x.types != nil || x.components != nil || x.limits != noLimits || x.terms != nil) {
 			add(x, "it refuses all that is new, so sliver_types, components, nodes, cores, disk and terms change nothing")
 		}
-		for _, m := range []struct {
-			what string
-			most
-			takers []string
-		}{{"cores", x.cores, site.Cores}, {disk, x.disk, site.Disk}} {
-			if m.most == boundless || slices.ContainsFunc(m.takers, x.lets) {
+		for i, takers := range [...][]string{1: site.Cores, site.Disk} {
+			if i == 0 || x.limits[i] == boundless || slices.ContainsFunc(takers, x.lets) {
 				continue
 			}
 			of := "of the inventory"
 			if x.types != nil {
 				of = "that it allows"
 			}
-			add(x, "no sliver type %s takes %s (needs, in the inventory), so %[2]s limits nothing; use nodes", of, m.what)
+			add(x, "no sliver type %s takes %s (needs, in the inventory), so %[2]s limits nothing; use nodes", of, counted[i].key)
 		}
 	}
 }
@@ -135,22 +132,16 @@ func (x *Rule) sentences() []string {
 			components = "only " + x.components.text
 		}
 		all = append(all, types+" on "+components)
-		for _, m := range []struct {
-			what string
-			most
-		}{{"node", x.nodes}, {"core", x.cores}, {disk, x.disk}} {
-			all = append(all, m.say(m.what)...)
+		for i, c := range counted {
+			all = append(all, x.limits[i].say(c.one)...)
 		}
 	}
-	if l := x.lease; l != (lease{}) {
-		if l.first > 0 {
-			all = append(all, "the first lease at most "+sayTime(l.first))
-		}
-		if l.renew > 0 {
-			all = append(all, "renewals to at most "+sayTime(l.renew)+" from then")
-		}
-		if l.longest > 0 {
-			all = append(all, "slivers live at most "+sayTime(l.longest))
+	for _, l := range []struct {
+		text string
+		d    time.Duration
+	}{{"the first lease at most %s", x.lease.first}, {"renewals to at most %s from then", x.lease.renew}, {"slivers live at most %s", x.lease.longest}} {
+		if l.d > 0 {
+			all = append(all, fmt.Sprintf(l.text, sayTime(l.d)))
 		}
 	}
 	if x.terms != nil && x.refuse == "" {
@@ -212,24 +203,13 @@ func (r *Rules) Full(user, slice urn.URN, held Held) string {
 		return ""
 	}
 	p := &Permit{rule: x, user: user, slice: slice}
-	err := p.beside(held, "node", x.nodes.in(slice), 1, func(a Amount) int64 { return a.Nodes })
-	if err == nil {
-		err = p.beside(held, "core", x.cores.in(slice), 1, func(a Amount) int64 { return a.Cores })
+	for i, m := range x.limits {
+		if slice.IsZero() { // nobody knows what it and its project hold
+			m.slice, m.project = unlimited, unlimited
+		}
+		if err := p.beside(held, i, m, 1); err != nil {
+			return err.Error()
+		}
 	}
-	if err == nil {
-		err = p.beside(held, disk, x.disk.in(slice), 1, func(a Amount) int64 { return a.Disk })
-	}
-	if err == nil {
-		return ""
-	}
-	return err.Error()
-}
-
-// in is what limits somebody in a slice; in a zero one nobody knows what it and its
-// project hold.
-func (m most) in(slice urn.URN) most {
-	if slice.IsZero() {
-		m.slice, m.project = unlimited, unlimited
-	}
-	return m
+	return ""
 }

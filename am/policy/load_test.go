@@ -235,8 +235,7 @@ func FuzzParse(f *testing.F) {
 		}
 		p := New(r).For(userURN("ann"), sliceURN("course-net", "s"))
 		p.Begin()
-		p.Nodes(1)
-		p.Cores(1)
+		p.Within(Amount{Nodes: 1, Cores: 1})
 		for _, s := range r.Sentences() {
 			if strings.ContainsAny(s, "\n\r\x00") {
 				t.Fatalf("a sentence of several lines: %q", s)

@@ -100,35 +100,16 @@ func checkLabel(l string) error {
 // String is the pattern as it was written.
 func (p *pattern) String() string { return p.text }
 
-// subject is a name that is held against many patterns, folded.
-type subject struct {
-	labels []string // of the authority
-	name   string
-}
-
-func newSubject(authority, name string) subject {
-	return subject{strings.Split(lower(authority), ":"), lower(name)}
-}
-
-// fits tells whether an authority, and the name of its user, fit.
-func (p *pattern) fits(s *subject) bool {
-	if len(s.labels) < len(p.labels) || len(s.labels) > len(p.labels) && !p.deeper {
-		return false
-	}
-	for i, l := range p.labels {
-		if !glob(l, s.labels[i]) {
-			return false
-		}
-	}
-	return p.name == "" || glob(p.name, s.name)
+// nameOf is an authority, and the name of its user, as a pattern that only they fit.
+func nameOf(authority, name string) pattern {
+	return pattern{labels: strings.Split(lower(authority), ":"), name: lower(name)}
 }
 
 // covers tells whether every name that q fits is fitted by p. A star in q is read
 // as a character, which only a star in p fits: so what is told is true, and at
 // worst something is not told.
 func (p *pattern) covers(q *pattern) bool {
-	switch {
-	case q.deeper && !p.deeper, len(q.labels) < len(p.labels), !p.deeper && len(q.labels) > len(p.labels):
+	if len(q.labels) < len(p.labels) || !p.deeper && (q.deeper || len(q.labels) > len(p.labels)) {
 		return false
 	}
 	for i, l := range p.labels {
@@ -156,11 +137,7 @@ func (p *pattern) meets(authority string) bool {
 // wide tells of a star at the end of the first component: it fits what others
 // own, too, as example.* fits example.net.evil.
 func (p *pattern) wide() bool {
-	if len(p.labels) == 0 {
-		return false
-	}
-	first := p.labels[0]
-	return first != "*" && strings.HasSuffix(first, "*")
+	return len(p.labels) > 0 && p.labels[0] != "*" && strings.HasSuffix(p.labels[0], "*")
 }
 
 // glob tells whether text is like pattern, in which stars stand for any text;
@@ -187,10 +164,7 @@ func glob(pattern, text string) bool {
 			return false
 		}
 	}
-	for p < len(pattern) && pattern[p] == '*' {
-		p++
-	}
-	return p == len(pattern)
+	return strings.Trim(pattern[p:], "*") == ""
 }
 
 // lower folds names as they are compared.

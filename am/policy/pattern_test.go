@@ -149,8 +149,8 @@ func FuzzPatterns(f *testing.F) {
 		if !urn.ValidAuthority(authority) || name == "" {
 			return
 		}
-		who := newSubject(authority, name)
-		got := p.fits(&who)
+		who := nameOf(authority, name)
+		got := p.covers(&who)
 		labels := strings.Split(lower(authority), ":")
 		want := len(labels) == len(p.labels) || p.deeper && len(labels) > len(p.labels)
 		for i := 0; want && i < len(p.labels); i++ {
@@ -162,7 +162,7 @@ func FuzzPatterns(f *testing.F) {
 		if got && !p.meets(authority) {
 			t.Fatalf("%q fits %q, but does not meet it", pattern, authority)
 		}
-		if q, err := parseUsers(other); err == nil && q.covers(&p) && got && !q.fits(&who) {
+		if q, err := parseUsers(other); err == nil && q.covers(&p) && got && !q.covers(&who) {
 			t.Fatalf("%q covers %q, but does not fit %q %q", other, pattern, authority, name)
 		}
 	})

@@ -108,40 +108,26 @@ func (p *Permit) Begin() error {
 	return nil
 }
 
-// Nodes refuses more nodes than may be held together with those that are. The
-// error is an *am.Error with code Refused.
-func (p *Permit) Nodes(more int) error {
-	if p == nil {
+// Within refuses more than may be held together with what is held already. The error
+// is an *am.Error with code Refused.
+func (p *Permit) Within(more Amount) error {
+	if p == nil || p.rule.limits == noLimits {
 		return nil
 	}
-	return p.within("node", p.rule.nodes, int64(more), func(a Amount) int64 { return a.Nodes })
-}
-
-// Cores is Nodes for cores.
-func (p *Permit) Cores(more int64) error {
-	if p == nil || more == 0 {
-		return nil
+	held := p.usage.Held(p.user, p.slice)
+	for i, c := range counted {
+		if n := c.of(more); n > 0 {
+			if err := p.beside(held, i, p.rule.limits[i], n); err != nil {
+				return err
+			}
+		}
 	}
-	return p.within("core", p.rule.cores, more, func(a Amount) int64 { return a.Cores })
+	return nil
 }
 
-// Disk is Nodes for MiB of disk.
-func (p *Permit) Disk(more int64) error {
-	if p == nil || more == 0 {
-		return nil
-	}
-	return p.within(disk, p.rule.disk, more, func(a Amount) int64 { return a.Disk })
-}
-
-func (p *Permit) within(what string, m most, more int64, of func(Amount) int64) error {
-	if m == boundless {
-		return nil
-	}
-	return p.beside(p.usage.Held(p.user, p.slice), what, m, more, of)
-}
-
-// beside is within, of what is held.
-func (p *Permit) beside(held Held, what string, m most, more int64, of func(Amount) int64) error {
+// beside refuses more of what is counted as number i than m allows beside what is held.
+func (p *Permit) beside(held Held, i int, m most, more int64) error {
+	what, of := counted[i].one, counted[i].of
 	for _, l := range [...]struct {
 		kind, name string
 		most, has  int64

@@ -74,7 +74,7 @@ func TestAmountsCountWhatIsHeld(t *testing.T) {
 		rule  string
 		user  urn.URN
 		slice urn.URN
-		nodes int
+		nodes int64
 		cores int64
 		want  string
 	}{
@@ -89,10 +89,7 @@ func TestAmountsCountWhatIsHeld(t *testing.T) {
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
 			x := p.For(tt.user, tt.slice)
-			err := x.Nodes(tt.nodes)
-			if err == nil {
-				err = x.Cores(tt.cores)
-			}
+			err := x.Within(Amount{Nodes: tt.nodes, Cores: tt.cores})
 			if tt.want == "" && err == nil {
 				return
 			}
@@ -102,7 +99,7 @@ func TestAmountsCountWhatIsHeld(t *testing.T) {
 		})
 	}
 	none := New(load(t, `rules: [{name: none, nodes: {slice: 0}}]`, ""))
-	if err := none.For(ann, a).Nodes(1); err == nil || !strings.Contains(err.Error(), "lets nobody have any") {
+	if err := none.For(ann, a).Within(Amount{Nodes: 1}); err == nil || !strings.Contains(err.Error(), "lets nobody have any") {
 		t.Errorf("a limit of nothing: %v", err)
 	}
 }
@@ -114,14 +111,14 @@ func TestDiskIsCountedInItsSizes(t *testing.T) {
 	var cs store.ChangeSet
 	cs.PutSliver(am.Sliver{URN: a, Slice: a, Creator: ann, Amount: am.Amount{Disk: 12 << 10}, Status: am.Status{Allocation: am.Allocated}})
 	p.Usage().Stage(cs)
-	if err := p.For(ann, a).Disk(8 << 10); err != nil {
+	if err := p.For(ann, a).Within(Amount{Disk: 8 << 10}); err != nil {
 		t.Errorf("up to the limit: %v", err)
 	}
-	if err := p.For(student("bob"), a).Disk(20 << 10); err != nil {
+	if err := p.For(student("bob"), a).Within(Amount{Disk: 20 << 10}); err != nil {
 		t.Errorf("another user: %v", err)
 	}
 	const want = "at most 20G of disk for user ann at one time; 9217M more than the 12G that are held are too many: ask for at most 8G"
-	if err := p.For(ann, a).Disk(9<<10 + 1); am.CodeOf(err) != am.Refused || !strings.Contains(err.Error(), want) {
+	if err := p.For(ann, a).Within(Amount{Disk: 9<<10 + 1}); am.CodeOf(err) != am.Refused || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want %q", err, want)
 	}
 	if text := strings.Join(r.Sentences(), "\n"); !strings.Contains(text, "at most 20G of disk a user") {
@@ -253,7 +250,7 @@ func BenchmarkAdmit(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				x := p.For(user, slice)
-				if x == nil || x.Begin() != nil || x.Nodes(1) != nil || x.Cores(1) != nil {
+				if x == nil || x.Begin() != nil || x.Within(Amount{Nodes: 1, Cores: 1}) != nil {
 					b.Fatal("not admitted by the rule")
 				}
 				x.Components()

@@ -39,7 +39,7 @@ func (r *reader) policy(text []byte, rules *Rules) {
 			r.rules(n, rules)
 		case "otherwise":
 			if yamlfile.Choice(&r.Reader, n, key, "allow", "refuse") == "refuse" {
-				rules.otherwise = &Rule{nodes: boundless, cores: boundless, disk: boundless, line: n.Line, refuse: "ask the operators of this site to be let in"}
+				rules.otherwise = &Rule{limits: noLimits, line: n.Line, refuse: "ask the operators of this site to be let in"}
 			}
 		}
 	})
@@ -69,7 +69,7 @@ func (r *reader) rules(n *yaml.Node, rules *Rules) {
 var ruleKeys = []string{"name", "who", "projects", "sliver_types", "components", "nodes", "cores", "disk", "lease", "refuse", "says", "terms"}
 
 func (r *reader) rule(n *yaml.Node, rules *Rules) *Rule {
-	x := &Rule{line: n.Line, nodes: boundless, cores: boundless, disk: boundless}
+	x := &Rule{line: n.Line, limits: noLimits}
 	before := r.Mistakes()
 	r.Fields(n, "a rule", ruleKeys, func(key string, n *yaml.Node) {
 		switch key {
@@ -83,12 +83,16 @@ func (r *reader) rule(n *yaml.Node, rules *Rules) *Rule {
 			x.types = r.sliverTypes(n)
 		case "components":
 			x.components = r.components(n, rules)
-		case "nodes":
-			x.nodes = r.most(n, key, r.Whole)
-		case "cores":
-			x.cores = r.most(n, key, r.Whole)
-		case disk:
-			x.disk = r.most(n, key, r.Size)
+		case "nodes", "cores", disk:
+			read := r.Whole
+			if key == disk {
+				read = r.Size
+			}
+			for i, c := range counted {
+				if c.key == key {
+					x.limits[i] = r.most(n, key, read)
+				}
+			}
 		case "lease":
 			x.lease = r.lease(n)
 		case "refuse":

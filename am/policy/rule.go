@@ -28,9 +28,7 @@ type Rule struct {
 
 	types      []string // names of sliver types; nil: all
 	components *part    // nil: all
-	nodes      most
-	cores      most
-	disk       most // in MiB
+	limits     [len(counted)]most
 	lease      lease
 	refuse     string // in these words; "" does not refuse
 	says       string
@@ -50,7 +48,21 @@ type most struct{ user, slice, project int64 }
 
 const unlimited = -1
 
-var boundless = most{unlimited, unlimited, unlimited}
+var (
+	boundless = most{unlimited, unlimited, unlimited}
+	noLimits  = [len(counted)]most{boundless, boundless, boundless}
+)
+
+// counted are what rules limit: by its key in the file, the word for one of it, and
+// its number in an Amount.
+var counted = [...]struct {
+	key, one string
+	of       func(Amount) int64
+}{
+	{"nodes", "node", func(a Amount) int64 { return a.Nodes }},
+	{"cores", "core", func(a Amount) int64 { return a.Cores }},
+	{disk, disk, func(a Amount) int64 { return a.Disk }}, // in MiB
+}
 
 // lease is how long slivers may live; a zero time limits nothing.
 type lease struct{ first, longest, renew time.Duration }
@@ -77,7 +89,7 @@ func (r *Rules) find(user, slice urn.URN) *Rule {
 	if r == nil {
 		return nil
 	}
-	who, project := newSubject(user.Authority, user.Name), newSubject(slice.Authority, "")
+	who, project := nameOf(user.Authority, user.Name), nameOf(slice.Authority, "")
 	for _, x := range r.list {
 		if x.fits(user.Type, &who, &project) {
 			return x
@@ -88,16 +100,16 @@ func (r *Rules) find(user, slice urn.URN) *Rule {
 
 // fits tells whether the rule is for what somebody does in a slice of a project.
 // Who is of another type than user is fitted only by rules for all.
-func (x *Rule) fits(kind string, who, project *subject) bool {
-	if x.who != nil && (kind != urn.User || !anyFits(x.who, who)) {
+func (x *Rule) fits(kind string, who, project *pattern) bool {
+	if x.who != nil && (kind != urn.User || !anyCovers(x.who, who)) {
 		return false
 	}
-	return x.projects == nil || anyFits(x.projects, project)
+	return x.projects == nil || anyCovers(x.projects, project)
 }
 
-func anyFits(all []pattern, s *subject) bool {
+func anyCovers(all []pattern, q *pattern) bool {
 	for i := range all {
-		if all[i].fits(s) {
+		if all[i].covers(q) {
 			return true
 		}
 	}
@@ -115,11 +127,7 @@ func coversAll(outer, inner []pattern) bool {
 		return true
 	}
 	for i := range inner {
-		covered := false
-		for j := range outer {
-			covered = covered || outer[j].covers(&inner[i])
-		}
-		if !covered {
+		if !anyCovers(outer, &inner[i]) {
 			return false
 		}
 	}

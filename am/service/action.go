@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"slices"
 
 	"patchbay/am"
 	"patchbay/am/store"
@@ -40,12 +39,8 @@ func (s *Service) PerformOperationalAction(ctx context.Context, g credentials.Gr
 	}
 	return s.run(ctx, change{
 		event: string(action), grant: g, targets: t, call: o.Call,
-		pick: func(all []am.Sliver) ([]am.Sliver, error) {
-			if todo := slices.DeleteFunc(slices.Clone(all), func(x am.Sliver) bool { return x.Status.Allocation != am.Provisioned }); len(todo) > 0 {
-				return todo, nil
-			}
-			return nil, am.Errorf(am.Unsupported, "%s is not possible: no sliver of slice %s is provisioned; Provision it first", action, t.Slice).About(t.Slice)
-		},
+		only:    am.Provisioned,
+		none:    am.Errorf(am.Unsupported, "%s is not possible: no sliver of slice %s is provisioned; Provision it first", action, t.Slice).About(t.Slice),
 		prepare: prepare,
 		step: func(v *store.View, cs *store.ChangeSet, _ *resolved, x *am.Sliver) error {
 			status, err := am.Next(x.Status, action)

@@ -34,7 +34,7 @@ func newAdvertiser(v *inventory.Inventory, generatedBy string) *advertiser {
 		site.Links = append(site.Links, adLink(l))
 	}
 	for _, n := range v.SharedVLANs {
-		site.SharedVLANs = append(site.SharedVLANs, rspec.AdSharedVLAN{Name: n.Name, Tag: n.Tag, Description: n.Description, Restricted: n.Restricted})
+		site.SharedVLANs = append(site.SharedVLANs, rspec.AdSharedVLAN(*n))
 	}
 	if m := v.Monitoring; m != nil {
 		site.Monitoring = &rspec.AdMonitoring{Type: m.Type, Doc: m.Doc}
@@ -136,9 +136,6 @@ func (s *Service) AppendAdvertisement(b []byte, onlyFree bool) []byte {
 // manifests, and those that advertisements of this site have something of
 // (AM API v3, GetVersion).
 func (s *Service) RSpecExtensions() (requests, advertisements []string) {
-	for {
-		if a := s.offered(s.Inventory()); a != nil {
-			return slices.Clone(a.requests), a.site.Extensions()
-		}
-	}
+	a, _ := s.stocked()
+	return slices.Clone(a.requests), a.site.Extensions()
 }

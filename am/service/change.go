@@ -36,9 +36,10 @@ type change struct {
 	// meanwhile would look as if the dry run had made it, and what Allocate then
 	// does with its slivers would undo what somebody else was promised.
 	asked bool
-	// pick leaves out slivers that a call for the whole slice passes over; nil
-	// keeps all. It refuses when none is left.
-	pick func([]am.Sliver) ([]am.Sliver, error)
+	// only is the state of the slivers that a call for the whole slice is about, and
+	// none the refusal when there are none; nil keeps all.
+	only am.AllocationState
+	none error
 	// prepare finds out, once for all slivers, what step needs, and refuses what
 	// is wrong with the call whatever the slivers' states; nil for nothing.
 	prepare func(v *store.View, slice urn.URN) error
@@ -69,10 +70,11 @@ func (s *Service) run(ctx context.Context, c change) (Outcome, error) {
 		if err != nil {
 			return cs, err
 		}
-		if c.pick != nil && !c.targets.Slice.IsZero() {
+		if c.none != nil && !c.targets.Slice.IsZero() {
 			all := r.slivers
-			if r.slivers, err = c.pick(all); err != nil {
-				return cs, cmp.Or(c.busy(v, all...), err)
+			r.slivers = slices.DeleteFunc(slices.Clone(all), func(x am.Sliver) bool { return x.Status.Allocation != c.only })
+			if len(r.slivers) == 0 {
+				return cs, cmp.Or(c.busy(v, all...), c.none)
 			}
 		}
 		if c.prepare != nil {

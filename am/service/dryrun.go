@@ -150,11 +150,10 @@ func (s *Service) confirm(ctx context.Context, r reservation, t *reserved) error
 			if err := s.stillOffered(&x); err != nil {
 				return cs, err
 			}
-			if err := s.serving(now, &x); err != nil {
+			if err := s.lend(now, by, wish, &x); err != nil {
 				return cs, err
 			}
-			end := earliest(by.permit.First(now, x.Created, s.reservationEnd(now, by.until, wish)))
-			x.Expires, x.AskedUntil = s.beforeMaintenance(now, end, &x), time.Time{}
+			x.AskedUntil = time.Time{}
 			promised = append(promised, x)
 		}
 		return cs, s.finish(v, &cs, r, by, promised)

@@ -181,7 +181,10 @@ func (s *Service) facts(inv *inventory.Inventory, x *am.Sliver) rspec.NodeFacts 
 		f.DiskImage = x.ImageURN.String()
 	}
 	f.Hosts = hosts(x)
-	s.tellInterfaces(&f, x)
+	f.Interfaces = make(map[string]rspec.InterfaceFacts, len(x.Interfaces))
+	for _, i := range x.Interfaces {
+		f.Interfaces[i.ClientID] = rspec.InterfaceFacts{ComponentID: i.Component, MAC: x.Observed.MACs[i.ClientID], Addresses: i.Addresses}
+	}
 	s.tellExtensions(&f, x)
 	for _, door := range x.Observed.Logins {
 		user, host, port, ok := splitDoor(door)
@@ -202,14 +205,6 @@ func (s *Service) facts(inv *inventory.Inventory, x *am.Sliver) rspec.NodeFacts 
 		f.Users = append(f.Users, rspec.User{Login: a.Login, URN: a.User, Keys: a.Keys})
 	}
 	return f
-}
-
-// tellInterfaces adds what the interfaces of a node got.
-func (s *Service) tellInterfaces(f *rspec.NodeFacts, x *am.Sliver) {
-	f.Interfaces = make(map[string]rspec.InterfaceFacts, len(x.Interfaces))
-	for _, i := range x.Interfaces {
-		f.Interfaces[i.ClientID] = rspec.InterfaceFacts{ComponentID: i.Component, MAC: x.Observed.MACs[i.ClientID], Addresses: i.Addresses}
-	}
 }
 
 // tellExtensions adds what only some sites tell.

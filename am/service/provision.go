@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"patchbay/am"
@@ -12,12 +11,13 @@ import (
 	"patchbay/credentials"
 )
 
-// ProvisionOptions are the options of Provision, and the arguments of CreateSliver.
+// ProvisionOptions are the options of Provision and Allocate, and the arguments of
+// CreateSliver.
 type ProvisionOptions struct {
 	Call
 	// EndTime is the wished end of the lease; zero if none.
 	EndTime time.Time
-	// Users get accounts on every node; their Login is chosen here.
+	// Users get accounts on every node; their Login is chosen here. Allocate has none.
 	Users []am.Account
 }
 
@@ -48,13 +48,8 @@ func (s *Service) Provision(ctx context.Context, g credentials.Grant, t Targets,
 	defer release()
 	out, err := s.run(ctx, change{
 		event: "Provision", grant: g, targets: t, call: o.Call,
-		pick: func(all []am.Sliver) ([]am.Sliver, error) {
-			todo := slices.DeleteFunc(slices.Clone(all), func(x am.Sliver) bool { return x.Status.Allocation != am.Allocated })
-			if len(todo) == 0 {
-				return nil, am.Errorf(am.SearchFailed, "all slivers of slice %s are provisioned already", t.Slice).About(t.Slice)
-			}
-			return todo, nil
-		},
+		only: am.Allocated,
+		none: am.Errorf(am.SearchFailed, "all slivers of slice %s are provisioned already", t.Slice).About(t.Slice),
 		prepare: func(v *store.View, slice urn.URN) (err error) {
 			cut = cutLeases{}
 			if err := s.open(); err != nil {

@@ -19,17 +19,40 @@ import (
 	"patchbay/rspec"
 )
 
+// Allocate binds the request's own nodes to components and reserves them, all
+// or nothing (AM API v3, Allocate). The manifest covers the slivers of this
+// call only. The lease is short: Provision or Renew prolong it.
+//
+// Providers that want to be asked are asked before anything is promised (see
+// Prober), which may take as long as they do.
+//
+// Errors: Forbidden, Unavailable while the site is locked down, Refused by the
+// site's policy, SearchFailed for a request without a node for us, Exists
+// for a client_id the slice has already, those of binder.Bind, and what
+// providers say in words of theirs.
+func (s *Service) Allocate(ctx context.Context, g credentials.Grant, slice urn.URN, req *rspec.Request, o ProvisionOptions) (Outcome, error) {
+	return s.reserve(ctx, reservation{event: "Allocate", grant: g, slice: slice, request: req, options: o})
+}
+
+// CreateSliver is Allocate, Provision and geni_start in one, all or nothing (AM
+// API v2, CreateSliver). The work goes on after the answer.
+//
+// Errors: those of Allocate; Exists for a slice that has slivers; TooBig for
+// too many keys.
+func (s *Service) CreateSliver(ctx context.Context, g credentials.Grant, slice urn.URN, req *rspec.Request, o ProvisionOptions) (Outcome, error) {
+	return s.reserve(ctx, reservation{event: "CreateSliver", grant: g, slice: slice, request: req, options: o, create: true})
+}
+
 // reservation is what Allocate and CreateSliver have in common.
 type reservation struct {
 	event   string
 	grant   credentials.Grant
 	slice   urn.URN
 	request *rspec.Request
-	options AllocateOptions
-	// create has the slivers made at once, with accounts for users, in a slice that has
+	options ProvisionOptions
+	// create has the slivers made at once, with accounts for the users, in a slice that has
 	// none yet, as CreateSliver does.
 	create bool
-	users  []am.Account
 	// avoid are components that have refused a node.
 	avoid []urn.URN
 	// claims are the names of the request.
@@ -125,7 +148,7 @@ func (s *Service) begin(v *store.View, r *reservation, first bool) (t terms, err
 			return t, am.Errorf(am.Exists, "slice %s has %d slivers here already; in version 2 a slice is made once: DeleteSliver first, or add to it by Allocate of version 3", r.slice, len(live)).About(r.slice)
 		}
 	}
-	if t.accounts, _, err = nameAccounts(v, r.slice, r.users); err != nil {
+	if t.accounts, _, err = nameAccounts(v, r.slice, r.options.Users); err != nil {
 		return t, err
 	}
 	return t, boundAccounts(t.accounts, len(r.request.Nodes))
@@ -208,7 +231,7 @@ func (s *Service) bind(v *store.View, r reservation, by terms, doc am.Document) 
 			return nil, none, am.Errorf(am.TooBig, "%s", why).About(r.slice)
 		}
 	}
-	if err := by.permit.Nodes(len(r.request.Nodes)); err != nil {
+	if err := by.permit.Within(policy.Amount{Nodes: int64(len(r.request.Nodes))}); err != nil {
 		return nil, none, err
 	}
 	s.cfg.Index.Advance(now)
@@ -227,7 +250,7 @@ func (s *Service) bind(v *store.View, r reservation, by terms, doc am.Document) 
 	for _, b := range binding.Nodes {
 		all = all.Add(b.Amount)
 	}
-	if err := cmp.Or(by.permit.Cores(all.Cores), by.permit.Disk(all.Disk)); err != nil {
+	if err := by.permit.Within(policy.Amount{Cores: all.Cores, Disk: all.Disk}); err != nil {
 		return nil, none, err
 	}
 	status, err := am.Next(am.Status{Allocation: am.Unallocated, Operational: am.PendingAllocation}, am.EventAllocate)
@@ -238,17 +261,26 @@ func (s *Service) bind(v *store.View, r reservation, by terms, doc am.Document) 
 	for i, b := range binding.Nodes {
 		x := bound(inv, r.slice, &b, &held.hostnames)
 		x.Ordinal, x.Document = i, doc.ID
-		x.Status, x.Created = status, now
+		x.Status, x.Created, x.Wish = status, now, wish
 		x.Creator, x.Speaker, x.Request = r.grant.Caller(), r.grant.Speaker(), r.options.Request
-		if err := s.serving(now, &x); err != nil { // it has begun just now
+		if err := s.lend(now, by, wish, &x); err != nil {
 			return nil, none, err
 		}
-		end := earliest(by.permit.First(now, now, s.reservationEnd(now, by.until, wish)))
-		x.Expires, x.Wish = s.beforeMaintenance(now, end, &x), wish
 		slivers[i] = x
 	}
 	copiedLinks(r.claims, slivers)
 	return slivers, binding, nil
+}
+
+// lend gives a new sliver the lease of a reservation, unless maintenance of what it is
+// on has begun just now.
+func (s *Service) lend(now time.Time, by terms, wish time.Time, x *am.Sliver) error {
+	if err := s.serving(now, x); err != nil {
+		return err
+	}
+	end := earliest(by.permit.First(now, x.Created, s.reservationEnd(now, by.until, wish)))
+	x.Expires = s.beforeMaintenance(now, end, x)
+	return nil
 }
 
 // permitted is what the binder may choose from.

@@ -2,52 +2,42 @@ package xmlrpc
 
 import (
 	"encoding/base64"
-	"encoding/xml"
 	"math"
 	"strconv"
 	"strings"
 	"time"
 )
 
+// part is value at a step of the way, which messages name.
+func (r *reader) part(at step, depth int) Value {
+	r.path = append(r.path, at)
+	v := r.value(depth)
+	r.path = r.path[:len(r.path)-1]
+	return v
+}
+
 // value reads what follows <value>, up to and with </value>.
-func (r *reader) value(depth int) (Value, error) {
+func (r *reader) value(depth int) Value {
 	if r.values++; r.values > r.lim.Values {
-		return nil, r.invalid("more than %d values", r.lim.Values)
+		r.invalid("more than %d values", r.lim.Values)
 	}
 	if depth > r.lim.Depth {
-		return nil, r.invalid("values nest deeper than %d", r.lim.Depth)
+		r.invalid("values nest deeper than %d", r.lim.Depth)
 	}
-	var s strings.Builder
-	for {
-		t, err := r.token()
-		if err != nil {
-			return nil, err
-		}
-		switch t := t.(type) {
-		case nil:
-			return nil, r.refuse(FaultParse, "the text ends inside of <value>")
-		case xml.CharData:
-			s.Write(t)
-		case xml.EndElement:
-			if end := label(t.Name); end != "value" {
-				return nil, r.mismatch("value", end)
-			}
-			return s.String(), nil // no type means string
-		case xml.StartElement:
-			if text := s.String(); trim(text) != "" {
-				return nil, r.invalid("text %s beside <%s> inside of <value>", quote(text), plain(label(t.Name)))
-			}
-			v, err := r.typed(label(t.Name), depth)
-			if err != nil {
-				return nil, err
-			}
-			return v, r.close("value")
-		}
+	text, kind := r.chars("value", false)
+	if kind == "" {
+		return text // no type means string
 	}
+	if trim(text) != "" {
+		r.invalid("text %s beside <%s> inside of <value>", quote(text), plain(kind))
+	}
+	v := r.typed(kind, depth)
+	r.close("value")
+	return v
 }
 
 // typed reads what follows <kind>, up to and with </kind>.
-func (r *reader) typed(kind string, depth int) (Value, error) {
+func (r *reader) typed(kind string, depth int) Value {
 	switch kind {
 	case "struct":
 		return r.structure(depth)
@@ -55,17 +45,17 @@ func (r *reader) typed(kind string, depth int) (Value, error) {
 		return r.array(depth)
 	case "string", "int", "i4", "i8", "boolean", "double", "base64", "dateTime.iso8601", "nil", "ex:nil":
 	default:
-		return nil, r.invalid("unknown type <%s>", plain(kind))
+		r.invalid("unknown type <%s>", plain(kind))
 	}
-	s, err := r.text(kind)
-	if err != nil || kind == "string" {
-		return s, err
+	s := r.text(kind)
+	if kind == "string" {
+		return s
 	}
 	v, ok := scalar(kind, trim(s))
 	if !ok {
-		return nil, r.invalid("<%s> holds %s", kind, quote(s))
+		r.invalid("<%s> holds %s", kind, quote(s))
 	}
-	return v, nil
+	return v
 }
 
 // scalar reads s, which has no blanks around it, as a value of kind.
@@ -108,59 +98,28 @@ func moment(s string) (Value, bool) {
 	return nil, false
 }
 
-func (r *reader) structure(depth int) (Value, error) {
+func (r *reader) structure(depth int) Value {
 	s := Struct{}
 	var names nameSet
-	for {
-		more, err := r.opens("member", "struct")
-		if err != nil || !more {
-			return s, err
-		}
-		if err := r.open("name", "member"); err != nil {
-			return nil, err
-		}
-		name, err := r.text("name")
-		if err != nil {
-			return nil, err
-		}
+	for r.opens("member", "struct") {
+		r.open("name", "member")
+		name := r.text("name")
 		if !names.add(s, name) {
-			return nil, r.invalid("member %s is there twice", quote(name))
+			r.invalid("member %s is there twice", quote(name))
 		}
-		if err := r.open("value", "member"); err != nil {
-			return nil, err
-		}
-		r.path = append(r.path, step{name: name})
-		v, err := r.value(depth + 1)
-		if err != nil {
-			return nil, err
-		}
-		r.path = r.path[:len(r.path)-1]
-		s = append(s, Member{name, v})
-		if err := r.close("member"); err != nil {
-			return nil, err
-		}
+		r.open("value", "member")
+		s = append(s, Member{name, r.part(step{name: name}, depth+1)})
+		r.close("member")
 	}
+	return s
 }
 
-func (r *reader) array(depth int) (Value, error) {
+func (r *reader) array(depth int) Value {
 	a := []Value{}
-	if err := r.open("data", "array"); err != nil {
-		return nil, err
+	r.open("data", "array")
+	for r.opens("value", "data") {
+		a = append(a, r.part(step{kind: "item", n: len(a) + 1}, depth+1))
 	}
-	for {
-		more, err := r.opens("value", "data")
-		if err != nil {
-			return nil, err
-		}
-		if !more {
-			return a, r.close("array")
-		}
-		r.path = append(r.path, step{kind: "item", n: len(a) + 1})
-		v, err := r.value(depth + 1)
-		if err != nil {
-			return nil, err
-		}
-		r.path = r.path[:len(r.path)-1]
-		a = append(a, v)
-	}
+	r.close("array")
+	return a
 }

@@ -11,7 +11,8 @@ import (
 )
 
 // reader walks the raw tokens of a document: comments and processing
-// instructions are gone, end tags are checked by whoever opened the element.
+// instructions are gone, end tags are checked by whoever opened the element. After an
+// error all of its methods read nothing more.
 type reader struct {
 	d      *xml.Decoder
 	in     *input
@@ -19,19 +20,20 @@ type reader struct {
 	values int
 	begun  bool   // no XML declaration may follow
 	path   []step // where we are, for messages
+	err    *SyntaxError
 }
 
-func newReader(b []byte, lim Limits) (*reader, error) {
+func newReader(b []byte, lim Limits) *reader {
 	b = bytes.TrimPrefix(b, []byte("\ufeff"))
 	if i := firstBad(b); i >= 0 {
 		line := 1 + bytes.Count(b[:i], []byte("\n"))
-		return nil, &SyntaxError{FaultCharacter, line, fmt.Sprintf("byte 0x%02X is not UTF-8 text", b[i])}
+		return &reader{err: &SyntaxError{FaultCharacter, line, fmt.Sprintf("byte 0x%02X is not UTF-8 text", b[i])}}
 	}
 	in := &input{b: b}
 	d := xml.NewDecoder(in)
 	// declared decides about character sets; what it lets pass is UTF-8.
 	d.CharsetReader = func(_ string, r io.Reader) (io.Reader, error) { return r, nil }
-	return &reader{d: d, in: in, lim: lim.orDefault()}, nil
+	return &reader{d: d, in: in, lim: lim.orDefault()}
 }
 
 // refersToSurrogate tells whether the raw text of a token holds a reference to
@@ -74,50 +76,51 @@ func firstBad(b []byte) int {
 	return -1
 }
 
-// token is the next start tag, end tag or text; nil is the end of the document.
-func (r *reader) token() (xml.Token, error) {
-	for {
+// token is the next start tag, end tag or text; nil at the end of the document, and
+// after an error.
+func (r *reader) token() xml.Token {
+	for r.err == nil {
 		r.in.token = r.d.InputOffset()
 		t, err := r.d.RawToken()
-		switch {
-		case err == io.EOF:
-			return nil, nil
-		case err != nil:
-			return nil, r.syntax(err)
+		if err != nil {
+			if err != io.EOF {
+				r.syntax(err)
+			}
+			return nil
 		}
 		switch t := t.(type) {
-		case xml.Comment:
-			r.begun = true
 		case xml.Directive:
-			return nil, r.refuse(FaultParse, "a document type or other <!...> declaration is refused")
+			r.refuse(FaultParse, "a document type or other <!...> declaration is refused")
 		case xml.ProcInst:
 			if t.Target == "xml" {
-				if err := r.declared(string(t.Inst)); err != nil {
-					return nil, err
-				}
+				r.declared(string(t.Inst))
 			}
 			r.begun = true
 		case xml.CharData:
 			r.begun = r.begun || !blank(t)
-			if raw := r.in.b[r.in.token:r.d.InputOffset()]; bytes.ContainsRune(t, utf8.RuneError) && refersToSurrogate(raw) {
-				return nil, r.refuse(FaultCharacter, "a reference to half of a surrogate pair, which is no character; write the whole character")
+			raw := r.in.b[r.in.token:r.d.InputOffset()]
+			if !bytes.ContainsRune(t, utf8.RuneError) || !refersToSurrogate(raw) {
+				return t
 			}
-			return t, nil
-		default:
+			r.refuse(FaultCharacter, "a reference to half of a surrogate pair, which is no character; write the whole character")
+		case xml.StartElement, xml.EndElement:
 			r.begun = true
-			return t, nil
+			return t
+		default: // a comment
+			r.begun = true
 		}
 	}
+	return nil
 }
 
 // declared looks at the XML declaration.
-func (r *reader) declared(inst string) error {
+func (r *reader) declared(inst string) {
 	if r.begun {
-		return r.refuse(FaultParse, "the XML declaration is not at the beginning")
+		r.refuse(FaultParse, "the XML declaration is not at the beginning")
 	}
 	_, after, found := strings.Cut(inst, "encoding")
 	if !found {
-		return nil
+		return
 	}
 	after = trim(strings.TrimPrefix(trim(after), "="))
 	set := ""
@@ -128,156 +131,133 @@ func (r *reader) declared(inst string) error {
 	}
 	switch strings.ToLower(set) {
 	case "utf-8", "utf8":
-		return nil
 	case "us-ascii", "ascii":
 		for _, c := range r.in.b {
 			if c >= utf8.RuneSelf {
-				return r.refuse(FaultCharacter, "byte 0x%02X is not US-ASCII, as declared", c)
+				r.refuse(FaultCharacter, "byte 0x%02X is not US-ASCII, as declared", c)
+				return
 			}
 		}
-		return nil
+	default:
+		r.refuse(FaultEncoding, "encoding %s is refused; send UTF-8 or US-ASCII", quote(set))
 	}
-	return r.refuse(FaultEncoding, "encoding %s is refused; send UTF-8 or US-ASCII", quote(set))
+}
+
+// chars reads text, joined over comments and CDATA, up to and with the next tag: that
+// of a child, or the end of parent, for which child is "". Text may have to be blank.
+func (r *reader) chars(parent string, mustBeBlank bool) (text, child string) {
+	var s strings.Builder
+	for {
+		switch t := r.token().(type) {
+		case nil:
+			r.refuse(FaultParse, "the text ends inside of <%s>", parent)
+			return "", ""
+		case xml.CharData:
+			if !mustBeBlank {
+				s.Write(t)
+			} else if !blank(t) {
+				r.invalid("text %s directly inside of <%s>", quote(string(t)), parent)
+			}
+		case xml.StartElement:
+			return s.String(), label(t.Name)
+		case xml.EndElement:
+			if end := label(t.Name); end != parent {
+				r.refuse(FaultParse, "<%s> is closed by </%s>", parent, plain(end))
+			}
+			return s.String(), ""
+		}
+	}
 }
 
 // next is the name of the next element inside of parent, or "" when parent ends.
-func (r *reader) next(parent string) (string, error) {
-	for {
-		t, err := r.token()
-		if err != nil {
-			return "", err
-		}
-		switch t := t.(type) {
-		case nil:
-			return "", r.refuse(FaultParse, "the text ends inside of <%s>", parent)
-		case xml.CharData:
-			if !blank(t) {
-				return "", r.invalid("text %s directly inside of <%s>", quote(string(t)), parent)
-			}
-		case xml.StartElement:
-			return label(t.Name), nil
-		case xml.EndElement:
-			if name := label(t.Name); name != parent {
-				return "", r.mismatch(parent, name)
-			}
-			return "", nil
-		}
-	}
+func (r *reader) next(parent string) string {
+	_, child := r.chars(parent, true)
+	return child
 }
 
 // opens reads either <name>, and is true, or </parent>.
-func (r *reader) opens(name, parent string) (bool, error) {
-	got, err := r.next(parent)
-	if err == nil && got != "" && got != name {
-		err = r.invalid("<%s> inside of <%s>, where <%s> is expected", plain(got), parent, name)
+func (r *reader) opens(name, parent string) bool {
+	got := r.next(parent)
+	if got != "" && got != name {
+		r.invalid("<%s> inside of <%s>, where <%s> is expected", plain(got), parent, name)
 	}
-	return got != "", err
+	return got == name
 }
 
 // open reads <name>, which is not optional.
-func (r *reader) open(name, parent string) error {
-	more, err := r.opens(name, parent)
-	if err == nil && !more {
-		err = r.invalid("<%s> has no <%s>", parent, name)
+func (r *reader) open(name, parent string) {
+	if !r.opens(name, parent) {
+		r.invalid("<%s> has no <%s>", parent, name)
 	}
-	return err
 }
 
 // close reads </name>.
-func (r *reader) close(name string) error {
-	got, err := r.next(name)
-	if err == nil && got != "" {
-		err = r.invalid("<%s> inside of <%s>, where nothing more is expected", plain(got), name)
+func (r *reader) close(name string) {
+	if got := r.next(name); got != "" {
+		r.invalid("<%s> inside of <%s>, where nothing more is expected", plain(got), name)
 	}
-	return err
 }
 
-// text reads character data up to and with </name>, joined over comments and CDATA.
-func (r *reader) text(name string) (string, error) {
-	var s strings.Builder
-	for {
-		t, err := r.token()
-		if err != nil {
-			return "", err
-		}
-		switch t := t.(type) {
-		case nil:
-			return "", r.refuse(FaultParse, "the text ends inside of <%s>", name)
-		case xml.CharData:
-			s.Write(t)
-		case xml.StartElement:
-			return "", r.invalid("<%s> inside of <%s>, where only text is expected", plain(label(t.Name)), name)
-		case xml.EndElement:
-			if end := label(t.Name); end != name {
-				return "", r.mismatch(name, end)
-			}
-			return s.String(), nil
-		}
+// text reads character data up to and with </name>.
+func (r *reader) text(name string) string {
+	s, child := r.chars(name, false)
+	if child != "" {
+		r.invalid("<%s> inside of <%s>, where only text is expected", plain(child), name)
 	}
+	return s
 }
 
 // root reads the document's first start tag.
-func (r *reader) root(name string) error {
+func (r *reader) root(name string) {
 	for {
-		t, err := r.token()
-		if err != nil {
-			return err
-		}
-		switch t := t.(type) {
+		switch t := r.token().(type) {
 		case nil:
-			return r.refuse(FaultParse, "no XML document")
+			r.refuse(FaultParse, "no XML document")
+			return
 		case xml.CharData:
 			if !blank(t) {
-				return r.refuse(FaultParse, "text %s before the root element", quote(string(t)))
+				r.refuse(FaultParse, "text %s before the root element", quote(string(t)))
 			}
 		case xml.StartElement:
 			if got := label(t.Name); got != name {
-				return r.invalid("the root element is <%s>, not <%s>", plain(got), name)
+				r.invalid("the root element is <%s>, not <%s>", plain(got), name)
 			}
-			return nil
+			return
 		case xml.EndElement:
-			return r.refuse(FaultParse, "</%s> before the root element", plain(label(t.Name)))
+			r.refuse(FaultParse, "</%s> before the root element", plain(label(t.Name)))
 		}
 	}
 }
 
 // end makes sure that nothing follows the root element.
-func (r *reader) end() error {
-	for {
-		t, err := r.token()
-		switch c, text := t.(xml.CharData); {
-		case err != nil:
-			return err
-		case t == nil:
-			return nil
-		case !text || !blank(c):
-			return r.refuse(FaultParse, "something follows the root element")
+func (r *reader) end() {
+	for t := r.token(); t != nil; t = r.token() {
+		if c, text := t.(xml.CharData); !text || !blank(c) {
+			r.refuse(FaultParse, "something follows the root element")
 		}
 	}
 }
 
 // syntax gives an error of the tokenizer our own form.
-func (r *reader) syntax(err error) error {
+func (r *reader) syntax(err error) {
 	switch e := err.(type) {
 	case *xml.SyntaxError:
-		return &SyntaxError{FaultParse, e.Line, plain(e.Msg)}
+		r.err = &SyntaxError{FaultParse, e.Line, plain(e.Msg)}
 	case tagTooLong:
-		return r.refuse(FaultParse, "a tag is longer than %d bytes", maxTag)
+		r.refuse(FaultParse, "a tag is longer than %d bytes", maxTag)
+	default:
+		r.refuse(FaultParse, "%s", plain(err.Error()))
 	}
-	return r.refuse(FaultParse, "%s", plain(err.Error()))
 }
 
-func (r *reader) mismatch(open, end string) error {
-	return r.refuse(FaultParse, "<%s> is closed by </%s>", open, plain(end))
-}
+func (r *reader) invalid(format string, args ...any) { r.refuse(FaultInvalid, format, args...) }
 
-func (r *reader) invalid(format string, args ...any) error {
-	return r.refuse(FaultInvalid, format, args...)
-}
-
-func (r *reader) refuse(code int, format string, args ...any) error {
-	line, _ := r.d.InputPos()
-	return &SyntaxError{code, line, where(r.path) + fmt.Sprintf(format, args...)}
+// refuse notes what is wrong, unless something was wrong already.
+func (r *reader) refuse(code int, format string, args ...any) {
+	if r.err == nil {
+		line, _ := r.d.InputPos()
+		r.err = &SyntaxError{code, line, where(r.path) + fmt.Sprintf(format, args...)}
+	}
 }
 
 // maxTag is the longest tag read, in bytes. No XML-RPC tag has a use for

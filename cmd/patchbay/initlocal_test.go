@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"io/fs"
 	"net/netip"
 	"os"
@@ -43,13 +42,13 @@ func TestInitLocalLeavesOthersTheirPart(t *testing.T) {
 	alice := urn.MustParse("urn:publicid:IDN+Testbed-of-Ours.example.org+user+alice")
 	permit := policy.New(rules).For(alice, urn.MustParse("urn:publicid:IDN+Testbed-of-Ours.example.org+slice+first"))
 	all, one := inv.Components[0].Capacity, inv.Components[0].SliverTypes[0].Needs
-	if err := errors.Join(permit.Nodes(10), permit.Disk(10*one.Disk)); err != nil {
+	if err := permit.Within(policy.Amount{Nodes: 10, Disk: 10 * one.Disk}); err != nil {
 		t.Errorf("ten nodes: %v", err)
 	}
-	if permit.Nodes(int(all.Slots/2+1)) == nil {
+	if permit.Within(policy.Amount{Nodes: all.Slots/2 + 1}) == nil {
 		t.Errorf("one user may have more than half of %d places", all.Slots)
 	}
-	if permit.Disk(max(all.Disk, 10*one.Disk)+1) == nil {
+	if permit.Within(policy.Amount{Disk: max(all.Disk, 10*one.Disk) + 1}) == nil {
 		t.Errorf("one user may have %dM of disk", all.Disk+1)
 	}
 	// The rules that are there as comments stand before it, once their signs are gone.
