@@ -25,17 +25,13 @@ func groupNodes(p *Picture) []group {
 	peers := neighbours(p)
 	var groups []group
 	for level := first; level <= 4; level++ {
-		groups = groups[:0]
-		at := map[string]int{}
+		var alike grouping[string, int]
 		for i := range p.Nodes {
-			key := kindKey(p, i, level, peers)
-			g, known := at[key]
-			if !known {
-				g = len(groups)
-				at[key] = g
-				groups = append(groups, group{level: level})
-			}
-			groups[g].nodes = append(groups[g].nodes, i)
+			alike.add(kindKey(p, i, level, peers), i)
+		}
+		groups = groups[:0]
+		for _, key := range alike.keys {
+			groups = append(groups, group{alike.of[key], level})
 		}
 		if len(groups) <= maxBoxes {
 			break
@@ -129,26 +125,38 @@ func leadingDigits(s string) int {
 	return n
 }
 
-// tally counts words in the order in which they first come.
-type tally struct {
-	words []string
-	count map[string]int
+// boxOf is the group of each node, by number.
+func boxOf(groups []group) map[int]int {
+	of := map[int]int{}
+	for i, g := range groups {
+		for _, n := range g.nodes {
+			of[n] = i
+		}
+	}
+	return of
 }
 
-func (t *tally) add(word string) {
-	if t.count == nil {
-		t.count = map[string]int{}
-	}
-	if t.count[word] == 0 {
-		t.words = append(t.words, word)
-	}
-	t.count[word]++
+// grouping puts things together by a key, the keys in the order in which they
+// first come.
+type grouping[K comparable, V any] struct {
+	keys []K
+	of   map[K][]V
 }
 
-// one is the only word, or how many kinds of words there are.
-func (t *tally) one(kind string) string {
-	if len(t.words) > 1 {
-		return fmt.Sprintf("%d %ss", len(t.words), kind)
+func (g *grouping[K, V]) add(key K, v V) {
+	if g.of == nil {
+		g.of = map[K][]V{}
 	}
-	return full(t.words[0])
+	if g.of[key] == nil {
+		g.keys = append(g.keys, key)
+	}
+	g.of[key] = append(g.of[key], v)
+}
+
+// oneOf is the only word, or how many kinds of words there are.
+func oneOf(words []string, kind string) string {
+	if len(words) > 1 {
+		return fmt.Sprintf("%d %ss", len(words), kind)
+	}
+	return full(words[0])
 }
