@@ -43,17 +43,13 @@ func groupNodes(p *Picture) []group {
 // kindKey is equal for nodes that share a box at a level.
 func kindKey(p *Picture, i, level int, peers [][]string) string {
 	n := &p.Nodes[i]
-	exclusive := "?"
-	if n.Exclusive != nil {
-		exclusive = fmt.Sprint(*n.Exclusive)
-	}
 	switch level {
 	case 0:
 		return fmt.Sprint(i)
 	case 1:
-		return fmt.Sprintf("%d\x00%q\x00%q\x00%s\x00%q", n.Manager, n.SliverTypes, n.HardwareType, exclusive, peers[i])
+		return kindKey(p, i, 2, peers) + fmt.Sprintf("\x00%q", peers[i])
 	case 2:
-		return fmt.Sprintf("%d\x00%q\x00%q\x00%s", n.Manager, n.SliverTypes, n.HardwareType, exclusive)
+		return fmt.Sprintf("%d\x00%q\x00%q\x00%s", n.Manager, n.SliverTypes, n.HardwareType, n.use())
 	case 3:
 		return fmt.Sprint(n.Manager)
 	}
