@@ -35,7 +35,7 @@ func (b *builder) boxes() {
 			b.groupLines(&v, g)
 		}
 		v.fit(room)
-		b.scene.vertices = append(b.scene.vertices, v)
+		b.scene.add(v)
 	}
 	// Equal widths make a tidy picture.
 	widest := most(b.scene.vertices, func(v vertex) float64 { return v.hw })

@@ -2,9 +2,10 @@ package draw
 
 import "cmp"
 
-// hub draws link i as a box of its own with a spoke to each end. One that spans
+// hub draws link i as a box of its own with a spoke to each of the ends kept, whose
+// vertices are given. One that spans
 // managers and has many ends has a part in each frame, joined by trunks.
-func (b *builder) hub(i int, ends []int) {
+func (b *builder) hub(i int, ends []int, kept []End) {
 	l := &b.scene.picture.Links[i]
 	if b.hubs >= maxBoxes || len(b.scene.edges)+len(ends) > maxEdges {
 		b.dropped++
@@ -12,12 +13,6 @@ func (b *builder) hub(i int, ends []int) {
 	}
 	b.hubs++
 	frame := b.frameOfLink(l)
-	var kept []End // whose vertices are ends
-	for _, e := range l.Ends {
-		if b.vertexOf(i, e) >= 0 {
-			kept = append(kept, e)
-		}
-	}
 	if frame >= 0 || !b.scene.framed || len(ends) <= manyEnds {
 		b.spokes(i, b.addHub(l, frame, true), ends, kept)
 		return
@@ -75,8 +70,7 @@ func (b *builder) addHub(l *Link, frame int, facts bool) int {
 		}
 	}
 	v.fit(150)
-	b.scene.vertices = append(b.scene.vertices, v)
-	return len(b.scene.vertices) - 1
+	return b.scene.add(v)
 }
 
 // spokes joins ends to a hub; ends that share a box while it stands for many

@@ -1,7 +1,5 @@
 package draw
 
-import "slices"
-
 // ladders are the blocks of nodes that hang on the same two hubs and on nothing
 // else: rows of nodes with a bar of one hub above and of the other below.
 func (s *scene) ladders(vertices []int, in map[int]bool, degree map[int]int) []*block {
@@ -50,7 +48,7 @@ func (s *scene) ladder(hubs [2]int, nodes []int, spokes map[int][]int) *block {
 	end := first + float64(columns-1)*pitch
 	trunks := [2]float64{first - pitch/2 - 6, end + pitch/2 + 6}
 	b := &block{members: []int{hubs[0], hubs[1]}}
-	var bars [2][]float64
+	reach := high/2 + stubLength // from the middle of a row to its bars
 	for k, n := range nodes {
 		row := float64(k / columns)
 		v := &s.vertices[n]
@@ -59,9 +57,9 @@ func (s *scene) ladder(hubs [2]int, nodes []int, spokes map[int][]int) *block {
 		for f, i := range spokes[n] {
 			e := &s.edges[i]
 			e.stub = f + 1
-			y := v.y - high/2 - stubLength
+			y := v.y - reach
 			if e.to == hubs[1] {
-				y = v.y + high/2 + stubLength
+				y = v.y + reach
 			}
 			v.feet[f] = point{v.x, y}
 		}
@@ -70,13 +68,12 @@ func (s *scene) ladder(hubs [2]int, nodes []int, spokes map[int][]int) *block {
 	for row := range rows {
 		y := float64(row) * step
 		last := first + float64(min(columns, len(nodes)-row*columns)-1)*pitch
-		up, down := y-high/2-stubLength, y+high/2+stubLength
-		left.wires = append(left.wires, [2]point{{trunks[0], up}, {last, up}})
-		right.wires = append(right.wires, [2]point{{first, down}, {trunks[1], down}})
-		bars[0], bars[1] = append(bars[0], up), append(bars[1], down)
+		left.wires = append(left.wires, [2]point{{trunks[0], y - reach}, {last, y - reach}})
+		right.wires = append(right.wires, [2]point{{first, y + reach}, {trunks[1], y + reach}})
 	}
 	for k, hub := range []*vertex{left, right} {
-		low, high := slices.Min(bars[k]), slices.Max(bars[k])
+		low := reach * float64(2*k-1) // the first bar
+		high := low + float64(rows-1)*step
 		hub.point = point{hub.hw, (low + high) / 2}
 		if k == 1 {
 			hub.x = trunks[1] + 24 + hub.hw

@@ -12,10 +12,11 @@ func (b *builder) links() {
 	var pairs grouping[[2]int, int] // the links of two ends, by the vertices they join
 	for i := range p.Links {
 		l := &p.Links[i]
-		ends := make([]int, 0, len(l.Ends))
+		var ends []int // vertices
+		var kept []End // that have one
 		for _, e := range l.Ends {
 			if v := b.vertexOf(i, e); v >= 0 {
-				ends = append(ends, v)
+				ends, kept = append(ends, v), append(kept, e)
 			}
 		}
 		if len(l.Ends) == 0 && p.Kind == Advertisement {
@@ -23,7 +24,7 @@ func (b *builder) links() {
 			continue
 		}
 		if len(l.Ends) != 2 || l.Shared != "" || len(ends) < 2 || ends[0] == ends[1] && !b.isGroup(ends[0]) {
-			b.hub(i, ends)
+			b.hub(i, ends, kept)
 			continue
 		}
 		if ends[0] == ends[1] {
@@ -76,8 +77,7 @@ func (b *builder) vertexOf(i int, e End) int {
 	if p.Kind != Advertisement {
 		v.frame = b.frameOfLink(&p.Links[i])
 	}
-	b.outside[key] = len(b.scene.vertices)
-	b.scene.vertices = append(b.scene.vertices, v)
+	b.outside[key] = b.scene.add(v)
 	return b.outside[key]
 }
 

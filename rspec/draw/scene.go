@@ -80,6 +80,12 @@ var (
 	noteFont   = font{12, false}
 )
 
+// add adds a vertex, and gives its number.
+func (s *scene) add(v vertex) int {
+	s.vertices = append(s.vertices, v)
+	return len(s.vertices) - 1
+}
+
 // transform gives everything of a vertex a new place.
 func (v *vertex) transform(f func(point) point) {
 	v.point = f(v.point)
