@@ -77,16 +77,9 @@ func writeMonitoring(b *strings.Builder, m *AdMonitoring) {
 	if m == nil {
 		return
 	}
-	const name, metric = monitoringPrefix + ":monitoring", monitoringPrefix + ":metric"
-	tag := name + ` supported="true"`
-	for _, a := range [...][2]string{{"type", m.Type}, {"doc", m.Doc}} {
-		if a[1] != "" {
-			tag += " " + a[0] + `="` + escape(a[1]) + `"`
-		}
-	}
 	var inner strings.Builder
 	for _, x := range m.Metrics {
-		writeElement(&inner, inherited, metric, "id", x.ID, "description", x.Description, "unit", x.Unit)
+		writeElement(&inner, inherited, monitoringPrefix+":metric", "id", x.ID, "description", x.Description, "unit", x.Unit)
 	}
-	writeAround(b, tag, name, inner.String())
+	writeAround(b, monitoringPrefix+":monitoring", inner.String(), "supported", "true", "type", m.Type, "doc", m.Doc)
 }

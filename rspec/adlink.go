@@ -81,11 +81,7 @@ func (l *AdLink) joins(ends map[string]adEnd) bool {
 // write writes the link, and notes what of it belongs to which node.
 func (l *AdLink) write(b *strings.Builder, manager string, ends map[string]adEnd) linkFragment {
 	var f linkFragment
-	b.WriteString(` <link component_id="` + escape(l.ComponentID.String()) + `"`)
-	if l.Name != "" {
-		b.WriteString(` component_name="` + escape(l.Name) + `"`)
-	}
-	b.WriteByte('>')
+	b.WriteString(" " + openTag(inherited, "link", "component_id", l.ComponentID.String(), "component_name", l.Name) + ">")
 	writeElement(b, inherited, "component_manager", "name", manager)
 	l.writeTypes(b, ends)
 	f.head = b.Len()

@@ -77,12 +77,12 @@ func nodeFragments(s *Site) []nodeFragment {
 	nodes := make([]nodeFragment, len(s.Nodes))
 	type text struct{ types, location string }
 	kinds := map[text]*nodeKind{}
-	manager := escape(s.Manager.String())
+	manager := s.Manager.String()
 	var b strings.Builder
 	for i := range s.Nodes {
 		n, f := &s.Nodes[i], &nodes[i]
-		f.start = ` <node component_id="` + escape(n.ComponentID.String()) + `" component_manager_id="` + manager + `" component_name="` + escape(n.Name) +
-			`" exclusive="` + strconv.FormatBool(n.Exclusive) + `">`
+		f.start = " " + openTag(inherited, "node", "component_id", n.ComponentID.String(), "component_manager_id", manager, "component_name", n.Name,
+			"exclusive", strconv.FormatBool(n.Exclusive)) + ">"
 		var t text
 		b.Reset()
 		n.writeTypes(&b)
@@ -126,30 +126,22 @@ func (f *nodeFragment) size() int {
 
 // writeTypes writes hardware and sliver types, with marks.
 func (n *AdNode) writeTypes(b *strings.Builder) {
-	const slots = `<` + emulabPrefix + `:node_type type_slots="` + mark + `"/>`
+	slots := `<` + emulabPrefix + `:node_type type_slots="` + mark + `"/>`
+	if n.Exclusive {
+		slots = ""
+	}
 	for _, h := range n.HardwareTypes {
-		b.WriteString(`<hardware_type name="` + escape(h) + `"`)
-		if n.Exclusive {
-			b.WriteString("/>")
-		} else {
-			b.WriteString(">" + slots + "</hardware_type>")
-		}
+		writeAround(b, "hardware_type", slots, "name", h)
 	}
 	for i, t := range n.SliverTypes {
-		tellsSlots := i == 0 && !n.Exclusive && len(n.HardwareTypes) == 0
-		b.WriteString(`<sliver_type name="` + escape(t.Name) + `"`)
-		if len(t.Images) == 0 && !tellsSlots {
-			b.WriteString("/>")
-			continue
-		}
-		b.WriteByte('>')
+		var inner strings.Builder
 		for _, image := range t.Images {
-			image.write(b)
+			image.write(&inner)
 		}
-		if tellsSlots {
-			b.WriteString(slots)
+		if i == 0 && len(n.HardwareTypes) == 0 {
+			inner.WriteString(slots)
 		}
-		b.WriteString("</sliver_type>")
+		writeAround(b, "sliver_type", inner.String(), "name", t.Name)
 	}
 }
 

@@ -14,7 +14,7 @@ func (s *splices) annotate(e *xmltree.Element, f *NodeFacts, manager urn.URN) {
 	if !f.ComponentID.IsZero() {
 		t.setURN("component_id", f.ComponentID)
 	}
-	if strings.TrimSpace(value(e, "component_manager_id")) == "" { // else it names us
+	if trimmed(e, "component_manager_id") == "" { // else it names us
 		t.set("component_manager_id", manager.String())
 	}
 	if f.ComponentName != "" {
@@ -64,7 +64,7 @@ func (s *splices) annotateType(e *xmltree.Element, f *NodeFacts, added *strings.
 			s.appendTo(types[0], b.String())
 		}
 	case f.SliverType != "":
-		added.WriteString(`<sliver_type xmlns="` + Namespace + `" name="` + escape(f.SliverType) + `">`)
+		added.WriteString(openTag(Namespace, "sliver_type", "name", f.SliverType) + ">")
 		image(added, inherited)
 		added.WriteString(`</sliver_type>`)
 	}
@@ -94,11 +94,7 @@ func (s *splices) annotateServices(e *xmltree.Element, f *NodeFacts, added *stri
 	}
 	for _, u := range f.Users {
 		s.uses(userSpace, userSchema)
-		b.WriteString(`<services_user xmlns="` + userSpace + `" login="` + escape(u.Login) + `"`)
-		if !u.URN.IsZero() {
-			b.WriteString(` user_urn="` + escape(u.URN.String()) + `"`)
-		}
-		b.WriteByte('>')
+		b.WriteString(openTag(userSpace, "services_user", "login", u.Login, "user_urn", u.URN.String()) + ">")
 		for _, k := range u.Keys {
 			b.WriteString("<public_key>" + escape(strings.TrimSpace(k)) + "</public_key>")
 		}
@@ -159,17 +155,31 @@ func (s *splices) annotateExtensions(e *xmltree.Element, f *NodeFacts, added *st
 // inherited is the namespace of an element inside one of our own.
 const inherited = ""
 
-// writeElement writes an empty element that declares its namespace, with
+// openTag is a start tag that declares its namespace, without its end, with
 // attributes given as name, value; those without a value are left out.
-func writeElement(b *strings.Builder, space, local string, attrs ...string) {
-	b.WriteString("<" + local)
+func openTag(space, local string, attrs ...string) string {
+	tag := "<" + local
 	if space != inherited {
-		b.WriteString(` xmlns="` + space + `"`)
+		tag += ` xmlns="` + space + `"`
 	}
 	for i := 0; i < len(attrs); i += 2 {
 		if attrs[i+1] != "" {
-			b.WriteString(" " + attrs[i] + `="` + escape(attrs[i+1]) + `"`)
+			tag += " " + attrs[i] + `="` + escape(attrs[i+1]) + `"`
 		}
 	}
-	b.WriteString("/>")
+	return tag
+}
+
+// writeElement writes an empty element.
+func writeElement(b *strings.Builder, space, local string, attrs ...string) {
+	b.WriteString(openTag(space, local, attrs...) + "/>")
+}
+
+// writeAround writes an element around what is inside.
+func writeAround(b *strings.Builder, local, inner string, attrs ...string) {
+	if inner == "" {
+		writeElement(b, inherited, local, attrs...)
+		return
+	}
+	b.WriteString(openTag(inherited, local, attrs...) + ">" + inner + "</" + local + ">")
 }

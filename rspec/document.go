@@ -199,8 +199,8 @@ func is(e *xmltree.Element, local string) bool { return e.Local == local && e.Sp
 // children are the direct children of e that are RSpec elements of that name.
 func children(e *xmltree.Element, local string) []*xmltree.Element {
 	var out []*xmltree.Element
-	for _, c := range e.Children {
-		if c, ok := c.(*xmltree.Element); ok && is(c, local) {
+	for c := range childElements(e) {
+		if is(c, local) {
 			out = append(out, c)
 		}
 	}
@@ -223,3 +223,6 @@ func value(e *xmltree.Element, name string) string {
 	v, _ := e.Attr("", name)
 	return v
 }
+
+// trimmed is value without the blanks around it.
+func trimmed(e *xmltree.Element, name string) string { return strings.TrimSpace(value(e, name)) }

@@ -50,7 +50,7 @@ func (p *requestParser) addInterface(e *xmltree.Element, n *Node) {
 // readBinding reads which physical interface is asked for. Some clients name
 // it as the operating system of the node does: that says nothing here.
 func (p *requestParser) readBinding(e *xmltree.Element, in *Interface) {
-	text := strings.TrimSpace(value(e, "component_id"))
+	text := trimmed(e, "component_id")
 	if text == "" {
 		return
 	}
@@ -74,7 +74,7 @@ func (p *requestParser) addAddress(e *xmltree.Element, in *Interface) {
 	if len(in.Addresses) > p.o.Limits.Addresses {
 		return // it is refused anyway
 	}
-	address, mask, family := strings.TrimSpace(value(e, "address")), strings.TrimSpace(value(e, "netmask")), strings.TrimSpace(value(e, "type"))
+	address, mask, family := trimmed(e, "address"), trimmed(e, "netmask"), trimmed(e, "type")
 	if address == "" {
 		return
 	}

@@ -138,7 +138,7 @@ func (p *requestParser) meet(e *xmltree.Element, id string, parts *linkParts) (a
 // nobody.
 func (p *requestParser) managesLink(managers []*xmltree.Element) bool {
 	for _, m := range managers {
-		if us, _ := p.isUs(strings.TrimSpace(value(m, "name"))); us {
+		if us, _ := p.isUs(trimmed(m, "name")); us {
 			return true
 		}
 	}
@@ -148,7 +148,7 @@ func (p *requestParser) managesLink(managers []*xmltree.Element) bool {
 // readType reads the kind asked for; of several the first that is to be had.
 func (p *requestParser) readType(l *Link, types []*xmltree.Element) {
 	for _, t := range types {
-		l.Type = strings.TrimSpace(value(t, "name"))
+		l.Type = trimmed(t, "name")
 		if l.Type == "" || p.o.LinkTypes == nil {
 			return
 		}

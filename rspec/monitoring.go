@@ -17,7 +17,7 @@ func isMonitoring(e *xmltree.Element) bool {
 // for the request as a whole. A wish that makes no sense is remarked upon and
 // copied: an extension never makes a request fail.
 func (p *requestParser) readMonitoring(e *xmltree.Element, id string) *Monitoring {
-	m := &Monitoring{Endpoint: strings.TrimSpace(value(e, "monitoring_endpoint")), Type: strings.TrimSpace(value(e, "type"))}
+	m := &Monitoring{Endpoint: trimmed(e, "monitoring_endpoint"), Type: trimmed(e, "type")}
 	text, given := e.Attr("", "enabled")
 	if _, offer := e.Attr("", "supported"); offer && !given {
 		return nil // pasted from an advertisement
@@ -37,7 +37,7 @@ func (p *requestParser) readMonitoring(e *xmltree.Element, id string) *Monitorin
 		if c.Local != "metric" || c.Space != e.Space {
 			continue
 		}
-		metric := strings.TrimSpace(value(c, "id"))
+		metric := trimmed(c, "id")
 		if folded := strings.ToLower(metric); metric != "" && !seen[folded] {
 			seen[folded] = true
 			m.Metrics = append(m.Metrics, metric)

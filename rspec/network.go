@@ -35,7 +35,7 @@ func (s *splices) annotateInterface(e *xmltree.Element, f InterfaceFacts) {
 func (s *splices) annotateAddresses(e *xmltree.Element, addresses []netip.Prefix) {
 	open := children(e, "ip")
 	for _, ip := range open {
-		if strings.TrimSpace(value(ip, "address")) != "" {
+		if trimmed(ip, "address") != "" {
 			return
 		}
 	}
@@ -46,7 +46,7 @@ func (s *splices) annotateAddresses(e *xmltree.Element, addresses []netip.Prefix
 		}
 	}
 	for _, ip := range open {
-		kind := strings.TrimSpace(value(ip, "type"))
+		kind := trimmed(ip, "type")
 		i := slices.IndexFunc(left, func(a address) bool { return kind == "" || strings.EqualFold(kind, a.kind) })
 		if i < 0 {
 			continue

@@ -10,7 +10,7 @@ import (
 // readNode reads an own node, the next of Request.Nodes.
 func (p *requestParser) readNode(e *xmltree.Element) Node {
 	n := Node{ClientID: value(e, "client_id"), Colocate: value(e, "colocate"), Line: e.Line, Column: e.Column, element: e.Index}
-	if n.ComponentID = strings.TrimSpace(value(e, "component_id")); n.ComponentID != "" {
+	if n.ComponentID = trimmed(e, "component_id"); n.ComponentID != "" {
 		u, err := urn.Parse(n.ComponentID)
 		if err != nil {
 			p.wrong(place{e, "component_id"}, n.ClientID, "copy one from the advertisement or leave it out", "node %.80q has a component_id that is no URN, %.80q", n.ClientID, n.ComponentID)
@@ -42,7 +42,7 @@ func (p *requestParser) readNode(e *xmltree.Element) Node {
 			}
 		case c.Local == "hardware_type":
 			if hardware++; hardware == 1 {
-				n.HardwareType = strings.TrimSpace(value(c, "name"))
+				n.HardwareType = trimmed(c, "name")
 			} else if hardware == 2 {
 				p.remark(place{c, ""}, n.ClientID, "the first one counts", "node %.80q has several hardware_types", n.ClientID)
 			}
@@ -56,12 +56,12 @@ func (p *requestParser) readNode(e *xmltree.Element) Node {
 }
 
 func (p *requestParser) readSliverType(e *xmltree.Element, n *Node) {
-	if n.SliverType = strings.TrimSpace(value(e, "name")); n.SliverType == "" {
+	if n.SliverType = trimmed(e, "name"); n.SliverType == "" {
 		p.wrong(place{e, "name"}, n.ClientID, "name one of the advertisement or leave the element out", "node %.80q has a sliver_type without a name", n.ClientID)
 	}
 	for c := range childElements(e) {
 		if is(c, "disk_image") {
-			n.DiskImage, n.DiskImageURL = strings.TrimSpace(value(c, "name")), strings.TrimSpace(value(c, "url"))
+			n.DiskImage, n.DiskImageURL = trimmed(c, "name"), trimmed(c, "url")
 			return
 		}
 	}

@@ -33,43 +33,30 @@ func (m *Machine) write(b *strings.Builder, manager urn.URN) {
 	if len(m.SliverTypes) == 0 {
 		return
 	}
-	b.WriteString(` <rspec_opstate xmlns="` + opstateSpace + `" aggregate_manager_id="` + escape(manager.String()) + `" start="` + escape(m.Start) + "\">\n")
+	b.WriteString(" " + openTag(opstateSpace, "rspec_opstate", "aggregate_manager_id", manager.String(), "start", m.Start) + ">\n")
 	for _, t := range m.SliverTypes {
-		b.WriteString(`  <sliver_type name="` + escape(t) + "\"/>\n")
+		b.WriteString("  " + openTag(inherited, "sliver_type", "name", t) + "/>\n")
 	}
 	for _, s := range m.States {
 		var inner strings.Builder
-		if s.Description != "" {
-			inner.WriteString("<description>" + escape(s.Description) + "</description>")
-		}
+		inner.WriteString(described(s.Description))
 		for _, a := range s.Actions {
-			writeStep(&inner, "action", "name", a.Name, a.Next, a.Description)
+			writeAround(&inner, "action", described(a.Description), "name", a.Name, "next", a.Next)
 		}
 		for _, w := range s.Waits {
-			writeStep(&inner, "wait", "type", w.Type, w.Next, w.Description)
+			writeAround(&inner, "wait", described(w.Description), "type", w.Type, "next", w.Next)
 		}
 		b.WriteString("  ")
-		writeAround(b, `state name="`+escape(s.Name)+`"`, "state", inner.String())
+		writeAround(b, "state", inner.String(), "name", s.Name)
 		b.WriteByte('\n')
 	}
 	b.WriteString(" </rspec_opstate>\n")
 }
 
-// writeStep writes what leads from one state to the next.
-func writeStep(b *strings.Builder, element, key, name, next, description string) {
-	inner := ""
-	if description != "" {
-		inner = "<description>" + escape(description) + "</description>"
+// described is a description as an element; nothing if there is none.
+func described(text string) string {
+	if text == "" {
+		return ""
 	}
-	writeAround(b, element+` `+key+`="`+escape(name)+`" next="`+escape(next)+`"`, element, inner)
-}
-
-// writeAround writes an element, given as its start tag and its name, around
-// what is inside.
-func writeAround(b *strings.Builder, tag, element, inner string) {
-	if inner == "" {
-		b.WriteString("<" + tag + "/>")
-		return
-	}
-	b.WriteString("<" + tag + ">" + inner + "</" + element + ">")
+	return "<description>" + escape(text) + "</description>"
 }

@@ -1,8 +1,6 @@
 package rspec
 
 import (
-	"strings"
-
 	"patchbay/am/urn"
 	"patchbay/schemas/xmltree"
 )
@@ -10,7 +8,7 @@ import (
 // owns tells whether a node is this aggregate's: it names us, or nobody and is
 // not bound to another's component.
 func (p *requestParser) owns(e *xmltree.Element) bool {
-	if manager := strings.TrimSpace(value(e, "component_manager_id")); manager != "" {
+	if manager := trimmed(e, "component_manager_id"); manager != "" {
 		us, ok := p.isUs(manager)
 		if !ok {
 			id := value(e, "client_id")
@@ -18,7 +16,7 @@ func (p *requestParser) owns(e *xmltree.Element) bool {
 		}
 		return us
 	}
-	component, err := urn.Parse(strings.TrimSpace(value(e, "component_id")))
+	component, err := urn.Parse(trimmed(e, "component_id"))
 	if err != nil {
 		return true // readNode says what is wrong with it
 	}

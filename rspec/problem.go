@@ -48,12 +48,10 @@ func (p Problem) IsRemark() bool { return p.Kind == 0 }
 
 // String is one line: where, what is wrong, and what to do.
 func (p Problem) String() string {
-	var b strings.Builder
-	if p.Line > 0 {
-		fmt.Fprintf(&b, "line %d: ", p.Line)
+	if p.Line == 0 {
+		return p.Text()
 	}
-	b.WriteString(p.Text())
-	return b.String()
+	return fmt.Sprintf("line %d: %s", p.Line, p.Text())
 }
 
 // Text is String without the line, for those who print the place themselves.

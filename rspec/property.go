@@ -32,7 +32,7 @@ func (p *requestParser) readProperties(e *xmltree.Element, l *Link, list []*xmlt
 		if sides := p.readSides(c, e, l, &q); !sides || !ok {
 			continue
 		}
-		if text := strings.TrimSpace(value(c, "packet_loss")); !said && q.Loss > 0 {
+		if text := trimmed(c, "packet_loss"); !said && q.Loss > 0 {
 			said = p.sayLoss(c, l, text, q.Loss)
 		}
 		if known == nil {
@@ -70,7 +70,7 @@ func (p *Property) join(q Property) (differs string) {
 func (p *requestParser) readProperty(e *xmltree.Element, l *Link) (q Property, ok bool) {
 	ok = true
 	number := func(name string, most float64, remedy string) float64 {
-		text := strings.TrimSpace(value(e, name))
+		text := trimmed(e, name)
 		n, fits := quantity(text, most)
 		if !fits {
 			ok = false

@@ -53,7 +53,7 @@ func (p *requestParser) addServices(e *xmltree.Element, n *Node, count *int) {
 }
 
 func (p *requestParser) addInstall(e *xmltree.Element, n *Node) {
-	i := Install{strings.TrimSpace(value(e, "url")), strings.TrimSpace(value(e, "install_path")), strings.TrimSpace(value(e, "file_type"))}
+	i := Install{trimmed(e, "url"), trimmed(e, "install_path"), trimmed(e, "file_type")}
 	switch {
 	case len(i.URL) > p.o.Limits.Command:
 		p.refuse(TooBig, place{e, "url"}, n.ClientID, raise("let it be fetched over http", "command"), "node %.80q has an install whose url has more than %d bytes", n.ClientID, p.o.Limits.Command)
@@ -85,7 +85,7 @@ func isInstallPath(s string) bool {
 }
 
 func (p *requestParser) addExecute(e *xmltree.Element, n *Node) {
-	x := Execute{strings.TrimPrefix(strings.TrimSpace(value(e, "shell")), "/bin/"), value(e, "command")}
+	x := Execute{strings.TrimPrefix(trimmed(e, "shell"), "/bin/"), value(e, "command")}
 	switch {
 	case len(x.Command) > p.o.Limits.Command:
 		p.refuse(TooBig, place{e, "command"}, n.ClientID, raise("install a script and execute that", "command"), "node %.80q has an execute whose command has more than %d bytes", n.ClientID, p.o.Limits.Command)

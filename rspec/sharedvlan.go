@@ -1,8 +1,6 @@
 package rspec
 
 import (
-	"strings"
-
 	"patchbay/schemas/xmltree"
 )
 
@@ -14,7 +12,7 @@ func isSharedVLAN(e *xmltree.Element) bool {
 // joinVLANs reads which shared VLAN a link joins; its wishes must not differ.
 func (p *requestParser) joinVLANs(l *Link, wishes []*xmltree.Element) {
 	for _, e := range wishes {
-		name, tag := strings.TrimSpace(value(e, "name")), strings.TrimSpace(value(e, "vlantag"))
+		name, tag := trimmed(e, "name"), trimmed(e, "vlantag")
 		switch {
 		case name == "":
 			p.wrong(place{e, "name"}, l.ClientID, "name one of the advertisement", "link %.80q joins a shared VLAN without a name", l.ClientID)
@@ -37,7 +35,7 @@ func (p *requestParser) joinVLANs(l *Link, wishes []*xmltree.Element) {
 func (p *requestParser) joinEnds(l *Link, wishes []*xmltree.Element) {
 	name := l.SharedVLAN
 	for _, e := range wishes {
-		other := strings.TrimSpace(value(e, "name"))
+		other := trimmed(e, "name")
 		if other == "" || name != "" && other != name {
 			p.remark(place{e, "name"}, l.ClientID, "it is copied, and nothing is done about it", "link %.80q ends at interfaces with shared VLANs of their own", l.ClientID)
 			return

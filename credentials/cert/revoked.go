@@ -1,6 +1,7 @@
 package cert
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -292,19 +293,8 @@ func (a *Anchors) Reach(d Denial) (r Reach) {
 	for _, anchor := range a.list {
 		c := anchor.Certificate
 		r.Below = r.Below && !c.URN.Equal(authority)
-		switch {
-		case !d.urn.IsZero():
-			if !covered(anchor.Covers(), d.urn.Authority) {
-				continue
-			}
-		case d.dn != "":
-			if nameKey(c.RawSubject) != d.dn {
-				continue
-			}
-		case !d.issuer.IsZero():
-			if !covered(anchor.Covers(), d.issuer.Authority) {
-				continue
-			}
+		if named := cmp.Or(d.urn, d.issuer); !named.IsZero() && !covered(anchor.Covers(), named.Authority) || d.dn != "" && nameKey(c.RawSubject) != d.dn {
+			continue
 		}
 		r.Vouchers = append(r.Vouchers, anchor)
 	}

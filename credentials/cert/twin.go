@@ -3,10 +3,8 @@ package cert
 import (
 	"crypto/ecdsa"
 	"crypto/sha256"
+	"encoding/asn1"
 	"math/big"
-
-	"golang.org/x/crypto/cryptobyte"
-	"golang.org/x/crypto/cryptobyte/asn1"
 )
 
 // twin is the fingerprint of the other form of a certificate that an ECDSA key
@@ -18,26 +16,19 @@ func twin(c, issuer *Certificate) (hash [sha256.Size]byte, ok bool) {
 	if !isECDSA || !acceptedCurve(key.Curve) {
 		return hash, false
 	}
-	in := cryptobyte.String(c.Raw)
-	var outer, tbs, algorithm, pair cryptobyte.String
-	signature := cryptobyte.String(c.Signature)
-	r, s := new(big.Int), new(big.Int)
-	if !in.ReadASN1(&outer, asn1.SEQUENCE) || !outer.ReadASN1Element(&tbs, asn1.SEQUENCE) || !outer.ReadASN1Element(&algorithm, asn1.SEQUENCE) ||
-		!signature.ReadASN1(&pair, asn1.SEQUENCE) || !pair.ReadASN1Integer(r) || !pair.ReadASN1Integer(s) {
+	var whole struct {
+		TBS, Algorithm asn1.RawValue
+		Signature      asn1.BitString
+	}
+	var pair struct{ R, S *big.Int }
+	_, err := asn1.Unmarshal(c.Raw, &whole)
+	_, err2 := asn1.Unmarshal(c.Signature, &pair)
+	if err != nil || err2 != nil {
 		return hash, false
 	}
-	var b cryptobyte.Builder
-	b.AddASN1(asn1.SEQUENCE, func(b *cryptobyte.Builder) {
-		b.AddBytes(tbs)
-		b.AddBytes(algorithm)
-		b.AddASN1(asn1.BIT_STRING, func(b *cryptobyte.Builder) {
-			b.AddUint8(0)
-			b.AddASN1(asn1.SEQUENCE, func(b *cryptobyte.Builder) {
-				b.AddASN1BigInt(r)
-				b.AddASN1BigInt(s.Sub(key.Params().N, s))
-			})
-		})
-	})
-	der, err := b.Bytes()
-	return sha256.Sum256(der), err == nil
+	pair.S.Sub(key.Params().N, pair.S)
+	signature, err := asn1.Marshal(pair)
+	whole.Signature = asn1.BitString{Bytes: signature, BitLength: 8 * len(signature)}
+	der, err2 := asn1.Marshal(whole)
+	return sha256.Sum256(der), err == nil && err2 == nil
 }

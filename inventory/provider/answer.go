@@ -28,7 +28,7 @@ type answer struct {
 // unusable. The error is always an *Error, also when the provider itself
 // reports one for the whole.
 func (p *Provider) read(text []byte, action, list string, entry func(*answer) error) (sawList, derive bool, err error) {
-	a := &answer{walker: walker{text: text}, p: p, log: p.logger().With("provider", p.Name, "action", action)}
+	a := &answer{walker: walk(text), p: p, log: p.logger().With("provider", p.Name, "action", action)}
 	var top *Error
 	if err = valid(text); err == nil {
 		err = a.members(func(key string) error {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -57,9 +58,7 @@ func (p *Provider) getSome(ctx context.Context, names []string, found map[string
 			told[name] = Result{Err: said(string(Unknown), fmt.Sprintf("provider %s knows no %s %s", p.Name, p.Type, name)), LeftOut: true}
 		}
 	}
-	for name, r := range told {
-		found[name] = r
-	}
+	maps.Copy(found, told)
 	return nil
 }
 

@@ -172,7 +172,7 @@ func checkWalk(t *testing.T, text []byte) {
 		return
 	}
 	got := map[string]any{}
-	w := &walker{text: text}
+	w := walk(text)
 	err := w.members(func(key string) error {
 		raw := w.value()
 		var v any

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -88,11 +89,7 @@ func (p *Provider) Set(ctx context.Context, updates []Update, noop bool) ([]Chan
 
 // writable drops what the provider has not declared or lets nobody set.
 func (p *Provider) writable(r Resource) Resource {
-	for name := range r {
-		if a, ok := p.Attributes[name]; !ok || a.Kind == "r" {
-			delete(r, name)
-		}
-	}
+	maps.DeleteFunc(r, func(name string, _ Value) bool { return !p.Has(name) || p.Attributes[name].Kind == "r" })
 	return r
 }
 

@@ -50,21 +50,14 @@ func (l *lines) flush() {
 	}
 }
 
+var levels = map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
+
 // levelOf splits "LEVEL: text"; without a known level the line is a warning.
 func levelOf(line string) (slog.Level, string) {
 	word, text, ok := strings.Cut(line, ":")
-	if ok {
-		text = strings.TrimSpace(text)
-		switch strings.ToLower(word) {
-		case "debug":
-			return slog.LevelDebug, text
-		case "info":
-			return slog.LevelInfo, text
-		case "warn":
-			return slog.LevelWarn, text
-		case "error":
-			return slog.LevelError, text
-		}
+	level, known := levels[strings.ToLower(word)]
+	if !ok || !known {
+		return slog.LevelWarn, line
 	}
-	return slog.LevelWarn, line
+	return level, strings.TrimSpace(text)
 }

@@ -61,11 +61,11 @@ func (t Type) String() string {
 var errNumber = errors.New("is a number; quote it")
 
 func decodeArray(raw json.RawMessage) (Value, error) {
-	w := &walker{text: raw}
 	out := []string{}
-	if w.blank() != '[' {
+	if raw[0] != '[' {
 		return nil, errors.New("is not an array of strings")
 	}
+	w := walk(raw)
 	err := w.items(MaxItems, func() error {
 		s, ok := unquote(w.value())
 		if !ok {

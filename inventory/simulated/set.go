@@ -241,10 +241,7 @@ func next(old *node, u update) (*node, []operation, error) {
 func change(old *node, u update) (*node, []operation) {
 	w, n := u.Should, *old
 	var ops []operation
-	assign(&n.Hostname, w.Hostname)
-	assign(&n.ClientID, w.ClientID)
-	assign(&n.SliceURN, w.SliceURN)
-	assign(&n.SliverURN, w.SliverURN)
+	n.take(w)
 	switch {
 	case changes(w.Power, old.Power) && *w.Power == provider.On:
 		ops = append(ops, opStart)
@@ -253,14 +250,8 @@ func change(old *node, u update) (*node, []operation) {
 	case changes(w.RestartSerial, old.RestartSerial) && old.Power == provider.On:
 		ops = append(ops, opRestart)
 	}
-	assign(&n.Power, w.Power)
-	assign(&n.RestartSerial, w.RestartSerial)
-	if w.Users != nil && !slices.Equal(*w.Users, old.Users) {
-		n.Users = *w.Users
+	if !slices.Equal(n.Users, old.Users) {
 		ops = append(ops, opUsers)
-	}
-	if w.Interfaces != nil {
-		n.Interfaces = *w.Interfaces
 	}
 	if len(ops) == 0 && u.touches(old) {
 		ops = append(ops, opUsers) // a small change, done as quickly
@@ -275,21 +266,9 @@ func fresh(u update) (*node, []operation, error) {
 		return nil, nil, refused(provider.Unknown, "there is no node %s", u.Name)
 	}
 	n := &node{Name: u.Name, Power: provider.On}
-	for to, from := range map[*string]*string{
-		&n.Component: w.Component, &n.SliverType: w.SliverType, &n.Image: w.Image, &n.Hostname: w.Hostname,
-		&n.ClientID: w.ClientID, &n.SliceURN: w.SliceURN, &n.SliverURN: w.SliverURN,
-		&n.Power: w.Power, &n.RestartSerial: w.RestartSerial,
-	} {
-		assign(to, from)
-	}
+	n.take(w)
 	if n.Component == "" {
 		return nil, nil, refused(provider.Failed, "node %s needs a component", u.Name)
-	}
-	if w.Users != nil {
-		n.Users = *w.Users
-	}
-	if w.Interfaces != nil {
-		n.Interfaces = *w.Interfaces
 	}
 	if n.Power == provider.On {
 		return n, []operation{opMake, opStart}, nil
@@ -312,7 +291,20 @@ func changes(want *string, is string) bool { return want != nil && *want != is }
 // made by an earlier version is told its names once.
 func renames(want *string, is string) bool { return is != "" && changes(want, is) }
 
-func assign(to, from *string) {
+// take gives the node all that was asked for.
+func (n *node) take(w should) {
+	for to, from := range map[*string]*string{
+		&n.Component: w.Component, &n.SliverType: w.SliverType, &n.Image: w.Image, &n.Hostname: w.Hostname,
+		&n.ClientID: w.ClientID, &n.SliceURN: w.SliceURN, &n.SliverURN: w.SliverURN,
+		&n.Power: w.Power, &n.RestartSerial: w.RestartSerial,
+	} {
+		assign(to, from)
+	}
+	assign(&n.Users, w.Users)
+	assign(&n.Interfaces, w.Interfaces)
+}
+
+func assign[T any](to, from *T) {
 	if from != nil {
 		*to = *from
 	}

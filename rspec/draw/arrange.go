@@ -6,7 +6,7 @@ import "math"
 type arrangement struct {
 	s      *scene
 	blocks []*block
-	joined [][2]int         // blocks that an edge joins, once each, the smaller first
+	of     map[int]int      // the block of each vertex
 	near   [][]int          // the neighbours of each block
 	need   map[[2]int]point // how far apart joined blocks must be
 	gap    point
@@ -14,25 +14,21 @@ type arrangement struct {
 }
 
 func (s *scene) arrangement(blocks []*block) *arrangement {
-	a := &arrangement{s: s, blocks: blocks, near: make([][]int, len(blocks)), need: map[[2]int]point{}}
-	of := map[int]int{}
+	a := &arrangement{s: s, blocks: blocks, of: map[int]int{}, near: make([][]int, len(blocks)), need: map[[2]int]point{}}
 	for i, b := range blocks {
 		for _, m := range b.members {
-			of[m] = i
+			a.of[m] = i
 		}
 	}
 	same := map[[2]int]bool{} // vertices that an edge joins
 	for i := range s.edges {
-		x, okx := of[s.edges[i].from]
-		y, oky := of[s.edges[i].to]
-		pair := [2]int{min(x, y), max(x, y)}
-		if !okx || !oky || x == y {
+		x, y, crosses := a.joins(&s.edges[i])
+		if !crosses {
 			continue
 		}
-		ends := [2]int{min(s.edges[i].from, s.edges[i].to), max(s.edges[i].from, s.edges[i].to)}
+		pair, ends := ordered(x, y), ordered(s.edges[i].from, s.edges[i].to)
 		before, seen := a.need[pair]
-		gap := s.edges[i].gap()
-		a.need[pair] = point{max(before.x, gap.x), max(before.y, gap.y)}
+		a.need[pair] = before.max(s.edges[i].gap())
 		if seen && same[ends] { // parallel lines want room for their labels, up to a point
 			a.need[pair] = point{min(a.need[pair].x+24, 220), min(a.need[pair].y+30, 160)}
 		}
@@ -40,11 +36,28 @@ func (s *scene) arrangement(blocks []*block) *arrangement {
 		if seen {
 			continue
 		}
-		a.joined = append(a.joined, pair)
 		a.near[x] = append(a.near[x], y)
 		a.near[y] = append(a.near[y], x)
 	}
 	return a
+}
+
+// joins are the blocks at the ends of an edge, and whether they are two.
+func (a *arrangement) joins(e *edge) (x, y int, crosses bool) {
+	x, okx := a.of[e.from]
+	y, oky := a.of[e.to]
+	return x, y, okx && oky && x != y
+}
+
+func ordered(x, y int) [2]int { return [2]int{min(x, y), max(x, y)} }
+
+// largest is the greatest width and height of blocks.
+func (a *arrangement) largest(list []int) point {
+	size := point{}
+	for _, i := range list {
+		size = size.max(point{a.blocks[i].hw * 2, a.blocks[i].hh * 2})
+	}
+	return size
 }
 
 // place arranges the connected parts, packs them, and gives the room taken.
@@ -112,21 +125,18 @@ func (a *arrangement) put(i int, p point) { a.s.move(a.blocks[i], p) }
 
 // tile sets blocks in rows, as many as make a fair picture.
 func (a *arrangement) tile(list []int) {
-	w, h := 0.0, 0.0
-	for _, i := range list {
-		w, h = max(w, a.blocks[i].hw*2+clearance), max(h, a.blocks[i].hh*2+clearance)
-	}
-	columns := int(math.Ceil(math.Sqrt(float64(len(list)) * proportion * h / w)))
-	columns = max(1, min(columns, len(list)))
-	if len(list) <= 4 && !a.frames {
-		columns = len(list)
-	}
 	if a.frames {
 		a.shelve(list)
 		return
 	}
+	cell := a.largest(list).add(point{clearance, clearance})
+	columns := len(list)
+	if columns > 4 {
+		columns = int(math.Ceil(math.Sqrt(float64(columns) * proportion * cell.y / cell.x)))
+		columns = max(1, min(columns, len(list)))
+	}
 	for k, i := range list {
-		a.put(i, point{float64(k%columns) * w, float64(k/columns) * h})
+		a.put(i, point{float64(k % columns), float64(k / columns)}.scaled(cell))
 	}
 }
 

@@ -12,8 +12,6 @@ type builder struct {
 	scene   *scene
 	groups  []group
 	grouped map[int]int // node → group
-	// pairs are the links of two ends, by the vertices they join.
-	pairs map[[2]int][]int
 	// outside are the boxes of what the document names and does not hold.
 	outside map[string]int
 	// hubs and dropped count links.
@@ -37,13 +35,10 @@ func (b *builder) boxes() {
 			b.groupLines(&v, g)
 		}
 		v.fit(room)
-		b.scene.vertices = append(b.scene.vertices, v)
+		b.scene.add(v)
 	}
 	// Equal widths make a tidy picture.
-	widest := 0.0
-	for i := range b.scene.vertices {
-		widest = max(widest, b.scene.vertices[i].hw)
-	}
+	widest := most(b.scene.vertices, func(v vertex) float64 { return v.hw })
 	for i := range b.scene.vertices {
 		b.scene.vertices[i].hw = widest
 	}
@@ -73,16 +68,12 @@ func (v *vertex) fit(room float64) {
 	w, h := 0.0, 0.0
 	for i := range v.lines {
 		l := &v.lines[i]
-		cut := room
+		mark := 0.0
 		if i == 0 && v.state != unknown {
-			cut -= markRoom
+			mark = markRoom
 		}
-		l.text = squeeze(l.text, cut, l.font.width)
-		lw := l.font.width(l.text)
-		if i == 0 && v.state != unknown {
-			lw += markRoom
-		}
-		w, h = max(w, lw), h+l.font.height()
+		l.text = squeeze(l.text, room-mark, l.font.width)
+		w, h = max(w, l.font.width(l.text)+mark), h+l.font.height()
 	}
 	v.hw, v.hh = max(w+24, 92)/2, (h+14)/2
 	if v.shape == hubShape {
@@ -101,18 +92,7 @@ func (b *builder) nodeLines(v *vertex, n *Node) {
 	if b.scene.picture.Kind == Advertisement {
 		v.add(freeWord(n), detailFont, false)
 	} else {
-		status := ""
-		if n.Component != "" {
-			status = "on " + full(n.Component)
-		}
-		if word := stateWord(n.State); word != "" {
-			if status != "" {
-				status = word + ", " + status
-			} else {
-				status = word
-			}
-		}
-		v.add(status, detailFont, false)
+		v.add(joined(", ", stateWord(n.State), prefixed("on ", full(n.Component))), detailFont, false)
 	}
 	if n.Error != "" {
 		v.add(clean(n.Error, longest), labelFont, true)
@@ -183,8 +163,23 @@ func (n *Node) use() string {
 
 // joined puts a separator between those words that are not empty.
 func joined(separator string, words ...string) string {
-	return strings.Join(slices.DeleteFunc(words, func(s string) bool { return s == "" }), separator)
+	return strings.Join(nonEmpty(words...), separator)
 }
+
+func nonEmpty(words ...string) []string {
+	return slices.DeleteFunc(words, func(s string) bool { return s == "" })
+}
+
+// prefixed puts a word in front of what is not empty.
+func prefixed(word, text string) string {
+	if text == "" {
+		return ""
+	}
+	return word + text
+}
+
+// first are the first of a list, n at most.
+func first[T any](list []T, n int) []T { return list[:min(n, len(list))] }
 
 // typesOf names the sliver types, or else the hardware.
 func typesOf(n *Node) string {
@@ -212,87 +207,86 @@ func freeWord(n *Node) string {
 
 // nodeTitle is all that is known, for the tooltip.
 func nodeTitle(n *Node) string {
-	var t strings.Builder
-	say := func(format string, args ...any) { fmt.Fprintf(&t, format+"\n", args...) }
-	say("%s", n.name())
-	facts := func(word string, values ...string) {
-		for _, v := range values {
-			if v != "" {
-				say("%s: %s", word, full(v))
-			}
-		}
-	}
-	facts("sliver type", strings.Join(n.SliverTypes[:min(len(n.SliverTypes), 8)], ", "))
-	facts("hardware", n.HardwareType)
-	facts("image", n.Image)
-	facts("use", n.use())
-	facts("component", n.Component)
-	facts("state", n.State)
+	t := tooltip{n.name()}
+	t.add("sliver type", strings.Join(first(n.SliverTypes, 8), ", "))
+	t.add("hardware", n.HardwareType)
+	t.add("image", n.Image)
+	t.add("use", n.use())
+	t.add("component", n.Component)
+	t.add("state", n.State)
 	if n.Error != "" {
-		say("error: %s", clean(n.Error, longestReason))
+		t = append(t, "error: "+clean(n.Error, longestReason))
 	}
 	if n.Monitored {
-		facts("monitoring", "yes")
+		t.add("monitoring", "yes")
 	}
-	for _, h := range n.Hosts[:min(len(n.Hosts), 4)] {
-		facts("host", joined(" ", h.Name, h.IPv4))
+	for _, h := range first(n.Hosts, 4) {
+		t.add("host", joined(" ", h.Name, h.IPv4))
 	}
-	for _, l := range n.Logins[:min(len(n.Logins), 4)] {
-		facts("login", l.String())
+	for _, l := range first(n.Logins, 4) {
+		t.add("login", l.String())
 	}
-	facts("accounts", strings.Join(n.Accounts[:min(len(n.Accounts), 8)], ", "))
-	for _, in := range n.Interfaces[:min(len(n.Interfaces), 16)] {
-		facts(full(in.Name), joined(" ", strings.Join(in.Addresses, ", "), in.MAC))
+	t.add("accounts", strings.Join(first(n.Accounts, 8), ", "))
+	for _, in := range first(n.Interfaces, 16) {
+		t.add(full(in.Name), joined(" ", strings.Join(in.Addresses, ", "), in.MAC))
 	}
-	return strings.TrimSuffix(t.String(), "\n")
+	return strings.Join(t, "\n")
+}
+
+// tooltip are the lines of a title.
+type tooltip []string
+
+func (t *tooltip) add(word, value string) {
+	if value != "" {
+		*t = append(*t, word+": "+full(value))
+	}
 }
 
 func (b *builder) groupLines(v *vertex, g group) {
 	p := b.scene.picture
 	room := boxRoom(len(b.groups))
 	v.add(g.span(p, func(s string) string { return squeeze(s, room/2-10, nameFont.width) }), nameFont, false)
-	var kinds, states tally
-	free, said, slots := 0, 0, 0
+	var kinds, states grouping[string, int]
 	for _, i := range g.nodes {
-		n := &p.Nodes[i]
-		kinds.add(full(typesOf(n)))
-		states.add(stateWord(n.State))
-		slots += n.Slots
-		if n.Available != nil {
-			said++
-			if *n.Available {
+		kinds.add(full(typesOf(&p.Nodes[i])), i)
+		states.add(stateWord(p.Nodes[i].State), i)
+	}
+	kind := cmp.Or(kinds.keys[0], "node")
+	if len(kinds.keys) > 1 {
+		kind = fmt.Sprintf("of %d kinds", len(kinds.keys))
+	}
+	kind = fmt.Sprintf("%d × %s", len(g.nodes), kind)
+	v.add(kind, detailFont, true)
+	last, slots := p.free(g.nodes)
+	if slots > len(g.nodes) {
+		last = joined(", ", last, count(slots, "slot"))
+	}
+	for _, w := range states.keys {
+		if w != "" && len(last) < 40 {
+			last = joined(", ", last, fmt.Sprintf("%d %s", len(states.of[w]), w))
+		}
+	}
+	v.add(last, detailFont, false)
+	v.title = strings.Join([]string{g.span(p, full), kind, last}, "\n")
+}
+
+// free says how many nodes are free, empty where nothing is known of any, and
+// counts their slots.
+func (p *Picture) free(nodes []int) (text string, slots int) {
+	free, said := 0, false
+	for _, i := range nodes {
+		slots += p.Nodes[i].Slots
+		if a := p.Nodes[i].Available; a != nil {
+			said = true
+			if *a {
 				free++
 			}
 		}
 	}
-	kind := kinds.words[0]
-	if len(kinds.words) > 1 {
-		kind = fmt.Sprintf("of %d kinds", len(kinds.words))
+	if said {
+		text = fmt.Sprintf("%d free", free)
 	}
-	if kind == "" {
-		kind = "node"
-	}
-	v.add(fmt.Sprintf("%d × %s", len(g.nodes), kind), detailFont, true)
-	last := ""
-	if said > 0 {
-		last = fmt.Sprintf("%d free", free)
-	}
-	if slots > len(g.nodes) {
-		if last != "" {
-			last += ", "
-		}
-		last += count(slots, "slot")
-	}
-	for _, w := range states.words {
-		if w != "" && len(last) < 40 {
-			if last != "" {
-				last += ", "
-			}
-			last += fmt.Sprintf("%d %s", states.count[w], w)
-		}
-	}
-	v.add(last, detailFont, false)
-	v.title = g.span(p, full) + "\n" + strings.Join([]string{fmt.Sprintf("%d × %s", len(g.nodes), kind), last}, "\n")
+	return text, slots
 }
 
 // count is "1 node" or "3 nodes".

@@ -23,25 +23,23 @@ const (
 func (s *scene) bus(hub int, edges []int) *block {
 	h := &s.vertices[hub]
 	pitch, high := 0.0, 0.0
-	stubs := map[int]int{}
-	var nodes []int
+	var stubs grouping[int, int] // node → its edges
 	for _, i := range edges {
 		e := &s.edges[i]
-		if stubs[e.from]++; stubs[e.from] == 1 {
-			nodes = append(nodes, e.from)
-		}
-		e.stub = stubs[e.from]
+		stubs.add(e.from, i)
+		e.stub = len(stubs.of[e.from])
 		v := &s.vertices[e.from]
 		pitch = max(pitch, v.hw*2+busGap, labelFont.width(e.near[0])+14)
 		high = max(high, v.hh*2)
 	}
 	// Nodes that are joined among themselves stand in a row that turns at its
 	// ends, with room for the labels, and their stubs beside the middle.
-	joined := s.within(stubs)
+	nodes := stubs.keys
+	joined := s.gaps(setOf(nodes))
 	if joined.x > 0 {
 		pitch = max(pitch, 2*s.vertices[nodes[0]].hw+joined.x)
 	}
-	bars, columns := busForm(len(nodes), pitch, 2*high+2*stubLength+busGap, h.hw*2)
+	bars, columns := pageForm(len(nodes), 2, 5, pitch, 2*high+2*stubLength+busGap, h.hw*2+30)
 	first := h.hw*2 + 30 + pitch/2
 	step := 2*high + 2*stubLength + busGap + 8
 	trunk := first - pitch/2 - 6
@@ -74,10 +72,11 @@ func (s *scene) bus(hub int, edges []int) *block {
 			}
 			v.point = point{first + column*pitch, y + side*(stubLength+v.hh)}
 			end = max(end, v.x)
-			for n := range stubs[i] {
-				foot := v.x + v.hw*((2*float64(n)+1)/float64(stubs[i])-1)
+			share := v.hw / float64(len(stubs.of[i]))
+			for n := range stubs.of[i] {
+				foot := v.x - v.hw + share*(2*float64(n)+1)
 				if joined.x > 0 {
-					foot -= v.hw / float64(2*stubs[i])
+					foot -= share / 2
 				}
 				v.feet = append(v.feet, point{foot, y})
 				end = max(end, foot)
@@ -94,27 +93,13 @@ func (s *scene) bus(hub int, edges []int) *block {
 	return b
 }
 
-// within is how far apart nodes must be for the labels of the lines between two
-// of them; zero where there are none.
-func (s *scene) within(nodes map[int]int) point {
-	gap := point{}
-	for i := range s.edges {
-		e := &s.edges[i]
-		if nodes[e.from] > 0 && nodes[e.to] > 0 {
-			need := e.gap()
-			gap = point{max(gap.x, need.x), max(gap.y, need.y)}
-		}
-	}
-	return gap
-}
-
 // enclose makes a block as large as all that is in it.
 func (s *scene) enclose(b *block) {
 	for _, m := range b.members {
 		v := &s.vertices[m]
 		b.rect = b.rect.union(v.rect)
 		for _, w := range v.wires {
-			b.rect = b.rect.union(box(min(w[0].x, w[1].x), min(w[0].y, w[1].y), max(w[0].x, w[1].x), max(w[0].y, w[1].y)).grown(2))
+			b.rect = b.rect.union(spanned(w[0], w[1]).grown(2))
 		}
 	}
 }
@@ -146,7 +131,7 @@ func (s *scene) fan(node int, buses []*block) *block {
 	for _, b := range buses {
 		width, height = max(width, b.hw*2), height+b.hh*2+partGap
 	}
-	gap := s.gaps([]int{node}).x + 30
+	gap := leastGap.x + 30
 	sides := [][]*block{buses}
 	if len(buses) > 1 && width/height < proportion*0.6 {
 		sides = [][]*block{buses[:(len(buses)+1)/2], buses[(len(buses)+1)/2:]}
@@ -175,20 +160,21 @@ func (s *scene) fan(node int, buses []*block) *block {
 	return all
 }
 
-// busForm is how many bars, and how many columns of nodes they have, come
-// nearest to the proportion of a page.
-func busForm(n int, pitch, step, pill float64) (bars, columns int) {
+// pageForm sets n nodes on bars, on one side or on both, with extra room beside
+// them: it is how many bars, and how many columns, come nearest to the
+// proportion of a page. A few columns stay on one bar.
+func pageForm(n, sides, few int, pitch, step, extra float64) (_, columns int) {
 	best := math.Inf(1)
-	for k := 1; k*k <= n+8; k++ {
-		c := (n + 2*k - 1) / (2 * k)
-		off := math.Abs(math.Log((pill + 30 + float64(c)*pitch) / (float64(k) * step) / (proportion * 1.25)))
-		if k == 1 && n <= 10 {
+	for k := 1; k <= n; k++ {
+		c := (n + sides*k - 1) / (sides * k)
+		off := math.Abs(math.Log((extra + float64(c)*pitch) / (float64(k) * step) / (proportion * 1.25)))
+		if k == 1 && c <= few {
 			off = 0
 		}
 		if off < best {
-			best, bars, columns = off, k, c
+			best, columns = off, c
 		}
 	}
 	// No bar stays empty.
-	return (n + 2*columns - 1) / (2 * columns), columns
+	return (n + sides*columns - 1) / (sides * columns), columns
 }

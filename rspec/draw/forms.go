@@ -70,17 +70,10 @@ func (a *arrangement) cell(list []int) point {
 
 // chain sets blocks in a row, or in rows that turn like an ox at the plough.
 func (a *arrangement) chain(list []int) {
-	at := slices.IndexFunc(list, func(i int) bool { return len(a.near[i]) == 1 })
-	start := list[at]
-	for _, i := range list { // the first end in the document
-		if len(a.near[i]) == 1 && i < start {
-			start = i
-		}
-	}
-	walk := a.reach(start)
-	width, total := 0.0, 0.0
+	inner := func(i int) bool { return len(a.near[i]) != 1 }
+	walk := a.reach(slices.Min(slices.DeleteFunc(slices.Clone(list), inner))) // from the first end in the document
+	width, total := a.largest(walk).x, 0.0
 	for _, i := range walk {
-		width = max(width, a.blocks[i].hw*2)
 		total += a.blocks[i].hw*2 + a.gap.x
 	}
 	most := 1500.0
@@ -103,10 +96,7 @@ func (a *arrangement) chain(list []int) {
 	y, high := 0.0, 0.0
 	for k := 0; k < len(walk); k += perRow {
 		row := walk[k:min(k+perRow, len(walk))]
-		rowHigh := 0.0
-		for _, i := range row {
-			rowHigh = max(rowHigh, a.blocks[i].hh*2)
-		}
+		rowHigh := a.largest(row).y
 		if k > 0 {
 			y += high/2 + a.gap.y + rowHigh/2
 		}
@@ -166,8 +156,7 @@ func ellipse(n int) []point {
 // court sets frames around the one box that joins them: in a row above it, or
 // in two rows with the box between.
 func (a *arrangement) court(list []int, middle int) {
-	frames := slices.Clone(a.near[middle])
-	slices.Sort(frames)
+	frames := slices.Sorted(slices.Values(a.near[middle]))
 	total := 0.0
 	for _, i := range frames {
 		total += a.blocks[i].hw*2 + frameGap
@@ -178,9 +167,9 @@ func (a *arrangement) court(list []int, middle int) {
 	}
 	y := 0.0
 	for k, row := range rows {
-		width, high := -frameGap*0.6, 0.0
+		width, high := -frameGap*0.6, a.largest(row).y
 		for _, i := range row {
-			width, high = width+a.blocks[i].hw*2+frameGap*0.6, max(high, a.blocks[i].hh*2)
+			width += a.blocks[i].hw*2 + frameGap*0.6
 		}
 		x := -width / 2
 		for _, i := range row {
@@ -203,8 +192,7 @@ func (a *arrangement) court(list []int, middle int) {
 
 // star sets the leaves around the middle, on one ellipse or more.
 func (a *arrangement) star(list []int, middle int) {
-	leaves := slices.Clone(a.near[middle])
-	slices.Sort(leaves)
+	leaves := slices.Sorted(slices.Values(a.near[middle]))
 	walk := []int{middle}
 	unit := []point{{}}
 	rings := 1
@@ -241,7 +229,7 @@ func (a *arrangement) grow(walk []int, unit []point, scale float64) {
 	at := make([]point, len(walk))
 	for ; ; scale *= 1.06 {
 		for k := range walk {
-			at[k] = point{unit[k].x * scale * c.x, unit[k].y * scale * c.y}
+			at[k] = unit[k].times(scale).scaled(c)
 		}
 		if a.roomy(walk, at) {
 			break
@@ -267,7 +255,7 @@ func (a *arrangement) roomy(walk []int, at []point) bool {
 
 // between is how far apart two blocks must be, one way or the other.
 func (a *arrangement) between(i, j int) point {
-	if need, joined := a.need[[2]int{min(i, j), max(i, j)}]; joined {
+	if need, joined := a.need[ordered(i, j)]; joined {
 		return need
 	}
 	return point{clearance, clearance}

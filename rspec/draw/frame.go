@@ -20,6 +20,16 @@ func (s *scene) titleRoom(f int) rect {
 	return box(r.left()+12, r.top()+10, r.left()+12+w, r.top()+30)
 }
 
+// titleRooms are where the titles of all frames stand.
+func (s *scene) titleRooms() (list []rect) {
+	for f, r := range s.frames {
+		if s.framed && r.hw > 0 {
+			list = append(list, s.titleRoom(f))
+		}
+	}
+	return list
+}
+
 // titles puts the titles of frames where fewer lines come in.
 func (s *scene) titles() {
 	s.rightward = make([]bool, len(s.frames))

@@ -8,6 +8,8 @@ type point struct{ x, y float64 }
 func (p point) add(q point) point         { return point{p.x + q.x, p.y + q.y} }
 func (p point) sub(q point) point         { return point{p.x - q.x, p.y - q.y} }
 func (p point) times(k float64) point     { return point{p.x * k, p.y * k} }
+func (p point) scaled(q point) point      { return point{p.x * q.x, p.y * q.y} }
+func (p point) max(q point) point         { return point{max(p.x, q.x), max(p.y, q.y)} }
 func (p point) length() float64           { return math.Hypot(p.x, p.y) }
 func (p point) to(q point) float64        { return q.sub(p).length() }
 func between(p, q point, t float64) point { return point{p.x + (q.x-p.x)*t, p.y + (q.y-p.y)*t} }
@@ -45,6 +47,29 @@ func (r rect) union(s rect) rect {
 // box is the rect between two corners.
 func box(left, top, right, bottom float64) rect {
 	return rect{point{(left + right) / 2, (top + bottom) / 2}, (right - left) / 2, (bottom - top) / 2}
+}
+
+// spanned is the smallest rect that holds two points.
+func spanned(p, q point) rect {
+	return box(min(p.x, q.x), min(p.y, q.y), max(p.x, q.x), max(p.y, q.y))
+}
+
+// mean is the middle of places.
+func mean(at []point) point {
+	sum := point{}
+	for i := range at {
+		sum = sum.add(at[i].times(1 / float64(len(at))))
+	}
+	return sum
+}
+
+// most is the largest size of a list's members; 0 of none.
+func most[T any](list []T, size func(T) float64) float64 {
+	n := 0.0
+	for _, v := range list {
+		n = max(n, size(v))
+	}
+	return n
 }
 
 // cuts tells whether the line from p to q passes through r.

@@ -25,17 +25,13 @@ func groupNodes(p *Picture) []group {
 	peers := neighbours(p)
 	var groups []group
 	for level := first; level <= 4; level++ {
-		groups = groups[:0]
-		at := map[string]int{}
+		var alike grouping[string, int]
 		for i := range p.Nodes {
-			key := kindKey(p, i, level, peers)
-			g, known := at[key]
-			if !known {
-				g = len(groups)
-				at[key] = g
-				groups = append(groups, group{level: level})
-			}
-			groups[g].nodes = append(groups[g].nodes, i)
+			alike.add(kindKey(p, i, level, peers), i)
+		}
+		groups = groups[:0]
+		for _, key := range alike.keys {
+			groups = append(groups, group{alike.of[key], level})
 		}
 		if len(groups) <= maxBoxes {
 			break
@@ -47,17 +43,13 @@ func groupNodes(p *Picture) []group {
 // kindKey is equal for nodes that share a box at a level.
 func kindKey(p *Picture, i, level int, peers [][]string) string {
 	n := &p.Nodes[i]
-	exclusive := "?"
-	if n.Exclusive != nil {
-		exclusive = fmt.Sprint(*n.Exclusive)
-	}
 	switch level {
 	case 0:
 		return fmt.Sprint(i)
 	case 1:
-		return fmt.Sprintf("%d\x00%q\x00%q\x00%s\x00%q", n.Manager, n.SliverTypes, n.HardwareType, exclusive, peers[i])
+		return kindKey(p, i, 2, peers) + fmt.Sprintf("\x00%q", peers[i])
 	case 2:
-		return fmt.Sprintf("%d\x00%q\x00%q\x00%s", n.Manager, n.SliverTypes, n.HardwareType, exclusive)
+		return fmt.Sprintf("%d\x00%q\x00%q\x00%s", n.Manager, n.SliverTypes, n.HardwareType, n.use())
 	case 3:
 		return fmt.Sprint(n.Manager)
 	}
@@ -129,26 +121,38 @@ func leadingDigits(s string) int {
 	return n
 }
 
-// tally counts words in the order in which they first come.
-type tally struct {
-	words []string
-	count map[string]int
+// boxOf is the group of each node, by number.
+func boxOf(groups []group) map[int]int {
+	of := map[int]int{}
+	for i, g := range groups {
+		for _, n := range g.nodes {
+			of[n] = i
+		}
+	}
+	return of
 }
 
-func (t *tally) add(word string) {
-	if t.count == nil {
-		t.count = map[string]int{}
-	}
-	if t.count[word] == 0 {
-		t.words = append(t.words, word)
-	}
-	t.count[word]++
+// grouping puts things together by a key, the keys in the order in which they
+// first come.
+type grouping[K comparable, V any] struct {
+	keys []K
+	of   map[K][]V
 }
 
-// one is the only word, or how many kinds of words there are.
-func (t *tally) one(kind string) string {
-	if len(t.words) > 1 {
-		return fmt.Sprintf("%d %ss", len(t.words), kind)
+func (g *grouping[K, V]) add(key K, v V) {
+	if g.of == nil {
+		g.of = map[K][]V{}
 	}
-	return full(t.words[0])
+	if g.of[key] == nil {
+		g.keys = append(g.keys, key)
+	}
+	g.of[key] = append(g.of[key], v)
+}
+
+// oneOf is the only word, or how many kinds of words there are.
+func oneOf(words []string, kind string) string {
+	if len(words) > 1 {
+		return fmt.Sprintf("%d %ss", len(words), kind)
+	}
+	return full(words[0])
 }

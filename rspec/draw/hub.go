@@ -2,9 +2,10 @@ package draw
 
 import "cmp"
 
-// hub draws link i as a box of its own with a spoke to each end. One that spans
+// hub draws link i as a box of its own with a spoke to each of the ends kept, whose
+// vertices are given. One that spans
 // managers and has many ends has a part in each frame, joined by trunks.
-func (b *builder) hub(i int, ends []int) {
+func (b *builder) hub(i int, ends []int, kept []End) {
 	l := &b.scene.picture.Links[i]
 	if b.hubs >= maxBoxes || len(b.scene.edges)+len(ends) > maxEdges {
 		b.dropped++
@@ -12,31 +13,21 @@ func (b *builder) hub(i int, ends []int) {
 	}
 	b.hubs++
 	frame := b.frameOfLink(l)
-	var kept []End // whose vertices are ends
-	for _, e := range l.Ends {
-		if b.vertexOf(i, e) >= 0 {
-			kept = append(kept, e)
-		}
-	}
 	if frame >= 0 || !b.scene.framed || len(ends) <= manyEnds {
 		b.spokes(i, b.addHub(l, frame, true), ends, kept)
 		return
 	}
 	// Parts for the frames with several ends, in order; the rest shares the
 	// part between the frames.
-	perFrame := map[int]int{}
-	var frames []int
+	var frames grouping[int, int]
 	for _, v := range ends {
-		f := b.scene.vertices[v].frame
-		if perFrame[f]++; perFrame[f] == 1 {
-			frames = append(frames, f)
-		}
+		frames.add(b.scene.vertices[v].frame, v)
 	}
 	parts := map[int]int{}
 	var own []int
 	rest := false
-	for _, f := range frames {
-		if f >= 0 && perFrame[f] >= 3 {
+	for _, f := range frames.keys {
+		if f >= 0 && len(frames.of[f]) >= 3 {
 			parts[f] = b.addHub(l, f, len(own) == 0)
 			own = append(own, parts[f])
 		} else {
@@ -54,13 +45,11 @@ func (b *builder) hub(i int, ends []int) {
 		}
 		b.spokes(i, part, ends[k:k+1], kept[k:k+1])
 	}
-	title := linkTitle(l)
 	if middle < 0 {
-		b.scene.edges = append(b.scene.edges, edge{from: own[0], to: own[1], trunk: true, title: title})
-		return
+		own, middle = own[:1], own[1]
 	}
 	for _, part := range own {
-		b.scene.edges = append(b.scene.edges, edge{from: part, to: middle, trunk: true, title: title})
+		b.scene.edges = append(b.scene.edges, edge{from: part, to: middle, trunk: true, title: linkTitle(l)})
 	}
 }
 
@@ -72,9 +61,7 @@ func (b *builder) addHub(l *Link, frame int, facts bool) int {
 	v := vertex{shape: hubShape, frame: frame, title: linkTitle(l)}
 	v.add(cmp.Or(full(l.Name), "(link)"), hubFont, false)
 	if facts {
-		if l.Shared != "" {
-			v.add("shared VLAN "+full(l.Shared), labelFont, true)
-		}
+		v.add(prefixed("shared VLAN ", full(l.Shared)), labelFont, true)
 		for _, f := range b.facts(l) {
 			v.add(f, labelFont, true)
 		}
@@ -83,8 +70,7 @@ func (b *builder) addHub(l *Link, frame int, facts bool) int {
 		}
 	}
 	v.fit(150)
-	b.scene.vertices = append(b.scene.vertices, v)
-	return len(b.scene.vertices) - 1
+	return b.scene.add(v)
 }
 
 // spokes joins ends to a hub; ends that share a box while it stands for many

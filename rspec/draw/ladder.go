@@ -1,17 +1,8 @@
 package draw
 
-import (
-	"math"
-	"slices"
-)
-
 // ladders are the blocks of nodes that hang on the same two hubs and on nothing
 // else: rows of nodes with a bar of one hub above and of the other below.
-func (s *scene) ladders(vertices []int, degree map[int]int) []*block {
-	in := map[int]bool{}
-	for _, v := range vertices {
-		in[v] = true
-	}
+func (s *scene) ladders(vertices []int, in map[int]bool, degree map[int]int) []*block {
 	spokes := map[int][]int{} // node → its edges to hubs
 	for i := range s.edges {
 		e := &s.edges[i]
@@ -19,28 +10,21 @@ func (s *scene) ladders(vertices []int, degree map[int]int) []*block {
 			spokes[e.from] = append(spokes[e.from], i)
 		}
 	}
-	rungs := map[[2]int][]int{}
-	var order [][2]int
+	var rungs grouping[[2]int, int]
 	for _, v := range vertices {
 		if len(spokes[v]) != 2 {
 			continue
 		}
-		x, y := s.edges[spokes[v][0]].to, s.edges[spokes[v][1]].to
-		pair := [2]int{min(x, y), max(x, y)}
-		if x == y {
-			continue
+		if x, y := s.edges[spokes[v][0]].to, s.edges[spokes[v][1]].to; x != y {
+			rungs.add(ordered(x, y), v)
 		}
-		if rungs[pair] == nil {
-			order = append(order, pair)
-		}
-		rungs[pair] = append(rungs[pair], v)
 	}
 	taken := map[int]bool{}
 	var list []*block
-	for _, pair := range order {
-		if len(rungs[pair]) >= 4 && !taken[pair[0]] && !taken[pair[1]] {
+	for _, pair := range rungs.keys {
+		if len(rungs.of[pair]) >= 4 && !taken[pair[0]] && !taken[pair[1]] {
 			taken[pair[0]], taken[pair[1]] = true, true
-			list = append(list, s.ladder(pair, rungs[pair], spokes))
+			list = append(list, s.ladder(pair, rungs.of[pair], spokes))
 		}
 	}
 	return list
@@ -58,24 +42,13 @@ func (s *scene) ladder(hubs [2]int, nodes []int, spokes map[int][]int) *block {
 		}
 	}
 	step := high + 2*stubLength + busGap
-	best, columns := math.Inf(1), len(nodes)
-	for rows := 1; rows <= len(nodes); rows++ {
-		c := (len(nodes) + rows - 1) / rows
-		off := math.Abs(math.Log((float64(c)*pitch + 200) / (float64(rows) * step) / (proportion * 1.25)))
-		if rows == 1 && c <= 6 {
-			off = 0
-		}
-		if off < best {
-			best, columns = off, c
-		}
-	}
-	rows := (len(nodes) + columns - 1) / columns
+	rows, columns := pageForm(len(nodes), 1, 6, pitch, step, 200)
 	left, right := &s.vertices[hubs[0]], &s.vertices[hubs[1]]
 	first := left.hw*2 + 30 + pitch/2
 	end := first + float64(columns-1)*pitch
 	trunks := [2]float64{first - pitch/2 - 6, end + pitch/2 + 6}
 	b := &block{members: []int{hubs[0], hubs[1]}}
-	var bars [2][]float64
+	reach := high/2 + stubLength // from the middle of a row to its bars
 	for k, n := range nodes {
 		row := float64(k / columns)
 		v := &s.vertices[n]
@@ -84,9 +57,9 @@ func (s *scene) ladder(hubs [2]int, nodes []int, spokes map[int][]int) *block {
 		for f, i := range spokes[n] {
 			e := &s.edges[i]
 			e.stub = f + 1
-			y := v.y - high/2 - stubLength
+			y := v.y - reach
 			if e.to == hubs[1] {
-				y = v.y + high/2 + stubLength
+				y = v.y + reach
 			}
 			v.feet[f] = point{v.x, y}
 		}
@@ -95,13 +68,12 @@ func (s *scene) ladder(hubs [2]int, nodes []int, spokes map[int][]int) *block {
 	for row := range rows {
 		y := float64(row) * step
 		last := first + float64(min(columns, len(nodes)-row*columns)-1)*pitch
-		up, down := y-high/2-stubLength, y+high/2+stubLength
-		left.wires = append(left.wires, [2]point{{trunks[0], up}, {last, up}})
-		right.wires = append(right.wires, [2]point{{first, down}, {trunks[1], down}})
-		bars[0], bars[1] = append(bars[0], up), append(bars[1], down)
+		left.wires = append(left.wires, [2]point{{trunks[0], y - reach}, {last, y - reach}})
+		right.wires = append(right.wires, [2]point{{first, y + reach}, {trunks[1], y + reach}})
 	}
 	for k, hub := range []*vertex{left, right} {
-		low, high := slices.Min(bars[k]), slices.Max(bars[k])
+		low := reach * float64(2*k-1) // the first bar
+		high := low + float64(rows-1)*step
 		hub.point = point{hub.hw, (low + high) / 2}
 		if k == 1 {
 			hub.x = trunks[1] + 24 + hub.hw

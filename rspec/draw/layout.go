@@ -22,37 +22,33 @@ const (
 
 // lay gives every vertex its place, and the frames theirs.
 func (s *scene) lay() {
-	regions := map[int][]int{}
-	var order []int
+	var regions grouping[int, int]
 	for i := range s.vertices {
 		f := s.vertices[i].frame
 		if !s.framed {
 			f = 0
 		}
-		if regions[f] == nil {
-			order = append(order, f)
-		}
-		regions[f] = append(regions[f], i)
+		regions.add(f, i)
 	}
-	slices.Sort(order)
+	slices.Sort(regions.keys)
 	var tops []*block
 	s.frames = make([]rect, len(s.picture.Managers))
 	framed := map[int]*block{}
-	for _, f := range order {
-		blocks := s.blocks(regions[f])
+	for _, f := range regions.keys {
+		here := regions.of[f]
+		blocks := s.blocks(here)
 		if f < 0 {
 			tops = append(tops, blocks...)
 			continue
 		}
 		a := s.arrangement(blocks)
-		a.gap = s.gaps(regions[f])
+		a.gap = s.gaps(setOf(here)).max(leastGap)
 		all := a.place()
 		if s.framed {
 			width := frameFont.width(s.frameName(f)) + 40
-			pad := box(all.left()-framePad, all.top()-framePad-frameTitle, max(all.right()+framePad, all.left()-framePad+width), all.bottom()+framePad)
-			all = pad
+			all = box(all.left()-framePad, all.top()-framePad-frameTitle, max(all.right()+framePad, all.left()-framePad+width), all.bottom()+framePad)
 		}
-		b := &block{rect: all, members: regions[f]}
+		b := &block{rect: all, members: here}
 		framed[f] = b
 		tops = append(tops, b)
 	}
@@ -79,14 +75,7 @@ func (s *scene) move(b *block, to point) {
 	d := to.sub(b.point)
 	b.point = to
 	for _, m := range b.members {
-		v := &s.vertices[m]
-		v.point = v.point.add(d)
-		for i := range v.feet {
-			v.feet[i] = v.feet[i].add(d)
-		}
-		for i := range v.wires {
-			v.wires[i][0], v.wires[i][1] = v.wires[i][0].add(d), v.wires[i][1].add(d)
-		}
+		s.vertices[m].transform(d.add)
 	}
 }
 
@@ -102,32 +91,28 @@ func (s *scene) mirror(b *block, x, y bool, header float64) {
 		return p
 	}
 	for _, m := range b.members {
-		v := &s.vertices[m]
-		v.point = flip(v.point)
-		for i := range v.feet {
-			v.feet[i] = flip(v.feet[i])
-		}
-		for i := range v.wires {
-			v.wires[i][0], v.wires[i][1] = flip(v.wires[i][0]), flip(v.wires[i][1])
-		}
+		s.vertices[m].transform(flip)
 	}
 }
 
-// gaps is how far apart joined boxes must be for the labels between them.
-func (s *scene) gaps(vertices []int) point {
-	in := map[int]bool{}
-	for _, v := range vertices {
-		in[v] = true
-	}
-	g := leastGap
+// gaps is how far apart joined boxes must be for the labels between them; zero
+// where none are joined.
+func (s *scene) gaps(in map[int]bool) point {
+	g := point{}
 	for i := range s.edges {
-		e := &s.edges[i]
-		if in[e.from] && in[e.to] && e.stub == 0 {
-			need := e.gap()
-			g = point{max(g.x, need.x), max(g.y, need.y)}
+		if e := &s.edges[i]; in[e.from] && in[e.to] && e.stub == 0 {
+			g = g.max(e.gap())
 		}
 	}
 	return g
+}
+
+func setOf(list []int) map[int]bool {
+	set := map[int]bool{}
+	for _, v := range list {
+		set[v] = true
+	}
+	return set
 }
 
 // leastGap is for lines without labels.
@@ -142,10 +127,7 @@ func (e *edge) gap() point {
 			rows++
 		}
 	}
-	middle := 0.0
-	for _, t := range e.middle {
-		middle = max(middle, labelFont.width(t)+20)
-	}
+	middle := most(e.middle, labelFont.width) + 20
 	return point{
 		max(leastGap.x, min(max(ends, middle), 230)),
 		max(leastGap.y, min((rows+float64(len(e.middle)))*labelFont.height()+26, 100)),
@@ -160,13 +142,9 @@ func (s *scene) blocks(vertices []int) []*block {
 		degree[s.edges[i].from]++
 		degree[s.edges[i].to]++
 	}
-	in := map[int]bool{}
-	for _, v := range vertices {
-		in[v] = true
-	}
-	taken := map[int]bool{}
+	in, taken := setOf(vertices), map[int]bool{}
 	var list []*block
-	for _, l := range s.ladders(vertices, degree) {
+	for _, l := range s.ladders(vertices, in, degree) {
 		for _, m := range l.members {
 			taken[m] = true
 		}

@@ -9,13 +9,14 @@ import (
 func (b *builder) links() {
 	p := b.scene.picture
 	b.common = commonPromise(p)
-	var order [][2]int
+	var pairs grouping[[2]int, int] // the links of two ends, by the vertices they join
 	for i := range p.Links {
 		l := &p.Links[i]
-		ends := make([]int, 0, len(l.Ends))
+		var ends []int // vertices
+		var kept []End // that have one
 		for _, e := range l.Ends {
 			if v := b.vertexOf(i, e); v >= 0 {
-				ends = append(ends, v)
+				ends, kept = append(ends, v), append(kept, e)
 			}
 		}
 		if len(l.Ends) == 0 && p.Kind == Advertisement {
@@ -23,24 +24,20 @@ func (b *builder) links() {
 			continue
 		}
 		if len(l.Ends) != 2 || l.Shared != "" || len(ends) < 2 || ends[0] == ends[1] && !b.isGroup(ends[0]) {
-			b.hub(i, ends)
+			b.hub(i, ends, kept)
 			continue
 		}
 		if ends[0] == ends[1] {
 			continue // inside a group
 		}
-		pair := [2]int{min(ends[0], ends[1]), max(ends[0], ends[1])}
-		if b.pairs[pair] == nil {
-			order = append(order, pair)
-		}
-		b.pairs[pair] = append(b.pairs[pair], i)
+		pairs.add(ordered(ends[0], ends[1]), i)
 	}
-	for _, pair := range order {
+	for _, pair := range pairs.keys {
 		if len(b.scene.edges) >= maxEdges {
-			b.dropped += len(b.pairs[pair])
+			b.dropped += len(pairs.of[pair])
 			continue
 		}
-		b.lines(pair, b.pairs[pair])
+		b.lines(pair, pairs.of[pair])
 	}
 	if b.loose > 0 {
 		b.scene.notes = append(b.scene.notes, count(b.loose, "link")+" without interfaces not drawn")
@@ -80,8 +77,7 @@ func (b *builder) vertexOf(i int, e End) int {
 	if p.Kind != Advertisement {
 		v.frame = b.frameOfLink(&p.Links[i])
 	}
-	b.outside[key] = len(b.scene.vertices)
-	b.scene.vertices = append(b.scene.vertices, v)
+	b.outside[key] = b.scene.add(v)
 	return b.outside[key]
 }
 
@@ -117,10 +113,8 @@ func (b *builder) lines(pair [2]int, links []int) {
 	if len(links) > most {
 		e := edge{from: pair[0], to: pair[1], bundle: true, middle: []string{count(len(links), "link")}}
 		var names []string
-		for k, i := range links {
-			if k < 12 {
-				names = append(names, full(p.Links[i].Name))
-			}
+		for _, i := range first(links, 12) {
+			names = append(names, full(p.Links[i].Name))
 		}
 		e.title = e.middle[0] + "\n" + strings.Join(names, "\n")
 		b.scene.edges = append(b.scene.edges, e)
@@ -144,13 +138,18 @@ func (b *builder) address(e End) string {
 		return ""
 	}
 	in := &b.scene.picture.Nodes[e.Node].Interfaces[e.Interface]
-	switch {
-	case len(in.Addresses) == 0:
+	if len(in.Addresses) == 0 {
 		return ""
-	case len(in.Addresses) == 1:
-		return clean(in.Addresses[0], 40)
 	}
-	return clean(in.Addresses[0], 40) + fmt.Sprintf(" +%d", len(in.Addresses)-1)
+	return clean(in.Addresses[0], 40) + andMore(len(in.Addresses)-1)
+}
+
+// andMore is " +2", or nothing.
+func andMore(n int) string {
+	if n <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(" +%d", n)
 }
 
 // linkLabel is what stands at a line: its name while the picture is small, what
@@ -171,11 +170,8 @@ func (b *builder) facts(l *Link) []string {
 			words = append(words, squeeze(full(promise), 260, labelFont.width))
 		}
 	}
-	if special := specialType(l); special != "" {
-		words = append(words, squeeze(full(special), 130, labelFont.width))
-	}
-	if l.VLAN != "" {
-		words = append(words, squeeze("VLAN "+full(l.VLAN), 130, labelFont.width))
+	for _, word := range nonEmpty(full(specialType(l)), prefixed("VLAN ", full(l.VLAN))) {
+		words = append(words, squeeze(word, 130, labelFont.width))
 	}
 	return words
 }
@@ -193,28 +189,19 @@ func specialType(l *Link) string {
 }
 
 func linkTitle(l *Link) string {
-	t := []string{full(l.Name)}
-	say := func(word, value string) {
-		if value != "" {
-			t = append(t, word+": "+full(value))
-		}
-	}
-	say("type", strings.Join(l.Types[:min(len(l.Types), 4)], ", "))
-	say("speed", strings.Join(l.Speeds[:min(len(l.Speeds), 4)], ", "))
-	say("VLAN", l.VLAN)
-	say("shared VLAN", l.Shared)
+	t := tooltip{full(l.Name)}
+	t.add("type", strings.Join(first(l.Types, 4), ", "))
+	t.add("speed", strings.Join(first(l.Speeds, 4), ", "))
+	t.add("VLAN", l.VLAN)
+	t.add("shared VLAN", l.Shared)
 	if l.Monitored {
-		say("monitoring", "yes")
+		t.add("monitoring", "yes")
 	}
-	for i, p := range l.Properties {
-		if i < 8 {
-			say(strings.Trim(full(p.Source)+" → "+full(p.Dest), " →"), p.String())
-		}
+	for _, p := range first(l.Properties, 8) {
+		t.add(strings.Trim(full(p.Source)+" → "+full(p.Dest), " →"), p.String())
 	}
-	for i, e := range l.Ends {
-		if i < 16 {
-			say("end", e.Name)
-		}
+	for _, e := range first(l.Ends, 16) {
+		t.add("end", e.Name)
 	}
 	return strings.Join(t, "\n")
 }

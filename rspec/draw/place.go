@@ -1,6 +1,7 @@
 package draw
 
 import (
+	"iter"
 	"math"
 	"slices"
 )
@@ -31,10 +32,8 @@ func (s *scene) letter() {
 		}
 		p.taken.add(room)
 	}
-	for f, r := range s.frames {
-		if s.framed && r.hw > 0 {
-			p.taken.add(s.titleRoom(f))
-		}
+	for _, t := range s.titleRooms() {
+		p.taken.add(t)
 	}
 	for i := range s.edges {
 		for k := 1; k < len(s.edges[i].path); k++ {
@@ -63,7 +62,7 @@ func (s *scene) letter() {
 }
 
 func (p *placer) line(a, b point) {
-	p.segments.add(box(min(a.x, b.x), min(a.y, b.y), max(a.x, b.x)+0.1, max(a.y, b.y)+0.1))
+	p.segments.add(spanned(a, b))
 	p.lines = append(p.lines, [2]point{a, b})
 }
 
@@ -161,11 +160,7 @@ func hug(own rect, at, way, size point, side float64) point {
 func (p *placer) middle(e *edge) {
 	path := p.visible(e)
 	length := pathLength(path)
-	w := 0.0
-	for _, t := range e.middle {
-		w = max(w, labelFont.width(t))
-	}
-	size := point{w + 4, labelFont.height() * float64(len(e.middle))}
+	size := point{most(e.middle, labelFont.width) + 4, labelFont.height() * float64(len(e.middle))}
 	var tries []try
 	for _, t := range []float64{0.5, 0.42, 0.58, 0.34, 0.66, 0.26, 0.74, 0.16, 0.84} {
 		for _, side := range []float64{-1, 1} {
@@ -207,12 +202,14 @@ func (p *placer) best(text []string, size point, tries []try, dim bool) {
 			continue
 		}
 		bad := t.bad
-		p.segments.near(r, func(i int) bool {
+		for i := range p.segments.near(r) {
 			if r.cuts(p.lines[i][0], p.lines[i][1]) {
 				bad += 7
 			}
-			return bad < min(least, worst)
-		})
+			if bad >= min(least, worst) {
+				break
+			}
+		}
 		if bad < min(least, worst) {
 			found, least = r, bad
 		}
@@ -236,12 +233,14 @@ type grid struct {
 
 const gridCell = 120.0
 
-// each calls f for the cells that r lies in, while f wants more.
-func (g *grid) each(r rect, f func([2]int) bool) {
-	for x := int(math.Floor(r.left() / gridCell)); x <= int(math.Floor(r.right()/gridCell)); x++ {
-		for y := int(math.Floor(r.top() / gridCell)); y <= int(math.Floor(r.bottom()/gridCell)); y++ {
-			if !f([2]int{x, y}) {
-				return
+// cellsOf are the cells that r lies in.
+func cellsOf(r rect) iter.Seq[[2]int] {
+	return func(yield func([2]int) bool) {
+		for x := int(math.Floor(r.left() / gridCell)); x <= int(math.Floor(r.right()/gridCell)); x++ {
+			for y := int(math.Floor(r.top() / gridCell)); y <= int(math.Floor(r.bottom()/gridCell)); y++ {
+				if !yield([2]int{x, y}) {
+					return
+				}
 			}
 		}
 	}
@@ -253,36 +252,33 @@ func (g *grid) add(r rect) {
 	}
 	i := len(g.rects)
 	g.rects, g.seen = append(g.rects, r), append(g.seen, 0)
-	g.each(r, func(c [2]int) bool {
+	for c := range cellsOf(r) {
 		g.cells[c] = append(g.cells[c], i)
-		return true
-	})
+	}
 }
 
-// near calls f with the number of each rect that r overlaps, once, while f wants
-// more.
-func (g *grid) near(r rect, f func(int) bool) {
-	g.questions++
-	g.each(r, func(c [2]int) bool {
-		for _, i := range g.cells[c] {
-			if g.seen[i] == g.questions {
-				continue
-			}
-			g.seen[i] = g.questions
-			if g.rects[i].overlaps(r) && !f(i) {
-				return false
+// near are the numbers of the rects that r overlaps, each once.
+func (g *grid) near(r rect) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		g.questions++
+		for c := range cellsOf(r) {
+			for _, i := range g.cells[c] {
+				if g.seen[i] == g.questions {
+					continue
+				}
+				g.seen[i] = g.questions
+				if g.rects[i].overlaps(r) && !yield(i) {
+					return
+				}
 			}
 		}
-		return true
-	})
+	}
 }
 
 // hits tells whether r overlaps any.
 func (g *grid) hits(r rect) bool {
-	hit := false
-	g.near(r, func(int) bool {
-		hit = true
-		return false
-	})
-	return hit
+	for range g.near(r) {
+		return true
+	}
+	return false
 }

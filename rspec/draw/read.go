@@ -133,6 +133,12 @@ func truth(e *xmltree.Element, local string) *bool {
 	return &v
 }
 
+// isTrue tells whether an attribute of type xs:boolean is true.
+func isTrue(e *xmltree.Element, local string) bool {
+	v := truth(e, local)
+	return v != nil && *v
+}
+
 // manager is the number of the manager that id names, or of the one whose
 // component it is.
 func (r *reader) manager(id, component string) int {

@@ -85,10 +85,8 @@ const (
 // spelling of the namespace.
 func monitored(e *xmltree.Element) bool {
 	for _, m := range childrenOf(e, "monitoring", schemas.Monitoring, schemas.OldMonitoring) {
-		for _, word := range []string{"enabled", "supported"} {
-			if v := truth(m, word); v != nil && *v {
-				return true
-			}
+		if isTrue(m, "enabled") || isTrue(m, "supported") {
+			return true
 		}
 	}
 	return false

@@ -16,12 +16,11 @@ func (r *reader) offers(root *xmltree.Element) {
 	}
 	for _, list := range childrenOf(root, "rspec_shared_vlan", schemas.SharedVLAN, schemas.OldSharedVLAN) {
 		for _, e := range childrenOf(list, "available", schemas.SharedVLAN, schemas.OldSharedVLAN) {
-			restricted := truth(e, "restricted")
 			r.p.SharedVLANs = append(r.p.SharedVLANs, SharedVLAN{
 				Name:        value(e, "name"),
 				Tag:         value(e, "localTag"),
 				Description: value(e, "description"),
-				Restricted:  restricted != nil && *restricted,
+				Restricted:  isTrue(e, "restricted"),
 			})
 		}
 	}

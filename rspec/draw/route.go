@@ -27,14 +27,8 @@ const hubGap = 16.0
 
 // route gives every edge its path.
 func (s *scene) route() {
-	r := router{s: s, budget: 60_000_000}
-	for f, frame := range s.frames {
-		if s.framed && frame.hw > 0 {
-			r.titles = append(r.titles, s.titleRoom(f))
-		}
-	}
-	alike := map[[2]int][]int{}
-	var order [][2]int
+	r := router{s: s, budget: 60_000_000, titles: s.titleRooms()}
+	var alike grouping[[2]int, int]
 	for i := range s.edges {
 		e := &s.edges[i]
 		if e.stub > 0 {
@@ -43,14 +37,10 @@ func (s *scene) route() {
 			e.drawn = polyline(e.path)
 			continue
 		}
-		pair := [2]int{min(e.from, e.to), max(e.from, e.to)}
-		if alike[pair] == nil {
-			order = append(order, pair)
-		}
-		alike[pair] = append(alike[pair], i)
+		alike.add(ordered(e.from, e.to), i)
 	}
-	for _, pair := range order {
-		r.pair(alike[pair])
+	for _, pair := range alike.keys {
+		r.pair(alike.of[pair])
 	}
 }
 
@@ -118,7 +108,7 @@ func (r *router) bend(edges []int, p, q point, near []rect, bow float64) bool {
 // near are the boxes that a line from p to q may have to do with, with the
 // distance that it keeps from them; that from hubs is given.
 func (r *router) near(e *edge, p, q point, hubGap float64) []rect {
-	reach := box(min(p.x, q.x), min(p.y, q.y), max(p.x, q.x), max(p.y, q.y)).grown(320)
+	reach := spanned(p, q).grown(320)
 	var list []rect
 	for i := range r.s.vertices {
 		if i != e.from && i != e.to && r.s.vertices[i].overlaps(reach) {
@@ -242,9 +232,9 @@ func (r *router) shortest(spots []point, boxes []rect, lane float64) []point {
 	}
 	var way []point
 	for i := 1; i != 0; i = from[i] {
-		way = append([]point{spots[i]}, way...)
+		way = slices.Insert(way, 0, spots[i])
 	}
-	return append([]point{p}, way...)
+	return slices.Insert(way, 0, p)
 }
 
 // arc is a line from p to q that bends by bow in its middle, as points.

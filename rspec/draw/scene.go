@@ -80,6 +80,23 @@ var (
 	noteFont   = font{12, false}
 )
 
+// add adds a vertex, and gives its number.
+func (s *scene) add(v vertex) int {
+	s.vertices = append(s.vertices, v)
+	return len(s.vertices) - 1
+}
+
+// transform gives everything of a vertex a new place.
+func (v *vertex) transform(f func(point) point) {
+	v.point = f(v.point)
+	for i := range v.feet {
+		v.feet[i] = f(v.feet[i])
+	}
+	for i, w := range v.wires {
+		v.wires[i] = [2]point{f(w[0]), f(w[1])}
+	}
+}
+
 // complete gives everything its place.
 func (s *scene) complete() {
 	s.lay()
@@ -91,12 +108,8 @@ func (s *scene) complete() {
 // newScene makes boxes and lines of a picture.
 func newScene(p *Picture) *scene {
 	s := &scene{picture: p, framed: len(p.Managers) > 1}
-	b := builder{scene: s, groups: groupNodes(p), grouped: map[int]int{}, pairs: map[[2]int][]int{}, outside: map[string]int{}}
-	for i, g := range b.groups {
-		for _, n := range g.nodes {
-			b.grouped[n] = i
-		}
-	}
+	b := builder{scene: s, groups: groupNodes(p), outside: map[string]int{}}
+	b.grouped = boxOf(b.groups)
 	b.boxes()
 	b.links()
 	s.heading = b.headings()

@@ -29,7 +29,7 @@ func (a *arrangement) spread(list []int) {
 	axes := align(at, g.near)
 	facing(at, slices.Index(list, slices.Min(list)))
 	for k := range at {
-		at[k].x, at[k].y = at[k].x*c.x, at[k].y*c.y
+		at[k] = at[k].scaled(c)
 	}
 	if !axes || a.frames {
 		a.gather(list, at)
@@ -67,7 +67,7 @@ func (a *arrangement) compact(list []int, at []point) {
 		for range 30 {
 			closer := make([]point, len(at))
 			for k, p := range at {
-				closer[k] = point{p.x * shrink.x, p.y * shrink.y}
+				closer[k] = p.scaled(shrink)
 			}
 			if !a.roomy(list, closer) {
 				break

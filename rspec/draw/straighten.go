@@ -9,17 +9,14 @@ import (
 // that the drawing is wider than high. It tells whether the edges do so.
 func align(at []point, near [][]int) (axes bool) {
 	var c, s, sx, sy, sxy, edges float64
-	mean := point{}
-	for i := range at {
-		mean = mean.add(at[i].times(1 / float64(len(at))))
-	}
+	middle := mean(at)
 	for i := range at {
 		for _, j := range near[i] {
 			e := at[j].sub(at[i])
 			turn := 4 * math.Atan2(e.y, e.x)
 			c, s, edges = c+math.Cos(turn), s+math.Sin(turn), edges+1
 		}
-		p := at[i].sub(mean)
+		p := at[i].sub(middle)
 		sx, sy, sxy = sx+p.x*p.x, sy+p.y*p.y, sxy+p.x*p.y
 	}
 	turn := -math.Atan2(2*sxy, sx-sy) / 2
@@ -35,8 +32,7 @@ func align(at []point, near [][]int) (axes bool) {
 	rotate(turn)
 	low, high := at[0], at[0]
 	for _, p := range at {
-		low = point{min(low.x, p.x), min(low.y, p.y)}
-		high = point{max(high.x, p.x), max(high.y, p.y)}
+		low, high = point{min(low.x, p.x), min(low.y, p.y)}, high.max(p)
 	}
 	if high.y-low.y > 1.02*(high.x-low.x) {
 		rotate(math.Pi / 2)
@@ -46,11 +42,7 @@ func align(at []point, near [][]int) (axes bool) {
 
 // facing mirrors places so that the first is at the top left.
 func facing(at []point, first int) {
-	mean := point{}
-	for i := range at {
-		mean = mean.add(at[i].times(1 / float64(len(at))))
-	}
-	p := at[first].sub(mean)
+	p := at[first].sub(mean(at))
 	for i := range at {
 		if p.x > 1e-6 {
 			at[i].x = -at[i].x
@@ -69,6 +61,12 @@ func (a *arrangement) straighten(list []int, at []point, near [][]int) {
 		return
 	}
 	for _, vertical := range []bool{false, true} {
+		axis := func(p *point) *float64 {
+			if vertical {
+				return &p.x
+			}
+			return &p.y
+		}
 		class := make([]int, n)
 		for i := range class {
 			class[i] = i
@@ -92,25 +90,20 @@ func (a *arrangement) straighten(list []int, at []point, near [][]int) {
 				}
 			}
 		}
-		groups := map[int][]int{}
-		var order []int
+		var rows grouping[int, int]
 		for i := range class {
-			r := find(i)
-			if groups[r] == nil {
-				order = append(order, r)
-			}
-			groups[r] = append(groups[r], i)
+			rows.add(find(i), i)
 		}
-		order = slices.DeleteFunc(order, func(r int) bool { return len(groups[r]) < 2 })
+		order := slices.DeleteFunc(rows.keys, func(r int) bool { return len(rows.of[r]) < 2 })
 		before := slices.Clone(at)
 		cost := a.faults(list, at, near)
 		level := func(r int) {
-			mean := 0.0
-			for _, i := range groups[r] {
-				mean += coordinate(&at[i], vertical) / float64(len(groups[r]))
+			sum := 0.0
+			for _, i := range rows.of[r] {
+				sum += *axis(&at[i]) / float64(len(rows.of[r]))
 			}
-			for _, i := range groups[r] {
-				setCoordinate(&at[i], vertical, mean)
+			for _, i := range rows.of[r] {
+				*axis(&at[i]) = sum
 			}
 		}
 		for _, r := range order {
@@ -132,21 +125,6 @@ func (a *arrangement) straighten(list []int, at []point, near [][]int) {
 				cost = c
 			}
 		}
-	}
-}
-
-func coordinate(p *point, vertical bool) float64 {
-	if vertical {
-		return p.x
-	}
-	return p.y
-}
-
-func setCoordinate(p *point, vertical bool, v float64) {
-	if vertical {
-		p.x = v
-	} else {
-		p.y = v
 	}
 }
 
@@ -191,7 +169,7 @@ const mostRounds = 40 * 60
 func (a *arrangement) separate(list []int, at []point, slack float64) {
 	widest := point{clearance, clearance} // what any two must keep
 	for _, need := range a.need {
-		widest = point{max(widest.x, need.x), max(widest.y, need.y)}
+		widest = widest.max(need)
 	}
 	widest = widest.times(slack)
 	for round := range mostRounds {

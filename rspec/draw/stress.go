@@ -113,10 +113,7 @@ func (g *stressGraph) start(d [][]float64) []point {
 	y := direction(m, x)
 	at := make([]point, n)
 	for i := range at {
-		for j := range k {
-			at[i].x += m[i][j] * x[j]
-			at[i].y += m[i][j] * y[j]
-		}
+		at[i] = point{dot(m[i], x), dot(m[i], y)}
 	}
 	// As wide as the distances are; twins are moved apart a little.
 	spread, want := 0.0, 0.0
@@ -142,29 +139,20 @@ func direction(m [][]float64, other []float64) []float64 {
 	}
 	for range 60 {
 		if other != nil {
-			dot := 0.0
+			along := dot(v, other)
 			for j := range v {
-				dot += v[j] * other[j]
-			}
-			for j := range v {
-				v[j] -= dot * other[j]
+				v[j] -= along * other[j]
 			}
 		}
 		next := make([]float64, k)
 		for i := range m {
-			dot := 0.0
+			along := dot(m[i], v)
 			for j := range v {
-				dot += m[i][j] * v[j]
-			}
-			for j := range v {
-				next[j] += dot * m[i][j]
+				next[j] += along * m[i][j]
 			}
 		}
-		length := 0.0
-		for _, x := range next {
-			length += x * x
-		}
-		if length = math.Sqrt(length); length < 1e-12 {
+		length := math.Sqrt(dot(next, next))
+		if length < 1e-12 {
 			break
 		}
 		for j := range v {
@@ -172,4 +160,12 @@ func direction(m [][]float64, other []float64) []float64 {
 		}
 	}
 	return v
+}
+
+func dot(a, b []float64) float64 {
+	sum := 0.0
+	for i := range a {
+		sum += a[i] * b[i]
+	}
+	return sum
 }

@@ -51,7 +51,7 @@ func (s *scene) frameUp() {
 			all = all.union(v.rect.grown(6)) // it stands out a little
 		}
 		for _, w := range v.wires {
-			all = all.union(box(min(w[0].x, w[1].x), min(w[0].y, w[1].y)-1, max(w[0].x, w[1].x), max(w[0].y, w[1].y)+1))
+			all = all.union(spanned(w[0], w[1]).grown(1))
 		}
 	}
 	for _, f := range s.frames {
@@ -75,12 +75,8 @@ func (s *scene) frameUp() {
 	if len(s.vertices) == 0 {
 		s.notes = append(s.notes, "nothing to draw: the document holds no nodes and no links")
 	}
-	wide := headFont.width(s.heading[0])
-	for _, t := range append(s.heading[1:], s.notes...) {
-		wide = max(wide, noteFont.width(t))
-	}
 	legend := s.legendWidth()
-	wide = max(wide, all.hw*2, legend)
+	wide := max(headFont.width(s.heading[0]), most(s.heading[1:], noteFont.width), most(s.notes, noteFont.width), all.hw*2, legend)
 	foot := float64(len(s.notes)) * noteFont.height()
 	if legend > 0 {
 		foot += 26
@@ -90,11 +86,7 @@ func (s *scene) frameUp() {
 	}
 	d := point{margin - all.left() + (wide-all.hw*2)/2, margin + head - all.top()}
 	for i := range s.vertices {
-		v := &s.vertices[i]
-		v.point = v.point.add(d)
-		for k := range v.wires {
-			v.wires[k][0], v.wires[k][1] = v.wires[k][0].add(d), v.wires[k][1].add(d)
-		}
+		s.vertices[i].transform(d.add)
 	}
 	for i := range s.frames {
 		s.frames[i].point = s.frames[i].point.add(d)
@@ -140,15 +132,13 @@ func (o *svgWriter) document() {
 	o.put(`<rect width="100%%" height="100%%" fill="%v"/>`+"\n", paper)
 	y := margin + headFont.size
 	for i, t := range s.heading {
-		f, fill := noteFont, faint
 		if i == 0 {
-			f, fill = headFont, ink
-		}
-		o.text(margin, y, t, f, fill, "")
-		y += noteFont.height() + 1
-		if i == 0 {
+			o.text(margin, y, t, headFont, ink, "")
 			y += 4
+		} else {
+			o.text(margin, y, t, noteFont, faint, "")
 		}
+		y += noteFont.height() + 1
 	}
 	for f, r := range s.frames {
 		if s.framed && r.hw > 0 {
@@ -170,13 +160,9 @@ func (o *svgWriter) document() {
 	}
 	o.put(`<g font-size="%v" text-anchor="middle" stroke="%v" stroke-width="3" stroke-linejoin="round" paint-order="stroke">`+"\n", labelFont.size, paper)
 	for _, l := range s.labels {
-		fill := ink
-		if l.dim {
-			fill = faint
-		}
 		y := l.top() + labelFont.size*0.98
 		for _, t := range l.lines {
-			o.put(`<text x="%v" y="%v" fill="%v">%v</text>`+"\n", l.x, y, fill, escape(t))
+			o.put(`<text x="%v" y="%v" fill="%v">%v</text>`+"\n", l.x, y, inkOf(l.dim), escape(t))
 			y += labelFont.height()
 		}
 	}
@@ -188,6 +174,13 @@ func (o *svgWriter) document() {
 	}
 	o.legend(s.size.bottom() - margin - float64(len(s.notes))*noteFont.height() - 4)
 	o.put("</svg>\n")
+}
+
+func inkOf(dim bool) string {
+	if dim {
+		return faint
+	}
+	return ink
 }
 
 func (o *svgWriter) text(x, y float64, t string, f font, fill, anchor string) {
@@ -247,17 +240,13 @@ func (o *svgWriter) vertex(v *vertex) {
 	}
 	y := v.y - text/2
 	for i, l := range v.lines {
-		fill := ink
-		if l.dim {
-			fill = faint
-		}
 		x := v.x
 		base := y + l.font.size*1.02
 		if i == 0 && v.state != unknown {
 			x += markRoom / 2
 			o.mark(v.state, x-l.font.width(l.text)/2-markRoom+5, base-l.font.size*0.36)
 		}
-		o.text(x, base, l.text, l.font, fill, "middle")
+		o.text(x, base, l.text, l.font, inkOf(l.dim), "middle")
 		y += l.font.height()
 	}
 	o.put("</g>\n")

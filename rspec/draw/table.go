@@ -110,7 +110,7 @@ func (b *table) write() {
 	for _, r := range b.rows {
 		b.row(r, width, gap, style)
 		if wrapped {
-			if rest := strings.Join(slices.DeleteFunc(slices.Clone(r[b.tail:]), func(s string) bool { return s == "" }), ", "); rest != "" {
+			if rest := joined(", ", slices.Clone(r[b.tail:])...); rest != "" {
 				margin := strings.Repeat(" ", 3*indent)
 				b.t.wrap(margin, margin, rest)
 			}

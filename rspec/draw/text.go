@@ -145,27 +145,21 @@ const manyAlike = 20
 
 // names lists nodes by kind, several to a line.
 func (t *textWriter) names(groups []group) {
-	var kinds tally
-	members := map[string][]string{}
+	var kinds grouping[string, string]
 	for _, g := range groups {
 		n := &t.p.Nodes[g.nodes[0]]
 		kind := cmp.Or(joined(", ", joined(" · ", full(typesOf(n)), full(n.Image)), n.use()), "no type named")
-		kinds.add(kind)
-		members[kind] = append(members[kind], t.see(n.name()))
+		kinds.add(kind, t.see(n.name()))
 	}
-	for _, kind := range kinds.words {
-		t.line("  %s", t.fit(fmt.Sprintf("%d × %s", kinds.count[kind], kind), indent))
-		t.columns("    ", members[kind])
+	for _, kind := range kinds.keys {
+		t.line("  %s", t.fit(fmt.Sprintf("%d × %s", len(kinds.of[kind]), kind), indent))
+		t.columns("    ", kinds.of[kind])
 	}
 }
 
 // columns sets words in columns, down and then right.
 func (t *textWriter) columns(indent string, words []string) {
-	widest := 0
-	for _, w := range words {
-		widest = max(widest, columns(w))
-	}
-	widest = min(widest, t.o.Width-len(indent))
+	widest := min(int(most(words, inColumns)), t.o.Width-len(indent))
 	n := max(1, (t.o.Width-len(indent)+2)/(widest+2))
 	rows := (len(words) + n - 1) / n
 	for r := range rows {
@@ -181,31 +175,25 @@ func (t *textWriter) columns(indent string, words []string) {
 func (t *textWriter) nodes(groups []group) {
 	tab := t.table("node", "type", "image", "use", "component", "state", "address", "reach it")
 	tab.tail = 7
-	var reasons tally
-	failing := map[string][]string{} // reason → nodes
+	var failing grouping[string, string] // reason → nodes
 	for _, g := range groups {
 		n := &t.p.Nodes[g.nodes[0]]
 		if len(g.nodes) > 1 {
-			var kinds, states tally
+			var kinds, states grouping[string, int]
 			for _, i := range g.nodes {
-				kinds.add(typesOf(&t.p.Nodes[i]))
-				states.add(t.p.Nodes[i].State)
+				kinds.add(typesOf(&t.p.Nodes[i]), i)
+				states.add(t.p.Nodes[i].State, i)
 			}
-			tab.add(g.span(t.p, full), fmt.Sprintf("%d × %s", len(g.nodes), kinds.one("kind")), "", "", "", states.one("state"), "", "")
+			tab.add(g.span(t.p, full), fmt.Sprintf("%d × %s", len(g.nodes), oneOf(kinds.keys, "kind")), "", "", "", oneOf(states.keys, "state"), "", "")
 			continue
 		}
 		use := n.use()
 		if n.Monitored {
 			use = joined(", ", use, "monitored")
 		}
-		state := stateWord(n.State)
-		if state != "" {
-			state = stateSigns[conditionOf(n.State)] + " " + state
-		}
+		state := prefixed(stateSigns[conditionOf(n.State)]+" ", stateWord(n.State))
 		if n.Error != "" {
-			reason := clean(n.Error, longestReason)
-			reasons.add(reason)
-			failing[reason] = append(failing[reason], n.name())
+			failing.add(clean(n.Error, longestReason), n.name())
 		}
 		tab.add(n.name(), full(typesOf(n)), full(n.Image), use, full(n.Component), state, full(strings.Join(n.publicAddresses(), " ")), t.reach(n))
 	}
@@ -221,14 +209,14 @@ func (t *textWriter) nodes(groups []group) {
 		return ""
 	}
 	tab.write()
-	for _, reason := range reasons.words[:min(len(reasons.words), mostLinkLines)] {
-		t.wrap("  ", "    ", several(failing[reason])+": "+reason)
+	for _, reason := range first(failing.keys, mostLinkLines) {
+		t.wrap("  ", "    ", several(failing.of[reason])+": "+reason)
 	}
 }
 
 // several are the first of some names, and how many more there are.
 func several(names []string) string {
-	s := strings.Join(names[:min(len(names), mostBranches)], ", ")
+	s := strings.Join(first(names, mostBranches), ", ")
 	if more := len(names) - mostBranches; more > 0 {
 		s += fmt.Sprintf(" and %d more", more)
 	}
@@ -263,17 +251,13 @@ var (
 // reach is how to get at a node: its first login, or the name of its host. One
 // that only repeats the node's name leads nowhere.
 func (t *textWriter) reach(n *Node) string {
-	s := ""
 	switch {
 	case len(n.Logins) > 0:
-		s = full(n.Logins[0].String())
-		if more := len(n.Logins) - 1; more > 0 {
-			s += fmt.Sprintf(" +%d", more)
-		}
+		return full(n.Logins[0].String()) + andMore(len(n.Logins)-1)
 	case len(n.Hosts) > 0 && n.Hosts[0].Name != n.Name && (n.Hosts[0].IPv4 != "" || strings.Contains(n.Hosts[0].Name, ".")):
-		s = full(n.Hosts[0].Name)
+		return full(n.Hosts[0].Name)
 	}
-	return s
+	return ""
 }
 
 // components is the table of an advertisement.
@@ -281,27 +265,15 @@ func (t *textWriter) components(groups []group) {
 	tab := t.table("component", "count", "type", "hardware", "use", "free", "slots")
 	for _, g := range groups {
 		n := &t.p.Nodes[g.nodes[0]]
-		free, said, slots := 0, 0, 0
-		for _, i := range g.nodes {
-			slots += t.p.Nodes[i].Slots
-			if a := t.p.Nodes[i].Available; a != nil {
-				said++
-				if *a {
-					free++
-				}
-			}
-		}
-		name, freeText, slotText := n.name(), "", ""
+		free, slots := t.p.free(g.nodes)
+		name, slotText := n.name(), ""
 		if len(g.nodes) > 1 {
 			name = g.span(t.p, full)
-		}
-		if said > 0 {
-			freeText = fmt.Sprintf("%d free", free)
 		}
 		if slots > 0 {
 			slotText = fmt.Sprint(slots)
 		}
-		tab.add(name, fmt.Sprintf("%d ×", len(g.nodes)), full(typesOf(n)), full(n.HardwareType), n.use(), freeText, slotText)
+		tab.add(name, fmt.Sprintf("%d ×", len(g.nodes)), full(typesOf(n)), full(n.HardwareType), n.use(), free, slotText)
 	}
 	tab.write()
 }

@@ -3,20 +3,15 @@ package draw
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 )
 
 // links writes the links of two ends as lines in columns, then all others as
 // trees of their ends.
 func (t *textWriter) links() {
-	grouped := map[int]int{}
-	bundled := false
-	for i, g := range t.groups {
-		for _, n := range g.nodes {
-			grouped[n] = i
-		}
-		bundled = bundled || g.level > 0
-	}
+	grouped := boxOf(t.groups)
+	bundled := slices.ContainsFunc(t.groups, func(g group) bool { return g.level > 0 })
 	var lines, trees []*Link
 	for i := range t.p.Links {
 		l := &t.p.Links[i]
@@ -59,15 +54,12 @@ func (t *textWriter) lines(links []*Link) {
 	tab.gap = []int{1, 1, 1, 1, 2, 2, 2}
 	tab.bare = true
 	tab.tail = 6
-	for _, l := range links[:min(len(links), mostLinkLines)] {
+	for _, l := range first(links, mostLinkLines) {
 		promise := t.p.promise(l)
 		if promise == common {
 			promise = ""
 		}
-		more := specialType(l)
-		if l.VLAN != "" {
-			more = strings.TrimSpace(more + " VLAN " + l.VLAN)
-		}
+		more := joined(" ", specialType(l), prefixed("VLAN ", l.VLAN))
 		a, z := l.Ends[0], l.Ends[1]
 		tab.add(t.endName(a), t.addresses(a), "────", t.addresses(z), t.endName(z), full(l.Name), full(promise), full(more))
 	}
@@ -78,23 +70,13 @@ func (t *textWriter) lines(links []*Link) {
 // tree has a branch for each end of a link.
 func (t *textWriter) tree(l *Link) {
 	name := cmp.Or(full(l.Name), "(link)")
-	shared, vlan := "", ""
-	if l.Shared != "" {
-		shared = "shared VLAN " + full(l.Shared)
-	}
-	if l.VLAN != "" {
-		vlan = "VLAN " + full(l.VLAN)
-	}
 	t.line("")
-	t.title(name + "  " + joined(", ", count(len(l.Ends), "end"), full(t.p.promise(l)), full(specialType(l)), shared, vlan))
-	ends := l.Ends[:min(len(l.Ends), mostMembers)]
+	t.title(name + "  " + joined(", ", count(len(l.Ends), "end"), full(t.p.promise(l)), full(specialType(l)), prefixed("shared VLAN ", full(l.Shared)), prefixed("VLAN ", full(l.VLAN))))
+	ends := first(l.Ends, mostMembers)
 	rest := len(l.Ends) - len(ends)
 	if len(ends) > mostBranches {
 		words := make([]string, len(ends))
-		wide := 0
-		for _, e := range ends {
-			wide = max(wide, columns(t.see(t.endName(e))))
-		}
+		wide := int(most(ends, func(e End) float64 { return inColumns(t.see(t.endName(e))) }))
 		for i, e := range ends {
 			words[i] = strings.TrimRight(pad(t.see(t.endName(e)), wide)+" "+t.see(t.addresses(e)), " ")
 		}
@@ -122,28 +104,16 @@ const mostBranches = 8
 
 // bundles counts the links between the boxes of a grouped picture.
 func (t *textWriter) bundles(grouped map[int]int, links []*Link) {
-	var between tally
 	type pair struct{ a, z string }
-	ends := map[string]pair{}
-	names := map[string]string{} // of links that are alone between their boxes
-	facts := map[string]*tally{}
+	var between grouping[pair, *Link]
 	for _, l := range links {
 		p := pair{t.boxName(grouped, l.Ends[0]), t.boxName(grouped, l.Ends[1])}
-		key := fmt.Sprintf("%q %q", p.a, p.z)
-		if between.count[key] == 0 {
-			if back := fmt.Sprintf("%q %q", p.z, p.a); between.count[back] > 0 {
-				key = back
-			} else {
-				ends[key] = p
-			}
+		if back := (pair{p.z, p.a}); between.of[p] == nil && between.of[back] != nil {
+			p = back
 		}
-		if between.add(key); facts[key] == nil {
-			facts[key] = &tally{}
-		}
-		facts[key].add(joined(", ", full(t.p.promise(l)), full(specialType(l))))
-		names[key] = full(l.Name)
+		between.add(p, l)
 	}
-	if len(between.words) == 0 {
+	if len(between.keys) == 0 {
 		return
 	}
 	t.line("")
@@ -152,18 +122,23 @@ func (t *textWriter) bundles(grouped map[int]int, links []*Link) {
 	tab.bare = true
 	tab.gap = []int{1, 1, 2, 2}
 	tab.tail = 3
-	for _, key := range between.words[:min(len(between.words), mostLinkLines)] {
-		name, each := "", facts[key].words[0]
-		if between.count[key] == 1 {
-			name = names[key]
+	for _, p := range first(between.keys, mostLinkLines) {
+		here := between.of[p]
+		var facts grouping[string, *Link]
+		for _, l := range here {
+			facts.add(joined(", ", full(t.p.promise(l)), full(specialType(l))), l)
 		}
-		if n := len(facts[key].words); n > 1 {
+		name, each := "", facts.keys[0]
+		if len(here) == 1 {
+			name = full(here[0].Name)
+		}
+		if n := len(facts.keys); n > 1 {
 			each = fmt.Sprintf("of %d kinds", n)
 		}
-		tab.add(ends[key].a, "── "+count(between.count[key], "link")+" ──", ends[key].z, name, each)
+		tab.add(p.a, "── "+count(len(here), "link")+" ──", p.z, name, each)
 	}
 	tab.write()
-	if more := len(between.words) - mostLinkLines; more > 0 {
+	if more := len(between.keys) - mostLinkLines; more > 0 {
 		t.line("  and those between %d more pairs", more)
 	}
 }
@@ -187,20 +162,16 @@ func (t *textWriter) many(grouped map[int]int, links []*Link) {
 	t.title(count(len(links), "link") + " of one end, or of more than two")
 	tab := t.table("link", "type", "ends", "capacity", "VLAN", "joins")
 	tab.tail = 5
-	for _, l := range links[:min(len(links), mostLinkLines)] {
+	for _, l := range first(links, mostLinkLines) {
 		kind := specialType(l)
 		if kind == "" && len(l.Types) > 0 {
 			kind = l.Types[0]
 		}
-		vlan := l.VLAN
-		if l.Shared != "" {
-			vlan = strings.TrimSpace(l.Shared + " " + vlan)
+		var boxes grouping[string, End]
+		for _, e := range first(l.Ends, mostMembers) {
+			boxes.add(t.boxName(grouped, e), e)
 		}
-		var boxes tally
-		for _, e := range l.Ends[:min(len(l.Ends), mostMembers)] {
-			boxes.add(t.boxName(grouped, e))
-		}
-		tab.add(cmp.Or(full(l.Name), "(link)"), full(kind), fmt.Sprint(len(l.Ends)), full(t.p.promise(l)), full(vlan), several(boxes.words))
+		tab.add(cmp.Or(full(l.Name), "(link)"), full(kind), fmt.Sprint(len(l.Ends)), full(t.p.promise(l)), full(joined(" ", l.Shared, l.VLAN)), several(boxes.keys))
 	}
 	tab.write()
 	t.more(len(links), "link")

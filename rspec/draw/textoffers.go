@@ -12,15 +12,12 @@ func (t *textWriter) offers() {
 		t.title(count(n, "shared VLAN"))
 		tab := t.table("", "", "", "")
 		tab.bare = true
-		for _, v := range t.p.SharedVLANs[:min(n, mostLinkLines)] {
-			tag, use := full(v.Tag), ""
-			if tag != "" {
-				tag = "VLAN " + tag
-			}
+		for _, v := range first(t.p.SharedVLANs, mostLinkLines) {
+			use := ""
 			if v.Restricted {
 				use = "restricted"
 			}
-			tab.add(full(v.Name), tag, use, full(v.Description))
+			tab.add(full(v.Name), prefixed("VLAN ", full(v.Tag)), use, full(v.Description))
 		}
 		tab.write()
 		if more := n - mostLinkLines; more > 0 {

@@ -3,18 +3,10 @@ package draw
 // turn mirrors the blocks of several boxes so that those which lines join come
 // near to each other.
 func (a *arrangement) turn(list []int) {
-	in := map[int]int{}
-	for _, i := range list {
-		for _, m := range a.blocks[i].members {
-			in[m] = i
-		}
-	}
 	crossing := map[int][]*edge{}
 	for k := range a.s.edges {
 		e := &a.s.edges[k]
-		x, okx := in[e.from]
-		y, oky := in[e.to]
-		if okx && oky && x != y {
+		if x, y, crosses := a.joins(e); crosses {
 			crossing[x] = append(crossing[x], e)
 			crossing[y] = append(crossing[y], e)
 		}
@@ -52,19 +44,12 @@ func (a *arrangement) turn(list []int) {
 // plumb shifts frames a little so that lines between them that are nearly
 // upright or level become so.
 func (a *arrangement) plumb() {
-	of := map[int]int{}
-	for i, b := range a.blocks {
-		for _, m := range b.members {
-			of[m] = i
-		}
-	}
 	const little = 40
 	shifted := map[[2]int]bool{} // block and axis
 	for k := range a.s.edges {
 		e := &a.s.edges[k]
-		x, okx := of[e.from]
-		y, oky := of[e.to]
-		if !okx || !oky || x == y {
+		x, y, crosses := a.joins(e)
+		if !crosses {
 			continue
 		}
 		d := a.s.vertices[e.to].point.sub(a.s.vertices[e.from].point)

@@ -3,6 +3,7 @@ package xmltree
 import (
 	"bytes"
 	"fmt"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -31,50 +32,29 @@ func prepare(b []byte) (text []byte, cut int, err error) {
 		return text, cut, nil
 	}
 	decl := text[:end]
-	if from, to := pseudoAttr(decl, "encoding"); from > 0 {
-		switch enc := string(decl[from:to]); strings.ToLower(enc) {
+	if at := encodingAttr.FindSubmatchIndex(decl); at != nil {
+		switch enc := string(decl[at[2]:at[3]]); strings.ToLower(enc) {
 		case "utf-8", "utf8", "us-ascii", "ascii":
 		default:
 			if rule.Encoding.Broken(true) {
-				e := syntaxErrorAt(b, cut+from, fmt.Sprintf("the text declares the encoding %.40q; only UTF-8 is read", enc))
+				e := syntaxErrorAt(b, cut+at[2], fmt.Sprintf("the text declares the encoding %.40q; only UTF-8 is read", enc))
 				e.Rule = rule.Encoding
 				return nil, 0, e
 			}
 		}
 	}
-	if from, to := pseudoAttr(decl, "version"); from > 0 && string(decl[from:to]) == "1.1" {
+	if at := versionAttr.FindSubmatchIndex(decl); at != nil && string(decl[at[2]:at[3]]) == "1.1" {
 		text = bytes.Clone(text)
-		text[to-1] = '0'
+		text[at[3]-1] = '0'
 	}
 	return text, cut, nil
 }
 
-// pseudoAttr is where the value of a pseudo-attribute of an XML declaration
-// begins and ends; 0, 0 without one.
-func pseudoAttr(decl []byte, name string) (from, to int) {
-	for at := len("<?xml"); ; {
-		i := bytes.Index(decl[at:], []byte(name))
-		if i < 0 {
-			return 0, 0
-		}
-		before := decl[at+i-1]
-		at += i + len(name)
-		rest := bytes.TrimLeft(decl[at:], " \t\r\n")
-		if before > ' ' || len(rest) == 0 || rest[0] != '=' {
-			continue
-		}
-		rest = bytes.TrimLeft(rest[1:], " \t\r\n")
-		if len(rest) == 0 || rest[0] != '"' && rest[0] != '\'' {
-			return 0, 0
-		}
-		n := bytes.IndexByte(rest[1:], rest[0])
-		if n < 0 {
-			return 0, 0
-		}
-		from = len(decl) - len(rest) + 1
-		return from, from + n
-	}
-}
+// The pseudo-attributes of an XML declaration, with their values.
+var (
+	encodingAttr = regexp.MustCompile(`[\x00-\x20]encoding[ \t\r\n]*=[ \t\r\n]*["']([^"']*)["']`)
+	versionAttr  = regexp.MustCompile(`[\x00-\x20]version[ \t\r\n]*=[ \t\r\n]*["']([^"']*)["']`)
+)
 
 func syntaxErrorAt(b []byte, offset int, msg string) *SyntaxError {
 	p := placeOf(b, offset)

@@ -28,11 +28,7 @@ func ClaimKey(t testing.TB, victim *Entity) pkix.Extension {
 	if err != nil {
 		t.Fatal(err)
 	}
-	value, err := asn1.Marshal(id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pkix.Extension{Id: asn1.ObjectIdentifier{2, 5, 29, 14}, Value: value}
+	return pkix.Extension{Id: asn1.ObjectIdentifier{2, 5, 29, 14}, Value: marshal(t, id)}
 }
 
 // outer is a certificate around what is signed.
@@ -42,39 +38,37 @@ type outer struct {
 	Signature asn1.BitString
 }
 
-func open(t testing.TB, der []byte) (o outer) {
+func parse[T any](t testing.TB, der []byte) (v T) {
 	t.Helper()
-	if _, err := asn1.Unmarshal(der, &o); err != nil {
+	if _, err := asn1.Unmarshal(der, &v); err != nil {
 		t.Fatal(err)
 	}
-	return o
+	return v
 }
 
-// Resigned is a certificate with another signature.
-func Resigned(t testing.TB, der, signature []byte) []byte {
+func marshal(t testing.TB, v any) []byte {
 	t.Helper()
-	o := open(t, der)
-	o.Signature = asn1.BitString{Bytes: signature, BitLength: 8 * len(signature)}
-	der, err := asn1.Marshal(o)
+	der, err := asn1.Marshal(v)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return der
 }
 
+// Resigned is a certificate with another signature.
+func Resigned(t testing.TB, der, signature []byte) []byte {
+	t.Helper()
+	o := parse[outer](t, der)
+	o.Signature = asn1.BitString{Bytes: signature, BitLength: 8 * len(signature)}
+	return marshal(t, o)
+}
+
 // WithTail is a certificate with something behind its signature, inside of what
 // is read as the certificate: another fingerprint, and the signature holds.
 func WithTail(t testing.TB, der []byte) []byte {
 	t.Helper()
-	var all asn1.RawValue
-	if _, err := asn1.Unmarshal(der, &all); err != nil {
-		t.Fatal(err)
-	}
-	longer, err := asn1.Marshal(asn1.RawValue{Tag: asn1.TagSequence, IsCompound: true, Bytes: append(bytes.Clone(all.Bytes), 5, 0)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return longer
+	all := parse[asn1.RawValue](t, der)
+	return marshal(t, asn1.RawValue{Tag: asn1.TagSequence, IsCompound: true, Bytes: append(bytes.Clone(all.Bytes), 5, 0)})
 }
 
 // Forged is a certificate in the name of an issuer whose key is rsa-e3, made
@@ -83,7 +77,7 @@ func Forged(t testing.TB, issuer *Entity, s Subject) []byte {
 	t.Helper()
 	s.Algorithm = x509.SHA256WithRSA
 	der := DER(t, issuer, s)
-	return Resigned(t, der, CubeRoot(t, issuer, open(t, der).TBS.FullBytes))
+	return Resigned(t, der, CubeRoot(t, issuer, parse[outer](t, der).TBS.FullBytes))
 }
 
 // CubeRoot is a signature that the key rsa-e3 of an entity never made: a cube
@@ -171,14 +165,7 @@ func Twin(t testing.TB, issuer *Entity, der []byte) []byte {
 	if !ok {
 		t.Fatalf("%s has no ECDSA key", issuer.Name())
 	}
-	var pair struct{ R, S *big.Int }
-	if _, err := asn1.Unmarshal(open(t, der).Signature.Bytes, &pair); err != nil {
-		t.Fatal(err)
-	}
+	pair := parse[struct{ R, S *big.Int }](t, parse[outer](t, der).Signature.Bytes)
 	pair.S.Sub(key.Params().N, pair.S)
-	signature, err := asn1.Marshal(pair)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return Resigned(t, der, signature)
+	return Resigned(t, der, marshal(t, pair))
 }

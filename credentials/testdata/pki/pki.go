@@ -145,11 +145,7 @@ func AltNames(t testing.TB, uris ...string) pkix.Extension {
 	for _, u := range uris {
 		names = append(names, asn1.RawValue{Class: asn1.ClassContextSpecific, Tag: 6, Bytes: []byte(u)})
 	}
-	value, err := asn1.Marshal(names)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pkix.Extension{Id: asn1.ObjectIdentifier{2, 5, 29, 17}, Value: value}
+	return pkix.Extension{Id: asn1.ObjectIdentifier{2, 5, 29, 17}, Value: marshal(t, names)}
 }
 
 // OddAIA is the authorityInfoAccess extension of Emulab and imec authorities,

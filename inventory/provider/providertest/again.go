@@ -26,30 +26,22 @@ func (s *suite) removeAgain(name string) {
 	if s.repeat(does, "removing what is not there succeeds", provider.Update{Name: name, Is: is, Should: removed}) != nil {
 		return
 	}
-	all, err := s.everything()
-	if err != nil {
-		s.wrong(ruleGet, "asked for everything: %v", detail(err))
-	} else if r := all[name]; r.Err == nil && !provider.Gone(r.Resource) {
+	all, ok := s.everything()
+	if r := all[name]; ok && r.Err == nil && !provider.Gone(r.Resource) {
 		s.wrong(ruleGet, "asked for everything, it tells of %s, which it calls absent when asked by name", name)
 	}
 }
 
 // listed asks for everything, which must tell of a node that is there.
 func (s *suite) listed(name string) {
-	all, err := s.everything()
-	if err != nil {
-		s.wrong(ruleGet, "asked for everything: %v", detail(err))
-	} else if r := all[name]; all != nil && (r.Err != nil || provider.Gone(r.Resource)) {
+	all, ok := s.everything()
+	if r := all[name]; ok && all != nil && (r.Err != nil || provider.Gone(r.Resource)) {
 		s.wrong(ruleGet, "asked for everything, it leaves out %s, of which it tells when asked by name", name)
 	}
 }
 
 func (s *suite) repeat(does, remedy string, u provider.Update) error {
-	changes, err := s.set(false, u)
-	if err == nil && changes[0].Err != nil {
-		err = changes[0].Err
-	}
-	if err != nil {
+	if err := outcome(s.set(false, u)); err != nil {
 		s.wrong(ruleSet, "%s: %v; %s", does, detail(err), remedy)
 		return errEnd
 	}
@@ -98,12 +90,9 @@ func (s *suite) begun(does string, u provider.Update, d time.Duration) error {
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, d)
 	defer cancel()
-	changes, err := s.p.Set(ctx, []provider.Update{{Name: u.Name, Is: got[u.Name].Resource, Should: u.Should}}, false)
-	switch {
-	case errors.Is(err, context.DeadlineExceeded) && d < s.p.Timeout("set"):
+	err = outcome(s.p.Set(ctx, []provider.Update{{Name: u.Name, Is: got[u.Name].Resource, Should: u.Should}}, false))
+	if errors.Is(err, context.DeadlineExceeded) && d < s.p.Timeout("set") {
 		return nil // killed, as it was to be
-	case err == nil && changes[0].Err != nil:
-		err = changes[0].Err
 	}
 	if err != nil {
 		s.wrong(ruleFiles, "%s: a set was killed in the middle, and the next one fails: %v; nothing that a killed call leaves behind may be in the way of the next", does, detail(err))

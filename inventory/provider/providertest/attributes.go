@@ -87,15 +87,8 @@ func (s *suite) checkAttributes() {
 func sameType(got, want string) bool {
 	a, err1 := provider.ParseType(got)
 	b, err2 := provider.ParseType(want)
-	if err1 != nil || err2 != nil || a.Base != b.Base {
-		return false
-	}
-	for _, o := range b.Options {
-		if !slices.Contains(a.Options, o) {
-			return false
-		}
-	}
-	return true
+	lacks := func(option string) bool { return !slices.Contains(a.Options, option) }
+	return err1 == nil && err2 == nil && a.Base == b.Base && !slices.ContainsFunc(b.Options, lacks)
 }
 
 // checkNode looks for what a manager would leave out.

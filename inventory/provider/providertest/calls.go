@@ -19,21 +19,34 @@ func (s *suite) get(names ...string) (map[string]provider.Result, error) {
 	return s.p.Get(s.ctx, names)
 }
 
-// everything is a get without names. A provider may say that it cannot tell of all it
-// has; then the answer is nil.
-func (s *suite) everything() (map[string]provider.Result, error) {
+// everything is a get without names; ok is false if it fails. A provider may say that
+// it cannot tell of all it has; then the answer is nil.
+func (s *suite) everything() (all map[string]provider.Result, ok bool) {
 	all, err := s.get()
 	if e, ok := errors.AsType[*provider.Error](err); ok && e.Kind == provider.Unsupported && e.Err == nil {
 		s.note(ruleGet, "asked for everything, it says that it cannot tell: %v; what it has and nobody was promised is never found", detail(err))
-		return nil, nil
+		return nil, true
 	}
-	return all, err
+	if err != nil {
+		s.wrong(ruleGet, "asked for everything: %v", detail(err))
+	}
+	return all, err == nil
 }
 
 // set is a call that is watched.
 func (s *suite) set(noop bool, updates ...provider.Update) ([]provider.Change, error) {
 	defer s.clock("set", time.Now())
 	return s.p.Set(s.ctx, updates, noop)
+}
+
+// outcome is the error of a set, or the first of its changes.
+func outcome(changes []provider.Change, err error) error {
+	for _, c := range changes {
+		if err == nil && c.Err != nil {
+			err = c.Err
+		}
+	}
+	return err
 }
 
 // clock tells of calls that are nearly too slow; those that are, fail.

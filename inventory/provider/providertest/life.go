@@ -249,9 +249,7 @@ func (s *suite) await(does, name string, should provider.Resource) error {
 			s.wrong(ruleState, "%s: still %s after %v", does, said(state), s.o.Wait)
 			return errEnd
 		}
-		select {
-		case <-time.After(s.o.Poll):
-		case <-s.ctx.Done():
+		if !s.pause() {
 			s.wrong(ruleState, "%s: %v", does, s.ctx.Err())
 			return errEnd
 		}

@@ -54,9 +54,7 @@ func (s *suite) checkServices(name string, asked []string) error {
 			s.wrong(ruleServices, "services of %s have not ended after %v: %q", name, s.o.Wait, items)
 			return errEnd
 		}
-		select {
-		case <-time.After(s.o.Poll):
-		case <-s.ctx.Done():
+		if !s.pause() {
 			return errEnd
 		}
 	}

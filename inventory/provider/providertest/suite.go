@@ -186,3 +186,13 @@ func unheardOfNames(n int) []string {
 	}
 	return names
 }
+
+// pause waits for the next look, and tells whether nobody has interrupted it.
+func (s *suite) pause() bool {
+	select {
+	case <-time.After(s.o.Poll):
+		return true
+	case <-s.ctx.Done():
+		return false
+	}
+}
