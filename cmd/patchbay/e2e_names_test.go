@@ -78,6 +78,8 @@ func TestOnHostNamesOfDocumentsStayNames(t *testing.T) {
 		words = append(words, strings.ReplaceAll(w, "%c", canary))
 	}
 	s.people("first")
+	// As many nodes as there are words, however little disk is free.
+	write(t, filepath.Join(s.dir, "policy.yaml"), "rules: []\n")
 	s.start()
 	request := filepath.Join(t.TempDir(), "request.xml")
 	for _, w := range linesOfWords {
