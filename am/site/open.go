@@ -2,10 +2,8 @@ package site
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"maps"
-	"net"
 	"slices"
 
 	"patchbay/am/audit"
@@ -43,35 +41,6 @@ func Open(ctx context.Context, c *Config, log *slog.Logger) (*Site, error) {
 		}
 	}
 	return s, nil
-}
-
-// Close frees what openSite has opened, in the opposite order.
-func (s *Site) Close() error {
-	for _, l := range []net.Listener{s.listener, s.admin} {
-		if l != nil {
-			l.Close()
-		}
-	}
-	if s.socket != nil {
-		s.socket.remove()
-	}
-	var err error
-	if s.store != nil {
-		err = s.store.Close()
-	}
-	if s.audit != nil {
-		err = errors.Join(err, s.audit.Close())
-	}
-	if s.tls != nil {
-		s.tls.Close()
-	}
-	if s.testbeds != nil {
-		s.testbeds.letGo()
-	}
-	if s.locked != nil {
-		err = errors.Join(err, s.locked.Close())
-	}
-	return err
 }
 
 // openRunner makes who brings what is to what was promised, and finds the local

@@ -12,10 +12,12 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"patchbay/am"
 	"patchbay/am/api"
 	"patchbay/am/clock"
+	"patchbay/am/hook"
 	"patchbay/am/operate"
 	"patchbay/am/server"
 	"patchbay/am/store"
@@ -371,4 +373,112 @@ func (s *Site) AdminURL() string {
 		return ""
 	}
 	return "http://" + s.admin.Addr().String()
+}
+
+// openHooks has what the store posts delivered, once the site is served.
+func (s *Site) openHooks() (err error) {
+	s.hooks, err = hook.New(hook.Config{Store: s.store, Hooks: s.config.hooks(), Log: s.log})
+	for i := range s.config.Hooks {
+		if err := s.config.Hooks[i].Usable(); err != nil {
+			s.log.Error("a hook cannot be told of anything; its events wait", "hook", s.config.Hooks[i].Name, "error", err)
+		}
+	}
+	return err
+}
+
+// runHooks delivers until ctx ends; ended is closed when all is put down.
+func (s *Site) runHooks(ctx context.Context) (ended chan struct{}) {
+	ended = make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := s.hooks.Run(ctx); err != nil && ctx.Err() == nil {
+			s.log.Error("hooks are not told of anything any more; start the server again", "error", err)
+		}
+	}()
+	return ended
+}
+
+// hookGauges are the numbers about hooks.
+func (s *Site) hookGauges() []server.Gauge {
+	number := func(f func() int) func() float64 { return func() float64 { return float64(f()) } }
+	return []server.Gauge{
+		{Name: "hook_events", Help: "Events that some hook has yet to take.", Value: number(s.hooks.Waiting)},
+		{Name: "hook_events_lost", Help: "Events dropped since the start because too many waited, or for too long; anything but 0 needs an operator.", Value: number(s.hooks.Lost)},
+		{Name: "hooks_failing", Help: "Hooks that did not take the last event that they were told.", Value: number(s.hooks.Failing)},
+	}
+}
+
+const (
+	// pruneEvery is how often the journal is looked at for entries that are old.
+	pruneEvery = time.Hour
+	// pruneBatch is how many of them one change forgets, and pruneRest the time
+	// between two, so that calls do not wait for it.
+	pruneBatch = 256
+	pruneRest  = 100 * time.Millisecond
+)
+
+// pruneJournal forgets entries of the journal that are older than journal_keep and
+// whose lines the audit has, until ctx ends.
+func (s *Site) pruneJournal(ctx context.Context) {
+	if s.config.JournalKeep == 0 {
+		return
+	}
+	for {
+		s.pruneOnce(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pruneEvery):
+		}
+	}
+}
+
+func (s *Site) pruneOnce(ctx context.Context) {
+	forgotten := 0
+	for {
+		n, err := s.store.PruneJournal(ctx, s.store.Now().Add(-s.config.JournalKeep), s.audit.Settled(), pruneBatch)
+		forgotten += n
+		if err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrClosed) {
+			s.log.Warn("old entries of the journal cannot be removed; they stay until the next hour", "error", err)
+		}
+		if n < pruneBatch {
+			break
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pruneRest):
+		}
+	}
+	if forgotten > 0 {
+		s.log.Info("old entries of the journal were removed", "entries", forgotten, "journal_keep", s.config.JournalKeep)
+	}
+}
+
+// Close frees what Open has opened, in the opposite order.
+func (s *Site) Close() error {
+	for _, l := range []net.Listener{s.listener, s.admin} {
+		if l != nil {
+			l.Close()
+		}
+	}
+	if s.socket != nil {
+		s.socket.remove()
+	}
+	var err error
+	if s.store != nil {
+		err = s.store.Close()
+	}
+	if s.audit != nil {
+		err = errors.Join(err, s.audit.Close())
+	}
+	if s.tls != nil {
+		s.tls.Close()
+	}
+	if s.testbeds != nil {
+		s.testbeds.letGo()
+	}
+	if s.locked != nil {
+		err = errors.Join(err, s.locked.Close())
+	}
+	return err
 }
