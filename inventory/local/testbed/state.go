@@ -163,14 +163,14 @@ type status struct {
 // run is one run of a node, from its start, or from when this program found it,
 // to its end.
 type run struct {
-	linked  bool  // it has its interfaces
-	outside bool  // it has its way outside
-	told    *told // what its agent was told last; nil: nothing
-	proven  bool  // all accounts can log in
-	geni    net.Listener
+	linked     bool        // it has its interfaces
+	outside    bool        // it has its way outside
+	configured *configured // what its agent was told last; nil: nothing
+	proven     bool        // all accounts can log in
+	geni       net.Listener
 }
 
-type told struct {
+type configured struct {
 	users    []user
 	hostname string
 	peers    uint64 // the version of the peers
