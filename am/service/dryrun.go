@@ -150,7 +150,7 @@ func (s *Service) confirm(ctx context.Context, r reservation, t *reserved) error
 			if err := s.stillOffered(&x); err != nil {
 				return cs, err
 			}
-			if err := s.serving(now, &x); err != nil {
+			if err := s.checkMaintenance(now, &x); err != nil {
 				return cs, err
 			}
 			end := earliest(by.permit.First(now, x.Created, s.reservationEnd(now, by.until, wish)))
