@@ -18,7 +18,7 @@ func (s *site) heed(text string) {
 	s.t.Helper()
 	p, err := maintenance.Parse([]byte(text), "maintenance.yaml")
 	if err == nil {
-		err = s.api.agg.(*service.Service).Heed(s.t.Context(), p)
+		err = s.api.agg.(*service.Service).SetPlan(s.t.Context(), p)
 	}
 	if err != nil {
 		s.t.Fatal(err)

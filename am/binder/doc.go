@@ -33,7 +33,7 @@
 //   - What the Permit of a caller leaves out is passed by; who asks for it, or
 //     for what is free only there, is refused in the Permit's words.
 //   - A drained component takes nothing new, nor does one under maintenance
-//     (Heed, Advance): bound nodes are told until when, others pass by.
+//     (SetPlan, Advance): bound nodes are told until when, others pass by.
 //
 // For links, when all nodes have components that are wired (inventory):
 //

@@ -18,7 +18,7 @@ func TestDrainByPlan(t *testing.T) {
 				some = []string{held}
 			}
 			x, like, before := holding(site(t, testbed), some...), holding(site(t, inInventory), some...), holding(site(t, testbed), some...)
-			x.Heed(planned(t, drained), hour(0))
+			x.SetPlan(planned(t, drained), hour(0))
 			bind := func(x *Index) string {
 				got, err := Bind(request(strings.Split(asked, ",")...), x, slice("mine"))
 				if err != nil {
@@ -38,7 +38,7 @@ func TestDrainByPlan(t *testing.T) {
 			if got, want := bind(x), bind(like); got != want {
 				t.Errorf("%q beside %q with a new inventory: %s, want %s", asked, held, got, want)
 			}
-			x.Heed(planned(t, ""), hour(1))
+			x.SetPlan(planned(t, ""), hour(1))
 			if got, want := bind(x), bind(before); got != want {
 				t.Errorf("%q beside %q when it is taken back: %s, want %s", asked, held, got, want)
 			}
@@ -49,7 +49,7 @@ func TestDrainByPlan(t *testing.T) {
 func TestDrainShows(t *testing.T) {
 	x := NewIndex(site(t, testbed))
 	before := x.Version()
-	x.Heed(planned(t, "drained: [{components: [pc1]}]\n"), hour(0))
+	x.SetPlan(planned(t, "drained: [{components: [pc1]}]\n"), hour(0))
 	if x.Version() == before || x.Free(0) != 0 || x.Free(1) != 1 {
 		t.Errorf("drained: %d and %d fit", x.Free(0), x.Free(1))
 	}
@@ -57,7 +57,7 @@ func TestDrainShows(t *testing.T) {
 	if x.Free(0) != 0 {
 		t.Error("it has ended by itself")
 	}
-	x.Heed(nil, hour(9))
+	x.SetPlan(nil, hour(9))
 	if x.Free(0) != 1 {
 		t.Error("what was taken back is still drained")
 	}

@@ -104,7 +104,7 @@ func (l *lives) steps(sites []*inventory.Inventory, actions map[string]func(*rap
 		},
 		"heed": func(t *rapid.T) {
 			l.plan = drawPlan(t, l.v)
-			l.x.Heed(l.plan, l.now)
+			l.x.SetPlan(l.plan, l.now)
 			l.began()
 		},
 		"pass the time": func(t *rapid.T) { // or set the clock

@@ -13,9 +13,9 @@ func (c *calm) holds(t time.Time) bool {
 	return !t.Before(c.from) && (c.until.IsZero() || t.Before(c.until))
 }
 
-// Heed makes p the plan by which components are out of service; now is what is
+// SetPlan makes p the plan by which components are out of service; now is what is
 // in force of it.
-func (x *Index) Heed(p *maintenance.Plan, now time.Time) {
+func (x *Index) SetPlan(p *maintenance.Plan, now time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.plan = p

@@ -53,7 +53,7 @@ func TestMaintenance(t *testing.T) {
 		{"what is not there is no matter", window("other"), "", nil, 9, "a=pc1"},
 	} {
 		x := holding(site(t, testbed), tt.held...)
-		x.Heed(planned(t, "planned:\n"+tt.windows), hour(0))
+		x.SetPlan(planned(t, "planned:\n"+tt.windows), hour(0))
 		x.Advance(hour(tt.hour))
 		got, err := Bind(request(strings.Split(tt.request, ",")...), x, slice("mine"))
 		said := result(got, err)
@@ -71,7 +71,7 @@ func TestMaintenance(t *testing.T) {
 func TestMaintenanceShows(t *testing.T) {
 	x := NewIndex(site(t, testbed))
 	before := x.Version()
-	x.Heed(planned(t, "lockdown: {text: closed}\nplanned:\n"+window("pc1, h1")), hour(0))
+	x.SetPlan(planned(t, "lockdown: {text: closed}\nplanned:\n"+window("pc1, h1")), hour(0))
 	if x.Version() == before {
 		t.Error("a new plan does not show")
 	}
@@ -98,7 +98,7 @@ func TestMaintenanceShows(t *testing.T) {
 	if got := free(); got != "0 1 0" {
 		t.Errorf("after a new inventory: free %s", got)
 	}
-	x.Heed(nil, hour(9))
+	x.SetPlan(nil, hour(9))
 	if got := free(); got != "1 1 4" {
 		t.Errorf("without a plan: free %s", got)
 	}
@@ -109,7 +109,7 @@ func TestMaintenanceShows(t *testing.T) {
 func TestMaintenanceBesidesWhatIsStaged(t *testing.T) {
 	v := site(t, testbed)
 	x := NewIndex(v)
-	x.Heed(planned(t, "planned:\n"+window("pc1")), hour(0))
+	x.SetPlan(planned(t, "planned:\n"+window("pc1")), hour(0))
 	stage(x, sliver(v, "1", "s", "pc2", "raw-pc"))
 	x.Advance(hour(8))
 	if x.Free(1) != 1 {
@@ -127,7 +127,7 @@ func TestMaintenanceBesidesWhatIsStaged(t *testing.T) {
 func TestAdvanceFromEverywhere(t *testing.T) {
 	v := site(t, testbed)
 	x := NewIndex(v)
-	x.Heed(planned(t, "planned:\n"+window("pc1")), hour(0))
+	x.SetPlan(planned(t, "planned:\n"+window("pc1")), hour(0))
 	var wg sync.WaitGroup
 	for i := range 4 {
 		wg.Go(func() {
@@ -151,7 +151,7 @@ func BenchmarkAdvance(b *testing.B) {
 	for _, tt := range []struct{ name, components string }{{"one component", "pc1"}, {"the whole site", ""}} {
 		b.Run(tt.name+" of 100000", func(b *testing.B) {
 			x := fill(rack(b, 100_000), 0.3)
-			x.Heed(planned(b, "planned:\n"+window(tt.components)), hour(0))
+			x.SetPlan(planned(b, "planned:\n"+window(tt.components)), hour(0))
 			for b.Loop() {
 				x.Advance(hour(9))
 				x.Advance(hour(11))
@@ -160,7 +160,7 @@ func BenchmarkAdvance(b *testing.B) {
 	}
 	b.Run("nothing", func(b *testing.B) {
 		x := fill(rack(b, 100_000), 0.3)
-		x.Heed(planned(b, "planned:\n"+window("pc1")), hour(0))
+		x.SetPlan(planned(b, "planned:\n"+window("pc1")), hour(0))
 		for b.Loop() {
 			x.Advance(hour(7))
 		}

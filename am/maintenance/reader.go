@@ -14,7 +14,7 @@ import (
 )
 
 // Read reads a file; one that is not there says nothing. An error is what the
-// file system says, or a *sheet.Error.
+// file system says, or a *yamlfile.Error.
 func Read(file string) (*Plan, error) {
 	text, err := yamlfile.Load(file, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -26,7 +26,7 @@ func Read(file string) (*Plan, error) {
 	return Parse(text, file)
 }
 
-// Parse reads the text of a file. The error is a *sheet.Error with all mistakes.
+// Parse reads the text of a file. The error is a *yamlfile.Error with all mistakes.
 func Parse(text []byte, file string) (*Plan, error) {
 	_, p, err := parse(text, file)
 	return p, err

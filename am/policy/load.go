@@ -29,7 +29,7 @@ type Site struct {
 }
 
 // Load reads a policy file, and the lists that it names. The error is what the
-// file system says, or a *sheet.Error.
+// file system says, or a *yamlfile.Error.
 func Load(file string, site Site) (*Rules, error) {
 	text, err := yamlfile.Load(file, maxFile)
 	if err != nil {

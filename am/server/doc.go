@@ -20,9 +20,9 @@
 //
 // Everything that a peer can make it keep has a bound, and most have one for
 // each address, certificate or person, too, so that nobody can use up what is
-// there for all: connections, calls, bytes of calls and of answers (Config tells
-// them all). Who has most gives way first. Strangers, whom the site does not
-// know, share what one caller may have.
+// there for all: connections, calls, bytes of calls and of answers (see Config).
+// Who has most gives way first. Strangers, whom the site does not know, share what
+// one caller may have.
 //
 // It answers AM API v3, "Transport". Overload is the code SERVERBUSY, on which
 // clients try again by themselves.

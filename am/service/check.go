@@ -20,12 +20,12 @@ func (s *Service) CheckTargets(g credentials.Grant, t Targets, c Call) error {
 	}
 	return s.cfg.Store.Read(func(v *store.View) error {
 		if g.Right() == credentials.RightAllocate {
-			_, err := over(v, g, t.Slice)
-			return cmp.Or(err, s.open())
+			_, err := rightOver(v, g, t.Slice)
+			return cmp.Or(err, s.checkLockdown())
 		}
 		_, err := resolve(v, g, t, c.BestEffort)
 		if err == nil && g.Right() == credentials.RightProvision {
-			return s.open()
+			return s.checkLockdown()
 		}
 		if g.Right() == credentials.RightDescribe && s.emptyDescribed(t, err) {
 			return nil

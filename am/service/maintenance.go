@@ -10,13 +10,13 @@ import (
 	"patchbay/am/store"
 )
 
-// Heed makes p what the site heeds of lockdown and planned maintenance. When it
+// SetPlan makes p the site's plan of lockdown and planned maintenance. When it
 // has returned, what was decided without it is done, and nothing else will be.
 //
-// Errors: those of store.Commit; p is heeded all the same.
-func (s *Service) Heed(ctx context.Context, p *maintenance.Plan) error {
+// Errors: those of store.Commit; p counts all the same.
+func (s *Service) SetPlan(ctx context.Context, p *maintenance.Plan) error {
 	s.plan.Store(p)
-	s.cfg.Index.Heed(p, s.cfg.Store.Now())
+	s.cfg.Index.SetPlan(p, s.cfg.Store.Now())
 	// Decisions come one after the other: when this one is answered, those are over
 	// that may have looked before.
 	return s.cfg.Store.Commit(ctx, func(*store.View) (store.ChangeSet, error) { return store.ChangeSet{}, nil })
@@ -30,13 +30,13 @@ func (s *Service) Lockdown() string {
 	return ""
 }
 
-// open refuses new work while the site is locked down. It belongs into the
+// checkLockdown refuses new work while the site is locked down. It belongs into the
 // decision that begins the work.
-func (s *Service) open() error { return Open(s.plan.Load()) }
+func (s *Service) checkLockdown() error { return CheckLockdown(s.plan.Load()) }
 
-// Open refuses new work while a plan locks the site down. The error is an *am.Error
+// CheckLockdown refuses new work while a plan locks the site down. The error is an *am.Error
 // with code Unavailable.
-func Open(p *maintenance.Plan) error {
+func CheckLockdown(p *maintenance.Plan) error {
 	if p != nil && p.Lockdown != nil {
 		return am.Errorf(am.Unavailable, "this aggregate takes no new work for now, and what runs goes on: %s", p.Lockdown.Text)
 	}
@@ -51,8 +51,8 @@ func (s *Service) name(x *am.Sliver) string {
 	return cmp.Or(x.ComponentName, x.Component.Name)
 }
 
-// serving refuses a sliver on a component that is under maintenance.
-func (s *Service) serving(now time.Time, x *am.Sliver) error {
+// checkMaintenance refuses a sliver on a component that is under maintenance.
+func (s *Service) checkMaintenance(now time.Time, x *am.Sliver) error {
 	name := s.name(x)
 	if w := s.plan.Load().On(name, now); w != nil {
 		return am.Errorf(am.Unavailable, "sliver %s is on %s, which is under maintenance until %s: %s", x.URN, name, w.Until.Format(time.RFC3339), w.Text).About(x.URN)
@@ -60,9 +60,9 @@ func (s *Service) serving(now time.Time, x *am.Sliver) error {
 	return nil
 }
 
-// next is the maintenance that begins before a sliver's lease would end; nil
+// nextMaintenance is the maintenance that begins before a sliver's lease would end; nil
 // for none.
-func (s *Service) next(now, end time.Time, x *am.Sliver) *maintenance.Window {
+func (s *Service) nextMaintenance(now, end time.Time, x *am.Sliver) *maintenance.Window {
 	if w := s.plan.Load().Next(s.name(x), now); w != nil && w.From.Before(end) {
 		return w
 	}
@@ -72,7 +72,7 @@ func (s *Service) next(now, end time.Time, x *am.Sliver) *maintenance.Window {
 // beforeMaintenance is the end of a lease, or the beginning of the maintenance
 // that comes before it.
 func (s *Service) beforeMaintenance(now, end time.Time, x *am.Sliver) time.Time {
-	if w := s.next(now, end, x); w != nil {
+	if w := s.nextMaintenance(now, end, x); w != nil {
 		return w.From
 	}
 	return end
@@ -82,7 +82,7 @@ func (s *Service) beforeMaintenance(now, end time.Time, x *am.Sliver) time.Time 
 // by which; nil for none. What reaches into it already was promised before it was
 // planned, so that stays.
 func (s *Service) renewable(now, until time.Time, x *am.Sliver) (time.Time, *maintenance.Window) {
-	w := s.next(now, until, x)
+	w := s.nextMaintenance(now, until, x)
 	switch {
 	case w == nil:
 		return until, nil

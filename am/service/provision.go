@@ -52,7 +52,7 @@ func (s *Service) Provision(ctx context.Context, g credentials.Grant, t Targets,
 		none: am.Errorf(am.SearchFailed, "all slivers of slice %s are provisioned already", t.Slice).About(t.Slice),
 		prepare: func(v *store.View, slice urn.URN) (err error) {
 			cut = cutLeases{}
-			if err := s.open(); err != nil {
+			if err := s.checkLockdown(); err != nil {
 				return err
 			}
 			if err := notPast(v.Now(), o.EndTime); err != nil {
@@ -112,7 +112,7 @@ func (s *Service) promiseToMake(v *store.View, cs *store.ChangeSet, x *am.Sliver
 		return err
 	}
 	now := v.Now().UTC()
-	if err := s.serving(now, x); err != nil {
+	if err := s.checkMaintenance(now, x); err != nil {
 		return err
 	}
 	granted := x.Granted // no earlier, unless that is asked for
@@ -127,7 +127,7 @@ func (s *Service) promiseToMake(v *store.View, cs *store.ChangeSet, x *am.Sliver
 	}
 	x.Status = status
 	end := earliest(p.permit.First(now, x.Created, s.leaseEnd(now, p.until, p.wish)))
-	if w := s.next(now, end, x); p.cut != nil && (w == nil || granted.Before(w.From)) {
+	if w := s.nextMaintenance(now, end, x); p.cut != nil && (w == nil || granted.Before(w.From)) {
 		p.cut.note(x, w)
 	}
 	if x.Expires = s.beforeMaintenance(now, end, x); x.Expires.Before(granted) {

@@ -59,8 +59,8 @@ type reservation struct {
 	claims claims
 }
 
-// terms are what a decision about a reservation goes by.
-type terms struct {
+// conditions are what a decision about a reservation goes by.
+type conditions struct {
 	until    time.Time      // the end of the credential
 	permit   *policy.Permit // what the caller may have
 	accounts []am.Account   // of the users, with their logins
@@ -126,13 +126,13 @@ func (s *Service) endLeases(ctx context.Context) bool {
 	return err == nil && over && s.cfg.EndLeases(ctx) == nil
 }
 
-// begin checks what a reservation needs whatever is free, and gives its terms. It is
+// begin checks what a reservation needs whatever is free, and gives its conditions. It is
 // called in each decision about it: first in the one that binds its slivers.
-func (s *Service) begin(v *store.View, r *reservation, first bool) (t terms, err error) {
-	if t.until, err = over(v, r.grant, r.slice); err != nil {
+func (s *Service) begin(v *store.View, r *reservation, first bool) (t conditions, err error) {
+	if t.until, err = rightOver(v, r.grant, r.slice); err != nil {
 		return t, err
 	}
-	if err := s.open(); err != nil {
+	if err := s.checkLockdown(); err != nil {
 		return t, err
 	}
 	t.permit = s.cfg.Policy.For(r.grant.Caller(), r.slice)
@@ -173,7 +173,7 @@ func (s *Service) bindOnce(ctx context.Context, r reservation) (reserved, error)
 		}
 		for i := range t.slivers {
 			// As far as Provision would go, for it is told before.
-			t.cut.note(&t.slivers[i], s.next(v.Now(), s.leaseEnd(v.Now().UTC(), by.until, r.options.EndTime), &t.slivers[i]))
+			t.cut.note(&t.slivers[i], s.nextMaintenance(v.Now(), s.leaseEnd(v.Now().UTC(), by.until, r.options.EndTime), &t.slivers[i]))
 		}
 		doc.Received = v.Now().UTC()
 		cs.PutDocument(doc)
@@ -192,7 +192,7 @@ func (s *Service) bindOnce(ctx context.Context, r reservation) (reserved, error)
 
 // finish puts reserved slivers, with the task to make them if that is asked for, and
 // the entry of the journal.
-func (s *Service) finish(v *store.View, cs *store.ChangeSet, r reservation, by terms, slivers []am.Sliver) error {
+func (s *Service) finish(v *store.View, cs *store.ChangeSet, r reservation, by conditions, slivers []am.Sliver) error {
 	for i := range slivers {
 		x := &slivers[i]
 		if r.create {
@@ -210,7 +210,7 @@ func (s *Service) finish(v *store.View, cs *store.ChangeSet, r reservation, by t
 }
 
 // bind chooses who serves the request's nodes, and makes a sliver of each.
-func (s *Service) bind(v *store.View, r reservation, by terms, doc am.Document) ([]am.Sliver, binder.Binding, error) {
+func (s *Service) bind(v *store.View, r reservation, by conditions, doc am.Document) ([]am.Sliver, binder.Binding, error) {
 	now, wish := v.Now().UTC(), r.options.EndTime
 	var none binder.Binding
 	if len(r.request.Nodes) == 0 {
@@ -274,8 +274,8 @@ func (s *Service) bind(v *store.View, r reservation, by terms, doc am.Document) 
 
 // lend gives a new sliver the lease of a reservation, unless maintenance of what it is
 // on has begun just now.
-func (s *Service) lend(now time.Time, by terms, wish time.Time, x *am.Sliver) error {
-	if err := s.serving(now, x); err != nil {
+func (s *Service) lend(now time.Time, by conditions, wish time.Time, x *am.Sliver) error {
+	if err := s.checkMaintenance(now, x); err != nil {
 		return err
 	}
 	end := earliest(by.permit.First(now, x.Created, s.reservationEnd(now, by.until, wish)))

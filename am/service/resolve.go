@@ -35,7 +35,7 @@ func resolve(v *store.View, g credentials.Grant, t Targets, bestEffort bool) (re
 	}
 	r := resolved{slice: t.Slice}
 	var err error
-	if r.until, err = over(v, g, t.Slice); err != nil {
+	if r.until, err = rightOver(v, g, t.Slice); err != nil {
 		return r, err
 	}
 	all, err := liveSlivers(v, t.Slice)
@@ -74,7 +74,7 @@ func resolveSlivers(v *store.View, g credentials.Grant, named []urn.URN, bestEff
 			asked[k] = true
 			// The right comes before everything else that could be told, of a second
 			// slice, too: whoever has none over it does not even learn its name.
-			until, err := over(v, g, x.Slice)
+			until, err := rightOver(v, g, x.Slice)
 			if denied, ok := errors.AsType[*credentials.DeniedError](err); ok {
 				return r, am.Errorf(am.Forbidden, "sliver %s is of a slice over which no credential presented gives the right to %s; present that slice's", u, g.Right()).About(u).With(denied.Detail())
 			}
@@ -98,8 +98,8 @@ func resolveSlivers(v *store.View, g credentials.Grant, named []urn.URN, bestEff
 	return r, nil
 }
 
-// over asks the grant for a slice and refuses one that is shut down.
-func over(v *store.View, g credentials.Grant, slice urn.URN) (time.Time, error) {
+// rightOver asks the grant for a slice and refuses one that is shut down.
+func rightOver(v *store.View, g credentials.Grant, slice urn.URN) (time.Time, error) {
 	until, err := g.Over(slice)
 	if err != nil {
 		return until, err

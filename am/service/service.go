@@ -87,7 +87,7 @@ type Service struct {
 	cfg    Config
 	memory *Memory
 	offer  atomic.Pointer[offer]
-	plan   atomic.Pointer[maintenance.Plan] // see Heed
+	plan   atomic.Pointer[maintenance.Plan] // see SetPlan
 }
 
 // New makes a Service over opened rooms.

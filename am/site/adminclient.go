@@ -21,6 +21,7 @@ import (
 	"patchbay/am/audit"
 	"patchbay/am/binder"
 	"patchbay/am/display"
+	"patchbay/am/hook"
 	"patchbay/am/maintenance"
 	"patchbay/am/operate"
 	"patchbay/am/service"
@@ -44,6 +45,21 @@ func (h AdminClient) Now(ctx context.Context) time.Time {
 	}
 	return h.Config.Now(ctx)
 }
+
+// Now is the site's time, as far as it can be known.
+func (c *Config) Now(ctx context.Context) time.Time {
+	var a timeAnswer
+	if err := Ask(ctx, c, "/time", &a); err == nil {
+		return a.Now
+	}
+	if t, err := c.OpenClock(nil); err == nil {
+		return t.Now()
+	}
+	return time.Now()
+}
+
+// timeAnswer is what a served site tells of its time.
+type timeAnswer struct{ Now time.Time }
 
 // List writes rows, a JSON object a line.
 func (h AdminClient) List(ctx context.Context, what string, f operate.Filter, w io.Writer) error {
@@ -166,9 +182,6 @@ func (h AdminClient) openOperations(open func() (*store.Store, error)) (*operate
 	}), st, nil
 }
 
-// ErrNeverServed says that a site has no store.
-var ErrNeverServed = errors.New("the site has no store yet; it gets one when it is served first")
-
 // openStore opens what there is; it makes nothing new.
 func (h AdminClient) openStore(open func() (*store.Store, error)) (*store.Store, error) {
 	if h.Backup != "" {
@@ -279,6 +292,10 @@ func Stream(ctx context.Context, c *Config, what string, w io.Writer) error {
 	}
 	return nil
 }
+
+// SocketName is the socket, beside the configuration, by which providers ask
+// a served site for manifests.
+const SocketName = "admin.sock"
 
 func socketOf(c *Config) string { return filepath.Join(filepath.Dir(c.Origin.File), SocketName) }
 
@@ -399,4 +416,17 @@ func unanswered(ctx context.Context, err error) error {
 		return errors.New("it has gone before the answer")
 	}
 	return err
+}
+
+// HookStates asks a served site how its hooks do, by their names.
+func (c *Config) HookStates(ctx context.Context) (map[string]hook.State, error) {
+	var list []hook.State
+	if err := Ask(ctx, c, "/hooks", &list); err != nil {
+		return nil, err
+	}
+	states := make(map[string]hook.State, len(list))
+	for _, s := range list {
+		states[s.Name] = s
+	}
+	return states, nil
 }

@@ -1,11 +1,9 @@
 package site
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"path/filepath"
-	"time"
 
 	"patchbay/am/clock"
 	"patchbay/am/display"
@@ -25,21 +23,6 @@ func (c *Config) OpenClock(log *slog.Logger) (*clock.Clock, error) {
 	}
 	return clock.Open(clock.Options{File: c.ClockFile(), Jump: c.ClockJump, Log: log})
 }
-
-// Now is the site's time, as far as it can be known.
-func (c *Config) Now(ctx context.Context) time.Time {
-	var a timeAnswer
-	if err := Ask(ctx, c, "/time", &a); err == nil {
-		return a.Now
-	}
-	if t, err := c.OpenClock(nil); err == nil {
-		return t.Now()
-	}
-	return time.Now()
-}
-
-// timeAnswer is what a served site tells of its time.
-type timeAnswer struct{ Now time.Time }
 
 // LookAtState opens the store of a site that is not served, or a copy of it, to look
 // at it only.

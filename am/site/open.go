@@ -3,18 +3,28 @@ package site
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"net"
+	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
+	"syscall"
 
+	"patchbay/am"
+	"patchbay/am/api"
 	"patchbay/am/audit"
 	"patchbay/am/binder"
 	"patchbay/am/dryrun"
 	"patchbay/am/maintenance"
+	"patchbay/am/operate"
 	"patchbay/am/policy"
+	"patchbay/am/server"
 	"patchbay/am/service"
 	"patchbay/am/store"
+	"patchbay/am/urn"
 	"patchbay/am/work"
 	"patchbay/inventory"
 )
@@ -43,35 +53,6 @@ func Open(ctx context.Context, c *Config, log *slog.Logger) (*Site, error) {
 		}
 	}
 	return s, nil
-}
-
-// Close frees what openSite has opened, in the opposite order.
-func (s *Site) Close() error {
-	for _, l := range []net.Listener{s.listener, s.admin} {
-		if l != nil {
-			l.Close()
-		}
-	}
-	if s.socket != nil {
-		s.socket.remove()
-	}
-	var err error
-	if s.store != nil {
-		err = s.store.Close()
-	}
-	if s.audit != nil {
-		err = errors.Join(err, s.audit.Close())
-	}
-	if s.tls != nil {
-		s.tls.Close()
-	}
-	if s.testbeds != nil {
-		s.testbeds.letGo()
-	}
-	if s.locked != nil {
-		err = errors.Join(err, s.locked.Close())
-	}
-	return err
 }
 
 // openRunner makes who brings what is to what was promised, and finds the local
@@ -196,4 +177,116 @@ func (s *Site) openUpkeep(ctx context.Context) error {
 		return err
 	}
 	return s.upkeep.read(ctx)
+}
+
+// listen opens both listeners and finds out the URLs.
+func (s *Site) listen(ctx context.Context) (err error) {
+	c := s.config
+	s.listener, err = listenTCP(c.Listen, "listen")
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE) && c.served():
+		return fmt.Errorf("cannot listen at %s: this very site is served already; stop that server first", c.Listen)
+	case err != nil:
+		return err
+	}
+	real := s.listener.Addr().(*net.TCPAddr)
+	host, _, _ := net.SplitHostPort(c.Listen)
+	s.LocalURL = PublicURLOf(ctx, net.JoinHostPort(host, strconv.Itoa(real.Port)))
+	s.PublicURL = strings.TrimSuffix(c.PublicURL, "/")
+	if s.PublicURL == "" {
+		s.PublicURL = s.LocalURL
+	}
+	admin := c.Admin
+	switch {
+	case admin == "off":
+		return nil
+	case admin == "" && strings.HasSuffix(c.Listen, ":0"):
+		admin = "127.0.0.1:0"
+	case admin == "":
+		admin = net.JoinHostPort("127.0.0.1", strconv.Itoa(real.Port%65535+1))
+	}
+	s.admin, err = listenTCP(admin, "admin")
+	return err
+}
+
+// listenTCP listens, and says what to do when that is not possible. key is the
+// setting that holds addr.
+func listenTCP(addr, key string) (net.Listener, error) {
+	l, err := net.Listen("tcp", addr)
+	switch {
+	case err == nil:
+		return l, nil
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, &takenError{addr, key}
+	case errors.Is(err, syscall.EACCES):
+		return nil, fmt.Errorf("cannot listen at %s: ports below 1024 need a right this user has not; choose another with the key %s", addr, key)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return nil, fmt.Errorf("cannot listen at %s: this host has no such address; correct the key %s", addr, key)
+	}
+	return nil, fmt.Errorf("cannot listen: %w; correct the key %s", err, key)
+}
+
+// takenError says that somebody has a port; it is syscall.EADDRINUSE.
+type takenError struct{ addr, key string }
+
+func (e *takenError) Error() string {
+	return fmt.Sprintf("cannot listen at %s: another program has that port; stop it, or choose another with the key %s", e.addr, e.key)
+}
+
+func (*takenError) Unwrap() error { return syscall.EADDRINUSE }
+
+// openServer makes what answers calls, those of operators among them.
+func (s *Site) openServer(context.Context) error {
+	c := s.config
+	s.operations = operate.New(operate.Config{
+		Store: s.store, Inventory: s.index.Inventory, Plan: s.upkeep.shown.Load, Wake: s.runner.Wake, Manifest: s.aggregate.Inspect,
+		AllocatedMax: c.Leases.AllocatedMax, ProvisionedMax: c.Leases.ProvisionedMax, Unpromised: s.unpromisedOn,
+	})
+	var admit func() error
+	if c.AuditRequired {
+		admit = s.audit.Admit
+	}
+	inv := s.index.Inventory()
+	s.api = api.New(s.aggregate, s.auth, api.Config{
+		Admit:           admit,
+		Now:             s.clock.Now,
+		Manager:         inv.Manager,
+		PublicURL:       s.PublicURL,
+		SoftwareVersion: SoftwareVersion(),
+		Reading:         c.Reading(inv),
+	})
+	s.server = server.New(c.Limits.Config, server.Options{
+		API:         s.api,
+		Log:         s.log,
+		Audit:       s.audit.Call,
+		PublicURL:   s.PublicURL,
+		Chain:       peerChain,
+		Who:         s.who,
+		Ready:       s.ready,
+		Manifest:    s.manifest,
+		Maintenance: s.upkeep.answer,
+		Held:        s.policy.held,
+		Doors:       s.doors(),
+		Gauges:      s.gauges(),
+		Durations:   []*server.Durations{s.providers.calls},
+	})
+	return s.audit.Start(c.Authority)
+}
+
+// manifest is that of a sliver, for its provider.
+func (s *Site) manifest(sliver string) ([]byte, error) {
+	u, err := urn.Parse(sliver)
+	if err != nil {
+		return nil, am.Errorf(am.BadArgs, "%v", err)
+	}
+	return s.aggregate.ManifestOf(u)
+}
+
+// openSocket comes last, for only who has the store may take the socket. A site can
+// do without.
+func (s *Site) openSocket(context.Context) (err error) {
+	if s.socket, err = listenSocket(filepath.Join(filepath.Dir(s.config.Origin.File), SocketName), s.log); err != nil {
+		s.log.Warn("providers cannot ask for manifests, so their nodes will not know them", "error", err)
+	}
+	return nil
 }

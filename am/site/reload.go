@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -262,35 +261,6 @@ func (s *Site) retireTestbeds() {
 	if needed, err := s.needed(); err == nil {
 		s.testbeds.retire(needed)
 	}
-}
-
-// answerReload is what a command asks of a served site: POST takes the inventory
-// over, GET tells what that would mean.
-func (s *Site) answerReload(w http.ResponseWriter, r *http.Request) {
-	var report *ReloadReport
-	var err error
-	if r.Method == http.MethodPost {
-		order, ok := readOrder(w, r)
-		if !ok {
-			return
-		}
-		report, err = s.reloadInventory(context.WithoutCancel(r.Context()), order.Operator)
-	} else {
-		var inv *inventory.Inventory
-		if report, inv, err = s.tryInventory(); err == nil {
-			_, err = s.policy.load(PolicySite(inv))
-		}
-		if err == nil {
-			err = report.meet(nil, inv, s.store, s.providers.usable)
-		}
-	}
-	if err != nil {
-		report.Wrong = errorLines(err)
-		if r.Method == http.MethodPost {
-			s.log.Error("the inventory cannot be taken over; what is in force stays so", "error", err)
-		}
-	}
-	answer(w, report)
 }
 
 // errorLines has a line for each mistake in err, or for the first of them and how many

@@ -7,19 +7,14 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"sync"
-	"syscall"
+	"time"
 
 	"patchbay/am"
-	"patchbay/am/api"
 	"patchbay/am/clock"
-	"patchbay/am/operate"
+	"patchbay/am/hook"
 	"patchbay/am/server"
 	"patchbay/am/store"
-	"patchbay/am/urn"
 )
 
 // Announcement is the line that says where the site is; its third word is a URL
@@ -172,62 +167,6 @@ func (s *Site) serve(ctx context.Context) error {
 	return errors.Join(failed, s.Close())
 }
 
-// openServer makes what answers calls, those of operators among them.
-func (s *Site) openServer(context.Context) error {
-	c := s.config
-	s.operations = operate.New(operate.Config{
-		Store: s.store, Inventory: s.index.Inventory, Plan: s.upkeep.shown.Load, Wake: s.runner.Wake, Manifest: s.aggregate.Inspect,
-		AllocatedMax: c.Leases.AllocatedMax, ProvisionedMax: c.Leases.ProvisionedMax, Unpromised: s.unpromisedOn,
-	})
-	var admit func() error
-	if c.AuditRequired {
-		admit = s.audit.Admit
-	}
-	inv := s.index.Inventory()
-	s.api = api.New(s.aggregate, s.auth, api.Config{
-		Admit:           admit,
-		Now:             s.clock.Now,
-		Manager:         inv.Manager,
-		PublicURL:       s.PublicURL,
-		SoftwareVersion: SoftwareVersion(),
-		Reading:         c.Reading(inv),
-	})
-	s.server = server.New(c.Limits.Config, server.Options{
-		API:         s.api,
-		Log:         s.log,
-		Audit:       s.audit.Call,
-		PublicURL:   s.PublicURL,
-		Chain:       peerChain,
-		Who:         s.who,
-		Ready:       s.ready,
-		Manifest:    s.manifest,
-		Maintenance: s.upkeep.answer,
-		Held:        s.policy.held,
-		Doors:       s.doors(),
-		Gauges:      s.gauges(),
-		Durations:   []*server.Durations{s.providers.calls},
-	})
-	return s.audit.Start(c.Authority)
-}
-
-// manifest is that of a sliver, for its provider.
-func (s *Site) manifest(sliver string) ([]byte, error) {
-	u, err := urn.Parse(sliver)
-	if err != nil {
-		return nil, am.Errorf(am.BadArgs, "%v", err)
-	}
-	return s.aggregate.ManifestOf(u)
-}
-
-// openSocket comes last, for only who has the store may take the socket. A site can
-// do without.
-func (s *Site) openSocket(context.Context) (err error) {
-	if s.socket, err = listenSocket(filepath.Join(filepath.Dir(s.config.Origin.File), SocketName), s.log); err != nil {
-		s.log.Warn("providers cannot ask for manifests, so their nodes will not know them", "error", err)
-	}
-	return nil
-}
-
 // ready tells what is missing to serve calls.
 func (s *Site) ready() error {
 	if len(s.anchors.Load().List()) == 0 {
@@ -309,66 +248,118 @@ func (s *Site) unpromised() map[string]float64 {
 	return all
 }
 
-// listen opens both listeners and finds out the URLs.
-func (s *Site) listen(ctx context.Context) (err error) {
-	c := s.config
-	s.listener, err = listenTCP(c.Listen, "listen")
-	switch {
-	case errors.Is(err, syscall.EADDRINUSE) && c.served():
-		return fmt.Errorf("cannot listen at %s: this very site is served already; stop that server first", c.Listen)
-	case err != nil:
-		return err
-	}
-	real := s.listener.Addr().(*net.TCPAddr)
-	host, _, _ := net.SplitHostPort(c.Listen)
-	s.LocalURL = PublicURLOf(ctx, net.JoinHostPort(host, strconv.Itoa(real.Port)))
-	s.PublicURL = strings.TrimSuffix(c.PublicURL, "/")
-	if s.PublicURL == "" {
-		s.PublicURL = s.LocalURL
-	}
-	admin := c.Admin
-	switch {
-	case admin == "off":
-		return nil
-	case admin == "" && strings.HasSuffix(c.Listen, ":0"):
-		admin = "127.0.0.1:0"
-	case admin == "":
-		admin = net.JoinHostPort("127.0.0.1", strconv.Itoa(real.Port%65535+1))
-	}
-	s.admin, err = listenTCP(admin, "admin")
-	return err
-}
-
-// listenTCP listens, and says what to do when that is not possible. key is the
-// setting that holds addr.
-func listenTCP(addr, key string) (net.Listener, error) {
-	l, err := net.Listen("tcp", addr)
-	switch {
-	case err == nil:
-		return l, nil
-	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, &takenError{addr, key}
-	case errors.Is(err, syscall.EACCES):
-		return nil, fmt.Errorf("cannot listen at %s: ports below 1024 need a right this user has not; choose another with the key %s", addr, key)
-	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return nil, fmt.Errorf("cannot listen at %s: this host has no such address; correct the key %s", addr, key)
-	}
-	return nil, fmt.Errorf("cannot listen: %w; correct the key %s", err, key)
-}
-
-// takenError says that somebody has a port; it is syscall.EADDRINUSE.
-type takenError struct{ addr, key string }
-
-func (e *takenError) Error() string {
-	return fmt.Sprintf("cannot listen at %s: another program has that port; stop it, or choose another with the key %s", e.addr, e.key)
-}
-
-func (*takenError) Unwrap() error { return syscall.EADDRINUSE }
-
 // AdminURL is where health and metrics are; "" for nowhere.
 func (s *Site) AdminURL() string {
 	if s.admin == nil {
 		return ""
 	}
 	return "http://" + s.admin.Addr().String()
+}
+
+// openHooks has what the store posts delivered, once the site is served.
+func (s *Site) openHooks() (err error) {
+	s.hooks, err = hook.New(hook.Config{Store: s.store, Hooks: s.config.hooks(), Log: s.log})
+	for i := range s.config.Hooks {
+		if err := s.config.Hooks[i].Usable(); err != nil {
+			s.log.Error("a hook cannot be told of anything; its events wait", "hook", s.config.Hooks[i].Name, "error", err)
+		}
+	}
+	return err
+}
+
+// runHooks delivers until ctx ends; ended is closed when all is put down.
+func (s *Site) runHooks(ctx context.Context) (ended chan struct{}) {
+	ended = make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := s.hooks.Run(ctx); err != nil && ctx.Err() == nil {
+			s.log.Error("hooks are not told of anything any more; start the server again", "error", err)
+		}
+	}()
+	return ended
+}
+
+// hookGauges are the numbers about hooks.
+func (s *Site) hookGauges() []server.Gauge {
+	number := func(f func() int) func() float64 { return func() float64 { return float64(f()) } }
+	return []server.Gauge{
+		{Name: "hook_events", Help: "Events that some hook has yet to take.", Value: number(s.hooks.Waiting)},
+		{Name: "hook_events_lost", Help: "Events dropped since the start because too many waited, or for too long; anything but 0 needs an operator.", Value: number(s.hooks.Lost)},
+		{Name: "hooks_failing", Help: "Hooks that did not take the last event that they were told.", Value: number(s.hooks.Failing)},
+	}
+}
+
+const (
+	// pruneEvery is how often the journal is looked at for entries that are old.
+	pruneEvery = time.Hour
+	// pruneBatch is how many of them one change forgets, and pruneRest the time
+	// between two, so that calls do not wait for it.
+	pruneBatch = 256
+	pruneRest  = 100 * time.Millisecond
+)
+
+// pruneJournal forgets entries of the journal that are older than journal_keep and
+// whose lines the audit has, until ctx ends.
+func (s *Site) pruneJournal(ctx context.Context) {
+	if s.config.JournalKeep == 0 {
+		return
+	}
+	for {
+		s.pruneOnce(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pruneEvery):
+		}
+	}
+}
+
+func (s *Site) pruneOnce(ctx context.Context) {
+	forgotten := 0
+	for {
+		n, err := s.store.PruneJournal(ctx, s.store.Now().Add(-s.config.JournalKeep), s.audit.Settled(), pruneBatch)
+		forgotten += n
+		if err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrClosed) {
+			s.log.Warn("old entries of the journal cannot be removed; they stay until the next hour", "error", err)
+		}
+		if n < pruneBatch {
+			break
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pruneRest):
+		}
+	}
+	if forgotten > 0 {
+		s.log.Info("old entries of the journal were removed", "entries", forgotten, "journal_keep", s.config.JournalKeep)
+	}
+}
+
+// Close frees what Open has opened, in the opposite order.
+func (s *Site) Close() error {
+	for _, l := range []net.Listener{s.listener, s.admin} {
+		if l != nil {
+			l.Close()
+		}
+	}
+	if s.socket != nil {
+		s.socket.remove()
+	}
+	var err error
+	if s.store != nil {
+		err = s.store.Close()
+	}
+	if s.audit != nil {
+		err = errors.Join(err, s.audit.Close())
+	}
+	if s.tls != nil {
+		s.tls.Close()
+	}
+	if s.testbeds != nil {
+		s.testbeds.letGo()
+	}
+	if s.locked != nil {
+		err = errors.Join(err, s.locked.Close())
+	}
+	return err
 }

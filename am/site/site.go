@@ -1,10 +1,10 @@
 package site
 
 import (
+	"context"
 	"io"
 	"log/slog"
 	"net"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -70,29 +70,11 @@ const (
 	PolicyName    = "policy.yaml"
 )
 
-// version is set by the linker for a release.
-var version = ""
-
-// SoftwareVersion is the release, or else the commit that was built.
-func SoftwareVersion() string {
-	if version != "" {
-		return version
+// noteAct has the journal, or else the audit alone, tell what an operator did.
+func (s *Site) noteAct(operator, what, text string) {
+	_, err := s.operations.Note(context.Background(), operate.Note{Event: what, Text: text, Operator: operator})
+	if err != nil {
+		s.log.Error("the journal does not tell what an operator did", "what", what, "operator", operator, "error", err)
+		s.audit.Act(audit.Act{What: what, Text: text, Operator: operator})
 	}
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	commit, changed := "", ""
-	for _, s := range info.Settings {
-		switch {
-		case s.Key == "vcs.revision":
-			commit = s.Value[:min(12, len(s.Value))]
-		case s.Key == "vcs.modified" && s.Value == "true":
-			changed = "-changed"
-		}
-	}
-	if commit == "" {
-		return "development"
-	}
-	return "development-" + commit + changed
 }

@@ -1,7 +1,6 @@
 package site
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,7 +13,6 @@ import (
 	"patchbay/am/audit"
 	"patchbay/am/display"
 	"patchbay/am/hook"
-	"patchbay/am/maintenance"
 	"patchbay/am/store"
 )
 
@@ -144,13 +142,6 @@ func (c *Config) Copied(err error) error {
 		err, display.CommandAt(c.Origin.File, "move"), display.CommandAt(c.Origin.File, "serve", "--read-only"))
 }
 
-// restoredPatience is how long a restored site takes no new work at its start if
-// providers do not tell what they have.
-const restoredPatience = 30 * time.Second
-
-// restoredText is what experimenters are told meanwhile.
-const restoredText = "it was restored from a backup, and finds out what there is; please try again in a minute"
-
 // restoredMark is a file beside the store that is there after a restore, until all
 // providers have told once what they have.
 func restoredMark(c *Config) string { return c.State + ".restored" }
@@ -159,89 +150,30 @@ func MarkRestored(c *Config) error {
 	return ReplaceFile(restoredMark(c), []byte("The store was restored; patchbay serve removes this when it knows what its providers have.\n"), 0o600)
 }
 
-// lockRestored has a restored site take no new work at its start.
-func (s *Site) lockRestored() error {
-	switch _, err := os.Lstat(restoredMark(s.config)); {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
-		return err
+// ReadOnlyCopy is the configuration of a server that shows a site and changes nothing:
+// its store, and all that it writes, is in a temporary folder. done removes that.
+func (c *Config) ReadOnlyCopy() (_ *Config, done func(), err error) {
+	if has, err := c.HasState(); err != nil {
+		return nil, nil, err
+	} else if !has {
+		return nil, nil, fmt.Errorf("there is no %s: %w", c.State, ErrNeverServed)
 	}
-	s.upkeep.hold.lockdown = &maintenance.Lockdown{Text: restoredText}
-	s.log.Warn("the store was restored from a backup; nothing new is promised before providers have told what they have", "at_most", restoredPatience)
-	return nil
+	dir, err := os.MkdirTemp("", "patchbay-read-only-")
+	if err != nil {
+		return nil, nil, err
+	}
+	look := *c
+	look.readOnly = true
+	look.State, look.Audit = filepath.Join(dir, "state.db"), filepath.Join(dir, "audit.log")
+	f, err := os.OpenFile(look.State, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err == nil {
+		err = errors.Join(store.Backup(c.State, f), f.Close())
+	}
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("cannot copy the store to look into it: %w; TMPDIR names another folder for that", err), os.RemoveAll(dir))
+	}
+	return &look, func() { os.RemoveAll(dir) }, nil
 }
 
-// openRestored ends that when it has lasted long enough.
-func (s *Site) openRestored(ctx context.Context) {
-	if s.upkeep.shown.Load().Lockdown == nil {
-		return
-	}
-	select {
-	case <-ctx.Done():
-		return
-	case <-time.After(restoredPatience):
-	}
-	err := s.upkeep.beside(ctx, func(h *holding) {
-		if h.lockdown != nil {
-			h.lockdown = nil
-			s.log.Warn("not all providers have told what they have, so a node that the backup does not know of may be given away; mend them, and see patchbay nodes --unpromised", "waited", restoredPatience)
-		}
-	})
-	if err != nil && ctx.Err() == nil {
-		s.log.Error("the restored site takes new work, but it is not sure that all calls know", "error", err)
-	}
-}
-
-// unmarkRestored forgets the restore: all providers have told what they have.
-func (s *Site) unmarkRestored() {
-	if err := os.Remove(restoredMark(s.config)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		s.log.Warn("the mark of a restore cannot be removed, so the next start waits for providers again; remove it", "error", err)
-	}
-}
-
-const (
-	// pruneEvery is how often the journal is looked at for entries that are old.
-	pruneEvery = time.Hour
-	// pruneBatch is how many of them one change forgets, and pruneRest the time
-	// between two, so that calls do not wait for it.
-	pruneBatch = 256
-	pruneRest  = 100 * time.Millisecond
-)
-
-// pruneJournal forgets entries of the journal that are older than journal_keep and
-// whose lines the audit has, until ctx ends.
-func (s *Site) pruneJournal(ctx context.Context) {
-	if s.config.JournalKeep == 0 {
-		return
-	}
-	for {
-		s.pruneOnce(ctx)
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(pruneEvery):
-		}
-	}
-}
-
-func (s *Site) pruneOnce(ctx context.Context) {
-	forgotten := 0
-	for {
-		n, err := s.store.PruneJournal(ctx, s.store.Now().Add(-s.config.JournalKeep), s.audit.Settled(), pruneBatch)
-		forgotten += n
-		if err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrClosed) {
-			s.log.Warn("old entries of the journal cannot be removed; they stay until the next hour", "error", err)
-		}
-		if n < pruneBatch {
-			break
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(pruneRest):
-		}
-	}
-	if forgotten > 0 {
-		s.log.Info("old entries of the journal were removed", "entries", forgotten, "journal_keep", s.config.JournalKeep)
-	}
-}
+// ErrNeverServed says that a site has no store.
+var ErrNeverServed = errors.New("the site has no store yet; it gets one when it is served first")

@@ -3,19 +3,16 @@ package site
 import (
 	"cmp"
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
-	"net/http"
+	"io/fs"
+	"os"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"patchbay/am"
-	"patchbay/am/display"
 	"patchbay/am/maintenance"
-	"patchbay/am/operate"
-	"patchbay/am/store"
 	"patchbay/am/urn"
 	"patchbay/am/work"
 	"patchbay/inventory"
@@ -144,47 +141,6 @@ func (s *Site) listed() bool {
 	return true
 }
 
-// tellUnpromised answers GET /unpromised: rows, one JSON object a line.
-func (s *Site) tellUnpromised(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "application/x-ndjson")
-	out := json.NewEncoder(w)
-	for _, u := range s.runner.Unpromised() {
-		_, holds := heldBy(&u, s.index.Inventory())
-		if out.Encode(UnpromisedRow{u.Provider, u.Name, u.Component, u.Sliver, u.Since, u.Released, holds, u.Ordered}) != nil {
-			return // who asked has left
-		}
-	}
-}
-
-// releaseUnpromised answers POST /unpromised: an unpromisedOrder is carried out.
-func (s *Site) releaseUnpromised(w http.ResponseWriter, r *http.Request) {
-	var o UnpromisedOrder
-	err := operate.ReadOrder(w, r, maxDismissal, &o)
-	var meant []work.Unpromised
-	if err == nil {
-		if meant, err = s.meant(&o); err != nil {
-			err = &operate.RefusedError{Text: err.Error()}
-		}
-	}
-	if err != nil {
-		operate.Fail(w, err)
-		return
-	}
-	// It is written down first: what is written and not done can be told to go again.
-	err = s.store.Commit(r.Context(), func(v *store.View) (cs store.ChangeSet, err error) {
-		for _, u := range meant {
-			text := fmt.Sprintf("%.200s of provider %s on %.100s", display.Printable(u.Name), u.Provider, cmp.Or(display.Printable(u.Component), "no node that is told"))
-			cs.Log(am.JournalEntry{At: v.Now().UTC(), Event: eventDismiss, Operator: o.Operator, Text: strings.TrimSuffix(text+": "+o.Text, ": ")})
-		}
-		return cs, nil
-	})
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	answer(w, s.dismiss(r.Context(), meant))
-}
-
 // meant are the unpromised resources that an order names, each once.
 func (s *Site) meant(o *UnpromisedOrder) (meant []work.Unpromised, err error) {
 	if len(o.Resources) == 0 || len(o.Resources) > maxDismissed {
@@ -258,4 +214,52 @@ func (s *Site) dismiss(ctx context.Context, meant []work.Unpromised) []Dismissed
 		done = append(done, d)
 	}
 	return done
+}
+
+// restoredPatience is how long a restored site takes no new work at its start if
+// providers do not tell what they have.
+const restoredPatience = 30 * time.Second
+
+// restoredText is what experimenters are told meanwhile.
+const restoredText = "it was restored from a backup, and finds out what there is; please try again in a minute"
+
+// lockRestored has a restored site take no new work at its start.
+func (s *Site) lockRestored() error {
+	switch _, err := os.Lstat(restoredMark(s.config)); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	}
+	s.upkeep.hold.lockdown = &maintenance.Lockdown{Text: restoredText}
+	s.log.Warn("the store was restored from a backup; nothing new is promised before providers have told what they have", "at_most", restoredPatience)
+	return nil
+}
+
+// openRestored ends that when it has lasted long enough.
+func (s *Site) openRestored(ctx context.Context) {
+	if s.upkeep.shown.Load().Lockdown == nil {
+		return
+	}
+	select {
+	case <-ctx.Done():
+		return
+	case <-time.After(restoredPatience):
+	}
+	err := s.upkeep.beside(ctx, func(h *holding) {
+		if h.lockdown != nil {
+			h.lockdown = nil
+			s.log.Warn("not all providers have told what they have, so a node that the backup does not know of may be given away; mend them, and see patchbay nodes --unpromised", "waited", restoredPatience)
+		}
+	})
+	if err != nil && ctx.Err() == nil {
+		s.log.Error("the restored site takes new work, but it is not sure that all calls know", "error", err)
+	}
+}
+
+// unmarkRestored forgets the restore: all providers have told what they have.
+func (s *Site) unmarkRestored() {
+	if err := os.Remove(restoredMark(s.config)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		s.log.Warn("the mark of a restore cannot be removed, so the next start waits for providers again; remove it", "error", err)
+	}
 }

@@ -85,7 +85,7 @@ func (u *upkeep) read(ctx context.Context) error {
 		return nil
 	}
 	both := plan.With(u.hold.lockdown, u.hold.held)
-	if err := u.site.Heed(ctx, both); err != nil {
+	if err := u.site.SetPlan(ctx, both); err != nil {
 		return err
 	}
 	first := u.plan == nil
@@ -171,7 +171,7 @@ func (u *upkeep) beside(ctx context.Context, change func(*holding)) error {
 	u.tellHeld(was.held, u.hold.held)
 	plan := u.plan.With(u.hold.lockdown, u.hold.held)
 	u.shown.Store(plan)
-	return u.site.Heed(ctx, plan)
+	return u.site.SetPlan(ctx, plan)
 }
 
 // tellHeld logs what is held now, and what is not any more.

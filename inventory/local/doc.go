@@ -10,15 +10,15 @@
 //	image     root file systems
 //	agent     PID 1 of a node: starts what logs in
 //	setup     inside a node: installs and executes what a request asks for
-//	gauge     measures links, from node to node
+//	linktest  measures links, from node to node
 //	gateway   the SSH server for all nodes
 //	fabric    the network of a slice: its links, with their properties
-//	relay     makes latency and loss where the kernel cannot, in a process without rights
-//	outbound  the way of nodes to the network outside
-//	confine   seccomp, capabilities, descriptors
-//	claim     numbers that are unique on this host
+//	vswitch   makes latency and loss where the kernel cannot, in a process without rights
+//	egress    the way of nodes to the network outside
+//	sandbox   seccomp, capabilities, descriptors
+//	hostalloc numbers that are unique on this host
 //	doctor    tries what nodes need of this host, and says what to do
-//	wire      messages with descriptors over a socket
+//	fdsocket  messages with descriptors over a socket
 //
 // NAME.yaml may belong to the unprivileged user of the manager although the
 // testbed runs as root. So no setting can make root touch a file or run a program:

@@ -86,7 +86,7 @@ func (k *Checker) request(ctx context.Context, name string, text []byte, finding
 	req, err := rspec.ParseRequest(text, options)
 	var asked []string
 	if err == nil && inv != nil {
-		if err := service.Open(plan); err != nil {
+		if err := service.CheckLockdown(plan); err != nil {
 			r.add(diagnostic{0, 0, true, err.Error()})
 		}
 		if binding, ok := r.bind(req, inv, plan); ok && r.errors == 0 {
@@ -119,7 +119,7 @@ func (r *diagnosis) bind(req *rspec.Request, inv *inventory.Inventory, plan *mai
 		return b, false
 	}
 	index := binder.NewIndex(inv)
-	index.Heed(plan, time.Now())
+	index.SetPlan(plan, time.Now())
 	b, err := binder.Bind(req, index, nobodys(inv))
 	if unsatisfied, ok := errors.AsType[*binder.UnsatisfiedError](err); ok {
 		for _, reason := range unsatisfied.Reasons {

@@ -16,8 +16,8 @@
 // A phase is done, or it asks for another round later (retry), or it has failed. A
 // node of which a phase fails three times has failed, until something else is asked.
 //
-// The lives share the numbers of the host (package claim), the gateway with all
-// listeners (package gateway), the way outside (package outbound), and the slices,
+// The lives share the numbers of the host (package hostalloc), the gateway with all
+// listeners (package gateway), the way outside (package egress), and the slices,
 // whose nodes know each other by name and have a key and a network of links
 // (package fabric) in common. Links are drawn from what their ends say, and made
 // once for all nodes that come or leave together.
@@ -35,7 +35,7 @@
 //	slices/HASH       the key of an experiment
 //	doors/HASH.json   a door of another provider's node
 //	fabrics/          the networks of slices, package fabric's
-//	outbound/         the way outside, package outbound's; outbound.json is its number on this host
+//	outbound/         the way outside, package egress's; outbound.json is its number on this host
 //	gateway.json      port and user id of the gateway
 //	gateway_key       its host key
 //	images/           package image

@@ -89,7 +89,7 @@ func (t *Testbed) sweepClaims() error {
 		unknown[l.holder()] = l.rec.Base == 0 && (l.broken != "" || l.rec.Asked.Removing)
 		ids[t.settings.Instance+"/"+id], ports[t.settings.Instance+"/"+id] = l.rec.Base, uint32(l.rec.Port)
 	}
-	for _, d := range t.leads {
+	for _, d := range t.foreignDoors {
 		ports[t.settings.Instance+"/"+d.id] = uint32(d.Port)
 	}
 	for _, all := range []struct {

@@ -177,7 +177,7 @@ func TestWhatIsRefused(t *testing.T) {
 		{"no such image", nodeName(2), with("image", "../../etc"), "unknown: there is no image ../../etc; there are debian-12, host"},
 		{"a path as a name", "../../usr", present("web", sliceURN), `failed: "../../usr" cannot be the name of a node; it must be a UUID`},
 		{"the group of the gateway", "gateway", present("web", sliceURN), `failed: "gateway" cannot be the name of a node; it must be a UUID`},
-		{"a door of another provider", leadID("rack", "n1"), present("web", sliceURN), fmt.Sprintf("failed: %q cannot be the name of a node; it must be a UUID", leadID("rack", "n1"))},
+		{"a door of another provider", foreignDoorID("rack", "n1"), present("web", sliceURN), fmt.Sprintf("failed: %q cannot be the name of a node; it must be a UUID", foreignDoorID("rack", "n1"))},
 		{"large letters", strings.ToUpper("aaaaaaaa-0000-4000-8000-000000000000"), present("web", sliceURN), `failed: "AAAAAAAA-0000-4000-8000-000000000000" cannot be the name of a node; it must be a UUID`},
 		{"no name", "", present("web", sliceURN), `failed: "" cannot be the name of a node; it must be a UUID`},
 		{"a name of an option", "-rf", present("web", sliceURN), `failed: "-rf" cannot be the name of a node; it must be a UUID`},

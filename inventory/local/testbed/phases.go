@@ -89,46 +89,6 @@ func (l *life) stopToRestart(r *round) result {
 
 func (l *life) stopForOff(r *round) result { return l.stop(r.ctx, "shutting down", cutOff) }
 
-// stop shuts the node down if it runs; cut is what that means to its steps.
-func (l *life) stop(ctx context.Context, doing, cut string) result {
-	if l.run == nil {
-		return result{}
-	}
-	l.doing(doing)
-	l.update(func(s *status) { s.open = false })
-	l.pauseServices()
-	l.services.cut(cut)
-	halt, cancel := context.WithTimeout(ctx, talkTime)
-	defer cancel()
-	c, err := l.t.machines.Agent(halt, l.id)
-	if err == nil {
-		err = agent.Halt(halt, c)
-	}
-	if err != nil && ctx.Err() == nil {
-		l.t.log.Info("a node does not shut down by itself", "node", l.id, "error", err)
-	}
-	return failure(inWords("it cannot be shut down", l.kill()))
-}
-
-// kill ends everything of the node, also when the program is ending.
-func (l *life) kill() error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.t.ctx), startTime)
-	defer cancel()
-	l.ended()
-	return l.t.machines.Kill(ctx, l.id)
-}
-
-// ended lets go of what ends with a run.
-func (l *life) ended() {
-	l.pauseServices()
-	l.update(func(s *status) { s.pid, s.open = 0, false })
-	if l.run != nil && l.run.geni != nil {
-		l.run.geni.Close()
-	}
-	l.run = nil
-	l.door.inside = nil // the gateway closes it when it is replaced
-}
-
 // noteRestart notes that the restart that was asked for is done.
 func (l *life) noteRestart(r *round) result {
 	serial := r.rec.Asked.RestartSerial
@@ -233,8 +193,8 @@ func (l *life) narrowAccess(r *round) result {
 			return failure(inWords("the key of the experiment cannot be made", err))
 		}
 	}
-	told := l.run.told
-	r.same = told != nil && sameUsers(users, told.users) && told.hostname == r.rec.Asked.Hostname
+	sent := l.run.configured
+	r.same = sent != nil && sameUsers(users, sent.users) && sent.hostname == r.rec.Asked.Hostname
 	r.ready = r.same && l.run.proven && l.reported().open
 	return failure(l.narrow(r.rec, users, l.insideKeys(r.key)))
 }
@@ -244,18 +204,18 @@ func (l *life) readPeers(r *round) result {
 	if l.slice != nil {
 		var err error
 		if r.peers, err = l.slice.current(); err != nil {
-			r.told = r.ready
-			return l.untold(r, false, inWords("its peers cannot be told to the gateway", err))
+			r.current = r.ready
+			return l.notConfigured(r, false, inWords("its peers cannot be told to the gateway", err))
 		}
 	}
-	r.told = r.ready && l.run.told.peers == r.peers.version
+	r.current = r.ready && l.run.configured.peers == r.peers.version
 	return result{}
 }
 
-// untold is the result of a phase in which a node could not be configured. A node
+// notConfigured is the result of a phase in which a node could not be configured. A node
 // that is ready stays ready, for its disk may just be full. With slow, attempts
 // go on without end.
-func (l *life) untold(r *round, slow bool, err error) result {
+func (l *life) notConfigured(r *round, slow bool, err error) result {
 	switch {
 	case r.ready:
 		return r.postpone(err)
@@ -271,7 +231,7 @@ const noPeers = math.MaxUint64
 // talk configures the running node, opens its doors and proves that its users can
 // log in.
 func (l *life) talk(r *round) result {
-	if r.told {
+	if r.current {
 		return result{}
 	}
 	turns, within := l.t.talk, l.t.quickTime
@@ -280,7 +240,7 @@ func (l *life) talk(r *round) result {
 	}
 	if err := l.t.hello(r.ctx, l.id, within); err != nil {
 		l.slow = true
-		return l.untold(r, true, inWords("its system does not answer", err))
+		return l.notConfigured(r, true, inWords("its system does not answer", err))
 	}
 	if err := turns.take(r.ctx); err != nil {
 		return failure(err)
@@ -288,22 +248,22 @@ func (l *life) talk(r *round) result {
 	defer turns.give()
 	ctx, cancel := context.WithTimeout(r.ctx, within)
 	defer cancel()
-	err := l.tell(ctx, r)
+	err := l.configureAndProve(ctx, r)
 	l.slow = err != nil && ctx.Err() != nil
 	if err == nil {
 		return result{}
 	}
-	return l.untold(r, l.slow || l.earlier.ranWell(), err)
+	return l.notConfigured(r, l.slow || l.earlier.ranWell(), err)
 }
 
-// tell sends the agent what has changed, and proves the logins again if need be.
-func (l *life) tell(ctx context.Context, r *round) error {
+// configureAndProve sends the agent what has changed, and proves the logins again if need be.
+func (l *life) configureAndProve(ctx context.Context, r *round) error {
 	if !r.same {
 		l.doing("setting up accounts")
 		l.run.proven = false
 	}
 	var err error
-	if !r.same || l.run.told.peers != r.peers.version {
+	if !r.same || l.run.configured.peers != r.peers.version {
 		err = l.configure(ctx, r)
 		r.ready = r.ready && l.run.proven
 	}
@@ -316,7 +276,7 @@ func (l *life) tell(ctx context.Context, r *round) error {
 		return errors.Join(err, open)
 	}
 	if err != nil {
-		l.run.told = &told{r.users, r.rec.Asked.Hostname, noPeers}
+		l.run.configured = &configured{r.users, r.rec.Asked.Hostname, noPeers}
 	}
 	r.ready = true
 	return err
@@ -324,8 +284,8 @@ func (l *life) tell(ctx context.Context, r *round) error {
 
 // configure sends the agent accounts, keys, peers and the name server.
 func (l *life) configure(ctx context.Context, r *round) error {
-	if l.run.told != nil {
-		l.run.told.peers = noPeers
+	if l.run.configured != nil {
+		l.run.configured.peers = noPeers
 	}
 	c, err := l.t.machines.Agent(ctx, l.id)
 	var facts agent.Facts
@@ -346,7 +306,7 @@ func (l *life) configure(ctx context.Context, r *round) error {
 	for _, p := range facts.Problems {
 		l.t.log.Info("something in a home could not be done", "node", l.id, "problem", p)
 	}
-	l.run.told = &told{r.users, r.rec.Asked.Hostname, r.peers.version}
+	l.run.configured = &configured{r.users, r.rec.Asked.Hostname, r.peers.version}
 	return nil
 }
 

@@ -11,15 +11,6 @@ func (l *life) hide(*round) result {
 	return result{}
 }
 
-// shut closes the doors of a node that is off, or is being removed.
-func (l *life) shut(*round) result {
-	err := l.closeDoors()
-	if l.run == nil {
-		l.ended()
-	}
-	return failure(inWords("its doors cannot be closed", err))
-}
-
 // removeFiles ends the node, and removes its files and links.
 func (l *life) removeFiles(r *round) result {
 	ctx, cancel := context.WithTimeout(r.ctx, removeTime)

@@ -44,12 +44,12 @@ type round struct {
 	// ready. Another round tries it again.
 	pending error
 
-	users []user
-	key   experimentKey
-	peers peerLines
-	same  bool // the agent was told these users and this hostname
-	ready bool // besides, the logins were proven and the doors are open
-	told  bool // the agent needs to be told nothing
+	users   []user
+	key     experimentKey
+	peers   peerLines
+	same    bool // the agent was told these users and this hostname
+	ready   bool // besides, the logins were proven and the doors are open
+	current bool // the agent and the gateway have everything: nothing is to be configured
 }
 
 // postpone notes that something could not be done yet.

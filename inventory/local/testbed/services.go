@@ -365,14 +365,6 @@ func (l *life) keepSteps(steps []setup.Step) error {
 	return nil
 }
 
-// readSteps are the steps of the node.
-func (l *life) readSteps() (steps []setup.Step, err error) {
-	if l.services != nil {
-		err = readJSON(l.dir(), stepsFile, &steps)
-	}
-	return steps, err
-}
-
 // fit cuts the outputs to half, again and again, until they are no more together
 // than is ever told of them.
 func (j *journal) fit() {

@@ -88,7 +88,7 @@ func (t *Testbed) accept(u update, imageNames []string, noop bool) (object, erro
 	case l == nil && w.Ensure == nil:
 		return nil, refused(provider.Unknown, "there is no node %.80s", u.Name)
 	case l == nil:
-		return t.make(u, imageNames, noop)
+		return t.acceptNew(u, imageNames, noop)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -138,8 +138,8 @@ func (t *Testbed) accept(u update, imageNames []string, noop bool) (object, erro
 	return change, nil
 }
 
-// make is accept for a node that is not there.
-func (t *Testbed) make(u update, imageNames []string, noop bool) (object, error) {
+// acceptNew is accept for a node that is not there.
+func (t *Testbed) acceptNew(u update, imageNames []string, noop bool) (object, error) {
 	if !isID(u.Name) {
 		return nil, refused(provider.Failed, "%.80q cannot be the name of a node; it must be a UUID", u.Name)
 	}

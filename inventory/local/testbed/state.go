@@ -85,8 +85,8 @@ type Testbed struct {
 	outside  map[int]*life // by their numbers at the exit
 	closing  bool
 
-	doorsMu sync.Mutex // guards what follows
-	leads   map[string]*lead
+	doorsMu      sync.Mutex // guards what follows
+	foreignDoors map[string]*foreignDoor
 }
 
 // times are as the constants of their names say, but in tests.
@@ -163,14 +163,14 @@ type status struct {
 // run is one run of a node, from its start, or from when this program found it,
 // to its end.
 type run struct {
-	linked  bool  // it has its interfaces
-	outside bool  // it has its way outside
-	told    *told // what its agent was told last; nil: nothing
-	proven  bool  // all accounts can log in
-	geni    net.Listener
+	linked     bool        // it has its interfaces
+	outside    bool        // it has its way outside
+	configured *configured // what its agent was told last; nil: nothing
+	proven     bool        // all accounts can log in
+	geni       net.Listener
 }
 
-type told struct {
+type configured struct {
 	users    []user
 	hostname string
 	peers    uint64 // the version of the peers
@@ -388,9 +388,9 @@ type services struct {
 	over     bool       // all steps have ended
 }
 
-// lead is a door that leads to a node of another provider; its fields with
+// foreignDoor is a door that leads to a node of another provider; its fields with
 // tags are kept in doors/ID.json.
-type lead struct {
+type foreignDoor struct {
 	Provider string   `json:"provider"`
 	Name     string   `json:"name"`
 	Address  string   `json:"address"`

@@ -57,3 +57,11 @@ func (l *life) sameSteps(items *[]string) error {
 	}
 	return err
 }
+
+// readSteps are the steps of the node.
+func (l *life) readSteps() (steps []setup.Step, err error) {
+	if l.services != nil {
+		err = readJSON(l.dir(), stepsFile, &steps)
+	}
+	return steps, err
+}

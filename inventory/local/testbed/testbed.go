@@ -78,7 +78,7 @@ func newTestbed(o Options) *Testbed {
 		nodes: filepath.Join(o.State, "nodes"), keys: filepath.Join(o.State, "slices"), foreign: filepath.Join(o.State, "doors"),
 		write: writeJSON, newKey: newExperimentKey, times: times{quiet, gather, pause, portTime, installsTime, quickTime, talkTime},
 		heavy: make(turns, runtime.NumCPU()), talk: make(turns, talks), slow: make(turns, talks), fetching: make(turns, manifests),
-		lives: map[string]*life{}, slices: map[string]*slice{}, networks: map[string]*network{}, outside: map[int]*life{}, leads: map[string]*lead{},
+		lives: map[string]*life{}, slices: map[string]*slice{}, networks: map[string]*network{}, outside: map[int]*life{}, foreignDoors: map[string]*foreignDoor{},
 	}
 	t.uplinks = hostalloc.Networks(o.Claims, egress.Uplinks-1)
 	t.ports = hostalloc.Ports(o.Claims, o.Settings.FirstPort, o.Settings.LastPort, o.Settings.PortRest)
@@ -168,7 +168,7 @@ func (t *Testbed) serve(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() { l.Close() })()
 	defer l.Close()
 	t.work.Go(t.tidy)
-	t.work.Go(t.openLeads)
+	t.work.Go(t.openForeignDoors)
 	t.sweepFabric()
 	for _, l := range t.all() {
 		l.live()

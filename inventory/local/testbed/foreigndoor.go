@@ -20,17 +20,17 @@ import (
 	"patchbay/inventory/local/gateway"
 )
 
-const maxLeads = 2000
+const maxForeignDoors = 2000
 
-// leadID is the door's name on this host; no node has one like it, for those of
+// foreignDoorID is the door's name on this host; no node has one like it, for those of
 // nodes are UUIDs.
-func leadID(providerName, name string) string {
+func foreignDoorID(providerName, name string) string {
 	sum := sha256.Sum256([]byte(providerName + "\x00" + name))
 	return "door-" + hex.EncodeToString(sum[:16])
 }
 
 // doorName is what the gateway account calls the door.
-func (d *lead) doorName() string { return doorName(d.Hostname, strings.TrimPrefix(d.id, "door-")) }
+func (d *foreignDoor) doorName() string { return doorName(d.Hostname, strings.TrimPrefix(d.id, "door-")) }
 
 // findDoors reads the doors that are kept.
 func (t *Testbed) findDoors() error {
@@ -45,7 +45,7 @@ func (t *Testbed) findDoors() error {
 			}
 			continue
 		}
-		var d lead
+		var d foreignDoor
 		if err := readJSON(t.foreign, e.Name(), &d); err != nil {
 			t.log.Error("a door is spoilt; it is made anew when its provider is asked", "error", err)
 			if err := os.Remove(filepath.Join(t.foreign, e.Name())); err != nil {
@@ -53,16 +53,16 @@ func (t *Testbed) findDoors() error {
 			}
 			continue
 		}
-		d.id, d.noted = leadID(d.Provider, d.Name), d.record()
-		t.leads[d.id] = &d
+		d.id, d.noted = foreignDoorID(d.Provider, d.Name), d.record()
+		t.foreignDoors[d.id] = &d
 	}
 	return nil
 }
 
-// openLeads opens the doors that are kept, and lets others ask between any two.
-func (t *Testbed) openLeads() {
+// openForeignDoors opens the doors that are kept, and lets others ask between any two.
+func (t *Testbed) openForeignDoors() {
 	t.doorsMu.Lock()
-	ids := slices.Collect(maps.Keys(t.leads))
+	ids := slices.Collect(maps.Keys(t.foreignDoors))
 	t.doorsMu.Unlock()
 	for _, id := range ids {
 		if t.ctx.Err() != nil {
@@ -78,11 +78,11 @@ func (t *Testbed) openLeads() {
 func (t *Testbed) openKept(id string) error {
 	t.doorsMu.Lock()
 	defer t.doorsMu.Unlock()
-	d := t.leads[id]
+	d := t.foreignDoors[id]
 	if d == nil || d.open {
 		return nil
 	}
-	return t.openLead(d)
+	return t.openForeignDoor(d)
 }
 
 // askDoors makes, removes and reports doors.
@@ -101,20 +101,20 @@ func (t *Testbed) askDoors(input json.RawMessage) (*local.DoorsOutput, error) {
 	defer t.doorsMu.Unlock()
 	out := &local.DoorsOutput{Doors: []local.DoorIs{}}
 	for _, name := range q.Remove {
-		if err := t.removeLead(leadID(q.Provider, name)); err != nil {
+		if err := t.removeForeignDoor(foreignDoorID(q.Provider, name)); err != nil {
 			t.log.Error("cannot remove the door of another provider's node", "provider", q.Provider, "node", name, "error", err)
 			out.Doors = append(out.Doors, local.DoorIs{Name: name, Error: "its door cannot be removed; the testbed's operators can see why in the log"})
 		}
 	}
 	for _, ask := range q.Put {
-		is, err := t.putLead(q.Provider, ask)
+		is, err := t.putForeignDoor(q.Provider, ask)
 		if err != nil {
 			is = local.DoorIs{Name: ask.Name, Error: err.Error()}
 		}
 		out.Doors = append(out.Doors, is)
 	}
 	for _, name := range q.Names {
-		if d := t.leads[leadID(q.Provider, name)]; d != nil {
+		if d := t.foreignDoors[foreignDoorID(q.Provider, name)]; d != nil {
 			out.Doors = append(out.Doors, t.doorIs(d))
 		}
 	}
@@ -125,21 +125,21 @@ func isProvider(s string) bool {
 	return s != "" && len(s) <= 64 && oneLine(s)
 }
 
-// putLead makes a door as asked. Its error is for experimenters.
-func (t *Testbed) putLead(providerName string, ask local.DoorAsk) (local.DoorIs, error) {
+// putForeignDoor makes a door as asked. Its error is for experimenters.
+func (t *Testbed) putForeignDoor(providerName string, ask local.DoorAsk) (local.DoorIs, error) {
 	if ask.Name == "" || len(ask.Name) > maxText || !oneLine(ask.Name) {
 		return local.DoorIs{}, fmt.Errorf("%.40q cannot be the name of a node", ask.Name)
 	}
-	id := leadID(providerName, ask.Name)
-	old := t.leads[id]
-	next := lead{Provider: providerName, Name: ask.Name, Users: ask.Users, id: id}
+	id := foreignDoorID(providerName, ask.Name)
+	old := t.foreignDoors[id]
+	next := foreignDoor{Provider: providerName, Name: ask.Name, Users: ask.Users, id: id}
 	if old != nil {
 		next.Port, next.public, next.Hostname, next.noted = old.Port, old.public, old.Hostname, old.noted
 		if ask.Users == nil {
 			next.Users = old.Users
 		}
-	} else if len(t.leads) >= maxLeads {
-		return local.DoorIs{}, fmt.Errorf("there are as many doors of other providers as there can be, %d", maxLeads)
+	} else if len(t.foreignDoors) >= maxForeignDoors {
+		return local.DoorIs{}, fmt.Errorf("there are as many doors of other providers as there can be, %d", maxForeignDoors)
 	}
 	if agent.IsHostname(ask.Hostname) {
 		next.Hostname = ask.Hostname
@@ -157,9 +157,9 @@ func (t *Testbed) putLead(providerName string, ask local.DoorAsk) (local.DoorIs,
 	if old != nil && old.open && old.record() == next.record() {
 		return t.doorIs(old), nil
 	}
-	err = t.openLead(&next)
+	err = t.openForeignDoor(&next)
 	if next.noted != "" { // and it may keep its port
-		t.leads[id] = &next
+		t.foreignDoors[id] = &next
 	}
 	if err != nil {
 		t.log.Error("cannot open the door of another provider's node", "provider", providerName, "node", ask.Name, "error", err)
@@ -196,13 +196,13 @@ func ofThisHost(a netip.Addr) bool {
 }
 
 // record is the content of the file of the door.
-func (d *lead) record() string {
+func (d *foreignDoor) record() string {
 	b, _ := json.Marshal(d) // it has only texts and a number
 	return string(b)
 }
 
 // note writes the door down, if it is not as it was.
-func (t *Testbed) note(d *lead) error {
+func (t *Testbed) note(d *foreignDoor) error {
 	text := d.record()
 	if text == d.noted {
 		return nil
@@ -214,8 +214,8 @@ func (t *Testbed) note(d *lead) error {
 	return nil
 }
 
-// openLead writes the door down, and opens it when it is known where it leads.
-func (t *Testbed) openLead(d *lead) error {
+// openForeignDoor writes the door down, and opens it when it is known where it leads.
+func (t *Testbed) openForeignDoor(d *foreignDoor) error {
 	users, err := parseUsers(d.Users)
 	if err != nil {
 		return err
@@ -257,8 +257,8 @@ func (t *Testbed) openLead(d *lead) error {
 	return err
 }
 
-func (t *Testbed) removeLead(id string) error {
-	d := t.leads[id]
+func (t *Testbed) removeForeignDoor(id string) error {
+	d := t.foreignDoors[id]
 	if d == nil {
 		return nil
 	}
@@ -273,11 +273,11 @@ func (t *Testbed) removeLead(id string) error {
 			return err
 		}
 	}
-	delete(t.leads, id)
+	delete(t.foreignDoors, id)
 	return nil
 }
 
-func (t *Testbed) doorIs(d *lead) local.DoorIs {
+func (t *Testbed) doorIs(d *foreignDoor) local.DoorIs {
 	is := local.DoorIs{Name: d.Name, Address: d.Address, Users: d.Users}
 	if d.Address == "" || !d.open {
 		return is
@@ -290,7 +290,7 @@ func (t *Testbed) listDoors() []local.ListedDoor {
 	t.doorsMu.Lock()
 	defer t.doorsMu.Unlock()
 	all := []local.ListedDoor{}
-	for _, d := range t.leads {
+	for _, d := range t.foreignDoors {
 		is := t.doorIs(d)
 		all = append(all, local.ListedDoor{Name: is.Name, Address: is.Address, Login: is.Login})
 	}

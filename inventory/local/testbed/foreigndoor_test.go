@@ -36,7 +36,7 @@ func TestDoorsOfOtherProviders(t *testing.T) {
 	tb, stop := w.run(-1)
 	defer func() { stop() }()
 	alice, bob := userItems("alice"), userItems("bob")
-	id := leadID("rack", "n1")
+	id := foreignDoorID("rack", "n1")
 
 	// First only the users are known.
 	d := askLeads(t, tb, local.DoorsInput{Put: []local.DoorAsk{{Name: "n1", Users: alice}}})["n1"]
@@ -134,7 +134,7 @@ func TestDoorThatCannotBeOpenedTakesOnePort(t *testing.T) {
 }
 
 func TestDoorsOfTwoProvidersWithOneName(t *testing.T) {
-	if leadID("a", "bc") == leadID("ab", "c") {
+	if foreignDoorID("a", "bc") == foreignDoorID("ab", "c") {
 		t.Error("two nodes have one door")
 	}
 }
