@@ -61,7 +61,7 @@ func show[T any](out io.Writer, a local.Answer, write func(io.Writer, T) error) 
 
 // askTestbed asks the testbed of a settings file; an error of its answer is an error.
 func askTestbed(ctx context.Context, settings string, r local.Request) (local.Answer, error) {
-	s, err := local.ReadSettings(settings)
+	s, err := readSettings(settings)
 	if err != nil {
 		return local.Answer{}, err
 	}

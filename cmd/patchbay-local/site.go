@@ -2,6 +2,8 @@ package main
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -22,7 +24,7 @@ func (f *siteFlags) add(c *cobra.Command) {
 
 // read gives the settings and the absolute path of the state folder.
 func (f *siteFlags) read(path string) (s local.Settings, state string, err error) {
-	if s, err = local.ReadSettings(path); err != nil {
+	if s, err = readSettings(path); err != nil {
 		return s, "", err
 	}
 	if f.state == "" {
@@ -30,6 +32,15 @@ func (f *siteFlags) read(path string) (s local.Settings, state string, err error
 	}
 	state, err = filepath.Abs(f.state)
 	return s, state, err
+}
+
+// readSettings is local.ReadSettings of a file that must exist: without it the
+// defaults would name another testbed.
+func readSettings(path string) (local.Settings, error) {
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return local.Settings{}, fmt.Errorf("%s does not exist; SETTINGS is the local.yaml in the folder providers of a site", path)
+	}
+	return local.ReadSettings(path)
 }
 
 func needRoot() error {

@@ -31,6 +31,8 @@ func TestWordsForMistakes(t *testing.T) {
 		{"enter local.yaml", "error: NODE is missing"},
 		{"image add local.yaml", "error: NAME is missing"},
 		{"list local.yaml more", `error: "more" is too much; type: patchbay-local list SETTINGS`},
+		{"list nofile.yaml", "error: nofile.yaml does not exist; SETTINGS is the local.yaml"},
+		{"clean --state " + state + " nofile.yaml", "error: nofile.yaml does not exist"},
 		{"up --state " + state + " listen.yaml", "error: listen.yaml: listen is 192.0.2.1, which is no address of this host; write one that this prints: ip -brief address"},
 		{"up --state " + state + " site.yaml", "this is the site's configuration"},
 		{"image remove --state " + state + " local.yaml nope", `error: there is no image "nope" to remove`},
