@@ -34,30 +34,32 @@ func (l *Log) recover() error {
 	if err := l.begin(Mark{t.Settled, top}); err != nil {
 		return err
 	}
-	missing, err := l.missing(t.Settled, t.have)
-	for _, e := range missing {
-		x := entryLine(e)
+	n := 0
+	var last *am.JournalEntry // which is written when the next one is pending: so its mark tells what is yet to come
+	write := func() {
+		x := entryLine(*last)
 		x.Recovered = true
 		l.write(x)
+		n++
 	}
-	if len(missing) > 0 {
-		l.opt.Log.Warn("lines of the audit were missing and have been written now", "file", l.path, "lines", len(missing))
-	}
-	return err
-}
-
-// missing are the journal entries after a revision that have no line.
-func (l *Log) missing(after store.Rev, have map[string]bool) (list []am.JournalEntry, err error) {
 	err = l.store.Read(func(v *store.View) error {
-		return v.JournalAfter(after, func(e am.JournalEntry) bool {
-			if rev, ok := store.JournalRev(e.ID); ok && !have[e.ID] {
+		return v.JournalAfter(t.Settled, func(e am.JournalEntry) bool {
+			if rev, ok := store.JournalRev(e.ID); ok && !t.have[e.ID] {
 				l.pending[e.ID] = rev
-				list = append(list, e)
+				if last != nil {
+					write()
+				}
+				last = &e
 			}
 			return true
 		})
 	})
-	return list, err
+	if last == nil || err != nil {
+		return err
+	}
+	write()
+	l.opt.Log.Warn("lines of the audit were missing and have been written now", "file", l.path, "lines", n)
+	return nil
 }
 
 // tail is what the end of an audit tells.

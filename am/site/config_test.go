@@ -26,6 +26,7 @@ func TestConfigSaysWhatIsWrongAndWhere(t *testing.T) {
 		{"NoKeys", "authority: a", "keys: the server has no certificate"},
 		{"HalfAPair", "authority: a\nkeys: [{certificate: a}]", "pair 1 needs both"},
 		{"KeysIsNoList", "authority: a\nkeys: {certificate: a, key: b}", "keys is a list; each entry begins with a dash"},
+		{"ListOfWordsIsASection", smallest + "credentials: {signers: {ours: theirs}}\n", "f.yaml:3: credentials.signers is a list; each entry begins with a dash"},
 		{"SectionIsAScalar", smallest + "leases: 3h\n", "leases needs keys below it: allocated"},
 		{"TimeWithoutUnit", smallest + "stop_timeout: 30\n", "f.yaml:3: stop_timeout|\"30\" is not a time like 30s, 10m, 24h or 30d"},
 		{"TimeIsNonsense", smallest + "leases: {provisioned: soon}\n", "f.yaml:3: leases.provisioned|is not a time"},
@@ -101,8 +102,21 @@ func TestEnvironmentBeatsTheFile(t *testing.T) {
 	}
 }
 
+// Others use variables that are called like a key of a list's entries.
+func TestVariablesDoNotEmptyLists(t *testing.T) {
+	t.Setenv("PATCHBAY_HOOKS_SECRET", "x")
+	t.Setenv("PATCHBAY_CREDENTIALS_SIGNERS", "x")
+	c, err := ParseConfig("/site/f.yaml", []byte(smallest+"credentials: {signers: [ours]}\nhooks: [{name: a, url: 'https://a.example.org/', secret: key}]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Hooks[0].Secret != "/site/key" || c.Credentials.Signers[0] != "ours" {
+		t.Errorf("got the secret %q and the signers %q", c.Hooks[0].Secret, c.Credentials.Signers)
+	}
+}
+
 func TestSizes(t *testing.T) {
-	for text, want := range map[string]int64{"0": 0, "16777216": 16 << 20, "64K": 64 << 10, "16M": 16 << 20, "1G": 1 << 30, "-1": -1} {
+	for text, want := range map[string]int64{"0": 0, "16777216": 16 << 20, "64K": 64 << 10, "16M": 16 << 20, "1G": 1 << 30, "-1": -1, "16_777_216": 16 << 20, "0x1000": 4096} {
 		if got, err := parseSize(text); err != nil || got != want {
 			t.Errorf("%q: got %d, %v, want %d", text, got, err, want)
 		}

@@ -3,6 +3,7 @@ package site
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -27,8 +28,8 @@ func (e *ConfigError) Error() string {
 
 // Where is the variable, or the file and line, that a key's value is from.
 func (o origin) Where(key string) string {
-	if name := envName(key); os.Getenv(name) != "" {
-		return "environment " + name
+	if variable(key) != "" {
+		return "environment " + envName(key)
 	}
 	for k := key; k != ""; k = parentKey(k) {
 		if line := o.lines[k]; line > 0 {
@@ -40,7 +41,7 @@ func (o origin) Where(key string) string {
 
 // has tells whether a key was given, by the file or a variable.
 func (o origin) has(key string) bool {
-	return os.Getenv(envName(key)) != "" || o.lines[key] > 0
+	return variable(key) != "" || o.lines[key] > 0
 }
 
 func parentKey(key string) string {
@@ -49,6 +50,14 @@ func parentKey(key string) string {
 
 func envName(key string) string {
 	return EnvPrefix + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
+}
+
+// variable is what the environment gives for a key; "" for one in or of a list.
+func variable(key string) string {
+	if !slices.ContainsFunc(settings(&Config{}), func(s setting) bool { return s.key == key }) {
+		return ""
+	}
+	return os.Getenv(envName(key))
 }
 
 func (o origin) wrong(key, format string, args ...any) error {

@@ -76,7 +76,7 @@ func ParseConfig(file string, text []byte) (*Config, error) {
 		c.Origin.walk(top, reflect.ValueOf(&c).Elem(), "", &errs)
 	}
 	for _, s := range settings(&c) {
-		if text := os.Getenv(envName(s.key)); text != "" {
+		if text := variable(s.key); text != "" {
 			if err := setText(s.value, text); err != nil {
 				errs = append(errs, c.Origin.wrong(s.key, "%v", err))
 			}
@@ -122,7 +122,7 @@ func parseSize(s string) (int64, error) {
 			digits, shift = digits[:len(digits)-1], 10*(i+1)
 		}
 	}
-	n, err := strconv.ParseInt(digits, 10, 64)
+	n, err := strconv.ParseInt(digits, 0, 64) // 0x1000 and 16_777_216 are YAML, too
 	if err != nil || n > math.MaxInt64>>shift || n < math.MinInt64>>shift {
 		return 0, fmt.Errorf("%q is not a whole number, nor a size like 64K, 16M or 1G", s)
 	}
@@ -220,7 +220,7 @@ func (o origin) walk(n *yaml.Node, v reflect.Value, prefix string, errs *[]error
 	}
 	null := n.Kind == yaml.ScalarNode && n.Tag == "!!null"
 	switch list := v.Kind() == reflect.Slice; {
-	case list && v.Type().Elem().Kind() == reflect.Struct && n.Kind != yaml.SequenceNode:
+	case list && n.Kind != yaml.SequenceNode && (n.Kind == yaml.MappingNode || v.Type().Elem().Kind() == reflect.Struct):
 		wrong(n, "%s is a list; each entry begins with a dash", name)
 	case null: // as if it were not there
 	case list:
@@ -237,7 +237,7 @@ func (o origin) walk(n *yaml.Node, v reflect.Value, prefix string, errs *[]error
 		o.walkKeys(n, v, prefix, errs, wrong)
 	case n.Kind != yaml.ScalarNode:
 		wrong(n, "%s: it must be a single value", name)
-	case os.Getenv(envName(name)) == "":
+	case variable(name) == "":
 		if err := setText(v, n.Value); err != nil {
 			wrong(n, "%s: %v", name, err)
 		}

@@ -36,6 +36,7 @@ type Site struct {
 	working    atomic.Bool // the runner runs
 	auth       *credentials.Authorizer
 	trusted    *cert.Folder
+	trustSeen  string     // state of the trust folder before it was first read
 	reading    sync.Mutex // of the trust folder: one at a time
 	staleTold  time.Time  // when stale CRLs were last looked for; guarded by reading
 	anchors    atomic.Pointer[cert.Anchors]

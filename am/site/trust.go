@@ -57,6 +57,7 @@ func (s *Site) openTrust(context.Context) (err error) {
 // loadAnchors reads the trust folder of a site that is about to serve.
 func (s *Site) loadAnchors() error {
 	dir := s.config.Trusted
+	s.trustSeen = trustState(dir)
 	s.trusted = cert.NewFolder(dir, s.config.Credentials.Certificates())
 	a, problems, err := s.trusted.Load(s.clock.Now())
 	if err != nil {
@@ -152,7 +153,7 @@ func Revokes(file string) bool {
 // then, until ctx ends.
 func (s *Site) watchTrust(ctx context.Context) {
 	state := func() string { return trustState(s.config.Trusted) }
-	seen, last := state(), time.Now()
+	seen, last := s.trustSeen, time.Now() // what has changed while the site was opened counts, too
 	watchFiles(ctx, trustLatest, state, func(now string) {
 		if now != seen || time.Since(last) >= trustInterval {
 			seen, last = now, time.Now()

@@ -99,6 +99,21 @@ func TestLinksThatAreExchangedAtOnce(t *testing.T) {
 	}
 }
 
+func TestTrustFolderThatChangesWhileTheSiteIsOpenedIsReadAgain(t *testing.T) {
+	s, _ := trusting(t)
+	put(t, s.config.Trusted, "denied", "urn:publicid:IDN+example.org+user+mallory\n")
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { s.watchTrust(ctx) })
+	defer running.Wait()
+	defer cancel()
+	for end := time.Now().Add(10 * time.Second); len(s.anchors.Load().Denials()) == 0; time.Sleep(filePause / 4) {
+		if time.Now().After(end) {
+			t.Fatal("the deny list is not in force")
+		}
+	}
+}
+
 func TestTrustFolderThatIsNeverQuietIsReadAllTheSame(t *testing.T) {
 	s, _ := trusting(t)
 	ctx, cancel := context.WithCancel(t.Context())
