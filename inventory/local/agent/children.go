@@ -40,9 +40,9 @@ func newChildren(jobs []int) *children {
 // starter is the thread that forks, for ptrace is of a thread.
 func (c *children) starter() {
 	runtime.LockOSThread()
-	if runtime.GOMAXPROCS(0) == 1 {
-		runtime.GOMAXPROCS(2) // this thread keeps its P while it waits for a fork: one more for watch
-	}
+	// This thread keeps its P while it waits for a fork: one more for watch. A number
+	// that was set stays: changes of it, as by taskset, would stop all threads.
+	runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))
 	name, _ := unix.BytePtrFromString(starterName)
 	unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(name)), 0, 0, 0)
 	for f := range c.starts {

@@ -268,12 +268,7 @@ func Remove(folder, instance string) error {
 	if err != nil {
 		return err
 	}
-	for _, left := range []string{changesFile + ".new", ""} {
-		if err := os.Remove(filepath.Join(folder, left)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	return nil
+	return os.RemoveAll(folder) // a killed write leaves a file of its own there
 }
 
 // empty removes all devices of the exit at once: the kernel takes its time with

@@ -68,11 +68,13 @@ func TestKeyLines(t *testing.T) {
 
 // What a peer sends about a session changes nothing that it may not.
 func FuzzSession(f *testing.F) {
-	f.Add("pty-req", ssh.Marshal(struct {
-		Term       string
-		A, B, C, D uint32
-		Modes      string
-	}{"xterm", 80, 24, 0, 0, "\x03\x00\x00\x00\x08\x00"}))
+	for _, term := range []string{"xterm", strings.Repeat("x", 200<<10)} {
+		f.Add("pty-req", ssh.Marshal(struct {
+			Term       string
+			A, B, C, D uint32
+			Modes      string
+		}{term, 80, 24, 0, 0, "\x03\x00\x00\x00\x08\x00"}))
+	}
 	f.Add("env", ssh.Marshal(struct{ Name, Value string }{"LC_ALL", "C"}))
 	f.Add("exec", ssh.Marshal(struct{ Line string }{"true"}))
 	f.Add("subsystem", ssh.Marshal(struct{ Line string }{"sftp"}))
@@ -89,7 +91,7 @@ func FuzzSession(f *testing.F) {
 				t.Errorf("variable %q", v)
 			}
 		}
-		if s.term != nil && len(s.term.Modes) > maxModes {
+		if s.term != nil && len(s.term.Name)+len(s.term.Modes) > maxModes {
 			t.Errorf("terminal %+v", s.term)
 		}
 		cmd, ok := s.command(r)

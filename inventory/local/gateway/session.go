@@ -211,7 +211,8 @@ func (s *session) end() {
 	}
 }
 
-// maxModes is the longest list of terminal modes; all that exist need 300 bytes.
+// maxModes is the longest name of a terminal with its list of modes, which the
+// gateway keeps; all modes that exist need 300 bytes.
 const maxModes = 4 << 10
 
 // pty takes the request for a terminal (RFC 4254, 6.2).
@@ -221,7 +222,7 @@ func (s *session) pty(payload []byte) bool {
 		Cols, Rows, Width, Height uint32
 		Modes                     string
 	}
-	if ssh.Unmarshal(payload, &p) != nil || s.started || s.term != nil || len(p.Modes) > maxModes {
+	if ssh.Unmarshal(payload, &p) != nil || s.started || s.term != nil || len(p.Term)+len(p.Modes) > maxModes {
 		return false
 	}
 	s.term = &agent.Terminal{Name: p.Term, Rows: size(p.Rows), Cols: size(p.Cols), Modes: []byte(p.Modes)}

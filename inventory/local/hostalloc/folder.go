@@ -76,10 +76,21 @@ func (f *Folder) locked(do func(dir *os.File) error) error {
 	}
 }
 
+// lockPatience is far longer than any process of ours is in a folder, unless it was
+// stopped there.
+var lockPatience = 20 * time.Second
+
 // lock waits for the folder, and tells whether it is still the one at its path.
 func lock(dir *os.File) (same bool, err error) {
-	for err = syscall.EINTR; errors.Is(err, syscall.EINTR); {
-		err = syscall.Flock(int(dir.Fd()), syscall.LOCK_EX)
+	end := time.Now().Add(lockPatience)
+	for ; ; time.Sleep(time.Millisecond) {
+		err = syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
+			break
+		}
+		if time.Now().After(end) {
+			return false, fmt.Errorf("cannot lock %s: another process has held it for %v; lsof %s tells which, end that", dir.Name(), lockPatience, dir.Name())
+		}
 	}
 	if err != nil {
 		return false, fmt.Errorf("cannot lock %s: %w", dir.Name(), err)

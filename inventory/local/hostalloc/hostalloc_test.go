@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -338,4 +339,27 @@ func TestModel(t *testing.T) {
 			},
 		})
 	})
+}
+
+// TestLockThatIsNotReleasedIsAnError: whoever holds it may be stopped for good.
+func TestLockThatIsNotReleasedIsAnError(t *testing.T) {
+	f := testIDs(t)
+	a, err := f.Take("x/a", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.Open(f.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	if err := syscall.Flock(int(dir.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(10*time.Second, func() { dir.Close() }) // or the test would wait without end
+	defer func(was time.Duration) { lockPatience = was }(lockPatience)
+	lockPatience = 20 * time.Millisecond
+	if err := f.Hold(a, "x/a"); err == nil || !strings.Contains(err.Error(), "lsof "+f.dir) {
+		t.Errorf("while another process has the folder: %v", err)
+	}
 }

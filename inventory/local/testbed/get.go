@@ -117,23 +117,26 @@ func (l *life) resource() provider.Resource {
 	return r
 }
 
-// items are the attribute services. Outputs and messages are left out if with them it
-// would have more than so many bytes.
+// items are the attribute services, within so many bytes: if they are more, the
+// outputs are cut to half again and again, and at last the messages go.
 func (s *services) items(room int) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := s.journal.items(true)
-	size := 0
-	for _, item := range all {
-		size += len(item)
+	for output := setup.MaxOutput; ; output /= 2 {
+		all := s.journal.items(output)
+		size := 0
+		for _, item := range all {
+			size += len(item)
+		}
+		if output == 0 || size <= room {
+			return all
+		}
 	}
-	if size > room {
-		all = s.journal.items(false)
-	}
-	return all
 }
 
-func (j *journal) items(texts bool) []string {
+// items are the steps with so many bytes of each output; without outputs there are
+// no messages either.
+func (j *journal) items(output int) []string {
 	all := make([]string, 0, len(j.Steps))
 	waiting := j.waiting()
 	for _, step := range j.Steps {
@@ -141,11 +144,11 @@ func (j *journal) items(texts bool) []string {
 		if step.Ended() {
 			item["exit"] = step.Exit
 		}
-		if texts && step.Output != "" {
-			item["output"] = step.Output
+		if text := setup.Tail(step.Output, output); text != "" {
+			item["output"] = text
 		}
 		switch {
-		case !texts:
+		case output == 0:
 		case step.Message != "":
 			item["message"] = step.Message
 		case step.State == setup.Waiting && waiting != "":

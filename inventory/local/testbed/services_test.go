@@ -428,21 +428,25 @@ func TestNotedOutputsAreBounded(t *testing.T) {
 	}
 }
 
+// TestServicesFitIntoAnswers asks for a node alone and with others: outputs are cut,
+// and left out last.
 func TestServicesFitIntoAnswers(t *testing.T) {
 	s := &services{}
-	for range 10 {
+	for range 16 {
 		s.journal.Steps = append(s.journal.Steps, service{Kind: setup.Execute, Report: setup.Report{
-			State: setup.Failed, Exit: 1, Message: strings.Repeat("m", 300), Output: strings.Repeat("o", setup.MaxOutput),
+			State: setup.Failed, Exit: 1, Message: strings.Repeat("m", 300), Output: strings.Repeat("o", setup.MaxOutput-8) + "the end",
 		}})
 	}
-	for _, texts := range []bool{true, false} {
-		room := 10 * 64
-		if texts {
-			room = maxServices
-		}
+	for _, tt := range []struct{ nodes, least int }{{1, setup.MaxOutput / 2}, {100, setup.MaxOutput / 2}, {1000, setup.MaxOutput / 32}, {20000, 0}} {
+		room := min(maxServices, maxAnswer/2/tt.nodes)
 		all := s.items(room)
-		if len(all) != 10 || strings.Contains(all[0], "oo") != texts || strings.Contains(all[0], "mm") != texts {
-			t.Errorf("in %d bytes: %q", room, all)
+		if size := len(strings.Join(all, "")); len(all) != 16 || size > room && tt.least > 0 {
+			t.Errorf("%d nodes: %d steps have %d bytes, at most %d can be", tt.nodes, len(all), size, room)
+		}
+		for _, item := range all {
+			if strings.Count(item, "o")+8 < tt.least || strings.Contains(item, "the end") != (tt.least > 0) || strings.Contains(item, "mm") != (tt.least > 0) {
+				t.Errorf("%d nodes: %q, want %d bytes of output", tt.nodes, item, tt.least)
+			}
 		}
 	}
 }
